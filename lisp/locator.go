@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lisp
+
+// Locator and LocatorSet: the RLOCs of a mapping with what decides between them
+// (RFC 9301 s.5.4, s.5.5).
+
+import (
+	"fmt"
+	"slices"
+)
+
+// PriorityUnused is the priority that MUST NOT be used for forwarding
+// (RFC 9301 s.5.4).
+const PriorityUnused = 255
+
+// MaxLocators is how many locators one mapping may have: an EID-Record counts
+// them in 8 bits, Locator-Status-Bits name 32 (RFC 9300 s.5.3).
+const MaxLocators = 32
+
+// Locator is one RLOC of a mapping. Lower priorities win; weights share the
+// traffic among equal priorities.
+type Locator struct {
+	RLOC              RLOC
+	Priority          uint8
+	Weight            uint8
+	MulticastPriority uint8
+	MulticastWeight   uint8
+	Local             bool // L: an address of the ETR that answers
+	Probed            bool // p: the locator that an RLOC-probe asked about
+	Reachable         bool // R: the ETR has a route to it
+}
+
+// Usable reports whether unicast packets may be sent to the locator: R set and
+// priority not 255 (RFC 9300 s.9, RFC 9301 s.5.4).
+func (l Locator) Usable() bool { return l.Reachable && l.Priority != PriorityUnused }
+
+// String is "RLOC priority/weight", with the state when the locator is not usable.
+func (l Locator) String() string {
+	text := fmt.Sprintf("%s %d/%d", l.RLOC, l.Priority, l.Weight)
+	if !l.Reachable {
+		text += " unreachable"
+	}
+	return text
+}
+
+// LocatorSet is a mapping's locators in the order of RFC 9301 s.5.5: ascending,
+// IPv4 before IPv6. A locator's position is its Locator-Status-Bit. Treat it as
+// immutable: sets are shared.
+type LocatorSet []Locator
+
+// NewLocatorSet sorts a copy of the locators and refuses a set that is too large
+// or names an RLOC twice.
+func NewLocatorSet(locators ...Locator) (LocatorSet, error) {
+	if len(locators) > MaxLocators {
+		return nil, fmt.Errorf("%d locators: at most %d fit the Locator-Status-Bits", len(locators), MaxLocators)
+	}
+	set := slices.Clone(LocatorSet(locators))
+	slices.SortFunc(set, func(a, b Locator) int { return a.RLOC.Compare(b.RLOC) })
+	for i, l := range set {
+		if i > 0 && set[i-1].RLOC == l.RLOC {
+			return nil, fmt.Errorf("RLOC %s stands twice in one locator-set", l.RLOC)
+		}
+	}
+	return set, nil
+}
+
+// Equal reports whether both sets hold the same locators.
+func (s LocatorSet) Equal(o LocatorSet) bool { return slices.Equal(s, o) }
+
+// Best returns the usable locators of the lowest priority, in set order.
+func (s LocatorSet) Best() []Locator {
+	var best []Locator
+	for _, l := range s {
+		if !l.Usable() {
+			continue
+		}
+		if len(best) > 0 && l.Priority < best[0].Priority {
+			best = best[:0]
+		}
+		if len(best) == 0 || l.Priority == best[0].Priority {
+			best = append(best, l)
+		}
+	}
+	return best
+}
+
+// Find returns the locator with that RLOC.
+func (s LocatorSet) Find(r RLOC) (Locator, bool) {
+	i, ok := slices.BinarySearchFunc(s, r, func(l Locator, r RLOC) int { return l.RLOC.Compare(r) })
+	if !ok {
+		return Locator{}, false
+	}
+	return s[i], true
+}

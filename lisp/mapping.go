@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lisp
+
+// Mapping: an EID-Prefix and where it is reachable, or what to do with packets
+// when it is not (RFC 9301 s.5.4).
+
+import (
+	"fmt"
+	"math"
+)
+
+// Action says what an ITR does with packets of a mapping without locators
+// (RFC 9301 s.5.4, "ACT").
+type Action uint8
+
+// The actions of RFC 9301 s.5.4. Codes 6 and 7 are unassigned.
+const (
+	ActionNoAction         Action = 0
+	ActionNativelyForward  Action = 1
+	ActionSendMapRequest   Action = 2
+	ActionDrop             Action = 3
+	ActionDropPolicyDenied Action = 4
+	ActionDropAuthFailure  Action = 5
+)
+
+var actionNames = [...]string{
+	"no-action", "natively-forward", "send-map-request", "drop", "drop-policy-denied", "drop-auth-failure",
+}
+
+// String names the action as configuration and JSON do.
+func (a Action) String() string {
+	if int(a) < len(actionNames) {
+		return actionNames[a]
+	}
+	return fmt.Sprintf("action-%d", uint8(a))
+}
+
+// ParseAction reads the name of an assigned action.
+func ParseAction(s string) (Action, error) {
+	for i, name := range actionNames {
+		if s == name {
+			return Action(i), nil
+		}
+	}
+	return 0, fmt.Errorf("action %q: want one of %v", s, actionNames)
+}
+
+// MarshalText is String, for JSON and YAML.
+func (a Action) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText is ParseAction.
+func (a *Action) UnmarshalText(text []byte) (err error) {
+	*a, err = ParseAction(string(text))
+	return err
+}
+
+// TTLUnlimited in Mapping.TTLMinutes leaves the lifetime to the receiver
+// (RFC 9301 s.5.4); TTL 0 removes the mapping at once.
+const TTLUnlimited = math.MaxUint32
+
+// DefaultTTLMinutes is the lifetime of a configured mapping: 24 hours.
+const DefaultTTLMinutes = 1440
+
+// Mapping binds an EID-Prefix to its locators. One without locators is negative
+// and its Action counts.
+type Mapping struct {
+	Prefix        Prefix
+	Locators      LocatorSet
+	TTLMinutes    uint32
+	Action        Action
+	Authoritative bool   // A: sent by an ETR of the site itself
+	Version       uint16 // Map-Version, 12 bits; 0 is the Null version (RFC 9302)
+}
+
+// Negative reports whether the mapping has no locators.
+func (m Mapping) Negative() bool { return len(m.Locators) == 0 }
+
+// Equal reports whether both say the same.
+func (m Mapping) Equal(o Mapping) bool {
+	return m.Prefix == o.Prefix && m.TTLMinutes == o.TTLMinutes && m.Action == o.Action &&
+		m.Authoritative == o.Authoritative && m.Version == o.Version && m.Locators.Equal(o.Locators)
+}
+
+// String is one line for logs: the prefix, then locators or the action.
+func (m Mapping) String() string {
+	if m.Negative() {
+		return fmt.Sprintf("%s %s", m.Prefix, m.Action)
+	}
+	return fmt.Sprintf("%s -> %v", m.Prefix, []Locator(m.Locators))
+}

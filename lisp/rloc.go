@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lisp
+
+// RLOC: where an EID can be reached now (RFC 9300 s.3).
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/netip"
+)
+
+// RLOC is a Routing Locator: an IPv4 or IPv6 address of the core. It is
+// comparable, holds no pointer, and its zero value is "no RLOC".
+type RLOC struct {
+	family uint8 // 0, 4 or 6
+	raw    [16]byte
+}
+
+// RLOCFromAddr makes an RLOC of an IP address; IPv4-mapped IPv6 becomes IPv4 and
+// zones are dropped. The invalid address gives the zero RLOC.
+func RLOCFromAddr(a netip.Addr) RLOC {
+	a = a.Unmap()
+	var r RLOC
+	switch {
+	case a.Is4():
+		r.family = 4
+	case a.Is6():
+		r.family = 6
+	}
+	copy(r.raw[:], a.AsSlice())
+	return r
+}
+
+// ParseRLOC reads an IPv4 or IPv6 address that may serve as a locator.
+func ParseRLOC(s string) (RLOC, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" {
+		return RLOC{}, fmt.Errorf("RLOC %q: want an IPv4 or IPv6 address", s)
+	}
+	r := RLOCFromAddr(a)
+	if err := r.Valid(); err != nil {
+		return RLOC{}, err
+	}
+	return r, nil
+}
+
+// Valid says why r cannot be a locator: RFC 9301 s.5.4 forbids broadcast and
+// link-local multicast; unspecified and loopback addresses reach nobody.
+func (r RLOC) Valid() error {
+	a := r.Addr()
+	switch {
+	case !a.IsValid():
+		return fmt.Errorf("RLOC is missing")
+	case a.IsUnspecified(), a.IsLoopback(), a.IsLinkLocalUnicast():
+		return fmt.Errorf("RLOC %s is not reachable from other systems", a)
+	case a.IsLinkLocalMulticast(), a.IsInterfaceLocalMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return fmt.Errorf("RLOC %s is a broadcast or link-local multicast address", a)
+	}
+	return nil
+}
+
+// IsZero reports whether r is no RLOC at all.
+func (r RLOC) IsZero() bool { return r.family == 0 }
+
+// Is4 reports whether r is an IPv4 address.
+func (r RLOC) Is4() bool { return r.family == 4 }
+
+// Is6 reports whether r is an IPv6 address.
+func (r RLOC) Is6() bool { return r.family == 6 }
+
+// Addr returns the IP address, invalid for the zero RLOC.
+func (r RLOC) Addr() netip.Addr {
+	switch r.family {
+	case 4:
+		return netip.AddrFrom4([4]byte(r.raw[:4]))
+	case 6:
+		return netip.AddrFrom16(r.raw)
+	}
+	return netip.Addr{}
+}
+
+// Compare orders RLOCs as RFC 9301 s.5.5 orders locators: IPv4 before IPv6,
+// then by ascending address.
+func (r RLOC) Compare(o RLOC) int {
+	if c := cmp.Compare(r.family, o.family); c != 0 {
+		return c
+	}
+	return bytes.Compare(r.raw[:], o.raw[:])
+}
+
+// String is the address, "none" for the zero RLOC.
+func (r RLOC) String() string {
+	if r.IsZero() {
+		return "none"
+	}
+	return r.Addr().String()
+}
+
+// MarshalText is String, for JSON and YAML.
+func (r RLOC) MarshalText() ([]byte, error) {
+	if r.IsZero() {
+		return nil, nil
+	}
+	return []byte(r.String()), nil
+}
+
+// UnmarshalText is ParseRLOC; empty text is the zero RLOC.
+func (r *RLOC) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*r = RLOC{}
+		return nil
+	}
+	*r, err = ParseRLOC(string(text))
+	return err
+}
