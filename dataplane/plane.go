@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dataplane is the one boundary between Loci's control plane and the
+// engines that forward packets (the kernel's eBPF programs, the model for tests,
+// later others). It holds the interface, the values that cross it, and what they
+// mean. It knows package lisp alone and forwards nothing itself.
+//
+// # Semantics that every engine keeps
+//
+// Tables. An engine holds two tables keyed by EID-Prefix with Instance-ID: the
+// map-cache (remote EIDs) and the Database (EIDs of this site). Lookups take the
+// longest match in the packet's Instance-ID and family.
+//
+// Operations. Apply carries out its operations in order, each of them whole or
+// not at all; one that fails is reported in its place, changes nothing and does
+// not stop those behind it. When Apply returns, packets are treated by the new
+// tables. At no moment in between does a lookup give an answer that neither the
+// old nor the new tables would have given.
+//
+// Time. Entries carry the times that the control plane gave them and keep them
+// across a restart of either side. An engine never expires an entry: the control
+// plane does, because forwarding goes on while it is away.
+//
+// Misses. A packet with a source EID of the Database and a destination that no
+// mapping covers raises a Miss and is treated by Settings.MissPolicy. Waiting
+// packets are sent, in order per flow, once a positive mapping covers them;
+// they are dropped and counted when a negative one does (or sent natively, by
+// its action) or when a bound of Settings.Wait is reached.
+//
+// Concurrency. All methods may be called from any goroutine. No method waits for
+// a reader of Events: an event that finds no room is lost and counted.
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"loci/lisp"
+)
+
+// Plane is an engine that forwards packets by mappings it is given.
+type Plane interface {
+	// Apply carries out operations in order and returns one error for each of
+	// them, nil for success; the result is nil when all succeeded.
+	Apply(operations ...Operation) []error
+
+	// Mapping returns the map-cache entry of exactly that prefix.
+	Mapping(prefix lisp.Prefix) (MapCacheEntry, bool)
+	// Mappings yields the map-cache, in no order. Entries changed meanwhile may
+	// be seen in either state, each at most once; nobody is held up.
+	Mappings() iter.Seq[MapCacheEntry]
+	// Database yields the Database in prefix order.
+	Database() iter.Seq[DatabaseEntry]
+	// LocatorStates yields the locators whose state was set.
+	LocatorStates() iter.Seq2[lisp.RLOC, LocatorState]
+	// Settings returns what was last set.
+	Settings() Settings
+
+	// Counters returns the totals since the tables were created.
+	Counters() Counters
+	// Events is where misses and other events arrive. It is closed by Close.
+	Events() <-chan Event
+
+	// Close releases what this process holds. An engine whose tables live outside
+	// the process leaves them in force, for the next Open to adopt.
+	Close() error
+	// Detach ends forwarding and removes every trace of the engine, then closes.
+	Detach(ctx context.Context) error
+}
+
+// Operation is one change of the tables: PutMapping, DeleteMapping, PutDatabase,
+// DeleteDatabase, PutLocatorState, SetSettings or Flush.
+type Operation interface{ operation() }
+
+// PutMapping adds a map-cache entry or replaces the one of the same prefix. A
+// replacement keeps the entry's counters and use.
+type PutMapping struct{ Entry MapCacheEntry }
+
+// DeleteMapping removes a map-cache entry; ErrNotFound when there is none.
+type DeleteMapping struct{ Prefix lisp.Prefix }
+
+// PutDatabase adds or replaces a Database entry; ErrNoLocalLocator when none of
+// its locators is one of Settings.LocalRLOCs.
+type PutDatabase struct{ Entry DatabaseEntry }
+
+// DeleteDatabase removes a Database entry; ErrNotFound when there is none.
+type DeleteDatabase struct{ Prefix lisp.Prefix }
+
+// PutLocatorState says whether packets may be sent to an RLOC, in whichever
+// mappings it stands. It moves only the flows of that locator.
+type PutLocatorState struct {
+	RLOC  lisp.RLOC
+	State LocatorState
+}
+
+// SetSettings replaces all settings.
+type SetSettings struct{ Settings Settings }
+
+// Flush empties tables.
+type Flush struct{ MapCache, Database bool }
+
+func (PutMapping) operation()      {}
+func (DeleteMapping) operation()   {}
+func (PutDatabase) operation()     {}
+func (DeleteDatabase) operation()  {}
+func (PutLocatorState) operation() {}
+func (SetSettings) operation()     {}
+func (Flush) operation()           {}
+
+// Errors of operations; engines wrap them with the prefix or RLOC concerned.
+var (
+	ErrNotFound       = errors.New("no such entry")
+	ErrUnsupported    = errors.New("this engine does not forward such EIDs")
+	ErrInvalid        = errors.New("invalid")
+	ErrNoLocalLocator = errors.New("no locator of the entry is an address of this system")
+	ErrFull           = errors.New("the table is full")
+	ErrClosed         = errors.New("the engine is closed")
+)
+
+// MapCacheEntry is a remote mapping as an ITR keeps it.
+type MapCacheEntry struct {
+	Mapping   lisp.Mapping
+	Static    bool      // from the configuration: never expires
+	CreatedAt time.Time // when the prefix was first installed
+	ExpiresAt time.Time // end of the TTL; zero when Static
+	Usage     Usage     // filled in by the engine, ignored by PutMapping
+}
+
+// Usage tells how much an entry was used since it was created.
+type Usage struct {
+	Packets    uint64
+	Octets     uint64    // inner octets
+	LastUsedAt time.Time // zero when never; exact to a second
+}
+
+// DatabaseEntry is an EID-Prefix of this site and its own locators.
+type DatabaseEntry struct {
+	Prefix   lisp.Prefix
+	Locators lisp.LocatorSet
+	Version  uint16 // Map-Version, 0 for none (RFC 9302)
+}
+
+// LocatorState says whether a locator may be used.
+type LocatorState uint8
+
+// Locators are up unless something says that they are down.
+const (
+	LocatorUp LocatorState = iota
+	LocatorDown
+)
+
+// String is "up" or "down".
+func (s LocatorState) String() string {
+	if s == LocatorDown {
+		return "down"
+	}
+	return "up"
+}
+
+// MissPolicy says what happens to a packet that no mapping covers.
+type MissPolicy uint8
+
+// The policies. Queue is the default.
+const (
+	MissQueue MissPolicy = iota
+	MissDrop
+	MissForwardNatively
+)
+
+// String names the policy as configuration does.
+func (p MissPolicy) String() string {
+	switch p {
+	case MissDrop:
+		return "drop"
+	case MissForwardNatively:
+		return "natively-forward"
+	}
+	return "queue"
+}
+
+// Side says where an interface leads.
+type Side uint8
+
+// SideSite leads to the site's hosts, SideCore to the network of the RLOCs.
+const (
+	SideSite Side = iota
+	SideCore
+)
+
+// String is "site" or "core".
+func (s Side) String() string {
+	if s == SideCore {
+		return "core"
+	}
+	return "site"
+}
+
+// Interface is an interface that an engine watches.
+type Interface struct {
+	Name     string
+	Side     Side
+	Instance lisp.InstanceID // of the EIDs behind a site interface
+}
+
+// WaitBounds bound the packets that wait for a mapping. A packet beyond a bound
+// is dropped and counted; the oldest stay, because the first packet matters most.
+type WaitBounds struct {
+	PacketsPerDestination int
+	PacketsTotal          int
+	OctetsTotal           int
+	Time                  time.Duration
+}
+
+// DefaultWaitBounds suit a router of a few thousand hosts.
+var DefaultWaitBounds = WaitBounds{PacketsPerDestination: 256, PacketsTotal: 8192, OctetsTotal: 64 << 20, Time: 5 * time.Second}
+
+// Settings are an engine's global settings.
+type Settings struct {
+	Interfaces []Interface
+	LocalRLOCs []lisp.RLOC // own RLOCs; the first of a family is the source of what is sent in it
+	MissPolicy MissPolicy
+	Wait       WaitBounds
+}
+
+// Counters are totals. Drops names each reason by its word in docs/counters.md.
+type Counters struct {
+	EncapsulatedPackets, EncapsulatedOctets uint64
+	DecapsulatedPackets, DecapsulatedOctets uint64
+	NativePackets                           uint64 // from source EIDs, sent without encapsulation
+	MissPackets                             uint64 // packets that no mapping covered
+	WaitingPackets, WaitingOctets           uint64 // now in the queue
+	ReleasedPackets                         uint64 // sent after waiting
+	EventsLost                              uint64
+	Drops                                   map[string]uint64
+	Other                                   map[string]uint64 // engine's own, by name
+}
+
+// Event is something that the control plane should know: Miss.
+type Event interface{ event() }
+
+// Miss says that a packet from a local EID found no mapping. At most about one a
+// second is raised for each destination.
+type Miss struct {
+	Instance    lisp.InstanceID
+	Source      lisp.EID
+	Destination lisp.EID
+	Interface   string // where the packet came in
+}
+
+func (Miss) event() {}
