@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The one definition of everything the programs in bpf/ share with user space: keys and values of every map, slots of
+ * the forwarding table, reasons, the metadata of packets that wait, the flow hash. Go's mirror of it is generated
+ * (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header), s.12 (hash). It holds no code.
+ *
+ * Byte order: numbers are in host order unless their type is __be16/__be32; addresses are octets in network order, an
+ * IPv4 address in the first four octets of its field and the other twelve zero. Families are 4 and 6, not AF_*.
+ * Times are CLOCK_BOOTTIME nanoseconds. An Instance-ID (iid) has 24 bits; 0 is the default instance.
+ *
+ * ---- Forwarding table -------------------------------------------------------------------------------------------
+ * `fib` is an array of tables; a table is an ARRAY map of nodes (struct lisp_node, 256 slots, one for each value of
+ * one octet of the address). `roots` says for {kind, family, iid} in which table, and at which node of it, the walk
+ * begins; all nodes below a root are in the same table. Several roots may share a table, or each have its own.
+ * A slot is 32 bits: the two highest are the tag, the others an index.
+ *
+ *   0                       empty: no prefix covers these addresses, the walk ends in a miss
+ *   LISP_SLOT_NODE | index  the next octet decides, at node `index` of the same table
+ *   LISP_SLOT_LEAF | index  the walk ends at mappings[index]
+ *
+ * The walk: slot = root node's slots[octet 0]; while it is a node, slot = that node's slots[next octet]. There is no
+ * way back up: prefixes are expanded to whole slots (a /20 fills 16 slots of its node), and a new node begins as 256
+ * copies of the slot it replaces. So the walk costs one array access for each octet, and each slot alone is a
+ * complete answer: user space edits by single aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), filling
+ * a new node before the store that links it, and must not reuse a node or a mapping until programs that may still
+ * hold its index are done (some 100 ms are ample; a program runs for microseconds). To grow: make a larger table at
+ * a free index of `fib`, copy, then update the root: that one hash update is the swap.
+ *
+ * `mappings` and `locator_sets` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to, then linked;
+ * when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by aligned
+ * stores. A locator set is never changed once a mapping refers to it: make another and store its index.
+ *
+ * ---- Flow hash (must equal forward.FlowHash) -----------------------------------------------------------------------
+ *   h = 0x4C495350
+ *   step(w): h ^= w; h *= 0x9E3779B1; h ^= h >> 15                                  (32-bit arithmetic)
+ *   step for each 32-bit big-endian word of the source address (1 or 4), then of the destination address,
+ *   then step(source port << 16 | destination port), then step(protocol)
+ *   h ^= h >> 16; h *= 0x85EBCA6B; h ^= h >> 13; h *= 0xC2B2AE35; h ^= h >> 16
+ * The ports are 0 unless the protocol is TCP (6), UDP (17) or SCTP (132), the packet is no fragment (IPv4: MF clear and
+ * offset 0; IPv6: no Fragment header) and both ports are within the packet. The protocol of IPv6 is the Next Header at
+ * which the walk over extension headers stops: Hop-by-Hop (0), Routing (43) and Destination Options (60) are walked
+ * over, at most LISP_EXTENSION_HEADERS_MAX of them; a Fragment header (44) ends the walk and gives its own Next Header;
+ * a header cut off by the packet's end, or one more than the limit, ends it with the Next Header that announced it.
+ * Of the hash:
+ *   outer UDP source port  0xC000 | (h & 0x3FFF)
+ *   bucket                 (h >> 14) & 127
+ *   outer IPv6 flow label  h >> 12
+ */
+#ifndef LISP_ABI_H
+#define LISP_ABI_H
+
+#include <linux/types.h>
+
+/* Grows with every change of this file that an older user space or older pinned maps would misread. */
+#define LISP_ABI_VERSION 1
+
+#define LISP_DATA_PORT 4341
+#define LISP_EXTENSION_HEADERS_MAX 6
+
+/* ---- forwarding table ---- */
+#define LISP_SLOT_EMPTY 0x00000000U
+#define LISP_SLOT_NODE 0x40000000U
+#define LISP_SLOT_LEAF 0x80000000U
+#define LISP_SLOT_TAG_MASK 0xC0000000U
+#define LISP_SLOT_INDEX_MASK 0x3FFFFFFFU
+
+#define LISP_NODE_SLOTS 256
+
+struct lisp_node {
+	__u32 slots[LISP_NODE_SLOTS];
+};
+
+enum lisp_root_kind {
+	LISP_ROOT_MAP_CACHE = 1, /* destination EIDs: what the ITR looks up */
+	LISP_ROOT_DATABASE = 2,  /* our own EID-prefixes: sources of the ITR, destinations of the ETR */
+};
+
+struct lisp_root_key {
+	__u8 kind; /* enum lisp_root_kind */
+	__u8 family;
+	__u16 zero;
+	__u32 iid;
+};
+
+struct lisp_root {
+	__u32 table; /* index into fib */
+	__u32 node;  /* index into that table */
+	__u32 flags; /* none yet: 0 */
+	__u32 zero;
+};
+
+/* ---- mappings ---- */
+enum lisp_mapping_flag {
+	LISP_MAPPING_VALID = 1 << 0,    /* the entry is in use; the programs treat a leaf without it as a miss */
+	LISP_MAPPING_HOLD = 1 << 1,     /* packets wait in the TAP while earlier ones of their flow are being written back */
+	LISP_MAPPING_DATABASE = 1 << 2, /* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
+	LISP_MAPPING_STATIC = 1 << 3,   /* for user space alone: configured, never expires */
+};
+
+/* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. Values 6 and 7 are treated as NO_ACTION. */
+enum lisp_action {
+	LISP_ACTION_NO_ACTION = 0, /* neither encapsulated nor forwarded: dropped */
+	LISP_ACTION_NATIVELY_FORWARD = 1,
+	LISP_ACTION_SEND_MAP_REQUEST = 2, /* a miss: event and waiting room */
+	LISP_ACTION_DROP = 3,
+	LISP_ACTION_DROP_POLICY_DENIED = 4,
+	LISP_ACTION_DROP_AUTHENTICATION_FAILURE = 5,
+};
+
+#define LISP_NO_LOCATOR_SET 0xFFFFFFFFU
+
+struct lisp_mapping {
+	__u32 flags; /* enum lisp_mapping_flag */
+	__u32 iid;   /* Instance-ID written into the LISP header */
+	__u32 locator_set;
+	__u8 action; /* enum lisp_action */
+	__u8 family;
+	__u8 prefix_length;
+	__u8 zero;
+	__u8 prefix[16];
+	__u64 created_ns;
+	__u64 expires_ns; /* for user space alone: programs forward by expired mappings until they are removed */
+	__u32 ttl_minutes;
+	__u16 map_version;
+	__u16 zero2;
+	__u64 cookie; /* for user space alone */
+};
+
+/* PERCPU_ARRAY mapping_counters, at the index of the mapping: packets encapsulated by a map-cache entry, packets
+ * decapsulated towards a database entry. Octets are of the inner packet. User space zeroes them before it reuses an index. */
+struct lisp_mapping_counters {
+	__u64 packets;
+	__u64 octets;
+	__u64 last_used_ns;
+};
+
+/* ---- locator sets ---- */
+#define LISP_LOCATORS_MAX 16
+#define LISP_BUCKETS 128
+#define LISP_BUCKET_NONE 0xFF
+
+enum lisp_locator_flag {
+	LISP_LOCATOR_LOCAL = 1 << 0,     /* RFC 9301 s.5.4: L */
+	LISP_LOCATOR_PROBED = 1 << 1,    /* p */
+	LISP_LOCATOR_REACHABLE = 1 << 2, /* R */
+	LISP_LOCATOR_UP = 1 << 3,        /* user space's view; programs obey the buckets alone */
+};
+
+struct lisp_locator {
+	__u8 rloc[16];
+	__u8 source[16]; /* own RLOC of the same family */
+	__u8 family;
+	__u8 priority;
+	__u8 weight;
+	__u8 multicast_priority;
+	__u8 multicast_weight;
+	__u8 flags;      /* enum lisp_locator_flag */
+	__be16 port;     /* 0 stands for 4341 */
+	__u16 path_mtu;  /* 0: as the route says; else the smaller of both holds for the outer packet */
+	__u8 zero[2];
+	__u32 ifindex;   /* 0: as the route says; else outer packets leave by this interface */
+};
+
+/* buckets[] holds indexes into locators[]: the best priority that is up, as often as its weight demands; LISP_BUCKET_NONE
+ * everywhere when nothing is usable. Of more than LISP_LOCATORS_MAX locators user space installs the best. */
+struct lisp_locator_set {
+	__u32 count;
+	__u32 flags; /* none yet: 0 */
+	__u8 buckets[LISP_BUCKETS];
+	struct lisp_locator locators[LISP_LOCATORS_MAX];
+};
+
+/* ---- interfaces, own RLOCs, settings ---- */
+enum lisp_interface_flag {
+	LISP_INTERFACE_SITE = 1 << 0,
+	LISP_INTERFACE_CORE = 1 << 1,
+	LISP_INTERFACE_TAP = 1 << 2, /* loci0 */
+};
+
+/* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. */
+struct lisp_interface {
+	__u32 flags;     /* enum lisp_interface_flag */
+	__u32 iid;       /* of the EIDs behind a site interface; on core and TAP: of this host's own EIDs */
+	__u32 l2_length; /* 14 for Ethernet, 0 for a device without link layer header (TUN, PPP) */
+	__u8 mac[6];     /* its own address, zero without link layer */
+	__u8 zero[2];
+};
+
+/* HASH local_rlocs: key -> __u32 flags (0). Only what is sent to one of these is taken for LISP. */
+struct lisp_rloc_key {
+	__u8 address[16];
+	__u8 family;
+	__u8 zero[3];
+};
+
+enum lisp_setting_flag {
+	LISP_SETTING_OUTER_NOT_ECT = 1 << 0, /* RFC 6040 s.4.1 compatibility mode: the outer header says Not-ECT */
+	LISP_SETTING_OUTER_DSCP_ZERO = 1 << 1, /* pipe model: outer DSCP 0 ... */
+	LISP_SETTING_INNER_DSCP_KEPT = 1 << 2, /* ... and the inner one survives decapsulation */
+};
+
+/* ARRAY settings[1]. User space writes it before it attaches a program. */
+struct lisp_settings {
+	__u32 abi_version; /* LISP_ABI_VERSION */
+	__u32 flags;       /* enum lisp_setting_flag */
+	__u32 tap_ifindex; /* loci0; 0: none, packets that would wait are dropped and counted */
+	__u8 tap_mac[6];   /* its first octet must not be one of enum lisp_tap_magic */
+	__u8 zero[2];
+	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
+};
+
+/* ---- reasons and counters ---- */
+struct lisp_counter {
+	__u64 packets;
+	__u64 octets;
+};
+
+/* PERCPU_ARRAY drops. One list for programs, user space, metrics and documentation. A super-packet counts once. */
+enum lisp_drop {
+	LISP_DROP_NONE = 0, /* never counted */
+	/* towards the core */
+	LISP_DROP_NO_ACTION = 1,             /* negative mapping, ACT 0, 6 or 7 */
+	LISP_DROP_ACTION_DROP = 2,           /* negative mapping, ACT 3 */
+	LISP_DROP_POLICY_DENIED = 3,         /* negative mapping, ACT 4 */
+	LISP_DROP_AUTHENTICATION_FAILURE = 4, /* negative mapping, ACT 5 */
+	LISP_DROP_NO_LOCATOR = 5,            /* no usable locator, or the locator set is not there */
+	LISP_DROP_NO_ROUTE = 6,              /* no route to the RLOC, or it leads into the TAP */
+	LISP_DROP_NO_TAP = 7,                /* the packet has to wait and there is no TAP */
+	LISP_DROP_ENCAPSULATION_FAILED = 8,  /* the kernel made no room (memory, unknown kind of super-packet) */
+	LISP_DROP_SOURCE_NOT_EID = 9,        /* routed into the TAP though its source is not an own EID */
+	LISP_DROP_RELEASED_WITHOUT_MAPPING = 10, /* written back by user space, but its mapping is gone */
+	LISP_DROP_TAP_ORIGIN_UNKNOWN = 11,   /* written back with an ifindex that is not in interfaces */
+	LISP_DROP_TTL_EXPIRED = 12,          /* written back with TTL 0 or 1 */
+	LISP_DROP_NO_NATIVE_ROUTE = 13,      /* to be forwarded natively, but the main table has no route */
+	/* from the core */
+	LISP_DROP_OUTER_MALFORMED = 20,      /* lengths of the outer headers contradict each other */
+	LISP_DROP_LISP_HEADER_TRUNCATED = 21,
+	LISP_DROP_RESERVED_BIT = 22,         /* bit 5 of the LISP header set: LISP-GPE, not understood */
+	LISP_DROP_KEY_ID = 23,               /* KK not 00: encrypted, no keys */
+	LISP_DROP_INNER_MALFORMED = 24,      /* inner packet is neither IPv4 nor IPv6, or cut off, or a wrong header length */
+	LISP_DROP_EID_NOT_IN_DATABASE = 25,  /* inner destination is not an own EID of the Instance-ID */
+	LISP_DROP_ECN = 26,                  /* RFC 6040 s.4.2: inner Not-ECT, outer CE */
+	LISP_DROP_DECAPSULATION_FAILED = 27, /* the kernel could not shrink the packet, or cannot change its family */
+	/* counted by user space, which has its own counters for them */
+	LISP_DROP_WAITING_PACKETS_LIMIT = 40,
+	LISP_DROP_WAITING_OCTETS_LIMIT = 41,
+	LISP_DROP_WAITING_TIME_LIMIT = 42,
+	LISP_DROP_TOO_BIG = 43, /* answered with Packet Too Big */
+	LISP_DROP_MAX = 64,
+};
+
+/* PERCPU_ARRAY counters: what is worth counting and is no drop. */
+enum lisp_counter_index {
+	LISP_COUNTER_ENCAPSULATED_IPV4 = 0, /* by the family of the RLOCs */
+	LISP_COUNTER_ENCAPSULATED_IPV6 = 1,
+	LISP_COUNTER_DECAPSULATED_IPV4 = 2,
+	LISP_COUNTER_DECAPSULATED_IPV6 = 3,
+	LISP_COUNTER_WAITING = 4,           /* redirected to the TAP because of a miss or HOLD */
+	LISP_COUNTER_TOO_BIG = 5,           /* redirected to the TAP because of their size */
+	LISP_COUNTER_RELEASED = 6,          /* came back from the TAP */
+	LISP_COUNTER_TRANSMITTED = 7,       /* sent natively on behalf of user space (LISP_TAP_TRANSMIT) */
+	LISP_COUNTER_NATIVE = 8,            /* map-cache says: natively */
+	LISP_COUNTER_ECN_ALARM = 9,         /* RFC 6040 s.4.2, the combinations marked (!!!) that are not dropped */
+	LISP_COUNTER_ECN_CURIOUS = 10,      /* ... marked (!) */
+	LISP_COUNTER_NONCE_AND_VERSION = 11, /* N and V both set: taken for a nonce */
+	LISP_COUNTER_OUTER_FRAGMENT = 12,   /* fragment sent to an own RLOC: left to the stack */
+	LISP_COUNTER_EVENT_LOST = 13,       /* the ring buffer was full */
+	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, no neighbour, TTL) */
+	LISP_COUNTER_MAX = 32,
+};
+
+/* ---- events (ring buffer `events`) ---- */
+enum lisp_event_kind {
+	LISP_EVENT_MISS = 1,
+};
+
+struct lisp_event {
+	__u32 kind; /* enum lisp_event_kind */
+	__u32 iid;
+	__u32 ifindex; /* origin of the packet */
+	__u8 family;
+	__u8 reason; /* enum lisp_tap_reason */
+	__u8 zero[2];
+	__u8 source[16];
+	__u8 destination[16];
+	__u64 time_ns;
+};
+
+/* Key of the LRU_HASH `limits`, whose value is the time of the last event. */
+struct lisp_limit_key {
+	__u32 kind;
+	__u32 iid;
+	__u8 family;
+	__u8 zero[3];
+	__u8 destination[16];
+};
+
+/* ---- metadata of packets at the TAP: it takes the place of the Ethernet source address ----
+ *
+ * Kernel -> reader: magic is WAITING. The packet is as the hook saw it: TTL not yet decremented, checksum and
+ * segmentation state in the virtio header. `origin` is the ifindex where it came from; loci0's own for what this host sends by
+ * loci0. The destination address is the original one, except that for LISP_TAP_REASON_TOO_BIG its first two octets
+ * are the largest inner packet that would fit (__be16), the others zero.
+ *
+ * Reader -> kernel, with the virtio header it read:
+ *   RELEASED, all else as read: encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the
+ *     mapping says so (a site's packet returns to the ingress of `origin`, with the destination address it has then).
+ *     Still no mapping: dropped, never back to the TAP for a miss (but for its size).
+ *   TRANSMIT: look up the route of the packet and send it, outside of LISP, TTL as it is. For answers that user
+ *     space makes, such as Packet Too Big: through the stack they would be martians.
+ *   anything else: an ordinary frame, up the stack.
+ */
+enum lisp_tap_magic {
+	LISP_TAP_WAITING = 0x4A,
+	LISP_TAP_RELEASED = 0x4E,
+	LISP_TAP_TRANSMIT = 0x52,
+};
+
+enum lisp_tap_reason {
+	LISP_TAP_REASON_MISS = 1,
+	LISP_TAP_REASON_HOLD = 2,
+	LISP_TAP_REASON_TOO_BIG = 3,
+};
+
+struct lisp_tap_header {
+	__u8 destination[6];
+	__u8 magic;  /* enum lisp_tap_magic */
+	__u8 reason; /* enum lisp_tap_reason */
+	__u8 origin[4]; /* ifindex, most significant octet first */
+	__be16 protocol;
+};
+
+#endif
