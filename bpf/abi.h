@@ -205,7 +205,7 @@ struct lisp_settings {
 	__u32 flags;       /* enum lisp_setting_flag */
 	__u32 tap_ifindex; /* loci0; 0: none, packets that would wait are dropped and counted */
 	__u8 tap_mac[6];   /* its first octet must not be one of enum lisp_tap_magic */
-	__u8 zero[2];
+	__u8 zero[6];
 	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
 };
 
@@ -328,6 +328,24 @@ struct lisp_tap_header {
 	__u8 reason; /* enum lisp_tap_reason */
 	__u8 origin[4]; /* ifindex, most significant octet first */
 	__be16 protocol;
+};
+
+/* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
+union lisp_abi {
+	struct lisp_node node;
+	struct lisp_event event;
+	struct lisp_tap_header tap_header;
+	enum lisp_root_kind root_kind;
+	enum lisp_mapping_flag mapping_flag;
+	enum lisp_action action;
+	enum lisp_locator_flag locator_flag;
+	enum lisp_interface_flag interface_flag;
+	enum lisp_setting_flag setting_flag;
+	enum lisp_drop drop;
+	enum lisp_counter_index counter_index;
+	enum lisp_event_kind event_kind;
+	enum lisp_tap_magic tap_magic;
+	enum lisp_tap_reason tap_reason;
 };
 
 #endif
