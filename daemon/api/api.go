@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api is what a running Loci daemon tells over its control socket: HTTP
+// with JSON bodies over a Unix socket. It holds the documents, the paths and the
+// client; the server is in package daemon. It never changes anything by itself.
+package api
+
+import (
+	"time"
+
+	"loci/lisp"
+)
+
+// Paths of the control socket. All are GET but PathReload.
+const (
+	PathStatus        = "/v1/status"
+	PathMapCache      = "/v1/map-cache"
+	PathDatabase      = "/v1/database"
+	PathRegistrations = "/v1/registrations"
+	PathLocators      = "/v1/locators"
+	PathCounters      = "/v1/counters"
+	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line
+	PathReload        = "/v1/reload" // POST: read the configuration file again
+)
+
+// DefaultSocket is where the daemon listens when its configuration does not say.
+const DefaultSocket = "/run/loci/control.sock"
+
+// Problem is the body of every answer that is not 200.
+type Problem struct {
+	Message string `json:"message"`
+}
+
+// Status is the state of the daemon as a whole.
+type Status struct {
+	Version       string      `json:"version"`
+	PID           int         `json:"pid"`
+	StartedAt     time.Time   `json:"started_at"`
+	Ready         bool        `json:"ready"`
+	Roles         []string    `json:"roles"`
+	ConfigFile    string      `json:"config_file"`
+	Engine        string      `json:"engine,omitempty"` // data plane in use
+	Missing       []string    `json:"missing_kernel_features,omitempty"`
+	LocalRLOCs    []lisp.RLOC `json:"local_rlocs,omitempty"`
+	Interfaces    []Interface `json:"interfaces,omitempty"`
+	MapServers    []MapServer `json:"map_servers,omitempty"`
+	MapResolvers  []string    `json:"map_resolvers,omitempty"`
+	MapCacheSize  int         `json:"map_cache_entries"`
+	Pending       int         `json:"pending_map_requests"`
+	Registrations int         `json:"registrations"`
+	Warnings      []string    `json:"warnings,omitempty"`
+}
+
+// Interface is an interface that the data plane watches.
+type Interface struct {
+	Name       string          `json:"name"`
+	Side       string          `json:"side"`
+	InstanceID lisp.InstanceID `json:"instance_id"`
+}
+
+// MapServer is the state of this ETR's registration with one Map-Server.
+type MapServer struct {
+	Address        string     `json:"address"`
+	State          string     `json:"state"`
+	LastRegisterAt *time.Time `json:"last_map_register_at,omitempty"`
+	LastNotifyAt   *time.Time `json:"last_map_notify_at,omitempty"`
+}
+
+// Locator is one locator of a mapping.
+type Locator struct {
+	RLOC              lisp.RLOC `json:"rloc"`
+	Priority          uint8     `json:"priority"`
+	Weight            uint8     `json:"weight"`
+	MulticastPriority uint8     `json:"multicast_priority"`
+	MulticastWeight   uint8     `json:"multicast_weight"`
+	Local             bool      `json:"local,omitempty"`
+	Reachable         bool      `json:"reachable"`
+}
+
+// LocatorsOf turns a locator-set into its document.
+func LocatorsOf(set lisp.LocatorSet) []Locator {
+	list := make([]Locator, len(set))
+	for i, l := range set {
+		list[i] = Locator{
+			RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight,
+			MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+			Local: l.Local, Reachable: l.Reachable,
+		}
+	}
+	return list
+}
+
+// MapCacheEntry is one mapping of the map-cache. Negative ones have an action
+// and no locators.
+type MapCacheEntry struct {
+	EIDPrefix     lisp.Prefix  `json:"eid_prefix"`
+	Locators      []Locator    `json:"locators"`
+	Action        *lisp.Action `json:"action,omitempty"`
+	Static        bool         `json:"static,omitempty"`
+	Authoritative bool         `json:"authoritative,omitempty"`
+	CreatedAt     time.Time    `json:"created_at"`
+	ExpiresAt     *time.Time   `json:"expires_at,omitempty"`
+	LastUsedAt    *time.Time   `json:"last_used_at,omitempty"`
+	Packets       uint64       `json:"packets"`
+	Octets        uint64       `json:"octets"`
+}
+
+// DatabaseEntry is one EID-Prefix of this site.
+type DatabaseEntry struct {
+	EIDPrefix  lisp.Prefix `json:"eid_prefix"`
+	Locators   []Locator   `json:"locators"`
+	TTLMinutes uint32      `json:"ttl_minutes"`
+}
+
+// Registration is one EID-Prefix registered with this Map-Server.
+type Registration struct {
+	Site              string      `json:"site"`
+	EIDPrefix         lisp.Prefix `json:"eid_prefix"`
+	Locators          []Locator   `json:"locators"`
+	ETR               string      `json:"etr"`
+	XTRID             string      `json:"xtr_id,omitempty"`
+	KeyID             uint8       `json:"key_id"`
+	Algorithm         string      `json:"algorithm"`
+	ProxyReply        bool        `json:"proxy_reply"`
+	FirstRegisteredAt time.Time   `json:"first_registered_at"`
+	LastRegisteredAt  time.Time   `json:"last_registered_at"`
+	ExpiresAt         time.Time   `json:"expires_at"`
+}
+
+// LocatorState is one RLOC of any mapping and whether it is used.
+type LocatorState struct {
+	RLOC       lisp.RLOC `json:"rloc"`
+	State      string    `json:"state"`
+	EIDPrefixes int      `json:"eid_prefixes"` // mappings it stands in
+	Local      bool      `json:"local,omitempty"`
+}
+
+// Counters are totals by name; docs/counters.md describes each.
+type Counters struct {
+	Control   map[string]uint64 `json:"control"`
+	DataPlane map[string]uint64 `json:"data_plane,omitempty"`
+	Drops     map[string]uint64 `json:"drops,omitempty"`
+}
+
+// Event is something that the protocol did.
+type Event struct {
+	At     time.Time         `json:"at"`
+	Kind   string            `json:"kind"`
+	Fields map[string]string `json:"fields,omitempty"`
+}
+
+// Reload tells what reading the configuration again changed.
+type Reload struct {
+	Changes []string `json:"changes"`
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// The client of the control socket, for commands and tests.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+)
+
+// maxAnswerOctets bounds a document: a map-cache of a million entries fits.
+const maxAnswerOctets = 1 << 30
+
+// Client asks one daemon.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// NewClient makes a client of the daemon that listens at the socket's path.
+func NewClient(socket string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
+}
+
+// Status asks for the daemon's state.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	return s, c.get(ctx, PathStatus, &s)
+}
+
+// MapCache asks for the map-cache.
+func (c *Client) MapCache(ctx context.Context) (list []MapCacheEntry, err error) {
+	return list, c.get(ctx, PathMapCache, &list)
+}
+
+// Database asks for this site's EID-Prefixes.
+func (c *Client) Database(ctx context.Context) (list []DatabaseEntry, err error) {
+	return list, c.get(ctx, PathDatabase, &list)
+}
+
+// Registrations asks a Map-Server for what is registered.
+func (c *Client) Registrations(ctx context.Context) (list []Registration, err error) {
+	return list, c.get(ctx, PathRegistrations, &list)
+}
+
+// Locators asks for the RLOCs of all mappings and their states.
+func (c *Client) Locators(ctx context.Context) (list []LocatorState, err error) {
+	return list, c.get(ctx, PathLocators, &list)
+}
+
+// Counters asks for all counters.
+func (c *Client) Counters(ctx context.Context) (counters Counters, err error) {
+	return counters, c.get(ctx, PathCounters, &counters)
+}
+
+// Reload makes the daemon read its configuration file again. A file with an
+// error changes nothing and is told in the error.
+func (c *Client) Reload(ctx context.Context) (r Reload, err error) {
+	return r, c.do(ctx, http.MethodPost, PathReload, &r)
+}
+
+// Events calls f for every event until the context ends or f fails.
+func (c *Client) Events(ctx context.Context, f func(Event) error) error {
+	body, err := c.open(ctx, http.MethodGet, PathEvents)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("event from %s: %w", c.socket, err)
+		}
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+	return errors.Join(lines.Err(), ctx.Err())
+}
+
+func (c *Client) get(ctx context.Context, path string, v any) error {
+	return c.do(ctx, http.MethodGet, path, v)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, v any) error {
+	body, err := c.open(ctx, method, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswerOctets)).Decode(v); err != nil {
+		return fmt.Errorf("answer of %s to %s: %w", c.socket, path, err)
+	}
+	return nil
+}
+
+func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://loci"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, errors.Unwrap(err))
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer.Body, nil
+	}
+	defer answer.Body.Close()
+	var problem Problem
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&problem); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return nil, errors.New(problem.Message)
+}
