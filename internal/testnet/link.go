@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -25,17 +27,48 @@ type End struct {
 	MTU       int            // octets; 0 leaves the kernel's 1500
 }
 
-// Connect makes a veth pair between two namespaces, sets both ends up with their addresses and MTU.
+// readyWait bounds the wait for a link to be ready. The kernel needs a millisecond, or a second when it is not in haste.
+const readyWait = 5 * time.Second
+
+// linkCount numbers the links from firstLinkIndex on. The kernel delays the news of a new carrier by up to a second when
+// the interface has the same index as its peer in the other namespace, which small indexes easily do.
+var linkCount atomic.Int32
+
+const firstLinkIndex = 1000
+
+// Connect makes a veth pair between two namespaces, sets both ends up with their addresses and MTU, and waits until both
+// carry packets.
 func Connect(a, b End) error {
 	veth := &netlink.Veth{
-		LinkAttrs:     netlink.LinkAttrs{Name: a.Name, Namespace: netlink.NsFd(int(a.Namespace.file.Fd()))},
+		LinkAttrs: netlink.LinkAttrs{
+			Name: a.Name, Namespace: netlink.NsFd(int(a.Namespace.file.Fd())), Index: firstLinkIndex + int(linkCount.Add(1)),
+		},
 		PeerName:      b.Name,
 		PeerNamespace: netlink.NsFd(int(b.Namespace.file.Fd())),
 	}
 	if err := a.Namespace.link.LinkAdd(veth); err != nil {
 		return fmt.Errorf("testnet: veth %s in %s to %s in %s: %w", a.Name, a.Namespace.name, b.Name, b.Namespace.name, err)
 	}
-	return errors.Join(a.configure(), b.configure())
+	if err := errors.Join(a.configure(), b.configure()); err != nil {
+		return err
+	}
+	return errors.Join(a.awaitReady(), b.awaitReady())
+}
+
+// awaitReady waits for the operational state: before it the kernel drops what is sent, and IPv6 addresses are not in use.
+func (e End) awaitReady() error {
+	for deadline := time.Now().Add(readyWait); ; time.Sleep(time.Millisecond) {
+		link, err := e.Namespace.link.LinkByName(e.Name)
+		if err != nil {
+			return e.failed("find", err)
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return e.failed("wait for the carrier", os.ErrDeadlineExceeded)
+		}
+	}
 }
 
 func (e End) configure() error {
