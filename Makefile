@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every task of a developer. `make` alone lists them. No variable is needed; these may be set:
+#   FUZZTIME=30s  how long each fuzz target runs        PACKAGES=./...  what test, bench and fuzz look at
+
+FUZZTIME ?= 30s
+PACKAGES ?= ./...
+GO       ?= go
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check lint bench fuzz generate clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+build: ## build bin/loci: one static binary; needs Go alone
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/loci ./cmd/loci
+
+demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
+	@bin/loci demo
+
+test: ## all tests with the race detector; installs by apt what they need beyond Go
+	@.ci/tools test
+	@$(MAKE) --no-print-directory lint
+	.ci/test $(PACKAGES)
+
+check: lint ## what takes no root: gofmt, go vet, staticcheck, the rules of internal/tidy
+	$(GO) test ./internal/tidy
+
+lint:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+bench: ## the Go benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	.ci/fuzz $(FUZZTIME) $(PACKAGES)
+
+generate: ## rebuild the committed BPF objects and other generated files; installs clang-16 by apt
+	@.ci/tools generate
+	$(GO) generate ./...
+
+clean: ## remove what was built
+	rm -rf bin
+	$(GO) clean
