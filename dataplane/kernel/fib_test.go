@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// These tests drive the compiler of the forwarding table with random edits against
+// a prefix table that is not ours, and look after every single store whether any
+// lookup gives an answer that is neither the old nor the new one.
+
+package kernel
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/gaissmai/bart"
+)
+
+// fibWorld is a trie beside its model.
+type fibWorld struct {
+	t      *testing.T
+	random *rand.Rand
+	trie   *trie
+	root   uint32
+	bits   map[uint32]int // of each leaf
+	model  *bart.Table[uint32]
+	probes []netip.Addr
+	clock  time.Duration
+	next   uint32
+	stores int
+}
+
+func newFIBWorld(t *testing.T, seed uint64, v6 bool) *fibWorld {
+	w := &fibWorld{t: t, random: rand.New(rand.NewPCG(seed, 1)), bits: map[uint32]int{}, model: new(bart.Table[uint32])}
+	nodes := newRecycler(4, func() time.Duration { return w.clock }, func() { w.clock += restTime })
+	w.trie = newTrie(make([]uint32, 4*nodeSlots), nodes, func(leaf uint32) int { return w.bits[leaf] })
+	w.root = w.trie.addRoot()
+	for range 40 {
+		w.probes = append(w.probes, randomAddr(w.random, v6))
+	}
+	return w
+}
+
+// randomAddr draws from a small space, so that prefixes nest and collide.
+func randomAddr(random *rand.Rand, v6 bool) netip.Addr {
+	octets := make([]byte, 4)
+	if v6 {
+		octets = make([]byte, 16)
+	}
+	for i := range octets {
+		octets[i] = []byte{0, 0, 1, 127, 128, 255, byte(random.Uint32())}[random.IntN(7)]
+	}
+	addr, _ := netip.AddrFromSlice(octets)
+	return addr
+}
+
+func (w *fibWorld) randomPrefix() netip.Prefix {
+	addr := w.probes[w.random.IntN(len(w.probes))]
+	prefix, _ := addr.Prefix(w.random.IntN(addr.BitLen() + 1))
+	return prefix
+}
+
+func (w *fibWorld) lookup(a netip.Addr) uint32 { return w.trie.lookup(w.root, a.AsSlice()) }
+
+func (w *fibWorld) want(a netip.Addr) uint32 {
+	if leaf, ok := w.model.Lookup(a); ok {
+		return slotLeaf | leaf
+	}
+	return slotEmpty
+}
+
+// watch runs one edit; after each store every probe must see the old answer, then
+// the new one, never going back.
+func (w *fibWorld) watch(edit, change func()) {
+	before := make([]uint32, len(w.probes))
+	for i, a := range w.probes {
+		before[i] = w.want(a)
+	}
+	change()
+	changed := make([]bool, len(w.probes))
+	w.trie.publish = func(slot *uint32, value uint32) {
+		*slot = value
+		w.stores++
+		for i, a := range w.probes {
+			got := w.lookup(a)
+			switch {
+			case got == w.want(a):
+				changed[i] = true
+			case got != before[i] || changed[i]:
+				w.t.Fatalf("lookup of %v in the middle of an edit: %#x, before %#x, after %#x", a, got, before[i], w.want(a))
+			}
+		}
+	}
+	edit()
+	for _, a := range w.probes {
+		if got := w.lookup(a); got != w.want(a) {
+			w.t.Fatalf("lookup of %v: %#x, want %#x", a, got, w.want(a))
+		}
+	}
+}
+
+func (w *fibWorld) insert(p netip.Prefix) {
+	if _, exists := w.model.Get(p); exists {
+		return
+	}
+	address := p.Addr().AsSlice()
+	for w.trie.nodes.available() < w.trie.missing(w.root, address, p.Bits()) {
+		w.trie.move(make([]uint32, 2*len(w.trie.slots)))
+	}
+	w.next++
+	leaf := w.next
+	w.bits[leaf] = p.Bits()
+	w.watch(func() { w.trie.insert(w.root, address, p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
+}
+
+func (w *fibWorld) remove(p netip.Prefix) {
+	leaf, exists := w.model.Get(p)
+	if !exists {
+		return
+	}
+	covering := slotEmpty
+	for bits := p.Bits() - 1; bits >= 0 && covering == slotEmpty; bits-- {
+		shorter, _ := p.Addr().Prefix(bits)
+		if leaf, ok := w.model.Get(shorter); ok {
+			covering = slotLeaf | leaf
+		}
+	}
+	w.watch(func() { w.trie.remove(w.root, p.Addr().AsSlice(), p.Bits(), leaf, covering) }, func() { w.model.Delete(p) })
+}
+
+func TestForwardingTableAgainstModel(t *testing.T) {
+	for _, family := range []struct {
+		name string
+		v6   bool
+	}{{"IPv4", false}, {"IPv6", true}} {
+		t.Run(family.name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				w := newFIBWorld(t, seed, family.v6)
+				for range 150 {
+					w.clock += 50 * time.Millisecond
+					if p := w.randomPrefix(); w.random.IntN(5) < 3 {
+						w.insert(p)
+					} else {
+						w.remove(p)
+					}
+				}
+				for p := range w.model.Clone().All() {
+					w.remove(p)
+				}
+				if used := w.trie.nodes.inUse(); used != 1 {
+					t.Errorf("seed %d: an empty table uses %d nodes, want the root alone", seed, used)
+				}
+				if w.stores == 0 {
+					t.Error("no store was watched")
+				}
+			}
+		})
+	}
+}
+
+func TestRecyclerLetsIndexesRest(t *testing.T) {
+	clock, waits := time.Duration(0), 0
+	r := newRecycler(2, func() time.Duration { return clock }, func() { waits++ })
+	a, reused, ok := r.take()
+	if a != 0 || reused || !ok {
+		t.Fatalf("first index: %d, reused %v, ok %v", a, reused, ok)
+	}
+	r.giveBack(a)
+	if b, _, _ := r.take(); b != 1 {
+		t.Errorf("an index that rests was handed out although a fresh one was left")
+	}
+	if again, reused, ok := r.take(); again != 0 || !reused || !ok || waits != 1 {
+		t.Errorf("last index: %d, reused %v, ok %v after %d waits, want 0, true, true after 1", again, reused, ok, waits)
+	}
+	if _, _, ok := r.take(); ok {
+		t.Error("an index was handed out twice")
+	}
+	r.giveBack(1)
+	clock += restTime
+	if index, _, ok := r.take(); index != 1 || !ok || waits != 1 {
+		t.Error("an index that has rested was not handed out without waiting")
+	}
+	if r.available() != 0 || r.inUse() != 2 {
+		t.Errorf("available %d, in use %d, want 0 and 2", r.available(), r.inUse())
+	}
+}
+
+func TestRecyclerAdopts(t *testing.T) {
+	r := newRecycler(8, func() time.Duration { return 0 }, func() {})
+	r.adopt(func(index uint32) bool { return index == 1 || index == 3 })
+	seen := map[uint32]bool{}
+	for {
+		index, _, ok := r.take()
+		if !ok {
+			break
+		}
+		seen[index] = true
+	}
+	if len(seen) != 6 || seen[1] || seen[3] {
+		t.Errorf("handed out %v, want all but 1 and 3", seen)
+	}
+}

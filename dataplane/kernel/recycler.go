@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file hands out indexes of BPF arrays. An index given back rests for a while
+// before it is handed out again, because a program that runs on another CPU may
+// still hold it (bpf/abi.h, "Forwarding table"). It never touches the arrays.
+
+package kernel
+
+import "time"
+
+// restTime is how long a retired index stays unused: programs run for
+// microseconds, so this is ample (bpf/abi.h asks for some 100 ms).
+const restTime = 200 * time.Millisecond
+
+// A recycler hands out the indexes from 0 to limit-1.
+type recycler struct {
+	fresh   uint32 // indexes from here on were never handed out
+	limit   uint32
+	ready   []uint32
+	resting []restingIndex // in the order of their retirement
+	now     func() time.Duration
+	wait    func() // returns when no program holds a retired index any more
+}
+
+type restingIndex struct {
+	index uint32
+	until time.Duration
+}
+
+// newRecycler makes a recycler for indexes below limit. now is any clock that only
+// grows; wait is called when only resting indexes are left.
+func newRecycler(limit uint32, now func() time.Duration, wait func()) *recycler {
+	return &recycler{limit: limit, now: now, wait: wait}
+}
+
+// take returns an unused index. reused says that it was in use before, so that
+// what belongs to it may need clearing; ok is false when all are in use.
+func (r *recycler) take() (index uint32, reused, ok bool) {
+	r.wake(r.now())
+	if len(r.ready) == 0 && r.fresh == r.limit && len(r.resting) > 0 {
+		r.wait()
+		r.rested()
+	}
+	if n := len(r.ready); n > 0 {
+		index = r.ready[n-1]
+		r.ready = r.ready[:n-1]
+		return index, true, true
+	}
+	if r.fresh == r.limit {
+		return 0, false, false
+	}
+	r.fresh++
+	return r.fresh - 1, false, true
+}
+
+// giveBack retires an index.
+func (r *recycler) giveBack(index uint32) {
+	r.resting = append(r.resting, restingIndex{index, r.now() + restTime})
+}
+
+// rested makes all retired indexes usable: the caller knows that no program can
+// hold one.
+func (r *recycler) rested() {
+	for _, resting := range r.resting {
+		r.ready = append(r.ready, resting.index)
+	}
+	r.resting = r.resting[:0]
+}
+
+// available is how many indexes take could return.
+func (r *recycler) available() int {
+	return len(r.ready) + len(r.resting) + int(r.limit-r.fresh)
+}
+
+// inUse is how many indexes are handed out.
+func (r *recycler) inUse() int {
+	return int(r.fresh) - len(r.ready) - len(r.resting)
+}
+
+// adopt marks the indexes below limit for which used holds as handed out.
+func (r *recycler) adopt(used func(index uint32) bool) {
+	highest := uint32(0)
+	for index := range r.limit {
+		if used(index) {
+			highest = index + 1
+		}
+	}
+	r.fresh = highest
+	for index := range highest {
+		if !used(index) {
+			r.ready = append(r.ready, index)
+		}
+	}
+}
+
+func (r *recycler) wake(now time.Duration) {
+	done := 0
+	for done < len(r.resting) && r.resting[done].until <= now {
+		r.ready = append(r.ready, r.resting[done].index)
+		done++
+	}
+	if done > 0 {
+		r.resting = append(r.resting[:0], r.resting[done:]...)
+	}
+}
