@@ -28,7 +28,8 @@
  *
  * `mappings` and `locator_sets` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to, then linked;
  * when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by aligned
- * stores. A locator set is never changed once a mapping refers to it: make another and store its index.
+ * stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets; for anything else
+ * make another and store its index.
  *
  * ---- Flow hash (must equal forward.FlowHash) -----------------------------------------------------------------------
  *   h = 0x4C495350
@@ -199,13 +200,21 @@ enum lisp_setting_flag {
 	LISP_SETTING_INNER_DSCP_KEPT = 1 << 2, /* ... and the inner one survives decapsulation */
 };
 
+/* What happens to a packet that no mapping covers; the event is raised in any case. */
+enum lisp_miss_policy {
+	LISP_MISS_QUEUE = 0, /* it waits at the TAP */
+	LISP_MISS_DROP = 1,
+	LISP_MISS_FORWARD_NATIVELY = 2,
+};
+
 /* ARRAY settings[1]. User space writes it before it attaches a program. */
 struct lisp_settings {
 	__u32 abi_version; /* LISP_ABI_VERSION */
 	__u32 flags;       /* enum lisp_setting_flag */
 	__u32 tap_ifindex; /* loci0; 0: none, packets that would wait are dropped and counted */
 	__u8 tap_mac[6];   /* its first octet must not be one of enum lisp_tap_magic */
-	__u8 zero[6];
+	__u8 miss_policy; /* enum lisp_miss_policy */
+	__u8 zero[5];
 	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
 };
 
@@ -232,6 +241,8 @@ enum lisp_drop {
 	LISP_DROP_TAP_ORIGIN_UNKNOWN = 11,   /* written back with an ifindex that is not in interfaces */
 	LISP_DROP_TTL_EXPIRED = 12,          /* written back with TTL 0 or 1 */
 	LISP_DROP_NO_NATIVE_ROUTE = 13,      /* to be forwarded natively, but the main table has no route */
+	LISP_DROP_MISS = 14,                 /* no mapping, and settings say drop */
+	LISP_DROP_NOT_FORWARDABLE = 15,      /* routed into the TAP: not IP, multicast, broadcast or link-local */
 	/* from the core */
 	LISP_DROP_OUTER_MALFORMED = 20,      /* lengths of the outer headers contradict each other */
 	LISP_DROP_LISP_HEADER_TRUNCATED = 21,
@@ -341,6 +352,7 @@ union lisp_abi {
 	enum lisp_locator_flag locator_flag;
 	enum lisp_interface_flag interface_flag;
 	enum lisp_setting_flag setting_flag;
+	enum lisp_miss_policy miss_policy;
 	enum lisp_drop drop;
 	enum lisp_counter_index counter_index;
 	enum lisp_event_kind event_kind;

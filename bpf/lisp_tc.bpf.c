@@ -1,14 +1,202 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-#include "maps.h"
+/*
+ * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4 and s.5. Each decides whether a packet
+ * concerns LISP at all and passes it untouched (TC_ACT_UNSPEC: other filters still run) if not; the work is in
+ * encap.h, decap.h and miss.h.
+ *
+ *   site_ingress  packets from the site's hosts: ITR
+ *   core_ingress  packets to own RLOCs, UDP port 4341: ETR
+ *   core_egress   what this host itself sends from an EID, or an ICMP error it owes to a remote EID
+ *   lisp_egress   the same, where routes lead it into loci0; and packets that other hooks sent there to wait
+ *   lisp_ingress  packets that user space writes back to loci0
+ *
+ * How tests run them (BPF_PROG_TEST_RUN): the result is a frame as it would leave the interface and TC_ACT_REDIRECT, because nothing
+ * is redirected in a test run. The route lookup is the kernel's, of the network namespace the caller is in, so tests
+ * enter a namespace of their own that has interfaces (two veth pairs), routes, permanent neighbours and
+ * net.ipv{4,6}.conf.*.forwarding = 1, give the interface's index in the context (struct __sk_buff.ifindex and
+ * ingress_ifindex) and its address as the frame's destination, which makes pkt_type HOST. Everything in the result is then
+ * known beforehand but the 24 bits of the nonce. bpf_test.go does it.
+ */
+#include "decap.h"
+#include "encap.h"
+#include "icmp.h"
+#include "miss.h"
 
 char _license[] SEC("license") = "GPL";
 
-volatile const __u32 lisp_decap_l3_flags = 0;
+const union lisp_abi *const lisp_abi_in_btf = 0;
 
-const union lisp_abi *lisp_abi_in_btf __attribute__((unused));
+#define SKB_PACKET_HOST 0
 
-SEC("tc") int site_ingress(struct __sk_buff *skb) { (void)skb; return lisp_decap_l3_flags ? -1 : -1; }
-SEC("tc") int core_ingress(struct __sk_buff *skb) { (void)skb; return -1; }
-SEC("tc") int core_egress(struct __sk_buff *skb) { (void)skb; return -1; }
-SEC("tc") int lisp_egress(struct __sk_buff *skb) { (void)skb; return -1; }
-SEC("tc") int lisp_ingress(struct __sk_buff *skb) { (void)skb; return -1; }
+/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
+static __always_inline bool is_within_site(const struct itr *t)
+{
+	return is_own_eid(t->iid, t->packet.family, &t->packet.destination);
+}
+
+static __always_inline bool comes_from_eid(const struct itr *t)
+{
+	return is_own_eid(t->iid, t->packet.family, &t->packet.source);
+}
+
+static __always_inline int drop_by_action(struct __sk_buff *skb, __u8 action)
+{
+	switch (action) {
+	case LISP_ACTION_DROP:
+		return drop(skb, LISP_DROP_ACTION_DROP);
+	case LISP_ACTION_DROP_POLICY_DENIED:
+		return drop(skb, LISP_DROP_POLICY_DENIED);
+	case LISP_ACTION_DROP_AUTHENTICATION_FAILURE:
+		return drop(skb, LISP_DROP_AUTHENTICATION_FAILURE);
+	}
+	return drop(skb, LISP_DROP_NO_ACTION);
+}
+
+/* What the map-cache says about a packet from an EID of ours to somewhere else. */
+static __noinline int itr(struct __sk_buff *skb, struct itr *t)
+{
+	const struct lisp_mapping *m = find_in(LISP_ROOT_MAP_CACHE, t->iid, t->packet.family, &t->packet.destination,
+					       &t->mapping_index);
+
+	if (!m)
+		return miss(skb, t);
+	t->mapping_iid = m->iid;
+	t->locator_set = m->locator_set;
+	if (t->locator_set != LISP_NO_LOCATOR_SET) {
+		if (m->flags & LISP_MAPPING_HOLD && !t->released)
+			return wait_at_tap(skb, t, LISP_TAP_REASON_HOLD, 0);
+		return encapsulate(skb, t);
+	}
+	if (m->action == LISP_ACTION_SEND_MAP_REQUEST)
+		return miss(skb, t);
+	if (m->action == LISP_ACTION_NATIVELY_FORWARD)
+		return forward_natively(skb, t);
+	return drop_by_action(skb, m->action);
+}
+
+SEC("tc")
+int site_ingress(struct __sk_buff *skb)
+{
+	const struct lisp_interface *site = find_interface(skb->ifindex, LISP_INTERFACE_SITE);
+	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_SITE, .forwarded = true };
+
+	if (!site || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
+		return TC_ACT_UNSPEC;
+	t.iid = site->iid;
+	t.l2_length = site->l2_length;
+	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || t.packet.malformed)
+		return TC_ACT_UNSPEC;
+	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t))
+		return TC_ACT_UNSPEC;
+	/* The stack answers with Time Exceeded. */
+	if (t.packet.ttl <= 1)
+		return TC_ACT_UNSPEC;
+	return itr(skb, &t);
+}
+
+SEC("tc")
+int core_ingress(struct __sk_buff *skb)
+{
+	const struct lisp_interface *core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
+	struct etr e = {};
+
+	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
+		return TC_ACT_UNSPEC;
+	e.l2_length = core->l2_length;
+	if (parse_ip(skb, e.l2_length, skb->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
+		return TC_ACT_UNSPEC;
+	return decapsulate(skb, &e);
+}
+
+SEC("tc")
+int core_egress(struct __sk_buff *skb)
+{
+	const struct lisp_interface *core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
+	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_CORE };
+
+	/* What came in by an interface was judged there. */
+	if (!core || skb->ingress_ifindex || skb->vlan_present)
+		return TC_ACT_UNSPEC;
+	t.iid = core->iid;
+	t.l2_length = core->l2_length;
+	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
+		return TC_ACT_UNSPEC;
+	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
+	if (is_own_rloc(t.packet.family, &t.packet.source)) {
+		if (!is_error_to_remote_eid(skb, &t.packet, t.iid))
+			return TC_ACT_UNSPEC;
+	} else if (!comes_from_eid(&t)) {
+		return TC_ACT_UNSPEC;
+	}
+	if (is_within_site(&t))
+		return TC_ACT_UNSPEC;
+	return itr(skb, &t);
+}
+
+SEC("tc")
+int lisp_egress(struct __sk_buff *skb)
+{
+	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP);
+	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_TAP, .l2_length = ETH_HLEN };
+	struct lisp_tap_header h;
+
+	if (!tap || bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) < 0)
+		return TC_ACT_UNSPEC;
+	if (h.magic == LISP_TAP_WAITING)
+		return TC_ACT_OK;
+	t.iid = tap->iid;
+	if (parse_ip(skb, t.l2_length, h.protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
+		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
+	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.iid))
+		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
+	if (is_within_site(&t))
+		return forward_natively(skb, &t);
+	return itr(skb, &t);
+}
+
+/* A packet that waited takes up its way where it left it. */
+static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_header *h)
+{
+	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 | h->origin[3];
+	const struct lisp_interface *from = bpf_map_lookup_elem(&interfaces, &origin);
+	struct itr t = { .origin = origin, .l2_length = ETH_HLEN, .released = true };
+
+	if (!from)
+		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
+	t.iid = from->iid;
+	t.hook = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
+		 : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
+						     : LISP_INTERFACE_TAP;
+	t.forwarded = t.hook == LISP_INTERFACE_SITE;
+	if (parse_ip(skb, t.l2_length, h->protocol, &t.packet) < 0)
+		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
+	if (t.forwarded && t.packet.ttl <= 1)
+		return drop(skb, LISP_DROP_TTL_EXPIRED);
+	count(LISP_COUNTER_RELEASED, octets_from(skb, t.l2_length));
+	return itr(skb, &t);
+}
+
+/* A packet that user space made goes out as the routes say. */
+static __noinline int transmit(struct __sk_buff *skb, const struct lisp_tap_header *h)
+{
+	struct itr t = { .l2_length = ETH_HLEN };
+
+	if (parse_ip(skb, t.l2_length, h->protocol, &t.packet) < 0)
+		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
+	count(LISP_COUNTER_TRANSMITTED, octets_from(skb, t.l2_length));
+	return send_by_main_table(skb, &t);
+}
+
+SEC("tc")
+int lisp_ingress(struct __sk_buff *skb)
+{
+	struct lisp_tap_header h;
+
+	if (!find_interface(skb->ifindex, LISP_INTERFACE_TAP) || bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) < 0)
+		return TC_ACT_UNSPEC;
+	if (h.magic == LISP_TAP_RELEASED)
+		return release(skb, &h);
+	if (h.magic == LISP_TAP_TRANSMIT)
+		return transmit(skb, &h);
+	return TC_ACT_UNSPEC;
+}

@@ -68,6 +68,8 @@ const (
 	lisptcLispDropLISP_DROP_TAP_ORIGIN_UNKNOWN       lisptcLispDrop = 11
 	lisptcLispDropLISP_DROP_TTL_EXPIRED              lisptcLispDrop = 12
 	lisptcLispDropLISP_DROP_NO_NATIVE_ROUTE          lisptcLispDrop = 13
+	lisptcLispDropLISP_DROP_MISS                     lisptcLispDrop = 14
+	lisptcLispDropLISP_DROP_NOT_FORWARDABLE          lisptcLispDrop = 15
 	lisptcLispDropLISP_DROP_OUTER_MALFORMED          lisptcLispDrop = 20
 	lisptcLispDropLISP_DROP_LISP_HEADER_TRUNCATED    lisptcLispDrop = 21
 	lisptcLispDropLISP_DROP_RESERVED_BIT             lisptcLispDrop = 22
@@ -195,6 +197,14 @@ const (
 	lisptcLispMappingFlagLISP_MAPPING_STATIC   lisptcLispMappingFlag = 8
 )
 
+type lisptcLispMissPolicy uint32
+
+const (
+	lisptcLispMissPolicyLISP_MISS_QUEUE            lisptcLispMissPolicy = 0
+	lisptcLispMissPolicyLISP_MISS_DROP             lisptcLispMissPolicy = 1
+	lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY lisptcLispMissPolicy = 2
+)
+
 type lisptcLispNode struct {
 	_     structs.HostLayout
 	Slots [256]uint32
@@ -244,7 +254,8 @@ type lisptcLispSettings struct {
 	Flags          uint32
 	TapIfindex     uint32
 	TapMac         [6]uint8
-	Zero           [6]uint8
+	MissPolicy     uint8
+	Zero           [5]uint8
 	MissIntervalNs uint64
 }
 

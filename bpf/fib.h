@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Lookups: mappings by longest match (the walk that abi.h describes), own RLOCs, interfaces, settings; and counting.
+ * Nothing here ever changes a table.
+ */
+#ifndef LISP_FIB_H
+#define LISP_FIB_H
+
+#include "maps.h"
+#include "parse.h"
+
+/* The leaf slot that covers an address, or LISP_SLOT_EMPTY. */
+static __noinline __u32 walk_table(void *table, __u32 node, const union lisp_address *address)
+{
+	const struct lisp_node *n;
+	__u32 slot;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < sizeof(address->octets); i++) {
+		n = bpf_map_lookup_elem(table, &node);
+		if (!n)
+			return LISP_SLOT_EMPTY;
+		slot = *(const volatile __u32 *)&n->slots[address->octets[i]];
+		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
+			return slot;
+		node = slot & LISP_SLOT_INDEX_MASK;
+	}
+	return LISP_SLOT_EMPTY;
+}
+
+/* The mapping of the longest prefix that covers the address; NULL for none. */
+static __always_inline struct lisp_mapping *find_mapping(const struct lisp_root_key *key, const union lisp_address *address,
+							 __u32 *index)
+{
+	const struct lisp_root *root = bpf_map_lookup_elem(&roots, key);
+	struct lisp_mapping *mapping;
+	void *table;
+	__u32 slot;
+
+	if (!root)
+		return NULL;
+	table = bpf_map_lookup_elem(&fib, &root->table);
+	if (!table)
+		return NULL;
+	slot = walk_table(table, root->node, address);
+	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF)
+		return NULL;
+	*index = slot & LISP_SLOT_INDEX_MASK;
+	mapping = bpf_map_lookup_elem(&mappings, index);
+	if (!mapping || !(mapping->flags & LISP_MAPPING_VALID))
+		return NULL;
+	return mapping;
+}
+
+static __always_inline struct lisp_mapping *find_in(enum lisp_root_kind kind, __u32 iid, __u8 family,
+						    const union lisp_address *address, __u32 *index)
+{
+	struct lisp_root_key key = { .kind = kind, .family = family, .iid = iid };
+
+	return find_mapping(&key, address, index);
+}
+
+static __always_inline bool is_own_eid(__u32 iid, __u8 family, const union lisp_address *address)
+{
+	__u32 index;
+
+	return find_in(LISP_ROOT_DATABASE, iid, family, address, &index) != NULL;
+}
+
+static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address)
+{
+	struct lisp_rloc_key key = { .family = family };
+
+	__builtin_memcpy(key.address, address, sizeof(key.address));
+	return bpf_map_lookup_elem(&local_rlocs, &key) != NULL;
+}
+
+static __always_inline const struct lisp_interface *find_interface(__u32 ifindex, __u32 flag)
+{
+	const struct lisp_interface *interface = bpf_map_lookup_elem(&interfaces, &ifindex);
+
+	return interface && interface->flags & flag ? interface : NULL;
+}
+
+static __always_inline const struct lisp_settings *find_settings(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+static __always_inline void count(__u32 index, __u32 octets)
+{
+	struct lisp_counter *c = bpf_map_lookup_elem(&counters, &index);
+
+	if (!c)
+		return;
+	c->packets++;
+	c->octets += octets;
+}
+
+static __always_inline int drop(const struct __sk_buff *skb, __u32 reason)
+{
+	struct lisp_counter *c = bpf_map_lookup_elem(&drops, &reason);
+
+	if (c) {
+		c->packets++;
+		c->octets += skb->len;
+	}
+	return TC_ACT_SHOT;
+}
+
+static __always_inline void count_mapping(__u32 index, __u32 octets)
+{
+	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &index);
+
+	if (!c)
+		return;
+	c->packets++;
+	c->octets += octets;
+	c->last_used_ns = bpf_ktime_get_boot_ns();
+}
+
+#endif

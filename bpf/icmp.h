@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * ICMP errors that this host's kernel sends: their source is the address the kernel chose, often an RLOC, but the one to be told is behind a
+ * remote site when the packet they quote was on its way to one of our EIDs (RFC 9300 s.4: ICMP to EIDs goes
+ * encapsulated). This file only recognises them.
+ */
+#ifndef LISP_ICMP_H
+#define LISP_ICMP_H
+
+#include "fib.h"
+
+#define ICMP_HEADER_LENGTH 8
+
+static __always_inline bool is_icmp_error(struct __sk_buff *skb, const struct lisp_packet *p)
+{
+	__u8 type;
+
+	if (p->fragment || bpf_skb_load_bytes(skb, p->l4_offset, &type, sizeof(type)) < 0)
+		return false;
+	if (p->family == 6)
+		return p->protocol == NEXTHDR_ICMPV6 && type < 128;
+	/* Destination Unreachable, Time Exceeded, Parameter Problem */
+	return p->protocol == IPPROTO_ICMP && (type == 3 || type == 11 || type == 12);
+}
+
+/* Whether the packet is an ICMP error about a packet from its receiver to an EID of ours. */
+static __noinline bool is_error_to_remote_eid(struct __sk_buff *skb, const struct lisp_packet *p, __u32 iid)
+{
+	union lisp_address quoted = {};
+	__u32 quote = p->l4_offset + ICMP_HEADER_LENGTH;
+	long failed;
+
+	if (!is_icmp_error(skb, p))
+		return false;
+	if (p->family == 4)
+		failed = bpf_skb_load_bytes(skb, quote + 16, &quoted, 4);
+	else
+		failed = bpf_skb_load_bytes(skb, quote + 24, &quoted, 16);
+	return failed == 0 && is_own_eid(iid, p->family, &quoted);
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What happens to a packet that cannot go out at once (RFC 9300 s.4, s.7; RFC 9301 s.5.4): an event for user space, at most one per
+ * interval and destination, and the packet itself to the TAP with metadata (abi.h), whole: neither its checksum nor its
+ * segmentation is touched. Nothing here ever waits or keeps a packet.
+ */
+#ifndef LISP_MISS_H
+#define LISP_MISS_H
+
+#include "route.h"
+
+/* A packet on its way through the ITR. */
+struct itr {
+	struct lisp_packet packet;
+	__u32 iid;         /* of its source */
+	__u32 origin;      /* interface where it came in, or was about to leave when this host sent it */
+	__u32 l2_length;   /* of the skb as it is here */
+	__u32 hook;        /* LISP_INTERFACE_* of the origin */
+	bool forwarded;    /* this host did not send it: its TTL counts */
+	bool released;     /* user space has written it back */
+	__u32 hash;
+	__u32 mapping_index;
+	__u32 mapping_iid;
+	__u32 locator_set;
+};
+
+/* Whether no event for this destination was raised within the interval; two processors at once may both get a yes. */
+static __always_inline bool may_raise(const struct itr *t, __u64 now)
+{
+	const struct lisp_settings *s = find_settings();
+	struct lisp_limit_key key = { .kind = LISP_EVENT_MISS, .iid = t->iid, .family = t->packet.family };
+	__u64 *last;
+
+	__builtin_memcpy(key.destination, &t->packet.destination, sizeof(key.destination));
+	last = bpf_map_lookup_elem(&limits, &key);
+	if (last && s && now - *last < s->miss_interval_ns)
+		return false;
+	bpf_map_update_elem(&limits, &key, &now, BPF_ANY);
+	return true;
+}
+
+static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t)
+{
+	__u64 now = bpf_ktime_get_boot_ns();
+	struct lisp_event *e;
+
+	if (!may_raise(t, now))
+		return 0;
+	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		count(LISP_COUNTER_EVENT_LOST, skb->len);
+		return 0;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->kind = LISP_EVENT_MISS;
+	e->iid = t->iid;
+	e->ifindex = t->origin;
+	e->family = t->packet.family;
+	e->reason = LISP_TAP_REASON_MISS;
+	__builtin_memcpy(e->source, &t->packet.source, sizeof(e->source));
+	__builtin_memcpy(e->destination, &t->packet.destination, sizeof(e->destination));
+	e->time_ns = now;
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+/* To the TAP; at the TAP's own egress, on to its reader. mtu is 0 but for LISP_TAP_REASON_TOO_BIG. */
+static __noinline int wait_at_tap(struct __sk_buff *skb, const struct itr *t, __u8 reason, __u32 mtu)
+{
+	const struct lisp_settings *s = find_settings();
+	struct lisp_tap_header h = { .protocol = ethertype_of(t->packet.family) };
+
+	if (!s || !s->tap_ifindex)
+		return drop(skb, LISP_DROP_NO_TAP);
+	if (t->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
+		return drop(skb, LISP_DROP_NO_TAP);
+	if (reason == LISP_TAP_REASON_TOO_BIG) {
+		__builtin_memset(h.destination, 0, sizeof(h.destination));
+		h.destination[0] = mtu >> 8;
+		h.destination[1] = mtu;
+	}
+	h.magic = LISP_TAP_WAITING;
+	h.reason = reason;
+	h.origin[0] = t->origin >> 24;
+	h.origin[1] = t->origin >> 16;
+	h.origin[2] = t->origin >> 8;
+	h.origin[3] = t->origin;
+	if (set_ethernet(skb, t->l2_length, (struct ethhdr *)&h) < 0)
+		return drop(skb, LISP_DROP_NO_TAP);
+	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
+	if (t->hook == LISP_INTERFACE_TAP && !t->released)
+		return TC_ACT_OK;
+	return bpf_redirect(s->tap_ifindex, 0);
+}
+
+static __always_inline int wait_too_big(struct __sk_buff *skb, const struct itr *t, __u32 mtu)
+{
+	return wait_at_tap(skb, t, LISP_TAP_REASON_TOO_BIG, mtu);
+}
+
+/* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table: the rules that led
+ * here would lead here again. */
+static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr *t)
+{
+	struct bpf_fib_lookup f = { .ifindex = LO_IFINDEX };
+	long answer = find_route(skb, &f, &t->packet, BPF_FIB_LOOKUP_DIRECT);
+
+	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
+	if (find_interface(f.ifindex, LISP_INTERFACE_TAP))
+		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
+	return send(skb, &f, answer, t->l2_length, t->packet.family);
+}
+
+/* A site's packet that waited returns to where it came in, as it was: the stack takes it from there. */
+static __always_inline int return_to_site(struct __sk_buff *skb, const struct itr *t)
+{
+	__u8 nobody[ETH_ALEN] = {};
+
+	if (bpf_skb_store_bytes(skb, ETH_ALEN, nobody, sizeof(nobody), 0) < 0)
+		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
+	return bpf_redirect(t->origin, BPF_F_INGRESS);
+}
+
+/* Leaves the packet to the routes of this host. */
+static __always_inline int forward_natively(struct __sk_buff *skb, const struct itr *t)
+{
+	count(LISP_COUNTER_NATIVE, octets_from(skb, t->packet.offset));
+	if (t->released && t->hook == LISP_INTERFACE_SITE)
+		return return_to_site(skb, t);
+	if (t->released || t->hook == LISP_INTERFACE_TAP)
+		return send_by_main_table(skb, t);
+	return TC_ACT_UNSPEC;
+}
+
+static __always_inline int miss(struct __sk_buff *skb, const struct itr *t)
+{
+	const struct lisp_settings *s = find_settings();
+
+	if (is_own_rloc(t->packet.family, &t->packet.destination))
+		return forward_natively(skb, t);
+	if (t->released)
+		return drop(skb, LISP_DROP_RELEASED_WITHOUT_MAPPING);
+	raise_miss(skb, t);
+	if (s && s->miss_policy == LISP_MISS_DROP)
+		return drop(skb, LISP_DROP_MISS);
+	if (s && s->miss_policy == LISP_MISS_FORWARD_NATIVELY)
+		return forward_natively(skb, t);
+	return wait_at_tap(skb, t, LISP_TAP_REASON_MISS, 0);
+}
+
+#endif

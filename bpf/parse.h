@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Reading IP headers out of an skb and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in abi.h). Everything is
+ * read by bpf_skb_load_bytes, which neither cares where the skb's linear part ends nor invalidates anything; nothing
+ * here ever changes a packet. Values are as the headers say; whoever needs more than that checks it.
+ */
+#ifndef LISP_PARSE_H
+#define LISP_PARSE_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "abi.h"
+
+#define IPV4_DF 0x4000
+#define IPV4_MF_OR_OFFSET 0x3FFF
+#define NEXTHDR_HOP 0
+#define NEXTHDR_ROUTING 43
+#define NEXTHDR_FRAGMENT 44
+#define NEXTHDR_ICMPV6 58
+#define NEXTHDR_DESTINATION 60
+
+union lisp_address {
+	__u8 octets[16];
+	__be32 words[4];
+};
+
+/* An IP packet within an skb. */
+struct lisp_packet {
+	__u32 offset;    /* of the IP header in the skb */
+	__u32 l4_offset; /* of what `protocol` names */
+	__u32 length;    /* as the IP header says, its own octets included */
+	__u16 checksum;  /* IPv4: as found, network order */
+	__u8 family;     /* 4 or 6 */
+	__u8 protocol;
+	__u8 tos; /* or traffic class: DSCP and ECN */
+	__u8 ttl; /* or hop limit */
+	bool fragment;
+	bool malformed; /* lengths contradict each other */
+	union lisp_address source;
+	union lisp_address destination;
+};
+
+/* Octets of the skb from `offset` on. */
+static __always_inline __u32 octets_from(const struct __sk_buff *skb, __u32 offset)
+{
+	return skb->len > offset ? skb->len - offset : 0;
+}
+
+static __always_inline int parse_ipv4(struct __sk_buff *skb, struct lisp_packet *p)
+{
+	struct iphdr h;
+
+	if (bpf_skb_load_bytes(skb, p->offset, &h, sizeof(h)) < 0)
+		return -1;
+	p->family = 4;
+	p->length = bpf_ntohs(h.tot_len);
+	p->l4_offset = p->offset + h.ihl * 4;
+	p->checksum = h.check;
+	p->protocol = h.protocol;
+	p->tos = h.tos;
+	p->ttl = h.ttl;
+	p->fragment = h.frag_off & bpf_htons(IPV4_MF_OR_OFFSET);
+	p->source.words[0] = h.saddr;
+	p->destination.words[0] = h.daddr;
+	p->malformed = h.ihl < 5 || p->length < (__u32)h.ihl * 4;
+	return 0;
+}
+
+/* Walks over extension headers as abi.h says under "Flow hash". */
+static __always_inline void walk_ipv6_extensions(struct __sk_buff *skb, struct lisp_packet *p)
+{
+	__u8 head[2];
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < LISP_EXTENSION_HEADERS_MAX; i++) {
+		if (p->protocol == NEXTHDR_FRAGMENT) {
+			if (bpf_skb_load_bytes(skb, p->l4_offset, head, sizeof(head)) < 0)
+				return;
+			p->fragment = true;
+			p->protocol = head[0];
+			p->l4_offset += 8;
+			return;
+		}
+		if (p->protocol != NEXTHDR_HOP && p->protocol != NEXTHDR_ROUTING && p->protocol != NEXTHDR_DESTINATION)
+			return;
+		if (bpf_skb_load_bytes(skb, p->l4_offset, head, sizeof(head)) < 0)
+			return;
+		p->protocol = head[0];
+		p->l4_offset += (head[1] + 1) * 8;
+	}
+}
+
+static __always_inline int parse_ipv6(struct __sk_buff *skb, struct lisp_packet *p)
+{
+	struct ipv6hdr h;
+
+	if (bpf_skb_load_bytes(skb, p->offset, &h, sizeof(h)) < 0)
+		return -1;
+	p->family = 6;
+	p->length = bpf_ntohs(h.payload_len) + sizeof(h);
+	p->l4_offset = p->offset + sizeof(h);
+	p->protocol = h.nexthdr;
+	p->tos = h.priority << 4 | h.flow_lbl[0] >> 4;
+	p->ttl = h.hop_limit;
+	__builtin_memcpy(&p->source, &h.saddr, sizeof(p->source));
+	__builtin_memcpy(&p->destination, &h.daddr, sizeof(p->destination));
+	walk_ipv6_extensions(skb, p);
+	return 0;
+}
+
+/* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that is known (0: it is not).
+ * Returns -1 when there is no whole IPv4 or IPv6 header. */
+static __always_inline int parse_ip(struct __sk_buff *skb, __u32 offset, __be16 ethertype, struct lisp_packet *p)
+{
+	__u8 first;
+
+	__builtin_memset(p, 0, sizeof(*p));
+	p->offset = offset;
+	if (bpf_skb_load_bytes(skb, offset, &first, sizeof(first)) < 0)
+		return -1;
+	if (first >> 4 == 4 && (!ethertype || ethertype == bpf_htons(ETH_P_IP)))
+		return parse_ipv4(skb, p);
+	if (first >> 4 == 6 && (!ethertype || ethertype == bpf_htons(ETH_P_IPV6)))
+		return parse_ipv6(skb, p);
+	return -1;
+}
+
+/* Whether LISP may carry packets to this address at all: unicast, and more than link-local. */
+static __always_inline bool is_routable_unicast(const struct lisp_packet *p)
+{
+	const __u8 *a = p->destination.octets;
+
+	if (p->family == 4)
+		return a[0] < 224 && a[0] != 127 && a[0] != 0 && !(a[0] == 169 && a[1] == 254);
+	if (a[0] == 0xFF || (a[0] == 0xFE && (a[1] & 0xC0) == 0x80))
+		return false;
+	/* :: and ::1 */
+	return p->destination.words[0] || p->destination.words[1] || p->destination.words[2] ||
+	       bpf_ntohl(p->destination.words[3]) > 1;
+}
+
+/* Length of the longest packet that reaches the wire: of a super-packet, its longest segment. */
+static __always_inline __u32 longest_segment(struct __sk_buff *skb, const struct lisp_packet *p)
+{
+	__u32 l4_length = sizeof(struct udphdr);
+	__u8 data_offset;
+
+	if (!skb->gso_size)
+		return octets_from(skb, p->offset);
+	if (p->protocol == IPPROTO_TCP && bpf_skb_load_bytes(skb, p->l4_offset + 12, &data_offset, 1) == 0)
+		l4_length = (data_offset >> 4) * 4;
+	return p->l4_offset - p->offset + l4_length + skb->gso_size;
+}
+
+static __always_inline __u32 hash_step(__u32 h, __u32 word)
+{
+	h ^= word;
+	h *= 0x9E3779B1U;
+	return h ^ h >> 15;
+}
+
+static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, __u8 family)
+{
+	h = hash_step(h, bpf_ntohl(a->words[0]));
+	if (family == 4)
+		return h;
+	h = hash_step(h, bpf_ntohl(a->words[1]));
+	h = hash_step(h, bpf_ntohl(a->words[2]));
+	return hash_step(h, bpf_ntohl(a->words[3]));
+}
+
+/* The flow hash of abi.h. */
+static __always_inline __u32 flow_hash(struct __sk_buff *skb, const struct lisp_packet *p)
+{
+	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_SCTP;
+	__u32 h = 0x4C495350U;
+	__be32 ports = 0;
+
+	/* Ports beyond the end that the IP header states would be padding. */
+	if (has_ports && !p->fragment && p->l4_offset + sizeof(ports) <= p->offset + p->length &&
+	    bpf_skb_load_bytes(skb, p->l4_offset, &ports, sizeof(ports)) < 0)
+		ports = 0;
+	h = hash_address(h, &p->source, p->family);
+	h = hash_address(h, &p->destination, p->family);
+	h = hash_step(h, bpf_ntohl(ports));
+	h = hash_step(h, p->protocol);
+	h ^= h >> 16;
+	h *= 0x85EBCA6BU;
+	h ^= h >> 13;
+	h *= 0xC2B2AE35U;
+	return h ^ h >> 16;
+}
+
+#endif
