@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Config: everything a Node is told by its operator, as one value that Configure
+// compares with the one in force. It never reads files or text: package config
+// does that. What is checked here is what would break the protocol.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// Config is the whole configuration of a Node. A role that is nil is off. The
+// Node keeps slices of it: do not change them afterwards.
+type Config struct {
+	XTRID       [16]byte // zero: no xTR-ID is sent (RFC 9301 s.5.6, I bit)
+	SiteID      uint64
+	LocalRLOCs  []lisp.RLOC // own RLOCs, best first; those of the Map-Requests' ITR-RLOC fields
+	ControlPort uint16      // UDP port of the control plane, 0 for 4342
+
+	// AcceptZeroInnerChecksum admits Encapsulated Control Messages without inner
+	// UDP checksum, as some deployed systems send them.
+	AcceptZeroInnerChecksum bool
+
+	ITR         *ITRConfig
+	ETR         *ETRConfig
+	MapServer   *MapServerConfig
+	MapResolver *MapResolverConfig
+	Limits      Limits
+}
+
+// ITRConfig configures the ITR.
+type ITRConfig struct {
+	MapResolvers   []netip.AddrPort // asked in this order; port 0 is the control port
+	StaticMappings []lisp.Mapping   // in the map-cache for ever
+
+	// UnlimitedTTL is how long a mapping is kept whose TTL leaves that to the
+	// receiver; 0 is 24 hours.
+	UnlimitedTTL time.Duration
+	// IdleTimeout removes mappings that forwarded nothing for so long; 0 is 30
+	// minutes, negative is never.
+	IdleTimeout time.Duration
+}
+
+// ETRConfig configures the ETR.
+type ETRConfig struct {
+	MapServers []MapServerPeer
+	Database   []DatabaseMapping
+
+	// WithdrawOnShutdown sends a last Map-Register with TTL 0. Off by default: a
+	// restart within the registration timeout then costs no traffic at all.
+	WithdrawOnShutdown bool
+}
+
+// MapServerPeer is a Map-Server that the ETR registers with. Its Address is its
+// identity: two peers cannot share one.
+type MapServerPeer struct {
+	Address              netip.AddrPort // port 0 is the control port
+	Key                  Key
+	ProxyReply           bool          // P: the Map-Server shall answer for us
+	WantMapNotify        bool          // M: acknowledge; retransmission depends on it
+	UseTTL               bool          // T: expire by Record TTL
+	MergeRequest         bool          // a: merge with the site's other xTRs
+	RegistrationInterval time.Duration // 0 is a minute (RFC 9301 s.8.2)
+}
+
+// Key is a pre-shared secret between a site and a Map-Server.
+type Key struct {
+	ID           uint8
+	Algorithm    uint8 // 1, 2 or 3 (RFC 9301 s.12.5); 0 is 3
+	Secret       []byte
+	TruncatedMAC bool // send 96 or 128 bits as the RFC names them, not all as deployed systems do
+}
+
+// DatabaseMapping is an EID-Prefix of this site.
+type DatabaseMapping struct {
+	Prefix     lisp.Prefix
+	Locators   lisp.LocatorSet
+	TTLMinutes uint32 // 0 is lisp.DefaultTTLMinutes
+	Version    uint16 // Map-Version (RFC 9302), 0 for none
+}
+
+// MapServerConfig configures the Map-Server.
+type MapServerConfig struct {
+	Sites []Site
+	// RegistrationTimeout ends registrations that are not refreshed; 0 is three
+	// minutes (RFC 9301 s.8.2).
+	RegistrationTimeout time.Duration
+}
+
+// Site is who may register what, with which keys.
+type Site struct {
+	Name       string
+	Keys       []Key // several while keys are rotated, told apart by ID
+	Prefixes   []SitePrefix
+	ProxyReply ProxyReplyPolicy
+	// AcceptAnyNonce admits RFC 6833 systems, whose nonces do not grow. It gives
+	// up replay protection for the site.
+	AcceptAnyNonce bool
+}
+
+// SitePrefix is an EID-Prefix that a site may register.
+type SitePrefix struct {
+	Prefix              lisp.Prefix
+	AcceptMoreSpecifics bool
+}
+
+// ProxyReplyPolicy says who answers Map-Requests for a site.
+type ProxyReplyPolicy uint8
+
+// The policies. By request: the Map-Server answers when an ETR asked for it with
+// the P bit (RFC 9301 s.8.3).
+const (
+	ProxyReplyByRequest ProxyReplyPolicy = iota
+	ProxyReplyAlways
+	ProxyReplyNever
+)
+
+// MapResolverConfig configures the Map-Resolver. What a Map-Server of the same
+// Node knows is answered by that one.
+type MapResolverConfig struct {
+	MapServers []MapServerRoute
+}
+
+// MapServerRoute says which Map-Server to ask for which EIDs. The longest match
+// wins; equal ones take turns, so that a retransmission meets another server.
+type MapServerRoute struct {
+	Address  netip.AddrPort // port 0 is the control port
+	Prefixes []lisp.Prefix  // empty: every EID
+}
+
+// Defaults of the configuration.
+const (
+	defaultUnlimitedTTL         = 24 * time.Hour
+	defaultIdleTimeout          = 30 * time.Minute
+	defaultRegistrationInterval = time.Minute
+	defaultRegistrationTimeout  = 3 * time.Minute
+)
+
+// withDefaults is a deep enough copy with every default filled in.
+func (c Config) withDefaults() Config {
+	if c.ControlPort == 0 {
+		c.ControlPort = wire.ControlPort
+	}
+	c.Limits = c.Limits.withDefaults()
+	if c.ITR != nil {
+		itr := *c.ITR
+		itr.MapResolvers = addressesWithPort(itr.MapResolvers, c.ControlPort)
+		itr.UnlimitedTTL = durationOr(itr.UnlimitedTTL, defaultUnlimitedTTL)
+		itr.IdleTimeout = durationOr(itr.IdleTimeout, defaultIdleTimeout)
+		c.ITR = &itr
+	}
+	if c.ETR != nil {
+		c.ETR = c.ETR.withDefaults(c.ControlPort)
+	}
+	if c.MapServer != nil {
+		c.MapServer = c.MapServer.withDefaults()
+	}
+	if c.MapResolver != nil {
+		routes := make([]MapServerRoute, len(c.MapResolver.MapServers))
+		for i, r := range c.MapResolver.MapServers {
+			routes[i] = MapServerRoute{Address: addressWithPort(r.Address, c.ControlPort), Prefixes: r.Prefixes}
+		}
+		c.MapResolver = &MapResolverConfig{MapServers: routes}
+	}
+	return c
+}
+
+func (c *ETRConfig) withDefaults(port uint16) *ETRConfig {
+	etr := *c
+	etr.MapServers = make([]MapServerPeer, len(c.MapServers))
+	for i, p := range c.MapServers {
+		p.Address = addressWithPort(p.Address, port)
+		p.Key = p.Key.withDefaults()
+		p.RegistrationInterval = durationOr(p.RegistrationInterval, defaultRegistrationInterval)
+		etr.MapServers[i] = p
+	}
+	etr.Database = make([]DatabaseMapping, len(c.Database))
+	for i, d := range c.Database {
+		if d.TTLMinutes == 0 {
+			d.TTLMinutes = lisp.DefaultTTLMinutes
+		}
+		etr.Database[i] = d
+	}
+	return &etr
+}
+
+func (c *MapServerConfig) withDefaults() *MapServerConfig {
+	ms := MapServerConfig{RegistrationTimeout: durationOr(c.RegistrationTimeout, defaultRegistrationTimeout)}
+	ms.Sites = make([]Site, len(c.Sites))
+	for i, s := range c.Sites {
+		keys := make([]Key, len(s.Keys))
+		for j, k := range s.Keys {
+			keys[j] = k.withDefaults()
+		}
+		s.Keys = keys
+		ms.Sites[i] = s
+	}
+	return &ms
+}
+
+func (k Key) withDefaults() Key {
+	if k.Algorithm == wire.AlgorithmNone {
+		k.Algorithm = wire.AlgorithmHMACSHA256HKDF
+	}
+	return k
+}
+
+// macOctets is the length of the MACs that are sent with the key.
+func (k Key) macOctets() int {
+	if k.TruncatedMAC {
+		return wire.TruncatedMACOctets(k.Algorithm)
+	}
+	return wire.FullMACOctets(k.Algorithm)
+}
+
+func addressesWithPort(addresses []netip.AddrPort, port uint16) []netip.AddrPort {
+	filled := make([]netip.AddrPort, len(addresses))
+	for i, a := range addresses {
+		filled[i] = addressWithPort(a, port)
+	}
+	return filled
+}
+
+func addressWithPort(a netip.AddrPort, port uint16) netip.AddrPort {
+	if a.Port() == 0 {
+		return netip.AddrPortFrom(a.Addr().Unmap(), port)
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+func durationOr(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Counters: every message and every refusal, in one list with a description that
+// docs/counters.md is checked against. A refusal reason is a counter: nothing is
+// dropped without one.
+
+import (
+	"iter"
+	"strings"
+
+	"loci/wire"
+)
+
+// Counter is what a Node counts: messages first, then the reasons for which
+// messages are refused, then those that the parser gives.
+type Counter uint8
+
+// What is counted. Keep counterTable in step.
+const (
+	MapRequestReceived Counter = iota
+	MapRequestSent
+	MapRequestForwarded
+	MapReplyReceived
+	MapReplySent
+	NegativeMapReplySent
+	ProxyMapReplySent
+	MapRegisterReceived
+	MapRegisterSent
+	MapRegisterRetransmitted
+	MapNotifyReceived
+	MapNotifySent
+	MapNotifyAckReceived
+	MapNotifyAckSent
+	ECMReceived
+	RLOCProbeReceived
+	RLOCProbeReplySent
+	SMRReceived
+	SMRInvokedMapRequestSent
+	MissReceived
+	MappingInstalled
+	MappingExpired
+	MappingEvicted
+	MappingIdle
+	MappingRefreshed
+	MapRequestUnanswered
+	RegistrationAccepted
+	RegistrationExpired
+	RegistrationWithdrawn
+	NoticeLost
+
+	// Reasons for which something is refused.
+
+	RefusedOversized
+	RefusedPort
+	RefusedType
+	RefusedRole
+	RefusedStaleKeys
+	RefusedECMInner
+	RefusedSecurity
+	RefusedNoRecord
+	RefusedEID
+	RefusedNoITRRLOC
+	RefusedFamily
+	RefusedProbeInECM
+	RefusedProbeHere
+	RefusedHopLimit
+	RefusedNoRoute
+	RefusedNoMapping
+	RefusedReplyLimit
+	RefusedReplyTotalLimit
+	RefusedNegativeLimit
+	RefusedUnknownSite
+	RefusedPrefixOutsideSite
+	RefusedMoreSpecific
+	RefusedUnknownKey
+	RefusedAlgorithm
+	RefusedAuthentication
+	RefusedReplay
+	RefusedReplayTable
+	RefusedRegistrationTable
+	RefusedSiteTable
+	RefusedRegistrants
+	RefusedLocators
+	RefusedVersion
+	RefusedNotifyLimit
+	RefusedUnknownPeer
+	RefusedNonce
+	RefusedUnrelatedPrefix
+	RefusedProbeReply
+	RefusedSMRWithoutMapping
+	RefusedSMRLimit
+	RefusedPendingTable
+	RefusedRequestLimit
+	RefusedNoMapResolver
+	RefusedOwnEID
+	RefusedEncoding
+
+	refusedParse // one for each wire.Reason follows
+)
+
+type counterEntry struct{ name, description string }
+
+// counterTable is indexed by Counter; the names of refusals get the prefix
+// "refused_" and all of them the suffix "_total".
+var counterTable = [refusedParse]counterEntry{
+	MapRequestReceived:       {"map_request_received", "Map-Requests received, in an Encapsulated Control Message or directly; SMRs and RLOC-probes included"},
+	MapRequestSent:           {"map_request_sent", "Map-Requests sent by the ITR through a Map-Resolver, retransmissions included"},
+	MapRequestForwarded:      {"map_request_forwarded", "Map-Requests that the Map-Resolver or Map-Server passed on"},
+	MapReplyReceived:         {"map_reply_received", "Map-Replies received"},
+	MapReplySent:             {"map_reply_sent", "Map-Replies sent by the ETR for its own EIDs"},
+	NegativeMapReplySent:     {"negative_map_reply_sent", "negative Map-Replies sent by the mapping system"},
+	ProxyMapReplySent:        {"proxy_map_reply_sent", "Map-Replies sent by the Map-Server for registered ETRs"},
+	MapRegisterReceived:      {"map_register_received", "Map-Registers received that authenticated"},
+	MapRegisterSent:          {"map_register_sent", "Map-Registers sent, retransmissions included"},
+	MapRegisterRetransmitted: {"map_register_retransmitted", "Map-Registers sent again because no Map-Notify came"},
+	MapNotifyReceived:        {"map_notify_received", "Map-Notifies received that authenticated"},
+	MapNotifySent:            {"map_notify_sent", "Map-Notifies sent to acknowledge Map-Registers"},
+	MapNotifyAckReceived:     {"map_notify_ack_received", "Map-Notify-Acks received that authenticated"},
+	MapNotifyAckSent:         {"map_notify_ack_sent", "Map-Notify-Acks sent for Map-Notifies that nobody here asked for"},
+	ECMReceived:              {"ecm_received", "Encapsulated Control Messages received"},
+	RLOCProbeReceived:        {"rloc_probe_received", "RLOC-probes received"},
+	RLOCProbeReplySent:       {"rloc_probe_reply_sent", "answers to RLOC-probes sent"},
+	SMRReceived:              {"smr_received", "Solicit-Map-Requests received"},
+	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
+	MissReceived:             {"miss_received", "misses that the data plane reported"},
+	MappingInstalled:         {"mapping_installed", "map-cache entries added or changed"},
+	MappingExpired:           {"mapping_expired", "map-cache entries whose TTL ended"},
+	MappingEvicted:           {"mapping_evicted", "map-cache entries that made room for others"},
+	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
+	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
+	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
+	RegistrationAccepted:     {"registration_accepted", "records of Map-Registers that were taken"},
+	RegistrationExpired:      {"registration_expired", "registrations that nobody refreshed"},
+	RegistrationWithdrawn:    {"registration_withdrawn", "registrations withdrawn by a TTL of 0"},
+	NoticeLost:               {"notice_lost", "notices beyond their rate"},
+
+	RefusedOversized:         {"oversized", "messages longer than 9216 octets"},
+	RefusedPort:              {"port", "packets with the control port at neither end"},
+	RefusedType:              {"type", "messages of a type that no role here takes"},
+	RefusedRole:              {"role", "messages for a role that is off"},
+	RefusedStaleKeys:         {"stale_keys", "messages authenticated with keys that were replaced meanwhile; the sender retransmits"},
+	RefusedECMInner:          {"ecm_inner", "Encapsulated Control Messages with anything but a Map-Request inside"},
+	RefusedSecurity:          {"lisp_sec", "messages with LISP-SEC data, which this version cannot verify"},
+	RefusedNoRecord:          {"no_record", "messages without a record"},
+	RefusedEID:               {"eid", "messages about EIDs that are no IPv4, IPv6, MAC address or name"},
+	RefusedNoITRRLOC:         {"no_itr_rloc", "Map-Requests without an ITR-RLOC that a reply can be sent to"},
+	RefusedFamily:            {"family", "Map-Requests whose ITR-RLOCs are of no family that we have"},
+	RefusedProbeInECM:        {"probe_in_ecm", "RLOC-probes inside an Encapsulated Control Message"},
+	RefusedProbeHere:         {"probe_at_mapping_system", "RLOC-probes sent to a Map-Server or Map-Resolver"},
+	RefusedHopLimit:          {"hop_limit", "Map-Requests relayed too often: the mapping system loops"},
+	RefusedNoRoute:           {"no_route", "Map-Requests that the mapping system has nobody to send to"},
+	RefusedNoMapping:         {"no_mapping", "Map-Requests to the ETR for EIDs of others"},
+	RefusedReplyLimit:        {"reply_limit", "Map-Requests beyond the rate of one destination RLOC and EID-Prefix"},
+	RefusedReplyTotalLimit:   {"reply_total_limit", "Map-Requests beyond the rate of all Map-Replies"},
+	RefusedNegativeLimit:     {"negative_limit", "Map-Requests beyond the rate of negative Map-Replies"},
+	RefusedUnknownSite:       {"unknown_site", "Map-Registers whose first EID-Prefix belongs to no site"},
+	RefusedPrefixOutsideSite: {"prefix_outside_site", "Map-Registers with an EID-Prefix that is not the site's"},
+	RefusedMoreSpecific:      {"more_specific", "Map-Registers with more specific EID-Prefixes than the site may register"},
+	RefusedUnknownKey:        {"unknown_key", "messages with a Key ID that is not configured"},
+	RefusedAlgorithm:         {"algorithm", "messages authenticated by another algorithm than the key's"},
+	RefusedAuthentication:    {"authentication", "messages whose authentication data does not verify"},
+	RefusedReplay:            {"replay", "Map-Registers whose nonce did not grow"},
+	RefusedReplayTable:       {"replay_table", "Map-Registers of more xTRs than a site may have"},
+	RefusedRegistrationTable: {"registration_table", "records beyond the limit of registrations"},
+	RefusedSiteTable:         {"site_table", "records beyond the site's limit of registrations"},
+	RefusedRegistrants:       {"registrants", "records of more xTRs than may register one EID-Prefix"},
+	RefusedLocators:          {"locators", "records with more locators than a mapping may have, merged ones included"},
+	RefusedVersion:           {"version", "records with an older Map-Version than the registered one"},
+	RefusedNotifyLimit:       {"notify_limit", "Map-Notifies not sent because of their rate"},
+	RefusedUnknownPeer:       {"unknown_peer", "Map-Notifies from a Map-Server that is not configured"},
+	RefusedNonce:             {"nonce", "Map-Replies that answer none of our Map-Requests"},
+	RefusedUnrelatedPrefix:   {"unrelated_prefix", "Map-Replies about another EID-Prefix than the one asked for"},
+	RefusedProbeReply:        {"probe_reply", "Map-Replies to RLOC-probes that nobody sent"},
+	RefusedSMRWithoutMapping: {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
+	RefusedSMRLimit:          {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
+	RefusedPendingTable:      {"pending_table", "misses beyond the limit of Map-Requests under way"},
+	RefusedRequestLimit:      {"request_limit", "Map-Requests not sent because of the rate of all of them"},
+	RefusedNoMapResolver:     {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},
+	RefusedOwnEID:            {"own_eid", "misses about our own EIDs"},
+	RefusedEncoding:          {"encoding", "messages not sent because they cannot be encoded"},
+}
+
+// CounterInfo is a counter's name and meaning.
+type CounterInfo struct{ Name, Description string }
+
+// CounterList is every counter of a Node in the order of Counters.
+func CounterList() []CounterInfo {
+	list := make([]CounterInfo, 0, counterCount())
+	for c := Counter(0); c < counterCount(); c++ {
+		list = append(list, CounterInfo{Name: c.String(), Description: c.description()})
+	}
+	return list
+}
+
+// counterCount is how many counters there are.
+func counterCount() Counter { return refusedParse + Counter(len(wire.Reasons())) }
+
+// parseRefusal is the counter of a parser's reason.
+func parseRefusal(r wire.Reason) Counter {
+	if r == wire.ReasonNone || int(r) > len(wire.Reasons()) {
+		return RefusedType
+	}
+	return refusedParse + Counter(r-1)
+}
+
+// IsRefusal reports whether c counts something that was refused.
+func (c Counter) IsRefusal() bool { return c >= RefusedOversized }
+
+// Reason is the word for a refusal, without prefix and suffix.
+func (c Counter) Reason() string {
+	if c < refusedParse {
+		return strings.ReplaceAll(counterTable[c].name, "_", "-")
+	}
+	return wire.Reason(c - refusedParse + 1).String()
+}
+
+// String is the counter's name: map_request_received_total, refused_replay_total.
+func (c Counter) String() string {
+	name := strings.ReplaceAll(c.Reason(), "-", "_") + "_total"
+	if c.IsRefusal() {
+		return "refused_" + name
+	}
+	return name
+}
+
+func (c Counter) description() string {
+	if c < refusedParse {
+		return counterTable[c].description
+	}
+	return "messages that cannot be parsed: " + c.Reason()
+}
+
+// counters are a Node's totals.
+type counters []uint64
+
+func (c counters) all() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for i, n := range c {
+			if !yield(Counter(i).String(), n) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Effects: everything a Node wants done, in the order in which it has to happen.
+// An effect owns its bytes. Nothing here does anything.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+// Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
+// RemoveDatabase and Notice.
+type Effect interface{ effect() }
+
+// SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
+// address or port of Local leaves it to the sender, the control port by default.
+type SendPacket struct {
+	Local, Remote netip.AddrPort
+	Payload       []byte
+}
+
+// InstallMapping puts an entry into the map-cache of the data plane, in place of
+// the one of the same prefix.
+type InstallMapping struct{ MapCacheEntry }
+
+// RemoveMapping takes an entry out of the map-cache of the data plane.
+type RemoveMapping struct {
+	Prefix lisp.Prefix
+	Reason RemoveReason
+}
+
+// InstallDatabase puts an EID-Prefix of the site into the data plane's Database.
+type InstallDatabase struct{ DatabaseMapping }
+
+// RemoveDatabase takes one out.
+type RemoveDatabase struct{ Prefix lisp.Prefix }
+
+// MapCacheEntry is a mapping of the map-cache.
+type MapCacheEntry struct {
+	Mapping   lisp.Mapping
+	Static    bool      // from the configuration: never expires
+	CreatedAt time.Time // when the prefix was first installed
+	ExpiresAt time.Time // end of the TTL; zero when Static
+}
+
+// RemoveReason says why a mapping left the map-cache.
+type RemoveReason string
+
+// The reasons.
+const (
+	RemoveExpired    RemoveReason = "expired"    // its TTL ended
+	RemoveIdle       RemoveReason = "idle"       // it forwarded nothing for long
+	RemoveWithdrawn  RemoveReason = "withdrawn"  // a Map-Reply said TTL 0
+	RemoveReplaced   RemoveReason = "replaced"   // a less specific mapping came (RFC 9301 s.5.5)
+	RemoveEvicted    RemoveReason = "evicted"    // the table is full
+	RemoveConfigured RemoveReason = "configured" // the configuration changed
+)
+
+// Notice tells an operator what the protocol did; one line of `loci monitor`.
+// Notices are rate-limited: never build logic on them.
+type Notice struct {
+	Kind   NoticeKind
+	At     time.Time
+	Prefix lisp.Prefix    // what it is about, may be zero
+	Remote netip.AddrPort // who it came from or went to, may be zero
+	Site   string         // of the Map-Server's configuration, may be empty
+	Detail string         // the rest in words, may be empty
+}
+
+// NoticeKind names an event.
+type NoticeKind string
+
+// The events.
+const (
+	NoticeRegistered             NoticeKind = "registered"              // the Map-Server has a new registration
+	NoticeRegistrationChanged    NoticeKind = "registration-changed"    // its locators changed
+	NoticeRegistrationExpired    NoticeKind = "registration-expired"    // nobody refreshed it
+	NoticeRegistrationWithdrawn  NoticeKind = "registration-withdrawn"  // its xTR sent TTL 0
+	NoticeRegistrationRemoved    NoticeKind = "registration-removed"    // the configuration no longer allows it
+	NoticeRegistrationRefused    NoticeKind = "registration-refused"    // a Map-Register was refused
+	NoticeMapRegisterSent        NoticeKind = "map-register-sent"       // the ETR registers a change, or for the first time
+	NoticeMapNotifyReceived      NoticeKind = "map-notify-received"     // the Map-Server acknowledged after silence
+	NoticeMapServerSilent        NoticeKind = "map-server-silent"       // several Map-Registers stay unacknowledged
+	NoticeMapRequestSent         NoticeKind = "map-request-sent"        // the ITR asks
+	NoticeMapRequestForwarded    NoticeKind = "map-request-forwarded"   // the mapping system passes one on
+	NoticeMapRequestUnanswered   NoticeKind = "map-request-unanswered"  // the ITR gives up for a while
+	NoticeMapReplySent           NoticeKind = "map-reply-sent"          // by the ETR, or for it
+	NoticeNegativeMapReplySent   NoticeKind = "negative-map-reply-sent" // by the mapping system
+	NoticeMapReplyReceived       NoticeKind = "map-reply-received"      // the ITR is answered
+	NoticeMappingInstalled       NoticeKind = "mapping-installed"
+	NoticeMappingRemoved         NoticeKind = "mapping-removed"
+	NoticeSolicitMapRequestTaken NoticeKind = "smr-received" // an SMR about a cached mapping
+	NoticeMessageRefused         NoticeKind = "message-refused"
+)
+
+func (SendPacket) effect()      {}
+func (InstallMapping) effect()  {}
+func (RemoveMapping) effect()   {}
+func (InstallDatabase) effect() {}
+func (RemoveDatabase) effect()  {}
+func (Notice) effect()          {}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Limits: how much a stranger may make a Node work and keep (RFC 9301 s.5.3,
+// s.5.4, s.6.1, s.9). The limits that an RFC states with MUST are constants, the
+// recommended ones and the sizes of tables are configuration. Buckets are one
+// word each, and their tables are bounded.
+
+import "time"
+
+// The limits that are no matter of configuration.
+const (
+	// mapRequestInterval: at most one Map-Request a second for an EID-Prefix.
+	mapRequestInterval = time.Second
+	// mapRequestTries unanswered Map-Requests are followed by a pause of
+	// mapRequestHoldDown (RFC 9301 s.5.3).
+	mapRequestTries    = 10
+	mapRequestHoldDown = 30 * time.Second
+	// An unacknowledged Map-Register is sent again after one second, then after
+	// twice as long each time, a minute at most (RFC 9301 s.5.7).
+	registerRetransmitFirst = time.Second
+	registerRetransmitMax   = time.Minute
+	// Control packets where the path's MTU is unknown (RFC 9301 s.5).
+	controlPacketOctetsIPv4 = 576
+	controlPacketOctetsIPv6 = 1280
+	// The Negative Map-Reply's lifetimes (RFC 9301 s.8.3, s.8.4).
+	negativeTTLMinutes     = 15
+	unregisteredTTLMinutes = 1
+)
+
+const (
+	// maxMessageOctets is the longest control message that is looked at: what a
+	// jumbo frame holds.
+	maxMessageOctets = 9216
+	// maxRequestRecords is how many records of a Map-Request are answered; senders
+	// MUST send one (RFC 9301 s.5.2).
+	maxRequestRecords = 16
+	// timeoutBatch bounds the deadlines that one HandleTimeout works off, so that a
+	// turn stays short however many end at once.
+	timeoutBatch = 512
+)
+
+// Rate is a token bucket: Burst at once, PerSecond on average.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// Limits bound what others can make a Node do and keep. A zero field is the
+// default of DefaultLimits.
+type Limits struct {
+	MapReplies       Rate // for one destination RLOC and EID-Prefix
+	MapRepliesTotal  Rate
+	MapRequestsTotal Rate // sent by the ITR, all EID-Prefixes together
+	NegativeReplies  Rate // negative Map-Replies, all together
+	MapNotifies      Rate // for one source of Map-Registers
+	SMRInvoked       Rate // Map-Requests that SMRs cause, for one EID-Prefix
+	Notices          Rate
+
+	RateTable             int // keys of each table of buckets
+	MapCacheEntries       int
+	PendingRequests       int // EID-Prefixes with a Map-Request under way or in its pause
+	Registrations         int // EID-Prefixes in all
+	RegistrationsPerSite  int
+	RegistrantsPerPrefix  int // xTRs that register the same EID-Prefix
+	ReplayEntriesPerSite  int // (xTR, key) pairs whose last nonce is kept
+	MoreSpecificsPerReply int // records of one Map-Reply
+}
+
+// DefaultLimits follows the RECOMMENDED limits of RFC 9301 with a small burst, so
+// that one lost packet does not cost seconds, and suits a router of a million
+// mappings.
+func DefaultLimits() Limits {
+	return Limits{
+		MapReplies:       Rate{PerSecond: 1.0 / 3, Burst: 3},
+		MapRepliesTotal:  Rate{PerSecond: 20000, Burst: 20000},
+		MapRequestsTotal: Rate{PerSecond: 10000, Burst: 10000},
+		NegativeReplies:  Rate{PerSecond: 10000, Burst: 10000},
+		MapNotifies:      Rate{PerSecond: 1000, Burst: 10000},
+		SMRInvoked:       Rate{PerSecond: 1.0 / 3, Burst: 1},
+		Notices:          Rate{PerSecond: 200, Burst: 1000},
+
+		RateTable:             1 << 18,
+		MapCacheEntries:       1 << 20,
+		PendingRequests:       1 << 16,
+		Registrations:         2 << 20,
+		RegistrationsPerSite:  2 << 20,
+		RegistrantsPerPrefix:  16,
+		ReplayEntriesPerSite:  4096,
+		MoreSpecificsPerReply: 64,
+	}
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	for _, r := range []struct{ value, otherwise *Rate }{
+		{&l.MapReplies, &d.MapReplies}, {&l.MapRepliesTotal, &d.MapRepliesTotal},
+		{&l.MapRequestsTotal, &d.MapRequestsTotal}, {&l.NegativeReplies, &d.NegativeReplies},
+		{&l.MapNotifies, &d.MapNotifies}, {&l.SMRInvoked, &d.SMRInvoked}, {&l.Notices, &d.Notices},
+	} {
+		if *r.value == (Rate{}) {
+			*r.value = *r.otherwise
+		}
+	}
+	for _, n := range []struct{ value, otherwise *int }{
+		{&l.RateTable, &d.RateTable}, {&l.MapCacheEntries, &d.MapCacheEntries},
+		{&l.PendingRequests, &d.PendingRequests}, {&l.Registrations, &d.Registrations},
+		{&l.RegistrationsPerSite, &d.RegistrationsPerSite}, {&l.RegistrantsPerPrefix, &d.RegistrantsPerPrefix},
+		{&l.ReplayEntriesPerSite, &d.ReplayEntriesPerSite}, {&l.MoreSpecificsPerReply, &d.MoreSpecificsPerReply},
+	} {
+		if *n.value == 0 {
+			*n.value = *n.otherwise
+		}
+	}
+	return l
+}
+
+// bucket is a token bucket as one instant: when it will be full again (the
+// generic cell rate algorithm). The zero bucket is full.
+type bucket struct{ fullAt instant }
+
+// take takes a token if there is one.
+func (b *bucket) take(now instant, r Rate) bool {
+	interval := r.interval()
+	if b.fullAt > now+instant(r.Burst-1)*interval {
+		return false
+	}
+	b.fullAt = max(b.fullAt, now) + interval
+	return true
+}
+
+// interval is how long one token takes to come back.
+func (r Rate) interval() instant { return instant(float64(time.Second) / r.PerSecond) }
+
+// refill is how long an empty bucket takes to be full.
+func (r Rate) refill() instant { return instant(r.Burst) * r.interval() }
+
+// buckets is a bounded table of buckets. Two generations replace a sweep: a
+// bucket that nobody touched for a whole refill is full, and forgotten.
+type buckets[K comparable] struct {
+	current, previous map[K]bucket
+	turnedAt          instant
+}
+
+// take takes a token of the key's bucket. It refuses new keys when the table is
+// full: a flood of keys must not switch the limit off.
+func (b *buckets[K]) take(now instant, key K, r Rate, limit int) bool {
+	if b.current == nil || now-b.turnedAt >= r.refill() {
+		b.turn(now, r)
+	}
+	state, known := b.current[key]
+	if !known {
+		state, known = b.previous[key]
+	}
+	if !known && len(b.current)+len(b.previous) >= limit || !state.take(now, r) {
+		return false
+	}
+	delete(b.previous, key)
+	b.current[key] = state
+	return true
+}
+
+func (b *buckets[K]) turn(now instant, r Rate) {
+	if now-b.turnedAt >= 2*r.refill() {
+		b.current = nil // all of them are full again
+	}
+	b.previous, b.current = b.current, make(map[K]bucket)
+	b.turnedAt = now
+}

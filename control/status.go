@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// What a Node tells about itself: values for `loci show`. They are copies.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+// MapCacheStatus is a map-cache entry with its state.
+type MapCacheStatus struct {
+	MapCacheEntry
+	State      MapCacheState
+	LastUsedAt time.Time // zero when no use was reported
+	From       netip.AddrPort
+}
+
+// MapCacheState says what an entry of the map-cache is doing.
+type MapCacheState string
+
+// The states.
+const (
+	MapCacheStatic     MapCacheState = "static"
+	MapCacheComplete   MapCacheState = "complete"
+	MapCacheNegative   MapCacheState = "negative"
+	MapCacheRefreshing MapCacheState = "refreshing"
+)
+
+// Registration is what one xTR registered for one EID-Prefix.
+type Registration struct {
+	Site              string
+	Prefix            lisp.Prefix
+	Mapping           lisp.Mapping // what this xTR registered
+	Merged            lisp.Mapping // what is answered: several xTRs merged where they asked for it
+	FirstRegisteredAt time.Time
+	LastRegisteredAt  time.Time
+	ExpiresAt         time.Time
+	From              netip.AddrPort
+	XTRID             [16]byte // zero when none was sent
+	SiteID            uint64
+	KeyID             uint8
+	Algorithm         uint8
+	ProxyReply        bool
+	UseTTL            bool
+	MergeRequest      bool
+	WantMapNotify     bool
+}
+
+// MapServerStatus is how the registration with one Map-Server stands.
+type MapServerStatus struct {
+	Address        netip.AddrPort
+	State          MapServerState
+	Prefixes       int       // EID-Prefixes registered with it
+	LastSentAt     time.Time // last Map-Register
+	LastNotifyAt   time.Time // last Map-Notify that answered one
+	NextSendAt     time.Time
+	Unacknowledged int // Map-Registers since the last Map-Notify, when one is wanted
+}
+
+// MapServerState says whether a Map-Server has our registration.
+type MapServerState string
+
+// The states. Without WantMapNotify nobody knows more than "sent".
+const (
+	MapServerIdle       MapServerState = "idle" // nothing to register
+	MapServerSent       MapServerState = "sent"
+	MapServerWaiting    MapServerState = "waiting" // for a Map-Notify
+	MapServerRegistered MapServerState = "registered"
+)
+
+// PendingRequest is a resolution under way.
+type PendingRequest struct {
+	Prefix      lisp.Prefix
+	Source      lisp.EID // zero for refreshes
+	Tries       int
+	MapResolver netip.AddrPort // the one asked last
+	StartedAt   time.Time
+	NextAt      time.Time
+	State       PendingState
+}
+
+// PendingState says what a resolution waits for.
+type PendingState string
+
+// The states.
+const (
+	PendingWaiting  PendingState = "waiting"   // for a Map-Reply
+	PendingHoldDown PendingState = "hold-down" // nobody answered; tried again after a pause
+	PendingSettled  PendingState = "settled"   // answered; kept for the rate limit's second
+)
