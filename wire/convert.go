@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+// Addresses and records as package lisp's values, and back (RFC 9301 s.5.4,
+// s.5.5; RFC 8060 s.4.1; RFC 9306 s.3). What lisp cannot express is refused for
+// EIDs and skipped for locators; nothing is guessed.
+
+import (
+	"fmt"
+	"net/netip"
+
+	"loci/lisp"
+)
+
+// AddressOf is the address part of a prefix: the plain family, inside an
+// Instance-ID LCAF when the Instance-ID is not 0. The mask length is
+// p.Bits(), carried beside it.
+func AddressOf(p lisp.Prefix) Address { return EIDAddress(p.Instance(), p.EID()) }
+
+// EIDAddress is an EID in an Instance-ID as an address; no LCAF for 0.
+func EIDAddress(instance lisp.InstanceID, e lisp.EID) Address {
+	plain := plainEIDAddress(e)
+	if instance == 0 {
+		return plain
+	}
+	return InstanceIDLCAF{InstanceID: uint32(instance), Address: plain}
+}
+
+func plainEIDAddress(e lisp.EID) Address {
+	switch e.Kind() {
+	case lisp.EIDIPv4:
+		return IPv4(e.Addr().As4())
+	case lisp.EIDIPv6:
+		return IPv6(e.Addr().As16())
+	case lisp.EIDMAC:
+		mac, _ := e.MAC()
+		return MAC{Octets: mac}
+	case lisp.EIDName:
+		name, _ := e.Name()
+		return DistinguishedName(name)
+	}
+	return NoAddress{}
+}
+
+// EIDOf is the EID that an address names, with its Instance-ID. AFI 0 is the
+// zero EID. Lookup keys of several parts (AFI-List, Source/Dest, Multicast Info
+// and their like) are no EID and an error.
+func EIDOf(a Address) (lisp.InstanceID, lisp.EID, error) {
+	switch a := a.(type) {
+	case nil, NoAddress:
+		return 0, lisp.EID{}, nil
+	case IPv4:
+		return 0, lisp.EIDFromAddr(netip.AddrFrom4(a)), nil
+	case IPv6:
+		return eidOfIPv6(a)
+	case MAC:
+		return 0, lisp.EIDFromMAC(a.Octets), nil
+	case DistinguishedName:
+		e, err := lisp.EIDFromName(string(a))
+		return 0, e, err
+	case InstanceIDLCAF:
+		return eidInInstance(a)
+	}
+	return 0, lisp.EID{}, fmt.Errorf("address %s cannot be an EID", a)
+}
+
+// eidOfIPv6 refuses IPv4-mapped addresses: package lisp would take them for
+// IPv4, and a mask length of 128 bits would name something else.
+func eidOfIPv6(a IPv6) (lisp.InstanceID, lisp.EID, error) {
+	addr := netip.AddrFrom16(a)
+	if addr.Is4In6() {
+		return 0, lisp.EID{}, fmt.Errorf("IPv4-mapped address %s cannot be an EID", addr)
+	}
+	return 0, lisp.EIDFromAddr(addr), nil
+}
+
+func eidInInstance(a InstanceIDLCAF) (lisp.InstanceID, lisp.EID, error) {
+	if _, nested := a.Address.(InstanceIDLCAF); nested {
+		return 0, lisp.EID{}, fmt.Errorf("address %s: an Instance-ID inside an Instance-ID", a)
+	}
+	_, e, err := EIDOf(a.Address)
+	return lisp.InstanceID(a.InstanceID), e, err
+}
+
+// PrefixOf is the EID-Prefix that an address and the mask length beside it name.
+// Host bits are cleared. With an Instance-ID LCAF the mask length counts bits of
+// the address inside.
+func PrefixOf(a Address, maskLen uint8) (lisp.Prefix, error) {
+	instance, e, err := EIDOf(a)
+	if err != nil {
+		return lisp.Prefix{}, err
+	}
+	return lisp.PrefixFrom(instance, e, int(maskLen))
+}
+
+// RLOCAddress is an RLOC as an address; the zero RLOC is AFI 0.
+func RLOCAddress(r lisp.RLOC) Address {
+	switch {
+	case r.Is4():
+		return IPv4(r.Addr().As4())
+	case r.Is6():
+		return IPv6(r.Addr().As16())
+	}
+	return NoAddress{}
+}
+
+// RLOCOf is the IP address that packets for a locator can be sent to: the
+// address itself, or the one that an LCAF decorates (AFI-List: its first IP
+// address). ok is false when there is none, or when ignoring the LCAF would
+// break its meaning: Explicit Locator Paths, replication lists, application
+// data, NAT addresses, and RLOCs of another Instance-ID.
+func RLOCOf(a Address) (r lisp.RLOC, ok bool) {
+	switch a := a.(type) {
+	case IPv4:
+		return lisp.RLOCFromAddr(netip.AddrFrom4(a)), true
+	case IPv6:
+		return lisp.RLOCFromAddr(netip.AddrFrom16(a)), true
+	case *AFIListLCAF:
+		for _, entry := range a.Addresses {
+			if r, ok = RLOCOf(entry); ok {
+				return r, true
+			}
+		}
+		return lisp.RLOC{}, false
+	case InstanceIDLCAF:
+		if a.InstanceID != 0 {
+			return lisp.RLOC{}, false
+		}
+	case EncapsulationFormatLCAF:
+		if a.Encapsulations&EncapsulationLISP == 0 {
+			return lisp.RLOC{}, false
+		}
+	}
+	if d, decorated := a.(decorator); decorated {
+		return RLOCOf(d.decorated())
+	}
+	return lisp.RLOC{}, false
+}
+
+// decorator is an LCAF that says something about one locator without changing
+// where its packets go.
+type decorator interface{ decorated() Address }
+
+func (a InstanceIDLCAF) decorated() Address          { return a.Address }
+func (a ASNumberLCAF) decorated() Address            { return a.Address }
+func (a GeoLCAF) decorated() Address                 { return a.Address }
+func (a GeoPointLCAF) decorated() Address            { return a.Address }
+func (a NonceLocatorLCAF) decorated() Address        { return a.Address }
+func (a *SecurityKeyLCAF) decorated() Address        { return a.Address }
+func (a JSONLCAF) decorated() Address                { return a.Address }
+func (a KeyValueLCAF) decorated() Address            { return a.Key }
+func (a EncapsulationFormatLCAF) decorated() Address { return a.Address }
+
+// RecordOf is a mapping as a record; locators keep their order.
+func RecordOf(m lisp.Mapping) Record {
+	rec := Record{
+		TTLMinutes:    m.TTLMinutes,
+		EID:           AddressOf(m.Prefix),
+		MaskLen:       uint8(m.Prefix.Bits()),
+		Authoritative: m.Authoritative,
+		Version:       m.Version,
+	}
+	if m.Negative() {
+		rec.Action = m.Action // sent as 0 with locators (RFC 9301 s.5.4)
+		return rec
+	}
+	rec.Locators = make([]LocatorRecord, len(m.Locators))
+	for i, l := range m.Locators {
+		rec.Locators[i] = LocatorRecord{
+			Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+			Local: l.Local, Probed: l.Probed, Reachable: l.Reachable, Address: RLOCAddress(l.RLOC),
+		}
+	}
+	return rec
+}
+
+// Prefix is the EID-Prefix of the record.
+func (rec *Record) Prefix() (lisp.Prefix, error) { return PrefixOf(rec.EID, rec.MaskLen) }
+
+// Prefix is the EID-Prefix that the record asks for.
+func (rec *RequestRecord) Prefix() (lisp.Prefix, error) { return PrefixOf(rec.EID, rec.MaskLen) }
+
+// Mapping is what the record says. Locators come out in the order of RFC 9301
+// s.5.5; those without an IP address, with an address no locator may have, or
+// named a second time are skipped. When none is left the mapping is negative with
+// No-Action (RFC 9306 s.3); so are unassigned actions. It errs when the EID is
+// none that package lisp can hold, or when locators exceed lisp.MaxLocators.
+func (rec *Record) Mapping() (lisp.Mapping, error) {
+	prefix, err := rec.Prefix()
+	if err != nil {
+		return lisp.Mapping{}, err
+	}
+	locators, err := lisp.NewLocatorSet(rec.usableLocators()...)
+	if err != nil {
+		return lisp.Mapping{}, fmt.Errorf("mapping of %s: %w", prefix, err)
+	}
+	m := lisp.Mapping{
+		Prefix: prefix, Locators: locators, TTLMinutes: rec.TTLMinutes,
+		Authoritative: rec.Authoritative, Version: rec.Version,
+	}
+	if len(rec.Locators) == 0 && rec.Action <= lisp.ActionDropAuthFailure {
+		m.Action = rec.Action
+	}
+	return m, nil
+}
+
+func (rec *Record) usableLocators() []lisp.Locator {
+	if len(rec.Locators) == 0 {
+		return nil
+	}
+	locators := make([]lisp.Locator, 0, len(rec.Locators))
+	for i := range rec.Locators {
+		l, ok := rec.Locators[i].locator()
+		if ok && !containsRLOC(locators, l.RLOC) {
+			locators = append(locators, l)
+		}
+	}
+	return locators
+}
+
+func containsRLOC(locators []lisp.Locator, r lisp.RLOC) bool {
+	for i := range locators {
+		if locators[i].RLOC == r {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *LocatorRecord) locator() (lisp.Locator, bool) {
+	r, ok := RLOCOf(l.Address)
+	if !ok || r.Valid() != nil {
+		return lisp.Locator{}, false
+	}
+	return lisp.Locator{
+		RLOC: r, Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+		Local: l.Local, Probed: l.Probed, Reachable: l.Reachable,
+	}, true
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+// Map-Notify and Map-Notify-Ack share one layout (RFC 9301 s.5.7); the I bit and
+// what follows it are draft-ermagan-lisp-nat-traversal s.4.3:
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|Type=4/5|I|             Reserved               | Record Count  |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                        Nonce, 64 bits                         |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|     Key ID    | Algorithm ID  |  Authentication Data Length   |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	~                     Authentication Data                       ~
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|                 EID-Records (see record.go) ...               |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//	|              xTR-ID 128 bits, Site-ID 64 bits (if I)          |
+//	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//
+// This file does not verify anything: auth.go does, on the encoded octets.
+
+import "fmt"
+
+// MapNotify acknowledges a Map-Register, or tells a subscriber or an xTR of a
+// change unasked.
+type MapNotify struct {
+	XTRIDPresent   bool // I: XTRID and SiteID follow
+	Nonce          uint64
+	KeyID          uint8
+	AlgorithmID    uint8
+	Authentication []byte
+	Records        []Record
+	XTRID          [16]byte
+	SiteID         uint64
+}
+
+// MapNotifyAck acknowledges an unsolicited Map-Notify with its own contents;
+// (*MapNotifyAck)(notify) makes one.
+type MapNotifyAck MapNotify
+
+const notifyXTRIDPresent = 0x08000000
+
+// Type is TypeMapNotify.
+func (*MapNotify) Type() MessageType { return TypeMapNotify }
+
+// Type is TypeMapNotifyAck.
+func (*MapNotifyAck) Type() MessageType { return TypeMapNotifyAck }
+
+func parseMapNotify(r *reader) *MapNotify {
+	word := r.u32("flags")
+	m := &MapNotify{XTRIDPresent: word&notifyXTRIDPresent != 0, Nonce: r.u64("nonce")}
+	m.KeyID, m.AlgorithmID, m.Authentication = parseAuthentication(r)
+	m.Records = parseRecords(r, int(word&0xff))
+	if m.XTRIDPresent {
+		m.XTRID, m.SiteID = parseXTRID(r)
+	}
+	return m
+}
+
+// AppendTo appends the encoded Map-Notify to b with Authentication as it is;
+// AppendSigned computes it.
+func (m *MapNotify) AppendTo(b []byte) ([]byte, error) { return m.appendAs(b, TypeMapNotify) }
+
+// AppendTo appends the encoded Map-Notify-Ack to b with Authentication as it is;
+// AppendSigned computes it.
+func (m *MapNotifyAck) AppendTo(b []byte) ([]byte, error) {
+	return (*MapNotify)(m).appendAs(b, TypeMapNotifyAck)
+}
+
+func (m *MapNotify) appendAs(b []byte, t MessageType) ([]byte, error) {
+	head := authenticatedHead{bit32(m.XTRIDPresent, notifyXTRIDPresent), m.Nonce, m.KeyID, m.AlgorithmID, m.Authentication}
+	out, err := head.appendTo(b, t, m.Records)
+	if err != nil {
+		return b, fmt.Errorf("%s: %w", t, err)
+	}
+	if m.XTRIDPresent {
+		out = appendXTRID(out, m.XTRID, m.SiteID)
+	}
+	return out, nil
+}
