@@ -7,8 +7,7 @@ PACKAGES ?= ./...
 GO       ?= go
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COMMIT  := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+LDFLAGS := -s -w -X loci/daemon.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test check lint bench fuzz generate clean

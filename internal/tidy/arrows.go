@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Who may import whom. The table is the dependency rule of the design: an arrow that is not here does not exist.
+
+package tidy
+
+import (
+	"slices"
+	"strings"
+)
+
+// arrows says which rooms of the module each room may import. A room is a directory with all below it, except what has a
+// room of its own; "dataplane/" stands for each directory below dataplane, an engine. Packages of one room may import each
+// other. Tests are free: they put together what they test.
+var arrows = map[string][]string{
+	"lisp":             {},
+	"wire":             {"lisp"},
+	"control":          {"lisp", "wire"},
+	"forward":          {"lisp", "wire"},
+	"dataplane":        {"lisp"},
+	"dataplane/":       {"lisp", "dataplane", "forward"},
+	"mapsock":          {"lisp", "dataplane"},
+	"config":           {"lisp"},
+	"sim":              {"lisp", "wire", "control", "dataplane", "dataplane/"},
+	"daemon":           {"lisp", "wire", "control", "forward", "dataplane", "dataplane/", "mapsock", "config", "daemon/api"},
+	"daemon/api":       {"lisp"},
+	"lab":              {"lisp", "wire", "daemon/api", "internal/testnet"},
+	"cmd":              {"lisp", "wire", "control", "config", "daemon", "daemon/api", "lab"},
+	"internal/testnet": {},
+	"internal/tidy":    {},
+}
+
+// room returns the key of arrows that a directory belongs to, "" when there is none, and the directory the room begins at.
+func room(directory string) (key, begin string) {
+	for candidate := range arrows {
+		subtree, each := strings.CutSuffix(candidate, "/")
+		below, isBelow := strings.CutPrefix(directory, subtree+"/")
+		if len(candidate) <= len(key) || !isBelow && (each || directory != subtree) {
+			continue
+		}
+		key, begin = candidate, subtree
+		if each {
+			engine, _, _ := strings.Cut(below, "/")
+			begin = subtree + "/" + engine
+		}
+	}
+	return key, begin
+}
+
+func checkArrows(t *tree) []finding {
+	var all []finding
+	for _, f := range t.source() {
+		key, begin := room(f.directory())
+		if key == "" {
+			all = append(all, finding{path: f.path, message: "package " + f.directory() + " has no dependency rule: add it to arrows in internal/tidy"})
+			continue
+		}
+		for imported, place := range f.imports() {
+			target, internal := strings.CutPrefix(imported, module+"/")
+			targetKey, targetBegin := room(target)
+			if internal && targetBegin != begin && !slices.Contains(arrows[key], targetKey) {
+				all = append(all, t.at(f, place, "%s must not import %s (it may import: %s)", f.directory(), target, strings.Join(arrows[key], ", ")))
+			}
+		}
+	}
+	return all
+}
+
+func checkUnsafe(t *tree) []finding {
+	var all []finding
+	for _, f := range t.files {
+		if f.syntax == nil || inside(f.directory(), "dataplane/kernel") {
+			continue
+		}
+		if place, found := f.imports()["unsafe"]; found {
+			all = append(all, t.at(f, place, "unsafe belongs in dataplane/kernel alone"))
+		}
+	}
+	return all
+}
