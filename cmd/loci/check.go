@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci check: is a configuration right, without running it?
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"loci/config"
+)
+
+func newCheckCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check FILE...",
+		Short: "Check configuration files without running them",
+		Long: `Check configuration files: every problem is told with its file, line and column.
+Exit status 0 when all are right, 1 otherwise. With --json the configuration in
+effect is printed, defaults included and secrets masked, or the problems.`,
+		Example: `  loci check /etc/loci/loci.yaml
+  loci check --json xtr.yaml`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			failed := false
+			for _, file := range files {
+				ok, err := checkFile(cmd.OutOrStdout(), file, asJSON)
+				if err != nil {
+					return err
+				}
+				failed = failed || !ok
+			}
+			if failed {
+				return &exitError{status: 1, err: errors.New("a configuration is wrong"), quiet: true}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a file")
+	return cmd
+}
+
+// checkResult is what --json prints of one file.
+type checkResult struct {
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Problems []string       `json:"problems,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Config   *config.Config `json:"config,omitempty"`
+}
+
+func checkFile(out io.Writer, file string, asJSON bool) (ok bool, err error) {
+	result := checkResult{File: file}
+	loaded, err := config.Load(file)
+	if err != nil {
+		result.Problems = problemsOf(err)
+	} else {
+		result.OK, result.Config = true, loaded
+		result.Warnings = warningsOf(loaded)
+	}
+	if asJSON {
+		return result.OK, json.NewEncoder(out).Encode(result)
+	}
+	return result.OK, printCheck(out, result)
+}
+
+func printCheck(out io.Writer, r checkResult) (err error) {
+	for _, line := range append(r.Problems, r.Warnings...) {
+		if _, err = fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	if r.OK {
+		_, err = fmt.Fprintf(out, "%s: ok\n", r.File)
+	}
+	return err
+}

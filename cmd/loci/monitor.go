@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci monitor and loci reload: follow a running daemon, make it read its file.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/daemon/api"
+)
+
+func newMonitorCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "monitor",
+		Short:   "Print what the protocol does, one line an event",
+		Example: "  loci monitor --json | jq .kind",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := api.NewClient(socket).Events(cmd.Context(), func(e api.Event) error {
+				return printEvent(cmd.OutOrStdout(), e, asJSON)
+			})
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		},
+	}
+	addSocketFlag(cmd, &socket)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return cmd
+}
+
+func printEvent(out io.Writer, e api.Event, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(e)
+	}
+	line := e.At.Format("15:04:05.000000") + " " + e.Kind
+	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
+		line += " " + name + "=" + e.Fields[name]
+	}
+	_, err := fmt.Fprintln(out, line)
+	return err
+}
+
+func newReloadCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "reload",
+		Short:   "Make the daemon read its configuration file again",
+		Long:    "Make the daemon read its configuration file again. A file with an error changes nothing.",
+		Example: "  loci check /etc/loci/loci.yaml && loci reload",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
+			defer cancel()
+			done, err := api.NewClient(socket).Reload(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(done)
+			}
+			if len(done.Changes) == 0 {
+				done.Changes = []string{"nothing changed"}
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(done.Changes, "\n"))
+			return err
+		},
+	}
+	addSocketFlag(cmd, &socket)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func addSocketFlag(cmd *cobra.Command, socket *string) {
+	cmd.Flags().StringVarP(socket, "socket", "s", api.DefaultSocket, "the daemon's control socket")
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci run: the daemon.
+
+import (
+	"github.com/spf13/cobra"
+
+	"loci/daemon"
+)
+
+const defaultConfigFile = "/etc/loci/loci.yaml"
+
+func newRunCommand() *cobra.Command {
+	options := daemon.Options{}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the router or mapping system that a configuration describes",
+		Long: `Run the roles that the configuration file names until SIGTERM or Ctrl-C.
+
+SIGHUP reads the file again; one with an error changes nothing. The daemon may be
+killed and started again at any time: the kernel goes on forwarding by the mappings
+it has, and the next start takes them over. To end forwarding as well, use
+--detach.`,
+		Example: `  loci run --config /etc/loci/loci.yaml
+  loci run --config xtr.yaml --detach    stop forwarding when the daemon stops`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options.LogTo = cmd.ErrOrStderr()
+			return daemon.Run(cmd.Context(), options)
+		},
+	}
+	cmd.Flags().StringVarP(&options.ConfigFile, "config", "c", defaultConfigFile, "the configuration file")
+	cmd.Flags().BoolVar(&options.DetachOnStop, "detach", false, "on a clean stop remove the data plane from the kernel")
+	return cmd
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci show: the tables and counters of a running daemon.
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/daemon/api"
+)
+
+// showTimeout bounds one question to the daemon.
+const showTimeout = 30 * time.Second
+
+// showFlags are common to all of show's subcommands.
+type showFlags struct {
+	socket string
+	asJSON bool
+}
+
+func newShowCommand() *cobra.Command {
+	flags := &showFlags{}
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the tables and counters of a running daemon",
+		Example: `  loci show status
+  loci show map-cache 10.2.0.1
+  loci show registrations --json --socket /run/loci/ms.sock`,
+	}
+	cmd.PersistentFlags().StringVarP(&flags.socket, "socket", "s", api.DefaultSocket, "the daemon's control socket")
+	cmd.PersistentFlags().BoolVar(&flags.asJSON, "json", false, "print JSON")
+	cmd.AddCommand(
+		showSubcommand(flags, "status", "State of the daemon", (*api.Client).Status, printStatus),
+		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)", (*api.Client).MapCache, mapCachePrefix, printMapCache),
+		showTable(flags, "database", "EID-Prefixes of this site (ETR)", (*api.Client).Database, databasePrefix, printDatabase),
+		showTable(flags, "registrations", "What sites have registered (Map-Server)", (*api.Client).Registrations, registrationPrefix, printRegistrations),
+		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
+		showSubcommand(flags, "counters", "Messages, packets, and everything refused or dropped, by reason", (*api.Client).Counters, printCounters),
+	)
+	return cmd
+}
+
+// showSubcommand asks with ask and prints the answer with print, or as JSON.
+func showSubcommand[T any](flags *showFlags, name, short string,
+	ask func(*api.Client, context.Context) (T, error), print func(io.Writer, T) error) *cobra.Command {
+	return &cobra.Command{
+		Use:     name,
+		Short:   short,
+		Example: "  loci show " + name + "\n  loci show " + name + " --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return showAnswer(cmd, flags, ask, print)
+		},
+	}
+}
+
+func showAnswer[T any](cmd *cobra.Command, flags *showFlags,
+	ask func(*api.Client, context.Context) (T, error), print func(io.Writer, T) error) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), showTimeout)
+	defer cancel()
+	answer, err := ask(api.NewClient(flags.socket), ctx)
+	if err != nil {
+		return err
+	}
+	if !flags.asJSON {
+		return print(cmd.OutOrStdout(), answer)
+	}
+	encoder := json.NewEncoder(cmd.OutOrStdout())
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(answer)
+}

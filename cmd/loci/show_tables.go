@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// How loci show prints what it was told.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/daemon/api"
+	"loci/lisp"
+)
+
+// showTable is showSubcommand for a table keyed by EID-Prefix: an argument
+// narrows it to the entries that cover or are covered by it.
+func showTable[T any](flags *showFlags, name, short string, ask func(*api.Client, context.Context) ([]T, error),
+	key func(T) lisp.Prefix, print func(io.Writer, []T) error) *cobra.Command {
+	cmd := showSubcommand(flags, name, short, ask, print)
+	cmd.Use = name + " [EID or EID-PREFIX]"
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return showAnswer(cmd, flags, ask, print)
+		}
+		wanted, err := lisp.ParsePrefix(args[0])
+		if err != nil {
+			return err
+		}
+		filtered := func(client *api.Client, ctx context.Context) ([]T, error) {
+			list, err := ask(client, ctx)
+			return slices.DeleteFunc(list, func(row T) bool { return !key(row).Overlaps(wanted) }), err
+		}
+		return showAnswer(cmd, flags, filtered, print)
+	}
+	return cmd
+}
+
+func mapCachePrefix(e api.MapCacheEntry) lisp.Prefix    { return e.EIDPrefix }
+func databasePrefix(e api.DatabaseEntry) lisp.Prefix    { return e.EIDPrefix }
+func registrationPrefix(e api.Registration) lisp.Prefix { return e.EIDPrefix }
+
+// printRows prints aligned columns under a heading, or a word when there are none.
+func printRows(out io.Writer, heading string, rows []string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(out, "none")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, heading)
+	for _, row := range rows {
+		fmt.Fprintln(table, row)
+	}
+	return table.Flush()
+}
+
+func printMapCache(out io.Writer, entries []api.MapCacheEntry) error {
+	now := time.Now()
+	var rows []string
+	for _, e := range entries {
+		first, rest := locatorLines(e.Locators)
+		if e.Action != nil {
+			first = e.Action.String()
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d", e.EIDPrefix, first, age(now, &e.CreatedAt), untilText(now, e.ExpiresAt, e.Static), age(now, e.LastUsedAt), e.Packets))
+		rows = append(rows, rest...)
+	}
+	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tAGE\tEXPIRES\tLAST USED\tPACKETS", rows)
+}
+
+func printDatabase(out io.Writer, entries []api.DatabaseEntry) error {
+	var rows []string
+	for _, e := range entries {
+		first, rest := locatorLines(e.Locators)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%dm", e.EIDPrefix, first, e.TTLMinutes))
+		rows = append(rows, rest...)
+	}
+	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tTTL", rows)
+}
+
+func printRegistrations(out io.Writer, entries []api.Registration) error {
+	now := time.Now()
+	var rows []string
+	for _, e := range entries {
+		first, rest := locatorLines(e.Locators)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false)))
+		rows = append(rows, rest...)
+	}
+	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tAGE\tEXPIRES", rows)
+}
+
+func printLocators(out io.Writer, locators []api.LocatorState) error {
+	var rows []string
+	for _, l := range locators {
+		side := "remote"
+		if l.Local {
+			side = "local"
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d", l.RLOC, l.State, side, l.EIDPrefixes))
+	}
+	return printRows(out, "RLOC\tSTATE\tSIDE\tEID-PREFIXES", rows)
+}
+
+func printCounters(out io.Writer, c api.Counters) error {
+	var rows []string
+	for _, group := range []map[string]uint64{c.Control, c.DataPlane, c.Drops} {
+		for _, name := range slices.Sorted(maps.Keys(group)) {
+			if group[name] != 0 {
+				rows = append(rows, fmt.Sprintf("%s\t%d", name, group[name]))
+			}
+		}
+	}
+	return printRows(out, "COUNTER\tVALUE", rows)
+}
+
+func printStatus(out io.Writer, s api.Status) error {
+	now := time.Now()
+	state := "starting"
+	if s.Ready {
+		state = "ready"
+	}
+	rows := []string{
+		fmt.Sprintf("state\t%s, up %s, pid %d", state, age(now, &s.StartedAt), s.PID),
+		"version\t" + s.Version,
+		"roles\t" + strings.Join(s.Roles, ", "),
+		"configuration\t" + s.ConfigFile,
+	}
+	if s.Engine != "" {
+		rows = append(rows, "data plane\t"+s.Engine, fmt.Sprintf("map-cache\t%d entries, %d pending", s.MapCacheSize, s.Pending))
+	}
+	for _, r := range s.LocalRLOCs {
+		rows = append(rows, "local RLOC\t"+r.String())
+	}
+	for _, i := range s.Interfaces {
+		rows = append(rows, fmt.Sprintf("%s interface\t%s, Instance-ID %s", i.Side, i.Name, i.InstanceID))
+	}
+	for _, m := range s.MapServers {
+		rows = append(rows, fmt.Sprintf("Map-Server\t%s %s, last Map-Notify %s", m.Address, m.State, age(now, m.LastNotifyAt)))
+	}
+	for _, r := range s.MapResolvers {
+		rows = append(rows, "Map-Resolver\t"+r)
+	}
+	if slices.Contains(s.Roles, "map-server") {
+		rows = append(rows, fmt.Sprintf("registrations\t%d", s.Registrations))
+	}
+	for _, w := range append(s.Missing, s.Warnings...) {
+		rows = append(rows, "warning\t"+w)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(table, row)
+	}
+	return table.Flush()
+}
+
+// locatorLines gives the first locator and the rows of the others.
+func locatorLines(locators []api.Locator) (first string, rest []string) {
+	for i, l := range locators {
+		text := fmt.Sprintf("%s %d/%d", l.RLOC, l.Priority, l.Weight)
+		if !l.Reachable {
+			text += " unreachable"
+		}
+		if i == 0 {
+			first = text
+			continue
+		}
+		rest = append(rest, "\t"+text+"\t\t\t\t")
+	}
+	return first, rest
+}
+
+func age(now time.Time, at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return "never"
+	}
+	return shortDuration(now.Sub(*at))
+}
+
+func untilText(now time.Time, at *time.Time, static bool) string {
+	if static {
+		return "static"
+	}
+	if at == nil {
+		return "never"
+	}
+	return shortDuration(at.Sub(now))
+}
+
+// shortDuration is "3d4h", "2h5m", "1m3s" or "12s".
+func shortDuration(d time.Duration) string {
+	d = max(d, 0).Truncate(time.Second)
+	days, hours, minutes, seconds := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%dd%dh", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%dh%dm", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%dm%ds", minutes, seconds)
+	}
+	return fmt.Sprintf("%ds", seconds)
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// The one event loop: the goroutine that owns the Node. It takes one event,
+// hands it to the Node, drains the Node's effects to the queues of the sockets
+// and the data plane, and sleeps until the next event or deadline. Nothing here
+// waits for anything else, so a turn is as long as the Node's own work.
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"loci/control"
+	"loci/daemon/api"
+	"loci/dataplane"
+)
+
+// callQueueLength bounds the questions that wait for the loop.
+const callQueueLength = 64
+
+// errStopping answers a question that comes too late.
+var errStopping = errors.New("the daemon is stopping")
+
+// loop owns a Node.
+type loop struct {
+	node    *control.Node
+	sockets *sockets
+	worker  *planeWorker           // nil without a data plane
+	misses  <-chan dataplane.Event // nil without a data plane
+	events  *hub
+	log     *slog.Logger
+	calls   chan func(now time.Time)
+	stopped chan struct{}
+	longest atomic.Int64 // the longest turn so far, nanoseconds
+}
+
+func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
+	l := &loop{
+		node: node, sockets: s, worker: w, events: events, log: log,
+		calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
+	}
+	if w != nil {
+		l.misses = w.plane.Events()
+	}
+	return l
+}
+
+// random feeds the Node's nonces from the system's generator, which never fails.
+func random(b []byte) { _, _ = rand.Read(b) }
+
+// run is the loop; it returns when the context ends, the Node's last words queued.
+func (l *loop) run(ctx context.Context) {
+	defer close(l.stopped)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var usage chan []control.Usage
+	if l.worker != nil {
+		usage = l.worker.usage
+	}
+	for {
+		select {
+		case i := <-l.sockets.in:
+			l.turn(func(now time.Time) { l.receive(now, i) })
+		case e := <-l.misses:
+			l.turn(func(now time.Time) { l.planeEvent(now, e) })
+		case u := <-usage:
+			l.turn(func(now time.Time) { l.node.HandleUsage(now, u) })
+		case f := <-l.calls:
+			l.turn(f)
+		case <-timer.C:
+			l.turn(l.node.HandleTimeout)
+		case <-ctx.Done():
+			l.turn(l.node.Shutdown)
+			return
+		}
+		timer.Reset(l.untilDeadline())
+	}
+}
+
+// turn is one event: mutate, then drain.
+func (l *loop) turn(handle func(time.Time)) {
+	start := time.Now()
+	handle(start)
+	for effect, ok := l.node.Poll(); ok; effect, ok = l.node.Poll() {
+		l.carryOut(effect)
+	}
+	l.sockets.keyring.Store(l.node.Keyring())
+	if took := int64(time.Since(start)); took > l.longest.Load() {
+		l.longest.Store(took)
+	}
+}
+
+// idle is how long the loop sleeps when the Node waits for nothing.
+const idle = time.Hour
+
+func (l *loop) untilDeadline() time.Duration {
+	deadline, ok := l.node.NextDeadline()
+	if !ok {
+		return idle
+	}
+	return max(0, time.Until(deadline))
+}
+
+func (l *loop) receive(now time.Time, i inbound) {
+	if i.refusal != nil {
+		l.log.Debug("control message refused", "reason", i.refusal)
+		l.node.HandleRefusal(now, i.refusal)
+		return
+	}
+	l.node.HandleReceived(now, i.received)
+}
+
+func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
+	switch e := e.(type) {
+	case dataplane.Miss:
+		l.events.publish(api.Event{At: now, Kind: "miss", Fields: map[string]string{
+			"instance-id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "interface": e.Interface,
+		}})
+		l.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
+	case nil: // the plane closed its channel
+		l.misses = nil
+	}
+}
+
+func (l *loop) carryOut(effect control.Effect) {
+	switch e := effect.(type) {
+	case control.SendPacket:
+		l.sockets.queue(e)
+	case control.Notice:
+		l.notice(e)
+	default:
+		l.change(effect)
+	}
+}
+
+// change queues a table change for the data plane.
+func (l *loop) change(effect control.Effect) {
+	if l.worker == nil {
+		return
+	}
+	switch e := effect.(type) {
+	case control.InstallMapping:
+		l.worker.queue(changeKey{prefix: e.Mapping.Prefix}, dataplane.PutMapping{Entry: entryOf(e.MapCacheEntry)})
+	case control.RemoveMapping:
+		l.worker.queue(changeKey{prefix: e.Prefix}, dataplane.DeleteMapping{Prefix: e.Prefix})
+	case control.InstallDatabase:
+		l.worker.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{
+			Prefix: e.Prefix, Locators: e.Locators, Version: e.Version,
+		}})
+	case control.RemoveDatabase:
+		l.worker.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.DeleteDatabase{Prefix: e.Prefix})
+	}
+}
+
+func (l *loop) notice(n control.Notice) {
+	fields := noticeFields(n)
+	l.events.publish(api.Event{At: n.At, Kind: string(n.Kind), Fields: fields})
+	attributes := make([]any, 0, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		attributes = append(attributes, slog.String(name, fields[name]))
+	}
+	l.log.Debug(string(n.Kind), attributes...)
+}
+
+func noticeFields(n control.Notice) map[string]string {
+	fields := map[string]string{}
+	if !n.Prefix.EID().IsZero() {
+		fields["eid-prefix"] = n.Prefix.String()
+	}
+	if n.Remote.IsValid() {
+		fields["remote"] = n.Remote.String()
+	}
+	if n.Site != "" {
+		fields["site"] = n.Site
+	}
+	if n.Detail != "" {
+		fields["detail"] = n.Detail
+	}
+	return fields
+}
+
+// ask runs f in the loop and waits for it.
+func (l *loop) ask(ctx context.Context, f func(now time.Time)) error {
+	done := make(chan struct{})
+	call := func(now time.Time) {
+		f(now)
+		close(done)
+	}
+	select {
+	case l.calls <- call:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.stopped:
+		return errStopping
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.stopped:
+		return errStopping
+	}
+}
+
+// entryOf is a map-cache entry as the data plane takes it.
+func entryOf(e control.MapCacheEntry) dataplane.MapCacheEntry {
+	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
+}

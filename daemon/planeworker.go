@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// The worker that brings table changes to the data plane, outside the Node's
+// goroutine. Changes of one prefix that wait are merged into the last, so that
+// the queue never holds more than the tables do and no change is ever lost.
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+const (
+	// maxBatch bounds one Apply, so that a miss is not held up behind a reload.
+	maxBatch = 1024
+	// usageInterval is how often entries' use is reported to the Node.
+	usageInterval = 5 * time.Second
+	// usageChunk bounds one report, so that the Node's turn stays short.
+	usageChunk = 1024
+)
+
+// changeKey names what a change is about: one entry of one table.
+type changeKey struct {
+	database bool
+	prefix   lisp.Prefix
+}
+
+// planeWorker owns the queue of changes for one Plane.
+type planeWorker struct {
+	plane dataplane.Plane
+	log   *slog.Logger
+	usage chan []control.Usage
+
+	mu      sync.Mutex
+	pending map[changeKey]dataplane.Operation
+	order   []changeKey // as first queued
+	wake    chan struct{}
+}
+
+func newPlaneWorker(plane dataplane.Plane, log *slog.Logger) *planeWorker {
+	return &planeWorker{
+		plane: plane, log: log, usage: make(chan []control.Usage),
+		pending: map[changeKey]dataplane.Operation{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// queue takes one change; it never blocks.
+func (w *planeWorker) queue(key changeKey, operation dataplane.Operation) {
+	w.mu.Lock()
+	if _, waiting := w.pending[key]; !waiting {
+		w.order = append(w.order, key)
+	}
+	w.pending[key] = operation
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run applies changes until the context ends and all that waited are applied.
+func (w *planeWorker) run(ctx context.Context) {
+	for {
+		for w.applyBatch() {
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			for w.applyBatch() {
+			}
+			return
+		}
+	}
+}
+
+// applyBatch reports whether there was anything to apply.
+func (w *planeWorker) applyBatch() bool {
+	operations := w.take()
+	if len(operations) == 0 {
+		return false
+	}
+	for i, err := range w.plane.Apply(operations...) {
+		if err != nil {
+			w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
+		}
+	}
+	return true
+}
+
+func (w *planeWorker) take() []dataplane.Operation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.order), maxBatch)
+	operations := make([]dataplane.Operation, 0, n)
+	for _, key := range w.order[:n] {
+		operations = append(operations, w.pending[key])
+		delete(w.pending, key)
+	}
+	w.order = append(w.order[:0], w.order[n:]...)
+	return operations
+}
+
+// reportUsage tells the Node what is in use, until the context ends.
+func (w *planeWorker) reportUsage(ctx context.Context) {
+	ticker := time.NewTicker(usageInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			w.reportOnce(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *planeWorker) reportOnce(ctx context.Context) {
+	chunk := make([]control.Usage, 0, usageChunk)
+	for entry := range w.plane.Mappings() {
+		chunk = append(chunk, control.Usage{Prefix: entry.Mapping.Prefix, LastUsedAt: entry.Usage.LastUsedAt})
+		if len(chunk) < usageChunk {
+			continue
+		}
+		if !w.report(ctx, chunk) {
+			return
+		}
+		chunk = make([]control.Usage, 0, usageChunk)
+	}
+	if len(chunk) > 0 {
+		w.report(ctx, chunk)
+	}
+}
+
+func (w *planeWorker) report(ctx context.Context, chunk []control.Usage) bool {
+	select {
+	case w.usage <- chunk:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
