@@ -276,7 +276,7 @@ enum lisp_counter_index {
 	LISP_COUNTER_NONCE_AND_VERSION = 11, /* N and V both set: taken for a nonce */
 	LISP_COUNTER_OUTER_FRAGMENT = 12,   /* fragment sent to an own RLOC: left to the stack */
 	LISP_COUNTER_EVENT_LOST = 13,       /* the ring buffer was full */
-	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, no neighbour, TTL) */
+	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, TTL, size, other route) */
 	LISP_COUNTER_MAX = 32,
 };
 

@@ -187,25 +187,27 @@ static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 	return bpf_redirect(s->tap_ifindex, BPF_F_INGRESS);
 }
 
-/* The packet is bare now. To the site by route and known neighbour; all else is the stack's: own addresses, expired TTL,
- * too big for the site, unknown neighbours, routes that lead elsewhere. */
+/* The packet is bare now. To the site by route and neighbour; all else is the stack's: own addresses, expired TTL, too
+ * big for the site, routes that lead elsewhere. */
 static __noinline int forward_to_site(struct __sk_buff *skb, struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
 	struct bpf_fib_lookup f = {};
 	__u32 length = longest_segment(skb, &e->inner);
+	long answer;
 
 	if (e->inner.ttl <= 1)
 		return hand_to_stack(skb, e);
 	f.ifindex = s && s->tap_ifindex ? s->tap_ifindex : skb->ifindex;
 	f.tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
-	if (find_route(skb, &f, &e->inner, 0) != BPF_FIB_LKUP_RET_SUCCESS)
+	answer = find_route(skb, &f, &e->inner, 0);
+	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return hand_to_stack(skb, e);
 	if (!find_interface(f.ifindex, LISP_INTERFACE_SITE))
 		return hand_to_stack(skb, e);
 	if (set_tos_ttl(skb, &e->inner, e->inner.tos, e->inner.ttl - 1) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return send(skb, &f, BPF_FIB_LKUP_RET_SUCCESS, e->l2_length, e->inner.family);
+	return send(skb, &f, answer, e->l2_length, e->inner.family);
 }
 
 /* Everything about a packet whose outer header is_lisp() has recognised. */

@@ -17,6 +17,9 @@
  * ingress_ifindex) and its address as the frame's destination, which makes pkt_type HOST. Everything in the result is then
  * known beforehand but the 24 bits of the nonce. bpf_test.go does it.
  */
+
+//go:build ignore
+
 #include "decap.h"
 #include "encap.h"
 #include "icmp.h"

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Loading the committed objects for tests, without the engine that uses them otherwise: maps are filled through BTF by the
+// names of abi.h, so that no structure is copied by hand, and the forwarding table by the plainest possible compiler.
+
+package bpf_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"sort"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+)
+
+const objectFile = "../dataplane/kernel/lisptc_bpfel.o"
+
+// fields names members of a structure of abi.h; those not named are zero.
+type fields map[string]any
+
+// plane is one loaded set of programs and maps.
+type plane struct {
+	t     testing.TB
+	spec  *ebpf.CollectionSpec
+	coll  *ebpf.Collection
+	leafs map[rootKey][]leaf
+	next  uint32 // mapping
+	sets  uint32
+}
+
+type rootKey struct {
+	kind, family uint8
+	iid          uint32
+}
+
+type leaf struct {
+	prefix  netip.Prefix
+	mapping uint32
+}
+
+// loadPlane loads the objects. decapFlags says whether the programs may use the newer flags of bpf_skb_adjust_room.
+func loadPlane(t testing.TB, decapFlags bool) *plane {
+	t.Helper()
+	spec, err := ebpf.LoadCollectionSpec(objectFile)
+	if err != nil {
+		t.Fatalf("load %s: %v", objectFile, err)
+	}
+	for _, name := range []string{"mappings", "mapping_counters", "locator_sets"} {
+		spec.Maps[name].MaxEntries = 64
+	}
+	if decapFlags {
+		if err := spec.Variables["lisp_decap_l3_flags"].Set(uint32(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	coll, err := ebpf.NewCollection(spec)
+	if err != nil {
+		t.Fatalf("load into the kernel: %+v", err)
+	}
+	t.Cleanup(coll.Close)
+	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}}
+}
+
+// encode lays out a structure of abi.h.
+func (p *plane) encode(name string, values fields) []byte {
+	p.t.Helper()
+	var s *btf.Struct
+	if err := p.spec.Types.TypeByName(name, &s); err != nil {
+		p.t.Fatalf("abi.h: %v", err)
+	}
+	out := make([]byte, s.Size)
+	seen := 0
+	for _, m := range s.Members {
+		value, ok := values[m.Name]
+		if !ok {
+			continue
+		}
+		seen++
+		size, err := btf.Sizeof(m.Type)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		putValue(out[m.Offset.Bytes():][:size], value)
+	}
+	if seen != len(values) {
+		p.t.Fatalf("%s lacks one of %v", name, values)
+	}
+	return out
+}
+
+func putValue(to []byte, value any) {
+	if b, ok := value.([]byte); ok {
+		copy(to, b)
+		return
+	}
+	var number [8]byte
+	v := reflect.ValueOf(value)
+	if v.CanInt() {
+		binary.LittleEndian.PutUint64(number[:], uint64(v.Int()))
+	} else {
+		binary.LittleEndian.PutUint64(number[:], v.Uint())
+	}
+	copy(to, number[:])
+}
+
+// constant is the value of an enumerator of abi.h.
+func (p *plane) constant(name string) uint32 {
+	p.t.Helper()
+	for typ := range p.spec.Types.All() {
+		enum, ok := typ.(*btf.Enum)
+		if !ok {
+			continue
+		}
+		for _, v := range enum.Values {
+			if v.Name == name {
+				return uint32(v.Value)
+			}
+		}
+	}
+	p.t.Fatalf("abi.h has no %s", name)
+	return 0
+}
+
+func (p *plane) update(name string, key, value any) {
+	p.t.Helper()
+	if err := p.coll.Maps[name].Update(key, value, ebpf.UpdateAny); err != nil {
+		p.t.Fatalf("update %s: %v", name, err)
+	}
+}
+
+func address16(a netip.Addr) []byte {
+	out := make([]byte, 16)
+	copy(out, a.AsSlice())
+	return out
+}
+
+func familyOf(a netip.Addr) uint8 {
+	if a.Is4() {
+		return 4
+	}
+	return 6
+}
+
+// settings writes the settings, the ABI version included.
+func (p *plane) settings(values fields) {
+	p.t.Helper()
+	values["abi_version"] = 1
+	p.update("settings", uint32(0), p.encode("lisp_settings", values))
+}
+
+// localRLOC declares an own RLOC.
+func (p *plane) localRLOC(a netip.Addr) {
+	p.t.Helper()
+	p.update("local_rlocs", p.encode("lisp_rloc_key", fields{"address": address16(a), "family": familyOf(a)}), uint32(0))
+}
+
+// database declares an own EID-prefix and returns the index of its mapping.
+func (p *plane) database(iid uint32, prefix string) uint32 {
+	flags := p.constant("LISP_MAPPING_VALID") | p.constant("LISP_MAPPING_DATABASE")
+	return p.add("LISP_ROOT_DATABASE", iid, prefix, fields{"flags": flags, "locator_set": uint32(0xFFFFFFFF)})
+}
+
+// mapCache adds a positive mapping with one locator, and returns its index.
+func (p *plane) mapCache(iid uint32, prefix, rloc, source string) uint32 {
+	return p.mapCacheTo(iid, prefix, p.locatorSet(fields{}, rloc, source))
+}
+
+func (p *plane) mapCacheTo(iid uint32, prefix string, set uint32) uint32 {
+	return p.add("LISP_ROOT_MAP_CACHE", iid, prefix, fields{"flags": p.constant("LISP_MAPPING_VALID"), "locator_set": set})
+}
+
+// negative adds a mapping without locators.
+func (p *plane) negative(iid uint32, prefix, action string) uint32 {
+	return p.add("LISP_ROOT_MAP_CACHE", iid, prefix, fields{
+		"flags": p.constant("LISP_MAPPING_VALID"), "locator_set": uint32(0xFFFFFFFF), "action": p.constant(action),
+	})
+}
+
+// locatorSet writes a set of one locator that takes all buckets.
+func (p *plane) locatorSet(values fields, rloc, source string) uint32 {
+	p.t.Helper()
+	to := netip.MustParseAddr(rloc)
+	values["rloc"], values["source"], values["family"] = address16(to), address16(netip.MustParseAddr(source)), familyOf(to)
+	p.update("locator_sets", p.sets, p.encode("lisp_locator_set", fields{
+		"count": 1, "buckets": make([]byte, 128), "locators": p.encode("lisp_locator", values),
+	}))
+	p.sets++
+	return p.sets - 1
+}
+
+func (p *plane) add(kind string, iid uint32, prefix string, mapping fields) uint32 {
+	p.t.Helper()
+	parsed := netip.MustParsePrefix(prefix)
+	mapping["iid"], mapping["family"] = iid, familyOf(parsed.Addr())
+	p.update("mappings", p.next, p.encode("lisp_mapping", mapping))
+	key := rootKey{uint8(p.constant(kind)), familyOf(parsed.Addr()), iid}
+	p.leafs[key] = append(p.leafs[key], leaf{parsed, p.next})
+	p.compile(key)
+	p.next++
+	return p.next - 1
+}
+
+// setMappingFlags changes the flags of a mapping that is linked.
+func (p *plane) setMappingFlags(index uint32, names ...string) {
+	p.t.Helper()
+	var mapping []byte
+	if err := p.coll.Maps["mappings"].Lookup(index, &mapping); err != nil {
+		p.t.Fatal(err)
+	}
+	var flags uint32
+	for _, name := range names {
+		flags |= p.constant(name)
+	}
+	binary.LittleEndian.PutUint32(mapping, flags)
+	p.update("mappings", index, mapping)
+}
+
+const (
+	slotNode = 0x40000000
+	slotLeaf = 0x80000000
+)
+
+type node [256]uint32
+
+// compile writes the table of one root from scratch, at an index of its own.
+func (p *plane) compile(key rootKey) {
+	p.t.Helper()
+	leafs := p.leafs[key]
+	sort.SliceStable(leafs, func(i, j int) bool { return leafs[i].prefix.Bits() < leafs[j].prefix.Bits() })
+	nodes := []node{{}}
+	for _, l := range leafs {
+		nodes = insert(nodes, l)
+	}
+	table, err := ebpf.NewMap(&ebpf.MapSpec{
+		Type: ebpf.Array, KeySize: 4, ValueSize: 1024, MaxEntries: uint32(len(nodes)), Flags: p.spec.Maps["fib"].InnerMap.Flags,
+	})
+	if err != nil {
+		p.t.Fatalf("make a table: %v", err)
+	}
+	defer table.Close()
+	for i := range nodes {
+		if err := table.Put(uint32(i), nodes[i][:]); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	index := p.next + 1
+	p.update("fib", index, table)
+	p.update("roots", p.encode("lisp_root_key", fields{"kind": key.kind, "family": key.family, "iid": key.iid}),
+		p.encode("lisp_root", fields{"table": index}))
+}
+
+// insert takes prefixes in the order of their lengths, so that each may overwrite what it covers.
+func insert(nodes []node, l leaf) []node {
+	octets, bits, at := l.prefix.Masked().Addr().AsSlice(), l.prefix.Bits(), 0
+	for ; bits > 8; bits -= 8 {
+		slot := nodes[at][octets[0]]
+		if slot&slotNode == 0 {
+			var child node
+			for i := range child {
+				child[i] = slot
+			}
+			nodes = append(nodes, child)
+			slot = slotNode | uint32(len(nodes)-1)
+			nodes[at][octets[0]] = slot
+		}
+		at, octets = int(slot&^slotNode), octets[1:]
+	}
+	for i := range 1 << (8 - bits) {
+		nodes[at][int(octets[0])+i] = slotLeaf | l.mapping
+	}
+	return nodes
+}
+
+// counted sums a per-CPU counter.
+func (p *plane) counted(mapName string, index uint32) uint64 {
+	p.t.Helper()
+	var perCPU [][]byte
+	if err := p.coll.Maps[mapName].Lookup(index, &perCPU); err != nil {
+		p.t.Fatalf("read %s: %v", mapName, err)
+	}
+	var packets uint64
+	for _, c := range perCPU {
+		packets += binary.LittleEndian.Uint64(c)
+	}
+	return packets
+}
+
+// dropped counts by reason, counter by index of abi.h.
+func (p *plane) dropped(reason string) uint64 { return p.counted("drops", p.constant(reason)) }
+func (p *plane) counter(index string) uint64  { return p.counted("counters", p.constant(index)) }
+
+// allDrops describes everything that was dropped, for messages.
+func (p *plane) allDrops() string {
+	out := ""
+	for typ := range p.spec.Types.All() {
+		enum, ok := typ.(*btf.Enum)
+		if !ok || (enum.Name != "lisp_drop" && enum.Name != "lisp_counter_index") {
+			continue
+		}
+		name := map[string]string{"lisp_drop": "drops", "lisp_counter_index": "counters"}[enum.Name]
+		for _, v := range enum.Values {
+			if v.Name == "LISP_DROP_MAX" || v.Name == "LISP_COUNTER_MAX" {
+				continue
+			}
+			if n := p.counted(name, uint32(v.Value)); n > 0 {
+				out += fmt.Sprintf("%s=%d ", v.Name, n)
+			}
+		}
+	}
+	return out
+}
