@@ -122,7 +122,7 @@ func ParseAddress(b []byte) (Address, error) { return Parser{}.ParseAddress(b) }
 func (p Parser) ParseAddress(b []byte) (Address, error) {
 	r := newReader("address", b)
 	r.knownOUIs = p.KnownOUIs
-	a := r.address("AFI")
+	a := r.address("address")
 	r.expectEnd()
 	if r.err != nil {
 		return nil, r.err

@@ -115,7 +115,8 @@ func RLOCOf(a Address) (r lisp.RLOC, ok bool) {
 	case IPv4:
 		return lisp.RLOCFromAddr(netip.AddrFrom4(a)), true
 	case IPv6:
-		return lisp.RLOCFromAddr(netip.AddrFrom16(a)), true
+		addr := netip.AddrFrom16(a)
+		return lisp.RLOCFromAddr(addr), !addr.Is4In6() // package lisp would take it for IPv4
 	case *AFIListLCAF:
 		for _, entry := range a.Addresses {
 			if r, ok = RLOCOf(entry); ok {

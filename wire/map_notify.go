@@ -21,6 +21,10 @@ package wire
 //	|              xTR-ID 128 bits, Site-ID 64 bits (if I)          |
 //	+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //
+// RFC 9301 copies the fields of the Map-Register without giving Map-Notify an I
+// bit, so deployed systems send xTR-ID and Site-ID with the bit clear: 24 octets
+// after the last record are read as those.
+//
 // This file does not verify anything: auth.go does, on the encoded octets.
 
 import "fmt"
@@ -29,6 +33,7 @@ import "fmt"
 // change unasked.
 type MapNotify struct {
 	XTRIDPresent   bool // I: XTRID and SiteID follow
+	XTRIDUnflagged bool // XTRID and SiteID follow though I is clear
 	Nonce          uint64
 	KeyID          uint8
 	AlgorithmID    uint8
@@ -55,7 +60,8 @@ func parseMapNotify(r *reader) *MapNotify {
 	m := &MapNotify{XTRIDPresent: word&notifyXTRIDPresent != 0, Nonce: r.u64("nonce")}
 	m.KeyID, m.AlgorithmID, m.Authentication = parseAuthentication(r)
 	m.Records = parseRecords(r, int(word&0xff))
-	if m.XTRIDPresent {
+	m.XTRIDUnflagged = !m.XTRIDPresent && r.remaining() == xtrIDOctets
+	if m.XTRIDPresent || m.XTRIDUnflagged {
 		m.XTRID, m.SiteID = parseXTRID(r)
 	}
 	return m
@@ -77,7 +83,7 @@ func (m *MapNotify) appendAs(b []byte, t MessageType) ([]byte, error) {
 	if err != nil {
 		return b, fmt.Errorf("%s: %w", t, err)
 	}
-	if m.XTRIDPresent {
+	if m.XTRIDPresent || m.XTRIDUnflagged {
 		out = appendXTRID(out, m.XTRID, m.SiteID)
 	}
 	return out, nil

@@ -91,7 +91,7 @@ func parseMapRequest(r *reader) *MapRequest {
 	word := r.u32("flags")
 	m.setFlags(word)
 	m.Nonce = r.u64("nonce")
-	m.SourceEID = r.eid("Source EID")
+	m.SourceEID = r.address("Source EID") // unknown LCAFs are ignored here: it is no EID-Prefix (RFC 9306 s.3)
 	m.ITRRLOCs = make([]Address, r.count(int(word>>requestIRCShift&requestIRCMask)+1, afiOctets, "ITR-RLOC count"))
 	for i := range m.ITRRLOCs {
 		m.ITRRLOCs[i] = r.address("ITR-RLOC")
