@@ -54,7 +54,6 @@ var rules = []rule{
 	{"documents name targets that the Makefile has", checkTargets},
 	{"ARCHITECTURE.md is short and lists every package", checkArchitecture},
 	{"every dependency has its reason", checkDependencies},
-	{"every counter and drop reason is documented", checkCounters},
 	{"nothing names the machine it was made on", checkForeign},
 }
 
