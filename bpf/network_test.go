@@ -165,16 +165,21 @@ func TestHostsThroughTunnel(t *testing.T) {
 	}
 }
 
+// lowerHostMTU lets hosts send what fits a core of 1500 octets in any family pair.
+func (n *network) lowerHostMTU(t *testing.T) {
+	t.Helper()
+	for _, host := range n.hosts {
+		must(t, host.SetMTU("eth0", 1500-40-16))
+	}
+}
+
 func hostsThroughTunnel(t *testing.T, pair pair, decapFlags bool) {
 	n := newNetwork(t, decapFlags)
 	for i, r := range n.routers {
 		r.mapOther(i, pair.outer)
 	}
 	source, destination := pair.inner(0, 10), pair.inner(1, 10)
-	// A path of 1500 octets leaves 1444 at least; hosts that know it send segments that fit.
-	for _, host := range n.hosts {
-		must(t, host.SetMTU("eth0", 1444))
-	}
+	n.lowerHostMTU(t)
 	ctx := context.Background()
 	ping, err := testnet.Ping{Namespace: n.hosts[0], Source: source, Destination: destination, Count: 5}.Run(ctx)
 	if err != nil || ping.Received != ping.Sent {
