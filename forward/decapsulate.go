@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package forward
+
+// Decapsulation (RFC 9300 s.5.1, s.5.3; RFC 6040 s.4.2). Everything is read and
+// judged before an octet changes. The UDP checksum is not verified, which
+// RFC 9300 s.5.3 allows. Nothing here looks at a table.
+
+import (
+	"encoding/binary"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// The flags of the LISP header that wire.DataHeader does not show when others
+// make them void.
+const (
+	lispFlagNonce      = 0x80
+	lispFlagMapVersion = 0x10
+)
+
+// Encapsulated is a LISP packet, taken apart.
+type Encapsulated struct {
+	Outer    Header
+	LISP     wire.DataHeader
+	Instance lisp.InstanceID // 0 when the I bit is clear
+	Inner    []byte          // the inner packet without what follows it: part of the packet read
+	Header   Header          // of Inner
+	Notes    Notes
+}
+
+// ParseEncapsulated reads a packet that is UDP to the LISP data port, and names
+// why it cannot be decapsulated.
+func ParseEncapsulated(packet []byte) (Encapsulated, DropReason) {
+	var e Encapsulated
+	var err error
+	if e.Outer, err = readHeader(packet); err != nil {
+		return e, DropOuterMalformed
+	}
+	payload, reason := e.Outer.udpPayload(packet)
+	if reason != DropNone {
+		return e, reason
+	}
+	if reason := e.readLISP(payload); reason != DropNone {
+		return e, reason
+	}
+	inner := payload[wire.DataHeaderOctets:]
+	if e.Header, err = ParseHeader(inner); err != nil {
+		return e, DropInnerMalformed
+	}
+	e.Inner = inner[:e.Header.Length:e.Header.Length]
+	return e, DropNone
+}
+
+// udpPayload holds the lengths of IP and UDP against each other and the packet.
+func (h *Header) udpPayload(packet []byte) ([]byte, DropReason) {
+	const headers = udpHeaderOctets + wire.DataHeaderOctets
+	if h.PayloadOffset+headers > len(packet) {
+		return nil, DropLISPHeaderTruncated
+	}
+	if h.Family == 4 && (h.PayloadOffset < ipv4HeaderOctets || h.Length < h.PayloadOffset) {
+		return nil, DropOuterMalformed
+	}
+	octets := int(binary.BigEndian.Uint16(packet[h.PayloadOffset+4:]))
+	switch {
+	case octets < headers:
+		return nil, DropLISPHeaderTruncated
+	case h.PayloadOffset+octets > min(h.Length, len(packet)):
+		return nil, DropOuterMalformed
+	}
+	return packet[h.PayloadOffset+udpHeaderOctets : h.PayloadOffset+octets], DropNone
+}
+
+// readLISP reads the LISP header; payload holds all of it.
+func (e *Encapsulated) readLISP(payload []byte) DropReason {
+	header, _, err := wire.ParseDataHeader(payload)
+	switch {
+	case err != nil:
+		return DropLISPHeaderTruncated
+	case header.KeyID != 0:
+		return DropKeyID
+	case header.NextProtocol:
+		return DropReservedBit
+	}
+	// RFC 9300 s.5.1: they exclude each other; a receiver takes the field for a nonce.
+	const both = lispFlagNonce | lispFlagMapVersion
+	if payload[0]&both == both {
+		e.Notes |= NoteNonceAndVersion
+	}
+	e.LISP = header
+	if header.Instance {
+		e.Instance = header.InstanceID
+	}
+	return DropNone
+}
+
+// Unwrap gives the inner packet the TTL, DSCP and ECN it leaves the tunnel with,
+// in place. RFC 9300 s.5.3: the smaller TTL. A packet that RFC 6040 drops stays as
+// it was.
+func (e *Encapsulated) Unwrap(m Marking) DropReason {
+	class, notes, ok := m.Inner(e.Header.TrafficClass, e.Outer.TrafficClass)
+	e.Notes |= notes
+	if !ok {
+		return DropECN
+	}
+	setMarks(e.Inner, &e.Header, min(e.Header.TTL, e.Outer.TTL), class)
+	return DropNone
+}
+
+// Decapsulate is ParseEncapsulated and Unwrap at once, for callers that ask no
+// table in between. It changes packet.
+func Decapsulate(packet []byte, m Marking) (Encapsulated, DropReason) {
+	e, reason := ParseEncapsulated(packet)
+	if reason != DropNone {
+		return e, reason
+	}
+	return e, e.Unwrap(m)
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package forward is what an ITR and an ETR do to packets, as pure functions on
+// bytes: encapsulation and decapsulation (RFC 9300 s.5), TTL, DSCP and ECN
+// (RFC 9300 s.5.3, RFC 6040), the choice of a locator by flow (RFC 9300 s.12),
+// the answers to packets that do not fit (RFC 9300 s.7), and the queue of packets
+// that wait for a mapping.
+//
+// It is the executable specification of the programs in bpf/: one table of golden
+// packets (testdata/packets) runs through both with equal results. Engines that
+// forward in user space use it as it is.
+//
+// It never touches sockets, clocks, locks, random sources or global state: time,
+// nonces and buffers are arguments. Encapsulation and decapsulation allocate
+// nothing when the caller's buffer is large enough.
+package forward

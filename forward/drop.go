@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package forward
+
+// Why a packet is dropped: one list for programs, user space, metrics and
+// documentation. Numbers and names are those of enum lisp_drop in bpf/abi.h; a
+// test holds the two together. This file never decides what is dropped.
+
+import "fmt"
+
+// DropReason says why a packet was dropped. Its text names the counter.
+type DropReason uint8
+
+// The reasons. DropNone means that a packet is not dropped.
+const (
+	DropNone DropReason = 0
+
+	// Towards the core.
+	DropNoAction               DropReason = 1  // negative mapping, ACT 0, 6 or 7
+	DropActionDrop             DropReason = 2  // negative mapping, ACT 3
+	DropPolicyDenied           DropReason = 3  // negative mapping, ACT 4
+	DropAuthenticationFailure  DropReason = 4  // negative mapping, ACT 5
+	DropNoLocator              DropReason = 5  // no usable locator
+	DropNoRoute                DropReason = 6  // no route to the RLOC
+	DropNoTAP                  DropReason = 7  // has to wait and there is no waiting room
+	DropEncapsulationFailed    DropReason = 8  // no room for the outer headers
+	DropSourceNotEID           DropReason = 9  // sent to LISP though its source is not an own EID
+	DropReleasedWithoutMapping DropReason = 10 // waited, but its mapping is gone again
+	DropTAPOriginUnknown       DropReason = 11 // waited, but its interface is gone
+	DropTTLExpired             DropReason = 12 // waited with TTL 0 or 1
+	DropNoNativeRoute          DropReason = 13 // natively forwarded, but there is no route
+	DropMiss                   DropReason = 14 // no mapping, and the policy is to drop
+	DropNotForwardable         DropReason = 15 // not IP, multicast, broadcast or link-local
+
+	// From the core.
+	DropOuterMalformed      DropReason = 20 // lengths of the outer headers contradict each other
+	DropLISPHeaderTruncated DropReason = 21
+	DropReservedBit         DropReason = 22 // bit 5 of the LISP header: LISP-GPE, not understood
+	DropKeyID               DropReason = 23 // KK is not 00: encrypted
+	DropInnerMalformed      DropReason = 24 // neither IPv4 nor IPv6, cut off, or a wrong length
+	DropEIDNotInDatabase    DropReason = 25 // inner destination is not an own EID of the Instance-ID
+	DropECN                 DropReason = 26 // RFC 6040 s.4.2: inner Not-ECT, outer CE
+	DropDecapsulationFailed DropReason = 27 // the kernel could not shrink the packet
+	DropWaitingPacketsLimit DropReason = 40
+	DropWaitingOctetsLimit  DropReason = 41
+	DropWaitingTimeLimit    DropReason = 42
+	DropTooBig              DropReason = 43 // answered with Packet Too Big
+	dropReasonsEnd                     = 64
+)
+
+var dropNames = map[DropReason]string{
+	DropNone:                   "none",
+	DropNoAction:               "no-action",
+	DropActionDrop:             "action-drop",
+	DropPolicyDenied:           "policy-denied",
+	DropAuthenticationFailure:  "authentication-failure",
+	DropNoLocator:              "no-locator",
+	DropNoRoute:                "no-route",
+	DropNoTAP:                  "no-tap",
+	DropEncapsulationFailed:    "encapsulation-failed",
+	DropSourceNotEID:           "source-not-eid",
+	DropReleasedWithoutMapping: "released-without-mapping",
+	DropTAPOriginUnknown:       "tap-origin-unknown",
+	DropTTLExpired:             "ttl-expired",
+	DropNoNativeRoute:          "no-native-route",
+	DropMiss:                   "miss",
+	DropNotForwardable:         "not-forwardable",
+	DropOuterMalformed:         "outer-malformed",
+	DropLISPHeaderTruncated:    "lisp-header-truncated",
+	DropReservedBit:            "reserved-bit",
+	DropKeyID:                  "key-id",
+	DropInnerMalformed:         "inner-malformed",
+	DropEIDNotInDatabase:       "eid-not-in-database",
+	DropECN:                    "ecn",
+	DropDecapsulationFailed:    "decapsulation-failed",
+	DropWaitingPacketsLimit:    "waiting-packets-limit",
+	DropWaitingOctetsLimit:     "waiting-octets-limit",
+	DropWaitingTimeLimit:       "waiting-time-limit",
+	DropTooBig:                 "too-big",
+}
+
+// String is the reason's name, "reason-N" when it has none.
+func (r DropReason) String() string {
+	if name, ok := dropNames[r]; ok {
+		return name
+	}
+	return fmt.Sprintf("reason-%d", uint8(r))
+}
+
+// DropReasons lists every reason for which a packet is dropped, by number.
+func DropReasons() []DropReason {
+	var all []DropReason
+	for r := DropNone + 1; r < dropReasonsEnd; r++ {
+		if _, ok := dropNames[r]; ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}

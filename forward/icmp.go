@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package forward
+
+// The ICMP errors that a tunnel router owes a source: Packet Too Big
+// (RFC 1191 s.4, RFC 4443 s.3.2; RFC 9300 s.7), Time Exceeded, and Destination
+// Unreachable. An answer is never about an ICMP error, a multicast or broadcast,
+// or a fragment but the first (RFC 1812 s.4.3.2.7, RFC 4443 s.2.4). Limiting their
+// rate is the caller's task.
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+const (
+	// RFC 1812 s.4.3.2.3 and RFC 4443 s.2.4 (c): so much of an error at most.
+	maxICMPv4ErrorOctets = 576
+	maxICMPv6ErrorOctets = 1280
+
+	icmpHeaderOctets = 8
+	icmpTTL          = 64
+
+	icmpv4Unreachable  = 3
+	icmpv4TimeExceeded = 11
+	icmpv6Unreachable  = 1
+	icmpv6TooBig       = 2
+	icmpv6TimeExceeded = 3
+
+	icmpv4FragmentationNeeded = 4
+	icmpv4Redirect            = 5
+	icmpv4SourceQuench        = 4
+	icmpv4ParameterProblem    = 12
+	icmpv6Redirect            = 137
+)
+
+// UnreachableCode says why a destination is not reached.
+type UnreachableCode uint8
+
+// The reasons of Destination Unreachable that a tunnel router has: no mapping or
+// no route, and a policy.
+const (
+	UnreachableNoRoute UnreachableCode = iota
+	UnreachableProhibited
+)
+
+// PacketTooBig appends the answer to a packet that does not fit: ICMPv4
+// fragmentation needed or ICMPv6 Packet Too Big with that MTU, from source, which
+// must be of the packet's family. False when nothing may be answered.
+func PacketTooBig(dst []byte, source netip.Addr, packet []byte, mtu int) ([]byte, bool) {
+	if isIPv6(packet) {
+		return appendError(dst, source, packet, icmpError{kind: icmpv6TooBig, rest: uint32(max(mtu, 0))})
+	}
+	rest := uint32(min(max(mtu, 0), 0xffff))
+	return appendError(dst, source, packet, icmpError{kind: icmpv4Unreachable, code: icmpv4FragmentationNeeded, rest: rest})
+}
+
+// TimeExceeded appends the answer to a packet whose TTL is at its end.
+func TimeExceeded(dst []byte, source netip.Addr, packet []byte) ([]byte, bool) {
+	if isIPv6(packet) {
+		return appendError(dst, source, packet, icmpError{kind: icmpv6TimeExceeded})
+	}
+	return appendError(dst, source, packet, icmpError{kind: icmpv4TimeExceeded})
+}
+
+// Unreachable appends the answer to a packet whose destination is not reached.
+func Unreachable(dst []byte, source netip.Addr, packet []byte, code UnreachableCode) ([]byte, bool) {
+	number := uint8(0) // network unreachable; no route to destination
+	if isIPv6(packet) {
+		if code == UnreachableProhibited {
+			number = 1 // communication administratively prohibited
+		}
+		return appendError(dst, source, packet, icmpError{kind: icmpv6Unreachable, code: number})
+	}
+	if code == UnreachableProhibited {
+		number = 13 // communication administratively prohibited
+	}
+	return appendError(dst, source, packet, icmpError{kind: icmpv4Unreachable, code: number})
+}
+
+func isIPv6(packet []byte) bool { return len(packet) > 0 && packet[0]>>4 == 6 }
+
+type icmpError struct {
+	kind, code uint8
+	rest       uint32
+}
+
+func appendError(dst []byte, source netip.Addr, packet []byte, e icmpError) ([]byte, bool) {
+	h, err := ParseHeader(packet)
+	if err != nil || source.Is4() != (h.Family == 4) || !source.IsValid() || !mayAnswer(packet, &h) {
+		return dst, false
+	}
+	if h.Family == 4 {
+		return appendICMPv4(dst, source, h.Source, e, packet[:h.Length]), true
+	}
+	return appendICMPv6(dst, source, h.Source, e, packet[:h.Length]), true
+}
+
+// mayAnswer obeys RFC 1812 s.4.3.2.7 and RFC 4443 s.2.4 (e).
+func mayAnswer(packet []byte, h *Header) bool {
+	if !RoutableUnicast(h.Source) || !RoutableUnicast(h.Destination) || h.FragmentOctets > 0 {
+		return false
+	}
+	return !isICMPError(packet, h)
+}
+
+// isICMPError also takes an ICMP message for an error whose type is cut off.
+func isICMPError(packet []byte, h *Header) bool {
+	if h.Protocol != protocolICMPv4 && h.Protocol != protocolICMPv6 {
+		return false
+	}
+	if h.PayloadOffset >= h.Length {
+		return true
+	}
+	kind := packet[h.PayloadOffset]
+	if h.Protocol == protocolICMPv6 {
+		return kind < 128 || kind == icmpv6Redirect
+	}
+	switch kind {
+	case icmpv4Unreachable, icmpv4SourceQuench, icmpv4Redirect, icmpv4TimeExceeded, icmpv4ParameterProblem:
+		return true
+	}
+	return false
+}
+
+func appendICMPv4(dst []byte, source, destination netip.Addr, e icmpError, quoted []byte) []byte {
+	quoted = quoted[:min(len(quoted), maxICMPv4ErrorOctets-ipv4HeaderOctets-icmpHeaderOctets)]
+	fields := ipv4Fields{class: icmpTrafficClass, ttl: icmpTTL, protocol: protocolICMPv4, payload: icmpHeaderOctets + len(quoted)}
+	dst = appendIPv4(dst, fields, source, destination)
+	start := len(dst)
+	dst = appendICMP(dst, e, quoted)
+	binary.BigEndian.PutUint16(dst[start+2:], Checksum(dst[start:]))
+	return dst
+}
+
+func appendICMPv6(dst []byte, source, destination netip.Addr, e icmpError, quoted []byte) []byte {
+	quoted = quoted[:min(len(quoted), maxICMPv6ErrorOctets-ipv6HeaderOctets-icmpHeaderOctets)]
+	octets := icmpHeaderOctets + len(quoted)
+	fields := ipv6Fields{class: icmpTrafficClass, hopLimit: icmpTTL, next: protocolICMPv6, payload: octets}
+	dst = appendIPv6(dst, fields, source, destination)
+	start := len(dst)
+	dst = appendICMP(dst, e, quoted)
+	initial := pseudoHeaderSum(source, destination, protocolICMPv6, octets)
+	binary.BigEndian.PutUint16(dst[start+2:], ^fold(sum(dst[start:], initial)))
+	return dst
+}
+
+// icmpTrafficClass is internetwork control, as RFC 1812 s.4.3.2.5 asks for errors.
+const icmpTrafficClass = 0xC0
+
+func appendICMP(dst []byte, e icmpError, quoted []byte) []byte {
+	dst = append(dst, e.kind, e.code, 0, 0)
+	dst = binary.BigEndian.AppendUint32(dst, e.rest)
+	return append(dst, quoted...)
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package forward
+
+// Which locator a flow takes (RFC 9300 s.12, RFC 9301 s.5.4): of the usable ones
+// those of the lowest priority, by their weights. The choice is compiled into a
+// vector of buckets, so that a packet costs one array access. This file never
+// looks at a packet.
+
+import "loci/lisp"
+
+// BucketCount is the resolution of weights: a power of two, as large as the
+// programs' vector (LISP_BUCKETS).
+const BucketCount = 128
+
+// NoBucket stands in every bucket when no locator is usable.
+const NoBucket = 0xFF
+
+// BucketVector holds, for each bucket of the flow hash, an index into the
+// locator-set.
+type BucketVector [BucketCount]uint8
+
+// Buckets shares the buckets out among the usable locators of the lowest
+// priority, each as many as its weight demands with an error below one bucket.
+// When all their weights are 0 they get equal shares (RFC 9301 s.5.4 leaves it to
+// the sender); beside others a weight of 0 gets none. up tells what is known of an
+// RLOC beyond the mapping; nil means that all are up.
+//
+// A locator that goes down gives its buckets to the others by weight and gets the
+// same ones back when it returns; no other flow moves. The result depends on the
+// arguments alone, not on what happened before.
+func Buckets(set lisp.LocatorSet, up func(lisp.RLOC) bool) BucketVector {
+	s := sharing{set: set[:min(len(set), lisp.MaxLocators)]}
+	priority := lisp.PriorityUnused
+	for i, l := range s.set {
+		if !l.Usable() || up != nil && !up(l.RLOC) {
+			continue
+		}
+		s.usable |= 1 << i
+		priority = min(priority, int(l.Priority))
+	}
+	for i := range s.vector {
+		s.vector[i] = NoBucket
+	}
+	if s.usable == 0 {
+		return s.vector
+	}
+	candidates := locatorBits(0)
+	for i, l := range s.set {
+		if int(l.Priority) == priority {
+			candidates |= 1 << i
+		}
+	}
+	var all [BucketCount]uint8
+	for i := range all {
+		all[i] = uint8(i)
+	}
+	s.share(all[:], candidates, 0)
+	return s.vector
+}
+
+// locatorBits is a set of locators by their index; MaxLocators fit.
+type locatorBits uint32
+
+func (b locatorBits) has(i int) bool { return b&(1<<i) != 0 }
+
+type sharing struct {
+	set    lisp.LocatorSet
+	usable locatorBits
+	vector BucketVector
+}
+
+// share gives the buckets to the candidates by weight, then shares those of each
+// candidate that is not usable among the remaining ones. So every bucket has its
+// own fixed order of preference, and only buckets of a lost locator move.
+func (s *sharing) share(buckets []uint8, candidates locatorBits, first int) {
+	if len(buckets) == 0 || candidates&s.usable == 0 {
+		return
+	}
+	counts := s.apportion(len(buckets), candidates, first)
+	for i, count := range counts[:len(s.set)] {
+		part := buckets[:count]
+		buckets = buckets[count:]
+		if !s.usable.has(i) {
+			s.share(part, candidates&^(1<<i), i+1)
+			continue
+		}
+		for _, b := range part {
+			s.vector[b] = uint8(i)
+		}
+	}
+}
+
+// apportion says how many of a number of buckets each candidate gets, by the
+// method of largest remainders. Equal remainders are served in set order from
+// first on, so that what several lost locators leave is spread evenly.
+func (s *sharing) apportion(buckets int, candidates locatorBits, first int) (counts [lisp.MaxLocators]int) {
+	var weights, remainders [lisp.MaxLocators]int
+	total := s.weigh(&weights, candidates)
+	left := buckets
+	for i, w := range weights {
+		counts[i] = buckets * w / total
+		remainders[i] = buckets * w % total
+		left -= counts[i]
+	}
+	for range left {
+		best := -1
+		for k := range s.set {
+			i := (first + k) % len(s.set)
+			if remainders[i] > 0 && (best < 0 || remainders[i] > remainders[best]) {
+				best = i
+			}
+		}
+		counts[best]++
+		remainders[best] = 0
+	}
+	return counts
+}
+
+// weigh fills in the candidates' weights, 1 each when all are 0, and returns
+// their sum.
+func (s *sharing) weigh(weights *[lisp.MaxLocators]int, candidates locatorBits) (total int) {
+	for i, l := range s.set {
+		if candidates.has(i) {
+			weights[i] = int(l.Weight)
+			total += weights[i]
+		}
+	}
+	if total > 0 {
+		return total
+	}
+	for i := range s.set {
+		if candidates.has(i) {
+			weights[i] = 1
+			total++
+		}
+	}
+	return total
+}
+
+// SelectLocator returns the locator that a flow takes; false when none is usable.
+func SelectLocator(set lisp.LocatorSet, buckets *BucketVector, hash uint32) (lisp.Locator, bool) {
+	i := int(buckets[BucketOf(hash)])
+	if i >= len(set) {
+		return lisp.Locator{}, false
+	}
+	return set[i], true
+}
