@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// What the control socket tells, from the loop's tables and the data plane's. A
+// question to the loop copies what it needs and leaves: the documents are made
+// outside of it.
+
+import (
+	"context"
+	"encoding/hex"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"loci/config"
+	"loci/control"
+	"loci/daemon/api"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// roles are the names of what a configuration makes of this system.
+func roles(c *config.Config) []string {
+	var names []string
+	for _, role := range []struct {
+		name string
+		on   bool
+	}{
+		{"itr", c.ITR != nil}, {"etr", c.ETR != nil}, {"map-server", c.MapServer != nil}, {"map-resolver", c.MapResolver != nil},
+	} {
+		if role.on {
+			names = append(names, role.name)
+		}
+	}
+	return names
+}
+
+func (d *daemon) status(ctx context.Context) (api.Status, error) {
+	p := d.plan.Load()
+	s := api.Status{
+		Version: Version, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
+		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: p.warnings,
+	}
+	if d.plane != nil {
+		s.Engine = "kernel"
+	}
+	for _, i := range p.settings.Interfaces {
+		s.Interfaces = append(s.Interfaces, api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance})
+	}
+	if p.control.ITR != nil {
+		for _, r := range p.control.ITR.MapResolvers {
+			s.MapResolvers = append(s.MapResolvers, r.String())
+		}
+	}
+	return s, d.loop.ask(ctx, func(time.Time) { d.addNodeStatus(&s) })
+}
+
+// addNodeStatus runs in the loop.
+func (d *daemon) addNodeStatus(s *api.Status) {
+	node := d.loop.node
+	for m := range node.MapServers() {
+		s.MapServers = append(s.MapServers, api.MapServer{
+			Address: m.Address.String(), State: string(m.State), LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt),
+		})
+	}
+	s.MapCacheSize, s.Pending, s.Registrations = node.Sizes()
+}
+
+func (d *daemon) mapCache(context.Context) ([]api.MapCacheEntry, error) {
+	list := []api.MapCacheEntry{}
+	if d.plane == nil {
+		return list, nil
+	}
+	for e := range d.plane.Mappings() {
+		list = append(list, mapCacheDocument(e))
+	}
+	slices.SortFunc(list, func(a, b api.MapCacheEntry) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
+	return list, nil
+}
+
+func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
+	document := api.MapCacheEntry{
+		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static,
+		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt),
+		LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
+	}
+	if e.Mapping.Negative() {
+		document.Action = &e.Mapping.Action
+	}
+	return document
+}
+
+func (d *daemon) database(ctx context.Context) ([]api.DatabaseEntry, error) {
+	list := []api.DatabaseEntry{}
+	err := d.loop.ask(ctx, func(time.Time) {
+		for m := range d.loop.node.Database() {
+			list = append(list, api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes})
+		}
+	})
+	return list, err
+}
+
+func (d *daemon) registrations(ctx context.Context) ([]api.Registration, error) {
+	var copied []control.Registration
+	err := d.loop.ask(ctx, func(time.Time) { copied = slices.Collect(d.loop.node.Registrations()) })
+	list := make([]api.Registration, len(copied))
+	for i, r := range copied {
+		list[i] = registrationDocument(r)
+	}
+	return list, err
+}
+
+func registrationDocument(r control.Registration) api.Registration {
+	document := api.Registration{
+		Site: r.Site, EIDPrefix: r.Prefix, Locators: api.LocatorsOf(r.Mapping.Locators), ETR: r.From.String(), KeyID: r.KeyID,
+		Algorithm: config.Algorithm(r.Algorithm).String(), ProxyReply: r.ProxyReply,
+		FirstRegisteredAt: r.FirstRegisteredAt, LastRegisteredAt: r.LastRegisteredAt, ExpiresAt: r.ExpiresAt,
+	}
+	if r.XTRID != [16]byte{} {
+		document.XTRID = hex.EncodeToString(r.XTRID[:])
+	}
+	return document
+}
+
+func (d *daemon) locators(context.Context) ([]api.LocatorState, error) {
+	states := map[lisp.RLOC]*api.LocatorState{}
+	if d.plane == nil {
+		return []api.LocatorState{}, nil
+	}
+	count := func(set lisp.LocatorSet, local bool) {
+		for _, l := range set {
+			if states[l.RLOC] == nil {
+				states[l.RLOC] = &api.LocatorState{RLOC: l.RLOC, State: stateOf(l), Local: local && l.Local}
+			}
+			states[l.RLOC].EIDPrefixes++
+		}
+	}
+	for e := range d.plane.Database() {
+		count(e.Locators, true)
+	}
+	for e := range d.plane.Mappings() {
+		count(e.Mapping.Locators, false)
+	}
+	for rloc, state := range d.plane.LocatorStates() {
+		if states[rloc] != nil && state == dataplane.LocatorDown {
+			states[rloc].State = state.String()
+		}
+	}
+	list := []api.LocatorState{}
+	for _, rloc := range slices.SortedFunc(maps.Keys(states), lisp.RLOC.Compare) {
+		list = append(list, *states[rloc])
+	}
+	return list, nil
+}
+
+// stateOf is what the mapping itself says of a locator.
+func stateOf(l lisp.Locator) string {
+	if !l.Reachable {
+		return "unreachable (R bit 0)"
+	}
+	if l.Priority == lisp.PriorityUnused {
+		return "unused (priority 255)"
+	}
+	return dataplane.LocatorUp.String()
+}
+
+func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
+	c := api.Counters{Control: map[string]uint64{}}
+	err := d.loop.ask(ctx, func(time.Time) {
+		for name, value := range d.loop.node.Counters() {
+			c.Control[name] = value
+		}
+	})
+	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
+	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
+	c.Control["longest_turn_nanoseconds"] = uint64(d.loop.longest.Load())
+	if d.plane != nil {
+		addPlaneCounters(&c, d.plane.Counters())
+	}
+	return c, err
+}
+
+func addPlaneCounters(c *api.Counters, p dataplane.Counters) {
+	c.Drops = p.Drops
+	c.DataPlane = map[string]uint64{
+		"encapsulated_packets_total": p.EncapsulatedPackets, "encapsulated_octets_total": p.EncapsulatedOctets,
+		"decapsulated_packets_total": p.DecapsulatedPackets, "decapsulated_octets_total": p.DecapsulatedOctets,
+		"native_packets_total": p.NativePackets, "miss_packets_total": p.MissPackets,
+		"waiting_packets": p.WaitingPackets, "waiting_octets": p.WaitingOctets,
+		"released_packets_total": p.ReleasedPackets, "plane_events_lost_total": p.EventsLost,
+	}
+	maps.Copy(c.DataPlane, p.Other)
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemon is the running program around a control.Node: sockets, clock,
+// netlink, the data plane, the control socket and the one event loop that joins
+// them. It decides nothing about LISP: the Node does.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"loci/config"
+	"loci/control"
+	"loci/daemon/api"
+	"loci/dataplane"
+	"loci/dataplane/kernel"
+)
+
+// Options are what the command line says.
+type Options struct {
+	ConfigFile   string
+	DetachOnStop bool // on a clean stop remove the data plane from the kernel
+	LogTo        io.Writer
+}
+
+// stopTimeout bounds the removal of the data plane on a clean stop.
+const stopTimeout = 10 * time.Second
+
+// daemon is one running configuration.
+type daemon struct {
+	options   Options
+	log       *slog.Logger
+	startedAt time.Time
+	plan      atomic.Pointer[plan]
+	ready     atomic.Bool
+	reloading sync.Mutex
+
+	sockets *sockets
+	plane   dataplane.Plane // nil when no role forwards packets
+	missing []string        // kernel features, with what is lost without them
+	worker  *planeWorker    // nil without a plane
+	loop    *loop
+	events  *hub
+	server  *server
+}
+
+// Run reads the configuration and runs what it describes until the context ends.
+// A configuration with an error starts nothing.
+func Run(ctx context.Context, options Options) error {
+	d := &daemon{options: options, startedAt: time.Now(), events: newHub()}
+	p, err := d.load()
+	if err != nil {
+		return err
+	}
+	d.log = newLogger(options.LogTo, p.config.Logging)
+	d.plan.Store(&p)
+	if err := d.start(p); err != nil {
+		return errors.Join(err, d.abandon())
+	}
+	return d.run(ctx)
+}
+
+// load reads the file and makes a plan of it; it changes nothing.
+func (d *daemon) load() (plan, error) {
+	c, err := config.Load(d.options.ConfigFile)
+	if err != nil {
+		return plan{}, err
+	}
+	host, err := lookAtHost()
+	if err != nil {
+		return plan{}, err
+	}
+	return makePlan(c, host)
+}
+
+func newLogger(to io.Writer, c config.Logging) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // the configuration was checked
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// start acquires everything; whatever fails, abandon releases the rest.
+func (d *daemon) start(p plan) (err error) {
+	for _, w := range p.warnings {
+		d.log.Warn(w)
+	}
+	listener, err := listenUnix(p.config.Control.Socket)
+	if err != nil {
+		return err
+	}
+	d.server = newServer(listener, d, d.events, d.log)
+	if d.sockets, err = listen(p.config.Control.Addresses, p.config.Control.Port, d.log); err != nil {
+		return err
+	}
+	now := time.Now()
+	node, err := control.New(p.control, now, random)
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
+	}
+	if p.config.UsesDataPlane() {
+		if err := d.startPlane(p, node, now); err != nil {
+			return err
+		}
+	}
+	d.sockets.keyring.Store(node.Keyring())
+	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
+	return nil
+}
+
+// startPlane opens the data plane and takes over what an earlier run left in it.
+func (d *daemon) startPlane(p plan, node *control.Node, now time.Time) error {
+	engine, err := kernel.Open(kernel.Options{
+		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
+		MaxMappings: p.control.Limits.MapCacheEntries + len(p.config.ETR.LocalEIDs), Logger: d.log,
+	})
+	if err != nil {
+		return fmt.Errorf("data plane: %w", err)
+	}
+	d.plane, d.missing = engine, engine.Missing()
+	if err := errors.Join(engine.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+		return fmt.Errorf("data plane: %w", err)
+	}
+	d.forgetDatabase(p)
+	d.adoptMapCache(node, now)
+	if err := p.routes.apply(); err != nil {
+		return fmt.Errorf("policy routing: %w", err)
+	}
+	d.worker = newPlaneWorker(d.plane, d.log)
+	return nil
+}
+
+// forgetDatabase removes EID-Prefixes that an earlier configuration had.
+func (d *daemon) forgetDatabase(p plan) {
+	wanted := map[changeKey]bool{}
+	if p.control.ETR != nil {
+		for _, m := range p.control.ETR.Database {
+			wanted[changeKey{database: true, prefix: m.Prefix}] = true
+		}
+	}
+	for entry := range d.plane.Database() {
+		if !wanted[changeKey{database: true, prefix: entry.Prefix}] {
+			d.plane.Apply(dataplane.DeleteDatabase{Prefix: entry.Prefix})
+		}
+	}
+}
+
+func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
+	var kept []control.MapCacheEntry
+	for e := range d.plane.Mappings() {
+		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+	}
+	if len(kept) > 0 {
+		d.log.Info("took over the mappings that the data plane kept", "entries", len(kept))
+		node.AdoptMapCache(now, kept)
+	}
+}
+
+// run is everything at work; it returns when the context ends.
+func (d *daemon) run(ctx context.Context) error {
+	// The loop stops first, then those who carry out its last effects.
+	rest, stopRest := context.WithCancel(context.Background())
+	defer stopRest()
+	var workers sync.WaitGroup
+	workers.Go(func() { d.sockets.run(rest) })
+	workers.Go(func() { d.server.run(rest) })
+	if d.worker != nil {
+		workers.Go(func() { d.worker.run(rest) })
+		workers.Go(func() { d.worker.reportUsage(rest) })
+	}
+	workers.Go(func() { d.reloadOnHangup(rest) })
+	d.ready.Store(true)
+	d.log.Info("ready", "version", Version, "roles", roles(d.plan.Load().config))
+	notifyManager("READY=1")
+	d.loop.run(ctx)
+	notifyManager("STOPPING=1")
+	d.log.Info("stopping")
+	stopRest()
+	workers.Wait()
+	return d.release()
+}
+
+// release gives back what a clean stop gives back. The kernel goes on forwarding
+// unless the user asked for an end of that.
+func (d *daemon) release() error {
+	if d.plane == nil {
+		return nil
+	}
+	if !d.options.DetachOnStop {
+		return d.plane.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return errors.Join(d.plan.Load().routes.remove(), d.plane.Detach(ctx))
+}
+
+// abandon undoes a start that failed half-way.
+func (d *daemon) abandon() (err error) {
+	if d.server != nil {
+		err = d.server.listener.Close()
+	}
+	if d.sockets != nil {
+		d.sockets.close()
+	}
+	if d.plane != nil {
+		err = errors.Join(err, d.plane.Close())
+	}
+	return err
+}
+
+func (d *daemon) reloadOnHangup(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-hangups:
+			if _, err := d.reload(ctx); err != nil {
+				d.log.Error("the configuration was not reloaded: nothing changed", "error", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload reads the file again and applies what differs. A file with an error, or
+// a change that needs a restart, changes nothing.
+func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	fresh, err := d.load()
+	if err != nil {
+		return api.Reload{}, err
+	}
+	current := d.plan.Load()
+	changes := config.Diff(current.config, fresh.config)
+	if err := needsRestart(current.config, fresh.config); err != nil {
+		return api.Reload{}, err
+	}
+	if err := d.apply(ctx, *current, fresh); err != nil {
+		return api.Reload{}, err
+	}
+	d.plan.Store(&fresh)
+	done := api.Reload{Changes: []string{}}
+	for _, change := range changes {
+		d.log.Info("configuration changed", "change", change.String())
+		done.Changes = append(done.Changes, change.String())
+	}
+	return done, nil
+}
+
+// apply puts a plan in force, or goes back to the current one.
+func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
+	if err := d.applyPlane(fresh); err != nil {
+		return errors.Join(err, d.applyPlane(current))
+	}
+	var refused error
+	configure := func(now time.Time) { refused = d.loop.node.Configure(now, fresh.control) }
+	if err := errors.Join(d.loop.ask(ctx, configure), refused); err != nil {
+		return errors.Join(err, d.applyPlane(current))
+	}
+	return nil
+}
+
+func (d *daemon) applyPlane(p plan) error {
+	if d.plane == nil {
+		return nil
+	}
+	return errors.Join(errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...), p.routes.apply())
+}
+
+// needsRestart names changes that a running daemon cannot make.
+func needsRestart(old, fresh *config.Config) error {
+	for _, c := range []struct {
+		what    string
+		differs bool
+	}{
+		{"control: socket", old.Control.Socket != fresh.Control.Socket},
+		{"control: port", old.Control.Port != fresh.Control.Port},
+		{"control: addresses", !slices.Equal(old.Control.Addresses, fresh.Control.Addresses)},
+		{"datapath", old.Datapath != fresh.Datapath},
+		{"the first role that forwards packets, or its removal", old.UsesDataPlane() != fresh.UsesDataPlane()},
+	} {
+		if c.differs {
+			return fmt.Errorf("a change of %s needs a restart: nothing was changed", c.what)
+		}
+	}
+	return nil
+}
