@@ -25,8 +25,8 @@ const oldestKernelMajor, oldestKernelMinor = 6, 1
 
 // Problem is one thing that the machine lacks.
 type Problem struct {
-	What string // what is missing, in the user's words
-	Do   string // what to do about it
+	What string `json:"what"` // what is missing, in the user's words
+	Do   string `json:"do"`   // what to do about it
 }
 
 func (p Problem) String() string { return p.What + ": " + p.Do }
@@ -34,7 +34,7 @@ func (p Problem) String() string { return p.What + ": " + p.Do }
 // Preflight tries everything that is needed and returns all that is missing. It makes nothing that lasts.
 func Preflight() []Problem {
 	problems := append(kernelProblems(), fileProblems()...)
-	if missing := missingRights(); len(missing) > 0 {
+	if missing := MissingRights(); len(missing) > 0 {
 		return append(problems, Problem{
 			What: "missing rights (" + strings.Join(missing, ", ") + ")",
 			Do:   "run it as root, or in a container with these capabilities; the kernel's features could not be tried without them",

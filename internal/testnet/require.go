@@ -27,7 +27,7 @@ type TB interface {
 // RequireRoot lets a test go on only with the rights to make namespaces, links and BPF programs.
 func RequireRoot(t TB) {
 	t.Helper()
-	if missing := missingRights(); len(missing) > 0 {
+	if missing := MissingRights(); len(missing) > 0 {
 		lacking(t, "needs root (missing: %s)", strings.Join(missing, ", "))
 	}
 }
@@ -65,8 +65,8 @@ func ForTest(t TB) *Network {
 	return network
 }
 
-// missingRights names the capabilities that the process does not have.
-func missingRights() []string {
+// MissingRights names the capabilities that the process does not have.
+func MissingRights() []string {
 	needed := []struct {
 		bit  uint
 		name string

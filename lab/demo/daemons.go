@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The demo's daemons: the configuration of each, its process in its namespace, and what it tells over its control socket.
+// Each gets a configuration as an operator would write it, and nothing that an operator could not give it.
+//
+// A daemon that ends by itself fails the demo with the end of its log. None outlives the demo, unless it is kept.
+
+package demo
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"loci/daemon/api"
+)
+
+const (
+	readyWait        = 10 * time.Second
+	registrationWait = 15 * time.Second
+	pollInterval     = 10 * time.Millisecond
+	stopWait         = 3 * time.Second
+	logTailLines     = 12
+)
+
+// process is one daemon.
+type process struct {
+	name, socket, log string
+	cmd               *exec.Cmd
+	client            *api.Client
+	ended             chan struct{} // closed when the process has ended
+}
+
+// startDaemons starts the mapping system first: an xTR that finds no Map-Server registers again only after a while.
+func (r *run) startDaemons(ctx context.Context) error {
+	r.screen.step("The daemons: one process in each of three namespaces")
+	key := rand.Text()
+	if err := r.startDaemon(mappingSystem.name, r.mappingSystemConfig(key)); err != nil {
+		return err
+	}
+	if err := r.awaitReady(ctx); err != nil {
+		return err
+	}
+	for _, s := range sites {
+		if err := r.startDaemon(s.name, r.siteConfig(s, key)); err != nil {
+			return err
+		}
+	}
+	if err := r.awaitReady(ctx); err != nil {
+		return err
+	}
+	return r.showDaemons(ctx)
+}
+
+func (r *run) showDaemons(ctx context.Context) error {
+	rows := [][]string{{"namespace", "process", "roles", "data plane"}}
+	for _, d := range r.daemons {
+		status, err := d.client.Status(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		rows = append(rows, []string{d.name, fmt.Sprint(d.cmd.Process.Pid), strings.Join(status.Roles, ", "), status.Engine})
+		if r.report.Version == "" {
+			r.report.Version = status.Version
+		}
+	}
+	r.screen.table(rows, 1)
+	return nil
+}
+
+// mappingSystemConfig lets each site register its own EID-Prefixes and no others.
+func (r *run) mappingSystemConfig(key string) string {
+	var b strings.Builder
+	b.WriteString("map-server:\n  sites:\n")
+	for _, s := range sites {
+		fmt.Fprintf(&b, "    - name: %s\n      authentication-keys:\n        - auth-key-value: %s\n      eid-prefixes:\n", s.name, key)
+		for _, prefix := range s.eidPrefixes {
+			fmt.Fprintf(&b, "        - eid: %s\n", prefix)
+		}
+	}
+	b.WriteString("map-resolver: {}\n")
+	return b.String() + r.localConfig(mappingSystem.name)
+}
+
+// siteConfig registers each EID-Prefix with the one RLOC of its pair.
+func (r *run) siteConfig(s site, key string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "interfaces:\n  site:\n    - interface: %s\n  core:\n    - %s\n", siteLink, coreLink)
+	fmt.Fprintf(&b, "itr:\n  map-resolvers: [%s]\n", mappingSystem.rloc4)
+	fmt.Fprintf(&b, "etr:\n  map-servers:\n    - ms-address: %s\n      authentication-keys:\n        - auth-key-value: %s\n",
+		mappingSystem.rloc4, key)
+	b.WriteString("  local-eids:\n")
+	for pair, prefix := range s.eidPrefixes {
+		fmt.Fprintf(&b, "    - eid: %s\n      rlocs:\n        - address: %s\n", prefix, s.rloc(pair))
+	}
+	return b.String() + r.localConfig(s.name)
+}
+
+// localConfig keeps three daemons on one machine apart.
+func (r *run) localConfig(name string) string {
+	return fmt.Sprintf("control:\n  socket: %s\n  state-directory: %s\ndatapath:\n  pin-directory: %s/%s\nlogging:\n  level: info\n",
+		r.instance.path(name+".sock"), r.instance.path(name+".state"), r.instance.pins(), name)
+}
+
+// startDaemon gives the process a session of its own: Ctrl-C reaches the demo alone, which ends its daemons in order, and
+// kept daemons survive the terminal.
+func (r *run) startDaemon(name, configuration string) error {
+	file := r.instance.path(name + ".yaml")
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil { // it holds a key
+		return err
+	}
+	d := &process{name: name, socket: r.instance.path(name + ".sock"), log: r.instance.path(name + ".log"), ended: make(chan struct{})}
+	log, err := os.Create(d.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d.cmd = exec.Command(r.options.Executable, "run", "--config", file)
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := r.topology.at(name).Start(d.cmd); err != nil {
+		return err
+	}
+	d.client = api.NewClient(d.socket)
+	r.daemons = append(r.daemons, d)
+	go func() {
+		d.cmd.Wait()
+		close(d.ended)
+	}()
+	return nil
+}
+
+// awaitReady waits until every daemon that was started says that it is ready.
+func (r *run) awaitReady(ctx context.Context) error {
+	for _, d := range r.daemons {
+		err := r.poll(ctx, readyWait, func() (bool, error) {
+			status, err := d.client.Status(ctx)
+			return err == nil && status.Ready, nil // it does not listen yet
+		})
+		if err != nil {
+			return fmt.Errorf("%s does not get ready: %w", d.name, err)
+		}
+	}
+	return nil
+}
+
+// poll asks until it is done, a daemon ends, or the time is over.
+func (r *run) poll(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+	for deadline := time.Now().Add(limit); ; {
+		finished, err := done()
+		if finished || err != nil {
+			return err
+		}
+		if err := r.endedDaemon(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not within %v", limit)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+func (r *run) endedDaemon() error {
+	for _, d := range r.daemons {
+		select {
+		case <-d.ended:
+			return fmt.Errorf("the daemon of %s has ended: %s", d.name, d.cmd.ProcessState)
+		default:
+		}
+	}
+	return nil
+}
+
+// awaitRegistrations waits until the Map-Server has every EID-Prefix, with exactly the RLOC that the site meant.
+func (r *run) awaitRegistrations(ctx context.Context) error {
+	r.screen.step("The registrations at the Map-Server")
+	var registrations []api.Registration
+	missing := len(sites) * len(pairNames)
+	err := r.poll(ctx, registrationWait, func() (_ bool, err error) {
+		registrations, err = r.daemons[0].client.Registrations(ctx)
+		missing = missingRegistrations(registrations)
+		return missing == 0, err
+	})
+	rows := [][]string{{"site", "EID-Prefix", "RLOC", "authentication", "registered by"}}
+	for _, g := range registrations {
+		rows = append(rows, []string{g.Site, g.EIDPrefix.String(), describeSet(g.Locators), g.Algorithm, g.ETR})
+	}
+	r.screen.table(rows)
+	if err != nil {
+		return fmt.Errorf("%d EID-Prefixes are not registered: %w", missing, err)
+	}
+	r.screen.good("all %d EID-Prefixes are registered", len(registrations))
+	return nil
+}
+
+func missingRegistrations(registrations []api.Registration) int {
+	found := map[netip.Prefix]netip.Addr{}
+	for _, g := range registrations {
+		if len(g.Locators) == 1 {
+			found[g.EIDPrefix.Netip()] = g.Locators[0].RLOC.Addr()
+		}
+	}
+	return countMissing(found, sites)
+}
+
+// countMissing counts the EID-Prefixes of some sites that are not at their RLOC.
+func countMissing(found map[netip.Prefix]netip.Addr, of []site) int {
+	missing := 0
+	for _, s := range of {
+		for pair, prefix := range s.eidPrefixes {
+			if found[prefix] != s.rloc(pair) {
+				missing++
+			}
+		}
+	}
+	return missing
+}
+
+func describeSet(locators []api.Locator) string {
+	var all []string
+	for _, l := range locators {
+		all = append(all, l.RLOC.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// showMapCaches shows what the ITRs have learned, and fails when it is not the other site's mappings.
+func (r *run) showMapCaches(ctx context.Context) error {
+	r.screen.step("The map-caches at the end")
+	rows := [][]string{{"ITR", "EID-Prefix", "RLOC", "packets", "expires in"}}
+	learned := map[string]map[netip.Prefix]netip.Addr{}
+	for _, d := range r.daemons[1:] {
+		entries, err := d.client.MapCache(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		learned[d.name] = map[netip.Prefix]netip.Addr{}
+		for _, e := range entries {
+			rows = append(rows, []string{d.name, e.EIDPrefix.String(), describeEntry(e), fmt.Sprint(e.Packets), expiry(e)})
+			if len(e.Locators) == 1 {
+				learned[d.name][e.EIDPrefix.Netip()] = e.Locators[0].RLOC.Addr()
+			}
+		}
+	}
+	r.screen.table(rows, 3, 4)
+	missing := countMissing(learned[siteA.name], []site{siteB}) + countMissing(learned[siteB.name], []site{siteA})
+	if missing > 0 {
+		return fmt.Errorf("%d mappings are not in the map-caches", missing)
+	}
+	return nil
+}
+
+func describeEntry(e api.MapCacheEntry) string {
+	if len(e.Locators) == 0 && e.Action != nil {
+		return "none (" + e.Action.String() + ")"
+	}
+	return describeSet(e.Locators)
+}
+
+func expiry(e api.MapCacheEntry) string {
+	if e.ExpiresAt == nil {
+		return "never"
+	}
+	return time.Until(*e.ExpiresAt).Round(time.Minute).String()
+}
+
+// stopDaemons asks first and kills later. Their namespaces are removed afterwards, whatever came of it.
+func (r *run) stopDaemons() {
+	for _, d := range r.daemons {
+		d.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	late := time.After(stopWait)
+	for _, d := range r.daemons {
+		select {
+		case <-d.ended:
+		case <-late:
+			d.cmd.Process.Kill()
+			<-d.ended
+		}
+	}
+}
+
+// withLogs adds the ends of the daemons' logs to an error: the logs are removed with the network.
+func (r *run) withLogs(err error) error {
+	all := []error{err}
+	for _, d := range r.daemons {
+		content, readErr := os.ReadFile(d.log)
+		if readErr != nil || len(bytes.TrimSpace(content)) == 0 {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		tail := lines[max(0, len(lines)-logTailLines):]
+		all = append(all, fmt.Errorf("log of %s:\n  %s", d.name, strings.Join(tail, "\n  ")))
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package demo is `loci demo`: two LISP sites and a mapping system in network namespaces of this machine, with Loci's own
+// daemons as processes and the kernel data plane, shown step by step from the first miss to TCP transfers.
+//
+// It runs no external program, mocks nothing, and leaves nothing behind: not when it is interrupted, and after a crash the
+// next run removes what is left. It never touches interfaces, routes or rules of the machine itself.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// maxRun bounds everything but the removal of the network.
+const maxRun = 45 * time.Second
+
+// Exit statuses of the command.
+const (
+	exitWorked      = 0
+	exitFailed      = 1
+	exitPreflight   = 3
+	exitInterrupted = 130
+)
+
+// Options of one run.
+type Options struct {
+	JSON    bool   // print one object to Out; the progress goes to Err
+	Keep    bool   // leave the network up
+	Remove  bool   // only remove what kept and crashed runs left
+	PcapDir string // leave a capture of the core's links there; empty is none
+
+	Out, Err   io.Writer
+	Executable string // of loci itself; the daemons are started from it
+	Version    string // of loci, for the report
+}
+
+// ErrInterrupted is returned when the context ended before the demo did.
+var ErrInterrupted = errors.New("interrupted; the network is removed")
+
+// PreflightError names everything that the machine lacks. Nothing was made.
+type PreflightError struct {
+	Problems []testnet.Problem
+}
+
+func (e *PreflightError) Error() string {
+	lines := []string{"this machine cannot run the demo, and nothing was changed on it:"}
+	for _, problem := range e.Problems {
+		lines = append(lines, "  - "+problem.What, "    "+problem.Do)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ExitStatus is the status that the command ends with after err: 0 worked, 3 the machine lacks something, 130 interrupted,
+// 1 anything else.
+func ExitStatus(err error) int {
+	var preflight *PreflightError
+	switch {
+	case err == nil:
+		return exitWorked
+	case errors.As(err, &preflight):
+		return exitPreflight
+	case errors.Is(err, ErrInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// Run runs the demo. The report is filled as far as the demo went. When ctx ends, what was made is removed before Run
+// returns. With Options.JSON the report is also printed.
+func Run(ctx context.Context, options Options) (Report, error) {
+	progress := options.Out
+	if options.JSON {
+		progress = options.Err
+	}
+	if options.Remove {
+		return Report{}, removeAll(newScreen(progress, time.Now()))
+	}
+	r := &run{options: options, screen: newScreen(progress, time.Now())}
+	began := time.Now()
+	err := r.perform(ctx)
+	r.report.Seconds = time.Since(began).Seconds()
+	r.report.finish(err)
+	if options.JSON {
+		err = errors.Join(err, r.report.print(options.Out))
+	}
+	return r.report, err
+}
+
+func removeAll(s *screen) error {
+	if rights := testnet.MissingRights(); len(rights) > 0 {
+		return fmt.Errorf("removing demo networks needs root (missing: %s)", strings.Join(rights, ", "))
+	}
+	removed, err := removeLeftovers(true)
+	for _, name := range removed {
+		s.line("removed %s", name)
+	}
+	if err == nil && len(removed) == 0 {
+		s.line("there is no demo network to remove")
+	}
+	return err
+}
+
+// run is the state of one demo.
+type run struct {
+	options Options
+	screen  *screen
+	report  Report
+
+	instance *instance
+	topology topology
+	daemons  []*process
+	core     *coreCapture
+}
+
+// perform does everything from preflight to removal.
+func (r *run) perform(ctx context.Context) error {
+	r.report.begin(r.options.Version)
+	if problems := testnet.Preflight(); len(problems) > 0 {
+		return &PreflightError{Problems: problems}
+	}
+	removed, err := removeLeftovers(false)
+	if err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
+	if len(removed) > 0 {
+		r.screen.line("removed what an earlier run left: %s", strings.Join(removed, ", "))
+	}
+	limited, cancel := context.WithTimeout(ctx, maxRun)
+	defer cancel()
+	err = r.steps(limited)
+	err = errors.Join(err, r.core.stop())
+	if err == nil && r.options.Keep {
+		return r.keep()
+	}
+	return r.end(ctx, limited, err)
+}
+
+// end removes the network, whatever happened, and tells an interruption and a timeout from other failures.
+func (r *run) end(ctx, limited context.Context, err error) error {
+	removal := r.remove()
+	switch {
+	case removal != nil:
+		return errors.Join(err, fmt.Errorf("remove the network (`loci demo --remove` tries again): %w", removal))
+	case err == nil:
+		r.screen.good("Everything worked; the network is removed.")
+		return nil
+	case ctx.Err() != nil:
+		return ErrInterrupted
+	case limited.Err() != nil:
+		return fmt.Errorf("not finished after %v: %w", maxRun, err)
+	}
+	return err
+}
+
+// steps in the order in which they are shown.
+func (r *run) steps(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		r.buildNetwork, r.startDaemons, r.awaitRegistrations, r.pingAllPairs, r.transferAllPairs, r.showMapCaches,
+	} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := step(ctx); err != nil {
+			return r.withLogs(err)
+		}
+	}
+	return nil
+}
+
+func (r *run) buildNetwork(context.Context) error {
+	r.screen.step("The network: two sites, a core, a mapping system")
+	network, err := testnet.New(networkPrefix)
+	if err != nil {
+		return err
+	}
+	r.topology.network = network
+	if r.instance, err = newInstance(network.Name()); err != nil {
+		return err
+	}
+	if err := r.topology.build(); err != nil {
+		return err
+	}
+	fmt.Fprint(r.screen.out, picture+"\n")
+	rows := [][]string{{"site", "EID-Prefix", "RLOC"}}
+	for _, s := range sites {
+		for pair, prefix := range s.eidPrefixes {
+			rows = append(rows, []string{s.name, prefix.String(), s.rloc(pair).String()})
+		}
+	}
+	r.screen.table(rows)
+	r.screen.good("6 namespaces, all links with MTU %d; the core has no route to any EID", linkMTUOctets)
+	return r.startPcap()
+}
+
+// remove ends the daemons and takes everything away, also what was made in part.
+func (r *run) remove() error {
+	r.stopDaemons()
+	var all []error
+	if r.topology.network != nil {
+		all = append(all, r.topology.network.Close())
+	}
+	if r.instance != nil {
+		all = append(all, r.instance.remove())
+	}
+	return errors.Join(all...)
+}
+
+// keep leaves everything and tells what can be done with it.
+func (r *run) keep() error {
+	for _, mark := range []func() error{r.instance.keep, r.topology.network.Keep} {
+		if err := mark(); err != nil {
+			return errors.Join(err, r.remove())
+		}
+	}
+	if err := r.topology.network.Close(); err != nil {
+		return err
+	}
+	name := r.topology.network.Name()
+	r.report.Network = name
+	r.screen.step("The network stays up")
+	r.screen.line("in a namespace    ip netns exec %s-%s ping %s", name, siteA.host, siteB.eid(0))
+	r.screen.line("                  ip netns exec %s-core tcpdump -ni any udp port 4341 or udp port 4342", name)
+	for _, d := range r.daemons {
+		r.screen.line("%-17s %s show status --socket %s", d.name, r.options.Executable, d.socket)
+	}
+	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[0].socket)
+	r.screen.line("configuration     %s", r.instance.path("*.yaml"))
+	r.screen.line("logs              %s", r.instance.path("*.log"))
+	r.screen.line("remove it         %s demo --remove", r.options.Executable)
+	return nil
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests of what the demo does without its daemons: its network, its evidence, its configurations, and that nothing is left
+// however it ends. This program runs itself as a demo that hangs, and as a daemon that never gets ready.
+
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+const runAs = "DEMO_RUN_AS"
+
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "run": // as a daemon
+		if os.Getenv(runAs) == "failing" {
+			os.Stderr.WriteString("this daemon fails\n")
+			os.Exit(1)
+		}
+		select {}
+	case os.Getenv(runAs) == "demo":
+		Run(context.Background(), Options{Out: os.Stdout, Err: os.Stderr, Executable: "/proc/self/exe"})
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leftovers lists the demo networks of one process.
+func leftovers(t *testing.T, pid string) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"/run/netns/", "/run/loci-testnet/", instanceDirectory + "/"} {
+		found, err := filepath.Glob(pattern + networkPrefix + "-" + pid + "-*")
+		must(t, err)
+		all = append(all, found...)
+	}
+	return all
+}
+
+func ownLeftovers(t *testing.T) []string { return leftovers(t, itoa(os.Getpid())) }
+
+func TestNetworkRoutesPlainAddressesAndNoEIDs(t *testing.T) {
+	topology := topology{network: testnet.ForTest(t)}
+	must(t, topology.build())
+	for pair, name := range pairNames {
+		ping := testnet.Ping{Namespace: topology.at(siteA.host), Timeout: 100 * time.Millisecond}
+		ping.Source, ping.Destination = siteA.plain(pair), siteB.plain(pair)
+		if result, err := ping.Run(context.Background()); err != nil || result.Received != 1 {
+			t.Errorf("%s: plain ping: %+v, %v", name, result, err)
+		}
+		ping.Source, ping.Destination = siteA.eid(pair), siteB.eid(pair)
+		if result, err := ping.Run(context.Background()); err != nil || result.Received != 0 {
+			t.Errorf("%s: ping between EIDs without LISP: %+v, %v", name, result, err)
+		}
+	}
+	must(t, topology.at("core").AddRoute(testnet.Route{Destination: siteB.eidPrefixes[2], Via: siteB.rloc6}))
+	if err := topology.proveCoreIgnoresEIDs(); err == nil {
+		t.Error("a route to an EID in the core is not noticed")
+	}
+}
+
+func TestWatchFollowsPackets(t *testing.T) {
+	topology := topology{network: testnet.ForTest(t)}
+	must(t, topology.build())
+	watch, err := topology.startWatch()
+	must(t, err)
+	_, err = testnet.Ping{Namespace: topology.at(siteA.host), Source: siteA.plain(2), Destination: siteB.plain(2)}.Run(context.Background())
+	must(t, err)
+	must(t, watch.stop())
+	seen := map[string]int{}
+	for _, x := range watch.sightings {
+		seen[x.where]++
+	}
+	for _, where := range []string{siteA.host, siteB.host, siteA.name, siteB.name} {
+		if seen[where] == 0 {
+			t.Errorf("nothing seen at %s: %v", where, seen)
+		}
+	}
+	if _, err := watch.way(0); err == nil || !strings.Contains(err.Error(), "echo request leaving host-a") {
+		t.Errorf("a way is found where no packet was: %v", err)
+	}
+}
+
+func TestRunLeavesNothingWhenADaemonFails(t *testing.T) {
+	testnet.RequireRoot(t)
+	t.Setenv(runAs, "failing")
+	var out, progress bytes.Buffer
+	report, err := Run(context.Background(), Options{JSON: true, Out: &out, Err: &progress, Executable: "/proc/self/exe"})
+	if err == nil || !strings.Contains(err.Error(), "this daemon fails") || ExitStatus(err) != exitFailed {
+		t.Errorf("got %v, status %d; want a failure with the daemon's log", err, ExitStatus(err))
+	}
+	if left := ownLeftovers(t); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	decoder := json.NewDecoder(&out)
+	var printed Report
+	must(t, decoder.Decode(&printed))
+	if printed.Worked || printed.Error == "" || len(printed.Pairs) != len(pairNames) || printed.Kernel != report.Kernel {
+		t.Errorf("printed %+v", printed)
+	}
+	if err := decoder.Decode(&printed); !errors.Is(err, io.EOF) {
+		t.Errorf("more than one object is printed: %v", err)
+	}
+}
+
+func TestRunLeavesNothingWhenInterrupted(t *testing.T) {
+	testnet.RequireRoot(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	progress := &interrupter{at: "The daemons", cancel: cancel}
+	_, err := Run(ctx, Options{Out: progress, Err: io.Discard, Executable: "/proc/self/exe"})
+	if !errors.Is(err, ErrInterrupted) || ExitStatus(err) != exitInterrupted {
+		t.Errorf("got %v, status %d", err, ExitStatus(err))
+	}
+	if left := ownLeftovers(t); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// interrupter ends the context when something is written.
+type interrupter struct {
+	at     string
+	cancel context.CancelFunc
+}
+
+func (i *interrupter) Write(text []byte) (int, error) {
+	if strings.Contains(string(text), i.at) {
+		i.cancel()
+	}
+	return len(text), nil
+}
+
+func TestLeftoversOfAKilledRunAreRemoved(t *testing.T) {
+	testnet.RequireRoot(t)
+	killed := exec.Command("/proc/self/exe")
+	killed.Env = append(os.Environ(), runAs+"=demo")
+	must(t, killed.Start())
+	pid := itoa(killed.Process.Pid)
+	t.Cleanup(func() { removeLeftovers(true) })
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if logs, _ := filepath.Glob(instanceDirectory + "/" + networkPrefix + "-" + pid + "-*/ms.log"); len(logs) == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the demo does not start its daemons")
+		}
+	}
+	if removed, err := removeLeftovers(false); err != nil || contains(removed, "-"+pid+"-") {
+		t.Fatalf("removed %v of a living run (%v)", removed, err)
+	}
+	must(t, killed.Process.Kill())
+	killed.Wait()
+	if len(leftovers(t, pid)) == 0 {
+		t.Fatal("the killed run left nothing: this test shows nothing")
+	}
+	removed, err := removeLeftovers(false)
+	must(t, err)
+	if left := leftovers(t, pid); len(left) > 0 || !contains(removed, "-"+pid+"-") {
+		t.Errorf("removed %v, left %v", removed, left)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	must(t, err)
+	if strings.Contains(string(mounts), networkPrefix+"-"+pid+"-") {
+		t.Error("a mount is left")
+	}
+}
+
+func contains(names []string, part string) bool {
+	return strings.Contains(strings.Join(names, "\n"), part)
+}
+
+func TestConfigurationsNameWhatTheyMust(t *testing.T) {
+	r := &run{instance: &instance{directory: "/run/loci-demo/x"}}
+	xtr := r.siteConfig(siteA, "secret-of-the-test")
+	for _, want := range []string{"interface: site", "172.16.3.2", "secret-of-the-test", "/run/loci-demo/x/bpf/xtr-a"} {
+		if !strings.Contains(xtr, want) {
+			t.Errorf("the xTR's configuration lacks %q", want)
+		}
+	}
+	ms := r.mappingSystemConfig("secret-of-the-test")
+	for _, s := range sites {
+		for _, prefix := range s.eidPrefixes {
+			if !strings.Contains(ms, prefix.String()) {
+				t.Errorf("the Map-Server's configuration lacks %s", prefix)
+			}
+		}
+	}
+}
+
+func TestPreflightErrorNamesEverything(t *testing.T) {
+	err := &PreflightError{Problems: []testnet.Problem{{What: "no root", Do: "become root"}, {What: "no veth", Do: "modprobe veth"}}}
+	for _, want := range []string{"no root", "become root", "no veth", "modprobe veth"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not named", want)
+		}
+	}
+	if ExitStatus(err) != exitPreflight || ExitStatus(nil) != exitWorked || ExitStatus(errors.New("x")) != exitFailed {
+		t.Error("an exit status is wrong")
+	}
+}
+
+func TestPairsHaveTheirFamilies(t *testing.T) {
+	for pair, name := range pairNames {
+		inner, outer, _ := strings.Cut(name, "-in-")
+		for _, s := range sites {
+			if family(s.eid(pair)) != inner || family(s.rloc(pair)) != outer || family(s.plain(pair)) != inner {
+				t.Errorf("%s at %s: EID %s, RLOC %s, plain %s", name, s.name, s.eid(pair), s.rloc(pair), s.plain(pair))
+			}
+			if !s.eidPrefixes[pair].Contains(s.eid(pair)) {
+				t.Errorf("%s is not in %s", s.eid(pair), s.eidPrefixes[pair])
+			}
+		}
+	}
+}
+
+func family(a netip.Addr) string {
+	if a.Is4() {
+		return "ipv4"
+	}
+	return "ipv6"
+}
+
+func TestTableAlignsItsColumns(t *testing.T) {
+	var out bytes.Buffer
+	newScreen(&out, time.Now()).table([][]string{{"a", "number"}, {"→→→", "1"}, {"b", "22"}}, 1)
+	const want = "   a    number\n   →→→       1\n   b        22\n"
+	if out.String() != want {
+		t.Errorf("got\n%s want\n%s", out.String(), want)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if got := median([]float64{9, 1, 5}); got != 5 {
+		t.Errorf("got %v", got)
+	}
+	if got := median([]time.Duration{}); got != 0 {
+		t.Errorf("got %v of nothing", got)
+	}
+}

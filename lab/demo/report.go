@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the demo found, as one JSON object.
+
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
+)
+
+// Report is the result of a run. Its keys are an interface: they are added to, not changed.
+type Report struct {
+	Worked   bool              `json:"worked"`
+	Error    string            `json:"error,omitempty"`
+	Problems []testnet.Problem `json:"problems,omitempty"` // why the demo cannot run here
+	Version  string            `json:"version"`
+	Kernel   string            `json:"kernel"`
+	Seconds  float64           `json:"seconds"`
+	Network  string            `json:"network,omitempty"` // prefix of the namespaces' names, when they were kept
+	Capture  string            `json:"capture,omitempty"` // the file, when one was asked for
+	Pairs    []Pair            `json:"pairs"`
+}
+
+// Pair is what one pair of address families did, from host-a to host-b. Times count from the moment when host-a sent its
+// first packet, in milliseconds, as captures on the links saw them.
+type Pair struct {
+	Name          string `json:"name"` // EID family in RLOC family
+	PingsSent     int    `json:"pings_sent"`
+	PingsReceived int    `json:"pings_received"`
+
+	MapRequestMS float64 `json:"map_request_ms"`  // the ITR's Map-Request entered the core
+	MapReplyMS   float64 `json:"map_reply_ms"`    // its Map-Reply entered the core
+	FirstMS      float64 `json:"first_packet_ms"` // the first packet, which had to wait for the mapping, reached host-b
+	RoundTripMS  float64 `json:"round_trip_ms"`   // median of all pings
+
+	TCPBitsPerSecond     float64 `json:"tcp_bits_per_second"`     // median of the rounds, at the receiver
+	RoutingBitsPerSecond float64 `json:"routing_bits_per_second"` // the same transfer, plainly routed
+	TCPRatio             float64 `json:"tcp_ratio_to_routing"`
+}
+
+// begin fills in what is known before anything is done.
+func (r *Report) begin(version string) {
+	r.Version = version
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		r.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	r.Pairs = make([]Pair, len(pairNames))
+	for i, name := range pairNames {
+		r.Pairs[i].Name = name
+	}
+}
+
+// finish fills in how it ended.
+func (r *Report) finish(err error) {
+	r.Worked = err == nil
+	if err != nil {
+		r.Error = err.Error()
+	}
+	var preflight *PreflightError
+	if errors.As(err, &preflight) {
+		r.Problems = preflight.Problems
+	}
+}
+
+func (r *Report) print(out io.Writer) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(r); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	return nil
+}
