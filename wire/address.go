@@ -180,6 +180,30 @@ func (r *reader) address(field string) Address {
 	return nil
 }
 
+// addressFills reports whether an address at an offset would end exactly with the
+// window. It looks at lengths alone.
+func (r *reader) addressFills(at int) bool {
+	if at+afiOctets > r.end {
+		return false
+	}
+	rest := r.data[at+afiOctets : r.end]
+	switch AFI(binary.BigEndian.Uint16(r.data[at:])) {
+	case AFINone:
+		return len(rest) == 0
+	case AFIIPv4, AFIASNumber:
+		return len(rest) == 4
+	case AFIIPv6:
+		return len(rest) == 16
+	case AFIMAC, AFIEUI48:
+		return len(rest) == 6
+	case AFIDistinguishedName:
+		return len(rest) > 0 && bytes.IndexByte(rest, 0) == len(rest)-1
+	case AFILCAF:
+		return len(rest) >= lcafHeadOctets && len(rest)-lcafHeadOctets == int(binary.BigEndian.Uint16(rest[4:]))
+	}
+	return false
+}
+
 // eid reads an address that names an EID: an LCAF of a type nobody here knows
 // makes the whole message useless (RFC 9306 s.3).
 func (r *reader) eid(field string) Address {

@@ -47,10 +47,9 @@ const NoAltitude = 0x7fffffff
 
 const (
 	geoDirection = 0x8000
-	// geoPointMinBody is the shortest body of the newer layout. A body of the
-	// older one is 14 octets with AFI 0 and 18, 22 (name), 20 (MAC) or more with an
-	// address, so length alone is not enough: see parseGeo.
-	geoPointMinBody = 24
+	// Where the address stands in the two layouts' bodies.
+	geoAddressAt      = 12
+	geoPointAddressAt = 20
 )
 
 // LCAFType is LCAFGeo.
@@ -78,22 +77,10 @@ func (d Degrees) valid(limit uint16) bool {
 
 // parseGeo tells the two layouts of type 5 apart: the one whose address ends
 // exactly with the body is the one that was sent; the RFC's wins when both fit.
+// It measures instead of parsing twice, which nesting would multiply.
 func parseGeo(r *reader) Address {
-	start := r.at
-	a := parseGeoDegrees(r)
-	if !r.failed() && r.at == r.end || r.end-start < geoPointMinBody {
-		return a
-	}
-	first := r.err
-	r.at, r.err = start, nil
-	point := parseGeoPoint(r)
-	if !r.failed() && r.at == r.end {
-		return point
-	}
-	r.at, r.err = start, nil
-	if first != nil {
-		r.err = first
-		return nil
+	if !r.addressFills(r.at+geoAddressAt) && r.addressFills(r.at+geoPointAddressAt) {
+		return parseGeoPoint(r)
 	}
 	return parseGeoDegrees(r)
 }
