@@ -271,7 +271,7 @@ enum lisp_counter_index {
 	LISP_COUNTER_RELEASED = 6,          /* came back from the TAP */
 	LISP_COUNTER_TRANSMITTED = 7,       /* sent natively on behalf of user space (LISP_TAP_TRANSMIT) */
 	LISP_COUNTER_NATIVE = 8,            /* map-cache says: natively */
-	LISP_COUNTER_ECN_ALARM = 9,         /* RFC 6040 s.4.2, the combinations marked (!!!) that are not dropped */
+	LISP_COUNTER_ECN_ALARM = 9,         /* RFC 6040 s.4.2, the combinations marked (!!!), dropped or not */
 	LISP_COUNTER_ECN_CURIOUS = 10,      /* ... marked (!) */
 	LISP_COUNTER_NONCE_AND_VERSION = 11, /* N and V both set: taken for a nonce */
 	LISP_COUNTER_OUTER_FRAGMENT = 12,   /* fragment sent to an own RLOC: left to the stack */

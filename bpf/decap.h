@@ -102,8 +102,7 @@ static __always_inline int read_inner(struct __sk_buff *skb, struct etr *e)
 
 	if (parse_ip(skb, offset, 0, &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
-	if (!skb->gso_size && (e->inner.length > octets_from(skb, offset) ||
-			       e->inner.length > e->outer.offset + e->outer.length - offset))
+	if (!skb->gso_size && e->inner.length > e->outer.offset + e->outer.length - offset)
 		return LISP_DROP_INNER_MALFORMED;
 	if (!find_in(LISP_ROOT_DATABASE, e->iid, e->inner.family, &e->inner.destination, &e->mapping_index))
 		return LISP_DROP_EID_NOT_IN_DATABASE;
@@ -114,11 +113,9 @@ static __always_inline int read_inner(struct __sk_buff *skb, struct etr *e)
 static __always_inline int decapsulated_ecn(struct __sk_buff *skb, __u8 outer, __u8 inner)
 {
 	if (inner == ECN_NOT_ECT) {
-		if (outer == ECN_CE)
-			return -1;
 		if (outer != ECN_NOT_ECT)
 			count(LISP_COUNTER_ECN_ALARM, skb->len);
-		return ECN_NOT_ECT;
+		return outer == ECN_CE ? -1 : ECN_NOT_ECT;
 	}
 	if (inner == ECN_CE) {
 		if (outer == ECN_ECT1)
@@ -148,7 +145,7 @@ static __always_inline int merge_tos_ttl(struct __sk_buff *skb, struct etr *e)
 	return LISP_DROP_NONE;
 }
 
-/* Removes the outer headers, and what follows the inner packet. Where the kernel lacks the flags that say which
+/* Removes the outer headers. Where the kernel lacks the flags that say which
  * family remains, bpf_skb_change_proto turns the outer header into one of that family first, 20 octets longer or shorter. */
 static __always_inline long remove_outer(struct __sk_buff *skb, const struct etr *e)
 {
@@ -162,11 +159,7 @@ static __always_inline long remove_outer(struct __sk_buff *skb, const struct etr
 			return -1;
 		removed += e->inner.family == 6 ? 20 : -20;
 	}
-	if (bpf_skb_adjust_room(skb, -(__s32)removed, BPF_ADJ_ROOM_MAC, flags) < 0)
-		return -1;
-	if (!skb->gso_size && skb->len > e->l2_length + e->inner.length)
-		return bpf_skb_change_tail(skb, e->l2_length + e->inner.length, 0);
-	return 0;
+	return bpf_skb_adjust_room(skb, -(__s32)removed, BPF_ADJ_ROOM_MAC, flags);
 }
 
 /* By loci0, because the stack believes a packet from a remote EID there and not on a core interface (reverse path filter). */
@@ -213,7 +206,7 @@ static __noinline int forward_to_site(struct __sk_buff *skb, struct etr *e)
 /* Everything about a packet whose outer header is_lisp() has recognised. */
 static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 {
-	__u32 l4_within = 0;
+	__u32 l4_within;
 	int reason = read_lisp_header(skb, e);
 
 	if (!reason)
@@ -227,6 +220,8 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	l4_within = e->inner.l4_offset - e->inner.offset;
 	e->inner.offset = e->l2_length;
 	e->inner.l4_offset = e->l2_length + l4_within;
+	/* The kernel may refuse it (it does so for skbs that were encapsulated on this machine). Padding does no harm then. */
+	trim(skb, &e->inner);
 	if (set_tos_ttl(skb, &e->inner, e->tos, e->ttl) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6,

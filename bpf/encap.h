@@ -126,15 +126,15 @@ static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locato
 	flags |= l->family == 4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
 	if (bpf_skb_adjust_room(skb, outer_length(l->family), BPF_ADJ_ROOM_MAC, flags) < 0)
 		return -1;
-	/* Only a super-packet can be longer than its length field tells; its segments get theirs when it is cut. */
+	/* Only a super-packet can be longer than length fields can tell; its segments get theirs when it is cut. */
 	if (length > MAX_IP_LENGTH)
 		length = MAX_IP_LENGTH;
 	return l->family == 4 ? store_outer_ipv4(skb, l, t, length) : store_outer_ipv6(skb, l, t, length);
 }
 
 /* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
-static __always_inline long find_outer_route(struct __sk_buff *skb, struct bpf_fib_lookup *f, const struct lisp_locator *l,
-					     const struct itr *t)
+static __noinline long find_outer_route(struct __sk_buff *skb, struct bpf_fib_lookup *f, const struct lisp_locator *l,
+					const struct itr *t)
 {
 	__u32 length = longest_segment(skb, &t->packet) + outer_length(l->family);
 	__u32 flags = l->ifindex ? BPF_FIB_LOOKUP_OUTPUT : 0;
@@ -158,8 +158,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 {
 	const struct lisp_locator *l;
 	struct bpf_fib_lookup f = {};
-	__u32 octets = octets_from(skb, t->packet.offset);
 	__u8 family, ttl = t->packet.ttl - (t->forwarded ? 1 : 0);
+	__u32 octets;
 	long answer;
 
 	t->hash = flow_hash(skb, &t->packet);
@@ -167,6 +167,10 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (!l)
 		return drop(skb, LISP_DROP_NO_LOCATOR);
 	family = l->family;
+	/* First of all the padding goes, because lengths are those of the skb from here on. */
+	if (trim(skb, &t->packet) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	octets = octets_from(skb, t->packet.offset);
 	answer = find_outer_route(skb, &f, l, t);
 	if (answer == BPF_FIB_LKUP_RET_FRAG_NEEDED)
 		return wait_too_big(skb, t, f.mtu_result - outer_length(family));

@@ -52,8 +52,9 @@ static __always_inline struct lisp_mapping *find_mapping(const struct lisp_root_
 	return mapping;
 }
 
-static __always_inline struct lisp_mapping *find_in(enum lisp_root_kind kind, __u32 iid, __u8 family,
-						    const union lisp_address *address, __u32 *index)
+/* Functions are kept apart (__noinline) where their variables would not fit the 512 octets of stack of a whole chain of calls. */
+static __noinline struct lisp_mapping *find_in(enum lisp_root_kind kind, __u32 iid, __u8 family,
+					       const union lisp_address *address, __u32 *index)
 {
 	struct lisp_root_key key = { .kind = kind, .family = family, .iid = iid };
 

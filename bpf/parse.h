@@ -123,6 +123,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct lisp_packet 
  * Returns -1 when there is no whole IPv4 or IPv6 header. */
 static __always_inline int parse_ip(struct __sk_buff *skb, __u32 offset, __be16 ethertype, struct lisp_packet *p)
 {
+	int failed = -1;
 	__u8 first;
 
 	__builtin_memset(p, 0, sizeof(*p));
@@ -130,10 +131,21 @@ static __always_inline int parse_ip(struct __sk_buff *skb, __u32 offset, __be16 
 	if (bpf_skb_load_bytes(skb, offset, &first, sizeof(first)) < 0)
 		return -1;
 	if (first >> 4 == 4 && (!ethertype || ethertype == bpf_htons(ETH_P_IP)))
-		return parse_ipv4(skb, p);
-	if (first >> 4 == 6 && (!ethertype || ethertype == bpf_htons(ETH_P_IPV6)))
-		return parse_ipv6(skb, p);
-	return -1;
+		failed = parse_ipv4(skb, p);
+	else if (first >> 4 == 6 && (!ethertype || ethertype == bpf_htons(ETH_P_IPV6)))
+		failed = parse_ipv6(skb, p);
+	/* A super-packet may be longer than its length field can tell, never shorter. */
+	if (p->length > octets_from(skb, offset))
+		p->malformed = true;
+	return failed;
+}
+
+/* Takes off what follows the packet, such as the padding of short Ethernet frames. */
+static __always_inline long trim(struct __sk_buff *skb, const struct lisp_packet *p)
+{
+	if (skb->gso_size || octets_from(skb, p->offset) <= p->length)
+		return 0;
+	return bpf_skb_change_tail(skb, p->offset + p->length, 0);
 }
 
 /* Whether LISP may carry packets to this address at all: unicast, and more than link-local. */
