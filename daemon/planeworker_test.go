@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// slowPlane keeps every batch it is given.
+type slowPlane struct {
+	dataplane.Plane
+	batches [][]dataplane.Operation
+}
+
+func (p *slowPlane) Apply(operations ...dataplane.Operation) []error {
+	p.batches = append(p.batches, operations)
+	return nil
+}
+
+func TestWaitingChangesOfOnePrefixMerge(t *testing.T) {
+	plane := &slowPlane{}
+	w := newPlaneWorker(plane, slog.New(slog.DiscardHandler))
+	a, b := lisp.MustParsePrefix("10.1.0.0/16"), lisp.MustParsePrefix("10.2.0.0/16")
+	w.queue(changeKey{prefix: a}, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: lisp.Mapping{Prefix: a}}})
+	w.queue(changeKey{prefix: b}, dataplane.DeleteMapping{Prefix: b})
+	w.queue(changeKey{prefix: a}, dataplane.DeleteMapping{Prefix: a})
+	w.queue(changeKey{database: true, prefix: a}, dataplane.DeleteDatabase{Prefix: a})
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	w.run(stopped) // what waits is applied even so
+	if len(plane.batches) != 1 {
+		t.Fatalf("%d batches, want one", len(plane.batches))
+	}
+	want := []dataplane.Operation{dataplane.DeleteMapping{Prefix: a}, dataplane.DeleteMapping{Prefix: b}, dataplane.DeleteDatabase{Prefix: a}}
+	if got := plane.batches[0]; len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+		t.Errorf("applied %v, want %v", got, want)
+	}
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	plane := &slowPlane{}
+	w := newPlaneWorker(plane, slog.New(slog.DiscardHandler))
+	for i := range maxBatch + 1 {
+		p := lisp.HostPrefix(lisp.InstanceID(i), lisp.MustParsePrefix("10.1.0.1").EID())
+		w.queue(changeKey{prefix: p}, dataplane.DeleteMapping{Prefix: p})
+	}
+	for w.applyBatch() {
+	}
+	if len(plane.batches) != 2 || len(plane.batches[0]) != maxBatch || len(plane.batches[1]) != 1 {
+		t.Errorf("%d batches, the first of %d", len(plane.batches), len(plane.batches[0]))
+	}
+}
