@@ -29,6 +29,7 @@ type Problem struct {
 	Do   string `json:"do"`   // what to do about it
 }
 
+// String is both parts in one line.
 func (p Problem) String() string { return p.What + ": " + p.Do }
 
 // Preflight tries everything that is needed and returns all that is missing. It makes nothing that lasts.

@@ -12,7 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"loci/internal/testnet"
@@ -82,6 +85,8 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	if options.Remove {
 		return Report{}, removeAll(newScreen(progress, time.Now()))
 	}
+	ctx, release := surviveTerminal(ctx)
+	defer release()
 	r := &run{options: options, screen: newScreen(progress, time.Now())}
 	began := time.Now()
 	err := r.perform(ctx)
@@ -91,6 +96,18 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		err = errors.Join(err, r.report.print(options.Out))
 	}
 	return r.report, err
+}
+
+// surviveTerminal lets the demo live long enough to remove its network when its terminal hangs up, which interrupts it, or
+// when nobody reads its output any more (`loci demo | head`), which would otherwise kill it on the next line.
+func surviveTerminal(ctx context.Context) (context.Context, func()) {
+	brokenPipe := make(chan os.Signal, 1)
+	signal.Notify(brokenPipe, syscall.SIGPIPE) // writes then return an error, which screen ignores
+	if signal.Ignored(syscall.SIGHUP) {        // nohup
+		return ctx, func() { signal.Stop(brokenPipe) }
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	return ctx, func() { stop(); signal.Stop(brokenPipe) }
 }
 
 func removeAll(s *screen) error {
@@ -225,7 +242,7 @@ func (r *run) keep() error {
 	name := r.topology.network.Name()
 	r.report.Network = name
 	r.screen.step("The network stays up")
-	r.screen.line("in a namespace    ip netns exec %s-%s ping %s", name, siteA.host, siteB.eid(0))
+	r.screen.line("in a namespace    ip netns exec %s-%s ping -I %s %s", name, siteA.host, siteA.eid(0), siteB.eid(0))
 	r.screen.line("                  ip netns exec %s-core tcpdump -ni any udp port 4341 or udp port 4342", name)
 	for _, d := range r.daemons {
 		r.screen.line("%-17s %s show status --socket %s", d.name, r.options.Executable, d.socket)

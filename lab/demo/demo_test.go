@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,8 +34,8 @@ func TestMain(m *testing.M) {
 		}
 		select {}
 	case os.Getenv(runAs) == "demo":
-		Run(context.Background(), Options{Out: os.Stdout, Err: os.Stderr, Executable: "/proc/self/exe"})
-		os.Exit(0)
+		_, err := Run(context.Background(), Options{JSON: true, Out: os.Stdout, Err: os.Stderr, Executable: "/proc/self/exe"})
+		os.Exit(ExitStatus(err))
 	}
 	os.Exit(m.Run())
 }
@@ -158,14 +159,7 @@ func TestLeftoversOfAKilledRunAreRemoved(t *testing.T) {
 	must(t, killed.Start())
 	pid := itoa(killed.Process.Pid)
 	t.Cleanup(func() { removeLeftovers(true) })
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if logs, _ := filepath.Glob(instanceDirectory + "/" + networkPrefix + "-" + pid + "-*/ms.log"); len(logs) == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the demo does not start its daemons")
-		}
-	}
+	awaitDaemon(t, pid)
 	if removed, err := removeLeftovers(false); err != nil || contains(removed, "-"+pid+"-") {
 		t.Fatalf("removed %v of a living run (%v)", removed, err)
 	}
@@ -204,6 +198,57 @@ func TestConfigurationsNameWhatTheyMust(t *testing.T) {
 			if !strings.Contains(ms, prefix.String()) {
 				t.Errorf("the Map-Server's configuration lacks %s", prefix)
 			}
+		}
+	}
+}
+
+func TestWithoutRightsNothingIsMade(t *testing.T) {
+	testnet.RequireRoot(t)
+	nobody := exec.Command("/proc/self/exe")
+	nobody.Dir = "/"
+	nobody.Env = append(os.Environ(), runAs+"=demo")
+	nobody.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := nobody.Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitPreflight {
+		t.Fatalf("got %v, want exit status %d", err, exitPreflight)
+	}
+	var printed Report
+	must(t, json.Unmarshal(out, &printed))
+	if len(printed.Problems) == 0 || !strings.Contains(printed.Error, "CAP_NET_ADMIN") {
+		t.Errorf("printed %+v", printed)
+	}
+	if left := leftovers(t, itoa(nobody.Process.Pid)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestHangupInterrupts(t *testing.T) {
+	testnet.RequireRoot(t)
+	demo := exec.Command("/proc/self/exe")
+	demo.Env = append(os.Environ(), runAs+"=demo")
+	must(t, demo.Start())
+	pid := itoa(demo.Process.Pid)
+	awaitDaemon(t, pid)
+	must(t, demo.Process.Signal(syscall.SIGHUP))
+	var exit *exec.ExitError
+	if err := demo.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+		t.Errorf("got %v, want exit status %d", err, exitInterrupted)
+	}
+	if left := leftovers(t, pid); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// awaitDaemon waits until the demo with a process id has started its first daemon.
+func awaitDaemon(t *testing.T, pid string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if logs, _ := filepath.Glob(instanceDirectory + "/" + networkPrefix + "-" + pid + "-*/ms.log"); len(logs) == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the demo does not start its daemons")
 		}
 	}
 }

@@ -19,7 +19,6 @@ import (
 const (
 	colourStep  = "\x1b[1;36m"
 	colourGood  = "\x1b[32m"
-	colourBad   = "\x1b[31m"
 	colourFaint = "\x1b[2m"
 	colourEnd   = "\x1b[0m"
 )
@@ -64,13 +63,9 @@ func (s *screen) line(format string, args ...any) {
 	fmt.Fprintf(s.out, "   "+format+"\n", args...)
 }
 
-// good and bad write lines that are the result of a step.
+// good writes a line that is the result of a step.
 func (s *screen) good(format string, args ...any) {
 	s.line("%s", s.paint(colourGood, fmt.Sprintf(format, args...)))
-}
-
-func (s *screen) bad(format string, args ...any) {
-	s.line("%s", s.paint(colourBad, fmt.Sprintf(format, args...)))
 }
 
 // table writes rows in columns as wide as they need; columns named in right are flush right. The first row is the heading.
