@@ -35,7 +35,7 @@ static __always_inline long find_route(struct __sk_buff *skb, struct bpf_fib_loo
 	return bpf_fib_lookup(skb, f, sizeof(*f), flags);
 }
 
-/* The two's complement sum of RFC 1624, for one 16-bit word of a header that changes. */
+/* RFC 1624 s.3, for one 16-bit word of a header that changes. */
 static __always_inline __u16 update_checksum(__u16 checksum, __u16 old, __u16 new)
 {
 	__u32 sum = (__u16)~checksum + (__u16)~old + (__u32)new;
@@ -45,7 +45,7 @@ static __always_inline __u16 update_checksum(__u16 checksum, __u16 old, __u16 ne
 	return ~sum;
 }
 
-static __always_inline long store_ipv4_tos_ttl(struct __sk_buff *skb, const struct lisp_packet *p, __u8 tos, __u8 ttl)
+static __always_inline long store_ipv4_tos_ttl(struct __sk_buff *skb, struct lisp_packet *p, __u8 tos, __u8 ttl)
 {
 	__u16 check = p->checksum;
 	long failed = 0;
@@ -56,6 +56,7 @@ static __always_inline long store_ipv4_tos_ttl(struct __sk_buff *skb, const stru
 	failed |= bpf_skb_store_bytes(skb, p->offset + 1, &tos, sizeof(tos), 0);
 	failed |= bpf_skb_store_bytes(skb, p->offset + 8, &ttl, sizeof(ttl), 0);
 	failed |= bpf_skb_store_bytes(skb, p->offset + 10, &check, sizeof(check), 0);
+	p->checksum = check;
 	return failed;
 }
 
