@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config is Loci's configuration: the YAML model, its strict reading, the
+// checks that need no more than the file itself, the difference of two
+// configurations and the effective form with defaults. Keys have the names of the
+// YANG modules of LISP (ietf-lisp and companions) where those name the thing;
+// docs/configuration.md describes every one of them.
+//
+// The package opens the files it is told to and nothing else: whether an interface
+// exists or an address is this host's is the daemon's to find out, which reports it
+// by Config.Problem, at the position of the value in the file.
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+// Config is one configuration, complete: what the file leaves out has its default.
+// A role runs when its section is there. Treat it as immutable.
+type Config struct {
+	RouterID    *RouterID            `key:"lisp-router-id"`
+	Interfaces  Interfaces           `key:"interfaces"`
+	LocatorSets map[string][]Locator `key:"locator-sets" max:"1024"`
+	ITR         *ITR                 `key:"itr"`
+	ETR         *ETR                 `key:"etr"`
+	MapServer   *MapServer           `key:"map-server"`
+	MapResolver *MapResolver         `key:"map-resolver"`
+	Control     Control              `key:"control"`
+	Datapath    Datapath             `key:"datapath"`
+	Limits      Limits               `key:"limits"`
+	Logging     Logging              `key:"logging"`
+
+	// Warnings are about what is allowed but probably not meant.
+	Warnings []Problem
+
+	source *source
+}
+
+// RouterID names this router in its Map-Registers (RFC 9301 s.5.6, I bit).
+type RouterID struct {
+	XTRID  XTRID  `key:"xtr-id" required:"true"`
+	SiteID uint64 `key:"site-id"`
+}
+
+// Interfaces are those the data plane works at.
+type Interfaces struct {
+	Site []SiteInterface `key:"site" max:"256"`
+	Core []InterfaceRef  `key:"core" max:"64"`
+}
+
+// SiteInterface leads to hosts with EIDs of one Instance-ID.
+type SiteInterface struct {
+	Interface  InterfaceRef    `key:"interface" required:"true"`
+	InstanceID lisp.InstanceID `key:"instance-id"`
+}
+
+// InterfaceRef is an interface by its name or by an address it has: one of the two
+// is set.
+type InterfaceRef struct {
+	Name    string
+	Address netip.Addr
+}
+
+// Locator is one locator of a set: a literal address, or the addresses that an
+// interface has. Exactly one of Interface and Address is set.
+type Locator struct {
+	Interface         string        `key:"interface"`
+	AddressFamily     AddressFamily `key:"address-family" oneof:"both,ipv4,ipv6"`
+	Address           netip.Addr    `key:"address"`
+	Priority          uint8         `key:"priority"`
+	Weight            uint8         `key:"weight"`
+	MulticastPriority uint8         `key:"multicast-priority"`
+	MulticastWeight   uint8         `key:"multicast-weight"`
+}
+
+// AddressFamily says which addresses of an interface are locators.
+type AddressFamily string
+
+// The address families.
+const (
+	FamilyBoth AddressFamily = "both"
+	FamilyIPv4 AddressFamily = "ipv4"
+	FamilyIPv6 AddressFamily = "ipv6"
+)
+
+// RLOCs is a locator-set: by the name of one in Config.LocatorSets, or inline.
+// With neither it is the default set; Config.LocatorsOf resolves all three.
+type RLOCs struct {
+	Name     string
+	Locators []Locator
+}
+
+// ITR configures the Ingress Tunnel Router.
+type ITR struct {
+	MapResolvers []netip.AddrPort `key:"map-resolvers" max:"16"` // port 0: Control.Port
+	RLOCs        RLOCs            `key:"itr-rlocs"`
+	MissPolicy   MissPolicy       `key:"miss-policy" oneof:"queue,drop,natively-forward"`
+	Wait         Wait             `key:"wait"`
+	MapCache     MapCache         `key:"map-cache"`
+}
+
+// MissPolicy says what happens to a packet that no mapping covers.
+type MissPolicy string
+
+// The policies.
+const (
+	MissQueue           MissPolicy = "queue"
+	MissDrop            MissPolicy = "drop"
+	MissNativelyForward MissPolicy = "natively-forward"
+)
+
+// Wait bounds the packets that wait for a mapping.
+type Wait struct {
+	PacketsPerDestination int           `key:"packets-per-destination" range:"1..65536"`
+	Packets               int           `key:"packets" range:"1..1048576"`
+	Octets                int           `key:"octets" range:"65536..4294967296"`
+	Time                  time.Duration `key:"time" unit:"seconds" range:"100ms..60s"`
+}
+
+// MapCache configures the ITR's map-cache.
+type MapCache struct {
+	Limit        int             `key:"limit" range:"1..16777216"`
+	IdleTimeout  time.Duration   `key:"idle-timeout" unit:"seconds" range:"0s..720h"` // 0: never
+	UnlimitedTTL time.Duration   `key:"unlimited-time-to-live" unit:"seconds" range:"1m..720h"`
+	Mappings     []StaticMapping `key:"mappings" max:"65536"`
+}
+
+// StaticMapping is a map-cache entry that never expires. Without locators it is
+// negative and its action counts.
+type StaticMapping struct {
+	InstanceID lisp.InstanceID `key:"instance-id"`
+	EID        lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
+	RLOCs      RLOCs           `key:"rlocs"`
+	Action     *lisp.Action    `key:"map-reply-action"`
+}
+
+// Prefix is the EID-Prefix in its Instance-ID.
+func (m StaticMapping) Prefix() lisp.Prefix { return inInstance(m.InstanceID, m.EID) }
+
+// ETR configures the Egress Tunnel Router.
+type ETR struct {
+	MapServers         []MapServerRef `key:"map-servers" max:"16"`
+	LocalEIDs          []LocalEID     `key:"local-eids" max:"65536"`
+	WithdrawOnShutdown bool           `key:"withdraw-on-shutdown"`
+}
+
+// MapServerRef is a Map-Server that the ETR registers with.
+type MapServerRef struct {
+	Address              netip.AddrPort `key:"ms-address" required:"true"`                  // port 0: Control.Port
+	Keys                 []Key          `key:"authentication-keys" required:"true" max:"1"` // exactly one: it signs
+	ProxyReply           bool           `key:"proxy-reply"`
+	WantMapNotify        bool           `key:"want-map-notify"`
+	MergeRequest         bool           `key:"merge-request"`
+	UseRecordTTL         bool           `key:"use-record-ttl"`
+	RegistrationInterval time.Duration  `key:"registration-interval" unit:"seconds" range:"1s..18h"`
+}
+
+// LocalEID is an EID-Prefix of this site.
+type LocalEID struct {
+	InstanceID lisp.InstanceID `key:"instance-id"`
+	EID        lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
+	RLOCs      RLOCs           `key:"rlocs"`
+	TTLMinutes uint32          `key:"record-ttl" range:"1..525600"`
+}
+
+// Prefix is the EID-Prefix in its Instance-ID.
+func (l LocalEID) Prefix() lisp.Prefix { return inInstance(l.InstanceID, l.EID) }
+
+// Key is a pre-shared key of a site (RFC 9301 s.5.6).
+type Key struct {
+	ID        uint8     `key:"auth-key-id"`
+	Algorithm Algorithm `key:"auth-algorithm-id"`
+	Value     Secret    `key:"auth-key-value"` // also where the key came from File
+	File      string    `key:"auth-key-file"`
+	// TruncatedMAC sends MACs of 96 or 128 bits, not whole ones.
+	TruncatedMAC bool `key:"truncated-mac"`
+}
+
+// MapServer configures the Map-Server.
+type MapServer struct {
+	Sites               []Site        `key:"sites" max:"100000"`
+	RegistrationTimeout time.Duration `key:"mapping-expiration-timeout" unit:"seconds" range:"1s..24h"`
+}
+
+// Site may register its EID-Prefixes.
+type Site struct {
+	Name        string      `key:"name"`
+	SiteID      uint64      `key:"site-id"`
+	Keys        []Key       `key:"authentication-keys" required:"true" max:"16"`
+	EIDPrefixes []EIDPrefix `key:"eid-prefixes" required:"true" max:"65536"`
+	// ProxyReply says who answers Map-Requests for the site.
+	ProxyReply ProxyReply `key:"proxy-reply" oneof:"by-request,always,never"`
+	// AcceptAnyNonce gives up replay protection for systems whose nonces do not grow.
+	AcceptAnyNonce bool `key:"accept-any-nonce"`
+}
+
+// ProxyReply says whether the Map-Server answers Map-Requests for a site.
+type ProxyReply string
+
+// The policies.
+const (
+	ProxyReplyByRequest ProxyReply = "by-request"
+	ProxyReplyAlways    ProxyReply = "always"
+	ProxyReplyNever     ProxyReply = "never"
+)
+
+// EIDPrefix is what a site may register.
+type EIDPrefix struct {
+	InstanceID            lisp.InstanceID `key:"instance-id"`
+	EID                   lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
+	MoreSpecificsAccepted bool            `key:"more-specifics-accepted"`
+}
+
+// Prefix is the EID-Prefix in its Instance-ID.
+func (p EIDPrefix) Prefix() lisp.Prefix { return inInstance(p.InstanceID, p.EID) }
+
+// MapResolver configures the Map-Resolver. Without MapServers, the Map-Server of
+// this same daemon answers.
+type MapResolver struct {
+	MapServers []MapServerRoute `key:"ms-address" max:"64"`
+}
+
+// MapServerRoute says which Map-Server to ask for which EIDs; without prefixes,
+// for all.
+type MapServerRoute struct {
+	Address     netip.AddrPort `key:"address" required:"true"` // port 0: Control.Port
+	EIDPrefixes []EIDRange     `key:"eid-prefixes" max:"4096"`
+}
+
+// EIDRange is an EID-Prefix in an Instance-ID.
+type EIDRange struct {
+	InstanceID lisp.InstanceID `key:"instance-id"`
+	EID        lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
+}
+
+// Prefix is the EID-Prefix in its Instance-ID.
+func (r EIDRange) Prefix() lisp.Prefix { return inInstance(r.InstanceID, r.EID) }
+
+// Control configures the control plane's own sockets and files.
+type Control struct {
+	Socket         string       `key:"socket"`
+	Addresses      []netip.Addr `key:"addresses" max:"64"` // none: all of this host
+	Port           uint16       `key:"port" range:"1..65535"`
+	StateDirectory string       `key:"state-directory"`
+	// AcceptZeroInnerChecksum admits Encapsulated Control Messages without inner
+	// UDP checksum, which RFC 9301 s.5.8 forbids.
+	AcceptZeroInnerChecksum bool `key:"accept-zero-inner-checksum"`
+}
+
+// Datapath configures the data plane in the kernel.
+type Datapath struct {
+	PinDirectory         string `key:"pin-directory"`
+	Interface            string `key:"interface"`
+	RouteTable           uint32 `key:"route-table" range:"1..4294967295"`
+	RulePriority         uint32 `key:"rule-priority" range:"1..32764"`
+	FallbackRulePriority uint32 `key:"fallback-rule-priority" range:"1..4294967295"`
+}
+
+// Limits bound what others can make the control plane do and keep. What RFC 9301
+// limits with MUST is no configuration.
+type Limits struct {
+	MapReplies       Rate `key:"map-replies"` // to one RLOC for one EID-Prefix
+	MapRepliesTotal  Rate `key:"map-replies-total"`
+	MapRequestsTotal Rate `key:"map-requests-total"`
+	NegativeReplies  Rate `key:"negative-map-replies"`
+	MapNotifies      Rate `key:"map-notifies"` // to one ETR
+	SMRInvoked       Rate `key:"smr-invoked-map-requests"`
+	Notices          Rate `key:"notices"`
+
+	RateEntries           int `key:"rate-entries" range:"1..16777216"`
+	PendingRequests       int `key:"pending-map-requests" range:"1..16777216"`
+	Registrations         int `key:"registrations" range:"1..16777216"`
+	RegistrationsPerSite  int `key:"registrations-per-site" range:"1..16777216"`
+	RegistrantsPerPrefix  int `key:"registrants-per-eid-prefix" range:"1..256"`
+	ReplayEntriesPerSite  int `key:"replay-entries-per-site" range:"1..1048576"`
+	MoreSpecificsPerReply int `key:"more-specifics-per-map-reply" range:"1..255"`
+}
+
+// Rate is a token bucket: Burst at once, Rate on average.
+type Rate struct {
+	Rate  Frequency `key:"rate"`
+	Burst int       `key:"burst" range:"1..10000000"`
+}
+
+// Logging configures the log on standard error.
+type Logging struct {
+	Level  string `key:"level" oneof:"debug,info,warn,error"`
+	Format string `key:"format" oneof:"text,json"`
+}
+
+// inInstance moves a prefix that was read without one into its Instance-ID.
+func inInstance(instance lisp.InstanceID, p lisp.Prefix) lisp.Prefix {
+	moved, err := lisp.PrefixFrom(instance, p.EID(), p.Bits())
+	if err != nil { // the parts of a valid prefix are valid
+		return p
+	}
+	return moved
+}
+
+// LocatorsOf resolves a locator-set: the inline one, the named one, or where
+// nothing is said every address of every core interface, priority 1, weight 100.
+func (c *Config) LocatorsOf(r RLOCs) []Locator {
+	switch {
+	case r.Name != "":
+		return c.LocatorSets[r.Name]
+	case len(r.Locators) > 0:
+		return r.Locators
+	}
+	var list []Locator
+	for _, ref := range c.Interfaces.Core {
+		l := Locator{}
+		l.setDefaults()
+		l.Interface, l.Address = ref.Name, ref.Address
+		list = append(list, l)
+	}
+	return list
+}
+
+// UsesDataPlane reports whether a role of this configuration forwards packets.
+func (c *Config) UsesDataPlane() bool { return c.ITR != nil || c.ETR != nil }

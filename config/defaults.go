@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// What a key has when the file leaves it out. The values of RFC 9301 where it
+// gives one; docs/configuration.md lists all, and a test compares.
+
+import "time"
+
+// defaulter is a section with defaults; they are set before it is read.
+type defaulter interface{ setDefaults() }
+
+func (c *Config) setDefaults() {
+	c.Control.setDefaults()
+	c.Datapath.setDefaults()
+	c.Limits.setDefaults()
+	c.Logging.setDefaults()
+}
+
+func (l *Locator) setDefaults() {
+	*l = Locator{AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255}
+}
+
+func (i *ITR) setDefaults() {
+	i.MissPolicy = MissQueue
+	i.Wait.setDefaults()
+	i.MapCache.setDefaults()
+}
+
+func (w *Wait) setDefaults() {
+	*w = Wait{PacketsPerDestination: 256, Packets: 8192, Octets: 64 << 20, Time: 5 * time.Second}
+}
+
+func (m *MapCache) setDefaults() {
+	*m = MapCache{Limit: 1 << 20, IdleTimeout: 30 * time.Minute, UnlimitedTTL: 24 * time.Hour}
+}
+
+func (m *MapServerRef) setDefaults() {
+	*m = MapServerRef{WantMapNotify: true, RegistrationInterval: time.Minute}
+}
+
+func (l *LocalEID) setDefaults() { l.TTLMinutes = 1440 }
+
+func (k *Key) setDefaults() { k.Algorithm = AlgorithmHMACSHA256HKDF }
+
+func (m *MapServer) setDefaults() { m.RegistrationTimeout = 3 * time.Minute }
+
+func (s *Site) setDefaults() { s.ProxyReply = ProxyReplyByRequest }
+
+func (c *Control) setDefaults() {
+	*c = Control{Socket: "/run/loci/control.sock", Port: 4342, StateDirectory: "/var/lib/loci"}
+}
+
+func (d *Datapath) setDefaults() {
+	*d = Datapath{
+		PinDirectory: "/sys/fs/bpf/loci", Interface: "loci0",
+		RouteTable: 4341, RulePriority: 4341, FallbackRulePriority: 43410,
+	}
+}
+
+func (l *Limits) setDefaults() {
+	*l = Limits{
+		MapReplies:       Rate{Frequency{1, 3 * time.Second}, 3},
+		MapRepliesTotal:  Rate{Frequency{20000, time.Second}, 20000},
+		MapRequestsTotal: Rate{Frequency{10000, time.Second}, 10000},
+		NegativeReplies:  Rate{Frequency{10000, time.Second}, 10000},
+		MapNotifies:      Rate{Frequency{1000, time.Second}, 10000},
+		SMRInvoked:       Rate{Frequency{1, 3 * time.Second}, 1},
+		Notices:          Rate{Frequency{200, time.Second}, 1000},
+
+		RateEntries: 1 << 18, PendingRequests: 1 << 16,
+		Registrations: 2 << 20, RegistrationsPerSite: 2 << 20,
+		RegistrantsPerPrefix: 16, ReplayEntriesPerSite: 4096, MoreSpecificsPerReply: 64,
+	}
+}
+
+func (l *Logging) setDefaults() { *l = Logging{Level: "info", Format: "text"} }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// Keys in files of their own: the only files that this package opens besides the
+// configuration itself.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+)
+
+// placedKey is a key with the path it stands at.
+type placedKey struct {
+	*Key
+	path string
+}
+
+// keys lists every key of the configuration.
+func (c *Config) keys() []placedKey {
+	var list []placedKey
+	add := func(path string, keys []Key) {
+		for i := range keys {
+			list = append(list, placedKey{&keys[i], fmt.Sprintf("%s.authentication-keys[%d]", path, i)})
+		}
+	}
+	if c.ETR != nil {
+		for i, m := range c.ETR.MapServers {
+			add(fmt.Sprintf("etr.map-servers[%d]", i), m.Keys)
+		}
+	}
+	if c.MapServer != nil {
+		for i, s := range c.MapServer.Sites {
+			add(fmt.Sprintf("map-server.sites[%d]", i), s.Keys)
+		}
+	}
+	return list
+}
+
+func (c *Config) hasLiteralSecret() bool {
+	for _, k := range c.keys() {
+		if k.File == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// loadKeyFiles reads the files that keys stand in. One file may hold the key of
+// many sites' rotation, so each is read once.
+func (c *Config) loadKeyFiles(directory string) {
+	read := map[string]Secret{}
+	for _, k := range c.keys() {
+		if k.File == "" || !k.Value.IsZero() {
+			continue // validate tells about both
+		}
+		path := k.File
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(directory, path)
+		}
+		secret, known := read[path]
+		if !known {
+			secret = c.loadKeyFile(path, k.path+".auth-key-file")
+			read[path] = secret
+		}
+		k.Value = secret
+	}
+}
+
+func (c *Config) loadKeyFile(file, path string) (secret Secret) {
+	text, mode, err := readFile(file, maxSecretOctets+1)
+	if err != nil {
+		c.source.fail(path, "auth-key-file: "+reason(file, err), "want a file that holds the key alone")
+		return Secret{}
+	}
+	if mode.Perm()&0o077 != 0 {
+		c.source.warn(path, fmt.Sprintf("others can read the key file %s (mode %04o)", file, mode.Perm()), "chmod 600 "+file)
+	}
+	key := strings.TrimRight(string(text), "\r\n")
+	if strings.ContainsAny(key, "\r\n") {
+		c.source.fail(path, fmt.Sprintf("auth-key-file: %s has more than one line", file), "want a file that holds the key alone")
+		return Secret{}
+	}
+	if err := secret.UnmarshalText([]byte(key)); err != nil {
+		message, hint := splitError(err)
+		c.source.fail(path, fmt.Sprintf("auth-key-file: %s: %s", file, message), hint)
+	}
+	return secret
+}
+
+// reason is an error about a file without the name of the system call.
+func reason(file string, err error) string {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return failed.Path + ": " + failed.Err.Error()
+	}
+	return err.Error()
+}

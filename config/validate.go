@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// What the values mean together: roles have what they need, names are known,
+// nothing is said twice. Every problem points at the value that is to change.
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+
+	"loci/lisp"
+)
+
+func (c *Config) validate() {
+	c.validateRoles()
+	c.validateInterfaces()
+	c.validateLocatorSets()
+	c.validateKeys()
+	c.validateITR()
+	c.validateETR()
+	c.validateMapServer()
+	c.validateMapResolver()
+	c.validatePaths()
+	c.validateLocalAddresses()
+}
+
+func (c *Config) fail(path, message, hint string) { c.source.fail(path, message, hint) }
+func (c *Config) warn(path, message, hint string) { c.source.warn(path, message, hint) }
+
+func (c *Config) validateRoles() {
+	switch {
+	case c.ITR == nil && c.ETR == nil && c.MapServer == nil && c.MapResolver == nil:
+		c.fail("", "no role is configured", "add itr, etr, map-server or map-resolver")
+	case !c.UsesDataPlane() && len(c.Interfaces.Site)+len(c.Interfaces.Core) > 0:
+		c.warn("interfaces", "interfaces: neither itr nor etr is configured", "a Map-Server and a Map-Resolver need no interfaces")
+	}
+	if c.RouterID != nil && c.ETR == nil {
+		c.warn("lisp-router-id", "lisp-router-id: no etr is configured", "only Map-Registers carry it")
+	}
+}
+
+func (c *Config) validateInterfaces() {
+	if c.UsesDataPlane() && len(c.Interfaces.Core) == 0 {
+		path, role := "etr", "etr"
+		if c.ITR != nil {
+			path, role = "itr", "itr"
+		}
+		c.fail(path, role+" needs an interface towards the core", "add interfaces: {core: [NAME]}")
+	}
+	if c.ITR != nil && len(c.Interfaces.Site) == 0 {
+		c.warn("itr", "no interface leads to the site", "only this host's own packets are encapsulated; add interfaces: {site: [NAME]}")
+	}
+	seen := map[InterfaceRef]string{}
+	for i, site := range c.Interfaces.Site {
+		c.validateInterface(seen, site.Interface, fmt.Sprintf("interfaces.site[%d]", i))
+	}
+	for i, core := range c.Interfaces.Core {
+		c.validateInterface(seen, core, fmt.Sprintf("interfaces.core[%d]", i))
+	}
+}
+
+func (c *Config) validateInterface(seen map[InterfaceRef]string, ref InterfaceRef, path string) {
+	if ref.Name == c.Datapath.Interface {
+		c.fail(path, fmt.Sprintf("%s is the interface that Loci makes itself", ref), "name another here, or change datapath.interface")
+	}
+	if first, twice := seen[ref]; twice {
+		side := label(first)
+		c.fail(path, fmt.Sprintf("interface %s is in %s already", ref, side), "an interface leads either to the site or to the core")
+		return
+	}
+	seen[ref] = path
+}
+
+func (c *Config) validateLocatorSets() {
+	used := map[string]bool{}
+	for _, r := range c.rlocs() {
+		used[r.Name] = true
+		if r.Name != "" {
+			c.validateSetName(r)
+		}
+		if len(r.Locators) > 0 {
+			c.validateLocators(r.Locators, r.path)
+		}
+	}
+	for _, name := range sortedKeys(c.LocatorSets) {
+		path := join("locator-sets", name)
+		c.validateLocators(c.LocatorSets[name], path)
+		if !used[name] {
+			c.warn(path, fmt.Sprintf("locator-set %s is not used", name), "name it by rlocs, or remove it")
+		}
+	}
+}
+
+// placedRLOCs is a locator-set with the path it stands at.
+type placedRLOCs struct {
+	RLOCs
+	path   string
+	remote bool // of another site: interfaces make no sense
+}
+
+// rlocs lists every place where a locator-set is named or written out.
+func (c *Config) rlocs() []placedRLOCs {
+	var list []placedRLOCs
+	if c.ITR != nil {
+		list = append(list, placedRLOCs{RLOCs: c.ITR.RLOCs, path: "itr.itr-rlocs"})
+		for i, m := range c.ITR.MapCache.Mappings {
+			list = append(list, placedRLOCs{m.RLOCs, fmt.Sprintf("itr.map-cache.mappings[%d].rlocs", i), true})
+		}
+	}
+	if c.ETR != nil {
+		for i, l := range c.ETR.LocalEIDs {
+			list = append(list, placedRLOCs{RLOCs: l.RLOCs, path: fmt.Sprintf("etr.local-eids[%d].rlocs", i)})
+		}
+	}
+	return list
+}
+
+func (c *Config) validateSetName(r placedRLOCs) {
+	if _, ok := c.LocatorSets[r.Name]; ok {
+		return
+	}
+	names := sortedKeys(c.LocatorSets)
+	hint := "add it to locator-sets"
+	if near := nearest(r.Name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	c.fail(r.path, fmt.Sprintf("%s: there is no locator-set %q", label(r.path), r.Name), hint)
+}
+
+func (c *Config) validateLocators(list []Locator, path string) {
+	switch {
+	case len(list) == 0:
+		c.fail(path, label(path)+": the locator-set is empty", "want at least one locator")
+	case len(list) > lisp.MaxLocators:
+		c.fail(path, fmt.Sprintf("%s: %d locators", label(path), len(list)), fmt.Sprintf("want at most %d: a mapping holds no more", lisp.MaxLocators))
+	}
+	usable := false
+	seen := map[Locator]bool{}
+	for i, l := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		c.validateLocator(l, at)
+		usable = usable || l.Priority != lisp.PriorityUnused
+		identity := Locator{Interface: l.Interface, Address: l.Address, AddressFamily: l.AddressFamily}
+		if seen[identity] {
+			c.fail(at, fmt.Sprintf("locator %s stands twice in one set", l), "remove one of the two")
+		}
+		seen[identity] = true
+	}
+	if len(list) > 0 && !usable {
+		c.warn(path, label(path)+": every locator has priority 255", "that priority is never used for unicast packets: nobody reaches these EIDs")
+	}
+}
+
+func (c *Config) validateLocator(l Locator, path string) {
+	switch {
+	case l.Interface == "" && !l.Address.IsValid():
+		c.fail(path, "the locator has neither interface nor address", "want one of them")
+	case l.Interface != "" && l.Address.IsValid():
+		c.fail(path, "the locator has both interface and address", "want one of them")
+	case l.Interface != "":
+		if err := validInterfaceName(l.Interface); err != nil {
+			message, hint := splitError(err)
+			c.fail(path+".interface", "interface: "+message, hint)
+		}
+		return
+	default:
+		if err := lisp.RLOCFromAddr(l.Address).Valid(); err != nil {
+			c.fail(path+".address", err.Error(), "want an address that other systems reach")
+		}
+		if l.AddressFamily != FamilyBoth {
+			c.fail(path+".address-family", "address-family goes with interface, not with address", "remove it: the address has one family")
+		}
+	}
+}
+
+// String is the interface or the address.
+func (l Locator) String() string {
+	if l.Address.IsValid() {
+		return l.Address.String()
+	}
+	return l.Interface
+}
+
+func (c *Config) validatePaths() {
+	for _, p := range []struct{ path, value string }{
+		{"control.socket", c.Control.Socket}, {"control.state-directory", c.Control.StateDirectory},
+		{"datapath.pin-directory", c.Datapath.PinDirectory},
+	} {
+		if !filepath.IsAbs(p.value) {
+			c.fail(p.path, fmt.Sprintf("%s: %q is no absolute path", label(p.path), p.value), "want a path that begins with /")
+		}
+	}
+	if len(c.Control.Socket) > maxSocketPath {
+		c.fail("control.socket", fmt.Sprintf("socket: the path has %d octets", len(c.Control.Socket)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
+	}
+	if err := validInterfaceName(c.Datapath.Interface); err != nil {
+		message, hint := splitError(err)
+		c.fail("datapath.interface", "interface: "+message, hint)
+	}
+	if slices.Contains(reservedTables, c.Datapath.RouteTable) {
+		c.fail("datapath.route-table", fmt.Sprintf("route-table: %d is a table of the system's own", c.Datapath.RouteTable), "want another number: 253 to 255 are default, main and local")
+	}
+	if c.Control.Port == dataPort {
+		c.fail("control.port", "port: 4341 is the port of the data plane", "the control plane's is 4342")
+	}
+	if d := c.Datapath; d.FallbackRulePriority == d.RulePriority || d.FallbackRulePriority == d.RulePriority+1 {
+		c.fail("datapath.fallback-rule-priority", "fallback-rule-priority: the rules of rule-priority have this priority and the one before or after", "want one above 32766, behind the main table's rule")
+	} else if d.FallbackRulePriority <= mainRulePriority {
+		c.warn("datapath.fallback-rule-priority", "fallback-rule-priority: the rule comes before the main table's", "want one above 32766, or packets of this host that have a route are encapsulated")
+	}
+}
+
+const (
+	// maxSocketPath is sun_path of Linux without the final NUL.
+	maxSocketPath = 107
+	dataPort      = 4341
+	// mainRulePriority is the kernel's rule "from all lookup main".
+	mainRulePriority = 32766
+)
+
+// reservedTables are default, main and local.
+var reservedTables = []uint32{253, 254, 255}
+
+func (c *Config) validateLocalAddresses() {
+	for i, a := range c.Control.Addresses {
+		if a.IsMulticast() || a.IsUnspecified() || a.Zone() != "" {
+			c.fail(fmt.Sprintf("control.addresses[%d]", i), fmt.Sprintf("addresses: %s is no address to listen at", a), "want addresses of this host; leave the key out for all")
+		}
+	}
+	if at, twice := firstTwice(c.Control.Addresses); twice {
+		c.fail(fmt.Sprintf("control.addresses[%d]", at), fmt.Sprintf("addresses: %s stands here twice", c.Control.Addresses[at]), "remove one of the two")
+	}
+}
+
+// firstTwice finds the first item that stood before.
+func firstTwice[T comparable](list []T) (int, bool) {
+	seen := make(map[T]bool, len(list))
+	for i, item := range list {
+		if seen[item] {
+			return i, true
+		}
+		seen[item] = true
+	}
+	return 0, false
+}
+
+// withPort is a server's address with the port that is meant.
+func (c *Config) withPort(a netip.AddrPort) netip.AddrPort {
+	if a.Port() != 0 {
+		return a
+	}
+	return netip.AddrPortFrom(a.Addr(), c.Control.Port)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// The checks of the four roles: the EID-Prefixes, keys and peers of each.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"loci/lisp"
+)
+
+// shortKeyOctets is below what takes long to guess; RFC 9301 s.5.6 sets no limit.
+const shortKeyOctets = 8
+
+func (c *Config) validateKeys() {
+	for _, k := range c.keys() {
+		switch {
+		case k.Value.IsZero() && k.File == "":
+			c.fail(k.path, "the key has no value", "want auth-key-value or auth-key-file")
+		case k.File != "" && c.literal(k.path):
+			c.fail(k.path, "the key has both auth-key-value and auth-key-file", "want one of them")
+		case !k.Value.IsZero() && len(k.Value.value) < shortKeyOctets:
+			c.warn(k.path, fmt.Sprintf("the key has %d octets only", len(k.Value.value)), "8 can be guessed, 32 random ones cannot: openssl rand -hex 32")
+		}
+	}
+}
+
+// literal reports whether the file itself gives the key's value.
+func (c *Config) literal(path string) bool {
+	_, ok := c.source.places[path+".auth-key-value"]
+	return ok
+}
+
+func (c *Config) validateITR() {
+	if c.ITR == nil {
+		return
+	}
+	itr := c.ITR
+	if len(itr.MapResolvers) == 0 && c.MapResolver == nil && len(itr.MapCache.Mappings) == 0 {
+		c.fail("itr", "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings")
+	}
+	c.validatePeers(itr.MapResolvers, "itr.map-resolvers[%d]")
+	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
+		c.fail("itr.wait.packets-per-destination", "packets-per-destination is more than packets", "want at most what may wait in all")
+	}
+	seen := map[lisp.Prefix]bool{}
+	for i, m := range itr.MapCache.Mappings {
+		path := fmt.Sprintf("itr.map-cache.mappings[%d]", i)
+		c.validateStatic(m, path)
+		if seen[m.Prefix()] {
+			c.fail(path+".eid", fmt.Sprintf("eid: %s stands in mappings twice", m.Prefix()), "remove one of the two")
+		}
+		seen[m.Prefix()] = true
+	}
+}
+
+func (c *Config) validateStatic(m StaticMapping, path string) {
+	positive := m.RLOCs.Name != "" || len(m.RLOCs.Locators) > 0
+	switch {
+	case positive && m.Action != nil:
+		c.fail(path+".map-reply-action", "map-reply-action: the mapping has locators, which come first", "want either rlocs or map-reply-action")
+	case !positive && m.Action == nil:
+		c.fail(path, "the mapping has neither rlocs nor map-reply-action", "want one of them")
+	}
+	for i, l := range c.setOf(m.RLOCs) {
+		if l.Interface != "" {
+			at := fmt.Sprintf("%s.rlocs[%d]", path, i)
+			c.fail(at, fmt.Sprintf("rlocs: %s is an interface of this host", l), "want the addresses of the other site's routers")
+		}
+	}
+}
+
+// setOf is the locators that a section itself names.
+func (c *Config) setOf(r RLOCs) []Locator {
+	if r.Name != "" {
+		return c.LocatorSets[r.Name]
+	}
+	return r.Locators
+}
+
+// validatePeers checks addresses of other systems; the path has a %d.
+func (c *Config) validatePeers(peers []netip.AddrPort, path string) {
+	seen := map[netip.AddrPort]bool{}
+	for i, peer := range peers {
+		at := fmt.Sprintf(path, i)
+		if full := c.withPort(peer); seen[full] {
+			c.fail(at, fmt.Sprintf("%s: %s stands here twice", label(at), peerText(peer)), "remove one of the two")
+		} else {
+			seen[full] = true
+		}
+		if own, ok := c.ownPrefixOf(peer.Addr()); ok {
+			c.fail(at, fmt.Sprintf("%s: %s is inside the site's own EID-Prefix %s", label(at), peerText(peer), own), "want an RLOC: the mapping system must be reached without LISP")
+		}
+	}
+}
+
+// peerText is the address, with the port where the file gives one.
+func peerText(a netip.AddrPort) string {
+	if a.Port() == 0 {
+		return a.Addr().String()
+	}
+	return a.String()
+}
+
+// ownPrefixOf finds the EID-Prefix of this site that covers an address. Other
+// Instance-IDs than 0 may use the numbers of the core: they are apart from it.
+func (c *Config) ownPrefixOf(a netip.Addr) (lisp.Prefix, bool) {
+	if c.ETR == nil {
+		return lisp.Prefix{}, false
+	}
+	for _, l := range c.ETR.LocalEIDs {
+		if l.InstanceID == 0 && l.EID.Contains(0, lisp.EIDFromAddr(a)) {
+			return l.EID, true
+		}
+	}
+	return lisp.Prefix{}, false
+}
+
+func (c *Config) validateETR() {
+	if c.ETR == nil {
+		return
+	}
+	c.validateMapServers()
+	if len(c.ETR.LocalEIDs) == 0 {
+		c.fail("etr", "etr has no EID-Prefix of this site", "add local-eids: [{eid: PREFIX}]")
+	}
+	if len(c.ETR.MapServers) == 0 {
+		c.warn("etr", "etr registers nowhere", "other sites cannot find this one: add map-servers")
+	}
+	seen := map[lisp.Prefix]bool{}
+	for i, l := range c.ETR.LocalEIDs {
+		path := fmt.Sprintf("etr.local-eids[%d]", i)
+		if seen[l.Prefix()] {
+			c.fail(path+".eid", fmt.Sprintf("eid: %s stands in local-eids twice", l.Prefix()), "remove one of the two")
+		}
+		seen[l.Prefix()] = true
+		c.validateLocalEID(l, path)
+	}
+	c.validateInstances()
+	c.validateOwnLocators()
+}
+
+func (c *Config) validateMapServers() {
+	peers := make([]netip.AddrPort, len(c.ETR.MapServers))
+	for i, m := range c.ETR.MapServers {
+		peers[i] = m.Address
+	}
+	c.validatePeers(peers, "etr.map-servers[%d].ms-address")
+}
+
+func (c *Config) validateLocalEID(l LocalEID, path string) {
+	if l.EID.Bits() == 0 {
+		c.fail(path+".eid", fmt.Sprintf("eid: %s covers every EID", l.EID), "want the prefix of this site alone")
+	}
+	if kind := l.EID.Kind(); kind != lisp.EIDIPv4 && kind != lisp.EIDIPv6 {
+		c.warn(path+".eid", fmt.Sprintf("eid: %s is registered, but packets of such EIDs are not forwarded", l.EID), "the data plane forwards IPv4 and IPv6")
+	}
+	if c.ITR == nil {
+		return
+	}
+	for _, m := range c.ITR.MapCache.Mappings {
+		if m.Prefix() == l.Prefix() {
+			c.fail(path+".eid", fmt.Sprintf("eid: %s is in itr.map-cache.mappings as well", l.Prefix()), "an EID-Prefix is this site's or another's")
+		}
+	}
+}
+
+// validateInstances compares the Instance-IDs of site interfaces and EIDs.
+func (c *Config) validateInstances() {
+	instances := map[lisp.InstanceID]bool{}
+	for _, site := range c.Interfaces.Site {
+		instances[site.InstanceID] = true
+	}
+	for i, l := range c.ETR.LocalEIDs {
+		if len(c.Interfaces.Site) > 0 && !instances[l.InstanceID] {
+			path := fmt.Sprintf("etr.local-eids[%d]", i)
+			c.warn(path, fmt.Sprintf("no site interface has the Instance-ID %s of %s", l.InstanceID, l.EID), "give it to one: site: [{interface: NAME, instance-id: "+l.InstanceID.String()+"}]")
+		}
+	}
+}
+
+// validateOwnLocators refuses locators that only LISP could reach: an RLOC inside
+// the site's own EID-Prefix would be encapsulated towards itself.
+func (c *Config) validateOwnLocators() {
+	checked := map[string]bool{}
+	for _, r := range c.rlocs() {
+		path := r.path
+		if r.Name != "" {
+			path = join("locator-sets", r.Name)
+		}
+		if checked[path] {
+			continue
+		}
+		checked[path] = true
+		for i, l := range c.setOf(r.RLOCs) {
+			if own, ok := c.ownPrefixOf(l.Address); ok && l.Address.IsValid() {
+				c.fail(fmt.Sprintf("%s[%d].address", path, i), fmt.Sprintf("RLOC %s is inside the site's own EID-Prefix %s", l.Address, own), "want an address of the core")
+			}
+		}
+	}
+	for i, core := range c.Interfaces.Core {
+		if own, ok := c.ownPrefixOf(core.Address); ok && core.Address.IsValid() {
+			c.fail(fmt.Sprintf("interfaces.core[%d]", i), fmt.Sprintf("core interface %s is inside the site's own EID-Prefix %s", core, own), "want an address of the core")
+		}
+	}
+}
+
+func (c *Config) validateMapServer() {
+	if c.MapServer == nil {
+		return
+	}
+	if len(c.MapServer.Sites) == 0 {
+		c.warn("map-server", "map-server has no sites", "nobody can register: add sites")
+	}
+	names, ids, keys := map[string]bool{}, map[uint64]bool{}, map[Secret]string{}
+	for i, s := range c.MapServer.Sites {
+		path := fmt.Sprintf("map-server.sites[%d]", i)
+		switch {
+		case s.Name == "" && s.SiteID == 0:
+			c.fail(path, "the site has neither name nor site-id", "want one of them, to tell it from others")
+		case names[s.Label()]:
+			c.fail(path, fmt.Sprintf("site %s stands here twice", s.Label()), "give the second one another name, or add its prefixes to the first")
+		case s.SiteID != 0 && ids[s.SiteID]:
+			c.fail(path+".site-id", fmt.Sprintf("site-id: %d is the one of an earlier site", s.SiteID), "want another")
+		}
+		names[s.Label()], ids[s.SiteID] = true, true
+		c.validateSiteKeys(s, path, keys)
+	}
+	c.validateSitePrefixes()
+}
+
+// Label names the site in messages: its name, or "site-ID".
+func (s Site) Label() string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return fmt.Sprintf("site-%d", s.SiteID)
+}
+
+// validateSiteKeys checks that keys can be told apart, and that no two sites share
+// one: a pre-shared key MUST be unique per site (RFC 9301 s.5.6).
+func (c *Config) validateSiteKeys(s Site, path string, owners map[Secret]string) {
+	ids := map[uint8]bool{}
+	for i, k := range s.Keys {
+		at := fmt.Sprintf("%s.authentication-keys[%d]", path, i)
+		if ids[k.ID] {
+			c.fail(at, fmt.Sprintf("two keys of the site have auth-key-id %d", k.ID), "give each its own: a Map-Register names its key by it")
+		}
+		ids[k.ID] = true
+		owner, shared := owners[k.Value]
+		if shared && owner != s.Label() && !k.Value.IsZero() {
+			c.warn(at, fmt.Sprintf("sites %s and %s have the same key", owner, s.Label()), "each could register as the other: RFC 9301 s.5.6 demands a key for each site")
+		}
+		owners[k.Value] = s.Label()
+	}
+}
+
+// placedPrefix is an EID-Prefix of a site with the path it stands at.
+type placedPrefix struct {
+	EIDPrefix
+	site int
+	path string
+}
+
+// validateSitePrefixes finds EID-Prefixes that more than one site could register.
+// In order of address and length, those that cover a prefix are a stack.
+func (c *Config) validateSitePrefixes() {
+	var list, covering []placedPrefix
+	for i, s := range c.MapServer.Sites {
+		for j, p := range s.EIDPrefixes {
+			list = append(list, placedPrefix{p, i, fmt.Sprintf("map-server.sites[%d].eid-prefixes[%d].eid", i, j)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b placedPrefix) int { return a.Prefix().Compare(b.Prefix()) })
+	for _, p := range list {
+		for len(covering) > 0 && !covering[len(covering)-1].Prefix().Covers(p.Prefix()) {
+			covering = covering[:len(covering)-1]
+		}
+		if len(covering) > 0 {
+			c.validateOverlap(covering[len(covering)-1], p)
+		}
+		covering = append(covering, p)
+	}
+}
+
+func (c *Config) validateOverlap(outer, inner placedPrefix) {
+	owner := c.MapServer.Sites[outer.site].Label()
+	switch {
+	case outer.Prefix() == inner.Prefix():
+		c.fail(inner.path, fmt.Sprintf("eid: %s is a prefix of site %s already", inner.Prefix(), owner), "one site registers an EID-Prefix")
+	case outer.site != inner.site && outer.MoreSpecificsAccepted:
+		c.fail(inner.path, fmt.Sprintf("eid: %s is inside %s, of which site %s may register more-specifics", inner.Prefix(), outer.Prefix(), owner), "both sites could register it: narrow one prefix, or switch more-specifics-accepted off")
+	case outer.site != inner.site:
+		c.warn(inner.path, fmt.Sprintf("eid: %s is inside %s of site %s", inner.Prefix(), outer.Prefix(), owner), "the more specific prefix wins")
+	}
+}
+
+func (c *Config) validateMapResolver() {
+	if c.MapResolver == nil {
+		return
+	}
+	if len(c.MapResolver.MapServers) == 0 && c.MapServer == nil {
+		c.fail("map-resolver", "map-resolver has no Map-Server to ask", "add ms-address: [ADDRESS], or map-server to this file")
+	}
+	for i, m := range c.MapResolver.MapServers {
+		path := fmt.Sprintf("map-resolver.ms-address[%d]", i)
+		if own, ok := c.ownPrefixOf(m.Address.Addr()); ok {
+			c.fail(path, fmt.Sprintf("ms-address: %s is inside the site's own EID-Prefix %s", peerText(m.Address), own), "want an RLOC: the mapping system must be reached without LISP")
+		}
+	}
+}
