@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// The network of the system tests: two sites with a host each, a core that knows
+// no EID, a mapping system, and `loci run` as a process for each router. Real
+// namespaces, real packets, the real command.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/daemon/api"
+	"loci/internal/testnet"
+)
+
+// binary is the command under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "loci-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "loci")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build:", err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+const (
+	siteKey  = "a-key-of-the-test"
+	readyFor = 20 * time.Second
+)
+
+// testSite is one of the two sites, number 1 or 2.
+type testSite struct{ number int }
+
+func (s testSite) name() string      { return fmt.Sprintf("xtr%d", s.number) }
+func (s testSite) rloc4() string     { return fmt.Sprintf("172.16.%d.2", s.number) }
+func (s testSite) rloc6() string     { return fmt.Sprintf("2001:db8:%d::2", s.number) }
+func (s testSite) eid4() string      { return fmt.Sprintf("10.%d.0.0/24", s.number) }
+func (s testSite) eid6() string      { return fmt.Sprintf("fd00:%d::/64", s.number) }
+func (s testSite) host4() netip.Addr { return netip.MustParseAddr(fmt.Sprintf("10.%d.0.10", s.number)) }
+func (s testSite) host6() netip.Addr {
+	return netip.MustParseAddr(fmt.Sprintf("fd00:%d::10", s.number))
+}
+func (s testSite) router4() netip.Addr {
+	return netip.MustParseAddr(fmt.Sprintf("10.%d.0.1", s.number))
+}
+func (s testSite) router6() netip.Addr {
+	return netip.MustParseAddr(fmt.Sprintf("fd00:%d::1", s.number))
+}
+
+// lispNetwork is everything.
+type lispNetwork struct {
+	t       *testing.T
+	dir     string
+	net     *testnet.Network
+	at      map[string]*testnet.Namespace // host1 host2 xtr1 xtr2 ms core
+	daemons map[string]*exec.Cmd
+	logs    map[string]*bytes.Buffer
+}
+
+// newLISPNetwork builds the network; no daemon runs yet.
+func newLISPNetwork(t *testing.T) *lispNetwork {
+	t.Helper()
+	n := &lispNetwork{
+		t: t, dir: t.TempDir(), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
+		daemons: map[string]*exec.Cmd{}, logs: map[string]*bytes.Buffer{},
+	}
+	for _, role := range []string{"core", "ms", "xtr1", "xtr2", "host1", "host2"} {
+		ns, err := n.net.Namespace(role)
+		n.must(err)
+		n.at[role] = ns
+	}
+	n.must(n.at["core"].Forward())
+	n.link("core", "to-ms", "ms", "core0", "172.16.9.1/30", "172.16.9.2/30", "2001:db8:9::1/64", "2001:db8:9::2/64")
+	n.defaults("ms", "172.16.9.1", "2001:db8:9::1")
+	for number := 1; number <= 2; number++ {
+		n.buildSite(number)
+	}
+	t.Cleanup(n.tellLogs)
+	return n
+}
+
+func (n *lispNetwork) buildSite(i int) {
+	xtr, host := fmt.Sprintf("xtr%d", i), fmt.Sprintf("host%d", i)
+	n.link("core", "to-"+xtr, xtr, "core0",
+		fmt.Sprintf("172.16.%d.1/30", i), fmt.Sprintf("172.16.%d.2/30", i), fmt.Sprintf("2001:db8:%d::1/64", i), fmt.Sprintf("2001:db8:%d::2/64", i))
+	n.link(xtr, "site0", host, "eth0",
+		fmt.Sprintf("10.%d.0.1/24", i), fmt.Sprintf("10.%d.0.10/24", i), fmt.Sprintf("fd00:%d::1/64", i), fmt.Sprintf("fd00:%d::10/64", i))
+	n.must(n.at[xtr].Forward())
+	n.defaults(xtr, fmt.Sprintf("172.16.%d.1", i), fmt.Sprintf("2001:db8:%d::1", i))
+	n.defaults(host, fmt.Sprintf("10.%d.0.1", i), fmt.Sprintf("fd00:%d::1", i))
+}
+
+// link joins two namespaces with an address of each family at each end.
+func (n *lispNetwork) link(a, linkA, b, linkB string, addresses ...string) {
+	n.t.Helper()
+	parsed := make([]netip.Prefix, len(addresses))
+	for i, text := range addresses {
+		parsed[i] = netip.MustParsePrefix(text)
+	}
+	n.must(testnet.Connect(
+		testnet.End{Namespace: n.at[a], Name: linkA, Addresses: []netip.Prefix{parsed[0], parsed[2]}},
+		testnet.End{Namespace: n.at[b], Name: linkB, Addresses: []netip.Prefix{parsed[1], parsed[3]}}))
+}
+
+func (n *lispNetwork) defaults(role, via4, via6 string) {
+	n.t.Helper()
+	n.must(n.at[role].AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: netip.MustParseAddr(via4)}))
+	n.must(n.at[role].AddRoute(testnet.Route{Destination: netip.MustParsePrefix("::/0"), Via: netip.MustParseAddr(via6)}))
+}
+
+func (n *lispNetwork) must(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// common is what keeps the daemons of one machine apart.
+func (n *lispNetwork) common(name string) string {
+	return fmt.Sprintf("control:\n  socket: %s\n  state-directory: %s\ndatapath:\n  pin-directory: %s\nlogging:\n  level: debug\n",
+		n.socket(name), filepath.Join(n.dir, name+".state"), filepath.Join("/sys/fs/bpf", n.net.Name(), name))
+}
+
+func (n *lispNetwork) socket(name string) string { return filepath.Join(n.dir, name+".sock") }
+func (n *lispNetwork) file(name string) string   { return filepath.Join(n.dir, name+".yaml") }
+
+// mappingSystem is the Map-Server's and Map-Resolver's configuration.
+func (n *lispNetwork) mappingSystem() string {
+	text := "map-resolver: {}\nmap-server:\n  sites:\n"
+	for number := 1; number <= 2; number++ {
+		s := testSite{number}
+		text += fmt.Sprintf("    - name: site%d\n      authentication-keys: [{auth-key-value: %s}]\n      eid-prefixes: [{eid: %s}, {eid: '%s'}]\n",
+			number, siteKey, s.eid4(), s.eid6())
+	}
+	return text + n.common("ms")
+}
+
+// xtr is a site's configuration: both families of EIDs over both of RLOCs.
+func (n *lispNetwork) xtr(number int) string {
+	s := testSite{number}
+	return fmt.Sprintf("interfaces: {site: [{interface: site0}], core: [core0]}\nitr: {map-resolvers: [172.16.9.2]}\n"+
+		"etr:\n  map-servers:\n    - ms-address: 172.16.9.2\n      authentication-keys: [{auth-key-value: %s}]\n  local-eids: [{eid: %s}, {eid: '%s'}]\n",
+		siteKey, s.eid4(), s.eid6()) + n.common(s.name())
+}
+
+// run starts a daemon with a configuration and waits until it is ready.
+func (n *lispNetwork) run(name, configuration string) {
+	n.t.Helper()
+	n.must(os.WriteFile(n.file(name), []byte(configuration), 0o600))
+	n.start(name)
+}
+
+func (n *lispNetwork) start(name string) {
+	n.t.Helper()
+	if n.logs[name] == nil {
+		n.logs[name] = &bytes.Buffer{}
+	}
+	cmd := exec.Command(binary, "run", "--config", n.file(name), "--detach")
+	cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
+	n.must(n.at[name].Start(cmd))
+	n.daemons[name] = cmd
+	n.t.Cleanup(func() { n.stop(name, cmd) })
+	n.await(name+" is ready", func(ctx context.Context) bool {
+		s, err := n.client(name).Status(ctx)
+		return err == nil && s.Ready
+	})
+}
+
+// runAll starts the mapping system and both sites and waits for the registrations.
+func (n *lispNetwork) runAll() {
+	n.t.Helper()
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", n.xtr(1))
+	n.run("xtr2", n.xtr(2))
+	n.awaitRegistrations(4)
+}
+
+func (n *lispNetwork) awaitRegistrations(count int) {
+	n.t.Helper()
+	n.await(fmt.Sprintf("%d registrations", count), func(ctx context.Context) bool {
+		list, err := n.client("ms").Registrations(ctx)
+		return err == nil && len(list) == count
+	})
+}
+
+func (n *lispNetwork) client(name string) *api.Client { return api.NewClient(n.socket(name)) }
+
+func (n *lispNetwork) await(what string, reached func(context.Context) bool) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), readyFor)
+	defer cancel()
+	for !reached(ctx) {
+		select {
+		case <-ctx.Done():
+			n.t.Fatalf("%s: not within %s", what, readyFor)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends a daemon as a crash does.
+func (n *lispNetwork) kill(name string) {
+	n.t.Helper()
+	n.must(n.daemons[name].Process.Kill())
+	_ = n.daemons[name].Wait()
+	delete(n.daemons, name)
+}
+
+// stop ends a daemon cleanly, data plane included, if it still runs.
+func (n *lispNetwork) stop(name string, cmd *exec.Cmd) {
+	if n.daemons[name] != cmd {
+		return
+	}
+	delete(n.daemons, name)
+	_ = cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); err != nil {
+		n.t.Errorf("%s stopped with %v", name, err)
+	}
+}
+
+func (n *lispNetwork) tellLogs() {
+	if !n.t.Failed() {
+		return
+	}
+	for name, log := range n.logs {
+		lines := strings.Split(log.String(), "\n")
+		n.t.Logf("--- %s\n%s", name, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+	}
+}
+
+// loci runs the command in a namespace and returns what it printed.
+func (n *lispNetwork) loci(at string, arguments ...string) (output string, status int) {
+	n.t.Helper()
+	cmd := exec.Command(binary, arguments...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	n.must(n.at[at].Start(cmd))
+	_ = cmd.Wait()
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// show runs `loci show WHAT --json` and decodes its answer.
+func (n *lispNetwork) show(name string, v any, what ...string) {
+	n.t.Helper()
+	arguments := append([]string{"show"}, what...)
+	out, status := n.loci(name, append(arguments, "--json", "--socket", n.socket(name))...)
+	if status != 0 {
+		n.t.Fatalf("loci show %v: %s", what, out)
+	}
+	n.must(json.Unmarshal([]byte(out), v))
+}
+
+// ping sends echo requests and fails the test when an answer is missing.
+func (n *lispNetwork) ping(from string, source, destination netip.Addr, count int) testnet.PingResult {
+	n.t.Helper()
+	result, err := testnet.Ping{
+		Namespace: n.at[from], Source: source, Destination: destination, Count: count, Timeout: 3 * time.Second,
+	}.Run(n.t.Context())
+	n.must(err)
+	if result.Received != count {
+		n.t.Errorf("%s -> %s: %d of %d answered", source, destination, result.Received, count)
+	}
+	return result
+}
