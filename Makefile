@@ -16,7 +16,7 @@ help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 build: ## build bin/loci: one static binary; needs Go alone
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/loci ./cmd/loci
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/loci ./cmd/loci
 
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo
