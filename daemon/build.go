@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"loci/config"
 	"loci/control"
@@ -26,6 +25,15 @@ type plan struct {
 	settings dataplane.Settings
 	routes   policyRoutes
 	warnings []string
+}
+
+// mappingLimit is how many entries both tables of the data plane may need.
+func (p plan) mappingLimit() int {
+	limit := p.control.Limits.MapCacheEntries
+	if p.control.ETR != nil {
+		limit += len(p.control.ETR.Database)
+	}
+	return limit
 }
 
 // planner collects problems while it makes a plan.
@@ -53,20 +61,20 @@ func makePlan(c *config.Config, host hostView) (plan, error) {
 	return made, errors.Join(p.problems...)
 }
 
-// problem reports something wrong with the value at a path of keys and indexes.
-func (p *planner) problem(message string, path ...any) {
-	p.problems = append(p.problems, p.config.Problem(message, path...))
+// problem reports something wrong with the value at a path, as etr.local-eids[0].
+func (p *planner) problem(path, message, hint string) {
+	p.problems = append(p.problems, p.config.Problem(path, message, hint))
 }
 
 func (p *planner) interfaces() []dataplane.Interface {
 	var list []dataplane.Interface
 	for i, site := range p.config.Interfaces.Site {
-		if name := p.interfaceName(site.Interface, "interfaces", "site", i); name != "" {
+		if name := p.interfaceName(site.Interface, fmt.Sprintf("interfaces.site[%d].interface", i)); name != "" {
 			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID})
 		}
 	}
 	for i, core := range p.config.Interfaces.Core {
-		if name := p.interfaceName(core, "interfaces", "core", i); name != "" {
+		if name := p.interfaceName(core, fmt.Sprintf("interfaces.core[%d]", i)); name != "" {
 			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideCore})
 		}
 	}
@@ -74,19 +82,24 @@ func (p *planner) interfaces() []dataplane.Interface {
 	return list
 }
 
-func (p *planner) interfaceName(ref config.InterfaceRef, path ...any) string {
+func (p *planner) interfaceName(ref config.InterfaceRef, path string) string {
 	if ref.Name != "" {
-		if !p.host.has(ref.Name) {
-			p.problem(fmt.Sprintf("interface %s does not exist on this host: `ip link` lists what does", ref.Name), path...)
-			return ""
-		}
-		return ref.Name
+		return p.existing(ref.Name, path)
 	}
 	name := p.host.interfaceOf(ref.Address)
 	if name == "" {
-		p.problem(fmt.Sprintf("no interface of this host has the address %s: `ip address` lists what there is", ref.Address), path...)
+		p.problem(path, fmt.Sprintf("no interface of this host has the address %s", ref.Address), "`ip address` lists what there is")
 	}
 	return name
+}
+
+// existing is the name of an interface of this host, empty when it is none.
+func (p *planner) existing(name, path string) string {
+	if p.host.has(name) {
+		return name
+	}
+	p.problem(path, fmt.Sprintf("interface %s does not exist on this host", name), "`ip link` lists what there is")
+	return ""
 }
 
 // checkDistinct finds one interface written in two ways.
@@ -94,7 +107,7 @@ func (p *planner) checkDistinct(list []dataplane.Interface) {
 	for i, one := range list {
 		for _, other := range list[:i] {
 			if one.Name == other.Name {
-				p.problem(fmt.Sprintf("interface %s is named twice, as %s and as %s interface", one.Name, other.Side, one.Side), "interfaces")
+				p.problem("interfaces", fmt.Sprintf("interface %s is named twice, as %s and as %s interface", one.Name, other.Side, one.Side), "name it once")
 			}
 		}
 	}
@@ -102,70 +115,61 @@ func (p *planner) checkDistinct(list []dataplane.Interface) {
 
 func (p *planner) control() control.Config {
 	c := p.config
-	built := control.Config{ControlPort: c.Control.Port, AcceptZeroInnerChecksum: true, Limits: limitsOf(c)}
+	built := control.Config{ControlPort: c.Control.Port, AcceptZeroInnerChecksum: c.Control.AcceptZeroInnerChecksum, Limits: limitsOf(c)}
 	if c.RouterID != nil {
 		built.XTRID, built.SiteID = c.RouterID.XTRID, c.RouterID.SiteID
 	}
 	if c.ITR != nil {
 		built.ITR = p.itr()
-		built.LocalRLOCs = p.localRLOCs(c.ITR.RLOCs, "itr", "itr-rlocs")
+		built.LocalRLOCs = localRLOCs(p.locatorSet(c.ITR.RLOCs, "itr.itr-rlocs"))
 	}
 	if c.ETR != nil {
 		built.ETR = p.etr()
 		built.LocalRLOCs = addLocal(built.LocalRLOCs, built.ETR.Database)
 	}
 	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems) == 0 {
-		p.problem("no core interface has an address that could be an RLOC", "interfaces", "core")
+		p.problem("interfaces.core", "no core interface has an address that could be an RLOC", "give one a global address")
 	}
 	if c.MapServer != nil {
 		built.MapServer = mapServerOf(c.MapServer)
 	}
 	if c.MapResolver != nil {
-		built.MapResolver = &control.MapResolverConfig{}
-		for _, a := range c.MapResolver.MapServers {
-			built.MapResolver.MapServers = append(built.MapResolver.MapServers, control.MapServerRoute{Address: netip.AddrPortFrom(a, c.Control.Port)})
-		}
+		built.MapResolver = mapResolverOf(c.MapResolver)
 	}
 	return built
 }
 
 func limitsOf(c *config.Config) control.Limits {
-	limits := control.DefaultLimits()
 	l := c.Limits
-	limits.MapReplies = control.Rate{PerSecond: perSecond(l.MapReplyInterval), Burst: l.MapReplyBurst}
-	limits.MapRepliesTotal = control.Rate{PerSecond: float64(l.MapReplyRate), Burst: l.MapReplyRate}
-	limits.PendingRequests, limits.Registrations = l.PendingRequests, l.Registrations
-	limits.RegistrationsPerSite = l.Registrations
+	limits := control.Limits{
+		MapReplies: rateOf(l.MapReplies), MapRepliesTotal: rateOf(l.MapRepliesTotal), MapRequestsTotal: rateOf(l.MapRequestsTotal),
+		NegativeReplies: rateOf(l.NegativeReplies), MapNotifies: rateOf(l.MapNotifies), SMRInvoked: rateOf(l.SMRInvoked), Notices: rateOf(l.Notices),
+		RateTable: l.RateEntries, PendingRequests: l.PendingRequests,
+		Registrations: l.Registrations, RegistrationsPerSite: l.RegistrationsPerSite, RegistrantsPerPrefix: l.RegistrantsPerPrefix,
+		ReplayEntriesPerSite: l.ReplayEntriesPerSite, MoreSpecificsPerReply: l.MoreSpecificsPerReply,
+	}
 	if c.ITR != nil {
 		limits.MapCacheEntries = c.ITR.MapCache.Limit
 	}
 	return limits
 }
 
-// unlimitedPerSecond stands for "no limit" in a token bucket.
-const unlimitedPerSecond = 1e9
-
-func perSecond(interval time.Duration) float64 {
-	if interval <= 0 {
-		return unlimitedPerSecond
-	}
-	return 1 / interval.Seconds()
+func rateOf(r config.Rate) control.Rate {
+	return control.Rate{PerSecond: r.Rate.PerSecond(), Burst: r.Burst}
 }
 
 func (p *planner) itr() *control.ITRConfig {
-	itr := &control.ITRConfig{IdleTimeout: p.config.ITR.MapCache.IdleTimeout}
+	cache := p.config.ITR.MapCache
+	itr := &control.ITRConfig{MapResolvers: p.config.ITR.MapResolvers, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL}
 	if itr.IdleTimeout == 0 {
 		itr.IdleTimeout = -1 // the file's 0 is "never", the Node's is its default
 	}
-	for _, a := range p.config.ITR.MapResolvers {
-		itr.MapResolvers = append(itr.MapResolvers, netip.AddrPortFrom(a, p.config.Control.Port))
-	}
-	for i, m := range p.config.ITR.MapCache.Mappings {
+	for i, m := range cache.Mappings {
 		mapping := lisp.Mapping{Prefix: m.Prefix(), TTLMinutes: lisp.TTLUnlimited}
 		if m.Action != nil {
 			mapping.Action = *m.Action
 		} else {
-			mapping.Locators = p.locatorSet(m.RLOCs, "itr", "map-cache", "mappings", i, "rlocs")
+			mapping.Locators = p.locatorSet(m.RLOCs, fmt.Sprintf("itr.map-cache.mappings[%d].rlocs", i))
 		}
 		itr.StaticMappings = append(itr.StaticMappings, mapping)
 	}
@@ -173,11 +177,11 @@ func (p *planner) itr() *control.ITRConfig {
 }
 
 func (p *planner) etr() *control.ETRConfig {
-	etr := &control.ETRConfig{}
+	etr := &control.ETRConfig{WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown}
 	for _, m := range p.config.ETR.MapServers {
 		etr.MapServers = append(etr.MapServers, control.MapServerPeer{
-			Address: netip.AddrPortFrom(m.Address, p.config.Control.Port), Key: keyFrom(m.Keys[0]), ProxyReply: m.ProxyReply,
-			WantMapNotify: m.WantMapNotify, UseTTL: m.UseTTL, MergeRequest: m.MergeRequest, RegistrationInterval: m.RegistrationInterval,
+			Address: m.Address, Key: keyFrom(m.Keys[0]), ProxyReply: m.ProxyReply, WantMapNotify: m.WantMapNotify,
+			UseTTL: m.UseRecordTTL, MergeRequest: m.MergeRequest, RegistrationInterval: m.RegistrationInterval,
 		})
 	}
 	for i, e := range p.config.ETR.LocalEIDs {
@@ -189,20 +193,19 @@ func (p *planner) etr() *control.ETRConfig {
 }
 
 func (p *planner) databaseLocators(r config.RLOCs, index int) lisp.LocatorSet {
-	path := []any{"etr", "local-eids", index, "rlocs"}
-	set := p.locatorSet(r, path...)
-	isLocal := func(l lisp.Locator) bool { return l.Local }
-	if len(set) > 0 && !slices.ContainsFunc(set, isLocal) {
-		p.problem("no locator of this EID-Prefix is an address of this host", path...)
+	path := fmt.Sprintf("etr.local-eids[%d].rlocs", index)
+	set := p.locatorSet(r, path)
+	if len(set) > 0 && len(localRLOCs(set)) == 0 {
+		p.problem(path, "no locator of this EID-Prefix is an address of this host", "name one of this router's own RLOCs")
 	}
 	return set
 }
 
 // locatorSet resolves interfaces to their addresses.
-func (p *planner) locatorSet(r config.RLOCs, path ...any) lisp.LocatorSet {
+func (p *planner) locatorSet(r config.RLOCs, path string) lisp.LocatorSet {
 	var list []lisp.Locator
 	for _, l := range p.config.LocatorsOf(r) {
-		for _, a := range p.locatorAddresses(l, path...) {
+		for _, a := range p.locatorAddresses(l, path) {
 			list = append(list, lisp.Locator{
 				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
 				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
@@ -212,17 +215,16 @@ func (p *planner) locatorSet(r config.RLOCs, path ...any) lisp.LocatorSet {
 	}
 	set, err := lisp.NewLocatorSet(list...)
 	if err != nil {
-		p.problem(err.Error(), path...)
+		p.problem(path, err.Error(), "an interface counts with all its addresses")
 	}
 	return set
 }
 
-func (p *planner) locatorAddresses(l config.Locator, path ...any) []netip.Addr {
+func (p *planner) locatorAddresses(l config.Locator, path string) []netip.Addr {
 	if l.Interface == "" {
 		return []netip.Addr{l.Address}
 	}
-	if !p.host.has(l.Interface) {
-		p.problem(fmt.Sprintf("interface %s does not exist on this host: `ip link` lists what does", l.Interface), path...)
+	if p.existing(l.Interface, path) == "" {
 		return nil
 	}
 	wrongFamily := func(a netip.Addr) bool {
@@ -230,15 +232,15 @@ func (p *planner) locatorAddresses(l config.Locator, path ...any) []netip.Addr {
 	}
 	addresses := slices.DeleteFunc(slices.Clone(p.host.addresses[l.Interface]), wrongFamily)
 	if len(addresses) == 0 {
-		p.problem(fmt.Sprintf("interface %s has no usable address (family %s): give it one, or name an address", l.Interface, l.AddressFamily), path...)
+		p.problem(path, fmt.Sprintf("interface %s has no usable address (family %s)", l.Interface, l.AddressFamily), "give it one, or name an address")
 	}
 	return addresses
 }
 
 // localRLOCs are the addresses of this host in a locator-set, in set order.
-func (p *planner) localRLOCs(r config.RLOCs, path ...any) []lisp.RLOC {
+func localRLOCs(set lisp.LocatorSet) []lisp.RLOC {
 	var local []lisp.RLOC
-	for _, l := range p.locatorSet(r, path...) {
+	for _, l := range set {
 		if l.Local {
 			local = append(local, l.RLOC)
 		}
@@ -250,9 +252,9 @@ func (p *planner) localRLOCs(r config.RLOCs, path ...any) []lisp.RLOC {
 // for its own.
 func addLocal(rlocs []lisp.RLOC, database []control.DatabaseMapping) []lisp.RLOC {
 	for _, m := range database {
-		for _, l := range m.Locators {
-			if l.Local && !slices.Contains(rlocs, l.RLOC) {
-				rlocs = append(rlocs, l.RLOC)
+		for _, r := range localRLOCs(m.Locators) {
+			if !slices.Contains(rlocs, r) {
+				rlocs = append(rlocs, r)
 			}
 		}
 	}
@@ -260,22 +262,40 @@ func addLocal(rlocs []lisp.RLOC, database []control.DatabaseMapping) []lisp.RLOC
 }
 
 func mapServerOf(c *config.MapServer) *control.MapServerConfig {
-	server := &control.MapServerConfig{RegistrationTimeout: c.ExpirationAge}
+	server := &control.MapServerConfig{RegistrationTimeout: c.RegistrationTimeout}
 	for _, s := range c.Sites {
-		site := control.Site{Name: s.Name}
-		for _, k := range s.Keys {
-			site.Keys = append(site.Keys, keyFrom(k))
-		}
-		for _, e := range s.EIDPrefixes {
-			site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: e.Prefix(), AcceptMoreSpecifics: e.MoreSpecificsAccepted})
-		}
-		server.Sites = append(server.Sites, site)
+		server.Sites = append(server.Sites, siteFrom(s))
 	}
 	return server
 }
 
+func siteFrom(s config.Site) control.Site {
+	site := control.Site{Name: s.Label(), AcceptAnyNonce: s.AcceptAnyNonce, ProxyReply: map[config.ProxyReply]control.ProxyReplyPolicy{
+		config.ProxyReplyByRequest: control.ProxyReplyByRequest, config.ProxyReplyAlways: control.ProxyReplyAlways, config.ProxyReplyNever: control.ProxyReplyNever,
+	}[s.ProxyReply]}
+	for _, k := range s.Keys {
+		site.Keys = append(site.Keys, keyFrom(k))
+	}
+	for _, e := range s.EIDPrefixes {
+		site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: e.Prefix(), AcceptMoreSpecifics: e.MoreSpecificsAccepted})
+	}
+	return site
+}
+
+func mapResolverOf(c *config.MapResolver) *control.MapResolverConfig {
+	resolver := &control.MapResolverConfig{}
+	for _, m := range c.MapServers {
+		route := control.MapServerRoute{Address: m.Address}
+		for _, e := range m.EIDPrefixes {
+			route.Prefixes = append(route.Prefixes, e.Prefix())
+		}
+		resolver.MapServers = append(resolver.MapServers, route)
+	}
+	return resolver
+}
+
 func keyFrom(k config.Key) control.Key {
-	return control.Key{ID: k.ID, Algorithm: uint8(k.Algorithm), Secret: []byte(k.Value)}
+	return control.Key{ID: k.ID, Algorithm: uint8(k.Algorithm), Secret: k.Value.Reveal(), TruncatedMAC: k.TruncatedMAC}
 }
 
 func (p *planner) itrSettings(s *dataplane.Settings) {

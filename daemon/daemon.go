@@ -125,7 +125,7 @@ func (d *daemon) start(p plan) (err error) {
 func (d *daemon) startPlane(p plan, node *control.Node, now time.Time) error {
 	engine, err := kernel.Open(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
-		MaxMappings: p.control.Limits.MapCacheEntries + len(p.config.ETR.LocalEIDs), Logger: d.log,
+		MaxMappings: p.mappingLimit(), Logger: d.log,
 	})
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
