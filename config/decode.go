@@ -102,6 +102,9 @@ func (d decoder) expect(n *node, kind nodeKind, path string) bool {
 
 // label is the last key of a path.
 func label(path string) string {
+	if path == "" {
+		return "the file"
+	}
 	if i := strings.IndexByte(path[strings.LastIndexByte(path, '.')+1:], '['); i >= 0 {
 		path = path[:strings.LastIndexByte(path, '.')+1+i]
 	}

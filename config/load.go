@@ -106,15 +106,31 @@ func readFile(path string, limit int64) ([]byte, os.FileMode, error) {
 	return text, info.Mode(), err
 }
 
-// Position is where the value at a path stands, or the nearest section around it
-// where the file left the value to its default. Paths are those of Problem.Path.
-func (c *Config) Position(path string) Position {
-	at := c.source.find(path)
+// Position is where a value stands, or the nearest section around it where the
+// file left the value to its default. The path is given by keys and indexes:
+// Position("etr", "local-eids", 0, "eid").
+func (c *Config) Position(path ...any) Position {
+	at := c.source.find(pathOf(path))
 	return Position{File: c.source.name, Line: at.line, Column: at.column}
 }
 
 // Problem tells about a value that turned out wrong later, as an error with the
-// position of the value: an interface that does not exist, for example.
-func (c *Config) Problem(path, message, hint string) Problem {
-	return c.source.problem(c.source.find(path), path, message, hint)
+// position of the value: an interface that does not exist, for example. The
+// message says what is wrong and what to do; the path is that of Position.
+func (c *Config) Problem(message string, path ...any) Problem {
+	at := pathOf(path)
+	return c.source.problem(c.source.find(at), at, message, "")
+}
+
+// pathOf writes keys and indexes as etr.local-eids[0].eid.
+func pathOf(path []any) string {
+	text := ""
+	for _, step := range path {
+		if index, ok := step.(int); ok {
+			text += fmt.Sprintf("[%d]", index)
+		} else {
+			text = join(text, fmt.Sprint(step))
+		}
+	}
+	return text
 }

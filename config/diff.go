@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// The difference of two configurations, for the log and for a reload: which keys
+// changed, from what to what. Items of lists are told apart by what names them
+// (an address, a prefix, a name), not by their position. Secrets are compared by
+// value and shown masked.
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Change is one key that differs. Old is empty for what is new, New for what is
+// gone; sections that come or go whole are one change.
+type Change struct {
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+}
+
+// String is "path: old -> new".
+func (c Change) String() string {
+	switch {
+	case c.Old == "":
+		return c.Path + ": added " + c.New
+	case c.New == "":
+		return c.Path + ": removed " + c.Old
+	}
+	return c.Path + ": " + c.Old + " -> " + c.New
+}
+
+// Diff lists what changes from one configuration to the next, in the order of the
+// model; nil when both mean the same.
+func Diff(old, fresh *Config) []Change {
+	d := differ{}
+	d.section(reflect.ValueOf(old).Elem(), reflect.ValueOf(fresh).Elem(), "")
+	return d.changes
+}
+
+type differ struct{ changes []Change }
+
+func (d *differ) add(path, old, fresh string) {
+	d.changes = append(d.changes, Change{Path: path, Old: old, New: fresh})
+}
+
+// value compares two values of one type.
+func (d *differ) value(old, fresh reflect.Value, path string) {
+	if old.Kind() == reflect.Pointer {
+		if old.IsNil() || fresh.IsNil() {
+			d.whole(old, fresh, path)
+			return
+		}
+		old, fresh = old.Elem(), fresh.Elem()
+	}
+	section, _ := sectionOf(old.Type())
+	switch {
+	case section == nil || old.Type() == reflect.TypeFor[RLOCs]():
+		d.whole(old, fresh, path)
+	case old.Kind() == reflect.Slice:
+		d.list(old, fresh, path)
+	case old.Kind() == reflect.Map:
+		d.names(old, fresh, path)
+	default:
+		d.section(old, fresh, path)
+	}
+}
+
+func (d *differ) section(old, fresh reflect.Value, path string) {
+	for _, f := range fieldsOf(old.Type()) {
+		d.value(old.FieldByIndex(f.index), fresh.FieldByIndex(f.index), join(path, f.key))
+	}
+}
+
+// whole compares values that are shown in one piece.
+func (d *differ) whole(old, fresh reflect.Value, path string) {
+	if old.Kind() == reflect.Slice && old.Len()+fresh.Len() == 0 {
+		return // one is nil, the other empty
+	}
+	if !reflect.DeepEqual(old.Interface(), fresh.Interface()) {
+		d.add(path, oneLine(encode(old)), oneLine(encode(fresh)))
+	}
+}
+
+func (d *differ) names(old, fresh reflect.Value, path string) {
+	all := map[string]bool{}
+	for _, key := range append(old.MapKeys(), fresh.MapKeys()...) {
+		all[key.String()] = true
+	}
+	for _, name := range sortedKeys(all) {
+		key := reflect.ValueOf(name)
+		d.pair(old.MapIndex(key), fresh.MapIndex(key), join(path, name))
+	}
+}
+
+// pair compares two items of which one may be missing.
+func (d *differ) pair(old, fresh reflect.Value, path string) {
+	switch {
+	case !old.IsValid():
+		d.add(path, "", oneLine(encode(fresh)))
+	case !fresh.IsValid():
+		d.add(path, oneLine(encode(old)), "")
+	default:
+		d.value(old, fresh, path)
+	}
+}
+
+func (d *differ) list(old, fresh reflect.Value, path string) {
+	before, after := itemsOf(old), itemsOf(fresh)
+	for _, name := range before.order {
+		d.pair(before.byName[name], after.byName[name], path+"["+name+"]")
+	}
+	for _, name := range after.order {
+		if !before.byName[name].IsValid() {
+			d.pair(reflect.Value{}, after.byName[name], path+"["+name+"]")
+		}
+	}
+	d.order(before, after, path)
+}
+
+// order tells about items that only changed places: some lists are asked in order.
+func (d *differ) order(before, after items, path string) {
+	stayed := func(list []string, other items) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !other.byName[name].IsValid() })
+	}
+	old, fresh := stayed(before.order, after), stayed(after.order, before)
+	if !slices.Equal(old, fresh) {
+		d.add(path, "order "+strings.Join(old, ", "), "order "+strings.Join(fresh, ", "))
+	}
+}
+
+// items are a list's items by what names them.
+type items struct {
+	order  []string
+	byName map[string]reflect.Value
+}
+
+func itemsOf(list reflect.Value) items {
+	found := items{byName: map[string]reflect.Value{}}
+	for i := range list.Len() {
+		name := identity(list.Index(i).Interface())
+		for found.byName[name].IsValid() {
+			name += "'" // one that validation let stand twice
+		}
+		found.order = append(found.order, name)
+		found.byName[name] = list.Index(i)
+	}
+	return found
+}
+
+// identity names an item of a list among its like.
+func identity(item any) string {
+	switch item := item.(type) {
+	case SiteInterface:
+		return item.Interface.String()
+	case Locator:
+		return item.String()
+	case StaticMapping:
+		return item.Prefix().String()
+	case MapServerRef:
+		return peerText(item.Address)
+	case MapServerRoute:
+		return peerText(item.Address)
+	case LocalEID:
+		return item.Prefix().String()
+	case Key:
+		return encode(reflect.ValueOf(item.ID)).text
+	case Site:
+		return item.Label()
+	case EIDPrefix:
+		return item.Prefix().String()
+	case EIDRange:
+		return item.Prefix().String()
+	}
+	return oneLine(encode(reflect.ValueOf(item)))
+}
+
+// oneLine shows a value in a line; what has no value is "".
+func oneLine(n *node) string {
+	if n == nil {
+		return ""
+	}
+	var parts []string
+	switch n.kind {
+	case nodeMapping:
+		for _, e := range n.entries {
+			parts = append(parts, e.key+": "+oneLine(e.value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case nodeList:
+		for _, item := range n.items {
+			parts = append(parts, oneLine(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return n.text
+}
