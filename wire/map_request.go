@@ -96,7 +96,9 @@ func parseMapRequest(r *reader) *MapRequest {
 	for i := range m.ITRRLOCs {
 		m.ITRRLOCs[i] = r.address("ITR-RLOC")
 	}
-	m.Records = make([]RequestRecord, r.count(int(word&0xff), requestRecordMinOctets, "record count"))
+	if n := r.count(int(word&0xff), requestRecordMinOctets, "record count"); n > 0 {
+		m.Records = make([]RequestRecord, n)
+	}
 	for i := range m.Records {
 		m.Records[i] = RequestRecord{
 			Notify:  r.u8("N bit")&requestRecordNotify != 0,

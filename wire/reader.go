@@ -93,7 +93,12 @@ func (r *reader) u64(field string) uint64 {
 }
 
 // copied returns a copy of the next n octets, nil for none.
-func (r *reader) copied(n int, field string) []byte { return bytes.Clone(r.take(n, field)) }
+func (r *reader) copied(n int, field string) []byte {
+	if b := r.take(n, field); len(b) > 0 {
+		return bytes.Clone(b)
+	}
+	return nil
+}
 
 // count checks that n items of at least minOctets each can still follow, before
 // anything is allocated for them.
