@@ -114,13 +114,18 @@ func isICMPError(packet []byte, h *Header) bool {
 	}
 	kind := packet[h.PayloadOffset]
 	if h.Protocol == protocolICMPv6 {
-		return kind < 128 || kind == icmpv6Redirect
+		return kind == icmpv6Redirect || isDeliveryError(h.Protocol, kind)
 	}
-	switch kind {
-	case icmpv4Unreachable, icmpv4SourceQuench, icmpv4Redirect, icmpv4TimeExceeded, icmpv4ParameterProblem:
-		return true
+	return kind == icmpv4SourceQuench || kind == icmpv4Redirect || isDeliveryError(h.Protocol, kind)
+}
+
+// isDeliveryError reports whether a message tells a source that its packet did not
+// arrive.
+func isDeliveryError(protocol, kind uint8) bool {
+	if protocol == protocolICMPv6 {
+		return kind < 128
 	}
-	return false
+	return protocol == protocolICMPv4 && (kind == icmpv4Unreachable || kind == icmpv4TimeExceeded || kind == icmpv4ParameterProblem)
 }
 
 func appendICMPv4(dst []byte, source, destination netip.Addr, e icmpError, quoted []byte) []byte {

@@ -56,6 +56,7 @@ type XTR struct {
 type Ingress struct {
 	Instance lisp.InstanceID
 	Own      bool   // sent by this system itself: its TTL is left alone
+	Routed   bool   // own, and routes led it to LISP: it has no other way
 	Released bool   // has waited: no Hold, and never to wait again
 	Segment  int    // payload of each segment of a super-packet, else 0
 	Nonce    uint32 // for the LISP header
@@ -104,15 +105,29 @@ func (o Outcome) is(v Verdict) Outcome {
 	return o
 }
 
+// leave is for packets that are not LISP's: they go their way as without it,
+// unless LISP is the way that routes chose for them or that they came back by.
+func (o Outcome) leave(in Ingress, reason DropReason) Outcome {
+	if in.Routed {
+		return o.drop(reason)
+	}
+	return o
+}
+
 // Outbound is the ITR. The encapsulated packet is appended to dst; packet itself
 // is left alone.
 func (x *XTR) Outbound(dst, packet []byte, in Ingress) Outcome {
 	h, err := ParseHeader(packet)
 	o := Outcome{Header: h, Instance: in.Instance}
-	if err != nil || !RoutableUnicast(h.Destination) || !x.sourceConcernsLISP(packet, &h, in) {
-		return o
+	if err != nil || !RoutableUnicast(h.Destination) {
+		return o.leave(in, DropNotForwardable)
+	}
+	if !x.concernsLISP(packet, &h, in) {
+		return o.leave(in, DropSourceNotEID)
 	}
 	switch {
+	case x.Tables.InDatabase(in.Instance, h.Destination) && in.Routed:
+		return o.is(VerdictNative)
 	case x.Tables.InDatabase(in.Instance, h.Destination):
 		return o // the site's own affair
 	case h.TTL <= 1 && !in.Own && in.Released:
@@ -133,10 +148,10 @@ func (x *XTR) Outbound(dst, packet []byte, in Ingress) Outcome {
 	return x.encapsulate(dst, packet, o, in)
 }
 
-// sourceConcernsLISP reports whether a packet is sent by an EID of the site, or is
+// concernsLISP reports whether a packet is sent by an EID of the site, or is
 // an ICMP error that this system owes to a remote EID and for which it chose an
 // RLOC as source.
-func (x *XTR) sourceConcernsLISP(packet []byte, h *Header, in Ingress) bool {
+func (x *XTR) concernsLISP(packet []byte, h *Header, in Ingress) bool {
 	if in.Own && x.Tables.IsLocalRLOC(h.Source) {
 		return x.isErrorToRemoteEID(packet, h, in.Instance)
 	}
@@ -144,7 +159,7 @@ func (x *XTR) sourceConcernsLISP(packet []byte, h *Header, in Ingress) bool {
 }
 
 func (x *XTR) isErrorToRemoteEID(packet []byte, h *Header, instance lisp.InstanceID) bool {
-	if h.Fragment || h.PayloadOffset+icmpHeaderOctets > h.Length || !isICMPError(packet, h) {
+	if h.Fragment || h.PayloadOffset+icmpHeaderOctets > h.Length || !isDeliveryError(h.Protocol, packet[h.PayloadOffset]) {
 		return false
 	}
 	quoted := packet[h.PayloadOffset+icmpHeaderOctets : h.Length]

@@ -1,0 +1,607 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes golden.json: packets, and what a LISP tunnel router makes of each of them.
+
+Needs scapy (Debian: python3-scapy) and is run by hand: the table is committed. Packets are built and expected
+packets are composed by scapy and by the definitions of the RFCs and of bpf/abi.h (flow hash), never by Loci's own
+code, so that the table is a second opinion on package forward and on the programs in bpf/, which both run it.
+
+A case: hook says where the packet is seen: site (came from a host), core (came from the core), local (this system
+sends it), tap (this system sends it and routes lead it to LISP), released (a site's packet that has waited).
+verdict: pass, native, drop (with reason), wait, too-big (with largest_inner), encapsulate, decapsulate (forwarded, so
+its TTL is one less), stack (decapsulated, for this system itself to treat because its TTL is at its end).
+The nonce of expected packets is 0: whoever compares masks its three octets.
+"""
+import json
+import struct
+from pathlib import Path
+
+from scapy.all import (
+    AH, ESP, GRE, ICMP, IP, IPv6, SCTP, TCP, UDP, ICMPv6EchoRequest, ICMPv6PacketTooBig, IPOption_RR,
+    IPOption_Router_Alert, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, PadN, Raw,
+)
+
+OWN4, OWN6 = "192.0.2.1", "2001:db8:ff::1"
+PEER4, PEER6 = "192.0.2.2", "2001:db8:ff::2"
+MTU = 1500
+
+
+def locator(rloc, priority=1, weight=100):
+    return {"rloc": rloc, "priority": priority, "weight": weight}
+
+
+ROUTER = {
+    "local_rlocs": [OWN4, OWN6],
+    "path_mtu": MTU,
+    "unreachable": ["198.51.100.1"],
+    "database": [
+        "10.1.0.0/24", "10.1.128.0/17", "2001:db8:1::/64",
+        "[7]10.7.0.0/24", "[7]2001:db8:7::/64", "[16777214]10.7.0.0/24",
+    ],
+    "map_cache": [
+        {"prefix": "10.2.0.0/24", "locators": [locator(PEER4)]},
+        {"prefix": "10.3.0.0/24", "locators": [locator(PEER6)]},
+        {"prefix": "2001:db8:2::/64", "locators": [locator(PEER4)]},
+        {"prefix": "2001:db8:3::/64", "locators": [locator(PEER6)]},
+        {"prefix": "[7]10.2.0.0/24", "locators": [locator(PEER6)]},
+        {"prefix": "[7]2001:db8:2::/64", "locators": [locator(PEER4)]},
+        {"prefix": "[16777214]10.2.0.0/24", "locators": [locator(PEER4)]},
+        {"prefix": "10.4.0.0/24", "action": "no-action"},
+        {"prefix": "10.4.1.0/24", "action": "natively-forward"},
+        {"prefix": "10.4.2.0/24", "action": "send-map-request"},
+        {"prefix": "10.4.3.0/24", "action": "drop"},
+        {"prefix": "10.4.4.0/24", "action": "drop-policy-denied"},
+        {"prefix": "10.4.5.0/24", "action": "drop-auth-failure"},
+        {"prefix": "2001:db8:4::/64", "action": "drop"},
+        {"prefix": "10.5.0.0/24", "locators": [locator(PEER4, priority=255)]},
+        {"prefix": "10.5.1.0/24", "locators": [locator("198.51.100.1")]},
+        {"prefix": "10.5.2.0/24", "locators": [locator(PEER4)], "hold": True},
+        {"prefix": "10.6.0.0/16", "locators": [locator(PEER4)]},
+        {"prefix": "10.6.1.0/24", "locators": [locator(PEER6)]},
+        {"prefix": "10.6.1.64/26", "action": "drop"},
+        {"prefix": "10.8.0.0/24", "locators": [locator(PEER4, 1, 50), locator(PEER6, 1, 50)]},
+        {"prefix": "10.8.1.0/24", "locators": [locator(PEER4, 2, 50), locator(PEER6, 1, 50)]},
+    ],
+}
+
+CASES = []
+
+
+def case(name, why, hook, packet, verdict, **more):
+    assert name not in {c["name"] for c in CASES}, name
+    entry = {"name": name, "why": why, "hook": hook, "input": bytes(packet).hex(), "verdict": verdict}
+    for key, value in more.items():
+        entry[key] = value.hex() if isinstance(value, bytes) else value
+    CASES.append(entry)
+
+
+# ---- the flow hash, from the text of bpf/abi.h ----
+
+M32 = 0xFFFFFFFF
+
+
+def flow_hash(source, destination, protocol, ports):
+    h = 0x4C495350
+    words = [struct.unpack(">I", a[i:i + 4])[0] for a in (source, destination) for i in range(0, len(a), 4)]
+    for w in words + [ports, protocol]:
+        h ^= w
+        h = h * 0x9E3779B1 & M32
+        h ^= h >> 15
+    h ^= h >> 16
+    h = h * 0x85EBCA6B & M32
+    h ^= h >> 13
+    h = h * 0xC2B2AE35 & M32
+    return h ^ h >> 16
+
+
+def hash_of(packet, protocol, ports):
+    """The hash of a packet whose protocol and ports (source, destination) the case knows."""
+    low, high = (12, 16) if packet[0] >> 4 == 4 else (8, 24)
+    size = high - low
+    return flow_hash(packet[low:high], packet[high:high + size], protocol, ports[0] << 16 | ports[1])
+
+
+# ---- encapsulation, by RFC 9300 s.5.1 to 5.3 ----
+
+def lisp_header(instance=0, flags=0x80, middle=0, low=0):
+    if instance:
+        flags |= 0x08
+        low |= instance << 8
+    return struct.pack(">II", flags << 24 | middle, low)
+
+
+def with_ttl(packet, ttl):
+    p = IP(packet) if packet[0] >> 4 == 4 else IPv6(packet)
+    if p.version == 4:
+        p.ttl = ttl
+        del p.chksum
+        rebuilt = bytes(p)
+        # scapy fills in what it thinks better; only TTL and checksum may differ
+        return packet[:8] + bytes([ttl]) + packet[9:10] + rebuilt[10:12] + packet[12:]
+    return packet[:7] + bytes([ttl]) + packet[8:]
+
+
+def class_of(packet):
+    return packet[1] if packet[0] >> 4 == 4 else struct.unpack(">H", packet[:2])[0] >> 4 & 0xFF
+
+
+def ttl_of(packet):
+    return packet[8] if packet[0] >> 4 == 4 else packet[7]
+
+
+def wrap(packet, peer, protocol, ports=(0, 0), instance=0, decrement=True, outer_class=None):
+    """What the ITR sends for an inner packet."""
+    h = hash_of(packet, protocol, ports)
+    ttl = ttl_of(packet) - (1 if decrement else 0)
+    inner = with_ttl(packet, ttl) if decrement else packet
+    tos = class_of(packet) if outer_class is None else outer_class
+    if ":" in peer:
+        outer = IPv6(src=OWN6, dst=peer, hlim=ttl, tc=tos, fl=h >> 12, nh=17)
+    else:
+        outer = IP(src=OWN4, dst=peer, ttl=ttl, tos=tos, flags="DF", id=0, proto=17)
+    payload = lisp_header(instance) + inner
+    udp = UDP(sport=0xC000 | h & 0x3FFF, dport=4341, len=8 + len(payload), chksum=0)
+    return bytes(outer / udp / Raw(payload))
+
+
+def encapsulate(name, why, packet, peer, protocol, ports=(0, 0), hook="site", instance=0, **more):
+    packet = bytes(packet)
+    sent = wrap(packet, peer, protocol, ports, instance, hook in ("site", "released"), more.pop("outer_class", None))
+    if instance:
+        more["instance"] = instance
+    case(name, why, hook, packet, "encapsulate", output=sent, **more)
+
+
+def v4(destination="10.2.0.10", source="10.1.0.10", **fields):
+    fields.setdefault("id", 0x1234)
+    return IP(src=source, dst=destination, **fields)
+
+
+def v6(destination="2001:db8:2::10", source="2001:db8:1::10", **fields):
+    return IPv6(src=source, dst=destination, **fields)
+
+
+UDP_PORTS = (40000, 53)
+TCP_PORTS = (40001, 443)
+
+
+def udp(text=b"first packets"):
+    return UDP(sport=UDP_PORTS[0], dport=UDP_PORTS[1]) / Raw(text)
+
+
+def tcp(text=b""):
+    return TCP(sport=TCP_PORTS[0], dport=TCP_PORTS[1], seq=1, flags="S") / Raw(text)
+
+
+def pairs():
+    for inner, outer, destination, peer in (
+            (4, 4, "10.2.0.10", PEER4), (4, 6, "10.3.0.10", PEER6),
+            (6, 4, "2001:db8:2::10", PEER4), (6, 6, "2001:db8:3::10", PEER6)):
+        yield f"ipv{inner}-in-ipv{outer}", v4 if inner == 4 else v6, destination, peer
+
+
+def encapsulated_protocols():
+    for pair, ip, destination, peer in pairs():
+        why = "RFC 9300 s.5.1, s.5.2"
+        icmp, number = (ICMP(id=7, seq=1), 1) if ip is v4 else (ICMPv6EchoRequest(id=7, seq=1), 58)
+        encapsulate(f"udp {pair}", why, ip(destination) / udp(), peer, 17, UDP_PORTS)
+        encapsulate(f"tcp {pair}", why, ip(destination) / tcp(), peer, 6, TCP_PORTS)
+        encapsulate(f"icmp echo {pair}", "RFC 9300 s.5.3: other protocols by addresses", ip(destination) / icmp / Raw(b"ping"), peer, number)
+    encapsulate("sctp", "RFC 9300 s.5.3: SCTP has ports", v4() / SCTP(sport=5000, dport=5001), PEER4, 132, (5000, 5001))
+    encapsulate("gre", "no ports", v4() / GRE() / v4() / udp(), PEER4, 47)
+    encapsulate("esp", "no ports", v6() / ESP(spi=1, seq=2, data=b"x" * 16), PEER4, 50)
+    encapsulate("unknown protocol", "253 is for experiments", v4(proto=253) / Raw(b"?" * 20), PEER4, 253)
+    encapsulate("no payload", "a header alone", v4(proto=17), PEER4, 17)
+    encapsulate("ipv6 no next header", "59", v6(nh=59), PEER4, 59)
+    encapsulate("udp ports cut off", "abi.h: ports must be within the packet", v4(proto=17) / Raw(b"\x9c\x40"), PEER4, 17)
+    encapsulate("ports alone", "four octets are enough for ports", v4(proto=17) / Raw(b"\x9c\x40\x00\x35"), PEER4, 17, UDP_PORTS)
+    encapsulate("inner lisp", "RFC 9300 s.5: one more LISP header is allowed", v4() / UDP(sport=61000, dport=4341) / Raw(lisp_header() + bytes(v4() / udp())),
+                PEER4, 17, (61000, 4341))
+
+
+def encapsulated_fragments():
+    why = "abi.h: fragments have no ports in the hash; inner fragments are packets like others"
+    encapsulate("ipv4 first fragment", why, v4(flags="MF") / udp(b"x" * 24), PEER4, 17)
+    encapsulate("ipv4 later fragment", why, v4(frag=3, proto=17) / Raw(b"y" * 24), PEER4, 17)
+    encapsulate("ipv4 middle fragment over ipv6", why, v4("10.3.0.10", flags="MF", frag=5, proto=6) / Raw(b"y" * 24), PEER6, 6)
+    encapsulate("ipv6 first fragment", why, v6() / IPv6ExtHdrFragment(m=1, id=9, nh=17) / udp(b"x" * 24), PEER4, 17)
+    encapsulate("ipv6 later fragment", why, v6("2001:db8:3::10") / IPv6ExtHdrFragment(offset=4, id=9, nh=6) / Raw(b"y" * 24), PEER6, 6)
+    encapsulate("ipv6 atomic fragment", why, v6() / IPv6ExtHdrFragment(id=9, nh=17) / udp(), PEER4, 17)
+    encapsulate("ipv6 fragment behind hop-by-hop", why,
+                v6() / IPv6ExtHdrHopByHop(options=[PadN(optdata=b"\0" * 4)]) / IPv6ExtHdrFragment(m=1, id=9, nh=17) / udp(), PEER4, 17)
+
+
+def encapsulated_extensions():
+    hop = IPv6ExtHdrHopByHop(options=[PadN(optdata=b"\0" * 4)])
+    destination = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 12)])
+    routing = IPv6ExtHdrRouting(type=253, addresses=[], segleft=0)
+    why = "abi.h: hop-by-hop, routing and destination options are walked over"
+    encapsulate("ipv6 hop-by-hop", why, v6() / hop / udp(), PEER4, 17, UDP_PORTS)
+    encapsulate("ipv6 destination options", why, v6() / destination / tcp(), PEER4, 6, TCP_PORTS)
+    encapsulate("ipv6 routing header", why, v6() / routing / udp(), PEER4, 17, UDP_PORTS)
+    encapsulate("ipv6 three extension headers", why, v6("2001:db8:3::10") / hop / routing / destination / udp(), PEER6, 17, UDP_PORTS)
+    six = v6()
+    for _ in range(6):
+        six /= IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
+    encapsulate("ipv6 six extension headers", "the most that are walked over", six / udp(), PEER4, 17, UDP_PORTS)
+    seven = six / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
+    encapsulate("ipv6 seven extension headers", "the walk ends at the seventh", seven / udp(), PEER4, 60)
+    encapsulate("ipv6 fragment behind six", "one header more than the limit is not looked at",
+                six / IPv6ExtHdrFragment(m=1, id=9, nh=17) / udp(), PEER4, 44)
+    encapsulate("ipv6 authentication header", "AH is not walked over", v6() / AH(nh=17, payloadlen=4, icv=b"\0" * 12) / udp(), PEER4, 51)
+    encapsulate("ipv6 extension header missing", "announced, but the packet ends before it", v6(nh=60), PEER4, 60)
+    encapsulate("ipv6 extension header too long", "the walk ends with what the cut header announces",
+                v6(nh=0) / Raw(bytes([17, 9]) + b"\0" * 6), PEER4, 17)
+    encapsulate("ipv4 router alert", "RFC 791: options belong to the inner packet", v4(options=[IPOption_Router_Alert()]) / udp(), PEER4, 17, UDP_PORTS)
+    encapsulate("ipv4 record route over ipv6", "options of 40 octets",
+                v4("10.3.0.10", options=[IPOption_RR(routers=["0.0.0.0"] * 9)]) / tcp(), PEER6, 6, TCP_PORTS)
+
+
+def encapsulated_marks():
+    for ecn, word in enumerate(("not-ect", "ect1", "ect0", "ce")):
+        why = "RFC 6040 s.4.1 normal mode: copied"
+        encapsulate(f"ecn {word} ipv4-in-ipv4", why, v4(tos=ecn) / udp(), PEER4, 17, UDP_PORTS)
+        encapsulate(f"ecn {word} ipv6-in-ipv6", why, v6("2001:db8:3::10", tc=ecn) / udp(), PEER6, 17, UDP_PORTS)
+    encapsulate("dscp ef ipv4-in-ipv6", "RFC 9300 s.5.3: DSCP copied", v4("10.3.0.10", tos=46 << 2 | 2) / udp(), PEER6, 17, UDP_PORTS)
+    encapsulate("dscp cs6 ipv6-in-ipv4", "RFC 9300 s.5.3: DSCP copied", v6(tc=48 << 2 | 1) / udp(), PEER4, 17, UDP_PORTS)
+    encapsulate("compatibility mode", "RFC 6040 s.4.3: outer Not-ECT", v4(tos=0xBB) / udp(), PEER4, 17, UDP_PORTS,
+                outer_class=0xB8, marking=["outer-not-ect"])
+    encapsulate("pipe model", "outer DSCP 0, ECN copied", v6(tc=0xBA) / udp(), PEER4, 17, UDP_PORTS,
+                outer_class=0x02, marking=["outer-dscp-zero"])
+    encapsulate("pipe model in compatibility mode", "both", v4(tos=0xBA) / udp(), PEER4, 17, UDP_PORTS,
+                outer_class=0, marking=["outer-not-ect", "outer-dscp-zero"])
+    for ttl in (255, 128, 2):
+        encapsulate(f"ttl {ttl} ipv4", "RFC 9300 s.5.3: decremented, then copied", v4(ttl=ttl) / udp(), PEER4, 17, UDP_PORTS)
+        encapsulate(f"ttl {ttl} ipv6", "RFC 9300 s.5.3: decremented, then copied", v6("2001:db8:3::10", hlim=ttl) / udp(), PEER6, 17, UDP_PORTS)
+    for ttl in (1, 0):
+        case(f"ttl {ttl} ipv4", "the stack answers with Time Exceeded", "site", v4(ttl=ttl) / udp(), "pass")
+        case(f"ttl {ttl} ipv6", "the stack answers with Time Exceeded", "site", v6(hlim=ttl) / udp(), "pass")
+    encapsulate("flow label of inner ipv6", "the inner flow label stays and does not count", v6("2001:db8:3::10", fl=0xABCDE) / udp(), PEER6, 17, UDP_PORTS)
+    good = bytes(v4() / udp())
+    bad = good[:10] + bytes([good[10] ^ 0x10]) + good[11:]
+    sent = wrap(bad, PEER4, 17, UDP_PORTS)
+    # RFC 1624: the TTL's word falls by 0x100, so the checksum grows by as much, end-around carry included.
+    check = struct.unpack(">H", bad[10:12])[0] + 0x100
+    check = (check & 0xFFFF) + (check >> 16)
+    case("ipv4 header checksum wrong", "updated, never recomputed: an error stays visible", "site", bad, "encapsulate",
+         output=sent[:36 + 10] + struct.pack(">H", check) + sent[36 + 12:])
+
+
+def encapsulated_instances():
+    encapsulate("instance-id 7 ipv4-in-ipv6", "RFC 9300 s.5.5: I bit and 24 bits", v4(source="10.7.0.10") / udp(), PEER6, 17, UDP_PORTS, instance=7)
+    encapsulate("instance-id 7 ipv6-in-ipv4", "RFC 9300 s.5.5", v6(source="2001:db8:7::10") / udp(), PEER4, 17, UDP_PORTS, instance=7)
+    encapsulate("instance-id largest", "16777214", v4(source="10.7.0.10") / udp(), PEER4, 17, UDP_PORTS, instance=16777214)
+    case("instance-id without mapping", "10.3.0.0/24 is mapped in instance 0 alone", "site", v4("10.3.0.10", source="10.7.0.10") / udp(), "wait",
+         instance=7, miss=True)
+    case("source of another instance", "10.1.0.10 is an EID of instance 0 alone", "site", v4() / udp(), "pass", instance=7)
+    case("destination of another instance", "10.1.0.0/24 is ours in instance 0 alone", "site", v4("10.1.0.10", source="10.7.0.10") / udp(), "wait",
+         instance=7, miss=True)
+
+
+def not_encapsulated():
+    case("source no eid ipv4", "RFC 9300 s.4: not from an EID", "site", v4(source="172.16.0.1") / udp(), "pass")
+    case("source no eid ipv6", "RFC 9300 s.4", "site", v6(source="2001:db8:99::1") / udp(), "pass")
+    case("source beside the prefix", "10.1.1.0 is between two prefixes of ours", "site", v4(source="10.1.1.10") / udp(), "pass")
+    case("within the site ipv4", "own EIDs are reached natively", "site", v4("10.1.200.10") / udp(), "pass")
+    case("within the site ipv6", "own EIDs are reached natively", "site", v6("2001:db8:1::20") / udp(), "pass")
+    for name, destination in (("multicast", "239.1.1.1"), ("local multicast", "224.0.0.5"), ("broadcast", "255.255.255.255"),
+                              ("class e", "240.0.0.1"), ("link-local", "169.254.1.1"), ("loopback", "127.0.0.1"), ("zero", "0.1.2.3")):
+        case(f"ipv4 to {name}", "not routable unicast", "site", v4(destination) / udp(), "pass")
+    for name, destination in (("multicast", "ff0e::1"), ("all nodes", "ff02::1"), ("link-local", "fe80::1"), ("loopback", "::1"), ("unspecified", "::")):
+        case(f"ipv6 to {name}", "not routable unicast", "site", v6(destination) / udp(), "pass")
+    case("to an own rloc", "no EID: no business of the mapping system", "site", v4(OWN4) / udp(), "native")
+    case("to an own ipv6 rloc", "no EID", "site", v6(OWN6) / udp(), "native")
+    case("unknown eid ipv4", "miss", "site", v4("10.99.0.1") / udp(), "wait", miss=True)
+    case("unknown eid ipv6", "miss", "site", v6("2001:db8:99::1") / udp(), "wait", miss=True)
+    case("ipv4-mapped ipv6", "is IPv6: the IPv4 mapping does not cover it", "site", v6("::ffff:10.2.0.10") / udp(), "wait", miss=True)
+    case("unknown eid dropped", "miss policy drop", "site", v4("10.99.0.1") / udp(), "drop", reason="miss", miss=True, miss_policy="drop")
+    case("unknown eid native", "miss policy natively-forward", "site", v4("10.99.0.1") / udp(), "native", miss=True, miss_policy="natively-forward")
+    case("unknown eid, syn", "the first packet of a connection waits", "site", v6("2001:db8:99::1") / tcp(), "wait", miss=True)
+    case("on hold", "earlier packets of the flow are being released", "site", v4("10.5.2.10") / udp(), "wait")
+    for name, destination, verdict, more in (
+            ("no-action", "10.4.0.1", "drop", {"reason": "no-action"}), ("natively-forward", "10.4.1.1", "native", {}),
+            ("send-map-request", "10.4.2.1", "wait", {"miss": True}), ("drop", "10.4.3.1", "drop", {"reason": "action-drop"}),
+            ("drop-policy-denied", "10.4.4.1", "drop", {"reason": "policy-denied"}),
+            ("drop-auth-failure", "10.4.5.1", "drop", {"reason": "authentication-failure"})):
+        case(f"negative mapping {name}", "RFC 9301 s.5.4, ACT", "site", v4(destination) / udp(), verdict, **more)
+    case("negative mapping ipv6", "RFC 9301 s.5.4, ACT 3", "site", v6("2001:db8:4::1") / udp(), "drop", reason="action-drop")
+    case("no usable locator", "RFC 9301 s.5.4: priority 255", "site", v4("10.5.0.1") / udp(), "drop", reason="no-locator")
+    case("no route to the rloc", "198.51.100.1", "site", v4("10.5.1.1") / udp(), "drop", reason="no-route")
+    case("longest match negative", "10.6.1.64/26 in 10.6.1.0/24 in 10.6.0.0/16", "site", v4("10.6.1.64") / udp(), "drop", reason="action-drop")
+
+
+def chosen_locators():
+    encapsulate("longest match outer prefix", "10.6.0.0/16", v4("10.6.2.1") / udp(), PEER4, 17, UDP_PORTS)
+    encapsulate("longest match inner prefix", "10.6.1.0/24", v4("10.6.1.1") / udp(), PEER6, 17, UDP_PORTS)
+    encapsulate("longest match behind the longest", "10.6.1.128 is beyond 10.6.1.64/26", v4("10.6.1.128") / udp(), PEER6, 17, UDP_PORTS)
+    encapsulate("best priority", "RFC 9301 s.5.4: the lower value", v4("10.8.1.1") / udp(), PEER6, 17, UDP_PORTS)
+    # Equal weights: the first half of the buckets is the first locator's.
+    for port in range(40000, 40008):
+        packet = bytes(v4("10.8.0.1") / UDP(sport=port, dport=53))
+        bucket = hash_of(packet, 17, (port, 53)) >> 14 & 127
+        encapsulate(f"shared load port {port}", "RFC 9300 s.12: by flow", packet, PEER4 if bucket < 64 else PEER6, 17, (port, 53))
+
+
+def malformed_from_site():
+    good = bytes(v4() / udp())
+    good6 = bytes(v6() / udp())
+    why = "left to the stack"
+    case("version nibble 5", why, "site", bytes([0x55]) + good[1:], "pass")
+    case("version nibble 0", why, "site", bytes([0x05]) + good[1:], "pass")
+    case("ipv4 header cut off", why, "site", good[:19], "pass")
+    case("ipv6 header cut off", why, "site", good6[:39], "pass")
+    case("ipv4 header length 4", why, "site", bytes([0x44]) + good[1:], "pass")
+    case("ipv4 total length below header", why, "site", good[:2] + b"\0\x13" + good[4:], "pass")
+    case("ipv4 packet cut off", why, "site", good[:-1], "pass")
+    case("ipv6 packet cut off", why, "site", good6[:-1], "pass")
+    tiny = bytes(v4() / UDP(sport=UDP_PORTS[0], dport=UDP_PORTS[1]))
+    case("ipv4 padding", "RFC 9300 s.5.3: UDP length by the inner total length, without Ethernet's padding", "site", tiny + b"\0" * 18, "encapsulate",
+         output=wrap(tiny, PEER4, 17, UDP_PORTS))
+    tiny = bytes(v6(nh=59))
+    case("ipv6 padding", "RFC 9300 s.5.3: UDP length by the inner payload length", "site", tiny + b"\0" * 6, "encapsulate", output=wrap(tiny, PEER4, 59))
+
+
+def sized(ip, destination, octets, **fields):
+    head = ip(destination, **fields) / UDP(sport=UDP_PORTS[0], dport=UDP_PORTS[1])
+    return bytes(head / Raw(b"z" * (octets - len(bytes(head)))))
+
+
+def sizes():
+    for pair, ip, destination, peer in pairs():
+        largest = MTU - (36 if peer is PEER4 else 56)
+        df = {"flags": "DF"} if ip is v4 else {}
+        encapsulate(f"largest {pair}", "RFC 9300 s.7.1: fits exactly", sized(ip, destination, largest, **df), peer, 17, UDP_PORTS)
+        case(f"too big {pair}", "RFC 9300 s.7.1: one octet more", "site", sized(ip, destination, largest + 1, **df), "too-big", largest_inner=largest)
+    case("too big without df", "RFC 9300 s.7.1: to be fragmented, elsewhere", "site", sized(v4, "10.2.0.10", 1500), "too-big", largest_inner=1464)
+    big = bytes(v4(flags="DF") / TCP(sport=1, dport=2, flags="A") / Raw(b"s" * 3000))
+    case("super-packet, segments too big", "each segment must fit: 20 + 20 + 1460", "site", big, "too-big", largest_inner=1464, segment=1460)
+    big = bytes(v6("2001:db8:3::10") / TCP(sport=1, dport=2, flags="A", options=[("NOP", None)] * 12) / Raw(b"s" * 3000))
+    case("super-packet ipv6, segments too big", "40 + 32 + 1373", "site", big, "too-big", largest_inner=1444, segment=1373)
+
+
+def local_packets():
+    why = "this system's own EID"
+    encapsulate("own packet", why, v4(ttl=64) / udp(), PEER4, 17, UDP_PORTS, hook="local")
+    encapsulate("own packet ipv6", why, v6("2001:db8:3::10") / udp(), PEER6, 17, UDP_PORTS, hook="local")
+    encapsulate("own packet ttl 1", "its TTL is left alone (traceroute)", v4(ttl=1) / udp(), PEER4, 17, UDP_PORTS, hook="local")
+    case("own packet from an rloc", "no LISP in LISP", "local", v4(source=OWN4) / udp(), "pass")
+    case("own lisp packet", "no LISP in LISP", "local", wrap(bytes(v4() / udp()), PEER4, 17, UDP_PORTS), "pass")
+    case("own packet to an unknown eid", "miss", "local", v4("10.99.0.1") / udp(), "wait", miss=True)
+    case("own packet within the site", "own EIDs natively", "local", v4("10.1.0.20") / udp(), "pass")
+    case("own packet no eid", "172.16.0.1", "local", v4(source="172.16.0.1") / udp(), "pass")
+    quoted = v4("10.1.0.10", source="10.2.0.10", ttl=1) / udp()
+    error = IP(src=OWN4, dst="10.2.0.10", id=5) / ICMP(type=11) / Raw(bytes(quoted)[:28])
+    encapsulate("own icmp error from an rloc", "RFC 9300 s.4: it is owed to a remote EID", error, PEER4, 1, hook="local")
+    quoted = v6("2001:db8:1::10", source="2001:db8:2::10") / udp()
+    error = IPv6(src=OWN6, dst="2001:db8:2::10") / ICMPv6PacketTooBig(mtu=1280) / Raw(bytes(quoted))
+    encapsulate("own icmpv6 error from an rloc", "RFC 9300 s.4", error, PEER4, 58, hook="local")
+    quoted = v4("172.16.0.1", source="10.2.0.10", ttl=1) / udp()
+    error = IP(src=OWN4, dst="10.2.0.10", id=5) / ICMP(type=11) / Raw(bytes(quoted)[:28])
+    case("own icmp error about no eid", "not about a packet to an EID of ours", "local", error, "pass")
+    case("own ping from an rloc", "no error", "local", IP(src=OWN4, dst="10.2.0.10") / ICMP(), "pass")
+
+
+def tap_packets():
+    encapsulate("routed to lisp", "own EID, by the route into LISP", v4() / udp(), PEER4, 17, UDP_PORTS, hook="tap")
+    case("routed to lisp, no eid", "nothing else may leave there", "tap", v4(source="172.16.0.1") / udp(), "drop", reason="source-not-eid")
+    case("routed to lisp, multicast", "not routable unicast", "tap", v6("ff0e::1") / udp(), "drop", reason="not-forwardable")
+
+
+def released_packets():
+    encapsulate("released", "it waited", v4() / udp(), PEER4, 17, UDP_PORTS, hook="released")
+    encapsulate("released despite hold", "hold is for those behind it", v4("10.5.2.10") / tcp(), PEER4, 6, TCP_PORTS, hook="released")
+    case("released without mapping", "it waits once", "released", v4("10.99.0.1") / udp(), "drop", reason="released-without-mapping")
+    case("released ttl 1", "the stack does not see it any more", "released", v4(ttl=1) / udp(), "drop", reason="ttl-expired")
+    case("released native", "negative mapping: natively", "released", v4("10.4.1.1") / udp(), "native")
+    case("released negative", "negative mapping: drop", "released", v4("10.4.3.1") / udp(), "drop", reason="action-drop")
+
+
+# ---- decapsulation ----
+
+OUTER_PORT = 0xC123
+
+
+def tunnel(inner, family=4, header=None, udp_fields=None, **fields):
+    """A LISP packet from the peer to this router."""
+    port = {"sport": OUTER_PORT, "dport": 4341, "chksum": 0}
+    port.update(udp_fields or {})
+    payload = (lisp_header() if header is None else header) + bytes(inner)
+    if family == 4:
+        fields.setdefault("flags", "DF")
+        return bytes(IP(src=PEER4, dst=fields.pop("dst", OWN4), id=0, **fields) / UDP(**port) / Raw(payload))
+    return bytes(IPv6(src=PEER6, dst=fields.pop("dst", OWN6), **fields) / UDP(**port) / Raw(payload))
+
+
+def i4(destination="10.1.0.10", source="10.2.0.10", **fields):
+    return v4(destination, source, **fields)
+
+
+def i6(destination="2001:db8:1::10", source="2001:db8:2::10", **fields):
+    return v6(destination, source, **fields)
+
+
+def marked(packet, ttl, tos=None):
+    """The packet with another TTL and traffic class, its checksum made by scapy."""
+    packet = bytes(packet)
+    if packet[0] >> 4 == 4:
+        if tos is not None:
+            packet = packet[:1] + bytes([tos]) + packet[2:]
+        return with_ttl(packet, ttl)
+    if tos is not None:
+        first = struct.unpack(">I", packet[:4])[0]
+        packet = struct.pack(">I", first & 0xF00FFFFF | tos << 20) + packet[4:]
+    return with_ttl(packet, ttl)
+
+
+def decapsulate(name, why, packet, inner, ttl, tos=None, **more):
+    """ttl: the smaller of both TTLs. A packet that is forwarded loses one more."""
+    verdict = "decapsulate" if ttl > 1 else "stack"
+    case(name, why, "core", packet, verdict, output=marked(inner, ttl - 1 if ttl > 1 else ttl, tos), **more)
+
+
+def decapsulated_pairs():
+    for inner_name, inner in (("ipv4", i4), ("ipv6", i6)):
+        for outer in (4, 6):
+            ttl = {"ttl": 60} if outer == 4 else {"hlim": 60}
+            for proto, payload in (("udp", udp()), ("tcp", tcp(b"data"))):
+                packet = inner() / payload
+                decapsulate(f"decapsulate {proto} {inner_name}-in-ipv{outer}", "RFC 9300 s.5.1, s.5.2", tunnel(packet, outer, **ttl), packet, 60)
+    packet = i4() / ICMP(id=7, seq=1)
+    decapsulate("decapsulate icmp", "any protocol", tunnel(packet), packet, 64)
+    packet = i4(flags="MF", frag=3, proto=17) / Raw(b"f" * 16)
+    decapsulate("decapsulate inner fragment", "inner fragments are packets like others", tunnel(packet), packet, 64)
+    packet = i6() / IPv6ExtHdrHopByHop(options=[PadN(optdata=b"\0" * 4)]) / udp()
+    decapsulate("decapsulate inner extension header", "as it is", tunnel(packet), packet, 64)
+    packet = i4(options=[IPOption_Router_Alert()]) / udp()
+    decapsulate("decapsulate inner options", "as they are", tunnel(packet), packet, 64)
+    packet = i4() / udp()
+    decapsulate("outer udp checksum", "RFC 9300 s.5.3: not zero, not verified, accepted", tunnel(packet, udp_fields={"chksum": None}), packet, 64)
+    decapsulate("outer udp checksum ipv6", "RFC 9300 s.5.3", tunnel(packet, 6, udp_fields={"chksum": None}), packet, 64)
+    decapsulate("outer source port 4341", "any source port", tunnel(packet, udp_fields={"sport": 4341}), packet, 64)
+    decapsulate("outer options", "RFC 791: the outer header may be longer", tunnel(packet, options=[IPOption_Router_Alert()]), packet, 64)
+    decapsulate("outer df clear", "RFC 9300 s.7.1: DF may be 0", tunnel(packet, flags=0), packet, 64)
+    outer = IPv6(src=PEER6, dst=OWN6) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)]) / UDP(sport=OUTER_PORT, dport=4341, chksum=0)
+    decapsulate("outer extension header", "RFC 8200", bytes(outer / Raw(lisp_header() + bytes(packet))), packet, 64)
+    decapsulate("octets behind the outer packet", "Ethernet padding", tunnel(packet) + b"\0" * 7, packet, 64)
+    decapsulate("octets behind the inner packet", "they are not the inner packet's", tunnel(bytes(packet) + b"\xEE" * 9), packet, 64)
+    bad = bytes(packet)
+    bad = bad[:10] + bytes([bad[10] ^ 0x10]) + bad[11:]
+    check = struct.unpack(">H", bad[10:12])[0] + 0x100
+    check = (check & 0xFFFF) + (check >> 16)
+    case("inner header checksum wrong", "updated, never recomputed", "core", tunnel(bad), "decapsulate",
+         output=bad[:8] + bytes([63]) + bad[9:10] + struct.pack(">H", check) + bad[12:])
+
+
+# RFC 6040 figure 4, written out. None: drop. Codepoints: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
+RFC6040 = {
+    (0, 0): (0, ""), (0, 2): (0, "ecn-alarm"), (0, 1): (0, "ecn-alarm"), (0, 3): (None, "ecn-alarm"),
+    (2, 0): (2, ""), (2, 2): (2, ""), (2, 1): (1, ""), (2, 3): (3, ""),
+    (1, 0): (1, ""), (1, 2): (1, "ecn-curious"), (1, 1): (1, ""), (1, 3): (3, ""),
+    (3, 0): (3, ""), (3, 2): (3, ""), (3, 1): (3, "ecn-alarm"), (3, 3): (3, ""),
+}
+
+
+def decapsulated_marks():
+    words = ("not-ect", "ect1", "ect0", "ce")
+    for (inner, outer), (result, note) in RFC6040.items():
+        for family in (4, 6):
+            packet = (i4(tos=0x28 | inner) if family == 4 else i6(tc=0x28 | inner)) / udp()
+            mark = {"tos": 0x28 | outer} if family == 4 else {"tc": 0x28 | outer}
+            name = f"ecn inner {words[inner]} outer {words[outer]} ipv{family}"
+            notes = {"notes": [note]} if note and result is not None else {}
+            if result is None:
+                case(name, "RFC 6040 s.4.2", "core", tunnel(packet, family, **mark), "drop", reason="ecn")
+            else:
+                decapsulate(name, "RFC 6040 s.4.2", tunnel(packet, family, **mark), packet, 64, 0x28 | result, **notes)
+    packet = i4(tos=0) / udp()
+    decapsulate("dscp from the outer header", "RFC 9300 s.5.3", tunnel(packet, 6, tc=46 << 2), packet, 64, 46 << 2)
+    packet = i6(tc=10 << 2) / udp()
+    decapsulate("dscp from the outer header, ipv6", "RFC 9300 s.5.3", tunnel(packet, tos=46 << 2), packet, 64, 46 << 2)
+    packet = i4(tos=10 << 2 | 2) / udp()
+    decapsulate("dscp kept", "RFC 2983 pipe model; ECN by RFC 6040 all the same", tunnel(packet, tos=46 << 2 | 3), packet, 64, 10 << 2 | 3,
+                marking=["inner-dscp-kept"])
+    for outer, inner in ((10, 64), (64, 10), (255, 255), (2, 2), (2, 255)):
+        packet = i4(ttl=inner) / udp()
+        decapsulate(f"ttl outer {outer} inner {inner}", "RFC 9300 s.5.3: the smaller", tunnel(packet, ttl=outer), packet, min(outer, inner))
+        packet = i6(hlim=inner) / udp()
+        decapsulate(f"hop limit outer {outer} inner {inner}", "RFC 9300 s.5.3: the smaller", tunnel(packet, 6, hlim=outer), packet, min(outer, inner))
+    for outer, inner in ((1, 64), (64, 1), (0, 64), (64, 0)):
+        packet = i4(ttl=inner) / udp()
+        decapsulate(f"ttl outer {outer} inner {inner}", "the stack answers with Time Exceeded", tunnel(packet, ttl=outer), packet, min(outer, inner))
+
+
+def decapsulated_headers():
+    packet = i4() / udp()
+    for name, why, header in (
+            ("flags none", "RFC 9300 s.5.1: N=0 is allowed", lisp_header(flags=0)),
+            ("nonce", "RFC 9300 s.5.1", lisp_header(middle=0xABCDEF)),
+            ("locator-status-bits", "RFC 9300 s.10: ignored", lisp_header(flags=0xC0, low=0x80000003)),
+            ("echo-nonce request", "RFC 9300 s.10.1: ignored", lisp_header(flags=0xA0, middle=0x123456)),
+            ("echo-nonce without nonce", "RFC 9300 s.5.3: E without N is ignored", lisp_header(flags=0x20)),
+            ("map-version", "RFC 9302 s.4: ignored", lisp_header(flags=0x10, middle=0x001002)),
+            ("field without its flag", "RFC 9300 s.5.3: ignored", lisp_header(flags=0, middle=0x123456, low=0xFFFFFFFF))):
+        decapsulate(f"lisp header {name}", why, tunnel(packet, header=header), packet, 64)
+    decapsulate("lisp header nonce and map-version", "RFC 9300 s.5.1: taken for a nonce", tunnel(packet, header=lisp_header(flags=0x90, middle=0x123456)),
+                packet, 64, notes=["nonce-and-version"])
+    mine = i4("10.7.0.10") / udp()
+    decapsulate("lisp header instance-id", "RFC 9300 s.5.5", tunnel(mine, header=lisp_header(7)), mine, 64, instance=7)
+    decapsulate("lisp header instance-id and status bits", "RFC 9300 s.5.3: 8 bits are left", tunnel(mine, 6, header=lisp_header(7, flags=0xC0, low=0xFF)), mine, 64,
+                instance=7)
+    mine6 = i6("2001:db8:7::10") / udp()
+    decapsulate("lisp header instance-id ipv6", "RFC 9300 s.5.5", tunnel(mine6, header=lisp_header(7)), mine6, 64, instance=7)
+    decapsulate("lisp header instance-id largest", "16777214", tunnel(mine, header=lisp_header(16777214)), mine, 64, instance=16777214)
+    drop = lambda name, why, packet, reason, **more: case(name, why, "core", packet, "drop", reason=reason, **more)
+    drop("lisp header reserved bit", "bit 5: RFC 9305's P, not understood here", tunnel(packet, header=lisp_header(flags=0x84)), "reserved-bit")
+    for key in (1, 2, 3):
+        drop(f"lisp header key-id {key}", "RFC 9300 s.5.3, RFC 8061: no keys", tunnel(packet, header=lisp_header(flags=0x80 | key)), "key-id")
+    drop("lisp header key-id and reserved bit", "the key-id is seen first", tunnel(packet, header=lisp_header(flags=0x85)), "key-id")
+    for name, why, inner, header in (
+            ("eid unknown ipv4", "not in the Database", i4("10.9.9.9") / udp(), lisp_header()),
+            ("eid unknown ipv6", "not in the Database", i6("2001:db8:9::9") / udp(), lisp_header()),
+            ("eid in another instance", "RFC 9300 s.5.5", mine, lisp_header()),
+            ("instance-id unknown", "RFC 9300 s.5.5", packet, lisp_header(8)),
+            ("instance-id of the control plane", "0xFFFFFF", packet, lisp_header(0xFFFFFF)),
+            ("inner multicast", "not an EID of ours", i4("239.1.1.1") / udp(), lisp_header())):
+        drop(name, why, tunnel(inner, header=header), "eid-not-in-database")
+
+
+def malformed_from_core():
+    inner = bytes(i4() / udp())
+    inner6 = bytes(i6() / udp())
+    drop = lambda name, why, packet, reason: case(name, why, "core", packet, "drop", reason=reason)
+    for name, octets in (("none", 0), ("one octet", 1), ("ipv4 header cut off", 19), ("ipv4 packet cut off", len(inner) - 1)):
+        drop(f"inner packet {name}", "RFC 9300 s.5: nothing to forward", tunnel(inner[:octets]), "inner-malformed")
+    drop("inner packet ipv6 header cut off", "RFC 8200", tunnel(inner6[:39], 6), "inner-malformed")
+    drop("inner packet ipv6 cut off", "RFC 8200", tunnel(inner6[:-1], 6), "inner-malformed")
+    drop("inner version nibble 5", "neither 4 nor 6", tunnel(bytes([0x55]) + inner[1:]), "inner-malformed")
+    drop("inner version nibble 0", "neither 4 nor 6", tunnel(bytes([0x00]) + inner[1:], 6), "inner-malformed")
+    drop("inner header length 4", "RFC 791: at least 5", tunnel(bytes([0x44]) + inner[1:]), "inner-malformed")
+    drop("inner total length below header", "RFC 791", tunnel(inner[:2] + b"\0\x10" + inner[4:]), "inner-malformed")
+    drop("lisp header missing", "UDP alone", tunnel(b"", header=b""), "lisp-header-truncated")
+    drop("lisp header cut off", "four octets of eight", tunnel(b"", header=b"\x80\0\0\0"), "lisp-header-truncated")
+    drop("lisp header missing ipv6", "UDP alone", tunnel(b"", 6, header=b""), "lisp-header-truncated")
+    drop("udp length 8", "no room for the LISP header", tunnel(inner, udp_fields={"len": 8}), "lisp-header-truncated")
+    drop("udp length 0", "RFC 768: at least 8", tunnel(inner, udp_fields={"len": 0}), "lisp-header-truncated")
+    drop("udp length beyond the packet", "contradicts the outer total length", tunnel(inner, udp_fields={"len": 8 + 8 + len(inner) + 1}), "outer-malformed")
+    drop("udp length 65535", "contradicts the outer total length", tunnel(inner, 6, udp_fields={"len": 65535}), "outer-malformed")
+    drop("udp length within the inner packet", "the inner packet must end within UDP", tunnel(inner, udp_fields={"len": 8 + 8 + len(inner) - 1}), "inner-malformed")
+    short = tunnel(inner)
+    drop("outer total length short", "contradicts the UDP length", short[:2] + struct.pack(">H", len(short) - 1) + short[4:], "outer-malformed")
+    drop("outer packet cut off", "the frame ends first", short[:-1], "outer-malformed")
+    drop("outer packet cut off ipv6", "the frame ends first", tunnel(inner, 6)[:-1], "outer-malformed")
+    drop("outer packet cut off in the lisp header", "the frame ends first", short[:34], "lisp-header-truncated")
+    drop("outer total length below header", "RFC 791", short[:2] + b"\0\x13" + short[4:], "outer-malformed")
+
+
+def not_lisp():
+    inner = i4() / udp()
+    ok = lambda name, why, packet: case(name, why, "core", packet, "pass")
+    ok("udp of another port", "4342 is the control plane's", tunnel(inner, udp_fields={"dport": 4342}))
+    ok("source port 4341 alone", "the destination port counts", tunnel(inner, udp_fields={"sport": 4341, "dport": 4342}))
+    ok("to another rloc", "192.0.2.77 is not ours", tunnel(inner, dst="192.0.2.77"))
+    ok("to another ipv6 rloc", "not ours", tunnel(inner, 6, dst="2001:db8:ff::77"))
+    ok("tcp to port 4341", "not UDP", IP(src=PEER4, dst=OWN4) / TCP(sport=1, dport=4341))
+    ok("ping of an rloc", "not UDP", IP(src=PEER4, dst=OWN4) / ICMP())
+    ok("natively from the core", "a packet to an EID without LISP", i4() / udp())
+    ok("outer first fragment", "the stack puts fragments together", tunnel(inner, flags="MF"))
+    ok("outer later fragment", "the stack puts fragments together", tunnel(inner, flags=0, frag=10))
+    outer = IPv6(src=PEER6, dst=OWN6) / IPv6ExtHdrFragment(m=1, id=3, nh=17) / UDP(sport=OUTER_PORT, dport=4341, chksum=0)
+    ok("outer ipv6 fragment", "the stack puts fragments together", bytes(outer / Raw(lisp_header() + bytes(inner))))
+    ok("outer ends before the ports", "no telling whether it is LISP", tunnel(inner)[:22])
+    ok("outer ip header cut off", "no IP packet", tunnel(inner)[:19])
+
+
+def main():
+    for make in (encapsulated_protocols, encapsulated_fragments, encapsulated_extensions, encapsulated_marks, encapsulated_instances,
+                 not_encapsulated, chosen_locators, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
+                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, malformed_from_core, not_lisp):
+        make()
+    lines = ",\n".join("    " + json.dumps(c) for c in CASES)
+    text = '{\n  "origin": "generate.py, with scapy; do not edit",\n  "router": ' + json.dumps(ROUTER, indent=2).replace("\n", "\n  ")
+    text += ',\n  "cases": [\n' + lines + "\n  ]\n}\n"
+    Path(__file__).with_name("golden.json").write_text(text)
+    print(len(CASES), "cases")
+
+
+if __name__ == "__main__":
+    main()
