@@ -8,6 +8,7 @@ package control
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/lisp"
@@ -150,6 +151,10 @@ func (c Config) withDefaults() Config {
 	if c.ITR != nil {
 		itr := *c.ITR
 		itr.MapResolvers = addressesWithPort(itr.MapResolvers, c.ControlPort)
+		itr.StaticMappings = slices.Clone(itr.StaticMappings)
+		for i := range itr.StaticMappings {
+			itr.StaticMappings[i].Locators = sorted(itr.StaticMappings[i].Locators)
+		}
 		itr.UnlimitedTTL = durationOr(itr.UnlimitedTTL, defaultUnlimitedTTL)
 		itr.IdleTimeout = durationOr(itr.IdleTimeout, defaultIdleTimeout)
 		c.ITR = &itr
@@ -184,6 +189,7 @@ func (c *ETRConfig) withDefaults(port uint16) *ETRConfig {
 		if d.TTLMinutes == 0 {
 			d.TTLMinutes = lisp.DefaultTTLMinutes
 		}
+		d.Locators = sorted(d.Locators)
 		etr.Database[i] = d
 	}
 	return &etr
@@ -208,6 +214,15 @@ func (k Key) withDefaults() Key {
 		k.Algorithm = wire.AlgorithmHMACSHA256HKDF
 	}
 	return k
+}
+
+// sorted brings a set into the order of RFC 9301 s.5.5; one that cannot be is left
+// for validation to refuse.
+func sorted(set lisp.LocatorSet) lisp.LocatorSet {
+	if ordered, err := lisp.NewLocatorSet(set...); err == nil {
+		return ordered
+	}
+	return set
 }
 
 // macOctets is the length of the MACs that are sent with the key.

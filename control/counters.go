@@ -66,6 +66,7 @@ const (
 	RefusedProbeInECM
 	RefusedProbeHere
 	RefusedHopLimit
+	RefusedDontReply
 	RefusedNoRoute
 	RefusedNoMapping
 	RefusedReplyLimit
@@ -150,6 +151,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedProbeInECM:        {"probe_in_ecm", "RLOC-probes inside an Encapsulated Control Message"},
 	RefusedProbeHere:         {"probe_at_mapping_system", "RLOC-probes sent to a Map-Server or Map-Resolver"},
 	RefusedHopLimit:          {"hop_limit", "Map-Requests relayed too often: the mapping system loops"},
+	RefusedDontReply:         {"dont_reply", "Map-Requests that want no Map-Reply and are no Solicit-Map-Requests"},
 	RefusedNoRoute:           {"no_route", "Map-Requests that the mapping system has nobody to send to"},
 	RefusedNoMapping:         {"no_mapping", "Map-Requests to the ETR for EIDs of others"},
 	RefusedReplyLimit:        {"reply_limit", "Map-Requests beyond the rate of one destination RLOC and EID-Prefix"},

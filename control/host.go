@@ -2,13 +2,186 @@
 
 package control
 
-import "time"
+// host: what the roles of a Node share. The time of this turn, the random source,
+// the effects, the counters and who we are. It knows no role and no message.
 
-// instant is a time as nanoseconds since the Node was made, by the monotonic
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+// instant is a time as nanoseconds since just before the Node was made, by the monotonic
 // clock where the caller's times have one. Tables of millions keep 8 octets.
 type instant int64
 
+// never is later than every deadline.
+const never = instant(1<<63 - 1)
+
 type host struct {
-	start    time.Time
+	start  time.Time
+	wall   time.Time // of this turn
+	now    instant   // the same; never goes back
+	random func([]byte)
+
+	xtrID       [16]byte
+	siteID      uint64
+	rlocs       []lisp.RLOC
+	controlPort uint16
+	limits      Limits
+
+	effects  []Effect
+	drained  int // effects already polled
 	counters counters
+
+	registerNonce uint64
+	noticeLimit   bucket
+	refusalLimit  bucket
+	replyLimit    buckets[replyKey]
+	replyTotal    bucket
+	negativeTotal bucket
+	notifies      buckets[netip.Addr]
+}
+
+// replyKey is what Map-Replies are limited by.
+type replyKey struct {
+	rloc   lisp.RLOC
+	prefix lisp.Prefix
+}
+
+func newHost(now time.Time, random func([]byte)) *host {
+	// The epoch lies before the first turn, so that instant 0 can mean "never yet".
+	return &host{start: now.Add(-time.Second), wall: now, random: random, counters: make(counters, counterCount())}
+}
+
+// configure takes over who we are.
+func (h *host) configure(c Config) {
+	h.xtrID, h.siteID, h.rlocs = c.XTRID, c.SiteID, c.LocalRLOCs
+	h.controlPort, h.limits = c.ControlPort, c.Limits
+}
+
+// turn begins a turn at that time. Time does not go back, whatever the caller's
+// clock does.
+func (h *host) turn(now time.Time) {
+	h.wall = now
+	h.now = max(h.now, h.instant(now))
+}
+
+func (h *host) instant(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return instant(t.Sub(h.start))
+}
+
+func (h *host) time(i instant) time.Time { return h.start.Add(time.Duration(i)) }
+
+// after is d from now.
+func (h *host) after(d time.Duration) instant { return h.now + instant(d) }
+
+func (h *host) emit(e Effect) { h.effects = append(h.effects, e) }
+
+func (h *host) poll() (Effect, bool) {
+	if h.drained == len(h.effects) {
+		return nil, false
+	}
+	e := h.effects[h.drained]
+	h.effects[h.drained] = nil
+	h.drained++
+	if h.drained == len(h.effects) {
+		h.effects, h.drained = h.effects[:0], 0
+	}
+	return e, true
+}
+
+func (h *host) count(c Counter) { h.counters[c]++ }
+
+// notice emits a notice if its rate allows.
+func (h *host) notice(n Notice) {
+	if !h.noticeLimit.take(h.now, h.limits.Notices) {
+		h.count(NoticeLost)
+		return
+	}
+	n.At = h.wall
+	h.emit(n)
+}
+
+// noticeRefusal is notice for what strangers cause: with a rate of its own, so that
+// a flood does not drown the rest.
+func (h *host) noticeRefusal(n Notice) {
+	if !h.refusalLimit.take(h.now, refusalNotices()) {
+		h.count(NoticeLost)
+		return
+	}
+	h.notice(n)
+}
+
+// send emits a packet.
+func (h *host) send(local, remote netip.AddrPort, payload []byte) {
+	h.emit(SendPacket{Local: local, Remote: remote, Payload: payload})
+}
+
+// fromControlPort is a Local that leaves the address to the sender.
+func (h *host) fromControlPort() netip.AddrPort {
+	return netip.AddrPortFrom(netip.Addr{}, h.controlPort)
+}
+
+// answerFrom is the Local of an answer: the address that the question came to.
+func (h *host) answerFrom(local netip.AddrPort) netip.AddrPort {
+	if !local.Addr().IsValid() || local.Addr().IsUnspecified() {
+		return h.fromControlPort()
+	}
+	return netip.AddrPortFrom(local.Addr(), h.controlPort)
+}
+
+// mayNotify takes from the bucket of a peer's Map-Notifies and their
+// acknowledgements.
+func (h *host) mayNotify(to netip.Addr) bool {
+	if h.notifies.take(h.now, to, h.limits.MapNotifies, h.limits.RateTable) {
+		return true
+	}
+	h.count(RefusedNotifyLimit)
+	return false
+}
+
+// nonce is an unpredictable nonce (RFC 9301 s.5.2), never 0: RFC 6830 systems mark
+// SMRs with that.
+func (h *host) nonce() uint64 {
+	var b [8]byte
+	for {
+		h.random(b[:])
+		if n := binary.BigEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+// nextRegisterNonce only grows, also over restarts, without anything stored: it is
+// the wall clock in nanoseconds, or the next number when the clock did not move.
+// A clock set back makes Map-Servers refuse Map-Registers as replays until it has
+// caught up (RFC 9301 s.5.6).
+func (h *host) nextRegisterNonce() uint64 {
+	h.registerNonce = max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))
+	return h.registerNonce
+}
+
+// rlocOf returns the first own RLOC of a family.
+func (h *host) rlocOf(v4 bool) (lisp.RLOC, bool) {
+	for _, r := range h.rlocs {
+		if r.Is4() == v4 {
+			return r, true
+		}
+	}
+	return lisp.RLOC{}, false
+}
+
+// controlOctets is how long a UDP payload to that address may be while the MTU of
+// the path is unknown (RFC 9301 s.5).
+func controlOctets(remote netip.Addr) int {
+	if remote.Is4() {
+		return controlPacketOctetsIPv4 - 20 - 8
+	}
+	return controlPacketOctetsIPv6 - 40 - 8
 }

@@ -2,23 +2,237 @@
 
 package control
 
-// Inspect: from bytes to an authenticated message (RFC 9301 s.5). Pure.
+// Inspect: from bytes to an authenticated message (RFC 9301 s.5). Pure: it reads
+// the bytes and an immutable Keyring, nothing else, and may run in any goroutine.
+// What needs a table (nonces, limits, who is registered) is not decided here.
 
-import "net/netip"
+import (
+	"errors"
+	"net/netip"
+
+	"loci/lisp"
+	"loci/wire"
+)
 
 // Received is a control message that was parsed and, where its type carries
 // authentication data, authenticated.
-type Received struct{ local, from netip.AddrPort }
+type Received struct {
+	keyring *Keyring
+	message any // *mapRequest, *mapReply, *mapRegister, *mapNotify or *mapNotifyAck
+}
 
 // Refusal is why a packet went no further.
 type Refusal struct {
 	Reason Counter
+	Type   wire.MessageType // of the message, 0 when there was none
 	From   netip.AddrPort
 	Err    error // what exactly was wrong
 }
 
+// Error says what was refused from whom.
+func (r *Refusal) Error() string {
+	return r.Type.String() + " from " + r.From.String() + ": " + r.Err.Error()
+}
+
 // Inspect parses and authenticates one packet of the control port. It may run
-// anywhere, at any time.
+// anywhere, at any time. local is the address that the packet came to, which may
+// be unknown.
 func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
-	return Received{}, nil
+	at := arrival{
+		local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()),
+		from:  netip.AddrPortFrom(from.Addr().Unmap(), from.Port()),
+	}
+	message, refused := keys.inspect(at, b)
+	if refused != nil {
+		refused.From = at.from
+		if len(b) > 0 {
+			refused.Type = wire.MessageType(b[0] >> 4)
+		}
+		return Received{}, refused
+	}
+	return Received{keyring: keys, message: message}, nil
+}
+
+func (k *Keyring) inspect(at arrival, b []byte) (any, *Refusal) {
+	if len(b) > maxMessageOctets {
+		return nil, refusal(RefusedOversized, "%d octets: want at most %d", len(b), maxMessageOctets)
+	}
+	// RFC 9301 s.5: either port may be the well-known one, behind a NAT.
+	if at.local.Port() != 0 && at.local.Port() != k.controlPort && at.from.Port() != k.controlPort {
+		return nil, refusal(RefusedPort, "ports %d and %d: one must be %d", at.from.Port(), at.local.Port(), k.controlPort)
+	}
+	m, err := k.parser.Parse(b)
+	if err != nil {
+		return nil, parseRefused(err)
+	}
+	switch m := m.(type) {
+	case *wire.EncapsulatedControlMessage:
+		return k.inspectECM(at, m)
+	case *wire.MapRequest:
+		if !k.itr && !k.etr {
+			return nil, refusal(RefusedRole, "this system takes Encapsulated Map-Requests only")
+		}
+		return k.inspectMapRequest(&mapRequest{arrival: at, MapRequest: m, replyPort: at.from.Port()})
+	case *wire.MapReply:
+		return k.inspectMapReply(at, m)
+	case *wire.MapRegister:
+		return k.inspectMapRegister(at, m, b)
+	case *wire.MapNotify:
+		return k.inspectMapNotify(at, m, b)
+	case *wire.MapNotifyAck:
+		return k.inspectMapNotifyAck(at, m, b)
+	}
+	return nil, refusal(RefusedType, "no role takes a %s", m.Type())
+}
+
+func parseRefused(err error) *Refusal {
+	var parse *wire.ParseError
+	if errors.As(err, &parse) {
+		return &Refusal{Reason: parseRefusal(parse.Reason), Err: err}
+	}
+	return &Refusal{Reason: RefusedType, Err: err}
+}
+
+func (k *Keyring) inspectECM(at arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
+	switch {
+	case !k.etr && !k.mapServer && !k.mapResolver:
+		return nil, refusal(RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
+	case ecm.Security:
+		return nil, refusal(RefusedSecurity, "LISP-SEC data in an Encapsulated Control Message")
+	case ecm.Inner.MessageType() != wire.TypeMapRequest:
+		return nil, refusal(RefusedECMInner, "%s in an Encapsulated Control Message", ecm.Inner.MessageType())
+	}
+	m, err := k.parser.Parse(ecm.Inner.Message)
+	if err != nil {
+		return nil, parseRefused(err)
+	}
+	inner, ok := m.(*wire.MapRequest)
+	switch {
+	case !ok || inner.SMR:
+		return nil, refusal(RefusedECMInner, "a Solicit-Map-Request goes to its RLOC directly (RFC 9301 s.6.1)")
+	case inner.Probe:
+		return nil, refusal(RefusedProbeInECM, "an RLOC-probe goes to its RLOC directly (RFC 9301 s.5.8)")
+	}
+	return k.inspectMapRequest(&mapRequest{arrival: at, MapRequest: inner, ecm: ecm, replyPort: ecm.Inner.Source.Port()})
+}
+
+func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
+	if len(m.Records) == 0 {
+		return nil, refusal(RefusedNoRecord, "Map-Request without a record")
+	}
+	for i := range m.Records[:min(len(m.Records), maxRequestRecords)] {
+		p, err := m.Records[i].Prefix()
+		if err != nil || p.Kind() == lisp.EIDNone {
+			return nil, refusal(RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
+		}
+		m.prefixes = append(m.prefixes, p)
+	}
+	for _, a := range m.ITRRLOCs {
+		if r, ok := wire.RLOCOf(a); ok && r.Valid() == nil && !r.Addr().IsMulticast() {
+			m.itrRLOCs = append(m.itrRLOCs, r)
+		}
+	}
+	if len(m.itrRLOCs) == 0 && !m.SMR {
+		return nil, refusal(RefusedNoITRRLOC, "no ITR-RLOC that a Map-Reply can be sent to")
+	}
+	if instance, e, err := wire.EIDOf(m.SourceEID); err == nil {
+		m.sourceInstance, m.source = instance, e
+	}
+	return m, nil
+}
+
+var errNoEID = errors.New("no EID")
+
+func orNoEID(err error) error {
+	if err == nil {
+		return errNoEID
+	}
+	return err
+}
+
+func (k *Keyring) inspectMapReply(at arrival, m *wire.MapReply) (any, *Refusal) {
+	if !k.itr {
+		return nil, refusal(RefusedRole, "the ITR is off")
+	}
+	mappings, refused := mappingsOf(m.Records)
+	if refused != nil {
+		return nil, refused
+	}
+	return &mapReply{arrival: at, nonce: m.Nonce, probe: m.Probe, mappings: mappings}, nil
+}
+
+func (k *Keyring) inspectMapRegister(at arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
+	if !k.mapServer {
+		return nil, refusal(RefusedRole, "the Map-Server is off")
+	}
+	mappings, site, refused := k.siteOfRecords(m.Records)
+	if refused != nil {
+		return nil, refused
+	}
+	key, refused := authenticateSite(site, b, m.KeyID, m.AlgorithmID)
+	if refused != nil {
+		return nil, refused
+	}
+	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
+	// word, and could make a replayed message look like another xTR's first.
+	if m.XTRIDPresent && wire.VerifyOver(b, key.Secret, wire.CoverMessage) != nil {
+		m.XTRIDPresent = false
+	}
+	return &mapRegister{arrival: at, MapRegister: m, mappings: mappings, site: site.Name, key: key}, nil
+}
+
+func (k *Keyring) siteOfRecords(records []wire.Record) ([]lisp.Mapping, *Site, *Refusal) {
+	mappings, refused := mappingsOf(records)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	prefixes := make([]lisp.Prefix, len(mappings))
+	for i := range mappings {
+		prefixes[i] = mappings[i].Prefix
+	}
+	site, refused := k.siteOf(prefixes)
+	return mappings, site, refused
+}
+
+func (k *Keyring) inspectMapNotify(at arrival, m *wire.MapNotify, b []byte) (any, *Refusal) {
+	if !k.etr {
+		return nil, refusal(RefusedRole, "the ETR is off")
+	}
+	peer, refused := k.authenticatePeer(at.from.Addr(), b, m.KeyID, m.AlgorithmID)
+	if refused != nil {
+		return nil, refused
+	}
+	return &mapNotify{arrival: at, MapNotify: m, peer: peer}, nil
+}
+
+func (k *Keyring) inspectMapNotifyAck(at arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
+	if !k.mapServer {
+		return nil, refusal(RefusedRole, "the Map-Server is off")
+	}
+	_, site, refused := k.siteOfRecords(m.Records)
+	if refused != nil {
+		return nil, refused
+	}
+	if _, refused = authenticateSite(site, b, m.KeyID, m.AlgorithmID); refused != nil {
+		return nil, refused
+	}
+	return &mapNotifyAck{arrival: at, site: site.Name}, nil
+}
+
+// mappingsOf turns records into mappings, all or none.
+func mappingsOf(records []wire.Record) ([]lisp.Mapping, *Refusal) {
+	if len(records) == 0 {
+		return nil, refusal(RefusedNoRecord, "no record")
+	}
+	mappings := make([]lisp.Mapping, len(records))
+	for i := range records {
+		p, err := records[i].Prefix()
+		if err != nil || p.Kind() == lisp.EIDNone {
+			return nil, refusal(RefusedEID, "record %d is about %s: %w", i+1, records[i].EID, orNoEID(err))
+		}
+		if mappings[i], err = records[i].Mapping(); err != nil {
+			return nil, refusal(RefusedLocators, "record %d: %w", i+1, err)
+		}
+	}
+	return mappings, nil
 }

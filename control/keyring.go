@@ -2,8 +2,123 @@
 
 package control
 
-// Keyring: the immutable part of the configuration that is needed to parse and
-// authenticate, so that this runs outside the goroutine that owns the Node.
+// Keyring: the part of the configuration that is needed to parse and to
+// authenticate (RFC 9301 s.5.6, s.5.7, s.9), immutable, so that this runs outside
+// the goroutine that owns the Node.
+
+import (
+	"fmt"
+	"net/netip"
+
+	"loci/lisp"
+	"loci/wire"
+)
 
 // Keyring is what Inspect needs of a configuration. It never changes.
-type Keyring struct{}
+type Keyring struct {
+	parser      wire.Parser
+	controlPort uint16
+	itr         bool
+	etr         bool
+	mapServer   bool
+	mapResolver bool
+	sites       []Site
+	prefixes    prefixTable[ownedPrefix]
+	peers       []MapServerPeer
+}
+
+// ownedPrefix is an EID-Prefix of the Map-Server's configuration.
+type ownedPrefix struct {
+	site          int // index in Keyring.sites
+	moreSpecifics bool
+}
+
+func newKeyring(c Config) *Keyring {
+	k := &Keyring{
+		parser:      wire.Parser{AcceptZeroInnerChecksum: c.AcceptZeroInnerChecksum},
+		controlPort: c.ControlPort,
+		itr:         c.ITR != nil,
+		etr:         c.ETR != nil,
+		mapServer:   c.MapServer != nil,
+		mapResolver: c.MapResolver != nil,
+	}
+	if c.ETR != nil {
+		k.peers = c.ETR.MapServers
+	}
+	if c.MapServer == nil {
+		return k
+	}
+	k.sites = c.MapServer.Sites
+	for i, s := range k.sites {
+		for _, p := range s.Prefixes {
+			k.prefixes.insert(p.Prefix, ownedPrefix{site: i, moreSpecifics: p.AcceptMoreSpecifics})
+		}
+	}
+	return k
+}
+
+// siteOf finds the site that all prefixes belong to, by the first of them.
+func (k *Keyring) siteOf(prefixes []lisp.Prefix) (*Site, *Refusal) {
+	_, first, ok := k.prefixes.longest(prefixes[0])
+	if !ok {
+		return nil, refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", prefixes[0])
+	}
+	for _, p := range prefixes {
+		match, owner, ok := k.prefixes.longest(p)
+		switch {
+		case !ok || owner.site != first.site:
+			return nil, refusal(RefusedPrefixOutsideSite, "EID-Prefix %s is not of site %s", p, k.sites[first.site].Name)
+		case match != p && !owner.moreSpecifics:
+			return nil, refusal(RefusedMoreSpecific, "EID-Prefix %s is more specific than %s, which site %s must register as it is",
+				p, match, k.sites[first.site].Name)
+		}
+	}
+	return &k.sites[first.site], nil
+}
+
+// authenticateSite checks a message's authentication data with the site's key.
+func authenticateSite(site *Site, b []byte, keyID, algorithm uint8) (Key, *Refusal) {
+	for _, key := range site.Keys {
+		if key.ID == keyID {
+			return key, authenticate(key, b, algorithm)
+		}
+	}
+	return Key{}, refusal(RefusedUnknownKey, "site %s has no key %d", site.Name, keyID)
+}
+
+// authenticatePeer finds the Map-Server that a Map-Notify is from: the one with
+// that address, or, because a Map-Server may answer from another of its addresses,
+// any whose key fits.
+func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm uint8) (netip.AddrPort, *Refusal) {
+	refused := refusal(RefusedUnknownPeer, "no Map-Server at %s is configured, and none has key %d", from, keyID)
+	for _, sameAddress := range []bool{true, false} {
+		for i := range k.peers {
+			p := &k.peers[i]
+			if (p.Address.Addr() == from) != sameAddress || p.Key.ID != keyID {
+				continue
+			}
+			err := authenticate(p.Key, b, algorithm)
+			if err == nil {
+				return p.Address, nil
+			}
+			refused = err
+		}
+	}
+	return netip.AddrPort{}, refused
+}
+
+// authenticate insists on the key's own algorithm: who may choose another could
+// choose a weaker one.
+func authenticate(key Key, b []byte, algorithm uint8) *Refusal {
+	if algorithm != key.Algorithm {
+		return refusal(RefusedAlgorithm, "algorithm %d, key %d is for algorithm %d", algorithm, key.ID, key.Algorithm)
+	}
+	if err := wire.Verify(b, key.Secret); err != nil {
+		return refusal(RefusedAuthentication, "key %d: %w", key.ID, err)
+	}
+	return nil
+}
+
+func refusal(reason Counter, format string, arguments ...any) *Refusal {
+	return &Refusal{Reason: reason, Err: fmt.Errorf(format, arguments...)}
+}

@@ -41,6 +41,9 @@ const (
 	timeoutBatch = 512
 )
 
+// refusalNotices bounds the notices about refused messages.
+func refusalNotices() Rate { return Rate{PerSecond: 10, Burst: 50} }
+
 // Rate is a token bucket: Burst at once, PerSecond on average.
 type Rate struct {
 	PerSecond float64
@@ -94,27 +97,39 @@ func DefaultLimits() Limits {
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
-	for _, r := range []struct{ value, otherwise *Rate }{
-		{&l.MapReplies, &d.MapReplies}, {&l.MapRepliesTotal, &d.MapRepliesTotal},
-		{&l.MapRequestsTotal, &d.MapRequestsTotal}, {&l.NegativeReplies, &d.NegativeReplies},
-		{&l.MapNotifies, &d.MapNotifies}, {&l.SMRInvoked, &d.SMRInvoked}, {&l.Notices, &d.Notices},
-	} {
-		if *r.value == (Rate{}) {
-			*r.value = *r.otherwise
+	defaultRates, defaultSizes := d.rates(), d.sizes()
+	for i, r := range l.rates() {
+		if *r == (Rate{}) {
+			*r = *defaultRates[i]
 		}
 	}
-	for _, n := range []struct{ value, otherwise *int }{
-		{&l.RateTable, &d.RateTable}, {&l.MapCacheEntries, &d.MapCacheEntries},
-		{&l.PendingRequests, &d.PendingRequests}, {&l.Registrations, &d.Registrations},
-		{&l.RegistrationsPerSite, &d.RegistrationsPerSite}, {&l.RegistrantsPerPrefix, &d.RegistrantsPerPrefix},
-		{&l.ReplayEntriesPerSite, &d.ReplayEntriesPerSite}, {&l.MoreSpecificsPerReply, &d.MoreSpecificsPerReply},
-	} {
-		if *n.value == 0 {
-			*n.value = *n.otherwise
+	for i, n := range l.sizes() {
+		if *n == 0 {
+			*n = *defaultSizes[i]
 		}
 	}
 	return l
 }
+
+func (l *Limits) rates() []*Rate {
+	return []*Rate{
+		&l.MapReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.SMRInvoked, &l.Notices,
+	}
+}
+
+func (l *Limits) sizes() []*int {
+	return []*int{
+		&l.RateTable, &l.MapCacheEntries, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
+		&l.RegistrantsPerPrefix, &l.ReplayEntriesPerSite, &l.MoreSpecificsPerReply,
+	}
+}
+
+// What a Rate may be: its arithmetic is in nanoseconds of 64 bits.
+const (
+	minRatePerSecond = 1e-3
+	maxRatePerSecond = 1e9
+	maxBurst         = 1_000_000
+)
 
 // bucket is a token bucket as one instant: when it will be full again (the
 // generic cell rate algorithm). The zero bucket is full.
@@ -143,22 +158,33 @@ type buckets[K comparable] struct {
 	turnedAt          instant
 }
 
-// take takes a token of the key's bucket. It refuses new keys when the table is
-// full: a flood of keys must not switch the limit off.
+// available reports whether take would succeed. It refuses new keys when the
+// table is full: a flood of keys must not switch the limit off.
+func (b *buckets[K]) available(now instant, key K, r Rate, limit int) bool {
+	state, known := b.lookup(key)
+	return (known || len(b.current)+len(b.previous) < limit) && state.take(now, r)
+}
+
+// take takes a token of the key's bucket, if there is one.
 func (b *buckets[K]) take(now instant, key K, r Rate, limit int) bool {
 	if b.current == nil || now-b.turnedAt >= r.refill() {
 		b.turn(now, r)
 	}
-	state, known := b.current[key]
-	if !known {
-		state, known = b.previous[key]
-	}
-	if !known && len(b.current)+len(b.previous) >= limit || !state.take(now, r) {
+	if !b.available(now, key, r, limit) {
 		return false
 	}
+	state, _ := b.lookup(key)
+	state.take(now, r)
 	delete(b.previous, key)
 	b.current[key] = state
 	return true
+}
+
+func (b *buckets[K]) lookup(key K) (state bucket, known bool) {
+	if state, known = b.current[key]; !known {
+		state, known = b.previous[key]
+	}
+	return state, known
 }
 
 func (b *buckets[K]) turn(now instant, r Rate) {

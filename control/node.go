@@ -2,24 +2,32 @@
 
 package control
 
-// Node: the façade over the roles. It takes inputs, gives each to the role that
-// it is for, and keeps the effects until they are polled. It decides who is
-// asked, never what is answered.
+// Node: the façade over the roles. It takes inputs, gives each to the role that it
+// is for, and keeps the effects until they are polled. It decides who is asked,
+// never what is answered.
 
 import (
+	"fmt"
 	"iter"
 	"net/netip"
+	"reflect"
 	"time"
 
 	"loci/lisp"
+	"loci/wire"
 )
 
-// Node is one LISP system: any of ITR, ETR, Map-Server and Map-Resolver. It is
-// not safe for concurrent use.
+// Node is one LISP system: any of ITR, ETR, Map-Server and Map-Resolver. It is not
+// safe for concurrent use.
 type Node struct {
 	host    *host
-	config  Config
+	config  Config // in force, defaults filled in
 	keyring *Keyring
+
+	itr         *itr // a role that is off is nil
+	etr         *etr
+	mapServer   *mapServer
+	mapResolver *mapResolver
 }
 
 // Miss says that a packet from a local EID found no mapping.
@@ -36,67 +44,381 @@ type Usage struct {
 
 // New makes a Node. random fills its argument with unpredictable octets; it is
 // called only from within Handle… methods. The effects that set up the data plane
-// are ready to be polled.
+// and register are ready to be polled. It errs like Config.Validate.
 func New(cfg Config, now time.Time, random func([]byte)) (*Node, error) {
-	return nil, nil
+	n := &Node{host: newHost(now, random)}
+	if err := n.Configure(now, cfg); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 // Configure puts another configuration in force. It touches nothing that did not
-// change; one that is refused changes nothing.
-func (n *Node) Configure(now time.Time, cfg Config) error { return nil }
+// change; one that is refused changes nothing. A role that is switched off takes
+// its tables with it.
+func (n *Node) Configure(now time.Time, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	if n.keyring != nil && reflect.DeepEqual(cfg, n.config) {
+		return nil
+	}
+	n.host.turn(now)
+	identity := cfg.XTRID != n.config.XTRID || cfg.SiteID != n.config.SiteID
+	if n.keyring == nil || keysChanged(n.config, cfg) {
+		n.keyring = newKeyring(cfg)
+	}
+	n.config = cfg
+	n.host.configure(cfg)
+	n.configureITR(cfg.ITR)
+	n.configureETR(cfg.ETR, identity)
+	n.configureMapServer(cfg.MapServer)
+	n.configureMapResolver(cfg.MapResolver)
+	return nil
+}
+
+// keysChanged reports whether Inspect has to work with another Keyring: messages
+// that it authenticated with the old one are then refused.
+func keysChanged(old, new Config) bool {
+	if old.ControlPort != new.ControlPort || old.AcceptZeroInnerChecksum != new.AcceptZeroInnerChecksum ||
+		(old.ITR == nil) != (new.ITR == nil) || (old.ETR == nil) != (new.ETR == nil) || (old.MapResolver == nil) != (new.MapResolver == nil) {
+		return true
+	}
+	if new.ETR != nil && !reflect.DeepEqual(old.ETR.MapServers, new.ETR.MapServers) {
+		return true
+	}
+	return !reflect.DeepEqual(old.MapServer, new.MapServer)
+}
+
+func (n *Node) configureITR(c *ITRConfig) {
+	switch {
+	case c == nil && n.itr != nil:
+		n.itr.stop()
+		n.itr = nil
+	case c != nil && n.itr == nil:
+		n.itr = newITR(n.host)
+	}
+	if c != nil {
+		n.itr.configure(c)
+	}
+}
+
+func (n *Node) configureETR(c *ETRConfig, anew bool) {
+	switch {
+	case c == nil && n.etr != nil:
+		n.etr.stop()
+		n.etr = nil
+	case c != nil && n.etr == nil:
+		n.etr = newETR(n.host)
+	}
+	if c != nil {
+		n.etr.configure(c, anew)
+	}
+}
+
+func (n *Node) configureMapServer(c *MapServerConfig) {
+	switch {
+	case c == nil:
+		n.mapServer = nil
+		return
+	case n.mapServer == nil:
+		n.mapServer = newMapServer(n.host)
+	}
+	n.mapServer.configure(c, n.keyring)
+}
+
+func (n *Node) configureMapResolver(c *MapResolverConfig) {
+	switch {
+	case c == nil:
+		n.mapResolver = nil
+		return
+	case n.mapResolver == nil:
+		n.mapResolver = newMapResolver(n.host)
+	}
+	n.mapResolver.configure(c)
+}
 
 // Keyring is the snapshot that Inspect needs. It changes with Configure only.
 func (n *Node) Keyring() *Keyring { return n.keyring }
 
-// HandlePacket is Inspect, then HandleReceived or HandleRefusal.
-func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte) {}
+// HandlePacket is Inspect, then HandleReceived or HandleRefusal. local is the
+// address and port that the packet came to, zero where unknown. b is not kept.
+func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte) {
+	received, refused := Inspect(n.keyring, local, from, b)
+	if refused != nil {
+		n.HandleRefusal(now, refused)
+		return
+	}
+	n.HandleReceived(now, received)
+}
 
 // HandleReceived acts on a control message that Inspect let pass.
-func (n *Node) HandleReceived(now time.Time, r Received) {}
+func (n *Node) HandleReceived(now time.Time, r Received) {
+	n.host.turn(now)
+	if r.keyring != n.keyring { // roles and keys may be others now
+		n.host.count(RefusedStaleKeys)
+		return
+	}
+	switch m := r.message.(type) {
+	case *mapRequest:
+		n.handleMapRequest(m)
+	case *mapReply:
+		n.host.count(MapReplyReceived)
+		n.itr.handleMapReply(m)
+	case *mapRegister:
+		n.mapServer.handleMapRegister(m)
+	case *mapNotify:
+		n.etr.registrar.handleMapNotify(m)
+	case *mapNotifyAck:
+		n.host.count(MapNotifyAckReceived)
+	}
+}
 
-// HandleRefusal counts a packet that Inspect refused.
-func (n *Node) HandleRefusal(now time.Time, r *Refusal) {}
+// HandleRefusal counts a packet that Inspect refused, and tells of it.
+func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
+	n.host.turn(now)
+	n.host.count(r.Reason)
+	kind := NoticeMessageRefused
+	if r.Type == wire.TypeMapRegister {
+		kind = NoticeRegistrationRefused
+	}
+	n.host.noticeRefusal(Notice{Kind: kind, Remote: r.From, Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+}
+
+// handleMapRequest gives each kind of Map-Request to the role that it is for.
+func (n *Node) handleMapRequest(m *mapRequest) {
+	n.host.count(MapRequestReceived)
+	switch {
+	case m.SMR:
+		n.host.count(SMRReceived)
+		n.handleSolicitMapRequest(m)
+	case m.Probe:
+		n.handleProbe(m)
+	case m.DontReply:
+		n.host.count(RefusedDontReply)
+	case m.ecm == nil && n.etr == nil:
+		n.host.count(RefusedRole)
+	case m.ecm == nil:
+		for _, asked := range m.prefixes {
+			n.etr.handleMapRequest(m, asked)
+		}
+	default:
+		n.host.count(ECMReceived)
+		for _, asked := range m.prefixes {
+			n.resolve(m, asked)
+		}
+	}
+}
+
+func (n *Node) handleProbe(m *mapRequest) {
+	n.host.count(RLOCProbeReceived)
+	if n.etr == nil { // RFC 9301 s.5.3: a Map-Server or Map-Resolver drops it
+		n.host.count(RefusedProbeHere)
+		return
+	}
+	n.etr.handleProbe(m)
+}
+
+// handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the
+// record; RFC 6830 ones name our EID there and theirs as the source.
+func (n *Node) handleSolicitMapRequest(m *mapRequest) {
+	if n.itr == nil {
+		n.host.count(RefusedRole)
+		return
+	}
+	for _, changed := range m.prefixes {
+		if n.isOwn(changed) && !m.source.IsZero() {
+			changed = lisp.HostPrefix(m.sourceInstance, m.source)
+		}
+		n.itr.handleSolicitMapRequest(changed)
+	}
+}
+
+func (n *Node) isOwn(p lisp.Prefix) bool {
+	if n.etr == nil {
+		return false
+	}
+	_, own := n.etr.database.longest(p)
+	return own
+}
+
+// resolve answers one EID-Prefix of an Encapsulated Map-Request: as its ETR, unless
+// the Map-Server knows something more specific; as its Map-Server; or by passing it
+// on as Map-Resolver.
+func (n *Node) resolve(m *mapRequest, asked lisp.Prefix) {
+	switch {
+	case n.etr != nil && n.etrIsNearest(asked):
+		n.etr.handleMapRequest(m, asked)
+	case n.mapServer != nil && (n.mapResolver == nil || n.mapServer.owns(asked)):
+		n.mapServer.handleMapRequest(m, asked)
+	case n.mapResolver != nil:
+		n.mapResolver.handleMapRequest(m, asked, n.isKnown)
+	default:
+		n.host.count(RefusedNoMapping)
+	}
+}
+
+func (n *Node) etrIsNearest(asked lisp.Prefix) bool {
+	own, _, ok := n.etr.database.index.match(asked)
+	if !ok || n.mapServer == nil {
+		return ok
+	}
+	registered, _, ok := n.mapServer.registrations.index.match(asked)
+	return !ok || registered.Bits() <= own.Bits()
+}
+
+// isKnown reports whether the Map-Server or the ETR has EID-Prefixes that overlap
+// with p.
+func (n *Node) isKnown(p lisp.Prefix) bool {
+	return n.mapServer != nil && n.mapServer.prefixes.overlaps(p) || n.etr != nil && n.etr.database.index.overlaps(p)
+}
 
 // HandleMiss asks for the mapping of a destination, unless that is under way.
-func (n *Node) HandleMiss(now time.Time, m Miss) {}
+func (n *Node) HandleMiss(now time.Time, m Miss) {
+	n.host.turn(now)
+	n.host.count(MissReceived)
+	switch {
+	case n.itr == nil:
+		n.host.count(RefusedRole)
+	case m.Destination.IsZero():
+		n.host.count(RefusedEID)
+	case n.isOwn(lisp.HostPrefix(m.Instance, m.Destination)):
+		n.host.count(RefusedOwnEID)
+	default:
+		n.itr.handleMiss(m)
+	}
+}
 
 // HandleUsage takes notice of which map-cache entries are in use: those are
-// refreshed before their TTL ends, the others removed when idle.
-func (n *Node) HandleUsage(now time.Time, usage []Usage) {}
+// refreshed before their TTL ends, the others removed when idle. Report each use
+// within half a minute.
+func (n *Node) HandleUsage(now time.Time, usage []Usage) {
+	n.host.turn(now)
+	if n.itr != nil {
+		n.itr.handleUsage(usage)
+	}
+}
+
+// timers lists the deadlines of all roles with what handles them, in the order in
+// which those of one moment are handled.
+func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
+	if n.itr != nil {
+		if !yield(&n.itr.pending.timers, n.itr.handlePendingTimeout) || !yield(&n.itr.cache.timers, n.itr.handleCacheTimeout) {
+			return
+		}
+	}
+	if n.etr != nil && !yield(&n.etr.registrar.timers, n.etr.registrar.handleTimeout) {
+		return
+	}
+	if n.mapServer != nil {
+		yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout)
+	}
+}
 
 // HandleTimeout does what is due. It works off a bounded number of deadlines: as
 // long as NextDeadline is not in the future, call it again.
-func (n *Node) HandleTimeout(now time.Time) {}
+func (n *Node) HandleTimeout(now time.Time) {
+	n.host.turn(now)
+	left := timeoutBatch
+	for due, handle := range n.timers {
+		for ; left > 0; left-- {
+			id, ok := due.due(n.host.now)
+			if !ok {
+				break
+			}
+			handle(id)
+		}
+	}
+}
 
 // NextDeadline is when HandleTimeout wants to be called; ok is false for never.
-func (n *Node) NextDeadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+func (n *Node) NextDeadline() (deadline time.Time, ok bool) {
+	next := never
+	for due := range n.timers {
+		next = min(next, due.next())
+	}
+	return n.host.time(next), next != never
+}
 
-// Poll takes the next effect.
-func (n *Node) Poll() (Effect, bool) { return nil, false }
+// Poll takes the next effect; ok is false when there is none left.
+func (n *Node) Poll() (e Effect, ok bool) { return n.host.poll() }
 
 // AdoptMapCache takes over what the data plane kept through a restart, TTLs and
-// ages included. Call it right after New.
-func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {}
+// ages included. Call it right after New, before anything else. What has expired or
+// is not wanted any more is removed from the data plane.
+func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
+	n.host.turn(now)
+	for _, e := range entries {
+		if n.itr == nil {
+			n.host.emit(RemoveMapping{Prefix: e.Mapping.Prefix, Reason: RemoveConfigured})
+			continue
+		}
+		n.itr.adopt(e)
+	}
+}
 
-// Shutdown is the last call: with ETRConfig.WithdrawOnShutdown it withdraws the
-// registrations. The data plane keeps what it has.
-func (n *Node) Shutdown(now time.Time) {}
+// Shutdown is the last call. Registrations are left to the next run, or withdrawn
+// where ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
+func (n *Node) Shutdown(now time.Time) {
+	n.host.turn(now)
+	if n.etr != nil {
+		n.etr.shutdown()
+	}
+}
 
 // MapCache yields the map-cache in the order of prefixes.
-func (n *Node) MapCache() iter.Seq[MapCacheStatus] { return func(func(MapCacheStatus) bool) {} }
+func (n *Node) MapCache() iter.Seq[MapCacheStatus] {
+	if n.itr == nil {
+		return func(func(MapCacheStatus) bool) {}
+	}
+	return n.itr.status()
+}
 
 // Database yields the EID-Prefixes of this site in their order.
-func (n *Node) Database() iter.Seq[DatabaseMapping] { return func(func(DatabaseMapping) bool) {} }
+func (n *Node) Database() iter.Seq[DatabaseMapping] {
+	return func(yield func(DatabaseMapping) bool) {
+		if n.etr == nil {
+			return
+		}
+		for _, m := range n.etr.database.index.all() {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
 
 // Registrations yields what the Map-Server knows, in the order of prefixes, one
 // value for each xTR of a prefix.
-func (n *Node) Registrations() iter.Seq[Registration] { return func(func(Registration) bool) {} }
+func (n *Node) Registrations() iter.Seq[Registration] {
+	if n.mapServer == nil {
+		return func(func(Registration) bool) {}
+	}
+	return n.mapServer.status()
+}
 
 // MapServers yields how the registration with each Map-Server stands.
-func (n *Node) MapServers() iter.Seq[MapServerStatus] { return func(func(MapServerStatus) bool) {} }
+func (n *Node) MapServers() iter.Seq[MapServerStatus] {
+	if n.etr == nil {
+		return func(func(MapServerStatus) bool) {}
+	}
+	return n.etr.registrar.status()
+}
 
 // Pending yields the Map-Requests under way, in the order of prefixes.
-func (n *Node) Pending() iter.Seq[PendingRequest] { return func(func(PendingRequest) bool) {} }
+func (n *Node) Pending() iter.Seq[PendingRequest] {
+	return func(yield func(PendingRequest) bool) {
+		if n.itr == nil {
+			return
+		}
+		for _, p := range n.itr.pendingStatus() {
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
 
 // Counters yields every counter by name, in the order of CounterList.
 func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.counters.all() }

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// The ITR: resolves what the data plane misses and keeps the map-cache (RFC 9300
+// s.5 to s.9, RFC 9301 s.5.2, s.5.3, s.5.5, s.6.1, s.8.1). Locators are chosen per
+// flow by the data plane. It never answers a Map-Request, and never takes a
+// Map-Reply that it did not ask for.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+type itr struct {
+	h         *host
+	config    *ITRConfig
+	cache     mapCache
+	pending   *pendingRequests
+	preferred netip.AddrPort // the Map-Resolver that answered last
+	requests  bucket
+	smrs      buckets[lisp.Prefix]
+}
+
+// Refreshing begins a quarter of the TTL before its end, refreshLead at most, for
+// entries that forwarded something in that time and a reporting delay.
+const (
+	refreshLead       = time.Minute
+	usageDelay        = 30 * time.Second
+	requestBackoffMax = 3 // doublings of mapRequestInterval
+	// reinstallAfter is how old an entry must be before a miss that it covers means
+	// that the data plane lost it, and not that miss and Map-Reply crossed.
+	reinstallAfter = 2 * time.Second
+)
+
+func newITR(h *host) *itr { return &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests()} }
+
+// configure takes over another configuration and brings the static mappings into
+// line with it.
+func (r *itr) configure(c *ITRConfig) {
+	wanted := make(map[lisp.Prefix]lisp.Mapping, len(c.StaticMappings))
+	for _, m := range c.StaticMappings {
+		wanted[m.Prefix] = m
+	}
+	for _, old := range r.config.StaticMappings {
+		if _, still := wanted[old.Prefix]; still {
+			continue
+		}
+		if id, _, ok := r.cache.get(old.Prefix); ok {
+			r.remove(id, RemoveConfigured)
+		}
+	}
+	r.config = c
+	for _, m := range c.StaticMappings {
+		if _, e, ok := r.cache.get(m.Prefix); !ok || !e.static || !e.mapping.Equal(m) {
+			r.put(cacheEntry{mapping: m, static: true, expiresAt: never})
+		}
+	}
+}
+
+// stop empties the map-cache, here and in the data plane.
+func (r *itr) stop() {
+	for _, id := range r.cache.index.all() {
+		r.h.emit(RemoveMapping{Prefix: r.cache.entries.at(id).mapping.Prefix, Reason: RemoveConfigured})
+	}
+}
+
+// handleMiss resolves a destination, unless it is known or being resolved.
+func (r *itr) handleMiss(m Miss) {
+	asked := lisp.HostPrefix(m.Instance, m.Destination)
+	if id, e, ok := r.cache.longest(asked); ok && e.mapping.Action != lisp.ActionSendMapRequest {
+		if r.h.now-e.refreshedAt > instant(reinstallAfter) {
+			e.refreshedAt = r.h.now
+			r.emitInstall(id)
+		}
+		return
+	}
+	r.ask(pendingRequest{prefix: asked, source: m.Source})
+}
+
+// ask begins a resolution. One that is under way goes on; one that was answered
+// less than a second ago waits for that second to end (RFC 9301 s.5.3).
+func (r *itr) ask(q pendingRequest) bool {
+	if len(r.config.MapResolvers) == 0 || len(r.h.rlocs) == 0 {
+		r.h.count(RefusedNoMapResolver)
+		return false
+	}
+	if _, known, ok := r.pending.get(q.prefix); ok {
+		known.smrInvoked = known.smrInvoked || q.smrInvoked
+		known.again = known.state == PendingSettled
+		return true
+	}
+	if r.pending.size() >= r.h.limits.PendingRequests {
+		r.h.count(RefusedPendingTable)
+		return false
+	}
+	q.startedAt, q.state = r.h.now, PendingWaiting
+	r.try(r.pending.add(q))
+	return true
+}
+
+// try sends the next Map-Request of a resolution and sets its deadline.
+func (r *itr) try(id uint32) {
+	if !r.requests.take(r.h.now, r.h.limits.MapRequestsTotal) {
+		r.h.count(RefusedRequestLimit)
+		r.pending.timers.set(id, r.h.after(mapRequestInterval))
+		return
+	}
+	q := r.pending.requests.at(id)
+	resolver := r.resolver(q.tries)
+	nonce := r.h.nonce()
+	r.sendMapRequest(q, nonce, resolver)
+	rounds := q.tries / len(r.config.MapResolvers)
+	r.pending.sent(id, nonce, resolver, r.h.now)
+	r.pending.timers.set(id, r.h.after(mapRequestInterval<<min(rounds, requestBackoffMax)))
+}
+
+// resolver begins with the Map-Resolver that answered last and takes the next one
+// at each try.
+func (r *itr) resolver(try int) netip.AddrPort {
+	all := r.config.MapResolvers
+	first := max(slices.Index(all, r.preferred), 0)
+	return all[(first+try)%len(all)]
+}
+
+// sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
+func (r *itr) sendMapRequest(q *pendingRequest, nonce uint64, resolver netip.AddrPort) {
+	m := wire.MapRequest{
+		SMRInvoked: q.smrInvoked, LocalXTR: true, Nonce: nonce,
+		SourceEID: wire.NoAddress{},
+		Records:   []wire.RequestRecord{{EID: wire.AddressOf(q.prefix), MaskLen: uint8(q.prefix.Bits())}},
+	}
+	if !q.source.IsZero() {
+		m.SourceEID = wire.EIDAddress(q.prefix.Instance(), q.source)
+	}
+	for _, rloc := range r.h.rlocs[:min(len(r.h.rlocs), wire.MaxITRRLOCs)] {
+		m.ITRRLOCs = append(m.ITRRLOCs, wire.RLOCAddress(rloc))
+	}
+	message, err := m.AppendTo(nil)
+	if err == nil {
+		source, destination := r.innerAddresses(q.prefix.EID(), resolver.Addr())
+		message, err = wire.AppendECM(nil, source, destination, message)
+	}
+	if err != nil {
+		r.h.count(RefusedEncoding)
+		return
+	}
+	r.h.send(netip.AddrPort{}, resolver, message)
+	r.h.count(MapRequestSent)
+	if q.smrInvoked {
+		r.h.count(SMRInvokedMapRequestSent)
+	}
+	r.h.notice(Notice{Kind: NoticeMapRequestSent, Prefix: q.prefix, Remote: resolver, Detail: tryDetail(q)})
+}
+
+// innerAddresses are those of the packet inside an ECM: from our RLOC to the EID
+// (RFC 9301 s.5.8). Where these are of different families, or the EID is no IP
+// address, the Map-Resolver's address stands for the EID: nobody routes by it.
+func (r *itr) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
+	port := r.h.controlPort
+	for _, to := range []netip.Addr{e.Addr(), resolver} {
+		if !to.IsValid() {
+			continue
+		}
+		if rloc, ok := r.h.rlocOf(to.Is4()); ok {
+			return netip.AddrPortFrom(rloc.Addr(), port), netip.AddrPortFrom(to, port)
+		}
+	}
+	own := netip.AddrPortFrom(r.h.rlocs[0].Addr(), port)
+	return own, own
+}
+
+func tryDetail(q *pendingRequest) string {
+	switch {
+	case q.tries > 0:
+		return "again"
+	case q.smrInvoked:
+		return "because of an SMR"
+	case q.source.IsZero():
+		return "to refresh"
+	}
+	return "from " + q.source.String()
+}
+
+// handlePendingTimeout goes on with a resolution that was not answered.
+func (r *itr) handlePendingTimeout(id uint32) {
+	q := r.pending.requests.at(id)
+	switch {
+	case q.state == PendingHoldDown, len(r.config.MapResolvers) == 0, len(r.h.rlocs) == 0:
+		r.pending.remove(id)
+	case q.state == PendingSettled && (!q.again || r.superfluous(q)):
+		r.pending.remove(id)
+	case q.state == PendingSettled:
+		q.again, q.state, q.startedAt = false, PendingWaiting, r.h.now
+		r.try(id)
+	case r.superfluous(q):
+		r.settle(id)
+	case q.tries == mapRequestTries:
+		q.state = PendingHoldDown
+		r.pending.timers.set(id, r.h.after(mapRequestHoldDown))
+		r.h.count(MapRequestUnanswered)
+		r.h.notice(Notice{Kind: NoticeMapRequestUnanswered, Prefix: q.prefix, Detail: "pausing " + mapRequestHoldDown.String()})
+	default:
+		r.try(id)
+	}
+}
+
+// superfluous reports whether the answer to another request covered this one.
+func (r *itr) superfluous(q *pendingRequest) bool {
+	if q.source.IsZero() || q.smrInvoked {
+		return false
+	}
+	_, e, ok := r.cache.longest(q.prefix)
+	return ok && e.mapping.Action != lisp.ActionSendMapRequest
+}
+
+// settle ends a resolution; its EID-Prefix stays for the rate limit's second.
+func (r *itr) settle(id uint32) {
+	q := r.pending.requests.at(id)
+	until := q.lastSentAt + instant(mapRequestInterval)
+	r.pending.settle(id)
+	if until <= r.h.now {
+		r.pending.remove(id)
+		return
+	}
+	r.pending.timers.set(id, until)
+}
+
+// handleMapReply takes what answers one of our Map-Requests (RFC 9301 s.5.3).
+func (r *itr) handleMapReply(m *mapReply) {
+	if m.probe {
+		r.h.count(RefusedProbeReply)
+		return
+	}
+	id, resolver, ok := r.pending.answered(m.nonce)
+	if !ok {
+		r.h.count(RefusedNonce)
+		return
+	}
+	asked := r.pending.requests.at(id).prefix
+	if !related(asked, m.mappings) {
+		r.h.count(RefusedUnrelatedPrefix)
+		return
+	}
+	r.preferred = resolver
+	r.settle(id)
+	r.h.notice(Notice{Kind: NoticeMapReplyReceived, Prefix: asked, Remote: m.from})
+	r.take(asked, m)
+}
+
+// related reports whether the records speak about what was asked: one covers it
+// and the others lie within that one; or all lie within what was asked, when a
+// cached EID-Prefix fell apart. Anything else could poison the map-cache.
+func related(asked lisp.Prefix, mappings []lisp.Mapping) bool {
+	whole := asked
+	for _, m := range mappings {
+		if m.Prefix.Covers(whole) {
+			whole = m.Prefix
+		}
+	}
+	for _, m := range mappings {
+		if !whole.Covers(m.Prefix) {
+			return false
+		}
+	}
+	return whole != asked || !asked.IsHost() || slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == asked })
+}
+
+// take brings the map-cache into line with a Map-Reply: more specific records
+// first, so that no packet meets a covering one alone.
+func (r *itr) take(asked lisp.Prefix, m *mapReply) {
+	mappings := slices.Clone(m.mappings)
+	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })
+	outdated := r.outdated(asked, mappings)
+	for _, mapping := range mappings {
+		r.takeRecord(mapping, m.from, outdated)
+	}
+	for _, p := range outdated {
+		if id, e, ok := r.cache.get(p); ok && !e.static {
+			r.remove(id, RemoveReplaced)
+		}
+	}
+}
+
+// outdated lists the cached prefixes that a Map-Reply contradicts (RFC 9301 s.5.5).
+// A reply has the longest match with all its more-specifics: a cached one that
+// covers the asked EID-Prefix and that it does not name is gone, and so is a negative
+// one within what has a mapping now. Other positive ones stay: they may be of
+// another site.
+func (r *itr) outdated(asked lisp.Prefix, mappings []lisp.Mapping) []lisp.Prefix {
+	whole := mappings[len(mappings)-1].Prefix
+	if asked.Covers(whole) {
+		whole = asked
+	}
+	var prefixes []lisp.Prefix
+	for p, id := range r.cache.index.subtree(whole) {
+		if slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == p }) {
+			continue
+		}
+		if p.Covers(asked) || r.cache.entries.at(id).mapping.Negative() {
+			prefixes = append(prefixes, p)
+		}
+	}
+	return prefixes
+}
+
+func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Prefix) {
+	id, known, ok := r.cache.get(m.Prefix)
+	switch {
+	case ok && known.static:
+		return // the operator's word
+	case m.TTLMinutes == 0 && ok: // RFC 9301 s.5.4: remove at once
+		r.remove(id, RemoveWithdrawn)
+		return
+	case m.TTLMinutes == 0:
+		return
+	case !ok && r.cache.size() >= r.h.limits.MapCacheEntries && !r.evict():
+		return
+	}
+	if ok && known.refreshing {
+		r.h.count(MappingRefreshed)
+	}
+	expiresAt := r.h.after(r.lifetime(m.TTLMinutes))
+	for _, covered := range r.cache.covered(m.Prefix) {
+		e := r.cache.entries.at(covered)
+		if _, gone := slices.BinarySearchFunc(outdated, e.mapping.Prefix, lisp.Prefix.Compare); !gone && !e.static {
+			expiresAt = min(expiresAt, e.expiresAt) // RFC 9301 s.5.5
+		}
+	}
+	r.put(cacheEntry{mapping: m, from: from, expiresAt: expiresAt})
+}
+
+func (r *itr) lifetime(ttlMinutes uint32) time.Duration {
+	if ttlMinutes == lisp.TTLUnlimited {
+		return r.config.UnlimitedTTL
+	}
+	return time.Duration(ttlMinutes) * time.Minute
+}
+
+func (r *itr) evict() bool {
+	id, ok := r.cache.victim()
+	if ok {
+		r.h.count(MappingEvicted)
+		r.remove(id, RemoveEvicted)
+	}
+	return ok
+}
+
+// put installs an entry.
+func (r *itr) put(e cacheEntry) {
+	_, old, known := r.cache.get(e.mapping.Prefix)
+	changed := !known || !old.mapping.Equal(e.mapping) || old.static != e.static
+	e.createdAt, e.refreshedAt = r.h.now, r.h.now
+	id, _ := r.cache.put(e)
+	r.h.count(MappingInstalled)
+	r.emitInstall(id)
+	r.schedule(id)
+	if changed {
+		r.h.notice(Notice{Kind: NoticeMappingInstalled, Prefix: e.mapping.Prefix, Remote: e.from, Detail: e.mapping.String()})
+	}
+}
+
+func (r *itr) emitInstall(id uint32) { r.h.emit(InstallMapping{r.entry(r.cache.entries.at(id))}) }
+
+func (r *itr) entry(e *cacheEntry) MapCacheEntry {
+	m := MapCacheEntry{Mapping: e.mapping, Static: e.static, CreatedAt: r.h.time(e.createdAt)}
+	if !e.static {
+		m.ExpiresAt = r.h.time(e.expiresAt)
+	}
+	return m
+}
+
+func (r *itr) remove(id uint32, reason RemoveReason) {
+	prefix := r.cache.entries.at(id).mapping.Prefix
+	r.cache.remove(id)
+	r.h.emit(RemoveMapping{Prefix: prefix, Reason: reason})
+	r.h.notice(Notice{Kind: NoticeMappingRemoved, Prefix: prefix, Detail: string(reason)})
+}

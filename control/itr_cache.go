@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// The ITR's care for its map-cache in the course of time: expiry, idle removal,
+// refresh of what is in use (RFC 9301 s.5.3, s.5.4), what an SMR says about it
+// (s.6.1), and its adoption after a restart. It never resolves anything new.
+
+import (
+	"iter"
+	"slices"
+
+	"loci/lisp"
+)
+
+// schedule sets the next deadline of an entry.
+func (r *itr) schedule(id uint32) {
+	e := r.cache.entries.at(id)
+	if e.static {
+		r.cache.timers.remove(id)
+		return
+	}
+	next := e.expiresAt
+	if r.config.IdleTimeout > 0 {
+		next = min(next, e.lastUse()+instant(r.config.IdleTimeout))
+	}
+	if at := r.refreshAt(e); !e.refreshing && at > r.h.now {
+		next = min(next, at)
+	}
+	r.cache.timers.set(id, next)
+}
+
+// lastUse is when the entry was last of use: an entry that is new counts as used.
+func (e *cacheEntry) lastUse() instant { return max(e.lastUsedAt, e.createdAt) }
+
+// refreshAt is when a mapping in use is asked for again.
+func (r *itr) refreshAt(e *cacheEntry) instant { return e.expiresAt - r.lead(e) }
+
+func (r *itr) lead(e *cacheEntry) instant {
+	return min((e.expiresAt-e.refreshedAt)/4, instant(refreshLead))
+}
+
+// handleCacheTimeout expires, refreshes or removes an entry.
+func (r *itr) handleCacheTimeout(id uint32) {
+	e := r.cache.entries.at(id)
+	idle := r.config.IdleTimeout > 0 && r.h.now >= e.lastUse()+instant(r.config.IdleTimeout)
+	switch {
+	case r.h.now >= e.expiresAt:
+		r.h.count(MappingExpired)
+		r.remove(id, RemoveExpired)
+	case idle:
+		r.h.count(MappingIdle)
+		r.remove(id, RemoveIdle)
+	default:
+		r.refreshIfUsed(id)
+		r.schedule(id)
+	}
+}
+
+// refreshIfUsed asks again for a mapping whose TTL ends soon, so that a flow in
+// progress does not see it end.
+func (r *itr) refreshIfUsed(id uint32) {
+	e := r.cache.entries.at(id)
+	used := e.lastUsedAt > 0 && r.h.now-e.lastUsedAt <= r.lead(e)+instant(usageDelay)
+	if e.static || e.refreshing || !used || r.h.now < r.refreshAt(e) {
+		return
+	}
+	e.refreshing = r.ask(pendingRequest{prefix: e.mapping.Prefix})
+}
+
+// handleUsage notes which entries are in use.
+func (r *itr) handleUsage(usage []Usage) {
+	for _, u := range usage {
+		id, e, ok := r.cache.get(u.Prefix)
+		if !ok {
+			continue
+		}
+		if at := min(r.h.instant(u.LastUsedAt), r.h.now); !u.LastUsedAt.IsZero() && at > e.lastUsedAt {
+			e.lastUsedAt, e.referenced = at, true
+			r.refreshIfUsed(id)
+		}
+	}
+}
+
+// handleSolicitMapRequest asks again for a cached mapping whose site says that it
+// changed. The answer is asked for through the mapping system only, the sender of
+// the SMR proves nothing; the mapping stays in use meanwhile (RFC 9301 s.6.1).
+func (r *itr) handleSolicitMapRequest(changed lisp.Prefix) {
+	_, e, ok := r.cache.longest(changed)
+	if !ok {
+		for _, id := range r.cache.covered(changed) {
+			e, ok = r.cache.entries.at(id), true
+			break
+		}
+	}
+	switch {
+	case !ok || e.static:
+		r.h.count(RefusedSMRWithoutMapping)
+	case !r.smrs.take(r.h.now, e.mapping.Prefix, r.h.limits.SMRInvoked, r.h.limits.RateTable):
+		r.h.count(RefusedSMRLimit)
+	default:
+		r.h.notice(Notice{Kind: NoticeSolicitMapRequestTaken, Prefix: changed})
+		r.ask(pendingRequest{prefix: changed, smrInvoked: true})
+	}
+}
+
+// adopt takes over an entry that the data plane kept through a restart.
+func (r *itr) adopt(a MapCacheEntry) {
+	expiresAt := r.h.instant(a.ExpiresAt)
+	_, known, ok := r.cache.get(a.Mapping.Prefix)
+	switch {
+	case ok && known.static:
+		return // installed anew from the configuration
+	case a.Static:
+		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveConfigured})
+		return
+	case expiresAt <= r.h.now:
+		r.h.count(MappingExpired)
+		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveExpired})
+		return
+	case !ok && r.cache.size() >= r.h.limits.MapCacheEntries:
+		r.h.count(MappingEvicted)
+		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveEvicted})
+		return
+	}
+	id, e := r.cache.put(cacheEntry{mapping: a.Mapping, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt)})
+	e.lastUsedAt = r.h.now // its use was not kept: let it prove itself
+	r.schedule(id)
+}
+
+// status yields the map-cache for `loci show`.
+func (r *itr) status() iter.Seq[MapCacheStatus] {
+	return func(yield func(MapCacheStatus) bool) {
+		for _, id := range r.cache.index.all() {
+			if !yield(r.entryStatus(r.cache.entries.at(id))) {
+				return
+			}
+		}
+	}
+}
+
+func (r *itr) entryStatus(e *cacheEntry) MapCacheStatus {
+	s := MapCacheStatus{MapCacheEntry: r.entry(e), State: MapCacheComplete, From: e.from}
+	if e.lastUsedAt != 0 {
+		s.LastUsedAt = r.h.time(e.lastUsedAt)
+	}
+	switch {
+	case e.static:
+		s.State = MapCacheStatic
+	case e.refreshing:
+		s.State = MapCacheRefreshing
+	case e.mapping.Negative():
+		s.State = MapCacheNegative
+	}
+	return s
+}
+
+// pendingStatus lists the Map-Requests under way in the order of prefixes.
+func (r *itr) pendingStatus() []PendingRequest {
+	list := make([]PendingRequest, 0, r.pending.size())
+	for _, id := range r.pending.byPrefix {
+		q := r.pending.requests.at(id)
+		p := PendingRequest{
+			Prefix: q.prefix, Source: q.source, Tries: q.tries, StartedAt: r.h.time(q.startedAt),
+			NextAt: r.h.time(r.pending.timers.of(id)), State: q.state,
+		}
+		if q.tries > 0 {
+			p.MapResolver = q.resolvers[q.tries-1]
+		}
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b PendingRequest) int { return a.Prefix.Compare(b.Prefix) })
+	return list
+}

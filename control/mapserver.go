@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// The Map-Server: takes registrations and answers or forwards Map-Requests for
+// them (RFC 9301 s.5.6, s.5.7, s.8.2, s.8.3). Messages arrive authenticated, and
+// with EID-Prefixes that their site may register. It never sends anything about an
+// EID that is not configured, but that it is nobody's.
+
+import (
+	"iter"
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+type mapServer struct {
+	h             *host
+	config        *MapServerConfig
+	prefixes      prefixTable[ownedPrefix] // of all sites
+	sites         map[string]*siteState
+	registrations registrations
+}
+
+func newMapServer(h *host) *mapServer {
+	return &mapServer{h: h, config: &MapServerConfig{}, sites: make(map[string]*siteState)}
+}
+
+// configure takes over another configuration. Registrations that it does not allow
+// any more end; the others, and the nonces seen, stay.
+func (s *mapServer) configure(c *MapServerConfig, keys *Keyring) {
+	s.config, s.prefixes = c, keys.prefixes
+	sites := make(map[string]*siteState, len(c.Sites))
+	for _, site := range c.Sites {
+		state := s.sites[site.Name]
+		if state == nil {
+			state = &siteState{nonces: make(map[nonceKey]seenNonce)}
+		}
+		state.config = site
+		sites[site.Name] = state
+	}
+	s.sites = sites
+	s.dropDisallowed()
+}
+
+func (s *mapServer) dropDisallowed() {
+	var gone []uint32
+	for p, id := range s.registrations.index.all() {
+		match, owner, ok := s.prefixes.longest(p)
+		allowed := ok && (match == p || owner.moreSpecifics) &&
+			s.sites[s.config.Sites[owner.site].Name] == s.registrations.rows.at(id).site
+		if !allowed {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		row := s.registrations.rows.at(id)
+		s.h.notice(Notice{Kind: NoticeRegistrationRemoved, Prefix: row.merged.Prefix, Site: row.site.config.Name})
+		s.registrations.remove(id)
+	}
+}
+
+// owns reports whether an EID is of a configured EID-Prefix.
+func (s *mapServer) owns(asked lisp.Prefix) bool {
+	_, _, ok := s.prefixes.match(asked)
+	return ok
+}
+
+// handleMapRequest answers for one EID-Prefix, in the order of RFC 9301 s.8.3.
+func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
+	configured, owner, ok := s.prefixes.match(asked)
+	if !ok {
+		host := lisp.HostPrefix(asked.Instance(), asked.EID())
+		s.h.replyNegative(m, leastSpecificHole(host, 0, s.prefixes.overlaps), negativeTTLMinutes)
+		return
+	}
+	site := s.sites[s.config.Sites[owner.site].Name]
+	best, row, ok := s.registered(asked, configured, site)
+	switch {
+	case !ok:
+		s.h.replyNegative(m, s.unregisteredHole(asked, configured), unregisteredTTLMinutes)
+	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
+		s.replyForSite(m, asked, best, row)
+	default:
+		s.forward(m, row)
+	}
+}
+
+// registered finds the registration to use. One that is less specific than the
+// configured EID-Prefix counts only if it is of the same site: another site's
+// aggregate says nothing about this one.
+func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState) (lisp.Prefix, *registration, bool) {
+	best, id, ok := s.registrations.index.match(asked)
+	if !ok {
+		return best, nil, false
+	}
+	row := s.registrations.rows.at(id)
+	return best, row, best.Bits() >= configured.Bits() || row.site == site
+}
+
+// unregisteredHole is the part of a configured EID-Prefix around the asked EID that
+// neither is registered nor belongs to a more specific configured one.
+func (s *mapServer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix {
+	host := lisp.HostPrefix(asked.Instance(), asked.EID())
+	return leastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool {
+		return s.prefixes.holds(p, configured) || s.registrations.index.holds(p, lisp.Prefix{})
+	})
+}
+
+// answers reports whether the Map-Server answers for the ETRs of a registration.
+func (s *mapServer) answers(row *registration) bool {
+	switch row.site.config.ProxyReply {
+	case ProxyReplyAlways:
+		return true
+	case ProxyReplyNever:
+		return false
+	}
+	return row.proxyReply()
+}
+
+// replyForSite answers with what was registered, and with every more specific
+// registration; where an ETR answers for one of those itself, the answer is
+// narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
+func (s *mapServer) replyForSite(m *mapRequest, asked, best lisp.Prefix, row *registration) {
+	all := []lisp.Mapping{proxyMapping(row)}
+	for p, id := range s.registrations.index.subtree(best) {
+		if p == best || len(all) > s.h.limits.MoreSpecificsPerReply {
+			continue
+		}
+		more := s.registrations.rows.at(id)
+		if s.answers(more) {
+			all = append(all, proxyMapping(more))
+			continue
+		}
+		all = append(all, lisp.Mapping{}) // not ours to tell
+	}
+	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) }
+	s.h.reply(m, reply{sent: ProxyMapReplySent, notice: NoticeMapReplySent, mappings: s.h.complete(m, asked, all, taken)})
+}
+
+// proxyMapping is what the Map-Server says for a site: not authoritative, and with
+// no locator called local.
+func proxyMapping(row *registration) lisp.Mapping {
+	m := row.merged
+	m.Authoritative = false
+	m.Locators = withLocalBits(m.Locators, nil)
+	return m
+}
+
+// forward passes the Map-Request to one of the ETRs, in turn: a retransmission then
+// meets another one. It goes where the ETR registered from, which it can be reached
+// at for certain.
+func (s *mapServer) forward(m *mapRequest, row *registration) {
+	row.turn = (row.turn + 1) % len(row.registrants)
+	to := row.registrants[row.turn].from.Addr()
+	s.h.forward(m, netip.AddrPortFrom(to, s.h.controlPort), row.merged.Prefix)
+}
+
+// handleMapRegister takes a Map-Register as a whole or not at all, and acknowledges
+// it when asked to (RFC 9301 s.5.6, s.5.7).
+func (s *mapServer) handleMapRegister(m *mapRegister) {
+	site := s.sites[m.site]
+	if site == nil {
+		s.h.count(RefusedUnknownSite)
+		return
+	}
+	fresh, refused := s.checkNonce(site, m)
+	if refused == nil && fresh {
+		refused = s.checkRecords(site, m)
+	}
+	if refused != nil {
+		s.refuse(m, refused)
+		return
+	}
+	s.h.count(MapRegisterReceived)
+	if fresh {
+		site.nonces[m.nonceKey()] = m.seen()
+		for i := range m.mappings {
+			s.take(site, m, m.mappings[i])
+		}
+	}
+	if m.WantMapNotify {
+		s.acknowledge(m)
+	}
+}
+
+func (s *mapServer) refuse(m *mapRegister, r *Refusal) {
+	s.h.count(r.Reason)
+	s.h.noticeRefusal(Notice{Kind: NoticeRegistrationRefused, Prefix: m.mappings[0].Prefix, Remote: m.from, Site: m.site,
+		Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+}
+
+// checkNonce reports whether the message is new. An exact duplicate is no replay:
+// its Map-Notify may have been lost (RFC 9301 s.5.6).
+func (s *mapServer) checkNonce(site *siteState, m *mapRegister) (fresh bool, refused *Refusal) {
+	if site.config.AcceptAnyNonce {
+		return true, nil
+	}
+	seen, known := site.nonces[m.nonceKey()]
+	switch {
+	case !known && len(site.nonces) >= s.h.limits.ReplayEntriesPerSite:
+		return false, refusal(RefusedReplayTable, "the site has registered with %d xTR-IDs and keys", len(site.nonces))
+	case !known || m.Nonce > seen.nonce:
+		return true, nil
+	case m.seen() == seen:
+		return false, nil
+	}
+	return false, refusal(RefusedReplay, "nonce 0x%016x, the last one was 0x%016x", m.Nonce, seen.nonce)
+}
+
+func (m *mapRegister) seen() seenNonce {
+	n := seenNonce{nonce: m.Nonce}
+	copy(n.mac[:], m.Authentication)
+	return n
+}
+
+// checkRecords finds what stands against any of the records, before one is taken.
+func (s *mapServer) checkRecords(site *siteState, m *mapRegister) *Refusal {
+	added := 0
+	for _, mapping := range m.mappings {
+		if mapping.TTLMinutes == 0 {
+			continue
+		}
+		_, row, known := s.registrations.get(mapping.Prefix)
+		if !known {
+			added++
+			continue
+		}
+		if refused := s.checkRegistrant(row, m, mapping); refused != nil {
+			return refused
+		}
+	}
+	switch {
+	case s.registrations.index.size+added > s.h.limits.Registrations:
+		return refusal(RefusedRegistrationTable, "%d EID-Prefixes are registered", s.registrations.index.size)
+	case site.registrations+added > s.h.limits.RegistrationsPerSite:
+		return refusal(RefusedSiteTable, "site %s has registered %d EID-Prefixes", m.site, site.registrations)
+	}
+	return nil
+}
+
+func (s *mapServer) checkRegistrant(row *registration, m *mapRegister, mapping lisp.Mapping) *Refusal {
+	at := row.find(m.registrant())
+	if at < 0 && len(row.registrants) >= s.h.limits.RegistrantsPerPrefix {
+		return refusal(RefusedRegistrants, "%d xTRs have registered %s", len(row.registrants), mapping.Prefix)
+	}
+	if at >= 0 && olderVersion(mapping.Version, row.registrants[at].mapping.Version) {
+		return refusal(RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, row.registrants[at].mapping.Version)
+	}
+	if err := row.mergeable(s.registrant(m, mapping)); err != nil {
+		return refusal(RefusedLocators, "%s: %w", mapping.Prefix, err)
+	}
+	return nil
+}
+
+// olderVersion compares Map-Versions by RFC 9302 s.5.1, a circle of 4096; 0 is the
+// Null version, which is never compared.
+func olderVersion(version, than uint16) bool {
+	const half = 2048
+	switch {
+	case version == 0 || than == 0:
+		return false
+	case than > version:
+		return than-version <= half
+	}
+	return version-than > half
+}
+
+func (s *mapServer) registrant(m *mapRegister, mapping lisp.Mapping) registrant {
+	return registrant{
+		id: m.registrant(), mapping: mapping, from: m.from, firstAt: s.h.now, lastAt: s.h.now,
+		expiresAt: s.h.after(s.lifetime(m.UseTTL, mapping.TTLMinutes)), keyID: m.KeyID, algorithm: m.AlgorithmID,
+		proxyReply: m.ProxyReply, useTTL: m.UseTTL, mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
+	}
+}
+
+// lifetime is how long a registration lasts: by its TTL when the ETR says so with
+// T, else by the configured time (RFC 9301 s.5.6, s.8.2).
+func (s *mapServer) lifetime(useTTL bool, ttlMinutes uint32) time.Duration {
+	if !useTTL || ttlMinutes == lisp.TTLUnlimited {
+		return s.config.RegistrationTimeout
+	}
+	return time.Duration(ttlMinutes) * time.Minute
+}
+
+// take takes one record; TTL 0 withdraws.
+func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping) {
+	n := Notice{Prefix: mapping.Prefix, Remote: m.from, Site: m.site}
+	if mapping.TTLMinutes == 0 {
+		if found, _ := s.registrations.removeRegistrant(mapping.Prefix, m.registrant()); found {
+			s.h.count(RegistrationWithdrawn)
+			n.Kind = NoticeRegistrationWithdrawn
+			s.h.notice(n)
+		}
+		return
+	}
+	s.h.count(RegistrationAccepted)
+	fresh, changed := s.registrations.put(site, s.registrant(m, mapping))
+	if !fresh && !changed {
+		return
+	}
+	n.Kind, n.Detail = NoticeRegistrationChanged, mapping.String()
+	if fresh {
+		n.Kind = NoticeRegistered
+	}
+	s.h.notice(n)
+}
+
+// acknowledge sends the Map-Notify, to the control port whatever port the
+// Map-Register came from (RFC 9301 s.8.2), with a MAC of the length received.
+func (s *mapServer) acknowledge(m *mapRegister) {
+	if !s.h.mayNotify(m.from.Addr()) {
+		return
+	}
+	notify := &wire.MapNotify{
+		Nonce: m.Nonce, KeyID: m.KeyID, AlgorithmID: m.AlgorithmID,
+		Authentication: make([]byte, len(m.Authentication)), Records: m.Records,
+	}
+	payload, err := wire.AppendSigned(nil, notify, m.key.Secret)
+	if err != nil {
+		s.h.count(RefusedEncoding)
+		return
+	}
+	s.h.send(s.h.answerFrom(m.local), netip.AddrPortFrom(m.from.Addr(), s.h.controlPort), payload)
+	s.h.count(MapNotifySent)
+}
+
+// handleTimeout ends what was not refreshed.
+func (s *mapServer) handleTimeout(id uint32) {
+	row := s.registrations.rows.at(id)
+	prefix, site := row.merged.Prefix, row.site.config.Name
+	gone := s.registrations.expire(id, s.h.now)
+	s.h.count(RegistrationExpired)
+	n := Notice{Kind: NoticeRegistrationExpired, Prefix: prefix, Site: site}
+	if !gone {
+		n.Detail = "of one xTR; others remain"
+	}
+	s.h.notice(n)
+}
+
+// status yields every registration, one value for each xTR.
+func (s *mapServer) status() iter.Seq[Registration] {
+	return func(yield func(Registration) bool) {
+		for _, id := range s.registrations.index.all() {
+			row := s.registrations.rows.at(id)
+			for i := range row.registrants {
+				if !yield(s.registrationStatus(row, &row.registrants[i])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *mapServer) registrationStatus(row *registration, r *registrant) Registration {
+	return Registration{
+		Site: row.site.config.Name, Prefix: r.mapping.Prefix, Mapping: r.mapping, Merged: row.merged,
+		FirstRegisteredAt: s.h.time(r.firstAt), LastRegisteredAt: s.h.time(r.lastAt), ExpiresAt: s.h.time(r.expiresAt),
+		From: r.from, XTRID: r.id.xtrID, SiteID: r.id.siteID, KeyID: r.keyID, Algorithm: r.algorithm,
+		ProxyReply: r.proxyReply, UseTTL: r.useTTL, MergeRequest: r.mergeRequest, WantMapNotify: r.wantMapNotify,
+	}
+}

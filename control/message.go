@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Messages as roles take them: parsed, authenticated, their EIDs and RLOCs turned
+// into values. Inspect makes them; they hold nothing of the packet's bytes.
+
+import (
+	"net/netip"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// arrival is where a packet came from and to which of our addresses.
+type arrival struct{ local, from netip.AddrPort }
+
+// mapRequest is a Map-Request, an RLOC-probe or an SMR.
+type mapRequest struct {
+	arrival
+	*wire.MapRequest
+	ecm            *wire.EncapsulatedControlMessage // what it came in, nil when it came directly
+	replyPort      uint16
+	prefixes       []lisp.Prefix // at least one
+	itrRLOCs       []lisp.RLOC   // those that are IP addresses
+	sourceInstance lisp.InstanceID
+	source         lisp.EID
+	forwardedTo    []netip.AddrPort // by this turn, so that several records mean one copy
+}
+
+// mapReply is a Map-Reply.
+type mapReply struct {
+	arrival
+	nonce    uint64
+	probe    bool
+	mappings []lisp.Mapping // at least one
+}
+
+// mapRegister is an authenticated Map-Register whose EID-Prefixes are the site's.
+type mapRegister struct {
+	arrival
+	*wire.MapRegister
+	mappings []lisp.Mapping // at least one
+	site     string
+	key      Key
+}
+
+// mapNotify is an authenticated Map-Notify.
+type mapNotify struct {
+	arrival
+	*wire.MapNotify
+	peer netip.AddrPort // the Map-Server it is from, as configured
+}
+
+// mapNotifyAck is an authenticated Map-Notify-Ack.
+type mapNotifyAck struct {
+	arrival
+	site string
+}
+
+// registrant is who sent the Map-Register.
+func (m *mapRegister) registrant() registrantID {
+	if !m.XTRIDPresent {
+		return registrantID{source: m.from.Addr()}
+	}
+	return registrantID{xtrID: m.XTRID, siteID: m.SiteID}
+}
+
+// nonceKey is whose nonces it has to exceed.
+func (m *mapRegister) nonceKey() nonceKey {
+	k := nonceKey{keyID: m.KeyID}
+	if m.XTRIDPresent {
+		k.xtrID, k.siteID = m.XTRID, m.SiteID
+	}
+	return k
+}

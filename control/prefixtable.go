@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// prefixTable: EID-Prefixes of all kinds and Instance-IDs with longest match,
+// subtrees and sorted iteration (RFC 9301 s.5.5, RFC 9735 s.3 for names). An
+// Instance-ID never sees another's prefixes. It knows nothing of mappings.
+
+import (
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+
+	"loci/lisp"
+)
+
+type prefixTable[V any] struct {
+	instances map[lisp.InstanceID]*instanceTable[V]
+	size      int
+}
+
+// instanceTable holds one Instance-ID. MAC addresses are kept as the first 48 bits
+// of IPv6 prefixes; names, which fit no address, in a sorted slice.
+type instanceTable[V any] struct {
+	ip, mac bart.Table[V]
+	names   []namedValue[V]
+	size    int
+}
+
+type namedValue[V any] struct {
+	prefix lisp.Prefix
+	value  V
+}
+
+// trie is the table and the key of a prefix that is no name.
+func (t *instanceTable[V]) trie(p lisp.Prefix) (*bart.Table[V], netip.Prefix) {
+	if mac, ok := p.EID().MAC(); ok {
+		var a [16]byte
+		copy(a[:], mac[:])
+		return &t.mac, netip.PrefixFrom(netip.AddrFrom16(a), p.Bits())
+	}
+	return &t.ip, p.Netip()
+}
+
+// prefixOf turns a trie's key back into a prefix of the same kind as like.
+func prefixOf(like lisp.Prefix, key netip.Prefix) lisp.Prefix {
+	e := lisp.EIDFromAddr(key.Addr())
+	if like.Kind() == lisp.EIDMAC {
+		octets := key.Addr().As16()
+		e = lisp.EIDFromMAC([6]byte(octets[:6]))
+	}
+	p, _ := lisp.PrefixFrom(like.Instance(), e, key.Bits()) // keys were made from prefixes
+	return p
+}
+
+func (t *instanceTable[V]) findName(p lisp.Prefix) (int, bool) {
+	return slices.BinarySearchFunc(t.names, p, func(n namedValue[V], p lisp.Prefix) int { return n.prefix.Compare(p) })
+}
+
+// get returns the value of exactly that prefix.
+func (t *prefixTable[V]) get(p lisp.Prefix) (v V, ok bool) {
+	in := t.instances[p.Instance()]
+	if in == nil || p.Kind() == lisp.EIDNone {
+		return v, false
+	}
+	if p.Kind() != lisp.EIDName {
+		trie, key := in.trie(p)
+		return trie.Get(key)
+	}
+	if i, found := in.findName(p); found {
+		return in.names[i].value, true
+	}
+	return v, false
+}
+
+// insert adds the prefix or replaces its value. The zero EID has no place.
+func (t *prefixTable[V]) insert(p lisp.Prefix, v V) {
+	if p.Kind() == lisp.EIDNone {
+		return
+	}
+	in := t.instances[p.Instance()]
+	if in == nil {
+		if t.instances == nil {
+			t.instances = make(map[lisp.InstanceID]*instanceTable[V])
+		}
+		in = &instanceTable[V]{}
+		t.instances[p.Instance()] = in
+	}
+	if _, known := t.get(p); !known {
+		in.size++
+		t.size++
+	}
+	if p.Kind() != lisp.EIDName {
+		trie, key := in.trie(p)
+		trie.Insert(key, v)
+		return
+	}
+	i, found := in.findName(p)
+	if !found {
+		in.names = slices.Insert(in.names, i, namedValue[V]{prefix: p})
+	}
+	in.names[i].value = v
+}
+
+// remove takes the prefix out, if it is there.
+func (t *prefixTable[V]) remove(p lisp.Prefix) {
+	if _, known := t.get(p); !known {
+		return
+	}
+	in := t.instances[p.Instance()]
+	if p.Kind() == lisp.EIDName {
+		i, _ := in.findName(p)
+		in.names = slices.Delete(in.names, i, i+1)
+	} else {
+		trie, key := in.trie(p)
+		trie.Delete(key)
+	}
+	in.size--
+	t.size--
+	if in.size == 0 {
+		delete(t.instances, p.Instance())
+	}
+}
+
+// longest returns the most specific prefix that covers p.
+func (t *prefixTable[V]) longest(p lisp.Prefix) (match lisp.Prefix, v V, ok bool) {
+	in := t.instances[p.Instance()]
+	if in == nil || p.Kind() == lisp.EIDNone {
+		return match, v, false
+	}
+	if p.Kind() == lisp.EIDName {
+		return in.longestName(p)
+	}
+	trie, key := in.trie(p)
+	found, v, ok := trie.LookupPrefixLPM(key)
+	if !ok {
+		return match, v, false
+	}
+	return prefixOf(p, found), v, true
+}
+
+func (t *instanceTable[V]) longestName(p lisp.Prefix) (match lisp.Prefix, v V, ok bool) {
+	for bits := p.Bits(); bits >= 0; bits -= 8 {
+		candidate, err := lisp.PrefixFrom(p.Instance(), p.EID(), bits)
+		if err != nil {
+			return match, v, false
+		}
+		if i, found := t.findName(candidate); found {
+			return candidate, t.names[i].value, true
+		}
+	}
+	return match, v, false
+}
+
+// match is longest for what a Map-Request asks for: an EID-Prefix that nothing
+// covers as a whole stands for its first EID.
+func (t *prefixTable[V]) match(asked lisp.Prefix) (match lisp.Prefix, v V, ok bool) {
+	if match, v, ok = t.longest(asked); ok || asked.IsHost() {
+		return match, v, ok
+	}
+	return t.longest(lisp.HostPrefix(asked.Instance(), asked.EID()))
+}
+
+// holds reports whether the table has a prefix within p, except but left out.
+func (t *prefixTable[V]) holds(p, but lisp.Prefix) bool {
+	for found := range t.subtree(p) {
+		if found != but {
+			return true
+		}
+	}
+	return false
+}
+
+// subtree yields p, if it is there, and everything more specific, in order.
+func (t *prefixTable[V]) subtree(p lisp.Prefix) iter.Seq2[lisp.Prefix, V] {
+	return func(yield func(lisp.Prefix, V) bool) {
+		in := t.instances[p.Instance()]
+		switch {
+		case in == nil || p.Kind() == lisp.EIDNone:
+		case p.Kind() == lisp.EIDName:
+			in.nameSubtree(p, yield)
+		default:
+			trie, key := in.trie(p)
+			for k, v := range trie.Subnets(key) {
+				if !yield(prefixOf(p, k), v) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (t *instanceTable[V]) nameSubtree(p lisp.Prefix, yield func(lisp.Prefix, V) bool) {
+	from, _ := t.findName(p)
+	for _, n := range t.names[from:] {
+		if !p.Covers(n.prefix) || !yield(n.prefix, n.value) {
+			return
+		}
+	}
+}
+
+// overlaps reports whether any prefix covers p or is covered by it.
+func (t *prefixTable[V]) overlaps(p lisp.Prefix) bool {
+	if _, _, covered := t.longest(p); covered {
+		return true
+	}
+	for range t.subtree(p) {
+		return true
+	}
+	return false
+}
+
+// all yields everything in the order of lisp.Prefix.Compare.
+func (t *prefixTable[V]) all() iter.Seq2[lisp.Prefix, V] {
+	return func(yield func(lisp.Prefix, V) bool) {
+		for _, instance := range slices.Sorted(maps.Keys(t.instances)) {
+			if !t.instances[instance].each(instance, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (t *instanceTable[V]) each(instance lisp.InstanceID, yield func(lisp.Prefix, V) bool) bool {
+	ip := lisp.HostPrefix(instance, lisp.EIDFromAddr(netip.IPv4Unspecified()))
+	for key, v := range t.ip.AllSorted() {
+		if !yield(prefixOf(ip, key), v) {
+			return false
+		}
+	}
+	mac := lisp.HostPrefix(instance, lisp.EIDFromMAC([6]byte{}))
+	for key, v := range t.mac.AllSorted() {
+		if !yield(prefixOf(mac, key), v) {
+			return false
+		}
+	}
+	for _, n := range t.names {
+		if !yield(n.prefix, n.value) {
+			return false
+		}
+	}
+	return true
+}
+
+// leastSpecificHole is the shortest prefix that covers p, is at least bits long,
+// and for which taken is false; RFC 9301 s.8.4 asks for it in negative replies, so
+// that an ITR needs few of them. taken must not become true again as prefixes get
+// longer. It is p when even that is taken.
+func leastSpecificHole(p lisp.Prefix, bits int, taken func(lisp.Prefix) bool) lisp.Prefix {
+	for ; bits < p.Bits(); bits++ {
+		candidate, err := lisp.PrefixFrom(p.Instance(), p.EID(), bits)
+		if err != nil { // a name that is cut inside an octet
+			continue
+		}
+		if !taken(candidate) {
+			return candidate
+		}
+	}
+	return p
+}
