@@ -134,7 +134,7 @@ type StaticMapping struct {
 	InstanceID lisp.InstanceID `key:"instance-id"`
 	EID        lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
 	RLOCs      RLOCs           `key:"rlocs"`
-	Action     *lisp.Action    `key:"map-reply-action"`
+	Action     *lisp.Action    `key:"map-reply-action" oneof:"no-action,natively-forward,send-map-request,drop,drop-policy-denied,drop-auth-failure"`
 }
 
 // Prefix is the EID-Prefix in its Instance-ID.
@@ -149,8 +149,8 @@ type ETR struct {
 
 // MapServerRef is a Map-Server that the ETR registers with.
 type MapServerRef struct {
-	Address              netip.AddrPort `key:"ms-address" required:"true"`                  // port 0: Control.Port
-	Keys                 []Key          `key:"authentication-keys" required:"true" max:"1"` // exactly one: it signs
+	Address              netip.AddrPort `key:"ms-address" required:"true"`                   // port 0: Control.Port
+	Keys                 []Key          `key:"authentication-keys" required:"true" max:"16"` // exactly one: it signs
 	ProxyReply           bool           `key:"proxy-reply"`
 	WantMapNotify        bool           `key:"want-map-notify"`
 	MergeRequest         bool           `key:"merge-request"`
@@ -163,7 +163,7 @@ type LocalEID struct {
 	InstanceID lisp.InstanceID `key:"instance-id"`
 	EID        lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
 	RLOCs      RLOCs           `key:"rlocs"`
-	TTLMinutes uint32          `key:"record-ttl" range:"1..525600"`
+	TTLMinutes uint32          `key:"record-ttl" unit:"minutes" range:"1..525600"`
 }
 
 // Prefix is the EID-Prefix in its Instance-ID.

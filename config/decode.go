@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +93,10 @@ func (d decoder) expect(n *node, kind nodeKind, path string) bool {
 		nodeList:    "begin each item with \"- \", or write [a, b]",
 		nodeWord:    "write it in the same line, behind the colon",
 	}[kind]
-	if n.kind == nodeNull && kind == nodeWord {
+	switch {
+	case path == "":
+		hint = "begin with a section: itr, etr, map-server or map-resolver, and a colon"
+	case n.kind == nodeNull:
 		d.fail(path, label(path)+": the value is missing", hint)
 		return false
 	}
@@ -122,7 +126,9 @@ func (d decoder) section(n *node, v reflect.Value, path string) {
 		present[e.key] = true
 		f, ok := fields.find(e.key)
 		if !ok {
-			d.failAt(e.at, join(path, e.key), fmt.Sprintf("unknown key %q%s", e.key, inSection(path)), keyHint(e.key, v.Type()))
+			near, hint := keyHint(e.key, v.Type())
+			present[near] = true // one mistake, one message
+			d.failAt(e.at, join(path, e.key), fmt.Sprintf("unknown key %q%s", e.key, inSection(path)), hint)
 			continue
 		}
 		d.value(e.value, v.FieldByIndex(f.index), f.tag, join(path, e.key))
@@ -218,6 +224,9 @@ func setWord(n *node, v reflect.Value, rules reflect.StructTag) (message, hint s
 		rules = `range:"0..16777214"`
 	}
 	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if words := rules.Get("oneof"); words != "" && !slices.Contains(strings.Split(words, ","), n.text) {
+			return notOneOf(n.text, strings.Split(words, ","))
+		}
 		return splitError(text.UnmarshalText([]byte(n.text)))
 	}
 	switch v.Kind() {
@@ -243,18 +252,22 @@ func splitError(err error) (message, hint string) {
 
 // keyHint says which key may have been meant: one of this section, or the section
 // that has such a key, or what this section knows.
-func keyHint(key string, section reflect.Type) string {
+func keyHint(key string, section reflect.Type) (near, hint string) {
 	fields := fieldsOf(section)
-	if near := nearest(key, fields.keys()); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
-	}
+	near = nearest(key, fields.keys())
 	for _, other := range otherNames[key] {
-		if _, ok := fields.find(other); ok {
-			return fmt.Sprintf("did you mean %q?", other)
+		if _, ok := fields.find(other); ok && near == "" {
+			near = other
 		}
 	}
-	if homes := homesOf(key); len(homes) > 0 {
-		return "it belongs in " + strings.Join(homes, " or ")
+	homes := homesOf(key)
+	switch {
+	case near != "" && len(homes) > 0 && otherNames[key] == nil:
+		return near, fmt.Sprintf("did you mean %q? (%q belongs in %s)", near, key, strings.Join(homes, " or "))
+	case near != "":
+		return near, fmt.Sprintf("did you mean %q?", near)
+	case len(homes) > 0:
+		return "", "it belongs in " + strings.Join(homes, " or ")
 	}
-	return "known here: " + strings.Join(fields.keys(), ", ")
+	return "", "known here: " + strings.Join(fields.keys(), ", ")
 }

@@ -113,9 +113,9 @@ func badCharacter(line string) (column int, what, hint string) {
 		case r == utf8.RuneError && !strings.HasPrefix(line[i:], "\uFFFD"):
 			return column, fmt.Sprintf("octet 0x%02x is not UTF-8", line[i]), "save the file as UTF-8"
 		case r == '\uFEFF':
-			return column, "a byte order mark", "save the file as UTF-8 without one"
+			return column, "a byte order mark stands here", "save the file as UTF-8 without one"
 		case r == '\t' && !comment:
-			return column, "a tab", "use spaces: tabs look different everywhere"
+			return column, "a tab stands here", "use spaces"
 		case r < ' ' && r != '\t', r == 0x7f, r >= 0x80 && r < 0xa0, r == '\u2028', r == '\u2029':
 			return column, fmt.Sprintf("control character 0x%02x", r), "remove it"
 		}
@@ -219,7 +219,7 @@ func (s *source) document(file *ast.File) ast.Node {
 		}
 	}
 	if body == nil {
-		s.failAt(place{}, "", "the file is empty", "a configuration names at least one role: itr, etr, map-server or map-resolver")
+		s.failAt(place{1, 1}, "", "the file is empty", "a configuration names at least one role: itr, etr, map-server or map-resolver")
 	}
 	return body
 }

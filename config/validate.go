@@ -161,11 +161,7 @@ func (c *Config) validateLocator(l Locator, path string) {
 	case l.Interface != "" && l.Address.IsValid():
 		c.fail(path, "the locator has both interface and address", "want one of them")
 	case l.Interface != "":
-		if err := validInterfaceName(l.Interface); err != nil {
-			message, hint := splitError(err)
-			c.fail(path+".interface", "interface: "+message, hint)
-		}
-		return
+		c.validateLocatorInterface(l.Interface, path+".interface")
 	default:
 		if err := lisp.RLOCFromAddr(l.Address).Valid(); err != nil {
 			c.fail(path+".address", err.Error(), "want an address that other systems reach")
@@ -174,6 +170,21 @@ func (c *Config) validateLocator(l Locator, path string) {
 			c.fail(path+".address-family", "address-family goes with interface, not with address", "remove it: the address has one family")
 		}
 	}
+}
+
+// validateLocatorInterface warns of a locator at which no LISP packet is taken.
+func (c *Config) validateLocatorInterface(name, path string) {
+	if err := validInterfaceName(name); err != nil {
+		message, hint := splitError(err)
+		c.fail(path, "interface: "+message, hint)
+		return
+	}
+	for _, core := range c.Interfaces.Core {
+		if core.Name == name || core.Address.IsValid() { // whose address it is, the host knows
+			return
+		}
+	}
+	c.warn(path, fmt.Sprintf("interface: %s is not among the core interfaces", name), "packets that arrive there are not decapsulated: add it to interfaces: {core: [...]}")
 }
 
 // String is the interface or the address.
@@ -207,7 +218,7 @@ func (c *Config) validatePaths() {
 		c.fail("control.port", "port: 4341 is the port of the data plane", "the control plane's is 4342")
 	}
 	if d := c.Datapath; d.FallbackRulePriority == d.RulePriority || d.FallbackRulePriority == d.RulePriority+1 {
-		c.fail("datapath.fallback-rule-priority", "fallback-rule-priority: the rules of rule-priority have this priority and the one before or after", "want one above 32766, behind the main table's rule")
+		c.fail("datapath.fallback-rule-priority", fmt.Sprintf("fallback-rule-priority: %d is taken by rule-priority, which uses %d and %d", d.FallbackRulePriority, d.RulePriority, d.RulePriority+1), "want one above 32766, behind the main table's rule")
 	} else if d.FallbackRulePriority <= mainRulePriority {
 		c.warn("datapath.fallback-rule-priority", "fallback-rule-priority: the rule comes before the main table's", "want one above 32766, or packets of this host that have a route are encapsulated")
 	}

@@ -112,7 +112,7 @@ func (c *Config) ownPrefixOf(a netip.Addr) (lisp.Prefix, bool) {
 		return lisp.Prefix{}, false
 	}
 	for _, l := range c.ETR.LocalEIDs {
-		if l.InstanceID == 0 && l.EID.Contains(0, lisp.EIDFromAddr(a)) {
+		if l.InstanceID == 0 && l.EID.Bits() > 0 && l.EID.Contains(0, lisp.EIDFromAddr(a)) {
 			return l.EID, true
 		}
 	}
@@ -149,6 +149,11 @@ func (c *Config) validateMapServers() {
 		peers[i] = m.Address
 	}
 	c.validatePeers(peers, "etr.map-servers[%d].ms-address")
+	for i, m := range c.ETR.MapServers {
+		if len(m.Keys) > 1 {
+			c.fail(fmt.Sprintf("etr.map-servers[%d].authentication-keys[1]", i), "an ETR signs with one key", "keep the one in use; the Map-Server may have several while keys change")
+		}
+	}
 }
 
 func (c *Config) validateLocalEID(l LocalEID, path string) {

@@ -17,7 +17,7 @@ import (
 	"loci/lisp"
 )
 
-const addressHint = "want an IPv4 or IPv6 address, as in 192.0.2.1 or 2001:db8::1"
+const addressHint = "want an IPv4 or IPv6 address (names are not looked up)"
 
 func setAddr(text string, a *netip.Addr) (message, hint string) {
 	parsed, err := netip.ParseAddr(text)
@@ -37,7 +37,7 @@ func setAddrPort(text string, a *netip.AddrPort) (message, hint string) {
 	}
 	parsed, err := netip.ParseAddrPort(text)
 	if err != nil || parsed.Port() == 0 {
-		return fmt.Sprintf("%q is no address", text), addressHint + ", a port behind it as in 192.0.2.1:4342 or [2001:db8::1]:4342"
+		return fmt.Sprintf("%q is no address", text), addressHint + ", with a port like [2001:db8::1]:4342"
 	}
 	*a = netip.AddrPortFrom(parsed.Addr().Unmap(), parsed.Port())
 	return splitError(validHostAddress(a.Addr()))
@@ -83,10 +83,7 @@ func setString(text string, v reflect.Value, rules reflect.StructTag) (message, 
 				return "", ""
 			}
 		}
-		if near := nearest(text, list); near != "" {
-			return fmt.Sprintf("%q is not known", text), fmt.Sprintf("did you mean %q?", near)
-		}
-		return fmt.Sprintf("%q is not known", text), "want one of " + strings.Join(list, ", ")
+		return notOneOf(text, list)
 	}
 	if text == "" {
 		return "the value is empty", "remove the key for the default"
@@ -98,18 +95,31 @@ func setString(text string, v reflect.Value, rules reflect.StructTag) (message, 
 	return "", ""
 }
 
+func notOneOf(text string, list []string) (message, hint string) {
+	if near := nearest(text, list); near != "" {
+		return fmt.Sprintf("%q is not known", text), fmt.Sprintf("did you mean %q?", near)
+	}
+	return fmt.Sprintf("%q is not known", text), "want one of " + strings.Join(list, ", ")
+}
+
 // maxStringOctets bounds names and paths (PATH_MAX of Linux is 4096).
 const maxStringOctets = 1024
 
 func setNumber(n *node, v reflect.Value, rules reflect.StructTag) (message, hint string) {
 	low, high := numberRange(v, rules)
-	hint = fmt.Sprintf("want a whole number from %d to %d", low, high)
+	hint = fmt.Sprintf("want %d to %d", low, high)
+	if unit := rules.Get("unit"); unit != "" {
+		hint += " " + unit
+	}
+	_, signed := strings.CutPrefix(n.text, "-")
 	number, err := strconv.ParseUint(n.text, 10, 64)
 	switch {
 	case n.quoted:
-		return shown(n) + " is no number", hint + ", without quotes"
+		return shown(n) + " is no whole number", hint + ", without quotes"
+	case signed:
+		return n.text + " is out of range", hint
 	case err != nil || strconv.FormatUint(number, 10) != n.text:
-		return shown(n) + " is no number", hint
+		return shown(n) + " is no whole number", hint
 	case number < low || number > high:
 		return n.text + " is out of range", hint
 	case v.CanUint():
