@@ -65,7 +65,8 @@ func (d *daemon) addNodeStatus(s *api.Status) {
 			Address: m.Address.String(), State: string(m.State), LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt),
 		})
 	}
-	s.MapCacheSize, s.Pending, s.Registrations = node.Sizes()
+	sizes := node.Sizes()
+	s.MapCacheSize, s.Pending, s.Registrations = sizes.MapCache, sizes.Pending, sizes.Registrations
 }
 
 func (d *daemon) mapCache(context.Context) ([]api.MapCacheEntry, error) {
