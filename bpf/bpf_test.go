@@ -61,7 +61,7 @@ func newBench(t *testing.T) *bench {
 	connectSite(t, spaces["host"], spaces["xtr"], 0)
 	must(t, testnet.Connect(coreEnd(spaces["xtr"], 0), testnet.End{Namespace: spaces["peer"], Name: "core0"}))
 	must(t, spaces["xtr"].Forward())
-	b := &bench{router: &router{plane: loadPlane(t, true), ns: spaces["xtr"]}}
+	b := &bench{router: &router{plane: loadPlane(t, kernelHasDecapFlags(t)), ns: spaces["xtr"]}}
 	b.site, b.core = b.link(t, "site0"), b.link(t, "core0")
 	for _, a := range []netip.Addr{siteAddress4(0, 10), siteAddress6(0, 10)} {
 		b.neighbour(t, b.site, a, hostMAC)

@@ -65,7 +65,7 @@ func send(t *testing.T, file *os.File, packet []byte) {
 
 // TestSiteWithoutLinkLayer sends from a TUN through an Ethernet core, waiting included, and back.
 func TestSiteWithoutLinkLayer(t *testing.T) {
-	n := newNetwork(t, true)
+	n := newNetwork(t, kernelHasDecapFlags(t))
 	a, b := n.routers[0], n.routers[1]
 	waiting := a.addTAP(t)
 	tun := a.addTUN(t, "site1", "10.9.0.1/24", "LISP_INTERFACE_SITE")
@@ -90,7 +90,7 @@ func TestSiteWithoutLinkLayer(t *testing.T) {
 
 // TestCoreWithoutLinkLayer sends from an Ethernet site and from a TUN to a TUN core and back.
 func TestCoreWithoutLinkLayer(t *testing.T) {
-	n := newNetwork(t, true)
+	n := newNetwork(t, kernelHasDecapFlags(t))
 	a := n.routers[0]
 	core := a.addTUN(t, "core1", "198.51.100.1/24", "LISP_INTERFACE_CORE")
 	site := a.addTUN(t, "site1", "10.9.0.1/24", "LISP_INTERFACE_SITE")

@@ -7,6 +7,8 @@ package bpf_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"loci/internal/testnet"
 )
@@ -111,16 +114,37 @@ func (r *router) link(t *testing.T, name string) netlink.Link {
 	return found
 }
 
+// attach uses tcx, or clsact where the kernel is older than 6.6.
 func (r *router) attach(t *testing.T, name, program string, hook ebpf.AttachType) {
 	t.Helper()
 	index := r.link(t, name).Attrs().Index
 	must(t, r.ns.Do(func() error {
 		l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: r.coll.Programs[program], Attach: hook})
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			return r.attachClsact(index, program, hook)
+		}
 		if err == nil {
 			t.Cleanup(func() { l.Close() })
 		}
 		return err
 	}))
+}
+
+func (r *router) attachClsact(index int, program string, hook ebpf.AttachType) error {
+	qdisc := &netlink.GenericQdisc{QdiscType: "clsact", QdiscAttrs: netlink.QdiscAttrs{
+		LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+	}}
+	if err := r.ns.Netlink().QdiscReplace(qdisc); err != nil {
+		return fmt.Errorf("clsact: %w", err)
+	}
+	parent := uint32(netlink.HANDLE_MIN_INGRESS)
+	if hook == ebpf.AttachTCXEgress {
+		parent = netlink.HANDLE_MIN_EGRESS
+	}
+	return r.ns.Netlink().FilterReplace(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
+		Fd:          r.coll.Programs[program].FD(), Name: program, DirectAction: true,
+	})
 }
 
 func (r *router) declare(t *testing.T, name, flag string) {
@@ -160,7 +184,12 @@ func TestHostsThroughTunnel(t *testing.T) {
 			if !decapFlags {
 				name += " without DECAP_L3 flags"
 			}
-			t.Run(name, func(t *testing.T) { hostsThroughTunnel(t, pair, decapFlags) })
+			t.Run(name, func(t *testing.T) {
+				if decapFlags && !kernelHasDecapFlags(t) {
+					t.Skip("this kernel has no BPF_F_ADJ_ROOM_DECAP_L3 flags")
+				}
+				hostsThroughTunnel(t, pair, decapFlags)
+			})
 		}
 	}
 }

@@ -14,7 +14,10 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+
+	"loci/internal/testnet"
 )
 
 const objectFile = "../dataplane/kernel/lisptc_bpfel.o"
@@ -63,6 +66,32 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 	}
 	t.Cleanup(coll.Close)
 	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}}
+}
+
+// kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows
+// BPF_F_ADJ_ROOM_DECAP_L3_IPV4 (since Linux 6.3).
+func kernelHasDecapFlags(t testing.TB) bool {
+	t.Helper()
+	testnet.RequireRoot(t)
+	const byMAC, decapIPv4 = 1, 1 << 7
+	probe, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.SchedCLS, License: "GPL",
+		Instructions: asm.Instructions{
+			asm.Mov.Imm(asm.R2, -20), asm.Mov.Imm(asm.R3, byMAC), asm.Mov.Imm(asm.R4, decapIPv4),
+			asm.FnSkbAdjustRoom.Call(), asm.Return(),
+		},
+	})
+	if err != nil {
+		t.Fatalf("load the probe: %v", err)
+	}
+	defer probe.Close()
+	packet := make([]byte, 14+40+40)
+	packet[12], packet[13], packet[14] = 0x86, 0xDD, 0x60
+	answer, err := probe.Run(&ebpf.RunOptions{Data: packet, DataOut: make([]byte, 256)})
+	if err != nil {
+		t.Fatalf("run the probe: %v", err)
+	}
+	return answer == 0
 }
 
 // encode lays out a structure of abi.h.

@@ -135,7 +135,7 @@ func (p *tap) write(t *testing.T, f frame, magic byte) {
 func TestFirstPacketWaits(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
-			n := newNetwork(t, true)
+			n := newNetwork(t, kernelHasDecapFlags(t))
 			waiting := n.routers[0].addTAP(t)
 			n.routers[1].mapOther(1, pair.outer)
 			n.lowerHostMTU(t)
@@ -174,7 +174,7 @@ func (n *network) startTCP(pair pair) <-chan error {
 func TestSuperPacketsWait(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
-			n := newNetwork(t, true)
+			n := newNetwork(t, kernelHasDecapFlags(t))
 			waiting := n.routers[0].addTAP(t)
 			n.lowerHostMTU(t)
 			a := n.routers[0]
@@ -218,7 +218,7 @@ func relayUntilDone(t *testing.T, waiting *tap, done <-chan error) int {
 
 // TestTooBig gives hosts and core the same MTU of 1500: user space is told what fits, and its answer reaches the host.
 func TestTooBig(t *testing.T) {
-	n := newNetwork(t, true)
+	n := newNetwork(t, kernelHasDecapFlags(t))
 	waiting := n.routers[0].addTAP(t)
 	for i, r := range n.routers {
 		r.mapOther(i, rloc4)
@@ -316,7 +316,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 func TestOwnEIDs(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
-			n := newNetwork(t, true)
+			n := newNetwork(t, kernelHasDecapFlags(t))
 			a := n.routers[0]
 			for i, r := range n.routers {
 				r.addTAP(t)

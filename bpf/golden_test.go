@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The golden packets of testdata/packets through the programs: the same table that package forward is held against, with equal
+// results. Only the nonce differs, which is random.
+
+package bpf_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/vishvananda/netlink"
+
+	"loci/forward"
+	"loci/internal/golden"
+	"loci/lisp"
+)
+
+// goldenBench is a bench that is the golden router.
+type goldenBench struct {
+	*bench
+	tap    netlink.Link
+	events *ringbuf.Reader
+}
+
+func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
+	t.Helper()
+	b := &goldenBench{bench: newBench(t)}
+	b.addSilentTAP(t)
+	for _, a := range []string{"10.7.0.10", "2001:db8:7::10"} {
+		address := netip.MustParseAddr(a)
+		must(t, b.ns.Netlink().RouteAdd(&netlink.Route{
+			LinkIndex: b.site.Attrs().Index, Dst: ipNet(netip.PrefixFrom(address, address.BitLen())), Scope: netlink.SCOPE_LINK,
+		}))
+		b.neighbour(t, b.site, address, hostMAC)
+	}
+	for _, p := range r.Database {
+		b.database(uint32(p.Instance()), p.Netip().String())
+	}
+	for _, m := range r.MapCache {
+		b.addGoldenMapping(t, r, m)
+	}
+	var err error
+	b.events, err = ringbuf.NewReader(b.coll.Maps["events"])
+	must(t, err)
+	t.Cleanup(func() { b.events.Close() })
+	return b
+}
+
+// addSilentTAP makes loci0 without programs, so that the kernel's own packets are not counted.
+func (b *goldenBench) addSilentTAP(t *testing.T) {
+	t.Helper()
+	var opened *tap
+	must(t, b.ns.Do(func() (err error) {
+		opened, err = openTAP("loci0")
+		return err
+	}))
+	t.Cleanup(func() { opened.file.Close() })
+	b.tap = b.link(t, "loci0")
+	must(t, b.ns.Netlink().LinkSetUp(b.tap))
+	must(t, b.ns.SetSysctl("net.ipv4.conf.loci0.forwarding", "1"))
+	must(t, b.ns.SetSysctl("net.ipv6.conf.loci0.forwarding", "1"))
+}
+
+var goldenActions = map[lisp.Action]string{
+	lisp.ActionNoAction: "LISP_ACTION_NO_ACTION", lisp.ActionNativelyForward: "LISP_ACTION_NATIVELY_FORWARD",
+	lisp.ActionSendMapRequest: "LISP_ACTION_SEND_MAP_REQUEST", lisp.ActionDrop: "LISP_ACTION_DROP",
+	lisp.ActionDropPolicyDenied: "LISP_ACTION_DROP_POLICY_DENIED", lisp.ActionDropAuthFailure: "LISP_ACTION_DROP_AUTHENTICATION_FAILURE",
+}
+
+func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.Mapping) {
+	t.Helper()
+	instance, prefix := uint32(m.Prefix.Instance()), m.Prefix.Netip().String()
+	set, err := m.LocatorSet()
+	must(t, err)
+	if len(set) == 0 {
+		b.negative(instance, prefix, goldenActions[m.Action])
+		return
+	}
+	var locators []byte
+	for _, l := range set {
+		source := r.LocalRLOCs[slices.IndexFunc(r.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == l.RLOC.Is4() })]
+		locators = append(locators, b.encode("lisp_locator", fields{
+			"rloc": address16(l.RLOC.Addr()), "source": address16(source), "family": familyOf(source), "priority": l.Priority, "weight": l.Weight,
+		})...)
+	}
+	buckets := forward.Buckets(set, nil)
+	b.update("locator_sets", b.sets, b.encode("lisp_locator_set", fields{"count": len(set), "buckets": buckets[:], "locators": locators}))
+	index := b.mapCacheTo(instance, prefix, b.sets)
+	b.sets++
+	if m.Hold {
+		b.setMappingFlags(index, "LISP_MAPPING_VALID", "LISP_MAPPING_HOLD")
+	}
+}
+
+// prepare sets what a case has of its own.
+func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
+	t.Helper()
+	flags := uint32(0)
+	for marking, flag := range map[string]string{
+		"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
+	} {
+		if c.Has(marking) {
+			flags |= b.constant(flag)
+		}
+	}
+	policy := map[string]string{"": "LISP_MISS_QUEUE", "drop": "LISP_MISS_DROP", "natively-forward": "LISP_MISS_FORWARD_NATIVELY"}[c.MissPolicy]
+	b.settings(fields{
+		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),
+	})
+	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
+		b.update("interfaces", uint32(at.Attrs().Index), b.encode("lisp_interface", fields{
+			"flags": b.constant(flag), "l2_length": etherLength, "iid": uint32(c.Instance), "mac": []byte(at.Attrs().HardwareAddr),
+		}))
+	}
+}
+
+// pass runs the program of the case's hook.
+func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, got []byte) {
+	t.Helper()
+	at, came := b.tap, true
+	var frame []byte
+	program := map[string]string{
+		"site": "site_ingress", "core": "core_ingress", "local": "core_egress", "tap": "lisp_egress", "released": "lisp_ingress",
+	}[c.Hook]
+	switch c.Hook {
+	case "site":
+		at = b.site
+		frame = ethernet(at.Attrs().HardwareAddr, hostMAC, c.Input)
+	case "core":
+		at = b.core
+		frame = ethernet(at.Attrs().HardwareAddr, peerMAC, c.Input)
+	case "local":
+		at, came = b.core, false
+		frame = ethernet(peerMAC, at.Attrs().HardwareAddr, c.Input)
+	case "tap":
+		came = false
+		frame = ethernet(peerMAC, at.Attrs().HardwareAddr, c.Input)
+	case "released":
+		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, uint32(b.site.Attrs().Index))
+		frame = ethernet(b.site.Attrs().HardwareAddr, metadata, c.Input)
+	}
+	answer, got = b.runSegmented(t, program, at, came, frame, c.Segment)
+	return answer, frame, got
+}
+
+// skbGSOSize is the offset of gso_size in struct __sk_buff.
+const skbGSOSize = 176
+
+// runSegmented is run for a super-packet.
+func (b *goldenBench) runSegmented(t *testing.T, program string, at netlink.Link, came bool, frame []byte, segment int) (uint32, []byte) {
+	t.Helper()
+	if segment == 0 {
+		return b.run(t, program, at, came, frame)
+	}
+	context := make([]byte, skbOctets)
+	binary.LittleEndian.PutUint32(context[skbIfindex:], uint32(at.Attrs().Index))
+	binary.LittleEndian.PutUint32(context[skbIngressIfindex:], uint32(at.Attrs().Index))
+	binary.LittleEndian.PutUint32(context[skbGSOSize:], uint32(segment))
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
+	var answer uint32
+	must(t, b.ns.Do(func() (err error) {
+		answer, err = b.coll.Programs[program].Run(options)
+		return err
+	}))
+	return answer, options.DataOut
+}
+
+// countsOf reads every counter of an enumeration of abi.h that is not zero, by its name.
+func (b *goldenBench) countsOf(enumeration, mapName string) map[string]uint64 {
+	counts := map[string]uint64{}
+	var enum *btf.Enum
+	if err := b.spec.Types.TypeByName(enumeration, &enum); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, v := range enum.Values {
+		if strings.HasSuffix(v.Name, "_MAX") {
+			continue
+		}
+		if n := b.counted(mapName, uint32(v.Value)); n > 0 {
+			counts[strings.ReplaceAll(strings.ToLower(v.Name), "_", "-")] = n
+		}
+	}
+	return counts
+}
+
+func increased(before, after map[string]uint64, prefix string) (names []string) {
+	for name, n := range after {
+		for range n - before[name] {
+			names = append(names, strings.TrimPrefix(name, prefix))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// goldenResult is what was seen of a case.
+type goldenResult struct {
+	verdict, reason string
+	notes           []string
+}
+
+// judge words what the counters say as the table does.
+func judge(drops, counters []string) goldenResult {
+	r := goldenResult{verdict: "pass", reason: strings.Join(drops, " ")}
+	for _, c := range counters {
+		switch {
+		case strings.HasPrefix(c, "encapsulated-"):
+			r.verdict = "encapsulate"
+		case strings.HasPrefix(c, "decapsulated-") && r.verdict == "pass":
+			r.verdict = "decapsulate"
+		case c == "to-stack":
+			r.verdict = "stack"
+		case c == "waiting":
+			r.verdict = "wait"
+		case c == "native", c == "too-big":
+			r.verdict = c
+		case c == "ecn-alarm", c == "ecn-curious", c == "nonce-and-version":
+			r.notes = append(r.notes, c)
+		}
+	}
+	if len(drops) > 0 {
+		r.verdict = "drop"
+	}
+	return r
+}
+
+func (b *goldenBench) missRaised(t *testing.T) bool {
+	t.Helper()
+	raised := false
+	for {
+		b.events.SetDeadline(time.Now())
+		_, err := b.events.Read()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return raised
+		}
+		must(t, err)
+		raised = true
+	}
+}
+
+func TestGoldenPackets(t *testing.T) {
+	table, err := golden.Load("..")
+	must(t, err)
+	b := newGoldenBench(t, table.Router)
+	b.missRaised(t)
+	for _, c := range table.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			b.prepare(t, &c)
+			drops, counters := b.countsOf("lisp_drop", "drops"), b.countsOf("lisp_counter_index", "counters")
+			answer, sent, got := b.pass(t, &c)
+			r := judge(increased(drops, b.countsOf("lisp_drop", "drops"), "lisp-drop-"),
+				increased(counters, b.countsOf("lisp_counter_index", "counters"), "lisp-counter-"))
+			if r.verdict != c.Verdict || r.reason != c.Reason || !slices.Equal(r.notes, c.Notes) {
+				t.Fatalf("%s %s %v, want %s %s %v\nwhy: %s", r.verdict, r.reason, r.notes, c.Verdict, c.Reason, c.Notes, c.Why)
+			}
+			if raised := b.missRaised(t); raised != c.Miss {
+				t.Errorf("miss raised: %t, want %t", raised, c.Miss)
+			}
+			if err := b.compare(&c, answer, sent, got); err != nil {
+				t.Errorf("%v\nwhy: %s", err, c.Why)
+			}
+		})
+	}
+	t.Logf("%d cases; %s", len(table.Cases), b.allDrops())
+}
+
+// compare holds the program's answer and the frame it left against the case.
+func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) error {
+	want, wantAnswer := sent, uint32(actRedirect)
+	to := func(mac, from net.HardwareAddr) []byte { return ethernet(mac, from, c.Output) }
+	switch c.Verdict {
+	case "pass":
+		wantAnswer = actUnspec
+	case "drop":
+		got, wantAnswer = sent, actShot
+	case "native":
+		if c.Hook != "released" {
+			wantAnswer = actUnspec
+		}
+		got = append(bytes.Clone(sent[:12]), got[12:]...) // where it goes is no part of the table
+	case "wait", "too-big":
+		return b.compareWaiting(c, answer, sent, got)
+	case "encapsulate":
+		got = append(bytes.Clone(got[:etherLength]), golden.MaskNonce(got[etherLength:])...)
+		want = to(peerMAC, b.core.Attrs().HardwareAddr)
+	case "decapsulate":
+		want = to(hostMAC, b.site.Attrs().HardwareAddr)
+	case "stack":
+		want = to(b.tap.Attrs().HardwareAddr, make(net.HardwareAddr, 6))
+	}
+	if answer != wantAnswer {
+		return fmt.Errorf("answer %d, want %d", int32(answer), int32(wantAnswer))
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("frame\n%x, want\n%x", got, want)
+	}
+	return nil
+}
+
+// compareWaiting demands the packet untouched and its metadata right.
+func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []byte) error {
+	f := frame(append(make([]byte, vnetLength), got...))
+	reason := byte(reasonMiss)
+	origin := b.site
+	switch {
+	case c.Verdict == "too-big":
+		reason = reasonTooBig
+	case !c.Miss:
+		reason = reasonHold
+	}
+	if c.Hook == "local" {
+		origin = b.core
+	}
+	switch {
+	case answer != actRedirect:
+		return fmt.Errorf("answer %d, want %d", int32(answer), actRedirect)
+	case !bytes.Equal(f.ip(), sent[etherLength:]):
+		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), sent[etherLength:])
+	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != uint32(origin.Attrs().Index):
+		return fmt.Errorf("metadata %x, want reason %d, origin %d", got[:etherLength], reason, origin.Attrs().Index)
+	case c.Verdict == "too-big" && int(f.largestInner()) != c.LargestInner:
+		return fmt.Errorf("largest inner packet %d, want %d", f.largestInner(), c.LargestInner)
+	}
+	return nil
+}
