@@ -26,6 +26,7 @@ var arrows = map[string][]string{
 	"daemon/api":       {"lisp"},
 	"lab":              {"lisp", "wire", "daemon/api", "internal/testnet"},
 	"cmd":              {"lisp", "wire", "control", "config", "daemon", "daemon/api", "lab"},
+	"internal/golden":  {"lisp"},
 	"internal/testnet": {},
 	"internal/tidy":    {},
 }

@@ -33,6 +33,7 @@ var pureImports = map[string][]string{
 	"context": {}, "crypto/rand": {}, "hash/maphash": {"Bytes", "Comparable", "Seed", "String"},
 	"time": {"Time", "Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour", "Unix", "UnixMilli", "UnixMicro", "Date",
 		"UTC", "RFC3339", "RFC3339Nano", "ParseDuration", "Month"},
+	"reflect":                  {"DeepEqual"},
 	"github.com/gaissmai/bart": nil,
 }
 
