@@ -144,7 +144,7 @@ func compareGolden(c *golden.Case, o Outcome, verdict string) error {
 		return fmt.Errorf("miss is %t, want %t", o.Miss, c.Miss)
 	case verdict == "too-big" && o.LargestInner != c.LargestInner:
 		return fmt.Errorf("largest inner packet %d, want %d", o.LargestInner, c.LargestInner)
-	case verdict != "drop" && strings.Join(noteNames(o.Notes), " ") != strings.Join(c.Notes, " "):
+	case strings.Join(noteNames(o.Notes), " ") != strings.Join(c.Notes, " "):
 		return fmt.Errorf("notes %v, want %v", noteNames(o.Notes), c.Notes)
 	case verdict == "decapsulate" && o.Instance != c.Instance:
 		return fmt.Errorf("Instance-ID %d, want %d", o.Instance, c.Instance)

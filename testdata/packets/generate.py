@@ -21,8 +21,8 @@ from scapy.all import (
     IPOption_Router_Alert, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, PadN, Raw,
 )
 
-OWN4, OWN6 = "192.0.2.1", "2001:db8:ff::1"
-PEER4, PEER6 = "192.0.2.2", "2001:db8:ff::2"
+OWN4, OWN6 = "192.0.2.1", "2001:db8:ff00::1"
+PEER4, PEER6 = "192.0.2.2", "2001:db8:ff00::2"
 MTU = 1500
 
 
@@ -488,9 +488,9 @@ def decapsulated_marks():
             packet = (i4(tos=0x28 | inner) if family == 4 else i6(tc=0x28 | inner)) / udp()
             mark = {"tos": 0x28 | outer} if family == 4 else {"tc": 0x28 | outer}
             name = f"ecn inner {words[inner]} outer {words[outer]} ipv{family}"
-            notes = {"notes": [note]} if note and result is not None else {}
+            notes = {"notes": [note]} if note else {}
             if result is None:
-                case(name, "RFC 6040 s.4.2", "core", tunnel(packet, family, **mark), "drop", reason="ecn")
+                case(name, "RFC 6040 s.4.2", "core", tunnel(packet, family, **mark), "drop", reason="ecn", **notes)
             else:
                 decapsulate(name, "RFC 6040 s.4.2", tunnel(packet, family, **mark), packet, 64, 0x28 | result, **notes)
     packet = i4(tos=0) / udp()
@@ -579,7 +579,7 @@ def not_lisp():
     ok("udp of another port", "4342 is the control plane's", tunnel(inner, udp_fields={"dport": 4342}))
     ok("source port 4341 alone", "the destination port counts", tunnel(inner, udp_fields={"sport": 4341, "dport": 4342}))
     ok("to another rloc", "192.0.2.77 is not ours", tunnel(inner, dst="192.0.2.77"))
-    ok("to another ipv6 rloc", "not ours", tunnel(inner, 6, dst="2001:db8:ff::77"))
+    ok("to another ipv6 rloc", "not ours", tunnel(inner, 6, dst="2001:db8:ff00::77"))
     ok("tcp to port 4341", "not UDP", IP(src=PEER4, dst=OWN4) / TCP(sport=1, dport=4341))
     ok("ping of an rloc", "not UDP", IP(src=PEER4, dst=OWN4) / ICMP())
     ok("natively from the core", "a packet to an EID without LISP", i4() / udp())
