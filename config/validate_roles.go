@@ -39,6 +39,9 @@ func (c *Config) validateITR() {
 		return
 	}
 	itr := c.ITR
+	if c.ETR == nil {
+		c.warn("itr", "itr knows no EID-Prefix of this site", "only packets from this site's EIDs are encapsulated: add etr: {local-eids: [{eid: PREFIX}]}; without map-servers nothing is registered")
+	}
 	if len(itr.MapResolvers) == 0 && c.MapResolver == nil && len(itr.MapCache.Mappings) == 0 {
 		c.fail("itr", "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings")
 	}
@@ -127,7 +130,7 @@ func (c *Config) validateETR() {
 	if len(c.ETR.LocalEIDs) == 0 {
 		c.fail("etr", "etr has no EID-Prefix of this site", "add local-eids: [{eid: PREFIX}]")
 	}
-	if len(c.ETR.MapServers) == 0 {
+	if len(c.ETR.MapServers) == 0 && c.ITR == nil {
 		c.warn("etr", "etr registers nowhere", "other sites cannot find this one: add map-servers")
 	}
 	seen := map[lisp.Prefix]bool{}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// Every file of examples/ is right, warns of nothing, and means what its comments
+// say.
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+const examplesDirectory = "../examples"
+
+// examples says of each file what its comments promise.
+var examples = map[string]func(c *Config) map[string]bool{
+	"xtr.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"ITR and ETR":            c.ITR != nil && c.ETR != nil && c.MapServer == nil && c.MapResolver == nil,
+			"misses wait":            c.ITR.MissPolicy == MissQueue,
+			"algorithm 3":            c.ETR.MapServers[0].Keys[0].Algorithm == AlgorithmHMACSHA256HKDF,
+			"Map-Notify is wanted":   c.ETR.MapServers[0].WantMapNotify,
+			"registers every minute": c.ETR.MapServers[0].RegistrationInterval == time.Minute,
+			"locators are those of wan0": slices.Equal(c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs),
+				[]Locator{{Interface: "wan0", AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255}}),
+		}
+	},
+	"xtr-dual-stack.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"both families of EIDs": c.ETR.LocalEIDs[0].EID.Kind() == lisp.EIDIPv4 && c.ETR.LocalEIDs[1].EID.Kind() == lisp.EIDIPv6,
+			"12 hours":              c.ETR.LocalEIDs[1].TTLMinutes == 720,
+			"two Map-Resolvers":     len(c.ITR.MapResolvers) == 2 && c.ITR.MapResolvers[1].Addr().Is6(),
+			"an xTR-ID":             c.RouterID.XTRID.String() == "6f1c3a520d7e4b0e9a532f6c1d0b7e11",
+		}
+	},
+	"xtr-multihomed.yaml": func(c *Config) map[string]bool {
+		set := c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs)
+		return map[string]bool{
+			"three locators":     len(set) == 3,
+			"3 to 1":             set[0].Weight == 3*set[1].Weight && set[0].Priority == set[1].Priority,
+			"IPv6 serves after":  set[2].Priority > set[0].Priority && set[2].AddressFamily == FamilyIPv6,
+			"proxy replies":      c.ETR.MapServers[0].ProxyReply && c.ETR.MapServers[1].ProxyReply,
+			"a tenant":           c.Interfaces.Site[1].InstanceID == 7,
+			"his EIDs are apart": c.ETR.LocalEIDs[2].Prefix().String() == "[7]10.1.0.0/16" && c.ETR.LocalEIDs[0].Prefix().String() == "10.1.0.0/16",
+		}
+	},
+	"itr.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"not registered":   len(c.ETR.MapServers) == 0 && len(c.ETR.LocalEIDs) == 1,
+			"bounds":           c.ITR.Wait == Wait{PacketsPerDestination: 64, Packets: 8192, Octets: 64 << 20, Time: 3 * time.Second},
+			"an hour":          c.ITR.MapCache.IdleTimeout == time.Hour && c.ITR.MapCache.Limit == 100000,
+			"positive mapping": len(c.ITR.MapCache.Mappings[0].RLOCs.Locators) == 2,
+			"negative mapping": *c.ITR.MapCache.Mappings[1].Action == lisp.ActionDrop,
+		}
+	},
+	"etr.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"no ITR":          c.ITR == nil,
+			"core by address": c.Interfaces.Core[0].Address.String() == "203.0.113.2",
+			"key":             c.ETR.MapServers[0].Keys[0].ID == 1 && c.ETR.MapServers[0].Keys[0].Algorithm == AlgorithmHMACSHA256,
+			"two locators":    len(c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs)) == 2,
+		}
+	},
+	"map-server.yaml": func(c *Config) map[string]bool {
+		amsterdam, berlin := c.MapServer.Sites[0], c.MapServer.Sites[1]
+		return map[string]bool{
+			"no data plane":       !c.UsesDataPlane(),
+			"two keys":            len(amsterdam.Keys) == 2 && amsterdam.Keys[1].ID == 2,
+			"more-specifics":      amsterdam.EIDPrefixes[0].MoreSpecificsAccepted && !amsterdam.EIDPrefixes[1].MoreSpecificsAccepted,
+			"the older router":    berlin.AcceptAnyNonce && berlin.Keys[0].Algorithm == AlgorithmHMACSHA1,
+			"replies by request":  berlin.ProxyReply == ProxyReplyByRequest,
+			"three minutes":       c.MapServer.RegistrationTimeout == 3*time.Minute,
+			"same numbers, apart": berlin.EIDPrefixes[1].Prefix().String() == "[7]10.2.0.0/16",
+		}
+	},
+	"map-resolver.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"asked for all":  len(c.MapResolver.MapServers[0].EIDPrefixes) == 0,
+			"asked for some": len(c.MapResolver.MapServers[1].EIDPrefixes) == 2,
+			"two addresses":  len(c.Control.Addresses) == 2 && c.Control.Port == 4342,
+		}
+	},
+	"map-server-resolver.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"both":      c.MapServer != nil && c.MapResolver != nil && len(c.MapResolver.MapServers) == 0,
+			"two sites": len(c.MapServer.Sites) == 2,
+		}
+	},
+}
+
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(examplesDirectory, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		check, known := examples[filepath.Base(file)]
+		if !known {
+			t.Errorf("%s: nothing is expected of it", file)
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Parse(filepath.Base(file), text)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		for _, w := range c.Warnings {
+			t.Errorf("warning: %v", w)
+		}
+		for what, holds := range check(c) {
+			if !holds {
+				t.Errorf("%s: not so: %s", file, what)
+			}
+		}
+	}
+	if len(files) != len(examples) {
+		t.Errorf("%d files, %d expected", len(files), len(examples))
+	}
+}
+
+// TestMinimalXTR: an operator writes fewer than 15 lines.
+func TestMinimalXTR(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(examplesDirectory, "xtr.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines >= 15 {
+		t.Errorf("the minimal xTR has %d lines with its comments", lines)
+	}
+}
