@@ -42,15 +42,15 @@ type process struct {
 // startDaemons starts the mapping system first: an xTR that finds no Map-Server registers again only after a while.
 func (r *run) startDaemons(ctx context.Context) error {
 	r.screen.step("The daemons: one process in each of three namespaces")
-	key := rand.Text()
-	if err := r.startDaemon(mappingSystem.name, r.mappingSystemConfig(key)); err != nil {
+	keys := map[string]string{siteA.name: rand.Text(), siteB.name: rand.Text()}
+	if err := r.startDaemon(mappingSystem.name, r.mappingSystemConfig(keys)); err != nil {
 		return err
 	}
 	if err := r.awaitReady(ctx); err != nil {
 		return err
 	}
 	for _, s := range sites {
-		if err := r.startDaemon(s.name, r.siteConfig(s, key)); err != nil {
+		if err := r.startDaemon(s.name, r.siteConfig(s, keys[s.name])); err != nil {
 			return err
 		}
 	}
@@ -77,13 +77,13 @@ func (r *run) showDaemons(ctx context.Context) error {
 }
 
 // mappingSystemConfig lets each site register its own EID-Prefixes and no others.
-func (r *run) mappingSystemConfig(key string) string {
+func (r *run) mappingSystemConfig(keys map[string]string) string {
 	var b strings.Builder
 	b.WriteString("map-server:\n  sites:\n")
 	for _, s := range sites {
-		fmt.Fprintf(&b, "    - name: %s\n      authentication-keys:\n        - auth-key-value: %s\n      eid-prefixes:\n", s.name, key)
+		fmt.Fprintf(&b, "    - name: %s\n      authentication-keys: [{auth-key-value: %s}]\n      eid-prefixes:\n", s.name, keys[s.name])
 		for _, prefix := range s.eidPrefixes {
-			fmt.Fprintf(&b, "        - eid: %s\n", prefix)
+			fmt.Fprintf(&b, "        - {eid: %q}\n", prefix.String())
 		}
 	}
 	b.WriteString("map-resolver: {}\n")
@@ -93,13 +93,13 @@ func (r *run) mappingSystemConfig(key string) string {
 // siteConfig registers each EID-Prefix with the one RLOC of its pair.
 func (r *run) siteConfig(s site, key string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "interfaces:\n  site:\n    - interface: %s\n  core:\n    - %s\n", siteLink, coreLink)
+	fmt.Fprintf(&b, "interfaces:\n  site: [%s]\n  core: [%s]\n", siteLink, coreLink)
 	fmt.Fprintf(&b, "itr:\n  map-resolvers: [%s]\n", mappingSystem.rloc4)
-	fmt.Fprintf(&b, "etr:\n  map-servers:\n    - ms-address: %s\n      authentication-keys:\n        - auth-key-value: %s\n",
+	fmt.Fprintf(&b, "etr:\n  map-servers:\n    - ms-address: %s\n      authentication-keys: [{auth-key-value: %s}]\n",
 		mappingSystem.rloc4, key)
 	b.WriteString("  local-eids:\n")
 	for pair, prefix := range s.eidPrefixes {
-		fmt.Fprintf(&b, "    - eid: %s\n      rlocs:\n        - address: %s\n", prefix, s.rloc(pair))
+		fmt.Fprintf(&b, "    - {eid: %q, rlocs: [{address: %q}]}\n", prefix.String(), s.rloc(pair).String())
 	}
 	return b.String() + r.localConfig(s.name)
 }

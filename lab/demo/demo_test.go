@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/config"
 	"loci/internal/testnet"
 )
 
@@ -184,19 +185,25 @@ func contains(names []string, part string) bool {
 	return strings.Contains(strings.Join(names, "\n"), part)
 }
 
-func TestConfigurationsNameWhatTheyMust(t *testing.T) {
+func TestConfigurationsMeanWhatTheDemoShows(t *testing.T) {
 	r := &run{instance: &instance{directory: "/run/loci-demo/x"}}
-	xtr := r.siteConfig(siteA, "secret-of-the-test")
-	for _, want := range []string{"interface: site", "172.16.3.2", "secret-of-the-test", "/run/loci-demo/x/bpf/xtr-a"} {
-		if !strings.Contains(xtr, want) {
-			t.Errorf("the xTR's configuration lacks %q", want)
+	ms, err := config.Parse("ms", []byte(r.mappingSystemConfig(map[string]string{siteA.name: "key-of-site-a", siteB.name: "key-of-site-b"})))
+	must(t, err)
+	for i, s := range sites {
+		xtr, err := config.Parse(s.name, []byte(r.siteConfig(s, "key-of-"+strings.Replace(s.name, "xtr", "site", 1))))
+		must(t, err)
+		if len(xtr.Warnings)+len(ms.Warnings) > 0 {
+			t.Errorf("warnings: %v, %v", xtr.Warnings, ms.Warnings)
 		}
-	}
-	ms := r.mappingSystemConfig("secret-of-the-test")
-	for _, s := range sites {
-		for _, prefix := range s.eidPrefixes {
-			if !strings.Contains(ms, prefix.String()) {
-				t.Errorf("the Map-Server's configuration lacks %s", prefix)
+		server, registered := xtr.ETR.MapServers[0], ms.MapServer.Sites[i]
+		if string(server.Keys[0].Value.Reveal()) != string(registered.Keys[0].Value.Reveal()) {
+			t.Errorf("%s and the Map-Server have different keys", s.name)
+		}
+		for pair, local := range xtr.ETR.LocalEIDs {
+			locators := xtr.LocatorsOf(local.RLOCs)
+			if local.Prefix().Netip() != s.eidPrefixes[pair] || local.Prefix() != registered.EIDPrefixes[pair].Prefix() ||
+				len(locators) != 1 || locators[0].Address != s.rloc(pair) {
+				t.Errorf("%s, %s: %+v", s.name, pairNames[pair], local)
 			}
 		}
 	}
