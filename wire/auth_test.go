@@ -68,9 +68,9 @@ func checkSigned(t *testing.T, m Message) {
 	}
 }
 
-// Known values, so that the derivation cannot drift. The key of algorithm 3 is
-// computed here a second time from HKDF's definition (RFC 5869 s.2.2, s.2.3):
-// extract with the label as salt, expand one block with no info.
+// The key of algorithm 3, computed a second time from HKDF's definition (RFC 5869
+// s.2.2, s.2.3) so that the choices auth.go states cannot drift: extract with the
+// label as salt, expand one block with no info.
 func TestPerMessageKey(t *testing.T) {
 	for _, c := range []struct {
 		message Message

@@ -7,6 +7,7 @@ package wire
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // The UDP ports of LISP (RFC 9300 s.5.3, RFC 9301 s.5).
@@ -67,6 +68,9 @@ type Message interface {
 	AppendTo(b []byte) ([]byte, error)
 }
 
+// anyMessage names a message whose type is not known in errors.
+const anyMessage = "LISP control message"
+
 // OUI is an IEEE organizationally unique identifier, 24 bits (RFC 9306 s.4).
 type OUI uint32
 
@@ -88,7 +92,7 @@ func Parse(b []byte) (Message, error) { return Parser{}.Parse(b) }
 // Parse reads one control message, the whole payload of a UDP packet. The
 // message does not refer to b afterwards. The error is a *ParseError.
 func (p Parser) Parse(b []byte) (Message, error) {
-	r := newReader("LISP", b)
+	r := newReader(anyMessage, b)
 	r.knownOUIs = p.KnownOUIs
 	r.acceptZeroChecksum = p.AcceptZeroInnerChecksum
 	if len(b) == 0 {
@@ -126,7 +130,8 @@ func parseBody(r *reader, t MessageType) Message {
 	case TypeSharedExtension:
 		return parseSharedExtension(r)
 	}
-	r.fail("type", ReasonUnknownType, t.String())
+	r.message = anyMessage
+	r.failAt(0, "type", ReasonUnknownType, strconv.Itoa(int(t)))
 	return nil
 }
 
