@@ -264,9 +264,10 @@ func (p *plane) compile(key rootKey) {
 	for _, l := range leafs {
 		nodes = insert(nodes, l)
 	}
-	table, err := ebpf.NewMap(&ebpf.MapSpec{
-		Type: ebpf.Array, KeySize: 4, ValueSize: 1024, MaxEntries: uint32(len(nodes)), Flags: p.spec.Maps["fib"].InnerMap.Flags,
-	})
+	// The BTF of the template matters: before Linux 6.4 or so a table without it is no equal of the template.
+	template := p.spec.Maps["fib"].InnerMap.Copy()
+	template.MaxEntries = uint32(len(nodes))
+	table, err := ebpf.NewMap(template)
 	if err != nil {
 		p.t.Fatalf("make a table: %v", err)
 	}

@@ -122,7 +122,7 @@ static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_look
 		__builtin_memcpy(header.h_source, f->smac, ETH_ALEN);
 	}
 	if (set_ethernet(skb, l2_length, &header) < 0)
-		return TC_ACT_SHOT;
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
 		return send_by_neighbour(f);
 	return bpf_redirect(f->ifindex, 0);

@@ -8,6 +8,7 @@ package bpf_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -300,7 +301,7 @@ func (r *router) ruleTo(t *testing.T, site int, from netip.Prefix) {
 	own := ipNet(from.Masked())
 	add(1000, unix.RT_TABLE_MAIN, func(rule *netlink.Rule) { rule.Dst = own })
 	add(1001, eidTable, func(rule *netlink.Rule) { rule.Src = own })
-	add(32800, eidTable, func(*netlink.Rule) {})
+	add(32800, eidTable, func(rule *netlink.Rule) { rule.IifName = "" })
 	_, everything, err := net.ParseCIDR(all)
 	must(t, err)
 	must(t, handle.RouteAdd(&netlink.Route{
@@ -331,6 +332,52 @@ func TestOwnEIDs(t *testing.T) {
 			n.expectRefused(t, n.hosts[1], netip.AddrPortFrom(pair.inner(0, 1), 9))
 			n.expectRefused(t, a.ns, netip.AddrPortFrom(pair.inner(1, 10), 9))
 		})
+	}
+}
+
+// TestTimeExceeded traces the route between hosts: both xTRs answer, the far one from behind the tunnel.
+func TestTimeExceeded(t *testing.T) {
+	for _, pair := range pairs {
+		t.Run(pair.name, func(t *testing.T) {
+			n := newNetwork(t, kernelHasDecapFlags(t))
+			for i, r := range n.routers {
+				r.addTAP(t)
+				r.mapOther(i, pair.outer)
+				own := pair.inner(i, 1)
+				r.ruleTo(t, i, netip.PrefixFrom(own, map[bool]int{true: 24, false: 64}[own.Is4()]))
+			}
+			for ttl := 1; ttl <= 2; ttl++ {
+				n.expectTimeExceeded(t, netip.AddrPortFrom(pair.inner(1, 10), 9), ttl)
+			}
+		})
+	}
+}
+
+func (n *network) expectTimeExceeded(t *testing.T, to netip.AddrPort, ttl int) {
+	t.Helper()
+	var conn net.Conn
+	must(t, n.hosts[0].Do(func() (err error) {
+		conn, err = net.Dial("udp", to.String())
+		return err
+	}))
+	defer conn.Close()
+	raw, err := conn.(*net.UDPConn).SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) {
+		if to.Addr().Is4() {
+			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, ttl),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_RECVERR, 1))
+		} else {
+			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, ttl),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1))
+		}
+	}))
+	must(t, err)
+	_, err = conn.Write([]byte("?"))
+	must(t, err)
+	must(t, conn.SetDeadline(time.Now().Add(2*time.Second)))
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, unix.EHOSTUNREACH) {
+		t.Errorf("TTL %d: %v, want %v\nA: %s\nB: %s", ttl, err, unix.EHOSTUNREACH, n.routers[0].allDrops(), n.routers[1].allDrops())
 	}
 }
 
