@@ -26,12 +26,15 @@
  * hold its index are done (some 100 ms are ample; a program runs for microseconds). To grow: make a larger table at
  * a free index of `fib`, copy, then update the root: that one hash update is the swap.
  *
- * `mappings` and `locator_sets` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to, then linked;
- * when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by aligned
- * stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets; for anything else
- * make another and store its index.
+ * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
+ * another max_entries.
  *
- * ---- Flow hash (must equal forward.FlowHash) -----------------------------------------------------------------------
+ * `mappings` and `locator_sets` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
+ * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by
+ * aligned stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets; for
+ * anything else make another and store its index.
+ *
+ * ---- Flow hash (must equal forward.FlowHash) --------------------------------------------------------------------
  *   h = 0x4C495350
  *   step(w): h ^= w; h *= 0x9E3779B1; h ^= h >> 15                                  (32-bit arithmetic)
  *   step for each 32-bit big-endian word of the source address (1 or 4), then of the destination address,
@@ -98,7 +101,7 @@ enum lisp_mapping_flag {
 	LISP_MAPPING_STATIC = 1 << 3,   /* for user space alone: configured, never expires */
 };
 
-/* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. Values 6 and 7 are treated as NO_ACTION. */
+/* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated as NO_ACTION. */
 enum lisp_action {
 	LISP_ACTION_NO_ACTION = 0, /* neither encapsulated nor forwarded: dropped */
 	LISP_ACTION_NATIVELY_FORWARD = 1,
@@ -128,7 +131,8 @@ struct lisp_mapping {
 };
 
 /* PERCPU_ARRAY mapping_counters, at the index of the mapping: packets encapsulated by a map-cache entry, packets
- * decapsulated towards a database entry. Octets are of the inner packet. User space zeroes them before it reuses an index. */
+ * decapsulated towards a database entry. Octets are of the inner packet. User space zeroes them before it reuses an
+ * index. */
 struct lisp_mapping_counters {
 	__u64 packets;
 	__u64 octets;
@@ -308,18 +312,20 @@ struct lisp_limit_key {
 
 /* ---- metadata of packets at the TAP: it takes the place of the Ethernet source address ----
  *
- * Kernel -> reader: magic is WAITING. The packet is as the hook saw it: TTL not yet decremented, checksum and
- * segmentation state in the virtio header. `origin` is the ifindex where it came from; loci0's own for what this host sends by
- * loci0. The destination address is the original one, except that for LISP_TAP_REASON_TOO_BIG its first two octets
- * are the largest inner packet that would fit (__be16), the others zero.
+ * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The packet is as the hook
+ * saw it: TTL not yet decremented, checksum and segmentation state in the virtio header. `origin` is the ifindex where
+ * it came from; loci0's own for what this host sends by loci0. The destination address is the original one, except that
+ * for LISP_TAP_REASON_TOO_BIG its first two octets are the largest inner packet that would fit (__be16), the others zero.
  *
  * Reader -> kernel, with the virtio header it read:
  *   RELEASED, all else as read: encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the
  *     mapping says so (a site's packet returns to the ingress of `origin`, with the destination address it has then).
  *     Still no mapping: dropped, never back to the TAP for a miss (but for its size).
- *   TRANSMIT: look up the route of the packet and send it, outside of LISP, TTL as it is. For answers that user
- *     space makes, such as Packet Too Big: through the stack they would be martians.
- *   anything else: an ordinary frame, up the stack.
+ *     A packet that came as TOO_BIG is written back in fragments that fit, or not at all.
+ *   TRANSMIT: look up the route of the packet in the main table and send it, outside of LISP, TTL as it is. For answers
+ *     that user space makes, such as Packet Too Big: through the stack they would be martians. Not for packets to this
+ *     host itself.
+ *   anything else: an ordinary frame, up the stack (destination: the address of loci0).
  */
 enum lisp_tap_magic {
 	LISP_TAP_WAITING = 0x4A,

@@ -162,7 +162,7 @@ static __always_inline long remove_outer(struct __sk_buff *skb, const struct etr
 	return bpf_skb_adjust_room(skb, -(__s32)removed, BPF_ADJ_ROOM_MAC, flags);
 }
 
-/* By loci0, because the stack believes a packet from a remote EID there and not on a core interface (reverse path filter). */
+/* By loci0: there, not on a core interface, the reverse path filter lets a packet from a remote EID pass. */
 static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
@@ -220,7 +220,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	l4_within = e->inner.l4_offset - e->inner.offset;
 	e->inner.offset = e->l2_length;
 	e->inner.l4_offset = e->l2_length + l4_within;
-	/* The kernel may refuse it (it does so for skbs that were encapsulated on this machine). Padding does no harm then. */
+	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding does no harm then. */
 	trim(skb, &e->inner);
 	if (set_tos_ttl(skb, &e->inner, e->tos, e->ttl) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);

@@ -2,7 +2,8 @@
 /*
  * Encapsulation (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1): locator by flow, size check against the path, outer headers.
  * Never fragments, and never sends a packet that its path cannot carry: those go to user space.
- * Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I set unless the Instance-ID is 0.
+ * Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I set unless the Instance-ID
+ * is 0.
  */
 #ifndef LISP_ENCAP_H
 #define LISP_ENCAP_H
@@ -36,7 +37,8 @@ struct outer_ipv6 {
 	struct udp_lisp payload;
 };
 
-_Static_assert(sizeof(struct outer_ipv4) == 36 && sizeof(struct outer_ipv6) == 56, "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct outer_ipv4) == 36, "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct outer_ipv6) == 56, "headers are stored as they lie in memory");
 
 static __always_inline __u32 outer_length(__u8 family)
 {
@@ -71,7 +73,8 @@ static __always_inline __u8 outer_tos(__u8 inner)
 	return inner;
 }
 
-static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_locator *l, const struct itr *t, __u16 length)
+static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_locator *l, const struct itr *t,
+					  __u16 length)
 {
 	__u32 flags = LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0);
 
@@ -83,7 +86,8 @@ static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_
 	u->lisp.iid_lsb = bpf_htonl(t->mapping_iid << 8);
 }
 
-static __always_inline long store_outer_ipv4(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t, __u16 length)
+static __always_inline long store_outer_ipv4(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
+					     __u16 length)
 {
 	struct outer_ipv4 o = {
 		.ip = { .version = 4, .ihl = 5, .tos = outer_tos(t->packet.tos), .tot_len = bpf_htons(length),
@@ -100,7 +104,8 @@ static __always_inline long store_outer_ipv4(struct __sk_buff *skb, const struct
 	return bpf_skb_store_bytes(skb, t->packet.offset, &o, sizeof(o), BPF_F_RECOMPUTE_CSUM);
 }
 
-static __always_inline long store_outer_ipv6(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t, __u16 length)
+static __always_inline long store_outer_ipv6(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
+					     __u16 length)
 {
 	struct outer_ipv6 o = {};
 	/* RFC 6438: the flow label tells flows apart where routers do not look at ports. */

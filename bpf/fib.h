@@ -52,7 +52,7 @@ static __always_inline struct lisp_mapping *find_mapping(const struct lisp_root_
 	return mapping;
 }
 
-/* Functions are kept apart (__noinline) where their variables would not fit the 512 octets of stack of a whole chain of calls. */
+/* Functions are kept apart (__noinline) where the stack of a chain of calls, 512 octets, would not hold their variables. */
 static __noinline struct lisp_mapping *find_in(enum lisp_root_kind kind, __u32 iid, __u8 family,
 					       const union lisp_address *address, __u32 *index)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4 and s.5. Each decides whether a packet
- * concerns LISP at all and passes it untouched (TC_ACT_UNSPEC: other filters still run) if not; the work is in
- * encap.h, decap.h and miss.h.
+ * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4 and s.5. Each decides
+ * whether a packet concerns LISP at all and passes it untouched (TC_ACT_UNSPEC: other filters still run) if not; the
+ * work is in encap.h, decap.h and miss.h.
  *
  *   site_ingress  packets from the site's hosts: ITR
  *   core_ingress  packets to own RLOCs, UDP port 4341: ETR
@@ -10,12 +10,22 @@
  *   lisp_egress   the same, where routes lead it into loci0; and packets that other hooks sent there to wait
  *   lisp_ingress  packets that user space writes back to loci0
  *
- * How tests run them (BPF_PROG_TEST_RUN): the result is a frame as it would leave the interface and TC_ACT_REDIRECT, because nothing
- * is redirected in a test run. The route lookup is the kernel's, of the network namespace the caller is in, so tests
- * enter a namespace of their own that has interfaces (two veth pairs), routes, permanent neighbours and
+ * What they need of the machine, which user space sets up:
+ *   - net.ipv4.conf.IF.forwarding and net.ipv6.conf.IF.forwarding of `lo` (for packets to RLOCs) and of loci0 (for packets
+ *     to the site): bpf_fib_lookup answers only where forwarding is on. Without it for lo, everything towards the core is
+ *     dropped as LISP_DROP_NO_ROUTE; without it for loci0, everything from the core takes the stack.
+ *   - loci0: a TAP with IFF_VNET_HDR and TUNSETOFFLOAD, IFF_NOARP, up.
+ *   - For this host's own EIDs, a table with a default route by loci0, and rules: to own EID-prefixes the main table, then
+ *     `iif lo` from them that table, and, after the main table, that table for all. The last one also makes strict reverse
+ *     path filters believe packets from remote EIDs in loci0, and lets the stack answer with Time Exceeded, where the main
+ *     table has no default route; where it has one, net.ipv4.conf.loci0.rp_filter must be 2.
+ *
+ * How tests run them (BPF_PROG_TEST_RUN): the result is a frame as it would leave the interface and TC_ACT_REDIRECT,
+ * because nothing is redirected in a test run. The route lookup is the kernel's, of the network namespace the caller is
+ * in, so tests enter a namespace of their own that has interfaces (two veth pairs), routes, permanent neighbours and
  * net.ipv{4,6}.conf.*.forwarding = 1, give the interface's index in the context (struct __sk_buff.ifindex and
- * ingress_ifindex) and its address as the frame's destination, which makes pkt_type HOST. Everything in the result is then
- * known beforehand but the 24 bits of the nonce. bpf_test.go does it.
+ * ingress_ifindex) and its address as the frame's destination, which makes pkt_type HOST. Everything in the result is
+ * then known beforehand but the 24 bits of the nonce. bpf_test.go does it.
  */
 
 //go:build ignore

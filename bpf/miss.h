@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What happens to a packet that cannot go out at once (RFC 9300 s.4, s.7; RFC 9301 s.5.4): an event for user space, at most one per
- * interval and destination, and the packet itself to the TAP with metadata (abi.h), whole: neither its checksum nor its
- * segmentation is touched. Nothing here ever waits or keeps a packet.
+ * What happens to a packet that cannot go out at once (RFC 9300 s.4, s.7; RFC 9301 s.5.4): an event for user space, at
+ * most one per interval and destination, and the packet itself to the TAP with metadata (abi.h), whole: neither its
+ * checksum nor its segmentation is touched. Nothing here ever waits or keeps a packet.
  */
 #ifndef LISP_MISS_H
 #define LISP_MISS_H

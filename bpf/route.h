@@ -3,8 +3,8 @@
  * From an IP packet to a frame on the right interface: the kernel's own routes and neighbours (bpf_fib_lookup), TTL and
  * TOS of a packet, link layer headers. Nothing here knows LISP.
  *
- * Routes of what this host sends itself are looked up as if it came in by `lo`, which is how the kernel looks them up: rules `iif lo` hold.
- * The helper answers only where forwarding is on, so user space sets net.ipv4.conf.lo.forwarding and net.ipv6.conf.lo.forwarding.
+ * Routes of what this host sends itself are looked up as if it came in by `lo`, which is how the kernel looks them up:
+ * rules `iif lo` hold.
  */
 #ifndef LISP_ROUTE_H
 #define LISP_ROUTE_H
@@ -20,7 +20,8 @@
 #define MAX_IP_LENGTH 65535
 
 /* Asks for the route between two addresses of one family. `length` is that of the longest packet on the wire. */
-static __always_inline long find_route(struct __sk_buff *skb, struct bpf_fib_lookup *f, const struct lisp_packet *p, __u32 flags)
+static __always_inline long find_route(struct __sk_buff *skb, struct bpf_fib_lookup *f, const struct lisp_packet *p,
+				       __u32 flags)
 {
 	f->family = p->family == 4 ? AF_INET : AF_INET6;
 	f->l4_protocol = p->protocol;
@@ -113,7 +114,8 @@ static __always_inline int send_by_neighbour(const struct bpf_fib_lookup *f)
 }
 
 /* Sends the packet, which is of this family now, as find_route answered. */
-static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *f, long answer, __u32 l2_length, __u8 family)
+static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *f, long answer, __u32 l2_length,
+				__u8 family)
 {
 	struct ethhdr header = { .h_proto = ethertype_of(family) };
 
