@@ -65,6 +65,9 @@ func (r *router) addTAP(t *testing.T) *tap {
 	}))
 	t.Cleanup(func() { opened.file.Close() })
 	handle, found := r.ns.Netlink(), r.link(t, "loci0")
+	// A random address could begin with one of the magic octets.
+	must(t, handle.LinkSetHardwareAddr(found, net.HardwareAddr{2, 'l', 'o', 'c', 'i', 0}))
+	found = r.link(t, "loci0")
 	must(t, handle.LinkSetARPOff(found))
 	must(t, handle.LinkSetUp(found))
 	must(t, r.ns.SetSysctl("net.ipv4.conf.loci0.forwarding", "1"))
