@@ -55,7 +55,8 @@ type registerMessage struct {
 	withdrawal   bool
 	nonces       []uint64 // of the last messages, registerNonces at most
 	tries        int      // since the last Map-Notify
-	acknowledged bool     // at least once, and not silent since
+	sentAt       instant
+	acknowledged bool // at least once, and not silent since
 }
 
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
@@ -200,6 +201,7 @@ func (r *registrar) send(id uint32) {
 	}
 	r.remember(id, nonce)
 	m.tries++
+	m.sentAt = r.h.now
 	m.acknowledged = m.acknowledged && m.tries < silentAfter
 	p.lastSentAt = r.h.now
 	r.h.send(netip.AddrPort{}, p.config.Address, payload)
@@ -300,7 +302,7 @@ func (r *registrar) handleMapNotify(m *mapNotify) {
 		return
 	}
 	message.acknowledged, message.tries = true, 0
-	r.timers.set(id, r.h.after(p.config.RegistrationInterval))
+	r.timers.set(id, max(message.sentAt+instant(p.config.RegistrationInterval), r.h.now))
 }
 
 // awaits reports whether a Map-Notify with that nonce acknowledges anything: it

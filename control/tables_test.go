@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// randomPrefix makes few, overlapping prefixes of every kind in two Instance-IDs.
+func randomPrefix(r *rand.Rand) lisp.Prefix {
+	instance := lisp.InstanceID(r.IntN(2))
+	var e lisp.EID
+	switch r.IntN(4) {
+	case 0:
+		e = lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), byte(r.IntN(4)) << 6}))
+	case 1:
+		e = lisp.EIDFromAddr(netip.AddrFrom16([16]byte{0x20, 1, byte(r.IntN(4)), byte(r.IntN(4)) << 6}))
+	case 2:
+		e = lisp.EIDFromMAC([6]byte{2, byte(r.IntN(4)), byte(r.IntN(4)) << 6})
+	default:
+		e, _ = lisp.EIDFromName("ietf.lisp.nexus"[:r.IntN(16)])
+		p, _ := lisp.PrefixFrom(instance, e, 8*r.IntN(e.BitLen()/8+1))
+		return p
+	}
+	p, _ := lisp.PrefixFrom(instance, e, r.IntN(min(e.BitLen(), 32)+1))
+	return p
+}
+
+// TestPrefixTable compares the table with a list that is searched from end to end.
+func TestPrefixTable(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var table prefixTable[int]
+	model := make(map[lisp.Prefix]int)
+	for step := range 3000 {
+		p := randomPrefix(r)
+		if r.IntN(3) == 0 {
+			table.remove(p)
+			delete(model, p)
+		} else {
+			table.insert(p, step)
+			model[p] = step
+		}
+		q := randomPrefix(r)
+		compareTables(t, &table, model, q)
+	}
+	var all []lisp.Prefix
+	for p, v := range table.all() {
+		all = append(all, p)
+		if model[p] != v {
+			t.Errorf("%s is %d, want %d", p, v, model[p])
+		}
+	}
+	if len(all) != len(model) || !slices.IsSortedFunc(all, lisp.Prefix.Compare) {
+		t.Errorf("%d of %d, sorted: %v", len(all), len(model), slices.IsSortedFunc(all, lisp.Prefix.Compare))
+	}
+}
+
+func compareTables(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]int, q lisp.Prefix) {
+	t.Helper()
+	var best lisp.Prefix
+	found, overlaps := false, false
+	var within []lisp.Prefix
+	for p := range model {
+		if p.Covers(q) && (!found || p.Bits() > best.Bits()) {
+			best, found = p, true
+		}
+		if q.Covers(p) {
+			within = append(within, p)
+		}
+		overlaps = overlaps || p.Overlaps(q)
+	}
+	slices.SortFunc(within, lisp.Prefix.Compare)
+	if match, v, ok := table.longest(q); ok != found || match != best || v != model[best] {
+		t.Fatalf("longest of %s is %s %v, want %s %v", q, match, ok, best, found)
+	}
+	var subtree []lisp.Prefix
+	for p := range table.subtree(q) {
+		subtree = append(subtree, p)
+	}
+	if !slices.Equal(subtree, within) {
+		t.Fatalf("subtree of %s is %v, want %v", q, subtree, within)
+	}
+	if table.overlaps(q) != overlaps || table.size != len(model) {
+		t.Fatalf("overlaps of %s: want %v; size %d, want %d", q, overlaps, table.size, len(model))
+	}
+}
+
+func TestLeastSpecificHole(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		var table prefixTable[int]
+		for range r.IntN(20) {
+			table.insert(randomPrefix(r), 0)
+		}
+		asked := randomPrefix(r)
+		asked = lisp.HostPrefix(asked.Instance(), asked.EID())
+		if table.overlaps(asked) {
+			continue
+		}
+		hole := leastSpecificHole(asked, 0, table.overlaps)
+		if !hole.Covers(asked) || table.overlaps(hole) {
+			t.Fatalf("hole %s around %s", hole, asked)
+		}
+		step := 1
+		if hole.Kind() == lisp.EIDName {
+			step = 8
+		}
+		if hole.Bits() == 0 {
+			continue
+		}
+		if wider, err := lisp.PrefixFrom(hole.Instance(), asked.EID(), hole.Bits()-step); err == nil && !table.overlaps(wider) {
+			t.Fatalf("hole %s around %s, but %s is one too", hole, asked, wider)
+		}
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var d deadlines
+	model := make(map[uint32]instant)
+	for now := instant(0); now < 5000; now++ {
+		id := uint32(r.IntN(200))
+		switch r.IntN(4) {
+		case 0:
+			d.remove(id)
+			delete(model, id)
+		default:
+			at := now + instant(r.IntN(300))
+			d.set(id, at)
+			model[id] = at
+		}
+		earliest := never
+		for _, at := range model {
+			earliest = min(earliest, at)
+		}
+		if d.next() != earliest {
+			t.Fatalf("next is %d, want %d", d.next(), earliest)
+		}
+		for {
+			id, ok := d.due(now)
+			if !ok {
+				break
+			}
+			if model[id] > now {
+				t.Fatalf("%d was due at %d, it is %d", id, model[id], now)
+			}
+			delete(model, id)
+		}
+		if len(d.heap) != len(model) {
+			t.Fatalf("%d deadlines, want %d", len(d.heap), len(model))
+		}
+	}
+}
+
+func TestBucket(t *testing.T) {
+	rate := Rate{PerSecond: 10, Burst: 5}
+	var b bucket
+	taken := 0
+	for now := instant(time.Hour); now < instant(time.Hour+10*time.Second); now += instant(time.Millisecond) {
+		if b.take(now, rate) {
+			taken++
+		}
+	}
+	if taken < 104 || taken > 106 {
+		t.Errorf("%d tokens in ten seconds, want 5 and 10 a second", taken)
+	}
+}
+
+func TestBucketsStayBoundedAndStrict(t *testing.T) {
+	rate := Rate{PerSecond: 1, Burst: 2}
+	var b buckets[int]
+	taken := make(map[int]int)
+	const seconds = 20
+	key := 1000
+	for now := instant(0); now < instant(seconds*time.Second); now += instant(5 * time.Millisecond) {
+		for _, k := range []int{1, 2, key} { // two that insist, and a flood of others
+			if b.take(now, k, rate, 100) {
+				taken[k]++
+			}
+		}
+		key++
+		if len(b.current)+len(b.previous) > 100 {
+			t.Fatalf("%d buckets", len(b.current)+len(b.previous))
+		}
+	}
+	for _, k := range []int{1, 2} {
+		if taken[k] > seconds+2 || taken[k] < seconds-2 {
+			t.Errorf("key %d took %d tokens in %d s", k, taken[k], seconds)
+		}
+	}
+}
+
+func TestCounterList(t *testing.T) {
+	names := make(map[string]bool)
+	for _, c := range CounterList() {
+		if c.Name == "_total" || c.Name == "refused__total" || c.Description == "" || names[c.Name] {
+			t.Errorf("counter %q: %q", c.Name, c.Description)
+		}
+		if strings.ContainsAny(c.Name, "- ") {
+			t.Errorf("counter name %q", c.Name)
+		}
+		names[c.Name] = true
+	}
+	for _, name := range []string{"map_request_received_total", "refused_replay_total", "refused_unknown_afi_total"} {
+		if !names[name] {
+			t.Errorf("no counter %s", name)
+		}
+	}
+}
+
+func TestOlderVersion(t *testing.T) {
+	for _, c := range []struct {
+		version, than uint16
+		want          bool
+	}{{69, 69, false}, {69, 70, true}, {69, 2117, true}, {69, 2118, false}, {70, 69, false}, {2117, 69, false}, {2118, 69, true}, {0, 5, false}, {5, 0, false}, {4095, 1, true}} {
+		if got := olderVersion(c.version, c.than); got != c.want {
+			t.Errorf("version %d is older than %d: %v", c.version, c.than, got)
+		}
+	}
+}
