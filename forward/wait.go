@@ -94,17 +94,22 @@ func (q *WaitQueue[P]) Add(now time.Time, to Destination, octets int, packet P) 
 
 // Release takes out every packet whose destination the prefix covers, oldest
 // first.
-func (q *WaitQueue[P]) Release(prefix lisp.Prefix) []Waiting[P] {
+func (q *WaitQueue[P]) Release(prefix lisp.Prefix) []Waiting[P] { return q.ReleaseReady(prefix, nil) }
+
+// ReleaseReady is Release for the destinations that ready says yes to: a mapping
+// may cover a prefix and yet not decide for all of it, where a more specific one
+// that still waits for an answer stands before it.
+func (q *WaitQueue[P]) ReleaseReady(prefix lisp.Prefix, ready func(Destination) bool) []Waiting[P] {
 	if q.packets == 0 {
 		return nil
 	}
 	if prefix.IsHost() {
-		return q.releaseList(Destination{Instance: prefix.Instance(), EID: prefix.EID()})
+		return q.releaseList(Destination{Instance: prefix.Instance(), EID: prefix.EID()}, ready)
 	}
 	var released []Waiting[P]
 	for n := q.oldest; n != nil; {
 		newer := n.newer
-		if prefix.Contains(n.Destination.Instance, n.Destination.EID) {
+		if prefix.Contains(n.Destination.Instance, n.Destination.EID) && (ready == nil || ready(n.Destination)) {
 			released = append(released, q.take(n))
 		}
 		n = newer
@@ -112,9 +117,9 @@ func (q *WaitQueue[P]) Release(prefix lisp.Prefix) []Waiting[P] {
 	return released
 }
 
-func (q *WaitQueue[P]) releaseList(to Destination) []Waiting[P] {
+func (q *WaitQueue[P]) releaseList(to Destination, ready func(Destination) bool) []Waiting[P] {
 	list := q.destinations[to]
-	if list == nil {
+	if list == nil || ready != nil && !ready(to) {
 		return nil
 	}
 	released := make([]Waiting[P], 0, list.packets)

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package model is an engine in memory: dataplane.Plane for tests and simulators.
+// It does to packets what package forward says, with tables, queue and counters
+// around it, and hands over what it sends instead of sending it (RFC 9300 s.4). It
+// starts no goroutine, opens nothing, and knows only the time it is given.
+package model
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// The limits of an engine, where Options name none.
+const (
+	// DefaultMappings is how many map-cache entries fit.
+	DefaultMappings = 1 << 20
+	// DefaultDatabase is how many Database entries fit.
+	DefaultDatabase = 1 << 16
+	// DefaultPathMTU is what the path to an RLOC carries, in octets.
+	DefaultPathMTU = 1500
+
+	eventsWaiting = 1024
+)
+
+// Options are what an engine is made with; all may be left out.
+type Options struct {
+	Now      func() time.Time    // the clock; time.Now when nil
+	Nonce    func() uint32       // for LISP headers; a counter when nil
+	Emit     func(Emission)      // receives what is sent; it must not call the engine
+	PathMTU  func(lisp.RLOC) int // octets; 0 is no route
+	Mappings int                 // limit of the map-cache
+	Database int                 // limit of the Database
+	Marking  forward.Marking
+}
+
+// Way is where a packet goes.
+type Way uint8
+
+// The ways.
+const (
+	ToCore   Way = iota // encapsulated
+	ToSite              // decapsulated, or an answer to a host of the site
+	ToStack             // decapsulated, for this system itself
+	Natively            // as without LISP
+)
+
+// Emission is a packet that an engine sends.
+type Emission struct {
+	Way         Way
+	Packet      []byte
+	Destination lisp.RLOC // with ToCore
+	Interface   string    // where the packet came from; empty for own packets
+}
+
+// Engine is a dataplane.Plane.
+type Engine struct {
+	options Options
+
+	mu       sync.Mutex
+	closed   bool
+	settings dataplane.Settings
+	tables   tables
+	router   forward.XTR
+	waiting  *forward.WaitQueue[waitingPacket]
+	limiter  missLimiter
+	counters dataplane.Counters
+	events   chan dataplane.Event
+}
+
+var _ dataplane.Plane = (*Engine)(nil)
+
+// New makes an engine with empty tables and the default waiting bounds.
+func New(o Options) *Engine {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Emit == nil {
+		o.Emit = func(Emission) {}
+	}
+	if o.Nonce == nil {
+		nonce := uint32(0)
+		o.Nonce = func() uint32 { nonce++; return nonce }
+	}
+	if o.PathMTU == nil {
+		o.PathMTU = func(lisp.RLOC) int { return DefaultPathMTU }
+	}
+	if o.Mappings == 0 {
+		o.Mappings = DefaultMappings
+	}
+	if o.Database == 0 {
+		o.Database = DefaultDatabase
+	}
+	e := &Engine{
+		options:  o,
+		settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds},
+		waiting:  forward.NewWaitQueue[waitingPacket](forward.WaitBounds(dataplane.DefaultWaitBounds)),
+		events:   make(chan dataplane.Event, eventsWaiting),
+	}
+	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
+	e.tables = newTables(o)
+	e.router = forward.XTR{Tables: &e.tables, Marking: o.Marking}
+	return e
+}
+
+// Apply carries out operations in order.
+func (e *Engine) Apply(operations ...dataplane.Operation) []error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var failed []error
+	for i, operation := range operations {
+		if err := e.apply(operation); err != nil {
+			if failed == nil {
+				failed = make([]error, len(operations))
+			}
+			failed[i] = err
+		}
+	}
+	return failed
+}
+
+func (e *Engine) apply(operation dataplane.Operation) error {
+	if e.closed {
+		return dataplane.ErrClosed
+	}
+	switch o := operation.(type) {
+	case dataplane.PutMapping:
+		if err := e.tables.putMapping(o.Entry); err != nil {
+			return err
+		}
+		e.release(o.Entry.Mapping.Prefix)
+		return nil
+	case dataplane.DeleteMapping:
+		return e.tables.deleteMapping(o.Prefix)
+	case dataplane.PutDatabase:
+		return e.tables.putDatabase(o.Entry)
+	case dataplane.DeleteDatabase:
+		return e.tables.deleteDatabase(o.Prefix)
+	case dataplane.PutLocatorState:
+		return e.tables.putLocatorState(o.RLOC, o.State)
+	case dataplane.SetSettings:
+		return e.set(o.Settings)
+	case dataplane.Flush:
+		e.tables.flush(o)
+		return nil
+	}
+	return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)
+}
+
+var missPolicies = map[dataplane.MissPolicy]forward.MissPolicy{
+	dataplane.MissQueue: forward.MissWait, dataplane.MissDrop: forward.MissDrop, dataplane.MissForwardNatively: forward.MissNative,
+}
+
+func (e *Engine) set(s dataplane.Settings) error {
+	policy, ok := missPolicies[s.MissPolicy]
+	if !ok {
+		return fmt.Errorf("miss policy %d: %w", s.MissPolicy, dataplane.ErrInvalid)
+	}
+	for _, i := range s.Interfaces {
+		if i.Name == "" || i.Instance > lisp.MaxInstanceID {
+			return fmt.Errorf("interface %q of Instance-ID %d: %w", i.Name, i.Instance, dataplane.ErrInvalid)
+		}
+	}
+	e.settings = cloneSettings(s)
+	e.router.Miss = policy
+	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
+	e.tables.setLocalRLOCs(s.LocalRLOCs)
+	return nil
+}
+
+func cloneSettings(s dataplane.Settings) dataplane.Settings {
+	s.Interfaces = append([]dataplane.Interface(nil), s.Interfaces...)
+	s.LocalRLOCs = append([]lisp.RLOC(nil), s.LocalRLOCs...)
+	return s
+}
+
+// Mapping returns the map-cache entry of exactly that prefix.
+func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tables.mapping(prefix)
+}
+
+// Mappings yields the map-cache as it is when the iteration begins.
+func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
+	return func(yield func(dataplane.MapCacheEntry) bool) {
+		e.mu.Lock()
+		entries := e.tables.mappings()
+		e.mu.Unlock()
+		for _, entry := range entries {
+			if !yield(entry) {
+				return
+			}
+		}
+	}
+}
+
+// Database yields the Database in prefix order, as it is when the iteration begins.
+func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
+	return func(yield func(dataplane.DatabaseEntry) bool) {
+		e.mu.Lock()
+		entries := e.tables.databaseEntries()
+		e.mu.Unlock()
+		for _, entry := range entries {
+			if !yield(entry) {
+				return
+			}
+		}
+	}
+}
+
+// LocatorStates yields the locators whose state was set, in RLOC order.
+func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
+	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
+		e.mu.Lock()
+		states := e.tables.locatorStates()
+		e.mu.Unlock()
+		for _, s := range states {
+			if !yield(s.rloc, s.state) {
+				return
+			}
+		}
+	}
+}
+
+// Settings returns what was last set.
+func (e *Engine) Settings() dataplane.Settings {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return cloneSettings(e.settings)
+}
+
+// Counters returns the totals.
+func (e *Engine) Counters() dataplane.Counters {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expire()
+	c := e.counters
+	c.WaitingPackets, c.WaitingOctets = uint64(e.waiting.Packets()), uint64(e.waiting.Octets())
+	c.Drops, c.Other = cloneCounts(c.Drops), cloneCounts(c.Other)
+	return c
+}
+
+func cloneCounts(counts map[string]uint64) map[string]uint64 {
+	clone := make(map[string]uint64, len(counts))
+	for name, n := range counts {
+		clone[name] = n
+	}
+	return clone
+}
+
+// Events is where misses arrive.
+func (e *Engine) Events() <-chan dataplane.Event { return e.events }
+
+// Close ends the engine. Its tables can still be read.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.closed = true
+		close(e.events)
+	}
+	return nil
+}
+
+// Detach empties the tables and closes.
+func (e *Engine) Detach(context.Context) error {
+	e.mu.Lock()
+	e.tables.flush(dataplane.Flush{MapCache: true, Database: true})
+	e.mu.Unlock()
+	return e.Close()
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+// The tables: map-cache and Database by Instance-ID, own RLOCs, states of
+// locators. They answer forward.Tables. Nothing here expires, forwards or locks:
+// the engine holds the lock.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/gaissmai/bart"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+type tables struct {
+	options   Options
+	instances map[lisp.InstanceID]*instance
+	cached    int // entries of all instances
+	owned     int
+	local     []lisp.RLOC
+	states    map[lisp.RLOC]dataplane.LocatorState
+}
+
+// instance holds the tables of one Instance-ID, both families in each.
+type instance struct {
+	cache    bart.Table[*cached]
+	database bart.Table[dataplane.DatabaseEntry]
+}
+
+// cached is a map-cache entry: what was put, and what packets see of it.
+type cached struct {
+	entry   dataplane.MapCacheEntry
+	forward forward.Entry
+}
+
+func newTables(o Options) tables {
+	return tables{options: o, instances: map[lisp.InstanceID]*instance{}, states: map[lisp.RLOC]dataplane.LocatorState{}}
+}
+
+func (t *tables) instance(id lisp.InstanceID) *instance {
+	i := t.instances[id]
+	if i == nil {
+		i = &instance{}
+		t.instances[id] = i
+	}
+	return i
+}
+
+// supports refuses prefixes that no packet of this engine can have.
+func supports(prefix lisp.Prefix) error {
+	if !prefix.EID().IsIP() {
+		return fmt.Errorf("%s: %w", prefix, dataplane.ErrUnsupported)
+	}
+	if prefix.Instance() > lisp.MaxInstanceID {
+		return fmt.Errorf("%s: the data header has 24 bits for the Instance-ID: %w", prefix, dataplane.ErrUnsupported)
+	}
+	return nil
+}
+
+func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
+	prefix := entry.Mapping.Prefix
+	if err := supports(prefix); err != nil {
+		return err
+	}
+	if n := len(entry.Mapping.Locators); n > lisp.MaxLocators {
+		return fmt.Errorf("%s: %d locators: %w", prefix, n, dataplane.ErrInvalid)
+	}
+	cache := &t.instance(prefix.Instance()).cache
+	entry.Usage = dataplane.Usage{}
+	old, replaces := cache.Get(prefix.Netip())
+	switch {
+	case replaces:
+		entry.Usage = old.entry.Usage
+	case t.cached >= t.options.Mappings:
+		return fmt.Errorf("%s: %d mappings: %w", prefix, t.cached, dataplane.ErrFull)
+	default:
+		t.cached++
+	}
+	added := &cached{entry: entry}
+	added.entry.Mapping.Locators = slices.Clone(entry.Mapping.Locators)
+	added.forward = forward.Entry{Locators: added.entry.Mapping.Locators, Action: entry.Mapping.Action}
+	t.shareOut(added)
+	cache.Insert(prefix.Netip(), added)
+	return nil
+}
+
+// shareOut computes an entry's buckets. A locator of a family in which this system
+// has no RLOC cannot be used.
+func (t *tables) shareOut(c *cached) {
+	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(r lisp.RLOC) bool {
+		return t.states[r] == dataplane.LocatorUp && !t.sourceFor(r).IsZero()
+	})
+}
+
+func (t *tables) deleteMapping(prefix lisp.Prefix) error {
+	i := t.instances[prefix.Instance()]
+	if i == nil || !prefix.EID().IsIP() {
+		return fmt.Errorf("mapping %s: %w", prefix, dataplane.ErrNotFound)
+	}
+	if _, ok := i.cache.Get(prefix.Netip()); !ok {
+		return fmt.Errorf("mapping %s: %w", prefix, dataplane.ErrNotFound)
+	}
+	i.cache.Delete(prefix.Netip())
+	t.cached--
+	return nil
+}
+
+func (t *tables) putDatabase(entry dataplane.DatabaseEntry) error {
+	if err := supports(entry.Prefix); err != nil {
+		return err
+	}
+	isLocal := func(l lisp.Locator) bool { return slices.Contains(t.local, l.RLOC) }
+	if !slices.ContainsFunc(entry.Locators, isLocal) {
+		return fmt.Errorf("database %s: %w", entry.Prefix, dataplane.ErrNoLocalLocator)
+	}
+	database := &t.instance(entry.Prefix.Instance()).database
+	if _, replaces := database.Get(entry.Prefix.Netip()); !replaces {
+		if t.owned >= t.options.Database {
+			return fmt.Errorf("database %s: %d entries: %w", entry.Prefix, t.owned, dataplane.ErrFull)
+		}
+		t.owned++
+	}
+	entry.Locators = slices.Clone(entry.Locators)
+	database.Insert(entry.Prefix.Netip(), entry)
+	return nil
+}
+
+func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
+	i := t.instances[prefix.Instance()]
+	if i == nil || !prefix.EID().IsIP() {
+		return fmt.Errorf("database %s: %w", prefix, dataplane.ErrNotFound)
+	}
+	if _, ok := i.database.Get(prefix.Netip()); !ok {
+		return fmt.Errorf("database %s: %w", prefix, dataplane.ErrNotFound)
+	}
+	i.database.Delete(prefix.Netip())
+	t.owned--
+	return nil
+}
+
+func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) error {
+	if rloc.IsZero() || state > dataplane.LocatorDown {
+		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
+	}
+	t.states[rloc] = state
+	t.shareOutAll()
+	return nil
+}
+
+func (t *tables) setLocalRLOCs(local []lisp.RLOC) {
+	t.local = slices.Clone(local)
+	t.shareOutAll()
+}
+
+func (t *tables) shareOutAll() {
+	for _, i := range t.instances {
+		for _, c := range i.cache.All() {
+			t.shareOut(c)
+		}
+	}
+}
+
+func (t *tables) flush(f dataplane.Flush) {
+	for _, i := range t.instances {
+		if f.MapCache {
+			i.cache = bart.Table[*cached]{}
+		}
+		if f.Database {
+			i.database = bart.Table[dataplane.DatabaseEntry]{}
+		}
+	}
+	if f.MapCache {
+		t.cached = 0
+	}
+	if f.Database {
+		t.owned = 0
+	}
+}
+
+func (t *tables) mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+	i := t.instances[prefix.Instance()]
+	if i == nil || !prefix.EID().IsIP() {
+		return dataplane.MapCacheEntry{}, false
+	}
+	c, ok := i.cache.Get(prefix.Netip())
+	if !ok {
+		return dataplane.MapCacheEntry{}, false
+	}
+	return c.entry, true
+}
+
+func (t *tables) mappings() []dataplane.MapCacheEntry {
+	entries := make([]dataplane.MapCacheEntry, 0, t.cached)
+	for _, i := range t.instances {
+		for _, c := range i.cache.All() {
+			entries = append(entries, c.entry)
+		}
+	}
+	return entries
+}
+
+func (t *tables) databaseEntries() []dataplane.DatabaseEntry {
+	entries := make([]dataplane.DatabaseEntry, 0, t.owned)
+	for _, i := range t.instances {
+		for _, entry := range i.database.All() {
+			entries = append(entries, entry)
+		}
+	}
+	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })
+	return entries
+}
+
+type locatorState struct {
+	rloc  lisp.RLOC
+	state dataplane.LocatorState
+}
+
+func (t *tables) locatorStates() []locatorState {
+	states := make([]locatorState, 0, len(t.states))
+	for rloc, state := range t.states {
+		states = append(states, locatorState{rloc, state})
+	}
+	slices.SortFunc(states, func(a, b locatorState) int { return a.rloc.Compare(b.rloc) })
+	return states
+}
+
+// lookup returns the entry of the longest prefix.
+func (t *tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
+	i := t.instances[id]
+	if i == nil {
+		return nil
+	}
+	c, _ := i.cache.Lookup(eid)
+	return c
+}
+
+// InDatabase is forward.Tables.
+func (t *tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
+	i := t.instances[id]
+	if i == nil {
+		return false
+	}
+	return i.database.Contains(eid)
+}
+
+// MapCache is forward.Tables.
+func (t *tables) MapCache(id lisp.InstanceID, eid netip.Addr) *forward.Entry {
+	c := t.lookup(id, eid)
+	if c == nil {
+		return nil
+	}
+	return &c.forward
+}
+
+// IsLocalRLOC is forward.Tables.
+func (t *tables) IsLocalRLOC(a netip.Addr) bool {
+	return !a.Is4In6() && slices.Contains(t.local, lisp.RLOCFromAddr(a))
+}
+
+// Path is forward.Tables.
+func (t *tables) Path(to lisp.RLOC) (lisp.RLOC, int) {
+	return t.sourceFor(to), t.options.PathMTU(to)
+}
+
+// sourceFor is the first own RLOC of a locator's family.
+func (t *tables) sourceFor(to lisp.RLOC) lisp.RLOC {
+	for _, own := range t.local {
+		if own.Is4() == to.Is4() {
+			return own
+		}
+	}
+	return lisp.RLOC{}
+}
