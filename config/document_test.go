@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// docs/configuration.md describes the model, all of it and nothing else: every key
+// with its range, its words and its default as they are.
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const documentFile = "../docs/configuration.md"
+
+// documentedKey is a row of a table.
+type documentedKey struct{ typ, standard string }
+
+var (
+	documentHeading = regexp.MustCompile("^##+ .*$")
+	documentPath    = regexp.MustCompile("`([^`]+)`")
+	documentRow     = regexp.MustCompile("^\\| `([^`]+)` \\| (.*?) \\| (.*?) \\| (.+) \\|$")
+)
+
+// readDocument lists the keys of the tables; a heading names the sections that
+// have the keys below it.
+func readDocument(t *testing.T) map[string]documentedKey {
+	t.Helper()
+	b, err := os.ReadFile(documentFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]documentedKey{}
+	var sections []string
+	for _, line := range strings.Split(string(b), "\n") {
+		if documentHeading.MatchString(line) {
+			sections = nil
+			for _, match := range documentPath.FindAllStringSubmatch(line, -1) {
+				sections = append(sections, match[1])
+			}
+			if line == "## Top level" {
+				sections = []string{""}
+			}
+		}
+		row := documentRow.FindStringSubmatch(line)
+		for _, section := range sections {
+			if row == nil {
+				break
+			}
+			path := join(section, row[1])
+			if _, twice := found[path]; twice {
+				t.Errorf("%s is described twice", path)
+			}
+			found[path] = documentedKey{row[2], row[3]}
+		}
+	}
+	return found
+}
+
+func TestDocumentDescribesTheModel(t *testing.T) {
+	documented := readDocument(t)
+	defaults := map[string]string{}
+	collectDefaults(reflect.TypeFor[Config](), "", defaults)
+	for _, k := range schema() {
+		d, ok := documented[k.path]
+		if !ok {
+			t.Errorf("%s is not described", k.path)
+			continue
+		}
+		delete(documented, k.path)
+		checkRow(t, k, d, defaults[k.path])
+	}
+	for path := range documented {
+		t.Errorf("%s is described, but is no key", path)
+	}
+}
+
+func checkRow(t *testing.T, k schemaKey, d documentedKey, standard string) {
+	t.Helper()
+	if low, high, ok := strings.Cut(k.tag.Get("range"), ".."); ok && !strings.HasSuffix(d.typ, " "+low+" to "+high) {
+		t.Errorf("%s: the type is %q, want %s to %s", k.path, d.typ, low, high)
+	}
+	if limit := k.tag.Get("max"); limit != "" && !strings.HasSuffix(d.typ, "at most "+limit) {
+		t.Errorf("%s: the type is %q, want at most %s", k.path, d.typ, limit)
+	}
+	for _, word := range strings.Split(k.tag.Get("oneof"), ",") {
+		if word != "" && !strings.Contains(d.typ, "`"+word+"`") {
+			t.Errorf("%s: %s is not described", k.path, word)
+		}
+	}
+	if required := k.tag.Get("required") != ""; required != (d.standard == "required") {
+		t.Errorf("%s: the default is %q, required is %v", k.path, d.standard, required)
+	}
+	if standard != "" && d.standard != "required" && d.standard != "see above" && d.standard != standard {
+		t.Errorf("%s: the default is described as %q, it is %q", k.path, d.standard, standard)
+	}
+}
+
+// collectDefaults gives the words that keys have when they are left out.
+func collectDefaults(t reflect.Type, path string, found map[string]string) {
+	section := reflect.New(t)
+	if preset, ok := section.Interface().(defaulter); ok {
+		preset.setDefaults()
+	}
+	collectSection(section.Elem(), path, found)
+}
+
+func collectSection(v reflect.Value, path string, found map[string]string) {
+	for _, f := range fieldsOf(v.Type()) {
+		at, value := join(path, f.key), v.FieldByIndex(f.index)
+		nested, suffix := sectionOf(f.typ)
+		switch {
+		case nested == reflect.TypeFor[Rate]():
+			rate := value.Interface().(Rate)
+			found[at] = rate.Rate.String() + ", burst " + bareNode(oneLine(encode(reflect.ValueOf(rate.Burst)))).text
+		case nested != nil && suffix == "" && f.typ.Kind() == reflect.Struct:
+			collectSection(value, at, found)
+		case nested != nil:
+			collectDefaults(nested, at+suffix, found)
+		case value.Kind() != reflect.Slice:
+			found[at] = oneLine(encode(value))
+		}
+	}
+}
+
+// TestDocumentShowsRightConfigurations: what stands there as YAML is accepted.
+func TestDocumentShowsRightConfigurations(t *testing.T) {
+	b, err := os.ReadFile(documentFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(b), "```yaml\n")[1:]
+	if len(blocks) == 0 {
+		t.Fatal("no configuration is shown")
+	}
+	for _, block := range blocks {
+		text, _, _ := strings.Cut(block, "```")
+		if c, err := Parse("document", []byte(text)); err != nil || len(c.Warnings) > 0 {
+			t.Errorf("%v\n%s", err, text)
+		}
+	}
+}
