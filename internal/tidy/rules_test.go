@@ -90,7 +90,8 @@ func TestRules(t *testing.T) {
 		{"names", checkNames, map[string]string{
 			"wire/commonality.go": source("wire", "type Manageress struct{}\nfunc Miscount() {}"),
 			"util/a.go":           source("util", ""), "wire/map_helpers.go": source("wire", ""),
-			"daemon/a.go": source("daemon", "type SessionManager struct{}\nfunc parseMisc() {}\nvar a = bpfHelpers"),
+			"daemon/a_test.go": source("daemon", "func TestCommonFamily() {}"),
+			"daemon/a.go":      source("daemon", "type SessionManager struct{}\nfunc parseMisc() {}\nvar a = bpfHelpers"),
 		}, []string{"word util", "util: the word util", "word helpers", "SessionManager", "parseMisc"}},
 		{"openings", checkOpenings, map[string]string{
 			"wire/a.go": source("wire", ""), "bpf/a.h": "/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */\n", "run": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
