@@ -100,7 +100,10 @@ func (e *etr) answer(asked lisp.Prefix) (all []lisp.Mapping, best lisp.Prefix) {
 	}
 	all = []lisp.Mapping{e.local(match)}
 	for p, m := range e.database.index.subtree(best) {
-		if p != best && len(all) <= e.h.limits.MoreSpecificsPerReply {
+		if len(all) > e.h.limits.MoreSpecificsPerReply {
+			break // too many in any case
+		}
+		if p != best {
 			all = append(all, e.local(m))
 		}
 	}

@@ -138,7 +138,7 @@ func hostileRun(t testing.TB, seed uint64) string {
 }
 
 func TestFloodsAreBoundedAndRunsAreDeterministic(t *testing.T) {
-	if hostileRun(t, 1) != hostileRun(t, 1) {
+	if first, second := hostileRun(t, 1), hostileRun(t, 1); first != second {
 		t.Error("two runs of the same inputs differ")
 	}
 	hostileRun(t, 2)
@@ -196,7 +196,7 @@ func FuzzHandlePacket(f *testing.F) {
 			b = withNonce(b, nonce)
 		}
 		b = bytes.Clone(b)
-	if resign { // get behind the authentication
+		if resign { // get behind the authentication
 			_ = wire.Sign(b, secret(1).Secret)
 		}
 		now := epoch.Add(time.Second)

@@ -120,6 +120,9 @@ func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
 	if len(m.Records) == 0 {
 		return nil, refusal(RefusedNoRecord, "Map-Request without a record")
 	}
+	if m.replyPort == 0 && !m.SMR {
+		return nil, refusal(RefusedPort, "a Map-Reply would go to port 0")
+	}
 	for i := range m.Records[:min(len(m.Records), maxRequestRecords)] {
 		p, err := m.Records[i].Prefix()
 		if err != nil || p.Kind() == lisp.EIDNone {

@@ -13,6 +13,9 @@ import (
 	"loci/lisp"
 )
 
+// solicitedEntries is how many map-cache entries one SMR makes us ask for again.
+const solicitedEntries = 8
+
 // schedule sets the next deadline of an entry.
 func (r *itr) schedule(id uint32) {
 	e := r.cache.entries.at(id)
@@ -83,34 +86,49 @@ func (r *itr) handleUsage(usage []Usage) {
 }
 
 // handleSolicitMapRequest asks again for a cached mapping whose site says that it
-// changed. The answer is asked for through the mapping system only, the sender of
-// the SMR proves nothing; the mapping stays in use meanwhile (RFC 9301 s.6.1).
+// changed, or for those within the EID-Prefix that changed. The answer is asked for
+// through the mapping system only, the sender of the SMR proves nothing; the mapping
+// stays in use meanwhile (RFC 9301 s.6.1).
 func (r *itr) handleSolicitMapRequest(changed lisp.Prefix) {
-	_, e, ok := r.cache.longest(changed)
-	if !ok {
-		for _, id := range r.cache.covered(changed) {
-			e, ok = r.cache.entries.at(id), true
-			break
+	if _, e, ok := r.cache.longest(changed); ok && !e.static {
+		r.solicited(changed, e.mapping.Prefix)
+		return
+	}
+	met := 0
+	for p, id := range r.cache.index.subtree(changed) {
+		if met == solicitedEntries {
+			return // one SMR makes no more work than this
+		}
+		if met++; !r.cache.entries.at(id).static {
+			r.solicited(p, p)
 		}
 	}
-	switch {
-	case !ok || e.static:
+	if met == 0 {
 		r.h.count(RefusedSMRWithoutMapping)
-	case !r.smrs.take(r.h.now, e.mapping.Prefix, r.h.limits.SMRInvoked, r.h.limits.RateTable):
-		r.h.count(RefusedSMRLimit)
-	default:
-		r.h.notice(Notice{Kind: NoticeSolicitMapRequestTaken, Prefix: changed})
-		r.ask(pendingRequest{prefix: changed, smrInvoked: true})
 	}
+}
+
+// solicited asks for a prefix at the rate that SMRs about the cached one may have.
+func (r *itr) solicited(prefix, cached lisp.Prefix) {
+	if !r.smrs.take(r.h.now, cached, r.h.limits.SMRInvoked, r.h.limits.RateTable) {
+		r.h.count(RefusedSMRLimit)
+		return
+	}
+	r.h.notice(Notice{Kind: NoticeSolicitMapRequestTaken, Prefix: prefix})
+	r.ask(pendingRequest{prefix: prefix, smrInvoked: true})
 }
 
 // adopt takes over an entry that the data plane kept through a restart.
 func (r *itr) adopt(a MapCacheEntry) {
 	expiresAt := r.h.instant(a.ExpiresAt)
-	_, known, ok := r.cache.get(a.Mapping.Prefix)
+	id, known, ok := r.cache.get(a.Mapping.Prefix)
 	switch {
+	case ok && known.static && a.Static: // installed from the configuration: keeps its age
+		known.createdAt = r.h.instant(a.CreatedAt)
+		r.emitInstall(id)
+		return
 	case ok && known.static:
-		return // installed anew from the configuration
+		return
 	case a.Static:
 		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveConfigured})
 		return
@@ -123,8 +141,8 @@ func (r *itr) adopt(a MapCacheEntry) {
 		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveEvicted})
 		return
 	}
-	id, e := r.cache.put(cacheEntry{mapping: a.Mapping, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt)})
-	e.lastUsedAt = r.h.now // its use was not kept: let it prove itself
+	id, known = r.cache.put(cacheEntry{mapping: a.Mapping, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt)})
+	known.lastUsedAt = r.h.now // its use was not kept: let it prove itself
 	r.schedule(id)
 }
 

@@ -126,7 +126,10 @@ func (s *mapServer) answers(row *registration) bool {
 func (s *mapServer) replyForSite(m *mapRequest, asked, best lisp.Prefix, row *registration) {
 	all := []lisp.Mapping{proxyMapping(row)}
 	for p, id := range s.registrations.index.subtree(best) {
-		if p == best || len(all) > s.h.limits.MoreSpecificsPerReply {
+		if len(all) > s.h.limits.MoreSpecificsPerReply {
+			break // too many in any case
+		}
+		if p == best {
 			continue
 		}
 		more := s.registrations.rows.at(id)

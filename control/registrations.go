@@ -50,15 +50,6 @@ type registrations struct {
 
 var errMergedLocators = errors.New("the merged locator-set is too large")
 
-// longest returns the most specific registration that covers p.
-func (t *registrations) longest(p lisp.Prefix) (lisp.Prefix, *registration, bool) {
-	match, id, ok := t.index.longest(p)
-	if !ok {
-		return lisp.Prefix{}, nil, false
-	}
-	return match, t.rows.at(id), true
-}
-
 func (t *registrations) get(p lisp.Prefix) (uint32, *registration, bool) {
 	id, ok := t.index.get(p)
 	if !ok {

@@ -56,7 +56,7 @@ func TestFamiliesOfRLOCs(t *testing.T) {
 	}
 }
 
-func TestNoCommonFamilyIsCounted(t *testing.T) {
+func TestRequestsOfAForeignFamilyAreCounted(t *testing.T) {
 	n, _, x2, _ := twoSites(t)
 	n.run(time.Second)
 	m := wire.MapRequest{Nonce: 1, ITRRLOCs: []wire.Address{wire.IPv6{0x20, 1}}, Records: []wire.RequestRecord{{MaskLen: 32, EID: wire.IPv4{10, 2, 0, 1}}}}

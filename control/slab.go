@@ -29,6 +29,3 @@ func (s *slab[T]) release(id uint32) {
 	s.rows[id] = zero
 	s.free = append(s.free, id)
 }
-
-// size is how many rows are in use.
-func (s *slab[T]) size() int { return len(s.rows) - len(s.free) }
