@@ -126,9 +126,7 @@ func (d decoder) section(n *node, v reflect.Value, path string) {
 		present[e.key] = true
 		f, ok := fields.find(e.key)
 		if !ok {
-			near, hint := keyHint(e.key, v.Type())
-			present[near] = true // one mistake, one message
-			d.failAt(e.at, join(path, e.key), fmt.Sprintf("unknown key %q%s", e.key, inSection(path)), hint)
+			present[d.unknownKey(e, v.Type(), path)] = true // one mistake, one message
 			continue
 		}
 		d.value(e.value, v.FieldByIndex(f.index), f.tag, join(path, e.key))
@@ -138,6 +136,24 @@ func (d decoder) section(n *node, v reflect.Value, path string) {
 			d.fail(path, fmt.Sprintf("%q is missing%s", f.key, inSection(path)), "it has no default")
 		}
 	}
+}
+
+// unknownKey tells about a key that the section does not have and returns the one
+// that was probably meant. What stands among the keys of a site may be a secret
+// that got into the wrong place: it is not repeated unless it resembles a key.
+func (d decoder) unknownKey(e entry, section reflect.Type, path string) string {
+	name, _, glued := strings.Cut(e.key, ":")
+	near, hint := keyHint(name, section)
+	_, known := fieldsOf(section).find(name)
+	what := fmt.Sprintf("unknown key %q", name)
+	if section == reflect.TypeFor[Key]() && near == "" && !known {
+		what = "an unknown key"
+	}
+	if glued {
+		hint = "put a space behind the colon, or quotes around the whole"
+	}
+	d.failAt(e.at, path, what+inSection(path), hint)
+	return near
 }
 
 func inSection(path string) string {

@@ -88,6 +88,11 @@ func TestSecretsStaySecret(t *testing.T) {
 	for _, yaml := range []string{
 		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-key-valu: " + key + "}]}]}",
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys: " + key,
+		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-key-value:" + key + "}]}]}",
+		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{" + key + "}]}]}",
+		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-key-value:\n" + key + ": x}]}]}",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - " + key + ": x",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value:" + key,
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - " + key,
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value: [" + key + "]",
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value: " + key + "\n        auth-key-id: 1",

@@ -68,7 +68,19 @@ func (b treeBuilder) mapping(out *node, m *ast.MappingNode) {
 			continue
 		}
 		seen[key] = at
+		b.spaced(value)
 		out.entries = append(out.entries, entry{key: key, at: at, value: b.build(value.Value)})
+	}
+}
+
+// spaced refuses {a:b}, which the library reads as {a: b} and YAML as one word.
+func (b treeBuilder) spaced(value *ast.MappingValueNode) {
+	colon := value.Start
+	if colon == nil || colon.Position == nil || value.Value == nil || value.Value.Type() == ast.NullType {
+		return
+	}
+	if at := placeOf(value.Value); at.line == colon.Position.Line && at.column == colon.Position.Column+1 {
+		b.source.failAt(at, "", "a space is missing behind the colon", "write \"key: value\"")
 	}
 }
 
