@@ -12,6 +12,8 @@ package daemon
 //	priority+0  iif lo to   EID-PREFIX lookup main   local EIDs natively
 //	priority+1  iif lo from EID-PREFIX lookup TABLE  own EIDs through LISP
 //	fallback    iif lo                 lookup TABLE  what main has no route for
+//	fallback           from EID-PREFIX lookup TABLE  where main has no default route, the
+//	                                                 reverse path filter finds the way back
 //	TABLE: default dev LISP-INTERFACE [src an EID of this host]
 
 import (
@@ -45,6 +47,7 @@ type policyRoutes struct {
 // ruleKey is what makes a rule of ours the same as another.
 type ruleKey struct {
 	family, priority, table int
+	generated               bool // for packets that this host generates alone
 	source, destination     netip.Prefix
 }
 
@@ -125,11 +128,12 @@ func (r policyRoutes) rules() []ruleKey {
 		prefixes := r.familyPrefixes(family)
 		for _, p := range prefixes {
 			rules = append(rules,
-				ruleKey{family: family, priority: r.priority, table: unix.RT_TABLE_MAIN, destination: p},
-				ruleKey{family: family, priority: r.priority + 1, table: r.table, source: p})
+				ruleKey{family: family, priority: r.priority, table: unix.RT_TABLE_MAIN, generated: true, destination: p},
+				ruleKey{family: family, priority: r.priority + 1, table: r.table, generated: true, source: p},
+				ruleKey{family: family, priority: r.fallbackPriority, table: r.table, source: p})
 		}
 		if len(prefixes) > 0 {
-			rules = append(rules, ruleKey{family: family, priority: r.fallbackPriority, table: r.table})
+			rules = append(rules, ruleKey{family: family, priority: r.fallbackPriority, table: r.table, generated: true})
 		}
 	}
 	return rules
@@ -183,14 +187,17 @@ func (r policyRoutes) ownPriority(p int) bool {
 func keyOf(family int, rule netlink.Rule) ruleKey {
 	return ruleKey{
 		family: family, priority: rule.Priority, table: cmp.Or(rule.Table, unix.RT_TABLE_MAIN),
-		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst),
+		generated: rule.IifName == loopbackName, source: prefixOf(rule.Src), destination: prefixOf(rule.Dst),
 	}
 }
 
 func (k ruleKey) rule() *netlink.Rule {
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Table = k.family, k.priority, k.table
-	rule.Protocol, rule.IifName = routeProtocol, loopbackName
+	rule.Protocol = routeProtocol
+	if k.generated {
+		rule.IifName = loopbackName
+	}
 	rule.Src, rule.Dst = netOf(k.source), netOf(k.destination)
 	return rule
 }

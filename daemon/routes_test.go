@@ -76,7 +76,7 @@ func TestPolicyRoutesFollowThePrefixes(t *testing.T) {
 	apply(t, ns, r.apply)
 	apply(t, ns, r.apply) // as a second start does
 	rules, routes := ownState(t, ns, r)
-	if wanted := r.rules(); len(rules) != len(wanted) || len(wanted) != 8 {
+	if wanted := r.rules(); len(rules) != len(wanted) || len(wanted) != 11 {
 		t.Errorf("rules %+v, want %+v", rules, wanted)
 	}
 	if len(routes) != 2 || routes[0].Src.String() != "10.1.0.1" || routes[1].Src.String() != "2001:db8:1::1" {
@@ -85,7 +85,7 @@ func TestPolicyRoutesFollowThePrefixes(t *testing.T) {
 
 	r.prefixes = slices.DeleteFunc(r.prefixes, func(p netip.Prefix) bool { return p.String() == "10.9.0.0/24" })
 	apply(t, ns, r.apply)
-	if rules, _ := ownState(t, ns, r); len(rules) != 6 {
+	if rules, _ := ownState(t, ns, r); len(rules) != 8 {
 		t.Errorf("after a prefix left: %+v", rules)
 	}
 	apply(t, ns, r.remove)
