@@ -41,10 +41,10 @@ func newTrie(slots []uint32, nodes *recycler, bitsOf func(leaf uint32) int) *tri
 	}
 }
 
-// move continues in a larger table; its nodes keep their indexes. Nobody reads the
-// new table yet, so that nodes retired in the old one can be used at once.
+// move continues in a larger table, into which the slots were copied; nodes keep
+// their indexes. Walks that begin now see no retired node, those in the old table
+// see the old memory: retired nodes can be used at once.
 func (t *trie) move(slots []uint32) {
-	copy(slots, t.slots)
 	t.slots = slots
 	t.holds = append(t.holds, make([]uint16, len(slots)/nodeSlots-len(t.holds))...)
 	t.nodes.limit = uint32(len(slots) / nodeSlots)

@@ -104,7 +104,9 @@ func (w *fibWorld) insert(p netip.Prefix) {
 	}
 	address := p.Addr().AsSlice()
 	for w.trie.nodes.available() < w.trie.missing(w.root, address, p.Bits()) {
-		w.trie.move(make([]uint32, 2*len(w.trie.slots)))
+		larger := make([]uint32, 2*len(w.trie.slots))
+		copy(larger, w.trie.slots)
+		w.trie.move(larger)
 	}
 	w.next++
 	leaf := w.next

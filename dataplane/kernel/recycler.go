@@ -77,18 +77,13 @@ func (r *recycler) inUse() int {
 	return int(r.fresh) - len(r.ready) - len(r.resting)
 }
 
-// adopt marks the indexes below limit for which used holds as handed out.
+// adopt marks the indexes for which used holds as handed out. All others count as
+// used before, by whoever had them.
 func (r *recycler) adopt(used func(index uint32) bool) {
-	highest := uint32(0)
-	for index := range r.limit {
-		if used(index) {
-			highest = index + 1
-		}
-	}
-	r.fresh = highest
-	for index := range highest {
-		if !used(index) {
-			r.ready = append(r.ready, index)
+	r.fresh = r.limit
+	for index := r.limit; index > 0; index-- {
+		if !used(index - 1) {
+			r.ready = append(r.ready, index-1)
 		}
 	}
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file reads tables back that an earlier process left in pinned maps: the
+// records are the truth, and the forwarding table is compiled anew beside the one
+// that programs use meanwhile. Half an edit of a process that was killed is at worst
+// an edit that was never made, or one that is made now.
+
+package kernel
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// adopt fills tables that are still empty and offline from their own records, and
+// says why it refused some: those are gone. overflowOf returns what stands aside of
+// a locator-set.
+func (t *tables) adopt(overflowOf func(set uint32) ([]lisptcLispLocator, error)) (refused []error, err error) {
+	refused = t.refuseRecords(nil)
+	bad := map[uint32]error{}
+	for set, uses := range t.usesOfSets() {
+		rest, err := overflowOf(set)
+		if err == nil {
+			err = t.sets.adopt(set, rest, uses)
+		}
+		if err != nil {
+			bad[set] = err
+		}
+	}
+	if len(bad) > 0 {
+		refused = append(refused, t.refuseRecords(bad)...)
+	}
+	for index := range t.records {
+		if !inForce(&t.records[index]) {
+			continue
+		}
+		if err := t.adoptRecord(uint32(index)); err != nil {
+			return refused, err
+		}
+	}
+	t.indexes.adopt(func(index uint32) bool { return t.born[index] != 0 })
+	t.sets.indexes.adopt(func(index uint32) bool { return t.sets.uses[index].mappings > 0 })
+	return refused, nil
+}
+
+// refuseRecords removes records that make no sense, such as those of another
+// program, of a prefix that stands twice, or of a bad locator-set.
+func (t *tables) refuseRecords(badSets map[uint32]error) (refused []error) {
+	seen := map[entryKey]struct{}{}
+	for index := range t.records {
+		record := &t.records[index]
+		if !inForce(record) {
+			continue
+		}
+		key := keyOfRecord(record)
+		err := badSets[record.LocatorSet]
+		if _, twice := seen[key]; twice {
+			err = fmt.Errorf("prefix stands twice")
+		} else if err == nil {
+			err = checkKey(key)
+		}
+		if err != nil {
+			refused = append(refused, fmt.Errorf("entry %d: %w", index, err))
+			atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
+			continue
+		}
+		seen[key] = struct{}{}
+	}
+	return refused
+}
+
+func checkKey(key entryKey) error {
+	if key.family != 4 && key.family != 6 {
+		return fmt.Errorf("family %d is neither 4 nor 6", key.family)
+	}
+	if int(key.bits) > 8*addressOctets(key.family) || key != key.shorter(int(key.bits)) {
+		return fmt.Errorf("prefix of %d bits has more", key.bits)
+	}
+	return nil
+}
+
+// adoptRecord links a record in force.
+func (t *tables) adoptRecord(index uint32) error {
+	record := &t.records[index]
+	key := keyOfRecord(record)
+	if err := t.makeRoom(&key); err != nil {
+		return err
+	}
+	if err := t.link(key, index); err != nil {
+		return err
+	}
+	atomic.StoreUint32(&record.Flags, record.Flags&^flagHold) // whoever held packets is gone
+	t.generation++
+	t.born[index] = t.generation
+	t.entries[key] = index
+	return nil
+}
+
+// usesOfSets counts the records in force that refer to each locator-set.
+func (t *tables) usesOfSets() map[uint32]int {
+	uses := map[uint32]int{}
+	for index := range t.records {
+		if record := &t.records[index]; inForce(record) && record.LocatorSet != noLocatorSet {
+			uses[record.LocatorSet]++
+		}
+	}
+	return uses
+}

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file is what dataplane.Plane asks of the tables: operations, and reading them
+// back. An operation is done whole or not at all. Nobody who reads holds anybody up:
+// long dumps are read piece by piece.
+
+package kernel
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// dumpPiece is how many entries are read at a time.
+const dumpPiece = 256
+
+// Apply implements dataplane.Plane.
+func (e *Engine) Apply(operations ...dataplane.Operation) []error {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return slices.Repeat([]error{dataplane.ErrClosed}, len(operations))
+	}
+	var errs []error
+	var releases []release
+	if err := e.clock.adjust(); err != nil {
+		e.log.Error("the clocks cannot be read", "error", err)
+	}
+	for i, operation := range operations {
+		released, err := e.apply(operation)
+		if released != nil {
+			releases = append(releases, *released)
+		}
+		if err == nil {
+			continue
+		}
+		if errs == nil {
+			errs = make([]error, len(operations))
+		}
+		errs[i] = err
+	}
+	e.room.notify(releases)
+	return errs
+}
+
+// apply carries out one operation. The caller holds changing.
+func (e *Engine) apply(operation dataplane.Operation) (*release, error) {
+	if o, ok := operation.(dataplane.SetSettings); ok {
+		return nil, e.setSettings(o.Settings)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch o := operation.(type) {
+	case dataplane.PutMapping:
+		return e.putMapping(o.Entry)
+	case dataplane.DeleteMapping:
+		return nil, e.deleteEntry(kindMapCache, o.Prefix)
+	case dataplane.PutDatabase:
+		return nil, e.putDatabase(o.Entry)
+	case dataplane.DeleteDatabase:
+		return nil, e.deleteEntry(kindDatabase, o.Prefix)
+	case dataplane.PutLocatorState:
+		return nil, e.putLocatorState(o)
+	case dataplane.Flush:
+		return nil, e.flush(o)
+	}
+	return nil, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
+}
+
+func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
+	key, err := keyOf(kindMapCache, m.Mapping.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	locators, err := checkLocators(m.Mapping.Locators)
+	if err != nil {
+		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
+	}
+	record := entry{
+		key: key, locators: locators, action: m.Mapping.Action, cookie: cookieOf(&m.Mapping),
+		createdNs: e.clock.toBoot(m.CreatedAt), expiresNs: e.clock.toBoot(m.ExpiresAt),
+		ttl: m.Mapping.TTLMinutes, version: m.Mapping.Version,
+	}
+	if m.Static {
+		record.flags |= flagStatic
+	}
+	index, held, err := e.tables.put(record)
+	if err != nil {
+		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
+	}
+	if m.Mapping.Negative() && m.Mapping.Action == lisp.ActionSendMapRequest {
+		return nil, nil // still a miss
+	}
+	return &release{
+		prefix: m.Mapping.Prefix, held: held, index: index, generation: e.tables.born[index], at: time.Now(),
+	}, nil
+}
+
+func (e *Engine) putDatabase(d dataplane.DatabaseEntry) error {
+	key, err := keyOf(kindDatabase, d.Prefix)
+	if err != nil {
+		return err
+	}
+	locators, err := checkLocators(d.Locators)
+	if err != nil {
+		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
+	}
+	own := slices.ContainsFunc(locators, func(l lisp.Locator) bool { return slices.Contains(e.settings.LocalRLOCs, l.RLOC) })
+	if !own {
+		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
+	}
+	_, _, err = e.tables.put(entry{key: key, locators: locators, flags: flagDatabase, version: d.Version})
+	if err != nil {
+		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
+	}
+	return nil
+}
+
+// checkLocators returns the set in its order, or why no packet can obey it.
+func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
+	for _, l := range set {
+		if err := l.RLOC.Valid(); err != nil {
+			return nil, fmt.Errorf("locator %v: %w: %w", l, dataplane.ErrInvalid, err)
+		}
+	}
+	checked, err := lisp.NewLocatorSet(set...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", dataplane.ErrInvalid, err)
+	}
+	return checked, nil
+}
+
+func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
+	key, err := keyOf(kind, prefix)
+	if err != nil {
+		return fmt.Errorf("prefix %v: %w", prefix, dataplane.ErrNotFound)
+	}
+	existed, err := e.tables.delete(key)
+	if err == nil && !existed {
+		err = dataplane.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("prefix %v: %w", prefix, err)
+	}
+	return nil
+}
+
+func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
+	if o.RLOC.IsZero() || o.State > dataplane.LocatorDown {
+		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
+	}
+	if err := e.store.saveState(o.RLOC, o.State); err != nil {
+		return err
+	}
+	e.tables.sets.setState(o.RLOC, o.State)
+	return nil
+}
+
+func (e *Engine) flush(o dataplane.Flush) error {
+	for key := range e.tables.entries {
+		if key.kind == kindMapCache && !o.MapCache || key.kind == kindDatabase && !o.Database {
+			continue
+		}
+		if _, err := e.tables.delete(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Mapping implements dataplane.Plane.
+func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+	key, err := keyOf(kindMapCache, prefix)
+	if err != nil {
+		return dataplane.MapCacheEntry{}, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	index, ok := e.tables.entries[key]
+	if !ok || e.closed {
+		return dataplane.MapCacheEntry{}, false
+	}
+	return e.mapCacheEntry(index), true
+}
+
+// Mappings implements dataplane.Plane.
+func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
+	return func(yield func(dataplane.MapCacheEntry) bool) {
+		generation, limit := e.dumpLimits()
+		for start := 0; start < limit; start += dumpPiece {
+			for _, entry := range e.mappingsFrom(start, generation) {
+				if !yield(entry) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// dumpLimits says which entries a dump that begins now shows: those added later may
+// be ones that it has shown at another place.
+func (e *Engine) dumpLimits() (generation uint64, limit int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return 0, 0
+	}
+	return e.tables.generation, len(e.tables.records)
+}
+
+func (e *Engine) mappingsFrom(start int, generation uint64) []dataplane.MapCacheEntry {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	var entries []dataplane.MapCacheEntry
+	for index := start; index < min(start+dumpPiece, len(e.tables.records)); index++ {
+		born := e.tables.born[index]
+		if born == 0 || born > generation || e.tables.records[index].Flags&flagDatabase != 0 {
+			continue
+		}
+		entries = append(entries, e.mapCacheEntry(uint32(index)))
+	}
+	return entries
+}
+
+func (e *Engine) mapCacheEntry(index uint32) dataplane.MapCacheEntry {
+	record := &e.tables.records[index]
+	entry := dataplane.MapCacheEntry{
+		Mapping: lisp.Mapping{
+			Prefix: e.prefixOf(record), Locators: e.tables.sets.of(record.LocatorSet), TTLMinutes: record.TtlMinutes,
+			Action: actionOf(record.Cookie), Authoritative: record.Cookie&cookieAuthoritative != 0, Version: record.MapVersion,
+		},
+		Static: record.Flags&flagStatic != 0, CreatedAt: e.clock.fromBoot(record.CreatedNs), ExpiresAt: e.clock.fromBoot(record.ExpiresNs),
+	}
+	usage, err := e.store.usageOf(index)
+	if err != nil {
+		e.log.Error("an entry's counters cannot be read", "prefix", entry.Mapping.Prefix, "error", err)
+	}
+	entry.Usage = dataplane.Usage{Packets: usage.Packets, Octets: usage.Octets, LastUsedAt: e.clock.fromBoot(usage.LastUsedNs)}
+	return entry
+}
+
+// prefixOf returns the prefix of a record in force; those were checked.
+func (e *Engine) prefixOf(record *lisptcLispMapping) lisp.Prefix {
+	key := keyOfRecord(record)
+	prefix, err := key.prefix()
+	if err != nil {
+		e.log.Error("an entry has no prefix", "error", err)
+	}
+	return prefix
+}
+
+// Database implements dataplane.Plane.
+func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var entries []dataplane.DatabaseEntry
+	for key, index := range e.tables.entries {
+		if key.kind != kindDatabase || e.closed {
+			continue
+		}
+		record := &e.tables.records[index]
+		entries = append(entries, dataplane.DatabaseEntry{
+			Prefix: e.prefixOf(record), Locators: e.tables.sets.of(record.LocatorSet), Version: record.MapVersion,
+		})
+	}
+	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })
+	return slices.Values(entries)
+}
+
+// LocatorStates implements dataplane.Plane.
+func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.All(maps.Clone(e.tables.sets.states))
+}
+
+// Settings implements dataplane.Plane.
+func (e *Engine) Settings() dataplane.Settings {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.settings
+	s.Interfaces, s.LocalRLOCs = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs)
+	return s
+}
+
+// Counters implements dataplane.Plane.
+func (e *Engine) Counters() dataplane.Counters {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return dataplane.Counters{}
+	}
+	c, err := e.store.counters()
+	if err != nil {
+		e.log.Error("counters cannot be read", "error", err)
+	}
+	c.WaitingPackets, c.WaitingOctets = uint64(e.room.packets.Load()), uint64(e.room.octets.Load())
+	return c
+}
+
+// originOf implements roomTables.
+func (e *Engine) originOf(ifindex uint32) (origin, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a, ok := e.interfaces[ifindex]
+	return origin{
+		instance: lisp.InstanceID(a.record.Iid),
+		site:     a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) != 0,
+	}, ok
+}
+
+// covered implements roomTables.
+func (e *Engine) covered(to forward.Destination) bool {
+	address := to.EID.Addr()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	record, ok := e.tables.lookup(kindMapCache, familyOf(address), uint32(to.Instance), address.AsSlice())
+	return ok && (record.LocatorSet != noLocatorSet || record.Action != uint8(lisp.ActionSendMapRequest))
+}
+
+// unhold implements roomTables.
+func (e *Engine) unhold(holds []release) {
+	for len(holds) > 0 {
+		piece := holds[:min(dumpPiece, len(holds))]
+		e.mu.Lock()
+		for _, hold := range piece {
+			if hold.held {
+				e.tables.unhold(hold.index, hold.generation)
+			}
+		}
+		e.mu.Unlock()
+		holds = holds[len(piece):]
+	}
+}
+
+// addressOf implements roomTables.
+func (e *Engine) addressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
+	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
+	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
+	addresses, err := e.space.netlink.AddrList(link, kinds[family])
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	for _, a := range addresses {
+		if address, ok := netip.AddrFromSlice(a.IP); ok && forward.RoutableUnicast(address.Unmap()) {
+			return address.Unmap(), true
+		}
+	}
+	return netip.Addr{}, false
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file sums up what programs and user space count, under the names of
+// docs/counters.md. It never resets anything: totals go on over restarts.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"loci/dataplane"
+	"loci/forward"
+)
+
+// otherCounters names the programs' counters that have no field of their own in
+// dataplane.Counters.
+var otherCounters = map[lisptcLispCounterIndex]string{
+	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4: "encapsulated-ipv4",
+	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6: "encapsulated-ipv6",
+	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4: "decapsulated-ipv4",
+	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6: "decapsulated-ipv6",
+	lisptcLispCounterIndexLISP_COUNTER_WAITING:           "put-aside",
+	lisptcLispCounterIndexLISP_COUNTER_TOO_BIG:           "too-big",
+	lisptcLispCounterIndexLISP_COUNTER_TRANSMITTED:       "transmitted",
+	lisptcLispCounterIndexLISP_COUNTER_ECN_ALARM:         "ecn-alarm",
+	lisptcLispCounterIndexLISP_COUNTER_ECN_CURIOUS:       "ecn-curious",
+	lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION: "nonce-and-version",
+	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT:    "outer-fragment",
+	lisptcLispCounterIndexLISP_COUNTER_TO_STACK:          "to-stack",
+}
+
+// OtherCounterNames lists the names that Counters.Other may have.
+func OtherCounterNames() []string {
+	var names []string
+	for index := range lisptcLispCounterIndexLISP_COUNTER_MAX {
+		if name, ok := otherCounters[index]; ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// sums adds up a map of counters over all processors.
+func (s *mapStore) sums(name string) ([]lisptcLispCounter, error) {
+	m := s.maps[name]
+	sums := make([]lisptcLispCounter, m.MaxEntries())
+	var perCPU []lisptcLispCounter
+	for index := range sums {
+		if err := m.Lookup(uint32(index), &perCPU); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		for _, c := range perCPU {
+			sums[index].Packets += c.Packets
+			sums[index].Octets += c.Octets
+		}
+	}
+	return sums, nil
+}
+
+// counters returns all totals but those of the waiting room.
+func (s *mapStore) counters() (dataplane.Counters, error) {
+	count, err1 := s.sums(lisptcMapCounters)
+	drops, err2 := s.sums(lisptcMapDrops)
+	if err := errors.Join(err1, err2); err != nil {
+		return dataplane.Counters{}, err
+	}
+	out4, out6 := count[lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4], count[lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6]
+	in4, in6 := count[lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4], count[lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6]
+	word := func(index int) uint64 { return atomic.LoadUint64(&s.words[index]) }
+	c := dataplane.Counters{
+		EncapsulatedPackets: out4.Packets + out6.Packets, EncapsulatedOctets: out4.Octets + out6.Octets,
+		DecapsulatedPackets: in4.Packets + in6.Packets, DecapsulatedOctets: in4.Octets + in6.Octets,
+		NativePackets:   count[lisptcLispCounterIndexLISP_COUNTER_NATIVE].Packets,
+		ReleasedPackets: count[lisptcLispCounterIndexLISP_COUNTER_RELEASED].Packets,
+		EventsLost:      count[lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST].Packets + word(wordEventsLost),
+		Drops:           map[string]uint64{}, Other: map[string]uint64{},
+	}
+	for _, reason := range forward.DropReasons() {
+		c.Drops[reason.String()] = drops[reason].Packets + word(int(reason))
+	}
+	for index, name := range otherCounters {
+		c.Other[name] = count[index].Packets
+	}
+	aside := count[lisptcLispCounterIndexLISP_COUNTER_WAITING].Packets
+	held := min(word(wordHeldPackets), aside)
+	c.MissPackets = aside - held + drops[forward.DropMiss].Packets
+	return c, nil
+}
+
+// usageOf returns how much an entry was used.
+func (s *mapStore) usageOf(index uint32) (lisptcLispMappingCounters, error) {
+	var perCPU []lisptcLispMappingCounters
+	if err := s.maps[lisptcMapMappingCounters].Lookup(index, &perCPU); err != nil {
+		return lisptcLispMappingCounters{}, fmt.Errorf("reading the counters of entry %d: %w", index, err)
+	}
+	return sumUsage(perCPU), nil
+}

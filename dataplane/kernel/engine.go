@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file opens an engine, adopts what an earlier process left in force, and ends
+// it: Close leaves everything in force, Detach removes it (dataplane.Plane). It
+// never touches a packet.
+
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+)
+
+// Limits that hold when Options leave them 0. What they bound is memory of the
+// kernel: 64 octets for a mapping and 24 for its counters on each processor, 904
+// for a locator-set, 1 KiB for a node of the forwarding table.
+const (
+	DefaultMappingLimit    = 1 << 16
+	DefaultLocatorSetLimit = 1 << 13
+	DefaultNodeLimit       = 1 << 19
+)
+
+// Options say where an engine lives and how large it may grow.
+type Options struct {
+	Instance     string // names the pins; DefaultInstance when empty
+	PinDirectory string // in a BPF file system, which is mounted if it is not there; DefaultPinDirectory when empty
+	TAP          string // name of the TAP; DefaultTAP when empty
+	Attach       AttachMode
+
+	// Limits of the tables. Those of mappings (with the Database's entries) and
+	// locator-sets hold from the making of the maps until Detach.
+	MappingLimit    int
+	LocatorSetLimit int
+	NodeLimit       int
+
+	Logger *slog.Logger // slog.Default() when nil
+}
+
+// Engine is the kernel data plane of one network namespace. It implements
+// dataplane.Plane.
+type Engine struct {
+	log   *slog.Logger
+	pins  *pinDirectory
+	space *space
+	store *mapStore
+	clock bootClock
+	hooks *hooks
+	tap   *tap
+	room  *room
+
+	misses  *misses
+	ring    *ringbuf.Reader
+	stop    chan struct{}
+	running sync.WaitGroup
+
+	// changing is held by whoever changes anything, mu as well while tables,
+	// settings or interfaces are at hand. Both are taken in this order.
+	changing sync.Mutex
+	mu       sync.Mutex
+	closed   bool
+
+	tables     *tables
+	settings   dataplane.Settings
+	interfaces map[uint32]attached // by ifindex
+}
+
+// An attached interface is one that programs know.
+type attached struct {
+	name   string
+	record lisptcLispInterface
+}
+
+var _ dataplane.Plane = (*Engine)(nil)
+
+// Open makes an engine in the calling thread's network namespace, or adopts the one
+// that a process of the same instance left. The errors are ErrBusy, ErrABI,
+// ErrElsewhere and those of the system.
+func Open(options Options) (*Engine, error) {
+	options = withDefaults(options)
+	e := &Engine{log: options.Logger, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	if err := e.open(options); err != nil {
+		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release())
+	}
+	e.start()
+	return e, nil
+}
+
+func withDefaults(o Options) Options {
+	set := func(value *string, fallback string) {
+		if *value == "" {
+			*value = fallback
+		}
+	}
+	limit := func(value *int, fallback int) {
+		if *value <= 0 {
+			*value = fallback
+		}
+	}
+	set(&o.Instance, DefaultInstance)
+	set(&o.PinDirectory, DefaultPinDirectory)
+	set(&o.TAP, DefaultTAP)
+	limit(&o.MappingLimit, DefaultMappingLimit)
+	limit(&o.LocatorSetLimit, DefaultLocatorSetLimit)
+	limit(&o.NodeLimit, DefaultNodeLimit)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+func (e *Engine) open(o Options) (err error) {
+	if e.space, err = currentSpace(); err != nil {
+		return err
+	}
+	if e.pins, err = openPins(o.PinDirectory, o.Instance); err != nil {
+		return err
+	}
+	if e.tap, err = openTAP(e.space, o.TAP); err != nil {
+		return err
+	}
+	found, err := e.openStore(o)
+	if err != nil {
+		return err
+	}
+	e.clock = bootClock{offset: &e.store.words[wordClockOffset], sample: sampleClocks}
+	if err := e.clock.adjust(); err != nil {
+		return err
+	}
+	if err := e.openTables(o); err != nil {
+		return err
+	}
+	programs, err := e.store.programs(haveDecapFlags())
+	if err != nil {
+		return err
+	}
+	if e.hooks, err = openHooks(e.space, e.pins, o.Instance, programs); err != nil {
+		return err
+	}
+	e.hooks.clsact = o.Attach == AttachClsact
+	if e.ring, err = ringbuf.NewReader(e.store.maps[lisptcMapEvents]); err != nil {
+		return fmt.Errorf("ring buffer: %w", err)
+	}
+	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName)
+	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
+	return e.restoreSettings(found)
+}
+
+// ErrElsewhere says that the instance forwards in another network namespace.
+var ErrElsewhere = errors.New("the instance is in force in another network namespace: use another name")
+
+// openStore opens the maps. Those of a network namespace that is gone are removed.
+func (e *Engine) openStore(o Options) (found bool, err error) {
+	limits := mapLimits{mappings: o.MappingLimit, locatorSets: o.LocatorSetLimit}
+	if e.store, found, err = openMapStore(e.pins, limits); err != nil {
+		return false, err
+	}
+	home := &e.store.words[wordNamespace]
+	if !found {
+		*home = e.space.cookie
+		return false, nil
+	}
+	if *home == e.space.cookie {
+		e.warnOfLimits(limits)
+		return true, nil
+	}
+	if anyLinkAlive(e.pins) {
+		return false, ErrElsewhere
+	}
+	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.path)
+	if err := errors.Join(e.store.close(), removeAll(e.pins.maps(), e.pins.links())); err != nil {
+		return false, err
+	}
+	if e.store, _, err = openMapStore(e.pins, limits); err != nil {
+		return false, err
+	}
+	e.store.words[wordNamespace] = e.space.cookie
+	return false, nil
+}
+
+func (e *Engine) warnOfLimits(wanted mapLimits) {
+	if len(e.store.records) != wanted.mappings || len(e.store.sets) != wanted.locatorSets {
+		e.log.Warn("limits of the tables in force hold until they are detached",
+			"mappings", len(e.store.records), "locator_sets", len(e.store.sets))
+	}
+}
+
+// openTables reads back what is in force and puts it in force again, by a forwarding
+// table of this process.
+func (e *Engine) openTables(o Options) error {
+	started := time.Now()
+	var err error
+	e.tables, err = newTables(tableParts{
+		maps: e.store, records: e.store.records, sets: e.store.sets, nodeLimit: o.NodeLimit,
+		now:  func() time.Duration { return time.Since(started) },
+		wait: waitForPrograms,
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.restoreStates(); err != nil {
+		return err
+	}
+	refused, err := e.tables.adopt(e.store.overflowOf)
+	if err != nil {
+		return fmt.Errorf("adopting the tables in force: %w", err)
+	}
+	for _, reason := range refused {
+		e.log.Warn("an entry in force makes no sense and was removed", "reason", reason)
+	}
+	if err := e.tables.goOnline(); err != nil {
+		return err
+	}
+	if n := len(e.tables.entries); n > 0 {
+		e.log.Info("adopted the tables in force", "entries", n)
+	}
+	return nil
+}
+
+// start begins to read.
+func (e *Engine) start() {
+	e.running.Go(e.room.run)
+	e.running.Go(func() { e.misses.read(e.ring, e.log) })
+	e.running.Go(e.watchLinks)
+}
+
+// Events implements dataplane.Plane.
+func (e *Engine) Events() <-chan dataplane.Event { return e.misses.events }
+
+// Close implements dataplane.Plane: the programs go on with the tables as they are.
+func (e *Engine) Close() error {
+	if !e.end() {
+		return nil
+	}
+	return e.release()
+}
+
+// Detach implements dataplane.Plane. Of interfaces, it leaves those of others.
+func (e *Engine) Detach(context.Context) error {
+	if !e.end() {
+		return dataplane.ErrClosed
+	}
+	err := errors.Join(e.hooks.keepOnly(nil), e.tap.remove(), removeAll(e.pins.maps(), e.pins.links()))
+	err = errors.Join(err, e.releaseAll(), e.pins.remove())
+	e.pins = nil
+	return err
+}
+
+// end stops all goroutines; false when that was done before.
+func (e *Engine) end() bool {
+	if !e.markClosed() {
+		return false
+	}
+	close(e.stop)
+	_ = e.ring.Close()
+	e.room.stop()
+	e.running.Wait()
+	close(e.misses.events)
+	return true
+}
+
+func (e *Engine) markClosed() bool {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.closed
+	e.closed = true
+	return !was
+}
+
+// release lets go of everything that this process holds.
+func (e *Engine) release() error {
+	err := e.releaseAll()
+	if e.pins != nil {
+		err = errors.Join(err, e.pins.close())
+	}
+	return err
+}
+
+func (e *Engine) releaseAll() error {
+	var errs []error
+	if e.ring != nil {
+		errs = append(errs, e.ring.Close())
+	}
+	if e.hooks != nil {
+		errs = append(errs, e.hooks.close())
+	}
+	if e.tap != nil {
+		errs = append(errs, e.tap.file.Close())
+	}
+	if e.store != nil {
+		errs = append(errs, e.store.close())
+	}
+	if e.space != nil {
+		errs = append(errs, e.space.close())
+	}
+	return errors.Join(errs...)
+}
+
+// isGone reports whether an interface vanished while it was being changed.
+func isGone(err error) bool { return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) }

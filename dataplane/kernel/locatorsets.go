@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file keeps the locator-sets that mappings share: equal sets are stored once,
+// with the vector of buckets that package forward computes from priorities, weights
+// and what is known of each locator (RFC 9300 s.12, RFC 9301 s.5.4). A set that a
+// mapping refers to changes in single buckets alone (bpf/abi.h).
+
+package kernel
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// maxInstalled is how many locators of a set the programs know; the worst of a
+// larger set stand aside, where only a restart reads them.
+const maxInstalled = 16 // LISP_LOCATORS_MAX
+
+// overflow is where the locators stand that a set's record has no room for.
+type overflow interface {
+	putOverflow(index uint32, locators []lisptcLispLocator) error
+	deleteOverflow(index uint32) error
+}
+
+type locatorSets struct {
+	records   []lisptcLispLocatorSet
+	overflow  overflow
+	indexes   *recycler
+	uses      []locatorSetUse // by index
+	byContent map[string]uint32
+	byRLOC    map[lisp.RLOC]map[uint32]struct{}
+	states    map[lisp.RLOC]dataplane.LocatorState
+	source4   lisp.RLOC // what is sent comes from these
+	source6   lisp.RLOC
+}
+
+type locatorSetUse struct {
+	set      lisp.LocatorSet
+	mappings int
+}
+
+func newLocatorSets(records []lisptcLispLocatorSet, overflow overflow, indexes *recycler) *locatorSets {
+	return &locatorSets{
+		records: records, overflow: overflow, indexes: indexes, uses: make([]locatorSetUse, len(records)),
+		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, states: map[lisp.RLOC]dataplane.LocatorState{},
+	}
+}
+
+// acquire returns the index of a set for one more mapping, noLocatorSet when it is empty.
+func (s *locatorSets) acquire(set lisp.LocatorSet) (uint32, error) {
+	if len(set) == 0 {
+		return noLocatorSet, nil
+	}
+	if index, ok := s.byContent[contentOf(set)]; ok {
+		s.uses[index].mappings++
+		return index, nil
+	}
+	index, err := s.write(set)
+	if err != nil {
+		return 0, err
+	}
+	s.enter(index, set)
+	return index, nil
+}
+
+// release says that one mapping less refers to a set.
+func (s *locatorSets) release(index uint32) {
+	if index == noLocatorSet {
+		return
+	}
+	use := &s.uses[index]
+	if use.mappings--; use.mappings > 0 {
+		return
+	}
+	delete(s.byContent, contentOf(use.set))
+	s.retire(index)
+}
+
+// of returns the set at an index, nil for noLocatorSet.
+func (s *locatorSets) of(index uint32) lisp.LocatorSet {
+	if index == noLocatorSet {
+		return nil
+	}
+	return s.uses[index].set
+}
+
+// setState stores what is known of an RLOC and moves the flows it concerns.
+func (s *locatorSets) setState(rloc lisp.RLOC, state dataplane.LocatorState) {
+	s.states[rloc] = state
+	for index := range s.byRLOC[rloc] {
+		s.refresh(index)
+	}
+}
+
+// setSources changes the own RLOCs that packets are sent from. It calls move with the
+// sets that stand at another index since, so that mappings can follow. After an error
+// some sets have the new sources and the others the old ones.
+func (s *locatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map[uint32]uint32)) error {
+	if source4 == s.source4 && source6 == s.source6 {
+		return nil
+	}
+	old4, old6 := s.source4, s.source6
+	s.source4, s.source6 = source4, source6
+	pending := slices.Collect(maps.Values(s.byContent))
+	for len(pending) > 0 {
+		batch := pending[:min(len(pending), s.indexes.available())]
+		if len(batch) == 0 {
+			s.source4, s.source6 = old4, old6
+			return fmt.Errorf("%w: no room to change %d locator-sets", dataplane.ErrFull, len(pending))
+		}
+		moved, err := s.rewrite(batch)
+		move(moved)
+		for old := range moved {
+			s.retire(old)
+		}
+		if err != nil {
+			s.source4, s.source6 = old4, old6
+			return err
+		}
+		pending = pending[len(batch):]
+	}
+	return nil
+}
+
+// rewrite writes sets anew and returns the new index of each.
+func (s *locatorSets) rewrite(batch []uint32) (moved map[uint32]uint32, err error) {
+	moved = make(map[uint32]uint32, len(batch))
+	for _, old := range batch {
+		index, err := s.write(s.uses[old].set)
+		if err != nil {
+			return moved, err
+		}
+		s.enter(index, s.uses[old].set)
+		s.uses[index].mappings = s.uses[old].mappings
+		moved[old] = index
+	}
+	return moved, nil
+}
+
+// adopt takes over the record at an index, which mappings refer to; rest is what
+// stands aside of it.
+func (s *locatorSets) adopt(index uint32, rest []lisptcLispLocator, mappings int) error {
+	if int(index) >= len(s.records) {
+		return fmt.Errorf("locator-set %d of %d", index, len(s.records))
+	}
+	record := &s.records[index]
+	if record.Count > maxInstalled {
+		return fmt.Errorf("locator-set %d has %d locators", index, record.Count)
+	}
+	var locators []lisp.Locator
+	for _, part := range [][]lisptcLispLocator{record.Locators[:record.Count], rest} {
+		for i := range part {
+			locators = append(locators, decodeLocator(&part[i]))
+		}
+	}
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil {
+		return fmt.Errorf("locator-set %d: %w", index, err)
+	}
+	s.enter(index, set)
+	s.uses[index].mappings = mappings
+	s.refresh(index) // the process before may have stopped between a state and its buckets
+	return nil
+}
+
+// write fills the record of a set that no mapping refers to yet.
+func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
+	index, reused, ok := s.indexes.take()
+	if !ok {
+		return 0, fmt.Errorf("%w: %d different locator-sets", dataplane.ErrFull, len(s.records))
+	}
+	installed, rest := s.split(set)
+	if reused || len(rest) > 0 {
+		if err := s.writeOverflow(index, rest); err != nil {
+			s.indexes.giveBack(index)
+			return 0, err
+		}
+	}
+	record := &s.records[index]
+	*record = lisptcLispLocatorSet{Count: uint32(len(installed)), Buckets: s.buckets(installed)}
+	for i, l := range installed {
+		record.Locators[i] = encodeLocator(l, s.sourceFor(l.RLOC))
+	}
+	return index, nil
+}
+
+func (s *locatorSets) writeOverflow(index uint32, rest lisp.LocatorSet) error {
+	if len(rest) == 0 {
+		return s.overflow.deleteOverflow(index)
+	}
+	records := make([]lisptcLispLocator, len(rest))
+	for i, l := range rest {
+		records[i] = encodeLocator(l, s.sourceFor(l.RLOC))
+	}
+	return s.overflow.putOverflow(index, records)
+}
+
+// refresh stores the buckets that changed, one by one: each alone is an answer.
+func (s *locatorSets) refresh(index uint32) {
+	record := &s.records[index]
+	installed := make(lisp.LocatorSet, record.Count)
+	for i := range installed {
+		installed[i] = decodeLocator(&record.Locators[i])
+	}
+	for i, bucket := range s.buckets(installed) {
+		if record.Buckets[i] != bucket {
+			record.Buckets[i] = bucket
+		}
+	}
+}
+
+func (s *locatorSets) buckets(installed lisp.LocatorSet) [forward.BucketCount]uint8 {
+	return forward.Buckets(installed, s.up)
+}
+
+// split returns the locators that the programs get, the best, and the others.
+func (s *locatorSets) split(set lisp.LocatorSet) (installed, rest lisp.LocatorSet) {
+	if len(set) <= maxInstalled {
+		return set, nil
+	}
+	rank := func(l lisp.Locator) int {
+		if !l.Usable() || s.sourceFor(l.RLOC).IsZero() {
+			return lisp.PriorityUnused
+		}
+		return int(l.Priority)
+	}
+	byRank := slices.Clone(set)
+	slices.SortStableFunc(byRank, func(a, b lisp.Locator) int { return rank(a) - rank(b) })
+	installed, rest = byRank[:maxInstalled], byRank[maxInstalled:]
+	slices.SortFunc(installed, func(a, b lisp.Locator) int { return a.RLOC.Compare(b.RLOC) })
+	return installed, rest
+}
+
+// up reports whether packets can be sent to an RLOC: nothing is known against it,
+// and there is an own RLOC to send them from.
+func (s *locatorSets) up(rloc lisp.RLOC) bool {
+	return s.states[rloc] != dataplane.LocatorDown && !s.sourceFor(rloc).IsZero()
+}
+
+func (s *locatorSets) sourceFor(rloc lisp.RLOC) lisp.RLOC {
+	if rloc.Is4() {
+		return s.source4
+	}
+	return s.source6
+}
+
+// enter notes a set that one mapping refers to.
+func (s *locatorSets) enter(index uint32, set lisp.LocatorSet) {
+	s.uses[index] = locatorSetUse{set: set, mappings: 1}
+	s.byContent[contentOf(set)] = index
+	for _, l := range set {
+		if s.byRLOC[l.RLOC] == nil {
+			s.byRLOC[l.RLOC] = map[uint32]struct{}{}
+		}
+		s.byRLOC[l.RLOC][index] = struct{}{}
+	}
+}
+
+// retire gives a set's index back. The record stays as it is while programs may
+// still read it.
+func (s *locatorSets) retire(index uint32) {
+	for _, l := range s.uses[index].set {
+		delete(s.byRLOC[l.RLOC], index)
+		if len(s.byRLOC[l.RLOC]) == 0 {
+			delete(s.byRLOC, l.RLOC)
+		}
+	}
+	s.uses[index] = locatorSetUse{}
+	s.indexes.giveBack(index)
+}
+
+// contentOf returns octets that are equal for equal sets.
+func contentOf(set lisp.LocatorSet) string {
+	content := make([]byte, 0, 24*len(set))
+	for _, l := range set {
+		record := encodeLocator(l, lisp.RLOC{})
+		content = append(content, record.Rloc[:]...)
+		content = append(content, record.Family, record.Priority, record.Weight,
+			record.MulticastPriority, record.MulticastWeight, record.Flags)
+	}
+	return string(content)
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file tells the control plane about destinations without a mapping: from the
+// programs' ring buffer and from the waiting room, which often report the same
+// packet, so that each destination is told about once in a while (RFC 9301 s.8.1
+// leaves the rest to the ITR). It never waits for whoever reads the events.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf/ringbuf"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+const (
+	// missInterval is the shortest time between two misses of one destination.
+	missInterval = time.Second
+	// maxRecentMisses bounds the memory of destinations told about.
+	maxRecentMisses = 1 << 14
+	// eventPlaces is how many events wait for their reader before more are lost.
+	eventPlaces = 4096
+)
+
+// misses is where misses go.
+type misses struct {
+	events chan dataplane.Event
+	lost   *uint64
+	nameOf func(ifindex uint32) string
+
+	mu     sync.Mutex
+	recent map[forward.Destination]time.Time
+}
+
+func newMisses(lost *uint64, nameOf func(ifindex uint32) string) *misses {
+	return &misses{
+		events: make(chan dataplane.Event, eventPlaces), lost: lost, nameOf: nameOf,
+		recent: map[forward.Destination]time.Time{},
+	}
+}
+
+// A missed packet.
+type missed struct {
+	destination forward.Destination
+	source      lisp.EID
+	ifindex     uint32
+}
+
+// raise sends an event, unless one of that destination was sent just before.
+func (m *misses) raise(now time.Time, packet missed) {
+	if !m.due(now, packet.destination) {
+		return
+	}
+	event := dataplane.Miss{
+		Instance: packet.destination.Instance, Source: packet.source, Destination: packet.destination.EID,
+		Interface: m.nameOf(packet.ifindex),
+	}
+	select {
+	case m.events <- event:
+	default:
+		atomic.AddUint64(m.lost, 1)
+		m.forget(packet.destination)
+	}
+}
+
+func (m *misses) due(now time.Time, destination forward.Destination) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, ok := m.recent[destination]; ok && now.Sub(last) < missInterval {
+		return false
+	}
+	if len(m.recent) >= maxRecentMisses {
+		m.forgetOld(now)
+	}
+	m.recent[destination] = now
+	return true
+}
+
+func (m *misses) forgetOld(now time.Time) {
+	for destination, last := range m.recent {
+		if now.Sub(last) >= missInterval {
+			delete(m.recent, destination)
+		}
+	}
+	if len(m.recent) >= maxRecentMisses {
+		clear(m.recent) // an event too many does no harm
+	}
+}
+
+// forget lets the next packet for a destination raise an event at once.
+func (m *misses) forget(destination forward.Destination) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.recent, destination)
+}
+
+// read raises what the programs report until the ring buffer is closed.
+func (m *misses) read(ring *ringbuf.Reader, log *slog.Logger) {
+	var record ringbuf.Record
+	for {
+		err := ring.ReadInto(&record)
+		if errors.Is(err, ringbuf.ErrClosed) {
+			return
+		}
+		if err != nil {
+			log.Error("events of the programs cannot be read", "error", err)
+			return
+		}
+		packet, err := missFrom(record.RawSample)
+		if err != nil {
+			log.Warn("event of a program is not understood", "error", err)
+			continue
+		}
+		m.raise(time.Now(), packet)
+	}
+}
+
+func missFrom(sample []byte) (missed, error) {
+	if len(sample) < int(unsafe.Sizeof(lisptcLispEvent{})) {
+		return missed{}, fmt.Errorf("%d octets", len(sample))
+	}
+	event := (*lisptcLispEvent)(unsafe.Pointer(&sample[0]))
+	if event.Kind != uint32(lisptcLispEventKindLISP_EVENT_MISS) || event.Family != 4 && event.Family != 6 {
+		return missed{}, fmt.Errorf("kind %d, family %d", event.Kind, event.Family)
+	}
+	return missed{
+		destination: forward.Destination{
+			Instance: lisp.InstanceID(event.Iid), EID: lisp.EIDFromAddr(addrFrom(event.Family, event.Destination)),
+		},
+		source:  lisp.EIDFromAddr(addrFrom(event.Family, event.Source)),
+		ifindex: event.Ifindex,
+	}, nil
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file finds the place for pins in a BPF file system, mounts one where there
+// is none, and lets one process at a time use an instance. It never looks into a map.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// usualBPFFS is where distributions mount the BPF file system.
+	usualBPFFS = "/sys/fs/bpf"
+	// DefaultPinDirectory holds a directory for each instance.
+	DefaultPinDirectory = usualBPFFS + "/loci"
+	// DefaultInstance names the instance of a system that runs one alone.
+	DefaultInstance = "default"
+)
+
+// ErrBusy says that another process uses the instance or its TAP.
+var ErrBusy = errors.New("in use by another process")
+
+// instanceName is what may name an instance: BPF file systems refuse dots.
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// A pinDirectory is the directory of one instance. `maps` in it is complete or not
+// there; `links` holds the attachments.
+type pinDirectory struct {
+	path string
+	lock *os.File
+}
+
+// openPins makes and locks the directory of an instance.
+func openPins(parent, instance string) (*pinDirectory, error) {
+	if !instanceName.MatchString(instance) {
+		return nil, fmt.Errorf("instance %q: want 1 to 64 letters, digits, '-' or '_'", instance)
+	}
+	if err := mountBPFFS(parent); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(parent, instance)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("pin directory: %w", err)
+	}
+	lock, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pin directory: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, fmt.Errorf("instance %q in %s: %w", instance, parent, err)
+	}
+	return &pinDirectory{path: path, lock: lock}, nil
+}
+
+func (p *pinDirectory) maps() string     { return filepath.Join(p.path, "maps") }
+func (p *pinDirectory) building() string { return filepath.Join(p.path, "building") }
+func (p *pinDirectory) links() string    { return filepath.Join(p.path, "links") }
+
+// close gives up the lock and leaves the pins.
+func (p *pinDirectory) close() error { return p.lock.Close() }
+
+// remove removes all pins, then gives up the lock.
+func (p *pinDirectory) remove() error {
+	err := os.RemoveAll(p.path)
+	return errors.Join(err, p.lock.Close())
+}
+
+// mountBPFFS makes sure that a directory is in a BPF file system: where it is not,
+// one is mounted at the usual place if the directory is below it, else on the
+// directory itself.
+func mountBPFFS(directory string) error {
+	isBPFFS := func(path string) bool {
+		var s unix.Statfs_t
+		return unix.Statfs(path, &s) == nil && int64(s.Type) == unix.BPF_FS_MAGIC
+	}
+	existing := directory
+	for existing != "/" && existing != "." {
+		if _, err := os.Stat(existing); err == nil {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	if isBPFFS(existing) {
+		return nil
+	}
+	target := directory
+	if strings.HasPrefix(directory, usualBPFFS+"/") {
+		target = usualBPFFS
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return fmt.Errorf("place for a BPF file system: %w", err)
+	}
+	if err := unix.Mount("bpf", target, "bpf", 0, "mode=0700"); err != nil {
+		return fmt.Errorf("mounting a BPF file system at %s: %w", target, err)
+	}
+	return nil
+}

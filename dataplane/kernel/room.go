@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file is the waiting room: it reads the packets that programs put aside at the
+// TAP, lets them wait for a mapping (RFC 9300 s.4), writes them back in order, and
+// deals with those that are too big (RFC 9300 s.7.1). The virtio header stays with
+// the packet, so that checksum and segmentation are finished by whoever sends it at
+// last. It never encapsulates: the programs do, when a packet comes back.
+
+package kernel
+
+import (
+	"encoding/binary"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+const (
+	// maxHoldTime is how long packets of a new mapping are held back at most. Until
+	// then the reader has written back what waited, unless it cannot keep up.
+	maxHoldTime = 250 * time.Millisecond
+	// fewReleases is up to how many prefixes the packets of each are looked for; of
+	// more, each destination that is waited for is looked up.
+	fewReleases = 16
+	// errorsPerSecond limits the ICMP errors that are sent (RFC 1812 s.4.3.2.8,
+	// RFC 4443 s.2.4 (f)), errorsBurst how many of them at once.
+	errorsPerSecond = 100
+	errorsBurst     = 100
+)
+
+// origin is what is known of the interface a packet came from.
+type origin struct {
+	instance lisp.InstanceID
+	site     bool // not this host's own packet
+}
+
+// roomTables is what the room asks the engine.
+type roomTables interface {
+	// originOf returns what is known of an interface, false when it is none of ours.
+	originOf(ifindex uint32) (origin, bool)
+	// covered reports whether a mapping says what to do with packets to a destination.
+	covered(to forward.Destination) bool
+	// unhold lets programs forward by mappings whose packets have been written back.
+	unhold(holds []release)
+	// addressOf returns an address of an interface, of a family.
+	addressOf(ifindex uint32, family uint8) (netip.Addr, bool)
+}
+
+// A release says that a mapping was installed.
+type release struct {
+	prefix     lisp.Prefix
+	held       bool // the programs hold its packets back
+	index      uint32
+	generation uint64
+	at         time.Time
+}
+
+// room is the waiting room. All but what mu guards belongs to the goroutine of run.
+type room struct {
+	tap    *tap
+	tables roomTables
+	misses *misses
+	words  []uint64 // user space's counters
+	log    *slog.Logger
+	limit  *rate.Limiter // of ICMP errors
+
+	queue        *forward.WaitQueue[frame]
+	destinations map[forward.Destination]struct{} // that are waited for
+
+	packets, octets atomic.Int64 // that wait
+
+	mu       sync.Mutex
+	stopped  bool
+	releases []release
+	bounds   dataplane.WaitBounds
+}
+
+func newRoom(t *tap, tables roomTables, m *misses, words []uint64, log *slog.Logger) *room {
+	return &room{
+		tap: t, tables: tables, misses: m, words: words, log: log,
+		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), bounds: dataplane.DefaultWaitBounds,
+		queue:        forward.NewWaitQueue[frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
+		destinations: map[forward.Destination]struct{}{},
+	}
+}
+
+// notify says that mappings were installed. It does not wait.
+func (r *room) notify(releases []release) {
+	if len(releases) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.releases = append(r.releases, releases...)
+	_ = r.tap.wakeAt(time.Unix(1, 0)) // fails only when the TAP is closed
+}
+
+// setBounds changes how much may wait.
+func (r *room) setBounds(bounds dataplane.WaitBounds) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bounds = bounds
+	_ = r.tap.wakeAt(time.Unix(1, 0))
+}
+
+// stop makes run return. Packets that wait are lost.
+func (r *room) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	_ = r.tap.wakeAt(time.Unix(1, 0))
+}
+
+func (r *room) isStopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped
+}
+
+// run reads the TAP until stop.
+func (r *room) run() {
+	buffer := make([]byte, frameOctets)
+	for !r.isStopped() {
+		octets, err := r.tap.tryRead(buffer)
+		if octets == 0 && err == nil {
+			r.settle()
+			octets, err = r.wait(buffer)
+		}
+		if err != nil {
+			r.log.Error("the TAP cannot be read: packets do not wait any more", "error", err)
+			return
+		}
+		if octets >= vnetOctets+ethernetOctets {
+			r.take(frame(buffer[:octets]))
+		}
+		r.unholdOverdue()
+	}
+}
+
+// wait waits for a frame, a release, or the end of a packet's time.
+func (r *room) wait(buffer []byte) (int, error) {
+	r.mu.Lock()
+	var until time.Time
+	if expiry, ok := r.queue.NextExpiry(); ok {
+		until = expiry
+	}
+	if len(r.releases) > 0 || r.stopped {
+		r.mu.Unlock()
+		return 0, nil
+	}
+	err := r.tap.wakeAt(until)
+	r.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return r.tap.read(buffer)
+}
+
+// settle does what is due when every packet that programs put aside so far is read.
+func (r *room) settle() {
+	r.mu.Lock()
+	releases := r.releases
+	r.releases = nil
+	r.queue.SetBounds(forward.WaitBounds(r.bounds))
+	r.mu.Unlock()
+	r.release(releases)
+	r.tables.unhold(releases)
+	r.expire(time.Now())
+	r.count()
+}
+
+// unholdOverdue ends holds that last too long because packets come faster than they
+// are written back.
+func (r *room) unholdOverdue() {
+	r.mu.Lock()
+	overdue := len(r.releases) > 0 && time.Since(r.releases[0].at) > maxHoldTime
+	r.mu.Unlock()
+	if overdue {
+		r.settle()
+	}
+}
+
+// release writes back the packets that new mappings cover.
+func (r *room) release(releases []release) {
+	if r.queue.Packets() == 0 {
+		return
+	}
+	if len(releases) <= fewReleases {
+		for _, release := range releases {
+			r.writeBack(r.queue.Release(release.prefix))
+		}
+		return
+	}
+	for to := range r.destinations {
+		if r.tables.covered(to) {
+			r.releaseDestination(to)
+		}
+	}
+}
+
+func (r *room) releaseDestination(to forward.Destination) {
+	r.writeBack(r.queue.Release(lisp.HostPrefix(to.Instance, to.EID)))
+}
+
+func (r *room) writeBack(released []forward.Waiting[frame]) {
+	for _, waiting := range released {
+		delete(r.destinations, waiting.Destination)
+		r.write(waiting.Packet, tapReleased)
+	}
+	r.count()
+}
+
+// expire drops what waited in vain.
+func (r *room) expire(now time.Time) {
+	for _, waiting := range r.queue.Expire(now) {
+		r.drop(forward.DropWaitingTimeLimit)
+		if !r.queue.Waits(waiting.Destination) {
+			delete(r.destinations, waiting.Destination)
+		}
+	}
+}
+
+// take deals with a frame that was read; its memory is used again afterwards.
+func (r *room) take(f frame) {
+	if f.magic() != tapWaiting {
+		return // not for us: the programs drop what is no packet of an EID
+	}
+	from, ok := r.tables.originOf(f.origin())
+	if !ok {
+		r.drop(forward.DropTAPOriginUnknown)
+		return
+	}
+	header, err := forward.ParseHeader(f.packet())
+	if err != nil {
+		r.drop(forward.DropInnerMalformed)
+		return
+	}
+	switch f.reason() {
+	case reasonTooBig:
+		r.tooBig(f, &header, from)
+		return
+	case reasonHold:
+		atomic.AddUint64(&r.words[wordHeldPackets], 1)
+	}
+	r.admit(f, &header, from)
+}
+
+// admit lets a packet wait, or go when its mapping has come meanwhile: then those
+// that waited for the same destination go first.
+func (r *room) admit(f frame, header *forward.Header, from origin) {
+	to := forward.Destination{Instance: from.instance, EID: lisp.EIDFromAddr(header.Destination)}
+	if r.tables.covered(to) {
+		if r.queue.Waits(to) {
+			r.releaseDestination(to)
+		}
+		r.write(f, tapReleased)
+		return
+	}
+	now := time.Now()
+	kept := append(frame(nil), f...)
+	if _, reason := r.queue.Add(now, to, len(kept), kept); reason != forward.DropNone {
+		r.drop(reason)
+	} else {
+		r.destinations[to] = struct{}{}
+		r.count()
+	}
+	r.misses.raise(now, missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin()})
+}
+
+// tooBig deals with a packet that does not fit its path: smaller segments or
+// fragments where that is allowed, else an answer to its source.
+func (r *room) tooBig(f frame, header *forward.Header, from origin) {
+	fit, segmentOctets := forward.CheckSize(f.packet(), header, f.segmentOctets(), f.largestInner())
+	switch fit {
+	case forward.FitWhole: // the path has changed meanwhile
+		r.write(f, tapReleased)
+	case forward.FitSegments:
+		f.setSegmentOctets(segmentOctets)
+		r.write(f, tapReleased)
+	case forward.FitFragments:
+		r.fragment(f, header)
+	default:
+		r.drop(forward.DropTooBig)
+		r.answerTooBig(f, header, from)
+	}
+}
+
+// fragment writes a packet back in parts.
+func (r *room) fragment(f frame, header *forward.Header) {
+	finishChecksum(f, header)
+	parts, reason := forward.Fragment(nil, f.packet(), f.largestInner())
+	if reason != forward.DropNone {
+		r.drop(reason)
+		return
+	}
+	for _, part := range parts {
+		whole := make(frame, vnetOctets, vnetOctets+ethernetOctets+len(part))
+		whole = append(append(whole, f.ethernet()...), part...)
+		r.write(whole, tapReleased)
+	}
+}
+
+// finishChecksum does what the sender left to its interface.
+func finishChecksum(f frame, header *forward.Header) {
+	start, at, ok := f.unfinishedChecksum()
+	end := vnetOctets + ethernetOctets + header.Length
+	if !ok || end > len(f) || start >= end {
+		return
+	}
+	checksum := forward.Checksum(f[start:end])
+	if checksum == 0 {
+		checksum = 0xffff // UDP's 0 says that there is none (RFC 768)
+	}
+	binary.BigEndian.PutUint16(f[at:], checksum)
+	clear(f[:vnetOctets])
+}
+
+// answerTooBig sends Packet Too Big to the source of a packet. To a host of the site
+// it comes from the interface that the packet came in by. To this host itself it
+// comes from the packet's destination, because nobody believes a packet from
+// himself.
+func (r *room) answerTooBig(f frame, header *forward.Header, from origin) {
+	if !r.limit.Allow() {
+		return
+	}
+	source := header.Destination
+	if from.site {
+		if own, ok := r.tables.addressOf(f.origin(), header.Family); ok {
+			source = own
+		}
+	}
+	answer := make(frame, vnetOctets+ethernetOctets)
+	copy(answer.ethernet()[12:], f.ethernet()[12:])
+	answer, ok := forward.PacketTooBig(answer, source, f.packet(), f.largestInner())
+	if !ok {
+		return
+	}
+	if from.site {
+		r.write(answer, tapTransmit)
+		return
+	}
+	copy(answer.ethernet(), r.tap.mac[:])
+	r.write(answer, 0)
+}
+
+// write gives a frame back to the programs.
+func (r *room) write(f frame, magic byte) {
+	f.setMagic(magic)
+	if err := r.tap.write(f); err != nil {
+		r.drop(forward.DropNoTAP)
+		r.log.Debug("a packet could not be written to the TAP", "error", err)
+	}
+}
+
+func (r *room) drop(reason forward.DropReason) {
+	atomic.AddUint64(&r.words[reason], 1)
+}
+
+func (r *room) count() {
+	r.packets.Store(int64(r.queue.Packets()))
+	r.octets.Store(int64(r.queue.Octets()))
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file puts settings in force: own RLOCs, interfaces with their programs, the
+// policy for misses, bounds of the waiting room; and follows interfaces that come,
+// go or change. It never creates an interface but the TAP.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+const (
+	maxInterfaces = 512 // half of what the programs' table holds
+	maxLocalRLOCs = 512
+
+	// smallestMTU is what IPv6 asks of any link (RFC 8200 s.5); usualMTU holds for
+	// the core while no core interface is there.
+	smallestMTU = 1280
+	usualMTU    = 1500
+
+	// settleTime is how long changes of interfaces are gathered, retryTime how long
+	// to wait when the kernel does not tell of them.
+	settleTime = 50 * time.Millisecond
+	retryTime  = time.Second
+)
+
+// checkSettings says what of settings cannot be.
+func checkSettings(s dataplane.Settings) error {
+	if len(s.Interfaces) > maxInterfaces {
+		return fmt.Errorf("%w: %d interfaces, at most %d", dataplane.ErrInvalid, len(s.Interfaces), maxInterfaces)
+	}
+	if len(s.LocalRLOCs) > maxLocalRLOCs {
+		return fmt.Errorf("%w: %d local RLOCs, at most %d", dataplane.ErrInvalid, len(s.LocalRLOCs), maxLocalRLOCs)
+	}
+	for _, i := range s.Interfaces {
+		if i.Name == "" || len(i.Name) >= unix.IFNAMSIZ {
+			return fmt.Errorf("%w: interface name %q", dataplane.ErrInvalid, i.Name)
+		}
+		if i.Side > dataplane.SideCore || i.Instance > lisp.MaxInstanceID {
+			return fmt.Errorf("interface %s: %w side or Instance-ID", i.Name, dataplane.ErrInvalid)
+		}
+	}
+	for _, r := range s.LocalRLOCs {
+		if err := r.Valid(); err != nil {
+			return fmt.Errorf("local RLOC %v: %w: %w", r, dataplane.ErrInvalid, err)
+		}
+	}
+	w := s.Wait
+	if min(w.PacketsPerDestination, w.PacketsTotal, w.OctetsTotal) < 0 || w.Time < 0 || s.MissPolicy > dataplane.MissForwardNatively {
+		return fmt.Errorf("%w: bounds of waiting or policy for misses", dataplane.ErrInvalid)
+	}
+	return nil
+}
+
+// setSettings carries out SetSettings. The caller holds changing.
+func (e *Engine) setSettings(s dataplane.Settings) error {
+	if err := checkSettings(s); err != nil {
+		return err
+	}
+	s.Interfaces, s.LocalRLOCs = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs)
+	old := e.settings
+	err := e.putInForce(s)
+	if err == nil {
+		err = e.store.saveSettings(s)
+	}
+	if err != nil {
+		return errors.Join(err, e.putInForce(old))
+	}
+	return nil
+}
+
+// putInForce makes settings the ones that hold.
+func (e *Engine) putInForce(s dataplane.Settings) error {
+	if err := e.putLocalRLOCs(s.LocalRLOCs); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	err := e.tables.setSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
+	if err == nil {
+		e.settings = s
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	e.room.setBounds(s.Wait)
+	if err := e.store.putSettings(e.programSettings(s)); err != nil {
+		return err
+	}
+	return e.syncInterfaces()
+}
+
+func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
+	policy := map[dataplane.MissPolicy]lisptcLispMissPolicy{
+		dataplane.MissQueue:           lisptcLispMissPolicyLISP_MISS_QUEUE,
+		dataplane.MissDrop:            lisptcLispMissPolicyLISP_MISS_DROP,
+		dataplane.MissForwardNatively: lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY,
+	}
+	return lisptcLispSettings{
+		AbiVersion: abiVersion, TapIfindex: e.tap.index, TapMac: e.tap.mac,
+		MissPolicy: uint8(policy[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
+	}
+}
+
+// sourceOf returns the first RLOC of a family, the zero RLOC when there is none.
+func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
+	for _, r := range rlocs {
+		if r.Is4() == is4 {
+			return r
+		}
+	}
+	return lisp.RLOC{}
+}
+
+// putLocalRLOCs tells the programs which packets are for this router.
+func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
+	m := e.store.maps[lisptcMapLocalRlocs]
+	wanted := map[lisptcLispRlocKey]bool{}
+	for _, r := range rlocs {
+		wanted[rlocKey(r)] = true
+		if err := m.Put(rlocKey(r), uint32(0)); err != nil {
+			return fmt.Errorf("local RLOC %v: %w", r, err)
+		}
+	}
+	var key lisptcLispRlocKey
+	var flags uint32
+	var others []lisptcLispRlocKey
+	iterator := m.Iterate()
+	for iterator.Next(&key, &flags) {
+		if !wanted[key] {
+			others = append(others, key)
+		}
+	}
+	errs := []error{iterator.Err()}
+	for _, key := range others {
+		errs = append(errs, m.Delete(key))
+	}
+	return errors.Join(errs...)
+}
+
+// restoreSettings puts the settings in force that an earlier process left.
+func (e *Engine) restoreSettings(found bool) error {
+	settings := dataplane.Settings{Wait: dataplane.DefaultWaitBounds}
+	if found {
+		saved, ok, err := e.store.savedSettings()
+		if err != nil {
+			return err
+		}
+		if ok {
+			settings = saved
+		}
+	}
+	return e.putInForce(settings)
+}
+
+// restoreStates reads back what was known of locators.
+func (e *Engine) restoreStates() error {
+	settings, _, err := e.store.savedSettings()
+	if err != nil {
+		return err
+	}
+	e.tables.sets.source4 = sourceOf(settings.LocalRLOCs, true)
+	e.tables.sets.source6 = sourceOf(settings.LocalRLOCs, false)
+	if err := e.store.savedStates(e.tables.sets.setState); err != nil {
+		return fmt.Errorf("locator states: %w", err)
+	}
+	return nil
+}
+
+// syncInterfaces tells the programs of the interfaces that are there and attaches
+// them. Interfaces that are not there follow when they come. The caller holds
+// changing.
+func (e *Engine) syncInterfaces() error {
+	wanted := map[uint32]attached{
+		e.tap.index: {name: "TAP", record: lisptcLispInterface{
+			Flags: uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAP), Iid: uint32(ownInstance(e.settings.Interfaces)),
+			L2Length: ethernetOctets, Mac: e.tap.mac,
+		}},
+	}
+	coreMTU := 0
+	for _, i := range e.settings.Interfaces {
+		link, err := e.space.netlink.LinkByName(i.Name)
+		if errors.As(err, &netlink.LinkNotFoundError{}) {
+			e.log.Warn("an interface is not there; it is used when it comes", "interface", i.Name)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("interface %s: %w", i.Name, err)
+		}
+		addInterface(wanted, i, link.Attrs())
+		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
+			coreMTU = mtu
+		}
+	}
+	if err := e.changeInterfaces(wanted); err != nil {
+		return err
+	}
+	return e.syncTAPMTU(coreMTU)
+}
+
+// addInterface adds one of the settings' interfaces; one may lead to both sides.
+func addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) {
+	a := wanted[uint32(link.Index)]
+	a.name = i.Name
+	if i.Side == dataplane.SideSite {
+		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE)
+		a.record.Iid = uint32(i.Instance)
+	} else {
+		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE)
+		a.record.Iid = max(a.record.Iid, uint32(i.Instance))
+	}
+	if len(link.HardwareAddr) == len(a.record.Mac) {
+		a.record.L2Length = ethernetOctets
+		copy(a.record.Mac[:], link.HardwareAddr)
+	}
+	wanted[uint32(link.Index)] = a
+}
+
+// ownInstance is the Instance-ID of this host's own EIDs: that of a core interface,
+// or the one that all site interfaces share.
+func ownInstance(interfaces []dataplane.Interface) lisp.InstanceID {
+	shared, shares := lisp.InstanceID(0), true
+	first := true
+	for _, i := range interfaces {
+		if i.Side == dataplane.SideCore {
+			if i.Instance != 0 {
+				return i.Instance
+			}
+			continue
+		}
+		if first {
+			shared, first = i.Instance, false
+		}
+		shares = shares && i.Instance == shared
+	}
+	if !shares {
+		return 0
+	}
+	return shared
+}
+
+// programsOf are the programs that an interface needs.
+func programsOf(flags uint32) []string {
+	var programs []string
+	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) != 0 {
+		programs = append(programs, lisptcProgSiteIngress)
+	}
+	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE) != 0 {
+		programs = append(programs, lisptcProgCoreIngress, lisptcProgCoreEgress)
+	}
+	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAP) != 0 {
+		programs = append(programs, lisptcProgLispIngress, lisptcProgLispEgress)
+	}
+	return programs
+}
+
+// changeInterfaces tells the programs first, because they pass everything at an
+// interface they do not know.
+func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
+	m := e.store.maps[lisptcMapInterfaces]
+	points := map[hookPoint]bool{}
+	for ifindex, a := range wanted {
+		if err := m.Put(ifindex, a.record); err != nil {
+			return fmt.Errorf("interface %s: %w", a.name, err)
+		}
+		for _, program := range programsOf(a.record.Flags) {
+			points[hookPoint{ifindex, program}] = true
+		}
+	}
+	e.mu.Lock()
+	e.interfaces = maps.Clone(wanted)
+	e.mu.Unlock()
+	for at := range points {
+		if err := e.hooks.attach(at); err != nil && !isGone(err) {
+			return fmt.Errorf("interface %s: %w", wanted[at.ifindex].name, err)
+		}
+	}
+	if err := e.hooks.keepOnly(points); err != nil {
+		return err
+	}
+	var ifindex uint32
+	var record lisptcLispInterface
+	var others []uint32
+	iterator := m.Iterate()
+	for iterator.Next(&ifindex, &record) {
+		if _, ok := wanted[ifindex]; !ok {
+			others = append(others, ifindex)
+		}
+	}
+	errs := []error{iterator.Err()}
+	for _, ifindex := range others {
+		errs = append(errs, m.Delete(ifindex))
+	}
+	return errors.Join(errs...)
+}
+
+// syncTAPMTU makes what this host sends from its EIDs fit the core when it is
+// encapsulated.
+func (e *Engine) syncTAPMTU(coreMTU int) error {
+	if coreMTU == 0 {
+		coreMTU = usualMTU
+	}
+	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
+	return e.tap.setMTU(e.space, max(coreMTU-overhead, smallestMTU))
+}
+
+// watchLinks follows changes of interfaces until the engine ends.
+func (e *Engine) watchLinks() {
+	for {
+		updates := make(chan netlink.LinkUpdate, 64)
+		done := make(chan struct{})
+		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
+			Namespace:     &e.space.ns,
+			ErrorCallback: func(err error) { e.log.Debug("messages about interfaces were lost", "error", err) },
+		})
+		if err != nil {
+			e.log.Warn("the kernel does not tell of changed interfaces", "error", err)
+		}
+		ended := e.followLinks(updates, err == nil)
+		close(done)
+		if err == nil {
+			for range updates { // so that nobody is left who waits to be read
+			}
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// followLinks syncs interfaces after each bunch of updates; true when the engine ends.
+func (e *Engine) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
+	retry := time.NewTimer(retryTime)
+	defer retry.Stop()
+	if subscribed {
+		retry.Stop()
+	}
+	var due <-chan time.Time
+	for {
+		select {
+		case <-e.stop:
+			return true
+		case <-retry.C:
+			return false
+		case update, ok := <-updates:
+			if !ok {
+				updates = nil
+				retry.Reset(retryTime)
+			}
+			if !ok || e.concerns(update) {
+				due = time.After(settleTime)
+			}
+		case <-due:
+			due = nil
+			e.resync()
+		}
+	}
+}
+
+// concerns reports whether an update is of an interface of ours.
+func (e *Engine) concerns(update netlink.LinkUpdate) bool {
+	if update.Link == nil {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	index := uint32(update.Link.Attrs().Index)
+	if _, known := e.interfaces[index]; known && index != e.tap.index {
+		return true
+	}
+	return slices.ContainsFunc(e.settings.Interfaces, func(i dataplane.Interface) bool {
+		return i.Name == update.Link.Attrs().Name
+	})
+}
+
+func (e *Engine) resync() {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return
+	}
+	if err := e.syncInterfaces(); err != nil {
+		e.log.Error("a changed interface cannot be used", "error", err)
+	}
+}
+
+// interfaceName returns the name of an interface of ours, or its number.
+func (e *Engine) interfaceName(ifindex uint32) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a, ok := e.interfaces[ifindex]; ok {
+		return a.name
+	}
+	return fmt.Sprintf("#%d", ifindex)
+}
+
+func removeAll(paths ...string) error {
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errors.Join(errs...)
+}

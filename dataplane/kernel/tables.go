@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file keeps both tables, the map-cache and the Database, in the records that
+// programs read: it finds room, writes a record whole, links it into the forwarding
+// table, and edits linked records by stores that each leave a right answer
+// (bpf/abi.h, "Forwarding table"). It knows memory alone; what needs a system call
+// goes through tableMaps. It never expires an entry.
+
+package kernel
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// tableMaps is what the tables need of the maps beyond plain memory.
+type tableMaps interface {
+	overflow
+	// newTable returns the memory of a table of so many nodes that no root refers to.
+	newTable(nodes int) ([]uint32, error)
+	// switchTable makes the last newTable the one of all roots, given by their node,
+	// and removes all other tables and roots. After an error the table before is in force.
+	switchTable(roots map[lisptcLispRootKey]uint32) error
+	putRoot(key lisptcLispRootKey, node uint32) error
+	deleteRoot(key lisptcLispRootKey) error
+	// clearUsage zeroes the counters of a mapping's index.
+	clearUsage(index uint32) error
+}
+
+// firstTableNodes is the size of a new forwarding table: 256 KiB.
+const firstTableNodes = 256
+
+type tables struct {
+	maps       tableMaps
+	records    []lisptcLispMapping
+	indexes    *recycler
+	sets       *locatorSets
+	fib        *trie
+	nodeLimit  int
+	entries    map[entryKey]uint32
+	roots      map[lisptcLispRootKey]*root
+	offline    bool     // programs still use another table, or none
+	generation uint64   // grows with every entry that is added
+	born       []uint64 // by index: the generation of its entry
+}
+
+// A root is where walks of one table, family and Instance-ID begin.
+type root struct {
+	node    uint32
+	entries int
+	byBits  [129]int32 // how many prefixes of each length there are
+}
+
+// tableParts are what tables are made of.
+type tableParts struct {
+	maps      tableMaps
+	records   []lisptcLispMapping
+	sets      []lisptcLispLocatorSet
+	nodeLimit int
+	now       func() time.Duration
+	wait      func() // until no program holds an index that was retired before
+}
+
+// newTables makes empty tables, which goOnline puts in force.
+func newTables(p tableParts) (*tables, error) {
+	nodes := min(firstTableNodes, p.nodeLimit)
+	slots, err := p.maps.newTable(nodes)
+	if err != nil {
+		return nil, err
+	}
+	t := &tables{
+		maps: p.maps, records: p.records, nodeLimit: p.nodeLimit,
+		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
+		sets:    newLocatorSets(p.sets, p.maps, newRecycler(uint32(len(p.sets)), p.now, p.wait)),
+		entries: map[entryKey]uint32{}, roots: map[lisptcLispRootKey]*root{}, born: make([]uint64, len(p.records)),
+		offline: true,
+	}
+	t.fib = newTrie(slots, newRecycler(uint32(nodes), p.now, p.wait), t.bitsOf)
+	return t, nil
+}
+
+func (t *tables) bitsOf(leaf uint32) int { return int(t.records[leaf].PrefixLength) }
+
+// entry is what put writes, the common part of both tables' entries.
+type entry struct {
+	key       entryKey
+	locators  lisp.LocatorSet
+	flags     uint32
+	action    lisp.Action
+	cookie    uint64
+	createdNs uint64
+	expiresNs uint64
+	ttl       uint32
+	version   uint16
+}
+
+// put adds an entry or replaces the one of the same prefix, which keeps its index
+// and so its counters. held says that the programs hold the entry's packets back
+// (HOLD) until unhold.
+func (t *tables) put(e entry) (index uint32, held bool, err error) {
+	set, err := t.sets.acquire(e.locators)
+	if err != nil {
+		return 0, false, err
+	}
+	positive := set != noLocatorSet && e.key.kind == kindMapCache
+	if index, exists := t.entries[e.key]; exists {
+		record := &t.records[index]
+		old := record.LocatorSet
+		held = positive && (old == noLocatorSet || record.Flags&flagHold != 0)
+		if held {
+			e.flags |= flagHold
+		}
+		replaceRecord(record, e, set)
+		t.sets.release(old)
+		return index, held, nil
+	}
+	if positive {
+		e.flags |= flagHold
+	}
+	index, err = t.add(e, set)
+	if err != nil {
+		t.sets.release(set)
+		return 0, false, err
+	}
+	return index, positive, nil
+}
+
+// add writes the record of a new entry and links it.
+func (t *tables) add(e entry, set uint32) (uint32, error) {
+	if err := t.makeRoom(&e.key); err != nil {
+		return 0, err
+	}
+	index, reused, ok := t.indexes.take()
+	if !ok {
+		return 0, fmt.Errorf("%w: %d entries", dataplane.ErrFull, len(t.records))
+	}
+	if reused {
+		if err := t.maps.clearUsage(index); err != nil {
+			t.indexes.giveBack(index)
+			return 0, err
+		}
+	}
+	t.records[index] = recordOf(e, set)
+	if err := t.link(e.key, index); err != nil {
+		t.records[index] = lisptcLispMapping{}
+		t.indexes.giveBack(index)
+		return 0, err
+	}
+	t.generation++
+	t.born[index] = t.generation
+	t.entries[e.key] = index
+	return index, nil
+}
+
+// link makes lookups find a record. The caller made room.
+func (t *tables) link(key entryKey, index uint32) error {
+	rootKey := key.root()
+	r := t.roots[rootKey]
+	if r != nil {
+		t.fib.insert(r.node, key.octets(), int(key.bits), index)
+		r.count(key.bits, 1)
+		return nil
+	}
+	r = &root{node: t.fib.addRoot()}
+	t.fib.insert(r.node, key.octets(), int(key.bits), index)
+	if err := t.putRoot(rootKey, r.node); err != nil {
+		t.fib.remove(r.node, key.octets(), int(key.bits), index, slotEmpty)
+		t.fib.removeRoot(r.node)
+		return err
+	}
+	r.count(key.bits, 1)
+	t.roots[rootKey] = r
+	return nil
+}
+
+func (t *tables) putRoot(key lisptcLispRootKey, node uint32) error {
+	if t.offline {
+		return nil
+	}
+	return t.maps.putRoot(key, node)
+}
+
+// goOnline makes the programs use these tables.
+func (t *tables) goOnline() error {
+	if err := t.maps.switchTable(t.rootNodes()); err != nil {
+		return err
+	}
+	t.offline = false
+	return nil
+}
+
+// delete takes an entry out; false when there is none. The record stays readable
+// for programs that hold its index, but counts as no entry any more.
+func (t *tables) delete(key entryKey) (bool, error) {
+	index, exists := t.entries[key]
+	if !exists {
+		return false, nil
+	}
+	rootKey := key.root()
+	r := t.roots[rootKey]
+	if r.entries == 1 {
+		if err := t.maps.deleteRoot(rootKey); err != nil {
+			return false, err
+		}
+	}
+	t.fib.remove(r.node, key.octets(), int(key.bits), index, t.covering(r, key))
+	if r.count(key.bits, -1); r.entries == 0 {
+		t.fib.removeRoot(r.node)
+		delete(t.roots, rootKey)
+	}
+	record := &t.records[index]
+	atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
+	delete(t.entries, key)
+	t.born[index] = 0
+	t.indexes.giveBack(index)
+	t.sets.release(record.LocatorSet)
+	return true, nil
+}
+
+// covering returns the slot of the longest shorter prefix.
+func (t *tables) covering(r *root, key entryKey) uint32 {
+	for bits := int(key.bits) - 1; bits >= 0; bits-- {
+		if r.byBits[bits] == 0 {
+			continue
+		}
+		if index, ok := t.entries[key.shorter(bits)]; ok {
+			return slotLeaf | index
+		}
+	}
+	return slotEmpty
+}
+
+// lookup returns the record that programs find for an address.
+func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*lisptcLispMapping, bool) {
+	r := t.roots[lisptcLispRootKey{Kind: kind, Family: family, Iid: instance}]
+	if r == nil {
+		return nil, false
+	}
+	slot := t.fib.lookup(r.node, address)
+	if slot == slotEmpty {
+		return nil, false
+	}
+	return &t.records[slot&slotIndex], true
+}
+
+// unhold lets the programs forward by an entry, if it is still the one that was
+// added in that generation.
+func (t *tables) unhold(index uint32, generation uint64) {
+	if t.born[index] == generation {
+		record := &t.records[index]
+		atomic.StoreUint32(&record.Flags, record.Flags&^flagHold)
+	}
+}
+
+// setSources changes the own RLOCs that mappings' packets are sent from.
+func (t *tables) setSources(source4, source6 lisp.RLOC) error {
+	return t.sets.setSources(source4, source6, func(moved map[uint32]uint32) {
+		for _, index := range t.entries {
+			if to, ok := moved[t.records[index].LocatorSet]; ok {
+				atomic.StoreUint32(&t.records[index].LocatorSet, to)
+			}
+		}
+	})
+}
+
+// makeRoom makes sure that linking an entry finds the nodes that it needs.
+func (t *tables) makeRoom(key *entryKey) error {
+	need := 1 + terminalDepth(int(key.bits))
+	if r := t.roots[key.root()]; r != nil {
+		need = t.fib.missing(r.node, key.octets(), int(key.bits))
+	}
+	if t.fib.nodes.available() >= need {
+		return nil
+	}
+	nodes := len(t.fib.holds)
+	for nodes < t.fib.nodes.inUse()+need {
+		nodes *= 2
+	}
+	if nodes = min(nodes, t.nodeLimit); nodes < t.fib.nodes.inUse()+need {
+		return fmt.Errorf("%w: the forwarding table has %d nodes", dataplane.ErrFull, t.nodeLimit)
+	}
+	slots, err := t.maps.newTable(nodes)
+	if err != nil {
+		return err
+	}
+	copy(slots, t.fib.slots)
+	if !t.offline {
+		if err := t.maps.switchTable(t.rootNodes()); err != nil {
+			return err
+		}
+	}
+	t.fib.move(slots)
+	return nil
+}
+
+func (t *tables) rootNodes() map[lisptcLispRootKey]uint32 {
+	nodes := make(map[lisptcLispRootKey]uint32, len(t.roots))
+	for key, r := range t.roots {
+		nodes[key] = r.node
+	}
+	return nodes
+}
+
+func (r *root) count(bits uint8, change int) {
+	r.entries += change
+	r.byBits[bits] += int32(change)
+}
+
+// recordOf makes the record of a new entry.
+func recordOf(e entry, set uint32) lisptcLispMapping {
+	return lisptcLispMapping{
+		Flags: e.flags | flagValid, Iid: e.key.instance, LocatorSet: set, Action: uint8(e.action),
+		Family: e.key.family, PrefixLength: e.key.bits, Prefix: e.key.address,
+		CreatedNs: e.createdNs, ExpiresNs: e.expiresNs, TtlMinutes: e.ttl, MapVersion: e.version, Cookie: e.cookie,
+	}
+}
+
+// replaceRecord changes a linked record. The action counts only without locators,
+// so it is stored while they still count, or not at all: in between, programs act by
+// the old entry or by the new one.
+func replaceRecord(record *lisptcLispMapping, e entry, set uint32) {
+	atomic.StoreUint64(&record.CreatedNs, e.createdNs)
+	atomic.StoreUint64(&record.ExpiresNs, e.expiresNs)
+	atomic.StoreUint32(&record.TtlMinutes, e.ttl)
+	record.MapVersion = e.version
+	atomic.StoreUint64(&record.Cookie, e.cookie)
+	atomic.StoreUint32(&record.Flags, e.flags|flagValid)
+	if set == noLocatorSet {
+		record.Action = uint8(e.action)
+	}
+	atomic.StoreUint32(&record.LocatorSet, set)
+}
