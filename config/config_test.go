@@ -147,6 +147,21 @@ func TestJSONHasTheKeysOfTheFile(t *testing.T) {
 	}
 }
 
+// TestJSONIsAConfiguration: what MarshalJSON prints reads back, secrets aside.
+func TestJSONIsAConfiguration(t *testing.T) {
+	c := parseFile(t, filepath.Join(examplesDirectory, "xtr-multihomed.yaml"))
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := mustParse(t, strings.ReplaceAll(string(encoded), SecretMask, "put-back"))
+	for _, change := range Diff(c, again) {
+		if !strings.HasSuffix(change.Path, ".auth-key-value") {
+			t.Errorf("the JSON form differs: %s", change)
+		}
+	}
+}
+
 func TestPosition(t *testing.T) {
 	c := mustParse(t, "interfaces:\n  site: [lan0]\n  core: [wan0]\nitr:\n  map-resolvers: [192.0.2.1]\netr:\n  local-eids:\n    - eid: 10.1.0.0/16\n")
 	for _, p := range []struct {

@@ -35,7 +35,7 @@ func (b treeBuilder) build(n ast.Node) *node {
 		out.text = strings.TrimSuffix(n.Value.Value, "\n")
 	case *ast.StringNode:
 		out.kind, out.text = nodeWord, n.Value
-		out.quoted = n.Token.Type == token.SingleQuoteType || n.Token.Type == token.DoubleQuoteType
+		out.quoted = isQuoted(n.Token)
 		b.oneLine(out, n.Token)
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		out.kind, out.text = nodeWord, n.GetToken().Value
@@ -43,6 +43,10 @@ func (b treeBuilder) build(n ast.Node) *node {
 		b.refuse(n, out.at)
 	}
 	return out
+}
+
+func isQuoted(t *token.Token) bool {
+	return t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 }
 
 // oneLine refuses a value that goes on in the next line: nearly always a line
@@ -74,9 +78,10 @@ func (b treeBuilder) mapping(out *node, m *ast.MappingNode) {
 }
 
 // spaced refuses {a:b}, which the library reads as {a: b} and YAML as one word.
+// Behind a key in quotes no space is needed: JSON is YAML.
 func (b treeBuilder) spaced(value *ast.MappingValueNode) {
 	colon := value.Start
-	if colon == nil || colon.Position == nil || value.Value == nil || value.Value.Type() == ast.NullType {
+	if colon == nil || colon.Position == nil || value.Value == nil || value.Value.Type() == ast.NullType || isQuoted(value.Key.GetToken()) {
 		return
 	}
 	if at := placeOf(value.Value); at.line == colon.Position.Line && at.column == colon.Position.Column+1 {
