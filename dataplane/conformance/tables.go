@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+// The tables as the control plane sees them: operations and what reads back.
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+func applyReportsEachOperation(b *bench) {
+	results := b.plane.Apply(
+		b.to("10.2.0.0/24", "192.0.2.2"),
+		remove("10.99.0.0/24"),
+		dataplane.DeleteDatabase{Prefix: lisp.MustParsePrefix("10.99.0.0/24")},
+		b.to("10.3.0.0/24", "192.0.2.2"),
+		remove("10.2.0.0/25"),
+	)
+	want := []error{nil, dataplane.ErrNotFound, dataplane.ErrNotFound, nil, dataplane.ErrNotFound}
+	if len(results) != len(want) {
+		b.Fatalf("%d results for %d operations", len(results), len(want))
+	}
+	for i := range want {
+		if !errors.Is(results[i], want[i]) {
+			b.Errorf("operation %d: %v, want %v", i, results[i], want[i])
+		}
+	}
+	for _, prefix := range []string{"10.2.0.0/24", "10.3.0.0/24"} {
+		if _, ok := b.plane.Mapping(lisp.MustParsePrefix(prefix)); !ok {
+			b.Errorf("%s is not there: an operation that failed stopped another", prefix)
+		}
+	}
+	if results := b.plane.Apply(remove("10.2.0.0/24")); results != nil {
+		b.Errorf("success gives %v, want nil", results)
+	}
+	if results := b.plane.Apply(); results != nil {
+		b.Errorf("no operation gives %v, want nil", results)
+	}
+}
+
+// variedMappings are mappings with everything that a mapping can have.
+func variedMappings(b *bench) []dataplane.PutMapping {
+	full := lisp.Locator{
+		RLOC: lisp.RLOCFromAddr(PeerRLOCs[0]), Priority: 1, Weight: 50, MulticastPriority: 255, MulticastWeight: 3, Local: true, Probed: true, Reachable: true,
+	}
+	unreachable := locator("2001:db8:ff00::2", 2, 0)
+	unreachable.Reachable = false
+	static := b.to("2001:db8:2::/64", "2001:db8:ff00::2")
+	static.Entry.Static, static.Entry.ExpiresAt = true, time.Time{}
+	varied := b.mapping("10.2.0.0/16", full, unreachable)
+	varied.Entry.Mapping.Authoritative, varied.Entry.Mapping.Version = true, 0xABC
+	return []dataplane.PutMapping{
+		varied, static, negative("10.3.0.0/32", lisp.ActionDropPolicyDenied), negative("0.0.0.0/0", lisp.ActionNativelyForward),
+		b.to("::/0", "192.0.2.2"), b.to("[7]10.2.0.0/16", "192.0.2.3"), b.to("[16777214]2001:db8::1/128", "192.0.2.3"),
+	}
+}
+
+func mappingsReadBack(b *bench) {
+	want := map[lisp.Prefix]dataplane.MapCacheEntry{}
+	for _, p := range variedMappings(b) {
+		b.apply(p)
+		want[p.Entry.Mapping.Prefix] = p.Entry
+		got, ok := b.plane.Mapping(p.Entry.Mapping.Prefix)
+		if !ok {
+			b.Fatalf("%s does not read back", p.Entry.Mapping.Prefix)
+		}
+		b.sameEntry(got, p.Entry)
+	}
+	for got := range b.plane.Mappings() {
+		b.sameEntry(got, want[got.Mapping.Prefix])
+		delete(want, got.Mapping.Prefix)
+	}
+	for prefix := range want {
+		b.Errorf("%s is not among the mappings", prefix)
+	}
+	if _, ok := b.plane.Mapping(lisp.MustParsePrefix("10.2.0.0/24")); ok {
+		b.Error("a prefix that only a shorter one covers has an entry")
+	}
+	if _, ok := b.plane.Mapping(lisp.MustParsePrefix("[8]10.2.0.0/16")); ok {
+		b.Error("an entry of one Instance-ID reads in another")
+	}
+}
+
+// clockTolerance is for engines that keep times of another clock.
+const clockTolerance = time.Second
+
+func sameTime(a, b time.Time) bool {
+	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < clockTolerance
+}
+
+func (b *bench) sameEntry(got, want dataplane.MapCacheEntry) {
+	b.Helper()
+	if !got.Mapping.Equal(want.Mapping) || got.Static != want.Static {
+		b.Errorf("reads back as %+v, want %+v", got, want)
+	}
+	if !sameTime(got.CreatedAt, want.CreatedAt) || !sameTime(got.ExpiresAt, want.ExpiresAt) {
+		b.Errorf("%s: from %s to %s, want %s to %s", want.Mapping.Prefix, got.CreatedAt, got.ExpiresAt, want.CreatedAt, want.ExpiresAt)
+	}
+	if got.Usage != (dataplane.Usage{}) {
+		b.Errorf("%s is new and has use %+v", want.Mapping.Prefix, got.Usage)
+	}
+}
+
+func replacementKeepsUse(b *bench) {
+	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
+	p := from4("10.2.0.1")
+	b.expectTo("192.0.2.2", p)
+	b.apply(b.to("10.2.0.0/24", "192.0.2.3"))
+	b.expectTo("192.0.2.3", p)
+	b.eventually("two packets counted", func() bool { return b.usage("10.2.0.0/24").Packets == 2 })
+	u := b.usage("10.2.0.0/24")
+	if u.Octets != 2*uint64(len(p.bytes())) || u.LastUsedAt.IsZero() {
+		b.Errorf("use is %+v after two packets of %d octets", u, len(p.bytes()))
+	}
+	b.apply(remove("10.2.0.0/24"), b.to("10.2.0.0/24", "192.0.2.2"))
+	if u := b.usage("10.2.0.0/24"); u.Packets != 0 || u.Octets != 0 || !u.LastUsedAt.IsZero() {
+		b.Errorf("use is %+v for an entry that was removed and added again", u)
+	}
+}
+
+func (b *bench) usage(prefix string) dataplane.Usage {
+	b.Helper()
+	entry, ok := b.plane.Mapping(lisp.MustParsePrefix(prefix))
+	if !ok {
+		b.Fatalf("%s has no entry", prefix)
+	}
+	return entry.Usage
+}
+
+func databaseReadsBackInOrder(b *bench) {
+	versioned := b.database("10.1.4.0/22")
+	versioned.Entry.Version = 0x123
+	b.apply(b.database("[7]10.1.0.0/24"), b.database("10.1.128.0/17"), versioned, b.database("2001:db8:1:8000::/50"))
+	want := []string{"10.1.0.0/24", "10.1.4.0/22", "10.1.128.0/17", "2001:db8:1::/64", "2001:db8:1:8000::/50", "[7]10.1.0.0/24"}
+	var got []string
+	for entry := range b.plane.Database() {
+		got = append(got, entry.Prefix.String())
+		if entry.Prefix == versioned.Entry.Prefix && (entry.Version != 0x123 || !entry.Locators.Equal(versioned.Entry.Locators)) {
+			b.Errorf("reads back as %+v, want %+v", entry, versioned.Entry)
+		}
+	}
+	if !slices.Equal(got, want) {
+		b.Errorf("database %v, want %v", got, want)
+	}
+	b.apply(dataplane.DeleteDatabase{Prefix: versioned.Entry.Prefix})
+	for entry := range b.plane.Database() {
+		if entry.Prefix == versioned.Entry.Prefix {
+			b.Errorf("%s was deleted and is there", entry.Prefix)
+		}
+	}
+}
+
+func databaseNeedsALocalLocator(b *bench) {
+	foreign := b.database("10.50.0.0/24")
+	foreign.Entry.Locators = b.locators(locator("192.0.2.2", 1, 100))
+	empty := b.database("10.51.0.0/24")
+	empty.Entry.Locators = nil
+	mixed := b.database("10.52.0.0/24")
+	mixed.Entry.Locators = b.locators(locator("192.0.2.2", 1, 100), locator(OwnRLOC6.String(), 1, 100))
+	results := b.plane.Apply(foreign, empty, mixed)
+	if len(results) != 3 || !errors.Is(results[0], dataplane.ErrNoLocalLocator) || !errors.Is(results[1], dataplane.ErrNoLocalLocator) || results[2] != nil {
+		b.Errorf("results %v, want the first two refused", results)
+	}
+}
+
+func otherEIDsAreUnsupported(b *bench) {
+	for _, text := range []string{"02:00:00:00:00:01/48", `"printer"`} {
+		prefix := lisp.MustParsePrefix(text)
+		m := b.to("10.2.0.0/24", "192.0.2.2")
+		m.Entry.Mapping.Prefix = prefix
+		d := b.database("10.60.0.0/24")
+		d.Entry.Prefix = prefix
+		for i, err := range b.plane.Apply(m, d) {
+			if !errors.Is(err, dataplane.ErrUnsupported) {
+				b.Errorf("%s, operation %d: %v, want %v", text, i, err, dataplane.ErrUnsupported)
+			}
+		}
+		if _, ok := b.plane.Mapping(prefix); ok {
+			b.Errorf("%s was refused and is there", text)
+		}
+	}
+	beyond, err := lisp.PrefixFrom(lisp.MaxInstanceID+2, lisp.EIDFromAddr(SiteHosts[0]), 24)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := b.to("10.2.0.0/24", "192.0.2.2")
+	m.Entry.Mapping.Prefix = beyond
+	if results := b.plane.Apply(m); len(results) != 1 || results[0] == nil {
+		b.Error("an Instance-ID that does not fit the data header was accepted")
+	}
+}
+
+func locatorStatesReadBack(b *bench) {
+	first, second := lisp.RLOCFromAddr(PeerRLOCs[0]), lisp.RLOCFromAddr(PeerRLOCs[2])
+	b.apply(
+		dataplane.PutLocatorState{RLOC: first, State: dataplane.LocatorDown},
+		dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorDown},
+		dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorUp},
+	)
+	states := map[lisp.RLOC]dataplane.LocatorState{}
+	for rloc, state := range b.plane.LocatorStates() {
+		states[rloc] = state
+	}
+	if state, ok := states[first]; !ok || state != dataplane.LocatorDown {
+		b.Errorf("%s is %s", first, state)
+	}
+	if state := states[second]; state != dataplane.LocatorUp {
+		b.Errorf("%s is %s", second, state)
+	}
+}
+
+func settingsReadBack(b *bench) {
+	want := b.Settings()
+	want.MissPolicy = dataplane.MissDrop
+	want.Wait = dataplane.WaitBounds{PacketsPerDestination: 3, PacketsTotal: 5, OctetsTotal: 7000, Time: 9 * time.Second}
+	b.apply(dataplane.SetSettings{Settings: want})
+	got := b.plane.Settings()
+	if !slices.Equal(got.Interfaces, want.Interfaces) || !slices.Equal(got.LocalRLOCs, want.LocalRLOCs) ||
+		got.MissPolicy != want.MissPolicy || got.Wait != want.Wait {
+		b.Errorf("settings %+v, want %+v", got, want)
+	}
+}
+
+func flushEmptiesTables(b *bench) {
+	b.apply(b.to("10.2.0.0/24", "192.0.2.2"), b.to("2001:db8:2::/64", "192.0.2.2"), b.to("[7]10.2.0.0/24", "192.0.2.2"))
+	b.expectTo("192.0.2.2", from4("10.2.0.1"))
+	b.apply(dataplane.Flush{MapCache: true})
+	if entries := slices.Collect(b.plane.Mappings()); len(entries) > 0 {
+		b.Errorf("%d mappings after Flush", len(entries))
+	}
+	if n := len(slices.Collect(b.plane.Database())); n != 2 {
+		b.Errorf("%d Database entries after a Flush of the map-cache alone, want 2", n)
+	}
+	b.apply(b.to("10.2.0.0/24", "192.0.2.3"))
+	b.expectTo("192.0.2.3", from4("10.2.0.1"))
+	b.apply(dataplane.Flush{Database: true})
+	if n := len(slices.Collect(b.plane.Database())); n != 0 {
+		b.Errorf("%d Database entries after Flush", n)
+	}
+	b.expectNative(from4("10.2.0.1"))
+}
+
+func theTableIsLimited(b *bench) {
+	limited, ok := b.Harness.(Limited)
+	if !ok {
+		b.Skip("this engine's limit is too high to reach")
+	}
+	limit := limited.MappingLimit()
+	prefix := func(i int) string { return fmt.Sprintf("10.%d.%d.0/24", 100+i/256, i%256) }
+	for i := range limit {
+		b.apply(b.to(prefix(i), "192.0.2.2"))
+	}
+	if results := b.plane.Apply(b.to(prefix(limit), "192.0.2.2"), b.to(prefix(0), "192.0.2.3")); len(results) != 2 ||
+		!errors.Is(results[0], dataplane.ErrFull) || results[1] != nil {
+		b.Errorf("results %v, want the table full for a new entry, not for a replacement", results)
+	}
+	b.apply(remove(prefix(1)), b.to(prefix(limit), "192.0.2.2"))
+	if n := len(slices.Collect(b.plane.Mappings())); n != limit {
+		b.Errorf("%d mappings, want %d", n, limit)
+	}
+}
+
+func editingWhileReading(b *bench) {
+	prefix := func(i int) string { return fmt.Sprintf("10.200.%d.0/24", i) }
+	const entries = 100
+	for i := range entries {
+		b.apply(b.to(prefix(i), "192.0.2.2"))
+	}
+	times := map[lisp.Prefix]int{}
+	i := 0
+	for entry := range b.plane.Mappings() {
+		times[entry.Mapping.Prefix]++
+		b.apply(remove(prefix(i)), b.to(prefix(i), "192.0.2.3"), b.to(fmt.Sprintf("10.201.%d.0/24", i), "192.0.2.2"))
+		if i++; i == entries {
+			break
+		}
+	}
+	for p, n := range times {
+		if n > 1 {
+			b.Errorf("%s was seen %d times", p, n)
+		}
+	}
+	if n := len(slices.Collect(b.plane.Mappings())); n != entries+i {
+		b.Errorf("%d mappings, want %d", n, entries+i)
+	}
+	for range b.plane.Database() {
+		b.apply(b.database("10.1.64.0/24"), dataplane.DeleteDatabase{Prefix: lisp.MustParsePrefix("10.1.64.0/24")})
+	}
+}
+
+func useFromManyGoroutines(b *bench) {
+	const rounds = 50
+	var wg sync.WaitGroup
+	run := func(f func(i int)) {
+		wg.Go(func() {
+			for i := range rounds {
+				f(i)
+			}
+		})
+	}
+	for worker := range 3 {
+		prefix := func(i int) string { return fmt.Sprintf("10.%d.%d.0/24", 210+worker, i) }
+		run(func(i int) { b.plane.Apply(b.to(prefix(i), "192.0.2.2"), negative("10.220.0.0/16", lisp.ActionDrop)) })
+		run(func(i int) { b.plane.Apply(remove(prefix(i)), remove("10.220.0.0/16")) })
+	}
+	run(func(int) {
+		for range b.plane.Mappings() {
+		}
+	})
+	run(func(i int) {
+		state := dataplane.LocatorState(i % 2)
+		b.plane.Apply(dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(PeerRLOCs[0]), State: state}, dataplane.SetSettings{Settings: b.plane.Settings()})
+	})
+	run(func(int) { b.plane.Counters(); b.plane.Mapping(lisp.MustParsePrefix("10.220.0.0/16")) })
+	run(func(int) { b.SendFromSite(b, from4("10.210.0.1").bytes()) })
+	wg.Wait()
+}
+
+func closeTwice(b *bench) {
+	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
+	for range 2 {
+		if err := b.plane.Close(); err != nil {
+			b.Errorf("Close: %v", err)
+		}
+	}
+	for range b.plane.Events() {
+	} // ends because the channel is closed
+	results := b.plane.Apply(b.to("10.3.0.0/24", "192.0.2.2"), dataplane.Flush{MapCache: true})
+	if len(results) != 2 || !errors.Is(results[0], dataplane.ErrClosed) || !errors.Is(results[1], dataplane.ErrClosed) {
+		b.Errorf("after Close: %v, want %v twice", results, dataplane.ErrClosed)
+	}
+}
