@@ -61,20 +61,23 @@ func makePlan(c *config.Config, host hostView) (plan, error) {
 	return made, errors.Join(p.problems...)
 }
 
-// problem reports something wrong with the value at a path, as etr.local-eids[0].
-func (p *planner) problem(path, message, hint string) {
-	p.problems = append(p.problems, p.config.Problem(path, message, hint))
+// where is the path of a value in the file: keys and indexes.
+type where []any
+
+// problem reports something wrong with a value.
+func (p *planner) problem(at where, message, hint string) {
+	p.problems = append(p.problems, p.config.Problem(message+": "+hint, at...))
 }
 
 func (p *planner) interfaces() []dataplane.Interface {
 	var list []dataplane.Interface
 	for i, site := range p.config.Interfaces.Site {
-		if name := p.interfaceName(site.Interface, fmt.Sprintf("interfaces.site[%d].interface", i)); name != "" {
+		if name := p.interfaceName(site.Interface, where{"interfaces", "site", i, "interface"}); name != "" {
 			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID})
 		}
 	}
 	for i, core := range p.config.Interfaces.Core {
-		if name := p.interfaceName(core, fmt.Sprintf("interfaces.core[%d]", i)); name != "" {
+		if name := p.interfaceName(core, where{"interfaces", "core", i}); name != "" {
 			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideCore})
 		}
 	}
@@ -82,23 +85,23 @@ func (p *planner) interfaces() []dataplane.Interface {
 	return list
 }
 
-func (p *planner) interfaceName(ref config.InterfaceRef, path string) string {
+func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 	if ref.Name != "" {
-		return p.existing(ref.Name, path)
+		return p.existing(ref.Name, at)
 	}
 	name := p.host.interfaceOf(ref.Address)
 	if name == "" {
-		p.problem(path, fmt.Sprintf("no interface of this host has the address %s", ref.Address), "`ip address` lists what there is")
+		p.problem(at, fmt.Sprintf("no interface of this host has the address %s", ref.Address), "`ip address` lists what there is")
 	}
 	return name
 }
 
 // existing is the name of an interface of this host, empty when it is none.
-func (p *planner) existing(name, path string) string {
+func (p *planner) existing(name string, at where) string {
 	if p.host.has(name) {
 		return name
 	}
-	p.problem(path, fmt.Sprintf("interface %s does not exist on this host", name), "`ip link` lists what there is")
+	p.problem(at, fmt.Sprintf("interface %s does not exist on this host", name), "`ip link` lists what there is")
 	return ""
 }
 
@@ -107,7 +110,7 @@ func (p *planner) checkDistinct(list []dataplane.Interface) {
 	for i, one := range list {
 		for _, other := range list[:i] {
 			if one.Name == other.Name {
-				p.problem("interfaces", fmt.Sprintf("interface %s is named twice, as %s and as %s interface", one.Name, other.Side, one.Side), "name it once")
+				p.problem(where{"interfaces"}, fmt.Sprintf("interface %s is named twice, as %s and as %s interface", one.Name, other.Side, one.Side), "name it once")
 			}
 		}
 	}
@@ -121,14 +124,14 @@ func (p *planner) control() control.Config {
 	}
 	if c.ITR != nil {
 		built.ITR = p.itr()
-		built.LocalRLOCs = localRLOCs(p.locatorSet(c.ITR.RLOCs, "itr.itr-rlocs"))
+		built.LocalRLOCs = localRLOCs(p.locatorSet(c.ITR.RLOCs, where{"itr", "itr-rlocs"}))
 	}
 	if c.ETR != nil {
 		built.ETR = p.etr()
 		built.LocalRLOCs = addLocal(built.LocalRLOCs, built.ETR.Database)
 	}
 	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems) == 0 {
-		p.problem("interfaces.core", "no core interface has an address that could be an RLOC", "give one a global address")
+		p.problem(where{"interfaces", "core"}, "no core interface has an address that could be an RLOC", "give one a global address")
 	}
 	if c.MapServer != nil {
 		built.MapServer = mapServerOf(c.MapServer)
@@ -169,7 +172,7 @@ func (p *planner) itr() *control.ITRConfig {
 		if m.Action != nil {
 			mapping.Action = *m.Action
 		} else {
-			mapping.Locators = p.locatorSet(m.RLOCs, fmt.Sprintf("itr.map-cache.mappings[%d].rlocs", i))
+			mapping.Locators = p.locatorSet(m.RLOCs, where{"itr", "map-cache", "mappings", i, "rlocs"})
 		}
 		itr.StaticMappings = append(itr.StaticMappings, mapping)
 	}
@@ -193,19 +196,19 @@ func (p *planner) etr() *control.ETRConfig {
 }
 
 func (p *planner) databaseLocators(r config.RLOCs, index int) lisp.LocatorSet {
-	path := fmt.Sprintf("etr.local-eids[%d].rlocs", index)
-	set := p.locatorSet(r, path)
+	at := where{"etr", "local-eids", index, "rlocs"}
+	set := p.locatorSet(r, at)
 	if len(set) > 0 && len(localRLOCs(set)) == 0 {
-		p.problem(path, "no locator of this EID-Prefix is an address of this host", "name one of this router's own RLOCs")
+		p.problem(at, "no locator of this EID-Prefix is an address of this host", "name one of this router's own RLOCs")
 	}
 	return set
 }
 
 // locatorSet resolves interfaces to their addresses.
-func (p *planner) locatorSet(r config.RLOCs, path string) lisp.LocatorSet {
+func (p *planner) locatorSet(r config.RLOCs, at where) lisp.LocatorSet {
 	var list []lisp.Locator
 	for _, l := range p.config.LocatorsOf(r) {
-		for _, a := range p.locatorAddresses(l, path) {
+		for _, a := range p.locatorAddresses(l, at) {
 			list = append(list, lisp.Locator{
 				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
 				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
@@ -215,16 +218,16 @@ func (p *planner) locatorSet(r config.RLOCs, path string) lisp.LocatorSet {
 	}
 	set, err := lisp.NewLocatorSet(list...)
 	if err != nil {
-		p.problem(path, err.Error(), "an interface counts with all its addresses")
+		p.problem(at, err.Error(), "an interface counts with all its addresses")
 	}
 	return set
 }
 
-func (p *planner) locatorAddresses(l config.Locator, path string) []netip.Addr {
+func (p *planner) locatorAddresses(l config.Locator, at where) []netip.Addr {
 	if l.Interface == "" {
 		return []netip.Addr{l.Address}
 	}
-	if p.existing(l.Interface, path) == "" {
+	if p.existing(l.Interface, at) == "" {
 		return nil
 	}
 	wrongFamily := func(a netip.Addr) bool {
@@ -232,7 +235,7 @@ func (p *planner) locatorAddresses(l config.Locator, path string) []netip.Addr {
 	}
 	addresses := slices.DeleteFunc(slices.Clone(p.host.addresses[l.Interface]), wrongFamily)
 	if len(addresses) == 0 {
-		p.problem(path, fmt.Sprintf("interface %s has no usable address (family %s)", l.Interface, l.AddressFamily), "give it one, or name an address")
+		p.problem(at, fmt.Sprintf("interface %s has no usable address (family %s)", l.Interface, l.AddressFamily), "give it one, or name an address")
 	}
 	return addresses
 }

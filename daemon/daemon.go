@@ -125,12 +125,12 @@ func (d *daemon) start(p plan) (err error) {
 func (d *daemon) startPlane(p plan, node *control.Node, now time.Time) error {
 	engine, err := kernel.Open(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
-		MaxMappings: p.mappingLimit(), Logger: d.log,
+		MappingLimit: p.mappingLimit(), Logger: d.log,
 	})
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
-	d.plane, d.missing = engine, engine.Missing()
+	d.plane, d.missing = engine, missingFeatures()
 	if err := errors.Join(engine.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
@@ -141,6 +141,16 @@ func (d *daemon) startPlane(p plan, node *control.Node, now time.Time) error {
 	}
 	d.worker = newPlaneWorker(d.plane, d.log)
 	return nil
+}
+
+// missingFeatures names what the kernel lacks, with what is lost by it.
+func missingFeatures() (missing []string) {
+	for _, f := range kernel.Probe() {
+		if !f.Present {
+			missing = append(missing, fmt.Sprintf("the kernel lacks %s: without it, %s", f.Name, f.Lost))
+		}
+	}
+	return missing
 }
 
 // forgetDatabase removes EID-Prefixes that an earlier configuration had.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,4 +80,21 @@ func printCheck(out io.Writer, r checkResult) (err error) {
 		_, err = fmt.Fprintf(out, "%s: ok\n", r.File)
 	}
 	return err
+}
+
+// problemsOf are the lines that tell what is wrong, those of the file included.
+func problemsOf(err error) []string {
+	var problems *config.Problems
+	if errors.As(err, &problems) {
+		return strings.Split(strings.TrimRight(problems.Detail(), "\n"), "\n")
+	}
+	return []string{err.Error()}
+}
+
+func warningsOf(c *config.Config) []string {
+	var lines []string
+	for _, w := range c.Warnings {
+		lines = append(lines, "warning: "+w.Error())
+	}
+	return lines
 }
