@@ -144,7 +144,7 @@ func readIPv6(packet []byte) Header {
 		Destination:   netip.AddrFrom16([16]byte(packet[24:40])),
 		PayloadOffset: ipv6HeaderOctets,
 	}
-	h.walkExtensions(packet)
+	h.walkExtensions(packet[:min(h.Length, len(packet))]) // padding is no header
 	return h
 }
 

@@ -55,7 +55,7 @@ func Buckets(set lisp.LocatorSet, up func(lisp.RLOC) bool) BucketVector {
 	for i := range all {
 		all[i] = uint8(i)
 	}
-	s.share(all[:], candidates, 0)
+	s.share(all[:], candidates, rootPath)
 	return s.vector
 }
 
@@ -73,16 +73,16 @@ type sharing struct {
 // share gives the buckets to the candidates by weight, then shares those of each
 // candidate that is not usable among the remaining ones. So every bucket has its
 // own fixed order of preference, and only buckets of a lost locator move.
-func (s *sharing) share(buckets []uint8, candidates locatorBits, first int) {
+func (s *sharing) share(buckets []uint8, candidates locatorBits, path uint32) {
 	if len(buckets) == 0 || candidates&s.usable == 0 {
 		return
 	}
-	counts := s.apportion(len(buckets), candidates, first)
+	counts := s.apportion(len(buckets), candidates, path)
 	for i, count := range counts[:len(s.set)] {
 		part := buckets[:count]
 		buckets = buckets[count:]
 		if !s.usable.has(i) {
-			s.share(part, candidates&^(1<<i), i+1)
+			s.share(part, candidates&^(1<<i), hashStep(path, uint32(i)))
 			continue
 		}
 		for _, b := range part {
@@ -91,28 +91,24 @@ func (s *sharing) share(buckets []uint8, candidates locatorBits, first int) {
 	}
 }
 
-// apportion says how many of a number of buckets each candidate gets, by the
-// method of largest remainders. Equal remainders are served in set order from
-// first on, so that what several lost locators leave is spread evenly.
-func (s *sharing) apportion(buckets int, candidates locatorBits, first int) (counts [lisp.MaxLocators]int) {
-	var weights, remainders [lisp.MaxLocators]int
+// rootPath begins the paths of lost locators. Its highest bit alone is set, so that
+// the first apportionment rounds to the nearest.
+const rootPath = 1 << 31
+
+// apportion says how many of a number of buckets each candidate gets: its exact
+// share, rounded up or down. Where the rounding of their running total begins
+// depends on the path of lost locators, so that what many of them leave, a few
+// buckets each, does not always go to the same one.
+func (s *sharing) apportion(buckets int, candidates locatorBits, path uint32) (counts [lisp.MaxLocators]int) {
+	var weights [lisp.MaxLocators]int
 	total := s.weigh(&weights, candidates)
-	left := buckets
-	for i, w := range weights {
-		counts[i] = buckets * w / total
-		remainders[i] = buckets * w % total
-		left -= counts[i]
-	}
-	for range left {
-		best := -1
-		for k := range s.set {
-			i := (first + k) % len(s.set)
-			if remainders[i] > 0 && (best < 0 || remainders[i] > remainders[best]) {
-				best = i
-			}
-		}
-		counts[best]++
-		remainders[best] = 0
+	sum, given := 0, 0
+	for i := range s.set {
+		sum += weights[i]
+		// floor(buckets * sum / total + path / 2^32), in whole numbers
+		upTo := int((uint64(buckets*sum)<<32/uint64(total) + uint64(path)) >> 32)
+		counts[i] = upTo - given
+		given = upTo
 	}
 	return counts
 }
