@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"loci/control"
+	"loci/dataplane/kernel"
 	"loci/forward"
 )
 
@@ -68,25 +69,54 @@ func replaceRows(t *testing.T, document, heading, rows string) string {
 
 var row = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| \\S")
 
-// Reasons for drops are explained by hand, because what to look at is for people: each has its row, and each row its reason.
-func TestDropReasonsAreDocumented(t *testing.T) {
-	_, section, found := strings.Cut(read(t, countersFile), "## Dropped packets\n")
+// The others are explained by hand, because what to look at is for people: each has its row, and each row its counter.
+func TestDropReasonsAndPacketsAreDocumented(t *testing.T) {
+	var drops []string
+	for _, reason := range forward.DropReasons() {
+		drops = append(drops, reason.String())
+	}
+	compareRows(t, "## Dropped packets", drops)
+	plane, own := daemonCounters(t)
+	compareRows(t, "## Packets", append(plane, kernel.OtherCounterNames()...))
+	compareRows(t, "## The daemon", own)
+}
+
+// daemonCounters returns the names that the daemon gives to counters of the data plane, and its own, as they stand in its source.
+func daemonCounters(t *testing.T) (plane, own []string) {
+	t.Helper()
+	source := read(t, "../daemon/answers.go")
+	for _, match := range regexp.MustCompile(`"([a-z]+(?:_[a-z]+)+)":`).FindAllStringSubmatch(source, -1) {
+		plane = append(plane, match[1])
+	}
+	for _, match := range regexp.MustCompile(`c\.Control\["([a-z_]+)"\]`).FindAllStringSubmatch(source, -1) {
+		own = append(own, match[1])
+	}
+	if len(plane) == 0 || len(own) == 0 {
+		t.Fatal("../daemon/answers.go names no counters: has it moved?")
+	}
+	return plane, own
+}
+
+// compareRows wants a row under the heading for each name, and none else.
+func compareRows(t *testing.T, heading string, names []string) {
+	t.Helper()
+	_, section, found := strings.Cut(read(t, countersFile), heading+"\n")
 	if !found {
-		t.Fatalf("%s has no section on dropped packets", countersFile)
+		t.Fatalf("%s has no section %q", countersFile, heading)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
 	for _, match := range row.FindAllStringSubmatch(section, -1) {
 		documented[match[1]] = true
 	}
-	for _, reason := range forward.DropReasons() {
-		if !documented[reason.String()] {
-			t.Errorf("%s does not explain the drop reason %s", countersFile, reason)
+	for _, name := range names {
+		if !documented[name] {
+			t.Errorf("%s: nothing explains %s under %q", countersFile, name, heading)
 		}
-		delete(documented, reason.String())
+		delete(documented, name)
 	}
 	for name := range documented {
-		t.Errorf("%s explains %s, which is no drop reason", countersFile, name)
+		t.Errorf("%s explains %s under %q, and nothing counts it", countersFile, name, heading)
 	}
 }
 
