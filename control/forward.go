@@ -36,5 +36,7 @@ func (h *host) forward(m *mapRequest, to netip.AddrPort, matched lisp.Prefix) {
 	m.forwardedTo = append(m.forwardedTo, to)
 	h.send(netip.AddrPort{}, to, payload)
 	h.count(MapRequestForwarded)
-	h.notice(Notice{Kind: NoticeMapRequestForwarded, Prefix: matched, Remote: to, Detail: "from " + m.itrRLOCs[0].String()})
+	h.noticeLater(func() Notice {
+		return Notice{Kind: NoticeMapRequestForwarded, Prefix: matched, Remote: to, Detail: "from " + m.itrRLOCs[0].String()}
+	})
 }

@@ -100,12 +100,28 @@ func (h *host) count(c Counter) { h.counters[c]++ }
 
 // notice emits a notice if its rate allows.
 func (h *host) notice(n Notice) {
-	if !h.noticeLimit.take(h.now, h.limits.Notices) {
-		h.count(NoticeLost)
-		return
+	if h.mayNotice() {
+		n.At = h.wall
+		h.emit(n)
 	}
-	n.At = h.wall
-	h.emit(n)
+}
+
+// noticeLater is notice for what happens with every packet: its words are only
+// made when somebody will read them.
+func (h *host) noticeLater(words func() Notice) {
+	if h.mayNotice() {
+		n := words()
+		n.At = h.wall
+		h.emit(n)
+	}
+}
+
+func (h *host) mayNotice() bool {
+	if h.noticeLimit.take(h.now, h.limits.Notices) {
+		return true
+	}
+	h.count(NoticeLost)
+	return false
 }
 
 // noticeRefusal is notice for what strangers cause: with a rate of its own, so that

@@ -109,6 +109,10 @@ func TestRegisterRetransmission(t *testing.T) {
 	if len(x1.sentAt) != len(want) {
 		t.Errorf("%d Map-Registers, want %d", len(x1.sentAt), len(want))
 	}
+	n.run(100 * time.Minute) // for ever, once a minute
+	if len(x1.sentAt) != len(want)+100 {
+		t.Errorf("%d Map-Registers after 100 minutes more", len(x1.sentAt))
+	}
 	if !slices.ContainsFunc(x1.notices, func(n Notice) bool { return n.Kind == NoticeMapServerSilent }) {
 		t.Error("nothing tells that the Map-Server is silent")
 	}
@@ -123,6 +127,17 @@ func TestNonceGrowsOverRestarts(t *testing.T) {
 	n.run(3 * time.Second)
 	ms.wantCounter(RefusedReplay, 0)
 	x1.wantCounter(MapRegisterRetransmitted, 0)
+	if len(x1.sent) != 6 {
+		t.Fatalf("%d Map-Registers", len(x1.sent))
+	}
+	for i := 1; i < len(x1.sent); i++ {
+		if nonceOf(x1.sent[i].Payload) <= nonceOf(x1.sent[i-1].Payload) {
+			t.Errorf("nonce %d after %d", nonceOf(x1.sent[i].Payload), nonceOf(x1.sent[i-1].Payload))
+		}
+	}
+	if r := ms.registered()[0]; n.now.Sub(r.LastRegisteredAt) > 4*time.Second {
+		t.Errorf("the last registration is of %s", r.LastRegisteredAt)
+	}
 }
 
 func TestLostMapNotifyIsRepeated(t *testing.T) {

@@ -49,7 +49,9 @@ func (h *host) reply(to *mapRequest, r reply) {
 	remote := netip.AddrPortFrom(rloc.Addr(), to.replyPort)
 	h.send(h.replyLocal(to, rloc), remote, payload)
 	h.count(r.sent)
-	h.notice(Notice{Kind: r.notice, Prefix: r.mappings[0].Prefix, Remote: remote, Detail: r.mappings[0].String()})
+	h.noticeLater(func() Notice {
+		return Notice{Kind: r.notice, Prefix: r.mappings[0].Prefix, Remote: remote, Detail: r.mappings[0].String()}
+	})
 }
 
 // replyLocal answers a direct Map-Request from the address that it came to, so that

@@ -204,3 +204,16 @@ func TestStaticMappingKeepsItsAge(t *testing.T) {
 		t.Errorf("it was %+v, it is %+v", old, got)
 	}
 }
+
+// TestRequestForMoreThanIsRegistered: a site that split its EID-Prefix is asked for
+// the old one, as a refresh does.
+func TestRequestForMoreThanIsRegistered(t *testing.T) {
+	n := newNetwork(t)
+	ms := n.add("ms", mapServerConfig("10.2.0.0/16"), "192.0.2.100")
+	x2 := n.add("x2", xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.2.0.0/24", "10.2.1.0/24"), "192.0.2.2")
+	n.run(time.Second)
+	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.2.0.0/16", "192.0.2.9"))
+	n.run(time.Second)
+	ms.wantCounter(MapRequestForwarded, 1)
+	x2.wantCounter(MapReplySent, 1)
+}
