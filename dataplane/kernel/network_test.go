@@ -182,7 +182,7 @@ func mappingOf(i int, outer func(int) netip.Addr) []dataplane.Operation {
 	var operations []dataplane.Operation
 	for _, prefix := range sitePrefixes(i) {
 		operations = append(operations, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-			Mapping: lisp.Mapping{Prefix: prefix, Locators: locators(outer(i)), TTLMinutes: 10},
+			Mapping:   lisp.Mapping{Prefix: prefix, Locators: locators(outer(i)), TTLMinutes: 10},
 			CreatedAt: time.Now(), ExpiresAt: time.Now().Add(10 * time.Minute),
 		}})
 	}
