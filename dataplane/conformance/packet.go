@@ -51,21 +51,21 @@ func (p packet) bytes() []byte {
 	if ttl == 0 {
 		ttl = 64
 	}
-	return serialize(p.from, p.to, ttl, p.dontFragment, p.port, 9, p.payload())
+	return p.serialize(ttl, 9, p.payload())
 }
 
-func serialize(from, to netip.Addr, ttl uint8, dontFragment bool, source, destination uint16, payload []byte) []byte {
-	udp := &layers.UDP{SrcPort: layers.UDPPort(source), DstPort: layers.UDPPort(destination)}
+func (p packet) serialize(ttl uint8, destination uint16, payload []byte) []byte {
+	udp := &layers.UDP{SrcPort: layers.UDPPort(p.port), DstPort: layers.UDPPort(destination)}
 	var network gopacket.SerializableLayer
-	if from.Is4() {
-		v4 := &layers.IPv4{Version: 4, IHL: 5, TTL: ttl, Protocol: layers.IPProtocolUDP, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
-		if dontFragment {
+	if p.from.Is4() {
+		v4 := &layers.IPv4{Version: 4, IHL: 5, TTL: ttl, Protocol: layers.IPProtocolUDP, SrcIP: p.from.AsSlice(), DstIP: p.to.AsSlice()}
+		if p.dontFragment {
 			v4.Flags = layers.IPv4DontFragment
 		}
 		_ = udp.SetNetworkLayerForChecksum(v4)
 		network = v4
 	} else {
-		v6 := &layers.IPv6{Version: 6, HopLimit: ttl, NextHeader: layers.IPProtocolUDP, SrcIP: from.AsSlice(), DstIP: to.AsSlice()}
+		v6 := &layers.IPv6{Version: 6, HopLimit: ttl, NextHeader: layers.IPProtocolUDP, SrcIP: p.from.AsSlice(), DstIP: p.to.AsSlice()}
 		_ = udp.SetNetworkLayerForChecksum(v6)
 		network = v6
 	}
@@ -88,7 +88,8 @@ func fromPeer(peer netip.Addr, instance uint32, inner []byte) []byte {
 		header[0] |= 0x08
 		binary.BigEndian.PutUint32(header[4:], instance<<8)
 	}
-	return serialize(peer, own, 64, true, 50000, dataPort, append(header, inner...))
+	outer := packet{from: peer, to: own, port: 50000, dontFragment: true}
+	return outer.serialize(64, dataPort, append(header, inner...))
 }
 
 // seen is what was read of a packet that left the engine.
