@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What outlives a process: an engine is killed and another one adopts its tables
+// while packets flow; ends of every kind leave what they shall. The tests need root.
+
+package kernel
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/dataplane"
+	"loci/internal/testnet"
+	"loci/lisp"
+)
+
+// engineEnvironment makes the test binary be an engine instead: open, do as told by
+// its value, say "ready", and wait to be killed.
+const engineEnvironment = "LOCI_TEST_ENGINE"
+
+func TestMain(m *testing.M) {
+	if todo, ok := os.LookupEnv(engineEnvironment); ok {
+		if err := beEngine(todo); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func beEngine(todo string) error {
+	instance, fill, _ := strings.Cut(todo, " ")
+	e, err := Open(Options{Instance: instance, Logger: testLogger()})
+	if err != nil {
+		return err
+	}
+	if fill == "fill" {
+		if err := errors.Join(e.Apply(append(siteOperations(0), mappingOf(1, rloc4)...)...)...); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return e.Close()
+}
+
+// startEngine starts an engine in a process of its own and waits until it is ready.
+func (r *router) startEngine(t *testing.T, todo string) *exec.Cmd {
+	t.Helper()
+	executable, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(executable)
+	cmd.Env = append(os.Environ(), engineEnvironment+"="+r.instance+" "+todo)
+	cmd.Stderr = os.Stderr
+	_, err = cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, r.ns.Start(cmd))
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		t.Fatalf("engine in a process: %q, %v", line, err)
+	}
+	return cmd
+}
+
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait() // says that it was killed
+}
+
+// TestKillAndAdopt kills the engine of router A and starts it again, twice, under
+// 100 pings a second.
+func TestKillAndAdopt(t *testing.T) {
+	n := newNetwork(t)
+	a, b := n.routers[0], n.routers[1]
+	must(t, a.Detach(context.Background()))
+	b.apply(t, mappingOf(0, rloc4)...)
+	process := a.startEngine(t, "fill")
+	for _, family := range []func(int, int) netip.Addr{siteAddress4, siteAddress6} {
+		n.expectPings(t, n.hosts[0], family(0, 10), family(1, 10))
+	}
+	pings := make(chan testnet.PingResult, 1)
+	failed := make(chan error, 1)
+	go func() {
+		result, err := testnet.Ping{Namespace: n.hosts[0], Destination: siteAddress4(1, 10), Count: 300, Interval: 10 * time.Millisecond}.Run(t.Context())
+		pings <- result
+		failed <- err
+	}()
+	for range 2 {
+		time.Sleep(300 * time.Millisecond) // pings with the engine
+		kill(t, process)
+		time.Sleep(300 * time.Millisecond) // and without
+		process = a.startEngine(t, "")
+	}
+	result := <-pings
+	must(t, <-failed)
+	if result.Lost() != 0 || result.Refused != 0 || result.Sent != 300 {
+		t.Errorf("of %d pings %d were lost", result.Sent, result.Lost())
+	}
+	kill(t, process)
+	a.open(t, Options{})
+	entry, ok := a.Mapping(sitePrefixes(1)[0])
+	if !ok || entry.Usage.Packets < 300 || entry.Usage.LastUsedAt.IsZero() || time.Since(entry.CreatedAt) < time.Second ||
+		entry.ExpiresAt.Sub(entry.CreatedAt).Round(time.Second) != 10*time.Minute {
+		t.Errorf("adopted mapping %+v", entry)
+	}
+}
+
+// TestRestartKeepsEverything compares what an engine says before Close and after the next Open.
+func TestRestartKeepsEverything(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	many := make([]lisp.Locator, lisp.MaxLocators)
+	for i := range many {
+		many[i] = lisp.Locator{RLOC: lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + i)})),
+			Priority: uint8(i), Weight: 3, MulticastPriority: 255, MulticastWeight: 1, Local: i%2 == 0, Probed: i == 3, Reachable: i%5 != 0}
+	}
+	set, err := lisp.NewLocatorSet(many...)
+	must(t, err)
+	created := time.Now().Add(-time.Hour)
+	a.apply(t, mappingOf(1, rloc6)...)
+	a.apply(t,
+		dataplane.PutMapping{Entry: dataplane.MapCacheEntry{CreatedAt: created, ExpiresAt: created.Add(24 * time.Hour), Mapping: lisp.Mapping{
+			Prefix: lisp.MustParsePrefix("[70000]10.9.0.0/17"), Locators: set, TTLMinutes: 1440, Authoritative: true, Version: 77}}},
+		dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Static: true, Mapping: lisp.Mapping{
+			Prefix: lisp.MustParsePrefix("0.0.0.0/0"), Action: lisp.ActionNativelyForward, TTLMinutes: lisp.TTLUnlimited}}},
+		dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc6(1)), State: dataplane.LocatorDown},
+	)
+	before := describe(a.Engine)
+	must(t, a.Close())
+	if errs := a.Apply(dataplane.Flush{MapCache: true}); len(errs) != 1 || !errors.Is(errs[0], dataplane.ErrClosed) {
+		t.Errorf("apply after Close: %v", errs)
+	}
+	a.open(t, Options{})
+	if after := describe(a.Engine); after != before {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+	n.expectPings(t, a.ns, rloc4(0), rloc4(1)) // and the core is as it was
+}
+
+func describe(e *Engine) string {
+	var lines []string
+	for _, prefix := range []string{"10.2.0.0/24", "2001:db8:2::/64", "[70000]10.9.0.0/17", "0.0.0.0/0"} {
+		m, ok := e.Mapping(lisp.MustParsePrefix(prefix))
+		lines = append(lines, fmt.Sprintf("%v %+v %v %v %v %v", ok, m.Mapping, m.Static, m.CreatedAt.UnixNano(), m.ExpiresAt.UnixNano(), m.Usage))
+	}
+	for d := range e.Database() {
+		lines = append(lines, fmt.Sprintf("%+v", d))
+	}
+	for r, s := range e.LocatorStates() {
+		lines = append(lines, fmt.Sprint(r, s))
+	}
+	return strings.Join(append(lines, fmt.Sprintf("%+v", e.Settings())), "\n")
+}
+
+// TestDetachLeavesNothing looks for pins, the TAP and programs.
+func TestDetachLeavesNothing(t *testing.T) {
+	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t)
+			a := n.routers[0]
+			must(t, a.Detach(context.Background()))
+			a.open(t, Options{Attach: mode})
+			a.apply(t, siteOperations(0)...)
+			n.mapBoth(t, rloc4)
+			n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+			if mode == AttachClsact { // taken over in place by a later process
+				must(t, a.Close())
+				a.open(t, Options{Attach: mode})
+				n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+			}
+			must(t, a.Detach(context.Background()))
+			if _, err := a.ns.Netlink().LinkByName(DefaultTAP); err == nil {
+				t.Error("the TAP is still there")
+			}
+			if _, err := os.Stat(filepath.Join(DefaultPinDirectory, a.instance)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("pins: %v", err)
+			}
+			site, err := a.ns.Netlink().LinkByName("site0")
+			must(t, err)
+			filters, _ := a.ns.Netlink().FilterList(site, netlink.HANDLE_MIN_INGRESS)
+			if len(filters) != 0 {
+				t.Errorf("filters %v", filters)
+			}
+			n.expectPings(t, a.ns, rloc4(0), rloc4(1))
+		})
+	}
+}
+
+// TestOneProcessAtATime opens an instance, and a TAP, that is in use.
+func TestOneProcessAtATime(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	for name, options := range map[string]Options{
+		"instance": {Instance: a.instance, TAP: "loci1", Logger: testLogger()},
+		"TAP":      {Instance: a.instance + "-2", Logger: testLogger()},
+	} {
+		err := a.ns.Do(func() error {
+			_, err := Open(options)
+			return err
+		})
+		if !errors.Is(err, ErrBusy) {
+			t.Errorf("same %s: %v, want ErrBusy", name, err)
+		}
+	}
+	must(t, os.RemoveAll(filepath.Join(DefaultPinDirectory, a.instance+"-2")))
+}
+
+// TestTwoInstancesSideBySide runs a second instance beside the first one.
+func TestTwoInstancesSideBySide(t *testing.T) {
+	n := newNetwork(t)
+	n.mapBoth(t, rloc4)
+	second := &router{ns: n.routers[0].ns, instance: n.routers[0].instance + "-2"}
+	second.open(t, Options{TAP: "loci1"})
+	second.apply(t, dataplane.SetSettings{Settings: n.routers[0].Settings()})
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+	must(t, second.Detach(context.Background()))
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+}
+
+// TestLeftoversOfAGoneNamespace opens an instance whose namespace is gone.
+func TestLeftoversOfAGoneNamespace(t *testing.T) {
+	old := newNetwork(t).routers[0]
+	must(t, old.Close())
+	other := &router{ns: newNetwork(t).routers[0].ns, instance: old.instance}
+	err := other.ns.Do(func() error {
+		_, err := Open(Options{Instance: other.instance, TAP: "loci1", Logger: testLogger()})
+		return err
+	})
+	if !errors.Is(err, ErrElsewhere) {
+		t.Fatalf("instance in force elsewhere: %v, want ErrElsewhere", err)
+	}
+	must(t, old.ns.Close())
+	eventually(t, "links gone", func() bool { return !anyLinkAlive(&pinDirectory{path: filepath.Join(DefaultPinDirectory, old.instance)}) })
+	other.open(t, Options{TAP: "loci1"})
+	for m := range other.Mappings() {
+		t.Errorf("mapping %v of another network", m.Mapping)
+	}
+}
+
+// TestInterfacesComeAndGo replaces the site's interface by a new one of the same name.
+func TestInterfacesComeAndGo(t *testing.T) {
+	n := newNetwork(t)
+	n.mapBoth(t, rloc4)
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+	a := n.routers[0]
+	site, err := a.ns.Netlink().LinkByName("site0")
+	must(t, err)
+	must(t, a.ns.Netlink().LinkDel(site))
+	connectSite(t, n.hosts[0], a.ns, 0)
+	eventually(t, "the new interface is used", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for index, i := range a.interfaces {
+			if i.name == "site0" {
+				return int(index) != site.Attrs().Index
+			}
+		}
+		return false
+	})
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 9}
+	now, err := a.ns.Netlink().LinkByName("site0")
+	must(t, err)
+	must(t, a.ns.Netlink().LinkSetHardwareAddr(now, mac))
+	eventually(t, "the new address is known", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.interfaces[uint32(now.Attrs().Index)].record.Mac == [6]byte(mac)
+	})
+}
