@@ -7,6 +7,7 @@ package daemon
 // the file. Nothing is changed here.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -163,7 +164,10 @@ func rateOf(r config.Rate) control.Rate {
 
 func (p *planner) itr() *control.ITRConfig {
 	cache := p.config.ITR.MapCache
-	itr := &control.ITRConfig{MapResolvers: p.config.ITR.MapResolvers, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL}
+	itr := &control.ITRConfig{IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL}
+	for _, r := range p.config.ITR.MapResolvers {
+		itr.MapResolvers = append(itr.MapResolvers, netip.AddrPortFrom(r.Addr(), cmp.Or(r.Port(), p.config.Control.Port)))
+	}
 	if itr.IdleTimeout == 0 {
 		itr.IdleTimeout = -1 // the file's 0 is "never", the Node's is its default
 	}

@@ -44,10 +44,11 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-const (
-	siteKey  = "a-key-of-the-test"
-	readyFor = 20 * time.Second
-)
+// readyFor bounds what a test waits for.
+const readyFor = 20 * time.Second
+
+// siteKey is the key that a site shares with the Map-Server.
+func siteKey(number int) string { return fmt.Sprintf("key-of-test-site-%d", number) }
 
 // testSite is one of the two sites, number 1 or 2.
 type testSite struct{ number int }
@@ -151,7 +152,7 @@ func (n *lispNetwork) mappingSystem() string {
 	for number := 1; number <= 2; number++ {
 		s := testSite{number}
 		text += fmt.Sprintf("    - name: site%d\n      authentication-keys: [{auth-key-value: %s}]\n      eid-prefixes: [{eid: %s}, {eid: '%s'}]\n",
-			number, siteKey, s.eid4(), s.eid6())
+			number, siteKey(number), s.eid4(), s.eid6())
 	}
 	return text + n.common("ms")
 }
@@ -161,7 +162,7 @@ func (n *lispNetwork) xtr(number int) string {
 	s := testSite{number}
 	return fmt.Sprintf("interfaces: {site: [{interface: site0}], core: [core0]}\nitr: {map-resolvers: [172.16.9.2]}\n"+
 		"etr:\n  map-servers:\n    - ms-address: 172.16.9.2\n      authentication-keys: [{auth-key-value: %s}]\n  local-eids: [{eid: %s}, {eid: '%s'}]\n",
-		siteKey, s.eid4(), s.eid6()) + n.common(s.name())
+		siteKey(number), s.eid4(), s.eid6()) + n.common(s.name())
 }
 
 // run starts a daemon with a configuration and waits until it is ready.

@@ -156,23 +156,14 @@ func TestMapServerRefuses(t *testing.T) {
 	conn, err := n.at["xtr1"].DialUDP(netip.AddrPort{}, netip.MustParseAddrPort("172.16.9.2:4342"))
 	n.must(err)
 	defer conn.Close()
-	register := func(prefix string, nonce uint64, key string) []byte {
-		mapping := lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 10, Locators: lisp.LocatorSet{
-			{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("172.16.1.2")), Priority: 1, Weight: 100, Local: true, Reachable: true},
-		}}
-		m := &wire.MapRegister{Nonce: nonce, AlgorithmID: wire.AlgorithmHMACSHA256HKDF, WantMapNotify: true, Records: []wire.Record{wire.RecordOf(mapping)},
-			Authentication: make([]byte, wire.FullMACOctets(wire.AlgorithmHMACSHA256HKDF))}
-		b, err := wire.AppendSigned(nil, m, []byte(key))
-		n.must(err)
-		return b
-	}
-	good := register("10.1.0.0/24", 1000, siteKey)
+	good := n.register(siteKey(1), 1000, "10.1.0.0/24")
 	sent := [][]byte{
-		register("10.1.0.0/24", 999, "wrong"),
+		n.register("wrong", 999, "10.1.0.0/24"),
 		good,
-		register("10.1.0.0/24", 500, siteKey), // replayed nonce
-		register("10.3.0.0/24", 2000, siteKey),
-		register("10.1.0.0/23", 2001, siteKey),
+		n.register(siteKey(1), 500, "10.1.0.0/24"), // the nonce did not grow
+		n.register(siteKey(1), 2000, "10.3.0.0/24"),
+		n.register(siteKey(1), 2001, "10.1.0.0/24", "10.2.0.0/24"), // the second one is the other site's
+		n.register(siteKey(1), 2002, "10.1.0.0/25"),
 		good[:len(good)-3],
 		make([]byte, 20000),
 	}
@@ -180,7 +171,7 @@ func TestMapServerRefuses(t *testing.T) {
 		_, err := conn.Write(b)
 		n.must(err)
 	}
-	want := []string{"authentication", "replay", "prefix", "truncated", "oversized"}
+	want := []string{"authentication", "replay", "unknown_site", "prefix_outside_site", "more_specific", "truncated", "oversized"}
 	var counters api.Counters
 	n.await("every refusal is counted", func(ctx context.Context) bool {
 		counters, err = n.client("ms").Counters(ctx)
@@ -195,6 +186,23 @@ func TestMapServerRefuses(t *testing.T) {
 	if countedWords(text, want) != len(want) {
 		t.Errorf("loci show counters does not tell all refusals:\n%s", text)
 	}
+}
+
+// register is a signed Map-Register for EID-Prefixes at site 1's RLOC.
+func (n *lispNetwork) register(key string, nonce uint64, prefixes ...string) []byte {
+	n.t.Helper()
+	m := &wire.MapRegister{
+		Nonce: nonce, AlgorithmID: wire.AlgorithmHMACSHA256HKDF, WantMapNotify: true,
+		Authentication: make([]byte, wire.FullMACOctets(wire.AlgorithmHMACSHA256HKDF)),
+	}
+	for _, prefix := range prefixes {
+		m.Records = append(m.Records, wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 10, Locators: lisp.LocatorSet{
+			{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr(testSite{1}.rloc4())), Priority: 1, Weight: 100, Local: true, Reachable: true},
+		}}))
+	}
+	b, err := wire.AppendSigned(nil, m, []byte(key))
+	n.must(err)
+	return b
 }
 
 func TestWrongConfigurationChangesNothing(t *testing.T) {
@@ -232,10 +240,6 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 func TestLigAsksAnyMapResolver(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.runAll()
-	var answer struct {
-		EID      string              `json:"eid"`
-		Mappings []api.MapCacheEntry `json:"mappings"`
-	}
 	for _, c := range []struct {
 		arguments []string
 		prefix    string
@@ -248,6 +252,9 @@ func TestLigAsksAnyMapResolver(t *testing.T) {
 		{[]string{"self"}, "10.1.0.0/24", false},
 		{[]string{"self6"}, "fd00:1::/64", false},
 	} {
+		var answer struct {
+			Mappings []api.MapCacheEntry `json:"mappings"`
+		}
 		out, status := n.loci("xtr1", append(append([]string{"lig"}, c.arguments...), "--json", "--socket", n.socket("xtr1"))...)
 		if err := json.Unmarshal([]byte(out), &answer); status != 0 || err != nil {
 			t.Errorf("lig %v: status %d, %s", c.arguments, status, out)

@@ -71,9 +71,11 @@ func (p *pinDirectory) links() string    { return filepath.Join(p.path, "links")
 // close gives up the lock and leaves the pins.
 func (p *pinDirectory) close() error { return p.lock.Close() }
 
-// remove removes all pins, then gives up the lock.
+// remove removes all pins, then gives up the lock. The directory of the instances
+// goes with the last of them.
 func (p *pinDirectory) remove() error {
 	err := os.RemoveAll(p.path)
+	_ = os.Remove(filepath.Dir(p.path)) // refused while others are in it
 	return errors.Join(err, p.lock.Close())
 }
 
