@@ -12,7 +12,6 @@ package testnet
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -102,7 +101,7 @@ func (r *Running) prepare(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, captureQueueBytes); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
+	if err := errors.Join(askForStamps(fd), awaitArrivalStamps()); err != nil {
 		return fmt.Errorf("time stamps: %w", err)
 	}
 	if err := setFilter(fd, r.given.Filter); err != nil {
@@ -233,22 +232,9 @@ func (f *frameReader) read(fd int) bool {
 		f.from = *link
 	}
 	if err == nil {
-		f.time = stampOf(f.control[:controlLength])
+		f.time, f.err = stampOf(f.control[:controlLength])
 	}
 	return true
-}
-
-func stampOf(control []byte) time.Time {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return time.Now()
-	}
-	for _, message := range messages {
-		if message.Header.Level == unix.SOL_SOCKET && message.Header.Type == unix.SCM_TIMESTAMPNS && len(message.Data) >= 16 {
-			return time.Unix(int64(binary.NativeEndian.Uint64(message.Data)), int64(binary.NativeEndian.Uint64(message.Data[8:])))
-		}
-	}
-	return time.Now()
 }
 
 func networkOrder(v uint16) uint16 { return v<<8 | v>>8 }

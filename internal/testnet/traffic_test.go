@@ -80,6 +80,35 @@ func TestCaptureSeesBothDirections(t *testing.T) {
 	}
 }
 
+// TestCapturesAgreeAboutTime looks at one packet on its way over three links, by captures that have just begun.
+func TestCapturesAgreeAboutTime(t *testing.T) {
+	hosts := newTwoHosts(t)
+	for range 20 {
+		var seen [3]time.Time // each written by one capture, read after its Stop
+		var captures []*Running
+		for i, c := range []Capture{
+			{Namespace: hosts.a, Links: []string{"eth0"}}, {Namespace: hosts.r, Links: []string{"to-a"}}, {Namespace: hosts.b, Links: []string{"eth0"}},
+		} {
+			running, err := c.Start(func(p Captured) error {
+				if isEcho(p.Data) && p.Data[34] == 8 && seen[i].IsZero() {
+					seen[i] = p.Time
+				}
+				return nil
+			})
+			must(t, err)
+			captures = append(captures, running)
+		}
+		_, err := Ping{Namespace: hosts.a, Destination: b4}.Run(context.Background())
+		must(t, err)
+		for _, running := range captures {
+			must(t, running.Stop())
+		}
+		if seen[0].IsZero() || seen[1].Before(seen[0]) || seen[2].Before(seen[1]) {
+			t.Fatalf("the packet was at the three links at %v", seen)
+		}
+	}
+}
+
 func isEcho(frame []byte) bool {
 	return len(frame) > 34 && binary.BigEndian.Uint16(frame[12:]) == 0x0800 && frame[23] == 1
 }

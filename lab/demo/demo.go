@@ -247,7 +247,7 @@ func (r *run) keep() error {
 	for _, d := range r.daemons {
 		r.screen.line("%-17s %s show status --socket %s", d.name, r.options.Executable, d.socket)
 	}
-	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[0].socket)
+	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[1].socket)
 	r.screen.line("configuration     %s", r.instance.path("*.yaml"))
 	r.screen.line("logs              %s", r.instance.path("*.log"))
 	r.screen.line("remove it         %s demo --remove", r.options.Executable)

@@ -100,7 +100,7 @@ func (r *run) tellStory(way firstWay) {
 		rows = append(rows, []string{milliseconds(m.after), hop, m.what})
 	}
 	r.screen.table(rows, 0)
-	r.screen.line("")
+	fmt.Fprintln(r.screen.out)
 }
 
 // transferAllPairs compares TCP between EIDs with TCP plainly routed.

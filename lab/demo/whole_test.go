@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The whole demo, with the command built from this tree: every pair of families works, its capture is well-formed to
+// tshark, a kept network can be used and removed, and nothing is left.
+
+package demo
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"loci/internal/testnet"
+)
+
+// buildCommand builds the command once for a test.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	testnet.RequireRoot(t)
+	executable := filepath.Join(t.TempDir(), "loci")
+	build := exec.Command("go", "build", "-o", executable, "loci/cmd/loci")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return executable
+}
+
+// runCommand returns standard output and the process id; standard error goes to the test's log when it fails.
+func runCommand(t *testing.T, executable string, arguments ...string) (output []byte, pid string) {
+	t.Helper()
+	cmd := exec.Command(executable, arguments...)
+	var progress strings.Builder
+	cmd.Stderr = &progress
+	output, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(arguments, " "), err, progress.String())
+	}
+	return output, itoa(cmd.Process.Pid)
+}
+
+func TestWholeDemo(t *testing.T) {
+	executable := buildCommand(t)
+	captures := t.TempDir()
+	output, pid := runCommand(t, executable, "demo", "--json", "--pcap", captures)
+	var report Report
+	must(t, json.Unmarshal(output, &report))
+	if !report.Worked || len(report.Pairs) != len(pairNames) {
+		t.Fatalf("report: %s", output)
+	}
+	for i, p := range report.Pairs {
+		complete := p.Name == pairNames[i] && p.PingsSent == pingCount && p.PingsReceived == pingCount && p.FirstMS > 0 &&
+			p.TCPBitsPerSecond > 0 && p.TCPRatio > 0
+		if !complete {
+			t.Errorf("pair: %+v", p)
+		}
+	}
+	if left := leftovers(t, pid); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	t.Run("capture", func(t *testing.T) { checkCapture(t, report.Capture) })
+}
+
+// checkCapture asks tshark for errors, and for what must be there. Unless told otherwise, tshark takes every UDP checksum
+// of zero over IPv6 for an error; tunnels may send it (RFC 6935, RFC 6936), and RFC 9300 s.5.3 wants it.
+func checkCapture(t *testing.T, path string) {
+	testnet.RequireProgram(t, "tshark")
+	tshark := func(filter string) string {
+		out, err := exec.Command("tshark", "-o", "udp.ignore_ipv6_zero_checksum:TRUE", "-r", path, "-Y", filter).Output()
+		must(t, err)
+		return string(out)
+	}
+	if wrong := tshark("_ws.malformed || _ws.expert.severity==error"); wrong != "" {
+		t.Errorf("tshark finds errors:\n%s", wrong)
+	}
+	for _, filter := range []string{"lisp.type == 3", "lisp.type == 4", "lisp.type == 8", "lisp.type == 2", "lisp-data && ip.dst == 10.2.4.2"} {
+		if tshark(filter) == "" {
+			t.Errorf("the capture has no packet with %s", filter)
+		}
+	}
+}
+
+func TestKeptDemoCanBeUsedAndRemoved(t *testing.T) {
+	executable := buildCommand(t)
+	t.Cleanup(func() { removeLeftovers(true) })
+	output, pid := runCommand(t, executable, "demo", "--json", "--keep")
+	var report Report
+	must(t, json.Unmarshal(output, &report))
+	sockets, err := filepath.Glob(filepath.Join(instanceDirectory, report.Network, "*.sock"))
+	if err != nil || len(sockets) != 3 {
+		t.Fatalf("control sockets: %v, %v", sockets, err)
+	}
+	if status, _ := runCommand(t, executable, "show", "status", "--json", "--socket", sockets[0]); !json.Valid(status) {
+		t.Errorf("show status: %s", status)
+	}
+	if removed, err := removeLeftovers(false); err != nil || contains(removed, report.Network) {
+		t.Errorf("another demo would remove the kept one: %v, %v", removed, err)
+	}
+	runCommand(t, executable, "demo", "--remove")
+	if left := leftovers(t, pid); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	must(t, err)
+	if strings.Contains(string(mounts), report.Network) {
+		t.Error("a mount is left")
+	}
+}
