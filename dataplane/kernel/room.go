@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,8 @@ const (
 	// maxHoldTime is how long packets of a new mapping are held back at most. Until
 	// then the reader has written back what waited, unless it cannot keep up.
 	maxHoldTime = 250 * time.Millisecond
-	// fewReleases is up to how many prefixes the packets of each are looked for; of
-	// more, each destination that is waited for is looked up.
+	// fewReleases is up to how many new mappings destinations that are waited for are
+	// compared with; of more, each destination is looked up.
 	fewReleases = 16
 	// errorsPerSecond limits the ICMP errors that are sent (RFC 1812 s.4.3.2.8,
 	// RFC 4443 s.2.4 (f)), errorsBurst how many of them at once.
@@ -169,8 +170,8 @@ func (r *room) settle() {
 	r.mu.Lock()
 	releases := r.releases
 	r.releases = nil
-	r.queue.SetBounds(forward.WaitBounds(r.bounds))
 	r.mu.Unlock()
+	r.obeyBounds()
 	r.release(releases)
 	r.tables.unhold(releases)
 	r.expire(time.Now())
@@ -190,19 +191,27 @@ func (r *room) unholdOverdue() {
 
 // release writes back the packets that new mappings cover.
 func (r *room) release(releases []release) {
-	if r.queue.Packets() == 0 {
+	if r.queue.Packets() == 0 || len(releases) == 0 {
 		return
 	}
-	if len(releases) <= fewReleases {
-		for _, release := range releases {
-			r.writeBack(r.queue.Release(release.prefix))
-		}
+	if len(releases) == 1 && releases[0].prefix.IsHost() { // the usual answer to a miss needs no search
+		prefix := releases[0].prefix
+		r.releaseIfCovered(forward.Destination{Instance: prefix.Instance(), EID: prefix.EID()})
 		return
 	}
 	for to := range r.destinations {
-		if r.tables.covered(to) {
-			r.releaseDestination(to)
+		// Of many mappings, looking up what is waited for says it sooner.
+		if len(releases) > fewReleases || slices.ContainsFunc(releases, func(n release) bool { return n.prefix.Contains(to.Instance, to.EID) }) {
+			r.releaseIfCovered(to)
 		}
+	}
+}
+
+// releaseIfCovered writes back what waits for a destination, unless a longer prefix
+// says that it is still unknown.
+func (r *room) releaseIfCovered(to forward.Destination) {
+	if r.queue.Waits(to) && r.tables.covered(to) {
+		r.releaseDestination(to)
 	}
 }
 
@@ -266,6 +275,7 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 	}
 	now := time.Now()
 	kept := append(frame(nil), f...)
+	r.obeyBounds()
 	if _, reason := r.queue.Add(now, to, len(kept), kept); reason != forward.DropNone {
 		r.drop(reason)
 	} else {
@@ -358,6 +368,13 @@ func (r *room) write(f frame, magic byte) {
 		r.drop(forward.DropNoTAP)
 		r.log.Debug("a packet could not be written to the TAP", "error", err)
 	}
+}
+
+// obeyBounds takes over the bounds in force.
+func (r *room) obeyBounds() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue.SetBounds(forward.WaitBounds(r.bounds))
 }
 
 func (r *room) drop(reason forward.DropReason) {
