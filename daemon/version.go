@@ -2,5 +2,7 @@
 
 package daemon
 
-// Version is the version of this build; the Makefile sets it.
+// Which build this is. The Makefile sets it when it links; nothing else does.
+
+// Version is the version of this build.
 var Version = "development"

@@ -55,7 +55,6 @@ type testSite struct{ number int }
 
 func (s testSite) name() string      { return fmt.Sprintf("xtr%d", s.number) }
 func (s testSite) rloc4() string     { return fmt.Sprintf("172.16.%d.2", s.number) }
-func (s testSite) rloc6() string     { return fmt.Sprintf("2001:db8:%d::2", s.number) }
 func (s testSite) eid4() string      { return fmt.Sprintf("10.%d.0.0/24", s.number) }
 func (s testSite) eid6() string      { return fmt.Sprintf("fd00:%d::/64", s.number) }
 func (s testSite) host4() netip.Addr { return netip.MustParseAddr(fmt.Sprintf("10.%d.0.10", s.number)) }

@@ -37,9 +37,12 @@ func newShowCommand() *cobra.Command {
 	cmd.PersistentFlags().BoolVar(&flags.asJSON, "json", false, "print JSON")
 	cmd.AddCommand(
 		showSubcommand(flags, "status", "State of the daemon", (*api.Client).Status, printStatus),
-		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)", (*api.Client).MapCache, mapCachePrefix, printMapCache),
-		showTable(flags, "database", "EID-Prefixes of this site (ETR)", (*api.Client).Database, databasePrefix, printDatabase),
-		showTable(flags, "registrations", "What sites have registered (Map-Server)", (*api.Client).Registrations, registrationPrefix, printRegistrations),
+		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)",
+			prefixTable[api.MapCacheEntry]{(*api.Client).MapCache, mapCachePrefix, printMapCache}),
+		showTable(flags, "database", "EID-Prefixes of this site (ETR)",
+			prefixTable[api.DatabaseEntry]{(*api.Client).Database, databasePrefix, printDatabase}),
+		showTable(flags, "registrations", "What sites have registered (Map-Server)",
+			prefixTable[api.Registration]{(*api.Client).Registrations, registrationPrefix, printRegistrations}),
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "counters", "Messages, packets, and everything refused or dropped, by reason", (*api.Client).Counters, printCounters),
 	)

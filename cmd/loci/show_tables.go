@@ -20,26 +20,32 @@ import (
 	"loci/lisp"
 )
 
-// showTable is showSubcommand for a table keyed by EID-Prefix: an argument
-// narrows it to the entries that cover or are covered by it.
-func showTable[T any](flags *showFlags, name, short string, ask func(*api.Client, context.Context) ([]T, error),
-	key func(T) lisp.Prefix, print func(io.Writer, []T) error) *cobra.Command {
-	cmd := showSubcommand(flags, name, short, ask, print)
+// prefixTable is a table keyed by EID-Prefix.
+type prefixTable[T any] struct {
+	ask   func(*api.Client, context.Context) ([]T, error)
+	key   func(T) lisp.Prefix
+	print func(io.Writer, []T) error
+}
+
+// showTable is showSubcommand for a table: an argument narrows it to the entries
+// that cover or are covered by it.
+func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]) *cobra.Command {
+	cmd := showSubcommand(flags, name, short, table.ask, table.print)
 	cmd.Use = name + " [EID or EID-PREFIX]"
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return showAnswer(cmd, flags, ask, print)
+			return showAnswer(cmd, flags, table.ask, table.print)
 		}
 		wanted, err := lisp.ParsePrefix(args[0])
 		if err != nil {
 			return err
 		}
 		filtered := func(client *api.Client, ctx context.Context) ([]T, error) {
-			list, err := ask(client, ctx)
-			return slices.DeleteFunc(list, func(row T) bool { return !key(row).Overlaps(wanted) }), err
+			list, err := table.ask(client, ctx)
+			return slices.DeleteFunc(list, func(row T) bool { return !table.key(row).Overlaps(wanted) }), err
 		}
-		return showAnswer(cmd, flags, filtered, print)
+		return showAnswer(cmd, flags, filtered, table.print)
 	}
 	return cmd
 }

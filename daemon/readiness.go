@@ -2,8 +2,8 @@
 
 package daemon
 
-// Telling a service manager how far the daemon is: one datagram to the socket
-// that it names in NOTIFY_SOCKET (systemd's sd_notify protocol).
+// Telling a supervisor, such as systemd, how far the daemon is: one datagram to the socket
+// that it names in NOTIFY_SOCKET (the sd_notify protocol).
 
 import (
 	"net"
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// notifyManager is best effort: without a manager there is nobody to tell.
-func notifyManager(state string) {
+// tellSupervisor is best effort: without a supervisor there is nobody to tell.
+func tellSupervisor(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
