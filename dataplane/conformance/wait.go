@@ -186,11 +186,17 @@ func waitingIsBoundedInPackets(b *bench) {
 	b.eventuallyDropped("waiting-packets-limit", 5)
 	b.eventuallyWaiting(6)
 	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
-	for i := range 6 {
-		// The oldest have stayed.
-		if _, number := b.receive().flow(); number != i%4 {
-			b.Fatalf("packet %d of those released has number %d, want %d", i, number, i%4)
+	next := map[string]int{}
+	for range 6 {
+		s := b.receive()
+		to := s.destination().String()
+		if _, number := s.flow(); number != next[to] {
+			b.Fatalf("%s, want number %d: the oldest stay", s, next[to])
 		}
+		next[to]++
+	}
+	if next["10.2.0.1"] != 4 || next["10.2.0.2"] != 2 {
+		b.Errorf("released %v, want four and two", next)
 	}
 }
 
