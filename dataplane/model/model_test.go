@@ -3,12 +3,17 @@
 package model
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/forward"
+	"loci/internal/golden"
 	"loci/lisp"
 )
 
@@ -81,3 +86,144 @@ func (h *harness) Pass(d time.Duration) {
 }
 
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+
+// TestGoldenPackets runs the golden packets through the engine and its tables; what
+// package forward makes of them is tested there.
+func TestGoldenPackets(t *testing.T) {
+	table, err := golden.Load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range table.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Hook == "tap" || c.Hook == "released" || c.Segment > 0 {
+				t.Skip("this engine has no such way in")
+			}
+			e, sent := goldenEngine(t, table.Router, &c)
+			if got := wordOf(&c, e, sent); got != c.Verdict+" "+c.Reason {
+				t.Fatalf("%q, want %q", got, c.Verdict+" "+c.Reason)
+			}
+			output := []byte(c.Output)
+			if c.Verdict == "pass" || c.Verdict == "native" {
+				output = c.Input
+			}
+			if len(output) > 0 && !bytes.Equal(golden.MaskNonce((*sent)[0].Packet), golden.MaskNonce(output)) {
+				t.Errorf("sent\n%x, want\n%x", (*sent)[0].Packet, output)
+			}
+		})
+	}
+}
+
+// goldenEngine is the golden router, which has been given the packet of the case.
+func goldenEngine(t *testing.T, r golden.Router, c *golden.Case) (*Engine, *[]Emission) {
+	t.Helper()
+	sent := new([]Emission)
+	e := New(Options{
+		Emit:    func(m Emission) { *sent = append(*sent, m) },
+		Marking: forward.Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")},
+		PathMTU: func(to lisp.RLOC) int {
+			if slices.Contains(r.Unreachable, to.Addr()) {
+				return 0
+			}
+			return r.PathMTU
+		},
+	})
+	for i, err := range e.Apply(goldenOperations(t, r, c)...) {
+		if err != nil {
+			t.Fatalf("operation %d: %v", i, err)
+		}
+	}
+	switch c.Hook {
+	case "site", "core":
+		e.Send(c.Hook, c.Input)
+	default:
+		e.SendOwn(c.Instance, c.Input)
+	}
+	return e, sent
+}
+
+func goldenOperations(t *testing.T, r golden.Router, c *golden.Case) []dataplane.Operation {
+	t.Helper()
+	settings := dataplane.Settings{
+		Interfaces: []dataplane.Interface{{Name: "site", Instance: c.Instance}, {Name: "core", Side: dataplane.SideCore}},
+		MissPolicy: map[string]dataplane.MissPolicy{"drop": dataplane.MissDrop, "natively-forward": dataplane.MissForwardNatively}[c.MissPolicy],
+		Wait:       dataplane.DefaultWaitBounds,
+	}
+	var own lisp.LocatorSet
+	for _, a := range r.LocalRLOCs {
+		settings.LocalRLOCs = append(settings.LocalRLOCs, lisp.RLOCFromAddr(a))
+		own = append(own, lisp.Locator{RLOC: lisp.RLOCFromAddr(a), Priority: 1, Reachable: true})
+	}
+	operations := []dataplane.Operation{dataplane.SetSettings{Settings: settings}}
+	for _, p := range r.Database {
+		operations = append(operations, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: p, Locators: own}})
+	}
+	for _, m := range r.MapCache {
+		set, err := m.LocatorSet()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !m.Hold { // the model releases at once: it has no mapping on hold
+			operations = append(operations, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+				Mapping: lisp.Mapping{Prefix: m.Prefix, Locators: set, Action: m.Action},
+			}})
+		}
+	}
+	return operations
+}
+
+// wordOf tells by counters and emissions what became of the packet, as the table does.
+func wordOf(c *golden.Case, e *Engine, sent *[]Emission) string {
+	counters := e.Counters()
+	for reason := range counters.Drops {
+		if reason == forward.DropTooBig.String() {
+			return "too-big "
+		}
+		return "drop " + reason
+	}
+	switch {
+	case counters.WaitingPackets > 0:
+		return "wait "
+	case counters.NativePackets > 0:
+		return "native "
+	case len(*sent) == 2 && c.Verdict == "too-big": // IPv4 without DF goes in parts
+		return "too-big "
+	case len(*sent) != 1:
+		return fmt.Sprintf("%d packets sent", len(*sent))
+	}
+	return map[Way]string{ToCore: "encapsulate ", ToSite: "decapsulate ", ToStack: "stack ", Natively: "pass "}[(*sent)[0].Way]
+}
+
+func TestExpiryDetachAndEvents(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	e := New(Options{Now: func() time.Time { return now }})
+	if _, ok := e.NextExpiry(); ok {
+		t.Error("an empty queue expires")
+	}
+	e.Apply(dataplane.SetSettings{Settings: dataplane.Settings{
+		LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(conformance.OwnRLOC4)}, Wait: dataplane.DefaultWaitBounds,
+	}}, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{
+		Prefix: lisp.MustParsePrefix("10.1.0.0/24"), Locators: lisp.LocatorSet{{RLOC: lisp.RLOCFromAddr(conformance.OwnRLOC4)}},
+	}})
+	packet := []byte{0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 10, 1, 0, 10, 10, 2, 0, 0}
+	for i := range eventsWaiting + 10 {
+		packet[18], packet[19] = byte(i>>8), byte(i)
+		e.SendOwn(0, packet)
+	}
+	if at, ok := e.NextExpiry(); !ok || !at.Equal(now.Add(dataplane.DefaultWaitBounds.Time)) {
+		t.Errorf("next expiry %s, %t", at, ok)
+	}
+	if c := e.Counters(); c.EventsLost != 10 || c.MissPackets != eventsWaiting+10 {
+		t.Errorf("%d events lost of %d misses, want 10", c.EventsLost, c.MissPackets)
+	}
+	now = now.Add(dataplane.DefaultWaitBounds.Time)
+	if c := e.Counters(); c.WaitingPackets != 0 || c.Drops["waiting-time-limit"] != eventsWaiting+10 {
+		t.Errorf("%d packets wait, dropped %v", c.WaitingPackets, c.Drops)
+	}
+	if err := e.Detach(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for entry := range e.Database() {
+		t.Errorf("%s is left after Detach", entry.Prefix)
+	}
+}
