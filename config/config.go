@@ -241,10 +241,9 @@ func (r EIDRange) Prefix() lisp.Prefix { return inInstance(r.InstanceID, r.EID) 
 
 // Control configures the control plane's own sockets and files.
 type Control struct {
-	Socket         string       `key:"socket"`
-	Addresses      []netip.Addr `key:"addresses" max:"64"` // none: all of this host
-	Port           uint16       `key:"port" range:"1..65535"`
-	StateDirectory string       `key:"state-directory"`
+	Socket    string       `key:"socket"`
+	Addresses []netip.Addr `key:"addresses" max:"64"` // none: all of this host
+	Port      uint16       `key:"port" range:"1..65535"`
 	// AcceptZeroInnerChecksum admits Encapsulated Control Messages without inner
 	// UDP checksum, which RFC 9301 s.5.8 forbids.
 	AcceptZeroInnerChecksum bool `key:"accept-zero-inner-checksum"`

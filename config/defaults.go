@@ -48,7 +48,7 @@ func (m *MapServer) setDefaults() { m.RegistrationTimeout = 3 * time.Minute }
 func (s *Site) setDefaults() { s.ProxyReply = ProxyReplyByRequest }
 
 func (c *Control) setDefaults() {
-	*c = Control{Socket: "/run/loci/control.sock", Port: 4342, StateDirectory: "/var/lib/loci"}
+	*c = Control{Socket: "/run/loci/control.sock", Port: 4342}
 }
 
 func (d *Datapath) setDefaults() {

@@ -197,7 +197,7 @@ func (l Locator) String() string {
 
 func (c *Config) validatePaths() {
 	for _, p := range []struct{ path, value string }{
-		{"control.socket", c.Control.Socket}, {"control.state-directory", c.Control.StateDirectory},
+		{"control.socket", c.Control.Socket},
 		{"datapath.pin-directory", c.Datapath.PinDirectory},
 	} {
 		if !filepath.IsAbs(p.value) {

@@ -138,8 +138,8 @@ func (n *lispNetwork) must(err error) {
 
 // common is what keeps the daemons of one machine apart.
 func (n *lispNetwork) common(name string) string {
-	return fmt.Sprintf("control:\n  socket: %s\n  state-directory: %s\ndatapath:\n  pin-directory: %s\nlogging:\n  level: debug\n",
-		n.socket(name), filepath.Join(n.dir, name+".state"), filepath.Join("/sys/fs/bpf", n.net.Name(), name))
+	return fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s\nlogging:\n  level: debug\n",
+		n.socket(name), filepath.Join("/sys/fs/bpf", n.net.Name(), name))
 }
 
 func (n *lispNetwork) socket(name string) string { return filepath.Join(n.dir, name+".sock") }

@@ -106,8 +106,8 @@ func (r *run) siteConfig(s site, key string) string {
 
 // localConfig keeps three daemons on one machine apart.
 func (r *run) localConfig(name string) string {
-	return fmt.Sprintf("control:\n  socket: %s\n  state-directory: %s\ndatapath:\n  pin-directory: %s/%s\nlogging:\n  level: info\n",
-		r.instance.path(name+".sock"), r.instance.path(name+".state"), r.instance.pins(), name)
+	return fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\nlogging:\n  level: info\n",
+		r.instance.path(name+".sock"), r.instance.pins(), name)
 }
 
 // startDaemon gives the process a session of its own: Ctrl-C reaches the demo alone, which ends its daemons in order, and
