@@ -106,23 +106,28 @@ func (d *daemon) start(p plan) (err error) {
 	if d.sockets, err = listen(p.config.Control.Addresses, p.config.Control.Port, d.log); err != nil {
 		return err
 	}
+	if p.config.UsesDataPlane() {
+		if err := d.startPlane(p); err != nil {
+			return err
+		}
+	}
+	// The Node's clock starts when everything else is ready: opening the data plane
+	// takes longer than the first retransmission.
 	now := time.Now()
 	node, err := control.New(p.control, now, random)
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
-	if p.config.UsesDataPlane() {
-		if err := d.startPlane(p, node, now); err != nil {
-			return err
-		}
+	if d.plane != nil {
+		d.adoptMapCache(node, now)
 	}
 	d.sockets.keyring.Store(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
 	return nil
 }
 
-// startPlane opens the data plane and takes over what an earlier run left in it.
-func (d *daemon) startPlane(p plan, node *control.Node, now time.Time) error {
+// startPlane opens the data plane, or takes over the one that an earlier run left.
+func (d *daemon) startPlane(p plan) error {
 	engine, err := kernel.Open(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
 		MappingLimit: p.mappingLimit(), Logger: d.log,
@@ -135,7 +140,6 @@ func (d *daemon) startPlane(p plan, node *control.Node, now time.Time) error {
 		return fmt.Errorf("data plane: %w", err)
 	}
 	d.forgetDatabase(p)
-	d.adoptMapCache(node, now)
 	if err := p.routes.apply(); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}
@@ -168,6 +172,7 @@ func (d *daemon) forgetDatabase(p plan) {
 	}
 }
 
+// adoptMapCache gives the Node the mappings that the data plane kept.
 func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	var kept []control.MapCacheEntry
 	for e := range d.plane.Mappings() {
