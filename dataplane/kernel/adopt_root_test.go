@@ -248,7 +248,9 @@ func TestLeftoversOfAGoneNamespace(t *testing.T) {
 		t.Fatalf("instance in force elsewhere: %v, want ErrElsewhere", err)
 	}
 	must(t, old.ns.Close())
-	eventually(t, "links gone", func() bool { return !anyLinkAlive(&pinDirectory{path: filepath.Join(DefaultPinDirectory, old.instance)}) })
+	eventually(t, "links gone", func() bool {
+		return !anyLinkAlive(&pinDirectory{path: filepath.Join(DefaultPinDirectory, old.instance)})
+	})
 	other.open(t, Options{TAP: "loci1"})
 	for m := range other.Mappings() {
 		t.Errorf("mapping %v of another network", m.Mapping)

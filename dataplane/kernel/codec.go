@@ -162,14 +162,15 @@ func encodeLocator(l lisp.Locator, source lisp.RLOC) lisptcLispLocator {
 		Priority: l.Priority, Weight: l.Weight,
 		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 	}
-	for flag, set := range map[uint8]bool{
-		locatorLocal: l.Local, locatorProbed: l.Probed, locatorReachable: l.Reachable,
-	} {
-		if set {
-			record.Flags |= flag
-		}
-	}
+	record.Flags = flagIf(l.Local, locatorLocal) | flagIf(l.Probed, locatorProbed) | flagIf(l.Reachable, locatorReachable)
 	return record
+}
+
+func flagIf(set bool, flag uint8) uint8 {
+	if set {
+		return flag
+	}
+	return 0
 }
 
 func decodeLocator(record *lisptcLispLocator) lisp.Locator {

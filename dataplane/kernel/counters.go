@@ -8,7 +8,10 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
+
+	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -96,4 +99,26 @@ func (s *mapStore) usageOf(index uint32) (lisptcLispMappingCounters, error) {
 		return lisptcLispMappingCounters{}, fmt.Errorf("reading the counters of entry %d: %w", index, err)
 	}
 	return sumUsage(perCPU), nil
+}
+
+// clearUsage implements tableMaps.
+func (s *mapStore) clearUsage(index uint32) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("counting processors: %w", err)
+	}
+	if err := s.maps[lisptcMapMappingCounters].Put(index, make([]lisptcLispMappingCounters, cpus)); err != nil {
+		return fmt.Errorf("clearing the counters of entry %d: %w", index, err)
+	}
+	return nil
+}
+
+// sumUsage adds up the counters of all processors.
+func sumUsage(perCPU []lisptcLispMappingCounters) (sum lisptcLispMappingCounters) {
+	for _, c := range perCPU {
+		sum.Packets += c.Packets
+		sum.Octets += c.Octets
+		sum.LastUsedNs = max(sum.LastUsedNs, min(c.LastUsedNs, math.MaxInt64))
+	}
+	return sum
 }

@@ -7,22 +7,15 @@
 package kernel
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
-
-	"loci/dataplane"
-	"loci/lisp"
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
@@ -48,15 +41,6 @@ const (
 	words           = 128
 )
 
-const (
-	maxSettingsOctets = 1 << 18
-	maxLocatorStates  = 1 << 16
-	overflowPlaces    = lisp.MaxLocators - maxInstalled
-)
-
-// overflowRecord is what stands aside of a set; Family 0 marks an empty place.
-type overflowRecord [overflowPlaces]lisptcLispLocator
-
 // mapLimits are the sizes that the user chooses.
 type mapLimits struct{ mappings, locatorSets int }
 
@@ -72,13 +56,6 @@ type mapStore struct {
 
 	table   *fibTable   // in force
 	pending []*fibTable // made since
-}
-
-// A fibTable is an inner map of fib.
-type fibTable struct {
-	index  uint32
-	m      *ebpf.Map
-	memory []byte
 }
 
 // userMapSpecs describes the maps of user space alone.
@@ -263,272 +240,10 @@ func (s *mapStore) close() error {
 	return errors.Join(errs...)
 }
 
-func (t *fibTable) close() error {
-	return errors.Join(unix.Munmap(t.memory), t.m.Close())
-}
-
-// newTable implements tableMaps.
-func (s *mapStore) newTable(nodes int) ([]uint32, error) {
-	spec := s.spec.Maps[lisptcMapFib].InnerMap.Copy()
-	spec.MaxEntries = uint32(nodes)
-	m, err := ebpf.NewMap(spec)
-	if err != nil {
-		return nil, fmt.Errorf("making a forwarding table of %d nodes: %w", nodes, err)
-	}
-	memory, err := s.mmap(m)
-	if err != nil {
-		_ = m.Close()
-		return nil, err
-	}
-	s.pending = append(s.pending, &fibTable{m: m, memory: memory})
-	return unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), nodes*nodeSlots), nil
-}
-
-// switchTable implements tableMaps.
-func (s *mapStore) switchTable(roots map[lisptcLispRootKey]uint32) error {
-	if len(s.pending) == 0 {
-		return errors.New("there is no new forwarding table to switch to")
-	}
-	next := s.pending[len(s.pending)-1]
-	index, err := s.freeTableIndex()
-	if err != nil {
-		return err
-	}
-	next.index = index
-	fib := s.maps[lisptcMapFib]
-	if err := fib.Put(index, next.m); err != nil {
-		return fmt.Errorf("adding a forwarding table: %w", err)
-	}
-	for key, node := range roots {
-		if err := s.putRootIn(next, key, node); err != nil {
-			return errors.Join(err, s.takeBack(roots))
-		}
-	}
-	previous := s.table
-	s.table = next
-	if err := s.deleteOtherRoots(roots); err != nil {
-		return err
-	}
-	waitForPrograms()
-	return s.deleteOtherTables(previous)
-}
-
-// takeBack undoes half a switch.
-func (s *mapStore) takeBack(roots map[lisptcLispRootKey]uint32) error {
-	if s.table == nil {
-		return nil
-	}
-	var errs []error
-	for key, node := range roots {
-		errs = append(errs, s.putRootIn(s.table, key, node))
-	}
-	return errors.Join(errs...)
-}
-
-func (s *mapStore) freeTableIndex() (uint32, error) {
-	fib := s.maps[lisptcMapFib]
-	for index := range fib.MaxEntries() {
-		var id uint32
-		if err := fib.Lookup(index, &id); errors.Is(err, ebpf.ErrKeyNotExist) {
-			return index, nil
-		}
-	}
-	return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.MaxEntries())
-}
-
-func (s *mapStore) deleteOtherRoots(roots map[lisptcLispRootKey]uint32) error {
-	var key lisptcLispRootKey
-	var value lisptcLispRoot
-	var others []lisptcLispRootKey
-	iterator := s.maps[lisptcMapRoots].Iterate()
-	for iterator.Next(&key, &value) {
-		if _, ok := roots[key]; !ok {
-			others = append(others, key)
-		}
-	}
-	errs := []error{iterator.Err()}
-	for _, key := range others {
-		errs = append(errs, s.deleteRoot(key))
-	}
-	return errors.Join(errs...)
-}
-
-// deleteOtherTables removes all tables but the one in force. previous is still
-// mapped.
-func (s *mapStore) deleteOtherTables(previous *fibTable) error {
-	fib := s.maps[lisptcMapFib]
-	var errs []error
-	for index := range fib.MaxEntries() {
-		var id uint32
-		if index != s.table.index && fib.Lookup(index, &id) == nil {
-			errs = append(errs, fib.Delete(index))
-		}
-	}
-	for _, table := range append(s.pending, previous) {
-		if table != nil && table != s.table {
-			errs = append(errs, table.close())
-		}
-	}
-	s.pending = nil
-	return errors.Join(errs...)
-}
-
-// putRoot implements tableMaps.
-func (s *mapStore) putRoot(key lisptcLispRootKey, node uint32) error {
-	return s.putRootIn(s.table, key, node)
-}
-
-func (s *mapStore) putRootIn(table *fibTable, key lisptcLispRootKey, node uint32) error {
-	err := s.maps[lisptcMapRoots].Put(key, lisptcLispRoot{Table: table.index, Node: node})
-	if errors.Is(err, unix.E2BIG) {
-		return fmt.Errorf("%w: %d Instance-IDs, families and kinds", dataplane.ErrFull, s.maps[lisptcMapRoots].MaxEntries())
-	}
-	if err != nil {
-		return fmt.Errorf("root of Instance-ID %d: %w", key.Iid, err)
-	}
-	return nil
-}
-
-// deleteRoot implements tableMaps.
-func (s *mapStore) deleteRoot(key lisptcLispRootKey) error {
-	if err := s.maps[lisptcMapRoots].Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("root of Instance-ID %d: %w", key.Iid, err)
-	}
-	return nil
-}
-
-// clearUsage implements tableMaps.
-func (s *mapStore) clearUsage(index uint32) error {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("counting processors: %w", err)
-	}
-	if err := s.maps[lisptcMapMappingCounters].Put(index, make([]lisptcLispMappingCounters, cpus)); err != nil {
-		return fmt.Errorf("clearing the counters of entry %d: %w", index, err)
-	}
-	return nil
-}
-
-// putOverflow implements overflow.
-func (s *mapStore) putOverflow(index uint32, locators []lisptcLispLocator) error {
-	var record overflowRecord
-	copy(record[:], locators)
-	if err := s.maps[mapOverflow].Put(index, record); err != nil {
-		return fmt.Errorf("storing the locators of set %d: %w", index, err)
-	}
-	return nil
-}
-
-// deleteOverflow implements overflow.
-func (s *mapStore) deleteOverflow(index uint32) error {
-	if err := s.maps[mapOverflow].Delete(index); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("removing the locators of set %d: %w", index, err)
-	}
-	return nil
-}
-
-// overflowOf returns what putOverflow stored.
-func (s *mapStore) overflowOf(index uint32) ([]lisptcLispLocator, error) {
-	var record overflowRecord
-	err := s.maps[mapOverflow].Lookup(index, &record)
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the locators of set %d: %w", index, err)
-	}
-	count := 0
-	for count < len(record) && record[count].Family != 0 {
-		count++
-	}
-	return record[:count], nil
-}
-
 // putSettings stores what the programs read.
 func (s *mapStore) putSettings(settings lisptcLispSettings) error {
 	if err := s.maps[lisptcMapSettings].Put(uint32(0), settings); err != nil {
 		return fmt.Errorf("storing the programs' settings: %w", err)
 	}
 	return nil
-}
-
-// saveSettings stores the settings for the next process.
-func (s *mapStore) saveSettings(settings dataplane.Settings) error {
-	text, err := json.Marshal(settings)
-	if err != nil {
-		return fmt.Errorf("settings: %w", err)
-	}
-	if len(text) > maxSettingsOctets-4 {
-		return fmt.Errorf("settings: %w: %d octets, at most %d", dataplane.ErrInvalid, len(text), maxSettingsOctets-4)
-	}
-	value := make([]byte, maxSettingsOctets)
-	binary.BigEndian.PutUint32(value, uint32(len(text)))
-	copy(value[4:], text)
-	if err := s.maps[mapSettings].Put(uint32(0), value); err != nil {
-		return fmt.Errorf("storing the settings: %w", err)
-	}
-	return nil
-}
-
-// savedSettings returns what saveSettings stored, false when it never did.
-func (s *mapStore) savedSettings() (settings dataplane.Settings, ok bool, err error) {
-	value, err := s.maps[mapSettings].LookupBytes(uint32(0))
-	if err != nil {
-		return settings, false, fmt.Errorf("reading the settings: %w", err)
-	}
-	octets := binary.BigEndian.Uint32(value)
-	if octets == 0 {
-		return settings, false, nil
-	}
-	if octets > uint32(len(value)-4) {
-		return settings, false, fmt.Errorf("reading the settings: length %d of %d", octets, len(value)-4)
-	}
-	if err := json.Unmarshal(value[4:4+octets], &settings); err != nil {
-		return settings, false, fmt.Errorf("reading the settings: %w", err)
-	}
-	return settings, true, nil
-}
-
-// saveState stores what is known of an RLOC.
-func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
-	err := s.maps[mapStates].Put(rlocKey(rloc), uint8(state))
-	if errors.Is(err, unix.E2BIG) {
-		return fmt.Errorf("RLOC %v: %w: %d locator states", rloc, dataplane.ErrFull, maxLocatorStates)
-	}
-	if err != nil {
-		return fmt.Errorf("RLOC %v: %w", rloc, err)
-	}
-	return nil
-}
-
-// savedStates calls yield for all states stored.
-func (s *mapStore) savedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error {
-	var key lisptcLispRlocKey
-	var state uint8
-	iterator := s.maps[mapStates].Iterate()
-	for iterator.Next(&key, &state) {
-		yield(rlocFromKey(key), dataplane.LocatorState(state))
-	}
-	return iterator.Err()
-}
-
-// membarrierGlobal is MEMBARRIER_CMD_GLOBAL, which waits for an RCU grace period:
-// for every program that runs now.
-const membarrierGlobal = 1
-
-// waitForPrograms returns when no program runs any more that ran when it was called.
-func waitForPrograms() {
-	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0); errno != 0 {
-		time.Sleep(restTime) // a kernel with nohz_full refuses
-	}
-}
-
-// sumUsage adds up the counters of all processors.
-func sumUsage(perCPU []lisptcLispMappingCounters) (sum lisptcLispMappingCounters) {
-	for _, c := range perCPU {
-		sum.Packets += c.Packets
-		sum.Octets += c.Octets
-		sum.LastUsedNs = max(sum.LastUsedNs, min(c.LastUsedNs, math.MaxInt64))
-	}
-	return sum
 }

@@ -125,6 +125,10 @@ func (t *tap) setUp(s *space, name string) error {
 	if err := s.netlink.LinkSetARPOff(link); err != nil {
 		return fmt.Errorf("switching ARP off: %w", err)
 	}
+	// The host has no business on this link but EIDs: no address of its own making,
+	// hence no router solicitations. A kernel without IPv6 refuses.
+	const addrGenNone = 1
+	_ = s.netlink.LinkSetIP6AddrGenMode(link, addrGenNone)
 	if err := s.netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("setting it up: %w", err)
 	}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file holds the inner maps of fib, one of which is in force, and the roots that
+// say so (bpf/abi.h, "Forwarding table"): how a table is replaced by a larger one, or
+// by that of a later process, without a lookup that fails. It never edits a node.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+)
+
+// A fibTable is an inner map of fib.
+type fibTable struct {
+	index  uint32
+	m      *ebpf.Map
+	memory []byte
+}
+
+func (t *fibTable) close() error {
+	return errors.Join(unix.Munmap(t.memory), t.m.Close())
+}
+
+// newTable implements tableMaps.
+func (s *mapStore) newTable(nodes int) ([]uint32, error) {
+	spec := s.spec.Maps[lisptcMapFib].InnerMap.Copy()
+	spec.MaxEntries = uint32(nodes)
+	m, err := ebpf.NewMap(spec)
+	if err != nil {
+		return nil, fmt.Errorf("making a forwarding table of %d nodes: %w", nodes, err)
+	}
+	memory, err := s.mmap(m)
+	if err != nil {
+		_ = m.Close()
+		return nil, err
+	}
+	s.pending = append(s.pending, &fibTable{m: m, memory: memory})
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), nodes*nodeSlots), nil
+}
+
+// switchTable implements tableMaps.
+func (s *mapStore) switchTable(roots map[lisptcLispRootKey]uint32) error {
+	if len(s.pending) == 0 {
+		return errors.New("there is no new forwarding table to switch to")
+	}
+	next := s.pending[len(s.pending)-1]
+	index, err := s.freeTableIndex()
+	if err != nil {
+		return err
+	}
+	next.index = index
+	fib := s.maps[lisptcMapFib]
+	if err := fib.Put(index, next.m); err != nil {
+		return fmt.Errorf("adding a forwarding table: %w", err)
+	}
+	for key, node := range roots {
+		if err := s.putRootIn(next, key, node); err != nil {
+			return errors.Join(err, s.takeBack(roots))
+		}
+	}
+	previous := s.table
+	s.table = next
+	if err := s.deleteOtherRoots(roots); err != nil {
+		return err
+	}
+	waitForPrograms()
+	return s.deleteOtherTables(previous)
+}
+
+// takeBack undoes half a switch.
+func (s *mapStore) takeBack(roots map[lisptcLispRootKey]uint32) error {
+	if s.table == nil {
+		return nil
+	}
+	var errs []error
+	for key, node := range roots {
+		errs = append(errs, s.putRootIn(s.table, key, node))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *mapStore) freeTableIndex() (uint32, error) {
+	fib := s.maps[lisptcMapFib]
+	for index := range fib.MaxEntries() {
+		var id uint32
+		if err := fib.Lookup(index, &id); errors.Is(err, ebpf.ErrKeyNotExist) {
+			return index, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.MaxEntries())
+}
+
+func (s *mapStore) deleteOtherRoots(roots map[lisptcLispRootKey]uint32) error {
+	var key lisptcLispRootKey
+	var value lisptcLispRoot
+	var others []lisptcLispRootKey
+	iterator := s.maps[lisptcMapRoots].Iterate()
+	for iterator.Next(&key, &value) {
+		if _, ok := roots[key]; !ok {
+			others = append(others, key)
+		}
+	}
+	errs := []error{iterator.Err()}
+	for _, key := range others {
+		errs = append(errs, s.deleteRoot(key))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteOtherTables removes all tables but the one in force. previous is still
+// mapped.
+func (s *mapStore) deleteOtherTables(previous *fibTable) error {
+	fib := s.maps[lisptcMapFib]
+	var errs []error
+	for index := range fib.MaxEntries() {
+		var id uint32
+		if index != s.table.index && fib.Lookup(index, &id) == nil {
+			errs = append(errs, fib.Delete(index))
+		}
+	}
+	for _, table := range append(s.pending, previous) {
+		if table != nil && table != s.table {
+			errs = append(errs, table.close())
+		}
+	}
+	s.pending = nil
+	return errors.Join(errs...)
+}
+
+// putRoot implements tableMaps.
+func (s *mapStore) putRoot(key lisptcLispRootKey, node uint32) error {
+	return s.putRootIn(s.table, key, node)
+}
+
+func (s *mapStore) putRootIn(table *fibTable, key lisptcLispRootKey, node uint32) error {
+	err := s.maps[lisptcMapRoots].Put(key, lisptcLispRoot{Table: table.index, Node: node})
+	if errors.Is(err, unix.E2BIG) {
+		return fmt.Errorf("%w: %d Instance-IDs, families and kinds", dataplane.ErrFull, s.maps[lisptcMapRoots].MaxEntries())
+	}
+	if err != nil {
+		return fmt.Errorf("root of Instance-ID %d: %w", key.Iid, err)
+	}
+	return nil
+}
+
+// deleteRoot implements tableMaps.
+func (s *mapStore) deleteRoot(key lisptcLispRootKey) error {
+	if err := s.maps[lisptcMapRoots].Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("root of Instance-ID %d: %w", key.Iid, err)
+	}
+	return nil
+}
+
+// membarrierGlobal is MEMBARRIER_CMD_GLOBAL, which waits for an RCU grace period:
+// for every program that runs now.
+const membarrierGlobal = 1
+
+// waitForPrograms returns when no program runs any more that ran when it was called.
+func waitForPrograms() {
+	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0); errno != 0 {
+		time.Sleep(restTime) // a kernel with nohz_full refuses
+	}
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// These tests drive the tables in plain memory: random operations beside a model,
+// and what a later process makes of the records, at any moment.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// plainMaps are tableMaps without a kernel. Walks begin where roots say, in slots.
+type plainMaps struct {
+	roots     map[lisptcLispRootKey]uint32
+	slots     []uint32 // of the table in force
+	next      []uint32
+	overflows map[uint32][]lisptcLispLocator
+	failing   error // what every call answers, when set
+}
+
+func newPlainMaps() *plainMaps {
+	return &plainMaps{roots: map[lisptcLispRootKey]uint32{}, overflows: map[uint32][]lisptcLispLocator{}}
+}
+
+func (m *plainMaps) newTable(nodes int) ([]uint32, error) {
+	m.next = make([]uint32, nodes*nodeSlots)
+	return m.next, m.failing
+}
+
+func (m *plainMaps) switchTable(roots map[lisptcLispRootKey]uint32) error {
+	if m.failing != nil {
+		return m.failing
+	}
+	m.roots, m.slots = maps.Clone(roots), m.next
+	return nil
+}
+
+func (m *plainMaps) putRoot(key lisptcLispRootKey, node uint32) error {
+	if m.failing != nil {
+		return m.failing
+	}
+	m.roots[key] = node
+	return nil
+}
+
+func (m *plainMaps) deleteRoot(key lisptcLispRootKey) error {
+	if m.failing == nil {
+		delete(m.roots, key)
+	}
+	return m.failing
+}
+
+func (m *plainMaps) clearUsage(uint32) error { return m.failing }
+
+func (m *plainMaps) putOverflow(index uint32, locators []lisptcLispLocator) error {
+	m.overflows[index] = slices.Clone(locators)
+	return m.failing
+}
+
+func (m *plainMaps) deleteOverflow(index uint32) error {
+	delete(m.overflows, index)
+	return m.failing
+}
+
+func (m *plainMaps) overflowOf(index uint32) ([]lisptcLispLocator, error) {
+	return m.overflows[index], nil
+}
+
+// walk looks an address up as the programs do, by what is in force.
+func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
+	node, ok := m.roots[lisptcLispRootKey{Kind: kind, Family: familyOf(address), Iid: uint32(p.Instance())}]
+	if !ok {
+		return 0, false
+	}
+	slot := slotNode | node
+	for _, octet := range address.AsSlice() {
+		slot = m.slots[int(slot&slotIndex)*nodeSlots+int(octet)]
+		if slot&slotTagMask != slotNode {
+			break
+		}
+	}
+	return slot & slotIndex, slot&slotTagMask == slotLeaf
+}
+
+type plainTables struct {
+	*tables
+	maps  *plainMaps
+	parts tableParts
+	clock time.Duration
+}
+
+func newPlainTables(t testing.TB, records, sets, nodes int) *plainTables {
+	t.Helper()
+	p := &plainTables{maps: newPlainMaps()}
+	p.parts = tableParts{
+		maps: p.maps, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), nodeLimit: nodes,
+		now: func() time.Duration { return p.clock }, wait: func() {},
+	}
+	p.reopen(t)
+	return p
+}
+
+// reopen makes tables from the records as a later process would.
+func (p *plainTables) reopen(t testing.TB) (refused []error) {
+	t.Helper()
+	var err error
+	p.tables, err = newTables(p.parts)
+	must(t, err)
+	p.sets.source4, p.sets.source6 = lisp.RLOCFromAddr(rloc4(0)), lisp.RLOCFromAddr(rloc6(0))
+	refused, err = p.adopt(p.maps.overflowOf)
+	must(t, err)
+	must(t, p.goOnline())
+	return refused
+}
+
+func (p *plainTables) putPrefix(t testing.TB, kind uint8, prefix string, locators lisp.LocatorSet) error {
+	t.Helper()
+	key, err := keyOf(kind, lisp.MustParsePrefix(prefix))
+	must(t, err)
+	flags := uint32(0)
+	if kind == kindDatabase {
+		flags = flagDatabase
+	}
+	_, _, err = p.put(entry{key: key, locators: locators, flags: flags, action: lisp.ActionDrop})
+	return err
+}
+
+func TestTablesAgainstModel(t *testing.T) {
+	for seed := range uint64(3) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		p := newPlainTables(t, 400, 64, 1<<14)
+		model := map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
+		for step := range 500 {
+			p.clock += time.Duration(random.IntN(100)) * time.Millisecond
+			kind := []uint8{kindMapCache, kindDatabase}[random.IntN(2)]
+			prefix := randomEIDPrefix(random)
+			switch random.IntN(10) {
+			case 0, 1, 2, 3, 4:
+				set := locators(rloc4(random.IntN(8)), rloc6(random.IntN(8)))
+				if random.IntN(4) == 0 {
+					set = nil
+				}
+				if err := p.putPrefix(t, kind, prefix.String(), set); err == nil {
+					model[kind][prefix.String()] = set
+				} else if !errors.Is(err, dataplane.ErrFull) {
+					t.Fatal(err)
+				}
+			case 5, 6, 7, 8:
+				key, _ := keyOf(kind, prefix)
+				_, known := model[kind][prefix.String()]
+				existed, err := p.delete(key)
+				if err != nil || existed != known {
+					t.Fatalf("step %d: delete %v: %v, %v, want %v", step, prefix, existed, err, known)
+				}
+				delete(model[kind], prefix.String())
+			default:
+				if refused := p.reopen(t); len(refused) > 0 {
+					t.Fatalf("step %d: refused %v", step, refused)
+				}
+			}
+			compareTables(t, p, model, random)
+		}
+	}
+}
+
+// randomEIDPrefix draws from few prefixes, so that they meet.
+func randomEIDPrefix(random *rand.Rand) lisp.Prefix {
+	address := randomAddr(random, random.IntN(2) == 0)
+	bits := []int{0, 7, 8, 9, 16, 20, 24, 31, 32, 64, 127, 128}[random.IntN(12)]
+	p, err := lisp.PrefixFrom(lisp.InstanceID(random.IntN(3)), lisp.EIDFromAddr(address), min(bits, address.BitLen()))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func compareTables(t *testing.T, p *plainTables, model map[uint8]map[string]lisp.LocatorSet, random *rand.Rand) {
+	t.Helper()
+	for range 20 {
+		kind := []uint8{kindMapCache, kindDatabase}[random.IntN(2)]
+		probe := lisp.HostPrefix(lisp.InstanceID(random.IntN(3)), lisp.EIDFromAddr(randomAddr(random, random.IntN(2) == 0)))
+		best, found := lisp.Prefix{}, false
+		for text := range model[kind] {
+			if m := lisp.MustParsePrefix(text); m.Covers(probe) && (!found || m.Bits() > best.Bits()) {
+				best, found = m, true
+			}
+		}
+		index, ok := p.maps.walk(kind, probe, probe.EID().Addr())
+		if ok != found {
+			t.Fatalf("lookup of %v: %v, want %v (%v)", probe, ok, found, best)
+		}
+		if !ok {
+			continue
+		}
+		record := &p.records[index]
+		key := keyOfRecord(record)
+		if got, _ := key.prefix(); got != best || !inForce(record) {
+			t.Fatalf("lookup of %v: %v, want %v", probe, got, best)
+		}
+		if !p.sets.of(record.LocatorSet).Equal(model[kind][best.String()]) {
+			t.Fatalf("%v: locators %v, want %v", best, p.sets.of(record.LocatorSet), model[kind][best.String()])
+		}
+	}
+}
+
+func TestTablesFull(t *testing.T) {
+	p := newPlainTables(t, 3, 2, 1<<10)
+	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
+	must(t, p.putPrefix(t, kindMapCache, "11.0.0.0/8", locators(rloc4(2))))
+	if err := p.putPrefix(t, kindMapCache, "12.0.0.0/8", locators(rloc4(3))); !errors.Is(err, dataplane.ErrFull) {
+		t.Errorf("third locator-set of two: %v", err)
+	}
+	must(t, p.putPrefix(t, kindMapCache, "12.0.0.0/8", locators(rloc4(2))))
+	if err := p.putPrefix(t, kindMapCache, "13.0.0.0/8", nil); !errors.Is(err, dataplane.ErrFull) {
+		t.Errorf("fourth entry of three: %v", err)
+	}
+	must(t, p.putPrefix(t, kindMapCache, "12.0.0.0/8", nil)) // replaced in place
+	nodes := newPlainTables(t, 100, 10, 20)
+	var full error
+	for i := range 20 {
+		if full = nodes.putPrefix(t, kindMapCache, fmt.Sprintf("2001:db8:%d::1", i), nil); full != nil {
+			break
+		}
+	}
+	if !errors.Is(full, dataplane.ErrFull) {
+		t.Errorf("more nodes than 20: %v", full)
+	}
+	must(t, nodes.putPrefix(t, kindMapCache, "2001::/16", nil))
+}
+
+// TestFailuresChangeNothing lets every system call fail.
+func TestFailuresChangeNothing(t *testing.T) {
+	p := newPlainTables(t, 10, 10, 1<<10)
+	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
+	records, uses := len(p.entries), p.fib.nodes.inUse()
+	p.maps.failing = errors.New("no")
+	for _, prefix := range []string{"2001:db8::/32", "[5]10.0.0.0/8"} {
+		if err := p.putPrefix(t, kindMapCache, prefix, locators(rloc4(2))); err == nil {
+			t.Errorf("%s: no error", prefix)
+		}
+	}
+	key, _ := keyOf(kindMapCache, lisp.MustParsePrefix("10.0.0.0/8"))
+	if _, err := p.delete(key); err == nil {
+		t.Error("delete: no error")
+	}
+	if len(p.entries) != records || p.fib.nodes.inUse() != uses || p.indexes.inUse() != 1 || p.sets.indexes.inUse() != 1 {
+		t.Errorf("%d entries, %d nodes, %d records, %d sets in use after failures", len(p.entries), p.fib.nodes.inUse(), p.indexes.inUse(), p.sets.indexes.inUse())
+	}
+	p.maps.failing = nil
+	must(t, p.putPrefix(t, kindMapCache, "2001:db8::/32", locators(rloc4(2))))
+}
+
+func TestAdoptRefusesNonsense(t *testing.T) {
+	p := newPlainTables(t, 16, 16, 1<<10)
+	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
+	good := p.records[0]
+	for i, change := range []func(*lisptcLispMapping){
+		func(m *lisptcLispMapping) { m.Family = 5 },
+		func(m *lisptcLispMapping) { m.PrefixLength = 33 },
+		func(m *lisptcLispMapping) { m.Prefix[3] = 1 },
+		func(m *lisptcLispMapping) {}, // the prefix stands twice
+		func(m *lisptcLispMapping) { m.PrefixLength, m.LocatorSet = 9, 999 },
+	} {
+		p.records[i+1] = good
+		change(&p.records[i+1])
+	}
+	p.records[10] = good
+	p.records[10].Flags |= flagHold
+	p.records[10].PrefixLength = 10
+	p.records[11] = good
+	p.records[11].Flags = 0
+	if refused := p.reopen(t); len(refused) != 5 {
+		t.Errorf("refused %v, want 5", refused)
+	}
+	if len(p.entries) != 2 || p.records[10].Flags&flagHold != 0 || p.indexes.inUse() != 2 {
+		t.Errorf("%d entries, %d records in use, want 2 and nothing on hold", len(p.entries), p.indexes.inUse())
+	}
+}
+
+func TestLocatorStateChangesBuckets(t *testing.T) {
+	p := newPlainTables(t, 16, 16, 1<<10)
+	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1), rloc4(2))))
+	record := &p.parts.sets[p.records[0].LocatorSet]
+	before := record.Buckets
+	p.sets.setState(lisp.RLOCFromAddr(rloc4(2)), dataplane.LocatorDown)
+	for i, bucket := range record.Buckets {
+		if bucket != 0 || before[i] == 0 && bucket != before[i] {
+			t.Fatalf("bucket %d is %d, was %d", i, bucket, before[i])
+		}
+	}
+	p.sets.setState(lisp.RLOCFromAddr(rloc4(1)), dataplane.LocatorDown)
+	if record.Buckets[0] != forward.NoBucket {
+		t.Error("a locator that is down is used")
+	}
+	p.sets.setState(lisp.RLOCFromAddr(rloc4(1)), dataplane.LocatorUp)
+	p.sets.setState(lisp.RLOCFromAddr(rloc4(2)), dataplane.LocatorUp)
+	if record.Buckets != before {
+		t.Error("buckets do not return")
+	}
+}
+
+func TestSourcesChange(t *testing.T) {
+	p := newPlainTables(t, 16, 3, 1<<10)
+	for i, prefix := range []string{"10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8"} {
+		must(t, p.putPrefix(t, kindMapCache, prefix, locators(rloc4(i%2+1), rloc6(i%2+1))))
+	}
+	newSource := lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.99"))
+	must(t, p.setSources(newSource, lisp.RLOC{}))
+	for i := range 3 {
+		set := &p.parts.sets[p.records[i].LocatorSet]
+		for _, l := range set.Locators[:set.Count] {
+			if l.Family == 4 && addrFrom(4, l.Source) != newSource.Addr() {
+				t.Errorf("entry %d: source %v", i, addrFrom(4, l.Source))
+			}
+		}
+		if set.Buckets[0] == forward.NoBucket || set.Locators[set.Buckets[0]].Family != 4 {
+			t.Errorf("entry %d: a locator without source is used", i)
+		}
+	}
+	if p.sets.indexes.inUse() != 2 {
+		t.Errorf("%d locator-sets in use, want 2", p.sets.indexes.inUse())
+	}
+}
+
+// TestManyLocators installs the best of more locators than a record holds.
+func TestManyLocators(t *testing.T) {
+	var all []lisp.Locator
+	for i := range lisp.MaxLocators {
+		all = append(all, lisp.Locator{RLOC: lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})), Priority: uint8(100 - i), Weight: 1, Reachable: true})
+	}
+	set, err := lisp.NewLocatorSet(all...)
+	must(t, err)
+	p := newPlainTables(t, 4, 4, 1<<10)
+	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", set))
+	record := &p.parts.sets[p.records[0].LocatorSet]
+	if used := record.Locators[record.Buckets[0]]; record.Count != maxInstalled || used.Rloc[3] != 31 {
+		t.Errorf("%d locators, the best is %v", record.Count, used.Rloc)
+	}
+	p.reopen(t)
+	if got := p.sets.of(p.records[0].LocatorSet); !got.Equal(set) {
+		t.Errorf("read back %v", got)
+	}
+}
+
+func TestReplacementInPlace(t *testing.T) {
+	p := newPlainTables(t, 4, 4, 1<<10)
+	key, _ := keyOf(kindMapCache, lisp.MustParsePrefix("10.0.0.0/8"))
+	first, held, err := p.put(entry{key: key, action: lisp.ActionDrop})
+	if err != nil || held {
+		t.Fatalf("negative: held %v, %v", held, err)
+	}
+	second, held, err := p.put(entry{key: key, locators: locators(rloc4(1))})
+	if err != nil || !held || second != first || p.records[first].Flags&flagHold == 0 {
+		t.Fatalf("positive in its place: index %d, held %v, %v", second, held, err)
+	}
+	p.unhold(first, p.born[first]+1)
+	if p.records[first].Flags&flagHold == 0 {
+		t.Error("another entry's hold was ended")
+	}
+	p.unhold(first, p.born[first])
+	if _, held, _ := p.put(entry{key: key, locators: locators(rloc4(2))}); held || p.records[first].Flags&flagHold != 0 {
+		t.Error("other locators hold packets back")
+	}
+	if _, _, err := p.put(entry{key: key, action: lisp.ActionNoAction}); err != nil || p.records[first].LocatorSet != noLocatorSet {
+		t.Errorf("negative again: %v", err)
+	}
+	if p.sets.indexes.inUse() != 0 {
+		t.Errorf("%d locator-sets in use, want none", p.sets.indexes.inUse())
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	p := newPlainTables(b, 1<<20, 1<<10, 1<<20)
+	set := locators(rloc4(1), rloc6(1))
+	for i := 0; b.Loop(); i++ {
+		address := netip.AddrFrom4([4]byte{byte(i>>16) & 0xF, byte(i >> 8), byte(i), 1})
+		key, _ := keyOf(kindMapCache, lisp.HostPrefix(0, lisp.EIDFromAddr(address)))
+		if _, _, err := p.put(entry{key: key, locators: set}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
