@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// Octets → message: the attributes, by one table. An attribute that is not in the
+// table is passed over, or refuses its message when it is mandatory.
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// attributeForm says how an attribute is read.
+type attributeForm struct {
+	name     string
+	min, max int // octets of the value
+	repeated bool
+	parse    func(*Message, []byte) error // the length is right
+}
+
+// exactly is the form of an attribute that stands once, with one length.
+func exactly(name string, octets int, parse func(*Message, []byte) error) attributeForm {
+	return attributeForm{name: name, min: octets, max: octets, parse: parse}
+}
+
+// number is the form of a u32.
+func number(name string, parse func(*Message, uint32) error) attributeForm {
+	return exactly(name, 4, func(m *Message, v []byte) error { return parse(m, order.Uint32(v)) })
+}
+
+func count(name string, of func(*Message) *uint64) attributeForm {
+	return exactly(name, 8, func(m *Message, v []byte) error { *of(m) = order.Uint64(v); return nil })
+}
+
+func moment(name string, of func(*Message) *time.Time) attributeForm {
+	return exactly(name, timeSize, func(m *Message, v []byte) (err error) { *of(m), err = parseTime(v); return err })
+}
+
+func counter(name string, a Attribute) attributeForm {
+	return attributeForm{name, 8, 8 + MaxNameOctets, true, func(m *Message, v []byte) error {
+		m.Counts = append(m.Counts, Count{Attribute: a, Value: order.Uint64(v), Name: string(v[8:])})
+		return nil
+	}}
+}
+
+var attributeForms = map[Attribute]attributeForm{
+	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
+	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
+	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
+	AttributeAction: number("action", func(m *Message, v uint32) error {
+		m.Action = lisp.Action(v)
+		return atMost(v, 7)
+	}),
+	AttributeTTL:      number("TTL", func(m *Message, v uint32) error { m.TTLMinutes = v; return nil }),
+	AttributeCreated:  moment("created", func(m *Message) *time.Time { return &m.Created }),
+	AttributeExpires:  moment("expires", func(m *Message) *time.Time { return &m.Expires }),
+	AttributeLastUsed: moment("last used", func(m *Message) *time.Time { return &m.Usage.LastUsedAt }),
+	AttributePackets:  count("packets", func(m *Message) *uint64 { return &m.Usage.Packets }),
+	AttributeOctets:   count("octets", func(m *Message) *uint64 { return &m.Usage.Octets }),
+	AttributeInterface: {"interface", 0, MaxNameOctets, false, func(m *Message, v []byte) error {
+		m.Interface = string(v)
+		return nil
+	}},
+	AttributeLocatorState: number("locator state", func(m *Message, v uint32) error {
+		m.LocatorState = dataplane.LocatorState(v)
+		return atMost(v, 255)
+	}),
+	AttributeStatusBits: number("status bits", func(m *Message, v uint32) error { m.StatusBits = v; return nil }),
+	AttributeReceivedVersion: number("received version", func(m *Message, v uint32) error {
+		m.ReceivedVersion = uint16(v)
+		return atMost(v, 0xFFF)
+	}),
+	AttributeMTU: number("MTU", func(m *Message, v uint32) error { m.MTU = v; return nil }),
+	AttributeError: {"error", 4, errorSize, false, func(m *Message, v []byte) error {
+		m.ErrorOffset, m.ErrorText = order.Uint32(v), string(v[4:])
+		return nil
+	}},
+	AttributeLost:  count("lost", func(m *Message) *uint64 { return &m.Lost }),
+	AttributeCount: count("count", func(m *Message) *uint64 { return &m.Count }),
+	AttributeListen: number("listen", func(m *Message, v uint32) error {
+		m.Hearing = Hearing(v)
+		return atMost(v&^uint32(knownHearing), 0)
+	}),
+	AttributeMissForm: number("miss form", func(m *Message, v uint32) error {
+		m.MissForm = Type(v)
+		if v < uint32(TypeMissEID) || v > uint32(TypeMissPacket) {
+			return fmt.Errorf("%d, want %d, %d or %d", v, TypeMissEID, TypeMissHeader, TypeMissPacket)
+		}
+		return nil
+	}),
+	AttributePacket:     {"packet", 0, MaxMessage, false, func(m *Message, v []byte) error { m.Packet = v; return nil }},
+	AttributeWatched:    {"interface", 9, 8 + MaxNameOctets, true, parseWatched},
+	AttributeLocalRLOC:  {"local RLOC", 4, 16, true, parseLocalRLOC},
+	AttributeMissPolicy: number("miss policy", parseMissPolicy),
+	AttributeWaitBounds: exactly("wait bounds", 32, parseWaitBounds),
+	AttributeCounter:    counter("counter", AttributeCounter),
+	AttributeDrop:       counter("drop", AttributeDrop),
+	AttributeOther:      counter("other", AttributeOther),
+	AttributeNonce:      number("nonce", func(m *Message, v uint32) error { m.Nonce = v; return nil }),
+}
+
+func (m *Message) parseAttributes(b []byte, at int) *FormatError {
+	for at < len(b) {
+		if len(b) < at+attributeHeaderSize {
+			return malformed("attribute", at, "%d octets of a header", len(b)-at)
+		}
+		a, octets := Attribute(order.Uint16(b[at:])), int(order.Uint16(b[at+2:]))
+		begin := at + attributeHeaderSize
+		end := begin + padded(octets)
+		if end > len(b) {
+			return malformed("attribute", at+2, "%d octets of attribute %d, but %d are left", octets, a&^mandatory, len(b)-begin)
+		}
+		if problem := m.parseAttribute(a, b[begin:begin+octets]); problem != nil {
+			problem.Offset = at
+			return problem
+		}
+		at = end
+	}
+	if m.HasEID {
+		m.Prefix, _ = lisp.PrefixFrom(m.Instance, m.Prefix.EID(), m.Prefix.Bits()) // they come from a prefix
+	}
+	return nil
+}
+
+func (m *Message) parseAttribute(a Attribute, value []byte) *FormatError {
+	form, known := attributeForms[a&^mandatory]
+	if !known && a&mandatory == 0 {
+		return nil
+	}
+	if !known {
+		problem := malformed("attribute", 0, "%d is not known and mandatory", a&^mandatory)
+		problem.Errno = unix.ENOPROTOOPT
+		return problem
+	}
+	if len(value) < form.min || len(value) > form.max {
+		return malformed(form.name, 0, "%d octets, want %d to %d", len(value), form.min, form.max)
+	}
+	if m.Has(a&^mandatory) && !form.repeated {
+		return malformed(form.name, 0, "stands twice")
+	}
+	if err := form.parse(m, value); err != nil {
+		return malformed(form.name, 0, "%s", err)
+	}
+	m.Mark(a &^ mandatory)
+	return nil
+}
+
+func atMost(value, limit uint32) error {
+	if value > limit {
+		return fmt.Errorf("%#x is not known", value)
+	}
+	return nil
+}
+
+func parseTime(v []byte) (time.Time, error) {
+	seconds, nanoseconds := order.Uint64(v), order.Uint32(v[8:])
+	if seconds > maxTimeSeconds || nanoseconds >= 1e9 {
+		return time.Time{}, fmt.Errorf("%d s and %d ns are no time", seconds, nanoseconds)
+	}
+	if seconds == 0 && nanoseconds == 0 {
+		return time.Time{}, nil
+	}
+	return time.Unix(int64(seconds), int64(nanoseconds)), nil
+}
+
+// parseIdentifier reads kind, bits and octets of an EID.
+func parseIdentifier(v []byte) (e lisp.EID, bits int, err error) {
+	kind, bits, octets := lisp.EIDKind(v[0]), int(v[1]), v[2:]
+	switch {
+	case kind == lisp.EIDNone && len(octets) == 0:
+	case kind == lisp.EIDIPv4 && len(octets) == 4, kind == lisp.EIDIPv6 && len(octets) == 16:
+		a, _ := netip.AddrFromSlice(octets)
+		if a.Is4In6() {
+			return e, 0, fmt.Errorf("%s: IPv4 has a kind of its own", a)
+		}
+		e = lisp.EIDFromAddr(a)
+	case kind == lisp.EIDMAC && len(octets) == 6:
+		e = lisp.EIDFromMAC([6]byte(octets))
+	case kind == lisp.EIDName:
+		e, err = lisp.EIDFromName(string(octets))
+	default:
+		err = fmt.Errorf("%d octets for an EID of kind %d", len(octets), v[0])
+	}
+	return e, bits, err
+}
+
+func parseEIDPrefix(m *Message, v []byte) error {
+	e, bits, err := parseIdentifier(v)
+	if err != nil {
+		return err
+	}
+	if m.HasEID || e.IsIP() {
+		return fmt.Errorf("%s: IP addresses stand behind the header", e)
+	}
+	p, err := lisp.PrefixFrom(0, e, bits)
+	if err != nil {
+		return err
+	}
+	if p.EID() != e {
+		return fmt.Errorf("%s has more than %d bits", e, bits)
+	}
+	m.HasEID, m.HasMask, m.Prefix = true, true, p
+	return nil
+}
+
+func parseSource(m *Message, v []byte) error {
+	e, bits, err := parseIdentifier(v)
+	if err == nil && bits != e.BitLen() {
+		err = fmt.Errorf("%d bits of %s are no host", bits, e)
+	}
+	m.Source = e
+	return err
+}
+
+func parseWatched(m *Message, v []byte) error {
+	side := order.Uint32(v)
+	m.Watched = append(m.Watched, dataplane.Interface{
+		Side: dataplane.Side(side), Instance: lisp.InstanceID(order.Uint32(v[4:])), Name: string(v[8:]),
+	})
+	return atMost(side, uint32(dataplane.SideCore))
+}
+
+func parseLocalRLOC(m *Message, v []byte) error {
+	a, ok := netip.AddrFromSlice(v)
+	if !ok || a.Is4In6() {
+		return fmt.Errorf("%d octets %x are no address", len(v), v)
+	}
+	m.LocalRLOCs = append(m.LocalRLOCs, lisp.RLOCFromAddr(a))
+	return nil
+}
+
+func parseMissPolicy(m *Message, v uint32) error {
+	m.MissPolicy = dataplane.MissPolicy(v)
+	return atMost(v, 255)
+}
+
+func parseWaitBounds(m *Message, v []byte) error {
+	for at := 0; at < len(v); at += 8 {
+		if bound := order.Uint64(v[at:]); bound > 1<<62 {
+			return fmt.Errorf("bound %d is too large", bound)
+		}
+	}
+	m.Wait = dataplane.WaitBounds{
+		PacketsPerDestination: int(order.Uint64(v)),
+		PacketsTotal:          int(order.Uint64(v[8:])),
+		OctetsTotal:           int(order.Uint64(v[16:])),
+		Time:                  time.Duration(order.Uint64(v[24:])),
+	}
+	return nil
+}

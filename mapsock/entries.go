@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// What a message means for an engine: entries, operations, settings, counters and
+// misses of package dataplane as messages, and back.
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// setLocators gives m the locators of an entry, which for the Database tells which
+// of them are this system's.
+func (m *Message) setLocators(locators lisp.LocatorSet, local []lisp.RLOC) {
+	m.Locators = m.Locators[:0]
+	for _, l := range locators {
+		m.Locators = append(m.Locators, Locator{Locator: l, Interface: slices.Contains(local, l.RLOC)})
+		if l.Usable() {
+			m.Flags |= FlagUp
+		}
+	}
+}
+
+func (m *Message) setVersion(version uint16) {
+	if version != 0 {
+		m.Flags |= FlagVersioning
+		m.MapVersion = version & 0xFFF
+	}
+}
+
+func (m *Message) setFlag(flag Flags, on bool) {
+	if on {
+		m.Flags |= flag
+	}
+}
+
+// setMapping makes m speak of a map-cache entry, its use left out.
+func (m *Message) setMapping(e *dataplane.MapCacheEntry) {
+	m.SetPrefix(e.Mapping.Prefix)
+	m.setLocators(e.Mapping.Locators, nil)
+	m.setVersion(e.Mapping.Version)
+	m.setFlag(FlagNegative, e.Mapping.Negative())
+	m.setFlag(FlagStatic, e.Static)
+	m.setFlag(FlagAuthoritative, e.Mapping.Authoritative)
+	m.Action, m.TTLMinutes = e.Mapping.Action, e.Mapping.TTLMinutes
+	m.Created, m.Expires = e.CreatedAt, e.ExpiresAt
+	m.Mark(AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires)
+}
+
+func (m *Message) setUsage(u dataplane.Usage) {
+	m.Usage = u
+	m.Mark(AttributePackets, AttributeOctets)
+	if !u.LastUsedAt.IsZero() {
+		m.Mark(AttributeLastUsed)
+	}
+}
+
+// setDatabase makes m speak of a Database entry.
+func (m *Message) setDatabase(e *dataplane.DatabaseEntry, local []lisp.RLOC) {
+	m.Flags |= FlagDatabase
+	m.SetPrefix(e.Prefix)
+	m.setLocators(e.Locators, local)
+	m.setVersion(e.Version)
+}
+
+// locatorSet is the locators as an engine wants them.
+func (m *Message) locatorSet() (lisp.LocatorSet, error) {
+	if len(m.Locators) == 0 {
+		return nil, nil
+	}
+	locators := make([]lisp.Locator, len(m.Locators))
+	for i := range m.Locators {
+		locators[i] = m.Locators[i].Locator
+	}
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil {
+		return nil, refusal(unix.EINVAL, "%s: %s", m.Prefix, err)
+	}
+	return set, nil
+}
+
+// MapCacheEntry reads the map-cache entry that a message speaks of, in an add, or in
+// the answer to a get or dump. What the message leaves out has the value that suits
+// an entry that came into being at that moment.
+func (m *Message) MapCacheEntry(now time.Time) (dataplane.MapCacheEntry, error) {
+	e := dataplane.MapCacheEntry{CreatedAt: now, Mapping: lisp.Mapping{TTLMinutes: lisp.DefaultTTLMinutes}}
+	return e, m.changeMapping(&e)
+}
+
+// changeMapping puts what the message says into an entry.
+func (m *Message) changeMapping(e *dataplane.MapCacheEntry) error {
+	set, err := m.locatorSet()
+	if err != nil {
+		return err
+	}
+	negative := m.Flags&FlagNegative != 0
+	if negative && len(set) > 0 {
+		return refusal(unix.EINVAL, "%s: NEGATIVE, and %d locators", m.Prefix, len(set))
+	}
+	e.Mapping.Prefix = m.Prefix
+	if negative || len(set) > 0 {
+		e.Mapping.Locators = set
+		e.Mapping.Authoritative = m.Flags&FlagAuthoritative != 0
+	}
+	if m.Flags&FlagVersioning != 0 {
+		e.Mapping.Version = m.MapVersion
+	}
+	if m.Has(AttributeAction) {
+		e.Mapping.Action = m.Action
+	}
+	if m.Has(AttributeCreated) {
+		e.CreatedAt = m.Created
+	}
+	e.Usage = m.Usage
+	m.changeLifetime(e)
+	return nil
+}
+
+// changeLifetime finds the end of an entry: as said, or by the TTL since its
+// creation. A mapping whose TTL leaves that to us (RFC 9301 s.5.4) lives as long as a
+// configured one.
+func (m *Message) changeLifetime(e *dataplane.MapCacheEntry) {
+	if m.Has(AttributeTTL) {
+		e.Mapping.TTLMinutes = m.TTLMinutes
+	}
+	switch {
+	case m.Flags&FlagStatic != 0:
+		e.Static, e.ExpiresAt = true, m.Expires
+	case m.Has(AttributeExpires):
+		e.Static, e.ExpiresAt = false, m.Expires
+	case m.Has(AttributeTTL), !e.Static && e.ExpiresAt.IsZero():
+		e.Static, e.ExpiresAt = false, e.CreatedAt.Add(lifetime(e.Mapping.TTLMinutes))
+	}
+}
+
+func lifetime(ttlMinutes uint32) time.Duration {
+	if ttlMinutes == lisp.TTLUnlimited {
+		ttlMinutes = lisp.DefaultTTLMinutes
+	}
+	return time.Duration(ttlMinutes) * time.Minute
+}
+
+// DatabaseEntry reads the Database entry that a message speaks of.
+func (m *Message) DatabaseEntry() (dataplane.DatabaseEntry, error) {
+	var e dataplane.DatabaseEntry
+	return e, m.changeDatabase(&e)
+}
+
+func (m *Message) changeDatabase(e *dataplane.DatabaseEntry) error {
+	set, err := m.locatorSet()
+	if err != nil {
+		return err
+	}
+	e.Prefix = m.Prefix
+	if len(set) > 0 {
+		e.Locators = set
+	}
+	if m.Flags&FlagVersioning != 0 {
+		e.Version = m.MapVersion
+	}
+	return nil
+}
+
+// setSettings makes m speak of all settings.
+func (m *Message) setSettings(s dataplane.Settings) {
+	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
+	m.Mark(AttributeMissPolicy, AttributeWaitBounds)
+}
+
+// Settings reads the settings that a message speaks of.
+func (m *Message) Settings() dataplane.Settings {
+	return dataplane.Settings{Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, MissPolicy: m.MissPolicy, Wait: m.Wait}
+}
+
+// setOperation makes m ask for an operation of the engine.
+func (m *Message) setOperation(operation dataplane.Operation) error {
+	switch o := operation.(type) {
+	case dataplane.PutMapping:
+		m.Reset(TypeAdd)
+		m.Flags = FlagReplace
+		m.setMapping(&o.Entry)
+	case dataplane.DeleteMapping:
+		m.Reset(TypeDelete)
+		m.SetPrefix(o.Prefix)
+	case dataplane.PutDatabase:
+		m.Reset(TypeAdd)
+		m.Flags = FlagReplace
+		m.setDatabase(&o.Entry, nil)
+	case dataplane.DeleteDatabase:
+		m.Reset(TypeDelete)
+		m.Flags = FlagDatabase
+		m.SetPrefix(o.Prefix)
+	case dataplane.PutLocatorState:
+		m.Reset(TypeSetLocatorState)
+		m.setLocatorState(o.RLOC, o.State)
+	case dataplane.SetSettings:
+		m.Reset(TypeSetSettings)
+		m.setSettings(o.Settings)
+	case dataplane.Flush:
+		m.Reset(TypeFlush)
+		m.setFlag(FlagAll, o.MapCache && o.Database)
+		m.setFlag(FlagDatabase, o.Database && !o.MapCache)
+		if !o.MapCache && !o.Database {
+			return errNothing
+		}
+	default:
+		return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)
+	}
+	return nil
+}
+
+// errNothing says that an operation changes nothing, so that no message is needed.
+var errNothing = fmt.Errorf("nothing to do")
+
+func (m *Message) setLocatorState(r lisp.RLOC, s dataplane.LocatorState) {
+	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: r, Reachable: s == dataplane.LocatorUp}})
+	m.LocatorState = s
+	m.Mark(AttributeLocatorState)
+}
+
+// setMiss makes m tell of a miss.
+func (m *Message) setMiss(miss dataplane.Miss) {
+	m.Reset(TypeMissEID)
+	m.HasEID, m.Prefix, m.Instance = true, lisp.HostPrefix(miss.Instance, miss.Destination), miss.Instance
+	m.Source, m.Interface = miss.Source, miss.Interface
+	m.Mark(AttributeSource, AttributeInterface)
+}
+
+// Miss reads what a message of TypeMissEID, TypeMissHeader or TypeMissPacket tells.
+func (m *Message) Miss() (miss dataplane.Miss, ok bool) {
+	if m.Type < TypeMissEID || m.Type > TypeMissPacket || !m.HasEID {
+		return miss, false
+	}
+	return dataplane.Miss{Instance: m.Instance, Source: m.Source, Destination: m.Prefix.EID(), Interface: m.Interface}, true
+}
+
+// counterNames are the counters of an engine that have a field of their own.
+var counterNames = [...]struct {
+	name string
+	of   func(*dataplane.Counters) *uint64
+}{
+	{"encapsulated_packets", func(c *dataplane.Counters) *uint64 { return &c.EncapsulatedPackets }},
+	{"encapsulated_octets", func(c *dataplane.Counters) *uint64 { return &c.EncapsulatedOctets }},
+	{"decapsulated_packets", func(c *dataplane.Counters) *uint64 { return &c.DecapsulatedPackets }},
+	{"decapsulated_octets", func(c *dataplane.Counters) *uint64 { return &c.DecapsulatedOctets }},
+	{"native_packets", func(c *dataplane.Counters) *uint64 { return &c.NativePackets }},
+	{"miss_packets", func(c *dataplane.Counters) *uint64 { return &c.MissPackets }},
+	{"waiting_packets", func(c *dataplane.Counters) *uint64 { return &c.WaitingPackets }},
+	{"waiting_octets", func(c *dataplane.Counters) *uint64 { return &c.WaitingOctets }},
+	{"released_packets", func(c *dataplane.Counters) *uint64 { return &c.ReleasedPackets }},
+	{"events_lost", func(c *dataplane.Counters) *uint64 { return &c.EventsLost }},
+}
+
+func (m *Message) setCounters(c dataplane.Counters) {
+	m.Mark(AttributeCounter)
+	for _, known := range counterNames {
+		m.Counts = append(m.Counts, Count{AttributeCounter, known.name, *known.of(&c)})
+	}
+	for name, value := range c.Drops {
+		m.Counts = append(m.Counts, Count{AttributeDrop, name, value})
+	}
+	for name, value := range c.Other {
+		m.Counts = append(m.Counts, Count{AttributeOther, name, value})
+	}
+}
+
+// Counters reads the counters that a message tells. Names that are not known are
+// left out.
+func (m *Message) Counters() dataplane.Counters {
+	c := dataplane.Counters{Drops: map[string]uint64{}, Other: map[string]uint64{}}
+	for _, told := range m.Counts {
+		switch told.Attribute {
+		case AttributeDrop:
+			c.Drops[told.Name] = told.Value
+		case AttributeOther:
+			c.Other[told.Name] = told.Value
+		}
+		for _, known := range counterNames {
+			if told.Attribute == AttributeCounter && told.Name == known.name {
+				*known.of(&c) = told.Value
+			}
+		}
+	}
+	return c
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// The numbers of the format: types, flags, addresses, attributes, limits, and where
+// each field of the fixed parts stands. docs/mapsock.md and c/mapsock.h say the same;
+// tests compare the three. No number here ever changes its meaning; an incompatible
+// format has another Version.
+
+import (
+	"strconv"
+	"strings"
+
+	"loci/lisp"
+)
+
+// Sizes and limits, in octets unless named otherwise.
+const (
+	// Version is that of the format. OpenLISP's own, with one octet for the length of
+	// a message, was 1.
+	Version = 2
+	// HeaderSize is what every message begins with.
+	HeaderSize = 32
+	// MaxMessage is the longest message: the largest multiple of Alignment that the
+	// length field holds.
+	MaxMessage = 65532
+	// MaxDatagram is the longest datagram, of one message or several.
+	MaxDatagram = 65536
+	// Alignment is what messages, addresses and attributes are padded to.
+	Alignment = 4
+	// MaxLocators is how many locators a message may have.
+	MaxLocators = lisp.MaxLocators
+	// MaxNameOctets bounds names of interfaces and counters.
+	MaxNameOctets = 255
+)
+
+// Offsets in the header.
+const (
+	offsetLength       = 0  // u16
+	offsetVersion      = 2  // u8
+	offsetType         = 3  // u8
+	offsetFlags        = 4  // u32
+	offsetAddresses    = 8  // u16
+	offsetMapVersion   = 10 // u16
+	offsetLocatorCount = 12 // i32
+	offsetPID          = 16 // i32
+	offsetSeq          = 20 // u32
+	offsetErrno        = 24 // i32
+	offsetAttributes   = 28 // u16
+	offsetReserved     = 30 // u16
+)
+
+// Offsets in the metrics that follow the address of a locator.
+const (
+	offsetPriority          = 0  // u8
+	offsetWeight            = 1  // u8
+	offsetLocatorFlags      = 2  // u16
+	offsetMTU               = 4  // u32
+	offsetTxNonce           = 8  // u32
+	offsetRxNonce           = 12 // u32
+	offsetMulticastPriority = 16 // u8
+	offsetMulticastWeight   = 17 // u8
+	offsetMetricsReserved   = 18 // u16
+
+	metricsSize = 20
+)
+
+// The address structures are Linux's sockaddr_in and sockaddr_in6.
+const (
+	familyIPv4 = 2
+	familyIPv6 = 10
+
+	sockaddrIPv4Size = 16
+	sockaddrIPv6Size = 28
+)
+
+// Type says what a message asks or tells.
+type Type uint8
+
+// OpenLISP's types. The engine tells of TypeMiss and what follows.
+const (
+	TypeAdd           Type = 1
+	TypeDelete        Type = 2
+	TypeChange        Type = 3
+	TypeGet           Type = 4
+	TypeMiss          Type = 5 // kept free: OpenLISP's word for any of the next three
+	TypeMissEID       Type = 6
+	TypeMissHeader    Type = 7
+	TypeMissPacket    Type = 8
+	TypeStatusBits    Type = 9
+	TypeLocalStale    Type = 10
+	TypeRemoteStale   Type = 11
+	TypeNonceMismatch Type = 12
+)
+
+// The types that OpenLISP has no message for.
+const (
+	TypeFlush             Type = 32
+	TypeDump              Type = 33
+	TypeSetLocatorState   Type = 34
+	TypeDumpLocatorStates Type = 35
+	TypeSetSettings       Type = 36
+	TypeGetSettings       Type = 37
+	TypeGetCounters       Type = 38
+	TypeListen            Type = 39
+	TypeDetach            Type = 40
+	TypeLost              Type = 41
+	TypeUnreachable       Type = 42
+	TypeMTU               Type = 43
+)
+
+var typeNames = map[Type]string{
+	TypeAdd: "add", TypeDelete: "delete", TypeChange: "change", TypeGet: "get", TypeMiss: "miss", TypeMissEID: "miss-eid",
+	TypeMissHeader: "miss-header", TypeMissPacket: "miss-packet", TypeStatusBits: "lsbits", TypeLocalStale: "localstale",
+	TypeRemoteStale: "remotestale", TypeNonceMismatch: "noncemismatch", TypeFlush: "flush", TypeDump: "dump",
+	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
+	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
+	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu",
+}
+
+// String names the type as documents and commands do.
+func (t Type) String() string {
+	if name, ok := typeNames[t]; ok {
+		return name
+	}
+	return "type-" + strconv.Itoa(int(t))
+}
+
+// writes reports whether a message of that type changes something, which only the
+// owner may.
+func (t Type) writes() bool {
+	switch t {
+	case TypeAdd, TypeDelete, TypeChange, TypeFlush, TypeSetLocatorState, TypeSetSettings, TypeDetach:
+		return true
+	}
+	return false
+}
+
+// Flags concern a message or its entry as a whole.
+type Flags uint32
+
+// OpenLISP's flags.
+const (
+	FlagDatabase   Flags = 1 << 0 // the Database, not the map-cache
+	FlagVersioning Flags = 1 << 1 // the header's Map-Version counts
+	FlagStatusBits Flags = 1 << 2 // Locator-Status-Bits are used
+	FlagStatic     Flags = 1 << 3 // never expires
+	FlagUp         Flags = 1 << 4 // a locator can be used; told, never asked
+	FlagAll        Flags = 1 << 5 // Database and map-cache
+	FlagExpired    Flags = 1 << 6 // deleted because its TTL ended
+	FlagNegative   Flags = 1 << 7 // has no locators
+	FlagDone       Flags = 1 << 8 // has been carried out; told, never asked
+)
+
+// The flags that OpenLISP has not.
+const (
+	FlagOwn           Flags = 1 << 16 // the echo of your own message; told, never asked
+	FlagReplace       Flags = 1 << 17 // with add: replace what is there
+	FlagMore          Flags = 1 << 18 // more answers to the same message follow; told, never asked
+	FlagAuthoritative Flags = 1 << 19 // the A-bit of the Map-Reply (RFC 9301 s.5.4)
+)
+
+// flagsTold are the server's to set; those of a request count for nothing.
+const flagsTold = FlagUp | FlagDone | FlagOwn | FlagMore
+
+var flagNames = [...]struct {
+	flag Flags
+	name string
+}{
+	{FlagUp, "UP"}, {FlagStatic, "STATIC"}, {FlagDatabase, "DB"}, {FlagVersioning, "VERSIONING"}, {FlagStatusBits, "LOCBITS"},
+	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
+	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagDone, "DONE"},
+}
+
+func knownFlags() (all Flags) {
+	for _, f := range flagNames {
+		all |= f.flag
+	}
+	return all
+}
+
+// String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
+func (f Flags) String() string {
+	var names []string
+	for _, known := range flagNames {
+		if f&known.flag != 0 {
+			names = append(names, known.name)
+		}
+	}
+	return "<" + strings.Join(names, ",") + ">"
+}
+
+// Bits of the header's addresses field, in the order in which they follow.
+const (
+	addressEID     = 1 << 0
+	addressEIDMask = 1 << 1
+	addressRLOC    = 1 << 2
+)
+
+// LocatorFlags are those of a locator's metrics.
+type LocatorFlags uint16
+
+// OpenLISP's locator flags, and from LocatorLocal on those of a Map-Reply that it
+// does not keep (RFC 9301 s.5.4).
+const (
+	LocatorUp        LocatorFlags = 1 << 0 // the R-bit: reachable, as far as the mapping says
+	LocatorInterface LocatorFlags = 1 << 1 // an address of this system; told, never asked
+	LocatorTxNonce   LocatorFlags = 1 << 2 // TxNonce counts
+	LocatorRxNonce   LocatorFlags = 1 << 3 // RxNonce counts
+	LocatorLocal     LocatorFlags = 1 << 4 // the L-bit
+	LocatorProbed    LocatorFlags = 1 << 5 // the p-bit
+
+	knownLocatorFlags = LocatorUp | LocatorInterface | LocatorTxNonce | LocatorRxNonce | LocatorLocal | LocatorProbed
+)
+
+// Hearing says which messages a listener hears beside the answers to what it asked.
+type Hearing uint32
+
+// What can be heard. DefaultHearing is what holds until a TypeListen message.
+const (
+	HearOwn        Hearing = 1 << 0 // echoes of own operations; without it only those that failed
+	HearOperations Hearing = 1 << 1 // echoes of others' operations
+	HearEvents     Hearing = 1 << 2 // misses and other events
+	HearReads      Hearing = 1 << 3 // answers to others' get
+
+	DefaultHearing = HearOwn | HearOperations | HearEvents
+	knownHearing   = DefaultHearing | HearReads
+)
+
+// Attribute is the number of an attribute. In a message its top bit says that who
+// does not know the number must refuse the message.
+type Attribute uint16
+
+// mandatory is that bit.
+const mandatory = 0x8000
+
+// The attributes.
+const (
+	AttributeInstance        Attribute = 1  // u32
+	AttributeEID             Attribute = 2  // u8 kind, u8 bits, octets: an EID-Prefix that is not IP
+	AttributeSource          Attribute = 3  // u8 kind, u8 bits, octets: the source EID of a miss
+	AttributeAction          Attribute = 4  // u32
+	AttributeTTL             Attribute = 5  // u32, minutes
+	AttributeCreated         Attribute = 6  // time
+	AttributeExpires         Attribute = 7  // time
+	AttributeLastUsed        Attribute = 8  // time
+	AttributePackets         Attribute = 9  // u64
+	AttributeOctets          Attribute = 10 // u64
+	AttributeInterface       Attribute = 11 // name
+	AttributeLocatorState    Attribute = 12 // u32
+	AttributeStatusBits      Attribute = 13 // u32
+	AttributeReceivedVersion Attribute = 14 // u32
+	AttributeMTU             Attribute = 15 // u32
+	AttributeError           Attribute = 16 // u32 offset, text
+	AttributeLost            Attribute = 17 // u64
+	AttributeCount           Attribute = 18 // u64
+	AttributeListen          Attribute = 19 // u32
+	AttributeMissForm        Attribute = 20 // u32
+	AttributePacket          Attribute = 21 // octets
+	AttributeWatched         Attribute = 22 // u32 side, u32 Instance-ID, name; repeated
+	AttributeLocalRLOC       Attribute = 23 // 4 or 16 octets; repeated
+	AttributeMissPolicy      Attribute = 24 // u32
+	AttributeWaitBounds      Attribute = 25 // 4 × u64
+	AttributeCounter         Attribute = 26 // u64, name; repeated
+	AttributeDrop            Attribute = 27 // u64, name; repeated
+	AttributeOther           Attribute = 28 // u64, name; repeated
+	AttributeNonce           Attribute = 29 // u32
+)
+
+const attributeHeaderSize = 4 // u16 type, u16 octets of the value
+
+// padded is n octets with their padding.
+func padded(n int) int { return (n + Alignment - 1) &^ (Alignment - 1) }

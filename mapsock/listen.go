@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// The socket in the file system: made with its owner, group and mode before anyone
+// can connect, in the place of one that nobody serves any more.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// network is SOCK_SEQPACKET on a Unix socket: datagrams, in order, with a peer that
+// is known and an end that is noticed.
+const network = "unixpacket"
+
+// DefaultMode lets owner and group connect. All of them may read; who may write is
+// decided by Options.Writers.
+const DefaultMode fs.FileMode = 0o660
+
+// Access says who may connect to a socket.
+type Access struct {
+	Mode fs.FileMode // 0: DefaultMode
+	UID  int         // owner of the file; -1: as it is made
+	GID  int         // group of the file; -1: as it is made
+}
+
+// Listener is a mapping socket that waits for clients.
+type Listener struct {
+	*net.UnixListener
+	path string
+	made fs.FileInfo
+	once sync.Once
+}
+
+// Listen makes the socket. A file of that name is replaced when it is a socket that
+// nobody listens on, and an error otherwise.
+func Listen(path string, access Access) (*Listener, error) {
+	if err := vacant(path); err != nil {
+		return nil, err
+	}
+	// Made in a directory of our own and moved when all is set, so that nobody
+	// connects by permissions that were not meant.
+	directory, err := os.MkdirTemp(filepath.Dir(path), ".mapsock")
+	if err != nil {
+		return nil, fmt.Errorf("mapping socket %s: %w", path, err)
+	}
+	defer os.RemoveAll(directory)
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: filepath.Join(directory, "s"), Net: network})
+	if err != nil {
+		return nil, fmt.Errorf("mapping socket %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false)
+	listener := &Listener{UnixListener: l, path: path}
+	if err := listener.place(filepath.Join(directory, "s"), access); err != nil {
+		return nil, errors.Join(fmt.Errorf("mapping socket %s: %w", path, err), l.Close())
+	}
+	return listener, nil
+}
+
+// vacant makes sure that no one serves the path.
+func vacant(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("mapping socket: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("mapping socket %s: there is a file of that name that is no socket", path)
+	}
+	if c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network}); err == nil {
+		_ = c.Close() // it was only to see whether someone answers
+		return fmt.Errorf("mapping socket %s: another process serves it", path)
+	}
+	return nil
+}
+
+func (l *Listener) place(made string, access Access) error {
+	if access.Mode == 0 {
+		access.Mode = DefaultMode
+	}
+	if err := os.Chmod(made, access.Mode); err != nil {
+		return err
+	}
+	if err := os.Lchown(made, access.UID, access.GID); err != nil {
+		return err
+	}
+	if err := os.Rename(made, l.path); err != nil {
+		return err
+	}
+	info, err := os.Lstat(l.path)
+	l.made = info
+	return err
+}
+
+// Close ends listening and removes the socket, unless another has taken its place.
+func (l *Listener) Close() error {
+	l.once.Do(func() {
+		if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.made) {
+			_ = os.Remove(l.path) // the next Listen removes it, too
+		}
+	})
+	return l.UnixListener.Close()
+}

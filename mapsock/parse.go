@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// Octets → message: the header and the addresses. Parse takes any octets and gives a
+// message or an error that names field and offset; it never panics and allocates in
+// proportion to what it was given.
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"loci/lisp"
+)
+
+// frame finds the first message of a datagram by its length. When that is not
+// possible the length is 0, and nothing behind it can be found either. A message of
+// another version has a length, too, and an error.
+func frame(b []byte) (length int, err *FormatError) {
+	if len(b) < offsetType {
+		return 0, &FormatError{"header", len(b), fmt.Sprintf("%d octets are no message", len(b)), unix.EBADMSG}
+	}
+	length = int(order.Uint16(b[offsetLength:]))
+	if length < HeaderSize || length > len(b) || length%Alignment != 0 {
+		err = &FormatError{"length", offsetLength,
+			fmt.Sprintf("%d with %d octets there: want a multiple of %d from %d on", length, len(b), Alignment, HeaderSize), unix.EBADMSG}
+		length = 0
+	}
+	if version := b[offsetVersion]; version != Version {
+		err = &FormatError{"version", offsetVersion, fmt.Sprintf("%d, want %d", version, Version), unix.EPROTONOSUPPORT}
+	}
+	return length, err
+}
+
+// Parse reads the first message of b and returns its length, which is 0 when the
+// next message cannot be found. After an error m has the header's type, flags, PID
+// and seq, as far as they were there. Unknown attributes that are not mandatory are
+// left out. The error is a *FormatError.
+func (m *Message) Parse(b []byte) (length int, err error) {
+	m.Reset(0)
+	length, problem := frame(b)
+	if problem != nil {
+		m.salvageHeader(b)
+		return length, problem
+	}
+	if problem = m.parse(b[:length]); problem != nil {
+		return length, problem
+	}
+	return length, nil
+}
+
+// salvageHeader takes what an answer to a broken message needs.
+func (m *Message) salvageHeader(b []byte) {
+	if len(b) > offsetType {
+		m.Type = Type(b[offsetType])
+	}
+	if len(b) >= offsetErrno {
+		m.Flags = Flags(order.Uint32(b[offsetFlags:]))
+		m.PID, m.Seq = int32(order.Uint32(b[offsetPID:])), order.Uint32(b[offsetSeq:])
+	}
+}
+
+func (m *Message) parse(b []byte) *FormatError {
+	m.salvageHeader(b)
+	if unknown := m.Flags &^ knownFlags(); unknown != 0 {
+		return malformed("flags", offsetFlags, "unknown bits %#x", uint32(unknown))
+	}
+	m.MapVersion = order.Uint16(b[offsetMapVersion:])
+	if m.MapVersion > 0xFFF || m.MapVersion != 0 && m.Flags&FlagVersioning == 0 {
+		return malformed("map-version", offsetMapVersion, "%#x: it has 12 bits and needs the flag VERSIONING", m.MapVersion)
+	}
+	errno := order.Uint32(b[offsetErrno:])
+	if errno > 4095 {
+		return malformed("errno", offsetErrno, "%d", errno)
+	}
+	m.Errno = unix.Errno(errno)
+	if reserved := order.Uint16(b[offsetReserved:]); reserved != 0 {
+		return malformed("reserved", offsetReserved, "%#x, want 0", reserved)
+	}
+	at, problem := m.parseAddresses(b)
+	if problem != nil {
+		return problem
+	}
+	if attributes := int(order.Uint16(b[offsetAttributes:])); attributes != at {
+		return malformed("attributes", offsetAttributes, "begin at %d, but the addresses end at %d", attributes, at)
+	}
+	return m.parseAttributes(b, at)
+}
+
+// parseAddresses reads EID, mask and locators and returns where they end.
+func (m *Message) parseAddresses(b []byte) (at int, problem *FormatError) {
+	bits := order.Uint16(b[offsetAddresses:])
+	count := order.Uint32(b[offsetLocatorCount:])
+	switch {
+	case bits&^(addressEID|addressEIDMask|addressRLOC) != 0:
+		return 0, malformed("addrs", offsetAddresses, "unknown bits in %#x", bits)
+	case bits&(addressEID|addressEIDMask) == addressEIDMask:
+		return 0, malformed("addrs", offsetAddresses, "a mask without EID")
+	case count > MaxLocators:
+		return 0, malformed("rloc_count", offsetLocatorCount, "%d locators, at most %d are allowed", count, MaxLocators)
+	case (bits&addressRLOC != 0) != (count > 0):
+		return 0, malformed("rloc_count", offsetLocatorCount, "%d does not go with addrs %#x", count, bits)
+	}
+	at = HeaderSize
+	if bits&addressEID != 0 {
+		if at, problem = m.parseEID(b, bits&addressEIDMask != 0); problem != nil {
+			return 0, problem
+		}
+	}
+	for range count {
+		if at, problem = m.parseLocator(b, at); problem != nil {
+			return 0, problem
+		}
+	}
+	return at, nil
+}
+
+// parseSockaddr reads an address. What has no meaning here must be 0, so that it can
+// get one.
+func parseSockaddr(b []byte, at int, field string) (a netip.Addr, end int, problem *FormatError) {
+	if len(b) < at+2 {
+		return a, 0, malformed(field, at, "the message ends")
+	}
+	size := 0
+	switch family := order.Uint16(b[at:]); family {
+	case familyIPv4:
+		size = sockaddrIPv4Size
+	case familyIPv6:
+		size = sockaddrIPv6Size
+	default:
+		problem = malformed(field, at, "address family %d, want %d or %d", family, familyIPv4, familyIPv6)
+		problem.Errno = unix.EAFNOSUPPORT
+		return a, 0, problem
+	}
+	if len(b) < at+size {
+		return a, 0, malformed(field, at, "%d octets of %d", len(b)-at, size)
+	}
+	s := b[at : at+size]
+	rest, tail := s[2:4], s[8:]
+	if size == sockaddrIPv4Size {
+		a = netip.AddrFrom4([4]byte(s[4:8]))
+	} else {
+		a = netip.AddrFrom16([16]byte(s[8:24]))
+		rest, tail = s[2:8], s[24:]
+	}
+	if !zero(rest) || !zero(tail) {
+		return a, 0, malformed(field, at, "port, flow, scope and padding of %s are not 0", a)
+	}
+	if a.Is4In6() {
+		return a, 0, malformed(field, at, "%s: IPv4 addresses have their own family", a)
+	}
+	return a, at + size, nil
+}
+
+func zero(b []byte) bool {
+	for _, octet := range b {
+		if octet != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Message) parseEID(b []byte, masked bool) (at int, problem *FormatError) {
+	eid, at, problem := parseSockaddr(b, HeaderSize, "EID")
+	if problem != nil {
+		return 0, problem
+	}
+	m.HasEID, m.HasMask = true, masked
+	m.Prefix = lisp.HostPrefix(0, lisp.EIDFromAddr(eid))
+	if !masked {
+		return at, nil
+	}
+	mask, end, problem := parseSockaddr(b, at, "mask")
+	if problem != nil {
+		return 0, problem
+	}
+	bits, ok := maskLength(mask)
+	if !ok || mask.BitLen() != eid.BitLen() {
+		return 0, malformed("mask", at, "%s is no mask for %s", mask, eid)
+	}
+	m.Prefix, _ = lisp.PrefixFrom(0, m.Prefix.EID(), bits) // bits fit by the line above
+	if m.Prefix.EID().Addr() != eid {
+		return 0, malformed("EID", HeaderSize, "%s has host bits set: did you mean %s?", eid, m.Prefix)
+	}
+	return end, nil
+}
+
+// maskLength is the length of a mask; false when it has holes.
+func maskLength(mask netip.Addr) (bits int, ok bool) {
+	octets := mask.AsSlice()
+	for bits < 8*len(octets) && octets[bits/8]&(0x80>>(bits%8)) != 0 {
+		bits++
+	}
+	for i := bits; i < 8*len(octets); i++ {
+		if octets[i/8]&(0x80>>(i%8)) != 0 {
+			return 0, false
+		}
+	}
+	return bits, true
+}
+
+func (m *Message) parseLocator(b []byte, at int) (end int, problem *FormatError) {
+	rloc, at, problem := parseSockaddr(b, at, "RLOC")
+	if problem != nil {
+		return 0, problem
+	}
+	if len(b) < at+metricsSize {
+		return 0, malformed("metrics", at, "%d octets of %d", len(b)-at, metricsSize)
+	}
+	s := b[at : at+metricsSize]
+	flags := LocatorFlags(order.Uint16(s[offsetLocatorFlags:]))
+	if unknown := flags &^ knownLocatorFlags; unknown != 0 {
+		return 0, malformed("locator flags", at+offsetLocatorFlags, "unknown bits %#x", uint16(unknown))
+	}
+	if order.Uint16(s[offsetMetricsReserved:]) != 0 {
+		return 0, malformed("reserved", at+offsetMetricsReserved, "want 0")
+	}
+	m.Locators = append(m.Locators, Locator{
+		Locator: lisp.Locator{
+			RLOC:     lisp.RLOCFromAddr(rloc),
+			Priority: s[offsetPriority], Weight: s[offsetWeight],
+			MulticastPriority: s[offsetMulticastPriority], MulticastWeight: s[offsetMulticastWeight],
+			Local: flags&LocatorLocal != 0, Probed: flags&LocatorProbed != 0, Reachable: flags&LocatorUp != 0,
+		},
+		Interface: flags&LocatorInterface != 0, MTU: order.Uint32(s[offsetMTU:]),
+		TxNonce: order.Uint32(s[offsetTxNonce:]), HasTxNonce: flags&LocatorTxNonce != 0,
+		RxNonce: order.Uint32(s[offsetRxNonce:]), HasRxNonce: flags&LocatorRxNonce != 0,
+	})
+	return at + metricsSize, nil
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// What waits to be sent to one client. Nobody waits for a place in it: what does not
+// fit is lost, counted, and told as soon as the client has read the rest. Only the
+// client's own requests wait, so that its answers find room.
+
+import "sync"
+
+// queue holds messages in order. Buffers are shared between the queues of all
+// clients and never changed.
+type queue struct {
+	octetLimit, messageLimit int
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	buffers  [][]byte
+	first    int // octets of buffers[0] that have been taken
+	octets   int
+	messages int
+	lost     uint64 // since the client was last told
+	ending   bool   // nothing more is put in; what is there is still sent
+	ended    bool
+}
+
+func newQueue(octets, messages int) *queue {
+	q := &queue{octetLimit: octets, messageLimit: messages}
+	q.changed.L = &q.mu
+	return q
+}
+
+// offer puts messages in when there is room, else they are lost. After a loss
+// everything is lost until the client has read what it has: then it learns where in
+// the order the gap was.
+func (q *queue) offer(b []byte, messages int) (lost bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.ending:
+		return false
+	case q.lost > 0, q.octets+len(b) > q.octetLimit, q.messages+messages > q.messageLimit:
+		q.lost += uint64(messages)
+		return true
+	}
+	q.put(b, messages)
+	return false
+}
+
+// answer puts in what the client asked for. It had to wait for room before it asked.
+func (q *queue) answer(b []byte, messages int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.ending && len(b) > 0 {
+		q.put(b, messages)
+	}
+}
+
+func (q *queue) put(b []byte, messages int) {
+	q.buffers = append(q.buffers, b)
+	q.octets += len(b)
+	q.messages += messages
+	q.changed.Broadcast()
+}
+
+// room waits until less than half of the queue is in use; false when it ends.
+func (q *queue) room() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.ending && (q.octets > q.octetLimit/2 || q.messages > q.messageLimit/2) {
+		q.changed.Wait()
+	}
+	return !q.ending
+}
+
+// take waits for messages and puts as many as fit into a datagram; false when the
+// queue has ended.
+func (q *queue) take(datagram []byte) ([]byte, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.ended && !q.ending && len(q.buffers) == 0 && q.lost == 0 {
+		q.changed.Wait()
+	}
+	if q.ended || len(q.buffers) == 0 && q.lost == 0 {
+		return datagram, false
+	}
+	for len(q.buffers) > 0 {
+		next := q.next()
+		if len(datagram)+len(next) > MaxDatagram {
+			break
+		}
+		datagram = append(datagram, next...)
+		q.drop(len(next))
+	}
+	if len(q.buffers) == 0 && q.lost > 0 && len(datagram)+lostSize <= MaxDatagram {
+		datagram = appendLost(datagram, q.lost)
+		q.lost = 0
+	}
+	q.changed.Broadcast()
+	return datagram, true
+}
+
+// next is the first message.
+func (q *queue) next() []byte {
+	b := q.buffers[0][q.first:]
+	return b[:order.Uint16(b)]
+}
+
+// drop removes the first message, of so many octets.
+func (q *queue) drop(octets int) {
+	q.first += octets
+	q.octets -= octets
+	q.messages--
+	if q.first < len(q.buffers[0]) {
+		return
+	}
+	q.buffers[0], q.first = nil, 0
+	if q.buffers = q.buffers[1:]; len(q.buffers) == 0 {
+		q.buffers = nil
+	}
+}
+
+// finish lets nothing more in; what is there may still be taken.
+func (q *queue) finish() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ending = true
+	q.changed.Broadcast()
+}
+
+// end ends the queue with all that is in it.
+func (q *queue) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ending, q.ended = true, true
+	q.buffers, q.first, q.octets, q.messages = nil, 0, 0, 0
+	q.changed.Broadcast()
+}
+
+// lostSize is the length of the message that appendLost writes.
+const lostSize = HeaderSize + attributeHeaderSize + 8
+
+// appendLost says how many messages the client has lost.
+func appendLost(b []byte, messages uint64) []byte {
+	m := Message{Type: TypeLost, Lost: messages}
+	m.Mark(AttributeLost)
+	b, _ = m.Append(b) // it always fits
+	return b
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// Reads: get, dumps, settings and counters. They hold no lock of the server and
+// answer the asker alone; a get also those who listen to reads.
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// get answers with the entry of exactly that EID-Prefix, or, without a mask, with
+// the longest that covers the EID; where both tables have it, with the Database's.
+func (c *session) get(m *Message) error {
+	if !m.HasEID {
+		return refusal(unix.EINVAL, "get without EID")
+	}
+	if !c.queue.room() {
+		return refusal(unix.ESHUTDOWN, "the session ends")
+	}
+	var answer Message
+	found := -1
+	if m.database() {
+		found = c.server.getDatabase(m, &answer)
+	}
+	if m.cache() {
+		c.server.getMapping(m, &answer, found)
+	}
+	if answer.Type == 0 {
+		return refusal(unix.ESRCH, "%s is not there", m.Prefix)
+	}
+	answer.Seq = m.Seq
+	answer.Flags |= m.Flags & FlagAll
+	if err := c.reply(&answer); err != nil {
+		return err
+	}
+	c.server.tellRead(&answer, c)
+	return nil
+}
+
+// tellRead tells those who listen to reads what another was answered.
+func (s *Server) tellRead(answer *Message, asker *session) {
+	if !s.heard(HearReads, asker) {
+		return
+	}
+	answer.Flags &^= FlagOwn
+	if b, err := answer.Append(nil); err == nil {
+		s.tell(b, 1, HearReads, asker)
+	}
+}
+
+// getDatabase finds a Database entry and returns its mask length, -1 for none.
+func (s *Server) getDatabase(m, answer *Message) int {
+	var best dataplane.DatabaseEntry
+	found := -1
+	for entry := range s.plane.Database() {
+		fits := entry.Prefix == m.Prefix || !m.HasMask && entry.Prefix.Covers(m.Prefix)
+		if fits && entry.Prefix.Bits() > found {
+			best, found = entry, entry.Prefix.Bits()
+		}
+	}
+	if found >= 0 {
+		answer.Reset(TypeGet)
+		answer.setDatabase(&best, s.plane.Settings().LocalRLOCs)
+	}
+	return found
+}
+
+// getMapping finds a map-cache entry that is longer than what was found already.
+func (s *Server) getMapping(m, answer *Message, found int) {
+	for bits := m.Prefix.Bits(); bits > found; bits-- {
+		prefix, err := lisp.PrefixFrom(m.Prefix.Instance(), m.Prefix.EID(), bits)
+		if err != nil {
+			continue // a name that is cut inside an octet
+		}
+		if entry, ok := s.plane.Mapping(prefix); ok {
+			answer.Reset(TypeGet)
+			answer.setMapping(&entry)
+			answer.setUsage(entry.Usage)
+			return
+		}
+		if m.HasMask {
+			return
+		}
+	}
+}
+
+// state answers with the settings or the counters.
+func (c *session) state(m *Message) error {
+	if !c.queue.room() {
+		return refusal(unix.ESHUTDOWN, "the session ends")
+	}
+	if m.Type == TypeGetSettings {
+		m.setSettings(c.server.plane.Settings())
+		return c.reply(m)
+	}
+	m.setCounters(c.server.plane.Counters())
+	return c.reply(m)
+}
+
+// dump begins to stream a table. It runs beside everything else: the client's other
+// requests are answered meanwhile, and its speed is the client's.
+func (c *session) dump(m *Message) error {
+	if c.dumping.Swap(true) {
+		return refusal(unix.EBUSY, "one dump at a time for each client")
+	}
+	if !c.writer && !c.server.beginReaderDump() {
+		c.dumping.Store(false)
+		return refusal(unix.EBUSY, "too many dumps at a time")
+	}
+	request := *m
+	request.Locators = nil // they are the session's
+	c.dumps.Go(func() {
+		d := dumper{session: c, request: request}
+		d.run()
+		if !c.writer {
+			<-c.server.dumps
+		}
+		c.dumping.Store(false)
+		d.finish()
+	})
+	return nil
+}
+
+func (s *Server) beginReaderDump() bool {
+	select {
+	case s.dumps <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// dumper streams a table to one client, past its queue: the socket's buffer is the
+// only one, so that a dump costs no memory and holds up nobody.
+type dumper struct {
+	session  *session
+	request  Message
+	message  Message
+	datagram []byte
+	entries  uint64
+	err      error
+}
+
+func (d *dumper) run() {
+	d.datagram = make([]byte, 0, MaxDatagram)
+	plane := d.session.server.plane
+	if d.request.Type == TypeDumpLocatorStates {
+		for rloc, state := range plane.LocatorStates() {
+			d.message.Reset(d.request.Type)
+			d.message.setLocatorState(rloc, state)
+			if !d.put() {
+				return
+			}
+		}
+		return
+	}
+	if d.request.database() {
+		d.database(plane)
+	}
+	if d.request.cache() && d.err == nil {
+		d.mappings(plane)
+	}
+}
+
+func (d *dumper) database(plane dataplane.Plane) {
+	local := plane.Settings().LocalRLOCs
+	for entry := range plane.Database() {
+		if !d.wants(entry.Prefix) {
+			continue
+		}
+		d.message.Reset(d.request.Type)
+		d.message.setDatabase(&entry, local)
+		if !d.put() {
+			return
+		}
+	}
+}
+
+func (d *dumper) mappings(plane dataplane.Plane) {
+	for entry := range plane.Mappings() {
+		if !d.wants(entry.Mapping.Prefix) {
+			continue
+		}
+		d.message.Reset(d.request.Type)
+		d.message.setMapping(&entry)
+		d.message.setUsage(entry.Usage)
+		if !d.put() {
+			return
+		}
+	}
+}
+
+// wants reports whether an entry is in the Instance-ID that was asked for.
+func (d *dumper) wants(prefix lisp.Prefix) bool {
+	return !d.request.Has(AttributeInstance) || d.request.Instance == prefix.Instance()
+}
+
+// put adds the message to the datagram, which goes out when it is full.
+func (d *dumper) put() bool {
+	m := &d.message
+	m.Flags |= FlagMore | FlagOwn
+	m.PID, m.Seq = d.session.pid, d.request.Seq
+	full, err := m.Append(d.datagram)
+	if err != nil {
+		d.err = err
+		return false
+	}
+	if len(full) > MaxDatagram-HeaderSize {
+		added := len(full) - len(d.datagram)
+		if !d.write() {
+			return false
+		}
+		full = append(d.datagram, full[len(full)-added:]...)
+	}
+	d.datagram = full
+	d.entries++
+	return true
+}
+
+// write sends the datagram. A client that takes nothing for too long is cut off:
+// its iteration may hold a snapshot of a large table.
+func (d *dumper) write() bool {
+	c := d.session
+	if !c.writeBefore(time.Now().Add(c.server.limits.DumpPatience)) {
+		d.err = refusal(unix.ESHUTDOWN, "the session ends")
+		return false
+	}
+	_, d.err = c.conn.Write(d.datagram)
+	d.datagram = d.datagram[:0]
+	if errors.Is(d.err, os.ErrDeadlineExceeded) {
+		c.server.counters.clientsCut.Add(1)
+	}
+	if d.err != nil {
+		c.queue.end()
+		_ = c.conn.SetReadDeadline(time.Now()) // the receiver ends the session
+	}
+	return d.err == nil
+}
+
+// finish says that the dump is over.
+func (d *dumper) finish() {
+	c, m := d.session, &d.message
+	m.Reset(d.request.Type)
+	m.Flags = d.request.Flags | FlagOwn
+	m.PID, m.Seq, m.Count = c.pid, d.request.Seq, d.entries
+	m.Mark(AttributeCount)
+	if d.err != nil {
+		m.fail(d.err)
+	} else {
+		m.Flags |= FlagDone
+	}
+	b, err := m.Append(d.datagram)
+	if err != nil || len(b) > MaxDatagram {
+		return
+	}
+	d.datagram = b
+	if d.write() {
+		c.writeBefore(time.Time{})
+	}
+}

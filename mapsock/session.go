@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// A session: what one client asks and hears. One goroutine receives and answers,
+// one sends, and a third runs while the client takes a dump. What the client does
+// wrong concerns nobody else.
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writesTogether bounds how many operations of one client are carried out before
+// another's turn.
+const writesTogether = 256
+
+type session struct {
+	server *Server
+	conn   *net.UnixConn
+	pid    int32
+	writer bool // may change the tables
+	queue  *queue
+	listen atomic.Uint32
+
+	dumping atomic.Bool
+	dumps   sync.WaitGroup
+
+	mu        sync.Mutex // of the deadlines
+	finishing bool
+
+	// Of the receiving goroutine alone:
+	message Message
+	run     [][]byte // writes that follow each other
+}
+
+func newSession(s *Server, conn *net.UnixConn, peer *unix.Ucred) *session {
+	c := &session{
+		server: s, conn: conn, pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
+		queue: newQueue(s.limits.QueueOctets, s.limits.QueueMessages),
+	}
+	c.listen.Store(uint32(DefaultHearing))
+	return c
+}
+
+func (c *session) hears(what Hearing) bool { return Hearing(c.listen.Load())&what != 0 }
+
+// send sends what is in the queue until it ends.
+func (c *session) send() {
+	defer c.conn.Close() // an error of Close has nobody to tell it to
+	buffer := make([]byte, 0, MaxDatagram)
+	for {
+		datagram, ok := c.queue.take(buffer)
+		if !ok {
+			return
+		}
+		if _, err := c.conn.Write(datagram); err != nil {
+			c.queue.end()
+			return
+		}
+	}
+}
+
+// receive answers datagrams until the client has none. A client that has closed its
+// side gets the answers that are due, and little time to read them.
+func (c *session) receive() {
+	defer c.server.leave(c)
+	buffer := make([]byte, MaxDatagram+1) // one more shows that there was more
+	for c.queue.room() {
+		n, err := c.conn.Read(buffer)
+		if err != nil {
+			break
+		}
+		c.handle(buffer[:n])
+	}
+	c.dumps.Wait()
+	c.finish()
+}
+
+// finish lets the queue run out and stops waiting for the client.
+func (c *session) finish() {
+	c.queue.finish()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finishing = true
+	now := time.Now()
+	_ = c.conn.SetReadDeadline(now) // fails when closed, as the next does
+	_ = c.conn.SetWriteDeadline(now.Add(c.server.limits.FinishPatience))
+}
+
+// writeBefore bounds how long a datagram may wait for the client; the zero time is no
+// bound. It is false when the session finishes and has its own bound.
+func (c *session) writeBefore(deadline time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.finishing {
+		_ = c.conn.SetWriteDeadline(deadline) // fails when closed, as the next write will
+	}
+	return !c.finishing
+}
+
+// handle answers each message of a datagram.
+func (c *session) handle(datagram []byte) {
+	if len(datagram) > MaxDatagram {
+		c.message.Reset(0)
+		c.message.salvageHeader(datagram)
+		c.refuse(&FormatError{"datagram", MaxDatagram, "it is longer than a datagram may be", unix.EMSGSIZE})
+		return
+	}
+	for len(datagram) > 0 {
+		length, problem := frame(datagram)
+		if problem != nil {
+			c.commit()
+			c.message.Reset(0)
+			c.message.salvageHeader(datagram)
+			c.refuse(problem)
+		}
+		if length == 0 {
+			return
+		}
+		if problem == nil {
+			c.server.counters.messages.Add(1)
+			c.handleMessage(datagram[:length])
+		}
+		datagram = datagram[length:]
+	}
+	c.commit()
+}
+
+// handleMessage keeps a write for commit, and answers anything else, after the
+// writes before it.
+func (c *session) handleMessage(raw []byte) {
+	kind := Type(raw[offsetType])
+	if kind.writes() && kind != TypeDetach && c.writer {
+		if c.run = append(c.run, raw); len(c.run) == writesTogether {
+			c.commit()
+		}
+		return
+	}
+	c.commit()
+	if _, err := c.message.Parse(raw); err != nil {
+		c.refuse(err)
+		return
+	}
+	if err := c.dispatch(&c.message); err != nil {
+		c.refuse(err)
+	}
+}
+
+func (c *session) dispatch(m *Message) error {
+	if m.Type.writes() && !c.writer {
+		return refusal(unix.EPERM, "only the owner of the data plane may change it")
+	}
+	m.Flags &^= flagsTold
+	if wrong := m.Flags &^ flagsOf[m.Type]; wrong != 0 {
+		return refusal(unix.EINVAL, "flags %s do not go with %s", wrong, m.Type)
+	}
+	switch m.Type {
+	case TypeGet:
+		return c.get(m)
+	case TypeDump, TypeDumpLocatorStates:
+		return c.dump(m)
+	case TypeGetSettings, TypeGetCounters:
+		return c.state(m)
+	case TypeListen:
+		return c.setListen(m)
+	case TypeDetach:
+		return c.detach(m)
+	}
+	return refusal(unix.EOPNOTSUPP, "%s is nothing that can be asked", m.Type)
+}
+
+// flagsOf are the flags that a request of a type may have.
+var flagsOf = map[Type]Flags{
+	TypeAdd: FlagDatabase | FlagAll | FlagVersioning | FlagStatic | FlagNegative | FlagReplace | FlagAuthoritative |
+		FlagStatusBits,
+	TypeChange: FlagDatabase | FlagAll | FlagVersioning | FlagStatic | FlagNegative | FlagAuthoritative | FlagStatusBits,
+	TypeDelete: FlagDatabase | FlagAll | FlagExpired,
+	TypeGet:    FlagDatabase | FlagAll,
+	TypeFlush:  FlagDatabase | FlagAll,
+	TypeDump:   FlagDatabase | FlagAll,
+}
+
+// refuse tells the client alone that the message it sent last was not carried out.
+func (c *session) refuse(err error) {
+	c.queue.answer(c.server.refusalOf(c.message.Type, c.message.Seq, c.pid, err), 1)
+}
+
+// refusalOf makes and counts an answer that says no more of the message than whose
+// it was.
+func (s *Server) refusalOf(t Type, seq uint32, pid int32, err error) []byte {
+	m := Message{Type: t, Seq: seq, PID: pid, Flags: FlagOwn}
+	m.fail(err)
+	switch m.Errno {
+	case unix.EPERM:
+		s.counters.refusedPermission.Add(1)
+	case unix.EBUSY:
+		s.counters.refusedBusy.Add(1)
+	case unix.EBADMSG, unix.EINVAL, unix.EMSGSIZE, unix.EPROTONOSUPPORT, unix.ENOPROTOOPT, unix.EOPNOTSUPP, unix.EAFNOSUPPORT:
+		s.counters.refusedFormat.Add(1)
+	}
+	b, _ := m.Append(nil) // it is short
+	return b
+}
+
+// fail gives m the errno and the words of an error.
+func (m *Message) fail(err error) {
+	m.Errno, m.ErrorText = errnoOf(err), err.Error()
+	if format, ok := err.(*FormatError); ok {
+		m.ErrorOffset = uint32(format.Offset)
+	}
+	if told, ok := err.(*Refusal); ok {
+		m.ErrorText = told.Text
+	}
+	m.Mark(AttributeError)
+}
+
+// setListen changes what the client hears.
+func (c *session) setListen(m *Message) error {
+	if m.Has(AttributeMissForm) && m.MissForm != TypeMissEID {
+		return refusal(unix.EOPNOTSUPP, "this engine tells the EIDs of a miss, not the packet")
+	}
+	if m.Has(AttributeListen) {
+		c.listen.Store(uint32(m.Hearing))
+	}
+	m.Hearing = Hearing(c.listen.Load())
+	m.Mark(AttributeListen)
+	return c.reply(m)
+}
+
+// reply sends m back to the client, done.
+func (c *session) reply(m *Message) error {
+	m.Flags |= FlagDone | FlagOwn
+	m.PID, m.Errno = c.pid, 0
+	b, err := m.Append(nil)
+	if err != nil {
+		return err
+	}
+	c.queue.answer(b, 1)
+	return nil
+}
