@@ -29,6 +29,7 @@ struct etr {
 	__u32 iid;
 	__u32 l2_length;
 	__u32 removed; /* octets of outer headers */
+	__u32 payload; /* octets behind the LISP header, as the UDP length says */
 	__u8 tos;      /* that the inner packet gets */
 	__u8 ttl;
 	__u32 mapping_index;
@@ -92,6 +93,7 @@ static __always_inline int read_lisp_header(struct __sk_buff *skb, struct etr *e
 		count(LISP_COUNTER_NONCE_AND_VERSION, skb->len);
 	e->iid = flags & LISP_FLAG_I ? bpf_ntohl(u.lisp.iid_lsb) >> 8 : 0;
 	e->removed = e->outer.l4_offset + sizeof(u) - e->outer.offset;
+	e->payload = bpf_ntohs(u.udp.len) - sizeof(u);
 	return LISP_DROP_NONE;
 }
 
@@ -102,7 +104,7 @@ static __always_inline int read_inner(struct __sk_buff *skb, struct etr *e)
 
 	if (parse_ip(skb, offset, 0, &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
-	if (!skb->gso_size && e->inner.length > e->outer.offset + e->outer.length - offset)
+	if (!skb->gso_size && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;
 	if (!find_in(LISP_ROOT_DATABASE, e->iid, e->inner.family, &e->inner.destination, &e->mapping_index))
 		return LISP_DROP_EID_NOT_IN_DATABASE;
