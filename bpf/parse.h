@@ -57,6 +57,21 @@ static __always_inline __u32 octets_from(const struct __sk_buff *skb, __u32 offs
 	return skb->len > offset ? skb->len - offset : 0;
 }
 
+/* Where the packet ends in the skb. What follows is padding; a super-packet has none, and may be too long for its header to
+ * tell its length. */
+static __always_inline __u32 end_of(const struct __sk_buff *skb, const struct lisp_packet *p)
+{
+	return skb->gso_size ? skb->len : p->offset + p->length;
+}
+
+/* Reads octets of the packet itself, never of the padding behind it. */
+static __always_inline long load_from(struct __sk_buff *skb, const struct lisp_packet *p, __u32 offset, void *to, __u32 length)
+{
+	if (offset + length > end_of(skb, p))
+		return -1;
+	return bpf_skb_load_bytes(skb, offset, to, length);
+}
+
 static __always_inline int parse_ipv4(struct __sk_buff *skb, struct lisp_packet *p)
 {
 	struct iphdr h;
@@ -85,7 +100,7 @@ static __always_inline void walk_ipv6_extensions(struct __sk_buff *skb, struct l
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < LISP_EXTENSION_HEADERS_MAX; i++) {
 		if (p->protocol == NEXTHDR_FRAGMENT) {
-			if (bpf_skb_load_bytes(skb, p->l4_offset, head, sizeof(head)) < 0)
+			if (load_from(skb, p, p->l4_offset, head, sizeof(head)) < 0)
 				return;
 			p->fragment = true;
 			p->protocol = head[0];
@@ -94,7 +109,7 @@ static __always_inline void walk_ipv6_extensions(struct __sk_buff *skb, struct l
 		}
 		if (p->protocol != NEXTHDR_HOP && p->protocol != NEXTHDR_ROUTING && p->protocol != NEXTHDR_DESTINATION)
 			return;
-		if (bpf_skb_load_bytes(skb, p->l4_offset, head, sizeof(head)) < 0)
+		if (load_from(skb, p, p->l4_offset, head, sizeof(head)) < 0)
 			return;
 		p->protocol = head[0];
 		p->l4_offset += (head[1] + 1) * 8;
@@ -199,9 +214,7 @@ static __always_inline __u32 flow_hash(struct __sk_buff *skb, const struct lisp_
 	__u32 h = 0x4C495350U;
 	__be32 ports = 0;
 
-	/* Ports beyond the end that the IP header states would be padding. */
-	if (has_ports && !p->fragment && p->l4_offset + sizeof(ports) <= p->offset + p->length &&
-	    bpf_skb_load_bytes(skb, p->l4_offset, &ports, sizeof(ports)) < 0)
+	if (has_ports && !p->fragment && load_from(skb, p, p->l4_offset, &ports, sizeof(ports)) < 0)
 		ports = 0;
 	h = hash_address(h, &p->source, p->family);
 	h = hash_address(h, &p->destination, p->family);

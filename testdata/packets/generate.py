@@ -339,6 +339,15 @@ def malformed_from_site():
          output=wrap(tiny, PEER4, 17, UDP_PORTS))
     tiny = bytes(v6(nh=59))
     case("ipv6 padding", "RFC 9300 s.5.3: UDP length by the inner payload length", "site", tiny + b"\0" * 6, "encapsulate", output=wrap(tiny, PEER4, 59))
+    ports = struct.pack(">HH", *UDP_PORTS)
+    why = "abi.h: padding is no header, whatever it looks like"
+    for name, bare, padding, protocol in (
+            ("hop-by-hop", v6(nh=0), bytes([17, 0]) + b"\0" * 6 + ports, 0),
+            ("fragment", v6(nh=44), bytes([17, 0, 0, 1]) + b"\0" * 4 + ports, 44),
+            ("second header", v6() / IPv6ExtHdrDestOpt(nh=60, options=[PadN(optdata=b"\0" * 4)]), bytes([17, 0]) + b"\0" * 6 + ports, 60),
+            ("rest of a header", v6(nh=60) / Raw(b"\x11"), b"\0" * 7 + ports, 60)):
+        bare = bytes(bare)
+        case(f"ipv6 padding like {name}", why, "site", bare + padding, "encapsulate", output=wrap(bare, PEER4, protocol))
 
 
 def sized(ip, destination, octets, **fields):
