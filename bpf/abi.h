@@ -56,7 +56,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 1
+#define LISP_ABI_VERSION 2
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -140,7 +140,7 @@ struct lisp_mapping_counters {
 };
 
 /* ---- locator sets ---- */
-#define LISP_LOCATORS_MAX 16
+#define LISP_LOCATORS_MAX 32 /* RFC 9301 s.5.4, RFC 9300 s.10: one for each Locator-Status-Bit */
 #define LISP_BUCKETS 128
 #define LISP_BUCKET_NONE 0xFF
 
@@ -167,7 +167,7 @@ struct lisp_locator {
 };
 
 /* buckets[] holds indexes into locators[]: the best priority that is up, as often as its weight demands; LISP_BUCKET_NONE
- * everywhere when nothing is usable. Of more than LISP_LOCATORS_MAX locators user space installs the best. */
+ * everywhere when nothing is usable. */
 struct lisp_locator_set {
 	__u32 count;
 	__u32 flags; /* none yet: 0 */

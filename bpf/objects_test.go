@@ -174,10 +174,9 @@ func familyOf(a netip.Addr) uint8 {
 	return 6
 }
 
-// settings writes the settings, the ABI version included.
+// settings writes the settings.
 func (p *plane) settings(values fields) {
 	p.t.Helper()
-	values["abi_version"] = 1
 	p.update("settings", uint32(0), p.encode("lisp_settings", values))
 }
 

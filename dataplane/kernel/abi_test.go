@@ -30,7 +30,7 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 	for name, want := range map[string]uint64{
 		"LISP_ABI_VERSION": abiVersion, "LISP_SLOT_NODE": uint64(slotNode), "LISP_SLOT_LEAF": uint64(slotLeaf),
 		"LISP_SLOT_EMPTY": uint64(slotEmpty), "LISP_SLOT_TAG_MASK": uint64(slotTagMask), "LISP_SLOT_INDEX_MASK": uint64(slotIndex),
-		"LISP_NODE_SLOTS": nodeSlots, "LISP_LOCATORS_MAX": maxInstalled, "LISP_BUCKETS": forward.BucketCount,
+		"LISP_NODE_SLOTS": nodeSlots, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
 		"LISP_BUCKET_NONE": forward.NoBucket, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?\s`).FindStringSubmatch(text)
@@ -163,7 +163,9 @@ func TestMissesAreToldOnceAMoment(t *testing.T) {
 	}
 	now := time.Unix(1000, 0)
 	m.raise(now, to(1))
-	m.raise(now.Add(missInterval/2), to(1))
+	if !m.raise(now.Add(missInterval/2), to(1)) {
+		t.Error("an event told just before counts as lost")
+	}
 	m.raise(now, to(2))
 	if len(m.events) != 2 {
 		t.Errorf("%d events, want 2", len(m.events))
@@ -175,8 +177,11 @@ func TestMissesAreToldOnceAMoment(t *testing.T) {
 	for i := range eventPlaces {
 		m.raise(now, missed{destination: forward.Destination{Instance: lisp.InstanceID(i + 1), EID: to(1).destination.EID}})
 	}
-	if len(m.events) != eventPlaces || lost != 3 {
-		t.Errorf("%d events, %d lost, want %d and 3", len(m.events), lost, eventPlaces)
+	if m.raise(now, missed{}) {
+		t.Error("an event without room counts as told")
+	}
+	if len(m.events) != eventPlaces || lost != 4 {
+		t.Errorf("%d events, %d lost, want %d and 4", len(m.events), lost, eventPlaces)
 	}
 	<-m.events
 	m.raise(now, missed{destination: forward.Destination{Instance: eventPlaces, EID: to(1).destination.EID}})

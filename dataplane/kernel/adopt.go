@@ -13,17 +13,12 @@ import (
 )
 
 // adopt fills tables that are still empty and offline from their own records, and
-// says why it refused some: those are gone. overflowOf returns what stands aside of
-// a locator-set.
-func (t *tables) adopt(overflowOf func(set uint32) ([]lisptcLispLocator, error)) (refused []error, err error) {
+// says why it refused some: those are gone.
+func (t *tables) adopt() (refused []error, err error) {
 	refused = t.refuseRecords(nil)
 	bad := map[uint32]error{}
 	for set, uses := range t.usesOfSets() {
-		rest, err := overflowOf(set)
-		if err == nil {
-			err = t.sets.adopt(set, rest, uses)
-		}
-		if err != nil {
+		if err := t.sets.adopt(set, uses); err != nil {
 			bad[set] = err
 		}
 	}

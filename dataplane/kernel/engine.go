@@ -21,7 +21,7 @@ import (
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
-// kernel: 64 octets for a mapping and 24 for its counters on each processor, 904
+// kernel: 64 octets for a mapping and 24 for its counters on each processor, 1672
 // for a locator-set, 1 KiB for a node of the forwarding table.
 const (
 	DefaultMappingLimit    = 1 << 16
@@ -209,7 +209,7 @@ func (e *Engine) openTables(o Options) error {
 	if err := e.restoreStates(); err != nil {
 		return err
 	}
-	refused, err := e.tables.adopt(e.store.overflowOf)
+	refused, err := e.tables.adopt()
 	if err != nil {
 		return fmt.Errorf("adopting the tables in force: %w", err)
 	}

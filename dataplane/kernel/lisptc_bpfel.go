@@ -160,7 +160,7 @@ type lisptcLispLocatorSet struct {
 	Count    uint32
 	Flags    uint32
 	Buckets  [128]uint8
-	Locators [16]lisptcLispLocator
+	Locators [32]lisptcLispLocator
 }
 
 type lisptcLispMapping struct {

@@ -17,19 +17,8 @@ import (
 	"loci/lisp"
 )
 
-// maxInstalled is how many locators of a set the programs know; the worst of a
-// larger set stand aside, where only a restart reads them.
-const maxInstalled = 16 // LISP_LOCATORS_MAX
-
-// overflow is where the locators stand that a set's record has no room for.
-type overflow interface {
-	putOverflow(index uint32, locators []lisptcLispLocator) error
-	deleteOverflow(index uint32) error
-}
-
 type locatorSets struct {
 	records   []lisptcLispLocatorSet
-	overflow  overflow
 	indexes   *recycler
 	uses      []locatorSetUse // by index
 	byContent map[string]uint32
@@ -44,9 +33,9 @@ type locatorSetUse struct {
 	mappings int
 }
 
-func newLocatorSets(records []lisptcLispLocatorSet, overflow overflow, indexes *recycler) *locatorSets {
+func newLocatorSets(records []lisptcLispLocatorSet, indexes *recycler) *locatorSets {
 	return &locatorSets{
-		records: records, overflow: overflow, indexes: indexes, uses: make([]locatorSetUse, len(records)),
+		records: records, indexes: indexes, uses: make([]locatorSetUse, len(records)),
 		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, states: map[lisp.RLOC]dataplane.LocatorState{},
 	}
 }
@@ -142,23 +131,16 @@ func (s *locatorSets) rewrite(batch []uint32) (moved map[uint32]uint32, err erro
 	return moved, nil
 }
 
-// adopt takes over the record at an index, which mappings refer to; rest is what
-// stands aside of it.
-func (s *locatorSets) adopt(index uint32, rest []lisptcLispLocator, mappings int) error {
+// adopt takes over the record at an index, which mappings refer to.
+func (s *locatorSets) adopt(index uint32, mappings int) error {
 	if int(index) >= len(s.records) {
 		return fmt.Errorf("locator-set %d of %d", index, len(s.records))
 	}
 	record := &s.records[index]
-	if record.Count > maxInstalled {
+	if record.Count > lisp.MaxLocators {
 		return fmt.Errorf("locator-set %d has %d locators", index, record.Count)
 	}
-	var locators []lisp.Locator
-	for _, part := range [][]lisptcLispLocator{record.Locators[:record.Count], rest} {
-		for i := range part {
-			locators = append(locators, decodeLocator(&part[i]))
-		}
-	}
-	set, err := lisp.NewLocatorSet(locators...)
+	set, err := lisp.NewLocatorSet(locatorsOf(record)...)
 	if err != nil {
 		return fmt.Errorf("locator-set %d: %w", index, err)
 	}
@@ -170,70 +152,39 @@ func (s *locatorSets) adopt(index uint32, rest []lisptcLispLocator, mappings int
 
 // write fills the record of a set that no mapping refers to yet.
 func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
-	index, reused, ok := s.indexes.take()
+	index, _, ok := s.indexes.take()
 	if !ok {
 		return 0, fmt.Errorf("%w: %d different locator-sets", dataplane.ErrFull, len(s.records))
 	}
-	installed, rest := s.split(set)
-	if reused || len(rest) > 0 {
-		if err := s.writeOverflow(index, rest); err != nil {
-			s.indexes.giveBack(index)
-			return 0, err
-		}
-	}
 	record := &s.records[index]
-	*record = lisptcLispLocatorSet{Count: uint32(len(installed)), Buckets: s.buckets(installed)}
-	for i, l := range installed {
+	*record = lisptcLispLocatorSet{Count: uint32(len(set)), Buckets: s.buckets(set)}
+	for i, l := range set {
 		record.Locators[i] = encodeLocator(l, s.sourceFor(l.RLOC))
 	}
 	return index, nil
 }
 
-func (s *locatorSets) writeOverflow(index uint32, rest lisp.LocatorSet) error {
-	if len(rest) == 0 {
-		return s.overflow.deleteOverflow(index)
+// locatorsOf decodes the locators of a record, in the order of its buckets.
+func locatorsOf(record *lisptcLispLocatorSet) lisp.LocatorSet {
+	locators := make(lisp.LocatorSet, record.Count)
+	for i := range locators {
+		locators[i] = decodeLocator(&record.Locators[i])
 	}
-	records := make([]lisptcLispLocator, len(rest))
-	for i, l := range rest {
-		records[i] = encodeLocator(l, s.sourceFor(l.RLOC))
-	}
-	return s.overflow.putOverflow(index, records)
+	return locators
 }
 
 // refresh stores the buckets that changed, one by one: each alone is an answer.
 func (s *locatorSets) refresh(index uint32) {
 	record := &s.records[index]
-	installed := make(lisp.LocatorSet, record.Count)
-	for i := range installed {
-		installed[i] = decodeLocator(&record.Locators[i])
-	}
-	for i, bucket := range s.buckets(installed) {
+	for i, bucket := range s.buckets(locatorsOf(record)) {
 		if record.Buckets[i] != bucket {
 			record.Buckets[i] = bucket
 		}
 	}
 }
 
-func (s *locatorSets) buckets(installed lisp.LocatorSet) [forward.BucketCount]uint8 {
-	return forward.Buckets(installed, s.up)
-}
-
-// split returns the locators that the programs get, the best, and the others.
-func (s *locatorSets) split(set lisp.LocatorSet) (installed, rest lisp.LocatorSet) {
-	if len(set) <= maxInstalled {
-		return set, nil
-	}
-	rank := func(l lisp.Locator) int {
-		if !l.Usable() || s.sourceFor(l.RLOC).IsZero() {
-			return lisp.PriorityUnused
-		}
-		return int(l.Priority)
-	}
-	byRank := slices.Clone(set)
-	slices.SortStableFunc(byRank, func(a, b lisp.Locator) int { return rank(a) - rank(b) })
-	installed, rest = byRank[:maxInstalled], byRank[maxInstalled:]
-	slices.SortFunc(installed, func(a, b lisp.Locator) int { return a.RLOC.Compare(b.RLOC) })
-	return installed, rest
+func (s *locatorSets) buckets(set lisp.LocatorSet) [forward.BucketCount]uint8 {
+	return forward.Buckets(set, s.up)
 }
 
 // up reports whether packets can be sent to an RLOC: nothing is known against it,

@@ -19,7 +19,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 1
+const abiVersion = 2
 
 // ErrABI says that pinned maps are those of another version of Loci.
 var ErrABI = errors.New("the pinned maps have another layout: detach that instance first")
@@ -29,7 +29,6 @@ const (
 	mapWords    = "user_words"    // 64-bit words, see the constants below
 	mapSettings = "user_settings" // JSON behind its length in 4 octets
 	mapStates   = "user_states"   // lisp_rloc_key -> LocatorState
-	mapOverflow = "user_overflow" // index of a locator-set -> locators beyond maxInstalled
 )
 
 // Words of mapWords: first user space's drops by reason, as the programs have theirs.
@@ -64,8 +63,6 @@ func userMapSpecs() map[string]*ebpf.MapSpec {
 		mapWords:    {Name: mapWords, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: words, Flags: unix.BPF_F_MMAPABLE},
 		mapSettings: {Name: mapSettings, Type: ebpf.Array, KeySize: 4, ValueSize: maxSettingsOctets, MaxEntries: 1},
 		mapStates: {Name: mapStates, Type: ebpf.Hash, KeySize: uint32(unsafe.Sizeof(lisptcLispRlocKey{})), ValueSize: 1,
-			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
-		mapOverflow: {Name: mapOverflow, Type: ebpf.Hash, KeySize: 4, ValueSize: uint32(unsafe.Sizeof(overflowRecord{})),
 			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
 	}
 }

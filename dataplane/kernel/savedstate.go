@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file stores what only user space needs, for the process after this one:
-// settings, what is known of locators, and the locators that the programs' records
-// have no room for. It never interprets them.
+// settings, and what is known of locators. It never interprets them.
 
 package kernel
 
@@ -12,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
@@ -22,46 +20,7 @@ import (
 const (
 	maxSettingsOctets = 1 << 18
 	maxLocatorStates  = 1 << 16
-	overflowPlaces    = lisp.MaxLocators - maxInstalled
 )
-
-// overflowRecord is what stands aside of a set; Family 0 marks an empty place.
-type overflowRecord [overflowPlaces]lisptcLispLocator
-
-// putOverflow implements overflow.
-func (s *mapStore) putOverflow(index uint32, locators []lisptcLispLocator) error {
-	var record overflowRecord
-	copy(record[:], locators)
-	if err := s.maps[mapOverflow].Put(index, record); err != nil {
-		return fmt.Errorf("storing the locators of set %d: %w", index, err)
-	}
-	return nil
-}
-
-// deleteOverflow implements overflow.
-func (s *mapStore) deleteOverflow(index uint32) error {
-	if err := s.maps[mapOverflow].Delete(index); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("removing the locators of set %d: %w", index, err)
-	}
-	return nil
-}
-
-// overflowOf returns what putOverflow stored.
-func (s *mapStore) overflowOf(index uint32) ([]lisptcLispLocator, error) {
-	var record overflowRecord
-	err := s.maps[mapOverflow].Lookup(index, &record)
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the locators of set %d: %w", index, err)
-	}
-	count := 0
-	for count < len(record) && record[count].Family != 0 {
-		count++
-	}
-	return record[:count], nil
-}
 
 // saveSettings stores the settings for the next process.
 func (s *mapStore) saveSettings(settings dataplane.Settings) error {

@@ -19,7 +19,6 @@ import (
 
 // tableMaps is what the tables need of the maps beyond plain memory.
 type tableMaps interface {
-	overflow
 	// newTable returns the memory of a table of so many nodes that no root refers to.
 	newTable(nodes int) ([]uint32, error)
 	// switchTable makes the last newTable the one of all roots, given by their node,
@@ -75,7 +74,7 @@ func newTables(p tableParts) (*tables, error) {
 	t := &tables{
 		maps: p.maps, records: p.records, nodeLimit: p.nodeLimit,
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
-		sets:    newLocatorSets(p.sets, p.maps, newRecycler(uint32(len(p.sets)), p.now, p.wait)),
+		sets:    newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait)),
 		entries: map[entryKey]uint32{}, roots: map[lisptcLispRootKey]*root{}, born: make([]uint64, len(p.records)),
 		offline: true,
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,15 +21,14 @@ import (
 
 // plainMaps are tableMaps without a kernel. Walks begin where roots say, in slots.
 type plainMaps struct {
-	roots     map[lisptcLispRootKey]uint32
-	slots     []uint32 // of the table in force
-	next      []uint32
-	overflows map[uint32][]lisptcLispLocator
-	failing   error // what every call answers, when set
+	roots   map[lisptcLispRootKey]uint32
+	slots   []uint32 // of the table in force
+	next    []uint32
+	failing error // what every call answers, when set
 }
 
 func newPlainMaps() *plainMaps {
-	return &plainMaps{roots: map[lisptcLispRootKey]uint32{}, overflows: map[uint32][]lisptcLispLocator{}}
+	return &plainMaps{roots: map[lisptcLispRootKey]uint32{}}
 }
 
 func (m *plainMaps) newTable(nodes int) ([]uint32, error) {
@@ -62,20 +60,6 @@ func (m *plainMaps) deleteRoot(key lisptcLispRootKey) error {
 }
 
 func (m *plainMaps) clearUsage(uint32) error { return m.failing }
-
-func (m *plainMaps) putOverflow(index uint32, locators []lisptcLispLocator) error {
-	m.overflows[index] = slices.Clone(locators)
-	return m.failing
-}
-
-func (m *plainMaps) deleteOverflow(index uint32) error {
-	delete(m.overflows, index)
-	return m.failing
-}
-
-func (m *plainMaps) overflowOf(index uint32) ([]lisptcLispLocator, error) {
-	return m.overflows[index], nil
-}
 
 // walk looks an address up as the programs do, by what is in force.
 func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
@@ -118,7 +102,7 @@ func (p *plainTables) reopen(t testing.TB) (refused []error) {
 	p.tables, err = newTables(p.parts)
 	must(t, err)
 	p.sets.source4, p.sets.source6 = lisp.RLOCFromAddr(rloc4(0)), lisp.RLOCFromAddr(rloc6(0))
-	refused, err = p.adopt(p.maps.overflowOf)
+	refused, err = p.adopt()
 	must(t, err)
 	must(t, p.goOnline())
 	return refused
@@ -333,7 +317,7 @@ func TestSourcesChange(t *testing.T) {
 	}
 }
 
-// TestManyLocators installs the best of more locators than a record holds.
+// TestManyLocators installs as many locators as a mapping may have.
 func TestManyLocators(t *testing.T) {
 	var all []lisp.Locator
 	for i := range lisp.MaxLocators {
@@ -344,7 +328,7 @@ func TestManyLocators(t *testing.T) {
 	p := newPlainTables(t, 4, 4, 1<<10)
 	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", set))
 	record := &p.parts.sets[p.records[0].LocatorSet]
-	if used := record.Locators[record.Buckets[0]]; record.Count != maxInstalled || used.Rloc[3] != 31 {
+	if used := record.Locators[record.Buckets[0]]; record.Count != lisp.MaxLocators || used.Rloc[3] != 31 {
 		t.Errorf("%d locators, the best is %v", record.Count, used.Rloc)
 	}
 	p.reopen(t)
