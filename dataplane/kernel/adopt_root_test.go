@@ -103,10 +103,17 @@ func TestKillAndAdopt(t *testing.T) {
 		pings <- result
 		failed <- err
 	}()
+	tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+	must(t, err)
+	a.ownEIDs(t, tap, netip.PrefixFrom(siteAddress4(0, 1), 24))
 	for range 2 {
 		time.Sleep(300 * time.Millisecond) // pings with the engine
 		kill(t, process)
 		time.Sleep(300 * time.Millisecond) // and without
+		result, err := testnet.Ping{Namespace: a.ns, Source: siteAddress4(0, 1), Destination: siteAddress4(1, 10), Count: 3}.Run(t.Context())
+		if err != nil || result.Received != 3 {
+			t.Errorf("the router's own EID without an engine: %d of 3 pings, %v", result.Received, err)
+		}
 		process = a.startEngine(t, "")
 	}
 	result := <-pings

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -102,7 +101,7 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
 		return nil, nil // still a miss
 	}
 	return &release{
-		prefix: m.Mapping.Prefix, held: held, index: index, generation: e.tables.born[index], at: time.Now(),
+		prefix: m.Mapping.Prefix, held: held, index: index, generation: e.tables.born[index],
 	}, nil
 }
 

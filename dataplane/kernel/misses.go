@@ -56,10 +56,11 @@ type missed struct {
 	ifindex     uint32
 }
 
-// raise sends an event, unless one of that destination was sent just before.
-func (m *misses) raise(now time.Time, packet missed) {
+// raise sends an event, unless one of that destination was sent just before. It
+// reports false when there was no room for it.
+func (m *misses) raise(now time.Time, packet missed) bool {
 	if !m.due(now, packet.destination) {
-		return
+		return true
 	}
 	event := dataplane.Miss{
 		Instance: packet.destination.Instance, Source: packet.source, Destination: packet.destination.EID,
@@ -67,9 +68,11 @@ func (m *misses) raise(now time.Time, packet missed) {
 	}
 	select {
 	case m.events <- event:
+		return true
 	default:
 		atomic.AddUint64(m.lost, 1)
 		m.forget(packet.destination)
+		return false
 	}
 }
 
@@ -121,7 +124,7 @@ func (m *misses) read(ring *ringbuf.Reader, log *slog.Logger) {
 			log.Warn("event of a program is not understood", "error", err)
 			continue
 		}
-		m.raise(time.Now(), packet)
+		_ = m.raise(time.Now(), packet) // the packet waits, or was dropped: the next one tells
 	}
 }
 

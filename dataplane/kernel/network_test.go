@@ -246,7 +246,7 @@ func TestHostsThroughEngines(t *testing.T) {
 }
 
 // ownEIDs leads what this host itself sends from its EIDs into the TAP, as the daemon does.
-func (r *router) ownEIDs(t *testing.T, from netip.Prefix) {
+func (r *router) ownEIDs(t *testing.T, tap netlink.Link, from netip.Prefix) {
 	t.Helper()
 	const table = 4341
 	handle, family, all := r.ns.Netlink(), netlink.FAMILY_V4, "0.0.0.0/0"
@@ -266,7 +266,7 @@ func (r *router) ownEIDs(t *testing.T, from netip.Prefix) {
 	_, everything, err := net.ParseCIDR(all)
 	must(t, err)
 	must(t, handle.RouteAdd(&netlink.Route{
-		LinkIndex: int(r.tap.index), Dst: everything, Table: table, Src: net.IP(from.Addr().AsSlice()),
+		LinkIndex: tap.Attrs().Index, Dst: everything, Table: table, Src: net.IP(from.Addr().AsSlice()),
 	}))
 }
 
@@ -277,7 +277,9 @@ func TestOwnEIDs(t *testing.T) {
 			a := n.routers[0]
 			for i, r := range n.routers {
 				own := p.inner(i, 1)
-				r.ownEIDs(t, netip.PrefixFrom(own, map[bool]int{true: 24, false: 64}[own.Is4()]))
+				tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
+				must(t, err)
+				r.ownEIDs(t, tap, netip.PrefixFrom(own, map[bool]int{true: 24, false: 64}[own.Is4()]))
 			}
 			n.mapBoth(t, p.outer)
 			n.expectPings(t, a.ns, p.inner(0, 1), p.inner(1, 10))

@@ -6,6 +6,8 @@
 package kernel
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -41,6 +43,23 @@ func Probe() []Feature {
 		{Name: "tcx links", Present: haveTCX(), Lost: "programs are attached as clsact filters, which others can remove"},
 		{Name: "BPF_F_ADJ_ROOM_DECAP_L3", Present: haveDecapFlags(), Lost: "decapsulation to the other family costs a further copy of headers"},
 	}
+}
+
+// ErrKernel says that the kernel lacks something, or lets this process not use it.
+var ErrKernel = errors.New("the kernel lacks, or refuses to this process")
+
+// missingFeatures names everything required that is not there, nil when nothing.
+func missingFeatures() error {
+	var names []string
+	for _, f := range Probe() {
+		if f.Required && !f.Present {
+			names = append(names, f.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrKernel, strings.Join(names, ", "))
 }
 
 func fileSystemKnown(name string) bool {

@@ -31,6 +31,8 @@ const (
 	// fewReleases is up to how many new mappings destinations that are waited for are
 	// compared with; of more, each destination is looked up.
 	fewReleases = 16
+	// raiseAgainTime is when an event that found no room is tried again.
+	raiseAgainTime = 100 * time.Millisecond
 	// errorsPerSecond limits the ICMP errors that are sent (RFC 1812 s.4.3.2.8,
 	// RFC 4443 s.2.4 (f)), errorsBurst how many of them at once.
 	errorsPerSecond = 100
@@ -61,7 +63,6 @@ type release struct {
 	held       bool // the programs hold its packets back
 	index      uint32
 	generation uint64
-	at         time.Time
 }
 
 // room is the waiting room. All but what mu guards belongs to the goroutine of run.
@@ -78,9 +79,12 @@ type room struct {
 
 	packets, octets atomic.Int64 // that wait
 
+	unraised map[forward.Destination]missed // whose event found no room
+
 	mu       sync.Mutex
 	stopped  bool
 	releases []release
+	since    time.Time // of the oldest release
 	bounds   dataplane.WaitBounds
 }
 
@@ -89,7 +93,7 @@ func newRoom(t *tap, tables roomTables, m *misses, words []uint64, log *slog.Log
 		tap: t, tables: tables, misses: m, words: words, log: log,
 		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), bounds: dataplane.DefaultWaitBounds,
 		queue:        forward.NewWaitQueue[frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
-		destinations: map[forward.Destination]struct{}{},
+		destinations: map[forward.Destination]struct{}{}, unraised: map[forward.Destination]missed{},
 	}
 }
 
@@ -100,6 +104,9 @@ func (r *room) notify(releases []release) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.releases) == 0 {
+		r.since = time.Now()
+	}
 	r.releases = append(r.releases, releases...)
 	_ = r.tap.wakeAt(time.Unix(1, 0)) // fails only when the TAP is closed
 }
@@ -153,6 +160,9 @@ func (r *room) wait(buffer []byte) (int, error) {
 	if expiry, ok := r.queue.NextExpiry(); ok {
 		until = expiry
 	}
+	if again := time.Now().Add(raiseAgainTime); len(r.unraised) > 0 && again.Before(until) {
+		until = again
+	}
 	if len(r.releases) > 0 || r.stopped {
 		r.mu.Unlock()
 		return 0, nil
@@ -174,15 +184,26 @@ func (r *room) settle() {
 	r.obeyBounds()
 	r.release(releases)
 	r.tables.unhold(releases)
-	r.expire(time.Now())
+	now := time.Now()
+	r.expire(now)
+	r.raiseAgain(now)
 	r.count()
+}
+
+// raiseAgain raises the events of packets that still wait and found no room.
+func (r *room) raiseAgain(now time.Time) {
+	for to, packet := range r.unraised {
+		if !r.queue.Waits(to) || r.misses.raise(now, packet) {
+			delete(r.unraised, to)
+		}
+	}
 }
 
 // unholdOverdue ends holds that last too long because packets come faster than they
 // are written back.
 func (r *room) unholdOverdue() {
 	r.mu.Lock()
-	overdue := len(r.releases) > 0 && time.Since(r.releases[0].at) > maxHoldTime
+	overdue := len(r.releases) > 0 && time.Since(r.since) > maxHoldTime
 	r.mu.Unlock()
 	if overdue {
 		r.settle()
@@ -282,7 +303,10 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 		r.destinations[to] = struct{}{}
 		r.count()
 	}
-	r.misses.raise(now, missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin()})
+	packet := missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin()}
+	if !r.misses.raise(now, packet) && r.queue.Waits(to) {
+		r.unraised[to] = packet
+	}
 }
 
 // tooBig deals with a packet that does not fit its path: smaller segments or
