@@ -45,6 +45,19 @@ type ITRConfig struct {
 	// IdleTimeout removes mappings that forwarded nothing for so long; 0 is 30
 	// minutes, negative is never.
 	IdleTimeout time.Duration
+
+	RLOCProbing ProbingConfig
+}
+
+// ProbingConfig configures RLOC-probing (RFC 9301 s.7.1). It is on unless it is said
+// to be off: it is the one way to learn that a path is dead which also works over the
+// Internet, and without it a mapping keeps sending into a dead path until its TTL
+// ends, a day by default. It costs one small message for each RLOC and interval.
+type ProbingConfig struct {
+	Off             bool
+	Interval        time.Duration // between probes of a locator; 0 is 10 seconds
+	Retries         int           // after an unanswered probe; 0 is 3, negative none
+	RetriesInterval time.Duration // between them, and until the last is given up; 0 is a second
 }
 
 // ETRConfig configures the ETR.
@@ -138,6 +151,9 @@ type MapServerRoute struct {
 const (
 	defaultUnlimitedTTL         = 24 * time.Hour
 	defaultIdleTimeout          = 30 * time.Minute
+	defaultProbeInterval        = 10 * time.Second
+	defaultProbeRetries         = 3
+	defaultProbeRetriesInterval = time.Second
 	defaultRegistrationInterval = time.Minute
 	defaultRegistrationTimeout  = 3 * time.Minute
 )
@@ -157,6 +173,7 @@ func (c Config) withDefaults() Config {
 		}
 		itr.UnlimitedTTL = durationOr(itr.UnlimitedTTL, defaultUnlimitedTTL)
 		itr.IdleTimeout = durationOr(itr.IdleTimeout, defaultIdleTimeout)
+		itr.RLOCProbing = itr.RLOCProbing.withDefaults()
 		c.ITR = &itr
 	}
 	if c.ETR != nil {
@@ -171,6 +188,18 @@ func (c Config) withDefaults() Config {
 			routes[i] = MapServerRoute{Address: addressWithPort(r.Address, c.ControlPort), Prefixes: r.Prefixes}
 		}
 		c.MapResolver = &MapResolverConfig{MapServers: routes}
+	}
+	return c
+}
+
+func (c ProbingConfig) withDefaults() ProbingConfig {
+	c.Interval = durationOr(c.Interval, defaultProbeInterval)
+	c.RetriesInterval = durationOr(c.RetriesInterval, min(defaultProbeRetriesInterval, c.Interval))
+	switch {
+	case c.Retries == 0:
+		c.Retries = defaultProbeRetries
+	case c.Retries < 0:
+		c.Retries = 0
 	}
 	return c
 }

@@ -45,6 +45,11 @@ const (
 	MappingIdle
 	MappingRefreshed
 	MapRequestUnanswered
+	RLOCProbeSent
+	RLOCProbeAnswered
+	RLOCProbeNews
+	LocatorWentDown
+	LocatorCameUp
 	RegistrationAccepted
 	RegistrationExpired
 	RegistrationWithdrawn
@@ -90,6 +95,10 @@ const (
 	RefusedNonce
 	RefusedUnrelatedPrefix
 	RefusedProbeReply
+	RefusedProbeNotAuthoritative
+	RefusedProbeLocator
+	RefusedProbeLimit
+	RefusedLocatorTable
 	RefusedSMRWithoutMapping
 	RefusedSMRLimit
 	RefusedPendingTable
@@ -132,56 +141,65 @@ var counterTable = [refusedParse]counterEntry{
 	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
 	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
 	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
+	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
+	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
+	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
+	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
+	LocatorCameUp:            {"locator_came_up", "times that a locator that was down may be used again"},
 	RegistrationAccepted:     {"registration_accepted", "records of Map-Registers that were taken"},
 	RegistrationExpired:      {"registration_expired", "registrations that nobody refreshed"},
 	RegistrationWithdrawn:    {"registration_withdrawn", "registrations withdrawn by a TTL of 0"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 
-	RefusedOversized:         {"oversized", "messages longer than 9216 octets"},
-	RefusedPort:              {"port", "packets with the control port at neither end"},
-	RefusedType:              {"type", "messages of a type that no role here takes"},
-	RefusedRole:              {"role", "messages for a role that is off"},
-	RefusedStaleKeys:         {"stale_keys", "messages authenticated with keys that were replaced meanwhile; the sender retransmits"},
-	RefusedECMInner:          {"ecm_inner", "Encapsulated Control Messages with anything but a Map-Request inside"},
-	RefusedSecurity:          {"lisp_sec", "messages with LISP-SEC data, which this version cannot verify"},
-	RefusedNoRecord:          {"no_record", "messages without a record"},
-	RefusedEID:               {"eid", "messages about EIDs that are no IPv4, IPv6, MAC address or name"},
-	RefusedNoITRRLOC:         {"no_itr_rloc", "Map-Requests without an ITR-RLOC that a reply can be sent to"},
-	RefusedFamily:            {"family", "Map-Requests whose ITR-RLOCs are of no family that we have"},
-	RefusedProbeInECM:        {"probe_in_ecm", "RLOC-probes inside an Encapsulated Control Message"},
-	RefusedProbeHere:         {"probe_at_mapping_system", "RLOC-probes sent to a Map-Server or Map-Resolver"},
-	RefusedHopLimit:          {"hop_limit", "Map-Requests relayed too often: the mapping system loops"},
-	RefusedDontReply:         {"dont_reply", "Map-Requests that want no Map-Reply and are no Solicit-Map-Requests"},
-	RefusedNoRoute:           {"no_route", "Map-Requests that the mapping system has nobody to send to"},
-	RefusedNoMapping:         {"no_mapping", "Map-Requests to the ETR for EIDs of others"},
-	RefusedReplyLimit:        {"reply_limit", "Map-Requests beyond the rate of one destination RLOC and EID-Prefix"},
-	RefusedReplyTotalLimit:   {"reply_total_limit", "Map-Requests beyond the rate of all Map-Replies"},
-	RefusedNegativeLimit:     {"negative_limit", "Map-Requests beyond the rate of negative Map-Replies"},
-	RefusedUnknownSite:       {"unknown_site", "Map-Registers whose first EID-Prefix belongs to no site"},
-	RefusedPrefixOutsideSite: {"prefix_outside_site", "Map-Registers with an EID-Prefix that is not the site's"},
-	RefusedMoreSpecific:      {"more_specific", "Map-Registers with more specific EID-Prefixes than the site may register"},
-	RefusedUnknownKey:        {"unknown_key", "messages with a Key ID that is not configured"},
-	RefusedAlgorithm:         {"algorithm", "messages authenticated by another algorithm than the key's"},
-	RefusedAuthentication:    {"authentication", "messages whose authentication data does not verify"},
-	RefusedReplay:            {"replay", "Map-Registers whose nonce did not grow"},
-	RefusedReplayTable:       {"replay_table", "Map-Registers of more xTRs than a site may have"},
-	RefusedRegistrationTable: {"registration_table", "records beyond the limit of registrations"},
-	RefusedSiteTable:         {"site_table", "records beyond the site's limit of registrations"},
-	RefusedRegistrants:       {"registrants", "records of more xTRs than may register one EID-Prefix"},
-	RefusedLocators:          {"locators", "records with more locators than a mapping may have, merged ones included"},
-	RefusedVersion:           {"version", "records with an older Map-Version than the registered one"},
-	RefusedNotifyLimit:       {"notify_limit", "Map-Notifies not sent because of their rate"},
-	RefusedUnknownPeer:       {"unknown_peer", "Map-Notifies from a Map-Server that is not configured"},
-	RefusedNonce:             {"nonce", "Map-Replies that answer none of our Map-Requests"},
-	RefusedUnrelatedPrefix:   {"unrelated_prefix", "Map-Replies about another EID-Prefix than the one asked for"},
-	RefusedProbeReply:        {"probe_reply", "Map-Replies to RLOC-probes that nobody sent"},
-	RefusedSMRWithoutMapping: {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
-	RefusedSMRLimit:          {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
-	RefusedPendingTable:      {"pending_table", "misses beyond the limit of Map-Requests under way"},
-	RefusedRequestLimit:      {"request_limit", "Map-Requests not sent because of the rate of all of them"},
-	RefusedNoMapResolver:     {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},
-	RefusedOwnEID:            {"own_eid", "misses about our own EIDs"},
-	RefusedEncoding:          {"encoding", "messages not sent because they cannot be encoded"},
+	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
+	RefusedPort:                  {"port", "packets with the control port at neither end"},
+	RefusedType:                  {"type", "messages of a type that no role here takes"},
+	RefusedRole:                  {"role", "messages for a role that is off"},
+	RefusedStaleKeys:             {"stale_keys", "messages authenticated with keys that were replaced meanwhile; the sender retransmits"},
+	RefusedECMInner:              {"ecm_inner", "Encapsulated Control Messages with anything but a Map-Request inside"},
+	RefusedSecurity:              {"lisp_sec", "messages with LISP-SEC data, which this version cannot verify"},
+	RefusedNoRecord:              {"no_record", "messages without a record"},
+	RefusedEID:                   {"eid", "messages about EIDs that are no IPv4, IPv6, MAC address or name"},
+	RefusedNoITRRLOC:             {"no_itr_rloc", "Map-Requests without an ITR-RLOC that a reply can be sent to"},
+	RefusedFamily:                {"family", "Map-Requests whose ITR-RLOCs are of no family that we have"},
+	RefusedProbeInECM:            {"probe_in_ecm", "RLOC-probes inside an Encapsulated Control Message"},
+	RefusedProbeHere:             {"probe_at_mapping_system", "RLOC-probes sent to a Map-Server or Map-Resolver"},
+	RefusedHopLimit:              {"hop_limit", "Map-Requests relayed too often: the mapping system loops"},
+	RefusedDontReply:             {"dont_reply", "Map-Requests that want no Map-Reply and are no Solicit-Map-Requests"},
+	RefusedNoRoute:               {"no_route", "Map-Requests that the mapping system has nobody to send to"},
+	RefusedNoMapping:             {"no_mapping", "Map-Requests to the ETR for EIDs of others"},
+	RefusedReplyLimit:            {"reply_limit", "Map-Requests beyond the rate of one destination RLOC and EID-Prefix"},
+	RefusedReplyTotalLimit:       {"reply_total_limit", "Map-Requests beyond the rate of all Map-Replies"},
+	RefusedNegativeLimit:         {"negative_limit", "Map-Requests beyond the rate of negative Map-Replies"},
+	RefusedUnknownSite:           {"unknown_site", "Map-Registers whose first EID-Prefix belongs to no site"},
+	RefusedPrefixOutsideSite:     {"prefix_outside_site", "Map-Registers with an EID-Prefix that is not the site's"},
+	RefusedMoreSpecific:          {"more_specific", "Map-Registers with more specific EID-Prefixes than the site may register"},
+	RefusedUnknownKey:            {"unknown_key", "messages with a Key ID that is not configured"},
+	RefusedAlgorithm:             {"algorithm", "messages authenticated by another algorithm than the key's"},
+	RefusedAuthentication:        {"authentication", "messages whose authentication data does not verify"},
+	RefusedReplay:                {"replay", "Map-Registers whose nonce did not grow"},
+	RefusedReplayTable:           {"replay_table", "Map-Registers of more xTRs than a site may have"},
+	RefusedRegistrationTable:     {"registration_table", "records beyond the limit of registrations"},
+	RefusedSiteTable:             {"site_table", "records beyond the site's limit of registrations"},
+	RefusedRegistrants:           {"registrants", "records of more xTRs than may register one EID-Prefix"},
+	RefusedLocators:              {"locators", "records with more locators than a mapping may have, merged ones included"},
+	RefusedVersion:               {"version", "records with an older Map-Version than the registered one"},
+	RefusedNotifyLimit:           {"notify_limit", "Map-Notifies not sent because of their rate"},
+	RefusedUnknownPeer:           {"unknown_peer", "Map-Notifies from a Map-Server that is not configured"},
+	RefusedNonce:                 {"nonce", "Map-Replies that answer none of our Map-Requests"},
+	RefusedUnrelatedPrefix:       {"unrelated_prefix", "Map-Replies about another EID-Prefix than the one asked for"},
+	RefusedProbeReply:            {"probe_reply", "Map-Replies to RLOC-probes that nobody sent"},
+	RefusedProbeNotAuthoritative: {"probe_not_authoritative", "answers to RLOC-probes with a record that no ETR answers for (A bit clear)"},
+	RefusedProbeLocator:          {"probe_locator", "answers to RLOC-probes that name a locator of another mapping"},
+	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
+	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
+	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
+	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
+	RefusedPendingTable:          {"pending_table", "misses beyond the limit of Map-Requests under way"},
+	RefusedRequestLimit:          {"request_limit", "Map-Requests not sent because of the rate of all of them"},
+	RefusedNoMapResolver:         {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},
+	RefusedOwnEID:                {"own_eid", "misses about our own EIDs"},
+	RefusedEncoding:              {"encoding", "messages not sent because they cannot be encoded"},
 }
 
 // CounterInfo is a counter's name and meaning.

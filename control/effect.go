@@ -13,7 +13,7 @@ import (
 )
 
 // Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
-// RemoveDatabase and Notice.
+// RemoveDatabase, SetLocatorState and Notice.
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
@@ -38,6 +38,13 @@ type InstallDatabase struct{ DatabaseMapping }
 
 // RemoveDatabase takes one out.
 type RemoveDatabase struct{ Prefix lisp.Prefix }
+
+// SetLocatorState says whether packets may be sent to an RLOC, in whichever mappings
+// it stands. An RLOC that it never said anything about is up.
+type SetLocatorState struct {
+	RLOC lisp.RLOC
+	Up   bool
+}
 
 // MapCacheEntry is a mapping of the map-cache.
 type MapCacheEntry struct {
@@ -95,6 +102,8 @@ const (
 	NoticeMappingRemoved         NoticeKind = "mapping-removed"
 	NoticeSolicitMapRequestTaken NoticeKind = "smr-received" // an SMR about a cached mapping
 	NoticeMessageRefused         NoticeKind = "message-refused"
+	NoticeLocatorDown            NoticeKind = "locator-down" // nothing is sent there any more
+	NoticeLocatorUp              NoticeKind = "locator-up"   // it may be used again
 )
 
 func (SendPacket) effect()      {}
@@ -102,4 +111,5 @@ func (InstallMapping) effect()  {}
 func (RemoveMapping) effect()   {}
 func (InstallDatabase) effect() {}
 func (RemoveDatabase) effect()  {}
+func (SetLocatorState) effect() {}
 func (Notice) effect()          {}

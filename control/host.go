@@ -40,6 +40,7 @@ type host struct {
 	noticeLimit   bucket
 	refusalLimit  bucket
 	replyLimit    buckets[replyKey]
+	probeLimit    buckets[replyKey]
 	replyTotal    bucket
 	negativeTotal bucket
 	notifies      buckets[netip.Addr]

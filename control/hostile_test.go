@@ -17,7 +17,7 @@ import (
 // tinyLimits make every table overflow.
 func tinyLimits() Limits {
 	return Limits{
-		RateTable: 8, MapCacheEntries: 8, PendingRequests: 8, Registrations: 8, RegistrationsPerSite: 6,
+		RateTable: 8, MapCacheEntries: 8, Locators: 6, PendingRequests: 8, Registrations: 8, RegistrationsPerSite: 6,
 		RegistrantsPerPrefix: 2, ReplayEntriesPerSite: 4, MoreSpecificsPerReply: 4,
 	}
 }
@@ -27,6 +27,7 @@ func fullNode(t testing.TB) *Node {
 	t.Helper()
 	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1", "2001:db8:f::1"}, "10.1.0.0/16", "10.1.2.0/24", "[5]2001:db8:1::/48")
 	ms := mapServerConfig("10.0.0.0/8 2001:db8::/32 [5]2001:db8::/32", "02:00:00:00:00:00/16 \"ietf\"/32")
+	c.ITR.RLOCProbing.Off = false
 	c.MapServer, c.MapResolver, c.Limits = ms.MapServer, ms.MapResolver, tinyLimits()
 	c.MapResolver.MapServers = []MapServerRoute{{Address: addrPort("192.0.2.50"), Prefixes: []lisp.Prefix{lisp.MustParsePrefix("172.16.0.0/12")}}}
 	n, err := New(c, epoch, testRandom(1))
@@ -46,9 +47,12 @@ func checkLimits(t testing.TB, n *Node) {
 	}{
 		{"map-cache", n.itr.cache.size(), l.MapCacheEntries},
 		{"pending requests", n.itr.pending.size(), l.PendingRequests},
+		{"locators", len(n.itr.prober.table.byRLOC), l.Locators},
+		{"nonces of probes", len(n.itr.prober.byNonce), l.Locators * probeNonces},
 		{"nonces of pending requests", len(n.itr.pending.byNonce), l.PendingRequests * mapRequestTries},
 		{"registrations", n.mapServer.registrations.index.size, l.Registrations},
 		{"reply buckets", len(n.host.replyLimit.current) + len(n.host.replyLimit.previous), l.RateTable},
+		{"probe buckets", len(n.host.probeLimit.current) + len(n.host.probeLimit.previous), l.RateTable},
 		{"notify buckets", len(n.host.notifies.current) + len(n.host.notifies.previous), l.RateTable},
 		{"SMR buckets", len(n.itr.smrs.current) + len(n.itr.smrs.previous), l.RateTable},
 	} {

@@ -24,6 +24,7 @@ type itr struct {
 	preferred netip.AddrPort // the Map-Resolver that answered last
 	requests  bucket
 	smrs      buckets[lisp.Prefix]
+	prober    *prober
 }
 
 // Refreshing begins a quarter of the TTL before its end, refreshLead at most, for
@@ -37,7 +38,9 @@ const (
 	reinstallAfter = 2 * time.Second
 )
 
-func newITR(h *host) *itr { return &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests()} }
+func newITR(h *host) *itr {
+	return &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h)}
+}
 
 // configure takes over another configuration and brings the static mappings into
 // line with it.
@@ -55,6 +58,7 @@ func (r *itr) configure(c *ITRConfig) {
 		}
 	}
 	r.config = c
+	r.prober.configure(c.RLOCProbing)
 	for _, m := range c.StaticMappings {
 		if _, e, ok := r.cache.get(m.Prefix); !ok || !e.static || !e.mapping.Equal(m) {
 			r.put(cacheEntry{mapping: m, static: true, expiresAt: never})
@@ -65,7 +69,9 @@ func (r *itr) configure(c *ITRConfig) {
 // stop empties the map-cache, here and in the data plane.
 func (r *itr) stop() {
 	for _, id := range r.cache.index.all() {
-		r.h.emit(RemoveMapping{Prefix: r.cache.entries.at(id).mapping.Prefix, Reason: RemoveConfigured})
+		m := r.cache.entries.at(id).mapping
+		r.h.emit(RemoveMapping{Prefix: m.Prefix, Reason: RemoveConfigured})
+		r.prober.removed(m)
 	}
 }
 
@@ -233,7 +239,7 @@ func (r *itr) settle(id uint32) {
 // handleMapReply takes what answers one of our Map-Requests (RFC 9301 s.5.3).
 func (r *itr) handleMapReply(m *mapReply) {
 	if m.probe {
-		r.h.count(RefusedProbeReply)
+		r.handleProbeReply(m)
 		return
 	}
 	id, resolver, ok := r.pending.answered(m.nonce)
@@ -352,9 +358,16 @@ func (r *itr) evict() bool {
 
 // put installs an entry.
 func (r *itr) put(e cacheEntry) {
+	e.mapping.Locators = withoutProbeBits(e.mapping.Locators)
 	_, old, known := r.cache.get(e.mapping.Prefix)
 	changed := !known || !old.mapping.Equal(e.mapping) || old.static != e.static
 	e.createdAt, e.refreshedAt = r.h.now, r.h.now
+	if changed {
+		r.prober.installed(e.mapping) // before the old one leaves: what both have stays
+	}
+	if changed && known {
+		r.prober.removed(old.mapping)
+	}
 	id, _ := r.cache.put(e)
 	r.h.count(MappingInstalled)
 	r.emitInstall(id)
@@ -375,8 +388,10 @@ func (r *itr) entry(e *cacheEntry) MapCacheEntry {
 }
 
 func (r *itr) remove(id uint32, reason RemoveReason) {
-	prefix := r.cache.entries.at(id).mapping.Prefix
+	mapping := r.cache.entries.at(id).mapping
+	prefix := mapping.Prefix
 	r.cache.remove(id)
 	r.h.emit(RemoveMapping{Prefix: prefix, Reason: reason})
+	r.prober.removed(mapping)
 	r.h.notice(Notice{Kind: NoticeMappingRemoved, Prefix: prefix, Detail: string(reason)})
 }

@@ -80,6 +80,7 @@ func (r *itr) handleUsage(usage []Usage) {
 		}
 		if at := min(r.h.instant(u.LastUsedAt), r.h.now); !u.LastUsedAt.IsZero() && at > e.lastUsedAt {
 			e.lastUsedAt, e.referenced = at, true
+			r.prober.table.used(e.mapping, at)
 			r.refreshIfUsed(id)
 		}
 	}
@@ -141,6 +142,10 @@ func (r *itr) adopt(a MapCacheEntry) {
 		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveEvicted})
 		return
 	}
+	if ok {
+		r.prober.removed(known.mapping)
+	}
+	r.prober.installed(a.Mapping)
 	id, known = r.cache.put(cacheEntry{mapping: a.Mapping, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt)})
 	known.lastUsedAt = r.h.now // its use was not kept: let it prove itself
 	r.schedule(id)

@@ -54,15 +54,18 @@ type Rate struct {
 // default of DefaultLimits.
 type Limits struct {
 	MapReplies       Rate // for one destination RLOC and EID-Prefix
+	ProbeReplies     Rate // answers to RLOC-probes, for one destination RLOC and EID-Prefix
 	MapRepliesTotal  Rate
 	MapRequestsTotal Rate // sent by the ITR, all EID-Prefixes together
 	NegativeReplies  Rate // negative Map-Replies, all together
 	MapNotifies      Rate // for one source of Map-Registers
 	SMRInvoked       Rate // Map-Requests that SMRs cause, for one EID-Prefix
+	RLOCProbes       Rate // all of them together
 	Notices          Rate
 
 	RateTable             int // keys of each table of buckets
 	MapCacheEntries       int
+	Locators              int // RLOCs of the map-cache whose state is kept
 	PendingRequests       int // EID-Prefixes with a Map-Request under way or in its pause
 	Registrations         int // EID-Prefixes in all
 	RegistrationsPerSite  int
@@ -73,19 +76,23 @@ type Limits struct {
 
 // DefaultLimits follows the RECOMMENDED limits of RFC 9301 with a small burst, so
 // that one lost packet does not cost seconds, and suits a router of a million
-// mappings.
+// mappings. RLOC-probes are answered more often than Map-Requests: their retries are
+// a second apart.
 func DefaultLimits() Limits {
 	return Limits{
 		MapReplies:       Rate{PerSecond: 1.0 / 3, Burst: 3},
+		ProbeReplies:     Rate{PerSecond: 1, Burst: 5},
 		MapRepliesTotal:  Rate{PerSecond: 20000, Burst: 20000},
 		MapRequestsTotal: Rate{PerSecond: 10000, Burst: 10000},
 		NegativeReplies:  Rate{PerSecond: 10000, Burst: 10000},
 		MapNotifies:      Rate{PerSecond: 1000, Burst: 10000},
 		SMRInvoked:       Rate{PerSecond: 1.0 / 3, Burst: 1},
+		RLOCProbes:       Rate{PerSecond: 2000, Burst: 200},
 		Notices:          Rate{PerSecond: 200, Burst: 1000},
 
 		RateTable:             1 << 18,
 		MapCacheEntries:       1 << 20,
+		Locators:              1 << 16,
 		PendingRequests:       1 << 16,
 		Registrations:         2 << 20,
 		RegistrationsPerSite:  2 << 20,
@@ -113,13 +120,13 @@ func (l Limits) withDefaults() Limits {
 
 func (l *Limits) rates() []*Rate {
 	return []*Rate{
-		&l.MapReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.SMRInvoked, &l.Notices,
+		&l.MapReplies, &l.ProbeReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.SMRInvoked, &l.RLOCProbes, &l.Notices,
 	}
 }
 
 func (l *Limits) sizes() []*int {
 	return []*int{
-		&l.RateTable, &l.MapCacheEntries, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
+		&l.RateTable, &l.MapCacheEntries, &l.Locators, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
 		&l.RegistrantsPerPrefix, &l.ReplayEntriesPerSite, &l.MoreSpecificsPerReply,
 	}
 }

@@ -40,6 +40,7 @@ type testNode struct {
 	removed  map[lisp.Prefix]RemoveReason
 	database map[lisp.Prefix]DatabaseMapping
 	notices  []Notice
+	down     map[lisp.RLOC]bool // as the data plane was told
 	sent     []SendPacket
 	sentAt   []time.Time
 }
@@ -87,7 +88,7 @@ func (d *testNode) start() {
 	d.Node = node
 	if d.cache == nil {
 		d.cache, d.database = make(map[lisp.Prefix]MapCacheEntry), make(map[lisp.Prefix]DatabaseMapping)
-		d.removed = make(map[lisp.Prefix]RemoveReason)
+		d.removed, d.down = make(map[lisp.Prefix]RemoveReason), make(map[lisp.RLOC]bool)
 	}
 	d.drain()
 }
@@ -120,6 +121,10 @@ func (d *testNode) drain() {
 			d.database[e.Prefix] = e.DatabaseMapping
 		case RemoveDatabase:
 			delete(d.database, e.Prefix)
+		case SetLocatorState:
+			if delete(d.down, e.RLOC); !e.Up {
+				d.down[e.RLOC] = true
+			}
 		case Notice:
 			d.notices = append(d.notices, e)
 		}
@@ -303,11 +308,12 @@ func addrPort(s string) netip.AddrPort { return netip.AddrPortFrom(netip.MustPar
 
 func secret(id uint8) Key { return Key{ID: id, Secret: []byte("a secret of the site")} }
 
-// xtrConfig is an ITR and ETR with some EID-Prefixes, registering at ms.
+// xtrConfig is an ITR and ETR with some EID-Prefixes, registering at ms. It sends no
+// RLOC-probes: most tests count messages.
 func xtrConfig(id byte, ms string, rlocs []string, prefixes ...string) Config {
 	c := Config{
 		XTRID: [16]byte{id}, SiteID: 7,
-		ITR: &ITRConfig{MapResolvers: []netip.AddrPort{addrPort(ms)}},
+		ITR: &ITRConfig{MapResolvers: []netip.AddrPort{addrPort(ms)}, RLOCProbing: ProbingConfig{Off: true}},
 		ETR: &ETRConfig{MapServers: []MapServerPeer{{Address: addrPort(ms), Key: secret(1), WantMapNotify: true}}},
 	}
 	for _, r := range rlocs {

@@ -304,7 +304,8 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 // which those of one moment are handled.
 func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 	if n.itr != nil {
-		if !yield(&n.itr.pending.timers, n.itr.handlePendingTimeout) || !yield(&n.itr.cache.timers, n.itr.handleCacheTimeout) {
+		if !yield(&n.itr.pending.timers, n.itr.handlePendingTimeout) || !yield(&n.itr.cache.timers, n.itr.handleCacheTimeout) ||
+			!yield(&n.itr.prober.table.timers, n.itr.handleProbeTimeout) {
 			return
 		}
 	}
@@ -358,6 +359,28 @@ func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
 	}
 }
 
+// AdoptDownLocators takes over which RLOCs the data plane holds for down since before
+// a restart. Call it after AdoptMapCache. Without it they stay down there until they
+// have gone down and come up again.
+func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
+	n.host.turn(now)
+	if n.itr == nil {
+		table := newLocatorTable(n.host)
+		table.forget(rlocs)
+		return
+	}
+	n.itr.prober.table.adoptDown(rlocs)
+}
+
+// HandleLocatorHint takes a hint that an RLOC is gone: an ICMP unreachable, a status
+// bit, silence. It makes us probe the RLOC at once, and changes nothing by itself.
+func (n *Node) HandleLocatorHint(now time.Time, r lisp.RLOC) {
+	n.host.turn(now)
+	if n.itr != nil {
+		n.itr.prober.suspect(r)
+	}
+}
+
 // Shutdown is the last call. Registrations are left to the next run, or withdrawn
 // where ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
 func (n *Node) Shutdown(now time.Time) {
@@ -387,6 +410,14 @@ func (n *Node) Database() iter.Seq[DatabaseMapping] {
 			}
 		}
 	}
+}
+
+// Locators yields the RLOCs of the map-cache with their states, in the order of RLOCs.
+func (n *Node) Locators() iter.Seq[LocatorStatus] {
+	if n.itr == nil {
+		return func(func(LocatorStatus) bool) {}
+	}
+	return n.itr.prober.table.status()
 }
 
 // Registrations yields what the Map-Server knows, in the order of prefixes, one

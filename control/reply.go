@@ -34,7 +34,7 @@ func (h *host) reply(to *mapRequest, r reply) {
 		h.count(RefusedFamily)
 		return
 	}
-	if !h.mayReply(replyKey{rloc, r.mappings[0].Prefix}, r.negative) {
+	if !h.mayReply(replyKey{rloc, r.mappings[0].Prefix}, r) {
 		return
 	}
 	m := wire.MapReply{Probe: r.probe, Nonce: to.Nonce, Records: make([]wire.Record, len(r.mappings))}
@@ -85,19 +85,23 @@ func (h *host) replyRLOC(to *mapRequest) (lisp.RLOC, bool) {
 }
 
 // mayReply takes from all buckets that a reply needs, or from none.
-func (h *host) mayReply(key replyKey, negative bool) bool {
+func (h *host) mayReply(key replyKey, r reply) bool {
 	l := &h.limits
+	each, rate := &h.replyLimit, l.MapReplies
+	if r.probe {
+		each, rate = &h.probeLimit, l.ProbeReplies
+	}
 	total, negatives := h.replyTotal, h.negativeTotal
 	switch {
-	case !h.replyLimit.available(h.now, key, l.MapReplies, l.RateTable):
+	case !each.available(h.now, key, rate, l.RateTable):
 		h.count(RefusedReplyLimit)
 	case !total.take(h.now, l.MapRepliesTotal):
 		h.count(RefusedReplyTotalLimit)
-	case negative && !negatives.take(h.now, l.NegativeReplies):
+	case r.negative && !negatives.take(h.now, l.NegativeReplies):
 		h.count(RefusedNegativeLimit)
 	default:
 		h.replyTotal, h.negativeTotal = total, negatives
-		return h.replyLimit.take(h.now, key, l.MapReplies, l.RateTable)
+		return each.take(h.now, key, rate, l.RateTable)
 	}
 	return false
 }

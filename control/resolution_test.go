@@ -344,7 +344,7 @@ func loneITR(t *testing.T, limits Limits) (*testNetwork, *testNode) {
 	n := newNetwork(t)
 	x := n.add("x", Config{
 		LocalRLOCs: []lisp.RLOC{rloc("192.0.2.1")}, Limits: limits,
-		ITR: &ITRConfig{MapResolvers: []netip.AddrPort{addrPort("192.0.2.100")}},
+		ITR: &ITRConfig{MapResolvers: []netip.AddrPort{addrPort("192.0.2.100")}, RLOCProbing: ProbingConfig{Off: true}},
 	}, "192.0.2.1")
 	return n, x
 }

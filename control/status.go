@@ -72,6 +72,23 @@ const (
 	MapServerRegistered MapServerState = "registered"
 )
 
+// LocatorStatus is how things stand with one RLOC of the map-cache.
+type LocatorStatus struct {
+	RLOC           lisp.RLOC
+	State          LocatorState
+	Reason         LocatorReason
+	ChangedAt      time.Time   // of the state
+	HeldUntil      time.Time   // not up before, because it flapped; zero when not held
+	Mappings       int         // of the map-cache with this RLOC
+	Prefix         lisp.Prefix // the one that probes name
+	ProbesSent     uint64
+	ProbesAnswered uint64
+	LastProbeAt    time.Time // zero for never, as the next two
+	LastReplyAt    time.Time
+	NextProbeAt    time.Time
+	RoundTrip      RoundTrip
+}
+
 // PendingRequest is a resolution under way.
 type PendingRequest struct {
 	Prefix      lisp.Prefix

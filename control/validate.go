@@ -84,10 +84,31 @@ func (c *ITRConfig) validate() error {
 			errs = append(errs, validPrefix("static mapping", m.Prefix, seen), validLocators(m.Prefix, m.Locators, m.Version))
 		}
 	}
+	errs = append(errs, c.RLOCProbing.validate())
 	if c.UnlimitedTTL < 0 {
 		errs = append(errs, fmt.Errorf("lifetime %s of mappings without a TTL is negative", c.UnlimitedTTL))
 	}
 	return errors.Join(errs...)
+}
+
+// What RLOC-probing may be told: probes more often than a hundred times a second, or
+// an answer awaited for longer than the interval, are mistakes.
+const (
+	minProbeInterval = 10 * time.Millisecond
+	maxProbeInterval = 24 * time.Hour
+	maxProbeRetries  = 100
+)
+
+func (c ProbingConfig) validate() error {
+	switch {
+	case c.Interval < minProbeInterval || c.Interval > maxProbeInterval:
+		return fmt.Errorf("RLOC-probing interval %s: want %s to %s", c.Interval, minProbeInterval, maxProbeInterval)
+	case c.RetriesInterval < minProbeInterval || c.RetriesInterval > c.Interval:
+		return fmt.Errorf("RLOC-probing retries interval %s: want %s to the interval, %s", c.RetriesInterval, minProbeInterval, c.Interval)
+	case c.Retries > maxProbeRetries:
+		return fmt.Errorf("RLOC-probing retries %d: want at most %d", c.Retries, maxProbeRetries)
+	}
+	return nil
 }
 
 func (c *ETRConfig) validate() error {

@@ -20,6 +20,7 @@ import (
 	"loci/control"
 	"loci/daemon/api"
 	"loci/dataplane"
+	"loci/lisp"
 )
 
 // callQueueLength bounds the questions that wait for the loop.
@@ -154,6 +155,14 @@ func (l *loop) change(effect control.Effect) {
 		l.worker.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{
 			Prefix: e.Prefix, Locators: e.Locators, Version: e.Version,
 		}})
+	case control.SetLocatorState:
+		// The key of an RLOC is in the one Instance-ID that no EID has.
+		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr()))}
+		state := dataplane.LocatorDown
+		if e.Up {
+			state = dataplane.LocatorUp
+		}
+		l.worker.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
 	case control.RemoveDatabase:
 		l.worker.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.DeleteDatabase{Prefix: e.Prefix})
 	}

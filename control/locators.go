@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// The ITR's locators: one row for each RLOC of the map-cache, with one state, its
+// reason and its age (RFC 9301 s.7, RFC 9300 s.10). Who says that a locator answers
+// or not is probing.go's; here is what becomes of it: hysteresis, so that a path
+// that flaps does not move the traffic each time. It never sends anything.
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"loci/lisp"
+)
+
+// LocatorState says whether packets are sent to an RLOC.
+type LocatorState string
+
+// The states. An unknown locator is used: nothing speaks against it yet.
+const (
+	LocatorUnknown LocatorState = "unknown"
+	LocatorUp      LocatorState = "up"
+	LocatorDown    LocatorState = "down"
+)
+
+// LocatorReason says why a locator is in its state.
+type LocatorReason string
+
+// The reasons.
+const (
+	LocatorNotProbed     LocatorReason = "not-probed"        // RLOC-probing is off, or we have no RLOC of that family
+	LocatorAwaitsReply   LocatorReason = "awaits-reply"      // the first RLOC-probes are under way
+	LocatorAnswered      LocatorReason = "probe-answered"    // the last RLOC-probe was answered
+	LocatorUnanswered    LocatorReason = "probes-unanswered" // the RLOC-probe and its retries were not
+	LocatorNoAlternative LocatorReason = "no-alternative"    // it never answered, but the mapping has no other locator
+	LocatorAdopted       LocatorReason = "adopted"           // down already before the restart
+)
+
+// Hysteresis. A locator goes down at once when its probes stay unanswered: traffic
+// is lost. It comes back after upAnswers answers in a row, and when it went down
+// again within flapMemory, not before a time that doubles with each fall.
+const (
+	upAnswers   = 3
+	flapMemory  = 10 * time.Minute
+	flapHold    = 10 * time.Second
+	flapHoldMax = 5 * time.Minute
+)
+
+// locator is what the ITR knows about one RLOC.
+type locator struct {
+	rloc      lisp.RLOC
+	prefix    lisp.Prefix // one of the mappings with this RLOC, for probes to name
+	mappings  int         // of the map-cache with this RLOC
+	usedAt    instant     // when one of them last forwarded, or was installed
+	state     LocatorState
+	reason    LocatorReason
+	changedAt instant
+	told      bool // the data plane was told that it is down
+
+	proven    bool // it answered at least once
+	downs     int  // falls within flapMemory of each other
+	downAt    instant
+	heldUntil instant // not up before
+	answers   int     // in a row, since it went down
+
+	probes probeState
+	trips  roundTrips
+}
+
+// locatorTable is the table, with the deadlines of the probes.
+type locatorTable struct {
+	h      *host
+	rows   slab[locator]
+	byRLOC map[lisp.RLOC]uint32
+	timers deadlines
+}
+
+func newLocatorTable(h *host) locatorTable {
+	return locatorTable{h: h, byRLOC: make(map[lisp.RLOC]uint32)}
+}
+
+func (t *locatorTable) get(r lisp.RLOC) (uint32, *locator, bool) {
+	id, ok := t.byRLOC[r]
+	if !ok {
+		return 0, nil, false
+	}
+	return id, t.rows.at(id), true
+}
+
+// track notes another mapping with these locators. The ids of rows that are new are
+// yielded, for their first probe. Our own RLOCs and those that nothing is sent to
+// have no row.
+func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
+	for _, l := range m.Locators {
+		if !l.Usable() || slices.Contains(t.h.rlocs, l.RLOC) {
+			continue
+		}
+		if _, row, known := t.get(l.RLOC); known {
+			row.mappings++
+			row.prefix, row.usedAt = m.Prefix, t.h.now
+			continue
+		}
+		if len(t.byRLOC) >= t.h.limits.Locators {
+			t.h.count(RefusedLocatorTable)
+			continue
+		}
+		id := t.rows.add(locator{
+			rloc: l.RLOC, prefix: m.Prefix, mappings: 1, usedAt: t.h.now,
+			state: LocatorUnknown, reason: LocatorNotProbed, changedAt: t.h.now,
+		})
+		t.byRLOC[l.RLOC] = id
+		first(id)
+	}
+}
+
+// untrack takes a mapping's locators out; the ids of rows that nobody needs any more
+// are yielded before they go. A locator beyond the table's limit when it came, but
+// within it now, may be counted out once too often: then it is only probed no more.
+func (t *locatorTable) untrack(m lisp.Mapping, last func(id uint32)) {
+	for _, l := range m.Locators {
+		id, row, known := t.get(l.RLOC)
+		if !known || !l.Usable() {
+			continue
+		}
+		if row.mappings--; row.mappings > 0 {
+			continue
+		}
+		last(id)
+		t.tell(row, false)
+		t.timers.remove(id)
+		delete(t.byRLOC, l.RLOC)
+		t.rows.release(id)
+	}
+}
+
+// used notes that a mapping with these locators forwarded something.
+func (t *locatorTable) used(m lisp.Mapping, at instant) {
+	for _, l := range m.Locators {
+		if _, row, known := t.get(l.RLOC); known {
+			row.usedAt, row.prefix = max(row.usedAt, at), m.Prefix
+		}
+	}
+}
+
+// set puts a locator into a state, and tells the data plane and the operator when
+// that means something else for packets.
+func (t *locatorTable) set(l *locator, state LocatorState, reason LocatorReason) {
+	if l.state == state && l.reason == reason {
+		return
+	}
+	was := l.state
+	l.reason = reason
+	if was != state {
+		l.state, l.changedAt = state, t.h.now
+		t.noteChange(l, was)
+	}
+	t.tell(l, state == LocatorDown)
+}
+
+func (t *locatorTable) noteChange(l *locator, was LocatorState) {
+	n := Notice{Prefix: l.prefix, Detail: l.rloc.String() + ": " + string(l.reason)}
+	switch {
+	case l.state == LocatorDown:
+		n.Kind = NoticeLocatorDown
+		t.h.count(LocatorWentDown)
+	case was == LocatorDown:
+		n.Kind = NoticeLocatorUp
+		t.h.count(LocatorCameUp)
+	default:
+		return // unknown and up are the same to packets
+	}
+	t.h.notice(n)
+}
+
+// tell keeps the data plane's view in step; it takes every RLOC for up that it was
+// not told about.
+func (t *locatorTable) tell(l *locator, down bool) {
+	if l.told == down {
+		return
+	}
+	l.told = down
+	t.h.emit(SetLocatorState{RLOC: l.rloc, Up: !down})
+}
+
+// down notes that a locator does not answer.
+func (t *locatorTable) down(l *locator) {
+	l.answers = 0
+	if l.state == LocatorDown {
+		return
+	}
+	if l.downAt != 0 && t.h.now-l.downAt < instant(flapMemory) {
+		l.downs++
+	} else {
+		l.downs = 0
+	}
+	l.downAt, l.heldUntil = t.h.now, t.h.now
+	if l.downs > 0 {
+		l.heldUntil += instant(min(flapHold<<min(l.downs-1, 16), flapHoldMax))
+	}
+	t.set(l, LocatorDown, LocatorUnanswered)
+}
+
+// answered notes an answer; a locator that is down comes back by several of them.
+func (t *locatorTable) answered(l *locator) {
+	l.proven = true
+	if l.state == LocatorDown {
+		l.answers++
+		if l.answers < upAnswers || t.h.now < l.heldUntil {
+			return
+		}
+	}
+	t.set(l, LocatorUp, LocatorAnswered)
+}
+
+// reset forgets what was known: nobody probes any more.
+func (t *locatorTable) reset(l *locator) {
+	l.proven, l.answers, l.downs, l.downAt = false, 0, 0, 0
+	t.set(l, LocatorUnknown, LocatorNotProbed)
+}
+
+// adoptDown takes over from the data plane which locators were down before a
+// restart. Nothing may be sent there until they answer; those that no mapping has
+// any more are forgotten.
+func (t *locatorTable) adoptDown(rlocs []lisp.RLOC) {
+	for _, r := range rlocs {
+		_, l, known := t.get(r)
+		if !known {
+			t.forget([]lisp.RLOC{r})
+			continue
+		}
+		l.told = true
+		if l.state == LocatorUnknown && l.reason != LocatorNotProbed {
+			l.state, l.reason, l.changedAt, l.downAt = LocatorDown, LocatorAdopted, t.h.now, t.h.now
+			continue
+		}
+		t.tell(l, l.state == LocatorDown)
+	}
+}
+
+// forget makes the data plane use RLOCs again that nothing is known about.
+func (t *locatorTable) forget(rlocs []lisp.RLOC) {
+	for _, r := range rlocs {
+		t.h.emit(SetLocatorState{RLOC: r, Up: true})
+	}
+}
+
+// status yields the locators in the order of RLOCs.
+func (t *locatorTable) status() iter.Seq[LocatorStatus] {
+	return func(yield func(LocatorStatus) bool) {
+		ids := make([]uint32, 0, len(t.byRLOC))
+		for _, id := range t.byRLOC {
+			ids = append(ids, id)
+		}
+		slices.SortFunc(ids, func(a, b uint32) int { return t.rows.at(a).rloc.Compare(t.rows.at(b).rloc) })
+		for _, id := range ids {
+			if !yield(t.rowStatus(id)) {
+				return
+			}
+		}
+	}
+}
+
+func (t *locatorTable) rowStatus(id uint32) LocatorStatus {
+	l := t.rows.at(id)
+	s := LocatorStatus{
+		RLOC: l.rloc, State: l.state, Reason: l.reason, ChangedAt: t.h.time(l.changedAt), Mappings: l.mappings, Prefix: l.prefix,
+		ProbesSent: l.probes.sent, ProbesAnswered: l.probes.answered, RoundTrip: l.trips.status(),
+	}
+	if l.state == LocatorDown && l.heldUntil > t.h.now {
+		s.HeldUntil = t.h.time(l.heldUntil)
+	}
+	if l.probes.sentAt != 0 {
+		s.LastProbeAt = t.h.time(l.probes.sentAt)
+	}
+	if l.probes.answeredAt != 0 {
+		s.LastReplyAt = t.h.time(l.probes.answeredAt)
+	}
+	if next := t.timers.of(id); next != never {
+		s.NextProbeAt = t.h.time(next)
+	}
+	return s
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// RLOC-probing (RFC 9301 s.7.1): Map-Requests with the P bit, straight to each RLOC
+// of the map-cache, and what their answers say. A probe that stays unanswered is
+// retried at short intervals, then the locator is down; it goes on being probed, less
+// and less often. A mapping in an answer is never believed: when it differs, the
+// mapping system is asked, because nothing authenticates the answer.
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// probeNonces is how many unanswered probes of a locator may still be answered.
+	probeNonces = 4
+	// probeBackoffMax bounds the doublings of the interval for locators that are down.
+	probeBackoffMax = 2
+	// probeJitterPart: intervals vary by up to this part of them, to both sides.
+	probeJitterPart = 5
+	// confirmInterval is how far apart the answers are that bring a locator back: ETRs
+	// answer once in 3 seconds (RFC 9301 s.5.4), and one refused would begin it anew.
+	confirmInterval = 3100 * time.Millisecond
+	// prefixSearchSteps bounds one search for a mapping that has an RLOC.
+	prefixSearchSteps = 4096
+)
+
+// probeState is the probes of one locator.
+type probeState struct {
+	nonces         [probeNonces]uint64 // 0 for none
+	sentAts        [probeNonces]instant
+	turn           int // where the next nonce goes
+	unanswered     int // probes since the last answer
+	sent, answered uint64
+	sentAt         instant
+	answeredAt     instant
+	differing      lisp.LocatorSet // of an answer, asked about already
+	cursor         uint32          // of the search for a mapping
+}
+
+// prober probes the locators of the table.
+type prober struct {
+	h       *host
+	config  ProbingConfig
+	table   locatorTable
+	byNonce map[uint64]uint32
+	limit   bucket
+}
+
+func newProber(h *host) *prober {
+	return &prober{h: h, table: newLocatorTable(h), byNonce: make(map[uint64]uint32)}
+}
+
+// configure takes over other intervals. What was off begins now.
+func (p *prober) configure(c ProbingConfig) {
+	p.config = c
+	for id := range p.table.rows.rows {
+		l := p.table.rows.at(uint32(id))
+		switch {
+		case l.rloc.IsZero():
+		case !p.probes(l.rloc):
+			p.forgetNonces(l)
+			p.table.timers.remove(uint32(id))
+			p.table.reset(l)
+		case p.table.timers.of(uint32(id)) == never || l.reason == LocatorNotProbed:
+			p.begin(uint32(id))
+		}
+	}
+}
+
+// probes reports whether that RLOC is to be probed: we need one of its family.
+func (p *prober) probes(r lisp.RLOC) bool {
+	_, family := p.h.rlocOf(r.Is4())
+	return !p.config.Off && family
+}
+
+// installed takes notice of a mapping that came into the map-cache.
+func (p *prober) installed(m lisp.Mapping) { p.table.track(m, p.begin) }
+
+// removed takes notice of one that left it.
+func (p *prober) removed(m lisp.Mapping) {
+	p.table.untrack(m, func(id uint32) { p.forgetNonces(p.table.rows.at(id)) })
+}
+
+// begin schedules the first probe of a locator within a retry interval: soon, but
+// the locators of a big answer not all at once.
+func (p *prober) begin(id uint32) {
+	l := p.table.rows.at(id)
+	if !p.probes(l.rloc) {
+		return
+	}
+	p.table.set(l, LocatorUnknown, LocatorAwaitsReply)
+	p.table.timers.set(id, p.h.after(p.below(p.config.RetriesInterval)))
+}
+
+// below is a random duration up to d.
+func (p *prober) below(d time.Duration) time.Duration {
+	var b [4]byte
+	p.h.random(b[:])
+	return time.Duration(float64(d) * float64(binary.BigEndian.Uint32(b[:])) / (1 << 32))
+}
+
+// jittered is d more or less (RFC 9301 s.7.1: a jittered timer interval).
+func (p *prober) jittered(d time.Duration) time.Duration {
+	part := d / probeJitterPart
+	return d - part + p.below(2*part)
+}
+
+// due sends the next probe of a locator, after judging those before. cached finds
+// the mapping to name in it.
+func (p *prober) due(id uint32, cached *mapCache) {
+	l := p.table.rows.at(id)
+	if !p.limit.take(p.h.now, p.h.limits.RLOCProbes) {
+		p.h.count(RefusedProbeLimit)
+		p.table.timers.set(id, p.h.after(p.jittered(p.config.RetriesInterval)))
+		return
+	}
+	entry, ok := p.mappingFor(l, cached)
+	if !ok { // goes on searching
+		p.table.timers.set(id, p.h.after(p.config.RetriesInterval))
+		return
+	}
+	if l.probes.unanswered > 0 {
+		l.answers = 0
+	}
+	if l.probes.unanswered > p.config.Retries {
+		p.judge(l, entry)
+	}
+	p.send(id)
+	p.table.timers.set(id, p.h.after(p.wait(l)))
+}
+
+// wait is how long after a probe the next one follows if no answer comes.
+func (p *prober) wait(l *locator) time.Duration {
+	over := l.probes.unanswered - (p.config.Retries + 1)
+	if over <= 0 {
+		return p.config.RetriesInterval
+	}
+	return p.jittered(p.config.Interval << min(over-1, probeBackoffMax))
+}
+
+// judge says what a locator is whose probe and retries stay unanswered. One that
+// never answered may sit behind a filter for probes: it is used on as long as the
+// mapping has nothing better.
+func (p *prober) judge(l *locator, entry *cacheEntry) {
+	if l.proven || l.state == LocatorDown || p.hasAlternative(l, entry.mapping.Locators) {
+		p.table.down(l)
+		return
+	}
+	p.table.set(l, LocatorUnknown, LocatorNoAlternative)
+}
+
+func (p *prober) hasAlternative(l *locator, set lisp.LocatorSet) bool {
+	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
+		_, other, known := p.table.get(o.RLOC)
+		return o.RLOC != l.rloc && o.Usable() && known && other.state != LocatorDown && other.reason != LocatorNoAlternative
+	})
+}
+
+// mappingFor finds a mapping of the map-cache that has the locator: mostly the one
+// noted with it, else by a search that goes on at the next call.
+func (p *prober) mappingFor(l *locator, cached *mapCache) (*cacheEntry, bool) {
+	if _, e, ok := cached.get(l.prefix); ok && holds(e, l.rloc) {
+		return e, true
+	}
+	rows := uint32(len(cached.entries.rows))
+	for range min(rows, prefixSearchSteps) {
+		at := l.probes.cursor % rows
+		l.probes.cursor = at + 1
+		if e := cached.entries.at(at); holds(e, l.rloc) {
+			l.prefix = e.mapping.Prefix
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+func holds(e *cacheEntry, r lisp.RLOC) bool {
+	_, ok := e.mapping.Locators.Find(r)
+	return ok
+}
+
+// send sends one probe, from our RLOC of the same family.
+func (p *prober) send(id uint32) {
+	l := p.table.rows.at(id)
+	own, _ := p.h.rlocOf(l.rloc.Is4())
+	m := wire.MapRequest{
+		Probe: true, LocalXTR: true, Nonce: p.h.nonce(), SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.RLOCAddress(own)},
+		Records: []wire.RequestRecord{{EID: wire.AddressOf(l.prefix), MaskLen: uint8(l.prefix.Bits())}},
+	}
+	s := &l.probes
+	s.unanswered++
+	s.sent++
+	s.sentAt = p.h.now
+	payload, err := m.AppendTo(nil)
+	if err != nil {
+		p.h.count(RefusedEncoding)
+		return
+	}
+	delete(p.byNonce, s.nonces[s.turn])
+	s.nonces[s.turn], s.sentAts[s.turn] = m.Nonce, p.h.now
+	s.turn = (s.turn + 1) % probeNonces
+	p.byNonce[m.Nonce] = id
+	p.h.send(netip.AddrPortFrom(own.Addr(), 0), netip.AddrPortFrom(l.rloc.Addr(), p.h.controlPort), payload)
+	p.h.count(RLOCProbeSent)
+}
+
+func (p *prober) forgetNonces(l *locator) {
+	for i, nonce := range l.probes.nonces {
+		delete(p.byNonce, nonce)
+		l.probes.nonces[i] = 0
+	}
+}
+
+// handleReply takes the answer to a probe and returns the locator whose probe it
+// was; ok is false for what answers none. The state that changes is that of the
+// locator with the p bit, which is another one when the site says so (RFC 9301
+// s.5.4); it must be one of the mapping that the probe was about.
+func (p *prober) handleReply(m *mapReply, cached *mapCache) (l *locator, ok bool) {
+	id, ok := p.byNonce[m.nonce]
+	if !ok {
+		p.h.count(RefusedProbeReply)
+		return nil, false
+	}
+	if slices.ContainsFunc(m.mappings, func(m lisp.Mapping) bool { return !m.Authoritative }) {
+		p.h.count(RefusedProbeNotAuthoritative)
+		return nil, false
+	}
+	l = p.table.rows.at(id)
+	answering := id
+	if named, found := probedRLOC(m.mappings); found && named != l.rloc {
+		other, _, known := p.table.get(named)
+		if _, e, is := cached.get(l.prefix); !known || !is || !holds(e, named) {
+			p.h.count(RefusedProbeLocator)
+			return nil, false
+		}
+		answering = other
+	}
+	p.h.count(RLOCProbeAnswered)
+	if answering == id {
+		l.trips.add(time.Duration(p.h.now - l.probes.sentAtOf(m.nonce)))
+	}
+	p.forgetNonces(l)
+	p.answered(answering)
+	return l, true
+}
+
+func (s *probeState) sentAtOf(nonce uint64) instant {
+	return s.sentAts[max(slices.Index(s.nonces[:], nonce), 0)]
+}
+
+// probedRLOC is the first locator with the p bit.
+func probedRLOC(mappings []lisp.Mapping) (lisp.RLOC, bool) {
+	for _, m := range mappings {
+		for _, l := range m.Locators {
+			if l.Probed {
+				return l.RLOC, true
+			}
+		}
+	}
+	return lisp.RLOC{}, false
+}
+
+// answered notes that a locator lives and when to look again: soon while it has to
+// prove that it is back.
+func (p *prober) answered(id uint32) {
+	l := p.table.rows.at(id)
+	l.probes.unanswered, l.probes.answeredAt = 0, p.h.now
+	l.probes.answered++
+	p.table.answered(l)
+	wait := p.jittered(p.config.Interval)
+	if l.state == LocatorDown && p.h.now+instant(p.config.Interval) >= l.heldUntil {
+		wait = min(p.config.Interval, max(p.config.RetriesInterval, confirmInterval))
+	}
+	p.table.timers.set(id, p.h.after(wait))
+}
+
+// suspect probes a locator at once, because something hints that it is gone. What
+// hints is not believed: everybody can forge an ICMP message.
+func (p *prober) suspect(r lisp.RLOC) {
+	id, l, known := p.table.get(r)
+	if !known || !p.probes(r) {
+		return
+	}
+	if l.probes.unanswered > 0 || p.h.now-l.probes.sentAt < instant(p.config.RetriesInterval) {
+		return // it is being looked at
+	}
+	p.table.timers.set(id, p.h.now)
+}
