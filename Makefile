@@ -10,7 +10,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/daemon.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint bench fuzz generate clean
+.PHONY: help build demo test interop check lint bench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -25,6 +25,10 @@ test: ## all tests with the race detector; installs by apt what they need beyond
 	@.ci/tools test
 	@$(MAKE) --no-print-directory lint
 	.ci/test $(PACKAGES)
+
+interop: ## beside OpenOverlayRouter, which it installs by apt; needs root
+	@.ci/tools interop
+	CI=true $(GO) test -count=1 -tags interop -run Interop ./cmd/loci
 
 check: lint ## what takes no root: gofmt, go vet, staticcheck, the rules of internal/tidy
 	$(GO) test ./internal/tidy

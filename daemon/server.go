@@ -95,7 +95,7 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 	})
 	return &server{
 		listener: listener, log: log,
-		http: &http.Server{Handler: mux, ReadHeaderTimeout: requestTimeout, MaxHeaderBytes: maxHeaderOctets},
+		http: &http.Server{Handler: mux, ReadHeaderTimeout: requestTimeout, IdleTimeout: requestTimeout, MaxHeaderBytes: maxHeaderOctets},
 	}
 }
 

@@ -66,6 +66,15 @@ func TestServerAnswers(t *testing.T) {
 	}
 }
 
+func TestClientsKeepNoPlaces(t *testing.T) {
+	_, _, path := serve(t)
+	for i := range 2 * maxConnections {
+		if _, err := api.NewClient(path).Status(t.Context()); err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+	}
+}
+
 func TestEventsAreStreamed(t *testing.T) {
 	client, events, _ := serve(t)
 	enough := errors.New("enough")

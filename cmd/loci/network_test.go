@@ -198,8 +198,15 @@ func (n *lispNetwork) runAll() {
 
 func (n *lispNetwork) awaitRegistrations(count int) {
 	n.t.Helper()
+	var list []api.Registration
+	var err error
+	n.t.Cleanup(func() {
+		if n.t.Failed() {
+			n.t.Logf("registrations at last: %+v, %v", list, err)
+		}
+	})
 	n.await(fmt.Sprintf("%d registrations", count), func(ctx context.Context) bool {
-		list, err := n.client("ms").Registrations(ctx)
+		list, err = n.client("ms").Registrations(ctx)
 		return err == nil && len(list) == count
 	})
 }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build interop
+
+package main_test
+
+// A second implementation as judge: OpenOverlayRouter (Debian's package
+// openoverlayrouter) as xTR, as Map-Server and as Map-Resolver beside ours.
+// docs/interoperability.md tells its habits.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// oorKey is the key of OpenOverlayRouter's site: HMAC-SHA-1, Key ID 0 in today's
+// reading of its 16-bit field.
+const oorKey = "auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-2"
+
+// runOOR starts OpenOverlayRouter in a namespace.
+func (n *lispNetwork) runOOR(at, configuration string) {
+	n.t.Helper()
+	file := filepath.Join(n.dir, at+".oor")
+	n.must(os.WriteFile(file, []byte(configuration), 0o600))
+	n.logs[at] = &bytes.Buffer{}
+	cmd := exec.Command("oor", "-d", "1", "-f", file)
+	cmd.Stdout, cmd.Stderr = n.logs[at], n.logs[at]
+	n.must(n.at[at].Start(cmd))
+	n.t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
+}
+
+// oorMappings are site 2's EID-Prefixes at its IPv4 RLOC.
+func oorMappings() (text string) {
+	for _, prefix := range []string{testSite{2}.eid4(), testSite{2}.eid6()} {
+		text += fmt.Sprintf("database-mapping {\n eid-prefix = %s\n iid = 0\n ttl = 10\n rloc-iface {\n  interface = core0\n  ip_version = 4\n  priority = 1\n  weight = 100\n }\n}\n", prefix)
+	}
+	return text
+}
+
+func (n *lispNetwork) runOORAsSite2() {
+	n.t.Helper()
+	n.runOOR("xtr2", "operating-mode = xTR\nmap-resolver = {\n 172.16.9.2\n}\nmap-server {\n address = 172.16.9.2\n key-type = 1\n key = the-key-of-site-2\n proxy-reply = off\n}\n"+
+		"rloc-probing {\n rloc-probe-interval = 10\n rloc-probe-retries = 2\n rloc-probe-retries-interval = 2\n}\n"+oorMappings())
+}
+
+// site1OverIPv4 is site 1 with its IPv4 RLOC alone: OpenOverlayRouter has no other here.
+func (n *lispNetwork) site1OverIPv4(key string) string {
+	return strings.NewReplacer(
+		"authentication-keys: [{auth-key-value: "+siteKey(1)+"}]", "authentication-keys: [{"+key+"}]",
+		"}, {eid", ", rlocs: [{address: 172.16.1.2}]}, {eid", "'}]", "', rlocs: [{address: 172.16.1.2}]}]",
+	).Replace(n.xtr(1))
+}
+
+// bothReach pings and transfers in both directions and families. The first ping
+// is not judged: OpenOverlayRouter drops the packets that miss.
+func (n *lispNetwork) bothReach() {
+	n.t.Helper()
+	// A veth never finishes the checksum that host1 leaves to its interface, and
+	// OpenOverlayRouter, in user space, cannot know that it is unfinished.
+	n.must(n.at["host1"].SetOffload("eth0", testnet.TxChecksum, false))
+	one, two := testSite{1}, testSite{2}
+	for _, c := range []struct {
+		from, to            string
+		source, destination netip.Addr
+	}{
+		{"host1", "host2", one.host4(), two.host4()}, {"host2", "host1", two.host4(), one.host4()},
+		{"host1", "host2", one.host6(), two.host6()}, {"host2", "host1", two.host6(), one.host6()},
+	} {
+		n.await(fmt.Sprintf("%s reaches %s", c.source, c.destination), func(ctx context.Context) bool {
+			result, err := testnet.Ping{Namespace: n.at[c.from], Source: c.source, Destination: c.destination, Timeout: 300 * time.Millisecond}.Run(ctx)
+			return err == nil && result.Received == 1
+		})
+		n.ping(c.from, c.source, c.destination, 10)
+		transfer, err := testnet.TCP{
+			Client: n.at[c.from], Source: c.source, Server: n.at[c.to], Destination: c.destination, Octets: 4 << 20, Verify: true,
+		}.Run(n.t.Context())
+		n.must(err)
+		if transfer.Octets != 4<<20 {
+			n.t.Errorf("TCP %s -> %s: %d octets arrived", c.source, c.destination, transfer.Octets)
+		}
+	}
+}
+
+func TestInteropOpenOverlayRouterAsXTR(t *testing.T) {
+	testnet.RequireProgram(t, "oor")
+	n := newLISPNetwork(t)
+	n.run("ms", strings.Replace(n.mappingSystem(), "authentication-keys: [{auth-key-value: "+siteKey(2)+"}]",
+		"accept-any-nonce: true\n      authentication-keys: [{"+oorKey+"}]", 1))
+	n.run("xtr1", n.site1OverIPv4("auth-key-value: "+siteKey(1)))
+	n.runOORAsSite2()
+	n.awaitRegistrations(4)
+	n.bothReach()
+}
+
+func TestInteropOpenOverlayRouterAsMappingSystem(t *testing.T) {
+	testnet.RequireProgram(t, "oor")
+	n := newLISPNetwork(t)
+	text := "operating-mode = MS\ncontrol-iface = core0\n"
+	for number := 1; number <= 2; number++ {
+		for _, prefix := range []string{testSite{number}.eid4(), testSite{number}.eid6()} {
+			text += fmt.Sprintf("lisp-site {\n eid-prefix = %s\n iid = 0\n key-type = 1\n key = the-key-of-site-%d\n accept-more-specifics = true\n proxy-reply = false\n}\n", prefix, number)
+		}
+	}
+	n.runOOR("ms", text)
+	n.run("xtr1", n.site1OverIPv4("auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-1"))
+	n.runOORAsSite2()
+	n.await("xtr1 is registered", func(ctx context.Context) bool {
+		s, err := n.client("xtr1").Status(ctx)
+		return err == nil && len(s.MapServers) == 1 && s.MapServers[0].State == "registered"
+	})
+	// lig asks a Map-Resolver that is not ours. Earlier packets would cache that the
+	// site is not registered yet, for a minute.
+	for eid, prefix := range map[string]string{"10.2.0.10": testSite{2}.eid4(), "fd00:2::10": testSite{2}.eid6()} {
+		n.await("lig finds "+eid, func(context.Context) bool {
+			out, status := n.loci("xtr1", "lig", eid, "to", "172.16.9.2", "count", "1")
+			return status == 0 && strings.Contains(out, prefix)
+		})
+	}
+	n.bothReach()
+}
