@@ -83,12 +83,12 @@ var _ dataplane.Plane = (*Engine)(nil)
 
 // Open makes an engine in the calling thread's network namespace, or adopts the one
 // that a process of the same instance left. The errors are ErrBusy, ErrABI,
-// ErrElsewhere and those of the system.
+// ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
 	e := &Engine{log: options.Logger, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
-		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release())
+		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
 	}
 	e.start()
 	return e, nil
@@ -100,17 +100,12 @@ func withDefaults(o Options) Options {
 			*value = fallback
 		}
 	}
-	limit := func(value *int, fallback int) {
-		if *value <= 0 {
-			*value = fallback
-		}
-	}
 	set(&o.Instance, DefaultInstance)
 	set(&o.PinDirectory, DefaultPinDirectory)
 	set(&o.TAP, DefaultTAP)
-	limit(&o.MappingLimit, DefaultMappingLimit)
-	limit(&o.LocatorSetLimit, DefaultLocatorSetLimit)
-	limit(&o.NodeLimit, DefaultNodeLimit)
+	if o.NodeLimit <= 0 {
+		o.NodeLimit = DefaultNodeLimit
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -187,7 +182,8 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 }
 
 func (e *Engine) warnOfLimits(wanted mapLimits) {
-	if len(e.store.records) != wanted.mappings || len(e.store.sets) != wanted.locatorSets {
+	differs := func(wanted, have int) bool { return wanted > 0 && wanted != have }
+	if differs(wanted.mappings, len(e.store.records)) || differs(wanted.locatorSets, len(e.store.sets)) {
 		e.log.Warn("limits of the tables in force hold until they are detached",
 			"mappings", len(e.store.records), "locator_sets", len(e.store.sets))
 	}

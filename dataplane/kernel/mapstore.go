@@ -40,8 +40,21 @@ const (
 	words           = 128
 )
 
-// mapLimits are the sizes that the user chooses.
+// mapLimits are the sizes that the user chooses; 0 leaves them to us.
 type mapLimits struct{ mappings, locatorSets int }
+
+func (l mapLimits) entries() map[string]int {
+	mappings, locatorSets := l.mappings, l.locatorSets
+	if mappings <= 0 {
+		mappings = DefaultMappingLimit
+	}
+	if locatorSets <= 0 {
+		locatorSets = DefaultLocatorSetLimit
+	}
+	return map[string]int{
+		lisptcMapMappings: mappings, lisptcMapMappingCounters: mappings, lisptcMapLocatorSets: locatorSets,
+	}
+}
 
 // mapStore is the set of open maps.
 type mapStore struct {
@@ -104,9 +117,7 @@ func (s *mapStore) specs() map[string]*ebpf.MapSpec {
 
 // create makes all maps and pins them; they show under their final name together.
 func (s *mapStore) create(pins *pinDirectory, limits mapLimits) error {
-	for name, entries := range map[string]int{
-		lisptcMapMappings: limits.mappings, lisptcMapMappingCounters: limits.mappings, lisptcMapLocatorSets: limits.locatorSets,
-	} {
+	for name, entries := range limits.entries() {
 		s.spec.Maps[name].MaxEntries = uint32(entries)
 	}
 	building := pins.building()
