@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lispers
+
+// What the control plane says becomes operations of the plane. A message is done
+// whole, entry by entry; what cannot be done is counted, logged, and stops nothing.
+//
+// A mapping with keys is withheld: its packets are dropped as by policy. Our engines
+// cannot encrypt, and to send in clear what its owner wants encrypted, be it to
+// another locator of the same mapping, is never right (RFC 8061).
+
+import (
+	"slices"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// adoptedLifetime is the TTL of mappings in the plane's tables. The foreign control
+// plane removes them itself; the time is for ours, should it take over the tables.
+const adoptedLifetime = lisp.DefaultTTLMinutes * time.Minute
+
+// maxInterfaces bounds what the control plane may name.
+const maxInterfaces = 256
+
+// handle does what one datagram says.
+func (s *Server) handle(datagram []byte) {
+	defer s.tally.add(messagesReceived)
+	m, err := decode(datagram)
+	if err != nil {
+		s.refused(err)
+		return
+	}
+	s.options.Log.Debug("message of the control plane", "type", m.typeName())
+	switch m := m.(type) {
+	case mapCacheMessage:
+		s.apply(s.mapCacheOperation(m))
+	case entireMapCacheMessage:
+		s.refused(m.refused...)
+		s.replaceMapCache(m.entries)
+	case databaseMessage:
+		s.refused(m.refused...)
+		s.replaceDatabase(m.prefixes)
+	case interfacesMessage:
+		s.refused(m.refused...)
+		s.replaceInterfaces(m.list)
+	case decapKeysMessage:
+		s.keepKeys(func(k *keyring) error { return k.decrypt(m.from, m.keys) })
+	case portMessage:
+		s.setParameters(func(p *Parameters) {
+			port := map[string]*uint16{typeETRNATPort: &p.ETRNATPort, typeITRCryptoPort: &p.ITRCryptoPort}[m.kind]
+			*port = m.port
+		})
+	case parametersMessage:
+		s.setParameters(func(p *Parameters) {
+			p.ControlPlaneLogging, p.DataPlaneLogging, p.RTR = m.controlPlaneLogging, m.dataPlaneLogging, m.rtr
+		})
+	default:
+		s.tally.add(messagesUnexpected)
+	}
+}
+
+func (s *Server) refused(errs ...error) {
+	for _, err := range errs {
+		s.tally.refused(err)
+		s.options.Log.Debug("refused what the control plane said", "error", err)
+	}
+}
+
+func (s *Server) apply(operations ...dataplane.Operation) {
+	for i, err := range s.plane.Apply(operations...) {
+		if err != nil {
+			s.tally.add(operationsFailed)
+			s.options.Log.Warn("the data plane refused what the control plane said", "operation", operations[i], "error", err)
+		}
+	}
+}
+
+func (s *Server) mapCacheOperation(m mapCacheMessage) dataplane.Operation {
+	if !m.add {
+		return dataplane.DeleteMapping{Prefix: m.prefix}
+	}
+	now := s.options.Now()
+	entry := dataplane.MapCacheEntry{Mapping: s.mapping(m), CreatedAt: now, ExpiresAt: now.Add(adoptedLifetime)}
+	if old, ok := s.plane.Mapping(m.prefix); ok {
+		entry.CreatedAt = old.CreatedAt
+	}
+	return dataplane.PutMapping{Entry: entry}
+}
+
+// mapping says what packets of an entry do here.
+func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
+	mapping := lisp.Mapping{Prefix: m.prefix, TTLMinutes: lisp.DefaultTTLMinutes, Action: s.options.NoLocators}
+	keyed := false
+	var locators []lisp.Locator
+	for _, r := range m.rlocs {
+		if r.keyed {
+			keyed = true
+			s.keepKeys(func(k *keyring) error { return k.encrypt(r.rloc, r.keys) })
+		}
+		if r.port != DataPort {
+			// Our engines send to no other port, and nobody listens at the usual one.
+			s.tally.add(locatorsWithheldForPort)
+			mapping.Action = lisp.ActionDrop
+			continue
+		}
+		locators = append(locators, lisp.Locator{
+			RLOC: r.rloc, Priority: r.priority, Weight: r.weight, MulticastPriority: lisp.PriorityUnused, Reachable: true,
+		})
+	}
+	if keyed {
+		s.tally.add(mappingsWithheldForKeys)
+		mapping.Action = lisp.ActionDropPolicyDenied
+		return mapping
+	}
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil {
+		s.refused(refuse("rlocs", "%v", err))
+		mapping.Action = lisp.ActionDrop
+		return mapping
+	}
+	if len(set) > 0 {
+		mapping.Locators, mapping.Action = set, lisp.ActionNoAction
+	}
+	return mapping
+}
+
+// replaceMapCache makes the map-cache what one message says: first all that it names,
+// then what it does not is removed, so that no packet of a mapping that stays misses.
+func (s *Server) replaceMapCache(entries []mapCacheMessage) {
+	s.mu.Lock()
+	s.awaiting, s.keys.encryption = restartWait{}, nil
+	s.mu.Unlock()
+	named := make(map[lisp.Prefix]bool, len(entries))
+	operations := make([]dataplane.Operation, 0, len(entries))
+	for _, m := range entries {
+		named[m.prefix] = true
+		operations = append(operations, s.mapCacheOperation(m))
+	}
+	if len(named) == 0 {
+		s.apply(dataplane.Flush{MapCache: true})
+		return
+	}
+	for entry := range s.plane.Mappings() {
+		if !named[entry.Mapping.Prefix] {
+			operations = append(operations, dataplane.DeleteMapping{Prefix: entry.Mapping.Prefix})
+		}
+	}
+	s.apply(operations...)
+}
+
+// replaceDatabase makes the Database what one message says. The interface names no
+// locators: they are all own RLOCs.
+func (s *Server) replaceDatabase(prefixes []lisp.Prefix) {
+	locators := make([]lisp.Locator, 0, len(s.options.Settings.LocalRLOCs))
+	for _, own := range s.options.Settings.LocalRLOCs {
+		locators = append(locators, lisp.Locator{
+			RLOC: own, Priority: 1, Weight: 100, MulticastPriority: lisp.PriorityUnused, Local: true, Reachable: true,
+		})
+	}
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil {
+		s.refused(refuse("own RLOCs", "%v", err))
+		return
+	}
+	wanted := make(map[lisp.Prefix]bool, len(prefixes))
+	for _, p := range prefixes {
+		wanted[p] = true
+	}
+	var operations []dataplane.Operation
+	for entry := range s.plane.Database() {
+		switch {
+		case !wanted[entry.Prefix]:
+			operations = append(operations, dataplane.DeleteDatabase{Prefix: entry.Prefix})
+		case entry.Locators.Equal(set):
+			delete(wanted, entry.Prefix) // it is there already
+		}
+	}
+	for _, p := range prefixes {
+		if wanted[p] {
+			operations = append(operations, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: p, Locators: set}})
+			delete(wanted, p)
+		}
+	}
+	s.apply(operations...)
+}
+
+// replaceInterfaces adds the interfaces of one message to those of the options, as
+// site interfaces; those of the message before that it does not name are given back.
+func (s *Server) replaceInterfaces(list []interfaceEntry) {
+	if len(list) > maxInterfaces {
+		s.refused(refuse("interfaces", "%d of them, at most %d", len(list), maxInterfaces))
+		return
+	}
+	settings := s.options.Settings
+	settings.Interfaces = slices.Clone(settings.Interfaces)
+	var learned []dataplane.Interface
+	for _, named := range list {
+		i := dataplane.Interface{Name: named.name, Side: dataplane.SideSite, Instance: named.instance}
+		same := func(o dataplane.Interface) bool { return o.Name == i.Name && o.Side == i.Side }
+		learned = append(slices.DeleteFunc(learned, same), i)
+	}
+	for _, i := range learned {
+		at := slices.IndexFunc(settings.Interfaces, func(o dataplane.Interface) bool { return o.Name == i.Name && o.Side == i.Side })
+		if at >= 0 {
+			settings.Interfaces[at] = i
+			continue
+		}
+		settings.Interfaces = append(settings.Interfaces, i)
+	}
+	s.mu.Lock()
+	s.learned = learned
+	s.mu.Unlock()
+	if !slices.Equal(s.plane.Settings().Interfaces, settings.Interfaces) {
+		s.apply(dataplane.SetSettings{Settings: settings})
+	}
+}
+
+func (s *Server) keepKeys(keep func(*keyring) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := keep(&s.keys); err != nil {
+		s.tally.add(keysRefused)
+	}
+}
+
+// setParameters keeps what no Plane can do: an RTR's role, fixed source ports.
+func (s *Server) setParameters(change func(*Parameters)) {
+	s.mu.Lock()
+	before := s.parameters
+	change(&s.parameters)
+	after := s.parameters
+	s.mu.Unlock()
+	if after == before {
+		return
+	}
+	s.options.Log.Info("parameters of the control plane", "parameters", after)
+	if after.RTR && !before.RTR || after.ETRNATPort != before.ETRNATPort && after.ETRNATPort != 0 {
+		s.tally.add(settingsNotTold)
+		s.options.Log.Warn("the control plane wants what this data plane does not do: re-encapsulation by an RTR, or a fixed source port behind a NAT")
+	}
+}
