@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every task of a developer. `make` alone lists them. No variable is needed; these may be set:
 #   FUZZTIME=30s  how long each fuzz target runs        PACKAGES=./...  what test, bench and fuzz look at
+#   SEEDS=1000    how many runs make sim makes
 
 FUZZTIME ?= 30s
+SEEDS    ?= 1000
 PACKAGES ?= ./...
 GO       ?= go
 
@@ -10,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/daemon.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test interop check lint bench fuzz generate clean
+.PHONY: help build demo sim mutate test interop check lint bench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -20,6 +22,12 @@ build: ## build bin/loci: one static binary; needs Go alone
 
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo
+
+sim: build ## SEEDS runs of 50 routers and 10 virtual minutes, with faults; says what broke, and how to replay it
+	@bin/loci sim --seeds $(SEEDS)
+
+mutate: ## break the protocol code in many small ways; the simulator must find each within 200 seeds
+	$(GO) run ./sim/mutate
 
 test: ## all tests with the race detector; installs by apt what they need beyond Go
 	@.ci/tools test

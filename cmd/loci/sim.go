@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci sim: the seeded simulator.
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/sim"
+)
+
+// errPromise is the end of a run that broke a promise; everything is told by then.
+var errPromise = errors.New("an invariant does not hold")
+
+func newSimCommand() *cobra.Command {
+	var options sim.Options
+	var seeds int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Run the protocol in virtual time, with faults, and check what it promises",
+		Long: `Run networks of real LISP routers in virtual time on a simulated network that
+delays, loses, doubles, reorders and parts, with crashes, link flaps, address and
+key changes, and hostile messages; check after every event what the protocol
+promises. A run is its seed. Nothing outside this process is touched.
+
+Exit status: 0 when every invariant held, 1 when one did not: then the seed, what
+happened and the command that replays it are printed.`,
+		Example: `  loci sim                          100 seeds of 50 routers for 10 minutes each
+  loci sim --seeds 1000
+  loci sim --seed 77 --seeds 1 --trace   what seed 77 does
+  loci sim --routers 5000 --seeds 1      messages, convergence, memory`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if options.Routers < sim.MinRouters || seeds < 1 || options.Duration <= 0 {
+				return fmt.Errorf("want at least %d routers, one seed and some time", sim.MinRouters)
+			}
+			if !cmd.Flags().Changed("seeds") && (cmd.Flags().Changed("seed") || options.Routers > manyRouters) {
+				seeds = 1
+			}
+			if seeds == 1 {
+				return simulateOne(cmd.OutOrStdout(), options, asJSON)
+			}
+			return simulateMany(cmd, options, seeds, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Uint64Var(&options.Seed, "seed", 1, "the first seed; alone, the only one")
+	flags.IntVar(&seeds, "seeds", 100, "how many seeds to run, on all cores")
+	flags.IntVar(&options.Routers, "routers", sim.DefaultRouters, "tunnel routers and servers in each run")
+	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, "virtual time of each run")
+	flags.BoolVar(&options.Calm, "calm", false, "no faults, no hostile messages")
+	flags.BoolVar(&options.Trace, "trace", false, "print the last events of a single run")
+	flags.IntVar(&options.TraceLines, "trace-lines", sim.DefaultTraceLines, "how many of them")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object for each run")
+	return cmd
+}
+
+// manyRouters is a network of which one run says enough.
+const manyRouters = 500
+
+// replay is the command that runs a seed again.
+func replay(o sim.Options, seed uint64) string {
+	command := fmt.Sprintf("loci sim --seed %d --trace", seed)
+	if o.Routers != sim.DefaultRouters {
+		command += fmt.Sprintf(" --routers %d", o.Routers)
+	}
+	if o.Duration != sim.DefaultDuration {
+		command += fmt.Sprintf(" --duration %s", o.Duration)
+	}
+	if o.Calm {
+		command += " --calm"
+	}
+	return command
+}
+
+func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
+	start := time.Now()
+	r := sim.RunMeasured(o)
+	if asJSON {
+		if err := json.NewEncoder(out).Encode(r); err != nil {
+			return err
+		}
+		return verdict(r)
+	}
+	for _, line := range r.Trace {
+		fmt.Fprintln(out, line)
+	}
+	s := r.Stats
+	fmt.Fprintf(out, "seed %d: %d routers, %d sites, %s of virtual time in %s, %d events, trace hash %016x\n",
+		r.Seed, s.Routers, s.Sites, s.Virtual, time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
+	fmt.Fprintf(out, "converged %s after the last fault; %d octets of memory per router\n", s.Convergence.Round(time.Second), s.HeapPerRouter)
+	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d delivered, %d natively, %d misses\n",
+		s.PacketsSent, s.PacketsCarried, s.PacketsArrived, s.PacketsNative, s.Misses)
+	fmt.Fprintf(out, "messages: %s; %d lost, %d hostile\n", counts(s.Messages), s.MessagesLost, s.MessagesHostile)
+	fmt.Fprintf(out, "faults: %s\n", counts(s.Faults))
+	tell(out, o, r)
+	return verdict(r)
+}
+
+// tell says what promise a run broke.
+func tell(out io.Writer, o sim.Options, r sim.Result) {
+	if r.Violation != nil {
+		fmt.Fprintf(out, "seed %d FAILED: %s\n  replay: %s\n", r.Seed, r.Violation, replay(o, r.Seed))
+	}
+}
+
+func verdict(r sim.Result) error {
+	if r.Violation == nil {
+		return nil
+	}
+	return &exitError{status: 1, err: errPromise, quiet: true}
+}
+
+// counts lists numbers by name.
+func counts(of map[string]uint64) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s %d", name, of[name])
+	}
+	return text
+}
+
+func simulateMany(cmd *cobra.Command, o sim.Options, seeds int, asJSON bool) error {
+	out, start := cmd.OutOrStdout(), time.Now()
+	o.Trace = false // a failing seed is run again for it
+	done, failed := 0, 0
+	var slowest time.Duration
+	events := uint64(0)
+	var problem error
+	sim.RunMany(cmd.Context(), o, seeds, func(r sim.Result) bool {
+		done++
+		events += r.Stats.Events
+		slowest = max(slowest, r.Stats.Convergence)
+		if asJSON {
+			problem = json.NewEncoder(out).Encode(r)
+		}
+		if r.Violation != nil {
+			failed++
+			if !asJSON {
+				traceAgain(out, o, r)
+			}
+		}
+		return problem == nil && failed < maxFailures
+	})
+	if problem != nil {
+		return problem
+	}
+	if !asJSON {
+		fmt.Fprintf(out, "%d seeds of %d routers and %s each in %s: %d failed, %d events, slowest convergence %s\n",
+			done, o.Routers, o.Duration, time.Since(start).Round(time.Second), failed, events, slowest.Round(time.Second))
+	}
+	if failed > 0 {
+		return &exitError{status: 1, err: errPromise, quiet: true}
+	}
+	return cmd.Context().Err()
+}
+
+// maxFailures are enough to look at.
+const maxFailures = 10
+
+// traceLinesOfFailure is how much is printed unasked.
+const traceLinesOfFailure = 40
+
+// traceAgain runs a failing seed once more, to say what happened before it failed.
+func traceAgain(out io.Writer, o sim.Options, r sim.Result) {
+	o.Seed, o.Trace, o.TraceLines = r.Seed, true, traceLinesOfFailure
+	for _, line := range sim.Run(o).Trace {
+		fmt.Fprintln(out, line)
+	}
+	tell(out, o, r)
+}

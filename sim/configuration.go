@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// From the state of the world to the configuration of each Node: always derived anew,
+// so that faults that overlap leave nothing behind.
+
+import (
+	"net/netip"
+
+	"loci/control"
+	"loci/lisp"
+)
+
+// configuration is what the router's operator wants now.
+func (r *router) configuration() control.Config {
+	c := control.Config{LocalRLOCs: r.localRLOCs()}
+	if r.site != nil {
+		r.configureSite(&c)
+		return c
+	}
+	for _, s := range r.w.servers {
+		if s == r {
+			c.MapServer = &control.MapServerConfig{Sites: r.w.mapServerSites()}
+		}
+	}
+	for _, s := range r.w.resolvers {
+		if s == r {
+			c.MapResolver = r.w.mapResolver(c.MapServer != nil)
+		}
+	}
+	return c
+}
+
+// localRLOCs are the addresses in use: those of links that are known to be down are
+// left out while others remain.
+func (r *router) localRLOCs() []lisp.RLOC {
+	var up, all []lisp.RLOC
+	for _, l := range r.links {
+		rloc := lisp.RLOCFromAddr(l.addr)
+		all = append(all, rloc)
+		if l.noticed == 0 {
+			up = append(up, rloc)
+		}
+	}
+	if len(up) == 0 {
+		return all
+	}
+	return up
+}
+
+func (r *router) configureSite(c *control.Config) {
+	s := r.site
+	if !s.withoutXTRID {
+		c.XTRID, c.SiteID = r.xtrID(), uint64(s.index)
+	}
+	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing}
+	for i := range r.w.resolvers {
+		at := r.w.resolvers[(i+r.index)%len(r.w.resolvers)]
+		c.ITR.MapResolvers = append(c.ITR.MapResolvers, r.reach(at))
+	}
+	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.index%3 == 0}
+	for _, at := range r.w.servers {
+		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{
+			Address: r.reach(at), Key: r.key(), ProxyReply: s.proxy, WantMapNotify: s.notify, UseTTL: s.useTTL, MergeRequest: s.merge,
+		})
+	}
+	if s.withdrawn == 0 {
+		c.ETR.Database = r.database()
+	}
+	if r.w.flavour.tight {
+		c.Limits = control.Limits{MapCacheEntries: 6, PendingRequests: 4, RateTable: 64}
+	}
+}
+
+// key is the one in use, or a wrong one of the same ID.
+func (r *router) key() control.Key {
+	key := r.site.keys[min(r.site.keyInUse, len(r.site.keys)-1)]
+	if r.wrongKey > 0 {
+		key.Secret = append([]byte("wrong "), key.Secret...)
+	}
+	return key
+}
+
+func (r *router) database() []control.DatabaseMapping {
+	var list []control.DatabaseMapping
+	of := r
+	if !r.site.merge {
+		of = nil
+	}
+	for _, p := range r.site.prefixes {
+		list = append(list, control.DatabaseMapping{Prefix: p.prefix, Locators: p.locators(of), TTLMinutes: r.site.ttlMinutes})
+	}
+	return list
+}
+
+// reach is a server's address in a family that the router has.
+func (r *router) reach(server *router) netip.AddrPort {
+	for _, l := range server.links {
+		if l.addr.Is4() == r.links[0].addr.Is4() {
+			return netip.AddrPortFrom(l.addr, 0)
+		}
+	}
+	return netip.AddrPort{}
+}
+
+func (r *router) xtrID() (id [16]byte) {
+	id[0], id[1], id[15] = byte(r.index>>8), byte(r.index), 1
+	return id
+}
+
+func (w *world) mapServerSites() []control.Site {
+	var list []control.Site
+	for _, s := range w.sites {
+		if s.barred > 0 {
+			continue
+		}
+		site := control.Site{Name: s.name, Keys: append([]control.Key(nil), s.keys...)}
+		for i, p := range s.prefixes {
+			implied := s.moreSpecifics && i > 0 && s.prefixes[0].prefix.Covers(p.prefix)
+			if !implied {
+				site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: p.prefix, AcceptMoreSpecifics: s.moreSpecifics})
+			}
+		}
+		list = append(list, site)
+	}
+	return list
+}
+
+// mapResolver asks the Map-Servers, unless it stands beside one that knows all.
+func (w *world) mapResolver(besideMapServer bool) *control.MapResolverConfig {
+	c := &control.MapResolverConfig{}
+	for _, s := range w.servers {
+		if !besideMapServer {
+			c.MapServers = append(c.MapServers, control.MapServerRoute{Address: netip.AddrPortFrom(s.links[0].addr, 0)})
+		}
+	}
+	return c
+}

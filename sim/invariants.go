@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// The invariants: what holds after every event that touches it, and what is looked at
+// each virtual second. Rates on the wire are in rates.go, registrations in truth.go.
+
+import (
+	"strings"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// The names of the invariants, as violations and docs/simulator.md have them.
+const (
+	invariantNoPanic     = "no-panic"
+	invariantPlane       = "plane-in-step"        // the data plane takes what the Node gives it
+	invariantRightSite   = "right-site"           // RFC 9300 s.4: never another site or Instance-ID
+	invariantNoLoop      = "no-loop"              // nothing is encapsulated twice
+	invariantLocator     = "usable-locator"       // RFC 9301 s.5.4: not 255, not R=0, not down, lowest priority
+	invariantTTL         = "within-ttl"           // RFC 9301 s.5.4: no mapping beyond its TTL
+	invariantTrue        = "true-mapping"         // what is cached was said by its site
+	invariantRequestRate = "map-request-rate"     // RFC 9301 s.5.3: one a second for an EID-Prefix
+	invariantHoldDown    = "map-request-holddown" // RFC 9301 s.5.3: ten tries, then a pause
+	invariantReplyRate   = "map-reply-rate"       // RFC 9301 s.5.4
+	invariantRegister    = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
+	invariantLimits      = "within-limits"        // tables, queues, turns
+	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from whoever has the key
+	invariantConvergence = "convergence"          // in time, and for good
+)
+
+// mirror is the map-cache as the effects made it: what packets are judged by.
+type mirror struct {
+	router  *router
+	entries map[lisp.Prefix]control.MapCacheEntry
+	lengths [2][129]int // how many entries of IPv4 and IPv6 have so many bits
+	// heard is until when a mapping may be used, by the Map-Replies on the wire.
+	heard map[lisp.Prefix]time.Time
+}
+
+func family(p lisp.Prefix) int {
+	if p.Kind() == lisp.EIDIPv6 {
+		return 1
+	}
+	return 0
+}
+
+func (m *mirror) clear() {
+	m.entries, m.heard, m.lengths = map[lisp.Prefix]control.MapCacheEntry{}, map[lisp.Prefix]time.Time{}, [2][129]int{}
+}
+
+func (m *mirror) put(e control.MapCacheEntry) {
+	if _, known := m.entries[e.Mapping.Prefix]; !known {
+		m.lengths[family(e.Mapping.Prefix)][e.Mapping.Prefix.Bits()]++
+	}
+	m.entries[e.Mapping.Prefix] = e
+}
+
+func (m *mirror) remove(p lisp.Prefix) {
+	if _, known := m.entries[p]; known {
+		m.lengths[family(p)][p.Bits()]--
+		delete(m.entries, p)
+	}
+}
+
+// longest is the entry that decides for an EID.
+func (m *mirror) longest(instance lisp.InstanceID, eid lisp.EID) (control.MapCacheEntry, bool) {
+	host := lisp.HostPrefix(instance, eid)
+	lengths := &m.lengths[family(host)]
+	for bits := host.Bits(); bits >= 0; bits-- {
+		if lengths[bits] == 0 {
+			continue
+		}
+		p, err := lisp.PrefixFrom(instance, eid, bits)
+		if e, ok := m.entries[p]; ok && err == nil {
+			return e, true
+		}
+	}
+	return control.MapCacheEntry{}, false
+}
+
+// checkMapping judges an entry that is being installed.
+func (w *world) checkMapping(r *router, e *control.MapCacheEntry) {
+	p := e.Mapping.Prefix
+	if heard, ok := r.mirror.heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
+		w.fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(epoch), heard.Sub(epoch))
+	}
+	if e.Mapping.Negative() {
+		w.checkNegative(r, e)
+		return
+	}
+	owner, ok := w.truth.longest(p)
+	if !ok {
+		w.fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
+		return
+	}
+	for _, l := range e.Mapping.Locators {
+		if !w.truth.locators[factOf(owner.prefix, l)] {
+			w.fail(r, invariantTrue, "%s is in the map-cache: %s never said %s of %s", e.Mapping, owner.site.name, l, owner.prefix)
+		}
+	}
+}
+
+// unregisteredTTLMinutes is the TTL of negative answers about what is configured and not
+// registered (RFC 9301 s.8.3); other negative answers must not touch a site's EIDs.
+const unregisteredTTLMinutes = 1
+
+func (w *world) checkNegative(r *router, e *control.MapCacheEntry) {
+	owner, ok := w.truth.longest(e.Mapping.Prefix)
+	if e.Mapping.TTLMinutes == unregisteredTTLMinutes && ok || w.truth.barred {
+		return
+	}
+	if ok {
+		w.fail(r, invariantTrue, "%s is negative for %d minutes, and within %s of %s", e.Mapping.Prefix, e.Mapping.TTLMinutes, owner.prefix, owner.site.name)
+	}
+	for _, s := range w.sites {
+		for _, p := range s.prefixes {
+			if e.Mapping.Prefix.Covers(p.prefix) {
+				w.fail(r, invariantTrue, "%s is negative and covers %s of %s", e.Mapping.Prefix, p.prefix, s.name)
+			}
+		}
+	}
+}
+
+// checkEncapsulated judges a packet that leaves towards the core.
+func (w *world) checkEncapsulated(r *router, m model.Emission) {
+	packet := inner(m.Packet)
+	p := readPayload(packet)
+	if int(p.from) != r.index {
+		w.fail(r, invariantNoLoop, "packet %d of %s is encapsulated a second time", p.number, w.routers[p.from].name)
+	}
+	to := lisp.EIDFromAddr(destinationOf(packet))
+	e, ok := r.mirror.longest(r.site.instance, to)
+	switch {
+	case !ok:
+		w.fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
+	case r.node != nil && !e.Static && r.time().After(e.ExpiresAt):
+		w.fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(epoch))
+	case !r.usable(e.Mapping.Locators, m.Destination):
+		w.fail(r, invariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
+	}
+}
+
+// checkDelivered judges a packet that goes to the site's hosts.
+func (w *world) checkDelivered(r *router, instance lisp.InstanceID, packet []byte) {
+	p := readPayload(packet)
+	to := destinationOf(packet)
+	switch {
+	case uint32(instance) != p.instance || instance != r.site.instance:
+		w.fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.instance, instance, r.site.name)
+	case p.site == nobody:
+		w.fail(r, invariantRightSite, "a packet to %s, an EID of nobody, is delivered to %s", to, r.site.name)
+	case p.site != uint32(r.site.index):
+		w.fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.sites[p.site].name, r.site.name)
+	}
+}
+
+// beforeMessage notes what a message allows its receiver to do.
+func (w *world) beforeMessage(r *router, m *mail) {
+	if len(m.payload) == 0 || r.site == nil || wire.MessageType(m.payload[0]>>4) != wire.TypeMapReply {
+		return
+	}
+	message, err := wire.Parse(m.payload)
+	reply, ok := message.(*wire.MapReply)
+	if err != nil || !ok || !r.requests.answered(reply.Nonce) {
+		return
+	}
+	for i := range reply.Records {
+		mapping, err := reply.Records[i].Mapping()
+		if err != nil {
+			continue
+		}
+		until := r.time().Add(time.Duration(mapping.TTLMinutes) * time.Minute)
+		if until.After(r.mirror.heard[mapping.Prefix]) {
+			r.mirror.heard[mapping.Prefix] = until
+		}
+	}
+}
+
+// maxRoutersAllChecked is how large a network may be for all registrations to be
+// checked after each Map-Register, not each second only.
+const maxRoutersAllChecked = 200
+
+// afterMessage looks at what a message did.
+func (w *world) afterMessage(r *router, m *mail) {
+	switch {
+	case len(m.payload) == 0:
+		return
+	case wire.MessageType(m.payload[0]>>4) == wire.TypeMapRegister && len(w.routers) <= maxRoutersAllChecked:
+		w.checkRegistrations(r)
+	case m.forged && r.site != nil:
+		for s := range r.node.MapServers() {
+			if s.LastNotifyAt.Equal(r.time()) {
+				w.fail(r, invariantAuthentic, "%s took a forged Map-Notify for an acknowledgement of %s", r.name, s.Address)
+			}
+		}
+	}
+}
+
+func (w *world) checkRegistrations(r *router) {
+	for g := range r.node.Registrations() {
+		w.checkRegistration(r, g)
+	}
+}
+
+// sweep is each virtual second.
+func (w *world) sweep() {
+	for _, r := range w.routers {
+		if r.node == nil || w.failure != nil {
+			continue
+		}
+		if r.site == nil {
+			w.checkRegistrations(r)
+			continue
+		}
+		w.sweepMapCache(r)
+	}
+	settled, why := w.settled()
+	if settled {
+		return
+	}
+	w.lastUnsettled = w.now
+	if w.mustBeQuiet() {
+		w.fail(nil, invariantConvergence, "%s after the last fault: %s", w.now-w.calmSince(), why)
+	}
+}
+
+// sweepMapCache looks for entries that outlived their TTL, and for an engine that says
+// something else than the Node told it.
+func (w *world) sweepMapCache(r *router) {
+	now := r.time()
+	entries := 0
+	for e := range r.plane.Mappings() {
+		entries++
+		told, ok := r.mirror.entries[e.Mapping.Prefix]
+		if !ok || !told.Mapping.Equal(e.Mapping) {
+			w.fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
+		}
+		if !e.Static && now.After(e.ExpiresAt) {
+			w.fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(epoch))
+		}
+	}
+	if sizes := r.node.Sizes(); entries != sizes.MapCache || entries != len(r.mirror.entries) {
+		w.fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.mirror.entries))
+	}
+	r.requests.prune()
+	if len(r.mirror.heard) > 1000 {
+		r.mirror.forgetHeard(now)
+	}
+	bounds := dataplane.DefaultWaitBounds
+	if c := r.plane.Counters(); c.WaitingPackets > uint64(bounds.PacketsTotal) || c.EventsLost > 0 && r.down == 0 && !w.flavour.tight && w.mustBeQuiet() {
+		w.fail(r, invariantLimits, "%d packets wait, %d events were lost", c.WaitingPackets, c.EventsLost)
+	}
+}
+
+func (m *mirror) forgetHeard(now time.Time) {
+	for p, until := range m.heard {
+		if until.Before(now) {
+			delete(m.heard, p)
+		}
+	}
+}
+
+// mustBeQuiet reports whether everything has to be as the configuration says.
+func (w *world) mustBeQuiet() bool {
+	return w.now > w.calmSince()+ConvergenceBound
+}
+
+// settled reports whether it is: registrations complete, and every steady flow resolved
+// to the right locators. why names the first thing that is not.
+func (w *world) settled() (settled bool, why string) {
+	var missing []string
+	for _, s := range w.servers {
+		if n := w.registrationsMissing(s); n != "" {
+			missing = append(missing, s.name+" lacks "+n)
+		}
+	}
+	if !w.flavour.tight { // entries come and go there
+		for _, f := range w.flows {
+			if problem := w.unresolved(f); problem != "" {
+				missing = append(missing, problem)
+				break
+			}
+		}
+	}
+	return len(missing) == 0, strings.Join(missing, "; ")
+}
+
+// registrationsMissing is the first registration that a Map-Server should have.
+func (w *world) registrationsMissing(at *router) string {
+	if at.node == nil {
+		return "everything: it is down"
+	}
+	has := make(map[content]bool)
+	for g := range at.node.Registrations() {
+		has[content{prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators)}] = true
+	}
+	for _, x := range w.xtrs {
+		if x.node == nil {
+			return x.name + ", which is down"
+		}
+		for _, m := range x.config.ETR.Database {
+			if !has[content{prefix: m.Prefix, locators: hashLocators(m.Locators)}] {
+				return m.Prefix.String() + " of " + x.name
+			}
+		}
+	}
+	return ""
+}
+
+// unresolved says what is wrong with the mapping that a flow's packets use.
+func (w *world) unresolved(f *flow) string {
+	eid := lisp.EIDFromAddr(f.to)
+	owner, ok := w.ownerOf(f.from.site.instance, eid)
+	e, cached := f.from.mirror.longest(f.from.site.instance, eid)
+	switch {
+	case !ok:
+		return "nobody owns " + f.to.String()
+	case f.from.plane == nil || f.from.node == nil:
+		return f.from.name + " is down"
+	case !cached:
+		return f.from.name + " has no mapping for " + f.to.String()
+	case !sameLocators(e.Mapping.Locators, owner.locators(nil)):
+		return f.from.name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.prefix, Locators: owner.locators(nil)}.String()
+	}
+	return ""
+}

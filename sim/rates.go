@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// The rates that RFC 9301 demands, measured on the simulated wire by the sender's own
+// clock, without a look into the Node: Map-Requests (s.5.3), Map-Replies (s.5.4),
+// repeated Map-Registers (s.5.7).
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	requestInterval = time.Second
+	requestTries    = 10
+	requestPause    = 30 * time.Second
+	repetitionFirst = time.Second
+	// rounding is what a clock that is read in nanoseconds may be short of.
+	rounding = time.Microsecond
+)
+
+// watch measures a message that a router sends.
+func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
+	m, err := wire.Parse(payload)
+	if err != nil {
+		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
+		return
+	}
+	if ecm, ok := m.(*wire.EncapsulatedControlMessage); ok && r.site != nil {
+		if m, err = wire.Parse(ecm.Inner.Message); err != nil {
+			w.fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
+			return
+		}
+	}
+	switch m := m.(type) {
+	case *wire.MapRequest:
+		if !m.Probe && !m.SMR {
+			r.requests.sent(m)
+		}
+	case *wire.MapReply:
+		r.watchReply(to, m)
+	case *wire.MapRegister:
+		r.requests.registered(to, m)
+	}
+}
+
+// requestWatch follows the Map-Requests and Map-Registers of one run of a Node.
+type requestWatch struct {
+	router    *router
+	asked     map[lisp.Prefix]*askedPrefix
+	nonces    map[uint64]lisp.Prefix
+	registers map[registerKey]time.Time
+}
+
+type askedPrefix struct {
+	lastAt     time.Time
+	unanswered int
+}
+
+type registerKey struct {
+	to       netip.AddrPort
+	prefix   lisp.Prefix
+	locators uint64
+	octets   int // tells messages apart that begin with the same record
+}
+
+func (q *requestWatch) forget() {
+	q.asked, q.nonces = map[lisp.Prefix]*askedPrefix{}, map[uint64]lisp.Prefix{}
+	q.registers = map[registerKey]time.Time{}
+}
+
+// sent judges a Map-Request.
+func (q *requestWatch) sent(m *wire.MapRequest) {
+	r, now := q.router, q.router.time()
+	for i := range m.Records {
+		p, err := m.Records[i].Prefix()
+		if err != nil {
+			r.w.fail(r, invariantNoPanic, "asks for %s: %v", m.Records[i].EID, err)
+			return
+		}
+		a := q.asked[p]
+		if a == nil {
+			a = &askedPrefix{}
+			q.asked[p] = a
+		}
+		gap := now.Sub(a.lastAt)
+		switch {
+		case gap < requestInterval-rounding:
+			r.w.fail(r, invariantRequestRate, "asks for %s again after %s", p, gap)
+		case a.unanswered >= requestTries && gap < requestPause-rounding:
+			r.w.fail(r, invariantHoldDown, "asks for %s a %dth time, %s after the one before, with no answer", p, a.unanswered+1, gap)
+		case a.unanswered >= requestTries:
+			a.unanswered = 0
+		}
+		a.lastAt = now
+		a.unanswered++
+		q.nonces[m.Nonce] = p
+	}
+}
+
+// answered notes a Map-Reply to one of the requests; false when it is none.
+func (q *requestWatch) answered(nonce uint64) bool {
+	p, ok := q.nonces[nonce]
+	if !ok {
+		return false
+	}
+	if a := q.asked[p]; a != nil {
+		a.unanswered = 0
+	}
+	return true
+}
+
+// covered notes that a mapping came for what else was asked: that is answered too.
+func (q *requestWatch) covered(by lisp.Prefix) {
+	for p, a := range q.asked {
+		if by.Covers(p) {
+			a.unanswered = 0
+		}
+	}
+}
+
+// prune forgets what is too old to matter.
+func (q *requestWatch) prune() {
+	if len(q.nonces) < 200 {
+		return
+	}
+	now := q.router.time()
+	for nonce, p := range q.nonces {
+		if a := q.asked[p]; a == nil || now.Sub(a.lastAt) > 2*requestPause {
+			delete(q.nonces, nonce)
+			delete(q.asked, p)
+		}
+	}
+}
+
+// registered judges a Map-Register: the same one is not repeated within a second.
+func (q *requestWatch) registered(to netip.AddrPort, m *wire.MapRegister) {
+	r, now := q.router, q.router.time()
+	mapping, err := m.Records[0].Mapping()
+	if err != nil {
+		r.w.fail(r, invariantNoPanic, "registers what is no mapping: %v", err)
+		return
+	}
+	key := registerKey{to, mapping.Prefix, hashLocators(mapping.Locators), len(m.Records)}
+	last, known := q.registers[key]
+	if gap := now.Sub(last); known && gap < repetitionFirst-rounding && !r.configuredSince(last) {
+		r.w.fail(r, invariantRegister, "registers %s at %s again after %s", mapping.Prefix, to, gap)
+	}
+	q.registers[key] = now
+}
+
+// configuredSince reports whether the configuration changed after that.
+func (r *router) configuredSince(t time.Time) bool { return !r.configuredAt.Before(t) }
+
+// replyKey is what Map-Replies are limited by.
+type replyKey struct {
+	to     netip.AddrPort
+	prefix lisp.Prefix
+	probe  bool
+}
+
+// watchReply judges a Map-Reply by the rate that the configuration gives.
+func (r *router) watchReply(to netip.AddrPort, m *wire.MapReply) {
+	if len(m.Records) == 0 {
+		r.w.fail(r, invariantNoPanic, "sends a Map-Reply without a record")
+		return
+	}
+	p, err := m.Records[0].Prefix()
+	if err != nil {
+		r.w.fail(r, invariantNoPanic, "answers about %s: %v", m.Records[0].EID, err)
+		return
+	}
+	rate := control.DefaultLimits().MapReplies
+	if m.Probe {
+		rate = control.DefaultLimits().ProbeReplies
+	}
+	if !r.replies.take(r.time(), replyKey{to, p, m.Probe}, rate) {
+		r.w.fail(r, invariantReplyRate, "too many Map-Replies about %s to %s", p, to)
+	}
+}
+
+// rateWatch is a table of token buckets, each the time at which it will be full again.
+type rateWatch[K comparable] struct{ fullAt map[K]time.Time }
+
+// take reports whether one more is within the rate.
+func (t *rateWatch[K]) take(now time.Time, key K, rate control.Rate) bool {
+	if t.fullAt == nil || len(t.fullAt) > 4096 {
+		t.fullAt = map[K]time.Time{} // lenient: what is forgotten is full
+	}
+	interval := time.Duration(float64(time.Second) / rate.PerSecond)
+	fullAt := t.fullAt[key]
+	if fullAt.After(now.Add(time.Duration(rate.Burst-1)*interval + rounding)) {
+		return false
+	}
+	if fullAt.Before(now) {
+		fullAt = now
+	}
+	t.fullAt[key] = fullAt.Add(interval)
+	return true
+}

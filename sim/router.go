@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// A router: the real Node, the model engine beside it, a clock that is not quite right,
+// and what the simulator keeps to judge both. It does what the daemon does: carries out
+// effects, feeds misses and use, configures, stops and starts.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+)
+
+// usageInterval is how often the use of mappings is reported to the Node.
+const usageInterval = 5 * time.Second
+
+// maxEffects bounds what one turn of a Node may want done.
+const maxEffects = 20_000
+
+type router struct {
+	w      *world
+	index  int
+	name   string
+	site   *site // nil for servers
+	random random
+	links  []link
+	clock  clock
+
+	node         *control.Node // nil while it is down
+	plane        *model.Engine // nil for servers and while the machine is off
+	timerAt      time.Duration // of the timer in the queue, 0 for none
+	config       control.Config
+	configuredAt time.Time
+
+	wrongKey int // faults that gave it a wrong key
+	down     int // faults that keep it down
+
+	mirror   mirror
+	requests requestWatch
+	replies  rateWatch[replyKey]
+	accepted acceptance
+	lowered  map[lisp.RLOC]bool // locators that the Node called down
+}
+
+// link is a way to the core with its address.
+type link struct {
+	addr    netip.Addr
+	cut     int // faults that cut it
+	noticed int // of those, how many the router knows of
+}
+
+// clock is a router's own.
+type clock struct {
+	offset time.Duration
+	ppm    int64 // how much it goes wrong
+}
+
+func (c clock) at(t time.Duration) time.Time {
+	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
+}
+
+// until is the first virtual time at which the clock shows that.
+func (c clock) until(deadline time.Time) time.Duration {
+	elapsed := deadline.Sub(epoch) - c.offset
+	t := elapsed - elapsed/1_000_000*time.Duration(c.ppm)
+	for c.at(t).Before(deadline) {
+		t += max(deadline.Sub(c.at(t))/2, 1)
+	}
+	return t
+}
+
+func newRouter(w *world, index int, name string) *router {
+	r := &router{w: w, index: index, name: name, random: newRandom(w.options.Seed, uint64(index)+1000)}
+	r.mirror.router = r
+	r.requests.router = r
+	r.setClock()
+	return r
+}
+
+// setClock draws how wrong the router's clock is.
+func (r *router) setClock() {
+	r.clock = clock{ppm: int64(r.random.IntN(201) - 100)}
+	if r.w.flavour.skew > 0 {
+		r.clock.offset = r.random.between(-r.w.flavour.skew, r.w.flavour.skew)
+	}
+}
+
+func (r *router) time() time.Time { return r.clock.at(r.w.now) }
+
+// boot starts machine and process.
+func (r *router) boot() {
+	if r.site != nil && r.plane == nil {
+		r.plane = model.New(model.Options{Now: r.time, Emit: r.emit})
+		r.mirror.clear()
+		r.lowered = map[lisp.RLOC]bool{}
+	}
+	r.startNode()
+}
+
+// startNode starts the process, which adopts what the data plane kept.
+func (r *router) startNode() {
+	r.requests.forget()
+	r.replies = rateWatch[replyKey]{}
+	r.accepted = acceptance{}
+	r.config, r.configuredAt = r.configuration(), r.time()
+	r.configurePlane()
+	r.w.truth.record(r)
+	node, err := control.New(r.config, r.time(), r.random.fill)
+	if err != nil {
+		panic(err)
+	}
+	r.node = node
+	if kept := r.kept(); len(kept) > 0 {
+		node.AdoptMapCache(r.time(), kept)
+	}
+	if down := r.keptDown(); len(down) > 0 {
+		node.AdoptDownLocators(r.time(), down)
+	}
+	r.drain()
+	if r.plane != nil {
+		r.raiseMisses()
+	}
+}
+
+// kept is the map-cache that the data plane brought through a restart. What is in its
+// Database and not wanted any more is removed, as the daemon does.
+func (r *router) kept() []control.MapCacheEntry {
+	if r.plane == nil {
+		return nil
+	}
+	for d := range r.plane.Database() {
+		if !slices.ContainsFunc(r.config.ETR.Database, func(m control.DatabaseMapping) bool { return m.Prefix == d.Prefix }) {
+			r.plane.Apply(dataplane.DeleteDatabase{Prefix: d.Prefix})
+		}
+	}
+	var kept []control.MapCacheEntry
+	for e := range r.plane.Mappings() {
+		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+	}
+	slices.SortFunc(kept, func(a, b control.MapCacheEntry) int { return a.Mapping.Prefix.Compare(b.Mapping.Prefix) })
+	return kept
+}
+
+// stop ends the process, by a crash or in order; the data plane goes on.
+func (r *router) stop(orderly bool) {
+	if r.node == nil {
+		return
+	}
+	if orderly {
+		r.node.Shutdown(r.time())
+		r.drain()
+	}
+	r.node, r.timerAt = nil, 0
+	r.w.truth.retire(r)
+}
+
+// powerOff takes the data plane away too.
+func (r *router) powerOff() {
+	r.stop(false)
+	r.plane = nil
+}
+
+// configure puts what the operator wants now in force.
+func (r *router) configure() {
+	if r.node == nil {
+		return
+	}
+	r.config, r.configuredAt = r.configuration(), r.time()
+	r.configurePlane()
+	r.w.truth.record(r)
+	if err := r.node.Configure(r.time(), r.config); err != nil {
+		panic(err)
+	}
+	r.drain()
+}
+
+// The interfaces of every tunnel router.
+const (
+	siteInterface = "site0"
+	coreInterface = "core0"
+)
+
+func (r *router) configurePlane() {
+	if r.plane == nil {
+		return
+	}
+	wanted := dataplane.Settings{
+		Interfaces: []dataplane.Interface{
+			{Name: siteInterface, Side: dataplane.SideSite, Instance: r.site.instance}, {Name: coreInterface, Side: dataplane.SideCore},
+		},
+		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
+	}
+	r.apply(dataplane.SetSettings{Settings: wanted})
+}
+
+// apply makes the engine do something that it cannot refuse.
+func (r *router) apply(operation dataplane.Operation) {
+	if failed := r.plane.Apply(operation); failed != nil {
+		r.w.fail(r, invariantPlane, "%T: %v", operation, failed[0])
+	}
+}
+
+// timer is a deadline of the Node. One that has moved meanwhile is stale.
+func (r *router) timer(at time.Duration) {
+	if r.node == nil || at != r.timerAt {
+		return
+	}
+	r.timerAt = 0
+	r.w.trace.note(at, r.index, nil, func() string { return r.name + " timer" })
+	r.node.HandleTimeout(r.time())
+	r.drain()
+}
+
+// schedule puts the next deadline into the queue, unless an earlier one stands there.
+func (r *router) schedule() {
+	deadline, ok := r.node.NextDeadline()
+	if !ok {
+		return
+	}
+	at := max(r.clock.until(deadline), r.w.now)
+	if r.timerAt != 0 && r.timerAt <= at {
+		return
+	}
+	r.timerAt = at
+	r.w.queue.push(event{at: at, kind: eventTimer, router: r})
+}
+
+// drain carries out what the Node wants done, then looks at what came of it.
+func (r *router) drain() {
+	n := 0
+	for e, ok := r.node.Poll(); ok; e, ok = r.node.Poll() {
+		if n++; n > maxEffects {
+			r.w.fail(r, invariantLimits, "more than %d effects in one turn", maxEffects)
+			return
+		}
+		r.carryOut(e)
+	}
+	if sizes, limit := r.node.Sizes(), r.limits(); sizes.MapCache > limit.MapCacheEntries || sizes.Pending > limit.PendingRequests {
+		r.w.fail(r, invariantLimits, "%d mappings and %d requests under way, the limits are %d and %d",
+			sizes.MapCache, sizes.Pending, limit.MapCacheEntries, limit.PendingRequests)
+	}
+	r.schedule()
+}
+
+// carryOut does one effect. Those of a kind that is not of this world are left.
+func (r *router) carryOut(e control.Effect) {
+	switch e := e.(type) {
+	case control.SendPacket:
+		r.send(e)
+	case control.InstallMapping:
+		r.install(e.MapCacheEntry)
+	case control.RemoveMapping:
+		r.w.trace.say(r.w.now, func() string { return r.name + " removes " + e.Prefix.String() + ": " + string(e.Reason) })
+		r.mirror.remove(e.Prefix)
+		r.plane.Apply(dataplane.DeleteMapping{Prefix: e.Prefix})
+	case control.InstallDatabase:
+		r.apply(dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}})
+	case control.RemoveDatabase:
+		r.plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
+	case control.SetLocatorState:
+		r.setLocator(e)
+	case control.Notice:
+		r.w.trace.say(r.w.now, func() string {
+			return r.name + " notices " + string(e.Kind) + " " + e.Prefix.String() + " " + e.Remote.String() + " " + e.Detail
+		})
+	}
+}
+
+// setLocator takes an RLOC out of use or puts it back.
+func (r *router) setLocator(e control.SetLocatorState) {
+	state := dataplane.LocatorUp
+	delete(r.lowered, e.RLOC)
+	if !e.Up {
+		state = dataplane.LocatorDown
+		r.lowered[e.RLOC] = true
+	}
+	r.w.trace.say(r.w.now, func() string { return r.name + " calls " + e.RLOC.String() + " " + state.String() })
+	r.apply(dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
+}
+
+// keptDown are the RLOCs that the data plane brought through a restart as down.
+func (r *router) keptDown() []lisp.RLOC {
+	var down []lisp.RLOC
+	if r.plane == nil {
+		return nil
+	}
+	for rloc, state := range r.plane.LocatorStates() {
+		if state == dataplane.LocatorDown {
+			down = append(down, rloc)
+		}
+	}
+	return down
+}
+
+func (r *router) install(e control.MapCacheEntry) {
+	r.w.trace.say(r.w.now, func() string {
+		return r.name + " installs " + e.Mapping.String() + " until " + e.ExpiresAt.Sub(epoch).String()
+	})
+	r.mirror.put(e)
+	r.requests.covered(e.Mapping.Prefix)
+	r.w.checkMapping(r, &e)
+	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+		Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+	}})
+}
+
+// limits are those of the configuration in force.
+func (r *router) limits() control.Limits {
+	l := control.DefaultLimits()
+	if own := r.config.Limits; own.MapCacheEntries > 0 {
+		l.MapCacheEntries, l.PendingRequests = own.MapCacheEntries, own.PendingRequests
+	}
+	return l
+}
+
+// reportUsage tells the Node which mappings were used since the last report.
+func (r *router) reportUsage() {
+	if r.node == nil || r.plane == nil {
+		return
+	}
+	var used []control.Usage
+	since := r.time().Add(-2 * usageInterval)
+	for e := range r.plane.Mappings() {
+		if e.Usage.LastUsedAt.After(since) {
+			used = append(used, control.Usage{Prefix: e.Mapping.Prefix, LastUsedAt: e.Usage.LastUsedAt})
+		}
+	}
+	if len(used) == 0 {
+		return
+	}
+	slices.SortFunc(used, func(a, b control.Usage) int { return a.Prefix.Compare(b.Prefix) })
+	r.node.HandleUsage(r.time(), used)
+	r.drain()
+}
+
+// raiseMisses hands the engine's events to the Node.
+func (r *router) raiseMisses() {
+	for r.node != nil {
+		select {
+		case e := <-r.plane.Events():
+			if m, ok := e.(dataplane.Miss); ok {
+				r.w.stats.Misses++
+				r.node.HandleMiss(r.time(), control.Miss{Instance: m.Instance, Source: m.Source, Destination: m.Destination})
+				r.drain()
+			}
+		default:
+			return
+		}
+	}
+}
+
+// usable reports whether a packet may take a locator of that set: the lowest priority
+// among those that are neither 255, nor unreachable, nor down.
+func (r *router) usable(set lisp.LocatorSet, rloc lisp.RLOC) bool {
+	best := uint8(lisp.PriorityUnused)
+	for _, l := range set {
+		if l.Reachable && r.mayUse(l.RLOC) {
+			best = min(best, l.Priority)
+		}
+	}
+	chosen, ok := set.Find(rloc)
+	return ok && best != lisp.PriorityUnused && chosen.Priority == best && chosen.Reachable && r.mayUse(rloc)
+}
+
+// mayUse reports whether the router can send to an RLOC and was not told to leave it.
+func (r *router) mayUse(rloc lisp.RLOC) bool {
+	return !r.lowered[rloc] && slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == rloc.Is4() })
+}
