@@ -331,18 +331,18 @@ func (e *Engine) covered(to forward.Destination) bool {
 }
 
 // unhold implements roomTables.
-func (e *Engine) unhold(holds []release) {
-	for len(holds) > 0 {
-		piece := holds[:min(dumpPiece, len(holds))]
-		e.mu.Lock()
-		for _, hold := range piece {
-			if hold.held {
-				e.tables.unhold(hold.index, hold.generation)
-			}
-		}
-		e.mu.Unlock()
-		holds = holds[len(piece):]
+func (e *Engine) unhold(holds []release, ready func() bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !ready() {
+		return false
 	}
+	for _, hold := range holds {
+		if hold.held {
+			e.tables.unhold(hold.index, hold.generation)
+		}
+	}
+	return true
 }
 
 // addressOf implements roomTables.

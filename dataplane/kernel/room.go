@@ -28,6 +28,9 @@ const (
 	// maxHoldTime is how long packets of a new mapping are held back at most. Until
 	// then the reader has written back what waited, unless it cannot keep up.
 	maxHoldTime = 250 * time.Millisecond
+	// unholdPiece is how many mappings are let go at a time: so many that no packet
+	// comes in between.
+	unholdPiece = 64
 	// fewReleases is up to how many new mappings destinations that are waited for are
 	// compared with; of more, each destination is looked up.
 	fewReleases = 16
@@ -51,8 +54,8 @@ type roomTables interface {
 	originOf(ifindex uint32) (origin, bool)
 	// covered reports whether a mapping says what to do with packets to a destination.
 	covered(to forward.Destination) bool
-	// unhold lets programs forward by mappings whose packets have been written back.
-	unhold(holds []release)
+	// unhold lets programs forward by mappings if ready says so, at that very moment.
+	unhold(holds []release, ready func() bool) bool
 	// addressOf returns an address of an interface, of a family.
 	addressOf(ifindex uint32, family uint8) (netip.Addr, bool)
 }
@@ -74,6 +77,7 @@ type room struct {
 	log    *slog.Logger
 	limit  *rate.Limiter // of ICMP errors
 
+	buffer       []byte // for one frame
 	queue        *forward.WaitQueue[frame]
 	destinations map[forward.Destination]struct{} // that are waited for
 
@@ -84,7 +88,6 @@ type room struct {
 	mu       sync.Mutex
 	stopped  bool
 	releases []release
-	since    time.Time // of the oldest release
 	bounds   dataplane.WaitBounds
 }
 
@@ -92,6 +95,7 @@ func newRoom(t *tap, tables roomTables, m *misses, words []uint64, log *slog.Log
 	return &room{
 		tap: t, tables: tables, misses: m, words: words, log: log,
 		limit: rate.NewLimiter(errorsPerSecond, errorsBurst), bounds: dataplane.DefaultWaitBounds,
+		buffer:       make([]byte, frameOctets),
 		queue:        forward.NewWaitQueue[frame](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 		destinations: map[forward.Destination]struct{}{}, unraised: map[forward.Destination]missed{},
 	}
@@ -104,9 +108,6 @@ func (r *room) notify(releases []release) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.releases) == 0 {
-		r.since = time.Now()
-	}
 	r.releases = append(r.releases, releases...)
 	_ = r.tap.wakeAt(time.Unix(1, 0)) // fails only when the TAP is closed
 }
@@ -135,59 +136,79 @@ func (r *room) isStopped() bool {
 
 // run reads the TAP until stop.
 func (r *room) run() {
-	buffer := make([]byte, frameOctets)
 	for !r.isStopped() {
-		octets, err := r.tap.tryRead(buffer)
-		if octets == 0 && err == nil {
-			r.settle()
-			octets, err = r.wait(buffer)
+		if releases := r.takeReleases(); len(releases) > 0 {
+			r.release(releases)
+			r.unhold(releases, time.Now().Add(maxHoldTime))
 		}
+		now := time.Now()
+		r.obeyBounds()
+		r.expire(now)
+		r.raiseAgain(now)
+		r.count()
+		octets, err := r.wait(now)
 		if err != nil {
 			r.log.Error("the TAP cannot be read: packets do not wait any more", "error", err)
 			return
 		}
-		if octets >= vnetOctets+ethernetOctets {
-			r.take(frame(buffer[:octets]))
-		}
-		r.unholdOverdue()
+		r.takeRead(octets)
 	}
 }
 
 // wait waits for a frame, a release, or the end of a packet's time.
-func (r *room) wait(buffer []byte) (int, error) {
-	r.mu.Lock()
-	var until time.Time
-	if expiry, ok := r.queue.NextExpiry(); ok {
-		until = expiry
-	}
-	if again := time.Now().Add(raiseAgainTime); len(r.unraised) > 0 && again.Before(until) {
+func (r *room) wait(now time.Time) (int, error) {
+	until, _ := r.queue.NextExpiry()
+	if again := now.Add(raiseAgainTime); len(r.unraised) > 0 && again.Before(until) {
 		until = again
 	}
+	r.mu.Lock()
 	if len(r.releases) > 0 || r.stopped {
 		r.mu.Unlock()
-		return 0, nil
+		return r.tap.tryRead(r.buffer)
 	}
 	err := r.tap.wakeAt(until)
 	r.mu.Unlock()
 	if err != nil {
 		return 0, err
 	}
-	return r.tap.read(buffer)
+	return r.tap.read(r.buffer)
 }
 
-// settle does what is due when every packet that programs put aside so far is read.
-func (r *room) settle() {
+func (r *room) takeReleases() []release {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	releases := r.releases
 	r.releases = nil
-	r.mu.Unlock()
-	r.obeyBounds()
-	r.release(releases)
-	r.tables.unhold(releases)
-	now := time.Now()
-	r.expire(now)
-	r.raiseAgain(now)
-	r.count()
+	return releases
+}
+
+// unhold lets the programs forward by new mappings again, piece by piece, each in a
+// moment when every packet that was put aside is written back: else it would be
+// overtaken by younger ones of its flow. After the deadline that no longer counts.
+func (r *room) unhold(releases []release, deadline time.Time) {
+	for len(releases) > 0 {
+		piece := releases[:min(unholdPiece, len(releases))]
+		octets := 0
+		done := r.tables.unhold(piece, func() bool {
+			if time.Now().After(deadline) {
+				return true
+			}
+			var err error
+			octets, err = r.tap.tryRead(r.buffer)
+			return octets == 0 || err != nil // run meets the error again
+		})
+		r.takeRead(octets)
+		if done {
+			releases = releases[len(piece):]
+		}
+	}
+}
+
+// takeRead deals with what was read into the buffer.
+func (r *room) takeRead(octets int) {
+	if octets >= vnetOctets+ethernetOctets {
+		r.take(frame(r.buffer[:octets]))
+	}
 }
 
 // raiseAgain raises the events of packets that still wait and found no room.
@@ -196,17 +217,6 @@ func (r *room) raiseAgain(now time.Time) {
 		if !r.queue.Waits(to) || r.misses.raise(now, packet) {
 			delete(r.unraised, to)
 		}
-	}
-}
-
-// unholdOverdue ends holds that last too long because packets come faster than they
-// are written back.
-func (r *room) unholdOverdue() {
-	r.mu.Lock()
-	overdue := len(r.releases) > 0 && time.Since(r.since) > maxHoldTime
-	r.mu.Unlock()
-	if overdue {
-		r.settle()
 	}
 }
 
