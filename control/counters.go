@@ -37,6 +37,7 @@ const (
 	RLOCProbeReceived
 	RLOCProbeReplySent
 	SMRReceived
+	SMRSent
 	SMRInvokedMapRequestSent
 	MissReceived
 	MappingInstalled
@@ -101,6 +102,7 @@ const (
 	RefusedLocatorTable
 	RefusedSMRWithoutMapping
 	RefusedSMRLimit
+	RefusedSMRTable
 	RefusedPendingTable
 	RefusedRequestLimit
 	RefusedNoMapResolver
@@ -133,6 +135,7 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeReceived:        {"rloc_probe_received", "RLOC-probes received"},
 	RLOCProbeReplySent:       {"rloc_probe_reply_sent", "answers to RLOC-probes sent"},
 	SMRReceived:              {"smr_received", "Solicit-Map-Requests received"},
+	SMRSent:                  {"smr_sent", "Solicit-Map-Requests sent because a mapping of ours changed, repetitions included"},
 	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
 	MissReceived:             {"miss_received", "misses that the data plane reported"},
 	MappingInstalled:         {"mapping_installed", "map-cache entries added or changed"},
@@ -195,6 +198,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
 	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
+	RefusedSMRTable:              {"smr_table", "peers or EID-Prefixes beyond the limit of Solicit-Map-Requests that wait to be sent"},
 	RefusedPendingTable:          {"pending_table", "misses beyond the limit of Map-Requests under way"},
 	RefusedRequestLimit:          {"request_limit", "Map-Requests not sent because of the rate of all of them"},
 	RefusedNoMapResolver:         {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},

@@ -101,6 +101,7 @@ const (
 	NoticeMappingInstalled       NoticeKind = "mapping-installed"
 	NoticeMappingRemoved         NoticeKind = "mapping-removed"
 	NoticeSolicitMapRequestTaken NoticeKind = "smr-received" // an SMR about a cached mapping
+	NoticeSolicitMapRequestSent  NoticeKind = "smr-sent"     // a mapping of ours changed
 	NoticeMessageRefused         NoticeKind = "message-refused"
 	NoticeLocatorDown            NoticeKind = "locator-down" // nothing is sent there any more
 	NoticeLocatorUp              NoticeKind = "locator-up"   // it may be used again

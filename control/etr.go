@@ -17,11 +17,12 @@ type etr struct {
 	config    *ETRConfig
 	database  *database
 	registrar *registrar
+	solicitor *solicitor
 	announced []lisp.Mapping // what is registered
 }
 
 func newETR(h *host) *etr {
-	return &etr{h: h, config: &ETRConfig{}, database: newDatabase(nil), registrar: newRegistrar(h)}
+	return &etr{h: h, config: &ETRConfig{}, database: newDatabase(nil), registrar: newRegistrar(h), solicitor: newSolicitor(h)}
 }
 
 // configure takes over another configuration: the data plane's Database first,
@@ -41,10 +42,42 @@ func (e *etr) configure(c *ETRConfig, anew bool) {
 		}
 	}
 	e.config, e.database = c, next
+	was := e.announced
 	mappings := e.mappings()
-	changed := anew || !slices.EqualFunc(mappings, e.announced, lisp.Mapping.Equal)
+	changed := anew || !slices.EqualFunc(mappings, was, lisp.Mapping.Equal)
 	e.announced = mappings
 	e.registrar.configure(c.MapServers, mappings, withdrawn, changed)
+	if len(was) > 0 { // peers know nothing yet of an ETR that begins
+		e.solicitor.mappingsChanged(changedPrefixes(was, mappings), e.registrar.acknowledges())
+	}
+}
+
+// changedPrefixes lists the EID-Prefixes that are new, gone, or have another mapping
+// now. Both lists are in the order of prefixes.
+func changedPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
+	var changed []lisp.Prefix
+	compare := func(m lisp.Mapping, p lisp.Prefix) int { return m.Prefix.Compare(p) }
+	for _, m := range is {
+		at, known := slices.BinarySearchFunc(was, m.Prefix, compare)
+		if !known || !was[at].Equal(m) {
+			changed = append(changed, m.Prefix)
+		}
+	}
+	for _, m := range was {
+		if _, still := slices.BinarySearchFunc(is, m.Prefix, compare); !still {
+			changed = append(changed, m.Prefix)
+		}
+	}
+	return changed
+}
+
+// handleMapNotify takes a Map-Notify; when everything is registered, the peers are
+// told what changed.
+func (e *etr) handleMapNotify(m *mapNotify) {
+	e.registrar.handleMapNotify(m)
+	if e.registrar.registered() {
+		e.solicitor.registered()
+	}
 }
 
 // stop empties the data plane's Database.
@@ -88,8 +121,16 @@ func (e *etr) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 		e.h.count(RefusedNoMapping)
 		return
 	}
+	e.noteAsker(m, best)
 	mappings := e.h.complete(m, asked, all, func(p lisp.Prefix) bool { return e.database.index.holds(p, best) })
 	e.h.reply(m, reply{sent: MapReplySent, notice: NoticeMapReplySent, mappings: mappings})
+}
+
+// noteAsker remembers who caches our mapping, to be told when it changes.
+func (e *etr) noteAsker(m *mapRequest, prefix lisp.Prefix) {
+	if rloc, ok := e.h.replyRLOC(m); ok {
+		e.solicitor.asked(rloc, m, prefix)
+	}
 }
 
 // answer is the longest match with all its more-specifics; nil when there is none.
@@ -119,6 +160,7 @@ func (e *etr) handleProbe(m *mapRequest) {
 			e.h.count(RefusedNoMapping)
 			continue
 		}
+		e.noteAsker(m, match.Prefix)
 		mapping := e.local(match)
 		probed := lisp.RLOCFromAddr(m.local.Addr())
 		i := slices.IndexFunc(mapping.Locators, func(l lisp.Locator) bool { return !probed.IsZero() && l.RLOC == probed })

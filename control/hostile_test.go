@@ -17,7 +17,7 @@ import (
 // tinyLimits make every table overflow.
 func tinyLimits() Limits {
 	return Limits{
-		RateTable: 8, MapCacheEntries: 8, Locators: 6, PendingRequests: 8, Registrations: 8, RegistrationsPerSite: 6,
+		RateTable: 8, MapCacheEntries: 8, Locators: 6, SMRPeers: 6, PendingRequests: 8, Registrations: 8, RegistrationsPerSite: 6,
 		RegistrantsPerPrefix: 2, ReplayEntriesPerSite: 4, MoreSpecificsPerReply: 4,
 	}
 }
@@ -48,6 +48,8 @@ func checkLimits(t testing.TB, n *Node) {
 		{"map-cache", n.itr.cache.size(), l.MapCacheEntries},
 		{"pending requests", n.itr.pending.size(), l.PendingRequests},
 		{"locators", len(n.itr.prober.table.byRLOC), l.Locators},
+		{"SMRs", len(n.etr.solicitor.byRLOC), l.SMRPeers},
+		{"askers", len(n.etr.solicitor.askers.list()), l.SMRPeers},
 		{"nonces of probes", len(n.itr.prober.byNonce), l.Locators * probeNonces},
 		{"nonces of pending requests", len(n.itr.pending.byNonce), l.PendingRequests * mapRequestTries},
 		{"registrations", n.mapServer.registrations.index.size, l.Registrations},

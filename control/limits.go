@@ -60,12 +60,15 @@ type Limits struct {
 	NegativeReplies  Rate // negative Map-Replies, all together
 	MapNotifies      Rate // for one source of Map-Registers
 	SMRInvoked       Rate // Map-Requests that SMRs cause, for one EID-Prefix
+	SMRs             Rate // Solicit-Map-Requests that we send, to one destination RLOC
+	SMRsTotal        Rate
 	RLOCProbes       Rate // all of them together
 	Notices          Rate
 
 	RateTable             int // keys of each table of buckets
 	MapCacheEntries       int
 	Locators              int // RLOCs of the map-cache whose state is kept
+	SMRPeers              int // RLOCs that are told of our changes, and as many that asked for our mappings
 	PendingRequests       int // EID-Prefixes with a Map-Request under way or in its pause
 	Registrations         int // EID-Prefixes in all
 	RegistrationsPerSite  int
@@ -87,12 +90,15 @@ func DefaultLimits() Limits {
 		NegativeReplies:  Rate{PerSecond: 10000, Burst: 10000},
 		MapNotifies:      Rate{PerSecond: 1000, Burst: 10000},
 		SMRInvoked:       Rate{PerSecond: 1.0 / 3, Burst: 1},
+		SMRs:             Rate{PerSecond: 1.0 / 3, Burst: 4}, // a dual-stack site has two EID-Prefixes at least
+		SMRsTotal:        Rate{PerSecond: 2000, Burst: 200},
 		RLOCProbes:       Rate{PerSecond: 2000, Burst: 200},
 		Notices:          Rate{PerSecond: 200, Burst: 1000},
 
 		RateTable:             1 << 18,
 		MapCacheEntries:       1 << 20,
 		Locators:              1 << 16,
+		SMRPeers:              1 << 13,
 		PendingRequests:       1 << 16,
 		Registrations:         2 << 20,
 		RegistrationsPerSite:  2 << 20,
@@ -120,13 +126,13 @@ func (l Limits) withDefaults() Limits {
 
 func (l *Limits) rates() []*Rate {
 	return []*Rate{
-		&l.MapReplies, &l.ProbeReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.SMRInvoked, &l.RLOCProbes, &l.Notices,
+		&l.MapReplies, &l.ProbeReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.SMRInvoked, &l.SMRs, &l.SMRsTotal, &l.RLOCProbes, &l.Notices,
 	}
 }
 
 func (l *Limits) sizes() []*int {
 	return []*int{
-		&l.RateTable, &l.MapCacheEntries, &l.Locators, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
+		&l.RateTable, &l.MapCacheEntries, &l.Locators, &l.SMRPeers, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
 		&l.RegistrantsPerPrefix, &l.ReplayEntriesPerSite, &l.MoreSpecificsPerReply,
 	}
 }

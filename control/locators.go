@@ -144,6 +144,18 @@ func (t *locatorTable) used(m lisp.Mapping, at instant) {
 	}
 }
 
+// active yields the RLOCs from a row on that were of use lately, of a batch of rows.
+func (t *locatorTable) active(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
+	rows := uint32(len(t.rows.rows))
+	next = min(cursor+peerBatch, rows)
+	for ; cursor < next; cursor++ {
+		if l := t.rows.at(cursor); l.mappings > 0 && t.h.now-l.usedAt <= instant(peerActive) {
+			yield(l.rloc)
+		}
+	}
+	return next, next < rows
+}
+
 // set puts a locator into a state, and tells the data plane and the operator when
 // that means something else for packets.
 func (t *locatorTable) set(l *locator, state LocatorState, reason LocatorReason) {

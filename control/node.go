@@ -111,6 +111,7 @@ func (n *Node) configureETR(c *ETRConfig, anew bool) {
 		n.etr = nil
 	case c != nil && n.etr == nil:
 		n.etr = newETR(n.host)
+		n.etr.solicitor.peers = n.activePeers
 	}
 	if c != nil {
 		n.etr.configure(c, anew)
@@ -169,7 +170,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	case *mapRegister:
 		n.mapServer.handleMapRegister(m)
 	case *mapNotify:
-		n.etr.registrar.handleMapNotify(m)
+		n.etr.handleMapNotify(m)
 	case *mapNotifyAck:
 		n.host.count(MapNotifyAckReceived)
 	}
@@ -268,6 +269,15 @@ func (n *Node) etrIsNearest(asked lisp.Prefix) bool {
 	return !ok || registered.Bits() <= own.Bits()
 }
 
+// activePeers are the locators of mappings that were in use lately: where our ETR's
+// SMRs go.
+func (n *Node) activePeers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
+	if n.itr == nil {
+		return 0, false
+	}
+	return n.itr.prober.table.active(cursor, yield)
+}
+
 // isKnown reports whether the Map-Server or the ETR has EID-Prefixes that overlap
 // with p.
 func (n *Node) isKnown(p lisp.Prefix) bool {
@@ -309,8 +319,11 @@ func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 			return
 		}
 	}
-	if n.etr != nil && !yield(&n.etr.registrar.timers, n.etr.registrar.handleTimeout) {
-		return
+	if n.etr != nil {
+		if !yield(&n.etr.registrar.timers, n.etr.registrar.handleTimeout) || !yield(&n.etr.solicitor.begin, n.etr.solicitor.handleBegin) ||
+			!yield(&n.etr.solicitor.timers, n.etr.solicitor.handleTimeout) {
+			return
+		}
 	}
 	if n.mapServer != nil {
 		yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout)

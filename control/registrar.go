@@ -334,6 +334,21 @@ func (r *registrar) acknowledge(m *mapNotify) {
 	r.h.count(MapNotifyAckSent)
 }
 
+// acknowledges reports whether any Map-Server was asked for Map-Notifies.
+func (r *registrar) acknowledges() bool {
+	return slices.ContainsFunc(r.peers, func(p *registrationPeer) bool { return p.config.WantMapNotify })
+}
+
+// registered reports whether no Map-Register waits for its first Map-Notify.
+func (r *registrar) registered() bool {
+	for _, p := range r.peers {
+		if p.config.WantMapNotify && slices.ContainsFunc(p.messages, func(id uint32) bool { return !r.messages.at(id).acknowledged }) {
+			return false
+		}
+	}
+	return true
+}
+
 // status yields how things stand with each Map-Server.
 func (r *registrar) status() iter.Seq[MapServerStatus] {
 	return func(yield func(MapServerStatus) bool) {

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// withDatabase is the configuration with other locators for all its EID-Prefixes.
+func withDatabase(c Config, addresses ...string) Config {
+	etr := *c.ETR
+	etr.Database = nil
+	for _, d := range c.ETR.Database {
+		d.Locators = locators(addresses...)
+		etr.Database = append(etr.Database, d)
+	}
+	c.ETR = &etr
+	c.LocalRLOCs = nil
+	for _, a := range addresses {
+		c.LocalRLOCs = append(c.LocalRLOCs, rloc(a))
+	}
+	return c
+}
+
+func (d *testNode) countSMRs(to string) (n int) {
+	for _, p := range d.sent {
+		m, _ := wire.Parse(p.Payload)
+		if r, ok := m.(*wire.MapRequest); ok && r.SMR && (to == "" || p.Remote.Addr().String() == to) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestChangedRLOCReachesPeers: register, SMR, ask, answer; the time is the sum of the
+// legs: 2 to the Map-Server and back, 1 for the SMR, 3 to the ETR by way of the
+// Map-Resolver, which is the Map-Server here, and 1 back.
+func TestChangedRLOCReachesPeers(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		direction     string // who sent packets
+		source, other string
+	}{
+		{"a peer that asked us", "in", "10.1.0.5", "10.2.0.9"},
+		{"a peer that asked us, IPv6", "in", "2001:db8:1::5", "2001:db8:2::9"},
+		{"a peer that we send to", "both", "10.1.0.5", "10.2.0.9"},
+		{"a peer that we send to, IPv6", "both", "2001:db8:1::5", "2001:db8:2::9"},
+	} {
+		n, x1, x2, _ := twoSites(t)
+		n.run(time.Second)
+		x1.miss(c.source, c.other)
+		n.run(time.Second)
+		if c.direction == "both" {
+			x2.miss(c.other, c.source)
+			n.run(time.Second)
+			x2.etr.solicitor.askers = askers{} // as if the Map-Server had answered for us
+		}
+		x2.addrs = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("2001:db8:e::2")}
+		x2.configure(withDatabase(x2.config, "198.51.100.2", "2001:db8:e::2"))
+		n.run(7 * oneWay)
+		if got := x1.cachedPrefixes(); len(got) != 1 {
+			t.Fatalf("%s: the map-cache is %v", c.name, got)
+		}
+		x1.wantCached(x1.cachedPrefixes()[0], "198.51.100.2", "2001:db8:e::2")
+		n.run(time.Minute)
+		if x1.counter(SMRInvokedMapRequestSent) > 2 || x2.countSMRs("") > 4*smrTries {
+			t.Errorf("%s: %d SMRs, %d Map-Requests for them", c.name, x2.countSMRs(""), x1.counter(SMRInvokedMapRequestSent))
+		}
+		if len(x2.etr.solicitor.byRLOC) != 0 || x2.etr.solicitor.timers.next() != never {
+			t.Errorf("%s: SMRs are left: %v", c.name, x2.etr.solicitor.rows)
+		}
+	}
+}
+
+func TestSMRFormat(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	n.run(time.Second)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(time.Second)
+	x2.configure(withDatabase(x2.config, "192.0.2.2"))
+	n.run(4 * time.Second)
+	for _, p := range x2.sent {
+		m, _ := wire.Parse(p.Payload)
+		smr, ok := m.(*wire.MapRequest)
+		if !ok || !smr.SMR {
+			continue
+		}
+		prefix, _ := smr.Records[0].Prefix()
+		if !smr.DontReply || smr.SMRInvoked || smr.Probe || smr.Nonce == 0 || len(smr.Records) != 1 ||
+			p.Remote.String() != "192.0.2.1:4342" || p.Local.Addr().String() != "192.0.2.2" || smr.ITRRLOCs[0] != (wire.IPv4{192, 0, 2, 2}) {
+			t.Errorf("SMR %+v from %s to %s", smr, p.Local, p.Remote)
+		}
+		if _, source, err := wire.EIDOf(smr.SourceEID); err != nil || !prefix.Contains(0, source) {
+			t.Errorf("the source EID of the SMR about %s is %s", prefix, smr.SourceEID)
+		}
+	}
+	first := slices.IndexFunc(x2.sent, func(p SendPacket) bool { return p.Payload[0]>>4 == 1 && p.Payload[0]&1 != 0 })
+	if first < 0 || x2.counter(MapRegisterSent) < 2 {
+		t.Fatalf("no SMR was sent; %d Map-Registers", x2.counter(MapRegisterSent))
+	}
+	if x2.sent[first-1].Payload[0]>>4 != uint8(wire.TypeMapRegister) {
+		t.Errorf("the SMR did not follow the Map-Register but a message of type %d", x2.sent[first-1].Payload[0]>>4)
+	}
+}
+
+// TestSMRWaitsForTheRegistration, but not for ever.
+func TestSMRWaitsForTheRegistration(t *testing.T) {
+	n, x1, x2, ms := twoSites(t)
+	n.run(time.Second)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(time.Second)
+	n.lose = func(from *testNode, p SendPacket) bool { return from == ms && p.Remote.Addr().String() == "192.0.2.2" }
+	x2.configure(withDatabase(x2.config, "192.0.2.2"))
+	n.run(900 * time.Millisecond)
+	if got := x2.countSMRs(""); got != 0 {
+		t.Errorf("%d SMRs before the Map-Notify", got)
+	}
+	n.run(200 * time.Millisecond)
+	if got := x2.countSMRs(""); got == 0 {
+		t.Error("a silent Map-Server keeps the peers uninformed")
+	}
+}
+
+func TestLostSMRsAreRepeatedWithinTheRate(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	n.run(time.Second)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(time.Second)
+	lost := 0
+	n.lose = func(from *testNode, p SendPacket) bool {
+		smr := from == x2 && p.Payload[0]>>4 == 1 && p.Payload[0]&1 != 0
+		if smr {
+			lost++
+		}
+		return smr && lost <= 4 // two EID-Prefixes, twice
+	}
+	x2.configure(withDatabase(x2.config, "192.0.2.2"))
+	n.run(10 * time.Second)
+	x1.wantCached("10.2.0.0/16", "192.0.2.2")
+	var at []time.Time
+	for i, p := range x2.sent {
+		if p.Payload[0]>>4 == 1 && p.Payload[0]&1 != 0 {
+			at = append(at, x2.sentAt[i])
+		}
+	}
+	for i := 4; i < len(at); i++ { // the burst, then one in three seconds
+		if gap := at[i].Sub(at[i-4]); gap < 3*time.Second {
+			t.Errorf("SMRs %d to %d within %s", i-3, i+1, gap)
+		}
+	}
+}
+
+// TestNoSMRsWithoutAChange: neither a start nor a configuration that says the same
+// tells anybody anything.
+func TestNoSMRsWithoutAChange(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	n.run(time.Second)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(time.Second)
+	c := x2.config
+	c.AcceptZeroInnerChecksum = true
+	x2.configure(c)
+	n.run(10 * time.Second)
+	x2.start()
+	n.run(10 * time.Second)
+	x2.wantCounter(SMRSent, 0)
+}
+
+func TestWithdrawnPrefixIsSolicited(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	n.run(time.Second)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(2 * time.Second)
+	c := x2.config
+	etr := *c.ETR
+	etr.Database = slices.DeleteFunc(slices.Clone(etr.Database), func(d DatabaseMapping) bool { return d.Prefix.Kind() == lisp.EIDIPv4 })
+	c.ETR = &etr
+	x2.configure(c)
+	n.run(time.Second)
+	e := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]
+	if !e.Mapping.Negative() {
+		t.Errorf("the peer still has %s", e.Mapping)
+	}
+}
+
+func TestIdlePeersAreNotSolicited(t *testing.T) {
+	n, _, x2, _ := twoSites(t)
+	n.run(time.Second)
+	x2.miss("10.2.0.9", "10.1.0.5")
+	n.run(5 * time.Minute)
+	x2.configure(withDatabase(x2.config, "192.0.2.2"))
+	n.run(10 * time.Second)
+	x2.wantCounter(SMRSent, 0)
+}
+
+func TestSMRsAreBounded(t *testing.T) {
+	n := newNetwork(t)
+	var prefixes []string
+	for i := range 40 {
+		prefixes = append(prefixes, fmt.Sprintf("10.2.%d.0/24", i))
+	}
+	c := xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, prefixes...)
+	c.Limits = Limits{SMRPeers: 10, SMRsTotal: Rate{PerSecond: 10, Burst: 5}}
+	x2 := n.add("x2", c, "192.0.2.2")
+	for i := range 100 { // peers that nobody knows
+		m := wire.MapRequest{Nonce: 3}
+		x2.inject("192.0.2.2:4342", "192.0.2.100:4342", encapsulated(t, m, "10.2.0.9/32", fmt.Sprintf("203.0.113.%d", i+1)))
+	}
+	if got := len(x2.etr.solicitor.askers.list()); got > 10 {
+		t.Errorf("%d askers", got)
+	}
+	x2.configure(withDatabase(x2.config, "192.0.2.3"))
+	n.run(2 * time.Second)
+	if got := x2.countSMRs(""); got < 10 || got > 5+10+1 {
+		t.Errorf("%d SMRs in the first second at ten a second", got)
+	}
+	n.run(time.Hour)
+	if got := x2.countSMRs(""); got != 10*smrPrefixes*smrTries {
+		t.Errorf("%d SMRs, want %d", got, 10*smrPrefixes*smrTries)
+	}
+	if at := x2.etr.solicitor.timers.next(); at != never {
+		t.Errorf("SMRs go on at %d", at)
+	}
+}
