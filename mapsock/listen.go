@@ -6,13 +6,16 @@ package mapsock
 // can connect, in the place of one that nobody serves any more.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // network is SOCK_SEQPACKET on a Unix socket: datagrams, in order, with a peer that
@@ -44,26 +47,28 @@ func Listen(path string, access Access) (*Listener, error) {
 	if err := vacant(path); err != nil {
 		return nil, err
 	}
-	// Made in a directory of our own and moved when all is set, so that nobody
-	// connects by permissions that were not meant.
-	directory, err := os.MkdirTemp(filepath.Dir(path), ".mapsock")
+	made, err := (&net.ListenConfig{Control: closed}).Listen(context.Background(), network, path)
 	if err != nil {
-		return nil, fmt.Errorf("mapping socket %s: %w", path, err)
+		return nil, fmt.Errorf("mapping socket: %w", err)
 	}
-	defer os.RemoveAll(directory)
-	l, err := net.ListenUnix(network, &net.UnixAddr{Name: filepath.Join(directory, "s"), Net: network})
-	if err != nil {
-		return nil, fmt.Errorf("mapping socket %s: %w", path, err)
-	}
+	l := made.(*net.UnixListener) // by the name of the network
 	l.SetUnlinkOnClose(false)
 	listener := &Listener{UnixListener: l, path: path}
-	if err := listener.place(filepath.Join(directory, "s"), access); err != nil {
+	if err := listener.open(access); err != nil {
 		return nil, errors.Join(fmt.Errorf("mapping socket %s: %w", path, err), l.Close())
 	}
 	return listener, nil
 }
 
-// vacant makes sure that no one serves the path.
+// closed makes Linux create the socket's file for its owner alone, so that nobody
+// connects by permissions that were not meant before they are set.
+func closed(_, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
+	return errors.Join(err, failed)
+}
+
+// vacant makes sure that no one serves the path, and removes what a process left there.
 func vacant(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,20 +84,21 @@ func vacant(path string) error {
 		_ = c.Close() // it was only to see whether someone answers
 		return fmt.Errorf("mapping socket %s: another process serves it", path)
 	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("mapping socket of a process that has ended: %w", err)
+	}
 	return nil
 }
 
-func (l *Listener) place(made string, access Access) error {
+// open sets who may connect.
+func (l *Listener) open(access Access) error {
 	if access.Mode == 0 {
 		access.Mode = DefaultMode
 	}
-	if err := os.Chmod(made, access.Mode); err != nil {
+	if err := os.Lchown(l.path, access.UID, access.GID); err != nil {
 		return err
 	}
-	if err := os.Lchown(made, access.UID, access.GID); err != nil {
-		return err
-	}
-	if err := os.Rename(made, l.path); err != nil {
+	if err := os.Chmod(l.path, access.Mode); err != nil {
 		return err
 	}
 	info, err := os.Lstat(l.path)
@@ -103,7 +109,7 @@ func (l *Listener) place(made string, access Access) error {
 // Close ends listening and removes the socket, unless another has taken its place.
 func (l *Listener) Close() error {
 	l.once.Do(func() {
-		if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.made) {
+		if info, err := os.Lstat(l.path); err == nil && os.SameFile(info, l.made) && info.ModTime().Equal(l.made.ModTime()) {
 			_ = os.Remove(l.path) // the next Listen removes it, too
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loci/dataplane"
 )
 
@@ -43,9 +45,9 @@ func DialMonitor(path string, hearing Hearing) (*Monitor, error) {
 // begin sends a message and waits for its answer. What was told before it is what
 // nobody has asked for yet.
 func (m *Monitor) begin(ask *Message) error {
-	if err := m.Send(ask); err != nil {
+	if err := m.Send(ask); err != nil && !errors.Is(err, unix.EPIPE) {
 		return err
-	}
+	} // a server that has gone may have said why
 	for {
 		answer, err := m.Next()
 		if err != nil {

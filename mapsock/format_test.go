@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// full has everything that a message can have.
+func full() *Message {
+	m := &Message{
+		Type: TypeAdd, Flags: FlagVersioning | FlagStatic | FlagDone, MapVersion: 0xABC, PID: 4711, Seq: 42, Errno: unix.ESRCH,
+		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.1.0.1")), Action: lisp.ActionDrop, TTLMinutes: 15,
+		Created: time.Unix(1700000000, 123456789), Expires: time.Unix(1700000900, 0),
+		Usage:     dataplane.Usage{Packets: 7, Octets: 700, LastUsedAt: time.Unix(1700000100, 0)},
+		Interface: "site0", LocatorState: dataplane.LocatorDown, StatusBits: 5, ReceivedVersion: 0x123, MTU: 1400,
+		ErrorOffset: 24, ErrorText: "no such entry", Lost: 3, Count: 1 << 40, Hearing: HearEvents, MissForm: TypeMissHeader,
+		Packet:     []byte{0x45, 0, 0},
+		Watched:    []dataplane.Interface{{Name: "eth0", Side: dataplane.SideCore}, {Name: "site-1", Instance: 7}},
+		LocalRLOCs: []lisp.RLOC{ownRLOC, lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))},
+		MissPolicy: dataplane.MissDrop, Wait: dataplane.DefaultWaitBounds,
+		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
+		Nonce:  0xABCDEF,
+	}
+	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
+	m.Locators = []Locator{
+		{Locator: lisp.Locator{RLOC: peerRLOC, Priority: 1, Weight: 50, MulticastPriority: 255, MulticastWeight: 3, Local: true, Probed: true, Reachable: true}},
+		{Locator: locator("2001:db8:ff00::2"), Interface: true, MTU: 1500, TxNonce: 1, RxNonce: 2, HasTxNonce: true, HasRxNonce: true},
+	}
+	for a := range attributeForms {
+		if a != AttributeEID {
+			m.Mark(a)
+		}
+	}
+	return m
+}
+
+func TestRoundTrip(t *testing.T) {
+	name, err := lisp.EIDFromName("printer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := map[string]*Message{"everything": full(), "nothing": {Type: TypeFlush}}
+	for text, prefix := range map[string]lisp.Prefix{
+		"IPv4 host": lisp.MustParsePrefix("10.0.0.1"), "everything IPv6": lisp.MustParsePrefix("::/0"),
+		"IPv6": lisp.MustParsePrefix("[4]2001:db8::/33"), "MAC": lisp.MustParsePrefix("02:00:00:00:00:00/17"),
+		"exact name": lisp.HostPrefix(3, name), "name": lisp.MustParsePrefix(`"prin"/32`), "no EID": {},
+	} {
+		m := &Message{Type: TypeGet}
+		m.SetPrefix(prefix)
+		messages[text] = m
+	}
+	unmasked := &Message{Type: TypeGet, HasEID: true, Prefix: lisp.MustParsePrefix("10.0.0.1")}
+	messages["EID without mask"] = unmasked
+	for name, m := range messages {
+		t.Run(name, func(t *testing.T) {
+			b := mustAppend(t, []byte("before"), m)[len("before"):]
+			var got Message
+			length, err := got.Parse(append(b, "behind"...))
+			if err != nil || length != len(b) {
+				t.Fatalf("length %d of %d, error %v\n%s", length, len(b), err, hex.Dump(b))
+			}
+			if again := mustAppend(t, nil, &got); string(again) != string(b) {
+				t.Errorf("written again:\n%swas\n%s", hex.Dump(again), hex.Dump(b))
+			}
+			if !same(&got, m) {
+				t.Errorf("reads as\n%+v, want\n%+v", got, m)
+			}
+		})
+	}
+}
+
+// same compares messages; the Instance-ID of a prefix need not be marked, and empty
+// is nil.
+func same(a, b *Message) bool {
+	x, y := *a, *b
+	for _, m := range []*Message{&x, &y} {
+		m.has &^= 1 << AttributeInstance
+		m.has &^= 1 << AttributeEID
+		if len(m.Locators) == 0 {
+			m.Locators = nil
+		}
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// The octets of an add, written by hand from docs/mapsock.md for a little-endian host.
+func TestGoldenAdd(t *testing.T) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		t.Skip("the octets are those of a little-endian host")
+	}
+	m := &Message{Type: TypeAdd, Flags: FlagReplace, Seq: 5, Action: lisp.ActionNoAction, TTLMinutes: 1440}
+	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
+	m.Locators = []Locator{{Locator: lisp.Locator{RLOC: peerRLOC, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}}}
+	m.Mark(AttributeAction, AttributeTTL)
+	want := strings.Join([]string{
+		"7c00 02 01 00000200 0700 0000 01000000 00000000 05000000 00000000 6400 0000", // header
+		"0200 0000 0a020000 0000000000000000", "0200 0000 ffff0000 0000000000000000",  // EID, mask
+		"0200 0000 c0000202 0000000000000000", "01 64 0100 00000000 00000000 00000000 ff 00 0000", // RLOC, metrics
+		"0180 0400 07000000", "0480 0400 00000000", "0500 0400 a0050000", // Instance-ID, action, TTL
+	}, "")
+	if got := hex.EncodeToString(mustAppend(t, nil, m)); got != strings.ReplaceAll(want, " ", "") {
+		t.Errorf("%s, want\n%s", got, strings.ReplaceAll(want, " ", ""))
+	}
+}
+
+func TestAppendRefuses(t *testing.T) {
+	tooMany := &Message{Type: TypeAdd, Locators: make([]Locator, MaxLocators+1)}
+	for i := range tooMany.Locators {
+		tooMany.Locators[i].Locator = locator(fmt.Sprintf("192.0.2.%d", i+1))
+	}
+	tooLong := &Message{Type: TypeMissPacket, Packet: make([]byte, MaxMessage)}
+	tooLong.Mark(AttributePacket)
+	negative := &Message{Type: TypeSetSettings, Wait: dataplane.WaitBounds{Time: -1}}
+	for name, m := range map[string]*Message{
+		"33 locators": tooMany, "no RLOC": {Type: TypeAdd, Locators: make([]Locator, 1)}, "too long": tooLong, "negative bound": negative,
+		"no interface": {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
+		"no own RLOC":  {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
+	} {
+		b, err := m.Append([]byte("before"))
+		if !errors.Is(err, dataplane.ErrInvalid) || string(b) != "before" {
+			t.Errorf("%s: %v, and %d octets written", name, err, len(b)-len("before"))
+		}
+	}
+}
+
+// Each case spoils one field of a good message.
+func TestParseNamesFieldAndOffset(t *testing.T) {
+	const eid, mask, rloc, metrics, attributes = 32, 48, 64, 80, 100
+	u16 := func(at int, v uint16) func([]byte) []byte {
+		return func(b []byte) []byte { order.PutUint16(b[at:], v); return b }
+	}
+	u32 := func(at int, v uint32) func([]byte) []byte {
+		return func(b []byte) []byte { order.PutUint32(b[at:], v); return b }
+	}
+	octet := func(at int, v byte) func([]byte) []byte { return func(b []byte) []byte { b[at] = v; return b } }
+	add := func(a Attribute, value ...byte) func([]byte) []byte {
+		return func(b []byte) []byte {
+			b = appendOctets(b, a, value)
+			order.PutUint16(b, uint16(len(b)))
+			return b
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func([]byte) []byte
+		field string
+		at    int
+		errno unix.Errno
+	}{
+		{"nothing", func([]byte) []byte { return nil }, "header", 0, unix.EBADMSG},
+		{"two octets", func(b []byte) []byte { return b[:2] }, "header", 2, unix.EBADMSG},
+		{"short", func(b []byte) []byte { return b[:HeaderSize-1] }, "length", 0, unix.EBADMSG},
+		{"length beyond the end", u16(offsetLength, 2000), "length", 0, unix.EBADMSG},
+		{"length inside the header", u16(offsetLength, 28), "length", 0, unix.EBADMSG},
+		{"odd length", u16(offsetLength, 33), "length", 0, unix.EBADMSG},
+		{"OpenLISP's version", octet(offsetVersion, 1), "version", 2, unix.EPROTONOSUPPORT},
+		{"later version", octet(offsetVersion, 3), "version", 2, unix.EPROTONOSUPPORT},
+		{"unknown flag", u32(offsetFlags, 1<<31), "flags", 4, unix.EINVAL},
+		{"unknown address", u16(offsetAddresses, 15), "addrs", 8, unix.EINVAL},
+		{"mask without EID", u16(offsetAddresses, 6), "addrs", 8, unix.EINVAL},
+		{"map-version without flag", u16(offsetMapVersion, 1), "map-version", 10, unix.EINVAL},
+		{"33 locators", u32(offsetLocatorCount, 33), "rloc_count", 12, unix.EINVAL},
+		{"-1 locators", u32(offsetLocatorCount, math.MaxUint32), "rloc_count", 12, unix.EINVAL},
+		{"count without bit", u16(offsetAddresses, 3), "rloc_count", 12, unix.EINVAL},
+		{"bit without count", u32(offsetLocatorCount, 0), "rloc_count", 12, unix.EINVAL},
+		{"errno", u32(offsetErrno, 5000), "errno", 24, unix.EINVAL},
+		{"attributes too early", u16(offsetAttributes, 96), "attributes", 28, unix.EINVAL},
+		{"reserved", u16(offsetReserved, 1), "reserved", 30, unix.EINVAL},
+		{"family", u16(eid, 1), "EID", eid, unix.EAFNOSUPPORT},
+		{"port", u16(eid+2, 80), "EID", eid, unix.EINVAL},
+		{"zero field", octet(eid+15, 1), "EID", eid, unix.EINVAL},
+		{"host bits", octet(eid+7, 1), "EID", eid, unix.EINVAL},
+		{"mask with a hole", octet(mask+7, 1), "mask", mask, unix.EINVAL},
+		{"mask of the other family", u16(mask, familyIPv6), "mask", mask, unix.EINVAL},
+		{"locator's family", u16(rloc, 0), "RLOC", rloc, unix.EAFNOSUPPORT},
+		{"locator's flags", u16(metrics+2, 1<<15), "locator flags", metrics + 2, unix.EINVAL},
+		{"metrics' reserved", u16(metrics+18, 1), "reserved", metrics + 18, unix.EINVAL},
+		{"second locator is missing", u32(offsetLocatorCount, 2), "RLOC", attributes, unix.EAFNOSUPPORT},
+		{"attribute beyond the end", u16(attributes+2, 400), "attribute", attributes + 2, unix.EINVAL},
+		{"mandatory and unknown", u16(attributes, mandatory|4000), "attribute", attributes, unix.ENOPROTOOPT},
+		{"attribute too short", u16(attributes+2, 3), "Instance-ID", attributes, unix.EINVAL},
+		{"attribute twice", add(AttributeInstance, 0, 0, 0, 0), "Instance-ID", attributes + 8, unix.EINVAL},
+		{"EID twice", add(AttributeEID, 3, 48, 1, 2, 3, 4, 5, 6), "EID", attributes + 8, unix.EINVAL},
+		{"action", add(AttributeAction, 9, 9, 9, 9), "action", attributes + 8, unix.EINVAL},
+		{"time", add(AttributeCreated, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0), "created", attributes + 8, unix.EINVAL},
+		{"source", add(AttributeSource, 1, 24, 10, 0, 0, 0), "source", attributes + 8, unix.EINVAL},
+		{"source's kind", add(AttributeSource, 9, 24, 10, 0, 0, 0), "source", attributes + 8, unix.EINVAL},
+		{"RLOC of 5 octets", add(AttributeLocalRLOC, 1, 2, 3, 4, 5), "local RLOC", attributes + 8, unix.EINVAL},
+		{"side", add(AttributeWatched, 9, 9, 9, 9, 0, 0, 0, 0, 'x'), "interface", attributes + 8, unix.EINVAL},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &Message{Type: TypeAdd, Flags: FlagReplace, Seq: 77}
+			m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
+			m.Locators = []Locator{{Locator: locator("192.0.2.2")}}
+			b := c.spoil(mustAppend(t, nil, m))
+			var got Message
+			_, err := got.Parse(b)
+			var problem *FormatError
+			if !errors.As(err, &problem) {
+				t.Fatalf("error %v", err)
+			}
+			if problem.Field != c.field || problem.Offset != c.at || problem.Errno != c.errno {
+				t.Errorf("%s (%d), want %s at %d (%d)", err, problem.Errno, c.field, c.at, c.errno)
+			}
+			if len(b) >= HeaderSize && got.Seq != 77 {
+				t.Errorf("seq %d is not told", got.Seq)
+			}
+		})
+	}
+}
+
+func TestUnknownOptionalAttributeIsPassedOver(t *testing.T) {
+	b := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 1})
+	b = appendOctets(b, 4000, "who knows")
+	b = append32(b, AttributeTTL, 9)
+	order.PutUint16(b, uint16(len(b)))
+	var m Message
+	if _, err := m.Parse(b); err != nil || m.TTLMinutes != 9 {
+		t.Errorf("%v, TTL %d", err, m.TTLMinutes)
+	}
+}
+
+func TestAppendAllocatesNothing(t *testing.T) {
+	m, b := full(), make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(100, func() { b, _ = m.Append(b[:0]) }); n != 0 {
+		t.Errorf("%v allocations for a message", n)
+	}
+	entry := to("10.2.0.0/24", "192.0.2.2", "192.0.2.3").Entry
+	var scratch Message
+	scratch.Locators = make([]Locator, 0, 2)
+	if n := testing.AllocsPerRun(100, func() {
+		scratch.Reset(TypeDump)
+		scratch.setMapping(&entry)
+		scratch.setUsage(entry.Usage)
+		b, _ = scratch.Append(b[:0])
+	}); n != 0 {
+		t.Errorf("%v allocations for an entry", n)
+	}
+	var parsed Message
+	if n := testing.AllocsPerRun(100, func() { _, _ = parsed.Parse(b) }); n != 0 {
+		t.Errorf("%v allocations to read an entry", n)
+	}
+}
+
+func TestErrnoAndBack(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		errno unix.Errno
+	}{
+		{dataplane.ErrNotFound, unix.ESRCH}, {dataplane.ErrUnsupported, unix.EAFNOSUPPORT}, {dataplane.ErrInvalid, unix.EINVAL},
+		{dataplane.ErrNoLocalLocator, unix.EADDRNOTAVAIL}, {dataplane.ErrFull, unix.ENOBUFS}, {dataplane.ErrClosed, unix.ESHUTDOWN},
+		{unix.EEXIST, unix.EEXIST}, {errors.New("anything"), unix.EIO},
+	} {
+		m := Message{}
+		m.fail(fmt.Errorf("10.0.0.0/8: %w", c.err))
+		if m.Errno != c.errno {
+			t.Errorf("%v has errno %d, want %d", c.err, m.Errno, c.errno)
+		}
+		if err := m.Err(); c.errno != unix.EIO && !errors.Is(err, c.err) || !errors.Is(err, c.errno) || !strings.Contains(err.Error(), "10.0.0.0/8") {
+			t.Errorf("%v comes back as %v", c.err, err)
+		}
+	}
+}

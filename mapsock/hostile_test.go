@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/internal/testnet"
+	"loci/lisp"
+)
+
+// Whatever one client sends, it is answered, counted, and the next message of
+// another client works as before.
+func TestBrokenDatagrams(t *testing.T) {
+	s := serve(t, Options{})
+	good := s.dial(t)
+	lying := mustAppend(t, nil, ask(t, 7, to("10.2.0.0/24", "192.0.2.2")))
+	order.PutUint16(lying, uint16(len(lying)+4))
+	version := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7})
+	version[offsetVersion] = 9
+	attribute := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7})
+	attribute = append32(attribute, 4000|mandatory, 0)
+	order.PutUint16(attribute, uint16(len(attribute)))
+	event := mustAppend(t, nil, &Message{Type: TypeMissEID, Seq: 7, HasEID: true, Prefix: lisp.MustParsePrefix("10.2.0.1")})
+	long := make([]byte, MaxDatagram+8)
+	copy(long, mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7}))
+	for _, test := range []struct {
+		name     string
+		datagram []byte
+		seq      uint32
+		want     unix.Errno
+	}{
+		{"one octet", []byte{1}, 0, unix.EBADMSG},
+		{"short header", lying[:20], 0, unix.EBADMSG},
+		{"lying length", lying, 7, unix.EBADMSG},
+		{"zeros", make([]byte, 4096), 0, unix.EPROTONOSUPPORT},
+		{"wrong version", version, 7, unix.EPROTONOSUPPORT},
+		{"unknown mandatory attribute", attribute, 7, unix.ENOPROTOOPT},
+		{"event from a client", event, 7, unix.EOPNOTSUPP},
+		{"too long", long, 7, unix.EMSGSIZE},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bad := s.monitor(t, HearOwn)
+			before := s.server.Counters()["mapsock_refused_format_total"]
+			if _, err := bad.conn.Write(test.datagram); err != nil {
+				t.Fatal(err)
+			}
+			got, err := bad.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Errno != test.want || got.Seq != test.seq || got.ErrorText == "" || got.Flags&FlagOwn == 0 {
+				t.Errorf("answer %s, want errno %d, seq %d", got, test.want, test.seq)
+			}
+			if after := s.server.Counters()["mapsock_refused_format_total"]; after != before+1 {
+				t.Errorf("counted %d times", after-before)
+			}
+			apply(t, good, to("10.2.0.0/24", "192.0.2.2"))
+			send(t, bad, &Message{Type: TypeGetSettings, Seq: 8})
+			if got := next(t, bad, TypeGetSettings); got.Errno != 0 {
+				t.Errorf("afterwards: %s", got)
+			}
+		})
+	}
+}
+
+// A thousand random datagrams, cut and turned ones among them: the server stays.
+func TestRandomDatagrams(t *testing.T) {
+	s := serve(t, Options{})
+	random := rand.New(rand.NewPCG(1, 2))
+	bad := s.monitor(t, 0)
+	go func() {
+		for {
+			if _, err := bad.Next(); err != nil && !errors.As(err, new(*FormatError)) {
+				return
+			}
+		}
+	}()
+	for range 1000 {
+		b := mustAppend(t, nil, full())
+		for range random.IntN(8) {
+			b[random.IntN(len(b))] = byte(random.Uint32())
+		}
+		b = append(b, b[:random.IntN(len(b))]...)
+		if _, err := bad.conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, s.dial(t), to("10.2.0.0/24", "192.0.2.2"))
+}
+
+// A listener that does not read loses what it does not read, is told how much, and
+// nobody else notices.
+func TestStoppedListenerLosesItsOwn(t *testing.T) {
+	s := serve(t, Options{Limits: Limits{QueueOctets: 64 << 10}})
+	stopped, awake, control := s.monitor(t, HearOperations), s.monitor(t, HearOperations), s.dial(t)
+	const operations = 20000
+	for i := 0; i < operations; i += 100 {
+		var batch []dataplane.Operation
+		for j := range 100 {
+			batch = append(batch, to(fmt.Sprintf("10.2.%d.%d/32", (i+j)>>8, (i+j)&255), "192.0.2.2"))
+		}
+		apply(t, control, batch...)
+		for range batch {
+			next(t, awake, TypeAdd)
+		}
+	}
+	got, lost, gaps := 0, uint64(0), 0
+	for got+int(lost) < operations {
+		m, err := stopped.Next()
+		if err != nil {
+			t.Fatalf("after %d messages, %d lost: %v", got, lost, err)
+		}
+		switch m.Type {
+		case TypeLost:
+			lost += m.Lost
+			gaps++
+		case TypeAdd:
+			if want := got + int(lost); m.Prefix.String() != fmt.Sprintf("10.2.%d.%d/32", want>>8, want&255) {
+				t.Fatalf("message %d is %s: the loss was told at the wrong place", want, m)
+			}
+			got++
+		}
+	}
+	if lost == 0 || gaps == 0 || s.server.Counters()["mapsock_messages_lost_total"] != lost {
+		t.Errorf("%d lost in %d gaps, %d counted", lost, gaps, s.server.Counters()["mapsock_messages_lost_total"])
+	}
+	apply(t, control, to("10.3.0.0/24", "192.0.2.2"))
+	next(t, stopped, TypeAdd)
+}
+
+// A client that asks and does not read its answers is not read any more; memory
+// stays bounded, and others go on.
+func TestFloodWithoutReading(t *testing.T) {
+	s := serve(t, Options{Limits: Limits{QueueOctets: 64 << 10}})
+	flood, control := s.monitor(t, HearOwn), s.dial(t)
+	var b []byte
+	for i := range 500 {
+		b = mustAppend(t, b, &Message{Type: TypeGetCounters, Seq: uint32(i)})
+	}
+	_ = flood.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+	written := 0
+	for ; written < 1000; written++ {
+		if _, err := flood.conn.Write(b); err != nil {
+			break
+		}
+	}
+	if written == 1000 {
+		t.Error("500,000 requests without reading an answer were taken")
+	}
+	apply(t, control, to("10.2.0.0/24", "192.0.2.2"))
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	for c := range s.server.sessions {
+		c.queue.mu.Lock()
+		if c.queue.octets > 64<<10 {
+			t.Errorf("%d octets wait for a client", c.queue.octets)
+		}
+		c.queue.mu.Unlock()
+	}
+}
+
+// A dump that is not read costs its client the connection, and its place is free.
+func TestStoppedDumpIsCutOff(t *testing.T) {
+	s := serve(t, Options{Limits: Limits{DumpPatience: 50 * time.Millisecond}})
+	fill(t, s, 20000)
+	c, control := s.monitor(t, HearOwn), s.dial(t)
+	send(t, c, &Message{Type: TypeDump})
+	for deadline := time.Now().Add(patience); s.server.Counters()["mapsock_clients_cut_total"] == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is still connected")
+		}
+	}
+	apply(t, control, to("11.0.0.0/8", "192.0.2.2"))
+	for {
+		if _, err := c.Next(); err != nil {
+			return
+		}
+	}
+}
+
+// A client that closes its sending side gets its answers and an end.
+func TestHalfOpen(t *testing.T) {
+	s := serve(t, Options{})
+	fill(t, s, 5000)
+	c := s.monitor(t, HearOwn)
+	send(t, c, &Message{Type: TypeGetSettings, Seq: 1})
+	send(t, c, &Message{Type: TypeDump, Seq: 2})
+	if err := c.conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[uint32]int{}
+	for {
+		m, err := c.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[m.Seq]++
+	}
+	if counts[1] != 1 || counts[2] != 5001 {
+		t.Errorf("answers by seq: %v", counts)
+	}
+}
+
+func TestTooManyClients(t *testing.T) {
+	s := serve(t, Options{Limits: Limits{Writers: 2}})
+	first := s.dial(t)
+	s.dial(t)
+	if _, err := Dial(s.path); !errors.Is(err, unix.EUSERS) {
+		t.Errorf("the third client: %v", err)
+	}
+	if _, err := DialMonitor(s.path, 0); !errors.Is(err, unix.EUSERS) {
+		t.Errorf("the third client, a monitor: %v", err)
+	}
+	if got := s.server.Counters()["mapsock_clients_refused_total"]; got != 2 {
+		t.Errorf("%d counted", got)
+	}
+	_ = first.Close()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		c, err := Dial(s.path)
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a place is free: %v", err)
+		}
+	}
+}
+
+// Connections that come and go leave nothing behind.
+func TestNothingIsLeft(t *testing.T) {
+	s := serve(t, Options{})
+	fill(t, s, 2000)
+	s.dial(t)
+	before := runtime.NumGoroutine()
+	for range 50 {
+		c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: s.path, Net: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write(mustAppend(t, nil, &Message{Type: TypeDump}))
+		_ = c.Close()
+	}
+	for deadline := time.Now().Add(patience); s.server.Counters()["mapsock_clients"] > 1 || runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d clients, %d goroutines, %d before", s.server.Counters()["mapsock_clients"], runtime.NumGoroutine(), before)
+		}
+	}
+}
+
+const actAsEnvironment = "MAPSOCK_TEST_ACT_ON"
+
+// TestMain lets the test be a client of another user.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(actAsEnvironment); path != "" {
+		fmt.Println(actAsReader(path))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// actAsReader tries everything that a reader may and may not.
+func actAsReader(path string) string {
+	c, err := Dial(path)
+	if err != nil {
+		return "dial: " + err.Error()
+	}
+	defer c.Close()
+	_, readable := c.Mapping(lisp.MustParsePrefix("10.2.0.0/24"))
+	var refused []string
+	for _, operation := range []dataplane.Operation{
+		to("10.3.0.0/24", "192.0.2.2"), dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix("10.2.0.0/24")}, dataplane.Flush{MapCache: true},
+		dataplane.SetSettings{Settings: dataplane.Settings{}}, dataplane.PutLocatorState{RLOC: peerRLOC},
+	} {
+		refused = append(refused, fmt.Sprint(errors.Is(errors.Join(c.Apply(operation)...), unix.EPERM)))
+	}
+	_, err = c.ask(&Message{Type: TypeDetach})
+	return fmt.Sprintf("reads %v, is refused %s %v", readable, strings.Join(refused, " "), errors.Is(err, unix.EPERM))
+}
+
+// The group reads, the owner writes, others do not get in.
+func TestPermissions(t *testing.T) {
+	testnet.RequireRoot(t)
+	const group, reader, writer = 64001, 64002, 64003
+	s := serve(t, Options{Writers: []uint32{writer}})
+	apply(t, s.engine, to("10.2.0.0/24", "192.0.2.2"))
+	if err := errors.Join(os.Chmod(filepath.Dir(s.path), 0o755), os.Chown(s.path, -1, group)); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(filepath.Dir(s.path), "client")
+	if err := copyFile(program); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		uid, gid uint32
+		want     string
+	}{
+		{reader, group, "reads true, is refused true true true true true true"},
+		{reader, reader, "permission denied"},
+	} {
+		command := exec.Command(program)
+		command.Env = []string{actAsEnvironment + "=" + s.path}
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: test.uid, Gid: test.gid}}
+		output, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(output), test.want) {
+			t.Errorf("user %d, group %d: %s (%v), want %s", test.uid, test.gid, output, err, test.want)
+		}
+	}
+	if got := s.server.Counters()["mapsock_refused_permission_total"]; got != 6 {
+		t.Errorf("%d refusals counted", got)
+	}
+	command := exec.Command(program)
+	command.Env = []string{actAsEnvironment + "=" + s.path}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: writer, Gid: group}}
+	output, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "reads true, is refused false false false false false false") {
+		t.Errorf("the writer: %s (%v)", output, err)
+	}
+}
+
+// copyFile puts this test where others may run it.
+func copyFile(to string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o755)
+}
+
+func TestListenReplacesOnlyTheDead(t *testing.T) {
+	path := socketPath(t)
+	first, err := Listen(path, Access{UID: -1, GID: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != DefaultMode {
+		t.Errorf("%v %v, want mode %o", info, err, DefaultMode)
+	}
+	if _, err := Listen(path, Access{UID: -1, GID: -1}); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("a socket that is served: %v", err)
+	}
+	_ = first.UnixListener.Close() // as a killed process leaves it
+	second, err := Listen(path, Access{UID: -1, GID: -1})
+	if err != nil {
+		t.Fatalf("a socket that nobody serves: %v", err)
+	}
+	_ = first.Close()
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the first removed the second's socket: %v", err)
+	}
+	_ = second.Close()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path, Access{UID: -1, GID: -1}); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("a file: %v", err)
+	}
+}
