@@ -256,6 +256,16 @@ type Datapath struct {
 	RouteTable           uint32 `key:"route-table" range:"1..4294967295"`
 	RulePriority         uint32 `key:"rule-priority" range:"1..32764"`
 	FallbackRulePriority uint32 `key:"fallback-rule-priority" range:"1..4294967295"`
+
+	MappingSocket *MappingSocket `key:"mapping-socket"`
+}
+
+// MappingSocket is where other programs reach the data plane, a control plane in
+// another process among them.
+type MappingSocket struct {
+	Path  string `key:"path" required:"true"`
+	Owner string `key:"owner"` // user that may change the tables, beside root
+	Group string `key:"group"` // group that may read them
 }
 
 // Limits bound what others can make the control plane do and keep. What RFC 9301

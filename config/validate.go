@@ -195,6 +195,22 @@ func (l Locator) String() string {
 	return l.Interface
 }
 
+func (c *Config) validateMappingSocket() {
+	m := c.Datapath.MappingSocket
+	if m == nil {
+		return
+	}
+	if !filepath.IsAbs(m.Path) {
+		c.fail("datapath.mapping-socket.path", fmt.Sprintf("path: %q is no absolute path", m.Path), "want a path that begins with /")
+	}
+	if len(m.Path) > maxSocketPath {
+		c.fail("datapath.mapping-socket.path", fmt.Sprintf("path: the path has %d octets", len(m.Path)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
+	}
+	if m.Path == c.Control.Socket {
+		c.fail("datapath.mapping-socket.path", fmt.Sprintf("path: %s is the control socket", m.Path), "give each a path of its own")
+	}
+}
+
 func (c *Config) validatePaths() {
 	for _, p := range []struct{ path, value string }{
 		{"control.socket", c.Control.Socket},
@@ -204,6 +220,7 @@ func (c *Config) validatePaths() {
 			c.fail(p.path, fmt.Sprintf("%s: %q is no absolute path", label(p.path), p.value), "want a path that begins with /")
 		}
 	}
+	c.validateMappingSocket()
 	if len(c.Control.Socket) > maxSocketPath {
 		c.fail("control.socket", fmt.Sprintf("socket: the path has %d octets", len(c.Control.Socket)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
 	}

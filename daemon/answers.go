@@ -45,6 +45,9 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	}
 	if d.plane != nil {
 		s.Engine = "kernel"
+		if d.options.Planes == PlanesControl {
+			s.Engine = "behind " + p.config.Datapath.MappingSocket.Path
+		}
 	}
 	for _, i := range p.settings.Interfaces {
 		s.Interfaces = append(s.Interfaces, api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance})

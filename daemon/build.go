@@ -57,7 +57,7 @@ func makePlan(c *config.Config, host hostView) (plan, error) {
 		// Without an ITR nothing resolves misses: what is no EID of ours goes its way.
 		made.settings.MissPolicy, made.settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
-	made.routes = p.routes(made.control.ETR)
+	made.routes = routesOf(c.Datapath)
 	made.warnings = p.warnings(made)
 	return made, errors.Join(p.problems...)
 }
@@ -316,20 +316,11 @@ func (p *planner) itrSettings(s *dataplane.Settings) {
 	}
 }
 
-func (p *planner) routes(etr *control.ETRConfig) policyRoutes {
-	d := p.config.Datapath
-	routes := policyRoutes{
+// routesOf is policy routing without the prefixes: those follow the Database.
+func routesOf(d config.Datapath) policyRoutes {
+	return policyRoutes{
 		table: int(d.RouteTable), priority: int(d.RulePriority), fallbackPriority: int(d.FallbackRulePriority), link: d.Interface,
 	}
-	if etr == nil {
-		return routes
-	}
-	for _, m := range etr.Database {
-		if prefix := m.Prefix.Netip(); prefix.IsValid() && !slices.Contains(routes.prefixes, prefix) {
-			routes.prefixes = append(routes.prefixes, prefix)
-		}
-	}
-	return routes
 }
 
 // warnings tell what works less well than it could.
@@ -338,18 +329,22 @@ func (p *planner) warnings(made plan) []string {
 	for _, w := range p.config.Warnings {
 		warnings = append(warnings, w.Error())
 	}
-	var families []string
-	for _, prefix := range made.routes.prefixes {
-		family := "ipv6"
-		if prefix.Addr().Is4() {
-			family = "ipv4"
-		}
-		if !slices.Contains(families, family) {
-			families = append(families, family)
-		}
-	}
+	families := familiesOf(made.control.ETR)
 	for _, path := range forwardingOff(families) {
 		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
 	}
 	return warnings
+}
+
+// familiesOf are the families of this site's EIDs.
+func familiesOf(etr *control.ETRConfig) (families []string) {
+	if etr == nil {
+		return nil
+	}
+	for _, m := range etr.Database {
+		if kind := m.Prefix.Kind(); m.Prefix.EID().IsIP() && !slices.Contains(families, kind.String()) {
+			families = append(families, kind.String())
+		}
+	}
+	return families
 }

@@ -66,7 +66,7 @@ func TestPlanOfAnXTR(t *testing.T) {
 	if sibling.RLOC.String() != "203.0.113.5" || sibling.Local || sibling.Priority != 2 || !own.Local || !own.RLOC.Is6() {
 		t.Errorf("locators of the second prefix: %+v", database[1].Locators)
 	}
-	if len(p.routes.prefixes) != 2 || p.routes.link != "loci0" {
+	if p.routes.link != "loci0" || p.routes.table != 4341 {
 		t.Errorf("policy routes %+v", p.routes)
 	}
 }

@@ -30,6 +30,7 @@ import (
 type Options struct {
 	ConfigFile   string
 	DetachOnStop bool // on a clean stop remove the data plane from the kernel
+	Planes       Planes
 	LogTo        io.Writer
 }
 
@@ -49,9 +50,11 @@ type daemon struct {
 	plane   dataplane.Plane // nil when no role forwards packets
 	missing []string        // kernel features, with what is lost without them
 	worker  *planeWorker    // nil without a plane
-	loop    *loop
-	events  *hub
-	server  *server
+	// stopServing ends the mapping socket; nil when nothing serves one.
+	stopServing func()
+	loop        *loop
+	events      *hub
+	server      *server
 }
 
 // Run reads the configuration and runs what it describes until the context ends.
@@ -64,6 +67,12 @@ func Run(ctx context.Context, options Options) error {
 	}
 	d.log = newLogger(options.LogTo, p.config.Logging)
 	d.plan.Store(&p)
+	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {
+		return err
+	}
+	if options.Planes == PlanesData {
+		return d.runDataPlane(ctx, p)
+	}
 	if err := d.start(p); err != nil {
 		return errors.Join(err, d.abandon())
 	}
@@ -123,28 +132,43 @@ func (d *daemon) start(p plan) (err error) {
 	}
 	d.sockets.keyring.Store(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
+	if remote, ok := d.plane.(*remotePlane); ok {
+		renewed := d.tellAgain
+		remote.renewed.Store(&renewed)
+	}
 	return nil
 }
 
-// startPlane opens the data plane, or takes over the one that an earlier run left.
-func (d *daemon) startPlane(p plan) error {
-	engine, err := kernel.Open(kernel.Options{
-		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
-		MappingLimit: p.mappingLimit(), Logger: d.log,
-	})
-	if err != nil {
-		return fmt.Errorf("data plane: %w", err)
+// tellAgain brings everything to a data plane that was away.
+func (d *daemon) tellAgain() {
+	p := d.plan.Load()
+	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+		d.log.Error("settings of the data plane", "error", err)
 	}
-	d.plane, d.missing = engine, missingFeatures()
-	if err := errors.Join(engine.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+	d.forgetDatabase(*p)
+	_ = d.loop.ask(context.Background(), func(time.Time) { d.loop.queueAll() }) // fails when the daemon stops
+}
+
+// startPlane opens the data plane, or takes over the one that an earlier run left.
+func (d *daemon) startPlane(p plan) (err error) {
+	if d.plane, err = d.openPlane(p); err != nil {
+		return err
+	}
+	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
 	d.forgetDatabase(p)
-	if err := p.routes.apply(); err != nil {
-		return fmt.Errorf("policy routing: %w", err)
+	if routed, ok := d.plane.(*routedPlane); ok {
+		if err := routed.sync(); err != nil {
+			return fmt.Errorf("policy routing: %w", err)
+		}
 	}
 	d.worker = newPlaneWorker(d.plane, d.log)
-	return nil
+	if d.options.Planes == PlanesControl {
+		return nil // the other process serves the mapping socket
+	}
+	d.stopServing, err = serveMappingSocket(d.plane, p.config.Datapath.MappingSocket)
+	return err
 }
 
 // missingFeatures names what the kernel lacks, with what is lost by it.
@@ -214,12 +238,15 @@ func (d *daemon) release() error {
 	if d.plane == nil {
 		return nil
 	}
+	if d.stopServing != nil {
+		d.stopServing()
+	}
 	if !d.options.DetachOnStop {
 		return d.plane.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return errors.Join(d.plan.Load().routes.remove(), d.plane.Detach(ctx))
+	return d.plane.Detach(ctx)
 }
 
 // abandon undoes a start that failed half-way.
@@ -229,6 +256,9 @@ func (d *daemon) abandon() (err error) {
 	}
 	if d.sockets != nil {
 		d.sockets.close()
+	}
+	if d.stopServing != nil {
+		d.stopServing()
 	}
 	if d.plane != nil {
 		err = errors.Join(err, d.plane.Close())
@@ -295,7 +325,7 @@ func (d *daemon) applyPlane(p plan) error {
 	if d.plane == nil {
 		return nil
 	}
-	return errors.Join(errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...), p.routes.apply())
+	return errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...)
 }
 
 // needsRestart names changes that a running daemon cannot make.

@@ -168,6 +168,17 @@ func (l *loop) change(effect control.Effect) {
 	}
 }
 
+// queueAll queues every entry of the Node's tables, for a data plane that lost its
+// own. It runs in the loop.
+func (l *loop) queueAll() {
+	for m := range l.node.Database() {
+		l.change(control.InstallDatabase{DatabaseMapping: m})
+	}
+	for e := range l.node.MapCache() {
+		l.change(control.InstallMapping{MapCacheEntry: e.MapCacheEntry})
+	}
+}
+
 func (l *loop) notice(n control.Notice) {
 	fields := noticeFields(n)
 	l.events.publish(api.Event{At: n.At, Kind: string(n.Kind), Fields: fields})

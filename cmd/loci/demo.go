@@ -15,7 +15,7 @@ import (
 )
 
 func newDemoCommand() *cobra.Command {
-	options := demo.Options{Version: daemon.Version}
+	options, planes := demo.Options{Version: daemon.Version}, "both"
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Build a LISP network from namespaces, show it at work, and remove it",
@@ -34,6 +34,10 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
   loci demo --remove`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if planes != "both" && planes != "split" {
+				return fmt.Errorf("--planes %q: want both or split", planes)
+			}
+			options.Split = planes == "split"
 			executable, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("own executable: %w", err)
@@ -49,6 +53,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network up")
 	cmd.Flags().BoolVar(&options.Remove, "remove", false, "only remove what kept and crashed runs left")
 	cmd.Flags().StringVar(&options.PcapDir, "pcap", "", "leave captures of the core's links in this directory")
+	cmd.Flags().StringVar(&planes, "planes", planes, "both: one process an xTR; split: one for each of its planes")
 	cmd.MarkFlagsMutuallyExclusive("keep", "remove")
 	return cmd
 }

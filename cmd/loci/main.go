@@ -63,6 +63,6 @@ tunnel routers, the mapping system, and the tools to look into them.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newReloadCommand(), newMonitorCommand(),
-		newLigCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
+		newLigCommand(), newDemoCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
 	return root
 }

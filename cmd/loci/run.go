@@ -13,7 +13,7 @@ import (
 const defaultConfigFile = "/etc/loci/loci.yaml"
 
 func newRunCommand() *cobra.Command {
-	options := daemon.Options{}
+	options, planes := daemon.Options{}, string(daemon.PlanesBoth)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the router or mapping system that a configuration describes",
@@ -22,16 +22,23 @@ func newRunCommand() *cobra.Command {
 SIGHUP reads the file again; one with an error changes nothing. The daemon may be
 killed and started again at any time: the kernel goes on forwarding by the mappings
 it has, and the next start takes them over. To end forwarding as well, use
---detach.`,
+--detach.
+
+With --planes data and --planes control the planes are two processes, joined by the
+mapping socket that datapath.mapping-socket names. Only the first needs privileges.`,
 		Example: `  loci run --config /etc/loci/loci.yaml
   loci run --config xtr.yaml --detach    stop forwarding when the daemon stops`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if options.Planes, err = daemon.ParsePlanes(planes); err != nil {
+				return err
+			}
 			options.LogTo = cmd.ErrOrStderr()
 			return daemon.Run(cmd.Context(), options)
 		},
 	}
 	cmd.Flags().StringVarP(&options.ConfigFile, "config", "c", defaultConfigFile, "the configuration file")
 	cmd.Flags().BoolVar(&options.DetachOnStop, "detach", false, "on a clean stop remove the data plane from the kernel")
+	cmd.Flags().StringVar(&planes, "planes", planes, "which planes this process runs: both, data or control")
 	return cmd
 }

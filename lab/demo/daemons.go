@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,10 @@ const (
 	pollInterval     = 10 * time.Millisecond
 	stopWait         = 3 * time.Second
 	logTailLines     = 12
+
+	// nobody runs the control planes of a split demo: a user with no rights at all.
+	nobody     = "nobody"
+	nobodysUID = 65534
 )
 
 // process is one daemon.
@@ -41,7 +46,7 @@ type process struct {
 
 // startDaemons starts the mapping system first: an xTR that finds no Map-Server registers again only after a while.
 func (r *run) startDaemons(ctx context.Context) error {
-	r.screen.step("The daemons: one process in each of three namespaces")
+	r.screen.step(r.daemonsTitle())
 	keys := map[string]string{siteA.name: rand.Text(), siteB.name: rand.Text()}
 	if err := r.startDaemon(mappingSystem.name, r.mappingSystemConfig(keys)); err != nil {
 		return err
@@ -50,7 +55,7 @@ func (r *run) startDaemons(ctx context.Context) error {
 		return err
 	}
 	for _, s := range sites {
-		if err := r.startDaemon(s.name, r.siteConfig(s, keys[s.name])); err != nil {
+		if err := r.startSite(s.name, r.siteConfig(s, keys[s.name])); err != nil {
 			return err
 		}
 	}
@@ -106,36 +111,96 @@ func (r *run) siteConfig(s site, key string) string {
 
 // localConfig keeps three daemons on one machine apart.
 func (r *run) localConfig(name string) string {
-	return fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\nlogging:\n  level: info\n",
-		r.instance.path(name+".sock"), r.instance.pins(), name)
+	text := fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\n", r.socket(name), r.instance.pins(), name)
+	if r.options.Split {
+		text += fmt.Sprintf("  mapping-socket: {path: %s, owner: %s}\n", r.instance.path(name+".map"), nobody)
+	}
+	return text + "logging:\n  level: info\n"
 }
 
 // startDaemon gives the process a session of its own: Ctrl-C reaches the demo alone, which ends its daemons in order, and
 // kept daemons survive the terminal.
 func (r *run) startDaemon(name, configuration string) error {
-	file := r.instance.path(name + ".yaml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil { // it holds a key
-		return err
-	}
-	d := &process{name: name, socket: r.instance.path(name + ".sock"), log: r.instance.path(name + ".log"), ended: make(chan struct{})}
-	log, err := os.Create(d.log)
+	file, err := r.writeConfig(name, configuration)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	d.cmd = exec.Command(r.options.Executable, "run", "--config", file)
-	d.cmd.Stdout, d.cmd.Stderr = log, log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := r.topology.at(name).Start(d.cmd); err != nil {
+	return r.startProcess(name, nil, "--config", file)
+}
+
+// startSite starts an xTR: one process, or one for each plane when they are split. The data plane's has no control socket,
+// so it is not among the daemons that are asked.
+func (r *run) startSite(name, configuration string) error {
+	if !r.options.Split {
+		return r.startDaemon(name, configuration)
+	}
+	file, err := r.writeConfig(name, configuration)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{file, r.socketDirectory(name)} {
+		if err := os.Chown(path, nobodysUID, nobodysUID); err != nil {
+			return err
+		}
+	}
+	data, err := r.launch(name, name+".data.log", nil, "--config", file, "--planes", "data")
+	if err != nil {
+		return err
+	}
+	r.dataPlanes = append(r.dataPlanes, data)
+	return r.startProcess(name, &syscall.Credential{Uid: nobodysUID, Gid: nobodysUID}, "--config", file, "--planes", "control")
+}
+
+// writeConfig writes a configuration for its owner alone, because it holds a key.
+func (r *run) writeConfig(name, configuration string) (file string, err error) {
+	if err := os.MkdirAll(r.socketDirectory(name), 0o755); err != nil {
+		return "", err
+	}
+	file = r.instance.path(name + ".yaml")
+	return file, os.WriteFile(file, []byte(configuration), 0o600)
+}
+
+// socketDirectory is one for each control socket, because their owners differ.
+func (r *run) socketDirectory(name string) string { return r.instance.path(name) }
+
+func (r *run) socket(name string) string { return r.socketDirectory(name) + "/control.sock" }
+
+// startProcess starts a daemon that is asked over its control socket.
+func (r *run) startProcess(name string, as *syscall.Credential, arguments ...string) error {
+	d, err := r.launch(name, name+".log", as, arguments...)
+	if err != nil {
 		return err
 	}
 	d.client = api.NewClient(d.socket)
 	r.daemons = append(r.daemons, d)
+	return nil
+}
+
+func (r *run) launch(name, log string, as *syscall.Credential, arguments ...string) (*process, error) {
+	d := &process{name: name, socket: r.socket(name), log: r.instance.path(log), ended: make(chan struct{})}
+	output, err := os.Create(d.log)
+	if err != nil {
+		return nil, err
+	}
+	defer output.Close()
+	d.cmd = exec.Command(r.options.Executable, append([]string{"run"}, arguments...)...)
+	d.cmd.Stdout, d.cmd.Stderr = output, output
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: as}
+	if err := r.topology.at(name).Start(d.cmd); err != nil {
+		return nil, err
+	}
 	go func() {
 		d.cmd.Wait()
 		close(d.ended)
 	}()
-	return nil
+	return d, nil
+}
+
+func (r *run) daemonsTitle() string {
+	if r.options.Split {
+		return "The daemons: the mapping system, and for each xTR two processes, the control plane's without any rights"
+	}
+	return "The daemons: one process in each of three namespaces"
 }
 
 // awaitReady waits until every daemon that was started says that it is ready.
@@ -174,7 +239,7 @@ func (r *run) poll(ctx context.Context, limit time.Duration, done func() (bool, 
 }
 
 func (r *run) endedDaemon() error {
-	for _, d := range r.daemons {
+	for _, d := range r.processes() {
 		select {
 		case <-d.ended:
 			return fmt.Errorf("the daemon of %s has ended: %s", d.name, d.cmd.ProcessState)
@@ -277,13 +342,16 @@ func expiry(e api.MapCacheEntry) string {
 	return time.Until(*e.ExpiresAt).Round(time.Minute).String()
 }
 
+// processes are all that were started.
+func (r *run) processes() []*process { return slices.Concat(r.daemons, r.dataPlanes) }
+
 // stopDaemons asks first and kills later. Their namespaces are removed afterwards, whatever came of it.
 func (r *run) stopDaemons() {
-	for _, d := range r.daemons {
+	for _, d := range r.processes() {
 		d.cmd.Process.Signal(syscall.SIGTERM)
 	}
 	late := time.After(stopWait)
-	for _, d := range r.daemons {
+	for _, d := range r.processes() {
 		select {
 		case <-d.ended:
 		case <-late:
@@ -296,7 +364,7 @@ func (r *run) stopDaemons() {
 // withLogs adds the ends of the daemons' logs to an error: the logs are removed with the network.
 func (r *run) withLogs(err error) error {
 	all := []error{err}
-	for _, d := range r.daemons {
+	for _, d := range r.processes() {
 		content, readErr := os.ReadFile(d.log)
 		if readErr != nil || len(bytes.TrimSpace(content)) == 0 {
 			continue

@@ -38,6 +38,7 @@ type Options struct {
 	Keep    bool   // leave the network up
 	Remove  bool   // only remove what kept and crashed runs left
 	PcapDir string // leave a capture of the core's links there; empty is none
+	Split   bool   // each xTR's planes as two processes, the control plane's without privileges
 
 	Out, Err   io.Writer
 	Executable string // of loci itself; the daemons are started from it
@@ -132,8 +133,10 @@ type run struct {
 
 	instance *instance
 	topology topology
-	daemons  []*process
-	core     *coreCapture
+	daemons  []*process // those with a control socket, the mapping system's first
+
+	dataPlanes []*process // of a split demo
+	core       *coreCapture
 }
 
 // perform does everything from preflight to removal.

@@ -88,7 +88,7 @@ func TestKeptDemoCanBeUsedAndRemoved(t *testing.T) {
 	output, pid := runCommand(t, executable, "demo", "--json", "--keep")
 	var report Report
 	must(t, json.Unmarshal(output, &report))
-	sockets, err := filepath.Glob(filepath.Join(instanceDirectory, report.Network, "*.sock"))
+	sockets, err := filepath.Glob(filepath.Join(instanceDirectory, report.Network, "*", "control.sock"))
 	if err != nil || len(sockets) != 3 {
 		t.Fatalf("control sockets: %v, %v", sockets, err)
 	}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci bench: what LISP forwarding costs on this machine.
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/daemon"
+	"loci/lab/bench"
+)
+
+func newBenchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what LISP forwarding costs beside plain routing and VXLAN",
+		Long: `Measure forwarding on this machine, in network namespaces with Loci's own daemons,
+generators and sinks: Src - Enc - Dec - Dst in a line, all links with MTU 1500. All
+arms run in turns within one run; medians, spread and confidence are printed.
+docs/benchmarks.md says what each figure means and how it could mislead. Needs root.
+
+Exit status: 0 when it ran, 1 when it did not (with --check, also when a target is
+missed), 3 when this machine lacks something (nothing was made then), 130 after
+Ctrl-C.`,
+		Example: `  loci bench forwarding
+  loci bench forwarding --case ipv4-in-ipv4 --seconds 10
+  loci bench tcp --json | jq '.ratios[] | {case, to, median}'
+  loci bench all --write docs/benchmarks.md`,
+		Args: cobra.NoArgs,
+	}
+	for _, name := range bench.Names() {
+		cmd.AddCommand(newOneBenchCommand(name))
+	}
+	cmd.AddCommand(newAllBenchesCommand())
+	return cmd
+}
+
+// benchFlags are those of every bench.
+type benchFlags struct {
+	options bench.Options
+	seconds float64
+	check   bool
+}
+
+func (f *benchFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.options.JSON, "json", false, "print one JSON object for each bench; progress goes to standard error")
+	cmd.Flags().BoolVar(&f.check, "check", false, "exit 1 when a target is missed")
+	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 0, "how often each case is measured; 0 is the bench's own number")
+	cmd.Flags().Float64Var(&f.seconds, "seconds", 0, "how long to measure in all; 0 is 36")
+}
+
+func newOneBenchCommand(name string) *cobra.Command {
+	flags := &benchFlags{}
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: bench.Title(name),
+		Long:  bench.Title(name) + ".\n\nCases:\n  " + strings.Join(bench.Cases(name), "\n  "),
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.run(cmd, []string{name}, "")
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().StringArrayVar(&flags.options.Cases, "case", nil, "measure this case alone; its beginning up to a slash will do; may be repeated")
+	return cmd
+}
+
+func newAllBenchesCommand() *cobra.Command {
+	flags := &benchFlags{}
+	var document string
+	cmd := &cobra.Command{
+		Use:   "all",
+		Short: "Run every bench, one after another",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.run(cmd, bench.Names(), document)
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().StringVar(&document, "write", "", "put the tables into this document, between its two marks")
+	return cmd
+}
+
+func (f *benchFlags) run(cmd *cobra.Command, names []string, document string) error {
+	executable, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("own executable: %w", err)
+	}
+	f.options.Executable, f.options.Version = executable, daemon.Version
+	f.options.Out, f.options.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	f.options.Measure = time.Duration(f.seconds * float64(time.Second))
+	var reports []*bench.Report
+	missed := 0
+	for _, name := range names {
+		report, err := bench.Run(cmd.Context(), name, f.options)
+		if err != nil {
+			return &exitError{status: bench.ExitStatus(err), err: err}
+		}
+		reports = append(reports, report)
+		missed += len(report.Missed())
+	}
+	if document != "" {
+		if err := bench.WriteDocument(document, reports); err != nil {
+			return err
+		}
+	}
+	if f.check && missed > 0 {
+		return fmt.Errorf("%d targets are missed", missed)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Which planes this process runs: both, or one of them, joined to the other by a
+// mapping socket. The planes are the same in all cases; only what stands between
+// them differs.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+	"strconv"
+	"sync"
+
+	"loci/config"
+	"loci/dataplane"
+	"loci/dataplane/kernel"
+	"loci/mapsock"
+)
+
+// Planes says which planes a process runs.
+type Planes string
+
+// The choices. A process with the data plane alone holds the privileges; one with
+// the control plane alone needs none.
+const (
+	PlanesBoth    Planes = "both"
+	PlanesData    Planes = "data"
+	PlanesControl Planes = "control"
+)
+
+// ParsePlanes reads the choice.
+func ParsePlanes(s string) (Planes, error) {
+	switch p := Planes(s); p {
+	case PlanesBoth, PlanesData, PlanesControl:
+		return p, nil
+	}
+	return "", fmt.Errorf("planes %q: want both, data or control", s)
+}
+
+// checkPlanes finds configurations that the choice does not fit.
+func checkPlanes(planes Planes, c *config.Config, detach bool) error {
+	switch {
+	case planes == PlanesBoth:
+		return nil
+	case !c.UsesDataPlane():
+		return fmt.Errorf("--planes %s: this configuration has no data plane (neither itr nor etr)", planes)
+	case c.Datapath.MappingSocket == nil:
+		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path, where the planes meet", planes)
+	case planes == PlanesControl && detach:
+		return errors.New("--planes control cannot --detach: the data plane belongs to the other process")
+	}
+	return nil
+}
+
+// openPlane is the data plane that this process's control plane uses.
+func (d *daemon) openPlane(p plan) (dataplane.Plane, error) {
+	if d.options.Planes == PlanesControl {
+		return dialPlane(p.config.Datapath.MappingSocket.Path, d.log)
+	}
+	return d.openEngine(p)
+}
+
+// openEngine opens the kernel's engine and lets policy routing follow its Database.
+func (d *daemon) openEngine(p plan) (dataplane.Plane, error) {
+	engine, err := kernel.Open(kernel.Options{
+		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
+		MappingLimit: p.mappingLimit(), Logger: d.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("data plane: %w", err)
+	}
+	d.missing = missingFeatures()
+	return &routedPlane{Plane: engine, log: d.log, routes: p.routes}, nil
+}
+
+// serveMappingSocket lets others at the data plane, when the configuration says so.
+// The returned function ends that.
+func serveMappingSocket(plane dataplane.Plane, c *config.MappingSocket) (func(), error) {
+	if c == nil {
+		return func() {}, nil
+	}
+	access, options, err := mappingSocketAccess(c)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := mapsock.Listen(c.Path, access)
+	if err != nil {
+		return nil, err
+	}
+	server := mapsock.NewServer(plane, options)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	return func() {
+		_ = listener.Close()
+		_ = server.Close()
+		serving.Wait()
+	}, nil
+}
+
+func mappingSocketAccess(c *config.MappingSocket) (access mapsock.Access, options mapsock.Options, err error) {
+	access = mapsock.Access{UID: -1, GID: -1}
+	if c.Owner != "" {
+		found, err := user.Lookup(c.Owner)
+		if err != nil {
+			return access, options, fmt.Errorf("datapath.mapping-socket.owner: %w", err)
+		}
+		uid, err := strconv.ParseUint(found.Uid, 10, 32)
+		if err != nil {
+			return access, options, fmt.Errorf("datapath.mapping-socket.owner %s: user ID %s is no number", c.Owner, found.Uid)
+		}
+		access.UID, options.Writers = int(uid), []uint32{uint32(uid)}
+	}
+	if c.Group != "" {
+		found, err := user.LookupGroup(c.Group)
+		if err != nil {
+			return access, options, fmt.Errorf("datapath.mapping-socket.group: %w", err)
+		}
+		if access.GID, err = strconv.Atoi(found.Gid); err != nil {
+			return access, options, fmt.Errorf("datapath.mapping-socket.group %s: group ID %s is no number", c.Group, found.Gid)
+		}
+	}
+	return access, options, nil
+}
+
+// runDataPlane runs the data plane alone, until the context ends.
+func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
+	plane, err := d.openEngine(p)
+	if err != nil {
+		return err
+	}
+	d.plane = plane
+	if err := plane.(*routedPlane).sync(); err != nil {
+		return errors.Join(fmt.Errorf("policy routing: %w", err), plane.Close())
+	}
+	stopServing, err := serveMappingSocket(plane, p.config.Datapath.MappingSocket)
+	if err != nil {
+		return errors.Join(err, plane.Close())
+	}
+	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
+	tellSupervisor("READY=1")
+	<-ctx.Done()
+	tellSupervisor("STOPPING=1")
+	d.log.Info("stopping")
+	stopServing()
+	return d.release()
+}

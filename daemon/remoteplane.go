@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// The data plane of another process, reached through its mapping socket. The
+// connection is made anew when the other process was away; what the tables should
+// hold is then told again, because nobody knows what they hold.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+	"loci/mapsock"
+)
+
+const (
+	firstRedial = 50 * time.Millisecond
+	lastRedial  = 2 * time.Second
+	// dialPatience is how long a start waits for the other process.
+	dialPatience = 30 * time.Second
+	// eventPlaces is how many events wait for the loop before more are lost.
+	eventPlaces = 4096
+)
+
+// remotePlane is a dataplane.Plane that outlives its connections.
+type remotePlane struct {
+	path    string
+	log     *slog.Logger
+	client  atomic.Pointer[mapsock.Client]
+	events  chan dataplane.Event
+	lost    atomic.Uint64
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	renewed atomic.Pointer[func()] // called after the connection was made anew
+}
+
+var _ dataplane.Plane = (*remotePlane)(nil)
+
+// dialPlane connects to the data plane behind a mapping socket and waits for it.
+func dialPlane(path string, log *slog.Logger) (*remotePlane, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
+	defer cancel()
+	p := &remotePlane{path: path, log: log, events: make(chan dataplane.Event, eventPlaces)}
+	if err := p.dial(ctx); err != nil {
+		return nil, fmt.Errorf("no data plane at the mapping socket %s within %s: %w", path, dialPatience, err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	p.running.Go(func() { p.run(running) })
+	return p, nil
+}
+
+// dial tries until it succeeds or the context ends.
+func (p *remotePlane) dial(ctx context.Context) error {
+	for pause := firstRedial; ; pause = min(2*pause, lastRedial) {
+		client, err := mapsock.Dial(p.path)
+		if err == nil {
+			p.client.Store(client)
+			return nil
+		}
+		p.log.Debug("mapping socket", "path", p.path, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// run passes events on and redials, until Close.
+func (p *remotePlane) run(ctx context.Context) {
+	defer close(p.events)
+	for {
+		p.passEvents(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.log.Warn("the data plane is away: its mappings stay as they are", "path", p.path, "error", p.client.Load().Err())
+		if p.dial(ctx) != nil {
+			return
+		}
+		p.log.Info("the data plane is back: telling it everything again", "path", p.path)
+		if tell := p.renewed.Load(); tell != nil {
+			(*tell)()
+		}
+	}
+}
+
+// passEvents returns when the connection or the context ends.
+func (p *remotePlane) passEvents(ctx context.Context) {
+	from := p.client.Load().Events()
+	for {
+		select {
+		case e, ok := <-from:
+			if !ok {
+				return
+			}
+			p.pass(e)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *remotePlane) pass(e dataplane.Event) {
+	select {
+	case p.events <- e:
+	default:
+		p.lost.Add(1)
+	}
+}
+
+func (p *remotePlane) Apply(operations ...dataplane.Operation) []error {
+	return p.client.Load().Apply(operations...)
+}
+
+func (p *remotePlane) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
+	return p.client.Load().Mapping(prefix)
+}
+
+func (p *remotePlane) Mappings() iter.Seq[dataplane.MapCacheEntry] { return p.client.Load().Mappings() }
+
+func (p *remotePlane) Database() iter.Seq[dataplane.DatabaseEntry] { return p.client.Load().Database() }
+
+func (p *remotePlane) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
+	return p.client.Load().LocatorStates()
+}
+
+func (p *remotePlane) Settings() dataplane.Settings { return p.client.Load().Settings() }
+
+func (p *remotePlane) Counters() dataplane.Counters {
+	counters := p.client.Load().Counters()
+	counters.EventsLost += p.lost.Load()
+	return counters
+}
+
+func (p *remotePlane) Events() <-chan dataplane.Event { return p.events }
+
+// Close ends the connection. The other process forwards on.
+func (p *remotePlane) Close() error {
+	p.stop()
+	err := p.client.Load().Close()
+	p.running.Wait()
+	return err
+}
+
+// Detach is not this process's to do.
+func (p *remotePlane) Detach(context.Context) error {
+	return errors.Join(errors.New("the data plane belongs to another process, which alone can detach it"), p.Close())
+}
