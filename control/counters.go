@@ -31,6 +31,8 @@ const (
 	MapRegisterRetransmitted
 	MapNotifyReceived
 	MapNotifySent
+	MapNotifyUnsolicitedSent
+	MapNotifyUnacknowledged
 	MapNotifyAckReceived
 	MapNotifyAckSent
 	ECMReceived
@@ -92,6 +94,8 @@ const (
 	RefusedLocators
 	RefusedVersion
 	RefusedNotifyLimit
+	RefusedNotifyTable
+	RefusedNotifyAck
 	RefusedUnknownPeer
 	RefusedNonce
 	RefusedUnrelatedPrefix
@@ -129,6 +133,8 @@ var counterTable = [refusedParse]counterEntry{
 	MapRegisterRetransmitted: {"map_register_retransmitted", "Map-Registers sent again because no Map-Notify came"},
 	MapNotifyReceived:        {"map_notify_received", "Map-Notifies received that authenticated"},
 	MapNotifySent:            {"map_notify_sent", "Map-Notifies sent to acknowledge Map-Registers"},
+	MapNotifyUnsolicitedSent: {"map_notify_unsolicited_sent", "Map-Notifies sent because another xTR changed a registration, repetitions included"},
+	MapNotifyUnacknowledged:  {"map_notify_unacknowledged", "such Map-Notifies given up after the last repetition"},
 	MapNotifyAckReceived:     {"map_notify_ack_received", "Map-Notify-Acks received that authenticated"},
 	MapNotifyAckSent:         {"map_notify_ack_sent", "Map-Notify-Acks sent for Map-Notifies that nobody here asked for"},
 	ECMReceived:              {"ecm_received", "Encapsulated Control Messages received"},
@@ -188,6 +194,8 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedLocators:              {"locators", "records with more locators than a mapping may have, merged ones included"},
 	RefusedVersion:               {"version", "records with an older Map-Version than the registered one"},
 	RefusedNotifyLimit:           {"notify_limit", "Map-Notifies not sent because of their rate"},
+	RefusedNotifyTable:           {"notify_table", "Map-Notifies not sent because too many wait for their acknowledgement"},
+	RefusedNotifyAck:             {"notify_ack", "Map-Notify-Acks that acknowledge none of our Map-Notifies"},
 	RefusedUnknownPeer:           {"unknown_peer", "Map-Notifies from a Map-Server that is not configured"},
 	RefusedNonce:                 {"nonce", "Map-Replies that answer none of our Map-Requests"},
 	RefusedUnrelatedPrefix:       {"unrelated_prefix", "Map-Replies about another EID-Prefix than the one asked for"},

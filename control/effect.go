@@ -83,28 +83,30 @@ type NoticeKind string
 
 // The events.
 const (
-	NoticeRegistered             NoticeKind = "registered"              // the Map-Server has a new registration
-	NoticeRegistrationChanged    NoticeKind = "registration-changed"    // its locators changed
-	NoticeRegistrationExpired    NoticeKind = "registration-expired"    // nobody refreshed it
-	NoticeRegistrationWithdrawn  NoticeKind = "registration-withdrawn"  // its xTR sent TTL 0
-	NoticeRegistrationRemoved    NoticeKind = "registration-removed"    // the configuration no longer allows it
-	NoticeRegistrationRefused    NoticeKind = "registration-refused"    // a Map-Register was refused
-	NoticeMapRegisterSent        NoticeKind = "map-register-sent"       // the ETR registers a change, or for the first time
-	NoticeMapNotifyReceived      NoticeKind = "map-notify-received"     // the Map-Server acknowledged after silence
-	NoticeMapServerSilent        NoticeKind = "map-server-silent"       // several Map-Registers stay unacknowledged
-	NoticeMapRequestSent         NoticeKind = "map-request-sent"        // the ITR asks
-	NoticeMapRequestForwarded    NoticeKind = "map-request-forwarded"   // the mapping system passes one on
-	NoticeMapRequestUnanswered   NoticeKind = "map-request-unanswered"  // the ITR gives up for a while
-	NoticeMapReplySent           NoticeKind = "map-reply-sent"          // by the ETR, or for it
-	NoticeNegativeMapReplySent   NoticeKind = "negative-map-reply-sent" // by the mapping system
-	NoticeMapReplyReceived       NoticeKind = "map-reply-received"      // the ITR is answered
-	NoticeMappingInstalled       NoticeKind = "mapping-installed"
-	NoticeMappingRemoved         NoticeKind = "mapping-removed"
-	NoticeSolicitMapRequestTaken NoticeKind = "smr-received" // an SMR about a cached mapping
-	NoticeSolicitMapRequestSent  NoticeKind = "smr-sent"     // a mapping of ours changed
-	NoticeMessageRefused         NoticeKind = "message-refused"
-	NoticeLocatorDown            NoticeKind = "locator-down" // nothing is sent there any more
-	NoticeLocatorUp              NoticeKind = "locator-up"   // it may be used again
+	NoticeRegistered              NoticeKind = "registered"                // the Map-Server has a new registration
+	NoticeRegistrationChanged     NoticeKind = "registration-changed"      // its locators changed
+	NoticeRegistrationExpired     NoticeKind = "registration-expired"      // nobody refreshed it
+	NoticeRegistrationWithdrawn   NoticeKind = "registration-withdrawn"    // its xTR sent TTL 0
+	NoticeRegistrationRemoved     NoticeKind = "registration-removed"      // the configuration no longer allows it
+	NoticeRegistrationRefused     NoticeKind = "registration-refused"      // a Map-Register was refused
+	NoticeMapRegisterSent         NoticeKind = "map-register-sent"         // the ETR registers a change, or for the first time
+	NoticeMapNotifyReceived       NoticeKind = "map-notify-received"       // the Map-Server acknowledged after silence
+	NoticeMapNotifySent           NoticeKind = "map-notify-sent"           // to an xTR whose EID-Prefix another one changed
+	NoticeMapNotifyUnacknowledged NoticeKind = "map-notify-unacknowledged" // it never acknowledged that
+	NoticeMapServerSilent         NoticeKind = "map-server-silent"         // several Map-Registers stay unacknowledged
+	NoticeMapRequestSent          NoticeKind = "map-request-sent"          // the ITR asks
+	NoticeMapRequestForwarded     NoticeKind = "map-request-forwarded"     // the mapping system passes one on
+	NoticeMapRequestUnanswered    NoticeKind = "map-request-unanswered"    // the ITR gives up for a while
+	NoticeMapReplySent            NoticeKind = "map-reply-sent"            // by the ETR, or for it
+	NoticeNegativeMapReplySent    NoticeKind = "negative-map-reply-sent"   // by the mapping system
+	NoticeMapReplyReceived        NoticeKind = "map-reply-received"        // the ITR is answered
+	NoticeMappingInstalled        NoticeKind = "mapping-installed"
+	NoticeMappingRemoved          NoticeKind = "mapping-removed"
+	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received" // an SMR about a cached mapping
+	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"     // a mapping of ours changed
+	NoticeMessageRefused          NoticeKind = "message-refused"
+	NoticeLocatorDown             NoticeKind = "locator-down" // nothing is sent there any more
+	NoticeLocatorUp               NoticeKind = "locator-up"   // it may be used again
 )
 
 func (SendPacket) effect()      {}

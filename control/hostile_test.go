@@ -18,7 +18,7 @@ import (
 func tinyLimits() Limits {
 	return Limits{
 		RateTable: 8, MapCacheEntries: 8, Locators: 6, SMRPeers: 6, PendingRequests: 8, Registrations: 8, RegistrationsPerSite: 6,
-		RegistrantsPerPrefix: 2, ReplayEntriesPerSite: 4, MoreSpecificsPerReply: 4,
+		RegistrantsPerPrefix: 2, ReplayEntriesPerSite: 4, Notifications: 3, MoreSpecificsPerReply: 4,
 	}
 }
 
@@ -53,6 +53,8 @@ func checkLimits(t testing.TB, n *Node) {
 		{"nonces of probes", len(n.itr.prober.byNonce), l.Locators * probeNonces},
 		{"nonces of pending requests", len(n.itr.pending.byNonce), l.PendingRequests * mapRequestTries},
 		{"registrations", n.mapServer.registrations.index.size, l.Registrations},
+		{"Map-Notifies", len(n.mapServer.notifier.byTarget), l.Notifications},
+		{"nonces of Map-Notifies", len(n.mapServer.notifier.byNonce), l.Notifications},
 		{"reply buckets", len(n.host.replyLimit.current) + len(n.host.replyLimit.previous), l.RateTable},
 		{"probe buckets", len(n.host.probeLimit.current) + len(n.host.probeLimit.previous), l.RateTable},
 		{"notify buckets", len(n.host.notifies.current) + len(n.host.notifies.previous), l.RateTable},

@@ -219,7 +219,7 @@ func (k *Keyring) inspectMapNotifyAck(at arrival, m *wire.MapNotifyAck, b []byte
 	if _, refused = authenticateSite(site, b, m.KeyID, m.AlgorithmID); refused != nil {
 		return nil, refused
 	}
-	return &mapNotifyAck{arrival: at, site: site.Name}, nil
+	return &mapNotifyAck{arrival: at, nonce: m.Nonce, site: site.Name}, nil
 }
 
 // mappingsOf turns records into mappings, all or none.

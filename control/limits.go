@@ -74,6 +74,7 @@ type Limits struct {
 	RegistrationsPerSite  int
 	RegistrantsPerPrefix  int // xTRs that register the same EID-Prefix
 	ReplayEntriesPerSite  int // (xTR, key) pairs whose last nonce is kept
+	Notifications         int // Map-Notifies that nobody acknowledged yet
 	MoreSpecificsPerReply int // records of one Map-Reply
 }
 
@@ -104,6 +105,7 @@ func DefaultLimits() Limits {
 		RegistrationsPerSite:  2 << 20,
 		RegistrantsPerPrefix:  16,
 		ReplayEntriesPerSite:  4096,
+		Notifications:         1 << 14,
 		MoreSpecificsPerReply: 64,
 	}
 }
@@ -133,7 +135,7 @@ func (l *Limits) rates() []*Rate {
 func (l *Limits) sizes() []*int {
 	return []*int{
 		&l.RateTable, &l.MapCacheEntries, &l.Locators, &l.SMRPeers, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
-		&l.RegistrantsPerPrefix, &l.ReplayEntriesPerSite, &l.MoreSpecificsPerReply,
+		&l.RegistrantsPerPrefix, &l.ReplayEntriesPerSite, &l.Notifications, &l.MoreSpecificsPerReply,
 	}
 }
 

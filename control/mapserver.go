@@ -22,10 +22,11 @@ type mapServer struct {
 	prefixes      prefixTable[ownedPrefix] // of all sites
 	sites         map[string]*siteState
 	registrations registrations
+	notifier      *notifier
 }
 
 func newMapServer(h *host) *mapServer {
-	return &mapServer{h: h, config: &MapServerConfig{}, sites: make(map[string]*siteState)}
+	return &mapServer{h: h, config: &MapServerConfig{}, sites: make(map[string]*siteState), notifier: newNotifier(h)}
 }
 
 // configure takes over another configuration. Registrations that it does not allow
@@ -42,6 +43,7 @@ func (s *mapServer) configure(c *MapServerConfig, keys *Keyring) {
 		sites[site.Name] = state
 	}
 	s.sites = sites
+	s.notifier.keep(sites)
 	s.dropDisallowed()
 }
 
@@ -276,6 +278,7 @@ func (s *mapServer) registrant(m *mapRegister, mapping lisp.Mapping) registrant 
 		id: m.registrant(), mapping: mapping, from: m.from, firstAt: s.h.now, lastAt: s.h.now,
 		expiresAt: s.h.after(s.lifetime(m.UseTTL, mapping.TTLMinutes)), keyID: m.KeyID, algorithm: m.AlgorithmID,
 		proxyReply: m.ProxyReply, useTTL: m.UseTTL, mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
+		macOctets: uint8(len(m.Authentication)),
 	}
 }
 
@@ -292,11 +295,7 @@ func (s *mapServer) lifetime(useTTL bool, ttlMinutes uint32) time.Duration {
 func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping) {
 	n := Notice{Prefix: mapping.Prefix, Remote: m.from, Site: m.site}
 	if mapping.TTLMinutes == 0 {
-		if found, _ := s.registrations.removeRegistrant(mapping.Prefix, m.registrant()); found {
-			s.h.count(RegistrationWithdrawn)
-			n.Kind = NoticeRegistrationWithdrawn
-			s.h.notice(n)
-		}
+		s.withdraw(m, n)
 		return
 	}
 	s.h.count(RegistrationAccepted)
@@ -309,6 +308,23 @@ func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping) 
 		n.Kind = NoticeRegistered
 	}
 	s.h.notice(n)
+	if _, row, ok := s.registrations.get(mapping.Prefix); ok && changed {
+		s.notifier.changed(row, m.registrant())
+	}
+}
+
+// withdraw takes out what an xTR registered; n is the start of its notice.
+func (s *mapServer) withdraw(m *mapRegister, n Notice) {
+	found, changed := s.registrations.removeRegistrant(n.Prefix, m.registrant())
+	if !found {
+		return
+	}
+	s.h.count(RegistrationWithdrawn)
+	n.Kind = NoticeRegistrationWithdrawn
+	s.h.notice(n)
+	if _, row, ok := s.registrations.get(n.Prefix); ok && changed {
+		s.notifier.changed(row, m.registrant())
+	}
 }
 
 // acknowledge sends the Map-Notify, to the control port whatever port the
@@ -334,7 +350,10 @@ func (s *mapServer) acknowledge(m *mapRegister) {
 func (s *mapServer) handleTimeout(id uint32) {
 	row := s.registrations.rows.at(id)
 	prefix, site := row.merged.Prefix, row.site.config.Name
-	gone := s.registrations.expire(id, s.h.now)
+	gone, changed := s.registrations.expire(id, s.h.now)
+	if changed && !gone {
+		s.notifier.changed(row, registrantID{})
+	}
 	s.h.count(RegistrationExpired)
 	n := Notice{Kind: NoticeRegistrationExpired, Prefix: prefix, Site: site}
 	if !gone {

@@ -55,7 +55,8 @@ type mapNotify struct {
 // mapNotifyAck is an authenticated Map-Notify-Ack.
 type mapNotifyAck struct {
 	arrival
-	site string
+	nonce uint64
+	site  string
 }
 
 // registrant is who sent the Map-Register.

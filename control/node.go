@@ -173,6 +173,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 		n.etr.handleMapNotify(m)
 	case *mapNotifyAck:
 		n.host.count(MapNotifyAckReceived)
+		n.mapServer.notifier.acknowledged(m)
 	}
 }
 
@@ -325,8 +326,8 @@ func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 			return
 		}
 	}
-	if n.mapServer != nil {
-		yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout)
+	if n.mapServer != nil && yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout) {
+		yield(&n.mapServer.notifier.timers, n.mapServer.notifier.handleTimeout)
 	}
 }
 

@@ -332,6 +332,19 @@ func (r *registrar) acknowledge(m *mapNotify) {
 	}
 	r.h.send(r.h.answerFrom(m.local), m.from, payload)
 	r.h.count(MapNotifyAckSent)
+	if len(m.Records) > 0 {
+		r.h.notice(unsolicitedNotice(m))
+	}
+}
+
+// unsolicitedNotice tells what a Map-Server says about an EID-Prefix that another xTR
+// of the site has changed. Nothing else follows from it.
+func unsolicitedNotice(m *mapNotify) Notice {
+	n := Notice{Kind: NoticeMapNotifyReceived, Remote: m.from, Detail: "unasked"}
+	if mapping, err := m.Records[0].Mapping(); err == nil {
+		n.Prefix, n.Detail = mapping.Prefix, "unasked: "+mapping.String()
+	}
+	return n
 }
 
 // acknowledges reports whether any Map-Server was asked for Map-Notifies.

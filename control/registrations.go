@@ -28,7 +28,7 @@ type registrant struct {
 	mapping                                         lisp.Mapping
 	from                                            netip.AddrPort
 	firstAt, lastAt, expiresAt                      instant
-	keyID, algorithm                                uint8
+	keyID, algorithm, macOctets                     uint8
 	proxyReply, useTTL, mergeRequest, wantMapNotify bool
 }
 
@@ -79,9 +79,9 @@ func (t *registrations) put(site *siteState, r registrant) (fresh, changed bool)
 	return !ok, changed
 }
 
-// removeRegistrant takes out what one xTR registered; gone reports that nobody is
-// left.
-func (t *registrations) removeRegistrant(p lisp.Prefix, who registrantID) (found, gone bool) {
+// removeRegistrant takes out what one xTR registered; changed reports that other
+// answers come of it, or none any more.
+func (t *registrations) removeRegistrant(p lisp.Prefix, who registrantID) (found, changed bool) {
 	id, row, ok := t.get(p)
 	if !ok {
 		return false, false
@@ -91,25 +91,26 @@ func (t *registrations) removeRegistrant(p lisp.Prefix, who registrantID) (found
 		return false, false
 	}
 	row.registrants = slices.Delete(row.registrants, i, i+1)
-	return true, t.settle(id, row)
+	gone, changed := t.settle(id, row)
+	return true, gone || changed
 }
 
 // expire takes out the registrants whose time is over.
-func (t *registrations) expire(id uint32, now instant) (gone bool) {
+func (t *registrations) expire(id uint32, now instant) (gone, changed bool) {
 	row := t.rows.at(id)
 	row.registrants = slices.DeleteFunc(row.registrants, func(r registrant) bool { return r.expiresAt <= now })
 	return t.settle(id, row)
 }
 
 // settle brings a registration into order after registrants left.
-func (t *registrations) settle(id uint32, row *registration) (gone bool) {
+func (t *registrations) settle(id uint32, row *registration) (gone, changed bool) {
 	if len(row.registrants) == 0 {
 		t.remove(id)
-		return true
+		return true, true
 	}
-	row.merge()
+	changed = row.merge()
 	t.timers.set(id, row.expiry())
-	return false
+	return false, changed
 }
 
 func (t *registrations) remove(id uint32) {
