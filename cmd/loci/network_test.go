@@ -173,14 +173,25 @@ func (n *lispNetwork) run(name, configuration string) {
 
 func (n *lispNetwork) start(name string) {
 	n.t.Helper()
-	if n.logs[name] == nil {
-		n.logs[name] = &bytes.Buffer{}
+	n.launch(name, name, "--detach")
+	n.awaitReady(name)
+}
+
+// launch starts a process of a router; key names it among the daemons.
+func (n *lispNetwork) launch(key, name string, arguments ...string) {
+	n.t.Helper()
+	if n.logs[key] == nil {
+		n.logs[key] = &bytes.Buffer{}
 	}
-	cmd := exec.Command(binary, "run", "--config", n.file(name), "--detach")
-	cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
+	cmd := exec.Command(binary, append([]string{"run", "--config", n.file(name)}, arguments...)...)
+	cmd.Stdout, cmd.Stderr = n.logs[key], n.logs[key]
 	n.must(n.at[name].Start(cmd))
-	n.daemons[name] = cmd
-	n.t.Cleanup(func() { n.stop(name, cmd) })
+	n.daemons[key] = cmd
+	n.t.Cleanup(func() { n.stop(key, cmd) })
+}
+
+func (n *lispNetwork) awaitReady(name string) {
+	n.t.Helper()
 	n.await(name+" is ready", func(ctx context.Context) bool {
 		s, err := n.client(name).Status(ctx)
 		return err == nil && s.Ready

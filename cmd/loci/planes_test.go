@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// The planes of an xTR as two processes, joined by the mapping socket alone.
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/daemon/api"
+	"loci/internal/testnet"
+)
+
+// splitXTR is site 1 with a mapping socket.
+func (n *lispNetwork) splitXTR() string {
+	socket := filepath.Join(n.dir, "xtr1.map")
+	return strings.Replace(n.xtr(1), "datapath:\n", "datapath:\n  mapping-socket: {path: "+socket+"}\n", 1)
+}
+
+// runSplit starts the two processes of site 1.
+func (n *lispNetwork) runSplit() {
+	n.t.Helper()
+	n.must(os.WriteFile(n.file("xtr1"), []byte(n.splitXTR()), 0o600))
+	n.launch("data", "xtr1", "--planes", "data", "--detach")
+	n.launch("control", "xtr1", "--planes", "control")
+	n.awaitReady("xtr1")
+}
+
+func TestEitherPlaneMayCrash(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.runSplit()
+	n.run("xtr2", n.xtr(2))
+	n.awaitRegistrations(4)
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), 1)
+	n.ping("xtr1", one.router6(), two.host6(), 1) // policy routing is the data plane's process's
+
+	const count = 400
+	pinged := make(chan testnet.PingResult, 1)
+	go func() {
+		result, err := testnet.Ping{Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Count: count, Interval: 10 * time.Millisecond}.Run(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		pinged <- result
+	}()
+	time.Sleep(500 * time.Millisecond)
+	n.kill("control")
+	time.Sleep(500 * time.Millisecond)
+	n.launch("control", "xtr1", "--planes", "control")
+	n.awaitReady("xtr1")
+	n.kill("data")
+	time.Sleep(500 * time.Millisecond)
+	n.launch("data", "xtr1", "--planes", "data", "--detach")
+	if result := <-pinged; result.Received != count {
+		t.Errorf("%d of %d pings answered while each plane crashed and came back", result.Received, count)
+	}
+	n.ping("host1", one.host6(), two.host6(), 3)
+	var cache []api.MapCacheEntry
+	n.show("xtr1", &cache, "map-cache")
+	if len(cache) != 2 {
+		t.Errorf("map-cache: %+v, want one entry a family", cache)
+	}
+	// A miss proves that events and changes pass again: a negative mapping comes.
+	_, err := testnet.Ping{Namespace: n.at["host1"], Source: one.host4(), Destination: netip.MustParseAddr("198.18.0.1"), Timeout: time.Second}.Run(t.Context())
+	n.must(err)
+	n.await("a negative mapping", func(ctx context.Context) bool {
+		list, err := n.client("xtr1").MapCache(ctx)
+		return err == nil && slices.ContainsFunc(list, func(e api.MapCacheEntry) bool { return e.Action != nil })
+	})
+}
+
+func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
+	n := newLISPNetwork(t)
+	for _, c := range []struct {
+		configuration string
+		arguments     []string
+		want          string
+	}{
+		{n.xtr(1), []string{"--planes", "half"}, "want both, data or control"},
+		{n.xtr(1), []string{"--planes", "data"}, "needs datapath.mapping-socket.path"},
+		{n.mappingSystem(), []string{"--planes", "control"}, "has no data plane"},
+		{n.splitXTR(), []string{"--planes", "control", "--detach"}, "cannot --detach"},
+	} {
+		n.must(os.WriteFile(n.file("xtr1"), []byte(c.configuration), 0o600))
+		out, status := n.loci("xtr1", append([]string{"run", "--config", n.file("xtr1")}, c.arguments...)...)
+		if status != 1 || !strings.Contains(out, c.want) {
+			t.Errorf("%v: status %d, %s", c.arguments, status, out)
+		}
+	}
+}
