@@ -257,18 +257,18 @@ func (e *Engine) entireStep() step {
 		u.answeredAt = e.options.Now()
 	}
 	var first entireMapCacheMessage
-	octets := entireFrame
+	octets, full := entireFrame, false
 	for prefix := range e.tables.mappings {
 		m := e.tables.message(prefix)
 		if !m.add {
 			continue
 		}
-		if octets < e.options.DatagramOctets {
+		if !full {
 			octets += len(encode(m.json())) + 1
+			full = octets > e.options.DatagramOctets
 		}
-		if octets > e.options.DatagramOctets {
+		if full {
 			u.mapping(prefix)
-			octets = e.options.DatagramOctets // it is full
 			continue
 		}
 		first.entries = append(first.entries, m)

@@ -139,21 +139,29 @@ func shareOut(u usedEntry) []rlocUse {
 	for _, l := range best {
 		total += uint64(l.Weight)
 	}
-	rest := use{packets: packets, octets: octets}
-	list := make([]rlocUse, 0, len(best))
+	list, left := make([]rlocUse, 0, len(best)), packets
 	for i, l := range best {
 		weight, of := uint64(l.Weight), total
 		if total == 0 {
 			weight, of = 1, uint64(len(best))
 		}
-		part := use{packets: portion(packets, weight, of), octets: portion(octets, weight, of), age: u.age}
+		part := portion(packets, weight, of)
 		if i == len(best)-1 {
-			part.packets, part.octets = rest.packets, rest.octets
+			part = left
 		}
-		rest.packets, rest.octets = rest.packets-part.packets, rest.octets-part.octets
-		if part.packets > 0 {
-			list = append(list, rlocUse{rloc: l.RLOC, port: DataPort, use: part})
+		left -= part
+		if part > 0 {
+			list = append(list, rlocUse{rloc: l.RLOC, port: DataPort, use: use{packets: part, age: u.age}})
 		}
+	}
+	left = octets
+	for i := range list {
+		part := portion(octets, list[i].use.packets, packets)
+		if i == len(list)-1 {
+			part = left
+		}
+		left -= part
+		list[i].use.octets = part
 	}
 	return list
 }
