@@ -49,7 +49,7 @@ type bench struct {
 }
 
 // newBench makes router A of the network in network_test.go, with site B behind the other RLOC in Instance-ID `iid`.
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	n := testnet.ForTest(t)
 	spaces := map[string]*testnet.Namespace{}
@@ -79,7 +79,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) neighbour(t *testing.T, on netlink.Link, a netip.Addr, mac net.HardwareAddr) {
+func (b *bench) neighbour(t testing.TB, on netlink.Link, a netip.Addr, mac net.HardwareAddr) {
 	t.Helper()
 	must(t, b.ns.Netlink().NeighSet(&netlink.Neigh{
 		LinkIndex: on.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(a.AsSlice()), HardwareAddr: mac,
@@ -87,7 +87,7 @@ func (b *bench) neighbour(t *testing.T, on netlink.Link, a netip.Addr, mac net.H
 }
 
 // run passes a frame to a program as if it were at that interface; came says whether it came in there.
-func (b *bench) run(t *testing.T, program string, at netlink.Link, came bool, frame []byte) (uint32, []byte) {
+func (b *bench) run(t testing.TB, program string, at netlink.Link, came bool, frame []byte) (uint32, []byte) {
 	t.Helper()
 	context := make([]byte, skbOctets)
 	index := uint32(at.Attrs().Index)
@@ -104,11 +104,11 @@ func (b *bench) run(t *testing.T, program string, at netlink.Link, came bool, fr
 	return answer, options.DataOut
 }
 
-func (b *bench) toSite(t *testing.T, frame []byte) (uint32, []byte) {
+func (b *bench) toSite(t testing.TB, frame []byte) (uint32, []byte) {
 	return b.run(t, "site_ingress", b.site, true, frame)
 }
 
-func (b *bench) toCore(t *testing.T, frame []byte) (uint32, []byte) {
+func (b *bench) toCore(t testing.TB, frame []byte) (uint32, []byte) {
 	return b.run(t, "core_ingress", b.core, true, frame)
 }
 

@@ -76,7 +76,7 @@ func newNetwork(t *testing.T, decapFlags bool) *network {
 	return n
 }
 
-func connectSite(t *testing.T, host, xtr *testnet.Namespace, i int) {
+func connectSite(t testing.TB, host, xtr *testnet.Namespace, i int) {
 	t.Helper()
 	prefixes := func(last int) []netip.Prefix {
 		return []netip.Prefix{netip.PrefixFrom(siteAddress4(i, last), 24), netip.PrefixFrom(siteAddress6(i, last), 64)}
@@ -107,7 +107,7 @@ func (r *router) setUp(t *testing.T, i int) {
 	r.database(0, netip.PrefixFrom(siteAddress6(i, 0), 64).String())
 }
 
-func (r *router) link(t *testing.T, name string) netlink.Link {
+func (r *router) link(t testing.TB, name string) netlink.Link {
 	t.Helper()
 	found, err := r.ns.Netlink().LinkByName(name)
 	must(t, err)
@@ -147,7 +147,7 @@ func (r *router) attachClsact(index int, program string, hook ebpf.AttachType) e
 	})
 }
 
-func (r *router) declare(t *testing.T, name, flag string) {
+func (r *router) declare(t testing.TB, name, flag string) {
 	t.Helper()
 	attributes := r.link(t, name).Attrs()
 	r.update("interfaces", uint32(attributes.Index), r.encode("lisp_interface", fields{

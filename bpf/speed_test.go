@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Benchmarks of single programs by BPF_PROG_TEST_RUN, without links or sockets. A program that changes its packet runs once a
+// call, and the kernel says how long it ran (kernel.bpf_stats_enabled, some 20 to 40 ns of which are the kernel's own clock);
+// one that drops it runs many times a call. Figures of one machine at one moment are worth comparing, no others.
+
+package bpf_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+
+	"loci/internal/testnet"
+)
+
+// dropRepeats is how many packets one call stands for when programs leave the packet as it is.
+const dropRepeats = 10000
+
+func newSpeedBench(b *testing.B) *bench {
+	b.Helper()
+	testnet.RequireRoot(b)
+	bench := newBench(b)
+	for _, pair := range pairs[:2] {
+		bench.mapCacheIn(0, pair)
+	}
+	bench.negative(0, "10.3.0.0/24", "LISP_ACTION_DROP")
+	bench.negative(0, "2001:db8:3::/64", "LISP_ACTION_DROP")
+	return bench
+}
+
+// BenchmarkForward runs the whole way of packets that leave.
+func BenchmarkForward(b *testing.B) {
+	bench := newSpeedBench(b)
+	stats, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME
+	must(b, err)
+	defer stats.Close()
+	site, core := bench.site.Attrs().HardwareAddr, bench.core.Attrs().HardwareAddr
+	for _, pair := range pairs {
+		b.Run("encapsulate/"+pair.name, func(b *testing.B) {
+			bench.leafs = map[rootKey][]leaf{}
+			bench.mapCacheIn(0, pair)
+			for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
+				bench.database(0, own)
+			}
+			bench.timePackets(b, "site_ingress", bench.site, ethernet(site, hostMAC, pair.toRemote(0, 64)))
+		})
+		b.Run("decapsulate/"+pair.name, func(b *testing.B) {
+			packet := lispPacket(pair.outer, 0, 64, [8]byte{0x80, 1, 2, 3}, pair.toLocal(0, 64))
+			bench.timePackets(b, "core_ingress", bench.core, ethernet(core, peerMAC, packet))
+		})
+	}
+}
+
+// timePackets reports the kernel's own measure of a program's run.
+func (b *bench) timePackets(t *testing.B, program string, at netlink.Link, frame []byte) {
+	t.Helper()
+	before, err := b.coll.Programs[program].Stats()
+	must(t, err)
+	options := speedOptions(at, frame)
+	must(t, b.ns.Do(func() error {
+		for range t.N {
+			answer, err := b.coll.Programs[program].Run(options)
+			if err != nil {
+				return err
+			}
+			if answer != actRedirect {
+				t.Fatalf("answer %d; %s", int32(answer), b.allDrops())
+			}
+		}
+		return nil
+	}))
+	after, err := b.coll.Programs[program].Stats()
+	must(t, err)
+	t.ReportMetric(float64(after.Runtime-before.Runtime)/float64(after.RunCount-before.RunCount), "ns/packet")
+}
+
+func speedOptions(at netlink.Link, frame []byte) *ebpf.RunOptions {
+	context := make([]byte, skbOctets)
+	index := uint32(at.Attrs().Index)
+	binary.LittleEndian.PutUint32(context[skbIfindex:], index)
+	binary.LittleEndian.PutUint32(context[skbIngressIfindex:], index)
+	return &ebpf.RunOptions{Data: frame, Context: context}
+}
+
+// BenchmarkDecide runs what comes before a packet is changed: parsing and lookups.
+func BenchmarkDecide(b *testing.B) {
+	bench := newSpeedBench(b)
+	for _, pair := range pairs[:2] {
+		remote := ip{from: pair.inner(0, 10), to: pair.inner(2, 10), ttl: 64, port: 9, checksum: true}.serialize()
+		b.Run("encapsulate/"+pair.name, func(b *testing.B) {
+			bench.timeDrops(b, "site_ingress", bench.site, ethernet(bench.site.Attrs().HardwareAddr, hostMAC, remote))
+		})
+		b.Run("decapsulate/"+pair.name, func(b *testing.B) {
+			packet := lispPacket(pair.outer, 0, 64, [8]byte{0x80, 1, 2, 3}, remote)
+			bench.timeDrops(b, "core_ingress", bench.core, ethernet(bench.core.Attrs().HardwareAddr, peerMAC, packet))
+		})
+	}
+}
+
+func (b *bench) timeDrops(t *testing.B, program string, at netlink.Link, frame []byte) {
+	t.Helper()
+	options := speedOptions(at, frame)
+	options.Repeat = dropRepeats
+	must(t, b.ns.Do(func() error {
+		for t.Loop() {
+			answer, err := b.coll.Programs[program].Run(options)
+			if err != nil {
+				return err
+			}
+			if answer != actShot {
+				t.Fatalf("answer %d", int32(answer))
+			}
+		}
+		return nil
+	}))
+	t.ReportMetric(float64(t.Elapsed().Nanoseconds())/float64(t.N)/dropRepeats, "ns/packet")
+}
