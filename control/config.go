@@ -68,6 +68,11 @@ type ETRConfig struct {
 	// WithdrawOnShutdown sends a last Map-Register with TTL 0. Off by default: a
 	// restart within the registration timeout then costs no traffic at all.
 	WithdrawOnShutdown bool
+
+	// QuickRegistrationInterval is the distance of Map-Registers in the first five
+	// minutes after a start or a change (RFC 9301 s.8.2); 0 is 20 seconds, the least,
+	// negative is never.
+	QuickRegistrationInterval time.Duration
 }
 
 // MapServerPeer is a Map-Server that the ETR registers with. Its Address is its
@@ -75,6 +80,7 @@ type ETRConfig struct {
 type MapServerPeer struct {
 	Address              netip.AddrPort // port 0 is the control port
 	Key                  Key
+	OtherKeys            []Key         // taken in Map-Notifies too, while keys are rotated
 	ProxyReply           bool          // P: the Map-Server shall answer for us
 	WantMapNotify        bool          // M: acknowledge; retransmission depends on it
 	UseTTL               bool          // T: expire by Record TTL
@@ -156,6 +162,8 @@ const (
 	defaultProbeRetriesInterval = time.Second
 	defaultRegistrationInterval = time.Minute
 	defaultRegistrationTimeout  = 3 * time.Minute
+	// minQuickRegistrationInterval: "up to one every 20 seconds" (RFC 9301 s.8.2).
+	minQuickRegistrationInterval = 20 * time.Second
 )
 
 // withDefaults is a deep enough copy with every default filled in.
@@ -206,10 +214,16 @@ func (c ProbingConfig) withDefaults() ProbingConfig {
 
 func (c *ETRConfig) withDefaults(port uint16) *ETRConfig {
 	etr := *c
+	etr.QuickRegistrationInterval = durationOr(etr.QuickRegistrationInterval, minQuickRegistrationInterval)
 	etr.MapServers = make([]MapServerPeer, len(c.MapServers))
 	for i, p := range c.MapServers {
 		p.Address = addressWithPort(p.Address, port)
 		p.Key = p.Key.withDefaults()
+		others := make([]Key, len(p.OtherKeys))
+		for j, k := range p.OtherKeys {
+			others[j] = k.withDefaults()
+		}
+		p.OtherKeys = others
 		p.RegistrationInterval = durationOr(p.RegistrationInterval, defaultRegistrationInterval)
 		etr.MapServers[i] = p
 	}
@@ -253,6 +267,19 @@ func sorted(set lisp.LocatorSet) lisp.LocatorSet {
 	}
 	return set
 }
+
+// keyOf finds a key of the peer by its ID.
+func (p MapServerPeer) keyOf(id uint8) (Key, bool) {
+	for _, k := range p.keys() {
+		if k.ID == id {
+			return k, true
+		}
+	}
+	return Key{}, false
+}
+
+// keys are all keys of the peer, the one that it is written to with first.
+func (p MapServerPeer) keys() []Key { return append([]Key{p.Key}, p.OtherKeys...) }
 
 // macOctets is the length of the MACs that are sent with the key.
 func (k Key) macOctets() int {

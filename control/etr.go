@@ -44,11 +44,13 @@ func (e *etr) configure(c *ETRConfig, anew bool) {
 	e.config, e.database = c, next
 	was := e.announced
 	mappings := e.mappings()
-	changed := anew || !slices.EqualFunc(mappings, was, lisp.Mapping.Equal)
+	changed := changedPrefixes(was, mappings)
 	e.announced = mappings
-	e.registrar.configure(c.MapServers, mappings, withdrawn, changed)
+	e.registrar.configure(c.MapServers, announcement{
+		mappings: mappings, withdrawn: withdrawn, changed: changed, anew: anew, quickInterval: c.QuickRegistrationInterval,
+	})
 	if len(was) > 0 { // peers know nothing yet of an ETR that begins
-		e.solicitor.mappingsChanged(changedPrefixes(was, mappings), e.registrar.acknowledges())
+		e.solicitor.mappingsChanged(changed, e.registrar.acknowledges())
 	}
 }
 

@@ -94,10 +94,11 @@ func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm u
 	for _, sameAddress := range []bool{true, false} {
 		for i := range k.peers {
 			p := &k.peers[i]
-			if (p.Address.Addr() == from) != sameAddress || p.Key.ID != keyID {
+			key, known := p.keyOf(keyID)
+			if (p.Address.Addr() == from) != sameAddress || !known {
 				continue
 			}
-			err := authenticate(p.Key, b, algorithm)
+			err := authenticate(key, b, algorithm)
 			if err == nil {
 				return p.Address, nil
 			}

@@ -59,6 +59,7 @@ type Limits struct {
 	MapRequestsTotal Rate // sent by the ITR, all EID-Prefixes together
 	NegativeReplies  Rate // negative Map-Replies, all together
 	MapNotifies      Rate // for one source of Map-Registers
+	MapRegisters     Rate // sent to one Map-Server when the Database is registered anew
 	SMRInvoked       Rate // Map-Requests that SMRs cause, for one EID-Prefix
 	SMRs             Rate // Solicit-Map-Requests that we send, to one destination RLOC
 	SMRsTotal        Rate
@@ -90,6 +91,7 @@ func DefaultLimits() Limits {
 		MapRequestsTotal: Rate{PerSecond: 10000, Burst: 10000},
 		NegativeReplies:  Rate{PerSecond: 10000, Burst: 10000},
 		MapNotifies:      Rate{PerSecond: 1000, Burst: 10000},
+		MapRegisters:     Rate{PerSecond: 2000, Burst: 200},
 		SMRInvoked:       Rate{PerSecond: 1.0 / 3, Burst: 1},
 		SMRs:             Rate{PerSecond: 1.0 / 3, Burst: 4}, // a dual-stack site has two EID-Prefixes at least
 		SMRsTotal:        Rate{PerSecond: 2000, Burst: 200},
@@ -128,7 +130,7 @@ func (l Limits) withDefaults() Limits {
 
 func (l *Limits) rates() []*Rate {
 	return []*Rate{
-		&l.MapReplies, &l.ProbeReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.SMRInvoked, &l.SMRs, &l.SMRsTotal, &l.RLOCProbes, &l.Notices,
+		&l.MapReplies, &l.ProbeReplies, &l.MapRepliesTotal, &l.MapRequestsTotal, &l.NegativeReplies, &l.MapNotifies, &l.MapRegisters, &l.SMRInvoked, &l.SMRs, &l.SMRsTotal, &l.RLOCProbes, &l.Notices,
 	}
 }
 

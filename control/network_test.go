@@ -309,12 +309,12 @@ func addrPort(s string) netip.AddrPort { return netip.AddrPortFrom(netip.MustPar
 func secret(id uint8) Key { return Key{ID: id, Secret: []byte("a secret of the site")} }
 
 // xtrConfig is an ITR and ETR with some EID-Prefixes, registering at ms. It sends no
-// RLOC-probes: most tests count messages.
+// RLOC-probes and registers at the normal interval: most tests count messages.
 func xtrConfig(id byte, ms string, rlocs []string, prefixes ...string) Config {
 	c := Config{
 		XTRID: [16]byte{id}, SiteID: 7,
 		ITR: &ITRConfig{MapResolvers: []netip.AddrPort{addrPort(ms)}, RLOCProbing: ProbingConfig{Off: true}},
-		ETR: &ETRConfig{MapServers: []MapServerPeer{{Address: addrPort(ms), Key: secret(1), WantMapNotify: true}}},
+		ETR: &ETRConfig{MapServers: []MapServerPeer{{Address: addrPort(ms), Key: secret(1), WantMapNotify: true}}, QuickRegistrationInterval: -1},
 	}
 	for _, r := range rlocs {
 		c.LocalRLOCs = append(c.LocalRLOCs, rloc(r))

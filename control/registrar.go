@@ -9,7 +9,6 @@ package control
 // drops what it has seen. It never answers Map-Requests.
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -22,12 +21,26 @@ const (
 	// registerNonces is how many of a Map-Register's nonces a late Map-Notify may
 	// answer.
 	registerNonces = 8
-	// withdrawTries ends the repetition of an unacknowledged withdrawal; the
-	// registration expires by itself.
+	// withdrawTries ends the repetition of an unacknowledged withdrawal, or one that
+	// nobody acknowledges; the registration expires by itself.
 	withdrawTries = 5
 	// silentAfter unacknowledged Map-Registers the Map-Server is called silent.
 	silentAfter = 3
+	// quickPeriod is how long after a start or a change Map-Registers come at the
+	// quick interval (RFC 9301 s.8.2), quickMessages up to how many of them: a large
+	// Database relies on Map-Notifies.
+	quickPeriod   = 5 * time.Minute
+	quickMessages = 64
 )
+
+// announcement is what the ETR wants registered.
+type announcement struct {
+	mappings      []lisp.Mapping // in order
+	withdrawn     []lisp.Prefix
+	changed       []lisp.Prefix // they go first, and count for registered
+	anew          bool          // send everything, whatever changed
+	quickInterval time.Duration // negative for never
+}
 
 // registrar registers mappings with all Map-Servers.
 type registrar struct {
@@ -36,6 +49,8 @@ type registrar struct {
 	messages slab[registerMessage]
 	byNonce  map[uint64]uint32
 	timers   deadlines
+	quick    time.Duration // the quick interval, negative for never
+	awaited  int           // messages with changes that no Map-Notify has answered yet
 }
 
 // registrationPeer is a Map-Server and how things stand with it.
@@ -46,6 +61,8 @@ type registrationPeer struct {
 	lastSentAt     instant
 	lastNotifyAt   instant
 	unacknowledged int
+	quickUntil     instant
+	pace           instant // when its bucket of Map-Registers is full again
 }
 
 // registerMessage is a Map-Register that is sent again and again.
@@ -53,6 +70,7 @@ type registerMessage struct {
 	peer         *registrationPeer
 	mappings     []lisp.Mapping
 	withdrawal   bool
+	awaited      bool     // it has changes, and no Map-Notify came yet
 	nonces       []uint64 // of the last messages, registerNonces at most
 	tries        int      // since the last Map-Notify
 	sentAt       instant
@@ -63,22 +81,23 @@ func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(ma
 
 // configure brings the registrations into line: a peer is left alone unless it or
 // the mappings changed.
-func (r *registrar) configure(peers []MapServerPeer, mappings []lisp.Mapping, withdrawn []lisp.Prefix, changed bool) {
+func (r *registrar) configure(peers []MapServerPeer, a announcement) {
 	old := r.peers
+	r.quick = a.quickInterval
 	r.peers = make([]*registrationPeer, len(peers))
 	for i, config := range peers {
 		at := slices.IndexFunc(old, func(p *registrationPeer) bool { return p.config.Address == config.Address })
 		if at < 0 {
 			r.peers[i] = &registrationPeer{config: config}
-			r.register(r.peers[i], mappings, nil)
+			r.register(r.peers[i], a)
 			continue
 		}
 		p := old[at]
 		r.peers[i] = p
 		same := p.config.equal(config)
 		p.config = config
-		if !same || changed {
-			r.register(p, mappings, withdrawn)
+		if !same || a.anew || len(a.changed) > 0 {
+			r.register(p, a)
 		}
 	}
 	for _, p := range old {
@@ -90,23 +109,61 @@ func (r *registrar) configure(peers []MapServerPeer, mappings []lisp.Mapping, wi
 
 func (p MapServerPeer) equal(o MapServerPeer) bool {
 	return p.Address == o.Address && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
-		p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
+		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
 }
 
 func (k Key) equal(o Key) bool {
 	return k.ID == o.ID && k.Algorithm == o.Algorithm && k.TruncatedMAC == o.TruncatedMAC && slices.Equal(k.Secret, o.Secret)
 }
 
-// register sends everything to a Map-Server, at once.
-func (r *registrar) register(p *registrationPeer, mappings []lisp.Mapping, withdrawn []lisp.Prefix) {
+// register sends everything to a Map-Server: what changed first, the rest within the
+// pace of Map-Registers. Withdrawals that are under way go on.
+func (r *registrar) register(p *registrationPeer, a announcement) {
+	withdrawn := append(r.withdrawing(p, a.mappings), a.withdrawn...)
 	r.forget(p)
-	p.prefixes = len(mappings)
+	p.prefixes = len(a.mappings)
 	if len(withdrawn) > 0 {
 		r.withdraw(p, withdrawn)
 	}
-	for _, part := range r.split(p, mappings) {
-		r.add(registerMessage{peer: p, mappings: part})
+	changed := make(map[lisp.Prefix]bool, len(a.changed))
+	for _, prefix := range a.changed {
+		changed[prefix] = true
 	}
+	ordered := slices.Clone(a.mappings)
+	slices.SortStableFunc(ordered, func(x, y lisp.Mapping) int { return rank(changed[x.Prefix]) - rank(changed[y.Prefix]) })
+	parts := r.split(p, ordered)
+	p.quickUntil = 0
+	if r.quick > 0 && len(parts) <= quickMessages {
+		p.quickUntil = r.h.after(quickPeriod)
+	}
+	for _, part := range parts {
+		r.add(registerMessage{peer: p, mappings: part, awaited: changed[part[0].Prefix]})
+	}
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// withdrawing lists what is being withdrawn from a Map-Server and not registered anew.
+func (r *registrar) withdrawing(p *registrationPeer, mappings []lisp.Mapping) []lisp.Prefix {
+	var prefixes []lisp.Prefix
+	for _, id := range p.messages {
+		m := r.messages.at(id)
+		if !m.withdrawal {
+			continue
+		}
+		for _, gone := range m.mappings {
+			_, back := slices.BinarySearchFunc(mappings, gone.Prefix, func(m lisp.Mapping, p lisp.Prefix) int { return m.Prefix.Compare(p) })
+			if !back {
+				prefixes = append(prefixes, gone.Prefix)
+			}
+		}
+	}
+	return prefixes
 }
 
 // withdraw sends Map-Registers with TTL 0.
@@ -116,24 +173,53 @@ func (r *registrar) withdraw(p *registrationPeer, prefixes []lisp.Prefix) {
 		gone[i] = lisp.Mapping{Prefix: prefix, Authoritative: true}
 	}
 	for _, part := range r.split(p, gone) {
-		r.add(registerMessage{peer: p, mappings: part, withdrawal: true})
+		r.add(registerMessage{peer: p, mappings: part, withdrawal: true, awaited: true})
 	}
 }
 
-// withdrawAll withdraws what is registered, once, without waiting for anything.
+// withdrawAll withdraws what is registered, once, without waiting for anything: there
+// is no time left to keep a pace.
 func (r *registrar) withdrawAll(prefixes []lisp.Prefix) {
 	for _, p := range r.peers {
 		r.forget(p)
 		r.withdraw(p, prefixes)
+		for _, id := range p.messages {
+			if r.messages.at(id).tries == 0 {
+				r.send(id)
+			}
+		}
 	}
 }
 
 func (r *registrar) add(m registerMessage) {
+	m.awaited = m.awaited && m.peer.config.WantMapNotify
+	if m.awaited {
+		r.awaited++
+	}
 	id := r.messages.add(m)
 	m.peer.messages = append(m.peer.messages, id)
-	r.send(id)
+	if at := m.peer.slot(r.h.now, r.h.limits.MapRegisters); at > r.h.now {
+		r.timers.set(id, at)
+	} else {
+		r.send(id)
+	}
 	first := m.mappings[0]
 	r.h.notice(Notice{Kind: NoticeMapRegisterSent, Prefix: first.Prefix, Remote: m.peer.config.Address, Detail: registerDetail(m)})
+}
+
+// slot is when the next Map-Register of many may go to the Map-Server. Refreshes and
+// repetitions follow the spacing that it gives.
+func (p *registrationPeer) slot(now instant, r Rate) instant {
+	p.pace = max(p.pace, now) + r.interval()
+	return p.pace - r.refill()
+}
+
+// interval is how long after an acknowledged Map-Register the next one follows.
+func (r *registrar) interval(p *registrationPeer) time.Duration {
+	if r.h.now < p.quickUntil {
+		return min(p.config.RegistrationInterval, r.quick)
+	}
+	return p.config.RegistrationInterval
 }
 
 func registerDetail(m registerMessage) string {
@@ -156,11 +242,21 @@ func (r *registrar) forget(p *registrationPeer) {
 }
 
 func (r *registrar) drop(id uint32) {
-	for _, nonce := range r.messages.at(id).nonces {
+	m := r.messages.at(id)
+	for _, nonce := range m.nonces {
 		delete(r.byNonce, nonce)
 	}
+	r.arrived(m)
 	r.timers.remove(id)
 	r.messages.release(id)
+}
+
+// arrived notes that nobody waits for the message any more.
+func (r *registrar) arrived(m *registerMessage) {
+	if m.awaited {
+		m.awaited = false
+		r.awaited--
+	}
 }
 
 // split groups mappings so that each Map-Register stays within the size of control
@@ -206,17 +302,16 @@ func (r *registrar) send(id uint32) {
 	p.lastSentAt = r.h.now
 	r.h.send(netip.AddrPort{}, p.config.Address, payload)
 	r.h.count(MapRegisterSent)
-	r.timers.set(id, r.h.after(m.wait()))
+	r.timers.set(id, r.h.after(r.wait(m)))
 	r.noteSilence(p, m)
 }
 
 // wait is how long after a Map-Register the next one follows, a Map-Notify not
 // counted in (RFC 9301 s.5.7: one second, doubling, a minute at most).
-func (m *registerMessage) wait() time.Duration {
-	interval := m.peer.config.RegistrationInterval
+func (r *registrar) wait(m *registerMessage) time.Duration {
 	switch {
-	case !m.peer.config.WantMapNotify:
-		return interval
+	case !m.peer.config.WantMapNotify && !m.withdrawal:
+		return r.interval(m.peer)
 	case m.tries > 6:
 		return registerRetransmitMax
 	}
@@ -263,11 +358,11 @@ func (r *registrar) encode(m *registerMessage, nonce uint64) ([]byte, error) {
 // handleTimeout sends a message again, or ends a withdrawal.
 func (r *registrar) handleTimeout(id uint32) {
 	m := r.messages.at(id)
-	if m.withdrawal && (m.tries >= withdrawTries || !m.peer.config.WantMapNotify) {
+	if m.withdrawal && m.tries >= withdrawTries {
 		r.end(id)
 		return
 	}
-	if !m.peer.config.WantMapNotify {
+	if !m.peer.config.WantMapNotify && !m.withdrawal {
 		m.tries = 0 // nobody acknowledges: every message is a refresh
 	}
 	r.send(id)
@@ -277,123 +372,4 @@ func (r *registrar) end(id uint32) {
 	p := r.messages.at(id).peer
 	p.messages = slices.DeleteFunc(p.messages, func(x uint32) bool { return x == id })
 	r.drop(id)
-}
-
-// handleMapNotify takes the acknowledgement of a Map-Register, and acknowledges a
-// Map-Notify that answers none (RFC 9301 s.5.7).
-func (r *registrar) handleMapNotify(m *mapNotify) {
-	r.h.count(MapNotifyReceived)
-	id, ok := r.byNonce[m.Nonce]
-	if !ok || r.messages.at(id).peer.config.Address != m.peer {
-		r.acknowledge(m)
-		return
-	}
-	message := r.messages.at(id)
-	if !message.awaits(m.Nonce) {
-		return // a duplicate, or somebody's replay: nothing is registered by it
-	}
-	p := message.peer
-	if p.lastNotifyAt == 0 || message.tries >= silentAfter {
-		r.h.notice(Notice{Kind: NoticeMapNotifyReceived, Prefix: message.mappings[0].Prefix, Remote: m.from})
-	}
-	p.lastNotifyAt, p.unacknowledged = r.h.now, 0
-	if message.withdrawal {
-		r.end(id)
-		return
-	}
-	message.acknowledged, message.tries = true, 0
-	r.timers.set(id, max(message.sentAt+instant(p.config.RegistrationInterval), r.h.now))
-}
-
-// awaits reports whether a Map-Notify with that nonce acknowledges anything: it
-// must answer one of the messages since the last Map-Notify. Older nonces are kept
-// to tell a late copy from an unsolicited Map-Notify.
-func (m *registerMessage) awaits(nonce uint64) bool {
-	since := max(len(m.nonces)-m.tries, 0)
-	return slices.Contains(m.nonces[since:], nonce)
-}
-
-func (r *registrar) acknowledge(m *mapNotify) {
-	at := slices.IndexFunc(r.peers, func(p *registrationPeer) bool { return p.config.Address == m.peer })
-	if at < 0 {
-		r.h.count(RefusedUnknownPeer)
-		return
-	}
-	if !r.h.mayNotify(m.from.Addr()) {
-		return
-	}
-	key := r.peers[at].config.Key
-	ack := wire.MapNotifyAck(*m.MapNotify)
-	ack.Authentication = make([]byte, len(m.Authentication))
-	payload, err := wire.AppendSigned(nil, &ack, key.Secret)
-	if err != nil {
-		r.h.count(RefusedEncoding)
-		return
-	}
-	r.h.send(r.h.answerFrom(m.local), m.from, payload)
-	r.h.count(MapNotifyAckSent)
-	if len(m.Records) > 0 {
-		r.h.notice(unsolicitedNotice(m))
-	}
-}
-
-// unsolicitedNotice tells what a Map-Server says about an EID-Prefix that another xTR
-// of the site has changed. Nothing else follows from it.
-func unsolicitedNotice(m *mapNotify) Notice {
-	n := Notice{Kind: NoticeMapNotifyReceived, Remote: m.from, Detail: "unasked"}
-	if mapping, err := m.Records[0].Mapping(); err == nil {
-		n.Prefix, n.Detail = mapping.Prefix, "unasked: "+mapping.String()
-	}
-	return n
-}
-
-// acknowledges reports whether any Map-Server was asked for Map-Notifies.
-func (r *registrar) acknowledges() bool {
-	return slices.ContainsFunc(r.peers, func(p *registrationPeer) bool { return p.config.WantMapNotify })
-}
-
-// registered reports whether no Map-Register waits for its first Map-Notify.
-func (r *registrar) registered() bool {
-	for _, p := range r.peers {
-		if p.config.WantMapNotify && slices.ContainsFunc(p.messages, func(id uint32) bool { return !r.messages.at(id).acknowledged }) {
-			return false
-		}
-	}
-	return true
-}
-
-// status yields how things stand with each Map-Server.
-func (r *registrar) status() iter.Seq[MapServerStatus] {
-	return func(yield func(MapServerStatus) bool) {
-		for _, p := range r.peers {
-			if !yield(r.peerStatus(p)) {
-				return
-			}
-		}
-	}
-}
-
-func (r *registrar) peerStatus(p *registrationPeer) MapServerStatus {
-	s := MapServerStatus{Address: p.config.Address, State: MapServerIdle, Prefixes: p.prefixes, Unacknowledged: p.unacknowledged}
-	if p.lastSentAt != 0 {
-		s.State, s.LastSentAt = MapServerSent, r.h.time(p.lastSentAt)
-	}
-	if p.lastNotifyAt != 0 {
-		s.LastNotifyAt = r.h.time(p.lastNotifyAt)
-	}
-	next, acknowledged := never, true
-	for _, id := range p.messages {
-		next = min(next, r.timers.of(id))
-		acknowledged = acknowledged && r.messages.at(id).acknowledged
-	}
-	if next != never {
-		s.NextSendAt = r.h.time(next)
-	}
-	if p.config.WantMapNotify && len(p.messages) > 0 {
-		s.State = MapServerWaiting
-		if acknowledged {
-			s.State = MapServerRegistered
-		}
-	}
-	return s
 }

@@ -115,7 +115,7 @@ func (c *ETRConfig) validate() error {
 	var errs []error
 	addresses := make(map[netip.AddrPort]bool)
 	for _, p := range c.MapServers {
-		errs = append(errs, validServer("Map-Server", p.Address), validKey(fmt.Sprintf("Map-Server %s", p.Address), p.Key))
+		errs = append(errs, validServer("Map-Server", p.Address), validKeys(fmt.Sprintf("Map-Server %s", p.Address), p.keys()))
 		if addresses[p.Address] {
 			errs = append(errs, fmt.Errorf("Map-Server %s stands there twice", p.Address))
 		}
@@ -123,6 +123,9 @@ func (c *ETRConfig) validate() error {
 		if p.RegistrationInterval < time.Second {
 			errs = append(errs, fmt.Errorf("Map-Server %s: registration interval %s: want a second or more", p.Address, p.RegistrationInterval))
 		}
+	}
+	if q := c.QuickRegistrationInterval; q > 0 && q < minQuickRegistrationInterval {
+		errs = append(errs, fmt.Errorf("quick registration interval %s: want %s or more (RFC 9301 s.8.2)", q, minQuickRegistrationInterval))
 	}
 	seen := make(map[lisp.Prefix]bool)
 	for _, d := range c.Database {
@@ -155,15 +158,19 @@ func (c *MapServerConfig) validate() error {
 }
 
 func (s *Site) validKeys() error {
-	var errs []error
 	if len(s.Keys) == 0 {
-		errs = append(errs, fmt.Errorf("site %s has no key", s.Name))
+		return fmt.Errorf("site %s has no key", s.Name)
 	}
+	return validKeys("site "+s.Name, s.Keys)
+}
+
+func validKeys(of string, keys []Key) error {
+	var errs []error
 	ids := make(map[uint8]bool)
-	for _, k := range s.Keys {
-		errs = append(errs, validKey("site "+s.Name, k))
+	for _, k := range keys {
+		errs = append(errs, validKey(of, k))
 		if ids[k.ID] {
-			errs = append(errs, fmt.Errorf("site %s has two keys with ID %d", s.Name, k.ID))
+			errs = append(errs, fmt.Errorf("%s has two keys with ID %d", of, k.ID))
 		}
 		ids[k.ID] = true
 	}

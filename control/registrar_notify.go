@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// What Map-Servers say to the ETR: the Map-Notifies that acknowledge its Map-Registers
+// and those that nobody asked for (RFC 9301 s.5.7), and how things stand with each
+// Map-Server. It changes no mapping: what is registered is registrar.go's.
+
+import (
+	"iter"
+	"slices"
+
+	"loci/wire"
+)
+
+// handleMapNotify takes the acknowledgement of a Map-Register, and acknowledges a
+// Map-Notify that answers none (RFC 9301 s.5.7).
+func (r *registrar) handleMapNotify(m *mapNotify) {
+	r.h.count(MapNotifyReceived)
+	id, ok := r.byNonce[m.Nonce]
+	if !ok || r.messages.at(id).peer.config.Address != m.peer {
+		r.acknowledge(m)
+		return
+	}
+	message := r.messages.at(id)
+	if !message.awaits(m.Nonce) {
+		return // a duplicate, or somebody's replay: nothing is registered by it
+	}
+	p := message.peer
+	if p.lastNotifyAt == 0 || message.tries >= silentAfter {
+		r.h.notice(Notice{Kind: NoticeMapNotifyReceived, Prefix: message.mappings[0].Prefix, Remote: m.from})
+	}
+	p.lastNotifyAt, p.unacknowledged = r.h.now, 0
+	if message.withdrawal {
+		r.end(id)
+		return
+	}
+	message.acknowledged, message.tries = true, 0
+	r.arrived(message)
+	r.timers.set(id, max(message.sentAt+instant(r.interval(p)), r.h.now))
+}
+
+// awaits reports whether a Map-Notify with that nonce acknowledges anything: it
+// must answer one of the messages since the last Map-Notify. Older nonces are kept
+// to tell a late copy from an unsolicited Map-Notify.
+func (m *registerMessage) awaits(nonce uint64) bool {
+	since := max(len(m.nonces)-m.tries, 0)
+	return slices.Contains(m.nonces[since:], nonce)
+}
+
+func (r *registrar) acknowledge(m *mapNotify) {
+	at := slices.IndexFunc(r.peers, func(p *registrationPeer) bool { return p.config.Address == m.peer })
+	if at < 0 {
+		r.h.count(RefusedUnknownPeer)
+		return
+	}
+	if !r.h.mayNotify(m.from.Addr()) {
+		return
+	}
+	key, ok := r.peers[at].config.keyOf(m.KeyID)
+	if !ok {
+		r.h.count(RefusedUnknownKey)
+		return
+	}
+	ack := wire.MapNotifyAck(*m.MapNotify)
+	ack.Authentication = make([]byte, len(m.Authentication))
+	payload, err := wire.AppendSigned(nil, &ack, key.Secret)
+	if err != nil {
+		r.h.count(RefusedEncoding)
+		return
+	}
+	r.h.send(r.h.answerFrom(m.local), m.from, payload)
+	r.h.count(MapNotifyAckSent)
+	if len(m.Records) > 0 {
+		r.h.notice(unsolicitedNotice(m))
+	}
+}
+
+// unsolicitedNotice tells what a Map-Server says about an EID-Prefix that another xTR
+// of the site has changed. Nothing else follows from it.
+func unsolicitedNotice(m *mapNotify) Notice {
+	n := Notice{Kind: NoticeMapNotifyReceived, Remote: m.from, Detail: "unasked"}
+	if mapping, err := m.Records[0].Mapping(); err == nil {
+		n.Prefix, n.Detail = mapping.Prefix, "unasked: "+mapping.String()
+	}
+	return n
+}
+
+// acknowledges reports whether any Map-Server was asked for Map-Notifies.
+func (r *registrar) acknowledges() bool {
+	return slices.ContainsFunc(r.peers, func(p *registrationPeer) bool { return p.config.WantMapNotify })
+}
+
+// registered reports whether all changes have arrived where Map-Notifies tell it.
+func (r *registrar) registered() bool { return r.awaited == 0 }
+
+// status yields how things stand with each Map-Server.
+func (r *registrar) status() iter.Seq[MapServerStatus] {
+	return func(yield func(MapServerStatus) bool) {
+		for _, p := range r.peers {
+			if !yield(r.peerStatus(p)) {
+				return
+			}
+		}
+	}
+}
+
+func (r *registrar) peerStatus(p *registrationPeer) MapServerStatus {
+	s := MapServerStatus{Address: p.config.Address, State: MapServerIdle, Prefixes: p.prefixes, Unacknowledged: p.unacknowledged}
+	if p.lastSentAt != 0 {
+		s.State, s.LastSentAt = MapServerSent, r.h.time(p.lastSentAt)
+	}
+	if p.lastNotifyAt != 0 {
+		s.LastNotifyAt = r.h.time(p.lastNotifyAt)
+	}
+	next, acknowledged := never, true
+	for _, id := range p.messages {
+		next = min(next, r.timers.of(id))
+		acknowledged = acknowledged && r.messages.at(id).acknowledged
+	}
+	if next != never {
+		s.NextSendAt = r.h.time(next)
+	}
+	if p.config.WantMapNotify && len(p.messages) > 0 {
+		s.State = MapServerWaiting
+		if acknowledged {
+			s.State = MapServerRegistered
+		}
+	}
+	return s
+}
