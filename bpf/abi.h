@@ -56,7 +56,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 2
+#define LISP_ABI_VERSION 3
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -130,9 +130,11 @@ struct lisp_mapping {
 	__u64 cookie; /* for user space alone */
 };
 
-/* PERCPU_ARRAY mapping_counters, at the index of the mapping: packets encapsulated by a map-cache entry, packets
- * decapsulated towards a database entry. Octets are of the inner packet. User space zeroes them before it reuses an
- * index. */
+/* ARRAY mapping_counters (BPF_F_MMAPABLE), at processor * lisp_mapping_limit + index of the mapping: packets encapsulated by
+ * a map-cache entry, packets decapsulated towards a database entry. Octets are of the inner packet. Only that processor
+ * writes there. User space makes room for every possible processor, sets the programs' constant lisp_mapping_limit to how
+ * many mappings there are, sums up, and zeroes the counters before it reuses an index. It is no PERCPU_ARRAY, because that
+ * one allocates entry by entry: a million of them takes seconds. */
 struct lisp_mapping_counters {
 	__u64 packets;
 	__u64 octets;

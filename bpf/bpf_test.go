@@ -7,6 +7,7 @@ package bpf_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"loci/forward"
 	"loci/internal/testnet"
@@ -459,4 +461,49 @@ func TestFlowHash(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMappingCounters demands that each processor counts in its own part of the array.
+func TestMappingCounters(t *testing.T) {
+	b := newBench(t)
+	index := b.mapCache(0, "10.2.0.0/24", rloc4(1).String(), rloc4(0).String())
+	packet := pairs[0].toRemote(0, 64)
+	frame := ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)
+	for cpu := range uint32(ebpf.MustPossibleCPU()) {
+		must(t, b.ns.Do(func() error {
+			return onProcessor(int(cpu), func() error {
+				return b.runTimes(cpu+1, "site_ingress", speedOptions(b.site, frame))
+			})
+		}))
+	}
+	for cpu := range uint32(ebpf.MustPossibleCPU()) {
+		var counters []byte
+		must(t, b.coll.Maps["mapping_counters"].Lookup(cpu*planeLimit+index, &counters))
+		packets, octets := binary.LittleEndian.Uint64(counters), binary.LittleEndian.Uint64(counters[8:])
+		if want := uint64(cpu + 1); packets != want || octets != want*uint64(len(packet)) || binary.LittleEndian.Uint64(counters[16:]) == 0 {
+			t.Errorf("processor %d: %d packets, %d octets", cpu, packets, octets)
+		}
+	}
+}
+
+// onProcessor runs f on one processor; the caller's goroutine is bound to its thread.
+func onProcessor(cpu int, f func() error) error {
+	var before, one unix.CPUSet
+	one.Set(cpu)
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	return errors.Join(f(), unix.SchedSetaffinity(0, &before))
+}
+
+func (b *bench) runTimes(times uint32, program string, options *ebpf.RunOptions) error {
+	for range times {
+		if _, err := b.coll.Programs[program].Run(options); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,6 +9,9 @@
 #include "maps.h"
 #include "parse.h"
 
+/* How many mappings there are; user space sets it before loading. */
+volatile const __u32 lisp_mapping_limit = 65536;
+
 /* The leaf slot that covers an address, or LISP_SLOT_EMPTY. */
 static __noinline __u32 walk_table(void *table, __u32 node, const union lisp_address *address)
 {
@@ -113,7 +116,8 @@ static __always_inline int drop(const struct __sk_buff *skb, __u32 reason)
 
 static __always_inline void count_mapping(__u32 index, __u32 octets)
 {
-	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &index);
+	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
+	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
 
 	if (!c)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
- * changes nothing; it may set other ones before loading (mapping_counters must keep the size of mappings).
+ * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
  * No program ever writes to any of them but counters, limits and events.
  */
 #ifndef LISP_MAPS_H
@@ -44,7 +44,8 @@ struct {
 } mappings SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 65536);
 	__type(key, __u32);
 	__type(value, struct lisp_mapping_counters);

@@ -22,6 +22,9 @@ import (
 
 const objectFile = "../dataplane/kernel/lisptc_bpfel.o"
 
+// planeLimit is how many mappings and locator-sets a plane has.
+const planeLimit = 64
+
 // fields names members of a structure of abi.h; those not named are zero.
 type fields map[string]any
 
@@ -52,8 +55,10 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 	if err != nil {
 		t.Fatalf("load %s: %v", objectFile, err)
 	}
-	for _, name := range []string{"mappings", "mapping_counters", "locator_sets"} {
-		spec.Maps[name].MaxEntries = 64
+	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
+	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
+	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
+		t.Fatal(err)
 	}
 	if decapFlags {
 		if err := spec.Variables["lisp_decap_l3_flags"].Set(uint32(1)); err != nil {

@@ -243,10 +243,7 @@ func (e *Engine) mapCacheEntry(index uint32) dataplane.MapCacheEntry {
 		},
 		Static: record.Flags&flagStatic != 0, CreatedAt: e.clock.fromBoot(record.CreatedNs), ExpiresAt: e.clock.fromBoot(record.ExpiresNs),
 	}
-	usage, err := e.store.usageOf(index)
-	if err != nil {
-		e.log.Error("an entry's counters cannot be read", "prefix", entry.Mapping.Prefix, "error", err)
-	}
+	usage := e.store.usageOf(index)
 	entry.Usage = dataplane.Usage{Packets: usage.Packets, Octets: usage.Octets, LastUsedAt: e.clock.fromBoot(usage.LastUsedNs)}
 	return entry
 }

@@ -11,8 +11,6 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/cilium/ebpf"
-
 	"loci/dataplane"
 	"loci/forward"
 )
@@ -92,33 +90,20 @@ func (s *mapStore) counters() (dataplane.Counters, error) {
 	return c, nil
 }
 
-// usageOf returns how much an entry was used.
-func (s *mapStore) usageOf(index uint32) (lisptcLispMappingCounters, error) {
-	var perCPU []lisptcLispMappingCounters
-	if err := s.maps[lisptcMapMappingCounters].Lookup(index, &perCPU); err != nil {
-		return lisptcLispMappingCounters{}, fmt.Errorf("reading the counters of entry %d: %w", index, err)
+// usageOf returns how much an entry was used, summed up over the processors.
+func (s *mapStore) usageOf(index uint32) (sum lisptcLispMappingCounters) {
+	for at := int(index); at < len(s.usage); at += len(s.records) {
+		c := &s.usage[at]
+		sum.Packets += atomic.LoadUint64(&c.Packets)
+		sum.Octets += atomic.LoadUint64(&c.Octets)
+		sum.LastUsedNs = max(sum.LastUsedNs, min(atomic.LoadUint64(&c.LastUsedNs), math.MaxInt64))
 	}
-	return sumUsage(perCPU), nil
+	return sum
 }
 
 // clearUsage implements tableMaps.
-func (s *mapStore) clearUsage(index uint32) error {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("counting processors: %w", err)
+func (s *mapStore) clearUsage(index uint32) {
+	for at := int(index); at < len(s.usage); at += len(s.records) {
+		s.usage[at] = lisptcLispMappingCounters{}
 	}
-	if err := s.maps[lisptcMapMappingCounters].Put(index, make([]lisptcLispMappingCounters, cpus)); err != nil {
-		return fmt.Errorf("clearing the counters of entry %d: %w", index, err)
-	}
-	return nil
-}
-
-// sumUsage adds up the counters of all processors.
-func sumUsage(perCPU []lisptcLispMappingCounters) (sum lisptcLispMappingCounters) {
-	for _, c := range perCPU {
-		sum.Packets += c.Packets
-		sum.Octets += c.Octets
-		sum.LastUsedNs = max(sum.LastUsedNs, min(c.LastUsedNs, math.MaxInt64))
-	}
-	return sum
 }

@@ -307,6 +307,7 @@ const (
 	lisptcProgSiteIngress     = "site_ingress"
 	lisptcVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lisptcVarLispDecapL3Flags = "lisp_decap_l3_flags"
+	lisptcVarLispMappingLimit = "lisp_mapping_limit"
 )
 
 // loadLisptc returns the embedded CollectionSpec for lisptc.
@@ -382,6 +383,7 @@ type lisptcMapSpecs struct {
 type lisptcVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.VariableSpec `ebpf:"lisp_decap_l3_flags"`
+	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
 }
 
 // lisptcObjects contains all objects after they have been loaded into the kernel.
@@ -441,6 +443,7 @@ func (m *lisptcMaps) Close() error {
 type lisptcVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.Variable `ebpf:"lisp_decap_l3_flags"`
+	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
 }
 
 // lisptcPrograms contains all programs after they have been loaded into the kernel.

@@ -10,16 +10,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 2
+const abiVersion = 3
 
 // ErrABI says that pinned maps are those of another version of Loci.
 var ErrABI = errors.New("the pinned maps have another layout: detach that instance first")
@@ -43,7 +46,8 @@ const (
 // mapLimits are the sizes that the user chooses; 0 leaves them to us.
 type mapLimits struct{ mappings, locatorSets int }
 
-func (l mapLimits) entries() map[string]int {
+// entries returns the sizes of maps on a machine of so many processors.
+func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	mappings, locatorSets := l.mappings, l.locatorSets
 	if mappings <= 0 {
 		mappings = DefaultMappingLimit
@@ -51,9 +55,13 @@ func (l mapLimits) entries() map[string]int {
 	if locatorSets <= 0 {
 		locatorSets = DefaultLocatorSetLimit
 	}
-	return map[string]int{
-		lisptcMapMappings: mappings, lisptcMapMappingCounters: mappings, lisptcMapLocatorSets: locatorSets,
+	if max(mappings*processors, locatorSets) > math.MaxUint32 {
+		return nil, fmt.Errorf("%w: %d mappings on %d processors, %d locator-sets", dataplane.ErrInvalid, mappings, processors, locatorSets)
 	}
+	return map[string]uint32{
+		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
+		lisptcMapLocatorSets: uint32(locatorSets),
+	}, nil
 }
 
 // mapStore is the set of open maps.
@@ -62,6 +70,7 @@ type mapStore struct {
 	maps map[string]*ebpf.Map
 
 	records []lisptcLispMapping
+	usage   []lisptcLispMappingCounters // of all records for one processor after the other
 	sets    []lisptcLispLocatorSet
 	words   []uint64
 	mapped  [][]byte
@@ -117,8 +126,16 @@ func (s *mapStore) specs() map[string]*ebpf.MapSpec {
 
 // create makes all maps and pins them; they show under their final name together.
 func (s *mapStore) create(pins *pinDirectory, limits mapLimits) error {
-	for name, entries := range limits.entries() {
-		s.spec.Maps[name].MaxEntries = uint32(entries)
+	processors, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("counting processors: %w", err)
+	}
+	sizes, err := limits.entries(processors)
+	if err != nil {
+		return err
+	}
+	for name, entries := range sizes {
+		s.spec.Maps[name].MaxEntries = entries
 	}
 	building := pins.building()
 	if err := errors.Join(os.RemoveAll(building), os.Mkdir(building, 0o700)); err != nil {
@@ -177,6 +194,9 @@ func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
 			return nil, fmt.Errorf("preparing the BPF programs: %w", err)
 		}
 	}
+	if err := spec.Variables[lisptcVarLispMappingLimit].Set(uint32(len(s.records))); err != nil {
+		return nil, fmt.Errorf("preparing the BPF programs: %w", err)
+	}
 	replacements := map[string]*ebpf.Map{}
 	for name := range spec.Maps {
 		if m, ok := s.maps[name]; ok {
@@ -196,6 +216,10 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
+	usage, err := s.mmap(s.maps[lisptcMapMappingCounters])
+	if err != nil {
+		return err
+	}
 	sets, err := s.mmap(s.maps[lisptcMapLocatorSets])
 	if err != nil {
 		return err
@@ -204,8 +228,9 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
-	s.mapped = [][]byte{records, sets, user}
+	s.mapped = [][]byte{records, usage, sets, user}
 	s.records = viewOf[lisptcLispMapping](records, s.maps[lisptcMapMappings])
+	s.usage = viewOf[lisptcLispMappingCounters](usage, s.maps[lisptcMapMappingCounters])
 	s.sets = viewOf[lisptcLispLocatorSet](sets, s.maps[lisptcMapLocatorSets])
 	s.words = viewOf[uint64](user, s.maps[mapWords])
 	return nil

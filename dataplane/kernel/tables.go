@@ -27,7 +27,7 @@ type tableMaps interface {
 	putRoot(key lisptcLispRootKey, node uint32) error
 	deleteRoot(key lisptcLispRootKey) error
 	// clearUsage zeroes the counters of a mapping's index.
-	clearUsage(index uint32) error
+	clearUsage(index uint32)
 }
 
 // firstTableNodes is the size of a new forwarding table: 256 KiB.
@@ -138,10 +138,7 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 		return 0, fmt.Errorf("%w: %d entries", dataplane.ErrFull, len(t.records))
 	}
 	if reused {
-		if err := t.maps.clearUsage(index); err != nil {
-			t.indexes.giveBack(index)
-			return 0, err
-		}
+		t.maps.clearUsage(index)
 	}
 	t.records[index] = recordOf(e, set)
 	if err := t.link(e.key, index); err != nil {

@@ -59,7 +59,7 @@ func (m *plainMaps) deleteRoot(key lisptcLispRootKey) error {
 	return m.failing
 }
 
-func (m *plainMaps) clearUsage(uint32) error { return m.failing }
+func (m *plainMaps) clearUsage(uint32) {}
 
 // walk looks an address up as the programs do, by what is in force.
 func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
