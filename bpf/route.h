@@ -101,11 +101,15 @@ static __always_inline __be16 ethertype_of(__u8 family)
 	return family == 4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
 }
 
-/* Sends by the next hop whose hardware address the kernel has yet to find; it queues the packet meanwhile. */
-static __always_inline int send_by_neighbour(const struct bpf_fib_lookup *f)
+/* Sends by the next hop whose hardware address the kernel has yet to find; it queues the packet meanwhile. What this host
+ * sent itself still carries the route that led here, by whose neighbour the kernel would resume it: so the kernel looks
+ * the route up anew. */
+static __always_inline int send_by_neighbour(struct __sk_buff *skb, const struct bpf_fib_lookup *f)
 {
 	struct bpf_redir_neigh next = { .nh_family = f->family };
 
+	if (!skb->ingress_ifindex)
+		return bpf_redirect_neigh(f->ifindex, NULL, 0, 0);
 	if (f->family == AF_INET)
 		next.ipv4_nh = f->ipv4_dst;
 	else
@@ -126,7 +130,7 @@ static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_look
 	if (set_ethernet(skb, l2_length, &header) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
-		return send_by_neighbour(f);
+		return send_by_neighbour(skb, f);
 	return bpf_redirect(f->ifindex, 0);
 }
 
