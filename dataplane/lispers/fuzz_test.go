@@ -52,7 +52,7 @@ func endsWithoutSockets(tb testing.TB) (*Server, *Engine) {
 	if err := options.complete(); err != nil {
 		tb.Fatal(err)
 	}
-	server := &Server{plane: model.New(model.Options{Mappings: 100, Database: 100}), options: options}
+	server := &Server{plane: model.New(model.Options{Mappings: 100, Database: 100}), options: options, endpoint: &endpoint{}}
 	engine := &Engine{wake: make(chan struct{}, 1), tables: newEngineTables(testMappings), endpoint: &endpoint{}}
 	engine.counters.Drops = map[string]uint64{}
 	engine.untold.limit = testMappings

@@ -97,7 +97,8 @@ type Server struct {
 	endpoint *endpoint
 	limiter  limiter
 	tally    tally
-	report   report
+	report   report    // of keepTime alone
+	warnedAt time.Time // of receive alone
 
 	mu         sync.Mutex
 	parameters Parameters

@@ -10,6 +10,9 @@ package lispers
 // another locator of the same mapping, is never right (RFC 8061).
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -68,12 +71,21 @@ func (s *Server) refused(errs ...error) {
 	}
 }
 
+// warnInterval keeps a control plane that wants too much from filling the log.
+const warnInterval = time.Second
+
 func (s *Server) apply(operations ...dataplane.Operation) {
-	for i, err := range s.plane.Apply(operations...) {
-		if err != nil {
-			s.tally.add(operationsFailed)
-			s.options.Log.Warn("the data plane refused what the control plane said", "operation", operations[i], "error", err)
+	for _, err := range s.plane.Apply(operations...) {
+		if err == nil {
+			continue
 		}
+		s.tally.add(operationsFailed)
+		now, level := s.options.Now(), slog.LevelDebug
+		// That something to be deleted is not there is everyday life.
+		if !errors.Is(err, dataplane.ErrNotFound) && now.Sub(s.warnedAt) >= warnInterval {
+			s.warnedAt, level = now, slog.LevelWarn
+		}
+		s.options.Log.Log(context.Background(), level, "the data plane refused what the control plane said", "error", err)
 	}
 }
 
