@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -337,7 +338,7 @@ func needsRestart(old, fresh *config.Config) error {
 		{"control: socket", old.Control.Socket != fresh.Control.Socket},
 		{"control: port", old.Control.Port != fresh.Control.Port},
 		{"control: addresses", !slices.Equal(old.Control.Addresses, fresh.Control.Addresses)},
-		{"datapath", old.Datapath != fresh.Datapath},
+		{"datapath", !reflect.DeepEqual(old.Datapath, fresh.Datapath)},
 		{"the first role that forwards packets, or its removal", old.UsesDataPlane() != fresh.UsesDataPlane()},
 	} {
 		if c.differs {

@@ -69,6 +69,9 @@ func TestEitherPlaneMayCrash(t *testing.T) {
 	if len(cache) != 2 {
 		t.Errorf("map-cache: %+v, want one entry a family", cache)
 	}
+	if out, status := n.loci("xtr1", "reload", "--socket", n.socket("xtr1")); status != 0 || out != "nothing changed\n" {
+		t.Errorf("reload of the same file: status %d, %s", status, out)
+	}
 	// A miss proves that events and changes pass again: a negative mapping comes.
 	_, err := testnet.Ping{Namespace: n.at["host1"], Source: one.host4(), Destination: netip.MustParseAddr("198.18.0.1"), Timeout: time.Second}.Run(t.Context())
 	n.must(err)
