@@ -53,6 +53,9 @@ const (
 	RLOCProbeNews
 	LocatorWentDown
 	LocatorCameUp
+	MapVersionOutdated
+	MapVersionInvalid
+	MapVersionNotRaised
 	RegistrationAccepted
 	RegistrationExpired
 	RegistrationWithdrawn
@@ -155,6 +158,9 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
 	LocatorCameUp:            {"locator_came_up", "times that a locator that was down may be used again"},
+	MapVersionOutdated:       {"map_version_outdated", "reports of data packets with an outdated Map-Version of ours, or a newer one of theirs"},
+	MapVersionInvalid:        {"map_version_invalid", "reports of data packets with a Map-Version that our mapping never had"},
+	MapVersionNotRaised:      {"map_version_not_raised", "changes of our own mappings that kept their Map-Version or lowered it"},
 	RegistrationAccepted:     {"registration_accepted", "records of Map-Registers that were taken"},
 	RegistrationExpired:      {"registration_expired", "registrations that nobody refreshed"},
 	RegistrationWithdrawn:    {"registration_withdrawn", "registrations withdrawn by a TTL of 0"},
@@ -192,7 +198,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedSiteTable:             {"site_table", "records beyond the site's limit of registrations"},
 	RefusedRegistrants:           {"registrants", "records of more xTRs than may register one EID-Prefix"},
 	RefusedLocators:              {"locators", "records with more locators than a mapping may have, merged ones included"},
-	RefusedVersion:               {"version", "records with an older Map-Version than the registered one"},
+	RefusedVersion:               {"version", "records with an older Map-Version than the registered or cached one"},
 	RefusedNotifyLimit:           {"notify_limit", "Map-Notifies not sent because of their rate"},
 	RefusedNotifyTable:           {"notify_table", "Map-Notifies not sent because too many wait for their acknowledgement"},
 	RefusedNotifyAck:             {"notify_ack", "Map-Notify-Acks that acknowledge none of our Map-Notifies"},

@@ -102,8 +102,9 @@ const (
 	NoticeMapReplyReceived        NoticeKind = "map-reply-received"        // the ITR is answered
 	NoticeMappingInstalled        NoticeKind = "mapping-installed"
 	NoticeMappingRemoved          NoticeKind = "mapping-removed"
-	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received" // an SMR about a cached mapping
-	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"     // a mapping of ours changed
+	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
+	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
+	NoticeMapVersionNotRaised     NoticeKind = "map-version-not-raised" // a mapping of ours changed, its Map-Version did not grow
 	NoticeMessageRefused          NoticeKind = "message-refused"
 	NoticeLocatorDown             NoticeKind = "locator-down" // nothing is sent there any more
 	NoticeLocatorUp               NoticeKind = "locator-up"   // it may be used again

@@ -7,6 +7,7 @@ package control
 // never answers for anybody else's EIDs.
 
 import (
+	"fmt"
 	"slices"
 
 	"loci/lisp"
@@ -41,10 +42,12 @@ func (e *etr) configure(c *ETRConfig, anew bool) {
 			e.h.emit(InstallDatabase{m})
 		}
 	}
+	old := e.database
 	e.config, e.database = c, next
 	was := e.announced
 	mappings := e.mappings()
 	changed := changedPrefixes(was, mappings)
+	e.checkVersions(changed, old)
 	e.announced = mappings
 	e.registrar.configure(c.MapServers, announcement{
 		mappings: mappings, withdrawn: withdrawn, changed: changed, anew: anew, quickInterval: c.QuickRegistrationInterval,
@@ -71,6 +74,21 @@ func changedPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
 		}
 	}
 	return changed
+}
+
+// checkVersions tells the operator of mappings that changed without a newer Map-Version:
+// nobody who compares versions will notice the change (RFC 9302 s.6). Raising it is the
+// operator's, an ETR must not do it.
+func (e *etr) checkVersions(changed []lisp.Prefix, old *database) {
+	for _, p := range changed {
+		was, before := old.index.get(p)
+		is, after := e.database.index.get(p)
+		versioned := before && after && was.Version != lisp.NullMapVersion && is.Version != lisp.NullMapVersion
+		if versioned && lisp.CompareMapVersions(is.Version, was.Version) <= 0 && !is.equal(was) {
+			e.h.count(MapVersionNotRaised)
+			e.h.notice(Notice{Kind: NoticeMapVersionNotRaised, Prefix: p, Detail: fmt.Sprintf("from %d to %d", was.Version, is.Version)})
+		}
+	}
 }
 
 // handleMapNotify takes a Map-Notify; when everything is registered, the peers are

@@ -319,6 +319,10 @@ func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	switch {
 	case ok && known.static:
 		return // the operator's word
+	case ok && lisp.CompareMapVersions(m.Version, known.mapping.Version) < 0:
+		r.h.count(RefusedVersion) // who answered is behind (RFC 9302 s.7)
+		known.refreshing = false
+		return
 	case m.TTLMinutes == 0 && ok: // RFC 9301 s.5.4: remove at once
 		r.remove(id, RemoveWithdrawn)
 		return

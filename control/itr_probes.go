@@ -33,7 +33,7 @@ func (r *itr) hearNews(l *locator, cached, told lisp.Mapping) {
 	case slices.Equal(news, withoutReplyBits(cached.Locators)):
 		l.probes.differing = nil
 		return
-	case len(news) == 0, olderVersion(told.Version, cached.Version), slices.Equal(news, l.probes.differing):
+	case len(news) == 0, lisp.CompareMapVersions(told.Version, cached.Version) < 0, slices.Equal(news, l.probes.differing):
 		return
 	case !r.smrs.take(r.h.now, cached.Prefix, r.h.limits.SMRInvoked, r.h.limits.RateTable):
 		r.h.count(RefusedSMRLimit)

@@ -251,26 +251,13 @@ func (s *mapServer) checkRegistrant(row *registration, m *mapRegister, mapping l
 	if at < 0 && len(row.registrants) >= s.h.limits.RegistrantsPerPrefix {
 		return refusal(RefusedRegistrants, "%d xTRs have registered %s", len(row.registrants), mapping.Prefix)
 	}
-	if at >= 0 && olderVersion(mapping.Version, row.registrants[at].mapping.Version) {
-		return refusal(RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, row.registrants[at].mapping.Version)
+	if newest := row.newestVersion(); lisp.CompareMapVersions(mapping.Version, newest) < 0 {
+		return refusal(RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, newest)
 	}
 	if err := row.mergeable(s.registrant(m, mapping)); err != nil {
 		return refusal(RefusedLocators, "%s: %w", mapping.Prefix, err)
 	}
 	return nil
-}
-
-// olderVersion compares Map-Versions by RFC 9302 s.5.1, a circle of 4096; 0 is the
-// Null version, which is never compared.
-func olderVersion(version, than uint16) bool {
-	const half = 2048
-	switch {
-	case version == 0 || than == 0:
-		return false
-	case than > version:
-		return than-version <= half
-	}
-	return version-than > half
 }
 
 func (s *mapServer) registrant(m *mapRegister, mapping lisp.Mapping) registrant {

@@ -125,6 +125,19 @@ func (r *registration) find(who registrantID) int {
 	return slices.IndexFunc(r.registrants, func(x registrant) bool { return x.id == who })
 }
 
+// newestVersion is the newest Map-Version that was registered: all xTRs of a site
+// must have the same one, and who is behind has an old mapping (RFC 9302 s.5, s.9).
+func (r *registration) newestVersion() uint16 {
+	newest := uint16(lisp.NullMapVersion)
+	for i := range r.registrants {
+		v := r.registrants[i].mapping.Version
+		if newest == lisp.NullMapVersion || lisp.CompareMapVersions(v, newest) > 0 {
+			newest = v
+		}
+	}
+	return newest
+}
+
 // expiry is when the first of the registrants expires.
 func (r *registration) expiry() instant {
 	earliest := never

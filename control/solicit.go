@@ -159,6 +159,16 @@ func (s *solicitor) tell(rloc lisp.RLOC, prefixes []lisp.Prefix) {
 	s.order(id)
 }
 
+// outdated tells a peer whose packets carry an old Map-Version, unless it is being told
+// (RFC 9302 s.7.1).
+func (s *solicitor) outdated(rloc lisp.RLOC, prefix lisp.Prefix) {
+	if id, known := s.byRLOC[rloc]; known &&
+		slices.ContainsFunc(s.rows.at(id).waiting, func(w solicitedPrefix) bool { return w.prefix == prefix }) {
+		return
+	}
+	s.tell(rloc, []lisp.Prefix{prefix})
+}
+
 // order sets when a peer is next written to, or forgets it when there is nothing
 // more to say.
 func (s *solicitor) order(id uint32) {

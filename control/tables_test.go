@@ -214,14 +214,3 @@ func TestCounterList(t *testing.T) {
 		}
 	}
 }
-
-func TestOlderVersion(t *testing.T) {
-	for _, c := range []struct {
-		version, than uint16
-		want          bool
-	}{{69, 69, false}, {69, 70, true}, {69, 2117, true}, {69, 2118, false}, {70, 69, false}, {2117, 69, false}, {2118, 69, true}, {0, 5, false}, {5, 0, false}, {4095, 1, true}} {
-		if got := olderVersion(c.version, c.than); got != c.want {
-			t.Errorf("version %d is older than %d: %v", c.version, c.than, got)
-		}
-	}
-}

@@ -16,9 +16,6 @@ import (
 	"loci/wire"
 )
 
-// maxMapVersion is the largest 12-bit Map-Version (RFC 9302 s.5).
-const maxMapVersion = 4095
-
 // Validate says everything that is wrong with a configuration; nil when New and
 // Configure will take it.
 func (c Config) Validate() error {
@@ -232,8 +229,8 @@ func validLocators(p lisp.Prefix, set lisp.LocatorSet, version uint16) error {
 			errs = append(errs, fmt.Errorf("EID-Prefix %s: %w", p, err))
 		}
 	}
-	if version > maxMapVersion {
-		errs = append(errs, fmt.Errorf("EID-Prefix %s: Map-Version %d: want at most %d", p, version, maxMapVersion))
+	if version > lisp.MaxMapVersion {
+		errs = append(errs, fmt.Errorf("EID-Prefix %s: Map-Version %d: want at most %d", p, version, lisp.MaxMapVersion))
 	}
 	return errors.Join(errs...)
 }
