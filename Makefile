@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every task of a developer. `make` alone lists them. No variable is needed; these may be set:
-#   FUZZTIME=30s  how long each fuzz target runs        PACKAGES=./...  what test, bench and fuzz look at
+#   FUZZTIME=30s  how long each fuzz target runs        PACKAGES=./...  what test, microbench and fuzz look at
 #   SEEDS=1000    how many runs make sim makes
 
 FUZZTIME ?= 30s
@@ -12,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/daemon.Version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo sim mutate test interop check lint bench fuzz generate clean
+.PHONY: help build demo sim mutate test interop check lint bench microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -46,7 +46,10 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-bench: ## the Go benchmarks
+bench: build ## every `loci bench`, figures to docs/benchmarks.md; needs root, takes three minutes
+	@bin/loci bench all --write docs/benchmarks.md
+
+microbench: ## the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
 
 fuzz: ## every fuzz target for FUZZTIME (30s) each

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bench is `loci bench`: what LISP forwarding costs beside plain routing and VXLAN on the same machine, measured in
+// network namespaces with Loci's own daemons, traffic generators and sinks.
+//
+// All arms of a bench run in turns within one run, and are compared round by round: a machine that slows down slows all of
+// them. Every packet is verified where it arrives. Nothing outside the namespaces is touched, and nothing is left behind.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// Options of one run.
+type Options struct {
+	JSON    bool          // print one object to Out; the progress goes to Err
+	Cases   []string      // names, or beginnings of names up to a slash; empty is all
+	Rounds  int           // 0 is the bench's own number
+	Measure time.Duration // how long to measure in all; 0 is defaultMeasure
+
+	Out, Err   io.Writer
+	Executable string // of loci itself; the daemons are started from it
+	Version    string // of loci, for the report
+}
+
+// defaultMeasure leaves the rest of 50 s for building.
+const defaultMeasure = 36 * time.Second
+
+// maxOverrun bounds what a run may take beyond its measuring time.
+const maxOverrun = 60 * time.Second
+
+// ErrInterrupted is returned when the context ended before the bench did.
+var ErrInterrupted = errors.New("interrupted; the network is removed")
+
+// PreflightError names everything that the machine lacks. Nothing was made.
+type PreflightError struct {
+	Problems []testnet.Problem
+}
+
+func (e *PreflightError) Error() string {
+	lines := []string{"this machine cannot run benches, and nothing was changed on it:"}
+	for _, problem := range e.Problems {
+		lines = append(lines, "  - "+problem.What, "    "+problem.Do)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// kind is one bench.
+type kind struct {
+	name, title string
+	rounds      int
+	cases       []string
+	arms        []arm
+	// prepare completes a line for this bench; nil is nothing.
+	prepare func(b *bench, l *line) error
+	// measure is one slot: one case of one arm in one round.
+	measure func(ctx context.Context, b *bench, l *line, caseName string, slot time.Duration) ([]sample, error)
+	// share is the weight of a case in the measuring time; nil gives all the same.
+	share func(caseName string) int
+	// judge adds ratios and targets.
+	judge func(r *Report)
+}
+
+// kinds in the order in which they are listed.
+func kinds() []kind {
+	return []kind{forwardingBench(), tcpBench(), latencyBench(), missBench()}
+}
+
+// Exit statuses of the command.
+const (
+	exitWorked      = 0
+	exitFailed      = 1
+	exitPreflight   = 3
+	exitInterrupted = 130
+)
+
+// ExitStatus is the status that the command ends with after err.
+func ExitStatus(err error) int {
+	var preflight *PreflightError
+	switch {
+	case err == nil:
+		return exitWorked
+	case errors.As(err, &preflight):
+		return exitPreflight
+	case errors.Is(err, ErrInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// Title is one line about a bench; empty for an unknown one.
+func Title(name string) string {
+	for _, k := range kinds() {
+		if k.name == name {
+			return strings.ToUpper(k.title[:1]) + k.title[1:]
+		}
+	}
+	return ""
+}
+
+// Names lists the benches.
+func Names() []string {
+	var all []string
+	for _, k := range kinds() {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// Cases lists the cases of a bench; of an unknown one, none.
+func Cases(name string) []string {
+	for _, k := range kinds() {
+		if k.name == name {
+			return k.cases
+		}
+	}
+	return nil
+}
+
+// Run runs one bench. The report is filled as far as it went; with Options.JSON it is also printed. When ctx ends, what was
+// made is removed before Run returns.
+func Run(ctx context.Context, name string, options Options) (*Report, error) {
+	i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	k := kinds()[i]
+	chosen, err := chooseCases(k.cases, options.Cases)
+	if err != nil {
+		return nil, fmt.Errorf("bench %s: %w", name, err)
+	}
+	k.cases = chosen
+	if options.Rounds > 0 {
+		k.rounds = options.Rounds
+	}
+	if options.Measure == 0 {
+		options.Measure = defaultMeasure
+	}
+	b := newBench(k, options)
+	err = b.run(ctx)
+	if options.JSON {
+		err = errors.Join(err, b.report.Print(options.Out))
+	}
+	return b.report, err
+}
+
+// chooseCases keeps the order of all.
+func chooseCases(all, wanted []string) ([]string, error) {
+	if len(wanted) == 0 {
+		return all, nil
+	}
+	matches := func(name, want string) bool { return name == want || strings.HasPrefix(name, want+"/") }
+	for _, want := range wanted {
+		if !slices.ContainsFunc(all, func(name string) bool { return matches(name, want) }) {
+			return nil, fmt.Errorf("there is no case %q; there are %s", want, strings.Join(all, ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		return !slices.ContainsFunc(wanted, func(want string) bool { return matches(name, want) })
+	}), nil
+}
+
+// bench is the state of one run.
+type bench struct {
+	kind     kind
+	options  Options
+	screen   *screen
+	report   *Report
+	network  *testnet.Network
+	instance instance
+	lines    []*line
+	daemons  []*process
+	bursts   map[string]uint32 // lossless ones, by arm and case
+	missed   map[string]uint32 // EIDs that were sent to, by family
+}
+
+func newBench(k kind, options Options) *bench {
+	progress := options.Out
+	if options.JSON {
+		progress = options.Err
+	}
+	return &bench{
+		kind: k, options: options, screen: newScreen(progress), bursts: map[string]uint32{}, missed: map[string]uint32{},
+		report: &Report{Name: k.name, Environment: environment(options.Version, time.Now())},
+	}
+}
+
+// run does everything from preflight to removal.
+func (b *bench) run(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	if problems := testnet.Preflight(); len(problems) > 0 {
+		return b.fail(&PreflightError{Problems: problems})
+	}
+	if err := removeLeftovers(); err != nil {
+		return b.fail(fmt.Errorf("remove what an earlier run left: %w", err))
+	}
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, b.options.Measure+maxOverrun)
+	defer cancel()
+	err := b.measureAll(limited)
+	if err != nil {
+		err = b.withLogs(err)
+	}
+	removal := b.remove()
+	b.report.Seconds = time.Since(began).Seconds()
+	switch {
+	case removal != nil:
+		err = errors.Join(err, fmt.Errorf("remove the network: %w", removal))
+	case ctx.Err() != nil:
+		err = ErrInterrupted
+	}
+	if err != nil {
+		return b.fail(err)
+	}
+	b.report.sumUp()
+	b.kind.judge(b.report)
+	b.screen.report(b.report)
+	return nil
+}
+
+func (b *bench) fail(err error) error {
+	b.report.Error = err.Error()
+	return err
+}
+
+func (b *bench) measureAll(ctx context.Context) error {
+	b.screen.line("%s: %s", b.kind.name, b.kind.title)
+	b.screen.line("%s", b.report.Environment)
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	return b.interleave(ctx)
+}
+
+// build makes the network and a line for each arm.
+func (b *bench) build(ctx context.Context) (err error) {
+	if b.network, err = testnet.New(networkPrefix); err != nil {
+		return err
+	}
+	if b.instance, err = newInstance(b.network.Name()); err != nil {
+		return err
+	}
+	for _, a := range b.kind.arms {
+		if err := b.buildLine(ctx, a); err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) buildLine(ctx context.Context, a arm) error {
+	l, err := newLine(b.network, a)
+	if err != nil {
+		return err
+	}
+	b.lines = append(b.lines, l)
+	if err := a.build(ctx, b, l); err != nil {
+		return err
+	}
+	if b.kind.prepare == nil {
+		return nil
+	}
+	return b.kind.prepare(b, l)
+}
+
+// interleave measures every case of every arm in each round. The arms change places from round to round, so that none
+// always follows the same one.
+func (b *bench) interleave(ctx context.Context) error {
+	for round := range b.kind.rounds {
+		b.screen.progress(round, b.kind.rounds)
+		for _, name := range b.kind.cases {
+			if err := b.measureCase(ctx, name, round); err != nil {
+				return err
+			}
+		}
+	}
+	b.screen.progress(b.kind.rounds, b.kind.rounds)
+	return nil
+}
+
+func (b *bench) measureCase(ctx context.Context, name string, round int) error {
+	for i := range b.lines {
+		l := b.lines[(i+round)%len(b.lines)]
+		samples, err := b.kind.measure(ctx, b, l, name, b.slot(name))
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", l.arm.name, name, err)
+		}
+		b.report.add(name, l.arm.name, samples)
+	}
+	return nil
+}
+
+// slot is how long one round of one case of one arm may take.
+func (b *bench) slot(caseName string) time.Duration {
+	share := b.kind.share
+	if share == nil {
+		share = func(string) int { return 1 }
+	}
+	sum := 0
+	for _, name := range b.kind.cases {
+		sum += share(name)
+	}
+	return b.options.Measure * time.Duration(share(caseName)) / time.Duration(sum*b.kind.rounds*len(b.lines))
+}
+
+// remove ends the daemons and takes everything away, also what was made in part.
+func (b *bench) remove() error {
+	b.stopDaemons()
+	var all []error
+	for _, l := range b.lines {
+		all = append(all, l.close())
+	}
+	if b.network != nil {
+		all = append(all, b.network.Close())
+	}
+	if b.instance != "" {
+		all = append(all, b.instance.remove())
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// `loci bench miss`: the way of a first packet through miss, Map-Request, Map-Reply, installation and sending. Every packet
+// goes to an EID that no packet went to before, and its Map-Reply covers that EID alone.
+//
+// The clock starts when the packet is written at src and stops when it reaches dec encapsulated. The ITR and the
+// Map-Server (which is the Map-Resolver too) are daemons of their own with the limits that ship; the ETR that answers is part
+// of the bench (etr.go), because no site has that many mappings to register.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+const (
+	missShareFirst     = 4
+	missShareSustained = 20
+	missShareIPv6      = 8
+
+	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
+	firstPacketInterval = 20 * time.Millisecond
+	// paceInterval is how often a sustained run sends what is due.
+	paceInterval = 2 * time.Millisecond
+	// ladderSteps of the time of a sustained case go to each rate that is tried; what is left, to the one that is held.
+	ladderSteps = 20
+	// missSettle is how long packets that wait may take after the last one was sent: longer than a Map-Request's retry.
+	missSettle = 2 * time.Second
+	// missSlots bounds the packets of one run: 60 s at 30,000/s, and some.
+	missSlots = 1 << 21
+)
+
+// missRates are tried from the lowest on.
+var missRates = []float64{500, 1000, 2000, 5000, 8000, 10000, 15000, 20000, 30000}
+
+// missFamily is one family of EIDs, both over IPv4 RLOCs.
+type missFamily struct {
+	name   string
+	pair   pair
+	remote netip.Prefix // of the ETR's site; its last 22 bits at least are free
+	first  netip.Addr   // destination of the first packet
+}
+
+var missFamilies = []missFamily{
+	{"ipv4", pairs[0], netip.MustParsePrefix("10.64.0.0/10"), netip.MustParseAddr("10.64.0.1")},
+	{"ipv6", pairs[2], netip.MustParsePrefix("2001:db8:f::/48"), netip.MustParseAddr("2001:db8:f::1")},
+}
+
+func missBench() kind {
+	a := lociTC
+	a.build = buildMiss
+	return kind{
+		name: "miss", title: "first packets through miss, Map-Request, Map-Reply, installation and sending",
+		rounds: 1, arms: []arm{a}, prepare: prepareMiss, measure: measureMiss, judge: judgeMiss, share: missShare,
+		cases: []string{"first-packet/ipv4", "first-packet/ipv6", "sustained/ipv4", "sustained/ipv6"},
+	}
+}
+
+// missShare is the weight of a case in the time of the bench.
+func missShare(caseName string) int {
+	switch {
+	case strings.HasPrefix(caseName, "first-packet/"):
+		return missShareFirst
+	case caseName == "sustained/ipv4":
+		return missShareSustained
+	}
+	return missShareIPv6
+}
+
+var (
+	missEnc  = netip.MustParsePrefix("172.16.3.1/24")
+	missMS   = netip.MustParsePrefix("172.16.3.2/24")
+	missLink = "ms"
+)
+
+// buildMiss hangs a Map-Server on enc, and puts the bench's ETR in the place of dec's daemon.
+func buildMiss(ctx context.Context, b *bench, l *line) error {
+	ms, err := b.network.Namespace(l.arm.key + "-ms")
+	if err != nil {
+		return err
+	}
+	ends := [2]testnet.End{
+		{Namespace: ms, Name: coreLink, Addresses: []netip.Prefix{missMS}, MTU: linkMTUOctets},
+		{Namespace: l.enc, Name: missLink, Addresses: []netip.Prefix{missEnc}, MTU: linkMTUOctets},
+	}
+	err = errors.Join(testnet.Connect(ends[0], ends[1]),
+		ms.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: missEnc.Addr()}),
+		l.dec.AddRoute(testnet.Route{Destination: missMS.Masked(), Via: core4Enc.Addr()}))
+	if err != nil {
+		return err
+	}
+	e, err := newETR(l.dec, core4Dec.Addr(), missMS.Addr())
+	if err != nil {
+		return err
+	}
+	l.closers = append(l.closers, e.close)
+	if _, err := b.startDaemon(ctx, ms, e.mapServerConfig()); err != nil {
+		return err
+	}
+	if err := e.register(ctx); err != nil {
+		return err
+	}
+	_, err = b.startDaemon(ctx, l.enc, missITRConfig())
+	return err
+}
+
+func missITRConfig() string {
+	var local strings.Builder
+	for _, p := range pairs {
+		fmt.Fprintf(&local, "    - {eid: %q, rlocs: [{address: %q}]}\n", p.sources, core4Enc.Addr())
+	}
+	return "interfaces:\n  site: [" + siteLink + "]\n  core: [" + coreLink + "]\n" +
+		"itr:\n  map-resolvers: [" + missMS.Addr().String() + "]\netr:\n  local-eids:\n" + local.String() + "control:\n"
+}
+
+func prepareMiss(_ *bench, l *line) error {
+	t, err := newTraffic(missSlots)
+	if err != nil {
+		return err
+	}
+	l.traffic = t
+	l.closers = append(l.closers, t.objects.Close)
+	return errors.Join(l.keepDispatched(), l.enc.SetOffload(siteLink, testnet.GRO, true),
+		l.attachTCX(l.dec, coreLink, t.objects.BenchSinkTc, &l.closers))
+}
+
+func measureMiss(ctx context.Context, b *bench, l *line, caseName string, slot time.Duration) ([]sample, error) {
+	kindName, familyName, _ := strings.Cut(caseName, "/")
+	i := slices.IndexFunc(missFamilies, func(f missFamily) bool { return f.name == familyName })
+	if i < 0 {
+		return nil, fmt.Errorf("no case %q", caseName)
+	}
+	m := &missRun{bench: b, line: l, family: missFamilies[i]}
+	if kindName == "first-packet" {
+		return m.firstPackets(ctx, slot)
+	}
+	return m.sustained(ctx, slot)
+}
+
+// missRun is one slot of one case.
+type missRun struct {
+	bench  *bench
+	line   *line
+	family missFamily
+}
+
+// aim takes EIDs that nothing was sent to yet.
+func (m *missRun) aim() error {
+	t := m.line.traffic
+	s := stream{pair: m.family.pair, flows: 1, destinations: missSlots}
+	if err := m.line.aimAt(s, m.family.first); err != nil {
+		return err
+	}
+	t.settings.FirstDestination += m.bench.missed[m.family.name]
+	t.settings.SinkOffset = uint32(ethernetOctets + m.line.arm.outer(s.pair))
+	t.settings.Ttl, t.settings.Record = uint32(sentTTL-m.line.arm.hops), 1
+	return t.reset()
+}
+
+// offer sends so many packets a second for a while, waits for those that wait, and counts.
+func (m *missRun) offer(ctx context.Context, rate float64, length, interval time.Duration) (outcome, []float64, error) {
+	if err := m.aim(); err != nil {
+		return outcome{}, nil, err
+	}
+	t := m.line.traffic
+	err := t.from.Do(func() error { return t.pace(ctx, rate, length, interval) })
+	if err != nil {
+		return outcome{}, nil, err
+	}
+	o, err := t.settleFor(ctx, missSettle)
+	if err != nil {
+		return o, nil, err
+	}
+	m.bench.missed[m.family.name] += uint32(o.sent)
+	times, err := t.times(o.sent)
+	slices.Sort(times)
+	return o, times, err
+}
+
+// pace sends what is due at each interval. A wake-up that comes late is made up for.
+func (t *traffic) pace(ctx context.Context, rate float64, length, interval time.Duration) error {
+	began := time.Now()
+	sent := 0
+	for elapsed := time.Duration(0); elapsed < length; elapsed = time.Since(began) {
+		due := min(int(rate*(elapsed+interval).Seconds())-sent, missSlots-sent)
+		if due > 0 {
+			if err := t.sendFrames(uint32(due), min(uint32(due), maxBurst)); err != nil {
+				return err
+			}
+			sent += due
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		time.Sleep(time.Until(began.Add(elapsed.Truncate(interval) + interval)))
+	}
+	return nil
+}
+
+// firstPackets times misses that come alone.
+func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]sample, error) {
+	rate := 1 / firstPacketInterval.Seconds()
+	o, times, err := m.offer(ctx, rate, slot, firstPacketInterval)
+	if err != nil {
+		return nil, err
+	}
+	if len(times) == 0 {
+		return nil, fmt.Errorf("none of %d first packets arrived", o.sent)
+	}
+	const ms = 1e6
+	return []sample{
+		{"p50", "ms", percentile(times, 0.50) / ms}, {"p90", "ms", percentile(times, 0.90) / ms},
+		{"p99", "ms", percentile(times, 0.99) / ms}, {"max", "ms", times[len(times)-1] / ms},
+		{"lost", "packets", float64(o.lost())}, {"sent", "packets", float64(o.sent)},
+	}, nil
+}
+
+// sustained climbs to the highest rate at which no first packet is lost, and holds it. When it cannot be held, the next
+// lower one is, for half of the time.
+func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, error) {
+	step := slot / ladderSteps
+	reached, left := -1, slot
+	for i, rate := range missRates {
+		o, _, err := m.offer(ctx, rate, step, paceInterval)
+		if err != nil {
+			return nil, err
+		}
+		left -= step
+		if o.lost() > 0 {
+			break
+		}
+		reached = i
+	}
+	for ; reached >= 0; reached-- {
+		o, times, err := m.offer(ctx, missRates[reached], left, paceInterval)
+		if err != nil {
+			return nil, err
+		}
+		if o.lost() == 0 {
+			return []sample{
+				{"rate without loss", "misses/s", missRates[reached]}, {"p50", "ms", percentile(times, 0.50) / 1e6},
+				{"p99", "ms", percentile(times, 0.99) / 1e6}, {"sent", "packets", float64(o.sent)},
+			}, nil
+		}
+		left /= 2
+	}
+	return []sample{{"rate without loss", "misses/s", 0}}, nil
+}
+
+func judgeMiss(r *Report) {
+	for _, f := range missFamilies {
+		name := "first-packet/" + f.name
+		if p50, p99 := r.find(name, armTC, "p50"), r.find(name, armTC, "p99"); p50 != nil && p99 != nil {
+			r.want(name+": p50 in ms", p50.Value, atMost(0.5))
+			r.want(name+": p99 in ms", p99.Value, atMost(2))
+		}
+		if rate := r.find("sustained/"+f.name, armTC, "rate without loss"); rate != nil {
+			r.want("sustained/"+f.name+": misses/s without loss", rate.Value, atLeast(20000))
+		}
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The packets that benches send: 64 octets of IP and UDP, whose payload numbers them (the layout is in bench_traffic.bpf.c).
+// The program writes the numbers; here is everything that stays the same, checksums included.
+
+package bench
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"loci/wire"
+)
+
+const (
+	packetOctets   = 64
+	ethernetOctets = 14
+	udpOctets      = 8
+	sentTTL        = 64
+	firstPort      = 20000
+	sinkPort       = 9 // discard (RFC 863)
+	protocolUDP    = 17
+)
+
+// innerPacket is the first packet of a stream: sequence 0, the first port, the first destination. Streams with different
+// magic are not taken for each other, however late their packets arrive.
+func innerPacket(source, destination netip.Addr, magic uint16) (packet [packetOctets]byte) {
+	udp := packet[ipv4Octets:]
+	if destination.Is4() {
+		fillIPv4(packet[:], source, destination)
+	} else {
+		udp = packet[ipv6Octets:]
+		fillIPv6(packet[:], source, destination)
+	}
+	binary.BigEndian.PutUint16(udp[0:], firstPort)
+	binary.BigEndian.PutUint16(udp[2:], sinkPort)
+	binary.BigEndian.PutUint16(udp[4:], uint16(len(udp)))
+	binary.BigEndian.PutUint16(udp[8:], magic)
+	binary.BigEndian.PutUint16(udp[10:], 0xffff^firstPort)
+	binary.BigEndian.PutUint32(udp[12:], 0)
+	binary.BigEndian.PutUint32(udp[16:], 0xffffffff)
+	binary.BigEndian.PutUint32(udp[20:], ^lowOctets(destination))
+	binary.BigEndian.PutUint16(udp[6:], wire.UDPChecksum(source, destination, udp))
+	return packet
+}
+
+const (
+	ipv4Octets = 20
+	ipv6Octets = 40
+)
+
+func fillIPv4(packet []byte, source, destination netip.Addr) {
+	packet[0] = 0x45
+	binary.BigEndian.PutUint16(packet[2:], packetOctets)
+	packet[8], packet[9] = sentTTL, protocolUDP
+	copy(packet[12:], source.AsSlice())
+	copy(packet[16:], destination.AsSlice())
+}
+
+func fillIPv6(packet []byte, source, destination netip.Addr) {
+	packet[0] = 0x60
+	binary.BigEndian.PutUint16(packet[4:], packetOctets-ipv6Octets)
+	packet[6], packet[7] = protocolUDP, sentTTL
+	copy(packet[8:], source.AsSlice())
+	copy(packet[24:], destination.AsSlice())
+}
+
+// lowOctets are the last 32 bits of an address.
+func lowOctets(a netip.Addr) uint32 {
+	octets := a.AsSlice()
+	return binary.BigEndian.Uint32(octets[len(octets)-4:])
+}
+
+// headerSum is the sum of an IPv4 header's words but checksum and destination, to which the program adds the destination.
+func headerSum(packet [packetOctets]byte) uint32 {
+	var sum uint32
+	for i := 0; i < 16; i += 2 {
+		if i != 10 {
+			sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+		}
+	}
+	return sum
+}
