@@ -15,6 +15,9 @@ import (
 // configuration is what the router's operator wants now.
 func (r *router) configuration() control.Config {
 	c := control.Config{LocalRLOCs: r.localRLOCs()}
+	if r.w.trace.keep == 0 {
+		c.Limits.Notices = control.Rate{PerSecond: 1, Burst: 1} // nobody reads them
+	}
 	if r.site != nil {
 		r.configureSite(&c)
 		return c
@@ -54,7 +57,7 @@ func (r *router) configureSite(c *control.Config) {
 	if !s.withoutXTRID {
 		c.XTRID, c.SiteID = r.xtrID(), uint64(s.index)
 	}
-	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing}
+	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing, IdleTimeout: r.w.flavour.idle}
 	for i := range r.w.resolvers {
 		at := r.w.resolvers[(i+r.index)%len(r.w.resolvers)]
 		c.ITR.MapResolvers = append(c.ITR.MapResolvers, r.reach(at))
@@ -69,7 +72,7 @@ func (r *router) configureSite(c *control.Config) {
 		c.ETR.Database = r.database()
 	}
 	if r.w.flavour.tight {
-		c.Limits = control.Limits{MapCacheEntries: 6, PendingRequests: 4, RateTable: 64}
+		c.Limits.MapCacheEntries, c.Limits.PendingRequests, c.Limits.RateTable = 6, 4, 64
 	}
 }
 

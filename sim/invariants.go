@@ -6,6 +6,7 @@ package sim
 // each virtual second. Rates on the wire are in rates.go, registrations in truth.go.
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -41,6 +42,9 @@ type mirror struct {
 	lengths [2][129]int // how many entries of IPv4 and IPv6 have so many bits
 	// heard is until when a mapping may be used, by the Map-Replies on the wire.
 	heard map[lisp.Prefix]time.Time
+
+	changed     bool      // since the last sweep
+	firstExpiry time.Time // at the last sweep
 }
 
 func family(p lisp.Prefix) int {
@@ -59,12 +63,14 @@ func (m *mirror) put(e control.MapCacheEntry) {
 		m.lengths[family(e.Mapping.Prefix)][e.Mapping.Prefix.Bits()]++
 	}
 	m.entries[e.Mapping.Prefix] = e
+	m.changed = true
 }
 
 func (m *mirror) remove(p lisp.Prefix) {
 	if _, known := m.entries[p]; known {
 		m.lengths[family(p)][p.Bits()]--
 		delete(m.entries, p)
+		m.changed = true
 	}
 }
 
@@ -139,7 +145,7 @@ func (w *world) checkEncapsulated(r *router, m model.Emission) {
 	switch {
 	case !ok:
 		w.fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
-	case r.node != nil && !e.Static && r.time().After(e.ExpiresAt):
+	case r.node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rounding)):
 		w.fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(epoch))
 	case !r.usable(e.Mapping.Locators, m.Destination):
 		w.fail(r, invariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
@@ -191,8 +197,11 @@ func (w *world) afterMessage(r *router, m *mail) {
 	switch {
 	case len(m.payload) == 0:
 		return
-	case wire.MessageType(m.payload[0]>>4) == wire.TypeMapRegister && len(w.routers) <= maxRoutersAllChecked:
-		w.checkRegistrations(r)
+	case wire.MessageType(m.payload[0]>>4) == wire.TypeMapRegister:
+		r.registered = true
+		if len(w.routers) <= maxRoutersAllChecked {
+			w.checkRegistrations(r)
+		}
 	case m.forged && r.site != nil:
 		for s := range r.node.MapServers() {
 			if s.LastNotifyAt.Equal(r.time()) {
@@ -202,7 +211,12 @@ func (w *world) afterMessage(r *router, m *mail) {
 	}
 }
 
+// checkRegistrations looks at all of them, if there may be others than last time.
 func (w *world) checkRegistrations(r *router) {
+	if !r.registered {
+		return
+	}
+	r.registered = false
 	for g := range r.node.Registrations() {
 		w.checkRegistration(r, g)
 	}
@@ -218,7 +232,10 @@ func (w *world) sweep() {
 			w.checkRegistrations(r)
 			continue
 		}
-		w.sweepMapCache(r)
+		w.sweepTables(r)
+	}
+	if w.now < w.calmSince() {
+		return
 	}
 	settled, why := w.settled()
 	if settled {
@@ -230,10 +247,23 @@ func (w *world) sweep() {
 	}
 }
 
+// sweepTables looks at the map-cache when it changed, or when the first TTL ends.
+func (w *world) sweepTables(r *router) {
+	m := &r.mirror
+	if now := r.time(); m.changed || !m.firstExpiry.IsZero() && now.After(m.firstExpiry) {
+		w.sweepMapCache(r, now)
+		m.changed = false
+	}
+	r.requests.prune()
+	if len(m.heard) > 1000 {
+		m.forgetHeard(r.time())
+	}
+}
+
 // sweepMapCache looks for entries that outlived their TTL, and for an engine that says
 // something else than the Node told it.
-func (w *world) sweepMapCache(r *router) {
-	now := r.time()
+func (w *world) sweepMapCache(r *router, now time.Time) {
+	r.mirror.firstExpiry = time.Time{}
 	entries := 0
 	for e := range r.plane.Mappings() {
 		entries++
@@ -241,16 +271,15 @@ func (w *world) sweepMapCache(r *router) {
 		if !ok || !told.Mapping.Equal(e.Mapping) {
 			w.fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
-		if !e.Static && now.After(e.ExpiresAt) {
+		if !e.Static && now.After(e.ExpiresAt.Add(rounding)) {
 			w.fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(epoch))
+		}
+		if first := &r.mirror.firstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
+			*first = e.ExpiresAt
 		}
 	}
 	if sizes := r.node.Sizes(); entries != sizes.MapCache || entries != len(r.mirror.entries) {
 		w.fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.mirror.entries))
-	}
-	r.requests.prune()
-	if len(r.mirror.heard) > 1000 {
-		r.mirror.forgetHeard(now)
 	}
 	bounds := dataplane.DefaultWaitBounds
 	if c := r.plane.Counters(); c.WaitingPackets > uint64(bounds.PacketsTotal) || c.EventsLost > 0 && r.down == 0 && !w.flavour.tight && w.mustBeQuiet() {
@@ -288,7 +317,27 @@ func (w *world) settled() (settled bool, why string) {
 			}
 		}
 	}
+	for _, x := range w.xtrs {
+		if problem := x.unacknowledged(); problem != "" {
+			missing = append(missing, problem)
+			break
+		}
+	}
 	return len(missing) == 0, strings.Join(missing, "; ")
+}
+
+// unacknowledged is the Map-Server whose Map-Notify a tunnel router wants and does not
+// have.
+func (r *router) unacknowledged() string {
+	if r.node == nil || !r.site.notify {
+		return ""
+	}
+	for s := range r.node.MapServers() {
+		if s.State != control.MapServerRegistered {
+			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s", r.name, s.Address, s.State)
+		}
+	}
+	return ""
 }
 
 // registrationsMissing is the first registration that a Map-Server should have.

@@ -20,8 +20,8 @@ const (
 	requestTries    = 10
 	requestPause    = 30 * time.Second
 	repetitionFirst = time.Second
-	// rounding is what a clock that is read in nanoseconds may be short of.
-	rounding = time.Microsecond
+	// rounding is how exactly a deadline by a clock that is wrong is met.
+	rounding = 10 * time.Microsecond
 )
 
 // watch measures a message that a router sends.

@@ -41,11 +41,12 @@ type router struct {
 	wrongKey int // faults that gave it a wrong key
 	down     int // faults that keep it down
 
-	mirror   mirror
-	requests requestWatch
-	replies  rateWatch[replyKey]
-	accepted acceptance
-	lowered  map[lisp.RLOC]bool // locators that the Node called down
+	mirror     mirror
+	requests   requestWatch
+	replies    rateWatch[replyKey]
+	accepted   acceptance
+	registered bool               // a Map-Register came since the registrations were checked
+	lowered    map[lisp.RLOC]bool // locators that the Node called down
 }
 
 // link is a way to the core with its address.

@@ -136,12 +136,23 @@ func (w *world) runGuarded() {
 	w.run()
 }
 
+// maxAtOnce bounds the events of one moment for each router: more is a Node whose
+// deadline never leaves the past.
+const maxAtOnce = 200
+
 // run lets virtual time pass until the end or the first violation.
 func (w *world) run() {
 	for w.failure == nil {
 		e, ok := w.queue.pop()
 		if !ok || e.at > w.options.Duration {
 			w.now = w.options.Duration
+			return
+		}
+		if w.atOnce++; e.at > w.now {
+			w.atOnce = 0
+		}
+		if w.atOnce > maxAtOnce*(len(w.routers)+10) {
+			w.fail(e.router, invariantLimits, "time stands still: %d events at one moment", w.atOnce)
 			return
 		}
 		w.now = e.at

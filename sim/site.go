@@ -8,6 +8,7 @@ package sim
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"loci/control"
 	"loci/lisp"
@@ -113,6 +114,12 @@ func (w *world) addPrefixes(s *site) {
 	if within := w.overlapped(s); within != nil {
 		w.addPrefix(s, netip.PrefixFrom(offset(within.prefix.Netip().Addr(), 224), 28), 1)
 	}
+}
+
+// contains reports whether an EID-Prefix lies within one of the site's: its tunnel
+// routers take that for the site's own affair, whoever it is given to.
+func (s *site) contains(p lisp.Prefix) bool {
+	return slices.ContainsFunc(s.prefixes, func(own *sitePrefix) bool { return own.prefix.Covers(p) })
 }
 
 // overlapped finds a site whose EID-Prefix may have a part of another site in it. Both

@@ -35,6 +35,7 @@ type flavour struct {
 	faultGap  time.Duration // mean time between faults
 	attackGap time.Duration // mean time between a stranger's messages
 	probing   control.ProbingConfig
+	idle      time.Duration // how long unused mappings are kept
 }
 
 type world struct {
@@ -58,6 +59,7 @@ type world struct {
 	stranger  stranger
 	flows     []*flow
 	packets   uint32
+	atOnce    int // events at this moment
 
 	lastUnsettled time.Duration // the last sweep that found something unconverged
 }
@@ -83,7 +85,8 @@ func (w *world) drawFlavour() {
 	f.maxDelay = pick(r, []time.Duration{5, 20, 60, 150}) * time.Millisecond
 	f.faultGap = pick(r, []time.Duration{8, 20, 45}) * time.Second
 	f.attackGap = pick(r, []time.Duration{300, 1500, 6000}) * time.Millisecond
-	f.probing = pick(r, []control.ProbingConfig{{Off: true}, {Off: true}, {Interval: time.Minute}, {Interval: 30 * time.Second}, {}})
+	f.probing = pick(r, []control.ProbingConfig{{Off: true}, {Off: true}, {Interval: time.Minute}, {Interval: time.Minute}, {Interval: 30 * time.Second}, {}})
+	f.idle = pick(r, []time.Duration{0, 30 * time.Second, 90 * time.Second})
 	f.skew = pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
 	f.network = conditions{duplicate: pick(r, []float64{0, 0.01, 0.1}), reorder: pick(r, []float64{0, 0.02, 0.2})}
 	f.network.jitter = pick(r, []time.Duration{0, 1, 10}) * time.Millisecond

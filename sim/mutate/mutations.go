@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// The mutations: mistakes that somebody could make, each against something that RFC 9300
+// or RFC 9301 demands. old must stand in the file exactly once.
+
+type mutation struct{ name, file, old, new string }
+
+var mutations = []mutation{
+	{"any-key", "control/keyring.go", "if err := wire.Verify(b, key.Secret); err != nil {", "if err := wire.Verify(b, key.Secret); err != nil && len(b) == 0 {"},
+	{"other-sites-prefixes", "control/keyring.go", "case !ok || owner.site != first.site:", "case !ok:"},
+	{"forged-notify", "control/keyring.go", "			err := authenticate(p.Key, b, algorithm)\n			if err == nil {", "			err := authenticate(p.Key, b, algorithm)\n			if err == nil || err != nil {"},
+	{"replay", "control/mapserver.go", "case !known || m.Nonce > seen.nonce:", "case !known || m.Nonce != seen.nonce:"},
+	{"nonce-starts-over", "control/host.go", "max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))", "h.registerNonce + 1"},
+	{"request-twice-a-second", "control/limits.go", "	mapRequestInterval = time.Second\n", "	mapRequestInterval = time.Second / 2\n"},
+	{"request-after-answer", "control/itr.go", "	if until <= r.h.now {", "	if until >= r.h.now {"},
+	{"too-many-tries", "control/limits.go", "mapRequestTries    = 10", "mapRequestTries    = 12"},
+	{"short-hold-down", "control/limits.go", "mapRequestHoldDown = 30 * time.Second", "mapRequestHoldDown = 3 * time.Second"},
+	{"ttl-doubled", "control/itr.go", "return time.Duration(ttlMinutes) * time.Minute", "return time.Duration(ttlMinutes) * 2 * time.Minute"},
+	{"no-refresh", "control/itr_cache.go", "if e.static || e.refreshing || !used ||", "if e.static || e.refreshing || used ||"},
+	{"adopted-for-ever", "control/itr_cache.go", "expiresAt := r.h.instant(a.ExpiresAt)", "expiresAt := r.h.after(r.config.UnlimitedTTL)"},
+	{"no-eviction", "control/itr.go", "r.cache.size() >= r.h.limits.MapCacheEntries && !r.evict():", "r.cache.size() < 0 && !r.evict():"},
+	{"unbounded-requests", "control/itr.go", "if r.pending.size() >= r.h.limits.PendingRequests {", "if r.pending.size() < 0 {"},
+	{"instance-forgotten", "control/itr.go", "asked := lisp.HostPrefix(m.Instance, m.Destination)", "asked := lisp.HostPrefix(0, m.Destination)"},
+	{"no-merge", "control/registrations.go", "if !last.mergeRequest || len(registrants) == 1 {", "if last.mergeRequest || len(registrants) == 1 {"},
+	{"negative-covers-all", "control/mapserver.go", "leastSpecificHole(host, 0, s.prefixes.overlaps)", "leastSpecificHole(host, 0, func(lisp.Prefix) bool { return false })"},
+	{"more-specifics-untold", "control/mapserver.go", "		if p == best {\n			continue\n		}", "		if p != asked {\n			continue\n		}"},
+	{"etr-more-specifics-untold", "control/etr.go", "		if p != best {\n			all =", "		if p != best && len(all) > 1 {\n			all ="},
+	{"hasty-register", "control/limits.go", "registerRetransmitFirst = time.Second", "registerRetransmitFirst = time.Second / 4"},
+	{"rare-register", "control/config.go", "defaultRegistrationInterval = time.Minute", "defaultRegistrationInterval = 9 * time.Minute"},
+	{"unlimited-replies", "control/reply.go", "h.mayReply(replyKey{rloc, r.mappings[0].Prefix}", "h.mayReply(replyKey{rloc, lisp.HostPrefix(lisp.InstanceID(to.Nonce), r.mappings[0].Prefix.EID())}"},
+	{"priority-255-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Reachable"},
+	{"unreachable-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Priority != PriorityUnused"},
+	{"worst-priority", "forward/locator.go", "priority = min(priority, int(l.Priority))", "priority = int(l.Priority)"},
+	{"any-instance-accepted", "forward/xtr.go", "if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {", "if false {"},
+}
