@@ -49,7 +49,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = map[Attribute]attributeForm{
+var attributeForms = [AttributeNonce + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -105,6 +105,14 @@ var attributeForms = map[Attribute]attributeForm{
 	AttributeNonce:      number("nonce", func(m *Message, v uint32) error { m.Nonce = v; return nil }),
 }
 
+// formOf returns the form of an attribute, nil when it is not known.
+func formOf(a Attribute) *attributeForm {
+	if int(a) >= len(attributeForms) || attributeForms[a].parse == nil {
+		return nil
+	}
+	return &attributeForms[a]
+}
+
 func (m *Message) parseAttributes(b []byte, at int) *FormatError {
 	for at < len(b) {
 		if len(b) < at+attributeHeaderSize {
@@ -129,11 +137,11 @@ func (m *Message) parseAttributes(b []byte, at int) *FormatError {
 }
 
 func (m *Message) parseAttribute(a Attribute, value []byte) *FormatError {
-	form, known := attributeForms[a&^mandatory]
-	if !known && a&mandatory == 0 {
+	form := formOf(a &^ mandatory)
+	if form == nil && a&mandatory == 0 {
 		return nil
 	}
-	if !known {
+	if form == nil {
 		problem := malformed("attribute", 0, "%d is not known and mandatory", a&^mandatory)
 		problem.Errno = unix.ENOPROTOOPT
 		return problem

@@ -172,12 +172,8 @@ var flagNames = [...]struct {
 	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagDone, "DONE"},
 }
 
-func knownFlags() (all Flags) {
-	for _, f := range flagNames {
-		all |= f.flag
-	}
-	return all
-}
+const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {

@@ -42,8 +42,8 @@ func full() *Message {
 		{Locator: locator("2001:db8:ff00::2"), Interface: true, MTU: 1500, TxNonce: 1, RxNonce: 2, HasTxNonce: true, HasRxNonce: true},
 	}
 	for a := range attributeForms {
-		if a != AttributeEID {
-			m.Mark(a)
+		if formOf(Attribute(a)) != nil && Attribute(a) != AttributeEID {
+			m.Mark(Attribute(a))
 		}
 	}
 	return m

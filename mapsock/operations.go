@@ -68,7 +68,11 @@ func (c *session) commit() {
 
 // add plans what a message asks.
 func (b *batch) add(raw []byte, m *Message) {
-	if _, err := m.Parse(raw); err != nil {
+	_, err := m.Parse(raw)
+	if err == nil && m.Has(AttributeError) {
+		err = refusal(unix.EINVAL, "a request cannot say what is wrong with it")
+	}
+	if err != nil {
 		b.parts = append(b.parts, part{raw: raw, err: err, private: true})
 		return
 	}

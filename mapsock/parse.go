@@ -64,7 +64,7 @@ func (m *Message) salvageHeader(b []byte) {
 
 func (m *Message) parse(b []byte) *FormatError {
 	m.salvageHeader(b)
-	if unknown := m.Flags &^ knownFlags(); unknown != 0 {
+	if unknown := m.Flags &^ knownFlags; unknown != 0 {
 		return malformed("flags", offsetFlags, "unknown bits %#x", uint32(unknown))
 	}
 	m.MapVersion = order.Uint16(b[offsetMapVersion:])

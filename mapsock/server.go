@@ -35,7 +35,7 @@ type Limits struct {
 // DefaultLimits hold a thousand entries a second for minutes, and 64 MiB for the
 // slowest sixteen.
 var DefaultLimits = Limits{
-	Readers: 128, Writers: 64, QueueOctets: 4 << 20, QueueMessages: 1 << 15,
+	Readers: 128, Writers: 128, QueueOctets: 4 << 20, QueueMessages: 1 << 15,
 	ReaderDumps: 4, DumpPatience: 30 * time.Second, FinishPatience: 2 * time.Second,
 }
 
@@ -131,7 +131,7 @@ func (s *Server) Counters() map[string]uint64 {
 // error is nil after Close.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.track(l) {
-		return errors.Join(net.ErrClosed, l.Close())
+		return l.Close()
 	}
 	for {
 		conn, err := l.Accept()
@@ -171,7 +171,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// admit begins a session, or tells the client why not.
+// admit takes a client in, or tells it why not.
 func (s *Server) admit(conn *net.UnixConn) {
 	peer, err := peerOf(conn)
 	if err != nil {
@@ -190,11 +190,10 @@ func (s *Server) admit(conn *net.UnixConn) {
 		return
 	}
 	s.counters.clients.Add(1)
-	s.group.Go(c.send)
-	s.group.Go(c.receive)
 }
 
-// enter counts a session in, when there is room for one more of its kind.
+// enter begins a session, when there is room for one more of its kind. It does so in
+// one step, so that Close finds and awaits it.
 func (s *Server) enter(c *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,6 +207,8 @@ func (s *Server) enter(c *session) bool {
 		return false
 	}
 	s.sessions[c] = struct{}{}
+	s.group.Go(c.send)
+	s.group.Go(c.receive)
 	return true
 }
 

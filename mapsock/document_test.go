@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"loci/internal/testnet"
+)
+
+const document = "../docs/mapsock.md"
+
+// numbers are the format's, by the names that the document, C and Python give them.
+func numbers() map[string]uint64 {
+	return map[string]uint64{
+		"ADD": uint64(TypeAdd), "DELETE": uint64(TypeDelete), "CHANGE": uint64(TypeChange), "GET": uint64(TypeGet), "MISS": uint64(TypeMiss),
+		"MISS_EID": uint64(TypeMissEID), "MISS_HEADER": uint64(TypeMissHeader), "MISS_PACKET": uint64(TypeMissPacket),
+		"LSBITS": uint64(TypeStatusBits), "LOCALSTALE": uint64(TypeLocalStale), "REMOTESTALE": uint64(TypeRemoteStale),
+		"NONCEMISMATCH": uint64(TypeNonceMismatch), "FLUSH": uint64(TypeFlush), "DUMP": uint64(TypeDump),
+		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
+		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
+		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU),
+
+		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
+		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
+		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative),
+
+		"R_UP": uint64(LocatorUp), "R_LIF": uint64(LocatorInterface), "R_TXNONCE": uint64(LocatorTxNonce), "R_RXNONCE": uint64(LocatorRxNonce),
+		"R_LOCAL": uint64(LocatorLocal), "R_PROBED": uint64(LocatorProbed),
+
+		"HEAR_OWN": uint64(HearOwn), "HEAR_OPERATIONS": uint64(HearOperations), "HEAR_EVENTS": uint64(HearEvents), "HEAR_READS": uint64(HearReads),
+
+		"T_INSTANCE": uint64(AttributeInstance), "T_EID": uint64(AttributeEID), "T_SOURCE": uint64(AttributeSource), "T_ACTION": uint64(AttributeAction),
+		"T_TTL": uint64(AttributeTTL), "T_CREATED": uint64(AttributeCreated), "T_EXPIRES": uint64(AttributeExpires), "T_LAST_USED": uint64(AttributeLastUsed),
+		"T_PACKETS": uint64(AttributePackets), "T_OCTETS": uint64(AttributeOctets), "T_INTERFACE": uint64(AttributeInterface),
+		"T_LOCATOR_STATE": uint64(AttributeLocatorState), "T_STATUS_BITS": uint64(AttributeStatusBits),
+		"T_RECEIVED_VERSION": uint64(AttributeReceivedVersion), "T_MTU": uint64(AttributeMTU), "T_ERROR": uint64(AttributeError), "T_LOST": uint64(AttributeLost),
+		"T_COUNT": uint64(AttributeCount), "T_LISTEN": uint64(AttributeListen), "T_MISS_FORM": uint64(AttributeMissForm), "T_PACKET": uint64(AttributePacket),
+		"T_WATCHED": uint64(AttributeWatched), "T_LOCAL_RLOC": uint64(AttributeLocalRLOC), "T_MISS_POLICY": uint64(AttributeMissPolicy),
+		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
+		"T_NONCE": uint64(AttributeNonce),
+	}
+}
+
+// besides are numbers that the document has in its text.
+var besides = map[string]uint64{
+	"VERSION": Version, "MAX_MESSAGE": MaxMessage, "MAX_DATAGRAM": MaxDatagram, "MAX_RLOCS": MaxLocators, "MANDATORY": mandatory,
+	"A_EID": addressEID, "A_EIDMASK": addressEIDMask, "A_RLOC": addressRLOC,
+}
+
+// rows returns the cells of a document's tables, by the heading or the last word in
+// backquotes above them.
+func rows(t *testing.T) map[string][][]string {
+	t.Helper()
+	content, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, under := map[string][][]string{}, ""
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "#"):
+			under = strings.TrimLeft(line, "# ")
+		case strings.HasPrefix(line, "`") && strings.HasSuffix(line, "`:"):
+			under = strings.Trim(line, "`:")
+		case strings.HasPrefix(line, "|"):
+			cells := strings.Split(strings.Trim(line, "|"), "|")
+			for i := range cells {
+				cells[i] = strings.Trim(strings.TrimSpace(cells[i]), "`")
+			}
+			tables[under] = append(tables[under], cells)
+		}
+	}
+	return tables
+}
+
+func TestDocumentHasEveryNumber(t *testing.T) {
+	found := map[string]uint64{}
+	tables := rows(t)
+	delete(tables, "Values") // there the second column is an offset
+	for _, table := range tables {
+		for _, cells := range table {
+			value, err := strconv.ParseUint(cells[1], 0, 64)
+			if err == nil && regexp.MustCompile(`^[A-Z_]+$`).MatchString(cells[0]) {
+				found[cells[0]] = value
+			}
+		}
+	}
+	for name := range maps.Keys(found) {
+		if strings.HasPrefix(name, "T_") && numbers()[name] == 0 {
+			t.Errorf("%s is in the document alone", name)
+		}
+	}
+	compare(t, document, found, numbers())
+}
+
+func compare(t *testing.T, where string, got, want map[string]uint64) {
+	t.Helper()
+	for name, value := range want {
+		if there, ok := got[name]; !ok || there != value {
+			t.Errorf("%s: %s is %d (there: %v), want %d", where, name, there, ok, value)
+		}
+	}
+}
+
+// field is a field as the document has it.
+type field struct {
+	offset, octets int
+	name           string
+}
+
+func TestDocumentHasEveryOffset(t *testing.T) {
+	tables := rows(t)
+	for under, want := range map[string][]field{
+		"Header": {
+			{offsetLength, 2, "length"}, {offsetVersion, 1, "version"}, {offsetType, 1, "type"}, {offsetFlags, 4, "flags"},
+			{offsetAddresses, 2, "addrs"}, {offsetMapVersion, 2, "map_version"}, {offsetLocatorCount, 4, "rloc_count"}, {offsetPID, 4, "pid"},
+			{offsetSeq, 4, "seq"}, {offsetErrno, 4, "errno"}, {offsetAttributes, 2, "attributes"}, {offsetReserved, 2, "reserved"},
+		},
+		"Metrics": {
+			{offsetPriority, 1, "priority"}, {offsetWeight, 1, "weight"}, {offsetLocatorFlags, 2, "flags"}, {offsetMTU, 4, "mtu"},
+			{offsetTxNonce, 4, "tx_nonce"}, {offsetRxNonce, 4, "rx_nonce"}, {offsetMulticastPriority, 1, "multicast_priority"},
+			{offsetMulticastWeight, 1, "multicast_weight"}, {offsetMetricsReserved, 2, "reserved"},
+		},
+		"sockaddr_in":  {{0, 2, "family"}, {2, 2, "port"}, {4, 4, "address"}, {8, 8, "zero"}},
+		"sockaddr_in6": {{0, 2, "family"}, {2, 2, "port"}, {4, 4, "flowinfo"}, {8, 16, "address"}, {24, 4, "scope_id"}},
+		"Attributes":   {{0, 2, "number"}, {2, 2, "length"}},
+	} {
+		var got []field
+		end := 0
+		for _, cells := range tables[under] {
+			offset, err1 := strconv.Atoi(cells[0])
+			octets, err2 := strconv.Atoi(cells[1])
+			if err1 == nil && err2 == nil {
+				got = append(got, field{offset, octets, cells[2]})
+				if offset != end {
+					t.Errorf("%s: %s begins at %d, but the field before ends at %d", under, cells[2], offset, end)
+				}
+				end = offset + octets
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the document has %v, the code %v", under, got, want)
+		}
+	}
+	for _, cells := range tables["Attributes"] {
+		number, err := strconv.Atoi(cells[1])
+		if err != nil || !strings.HasPrefix(cells[0], "T_") {
+			continue
+		}
+		form := attributeForms[Attribute(number)]
+		octets := strconv.Itoa(form.min)
+		if form.min != form.max {
+			octets = fmt.Sprintf("%d–%d", form.min, form.max)
+		}
+		if cells[2] != octets {
+			t.Errorf("%s: the document says %s octets, the code %s", cells[0], cells[2], octets)
+		}
+		if repeated := strings.HasSuffix(cells[3], "; several"); repeated != form.repeated {
+			t.Errorf("%s: several: %v in the document, %v in the code", cells[0], repeated, form.repeated)
+		}
+	}
+}
+
+// The fields inside of values stand where the document says: a message with known
+// values is looked at by the document's offsets.
+func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
+	m := full()
+	u32 := func(v uint32) []byte { return order.AppendUint32(nil, v) }
+	u64 := func(v uint64) []byte { return order.AppendUint64(nil, v) }
+	want := map[string][]byte{
+		"T_SOURCE kind": {1}, "T_SOURCE bits": {32}, "T_SOURCE octets": {10, 1, 0, 1},
+		"T_CREATED seconds": u64(1700000000), "T_CREATED nanoseconds": u32(123456789),
+		"T_ERROR offset": u32(24), "T_ERROR text": []byte("no such entry"),
+		"T_WATCHED side": u32(1), "T_WATCHED instance": u32(0), "T_WATCHED name": []byte("eth0"),
+		"T_WAIT_BOUNDS packets_per_destination": u64(256), "T_WAIT_BOUNDS packets_total": u64(8192),
+		"T_WAIT_BOUNDS octets_total": u64(64 << 20), "T_WAIT_BOUNDS time": u64(5e9),
+		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
+	}
+	values := valuesOf(mustAppend(t, nil, m))
+	for _, cells := range rows(t)["Values"] {
+		offset, err := strconv.Atoi(cells[1])
+		if err != nil {
+			continue
+		}
+		name := cells[0] + " " + cells[3]
+		value := values[Attribute(numbers()[cells[0]])][offset:]
+		if octets, err := strconv.Atoi(cells[2]); err == nil {
+			value = value[:octets]
+		}
+		if !bytes.Equal(value, want[name]) {
+			t.Errorf("%s at offset %d is %x, want %x", name, offset, value, want[name])
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("%s is not in the document", name)
+	}
+}
+
+// valuesOf finds the first value of each attribute.
+func valuesOf(b []byte) map[Attribute][]byte {
+	values := map[Attribute][]byte{}
+	for at := int(order.Uint16(b[offsetAttributes:])); at < len(b); {
+		a, octets := Attribute(order.Uint16(b[at:]))&^mandatory, int(order.Uint16(b[at+2:]))
+		at += attributeHeaderSize
+		if values[a] == nil {
+			values[a] = b[at : at+octets]
+		}
+		at += padded(octets)
+	}
+	return values
+}
+
+func TestDocumentHasEveryCounterAndErrno(t *testing.T) {
+	content, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, Options{})
+	for name := range s.server.Counters() {
+		if !bytes.Contains(content, []byte("| `"+name+"` |")) {
+			t.Errorf("%s is not in the document", name)
+		}
+	}
+	for _, known := range errnos {
+		if !bytes.Contains(content, []byte("| `"+errnoName(known.errno)+"` |")) {
+			t.Errorf("%s is not in the document", known.errno)
+		}
+	}
+}
+
+// The C header has the same numbers and, by the compiler's word, the same layout.
+func TestHeaderAgrees(t *testing.T) {
+	testnet.RequireProgram(t, "gcc")
+	content, err := os.ReadFile("c/mapsock.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]uint64{}
+	for _, match := range regexp.MustCompile(`(?m)^(?:#define |\t)MAPSOCK_([A-Z_]+)(?: =)? (0x[0-9a-f]+|[0-9]+)u?,?$`).FindAllSubmatch(content, -1) {
+		value, err := strconv.ParseUint(string(match[2]), 0, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[string(match[1])] = value
+	}
+	compare(t, "mapsock.h", found, numbers())
+	compare(t, "mapsock.h", found, besides)
+	if len(found) != len(numbers())+len(besides) {
+		t.Errorf("mapsock.h has %d numbers, the code %d", len(found), len(numbers())+len(besides))
+	}
+	compile(t, "-fsyntax-only", "-x", "c", "c/mapsock.h")
+}
+
+// compile demands that gcc has nothing to say.
+func compile(t *testing.T, arguments ...string) {
+	t.Helper()
+	output, err := exec.Command("gcc", append([]string{"-Wall", "-Wextra", "-Werror", "-std=c11"}, arguments...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("gcc: %v\n%s", err, output)
+	}
+}
+
+// What C's inline functions write reads here, and what is written here reads there.
+func TestHeaderReadsAndWrites(t *testing.T) {
+	testnet.RequireProgram(t, "gcc")
+	directory := t.TempDir()
+	program := directory + "/write"
+	source := directory + "/write.c"
+	if err := os.WriteFile(source, []byte(writeInC), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compile(t, "-I", "c", "-o", program, source)
+	command := exec.Command(program)
+	command.Stdin = bytes.NewReader(mustAppend(t, nil, full()))
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m Message
+	n, err := m.Parse(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != len(output) || m.Type != TypeAdd || m.Flags != FlagReplace || m.Seq != 42 || m.Prefix.String() != "[7]2001:db8::/33" {
+		t.Errorf("C wrote %s", &m)
+	}
+	if len(m.Locators) != 1 || m.Locators[0].Priority != 3 || m.Locators[0].Weight != 50 || !m.Locators[0].Reachable || m.Locators[0].RLOC.String() != "192.0.2.1" {
+		t.Errorf("C wrote locators %+v", m.Locators)
+	}
+}
+
+const writeInC = `
+#include "mapsock.h"
+#include <arpa/inet.h>
+#include <stdio.h>
+#define NEED(x) do { if (!(x)) { fprintf(stderr, "not: %s\n", #x); return 1; } } while (0)
+int main(void)
+{
+	static unsigned char in[MAPSOCK_MAX_DATAGRAM], out[MAPSOCK_MAX_MESSAGE];
+	size_t length = fread(in, 1, sizeof(in), stdin), offset = 0, at = sizeof(struct mapsock_header), size, cut;
+	struct mapsock_header header;
+	struct mapsock_metrics metrics;
+	struct mapsock_writer w;
+	struct sockaddr_in6 eid = {.sin6_family = AF_INET6};
+	struct sockaddr_in rloc = {.sin_family = AF_INET};
+	const unsigned char *message = mapsock_next(in, length, &offset, &header);
+	const void *value;
+
+	NEED(message && offset == length && header.type == MAPSOCK_ADD && header.pid == 4711 && header.error == ESRCH);
+	NEED(header.map_version == 0xABC && header.rloc_count == 2 && header.addrs == 7 && header.seq == 42);
+	NEED(mapsock_address(message, &at) && mapsock_address(message, &at) && mapsock_address(message, &at));
+	memcpy(&metrics, message + at, sizeof(metrics));
+	NEED(metrics.priority == 1 && metrics.weight == 50 && metrics.multicast_priority == 255 && metrics.multicast_weight == 3);
+	NEED(metrics.flags == (MAPSOCK_R_UP | MAPSOCK_R_LOCAL | MAPSOCK_R_PROBED));
+	at += sizeof(metrics);
+	NEED(mapsock_address(message, &at));
+	memcpy(&metrics, message + at, sizeof(metrics));
+	NEED(metrics.mtu == 1500 && metrics.tx_nonce == 1 && metrics.rx_nonce == 2);
+	at += sizeof(metrics);
+	NEED(!mapsock_address(message, &at));
+	value = mapsock_find(message, MAPSOCK_T_INTERFACE, &size);
+	NEED(value && size == 5 && memcmp(value, "site0", 5) == 0);
+	NEED(!mapsock_find(message, 4000, &size) && !mapsock_next(in, length, &offset, &header));
+	for (cut = 0; cut < length; cut++) {
+		offset = 0;
+		NEED(!mapsock_next(in, cut, &offset, &header));
+	}
+
+	inet_pton(AF_INET6, "2001:db8::", &eid.sin6_addr);
+	inet_pton(AF_INET, "192.0.2.1", &rloc.sin_addr);
+	mapsock_begin(&w, out, MAPSOCK_ADD, MAPSOCK_F_REPLACE, 42);
+	mapsock_put_eid(&w, &eid, 33);
+	mapsock_put_rloc(&w, &rloc, 3, 50);
+	mapsock_put_u32(&w, MAPSOCK_T_INSTANCE | MAPSOCK_MANDATORY, 7);
+	fwrite(out, 1, mapsock_end(&w), stdout);
+	return 0;
+}
+`
+
+// Python's module has the same numbers, and reads and writes the same octets.
+func TestPythonAgrees(t *testing.T) {
+	testnet.RequireProgram(t, "python3")
+	original := mustAppend(t, nil, full())
+	command := exec.Command("python3", "-B", "-c", `
+import json, sys, mapsock
+message = list(mapsock.split(sys.stdin.buffer.read()))[0]
+octets = message.encode()
+print(json.dumps({
+    "numbers": {k: v for k, v in vars(mapsock).items() if k.isupper() and isinstance(v, int)},
+    "octets": octets.hex(), "eid": message.eid, "source": message.source, "instance": message.instance, "error": message.error,
+    "created": message.moment(mapsock.T_CREATED), "misses": message.counters["miss_packets"],
+}))`)
+	command.Dir = "python"
+	command.Stdin = bytes.NewReader(original)
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)
+	}
+	var said struct {
+		Numbers                    map[string]uint64
+		Octets, EID, Source, Error string
+		Instance, Misses           int
+		Created                    float64
+	}
+	if err := json.Unmarshal(output, &said); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "mapsock.py", said.Numbers, numbers())
+	compare(t, "mapsock.py", said.Numbers, besides)
+	if said.EID != "10.2.0.0/16" || said.Source != "10.1.0.1" || said.Instance != 7 || said.Error != "no such entry" || said.Misses != 9 || int(said.Created) != 1700000000 {
+		t.Errorf("Python reads %+v", said)
+	}
+	written, err := hexMessage(said.Octets)
+	if err != nil || !same(written, full()) {
+		t.Errorf("Python writes %+v (%v), want %+v", written, err, full())
+	}
+}

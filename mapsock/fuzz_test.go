@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"loci/dataplane"
+	"loci/dataplane/model"
+)
+
+func seeds(f *testing.F) {
+	f.Helper()
+	add := ask2(to("10.2.0.0/24", "192.0.2.2", "2001:db8::1"))
+	for _, m := range []*Message{
+		full(), add, ask2(own("10.1.0.0/24")), ask2(dataplane.Flush{MapCache: true, Database: true}), {Type: TypeDump, Flags: FlagAll},
+		{Type: TypeGetCounters}, {Type: TypeListen}, {Type: TypeDetach}, ask2(dataplane.SetSettings{Settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds}}),
+	} {
+		b, err := m.Append(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+		f.Add(append(b, b...))
+		f.Add(b[:len(b)-4])
+	}
+	f.Add([]byte{})
+	f.Add([]byte{32, 0, 1, 1})
+}
+
+func ask2(operation dataplane.Operation) *Message {
+	m := &Message{}
+	if err := m.setOperation(operation); err != nil {
+		panic(err) // an operation of this file
+	}
+	return m
+}
+
+// Any octets are a message or an error; what is a message reads the same when it is
+// written again.
+func FuzzParse(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m Message
+		length, err := m.Parse(b)
+		if length < 0 || length > len(b) || length%Alignment != 0 {
+			t.Fatalf("length %d of %d", length, len(b))
+		}
+		if err != nil {
+			var problem *FormatError
+			if !errors.As(err, &problem) || problem.Errno == 0 || problem.Offset < 0 || problem.Offset > len(b) {
+				t.Fatalf("error %#v", err)
+			}
+			return
+		}
+		again, err := m.Append(nil)
+		if err != nil {
+			t.Fatalf("%+v does not fit: %v", m, err)
+		}
+		var n Message
+		if _, err := n.Parse(again); err != nil {
+			t.Fatalf("written again: %v", err)
+		}
+		if !same(&m, &n) {
+			t.Fatalf("%+v\nis read again as\n%+v", m, n)
+		}
+		_, _ = m.MapCacheEntry(m.Created)
+		_, _ = m.DatabaseEntry()
+		_, _, _ = m.Settings(), m.Counters(), m.String()
+	})
+}
+
+// lasting is an engine that no fuzzer detaches.
+type lasting struct{ *model.Engine }
+
+func (lasting) Detach(context.Context) error { return nil }
+
+// Whatever a client sends, the next message is answered.
+func FuzzServer(f *testing.F) {
+	seeds(f)
+	server := NewServer(lasting{model.New(model.Options{})}, Options{})
+	f.Cleanup(func() { _ = server.Close() })
+	path := socketPath(f)
+	l, err := Listen(path, Access{UID: -1, GID: -1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	go server.Serve(l) // ends with the server
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return // that is the end of a connection
+		}
+		m, err := DialMonitor(path, DefaultHearing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if _, err := m.conn.Write(b[:min(len(b), 2*MaxDatagram)]); err != nil {
+			t.Fatal(err)
+		}
+		const seq = 0xFEEDBEEF
+		send(t, m, &Message{Type: TypeGetSettings, Seq: seq})
+		for {
+			got, err := m.Next()
+			if err != nil {
+				t.Fatal(err) // an answer that cannot be read, or none
+			}
+			if got.Type == TypeGetSettings && got.Seq == seq {
+				return
+			}
+		}
+	})
+}
+
+// Whatever a server sends, a client does not fall over.
+func FuzzClient(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c := newClient(nil)
+		waiting, err := c.begin(3, func(i int, m *Message) {
+			if i < 0 || i >= 3 {
+				t.Fatalf("answer %d of 3", i)
+			}
+			_ = m.clone()
+		})
+		if err != nil || waiting.count != 3 {
+			t.Fatal(err)
+		}
+		var m Message
+		_ = c.dispatch(b, &m) // an error ends the connection
+	})
+}
