@@ -119,12 +119,28 @@ func each[T, V any](list *[]json.RawMessage, check func(T) (V, error)) (values [
 			value, err = check(raw)
 		}
 		if err != nil {
-			refused = append(refused, fmt.Errorf("entry %d: %w", i, err))
+			refused = append(refused, explain(i, err, len(refused) < maxExplained))
 			continue
 		}
 		values = append(values, value)
 	}
 	return values, refused, nil
+}
+
+// maxExplained is how many wrong entries of one message are told in words; of the
+// others only the kind of mistake is kept, so that a bad message stays small.
+const maxExplained = 16
+
+func explain(entry int, err error, words bool) error {
+	if words {
+		return fmt.Errorf("entry %d: %w", entry, err)
+	}
+	for _, kind := range []error{errNotJSON, errMulticast, errOtherEID} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return errField
 }
 
 func readPrefix(instance decimal, text string) (lisp.Prefix, error) {

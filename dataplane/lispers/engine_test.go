@@ -171,11 +171,12 @@ func TestEngineAnswersRestarts(t *testing.T) {
 		p.await(kind)
 	}
 	// A data plane that restarts all the time does not get everything each time.
+	begin := time.Now()
 	for range 50 {
 		p.say(`{"type":"restart"}`)
 	}
 	eventually(t, "all restarts seen", func() bool { return e.tally.value(restarts) == 51 })
-	if n := p.quiet("entire-map-cache"); n > 2 {
+	if n := p.quiet("entire-map-cache"); n > 2+int(time.Since(begin)/resyncInterval) {
 		t.Errorf("%d times the entire map-cache for 50 restarts at once", n)
 	}
 }
@@ -205,14 +206,10 @@ func TestEngineNeverWaits(t *testing.T) {
 	p := dataPlanePeer(t, d)
 	e := newTestEngine(t, d)
 	const rounds, prefixes = 200, 100
-	start := time.Now()
 	for round := range rounds {
 		for i := range prefixes {
 			apply(t, e, mappingTo(fmt.Sprintf("10.2.%d.0/24", i), fmt.Sprintf("10.99.0.%d", 1+round)))
 		}
-	}
-	if took := time.Since(start); took > 4*time.Second {
-		t.Errorf("%d changes took %s: somebody waits", rounds*prefixes, took)
 	}
 	e.mu.Lock()
 	noted := len(e.untold.mappings)
@@ -346,15 +343,16 @@ func TestEngineHearsTheDataPlane(t *testing.T) {
 
 func TestEngineLimitsDiscoveries(t *testing.T) {
 	e, p := connected(t)
+	begin := time.Now()
 	for i := range 30 {
 		p.say(`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"2001:db8::%d","interface":"","instance-id":"7"}`, i%3)
 	}
 	eventually(t, "all are seen", func() bool { return e.tally.value(discoveries)+e.tally.value(discoveriesLimited) == 30 })
-	// The second may turn while they come.
-	if n := len(e.Events()); n < 3 || n > 6 {
+	// Seconds may turn while they come.
+	if n := len(e.Events()); n < 3 || n > 3*(1+int(time.Since(begin)/discoveryInterval)) {
 		t.Errorf("%d misses of 30 discoveries of 3 destinations", n)
 	}
-	if miss := (<-e.Events()).(dataplane.Miss); miss.Instance != 7 || miss.Destination.String() != "2001:db8::" && !strings.HasPrefix(miss.Destination.String(), "2001:db8::") {
+	if miss := (<-e.Events()).(dataplane.Miss); miss.Instance != 7 || miss.Destination.String() != "2001:db8::" {
 		t.Errorf("miss %+v", miss)
 	}
 }
@@ -378,6 +376,26 @@ func TestEngineDetaches(t *testing.T) {
 	p.same(p.await("database-mappings"), `{"type":"database-mappings","database-mappings":[]}`)
 	if _, open := <-e.Events(); open {
 		t.Error("the events go on")
+	}
+}
+
+// TestEngineDetachesFromADeafDataPlane: it gives up when its time is over, and says so.
+func TestEngineDetachesFromADeafDataPlane(t *testing.T) {
+	d := directory(t)
+	dataPlanePeer(t, d)
+	e := newTestEngine(t, d)
+	apply(t, e, dataplane.SetSettings{Settings: siteSettings()})
+	for i := range 3000 {
+		apply(t, e, mappingTo(fmt.Sprintf("10.%d.%d.0/24", 2+i/250, i%250), "10.99.0.3"))
+	}
+	eventually(t, "the data plane's socket is full", func() bool { return e.tally.value(messagesUnsent) > 0 })
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := e.Detach(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if results := e.Apply(dataplane.Flush{}); len(results) != 1 || !errors.Is(results[0], dataplane.ErrClosed) {
+		t.Errorf("after Detach: %v", results)
 	}
 }
 

@@ -32,6 +32,7 @@ type untold struct {
 	named                            map[lisp.Prefix]bool
 	keys                             map[peerPort]bool
 	busy                             bool // a message is on its way
+	deaf                             bool // the data plane does not read, and the log says so
 }
 
 // resync is how much of the map-cache has to be told.
@@ -108,14 +109,15 @@ func (e *Engine) idle() bool {
 func (e *Engine) tell() {
 	ticker := time.NewTicker(e.options.WatchInterval)
 	defer ticker.Stop()
+	e.attend()
 	for {
-		e.attend()
 		e.tellAll(ticker.C)
 		select {
 		case <-e.done:
 			return
 		case <-e.wake:
 		case <-ticker.C:
+			e.attend()
 		}
 	}
 }
@@ -174,11 +176,13 @@ func (e *Engine) send(s step) bool {
 	defer e.mu.Unlock()
 	e.untold.busy = false
 	if err == nil {
+		e.untold.deaf = false
 		return true
 	}
 	s.again()
 	e.tally.add(messagesUnsent)
-	if !errors.Is(err, errNoPeer) {
+	if !errors.Is(err, errNoPeer) && !e.untold.deaf {
+		e.untold.deaf = true
 		e.options.Log.Warn("the data plane of the lispers.net interface does not read", "error", err)
 	}
 	return false

@@ -43,8 +43,8 @@ func newRouter(t *testing.T) *router {
 	r.server = newTestServer(t, r.directory, r.model)
 	serve(t, r.server)
 	r.same(r.await("restart"), `{"type":"restart"}`)
-	r.say(`{"type":"entire-map-cache","entries":[]}`)
-	r.say(`{"type":"interfaces","interfaces":[{"interface":"eth0","instance-id":"0"}]}`)
+	r.does(entire())
+	r.does(`{"type":"interfaces","interfaces":[{"interface":"eth0","instance-id":"0"}]}`)
 	r.does(`{"type":"database-mappings","database-mappings":[{"instance-id":"0","eid-prefix":"10.1.0.0/24"}]}`)
 	return r
 }
@@ -397,10 +397,49 @@ func TestServerOutlivesADeafControlPlane(t *testing.T) {
 	for i := range 2000 {
 		r.sends(fmt.Sprintf("10.9.%d.%d", i/250, 1+i%250))
 	}
-	start := time.Now()
 	r.does(add("10.2.0.0/24", rloc("192.0.2.2", "")))
-	if to := r.sends("10.2.0.1"); to != "192.0.2.2" || time.Since(start) > 3*time.Second {
-		t.Errorf("sent to %s after %s", to, time.Since(start))
+	if to := r.sends("10.2.0.1"); to != "192.0.2.2" {
+		t.Errorf("sent to %s", to)
+	}
+	eventually(t, "what was not sent is counted", func() bool { return r.server.tally.value(messagesUnsent) > 0 })
+}
+
+// TestServerAsksAgain: a restart that nobody answers is sent again, but not for ever,
+// and an entry that is told again keeps its age.
+func TestServerAsksAgain(t *testing.T) {
+	d, plane := directory(t), model.New(model.Options{})
+	p := controlPlanePeer(t, d)
+	now := time.Now()
+	s, err := NewServer(plane, ServerOptions{Directory: d, Settings: coreSettings, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for range 10 {
+		s.attend()
+		s.attend()
+		now = now.Add(restartPatience)
+	}
+	if n := p.quiet("restart"); n != restartTries {
+		t.Errorf("%d restarts without an answer, want %d", n, restartTries)
+	}
+	p.die()
+	s.attend()
+	p = controlPlanePeer(t, d)
+	s.attend()
+	s.handle([]byte(entire(add("10.2.0.0/24", rloc("192.0.2.2", "")))))
+	began := now
+	for range 10 {
+		now = now.Add(restartPatience)
+		s.attend()
+		s.handle([]byte(add("10.2.0.0/24", rloc("192.0.2.3", ""))))
+	}
+	if n := p.quiet("restart"); n != 1 {
+		t.Errorf("%d restarts though it was answered", n)
+	}
+	entry, _ := plane.Mapping(lisp.MustParsePrefix("10.2.0.0/24"))
+	if !entry.CreatedAt.Equal(began) || !entry.ExpiresAt.Equal(now.Add(adoptedLifetime)) {
+		t.Errorf("entry %+v, want it created at %s", entry, began)
 	}
 }
 
