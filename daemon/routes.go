@@ -57,6 +57,9 @@ func (r policyRoutes) apply() error {
 	if err != nil {
 		return fmt.Errorf("LISP interface %s: %w", r.link, err)
 	}
+	if err := setSysctls(r.link); err != nil {
+		return err
+	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		if err := r.applyRoute(family, link); err != nil {
 			return err
@@ -67,7 +70,7 @@ func (r policyRoutes) apply() error {
 
 // remove deletes every rule and route of ours in the table.
 func (r policyRoutes) remove() error {
-	errs := []error{r.applyRules(nil)}
+	errs := []error{r.applyRules(nil), restoreSysctls()}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		routes, err := r.ownRoutes(family)
 		errs = append(errs, err)

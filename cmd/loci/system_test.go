@@ -49,6 +49,23 @@ func TestHostsAndRoutersReachEachOther(t *testing.T) {
 	}
 }
 
+// TestRouterThatDoesNotForward has EIDs on the router alone, as a mobile node has.
+func TestRouterThatDoesNotForward(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.must(n.at["xtr1"].SetSysctl("net.ipv4.ip_forward", "0"))
+	n.must(n.at["xtr1"].SetSysctl("net.ipv6.conf.all.forwarding", "0"))
+	n.runAll()
+	one, two := testSite{1}, testSite{2}
+	n.ping("xtr1", one.router4(), two.host4(), 3)
+	n.ping("xtr1", one.router6(), two.host6(), 3)
+	n.ping("host2", two.host4(), one.router4(), 3)
+	n.ping("host2", two.host6(), one.router6(), 3)
+	n.stop("xtr1", n.daemons["xtr1"])
+	if value, err := n.at["xtr1"].Sysctl("net.ipv4.conf.lo.forwarding"); err != nil || value != "0" {
+		t.Errorf("after a detach, forwarding of lo is %q, %v", value, err)
+	}
+}
+
 func TestCrashAndRestartLoseNothing(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.runAll()
