@@ -360,5 +360,13 @@ func (c *session) detach(m *Message) error {
 	if err := s.plane.Detach(ctx); err != nil {
 		return err
 	}
-	return c.reply(m)
+	if err := c.reply(m); err != nil {
+		return err
+	}
+	m.Flags &^= FlagOwn
+	b, err := m.Append(nil)
+	if err == nil {
+		s.tell(b, 1, HearOperations, c)
+	}
+	return err
 }

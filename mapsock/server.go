@@ -267,7 +267,7 @@ func (s *Server) carryEvents() {
 			return
 		case event, ok := <-events:
 			if !ok {
-				go s.Close() // it waits for us
+				go s.closeAfterDetach() // it waits for us
 				return
 			}
 			s.carry(event, events, &m)
@@ -303,6 +303,18 @@ func another(events <-chan dataplane.Event, taken int) dataplane.Event {
 	default:
 		return nil
 	}
+}
+
+// closeAfterDetach closes when the client that detached the engine has its answer.
+func (s *Server) closeAfterDetach() {
+	s.awaitWrites()
+	_ = s.Close() // of listeners that are no use any more
+}
+
+// awaitWrites waits until the write that is under way has its echoes in the queues.
+func (s *Server) awaitWrites() {
+	s.apply.Lock()
+	defer s.apply.Unlock()
 }
 
 // Close ends all sessions and listeners and waits for them. Clients may still read

@@ -422,6 +422,9 @@ func TestDetachEndsAll(t *testing.T) {
 	for range s.engine.Mappings() {
 		t.Error("a mapping is left")
 	}
+	if got := next(t, other, TypeDetach); got.Flags != FlagDone {
+		t.Error(got)
+	}
 	if m, err := other.Next(); err == nil {
 		t.Errorf("%s, want the end", m)
 	}
