@@ -134,6 +134,9 @@ func Run(ctx context.Context, name string, options Options) (*Report, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
 	}
+	if options.Rounds < 0 || options.Measure < 0 {
+		return nil, fmt.Errorf("bench %s: rounds and seconds cannot be negative", name)
+	}
 	k := kinds()[i]
 	chosen, err := chooseCases(k.cases, options.Cases)
 	if err != nil {

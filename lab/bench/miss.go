@@ -34,6 +34,8 @@ const (
 	ladderSteps = 20
 	// missSettle is how long packets that wait may take after the last one was sent: longer than a Map-Request's retry.
 	missSettle = 2 * time.Second
+	// missRecovery lets the buckets of the ITR's rate limits fill again: they hold what may be sent within a second.
+	missRecovery = 1100 * time.Millisecond
 	// missSlots bounds the packets of one run: 60 s at 30,000/s, and some.
 	missSlots = 1 << 21
 )
@@ -223,11 +225,20 @@ func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]sampl
 	}, nil
 }
 
+// recover gives rate limits and queues the time to be as before a run.
+func (m *missRun) recover(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(missRecovery):
+	}
+}
+
 // sustained climbs to the highest rate at which no first packet is lost, and holds it. When it cannot be held, the next
 // lower one is, for half of the time.
 func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, error) {
 	step := slot / ladderSteps
 	reached, left := -1, slot
+	m.recover(ctx)
 	for i, rate := range missRates {
 		o, _, err := m.offer(ctx, rate, step, paceInterval)
 		if err != nil {
@@ -240,6 +251,7 @@ func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, 
 		reached = i
 	}
 	for ; reached >= 0; reached-- {
+		m.recover(ctx)
 		o, times, err := m.offer(ctx, missRates[reached], left, paceInterval)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"loci/wire"
+)
+
+// The UDP checksum of the first packet is that of every packet: each number stands beside its complement.
+func TestInnerPacketChecksumHoldsForAllNumbers(t *testing.T) {
+	for _, p := range pairs {
+		packet := innerPacket(p.source(), p.destination(), 1)
+		header := ipv6Octets
+		if p.inner4() {
+			header = ipv4Octets
+		}
+		for _, number := range []uint32{0, 1, 65535, 65536, 0xfffffffe} {
+			udp := packet[header:]
+			destination := p.destination().AsSlice()
+			low := lowOctets(p.destination()) + number%4096
+			binary.BigEndian.PutUint32(destination[len(destination)-4:], low)
+			port := uint16(firstPort + number%manyFlows)
+			binary.BigEndian.PutUint16(udp, port)
+			binary.BigEndian.PutUint16(udp[10:], ^port)
+			binary.BigEndian.PutUint32(udp[12:], number)
+			binary.BigEndian.PutUint32(udp[16:], ^number)
+			binary.BigEndian.PutUint32(udp[20:], ^low)
+			to, _ := netip.AddrFromSlice(destination)
+			if !wire.VerifyUDPChecksum(p.source(), to, udp) {
+				t.Errorf("%s, number %d: the UDP checksum is wrong", p.name, number)
+			}
+		}
+	}
+}
