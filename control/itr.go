@@ -285,6 +285,7 @@ func (r *itr) take(asked lisp.Prefix, m *mapReply) {
 	for _, mapping := range mappings {
 		r.takeRecord(mapping, m.from, outdated)
 	}
+	r.removeIncomplete(mappings)
 	for _, p := range outdated {
 		if id, e, ok := r.cache.get(p); ok && !e.static {
 			r.remove(id, RemoveReplaced)
@@ -355,6 +356,7 @@ func (r *itr) evict() bool {
 	id, ok := r.cache.victim()
 	if ok {
 		r.h.count(MappingEvicted)
+		r.removeCovering(r.cache.entries.at(id).mapping.Prefix, RemoveEvicted)
 		r.remove(id, RemoveEvicted)
 	}
 	return ok

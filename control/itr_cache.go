@@ -51,6 +51,10 @@ func (r *itr) handleCacheTimeout(id uint32) {
 	case r.h.now >= e.expiresAt:
 		r.h.count(MappingExpired)
 		r.remove(id, RemoveExpired)
+	case idle && r.isCovered(e.mapping.Prefix):
+		// Nobody uses it, but without it the covering one would decide: it stays as long.
+		e.lastUsedAt = r.h.now
+		r.schedule(id)
 	case idle:
 		r.h.count(MappingIdle)
 		r.remove(id, RemoveIdle)

@@ -141,8 +141,27 @@ func (s *mapServer) replyForSite(m *mapRequest, asked, best lisp.Prefix, row *re
 		}
 		all = append(all, lisp.Mapping{}) // not ours to tell
 	}
-	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) }
+	if s.holdsOthers(best, row.site) {
+		all = append(all, lisp.Mapping{})
+	}
+	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) || s.prefixes.holds(p, best) }
 	s.h.reply(m, reply{sent: ProxyMapReplySent, notice: NoticeMapReplySent, mappings: s.h.complete(m, asked, all, taken)})
+}
+
+// holdsOthers reports whether other sites have EID-Prefixes within best that they have
+// not registered: an answer that covers those would bring their packets to this site.
+func (s *mapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
+	seen := 0
+	for p, owner := range s.prefixes.subtree(best) {
+		if seen++; seen > s.h.limits.MoreSpecificsPerReply {
+			return true // perhaps: the smaller answer is right in any case
+		}
+		_, _, registered := s.registrations.get(p)
+		if !registered && p != best && s.sites[s.config.Sites[owner.site].Name] != site {
+			return true
+		}
+	}
+	return false
 }
 
 // proxyMapping is what the Map-Server says for a site: not authoritative, and with

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// What the absence of a more specific mapping means while less specific ones are cached
+// (RFC 9301 s.5.5): they would decide for its EIDs, about which they say nothing. So
+// those that cover an entry leave before it does. Nothing here asks for anything.
+
+import "loci/lisp"
+
+// removeCovering removes the dynamic entries that are less specific than p, the least
+// specific first.
+func (r *itr) removeCovering(p lisp.Prefix, reason RemoveReason) {
+	var covering []lisp.Prefix
+	for p.Bits() > 0 {
+		wider, err := lisp.PrefixFrom(p.Instance(), p.EID(), p.Bits()-1)
+		_, e, ok := r.cache.longest(wider)
+		if err != nil || !ok {
+			break
+		}
+		p = e.mapping.Prefix
+		covering = append(covering, p)
+	}
+	for i := len(covering) - 1; i >= 0; i-- {
+		if id, e, ok := r.cache.get(covering[i]); ok && !e.static {
+			r.remove(id, reason)
+		}
+	}
+}
+
+// isCovered reports whether a less specific dynamic entry is cached.
+func (r *itr) isCovered(p lisp.Prefix) bool {
+	if p.Bits() == 0 {
+		return false
+	}
+	wider, err := lisp.PrefixFrom(p.Instance(), p.EID(), p.Bits()-1)
+	_, e, ok := r.cache.longest(wider)
+	return err == nil && ok && !e.static
+}
+
+// removeIncomplete removes what covers records of a Map-Reply for which there was no
+// room.
+func (r *itr) removeIncomplete(mappings []lisp.Mapping) {
+	for _, m := range mappings {
+		if _, _, ok := r.cache.get(m.Prefix); !ok && m.TTLMinutes > 0 {
+			r.removeCovering(m.Prefix, RemoveEvicted)
+		}
+	}
+}
