@@ -106,6 +106,15 @@ func unmarshal(text []byte, into any) error {
 	return fmt.Errorf("%w: %v", errField, err)
 }
 
+// unmarshalPart is unmarshal for a part of a message, which is JSON in any case.
+func unmarshalPart(field string, text []byte, into any) error {
+	err := unmarshal(text, into)
+	if errors.Is(err, errNotJSON) {
+		return refuse(field, "%s is no object", shorten(text))
+	}
+	return err
+}
+
 // each reads the entries of a list; those that are wrong are named in refused.
 func each[T, V any](list *[]json.RawMessage, check func(T) (V, error)) (values []V, refused []error, err error) {
 	if list == nil {
@@ -113,7 +122,7 @@ func each[T, V any](list *[]json.RawMessage, check func(T) (V, error)) (values [
 	}
 	for i, text := range *list {
 		var raw T
-		err := unmarshal(text, &raw)
+		err := unmarshalPart("entry", text, &raw)
 		var value V
 		if err == nil {
 			value, err = check(raw)
@@ -135,7 +144,7 @@ func explain(entry int, err error, words bool) error {
 	if words {
 		return fmt.Errorf("entry %d: %w", entry, err)
 	}
-	for _, kind := range []error{errNotJSON, errMulticast, errOtherEID} {
+	for _, kind := range []error{errMulticast, errOtherEID} {
 		if errors.Is(err, kind) {
 			return kind
 		}
@@ -393,7 +402,7 @@ func readDecapStatistics(j map[string]json.RawMessage) (message, error) {
 			continue
 		}
 		var raw useJSON
-		if err := unmarshal(text, &raw); err != nil {
+		if err := unmarshalPart(word, text, &raw); err != nil {
 			return nil, fmt.Errorf("%s: %w", word, err)
 		}
 		u, err := raw.use()

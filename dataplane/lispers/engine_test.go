@@ -433,3 +433,90 @@ func TestPairCounts(t *testing.T) {
 		}
 	}
 }
+
+func TestEngineCountsWhatItDoesNotTake(t *testing.T) {
+	_, e := endsWithoutSockets(t)
+	const rloc = `{"type":"statistics","entries":[{"instance-id":"0","eid-prefix":"172.31.2.0/24","rlocs":[{"rloc":"10.99.0.3","port":"4341",%s}]}]}`
+	const decap = `{"type":"decap-statistics","good-packets":%s}`
+	for _, c := range []struct {
+		counter string
+		texts   []string
+	}{
+		{"lispers-messages-malformed", []string{`nonsense`, `7`}},
+		{"lispers-messages-unknown", []string{`{"type":"` + strings.Repeat("x", 1000) + `"}`}},
+		{"lispers-messages-unexpected", []string{`{"type":"database-mappings","database-mappings":[]}`, `{"type":"etr-nat-port","port":1}`}},
+		{"lispers-multicast-refused", []string{`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"224.0.1.1","interface":"","instance-id":"0"}`}},
+		{"lispers-eids-unsupported", []string{`{"type":"discovery","source-eid":"02:00:00:00:00:01","dest-eid":"10.0.0.1","interface":"","instance-id":"0"}`}},
+		{"lispers-fields-refused", []string{
+			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"10.0.0.1","instance-id":"0"}`,
+			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"somewhere","interface":"","instance-id":"0"}`,
+			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"10.0.0.1","interface":"","instance-id":"-1"}`,
+			`{"type":"discovery","source-eid":"172.31.1.1","dest-eid":"10.0.0.1","interface":"a-name-that-is-too-long","instance-id":"0"}`,
+			fmt.Sprintf(rloc, `"byte-count":1,"seconds-last-packet":0`), fmt.Sprintf(rloc, `"packet-count":1,"seconds-last-packet":0`),
+			fmt.Sprintf(rloc, `"packet-count":-1,"byte-count":1`), fmt.Sprintf(rloc, `"packet-count":18446744073709551615,"byte-count":1`),
+			fmt.Sprintf(rloc, `"packet-count":1,"byte-count":1,"seconds-last-packet":-1`), fmt.Sprintf(rloc, `"packet-count":1,"byte-count":1,"seconds-last-packet":1e300`),
+			fmt.Sprintf(rloc, `"port":"70000","packet-count":1,"byte-count":1`),
+			fmt.Sprintf(decap, `{"packet-count":1.5,"byte-count":1}`), fmt.Sprintf(decap, `[]`), fmt.Sprintf(decap, `null`), `{"type":"statistics"}`,
+		}},
+	} {
+		for _, text := range c.texts {
+			before := e.Counters()
+			e.handle([]byte(text))
+			after := e.Counters()
+			for name, n := range after.Other {
+				want := before.Other[name]
+				if name == c.counter || name == "lispers-messages-received" {
+					want++
+				}
+				if n != want {
+					t.Errorf("%.90q: %s went from %d to %d", text, name, before.Other[name], n)
+				}
+			}
+			if after.EncapsulatedPackets+after.DecapsulatedPackets+after.MissPackets > 0 {
+				t.Errorf("%.90q was counted: %+v", text, after)
+			}
+		}
+	}
+	// Of many bad entries each is counted, and few are told in words.
+	m, err := decode([]byte(`{"type":"database-mappings","database-mappings":[` + repeated(`{"instance-id":"0","eid-prefix":"224.0.0.0/4"}`, 1000) + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := m.(databaseMessage).refused
+	e.refused(refused...)
+	if n := e.tally.value(multicastRefused); n != 1001 || refused[maxExplained] != errMulticast {
+		t.Errorf("%d counted, entry %d is %v", n, maxExplained, refused[maxExplained])
+	}
+}
+
+// TestUntoldIsBounded: changes beyond the bound become one: everything.
+func TestUntoldIsBounded(t *testing.T) {
+	u := untold{limit: 10}
+	prefix := func(i int) lisp.Prefix { return lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)) }
+	for i := range 10 {
+		u.mapping(prefix(i))
+		u.mapping(prefix(i))
+	}
+	if len(u.mappings) != 10 || u.entire != resyncNothing {
+		t.Errorf("%d changes noted, %d", len(u.mappings), u.entire)
+	}
+	u.mapping(prefix(10))
+	u.mapping(prefix(11))
+	if len(u.mappings) != 0 || u.entire != resyncClear {
+		t.Errorf("%d changes noted, %d", len(u.mappings), u.entire)
+	}
+	u.everything(false)
+	if u.entire != resyncClear {
+		t.Error("a restart made less of what is to be told")
+	}
+}
+
+func TestEngineTellsParameters(t *testing.T) {
+	e, p := connected(t)
+	e.SetParameters(Parameters{RTR: true, ETRNATPort: 40000})
+	p.same(p.await("xtr-parameters"), `{"type":"xtr-parameters","control-plane-logging":false,"data-plane-logging":false,"rtr":true}`)
+	p.same(p.await("etr-nat-port"), `{"type":"etr-nat-port","port":40000}`)
+	if n := p.quiet("itr-crypto-port"); n != 0 {
+		t.Error("a port that is not set was told")
+	}
+}
