@@ -52,7 +52,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.options.JSON, "json", false, "print one JSON object for each bench; progress goes to standard error")
 	cmd.Flags().BoolVar(&f.check, "check", false, "exit 1 when a target is missed")
 	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 0, "how often each case is measured; 0 is the bench's own number")
-	cmd.Flags().Float64Var(&f.seconds, "seconds", 0, "how long to measure in all; 0 is 36")
+	cmd.Flags().Float64Var(&f.seconds, "seconds", 0, "how long to measure in all; 0 is the bench's own, such that it ends within 50 s")
 }
 
 func newOneBenchCommand(name string) *cobra.Command {

@@ -26,7 +26,7 @@ type Options struct {
 	JSON    bool          // print one object to Out; the progress goes to Err
 	Cases   []string      // names, or beginnings of names up to a slash; empty is all
 	Rounds  int           // 0 is the bench's own number
-	Measure time.Duration // how long to measure in all; 0 is defaultMeasure
+	Measure time.Duration // how long to measure in all; 0 is the bench's own
 
 	Out, Err   io.Writer
 	Executable string // of loci itself; the daemons are started from it
@@ -59,6 +59,7 @@ func (e *PreflightError) Error() string {
 type kind struct {
 	name, title string
 	rounds      int
+	length      time.Duration // of measuring, unless the user says otherwise
 	cases       []string
 	arms        []arm
 	// prepare completes a line for this bench; nil is nothing.
@@ -147,7 +148,7 @@ func Run(ctx context.Context, name string, options Options) (*Report, error) {
 		k.rounds = options.Rounds
 	}
 	if options.Measure == 0 {
-		options.Measure = defaultMeasure
+		options.Measure = k.length
 	}
 	b := newBench(k, options)
 	err = b.run(ctx)

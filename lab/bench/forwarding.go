@@ -29,7 +29,7 @@ const warmUp = 20 * time.Millisecond
 func forwardingBench() kind {
 	k := kind{
 		name: "forwarding", title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
-		rounds: 7, arms: []arm{routing, vxlan, redirect, lociTC},
+		rounds: 7, length: defaultMeasure, arms: []arm{routing, vxlan, redirect, lociTC},
 		prepare: func(_ *bench, l *line) error { return l.attach() },
 		measure: measureForwarding, judge: judgeForwarding,
 	}

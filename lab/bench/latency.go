@@ -36,7 +36,7 @@ var latencyPairs = []pair{pairs[0], pairs[3]}
 func latencyBench() kind {
 	k := kind{
 		name: "latency", title: "delay of a packet in Enc and in Dec, one packet at a time",
-		rounds: latencyRounds, arms: []arm{routing, vxlan, lociTC},
+		rounds: latencyRounds, length: defaultMeasure, arms: []arm{routing, vxlan, lociTC},
 		prepare: prepareLatency, measure: measureLatency, judge: judgeLatency,
 	}
 	for _, hop := range []string{hopEnc, hopDec} {

@@ -36,7 +36,7 @@ const tcpRounds = 15
 func tcpBench() kind {
 	k := kind{
 		name: "tcp", title: "goodput of TCP (CUBIC) through Enc and Dec, core MTU = site MTU = 1500",
-		rounds: tcpRounds, arms: []arm{routing, vxlan, lociTC}, measure: measureTCP, judge: judgeTCP,
+		rounds: tcpRounds, length: defaultMeasure, arms: []arm{routing, vxlan, lociTC}, measure: measureTCP, judge: judgeTCP,
 		prepare: warmUpTCP,
 	}
 	for _, c := range tcpCases {
