@@ -46,7 +46,8 @@ type ITRConfig struct {
 	// minutes, negative is never.
 	IdleTimeout time.Duration
 
-	RLOCProbing ProbingConfig
+	RLOCProbing     ProbingConfig
+	LocatorPolicies []LocatorPolicy // the first that fits a locator counts
 }
 
 // ProbingConfig configures RLOC-probing (RFC 9301 s.7.1). It is on unless it is said

@@ -107,6 +107,7 @@ const (
 	RefusedProbeLocator
 	RefusedProbeLimit
 	RefusedLocatorTable
+	RefusedSweepTable
 	RefusedSMRWithoutMapping
 	RefusedSMRLimit
 	RefusedSMRTable
@@ -210,6 +211,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedProbeLocator:          {"probe_locator", "answers to RLOC-probes that name a locator of another mapping"},
 	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
 	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
+	RefusedSweepTable:            {"sweep_table", "Map-Replies that cover very many cached mappings, not all of them looked at"},
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
 	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
 	RefusedSMRTable:              {"smr_table", "peers or EID-Prefixes beyond the limit of Solicit-Map-Requests that wait to be sent"},

@@ -9,6 +9,7 @@ package control
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ type itr struct {
 	requests  bucket
 	smrs      buckets[lisp.Prefix]
 	prober    *prober
+	sweeps    sweeps
 }
 
 // Refreshing begins a quarter of the TTL before its end, refreshLead at most, for
@@ -57,7 +59,11 @@ func (r *itr) configure(c *ITRConfig) {
 			r.remove(id, RemoveConfigured)
 		}
 	}
+	repolicy := !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) && r.cache.size() > 0
 	r.config = c
+	if repolicy {
+		r.startSweep(sweep{reinstall: true})
+	}
 	r.prober.configure(c.RLOCProbing)
 	for _, m := range c.StaticMappings {
 		if _, e, ok := r.cache.get(m.Prefix); !ok || !e.static || !e.mapping.Equal(m) {
@@ -277,42 +283,50 @@ func related(asked lisp.Prefix, mappings []lisp.Mapping) bool {
 }
 
 // take brings the map-cache into line with a Map-Reply: more specific records
-// first, so that no packet meets a covering one alone.
+// first, so that no packet meets a covering one alone. What it means for very many
+// entries follows in later turns.
 func (r *itr) take(asked lisp.Prefix, m *mapReply) {
 	mappings := slices.Clone(m.mappings)
 	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })
-	outdated := r.outdated(asked, mappings)
+	whole := mappings[len(mappings)-1].Prefix
+	if asked.Covers(whole) {
+		whole = asked
+	}
+	outdated, all := r.outdated(asked, whole, mappings)
 	for _, mapping := range mappings {
 		r.takeRecord(mapping, m.from, outdated)
 	}
-	r.removeIncomplete(mappings)
 	for _, p := range outdated {
 		if id, e, ok := r.cache.get(p); ok && !e.static {
 			r.remove(id, RemoveReplaced)
 		}
 	}
+	if all {
+		return
+	}
+	s := sweep{asked: asked, whole: whole}
+	for _, mapping := range mappings {
+		s.records = append(s.records, sweptRecord{prefix: mapping.Prefix, expiresAt: never})
+	}
+	r.startSweep(s)
 }
 
 // outdated lists the cached prefixes that a Map-Reply contradicts (RFC 9301 s.5.5).
 // A reply has the longest match with all its more-specifics: a cached one that
 // covers the asked EID-Prefix and that it does not name is gone, and so is a negative
-// one within what has a mapping now. Other positive ones stay: they may be of
-// another site.
-func (r *itr) outdated(asked lisp.Prefix, mappings []lisp.Mapping) []lisp.Prefix {
-	whole := mappings[len(mappings)-1].Prefix
-	if asked.Covers(whole) {
-		whole = asked
-	}
-	var prefixes []lisp.Prefix
+// one within what has a mapping now. all reports that none is left to look at.
+func (r *itr) outdated(asked, whole lisp.Prefix, mappings []lisp.Mapping) (prefixes []lisp.Prefix, all bool) {
+	seen := 0
 	for p, id := range r.cache.index.subtree(whole) {
-		if slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == p }) {
-			continue
+		if seen++; seen > coveredInTurn {
+			return prefixes, false
 		}
-		if p.Covers(asked) || r.cache.entries.at(id).mapping.Negative() {
+		named := slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == p })
+		if !named && contradicts(asked, r.cache.entries.at(id)) {
 			prefixes = append(prefixes, p)
 		}
 	}
-	return prefixes
+	return prefixes, true
 }
 
 func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Prefix) {
@@ -335,14 +349,25 @@ func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	if ok && known.refreshing {
 		r.h.count(MappingRefreshed)
 	}
-	expiresAt := r.h.after(r.lifetime(m.TTLMinutes))
-	for _, covered := range r.cache.covered(m.Prefix) {
-		e := r.cache.entries.at(covered)
-		if _, gone := slices.BinarySearchFunc(outdated, e.mapping.Prefix, lisp.Prefix.Compare); !gone && !e.static {
-			expiresAt = min(expiresAt, e.expiresAt) // RFC 9301 s.5.5
+	expiresAt := min(r.h.after(r.lifetime(m.TTLMinutes)), r.coveredExpiry(m.Prefix, outdated))
+	r.put(cacheEntry{mapping: m, from: from, expiresAt: expiresAt})
+}
+
+// coveredExpiry is when the first of the more specific entries expires that stay: a
+// less specific one is not to outlive them (RFC 9301 s.5.5).
+func (r *itr) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) instant {
+	earliest := never
+	seen := 0
+	for prefix, id := range r.cache.index.subtree(p) {
+		if seen++; seen > coveredInTurn {
+			return earliest
+		}
+		e := r.cache.entries.at(id)
+		if _, gone := slices.BinarySearchFunc(outdated, prefix, lisp.Prefix.Compare); !gone && prefix != p && !e.static {
+			earliest = min(earliest, e.expiresAt)
 		}
 	}
-	r.put(cacheEntry{mapping: m, from: from, expiresAt: expiresAt})
+	return earliest
 }
 
 func (r *itr) lifetime(ttlMinutes uint32) time.Duration {
@@ -353,10 +378,9 @@ func (r *itr) lifetime(ttlMinutes uint32) time.Duration {
 }
 
 func (r *itr) evict() bool {
-	id, ok := r.cache.victim()
+	id, ok := r.cache.victim(r.h.limits.MapCacheEntries)
 	if ok {
 		r.h.count(MappingEvicted)
-		r.removeCovering(r.cache.entries.at(id).mapping.Prefix, RemoveEvicted)
 		r.remove(id, RemoveEvicted)
 	}
 	return ok
@@ -386,7 +410,7 @@ func (r *itr) put(e cacheEntry) {
 func (r *itr) emitInstall(id uint32) { r.h.emit(InstallMapping{r.entry(r.cache.entries.at(id))}) }
 
 func (r *itr) entry(e *cacheEntry) MapCacheEntry {
-	m := MapCacheEntry{Mapping: e.mapping, Static: e.static, CreatedAt: r.h.time(e.createdAt)}
+	m := MapCacheEntry{Mapping: withPolicies(e.mapping, r.config.LocatorPolicies), Static: e.static, CreatedAt: r.h.time(e.createdAt)}
 	if !e.static {
 		m.ExpiresAt = r.h.time(e.expiresAt)
 	}

@@ -75,22 +75,15 @@ func (c *mapCache) remove(id uint32) {
 	c.entries.release(id)
 }
 
-// covered lists the entries more specific than p, p's own left out.
-func (c *mapCache) covered(p lisp.Prefix) []uint32 {
-	var ids []uint32
-	for prefix, id := range c.index.subtree(p) {
-		if prefix != p {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
 // victim chooses who makes room: a hand goes round the table and takes the first
-// entry that is negative or was not used since it last came by. Static entries
-// stay. After evictionSteps it takes the last dynamic entry it met.
-func (c *mapCache) victim() (id uint32, ok bool) {
+// entry that is negative or was not used since it last came by, of an Instance-ID that
+// has more than its share of the limit: one that is flooded with EIDs lives at its own
+// expense. Static entries stay. After evictionSteps it takes the best that it met, the last of
+// those that are equal.
+func (c *mapCache) victim(limit int) (id uint32, ok bool) {
+	share := limit / max(len(c.index.instances), 1)
 	rows := uint32(len(c.entries.rows))
+	best := 0
 	for step := uint32(0); step < rows && (step < evictionSteps || !ok); step++ {
 		at := c.hand % rows
 		c.hand = at + 1
@@ -98,11 +91,20 @@ func (c *mapCache) victim() (id uint32, ok bool) {
 		if e.static || e.mapping.Prefix.IsZero() {
 			continue
 		}
-		id, ok = at, true
+		worth := 1 // as a victim
 		if e.mapping.Negative() || !e.referenced {
-			return id, true
+			worth += 1
+		}
+		if c.index.instances[e.mapping.Prefix.Instance()].size >= share {
+			worth += 2
 		}
 		e.referenced = false
+		if worth >= best {
+			id, ok, best = at, true, worth
+		}
+		if best == 4 {
+			return id, true
+		}
 	}
 	return id, ok
 }

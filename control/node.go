@@ -316,7 +316,7 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 	if n.itr != nil {
 		if !yield(&n.itr.pending.timers, n.itr.handlePendingTimeout) || !yield(&n.itr.cache.timers, n.itr.handleCacheTimeout) ||
-			!yield(&n.itr.prober.table.timers, n.itr.handleProbeTimeout) {
+			!yield(&n.itr.prober.table.timers, n.itr.handleProbeTimeout) || !yield(&n.itr.sweeps.timers, n.itr.handleSweepTimeout) {
 			return
 		}
 	}

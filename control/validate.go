@@ -82,6 +82,9 @@ func (c *ITRConfig) validate() error {
 		}
 	}
 	errs = append(errs, c.RLOCProbing.validate())
+	for i := range c.LocatorPolicies {
+		errs = append(errs, c.LocatorPolicies[i].validate())
+	}
 	if c.UnlimitedTTL < 0 {
 		errs = append(errs, fmt.Errorf("lifetime %s of mappings without a TTL is negative", c.UnlimitedTTL))
 	}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// crowdedITR has many entries within 10.0.0.0/8 and 2001:db8::/32, each tenth negative.
+func crowdedITR(t *testing.T, entries int) (*testNetwork, *testNode) {
+	t.Helper()
+	n, x := loneITR(t, Limits{})
+	for i := range entries {
+		m := positive(fmt.Sprintf("10.%d.%d.%d/32", i>>16, i>>8&255, i&255), 60)
+		if i%2 == 1 {
+			m = positive(fmt.Sprintf("2001:db8:%x:%x::/64", i>>12, i&4095), 60)
+		}
+		if i%10 < 2 {
+			m.Locators, m.Action = nil, lisp.ActionNativelyForward
+		}
+		x.itr.put(cacheEntry{mapping: m, expiresAt: x.host.after(time.Hour)})
+	}
+	x.drain()
+	return n, x
+}
+
+func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
+	const entries = 40_000
+	for _, c := range []struct{ source, destination, prefix, last string }{
+		{"10.1.0.1", "10.255.0.1", "10.0.0.0/8", "10.0.156.62/32"},
+		{"2001:db8:1::1", "2001:db8:ffff::1", "2001:db8::/32", "2001:db8:9:c3f::/64"},
+	} {
+		n, x := crowdedITR(t, entries)
+		soon := x.host.after(5 * time.Minute)
+		_, last, ok := x.itr.cache.get(lisp.MustParsePrefix(c.last))
+		if !ok {
+			t.Fatalf("%s is not cached", c.last)
+		}
+		last.expiresAt = soon // one of the last in every order
+		x.itr.cache.put(*last)
+		x.miss(c.source, c.destination)
+		before := x.itr.cache.size()
+		answerAll(x, positive(c.prefix, 1440))
+		if gone := before + 1 - x.itr.cache.size(); gone > coveredInTurn {
+			t.Errorf("%d entries removed in the turn of the Map-Reply", gone)
+		}
+		turns := 0
+		for at, ok := x.NextDeadline(); ok && at.Sub(n.now) < time.Millisecond; at, ok = x.NextDeadline() {
+			size := x.itr.cache.size()
+			x.HandleTimeout(at)
+			effects := 0
+			for {
+				if _, ok := x.Poll(); !ok {
+					break
+				}
+				effects++
+			}
+			if size-x.itr.cache.size() > sweepChanges || effects > 2*sweepChanges {
+				t.Fatalf("a turn removed %d entries, with %d effects", size-x.itr.cache.size(), effects)
+			}
+			turns++
+		}
+		if turns < entries/sweepRows {
+			t.Errorf("%d turns", turns)
+		}
+		if got := x.itr.cache.size(); got != entries-entries/10+1 {
+			t.Errorf("%d entries, want %d: the negative ones of one family gone", got, entries-entries/10+1)
+		}
+		if _, e, _ := x.itr.cache.get(lisp.MustParsePrefix(c.prefix)); e.expiresAt != soon {
+			t.Errorf("the wide entry ends at %d, its first more-specific at %d", e.expiresAt, soon)
+		}
+	}
+}
+
+func TestSweepLeavesNewEntriesAlone(t *testing.T) {
+	n, x := crowdedITR(t, 20_000)
+	x.miss("10.1.0.1", "10.255.0.1")
+	answerAll(x, positive("10.0.0.0/8", 1440))
+	n.now = n.now.Add(time.Microsecond)
+	x.host.turn(n.now)
+	fresh := positive("10.254.0.0/24", 15)
+	fresh.Locators, fresh.Action = nil, lisp.ActionDrop
+	x.itr.put(cacheEntry{mapping: fresh, expiresAt: x.host.after(15 * time.Minute)})
+	n.run(time.Second)
+	if _, _, ok := x.itr.cache.get(fresh.Prefix); !ok {
+		t.Error("a sweep removed what came after it began")
+	}
+}
+
+func TestSweepsAreBounded(t *testing.T) {
+	_, x := crowdedITR(t, 2000)
+	for range maxSweeps + 5 {
+		x.itr.startSweep(sweep{reinstall: true})
+	}
+	x.wantCounter(RefusedSweepTable, 5)
+}
+
+func TestLocatorPolicies(t *testing.T) {
+	n, x1, _, _ := twoSites(t)
+	n.run(time.Second)
+	ten, five := uint8(10), uint8(5)
+	c := x1.config
+	itr := *c.ITR
+	itr.LocatorPolicies = []LocatorPolicy{
+		{EIDs: lisp.MustParsePrefix("10.2.0.0/16"), RLOCs: netip.MustParsePrefix("2001:db8::/32"), Priority: &ten},
+		{RLOCs: netip.MustParsePrefix("192.0.2.0/24"), Weight: &five},
+		{Priority: &five},
+	}
+	c.ITR = &itr
+	x1.configure(c)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	x1.miss("2001:db8:1::5", "2001:db8:2::9")
+	n.run(time.Second)
+	want := func(prefix string, priorities, weights [2]uint8) {
+		t.Helper()
+		for i, l := range x1.cache[lisp.MustParsePrefix(prefix)].Mapping.Locators {
+			if l.Priority != priorities[i] || l.Weight != weights[i] {
+				t.Errorf("%s: locator %s, want %d/%d", prefix, l, priorities[i], weights[i])
+			}
+		}
+	}
+	want("10.2.0.0/16", [2]uint8{1, 10}, [2]uint8{5, 100})
+	want("2001:db8:2::/48", [2]uint8{1, 5}, [2]uint8{5, 100})
+	itr.LocatorPolicies = nil // what the site says comes back, without asking it
+	c.ITR = &itr
+	asked := x1.counter(MapRequestSent)
+	x1.configure(c)
+	n.run(time.Second)
+	want("10.2.0.0/16", [2]uint8{1, 1}, [2]uint8{100, 100})
+	want("2001:db8:2::/48", [2]uint8{1, 1}, [2]uint8{100, 100})
+	x1.wantCounter(MapRequestSent, asked)
+	for _, bad := range []LocatorPolicy{{}, {RLOCs: netip.MustParsePrefix("192.0.2.1/24"), Weight: &five}} {
+		if err := (Config{ITR: &ITRConfig{LocatorPolicies: []LocatorPolicy{bad}}}).Validate(); err == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// TestFloodedInstanceEvictsItsOwn: a scan in one Instance-ID does not push out the
+// mappings of another, used or not.
+func TestFloodedInstanceEvictsItsOwn(t *testing.T) {
+	_, x := loneITR(t, Limits{MapCacheEntries: 256})
+	put := func(instance lisp.InstanceID, i int) {
+		if x.itr.cache.size() >= 256 {
+			x.itr.evict()
+		}
+		m := positive(fmt.Sprintf("[%d]10.2.%d.%d/32", instance, i/256, i%256), 10)
+		x.itr.put(cacheEntry{mapping: m, expiresAt: x.host.after(time.Hour)})
+		x.drain()
+	}
+	for i := range 20 {
+		put(2, i)
+	}
+	for i := range 5000 {
+		put(1, i)
+	}
+	left := 0
+	for e := range x.MapCache() {
+		if e.Mapping.Prefix.Instance() == 2 {
+			left++
+		}
+	}
+	if left != 20 || x.itr.cache.size() != 256 {
+		t.Errorf("%d of 20 entries are left; %d in all", left, x.itr.cache.size())
+	}
+}
