@@ -48,7 +48,8 @@ type daemon struct {
 	reloading sync.Mutex
 
 	sockets *sockets
-	plane   dataplane.Plane // nil when no role forwards packets
+	plane   dataplane.Plane // what the control plane drives; nil when no role forwards packets
+	engine  dataplane.Plane // what is closed or detached in the end: plane itself, or what is behind it
 	missing []string        // kernel features, with what is lost without them
 	worker  *planeWorker    // nil without a plane
 	// stopServing ends the mapping socket; nil when nothing serves one.
@@ -133,7 +134,7 @@ func (d *daemon) start(p plan) (err error) {
 	}
 	d.sockets.keyring.Store(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
-	if remote, ok := d.plane.(*remotePlane); ok {
+	if remote, ok := d.engine.(*remotePlane); ok {
 		renewed := d.tellAgain
 		remote.renewed.Store(&renewed)
 	}
@@ -152,24 +153,15 @@ func (d *daemon) tellAgain() {
 
 // startPlane opens the data plane, or takes over the one that an earlier run left.
 func (d *daemon) startPlane(p plan) (err error) {
-	if d.plane, err = d.openPlane(p); err != nil {
+	if err := d.openPlane(p); err != nil {
 		return err
 	}
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
 	d.forgetDatabase(p)
-	if routed, ok := d.plane.(*routedPlane); ok {
-		if err := routed.sync(); err != nil {
-			return fmt.Errorf("policy routing: %w", err)
-		}
-	}
 	d.worker = newPlaneWorker(d.plane, d.log)
-	if d.options.Planes == PlanesControl {
-		return nil // the other process serves the mapping socket
-	}
-	d.stopServing, err = serveMappingSocket(d.plane, p.config.Datapath.MappingSocket)
-	return err
+	return nil
 }
 
 // missingFeatures names what the kernel lacks, with what is lost by it.
@@ -236,18 +228,18 @@ func (d *daemon) run(ctx context.Context) error {
 // release gives back what a clean stop gives back. The kernel goes on forwarding
 // unless the user asked for an end of that.
 func (d *daemon) release() error {
-	if d.plane == nil {
+	if d.engine == nil {
 		return nil
 	}
 	if d.stopServing != nil {
 		d.stopServing()
 	}
 	if !d.options.DetachOnStop {
-		return d.plane.Close()
+		return d.engine.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return d.plane.Detach(ctx)
+	return d.engine.Detach(ctx)
 }
 
 // abandon undoes a start that failed half-way.
@@ -261,8 +253,8 @@ func (d *daemon) abandon() (err error) {
 	if d.stopServing != nil {
 		d.stopServing()
 	}
-	if d.plane != nil {
-		err = errors.Join(err, d.plane.Close())
+	if d.engine != nil {
+		err = errors.Join(err, d.engine.Close())
 	}
 	return err
 }

@@ -15,7 +15,6 @@ import (
 	"sync"
 
 	"loci/config"
-	"loci/dataplane"
 	"loci/dataplane/kernel"
 	"loci/mapsock"
 )
@@ -55,49 +54,62 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 	return nil
 }
 
-// openPlane is the data plane that this process's control plane uses.
-func (d *daemon) openPlane(p plan) (dataplane.Plane, error) {
-	if d.options.Planes == PlanesControl {
-		return dialPlane(p.config.Datapath.MappingSocket.Path, d.log)
+// openPlane opens the data plane that this process's control plane drives: its own,
+// or that of another process.
+func (d *daemon) openPlane(p plan) error {
+	if d.options.Planes != PlanesControl {
+		return d.openEngine(p)
 	}
-	return d.openEngine(p)
+	remote, err := dialPlane(p.config.Datapath.MappingSocket.Path, d.log)
+	if err != nil {
+		return err
+	}
+	d.engine, d.plane = remote, remote
+	return nil
 }
 
-// openEngine opens the kernel's engine and lets policy routing follow its Database.
-func (d *daemon) openEngine(p plan) (dataplane.Plane, error) {
+// openEngine opens the kernel's engine, lets policy routing follow its Database, and
+// others at it by the mapping socket when the configuration says so.
+func (d *daemon) openEngine(p plan) error {
 	engine, err := kernel.Open(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
 		MappingLimit: p.mappingLimit(), Logger: d.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("data plane: %w", err)
+		return fmt.Errorf("data plane: %w", err)
 	}
-	d.missing = missingFeatures()
-	return &routedPlane{Plane: engine, log: d.log, routes: p.routes}, nil
+	routed := &routedPlane{Plane: engine, log: d.log, routes: p.routes}
+	d.missing, d.engine, d.plane = missingFeatures(), routed, routed
+	if err := routed.sync(); err != nil {
+		return fmt.Errorf("policy routing: %w", err)
+	}
+	if p.config.Datapath.MappingSocket == nil {
+		return nil
+	}
+	return d.serveMappingSocket(p.config.Datapath.MappingSocket)
 }
 
-// serveMappingSocket lets others at the data plane, when the configuration says so.
-// The returned function ends that.
-func serveMappingSocket(plane dataplane.Plane, c *config.MappingSocket) (func(), error) {
-	if c == nil {
-		return func() {}, nil
-	}
+// serveMappingSocket lets others at the engine. From then on this process drives it
+// through the server as well, so that others hear of what it does.
+func (d *daemon) serveMappingSocket(c *config.MappingSocket) error {
 	access, options, err := mappingSocketAccess(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	listener, err := mapsock.Listen(c.Path, access)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	server := mapsock.NewServer(plane, options)
+	server := mapsock.NewServer(d.engine, options)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
-	return func() {
+	d.plane = server.Plane()
+	d.stopServing = func() {
 		_ = listener.Close()
 		_ = server.Close()
 		serving.Wait()
-	}, nil
+	}
+	return nil
 }
 
 func mappingSocketAccess(c *config.MappingSocket) (access mapsock.Access, options mapsock.Options, err error) {
@@ -127,23 +139,13 @@ func mappingSocketAccess(c *config.MappingSocket) (access mapsock.Access, option
 
 // runDataPlane runs the data plane alone, until the context ends.
 func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
-	plane, err := d.openEngine(p)
-	if err != nil {
-		return err
-	}
-	d.plane = plane
-	if err := plane.(*routedPlane).sync(); err != nil {
-		return errors.Join(fmt.Errorf("policy routing: %w", err), plane.Close())
-	}
-	stopServing, err := serveMappingSocket(plane, p.config.Datapath.MappingSocket)
-	if err != nil {
-		return errors.Join(err, plane.Close())
+	if err := d.openEngine(p); err != nil {
+		return errors.Join(err, d.abandon())
 	}
 	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
 	<-ctx.Done()
 	tellSupervisor("STOPPING=1")
 	d.log.Info("stopping")
-	stopServing()
 	return d.release()
 }

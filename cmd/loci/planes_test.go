@@ -16,6 +16,7 @@ import (
 
 	"loci/daemon/api"
 	"loci/internal/testnet"
+	"loci/mapsock"
 )
 
 // splitXTR is site 1 with a mapping socket.
@@ -79,6 +80,30 @@ func TestEitherPlaneMayCrash(t *testing.T) {
 		list, err := n.client("xtr1").MapCache(ctx)
 		return err == nil && slices.ContainsFunc(list, func(e api.MapCacheEntry) bool { return e.Action != nil })
 	})
+}
+
+// TestMappingSocketBesideOneProcess has both planes in one process and a listener.
+func TestMappingSocketBesideOneProcess(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", n.splitXTR())
+	n.run("xtr2", n.xtr(2))
+	n.awaitRegistrations(4)
+	monitor, err := mapsock.DialMonitor(filepath.Join(n.dir, "xtr1.map"), mapsock.HearEvents)
+	n.must(err)
+	defer monitor.Close()
+	n.must(monitor.SetDeadline(time.Now().Add(readyFor)))
+	n.ping("host1", testSite{1}.host4(), testSite{2}.host4(), 3)
+	for {
+		message, err := monitor.Next()
+		n.must(err)
+		if miss, ok := message.Miss(); ok {
+			if miss.Destination.Addr() != (testSite{2}).host4() {
+				t.Errorf("miss of %s", miss.Destination)
+			}
+			return
+		}
+	}
 }
 
 func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
