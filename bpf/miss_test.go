@@ -173,8 +173,8 @@ func TestICMPErrorFromRLOC(t *testing.T) {
 	for _, pair := range pairs {
 		b.leafs = map[rootKey][]leaf{}
 		b.mapCacheIn(0, pair)
-		quoted := pair.toLocal(0, 1)
 		for about, want := range map[string]uint32{"our EID": actRedirect, "another": actUnspec} {
+			quoted := pair.toLocal(0, 1)
 			if about == "another" {
 				quoted = pair.toRemote(0, 1)
 			}
