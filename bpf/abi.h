@@ -10,8 +10,10 @@
  *
  * ---- Forwarding table -------------------------------------------------------------------------------------------
  * `fib` is an array of tables; a table is an ARRAY map of nodes (struct lisp_node, 256 slots, one for each value of
- * one octet of the address). `roots` says for {kind, family, iid} in which table, and at which node of it, the walk
- * begins; all nodes below a root are in the same table. Several roots may share a table, or each have its own.
+ * one octet of the address). A root says in which table, and at which node of it, the walk begins; all nodes below it are in
+ * that table. `roots` has the roots of one Instance-ID side by side, one for each kind and family. Where an Instance-ID's
+ * stand is in the record of each interface, so that a packet of the interface's own Instance-ID needs no search for them,
+ * and in the HASH `instances` for the others. Several roots may share a table, or each have its own.
  * A slot is 32 bits: the two highest are the tag, the others an index.
  *
  *   0                       empty: no prefix covers these addresses, the walk ends in a miss
@@ -24,7 +26,8 @@
  * complete answer: user space edits by single aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), filling
  * a new node before the store that links it, and must not reuse a node or a mapping until programs that may still
  * hold its index are done (some 100 ms are ample; a program runs for microseconds). To grow: make a larger table at
- * a free index of `fib`, copy, then update the root: that one hash update is the swap.
+ * a free index of `fib`, copy, then store the roots: each is 64 bits, that one aligned store is its swap. The place of an
+ * Instance-ID's roots is not used for another one until programs are done with it.
  *
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
  * another max_entries.
@@ -56,7 +59,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 3
+#define LISP_ABI_VERSION 4
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -74,23 +77,25 @@ struct lisp_node {
 	__u32 slots[LISP_NODE_SLOTS];
 };
 
+/* What stands where in lisp_roots; the root of IPv6 follows that of IPv4. */
 enum lisp_root_kind {
-	LISP_ROOT_MAP_CACHE = 1, /* destination EIDs: what the ITR looks up */
+	LISP_ROOT_MAP_CACHE = 0, /* destination EIDs: what the ITR looks up */
 	LISP_ROOT_DATABASE = 2,  /* our own EID-prefixes: sources of the ITR, destinations of the ETR */
+	LISP_ROOT_MAX = 4,
 };
 
-struct lisp_root_key {
-	__u8 kind; /* enum lisp_root_kind */
-	__u8 family;
-	__u16 zero;
-	__u32 iid;
+/* Tag of a root that is in use; then come 31 bits of index into fib and 32 bits of index into that table. */
+#define LISP_ROOT_IN_USE 0x8000000000000000ULL
+
+/* ARRAY roots (BPF_F_MMAPABLE); 0 where there are no prefixes. */
+struct lisp_roots {
+	__u64 roots[LISP_ROOT_MAX];
 };
 
-struct lisp_root {
-	__u32 table; /* index into fib */
-	__u32 node;  /* index into that table */
-	__u32 flags; /* none yet: 0 */
-	__u32 zero;
+/* HASH instances: Instance-ID (__u32) -> this. */
+struct lisp_instance {
+	__u32 iid;   /* once more: the kernel may give an element to another key while a program looks at it */
+	__u32 roots; /* index into roots */
 };
 
 /* ---- mappings ---- */
@@ -191,6 +196,7 @@ struct lisp_interface {
 	__u32 l2_length; /* 14 for Ethernet, 0 for a device without link layer header (TUN, PPP) */
 	__u8 mac[6];     /* its own address, zero without link layer */
 	__u8 zero[2];
+	__u32 roots;     /* index into roots, those of iid */
 };
 
 /* HASH local_rlocs: key -> __u32 flags (0). Only what is sent to one of these is taken for LISP. */

@@ -42,6 +42,7 @@ const (
 var (
 	hostMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x10} // of site0's neighbour
 	peerMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x20} // of core0's neighbour
+	tapMAC  = net.HardwareAddr{2, 0, 0, 0, 0, 0x30} // of loci0
 )
 
 // bench is one router without life around it: all neighbours are permanent, nothing is ever sent.

@@ -26,7 +26,8 @@ volatile const __u32 lisp_decap_l3_flags = 0;
 struct etr {
 	struct lisp_packet outer;
 	struct lisp_packet inner;
-	__u32 iid;
+	const struct lisp_interface *core;
+	const struct lisp_roots *roots; /* of the Instance-ID */
 	__u32 l2_length;
 	__u32 removed; /* octets of outer headers */
 	__u32 payload; /* octets behind the LISP header, as the UDP length says */
@@ -75,6 +76,7 @@ static __always_inline int check_outer(struct __sk_buff *skb, const struct etr *
 static __always_inline int read_lisp_header(struct __sk_buff *skb, struct etr *e)
 {
 	struct udp_lisp u;
+	__u32 iid;
 	__u8 flags;
 	int reason;
 
@@ -91,7 +93,8 @@ static __always_inline int read_lisp_header(struct __sk_buff *skb, struct etr *e
 	/* They exclude each other; a receiver takes the field for a nonce. */
 	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
 		count(LISP_COUNTER_NONCE_AND_VERSION, skb->len);
-	e->iid = flags & LISP_FLAG_I ? bpf_ntohl(u.lisp.iid_lsb) >> 8 : 0;
+	iid = flags & LISP_FLAG_I ? bpf_ntohl(u.lisp.iid_lsb) >> 8 : 0;
+	e->roots = iid == e->core->iid ? find_roots(e->core->roots) : find_instance(iid);
 	e->removed = e->outer.l4_offset + sizeof(u) - e->outer.offset;
 	e->payload = bpf_ntohs(u.udp.len) - sizeof(u);
 	return LISP_DROP_NONE;
@@ -106,7 +109,7 @@ static __always_inline int read_inner(struct __sk_buff *skb, struct etr *e)
 		return LISP_DROP_INNER_MALFORMED;
 	if (!skb->gso_size && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;
-	if (!find_in(LISP_ROOT_DATABASE, e->iid, e->inner.family, &e->inner.destination, &e->mapping_index))
+	if (!find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index))
 		return LISP_DROP_EID_NOT_IN_DATABASE;
 	return LISP_DROP_NONE;
 }

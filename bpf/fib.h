@@ -31,21 +31,49 @@ static __noinline __u32 walk_table(void *table, __u32 node, const union lisp_add
 	return LISP_SLOT_EMPTY;
 }
 
-/* The mapping of the longest prefix that covers the address; NULL for none. */
-static __always_inline struct lisp_mapping *find_mapping(const struct lisp_root_key *key, const union lisp_address *address,
-							 __u32 *index)
+static __always_inline const struct lisp_roots *find_roots(__u32 index)
 {
-	const struct lisp_root *root = bpf_map_lookup_elem(&roots, key);
-	struct lisp_mapping *mapping;
-	void *table;
-	__u32 slot;
+	return bpf_map_lookup_elem(&roots, &index);
+}
 
-	if (!root)
+/* The roots of any Instance-ID; NULL where it has none. */
+static __always_inline const struct lisp_roots *find_instance(__u32 iid)
+{
+	const struct lisp_instance *instance = bpf_map_lookup_elem(&instances, &iid);
+	__u32 index;
+
+	if (!instance)
 		return NULL;
-	table = bpf_map_lookup_elem(&fib, &root->table);
-	if (!table)
-		return NULL;
-	slot = walk_table(table, root->node, address);
+	index = *(const volatile __u32 *)&instance->roots;
+	return *(const volatile __u32 *)&instance->iid == iid ? find_roots(index) : NULL;
+}
+
+/* The leaf slot that covers an address below one of the roots, or LISP_SLOT_EMPTY. */
+static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
+				       const union lisp_address *address)
+{
+	__u32 index;
+	void *table;
+	__u64 root;
+
+	if (!of)
+		return LISP_SLOT_EMPTY;
+	root = *(const volatile __u64 *)&of->roots[kind + (family == 6)];
+	index = (root & ~LISP_ROOT_IN_USE) >> 32;
+	if (!(root & LISP_ROOT_IN_USE))
+		return LISP_SLOT_EMPTY;
+	table = bpf_map_lookup_elem(&fib, &index);
+	return table ? walk_table(table, (__u32)root, address) : LISP_SLOT_EMPTY;
+}
+
+/* The mapping of the longest prefix that covers the address; NULL for none. Functions are kept apart (__noinline) where the
+ * stack of a chain of calls, 512 octets, would not hold their variables. */
+static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
+						    const union lisp_address *address, __u32 *index)
+{
+	__u32 slot = find_leaf(of, kind, family, address);
+	struct lisp_mapping *mapping;
+
 	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF)
 		return NULL;
 	*index = slot & LISP_SLOT_INDEX_MASK;
@@ -55,20 +83,10 @@ static __always_inline struct lisp_mapping *find_mapping(const struct lisp_root_
 	return mapping;
 }
 
-/* Functions are kept apart (__noinline) where the stack of a chain of calls, 512 octets, would not hold their variables. */
-static __noinline struct lisp_mapping *find_in(enum lisp_root_kind kind, __u32 iid, __u8 family,
-					       const union lisp_address *address, __u32 *index)
+/* A leaf is enough: only records in use are linked. */
+static __always_inline bool is_own_eid(const struct lisp_roots *of, __u8 family, const union lisp_address *address)
 {
-	struct lisp_root_key key = { .kind = kind, .family = family, .iid = iid };
-
-	return find_mapping(&key, address, index);
-}
-
-static __always_inline bool is_own_eid(__u32 iid, __u8 family, const union lisp_address *address)
-{
-	__u32 index;
-
-	return find_in(LISP_ROOT_DATABASE, iid, family, address, &index) != NULL;
+	return (find_leaf(of, LISP_ROOT_DATABASE, family, address) & LISP_SLOT_TAG_MASK) == LISP_SLOT_LEAF;
 }
 
 static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address)

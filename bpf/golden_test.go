@@ -68,6 +68,8 @@ func (b *goldenBench) addSilentTAP(t *testing.T) {
 		return err
 	}))
 	t.Cleanup(func() { opened.file.Close() })
+	// The kernel's random address may begin with a magic of metadata.
+	must(t, b.ns.Netlink().LinkSetHardwareAddr(b.link(t, "loci0"), tapMAC))
 	b.tap = b.link(t, "loci0")
 	must(t, b.ns.Netlink().LinkSetUp(b.tap))
 	must(t, b.ns.SetSysctl("net.ipv4.conf.loci0.forwarding", "1"))
@@ -122,7 +124,7 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 	})
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
 		b.update("interfaces", uint32(at.Attrs().Index), b.encode("lisp_interface", fields{
-			"flags": b.constant(flag), "l2_length": etherLength, "iid": uint32(c.Instance), "mac": []byte(at.Attrs().HardwareAddr),
+			"flags": b.constant(flag), "l2_length": etherLength, "iid": uint32(c.Instance), "roots": b.rootsOf(uint32(c.Instance)), "mac": []byte(at.Attrs().HardwareAddr),
 		}))
 	}
 }

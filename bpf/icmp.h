@@ -24,7 +24,8 @@ static __always_inline bool is_icmp_error(struct __sk_buff *skb, const struct li
 }
 
 /* Whether the packet is an ICMP error about a packet from its receiver to an EID of ours. */
-static __noinline bool is_error_to_remote_eid(struct __sk_buff *skb, const struct lisp_packet *p, __u32 iid)
+static __noinline bool is_error_to_remote_eid(struct __sk_buff *skb, const struct lisp_packet *p,
+					      const struct lisp_roots *of)
 {
 	union lisp_address quoted = {};
 	__u32 quote = p->l4_offset + ICMP_HEADER_LENGTH;
@@ -36,7 +37,7 @@ static __noinline bool is_error_to_remote_eid(struct __sk_buff *skb, const struc
 		failed = bpf_skb_load_bytes(skb, quote + 16, &quoted, 4);
 	else
 		failed = bpf_skb_load_bytes(skb, quote + 24, &quoted, 16);
-	return failed == 0 && is_own_eid(iid, p->family, &quoted);
+	return failed == 0 && is_own_eid(of, p->family, &quoted);
 }
 
 #endif

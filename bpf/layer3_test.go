@@ -36,7 +36,7 @@ func (r *router) addTUN(t *testing.T, name, prefix, flag string) *os.File {
 	must(t, r.ns.AddAddress(name, netip.MustParsePrefix(prefix)))
 	must(t, r.ns.SetUp(name, true))
 	index := uint32(r.link(t, name).Attrs().Index)
-	r.update("interfaces", index, r.encode("lisp_interface", fields{"flags": r.constant(flag), "l2_length": 0}))
+	r.update("interfaces", index, r.encode("lisp_interface", fields{"flags": r.constant(flag), "l2_length": 0, "roots": r.rootsOf(0)}))
 	return file
 }
 

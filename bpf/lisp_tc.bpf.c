@@ -44,12 +44,12 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 /* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
 static __always_inline bool is_within_site(const struct itr *t)
 {
-	return is_own_eid(t->iid, t->packet.family, &t->packet.destination);
+	return is_own_eid(t->roots, t->packet.family, &t->packet.destination);
 }
 
 static __always_inline bool comes_from_eid(const struct itr *t)
 {
-	return is_own_eid(t->iid, t->packet.family, &t->packet.source);
+	return is_own_eid(t->roots, t->packet.family, &t->packet.source);
 }
 
 static __always_inline int drop_by_action(struct __sk_buff *skb, __u8 action)
@@ -68,8 +68,8 @@ static __always_inline int drop_by_action(struct __sk_buff *skb, __u8 action)
 /* What the map-cache says about a packet from an EID of ours to somewhere else. */
 static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 {
-	const struct lisp_mapping *m = find_in(LISP_ROOT_MAP_CACHE, t->iid, t->packet.family, &t->packet.destination,
-					       &t->mapping_index);
+	const struct lisp_mapping *m = find_mapping(t->roots, LISP_ROOT_MAP_CACHE, t->packet.family, &t->packet.destination,
+						    &t->mapping_index);
 
 	if (!m)
 		return miss(skb, t);
@@ -96,6 +96,7 @@ int site_ingress(struct __sk_buff *skb)
 	if (!site || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
 	t.iid = site->iid;
+	t.roots = find_roots(site->roots);
 	t.l2_length = site->l2_length;
 	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || t.packet.malformed)
 		return TC_ACT_UNSPEC;
@@ -115,6 +116,7 @@ int core_ingress(struct __sk_buff *skb)
 
 	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
+	e.core = core;
 	e.l2_length = core->l2_length;
 	if (parse_ip(skb, e.l2_length, skb->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
 		return TC_ACT_UNSPEC;
@@ -131,12 +133,13 @@ int core_egress(struct __sk_buff *skb)
 	if (!core || skb->ingress_ifindex || skb->vlan_present)
 		return TC_ACT_UNSPEC;
 	t.iid = core->iid;
+	t.roots = find_roots(core->roots);
 	t.l2_length = core->l2_length;
 	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
 		return TC_ACT_UNSPEC;
 	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
 	if (is_own_rloc(t.packet.family, &t.packet.source)) {
-		if (!is_error_to_remote_eid(skb, &t.packet, t.iid))
+		if (!is_error_to_remote_eid(skb, &t.packet, t.roots))
 			return TC_ACT_UNSPEC;
 	} else if (!comes_from_eid(&t)) {
 		return TC_ACT_UNSPEC;
@@ -158,9 +161,10 @@ int lisp_egress(struct __sk_buff *skb)
 	if (h.magic == LISP_TAP_WAITING)
 		return TC_ACT_OK;
 	t.iid = tap->iid;
+	t.roots = find_roots(tap->roots);
 	if (parse_ip(skb, t.l2_length, h.protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
-	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.iid))
+	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.roots))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
 	if (is_within_site(&t))
 		return forward_natively(skb, &t);
@@ -177,6 +181,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	if (!from)
 		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
 	t.iid = from->iid;
+	t.roots = find_roots(from->roots);
 	t.hook = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
 		 : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
 						     : LISP_INTERFACE_TAP;

@@ -29,11 +29,19 @@ struct {
 } fib SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct lisp_roots);
+} roots SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
-	__type(key, struct lisp_root_key);
-	__type(value, struct lisp_root);
-} roots SEC(".maps");
+	__type(key, __u32);
+	__type(value, struct lisp_instance);
+} instances SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -13,6 +13,7 @@
 struct itr {
 	struct lisp_packet packet;
 	__u32 iid;         /* of its source */
+	const struct lisp_roots *roots; /* of iid */
 	__u32 origin;      /* interface where it came in, or was about to leave when this host sent it */
 	__u32 l2_length;   /* of the skb as it is here */
 	__u32 hook;        /* LISP_INTERFACE_* of the origin */

@@ -151,7 +151,7 @@ func (r *router) declare(t testing.TB, name, flag string) {
 	t.Helper()
 	attributes := r.link(t, name).Attrs()
 	r.update("interfaces", uint32(attributes.Index), r.encode("lisp_interface", fields{
-		"flags": r.constant(flag), "l2_length": 14, "mac": []byte(attributes.HardwareAddr),
+		"flags": r.constant(flag), "l2_length": 14, "roots": r.rootsOf(0), "mac": []byte(attributes.HardwareAddr),
 	}))
 }
 

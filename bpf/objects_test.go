@@ -34,13 +34,15 @@ type plane struct {
 	spec  *ebpf.CollectionSpec
 	coll  *ebpf.Collection
 	leafs map[rootKey][]leaf
-	next  uint32 // mapping
+	roots map[uint32]uint32 // where an Instance-ID's stand
+	next  uint32            // mapping
 	sets  uint32
 }
 
 type rootKey struct {
-	kind, family uint8
-	iid          uint32
+	kind   uint32
+	family uint8
+	iid    uint32
 }
 
 type leaf struct {
@@ -70,7 +72,7 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 		t.Fatalf("load into the kernel: %+v", err)
 	}
 	t.Cleanup(coll.Close)
-	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}}
+	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}}
 }
 
 // kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows
@@ -230,7 +232,7 @@ func (p *plane) add(kind string, iid uint32, prefix string, mapping fields) uint
 	parsed := netip.MustParsePrefix(prefix)
 	mapping["iid"], mapping["family"] = iid, familyOf(parsed.Addr())
 	p.update("mappings", p.next, p.encode("lisp_mapping", mapping))
-	key := rootKey{uint8(p.constant(kind)), familyOf(parsed.Addr()), iid}
+	key := rootKey{p.constant(kind), familyOf(parsed.Addr()), iid}
 	p.leafs[key] = append(p.leafs[key], leaf{parsed, p.next})
 	p.compile(key)
 	p.next++
@@ -283,8 +285,35 @@ func (p *plane) compile(key rootKey) {
 	}
 	index := p.next + 1
 	p.update("fib", index, table)
-	p.update("roots", p.encode("lisp_root_key", fields{"kind": key.kind, "family": key.family, "iid": key.iid}),
-		p.encode("lisp_root", fields{"table": index}))
+	p.setRoot(key, rootInUse|uint64(index)<<32)
+}
+
+const rootInUse = 1 << 63
+
+func (p *plane) setRoot(key rootKey, root uint64) {
+	p.t.Helper()
+	var roots []byte
+	if err := p.coll.Maps["roots"].Lookup(p.rootsOf(key.iid), &roots); err != nil {
+		p.t.Fatal(err)
+	}
+	at := key.kind
+	if key.family == 6 {
+		at++
+	}
+	binary.LittleEndian.PutUint64(roots[8*at:], root)
+	p.update("roots", p.rootsOf(key.iid), roots)
+}
+
+// rootsOf is the index of an Instance-ID's roots, which it gets if it has none.
+func (p *plane) rootsOf(iid uint32) uint32 {
+	p.t.Helper()
+	index, ok := p.roots[iid]
+	if !ok {
+		index = uint32(len(p.roots)) + 1
+		p.roots[iid] = index
+		p.update("instances", iid, p.encode("lisp_instance", fields{"iid": iid, "roots": index}))
+	}
+	return index
 }
 
 // insert takes prefixes in the order of their lengths, so that each may overwrite what it covers.

@@ -63,8 +63,8 @@ func (k *entryKey) octets() []byte {
 }
 
 // root returns the key of the root below which the entry stands.
-func (k *entryKey) root() lisptcLispRootKey {
-	return lisptcLispRootKey{Kind: k.kind, Family: k.family, Iid: k.instance}
+func (k *entryKey) root() rootKey {
+	return rootKey{kind: k.kind, family: k.family, instance: k.instance}
 }
 
 // shorter returns the key of the prefix of so many bits that covers k's.

@@ -47,7 +47,7 @@ func (s *mapStore) newTable(nodes int) ([]uint32, error) {
 }
 
 // switchTable implements tableMaps.
-func (s *mapStore) switchTable(roots map[lisptcLispRootKey]uint32) error {
+func (s *mapStore) switchTable(roots map[rootKey]uint32) error {
 	if len(s.pending) == 0 {
 		return errors.New("there is no new forwarding table to switch to")
 	}
@@ -57,34 +57,24 @@ func (s *mapStore) switchTable(roots map[lisptcLispRootKey]uint32) error {
 		return err
 	}
 	next.index = index
-	fib := s.maps[lisptcMapFib]
-	if err := fib.Put(index, next.m); err != nil {
-		return fmt.Errorf("adding a forwarding table: %w", err)
-	}
-	for key, node := range roots {
-		if err := s.putRootIn(next, key, node); err != nil {
-			return errors.Join(err, s.takeBack(roots))
+	for key := range roots {
+		if _, err := s.instances.place(key.instance); err != nil {
+			return err
 		}
+	}
+	if err := s.maps[lisptcMapFib].Put(index, next.m); err != nil {
+		return fmt.Errorf("adding a forwarding table: %w", err)
 	}
 	previous := s.table
 	s.table = next
-	if err := s.deleteOtherRoots(roots); err != nil {
-		return err
+	for key, node := range roots {
+		if err := s.putRoot(key, node); err != nil {
+			return err // it cannot be: every root has its place
+		}
 	}
+	s.instances.keepOnly(roots)
 	waitForPrograms()
 	return s.deleteOtherTables(previous)
-}
-
-// takeBack undoes half a switch.
-func (s *mapStore) takeBack(roots map[lisptcLispRootKey]uint32) error {
-	if s.table == nil {
-		return nil
-	}
-	var errs []error
-	for key, node := range roots {
-		errs = append(errs, s.putRootIn(s.table, key, node))
-	}
-	return errors.Join(errs...)
 }
 
 func (s *mapStore) freeTableIndex() (uint32, error) {
@@ -96,23 +86,6 @@ func (s *mapStore) freeTableIndex() (uint32, error) {
 		}
 	}
 	return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.MaxEntries())
-}
-
-func (s *mapStore) deleteOtherRoots(roots map[lisptcLispRootKey]uint32) error {
-	var key lisptcLispRootKey
-	var value lisptcLispRoot
-	var others []lisptcLispRootKey
-	iterator := s.maps[lisptcMapRoots].Iterate()
-	for iterator.Next(&key, &value) {
-		if _, ok := roots[key]; !ok {
-			others = append(others, key)
-		}
-	}
-	errs := []error{iterator.Err()}
-	for _, key := range others {
-		errs = append(errs, s.deleteRoot(key))
-	}
-	return errors.Join(errs...)
 }
 
 // deleteOtherTables removes all tables but the one in force. previous is still
@@ -136,27 +109,13 @@ func (s *mapStore) deleteOtherTables(previous *fibTable) error {
 }
 
 // putRoot implements tableMaps.
-func (s *mapStore) putRoot(key lisptcLispRootKey, node uint32) error {
-	return s.putRootIn(s.table, key, node)
-}
-
-func (s *mapStore) putRootIn(table *fibTable, key lisptcLispRootKey, node uint32) error {
-	err := s.maps[lisptcMapRoots].Put(key, lisptcLispRoot{Table: table.index, Node: node})
-	if errors.Is(err, unix.E2BIG) {
-		return fmt.Errorf("%w: %d Instance-IDs, families and kinds", dataplane.ErrFull, s.maps[lisptcMapRoots].MaxEntries())
-	}
-	if err != nil {
-		return fmt.Errorf("root of Instance-ID %d: %w", key.Iid, err)
-	}
-	return nil
+func (s *mapStore) putRoot(key rootKey, node uint32) error {
+	return s.instances.put(key, rootAt(s.table.index, node))
 }
 
 // deleteRoot implements tableMaps.
-func (s *mapStore) deleteRoot(key lisptcLispRootKey) error {
-	if err := s.maps[lisptcMapRoots].Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("root of Instance-ID %d: %w", key.Iid, err)
-	}
-	return nil
+func (s *mapStore) deleteRoot(key rootKey) error {
+	return s.instances.delete(key)
 }
 
 // membarrierGlobal is MEMBARRIER_CMD_GLOBAL, which waits for an RCU grace period:

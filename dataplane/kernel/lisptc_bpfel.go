@@ -104,6 +104,12 @@ const (
 	lisptcLispEventKindLISP_EVENT_MISS lisptcLispEventKind = 1
 )
 
+type lisptcLispInstance struct {
+	_     structs.HostLayout
+	Iid   uint32
+	Roots uint32
+}
+
 type lisptcLispInterface struct {
 	_        structs.HostLayout
 	Flags    uint32
@@ -111,6 +117,7 @@ type lisptcLispInterface struct {
 	L2Length uint32
 	Mac      [6]uint8
 	Zero     [2]uint8
+	Roots    uint32
 }
 
 type lisptcLispInterfaceFlag uint32
@@ -217,28 +224,18 @@ type lisptcLispRlocKey struct {
 	Zero    [3]uint8
 }
 
-type lisptcLispRoot struct {
-	_     structs.HostLayout
-	Table uint32
-	Node  uint32
-	Flags uint32
-	Zero  uint32
-}
-
-type lisptcLispRootKey struct {
-	_      structs.HostLayout
-	Kind   uint8
-	Family uint8
-	Zero   uint16
-	Iid    uint32
-}
-
 type lisptcLispRootKind uint32
 
 const (
-	lisptcLispRootKindLISP_ROOT_MAP_CACHE lisptcLispRootKind = 1
+	lisptcLispRootKindLISP_ROOT_MAP_CACHE lisptcLispRootKind = 0
 	lisptcLispRootKindLISP_ROOT_DATABASE  lisptcLispRootKind = 2
+	lisptcLispRootKindLISP_ROOT_MAX       lisptcLispRootKind = 4
 )
+
+type lisptcLispRoots struct {
+	_     structs.HostLayout
+	Roots [4]uint64
+}
 
 type lisptcLispSettingFlag uint32
 
@@ -292,6 +289,7 @@ const (
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
+	lisptcMapInstances        = "instances"
 	lisptcMapInterfaces       = "interfaces"
 	lisptcMapLimits           = "limits"
 	lisptcMapLocalRlocs       = "local_rlocs"
@@ -367,6 +365,7 @@ type lisptcMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
@@ -410,6 +409,7 @@ type lisptcMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Instances       *ebpf.Map `ebpf:"instances"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
@@ -426,6 +426,7 @@ func (m *lisptcMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Instances,
 		m.Interfaces,
 		m.Limits,
 		m.LocalRlocs,

@@ -22,7 +22,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 3
+const abiVersion = 4
 
 // ErrABI says that pinned maps are those of another version of Loci.
 var ErrABI = errors.New("the pinned maps have another layout: detach that instance first")
@@ -75,8 +75,9 @@ type mapStore struct {
 	words   []uint64
 	mapped  [][]byte
 
-	table   *fibTable   // in force
-	pending []*fibTable // made since
+	instances *instances
+	table     *fibTable   // in force
+	pending   []*fibTable // made since
 }
 
 // userMapSpecs describes the maps of user space alone.
@@ -228,12 +229,17 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
-	s.mapped = [][]byte{records, usage, sets, user}
+	roots, err := s.mmap(s.maps[lisptcMapRoots])
+	if err != nil {
+		return err
+	}
+	s.mapped = [][]byte{records, usage, sets, user, roots}
 	s.records = viewOf[lisptcLispMapping](records, s.maps[lisptcMapMappings])
 	s.usage = viewOf[lisptcLispMappingCounters](usage, s.maps[lisptcMapMappingCounters])
 	s.sets = viewOf[lisptcLispLocatorSet](sets, s.maps[lisptcMapLocatorSets])
 	s.words = viewOf[uint64](user, s.maps[mapWords])
-	return nil
+	s.instances, err = openInstances(s.maps[lisptcMapInstances], viewOf[lisptcLispRoots](roots, s.maps[lisptcMapRoots]))
+	return err
 }
 
 func (s *mapStore) mmap(m *ebpf.Map) ([]byte, error) {

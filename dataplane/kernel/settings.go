@@ -273,10 +273,12 @@ func programsOf(flags uint32) []string {
 func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	m := e.store.maps[lisptcMapInterfaces]
 	points := map[hookPoint]bool{}
+	instances := map[uint32]bool{}
 	for ifindex, a := range wanted {
-		if err := m.Put(ifindex, a.record); err != nil {
+		if err := e.putInterface(ifindex, a); err != nil {
 			return fmt.Errorf("interface %s: %w", a.name, err)
 		}
+		instances[a.record.Iid] = true
 		for _, program := range programsOf(a.record.Flags) {
 			points[hookPoint{ifindex, program}] = true
 		}
@@ -305,7 +307,20 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	for _, ifindex := range others {
 		errs = append(errs, m.Delete(ifindex))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return e.store.instances.pinOnly(instances)
+}
+
+// putInterface tells the programs of an interface.
+func (e *Engine) putInterface(ifindex uint32, a attached) error {
+	roots, err := e.store.instances.pin(a.record.Iid)
+	if err != nil {
+		return err
+	}
+	a.record.Roots = roots
+	return e.store.maps[lisptcMapInterfaces].Put(ifindex, a.record)
 }
 
 // syncTAPMTU makes what this host sends from its EIDs fit the core when it is

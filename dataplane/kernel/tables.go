@@ -23,9 +23,9 @@ type tableMaps interface {
 	newTable(nodes int) ([]uint32, error)
 	// switchTable makes the last newTable the one of all roots, given by their node,
 	// and removes all other tables and roots. After an error the table before is in force.
-	switchTable(roots map[lisptcLispRootKey]uint32) error
-	putRoot(key lisptcLispRootKey, node uint32) error
-	deleteRoot(key lisptcLispRootKey) error
+	switchTable(roots map[rootKey]uint32) error
+	putRoot(key rootKey, node uint32) error
+	deleteRoot(key rootKey) error
 	// clearUsage zeroes the counters of a mapping's index.
 	clearUsage(index uint32)
 }
@@ -41,7 +41,7 @@ type tables struct {
 	fib        *trie
 	nodeLimit  int
 	entries    map[entryKey]uint32
-	roots      map[lisptcLispRootKey]*root
+	roots      map[rootKey]*root
 	offline    bool     // programs still use another table, or none
 	generation uint64   // grows with every entry that is added
 	born       []uint64 // by index: the generation of its entry
@@ -75,7 +75,7 @@ func newTables(p tableParts) (*tables, error) {
 		maps: p.maps, records: p.records, nodeLimit: p.nodeLimit,
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets:    newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait)),
-		entries: map[entryKey]uint32{}, roots: map[lisptcLispRootKey]*root{}, born: make([]uint64, len(p.records)),
+		entries: map[entryKey]uint32{}, roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
 		offline: true,
 	}
 	t.fib = newTrie(slots, newRecycler(uint32(nodes), p.now, p.wait), t.bitsOf)
@@ -154,8 +154,8 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 
 // link makes lookups find a record. The caller made room.
 func (t *tables) link(key entryKey, index uint32) error {
-	rootKey := key.root()
-	r := t.roots[rootKey]
+	below := key.root()
+	r := t.roots[below]
 	if r != nil {
 		t.fib.insert(r.node, key.octets(), int(key.bits), index)
 		r.count(key.bits, 1)
@@ -163,17 +163,17 @@ func (t *tables) link(key entryKey, index uint32) error {
 	}
 	r = &root{node: t.fib.addRoot()}
 	t.fib.insert(r.node, key.octets(), int(key.bits), index)
-	if err := t.putRoot(rootKey, r.node); err != nil {
+	if err := t.putRoot(below, r.node); err != nil {
 		t.fib.remove(r.node, key.octets(), int(key.bits), index, slotEmpty)
 		t.fib.removeRoot(r.node)
 		return err
 	}
 	r.count(key.bits, 1)
-	t.roots[rootKey] = r
+	t.roots[below] = r
 	return nil
 }
 
-func (t *tables) putRoot(key lisptcLispRootKey, node uint32) error {
+func (t *tables) putRoot(key rootKey, node uint32) error {
 	if t.offline {
 		return nil
 	}
@@ -196,17 +196,17 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	if !exists {
 		return false, nil
 	}
-	rootKey := key.root()
-	r := t.roots[rootKey]
+	below := key.root()
+	r := t.roots[below]
 	if r.entries == 1 {
-		if err := t.maps.deleteRoot(rootKey); err != nil {
+		if err := t.maps.deleteRoot(below); err != nil {
 			return false, err
 		}
 	}
 	t.fib.remove(r.node, key.octets(), int(key.bits), index, t.covering(r, key))
 	if r.count(key.bits, -1); r.entries == 0 {
 		t.fib.removeRoot(r.node)
-		delete(t.roots, rootKey)
+		delete(t.roots, below)
 	}
 	record := &t.records[index]
 	atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
@@ -232,7 +232,7 @@ func (t *tables) covering(r *root, key entryKey) uint32 {
 
 // lookup returns the record that programs find for an address.
 func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*lisptcLispMapping, bool) {
-	r := t.roots[lisptcLispRootKey{Kind: kind, Family: family, Iid: instance}]
+	r := t.roots[rootKey{kind: kind, family: family, instance: instance}]
 	if r == nil {
 		return nil, false
 	}
@@ -293,8 +293,8 @@ func (t *tables) makeRoom(key *entryKey) error {
 	return nil
 }
 
-func (t *tables) rootNodes() map[lisptcLispRootKey]uint32 {
-	nodes := make(map[lisptcLispRootKey]uint32, len(t.roots))
+func (t *tables) rootNodes() map[rootKey]uint32 {
+	nodes := make(map[rootKey]uint32, len(t.roots))
 	for key, r := range t.roots {
 		nodes[key] = r.node
 	}

@@ -21,14 +21,14 @@ import (
 
 // plainMaps are tableMaps without a kernel. Walks begin where roots say, in slots.
 type plainMaps struct {
-	roots   map[lisptcLispRootKey]uint32
+	roots   map[rootKey]uint32
 	slots   []uint32 // of the table in force
 	next    []uint32
 	failing error // what every call answers, when set
 }
 
 func newPlainMaps() *plainMaps {
-	return &plainMaps{roots: map[lisptcLispRootKey]uint32{}}
+	return &plainMaps{roots: map[rootKey]uint32{}}
 }
 
 func (m *plainMaps) newTable(nodes int) ([]uint32, error) {
@@ -36,7 +36,7 @@ func (m *plainMaps) newTable(nodes int) ([]uint32, error) {
 	return m.next, m.failing
 }
 
-func (m *plainMaps) switchTable(roots map[lisptcLispRootKey]uint32) error {
+func (m *plainMaps) switchTable(roots map[rootKey]uint32) error {
 	if m.failing != nil {
 		return m.failing
 	}
@@ -44,7 +44,7 @@ func (m *plainMaps) switchTable(roots map[lisptcLispRootKey]uint32) error {
 	return nil
 }
 
-func (m *plainMaps) putRoot(key lisptcLispRootKey, node uint32) error {
+func (m *plainMaps) putRoot(key rootKey, node uint32) error {
 	if m.failing != nil {
 		return m.failing
 	}
@@ -52,7 +52,7 @@ func (m *plainMaps) putRoot(key lisptcLispRootKey, node uint32) error {
 	return nil
 }
 
-func (m *plainMaps) deleteRoot(key lisptcLispRootKey) error {
+func (m *plainMaps) deleteRoot(key rootKey) error {
 	if m.failing == nil {
 		delete(m.roots, key)
 	}
@@ -63,7 +63,7 @@ func (m *plainMaps) clearUsage(uint32) {}
 
 // walk looks an address up as the programs do, by what is in force.
 func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
-	node, ok := m.roots[lisptcLispRootKey{Kind: kind, Family: familyOf(address), Iid: uint32(p.Instance())}]
+	node, ok := m.roots[rootKey{kind: kind, family: familyOf(address), instance: uint32(p.Instance())}]
 	if !ok {
 		return 0, false
 	}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file gives each Instance-ID a place in the array of roots, where the walks of
+// its packets begin (bpf/abi.h, "Forwarding table"). A place is an Instance-ID's as
+// long as it has roots or interfaces, and rests before another one gets it.
+
+package kernel
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"loci/dataplane"
+)
+
+// A rootKey names a root: where walks of one table, family and Instance-ID begin.
+type rootKey struct {
+	kind, family uint8
+	instance     uint32
+}
+
+// position is where the root stands among those of its Instance-ID.
+func (k rootKey) position() int {
+	if k.family == 6 {
+		return int(k.kind) + 1
+	}
+	return int(k.kind)
+}
+
+const rootInUse = uint64(1) << 63 // LISP_ROOT_IN_USE
+
+// rootAt is the root that begins at a node of a table.
+func rootAt(table, node uint32) uint64 {
+	return rootInUse | uint64(table)<<32 | uint64(node)
+}
+
+// directory is what instances need of the map that programs search.
+type directory interface {
+	Put(key, value any) error
+	Delete(key any) error
+}
+
+type instances struct {
+	directory directory
+	roots     []lisptcLispRoots
+	places    map[uint32]uint32 // by Instance-ID
+	pinned    map[uint32]bool   // Instance-IDs of interfaces
+	free      *recycler
+}
+
+// openInstances takes over the Instance-IDs of a map. All count as pinned until
+// pinOnly.
+func openInstances(m *ebpf.Map, roots []lisptcLispRoots) (*instances, error) {
+	places := map[uint32]uint32{}
+	var iid uint32
+	var value lisptcLispInstance
+	iterator := m.Iterate()
+	for iterator.Next(&iid, &value) {
+		if int(value.Roots) < len(roots) {
+			places[iid] = value.Roots
+		}
+	}
+	if err := iterator.Err(); err != nil {
+		return nil, fmt.Errorf("reading the Instance-IDs: %w", err)
+	}
+	started := time.Now()
+	return newInstances(m, roots, places, newRecycler(uint32(len(roots)), func() time.Duration { return time.Since(started) }, waitForPrograms)), nil
+}
+
+func newInstances(d directory, roots []lisptcLispRoots, places map[uint32]uint32, free *recycler) *instances {
+	s := &instances{directory: d, roots: roots, places: places, pinned: map[uint32]bool{}, free: free}
+	used := map[uint32]bool{}
+	for iid, place := range places {
+		used[place] = true
+		s.pinned[iid] = true
+	}
+	free.adopt(func(place uint32) bool { return used[place] })
+	return s
+}
+
+// place returns the place of an Instance-ID, which it gets when it has none.
+func (s *instances) place(iid uint32) (uint32, error) {
+	if place, ok := s.places[iid]; ok {
+		return place, nil
+	}
+	place, _, ok := s.free.take()
+	if !ok {
+		return 0, fmt.Errorf("%w: %d Instance-IDs", dataplane.ErrFull, len(s.roots))
+	}
+	s.roots[place] = lisptcLispRoots{}
+	if err := s.directory.Put(iid, lisptcLispInstance{Iid: iid, Roots: place}); err != nil {
+		s.free.giveBack(place)
+		return 0, fmt.Errorf("Instance-ID %d: %w", iid, err)
+	}
+	s.places[iid] = place
+	return place, nil
+}
+
+// pin returns the place of an interface's Instance-ID, and keeps it.
+func (s *instances) pin(iid uint32) (uint32, error) {
+	place, err := s.place(iid)
+	if err == nil {
+		s.pinned[iid] = true
+	}
+	return place, err
+}
+
+// pinOnly says which Instance-IDs interfaces have, and no others.
+func (s *instances) pinOnly(pinned map[uint32]bool) error {
+	s.pinned = pinned
+	for iid := range s.places {
+		if err := s.drop(iid, lisptcLispRoots{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop takes the place of an Instance-ID away when nobody needs it, were its roots
+// only those in `but`.
+func (s *instances) drop(iid uint32, but lisptcLispRoots) error {
+	place := s.places[iid]
+	for i, root := range s.roots[place].Roots {
+		if root != but.Roots[i] {
+			return nil
+		}
+	}
+	if s.pinned[iid] {
+		return nil
+	}
+	if err := s.directory.Delete(iid); err != nil {
+		return fmt.Errorf("Instance-ID %d: %w", iid, err)
+	}
+	delete(s.places, iid)
+	s.free.giveBack(place)
+	return nil
+}
+
+// put stores a root.
+func (s *instances) put(key rootKey, root uint64) error {
+	place, err := s.place(key.instance)
+	if err == nil {
+		atomic.StoreUint64(&s.roots[place].Roots[key.position()], root)
+	}
+	return err
+}
+
+// delete removes a root. After an error it is still there.
+func (s *instances) delete(key rootKey) error {
+	place, ok := s.places[key.instance]
+	if !ok {
+		return nil
+	}
+	root := &s.roots[place].Roots[key.position()]
+	var only lisptcLispRoots
+	only.Roots[key.position()] = *root
+	if err := s.drop(key.instance, only); err != nil {
+		return err
+	}
+	atomic.StoreUint64(root, 0)
+	return nil
+}
+
+// keepOnly removes all roots but some.
+func (s *instances) keepOnly(roots map[rootKey]uint32) {
+	for iid, place := range s.places {
+		for _, kind := range []uint8{kindMapCache, kindDatabase} {
+			for _, family := range []uint8{4, 6} {
+				key := rootKey{kind: kind, family: family, instance: iid}
+				if _, kept := roots[key]; !kept {
+					atomic.StoreUint64(&s.roots[place].Roots[key.position()], 0)
+				}
+			}
+		}
+	}
+}

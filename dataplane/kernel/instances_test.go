@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// These tests drive the places of Instance-IDs without a kernel.
+
+package kernel
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"loci/dataplane"
+)
+
+// plainDirectory is what programs would search.
+type plainDirectory struct {
+	places  map[uint32]uint32
+	failing error
+}
+
+func (d *plainDirectory) Put(key, value any) error {
+	if d.failing == nil {
+		d.places[key.(uint32)] = value.(lisptcLispInstance).Roots
+	}
+	return d.failing
+}
+
+func (d *plainDirectory) Delete(key any) error {
+	if d.failing == nil {
+		delete(d.places, key.(uint32))
+	}
+	return d.failing
+}
+
+func newPlainInstances(places map[uint32]uint32, now *time.Duration) (*instances, *plainDirectory) {
+	d := &plainDirectory{places: map[uint32]uint32{}}
+	roots := make([]lisptcLispRoots, 3)
+	return newInstances(d, roots, places, newRecycler(3, func() time.Duration { return *now }, func() {})), d
+}
+
+func TestInstancesHoldRootsSideBySide(t *testing.T) {
+	var now time.Duration
+	s, d := newPlainInstances(map[uint32]uint32{}, &now)
+	keys := []rootKey{{kindMapCache, 4, 7}, {kindMapCache, 6, 7}, {kindDatabase, 4, 7}, {kindDatabase, 6, 7}}
+	for i, key := range keys {
+		must(t, s.put(key, rootAt(5, uint32(i))))
+	}
+	place := d.places[7]
+	for i := range keys {
+		if got := s.roots[place].Roots[i]; got != 1<<63|5<<32|uint64(i) {
+			t.Errorf("root %d is %#x", i, got)
+		}
+	}
+	for i, key := range keys {
+		if _, ok := d.places[7]; !ok {
+			t.Fatalf("gone with %d roots left", len(keys)-i)
+		}
+		must(t, s.delete(key))
+	}
+	if len(d.places) != 0 {
+		t.Error("an Instance-ID without roots and interfaces has a place")
+	}
+	if next, err := s.place(8); err != nil || next == place {
+		t.Errorf("the place is used again at once: %d, %v", next, err)
+	}
+}
+
+func TestInstancesOfInterfacesStay(t *testing.T) {
+	var now time.Duration
+	s, d := newPlainInstances(map[uint32]uint32{1: 2, 9: 0}, &now)
+	key := rootKey{kindDatabase, 4, 1}
+	must(t, s.put(key, rootAt(0, 0)))
+	must(t, s.delete(key))
+	must(t, s.put(rootKey{kindDatabase, 4, 9}, rootAt(0, 1)))
+	place, err := s.pin(1)
+	if err != nil || place != 2 {
+		t.Fatalf("adopted place %d, %v", place, err)
+	}
+	must(t, s.pinOnly(map[uint32]bool{1: true}))
+	if len(s.places) != 2 || s.roots[2] != (lisptcLispRoots{}) {
+		t.Errorf("places %v", s.places)
+	}
+	s.keepOnly(map[rootKey]uint32{})
+	must(t, s.pinOnly(map[uint32]bool{}))
+	if len(s.places) != 0 || len(d.places) != 0 {
+		t.Errorf("nobody needs %v", s.places)
+	}
+}
+
+func TestInstancesFull(t *testing.T) {
+	var now time.Duration
+	s, d := newPlainInstances(map[uint32]uint32{}, &now)
+	for iid := range uint32(3) {
+		must(t, s.put(rootKey{kindMapCache, 4, iid}, rootAt(0, iid)))
+	}
+	if err := s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, 3)); !errors.Is(err, dataplane.ErrFull) {
+		t.Errorf("fourth of three: %v", err)
+	}
+	d.failing = errors.New("no")
+	if err := s.delete(rootKey{kindMapCache, 4, 0}); err == nil || s.roots[s.places[0]].Roots[0] == 0 {
+		t.Errorf("a root that could not be deleted is gone: %v", err)
+	}
+	d.failing = nil
+	must(t, s.delete(rootKey{kindMapCache, 4, 0}))
+	must(t, s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, 3)))
+}
