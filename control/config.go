@@ -122,6 +122,7 @@ type Site struct {
 	// AcceptAnyNonce admits RFC 6833 systems, whose nonces do not grow. It gives
 	// up replay protection for the site.
 	AcceptAnyNonce bool
+	Policy         SitePolicy
 }
 
 // SitePrefix is an EID-Prefix that a site may register.

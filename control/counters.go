@@ -26,6 +26,7 @@ const (
 	MapReplySent
 	NegativeMapReplySent
 	ProxyMapReplySent
+	MapRequestDenied
 	MapRegisterReceived
 	MapRegisterSent
 	MapRegisterRetransmitted
@@ -93,6 +94,7 @@ const (
 	RefusedReplayTable
 	RefusedRegistrationTable
 	RefusedSiteTable
+	RefusedSiteRate
 	RefusedRegistrants
 	RefusedLocators
 	RefusedVersion
@@ -132,6 +134,7 @@ var counterTable = [refusedParse]counterEntry{
 	MapReplySent:             {"map_reply_sent", "Map-Replies sent by the ETR for its own EIDs"},
 	NegativeMapReplySent:     {"negative_map_reply_sent", "negative Map-Replies sent by the mapping system"},
 	ProxyMapReplySent:        {"proxy_map_reply_sent", "Map-Replies sent by the Map-Server for registered ETRs"},
+	MapRequestDenied:         {"map_request_denied", "Map-Requests that the policy of a site denies its requester"},
 	MapRegisterReceived:      {"map_register_received", "Map-Registers received that authenticated"},
 	MapRegisterSent:          {"map_register_sent", "Map-Registers sent, retransmissions included"},
 	MapRegisterRetransmitted: {"map_register_retransmitted", "Map-Registers sent again because no Map-Notify came"},
@@ -197,6 +200,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedReplayTable:           {"replay_table", "Map-Registers of more xTRs than a site may have"},
 	RefusedRegistrationTable:     {"registration_table", "records beyond the limit of registrations"},
 	RefusedSiteTable:             {"site_table", "records beyond the site's limit of registrations"},
+	RefusedSiteRate:              {"site_rate", "Map-Registers beyond the rate of their site"},
 	RefusedRegistrants:           {"registrants", "records of more xTRs than may register one EID-Prefix"},
 	RefusedLocators:              {"locators", "records with more locators than a mapping may have, merged ones included"},
 	RefusedVersion:               {"version", "records with an older Map-Version than the registered or cached one"},

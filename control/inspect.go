@@ -27,6 +27,8 @@ type Refusal struct {
 	Type   wire.MessageType // of the message, 0 when there was none
 	From   netip.AddrPort
 	Err    error // what exactly was wrong
+
+	site string // of a Map-Register that did not authenticate
 }
 
 // Error says what was refused from whom.
@@ -174,6 +176,7 @@ func (k *Keyring) inspectMapRegister(at arrival, m *wire.MapRegister, b []byte) 
 	}
 	key, refused := authenticateSite(site, b, m.KeyID, m.AlgorithmID)
 	if refused != nil {
+		refused.site = site.Name
 		return nil, refused
 	}
 	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's

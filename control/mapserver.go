@@ -79,10 +79,13 @@ func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 		return
 	}
 	site := s.sites[s.config.Sites[owner.site].Name]
+	if s.deny(m, asked, configured, site) {
+		return
+	}
 	best, row, ok := s.registered(asked, configured, site)
 	switch {
 	case !ok:
-		s.h.replyNegative(m, s.unregisteredHole(asked, configured), unregisteredTTLMinutes)
+		s.replyUnregistered(m, s.unregisteredHole(asked, configured), site)
 	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
 		s.replyForSite(m, asked, best, row)
 	default:
@@ -168,7 +171,7 @@ func (s *mapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 // no locator called local.
 func proxyMapping(row *registration) lisp.Mapping {
 	m := row.merged
-	m.Authoritative = false
+	m.Authoritative, m.TTLMinutes = false, row.site.config.Policy.proxyTTL(m)
 	m.Locators = withLocalBits(m.Locators, nil)
 	return m
 }
@@ -188,6 +191,10 @@ func (s *mapServer) handleMapRegister(m *mapRegister) {
 	site := s.sites[m.site]
 	if site == nil {
 		s.h.count(RefusedUnknownSite)
+		return
+	}
+	if refused := s.checkRate(site); refused != nil {
+		s.refuse(m, refused)
 		return
 	}
 	fresh, refused := s.checkNonce(site, m)
@@ -259,7 +266,7 @@ func (s *mapServer) checkRecords(site *siteState, m *mapRegister) *Refusal {
 	switch {
 	case s.registrations.index.size+added > s.h.limits.Registrations:
 		return refusal(RefusedRegistrationTable, "%d EID-Prefixes are registered", s.registrations.index.size)
-	case site.registrations+added > s.h.limits.RegistrationsPerSite:
+	case site.registrations+added > s.maxRegistrations(site):
 		return refusal(RefusedSiteTable, "site %s has registered %d EID-Prefixes", m.site, site.registrations)
 	}
 	return nil

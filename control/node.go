@@ -181,6 +181,9 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 	n.host.turn(now)
 	n.host.count(r.Reason)
+	if r.site != "" && n.mapServer != nil {
+		n.mapServer.noteAuthFailure(r.site)
+	}
 	kind := NoticeMessageRefused
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused

@@ -212,6 +212,8 @@ func (r *registration) proxyReply() bool {
 type siteState struct {
 	config        Site
 	registrations int
+	registers     bucket  // of the site's own rate
+	authFailedAt  instant // 0 for never
 	nonces        map[nonceKey]seenNonce
 }
 

@@ -108,10 +108,12 @@ func (h *host) mayReply(key replyKey, r reply) bool {
 
 // replyNegative says that the prefix has no locators.
 func (h *host) replyNegative(to *mapRequest, hole lisp.Prefix, ttlMinutes uint32) {
-	h.reply(to, reply{
-		sent: NegativeMapReplySent, notice: NoticeNegativeMapReplySent, negative: true,
-		mappings: []lisp.Mapping{{Prefix: hole, TTLMinutes: ttlMinutes, Action: lisp.ActionNativelyForward}},
-	})
+	h.replyWithout(to, lisp.Mapping{Prefix: hole, TTLMinutes: ttlMinutes, Action: lisp.ActionNativelyForward})
+}
+
+// replyWithout sends a mapping that has an action and no locators.
+func (h *host) replyWithout(to *mapRequest, negative lisp.Mapping) {
+	h.reply(to, reply{sent: NegativeMapReplySent, notice: NoticeNegativeMapReplySent, negative: true, mappings: []lisp.Mapping{negative}})
 }
 
 // complete is the answer to a request for asked: best, the longest match, with all

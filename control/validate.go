@@ -143,7 +143,7 @@ func (c *MapServerConfig) validate() error {
 			errs = append(errs, fmt.Errorf("site %q: want a name, and each name once", s.Name))
 		}
 		names[s.Name] = true
-		errs = append(errs, s.validKeys())
+		errs = append(errs, s.validKeys(), s.Policy.validate(s.Name))
 		if len(s.Prefixes) == 0 {
 			errs = append(errs, fmt.Errorf("site %s has no EID-Prefix", s.Name))
 		}
@@ -241,10 +241,7 @@ func validLocators(p lisp.Prefix, set lisp.LocatorSet, version uint16) error {
 func (l Limits) validate() error {
 	var errs []error
 	for _, r := range l.rates() {
-		if r.PerSecond < minRatePerSecond || r.PerSecond > maxRatePerSecond || r.Burst < 1 || r.Burst > maxBurst {
-			errs = append(errs, fmt.Errorf("rate of %v a second with a burst of %d: want %v to %v, and 1 to %d",
-				r.PerSecond, r.Burst, minRatePerSecond, maxRatePerSecond, maxBurst))
-		}
+		errs = append(errs, r.validate())
 	}
 	for _, n := range l.sizes() {
 		if *n < 1 {
@@ -252,4 +249,12 @@ func (l Limits) validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (r Rate) validate() error {
+	if r.PerSecond < minRatePerSecond || r.PerSecond > maxRatePerSecond || r.Burst < 1 || r.Burst > maxBurst {
+		return fmt.Errorf("rate of %v a second with a burst of %d: want %v to %v, and 1 to %d",
+			r.PerSecond, r.Burst, minRatePerSecond, maxRatePerSecond, maxBurst)
+	}
+	return nil
 }
