@@ -296,6 +296,7 @@ func (r *itr) take(asked lisp.Prefix, m *mapReply) {
 	for _, mapping := range mappings {
 		r.takeRecord(mapping, m.from, outdated)
 	}
+	r.removeIncomplete(mappings)
 	for _, p := range outdated {
 		if id, e, ok := r.cache.get(p); ok && !e.static {
 			r.remove(id, RemoveReplaced)
@@ -381,6 +382,7 @@ func (r *itr) evict() bool {
 	id, ok := r.cache.victim(r.h.limits.MapCacheEntries)
 	if ok {
 		r.h.count(MappingEvicted)
+		r.removeCovering(r.cache.entries.at(id).mapping.Prefix, RemoveEvicted)
 		r.remove(id, RemoveEvicted)
 	}
 	return ok
