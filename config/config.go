@@ -258,6 +258,14 @@ type Datapath struct {
 	FallbackRulePriority uint32 `key:"fallback-rule-priority" range:"1..4294967295"`
 
 	MappingSocket *MappingSocket `key:"mapping-socket"`
+	Lispers       *Lispers       `key:"lispers"`
+}
+
+// Lispers is the JSON interface between the planes of lispers.net: where it meets a
+// control plane or a data plane that is not ours.
+type Lispers struct {
+	Directory  string       `key:"directory" required:"true"`
+	NoLocators *lisp.Action `key:"no-locators"` // nil drops
 }
 
 // MappingSocket is where other programs reach the data plane, a control plane in

@@ -195,6 +195,19 @@ func (l Locator) String() string {
 	return l.Interface
 }
 
+func (c *Config) validateLispers() {
+	l := c.Datapath.Lispers
+	if l == nil {
+		return
+	}
+	if !filepath.IsAbs(l.Directory) {
+		c.fail("datapath.lispers.directory", fmt.Sprintf("directory: %q is no absolute path", l.Directory), "want a path that begins with /")
+	}
+	if l.NoLocators != nil && *l.NoLocators != lisp.ActionDrop && *l.NoLocators != lisp.ActionNativelyForward {
+		c.fail("datapath.lispers.no-locators", fmt.Sprintf("no-locators: %s is no choice here", l.NoLocators), "want drop or natively-forward")
+	}
+}
+
 func (c *Config) validateMappingSocket() {
 	m := c.Datapath.MappingSocket
 	if m == nil {
@@ -221,6 +234,7 @@ func (c *Config) validatePaths() {
 		}
 	}
 	c.validateMappingSocket()
+	c.validateLispers()
 	if len(c.Control.Socket) > maxSocketPath {
 		c.fail("control.socket", fmt.Sprintf("socket: the path has %d octets", len(c.Control.Socket)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
 	}

@@ -46,7 +46,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	if d.plane != nil {
 		s.Engine = "kernel"
 		if d.options.Planes == PlanesControl {
-			s.Engine = "behind " + p.config.Datapath.MappingSocket.Path
+			s.Engine = "behind " + meetingPoint(p.config.Datapath)
 		}
 	}
 	for _, i := range p.settings.Interfaces {
@@ -58,6 +58,14 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	return s, d.loop.ask(ctx, func(time.Time) { d.addNodeStatus(&s) })
+}
+
+// meetingPoint is where this process's control plane meets another's data plane.
+func meetingPoint(d config.Datapath) string {
+	if d.Lispers != nil {
+		return d.Lispers.Directory
+	}
+	return d.MappingSocket.Path
 }
 
 // addNodeStatus runs in the loop.

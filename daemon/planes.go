@@ -16,6 +16,7 @@ import (
 
 	"loci/config"
 	"loci/dataplane/kernel"
+	"loci/dataplane/lispers"
 	"loci/mapsock"
 )
 
@@ -42,12 +43,14 @@ func ParsePlanes(s string) (Planes, error) {
 // checkPlanes finds configurations that the choice does not fit.
 func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 	switch {
+	case planes == PlanesBoth && c.Datapath.Lispers != nil:
+		return errors.New("datapath.lispers is for one plane alone: run with --planes data or --planes control")
 	case planes == PlanesBoth:
 		return nil
 	case !c.UsesDataPlane():
 		return fmt.Errorf("--planes %s: this configuration has no data plane (neither itr nor etr)", planes)
-	case c.Datapath.MappingSocket == nil:
-		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path, where the planes meet", planes)
+	case c.Datapath.MappingSocket == nil && c.Datapath.Lispers == nil:
+		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path or datapath.lispers.directory, where the planes meet", planes)
 	case planes == PlanesControl && detach:
 		return errors.New("--planes control cannot --detach: the data plane belongs to the other process")
 	}
@@ -60,11 +63,24 @@ func (d *daemon) openPlane(p plan) error {
 	if d.options.Planes != PlanesControl {
 		return d.openEngine(p)
 	}
+	if l := p.config.Datapath.Lispers; l != nil {
+		return d.openLispers(l, p)
+	}
 	remote, err := dialPlane(p.config.Datapath.MappingSocket.Path, d.log)
 	if err != nil {
 		return err
 	}
 	d.engine, d.plane = remote, remote
+	return nil
+}
+
+// openLispers drives a data plane that is not ours.
+func (d *daemon) openLispers(c *config.Lispers, p plan) error {
+	engine, err := lispers.OpenEngine(lispers.EngineOptions{Directory: c.Directory, Mappings: p.mappingLimit(), Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.engine, d.plane = engine, engine
 	return nil
 }
 
@@ -142,10 +158,33 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	if err := d.openEngine(p); err != nil {
 		return errors.Join(err, d.abandon())
 	}
+	if l := p.config.Datapath.Lispers; l != nil {
+		return errors.Join(d.serveLispers(ctx, l, p), d.release())
+	}
 	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
 	<-ctx.Done()
 	tellSupervisor("STOPPING=1")
 	d.log.Info("stopping")
 	return d.release()
+}
+
+// serveLispers lets the control plane of lispers.net drive the engine.
+func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan) error {
+	options := lispers.ServerOptions{Directory: c.Directory, Settings: p.settings, Log: d.log}
+	if c.NoLocators != nil {
+		options.NoLocators = *c.NoLocators
+	}
+	server, err := lispers.NewServer(d.plane, options)
+	if err != nil {
+		return err
+	}
+	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "lispers", c.Directory)
+	tellSupervisor("READY=1")
+	err = server.Serve(ctx)
+	tellSupervisor("STOPPING=1")
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, server.Close())
 }
