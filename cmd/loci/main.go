@@ -30,7 +30,9 @@ func (e *exitError) Unwrap() error { return e.err }
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(status(newRootCommand().ExecuteContext(ctx)))
+	root := newRootCommand()
+	root.SetArgs(argumentsOf(os.Args))
+	os.Exit(status(root.ExecuteContext(ctx)))
 }
 
 // status prints what went wrong and turns it into an exit status.
@@ -63,6 +65,6 @@ tunnel routers, the mapping system, and the tools to look into them.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newReloadCommand(), newMonitorCommand(),
-		newLigCommand(), newDemoCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
+		newLigCommand(), newMapCommand(), newMapstatCommand(), newDemoCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
 	return root
 }

@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"daemon":           {"lisp", "wire", "control", "forward", "dataplane", "dataplane/", "mapsock", "config", "daemon/api"},
 	"daemon/api":       {"lisp"},
 	"lab":              {"lisp", "wire", "daemon/api", "internal/testnet"},
-	"cmd":              {"lisp", "wire", "control", "config", "daemon", "daemon/api", "lab", "sim"},
+	"cmd":              {"lisp", "wire", "control", "config", "daemon", "daemon/api", "mapsock", "lab", "sim"},
 	"internal/golden":  {"lisp"},
 	"internal/testnet": {},
 	"internal/tidy":    {},

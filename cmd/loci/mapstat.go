@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci mapstat: OpenLISP's command that shows tables and statistics of a data plane.
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"loci/mapsock/mapcmd"
+)
+
+func newMapstatCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mapstat -X [-Wns] [-inet|-inet6|-f family] | mapstat -s [-p lisp]",
+		Short: "Show the tables and statistics of a data plane by its mapping socket",
+		Long: `Show the tables and statistics of a data plane by its mapping socket, as OpenLISP's
+command mapstat does. Reached through a link named mapstat, "loci" can be left out.
+
+  -X                Database and map-cache; -W with all that is known of each mapping,
+                    -s with hits and misses
+  -s [-p lisp]      what was encapsulated, decapsulated and dropped
+  -inet, -inet6     one family (also -f inet, -f inet6)
+  -n                do not look up names (they never are)
+  -z                zero the counters: refused, because others read them too
+
+Flags of mappings: D Database, V Map-Version, L Locator-Status-Bits, U up, S static,
+N negative. Flags of RLOCs: U up, i on an interface of this system, t r with nonces.`,
+		Example: `  loci mapstat -X
+  loci mapstat -XW -inet6 --json
+  loci mapstat -s -p lisp`,
+	}
+	return throughMappingSocket(cmd, mapcmd.Mapstat)
+}
+
+// argumentsOf gives a program that is called by a link's name, map or mapstat, that
+// command.
+func argumentsOf(arguments []string) []string {
+	name := filepath.Base(arguments[0])
+	if name == "map" || name == "mapstat" {
+		return slices.Concat([]string{name}, arguments[1:])
+	}
+	return arguments[1:]
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapcmd
+
+// mapstat -s: what the data plane has counted, in netstat's form. The names are those
+// of docs/counters.md.
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"loci/dataplane"
+	"loci/mapsock"
+)
+
+// statisticsDocument is what mapstat -s --json prints.
+type statisticsDocument struct {
+	Counters map[string]uint64 `json:"counters"`
+	Drops    map[string]uint64 `json:"drops"`
+	Other    map[string]uint64 `json:"other"` // the engine's own
+}
+
+func readCounts(c *connection) (document statisticsDocument, counters dataplane.Counters, err error) {
+	document = statisticsDocument{Counters: map[string]uint64{}, Drops: map[string]uint64{}, Other: map[string]uint64{}}
+	err = c.ask(&mapsock.Message{Type: mapsock.TypeGetCounters}, func(m *mapsock.Message) error {
+		counters = m.Counters()
+		groups := map[mapsock.Attribute]map[string]uint64{
+			mapsock.AttributeCounter: document.Counters, mapsock.AttributeDrop: document.Drops, mapsock.AttributeOther: document.Other,
+		}
+		for _, count := range m.Counts {
+			groups[count.Attribute][count.Name] = count.Value
+		}
+		return nil
+	})
+	return document, counters, err
+}
+
+func (r *mapstatRequest) showStatistics(c *connection, t Terminal) error {
+	document, counters, err := readCounts(c)
+	if err != nil {
+		return err
+	}
+	if r.asJSON {
+		return t.indented(document)
+	}
+	out := bufio.NewWriter(t.Out)
+	fmt.Fprintln(out, "lisp:")
+	for _, line := range []struct {
+		packets uint64
+		text    string
+	}{
+		{counters.EncapsulatedPackets, fmt.Sprintf("sent encapsulated (%d octets)", counters.EncapsulatedOctets)},
+		{counters.DecapsulatedPackets, fmt.Sprintf("received, decapsulated and delivered (%d octets)", counters.DecapsulatedOctets)},
+		{counters.NativePackets, "sent without encapsulation, as a mapping says"},
+		{counters.MissPackets, "without a mapping"},
+		{counters.WaitingPackets, fmt.Sprintf("waiting for a mapping now (%d octets)", counters.WaitingOctets)},
+		{counters.ReleasedPackets, "sent after waiting"},
+	} {
+		fmt.Fprintf(out, "\t%s %s\n", counted(line.packets, "packet"), line.text)
+	}
+	fmt.Fprintf(out, "\t%s lost before a control plane read them\n", counted(counters.EventsLost, "event"))
+	var dropped uint64
+	for _, value := range document.Drops {
+		dropped += value
+	}
+	fmt.Fprintf(out, "\t%s dropped\n", counted(dropped, "packet"))
+	writeCounts(out, document.Drops, "\t\t%s %s\n")
+	if slices.ContainsFunc(slices.Collect(maps.Values(document.Other)), func(n uint64) bool { return n > 0 }) {
+		fmt.Fprintln(out, "\tof the engine:")
+		writeCounts(out, document.Other, "\t\t%s %s\n")
+	}
+	return out.Flush()
+}
+
+// writeCounts prints those that are not zero, by name.
+func writeCounts(out io.Writer, counts map[string]uint64, format string) {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if counts[name] > 0 {
+			fmt.Fprintf(out, format, fmt.Sprint(counts[name]), name)
+		}
+	}
+}
+
+func counted(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// lookup is how often something was found, or not, in one of the tables.
+type lookup struct {
+	name  string // with an underscore for a blank, in JSON
+	count uint64
+}
+
+// readLookups derives what OpenLISP counts at its tables from what became of packets:
+// one that left by a mapping hit the map-cache; one that was delivered hit the
+// Database.
+func readLookups(c *connection) ([]lookup, error) {
+	document, counters, err := readCounts(c)
+	if err != nil {
+		return nil, err
+	}
+	return []lookup{
+		{"database_hits", counters.DecapsulatedPackets},
+		{"database_misses", document.Drops["eid-not-in-database"]},
+		{"cache_hits", counters.EncapsulatedPackets + counters.NativePackets},
+		{"cache_misses", counters.MissPackets},
+	}, nil
+}
+
+func lookupsByName(all []lookup) map[string]uint64 {
+	var named map[string]uint64
+	for _, l := range all {
+		if named == nil {
+			named = map[string]uint64{}
+		}
+		named[l.name] = l.count
+	}
+	return named
+}
+
+func writeLookups(out io.Writer, all []lookup) {
+	fmt.Fprintln(out, "\nLookups:")
+	for _, l := range all {
+		fmt.Fprintf(out, "\t%d %s\n", l.count, strings.ReplaceAll(l.name, "_", " "))
+	}
+}
