@@ -189,7 +189,7 @@ func (w *world) beforeMessage(r *router, m *mail) {
 }
 
 // maxRoutersAllChecked is how large a network may be for all registrations to be
-// checked after each Map-Register, not each second only.
+// checked after each Map-Register of the stranger, not each second only.
 const maxRoutersAllChecked = 200
 
 // afterMessage looks at what a message did.
@@ -199,7 +199,7 @@ func (w *world) afterMessage(r *router, m *mail) {
 		return
 	case wire.MessageType(m.payload[0]>>4) == wire.TypeMapRegister:
 		r.registered = true
-		if len(w.routers) <= maxRoutersAllChecked {
+		if m.hostile && len(w.routers) <= maxRoutersAllChecked {
 			w.checkRegistrations(r)
 		}
 	case m.forged && r.site != nil:

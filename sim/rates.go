@@ -26,6 +26,10 @@ const (
 
 // watch measures a message that a router sends.
 func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
+	t := wire.MessageType(payload[0] >> 4)
+	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
+		return // no rate is theirs
+	}
 	m, err := wire.Parse(payload)
 	if err != nil {
 		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
@@ -94,7 +98,7 @@ func (q *requestWatch) sent(m *wire.MapRequest) {
 			r.w.fail(r, invariantRequestRate, "asks for %s again after %s", p, gap)
 		case a.unanswered >= requestTries && gap < requestPause-rounding:
 			r.w.fail(r, invariantHoldDown, "asks for %s a %dth time, %s after the one before, with no answer", p, a.unanswered+1, gap)
-		case a.unanswered >= requestTries:
+		case gap >= requestPause-rounding:
 			a.unanswered = 0
 		}
 		a.lastAt = now

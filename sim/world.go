@@ -76,6 +76,13 @@ func newWorld(o Options) *world {
 	return w
 }
 
+// probings are those that runs choose from: most probe seldom, one as often as by
+// default, which costs more messages than all the rest.
+func probings() []control.ProbingConfig {
+	off, minute := control.ProbingConfig{Off: true}, control.ProbingConfig{Interval: time.Minute}
+	return []control.ProbingConfig{off, off, off, minute, minute, minute, {Interval: 30 * time.Second}, {}}
+}
+
 func (w *world) drawFlavour() {
 	r := w.random
 	f := flavour{families: pick(r, []families{{v4: true}, {v6: true}, {true, true}, {true, true}})}
@@ -85,7 +92,7 @@ func (w *world) drawFlavour() {
 	f.maxDelay = pick(r, []time.Duration{5, 20, 60, 150}) * time.Millisecond
 	f.faultGap = pick(r, []time.Duration{8, 20, 45}) * time.Second
 	f.attackGap = pick(r, []time.Duration{300, 1500, 6000}) * time.Millisecond
-	f.probing = pick(r, []control.ProbingConfig{{Off: true}, {Off: true}, {Interval: time.Minute}, {Interval: time.Minute}, {Interval: 30 * time.Second}, {}})
+	f.probing = pick(r, probings())
 	f.idle = pick(r, []time.Duration{0, 30 * time.Second, 90 * time.Second})
 	f.skew = pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
 	f.network = conditions{duplicate: pick(r, []float64{0, 0.01, 0.1}), reorder: pick(r, []float64{0, 0.02, 0.2})}

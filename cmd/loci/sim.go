@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -47,6 +48,7 @@ happened and the command that replays it are printed.`,
 			if !cmd.Flags().Changed("seeds") && (cmd.Flags().Changed("seed") || options.Routers > manyRouters) {
 				seeds = 1
 			}
+			debug.SetGCPercent(garbagePercent)
 			if seeds == 1 {
 				return simulateOne(cmd.OutOrStdout(), options, asJSON)
 			}
@@ -67,6 +69,9 @@ happened and the command that replays it are printed.`,
 
 // manyRouters is a network of which one run says enough.
 const manyRouters = 500
+
+// garbagePercent trades memory, of which a run needs little, for time.
+const garbagePercent = 400
 
 // replay is the command that runs a seed again.
 func replay(o sim.Options, seed uint64) string {

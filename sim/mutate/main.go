@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -54,6 +55,7 @@ func main() {
 
 // search runs seeds until one fails: exit status 1 then, and 0 when none does.
 func search(o options) int {
+	debug.SetGCPercent(400)
 	status, done := 0, 0
 	sim.RunMany(context.Background(), sim.Options{Seed: o.first, Routers: o.routers}, o.seeds, func(r sim.Result) bool {
 		done++
