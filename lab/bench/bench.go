@@ -34,7 +34,7 @@ type Options struct {
 }
 
 // defaultMeasure leaves the rest of 50 s for building.
-const defaultMeasure = 36 * time.Second
+const defaultMeasure = 34 * time.Second
 
 // maxOverrun bounds what a run may take beyond its measuring time.
 const maxOverrun = 60 * time.Second

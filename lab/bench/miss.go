@@ -23,25 +23,37 @@ import (
 
 const (
 	// missMeasure is less than other benches take: waiting for what may be lost takes time as well.
-	missMeasure = 32 * time.Second
+	missMeasure = 28 * time.Second
 
-	missShareFirst     = 4
+	missShareFirst     = 3
 	missShareSustained = 20
-	missShareIPv6      = 8
+	missShareIPv6      = 4
 
 	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
 	firstPacketInterval = 20 * time.Millisecond
 	// paceInterval is how often a sustained run sends what is due.
 	paceInterval = 2 * time.Millisecond
 	// ladderSteps of the time of a sustained case go to each rate that is tried; what is left, to the one that is held.
-	ladderSteps = 20
+	ladderSteps = 40
+	// holdTries at most, each at a lower rate, for the time that is left, and for that part of all of it at least.
+	holdTries    = 3
+	shortestHold = 8
+	// maxBehind is how far arrivals may fall behind: more is a backlog that grows, and would collapse.
+	maxBehind      = 250 * time.Millisecond
+	behindInterval = 50 * time.Millisecond
+	behindAllowed  = 100 // packets, beside what maxBehind allows
 	// missSettle is how long packets that wait may take after the last one was sent: longer than a Map-Request's retry.
 	missSettle = 2 * time.Second
 	// missRecovery lets the buckets of the ITR's rate limits fill again: they hold what may be sent within a second.
 	missRecovery = 1100 * time.Millisecond
+	// maxRecoveries bounds the wait for an ITR that is behind.
+	maxRecoveries = 5
 	// missSlots bounds the packets of one run: 60 s at 30,000/s, and some.
 	missSlots = 1 << 21
 )
+
+// missITR is the place of the ITR among the daemons, after the Map-Server.
+const missITR = 1
 
 // missRates are tried from the lowest on.
 var missRates = []float64{500, 1000, 2000, 5000, 8000, 10000, 15000, 20000, 30000}
@@ -170,53 +182,90 @@ func (m *missRun) aim() error {
 	return t.reset()
 }
 
-// offer sends so many packets a second for a while, waits for those that wait, and counts.
-func (m *missRun) offer(ctx context.Context, rate float64, length, interval time.Duration) (outcome, []float64, error) {
-	if err := m.aim(); err != nil {
-		return outcome{}, nil, err
-	}
-	t := m.line.traffic
-	err := t.from.Do(func() error { return t.pace(ctx, rate, length, interval) })
-	if err != nil {
-		return outcome{}, nil, err
-	}
-	o, err := t.settleFor(ctx, missSettle)
-	if err != nil {
-		return o, nil, err
-	}
-	m.bench.missed[m.family.name] += uint32(o.sent)
-	times, err := t.times(o.sent)
-	slices.Sort(times)
-	return o, times, err
+// missOutcome is what came of one rate.
+type missOutcome struct {
+	outcome
+	times []float64 // nanoseconds, sorted
+	kept  bool      // nothing was lost, and nothing fell far behind
 }
 
-// pace sends what is due at each interval. A wake-up that comes late is made up for.
-func (t *traffic) pace(ctx context.Context, rate float64, length, interval time.Duration) error {
+// offer sends so many packets a second for a while, waits for those that wait, and counts.
+func (m *missRun) offer(ctx context.Context, rate float64, length, interval time.Duration) (o missOutcome, err error) {
+	if err := m.aim(); err != nil {
+		return o, err
+	}
+	t := m.line.traffic
+	p := &pacer{traffic: t, rate: rate, length: length, interval: interval}
+	if err := t.from.Do(func() error { return p.run(ctx) }); err != nil {
+		return o, err
+	}
+	if o.outcome, err = t.settleFor(ctx, missSettle); err != nil {
+		return o, err
+	}
+	m.bench.missed[m.family.name] += uint32(o.sent)
+	o.times, err = t.times(o.sent)
+	slices.Sort(o.times)
+	o.kept = o.lost() == 0 && !p.behind
+	m.bench.screen.line("%s: %.0f misses/s for %v: %s", m.family.name, rate, length.Round(10*time.Millisecond), o.describe(p.behind))
+	return o, err
+}
+
+func (o missOutcome) describe(behind bool) string {
+	text := fmt.Sprintf("%d of %d arrived, the last after %.1f ms", o.received, o.sent, percentile(o.times, 1)/1e6)
+	if behind {
+		text += ", given up because they fell behind"
+	}
+	return text
+}
+
+// pacer sends what is due at each interval. A wake-up that comes late is made up for. It gives up when arrivals fall behind.
+type pacer struct {
+	traffic          *traffic
+	rate             float64 // packets a second
+	length, interval time.Duration
+	sent             int
+	behind           bool
+	checked          time.Duration
+}
+
+func (p *pacer) run(ctx context.Context) error {
 	began := time.Now()
-	sent := 0
-	for elapsed := time.Duration(0); elapsed < length; elapsed = time.Since(began) {
-		due := min(int(rate*(elapsed+interval).Seconds())-sent, missSlots-sent)
-		if due > 0 {
-			if err := t.sendFrames(uint32(due), min(uint32(due), maxBurst)); err != nil {
-				return err
-			}
-			sent += due
-		}
-		if err := ctx.Err(); err != nil {
+	for elapsed := time.Duration(0); elapsed < p.length && !p.behind; elapsed = time.Since(began) {
+		if err := errors.Join(ctx.Err(), p.sendDue(elapsed), p.check(elapsed)); err != nil {
 			return err
 		}
-		time.Sleep(time.Until(began.Add(elapsed.Truncate(interval) + interval)))
+		time.Sleep(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
 	}
 	return nil
+}
+
+func (p *pacer) sendDue(elapsed time.Duration) error {
+	due := min(int(p.rate*(elapsed+p.interval).Seconds())-p.sent, missSlots-p.sent)
+	if due <= 0 {
+		return nil
+	}
+	p.sent += due
+	return p.traffic.sendFrames(uint32(due), min(uint32(due), maxBurst))
+}
+
+func (p *pacer) check(elapsed time.Duration) error {
+	if elapsed < p.checked+behindInterval {
+		return nil
+	}
+	p.checked = elapsed
+	o, err := p.traffic.count()
+	p.behind = float64(o.lost()) > behindAllowed+p.rate*maxBehind.Seconds()
+	return err
 }
 
 // firstPackets times misses that come alone.
 func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]sample, error) {
 	rate := 1 / firstPacketInterval.Seconds()
-	o, times, err := m.offer(ctx, rate, slot, firstPacketInterval)
+	o, err := m.offer(ctx, rate, slot, firstPacketInterval)
 	if err != nil {
 		return nil, err
 	}
+	times := o.times
 	if len(times) == 0 {
 		return nil, fmt.Errorf("none of %d first packets arrived", o.sent)
 	}
@@ -228,44 +277,60 @@ func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]sampl
 	}, nil
 }
 
-// recover gives rate limits and queues the time to be as before a run.
-func (m *missRun) recover(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(missRecovery):
+// recover gives rate limits and queues of the ITR the time to be as before a run: until it sends nothing any more.
+func (m *missRun) recover(ctx context.Context) error {
+	before := uint64(0)
+	for range maxRecoveries {
+		counters, err := m.bench.daemons[missITR].client.Counters(ctx)
+		if err != nil {
+			return fmt.Errorf("counters of the ITR: %w", err)
+		}
+		sent := counters.Control["map_request_sent_total"]
+		if sent == before && sent > 0 {
+			return nil
+		}
+		before = sent
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(missRecovery):
+		}
 	}
+	return nil
 }
 
-// sustained climbs to the highest rate at which no first packet is lost, and holds it. When it cannot be held, the next
-// lower one is, for a quarter of the time.
+// sustained climbs to the highest rate that is kept up with, and holds it. When it cannot be held, the next lower one is, for
+// the time that is left.
 func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, error) {
 	step := slot / ladderSteps
-	reached, left := -1, slot
-	m.recover(ctx)
+	reached, deadline := -1, time.Now().Add(slot)
 	for i, rate := range missRates {
-		o, _, err := m.offer(ctx, rate, step, paceInterval)
+		o, err := m.offer(ctx, rate, step, paceInterval)
 		if err != nil {
 			return nil, err
 		}
-		left -= step
-		if o.lost() > 0 {
+		if !o.kept {
 			break
 		}
 		reached = i
 	}
-	for ; reached >= 0; reached-- {
-		m.recover(ctx)
-		o, times, err := m.offer(ctx, missRates[reached], left, paceInterval)
+	lowest := max(0, reached-holdTries+1)
+	for ; reached >= lowest; reached-- {
+		if err := m.recover(ctx); err != nil {
+			return nil, err
+		}
+		left := max(time.Until(deadline), slot/shortestHold)
+		o, err := m.offer(ctx, missRates[reached], left, paceInterval)
 		if err != nil {
 			return nil, err
 		}
-		if o.lost() == 0 {
+		if o.kept {
 			return []sample{
-				{"rate without loss", "misses/s", missRates[reached]}, {"p50", "ms", percentile(times, 0.50) / 1e6},
-				{"p99", "ms", percentile(times, 0.99) / 1e6}, {"sent", "packets", float64(o.sent)},
+				{"rate without loss", "misses/s", missRates[reached]}, {"held for", "s", left.Seconds()},
+				{"p50", "ms", percentile(o.times, 0.50) / 1e6}, {"p99", "ms", percentile(o.times, 0.99) / 1e6},
+				{"sent", "packets", float64(o.sent)},
 			}, nil
 		}
-		left /= 4
 	}
 	return []sample{{"rate without loss", "misses/s", 0}}, nil
 }
