@@ -96,7 +96,7 @@ func mutateAll(o options) error {
 		}
 		found, err := try(o, work, m)
 		if err != nil {
-			return err
+			fmt.Println(err)
 		}
 		if found == "" {
 			missed++

@@ -10,7 +10,7 @@ type mutation struct{ name, file, old, new string }
 var mutations = []mutation{
 	{"any-key", "control/keyring.go", "if err := wire.Verify(b, key.Secret); err != nil {", "if err := wire.Verify(b, key.Secret); err != nil && len(b) == 0 {"},
 	{"other-sites-prefixes", "control/keyring.go", "case !ok || owner.site != first.site:", "case !ok:"},
-	{"forged-notify", "control/keyring.go", "			err := authenticate(p.Key, b, algorithm)\n			if err == nil {", "			err := authenticate(p.Key, b, algorithm)\n			if err == nil || err != nil {"},
+	{"forged-notify", "control/keyring.go", "			err := authenticate(key, b, algorithm)\n			if err == nil {", "			err := authenticate(key, b, algorithm)\n			if err == nil || err != nil {"},
 	{"replay", "control/mapserver.go", "case !known || m.Nonce > seen.nonce:", "case !known || m.Nonce != seen.nonce:"},
 	{"nonce-starts-over", "control/host.go", "max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))", "h.registerNonce + 1"},
 	{"request-twice-a-second", "control/limits.go", "	mapRequestInterval = time.Second\n", "	mapRequestInterval = time.Second / 2\n"},
@@ -33,5 +33,8 @@ var mutations = []mutation{
 	{"priority-255-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Reachable"},
 	{"unreachable-used", "lisp/locator.go", "return l.Reachable && l.Priority != PriorityUnused", "return l.Priority != PriorityUnused"},
 	{"worst-priority", "forward/locator.go", "priority = min(priority, int(l.Priority))", "priority = int(l.Priority)"},
+	{"evicts-more-specifics", "control/itr.go", "		r.removeCovering(r.cache.entries.at(id).mapping.Prefix, RemoveEvicted)\n", ""},
+	{"drops-idle-more-specifics", "control/itr_cache.go", "case idle && r.isCovered(e.mapping.Prefix):", "case idle && r.cache.size() < 0:"},
+	{"covers-unregistered", "control/mapserver.go", "if s.holdsOthers(best, row.site) {", "if s.holdsOthers(best, row.site) && row == nil {"},
 	{"any-instance-accepted", "forward/xtr.go", "if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {", "if false {"},
 }
