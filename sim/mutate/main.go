@@ -116,7 +116,7 @@ func try(o options, work string, m mutation) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./sim/mutate")
+	build := exec.Command("go", "build", "-overlay", overlay, "-ldflags", "-s -w", "-o", binary, "./sim/mutate")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s does not build: %w\n%s", m.name, err, out)
 	}
