@@ -22,12 +22,25 @@ import (
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
 // kernel: 64 octets for a mapping and 24 for its counters on each processor, 1672
-// for a locator-set, 1 KiB for a node of the forwarding table.
+// for a locator-set, 1 KiB for a node of the forwarding table. Nodes are set aside
+// as they are needed, all else when the maps are made.
 const (
-	DefaultMappingLimit    = 1 << 16
-	DefaultLocatorSetLimit = 1 << 13
-	DefaultNodeLimit       = 1 << 19
+	DefaultMappingLimit = 1 << 16
+	DefaultNodeLimit    = 1 << 19
 )
+
+// DefaultLocatorSetLimit is how many locator-sets there is room for beside so many
+// mappings: one for each up to 65536 (110 MB), and one for every 16 beyond, because
+// equal sets are stored once and mappings of one site mostly have the same. Some are
+// spare: a set that replaces another needs a place beside it for a moment.
+func DefaultLocatorSetLimit(mappings int) int {
+	const (
+		oneEach   = 1 << 16
+		shareBy   = 16
+		spareSets = 1 << 8
+	)
+	return min(mappings, oneEach) + max(mappings-oneEach, 0)/shareBy + spareSets
+}
 
 // Options say where an engine lives and how large it may grow.
 type Options struct {
@@ -39,7 +52,7 @@ type Options struct {
 	// Limits of the tables. Those of mappings (with the Database's entries) and
 	// locator-sets hold from the making of the maps until Detach.
 	MappingLimit    int
-	LocatorSetLimit int
+	LocatorSetLimit int // DefaultLocatorSetLimit of the mappings when 0
 	NodeLimit       int
 
 	Logger *slog.Logger // slog.Default() when nil
@@ -182,6 +195,9 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 }
 
 func (e *Engine) warnOfLimits(wanted mapLimits) {
+	if wanted.locatorSets <= 0 {
+		wanted.locatorSets = DefaultLocatorSetLimit(len(e.store.records))
+	}
 	differs := func(wanted, have int) bool { return wanted > 0 && wanted != have }
 	if differs(wanted.mappings, len(e.store.records)) || differs(wanted.locatorSets, len(e.store.sets)) {
 		e.log.Warn("limits of the tables in force hold until they are detached",

@@ -53,7 +53,7 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 		mappings = DefaultMappingLimit
 	}
 	if locatorSets <= 0 {
-		locatorSets = DefaultLocatorSetLimit
+		locatorSets = DefaultLocatorSetLimit(mappings)
 	}
 	if max(mappings*processors, locatorSets) > math.MaxUint32 {
 		return nil, fmt.Errorf("%w: %d mappings on %d processors, %d locator-sets", dataplane.ErrInvalid, mappings, processors, locatorSets)

@@ -223,6 +223,29 @@ func TestTablesFull(t *testing.T) {
 	must(t, nodes.putPrefix(t, kindMapCache, "2001::/16", nil))
 }
 
+// TestEachMappingOfItsOwnLocatorSet fills the tables with mappings of which no two
+// have the same locators, replaces one, and changes the own RLOC that all are sent from.
+func TestEachMappingOfItsOwnLocatorSet(t *testing.T) {
+	const mappings = 10000
+	sizes, err := mapLimits{mappings: mappings}.entries(1)
+	must(t, err)
+	p := newPlainTables(t, mappings, int(sizes[lisptcMapLocatorSets]), 1<<14)
+	address := func(network byte, i int) netip.Addr {
+		return netip.AddrFrom4([4]byte{network, byte(i >> 16), byte(i >> 8), byte(i)})
+	}
+	for i := range mappings {
+		if err := p.putPrefix(t, kindMapCache, address(10, i).String(), locators(address(172, i))); err != nil {
+			t.Fatalf("mapping %d: %v", i+1, err)
+		}
+	}
+	if err := p.putPrefix(t, kindMapCache, address(10, 7).String(), locators(address(192, 7))); err != nil {
+		t.Errorf("other locators: %v", err)
+	}
+	if err := p.setSources(lisp.RLOCFromAddr(rloc4(5)), lisp.RLOC{}); err != nil {
+		t.Errorf("other own RLOC: %v", err)
+	}
+}
+
 // TestFailuresChangeNothing lets every system call fail.
 func TestFailuresChangeNothing(t *testing.T) {
 	p := newPlainTables(t, 10, 10, 1<<10)
