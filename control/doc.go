@@ -15,8 +15,9 @@
 // file, lock, goroutine or random source is touched here, and no order of a Go
 // map leaks out.
 //
-// Inside: tables (mapcache.go, database.go, registrations.go, pending.go) know
+// Inside: tables (mapcache.go, locators.go, database.go, registrations.go, pending.go) know
 // nobody, roles (itr.go, etr.go, mapserver.go, mapresolver.go) know tables and
 // host, node.go knows the roles. A role receives parsed messages, never bytes,
-// and never calls another role.
+// and never calls another role. Parts of roles that have tables of their own are
+// probing.go (of the ITR), registrar.go and solicit.go (ETR), notifier.go (Map-Server).
 package control
