@@ -350,7 +350,7 @@ func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	if ok && known.refreshing {
 		r.h.count(MappingRefreshed)
 	}
-	expiresAt := min(r.h.after(r.lifetime(m.TTLMinutes)), r.coveredExpiry(m.Prefix, outdated))
+	expiresAt := min(r.h.after(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.coveredExpiry(m.Prefix, outdated))
 	r.put(cacheEntry{mapping: m, from: from, expiresAt: expiresAt})
 }
 
@@ -369,13 +369,6 @@ func (r *itr) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) instant {
 		}
 	}
 	return earliest
-}
-
-func (r *itr) lifetime(ttlMinutes uint32) time.Duration {
-	if ttlMinutes == lisp.TTLUnlimited {
-		return r.config.UnlimitedTTL
-	}
-	return time.Duration(ttlMinutes) * time.Minute
 }
 
 func (r *itr) evict() bool {

@@ -298,10 +298,10 @@ func (s *mapServer) registrant(m *mapRegister, mapping lisp.Mapping) registrant 
 // lifetime is how long a registration lasts: by its TTL when the ETR says so with
 // T, else by the configured time (RFC 9301 s.5.6, s.8.2).
 func (s *mapServer) lifetime(useTTL bool, ttlMinutes uint32) time.Duration {
-	if !useTTL || ttlMinutes == lisp.TTLUnlimited {
+	if !useTTL {
 		return s.config.RegistrationTimeout
 	}
-	return time.Duration(ttlMinutes) * time.Minute
+	return lisp.Lifetime(ttlMinutes, s.config.RegistrationTimeout)
 }
 
 // take takes one record; TTL 0 withdraws.

@@ -8,6 +8,7 @@ package lisp
 import (
 	"fmt"
 	"math"
+	"time"
 )
 
 // Action says what an ITR does with packets of a mapping without locators
@@ -61,6 +62,20 @@ const TTLUnlimited = math.MaxUint32
 
 // DefaultTTLMinutes is the lifetime of a configured mapping: 24 hours.
 const DefaultTTLMinutes = 1440
+
+// MaxLifetime is the longest that a TTL counts for, a year. The 32 bits of minutes
+// on the wire go up to 8171 years, which the 64 bits of nanoseconds of a Duration
+// do not hold.
+const MaxLifetime = 365 * 24 * time.Hour
+
+// Lifetime is how long a TTL in minutes lasts, MaxLifetime at most; unlimited is the
+// receiver's choice for TTLUnlimited (RFC 9301 s.5.4).
+func Lifetime(ttlMinutes uint32, unlimited time.Duration) time.Duration {
+	if ttlMinutes == TTLUnlimited {
+		return unlimited
+	}
+	return time.Duration(min(ttlMinutes, uint32(MaxLifetime/time.Minute))) * time.Minute
+}
 
 // Mapping binds an EID-Prefix to its locators. One without locators is negative
 // and its Action counts.

@@ -141,10 +141,7 @@ func (m *Message) changeLifetime(e *dataplane.MapCacheEntry) {
 }
 
 func lifetime(ttlMinutes uint32) time.Duration {
-	if ttlMinutes == lisp.TTLUnlimited {
-		ttlMinutes = lisp.DefaultTTLMinutes
-	}
-	return time.Duration(ttlMinutes) * time.Minute
+	return lisp.Lifetime(ttlMinutes, lisp.DefaultTTLMinutes*time.Minute)
 }
 
 // DatabaseEntry reads the Database entry that a message speaks of.

@@ -193,10 +193,13 @@ func ligResultOf(q control.LigQuery, answer control.LigAnswer) ligResult {
 	}
 	now := time.Now()
 	for _, m := range answer.Mappings {
-		expires := now.Add(time.Duration(m.TTLMinutes) * time.Minute)
 		entry := api.MapCacheEntry{
 			EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), Authoritative: m.Authoritative,
-			CreatedAt: now, ExpiresAt: &expires,
+			CreatedAt: now,
+		}
+		if m.TTLMinutes != lisp.TTLUnlimited {
+			expires := now.Add(lisp.Lifetime(m.TTLMinutes, 0))
+			entry.ExpiresAt = &expires
 		}
 		if m.Negative() {
 			entry.Action = &m.Action
@@ -218,8 +221,16 @@ func printLig(out io.Writer, answer control.LigAnswer) error {
 		if m.Authoritative {
 			by = "site"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%dm\t%s", m.Prefix, first, m.TTLMinutes, by))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", m.Prefix, first, ligTTL(m), by))
 		rows = append(rows, rest...)
 	}
 	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tTTL\tANSWERED BY", rows)
+}
+
+// ligTTL is a mapping's TTL in the column of that name.
+func ligTTL(m lisp.Mapping) string {
+	if m.TTLMinutes == lisp.TTLUnlimited {
+		return "unlimited"
+	}
+	return fmt.Sprintf("%dm", m.TTLMinutes)
 }
