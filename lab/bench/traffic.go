@@ -30,6 +30,7 @@ const (
 	loopbackIndex  = 1      // of lo, in every namespace
 	maxBurst       = 64     // frames in one batch; a NAPI poll takes as many
 	framesPerCall  = 8192   // so that a call takes some 10 ms, and a deadline is kept
+	singlesPerCall = 1024   // the same for frames that are sent one at a time
 	settleWait     = 2 * time.Millisecond
 )
 
@@ -237,6 +238,9 @@ func (t *traffic) sendUntil(ctx context.Context, until limits) (time.Duration, e
 	began := time.Now()
 	for sent := uint32(0); ; {
 		count := uint32(framesPerCall)
+		if until.burst == 1 {
+			count = singlesPerCall
+		}
 		if until.frames > 0 {
 			count = min(count, until.frames-sent)
 		}
