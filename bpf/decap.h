@@ -48,7 +48,7 @@ static __always_inline bool is_lisp(struct __sk_buff *skb, const struct lisp_pac
 			count(LISP_COUNTER_OUTER_FRAGMENT, skb->len);
 		return false;
 	}
-	if (bpf_skb_load_bytes(skb, outer->l4_offset + 2, &port, sizeof(port)) < 0)
+	if (read_octets(skb, outer->l4_offset + 2, &port, sizeof(port)) < 0)
 		return false;
 	return port == bpf_htons(LISP_DATA_PORT) && is_own_rloc(outer->family, &outer->destination);
 }
@@ -80,7 +80,7 @@ static __always_inline int read_lisp_header(struct __sk_buff *skb, struct etr *e
 	__u8 flags;
 	int reason;
 
-	if (bpf_skb_load_bytes(skb, e->outer.l4_offset, &u, sizeof(u)) < 0)
+	if (read_octets(skb, e->outer.l4_offset, &u, sizeof(u)) < 0)
 		return LISP_DROP_LISP_HEADER_TRUNCATED;
 	reason = check_outer(skb, e, &u.udp);
 	if (reason)

@@ -93,13 +93,10 @@ static __always_inline long store_outer_ipv4(struct __sk_buff *skb, const struct
 		.ip = { .version = 4, .ihl = 5, .tos = outer_tos(t->packet.tos), .tot_len = bpf_htons(length),
 			.frag_off = bpf_htons(IPV4_DF), .ttl = t->packet.ttl, .protocol = IPPROTO_UDP },
 	};
-	__u32 sum;
 
 	__builtin_memcpy(&o.ip.saddr, l->source, sizeof(o.ip.saddr));
 	__builtin_memcpy(&o.ip.daddr, l->rloc, sizeof(o.ip.daddr));
-	sum = bpf_csum_diff(NULL, 0, (__be32 *)&o.ip, sizeof(o.ip), 0);
-	sum = (sum & 0xFFFF) + (sum >> 16);
-	o.ip.check = ~(sum + (sum >> 16));
+	o.ip.check = header_checksum(&o.ip);
 	fill_udp_lisp(&o.payload, l, t, length - sizeof(o.ip));
 	return bpf_skb_store_bytes(skb, t->packet.offset, &o, sizeof(o), BPF_F_RECOMPUTE_CSUM);
 }
@@ -182,7 +179,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return drop(skb, LISP_DROP_NO_ROUTE);
 	/* A default route into the TAP is for EIDs; for an RLOC it would be a loop. */
-	if (find_interface(f.ifindex, LISP_INTERFACE_TAP))
+	if (is_tap(f.ifindex))
 		return drop(skb, LISP_DROP_NO_ROUTE);
 	if (set_tos_ttl(skb, &t->packet, t->packet.tos, ttl) < 0 || add_outer(skb, l, t) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);

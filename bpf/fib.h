@@ -66,8 +66,7 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	return table ? walk_table(table, (__u32)root, address) : LISP_SLOT_EMPTY;
 }
 
-/* The mapping of the longest prefix that covers the address; NULL for none. Functions are kept apart (__noinline) where the
- * stack of a chain of calls, 512 octets, would not hold their variables. */
+/* The mapping of the longest prefix that covers the address; NULL for none. */
 static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 						    const union lisp_address *address, __u32 *index)
 {
@@ -109,6 +108,13 @@ static __always_inline const struct lisp_settings *find_settings(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+static __always_inline bool is_tap(__u32 ifindex)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->tap_ifindex == ifindex;
 }
 
 static __always_inline void count(__u32 index, __u32 octets)

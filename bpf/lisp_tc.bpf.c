@@ -156,7 +156,7 @@ int lisp_egress(struct __sk_buff *skb)
 	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_TAP, .l2_length = ETH_HLEN };
 	struct lisp_tap_header h;
 
-	if (!tap || bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) < 0)
+	if (!tap || read_octets(skb, 0, &h, sizeof(h)) < 0)
 		return TC_ACT_UNSPEC;
 	if (h.magic == LISP_TAP_WAITING)
 		return TC_ACT_OK;
@@ -210,7 +210,7 @@ int lisp_ingress(struct __sk_buff *skb)
 {
 	struct lisp_tap_header h;
 
-	if (!find_interface(skb->ifindex, LISP_INTERFACE_TAP) || bpf_skb_load_bytes(skb, 0, &h, sizeof(h)) < 0)
+	if (!find_interface(skb->ifindex, LISP_INTERFACE_TAP) || read_octets(skb, 0, &h, sizeof(h)) < 0)
 		return TC_ACT_UNSPEC;
 	if (h.magic == LISP_TAP_RELEASED)
 		return release(skb, &h);

@@ -108,7 +108,7 @@ static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr
 
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	if (find_interface(f.ifindex, LISP_INTERFACE_TAP))
+	if (is_tap(f.ifindex))
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	return send(skb, &f, answer, t->l2_length, t->packet.family);
 }

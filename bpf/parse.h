@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Reading IP headers out of an skb and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in abi.h). Everything is
- * read by bpf_skb_load_bytes, which neither cares where the skb's linear part ends nor invalidates anything; nothing
- * here ever changes a packet. Values are as the headers say; whoever needs more than that checks it.
+ * Reading IP headers out of an skb and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in abi.h). Nothing here
+ * ever changes a packet. Values are as the headers say; whoever needs more than that checks it.
  */
 #ifndef LISP_PARSE_H
 #define LISP_PARSE_H
@@ -51,6 +50,27 @@ struct lisp_packet {
 	union lisp_address destination;
 };
 
+/* Headers that begin within so many octets are read without a call, the others by one. */
+#define DIRECT_OFFSET_MAX 256
+
+/* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
+ * parsing, and nearly always the headers are in the linear part. Nothing is written that way: that would make the kernel
+ * copy the headers of every cloned skb, of those too that pass untouched. */
+static __always_inline long read_octets(struct __sk_buff *skb, __u32 offset, void *to, __u32 length)
+{
+	const void *data = (const void *)(long)skb->data;
+	const void *end = (const void *)(long)skb->data_end;
+	__u32 direct = offset;
+
+	/* The compiler must not forget that the limit holds for what is added. */
+	asm volatile("" : "+r"(direct));
+	if (direct <= DIRECT_OFFSET_MAX && data + direct + length <= end) {
+		__builtin_memcpy(to, data + direct, length);
+		return 0;
+	}
+	return bpf_skb_load_bytes(skb, offset, to, length);
+}
+
 /* Octets of the skb from `offset` on. */
 static __always_inline __u32 octets_from(const struct __sk_buff *skb, __u32 offset)
 {
@@ -69,14 +89,14 @@ static __always_inline long load_from(struct __sk_buff *skb, const struct lisp_p
 {
 	if (offset + length > end_of(skb, p))
 		return -1;
-	return bpf_skb_load_bytes(skb, offset, to, length);
+	return read_octets(skb, offset, to, length);
 }
 
 static __always_inline int parse_ipv4(struct __sk_buff *skb, struct lisp_packet *p)
 {
 	struct iphdr h;
 
-	if (bpf_skb_load_bytes(skb, p->offset, &h, sizeof(h)) < 0)
+	if (read_octets(skb, p->offset, &h, sizeof(h)) < 0)
 		return -1;
 	p->family = 4;
 	p->length = bpf_ntohs(h.tot_len);
@@ -120,7 +140,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct lisp_packet 
 {
 	struct ipv6hdr h;
 
-	if (bpf_skb_load_bytes(skb, p->offset, &h, sizeof(h)) < 0)
+	if (read_octets(skb, p->offset, &h, sizeof(h)) < 0)
 		return -1;
 	p->family = 6;
 	p->length = bpf_ntohs(h.payload_len) + sizeof(h);
@@ -135,15 +155,16 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct lisp_packet 
 }
 
 /* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that is known (0: it is not).
- * Returns -1 when there is no whole IPv4 or IPv6 header. */
-static __always_inline int parse_ip(struct __sk_buff *skb, __u32 offset, __be16 ethertype, struct lisp_packet *p)
+ * Returns -1 when there is no whole IPv4 or IPv6 header. (Functions are kept apart where the stack of a chain of calls, 512
+ * octets, would not hold their variables.) */
+static __noinline int parse_ip(struct __sk_buff *skb, __u32 offset, __be16 ethertype, struct lisp_packet *p)
 {
 	int failed = -1;
 	__u8 first;
 
 	__builtin_memset(p, 0, sizeof(*p));
 	p->offset = offset;
-	if (bpf_skb_load_bytes(skb, offset, &first, sizeof(first)) < 0)
+	if (read_octets(skb, offset, &first, sizeof(first)) < 0)
 		return -1;
 	if (first >> 4 == 4 && (!ethertype || ethertype == bpf_htons(ETH_P_IP)))
 		failed = parse_ipv4(skb, p);
@@ -185,7 +206,7 @@ static __always_inline __u32 longest_segment(struct __sk_buff *skb, const struct
 
 	if (!skb->gso_size)
 		return octets_from(skb, p->offset);
-	if (p->protocol == IPPROTO_TCP && bpf_skb_load_bytes(skb, p->l4_offset + 12, &data_offset, 1) == 0)
+	if (p->protocol == IPPROTO_TCP && read_octets(skb, p->l4_offset + 12, &data_offset, 1) == 0)
 		l4_length = (data_offset >> 4) * 4;
 	return p->l4_offset - p->offset + l4_length + skb->gso_size;
 }

@@ -46,19 +46,36 @@ static __always_inline __u16 update_checksum(__u16 checksum, __u16 old, __u16 ne
 	return ~sum;
 }
 
+typedef __u32 __attribute__((may_alias)) word_of_header;
+
+/* RFC 791 s.3.1: the checksum of a header without options whose checksum field is 0. */
+static __always_inline __u16 header_checksum(const struct iphdr *h)
+{
+	const word_of_header *words = (const word_of_header *)h;
+	__u64 sum = 0;
+
+	for (__u32 i = 0; i < sizeof(*h) / sizeof(*words); i++)
+		sum += words[i];
+	sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
+	sum = (sum & 0xFFFF) + (sum >> 16);
+	return ~(__u16)(sum + (sum >> 16));
+}
+
 static __always_inline long store_ipv4_tos_ttl(struct __sk_buff *skb, struct lisp_packet *p, __u8 tos, __u8 ttl)
 {
-	__u16 check = p->checksum;
+	struct {
+		__u8 ttl, protocol;
+		__u16 checksum;
+	} middle = { .ttl = ttl, .protocol = p->protocol };
 	long failed = 0;
 
-	check = update_checksum(check, bpf_htons(p->tos), bpf_htons(tos));
-	check = update_checksum(check, bpf_htons(p->ttl << 8), bpf_htons(ttl << 8));
+	p->checksum = update_checksum(p->checksum, bpf_htons(p->tos), bpf_htons(tos));
+	p->checksum = update_checksum(p->checksum, bpf_htons(p->ttl << 8), bpf_htons(ttl << 8));
+	middle.checksum = p->checksum;
 	/* The header sums up to the same as before, so that a hardware checksum over the packet stays right. */
-	failed |= bpf_skb_store_bytes(skb, p->offset + 1, &tos, sizeof(tos), 0);
-	failed |= bpf_skb_store_bytes(skb, p->offset + 8, &ttl, sizeof(ttl), 0);
-	failed |= bpf_skb_store_bytes(skb, p->offset + 10, &check, sizeof(check), 0);
-	p->checksum = check;
-	return failed;
+	if (tos != p->tos)
+		failed |= bpf_skb_store_bytes(skb, p->offset + 1, &tos, sizeof(tos), 0);
+	return failed | bpf_skb_store_bytes(skb, p->offset + 8, &middle, sizeof(middle), 0);
 }
 
 static __always_inline long store_ipv6_tos_ttl(struct __sk_buff *skb, const struct lisp_packet *p, __u8 tos, __u8 ttl)
@@ -66,12 +83,13 @@ static __always_inline long store_ipv6_tos_ttl(struct __sk_buff *skb, const stru
 	__u8 head[2];
 	long failed = 0;
 
-	failed |= bpf_skb_load_bytes(skb, p->offset, head, sizeof(head));
-	head[0] = 0x60 | tos >> 4;
-	head[1] = tos << 4 | (head[1] & 0x0F);
-	failed |= bpf_skb_store_bytes(skb, p->offset, head, sizeof(head), BPF_F_RECOMPUTE_CSUM);
-	failed |= bpf_skb_store_bytes(skb, p->offset + 7, &ttl, sizeof(ttl), BPF_F_RECOMPUTE_CSUM);
-	return failed;
+	if (tos != p->tos) {
+		failed |= read_octets(skb, p->offset, head, sizeof(head));
+		head[0] = 0x60 | tos >> 4;
+		head[1] = tos << 4 | (head[1] & 0x0F);
+		failed |= bpf_skb_store_bytes(skb, p->offset, head, sizeof(head), BPF_F_RECOMPUTE_CSUM);
+	}
+	return failed | bpf_skb_store_bytes(skb, p->offset + 7, &ttl, sizeof(ttl), BPF_F_RECOMPUTE_CSUM);
 }
 
 /* Writes TOS and TTL where they differ from what the packet has; the IPv4 checksum follows by increments, so that a
