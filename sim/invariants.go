@@ -6,6 +6,7 @@ package sim
 // each virtual second. Rates on the wire are in rates.go, registrations in truth.go.
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -168,8 +169,11 @@ func (w *world) checkDelivered(r *router, instance lisp.InstanceID, packet []byt
 
 // beforeMessage notes what a message allows its receiver to do.
 func (w *world) beforeMessage(r *router, m *mail) {
-	if len(m.payload) == 0 || r.site == nil || wire.MessageType(m.payload[0]>>4) != wire.TypeMapReply {
+	if len(m.payload) < 12 || r.site == nil || wire.MessageType(m.payload[0]>>4) != wire.TypeMapReply {
 		return
+	}
+	if _, asked := r.requests.nonces[binary.BigEndian.Uint64(m.payload[4:])]; !asked {
+		return // nor does the answer to an RLOC-probe allow anything
 	}
 	message, err := wire.Parse(m.payload)
 	reply, ok := message.(*wire.MapReply)
@@ -222,6 +226,10 @@ func (w *world) checkRegistrations(r *router) {
 	}
 }
 
+// settledFor is how long all must have been settled to be looked at less often, and how
+// often then.
+const settledFor = 5 * time.Second
+
 // sweep is each virtual second.
 func (w *world) sweep() {
 	for _, r := range w.routers {
@@ -234,7 +242,7 @@ func (w *world) sweep() {
 		}
 		w.sweepTables(r)
 	}
-	if w.now < w.calmSince() {
+	if w.now < w.calmSince() || w.now-w.lastUnsettled > settledFor && w.now%settledFor >= sweepInterval {
 		return
 	}
 	settled, why := w.settled()

@@ -30,6 +30,10 @@ func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
 	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
 		return // no rate is theirs
 	}
+	const probeOrSMR = 0x3 // P and S of a Map-Request
+	if t == wire.TypeMapRequest && payload[0]&probeOrSMR != 0 {
+		return
+	}
 	m, err := wire.Parse(payload)
 	if err != nil {
 		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
@@ -43,9 +47,7 @@ func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
 	}
 	switch m := m.(type) {
 	case *wire.MapRequest:
-		if !m.Probe && !m.SMR {
-			r.requests.sent(m)
-		}
+		r.requests.sent(m)
 	case *wire.MapReply:
 		r.watchReply(to, m)
 	case *wire.MapRegister:
