@@ -30,6 +30,11 @@ func (k rootKey) position() int {
 	return int(k.kind)
 }
 
+// rootKeyAt is the inverse of position.
+func rootKeyAt(instance uint32, position int) rootKey {
+	return rootKey{kind: uint8(position &^ 1), family: uint8(4 + 2*(position&1)), instance: instance}
+}
+
 const rootInUse = uint64(1) << 63 // LISP_ROOT_IN_USE
 
 // rootAt is the root that begins at a node of a table.
@@ -167,12 +172,9 @@ func (s *instances) delete(key rootKey) error {
 // keepOnly removes all roots but some.
 func (s *instances) keepOnly(roots map[rootKey]uint32) {
 	for iid, place := range s.places {
-		for _, kind := range []uint8{kindMapCache, kindDatabase} {
-			for _, family := range []uint8{4, 6} {
-				key := rootKey{kind: kind, family: family, instance: iid}
-				if _, kept := roots[key]; !kept {
-					atomic.StoreUint64(&s.roots[place].Roots[key.position()], 0)
-				}
+		for position := range s.roots[place].Roots {
+			if _, kept := roots[rootKeyAt(iid, position)]; !kept {
+				atomic.StoreUint64(&s.roots[place].Roots[position], 0)
 			}
 		}
 	}

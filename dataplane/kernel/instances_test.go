@@ -43,6 +43,9 @@ func TestInstancesHoldRootsSideBySide(t *testing.T) {
 	s, d := newPlainInstances(map[uint32]uint32{}, &now)
 	keys := []rootKey{{kindMapCache, 4, 7}, {kindMapCache, 6, 7}, {kindDatabase, 4, 7}, {kindDatabase, 6, 7}}
 	for i, key := range keys {
+		if rootKeyAt(7, key.position()) != key {
+			t.Errorf("%+v stands at %d, where %+v is", key, key.position(), rootKeyAt(7, key.position()))
+		}
 		must(t, s.put(key, rootAt(5, uint32(i))))
 	}
 	place := d.places[7]
