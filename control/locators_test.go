@@ -209,9 +209,14 @@ func TestSiteThatAnswersNoProbes(t *testing.T) {
 	}
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(10 * time.Minute)
-	if len(x1.down) != 1 {
-		t.Errorf("down are %v: one locator must be left", x1.down)
+	if len(x1.down) != 0 {
+		t.Errorf("down are %v: nothing is better than they are", x1.down)
 	}
+	x1.wantLocator("192.0.2.2", LocatorUnknown, LocatorNoAlternative)
+	n.lose = deaf("192.0.2.2") // the other one answers now
+	n.run(2 * time.Minute)
+	x1.wantLocator("2001:db8:f::2", LocatorUp, LocatorAnswered)
+	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
 }
 
 func TestLocatorThatNoMappingHasIsForgotten(t *testing.T) {

@@ -96,6 +96,7 @@ func (p *prober) begin(id uint32) {
 	if !p.probes(l.rloc) {
 		return
 	}
+	l.probes.unanswered = 0 // those of an earlier time say nothing
 	p.table.set(l, LocatorUnknown, LocatorAwaitsReply)
 	p.table.timers.set(id, p.h.after(p.below(p.config.RetriesInterval)))
 }
@@ -147,8 +148,8 @@ func (p *prober) wait(l *locator) time.Duration {
 }
 
 // judge says what a locator is whose probe and retries stay unanswered. One that
-// never answered may sit behind a filter for probes: it is used on as long as the
-// mapping has nothing better.
+// never answered may sit behind a filter for probes: it is used on, and shares the
+// traffic with others like it, until the mapping has one that does answer.
 func (p *prober) judge(l *locator, entry *cacheEntry) {
 	if l.proven || l.state == LocatorDown || p.hasAlternative(l, entry.mapping.Locators) {
 		p.table.down(l)
@@ -160,7 +161,7 @@ func (p *prober) judge(l *locator, entry *cacheEntry) {
 func (p *prober) hasAlternative(l *locator, set lisp.LocatorSet) bool {
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
 		_, other, known := p.table.get(o.RLOC)
-		return o.RLOC != l.rloc && o.Usable() && known && other.state != LocatorDown && other.reason != LocatorNoAlternative
+		return o.RLOC != l.rloc && o.Usable() && known && other.state == LocatorUp
 	})
 }
 
