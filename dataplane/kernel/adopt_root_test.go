@@ -242,25 +242,35 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 }
 
-// TestLeftoversOfAGoneNamespace opens an instance whose namespace is gone.
+// TestLeftoversOfAGoneNamespace opens an instance that is in force in another
+// namespace, and again when that is gone.
 func TestLeftoversOfAGoneNamespace(t *testing.T) {
-	old := newNetwork(t).routers[0]
-	must(t, old.Close())
-	other := &router{ns: newNetwork(t).routers[0].ns, instance: old.instance}
-	err := other.ns.Do(func() error {
-		_, err := Open(Options{Instance: other.instance, TAP: "loci1", Logger: testLogger()})
-		return err
-	})
-	if !errors.Is(err, ErrElsewhere) {
-		t.Fatalf("instance in force elsewhere: %v, want ErrElsewhere", err)
-	}
-	must(t, old.ns.Close())
-	eventually(t, "links gone", func() bool {
-		return !anyLinkAlive(&pinDirectory{path: filepath.Join(DefaultPinDirectory, old.instance)})
-	})
-	other.open(t, Options{TAP: "loci1"})
-	for m := range other.Mappings() {
-		t.Errorf("mapping %v of another network", m.Mapping)
+	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
+		t.Run(name, func(t *testing.T) {
+			old := newNetwork(t).routers[0]
+			must(t, old.Detach(context.Background()))
+			old.open(t, Options{Attach: mode})
+			old.apply(t, append(siteOperations(0), mappingOf(1, rloc4)...)...)
+			must(t, old.Close())
+			other := &router{ns: newNetwork(t).routers[0].ns, instance: old.instance}
+			tryOpen := func() (err error) {
+				return other.ns.Do(func() error {
+					other.Engine, err = Open(Options{Instance: other.instance, TAP: "loci1", Attach: mode, Logger: testLogger()})
+					return err
+				})
+			}
+			if err := tryOpen(); !errors.Is(err, ErrElsewhere) {
+				t.Fatalf("instance in force elsewhere: %v, want ErrElsewhere", err)
+			}
+			must(t, old.ns.Close())
+			var err error
+			eventually(t, "taken over", func() bool { err = tryOpen(); return !errors.Is(err, ErrElsewhere) })
+			must(t, err)
+			for m := range other.Mappings() {
+				t.Errorf("mapping %v of another network", m.Mapping)
+			}
+			must(t, other.Detach(context.Background()))
+		})
 	}
 }
 

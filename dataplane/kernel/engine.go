@@ -7,6 +7,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,11 +181,11 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 		e.warnOfLimits(limits)
 		return true, nil
 	}
-	if anyLinkAlive(e.pins) {
-		return false, ErrElsewhere
+	if attached, err := attachedAnywhere(e.pins, e.store.maps); attached || err != nil {
+		return false, cmp.Or(err, ErrElsewhere)
 	}
 	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.path)
-	if err := errors.Join(e.store.close(), removeAll(e.pins.maps(), e.pins.links())); err != nil {
+	if err := errors.Join(e.store.close(), removeAll(e.pins.maps(), e.pins.links(), e.pins.disciplines())); err != nil {
 		return false, err
 	}
 	if e.store, _, err = openMapStore(e.pins, limits); err != nil {

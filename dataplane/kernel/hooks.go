@@ -2,23 +2,21 @@
 
 // This file attaches the programs to interfaces and replaces those of an earlier
 // process in place, without a packet passing in between: by pinned tcx links, or on
-// kernels before 6.6 by filters of the clsact queueing discipline. It never removes
-// what others attached.
+// kernels before 6.6 by filters (filters.go). It never removes what others attached.
 
 package kernel
 
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // AttachMode says how programs are attached.
@@ -39,25 +37,22 @@ type hookPoint struct {
 // egressPrograms are attached to the way out, all others to the way in.
 var egressPrograms = map[string]bool{lisptcProgCoreEgress: true, lisptcProgLispEgress: true}
 
-// filterPriority is ours among clsact filters: behind those of a user who counts
-// from 1.
-const filterPriority = 4341
-
 // hooks are the attachments of an instance.
 type hooks struct {
 	space     *space
 	directory string // of pinned links
-	instance  string
+	filters   filters
 	programs  map[string]*ebpf.Program
 	clsact    bool
 	links     map[hookPoint]link.Link // nil for a filter
 }
 
-// openHooks takes over the links that an earlier process pinned, with the new
-// programs. Links of interfaces that are gone are removed.
+// openHooks takes over the links that an earlier process pinned and the filters that
+// it left, with the new programs. Links of interfaces that are gone are removed.
 func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms) (*hooks, error) {
 	h := &hooks{
-		space: s, directory: pins.links(), instance: instance, links: map[hookPoint]link.Link{},
+		space: s, directory: pins.links(), links: map[hookPoint]link.Link{},
+		filters: filters{space: s, instance: instance, notes: pins.disciplines()},
 		programs: map[string]*ebpf.Program{
 			lisptcProgSiteIngress: programs.SiteIngress, lisptcProgCoreIngress: programs.CoreIngress,
 			lisptcProgCoreEgress: programs.CoreEgress, lisptcProgLispIngress: programs.LispIngress,
@@ -75,6 +70,9 @@ func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPr
 		if err := h.takeOver(entry.Name()); err != nil {
 			return nil, errors.Join(err, h.close())
 		}
+	}
+	if err := h.takeOverFilters(); err != nil {
+		return nil, errors.Join(err, h.close())
 	}
 	return h, nil
 }
@@ -103,6 +101,29 @@ func (h *hooks) takeOver(name string) error {
 	return nil
 }
 
+// takeOverFilters makes the filters of an earlier process run the new programs.
+func (h *hooks) takeOverFilters() error {
+	own, err := h.filters.own()
+	if err != nil {
+		return err
+	}
+	for _, filter := range own {
+		at := hookPoint{uint32(filter.LinkIndex), strings.TrimPrefix(filter.Name, filterName)}
+		program, known := h.programs[at.program]
+		if _, linked := h.links[at]; linked || !known {
+			if err := h.filters.remove(filter); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := h.filters.attach(at, program); err != nil && !isGone(err) {
+			return err
+		}
+		h.links[at] = nil
+	}
+	return nil
+}
+
 // linkAlive reports whether a pinned link's interface still exists.
 func linkAlive(path string) bool {
 	l, err := link.LoadPinnedLink(path, nil)
@@ -114,15 +135,86 @@ func linkAlive(path string) bool {
 	return err == nil && info.TCX() != nil && info.TCX().Ifindex != 0
 }
 
-// anyLinkAlive reports whether an instance's programs are attached anywhere.
-func anyLinkAlive(pins *pinDirectory) bool {
+// attachedAnywhere reports whether programs that use an instance's maps are attached,
+// in whichever network namespace. A filter holds its program until its namespace
+// ends; a link does so for as long as it is pinned, which says nothing.
+func attachedAnywhere(pins *pinDirectory, maps map[string]*ebpf.Map) (bool, error) {
+	idle := map[ebpf.ProgramID]bool{}
 	entries, _ := os.ReadDir(pins.links()) // none when there is no directory
 	for _, entry := range entries {
-		if linkAlive(filepath.Join(pins.links(), entry.Name())) {
-			return true
+		path := filepath.Join(pins.links(), entry.Name())
+		if linkAlive(path) {
+			return true, nil
+		}
+		idle[programOfLink(path)] = true
+	}
+	own := map[ebpf.MapID]bool{}
+	for name, m := range maps {
+		info, err := m.Info()
+		if err != nil {
+			return false, fmt.Errorf("map %s: %w", name, err)
+		}
+		id, _ := info.ID()
+		own[id] = true
+	}
+	return anyProgramUses(own, idle)
+}
+
+// programOfLink is the program of a pinned link, 0 when it cannot be told.
+func programOfLink(path string) ebpf.ProgramID {
+	l, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		return 0
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return 0
+	}
+	return info.Program
+}
+
+// anyProgramUses reports whether a program is loaded that uses one of the maps, not
+// counting some programs.
+func anyProgramUses(maps map[ebpf.MapID]bool, not map[ebpf.ProgramID]bool) (bool, error) {
+	for id := ebpf.ProgramID(0); ; {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("programs of the kernel: %w", err)
+		}
+		id = next
+		if not[id] {
+			continue
+		}
+		used, err := mapsOfProgram(id)
+		if err != nil {
+			return false, fmt.Errorf("program %d of the kernel: %w", id, err)
+		}
+		if slices.ContainsFunc(used, func(m ebpf.MapID) bool { return maps[m] }) {
+			return true, nil
 		}
 	}
-	return false
+}
+
+// mapsOfProgram returns the maps that a program uses; none when it ended meanwhile.
+func mapsOfProgram(id ebpf.ProgramID) ([]ebpf.MapID, error) {
+	program, err := ebpf.NewProgramFromID(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	info, err := program.Info()
+	if err != nil {
+		return nil, err
+	}
+	used, _ := info.MapIDs()
+	return used, nil
 }
 
 // attach attaches a program, unless it is attached.
@@ -143,7 +235,11 @@ func (h *hooks) attach(at hookPoint) error {
 			}
 			h.clsact = true
 		}
-		return h.attachFilter(at)
+		if err := h.filters.attach(at, h.programs[at.program]); err != nil {
+			return err
+		}
+		h.links[at] = nil
+		return nil
 	})
 }
 
@@ -164,38 +260,6 @@ func (h *hooks) attachTCX(at hookPoint) error {
 	return nil
 }
 
-func (h *hooks) attachFilter(at hookPoint) error {
-	discipline := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
-		LinkIndex: int(at.ifindex), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
-	}}
-	if err := h.space.netlink.QdiscAdd(discipline); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("adding clsact to interface %d: %w", at.ifindex, err)
-	}
-	if err := h.space.netlink.FilterReplace(h.filter(at)); err != nil {
-		return fmt.Errorf("attaching %s to interface %d: %w", at.program, at.ifindex, err)
-	}
-	h.links[at] = nil
-	return nil
-}
-
-// filter describes the filter of a hook point. Its handle is the instance's own, so
-// that a later process replaces it in place.
-func (h *hooks) filter(at hookPoint) *netlink.BpfFilter {
-	parent := uint32(netlink.HANDLE_MIN_INGRESS)
-	if egressPrograms[at.program] {
-		parent = netlink.HANDLE_MIN_EGRESS
-	}
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(h.instance + "/" + at.program))
-	return &netlink.BpfFilter{
-		FilterAttrs: netlink.FilterAttrs{
-			LinkIndex: int(at.ifindex), Parent: parent, Handle: hash.Sum32() | 1,
-			Protocol: unix.ETH_P_ALL, Priority: filterPriority,
-		},
-		Fd: h.programs[at.program].FD(), Name: "loci/" + at.program, DirectAction: true,
-	}
-}
-
 // detach ends an attachment. An interface that is gone is no error.
 func (h *hooks) detach(at hookPoint) error {
 	l, ok := h.links[at]
@@ -204,11 +268,7 @@ func (h *hooks) detach(at hookPoint) error {
 	}
 	delete(h.links, at)
 	if l == nil {
-		err := h.space.netlink.FilterDel(h.filter(at))
-		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("detaching %s from interface %d: %w", at.program, at.ifindex, err)
-		}
-		return nil
+		return h.filters.remove(h.filters.filter(at))
 	}
 	if err := os.Remove(h.pinOf(at)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("unpinning the link of %s at interface %d: %w", at.program, at.ifindex, err)
@@ -227,7 +287,7 @@ func (h *hooks) keepOnly(wanted map[hookPoint]bool) error {
 			errs = append(errs, h.detach(at))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.filters.removeDisciplines())...)
 }
 
 // close lets go of the links and programs, which stay attached.

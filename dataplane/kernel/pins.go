@@ -68,6 +68,9 @@ func (p *pinDirectory) maps() string     { return filepath.Join(p.path, "maps") 
 func (p *pinDirectory) building() string { return filepath.Join(p.path, "building") }
 func (p *pinDirectory) links() string    { return filepath.Join(p.path, "links") }
 
+// disciplines has a directory for each interface whose clsact discipline is ours.
+func (p *pinDirectory) disciplines() string { return filepath.Join(p.path, "clsact") }
+
 // close gives up the lock and leaves the pins.
 func (p *pinDirectory) close() error { return p.lock.Close() }
 

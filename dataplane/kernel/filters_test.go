@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Filters of clsact, which no pin keeps: found again after a restart, gone when they
+// are not wanted, those of others untouched. The tests need root.
+
+package kernel
+
+import (
+	"context"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+)
+
+// clsactAt counts the filters at an interface and says whether it has the discipline.
+func (r *router) clsactAt(t *testing.T, name string) (count int, discipline bool) {
+	t.Helper()
+	link, err := r.ns.Netlink().LinkByName(name)
+	must(t, err)
+	for _, parent := range filterParents {
+		present, err := r.ns.Netlink().FilterList(link, parent)
+		must(t, err)
+		count += len(present)
+	}
+	disciplines, err := r.ns.Netlink().QdiscList(link)
+	must(t, err)
+	for _, d := range disciplines {
+		discipline = discipline || d.Type() == "clsact"
+	}
+	return count, discipline
+}
+
+func (r *router) expectClsact(t *testing.T, name string, want int, discipline bool) {
+	t.Helper()
+	if count, present := r.clsactAt(t, name); count != want || present != discipline {
+		t.Errorf("%s has %d filters, clsact %t; want %d, %t", name, count, present, want, discipline)
+	}
+}
+
+// foreignFilter adds a filter of somebody else at our priority.
+func (r *router) foreignFilter(t *testing.T, name string) {
+	t.Helper()
+	link, err := r.ns.Netlink().LinkByName(name)
+	must(t, err)
+	must(t, r.ns.Netlink().FilterAdd(&netlink.BpfFilter{
+		FilterAttrs: netlink.FilterAttrs{
+			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: filterPriority,
+		},
+		Fd: r.hooks.programs[lisptcProgSiteIngress].FD(), Name: filterName + "other", DirectAction: true,
+	}))
+}
+
+// TestFiltersAfterRestart starts an engine again after an interface got another name,
+// with a configuration that has no site any more.
+func TestFiltersAfterRestart(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	must(t, a.Detach(context.Background()))
+	a.open(t, Options{Attach: AttachClsact})
+	a.apply(t, siteOperations(0)...)
+	a.expectClsact(t, "site0", 1, true)
+	a.expectClsact(t, "core0", 2, true)
+	a.foreignFilter(t, "core0")
+	must(t, a.Close())
+
+	site, err := a.ns.Netlink().LinkByName("site0")
+	must(t, err)
+	must(t, a.ns.Netlink().LinkSetDown(site))
+	must(t, a.ns.Netlink().LinkSetName(site, "lan0"))
+	must(t, a.ns.Netlink().LinkSetUp(site))
+	a.open(t, Options{Attach: AttachClsact})
+	settings := siteOperations(0)[0].(dataplane.SetSettings).Settings
+	settings.Interfaces = settings.Interfaces[1:]
+	a.apply(t, dataplane.SetSettings{Settings: settings})
+	a.expectClsact(t, "lan0", 0, false)
+	a.expectClsact(t, "core0", 3, true)
+
+	must(t, a.Detach(context.Background()))
+	a.expectClsact(t, "core0", 1, true)
+}
+
+// TestForeignDisciplineStays has a clsact discipline that was there before.
+func TestForeignDisciplineStays(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	must(t, a.Detach(context.Background()))
+	core, err := a.ns.Netlink().LinkByName("core0")
+	must(t, err)
+	must(t, a.ns.Netlink().QdiscAdd(clsactOf(uint32(core.Attrs().Index))))
+	a.open(t, Options{Attach: AttachClsact})
+	a.apply(t, siteOperations(0)...)
+	must(t, a.Detach(context.Background()))
+	a.expectClsact(t, "core0", 0, true)
+	a.expectClsact(t, "site0", 0, false)
+}
