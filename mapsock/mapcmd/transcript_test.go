@@ -50,6 +50,24 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// The guide shows what really is printed.
+func TestGuide(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/mapping-commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "\n## A mapping by hand\n")
+	_, block, _ := strings.Cut(section, "```\n")
+	block, _, found := strings.Cut(block, "```\n")
+	if !found {
+		t.Fatal("the guide shows no session")
+	}
+	want := strings.ReplaceAll(block, "# map", "$ map")
+	if got := replay(t, serve(t), want); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // replay runs the commands of a transcript and returns what it should be.
 func replay(t *testing.T, s *served, transcript string) string {
 	var out strings.Builder
