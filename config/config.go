@@ -299,7 +299,7 @@ type Limits struct {
 // Rate is a token bucket: Burst at once, Rate on average.
 type Rate struct {
 	Rate  Frequency `key:"rate"`
-	Burst int       `key:"burst" range:"1..10000000"`
+	Burst int       `key:"burst" range:"1..1000000"`
 }
 
 // Logging configures the log on standard error.

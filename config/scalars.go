@@ -149,11 +149,14 @@ func (f Frequency) String() string {
 // MarshalText is String.
 func (f Frequency) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// maxFrequencyCount and maxFrequencyPeriod keep every rate within what a token
-// bucket of nanoseconds can count.
+// maxFrequencyCount and maxFrequencyPeriod bound how a rate is written. What it comes
+// to is between minPerSecond and maxPerSecond, which a token bucket of nanoseconds can
+// count: the bounds of the control plane.
 const (
 	maxFrequencyCount  = 10_000_000
 	maxFrequencyPeriod = time.Hour
+	minPerSecond       = 1e-3
+	maxPerSecond       = 1e9
 )
 
 // UnmarshalText reads "20000/s", "1/3s", "100/m".
@@ -167,7 +170,11 @@ func (f *Frequency) UnmarshalText(text []byte) error {
 	if err != nil || !ok || n < 1 || n > maxFrequencyCount || d < time.Millisecond || d > maxFrequencyPeriod {
 		return fmt.Errorf("%q is no rate: want a number and a period, as in 20000/s or 1/3s", text)
 	}
-	*f = Frequency{Count: n, Period: d}
+	read := Frequency{Count: n, Period: d}
+	if rate := read.PerSecond(); rate < minPerSecond || rate > maxPerSecond {
+		return fmt.Errorf("%s is out of range: want 1/1000s to 1000000/ms", text)
+	}
+	*f = read
 	return nil
 }
 
