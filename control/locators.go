@@ -58,6 +58,7 @@ type locator struct {
 	reason    LocatorReason
 	changedAt instant
 	told      bool // the data plane was told that it is down
+	certain   bool // it was told anything by this run
 
 	proven    bool // it answered at least once
 	downs     int  // falls within flapMemory of each other
@@ -128,7 +129,9 @@ func (t *locatorTable) untrack(m lisp.Mapping, last func(id uint32)) {
 			continue
 		}
 		last(id)
-		t.tell(row, false)
+		if row.told {
+			t.tell(row, false)
+		}
 		t.timers.remove(id)
 		delete(t.byRLOC, l.RLOC)
 		t.rows.release(id)
@@ -186,13 +189,13 @@ func (t *locatorTable) noteChange(l *locator, was LocatorState) {
 	t.h.notice(n)
 }
 
-// tell keeps the data plane's view in step; it takes every RLOC for up that it was
-// not told about.
+// tell keeps the data plane's view in step. It takes every RLOC for up that it was not
+// told about; but an earlier run may have told it, so the first verdict is always said.
 func (t *locatorTable) tell(l *locator, down bool) {
-	if l.told == down {
+	if l.told == down && (l.certain || l.reason == LocatorAwaitsReply) {
 		return
 	}
-	l.told = down
+	l.told, l.certain = down, true
 	t.h.emit(SetLocatorState{RLOC: l.rloc, Up: !down})
 }
 

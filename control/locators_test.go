@@ -272,6 +272,21 @@ func TestRestartKeepsDeadLocatorsDown(t *testing.T) {
 	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
 }
 
+// TestRestartThatForgetsDeadLocators: the data plane keeps its word of an earlier run,
+// and must hear of the first answer.
+func TestRestartThatForgetsDeadLocators(t *testing.T) {
+	n, x1, _ := probedSites(t, "10.2.0.9")
+	n.lose = deaf("192.0.2.2")
+	n.run(20 * time.Second)
+	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
+	n.lose = nil
+	x1.start()
+	x1.AdoptMapCache(n.now, []MapCacheEntry{x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]})
+	x1.drain()
+	n.run(3 * time.Second)
+	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
+}
+
 // answerProbe answers the last probe to an RLOC, changed before it is sent.
 func answerProbe(t *testing.T, x *testNode, to string, change func(*wire.MapReply)) {
 	t.Helper()

@@ -378,7 +378,7 @@ func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
 
 // AdoptDownLocators takes over which RLOCs the data plane holds for down since before
 // a restart. Call it after AdoptMapCache. Without it they stay down there until they
-// have gone down and come up again.
+// answer a probe, and for ever when RLOC-probing is off now.
 func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
 	n.host.turn(now)
 	if n.itr == nil {
