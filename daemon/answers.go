@@ -57,7 +57,12 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 			s.MapResolvers = append(s.MapResolvers, r.String())
 		}
 	}
-	return s, d.loop.ask(ctx, func(time.Time) { d.addNodeStatus(&s) })
+	node, err := ask(ctx, d.loop, d.nodeStatus)
+	if err != nil {
+		return api.Status{}, err
+	}
+	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
+	return s, nil
 }
 
 // meetingPoint is where this process's control plane meets another's data plane.
@@ -68,16 +73,21 @@ func meetingPoint(d config.Datapath) string {
 	return d.MappingSocket.Path
 }
 
-// addNodeStatus runs in the loop.
-func (d *daemon) addNodeStatus(s *api.Status) {
-	node := d.loop.node
-	for m := range node.MapServers() {
-		s.MapServers = append(s.MapServers, api.MapServer{
+// nodeStatus is what the loop adds to the status.
+type nodeStatus struct {
+	mapServers []api.MapServer
+	sizes      control.Sizes
+}
+
+// nodeStatus runs in the loop.
+func (d *daemon) nodeStatus(time.Time) nodeStatus {
+	s := nodeStatus{sizes: d.loop.node.Sizes()}
+	for m := range d.loop.node.MapServers() {
+		s.mapServers = append(s.mapServers, api.MapServer{
 			Address: m.Address.String(), State: string(m.State), LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt),
 		})
 	}
-	sizes := node.Sizes()
-	s.MapCacheSize, s.Pending, s.Registrations = sizes.MapCache, sizes.Pending, sizes.Registrations
+	return s
 }
 
 func (d *daemon) mapCache(context.Context) ([]api.MapCacheEntry, error) {
@@ -105,18 +115,16 @@ func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 }
 
 func (d *daemon) database(ctx context.Context) ([]api.DatabaseEntry, error) {
-	list := []api.DatabaseEntry{}
-	err := d.loop.ask(ctx, func(time.Time) {
-		for m := range d.loop.node.Database() {
-			list = append(list, api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes})
-		}
-	})
+	mappings, err := ask(ctx, d.loop, func(time.Time) []control.DatabaseMapping { return slices.Collect(d.loop.node.Database()) })
+	list := make([]api.DatabaseEntry, len(mappings))
+	for i, m := range mappings {
+		list[i] = api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes}
+	}
 	return list, err
 }
 
 func (d *daemon) registrations(ctx context.Context) ([]api.Registration, error) {
-	var copied []control.Registration
-	err := d.loop.ask(ctx, func(time.Time) { copied = slices.Collect(d.loop.node.Registrations()) })
+	copied, err := ask(ctx, d.loop, func(time.Time) []control.Registration { return slices.Collect(d.loop.node.Registrations()) })
 	list := make([]api.Registration, len(copied))
 	for i, r := range copied {
 		list[i] = registrationDocument(r)
@@ -136,7 +144,7 @@ func registrationDocument(r control.Registration) api.Registration {
 	return document
 }
 
-func (d *daemon) locators(context.Context) ([]api.LocatorState, error) {
+func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 	states := map[lisp.RLOC]*api.LocatorState{}
 	if d.plane == nil {
 		return []api.LocatorState{}, nil
@@ -155,9 +163,13 @@ func (d *daemon) locators(context.Context) ([]api.LocatorState, error) {
 	for e := range d.plane.Mappings() {
 		count(e.Mapping.Locators, false)
 	}
-	for rloc, state := range d.plane.LocatorStates() {
-		if states[rloc] != nil && state == dataplane.LocatorDown {
-			states[rloc].State = state.String()
+	known, err := ask(ctx, d.loop, func(time.Time) []control.LocatorStatus { return slices.Collect(d.loop.node.Locators()) })
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range known {
+		if states[s.RLOC] != nil {
+			addLocatorStatus(states[s.RLOC], s)
 		}
 	}
 	list := []api.LocatorState{}
@@ -165,6 +177,16 @@ func (d *daemon) locators(context.Context) ([]api.LocatorState, error) {
 		list = append(list, *states[rloc])
 	}
 	return list, nil
+}
+
+// addLocatorStatus adds what the ITR knows of a remote locator. What the mapping
+// itself rules out stays ruled out.
+func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
+	if document.State == dataplane.LocatorUp.String() {
+		document.State = string(s.State)
+	}
+	document.Reason, document.ChangedAt = string(s.Reason), timeOrNil(s.ChangedAt)
+	document.RoundTrip = float64(s.RoundTrip.Average) / float64(time.Millisecond)
 }
 
 // stateOf is what the mapping itself says of a locator.
@@ -179,19 +201,19 @@ func stateOf(l lisp.Locator) string {
 }
 
 func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
-	c := api.Counters{Control: map[string]uint64{}}
-	err := d.loop.ask(ctx, func(time.Time) {
-		for name, value := range d.loop.node.Counters() {
-			c.Control[name] = value
-		}
-	})
+	totals, err := ask(ctx, d.loop, func(time.Time) map[string]uint64 { return maps.Collect(d.loop.node.Counters()) })
+	if err != nil {
+		return api.Counters{}, err
+	}
+	c := api.Counters{Control: totals}
 	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
 	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
 	c.Control["longest_turn_nanoseconds"] = uint64(d.loop.longest.Load())
-	if d.plane != nil {
+	if d.worker != nil {
+		c.Control["plane_changes_refused_total"] = d.worker.refused.Load()
 		addPlaneCounters(&c, d.plane.Counters())
 	}
-	return c, err
+	return c, nil
 }
 
 func addPlaneCounters(c *api.Counters, p dataplane.Counters) {

@@ -28,11 +28,14 @@ type plan struct {
 	warnings []string
 }
 
+// databaseStep leaves room for EID-Prefixes that a reload adds.
+const databaseStep = 1024
+
 // mappingLimit is how many entries both tables of the data plane may need.
 func (p plan) mappingLimit() int {
 	limit := p.control.Limits.MapCacheEntries
 	if p.control.ETR != nil {
-		limit += len(p.control.ETR.Database)
+		limit += (len(p.control.ETR.Database)/databaseStep + 1) * databaseStep
 	}
 	return limit
 }

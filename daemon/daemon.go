@@ -25,6 +25,7 @@ import (
 	"loci/daemon/api"
 	"loci/dataplane"
 	"loci/dataplane/kernel"
+	"loci/lisp"
 )
 
 // Options are what the command line says.
@@ -42,6 +43,7 @@ const stopTimeout = 10 * time.Second
 type daemon struct {
 	options   Options
 	log       *slog.Logger
+	logLevel  slog.LevelVar
 	startedAt time.Time
 	plan      atomic.Pointer[plan]
 	ready     atomic.Bool
@@ -67,7 +69,7 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	d.log = newLogger(options.LogTo, p.config.Logging)
+	d.log = newLogger(options.LogTo, p.config.Logging, &d.logLevel)
 	d.plan.Store(&p)
 	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {
 		return err
@@ -87,15 +89,14 @@ func (d *daemon) load() (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	host, err := lookAtHost()
+	host, err := settledHost()
 	if err != nil {
 		return plan{}, err
 	}
 	return makePlan(c, host)
 }
 
-func newLogger(to io.Writer, c config.Logging) *slog.Logger {
-	var level slog.Level
+func newLogger(to io.Writer, c config.Logging, level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.Level)) // the configuration was checked
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
@@ -143,12 +144,15 @@ func (d *daemon) start(p plan) (err error) {
 
 // tellAgain brings everything to a data plane that was away.
 func (d *daemon) tellAgain() {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	p := d.plan.Load()
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
 		d.log.Error("settings of the data plane", "error", err)
 	}
 	d.forgetDatabase(*p)
-	_ = d.loop.ask(context.Background(), func(time.Time) { d.loop.queueAll() }) // fails when the daemon stops
+	// It fails when the daemon stops.
+	_, _ = ask(context.Background(), d.loop, func(time.Time) struct{} { d.loop.queueAll(); return struct{}{} })
 }
 
 // startPlane opens the data plane, or takes over the one that an earlier run left.
@@ -199,6 +203,13 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 		d.log.Info("took over the mappings that the data plane kept", "entries", len(kept))
 		node.AdoptMapCache(now, kept)
 	}
+	var down []lisp.RLOC
+	for rloc, state := range d.plane.LocatorStates() {
+		if state == dataplane.LocatorDown {
+			down = append(down, rloc)
+		}
+	}
+	node.AdoptDownLocators(now, down)
 }
 
 // run is everything at work; it returns when the context ends.
@@ -280,19 +291,24 @@ func (d *daemon) reloadOnHangup(ctx context.Context) {
 func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
+	ctx = context.WithoutCancel(ctx) // who asked may leave, half a reload may not stay
 	fresh, err := d.load()
 	if err != nil {
 		return api.Reload{}, err
 	}
 	current := d.plan.Load()
 	changes := config.Diff(current.config, fresh.config)
-	if err := needsRestart(current.config, fresh.config); err != nil {
+	if err := needsRestart(*current, fresh); err != nil {
 		return api.Reload{}, err
 	}
 	if err := d.apply(ctx, *current, fresh); err != nil {
 		return api.Reload{}, err
 	}
 	d.plan.Store(&fresh)
+	_ = d.logLevel.UnmarshalText([]byte(fresh.config.Logging.Level)) // the configuration was checked
+	for _, w := range fresh.warnings {
+		d.log.Warn(w)
+	}
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {
 		d.log.Info("configuration changed", "change", change.String())
@@ -306,9 +322,8 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
 	if err := d.applyPlane(fresh); err != nil {
 		return errors.Join(err, d.applyPlane(current))
 	}
-	var refused error
-	configure := func(now time.Time) { refused = d.loop.node.Configure(now, fresh.control) }
-	if err := errors.Join(d.loop.ask(ctx, configure), refused); err != nil {
+	refused, err := ask(ctx, d.loop, func(now time.Time) error { return d.loop.node.Configure(now, fresh.control) })
+	if err := errors.Join(err, refused); err != nil {
 		return errors.Join(err, d.applyPlane(current))
 	}
 	return nil
@@ -322,16 +337,20 @@ func (d *daemon) applyPlane(p plan) error {
 }
 
 // needsRestart names changes that a running daemon cannot make.
-func needsRestart(old, fresh *config.Config) error {
+func needsRestart(current, fresh plan) error {
+	old, to := current.config, fresh.config
 	for _, c := range []struct {
 		what    string
 		differs bool
 	}{
-		{"control: socket", old.Control.Socket != fresh.Control.Socket},
-		{"control: port", old.Control.Port != fresh.Control.Port},
-		{"control: addresses", !slices.Equal(old.Control.Addresses, fresh.Control.Addresses)},
-		{"datapath", !reflect.DeepEqual(old.Datapath, fresh.Datapath)},
-		{"the first role that forwards packets, or its removal", old.UsesDataPlane() != fresh.UsesDataPlane()},
+		{"control.socket", old.Control.Socket != to.Control.Socket},
+		{"control.port", old.Control.Port != to.Control.Port},
+		{"control.addresses", !slices.Equal(old.Control.Addresses, to.Control.Addresses)},
+		{"datapath", !reflect.DeepEqual(old.Datapath, to.Datapath)},
+		{"logging.format", old.Logging.Format != to.Logging.Format},
+		{"the first role that forwards packets, or its removal,", old.UsesDataPlane() != to.UsesDataPlane()},
+		// The kernel's tables are made once; a restart takes them over as they are.
+		{"itr.map-cache.limit beyond what the data plane was made for, and a clean stop with --detach,", fresh.mappingLimit() > current.mappingLimit()},
 	} {
 		if c.differs {
 			return fmt.Errorf("a change of %s needs a restart: nothing was changed", c.what)

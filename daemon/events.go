@@ -42,6 +42,13 @@ func (h *hub) subscribe() *subscriber {
 	return s
 }
 
+// followed reports whether anyone would get an event.
+func (h *hub) followed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.subscribers) > 0
+}
+
 func (h *hub) unsubscribe(s *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

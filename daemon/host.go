@@ -7,11 +7,11 @@ package daemon
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -22,6 +22,7 @@ import (
 // hostView is a snapshot of the interfaces and their usable addresses.
 type hostView struct {
 	names     []string
+	tentative bool                    // the kernel still verifies an IPv6 address
 	addresses map[string][]netip.Addr // by interface, IPv4 first, each family ascending
 }
 
@@ -34,10 +35,8 @@ func lookAtHost() (hostView, error) {
 	for _, link := range links {
 		name := link.Attrs().Name
 		view.names = append(view.names, name)
-		if link.Attrs().Flags&net.FlagLoopback == 0 {
-			view.addresses[name], err = linkAddresses(link)
-		}
-		if err != nil {
+		// Routers often have their RLOC on lo; the loopback addresses themselves are none.
+		if view.addresses[name], err = view.linkAddresses(link); err != nil {
 			return view, fmt.Errorf("addresses of %s: %w", name, err)
 		}
 	}
@@ -46,7 +45,7 @@ func lookAtHost() (hostView, error) {
 
 // linkAddresses are the addresses that may be RLOCs or EIDs: neither link-local
 // nor deprecated nor still being verified.
-func linkAddresses(link netlink.Link) ([]netip.Addr, error) {
+func (v *hostView) linkAddresses(link netlink.Link) ([]netip.Addr, error) {
 	list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, err
@@ -54,6 +53,7 @@ func linkAddresses(link netlink.Link) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, a := range list {
 		ip, _ := netip.AddrFromSlice(a.IP)
+		v.tentative = v.tentative || a.Flags&unix.IFA_F_TENTATIVE != 0 && a.Flags&unix.IFA_F_DADFAILED == 0 && !ip.IsLinkLocalUnicast()
 		unusable := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED|unix.IFA_F_DEPRECATED) != 0
 		if ip = ip.Unmap(); !unusable && lisp.RLOCFromAddr(ip).Valid() == nil {
 			addresses = append(addresses, ip)
@@ -61,6 +61,20 @@ func linkAddresses(link netlink.Link) ([]netip.Addr, error) {
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	return addresses, nil
+}
+
+// tentativePatience is how long a start waits for addresses that the kernel still
+// verifies: duplicate address detection takes one to two seconds.
+const tentativePatience = 4 * time.Second
+
+// settledHost looks at the host when no address is being verified any more.
+func settledHost() (hostView, error) {
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		view, err := lookAtHost()
+		if err != nil || !view.tentative || time.Since(began) > tentativePatience {
+			return view, err
+		}
+	}
 }
 
 func (v hostView) has(name string) bool { return slices.Contains(v.names, name) }

@@ -121,13 +121,19 @@ func (l *loop) receive(now time.Time, i inbound) {
 func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 	switch e := e.(type) {
 	case dataplane.Miss:
-		l.events.publish(api.Event{At: now, Kind: "miss", Fields: map[string]string{
-			"instance-id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "interface": e.Interface,
-		}})
+		if l.events.followed() {
+			l.events.publish(missEvent(now, e))
+		}
 		l.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
 	case nil: // the plane closed its channel
 		l.misses = nil
 	}
+}
+
+func missEvent(now time.Time, m dataplane.Miss) api.Event {
+	return api.Event{At: now, Kind: "miss", Fields: map[string]string{
+		"instance-id": m.Instance.String(), "source": m.Source.String(), "destination": m.Destination.String(), "interface": m.Interface,
+	}}
 }
 
 func (l *loop) carryOut(effect control.Effect) {
@@ -168,14 +174,18 @@ func (l *loop) change(effect control.Effect) {
 	}
 }
 
-// queueAll queues every entry of the Node's tables, for a data plane that lost its
-// own. It runs in the loop.
+// queueAll queues every entry of the Node's tables and the locators that are down,
+// for a data plane that was away. What it has beyond that, the reports of usage
+// bring to light. It runs in the loop.
 func (l *loop) queueAll() {
 	for m := range l.node.Database() {
 		l.change(control.InstallDatabase{DatabaseMapping: m})
 	}
 	for e := range l.node.MapCache() {
 		l.change(control.InstallMapping{MapCacheEntry: e.MapCacheEntry})
+	}
+	for s := range l.node.Locators() {
+		l.change(control.SetLocatorState{RLOC: s.RLOC, Up: s.State != control.LocatorDown})
 	}
 }
 
@@ -206,27 +216,24 @@ func noticeFields(n control.Notice) map[string]string {
 	return fields
 }
 
-// ask runs f in the loop and waits for it.
-func (l *loop) ask(ctx context.Context, f func(now time.Time)) error {
-	done := make(chan struct{})
-	call := func(now time.Time) {
-		f(now)
-		close(done)
+// ask runs f in the loop and returns what it returned. Who asks may leave before f
+// runs: f must change nothing of his.
+func ask[T any](ctx context.Context, l *loop, f func(now time.Time) T) (answer T, err error) {
+	answers := make(chan T, 1)
+	select {
+	case l.calls <- func(now time.Time) { answers <- f(now) }:
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	case <-l.stopped:
+		return answer, errStopping
 	}
 	select {
-	case l.calls <- call:
+	case answer = <-answers:
+		return answer, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return answer, ctx.Err()
 	case <-l.stopped:
-		return errStopping
-	}
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.stopped:
-		return errStopping
+		return answer, errStopping
 	}
 }
 

@@ -10,11 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"os/user"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"loci/config"
+	"loci/dataplane"
 	"loci/dataplane/kernel"
 	"loci/dataplane/lispers"
 	"loci/mapsock"
@@ -158,15 +162,38 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	if err := d.openEngine(p); err != nil {
 		return errors.Join(err, d.abandon())
 	}
+	for _, w := range append(p.warnings, d.missing...) {
+		d.log.Warn(w)
+	}
 	if l := p.config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}
+	// Whoever drives it by the mapping socket finds the interfaces and RLOCs in force.
+	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
+	}
 	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
-	<-ctx.Done()
+	d.ignoreHangups(ctx)
 	tellSupervisor("STOPPING=1")
 	d.log.Info("stopping")
 	return d.release()
+}
+
+// ignoreHangups waits for the end. A supervisor that reloads all its processes must
+// not end this one, which is told everything by the control plane.
+func (d *daemon) ignoreHangups(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-hangups:
+			d.log.Info("the data plane alone has nothing to reload: the control plane tells it everything")
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // serveLispers lets the control plane of lispers.net drive the engine.
@@ -181,7 +208,10 @@ func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan) er
 	}
 	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "lispers", c.Directory)
 	tellSupervisor("READY=1")
+	var hangups sync.WaitGroup
+	hangups.Go(func() { d.ignoreHangups(ctx) })
 	err = server.Serve(ctx)
+	hangups.Wait()
 	tellSupervisor("STOPPING=1")
 	if errors.Is(err, context.Canceled) {
 		err = nil

@@ -8,8 +8,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"loci/control"
@@ -37,6 +39,8 @@ type planeWorker struct {
 	plane dataplane.Plane
 	log   *slog.Logger
 	usage chan []control.Usage
+
+	refused atomic.Uint64 // changes that the data plane did not take
 
 	mu      sync.Mutex
 	pending map[changeKey]dataplane.Operation
@@ -87,11 +91,21 @@ func (w *planeWorker) applyBatch() bool {
 		return false
 	}
 	for i, err := range w.plane.Apply(operations...) {
-		if err != nil {
+		if err != nil && !isGone(operations[i], err) {
+			w.refused.Add(1)
 			w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
 		}
 	}
 	return true
+}
+
+// isGone reports that what was to be removed was not there.
+func isGone(o dataplane.Operation, err error) bool {
+	switch o.(type) {
+	case dataplane.DeleteMapping, dataplane.DeleteDatabase:
+		return errors.Is(err, dataplane.ErrNotFound)
+	}
+	return false
 }
 
 func (w *planeWorker) take() []dataplane.Operation {
@@ -103,7 +117,9 @@ func (w *planeWorker) take() []dataplane.Operation {
 		operations = append(operations, w.pending[key])
 		delete(w.pending, key)
 	}
-	w.order = append(w.order[:0], w.order[n:]...)
+	if w.order = w.order[n:]; len(w.order) == 0 {
+		w.order = nil // the array goes with its last entry
+	}
 	return operations
 }
 

@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"loci/dataplane"
@@ -15,11 +16,36 @@ import (
 type slowPlane struct {
 	dataplane.Plane
 	batches [][]dataplane.Operation
+	answer  error // to every operation, nil for success
 }
 
 func (p *slowPlane) Apply(operations ...dataplane.Operation) []error {
 	p.batches = append(p.batches, operations)
-	return nil
+	if p.answer == nil {
+		return nil
+	}
+	return slices.Repeat([]error{p.answer}, len(operations))
+}
+
+func TestRefusedChangesAreCounted(t *testing.T) {
+	p := lisp.MustParsePrefix("10.1.0.0/16")
+	for _, c := range []struct {
+		answer    error
+		operation dataplane.Operation
+		want      uint64
+	}{
+		{dataplane.ErrFull, dataplane.PutMapping{}, 1},
+		{dataplane.ErrNotFound, dataplane.DeleteMapping{Prefix: p}, 0}, // what was to go is gone
+		{dataplane.ErrClosed, dataplane.DeleteMapping{Prefix: p}, 1},
+		{nil, dataplane.PutMapping{}, 0},
+	} {
+		w := newPlaneWorker(&slowPlane{answer: c.answer}, slog.New(slog.DiscardHandler))
+		w.queue(changeKey{prefix: p}, c.operation)
+		w.applyBatch()
+		if got := w.refused.Load(); got != c.want {
+			t.Errorf("%T answered by %v: %d refusals counted, want %d", c.operation, c.answer, got, c.want)
+		}
+	}
 }
 
 func TestWaitingChangesOfOnePrefixMerge(t *testing.T) {

@@ -31,6 +31,8 @@ const (
 	maxConnections = 64
 	// requestTimeout bounds how long a client may take to say what it wants.
 	requestTimeout = 5 * time.Second
+	// answerTimeout bounds how long an answer takes, reading included.
+	answerTimeout = time.Minute
 	// maxHeaderOctets bounds what a client may say.
 	maxHeaderOctets = 8 << 10
 )
@@ -59,15 +61,8 @@ func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		conn.Close()
-		return nil, fmt.Errorf("control socket %s: another daemon answers there: stop it, or give this one its own socket (control: socket)", path)
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("control socket left by an earlier run: %w", err)
-		}
+	if err := clearDeadSocket(path); err != nil {
+		return nil, fmt.Errorf("control socket %s: %w", path, err)
 	}
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -78,6 +73,28 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
 	return &limitedListener{Listener: listener, slots: make(chan struct{}, maxConnections)}, nil
+}
+
+// clearDeadSocket removes a socket that nobody listens on, and nothing else.
+func clearDeadSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return errors.New("something is there that is no socket: remove it, or name another path (control: socket)")
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+		return errors.New("another daemon answers there: stop it, or give this one its own socket (control: socket)")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
 }
 
 func newServer(listener net.Listener, from source, events *hub, log *slog.Logger) *server {
@@ -95,7 +112,8 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 	})
 	return &server{
 		listener: listener, log: log,
-		http: &http.Server{Handler: mux, ReadHeaderTimeout: requestTimeout, IdleTimeout: requestTimeout, MaxHeaderBytes: maxHeaderOctets},
+		http: &http.Server{Handler: mux, ReadHeaderTimeout: requestTimeout, IdleTimeout: requestTimeout, MaxHeaderBytes: maxHeaderOctets,
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)},
 	}
 }
 
@@ -110,6 +128,8 @@ func (s *server) run(ctx context.Context) {
 
 func handle[T any](mux *http.ServeMux, pattern string, answer func(context.Context) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		// Who does not read what he asked for gives up his place.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 		body, err := answer(r.Context())
 		if err != nil {
 			writeProblem(w, http.StatusUnprocessableEntity, err)

@@ -78,10 +78,16 @@ func TestClientsKeepNoPlaces(t *testing.T) {
 func TestEventsAreStreamed(t *testing.T) {
 	client, events, _ := serve(t)
 	enough := errors.New("enough")
-	go func() {
-		for range 1000 { // until the client has subscribed
+	done := make(chan struct{})
+	defer close(done)
+	go func() { // until the client has heard one
+		for {
 			events.publish(api.Event{Kind: "miss", Fields: map[string]string{"destination": "10.2.0.1"}})
-			time.Sleep(time.Millisecond)
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
 		}
 	}()
 	err := client.Events(t.Context(), func(e api.Event) error {
@@ -115,6 +121,19 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener.Close()
+}
+
+func TestWhatIsNoSocketStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precious.txt")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("got %v", err)
+	}
+	if kept, err := os.ReadFile(path); err != nil || string(kept) != "precious" {
+		t.Errorf("the file holds %q, %v", kept, err)
+	}
 }
 
 func TestClientTellsThatNobodyAnswers(t *testing.T) {

@@ -31,6 +31,8 @@ const (
 	sendQueueLength    = 4096
 	// maxDatagramOctets is the largest UDP payload there is.
 	maxDatagramOctets = 65535
+	// receiveErrorPause keeps an error that persists from taking a whole processor.
+	receiveErrorPause = time.Millisecond
 	// socketBufferOctets absorbs bursts of control messages.
 	socketBufferOctets = 4 << 20
 )
@@ -67,12 +69,13 @@ func listen(addresses []netip.Addr, port uint16, log *slog.Logger) (*sockets, er
 		keyring: new(atomic.Pointer[control.Keyring]), log: log,
 		in: make(chan inbound, receiveQueueLength), out: make(chan control.SendPacket, sendQueueLength),
 	}
-	if len(addresses) == 0 {
+	anywhere := len(addresses) == 0
+	if anywhere {
 		addresses = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 	}
 	for _, address := range addresses {
 		family, err := listenFamily(netip.AddrPortFrom(address, port))
-		if errors.Is(err, syscall.EAFNOSUPPORT) {
+		if anywhere && errors.Is(err, syscall.EAFNOSUPPORT) {
 			log.Warn("this system has no such address family", "address", address)
 			continue
 		}
@@ -81,6 +84,9 @@ func listen(addresses []netip.Addr, port uint16, log *slog.Logger) (*sockets, er
 			return nil, fmt.Errorf("control socket %s: %w", netip.AddrPortFrom(address, port), err)
 		}
 		s.families = append(s.families, family)
+	}
+	if len(s.families) == 0 {
+		return nil, errors.New("control sockets: this system has neither IPv4 nor IPv6")
 	}
 	return s, nil
 }
@@ -181,6 +187,7 @@ func (s *sockets) receiveFrom(ctx context.Context, f *familySocket) {
 		if err != nil {
 			// An ICMP error about something sent earlier, or a momentary shortage.
 			s.log.Debug("control socket", "error", err)
+			time.Sleep(receiveErrorPause)
 			continue
 		}
 		address := from.(*net.UDPAddr).AddrPort()

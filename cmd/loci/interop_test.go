@@ -9,7 +9,6 @@ package main_test
 // docs/interoperability.md tells its habits.
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
@@ -32,7 +31,7 @@ func (n *lispNetwork) runOOR(at, configuration string) {
 	n.t.Helper()
 	file := filepath.Join(n.dir, at+".oor")
 	n.must(os.WriteFile(file, []byte(configuration), 0o600))
-	n.logs[at] = &bytes.Buffer{}
+	n.logs[at] = &logBuffer{}
 	cmd := exec.Command("oor", "-d", "1", "-f", file)
 	cmd.Stdout, cmd.Stderr = n.logs[at], n.logs[at]
 	n.must(n.at[at].Start(cmd))

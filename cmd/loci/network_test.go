@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,7 +76,25 @@ type lispNetwork struct {
 	net     *testnet.Network
 	at      map[string]*testnet.Namespace // host1 host2 xtr1 xtr2 ms core
 	daemons map[string]*exec.Cmd
-	logs    map[string]*bytes.Buffer
+	logs    map[string]*logBuffer
+}
+
+// logBuffer is a log that may be read while a process writes it.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // newLISPNetwork builds the network; no daemon runs yet.
@@ -83,7 +102,7 @@ func newLISPNetwork(t *testing.T) *lispNetwork {
 	t.Helper()
 	n := &lispNetwork{
 		t: t, dir: t.TempDir(), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
-		daemons: map[string]*exec.Cmd{}, logs: map[string]*bytes.Buffer{},
+		daemons: map[string]*exec.Cmd{}, logs: map[string]*logBuffer{},
 	}
 	for _, role := range []string{"core", "ms", "xtr1", "xtr2", "host1", "host2"} {
 		ns, err := n.net.Namespace(role)
@@ -97,6 +116,7 @@ func newLISPNetwork(t *testing.T) *lispNetwork {
 		n.buildSite(number)
 	}
 	t.Cleanup(n.tellLogs)
+	t.Cleanup(func() { os.RemoveAll(n.pins()) }) // after the daemons have ended
 	return n
 }
 
@@ -139,8 +159,11 @@ func (n *lispNetwork) must(err error) {
 // common is what keeps the daemons of one machine apart.
 func (n *lispNetwork) common(name string) string {
 	return fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s\nlogging:\n  level: debug\n",
-		n.socket(name), filepath.Join("/sys/fs/bpf", n.net.Name(), name))
+		n.socket(name), filepath.Join(n.pins(), name))
 }
+
+// pins is where the kernel keeps the tables of this network's routers.
+func (n *lispNetwork) pins() string { return filepath.Join("/sys/fs/bpf", n.net.Name()) }
 
 func (n *lispNetwork) socket(name string) string { return filepath.Join(n.dir, name+".sock") }
 func (n *lispNetwork) file(name string) string   { return filepath.Join(n.dir, name+".yaml") }
@@ -181,7 +204,7 @@ func (n *lispNetwork) start(name string) {
 func (n *lispNetwork) launch(key, name string, arguments ...string) {
 	n.t.Helper()
 	if n.logs[key] == nil {
-		n.logs[key] = &bytes.Buffer{}
+		n.logs[key] = &logBuffer{}
 	}
 	cmd := exec.Command(binary, append([]string{"run", "--config", n.file(name)}, arguments...)...)
 	cmd.Stdout, cmd.Stderr = n.logs[key], n.logs[key]
@@ -287,6 +310,50 @@ func (n *lispNetwork) show(name string, v any, what ...string) {
 		n.t.Fatalf("loci show %v: %s", what, out)
 	}
 	n.must(json.Unmarshal([]byte(out), v))
+}
+
+// pings is a ping that goes on until it is told to stop.
+type pings struct {
+	n    *lispNetwork
+	stop chan struct{}
+	sums chan [2]int // sent, received
+}
+
+// startPinging sends a hundred echo requests a second from host1 to host2.
+func (n *lispNetwork) startPinging() *pings {
+	p := &pings{n: n, stop: make(chan struct{}), sums: make(chan [2]int, 1)}
+	go func() {
+		var sum [2]int
+		for {
+			// Lost ones are waited for at the end of each ten: none overtakes the judgement.
+			result, err := testnet.Ping{
+				Namespace: n.at["host1"], Source: testSite{1}.host4(), Destination: testSite{2}.host4(), Count: 10, Interval: 10 * time.Millisecond,
+			}.Run(context.Background())
+			if err != nil {
+				n.t.Error(err)
+			}
+			sum[0], sum[1] = sum[0]+result.Sent+result.Refused, sum[1]+result.Received
+			select {
+			case <-p.stop:
+				p.sums <- sum
+				return
+			default:
+			}
+		}
+	}()
+	return p
+}
+
+// end stops the ping, after at least ten more requests, and fails the test when an
+// answer was missing.
+func (p *pings) end(during string) (sent int) {
+	p.n.t.Helper()
+	close(p.stop)
+	sum := <-p.sums
+	if sum[0] != sum[1] {
+		p.n.t.Errorf("%d of %d pings answered during %s", sum[1], sum[0], during)
+	}
+	return sum[0]
 }
 
 // ping sends echo requests and fails the test when an answer is missing.

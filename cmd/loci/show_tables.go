@@ -104,15 +104,22 @@ func printRegistrations(out io.Writer, entries []api.Registration) error {
 }
 
 func printLocators(out io.Writer, locators []api.LocatorState) error {
+	now := time.Now()
 	var rows []string
 	for _, l := range locators {
-		side := "remote"
+		side, since, roundTrip := "remote", "", ""
 		if l.Local {
 			side = "local"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d", l.RLOC, l.State, side, l.EIDPrefixes))
+		if l.ChangedAt != nil {
+			since = age(now, l.ChangedAt)
+		}
+		if l.RoundTrip > 0 {
+			roundTrip = fmt.Sprintf("%.3fms", l.RoundTrip)
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, side, l.EIDPrefixes))
 	}
-	return printRows(out, "RLOC\tSTATE\tSIDE\tEID-PREFIXES", rows)
+	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tSIDE\tEID-PREFIXES", rows)
 }
 
 func printCounters(out io.Writer, c api.Counters) error {

@@ -103,7 +103,11 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 	s := r.Stats
 	fmt.Fprintf(out, "seed %d: %d routers, %d sites, %s of virtual time in %s, %d events, trace hash %016x\n",
 		r.Seed, s.Routers, s.Sites, s.Virtual, time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
-	fmt.Fprintf(out, "converged %s after the last fault; %d octets of memory per router\n", s.Convergence.Round(time.Second), s.HeapPerRouter)
+	converged := fmt.Sprintf("converged within %s of the last fault", s.Convergence.Round(time.Second))
+	if !s.Converged {
+		converged = "not converged at the end"
+	}
+	fmt.Fprintf(out, "%s; %d octets of memory per router\n", converged, s.HeapPerRouter)
 	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d delivered, %d natively, %d misses\n",
 		s.PacketsSent, s.PacketsCarried, s.PacketsArrived, s.PacketsNative, s.Misses)
 	fmt.Fprintf(out, "messages: %s; %d lost, %d hostile\n", counts(s.Messages), s.MessagesLost, s.MessagesHostile)

@@ -129,10 +129,13 @@ type Registration struct {
 
 // LocatorState is one RLOC of any mapping and whether it is used.
 type LocatorState struct {
-	RLOC        lisp.RLOC `json:"rloc"`
-	State       string    `json:"state"`
-	EIDPrefixes int       `json:"eid_prefixes"` // mappings it stands in
-	Local       bool      `json:"local,omitempty"`
+	RLOC        lisp.RLOC  `json:"rloc"`
+	State       string     `json:"state"`
+	Reason      string     `json:"reason,omitempty"`
+	ChangedAt   *time.Time `json:"changed_at,omitempty"`
+	RoundTrip   float64    `json:"round_trip_ms,omitempty"` // exponential average of its RLOC-probes
+	EIDPrefixes int        `json:"eid_prefixes"`            // mappings it stands in
+	Local       bool       `json:"local,omitempty"`
 }
 
 // Counters are totals by name; docs/counters.md describes each.

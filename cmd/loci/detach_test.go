@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// loci detach: nothing is left of a daemon that was killed, and one that runs stays.
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+)
+
+func TestDetachAfterACrash(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.runAll()
+	one, two := testSite{1}, testSite{2}
+	out, status := n.loci("xtr1", "detach", "--config", n.file("xtr1"))
+	if status != 1 || !strings.Contains(out, "stop the daemon") {
+		t.Errorf("detach while the daemon runs: status %d, %s", status, out)
+	}
+	n.ping("xtr1", one.router4(), two.host4(), 3)
+	if left := n.leftAt("xtr1"); len(left) < 4 {
+		t.Errorf("while the daemon runs there are only %q: the test proves nothing", left)
+	}
+
+	n.kill("xtr1")
+	n.ping("host1", one.host4(), two.host4(), 3)
+	if out, status := n.loci("xtr1", "detach", "--config", n.file("xtr1")); status != 0 || out != "" {
+		t.Errorf("detach: status %d, %s", status, out)
+	}
+	if left := n.leftAt("xtr1"); len(left) > 0 {
+		t.Errorf("left after detach: %q", left)
+	}
+	if out, status := n.loci("xtr1", "detach", "--config", n.file("xtr1")); status != 0 {
+		t.Errorf("detach of nothing: status %d, %s", status, out)
+	}
+	n.start("xtr1")
+	n.ping("host1", one.host6(), two.host6(), 3)
+}
+
+// leftAt lists the traces of a data plane at a router.
+func (n *lispNetwork) leftAt(name string) (left []string) {
+	n.t.Helper()
+	handle := n.at[name].Netlink()
+	if _, err := handle.LinkByName("loci0"); err == nil {
+		left = append(left, "loci0")
+	}
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		rules, err := handle.RuleList(family)
+		n.must(err)
+		for _, rule := range rules {
+			if rule.Protocol == 143 {
+				left = append(left, rule.String())
+			}
+		}
+		routes, err := handle.RouteListFiltered(family, &netlink.Route{Table: 4341}, netlink.RT_FILTER_TABLE)
+		n.must(err)
+		for _, route := range routes {
+			left = append(left, route.String())
+		}
+	}
+	pins := filepath.Join("/sys/fs/bpf", n.net.Name(), name)
+	if _, err := os.Stat(pins); !errors.Is(err, fs.ErrNotExist) {
+		left = append(left, pins)
+	}
+	return left
+}

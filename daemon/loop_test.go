@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/config"
+	"loci/control"
+)
+
+// runningDaemon is a Map-Server's daemon with its loop at work, without sockets.
+func runningDaemon(t *testing.T) *daemon {
+	t.Helper()
+	c, err := config.Parse("loci.yaml", []byte("map-resolver: {}\nmap-server:\n  sites: [{name: a, authentication-keys: [{auth-key-value: some-secret-key}], eid-prefixes: [{eid: 10.1.0.0/16}]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := makePlan(c, fakeHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	d := &daemon{log: log, events: newHub()}
+	d.plan.Store(&p)
+	if d.sockets, err = listen([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, 0, log); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.sockets.close)
+	node, err := control.New(p.control, time.Now(), random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.loop = newLoop(node, d.sockets, nil, d.events, log)
+	ctx, stop := context.WithCancel(context.Background())
+	go d.loop.run(ctx)
+	t.Cleanup(func() { stop(); <-d.loop.stopped })
+	return d
+}
+
+// TestAskersMayLeave has clients hang up while the loop is busy. The race detector
+// is the judge.
+func TestAskersMayLeave(t *testing.T) {
+	d := runningDaemon(t)
+	for range 200 {
+		gone, leave := context.WithCancel(t.Context())
+		busy := make(chan struct{})
+		go func() {
+			_, _ = ask(context.Background(), d.loop, func(time.Time) struct{} { <-busy; return struct{}{} })
+		}()
+		answered := make(chan error, 4)
+		go func() { _, err := d.counters(gone); answered <- err }()
+		go func() { _, err := d.status(gone); answered <- err }()
+		go func() { _, err := d.registrations(gone); answered <- err }()
+		go func() { _, err := d.database(gone); answered <- err }()
+		leave()
+		for range 4 {
+			if err := <-answered; err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		close(busy)
+	}
+	if c, err := d.counters(t.Context()); err != nil || len(c.Control) == 0 {
+		t.Errorf("afterwards: %v, %v", c, err)
+	}
+}
+
+func TestAskersOfAStoppedLoopAreTold(t *testing.T) {
+	d := runningDaemon(t)
+	d.loop = newLoop(d.loop.node, d.sockets, nil, d.events, d.log)
+	close(d.loop.stopped)
+	if _, err := d.registrations(t.Context()); !errors.Is(err, errStopping) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNeedsRestart(t *testing.T) {
+	const base = planHead + "etr:\n  local-eids: [{eid: 10.1.0.0/24, instance-id: 7}]\n"
+	current, err := planOf(t, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ added, want string }{
+		{"control: {socket: /run/other.sock}\n", "control.socket"},
+		{"control: {port: 14342}\n", "control.port"},
+		{"control: {addresses: [192.0.2.1]}\n", "control.addresses"},
+		{"datapath: {interface: lisp9}\n", "datapath"},
+		{"datapath: {mapping-socket: {path: /run/map.sock}}\n", "datapath"},
+		{"logging: {format: json}\n", "logging.format"},
+		{"logging: {level: debug}\n", ""},
+		{"limits: {pending-map-requests: 17}\n", ""},
+	} {
+		fresh, err := planOf(t, base+c.added)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := needsRestart(current, fresh); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%sgot %v, want %q", c.added, err, c.want)
+		}
+	}
+	again, _ := planOf(t, base+"datapath: {mapping-socket: {path: /run/map.sock}}\n")
+	same, _ := planOf(t, base+"datapath: {mapping-socket: {path: /run/map.sock}}\n")
+	if err := needsRestart(again, same); err != nil {
+		t.Errorf("the same file: %v", err)
+	}
+	larger := current
+	larger.control.Limits.MapCacheEntries *= 2
+	if err := needsRestart(current, larger); err == nil {
+		t.Error("a larger map-cache needs no new tables")
+	}
+}
