@@ -25,7 +25,7 @@ import (
 const abiVersion = 4
 
 // ErrABI says that pinned maps are those of another version of Loci.
-var ErrABI = errors.New("the pinned maps have another layout: detach that instance first")
+var ErrABI = errors.New("the pinned maps are of another layout: `loci detach` removes them and ends the forwarding by them")
 
 // Maps of user space alone, pinned beside the programs'.
 const (
@@ -96,23 +96,23 @@ func openMapStore(pins *pinDirectory, limits mapLimits) (s *mapStore, found bool
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the BPF object: %w", err)
 	}
-	s = &mapStore{spec: spec, maps: map[string]*ebpf.Map{}}
+	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}}
 	defer func() {
 		if err != nil {
-			_ = s.close()
+			_ = opened.close()
 		}
 	}()
 	if _, err := os.Stat(pins.maps()); err == nil {
 		found = true
-		if err := s.reopen(pins.maps()); err != nil {
+		if err := opened.reopen(pins.maps()); err != nil {
 			return nil, true, err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, fmt.Errorf("pinned maps: %w", err)
-	} else if err := s.create(pins, limits); err != nil {
+	} else if err := opened.create(pins, limits); err != nil {
 		return nil, false, err
 	}
-	return s, found, s.mapMemory()
+	return opened, found, opened.mapMemory()
 }
 
 func (s *mapStore) specs() map[string]*ebpf.MapSpec {

@@ -71,15 +71,20 @@ func (p *pinDirectory) links() string    { return filepath.Join(p.path, "links")
 // disciplines has a directory for each interface whose clsact discipline is ours.
 func (p *pinDirectory) disciplines() string { return filepath.Join(p.path, "clsact") }
 
-// close gives up the lock and leaves the pins.
-func (p *pinDirectory) close() error { return p.lock.Close() }
+// close gives up the lock, if it was taken, and leaves the pins.
+func (p *pinDirectory) close() error {
+	if p.lock == nil {
+		return nil
+	}
+	return p.lock.Close()
+}
 
 // remove removes all pins, then gives up the lock. The directory of the instances
 // goes with the last of them.
 func (p *pinDirectory) remove() error {
 	err := os.RemoveAll(p.path)
 	_ = os.Remove(filepath.Dir(p.path)) // refused while others are in it
-	return errors.Join(err, p.lock.Close())
+	return errors.Join(err, p.close())
 }
 
 // mountBPFFS makes sure that a directory is in a BPF file system: where it is not,
