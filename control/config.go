@@ -202,6 +202,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// DefaultProbing is RLOC-probing where nothing is configured.
+func DefaultProbing() ProbingConfig {
+	return ProbingConfig{Interval: defaultProbeInterval, Retries: defaultProbeRetries, RetriesInterval: defaultProbeRetriesInterval}
+}
+
 func (c ProbingConfig) withDefaults() ProbingConfig {
 	c.Interval = durationOr(c.Interval, defaultProbeInterval)
 	c.RetriesInterval = durationOr(c.RetriesInterval, min(defaultProbeRetriesInterval, c.Interval))

@@ -65,6 +65,7 @@ const (
 	RemoveReplaced   RemoveReason = "replaced"   // a less specific mapping came (RFC 9301 s.5.5)
 	RemoveEvicted    RemoveReason = "evicted"    // the table is full
 	RemoveConfigured RemoveReason = "configured" // the configuration changed
+	RemoveUnknown    RemoveReason = "unknown"    // the data plane has it, nobody knows why: a removal was lost
 )
 
 // Notice tells an operator what the protocol did; one line of `loci monitor`.

@@ -80,6 +80,7 @@ func (r *itr) handleUsage(usage []Usage) {
 	for _, u := range usage {
 		id, e, ok := r.cache.get(u.Prefix)
 		if !ok {
+			r.h.emit(RemoveMapping{Prefix: u.Prefix, Reason: RemoveUnknown})
 			continue
 		}
 		if at := min(r.h.instant(u.LastUsedAt), r.h.now); !u.LastUsedAt.IsZero() && at > e.lastUsedAt {

@@ -306,7 +306,8 @@ func (n *Node) HandleMiss(now time.Time, m Miss) {
 
 // HandleUsage takes notice of which map-cache entries are in use: those are
 // refreshed before their TTL ends, the others removed when idle. Report each use
-// within half a minute.
+// within half a minute. Entries that the Node does not have are removed from the
+// data plane: their removal was lost while that was away.
 func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 	n.host.turn(now)
 	if n.itr != nil {
