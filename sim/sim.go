@@ -113,6 +113,7 @@ type Stats struct {
 	// Convergence is how long after the last fault, or after the start where there is
 	// none, everything was as the configuration says, and stayed so.
 	Convergence time.Duration `json:"convergence_ns"`
+	Converged   bool          `json:"converged"` // before the end
 	// HeapPerRouter is what the whole run holds at its end, simulator included, in
 	// octets; filled in by RunMeasured alone.
 	HeapPerRouter uint64 `json:"heap_per_router,omitempty"`
@@ -177,6 +178,7 @@ func (w *world) result() Result {
 	if w.lastUnsettled >= w.calmSince() {
 		w.stats.Convergence = w.lastUnsettled + sweepInterval - w.calmSince()
 	}
+	w.stats.Converged = w.lastUnsettled+sweepInterval < w.now
 	return Result{Seed: w.options.Seed, Hash: w.trace.hash, Violation: w.failure, Stats: w.stats, Trace: w.trace.lines()}
 }
 

@@ -24,6 +24,7 @@ type stranger struct {
 	random random
 	heard  []mail
 	next   int
+	old    []mail // Map-Registers, of any age
 }
 
 func (s *stranger) start(w *world) {
@@ -37,12 +38,36 @@ func (s *stranger) overhear(from, to netip.AddrPort, payload []byte) {
 		return
 	}
 	m := mail{from: from, to: to, payload: payload}
+	if wire.MessageType(payload[0]>>4) == wire.TypeMapRegister {
+		s.keepRegister(m)
+	}
 	if len(s.heard) < overheard {
 		s.heard = append(s.heard, m)
 		return
 	}
 	s.heard[s.next] = m
 	s.next = (s.next + 1) % overheard
+}
+
+// keepRegister keeps some of all Map-Registers ever heard: the older, the more harm a
+// replay could do.
+func (s *stranger) keepRegister(m mail) {
+	if len(s.old) < overheard {
+		s.old = append(s.old, m)
+		return
+	}
+	if s.random.chance(0.2) {
+		s.old[s.random.IntN(overheard)] = m
+	}
+}
+
+// replayRegister brings back what a site once said.
+func (s *stranger) replayRegister() *mail {
+	if len(s.old) == 0 {
+		return nil
+	}
+	m := pick(s.random, s.old)
+	return &m
 }
 
 func (s *stranger) act() {
@@ -52,7 +77,7 @@ func (s *stranger) act() {
 	}
 	w.after(s.random.between(w.flavour.attackGap/4, w.flavour.attackGap*7/4), s.act)
 	attacks := []func() *mail{
-		s.noise, s.replay, s.replay, s.garble, s.forgeRegister, s.overclaim, s.forgeReply, s.forgeNotify, s.forgeSMR, s.flood,
+		s.noise, s.replay, s.replayRegister, s.replayRegister, s.garble, s.forgeRegister, s.overclaim, s.forgeReply, s.forgeNotify, s.forgeSMR, s.flood,
 	}
 	if m := pick(s.random, attacks)(); m != nil {
 		m.hostile = true
