@@ -95,11 +95,13 @@ type RLOCs struct {
 
 // ITR configures the Ingress Tunnel Router.
 type ITR struct {
-	MapResolvers []netip.AddrPort `key:"map-resolvers" max:"16"` // port 0: Control.Port
-	RLOCs        RLOCs            `key:"itr-rlocs"`
-	MissPolicy   MissPolicy       `key:"miss-policy" oneof:"queue,drop,natively-forward"`
-	Wait         Wait             `key:"wait"`
-	MapCache     MapCache         `key:"map-cache"`
+	MapResolvers    []netip.AddrPort `key:"map-resolvers" max:"16"` // port 0: Control.Port
+	RLOCs           RLOCs            `key:"itr-rlocs"`
+	MissPolicy      MissPolicy       `key:"miss-policy" oneof:"queue,drop,natively-forward"`
+	Wait            Wait             `key:"wait"`
+	MapCache        MapCache         `key:"map-cache"`
+	RLOCProbing     RLOCProbing      `key:"rloc-probing"`
+	LocatorPolicies []LocatorPolicy  `key:"locator-policies" max:"1024"` // the first that fits a locator counts
 }
 
 // MissPolicy says what happens to a packet that no mapping covers.
@@ -145,6 +147,9 @@ type ETR struct {
 	MapServers         []MapServerRef `key:"map-servers" max:"16"`
 	LocalEIDs          []LocalEID     `key:"local-eids" max:"65536"`
 	WithdrawOnShutdown bool           `key:"withdraw-on-shutdown"`
+	// QuickRegistrationInterval is the distance of Map-Registers in the first five
+	// minutes (RFC 9301 s.8.2); 0 is never.
+	QuickRegistrationInterval time.Duration `key:"quick-registration-interval" unit:"seconds" range:"0s..1h"`
 }
 
 // MapServerRef is a Map-Server that the ETR registers with.
@@ -194,7 +199,8 @@ type Site struct {
 	// ProxyReply says who answers Map-Requests for the site.
 	ProxyReply ProxyReply `key:"proxy-reply" oneof:"by-request,always,never"`
 	// AcceptAnyNonce gives up replay protection for systems whose nonces do not grow.
-	AcceptAnyNonce bool `key:"accept-any-nonce"`
+	AcceptAnyNonce bool       `key:"accept-any-nonce"`
+	Policy         SitePolicy `key:"policy"`
 }
 
 // ProxyReply says whether the Map-Server answers Map-Requests for a site.
@@ -279,20 +285,28 @@ type MappingSocket struct {
 // Limits bound what others can make the control plane do and keep. What RFC 9301
 // limits with MUST is no configuration.
 type Limits struct {
-	MapReplies       Rate `key:"map-replies"` // to one RLOC for one EID-Prefix
+	MapReplies       Rate `key:"map-replies"`        // to one RLOC for one EID-Prefix
+	ProbeReplies     Rate `key:"rloc-probe-replies"` // likewise
 	MapRepliesTotal  Rate `key:"map-replies-total"`
 	MapRequestsTotal Rate `key:"map-requests-total"`
 	NegativeReplies  Rate `key:"negative-map-replies"`
-	MapNotifies      Rate `key:"map-notifies"` // to one ETR
+	MapNotifies      Rate `key:"map-notifies"`  // to one ETR
+	MapRegisters     Rate `key:"map-registers"` // to one Map-Server
 	SMRInvoked       Rate `key:"smr-invoked-map-requests"`
+	SMRs             Rate `key:"solicit-map-requests"` // to one RLOC
+	SMRsTotal        Rate `key:"solicit-map-requests-total"`
+	RLOCProbes       Rate `key:"rloc-probes"` // all of them together
 	Notices          Rate `key:"notices"`
 
 	RateEntries           int `key:"rate-entries" range:"1..16777216"`
+	Locators              int `key:"locators" range:"1..16777216"`
+	SMRPeers              int `key:"solicit-map-request-peers" range:"1..16777216"`
 	PendingRequests       int `key:"pending-map-requests" range:"1..16777216"`
 	Registrations         int `key:"registrations" range:"1..16777216"`
 	RegistrationsPerSite  int `key:"registrations-per-site" range:"1..16777216"`
 	RegistrantsPerPrefix  int `key:"registrants-per-eid-prefix" range:"1..256"`
 	ReplayEntriesPerSite  int `key:"replay-entries-per-site" range:"1..1048576"`
+	Notifications         int `key:"unacknowledged-map-notifies" range:"1..16777216"`
 	MoreSpecificsPerReply int `key:"more-specifics-per-map-reply" range:"1..255"`
 }
 

@@ -40,6 +40,7 @@ var (
 	typeDuration = reflect.TypeFor[time.Duration]()
 	typeInstance = reflect.TypeFor[lisp.InstanceID]()
 	typePrefix   = reflect.TypeFor[lisp.Prefix]()
+	typeNetwork  = reflect.TypeFor[netip.Prefix]()
 )
 
 // value reads n into v by the rules of the field's tag.
@@ -236,6 +237,8 @@ func setWord(n *node, v reflect.Value, rules reflect.StructTag) (message, hint s
 		return setDuration(n, v, rules)
 	case typePrefix:
 		return setPrefix(n.text, v.Addr().Interface().(*lisp.Prefix))
+	case typeNetwork:
+		return setNetwork(n.text, v.Addr().Interface().(*netip.Prefix))
 	case typeInstance:
 		rules = `range:"0..16777214"`
 	}

@@ -25,7 +25,10 @@ func (i *ITR) setDefaults() {
 	i.MissPolicy = MissQueue
 	i.Wait.setDefaults()
 	i.MapCache.setDefaults()
+	i.RLOCProbing.setDefaults()
 }
+
+func (e *ETR) setDefaults() { e.QuickRegistrationInterval = leastQuickRegistration }
 
 func (w *Wait) setDefaults() {
 	*w = Wait{PacketsPerDestination: 256, Packets: 8192, Octets: 64 << 20, Time: 5 * time.Second}
@@ -45,7 +48,10 @@ func (k *Key) setDefaults() { k.Algorithm = AlgorithmHMACSHA256HKDF }
 
 func (m *MapServer) setDefaults() { m.RegistrationTimeout = 3 * time.Minute }
 
-func (s *Site) setDefaults() { s.ProxyReply = ProxyReplyByRequest }
+func (s *Site) setDefaults() {
+	s.ProxyReply = ProxyReplyByRequest
+	s.Policy.setDefaults()
+}
 
 func (c *Control) setDefaults() {
 	*c = Control{Socket: "/run/loci/control.sock", Port: 4342}
@@ -61,16 +67,21 @@ func (d *Datapath) setDefaults() {
 func (l *Limits) setDefaults() {
 	*l = Limits{
 		MapReplies:       Rate{Frequency{1, 3 * time.Second}, 3},
+		ProbeReplies:     Rate{Frequency{1, time.Second}, 5},
 		MapRepliesTotal:  Rate{Frequency{20000, time.Second}, 20000},
 		MapRequestsTotal: Rate{Frequency{10000, time.Second}, 10000},
 		NegativeReplies:  Rate{Frequency{10000, time.Second}, 10000},
 		MapNotifies:      Rate{Frequency{1000, time.Second}, 10000},
+		MapRegisters:     Rate{Frequency{2000, time.Second}, 200},
 		SMRInvoked:       Rate{Frequency{1, 3 * time.Second}, 1},
+		SMRs:             Rate{Frequency{1, 3 * time.Second}, 4},
+		SMRsTotal:        Rate{Frequency{2000, time.Second}, 200},
+		RLOCProbes:       Rate{Frequency{2000, time.Second}, 200},
 		Notices:          Rate{Frequency{200, time.Second}, 1000},
 
-		RateEntries: 1 << 18, PendingRequests: 1 << 16,
+		RateEntries: 1 << 18, Locators: 1 << 16, SMRPeers: 1 << 13, PendingRequests: 1 << 16,
 		Registrations: 2 << 20, RegistrationsPerSite: 2 << 20,
-		RegistrantsPerPrefix: 16, ReplayEntriesPerSite: 4096, MoreSpecificsPerReply: 64,
+		RegistrantsPerPrefix: 16, ReplayEntriesPerSite: 4096, Notifications: 1 << 14, MoreSpecificsPerReply: 64,
 	}
 }
 

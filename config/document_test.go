@@ -112,7 +112,7 @@ func collectSection(v reflect.Value, path string, found map[string]string) {
 		at, value := join(path, f.key), v.FieldByIndex(f.index)
 		nested, suffix := sectionOf(f.typ)
 		switch {
-		case nested == reflect.TypeFor[Rate]():
+		case f.typ == reflect.TypeFor[Rate]():
 			rate := value.Interface().(Rate)
 			found[at] = rate.Rate.String() + ", burst " + bareNode(oneLine(encode(reflect.ValueOf(rate.Burst)))).text
 		case nested != nil && suffix == "" && f.typ.Kind() == reflect.Struct:

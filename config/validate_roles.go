@@ -46,6 +46,8 @@ func (c *Config) validateITR() {
 		c.fail("itr", "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings")
 	}
 	c.validatePeers(itr.MapResolvers, "itr.map-resolvers[%d]")
+	c.validateProbing()
+	c.validateLocatorPolicies()
 	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
 		c.fail("itr.wait.packets-per-destination", "packets-per-destination is more than packets", "want at most what may wait in all")
 	}
@@ -127,6 +129,7 @@ func (c *Config) validateETR() {
 		return
 	}
 	c.validateMapServers()
+	c.validateQuickRegistration()
 	if len(c.ETR.LocalEIDs) == 0 {
 		c.fail("etr", "etr has no EID-Prefix of this site", "add local-eids: [{eid: PREFIX}]")
 	}
@@ -236,6 +239,7 @@ func (c *Config) validateMapServer() {
 		}
 		names[s.Label()], ids[s.SiteID] = true, true
 		c.validateSiteKeys(s, path, keys)
+		c.validateSitePolicy(s.Policy, path+".policy")
 	}
 	c.validateSitePrefixes()
 }

@@ -58,6 +58,23 @@ func setPrefix(text string, p *lisp.Prefix) (message, hint string) {
 	return fmt.Sprintf("%q is no EID-Prefix", text), "want an address and a mask length, as in 10.1.0.0/16 or 2001:db8:1::/48"
 }
 
+// setNetwork reads a prefix of RLOCs; an address alone is a prefix of one.
+func setNetwork(text string, p *netip.Prefix) (message, hint string) {
+	parsed, err := netip.ParsePrefix(text)
+	if a, single := netip.ParseAddr(text); single == nil && a.Zone() == "" {
+		a = a.Unmap()
+		parsed, err = netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	switch {
+	case err != nil || parsed.Addr().Is4In6():
+		return fmt.Sprintf("%q is no prefix of RLOCs", text), "want an address and a mask length, as in 192.0.2.0/24 or 2001:db8::/32"
+	case parsed != parsed.Masked():
+		return fmt.Sprintf("%s has host bits set", text), fmt.Sprintf("did you mean %s?", parsed.Masked())
+	}
+	*p = parsed
+	return "", ""
+}
+
 func setBool(n *node, v reflect.Value) (message, hint string) {
 	if n.quoted || n.text != "true" && n.text != "false" {
 		return fmt.Sprintf("%s is neither true nor false", shown(n)), "write true or false, without quotes"

@@ -150,8 +150,10 @@ func limitsOf(c *config.Config) control.Limits {
 	l := c.Limits
 	limits := control.Limits{
 		MapReplies: rateOf(l.MapReplies), MapRepliesTotal: rateOf(l.MapRepliesTotal), MapRequestsTotal: rateOf(l.MapRequestsTotal),
-		NegativeReplies: rateOf(l.NegativeReplies), MapNotifies: rateOf(l.MapNotifies), SMRInvoked: rateOf(l.SMRInvoked), Notices: rateOf(l.Notices),
-		RateTable: l.RateEntries, PendingRequests: l.PendingRequests,
+		NegativeReplies: rateOf(l.NegativeReplies), MapNotifies: rateOf(l.MapNotifies), MapRegisters: rateOf(l.MapRegisters),
+		SMRInvoked: rateOf(l.SMRInvoked), SMRs: rateOf(l.SMRs), SMRsTotal: rateOf(l.SMRsTotal),
+		RLOCProbes: rateOf(l.RLOCProbes), ProbeReplies: rateOf(l.ProbeReplies), Notices: rateOf(l.Notices),
+		RateTable: l.RateEntries, PendingRequests: l.PendingRequests, Locators: l.Locators, SMRPeers: l.SMRPeers, Notifications: l.Notifications,
 		Registrations: l.Registrations, RegistrationsPerSite: l.RegistrationsPerSite, RegistrantsPerPrefix: l.RegistrantsPerPrefix,
 		ReplayEntriesPerSite: l.ReplayEntriesPerSite, MoreSpecificsPerReply: l.MoreSpecificsPerReply,
 	}
@@ -167,7 +169,10 @@ func rateOf(r config.Rate) control.Rate {
 
 func (p *planner) itr() *control.ITRConfig {
 	cache := p.config.ITR.MapCache
-	itr := &control.ITRConfig{IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL}
+	itr := &control.ITRConfig{
+		IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL,
+		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
+	}
 	for _, r := range p.config.ITR.MapResolvers {
 		itr.MapResolvers = append(itr.MapResolvers, netip.AddrPortFrom(r.Addr(), cmp.Or(r.Port(), p.config.Control.Port)))
 	}
@@ -187,7 +192,10 @@ func (p *planner) itr() *control.ITRConfig {
 }
 
 func (p *planner) etr() *control.ETRConfig {
-	etr := &control.ETRConfig{WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown}
+	etr := &control.ETRConfig{WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown, QuickRegistrationInterval: p.config.ETR.QuickRegistrationInterval}
+	if etr.QuickRegistrationInterval == 0 {
+		etr.QuickRegistrationInterval = -1 // the file's 0 is "never" here too
+	}
 	for _, m := range p.config.ETR.MapServers {
 		etr.MapServers = append(etr.MapServers, control.MapServerPeer{
 			Address: m.Address, Key: keyFrom(m.Keys[0]), ProxyReply: m.ProxyReply, WantMapNotify: m.WantMapNotify,
@@ -280,7 +288,7 @@ func mapServerOf(c *config.MapServer) *control.MapServerConfig {
 }
 
 func siteFrom(s config.Site) control.Site {
-	site := control.Site{Name: s.Label(), AcceptAnyNonce: s.AcceptAnyNonce, ProxyReply: map[config.ProxyReply]control.ProxyReplyPolicy{
+	site := control.Site{Name: s.Label(), AcceptAnyNonce: s.AcceptAnyNonce, Policy: sitePolicyOf(s.Policy), ProxyReply: map[config.ProxyReply]control.ProxyReplyPolicy{
 		config.ProxyReplyByRequest: control.ProxyReplyByRequest, config.ProxyReplyAlways: control.ProxyReplyAlways, config.ProxyReplyNever: control.ProxyReplyNever,
 	}[s.ProxyReply]}
 	for _, k := range s.Keys {
