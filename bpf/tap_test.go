@@ -46,7 +46,6 @@ type tap struct {
 type frame []byte
 
 func (f frame) needsChecksum() bool  { return f[0]&vnetNeedsCSUM != 0 }
-func (f frame) segmentSize() int     { return int(binary.LittleEndian.Uint16(f[4:])) }
 func (f frame) ethernet() []byte     { return f[vnetLength:] }
 func (f frame) ip() []byte           { return f[vnetLength+etherLength:] }
 func (f frame) magic() byte          { return f.ethernet()[6] }
