@@ -91,14 +91,13 @@ func (d *daemon) openLispers(c *config.Lispers, p plan) error {
 // openEngine opens the kernel's engine, lets policy routing follow its Database, and
 // others at it by the mapping socket when the configuration says so.
 func (d *daemon) openEngine(p plan) error {
-	engine, err := kernel.Open(kernel.Options{
+	routed, err := openRoutedPlane(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
 		MappingLimit: p.mappingLimit(), Logger: d.log,
-	})
+	}, p.routes, d.log)
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
-	routed := &routedPlane{Plane: engine, log: d.log, routes: p.routes}
 	d.missing, d.engine, d.plane = missingFeatures(), routed, routed
 	if err := routed.sync(); err != nil {
 		return fmt.Errorf("policy routing: %w", err)

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel"
 )
 
 // routedPlane is an engine whose Database policy routing follows.
@@ -24,6 +25,28 @@ type routedPlane struct {
 
 	mu     sync.Mutex
 	routes policyRoutes
+}
+
+// openRoutedPlane opens the kernel's engine, with policy routing that is not in force
+// before sync.
+func openRoutedPlane(options kernel.Options, routes policyRoutes, log *slog.Logger) (*routedPlane, error) {
+	p := &routedPlane{log: log, routes: routes}
+	p.mu.Lock() // resync waits until there is an engine
+	defer p.mu.Unlock()
+	options.TAPRemade = p.resync
+	engine, err := kernel.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	p.Plane = engine
+	return p, nil
+}
+
+// resync follows the LISP interface, which took the routes by it along.
+func (p *routedPlane) resync() {
+	if err := p.sync(); err != nil {
+		p.log.Error("policy routing by the new LISP interface", "error", err)
+	}
 }
 
 // Apply changes the tables, then the rules and routes if the Database is concerned.

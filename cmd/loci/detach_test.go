@@ -2,9 +2,11 @@
 
 package main_test
 
-// loci detach: nothing is left of a daemon that was killed, and one that runs stays.
+// loci detach: nothing is left of a daemon that was killed, and one that runs stays;
+// and the LISP interface, when somebody else removes it.
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -41,6 +43,21 @@ func TestDetachAfterACrash(t *testing.T) {
 	}
 	n.start("xtr1")
 	n.ping("host1", one.host6(), two.host6(), 3)
+}
+
+// TestDeletedInterfaceComesBack deletes the LISP interface under a running daemon.
+func TestDeletedInterfaceComesBack(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.runAll()
+	one, two := testSite{1}, testSite{2}
+	n.ping("xtr1", one.router4(), two.host4(), 1)
+	before := n.leftAt("xtr1")
+	link, err := n.at["xtr1"].Netlink().LinkByName("loci0")
+	n.must(err)
+	n.must(n.at["xtr1"].Netlink().LinkDel(link))
+	n.await("interface, rules and routes are back", func(context.Context) bool { return len(n.leftAt("xtr1")) == len(before) })
+	n.ping("xtr1", one.router4(), two.host4(), 3)
+	n.ping("host1", one.host6(), two.host6(), 3) // which waits for its mapping, at the new interface
 }
 
 // leftAt lists the traces of a data plane at a router.

@@ -8,7 +8,9 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"loci/dataplane"
@@ -32,9 +34,14 @@ var otherCounters = map[lisptcLispCounterIndex]string{
 	lisptcLispCounterIndexLISP_COUNTER_TO_STACK:          "to-stack",
 }
 
+// otherWords names user space's counters of that kind.
+var otherWords = map[int]string{
+	wordTAPErrors: "tap-errors", // the engine is degraded while it grows
+}
+
 // OtherCounterNames lists the names that Counters.Other may have.
 func OtherCounterNames() []string {
-	var names []string
+	names := slices.Sorted(maps.Values(otherWords))
 	for index := range lisptcLispCounterIndexLISP_COUNTER_MAX {
 		if name, ok := otherCounters[index]; ok {
 			names = append(names, name)
@@ -83,6 +90,9 @@ func (s *mapStore) counters() (dataplane.Counters, error) {
 	}
 	for index, name := range otherCounters {
 		c.Other[name] = count[index].Packets
+	}
+	for index, name := range otherWords {
+		c.Other[name] = word(index)
 	}
 	aside := count[lisptcLispCounterIndexLISP_COUNTER_WAITING].Packets
 	held := min(word(wordHeldPackets), aside)

@@ -56,6 +56,10 @@ type Options struct {
 	LocatorSetLimit int // DefaultLocatorSetLimit of the mappings when 0
 	NodeLimit       int
 
+	// TAPRemade, if given, is called on a goroutine of its own after the TAP had to be
+	// made anew: routes by it are gone then.
+	TAPRemade func()
+
 	Logger *slog.Logger // slog.Default() when nil
 }
 
@@ -75,6 +79,8 @@ type Engine struct {
 	ring    *ringbuf.Reader
 	stop    chan struct{}
 	running sync.WaitGroup
+
+	tapRemade func()
 
 	// changing is held by whoever changes anything, mu as well while tables,
 	// settings or interfaces are at hand. Both are taken in this order.
@@ -100,7 +106,7 @@ var _ dataplane.Plane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{log: options.Logger, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
 	}
@@ -119,6 +125,9 @@ func withDefaults(o Options) Options {
 	set(&o.TAP, DefaultTAP)
 	if o.NodeLimit <= 0 {
 		o.NodeLimit = DefaultNodeLimit
+	}
+	if o.TAPRemade == nil {
+		o.TAPRemade = func() {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -317,6 +326,36 @@ func (e *Engine) releaseAll() error {
 		errs = append(errs, e.space.close())
 	}
 	return errors.Join(errs...)
+}
+
+// reopenTAP implements roomTables. What waits stays in the room.
+func (e *Engine) reopenTAP(pause time.Duration) error {
+	select {
+	case <-e.stop:
+		return dataplane.ErrClosed
+	case <-time.After(pause):
+	}
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return dataplane.ErrClosed
+	}
+	_ = e.tap.file.Close() // whatever is wrong with it; fails the second time
+	fresh, err := openTAP(e.space, e.tap.name)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.room.takeTAP(fresh)
+	e.mu.Unlock()
+	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
+		return err
+	}
+	if err := e.syncInterfaces(); err != nil {
+		return err
+	}
+	go e.tapRemade()
+	return nil
 }
 
 // isGone reports whether an interface vanished while it was being changed.

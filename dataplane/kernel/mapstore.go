@@ -40,6 +40,7 @@ const (
 	wordEventsLost
 	wordClockOffset // wall clock ahead of the time since boot, in nanoseconds
 	wordNamespace   // cookie of the network namespace that the instance is in
+	wordTAPErrors   // how often the TAP could not be read, or not be made anew
 	words           = 128
 )
 

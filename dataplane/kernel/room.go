@@ -58,6 +58,8 @@ type roomTables interface {
 	unhold(holds []release, ready func() bool) bool
 	// addressOf returns an address of an interface, of a family.
 	addressOf(ifindex uint32, family uint8) (netip.Addr, bool)
+	// reopenTAP makes the TAP anew, after a pause when it was tried just before.
+	reopenTAP(pause time.Duration) error
 }
 
 // A release says that a mapping was installed.
@@ -148,11 +150,34 @@ func (r *room) run() {
 		r.count()
 		octets, err := r.wait(now)
 		if err != nil {
-			r.log.Error("the TAP cannot be read: packets do not wait any more", "error", err)
-			return
+			r.repair(err)
+			continue
 		}
 		r.takeRead(octets)
 	}
+}
+
+// repair has the TAP made anew when it cannot be read, as after somebody deleted it,
+// until that succeeds or the engine ends. Meanwhile programs drop what would wait.
+func (r *room) repair(err error) {
+	atomic.AddUint64(&r.words[wordTAPErrors], 1)
+	r.log.Error("the TAP cannot be read: packets do not wait until it is made anew", "error", err)
+	for pause := time.Duration(0); !r.isStopped(); pause = retryTime {
+		err := r.tables.reopenTAP(pause)
+		if err == nil {
+			r.log.Info("the TAP was made anew")
+			return
+		}
+		atomic.AddUint64(&r.words[wordTAPErrors], 1)
+		r.log.Debug("the TAP is not made anew", "error", err)
+	}
+}
+
+// takeTAP goes on with another TAP.
+func (r *room) takeTAP(fresh *tap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*r.tap = *fresh
 }
 
 // wait waits for a frame, a release, or the end of a packet's time.

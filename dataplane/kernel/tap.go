@@ -34,6 +34,7 @@ const (
 
 // A tap is the open TAP of an instance.
 type tap struct {
+	name  string
 	file  *os.File
 	raw   syscall.RawConn
 	index uint32
@@ -42,7 +43,7 @@ type tap struct {
 
 // openTAP makes the TAP, or takes over the one that an earlier process left.
 func openTAP(s *space, name string) (*tap, error) {
-	t := &tap{}
+	t := &tap{name: name}
 	if err := s.do(func() (err error) {
 		t.file, err = openTUNFile(name)
 		return err
