@@ -117,6 +117,9 @@ func TestExamples(t *testing.T) {
 		for _, w := range c.Warnings {
 			t.Errorf("warning: %v", w)
 		}
+		for _, line := range keysOthersRead(string(text)) {
+			t.Errorf("%s: a key without a word on who may read it: %s", file, line)
+		}
 		for what, holds := range check(c) {
 			if !holds {
 				t.Errorf("%s: not so: %s", file, what)
@@ -126,6 +129,17 @@ func TestExamples(t *testing.T) {
 	if len(files) != len(examples) {
 		t.Errorf("%d files, %d expected", len(files), len(examples))
 	}
+}
+
+// keysOthersRead are the lines with keys that say nothing about the file's mode: the
+// mode that a fresh copy has is warned of, and the reader is to know why.
+func keysOthersRead(text string) (list []string) {
+	for _, line := range strings.Split(text, "\n") {
+		if strings.Contains(line, "auth-key-value:") && !strings.Contains(line, "# chmod 600") {
+			list = append(list, line)
+		}
+	}
+	return list
 }
 
 // TestMinimalXTR: an operator writes fewer than 15 lines.
