@@ -55,11 +55,13 @@ func TestTutorial(t *testing.T) {
 	}
 	directory := t.TempDir()
 	build(t, filepath.Join(directory, "loci"))
-	steps := stepsOf(read(t, tutorialFile))
+	// Names of its own let two runs stand side by side.
+	own := fmt.Sprintf("loci%d-", os.Getpid())
+	steps := stepsOf(strings.ReplaceAll(read(t, tutorialFile), "loci-", own))
 	if len(steps) == 0 {
 		t.Fatalf("%s has no commands", tutorialFile)
 	}
-	t.Cleanup(func() { removeTutorial(t) })
+	t.Cleanup(func() { removeTutorial(t, own) })
 	output, err := runSteps(t.Context(), directory, steps)
 	outputs := strings.Split(output, marker)
 	for i, s := range steps {
@@ -122,7 +124,7 @@ func logs(directory string) string {
 }
 
 // removeTutorial removes what a tutorial that stopped half-way has left; after a complete one there is nothing.
-func removeTutorial(t *testing.T) {
+func removeTutorial(t *testing.T, own string) {
 	t.Helper()
 	script := `for name in h1 r1 core ms r2 h2; do
   if [ -e /run/netns/loci-$name ]; then
@@ -132,7 +134,7 @@ func removeTutorial(t *testing.T) {
 done
 if mountpoint -q /run/loci-tutorial/bpf; then umount -l /run/loci-tutorial/bpf; fi
 rm -rf /run/loci-tutorial`
-	if output, err := exec.Command("bash", "-c", script).CombinedOutput(); err != nil {
+	if output, err := exec.Command("bash", "-c", strings.ReplaceAll(script, "loci-", own)).CombinedOutput(); err != nil {
 		t.Errorf("remove the tutorial's network: %v\n%s", err, output)
 	}
 }
