@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -232,6 +233,10 @@ func TestWithoutRightsNothingIsMade(t *testing.T) {
 
 func TestHangupInterrupts(t *testing.T) {
 	testnet.RequireRoot(t)
+	// Where the tests run under nohup, the demo would inherit that the signal is ignored. One that is caught is not inherited.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	demo := exec.Command("/proc/self/exe")
 	demo.Env = append(os.Environ(), runAs+"=demo")
 	must(t, demo.Start())
