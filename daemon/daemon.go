@@ -218,6 +218,7 @@ func (d *daemon) run(ctx context.Context) error {
 	rest, stopRest := context.WithCancel(context.Background())
 	defer stopRest()
 	var workers sync.WaitGroup
+	d.settle()
 	workers.Go(func() { d.sockets.run(rest) })
 	workers.Go(func() { d.server.run(rest) })
 	if d.worker != nil {
@@ -234,6 +235,14 @@ func (d *daemon) run(ctx context.Context) error {
 	stopRest()
 	workers.Wait()
 	return d.release()
+}
+
+// settle brings what the Node says at its start to the data plane, before anything
+// runs: ready means that packets of this site's EIDs are taken.
+func (d *daemon) settle() {
+	d.loop.turn(func(time.Time) {})
+	for d.worker != nil && d.worker.applyBatch() {
+	}
 }
 
 // release gives back what a clean stop gives back. The kernel goes on forwarding
