@@ -9,6 +9,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,11 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		progress = options.Err
 	}
 	if options.Remove {
-		return Report{}, removeAll(newScreen(progress, time.Now()))
+		removed, err := removeAll(newScreen(progress, time.Now()))
+		if options.JSON {
+			err = errors.Join(err, json.NewEncoder(options.Out).Encode(map[string][]string{"removed": removed}))
+		}
+		return Report{}, err
 	}
 	ctx, release := surviveTerminal(ctx)
 	defer release()
@@ -111,18 +116,20 @@ func surviveTerminal(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); signal.Stop(brokenPipe) }
 }
 
-func removeAll(s *screen) error {
+func removeAll(s *screen) (removed []string, err error) {
+	removed = []string{} // in JSON a list, also when it is empty
 	if rights := testnet.MissingRights(); len(rights) > 0 {
-		return fmt.Errorf("removing demo networks needs root (missing: %s)", strings.Join(rights, ", "))
+		return removed, fmt.Errorf("removing demo networks needs root (missing: %s)", strings.Join(rights, ", "))
 	}
-	removed, err := removeLeftovers(true)
+	names, err := removeLeftovers(true)
+	removed = append(removed, names...)
 	for _, name := range removed {
 		s.line("removed %s", name)
 	}
 	if err == nil && len(removed) == 0 {
 		s.line("there is no demo network to remove")
 	}
-	return err
+	return removed, err
 }
 
 // run is the state of one demo.

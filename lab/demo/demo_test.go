@@ -315,3 +315,15 @@ func TestMedian(t *testing.T) {
 		t.Errorf("got %v of nothing", got)
 	}
 }
+
+func TestRemoveTellsInJSON(t *testing.T) {
+	testnet.RequireRoot(t)
+	var out, progress bytes.Buffer
+	_, err := Run(t.Context(), Options{Remove: true, JSON: true, Out: &out, Err: &progress})
+	must(t, err)
+	var printed struct{ Removed []string }
+	must(t, json.Unmarshal(out.Bytes(), &printed))
+	if printed.Removed == nil {
+		t.Errorf("printed %q, want a list", out.String())
+	}
+}
