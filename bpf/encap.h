@@ -1,120 +1,29 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Encapsulation (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1): locator by flow, size check against the path, outer headers.
- * Never fragments, and never sends a packet that its path cannot carry: those go to user space.
- * Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I set unless the Instance-ID
- * is 0.
+ * Encapsulation at the tc hooks (RFC 9300 s.5.1-5.3), as itr.h decides. Never fragments, and never sends a packet that its
+ * path cannot carry: those go to user space.
  */
 #ifndef LISP_ENCAP_H
 #define LISP_ENCAP_H
 
 #include "miss.h"
-#include "route.h"
-
-#define LISP_FLAG_N 0x80
-#define LISP_FLAG_V 0x10
-#define LISP_FLAG_I 0x08
-#define LISP_FLAG_R 0x04
-#define LISP_FLAGS_KK 0x03
-
-struct lisp_header {
-	__be32 flags_nonce;
-	__be32 iid_lsb;
-};
-
-struct udp_lisp {
-	struct udphdr udp;
-	struct lisp_header lisp;
-};
-
-struct outer_ipv4 {
-	struct iphdr ip;
-	struct udp_lisp payload;
-};
-
-struct outer_ipv6 {
-	struct ipv6hdr ip;
-	struct udp_lisp payload;
-};
-
-_Static_assert(sizeof(struct outer_ipv4) == 36, "headers are stored as they lie in memory");
-_Static_assert(sizeof(struct outer_ipv6) == 56, "headers are stored as they lie in memory");
-
-static __always_inline __u32 outer_length(__u8 family)
-{
-	return (family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) + sizeof(struct udp_lisp);
-}
-
-static __always_inline const struct lisp_locator *select_locator(__u32 set_index, __u32 hash)
-{
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &set_index);
-	__u8 chosen;
-
-	if (!set)
-		return NULL;
-	chosen = *(const volatile __u8 *)&set->buckets[hash >> 14 & (LISP_BUCKETS - 1)];
-	if (chosen >= LISP_LOCATORS_MAX)
-		return NULL;
-	if (set->locators[chosen].family != 4 && set->locators[chosen].family != 6)
-		return NULL;
-	return &set->locators[chosen];
-}
-
-/* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say otherwise. */
-static __always_inline __u8 outer_tos(__u8 inner)
-{
-	const struct lisp_settings *s = find_settings();
-	__u32 flags = s ? s->flags : 0;
-
-	if (flags & LISP_SETTING_OUTER_NOT_ECT)
-		inner &= 0xFC;
-	if (flags & LISP_SETTING_OUTER_DSCP_ZERO)
-		inner &= 0x03;
-	return inner;
-}
-
-static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_locator *l, const struct itr *t,
-					  __u16 length)
-{
-	__u32 flags = LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0);
-
-	u->udp.source = bpf_htons(0xC000 | (t->hash & 0x3FFF));
-	u->udp.dest = l->port ? l->port : bpf_htons(LISP_DATA_PORT);
-	u->udp.len = bpf_htons(length);
-	u->udp.check = 0;
-	u->lisp.flags_nonce = bpf_htonl(flags << 24 | (bpf_get_prandom_u32() & 0xFFFFFF));
-	u->lisp.iid_lsb = bpf_htonl(t->mapping_iid << 8);
-}
+#include "send.h"
 
 static __always_inline long store_outer_ipv4(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
 					     __u16 length)
 {
-	struct outer_ipv4 o = {
-		.ip = { .version = 4, .ihl = 5, .tos = outer_tos(t->packet.tos), .tot_len = bpf_htons(length),
-			.frag_off = bpf_htons(IPV4_DF), .ttl = t->packet.ttl, .protocol = IPPROTO_UDP },
-	};
+	struct outer_ipv4 o;
 
-	__builtin_memcpy(&o.ip.saddr, l->source, sizeof(o.ip.saddr));
-	__builtin_memcpy(&o.ip.daddr, l->rloc, sizeof(o.ip.daddr));
-	o.ip.check = header_checksum(&o.ip);
-	fill_udp_lisp(&o.payload, l, t, length - sizeof(o.ip));
+	fill_outer_ipv4(&o, l, t, length);
 	return bpf_skb_store_bytes(skb, t->packet.offset, &o, sizeof(o), BPF_F_RECOMPUTE_CSUM);
 }
 
 static __always_inline long store_outer_ipv6(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
 					     __u16 length)
 {
-	struct outer_ipv6 o = {};
-	/* RFC 6438: the flow label tells flows apart where routers do not look at ports. */
-	__be32 first = bpf_htonl(6U << 28 | (__u32)outer_tos(t->packet.tos) << 20 | t->hash >> 12);
+	struct outer_ipv6 o;
 
-	__builtin_memcpy(&o.ip, &first, sizeof(first));
-	o.ip.payload_len = bpf_htons(length - sizeof(o.ip));
-	o.ip.nexthdr = IPPROTO_UDP;
-	o.ip.hop_limit = t->packet.ttl;
-	__builtin_memcpy(&o.ip.saddr, l->source, sizeof(o.ip.saddr));
-	__builtin_memcpy(&o.ip.daddr, l->rloc, sizeof(o.ip.daddr));
-	fill_udp_lisp(&o.payload, l, t, length - sizeof(o.ip));
+	fill_outer_ipv6(&o, l, t, length);
 	return bpf_skb_store_bytes(skb, t->packet.offset, &o, sizeof(o), BPF_F_RECOMPUTE_CSUM);
 }
 
@@ -132,27 +41,6 @@ static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locato
 	if (length > MAX_IP_LENGTH)
 		length = MAX_IP_LENGTH;
 	return l->family == 4 ? store_outer_ipv4(skb, l, t, length) : store_outer_ipv6(skb, l, t, length);
-}
-
-/* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
-static __noinline long find_outer_route(struct __sk_buff *skb, struct bpf_fib_lookup *f, const struct lisp_locator *l,
-					const struct itr *t)
-{
-	__u32 length = longest_segment(skb, &t->packet) + outer_length(l->family);
-	__u32 flags = l->ifindex ? BPF_FIB_LOOKUP_OUTPUT : 0;
-	struct lisp_packet outer = { .family = l->family, .protocol = IPPROTO_UDP, .tos = outer_tos(t->packet.tos) };
-
-	__builtin_memcpy(&outer.source, l->source, sizeof(outer.source));
-	__builtin_memcpy(&outer.destination, l->rloc, sizeof(outer.destination));
-	f->ifindex = l->ifindex ? l->ifindex : LO_IFINDEX;
-	f->sport = bpf_htons(0xC000 | (t->hash & 0x3FFF));
-	f->dport = bpf_htons(LISP_DATA_PORT);
-	f->tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
-	if (l->path_mtu && length > l->path_mtu) {
-		f->mtu_result = l->path_mtu;
-		return BPF_FIB_LKUP_RET_FRAG_NEEDED;
-	}
-	return find_route(skb, f, &outer, flags);
 }
 
 /* Sends the packet of `t` to its locator by flow. */

@@ -127,15 +127,15 @@ static __always_inline void count(__u32 index, __u32 octets)
 	c->octets += octets;
 }
 
-static __always_inline int drop(const struct __sk_buff *skb, __u32 reason)
+static __always_inline int drop(const hook_frame *frame, __u32 reason)
 {
 	struct lisp_counter *c = bpf_map_lookup_elem(&drops, &reason);
 
 	if (c) {
 		c->packets++;
-		c->octets += skb->len;
+		c->octets += frame_length(frame);
 	}
-	return TC_ACT_SHOT;
+	return HOOK_DROP;
 }
 
 static __always_inline void count_mapping(__u32 index, __u32 octets)

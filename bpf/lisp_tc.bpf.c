@@ -2,7 +2,7 @@
 /*
  * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4 and s.5. Each decides
  * whether a packet concerns LISP at all and passes it untouched (TC_ACT_UNSPEC: other filters still run) if not; the
- * work is in encap.h, decap.h and miss.h.
+ * work is in encap.h, decap.h and miss.h, what they decide in itr.h and etr.h.
  *
  *   site_ingress  packets from the site's hosts: ITR
  *   core_ingress  packets to own RLOCs, UDP port 4341: ETR
@@ -30,6 +30,8 @@
 
 //go:build ignore
 
+#include "hook_tc.h"
+
 #include "decap.h"
 #include "encap.h"
 #include "icmp.h"
@@ -40,30 +42,6 @@ char _license[] SEC("license") = "GPL";
 const union lisp_abi *const lisp_abi_in_btf = 0;
 
 #define SKB_PACKET_HOST 0
-
-/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
-static __always_inline bool is_within_site(const struct itr *t)
-{
-	return is_own_eid(t->roots, t->packet.family, &t->packet.destination);
-}
-
-static __always_inline bool comes_from_eid(const struct itr *t)
-{
-	return is_own_eid(t->roots, t->packet.family, &t->packet.source);
-}
-
-static __always_inline int drop_by_action(struct __sk_buff *skb, __u8 action)
-{
-	switch (action) {
-	case LISP_ACTION_DROP:
-		return drop(skb, LISP_DROP_ACTION_DROP);
-	case LISP_ACTION_DROP_POLICY_DENIED:
-		return drop(skb, LISP_DROP_POLICY_DENIED);
-	case LISP_ACTION_DROP_AUTHENTICATION_FAILURE:
-		return drop(skb, LISP_DROP_AUTHENTICATION_FAILURE);
-	}
-	return drop(skb, LISP_DROP_NO_ACTION);
-}
 
 /* What the map-cache says about a packet from an EID of ours to somewhere else. */
 static __noinline int itr(struct __sk_buff *skb, struct itr *t)

@@ -7,23 +7,8 @@
 #ifndef LISP_MISS_H
 #define LISP_MISS_H
 
-#include "route.h"
-
-/* A packet on its way through the ITR. */
-struct itr {
-	struct lisp_packet packet;
-	__u32 iid;         /* of its source */
-	const struct lisp_roots *roots; /* of iid */
-	__u32 origin;      /* interface where it came in, or was about to leave when this host sent it */
-	__u32 l2_length;   /* of the skb as it is here */
-	__u32 hook;        /* LISP_INTERFACE_* of the origin */
-	bool forwarded;    /* this host did not send it: its TTL counts */
-	bool released;     /* user space has written it back */
-	__u32 hash;
-	__u32 mapping_index;
-	__u32 mapping_iid;
-	__u32 locator_set;
-};
+#include "itr.h"
+#include "send.h"
 
 /* Whether no event for this destination was raised within the interval; two processors at once may both get a yes. */
 static __always_inline bool may_raise(const struct itr *t, __u64 now)

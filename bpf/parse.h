@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Reading IP headers out of an skb and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in abi.h). Nothing here
+ * Reading IP headers out of a frame and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in abi.h). Nothing here
  * ever changes a packet. Values are as the headers say; whoever needs more than that checks it.
  */
 #ifndef LISP_PARSE_H
 #define LISP_PARSE_H
 
-#include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <linux/pkt_cls.h>
 #include <linux/tcp.h>
 #include <linux/udp.h>
 #include <stdbool.h>
@@ -34,9 +32,9 @@ union lisp_address {
 	__be32 words[4];
 };
 
-/* An IP packet within an skb. */
+/* An IP packet within a frame. */
 struct lisp_packet {
-	__u32 offset;    /* of the IP header in the skb */
+	__u32 offset;    /* of the IP header in the frame */
 	__u32 l4_offset; /* of what `protocol` names */
 	__u32 length;    /* as the IP header says, its own octets included */
 	__u16 checksum;  /* IPv4: as found, network order */
@@ -50,53 +48,32 @@ struct lisp_packet {
 	union lisp_address destination;
 };
 
-/* Headers that begin within so many octets are read without a call, the others by one. */
-#define DIRECT_OFFSET_MAX 256
-
-/* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
- * parsing, and nearly always the headers are in the linear part. Nothing is written that way: that would make the kernel
- * copy the headers of every cloned skb, of those too that pass untouched. */
-static __always_inline long read_octets(struct __sk_buff *skb, __u32 offset, void *to, __u32 length)
+/* Octets of the frame from `offset` on. */
+static __always_inline __u32 octets_from(const hook_frame *frame, __u32 offset)
 {
-	const void *data = (const void *)(long)skb->data;
-	const void *end = (const void *)(long)skb->data_end;
-	__u32 direct = offset;
-
-	/* The compiler must not forget that the limit holds for what is added. */
-	asm volatile("" : "+r"(direct));
-	if (direct <= DIRECT_OFFSET_MAX && data + direct + length <= end) {
-		__builtin_memcpy(to, data + direct, length);
-		return 0;
-	}
-	return bpf_skb_load_bytes(skb, offset, to, length);
+	return frame_length(frame) > offset ? frame_length(frame) - offset : 0;
 }
 
-/* Octets of the skb from `offset` on. */
-static __always_inline __u32 octets_from(const struct __sk_buff *skb, __u32 offset)
-{
-	return skb->len > offset ? skb->len - offset : 0;
-}
-
-/* Where the packet ends in the skb. What follows is padding; a super-packet has none, and may be too long for its header to
+/* Where the packet ends in the frame. What follows is padding; a super-packet has none, and may be too long for its header to
  * tell its length. */
-static __always_inline __u32 end_of(const struct __sk_buff *skb, const struct lisp_packet *p)
+static __always_inline __u32 end_of(const hook_frame *frame, const struct lisp_packet *p)
 {
-	return skb->gso_size ? skb->len : p->offset + p->length;
+	return segment_length(frame) ? frame_length(frame) : p->offset + p->length;
 }
 
 /* Reads octets of the packet itself, never of the padding behind it. */
-static __always_inline long load_from(struct __sk_buff *skb, const struct lisp_packet *p, __u32 offset, void *to, __u32 length)
+static __always_inline long load_from(hook_frame *frame, const struct lisp_packet *p, __u32 offset, void *to, __u32 length)
 {
-	if (offset + length > end_of(skb, p))
+	if (offset + length > end_of(frame, p))
 		return -1;
-	return read_octets(skb, offset, to, length);
+	return read_octets(frame, offset, to, length);
 }
 
-static __always_inline int parse_ipv4(struct __sk_buff *skb, struct lisp_packet *p)
+static __always_inline int parse_ipv4(hook_frame *frame, struct lisp_packet *p)
 {
 	struct iphdr h;
 
-	if (read_octets(skb, p->offset, &h, sizeof(h)) < 0)
+	if (read_octets(frame, p->offset, &h, sizeof(h)) < 0)
 		return -1;
 	p->family = 4;
 	p->length = bpf_ntohs(h.tot_len);
@@ -113,14 +90,14 @@ static __always_inline int parse_ipv4(struct __sk_buff *skb, struct lisp_packet 
 }
 
 /* Walks over extension headers as abi.h says under "Flow hash". */
-static __always_inline void walk_ipv6_extensions(struct __sk_buff *skb, struct lisp_packet *p)
+static __always_inline void walk_ipv6_extensions(hook_frame *frame, struct lisp_packet *p)
 {
 	__u8 head[2];
 
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < LISP_EXTENSION_HEADERS_MAX; i++) {
 		if (p->protocol == NEXTHDR_FRAGMENT) {
-			if (load_from(skb, p, p->l4_offset, head, sizeof(head)) < 0)
+			if (load_from(frame, p, p->l4_offset, head, sizeof(head)) < 0)
 				return;
 			p->fragment = true;
 			p->protocol = head[0];
@@ -129,18 +106,18 @@ static __always_inline void walk_ipv6_extensions(struct __sk_buff *skb, struct l
 		}
 		if (p->protocol != NEXTHDR_HOP && p->protocol != NEXTHDR_ROUTING && p->protocol != NEXTHDR_DESTINATION)
 			return;
-		if (load_from(skb, p, p->l4_offset, head, sizeof(head)) < 0)
+		if (load_from(frame, p, p->l4_offset, head, sizeof(head)) < 0)
 			return;
 		p->protocol = head[0];
 		p->l4_offset += (head[1] + 1) * 8;
 	}
 }
 
-static __always_inline int parse_ipv6(struct __sk_buff *skb, struct lisp_packet *p)
+static __always_inline int parse_ipv6(hook_frame *frame, struct lisp_packet *p)
 {
 	struct ipv6hdr h;
 
-	if (read_octets(skb, p->offset, &h, sizeof(h)) < 0)
+	if (read_octets(frame, p->offset, &h, sizeof(h)) < 0)
 		return -1;
 	p->family = 6;
 	p->length = bpf_ntohs(h.payload_len) + sizeof(h);
@@ -150,38 +127,29 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct lisp_packet 
 	p->ttl = h.hop_limit;
 	__builtin_memcpy(&p->source, &h.saddr, sizeof(p->source));
 	__builtin_memcpy(&p->destination, &h.daddr, sizeof(p->destination));
-	walk_ipv6_extensions(skb, p);
+	walk_ipv6_extensions(frame, p);
 	return 0;
 }
 
 /* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that is known (0: it is not).
- * Returns -1 when there is no whole IPv4 or IPv6 header. (Functions are kept apart where the stack of a chain of calls, 512
- * octets, would not hold their variables.) */
-static __noinline int parse_ip(struct __sk_buff *skb, __u32 offset, __be16 ethertype, struct lisp_packet *p)
+ * Returns -1 when there is no whole IPv4 or IPv6 header. */
+static STEP int parse_ip(hook_frame *frame, __u32 offset, __be16 ethertype, struct lisp_packet *p)
 {
 	int failed = -1;
 	__u8 first;
 
 	__builtin_memset(p, 0, sizeof(*p));
 	p->offset = offset;
-	if (read_octets(skb, offset, &first, sizeof(first)) < 0)
+	if (read_octets(frame, offset, &first, sizeof(first)) < 0)
 		return -1;
 	if (first >> 4 == 4 && (!ethertype || ethertype == bpf_htons(ETH_P_IP)))
-		failed = parse_ipv4(skb, p);
+		failed = parse_ipv4(frame, p);
 	else if (first >> 4 == 6 && (!ethertype || ethertype == bpf_htons(ETH_P_IPV6)))
-		failed = parse_ipv6(skb, p);
+		failed = parse_ipv6(frame, p);
 	/* A super-packet may be longer than its length field can tell, never shorter. */
-	if (p->length > octets_from(skb, offset))
+	if (p->length > octets_from(frame, offset))
 		p->malformed = true;
 	return failed;
-}
-
-/* Takes off what follows the packet, such as the padding of short Ethernet frames. */
-static __always_inline long trim(struct __sk_buff *skb, const struct lisp_packet *p)
-{
-	if (skb->gso_size || octets_from(skb, p->offset) <= p->length)
-		return 0;
-	return bpf_skb_change_tail(skb, p->offset + p->length, 0);
 }
 
 /* Whether LISP may carry packets to this address at all: unicast, and more than link-local. */
@@ -199,16 +167,16 @@ static __always_inline bool is_routable_unicast(const struct lisp_packet *p)
 }
 
 /* Length of the longest packet that reaches the wire: of a super-packet, its longest segment. */
-static __always_inline __u32 longest_segment(struct __sk_buff *skb, const struct lisp_packet *p)
+static __always_inline __u32 longest_segment(hook_frame *frame, const struct lisp_packet *p)
 {
 	__u32 l4_length = sizeof(struct udphdr);
 	__u8 data_offset;
 
-	if (!skb->gso_size)
-		return octets_from(skb, p->offset);
-	if (p->protocol == IPPROTO_TCP && read_octets(skb, p->l4_offset + 12, &data_offset, 1) == 0)
+	if (!segment_length(frame))
+		return octets_from(frame, p->offset);
+	if (p->protocol == IPPROTO_TCP && read_octets(frame, p->l4_offset + 12, &data_offset, 1) == 0)
 		l4_length = (data_offset >> 4) * 4;
-	return p->l4_offset - p->offset + l4_length + skb->gso_size;
+	return p->l4_offset - p->offset + l4_length + segment_length(frame);
 }
 
 static __always_inline __u32 hash_step(__u32 h, __u32 word)
@@ -229,13 +197,13 @@ static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, 
 }
 
 /* The flow hash of abi.h. */
-static __always_inline __u32 flow_hash(struct __sk_buff *skb, const struct lisp_packet *p)
+static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_packet *p)
 {
 	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_SCTP;
 	__u32 h = 0x4C495350U;
 	__be32 ports = 0;
 
-	if (has_ports && !p->fragment && load_from(skb, p, p->l4_offset, &ports, sizeof(ports)) < 0)
+	if (has_ports && !p->fragment && load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
 		ports = 0;
 	h = hash_address(h, &p->source, p->family);
 	h = hash_address(h, &p->destination, p->family);

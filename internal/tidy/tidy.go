@@ -70,7 +70,7 @@ type file struct {
 	syntax  *ast.File // nil when it is no Go file
 }
 
-// load reads a tree. Directories that hold no source (.git, bin) are left out.
+// load reads a tree. What holds no source (.git, which is a file in a linked worktree; bin) is left out.
 func load(root fs.FS) (*tree, error) {
 	t := &tree{set: token.NewFileSet()}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -79,7 +79,7 @@ func load(root fs.FS) (*tree, error) {
 			return err
 		case entry.IsDir() && (name == ".git" || name == "bin"):
 			return fs.SkipDir
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || name == ".git":
 			return nil
 		}
 		return t.add(root, name)

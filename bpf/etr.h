@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What an ETR decides about a packet from the core (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2), for both hooks: everything is read
+ * and judged before anything is changed. Nothing here ever changes a frame. The UDP checksum is not verified (RFC 9300 s.5.3
+ * allows that), zero or not.
+ */
+#ifndef LISP_ETR_H
+#define LISP_ETR_H
+
+#include "itr.h"
+
+#define ECN_NOT_ECT 0
+#define ECN_ECT1 1
+#define ECN_ECT0 2
+#define ECN_CE 3
+#define ECN_MASK 3
+
+/* A packet on its way through the ETR. */
+struct etr {
+	struct lisp_packet outer;
+	struct lisp_packet inner;
+	const struct lisp_interface *core;
+	const struct lisp_roots *roots; /* of the Instance-ID */
+	__u32 l2_length;
+	__u32 removed; /* octets of outer headers */
+	__u32 payload; /* octets behind the LISP header, as the UDP length says */
+	__u8 tos;      /* that the inner packet gets */
+	__u8 ttl;
+	__u32 mapping_index;
+	__u32 notes; /* counters to count when the packet's fate is sealed, a bit for each */
+};
+
+/* Another program may see the packet anew when this one passes it on: nothing is counted before that is decided. */
+static __always_inline void note(struct etr *e, __u32 counter) { e->notes |= 1U << counter; }
+
+static __always_inline void count_noted(const struct etr *e, __u32 counter, __u32 octets)
+{
+	if (e->notes & 1U << counter)
+		count(counter, octets);
+}
+
+static __always_inline void count_notes(const struct etr *e, __u32 octets)
+{
+	if (!e->notes)
+		return;
+	count_noted(e, LISP_COUNTER_NONCE_AND_VERSION, octets);
+	count_noted(e, LISP_COUNTER_ECN_ALARM, octets);
+	count_noted(e, LISP_COUNTER_ECN_CURIOUS, octets);
+}
+
+/* Whether the outer packet is UDP to the LISP data port of an own RLOC, and whole. */
+static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet *outer)
+{
+	__be16 port;
+
+	if (outer->protocol != IPPROTO_UDP)
+		return false;
+	if (outer->fragment) {
+		if (is_own_rloc(outer->family, &outer->destination))
+			count(LISP_COUNTER_OUTER_FRAGMENT, frame_length(frame));
+		return false;
+	}
+	if (read_octets(frame, outer->l4_offset + 2, &port, sizeof(port)) < 0)
+		return false;
+	return port == bpf_htons(LISP_DATA_PORT) && is_own_rloc(outer->family, &outer->destination);
+}
+
+/* Lengths of the outer headers against each other and the packet. A super-packet may be longer than any of them can tell. */
+static __always_inline int check_outer(hook_frame *frame, const struct etr *e, const struct udphdr *udp)
+{
+	__u32 ip_payload = e->outer.offset + e->outer.length - e->outer.l4_offset;
+	__u32 length = bpf_ntohs(udp->len);
+
+	if (e->outer.malformed)
+		return LISP_DROP_OUTER_MALFORMED;
+	if (length < sizeof(struct udp_lisp))
+		return LISP_DROP_LISP_HEADER_TRUNCATED;
+	if (segment_length(frame))
+		return LISP_DROP_NONE;
+	if (e->outer.offset + e->outer.length < e->outer.l4_offset || length > ip_payload)
+		return LISP_DROP_OUTER_MALFORMED;
+	if (length > octets_from(frame, e->outer.l4_offset))
+		return LISP_DROP_OUTER_MALFORMED;
+	return LISP_DROP_NONE;
+}
+
+/* RFC 9300 s.5.1. What L, E, and the nonce say is not used yet. */
+static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
+{
+	struct udp_lisp u;
+	__u32 iid;
+	__u8 flags;
+	int reason;
+
+	if (read_octets(frame, e->outer.l4_offset, &u, sizeof(u)) < 0)
+		return LISP_DROP_LISP_HEADER_TRUNCATED;
+	reason = check_outer(frame, e, &u.udp);
+	if (reason)
+		return reason;
+	flags = bpf_ntohl(u.lisp.flags_nonce) >> 24;
+	if (flags & LISP_FLAGS_KK)
+		return LISP_DROP_KEY_ID;
+	if (flags & LISP_FLAG_R)
+		return LISP_DROP_RESERVED_BIT;
+	/* They exclude each other; a receiver takes the field for a nonce. */
+	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
+		note(e, LISP_COUNTER_NONCE_AND_VERSION);
+	iid = flags & LISP_FLAG_I ? bpf_ntohl(u.lisp.iid_lsb) >> 8 : 0;
+	e->roots = iid == e->core->iid ? find_roots(e->core->roots) : find_instance(iid);
+	e->removed = e->outer.l4_offset + sizeof(u) - e->outer.offset;
+	e->payload = bpf_ntohs(u.udp.len) - sizeof(u);
+	return LISP_DROP_NONE;
+}
+
+/* The inner packet must end within the UDP payload, and its receiver must be ours. */
+static __always_inline int read_inner(hook_frame *frame, struct etr *e)
+{
+	__u32 offset = e->outer.l4_offset + sizeof(struct udp_lisp);
+
+	if (parse_ip(frame, offset, 0, &e->inner) < 0 || e->inner.malformed)
+		return LISP_DROP_INNER_MALFORMED;
+	if (!segment_length(frame) && e->inner.length > e->payload)
+		return LISP_DROP_INNER_MALFORMED;
+	if (!find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index))
+		return LISP_DROP_EID_NOT_IN_DATABASE;
+	return LISP_DROP_NONE;
+}
+
+/* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */
+static __always_inline int decapsulated_ecn(struct etr *e, __u8 outer, __u8 inner)
+{
+	if (inner == ECN_NOT_ECT) {
+		if (outer != ECN_NOT_ECT)
+			note(e, LISP_COUNTER_ECN_ALARM);
+		return outer == ECN_CE ? -1 : ECN_NOT_ECT;
+	}
+	if (inner == ECN_CE) {
+		if (outer == ECN_ECT1)
+			note(e, LISP_COUNTER_ECN_ALARM);
+		return ECN_CE;
+	}
+	if (inner == ECN_ECT1 && outer == ECN_ECT0)
+		note(e, LISP_COUNTER_ECN_CURIOUS);
+	if (outer == ECN_CE || outer == ECN_ECT1)
+		return outer;
+	return inner;
+}
+
+/* RFC 9300 s.5.3: DSCP from the outer header unless the settings say otherwise; the smaller TTL. */
+static __always_inline int merge_tos_ttl(struct etr *e)
+{
+	const struct lisp_settings *s = find_settings();
+	int ecn = decapsulated_ecn(e, e->outer.tos & ECN_MASK, e->inner.tos & ECN_MASK);
+	__u8 dscp = e->outer.tos & ~ECN_MASK;
+
+	if (ecn < 0)
+		return LISP_DROP_ECN;
+	if (s && s->flags & LISP_SETTING_INNER_DSCP_KEPT)
+		dscp = e->inner.tos & ~ECN_MASK;
+	e->tos = dscp | ecn;
+	e->ttl = e->outer.ttl < e->inner.ttl ? e->outer.ttl : e->inner.ttl;
+	return LISP_DROP_NONE;
+}
+
+/* Everything about a packet that is_lisp() has recognised; the reason to drop it, or LISP_DROP_NONE. */
+static __always_inline int judge(hook_frame *frame, struct etr *e)
+{
+	int reason = read_lisp_header(frame, e);
+
+	if (!reason)
+		reason = read_inner(frame, e);
+	if (!reason)
+		reason = merge_tos_ttl(e);
+	return reason;
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A frame as the tc hooks see it: an skb. hook_tc.h and hook_xdp.h define the same names, and each program includes one of
+ * them before all else, so that whatever only reads and judges packets (parse.h, fib.h, route.h, itr.h, etr.h) is written
+ * once for both hooks. Nothing here ever changes a frame.
+ *
+ *   hook_frame       the context of a program
+ *   HOOK_DROP        the verdict that drops the frame
+ *   STEP             of a larger function: a call of its own, or inline, as the hook's stack and speed demand
+ *   read_octets      copies octets of the frame
+ *   frame_length     octets of the frame, link layer header included
+ *   segment_length   octets of payload in each segment of a super-packet; 0 for other packets
+ *   incoming_ifindex where the frame came in
+ */
+#ifndef LISP_HOOK_TC_H
+#define LISP_HOOK_TC_H
+
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+#include <bpf/bpf_helpers.h>
+
+typedef struct __sk_buff hook_frame;
+
+#define HOOK_DROP TC_ACT_SHOT
+
+/* Functions are kept apart where the stack of a chain of calls, 512 octets, would not hold their variables. */
+#define STEP __noinline
+
+/* Headers that begin within so many octets are read without a call, the others by one. */
+#define DIRECT_OFFSET_MAX 256
+
+/* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
+ * parsing, and nearly always the headers are in the linear part. Nothing is written that way: that would make the kernel
+ * copy the headers of every cloned skb, of those too that pass untouched. */
+static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
+{
+	const void *data = (const void *)(long)frame->data;
+	const void *end = (const void *)(long)frame->data_end;
+	__u32 direct = offset;
+
+	/* The compiler must not forget that the limit holds for what is added. */
+	asm volatile("" : "+r"(direct));
+	if (direct <= DIRECT_OFFSET_MAX && data + direct + length <= end) {
+		__builtin_memcpy(to, data + direct, length);
+		return 0;
+	}
+	return bpf_skb_load_bytes(frame, offset, to, length);
+}
+
+static __always_inline __u32 frame_length(const hook_frame *frame) { return frame->len; }
+
+static __always_inline __u32 segment_length(const hook_frame *frame) { return frame->gso_size; }
+
+static __always_inline __u32 incoming_ifindex(const hook_frame *frame) { return frame->ifindex; }
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A frame as the XDP hook sees it: octets in one piece, before there is an skb. The names are those of hook_tc.h, which
+ * explains them. Nothing here ever changes a frame.
+ */
+#ifndef LISP_HOOK_XDP_H
+#define LISP_HOOK_XDP_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+typedef struct xdp_md hook_frame;
+
+#define HOOK_DROP XDP_DROP
+
+#define STEP __always_inline
+
+/* Beyond it are only packets with more extension headers than anybody sends. */
+#define DIRECT_OFFSET_MAX 256
+
+/* `length` is a constant. */
+static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
+{
+	const void *data = (const void *)(long)frame->data;
+	const void *end = (const void *)(long)frame->data_end;
+	__u32 direct = offset;
+
+	/* The compiler must not forget that the limit holds for what is added. */
+	asm volatile("" : "+r"(direct));
+	if (direct > DIRECT_OFFSET_MAX || data + direct + length > end)
+		return -1;
+	__builtin_memcpy(to, data + direct, length);
+	return 0;
+}
+
+static __always_inline __u32 frame_length(const hook_frame *frame) { return frame->data_end - frame->data; }
+
+static __always_inline __u32 segment_length(const hook_frame *frame)
+{
+	(void)frame;
+	return 0;
+}
+
+static __always_inline __u32 incoming_ifindex(const hook_frame *frame) { return frame->ingress_ifindex; }
+
+#endif

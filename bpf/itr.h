@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What an ITR decides about a packet from the site (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1), for both hooks: whose packet
+ * it is, locator by flow, route and size check, and the outer headers as octets. Nothing here ever changes a frame.
+ * Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I set unless the Instance-ID
+ * is 0.
+ */
+#ifndef LISP_ITR_H
+#define LISP_ITR_H
+
+#include "route.h"
+
+#define LISP_FLAG_N 0x80
+#define LISP_FLAG_V 0x10
+#define LISP_FLAG_I 0x08
+#define LISP_FLAG_R 0x04
+#define LISP_FLAGS_KK 0x03
+
+/* A packet on its way through the ITR. */
+struct itr {
+	struct lisp_packet packet;
+	__u32 iid;         /* of its source */
+	const struct lisp_roots *roots; /* of iid */
+	__u32 origin;      /* interface where it came in, or was about to leave when this host sent it */
+	__u32 l2_length;   /* of the frame as it is here */
+	__u32 hook;        /* LISP_INTERFACE_* of the origin */
+	bool forwarded;    /* this host did not send it: its TTL counts */
+	bool released;     /* user space has written it back */
+	__u32 hash;
+	__u32 mapping_index;
+	__u32 mapping_iid;
+	__u32 locator_set;
+};
+
+/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
+static __always_inline bool is_within_site(const struct itr *t)
+{
+	return is_own_eid(t->roots, t->packet.family, &t->packet.destination);
+}
+
+static __always_inline bool comes_from_eid(const struct itr *t)
+{
+	return is_own_eid(t->roots, t->packet.family, &t->packet.source);
+}
+
+static __always_inline int drop_by_action(const hook_frame *frame, __u8 action)
+{
+	switch (action) {
+	case LISP_ACTION_DROP:
+		return drop(frame, LISP_DROP_ACTION_DROP);
+	case LISP_ACTION_DROP_POLICY_DENIED:
+		return drop(frame, LISP_DROP_POLICY_DENIED);
+	case LISP_ACTION_DROP_AUTHENTICATION_FAILURE:
+		return drop(frame, LISP_DROP_AUTHENTICATION_FAILURE);
+	}
+	return drop(frame, LISP_DROP_NO_ACTION);
+}
+
+struct lisp_header {
+	__be32 flags_nonce;
+	__be32 iid_lsb;
+};
+
+struct udp_lisp {
+	struct udphdr udp;
+	struct lisp_header lisp;
+};
+
+struct outer_ipv4 {
+	struct iphdr ip;
+	struct udp_lisp payload;
+};
+
+struct outer_ipv6 {
+	struct ipv6hdr ip;
+	struct udp_lisp payload;
+};
+
+_Static_assert(sizeof(struct outer_ipv4) == 36, "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct outer_ipv6) == 56, "headers are stored as they lie in memory");
+
+static __always_inline __u32 outer_length(__u8 family)
+{
+	return (family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) + sizeof(struct udp_lisp);
+}
+
+static __always_inline const struct lisp_locator *select_locator(__u32 set_index, __u32 hash)
+{
+	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &set_index);
+	__u8 chosen;
+
+	if (!set)
+		return NULL;
+	chosen = *(const volatile __u8 *)&set->buckets[hash >> 14 & (LISP_BUCKETS - 1)];
+	if (chosen >= LISP_LOCATORS_MAX)
+		return NULL;
+	if (set->locators[chosen].family != 4 && set->locators[chosen].family != 6)
+		return NULL;
+	return &set->locators[chosen];
+}
+
+/* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say otherwise. */
+static __always_inline __u8 outer_tos(__u8 inner)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 flags = s ? s->flags : 0;
+
+	if (flags & LISP_SETTING_OUTER_NOT_ECT)
+		inner &= 0xFC;
+	if (flags & LISP_SETTING_OUTER_DSCP_ZERO)
+		inner &= 0x03;
+	return inner;
+}
+
+static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_locator *l, const struct itr *t,
+					  __u16 length)
+{
+	__u32 flags = LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0);
+
+	u->udp.source = bpf_htons(0xC000 | (t->hash & 0x3FFF));
+	u->udp.dest = l->port ? l->port : bpf_htons(LISP_DATA_PORT);
+	u->udp.len = bpf_htons(length);
+	u->udp.check = 0;
+	u->lisp.flags_nonce = bpf_htonl(flags << 24 | (bpf_get_prandom_u32() & 0xFFFFFF));
+	u->lisp.iid_lsb = bpf_htonl(t->mapping_iid << 8);
+}
+
+/* The outer headers of an IP packet of `length` octets, outer headers included. */
+static __always_inline void fill_outer_ipv4(struct outer_ipv4 *o, const struct lisp_locator *l, const struct itr *t,
+					    __u16 length)
+{
+	*o = (struct outer_ipv4){
+		.ip = { .version = 4, .ihl = 5, .tos = outer_tos(t->packet.tos), .tot_len = bpf_htons(length),
+			.frag_off = bpf_htons(IPV4_DF), .ttl = t->packet.ttl, .protocol = IPPROTO_UDP },
+	};
+	__builtin_memcpy(&o->ip.saddr, l->source, sizeof(o->ip.saddr));
+	__builtin_memcpy(&o->ip.daddr, l->rloc, sizeof(o->ip.daddr));
+	o->ip.check = header_checksum(&o->ip);
+	fill_udp_lisp(&o->payload, l, t, length - sizeof(o->ip));
+}
+
+static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct lisp_locator *l, const struct itr *t,
+					    __u16 length)
+{
+	/* RFC 6438: the flow label tells flows apart where routers do not look at ports. */
+	__be32 first = bpf_htonl(6U << 28 | (__u32)outer_tos(t->packet.tos) << 20 | t->hash >> 12);
+
+	*o = (struct outer_ipv6){};
+	__builtin_memcpy(&o->ip, &first, sizeof(first));
+	o->ip.payload_len = bpf_htons(length - sizeof(o->ip));
+	o->ip.nexthdr = IPPROTO_UDP;
+	o->ip.hop_limit = t->packet.ttl;
+	__builtin_memcpy(&o->ip.saddr, l->source, sizeof(o->ip.saddr));
+	__builtin_memcpy(&o->ip.daddr, l->rloc, sizeof(o->ip.daddr));
+	fill_udp_lisp(&o->payload, l, t, length - sizeof(o->ip));
+}
+
+/* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
+static STEP long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f, const struct lisp_locator *l,
+				  const struct itr *t)
+{
+	__u32 length = longest_segment(frame, &t->packet) + outer_length(l->family);
+	__u32 flags = l->ifindex ? BPF_FIB_LOOKUP_OUTPUT : 0;
+	struct lisp_packet outer = { .family = l->family, .protocol = IPPROTO_UDP, .tos = outer_tos(t->packet.tos) };
+
+	__builtin_memcpy(&outer.source, l->source, sizeof(outer.source));
+	__builtin_memcpy(&outer.destination, l->rloc, sizeof(outer.destination));
+	f->ifindex = l->ifindex ? l->ifindex : LO_IFINDEX;
+	f->sport = bpf_htons(0xC000 | (t->hash & 0x3FFF));
+	f->dport = bpf_htons(LISP_DATA_PORT);
+	f->tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
+	if (l->path_mtu && length > l->path_mtu) {
+		f->mtu_result = l->path_mtu;
+		return BPF_FIB_LKUP_RET_FRAG_NEEDED;
+	}
+	return find_route(frame, f, &outer, flags);
+}
+
+#endif
