@@ -333,6 +333,7 @@ func TestFlagsFromCore(t *testing.T) {
 	}
 }
 
+// Shows RFC 9300 s.15 (1).
 func TestActions(t *testing.T) {
 	b := newBench(t)
 	actions := map[string]string{
@@ -412,6 +413,7 @@ func TestPass(t *testing.T) {
 }
 
 // TestFlowHash compares the programs' hash with the specification in Go, seen through the outer source port.
+// Shows RFC 9300 s.12 (1).
 func TestFlowHash(t *testing.T) {
 	b := newBench(t)
 	b.mapCacheIn(0, pairs[0])

@@ -253,6 +253,8 @@ func (b *goldenBench) missRaised(t *testing.T) bool {
 	}
 }
 
+// Shows RFC 9300 s.5 (3), RFC 9300 s.5.3 (1), (2), (3), (6), (8), (13), (14), (15), (16), (17), RFC 9300 s.7.1 (3),
+// RFC 9301 s.5.4 (6).
 func TestGoldenPackets(t *testing.T) {
 	table, err := golden.Load("..")
 	must(t, err)

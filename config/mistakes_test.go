@@ -43,6 +43,7 @@ func readMistakes(t *testing.T) (head string, cases []mistake) {
 	return head + "\n", cases
 }
 
+// Shows RFC 9300 s.4 (1), RFC 9301 s.8.1 (1).
 func TestMistakes(t *testing.T) {
 	head, cases := readMistakes(t)
 	if len(cases) < minMistakes {

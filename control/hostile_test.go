@@ -181,6 +181,7 @@ func TestTimeThatGoesBack(t *testing.T) {
 	checkLimits(t, n)
 }
 
+// Shows RFC 9301 s.5 (1).
 func TestPortRule(t *testing.T) {
 	n := fullNode(t)
 	n.HandlePacket(epoch, netip.MustParseAddrPort("192.0.2.1:5000"), netip.MustParseAddrPort("192.0.2.9:5001"), []byte{0x10})

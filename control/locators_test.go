@@ -86,6 +86,7 @@ func TestProbedLocatorsAreUp(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.2 (3), (9), RFC 9301 s.5.8 (4).
 func TestProbesAreJitteredAndHaveTheirOwnNonces(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	n.run(10 * time.Minute)
@@ -118,6 +119,7 @@ func TestProbesAreJitteredAndHaveTheirOwnNonces(t *testing.T) {
 	}
 }
 
+// Shows RFC 9300 s.10 (4).
 func TestSilentLocatorGoesDownAndComesBack(t *testing.T) {
 	for _, family := range []struct{ dead, alive string }{{"192.0.2.2", "2001:db8:f::2"}, {"2001:db8:f::2", "192.0.2.2"}} {
 		n, x1, _ := probedSites(t, "10.2.0.9")
@@ -196,6 +198,7 @@ func TestFlappingLocatorIsHeldDown(t *testing.T) {
 }
 
 // TestSiteThatAnswersNoProbes: a filter for probes must not cut a site off.
+// Shows RFC 9300 s.10 (3).
 func TestSiteThatAnswersNoProbes(t *testing.T) {
 	n, x1, _, _ := twoSites(t)
 	c := x1.config
@@ -310,6 +313,7 @@ func answerProbe(t *testing.T, x *testNode, to string, change func(*wire.MapRepl
 	t.Fatalf("no probe to %s", to)
 }
 
+// Shows RFC 9301 s.5.4 (1), (9).
 func TestProbeReplyChecks(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -355,6 +359,7 @@ func TestProbeReplyChecks(t *testing.T) {
 
 // TestProbedLocatorOfTheMappingCounts: the state that changes is that of the locator
 // with the p bit, also when the probe went to another one of the mapping.
+// Shows RFC 9301 s.5.4 (8).
 func TestProbedLocatorOfTheMappingCounts(t *testing.T) {
 	n, x1, x2, _ := twoSites(t)
 	n.lose = func(from *testNode, p SendPacket) bool {
@@ -392,6 +397,7 @@ func TestNewsInAProbeReplyIsVerified(t *testing.T) {
 	x1.wantCounter(MapRequestSent, before+1)
 }
 
+// Shows RFC 9300 s.3 (2).
 func TestLocatorHintProbesAtOnce(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	n.lose = deaf("192.0.2.2")

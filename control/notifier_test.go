@@ -59,6 +59,7 @@ func lastUnsolicited(t *testing.T, ms *testNode) *wire.MapNotify {
 	return nil
 }
 
+// Shows RFC 9301 s.5.7 (2).
 func TestMapNotifyIsRepeatedUntilAcknowledged(t *testing.T) {
 	n, ms, xtrs := oneSite(t, true, "192.0.2.1")
 	var at []time.Duration

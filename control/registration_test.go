@@ -14,6 +14,7 @@ import (
 	"loci/wire"
 )
 
+// Shows RFC 9301 s.1.1 (4), RFC 9301 s.5.6 (1), (10), (11), RFC 9301 s.9 (2).
 func TestRegistration(t *testing.T) {
 	for _, algorithm := range []uint8{1, 2, 3, 0} {
 		for _, truncated := range []bool{false, true} {
@@ -56,6 +57,7 @@ func refusals(d *testNode) []string {
 	return list
 }
 
+// Shows RFC 9301 s.8.2 (3).
 func TestRegistrationIsPeriodicAndExpires(t *testing.T) {
 	n, x1, _, ms := twoSites(t)
 	n.run(10*time.Minute + 30*time.Second)
@@ -89,6 +91,7 @@ func TestRegistrationIsPeriodicAndExpires(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.7 (1).
 func TestRegisterRetransmission(t *testing.T) {
 	n := newNetwork(t)
 	n.lose = func(*testNode, SendPacket) bool { return true }
@@ -118,6 +121,7 @@ func TestRegisterRetransmission(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.6 (4).
 func TestNonceGrowsOverRestarts(t *testing.T) {
 	n, x1, _, ms := twoSites(t)
 	for range 5 {
@@ -193,6 +197,7 @@ func register(t *testing.T, change func(*wire.MapRegister), prefixes ...string) 
 	return b
 }
 
+// Shows RFC 9301 s.5.1 (1), RFC 9301 s.8.2 (2), RFC 9301 s.9 (3).
 func TestRefusedRegistrations(t *testing.T) {
 	valid := func(t *testing.T) []byte { return register(t, nil, "10.1.2.0/24") }
 	for _, c := range []struct {
@@ -276,6 +281,7 @@ func unsigned(t *testing.T, change func(*wire.MapRegister)) []byte {
 	return b
 }
 
+// Shows RFC 9301 s.5.6 (7).
 func TestReplay(t *testing.T) {
 	at := func(nonce uint64) func(*wire.MapRegister) { return func(m *wire.MapRegister) { m.Nonce = nonce } }
 	n := newNetwork(t)
@@ -461,6 +467,7 @@ func TestRegistrationLimits(t *testing.T) {
 	ms.wantCounter(RefusedReplayTable, 20)
 }
 
+// Shows RFC 9301 s.5 (2).
 func TestRegistrationsSplit(t *testing.T) {
 	for _, c := range []struct {
 		ms, x string
@@ -626,6 +633,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// Shows RFC 9300 s.14 (1), RFC 9301 s.5.2 (10), RFC 9301 s.8.1 (1), RFC 9301 s.8.2 (1), RFC 9301 s.5.4 (11), (12).
 func TestRefusedConfigurations(t *testing.T) {
 	for _, c := range []struct {
 		name, want string

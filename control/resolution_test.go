@@ -12,6 +12,7 @@ import (
 	"loci/wire"
 )
 
+// Shows RFC 9301 s.5.2 (7), (8), RFC 9301 s.5.3 (1).
 func TestFirstPacketResolves(t *testing.T) {
 	for _, c := range []struct{ source, destination, prefix string }{
 		{"10.1.0.5", "10.2.0.9", "10.2.0.0/16"},
@@ -66,6 +67,7 @@ func TestRequestsOfAForeignFamilyAreCounted(t *testing.T) {
 	x2.wantCounter(RefusedFamily, 1)
 }
 
+// Shows RFC 9301 s.5.4 (5), RFC 9301 s.8.2 (4).
 func TestProxyReply(t *testing.T) {
 	n, x1, x2, ms := twoSites(t)
 	n.run(time.Second)
@@ -116,6 +118,7 @@ func encapsulated(t *testing.T, m wire.MapRequest, prefix string, itrRLOC ...str
 	return b
 }
 
+// Shows RFC 9301 s.8.4 (1).
 func TestNegativeReplies(t *testing.T) {
 	for _, c := range []struct {
 		name, asked, hole string
@@ -177,6 +180,7 @@ func TestInstanceIDsAreApart(t *testing.T) {
 	x1.wantCached("0.0.0.0/0") // Instance-ID 0 has nothing: a hole
 }
 
+// Shows RFC 9301 s.5.2 (9), RFC 9301 s.5.3 (5).
 func TestRetransmissionThenHoldDown(t *testing.T) {
 	n, x1, _, _ := twoSites(t)
 	n.run(time.Second)
@@ -215,6 +219,7 @@ func TestRetransmissionThenHoldDown(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.3 (4).
 func TestOneMapRequestASecondForAPrefix(t *testing.T) {
 	n, x1, _, _ := twoSites(t)
 	n.run(time.Second)
@@ -269,6 +274,7 @@ func TestNextMapResolverOnSilence(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.5 (1), (2).
 func TestOverlappingPrefixes(t *testing.T) {
 	for _, c := range []struct {
 		asked string
@@ -301,6 +307,7 @@ func TestOverlappingPrefixes(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5 (2).
 func TestTooManyMoreSpecificsNarrowTheAnswer(t *testing.T) {
 	n := newNetwork(t)
 	n.add("ms", mapServerConfig("10.0.0.0/8"), "192.0.2.100")
@@ -397,6 +404,7 @@ func TestUnsolicitedMapReplies(t *testing.T) {
 	x.wantCached("10.2.0.0/16", "192.0.2.9")
 }
 
+// Shows RFC 9301 s.5.5 (3).
 func TestReplacementRules(t *testing.T) {
 	n, x := loneITR(t, Limits{})
 	x.miss("10.1.0.1", "10.2.1.1")
@@ -509,6 +517,7 @@ func TestPendingLimit(t *testing.T) {
 	x.wantCounter(RefusedPendingTable, 90)
 }
 
+// Shows RFC 9301 s.6.1 (1), (4), (5).
 func TestSolicitMapRequest(t *testing.T) {
 	n, x1, x2, ms := twoSites(t)
 	n.run(time.Second)
@@ -543,6 +552,7 @@ func TestSolicitMapRequest(t *testing.T) {
 	ms.wantCounter(RefusedRole, 0)
 }
 
+// Shows RFC 9301 s.5 (1), RFC 9301 s.5.2 (1), (2), (4), RFC 9301 s.5.8 (4), RFC 9301 s.7.1 (1).
 func TestRLOCProbes(t *testing.T) {
 	n, x1, _, ms := twoSites(t)
 	n.run(time.Second)
@@ -604,6 +614,7 @@ func TestMapResolversInALoop(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.2 (8).
 func TestSeveralRecordsInOneRequest(t *testing.T) {
 	n, _, _, ms := twoSites(t)
 	n.run(time.Second)
@@ -681,6 +692,7 @@ func TestAdoptMapCache(t *testing.T) {
 	x1.wantNotCached("10.2.0.0/16")
 }
 
+// Shows RFC 9301 s.5.4 (14), (15), RFC 9301 s.7 (1).
 func TestMapRepliesAreLimited(t *testing.T) {
 	n, _, x2, ms := twoSites(t)
 	n.run(time.Second)

@@ -37,6 +37,7 @@ func TestRolesSwitchedOffTakeTheirTables(t *testing.T) {
 	n.run(time.Hour)
 }
 
+// Shows RFC 9301 s.8.3 (1).
 func TestEveryMessageOfARoleThatIsOff(t *testing.T) {
 	n := newNetwork(t)
 	none := n.add("none", Config{}, "192.0.2.1")

@@ -128,6 +128,7 @@ func TestSMRWaitsForTheRegistration(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.6.1 (3).
 func TestLostSMRsAreRepeatedWithinTheRate(t *testing.T) {
 	n, x1, x2, _ := twoSites(t)
 	n.run(time.Second)
@@ -200,6 +201,7 @@ func TestIdlePeersAreNotSolicited(t *testing.T) {
 	x2.wantCounter(SMRSent, 0)
 }
 
+// Shows RFC 9301 s.6.1 (2).
 func TestSMRsAreBounded(t *testing.T) {
 	n := newNetwork(t)
 	var prefixes []string

@@ -92,6 +92,7 @@ func compareTables(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]
 	}
 }
 
+// Shows RFC 9301 s.8.4 (1).
 func TestLeastSpecificHole(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {

@@ -46,6 +46,7 @@ func TestVersionsTravelInRecords(t *testing.T) {
 	}
 }
 
+// Shows RFC 9302 s.5 (1), (2).
 func TestMapServerRefusesOlderVersions(t *testing.T) {
 	send := func(ms *testNode, id byte, nonce uint64, version uint16) {
 		ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, func(m *wire.MapRegister) {
@@ -109,6 +110,7 @@ func TestOlderMapReplyIsRefused(t *testing.T) {
 	x.wantNotCached("10.2.0.0/16") // refused or not, no mapping outlives its TTL
 }
 
+// Shows RFC 9302 s.6.1 (3), RFC 9302 s.7.1 (1), (4), RFC 9302 s.7.2 (1), (2), (4).
 func TestVersionsOfDataPackets(t *testing.T) {
 	n, x1, x2, _ := twoSites(t)
 	x1.configure(withVersion(x1.config, 50, "192.0.2.1", "2001:db8:f::1"))
@@ -162,6 +164,7 @@ func TestVersionsOfDataPackets(t *testing.T) {
 	packet("172.16.0.1", "172.16.0.2", 1, 1) // nobody's
 }
 
+// Shows RFC 9302 s.6 (1), (5).
 func TestVersionThatIsNotRaised(t *testing.T) {
 	n, _, x2, _ := twoSites(t)
 	x2.configure(withVersion(x2.config, 7, "192.0.2.2"))

@@ -103,6 +103,8 @@ func noteNames(n Notes) (names []string) {
 	return names
 }
 
+// Shows RFC 9300 s.4 (2), RFC 9300 s.5 (1), RFC 9300 s.5.3 (1), (2), (3), (6), (8), (9), (13), (14), (15), (16),
+// (17), RFC 9300 s.7.1 (3), RFC 9300 s.9 (1).
 func TestGoldenPackets(t *testing.T) {
 	table, err := golden.Load("..")
 	if err != nil {

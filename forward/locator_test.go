@@ -51,6 +51,7 @@ func upExcept(down ...int) func(lisp.RLOC) bool {
 	}
 }
 
+// Shows RFC 9300 s.9 (1), RFC 9301 s.5.4 (6).
 func TestBuckets(t *testing.T) {
 	cases := []struct {
 		locators []string
@@ -82,6 +83,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// Shows RFC 9300 s.9 (6).
 func TestBucketsOfUnreachableLocator(t *testing.T) {
 	set := setOf(t, "1/50", "1/50")
 	set[0].Reachable = false

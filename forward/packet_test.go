@@ -130,6 +130,7 @@ func TestCompleteChecksum(t *testing.T) {
 	}
 }
 
+// Shows RFC 9300 s.7.1 (1).
 func TestCheckSize(t *testing.T) {
 	free, fixed, six := udpPacket(t, host4, remote4, 1500), udpPacket(t, host4, remote4, 1500, dontFragment), udpPacket(t, host6, remote6, 1500)
 	tcp := bytes.Clone(free)
@@ -181,6 +182,7 @@ func reassemble(t *testing.T, parts [][]byte) []byte {
 	return payload
 }
 
+// Shows RFC 9300 s.5 (2), RFC 9300 s.7.1 (2).
 func TestFragment(t *testing.T) {
 	for _, c := range []struct{ octets, largest, parts int }{
 		{1500, 1500, 1}, {1500, 1464, 2}, {1465, 1464, 2}, {1500, 764, 2}, {1500, 760, 3}, {1500, 740, 4}, {1500, 400, 4}, {1501, 68, 32}, {9000, 1464, 8}, {65535, 1464, 64},

@@ -98,6 +98,7 @@ func locator(t *testing.T, address string, priority, weight uint8) Locator {
 	return Locator{RLOC: r, Priority: priority, Weight: weight, Reachable: true}
 }
 
+// Shows RFC 9301 s.5.5 (4).
 func TestLocatorSetOrder(t *testing.T) {
 	set, err := NewLocatorSet(locator(t, "2001:db8::1", 1, 1), locator(t, "192.0.2.9", 1, 1), locator(t, "10.255.0.1", 1, 1))
 	if err != nil {

@@ -4,6 +4,7 @@ package lisp
 
 import "testing"
 
+// Shows RFC 9302 s.6 (2), RFC 9302 s.6.1 (4).
 func TestCompareMapVersions(t *testing.T) {
 	for _, c := range []struct {
 		a, b uint16

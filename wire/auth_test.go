@@ -29,6 +29,7 @@ func authenticated(algorithm uint8, macOctets int) []Message {
 	return []Message{register, notify, (*MapNotifyAck)(notify)}
 }
 
+// Shows RFC 9301 s.5.6 (10).
 func TestSignAndVerify(t *testing.T) {
 	for _, algorithm := range []uint8{AlgorithmHMACSHA1, AlgorithmHMACSHA256, AlgorithmHMACSHA256HKDF} {
 		for _, octets := range []int{FullMACOctets(algorithm), TruncatedMACOctets(algorithm)} {
@@ -71,6 +72,7 @@ func checkSigned(t *testing.T, m Message) {
 // The key of algorithm 3, computed a second time from HKDF's definition (RFC 5869
 // s.2.2, s.2.3) so that the choices auth.go states cannot drift: extract with the
 // label as salt, expand one block with no info.
+// Shows RFC 9301 s.5.6 (11), RFC 9301 s.9 (2).
 func TestPerMessageKey(t *testing.T) {
 	for _, c := range []struct {
 		message Message

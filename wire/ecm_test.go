@@ -94,6 +94,7 @@ func TestInnerPacketFieldsSurvive(t *testing.T) {
 
 // Each case edits a good ECM; checksums are repaired afterwards unless the edit is
 // about them.
+// Shows RFC 9301 s.5 (3), RFC 9301 s.5.8 (1), (3).
 func TestInnerPacketRefused(t *testing.T) {
 	v4, v6 := sampleECM(t, "192.0.2.1:1234", "10.1.0.9:4342"), sampleECM(t, "[2001:db8::1]:1234", "[2001:db8::9]:4342")
 	const ip = 4

@@ -123,6 +123,7 @@ func goldenInner(t testing.TB) InnerPacket {
 	}
 }
 
+// Shows RFC 9301 s.5.3 (2).
 func TestMessages(t *testing.T) {
 	for _, c := range goldenMessages(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,6 +189,7 @@ func TestTrailingOctetsAreRefused(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.2 (5), (6), RFC 9301 s.5.4 (2), RFC 9301 s.5.6 (2), (3), RFC 9301 s.5.8 (2).
 func TestReservedBitsAreIgnored(t *testing.T) {
 	for _, c := range []struct{ clean, dirty string }{
 		{"10000000 0000000000000000 0000" + v4Hex, "100f8000 0000000000000000 0000" + v4Hex},

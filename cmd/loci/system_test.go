@@ -24,6 +24,7 @@ import (
 	"loci/wire"
 )
 
+// Shows RFC 9300 s.5 (3).
 func TestHostsAndRoutersReachEachOther(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.runAll()

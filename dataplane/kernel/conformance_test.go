@@ -180,4 +180,5 @@ func (h *engineHarness) ReceiveAtCore(t testing.TB) ([]byte, bool) { return h.co
 func (h *engineHarness) ReceiveAtSite(t testing.TB) ([]byte, bool) { return h.site.receive(t) }
 func (h *engineHarness) Pass(d time.Duration)                      { time.Sleep(d) }
 
+// Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1).
 func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
