@@ -119,21 +119,25 @@ func (l *loop) receive(now time.Time, i inbound) {
 }
 
 func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
+	if l.events.followed() {
+		if told, ok := apiEvent(now, e); ok {
+			l.events.publish(told)
+		}
+	}
 	switch e := e.(type) {
 	case dataplane.Miss:
-		if l.events.followed() {
-			l.events.publish(missEvent(now, e))
-		}
 		l.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
+	case dataplane.LocalVersionStale:
+		l.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
+	case dataplane.RemoteVersionStale:
+		l.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
+	case dataplane.NonceMismatch:
+		l.node.HandleLocatorHint(now, e.RLOC)
+	case dataplane.LocatorUnreachable:
+		l.node.HandleLocatorHint(now, e.RLOC)
 	case nil: // the plane closed its channel
 		l.misses = nil
 	}
-}
-
-func missEvent(now time.Time, m dataplane.Miss) api.Event {
-	return api.Event{At: now, Kind: "miss", Fields: map[string]string{
-		"instance-id": m.Instance.String(), "source": m.Source.String(), "destination": m.Destination.String(), "interface": m.Interface,
-	}}
 }
 
 func (l *loop) carryOut(effect control.Effect) {

@@ -27,6 +27,11 @@
 // they are dropped and counted when a negative one does (or sent natively, by
 // its action) or when a bound of Settings.Wait is reached.
 //
+// Events. Beside misses an engine tells what packets show that the control plane
+// cannot see: event.go says what each event means. An engine raises those that it
+// can find out, at most about one a second for each kind and subject, and acts on
+// none of them by itself, except where their description says so.
+//
 // Concurrency. All methods may be called from any goroutine. No method waits for
 // a reader of Events: an event that finds no room is lost and counted.
 package dataplane
@@ -126,6 +131,11 @@ type MapCacheEntry struct {
 	CreatedAt time.Time // when the prefix was first installed
 	ExpiresAt time.Time // end of the TTL; zero when Static
 	Usage     Usage     // filled in by the engine, ignored by PutMapping
+}
+
+// HasExpired reports whether the entry's TTL has ended.
+func (e *MapCacheEntry) HasExpired(now time.Time) bool {
+	return !e.Static && !e.ExpiresAt.IsZero() && !e.ExpiresAt.After(now)
 }
 
 // Usage tells how much an entry was used since it was created.
@@ -236,17 +246,3 @@ type Counters struct {
 	Drops                                   map[string]uint64
 	Other                                   map[string]uint64 // engine's own, by name
 }
-
-// Event is something that the control plane should know: Miss.
-type Event interface{ event() }
-
-// Miss says that a packet from a local EID found no mapping. At most about one a
-// second is raised for each destination.
-type Miss struct {
-	Instance    lisp.InstanceID
-	Source      lisp.EID
-	Destination lisp.EID
-	Interface   string // where the packet came in
-}
-
-func (Miss) event() {}

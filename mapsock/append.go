@@ -195,6 +195,15 @@ func (m *Message) appendEventAttributes(b []byte) []byte {
 	if m.Has(AttributeReceivedVersion) {
 		b = append32(b, AttributeReceivedVersion, uint32(m.ReceivedVersion))
 	}
+	if m.Has(AttributeOtherVersion) {
+		b = append32(b, AttributeOtherVersion, uint32(m.OtherVersion))
+	}
+	if m.Has(AttributeStatusBitCount) {
+		b = append32(b, AttributeStatusBitCount, m.StatusBitCount)
+	}
+	if m.Has(AttributeICMP) {
+		b = append32(b, AttributeICMP, uint32(m.ICMPType)<<8|uint32(m.ICMPCode))
+	}
 	if m.Has(AttributeMTU) {
 		b = append32(b, AttributeMTU, m.MTU)
 	}

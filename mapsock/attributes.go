@@ -49,7 +49,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributeNonce + 1]attributeForm{
+var attributeForms = [AttributeICMP + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -103,6 +103,18 @@ var attributeForms = [AttributeNonce + 1]attributeForm{
 	AttributeDrop:       counter("drop", AttributeDrop),
 	AttributeOther:      counter("other", AttributeOther),
 	AttributeNonce:      number("nonce", func(m *Message, v uint32) error { m.Nonce = v; return nil }),
+	AttributeOtherVersion: number("other version", func(m *Message, v uint32) error {
+		m.OtherVersion = uint16(v)
+		return atMost(v, 0xFFF)
+	}),
+	AttributeStatusBitCount: number("status bit count", func(m *Message, v uint32) error {
+		m.StatusBitCount = v
+		return atMost(v, 32)
+	}),
+	AttributeICMP: number("ICMP", func(m *Message, v uint32) error {
+		m.ICMPType, m.ICMPCode = uint8(v>>8), uint8(v)
+		return atMost(v, 0xFFFF)
+	}),
 }
 
 // formOf returns the form of an attribute, nil when it is not known.

@@ -158,12 +158,12 @@ func (c *Client) dispatch(datagram []byte, m *Message) error {
 }
 
 func (c *Client) raise(m *Message) {
-	miss, ok := m.Miss()
+	event, ok := m.Event()
 	if !ok {
 		return
 	}
 	select {
-	case c.events <- miss:
+	case c.events <- event:
 	default:
 		c.lost.Add(1)
 	}

@@ -98,6 +98,8 @@ func (h *harness) Settings() dataplane.Settings {
 	}
 }
 
+func (h *harness) Raise(event dataplane.Event) { h.engine.Raise(event) }
+
 func (h *harness) SendFromSite(_ testing.TB, packet []byte) { h.engine.Send("site0", packet) }
 func (h *harness) SendFromCore(_ testing.TB, packet []byte) { h.engine.Send("core0", packet) }
 

@@ -48,7 +48,8 @@ func numbers() map[string]uint64 {
 		"T_COUNT": uint64(AttributeCount), "T_LISTEN": uint64(AttributeListen), "T_MISS_FORM": uint64(AttributeMissForm), "T_PACKET": uint64(AttributePacket),
 		"T_WATCHED": uint64(AttributeWatched), "T_LOCAL_RLOC": uint64(AttributeLocalRLOC), "T_MISS_POLICY": uint64(AttributeMissPolicy),
 		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
-		"T_NONCE": uint64(AttributeNonce),
+		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
+		"T_ICMP": uint64(AttributeICMP),
 	}
 }
 

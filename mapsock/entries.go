@@ -2,8 +2,8 @@
 
 package mapsock
 
-// What a message means for an engine: entries, operations, settings, counters and
-// misses of package dataplane as messages, and back.
+// What a message means for an engine: entries, operations, settings and
+// counters of package dataplane as messages, and back. Events are in events.go.
 
 import (
 	"fmt"
@@ -220,22 +220,6 @@ func (m *Message) setLocatorState(r lisp.RLOC, s dataplane.LocatorState) {
 	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: r, Reachable: s == dataplane.LocatorUp}})
 	m.LocatorState = s
 	m.Mark(AttributeLocatorState)
-}
-
-// setMiss makes m tell of a miss.
-func (m *Message) setMiss(miss dataplane.Miss) {
-	m.Reset(TypeMissEID)
-	m.HasEID, m.Prefix, m.Instance = true, lisp.HostPrefix(miss.Instance, miss.Destination), miss.Instance
-	m.Source, m.Interface = miss.Source, miss.Interface
-	m.Mark(AttributeSource, AttributeInterface)
-}
-
-// Miss reads what a message of TypeMissEID, TypeMissHeader or TypeMissPacket tells.
-func (m *Message) Miss() (miss dataplane.Miss, ok bool) {
-	if m.Type < TypeMissEID || m.Type > TypeMissPacket || !m.HasEID {
-		return miss, false
-	}
-	return dataplane.Miss{Instance: m.Instance, Source: m.Source, Destination: m.Prefix.EID(), Interface: m.Interface}, true
 }
 
 // counterNames are the counters of an engine that have a field of their own.

@@ -261,6 +261,9 @@ const (
 	AttributeDrop            Attribute = 27 // u64, name; repeated
 	AttributeOther           Attribute = 28 // u64, name; repeated
 	AttributeNonce           Attribute = 29 // u32
+	AttributeOtherVersion    Attribute = 30 // u32
+	AttributeStatusBitCount  Attribute = 31 // u32
+	AttributeICMP            Attribute = 32 // u32: type × 256 + code
 )
 
 const attributeHeaderSize = 4 // u16 type, u16 octets of the value

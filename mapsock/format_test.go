@@ -34,7 +34,7 @@ func full() *Message {
 		LocalRLOCs: []lisp.RLOC{ownRLOC, lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))},
 		MissPolicy: dataplane.MissDrop, Wait: dataplane.DefaultWaitBounds,
 		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
-		Nonce:  0xABCDEF,
+		Nonce:  0xABCDEF, OtherVersion: 0xFFF, StatusBitCount: 8, ICMPType: 3, ICMPCode: 1,
 	}
 	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
 	m.Locators = []Locator{

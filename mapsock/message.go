@@ -41,7 +41,11 @@ type Message struct {
 	Interface       string
 	LocatorState    dataplane.LocatorState
 	StatusBits      uint32
+	StatusBitCount  uint32 // that the header had room for
 	ReceivedVersion uint16
+	OtherVersion    uint16 // of the same packet
+	ICMPType        uint8
+	ICMPCode        uint8
 	MTU             uint32
 	ErrorOffset     uint32 // in the message that failed
 	ErrorText       string

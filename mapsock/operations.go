@@ -152,9 +152,7 @@ func (b *batch) expired(prefix lisp.Prefix) bool {
 	return ok && b.server.hasExpired(&entry)
 }
 
-func (s *Server) hasExpired(e *dataplane.MapCacheEntry) bool {
-	return !e.Static && !e.ExpiresAt.IsZero() && !e.ExpiresAt.After(s.now())
-}
+func (s *Server) hasExpired(e *dataplane.MapCacheEntry) bool { return e.HasExpired(s.now()) }
 
 // planEntry plans an add or change.
 func (b *batch) planEntry(m *Message, p *part) error {

@@ -275,21 +275,42 @@ func (s *Server) carryEvents() {
 	}
 }
 
+// tellEnds tells those of expired mappings who do not hear the deletions themselves.
+func (s *Server) tellEnds(b []byte, messages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		if c.hears(HearEvents) && !c.hears(HearOperations) && c.queue.offer(b, messages) {
+			s.counters.messagesLost.Add(uint64(messages))
+		}
+	}
+}
+
 // eventsTogether bounds how many events share a buffer.
 const eventsTogether = 64
 
 func (s *Server) carry(event dataplane.Event, more <-chan dataplane.Event, m *Message) {
-	var b []byte
-	messages := 0
-	for ; event != nil; event = another(more, messages) {
+	var all, ends []byte
+	events, ended := 0, 0
+	for ; event != nil; event = another(more, events+ended) {
 		s.pass(event)
-		if miss, ok := event.(dataplane.Miss); ok {
-			m.setMiss(miss)
-			b, _ = m.Append(b) // an event always fits
-			messages++
+		if !m.setEvent(event) {
+			continue
+		}
+		if m.Type == TypeDelete {
+			ends, _ = m.Append(ends) // an event always fits
+			ended++
+		} else {
+			all, _ = m.Append(all)
+			events++
 		}
 	}
-	s.tell(b, messages, HearEvents, nil)
+	if events > 0 {
+		s.tell(all, events, HearEvents, nil)
+	}
+	if ended > 0 {
+		s.tellEnds(ends, ended)
+	}
 }
 
 // another is the next event when it is there already.

@@ -299,6 +299,9 @@ func TestOwnOperationsAreTold(t *testing.T) {
 	if got := next(t, listener, TypeDelete); got.Errno != unix.ESRCH {
 		t.Error(got)
 	}
+	if expired, ok := (<-plane.Events()).(dataplane.Expired); !ok || expired.Prefix != old.Entry.Mapping.Prefix {
+		t.Errorf("event %+v", expired)
+	}
 	s.engine.Send("site0", packetTo("10.7.0.1"))
 	next(t, listener, TypeMissEID)
 	if miss, ok := (<-plane.Events()).(dataplane.Miss); !ok || miss.Destination.String() != "10.7.0.1" {

@@ -64,6 +64,10 @@ type Harness interface {
 // Limited is a Harness whose engine holds so few mappings that the suite can fill it.
 type Limited interface{ MappingLimit() int }
 
+// Raiser is a Harness that can make its engine raise an event of any kind, as if
+// packets had caused it.
+type Raiser interface{ Raise(dataplane.Event) }
+
 // Factory makes a harness and closes it by t.Cleanup.
 type Factory func(t testing.TB) Harness
 
@@ -102,6 +106,8 @@ func Run(t *testing.T, factory Factory) {
 		{"WaitingIsBoundedInOctets", waitingIsBoundedInOctets},
 		{"WaitingIsBoundedInTime", waitingIsBoundedInTime},
 		{"MissPolicies", missPolicies},
+		{"ExpiredMappingsAreTold", expiredMappingsAreTold},
+		{"EventsArrive", eventsArrive},
 		{"Actions", actions},
 		{"WeightsShareFlows", weightsShareFlows},
 		{"LocatorStateMovesItsFlowsAlone", locatorStateMovesItsFlowsAlone},

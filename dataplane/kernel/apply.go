@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -63,7 +64,7 @@ func (e *Engine) apply(operation dataplane.Operation) (*release, error) {
 	case dataplane.PutMapping:
 		return e.putMapping(o.Entry)
 	case dataplane.DeleteMapping:
-		return nil, e.deleteEntry(kindMapCache, o.Prefix)
+		return nil, e.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
 		return nil, e.putDatabase(o.Entry)
 	case dataplane.DeleteDatabase:
@@ -137,6 +138,22 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 		return nil, fmt.Errorf("%w: %w", dataplane.ErrInvalid, err)
 	}
 	return checked, nil
+}
+
+// deleteMapping also tells that the mapping had expired.
+func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
+	expired := false
+	if key, err := keyOf(kindMapCache, prefix); err == nil {
+		if index, exists := e.tables.entries[key]; exists {
+			entry := e.mapCacheEntry(index)
+			expired = entry.HasExpired(time.Now())
+		}
+	}
+	err := e.deleteEntry(kindMapCache, prefix)
+	if err == nil && expired {
+		e.misses.tell(dataplane.Expired{Prefix: prefix})
+	}
+	return err
 }
 
 func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {

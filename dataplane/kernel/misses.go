@@ -76,6 +76,18 @@ func (m *misses) raise(now time.Time, packet missed) bool {
 	}
 }
 
+// tell sends an event that matters less than a miss: while many wait it is lost.
+func (m *misses) tell(event dataplane.Event) {
+	if len(m.events) < eventPlaces/2 {
+		select {
+		case m.events <- event:
+			return
+		default:
+		}
+	}
+	atomic.AddUint64(m.lost, 1)
+}
+
 func (m *misses) due(now time.Time, destination forward.Destination) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

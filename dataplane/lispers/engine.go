@@ -135,10 +135,7 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 		}
 		e.untold.mapping(o.Entry.Mapping.Prefix)
 	case dataplane.DeleteMapping:
-		if err := e.tables.deleteMapping(o.Prefix); err != nil {
-			return err
-		}
-		e.untold.mapping(o.Prefix)
+		return e.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
 		return e.changedDatabase(e.tables.putDatabase(o.Entry))
 	case dataplane.DeleteDatabase:
@@ -151,6 +148,23 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 		e.flush(o)
 	default:
 		return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)
+	}
+	return nil
+}
+
+// deleteMapping also tells that the mapping had expired, unless many events wait.
+func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
+	entry := e.tables.mappings[prefix]
+	if err := e.tables.deleteMapping(prefix); err != nil {
+		return err
+	}
+	e.untold.mapping(prefix)
+	switch {
+	case !entry.HasExpired(e.options.Now()):
+	case len(e.events) >= cap(e.events)/2:
+		e.counters.EventsLost++
+	default:
+		e.events <- dataplane.Expired{Prefix: prefix} // only those who hold mu send
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 		e.release(o.Entry.Mapping.Prefix)
 		return nil
 	case dataplane.DeleteMapping:
-		return e.tables.deleteMapping(o.Prefix)
+		return e.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
 		return e.tables.putDatabase(o.Entry)
 	case dataplane.DeleteDatabase:

@@ -2,8 +2,8 @@
 
 package model
 
-// Miss events, at most one a second for each destination. Nothing here waits for a
-// reader.
+// Events: misses, at most one a second for each destination, deletions of what has
+// expired, and whatever a test raises. Nothing here waits for a reader.
 
 import (
 	"time"
@@ -45,9 +45,37 @@ func (e *Engine) raise(o forward.Outcome, from ingress) {
 	miss := dataplane.Miss{
 		Instance: o.Instance, Source: lisp.EIDFromAddr(o.Header.Source), Destination: destination, Interface: from.name,
 	}
+	e.offer(miss)
+}
+
+// Raise hands an event to the control plane as if packets had caused it. It is for
+// tests of whoever reads events.
+func (e *Engine) Raise(event dataplane.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.offer(event)
+	}
+}
+
+func (e *Engine) offer(event dataplane.Event) {
 	select {
-	case e.events <- miss:
+	case e.events <- event:
 	default:
 		e.counters.EventsLost++
 	}
+}
+
+// deleteMapping also tells that the mapping had expired, unless many events wait.
+func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
+	entry, _ := e.tables.mapping(prefix)
+	err := e.tables.deleteMapping(prefix)
+	switch {
+	case err != nil || !entry.HasExpired(e.options.Now()):
+	case len(e.events) >= cap(e.events)/2:
+		e.counters.EventsLost++
+	default:
+		e.offer(dataplane.Expired{Prefix: prefix})
+	}
+	return err
 }

@@ -115,7 +115,10 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_COUNTER = 26,
 	MAPSOCK_T_DROP = 27,
 	MAPSOCK_T_OTHER = 28,
-	MAPSOCK_T_NONCE = 29
+	MAPSOCK_T_NONCE = 29,
+	MAPSOCK_T_OTHER_VERSION = 30,
+	MAPSOCK_T_STATUS_BIT_COUNT = 31,
+	MAPSOCK_T_ICMP = 32
 };
 
 /* What every message begins with. Then: EID, its mask, locators, attributes. */

@@ -31,6 +31,10 @@ type document struct {
 	LocatorState    string   `json:"locator_state,omitempty"`
 	StatusBits      *uint32  `json:"locator_status_bits,omitempty"`
 	ReceivedVersion *uint16  `json:"received_map_version,omitempty"`
+	OtherVersion    *uint16  `json:"other_map_version,omitempty"`
+	StatusBitCount  *uint32  `json:"locator_status_bit_count,omitempty"`
+	ICMPType        *uint8   `json:"icmp_type,omitempty"`
+	ICMPCode        *uint8   `json:"icmp_code,omitempty"`
 	MTU             *uint32  `json:"mtu,omitempty"`
 	Nonce           *uint32  `json:"nonce,omitempty"`
 	Lost            *uint64  `json:"lost_messages,omitempty"`
@@ -89,6 +93,10 @@ func documentOf(m *mapsock.Message) document {
 		Type: m.Type.String(), Flags: flagList(m.Flags), PID: m.PID, Seq: m.Seq, mapping: mappingOf(m),
 		StatusBits:      told(m, mapsock.AttributeStatusBits, m.StatusBits),
 		ReceivedVersion: told(m, mapsock.AttributeReceivedVersion, m.ReceivedVersion),
+		OtherVersion:    told(m, mapsock.AttributeOtherVersion, m.OtherVersion),
+		StatusBitCount:  told(m, mapsock.AttributeStatusBitCount, m.StatusBitCount),
+		ICMPType:        told(m, mapsock.AttributeICMP, m.ICMPType),
+		ICMPCode:        told(m, mapsock.AttributeICMP, m.ICMPCode),
 		MTU:             told(m, mapsock.AttributeMTU, m.MTU),
 		Nonce:           told(m, mapsock.AttributeNonce, m.Nonce),
 		Lost:            told(m, mapsock.AttributeLost, m.Lost),

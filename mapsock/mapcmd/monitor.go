@@ -101,6 +101,8 @@ func numbersText(m *mapsock.Message) []string {
 	}{
 		{mapsock.AttributeStatusBits, "Locator-Status-Bits %#x", m.StatusBits},
 		{mapsock.AttributeReceivedVersion, "received Map-Version %d", m.ReceivedVersion},
+		{mapsock.AttributeOtherVersion, "other Map-Version %d", m.OtherVersion},
+		{mapsock.AttributeICMP, "ICMP type %d", m.ICMPType},
 		{mapsock.AttributeMTU, "mtu %d", m.MTU},
 		{mapsock.AttributeNonce, "nonce %#x", m.Nonce},
 		{mapsock.AttributeLost, "%d messages, which this monitor did not read in time", m.Lost},
