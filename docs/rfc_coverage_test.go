@@ -147,10 +147,19 @@ func attachTests(t *testing.T, clauses []*clause) {
 	}
 }
 
-// testComments returns the doc comment of every test of the tree, by "package directory.name".
+// testComments returns the doc comment of every test of the tree, by its name.
 func testComments(t *testing.T) map[string]string {
 	t.Helper()
 	comments := map[string]string{}
+	forEachTest(t, func(name string, function *ast.FuncDecl) {
+		comments[name] = strings.Join(strings.Fields(function.Doc.Text()), " ")
+	})
+	return comments
+}
+
+// forEachTest visits the tests and fuzz targets of the tree; a name is "directory.TestName".
+func forEachTest(t *testing.T, visit func(name string, function *ast.FuncDecl)) {
+	t.Helper()
 	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
 			return err
@@ -161,9 +170,8 @@ func testComments(t *testing.T) map[string]string {
 		}
 		directory := path.Dir(strings.TrimPrefix(filepath.ToSlash(file), "../"))
 		for _, declaration := range parsed.Decls {
-			function, isFunction := declaration.(*ast.FuncDecl)
-			if isFunction && function.Doc != nil && strings.HasPrefix(function.Name.Name, "Test") {
-				comments[directory+"."+function.Name.Name] = strings.Join(strings.Fields(function.Doc.Text()), " ")
+			if function, isFunction := declaration.(*ast.FuncDecl); isFunction && isTest(function.Name.Name) {
+				visit(directory+"."+function.Name.Name, function)
 			}
 		}
 		return nil
@@ -171,7 +179,10 @@ func testComments(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return comments
+}
+
+func isTest(name string) bool {
+	return strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")
 }
 
 func countMusts(clauses []*clause) (shown, counted int) {
