@@ -59,7 +59,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 4
+#define LISP_ABI_VERSION 5
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -187,6 +187,8 @@ enum lisp_interface_flag {
 	LISP_INTERFACE_SITE = 1 << 0,
 	LISP_INTERFACE_CORE = 1 << 1,
 	LISP_INTERFACE_TAP = 1 << 2, /* loci0 */
+	LISP_INTERFACE_TAKES_FRAMES = 1 << 3, /* XDP frames can be redirected to it; without it they are lost silently */
+	LISP_INTERFACE_UNFINISHED = 1 << 4,   /* virtual: what arrives may have a checksum that the sender left to its link */
 };
 
 /* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. */

@@ -33,6 +33,10 @@ type goldenBench struct {
 	*bench
 	tap    netlink.Link
 	events *ringbuf.Reader
+	xdp    bool     // packets that come in meet the XDP program first
+	flags  []string // of both interfaces, beside their side
+	taken  int      // by the XDP program
+	passed int      // on to tc
 }
 
 func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
@@ -123,8 +127,12 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),
 	})
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
+		interfaceFlags := b.constant(flag)
+		for _, more := range b.flags {
+			interfaceFlags |= b.constant(more)
+		}
 		b.update("interfaces", uint32(at.Attrs().Index), b.encode("lisp_interface", fields{
-			"flags": b.constant(flag), "l2_length": etherLength, "iid": uint32(c.Instance), "roots": b.rootsOf(uint32(c.Instance)), "mac": []byte(at.Attrs().HardwareAddr),
+			"flags": interfaceFlags, "l2_length": etherLength, "iid": uint32(c.Instance), "roots": b.rootsOf(uint32(c.Instance)), "mac": []byte(at.Attrs().HardwareAddr),
 		}))
 	}
 }
@@ -154,8 +162,35 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, uint32(b.site.Attrs().Index))
 		frame = ethernet(b.site.Attrs().HardwareAddr, metadata, c.Input)
 	}
+	if b.xdp && came && at != b.tap && c.Segment == 0 { // super-packets are skbs
+		if answer, got, passed := b.runXDP(t, at, frame); !passed {
+			return answer, frame, got
+		}
+	}
 	answer, got = b.runSegmented(t, program, at, came, frame, c.Segment)
 	return answer, frame, got
+}
+
+// runXDP runs the XDP program, and says what tc would have answered.
+func (b *goldenBench) runXDP(t *testing.T, at netlink.Link, frame []byte) (answer uint32, got []byte, passed bool) {
+	t.Helper()
+	verdict, got := b.frameXDP(t, at, frame)
+	switch verdict {
+	case xdpPass:
+		if !bytes.Equal(got, frame) {
+			t.Errorf("passed on, but changed:\n%x, was\n%x", got, frame)
+		}
+		b.passed++
+		return 0, nil, true
+	case xdpDrop:
+		answer = actShot
+	case xdpRedirect:
+		answer = actRedirect
+	default:
+		t.Errorf("the XDP program answered %d", verdict)
+	}
+	b.taken++
+	return answer, got, false
 }
 
 // skbGSOSize is the offset of gso_size in struct __sk_buff.
@@ -258,7 +293,33 @@ func (b *goldenBench) missRaised(t *testing.T) bool {
 func TestGoldenPackets(t *testing.T) {
 	table, err := golden.Load("..")
 	must(t, err)
-	b := newGoldenBench(t, table.Router)
+	newGoldenBench(t, table.Router).all(t, table)
+}
+
+// TestGoldenPacketsXDP demands the same when the XDP program comes first, whether it may redirect or not.
+func TestGoldenPacketsXDP(t *testing.T) {
+	table, err := golden.Load("..")
+	must(t, err)
+	for name, flags := range map[string][]string{
+		"on real links":            {"LISP_INTERFACE_TAKES_FRAMES"},
+		"on virtual links":         {"LISP_INTERFACE_TAKES_FRAMES", "LISP_INTERFACE_UNFINISHED"},
+		"where none takes a frame": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newGoldenBench(t, table.Router)
+			b.xdp, b.flags = true, flags
+			b.all(t, table)
+			t.Logf("the XDP program took %d packets and passed %d on", b.taken, b.passed)
+			if redirects := len(flags) > 0; b.passed == 0 || redirects && b.taken < b.passed {
+				t.Errorf("it took %d and passed %d on", b.taken, b.passed)
+			}
+		})
+	}
+}
+
+// all puts every case of the table through.
+func (b *goldenBench) all(t *testing.T, table *golden.Table) {
+	t.Helper()
 	b.missRaised(t)
 	for _, c := range table.Cases {
 		if len(c.Input) < 20 || c.Input[0]>>4 == 6 && len(c.Input) < 40 {

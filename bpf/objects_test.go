@@ -20,7 +20,10 @@ import (
 	"loci/internal/testnet"
 )
 
-const objectFile = "../dataplane/kernel/lisptc_bpfel.o"
+const (
+	objectFile    = "../dataplane/kernel/lisptc_bpfel.o"
+	xdpObjectFile = "../dataplane/kernel/lispxdp_bpfel.o"
+)
 
 // planeLimit is how many mappings and locator-sets a plane has.
 const planeLimit = 64
@@ -72,7 +75,33 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 		t.Fatalf("load into the kernel: %+v", err)
 	}
 	t.Cleanup(coll.Close)
+	loadXDP(t, coll)
 	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}}
+}
+
+// loadXDP adds the program of the XDP hook, which shares the maps of the others.
+func loadXDP(t testing.TB, coll *ebpf.Collection) {
+	t.Helper()
+	spec, err := ebpf.LoadCollectionSpec(xdpObjectFile)
+	if err != nil {
+		t.Fatalf("load %s: %v", xdpObjectFile, err)
+	}
+	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
+		t.Fatal(err)
+	}
+	shared := map[string]*ebpf.Map{}
+	for name, m := range spec.Maps {
+		if coll.Maps[name] != nil && name[0] != '.' {
+			shared[name], m.MaxEntries = coll.Maps[name], coll.Maps[name].MaxEntries()
+		}
+	}
+	var programs struct {
+		XDP *ebpf.Program `ebpf:"lisp_xdp"`
+	}
+	if err := spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
+		t.Fatalf("load the XDP program into the kernel: %+v", err)
+	}
+	coll.Programs["lisp_xdp"] = programs.XDP
 }
 
 // kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows

@@ -172,8 +172,11 @@ static __always_inline __u32 longest_segment(hook_frame *frame, const struct lis
 	__u32 l4_length = sizeof(struct udphdr);
 	__u8 data_offset;
 
-	if (!segment_length(frame))
-		return octets_from(frame, p->offset);
+	if (!segment_length(frame)) {
+		__u32 octets = octets_from(frame, p->offset);
+
+		return p->length < octets ? p->length : octets;
+	}
 	if (p->protocol == IPPROTO_TCP && read_octets(frame, p->l4_offset + 12, &data_offset, 1) == 0)
 		l4_length = (data_offset >> 4) * 4;
 	return p->l4_offset - p->offset + l4_length + segment_length(frame);

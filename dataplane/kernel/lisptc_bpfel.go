@@ -123,9 +123,11 @@ type lisptcLispInterface struct {
 type lisptcLispInterfaceFlag uint32
 
 const (
-	lisptcLispInterfaceFlagLISP_INTERFACE_SITE lisptcLispInterfaceFlag = 1
-	lisptcLispInterfaceFlagLISP_INTERFACE_CORE lisptcLispInterfaceFlag = 2
-	lisptcLispInterfaceFlagLISP_INTERFACE_TAP  lisptcLispInterfaceFlag = 4
+	lisptcLispInterfaceFlagLISP_INTERFACE_SITE         lisptcLispInterfaceFlag = 1
+	lisptcLispInterfaceFlagLISP_INTERFACE_CORE         lisptcLispInterfaceFlag = 2
+	lisptcLispInterfaceFlagLISP_INTERFACE_TAP          lisptcLispInterfaceFlag = 4
+	lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES lisptcLispInterfaceFlag = 8
+	lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED   lisptcLispInterfaceFlag = 16
 )
 
 type lisptcLispLimitKey struct {
