@@ -111,6 +111,8 @@ type MapServerConfig struct {
 	// RegistrationTimeout ends registrations that are not refreshed; 0 is three
 	// minutes (RFC 9301 s.8.2).
 	RegistrationTimeout time.Duration
+	// Journal makes the Node say, as Journal effects, what has to outlive a restart.
+	Journal bool
 }
 
 // Site is who may register what, with which keys.
@@ -246,7 +248,7 @@ func (c *ETRConfig) withDefaults(port uint16) *ETRConfig {
 }
 
 func (c *MapServerConfig) withDefaults() *MapServerConfig {
-	ms := MapServerConfig{RegistrationTimeout: durationOr(c.RegistrationTimeout, defaultRegistrationTimeout)}
+	ms := MapServerConfig{RegistrationTimeout: durationOr(c.RegistrationTimeout, defaultRegistrationTimeout), Journal: c.Journal}
 	ms.Sites = make([]Site, len(c.Sites))
 	for i, s := range c.Sites {
 		keys := make([]Key, len(s.Keys))

@@ -12,8 +12,8 @@ type deadline struct {
 }
 
 type deadlines struct {
-	heap  []deadline
-	place []int32 // by id: index in heap plus one, 0 for none
+	heap  chunked[deadline]
+	place chunked[int32] // by id: index in heap plus one, 0 for none
 }
 
 // set gives the row a deadline, in place of the one it had; never removes it.
@@ -22,13 +22,13 @@ func (d *deadlines) set(id uint32, at instant) {
 		d.remove(id)
 		return
 	}
-	for int(id) >= len(d.place) {
-		d.place = append(d.place, 0)
+	for int(id) >= d.place.len() {
+		d.place.push(0)
 	}
-	i := int(d.place[id]) - 1
+	i := int(*d.place.at(int(id))) - 1
 	if i < 0 {
-		i = len(d.heap)
-		d.heap = append(d.heap, deadline{})
+		i = d.heap.len()
+		d.heap.push(deadline{})
 	}
 	d.put(i, deadline{at, id})
 	d.down(d.up(i))
@@ -36,15 +36,13 @@ func (d *deadlines) set(id uint32, at instant) {
 
 // remove takes the row's deadline away, if it has one.
 func (d *deadlines) remove(id uint32) {
-	if int(id) >= len(d.place) || d.place[id] == 0 {
+	if !d.has(id) {
 		return
 	}
-	i := int(d.place[id]) - 1
-	d.place[id] = 0
-	last := len(d.heap) - 1
-	moved := d.heap[last]
-	d.heap = d.heap[:last]
-	if i < last {
+	i := int(*d.place.at(int(id))) - 1
+	*d.place.at(int(id)) = 0
+	moved := d.heap.pop()
+	if i < d.heap.len() {
 		d.put(i, moved)
 		d.down(d.up(i))
 	}
@@ -52,43 +50,45 @@ func (d *deadlines) remove(id uint32) {
 
 // due removes and returns the earliest deadline that has come.
 func (d *deadlines) due(now instant) (id uint32, ok bool) {
-	if len(d.heap) == 0 || d.heap[0].at > now {
+	if d.next() > now || d.heap.len() == 0 {
 		return 0, false
 	}
-	id = d.heap[0].id
+	id = d.heap.at(0).id
 	d.remove(id)
 	return id, true
 }
 
 // next is the earliest deadline, never when there is none.
 func (d *deadlines) next() instant {
-	if len(d.heap) == 0 {
+	if d.heap.len() == 0 {
 		return never
 	}
-	return d.heap[0].at
+	return d.heap.at(0).at
 }
 
 // of is the row's deadline, never when it has none.
 func (d *deadlines) of(id uint32) instant {
-	if int(id) >= len(d.place) || d.place[id] == 0 {
+	if !d.has(id) {
 		return never
 	}
-	return d.heap[d.place[id]-1].at
+	return d.heap.at(int(*d.place.at(int(id))) - 1).at
 }
 
+func (d *deadlines) has(id uint32) bool { return int(id) < d.place.len() && *d.place.at(int(id)) != 0 }
+
 func (d *deadlines) put(i int, e deadline) {
-	d.heap[i] = e
-	d.place[e.id] = int32(i) + 1
+	*d.heap.at(i) = e
+	*d.place.at(int(e.id)) = int32(i) + 1
 }
 
 // before orders by time, then by row, so that equal deadlines have one order.
 func (d *deadlines) before(i, j int) bool {
-	a, b := d.heap[i], d.heap[j]
+	a, b := *d.heap.at(i), *d.heap.at(j)
 	return a.at < b.at || a.at == b.at && a.id < b.id
 }
 
 func (d *deadlines) swap(i, j int) {
-	a, b := d.heap[i], d.heap[j]
+	a, b := *d.heap.at(i), *d.heap.at(j)
 	d.put(i, b)
 	d.put(j, a)
 }
@@ -104,10 +104,10 @@ func (d *deadlines) up(i int) int {
 func (d *deadlines) down(i int) {
 	for {
 		child := 2*i + 1
-		if child+1 < len(d.heap) && d.before(child+1, child) {
+		if child+1 < d.heap.len() && d.before(child+1, child) {
 			child++
 		}
-		if child >= len(d.heap) || !d.before(child, i) {
+		if child >= d.heap.len() || !d.before(child, i) {
 			return
 		}
 		d.swap(i, child)

@@ -13,7 +13,7 @@ import (
 )
 
 // Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
-// RemoveDatabase, SetLocatorState and Notice.
+// RemoveDatabase, SetLocatorState, Notice and Journal.
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero

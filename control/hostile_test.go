@@ -69,9 +69,10 @@ func checkLimits(t testing.TB, n *Node) {
 			t.Fatalf("site %s: %d nonces, %d registrations", s.config.Name, len(s.nonces), s.registrations)
 		}
 	}
-	for i := range n.mapServer.registrations.rows.rows {
-		if r := &n.mapServer.registrations.rows.rows[i]; len(r.registrants) > l.RegistrantsPerPrefix {
-			t.Fatalf("%d registrants", len(r.registrants))
+	known := &n.mapServer.registrations
+	for i := range known.rows.len() {
+		if row := known.rows.at(uint32(i)); !row.prefix.IsZero() && known.count(row) > l.RegistrantsPerPrefix {
+			t.Fatalf("%d registrants", known.count(row))
 		}
 	}
 }

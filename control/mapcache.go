@@ -82,7 +82,7 @@ func (c *mapCache) remove(id uint32) {
 // those that are equal.
 func (c *mapCache) victim(limit int) (id uint32, ok bool) {
 	share := limit / max(len(c.index.instances), 1)
-	rows := uint32(len(c.entries.rows))
+	rows := uint32(c.entries.len())
 	best := 0
 	for step := uint32(0); step < rows && (step < evictionSteps || !ok); step++ {
 		at := c.hand % rows

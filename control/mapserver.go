@@ -10,6 +10,7 @@ package control
 import (
 	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/lisp"
@@ -23,43 +24,66 @@ type mapServer struct {
 	sites         map[string]*siteState
 	registrations registrations
 	notifier      *notifier
+	journal       journal
 }
 
 func newMapServer(h *host) *mapServer {
-	return &mapServer{h: h, config: &MapServerConfig{}, sites: make(map[string]*siteState), notifier: newNotifier(h)}
+	s := &mapServer{h: h, config: &MapServerConfig{}, sites: make(map[string]*siteState), journal: journal{h: h}}
+	s.notifier = newNotifier(h, &s.registrations)
+	return s
 }
 
 // configure takes over another configuration. Registrations that it does not allow
 // any more end; the others, and the nonces seen, stay.
 func (s *mapServer) configure(c *MapServerConfig, keys *Keyring) {
-	s.config, s.prefixes = c, keys.prefixes
+	s.config, s.prefixes, s.journal.on = c, keys.prefixes, c.Journal
 	sites := make(map[string]*siteState, len(c.Sites))
 	for _, site := range c.Sites {
 		state := s.sites[site.Name]
 		if state == nil {
 			state = &siteState{nonces: make(map[nonceKey]seenNonce)}
+			s.registrations.addSite(state)
 		}
 		state.config = site
 		sites[site.Name] = state
 	}
+	gone := s.sites
 	s.sites = sites
 	s.notifier.keep(sites)
 	s.dropDisallowed()
+	for name, site := range gone {
+		if sites[name] == nil {
+			s.registrations.sites[site.id] = nil
+		}
+	}
+}
+
+// allows reports whether the configuration lets a site register an EID-Prefix.
+func (s *mapServer) allows(p lisp.Prefix, site *siteState) bool {
+	match, owner, ok := s.prefixes.longest(p)
+	return ok && (match == p || owner.moreSpecifics) && s.siteAt(owner) == site
+}
+
+// siteAt is the site that owns a configured EID-Prefix.
+func (s *mapServer) siteAt(owner ownedPrefix) *siteState {
+	return s.sites[s.config.Sites[owner.site].Name]
 }
 
 func (s *mapServer) dropDisallowed() {
 	var gone []uint32
 	for p, id := range s.registrations.index.all() {
-		match, owner, ok := s.prefixes.longest(p)
-		allowed := ok && (match == p || owner.moreSpecifics) &&
-			s.sites[s.config.Sites[owner.site].Name] == s.registrations.rows.at(id).site
-		if !allowed {
+		if !s.allows(p, s.registrations.siteOf(s.registrations.rows.at(id))) {
 			gone = append(gone, id)
 		}
 	}
 	for _, id := range gone {
 		row := s.registrations.rows.at(id)
-		s.h.notice(Notice{Kind: NoticeRegistrationRemoved, Prefix: row.merged.Prefix, Site: row.site.config.Name})
+		s.h.notice(Notice{Kind: NoticeRegistrationRemoved, Prefix: row.prefix, Site: s.registrations.siteOf(row).config.Name})
+		if s.journal.on {
+			for r := range s.registrations.each(row) {
+				s.journalRegistrant(row, r, 0)
+			}
+		}
 		s.registrations.remove(id)
 	}
 }
@@ -78,7 +102,7 @@ func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 		s.h.replyNegative(m, leastSpecificHole(host, 0, s.prefixes.overlaps), negativeTTLMinutes)
 		return
 	}
-	site := s.sites[s.config.Sites[owner.site].Name]
+	site := s.siteAt(owner)
 	if s.deny(m, asked, configured, site) {
 		return
 	}
@@ -102,7 +126,7 @@ func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState) (
 		return best, nil, false
 	}
 	row := s.registrations.rows.at(id)
-	return best, row, best.Bits() >= configured.Bits() || row.site == site
+	return best, row, best.Bits() >= configured.Bits() || row.site == site.id
 }
 
 // unregisteredHole is the part of a configured EID-Prefix around the asked EID that
@@ -116,20 +140,20 @@ func (s *mapServer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix 
 
 // answers reports whether the Map-Server answers for the ETRs of a registration.
 func (s *mapServer) answers(row *registration) bool {
-	switch row.site.config.ProxyReply {
+	switch s.registrations.siteOf(row).config.ProxyReply {
 	case ProxyReplyAlways:
 		return true
 	case ProxyReplyNever:
 		return false
 	}
-	return row.proxyReply()
+	return s.registrations.proxyReply(row)
 }
 
 // replyForSite answers with what was registered, and with every more specific
 // registration; where an ETR answers for one of those itself, the answer is
 // narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
 func (s *mapServer) replyForSite(m *mapRequest, asked, best lisp.Prefix, row *registration) {
-	all := []lisp.Mapping{proxyMapping(row)}
+	all := []lisp.Mapping{s.proxyMapping(row)}
 	for p, id := range s.registrations.index.subtree(best) {
 		if len(all) > s.h.limits.MoreSpecificsPerReply {
 			break // too many in any case
@@ -139,12 +163,12 @@ func (s *mapServer) replyForSite(m *mapRequest, asked, best lisp.Prefix, row *re
 		}
 		more := s.registrations.rows.at(id)
 		if s.answers(more) {
-			all = append(all, proxyMapping(more))
+			all = append(all, s.proxyMapping(more))
 			continue
 		}
 		all = append(all, lisp.Mapping{}) // not ours to tell
 	}
-	if s.holdsOthers(best, row.site) {
+	if s.holdsOthers(best, s.registrations.siteOf(row)) {
 		all = append(all, lisp.Mapping{})
 	}
 	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) || s.prefixes.holds(p, best) }
@@ -160,7 +184,7 @@ func (s *mapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 			return true // perhaps: the smaller answer is right in any case
 		}
 		_, _, registered := s.registrations.get(p)
-		if !registered && p != best && s.sites[s.config.Sites[owner.site].Name] != site {
+		if !registered && p != best && s.siteAt(owner) != site {
 			return true
 		}
 	}
@@ -169,9 +193,9 @@ func (s *mapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 
 // proxyMapping is what the Map-Server says for a site: not authoritative, and with
 // no locator called local.
-func proxyMapping(row *registration) lisp.Mapping {
-	m := row.merged
-	m.Authoritative, m.TTLMinutes = false, row.site.config.Policy.proxyTTL(m)
+func (s *mapServer) proxyMapping(row *registration) lisp.Mapping {
+	m := s.registrations.merged(row)
+	m.Authoritative, m.TTLMinutes = false, s.registrations.siteOf(row).config.Policy.proxyTTL(m)
 	m.Locators = withLocalBits(m.Locators, nil)
 	return m
 }
@@ -180,9 +204,7 @@ func proxyMapping(row *registration) lisp.Mapping {
 // meets another one. It goes where the ETR registered from, which it can be reached
 // at for certain.
 func (s *mapServer) forward(m *mapRequest, row *registration) {
-	row.turn = (row.turn + 1) % len(row.registrants)
-	to := row.registrants[row.turn].from.Addr()
-	s.h.forward(m, netip.AddrPortFrom(to, s.h.controlPort), row.merged.Prefix)
+	s.h.forward(m, netip.AddrPortFrom(s.registrations.nextTurn(row), s.h.controlPort), row.prefix)
 }
 
 // handleMapRegister takes a Map-Register as a whole or not at all, and acknowledges
@@ -207,10 +229,7 @@ func (s *mapServer) handleMapRegister(m *mapRegister) {
 	}
 	s.h.count(MapRegisterReceived)
 	if fresh {
-		site.nonces[m.nonceKey()] = m.seen()
-		for i := range m.mappings {
-			s.take(site, m, m.mappings[i])
-		}
+		s.takeAll(site, m)
 	}
 	if m.WantMapNotify {
 		s.acknowledge(m)
@@ -263,35 +282,41 @@ func (s *mapServer) checkRecords(site *siteState, m *mapRegister) *Refusal {
 			return refused
 		}
 	}
+	return s.checkSizes(site, added)
+}
+
+// checkSizes refuses more EID-Prefixes than there may be.
+func (s *mapServer) checkSizes(site *siteState, added int) *Refusal {
 	switch {
 	case s.registrations.index.size+added > s.h.limits.Registrations:
 		return refusal(RefusedRegistrationTable, "%d EID-Prefixes are registered", s.registrations.index.size)
 	case site.registrations+added > s.maxRegistrations(site):
-		return refusal(RefusedSiteTable, "site %s has registered %d EID-Prefixes", m.site, site.registrations)
+		return refusal(RefusedSiteTable, "site %s has registered %d EID-Prefixes", site.config.Name, site.registrations)
 	}
 	return nil
 }
 
 func (s *mapServer) checkRegistrant(row *registration, m *mapRegister, mapping lisp.Mapping) *Refusal {
-	at := row.find(m.registrant())
-	if at < 0 && len(row.registrants) >= s.h.limits.RegistrantsPerPrefix {
-		return refusal(RefusedRegistrants, "%d xTRs have registered %s", len(row.registrants), mapping.Prefix)
+	t := &s.registrations
+	if t.find(row, m.registrant()) == nil && t.count(row) >= s.h.limits.RegistrantsPerPrefix {
+		return refusal(RefusedRegistrants, "%d xTRs have registered %s", t.count(row), mapping.Prefix)
 	}
-	if newest := row.newestVersion(); lisp.CompareMapVersions(mapping.Version, newest) < 0 {
+	if newest := t.newestVersion(row); lisp.CompareMapVersions(mapping.Version, newest) < 0 {
 		return refusal(RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, newest)
 	}
-	if err := row.mergeable(s.registrant(m, mapping)); err != nil {
+	if !m.MergeRequest {
+		return nil
+	}
+	if err := t.mergeable(row, m.registrant(), mapping.Locators); err != nil {
 		return refusal(RefusedLocators, "%s: %w", mapping.Prefix, err)
 	}
 	return nil
 }
 
-func (s *mapServer) registrant(m *mapRegister, mapping lisp.Mapping) registrant {
-	return registrant{
-		id: m.registrant(), mapping: mapping, from: m.from, firstAt: s.h.now, lastAt: s.h.now,
-		expiresAt: s.h.after(s.lifetime(m.UseTTL, mapping.TTLMinutes)), keyID: m.KeyID, algorithm: m.AlgorithmID,
+func (m *mapRegister) xtr() xtr {
+	return xtr{
+		id: m.registrant(), from: m.from, keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
 		proxyReply: m.ProxyReply, useTTL: m.UseTTL, mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
-		macOctets: uint8(len(m.Authentication)),
 	}
 }
 
@@ -304,23 +329,37 @@ func (s *mapServer) lifetime(useTTL bool, ttlMinutes uint32) time.Duration {
 	return lisp.Lifetime(ttlMinutes, s.config.RegistrationTimeout)
 }
 
+// takeAll takes the records of a Map-Register.
+func (s *mapServer) takeAll(site *siteState, m *mapRegister) {
+	site.nonces[m.nonceKey()] = m.seen()
+	x := m.xtr()
+	id := s.registrations.xtrs.acquire(x)
+	for i := range m.mappings {
+		s.take(site, m, m.mappings[i], id)
+	}
+	s.registrations.xtrs.release(id)
+	s.journalRegister(site, m, x)
+}
+
 // take takes one record; TTL 0 withdraws.
-func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping) {
+func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping, xtr uint32) {
 	n := Notice{Prefix: mapping.Prefix, Remote: m.from, Site: m.site}
 	if mapping.TTLMinutes == 0 {
 		s.withdraw(m, n)
 		return
 	}
 	s.h.count(RegistrationAccepted)
-	fresh, changed := s.registrations.put(site, s.registrant(m, mapping))
+	fresh, changed := s.registrations.put(site, mapping, registrant{
+		xtr: xtr, firstAt: s.h.now, lastAt: s.h.now, expiresAt: s.h.after(s.lifetime(m.UseTTL, mapping.TTLMinutes)),
+	})
 	if !fresh && !changed {
 		return
 	}
-	n.Kind, n.Detail = NoticeRegistrationChanged, mapping.String()
+	n.Kind = NoticeRegistrationChanged
 	if fresh {
 		n.Kind = NoticeRegistered
 	}
-	s.h.notice(n)
+	s.h.noticeLater(func() Notice { n.Detail = mapping.String(); return n })
 	if _, row, ok := s.registrations.get(mapping.Prefix); ok && changed {
 		s.notifier.changed(row, m.registrant())
 	}
@@ -362,8 +401,11 @@ func (s *mapServer) acknowledge(m *mapRegister) {
 // handleTimeout ends what was not refreshed.
 func (s *mapServer) handleTimeout(id uint32) {
 	row := s.registrations.rows.at(id)
-	prefix, site := row.merged.Prefix, row.site.config.Name
-	gone, changed := s.registrations.expire(id, s.h.now)
+	prefix, site := row.prefix, s.registrations.siteOf(row).config.Name
+	expired, gone, changed := s.registrations.expire(id, s.h.now)
+	if expired == 0 {
+		return // it was refreshed
+	}
 	if changed && !gone {
 		s.notifier.changed(row, registrantID{})
 	}
@@ -375,13 +417,13 @@ func (s *mapServer) handleTimeout(id uint32) {
 	s.h.notice(n)
 }
 
-// status yields every registration, one value for each xTR.
+// status yields every registration, one value for each xTR, who registered last comes last.
 func (s *mapServer) status() iter.Seq[Registration] {
 	return func(yield func(Registration) bool) {
 		for _, id := range s.registrations.index.all() {
 			row := s.registrations.rows.at(id)
-			for i := range row.registrants {
-				if !yield(s.registrationStatus(row, &row.registrants[i])) {
+			for _, r := range slices.Backward(slices.Collect(s.registrations.each(row))) {
+				if !yield(s.registrationStatus(row, r)) {
 					return
 				}
 			}
@@ -390,10 +432,12 @@ func (s *mapServer) status() iter.Seq[Registration] {
 }
 
 func (s *mapServer) registrationStatus(row *registration, r *registrant) Registration {
+	x := s.registrations.xtrs.at(r.xtr)
 	return Registration{
-		Site: row.site.config.Name, Prefix: r.mapping.Prefix, Mapping: r.mapping, Merged: row.merged,
+		Site: s.registrations.siteOf(row).config.Name, Prefix: row.prefix,
+		Mapping: s.registrations.mapping(row.prefix, r.content), Merged: s.registrations.merged(row),
 		FirstRegisteredAt: s.h.time(r.firstAt), LastRegisteredAt: s.h.time(r.lastAt), ExpiresAt: s.h.time(r.expiresAt),
-		From: r.from, XTRID: r.id.xtrID, SiteID: r.id.siteID, KeyID: r.keyID, Algorithm: r.algorithm,
-		ProxyReply: r.proxyReply, UseTTL: r.useTTL, MergeRequest: r.mergeRequest, WantMapNotify: r.wantMapNotify,
+		From: x.from, XTRID: x.id.xtrID, SiteID: x.id.siteID, KeyID: x.keyID, Algorithm: x.algorithm,
+		ProxyReply: x.proxyReply, UseTTL: x.useTTL, MergeRequest: x.mergeRequest, WantMapNotify: x.wantMapNotify,
 	}
 }

@@ -330,8 +330,9 @@ func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 			return
 		}
 	}
-	if n.mapServer != nil && yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout) {
-		yield(&n.mapServer.notifier.timers, n.mapServer.notifier.handleTimeout)
+	if n.mapServer != nil && yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout) &&
+		yield(&n.mapServer.notifier.timers, n.mapServer.notifier.handleTimeout) {
+		yield(&n.mapServer.journal.timers, n.mapServer.handleCheckpoint)
 	}
 }
 
@@ -361,7 +362,12 @@ func (n *Node) NextDeadline() (deadline time.Time, ok bool) {
 }
 
 // Poll takes the next effect; ok is false when there is none left.
-func (n *Node) Poll() (e Effect, ok bool) { return n.host.poll() }
+func (n *Node) Poll() (e Effect, ok bool) {
+	if e, ok = n.host.poll(); ok || n.mapServer == nil {
+		return e, ok
+	}
+	return n.mapServer.journal.poll()
+}
 
 // AdoptMapCache takes over what the data plane kept through a restart, TTLs and
 // ages included. Call it right after New, before anything else. What has expired or

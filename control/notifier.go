@@ -44,27 +44,28 @@ type notification struct {
 // notifier keeps Map-Notifies until they are acknowledged.
 type notifier struct {
 	h        *host
+	known    *registrations
 	rows     slab[notification]
 	byNonce  map[uint64]uint32
 	byTarget map[notifyTarget]uint32
 	timers   deadlines
 }
 
-func newNotifier(h *host) *notifier {
-	return &notifier{h: h, byNonce: make(map[uint64]uint32), byTarget: make(map[notifyTarget]uint32)}
+func newNotifier(h *host, known *registrations) *notifier {
+	return &notifier{h: h, known: known, byNonce: make(map[uint64]uint32), byTarget: make(map[notifyTarget]uint32)}
 }
 
 // changed tells the xTRs of a registration but the one that changed it.
 func (n *notifier) changed(row *registration, by registrantID) {
-	for i := range row.registrants {
-		if r := &row.registrants[i]; r.wantMapNotify && r.id != by {
-			n.notify(row, r)
+	for r := range n.known.each(row) {
+		if x := n.known.xtrs.at(r.xtr); x.wantMapNotify && x.id != by {
+			n.notify(row, x)
 		}
 	}
 }
 
-func (n *notifier) notify(row *registration, r *registrant) {
-	target := notifyTarget{row.merged.Prefix, r.id}
+func (n *notifier) notify(row *registration, r *xtr) {
+	target, site := notifyTarget{row.prefix, r.id}, n.known.siteOf(row)
 	if id, known := n.byTarget[target]; known {
 		n.drop(id) // it speaks of what is over
 	}
@@ -72,14 +73,14 @@ func (n *notifier) notify(row *registration, r *registrant) {
 		n.h.count(RefusedNotifyTable)
 		return
 	}
-	at := slices.IndexFunc(row.site.config.Keys, func(k Key) bool { return k.ID == r.keyID })
+	at := slices.IndexFunc(site.config.Keys, func(k Key) bool { return k.ID == r.keyID })
 	if at < 0 {
 		return // the key was withdrawn: so is the registration soon
 	}
-	key := row.site.config.Keys[at]
+	key := site.config.Keys[at]
 	m := &wire.MapNotify{
 		Nonce: n.h.nonce(), KeyID: r.keyID, AlgorithmID: r.algorithm, Authentication: make([]byte, r.macOctets),
-		Records: []wire.Record{wire.RecordOf(row.merged)},
+		Records: []wire.Record{wire.RecordOf(n.known.merged(row))},
 	}
 	payload, err := wire.AppendSigned(nil, m, key.Secret)
 	if err != nil {
@@ -87,7 +88,7 @@ func (n *notifier) notify(row *registration, r *registrant) {
 		return
 	}
 	id := n.rows.add(notification{
-		target: target, site: row.site, nonce: m.Nonce, remote: netip.AddrPortFrom(r.from.Addr(), n.h.controlPort), payload: payload,
+		target: target, site: site, nonce: m.Nonce, remote: netip.AddrPortFrom(r.from.Addr(), n.h.controlPort), payload: payload,
 	})
 	n.byTarget[target], n.byNonce[m.Nonce] = id, id
 	n.send(id)
@@ -144,8 +145,8 @@ func (n *notifier) drop(id uint32) {
 
 // keep drops what is for sites that are gone.
 func (n *notifier) keep(sites map[string]*siteState) {
-	for id := range n.rows.rows {
-		if site := n.rows.rows[id].site; site != nil && sites[site.config.Name] != site {
+	for id := range n.rows.len() {
+		if site := n.rows.at(uint32(id)).site; site != nil && sites[site.config.Name] != site {
 			n.drop(uint32(id))
 		}
 	}

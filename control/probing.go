@@ -61,7 +61,7 @@ func newProber(h *host) *prober {
 // configure takes over other intervals. What was off begins now.
 func (p *prober) configure(c ProbingConfig) {
 	p.config = c
-	for id := range p.table.rows.rows {
+	for id := range p.table.rows.len() {
 		l := p.table.rows.at(uint32(id))
 		switch {
 		case l.rloc.IsZero():
@@ -171,7 +171,7 @@ func (p *prober) mappingFor(l *locator, cached *mapCache) (*cacheEntry, bool) {
 	if _, e, ok := cached.get(l.prefix); ok && holds(e, l.rloc) {
 		return e, true
 	}
-	rows := uint32(len(cached.entries.rows))
+	rows := uint32(cached.entries.len())
 	for range min(rows, prefixSearchSteps) {
 		at := l.probes.cursor % rows
 		l.probes.cursor = at + 1

@@ -4,10 +4,11 @@ package control
 
 // The Map-Server's registrations: who registered which EID-Prefix, what comes of
 // it when several did, and the nonces that were seen (RFC 9301 s.5.6, s.8.2). A
-// table: it accepts what it is given.
+// table: it accepts what it is given. A million of its rows hold no pointer.
 
 import (
 	"errors"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -22,30 +23,52 @@ type registrantID struct {
 	source netip.Addr // only without xTR-ID
 }
 
-// registrant is what one xTR registered for one EID-Prefix.
-type registrant struct {
+// xtr is what a Map-Register says of who sent it. The rows of all its records share it.
+type xtr struct {
 	id                                              registrantID
-	mapping                                         lisp.Mapping
 	from                                            netip.AddrPort
-	firstAt, lastAt, expiresAt                      instant
 	keyID, algorithm, macOctets                     uint8
 	proxyReply, useTTL, mergeRequest, wantMapNotify bool
 }
 
-// registration is an EID-Prefix with everybody who registered it; the one who did
-// so last comes last.
+// noRow is the number of no row.
+const noRow = ^uint32(0)
+
+// registrant is what one xTR registered for one EID-Prefix.
+type registrant struct {
+	firstAt, lastAt, expiresAt instant
+	next                       uint32 // who registered the same EID-Prefix before, noRow for nobody
+	xtr                        uint32
+	content                    content
+}
+
+// content is a mapping but for its EID-Prefix.
+type content struct {
+	locators      uint32
+	ttlMinutes    uint32
+	version       uint16
+	action        lisp.Action
+	authoritative bool
+}
+
+// registration is an EID-Prefix with everybody who registered it.
 type registration struct {
-	site        *siteState
-	registrants []registrant
-	merged      lisp.Mapping // what is answered
-	turn        int          // whose turn it is to get a Map-Request
+	prefix lisp.Prefix
+	site   uint32
+	newest uint32  // the registrant who came last; the others follow by next
+	merged content // what is answered
+	turn   uint8   // whose turn it is to get a Map-Request
 }
 
 // registrations is the table.
 type registrations struct {
-	rows   slab[registration]
-	index  prefixTable[uint32]
-	timers deadlines
+	rows        slab[registration]
+	registrants slab[registrant]
+	index       prefixTable[uint32]
+	timers      deadlines // not later than the first expiry; a refresh does not move them
+	xtrs        interned[xtr]
+	sets        locatorSets
+	sites       []*siteState // by number; nil where none is
 }
 
 var errMergedLocators = errors.New("the merged locator-set is too large")
@@ -58,25 +81,103 @@ func (t *registrations) get(p lisp.Prefix) (uint32, *registration, bool) {
 	return id, t.rows.at(id), true
 }
 
-// put adds what an xTR registered, in place of what it had registered before.
-// changed reports whether other answers come of it.
-func (t *registrations) put(site *siteState, r registrant) (fresh, changed bool) {
-	prefix := r.mapping.Prefix
-	id, row, ok := t.get(prefix)
-	if !ok {
-		id = t.rows.add(registration{site: site})
-		t.index.insert(prefix, id)
+// addSite gives a site its number.
+func (t *registrations) addSite(site *siteState) {
+	free := slices.Index(t.sites, nil)
+	if free < 0 {
+		free = len(t.sites)
+		t.sites = append(t.sites, nil)
+	}
+	site.id = uint32(free)
+	t.sites[free] = site
+}
+
+// siteOf is the site of a registration.
+func (t *registrations) siteOf(row *registration) *siteState { return t.sites[row.site] }
+
+// each yields those who registered, who did so last first.
+func (t *registrations) each(row *registration) iter.Seq[*registrant] {
+	return func(yield func(*registrant) bool) {
+		for at := row.newest; at != noRow; {
+			r := t.registrants.at(at)
+			if at = r.next; !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// count is how many registered.
+func (t *registrations) count(row *registration) (n int) {
+	for range t.each(row) {
+		n++
+	}
+	return n
+}
+
+// mapping is content with an EID-Prefix again.
+func (t *registrations) mapping(p lisp.Prefix, c content) lisp.Mapping {
+	return lisp.Mapping{
+		Prefix: p, Locators: t.sets.at(c.locators), TTLMinutes: c.ttlMinutes, Version: c.version, Action: c.action, Authoritative: c.authoritative,
+	}
+}
+
+// merged is what is answered for a registration.
+func (t *registrations) merged(row *registration) lisp.Mapping {
+	return t.mapping(row.prefix, row.merged)
+}
+
+// contentOf makes content, which uses a locator-set.
+func (t *registrations) contentOf(m lisp.Mapping) content {
+	return content{locators: t.sets.acquire(m.Locators), ttlMinutes: m.TTLMinutes, version: m.Version, action: m.Action, authoritative: m.Authoritative}
+}
+
+// put adds what an xTR registered, in place of what it had registered before. r has
+// everything but its content, and its xtr has a user for the call. changed reports
+// whether other answers come of it.
+func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fresh, changed bool) {
+	id, row, known := t.get(m.Prefix)
+	if !known {
+		id = t.rows.add(registration{prefix: m.Prefix, site: site.id, newest: noRow, merged: t.contentOf(lisp.Mapping{})})
+		t.index.insert(m.Prefix, id)
 		site.registrations++
 		row = t.rows.at(id)
 	}
-	if i := row.find(r.id); i >= 0 {
-		r.firstAt = row.registrants[i].firstAt
-		row.registrants = slices.Delete(row.registrants, i, i+1)
+	if old := t.take(row, t.xtrs.at(r.xtr).id); old != noRow {
+		r.firstAt = t.registrants.at(old).firstAt
+		t.free(old)
 	}
-	row.registrants = append(row.registrants, r)
-	changed = row.merge()
-	t.timers.set(id, row.expiry())
-	return !ok, changed
+	t.xtrs.retain(r.xtr)
+	r.content, r.next = t.contentOf(m), row.newest
+	row.newest = t.registrants.add(r)
+	changed = t.merge(row)
+	if expiry := t.expiry(row); expiry < t.timers.of(id) {
+		t.timers.set(id, expiry)
+	}
+	return !known, changed || !known
+}
+
+// take takes an xTR's registrant out of the chain and returns its number.
+func (t *registrations) take(row *registration, who registrantID) uint32 {
+	link := &row.newest
+	for *link != noRow {
+		at := *link
+		r := t.registrants.at(at)
+		if t.xtrs.at(r.xtr).id == who {
+			*link = r.next
+			return at
+		}
+		link = &r.next
+	}
+	return noRow
+}
+
+// free forgets a registrant that is in no chain any more.
+func (t *registrations) free(at uint32) {
+	r := t.registrants.at(at)
+	t.xtrs.release(r.xtr)
+	t.sets.release(r.content.locators)
+	t.registrants.release(at)
 }
 
 // removeRegistrant takes out what one xTR registered; changed reports that other
@@ -86,63 +187,86 @@ func (t *registrations) removeRegistrant(p lisp.Prefix, who registrantID) (found
 	if !ok {
 		return false, false
 	}
-	i := row.find(who)
-	if i < 0 {
+	at := t.take(row, who)
+	if at == noRow {
 		return false, false
 	}
-	row.registrants = slices.Delete(row.registrants, i, i+1)
+	t.free(at)
 	gone, changed := t.settle(id, row)
 	return true, gone || changed
 }
 
-// expire takes out the registrants whose time is over.
-func (t *registrations) expire(id uint32, now instant) (gone, changed bool) {
+// expire takes out the registrants whose time is over. None may be: a refresh does not
+// move the deadline.
+func (t *registrations) expire(id uint32, now instant) (expired int, gone, changed bool) {
 	row := t.rows.at(id)
-	row.registrants = slices.DeleteFunc(row.registrants, func(r registrant) bool { return r.expiresAt <= now })
-	return t.settle(id, row)
+	for link := &row.newest; *link != noRow; {
+		at := *link
+		r := t.registrants.at(at)
+		if r.expiresAt > now {
+			link = &r.next
+			continue
+		}
+		*link = r.next
+		t.free(at)
+		expired++
+	}
+	gone, changed = t.settle(id, row)
+	return expired, gone, changed
 }
 
 // settle brings a registration into order after registrants left.
 func (t *registrations) settle(id uint32, row *registration) (gone, changed bool) {
-	if len(row.registrants) == 0 {
+	if row.newest == noRow {
 		t.remove(id)
 		return true, true
 	}
-	changed = row.merge()
-	t.timers.set(id, row.expiry())
+	changed = t.merge(row)
+	t.timers.set(id, t.expiry(row))
 	return false, changed
 }
 
 func (t *registrations) remove(id uint32) {
 	row := t.rows.at(id)
-	row.site.registrations--
-	t.index.remove(row.merged.Prefix)
+	for at := row.newest; at != noRow; {
+		next := t.registrants.at(at).next
+		t.free(at)
+		at = next
+	}
+	t.siteOf(row).registrations--
+	t.sets.release(row.merged.locators)
+	t.index.remove(row.prefix)
 	t.timers.remove(id)
 	t.rows.release(id)
 }
 
-func (r *registration) find(who registrantID) int {
-	return slices.IndexFunc(r.registrants, func(x registrant) bool { return x.id == who })
+// find returns what an xTR registered, nil when that is nothing.
+func (t *registrations) find(row *registration, who registrantID) *registrant {
+	for r := range t.each(row) {
+		if t.xtrs.at(r.xtr).id == who {
+			return r
+		}
+	}
+	return nil
 }
 
 // newestVersion is the newest Map-Version that was registered: all xTRs of a site
 // must have the same one, and who is behind has an old mapping (RFC 9302 s.5, s.9).
-func (r *registration) newestVersion() uint16 {
+func (t *registrations) newestVersion(row *registration) uint16 {
 	newest := uint16(lisp.NullMapVersion)
-	for i := range r.registrants {
-		v := r.registrants[i].mapping.Version
-		if newest == lisp.NullMapVersion || lisp.CompareMapVersions(v, newest) > 0 {
-			newest = v
+	for r := range t.each(row) {
+		if newest == lisp.NullMapVersion || lisp.CompareMapVersions(r.content.version, newest) > 0 {
+			newest = r.content.version
 		}
 	}
 	return newest
 }
 
 // expiry is when the first of the registrants expires.
-func (r *registration) expiry() instant {
+func (t *registrations) expiry(row *registration) instant {
 	earliest := never
-	for i := range r.registrants {
-		earliest = min(earliest, r.registrants[i].expiresAt)
+	for r := range t.each(row) {
+		earliest = min(earliest, r.expiresAt)
 	}
 	return earliest
 }
@@ -150,29 +274,32 @@ func (r *registration) expiry() instant {
 // merge works out what is answered: the last registrant's mapping, with those of
 // all others that asked for merging when it asked for it too (RFC 9301 s.5.6, a
 // bit). Where two speak of one locator, the later one is right.
-func (r *registration) merge() (changed bool) {
-	merged := mergedMapping(r.registrants)
-	changed = !merged.Equal(r.merged)
-	r.merged = merged
+func (t *registrations) merge(row *registration) (changed bool) {
+	last := t.registrants.at(row.newest)
+	merged := last.content
+	if last.next != noRow && t.xtrs.at(last.xtr).mergeRequest {
+		merged.locators = t.sets.acquire(t.mergedLocators(row))
+	} else {
+		t.sets.retain(merged.locators)
+	}
+	changed = merged != row.merged
+	t.sets.release(row.merged.locators)
+	row.merged = merged
 	return changed
 }
 
-func mergedMapping(registrants []registrant) lisp.Mapping {
-	last := registrants[len(registrants)-1]
-	merged := last.mapping
-	if !last.mergeRequest || len(registrants) == 1 {
-		return merged
-	}
-	locators := slices.Clone([]lisp.Locator(last.mapping.Locators))
-	for i := len(registrants) - 2; i >= 0; i-- {
-		if registrants[i].mergeRequest {
-			locators = appendNewLocators(locators, registrants[i].mapping.Locators)
+func (t *registrations) mergedLocators(row *registration) lisp.LocatorSet {
+	var locators []lisp.Locator
+	for r := range t.each(row) {
+		if t.xtrs.at(r.xtr).mergeRequest {
+			locators = appendNewLocators(locators, t.sets.at(r.content.locators))
 		}
 	}
-	if set, err := lisp.NewLocatorSet(locators...); err == nil {
-		merged.Locators = set
+	set, err := lisp.NewLocatorSet(locators...)
+	if err != nil { // mergeable saw to it that it is not
+		return t.sets.at(t.registrants.at(row.newest).content.locators)
 	}
-	return merged
+	return set
 }
 
 func appendNewLocators(locators []lisp.Locator, more lisp.LocatorSet) []lisp.Locator {
@@ -185,15 +312,12 @@ func appendNewLocators(locators []lisp.Locator, more lisp.LocatorSet) []lisp.Loc
 	return locators
 }
 
-// mergeable says why a registrant's locators do not fit beside the others'.
-func (r *registration) mergeable(new registrant) error {
-	if !new.mergeRequest {
-		return nil
-	}
-	locators := slices.Clone([]lisp.Locator(new.mapping.Locators))
-	for i := range r.registrants {
-		if x := &r.registrants[i]; x.mergeRequest && x.id != new.id {
-			locators = appendNewLocators(locators, x.mapping.Locators)
+// mergeable says why the locators that an xTR wants merged do not fit beside the others'.
+func (t *registrations) mergeable(row *registration, who registrantID, new lisp.LocatorSet) error {
+	locators := slices.Clone([]lisp.Locator(new))
+	for r := range t.each(row) {
+		if x := t.xtrs.at(r.xtr); x.mergeRequest && x.id != who {
+			locators = appendNewLocators(locators, t.sets.at(r.content.locators))
 		}
 	}
 	if len(locators) > lisp.MaxLocators {
@@ -204,12 +328,30 @@ func (r *registration) mergeable(new registrant) error {
 
 // proxyReply reports whether any registrant wants the Map-Server to answer
 // (RFC 9301 s.8.3: any of them is enough).
-func (r *registration) proxyReply() bool {
-	return slices.ContainsFunc(r.registrants, func(x registrant) bool { return x.proxyReply })
+func (t *registrations) proxyReply(row *registration) bool {
+	for r := range t.each(row) {
+		if t.xtrs.at(r.xtr).proxyReply {
+			return true
+		}
+	}
+	return false
+}
+
+// nextTurn is where the registrant is whose turn it is.
+func (t *registrations) nextTurn(row *registration) netip.Addr {
+	row.turn = uint8((int(row.turn) + 1) % t.count(row))
+	n := int(row.turn)
+	for r := range t.each(row) {
+		if n--; n < 0 {
+			return t.xtrs.at(r.xtr).from.Addr()
+		}
+	}
+	return netip.Addr{}
 }
 
 // siteState is what a site has used of its limits.
 type siteState struct {
+	id            uint32
 	config        Site
 	registrations int
 	registers     bucket  // of the site's own rate

@@ -2,30 +2,31 @@
 
 package control
 
-// slab: rows with small numbers that stay theirs, in one piece of memory, so that
-// indexes and deadlines hold numbers instead of pointers. A pointer from at is
-// good until the next add.
+// slab: rows with small numbers that stay theirs, so that indexes and deadlines hold
+// numbers instead of pointers. A pointer from at is good until the next add.
 
 type slab[T any] struct {
-	rows []T
-	free []uint32
+	rows chunked[T]
+	free chunked[uint32]
 }
 
 func (s *slab[T]) add(row T) uint32 {
-	if last := len(s.free) - 1; last >= 0 {
-		id := s.free[last]
-		s.free = s.free[:last]
-		s.rows[id] = row
+	if s.free.len() > 0 {
+		id := s.free.pop()
+		*s.at(id) = row
 		return id
 	}
-	s.rows = append(s.rows, row)
-	return uint32(len(s.rows) - 1)
+	s.rows.push(row)
+	return uint32(s.rows.len() - 1)
 }
 
-func (s *slab[T]) at(id uint32) *T { return &s.rows[id] }
+func (s *slab[T]) at(id uint32) *T { return s.rows.at(int(id)) }
+
+// len is one more than the highest number in use; numbers below may be free.
+func (s *slab[T]) len() int { return s.rows.len() }
 
 func (s *slab[T]) release(id uint32) {
 	var zero T
-	s.rows[id] = zero
-	s.free = append(s.free, id)
+	*s.at(id) = zero
+	s.free.push(id)
 }

@@ -59,7 +59,7 @@ func (r *itr) startSweep(s sweep) {
 // handleSweepTimeout does one batch of the first pass.
 func (r *itr) handleSweepTimeout(uint32) {
 	s := &r.sweeps.queue[0]
-	rows := uint32(len(r.cache.entries.rows))
+	rows := uint32(r.cache.entries.len())
 	end := min(s.cursor+sweepRows, rows)
 	changes := 0
 	for ; s.cursor < end && changes < sweepChanges; s.cursor++ {

@@ -154,8 +154,8 @@ func TestDeadlines(t *testing.T) {
 			}
 			delete(model, id)
 		}
-		if len(d.heap) != len(model) {
-			t.Fatalf("%d deadlines, want %d", len(d.heap), len(model))
+		if d.heap.len() != len(model) {
+			t.Fatalf("%d deadlines, want %d", d.heap.len(), len(model))
 		}
 	}
 }

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// The Map-Server's journal: what has to outlive a restart (RFC 9301 s.5.6: the last nonces,
+// so that no replay is taken; s.8.2: the registrations), as octets that somebody else
+// stores in order. An entry is one Map-Register that was taken, every entry absolute: to
+// repeat one does no harm. A checkpoint says everything again, a piece a turn, between
+// what goes on; what was said before it began is not needed any more once it ended. This
+// file stores nothing and reads no clock.
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+
+	"loci/lisp"
+)
+
+// Journal is what a turn added to the journal. Where one is Begin, all before it may be
+// forgotten when the next that is End is stored.
+type Journal struct {
+	Octets     []byte // whole entries
+	Begin, End bool   // the first and the last piece of a checkpoint
+}
+
+func (Journal) effect() {}
+
+const (
+	// checkpointRows and checkpointNonces bound one piece of a checkpoint.
+	checkpointRows   = 512
+	checkpointNonces = 512
+	// checkpointPause leaves the loop to others between two pieces.
+	checkpointPause = 2 * time.Millisecond
+	// maxEntryRecords fits 16 bits, and bounds what one entry makes the reader keep.
+	maxEntryRecords = 4096
+)
+
+// entryMark opens an entry; another number is another format.
+const entryMark = 0xa1
+
+// The flags of an entry.
+const (
+	entryProxyReply = 1 << iota
+	entryUseTTL
+	entryMergeRequest
+	entryWantMapNotify
+	entryXTRID
+	entryFromIPv6
+	entryNonce
+)
+
+const recordAuthoritative = 0x80 // beside the action
+
+// journal collects what a turn has to say.
+type journal struct {
+	h        *host
+	on       bool
+	pending  Journal
+	open     *entryHead // the entry at the end of pending that may get more records
+	head     entryHead
+	countAt  int
+	count    int
+	timers   deadlines // one row: the next piece of a checkpoint
+	row      uint32    // where the checkpoint is
+	site     int
+	rowsDone bool
+}
+
+// entryHead is what all records of an entry share.
+type entryHead struct {
+	site   string
+	xtr    xtr
+	lastAt instant
+	nonce  seenNonce
+	known  bool // nonce counts
+}
+
+// poll takes what there is to store.
+func (j *journal) poll() (Effect, bool) {
+	if len(j.pending.Octets) == 0 && !j.pending.Begin && !j.pending.End {
+		return nil, false
+	}
+	e := j.pending
+	j.pending, j.open = Journal{}, nil
+	return e, true
+}
+
+// entry begins an entry.
+func (j *journal) entry(h entryHead) {
+	x := &h.xtr
+	flags := bit(x.proxyReply, entryProxyReply) | bit(x.useTTL, entryUseTTL) | bit(x.mergeRequest, entryMergeRequest) |
+		bit(x.wantMapNotify, entryWantMapNotify) | bit(!x.id.source.IsValid(), entryXTRID) |
+		bit(!x.from.Addr().Is4(), entryFromIPv6) | bit(h.known, entryNonce)
+	b := binary.BigEndian.AppendUint16(append(j.pending.Octets, entryMark, flags), uint16(len(h.site)))
+	b = append(append(b, h.site...), x.keyID, x.algorithm, x.macOctets)
+	b = append(b, x.id.xtrID[:]...)
+	b = binary.BigEndian.AppendUint64(b, x.id.siteID)
+	b = append(b, x.from.Addr().AsSlice()...)
+	b = binary.BigEndian.AppendUint16(b, x.from.Port())
+	b = j.appendTime(b, h.lastAt)
+	if h.known {
+		b = binary.BigEndian.AppendUint64(b, h.nonce.nonce)
+		b = append(b, h.nonce.mac[:]...)
+	}
+	j.head, j.countAt, j.count = h, len(b), 0
+	j.open = &j.head
+	j.pending.Octets = append(b, 0, 0)
+}
+
+// record adds what was registered for an EID-Prefix to the entry, and for how long from
+// when the xTR registered last; 0 says that it was withdrawn.
+func (j *journal) record(m lisp.Mapping, firstAt instant, lifetime time.Duration) {
+	b := binary.BigEndian.AppendUint32(j.pending.Octets, uint32(m.Prefix.Instance()))
+	octets := len(b) + 2
+	b = append(b, uint8(m.Prefix.Kind()), uint8(m.Prefix.Bits()), 0)
+	b = m.Prefix.EID().AppendOctets(b)
+	b[octets] = uint8(len(b) - octets - 1)
+	b = j.appendTime(b, firstAt)
+	b = binary.BigEndian.AppendUint64(b, uint64(lifetime))
+	b = binary.BigEndian.AppendUint32(b, m.TTLMinutes)
+	b = binary.BigEndian.AppendUint16(b, m.Version)
+	b = append(b, uint8(m.Action)|bit(m.Authoritative, recordAuthoritative))
+	j.pending.Octets = appendLocators(b, m.Locators)
+	j.count++
+	binary.BigEndian.PutUint16(j.pending.Octets[j.countAt:], uint16(j.count))
+}
+
+// continues reports whether a record of that head can go into the entry before.
+func (j *journal) continues(h entryHead) bool {
+	return j.open != nil && *j.open == h && j.count < maxEntryRecords
+}
+
+// appendTime appends an instant as nanoseconds since 1970, which outlive the process; 0
+// for none.
+func (j *journal) appendTime(b []byte, i instant) []byte {
+	if i == 0 {
+		return binary.BigEndian.AppendUint64(b, 0)
+	}
+	return binary.BigEndian.AppendUint64(b, uint64(j.h.wall.UnixNano()-int64(j.h.now-i)))
+}
+
+// checkpoint begins to say everything again.
+func (j *journal) checkpoint() {
+	if !j.on {
+		return
+	}
+	j.pending = Journal{Octets: j.pending.Octets, Begin: true} // what is pending is said again, or after
+	j.open, j.row, j.site, j.rowsDone = nil, 0, 0, false
+	j.timers.set(0, j.h.now)
+}
+
+// handleCheckpoint says a piece.
+func (s *mapServer) handleCheckpoint(uint32) {
+	j := &s.journal
+	j.open = nil
+	if !j.rowsDone {
+		end := min(j.row+checkpointRows, uint32(s.registrations.rows.len()))
+		for ; j.row < end; j.row++ {
+			s.journalRow(s.registrations.rows.at(j.row))
+		}
+		j.rowsDone = j.row >= uint32(s.registrations.rows.len())
+	} else {
+		s.journalNonces()
+	}
+	if j.rowsDone && j.site >= len(s.registrations.sites) {
+		j.pending.End = true
+		return
+	}
+	j.timers.set(0, j.h.after(checkpointPause))
+}
+
+// journalRow says who registered an EID-Prefix, in the order in which they did.
+func (s *mapServer) journalRow(row *registration) {
+	if row.prefix.IsZero() {
+		return // a free row
+	}
+	for _, r := range slices.Backward(slices.Collect(s.registrations.each(row))) {
+		s.journalRegistrant(row, r, time.Duration(r.expiresAt-r.lastAt))
+	}
+}
+
+func (s *mapServer) journalRegistrant(row *registration, r *registrant, lifetime time.Duration) {
+	h := entryHead{site: s.registrations.siteOf(row).config.Name, xtr: *s.registrations.xtrs.at(r.xtr), lastAt: r.lastAt}
+	if !s.journal.continues(h) {
+		s.journal.entry(h)
+	}
+	s.journal.record(s.registrations.mapping(row.prefix, r.content), r.firstAt, lifetime)
+}
+
+// journalNonces says the last nonces of some sites.
+func (s *mapServer) journalNonces() {
+	j := &s.journal
+	for said := 0; said < checkpointNonces && j.site < len(s.registrations.sites); j.site++ {
+		site := s.registrations.sites[j.site]
+		if site == nil {
+			continue
+		}
+		said += 1 + len(site.nonces)
+		for _, k := range slices.SortedFunc(maps.Keys(site.nonces), nonceKey.compare) {
+			x := xtr{id: registrantID{xtrID: k.xtrID, siteID: k.siteID}, keyID: k.keyID, from: unspecified}
+			j.entry(entryHead{site: site.config.Name, xtr: x, nonce: site.nonces[k], known: true})
+		}
+	}
+}
+
+// journalRegister says what a Map-Register that was taken has left.
+func (s *mapServer) journalRegister(site *siteState, m *mapRegister, x xtr) {
+	j := &s.journal
+	if !j.on {
+		return
+	}
+	j.entry(entryHead{site: site.config.Name, xtr: x, lastAt: s.h.now, nonce: m.seen(), known: !site.config.AcceptAnyNonce})
+	for i := range m.mappings {
+		mapping := &m.mappings[i]
+		firstAt, lifetime := instant(0), time.Duration(0)
+		if mapping.TTLMinutes > 0 {
+			lifetime = s.lifetime(m.UseTTL, mapping.TTLMinutes)
+			if _, row, ok := s.registrations.get(mapping.Prefix); ok && row.newest != noRow {
+				firstAt = s.registrations.registrants.at(row.newest).firstAt
+			}
+		}
+		j.record(*mapping, firstAt, lifetime)
+	}
+}

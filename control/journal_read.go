@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Reading the journal back at a start. Total: any octets give entries or an error. What the
+// configuration does not allow any more, and what has expired, is not taken. Authentication
+// was checked when it was written; who can write the journal owns the Map-Server.
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+
+var errJournalEnds = errors.New("the journal ends inside an entry")
+
+// compare orders keys of nonces, so that a checkpoint is the same each time.
+func (k nonceKey) compare(o nonceKey) int {
+	return cmp.Or(cmp.Compare(k.siteID, o.siteID), bytes.Compare(k.xtrID[:], o.xtrID[:]), cmp.Compare(k.keyID, o.keyID))
+}
+
+// journalReader reads fields until one is missing.
+type journalReader struct {
+	h      *host
+	octets []byte
+	short  bool
+}
+
+func (r *journalReader) take(n int) []byte {
+	if n > len(r.octets) {
+		r.short, r.octets = true, nil
+		return make([]byte, n) // at most 64 KiB
+	}
+	b := r.octets[:n]
+	r.octets = r.octets[n:]
+	return b
+}
+
+func (r *journalReader) u8() uint8   { return r.take(1)[0] }
+func (r *journalReader) u16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
+func (r *journalReader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *journalReader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+func (r *journalReader) addr(is6 bool) netip.Addr {
+	if is6 {
+		return netip.AddrFrom16([16]byte(r.take(16)))
+	}
+	return netip.AddrFrom4([4]byte(r.take(4)))
+}
+
+// time reads a time, not later than latest; 0 is none.
+func (r *journalReader) time(latest instant) instant {
+	nanoseconds := int64(r.u64())
+	if nanoseconds == 0 {
+		return 0
+	}
+	age := r.h.wall.UnixNano() - nanoseconds // wraps for nonsense, which min and max then bound
+	return max(min(r.h.now-instant(age), latest), 1-instant(lisp.MaxLifetime))
+}
+
+func (r *journalReader) locators() (lisp.LocatorSet, error) {
+	list := make([]lisp.Locator, min(int(r.u8()), lisp.MaxLocators+1))
+	for i := range list {
+		l := lisp.Locator{Priority: r.u8(), Weight: r.u8(), MulticastPriority: r.u8(), MulticastWeight: r.u8()}
+		flags := r.u8()
+		l.Local, l.Probed, l.Reachable = flags&locatorLocal != 0, flags&locatorProbed != 0, flags&locatorReachable != 0
+		l.RLOC = lisp.RLOCFromAddr(r.addr(flags&locatorIPv6 != 0))
+		list[i] = l
+	}
+	return lisp.NewLocatorSet(list...)
+}
+
+func (r *journalReader) prefix() (lisp.Prefix, error) {
+	instance, kind, bits := lisp.InstanceID(r.u32()), lisp.EIDKind(r.u8()), int(r.u8())
+	octets := r.take(int(r.u8()))
+	var e lisp.EID
+	switch {
+	case kind == lisp.EIDIPv4 && len(octets) == 4:
+		e = lisp.EIDFromAddr(netip.AddrFrom4([4]byte(octets)))
+	case kind == lisp.EIDIPv6 && len(octets) == 16:
+		e = lisp.EIDFromAddr(netip.AddrFrom16([16]byte(octets)))
+	case kind == lisp.EIDMAC && len(octets) == 6:
+		e = lisp.EIDFromMAC([6]byte(octets))
+	case kind == lisp.EIDName:
+		name, err := lisp.EIDFromName(string(octets))
+		if err != nil {
+			return lisp.Prefix{}, err
+		}
+		e = name
+	default:
+		return lisp.Prefix{}, fmt.Errorf("EID of kind %d in %d octets", kind, len(octets))
+	}
+	return lisp.PrefixFrom(instance, e, bits)
+}
+
+// ReplayJournal takes over what an earlier run left: pieces of its journal, oldest first.
+// Call it right after New, before anything else. It errs at an entry that is malformed;
+// what came before that counts.
+func (n *Node) ReplayJournal(now time.Time, octets []byte) error {
+	n.host.turn(now)
+	if n.mapServer == nil {
+		return nil
+	}
+	r := &journalReader{h: n.host, octets: octets}
+	for len(r.octets) > 0 {
+		if err := n.mapServer.replay(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Checkpoint makes the journal begin anew: it says all that counts again, a piece a turn.
+func (n *Node) Checkpoint(now time.Time) {
+	n.host.turn(now)
+	if n.mapServer != nil {
+		n.mapServer.journal.checkpoint()
+	}
+}
+
+// replay takes over one entry.
+func (s *mapServer) replay(r *journalReader) error {
+	if mark := r.u8(); mark != entryMark {
+		return fmt.Errorf("an entry begins with 0x%02x: want 0x%02x", mark, entryMark)
+	}
+	flags := r.u8()
+	name := string(r.take(int(r.u16())))
+	x := xtr{
+		proxyReply: flags&entryProxyReply != 0, useTTL: flags&entryUseTTL != 0, mergeRequest: flags&entryMergeRequest != 0,
+		wantMapNotify: flags&entryWantMapNotify != 0, keyID: r.u8(), algorithm: r.u8(), macOctets: r.u8(),
+	}
+	x.id.xtrID = [16]byte(r.take(16))
+	x.id.siteID = r.u64()
+	from := r.addr(flags&entryFromIPv6 != 0)
+	x.from = netip.AddrPortFrom(from, r.u16())
+	if flags&entryXTRID == 0 {
+		x.id.source = from
+	}
+	lastAt := r.time(s.h.now)
+	site := s.sites[name]
+	if flags&entryNonce != 0 {
+		seen := seenNonce{nonce: r.u64(), mac: [16]byte(r.take(16))}
+		s.replayNonce(site, nonceKey{xtrID: x.id.xtrID, siteID: x.id.siteID, keyID: x.keyID}, seen, r.short)
+	}
+	count := int(r.u16())
+	id := s.registrations.xtrs.acquire(x)
+	defer s.registrations.xtrs.release(id)
+	for range count {
+		if err := s.replayRecord(r, site, registrant{xtr: id, lastAt: lastAt}); err != nil {
+			return err
+		}
+	}
+	if r.short {
+		return errJournalEnds
+	}
+	return nil
+}
+
+func (s *mapServer) replayNonce(site *siteState, key nonceKey, seen seenNonce, short bool) {
+	if site == nil || short || site.nonces[key].nonce > seen.nonce {
+		return
+	}
+	if _, known := site.nonces[key]; known || len(site.nonces) < s.h.limits.ReplayEntriesPerSite {
+		site.nonces[key] = seen
+	}
+}
+
+// replayRecord takes over one record of an entry. The site is nil when it is gone.
+func (s *mapServer) replayRecord(r *journalReader, site *siteState, who registrant) error {
+	prefix, err := r.prefix()
+	firstAt, lifetime := r.time(who.lastAt), min(r.u64(), uint64(lisp.MaxLifetime))
+	m := lisp.Mapping{Prefix: prefix, TTLMinutes: r.u32(), Version: r.u16()}
+	flags := r.u8()
+	m.Action, m.Authoritative = lisp.Action(flags&^recordAuthoritative), flags&recordAuthoritative != 0
+	locators, locatorsErr := r.locators()
+	switch m.Locators = locators; {
+	case r.short:
+		return errJournalEnds
+	case err != nil || locatorsErr != nil:
+		return fmt.Errorf("an entry of the journal: %w", cmp.Or(err, locatorsErr))
+	case site == nil:
+		return nil
+	}
+	who.firstAt, who.expiresAt = firstAt, who.lastAt+instant(lifetime)
+	id := s.registrations.xtrs.at(who.xtr).id
+	if who.expiresAt <= s.h.now || !s.allows(prefix, site) {
+		s.registrations.removeRegistrant(prefix, id)
+		return nil
+	}
+	if reason := s.noRoom(prefix, site, id); reason != nil {
+		s.h.count(reason.Reason)
+		return nil
+	}
+	s.registrations.put(site, m, who)
+	return nil
+}
+
+// noRoom says which limit stands against one more record; limits may have become smaller.
+func (s *mapServer) noRoom(p lisp.Prefix, site *siteState, who registrantID) *Refusal {
+	_, row, known := s.registrations.get(p)
+	switch {
+	case !known:
+		return s.checkSizes(site, 1)
+	case s.registrations.find(row, who) == nil && s.registrations.count(row) >= s.h.limits.RegistrantsPerPrefix:
+		return refusal(RefusedRegistrants, "%s", p)
+	}
+	return nil
+}
