@@ -59,7 +59,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 5
+#define LISP_ABI_VERSION 6
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -189,6 +189,7 @@ enum lisp_interface_flag {
 	LISP_INTERFACE_TAP = 1 << 2, /* loci0 */
 	LISP_INTERFACE_TAKES_FRAMES = 1 << 3, /* XDP frames can be redirected to it; without it they are lost silently */
 	LISP_INTERFACE_UNFINISHED = 1 << 4,   /* virtual: what arrives may have a checksum that the sender left to its link */
+	LISP_INTERFACE_PEER = 1 << 8, /* a veth into another namespace, with nothing on its way out that must see packets */
 };
 
 /* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. */
@@ -212,6 +213,7 @@ enum lisp_setting_flag {
 	LISP_SETTING_OUTER_NOT_ECT = 1 << 0, /* RFC 6040 s.4.1 compatibility mode: the outer header says Not-ECT */
 	LISP_SETTING_OUTER_DSCP_ZERO = 1 << 1, /* pipe model: outer DSCP 0 ... */
 	LISP_SETTING_INNER_DSCP_KEPT = 1 << 2, /* ... and the inner one survives decapsulation */
+	LISP_SETTING_ROUTES_BY_FLOW = 1 << 8, /* rules or multipath routes of this host look at ports: see outer_hops */
 };
 
 /* What happens to a packet that no mapping covers; the event is raised in any case. */
@@ -230,6 +232,55 @@ struct lisp_settings {
 	__u8 miss_policy; /* enum lisp_miss_policy */
 	__u8 zero[5];
 	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
+};
+
+/* ---- what the programs keep for themselves ---- */
+
+/* What bpf_fib_lookup answered, kept for so long: a route or neighbour that changed is followed after that time at the
+ * latest, with nobody's help, and each index that user space may use anew has rested longer. */
+#define LISP_NEXT_HOP_NS 50000000ULL
+
+enum lisp_next_hop_flag {
+	LISP_NEXT_HOP_RESOLVED = 1 << 0, /* macs are known */
+	LISP_NEXT_HOP_PEER = 1 << 1,     /* the interface has LISP_INTERFACE_PEER */
+	LISP_NEXT_HOP_CONFIRM = 1 << 2,  /* used for long: the kernel shall see to it that the neighbour is still there */
+};
+
+struct lisp_next_hop {
+	__u64 expires_ns;
+	__u32 ifindex;
+	__u32 mtu;
+	__u8 gateway[16];
+	__u8 macs[12]; /* destination, source */
+	__u8 family;   /* of gateway: AF_* */
+	__u8 flags;    /* enum lisp_next_hop_flag */
+	__u8 zero[2];
+};
+
+/* PERCPU_ARRAY outer_hops: next hops to locators, each at a place that the hash of its key tells. */
+struct lisp_outer_hop {
+	__u32 locator_set;
+	__u16 port;   /* of the outer source, when routes are by flow */
+	__u8 locator;
+	__u8 tos;
+	struct lisp_next_hop hop;
+};
+
+/* PERCPU_ARRAY inner_hops: the same to hosts of the site; not used when routes are by flow. */
+struct lisp_inner_hop {
+	__u8 source[16];
+	__u8 destination[16];
+	__u32 ifindex; /* where the packet counts as come in */
+	__u8 family;
+	__u8 tos;
+	__u8 zero[2];
+	struct lisp_next_hop hop;
+};
+
+/* PERCPU_ARRAY clocks[1]: the kernel's clock is read once a jiffy. */
+struct lisp_clock {
+	__u64 jiffies;
+	__u64 boot_ns;
 };
 
 /* ---- reasons and counters ---- */
@@ -374,6 +425,7 @@ union lisp_abi {
 	enum lisp_event_kind event_kind;
 	enum lisp_tap_magic tap_magic;
 	enum lisp_tap_reason tap_reason;
+	enum lisp_next_hop_flag next_hop_flag;
 };
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef LISP_DECAP_H
 #define LISP_DECAP_H
 
-#include "etr.h"
+#include "hops.h"
 #include "send.h"
 
 /* Since Linux 6.3. UAPI headers of the building machine may be older. */
@@ -33,56 +33,87 @@ static __always_inline long remove_outer(struct __sk_buff *skb, const struct etr
 	return bpf_skb_adjust_room(skb, -(__s32)removed, BPF_ADJ_ROOM_MAC, flags);
 }
 
+/* Link layer header and the octets of the inner header that change, in one piece. */
+struct front_inner {
+	__u8 zero[2];
+	struct ethhdr ethernet;
+	union lisp_head inner;
+};
+
+#define FRONT_INNER_STORED 2
+
+/* Writes TOS, TTL and the link layer header of the bare packet. */
+static __always_inline long store_front_inner(struct __sk_buff *skb, const struct etr *e, struct front_inner *front, __u8 ttl)
+{
+	__u64 sum;
+
+	front->inner = e->inner.head;
+	sum = change_head(&front->inner, e->tos, ttl);
+	front->ethernet.h_proto = ethertype_of(e->inner.family);
+	if (e->l2_length == 0 && bpf_skb_change_head(skb, ETH_HLEN, 0) < 0)
+		return -1;
+	if (e->inner.family == 6)
+		bpf_csum_update(skb, fold(sum));
+	return bpf_skb_store_bytes(skb, 0, &front->ethernet, sizeof(*front) - FRONT_INNER_STORED, 0);
+}
+
+/* The stack goes on with the packet where it is, on the core interface. */
+static __always_inline int leave_to_stack(struct __sk_buff *skb, const struct etr *e, struct front_inner *front)
+{
+	__u64 sum;
+	long failed = 0;
+
+	front->inner = e->inner.head;
+	sum = change_head(&front->inner, e->tos, e->ttl);
+	front->ethernet.h_proto = ethertype_of(e->inner.family);
+	if (e->l2_length)
+		failed = bpf_skb_store_bytes(skb, 12, &front->ethernet.h_proto, sizeof(front->ethernet.h_proto), 0);
+	if (e->inner.family == 6)
+		bpf_csum_update(skb, fold(sum));
+	failed |= bpf_skb_store_bytes(skb, e->l2_length, &front->inner, sizeof(front->inner), 0);
+	return failed ? drop(skb, LISP_DROP_DECAPSULATION_FAILED) : TC_ACT_OK;
+}
+
 /* By loci0: there, not on a core interface, the reverse path filter lets a packet from a remote EID pass. */
 static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
-	struct ethhdr header = { .h_proto = ethertype_of(e->inner.family) };
+	struct front_inner front = {};
 
 	count(LISP_COUNTER_TO_STACK, skb->len);
-	if (!s || !s->tap_ifindex) {
-		if (e->l2_length)
-			bpf_skb_store_bytes(skb, 12, &header.h_proto, sizeof(header.h_proto), 0);
-		return TC_ACT_OK;
-	}
-	__builtin_memcpy(header.h_dest, s->tap_mac, ETH_ALEN);
-	if (set_ethernet(skb, e->l2_length, &header) < 0)
+	if (!s || !s->tap_ifindex)
+		return leave_to_stack(skb, e, &front);
+	__builtin_memcpy(front.ethernet.h_dest, s->tap_mac, ETH_ALEN);
+	if (store_front_inner(skb, e, &front, e->ttl) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	return bpf_redirect(s->tap_ifindex, BPF_F_INGRESS);
 }
 
-/* The packet is bare now. To the site by route and neighbour; all else is the stack's: own addresses, expired TTL, too
- * big for the site, routes that lead elsewhere. */
-static __noinline int forward_to_site(struct __sk_buff *skb, struct etr *e)
+/* The packet is bare now. To the site by route and neighbour. */
+static __noinline int send_to_site(struct __sk_buff *skb, const struct etr *e, const struct lisp_next_hop *hop)
 {
-	const struct lisp_settings *s = find_settings();
-	struct bpf_fib_lookup f = {};
-	__u32 length = longest_segment(skb, &e->inner);
-	long answer;
+	struct front_inner front = {};
 
-	if (e->inner.ttl <= 1)
-		return hand_to_stack(skb, e);
-	f.ifindex = s && s->tap_ifindex ? s->tap_ifindex : skb->ifindex;
-	f.tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
-	answer = find_route(skb, &f, &e->inner, 0);
-	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
-		return hand_to_stack(skb, e);
-	if (!find_interface(f.ifindex, LISP_INTERFACE_SITE))
-		return hand_to_stack(skb, e);
-	if (set_tos_ttl(skb, &e->inner, e->inner.tos, e->inner.ttl - 1) < 0)
+	__builtin_memcpy(&front.ethernet, hop->macs, sizeof(hop->macs));
+	if (store_front_inner(skb, e, &front, e->ttl - 1) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return send(skb, &f, answer, e->l2_length, e->inner.family);
+	return send_by_hop(skb, hop, e->l2_length);
 }
 
 /* Everything about a packet whose outer header is_lisp() has recognised. */
 static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 {
-	__u32 l4_within;
 	int reason = judge(skb, e);
+	struct lisp_next_hop *hop = NULL;
+	__u32 l4_within;
 
 	count_notes(e, skb->len);
 	if (reason)
 		return drop(skb, reason);
+	/* The route is that of the packet as it will be. Expired TTL is the stack's to answer. */
+	e->inner.tos = e->tos;
+	if (e->ttl > 1)
+		hop = find_inner_hop(skb, e);
 	if (remove_outer(skb, e) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	l4_within = e->inner.l4_offset - e->inner.offset;
@@ -90,12 +121,10 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	e->inner.l4_offset = e->l2_length + l4_within;
 	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding does no harm then. */
 	trim(skb, &e->inner);
-	if (set_tos_ttl(skb, &e->inner, e->tos, e->ttl) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6,
 	      octets_from(skb, e->l2_length));
 	count_mapping(e->mapping_index, octets_from(skb, e->l2_length));
-	return forward_to_site(skb, e);
+	return hop ? send_to_site(skb, e, hop) : hand_to_stack(skb, e);
 }
 
 #endif

@@ -6,30 +6,80 @@
 #ifndef LISP_ENCAP_H
 #define LISP_ENCAP_H
 
+#include "hops.h"
 #include "miss.h"
 #include "send.h"
 
-static __always_inline long store_outer_ipv4(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
-					     __u16 length)
-{
-	struct outer_ipv4 o;
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
 
-	fill_outer_ipv4(&o, l, t, length);
-	return bpf_skb_store_bytes(skb, t->packet.offset, &o, sizeof(o), BPF_F_RECOMPUTE_CSUM);
+/* All that is written before the rest of the inner packet, in one piece. IP headers stand at multiples of four octets. */
+struct front_ipv4 {
+	__u8 zero[2];
+	struct ethhdr ethernet;
+	struct outer_ipv4 outer;
+	union lisp_head inner;
+};
+
+struct front_ipv6 {
+	__u8 zero[2];
+	struct ethhdr ethernet;
+	struct outer_ipv6 outer;
+	union lisp_head inner;
+};
+
+#define FRONT_STORED offsetof(struct front_ipv4, ethernet)
+
+_Static_assert(sizeof(struct front_ipv4) == FRONT_STORED + ETH_HLEN + 36 + 12, "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct front_ipv6) == FRONT_STORED + ETH_HLEN + 56 + 12, "headers are stored as they lie in memory");
+
+static __always_inline void fill_ethernet(struct ethhdr *ethernet, const struct lisp_next_hop *hop, __u8 family)
+{
+	__builtin_memcpy(ethernet, hop->macs, sizeof(hop->macs));
+	ethernet->h_proto = ethertype_of(family);
 }
 
-static __always_inline long store_outer_ipv6(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
-					     __u16 length)
+/* What headers in whole words add to a checksum over the packet. */
+static __always_inline __u64 sum_of(const void *headers, __u32 octets)
 {
-	struct outer_ipv6 o;
+	const word_of_header *words = headers;
+	__u64 sum = 0;
 
-	fill_outer_ipv6(&o, l, t, length);
-	return bpf_skb_store_bytes(skb, t->packet.offset, &o, sizeof(o), BPF_F_RECOMPUTE_CSUM);
+	for (__u32 i = 0; i < octets / sizeof(*words); i++)
+		sum += words[i];
+	return sum;
 }
 
-/* Makes room and writes the outer headers. FIXED_GSO: each segment keeps its size and grows by the headers, which
- * the size check has allowed for. */
-static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t)
+static __always_inline long store_front_ipv4(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
+					     const struct lisp_next_hop *hop, __u16 length)
+{
+	struct front_ipv4 front = { .inner = t->packet.head };
+	__u64 sum = change_head(&front.inner, t->packet.tos, t->packet.ttl);
+
+	fill_ethernet(&front.ethernet, hop, 4);
+	fill_outer_ipv4(&front.outer, l, t, length);
+	/* An IPv4 header sums up to nothing. */
+	bpf_csum_update(skb, fold(sum + sum_of(&front.outer.payload, sizeof(front.outer.payload))));
+	return bpf_skb_store_bytes(skb, 0, &front.ethernet, sizeof(front) - FRONT_STORED, 0);
+}
+
+static __always_inline long store_front_ipv6(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
+					     const struct lisp_next_hop *hop, __u16 length)
+{
+	struct front_ipv6 front = { .inner = t->packet.head };
+	__u64 sum = change_head(&front.inner, t->packet.tos, t->packet.ttl);
+
+	fill_ethernet(&front.ethernet, hop, 6);
+	fill_outer_ipv6(&front.outer, l, t, length);
+	bpf_csum_update(skb, fold(sum + sum_of(&front.outer, sizeof(front.outer))));
+	return bpf_skb_store_bytes(skb, 0, &front.ethernet, sizeof(front) - FRONT_STORED, 0);
+}
+
+/* Makes room and writes everything before the inner packet. FIXED_GSO: each segment keeps its size and grows by the headers,
+ * which the size check has allowed for. */
+static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
+				 const struct lisp_next_hop *hop)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
 	__u32 length = octets_from(skb, t->packet.offset) + outer_length(l->family);
@@ -37,23 +87,25 @@ static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locato
 	flags |= l->family == 4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
 	if (bpf_skb_adjust_room(skb, outer_length(l->family), BPF_ADJ_ROOM_MAC, flags) < 0)
 		return -1;
+	if (t->l2_length == 0 && bpf_skb_change_head(skb, ETH_HLEN, 0) < 0)
+		return -1;
 	/* Only a super-packet can be longer than length fields can tell; its segments get theirs when it is cut. */
 	if (length > MAX_IP_LENGTH)
 		length = MAX_IP_LENGTH;
-	return l->family == 4 ? store_outer_ipv4(skb, l, t, length) : store_outer_ipv6(skb, l, t, length);
+	return l->family == 4 ? store_front_ipv4(skb, l, t, hop, length) : store_front_ipv6(skb, l, t, hop, length);
 }
 
 /* Sends the packet of `t` to its locator by flow. */
 static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 {
 	const struct lisp_locator *l;
-	struct bpf_fib_lookup f = {};
-	__u8 family, ttl = t->packet.ttl - (t->forwarded ? 1 : 0);
-	__u32 octets;
+	struct lisp_next_hop *hop;
+	__u32 octets, mtu = 0;
+	__u8 family;
 	long answer;
 
 	t->hash = flow_hash(skb, &t->packet);
-	l = select_locator(t->locator_set, t->hash);
+	l = select_locator(t);
 	if (!l)
 		return drop(skb, LISP_DROP_NO_LOCATOR);
 	family = l->family;
@@ -61,19 +113,18 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (trim(skb, &t->packet) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	octets = octets_from(skb, t->packet.offset);
-	answer = find_outer_route(skb, &f, l, t);
+	answer = find_outer_hop(skb, t, l, &hop, &mtu);
 	if (answer == BPF_FIB_LKUP_RET_FRAG_NEEDED)
-		return wait_too_big(skb, t, f.mtu_result - outer_length(family));
-	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
+		return wait_too_big(skb, t, mtu - outer_length(family));
+	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
 		return drop(skb, LISP_DROP_NO_ROUTE);
-	/* A default route into the TAP is for EIDs; for an RLOC it would be a loop. */
-	if (is_tap(f.ifindex))
-		return drop(skb, LISP_DROP_NO_ROUTE);
-	if (set_tos_ttl(skb, &t->packet, t->packet.tos, ttl) < 0 || add_outer(skb, l, t) < 0)
+	if (t->forwarded)
+		t->packet.ttl--;
+	if (add_outer(skb, l, t, hop) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	count(family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, octets);
 	count_mapping(t->mapping_index, octets);
-	return send(skb, &f, answer, t->l2_length, family);
+	return send_by_hop(skb, hop, t->released || t->hook == LISP_INTERFACE_SITE);
 }
 
 #endif

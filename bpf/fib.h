@@ -138,6 +138,22 @@ static __always_inline int drop(const hook_frame *frame, __u32 reason)
 	return HOOK_DROP;
 }
 
+/* CLOCK_BOOTTIME, at most a jiffy ago: reading it anew costs as much as a lookup. */
+static __always_inline __u64 now_ns(void)
+{
+	__u64 jiffies = bpf_jiffies64();
+	__u32 zero = 0;
+	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
+
+	if (!c)
+		return 0;
+	if (c->jiffies != jiffies) {
+		c->jiffies = jiffies;
+		c->boot_ns = bpf_ktime_get_boot_ns();
+	}
+	return c->boot_ns;
+}
+
 static __always_inline void count_mapping(__u32 index, __u32 octets)
 {
 	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
@@ -147,7 +163,7 @@ static __always_inline void count_mapping(__u32 index, __u32 octets)
 		return;
 	c->packets++;
 	c->octets += octets;
-	c->last_used_ns = bpf_ktime_get_boot_ns();
+	c->last_used_ns = now_ns();
 }
 
 #endif

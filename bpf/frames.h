@@ -122,7 +122,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 	long failed;
 
 	t->hash = flow_hash(frame, &t->packet);
-	l = select_locator(t->locator_set, t->hash);
+	l = select_locator(t);
 	if (!l)
 		return drop(frame, LISP_DROP_NO_LOCATOR);
 	if (find_outer_route(frame, &f, l, t) != BPF_FIB_LKUP_RET_SUCCESS || !takes_frames(f.ifindex, 0))

@@ -30,6 +30,7 @@ struct itr {
 	__u32 mapping_index;
 	__u32 mapping_iid;
 	__u32 locator_set;
+	__u8 locator; /* within the set */
 };
 
 /* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
@@ -84,16 +85,17 @@ static __always_inline __u32 outer_length(__u8 family)
 	return (family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) + sizeof(struct udp_lisp);
 }
 
-static __always_inline const struct lisp_locator *select_locator(__u32 set_index, __u32 hash)
+static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 {
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &set_index);
+	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &t->locator_set);
 	__u8 chosen;
 
 	if (!set)
 		return NULL;
-	chosen = *(const volatile __u8 *)&set->buckets[hash >> 14 & (LISP_BUCKETS - 1)];
+	chosen = *(const volatile __u8 *)&set->buckets[t->hash >> 14 & (LISP_BUCKETS - 1)];
 	if (chosen >= LISP_LOCATORS_MAX)
 		return NULL;
+	t->locator = chosen;
 	if (set->locators[chosen].family != 4 && set->locators[chosen].family != 6)
 		return NULL;
 	return &set->locators[chosen];

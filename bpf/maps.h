@@ -2,7 +2,8 @@
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, limits and events.
+ * No program ever writes to any of them but counters, limits, events, and what is for the programs alone (outer_hops,
+ * inner_hops, clocks).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -101,6 +102,31 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lisp_counter);
 } counters SEC(".maps");
+
+/* Powers of two: a place is a hash's lowest bits. */
+#define LISP_OUTER_HOPS 1024
+#define LISP_INNER_HOPS 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LISP_OUTER_HOPS);
+	__type(key, __u32);
+	__type(value, struct lisp_outer_hop);
+} outer_hops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LISP_INNER_HOPS);
+	__type(key, __u32);
+	__type(value, struct lisp_inner_hop);
+} inner_hops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lisp_clock);
+} clocks SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

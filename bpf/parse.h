@@ -30,6 +30,13 @@
 union lisp_address {
 	__u8 octets[16];
 	__be32 words[4];
+	__u64 pairs[2];
+};
+
+/* The first octets of an IP header: TOS and TTL of either family are among them, and the checksum of IPv4. */
+union lisp_head {
+	__u8 octets[12];
+	__be32 words[3];
 };
 
 /* An IP packet within a frame. */
@@ -46,6 +53,7 @@ struct lisp_packet {
 	bool malformed; /* lengths contradict each other */
 	union lisp_address source;
 	union lisp_address destination;
+	union lisp_head head; /* as found */
 };
 
 /* Octets of the frame from `offset` on. */
@@ -85,6 +93,7 @@ static __always_inline int parse_ipv4(hook_frame *frame, struct lisp_packet *p)
 	p->fragment = h.frag_off & bpf_htons(IPV4_MF_OR_OFFSET);
 	p->source.words[0] = h.saddr;
 	p->destination.words[0] = h.daddr;
+	__builtin_memcpy(&p->head, &h, sizeof(p->head));
 	p->malformed = h.ihl < 5 || p->length < (__u32)h.ihl * 4;
 	return 0;
 }
@@ -127,6 +136,7 @@ static __always_inline int parse_ipv6(hook_frame *frame, struct lisp_packet *p)
 	p->ttl = h.hop_limit;
 	__builtin_memcpy(&p->source, &h.saddr, sizeof(p->source));
 	__builtin_memcpy(&p->destination, &h.daddr, sizeof(p->destination));
+	__builtin_memcpy(&p->head, &h, sizeof(p->head));
 	walk_ipv6_extensions(frame, p);
 	return 0;
 }

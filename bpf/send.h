@@ -16,49 +16,34 @@ static __always_inline long trim(struct __sk_buff *skb, const struct lisp_packet
 	return bpf_skb_change_tail(skb, p->offset + p->length, 0);
 }
 
-static __always_inline long store_ipv4_tos_ttl(struct __sk_buff *skb, struct lisp_packet *p, __u8 tos, __u8 ttl)
+/* What the first octets of an IP header become with another TOS and TTL; the IPv4 checksum follows by increments, so that a
+ * wrong one stays wrong and is seen by the receiver. Returns the difference that makes to a checksum over the packet. */
+static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
 {
-	struct {
-		__u8 ttl, protocol;
-		__u16 checksum;
-	} middle = { .ttl = ttl, .protocol = p->protocol };
-	long failed = 0;
+	__u8 *o = h->octets;
+	__u64 before = (__u64)h->words[0] + h->words[1];
+	__u16 checksum = (__u16)o[11] << 8 | o[10];
 
-	p->checksum = update_checksum(p->checksum, bpf_htons(p->tos), bpf_htons(tos));
-	p->checksum = update_checksum(p->checksum, bpf_htons(p->ttl << 8), bpf_htons(ttl << 8));
-	middle.checksum = p->checksum;
-	/* The header sums up to the same as before, so that a hardware checksum over the packet stays right. */
-	if (tos != p->tos)
-		failed |= bpf_skb_store_bytes(skb, p->offset + 1, &tos, sizeof(tos), 0);
-	return failed | bpf_skb_store_bytes(skb, p->offset + 8, &middle, sizeof(middle), 0);
-}
-
-static __always_inline long store_ipv6_tos_ttl(struct __sk_buff *skb, const struct lisp_packet *p, __u8 tos, __u8 ttl)
-{
-	__u8 head[2];
-	long failed = 0;
-
-	if (tos != p->tos) {
-		failed |= read_octets(skb, p->offset, head, sizeof(head));
-		head[0] = 0x60 | tos >> 4;
-		head[1] = tos << 4 | (head[1] & 0x0F);
-		failed |= bpf_skb_store_bytes(skb, p->offset, head, sizeof(head), BPF_F_RECOMPUTE_CSUM);
+	if (o[0] >> 4 == 6) {
+		o[0] = 0x60 | tos >> 4;
+		o[1] = tos << 4 | (o[1] & 0x0F);
+		o[7] = ttl;
+		return ((__u64)h->words[0] + h->words[1]) + 0x200000000ULL - 2 - before;
 	}
-	return failed | bpf_skb_store_bytes(skb, p->offset + 7, &ttl, sizeof(ttl), BPF_F_RECOMPUTE_CSUM);
+	checksum = update_checksum(checksum, bpf_htons(o[1]), bpf_htons(tos));
+	checksum = update_checksum(checksum, bpf_htons(o[8] << 8), bpf_htons(ttl << 8));
+	o[1] = tos;
+	o[8] = ttl;
+	o[10] = checksum;
+	o[11] = checksum >> 8;
+	return 0;
 }
 
-/* Writes TOS and TTL where they differ from what the packet has; the IPv4 checksum follows by increments, so that a
- * wrong one stays wrong and is seen by the receiver. */
-static __always_inline long set_tos_ttl(struct __sk_buff *skb, struct lisp_packet *p, __u8 tos, __u8 ttl)
+/* The sum that bpf_csum_update takes. */
+static __always_inline __u32 fold(__u64 sum)
 {
-	long failed;
-
-	if (tos == p->tos && ttl == p->ttl)
-		return 0;
-	failed = p->family == 4 ? store_ipv4_tos_ttl(skb, p, tos, ttl) : store_ipv6_tos_ttl(skb, p, tos, ttl);
-	p->tos = tos;
-	p->ttl = ttl;
-	return failed;
+	sum = (sum & 0xFFFFFFFF) + (sum >> 32);
+	return (sum & 0xFFFFFFFF) + (sum >> 32);
 }
 
 /* Writes an Ethernet header before the packet, making room for it on interfaces that have none. */
@@ -72,17 +57,24 @@ static __always_inline long set_ethernet(struct __sk_buff *skb, __u32 l2_length,
 /* Sends by the next hop whose hardware address the kernel has yet to find; it queues the packet meanwhile. What this host
  * sent itself still carries the route that led here, by whose neighbour the kernel would resume it: so the kernel looks
  * the route up anew. */
-static __always_inline int send_by_neighbour(struct __sk_buff *skb, const struct bpf_fib_lookup *f)
+static __always_inline int send_by_neighbour(struct __sk_buff *skb, __u32 ifindex, __u8 family, const void *gateway)
 {
-	struct bpf_redir_neigh next = { .nh_family = f->family };
+	struct bpf_redir_neigh next = { .nh_family = family };
 
 	if (!skb->ingress_ifindex)
-		return bpf_redirect_neigh(f->ifindex, NULL, 0, 0);
-	if (f->family == AF_INET)
-		next.ipv4_nh = f->ipv4_dst;
-	else
-		__builtin_memcpy(next.ipv6_nh, f->ipv6_dst, sizeof(next.ipv6_nh));
-	return bpf_redirect_neigh(f->ifindex, &next, sizeof(next), 0);
+		return bpf_redirect_neigh(ifindex, NULL, 0, 0);
+	__builtin_memcpy(next.ipv6_nh, gateway, sizeof(next.ipv6_nh));
+	return bpf_redirect_neigh(ifindex, &next, sizeof(next), 0);
+}
+
+/* Sends the packet, whose link layer header is written. */
+static __always_inline int send_by_hop(struct __sk_buff *skb, const struct lisp_next_hop *hop, bool at_ingress)
+{
+	if (hop->flags & LISP_NEXT_HOP_PEER && hop->flags & LISP_NEXT_HOP_RESOLVED && at_ingress)
+		return bpf_redirect_peer(hop->ifindex, 0);
+	if (!(hop->flags & LISP_NEXT_HOP_RESOLVED) || hop->flags & LISP_NEXT_HOP_CONFIRM)
+		return send_by_neighbour(skb, hop->ifindex, hop->family, hop->gateway);
+	return bpf_redirect(hop->ifindex, 0);
 }
 
 /* Sends the packet, which is of this family now, as find_route answered. */
@@ -98,7 +90,7 @@ static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_look
 	if (set_ethernet(skb, l2_length, &header) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
-		return send_by_neighbour(skb, f);
+		return send_by_neighbour(skb, f->ifindex, f->family, f->ipv6_dst);
 	return bpf_redirect(f->ifindex, 0);
 }
 
