@@ -24,6 +24,12 @@ const (
 	lisptcLispActionLISP_ACTION_DROP_AUTHENTICATION_FAILURE lisptcLispAction = 5
 )
 
+type lisptcLispClock struct {
+	_       structs.HostLayout
+	Jiffies uint64
+	BootNs  uint64
+}
+
 type lisptcLispCounter struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -104,6 +110,27 @@ const (
 	lisptcLispEventKindLISP_EVENT_MISS lisptcLispEventKind = 1
 )
 
+type lisptcLispInnerHop struct {
+	_           structs.HostLayout
+	Source      [16]uint8
+	Destination [16]uint8
+	Ifindex     uint32
+	Family      uint8
+	Tos         uint8
+	Zero        [2]uint8
+	Hop         struct {
+		_         structs.HostLayout
+		ExpiresNs uint64
+		Ifindex   uint32
+		Mtu       uint32
+		Gateway   [16]uint8
+		Macs      [12]uint8
+		Family    uint8
+		Flags     uint8
+		Zero      [2]uint8
+	}
+}
+
 type lisptcLispInstance struct {
 	_     structs.HostLayout
 	Iid   uint32
@@ -128,6 +155,7 @@ const (
 	lisptcLispInterfaceFlagLISP_INTERFACE_TAP          lisptcLispInterfaceFlag = 4
 	lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES lisptcLispInterfaceFlag = 8
 	lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED   lisptcLispInterfaceFlag = 16
+	lisptcLispInterfaceFlagLISP_INTERFACE_PEER         lisptcLispInterfaceFlag = 256
 )
 
 type lisptcLispLimitKey struct {
@@ -219,6 +247,25 @@ type lisptcLispNode struct {
 	Slots [256]uint32
 }
 
+type lisptcLispOuterHop struct {
+	_          structs.HostLayout
+	LocatorSet uint32
+	Port       uint16
+	Locator    uint8
+	Tos        uint8
+	Hop        struct {
+		_         structs.HostLayout
+		ExpiresNs uint64
+		Ifindex   uint32
+		Mtu       uint32
+		Gateway   [16]uint8
+		Macs      [12]uint8
+		Family    uint8
+		Flags     uint8
+		Zero      [2]uint8
+	}
+}
+
 type lisptcLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -245,6 +292,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_OUTER_NOT_ECT   lisptcLispSettingFlag = 1
 	lisptcLispSettingFlagLISP_SETTING_OUTER_DSCP_ZERO lisptcLispSettingFlag = 2
 	lisptcLispSettingFlagLISP_SETTING_INNER_DSCP_KEPT lisptcLispSettingFlag = 4
+	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW  lisptcLispSettingFlag = 256
 )
 
 type lisptcLispSettings struct {
@@ -287,10 +335,12 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	lisptcMapClocks           = "clocks"
 	lisptcMapCounters         = "counters"
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
+	lisptcMapInnerHops        = "inner_hops"
 	lisptcMapInstances        = "instances"
 	lisptcMapInterfaces       = "interfaces"
 	lisptcMapLimits           = "limits"
@@ -298,6 +348,7 @@ const (
 	lisptcMapLocatorSets      = "locator_sets"
 	lisptcMapMappingCounters  = "mapping_counters"
 	lisptcMapMappings         = "mappings"
+	lisptcMapOuterHops        = "outer_hops"
 	lisptcMapRoots            = "roots"
 	lisptcMapSettings         = "settings"
 	lisptcProgCoreEgress      = "core_egress"
@@ -363,10 +414,12 @@ type lisptcProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lisptcMapSpecs struct {
+	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
@@ -374,6 +427,7 @@ type lisptcMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 }
@@ -407,10 +461,12 @@ func (o *lisptcObjects) Close() error {
 //
 // It can be passed to loadLisptcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lisptcMaps struct {
+	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
@@ -418,16 +474,19 @@ type lisptcMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
+	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 }
 
 func (m *lisptcMaps) Close() error {
 	return _LisptcClose(
+		m.Clocks,
 		m.Counters,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.InnerHops,
 		m.Instances,
 		m.Interfaces,
 		m.Limits,
@@ -435,6 +494,7 @@ func (m *lisptcMaps) Close() error {
 		m.LocatorSets,
 		m.MappingCounters,
 		m.Mappings,
+		m.OuterHops,
 		m.Roots,
 		m.Settings,
 	)

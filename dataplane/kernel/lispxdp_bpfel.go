@@ -13,10 +13,37 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type lispxdpLispClock struct {
+	_       structs.HostLayout
+	Jiffies uint64
+	BootNs  uint64
+}
+
 type lispxdpLispCounter struct {
 	_       structs.HostLayout
 	Packets uint64
 	Octets  uint64
+}
+
+type lispxdpLispInnerHop struct {
+	_           structs.HostLayout
+	Source      [16]uint8
+	Destination [16]uint8
+	Ifindex     uint32
+	Family      uint8
+	Tos         uint8
+	Zero        [2]uint8
+	Hop         struct {
+		_         structs.HostLayout
+		ExpiresNs uint64
+		Ifindex   uint32
+		Mtu       uint32
+		Gateway   [16]uint8
+		Macs      [12]uint8
+		Family    uint8
+		Flags     uint8
+		Zero      [2]uint8
+	}
 }
 
 type lispxdpLispInstance struct {
@@ -91,6 +118,25 @@ type lispxdpLispMappingCounters struct {
 	LastUsedNs uint64
 }
 
+type lispxdpLispOuterHop struct {
+	_          structs.HostLayout
+	LocatorSet uint32
+	Port       uint16
+	Locator    uint8
+	Tos        uint8
+	Hop        struct {
+		_         structs.HostLayout
+		ExpiresNs uint64
+		Ifindex   uint32
+		Mtu       uint32
+		Gateway   [16]uint8
+		Macs      [12]uint8
+		Family    uint8
+		Flags     uint8
+		Zero      [2]uint8
+	}
+}
+
 type lispxdpLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -118,10 +164,12 @@ type lispxdpLispSettings struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	lispxdpMapClocks           = "clocks"
 	lispxdpMapCounters         = "counters"
 	lispxdpMapDrops            = "drops"
 	lispxdpMapEvents           = "events"
 	lispxdpMapFib              = "fib"
+	lispxdpMapInnerHops        = "inner_hops"
 	lispxdpMapInstances        = "instances"
 	lispxdpMapInterfaces       = "interfaces"
 	lispxdpMapLimits           = "limits"
@@ -129,6 +177,7 @@ const (
 	lispxdpMapLocatorSets      = "locator_sets"
 	lispxdpMapMappingCounters  = "mapping_counters"
 	lispxdpMapMappings         = "mappings"
+	lispxdpMapOuterHops        = "outer_hops"
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSettings         = "settings"
 	lispxdpProgLispXdp         = "lisp_xdp"
@@ -185,10 +234,12 @@ type lispxdpProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpMapSpecs struct {
+	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
@@ -196,6 +247,7 @@ type lispxdpMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 }
@@ -228,10 +280,12 @@ func (o *lispxdpObjects) Close() error {
 //
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpMaps struct {
+	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
@@ -239,16 +293,19 @@ type lispxdpMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
+	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 }
 
 func (m *lispxdpMaps) Close() error {
 	return _LispxdpClose(
+		m.Clocks,
 		m.Counters,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.InnerHops,
 		m.Instances,
 		m.Interfaces,
 		m.Limits,
@@ -256,6 +313,7 @@ func (m *lispxdpMaps) Close() error {
 		m.LocatorSets,
 		m.MappingCounters,
 		m.Mappings,
+		m.OuterHops,
 		m.Roots,
 		m.Settings,
 	)
