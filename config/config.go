@@ -74,6 +74,7 @@ type Locator struct {
 	Weight            uint8         `key:"weight"`
 	MulticastPriority uint8         `key:"multicast-priority"`
 	MulticastWeight   uint8         `key:"multicast-weight"`
+	Reachable         bool          `key:"reachable"` // R bit
 }
 
 // AddressFamily says which addresses of an interface are locators.
@@ -102,6 +103,7 @@ type ITR struct {
 	MapCache        MapCache         `key:"map-cache"`
 	RLOCProbing     RLOCProbing      `key:"rloc-probing"`
 	LocatorPolicies []LocatorPolicy  `key:"locator-policies" max:"1024"` // the first that fits a locator counts
+	ProxyETRs       RLOCs            `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
 }
 
 // MissPolicy says what happens to a packet that no mapping covers.
@@ -147,15 +149,28 @@ type ETR struct {
 	MapServers         []MapServerRef `key:"map-servers" max:"16"`
 	LocalEIDs          []LocalEID     `key:"local-eids" max:"65536"`
 	WithdrawOnShutdown bool           `key:"withdraw-on-shutdown"`
+	// PiggybackedMappings says what becomes of mappings that Map-Requests bring along
+	// (RFC 9301 s.5.3).
+	PiggybackedMappings PiggybackedMappings `key:"piggybacked-mappings" oneof:"ignore,verify"`
 	// QuickRegistrationInterval is the distance of Map-Registers in the first five
 	// minutes (RFC 9301 s.8.2); 0 is never.
 	QuickRegistrationInterval time.Duration `key:"quick-registration-interval" unit:"seconds" range:"0s..1h"`
 }
 
+// PiggybackedMappings says what becomes of mappings that Map-Requests bring along.
+type PiggybackedMappings string
+
+// What becomes of them.
+const (
+	PiggybackedIgnore PiggybackedMappings = "ignore"
+	PiggybackedVerify PiggybackedMappings = "verify"
+)
+
 // MapServerRef is a Map-Server that the ETR registers with.
 type MapServerRef struct {
 	Address              netip.AddrPort `key:"ms-address" required:"true"`                   // port 0: Control.Port
-	Keys                 []Key          `key:"authentication-keys" required:"true" max:"16"` // exactly one: it signs
+	Site                 string         `key:"site"`                                         // of LocalEID
+	Keys                 []Key          `key:"authentication-keys" required:"true" max:"16"` // the first signs
 	ProxyReply           bool           `key:"proxy-reply"`
 	WantMapNotify        bool           `key:"want-map-notify"`
 	MergeRequest         bool           `key:"merge-request"`
@@ -169,6 +184,8 @@ type LocalEID struct {
 	EID        lisp.Prefix     `key:"eid" required:"true"` // in Instance-ID 0: see Prefix
 	RLOCs      RLOCs           `key:"rlocs"`
 	TTLMinutes uint32          `key:"record-ttl" unit:"minutes" range:"1..525600"`
+	MapVersion uint16          `key:"map-version" range:"0..4095"` // RFC 9302; 0: none
+	Site       string          `key:"site"`                        // registered with the Map-Servers of the same site
 }
 
 // Prefix is the EID-Prefix in its Instance-ID.

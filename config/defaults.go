@@ -18,7 +18,7 @@ func (c *Config) setDefaults() {
 }
 
 func (l *Locator) setDefaults() {
-	*l = Locator{AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255}
+	*l = Locator{AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}
 }
 
 func (i *ITR) setDefaults() {
@@ -28,7 +28,10 @@ func (i *ITR) setDefaults() {
 	i.RLOCProbing.setDefaults()
 }
 
-func (e *ETR) setDefaults() { e.QuickRegistrationInterval = leastQuickRegistration }
+func (e *ETR) setDefaults() {
+	e.QuickRegistrationInterval = leastQuickRegistration
+	e.PiggybackedMappings = PiggybackedIgnore
+}
 
 func (w *Wait) setDefaults() {
 	*w = Wait{PacketsPerDestination: 256, Packets: 8192, Octets: 64 << 20, Time: 5 * time.Second}

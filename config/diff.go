@@ -160,7 +160,7 @@ func identity(item any) string {
 	case StaticMapping:
 		return item.Prefix().String()
 	case MapServerRef:
-		return peerText(item.Address)
+		return strings.TrimSpace(item.Site + " " + peerText(item.Address))
 	case MapServerRoute:
 		return peerText(item.Address)
 	case LocalEID:

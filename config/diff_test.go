@@ -36,16 +36,16 @@ func TestDiff(t *testing.T) {
 		{"a rate", "itr:\n", "limits: {map-replies: {rate: 1/s}}\nitr:\n", []string{"limits.map-replies.rate: 1/3s -> 1/s"}},
 		{"a list of words", "192.0.2.1, 192.0.2.2]", "192.0.2.2]", []string{"itr.map-resolvers: [192.0.2.1, 192.0.2.2] -> [192.0.2.2]"}},
 		{"a new EID-Prefix", "  local-eids:\n", "  local-eids:\n    - {eid: 10.2.0.0/16}\n",
-			[]string{"etr.local-eids[10.2.0.0/16]: added {instance-id: 0, eid: 10.2.0.0/16, record-ttl: 1440}"}},
+			[]string{"etr.local-eids[10.2.0.0/16]: added {instance-id: 0, eid: 10.2.0.0/16, record-ttl: 1440, map-version: 0}"}},
 		{"an EID-Prefix of another Instance-ID", "instance-id: 7", "instance-id: 8", []string{
-			"etr.local-eids[[7]10.1.0.0/16]: removed {instance-id: 7, eid: 10.1.0.0/16, rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0}], record-ttl: 1440}",
-			"etr.local-eids[[8]10.1.0.0/16]: added {instance-id: 8, eid: 10.1.0.0/16, rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0}], record-ttl: 1440}",
+			"etr.local-eids[[7]10.1.0.0/16]: removed {instance-id: 7, eid: 10.1.0.0/16, rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}], record-ttl: 1440, map-version: 0}",
+			"etr.local-eids[[8]10.1.0.0/16]: added {instance-id: 8, eid: 10.1.0.0/16, rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}], record-ttl: 1440, map-version: 0}",
 		}},
 		{"a TTL", "/16, rlocs: uplinks}", "/16, rlocs: uplinks, record-ttl: 60}", []string{"etr.local-eids[10.1.0.0/16].record-ttl: 1440 -> 60"}},
 		{"a locator of a named set", "priority: 2", "priority: 1, weight: 50", []string{
 			"locator-sets.uplinks[wan1].priority: 2 -> 1", "locator-sets.uplinks[wan1].weight: 100 -> 50"}},
 		{"a named set", "  uplinks: ", "  spare: [{interface: wan1}]\n  uplinks: ",
-			[]string{"locator-sets.spare: added [{interface: wan1, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0}]"}},
+			[]string{"locator-sets.spare: added [{interface: wan1, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}]"}},
 		{"a key", "the-first-key", "another-first-key", []string{"etr.map-servers[192.0.2.1].authentication-keys[0].auth-key-value: (secret) -> (secret)"}},
 		{"a key's id", "the-first-key", "the-first-key, auth-key-id: 3", []string{
 			"etr.map-servers[192.0.2.1].authentication-keys[0]: removed {auth-key-id: 0, auth-algorithm-id: hmac-sha-256-128+hkdf-sha256, auth-key-value: (secret), truncated-mac: false}",
@@ -57,7 +57,7 @@ func TestDiff(t *testing.T) {
 			"etr.map-servers: order 192.0.2.1, 192.0.2.2 -> order 192.0.2.2, 192.0.2.1",
 		}},
 		{"an inline locator-set", "rlocs: [{interface: wan0}]", "rlocs: uplinks",
-			[]string{"etr.local-eids[[7]10.1.0.0/16].rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0}] -> uplinks"}},
+			[]string{"etr.local-eids[[7]10.1.0.0/16].rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}] -> uplinks"}},
 		{"a new role", "itr:\n", "map-resolver: {ms-address: [192.0.2.9]}\nitr:\n", []string{"map-resolver: added {ms-address: [{address: 192.0.2.9, eid-prefixes: []}]}"}},
 		{"a site interface's Instance-ID", "site: [lan0]", "site: [{interface: lan0, instance-id: 7}]", []string{"interfaces.site[lan0].instance-id: 0 -> 7"}},
 	} {

@@ -28,7 +28,7 @@ var examples = map[string]func(c *Config) map[string]bool{
 			"Map-Notify is wanted":   c.ETR.MapServers[0].WantMapNotify,
 			"registers every minute": c.ETR.MapServers[0].RegistrationInterval == time.Minute,
 			"locators are those of wan0": slices.Equal(c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs),
-				[]Locator{{Interface: "wan0", AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255}}),
+				[]Locator{{Interface: "wan0", AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}}),
 		}
 	},
 	"xtr-dual-stack.yaml": func(c *Config) map[string]bool {

@@ -105,7 +105,7 @@ type placedRLOCs struct {
 func (c *Config) rlocs() []placedRLOCs {
 	var list []placedRLOCs
 	if c.ITR != nil {
-		list = append(list, placedRLOCs{RLOCs: c.ITR.RLOCs, path: "itr.itr-rlocs"})
+		list = append(list, placedRLOCs{RLOCs: c.ITR.RLOCs, path: "itr.itr-rlocs"}, placedRLOCs{c.ITR.ProxyETRs, "itr.proxy-etrs", true})
 		for i, m := range c.ITR.MapCache.Mappings {
 			list = append(list, placedRLOCs{m.RLOCs, fmt.Sprintf("itr.map-cache.mappings[%d].rlocs", i), true})
 		}

@@ -46,6 +46,7 @@ func (c *Config) validateITR() {
 		c.fail("itr", "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings")
 	}
 	c.validatePeers(itr.MapResolvers, "itr.map-resolvers[%d]")
+	c.validateRemoteLocators(itr.ProxyETRs, "itr.proxy-etrs")
 	c.validateProbing()
 	c.validateLocatorPolicies()
 	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
@@ -70,10 +71,14 @@ func (c *Config) validateStatic(m StaticMapping, path string) {
 	case !positive && m.Action == nil:
 		c.fail(path, "the mapping has neither rlocs nor map-reply-action", "want one of them")
 	}
-	for i, l := range c.setOf(m.RLOCs) {
+	c.validateRemoteLocators(m.RLOCs, path+".rlocs")
+}
+
+// validateRemoteLocators refuses interfaces where locators are other systems'.
+func (c *Config) validateRemoteLocators(r RLOCs, path string) {
+	for i, l := range c.setOf(r) {
 		if l.Interface != "" {
-			at := fmt.Sprintf("%s.rlocs[%d]", path, i)
-			c.fail(at, fmt.Sprintf("rlocs: %s is an interface of this host", l), "want the addresses of the other site's routers")
+			c.fail(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("%s: %s is an interface of this host", label(path), l), "want the addresses of the other site's routers")
 		}
 	}
 }
@@ -96,9 +101,13 @@ func (c *Config) validatePeers(peers []netip.AddrPort, path string) {
 		} else {
 			seen[full] = true
 		}
-		if own, ok := c.ownPrefixOf(peer.Addr()); ok {
-			c.fail(at, fmt.Sprintf("%s: %s is inside the site's own EID-Prefix %s", label(at), peerText(peer), own), "want an RLOC: the mapping system must be reached without LISP")
-		}
+		c.validatePeer(peer, at)
+	}
+}
+
+func (c *Config) validatePeer(peer netip.AddrPort, at string) {
+	if own, ok := c.ownPrefixOf(peer.Addr()); ok {
+		c.fail(at, fmt.Sprintf("%s: %s is inside the site's own EID-Prefix %s", label(at), peerText(peer), own), "want an RLOC: the mapping system must be reached without LISP")
 	}
 }
 
@@ -144,21 +153,38 @@ func (c *Config) validateETR() {
 		}
 		seen[l.Prefix()] = true
 		c.validateLocalEID(l, path)
+		c.validateSiteName(l.Site, path+".site", "map-servers", func() bool {
+			return slices.ContainsFunc(c.ETR.MapServers, func(m MapServerRef) bool { return m.Site == l.Site })
+		})
 	}
 	c.validateInstances()
 	c.validateOwnLocators()
 }
 
 func (c *Config) validateMapServers() {
-	peers := make([]netip.AddrPort, len(c.ETR.MapServers))
+	bySite := map[string]bool{}
 	for i, m := range c.ETR.MapServers {
-		peers[i] = m.Address
-	}
-	c.validatePeers(peers, "etr.map-servers[%d].ms-address")
-	for i, m := range c.ETR.MapServers {
-		if len(m.Keys) > 1 {
-			c.fail(fmt.Sprintf("etr.map-servers[%d].authentication-keys[1]", i), "an ETR signs with one key", "keep the one in use; the Map-Server may have several while keys change")
+		path := fmt.Sprintf("etr.map-servers[%d]", i)
+		c.validatePeer(m.Address, path+".ms-address")
+		identity := m.Site + " " + c.withPort(m.Address).String()
+		if bySite[identity] {
+			c.fail(path+".ms-address", fmt.Sprintf("ms-address: %s stands here twice for one site", peerText(m.Address)), "remove one of the two, or give each its site")
 		}
+		bySite[identity] = true
+		c.validateKeyIDs(m.Keys, path, "Map-Server")
+		c.validateSiteName(m.Site, path+".site", "local-eids", func() bool {
+			return slices.ContainsFunc(c.ETR.LocalEIDs, func(l LocalEID) bool { return l.Site == m.Site })
+		})
+	}
+}
+
+// validateSiteName warns of an EID-Prefix or a Map-Server whose site the other list lacks.
+func (c *Config) validateSiteName(site, path, others string, has func() bool) {
+	switch {
+	case site != "" && !validName(site):
+		c.fail(path, fmt.Sprintf("site: %q is no name", site), nameHint)
+	case site != "" && !has():
+		c.warn(path, fmt.Sprintf("site: nothing in %s is of site %s", others, site), "EID-Prefixes are registered with the Map-Servers that name the same site")
 	}
 }
 
@@ -255,18 +281,24 @@ func (s Site) Label() string {
 // validateSiteKeys checks that keys can be told apart, and that no two sites share
 // one: a pre-shared key MUST be unique per site (RFC 9301 s.5.6).
 func (c *Config) validateSiteKeys(s Site, path string, owners map[Secret]string) {
-	ids := map[uint8]bool{}
+	c.validateKeyIDs(s.Keys, path, "site")
 	for i, k := range s.Keys {
 		at := fmt.Sprintf("%s.authentication-keys[%d]", path, i)
-		if ids[k.ID] {
-			c.fail(at, fmt.Sprintf("two keys of the site have auth-key-id %d", k.ID), "give each its own: a Map-Register names its key by it")
-		}
-		ids[k.ID] = true
 		owner, shared := owners[k.Value]
 		if shared && owner != s.Label() && !k.Value.IsZero() {
 			c.warn(at, fmt.Sprintf("sites %s and %s have the same key", owner, s.Label()), "each could register as the other: RFC 9301 s.5.6 demands a key for each site")
 		}
 		owners[k.Value] = s.Label()
+	}
+}
+
+func (c *Config) validateKeyIDs(keys []Key, path, of string) {
+	ids := map[uint8]bool{}
+	for i, k := range keys {
+		if ids[k.ID] {
+			c.fail(fmt.Sprintf("%s.authentication-keys[%d]", path, i), fmt.Sprintf("two keys of the %s have auth-key-id %d", of, k.ID), "give each its own: a message names its key by it")
+		}
+		ids[k.ID] = true
 	}
 }
 

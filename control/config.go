@@ -36,7 +36,7 @@ type Config struct {
 
 // ITRConfig configures the ITR.
 type ITRConfig struct {
-	MapResolvers   []netip.AddrPort // asked in this order; port 0 is the control port
+	MapResolvers   []netip.AddrPort // the first of those that answer soonest is asked; port 0 is the control port
 	StaticMappings []lisp.Mapping   // in the map-cache for ever
 
 	// UnlimitedTTL is how long a mapping is kept whose TTL leaves that to the
@@ -48,6 +48,10 @@ type ITRConfig struct {
 
 	RLOCProbing     ProbingConfig
 	LocatorPolicies []LocatorPolicy // the first that fits a locator counts
+
+	// ProxyETRs take what the mapping system calls Natively-Forward (RFC 6832 s.6.1); none
+	// leaves it unencapsulated.
+	ProxyETRs lisp.LocatorSet
 }
 
 // ProbingConfig configures RLOC-probing (RFC 9301 s.7.1). It is on unless it is said
@@ -70,16 +74,21 @@ type ETRConfig struct {
 	// restart within the registration timeout then costs no traffic at all.
 	WithdrawOnShutdown bool
 
+	// VerifyPiggybacked asks the mapping system for mappings that Map-Requests bring along
+	// (RFC 9301 s.5.3). They are never taken as they are.
+	VerifyPiggybacked bool
+
 	// QuickRegistrationInterval is the distance of Map-Registers in the first five
 	// minutes after a start or a change (RFC 9301 s.8.2); 0 is 20 seconds, the least,
 	// negative is never.
 	QuickRegistrationInterval time.Duration
 }
 
-// MapServerPeer is a Map-Server that the ETR registers with. Its Address is its
-// identity: two peers cannot share one.
+// MapServerPeer is a Map-Server that one site of the ETR registers with. Address and Site
+// together are its identity: two peers cannot share both.
 type MapServerPeer struct {
 	Address              netip.AddrPort // port 0 is the control port
+	Site                 string         // whose EID-Prefixes are registered: DatabaseMapping.Site
 	Key                  Key
 	OtherKeys            []Key         // taken in Map-Notifies too, while keys are rotated
 	ProxyReply           bool          // P: the Map-Server shall answer for us
@@ -103,6 +112,7 @@ type DatabaseMapping struct {
 	Locators   lisp.LocatorSet
 	TTLMinutes uint32 // 0 is lisp.DefaultTTLMinutes
 	Version    uint16 // Map-Version (RFC 9302), 0 for none
+	Site       string // which Map-Servers it is registered with: MapServerPeer.Site
 }
 
 // MapServerConfig configures the Map-Server.
@@ -183,6 +193,7 @@ func (c Config) withDefaults() Config {
 		for i := range itr.StaticMappings {
 			itr.StaticMappings[i].Locators = sorted(itr.StaticMappings[i].Locators)
 		}
+		itr.ProxyETRs = sorted(itr.ProxyETRs)
 		itr.UnlimitedTTL = durationOr(itr.UnlimitedTTL, defaultUnlimitedTTL)
 		itr.IdleTimeout = durationOr(itr.IdleTimeout, defaultIdleTimeout)
 		itr.RLOCProbing = itr.RLOCProbing.withDefaults()
@@ -276,6 +287,14 @@ func sorted(set lisp.LocatorSet) lisp.LocatorSet {
 	}
 	return set
 }
+
+// peerID tells Map-Server peers apart.
+type peerID struct {
+	address netip.AddrPort
+	site    string
+}
+
+func (p MapServerPeer) id() peerID { return peerID{p.Address, p.Site} }
 
 // keyOf finds a key of the peer by its ID.
 func (p MapServerPeer) keyOf(id uint8) (Key, bool) {

@@ -42,6 +42,7 @@ const (
 	SMRReceived
 	SMRSent
 	SMRInvokedMapRequestSent
+	VerifyingMapRequestSent
 	MissReceived
 	MappingInstalled
 	MappingExpired
@@ -49,6 +50,7 @@ const (
 	MappingIdle
 	MappingRefreshed
 	MapRequestUnanswered
+	MapResolverWentSilent
 	RLOCProbeSent
 	RLOCProbeAnswered
 	RLOCProbeNews
@@ -113,6 +115,7 @@ const (
 	RefusedSMRWithoutMapping
 	RefusedSMRLimit
 	RefusedSMRTable
+	RefusedPiggybacked
 	RefusedPendingTable
 	RefusedRequestLimit
 	RefusedNoMapResolver
@@ -150,6 +153,7 @@ var counterTable = [refusedParse]counterEntry{
 	SMRReceived:              {"smr_received", "Solicit-Map-Requests received"},
 	SMRSent:                  {"smr_sent", "Solicit-Map-Requests sent because a mapping of ours changed, repetitions included"},
 	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
+	VerifyingMapRequestSent:  {"verifying_map_request_sent", "Map-Requests begun to verify a mapping that nobody authenticated: piggybacked on a Map-Request"},
 	MissReceived:             {"miss_received", "misses that the data plane reported"},
 	MappingInstalled:         {"mapping_installed", "map-cache entries added or changed"},
 	MappingExpired:           {"mapping_expired", "map-cache entries whose TTL ended"},
@@ -157,6 +161,7 @@ var counterTable = [refusedParse]counterEntry{
 	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
 	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
 	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
+	MapResolverWentSilent:    {"map_resolver_went_silent", "times that a Map-Resolver left several Map-Requests in a row unanswered"},
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
 	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
@@ -219,6 +224,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
 	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
 	RefusedSMRTable:              {"smr_table", "peers or EID-Prefixes beyond the limit of Solicit-Map-Requests that wait to be sent"},
+	RefusedPiggybacked:           {"piggybacked", "mappings piggybacked on Map-Requests for no EID of ours, or about our own EIDs"},
 	RefusedPendingTable:          {"pending_table", "misses beyond the limit of Map-Requests under way"},
 	RefusedRequestLimit:          {"request_limit", "Map-Requests not sent because of the rate of all of them"},
 	RefusedNoMapResolver:         {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},

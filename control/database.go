@@ -29,6 +29,14 @@ func (d *database) longest(p lisp.Prefix) (lisp.Prefix, bool) {
 	return match, ok
 }
 
+// ofSite keeps the mappings of one site's EID-Prefixes. The list is left as it is.
+func (d *database) ofSite(all []lisp.Mapping, site string) []lisp.Mapping {
+	return slices.DeleteFunc(slices.Clone(all), func(m lisp.Mapping) bool {
+		own, ok := d.index.get(m.Prefix)
+		return !ok || own.Site != site
+	})
+}
+
 // mapping is what the ETR says about an EID-Prefix of its own.
 func (m DatabaseMapping) mapping() lisp.Mapping {
 	return lisp.Mapping{

@@ -97,6 +97,8 @@ const (
 	NoticeMapServerSilent         NoticeKind = "map-server-silent"         // several Map-Registers stay unacknowledged
 	NoticeMapRequestSent          NoticeKind = "map-request-sent"          // the ITR asks
 	NoticeMapRequestForwarded     NoticeKind = "map-request-forwarded"     // the mapping system passes one on
+	NoticeMapResolverSilent       NoticeKind = "map-resolver-silent"       // several Map-Requests to it in a row got no answer
+	NoticeMapResolverAnswers      NoticeKind = "map-resolver-answers"      // it answered after that
 	NoticeMapRequestUnanswered    NoticeKind = "map-request-unanswered"    // the ITR gives up for a while
 	NoticeMapReplySent            NoticeKind = "map-reply-sent"            // by the ETR, or for it
 	NoticeNegativeMapReplySent    NoticeKind = "negative-map-reply-sent"   // by the mapping system

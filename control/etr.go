@@ -30,10 +30,8 @@ func newETR(h *host) *etr {
 // then the registrations. anew says that these must be sent whatever they say.
 func (e *etr) configure(c *ETRConfig, anew bool) {
 	next := newDatabase(c.Database)
-	var withdrawn []lisp.Prefix
 	for p := range e.database.index.all() {
 		if _, still := next.index.get(p); !still {
-			withdrawn = append(withdrawn, p)
 			e.h.emit(RemoveDatabase{Prefix: p})
 		}
 	}
@@ -49,8 +47,9 @@ func (e *etr) configure(c *ETRConfig, anew bool) {
 	changed := changedPrefixes(was, mappings)
 	e.checkVersions(changed, old)
 	e.announced = mappings
-	e.registrar.configure(c.MapServers, announcement{
-		mappings: mappings, withdrawn: withdrawn, changed: changed, anew: anew, quickInterval: c.QuickRegistrationInterval,
+	e.registrar.configure(c.MapServers, c.QuickRegistrationInterval, func(site string) announcement {
+		before, now := old.ofSite(was, site), next.ofSite(mappings, site)
+		return announcement{mappings: now, withdrawn: missingPrefixes(before, now), changed: changedPrefixes(before, now), anew: anew}
 	})
 	if len(was) > 0 { // peers know nothing yet of an ETR that begins
 		e.solicitor.mappingsChanged(changed, e.registrar.acknowledges())
@@ -74,6 +73,18 @@ func changedPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
 		}
 	}
 	return changed
+}
+
+// missingPrefixes lists the EID-Prefixes that are gone. Both lists are in order.
+func missingPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
+	var gone []lisp.Prefix
+	for _, m := range was {
+		_, still := slices.BinarySearchFunc(is, m.Prefix, func(m lisp.Mapping, p lisp.Prefix) int { return m.Prefix.Compare(p) })
+		if !still {
+			gone = append(gone, m.Prefix)
+		}
+	}
+	return gone
 }
 
 // checkVersions tells the operator of mappings that changed without a newer Map-Version:
@@ -112,11 +123,9 @@ func (e *etr) shutdown() {
 	if !e.config.WithdrawOnShutdown || e.database.index.size == 0 {
 		return
 	}
-	var prefixes []lisp.Prefix
-	for p := range e.database.index.all() {
-		prefixes = append(prefixes, p)
-	}
-	e.registrar.withdrawAll(prefixes)
+	e.registrar.withdrawAll(func(site string) []lisp.Prefix {
+		return missingPrefixes(e.database.ofSite(e.announced, site), nil)
+	})
 }
 
 // mappings lists what the ETR registers, in order.

@@ -140,6 +140,11 @@ func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
 	if len(m.itrRLOCs) == 0 && !m.SMR {
 		return nil, refusal(RefusedNoITRRLOC, "no ITR-RLOC that a Map-Reply can be sent to")
 	}
+	if m.MapReplyRecord != nil && k.etr {
+		if mapping, err := m.MapReplyRecord.Mapping(); err == nil && mapping.Prefix.Kind() != lisp.EIDNone {
+			m.piggybacked = mapping.Prefix
+		}
+	}
 	if instance, e, err := wire.EIDOf(m.SourceEID); err == nil {
 		m.sourceInstance, m.source = instance, e
 	}

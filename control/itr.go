@@ -22,7 +22,7 @@ type itr struct {
 	config    *ITRConfig
 	cache     mapCache
 	pending   *pendingRequests
-	preferred netip.AddrPort // the Map-Resolver that answered last
+	resolvers resolvers
 	requests  bucket
 	smrs      buckets[lisp.Prefix]
 	prober    *prober
@@ -41,7 +41,7 @@ const (
 )
 
 func newITR(h *host) *itr {
-	return &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h)}
+	return &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h), resolvers: resolvers{h: h}}
 }
 
 // configure takes over another configuration and brings the static mappings into
@@ -59,8 +59,10 @@ func (r *itr) configure(c *ITRConfig) {
 			r.remove(id, RemoveConfigured)
 		}
 	}
-	repolicy := !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) && r.cache.size() > 0
+	repolicy := r.cache.size() > 0 &&
+		(!reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs))
 	r.config = c
+	r.resolvers.configure(c.MapResolvers)
 	if repolicy {
 		r.startSweep(sweep{reinstall: true})
 	}
@@ -123,20 +125,16 @@ func (r *itr) try(id uint32) {
 		return
 	}
 	q := r.pending.requests.at(id)
-	resolver := r.resolver(q.tries)
+	if q.tries > 0 {
+		r.resolvers.unanswered(q.resolvers[q.tries-1])
+	}
+	resolver := r.resolvers.next(q)
 	nonce := r.h.nonce()
 	r.sendMapRequest(q, nonce, resolver)
 	rounds := q.tries / len(r.config.MapResolvers)
 	r.pending.sent(id, nonce, resolver, r.h.now)
+	r.resolvers.sent(resolver)
 	r.pending.timers.set(id, r.h.after(mapRequestInterval<<min(rounds, requestBackoffMax)))
-}
-
-// resolver begins with the Map-Resolver that answered last and takes the next one
-// at each try.
-func (r *itr) resolver(try int) netip.AddrPort {
-	all := r.config.MapResolvers
-	first := max(slices.Index(all, r.preferred), 0)
-	return all[(first+try)%len(all)]
 }
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
@@ -212,6 +210,7 @@ func (r *itr) handlePendingTimeout(id uint32) {
 	case r.superfluous(q):
 		r.settle(id)
 	case q.tries == mapRequestTries:
+		r.resolvers.unanswered(q.resolvers[q.tries-1])
 		q.state = PendingHoldDown
 		r.pending.timers.set(id, r.h.after(mapRequestHoldDown))
 		r.h.count(MapRequestUnanswered)
@@ -248,7 +247,7 @@ func (r *itr) handleMapReply(m *mapReply) {
 		r.handleProbeReply(m)
 		return
 	}
-	id, resolver, ok := r.pending.answered(m.nonce)
+	id, resolver, sentAt, ok := r.pending.answered(m.nonce)
 	if !ok {
 		r.h.count(RefusedNonce)
 		return
@@ -258,7 +257,7 @@ func (r *itr) handleMapReply(m *mapReply) {
 		r.h.count(RefusedUnrelatedPrefix)
 		return
 	}
-	r.preferred = resolver
+	r.resolvers.answered(resolver, r.h.now-sentAt)
 	r.settle(id)
 	r.h.notice(Notice{Kind: NoticeMapReplyReceived, Prefix: asked, Remote: m.from})
 	r.take(asked, m)
@@ -405,7 +404,8 @@ func (r *itr) put(e cacheEntry) {
 func (r *itr) emitInstall(id uint32) { r.h.emit(InstallMapping{r.entry(r.cache.entries.at(id))}) }
 
 func (r *itr) entry(e *cacheEntry) MapCacheEntry {
-	m := MapCacheEntry{Mapping: withPolicies(e.mapping, r.config.LocatorPolicies), Static: e.static, CreatedAt: r.h.time(e.createdAt)}
+	mapping := withProxyETRs(withPolicies(e.mapping, r.config.LocatorPolicies), e.static, r.config.ProxyETRs)
+	m := MapCacheEntry{Mapping: mapping, Static: e.static, CreatedAt: r.h.time(e.createdAt)}
 	if !e.static {
 		m.ExpiresAt = r.h.time(e.expiresAt)
 	}

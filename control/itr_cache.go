@@ -114,6 +114,20 @@ func (r *itr) handleSolicitMapRequest(changed lisp.Prefix) {
 	}
 }
 
+// verify asks the mapping system for what somebody says of an EID-Prefix, unless the
+// map-cache covers it, at the rate of SMR-invoked Map-Requests.
+func (r *itr) verify(p lisp.Prefix) {
+	if _, _, ok := r.cache.longest(p); ok {
+		return
+	}
+	if !r.smrs.take(r.h.now, p, r.h.limits.SMRInvoked, r.h.limits.RateTable) {
+		r.h.count(RefusedSMRLimit)
+		return
+	}
+	r.h.count(VerifyingMapRequestSent)
+	r.ask(pendingRequest{prefix: p})
+}
+
 // solicited asks for a prefix at the rate that SMRs about the cached one may have.
 func (r *itr) solicited(prefix, cached lisp.Prefix) {
 	if !r.smrs.take(r.h.now, cached, r.h.limits.SMRInvoked, r.h.limits.RateTable) {
@@ -126,6 +140,8 @@ func (r *itr) solicited(prefix, cached lisp.Prefix) {
 
 // adopt takes over an entry that the data plane kept through a restart.
 func (r *itr) adopt(a MapCacheEntry) {
+	proxied := ByProxyETR(a.Mapping)
+	a.Mapping = withoutProxyETRs(a.Mapping)
 	expiresAt := r.h.instant(a.ExpiresAt)
 	id, known, ok := r.cache.get(a.Mapping.Prefix)
 	switch {
@@ -153,6 +169,9 @@ func (r *itr) adopt(a MapCacheEntry) {
 	r.prober.installed(a.Mapping)
 	id, known = r.cache.put(cacheEntry{mapping: a.Mapping, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt)})
 	known.lastUsedAt = r.h.now // its use was not kept: let it prove itself
+	if proxied || ByProxyETR(r.entry(known).Mapping) {
+		r.emitInstall(id) // the proxy ETRs may be others now
+	}
 	r.schedule(id)
 }
 

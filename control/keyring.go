@@ -89,7 +89,7 @@ func authenticateSite(site *Site, b []byte, keyID, algorithm uint8) (Key, *Refus
 // authenticatePeer finds the Map-Server that a Map-Notify is from: the one with
 // that address, or, because a Map-Server may answer from another of its addresses,
 // any whose key fits.
-func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm uint8) (netip.AddrPort, *Refusal) {
+func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm uint8) (peerID, *Refusal) {
 	refused := refusal(RefusedUnknownPeer, "no Map-Server at %s is configured, and none has key %d", from, keyID)
 	for _, sameAddress := range []bool{true, false} {
 		for i := range k.peers {
@@ -100,12 +100,12 @@ func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm u
 			}
 			err := authenticate(key, b, algorithm)
 			if err == nil {
-				return p.Address, nil
+				return p.id(), nil
 			}
 			refused = err
 		}
 	}
-	return netip.AddrPort{}, refused
+	return peerID{}, refused
 }
 
 // authenticate insists on the key's own algorithm: who may choose another could

@@ -25,6 +25,7 @@ type mapRequest struct {
 	itrRLOCs       []lisp.RLOC   // those that are IP addresses
 	sourceInstance lisp.InstanceID
 	source         lisp.EID
+	piggybacked    lisp.Prefix      // of the mapping that came along (M), zero for none
 	forwardedTo    []netip.AddrPort // by this turn, so that several records mean one copy
 }
 
@@ -49,7 +50,7 @@ type mapRegister struct {
 type mapNotify struct {
 	arrival
 	*wire.MapNotify
-	peer netip.AddrPort // the Map-Server it is from, as configured
+	peer peerID // the Map-Server it is from, and the site whose key it has
 }
 
 // mapNotifyAck is an authenticated Map-Notify-Ack.

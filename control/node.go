@@ -205,14 +205,29 @@ func (n *Node) handleMapRequest(m *mapRequest) {
 	case m.ecm == nil && n.etr == nil:
 		n.host.count(RefusedRole)
 	case m.ecm == nil:
+		n.verifyPiggybacked(m)
 		for _, asked := range m.prefixes {
 			n.etr.handleMapRequest(m, asked)
 		}
 	default:
 		n.host.count(ECMReceived)
+		n.verifyPiggybacked(m)
 		for _, asked := range m.prefixes {
 			n.resolve(m, asked)
 		}
+	}
+}
+
+// verifyPiggybacked asks the mapping system for the mapping that a Map-Request for one of
+// our EIDs brought along (RFC 9301 s.5.3: a verifying Map-Request). What came along is
+// nobody's word until then.
+func (n *Node) verifyPiggybacked(m *mapRequest) {
+	switch {
+	case m.piggybacked.IsZero() || n.itr == nil || n.etr == nil || !n.etr.config.VerifyPiggybacked:
+	case !n.isOwn(m.prefixes[0]) || n.isOwn(m.piggybacked):
+		n.host.count(RefusedPiggybacked)
+	default:
+		n.itr.verify(m.piggybacked)
 	}
 }
 
@@ -451,6 +466,14 @@ func (n *Node) Registrations() iter.Seq[Registration] {
 		return func(func(Registration) bool) {}
 	}
 	return n.mapServer.status()
+}
+
+// MapResolvers yields how things stand with each Map-Resolver of the ITR, as configured.
+func (n *Node) MapResolvers() iter.Seq[MapResolverStatus] {
+	if n.itr == nil {
+		return func(func(MapResolverStatus) bool) {}
+	}
+	return n.itr.resolvers.status()
 }
 
 // MapServers yields how the registration with each Map-Server stands.

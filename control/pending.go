@@ -26,6 +26,7 @@ type pendingRequest struct {
 	// went through; a late answer to an early try is as good.
 	nonces    [mapRequestTries]uint64
 	resolvers [mapRequestTries]netip.AddrPort
+	sentAts   [mapRequestTries]instant
 }
 
 // pendingRequests is the table.
@@ -60,25 +61,25 @@ func (p *pendingRequests) add(r pendingRequest) uint32 {
 // sent notes another try.
 func (p *pendingRequests) sent(id uint32, nonce uint64, resolver netip.AddrPort, now instant) {
 	r := p.requests.at(id)
-	r.nonces[r.tries], r.resolvers[r.tries] = nonce, resolver
+	r.nonces[r.tries], r.resolvers[r.tries], r.sentAts[r.tries] = nonce, resolver, now
 	r.tries++
 	r.lastSentAt = now
 	p.byNonce[nonce] = id
 }
 
-// answered finds the request of a nonce and the Map-Resolver that it went to.
-func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.AddrPort, ok bool) {
+// answered finds the request of a nonce, the Map-Resolver that it went to, and when.
+func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.AddrPort, sentAt instant, ok bool) {
 	id, ok = p.byNonce[nonce]
 	if !ok {
-		return 0, netip.AddrPort{}, false
+		return 0, netip.AddrPort{}, 0, false
 	}
 	r := p.requests.at(id)
 	for i := range r.tries {
 		if r.nonces[i] == nonce {
-			resolver = r.resolvers[i]
+			resolver, sentAt = r.resolvers[i], r.sentAts[i]
 		}
 	}
-	return id, resolver, true
+	return id, resolver, sentAt, true
 }
 
 // settle forgets the nonces: no further answer counts.

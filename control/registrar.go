@@ -33,13 +33,12 @@ const (
 	quickMessages = 64
 )
 
-// announcement is what the ETR wants registered.
+// announcement is what a site of the ETR wants registered.
 type announcement struct {
-	mappings      []lisp.Mapping // in order
-	withdrawn     []lisp.Prefix
-	changed       []lisp.Prefix // they go first, and count for registered
-	anew          bool          // send everything, whatever changed
-	quickInterval time.Duration // negative for never
+	mappings  []lisp.Mapping // in order
+	withdrawn []lisp.Prefix
+	changed   []lisp.Prefix // they go first, and count for registered
+	anew      bool          // send everything, whatever changed
 }
 
 // registrar registers mappings with all Map-Servers.
@@ -80,13 +79,14 @@ type registerMessage struct {
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
 
 // configure brings the registrations into line: a peer is left alone unless it or
-// the mappings changed.
-func (r *registrar) configure(peers []MapServerPeer, a announcement) {
+// the mappings of its site changed.
+func (r *registrar) configure(peers []MapServerPeer, quick time.Duration, of func(site string) announcement) {
 	old := r.peers
-	r.quick = a.quickInterval
+	r.quick = quick
 	r.peers = make([]*registrationPeer, len(peers))
 	for i, config := range peers {
-		at := slices.IndexFunc(old, func(p *registrationPeer) bool { return p.config.Address == config.Address })
+		a := of(config.Site)
+		at := slices.IndexFunc(old, func(p *registrationPeer) bool { return p.config.id() == config.id() })
 		if at < 0 {
 			r.peers[i] = &registrationPeer{config: config}
 			r.register(r.peers[i], a)
@@ -108,7 +108,7 @@ func (r *registrar) configure(peers []MapServerPeer, a announcement) {
 }
 
 func (p MapServerPeer) equal(o MapServerPeer) bool {
-	return p.Address == o.Address && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
+	return p.id() == o.id() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
 }
 
@@ -179,10 +179,10 @@ func (r *registrar) withdraw(p *registrationPeer, prefixes []lisp.Prefix) {
 
 // withdrawAll withdraws what is registered, once, without waiting for anything: there
 // is no time left to keep a pace.
-func (r *registrar) withdrawAll(prefixes []lisp.Prefix) {
+func (r *registrar) withdrawAll(of func(site string) []lisp.Prefix) {
 	for _, p := range r.peers {
 		r.forget(p)
-		r.withdraw(p, prefixes)
+		r.withdraw(p, of(p.config.Site))
 		for _, id := range p.messages {
 			if r.messages.at(id).tries == 0 {
 				r.send(id)

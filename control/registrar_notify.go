@@ -18,7 +18,7 @@ import (
 func (r *registrar) handleMapNotify(m *mapNotify) {
 	r.h.count(MapNotifyReceived)
 	id, ok := r.byNonce[m.Nonce]
-	if !ok || r.messages.at(id).peer.config.Address != m.peer {
+	if !ok || r.messages.at(id).peer.config.id() != m.peer {
 		r.acknowledge(m)
 		return
 	}
@@ -49,7 +49,7 @@ func (m *registerMessage) awaits(nonce uint64) bool {
 }
 
 func (r *registrar) acknowledge(m *mapNotify) {
-	at := slices.IndexFunc(r.peers, func(p *registrationPeer) bool { return p.config.Address == m.peer })
+	at := slices.IndexFunc(r.peers, func(p *registrationPeer) bool { return p.config.id() == m.peer })
 	if at < 0 {
 		r.h.count(RefusedUnknownPeer)
 		return
@@ -106,7 +106,7 @@ func (r *registrar) status() iter.Seq[MapServerStatus] {
 }
 
 func (r *registrar) peerStatus(p *registrationPeer) MapServerStatus {
-	s := MapServerStatus{Address: p.config.Address, State: MapServerIdle, Prefixes: p.prefixes, Unacknowledged: p.unacknowledged}
+	s := MapServerStatus{Address: p.config.Address, Site: p.config.Site, State: MapServerIdle, Prefixes: p.prefixes, Unacknowledged: p.unacknowledged}
 	if p.lastSentAt != 0 {
 		s.State, s.LastSentAt = MapServerSent, r.h.time(p.lastSentAt)
 	}

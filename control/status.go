@@ -53,6 +53,7 @@ type Registration struct {
 // MapServerStatus is how the registration with one Map-Server stands.
 type MapServerStatus struct {
 	Address        netip.AddrPort
+	Site           string // whose EID-Prefixes, as configured; may be empty
 	State          MapServerState
 	Prefixes       int       // EID-Prefixes registered with it
 	LastSentAt     time.Time // last Map-Register
@@ -70,6 +71,26 @@ const (
 	MapServerSent       MapServerState = "sent"
 	MapServerWaiting    MapServerState = "waiting" // for a Map-Notify
 	MapServerRegistered MapServerState = "registered"
+)
+
+// MapResolverStatus is how things stand with one Map-Resolver of the ITR.
+type MapResolverStatus struct {
+	Address        netip.AddrPort
+	State          MapResolverState
+	ChangedAt      time.Time     // of the state, zero before the first answer or silence
+	RoundTrip      time.Duration // exponential average of the time to a Map-Reply, 0 before the first
+	LastReplyAt    time.Time     // zero for never
+	Sent, Answered uint64        // Map-Requests
+}
+
+// MapResolverState says whether a Map-Resolver is heard of.
+type MapResolverState string
+
+// The states. A silent one is asked after the others.
+const (
+	MapResolverUnknown MapResolverState = "unknown"
+	MapResolverAnswers MapResolverState = "answers"
+	MapResolverSilent  MapResolverState = "silent"
 )
 
 // LocatorStatus is how things stand with one RLOC of the map-cache.

@@ -82,6 +82,7 @@ func (c *ITRConfig) validate() error {
 		}
 	}
 	errs = append(errs, c.RLOCProbing.validate())
+	errs = append(errs, validProxyETRs(c.ProxyETRs))
 	for i := range c.LocatorPolicies {
 		errs = append(errs, c.LocatorPolicies[i].validate())
 	}
@@ -89,6 +90,21 @@ func (c *ITRConfig) validate() error {
 		errs = append(errs, fmt.Errorf("lifetime %s of mappings without a TTL is negative", c.UnlimitedTTL))
 	}
 	return errors.Join(errs...)
+}
+
+func validProxyETRs(set lisp.LocatorSet) error {
+	_, err := lisp.NewLocatorSet(set...)
+	errs := []error{err}
+	for _, l := range set {
+		errs = append(errs, l.RLOC.Valid())
+		if l.RLOC.Addr().IsMulticast() {
+			errs = append(errs, errors.New("a multicast address"))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("proxy ETRs: %w", err)
+	}
+	return nil
 }
 
 // What RLOC-probing may be told: probes more often than a hundred times a second, or
@@ -113,13 +129,13 @@ func (c ProbingConfig) validate() error {
 
 func (c *ETRConfig) validate() error {
 	var errs []error
-	addresses := make(map[netip.AddrPort]bool)
+	peers := make(map[peerID]bool)
 	for _, p := range c.MapServers {
 		errs = append(errs, validServer("Map-Server", p.Address), validKeys(fmt.Sprintf("Map-Server %s", p.Address), p.keys()))
-		if addresses[p.Address] {
-			errs = append(errs, fmt.Errorf("Map-Server %s stands there twice", p.Address))
+		if peers[p.id()] {
+			errs = append(errs, fmt.Errorf("Map-Server %s stands there twice for one site", p.Address))
 		}
-		addresses[p.Address] = true
+		peers[p.id()] = true
 		if p.RegistrationInterval < time.Second {
 			errs = append(errs, fmt.Errorf("Map-Server %s: registration interval %s: want a second or more", p.Address, p.RegistrationInterval))
 		}

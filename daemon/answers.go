@@ -61,6 +61,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	if err != nil {
 		return api.Status{}, err
 	}
+	s.MapResolverStates = node.mapResolvers
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
 }
@@ -75,8 +76,9 @@ func meetingPoint(d config.Datapath) string {
 
 // nodeStatus is what the loop adds to the status.
 type nodeStatus struct {
-	mapServers []api.MapServer
-	sizes      control.Sizes
+	mapServers   []api.MapServer
+	mapResolvers []api.MapResolver
+	sizes        control.Sizes
 }
 
 // nodeStatus runs in the loop.
@@ -84,7 +86,13 @@ func (d *daemon) nodeStatus(time.Time) nodeStatus {
 	s := nodeStatus{sizes: d.loop.node.Sizes()}
 	for m := range d.loop.node.MapServers() {
 		s.mapServers = append(s.mapServers, api.MapServer{
-			Address: m.Address.String(), State: string(m.State), LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt),
+			Address: m.Address.String(), Site: m.Site, State: string(m.State), LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt),
+		})
+	}
+	for m := range d.loop.node.MapResolvers() {
+		s.mapResolvers = append(s.mapResolvers, api.MapResolver{
+			Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: inMilliseconds(m.RoundTrip),
+			LastReplyAt: timeOrNil(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
 		})
 	}
 	return s
@@ -108,7 +116,7 @@ func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt),
 		LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
 	}
-	if e.Mapping.Negative() {
+	if document.ProxyETR = control.ByProxyETR(e.Mapping); document.ProxyETR || e.Mapping.Negative() {
 		document.Action = &e.Mapping.Action
 	}
 	return document
@@ -118,7 +126,7 @@ func (d *daemon) database(ctx context.Context) ([]api.DatabaseEntry, error) {
 	mappings, err := ask(ctx, d.loop, func(time.Time) []control.DatabaseMapping { return slices.Collect(d.loop.node.Database()) })
 	list := make([]api.DatabaseEntry, len(mappings))
 	for i, m := range mappings {
-		list[i] = api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes}
+		list[i] = api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes, MapVersion: m.Version, Site: m.Site}
 	}
 	return list, err
 }
@@ -186,8 +194,20 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 		document.State = string(s.State)
 	}
 	document.Reason, document.ChangedAt = string(s.Reason), timeOrNil(s.ChangedAt)
-	document.RoundTrip = float64(s.RoundTrip.Average) / float64(time.Millisecond)
+	document.RoundTrip, document.HeldUntil = inMilliseconds(s.RoundTrip.Average), timeOrNil(s.HeldUntil)
+	document.Probes = &api.Probes{
+		Sent: s.ProbesSent, Answered: s.ProbesAnswered,
+		LastSentAt: timeOrNil(s.LastProbeAt), LastReplyAt: timeOrNil(s.LastReplyAt), NextAt: timeOrNil(s.NextProbeAt),
+	}
+	if t := s.RoundTrip; t.Samples > 0 {
+		document.RoundTrips = &api.RoundTrip{
+			Samples: t.Samples, Last: inMilliseconds(t.Last), Min: inMilliseconds(t.Min), Median: inMilliseconds(t.Median),
+			Percentile90: inMilliseconds(t.Percentile90), Percentile99: inMilliseconds(t.Percentile99), Max: inMilliseconds(t.Most),
+		}
+	}
 }
+
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // stateOf is what the mapping itself says of a locator.
 func stateOf(l lisp.Locator) string {

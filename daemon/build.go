@@ -179,6 +179,9 @@ func (p *planner) itr() *control.ITRConfig {
 	if itr.IdleTimeout == 0 {
 		itr.IdleTimeout = -1 // the file's 0 is "never", the Node's is its default
 	}
+	if r := p.config.ITR.ProxyETRs; r.Name != "" || len(r.Locators) > 0 {
+		itr.ProxyETRs = p.locatorSet(r, where{"itr", "proxy-etrs"})
+	}
 	for i, m := range cache.Mappings {
 		mapping := lisp.Mapping{Prefix: m.Prefix(), TTLMinutes: lisp.TTLUnlimited}
 		if m.Action != nil {
@@ -192,19 +195,20 @@ func (p *planner) itr() *control.ITRConfig {
 }
 
 func (p *planner) etr() *control.ETRConfig {
-	etr := &control.ETRConfig{WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown, QuickRegistrationInterval: p.config.ETR.QuickRegistrationInterval}
+	etr := &control.ETRConfig{VerifyPiggybacked: p.config.ETR.PiggybackedMappings == config.PiggybackedVerify, WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown, QuickRegistrationInterval: p.config.ETR.QuickRegistrationInterval}
 	if etr.QuickRegistrationInterval == 0 {
 		etr.QuickRegistrationInterval = -1 // the file's 0 is "never" here too
 	}
 	for _, m := range p.config.ETR.MapServers {
 		etr.MapServers = append(etr.MapServers, control.MapServerPeer{
-			Address: m.Address, Key: keyFrom(m.Keys[0]), ProxyReply: m.ProxyReply, WantMapNotify: m.WantMapNotify,
+			Address: m.Address, Site: m.Site, Key: keyFrom(m.Keys[0]), OtherKeys: keysFrom(m.Keys[1:]), ProxyReply: m.ProxyReply, WantMapNotify: m.WantMapNotify,
 			UseTTL: m.UseRecordTTL, MergeRequest: m.MergeRequest, RegistrationInterval: m.RegistrationInterval,
 		})
 	}
 	for i, e := range p.config.ETR.LocalEIDs {
 		etr.Database = append(etr.Database, control.DatabaseMapping{
 			Prefix: e.Prefix(), Locators: p.databaseLocators(e.RLOCs, i), TTLMinutes: e.TTLMinutes,
+			Version: e.MapVersion, Site: e.Site,
 		})
 	}
 	return etr
@@ -227,7 +231,7 @@ func (p *planner) locatorSet(r config.RLOCs, at where) lisp.LocatorSet {
 			list = append(list, lisp.Locator{
 				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
 				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-				Local: p.host.holds(a), Reachable: true,
+				Local: p.host.holds(a), Reachable: l.Reachable,
 			})
 		}
 	}
@@ -291,9 +295,7 @@ func siteFrom(s config.Site) control.Site {
 	site := control.Site{Name: s.Label(), AcceptAnyNonce: s.AcceptAnyNonce, Policy: sitePolicyOf(s.Policy), ProxyReply: map[config.ProxyReply]control.ProxyReplyPolicy{
 		config.ProxyReplyByRequest: control.ProxyReplyByRequest, config.ProxyReplyAlways: control.ProxyReplyAlways, config.ProxyReplyNever: control.ProxyReplyNever,
 	}[s.ProxyReply]}
-	for _, k := range s.Keys {
-		site.Keys = append(site.Keys, keyFrom(k))
-	}
+	site.Keys = keysFrom(s.Keys)
 	for _, e := range s.EIDPrefixes {
 		site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: e.Prefix(), AcceptMoreSpecifics: e.MoreSpecificsAccepted})
 	}
@@ -310,6 +312,14 @@ func mapResolverOf(c *config.MapResolver) *control.MapResolverConfig {
 		resolver.MapServers = append(resolver.MapServers, route)
 	}
 	return resolver
+}
+
+func keysFrom(keys []config.Key) []control.Key {
+	list := make([]control.Key, len(keys))
+	for i, k := range keys {
+		list[i] = keyFrom(k)
+	}
+	return list
 }
 
 func keyFrom(k config.Key) control.Key {

@@ -73,7 +73,10 @@ func printMapCache(out io.Writer, entries []api.MapCacheEntry) error {
 	var rows []string
 	for _, e := range entries {
 		first, rest := locatorLines(e.Locators)
-		if e.Action != nil {
+		switch {
+		case e.ProxyETR:
+			first += " (proxy ETR)"
+		case e.Action != nil:
 			first = e.Action.String()
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d", e.EIDPrefix, first, age(now, &e.CreatedAt), untilText(now, e.ExpiresAt, e.Static), age(now, e.LastUsedAt), e.Packets))
@@ -107,19 +110,19 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 	now := time.Now()
 	var rows []string
 	for _, l := range locators {
-		side, since, roundTrip := "remote", "", ""
+		side, since, roundTrip := "remote", "", "\t\t"
 		if l.Local {
 			side = "local"
 		}
 		if l.ChangedAt != nil {
 			since = age(now, l.ChangedAt)
 		}
-		if l.RoundTrip > 0 {
-			roundTrip = fmt.Sprintf("%.3fms", l.RoundTrip)
+		if l.RoundTrips != nil {
+			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip, l.RoundTrips.Median, l.RoundTrips.Percentile99)
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, side, l.EIDPrefixes))
 	}
-	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tSIDE\tEID-PREFIXES", rows)
+	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tSIDE\tEID-PREFIXES", rows)
 }
 
 func printCounters(out io.Writer, c api.Counters) error {
@@ -156,10 +159,13 @@ func printStatus(out io.Writer, s api.Status) error {
 		rows = append(rows, fmt.Sprintf("%s interface\t%s, Instance-ID %s", i.Side, i.Name, i.InstanceID))
 	}
 	for _, m := range s.MapServers {
+		if m.Site != "" {
+			m.Address += " for " + m.Site
+		}
 		rows = append(rows, fmt.Sprintf("Map-Server\t%s %s, last Map-Notify %s", m.Address, m.State, age(now, m.LastNotifyAt)))
 	}
-	for _, r := range s.MapResolvers {
-		rows = append(rows, "Map-Resolver\t"+r)
+	for _, r := range s.MapResolverStates {
+		rows = append(rows, "Map-Resolver\t"+mapResolverText(now, r))
 	}
 	if slices.Contains(s.Roles, "map-server") {
 		rows = append(rows, fmt.Sprintf("registrations\t%d", s.Registrations))
@@ -172,6 +178,14 @@ func printStatus(out io.Writer, s api.Status) error {
 		fmt.Fprintln(table, row)
 	}
 	return table.Flush()
+}
+
+func mapResolverText(now time.Time, r api.MapResolver) string {
+	text := r.Address + " " + r.State
+	if r.RoundTrip > 0 {
+		text += fmt.Sprintf(", answers after %.3fms on average, last %s ago", r.RoundTrip, age(now, r.LastReplyAt))
+	}
+	return text
 }
 
 // locatorLines gives the first locator and the rows of the others.

@@ -33,22 +33,24 @@ type Problem struct {
 
 // Status is the state of the daemon as a whole.
 type Status struct {
-	Version       string      `json:"version"`
-	PID           int         `json:"pid"`
-	StartedAt     time.Time   `json:"started_at"`
-	Ready         bool        `json:"ready"`
-	Roles         []string    `json:"roles"`
-	ConfigFile    string      `json:"config_file"`
-	Engine        string      `json:"engine,omitempty"` // data plane in use
-	Missing       []string    `json:"missing_kernel_features,omitempty"`
-	LocalRLOCs    []lisp.RLOC `json:"local_rlocs,omitempty"`
-	Interfaces    []Interface `json:"interfaces,omitempty"`
-	MapServers    []MapServer `json:"map_servers,omitempty"`
-	MapResolvers  []string    `json:"map_resolvers,omitempty"`
-	MapCacheSize  int         `json:"map_cache_entries"`
-	Pending       int         `json:"pending_map_requests"`
-	Registrations int         `json:"registrations"`
-	Warnings      []string    `json:"warnings,omitempty"`
+	Version      string      `json:"version"`
+	PID          int         `json:"pid"`
+	StartedAt    time.Time   `json:"started_at"`
+	Ready        bool        `json:"ready"`
+	Roles        []string    `json:"roles"`
+	ConfigFile   string      `json:"config_file"`
+	Engine       string      `json:"engine,omitempty"` // data plane in use
+	Missing      []string    `json:"missing_kernel_features,omitempty"`
+	LocalRLOCs   []lisp.RLOC `json:"local_rlocs,omitempty"`
+	Interfaces   []Interface `json:"interfaces,omitempty"`
+	MapServers   []MapServer `json:"map_servers,omitempty"`
+	MapResolvers []string    `json:"map_resolvers,omitempty"`
+	// MapResolverStates are the same with how things stand with each.
+	MapResolverStates []MapResolver `json:"map_resolver_states,omitempty"`
+	MapCacheSize      int           `json:"map_cache_entries"`
+	Pending           int           `json:"pending_map_requests"`
+	Registrations     int           `json:"registrations"`
+	Warnings          []string      `json:"warnings,omitempty"`
 }
 
 // Interface is an interface that the data plane watches.
@@ -61,9 +63,21 @@ type Interface struct {
 // MapServer is the state of this ETR's registration with one Map-Server.
 type MapServer struct {
 	Address        string     `json:"address"`
+	Site           string     `json:"site,omitempty"` // whose EID-Prefixes
 	State          string     `json:"state"`
 	LastRegisterAt *time.Time `json:"last_map_register_at,omitempty"`
 	LastNotifyAt   *time.Time `json:"last_map_notify_at,omitempty"`
+}
+
+// MapResolver is how things stand with a Map-Resolver of this ITR: unknown, answers, or silent.
+type MapResolver struct {
+	Address     string     `json:"address"`
+	State       string     `json:"state"`
+	ChangedAt   *time.Time `json:"changed_at,omitempty"`
+	RoundTrip   float64    `json:"round_trip_ms,omitempty"` // exponential average of the time to a Map-Reply
+	LastReplyAt *time.Time `json:"last_map_reply_at,omitempty"`
+	Sent        uint64     `json:"map_requests_sent"`
+	Answered    uint64     `json:"map_requests_answered"`
 }
 
 // Locator is one locator of a mapping.
@@ -96,6 +110,7 @@ type MapCacheEntry struct {
 	EIDPrefix     lisp.Prefix  `json:"eid_prefix"`
 	Locators      []Locator    `json:"locators"`
 	Action        *lisp.Action `json:"action,omitempty"`
+	ProxyETR      bool         `json:"proxy_etr,omitempty"` // the locators are proxy ETRs, the mapping has none
 	Static        bool         `json:"static,omitempty"`
 	Authoritative bool         `json:"authoritative,omitempty"`
 	CreatedAt     time.Time    `json:"created_at"`
@@ -110,6 +125,8 @@ type DatabaseEntry struct {
 	EIDPrefix  lisp.Prefix `json:"eid_prefix"`
 	Locators   []Locator   `json:"locators"`
 	TTLMinutes uint32      `json:"ttl_minutes"`
+	MapVersion uint16      `json:"map_version,omitempty"`
+	Site       string      `json:"site,omitempty"`
 }
 
 // Registration is one EID-Prefix registered with this Map-Server.
@@ -134,8 +151,32 @@ type LocatorState struct {
 	Reason      string     `json:"reason,omitempty"`
 	ChangedAt   *time.Time `json:"changed_at,omitempty"`
 	RoundTrip   float64    `json:"round_trip_ms,omitempty"` // exponential average of its RLOC-probes
+	RoundTrips  *RoundTrip `json:"round_trips,omitempty"`   // the rest of what they tell; nil before the first answer
+	HeldUntil   *time.Time `json:"held_until,omitempty"`    // not up before, because it flapped
+	Probes      *Probes    `json:"probes,omitempty"`        // nil when it is not watched
 	EIDPrefixes int        `json:"eid_prefixes"`            // mappings it stands in
 	Local       bool       `json:"local,omitempty"`
+}
+
+// RoundTrip are the round-trip times of an RLOC's probes in milliseconds; all but the first
+// two are of the last 64.
+type RoundTrip struct {
+	Samples      int     `json:"samples"` // ever
+	Last         float64 `json:"last_ms"`
+	Min          float64 `json:"min_ms"`
+	Median       float64 `json:"median_ms"`
+	Percentile90 float64 `json:"percentile_90_ms"`
+	Percentile99 float64 `json:"percentile_99_ms"`
+	Max          float64 `json:"max_ms"`
+}
+
+// Probes are the RLOC-probes to an RLOC.
+type Probes struct {
+	Sent        uint64     `json:"sent"`
+	Answered    uint64     `json:"answered"`
+	LastSentAt  *time.Time `json:"last_sent_at,omitempty"`
+	LastReplyAt *time.Time `json:"last_reply_at,omitempty"`
+	NextAt      *time.Time `json:"next_at,omitempty"`
 }
 
 // Counters are totals by name; docs/counters.md describes each.

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// The ITR's Map-Resolvers (RFC 9301 s.8.1 lets it have several): one row for each, with
+// how long its answers take and whether they come. It says which one is asked next. A
+// table: it sends nothing, and a Map-Resolver that is silent is asked last, never left out.
+
+import (
+	"iter"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const (
+	// resolverSilentAfter Map-Requests in a row without an answer, a Map-Resolver is
+	// asked after the others. More than two, because a Map-Reply may be missing for
+	// the sake of the ETR that should have sent it.
+	resolverSilentAfter = 3
+	// resolverForgetAfter is how long silence counts: then it is asked among the others
+	// again, which is how one that came back is found.
+	resolverForgetAfter = time.Minute
+	// resolverGain is the weight of a new sample in the average, as roundTripGain.
+	resolverGain = 8
+)
+
+// resolverState is what is known of one Map-Resolver.
+type resolverState struct {
+	address        netip.AddrPort
+	sent, answered uint64
+	average        instant // of the time to a Map-Reply; 0 before the first
+	unanswered     int     // Map-Requests in a row
+	sentAt         instant
+	answeredAt     instant
+	silent         bool
+	changedAt      instant // of silent, or of the first answer
+}
+
+// resolvers are the configured Map-Resolvers in their order.
+type resolvers struct {
+	h       *host
+	rows    []resolverState
+	current int // the one preferred to others that are hardly better
+}
+
+// configure keeps what is known of those that stay.
+func (t *resolvers) configure(addresses []netip.AddrPort) {
+	rows := make([]resolverState, len(addresses))
+	for i, a := range addresses {
+		rows[i] = resolverState{address: a}
+		if at := t.find(a); at >= 0 {
+			rows[i] = t.rows[at]
+		}
+	}
+	t.rows, t.current = rows, 0
+}
+
+func (t *resolvers) find(a netip.AddrPort) int {
+	return slices.IndexFunc(t.rows, func(r resolverState) bool { return r.address == a })
+}
+
+// next says which Map-Resolver the next try of a request goes to: one that was tried
+// least by it, of those the best. A refresh, for which no packet waits, begins with the one that
+// was asked longest ago, so that the time of each stays known.
+func (t *resolvers) next(q *pendingRequest) netip.AddrPort {
+	tried := func(i int) int {
+		n := 0
+		for _, a := range q.resolvers[:q.tries] {
+			if a == t.rows[i].address {
+				n++
+			}
+		}
+		return n
+	}
+	refresh := q.tries == 0 && q.source.IsZero() && !q.smrInvoked
+	best := 0
+	for i := 1; i < len(t.rows); i++ {
+		a, b := tried(i), tried(best)
+		switch {
+		case a != b:
+			if a < b {
+				best = i
+			}
+		case refresh && t.rows[i].sentAt < t.rows[best].sentAt, !refresh && t.better(i, best):
+			best = i
+		}
+	}
+	return t.rows[best].address
+}
+
+// better orders by reachability, then by round-trip time, then as configured. The one in
+// use stays until another is a quarter faster: two that are alike do not take turns.
+func (t *resolvers) better(i, j int) bool {
+	if a, b := t.rank(i), t.rank(j); a != b {
+		return a < b
+	}
+	return t.weighted(i) < t.weighted(j)
+}
+
+// rank is 0 for those that answer, 1 for those that nothing is known of, 2 for the silent.
+func (t *resolvers) rank(i int) int {
+	switch r := &t.rows[i]; {
+	case r.silent && t.h.now-r.sentAt < instant(resolverForgetAfter):
+		return 2
+	case r.average == 0, r.silent:
+		return 1
+	}
+	return 0
+}
+
+func (t *resolvers) weighted(i int) instant {
+	if i == t.current {
+		return t.rows[i].average / 4 * 3
+	}
+	return t.rows[i].average
+}
+
+// sent notes a Map-Request to a Map-Resolver. What it did not answer is noted by unanswered.
+func (t *resolvers) sent(a netip.AddrPort) {
+	if i := t.find(a); i >= 0 {
+		t.rows[i].sent++
+		t.rows[i].sentAt = t.h.now
+	}
+}
+
+// unanswered notes that a Map-Request got no answer in its time.
+func (t *resolvers) unanswered(a netip.AddrPort) {
+	i := t.find(a)
+	if i < 0 {
+		return
+	}
+	r := &t.rows[i]
+	if r.unanswered++; r.unanswered < resolverSilentAfter || r.silent {
+		return
+	}
+	r.silent, r.changedAt = true, t.h.now
+	t.h.count(MapResolverWentSilent)
+	t.h.notice(Notice{Kind: NoticeMapResolverSilent, Remote: a, Detail: "asked after the others now"})
+}
+
+// answered notes an answer and how long it took.
+func (t *resolvers) answered(a netip.AddrPort, took instant) {
+	i := t.find(a)
+	if i < 0 {
+		return
+	}
+	r := &t.rows[i]
+	if r.silent {
+		t.h.notice(Notice{Kind: NoticeMapResolverAnswers, Remote: a, Detail: "again"})
+	}
+	if r.silent || r.average == 0 {
+		r.changedAt = t.h.now
+	}
+	r.answered++
+	r.silent, r.unanswered, r.answeredAt = false, 0, t.h.now
+	took = max(took, 1)
+	if r.average == 0 {
+		r.average = took
+	}
+	r.average += (took - r.average) / resolverGain
+	for j := range t.rows {
+		if t.better(j, t.current) {
+			t.current = j
+		}
+	}
+}
+
+// status yields the Map-Resolvers as configured.
+func (t *resolvers) status() iter.Seq[MapResolverStatus] {
+	return func(yield func(MapResolverStatus) bool) {
+		for i := range t.rows {
+			if !yield(t.rowStatus(&t.rows[i])) {
+				return
+			}
+		}
+	}
+}
+
+func (t *resolvers) rowStatus(r *resolverState) MapResolverStatus {
+	s := MapResolverStatus{
+		Address: r.address, State: MapResolverUnknown, Sent: r.sent, Answered: r.answered, RoundTrip: time.Duration(r.average),
+	}
+	switch {
+	case r.silent:
+		s.State = MapResolverSilent
+	case r.average > 0:
+		s.State = MapResolverAnswers
+	}
+	if r.changedAt != 0 {
+		s.ChangedAt = t.h.time(r.changedAt)
+	}
+	if r.answeredAt != 0 {
+		s.LastReplyAt = t.h.time(r.answeredAt)
+	}
+	return s
+}

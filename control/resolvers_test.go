@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Several Map-Resolvers (RFC 9301 s.8.1): which one is asked, by whether and how soon they
+// answer.
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/wire"
+)
+
+// resolverITR is an ITR with three Map-Resolvers that exist on paper: the test answers.
+func resolverITR(t *testing.T) (*testNetwork, *testNode) {
+	n, x := loneITR(t, Limits{})
+	c := x.config
+	c.ITR = &ITRConfig{
+		MapResolvers: []netip.AddrPort{addrPort("192.0.2.101"), addrPort("192.0.2.102"), addrPort("192.0.2.103")},
+		RLOCProbing:  ProbingConfig{Off: true},
+	}
+	x.configure(c)
+	return n, x
+}
+
+// resolve asks for a new EID and answers after so long, if who was asked is one of those;
+// it returns who was asked, in order.
+func resolve(n *testNetwork, x *testNode, i byte, after map[string]time.Duration) []string {
+	x.sent, x.sentAt = nil, nil
+	prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 2, i, 1}), 32).String()
+	x.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, i, 1}).String())
+	var asked []string
+	for range mapRequestTries {
+		at := x.sent[len(asked)].Remote.Addr().String()
+		asked = append(asked, at)
+		if delay, answers := after[at]; answers {
+			n.run(delay)
+			requests := sentMessages[*wire.MapRequest](x)
+			b, _ := (&wire.MapReply{Nonce: requests[len(asked)-1].Nonce, Records: []wire.Record{wire.RecordOf(positive(prefix, 10))}}).AppendTo(nil)
+			x.inject("192.0.2.1:4342", "192.0.2.9:4342", b)
+			return asked
+		}
+		for wait := 0; len(x.sent) == len(asked) && wait < 100; wait++ {
+			n.run(100 * time.Millisecond)
+		}
+		if len(x.sent) == len(asked) {
+			return asked
+		}
+	}
+	return asked
+}
+
+func TestMapResolversByReachability(t *testing.T) {
+	n, x := resolverITR(t)
+	answers := map[string]time.Duration{"192.0.2.102": 30 * time.Millisecond, "192.0.2.103": 20 * time.Millisecond}
+	if got := resolve(n, x, 1, answers); !slices.Equal(got, []string{"192.0.2.101", "192.0.2.102"}) {
+		t.Errorf("asked %v: want the configured order while nothing is known", got)
+	}
+	if got := resolve(n, x, 2, answers); !slices.Equal(got, []string{"192.0.2.102"}) {
+		t.Errorf("asked %v: want the one that answers", got)
+	}
+	// The one in use dies: the next ones are asked, those unknown in the configured order.
+	delete(answers, "192.0.2.102")
+	if got := resolve(n, x, 3, answers); !slices.Equal(got, []string{"192.0.2.102", "192.0.2.101", "192.0.2.103"}) {
+		t.Errorf("asked %v", got)
+	}
+	for i := byte(4); i < 8; i++ { // it has an average yet, but soon counts as silent
+		resolve(n, x, i, answers)
+	}
+	if got := resolve(n, x, 9, answers); !slices.Equal(got, []string{"192.0.2.103"}) {
+		t.Errorf("asked %v: want the one that answers", got)
+	}
+	states := map[string]MapResolverState{}
+	for s := range x.MapResolvers() {
+		states[s.Address.Addr().String()] = s.State
+	}
+	want := map[string]MapResolverState{"192.0.2.101": MapResolverUnknown, "192.0.2.102": MapResolverAnswers, "192.0.2.103": MapResolverAnswers}
+	if states["192.0.2.103"] != want["192.0.2.103"] || states["192.0.2.101"] == MapResolverAnswers {
+		t.Errorf("states %v, want %v", states, want)
+	}
+}
+
+func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
+	n, x := resolverITR(t)
+	nobody := map[string]time.Duration{}
+	resolve(n, x, 1, nobody) // ten tries: each of the three was silent three times
+	x.wantCounter(MapResolverWentSilent, 3)
+	told := 0
+	for _, notice := range x.notices {
+		if notice.Kind == NoticeMapResolverSilent {
+			told++
+		}
+	}
+	if told != 3 {
+		t.Errorf("%d notices of silence, want 3", told)
+	}
+	resolve(n, x, 2, map[string]time.Duration{"192.0.2.103": time.Millisecond})
+	if last := x.notices[len(x.notices)-1]; !slices.ContainsFunc(x.notices, func(n Notice) bool { return n.Kind == NoticeMapResolverAnswers }) {
+		t.Errorf("nobody was told that 192.0.2.103 answers again: %v", last)
+	}
+	if got := resolve(n, x, 3, map[string]time.Duration{"192.0.2.103": time.Millisecond}); got[0] != "192.0.2.103" {
+		t.Errorf("asked %v first", got)
+	}
+}
+
+func TestMapResolversByRoundTripTime(t *testing.T) {
+	_, x := resolverITR(t)
+	table := &x.itr.resolvers
+	first := func() string { return table.next(&pendingRequest{source: eid("10.1.0.1")}).Addr().String() }
+	answer := func(address string, ms instant) { table.answered(addrPortOf(address), ms*instant(time.Millisecond)) }
+	answer("192.0.2.101", 80)
+	answer("192.0.2.103", 70)
+	if got := first(); got != "192.0.2.101" {
+		t.Errorf("asked %s: two that are alike take turns", got)
+	}
+	answer("192.0.2.102", 10)
+	if got := first(); got != "192.0.2.102" {
+		t.Errorf("asked %s: want the quickest", got)
+	}
+	for range 40 {
+		answer("192.0.2.102", 200)
+	}
+	if got := first(); got != "192.0.2.103" {
+		t.Errorf("asked %s: want the quickest now", got)
+	}
+}
+
+// TestRefreshesTakeTurns: nobody waits for them, so they keep the times of all known.
+func TestRefreshesTakeTurns(t *testing.T) {
+	n, x := resolverITR(t)
+	asked := map[string]int{}
+	for range 9 {
+		n.run(time.Second)
+		a := x.itr.resolvers.next(&pendingRequest{})
+		x.itr.resolvers.h.turn(n.now)
+		x.itr.resolvers.sent(a)
+		x.itr.resolvers.answered(a, instant(len(asked)+1))
+		asked[a.Addr().String()]++
+	}
+	for a, times := range asked {
+		if len(asked) != 3 || times != 3 {
+			t.Errorf("%s was asked %d times of 9, by %v", a, times, asked)
+		}
+	}
+}
+
+func addrPortOf(s string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(s), 4342) }
+
+func TestMapResolversKeepWhatIsKnownOverAReload(t *testing.T) {
+	n, x := resolverITR(t)
+	answers := map[string]time.Duration{"192.0.2.103": 20 * time.Millisecond}
+	resolve(n, x, 1, answers)
+	c := x.config
+	itr := *c.ITR
+	itr.MapResolvers = []netip.AddrPort{addrPort("192.0.2.104"), addrPort("192.0.2.103")}
+	c.ITR = &itr
+	x.configure(c)
+	if got := resolve(n, x, 2, answers); !slices.Equal(got, []string{"192.0.2.103"}) {
+		t.Errorf("asked %v after a reload", got)
+	}
+}
