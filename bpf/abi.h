@@ -9,25 +9,28 @@
  * Times are CLOCK_BOOTTIME nanoseconds. An Instance-ID (iid) has 24 bits; 0 is the default instance.
  *
  * ---- Forwarding table -------------------------------------------------------------------------------------------
- * `fib` is an array of tables; a table is an ARRAY map of nodes (struct lisp_node, 256 slots, one for each value of
- * one octet of the address). A root says in which table, and at which node of it, the walk begins; all nodes below it are in
- * that table. `roots` has the roots of one Instance-ID side by side, one for each kind and family. Where an Instance-ID's
- * stand is in the record of each interface, so that a packet of the interface's own Instance-ID needs no search for them,
- * and in the HASH `instances` for the others. Several roots may share a table, or each have its own.
- * A slot is 32 bits: the two highest are the tag, the others an index.
+ * `fib` is an array of tables; a table is an ARRAY map of cells (struct lisp_cell, four slots). A root says in which table
+ * the walk goes, and with which slot it begins. `roots` has the roots of one Instance-ID side by side, one for each kind and
+ * family. Where an Instance-ID's stand is in the record of each interface, so that a packet of the interface's own
+ * Instance-ID needs no search for them, and in the HASH `instances` for the others. Several roots may share a table, or each
+ * have its own. A slot is 32 bits, a tag of two and:
  *
- *   0                       empty: no prefix covers these addresses, the walk ends in a miss
- *   LISP_SLOT_NODE | index  the next octet decides, at node `index` of the same table
- *   LISP_SLOT_LEAF | index  the walk ends at mappings[index]
+ *   0                                       empty: no prefix covers these addresses, the walk ends in a miss
+ *   LISP_SLOT_NODE | stride << 25 | cell    a node: the next `stride` bits of the address, 1 to LISP_STRIDE_MAX, choose one
+ *                                           of 2^stride slots, which begin at that cell of the same table
+ *   LISP_SLOT_NODE | 0 << 25 | cell         a comparison: that cell is a struct lisp_compare; if the next `length` bits of
+ *                                           the address are `value`, the walk goes on with `match`, else with `otherwise`
+ *   LISP_SLOT_LEAF | index                  the walk ends at mappings[index]
  *
- * The walk: slot = root node's slots[octet 0]; while it is a node, slot = that node's slots[next octet]. There is no
- * way back up: prefixes are expanded to whole slots (a /20 fills 16 slots of its node), and a new node begins as 256
- * copies of the slot it replaces. So the walk costs one array access for each octet, and each slot alone is a
- * complete answer: user space edits by single aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), filling
- * a new node before the store that links it, and must not reuse a node or a mapping until programs that may still
- * hold its index are done (some 100 ms are ample; a program runs for microseconds). To grow: make a larger table at
- * a free index of `fib`, copy, then store the roots: each is 64 bits, that one aligned store is its swap. The place of an
- * Instance-ID's roots is not used for another one until programs are done with it.
+ * There is no way back up: a prefix fills all slots that it covers (one of /20 that ends in a node for bits 17 to 24 has 16
+ * of them), and what begins below a slot begins as copies of it. So each slot alone is a complete answer for all addresses
+ * that lead to it: user space edits by single aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), writing a node
+ * or comparison whole before the store that links it, and must not reuse its cells, or a mapping, until programs that may
+ * still walk there are done (some 100 ms are ample; a program runs for microseconds). `value` and `length` of a linked
+ * comparison never change; its `otherwise` is never a node. Which strides there are is the choice of user space: wide nodes
+ * where prefixes are dense, comparisons where they are sparse. To grow or shrink: make another table at a free index of
+ * `fib`, copy, then store the roots: each is 64 bits, that one aligned store is its swap. The place of an Instance-ID's
+ * roots is not used for another one until programs are done with it.
  *
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
  * another max_entries.
@@ -71,10 +74,24 @@
 #define LISP_SLOT_TAG_MASK 0xC0000000U
 #define LISP_SLOT_INDEX_MASK 0x3FFFFFFFU
 
-#define LISP_NODE_SLOTS 256
+#define LISP_SLOT_STRIDE_SHIFT 25
+#define LISP_SLOT_CELL_MASK 0x01FFFFFFU
 
-struct lisp_node {
-	__u32 slots[LISP_NODE_SLOTS];
+#define LISP_CELL_SLOTS 4
+#define LISP_STRIDE_MAX 20
+#define LISP_COMPARE_BITS_MAX 32
+/* Each step of a walk is for one bit of the address or more. */
+#define LISP_WALK_STEPS_MAX 128
+
+struct lisp_cell {
+	__u32 slots[LISP_CELL_SLOTS];
+};
+
+struct lisp_compare {
+	__u32 value;  /* right-aligned */
+	__u32 length; /* in bits, 1 to LISP_COMPARE_BITS_MAX */
+	__u32 match;
+	__u32 otherwise;
 };
 
 /* What stands where in lisp_roots; the root of IPv6 follows that of IPv4. */
@@ -84,7 +101,7 @@ enum lisp_root_kind {
 	LISP_ROOT_MAX = 4,
 };
 
-/* Tag of a root that is in use; then come 31 bits of index into fib and 32 bits of index into that table. */
+/* Tag of a root that is in use; then come 31 bits of index into fib and 32 bits of slot in that table. */
 #define LISP_ROOT_IN_USE 0x8000000000000000ULL
 
 /* ARRAY roots (BPF_F_MMAPABLE); 0 where there are no prefixes. */
@@ -410,7 +427,8 @@ struct lisp_tap_header {
 
 /* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
 union lisp_abi {
-	struct lisp_node node;
+	struct lisp_cell cell;
+	struct lisp_compare compare;
 	struct lisp_event event;
 	struct lisp_tap_header tap_header;
 	enum lisp_root_kind root_kind;

@@ -12,21 +12,39 @@
 /* How many mappings there are; user space sets it before loading. */
 volatile const __u32 lisp_mapping_limit = 65536;
 
-/* The leaf slot that covers an address, or LISP_SLOT_EMPTY. */
-static __noinline __u32 walk_table(void *table, __u32 node, const union lisp_address *address)
+/* The slot at which a walk for an address ends, whose first bit is the highest of `high`. A program of its own to the verifier,
+ * which so looks at it once. */
+__noinline __u32 lisp_walk(__u32 index, __u32 slot, __u64 high, __u64 low)
 {
-	const struct lisp_node *n;
-	__u32 slot;
+	void *table = bpf_map_lookup_elem(&fib, &index);
+	const volatile struct lisp_compare *compare;
+	const struct lisp_cell *cell;
+	__u32 at, consumed, chosen;
 
+	if (!table)
+		return LISP_SLOT_EMPTY;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < sizeof(address->octets); i++) {
-		n = bpf_map_lookup_elem(table, &node);
-		if (!n)
-			return LISP_SLOT_EMPTY;
-		slot = *(const volatile __u32 *)&n->slots[address->octets[i]];
+	for (__u32 i = 0; i < LISP_WALK_STEPS_MAX; i++) {
 		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
 			return slot;
-		node = slot & LISP_SLOT_INDEX_MASK;
+		at = slot & LISP_SLOT_CELL_MASK;
+		consumed = (slot & ~LISP_SLOT_TAG_MASK) >> LISP_SLOT_STRIDE_SHIFT;
+		chosen = consumed ? high >> (64 - consumed & 63) : 0;
+		at += chosen / LISP_CELL_SLOTS;
+		cell = bpf_map_lookup_elem(table, &at);
+		if (!cell)
+			return LISP_SLOT_EMPTY;
+		if (consumed) {
+			slot = *(const volatile __u32 *)&cell->slots[chosen % LISP_CELL_SLOTS];
+		} else {
+			compare = (const volatile struct lisp_compare *)cell;
+			consumed = compare->length;
+			if (high >> (64 - consumed & 63) != compare->value)
+				return compare->otherwise;
+			slot = compare->match;
+		}
+		high = high << (consumed & 63) | low >> (64 - consumed & 63);
+		low <<= consumed & 63;
 	}
 	return LISP_SLOT_EMPTY;
 }
@@ -52,18 +70,19 @@ static __always_inline const struct lisp_roots *find_instance(__u32 iid)
 static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 				       const union lisp_address *address)
 {
-	__u32 index;
-	void *table;
-	__u64 root;
+	__u64 root, high, low = 0;
 
 	if (!of)
 		return LISP_SLOT_EMPTY;
 	root = *(const volatile __u64 *)&of->roots[kind + (family == 6)];
-	index = (root & ~LISP_ROOT_IN_USE) >> 32;
 	if (!(root & LISP_ROOT_IN_USE))
 		return LISP_SLOT_EMPTY;
-	table = bpf_map_lookup_elem(&fib, &index);
-	return table ? walk_table(table, (__u32)root, address) : LISP_SLOT_EMPTY;
+	high = (__u64)bpf_ntohl(address->words[0]) << 32;
+	if (family == 6) {
+		high |= bpf_ntohl(address->words[1]);
+		low = (__u64)bpf_ntohl(address->words[2]) << 32 | bpf_ntohl(address->words[3]);
+	}
+	return lisp_walk((root & ~LISP_ROOT_IN_USE) >> 32, (__u32)root, high, low);
 }
 
 /* The mapping of the longest prefix that covers the address; NULL for none. */

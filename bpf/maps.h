@@ -13,13 +13,13 @@
 
 #include "abi.h"
 
-/* A table of the forwarding table: any number of nodes, hence BPF_F_INNER_MAP; written through mmap. */
+/* A table of the forwarding table: any number of cells, hence BPF_F_INNER_MAP; written through mmap. */
 struct lisp_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 	__uint(max_entries, 4);
 	__type(key, __u32);
-	__type(value, struct lisp_node);
+	__type(value, struct lisp_cell);
 };
 
 struct {

@@ -288,7 +288,17 @@ const (
 	slotLeaf = 0x80000000
 )
 
+// A node of this table is for one octet: 64 cells of four slots.
 type node [256]uint32
+
+const (
+	cellsOfNode = 64
+	octetStride = 8 << 25
+	indexOfSlot = 1<<25 - 1
+	slotsOfCell = 4
+)
+
+func slotOf(node int) uint32 { return slotNode | octetStride | uint32(node*cellsOfNode) }
 
 // compile writes the table of one root from scratch, at an index of its own.
 func (p *plane) compile(key rootKey) {
@@ -301,20 +311,22 @@ func (p *plane) compile(key rootKey) {
 	}
 	// The BTF of the template matters: before Linux 6.4 or so a table without it is no equal of the template.
 	template := p.spec.Maps["fib"].InnerMap.Copy()
-	template.MaxEntries = uint32(len(nodes))
+	template.MaxEntries = uint32(len(nodes) * cellsOfNode)
 	table, err := ebpf.NewMap(template)
 	if err != nil {
 		p.t.Fatalf("make a table: %v", err)
 	}
 	defer table.Close()
 	for i := range nodes {
-		if err := table.Put(uint32(i), nodes[i][:]); err != nil {
-			p.t.Fatal(err)
+		for cell := range cellsOfNode {
+			if err := table.Put(uint32(i*cellsOfNode+cell), nodes[i][slotsOfCell*cell:slotsOfCell*cell+slotsOfCell]); err != nil {
+				p.t.Fatal(err)
+			}
 		}
 	}
 	index := p.next + 1
 	p.update("fib", index, table)
-	p.setRoot(key, rootInUse|uint64(index)<<32)
+	p.setRoot(key, rootInUse|uint64(index)<<32|uint64(slotOf(0)))
 }
 
 const rootInUse = 1 << 63
@@ -356,10 +368,10 @@ func insert(nodes []node, l leaf) []node {
 				child[i] = slot
 			}
 			nodes = append(nodes, child)
-			slot = slotNode | uint32(len(nodes)-1)
+			slot = slotOf(len(nodes) - 1)
 			nodes[at][octets[0]] = slot
 		}
-		at, octets = int(slot&^slotNode), octets[1:]
+		at, octets = int(slot&indexOfSlot)/cellsOfNode, octets[1:]
 	}
 	for i := range 1 << (8 - bits) {
 		nodes[at][int(octets[0])+i] = slotLeaf | l.mapping

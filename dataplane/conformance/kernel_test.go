@@ -85,7 +85,7 @@ func newKernelHarness(t testing.TB) conformance.Harness {
 func (h *kernelHarness) open(t testing.TB) {
 	t.Helper()
 	options := kernel.Options{
-		Instance: strings.ReplaceAll(h.xtr.Name(), ".", "_"), MappingLimit: kernelMappings, NodeLimit: 1 << 14,
+		Instance: strings.ReplaceAll(h.xtr.Name(), ".", "_"), MappingLimit: kernelMappings, TableOctets: 16 << 20,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	must(t, h.xtr.Do(func() (err error) {

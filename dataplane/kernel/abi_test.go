@@ -30,7 +30,7 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 	for name, want := range map[string]uint64{
 		"LISP_ABI_VERSION": abiVersion, "LISP_SLOT_NODE": uint64(slotNode), "LISP_SLOT_LEAF": uint64(slotLeaf),
 		"LISP_SLOT_EMPTY": uint64(slotEmpty), "LISP_SLOT_TAG_MASK": uint64(slotTagMask), "LISP_SLOT_INDEX_MASK": uint64(slotIndex),
-		"LISP_NODE_SLOTS": nodeSlots, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
+		"LISP_SLOT_STRIDE_SHIFT": slotStrideShift, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
 		"LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?L*\s`).FindStringSubmatch(text)
@@ -95,7 +95,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 
 func TestRecordsStandSideBySide(t *testing.T) {
 	for name, size := range map[string]uintptr{
-		"mapping": unsafe.Sizeof(lisptcLispMapping{}), "locator-set": unsafe.Sizeof(lisptcLispLocatorSet{}), "node": unsafe.Sizeof(lisptcLispNode{}),
+		"mapping": unsafe.Sizeof(lisptcLispMapping{}), "locator-set": unsafe.Sizeof(lisptcLispLocatorSet{}), "cell": unsafe.Sizeof([cellSlots]uint32{}),
 	} {
 		if size%8 != 0 {
 			t.Errorf("%s has %d octets, no multiple of 8: the kernel would pad it", name, size)

@@ -78,7 +78,7 @@ func checkKey(key entryKey) error {
 func (t *tables) adoptRecord(index uint32) error {
 	record := &t.records[index]
 	key := keyOfRecord(record)
-	if err := t.makeRoom(&key); err != nil {
+	if err := t.makeRoom(); err != nil {
 		return err
 	}
 	if err := t.link(key, index); err != nil {

@@ -62,6 +62,8 @@ func (k *entryKey) octets() []byte {
 	return k.address[:addressOctets(k.family)]
 }
 
+func (k *entryKey) trieKey() trieKey { return trieKeyOf(k.octets()) }
+
 // root returns the key of the root below which the entry stands.
 func (k *entryKey) root() rootKey {
 	return rootKey{kind: k.kind, family: k.family, instance: k.instance}

@@ -23,11 +23,11 @@ import (
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
 // kernel: 64 octets for a mapping and 24 for its counters on each processor, 1672
-// for a locator-set, 1 KiB for a node of the forwarding table. Nodes are set aside
-// as they are needed, all else when the maps are made.
+// for a locator-set. These are set aside when the maps are made; the forwarding
+// table, some 32 octets for a mapping, grows and shrinks.
 const (
 	DefaultMappingLimit = 1 << 16
-	DefaultNodeLimit    = 1 << 19
+	DefaultTableOctets  = 1 << 29
 )
 
 // DefaultLocatorSetLimit is how many locator-sets there is room for beside so many
@@ -54,7 +54,7 @@ type Options struct {
 	// locator-sets hold from the making of the maps until Detach.
 	MappingLimit    int
 	LocatorSetLimit int // DefaultLocatorSetLimit of the mappings when 0
-	NodeLimit       int
+	TableOctets     int // of the forwarding table, half a GiB at most
 
 	// TAPRemade, if given, is called on a goroutine of its own after the TAP had to be
 	// made anew: routes by it are gone then.
@@ -123,8 +123,8 @@ func withDefaults(o Options) Options {
 	set(&o.Instance, DefaultInstance)
 	set(&o.PinDirectory, DefaultPinDirectory)
 	set(&o.TAP, DefaultTAP)
-	if o.NodeLimit <= 0 {
-		o.NodeLimit = DefaultNodeLimit
+	if o.TableOctets <= 0 {
+		o.TableOctets = DefaultTableOctets
 	}
 	if o.TAPRemade == nil {
 		o.TAPRemade = func() {}
@@ -221,7 +221,7 @@ func (e *Engine) openTables(o Options) error {
 	started := time.Now()
 	var err error
 	e.tables, err = newTables(tableParts{
-		maps: e.store, records: e.store.records, sets: e.store.sets, nodeLimit: o.NodeLimit,
+		maps: e.store, records: e.store.records, sets: e.store.sets, cellLimit: o.TableOctets / cellOctets,
 		now:  func() time.Duration { return time.Since(started) },
 		wait: waitForPrograms,
 	})

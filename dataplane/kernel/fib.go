@@ -1,31 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file is the compiler of the forwarding table that bpf/abi.h describes: a
-// multibit trie with a stride of one octet in an array of nodes, edited in place so
-// that every single store leaves a table whose every lookup gives either the old
-// answer or the new one. It is pure: it edits the memory it is given and knows
-// neither BPF nor mappings (RFC 9300 s.4 demands the longest match, no more).
+// This file edits the forwarding table that bpf/abi.h describes: nodes of any
+// stride, and cells that compare many bits at once where only one way goes on. It
+// is edited in place so that every single store leaves a table whose every lookup
+// gives either the old answer or the new one. It is pure: it edits the memory it is
+// given and knows neither BPF nor mappings (RFC 9300 s.4 demands the longest match,
+// no more). Which shape the table takes is the business of fibshape.go.
 
 package kernel
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"sync/atomic"
+	"time"
 )
 
 const (
-	nodeSlots   = 256
-	slotEmpty   = uint32(0)
-	slotNode    = uint32(0x40000000)
-	slotLeaf    = uint32(0x80000000)
-	slotTagMask = uint32(0xC0000000)
-	slotIndex   = ^slotTagMask
+	slotEmpty       = uint32(0)
+	slotNode        = uint32(0x40000000)
+	slotLeaf        = uint32(0x80000000)
+	slotTagMask     = uint32(0xC0000000)
+	slotIndex       = ^slotTagMask
+	slotStrideShift = 25
+	slotCell        = uint32(1)<<slotStrideShift - 1
+
+	cellSlots  = 4
+	cellOctets = 4 * cellSlots
+	// maxCells is as many as a slot can name: 512 MiB.
+	maxCells = 1 << slotStrideShift
+	// maxStride bounds a node: 4 MiB of slots.
+	maxStride = maxBlockOrder + 2
+	// compareBits is what one cell compares at most.
+	compareBits = 32
 )
 
-// A trie is a table of nodes with any number of roots.
+// What stands where in a cell that compares.
+const (
+	compareValue = iota
+	compareLength
+	compareMatch
+	compareOtherwise
+)
+
+// A trieKey is an address, its first bit the highest of hi.
+type trieKey struct{ hi, lo uint64 }
+
+// trieKeyOf takes 4 or 16 octets.
+func trieKeyOf(address []byte) trieKey {
+	if len(address) == 4 {
+		return trieKey{hi: uint64(binary.BigEndian.Uint32(address)) << 32}
+	}
+	return trieKey{binary.BigEndian.Uint64(address), binary.BigEndian.Uint64(address[8:])}
+}
+
+// from returns the key without its first n bits.
+func (k trieKey) from(n int) trieKey {
+	if n >= 64 {
+		return trieKey{hi: k.lo << (n - 64)}
+	}
+	return trieKey{k.hi<<n | k.lo>>(64-n), k.lo << n}
+}
+
+// top returns the first n bits, of 32 at most.
+func (k trieKey) top(n int) uint32 { return uint32(k.hi >> (64 - n)) }
+
+// A trie is a table of cells with any number of roots.
 type trie struct {
-	slots []uint32  // nodeSlots for each node
-	holds []uint16  // by node: prefixes that end in it and its child nodes; 0 means uniform
-	nodes *recycler // its limit is the number of nodes in slots
+	slots []uint32 // cellSlots for each cell
+	cells *arena
+	subs  []uint32 // by the first cell of a node: how many of its slots go on
+	wear  []uint32 // by the first cell of a node: removals since it was looked through
+
+	path   []spot  // the places that the edit at hand went through
+	doomed []block // what is out of use once the edit at hand is published
+	fresh  []block // what the change of shape at hand took
+	short  bool    // it found no room
+	wanted uint32  // cells that a change of shape lacked; 0: none did
 
 	// bitsOf returns the prefix length of a leaf's mapping.
 	bitsOf func(leaf uint32) int
@@ -33,163 +84,208 @@ type trie struct {
 	publish func(slot *uint32, value uint32)
 }
 
-// newTrie makes an empty trie in slots, whose length is a multiple of nodeSlots.
-func newTrie(slots []uint32, nodes *recycler, bitsOf func(leaf uint32) int) *trie {
-	return &trie{
-		slots: slots, holds: make([]uint16, len(slots)/nodeSlots), nodes: nodes,
+// A trieRoot is the slot at which walks begin.
+type trieRoot struct {
+	slot uint32
+	// store tells the programs of a new slot; nil when none begins here yet.
+	store func(slot uint32)
+}
+
+// A spot is the place of a slot: in the root, or in a cell of a node or comparison.
+type spot struct {
+	root *trieRoot
+	at   uint32 // index into slots
+	node uint32 // slot of the node that it is in; 0 for a comparison or a root
+}
+
+// newTrie makes an empty trie in slots, whose length is a multiple of cellSlots.
+// Until its arena is no longer private, no program may know the slots.
+func newTrie(slots []uint32, bitsOf func(leaf uint32) int, now func() time.Duration, wait func()) *trie {
+	size := uint32(len(slots) / cellSlots)
+	t := &trie{
+		slots: slots, cells: newArena(size, now, wait), subs: make([]uint32, size), wear: make([]uint32, size),
 		bitsOf: bitsOf, publish: atomic.StoreUint32,
 	}
+	t.cells.private = true
+	return t
 }
 
-// move continues in a larger table, into which the slots were copied; nodes keep
-// their indexes. Walks that begin now see no retired node, those in the old table
-// see the old memory: retired nodes can be used at once.
+// move continues in a larger table, into which the slots were copied; cells keep
+// their places. Walks that begin now see no retired block, those in the old table
+// see the old memory: retired blocks can be used at once.
 func (t *trie) move(slots []uint32) {
-	t.slots = slots
-	t.holds = append(t.holds, make([]uint16, len(slots)/nodeSlots-len(t.holds))...)
-	t.nodes.limit = uint32(len(slots) / nodeSlots)
-	t.nodes.rested()
+	size := uint32(len(slots) / cellSlots)
+	more := make([]uint32, size-t.cells.size)
+	t.slots, t.subs, t.wear = slots, append(t.subs, more...), append(t.wear, more...)
+	t.cells.rested()
+	t.cells.extend(size)
+	t.wanted = 0
 }
 
-// addRoot returns an empty node to begin walks at. The caller made sure of room.
-func (t *trie) addRoot() uint32 {
-	return t.newNode(slotEmpty)
-}
+// uniform reports whether a walk ends at a slot.
+func uniform(slot uint32) bool { return slot&slotTagMask != slotNode }
 
-// removeRoot retires a root that no walk begins at any more and that holds nothing.
-func (t *trie) removeRoot(root uint32) {
-	t.nodes.giveBack(root)
-}
+// stride of a node; 0 for a cell that compares.
+func stride(slot uint32) int { return int(slot &^ slotTagMask >> slotStrideShift) }
 
 // lookup walks as the BPF programs do and returns the slot at the end.
-func (t *trie) lookup(root uint32, address []byte) uint32 {
-	slot := slotNode | root
-	for _, octet := range address {
-		slot = t.node(slot)[octet]
-		if slot&slotTagMask != slotNode {
-			return slot
+func (t *trie) lookup(slot uint32, k trieKey) uint32 {
+	for !uniform(slot) {
+		base, consumed := slot&slotCell*cellSlots, stride(slot)
+		if consumed == 0 {
+			consumed = int(t.slots[base+compareLength])
+			if k.top(consumed) != t.slots[base+compareValue] {
+				return t.slots[base+compareOtherwise]
+			}
+			slot = t.slots[base+compareMatch]
+		} else {
+			slot = t.slots[base+k.top(consumed)]
 		}
+		k = k.from(consumed)
 	}
-	return slotEmpty
+	return slot
 }
 
-// missing is how many nodes insert would have to make.
-func (t *trie) missing(root uint32, address []byte, bits int) int {
-	depth := terminalDepth(bits)
-	slot := slotNode | root
-	for level := range depth {
-		slot = t.node(slot)[address[level]]
-		if slot&slotTagMask != slotNode {
-			return depth - level
-		}
+// insert adds a prefix that the trie does not hold. The caller made sure of room
+// for insertCells.
+func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
+	at, rest, _ := t.descend(root, k, length, true)
+	longer := func(slot uint32) (uint32, bool) {
+		return slotLeaf | leaf, slot == slotEmpty || t.bitsOf(slot&slotIndex) <= length
 	}
-	return 0
-}
-
-// insert adds a prefix that the trie does not hold. The caller made sure that there
-// is room for as many nodes as missing says.
-func (t *trie) insert(root uint32, address []byte, bits int, leaf uint32) {
-	depth := terminalDepth(bits)
-	at := root
-	for level := range depth {
-		at = t.descend(at, address[level])
+	slot := t.get(at)
+	switch {
+	case rest == 0:
+		t.fill(at, longer)
+	case uniform(slot):
+		t.put(at, t.chain(k.from(length-rest), rest, slotLeaf|leaf, slot))
+	default:
+		t.fillRange(slot, k.from(length-rest), rest, longer)
 	}
-	t.holds[at]++
-	first, count := slotRange(address, bits)
-	t.fill(at, first, count, func(slot uint32) (uint32, bool) {
-		return slotLeaf | leaf, slot == slotEmpty || t.bitsOf(slot&slotIndex) <= bits
-	})
+	t.widen()
 }
 
 // remove takes out a prefix that the trie holds, and puts in its place what covers
 // it: the slot of the longest shorter prefix, or slotEmpty.
-func (t *trie) remove(root uint32, address []byte, bits int, leaf, covering uint32) {
-	depth := terminalDepth(bits)
-	path := make([]uint32, depth+1)
-	path[0] = root
-	for level := range depth {
-		path[level+1] = t.node(path[level])[address[level]] & slotIndex
+func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint32) {
+	at, rest, _ := t.descend(root, k, length, false)
+	t.path = append(t.path, at)
+	own := func(slot uint32) (uint32, bool) { return covering, slot == slotLeaf|leaf }
+	slot := t.get(at)
+	// Where the prefix ends within a comparison, or before the walk, all that is its
+	// own below shows by its leaf; longer prefixes may have left nothing of it.
+	if rest > 0 && !uniform(slot) && stride(slot) > 0 {
+		t.fillRange(slot, k.from(length-rest), rest, own)
+	} else {
+		t.fill(at, own)
 	}
-	at := path[depth]
-	first, count := slotRange(address, bits)
-	t.fill(at, first, count, func(slot uint32) (uint32, bool) {
-		return covering, slot == slotLeaf|leaf
-	})
-	t.holds[at]--
-	t.collapse(path, address)
+	t.tidy()
 }
 
-// collapse replaces nodes at the end of a path that hold nothing any more by the
-// slot of which they are 256 copies.
-func (t *trie) collapse(path []uint32, address []byte) {
-	for level := len(path) - 1; level > 0 && t.holds[path[level]] == 0; level-- {
-		parent := t.node(path[level-1])
-		t.publish(&parent[address[level-1]], t.node(path[level])[0])
-		t.holds[path[level-1]]--
-		t.nodes.giveBack(path[level])
-	}
-}
-
-// descend returns the child node at a slot and makes it when there is none.
-func (t *trie) descend(node uint32, octet byte) uint32 {
-	slot := t.node(node)[octet]
-	if slot&slotTagMask == slotNode {
-		return slot & slotIndex
-	}
-	child := t.newNode(slot)
-	t.publish(&t.node(node)[octet], slotNode|child)
-	t.holds[node]++
-	return child
-}
-
-// fill stores what replace says into the slots of a range and of all nodes below.
-func (t *trie) fill(node uint32, first, count int, replace func(slot uint32) (uint32, bool)) {
-	slots := t.node(node)[first : first+count]
-	for i, slot := range slots {
-		if slot&slotTagMask == slotNode {
-			t.fill(slot&slotIndex, 0, nodeSlots, replace)
-			continue
+// descend goes to the slot at which a prefix ends, or to the uniform slot or node
+// within which it does, with the number of its bits that are left there. With
+// `split`, comparisons that stand in the way are divided; without, it stops there.
+func (t *trie) descend(root *trieRoot, k trieKey, length int, split bool) (at spot, rest int, depth int) {
+	t.path = t.path[:0]
+	at = spot{root: root}
+	for depth < length {
+		slot := t.get(at)
+		base, consumed := slot&slotCell*cellSlots, stride(slot)
+		rest := length - depth
+		if uniform(slot) || consumed > rest {
+			return at, rest, depth
 		}
+		next := spot{at: base + compareMatch}
+		if consumed > 0 {
+			next = spot{at: base + k.top(consumed), node: slot}
+		} else {
+			consumed = int(t.slots[base+compareLength])
+			same := sharedBits(k.top(consumed), t.slots[base+compareValue], consumed)
+			if same = min(same, rest); same < consumed {
+				if !split {
+					return at, rest, depth
+				}
+				t.split(at, slot, same, same == rest)
+				continue
+			}
+		}
+		t.path = append(t.path, at)
+		at, depth, k = next, depth+consumed, k.from(consumed)
+	}
+	return at, 0, depth
+}
+
+// sharedBits is how many leading bits two numbers of n bits have in common.
+func sharedBits(a, b uint32, n int) int {
+	return min(bits.LeadingZeros32((a^b)<<(32-n)), n)
+}
+
+// fill stores what replace says into a slot and all slots below it.
+func (t *trie) fill(at spot, replace func(slot uint32) (uint32, bool)) {
+	slot := t.get(at)
+	if uniform(slot) {
 		if value, ok := replace(slot); ok {
-			t.publish(&slots[i], value)
+			t.put(at, value)
+		}
+		return
+	}
+	base := slot & slotCell * cellSlots
+	if stride(slot) == 0 {
+		t.fill(spot{at: base + compareMatch}, replace)
+		t.fill(spot{at: base + compareOtherwise}, replace)
+		return
+	}
+	t.fillSlots(slot, 0, 1<<stride(slot), replace)
+}
+
+// fillRange fills the slots of a node that a prefix covers which ends within it.
+func (t *trie) fillRange(node uint32, k trieKey, length int, replace func(slot uint32) (uint32, bool)) {
+	open := stride(node) - length
+	t.fillSlots(node, k.top(length)<<open, 1<<open, replace)
+}
+
+func (t *trie) fillSlots(node, first, count uint32, replace func(slot uint32) (uint32, bool)) {
+	base := node&slotCell*cellSlots + first
+	for i := range count {
+		slot := t.slots[base+i]
+		if !uniform(slot) {
+			t.fill(spot{at: base + i, node: node}, replace)
+		} else if value, ok := replace(slot); ok {
+			t.publish(&t.slots[base+i], value)
 		}
 	}
 }
 
-// newNode returns a node whose slots all are copies of one.
-func (t *trie) newNode(slot uint32) uint32 {
-	index, _, ok := t.nodes.take()
-	if !ok {
-		panic("dataplane/kernel: no room was made for a node") // the caller's error, never the input's
+func (t *trie) get(at spot) uint32 {
+	if at.root != nil {
+		return at.root.slot
 	}
-	slots := t.node(index)
-	for i := range slots {
-		slots[i] = slot
-	}
-	t.holds[index] = 0
-	return index
+	return t.slots[at.at]
 }
 
-// node returns the slots of a node, given by index or by the slot that refers to it.
-func (t *trie) node(slot uint32) []uint32 {
-	at := int(slot&slotIndex) * nodeSlots
-	return t.slots[at : at+nodeSlots : at+nodeSlots]
-}
-
-// terminalDepth is how many nodes lie above the one in which a prefix ends.
-func terminalDepth(bits int) int {
-	if bits == 0 {
-		return 0
+// put publishes a slot, and what it made superfluous begins to rest.
+func (t *trie) put(at spot, value uint32) {
+	if t.short {
+		panic("dataplane/kernel: no room was made for an edit") // the caller's error, never the input's
 	}
-	return (bits - 1) / 8
-}
-
-// slotRange returns the slots that a prefix covers in the node in which it ends.
-func slotRange(address []byte, bits int) (first, count int) {
-	if bits == 0 {
-		return 0, nodeSlots
+	switch {
+	case at.root != nil:
+		at.root.slot = value
+		if at.root.store != nil {
+			at.root.store(value)
+		}
+	default:
+		if at.node != 0 && uniform(value) != uniform(t.slots[at.at]) {
+			if uniform(value) {
+				t.subs[at.node&slotCell]--
+			} else {
+				t.subs[at.node&slotCell]++
+			}
+		}
+		t.publish(&t.slots[at.at], value)
 	}
-	depth := terminalDepth(bits)
-	count = 1 << (8*(depth+1) - bits)
-	return int(address[depth]) &^ (count - 1), count
+	for _, b := range t.doomed {
+		t.cells.giveBack(b)
+	}
+	t.doomed, t.fresh = t.doomed[:0], t.fresh[:0]
 }

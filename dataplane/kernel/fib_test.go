@@ -17,23 +17,24 @@ import (
 
 // fibWorld is a trie beside its model.
 type fibWorld struct {
-	t      *testing.T
-	random *rand.Rand
-	trie   *trie
-	root   uint32
-	bits   map[uint32]int // of each leaf
-	model  *bart.Table[uint32]
-	probes []netip.Addr
-	clock  time.Duration
-	next   uint32
-	stores int
+	t         *testing.T
+	random    *rand.Rand
+	trie      *trie
+	root      trieRoot
+	published uint32         // what walks begin with
+	bits      map[uint32]int // of each leaf
+	model     *bart.Table[uint32]
+	probes    []netip.Addr
+	clock     time.Duration
+	next      uint32
+	stores    int
 }
 
 func newFIBWorld(t *testing.T, seed uint64, v6 bool) *fibWorld {
 	w := &fibWorld{t: t, random: rand.New(rand.NewPCG(seed, 1)), bits: map[uint32]int{}, model: new(bart.Table[uint32])}
-	nodes := newRecycler(4, func() time.Duration { return w.clock }, func() { w.clock += restTime })
-	w.trie = newTrie(make([]uint32, 4*nodeSlots), nodes, func(leaf uint32) int { return w.bits[leaf] })
-	w.root = w.trie.addRoot()
+	w.trie = newTrie(make([]uint32, insertCells*cellSlots), func(leaf uint32) int { return w.bits[leaf] },
+		func() time.Duration { return w.clock }, func() { w.clock += restTime })
+	w.trie.cells.private = false
 	for range 40 {
 		w.probes = append(w.probes, randomAddr(w.random, v6))
 	}
@@ -59,7 +60,9 @@ func (w *fibWorld) randomPrefix() netip.Prefix {
 	return prefix
 }
 
-func (w *fibWorld) lookup(a netip.Addr) uint32 { return w.trie.lookup(w.root, a.AsSlice()) }
+func (w *fibWorld) lookup(a netip.Addr) uint32 {
+	return w.trie.lookup(w.published, trieKeyOf(a.AsSlice()))
+}
 
 func (w *fibWorld) want(a netip.Addr) uint32 {
 	if leaf, ok := w.model.Lookup(a); ok {
@@ -77,8 +80,7 @@ func (w *fibWorld) watch(edit, change func()) {
 	}
 	change()
 	changed := make([]bool, len(w.probes))
-	w.trie.publish = func(slot *uint32, value uint32) {
-		*slot = value
+	look := func() {
 		w.stores++
 		for i, a := range w.probes {
 			got := w.lookup(a)
@@ -90,6 +92,8 @@ func (w *fibWorld) watch(edit, change func()) {
 			}
 		}
 	}
+	w.trie.publish = func(slot *uint32, value uint32) { *slot = value; look() }
+	w.root.store = func(slot uint32) { w.published = slot; look() }
 	edit()
 	for _, a := range w.probes {
 		if got := w.lookup(a); got != w.want(a) {
@@ -102,16 +106,15 @@ func (w *fibWorld) insert(p netip.Prefix) {
 	if _, exists := w.model.Get(p); exists {
 		return
 	}
-	address := p.Addr().AsSlice()
-	for w.trie.nodes.available() < w.trie.missing(w.root, address, p.Bits()) {
-		larger := make([]uint32, 2*len(w.trie.slots))
+	for w.trie.cells.available() < insertCells || w.trie.wanted > 0 {
+		larger := make([]uint32, len(w.trie.slots)+cellSlots*(insertCells+int(w.trie.wanted)))
 		copy(larger, w.trie.slots)
 		w.trie.move(larger)
 	}
 	w.next++
 	leaf := w.next
 	w.bits[leaf] = p.Bits()
-	w.watch(func() { w.trie.insert(w.root, address, p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
+	w.watch(func() { w.trie.insert(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
 }
 
 func (w *fibWorld) remove(p netip.Prefix) {
@@ -126,7 +129,7 @@ func (w *fibWorld) remove(p netip.Prefix) {
 			covering = slotLeaf | leaf
 		}
 	}
-	w.watch(func() { w.trie.remove(w.root, p.Addr().AsSlice(), p.Bits(), leaf, covering) }, func() { w.model.Delete(p) })
+	w.watch(func() { w.trie.remove(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf, covering) }, func() { w.model.Delete(p) })
 }
 
 func TestForwardingTableAgainstModel(t *testing.T) {
@@ -148,8 +151,9 @@ func TestForwardingTableAgainstModel(t *testing.T) {
 				for p := range w.model.Clone().All() {
 					w.remove(p)
 				}
-				if used := w.trie.nodes.inUse(); used != 1 {
-					t.Errorf("seed %d: an empty table uses %d nodes, want the root alone", seed, used)
+				w.trie.clear(&w.root)
+				if used := w.trie.cells.inUse(); used != 0 {
+					t.Errorf("seed %d: an empty table uses %d cells", seed, used)
 				}
 				if w.stores == 0 {
 					t.Error("no store was watched")

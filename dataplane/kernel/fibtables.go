@@ -2,7 +2,7 @@
 
 // This file holds the inner maps of fib, one of which is in force, and the roots that
 // say so (bpf/abi.h, "Forwarding table"): how a table is replaced by a larger one, or
-// by that of a later process, without a lookup that fails. It never edits a node.
+// by that of a later process, without a lookup that fails. It never edits a cell.
 
 package kernel
 
@@ -30,12 +30,12 @@ func (t *fibTable) close() error {
 }
 
 // newTable implements tableMaps.
-func (s *mapStore) newTable(nodes int) ([]uint32, error) {
+func (s *mapStore) newTable(cells int) ([]uint32, error) {
 	spec := s.spec.Maps[lisptcMapFib].InnerMap.Copy()
-	spec.MaxEntries = uint32(nodes)
+	spec.MaxEntries = uint32(cells)
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
-		return nil, fmt.Errorf("making a forwarding table of %d nodes: %w", nodes, err)
+		return nil, fmt.Errorf("making a forwarding table of %d cells: %w", cells, err)
 	}
 	memory, err := s.mmap(m)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *mapStore) newTable(nodes int) ([]uint32, error) {
 		return nil, err
 	}
 	s.pending = append(s.pending, &fibTable{m: m, memory: memory})
-	return unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), nodes*nodeSlots), nil
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), cells*cellSlots), nil
 }
 
 // switchTable implements tableMaps.
@@ -67,8 +67,8 @@ func (s *mapStore) switchTable(roots map[rootKey]uint32) error {
 	}
 	previous := s.table
 	s.table = next
-	for key, node := range roots {
-		if err := s.putRoot(key, node); err != nil {
+	for key, slot := range roots {
+		if err := s.putRoot(key, slot); err != nil {
 			return err // it cannot be: every root has its place
 		}
 	}
@@ -109,8 +109,8 @@ func (s *mapStore) deleteOtherTables(previous *fibTable) error {
 }
 
 // putRoot implements tableMaps.
-func (s *mapStore) putRoot(key rootKey, node uint32) error {
-	return s.instances.put(key, rootAt(s.table.index, node))
+func (s *mapStore) putRoot(key rootKey, slot uint32) error {
+	return s.instances.put(key, rootAt(s.table.index, slot))
 }
 
 // deleteRoot implements tableMaps.

@@ -37,9 +37,9 @@ func rootKeyAt(instance uint32, position int) rootKey {
 
 const rootInUse = uint64(1) << 63 // LISP_ROOT_IN_USE
 
-// rootAt is the root that begins at a node of a table.
-func rootAt(table, node uint32) uint64 {
-	return rootInUse | uint64(table)<<32 | uint64(node)
+// rootAt is the root whose walks begin with a slot of a table.
+func rootAt(table, slot uint32) uint64 {
+	return rootInUse | uint64(table)<<32 | uint64(slot)
 }
 
 // directory is what instances need of the map that programs search.

@@ -19,19 +19,28 @@ import (
 
 // tableMaps is what the tables need of the maps beyond plain memory.
 type tableMaps interface {
-	// newTable returns the memory of a table of so many nodes that no root refers to.
-	newTable(nodes int) ([]uint32, error)
-	// switchTable makes the last newTable the one of all roots, given by their node,
+	// newTable returns the memory of a table of so many cells that no root refers to.
+	newTable(cells int) ([]uint32, error)
+	// switchTable makes the last newTable the one of all roots, given by their slot,
 	// and removes all other tables and roots. After an error the table before is in force.
 	switchTable(roots map[rootKey]uint32) error
-	putRoot(key rootKey, node uint32) error
+	// putRoot stores a root. It cannot fail where there is one.
+	putRoot(key rootKey, slot uint32) error
 	deleteRoot(key rootKey) error
 	// clearUsage zeroes the counters of a mapping's index.
 	clearUsage(index uint32)
 }
 
-// firstTableNodes is the size of a new forwarding table: 256 KiB.
-const firstTableNodes = 256
+const (
+	// firstTableCells is the size of a new forwarding table: 64 KiB. It doubles up
+	// to 1 MiB, then grows by quarters.
+	firstTableCells = 1 << 12
+	doublingCells   = 1 << 16
+	// cellsPerEntry is what adopted entries are expected to need.
+	cellsPerEntry = 2
+	// shrinkShare of a table's cells must be in use, or it shrinks.
+	shrinkShare = 4
+)
 
 type tables struct {
 	maps       tableMaps
@@ -39,7 +48,7 @@ type tables struct {
 	indexes    *recycler
 	sets       *locatorSets
 	fib        *trie
-	nodeLimit  int
+	cellLimit  int
 	entries    map[entryKey]uint32
 	roots      map[rootKey]*root
 	offline    bool     // programs still use another table, or none
@@ -49,7 +58,7 @@ type tables struct {
 
 // A root is where walks of one table, family and Instance-ID begin.
 type root struct {
-	node    uint32
+	trieRoot
 	entries int
 	byBits  [129]int32 // how many prefixes of each length there are
 }
@@ -59,26 +68,25 @@ type tableParts struct {
 	maps      tableMaps
 	records   []lisptcLispMapping
 	sets      []lisptcLispLocatorSet
-	nodeLimit int
+	cellLimit int
 	now       func() time.Duration
 	wait      func() // until no program holds an index that was retired before
 }
 
 // newTables makes empty tables, which goOnline puts in force.
 func newTables(p tableParts) (*tables, error) {
-	nodes := min(firstTableNodes, p.nodeLimit)
-	slots, err := p.maps.newTable(nodes)
-	if err != nil {
-		return nil, err
-	}
 	t := &tables{
-		maps: p.maps, records: p.records, nodeLimit: p.nodeLimit,
+		maps: p.maps, records: p.records, cellLimit: min(p.cellLimit, maxCells),
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets:    newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait)),
 		entries: map[entryKey]uint32{}, roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
 		offline: true,
 	}
-	t.fib = newTrie(slots, newRecycler(uint32(nodes), p.now, p.wait), t.bitsOf)
+	slots, err := t.maps.newTable(min(firstTableCells, t.cellLimit))
+	if err != nil {
+		return nil, err
+	}
+	t.fib = newTrie(slots, t.bitsOf, p.now, p.wait)
 	return t, nil
 }
 
@@ -130,7 +138,7 @@ func (t *tables) put(e entry) (index uint32, held bool, err error) {
 
 // add writes the record of a new entry and links it.
 func (t *tables) add(e entry, set uint32) (uint32, error) {
-	if err := t.makeRoom(&e.key); err != nil {
+	if err := t.makeRoom(); err != nil {
 		return 0, err
 	}
 	index, reused, ok := t.indexes.take()
@@ -156,36 +164,39 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 func (t *tables) link(key entryKey, index uint32) error {
 	below := key.root()
 	r := t.roots[below]
-	if r != nil {
-		t.fib.insert(r.node, key.octets(), int(key.bits), index)
-		r.count(key.bits, 1)
-		return nil
+	if r == nil {
+		r = &root{}
+		if !t.offline {
+			if err := t.maps.putRoot(below, slotEmpty); err != nil {
+				return err
+			}
+			r.store = t.storeRoot(below)
+		}
+		t.roots[below] = r
 	}
-	r = &root{node: t.fib.addRoot()}
-	t.fib.insert(r.node, key.octets(), int(key.bits), index)
-	if err := t.putRoot(below, r.node); err != nil {
-		t.fib.remove(r.node, key.octets(), int(key.bits), index, slotEmpty)
-		t.fib.removeRoot(r.node)
-		return err
-	}
+	t.fib.insert(&r.trieRoot, key.trieKey(), int(key.bits), index)
 	r.count(key.bits, 1)
-	t.roots[below] = r
 	return nil
 }
 
-func (t *tables) putRoot(key rootKey, node uint32) error {
-	if t.offline {
-		return nil
+// storeRoot returns what tells the programs of another slot of a root.
+func (t *tables) storeRoot(key rootKey) func(uint32) {
+	return func(slot uint32) {
+		if err := t.maps.putRoot(key, slot); err != nil {
+			panic("dataplane/kernel: a root lost its place: " + err.Error()) // see tableMaps
+		}
 	}
-	return t.maps.putRoot(key, node)
 }
 
 // goOnline makes the programs use these tables.
 func (t *tables) goOnline() error {
-	if err := t.maps.switchTable(t.rootNodes()); err != nil {
+	if err := t.maps.switchTable(t.rootSlots()); err != nil {
 		return err
 	}
-	t.offline = false
+	t.offline, t.fib.cells.private = false, false
+	for key, r := range t.roots {
+		r.store = t.storeRoot(key)
+	}
 	return nil
 }
 
@@ -203,10 +214,12 @@ func (t *tables) delete(key entryKey) (bool, error) {
 			return false, err
 		}
 	}
-	t.fib.remove(r.node, key.octets(), int(key.bits), index, t.covering(r, key))
 	if r.count(key.bits, -1); r.entries == 0 {
-		t.fib.removeRoot(r.node)
+		r.store = nil
+		t.fib.clear(&r.trieRoot)
 		delete(t.roots, below)
+	} else {
+		t.fib.remove(&r.trieRoot, key.trieKey(), int(key.bits), index, t.covering(r, key))
 	}
 	record := &t.records[index]
 	atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
@@ -214,6 +227,7 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	t.born[index] = 0
 	t.indexes.giveBack(index)
 	t.sets.release(record.LocatorSet)
+	t.shrink()
 	return true, nil
 }
 
@@ -236,7 +250,7 @@ func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*l
 	if r == nil {
 		return nil, false
 	}
-	slot := t.fib.lookup(r.node, address)
+	slot := t.fib.lookup(r.slot, trieKeyOf(address))
 	if slot == slotEmpty {
 		return nil, false
 	}
@@ -263,29 +277,31 @@ func (t *tables) setSources(source4, source6 lisp.RLOC) error {
 	})
 }
 
-// makeRoom makes sure that linking an entry finds the nodes that it needs.
-func (t *tables) makeRoom(key *entryKey) error {
-	need := 1 + terminalDepth(int(key.bits))
-	if r := t.roots[key.root()]; r != nil {
-		need = t.fib.missing(r.node, key.octets(), int(key.bits))
+// makeRoom makes sure that linking an entry finds the cells that it needs.
+func (t *tables) makeRoom() error {
+	c := t.fib.cells
+	if c.asleep > c.size/shrinkShare {
+		c.wait()
+		c.rested()
 	}
-	if t.fib.nodes.available() >= need {
+	lacking := t.fib.wanted
+	if c.available() >= insertCells && (lacking == 0 || int(c.size) == t.cellLimit) {
 		return nil
 	}
-	nodes := len(t.fib.holds)
-	for nodes < t.fib.nodes.inUse()+need {
-		nodes *= 2
+	size := int(c.size) + max(int(c.size)/4, 2*int(lacking))
+	if c.size < doublingCells {
+		size = max(size, 2*int(c.size))
 	}
-	if nodes = min(nodes, t.nodeLimit); nodes < t.fib.nodes.inUse()+need {
-		return fmt.Errorf("%w: the forwarding table has %d nodes", dataplane.ErrFull, t.nodeLimit)
+	if size = min(size, t.cellLimit); size == int(c.size) {
+		return fmt.Errorf("%w: the forwarding table has %d octets", dataplane.ErrFull, t.cellLimit*cellOctets)
 	}
-	slots, err := t.maps.newTable(nodes)
+	slots, err := t.maps.newTable(size)
 	if err != nil {
 		return err
 	}
 	copy(slots, t.fib.slots)
 	if !t.offline {
-		if err := t.maps.switchTable(t.rootNodes()); err != nil {
+		if err := t.maps.switchTable(t.rootSlots()); err != nil {
 			return err
 		}
 	}
@@ -293,12 +309,39 @@ func (t *tables) makeRoom(key *entryKey) error {
 	return nil
 }
 
-func (t *tables) rootNodes() map[rootKey]uint32 {
-	nodes := make(map[rootKey]uint32, len(t.roots))
-	for key, r := range t.roots {
-		nodes[key] = r.node
+// shrink continues in a smaller table when little of it is in use. Where that
+// fails, the larger one stays.
+func (t *tables) shrink() {
+	used := int(t.fib.cells.inUse())
+	if t.offline || t.fib.cells.size <= firstTableCells || used > int(t.fib.cells.size)/shrinkShare {
+		return
 	}
-	return nodes
+	slots, err := t.maps.newTable(max(2*used, min(firstTableCells, t.cellLimit)))
+	if err != nil {
+		return
+	}
+	smaller := newTrie(slots, t.bitsOf, t.fib.cells.now, t.fib.cells.wait)
+	roots := make(map[rootKey]uint32, len(t.roots))
+	for key, r := range t.roots {
+		roots[key] = smaller.copyOf(t.fib, r.slot)
+	}
+	if smaller.short || t.maps.switchTable(roots) != nil {
+		return
+	}
+	smaller.settle()
+	for key, r := range t.roots {
+		r.slot = roots[key]
+	}
+	smaller.publish, smaller.cells.private = t.fib.publish, false
+	t.fib = smaller
+}
+
+func (t *tables) rootSlots() map[rootKey]uint32 {
+	slots := make(map[rootKey]uint32, len(t.roots))
+	for key, r := range t.roots {
+		slots[key] = r.slot
+	}
+	return slots
 }
 
 func (r *root) count(bits uint8, change int) {

@@ -31,8 +31,8 @@ func newPlainMaps() *plainMaps {
 	return &plainMaps{roots: map[rootKey]uint32{}}
 }
 
-func (m *plainMaps) newTable(nodes int) ([]uint32, error) {
-	m.next = make([]uint32, nodes*nodeSlots)
+func (m *plainMaps) newTable(cells int) ([]uint32, error) {
+	m.next = make([]uint32, cells*cellSlots)
 	return m.next, m.failing
 }
 
@@ -44,11 +44,11 @@ func (m *plainMaps) switchTable(roots map[rootKey]uint32) error {
 	return nil
 }
 
-func (m *plainMaps) putRoot(key rootKey, node uint32) error {
+func (m *plainMaps) putRoot(key rootKey, slot uint32) error {
 	if m.failing != nil {
 		return m.failing
 	}
-	m.roots[key] = node
+	m.roots[key] = slot
 	return nil
 }
 
@@ -63,17 +63,8 @@ func (m *plainMaps) clearUsage(uint32) {}
 
 // walk looks an address up as the programs do, by what is in force.
 func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
-	node, ok := m.roots[rootKey{kind: kind, family: familyOf(address), instance: uint32(p.Instance())}]
-	if !ok {
-		return 0, false
-	}
-	slot := slotNode | node
-	for _, octet := range address.AsSlice() {
-		slot = m.slots[int(slot&slotIndex)*nodeSlots+int(octet)]
-		if slot&slotTagMask != slotNode {
-			break
-		}
-	}
+	slot := m.roots[rootKey{kind: kind, family: familyOf(address), instance: uint32(p.Instance())}]
+	slot = (&trie{slots: m.slots}).lookup(slot, trieKeyOf(address.AsSlice()))
 	return slot & slotIndex, slot&slotTagMask == slotLeaf
 }
 
@@ -84,11 +75,11 @@ type plainTables struct {
 	clock time.Duration
 }
 
-func newPlainTables(t testing.TB, records, sets, nodes int) *plainTables {
+func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: newPlainMaps()}
 	p.parts = tableParts{
-		maps: p.maps, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), nodeLimit: nodes,
+		maps: p.maps, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), cellLimit: cells,
 		now: func() time.Duration { return p.clock }, wait: func() {},
 	}
 	p.reopen(t)
@@ -210,17 +201,17 @@ func TestTablesFull(t *testing.T) {
 		t.Errorf("fourth entry of three: %v", err)
 	}
 	must(t, p.putPrefix(t, kindMapCache, "12.0.0.0/8", nil)) // replaced in place
-	nodes := newPlainTables(t, 100, 10, 20)
+	cells := newPlainTables(t, 100, 10, 20)
 	var full error
 	for i := range 20 {
-		if full = nodes.putPrefix(t, kindMapCache, fmt.Sprintf("2001:db8:%d::1", i), nil); full != nil {
+		if full = cells.putPrefix(t, kindMapCache, fmt.Sprintf("2001:db8:%d::1", i), nil); full != nil {
 			break
 		}
 	}
 	if !errors.Is(full, dataplane.ErrFull) {
-		t.Errorf("more nodes than 20: %v", full)
+		t.Errorf("more cells than 20: %v", full)
 	}
-	must(t, nodes.putPrefix(t, kindMapCache, "2001::/16", nil))
+	must(t, cells.putPrefix(t, kindMapCache, "2001:db8::1", nil)) // replaced in place
 }
 
 // TestEachMappingOfItsOwnLocatorSet fills the tables with mappings of which no two
@@ -250,7 +241,7 @@ func TestEachMappingOfItsOwnLocatorSet(t *testing.T) {
 func TestFailuresChangeNothing(t *testing.T) {
 	p := newPlainTables(t, 10, 10, 1<<10)
 	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
-	records, uses := len(p.entries), p.fib.nodes.inUse()
+	records, uses := len(p.entries), p.fib.cells.inUse()
 	p.maps.failing = errors.New("no")
 	for _, prefix := range []string{"2001:db8::/32", "[5]10.0.0.0/8"} {
 		if err := p.putPrefix(t, kindMapCache, prefix, locators(rloc4(2))); err == nil {
@@ -261,8 +252,8 @@ func TestFailuresChangeNothing(t *testing.T) {
 	if _, err := p.delete(key); err == nil {
 		t.Error("delete: no error")
 	}
-	if len(p.entries) != records || p.fib.nodes.inUse() != uses || p.indexes.inUse() != 1 || p.sets.indexes.inUse() != 1 {
-		t.Errorf("%d entries, %d nodes, %d records, %d sets in use after failures", len(p.entries), p.fib.nodes.inUse(), p.indexes.inUse(), p.sets.indexes.inUse())
+	if len(p.entries) != records || p.fib.cells.inUse() != uses || p.indexes.inUse() != 1 || p.sets.indexes.inUse() != 1 {
+		t.Errorf("%d entries, %d cells, %d records, %d sets in use after failures", len(p.entries), p.fib.cells.inUse(), p.indexes.inUse(), p.sets.indexes.inUse())
 	}
 	p.maps.failing = nil
 	must(t, p.putPrefix(t, kindMapCache, "2001:db8::/32", locators(rloc4(2))))

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file hands out blocks of cells of a forwarding table, of 1, 2, 4 … cells, by
+// the buddy method: a block begins at a multiple of its size, and two free halves
+// become one again. A block given back rests before it is handed out again, because
+// a program on another processor may still walk through it (bpf/abi.h, "Forwarding
+// table"). It never touches the cells.
+
+package kernel
+
+import (
+	"math/bits"
+	"time"
+)
+
+// maxBlockOrder bounds a block: 2^18 cells are a node of 2^20 slots.
+const maxBlockOrder = 18
+
+// A block is 2^order cells that begin at one.
+type block struct {
+	cell  uint32
+	order uint8
+}
+
+func (b block) cells() uint32 { return 1 << b.order }
+
+// An arena hands out the cells from 0 to size-1.
+type arena struct {
+	size    uint32
+	free    [maxBlockOrder + 1][]uint32 // beginnings by order; those that isFree denies are stale
+	isFree  []uint8                     // by cell: 1 + the order of the free block that begins there
+	unused  uint32                      // cells in free blocks
+	asleep  uint32                      // cells in resting blocks
+	resting []restingBlock              // in the order of their retirement
+	now     func() time.Duration
+	wait    func() // returns when no program walks through a retired block any more
+	private bool   // no program knows the table: nothing needs rest
+}
+
+type restingBlock struct {
+	block
+	until time.Duration
+}
+
+func newArena(size uint32, now func() time.Duration, wait func()) *arena {
+	a := &arena{now: now, wait: wait}
+	a.extend(size)
+	return a
+}
+
+// extend adds cells at the end.
+func (a *arena) extend(size uint32) {
+	a.isFree = append(a.isFree, make([]uint8, size-a.size)...)
+	at := a.size
+	a.size = size
+	for at < size {
+		order := min(bits.TrailingZeros32(at|1<<maxBlockOrder), bits.Len32(size-at)-1)
+		a.release(block{at, uint8(order)})
+		at += 1 << order
+	}
+}
+
+// take returns a block; false when there is none, not even among those that rest.
+func (a *arena) take(order uint8) (block, bool) {
+	if b, ok := a.pick(order); ok {
+		return b, true
+	}
+	if len(a.resting) == 0 {
+		return block{}, false
+	}
+	a.wake(a.now())
+	if b, ok := a.pick(order); ok {
+		return b, true
+	}
+	a.wait()
+	a.rested()
+	return a.pick(order)
+}
+
+// pick takes the smallest free block that is large enough, and frees the rest of it.
+func (a *arena) pick(order uint8) (block, bool) {
+	for from := order; from <= maxBlockOrder; from++ {
+		cell, ok := a.pop(from)
+		if !ok {
+			continue
+		}
+		a.unused -= 1 << from
+		for from > order {
+			from--
+			a.release(block{cell + 1<<from, from})
+		}
+		return block{cell, order}, true
+	}
+	return block{}, false
+}
+
+func (a *arena) pop(order uint8) (cell uint32, ok bool) {
+	list := a.free[order]
+	for len(list) > 0 && !ok {
+		cell = list[len(list)-1]
+		list = list[:len(list)-1]
+		ok = a.isFree[cell] == order+1
+	}
+	a.free[order] = list
+	if ok {
+		a.isFree[cell] = 0
+	}
+	return cell, ok
+}
+
+// giveBack retires a block.
+func (a *arena) giveBack(b block) {
+	if a.private {
+		a.release(b)
+		return
+	}
+	a.asleep += b.cells()
+	a.resting = append(a.resting, restingBlock{b, a.now() + restTime})
+}
+
+// release makes a block free that no program can know.
+func (a *arena) release(b block) {
+	a.unused += b.cells()
+	for b.order < maxBlockOrder {
+		buddy := b.cell ^ b.cells()
+		if buddy+b.cells() > a.size || a.isFree[buddy] != b.order+1 {
+			break
+		}
+		a.isFree[buddy] = 0
+		b = block{min(b.cell, buddy), b.order + 1}
+	}
+	a.isFree[b.cell] = b.order + 1
+	a.free[b.order] = append(a.free[b.order], b.cell)
+}
+
+// rested makes all retired blocks free: the caller knows that no program walks there.
+func (a *arena) rested() {
+	for _, r := range a.resting {
+		a.release(r.block)
+	}
+	a.resting, a.asleep = a.resting[:0], 0
+}
+
+func (a *arena) wake(now time.Duration) {
+	done := 0
+	for done < len(a.resting) && a.resting[done].until <= now {
+		a.asleep -= a.resting[done].cells()
+		a.release(a.resting[done].block)
+		done++
+	}
+	if done > 0 {
+		a.resting = append(a.resting[:0], a.resting[done:]...)
+	}
+}
+
+// inUse is how many cells are handed out.
+func (a *arena) inUse() uint32 { return a.size - a.unused - a.asleep }
+
+// available is how many cells can be handed out, in whatever blocks.
+func (a *arena) available() uint32 { return a.unused + a.asleep }
