@@ -149,7 +149,7 @@ func (t *trie) lookup(slot uint32, k trieKey) uint32 {
 // insert adds a prefix that the trie does not hold. The caller made sure of room
 // for insertCells.
 func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
-	at, rest, _ := t.descend(root, k, length, true)
+	at, rest := t.descend(root, k, length, true)
 	longer := func(slot uint32) (uint32, bool) {
 		return slotLeaf | leaf, slot == slotEmpty || t.bitsOf(slot&slotIndex) <= length
 	}
@@ -168,7 +168,7 @@ func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
 // remove takes out a prefix that the trie holds, and puts in its place what covers
 // it: the slot of the longest shorter prefix, or slotEmpty.
 func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint32) {
-	at, rest, _ := t.descend(root, k, length, false)
+	at, rest := t.descend(root, k, length, false)
 	t.path = append(t.path, at)
 	own := func(slot uint32) (uint32, bool) { return covering, slot == slotLeaf|leaf }
 	slot := t.get(at)
@@ -185,39 +185,37 @@ func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint
 // descend goes to the slot at which a prefix ends, or to the uniform slot or node
 // within which it does, with the number of its bits that are left there. With
 // `split`, comparisons that stand in the way are divided; without, it stops there.
-func (t *trie) descend(root *trieRoot, k trieKey, length int, split bool) (at spot, rest int, depth int) {
+func (t *trie) descend(root *trieRoot, k trieKey, length int, split bool) (at spot, rest int) {
 	t.path = t.path[:0]
 	at = spot{root: root}
-	for depth < length {
+	for rest = length; rest > 0; {
 		slot := t.get(at)
-		base, consumed := slot&slotCell*cellSlots, stride(slot)
-		rest := length - depth
-		if uniform(slot) || consumed > rest {
-			return at, rest, depth
+		if uniform(slot) || stride(slot) > rest {
+			return at, rest
 		}
-		next := spot{at: base + compareMatch}
-		if consumed > 0 {
-			next = spot{at: base + k.top(consumed), node: slot}
+		next, consumed, same := t.step(slot, k)
+		if same = min(same, rest); same == consumed {
+			t.path = append(t.path, at)
+			at, rest, k = next, rest-consumed, k.from(consumed)
+		} else if split {
+			t.split(at, slot, same, same == rest)
 		} else {
-			consumed = int(t.slots[base+compareLength])
-			same := sharedBits(k.top(consumed), t.slots[base+compareValue], consumed)
-			if same = min(same, rest); same < consumed {
-				if !split {
-					return at, rest, depth
-				}
-				t.split(at, slot, same, same == rest)
-				continue
-			}
+			return at, rest
 		}
-		t.path = append(t.path, at)
-		at, depth, k = next, depth+consumed, k.from(consumed)
 	}
-	return at, 0, depth
+	return at, 0
 }
 
-// sharedBits is how many leading bits two numbers of n bits have in common.
-func sharedBits(a, b uint32, n int) int {
-	return min(bits.LeadingZeros32((a^b)<<(32-n)), n)
+// step returns where the first bits of a key lead from a node or comparison, how
+// many they are, and how many of them a comparison has: all, or the way parts there.
+func (t *trie) step(slot uint32, k trieKey) (next spot, consumed, same int) {
+	base := slot & slotCell * cellSlots
+	if consumed = stride(slot); consumed > 0 {
+		return spot{at: base + k.top(consumed), node: slot}, consumed, consumed
+	}
+	consumed = int(t.slots[base+compareLength])
+	same = bits.LeadingZeros32((k.top(consumed) ^ t.slots[base+compareValue]) << (compareBits - consumed))
+	return spot{at: base + compareMatch}, consumed, min(same, consumed)
 }
 
 // fill stores what replace says into a slot and all slots below it.

@@ -205,3 +205,101 @@ func TestRecyclerAdopts(t *testing.T) {
 		t.Errorf("handed out %v, want all but 1 and 3", seen)
 	}
 }
+
+// realisticLength4 draws a prefix length as often as the Internet's tables have it.
+func realisticLength4(random *rand.Rand) int {
+	for _, share := range []struct{ permille, length int }{
+		{600, 24}, {110, 23}, {115, 22}, {50, 21}, {45, 20}, {25, 19}, {15, 18}, {8, 17}, {14, 16}, {6, 13}, {2, 9}, {5, 28},
+	} {
+		if random.IntN(1000) < share.permille {
+			return share.length
+		}
+	}
+	return 32
+}
+
+// reachable counts the cells of all blocks below a slot.
+func (t *trie) reachable(slot uint32) uint32 {
+	if uniform(slot) {
+		return 0
+	}
+	sum := block{order: orderOf(stride(slot))}.cells()
+	if stride(slot) == 0 {
+		return sum + t.reachable(t.cellOf(slot)[compareMatch])
+	}
+	subs := uint32(0)
+	for _, child := range t.nodeOf(slot) {
+		if !uniform(child) {
+			subs++
+		}
+		sum += t.reachable(child)
+	}
+	if subs != t.subs[slot&slotCell] {
+		panic("a node's count of slots that go on is wrong")
+	}
+	return sum
+}
+
+// TestTablesOfManyPrefixes fills tables, compares them with the model, takes half and
+// then all out again, and looks at memory and the length of walks.
+func TestTablesOfManyPrefixes(t *testing.T) {
+	const roots, each = 20, 1000
+	random := rand.New(rand.NewPCG(1, 2))
+	p := newPlainTables(t, roots*each, 4, 1<<20)
+	models := make([]bart.Table[entryKey], roots)
+	var keys []entryKey
+	for instance := range models {
+		for models[instance].Size() < each {
+			address := netip.AddrFrom4([4]byte{byte(random.IntN(224)), byte(random.Uint32()), byte(random.Uint32()), byte(random.Uint32())})
+			prefix, _ := address.Prefix(realisticLength4(random))
+			key := entryKey{kind: kindMapCache, family: 4, bits: uint8(prefix.Bits()), instance: uint32(instance), address: octetsOf(prefix.Addr())}
+			if _, exists := models[instance].Get(prefix); exists {
+				continue
+			}
+			_, _, err := p.put(entry{key: key})
+			must(t, err)
+			models[instance].Insert(prefix, key)
+			keys = append(keys, key)
+		}
+	}
+	compare := func() {
+		t.Helper()
+		for range 50 * roots {
+			near := keys[random.IntN(len(keys))]
+			near.address[random.IntN(4)] ^= byte(random.IntN(4))
+			address := addrFrom(4, near.address)
+			want, found := models[near.instance].Lookup(address)
+			record, ok := p.lookup(kindMapCache, 4, near.instance, address.AsSlice())
+			if ok != found || ok && keyOfRecord(record) != want {
+				t.Fatalf("lookup of %v in Instance-ID %d: %v, want %v %v", address, near.instance, ok, found, want)
+			}
+		}
+		reachable := uint32(0)
+		for _, r := range p.roots {
+			reachable += p.fib.reachable(r.slot)
+		}
+		if used := p.fib.cells.inUse(); used != reachable {
+			t.Fatalf("%d cells in use, %d can be reached", used, reachable)
+		}
+	}
+	compare()
+	if octets := p.fib.cells.size * cellOctets; octets > 100*roots*each {
+		t.Errorf("%d octets for %d prefixes: more than 100 for each", octets, roots*each)
+	}
+	full := p.fib.cells.size
+	random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for i, key := range keys {
+		p.clock += time.Millisecond
+		existed, err := p.delete(key)
+		if !existed || err != nil {
+			t.Fatalf("delete %v: %v, %v", key, existed, err)
+		}
+		models[key.instance].Delete(netip.PrefixFrom(addrFrom(4, key.address), int(key.bits)))
+		if i%(len(keys)/4) == 0 {
+			compare()
+		}
+	}
+	if p.fib.cells.inUse() != 0 || p.fib.cells.size >= full/4 {
+		t.Errorf("empty tables: %d cells in use, of %d; full ones had %d", p.fib.cells.inUse(), p.fib.cells.size, full)
+	}
+}
