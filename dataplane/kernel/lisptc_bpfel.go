@@ -24,10 +24,23 @@ const (
 	lisptcLispActionLISP_ACTION_DROP_AUTHENTICATION_FAILURE lisptcLispAction = 5
 )
 
+type lisptcLispCell struct {
+	_     structs.HostLayout
+	Slots [4]uint32
+}
+
 type lisptcLispClock struct {
 	_       structs.HostLayout
 	Jiffies uint64
 	BootNs  uint64
+}
+
+type lisptcLispCompare struct {
+	_         structs.HostLayout
+	Value     uint32
+	Length    uint32
+	Match     uint32
+	Otherwise uint32
 }
 
 type lisptcLispCounter struct {
@@ -241,11 +254,6 @@ const (
 	lisptcLispMissPolicyLISP_MISS_DROP             lisptcLispMissPolicy = 1
 	lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY lisptcLispMissPolicy = 2
 )
-
-type lisptcLispNode struct {
-	_     structs.HostLayout
-	Slots [256]uint32
-}
 
 type lisptcLispOuterHop struct {
 	_          structs.HostLayout
