@@ -205,6 +205,16 @@ type Key struct {
 type MapServer struct {
 	Sites               []Site        `key:"sites" max:"100000"`
 	RegistrationTimeout time.Duration `key:"mapping-expiration-timeout" unit:"seconds" range:"1s..24h"`
+	// StateDirectory is where registrations and nonces outlive a restart; empty for nowhere.
+	StateDirectory string `key:"state-directory"`
+}
+
+// StateDirectory is that of the Map-Server, empty without one.
+func (c *Config) StateDirectory() string {
+	if c.MapServer == nil {
+		return ""
+	}
+	return c.MapServer.StateDirectory
 }
 
 // Site may register its EID-Prefixes.

@@ -233,6 +233,9 @@ func (c *Config) validatePaths() {
 			c.fail(p.path, fmt.Sprintf("%s: %q is no absolute path", label(p.path), p.value), "want a path that begins with /")
 		}
 	}
+	if d := c.StateDirectory(); d != "" && !filepath.IsAbs(d) {
+		c.fail("map-server.state-directory", fmt.Sprintf("state-directory: %q is no absolute path", d), "want a path that begins with /")
+	}
 	c.validateMappingSocket()
 	c.validateLispers()
 	if len(c.Control.Socket) > maxSocketPath {

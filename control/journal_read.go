@@ -165,10 +165,11 @@ func (s *mapServer) replay(r *journalReader) error {
 }
 
 func (s *mapServer) replayNonce(site *siteState, key nonceKey, seen seenNonce, short bool) {
-	if site == nil || short || site.nonces[key].nonce > seen.nonce {
+	if site == nil || short {
 		return
 	}
-	if _, known := site.nonces[key]; known || len(site.nonces) < s.h.limits.ReplayEntriesPerSite {
+	last, known := site.nonces[key]
+	if known && last.nonce <= seen.nonce || !known && len(site.nonces) < s.h.limits.ReplayEntriesPerSite {
 		site.nonces[key] = seen
 	}
 }

@@ -229,6 +229,12 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
 	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
 	c.Control["longest_turn_nanoseconds"] = uint64(d.loop.longest.Load())
+	if d.store != nil {
+		c.Control["journal_octets_total"] = d.store.written.Load()
+		c.Control["journal_pieces_lost_total"] = d.store.lost.Load()
+		c.Control["journal_writes_failed_total"] = d.store.failed.Load()
+		c.Control["journal_slowest_write_nanoseconds"] = uint64(d.store.slowest.Load())
+	}
 	if d.worker != nil {
 		c.Control["plane_changes_refused_total"] = d.worker.refused.Load()
 		addPlaneCounters(&c, d.plane.Counters())

@@ -284,7 +284,7 @@ func addLocal(rlocs []lisp.RLOC, database []control.DatabaseMapping) []lisp.RLOC
 }
 
 func mapServerOf(c *config.MapServer) *control.MapServerConfig {
-	server := &control.MapServerConfig{RegistrationTimeout: c.RegistrationTimeout}
+	server := &control.MapServerConfig{RegistrationTimeout: c.RegistrationTimeout, Journal: c.StateDirectory != ""}
 	for _, s := range c.Sites {
 		server.Sites = append(server.Sites, siteFrom(s))
 	}

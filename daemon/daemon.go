@@ -54,6 +54,7 @@ type daemon struct {
 	engine  dataplane.Plane // what is closed or detached in the end: plane itself, or what is behind it
 	missing []string        // kernel features, with what is lost without them
 	worker  *planeWorker    // nil without a plane
+	store   *store          // nil without a Map-Server that has one
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
 	loop        *loop
@@ -133,12 +134,30 @@ func (d *daemon) start(p plan) (err error) {
 	if d.plane != nil {
 		d.adoptMapCache(node, now)
 	}
+	if err := d.startStore(p, node); err != nil {
+		return err
+	}
 	d.sockets.keyring.Store(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
+	d.loop.store = d.store
 	if remote, ok := d.engine.(*remotePlane); ok {
 		renewed := d.tellAgain
 		remote.renewed.Store(&renewed)
 	}
+	return nil
+}
+
+// startStore gives the Map-Server what an earlier run stored.
+func (d *daemon) startStore(p plan, node *control.Node) (err error) {
+	if p.config.MapServer == nil || p.config.MapServer.StateDirectory == "" {
+		return nil
+	}
+	d.store, err = openStore(p.config.MapServer.StateDirectory, d.log, func(piece []byte) error { return node.ReplayJournal(time.Now(), piece) })
+	if err != nil {
+		return err
+	}
+	d.store.begin = func() bool { return d.loop.offer(d.loop.node.Checkpoint) }
+	d.log.Info("took over the registrations that were stored", "eid-prefixes", node.Sizes().Registrations)
 	return nil
 }
 
@@ -225,6 +244,9 @@ func (d *daemon) run(ctx context.Context) error {
 		workers.Go(func() { d.worker.run(rest) })
 		workers.Go(func() { d.worker.reportUsage(rest) })
 	}
+	if d.store != nil {
+		workers.Go(func() { d.store.run(rest) })
+	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
 	d.ready.Store(true)
 	d.log.Info("ready", "version", Version, "roles", roles(d.plan.Load().config))
@@ -275,6 +297,9 @@ func (d *daemon) abandon() (err error) {
 	}
 	if d.engine != nil {
 		err = errors.Join(err, d.engine.Close())
+	}
+	if d.store != nil {
+		err = errors.Join(err, d.store.disk.close())
 	}
 	return err
 }
@@ -355,6 +380,7 @@ func needsRestart(current, fresh plan) error {
 		{"control.socket", old.Control.Socket != to.Control.Socket},
 		{"control.port", old.Control.Port != to.Control.Port},
 		{"control.addresses", !slices.Equal(old.Control.Addresses, to.Control.Addresses)},
+		{"map-server.state-directory", old.StateDirectory() != to.StateDirectory()},
 		{"datapath", !reflect.DeepEqual(old.Datapath, to.Datapath)},
 		{"logging.format", old.Logging.Format != to.Logging.Format},
 		{"the first role that forwards packets, or its removal,", old.UsesDataPlane() != to.UsesDataPlane()},

@@ -34,6 +34,7 @@ type loop struct {
 	node    *control.Node
 	sockets *sockets
 	worker  *planeWorker           // nil without a data plane
+	store   *store                 // nil without a Map-Server that has one
 	misses  <-chan dataplane.Event // nil without a data plane
 	events  *hub
 	log     *slog.Logger
@@ -146,6 +147,10 @@ func (l *loop) carryOut(effect control.Effect) {
 		l.sockets.queue(e)
 	case control.Notice:
 		l.notice(e)
+	case control.Journal:
+		if l.store != nil {
+			l.store.queue(e)
+		}
 	default:
 		l.change(effect)
 	}
@@ -238,6 +243,16 @@ func ask[T any](ctx context.Context, l *loop, f func(now time.Time) T) (answer T
 		return answer, ctx.Err()
 	case <-l.stopped:
 		return answer, errStopping
+	}
+}
+
+// offer queues f for the loop unless too much waits there.
+func (l *loop) offer(f func(now time.Time)) bool {
+	select {
+	case l.calls <- f:
+		return true
+	default:
+		return false
 	}
 }
 

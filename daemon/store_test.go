@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"loci/control"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+// openedStore opens a store and returns what it had.
+func openedStore(t *testing.T, directory string) (*store, []string) {
+	t.Helper()
+	var had []string
+	s, err := openStore(directory, silent, func(piece []byte) error { had = append(had, string(piece)); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begin = func() bool { return true }
+	return s, had
+}
+
+func (s *store) put(t *testing.T, pieces ...control.Journal) {
+	t.Helper()
+	for _, p := range pieces {
+		s.queue(p)
+		s.flush(t.Context())
+	}
+}
+
+func said(text string) control.Journal { return control.Journal{Octets: []byte(text)} }
+
+// crashed is the directory as a killed process leaves it.
+func crashed(t *testing.T, directory string) string {
+	t.Helper()
+	another := t.TempDir()
+	if err := os.CopyFS(another, os.DirFS(directory)); err != nil {
+		t.Fatal(err)
+	}
+	return another
+}
+
+func lastSegment(t *testing.T, directory string) string {
+	t.Helper()
+	names, err := (&storeLog{directory: filepath.Join(directory, logDirectory)}).segments()
+	if err != nil || len(names) == 0 {
+		t.Fatalf("segments %v: %v", names, err)
+	}
+	return filepath.Join(directory, logDirectory, names[len(names)-1])
+}
+
+func TestStoreOutlivesACrash(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "not", "there", "yet")
+	s, had := openedStore(t, directory)
+	if len(had) != 0 {
+		t.Errorf("a new store has %q", had)
+	}
+	s.put(t, said("one"), said("two"))
+	directory = crashed(t, directory)
+	s, had = openedStore(t, directory)
+	if !slices.Equal(had, []string{"one", "two"}) {
+		t.Errorf("after the crash: %q", had)
+	}
+	s.put(t, said("three"))
+	if _, had = openedStore(t, crashed(t, directory)); !slices.Equal(had, []string{"one", "two", "three"}) {
+		t.Errorf("after two crashes: %q", had)
+	}
+}
+
+func TestStoreIsOfOneDaemon(t *testing.T) {
+	directory := t.TempDir()
+	openedStore(t, directory)
+	_, err := openStore(directory, silent, nil)
+	if err == nil || !strings.Contains(err.Error(), "in use by another daemon") {
+		t.Errorf("a second daemon: %v", err)
+	}
+}
+
+// TestStoreWithADamagedEnd cuts and changes the log at every octet: what was whole stays,
+// nothing is made up, and the store can be written to again.
+func TestStoreWithADamagedEnd(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := openedStore(t, directory)
+	s.put(t, said("first"), said("second"))
+	whole, err := os.ReadFile(lastSegment(t, directory))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range whole {
+		for _, damage := range []struct {
+			name  string
+			apply func() []byte
+		}{
+			{"cut", func() []byte { return whole[:at] }},
+			{"changed", func() []byte { b := slices.Clone(whole); b[at] ^= 0x55; return b }},
+			{"zeroed", func() []byte { b := slices.Clone(whole); clear(b[at:]); return b }},
+		} {
+			broken := crashed(t, directory)
+			if err := os.WriteFile(lastSegment(t, broken), damage.apply(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, had := openedStore(t, broken)
+			for _, piece := range had {
+				if piece != "first" && piece != "second" && piece != "" {
+					t.Fatalf("%s at %d: a piece %q", damage.name, at, piece)
+				}
+			}
+			if at > 10 && (len(had) == 0 || had[0] != "first") {
+				t.Fatalf("%s at %d, in the second entry: %q", damage.name, at, had)
+			}
+			s.put(t, said("third"))
+			if _, had = openedStore(t, crashed(t, broken)); len(had) == 0 || had[len(had)-1] != "third" {
+				t.Fatalf("%s at %d, then written to: %q", damage.name, at, had)
+			}
+		}
+	}
+}
+
+func TestUnreadableStoreIsSetAside(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := openedStore(t, directory)
+	for i := range 3 { // several segments
+		s.put(t, control.Journal{Octets: make([]byte, segmentOctets+i)})
+	}
+	names, _ := s.disk.segments()
+	if len(names) < 3 {
+		t.Fatalf("segments %v", names)
+	}
+	broken := crashed(t, directory)
+	if err := os.WriteFile(filepath.Join(broken, logDirectory, names[1]), []byte("\xff\xff\xff\xff nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, had := openedStore(t, broken)
+	if len(had) == 0 {
+		t.Error("what came before the damage is lost")
+	}
+	if _, err := os.Stat(filepath.Join(broken, logDirectory+".unreadable-1")); err != nil {
+		t.Errorf("the damaged log is gone: %v", err)
+	}
+	asked := false
+	s.begin = func() bool { asked = true; return true }
+	s.askForCheckpoint()
+	if !asked {
+		t.Error("nobody says again what was lost")
+	}
+}
+
+func TestCheckpointShortensTheLog(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := openedStore(t, directory)
+	s.put(t, said("old"), said("older"))
+	s.put(t, control.Journal{Octets: []byte("begin"), Begin: true}, said("middle"))
+	if _, had := openedStore(t, crashed(t, directory)); len(had) != 4 {
+		t.Errorf("during the checkpoint: %q", had)
+	}
+	s.put(t, control.Journal{Octets: []byte("end"), End: true}, said("new"))
+	if _, had := openedStore(t, crashed(t, directory)); !slices.Equal(had, []string{"begin", "middle", "end", "new"}) {
+		t.Errorf("after the checkpoint: %q", had)
+	}
+	// All of it in one batch, with more before it.
+	for _, p := range []control.Journal{said("gone"), {Octets: []byte("begin again"), Begin: true}, {End: true}} {
+		s.queue(p)
+	}
+	s.flush(t.Context())
+	if _, had := openedStore(t, crashed(t, directory)); !slices.Equal(had, []string{"begin again"}) {
+		t.Errorf("after the second one: %q", had)
+	}
+}
+
+// TestLostPieces: a checkpoint that lost a piece removes nothing, and another one is asked
+// for.
+func TestLostPieces(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := openedStore(t, directory)
+	asked := 0
+	s.begin = func() bool { asked++; return true }
+	s.put(t, said("old"))
+	s.askForCheckpoint()
+	if asked != 0 {
+		t.Fatal("a checkpoint was asked for without need")
+	}
+	s.put(t, control.Journal{Begin: true})
+	s.queue(control.Journal{Octets: make([]byte, maxPendingOctets+1)})
+	if s.lost.Load() != 1 {
+		t.Fatalf("%d pieces were lost", s.lost.Load())
+	}
+	s.put(t, control.Journal{End: true})
+	s.askForCheckpoint()
+	if _, had := openedStore(t, crashed(t, directory)); len(had) == 0 || had[0] != "old" || asked != 1 {
+		t.Errorf("after a loss: %q, asked %d times", had, asked)
+	}
+}
+
+// TestStoreAfterAFailedWrite closes the file under the store.
+func TestStoreAfterAFailedWrite(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := openedStore(t, directory)
+	s.put(t, said("one"))
+	if err := s.disk.wal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	s.queue(said("lost"))
+	s.flush(stopped)
+	if s.failed.Load() != 1 || !s.gap {
+		t.Fatalf("%d failures, gap %v", s.failed.Load(), s.gap)
+	}
+	if err := s.disk.reopen(silent); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, said("two"))
+	if _, had := openedStore(t, crashed(t, directory)); !slices.Equal(had, []string{"one", "two"}) {
+		t.Errorf("after the failure: %q", had)
+	}
+}
+
+func TestLongBatchesAreSplit(t *testing.T) {
+	directory := t.TempDir()
+	s, _ := openedStore(t, directory)
+	for i := range 100 {
+		s.queue(said(strings.Repeat(fmt.Sprint(i%10), 10_000)))
+	}
+	s.flush(t.Context())
+	_, had := openedStore(t, crashed(t, directory))
+	if all := strings.Join(had, ""); len(all) != 1_000_000 || len(had) < 3 {
+		t.Errorf("%d octets in %d entries", len(all), len(had))
+	}
+}
