@@ -49,6 +49,10 @@ type ITRConfig struct {
 	RLOCProbing     ProbingConfig
 	LocatorPolicies []LocatorPolicy // the first that fits a locator counts
 
+	// PublicInternet ignores what data packets say about locators: Locator-Status-Bits and
+	// Echo-Nonce are for trusted networks (RFC 9300 s.4.1).
+	PublicInternet bool
+
 	// ProxyETRs take what the mapping system calls Natively-Forward (RFC 6832 s.6.1); none
 	// leaves it unencapsulated.
 	ProxyETRs lisp.LocatorSet

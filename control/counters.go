@@ -54,6 +54,7 @@ const (
 	RLOCProbeSent
 	RLOCProbeAnswered
 	RLOCProbeNews
+	LocatorHintReceived
 	LocatorWentDown
 	LocatorCameUp
 	MapVersionOutdated
@@ -111,6 +112,7 @@ const (
 	RefusedProbeLocator
 	RefusedProbeLimit
 	RefusedLocatorTable
+	RefusedHint
 	RefusedSweepTable
 	RefusedSMRWithoutMapping
 	RefusedSMRLimit
@@ -165,6 +167,7 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
 	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
+	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
 	LocatorCameUp:            {"locator_came_up", "times that a locator that was down may be used again"},
 	MapVersionOutdated:       {"map_version_outdated", "reports of data packets with an outdated Map-Version of ours, or a newer one of theirs"},
@@ -220,6 +223,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedProbeLocator:          {"probe_locator", "answers to RLOC-probes that name a locator of another mapping"},
 	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
 	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
+	RefusedHint:                  {"locator_hint", "hints about locators that are in no mapping, or that are not believed over the Internet"},
 	RefusedSweepTable:            {"sweep_table", "Map-Replies that cover very many cached mappings, not all of them looked at"},
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
 	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},

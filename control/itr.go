@@ -41,7 +41,9 @@ const (
 )
 
 func newITR(h *host) *itr {
-	return &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h), resolvers: resolvers{h: h}}
+	r := &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h), resolvers: resolvers{h: h}}
+	r.prober.find = r.locatorsOf
+	return r
 }
 
 // configure takes over another configuration and brings the static mappings into

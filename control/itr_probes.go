@@ -44,6 +44,15 @@ func (r *itr) hearNews(l *locator, cached, told lisp.Mapping) {
 	r.ask(pendingRequest{prefix: cached.Prefix})
 }
 
+// locatorsOf are the locators of a cached mapping.
+func (r *itr) locatorsOf(p lisp.Prefix) (lisp.LocatorSet, bool) {
+	_, e, ok := r.cache.get(p)
+	if !ok {
+		return nil, false
+	}
+	return e.mapping.Locators, true
+}
+
 // withoutReplyBits leaves out what depends on who answers: the L and p bits.
 func withoutReplyBits(set lisp.LocatorSet) lisp.LocatorSet {
 	return withoutProbeBits(withLocalBits(set, nil))

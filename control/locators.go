@@ -36,6 +36,9 @@ const (
 	LocatorUnanswered    LocatorReason = "probes-unanswered" // the RLOC-probe and its retries were not
 	LocatorNoAlternative LocatorReason = "no-alternative"    // it never answered, but the mapping has no other locator
 	LocatorAdopted       LocatorReason = "adopted"           // down already before the restart
+	LocatorStatusBit     LocatorReason = "status-bit"        // its site's Locator-Status-Bit says so
+	LocatorNonceMismatch LocatorReason = "nonce-not-echoed"  // it sends packets without the nonce that it was to echo
+	LocatorUnreachable   LocatorReason = "icmp-unreachable"  // ICMP says so, and another locator answers
 )
 
 // Hysteresis. A locator goes down at once when its probes stay unanswered: traffic
@@ -63,8 +66,9 @@ type locator struct {
 	proven    bool // it answered at least once
 	downs     int  // falls within flapMemory of each other
 	downAt    instant
-	heldUntil instant // not up before
-	answers   int     // in a row, since it went down
+	heldUntil instant       // not up before
+	answers   int           // in a row, since it went down
+	loweredBy []lisp.Prefix // mappings whose Locator-Status-Bits hold it down
 
 	probes probeState
 	trips  roundTrips
@@ -117,13 +121,17 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 }
 
 // untrack takes a mapping's locators out; the ids of rows that nobody needs any more
-// are yielded before they go. A locator beyond the table's limit when it came, but
+// are yielded to last before they go, those whose status bits went with it to raise. A locator beyond the table's limit when it came, but
 // within it now, may be counted out once too often: then it is only probed no more.
-func (t *locatorTable) untrack(m lisp.Mapping, last func(id uint32)) {
+func (t *locatorTable) untrack(m lisp.Mapping, raise, last func(id uint32)) {
 	for _, l := range m.Locators {
 		id, row, known := t.get(l.RLOC)
 		if !known || !l.Usable() {
 			continue
+		}
+		if at := slices.Index(row.loweredBy, m.Prefix); at >= 0 { // those bits were of another locator-set
+			row.loweredBy = slices.Delete(row.loweredBy, at, at+1)
+			raise(id)
 		}
 		if row.mappings--; row.mappings > 0 {
 			continue
@@ -199,10 +207,14 @@ func (t *locatorTable) tell(l *locator, down bool) {
 	t.h.emit(SetLocatorState{RLOC: l.rloc, Up: !down})
 }
 
-// down notes that a locator does not answer.
-func (t *locatorTable) down(l *locator) {
+// down notes that a locator does not answer, or what else speaks against it. The last
+// word is the site's own.
+func (t *locatorTable) down(l *locator, reason LocatorReason) {
 	l.answers = 0
 	if l.state == LocatorDown {
+		if reason == LocatorStatusBit || l.hinted() {
+			t.set(l, LocatorDown, reason)
+		}
 		return
 	}
 	if l.downAt != 0 && t.h.now-l.downAt < instant(flapMemory) {
@@ -214,15 +226,16 @@ func (t *locatorTable) down(l *locator) {
 	if l.downs > 0 {
 		l.heldUntil += instant(min(flapHold<<min(l.downs-1, 16), flapHoldMax))
 	}
-	t.set(l, LocatorDown, LocatorUnanswered)
+	t.set(l, LocatorDown, reason)
 }
 
-// answered notes an answer; a locator that is down comes back by several of them.
+// answered notes an answer; a locator that is down comes back by several of them, by one
+// when only a hint took it out of use, and by none when its site says that it is down.
 func (t *locatorTable) answered(l *locator) {
 	l.proven = true
 	if l.state == LocatorDown {
 		l.answers++
-		if l.answers < upAnswers || t.h.now < l.heldUntil {
+		if len(l.loweredBy) > 0 || l.answers < upAnswers && !l.hinted() || t.h.now < l.heldUntil {
 			return
 		}
 	}

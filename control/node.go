@@ -411,8 +411,7 @@ func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
 	n.itr.prober.table.adoptDown(rlocs)
 }
 
-// HandleLocatorHint takes a hint that an RLOC is gone: an ICMP unreachable, a status
-// bit, silence. It makes us probe the RLOC at once, and changes nothing by itself.
+// HandleLocatorHint takes a hint of any other kind that an RLOC is gone. It makes us probe the RLOC at once, and changes nothing by itself.
 func (n *Node) HandleLocatorHint(now time.Time, r lisp.RLOC) {
 	n.host.turn(now)
 	if n.itr != nil {

@@ -52,6 +52,7 @@ type prober struct {
 	table   locatorTable
 	byNonce map[uint64]uint32
 	limit   bucket
+	find    func(lisp.Prefix) (lisp.LocatorSet, bool) // in the map-cache
 }
 
 func newProber(h *host) *prober {
@@ -65,6 +66,9 @@ func (p *prober) configure(c ProbingConfig) {
 		l := p.table.rows.at(uint32(id))
 		switch {
 		case l.rloc.IsZero():
+		case !p.probes(l.rloc) && (len(l.loweredBy) > 0 || l.hinted()):
+			p.forgetNonces(l)
+			p.table.timers.set(uint32(id), p.h.after(hintHold))
 		case !p.probes(l.rloc):
 			p.forgetNonces(l)
 			p.table.timers.remove(uint32(id))
@@ -86,7 +90,7 @@ func (p *prober) installed(m lisp.Mapping) { p.table.track(m, p.begin) }
 
 // removed takes notice of one that left it.
 func (p *prober) removed(m lisp.Mapping) {
-	p.table.untrack(m, func(id uint32) { p.forgetNonces(p.table.rows.at(id)) })
+	p.table.untrack(m, p.raise, func(id uint32) { p.forgetNonces(p.table.rows.at(id)) })
 }
 
 // begin schedules the first probe of a locator within a retry interval: soon, but
@@ -118,6 +122,9 @@ func (p *prober) jittered(d time.Duration) time.Duration {
 // the mapping to name in it.
 func (p *prober) due(id uint32, cached *mapCache) {
 	l := p.table.rows.at(id)
+	if p.handleHold(id); !p.probes(l.rloc) {
+		return
+	}
 	if !p.limit.take(p.h.now, p.h.limits.RLOCProbes) {
 		p.h.count(RefusedProbeLimit)
 		p.table.timers.set(id, p.h.after(p.jittered(p.config.RetriesInterval)))
@@ -152,7 +159,7 @@ func (p *prober) wait(l *locator) time.Duration {
 // traffic with others like it, until the mapping has one that does answer.
 func (p *prober) judge(l *locator, entry *cacheEntry) {
 	if l.proven || l.state == LocatorDown || p.hasAlternative(l, entry.mapping.Locators) {
-		p.table.down(l)
+		p.table.down(l, LocatorUnanswered)
 		return
 	}
 	p.table.set(l, LocatorUnknown, LocatorNoAlternative)
@@ -277,7 +284,7 @@ func (p *prober) answered(id uint32) {
 	l.probes.answered++
 	p.table.answered(l)
 	wait := p.jittered(p.config.Interval)
-	if l.state == LocatorDown && p.h.now+instant(p.config.Interval) >= l.heldUntil {
+	if l.state == LocatorDown && len(l.loweredBy) == 0 && p.h.now+instant(p.config.Interval) >= l.heldUntil {
 		wait = min(p.config.Interval, max(p.config.RetriesInterval, confirmInterval))
 	}
 	p.table.timers.set(id, p.h.after(wait))

@@ -132,10 +132,12 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 		l.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
 	case dataplane.RemoteVersionStale:
 		l.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
+	case dataplane.StatusBitsChanged:
+		l.node.HandleStatusBits(now, control.StatusBits{Prefix: e.Prefix, From: e.From, Bits: e.Bits, Count: e.Count})
 	case dataplane.NonceMismatch:
-		l.node.HandleLocatorHint(now, e.RLOC)
+		l.node.HandleNonceMismatch(now, e.RLOC)
 	case dataplane.LocatorUnreachable:
-		l.node.HandleLocatorHint(now, e.RLOC)
+		l.node.HandleUnreachable(now, e.RLOC)
 	case nil: // the plane closed its channel
 		l.misses = nil
 	}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// What data packets and ICMP say about locators (RFC 9300 s.10, RFC 9301 s.7), and how far
+// it is believed. Locator-Status-Bits and Echo-Nonce are for trusted networks alone and are
+// believed there; an ICMP unreachable is believed where another locator is known to answer,
+// so that a forged one moves traffic between paths that work and stops none. Whatever is
+// believed, RLOC-probes are sent at once, and their answers take a hint back. Silence is
+// no hint (RFC 9300 s.10). Nothing here looks at packets.
+
+import (
+	"slices"
+	"time"
+
+	"loci/lisp"
+)
+
+const (
+	// hintHold is how long a locator that a hint took out of use stays so where no
+	// RLOC-probe can take the hint back.
+	hintHold = 30 * time.Second
+	// maxLoweredBy bounds the EID-Prefixes that are remembered to hold one locator down.
+	maxLoweredBy = 64
+)
+
+// StatusBits are the Locator-Status-Bits of a data packet that differ from those before
+// (RFC 9300 s.10).
+type StatusBits struct {
+	Prefix lisp.Prefix // of the map-cache entry that covers the inner source
+	From   lisp.RLOC   // outer source
+	Bits   uint32      // bit i is that of the entry's i-th locator; 1 is up
+	Count  int         // how many the header has: 32, or 8 beside an Instance-ID
+}
+
+// HandleStatusBits takes locators out of use that their site says are down, and back when
+// it says that they are up.
+func (n *Node) HandleStatusBits(now time.Time, s StatusBits) {
+	if n.hint(now) {
+		n.itr.handleStatusBits(s)
+	}
+}
+
+// HandleNonceMismatch takes a locator out of use that sends packets and does not echo our
+// nonce (RFC 9300 s.10.1).
+func (n *Node) HandleNonceMismatch(now time.Time, r lisp.RLOC) {
+	if n.hint(now) {
+		n.itr.prober.distrust(r, LocatorNonceMismatch, n.itr.trusts())
+	}
+}
+
+// HandleUnreachable takes an ICMP message that calls a locator unreachable and quotes a
+// packet that we may have sent.
+func (n *Node) HandleUnreachable(now time.Time, r lisp.RLOC) {
+	if n.hint(now) {
+		n.itr.prober.distrust(r, LocatorUnreachable, true)
+	}
+}
+
+// hint begins a turn about a hint; false where there is no ITR to act on it.
+func (n *Node) hint(now time.Time) bool {
+	n.host.turn(now)
+	n.host.count(LocatorHintReceived)
+	return n.itr != nil
+}
+
+// trusts reports whether what only trusted networks may use is believed.
+func (r *itr) trusts() bool { return !r.config.PublicInternet }
+
+func (r *itr) handleStatusBits(s StatusBits) {
+	_, e, ok := r.cache.get(s.Prefix)
+	if !ok || !r.trusts() {
+		r.h.count(RefusedHint)
+		return
+	}
+	for i, l := range e.mapping.Locators[:min(len(e.mapping.Locators), s.Count, lisp.MaxLocators)] {
+		r.prober.setStatusBit(l.RLOC, s.Prefix, s.Bits>>i&1 == 1)
+	}
+}
+
+// setStatusBit notes what the site of an EID-Prefix says of a locator.
+func (p *prober) setStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
+	id, l, known := p.table.get(r)
+	at := slices.Index(p.table.lowered(l, known), by)
+	switch {
+	case !known:
+		p.h.count(RefusedHint)
+	case up && at >= 0:
+		l.loweredBy = slices.Delete(l.loweredBy, at, at+1)
+		p.raise(id)
+	case !up && at < 0 && len(l.loweredBy) < maxLoweredBy:
+		l.loweredBy = append(l.loweredBy, by)
+		p.table.down(l, LocatorStatusBit)
+	}
+}
+
+// lowered is the EID-Prefixes whose status bits hold a locator down.
+func (t *locatorTable) lowered(l *locator, known bool) []lisp.Prefix {
+	if !known {
+		return nil
+	}
+	return l.loweredBy
+}
+
+// raise lets a locator be used again that no status bit holds down any more, unless it
+// flapped or its probes stay unanswered.
+func (p *prober) raise(id uint32) {
+	l := p.table.rows.at(id)
+	switch {
+	case len(l.loweredBy) > 0 || l.reason != LocatorStatusBit:
+	case p.h.now < l.heldUntil:
+		p.table.timers.set(id, l.heldUntil)
+	case !p.probes(l.rloc):
+		p.table.set(l, LocatorUnknown, LocatorNotProbed)
+	case l.probes.unanswered > p.config.Retries:
+		p.table.set(l, LocatorDown, LocatorUnanswered)
+	default:
+		p.table.set(l, LocatorUnknown, LocatorAwaitsReply)
+		p.table.timers.set(id, p.h.now)
+	}
+}
+
+// distrust acts on a hint that a locator is gone: it is probed at once, and left where the
+// hint is believed and the mapping has another locator that may be used.
+func (p *prober) distrust(r lisp.RLOC, reason LocatorReason, believed bool) {
+	id, l, known := p.table.get(r)
+	if !known {
+		p.h.count(RefusedHint)
+		return
+	}
+	if believed && l.state != LocatorDown && p.otherUsable(l) {
+		p.table.down(l, reason)
+	}
+	if p.probes(r) {
+		p.suspect(r)
+		return
+	}
+	if l.state == LocatorDown && l.reason == reason {
+		p.table.timers.set(id, max(p.h.after(hintHold), l.heldUntil))
+	}
+}
+
+// otherUsable reports whether the mapping that a locator was last seen in has another one
+// that answers, or that nothing speaks against where nobody probes.
+func (p *prober) otherUsable(l *locator) bool {
+	if p.find == nil {
+		return false
+	}
+	set, _ := p.find(l.prefix)
+	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
+		_, other, known := p.table.get(o.RLOC)
+		return o.RLOC != l.rloc && o.Usable() && known && (other.state == LocatorUp || !p.probes(o.RLOC) && other.state == LocatorUnknown)
+	})
+}
+
+// hinted reports whether a hint, and not the lack of answers, holds the locator down.
+func (l *locator) hinted() bool {
+	return l.state == LocatorDown && (l.reason == LocatorUnreachable || l.reason == LocatorNonceMismatch)
+}
+
+// handleHold ends what status bits held down, and hints where no probe can take them back.
+func (p *prober) handleHold(id uint32) {
+	l := p.table.rows.at(id)
+	switch {
+	case l.reason == LocatorStatusBit:
+		p.raise(id)
+	case p.probes(l.rloc):
+	case l.hinted() && p.h.now >= l.heldUntil:
+		p.table.set(l, LocatorUnknown, LocatorNotProbed)
+	case l.hinted():
+		p.table.timers.set(id, l.heldUntil)
+	}
+}
