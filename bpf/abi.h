@@ -35,7 +35,7 @@
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
  * another max_entries.
  *
- * `mappings` and `locator_sets` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
+ * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
  * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by
  * aligned stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets; for
  * anything else make another and store its index.
@@ -62,7 +62,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 6
+#define LISP_ABI_VERSION 7
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -190,13 +190,13 @@ struct lisp_locator {
 	__u32 ifindex;   /* 0: as the route says; else outer packets leave by this interface */
 };
 
-/* buckets[] holds indexes into locators[]: the best priority that is up, as often as its weight demands; LISP_BUCKET_NONE
- * everywhere when nothing is usable. */
+/* ARRAY locator_sets (BPF_F_MMAPABLE). Its locators stand side by side in the ARRAY locators (BPF_F_MMAPABLE), from index
+ * `first` on. buckets[] holds places among them: the best priority that is up, as often as its weight demands;
+ * LISP_BUCKET_NONE everywhere when nothing is usable. */
 struct lisp_locator_set {
-	__u32 count;
-	__u32 flags; /* none yet: 0 */
+	__u32 count; /* at most LISP_LOCATORS_MAX */
+	__u32 first;
 	__u8 buckets[LISP_BUCKETS];
-	struct lisp_locator locators[LISP_LOCATORS_MAX];
 };
 
 /* ---- interfaces, own RLOCs, settings ---- */

@@ -95,15 +95,15 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 		b.negative(instance, prefix, goldenActions[m.Action])
 		return
 	}
-	var locators []byte
+	first := b.locators
 	for _, l := range set {
 		source := r.LocalRLOCs[slices.IndexFunc(r.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == l.RLOC.Is4() })]
-		locators = append(locators, b.encode("lisp_locator", fields{
+		b.addLocator(fields{
 			"rloc": address16(l.RLOC.Addr()), "source": address16(source), "family": familyOf(source), "priority": l.Priority, "weight": l.Weight,
-		})...)
+		})
 	}
 	buckets := forward.Buckets(set, nil)
-	b.update("locator_sets", b.sets, b.encode("lisp_locator_set", fields{"count": len(set), "buckets": buckets[:], "locators": locators}))
+	b.update("locator_sets", b.sets, b.encode("lisp_locator_set", fields{"count": len(set), "first": first, "buckets": buckets[:]}))
 	index := b.mapCacheTo(instance, prefix, b.sets)
 	b.sets++
 	if m.Hold {

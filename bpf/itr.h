@@ -88,6 +88,8 @@ static __always_inline __u32 outer_length(__u8 family)
 static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 {
 	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &t->locator_set);
+	const struct lisp_locator *l;
+	__u32 index;
 	__u8 chosen;
 
 	if (!set)
@@ -96,9 +98,9 @@ static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 	if (chosen >= LISP_LOCATORS_MAX)
 		return NULL;
 	t->locator = chosen;
-	if (set->locators[chosen].family != 4 && set->locators[chosen].family != 6)
-		return NULL;
-	return &set->locators[chosen];
+	index = set->first + chosen;
+	l = bpf_map_lookup_elem(&locators, &index);
+	return l && (l->family == 4 || l->family == 6) ? l : NULL;
 }
 
 /* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say otherwise. */

@@ -33,13 +33,14 @@ type fields map[string]any
 
 // plane is one loaded set of programs and maps.
 type plane struct {
-	t     testing.TB
-	spec  *ebpf.CollectionSpec
-	coll  *ebpf.Collection
-	leafs map[rootKey][]leaf
-	roots map[uint32]uint32 // where an Instance-ID's stand
-	next  uint32            // mapping
-	sets  uint32
+	t        testing.TB
+	spec     *ebpf.CollectionSpec
+	coll     *ebpf.Collection
+	leafs    map[rootKey][]leaf
+	roots    map[uint32]uint32 // where an Instance-ID's stand
+	next     uint32            // mapping
+	sets     uint32
+	locators uint32
 }
 
 type rootKey struct {
@@ -249,11 +250,17 @@ func (p *plane) locatorSet(values fields, rloc, source string) uint32 {
 	p.t.Helper()
 	to := netip.MustParseAddr(rloc)
 	values["rloc"], values["source"], values["family"] = address16(to), address16(netip.MustParseAddr(source)), familyOf(to)
-	p.update("locator_sets", p.sets, p.encode("lisp_locator_set", fields{
-		"count": 1, "buckets": make([]byte, 128), "locators": p.encode("lisp_locator", values),
-	}))
+	p.update("locator_sets", p.sets, p.encode("lisp_locator_set", fields{"count": 1, "first": p.locators, "buckets": make([]byte, 128)}))
+	p.addLocator(values)
 	p.sets++
 	return p.sets - 1
+}
+
+// addLocator writes the next locator.
+func (p *plane) addLocator(values fields) {
+	p.t.Helper()
+	p.update("locators", p.locators, p.encode("lisp_locator", values))
+	p.locators++
 }
 
 func (p *plane) add(kind string, iid uint32, prefix string, mapping fields) uint32 {

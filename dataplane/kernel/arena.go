@@ -108,6 +108,30 @@ func (a *arena) pop(order uint8) (cell uint32, ok bool) {
 	return cell, ok
 }
 
+// reserve takes a certain block; false when some of it is not free.
+func (a *arena) reserve(b block) bool {
+	if b.cell%b.cells() != 0 {
+		return false
+	}
+	for order := b.order; order <= maxBlockOrder; order++ {
+		cell := b.cell &^ (1<<order - 1)
+		if cell >= a.size || a.isFree[cell] != order+1 {
+			continue
+		}
+		a.isFree[cell] = 0
+		a.unused -= 1 << order
+		for order > b.order { // free the half that is not wanted
+			order--
+			half := (b.cell &^ (1<<order - 1)) ^ 1<<order
+			a.isFree[half] = order + 1
+			a.free[order] = append(a.free[order], half)
+			a.unused += 1 << order
+		}
+		return true
+	}
+	return false
+}
+
 // giveBack retires a block.
 func (a *arena) giveBack(b block) {
 	if a.private {

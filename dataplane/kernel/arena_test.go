@@ -59,6 +59,29 @@ func TestArenaBlocksNeverOverlap(t *testing.T) {
 	}
 }
 
+func TestArenaReserves(t *testing.T) {
+	a := newArena(37, func() time.Duration { return 0 }, func() {})
+	for _, c := range []struct {
+		block block
+		want  bool
+	}{
+		{block{8, 2}, true}, {block{8, 2}, false}, {block{10, 0}, false}, {block{12, 1}, true}, {block{0, 5}, false},
+		{block{36, 0}, true}, {block{36, 1}, false}, {block{37, 0}, false}, {block{13, 1}, false}, {block{100, 0}, false},
+	} {
+		if got := a.reserve(c.block); got != c.want {
+			t.Errorf("reserve %+v: %v", c.block, got)
+		}
+	}
+	if a.inUse() != 7 {
+		t.Errorf("%d cells in use, want 7", a.inUse())
+	}
+	for left := a.available(); left > 0; left-- {
+		if b, ok := a.take(0); !ok || b.cell >= 8 && b.cell < 14 || b.cell == 36 {
+			t.Fatalf("%+v, %v: of what was reserved, or nothing with %d left", b, ok, left)
+		}
+	}
+}
+
 func TestArenaLetsBlocksRest(t *testing.T) {
 	clock, waits := time.Duration(0), 0
 	a := newArena(2, func() time.Duration { return clock }, func() { waits++ })

@@ -22,8 +22,8 @@ import (
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
-// kernel: 64 octets for a mapping and 24 for its counters on each processor, 1672
-// for a locator-set. These are set aside when the maps are made; the forwarding
+// kernel: 64 octets for a mapping and 24 for its counters on each processor, 232
+// for a locator-set of two locators. These are set aside when the maps are made; the forwarding
 // table, some 32 octets for a mapping, grows and shrinks.
 const (
 	DefaultMappingLimit = 1 << 16
@@ -31,7 +31,7 @@ const (
 )
 
 // DefaultLocatorSetLimit is how many locator-sets there is room for beside so many
-// mappings: one for each up to 65536 (110 MB), and one for every 16 beyond, because
+// mappings: one for each up to 65536 (15 MB), and one for every 16 beyond, because
 // equal sets are stored once and mappings of one site mostly have the same. Some are
 // spare: a set that replaces another needs a place beside it for a moment.
 func DefaultLocatorSetLimit(mappings int) int {
@@ -221,7 +221,7 @@ func (e *Engine) openTables(o Options) error {
 	started := time.Now()
 	var err error
 	e.tables, err = newTables(tableParts{
-		maps: e.store, records: e.store.records, sets: e.store.sets, cellLimit: o.TableOctets / cellOctets,
+		maps: e.store, records: e.store.records, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / cellOctets,
 		now:  func() time.Duration { return time.Since(started) },
 		wait: waitForPrograms,
 	})

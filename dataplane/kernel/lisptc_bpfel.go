@@ -206,11 +206,10 @@ const (
 )
 
 type lisptcLispLocatorSet struct {
-	_        structs.HostLayout
-	Count    uint32
-	Flags    uint32
-	Buckets  [128]uint8
-	Locators [32]lisptcLispLocator
+	_       structs.HostLayout
+	Count   uint32
+	First   uint32
+	Buckets [128]uint8
 }
 
 type lisptcLispMapping struct {
@@ -354,6 +353,7 @@ const (
 	lisptcMapLimits           = "limits"
 	lisptcMapLocalRlocs       = "local_rlocs"
 	lisptcMapLocatorSets      = "locator_sets"
+	lisptcMapLocators         = "locators"
 	lisptcMapMappingCounters  = "mapping_counters"
 	lisptcMapMappings         = "mappings"
 	lisptcMapOuterHops        = "outer_hops"
@@ -433,6 +433,7 @@ type lisptcMapSpecs struct {
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
+	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
@@ -480,6 +481,7 @@ type lisptcMaps struct {
 	Limits          *ebpf.Map `ebpf:"limits"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
+	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
@@ -500,6 +502,7 @@ func (m *lisptcMaps) Close() error {
 		m.Limits,
 		m.LocalRlocs,
 		m.LocatorSets,
+		m.Locators,
 		m.MappingCounters,
 		m.Mappings,
 		m.OuterHops,

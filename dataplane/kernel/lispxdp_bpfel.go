@@ -71,26 +71,27 @@ type lispxdpLispLimitKey struct {
 	Destination [16]uint8
 }
 
+type lispxdpLispLocator struct {
+	_                 structs.HostLayout
+	Rloc              [16]uint8
+	Source            [16]uint8
+	Family            uint8
+	Priority          uint8
+	Weight            uint8
+	MulticastPriority uint8
+	MulticastWeight   uint8
+	Flags             uint8
+	Port              uint16
+	PathMtu           uint16
+	Zero              [2]uint8
+	Ifindex           uint32
+}
+
 type lispxdpLispLocatorSet struct {
-	_        structs.HostLayout
-	Count    uint32
-	Flags    uint32
-	Buckets  [128]uint8
-	Locators [32]struct {
-		_                 structs.HostLayout
-		Rloc              [16]uint8
-		Source            [16]uint8
-		Family            uint8
-		Priority          uint8
-		Weight            uint8
-		MulticastPriority uint8
-		MulticastWeight   uint8
-		Flags             uint8
-		Port              uint16
-		PathMtu           uint16
-		Zero              [2]uint8
-		Ifindex           uint32
-	}
+	_       structs.HostLayout
+	Count   uint32
+	First   uint32
+	Buckets [128]uint8
 }
 
 type lispxdpLispMapping struct {
@@ -175,6 +176,7 @@ const (
 	lispxdpMapLimits           = "limits"
 	lispxdpMapLocalRlocs       = "local_rlocs"
 	lispxdpMapLocatorSets      = "locator_sets"
+	lispxdpMapLocators         = "locators"
 	lispxdpMapMappingCounters  = "mapping_counters"
 	lispxdpMapMappings         = "mappings"
 	lispxdpMapOuterHops        = "outer_hops"
@@ -245,6 +247,7 @@ type lispxdpMapSpecs struct {
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
+	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
@@ -291,6 +294,7 @@ type lispxdpMaps struct {
 	Limits          *ebpf.Map `ebpf:"limits"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
+	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
@@ -311,6 +315,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Limits,
 		m.LocalRlocs,
 		m.LocatorSets,
+		m.Locators,
 		m.MappingCounters,
 		m.Mappings,
 		m.OuterHops,

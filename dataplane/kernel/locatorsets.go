@@ -2,14 +2,16 @@
 
 // This file keeps the locator-sets that mappings share: equal sets are stored once,
 // with the vector of buckets that package forward computes from priorities, weights
-// and what is known of each locator (RFC 9300 s.12, RFC 9301 s.5.4). A set that a
-// mapping refers to changes in single buckets alone (bpf/abi.h).
+// and what is known of each locator (RFC 9300 s.12, RFC 9301 s.5.4). Its locators
+// stand in an array of their own, as many as there are. A set that a mapping refers
+// to changes in single buckets alone (bpf/abi.h).
 
 package kernel
 
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 
 	"loci/dataplane"
@@ -20,6 +22,8 @@ import (
 type locatorSets struct {
 	records   []lisptcLispLocatorSet
 	indexes   *recycler
+	locators  []lisptcLispLocator
+	places    *arena          // of runs of locators
 	uses      []locatorSetUse // by index
 	byContent map[string]uint32
 	byRLOC    map[lisp.RLOC]map[uint32]struct{}
@@ -33,9 +37,9 @@ type locatorSetUse struct {
 	mappings int
 }
 
-func newLocatorSets(records []lisptcLispLocatorSet, indexes *recycler) *locatorSets {
+func newLocatorSets(records []lisptcLispLocatorSet, indexes *recycler, locators []lisptcLispLocator, places *arena) *locatorSets {
 	return &locatorSets{
-		records: records, indexes: indexes, uses: make([]locatorSetUse, len(records)),
+		records: records, indexes: indexes, locators: locators, places: places, uses: make([]locatorSetUse, len(records)),
 		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, states: map[lisp.RLOC]dataplane.LocatorState{},
 	}
 }
@@ -97,7 +101,7 @@ func (s *locatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map
 	s.source4, s.source6 = source4, source6
 	pending := slices.Collect(maps.Values(s.byContent))
 	for len(pending) > 0 {
-		batch := pending[:min(len(pending), s.indexes.available())]
+		batch := pending[:min(len(pending), s.indexes.available(), max(int(s.places.available())/lisp.MaxLocators, 1))]
 		if len(batch) == 0 {
 			s.source4, s.source6 = old4, old6
 			return fmt.Errorf("%w: no room to change %d locator-sets", dataplane.ErrFull, len(pending))
@@ -137,12 +141,15 @@ func (s *locatorSets) adopt(index uint32, mappings int) error {
 		return fmt.Errorf("locator-set %d of %d", index, len(s.records))
 	}
 	record := &s.records[index]
-	if record.Count > lisp.MaxLocators {
-		return fmt.Errorf("locator-set %d has %d locators", index, record.Count)
+	if record.Count == 0 || record.Count > lisp.MaxLocators || uint64(record.First)+uint64(record.Count) > uint64(len(s.locators)) {
+		return fmt.Errorf("locator-set %d has %d locators from %d", index, record.Count, record.First)
 	}
-	set, err := lisp.NewLocatorSet(locatorsOf(record)...)
+	set, err := lisp.NewLocatorSet(s.locatorsOf(record)...)
 	if err != nil {
 		return fmt.Errorf("locator-set %d: %w", index, err)
+	}
+	if !s.places.reserve(placeOf(record)) {
+		return fmt.Errorf("locator-set %d shares its locators from %d", index, record.First)
 	}
 	s.enter(index, set)
 	s.uses[index].mappings = mappings
@@ -156,19 +163,30 @@ func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: %d different locator-sets", dataplane.ErrFull, len(s.records))
 	}
-	record := &s.records[index]
-	*record = lisptcLispLocatorSet{Count: uint32(len(set)), Buckets: s.buckets(set)}
-	for i, l := range set {
-		record.Locators[i] = encodeLocator(l, s.sourceFor(l.RLOC))
+	record := lisptcLispLocatorSet{Count: uint32(len(set)), Buckets: s.buckets(set)}
+	place, ok := s.places.take(placeOf(&record).order)
+	if !ok {
+		s.indexes.giveBack(index)
+		return 0, fmt.Errorf("%w: %d locators of all locator-sets", dataplane.ErrFull, len(s.locators))
 	}
+	record.First = place.cell
+	for i, l := range set {
+		s.locators[int(place.cell)+i] = encodeLocator(l, s.sourceFor(l.RLOC))
+	}
+	s.records[index] = record
 	return index, nil
 }
 
+// placeOf is the block in which a set's locators are.
+func placeOf(record *lisptcLispLocatorSet) block {
+	return block{record.First, uint8(bits.Len32(record.Count - 1))}
+}
+
 // locatorsOf decodes the locators of a record, in the order of its buckets.
-func locatorsOf(record *lisptcLispLocatorSet) lisp.LocatorSet {
+func (s *locatorSets) locatorsOf(record *lisptcLispLocatorSet) lisp.LocatorSet {
 	locators := make(lisp.LocatorSet, record.Count)
 	for i := range locators {
-		locators[i] = decodeLocator(&record.Locators[i])
+		locators[i] = decodeLocator(&s.locators[int(record.First)+i])
 	}
 	return locators
 }
@@ -176,7 +194,7 @@ func locatorsOf(record *lisptcLispLocatorSet) lisp.LocatorSet {
 // refresh stores the buckets that changed, one by one: each alone is an answer.
 func (s *locatorSets) refresh(index uint32) {
 	record := &s.records[index]
-	for i, bucket := range s.buckets(locatorsOf(record)) {
+	for i, bucket := range s.buckets(s.locatorsOf(record)) {
 		if record.Buckets[i] != bucket {
 			record.Buckets[i] = bucket
 		}
@@ -223,6 +241,7 @@ func (s *locatorSets) retire(index uint32) {
 	}
 	s.uses[index] = locatorSetUse{}
 	s.indexes.giveBack(index)
+	s.places.giveBack(placeOf(&s.records[index]))
 }
 
 // contentOf returns octets that are equal for equal sets.

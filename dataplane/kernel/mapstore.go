@@ -22,7 +22,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 6
+const abiVersion = 7
 
 // ErrABI says that pinned maps are those of another version of Loci.
 var ErrABI = errors.New("the pinned maps are of another layout: `loci detach` removes them and ends the forwarding by them")
@@ -61,8 +61,15 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	}
 	return map[string]uint32{
 		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
-		lisptcMapLocatorSets: uint32(locatorSets),
+		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
 	}, nil
+}
+
+// locatorsBeside is how many locators so many locator-sets may have together: two
+// each, which is what most have at most, and some for the few that have many.
+func locatorsBeside(locatorSets int) uint32 {
+	const spare = 1 << 10
+	return uint32(min(2*locatorSets+spare, math.MaxUint32))
 }
 
 // mapStore is the set of open maps.
@@ -70,11 +77,12 @@ type mapStore struct {
 	spec *ebpf.CollectionSpec
 	maps map[string]*ebpf.Map
 
-	records []lisptcLispMapping
-	usage   []lisptcLispMappingCounters // of all records for one processor after the other
-	sets    []lisptcLispLocatorSet
-	words   []uint64
-	mapped  [][]byte
+	records  []lisptcLispMapping
+	usage    []lisptcLispMappingCounters // of all records for one processor after the other
+	sets     []lisptcLispLocatorSet
+	locators []lisptcLispLocator
+	words    []uint64
+	mapped   [][]byte
 
 	instances *instances
 	table     *fibTable   // in force
@@ -226,6 +234,10 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
+	locators, err := s.mmap(s.maps[lisptcMapLocators])
+	if err != nil {
+		return err
+	}
 	user, err := s.mmap(s.maps[mapWords])
 	if err != nil {
 		return err
@@ -234,10 +246,11 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
-	s.mapped = [][]byte{records, usage, sets, user, roots}
+	s.mapped = [][]byte{records, usage, sets, locators, user, roots}
 	s.records = viewOf[lisptcLispMapping](records, s.maps[lisptcMapMappings])
 	s.usage = viewOf[lisptcLispMappingCounters](usage, s.maps[lisptcMapMappingCounters])
 	s.sets = viewOf[lisptcLispLocatorSet](sets, s.maps[lisptcMapLocatorSets])
+	s.locators = viewOf[lisptcLispLocator](locators, s.maps[lisptcMapLocators])
 	s.words = viewOf[uint64](user, s.maps[mapWords])
 	s.instances, err = openInstances(s.maps[lisptcMapInstances], viewOf[lisptcLispRoots](roots, s.maps[lisptcMapRoots]))
 	return err

@@ -36,8 +36,6 @@ const (
 	// to 1 MiB, then grows by quarters.
 	firstTableCells = 1 << 12
 	doublingCells   = 1 << 16
-	// cellsPerEntry is what adopted entries are expected to need.
-	cellsPerEntry = 2
 	// shrinkShare of a table's cells must be in use, or it shrinks.
 	shrinkShare = 4
 )
@@ -68,6 +66,7 @@ type tableParts struct {
 	maps      tableMaps
 	records   []lisptcLispMapping
 	sets      []lisptcLispLocatorSet
+	locators  []lisptcLispLocator
 	cellLimit int
 	now       func() time.Duration
 	wait      func() // until no program holds an index that was retired before
@@ -78,7 +77,8 @@ func newTables(p tableParts) (*tables, error) {
 	t := &tables{
 		maps: p.maps, records: p.records, cellLimit: min(p.cellLimit, maxCells),
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
-		sets:    newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait)),
+		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
+			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: map[entryKey]uint32{}, roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
 		offline: true,
 	}

@@ -79,7 +79,7 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: newPlainMaps()}
 	p.parts = tableParts{
-		maps: p.maps, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), cellLimit: cells,
+		maps: p.maps, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
 		now: func() time.Duration { return p.clock }, wait: func() {},
 	}
 	p.reopen(t)
@@ -317,12 +317,13 @@ func TestSourcesChange(t *testing.T) {
 	must(t, p.setSources(newSource, lisp.RLOC{}))
 	for i := range 3 {
 		set := &p.parts.sets[p.records[i].LocatorSet]
-		for _, l := range set.Locators[:set.Count] {
+		run := p.parts.locators[set.First : set.First+set.Count]
+		for _, l := range run {
 			if l.Family == 4 && addrFrom(4, l.Source) != newSource.Addr() {
 				t.Errorf("entry %d: source %v", i, addrFrom(4, l.Source))
 			}
 		}
-		if set.Buckets[0] == forward.NoBucket || set.Locators[set.Buckets[0]].Family != 4 {
+		if set.Buckets[0] == forward.NoBucket || run[set.Buckets[0]].Family != 4 {
 			t.Errorf("entry %d: a locator without source is used", i)
 		}
 	}
@@ -342,7 +343,7 @@ func TestManyLocators(t *testing.T) {
 	p := newPlainTables(t, 4, 4, 1<<10)
 	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", set))
 	record := &p.parts.sets[p.records[0].LocatorSet]
-	if used := record.Locators[record.Buckets[0]]; record.Count != lisp.MaxLocators || used.Rloc[3] != 31 {
+	if used := p.parts.locators[record.First+uint32(record.Buckets[0])]; record.Count != lisp.MaxLocators || used.Rloc[3] != 31 {
 		t.Errorf("%d locators, the best is %v", record.Count, used.Rloc)
 	}
 	p.reopen(t)
