@@ -289,6 +289,13 @@ type Datapath struct {
 	RouteTable           uint32 `key:"route-table" range:"1..4294967295"`
 	RulePriority         uint32 `key:"rule-priority" range:"1..32764"`
 	FallbackRulePriority uint32 `key:"fallback-rule-priority" range:"1..4294967295"`
+	// RouteProtocol marks every rule and route of ours, which is how they are found again.
+	RouteProtocol uint8 `key:"route-protocol" range:"5..255"`
+	// SourceRoutes: packets from an RLOC leave by the interface that has it, by a table of
+	// that interface, the first of them SourceRouteTable.
+	SourceRoutes       bool   `key:"source-routes"`
+	SourceRouteTable   uint32 `key:"source-route-table" range:"1..4294967295"`
+	SourceRulePriority uint32 `key:"source-rule-priority" range:"1..32763"`
 
 	MappingSocket *MappingSocket `key:"mapping-socket"`
 	Lispers       *Lispers       `key:"lispers"`

@@ -245,16 +245,9 @@ func (c *Config) validatePaths() {
 		message, hint := splitError(err)
 		c.fail("datapath.interface", "interface: "+message, hint)
 	}
-	if slices.Contains(reservedTables, c.Datapath.RouteTable) {
-		c.fail("datapath.route-table", fmt.Sprintf("route-table: %d is a table of the system's own", c.Datapath.RouteTable), "want another number: 253 to 255 are default, main and local")
-	}
+	c.validateRouting()
 	if c.Control.Port == dataPort {
 		c.fail("control.port", "port: 4341 is the port of the data plane", "the control plane's is 4342")
-	}
-	if d := c.Datapath; d.FallbackRulePriority == d.RulePriority || d.FallbackRulePriority == d.RulePriority+1 {
-		c.fail("datapath.fallback-rule-priority", fmt.Sprintf("fallback-rule-priority: %d is taken by rule-priority, which uses %d and %d", d.FallbackRulePriority, d.RulePriority, d.RulePriority+1), "want one above 32766, behind the main table's rule")
-	} else if d.FallbackRulePriority <= mainRulePriority {
-		c.warn("datapath.fallback-rule-priority", "fallback-rule-priority: the rule comes before the main table's", "want one above 32766, or packets of this host that have a route are encapsulated")
 	}
 }
 

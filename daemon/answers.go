@@ -41,7 +41,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	p := d.plan.Load()
 	s := api.Status{
 		Version: Version, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
-		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: p.warnings,
+		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: append(slices.Clone(p.warnings), d.hostWarnings()...), Waiting: p.waiting(),
 	}
 	if d.plane != nil {
 		s.Engine = "kernel"
@@ -171,6 +171,11 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 	for e := range d.plane.Mappings() {
 		count(e.Mapping.Locators, false)
 	}
+	for _, own := range d.plan.Load().own {
+		if states[own.rloc] != nil {
+			states[own.rloc].Reason, states[own.rloc].ChangedAt = string(own.reason), timeOrNil(own.changedAt)
+		}
+	}
 	known, err := ask(ctx, d.loop, func(time.Time) []control.LocatorStatus { return slices.Collect(d.loop.node.Locators()) })
 	if err != nil {
 		return nil, err
@@ -234,6 +239,10 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 		c.Control["journal_pieces_lost_total"] = d.store.lost.Load()
 		c.Control["journal_writes_failed_total"] = d.store.failed.Load()
 		c.Control["journal_slowest_write_nanoseconds"] = uint64(d.store.slowest.Load())
+	}
+	if lost := d.newsLost.Load(); lost != nil {
+		c.Control["interface_news_lost_total"] = lost.Load()
+		c.Control["reverse_path_filtered_packets_total"] = filteredPackets()
 	}
 	if d.worker != nil {
 		c.Control["plane_changes_refused_total"] = d.worker.refused.Load()

@@ -26,6 +26,25 @@ type plan struct {
 	settings dataplane.Settings
 	routes   policyRoutes
 	warnings []string
+	// waits are what the configuration names and the host does not have yet; each is
+	// used when it comes.
+	waits []hostWait
+	// rlocs are the own RLOCs in the order of the configuration, those that are down too.
+	rlocs       []netip.Addr
+	host        localHost // what the plan was made from
+	own         []ownRLOC
+	rlocChanges []rlocChange
+}
+
+// hostWait is something that the host does not have yet.
+type hostWait struct {
+	link    string // the interface that is not there, empty when it is something else
+	problem error  // with its place in the file
+}
+
+// waitsForRLOC reports that packets can be neither sent nor received yet.
+func (p plan) waitsForRLOC() bool {
+	return p.config.UsesDataPlane() && len(p.settings.LocalRLOCs) == 0
 }
 
 // databaseStep leaves room for EID-Prefixes that a reload adds.
@@ -34,8 +53,8 @@ const databaseStep = 1024
 // mappingLimit is how many entries both tables of the data plane may need.
 func (p plan) mappingLimit() int {
 	limit := p.control.Limits.MapCacheEntries
-	if p.control.ETR != nil {
-		limit += (len(p.control.ETR.Database)/databaseStep + 1) * databaseStep
+	if p.config.ETR != nil {
+		limit += (len(p.config.ETR.LocalEIDs)/databaseStep + 1) * databaseStep
 	}
 	return limit
 }
@@ -43,16 +62,21 @@ func (p plan) mappingLimit() int {
 // planner collects problems while it makes a plan.
 type planner struct {
 	config   *config.Config
-	host     hostView
+	host     localHost
 	problems []error
+	waits    []hostWait
 }
 
 // makePlan reports every problem it finds, not only the first.
-func makePlan(c *config.Config, host hostView) (plan, error) {
+func makePlan(c *config.Config, host localHost) (plan, error) {
 	p := &planner{config: c, host: host}
 	made := plan{config: c}
 	made.settings.Interfaces = p.interfaces()
 	made.control = p.control()
+	for _, rloc := range made.control.LocalRLOCs {
+		made.rlocs = append(made.rlocs, rloc.Addr())
+	}
+	made.control.LocalRLOCs = p.usableFirst(made.control.LocalRLOCs)
 	made.settings.LocalRLOCs = made.control.LocalRLOCs
 	if c.ITR != nil {
 		p.itrSettings(&made.settings)
@@ -60,7 +84,7 @@ func makePlan(c *config.Config, host hostView) (plan, error) {
 		// Without an ITR nothing resolves misses: what is no EID of ours goes its way.
 		made.settings.MissPolicy, made.settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
-	made.routes = routesOf(c.Datapath)
+	made.routes, made.waits = routesOf(c), p.waits
 	made.warnings = p.warnings(made)
 	return made, errors.Join(p.problems...)
 }
@@ -71,6 +95,11 @@ type where []any
 // problem reports something wrong with a value.
 func (p *planner) problem(at where, message, hint string) {
 	p.problems = append(p.problems, p.config.Problem(message+": "+hint, at...))
+}
+
+// wait reports something that the host does not have yet.
+func (p *planner) wait(at where, link, message string) {
+	p.waits = append(p.waits, hostWait{link: link, problem: p.config.Problem(message+": waiting for it", at...)})
 }
 
 func (p *planner) interfaces() []dataplane.Interface {
@@ -91,22 +120,16 @@ func (p *planner) interfaces() []dataplane.Interface {
 
 func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 	if ref.Name != "" {
-		return p.existing(ref.Name, at)
+		if !p.host.has(ref.Name) {
+			p.wait(at, ref.Name, fmt.Sprintf("interface %s does not exist on this host", ref.Name))
+		}
+		return ref.Name // the data plane uses it when it comes
 	}
 	name := p.host.interfaceOf(ref.Address)
 	if name == "" {
-		p.problem(at, fmt.Sprintf("no interface of this host has the address %s", ref.Address), "`ip address` lists what there is")
+		p.wait(at, "", fmt.Sprintf("no interface of this host has the address %s", ref.Address))
 	}
 	return name
-}
-
-// existing is the name of an interface of this host, empty when it is none.
-func (p *planner) existing(name string, at where) string {
-	if p.host.has(name) {
-		return name
-	}
-	p.problem(at, fmt.Sprintf("interface %s does not exist on this host", name), "`ip link` lists what there is")
-	return ""
 }
 
 // checkDistinct finds one interface written in two ways.
@@ -134,8 +157,8 @@ func (p *planner) control() control.Config {
 		built.ETR = p.etr()
 		built.LocalRLOCs = addLocal(built.LocalRLOCs, built.ETR.Database)
 	}
-	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems) == 0 {
-		p.problem(where{"interfaces", "core"}, "no core interface has an address that could be an RLOC", "give one a global address")
+	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems)+len(p.waits) == 0 {
+		p.wait(where{"interfaces", "core"}, "", "no core interface has an address that could be an RLOC")
 	}
 	if c.MapServer != nil {
 		built.MapServer = mapServerOf(c.MapServer)
@@ -206,21 +229,24 @@ func (p *planner) etr() *control.ETRConfig {
 		})
 	}
 	for i, e := range p.config.ETR.LocalEIDs {
-		etr.Database = append(etr.Database, control.DatabaseMapping{
-			Prefix: e.Prefix(), Locators: p.databaseLocators(e.RLOCs, i), TTLMinutes: e.TTLMinutes,
-			Version: e.MapVersion, Site: e.Site,
-		})
+		if set, ok := p.databaseLocators(e.RLOCs, i); ok {
+			etr.Database = append(etr.Database, control.DatabaseMapping{
+				Prefix: e.Prefix(), Locators: set, TTLMinutes: e.TTLMinutes, Version: e.MapVersion, Site: e.Site,
+			})
+		}
 	}
 	return etr
 }
 
-func (p *planner) databaseLocators(r config.RLOCs, index int) lisp.LocatorSet {
+// databaseLocators is false for an EID-Prefix that this router cannot be reached for
+// yet: it is registered when the first address comes.
+func (p *planner) databaseLocators(r config.RLOCs, index int) (set lisp.LocatorSet, ok bool) {
 	at := where{"etr", "local-eids", index, "rlocs"}
-	set := p.locatorSet(r, at)
+	set = p.locatorSet(r, at)
 	if len(set) > 0 && len(localRLOCs(set)) == 0 {
-		p.problem(at, "no locator of this EID-Prefix is an address of this host", "name one of this router's own RLOCs")
+		p.wait(at, "", "no locator of this EID-Prefix is an address of this host")
 	}
-	return set
+	return set, len(localRLOCs(set)) > 0
 }
 
 // locatorSet resolves interfaces to their addresses.
@@ -231,7 +257,7 @@ func (p *planner) locatorSet(r config.RLOCs, at where) lisp.LocatorSet {
 			list = append(list, lisp.Locator{
 				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
 				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-				Local: p.host.holds(a), Reachable: l.Reachable,
+				Local: p.host.isOwn(a), Reachable: l.Reachable && !p.host.down[a],
 			})
 		}
 	}
@@ -246,17 +272,29 @@ func (p *planner) locatorAddresses(l config.Locator, at where) []netip.Addr {
 	if l.Interface == "" {
 		return []netip.Addr{l.Address}
 	}
-	if p.existing(l.Interface, at) == "" {
-		return nil
-	}
-	wrongFamily := func(a netip.Addr) bool {
-		return l.AddressFamily == config.FamilyIPv4 && !a.Is4() || l.AddressFamily == config.FamilyIPv6 && a.Is4()
-	}
-	addresses := slices.DeleteFunc(slices.Clone(p.host.addresses[l.Interface]), wrongFamily)
-	if len(addresses) == 0 {
-		p.problem(at, fmt.Sprintf("interface %s has no usable address (family %s)", l.Interface, l.AddressFamily), "give it one, or name an address")
+	addresses := p.host.addressesOf(l.Interface, l.AddressFamily)
+	switch {
+	case len(addresses) > 0:
+	case !p.host.has(l.Interface):
+		p.wait(at, l.Interface, fmt.Sprintf("interface %s does not exist on this host", l.Interface))
+	default:
+		p.wait(at, "", fmt.Sprintf("interface %s has no usable address (family %s)", l.Interface, l.AddressFamily))
 	}
 	return addresses
+}
+
+// usableFirst brings the RLOCs that are down to the end: the first of a family is what
+// packets are sent from.
+func (p *planner) usableFirst(rlocs []lisp.RLOC) []lisp.RLOC {
+	ordered := slices.Clone(rlocs)
+	isDown := func(r lisp.RLOC) int {
+		if p.host.down[r.Addr()] {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(ordered, func(a, b lisp.RLOC) int { return isDown(a) - isDown(b) })
+	return ordered
 }
 
 // localRLOCs are the addresses of this host in a locator-set, in set order.
@@ -337,21 +375,13 @@ func (p *planner) itrSettings(s *dataplane.Settings) {
 	}
 }
 
-// routesOf is policy routing without the prefixes: those follow the Database.
-func routesOf(d config.Datapath) policyRoutes {
-	return policyRoutes{
-		table: int(d.RouteTable), priority: int(d.RulePriority), fallbackPriority: int(d.FallbackRulePriority), link: d.Interface,
-	}
-}
-
 // warnings tell what works less well than it could.
 func (p *planner) warnings(made plan) []string {
 	var warnings []string
 	for _, w := range p.config.Warnings {
 		warnings = append(warnings, w.Error())
 	}
-	families := familiesOf(made.control.ETR)
-	for _, path := range forwardingOff(families) {
+	for _, path := range forwardingOff(familiesOf(made.control.ETR)) {
 		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
 	}
 	return warnings
@@ -368,4 +398,15 @@ func familiesOf(etr *control.ETRConfig) (families []string) {
 		}
 	}
 	return families
+}
+
+// coreNames are the interfaces towards the core.
+func coreNames(p plan) []string {
+	var names []string
+	for _, i := range p.settings.Interfaces {
+		if i.Side == dataplane.SideCore {
+			names = append(names, i.Name)
+		}
+	}
+	return names
 }

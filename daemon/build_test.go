@@ -13,22 +13,24 @@ import (
 )
 
 // fakeHost has a site interface and two core interfaces.
-var fakeHost = hostView{
-	names: []string{"lo", "site0", "core0", "core1", "bare0"},
-	addresses: map[string][]netip.Addr{
-		"site0": {netip.MustParseAddr("10.1.0.1")},
-		"core0": {netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8:ffff::1")},
-		"core1": {netip.MustParseAddr("198.51.100.1")},
-	},
+var fakeHost = localHost{hostView: hostView{links: []hostLink{
+	{name: "lo", up: true, loopback: true},
+	{name: "site0", up: true, addresses: addresses("10.1.0.1")},
+	{name: "core0", up: true, addresses: addresses("192.0.2.1", "2001:db8:ffff::1")},
+	{name: "core1", up: true, addresses: addresses("198.51.100.1")},
+	{name: "bare0", up: true},
+}}}
+
+func addresses(list ...string) (parsed []netip.Addr) {
+	for _, a := range list {
+		parsed = append(parsed, netip.MustParseAddr(a))
+	}
+	return parsed
 }
 
 func planOf(t *testing.T, text string) (plan, error) {
 	t.Helper()
-	c, err := config.Parse("loci.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return makePlan(c, fakeHost)
+	return makePlan(mustConfig(t, text), fakeHost)
 }
 
 const planHead = `interfaces: {site: [{interface: site0, instance-id: 7}], core: [core0, 198.51.100.1]}
@@ -71,22 +73,110 @@ func TestPlanOfAnXTR(t *testing.T) {
 	}
 }
 
-func TestPlanRefusesWhatTheHostLacks(t *testing.T) {
-	etr := "etr:\n  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]\n  local-eids:\n    - {eid: 10.1.0.0/24, rlocs: ["
+const planETR = "etr:\n  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]\n  local-eids:\n    - {eid: 10.1.0.0/24, rlocs: ["
+
+func TestPlanWaitsForWhatTheHostLacks(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"interfaces: {site: [{interface: eth9}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "loci.yaml:1:33: interface eth9 does not exist on this host: `ip link` lists what there is"},
+		{"interfaces: {site: [{interface: eth9}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "loci.yaml:1:33: interface eth9 does not exist on this host: waiting for it"},
 		{"interfaces: {site: [{interface: site0}], core: [eth9]}\nitr: {map-resolvers: [192.0.2.9]}\n", "loci.yaml:1:49: interface eth9 does not exist"},
 		{"interfaces: {site: [{interface: 10.9.9.9}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "no interface of this host has the address 10.9.9.9"},
-		{"interfaces: {site: [{interface: 192.0.2.1}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "core0 is named twice, as site and as core"},
 		{"interfaces: {site: [{interface: site0}], core: [bare0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "interface bare0 has no usable address"},
-		{planHead + etr + "{interface: core1, address-family: ipv6}]}\n", "loci.yaml:6:"},
-		{planHead + etr + "{address: 203.0.113.5}]}\n", "no locator of this EID-Prefix is an address of this host"},
-		{planHead + etr + "{interface: core0}, {address: 192.0.2.1}]}\n", "stands twice in one locator-set"},
+		{planHead + planETR + "{interface: core1, address-family: ipv6}]}\n", "loci.yaml:6:"},
+		{planHead + planETR + "{address: 203.0.113.5}]}\n", "no locator of this EID-Prefix is an address of this host"},
+	} {
+		p, err := planOf(t, c.text)
+		if err != nil || !slices.ContainsFunc(p.waits, func(w hostWait) bool { return strings.Contains(w.problem.Error(), c.want) }) {
+			t.Errorf("%s\ngot  %v, %v\nwant %s", c.text, p.waits, err, c.want)
+		}
+		if p.control.ETR != nil && len(p.control.ETR.Database) != 0 {
+			t.Errorf("%s\nregisters without an own RLOC: %+v", c.text, p.control.ETR.Database)
+		}
+		if err := p.control.Validate(); err != nil {
+			t.Errorf("%s\nthe control plane refuses to wait: %v", c.text, err)
+		}
+	}
+}
+
+func TestPlanRefusesWhatCannotBe(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"interfaces: {site: [{interface: 192.0.2.1}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "core0 is named twice, as site and as core"},
+		{planHead + planETR + "{interface: core0}, {address: 192.0.2.1}]}\n", "stands twice in one locator-set"},
 	} {
 		if _, err := planOf(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\ngot  %v\nwant %s", c.text, err, c.want)
 		}
 	}
+}
+
+// TestPlanPutsWhatIsDownLast: its R bit is clear, and nothing is sent from it.
+func TestPlanPutsWhatIsDownLast(t *testing.T) {
+	c := mustConfig(t, planHead+"etr: {local-eids: [{eid: 10.1.0.0/24}]}\n")
+	host := fakeHost
+	host.down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true}
+	p, err := makePlan(c, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order, reachable []string
+	for _, r := range p.settings.LocalRLOCs {
+		order = append(order, r.String())
+	}
+	for _, l := range p.control.ETR.Database[0].Locators {
+		if l.Reachable {
+			reachable = append(reachable, l.RLOC.String())
+		}
+	}
+	if want := "198.51.100.1 2001:db8:ffff::1 192.0.2.1"; strings.Join(order, " ") != want {
+		t.Errorf("own RLOCs %v, want %s", order, want)
+	}
+	if want := "198.51.100.1 2001:db8:ffff::1"; strings.Join(reachable, " ") != want {
+		t.Errorf("reachable %v, want %s", reachable, want)
+	}
+}
+
+func TestReloadRefusesNewNamesThatAreNotThere(t *testing.T) {
+	current, err := planOf(t, planHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text    string
+		refused bool
+	}{
+		{planHead, false},
+		{strings.Replace(planHead, "core0", "eth9", 1), true},
+		{strings.Replace(planHead, "core: [core0, 198.51.100.1]", "core: [bare0]", 1), true}, // no RLOC any more
+		{strings.Replace(planHead, "site0", "bare0", 1), false},
+	} {
+		fresh, err := planOf(t, c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkNewWaits(current, fresh); (err != nil) != c.refused {
+			t.Errorf("%s: %v, refused should be %v", c.text, err, c.refused)
+		}
+	}
+	if err := checkNewWaits(plan{config: mustConfig(t, strings.Replace(planHead, "core0", "eth9", 1))}, mustPlan(t, strings.Replace(planHead, "core0", "eth9", 1))); err != nil {
+		t.Errorf("an interface that was waited for already: %v", err)
+	}
+}
+
+func mustConfig(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("loci.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func mustPlan(t *testing.T, text string) plan {
+	t.Helper()
+	p, err := planOf(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func TestMapServerNeedsNoInterfaces(t *testing.T) {

@@ -48,10 +48,16 @@ type daemon struct {
 	plan      atomic.Pointer[plan]
 	ready     atomic.Bool
 	reloading sync.Mutex
+	memory    *hostMemory                   // guarded by reloading
+	replan    chan struct{}                 // wakes who follows the host
+	trouble   atomic.Pointer[[]string]      // with the host's settings
+	filtered  atomic.Uint64                 // packets that reverse path filters had dropped at the last look
+	newsLost  atomic.Pointer[atomic.Uint64] // times that netlink's news were lost
 
 	sockets *sockets
 	plane   dataplane.Plane // what the control plane drives; nil when no role forwards packets
 	engine  dataplane.Plane // what is closed or detached in the end: plane itself, or what is behind it
+	routed  *routedPlane    // the same, where rules and routes are this process's
 	missing []string        // kernel features, with what is lost without them
 	worker  *planeWorker    // nil without a plane
 	store   *store          // nil without a Map-Server that has one
@@ -65,13 +71,13 @@ type daemon struct {
 // Run reads the configuration and runs what it describes until the context ends.
 // A configuration with an error starts nothing.
 func Run(ctx context.Context, options Options) error {
-	d := &daemon{options: options, startedAt: time.Now(), events: newHub()}
+	d := &daemon{options: options, startedAt: time.Now(), events: newHub(), memory: newHostMemory(), replan: make(chan struct{}, 1)}
 	p, err := d.load()
 	if err != nil {
 		return err
 	}
 	d.log = newLogger(options.LogTo, p.config.Logging, &d.logLevel)
-	d.plan.Store(&p)
+	d.enforce(p)
 	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {
 		return err
 	}
@@ -90,11 +96,8 @@ func (d *daemon) load() (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	host, err := settledHost()
-	if err != nil {
-		return plan{}, err
-	}
-	return makePlan(c, host)
+	made, _, err := d.planHere(c)
+	return made, err
 }
 
 func newLogger(to io.Writer, c config.Logging, level *slog.LevelVar) *slog.Logger {
@@ -111,6 +114,8 @@ func (d *daemon) start(p plan) (err error) {
 	for _, w := range p.warnings {
 		d.log.Warn(w)
 	}
+	d.tellRLOCChanges(p.rlocChanges)
+	d.tellWaits(plan{}, p)
 	listener, err := listenUnix(p.config.Control.Socket)
 	if err != nil {
 		return err
@@ -248,9 +253,17 @@ func (d *daemon) run(ctx context.Context) error {
 		workers.Go(func() { d.store.run(rest) })
 	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
-	d.ready.Store(true)
-	d.log.Info("ready", "version", Version, "roles", roles(d.plan.Load().config))
-	tellSupervisor("READY=1")
+	if d.plan.Load().config.UsesDataPlane() {
+		news := newHostNews(d.plan.Load().routes.protocol, d.log)
+		d.newsLost.Store(&news.overruns)
+		workers.Go(func() { news.run(rest) })
+		workers.Go(func() { d.followHost(rest, news) })
+	}
+	d.tellReadiness()
+	if !d.ready.Load() {
+		d.log.Warn("not ready: this router has no RLOC yet")
+		tellSupervisor("STATUS=waiting for an address that can be an RLOC")
+	}
 	d.loop.run(ctx)
 	tellSupervisor("STOPPING=1")
 	d.log.Info("stopping")
@@ -326,23 +339,25 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	ctx = context.WithoutCancel(ctx) // who asked may leave, half a reload may not stay
+	d.memory.owned = nil             // whose an address is may be what was changed
 	fresh, err := d.load()
 	if err != nil {
 		return api.Reload{}, err
 	}
 	current := d.plan.Load()
 	changes := config.Diff(current.config, fresh.config)
-	if err := needsRestart(*current, fresh); err != nil {
+	if err := errors.Join(needsRestart(*current, fresh), checkNewWaits(*current, fresh)); err != nil {
 		return api.Reload{}, err
 	}
 	if err := d.apply(ctx, *current, fresh); err != nil {
 		return api.Reload{}, err
 	}
-	d.plan.Store(&fresh)
+	d.enforce(fresh)
 	_ = d.logLevel.UnmarshalText([]byte(fresh.config.Logging.Level)) // the configuration was checked
 	for _, w := range fresh.warnings {
 		d.log.Warn(w)
 	}
+	wake(d.replan) // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {
 		d.log.Info("configuration changed", "change", change.String())

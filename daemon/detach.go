@@ -30,5 +30,5 @@ func Detach(configFile string) error {
 	if errors.Is(err, kernel.ErrBusy) {
 		return fmt.Errorf("%w: stop the daemon first", err)
 	}
-	return errors.Join(err, routesOf(c.Datapath).remove())
+	return errors.Join(err, routesOf(c).remove())
 }

@@ -6,7 +6,6 @@ package daemon
 // of the model, so that `loci check` never accepts what `loci run` refuses.
 
 import (
-	"net/netip"
 	"os"
 	"reflect"
 	"regexp"
@@ -20,14 +19,12 @@ import (
 )
 
 // everythingHost has what config/testdata/everything.yaml names.
-var everythingHost = hostView{
-	names: []string{"lo", "lan0", "lan1", "lan2", "wan0", "wan1"},
-	addresses: map[string][]netip.Addr{
-		"lan2": {netip.MustParseAddr("10.3.0.1")},
-		"wan0": {netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8:c::50")},
-		"wan1": {netip.MustParseAddr("2001:db8:c::1")},
-	},
-}
+var everythingHost = localHost{hostView: hostView{links: []hostLink{
+	{name: "lo", up: true, loopback: true}, {name: "lan0", up: true}, {name: "lan1", up: true},
+	{name: "lan2", up: true, addresses: addresses("10.3.0.1")},
+	{name: "wan0", up: true, addresses: addresses("192.0.2.50", "2001:db8:c::50")},
+	{name: "wan1", up: true, addresses: addresses("2001:db8:c::1")},
+}}}
 
 // everyKey is a configuration with every key, without key files.
 func everyKey(t *testing.T) *config.Config {

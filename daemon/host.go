@@ -2,16 +2,16 @@
 
 package daemon
 
-// What this host is like: its interfaces and addresses, as far as a
+// What this host is like: its interfaces, their addresses and gateways, as far as a
 // configuration refers to them. Reads netlink, changes nothing.
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -19,74 +19,156 @@ import (
 	"loci/lisp"
 )
 
-// hostView is a snapshot of the interfaces and their usable addresses.
-type hostView struct {
-	names     []string
-	tentative bool                    // the kernel still verifies an IPv6 address
-	addresses map[string][]netip.Addr // by interface, IPv4 first, each family ascending
+// hostLink is one interface.
+type hostLink struct {
+	name      string
+	index     int
+	up        bool         // set up, and with a carrier
+	loopback  bool         // the interface lo
+	addresses []netip.Addr // usable ones, IPv4 first, each family ascending
+	gateways  []netip.Addr // of default routes by this interface
+	silent    []netip.Addr // gateways that answered no neighbour solicitation
+	answering []netip.Addr // gateways that did; of the others nobody knows
 }
 
-func lookAtHost() (hostView, error) {
-	view := hostView{addresses: map[string][]netip.Addr{}}
+// hostView is a snapshot of the interfaces.
+type hostView struct{ links []hostLink }
+
+// lookTries bounds how often a look is begun anew because something changed meanwhile.
+const lookTries = 5
+
+func lookAtHost() (view hostView, err error) {
+	for range lookTries {
+		if view, err = lookOnce(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return view, err
+		}
+	}
+	return view, err
+}
+
+func lookOnce() (hostView, error) {
+	var view hostView
 	links, err := netlink.LinkList()
 	if err != nil {
 		return view, fmt.Errorf("interfaces of this host: %w", err)
 	}
+	byIndex := map[int]int{}
 	for _, link := range links {
-		name := link.Attrs().Name
-		view.names = append(view.names, name)
-		// Routers often have their RLOC on lo; the loopback addresses themselves are none.
-		if view.addresses[name], err = view.linkAddresses(link); err != nil {
-			return view, fmt.Errorf("addresses of %s: %w", name, err)
-		}
+		a := link.Attrs()
+		byIndex[a.Index] = len(view.links)
+		view.links = append(view.links, hostLink{
+			name: a.Name, index: a.Index, loopback: a.RawFlags&unix.IFF_LOOPBACK != 0,
+			up: a.RawFlags&unix.IFF_UP != 0 && a.RawFlags&unix.IFF_RUNNING != 0,
+		})
 	}
-	return view, nil
-}
-
-// linkAddresses are the addresses that may be RLOCs or EIDs: neither link-local
-// nor deprecated nor still being verified.
-func (v *hostView) linkAddresses(link netlink.Link) ([]netip.Addr, error) {
-	list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
-		return nil, err
+		return view, fmt.Errorf("addresses of this host: %w", err)
 	}
-	var addresses []netip.Addr
-	for _, a := range list {
-		ip, _ := netip.AddrFromSlice(a.IP)
-		v.tentative = v.tentative || a.Flags&unix.IFA_F_TENTATIVE != 0 && a.Flags&unix.IFA_F_DADFAILED == 0 && !ip.IsLinkLocalUnicast()
-		unusable := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED|unix.IFA_F_DEPRECATED) != 0
-		if ip = ip.Unmap(); !unusable && lisp.RLOCFromAddr(ip).Valid() == nil {
-			addresses = append(addresses, ip)
+	for _, a := range addresses {
+		if i, ok := byIndex[a.LinkIndex]; ok {
+			view.links[i].add(a)
 		}
 	}
-	slices.SortFunc(addresses, netip.Addr.Compare)
-	return addresses, nil
+	for i := range view.links {
+		slices.SortFunc(view.links[i].addresses, netip.Addr.Compare)
+	}
+	return view, view.addGateways(byIndex)
 }
 
-// tentativePatience is how long a start waits for addresses that the kernel still
-// verifies: duplicate address detection takes one to two seconds.
-const tentativePatience = 4 * time.Second
-
-// settledHost looks at the host when no address is being verified any more.
-func settledHost() (hostView, error) {
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		view, err := lookAtHost()
-		if err != nil || !view.tentative || time.Since(began) > tentativePatience {
-			return view, err
-		}
+// add takes an address. Usable is one that may be RLOC or EID: neither link-local nor
+// deprecated nor still being verified. Routers often have their RLOC on lo; the
+// loopback addresses themselves are none.
+func (l *hostLink) add(a netlink.Addr) {
+	ip, _ := netip.AddrFromSlice(a.IP)
+	ip = ip.Unmap()
+	unusable := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED|unix.IFA_F_DEPRECATED) != 0
+	if !unusable && lisp.RLOCFromAddr(ip).Valid() == nil && !slices.Contains(l.addresses, ip) {
+		l.addresses = append(l.addresses, ip)
 	}
 }
 
-func (v hostView) has(name string) bool { return slices.Contains(v.names, name) }
+// addGateways notes which routers lead on from an interface, and which of them do not
+// answer.
+func (v *hostView) addGateways(byIndex map[int]int) error {
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		filter := &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: netOf(everything(family))}
+		routes, err := netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		if err != nil {
+			return fmt.Errorf("routes of this host: %w", err)
+		}
+		var hops []netlink.NexthopInfo
+		for _, route := range routes {
+			hops = append(hops, hopsOf(route)...)
+		}
+		for _, hop := range hops {
+			gateway, ok := netip.AddrFromSlice(hop.Gw)
+			if i, known := byIndex[hop.LinkIndex]; ok && known {
+				v.links[i].gateways = append(v.links[i].gateways, gateway.Unmap())
+			}
+		}
+	}
+	for i := range v.links {
+		if err := v.links[i].findSilent(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hopsOf are the next hops of a route, whether it has one or several.
+func hopsOf(r netlink.Route) []netlink.NexthopInfo {
+	if len(r.MultiPath) == 0 {
+		return []netlink.NexthopInfo{{LinkIndex: r.LinkIndex, Gw: r.Gw, Flags: r.Flags}}
+	}
+	var hops []netlink.NexthopInfo
+	for _, hop := range r.MultiPath {
+		hops = append(hops, *hop)
+	}
+	return hops
+}
+
+// findSilent asks the neighbour table about the gateways.
+func (l *hostLink) findSilent() error {
+	if len(l.gateways) == 0 {
+		return nil
+	}
+	neighbours, err := netlink.NeighList(l.index, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("neighbours at %s: %w", l.name, err)
+	}
+	for _, n := range neighbours {
+		ip, _ := netip.AddrFromSlice(n.IP)
+		ip = ip.Unmap()
+		switch {
+		case !slices.Contains(l.gateways, ip):
+		case n.State == netlink.NUD_FAILED:
+			l.silent = append(l.silent, ip)
+		case n.State&(netlink.NUD_INCOMPLETE|netlink.NUD_NONE) == 0:
+			l.answering = append(l.answering, ip)
+		}
+	}
+	return nil
+}
+
+func (v hostView) link(name string) (hostLink, bool) {
+	i := slices.IndexFunc(v.links, func(l hostLink) bool { return l.name == name })
+	if i < 0 {
+		return hostLink{}, false
+	}
+	return v.links[i], true
+}
+
+func (v hostView) has(name string) bool { _, ok := v.link(name); return ok }
 
 // holds reports whether an address is this host's.
 func (v hostView) holds(a netip.Addr) bool { return v.interfaceOf(a) != "" }
 
 // interfaceOf is the interface with that address, empty for none.
 func (v hostView) interfaceOf(a netip.Addr) string {
-	for name, addresses := range v.addresses {
-		if slices.Contains(addresses, a) {
-			return name
+	for _, l := range v.links {
+		if slices.Contains(l.addresses, a) {
+			return l.name
 		}
 	}
 	return ""

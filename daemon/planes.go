@@ -98,8 +98,8 @@ func (d *daemon) openEngine(p plan) error {
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
-	d.missing, d.engine, d.plane = missingFeatures(), routed, routed
-	if err := routed.sync(); err != nil {
+	d.missing, d.engine, d.plane, d.routed = missingFeatures(), routed, routed, routed
+	if err := routed.followHost(p.host.hostView); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}
 	if p.config.Datapath.MappingSocket == nil {
@@ -164,6 +164,11 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	for _, w := range append(p.warnings, d.missing...) {
 		d.log.Warn(w)
 	}
+	var following sync.WaitGroup
+	defer following.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	following.Go(func() { d.followRoutes(ctx) })
 	if l := p.config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}

@@ -25,10 +25,11 @@ type routedPlane struct {
 
 	mu     sync.Mutex
 	routes policyRoutes
+	told   []string // warnings that stand
 }
 
 // openRoutedPlane opens the kernel's engine, with policy routing that is not in force
-// before sync.
+// before followHost.
 func openRoutedPlane(options kernel.Options, routes policyRoutes, log *slog.Logger) (*routedPlane, error) {
 	p := &routedPlane{log: log, routes: routes}
 	p.mu.Lock() // resync waits until there is an engine
@@ -49,20 +50,22 @@ func (p *routedPlane) resync() {
 	}
 }
 
-// Apply changes the tables, then the rules and routes if the Database is concerned.
+// Apply changes the tables, then the rules and routes if they are concerned.
 func (p *routedPlane) Apply(operations ...dataplane.Operation) []error {
 	errs := p.Plane.Apply(operations...)
-	if slices.ContainsFunc(operations, changesDatabase) {
+	if slices.ContainsFunc(operations, changesRoutes) {
 		if err := p.sync(); err != nil {
-			p.log.Error("policy routing of this host's own EIDs", "error", err)
+			p.log.Error("policy routing", "error", err)
 		}
 	}
 	return errs
 }
 
-func changesDatabase(o dataplane.Operation) bool {
+// changesRoutes reports whether rules and routes depend on what an operation changes:
+// the Database, and the own RLOCs.
+func changesRoutes(o dataplane.Operation) bool {
 	switch o := o.(type) {
-	case dataplane.PutDatabase, dataplane.DeleteDatabase:
+	case dataplane.PutDatabase, dataplane.DeleteDatabase, dataplane.SetSettings:
 		return true
 	case dataplane.Flush:
 		return o.Database
@@ -70,12 +73,38 @@ func changesDatabase(o dataplane.Operation) bool {
 	return false
 }
 
-// sync makes rules and routes what the Database says.
+// followHost brings rules and routes into line with what the host is like now.
+func (p *routedPlane) followHost(view hostView) error {
+	p.mu.Lock()
+	p.routes.sources.view = view
+	p.mu.Unlock()
+	return p.sync()
+}
+
+// sync makes rules and routes what Database, own RLOCs and host say.
 func (p *routedPlane) sync() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.routes.prefixes = databasePrefixes(p.Plane)
-	return p.routes.apply()
+	p.routes.sources.rlocs = nil
+	for _, rloc := range p.Settings().LocalRLOCs {
+		p.routes.sources.rlocs = append(p.routes.sources.rlocs, rloc.Addr())
+	}
+	warnings, err := p.routes.apply()
+	for _, w := range warnings {
+		if !slices.Contains(p.told, w) {
+			p.log.Warn(w)
+		}
+	}
+	p.told = warnings
+	return err
+}
+
+// warnings are what works less well than it could.
+func (p *routedPlane) warnings() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.told)
 }
 
 // databasePrefixes are the IP prefixes of the Database, of all Instance-IDs.

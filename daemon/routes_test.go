@@ -3,8 +3,10 @@
 package daemon
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -38,25 +40,19 @@ func routedHost(t *testing.T) (*testnet.Namespace, policyRoutes) {
 		}
 	}
 	return ns, policyRoutes{
-		table: 4341, priority: 4341, fallbackPriority: 43410, link: "loci0",
+		protocol: 143, table: 4341, priority: 4341, fallbackPriority: 43410, link: "loci0", notes: t.TempDir() + "/sysctl",
 		prefixes: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24"), netip.MustParsePrefix("10.9.0.0/24"), netip.MustParsePrefix("2001:db8:1::/64")},
 	}
 }
 
-func ownState(t *testing.T, ns *testnet.Namespace, r policyRoutes) (rules []ruleKey, routes []netlink.Route) {
+func ownState(t *testing.T, ns *testnet.Namespace, r policyRoutes) (rules []ruleKey, routes []routeKey) {
 	t.Helper()
 	err := ns.Do(func() (err error) {
 		if rules, err = r.ownRules(); err != nil {
 			return err
 		}
-		for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-			found, err := r.ownRoutes(family)
-			if err != nil {
-				return err
-			}
-			routes = append(routes, found...)
-		}
-		return nil
+		routes, err = r.ownRoutes()
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,22 +67,36 @@ func apply(t *testing.T, ns *testnet.Namespace, f func() error) {
 	}
 }
 
+// put is apply without warnings, which a test that can write everything has none of.
+func (r policyRoutes) put() error {
+	warnings, err := r.apply()
+	if len(warnings) > 0 {
+		err = errors.Join(err, errors.New(strings.Join(warnings, "; ")))
+	}
+	return err
+}
+
 func TestPolicyRoutesFollowThePrefixes(t *testing.T) {
 	ns, r := routedHost(t)
-	apply(t, ns, r.apply)
-	apply(t, ns, r.apply) // as a second start does
+	apply(t, ns, r.put)
+	apply(t, ns, r.put) // as a second start does
 	rules, routes := ownState(t, ns, r)
 	if wanted := r.rules(); len(rules) != len(wanted) || len(wanted) != 11 {
 		t.Errorf("rules %+v, want %+v", rules, wanted)
 	}
-	if len(routes) != 2 || routes[0].Src.String() != "10.1.0.1" || routes[1].Src.String() != "2001:db8:1::1" {
+	if len(routes) != 2 || routes[0].source.String() != "10.1.0.1" || routes[1].source.String() != "2001:db8:1::1" {
 		t.Errorf("routes %v, want one a family with this host's EID as source", routes)
 	}
 
 	r.prefixes = slices.DeleteFunc(r.prefixes, func(p netip.Prefix) bool { return p.String() == "10.9.0.0/24" })
-	apply(t, ns, r.apply)
+	apply(t, ns, r.put)
 	if rules, _ := ownState(t, ns, r); len(rules) != 8 {
 		t.Errorf("after a prefix left: %+v", rules)
+	}
+	r.prefixes = slices.DeleteFunc(r.prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() })
+	apply(t, ns, r.put)
+	if rules, routes := ownState(t, ns, r); len(rules) != 4 || len(routes) != 1 {
+		t.Errorf("after the last prefix of a family left: %+v, %v", rules, routes)
 	}
 	apply(t, ns, r.remove)
 	if rules, routes := ownState(t, ns, r); len(rules)+len(routes) != 0 {
@@ -94,9 +104,62 @@ func TestPolicyRoutesFollowThePrefixes(t *testing.T) {
 	}
 }
 
+// TestOldNumbersGo: another table and other priorities leave nothing of the old ones.
+func TestOldNumbersGo(t *testing.T) {
+	ns, r := routedHost(t)
+	apply(t, ns, r.put)
+	r.table, r.priority, r.fallbackPriority = 77, 500, 40000
+	apply(t, ns, r.put) // as a start with another configuration does
+	rules, routes := ownState(t, ns, r)
+	if wanted := r.rules(); len(rules) != len(wanted) || len(routes) != 2 {
+		t.Errorf("rules %+v, routes %+v", rules, routes)
+	}
+	for _, route := range routes {
+		if route.table != 77 {
+			t.Errorf("a route in an old table: %+v", route)
+		}
+	}
+}
+
+func TestOthersRulesStay(t *testing.T) {
+	ns, r := routedHost(t)
+	other := netlink.NewRule()
+	other.Family, other.Priority, other.Table, other.Protocol = unix.AF_INET, r.priority, 99, 144
+	apply(t, ns, func() error { return netlink.RuleAdd(other) })
+	apply(t, ns, r.put)
+	apply(t, ns, r.remove)
+	r.protocol = 144
+	if rules, _ := ownState(t, ns, r); len(rules) != 1 {
+		t.Errorf("another program's rules: %+v", rules)
+	}
+}
+
+// TestLoopbackForwardingIsPutBack, where this program changed it, and only there.
+func TestLoopbackForwardingIsPutBack(t *testing.T) {
+	for _, c := range []struct{ all, lo, want string }{{"0", "0", "0"}, {"0", "1", "1"}, {"1", "1", "1"}} {
+		ns, r := routedHost(t)
+		for name, value := range map[string]string{"all": c.all, "lo": c.lo} {
+			if name == "lo" || c.all == "1" {
+				if err := ns.SetSysctl("net.ipv4.conf."+name+".forwarding", value); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		apply(t, ns, r.put)
+		if value, err := ns.Sysctl("net.ipv4.conf.lo.forwarding"); err != nil || value != "1" {
+			t.Errorf("in force: %s, %v", value, err)
+		}
+		apply(t, ns, r.put) // a second start must not take the set value for the old one
+		apply(t, ns, r.remove)
+		if value, err := ns.Sysctl("net.ipv4.conf.lo.forwarding"); err != nil || value != c.want {
+			t.Errorf("all %s, lo %s: afterwards %s, %v", c.all, c.lo, value, err)
+		}
+	}
+}
+
 func TestOwnEIDsLeaveByTheLISPInterface(t *testing.T) {
 	ns, r := routedHost(t)
-	apply(t, ns, r.apply)
+	apply(t, ns, r.put)
 	for _, c := range []struct{ source, destination, link string }{
 		{"10.1.0.1", "10.2.0.1", "loci0"},
 		{"10.1.0.1", "10.1.0.77", "site0"}, // an EID of this site

@@ -44,6 +44,7 @@ type source interface {
 	database(context.Context) ([]api.DatabaseEntry, error)
 	registrations(context.Context) ([]api.Registration, error)
 	locators(context.Context) ([]api.LocatorState, error)
+	interfaces(context.Context) (api.Interfaces, error)
 	counters(context.Context) (api.Counters, error)
 	reload(context.Context) (api.Reload, error)
 }
@@ -104,6 +105,7 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 	handle(mux, "GET "+api.PathDatabase, from.database)
 	handle(mux, "GET "+api.PathRegistrations, from.registrations)
 	handle(mux, "GET "+api.PathLocators, from.locators)
+	handle(mux, "GET "+api.PathInterfaces, from.interfaces)
 	handle(mux, "GET "+api.PathCounters, from.counters)
 	handle(mux, "POST "+api.PathReload, from.reload)
 	mux.HandleFunc("GET "+api.PathEvents, func(w http.ResponseWriter, r *http.Request) { streamEvents(w, r, events) })

@@ -9,9 +9,13 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"loci/config"
 )
 
 // sysctlRoot is where the settings of this network namespace are.
@@ -32,38 +36,57 @@ func neededSysctls(link string) map[string]string {
 	}
 }
 
-// setSysctls writes what differs. A family that the system lacks needs nothing.
-func setSysctls(link string) error {
-	var errs []error
-	for name, value := range neededSysctls(link) {
-		if err := setSysctl(name, value); err != nil {
-			errs = append(errs, err)
+// setSysctls writes what differs and notes what lo had before. What cannot be set, as
+// on a read-only /proc/sys, is told: it is no reason not to forward at all.
+func setSysctls(link, notes string) (warnings []string) {
+	needed := neededSysctls(link)
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		present, err := os.ReadFile(sysctlRoot + name)
+		if err != nil || strings.TrimSpace(string(present)) == needed[name] {
+			continue // a family that the system lacks needs nothing
+		}
+		if err := setSysctl(name, needed[name]); err != nil {
+			warnings = append(warnings, fmt.Sprintf("%v: it is %s and should be %s, or packets that need it are dropped", err, strings.TrimSpace(string(present)), needed[name]))
+			continue
+		}
+		if !strings.Contains(name, "/"+link+"/") { // the LISP interface takes its settings along
+			_ = os.MkdirAll(filepath.Join(notes, noteOf(name)), 0o700)
 		}
 	}
-	return errors.Join(errs...)
+	return warnings
 }
 
 func setSysctl(name, value string) error {
-	present, err := os.ReadFile(sysctlRoot + name)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(present)) == value {
-		return nil
-	}
 	if err := os.WriteFile(sysctlRoot+name, []byte(value), 0o644); err != nil {
 		return fmt.Errorf("setting net.%s: %w", strings.ReplaceAll(name, "/", "."), err)
 	}
 	return nil
 }
 
-// restoreSysctls gives loopback back what all interfaces have. The LISP interface
-// takes its own settings along when it goes.
-func restoreSysctls() error {
+// notesDirectory is where it stands which settings were changed: directories, because a
+// BPF file system has no files. It is beside the instance's, and goes when put back.
+func notesDirectory(d config.Datapath) string {
+	return filepath.Join(d.PinDirectory, "sysctl-"+strings.ReplaceAll(d.Interface, ".", "-"))
+}
+
+// noteOf names a setting without dots and slashes, which a BPF file system refuses.
+func noteOf(name string) string { return strings.ReplaceAll(name, "/", "-") }
+
+// restoreSysctls gives loopback back what it had, where this program changed it: no
+// forwarding. Unless all interfaces forward now, which includes lo.
+func restoreSysctls(notes string) error {
 	var errs []error
 	for _, family := range []string{"ipv4", "ipv6"} {
-		all, err := os.ReadFile(sysctlRoot + family + "/conf/all/forwarding")
-		if err != nil {
-			continue
+		name := family + "/conf/" + loopbackName + "/forwarding"
+		if os.Remove(filepath.Join(notes, noteOf(name))) != nil {
+			continue // nothing was changed
 		}
-		errs = append(errs, setSysctl(family+"/conf/"+loopbackName+"/forwarding", strings.TrimSpace(string(all))))
+		all, err := os.ReadFile(sysctlRoot + family + "/conf/all/forwarding")
+		if err == nil && strings.TrimSpace(string(all)) == "0" {
+			errs = append(errs, setSysctl(name, "0"))
+		}
 	}
+	_ = os.Remove(notes)
+	_ = os.Remove(filepath.Dir(notes)) // refused while others are in it
 	return errors.Join(errs...)
 }

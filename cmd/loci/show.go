@@ -44,6 +44,7 @@ func newShowCommand() *cobra.Command {
 		showTable(flags, "registrations", "What sites have registered (Map-Server)",
 			prefixTable[api.Registration]{(*api.Client).Registrations, registrationPrefix, printRegistrations}),
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
+		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "counters", "Messages, packets, and everything refused or dropped, by reason", (*api.Client).Counters, printCounters),
 	)
 	return cmd

@@ -170,6 +170,9 @@ func printStatus(out io.Writer, s api.Status) error {
 	if slices.Contains(s.Roles, "map-server") {
 		rows = append(rows, fmt.Sprintf("registrations\t%d", s.Registrations))
 	}
+	for _, w := range s.Waiting {
+		rows = append(rows, "waiting\t"+w)
+	}
 	for _, w := range append(s.Missing, s.Warnings...) {
 		rows = append(rows, "warning\t"+w)
 	}

@@ -6,6 +6,7 @@
 package api
 
 import (
+	"net/netip"
 	"time"
 
 	"loci/lisp"
@@ -18,6 +19,7 @@ const (
 	PathDatabase      = "/v1/database"
 	PathRegistrations = "/v1/registrations"
 	PathLocators      = "/v1/locators"
+	PathInterfaces    = "/v1/interfaces"
 	PathCounters      = "/v1/counters"
 	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line
 	PathReload        = "/v1/reload" // POST: read the configuration file again
@@ -51,6 +53,8 @@ type Status struct {
 	Pending           int           `json:"pending_map_requests"`
 	Registrations     int           `json:"registrations"`
 	Warnings          []string      `json:"warnings,omitempty"`
+	// Waiting is what the host does not have yet, and this daemon waits for.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 // Interface is an interface that the data plane watches.
@@ -58,6 +62,31 @@ type Interface struct {
 	Name       string          `json:"name"`
 	Side       string          `json:"side"`
 	InstanceID lisp.InstanceID `json:"instance_id"`
+}
+
+// Interfaces tells what this host has of what the configuration names.
+type Interfaces struct {
+	Interfaces []InterfaceState `json:"interfaces"`
+	RLOCs      []OwnRLOC        `json:"rlocs"`
+	Waiting    []string         `json:"waiting"` // for what is not there yet
+}
+
+// InterfaceState is an interface of the configuration as the host has it.
+type InterfaceState struct {
+	Interface
+	Present   bool         `json:"present"`
+	Up        bool         `json:"up"` // set up, with a carrier
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	Gateways  []netip.Addr `json:"gateways,omitempty"` // of default routes by it
+}
+
+// OwnRLOC is an RLOC of this router, and whether others are told that it is reachable.
+type OwnRLOC struct {
+	RLOC      lisp.RLOC `json:"rloc"`
+	Interface string    `json:"interface,omitempty"` // none has it now
+	State     string    `json:"state"`
+	Reason    string    `json:"reason"`
+	ChangedAt time.Time `json:"changed_at"`
 }
 
 // MapServer is the state of this ETR's registration with one Map-Server.

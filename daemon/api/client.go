@@ -58,6 +58,11 @@ func (c *Client) Locators(ctx context.Context) (list []LocatorState, err error) 
 	return list, c.get(ctx, PathLocators, &list)
 }
 
+// Interfaces asks for the interfaces and own RLOCs.
+func (c *Client) Interfaces(ctx context.Context) (i Interfaces, err error) {
+	return i, c.get(ctx, PathInterfaces, &i)
+}
+
 // Counters asks for all counters.
 func (c *Client) Counters(ctx context.Context) (counters Counters, err error) {
 	return counters, c.get(ctx, PathCounters, &counters)

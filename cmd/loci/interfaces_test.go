@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// Interfaces that come late, vanish, come back, lose their carrier or get other
+// addresses, seen from outside.
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/daemon/api"
+	"loci/internal/testnet"
+)
+
+// unplug removes an interface, and with it the other end of its link.
+func (n *lispNetwork) unplug(role, link string) {
+	n.t.Helper()
+	found, err := n.at[role].Netlink().LinkByName(link)
+	n.must(err)
+	n.must(n.at[role].Netlink().LinkDel(found))
+}
+
+// plugCore makes a core interface of site 1 with addresses of a subnet, and routes.
+func (n *lispNetwork) plugCore(link string, subnet string) {
+	n.t.Helper()
+	n.link("core", "to-"+link, "xtr1", link, "172.16."+subnet+".1/30", "172.16."+subnet+".2/30",
+		"2001:db8:"+subnet+"::1/64", "2001:db8:"+subnet+"::2/64")
+}
+
+// ownRLOCs asks a daemon for its own RLOCs; state by RLOC.
+func (n *lispNetwork) ownRLOCs(ctx context.Context, name string) map[string]string {
+	answer, err := n.client(name).Interfaces(ctx)
+	if err != nil {
+		return nil
+	}
+	states := map[string]string{}
+	for _, r := range answer.RLOCs {
+		states[r.RLOC.String()] = r.State
+	}
+	return states
+}
+
+func TestDaemonWaitsForItsInterfaces(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.unplug("xtr1", "core0")
+	n.run("ms", n.mappingSystem())
+	n.run("xtr2", n.xtr(2))
+	n.must(os.WriteFile(n.file("xtr1"), []byte(n.xtr(1)), 0o600))
+	n.launch("xtr1", "xtr1", "--detach")
+	var status api.Status
+	n.await("the daemon says what it waits for", func(ctx context.Context) (told bool) {
+		var err error
+		status, err = n.client("xtr1").Status(ctx)
+		return err == nil && slices.ContainsFunc(status.Waiting, func(w string) bool { return strings.Contains(w, "core0 does not exist") })
+	})
+	if status.Ready || !strings.Contains(n.logs["xtr1"].String(), "waiting for it") {
+		t.Errorf("waits without saying so: %+v", status)
+	}
+	if out, code := n.loci("xtr1", "show", "interfaces", "--socket", n.socket("xtr1")); code != 0 || !strings.Contains(out, "not there") || !strings.Contains(out, "waiting:") {
+		t.Errorf("loci show interfaces: %d, %s", code, out)
+	}
+	n.plugCore("core0", "1")
+	n.defaults("xtr1", "172.16.1.1", "2001:db8:1::1")
+	n.awaitReady("xtr1")
+	n.awaitRegistrations(4)
+	n.ping("host1", testSite{1}.host4(), testSite{2}.host4(), 3)
+	n.ping("host2", testSite{2}.host6(), testSite{1}.host6(), 3)
+}
+
+// TestInterfacesVanishAndComeBack, the one to the core and the one to the site.
+func TestInterfacesVanishAndComeBack(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.runAll()
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), 1)
+	n.unplug("xtr1", "core0")
+	n.await("the RLOCs are down", func(ctx context.Context) bool {
+		states := n.ownRLOCs(ctx, "xtr1")
+		return states[one.rloc4()] == "down" && states["2001:db8:1::2"] == "down"
+	})
+	var database []api.DatabaseEntry
+	n.show("xtr1", &database, "database")
+	if len(database) != 2 || slices.ContainsFunc(database[0].Locators, func(l api.Locator) bool { return l.Reachable }) {
+		t.Errorf("the Database without an interface: %+v", database)
+	}
+	n.plugCore("core0", "1")
+	n.defaults("xtr1", "172.16.1.1", "2001:db8:1::1")
+	n.await("the RLOCs are up", func(ctx context.Context) bool {
+		states := n.ownRLOCs(ctx, "xtr1")
+		return states[one.rloc4()] == "up" && states["2001:db8:1::2"] == "up"
+	})
+	n.awaitPing("host1", one.host4(), two.host4())
+	n.awaitPing("host2", two.host6(), one.host6())
+
+	n.unplug("xtr1", "site0")
+	n.link("xtr1", "site0", "host1", "eth0", "10.1.0.1/24", "10.1.0.10/24", "fd00:1::1/64", "fd00:1::10/64")
+	n.defaults("host1", "10.1.0.1", "fd00:1::1")
+	n.awaitPing("host1", one.host4(), two.host4())
+	n.awaitPing("host2", two.host6(), one.host6())
+}
+
+// awaitPing waits until an echo request is answered.
+func (n *lispNetwork) awaitPing(from string, source, destination netip.Addr) {
+	n.t.Helper()
+	n.await(from+" is answered", func(ctx context.Context) bool {
+		result, err := testnet.Ping{Namespace: n.at[from], Source: source, Destination: destination, Timeout: 200 * time.Millisecond}.Run(ctx)
+		return err == nil && result.Received == 1
+	})
+}
+
+// TestRLOCChangesDuringTransfer renumbers a router while TCP runs in both families.
+func TestRLOCChangesDuringTransfer(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.runAll()
+	one, two := testSite{1}, testSite{2}
+	type transfer struct {
+		result testnet.TCPResult
+		err    error
+	}
+	transfers := make(chan transfer, 2)
+	for _, pair := range [][2]netip.Addr{{one.host4(), two.host4()}, {two.host6(), one.host6()}} {
+		from, to := "host1", "host2"
+		if pair[0] == two.host6() {
+			from, to = to, from
+		}
+		go func() {
+			result, err := testnet.TCP{
+				Client: n.at[from], Source: pair[0], Server: n.at[to], Destination: pair[1], Duration: 4 * time.Second, Verify: true, Timeout: time.Minute,
+			}.Run(t.Context())
+			transfers <- transfer{result, err}
+		}()
+	}
+	time.Sleep(time.Second)
+	n.renumber()
+	renumbered := time.Now()
+	n.await("xtr2 has the new RLOCs", func(ctx context.Context) bool {
+		list, err := n.client("xtr2").MapCache(ctx)
+		return err == nil && len(list) == 2 && hasLocator(list[0], "172.16.101.2") && hasLocator(list[1], "2001:db8:101::2")
+	})
+	t.Logf("the other site had the new RLOCs after %s", time.Since(renumbered).Round(time.Millisecond))
+	for range 2 {
+		if done := <-transfers; done.err != nil || done.result.Octets == 0 {
+			t.Errorf("transfer: %+v, %v", done.result, done.err)
+		}
+	}
+	n.ping("host1", one.host4(), two.host4(), 3)
+}
+
+func hasLocator(e api.MapCacheEntry, rloc string) bool {
+	return slices.ContainsFunc(e.Locators, func(l api.Locator) bool { return l.RLOC.String() == rloc && l.Reachable })
+}
+
+// renumber gives core0 of site 1 other addresses, as a provider does.
+func (n *lispNetwork) renumber() {
+	n.t.Helper()
+	for _, a := range []struct{ role, link, old, fresh string }{
+		{"core", "to-xtr1", "172.16.1.1/30", "172.16.101.1/30"}, {"core", "to-xtr1", "2001:db8:1::1/64", "2001:db8:101::1/64"},
+		{"xtr1", "core0", "172.16.1.2/30", "172.16.101.2/30"}, {"xtr1", "core0", "2001:db8:1::2/64", "2001:db8:101::2/64"},
+	} {
+		link, err := n.at[a.role].Netlink().LinkByName(a.link)
+		n.must(err)
+		old, err := netlink.ParseAddr(a.old)
+		n.must(err)
+		n.must(n.at[a.role].Netlink().AddrDel(link, old))
+		n.must(n.at[a.role].AddAddress(a.link, netip.MustParsePrefix(a.fresh)))
+	}
+	// IPv6 keeps a route whose gateway's network is gone.
+	routes, err := n.at["xtr1"].Netlink().RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Dst: nil}, netlink.RT_FILTER_DST)
+	n.must(err)
+	for _, route := range routes {
+		n.must(n.at["xtr1"].Netlink().RouteDel(&route))
+	}
+	n.defaults("xtr1", "172.16.101.1", "2001:db8:101::1")
+}
+
+// TestOneRouterWithTwoProviders that drop what has the other's source (BCP 38): each
+// RLOC leaves by its interface, and when a link dies the other RLOC is used.
+func TestOneRouterWithTwoProviders(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.plugCore("core1", "11")
+	n.must(n.at["xtr1"].Netlink().RouteAdd(&netlink.Route{Gw: netip.MustParseAddr("172.16.11.1").AsSlice(), Priority: 100}))
+	n.must(n.at["xtr1"].Netlink().RouteAdd(&netlink.Route{Gw: netip.MustParseAddr("2001:db8:11::1").AsSlice(), Priority: 2000}))
+	n.must(n.at["core"].SetReversePathFilter(1))
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", strings.Replace(n.xtr(1), "core: [core0]", "core: [core0, core1]", 1))
+	n.run("xtr2", n.xtr(2))
+	n.awaitRegistrations(4)
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), 5)
+	for _, c := range []struct{ state, first string }{{"down", "172.16.11.2"}, {"up", one.rloc4()}} {
+		n.must(n.at["core"].SetUp("to-xtr1", c.state == "up"))
+		n.await("core0 is "+c.state, func(ctx context.Context) bool { return n.ownRLOCs(ctx, "xtr1")[one.rloc4()] == c.state })
+		status, err := n.client("xtr1").Status(t.Context())
+		n.must(err)
+		if status.LocalRLOCs[0].String() != c.first {
+			t.Errorf("core0 %s: own RLOCs %v, want %s first", c.state, status.LocalRLOCs, c.first)
+		}
+		n.awaitPing("host1", one.host4(), two.host4())
+		n.awaitPing("host2", two.host4(), one.host4())
+		n.ping("host1", one.host4(), two.host4(), 5)
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// How loci show prints what concerns this host.
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"loci/daemon/api"
+)
+
+func printInterfaces(out io.Writer, answer api.Interfaces) error {
+	var rows []string
+	for _, i := range answer.Interfaces {
+		state := "not there"
+		switch {
+		case i.Up:
+			state = "up"
+		case i.Present:
+			state = "down"
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", i.Name, i.Side, state, joined(i.Addresses), joined(i.Gateways)))
+	}
+	if err := printRows(out, "INTERFACE\tSIDE\tSTATE\tADDRESSES\tGATEWAYS", rows); err != nil {
+		return err
+	}
+	rows = nil
+	now := time.Now()
+	for _, r := range answer.RLOCs {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.RLOC, r.Interface, r.State, age(now, &r.ChangedAt), r.Reason))
+	}
+	if err := printRows(out, "OWN RLOC\tINTERFACE\tSTATE\tSINCE\tREASON", rows); err != nil {
+		return err
+	}
+	for _, w := range answer.Waiting {
+		if _, err := fmt.Fprintln(out, "waiting:", w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func joined(list []netip.Addr) string {
+	words := make([]string, len(list))
+	for i, a := range list {
+		words[i] = a.String()
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// The numbers of policy routing, which must not meet each other or the system's own.
+
+import (
+	"fmt"
+	"slices"
+)
+
+const (
+	// sourceRules is how many consecutive rule priorities the source routes take.
+	sourceRules = 3
+	// eidRules is how many rule-priority takes.
+	eidRules = 2
+)
+
+// validateRouting checks the numbers of policy routing against each other.
+func (c *Config) validateRouting() {
+	d := c.Datapath
+	if slices.Contains(reservedTables, d.RouteTable) {
+		c.fail("datapath.route-table", fmt.Sprintf("route-table: %d is a table of the system's own", d.RouteTable), "want another number: 253 to 255 are default, main and local")
+	}
+	if d.SourceRoutes {
+		c.validateSourceRoutes()
+	}
+	if f, p := d.FallbackRulePriority, d.RulePriority; f >= p && f < p+eidRules {
+		c.fail("datapath.fallback-rule-priority", fmt.Sprintf("fallback-rule-priority: %d is taken by rule-priority, which uses %d and %d", f, p, p+1), "want one above 32766, behind the main table's rule")
+	} else if f <= mainRulePriority {
+		c.warn("datapath.fallback-rule-priority", "fallback-rule-priority: the rule comes before the main table's", "want one above 32766, or packets of this host that have a route are encapsulated")
+	}
+}
+
+func (c *Config) validateSourceRoutes() {
+	d := c.Datapath
+	first, last := uint64(d.SourceRouteTable), uint64(d.SourceRouteTable)+uint64(max(len(c.Interfaces.Core), 1))-1
+	for _, taken := range append([]uint32{d.RouteTable}, reservedTables...) {
+		if n := uint64(taken); n >= first && n <= last {
+			c.fail("datapath.source-route-table", fmt.Sprintf("source-route-table: tables %d to %d are needed, one for each core interface, and %d is taken", first, last, taken), "want another number")
+			return
+		}
+	}
+	if last > 1<<32-1 {
+		c.fail("datapath.source-route-table", fmt.Sprintf("source-route-table: tables %d to %d are needed, one for each core interface", first, last), "want a smaller number")
+	}
+	from, to := d.SourceRulePriority, d.SourceRulePriority+sourceRules-1
+	for _, taken := range []uint32{d.RulePriority, d.RulePriority + 1, d.FallbackRulePriority} {
+		if taken >= from && taken <= to {
+			c.fail("datapath.source-rule-priority", fmt.Sprintf("source-rule-priority: %d to %d are needed, and %d is taken by the rules for EIDs", from, to, taken), "want another number")
+			return
+		}
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Following the host: when an address comes, an interface vanishes or a gateway changes,
+// the plan is made anew and what differs is put in force, as after a reload: Database,
+// registrations, SMRs, data plane, source routes. The configuration stays what it is.
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"loci/config"
+	"loci/daemon/api"
+)
+
+const (
+	// hostSettleTime gathers changes that come together, such as an address that is
+	// replaced. An interface that goes down is acted upon at once.
+	hostSettleTime = 20 * time.Millisecond
+	// hostSettlePart: on a host where a look takes long, looking takes this part of the
+	// time at most.
+	hostSettlePart = 10
+	// hostRetry is how long to wait after a change could not be put in force.
+	hostRetry = time.Second
+	// hostLookInterval is how often the host is looked at in any case.
+	hostLookInterval = 30 * time.Second
+)
+
+// planHere is the plan of a configuration on this host as it is now. again is when it
+// should be made anew though nothing happens, zero for never. The caller holds
+// reloading.
+func (d *daemon) planHere(c *config.Config) (made plan, again time.Time, err error) {
+	view, err := lookAtHost()
+	if err != nil {
+		return plan{}, time.Time{}, err
+	}
+	host := d.memory.recall(view, interfaceNames(c))
+	made, err = makePlan(c, host)
+	if err != nil {
+		return plan{}, time.Time{}, err
+	}
+	changes, again := d.memory.states.judge(view, coreNames(made), made.rlocs, time.Now())
+	if down := d.memory.down(); !maps.Equal(down, host.down) {
+		host.down = down
+		made, err = makePlan(c, host)
+	}
+	made.host, made.rlocChanges, made.own = host, changes, d.memory.ownRLOCs(made, view)
+	return made, again, err
+}
+
+// followHost puts every change of the host in force until the context ends.
+func (d *daemon) followHost(ctx context.Context, news *hostNews) {
+	timer := time.NewTimer(hostLookInterval)
+	defer timer.Stop()
+	settle := hostSettleTime
+	for {
+		select {
+		case <-news.urgent:
+		case <-d.replan:
+		case <-timer.C:
+		case <-news.settling:
+			select {
+			case <-time.After(settle):
+			case <-news.urgent:
+			case <-ctx.Done():
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+		began := time.Now()
+		again, err := d.followOnce(ctx, news)
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("a change of this host's interfaces is not in force", "error", err)
+			again = time.Now().Add(hostRetry)
+		}
+		settle = max(hostSettleTime, hostSettlePart*time.Since(began))
+		timer.Reset(untilNextLook(again))
+	}
+}
+
+func untilNextLook(again time.Time) time.Duration {
+	if again.IsZero() {
+		return hostLookInterval
+	}
+	return min(max(time.Until(again), time.Millisecond), hostLookInterval)
+}
+
+// followOnce looks at the host and puts in force what differs.
+func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Time, err error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	current := d.plan.Load()
+	fresh, again, err := d.planHere(current.config)
+	if err != nil {
+		return again, err
+	}
+	news.watchGateways(fresh.host.hostView)
+	d.tellRLOCChanges(fresh.rlocChanges)
+	if !fresh.sameInForce(*current) {
+		if err := d.apply(context.WithoutCancel(ctx), *current, fresh); err != nil {
+			return again, err
+		}
+	}
+	d.enforce(fresh)
+	d.tellWaits(*current, fresh)
+	d.tellReadiness()
+	if d.routed != nil {
+		err = d.routed.followHost(fresh.host.hostView)
+	}
+	d.lookForTrouble(fresh)
+	return again, err
+}
+
+// enforce notes the plan that is in force now. The caller holds reloading, or is alone.
+func (d *daemon) enforce(p plan) {
+	d.memory.owned = p.rlocs
+	d.plan.Store(&p)
+}
+
+// sameInForce reports whether two plans of one configuration mean the same to the Node
+// and to the data plane.
+func (p plan) sameInForce(o plan) bool {
+	return reflect.DeepEqual(p.control, o.control) && reflect.DeepEqual(p.settings, o.settings)
+}
+
+// tellRLOCChanges tells the operator of own RLOCs that came or went.
+func (d *daemon) tellRLOCChanges(changes []rlocChange) {
+	for _, c := range changes {
+		kind := "own-rloc-down"
+		if c.up {
+			kind = "own-rloc-up"
+		}
+		d.events.publish(api.Event{At: c.changedAt, Kind: kind, Fields: map[string]string{"rloc": c.rloc.String(), "detail": string(c.reason)}})
+		d.log.Warn(kind, "rloc", c.rloc, "reason", c.reason)
+	}
+}
+
+// tellWaits logs what is waited for, once.
+func (d *daemon) tellWaits(current, fresh plan) {
+	told := map[string]bool{}
+	for _, w := range current.waits {
+		told[w.problem.Error()] = true
+	}
+	for _, w := range fresh.waits {
+		if !told[w.problem.Error()] {
+			d.log.Warn(w.problem.Error())
+		}
+		delete(told, w.problem.Error())
+	}
+	for what := range told {
+		d.log.Info("over: " + what)
+	}
+}
+
+// tellReadiness says when there is something to work with.
+func (d *daemon) tellReadiness() {
+	if d.ready.Load() || d.plan.Load().waitsForRLOC() {
+		return
+	}
+	d.ready.Store(true)
+	d.log.Info("ready", "version", Version, "roles", roles(d.plan.Load().config))
+	tellSupervisor("READY=1\nSTATUS=ready")
+}
+
+// checkNewWaits refuses a reload that names interfaces which are not there, unless the
+// configuration in force named them as well, and one that would leave this router
+// without an RLOC: those are mistakes more often than patience.
+func checkNewWaits(current, fresh plan) error {
+	named := interfaceNames(current.config)
+	unreachable := len(current.settings.LocalRLOCs) > 0 && fresh.waitsForRLOC()
+	var errs []error
+	for _, w := range fresh.waits {
+		if unreachable || w.link != "" && !slices.Contains(named, w.link) {
+			errs = append(errs, w.problem)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// interfaceNames are the interfaces that a configuration refers to by name.
+func interfaceNames(c *config.Config) []string {
+	var names []string
+	add := func(name string) {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	for _, s := range c.Interfaces.Site {
+		add(s.Interface.Name)
+	}
+	for _, r := range c.Interfaces.Core {
+		add(r.Name)
+	}
+	for _, set := range c.LocatorSets {
+		for _, l := range set {
+			add(l.Interface)
+		}
+	}
+	if c.ITR != nil {
+		for _, l := range c.ITR.RLOCs.Locators {
+			add(l.Interface)
+		}
+	}
+	if c.ETR != nil {
+		for _, e := range c.ETR.LocalEIDs {
+			for _, l := range e.RLOCs.Locators {
+				add(l.Interface)
+			}
+		}
+	}
+	return names
+}
+
+// followRoutes brings rules and routes into line with the host until the context ends,
+// where the data plane alone is this process's.
+func (d *daemon) followRoutes(ctx context.Context) {
+	news := newHostNews(d.plan.Load().routes.protocol, d.log)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() { news.run(ctx) })
+	for {
+		select {
+		case <-news.urgent:
+		case <-news.settling:
+			time.Sleep(hostSettleTime)
+		case <-ctx.Done():
+			return
+		}
+		view, err := lookAtHost()
+		if err == nil {
+			news.watchGateways(view)
+			err = d.routed.followHost(view)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.log.Error("policy routing", "error", err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// What the control socket tells about this host: interfaces, own RLOCs, what is waited
+// for, and what of the host's settings is in the way.
+
+import (
+	"context"
+	"slices"
+
+	"loci/daemon/api"
+	"loci/lisp"
+)
+
+// ownRLOC is an own RLOC as a plan found it.
+type ownRLOC struct {
+	rloc lisp.RLOC
+	link string
+	rlocState
+}
+
+// interfaces answers `loci show interfaces`.
+func (d *daemon) interfaces(context.Context) (api.Interfaces, error) {
+	p := d.plan.Load()
+	answer := api.Interfaces{Interfaces: []api.InterfaceState{}, RLOCs: []api.OwnRLOC{}, Waiting: p.waiting()}
+	for _, i := range p.settings.Interfaces {
+		link, present := p.host.link(i.Name)
+		answer.Interfaces = append(answer.Interfaces, api.InterfaceState{
+			Interface: api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance},
+			Present:   present, Up: link.up, Addresses: link.addresses, Gateways: link.gateways,
+		})
+	}
+	for _, own := range p.own {
+		state := "down"
+		if own.up {
+			state = "up"
+		}
+		answer.RLOCs = append(answer.RLOCs, api.OwnRLOC{
+			RLOC: own.rloc, Interface: own.link, State: state, Reason: string(own.reason), ChangedAt: own.changedAt,
+		})
+	}
+	return answer, nil
+}
+
+// waiting is what the host does not have yet, in words.
+func (p plan) waiting() []string {
+	words := []string{}
+	for _, w := range p.waits {
+		words = append(words, w.problem.Error())
+	}
+	return words
+}
+
+// ownRLOCs describes the RLOCs of a plan by what is remembered of them.
+func (m *hostMemory) ownRLOCs(p plan, view hostView) []ownRLOC {
+	var list []ownRLOC
+	for _, rloc := range p.rlocs {
+		if state, known := m.states.byRLOC[rloc]; known {
+			list = append(list, ownRLOC{lisp.RLOCFromAddr(rloc), view.interfaceOf(rloc), *state})
+		}
+	}
+	return list
+}
+
+// hostWarnings are those that may change with the host.
+func (d *daemon) hostWarnings() []string {
+	var warnings []string
+	if stored := d.trouble.Load(); stored != nil {
+		warnings = slices.Clone(*stored)
+	}
+	if d.routed != nil {
+		warnings = append(warnings, d.routed.warnings()...)
+	}
+	return warnings
+}
+
+// lookForTrouble finds out what reverse path filters do, and tells what is new.
+func (d *daemon) lookForTrouble(p plan) {
+	trouble := filterTrouble(p)
+	if now := filteredPackets(); now > d.filtered.Swap(now) && d.trouble.Load() != nil {
+		trouble = append(trouble, "the kernel's reverse path filter dropped packets just now: see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat")
+	}
+	told := d.trouble.Swap(&trouble)
+	for _, w := range trouble {
+		if told == nil || !slices.Contains(*told, w) {
+			d.log.Warn(w)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Bringing the kernel's rules and routes into line with what should be there. All of
+// ours carry one protocol number, so that a start finds what an earlier run left,
+// whatever numbers it had in its configuration, and a detach removes it all. What has
+// another number is never touched.
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// ipv6Metric is what the kernel makes of no metric for IPv6.
+const ipv6Metric = 1024
+
+// apply makes the kernel's state what r says and touches nothing else. What the kernel
+// refuses to have set is a warning.
+func (r policyRoutes) apply() (warnings []string, err error) {
+	rules, routes, err := r.wanted()
+	if err != nil {
+		return nil, err
+	}
+	warnings = setSysctls(r.link, r.notes)
+	// Routes first: a rule to an empty table would send packets on to the next rule.
+	stale, err := r.addRoutes(routes)
+	return warnings, errors.Join(err, r.applyRules(rules), r.deleteRoutes(stale))
+}
+
+// remove deletes every rule and route of ours and puts settings back.
+func (r policyRoutes) remove() error {
+	stale, err := r.ownRoutes()
+	return errors.Join(err, r.applyRules(nil), r.deleteRoutes(stale), restoreSysctls(r.notes))
+}
+
+// ownRoutes lists the routes of ours in all tables.
+func (r policyRoutes) ownRoutes() ([]routeKey, error) {
+	var keys []routeKey
+	for _, family := range ipFamilies {
+		filter := &netlink.Route{Table: unix.RT_TABLE_UNSPEC, Protocol: netlink.RouteProtocol(r.protocol)}
+		routes, err := netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		if err != nil {
+			return nil, fmt.Errorf("routes of protocol %d: %w", r.protocol, err)
+		}
+		for _, route := range routes {
+			keys = append(keys, routeKeyOf(family, route))
+		}
+	}
+	return keys, nil
+}
+
+// addRoutes adds or replaces what is missing and returns what is not wanted.
+func (r policyRoutes) addRoutes(wanted []routeKey) (stale []routeKey, err error) {
+	present, err := r.ownRoutes()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, key := range wanted {
+		if slices.Contains(present, key) {
+			continue
+		}
+		if err := netlink.RouteReplace(key.route(r.protocol)); err != nil {
+			errs = append(errs, fmt.Errorf("route to %s in table %d: %w", key.destination, key.table, err))
+		}
+	}
+	stale = slices.DeleteFunc(present, func(key routeKey) bool { return slices.Contains(wanted, key) })
+	return stale, errors.Join(errs...)
+}
+
+// deleteRoutes ignores those that a replacement or an interface took along.
+func (r policyRoutes) deleteRoutes(stale []routeKey) error {
+	var errs []error
+	for _, key := range stale {
+		if err := netlink.RouteDel(key.route(r.protocol)); err != nil && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, fmt.Errorf("removing the route to %s from table %d: %w", key.destination, key.table, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// applyRules adds what is missing first, so that no packet of an EID slips out
+// by another route in between, then deletes what is ours and not wanted.
+func (r policyRoutes) applyRules(wanted []ruleKey) error {
+	present, err := r.ownRules()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, key := range wanted {
+		if slices.Contains(present, key) {
+			continue
+		}
+		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); !errors.Is(err, syscall.EEXIST) {
+			errs = append(errs, err)
+		}
+	}
+	for _, key := range present {
+		if !slices.Contains(wanted, key) {
+			errs = append(errs, key.change(unix.RTM_DELRULE, 0, r.protocol))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r policyRoutes) ownRules() ([]ruleKey, error) {
+	var keys []ruleKey
+	for _, family := range ipFamilies {
+		rules, err := netlink.RuleList(family)
+		if err != nil {
+			return nil, fmt.Errorf("policy rules: %w", err)
+		}
+		for _, rule := range rules {
+			if int(rule.Protocol) == r.protocol {
+				keys = append(keys, ruleKeyOf(family, rule))
+			}
+		}
+	}
+	return keys, nil
+}
+
+func ruleKeyOf(family int, rule netlink.Rule) ruleKey {
+	return ruleKey{
+		family: family, priority: rule.Priority, table: cmp.Or(rule.Table, unix.RT_TABLE_MAIN),
+		generated: rule.IifName == loopbackName, specific: rule.SuppressPrefixlen == 0,
+		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst),
+	}
+}
+
+// change adds or deletes a rule. The library's own way leaves out suppress_prefixlength
+// for tables above 255.
+func (k ruleKey) change(command, flags, protocol int) error {
+	request := nl.NewNetlinkRequest(command, flags|unix.NLM_F_ACK)
+	header := &nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(k.family), Type: unix.RTN_UNICAST}}
+	var attributes []*nl.RtAttr
+	for _, side := range []struct {
+		prefix    netip.Prefix
+		length    *uint8
+		attribute int
+	}{{k.source, &header.Src_len, nl.FRA_SRC}, {k.destination, &header.Dst_len, nl.FRA_DST}} {
+		if side.prefix.IsValid() {
+			*side.length = uint8(side.prefix.Bits())
+			attributes = append(attributes, nl.NewRtAttr(side.attribute, side.prefix.Addr().AsSlice()))
+		}
+	}
+	attributes = append(attributes,
+		nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(uint32(k.priority))), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(k.table))),
+		nl.NewRtAttr(nl.FRA_PROTOCOL, nl.Uint8Attr(uint8(protocol))))
+	if k.generated {
+		attributes = append(attributes, nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated(loopbackName)))
+	}
+	if k.specific {
+		attributes = append(attributes, nl.NewRtAttr(nl.FRA_SUPPRESS_PREFIXLEN, nl.Uint32Attr(0)))
+	}
+	request.AddData(header)
+	for _, a := range attributes {
+		request.AddData(a)
+	}
+	if _, err := request.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+		return fmt.Errorf("policy rule %+v: %w", k, err)
+	}
+	return nil
+}
+
+// routeKeyOf describes a route that the kernel has.
+func routeKeyOf(family int, route netlink.Route) routeKey {
+	gateway, _ := netip.AddrFromSlice(route.Gw)
+	source, _ := netip.AddrFromSlice(route.Src)
+	return routeKey{
+		family: family, table: route.Table, link: route.LinkIndex, destination: destinationOf(route, family),
+		gateway: gateway.Unmap(), source: source.Unmap(), metric: route.Priority, scope: route.Scope,
+		onlink: route.Flags&unix.RTNH_F_ONLINK != 0,
+	}.normal()
+}
+
+// normal is the route as the kernel will show it.
+func (k routeKey) normal() routeKey {
+	if k.family == unix.AF_INET6 {
+		k.metric, k.scope = cmp.Or(k.metric, ipv6Metric), 0
+	}
+	return k
+}
+
+func (k routeKey) route(protocol int) *netlink.Route {
+	route := &netlink.Route{
+		Family: k.family, Table: k.table, LinkIndex: k.link, Dst: netOf(k.destination), Priority: k.metric,
+		Scope: k.scope, Protocol: netlink.RouteProtocol(protocol),
+	}
+	if k.gateway.IsValid() {
+		route.Gw = k.gateway.AsSlice()
+	}
+	if k.source.IsValid() {
+		route.Src = k.source.AsSlice()
+	}
+	if k.onlink {
+		route.Flags = unix.RTNH_F_ONLINK
+	}
+	return route
+}
+
+func destinationOf(route netlink.Route, family int) netip.Prefix {
+	if route.Dst == nil {
+		return everything(family)
+	}
+	return prefixOf(route.Dst)
+}
+
+func netOf(p netip.Prefix) *net.IPNet {
+	if !p.IsValid() {
+		return nil
+	}
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func prefixOf(n *net.IPNet) netip.Prefix {
+	if n == nil {
+		return netip.Prefix{}
+	}
+	a, _ := netip.AddrFromSlice(n.IP)
+	ones, _ := n.Mask.Size()
+	return netip.PrefixFrom(a.Unmap(), ones)
+}
