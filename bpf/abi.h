@@ -425,6 +425,34 @@ struct lisp_tap_header {
 	__be16 protocol;
 };
 
+/* ---- tracing ----
+ *
+ * What a program decides about one packet, step by step, into the ring buffer `steps`: only by the copies of the programs
+ * that have lisp_tracing set, which user space runs itself and attaches nowhere.
+ */
+enum lisp_step_kind {
+	LISP_STEP_SOURCE = 1,       /* a: whether the source is an own EID */
+	LISP_STEP_WITHIN_SITE = 2,  /* a: whether the destination is one as well */
+	LISP_STEP_MAPPING = 3,      /* a: enum lisp_root_kind; b: whether there is one; c: its index */
+	LISP_STEP_LOCATOR = 4,      /* a: locator set; b: place in it, or LISP_BUCKET_NONE; c: flow hash */
+	LISP_STEP_ROUTE = 5,        /* a: answer of bpf_fib_lookup; b: ifindex; c: MTU of the path where that is the answer */
+	LISP_STEP_LISP_HEADER = 6,  /* a: flags; b: Instance-ID */
+	LISP_STEP_MARKING = 7,      /* a: DSCP and ECN, b: TTL, both of the decapsulated packet */
+	LISP_STEP_WAIT = 8,         /* a: enum lisp_tap_reason; b: largest inner packet that fits */
+	LISP_STEP_NATIVE = 9,
+	LISP_STEP_STACK = 10,       /* decapsulated, and handed to the stack */
+	LISP_STEP_ENCAPSULATED = 11, /* a: family of the RLOCs */
+	LISP_STEP_DECAPSULATED = 12,
+	LISP_STEP_DROP = 13,        /* a: enum lisp_drop */
+};
+
+struct lisp_step {
+	__u32 kind; /* enum lisp_step_kind */
+	__u32 a;
+	__u32 b;
+	__u32 c;
+};
+
 /* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
 union lisp_abi {
 	struct lisp_cell cell;
@@ -444,6 +472,8 @@ union lisp_abi {
 	enum lisp_tap_magic tap_magic;
 	enum lisp_tap_reason tap_reason;
 	enum lisp_next_hop_flag next_hop_flag;
+	enum lisp_step_kind step_kind;
+	struct lisp_step step;
 };
 
 #endif

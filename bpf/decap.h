@@ -81,6 +81,7 @@ static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 	struct front_inner front = {};
 
 	count(LISP_COUNTER_TO_STACK, skb->len);
+	step(LISP_STEP_STACK, 0, 0, 0);
 	if (!s || !s->tap_ifindex)
 		return leave_to_stack(skb, e, &front);
 	__builtin_memcpy(front.ethernet.h_dest, s->tap_mac, ETH_ALEN);
@@ -121,6 +122,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	e->inner.l4_offset = e->l2_length + l4_within;
 	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding does no harm then. */
 	trim(skb, &e->inner);
+	step(LISP_STEP_DECAPSULATED, 0, 0, 0);
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6,
 	      octets_from(skb, e->l2_length));
 	count_mapping(e->mapping_index, octets_from(skb, e->l2_length));

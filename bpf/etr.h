@@ -106,6 +106,7 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
 		note(e, LISP_COUNTER_NONCE_AND_VERSION);
 	iid = flags & LISP_FLAG_I ? bpf_ntohl(u.lisp.iid_lsb) >> 8 : 0;
+	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
 	e->roots = iid == e->core->iid ? find_roots(e->core->roots) : find_instance(iid);
 	e->removed = e->outer.l4_offset + sizeof(u) - e->outer.offset;
 	e->payload = bpf_ntohs(u.udp.len) - sizeof(u);
@@ -159,6 +160,7 @@ static __always_inline int merge_tos_ttl(struct etr *e)
 		dscp = e->inner.tos & ~ECN_MASK;
 	e->tos = dscp | ecn;
 	e->ttl = e->outer.ttl < e->inner.ttl ? e->outer.ttl : e->inner.ttl;
+	step(LISP_STEP_MARKING, e->tos, e->ttl, 0);
 	return LISP_DROP_NONE;
 }
 

@@ -8,6 +8,7 @@
 
 #include "maps.h"
 #include "parse.h"
+#include "trace.h"
 
 /* How many mappings there are; user space sets it before loading. */
 volatile const __u32 lisp_mapping_limit = 65536;
@@ -85,8 +86,7 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	return lisp_walk((root & ~LISP_ROOT_IN_USE) >> 32, (__u32)root, high, low);
 }
 
-/* The mapping of the longest prefix that covers the address; NULL for none. */
-static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
+static __always_inline struct lisp_mapping *find_covering(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 						    const union lisp_address *address, __u32 *index)
 {
 	__u32 slot = find_leaf(of, kind, family, address);
@@ -98,6 +98,16 @@ static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of,
 	mapping = bpf_map_lookup_elem(&mappings, index);
 	if (!mapping || !(mapping->flags & LISP_MAPPING_VALID))
 		return NULL;
+	return mapping;
+}
+
+/* The mapping of the longest prefix that covers the address; NULL for none. */
+static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
+						    const union lisp_address *address, __u32 *index)
+{
+	struct lisp_mapping *mapping = find_covering(of, kind, family, address, index);
+
+	step(LISP_STEP_MAPPING, kind, mapping != NULL, mapping ? *index : 0);
 	return mapping;
 }
 
@@ -154,6 +164,7 @@ static __always_inline int drop(const hook_frame *frame, __u32 reason)
 		c->packets++;
 		c->octets += frame_length(frame);
 	}
+	step(LISP_STEP_DROP, reason, 0, 0);
 	return HOOK_DROP;
 }
 

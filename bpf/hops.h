@@ -93,6 +93,7 @@ static __always_inline long find_outer_hop(hook_frame *frame, const struct itr *
 	}
 	if (now_ns() < kept->hop.expires_ns && length <= kept->hop.mtu && (!l->path_mtu || length <= l->path_mtu)) {
 		kept->hop.flags &= ~LISP_NEXT_HOP_CONFIRM;
+		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, kept->hop.ifindex, 0);
 		return BPF_FIB_LKUP_RET_SUCCESS;
 	}
 	return ask_outer_hop(frame, t, l, kept, mtu);

@@ -36,12 +36,18 @@ struct itr {
 /* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
 static __always_inline bool is_within_site(const struct itr *t)
 {
-	return is_own_eid(t->roots, t->packet.family, &t->packet.destination);
+	bool within = is_own_eid(t->roots, t->packet.family, &t->packet.destination);
+
+	step(LISP_STEP_WITHIN_SITE, within, 0, 0);
+	return within;
 }
 
 static __always_inline bool comes_from_eid(const struct itr *t)
 {
-	return is_own_eid(t->roots, t->packet.family, &t->packet.source);
+	bool own = is_own_eid(t->roots, t->packet.family, &t->packet.source);
+
+	step(LISP_STEP_SOURCE, own, 0, 0);
+	return own;
 }
 
 static __always_inline int drop_by_action(const hook_frame *frame, __u8 action)
@@ -95,6 +101,7 @@ static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 	if (!set)
 		return NULL;
 	chosen = *(const volatile __u8 *)&set->buckets[t->hash >> 14 & (LISP_BUCKETS - 1)];
+	step(LISP_STEP_LOCATOR, t->locator_set, chosen, t->hash);
 	if (chosen >= LISP_LOCATORS_MAX)
 		return NULL;
 	t->locator = chosen;
@@ -175,6 +182,7 @@ static STEP long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f, c
 	f->tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
 	if (l->path_mtu && length > l->path_mtu) {
 		f->mtu_result = l->path_mtu;
+		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_FRAG_NEEDED, l->ifindex, l->path_mtu);
 		return BPF_FIB_LKUP_RET_FRAG_NEEDED;
 	}
 	return find_route(frame, f, &outer, flags);

@@ -73,6 +73,7 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, const struct itr *t, __
 	h.origin[3] = t->origin;
 	if (set_ethernet(skb, t->l2_length, (struct ethhdr *)&h) < 0)
 		return drop(skb, LISP_DROP_NO_TAP);
+	step(LISP_STEP_WAIT, reason, mtu, 0);
 	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
 	if (t->hook == LISP_INTERFACE_TAP && !t->released)
 		return TC_ACT_OK;
@@ -112,6 +113,7 @@ static __always_inline int return_to_site(struct __sk_buff *skb, const struct it
 static __always_inline int forward_natively(struct __sk_buff *skb, const struct itr *t)
 {
 	count(LISP_COUNTER_NATIVE, octets_from(skb, t->packet.offset));
+	step(LISP_STEP_NATIVE, 0, 0, 0);
 	if (t->released && t->hook == LISP_INTERFACE_SITE)
 		return return_to_site(skb, t);
 	if (t->released || t->hook == LISP_INTERFACE_TAP)

@@ -23,6 +23,8 @@
 static __always_inline long find_route(hook_frame *frame, struct bpf_fib_lookup *f, const struct lisp_packet *p,
 				       __u32 flags)
 {
+	long answer;
+
 	f->family = p->family == 4 ? AF_INET : AF_INET6;
 	f->l4_protocol = p->protocol;
 	if (p->family == 4) {
@@ -33,7 +35,9 @@ static __always_inline long find_route(hook_frame *frame, struct bpf_fib_lookup 
 		__builtin_memcpy(f->ipv6_src, &p->source, sizeof(f->ipv6_src));
 		__builtin_memcpy(f->ipv6_dst, &p->destination, sizeof(f->ipv6_dst));
 	}
-	return bpf_fib_lookup(frame, f, sizeof(*f), flags);
+	answer = bpf_fib_lookup(frame, f, sizeof(*f), flags);
+	step(LISP_STEP_ROUTE, answer, f->ifindex, answer == BPF_FIB_LKUP_RET_FRAG_NEEDED ? f->mtu_result : 0);
+	return answer;
 }
 
 /* RFC 1624 s.3, for one 16-bit word of a header that changes. */

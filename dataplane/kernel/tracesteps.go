@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file puts the steps of a trace into words, with the mapping, locator or
+// interface that each is about. It runs nothing.
+
+package kernel
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"loci/forward"
+	"loci/lisp"
+)
+
+// Trace is what becomes of a packet, and by which steps.
+type Trace struct {
+	Program string      // the program that decided
+	Verdict string      // pass, drop, wait, native, stack, encapsulate or decapsulate
+	Reason  string      // of a drop (docs/counters.md) or of waiting
+	Steps   []TraceStep // in their order
+	Packet  []byte      // as it leaves, from the IP header on; nil where it does not
+}
+
+// TraceStep is one question that was asked about the packet, and its answer.
+type TraceStep struct {
+	Name   string // source, destination, database, map-cache, locator, route, lisp-header, marking, verdict
+	Answer string
+}
+
+// The verdicts of a Trace.
+const (
+	VerdictPass        = "pass"
+	VerdictDrop        = "drop"
+	VerdictWait        = "wait"
+	VerdictNative      = "native"
+	VerdictStack       = "stack"
+	VerdictEncapsulate = "encapsulate"
+	VerdictDecapsulate = "decapsulate"
+)
+
+// tell makes the Trace of the last run. Where several steps are verdicts, the last
+// one counts, but for a packet that was decapsulated and then handed to the stack.
+func (t *Tracer) tell(program string, out []byte) (Trace, error) {
+	steps, err := t.read()
+	if err != nil {
+		return Trace{}, err
+	}
+	trace := Trace{Program: strings.ReplaceAll(program, "_", "-"), Verdict: VerdictPass}
+	for _, s := range steps {
+		step := t.step(&s)
+		if step.Name == "" {
+			trace.Verdict, trace.Reason = verdictOf(&s)
+			continue
+		}
+		trace.Steps = append(trace.Steps, step)
+	}
+	trace.Steps = append(trace.Steps, TraceStep{"verdict", strings.TrimSpace(trace.Verdict + " " + trace.Reason)})
+	switch trace.Verdict {
+	case VerdictEncapsulate, VerdictDecapsulate, VerdictStack:
+		trace.Packet = out[min(etherOctets, len(out)):]
+	}
+	return trace, nil
+}
+
+// verdictOf reads a step that is a verdict.
+func verdictOf(s *lisptcLispStep) (verdict, reason string) {
+	switch lisptcLispStepKind(s.Kind) {
+	case lisptcLispStepKindLISP_STEP_WAIT:
+		return VerdictWait, waitReason(s)
+	case lisptcLispStepKindLISP_STEP_NATIVE:
+		return VerdictNative, ""
+	case lisptcLispStepKindLISP_STEP_STACK:
+		return VerdictStack, ""
+	case lisptcLispStepKindLISP_STEP_ENCAPSULATED:
+		return VerdictEncapsulate, ""
+	case lisptcLispStepKindLISP_STEP_DECAPSULATED:
+		return VerdictDecapsulate, ""
+	case lisptcLispStepKindLISP_STEP_DROP:
+		return VerdictDrop, forward.DropReason(s.A).String()
+	}
+	return VerdictPass, fmt.Sprintf("(step %d is unknown)", s.Kind)
+}
+
+func waitReason(s *lisptcLispStep) string {
+	switch lisptcLispTapReason(s.A) {
+	case lisptcLispTapReasonLISP_TAP_REASON_MISS:
+		return "miss"
+	case lisptcLispTapReasonLISP_TAP_REASON_HOLD:
+		return "hold"
+	case lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG:
+		return fmt.Sprintf("too-big: %d octets would fit", s.B)
+	}
+	return fmt.Sprintf("reason %d", s.A)
+}
+
+// step puts a step into words; one without a name is a verdict.
+func (t *Tracer) step(s *lisptcLispStep) TraceStep {
+	yes := s.A != 0
+	switch lisptcLispStepKind(s.Kind) {
+	case lisptcLispStepKindLISP_STEP_SOURCE:
+		return TraceStep{"source", either(yes, "an EID of this site", "no EID of this site")}
+	case lisptcLispStepKindLISP_STEP_WITHIN_SITE:
+		return TraceStep{"destination", either(yes, "an EID of this site as well", "no EID of this site")}
+	case lisptcLispStepKindLISP_STEP_MAPPING:
+		return TraceStep{either(uint8(s.A) == kindDatabase, "database", "map-cache"), t.mapping(s)}
+	case lisptcLispStepKindLISP_STEP_LOCATOR:
+		return TraceStep{"locator", t.locator(s)}
+	case lisptcLispStepKindLISP_STEP_ROUTE:
+		return TraceStep{"route", routeAnswer(s)}
+	case lisptcLispStepKindLISP_STEP_LISP_HEADER:
+		return TraceStep{"lisp-header", fmt.Sprintf("flags %s, Instance-ID %d", headerFlags(uint8(s.A)), s.B)}
+	case lisptcLispStepKindLISP_STEP_MARKING:
+		return TraceStep{"marking", fmt.Sprintf("DSCP %d, ECN %d, TTL %d", s.A>>2, s.A&3, s.B)}
+	}
+	return TraceStep{}
+}
+
+func either(condition bool, yes, no string) string {
+	if condition {
+		return yes
+	}
+	return no
+}
+
+// mapping describes an entry of either table.
+func (t *Tracer) mapping(s *lisptcLispStep) string {
+	if s.B == 0 {
+		return "nothing covers it"
+	}
+	var record lisptcLispMapping
+	if err := t.store.maps[lisptcMapMappings].Lookup(s.C, &record); err != nil {
+		return fmt.Sprintf("entry %d: %v", s.C, err)
+	}
+	key := keyOfRecord(&record)
+	prefix, err := key.prefix()
+	if err != nil {
+		return fmt.Sprintf("entry %d: %v", s.C, err)
+	}
+	text := prefix.String()
+	switch {
+	case record.Flags&flagDatabase != 0:
+		return text
+	case record.LocatorSet == noLocatorSet:
+		text += ", negative: " + lisp.Action(record.Action).String()
+	case record.Flags&flagHold != 0:
+		text += ", on hold while packets that waited are sent"
+	}
+	return text + either(record.Flags&flagStatic != 0, ", static", "")
+}
+
+// locator describes the locator that the packet's flow has.
+func (t *Tracer) locator(s *lisptcLispStep) string {
+	bucket := fmt.Sprintf("flow hash %#08x", s.C)
+	var set lisptcLispLocatorSet
+	if err := t.store.maps[lisptcMapLocatorSets].Lookup(s.A, &set); err != nil {
+		return fmt.Sprintf("locator-set %d: %v", s.A, err)
+	}
+	if s.B >= min(set.Count, uint32(len(set.Locators))) {
+		return "none of " + fmt.Sprint(set.Count) + " is usable, " + bucket
+	}
+	record := &set.Locators[s.B]
+	return fmt.Sprintf("%s by %s, from %s", decodeLocator(record), bucket, addrFrom(record.Family, record.Source))
+}
+
+// routeAnswers are the answers of bpf_fib_lookup, BPF_FIB_LKUP_RET_*.
+var routeAnswers = [...]string{
+	"next hop known", "blackhole", "unreachable", "prohibited", "not forwarded: a local address, or no route",
+	"forwarding is off there", "a tunnel of the kernel's own", "next hop has yet to be resolved", "too big for the path", "no source address",
+}
+
+func routeAnswer(s *lisptcLispStep) string {
+	answer := fmt.Sprintf("answer %d", s.A)
+	if s.A < uint32(len(routeAnswers)) {
+		answer = routeAnswers[s.A]
+	}
+	if s.B != 0 {
+		answer += " by " + interfaceWord(s.B)
+	}
+	if s.C != 0 {
+		answer += fmt.Sprintf(", MTU %d", s.C)
+	}
+	return answer
+}
+
+func interfaceWord(ifindex uint32) string {
+	if link, err := net.InterfaceByIndex(int(ifindex)); err == nil {
+		return link.Name
+	}
+	return fmt.Sprintf("interface %d", ifindex)
+}
+
+// headerFlags names the bits of the LISP header's first octet (RFC 9300 s.5.3).
+func headerFlags(flags uint8) string {
+	var set []string
+	for i, name := range [...]string{"N", "L", "E", "V", "I", "P"} {
+		if flags&(0x80>>i) != 0 {
+			set = append(set, name)
+		}
+	}
+	if len(set) == 0 {
+		return "none"
+	}
+	return strings.Join(set, "")
+}
