@@ -154,6 +154,7 @@ static __always_inline struct lisp_next_hop *find_inner_hop(hook_frame *frame, c
 	}
 	if (now_ns() < kept->hop.expires_ns && longest_segment(frame, &e->inner) <= kept->hop.mtu && !routes_by_flow(s)) {
 		kept->hop.flags &= ~LISP_NEXT_HOP_CONFIRM;
+		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, kept->hop.ifindex, 0);
 		return &kept->hop;
 	}
 	return ask_inner_hop(frame, e, from, kept) ? &kept->hop : NULL;

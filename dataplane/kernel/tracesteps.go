@@ -170,12 +170,15 @@ var routeAnswers = [...]string{
 	"forwarding is off there", "a tunnel of the kernel's own", "next hop has yet to be resolved", "too big for the path", "no source address",
 }
 
+// routeNoNeighbour is BPF_FIB_LKUP_RET_NO_NEIGH.
+const routeNoNeighbour = 7
+
 func routeAnswer(s *lisptcLispStep) string {
 	answer := fmt.Sprintf("answer %d", s.A)
 	if s.A < uint32(len(routeAnswers)) {
 		answer = routeAnswers[s.A]
 	}
-	if s.B != 0 {
+	if s.A == 0 || s.A == routeNoNeighbour { // the others leave the interface as it was asked for
 		answer += " by " + interfaceWord(s.B)
 	}
 	if s.C != 0 {
