@@ -313,6 +313,32 @@ type lisptcLispSettings struct {
 	MissIntervalNs uint64
 }
 
+type lisptcLispStep struct {
+	_    structs.HostLayout
+	Kind uint32
+	A    uint32
+	B    uint32
+	C    uint32
+}
+
+type lisptcLispStepKind uint32
+
+const (
+	lisptcLispStepKindLISP_STEP_SOURCE       lisptcLispStepKind = 1
+	lisptcLispStepKindLISP_STEP_WITHIN_SITE  lisptcLispStepKind = 2
+	lisptcLispStepKindLISP_STEP_MAPPING      lisptcLispStepKind = 3
+	lisptcLispStepKindLISP_STEP_LOCATOR      lisptcLispStepKind = 4
+	lisptcLispStepKindLISP_STEP_ROUTE        lisptcLispStepKind = 5
+	lisptcLispStepKindLISP_STEP_LISP_HEADER  lisptcLispStepKind = 6
+	lisptcLispStepKindLISP_STEP_MARKING      lisptcLispStepKind = 7
+	lisptcLispStepKindLISP_STEP_WAIT         lisptcLispStepKind = 8
+	lisptcLispStepKindLISP_STEP_NATIVE       lisptcLispStepKind = 9
+	lisptcLispStepKindLISP_STEP_STACK        lisptcLispStepKind = 10
+	lisptcLispStepKindLISP_STEP_ENCAPSULATED lisptcLispStepKind = 11
+	lisptcLispStepKindLISP_STEP_DECAPSULATED lisptcLispStepKind = 12
+	lisptcLispStepKindLISP_STEP_DROP         lisptcLispStepKind = 13
+)
+
 type lisptcLispTapHeader struct {
 	_           structs.HostLayout
 	Destination [6]uint8
@@ -359,6 +385,7 @@ const (
 	lisptcMapOuterHops        = "outer_hops"
 	lisptcMapRoots            = "roots"
 	lisptcMapSettings         = "settings"
+	lisptcMapSteps            = "steps"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
 	lisptcProgLispEgress      = "lisp_egress"
@@ -367,6 +394,7 @@ const (
 	lisptcVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lisptcVarLispDecapL3Flags = "lisp_decap_l3_flags"
 	lisptcVarLispMappingLimit = "lisp_mapping_limit"
+	lisptcVarLispTracing      = "lisp_tracing"
 )
 
 // loadLisptc returns the embedded CollectionSpec for lisptc.
@@ -439,6 +467,7 @@ type lisptcMapSpecs struct {
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
+	Steps           *ebpf.MapSpec `ebpf:"steps"`
 }
 
 // lisptcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -448,6 +477,7 @@ type lisptcVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.VariableSpec `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
 // lisptcObjects contains all objects after they have been loaded into the kernel.
@@ -487,6 +517,7 @@ type lisptcMaps struct {
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Settings        *ebpf.Map `ebpf:"settings"`
+	Steps           *ebpf.Map `ebpf:"steps"`
 }
 
 func (m *lisptcMaps) Close() error {
@@ -508,6 +539,7 @@ func (m *lisptcMaps) Close() error {
 		m.OuterHops,
 		m.Roots,
 		m.Settings,
+		m.Steps,
 	)
 }
 
@@ -518,6 +550,7 @@ type lisptcVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.Variable `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 
 // lisptcPrograms contains all programs after they have been loaded into the kernel.

@@ -182,9 +182,11 @@ const (
 	lispxdpMapOuterHops        = "outer_hops"
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSettings         = "settings"
+	lispxdpMapSteps            = "steps"
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
+	lispxdpVarLispTracing      = "lisp_tracing"
 )
 
 // loadLispxdp returns the embedded CollectionSpec for lispxdp.
@@ -253,6 +255,7 @@ type lispxdpMapSpecs struct {
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
+	Steps           *ebpf.MapSpec `ebpf:"steps"`
 }
 
 // lispxdpVariableSpecs contains global variables before they are loaded into the kernel.
@@ -261,6 +264,7 @@ type lispxdpMapSpecs struct {
 type lispxdpVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
 // lispxdpObjects contains all objects after they have been loaded into the kernel.
@@ -300,6 +304,7 @@ type lispxdpMaps struct {
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Settings        *ebpf.Map `ebpf:"settings"`
+	Steps           *ebpf.Map `ebpf:"steps"`
 }
 
 func (m *lispxdpMaps) Close() error {
@@ -321,6 +326,7 @@ func (m *lispxdpMaps) Close() error {
 		m.OuterHops,
 		m.Roots,
 		m.Settings,
+		m.Steps,
 	)
 }
 
@@ -330,6 +336,7 @@ func (m *lispxdpMaps) Close() error {
 type lispxdpVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 
 // lispxdpPrograms contains all programs after they have been loaded into the kernel.
