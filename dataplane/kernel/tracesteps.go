@@ -157,11 +157,14 @@ func (t *Tracer) locator(s *lisptcLispStep) string {
 	if err := t.store.maps[lisptcMapLocatorSets].Lookup(s.A, &set); err != nil {
 		return fmt.Sprintf("locator-set %d: %v", s.A, err)
 	}
-	if s.B >= min(set.Count, uint32(len(set.Locators))) {
+	if s.B >= set.Count {
 		return "none of " + fmt.Sprint(set.Count) + " is usable, " + bucket
 	}
-	record := &set.Locators[s.B]
-	return fmt.Sprintf("%s by %s, from %s", decodeLocator(record), bucket, addrFrom(record.Family, record.Source))
+	var record lisptcLispLocator
+	if err := t.store.maps[lisptcMapLocators].Lookup(set.First+s.B, &record); err != nil {
+		return fmt.Sprintf("locator %d of set %d: %v", s.B, s.A, err)
+	}
+	return fmt.Sprintf("%s by %s, from %s", decodeLocator(&record), bucket, addrFrom(record.Family, record.Source))
 }
 
 // routeAnswers are the answers of bpf_fib_lookup, BPF_FIB_LKUP_RET_*.
