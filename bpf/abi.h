@@ -207,6 +207,7 @@ enum lisp_interface_flag {
 	LISP_INTERFACE_TAKES_FRAMES = 1 << 3, /* XDP frames can be redirected to it; without it they are lost silently */
 	LISP_INTERFACE_UNFINISHED = 1 << 4,   /* virtual: what arrives may have a checksum that the sender left to its link */
 	LISP_INTERFACE_PEER = 1 << 8, /* a veth into another namespace, with nothing on its way out that must see packets */
+	LISP_INTERFACE_STACK = 1 << 9, /* the host's IP forwarding sees what comes in by it, and what goes to it as a site */
 };
 
 /* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. */
@@ -230,6 +231,7 @@ enum lisp_setting_flag {
 	LISP_SETTING_OUTER_NOT_ECT = 1 << 0, /* RFC 6040 s.4.1 compatibility mode: the outer header says Not-ECT */
 	LISP_SETTING_OUTER_DSCP_ZERO = 1 << 1, /* pipe model: outer DSCP 0 ... */
 	LISP_SETTING_INNER_DSCP_KEPT = 1 << 2, /* ... and the inner one survives decapsulation */
+	LISP_SETTING_ANY_STACK = 1 << 9, /* some interface has LISP_INTERFACE_STACK */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 8, /* rules or multipath routes of this host look at ports: see outer_hops */
 };
 

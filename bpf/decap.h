@@ -113,7 +113,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 		return drop(skb, reason);
 	/* The route is that of the packet as it will be. Expired TTL is the stack's to answer. */
 	e->inner.tos = e->tos;
-	if (e->ttl > 1)
+	if (e->ttl > 1 && !(e->core->flags & LISP_INTERFACE_STACK))
 		hop = find_inner_hop(skb, e);
 	if (remove_outer(skb, e) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);

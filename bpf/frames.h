@@ -14,6 +14,8 @@ static __always_inline bool takes_frames(__u32 ifindex, __u32 flags)
 {
 	const struct lisp_interface *to = find_interface(ifindex, LISP_INTERFACE_TAKES_FRAMES);
 
+	if (flags & LISP_INTERFACE_SITE && to && to->flags & LISP_INTERFACE_STACK)
+		return false;
 	return to && (to->flags & flags) == flags;
 }
 
@@ -143,6 +145,8 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	struct itr t = { .iid = site->iid, .forwarded = true };
 	const struct lisp_mapping *m;
 
+	if (site->flags & LISP_INTERFACE_STACK)
+		return XDP_PASS;
 	t.roots = find_roots(site->roots);
 	if (parse_ip(frame, ETH_HLEN, ethertype, &t.packet) < 0 || t.packet.malformed)
 		return XDP_PASS;
@@ -197,7 +201,7 @@ static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 
 	if (!reason && e->core->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &e->inner))
 		return XDP_PASS;
-	if (!reason && e->ttl <= 1)
+	if (!reason && (e->ttl <= 1 || e->core->flags & LISP_INTERFACE_STACK))
 		return XDP_PASS;
 	if (!reason && (find_site_route(frame, &f, e) != BPF_FIB_LKUP_RET_SUCCESS || !takes_frames(f.ifindex, LISP_INTERFACE_SITE)))
 		return XDP_PASS;

@@ -119,6 +119,7 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fro
 	struct bpf_fib_lookup f = { .ifindex = from };
 	__u32 length = longest_segment(frame, &e->inner);
 	bool used = kept->hop.expires_ns;
+	const struct lisp_interface *to;
 	long answer;
 
 	kept->hop.expires_ns = 0;
@@ -126,7 +127,8 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fro
 	answer = find_route(frame, &f, &e->inner, 0);
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return false;
-	if (!find_interface(f.ifindex, LISP_INTERFACE_SITE))
+	to = find_interface(f.ifindex, LISP_INTERFACE_SITE);
+	if (!to || to->flags & LISP_INTERFACE_STACK)
 		return false;
 	keep_hop(&kept->hop, &f, answer, used);
 	return true;

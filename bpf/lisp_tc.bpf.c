@@ -73,6 +73,9 @@ int site_ingress(struct __sk_buff *skb)
 
 	if (!site || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
+	/* The stack forwards it, to one of the egress programs. */
+	if (site->flags & LISP_INTERFACE_STACK)
+		return TC_ACT_UNSPEC;
 	t.iid = site->iid;
 	t.roots = find_roots(site->roots);
 	t.l2_length = site->l2_length;
@@ -101,17 +104,40 @@ int core_ingress(struct __sk_buff *skb)
 	return decapsulate(skb, &e);
 }
 
+static __always_inline bool any_stack(void)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->flags & LISP_SETTING_ANY_STACK;
+}
+
+/* The site interface where a packet came in that IP forwarding has seen since; NULL for all others. */
+static __always_inline const struct lisp_interface *forwarded_from(struct __sk_buff *skb)
+{
+	const struct lisp_interface *from;
+
+	if (!skb->ingress_ifindex || !any_stack())
+		return NULL;
+	from = find_interface(skb->ingress_ifindex, LISP_INTERFACE_STACK);
+	return from && from->flags & LISP_INTERFACE_SITE ? from : NULL;
+}
+
 SEC("tc")
 int core_egress(struct __sk_buff *skb)
 {
-	const struct lisp_interface *core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
 	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_CORE };
+	const struct lisp_interface *from = forwarded_from(skb), *core;
 
-	/* What came in by an interface was judged there. */
-	if (!core || skb->ingress_ifindex || skb->vlan_present)
+	/* What came in by another interface was judged there. */
+	if (skb->ingress_ifindex && !from)
 		return TC_ACT_UNSPEC;
-	t.iid = core->iid;
-	t.roots = find_roots(core->roots);
+	core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
+	if (!core || skb->vlan_present)
+		return TC_ACT_UNSPEC;
+	if (from)
+		t.origin = skb->ingress_ifindex;
+	t.iid = from ? from->iid : core->iid;
+	t.roots = find_roots(from ? from->roots : core->roots);
 	t.l2_length = core->l2_length;
 	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
 		return TC_ACT_UNSPEC;
@@ -130,7 +156,7 @@ int core_egress(struct __sk_buff *skb)
 SEC("tc")
 int lisp_egress(struct __sk_buff *skb)
 {
-	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP);
+	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP), *from;
 	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_TAP, .l2_length = ETH_HLEN };
 	struct lisp_tap_header h;
 
@@ -138,8 +164,11 @@ int lisp_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (h.magic == LISP_TAP_WAITING)
 		return TC_ACT_OK;
-	t.iid = tap->iid;
-	t.roots = find_roots(tap->roots);
+	from = forwarded_from(skb);
+	if (from)
+		t.origin = skb->ingress_ifindex;
+	t.iid = from ? from->iid : tap->iid;
+	t.roots = find_roots(from ? from->roots : tap->roots);
 	if (parse_ip(skb, t.l2_length, h.protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.roots))
@@ -163,6 +192,9 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	t.hook = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
 		 : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
 						     : LISP_INTERFACE_TAP;
+	/* IP forwarding has seen it already, and counted its TTL. */
+	if (from->flags & LISP_INTERFACE_STACK && t.hook == LISP_INTERFACE_SITE)
+		t.hook = LISP_INTERFACE_TAP;
 	t.forwarded = t.hook == LISP_INTERFACE_SITE;
 	if (parse_ip(skb, t.l2_length, h->protocol, &t.packet) < 0)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);

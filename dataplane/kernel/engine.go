@@ -56,6 +56,10 @@ type Options struct {
 	LocatorSetLimit int // DefaultLocatorSetLimit of the mappings when 0
 	TableOctets     int // of the forwarding table, half a GiB at most
 
+	// NoShortcut sends packets through the queue of each interface, also of those whose
+	// other end is in a network namespace of this machine.
+	NoShortcut bool
+
 	// TAPRemade, if given, is called on a goroutine of its own after the TAP had to be
 	// made anew: routes by it are gone then.
 	TAPRemade func()
@@ -80,7 +84,8 @@ type Engine struct {
 	stop    chan struct{}
 	running sync.WaitGroup
 
-	tapRemade func()
+	tapRemade  func()
+	noShortcut bool
 
 	// changing is held by whoever changes anything, mu as well while tables,
 	// settings or interfaces are at hand. Both are taken in this order.
@@ -91,6 +96,7 @@ type Engine struct {
 	tables     *tables
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
+	byFlow     bool                // routes look at ports
 }
 
 // An attached interface is one that programs know.
@@ -106,7 +112,7 @@ var _ dataplane.Plane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
 	}
@@ -169,6 +175,7 @@ func (e *Engine) open(o Options) (err error) {
 	}
 	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName)
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
+	e.lookAtRoutes()
 	return e.restoreSettings(found)
 }
 
@@ -252,6 +259,7 @@ func (e *Engine) start() {
 	e.running.Go(e.room.run)
 	e.running.Go(func() { e.misses.read(e.ring, e.log) })
 	e.running.Go(e.watchLinks)
+	e.running.Go(e.watchSurroundings)
 }
 
 // Events implements dataplane.Plane.

@@ -111,7 +111,7 @@ func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
 		dataplane.MissForwardNatively: lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY,
 	}
 	return lisptcLispSettings{
-		AbiVersion: abiVersion, TapIfindex: e.tap.index, TapMac: e.tap.mac,
+		AbiVersion: abiVersion, Flags: e.programFlags(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(policy[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 	}
 }
@@ -202,6 +202,7 @@ func (e *Engine) syncInterfaces() error {
 			return fmt.Errorf("interface %s: %w", i.Name, err)
 		}
 		addInterface(wanted, i, link.Attrs())
+		e.addShortcut(wanted, link)
 		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
 			coreMTU = mtu
 		}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file finds out through which interfaces packets may take the shortcut of
+// bpf_redirect_peer: into the other end of a veth at once, not by way of a queue
+// (docs/decisions/0008-veth-shortcut.md). Nothing that somebody put at the
+// interface to see, shape or change what leaves may be passed by. It changes nothing.
+
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	attributeMaxMTU = 51    // IFLA_MAX_MTU
+	vethMaxMTU      = 65535 // less while a program of XDP is at the other end
+	noQueue         = "noqueue"
+)
+
+// outlet is what stands at an interface's way out.
+type outlet struct {
+	queue     string // name of the root queueing discipline
+	maxMTU    uint32
+	filters   int // of others, clsact and tcx
+	segmented bool
+}
+
+// canShorten reports whether packets may go into a link's other end directly.
+func canShorten(l netlink.Link, o outlet) bool {
+	attrs := l.Attrs()
+	return l.Type() == "veth" && attrs.NetNsID >= 0 && attrs.MasterIndex == 0 &&
+		o.queue == noQueue && o.maxMTU >= vethMaxMTU && o.filters == 0 && !o.segmented
+}
+
+// outlet looks at an interface's way out.
+func (e *Engine) outlet(l netlink.Link) (o outlet, err error) {
+	index := l.Attrs().Index
+	err = e.space.do(func() error {
+		if o.queue, o.maxMTU, err = queueOf(index); err != nil {
+			return err
+		}
+		if o.segmented, err = cutsSegments(l.Attrs().Name); err != nil {
+			return err
+		}
+		o.filters, err = e.foreignEgressPrograms(index)
+		return err
+	})
+	if err != nil {
+		return outlet{}, fmt.Errorf("interface %s: %w", l.Attrs().Name, err)
+	}
+	return o, nil
+}
+
+// queueOf asks for what our library does not tell of a link.
+func queueOf(index int) (queue string, maxMTU uint32, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
+	about := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	about.Index = int32(index)
+	request.AddData(about)
+	answers, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	if err != nil || len(answers) == 0 {
+		return "", 0, fmt.Errorf("link %d: %w", index, err)
+	}
+	attributes, err := nl.ParseRouteAttr(answers[0][unix.SizeofIfInfomsg:])
+	if err != nil {
+		return "", 0, fmt.Errorf("link %d: %w", index, err)
+	}
+	for _, a := range attributes {
+		switch {
+		case a.Attr.Type == unix.IFLA_QDISC:
+			queue = nl.BytesToString(a.Value)
+		case a.Attr.Type == attributeMaxMTU && len(a.Value) == 4:
+			maxMTU = nl.NativeEndian().Uint32(a.Value)
+		}
+	}
+	return queue, maxMTU, nil
+}
+
+// foreignEgressPrograms counts programs and filters of others at the way out.
+func (e *Engine) foreignEgressPrograms(index int) (int, error) {
+	own := map[ebpf.ProgramID]bool{}
+	for _, program := range e.hooks.programs {
+		if info, err := program.Info(); err == nil {
+			id, _ := info.ID()
+			own[id] = true
+		}
+	}
+	foreign := 0
+	if result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress}); err == nil {
+		for _, p := range result.Programs {
+			if !own[p.ID] {
+				foreign++
+			}
+		}
+	}
+	filters, err := e.space.netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
+	if err != nil && !noSuchFilter(err) {
+		return foreign, fmt.Errorf("filters: %w", err)
+	}
+	for _, filter := range filters {
+		if b, ok := filter.(*netlink.BpfFilter); !ok || !e.hooks.filters.isOwn(b) {
+			foreign++
+		}
+	}
+	return foreign, nil
+}
+
+// addShortcut marks an interface whose packets may take the shortcut.
+func (e *Engine) addShortcut(wanted map[uint32]attached, l netlink.Link) {
+	index := uint32(l.Attrs().Index)
+	if e.shortens(l) {
+		a := wanted[index]
+		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_PEER)
+		wanted[index] = a
+	}
+}
+
+func (e *Engine) shortens(l netlink.Link) bool {
+	if e.noShortcut || l.Type() != "veth" || l.Attrs().NetNsID < 0 {
+		return false
+	}
+	o, err := e.outlet(l)
+	if err != nil {
+		e.log.Debug("no shortcut through an interface", "error", err)
+		return false
+	}
+	return canShorten(l, o)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file follows what the kernel does not tell of by itself: rules and policies
+// that routes depend on, and what others put at interfaces. It looks once a second.
+
+package kernel
+
+import "time"
+
+const surroundingsInterval = time.Second
+
+// programFlags are the flags of the programs' settings.
+func (e *Engine) programFlags() (flags uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byFlow {
+		flags |= uint32(lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW)
+	}
+	return flags
+}
+
+// lookAtRoutes finds out whether routes look at flows; when that cannot be told, they
+// are taken to. It reports whether that is news.
+func (e *Engine) lookAtRoutes() bool {
+	byFlow, err := e.space.routesByFlow()
+	if err != nil {
+		e.log.Debug("it cannot be told what routes depend on", "error", err)
+		byFlow = true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	news := e.byFlow != byFlow
+	e.byFlow = byFlow
+	return news
+}
+
+// shortcutsDiffer reports whether an interface gained or lost its shortcut.
+func (e *Engine) shortcutsDiffer() bool {
+	e.mu.Lock()
+	known := make(map[uint32]bool, len(e.interfaces))
+	for index, a := range e.interfaces {
+		known[index] = a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_PEER) != 0
+	}
+	e.mu.Unlock()
+	for index, has := range known {
+		l, err := e.space.netlink.LinkByIndex(int(index))
+		if err == nil && e.shortens(l) != has {
+			return true
+		}
+	}
+	return false
+}
+
+// watchSurroundings looks again and again until the engine ends.
+func (e *Engine) watchSurroundings() {
+	ticker := time.NewTicker(surroundingsInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-ticker.C:
+		}
+		if e.lookAtRoutes() {
+			e.putProgramSettings()
+		}
+		if e.shortcutsDiffer() {
+			e.resync()
+		}
+	}
+}
+
+func (e *Engine) putProgramSettings() {
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return
+	}
+	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
+		e.log.Error("the programs cannot be told what routes depend on", "error", err)
+	}
+}
