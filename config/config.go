@@ -296,6 +296,8 @@ type Datapath struct {
 	SourceRoutes       bool   `key:"source-routes"`
 	SourceRouteTable   uint32 `key:"source-route-table" range:"1..4294967295"`
 	SourceRulePriority uint32 `key:"source-rule-priority" range:"1..32763"`
+	// VethShortcut hands packets to the other end of a veth without its queue.
+	VethShortcut bool `key:"veth-shortcut"`
 
 	MappingSocket *MappingSocket `key:"mapping-socket"`
 	Lispers       *Lispers       `key:"lispers"`

@@ -65,6 +65,7 @@ func (d *Datapath) setDefaults() {
 		PinDirectory: "/sys/fs/bpf/loci", Interface: "loci0",
 		RouteTable: 4341, RulePriority: 4341, FallbackRulePriority: 43410,
 		RouteProtocol: 143, SourceRoutes: true, SourceRouteTable: 4342, SourceRulePriority: 4330,
+		VethShortcut: true,
 	}
 }
 

@@ -93,7 +93,7 @@ func (d *daemon) openLispers(c *config.Lispers, p plan) error {
 func (d *daemon) openEngine(p plan) error {
 	routed, err := openRoutedPlane(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
-		MappingLimit: p.mappingLimit(), Logger: d.log,
+		MappingLimit: p.mappingLimit(), NoShortcut: !p.config.Datapath.VethShortcut, Logger: d.log,
 	}, p.routes, d.log)
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
