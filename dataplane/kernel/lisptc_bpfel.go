@@ -169,6 +169,7 @@ const (
 	lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES lisptcLispInterfaceFlag = 8
 	lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED   lisptcLispInterfaceFlag = 16
 	lisptcLispInterfaceFlagLISP_INTERFACE_PEER         lisptcLispInterfaceFlag = 256
+	lisptcLispInterfaceFlagLISP_INTERFACE_STACK        lisptcLispInterfaceFlag = 512
 )
 
 type lisptcLispLimitKey struct {
@@ -299,6 +300,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_OUTER_NOT_ECT   lisptcLispSettingFlag = 1
 	lisptcLispSettingFlagLISP_SETTING_OUTER_DSCP_ZERO lisptcLispSettingFlag = 2
 	lisptcLispSettingFlagLISP_SETTING_INNER_DSCP_KEPT lisptcLispSettingFlag = 4
+	lisptcLispSettingFlagLISP_SETTING_ANY_STACK       lisptcLispSettingFlag = 512
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW  lisptcLispSettingFlag = 256
 )
 
