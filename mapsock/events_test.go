@@ -16,7 +16,8 @@ func TestExpiredIsToldOnce(t *testing.T) {
 	both, events := s.monitor(t, DefaultHearing), s.monitor(t, HearEvents)
 	old := to("10.2.0.0/24", "192.0.2.2")
 	old.Entry.ExpiresAt = old.Entry.CreatedAt
-	apply(t, s.server.Plane(), old, dataplane.DeleteMapping{Prefix: old.Entry.Mapping.Prefix})
+	apply(t, s.server.Plane(), old)
+	apply(t, s.server.Plane(), dataplane.DeleteMapping{Prefix: old.Entry.Mapping.Prefix})
 	next(t, both, TypeAdd)
 	if got := next(t, both, TypeDelete); got.Flags&FlagExpired == 0 || got.PID == 0 {
 		t.Error(got)
