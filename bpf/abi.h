@@ -235,9 +235,10 @@ enum lisp_setting_flag {
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 8, /* rules or multipath routes of this host look at ports: see outer_hops */
 };
 
-/* What happens to a packet that no mapping covers; the event is raised in any case. */
+/* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs with a policy of their own are
+ * in the HASH miss_policies (Instance-ID, __u32 -> enum lisp_miss_policy, __u32), all others have that of the settings. */
 enum lisp_miss_policy {
-	LISP_MISS_QUEUE = 0, /* it waits at the TAP */
+	LISP_MISS_QUEUE = 0, /* it goes to the TAP, where user space lets it wait or hands it to the control plane */
 	LISP_MISS_DROP = 1,
 	LISP_MISS_FORWARD_NATIVELY = 2,
 };
@@ -341,6 +342,7 @@ enum lisp_drop {
 	LISP_DROP_WAITING_OCTETS_LIMIT = 41,
 	LISP_DROP_WAITING_TIME_LIMIT = 42,
 	LISP_DROP_TOO_BIG = 43, /* answered with Packet Too Big */
+	LISP_DROP_HAND_OVER_LIMIT = 44, /* the control plane does not take what it is handed */
 	LISP_DROP_MAX = 64,
 };
 
@@ -361,6 +363,7 @@ enum lisp_counter_index {
 	LISP_COUNTER_OUTER_FRAGMENT = 12,   /* fragment sent to an own RLOC: left to the stack */
 	LISP_COUNTER_EVENT_LOST = 13,       /* the ring buffer was full */
 	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, TTL, size, other route) */
+	LISP_COUNTER_MISS = 15,             /* no mapping, or one that says send-map-request; whatever the policy */
 	LISP_COUNTER_MAX = 32,
 };
 

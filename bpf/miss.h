@@ -121,18 +121,31 @@ static __always_inline int forward_natively(struct __sk_buff *skb, const struct 
 	return TC_ACT_UNSPEC;
 }
 
-static __always_inline int miss(struct __sk_buff *skb, const struct itr *t)
+/* That of the Instance-ID, else that of all. */
+static __always_inline __u32 miss_policy(__u32 iid)
 {
 	const struct lisp_settings *s = find_settings();
+	const __u32 *own = bpf_map_lookup_elem(&miss_policies, &iid);
+
+	if (own)
+		return *own;
+	return s ? s->miss_policy : LISP_MISS_QUEUE;
+}
+
+static __always_inline int miss(struct __sk_buff *skb, const struct itr *t)
+{
+	__u32 policy;
 
 	if (is_own_rloc(t->packet.family, &t->packet.destination))
 		return forward_natively(skb, t);
 	if (t->released)
 		return drop(skb, LISP_DROP_RELEASED_WITHOUT_MAPPING);
+	count(LISP_COUNTER_MISS, skb->len);
 	raise_miss(skb, t);
-	if (s && s->miss_policy == LISP_MISS_DROP)
+	policy = miss_policy(t->iid);
+	if (policy == LISP_MISS_DROP)
 		return drop(skb, LISP_DROP_MISS);
-	if (s && s->miss_policy == LISP_MISS_FORWARD_NATIVELY)
+	if (policy == LISP_MISS_FORWARD_NATIVELY)
 		return forward_natively(skb, t);
 	return wait_at_tap(skb, t, LISP_TAP_REASON_MISS, 0);
 }

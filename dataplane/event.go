@@ -16,12 +16,16 @@ import "loci/lisp"
 type Event interface{ event() }
 
 // Miss says that a packet from a local EID found no mapping. At most about one a
-// second is raised for each destination.
+// second is raised for each destination, but for packets that are handed over: each of
+// them is an event.
 type Miss struct {
 	Instance    lisp.InstanceID
 	Source      lisp.EID
 	Destination lisp.EID
 	Interface   string // where the packet came in
+	Form        MissForm
+	Packet      []byte // as Form says; nil with MissFormEID
+	Handed      bool   // by MissHandOver: Packet is whole, and the reader's to forward
 }
 
 // Expired says that a map-cache entry was deleted whose TTL had ended. Who deleted it

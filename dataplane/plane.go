@@ -22,7 +22,7 @@
 // plane does, because forwarding goes on while it is away.
 //
 // Misses. A packet with a source EID of the Database and a destination that no
-// mapping covers raises a Miss and is treated by Settings.MissPolicy. Waiting
+// mapping covers raises a Miss and is treated by Settings.MissPolicyOf. Waiting
 // packets are sent, in order per flow, once a positive mapping covers them;
 // they are dropped and counted when a negative one does (or sent natively, by
 // its action) or when a bound of Settings.Wait is reached.
@@ -39,7 +39,10 @@ package dataplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"loci/lisp"
@@ -177,6 +180,7 @@ const (
 	MissQueue MissPolicy = iota
 	MissDrop
 	MissForwardNatively
+	MissHandOver // to the control plane, in Miss.Packet: it is the control plane's to forward
 )
 
 // String names the policy as configuration does.
@@ -186,9 +190,37 @@ func (p MissPolicy) String() string {
 		return "drop"
 	case MissForwardNatively:
 		return "natively-forward"
+	case MissHandOver:
+		return "hand-over"
 	}
 	return "queue"
 }
+
+// MissForm says what a Miss tells of the packet, beside its EIDs. Packets that do not
+// come to the engine, because the policy is to drop them or to forward them natively,
+// are told by their EIDs alone.
+type MissForm uint8
+
+// The forms.
+const (
+	MissFormEID    MissForm = iota
+	MissFormHeader          // IP header and the eight octets behind it, as ICMP quotes
+	MissFormPacket
+)
+
+// String names the form as configuration does.
+func (f MissForm) String() string {
+	switch f {
+	case MissFormHeader:
+		return "header"
+	case MissFormPacket:
+		return "packet"
+	}
+	return "eid"
+}
+
+// MaxMissPolicies is how many Instance-IDs may have a policy of their own.
+const MaxMissPolicies = 4096
 
 // Side says where an interface leads.
 type Side uint8
@@ -230,8 +262,41 @@ var DefaultWaitBounds = WaitBounds{PacketsPerDestination: 256, PacketsTotal: 819
 type Settings struct {
 	Interfaces []Interface
 	LocalRLOCs []lisp.RLOC // own RLOCs; the first of a family is the source of what is sent in it
-	MissPolicy MissPolicy
+	MissPolicy MissPolicy  // of Instance-IDs that MissPolicies does not name
 	Wait       WaitBounds
+	MissForm   MissForm
+
+	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
+}
+
+// Clone shares no memory with s.
+func (s Settings) Clone() Settings {
+	s.Interfaces, s.LocalRLOCs, s.MissPolicies = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs), maps.Clone(s.MissPolicies)
+	return s
+}
+
+// MissPolicyOf is the policy of an Instance-ID.
+func (s *Settings) MissPolicyOf(instance lisp.InstanceID) MissPolicy {
+	if own, ok := s.MissPolicies[instance]; ok {
+		return own
+	}
+	return s.MissPolicy
+}
+
+// CheckMisses says what of the policies for misses cannot be; ErrInvalid.
+func (s *Settings) CheckMisses() error {
+	if s.MissPolicy > MissHandOver || s.MissForm > MissFormPacket {
+		return fmt.Errorf("miss policy %d, miss form %d: %w", s.MissPolicy, s.MissForm, ErrInvalid)
+	}
+	if len(s.MissPolicies) > MaxMissPolicies {
+		return fmt.Errorf("%d miss policies, at most %d: %w", len(s.MissPolicies), MaxMissPolicies, ErrInvalid)
+	}
+	for instance, policy := range s.MissPolicies {
+		if instance > lisp.MaxInstanceID || policy > MissHandOver {
+			return fmt.Errorf("miss policy %d of Instance-ID %d: %w", policy, instance, ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // Counters are totals. Drops names each reason by its word in docs/counters.md.

@@ -45,6 +45,7 @@ const (
 	DropWaitingOctetsLimit  DropReason = 41
 	DropWaitingTimeLimit    DropReason = 42
 	DropTooBig              DropReason = 43 // answered with Packet Too Big
+	DropHandOverLimit       DropReason = 44 // the control plane does not take what it is handed
 	dropReasonsEnd                     = 64
 )
 
@@ -77,6 +78,7 @@ var dropNames = map[DropReason]string{
 	DropWaitingOctetsLimit:     "waiting-octets-limit",
 	DropWaitingTimeLimit:       "waiting-time-limit",
 	DropTooBig:                 "too-big",
+	DropHandOverLimit:          "hand-over-limit",
 }
 
 // String is the reason's name, "reason-N" when it has none.

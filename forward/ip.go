@@ -34,6 +34,14 @@ func appendIPv4(dst []byte, f ipv4Fields, source, destination netip.Addr) []byte
 	return dst
 }
 
+// Quoted is the beginning of a packet that ICMP would quote: its IP headers and the
+// eight octets behind them (RFC 792).
+func (h *Header) Quoted(packet []byte) []byte {
+	return packet[:min(h.PayloadOffset+quotedOctets, h.Length, len(packet))]
+}
+
+const quotedOctets = 8
+
 type ipv6Fields struct {
 	class, hopLimit, next uint8
 	payload               int    // octets after the header

@@ -9,8 +9,10 @@ package mapsock
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/dataplane"
@@ -249,6 +251,9 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 	if m.Has(AttributeMissPolicy) {
 		b = append32(b, AttributeMissPolicy|mandatory, uint32(m.MissPolicy))
 	}
+	if len(m.MissPolicies) > 0 {
+		b = m.appendMissPolicies(b)
+	}
 	if m.Has(AttributeWaitBounds) {
 		b = appendAttribute(b, AttributeWaitBounds|mandatory, 32)
 		b = order.AppendUint64(b, uint64(m.Wait.PacketsPerDestination))
@@ -261,6 +266,15 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 		b = appendAttribute(b, c.Attribute, 8+len(name))
 		b = order.AppendUint64(b, c.Value)
 		b = appendPadding(append(b, name...), len(name))
+	}
+	return b
+}
+
+func (m *Message) appendMissPolicies(b []byte) []byte {
+	for _, instance := range slices.Sorted(maps.Keys(m.MissPolicies)) {
+		b = appendAttribute(b, AttributeMissPolicyOf|mandatory, 8)
+		b = order.AppendUint32(b, uint32(instance))
+		b = order.AppendUint32(b, uint32(m.MissPolicies[instance]))
 	}
 	return b
 }

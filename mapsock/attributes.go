@@ -49,7 +49,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributeICMP + 1]attributeForm{
+var attributeForms = [AttributeMissPolicyOf + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -115,6 +115,7 @@ var attributeForms = [AttributeICMP + 1]attributeForm{
 		m.ICMPType, m.ICMPCode = uint8(v>>8), uint8(v)
 		return atMost(v, 0xFFFF)
 	}),
+	AttributeMissPolicyOf: {"miss policy of an Instance-ID", 8, 8, true, parseMissPolicyOf},
 }
 
 // formOf returns the form of an attribute, nil when it is not known.
@@ -258,6 +259,18 @@ func parseLocalRLOC(m *Message, v []byte) error {
 func parseMissPolicy(m *Message, v uint32) error {
 	m.MissPolicy = dataplane.MissPolicy(v)
 	return atMost(v, 255)
+}
+
+func parseMissPolicyOf(m *Message, v []byte) error {
+	instance, policy := lisp.InstanceID(order.Uint32(v)), order.Uint32(v[4:])
+	if _, twice := m.MissPolicies[instance]; twice {
+		return fmt.Errorf("Instance-ID %d stands twice", instance)
+	}
+	if m.MissPolicies == nil {
+		m.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{}
+	}
+	m.MissPolicies[instance] = dataplane.MissPolicy(policy)
+	return atMost(policy, 255)
 }
 
 func parseWaitBounds(m *Message, v []byte) error {

@@ -66,7 +66,7 @@ func Dial(path string) (*Client, error) {
 	c := newClient(conn)
 	c.path = path
 	go c.receive()
-	if _, err := c.listen(HearOwn | HearEvents); err != nil {
+	if err := c.listenAll(); err != nil {
 		return nil, errors.Join(fmt.Errorf("mapping socket %s: %w", path, err), c.Close())
 	}
 	return c, nil
@@ -83,10 +83,12 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-func (c *Client) listen(to Hearing) (*Message, error) {
-	m := Message{Type: TypeListen, Hearing: to}
-	m.Mark(AttributeListen)
-	return c.ask(&m)
+// listenAll asks for events and packets; who may only read gets no packets.
+func (c *Client) listenAll() error {
+	m := Message{Type: TypeListen, Hearing: HearOwn | HearEvents | HearPackets, MissForm: TypeMissPacket}
+	m.Mark(AttributeListen, AttributeMissForm)
+	_, err := c.ask(&m)
+	return err
 }
 
 // receive hands out what arrives until the connection ends.
@@ -160,6 +162,10 @@ func (c *Client) dispatch(datagram []byte, m *Message) error {
 func (c *Client) raise(m *Message) {
 	event, ok := m.Event()
 	if !ok {
+		return
+	}
+	if miss, ok := event.(dataplane.Miss); ok && miss.Handed && len(c.events) >= handedPlaces {
+		c.lost.Add(1)
 		return
 	}
 	select {

@@ -33,12 +33,12 @@ func numbers() map[string]uint64 {
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
-		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative),
+		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative), "F_HANDED": uint64(FlagHanded),
 
 		"R_UP": uint64(LocatorUp), "R_LIF": uint64(LocatorInterface), "R_TXNONCE": uint64(LocatorTxNonce), "R_RXNONCE": uint64(LocatorRxNonce),
 		"R_LOCAL": uint64(LocatorLocal), "R_PROBED": uint64(LocatorProbed),
 
-		"HEAR_OWN": uint64(HearOwn), "HEAR_OPERATIONS": uint64(HearOperations), "HEAR_EVENTS": uint64(HearEvents), "HEAR_READS": uint64(HearReads),
+		"HEAR_OWN": uint64(HearOwn), "HEAR_OPERATIONS": uint64(HearOperations), "HEAR_EVENTS": uint64(HearEvents), "HEAR_READS": uint64(HearReads), "HEAR_PACKETS": uint64(HearPackets),
 
 		"T_INSTANCE": uint64(AttributeInstance), "T_EID": uint64(AttributeEID), "T_SOURCE": uint64(AttributeSource), "T_ACTION": uint64(AttributeAction),
 		"T_TTL": uint64(AttributeTTL), "T_CREATED": uint64(AttributeCreated), "T_EXPIRES": uint64(AttributeExpires), "T_LAST_USED": uint64(AttributeLastUsed),
@@ -49,7 +49,7 @@ func numbers() map[string]uint64 {
 		"T_WATCHED": uint64(AttributeWatched), "T_LOCAL_RLOC": uint64(AttributeLocalRLOC), "T_MISS_POLICY": uint64(AttributeMissPolicy),
 		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
-		"T_ICMP": uint64(AttributeICMP),
+		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf),
 	}
 }
 
@@ -185,6 +185,7 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_CREATED seconds": u64(1700000000), "T_CREATED nanoseconds": u32(123456789),
 		"T_ERROR offset": u32(24), "T_ERROR text": []byte("no such entry"),
 		"T_WATCHED side": u32(1), "T_WATCHED instance": u32(0), "T_WATCHED name": []byte("eth0"),
+		"T_MISS_POLICY_OF instance": u32(7), "T_MISS_POLICY_OF policy": u32(3),
 		"T_WAIT_BOUNDS packets_per_destination": u64(256), "T_WAIT_BOUNDS packets_total": u64(8192),
 		"T_WAIT_BOUNDS octets_total": u64(64 << 20), "T_WAIT_BOUNDS time": u64(5e9),
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),

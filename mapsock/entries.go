@@ -168,12 +168,30 @@ func (m *Message) changeDatabase(e *dataplane.DatabaseEntry) error {
 // setSettings makes m speak of all settings.
 func (m *Message) setSettings(s dataplane.Settings) {
 	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
-	m.Mark(AttributeMissPolicy, AttributeWaitBounds)
+	m.MissForm, m.MissPolicies = missForm[s.MissForm], s.MissPolicies
+	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
+}
+
+// missForm are the types of messages that tell a miss in each form.
+var missForm = map[dataplane.MissForm]Type{
+	dataplane.MissFormEID: TypeMissEID, dataplane.MissFormHeader: TypeMissHeader, dataplane.MissFormPacket: TypeMissPacket,
+}
+
+// missForm is the form that a message asks for or tells; that of TypeMissEID when it
+// does not.
+func (m *Message) missForm() dataplane.MissForm {
+	if !m.Has(AttributeMissForm) {
+		return dataplane.MissFormEID
+	}
+	return dataplane.MissForm(m.MissForm - TypeMissEID)
 }
 
 // Settings reads the settings that a message speaks of.
 func (m *Message) Settings() dataplane.Settings {
-	return dataplane.Settings{Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, MissPolicy: m.MissPolicy, Wait: m.Wait}
+	return dataplane.Settings{
+		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
+		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: m.missForm(),
+	}
 }
 
 // setOperation makes m ask for an operation of the engine.

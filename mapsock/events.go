@@ -6,6 +6,8 @@ package mapsock
 // dataplane, its fields in docs/mapsock.md. Nothing here decides who hears it.
 
 import (
+	"bytes"
+
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -104,18 +106,62 @@ func (m *Message) versions(source, destination uint16) dataplane.PacketVersions 
 	}
 }
 
-// setMiss makes m tell of a miss.
+// maxToldPacket is the longest packet that a message has room for beside what else
+// tells of a miss.
+const maxToldPacket = MaxMessage - HeaderSize - sockaddrIPv6Size - 4*attributeHeaderSize - 4 - 20 - 2*lisp.MaxNameLength - MaxNameOctets
+
+// setMiss makes m tell of a miss, as much as the event does.
 func (m *Message) setMiss(miss dataplane.Miss) {
 	m.Reset(TypeMissEID)
 	m.HasEID, m.Prefix, m.Instance = true, lisp.HostPrefix(miss.Instance, miss.Destination), miss.Instance
 	m.Source, m.Interface = miss.Source, miss.Interface
 	m.Mark(AttributeSource, AttributeInterface)
+	if miss.Packet == nil || len(miss.Packet) > maxToldPacket {
+		return
+	}
+	m.Type, m.Packet = TypeMissPacket, miss.Packet
+	if miss.Form == dataplane.MissFormHeader {
+		m.Type = TypeMissHeader
+	}
+	m.setFlag(FlagHanded, miss.Handed)
+	m.Mark(AttributePacket)
 }
 
 // Miss reads what a message of TypeMissEID, TypeMissHeader or TypeMissPacket tells.
+// The packet is a copy.
 func (m *Message) Miss() (miss dataplane.Miss, ok bool) {
 	if m.Type < TypeMissEID || m.Type > TypeMissPacket || !m.HasEID {
 		return miss, false
 	}
-	return dataplane.Miss{Instance: m.Instance, Source: m.Source, Destination: m.Prefix.EID(), Interface: m.Interface}, true
+	miss = dataplane.Miss{Instance: m.Instance, Source: m.Source, Destination: m.Prefix.EID(), Interface: m.Interface}
+	if m.Type != TypeMissEID && m.Has(AttributePacket) {
+		miss.Packet, miss.Form = bytes.Clone(m.Packet), dataplane.MissForm(m.Type-TypeMissEID)
+		miss.Handed = m.Flags&FlagHanded != 0
+	}
+	return miss, true
+}
+
+// in is what a listener of a form hears of a miss that may tell more. What is handed
+// to another it hears as if it were not.
+func in(form dataplane.MissForm, miss dataplane.Miss) dataplane.Miss {
+	miss.Handed = false
+	switch {
+	case miss.Form <= form:
+	case form == dataplane.MissFormHeader:
+		miss.Packet, miss.Form = quoted(miss.Packet), form
+	default:
+		miss.Packet, miss.Form = nil, dataplane.MissFormEID
+	}
+	return miss
+}
+
+// quoted is the IP header of a packet, without extensions, and the eight octets behind
+// it (RFC 792).
+func quoted(packet []byte) []byte {
+	const ipv6HeaderOctets, behind = 40, 8
+	octets := ipv6HeaderOctets + behind
+	if len(packet) > 0 && packet[0]>>4 == 4 {
+		octets = int(packet[0]&0xF)*4 + behind
+	}
+	return packet[:min(octets, len(packet))]
 }

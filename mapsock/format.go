@@ -158,10 +158,11 @@ const (
 	FlagReplace       Flags = 1 << 17 // with add: replace what is there
 	FlagMore          Flags = 1 << 18 // more answers to the same message follow; told, never asked
 	FlagAuthoritative Flags = 1 << 19 // the A-bit of the Map-Reply (RFC 9301 s.5.4)
+	FlagHanded        Flags = 1 << 20 // of a miss: the packet is yours to forward; told, never asked
 )
 
 // flagsTold are the server's to set; those of a request count for nothing.
-const flagsTold = FlagUp | FlagDone | FlagOwn | FlagMore
+const flagsTold = FlagUp | FlagDone | FlagOwn | FlagMore | FlagHanded
 
 var flagNames = [...]struct {
 	flag Flags
@@ -169,11 +170,11 @@ var flagNames = [...]struct {
 }{
 	{FlagUp, "UP"}, {FlagStatic, "STATIC"}, {FlagDatabase, "DB"}, {FlagVersioning, "VERSIONING"}, {FlagStatusBits, "LOCBITS"},
 	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
-	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagDone, "DONE"},
+	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagDone, "DONE"},
 }
 
 const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
-	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {
@@ -218,9 +219,10 @@ const (
 	HearOperations Hearing = 1 << 1 // echoes of others' operations
 	HearEvents     Hearing = 1 << 2 // misses and other events
 	HearReads      Hearing = 1 << 3 // answers to others' get
+	HearPackets    Hearing = 1 << 4 // packets handed to the control plane; for writers, of whom the last gets them
 
 	DefaultHearing = HearOwn | HearOperations | HearEvents
-	knownHearing   = DefaultHearing | HearReads
+	knownHearing   = DefaultHearing | HearReads | HearPackets
 )
 
 // Attribute is the number of an attribute. In a message its top bit says that who
@@ -264,6 +266,7 @@ const (
 	AttributeOtherVersion    Attribute = 30 // u32
 	AttributeStatusBitCount  Attribute = 31 // u32
 	AttributeICMP            Attribute = 32 // u32: type × 256 + code
+	AttributeMissPolicyOf    Attribute = 33 // u32 Instance-ID, u32 policy; repeated
 )
 
 const attributeHeaderSize = 4 // u16 type, u16 octets of the value

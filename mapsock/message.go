@@ -57,6 +57,7 @@ type Message struct {
 	Watched         []dataplane.Interface
 	LocalRLOCs      []lisp.RLOC
 	MissPolicy      dataplane.MissPolicy
+	MissPolicies    map[lisp.InstanceID]dataplane.MissPolicy
 	Wait            dataplane.WaitBounds
 	Counts          []Count
 	Nonce           uint32

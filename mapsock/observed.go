@@ -42,18 +42,18 @@ func (s *Server) Plane() dataplane.Plane {
 	return s.local
 }
 
-// pass hands an event to this process.
-func (s *Server) pass(event dataplane.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.local == nil {
-		return
+// take keeps an event for the reader; false when there is no room. The caller holds
+// server.mu.
+func (o *observed) take(event dataplane.Event) bool {
+	if miss, ok := event.(dataplane.Miss); !ok || !miss.Handed || len(o.events) < handedPlaces {
+		select {
+		case o.events <- event:
+			return true
+		default:
+		}
 	}
-	select {
-	case s.local.events <- event:
-	default:
-		s.local.lost++
-	}
+	o.lost++
+	return false
 }
 
 // Apply carries out operations and echoes them.

@@ -2,9 +2,9 @@
 
 package mapsock
 
-// Server: an engine offered on mapping sockets. It admits clients, carries events
-// to them, and counts what goes wrong. What one client asks is in session.go, its
-// writes in operations.go, its reads in reads.go.
+// Server: an engine offered on mapping sockets. It admits clients and counts what goes
+// wrong. What one client asks is in session.go, its writes in operations.go, its reads
+// in reads.go, what all are told in carry.go.
 
 import (
 	"errors"
@@ -77,6 +77,8 @@ type Server struct {
 	// queues, so that every listener hears them in the order that happened.
 	apply sync.Mutex
 
+	takers atomic.Uint64 // numbers those who ask for packets
+
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]struct{}
@@ -90,7 +92,7 @@ type Server struct {
 
 // serverCounters count by Server.Counters' names.
 type serverCounters struct {
-	clients, clientsRefused, messages, messagesLost, operations, refusedFormat, refusedPermission, refusedBusy, clientsCut atomic.Uint64
+	clients, clientsRefused, messages, messagesLost, operations, refusedFormat, refusedPermission, refusedBusy, clientsCut, packetsUnclaimed atomic.Uint64
 }
 
 // NewServer makes a server of an engine and begins to read its events, which nobody
@@ -123,7 +125,7 @@ func (s *Server) Counters() map[string]uint64 {
 		"mapsock_clients_cut_total": c.clientsCut.Load(), "mapsock_messages_total": c.messages.Load(),
 		"mapsock_messages_lost_total": c.messagesLost.Load(), "mapsock_operations_total": c.operations.Load(),
 		"mapsock_refused_format_total": c.refusedFormat.Load(), "mapsock_refused_permission_total": c.refusedPermission.Load(),
-		"mapsock_refused_busy_total": c.refusedBusy.Load(),
+		"mapsock_refused_busy_total": c.refusedBusy.Load(), "mapsock_packets_unclaimed_total": c.packetsUnclaimed.Load(),
 	}
 }
 
@@ -250,79 +252,9 @@ func (s *Server) tell(b []byte, messages int, what Hearing, except *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		if c != except && c.hears(what) && c.queue.offer(b, messages) {
-			s.counters.messagesLost.Add(uint64(messages))
+		if c != except && c.hears(what) {
+			s.offer(c, b, messages)
 		}
-	}
-}
-
-// carryEvents carries the engine's events until it or the server closes. Events that
-// are there together go out together.
-func (s *Server) carryEvents() {
-	var m Message
-	events := s.plane.Events()
-	for {
-		select {
-		case <-s.done:
-			return
-		case event, ok := <-events:
-			if !ok {
-				go s.closeAfterDetach() // it waits for us
-				return
-			}
-			s.carry(event, events, &m)
-		}
-	}
-}
-
-// tellEnds tells those of expired mappings who do not hear the deletions themselves.
-func (s *Server) tellEnds(b []byte, messages int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.sessions {
-		if c.hears(HearEvents) && !c.hears(HearOperations) && c.queue.offer(b, messages) {
-			s.counters.messagesLost.Add(uint64(messages))
-		}
-	}
-}
-
-// eventsTogether bounds how many events share a buffer.
-const eventsTogether = 64
-
-func (s *Server) carry(event dataplane.Event, more <-chan dataplane.Event, m *Message) {
-	var all, ends []byte
-	events, ended := 0, 0
-	for ; event != nil; event = another(more, events+ended) {
-		s.pass(event)
-		if !m.setEvent(event) {
-			continue
-		}
-		if m.Type == TypeDelete {
-			ends, _ = m.Append(ends) // an event always fits
-			ended++
-		} else {
-			all, _ = m.Append(all)
-			events++
-		}
-	}
-	if events > 0 {
-		s.tell(all, events, HearEvents, nil)
-	}
-	if ended > 0 {
-		s.tellEnds(ends, ended)
-	}
-}
-
-// another is the next event when it is there already.
-func another(events <-chan dataplane.Event, taken int) dataplane.Event {
-	if taken >= eventsTogether {
-		return nil
-	}
-	select {
-	case event := <-events:
-		return event
-	default:
-		return nil
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
 )
 
 // writesTogether bounds how many operations of one client are carried out before
@@ -27,6 +29,8 @@ type session struct {
 	writer bool // may change the tables
 	queue  *queue
 	listen atomic.Uint32
+	form   atomic.Uint32 // dataplane.MissForm
+	taking atomic.Uint64 // when it asked for packets, among all who did; 0: never
 
 	dumping atomic.Bool
 	dumps   sync.WaitGroup
@@ -220,16 +224,25 @@ func (m *Message) fail(err error) {
 	m.Mark(AttributeError)
 }
 
-// setListen changes what the client hears.
+// setListen changes what the client hears and answers with what holds: of a miss no
+// more than the settings let the engine tell, and packets only to those who may write.
 func (c *session) setListen(m *Message) error {
-	if m.Has(AttributeMissForm) && m.MissForm != TypeMissEID {
-		return refusal(unix.EOPNOTSUPP, "this engine tells the EIDs of a miss, not the packet")
+	if !c.writer {
+		m.Hearing &^= HearPackets
+		m.MissForm = TypeMissEID
+	}
+	if m.Has(AttributeMissForm) {
+		c.form.Store(uint32(m.missForm()))
+	}
+	if m.Has(AttributeListen) && m.Hearing&HearPackets != 0 {
+		c.taking.Store(c.server.takers.Add(1))
 	}
 	if m.Has(AttributeListen) {
 		c.listen.Store(uint32(m.Hearing))
 	}
 	m.Hearing = Hearing(c.listen.Load())
-	m.Mark(AttributeListen)
+	m.MissForm = missForm[min(dataplane.MissForm(c.form.Load()), c.server.plane.Settings().MissForm)]
+	m.Mark(AttributeListen, AttributeMissForm)
 	return c.reply(m)
 }
 

@@ -157,7 +157,7 @@ func TestFinishChecksum(t *testing.T) {
 
 func TestMissesAreToldOnceAMoment(t *testing.T) {
 	var lost uint64
-	m := newMisses(&lost, func(uint32) string { return "site0" })
+	m := newMisses(&lost, func(uint32) string { return "site0" }, func(lisp.InstanceID) bool { return false })
 	to := func(i byte) missed {
 		return missed{destination: forward.Destination{EID: lisp.EIDFromAddr(siteAddress4(1, int(i)))}, source: lisp.EIDFromAddr(siteAddress4(0, 10))}
 	}

@@ -304,9 +304,7 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 func (e *Engine) Settings() dataplane.Settings {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.settings
-	s.Interfaces, s.LocalRLOCs = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs)
-	return s
+	return e.settings.Clone()
 }
 
 // Counters implements dataplane.Plane.
@@ -329,10 +327,22 @@ func (e *Engine) originOf(ifindex uint32) (origin, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	a, ok := e.interfaces[ifindex]
+	instance := lisp.InstanceID(a.record.Iid)
 	return origin{
-		instance: lisp.InstanceID(a.record.Iid),
+		instance: instance,
 		site:     a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) != 0,
+		policy:   e.settings.MissPolicyOf(instance),
+		form:     e.settings.MissForm,
 	}, ok
+}
+
+// roomTells reports whether the waiting room tells of misses of an Instance-ID, with
+// the packet, so that the programs' own events of them are not needed.
+func (e *Engine) roomTells(instance lisp.InstanceID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	policy := e.settings.MissPolicyOf(instance)
+	return e.tap.index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && e.settings.MissForm != dataplane.MissFormEID)
 }
 
 // covered implements roomTables.

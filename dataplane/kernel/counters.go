@@ -36,7 +36,8 @@ var otherCounters = map[lisptcLispCounterIndex]string{
 
 // otherWords names user space's counters of that kind.
 var otherWords = map[int]string{
-	wordTAPErrors: "tap-errors", // the engine is degraded while it grows
+	wordTAPErrors:  "tap-errors", // the engine is degraded while it grows
+	wordHandedOver: "handed-over",
 }
 
 // OtherCounterNames lists the names that Counters.Other may have.
@@ -94,9 +95,7 @@ func (s *mapStore) counters() (dataplane.Counters, error) {
 	for index, name := range otherWords {
 		c.Other[name] = word(index)
 	}
-	aside := count[lisptcLispCounterIndexLISP_COUNTER_WAITING].Packets
-	held := min(word(wordHeldPackets), aside)
-	c.MissPackets = aside - held + drops[forward.DropMiss].Packets
+	c.MissPackets = count[lisptcLispCounterIndexLISP_COUNTER_MISS].Packets
 	return c, nil
 }
 

@@ -173,7 +173,7 @@ func (e *Engine) open(o Options) (err error) {
 	if e.ring, err = ringbuf.NewReader(e.store.maps[lisptcMapEvents]); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName)
+	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName, e.roomTells)
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
 	e.lookAtRoutes()
 	return e.restoreSettings(found)

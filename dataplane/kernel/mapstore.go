@@ -41,6 +41,7 @@ const (
 	wordClockOffset // wall clock ahead of the time since boot, in nanoseconds
 	wordNamespace   // cookie of the network namespace that the instance is in
 	wordTAPErrors   // how often the TAP could not be read, or not be made anew
+	wordHandedOver  // packets given to the control plane
 	words           = 128
 )
 

@@ -30,6 +30,8 @@ const (
 	maxRecentMisses = 1 << 14
 	// eventPlaces is how many events wait for their reader before more are lost.
 	eventPlaces = 4096
+	// handedPlaces bounds the packets among them, of up to 64 KiB each.
+	handedPlaces = 1024
 )
 
 // misses is where misses go.
@@ -37,14 +39,16 @@ type misses struct {
 	events chan dataplane.Event
 	lost   *uint64
 	nameOf func(ifindex uint32) string
+	// roomTells says that the waiting room raises the misses of an Instance-ID.
+	roomTells func(lisp.InstanceID) bool
 
 	mu     sync.Mutex
 	recent map[forward.Destination]time.Time
 }
 
-func newMisses(lost *uint64, nameOf func(ifindex uint32) string) *misses {
+func newMisses(lost *uint64, nameOf func(ifindex uint32) string, roomTells func(lisp.InstanceID) bool) *misses {
 	return &misses{
-		events: make(chan dataplane.Event, eventPlaces), lost: lost, nameOf: nameOf,
+		events: make(chan dataplane.Event, eventPlaces), lost: lost, nameOf: nameOf, roomTells: roomTells,
 		recent: map[forward.Destination]time.Time{},
 	}
 }
@@ -54,6 +58,8 @@ type missed struct {
 	destination forward.Destination
 	source      lisp.EID
 	ifindex     uint32
+	form        dataplane.MissForm
+	octets      []byte // that are told; not to be changed
 }
 
 // raise sends an event, unless one of that destination was sent just before. It
@@ -62,16 +68,34 @@ func (m *misses) raise(now time.Time, packet missed) bool {
 	if !m.due(now, packet.destination) {
 		return true
 	}
-	event := dataplane.Miss{
-		Instance: packet.destination.Instance, Source: packet.source, Destination: packet.destination.EID,
-		Interface: m.nameOf(packet.ifindex),
-	}
 	select {
-	case m.events <- event:
+	case m.events <- m.eventOf(packet):
 		return true
 	default:
 		atomic.AddUint64(m.lost, 1)
 		m.forget(packet.destination)
+		return false
+	}
+}
+
+func (m *misses) eventOf(packet missed) dataplane.Miss {
+	return dataplane.Miss{
+		Instance: packet.destination.Instance, Source: packet.source, Destination: packet.destination.EID,
+		Interface: m.nameOf(packet.ifindex), Form: packet.form, Packet: packet.octets,
+	}
+}
+
+// handOver gives a packet to the control plane; false while that has many to read.
+func (m *misses) handOver(packet missed) bool {
+	if len(m.events) >= handedPlaces {
+		return false
+	}
+	event := m.eventOf(packet)
+	event.Handed = true
+	select {
+	case m.events <- event:
+		return true
+	default:
 		return false
 	}
 }
@@ -134,6 +158,9 @@ func (m *misses) read(ring *ringbuf.Reader, log *slog.Logger) {
 		packet, err := missFrom(record.RawSample)
 		if err != nil {
 			log.Warn("event of a program is not understood", "error", err)
+			continue
+		}
+		if m.roomTells(packet.destination.Instance) {
 			continue
 		}
 		_ = m.raise(time.Now(), packet) // the packet waits, or was dropped: the next one tells

@@ -46,6 +46,8 @@ const (
 type origin struct {
 	instance lisp.InstanceID
 	site     bool // not this host's own packet
+	policy   dataplane.MissPolicy
+	form     dataplane.MissForm
 }
 
 // roomTables is what the room asks the engine.
@@ -329,6 +331,10 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 		r.write(f, tapReleased)
 		return
 	}
+	if from.policy == dataplane.MissHandOver && f.segmentOctets() == 0 && f.reason() != reasonHold {
+		r.handOver(f, header, to)
+		return
+	}
 	now := time.Now()
 	kept := append(frame(nil), f...)
 	r.obeyBounds()
@@ -338,10 +344,35 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 		r.destinations[to] = struct{}{}
 		r.count()
 	}
-	packet := missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin()}
+	packet := missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin(), form: from.form}
+	packet.octets = toldOf(from.form, header, kept)
 	if !r.misses.raise(now, packet) && r.queue.Waits(to) {
 		r.unraised[to] = packet
 	}
+}
+
+// toldOf is what a miss tells of a packet that was kept.
+func toldOf(form dataplane.MissForm, header *forward.Header, kept frame) []byte {
+	switch form {
+	case dataplane.MissFormHeader:
+		return header.Quoted(kept.packet())
+	case dataplane.MissFormPacket:
+		return kept.packet()
+	}
+	return nil
+}
+
+// handOver gives a packet to the control plane, or drops it when that does not read.
+// Super-packets wait instead: nobody but the programs can finish them.
+func (r *room) handOver(f frame, header *forward.Header, to forward.Destination) {
+	finishChecksum(f, header)
+	packet := missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin(), form: dataplane.MissFormPacket}
+	packet.octets = slices.Clone(f.packet())
+	if !r.misses.handOver(packet) {
+		r.drop(forward.DropHandOverLimit)
+		return
+	}
+	atomic.AddUint64(&r.words[wordHandedOver], 1)
 }
 
 // tooBig deals with a packet that does not fit its path: smaller segments or

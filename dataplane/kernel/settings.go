@@ -60,10 +60,10 @@ func checkSettings(s dataplane.Settings) error {
 		}
 	}
 	w := s.Wait
-	if min(w.PacketsPerDestination, w.PacketsTotal, w.OctetsTotal) < 0 || w.Time < 0 || s.MissPolicy > dataplane.MissForwardNatively {
-		return fmt.Errorf("%w: bounds of waiting or policy for misses", dataplane.ErrInvalid)
+	if min(w.PacketsPerDestination, w.PacketsTotal, w.OctetsTotal) < 0 || w.Time < 0 {
+		return fmt.Errorf("%w: bounds of waiting", dataplane.ErrInvalid)
 	}
-	return nil
+	return s.CheckMisses()
 }
 
 // setSettings carries out SetSettings. The caller holds changing.
@@ -71,7 +71,7 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 	if err := checkSettings(s); err != nil {
 		return err
 	}
-	s.Interfaces, s.LocalRLOCs = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs)
+	s = s.Clone()
 	old := e.settings
 	err := e.putInForce(s)
 	if err == nil {
@@ -98,21 +98,53 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 		return err
 	}
 	e.room.setBounds(s.Wait)
+	if err := e.putMissPolicies(s.MissPolicies); err != nil {
+		return err
+	}
 	if err := e.store.putSettings(e.programSettings(s)); err != nil {
 		return err
 	}
 	return e.syncInterfaces()
 }
 
-func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
-	policy := map[dataplane.MissPolicy]lisptcLispMissPolicy{
-		dataplane.MissQueue:           lisptcLispMissPolicyLISP_MISS_QUEUE,
-		dataplane.MissDrop:            lisptcLispMissPolicyLISP_MISS_DROP,
-		dataplane.MissForwardNatively: lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY,
+// programPolicies are what programs do with packets that miss. What is handed over
+// goes the way of what waits, and the waiting room hands it over.
+var programPolicies = map[dataplane.MissPolicy]lisptcLispMissPolicy{
+	dataplane.MissQueue:           lisptcLispMissPolicyLISP_MISS_QUEUE,
+	dataplane.MissHandOver:        lisptcLispMissPolicyLISP_MISS_QUEUE,
+	dataplane.MissDrop:            lisptcLispMissPolicyLISP_MISS_DROP,
+	dataplane.MissForwardNatively: lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY,
+}
+
+// putMissPolicies tells the programs which Instance-IDs have a policy of their own.
+// Those that have none any more go first, so that there is room.
+func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
+	m := e.store.maps[lisptcMapMissPolicies]
+	var instance, policy uint32
+	var others []uint32
+	iterator := m.Iterate()
+	for iterator.Next(&instance, &policy) {
+		if _, wanted := policies[lisp.InstanceID(instance)]; !wanted {
+			others = append(others, instance)
+		}
 	}
+	errs := []error{iterator.Err()}
+	for _, instance := range others {
+		errs = append(errs, m.Delete(instance))
+	}
+	for instance, policy := range policies {
+		errs = append(errs, m.Put(uint32(instance), uint32(programPolicies[policy])))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("policies for misses: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
 	return lisptcLispSettings{
 		AbiVersion: abiVersion, Flags: e.programFlags(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
-		MissPolicy: uint8(policy[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
+		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 	}
 }
 

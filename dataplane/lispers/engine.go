@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -199,13 +200,24 @@ func (e *Engine) set(s dataplane.Settings) error {
 	if err := checkSettings(s); err != nil {
 		return err
 	}
-	if s.MissPolicy != dataplane.MissQueue && s.MissPolicy != e.tables.settings.MissPolicy {
+	if asksMore(&s) && !reflect.DeepEqual(missSettings(&s), missSettings(&e.tables.settings)) {
 		e.tally.add(settingsNotTold)
 		e.options.Log.Warn("the lispers.net interface cannot tell the data plane what to do with packets that no mapping covers", "miss-policy", s.MissPolicy)
 	}
-	e.tables.settings = cloneSettings(s)
+	e.tables.settings = s.Clone()
 	e.untold.interfaces = true
 	return nil
+}
+
+// missSettings are what of the settings concerns misses.
+func missSettings(s *dataplane.Settings) dataplane.Settings {
+	return dataplane.Settings{MissPolicy: s.MissPolicy, MissPolicies: s.MissPolicies, MissForm: s.MissForm}
+}
+
+// asksMore reports whether settings want something else of a miss than the interface
+// has: the packet waits, and the control plane learns its EIDs.
+func asksMore(s *dataplane.Settings) bool {
+	return s.MissPolicy != dataplane.MissQueue || s.MissForm != dataplane.MissFormEID || len(s.MissPolicies) > 0
 }
 
 func (e *Engine) flush(o dataplane.Flush) {
@@ -282,7 +294,7 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 func (e *Engine) Settings() dataplane.Settings {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return cloneSettings(e.tables.settings)
+	return e.tables.settings.Clone()
 }
 
 // Counters returns what the data plane has told, and in Other what the interface

@@ -136,8 +136,8 @@ func (t *engineTables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorSt
 }
 
 func checkSettings(s dataplane.Settings) error {
-	if s.MissPolicy > dataplane.MissForwardNatively {
-		return fmt.Errorf("miss policy %d: %w", s.MissPolicy, dataplane.ErrInvalid)
+	if err := s.CheckMisses(); err != nil {
+		return err
 	}
 	if len(s.Interfaces) > 2*maxInterfaces {
 		return fmt.Errorf("%d interfaces, at most %d: %w", len(s.Interfaces), 2*maxInterfaces, dataplane.ErrInvalid)
@@ -148,11 +148,6 @@ func checkSettings(s dataplane.Settings) error {
 		}
 	}
 	return nil
-}
-
-func cloneSettings(s dataplane.Settings) dataplane.Settings {
-	s.Interfaces, s.LocalRLOCs = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs)
-	return s
 }
 
 // message is what the data plane is told of a prefix. One that is not in the table, or

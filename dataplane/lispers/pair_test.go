@@ -39,6 +39,10 @@ var excluded = map[string]Lack{
 	"WaitingIsBoundedInOctets":         LacksSettings,
 	"WaitingIsBoundedInTime":           LacksSettings,
 	"MissPolicies":                     LacksSettings,
+	"MissPoliciesOfInstances":          LacksSettings,
+	"MissForms":                        LacksSettings,
+	"HandedPacketsArrive":              LacksSettings,
+	"HandedPacketsAreBounded":          LacksSettings,
 }
 
 // directory is a short one: names of Unix sockets are bounded.

@@ -155,30 +155,22 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 }
 
 var missPolicies = map[dataplane.MissPolicy]forward.MissPolicy{
-	dataplane.MissQueue: forward.MissWait, dataplane.MissDrop: forward.MissDrop, dataplane.MissForwardNatively: forward.MissNative,
+	dataplane.MissQueue: forward.MissWait, dataplane.MissHandOver: forward.MissWait, dataplane.MissDrop: forward.MissDrop, dataplane.MissForwardNatively: forward.MissNative,
 }
 
 func (e *Engine) set(s dataplane.Settings) error {
-	policy, ok := missPolicies[s.MissPolicy]
-	if !ok {
-		return fmt.Errorf("miss policy %d: %w", s.MissPolicy, dataplane.ErrInvalid)
+	if err := s.CheckMisses(); err != nil {
+		return err
 	}
 	for _, i := range s.Interfaces {
 		if i.Name == "" || i.Instance > lisp.MaxInstanceID {
 			return fmt.Errorf("interface %q of Instance-ID %d: %w", i.Name, i.Instance, dataplane.ErrInvalid)
 		}
 	}
-	e.settings = cloneSettings(s)
-	e.router.Miss = policy
+	e.settings = s.Clone()
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	e.tables.setLocalRLOCs(s.LocalRLOCs)
 	return nil
-}
-
-func cloneSettings(s dataplane.Settings) dataplane.Settings {
-	s.Interfaces = append([]dataplane.Interface(nil), s.Interfaces...)
-	s.LocalRLOCs = append([]lisp.RLOC(nil), s.LocalRLOCs...)
-	return s
 }
 
 // Mapping returns the map-cache entry of exactly that prefix.
@@ -234,7 +226,7 @@ func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 func (e *Engine) Settings() dataplane.Settings {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return cloneSettings(e.settings)
+	return e.settings.Clone()
 }
 
 // Counters returns the totals.

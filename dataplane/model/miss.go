@@ -6,6 +6,7 @@ package model
 // expired, and whatever a test raises. Nothing here waits for a reader.
 
 import (
+	"slices"
 	"time"
 
 	"loci/dataplane"
@@ -37,14 +38,46 @@ func (l *missLimiter) allow(now time.Time, to forward.Destination) bool {
 	return true
 }
 
-func (e *Engine) raise(o forward.Outcome, from ingress) {
+func (e *Engine) raise(o forward.Outcome, packet []byte, from ingress, policy dataplane.MissPolicy) {
 	destination := lisp.EIDFromAddr(o.Header.Destination)
 	if e.closed || !e.limiter.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: destination}) {
 		return
 	}
-	miss := dataplane.Miss{
-		Instance: o.Instance, Source: lisp.EIDFromAddr(o.Header.Source), Destination: destination, Interface: from.name,
+	miss := missOf(o, from)
+	e.tell(&miss, policy, &o.Header, packet)
+	e.offer(miss)
+}
+
+func missOf(o forward.Outcome, from ingress) dataplane.Miss {
+	return dataplane.Miss{
+		Instance: o.Instance, Source: lisp.EIDFromAddr(o.Header.Source), Destination: lisp.EIDFromAddr(o.Header.Destination),
+		Interface: from.name,
 	}
+}
+
+// tell puts into a miss what the settings tell of a packet that waits here.
+func (e *Engine) tell(miss *dataplane.Miss, policy dataplane.MissPolicy, h *forward.Header, packet []byte) {
+	if policy != dataplane.MissQueue {
+		return
+	}
+	miss.Form = e.settings.MissForm
+	switch miss.Form {
+	case dataplane.MissFormHeader:
+		miss.Packet = slices.Clone(h.Quoted(packet))
+	case dataplane.MissFormPacket:
+		miss.Packet = slices.Clone(packet)
+	}
+}
+
+// handOver gives a packet to the control plane, or drops it when that does not read.
+func (e *Engine) handOver(o forward.Outcome, packet []byte, from ingress) {
+	if e.closed || len(e.events) >= cap(e.events)/2 {
+		e.drop(forward.DropHandOverLimit)
+		return
+	}
+	miss := missOf(o, from)
+	miss.Form, miss.Packet, miss.Handed = dataplane.MissFormPacket, packet, true
+	e.counters.Other["handed-over"]++
 	e.offer(miss)
 }
 

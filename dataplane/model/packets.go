@@ -67,12 +67,18 @@ func (e *Engine) drop(reason forward.DropReason) { e.counters.Drops[reason.Strin
 
 // outbound is the ITR. The packet is the engine's own.
 func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Outcome {
+	policy := e.settings.MissPolicyOf(from.instance)
+	e.router.Miss = missPolicies[policy]
 	o := e.router.Outbound(nil, packet, forward.Ingress{
 		Instance: from.instance, Own: from.name == "", Released: released, Nonce: e.options.Nonce(),
 	})
 	if o.Miss {
 		e.counters.MissPackets++
-		e.raise(o, from)
+		if policy == dataplane.MissHandOver {
+			e.handOver(o, packet, from)
+			return o
+		}
+		e.raise(o, packet, from, policy)
 	}
 	switch o.Verdict {
 	case forward.VerdictPass:

@@ -64,6 +64,7 @@ enum mapsock_type {
 #define MAPSOCK_F_REPLACE 0x20000u
 #define MAPSOCK_F_MORE 0x40000u
 #define MAPSOCK_F_AUTHORITATIVE 0x80000u
+#define MAPSOCK_F_HANDED 0x100000u
 
 /* Bits of addrs. */
 #define MAPSOCK_A_EID 0x1u
@@ -83,6 +84,7 @@ enum mapsock_type {
 #define MAPSOCK_HEAR_OPERATIONS 0x2u
 #define MAPSOCK_HEAR_EVENTS 0x4u
 #define MAPSOCK_HEAR_READS 0x8u
+#define MAPSOCK_HEAR_PACKETS 0x10u
 
 /* Attributes. With the bit MANDATORY, who does not know one refuses the message. */
 #define MAPSOCK_MANDATORY 0x8000u
@@ -118,7 +120,8 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_NONCE = 29,
 	MAPSOCK_T_OTHER_VERSION = 30,
 	MAPSOCK_T_STATUS_BIT_COUNT = 31,
-	MAPSOCK_T_ICMP = 32
+	MAPSOCK_T_ICMP = 32,
+	MAPSOCK_T_MISS_POLICY_OF = 33
 };
 
 /* What every message begins with. Then: EID, its mask, locators, attributes. */

@@ -93,7 +93,20 @@ func TestMonitorTellsMissResolutionAndExpiry(t *testing.T) {
 	}
 	defer client.Close()
 	s.run(t, strings.Fields("map -q add -database -inet 10.1.0.0/24 -inet 192.0.2.1 1 100 1"))
+	expect := func(lines <-chan string, all ...string) {
+		t.Helper()
+		for _, want := range all {
+			for line := nextLine(t, lines); line != want; line = nextLine(t, lines) {
+				if !strings.Contains(line, "198.18.0.0/15") {
+					t.Fatalf("%q, want %q", line, want)
+				}
+			}
+		}
+	}
 	s.send("10.1.0.10", "10.2.0.10")
+	expect(lines,
+		"05:06:07.000000 add EID 10.1.0.0/24 RLOC inet 192.0.2.1 priority 1 weight 100 flags U flags: <STATIC,DB,DONE>",
+		"05:06:07.000000 miss-eid EID 10.2.0.10 from 10.1.0.10 on site0")
 	prefix := lisp.MustParsePrefix("10.2.0.0/24")
 	locators, err := lisp.NewLocatorSet(lisp.Locator{RLOC: mustRLOC(t, "192.0.2.2"), Priority: 1, Weight: 100, Reachable: true})
 	if err != nil {
@@ -106,20 +119,11 @@ func TestMonitorTellsMissResolutionAndExpiry(t *testing.T) {
 	client.Apply(dataplane.PutLocatorState{RLOC: mustRLOC(t, "192.0.2.2"), State: dataplane.LocatorDown})
 	client.Apply(dataplane.DeleteMapping{Prefix: prefix})
 	client.Apply(dataplane.DeleteMapping{Prefix: prefix})
-	for _, want := range []string{
-		"05:06:07.000000 add EID 10.1.0.0/24 RLOC inet 192.0.2.1 priority 1 weight 100 flags U flags: <STATIC,DB,DONE>",
-		"05:06:07.000000 miss-eid EID 10.2.0.10 from 10.1.0.10 on site0",
+	expect(lines,
 		"05:06:07.000000 add EID 10.2.0.0/24 RLOC inet 192.0.2.2 priority 1 weight 100 flags U flags: <DONE>",
 		"05:06:07.000000 set-locator-state down RLOC inet 192.0.2.2 flags: <DONE>",
 		"05:06:07.000000 delete EID 10.2.0.0/24 flags: <EXPIRED,DONE>",
-		"05:06:07.000000 delete EID 10.2.0.0/24 error: mapping 10.2.0.0/24: no such entry (ESRCH)",
-	} {
-		for line := nextLine(t, lines); line != want; line = nextLine(t, lines) {
-			if !strings.Contains(line, "198.18.0.0/15") {
-				t.Fatalf("%q, want %q", line, want)
-			}
-		}
-	}
+		"05:06:07.000000 delete EID 10.2.0.0/24 error: mapping 10.2.0.0/24: no such entry (ESRCH)")
 	if err := end(); err != nil {
 		t.Errorf("monitor ended with %v", err)
 	}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// From the engine's events to the listeners. A miss is told to each in the form it
+// asked for, as far as the engine tells it; a packet that is handed over goes to one
+// control plane alone. Nothing here waits for a listener.
+
+import (
+	"loci/dataplane"
+)
+
+const (
+	// eventsTogether bounds how many events share a buffer.
+	eventsTogether = 64
+	// handedPlaces bounds the packets, of up to 64 KiB each, among the events that wait
+	// for a control plane.
+	handedPlaces = 1024
+
+	missForms = 3
+)
+
+// carryEvents carries the engine's events until it or the server closes. Events that
+// are there together go out together.
+func (s *Server) carryEvents() {
+	var out outgoing
+	events := s.plane.Events()
+	for {
+		select {
+		case <-s.done:
+			return
+		case event, ok := <-events:
+			if !ok {
+				go s.closeAfterDetach() // it waits for us
+				return
+			}
+			s.carry(event, events, &out)
+		}
+	}
+}
+
+// outgoing gathers events that are told together.
+type outgoing struct {
+	message Message
+	forms   [missForms][]byte // the events as listeners of each form hear them
+	events  int
+	rich    bool   // the forms differ
+	ends    []byte // expired mappings, for those who do not hear the deletions themselves
+	ended   int
+}
+
+func (s *Server) carry(event dataplane.Event, more <-chan dataplane.Event, out *outgoing) {
+	*out = outgoing{message: out.message, rich: s.hasRichListeners()}
+	for ; event != nil; event = another(more, out.events+out.ended) {
+		if miss, ok := event.(dataplane.Miss); ok && miss.Handed {
+			s.handOver(miss)
+			event = in(dataplane.MissFormPacket, miss)
+		} else {
+			s.pass(event)
+		}
+		out.add(event)
+	}
+	s.tellEvents(out)
+}
+
+// add takes an event up in all forms that somebody hears.
+func (out *outgoing) add(event dataplane.Event) {
+	miss, isMiss := event.(dataplane.Miss)
+	for form := range out.forms {
+		if form > 0 && !out.rich {
+			break
+		}
+		if isMiss {
+			event = in(dataplane.MissForm(form), miss)
+		}
+		m := &out.message
+		if !m.setEvent(event) {
+			return
+		}
+		if m.Type == TypeDelete {
+			out.ends, _ = m.Append(out.ends) // an event always fits
+			out.ended++
+			return
+		}
+		out.forms[form], _ = m.Append(out.forms[form])
+	}
+	out.events++
+}
+
+// another is the next event when it is there already.
+func another(events <-chan dataplane.Event, taken int) dataplane.Event {
+	if taken >= eventsTogether {
+		return nil
+	}
+	select {
+	case event := <-events:
+		return event
+	default:
+		return nil
+	}
+}
+
+func (s *Server) hasRichListeners() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		if c.form.Load() != uint32(dataplane.MissFormEID) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) tellEvents(out *outgoing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		if !c.hears(HearEvents) {
+			continue
+		}
+		form := 0
+		if out.rich {
+			form = int(c.form.Load())
+		}
+		if out.events > 0 {
+			s.offer(c, out.forms[form], out.events)
+		}
+		if out.ended > 0 && !c.hears(HearOperations) {
+			s.offer(c, out.ends, out.ended)
+		}
+	}
+}
+
+// offer puts messages in a client's queue. The caller holds mu.
+func (s *Server) offer(c *session, b []byte, messages int) (lost bool) {
+	lost = c.queue.offer(b, messages)
+	if lost {
+		s.counters.messagesLost.Add(uint64(messages))
+	}
+	return lost
+}
+
+// pass hands an event to this process.
+func (s *Server) pass(event dataplane.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.local != nil {
+		s.local.take(event)
+	}
+}
+
+// handOver gives a packet to the client that asked for them last, else to this
+// process. Who hears events besides hears of it without the packet being theirs.
+func (s *Server) handOver(miss dataplane.Miss) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var taker *session
+	for c := range s.sessions {
+		if c.hears(HearPackets) && (taker == nil || c.taking.Load() > taker.taking.Load()) {
+			taker = c
+		}
+	}
+	switch {
+	case taker != nil:
+		var m Message
+		m.setMiss(miss)
+		if b, err := m.Append(nil); err == nil && !s.offer(taker, b, 1) {
+			return
+		}
+	case s.local != nil && s.local.take(miss):
+		return
+	}
+	s.counters.packetsUnclaimed.Add(1)
+}
