@@ -98,23 +98,16 @@ type RLOCs struct {
 type ITR struct {
 	MapResolvers    []netip.AddrPort `key:"map-resolvers" max:"16"` // port 0: Control.Port
 	RLOCs           RLOCs            `key:"itr-rlocs"`
-	MissPolicy      MissPolicy       `key:"miss-policy" oneof:"queue,drop,natively-forward"`
+	MissPolicy      MissPolicy       `key:"miss-policy" oneof:"queue,drop,natively-forward,hand-over"`
+	MissPolicies    []InstancePolicy `key:"miss-policies" max:"4096"`
+	MissForm        MissForm         `key:"miss-form" oneof:"eid,header,packet"`
+	HandOver        HandOver         `key:"hand-over"`
 	Wait            Wait             `key:"wait"`
 	MapCache        MapCache         `key:"map-cache"`
 	RLOCProbing     RLOCProbing      `key:"rloc-probing"`
 	LocatorPolicies []LocatorPolicy  `key:"locator-policies" max:"1024"` // the first that fits a locator counts
 	ProxyETRs       RLOCs            `key:"proxy-etrs"`                  // RFC 6832 s.6.1; none: packets to holes go unencapsulated
 }
-
-// MissPolicy says what happens to a packet that no mapping covers.
-type MissPolicy string
-
-// The policies.
-const (
-	MissQueue           MissPolicy = "queue"
-	MissDrop            MissPolicy = "drop"
-	MissNativelyForward MissPolicy = "natively-forward"
-)
 
 // Wait bounds the packets that wait for a mapping.
 type Wait struct {

@@ -22,7 +22,7 @@ func (l *Locator) setDefaults() {
 }
 
 func (i *ITR) setDefaults() {
-	i.MissPolicy = MissQueue
+	i.MissPolicy, i.MissForm, i.HandOver.To = MissQueue, MissFormEID, HandedToMapping
 	i.Wait.setDefaults()
 	i.MapCache.setDefaults()
 	i.RLOCProbing.setDefaults()

@@ -157,6 +157,8 @@ func identity(item any) string {
 		return item.Interface.String()
 	case Locator:
 		return item.String()
+	case InstancePolicy:
+		return item.InstanceID.String()
 	case StaticMapping:
 		return item.Prefix().String()
 	case MapServerRef:

@@ -49,6 +49,7 @@ func (c *Config) validateITR() {
 	c.validateRemoteLocators(itr.ProxyETRs, "itr.proxy-etrs")
 	c.validateProbing()
 	c.validateLocatorPolicies()
+	c.validateMisses()
 	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
 		c.fail("itr.wait.packets-per-destination", "packets-per-destination is more than packets", "want at most what may wait in all")
 	}

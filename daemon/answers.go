@@ -245,6 +245,9 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 		c.Control["reverse_path_filtered_packets_total"] = filteredPackets()
 	}
 	if d.worker != nil {
+		c.Control["handed_packets_total"] = d.loop.handed.taken.Load()
+		c.Control["handed_packets_sent_total"] = d.loop.handed.sent.Load()
+		c.Control["handed_packets_dropped_total"] = d.loop.handed.dropped.Load()
 		c.Control["plane_changes_refused_total"] = d.worker.refused.Load()
 		addPlaneCounters(&c, d.plane.Counters())
 	}

@@ -364,11 +364,23 @@ func keyFrom(k config.Key) control.Key {
 	return control.Key{ID: k.ID, Algorithm: uint8(k.Algorithm), Secret: k.Value.Reveal(), TruncatedMAC: k.TruncatedMAC}
 }
 
+var missPolicies = map[config.MissPolicy]dataplane.MissPolicy{
+	config.MissQueue: dataplane.MissQueue, config.MissDrop: dataplane.MissDrop, config.MissNativelyForward: dataplane.MissForwardNatively,
+	config.MissHandOver: dataplane.MissHandOver,
+}
+
 func (p *planner) itrSettings(s *dataplane.Settings) {
 	itr := p.config.ITR
-	s.MissPolicy = map[config.MissPolicy]dataplane.MissPolicy{
-		config.MissQueue: dataplane.MissQueue, config.MissDrop: dataplane.MissDrop, config.MissNativelyForward: dataplane.MissForwardNatively,
-	}[itr.MissPolicy]
+	s.MissPolicy = missPolicies[itr.MissPolicy]
+	for _, p := range itr.MissPolicies {
+		if s.MissPolicies == nil {
+			s.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{}
+		}
+		s.MissPolicies[p.InstanceID] = missPolicies[p.MissPolicy]
+	}
+	s.MissForm = map[config.MissForm]dataplane.MissForm{
+		config.MissFormEID: dataplane.MissFormEID, config.MissFormHeader: dataplane.MissFormHeader, config.MissFormPacket: dataplane.MissFormPacket,
+	}[itr.MissForm]
 	s.Wait = dataplane.WaitBounds{
 		PacketsPerDestination: itr.Wait.PacketsPerDestination, PacketsTotal: itr.Wait.Packets,
 		OctetsTotal: itr.Wait.Octets, Time: itr.Wait.Time,

@@ -145,6 +145,7 @@ func (d *daemon) start(p plan) (err error) {
 	d.sockets.keyring.Store(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
 	d.loop.store = d.store
+	d.loop.handed.configure(p)
 	if remote, ok := d.engine.(*remotePlane); ok {
 		renewed := d.tellAgain
 		remote.renewed.Store(&renewed)
@@ -371,7 +372,13 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
 	if err := d.applyPlane(fresh); err != nil {
 		return errors.Join(err, d.applyPlane(current))
 	}
-	refused, err := ask(ctx, d.loop, func(now time.Time) error { return d.loop.node.Configure(now, fresh.control) })
+	refused, err := ask(ctx, d.loop, func(now time.Time) error {
+		err := d.loop.node.Configure(now, fresh.control)
+		if err == nil {
+			d.loop.handed.configure(fresh)
+		}
+		return err
+	})
 	if err := errors.Join(err, refused); err != nil {
 		return errors.Join(err, d.applyPlane(current))
 	}

@@ -36,6 +36,7 @@ type loop struct {
 	worker  *planeWorker           // nil without a data plane
 	store   *store                 // nil without a Map-Server that has one
 	misses  <-chan dataplane.Event // nil without a data plane
+	handed  *handover
 	events  *hub
 	log     *slog.Logger
 	calls   chan func(now time.Time)
@@ -48,6 +49,7 @@ func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *s
 		node: node, sockets: s, worker: w, events: events, log: log,
 		calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
 	}
+	l.handed = newHandover(s.queue)
 	if w != nil {
 		l.misses = w.plane.Events()
 	}
@@ -91,7 +93,7 @@ func (l *loop) turn(handle func(time.Time)) {
 	start := time.Now()
 	handle(start)
 	for effect, ok := l.node.Poll(); ok; effect, ok = l.node.Poll() {
-		l.carryOut(effect)
+		l.carryOut(start, effect)
 	}
 	l.sockets.keyring.Store(l.node.Keyring())
 	if took := int64(time.Since(start)); took > l.longest.Load() {
@@ -127,6 +129,9 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 	}
 	switch e := e.(type) {
 	case dataplane.Miss:
+		if e.Handed {
+			l.handed.take(now, e)
+		}
 		l.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
 	case dataplane.LocalVersionStale:
 		l.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
@@ -143,7 +148,7 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 	}
 }
 
-func (l *loop) carryOut(effect control.Effect) {
+func (l *loop) carryOut(now time.Time, effect control.Effect) {
 	switch e := effect.(type) {
 	case control.SendPacket:
 		l.sockets.queue(e)
@@ -153,6 +158,12 @@ func (l *loop) carryOut(effect control.Effect) {
 		if l.store != nil {
 			l.store.queue(e)
 		}
+	case control.InstallMapping:
+		l.change(e)
+		l.handed.mapped(now, &e.Mapping)
+	case control.SetLocatorState:
+		l.change(e)
+		l.handed.setState(e.RLOC, e.Up)
 	default:
 		l.change(effect)
 	}

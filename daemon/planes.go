@@ -200,9 +200,23 @@ func (d *daemon) ignoreHangups(ctx context.Context) {
 	}
 }
 
+// withoutHandOver lets packets wait that nobody could be handed.
+func withoutHandOver(s dataplane.Settings) dataplane.Settings {
+	s = s.Clone()
+	if s.MissPolicy == dataplane.MissHandOver {
+		s.MissPolicy = dataplane.MissQueue
+	}
+	for instance, policy := range s.MissPolicies {
+		if policy == dataplane.MissHandOver {
+			s.MissPolicies[instance] = dataplane.MissQueue
+		}
+	}
+	return s
+}
+
 // serveLispers lets the control plane of lispers.net drive the engine.
 func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan) error {
-	options := lispers.ServerOptions{Directory: c.Directory, Settings: p.settings, Log: d.log}
+	options := lispers.ServerOptions{Directory: c.Directory, Settings: withoutHandOver(p.settings), Log: d.log}
 	if c.NoLocators != nil {
 		options.NoLocators = *c.NoLocators
 	}
