@@ -67,6 +67,7 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT    lisptcLispCounterIndex = 12
 	lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST        lisptcLispCounterIndex = 13
 	lisptcLispCounterIndexLISP_COUNTER_TO_STACK          lisptcLispCounterIndex = 14
+	lisptcLispCounterIndexLISP_COUNTER_MISS              lisptcLispCounterIndex = 15
 	lisptcLispCounterIndexLISP_COUNTER_MAX               lisptcLispCounterIndex = 32
 )
 
@@ -101,6 +102,7 @@ const (
 	lisptcLispDropLISP_DROP_WAITING_OCTETS_LIMIT     lisptcLispDrop = 41
 	lisptcLispDropLISP_DROP_WAITING_TIME_LIMIT       lisptcLispDrop = 42
 	lisptcLispDropLISP_DROP_TOO_BIG                  lisptcLispDrop = 43
+	lisptcLispDropLISP_DROP_HAND_OVER_LIMIT          lisptcLispDrop = 44
 	lisptcLispDropLISP_DROP_MAX                      lisptcLispDrop = 64
 )
 
@@ -384,6 +386,7 @@ const (
 	lisptcMapLocators         = "locators"
 	lisptcMapMappingCounters  = "mapping_counters"
 	lisptcMapMappings         = "mappings"
+	lisptcMapMissPolicies     = "miss_policies"
 	lisptcMapOuterHops        = "outer_hops"
 	lisptcMapRoots            = "roots"
 	lisptcMapSettings         = "settings"
@@ -466,6 +469,7 @@ type lisptcMapSpecs struct {
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
@@ -516,6 +520,7 @@ type lisptcMaps struct {
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
+	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Settings        *ebpf.Map `ebpf:"settings"`
@@ -538,6 +543,7 @@ func (m *lisptcMaps) Close() error {
 		m.Locators,
 		m.MappingCounters,
 		m.Mappings,
+		m.MissPolicies,
 		m.OuterHops,
 		m.Roots,
 		m.Settings,

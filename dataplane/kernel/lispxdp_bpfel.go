@@ -179,6 +179,7 @@ const (
 	lispxdpMapLocators         = "locators"
 	lispxdpMapMappingCounters  = "mapping_counters"
 	lispxdpMapMappings         = "mappings"
+	lispxdpMapMissPolicies     = "miss_policies"
 	lispxdpMapOuterHops        = "outer_hops"
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSettings         = "settings"
@@ -252,6 +253,7 @@ type lispxdpMapSpecs struct {
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
@@ -301,6 +303,7 @@ type lispxdpMaps struct {
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
+	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Settings        *ebpf.Map `ebpf:"settings"`
@@ -323,6 +326,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Locators,
 		m.MappingCounters,
 		m.Mappings,
+		m.MissPolicies,
 		m.OuterHops,
 		m.Roots,
 		m.Settings,
