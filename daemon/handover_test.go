@@ -89,7 +89,7 @@ func TestHandedPacketsGoAtOnce(t *testing.T) {
 	} {
 		h, sent := newTestHandover(c.over)
 		h.take(time.Unix(1000, 0), handedPacket("10.2.0.1", 2))
-		h.take(time.Unix(1000, 0), handedPacket("10.2.0.1", 1))                 // at the end of its way
+		h.take(time.Unix(1000, 0), handedPacket("10.2.0.1", 1))                // at the end of its way
 		h.take(time.Unix(1000, 0), dataplane.Miss{Packet: []byte{0x45, 0, 0}}) // no packet
 		if len(*sent) != 1 || (*sent)[0].Remote.String() != c.remote || h.dropped.Load() != 2 {
 			t.Errorf("%s: %v, %d dropped", c.over.To, *sent, h.dropped.Load())
