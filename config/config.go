@@ -48,14 +48,31 @@ type RouterID struct {
 // Interfaces are those the data plane works at.
 type Interfaces struct {
 	Site []SiteInterface `key:"site" max:"256"`
-	Core []InterfaceRef  `key:"core" max:"64"`
+	Core []CoreInterface `key:"core" max:"64"`
 }
 
 // SiteInterface leads to hosts with EIDs of one Instance-ID.
 type SiteInterface struct {
 	Interface  InterfaceRef    `key:"interface" required:"true"`
 	InstanceID lisp.InstanceID `key:"instance-id"`
+	Hook       Hook            `key:"hook" oneof:"auto,tc,xdp"`
 }
+
+// CoreInterface leads to the network of the RLOCs.
+type CoreInterface struct {
+	Interface InterfaceRef `key:"interface" required:"true"`
+	Hook      Hook         `key:"hook" oneof:"auto,tc,xdp"`
+}
+
+// Hook says where the data plane takes packets at an interface.
+type Hook string
+
+// The hooks.
+const (
+	HookAuto Hook = "auto"
+	HookTC   Hook = "tc"
+	HookXDP  Hook = "xdp"
+)
 
 // InterfaceRef is an interface by its name or by an address it has: one of the two
 // is set.
@@ -370,10 +387,10 @@ func (c *Config) LocatorsOf(r RLOCs) []Locator {
 		return r.Locators
 	}
 	var list []Locator
-	for _, ref := range c.Interfaces.Core {
+	for _, core := range c.Interfaces.Core {
 		l := Locator{}
 		l.setDefaults()
-		l.Interface, l.Address = ref.Name, ref.Address
+		l.Interface, l.Address = core.Interface.Name, core.Interface.Address
 		list = append(list, l)
 	}
 	return list

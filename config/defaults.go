@@ -17,6 +17,10 @@ func (c *Config) setDefaults() {
 	c.Logging.setDefaults()
 }
 
+func (s *SiteInterface) setDefaults() { s.Hook = HookAuto }
+
+func (i *CoreInterface) setDefaults() { i.Hook = HookAuto }
+
 func (l *Locator) setDefaults() {
 	*l = Locator{AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}
 }

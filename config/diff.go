@@ -155,6 +155,8 @@ func identity(item any) string {
 	switch item := item.(type) {
 	case SiteInterface:
 		return item.Interface.String()
+	case CoreInterface:
+		return item.Interface.String()
 	case Locator:
 		return item.String()
 	case InstancePolicy:

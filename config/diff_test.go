@@ -59,6 +59,7 @@ func TestDiff(t *testing.T) {
 		{"an inline locator-set", "rlocs: [{interface: wan0}]", "rlocs: uplinks",
 			[]string{"etr.local-eids[[7]10.1.0.0/16].rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}] -> uplinks"}},
 		{"a new role", "itr:\n", "map-resolver: {ms-address: [192.0.2.9]}\nitr:\n", []string{"map-resolver: added {ms-address: [{address: 192.0.2.9, eid-prefixes: []}]}"}},
+		{"a core interface's hook", "core: [wan0, wan1]", "core: [wan0, {interface: wan1, hook: xdp}]", []string{"interfaces.core[wan1].hook: auto -> xdp"}},
 		{"a site interface's Instance-ID", "site: [lan0]", "site: [{interface: lan0, instance-id: 7}]", []string{"interfaces.site[lan0].instance-id: 0 -> 7"}},
 	} {
 		fresh := diffBase

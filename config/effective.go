@@ -27,6 +27,7 @@ func (s SiteInterface) encodeNode() *node {
 	return &node{kind: nodeMapping, entries: []entry{
 		{key: "interface", value: encode(reflect.ValueOf(s.Interface))},
 		{key: "instance-id", value: encode(reflect.ValueOf(s.InstanceID))},
+		{key: "hook", value: encode(reflect.ValueOf(s.Hook))},
 	}}
 }
 

@@ -62,7 +62,7 @@ var examples = map[string]func(c *Config) map[string]bool{
 	"etr.yaml": func(c *Config) map[string]bool {
 		return map[string]bool{
 			"no ITR":          c.ITR == nil,
-			"core by address": c.Interfaces.Core[0].Address.String() == "203.0.113.2",
+			"core by address": c.Interfaces.Core[0].Interface.Address.String() == "203.0.113.2",
 			"key":             c.ETR.MapServers[0].Keys[0].ID == 1 && c.ETR.MapServers[0].Keys[0].Algorithm == AlgorithmHMACSHA256,
 			"two locators":    len(c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs)) == 2,
 		}

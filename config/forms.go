@@ -12,11 +12,22 @@ import (
 
 // decodeNode reads "lan0" or {interface: lan0, instance-id: 7}.
 func (s *SiteInterface) decodeNode(d decoder, n *node, path string) {
+	s.setDefaults()
 	if n.kind != nodeWord {
 		d.section(n, reflect.ValueOf(s).Elem(), path)
 		return
 	}
 	d.word(n, reflect.ValueOf(&s.Interface).Elem(), "", path)
+}
+
+// decodeNode reads "wan0" or {interface: wan0, hook: xdp}.
+func (i *CoreInterface) decodeNode(d decoder, n *node, path string) {
+	i.setDefaults()
+	if n.kind != nodeWord {
+		d.section(n, reflect.ValueOf(i).Elem(), path)
+		return
+	}
+	d.word(n, reflect.ValueOf(&i.Interface).Elem(), "", path)
 }
 
 // decodeNode reads "192.0.2.1" or {address: 192.0.2.1, eid-prefixes: […]}.

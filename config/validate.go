@@ -58,7 +58,7 @@ func (c *Config) validateInterfaces() {
 		c.validateInterface(seen, site.Interface, fmt.Sprintf("interfaces.site[%d]", i))
 	}
 	for i, core := range c.Interfaces.Core {
-		c.validateInterface(seen, core, fmt.Sprintf("interfaces.core[%d]", i))
+		c.validateInterface(seen, core.Interface, fmt.Sprintf("interfaces.core[%d]", i))
 	}
 }
 
@@ -180,7 +180,7 @@ func (c *Config) validateLocatorInterface(name, path string) {
 		return
 	}
 	for _, core := range c.Interfaces.Core {
-		if core.Name == name || core.Address.IsValid() { // whose address it is, the host knows
+		if core.Interface.Name == name || core.Interface.Address.IsValid() { // whose address it is, the host knows
 			return
 		}
 	}

@@ -240,8 +240,8 @@ func (c *Config) validateOwnLocators() {
 		}
 	}
 	for i, core := range c.Interfaces.Core {
-		if own, ok := c.ownPrefixOf(core.Address); ok && core.Address.IsValid() {
-			c.fail(fmt.Sprintf("interfaces.core[%d]", i), fmt.Sprintf("core interface %s is inside the site's own EID-Prefix %s", core, own), "want an address of the core")
+		if own, ok := c.ownPrefixOf(core.Interface.Address); ok && core.Interface.Address.IsValid() {
+			c.fail(fmt.Sprintf("interfaces.core[%d]", i), fmt.Sprintf("core interface %s is inside the site's own EID-Prefix %s", core.Interface, own), "want an address of the core")
 		}
 	}
 }

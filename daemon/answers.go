@@ -49,9 +49,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 			s.Engine = "behind " + meetingPoint(p.config.Datapath)
 		}
 	}
-	for _, i := range p.settings.Interfaces {
-		s.Interfaces = append(s.Interfaces, api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance})
-	}
+	s.Interfaces = d.describeInterfaces(p.settings.Interfaces)
 	if p.control.ITR != nil {
 		for _, r := range p.control.ITR.MapResolvers {
 			s.MapResolvers = append(s.MapResolvers, r.String())
@@ -64,6 +62,26 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	s.MapResolverStates = node.mapResolvers
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
+}
+
+// describeInterfaces lists those of the settings, with what the engine says about them, if it
+// says anything: one behind a socket does not.
+func (d *daemon) describeInterfaces(settings []dataplane.Interface) []api.Interface {
+	states := map[string]dataplane.InterfaceState{}
+	if engine, ok := d.engine.(dataplane.InterfaceReporter); ok {
+		for _, state := range engine.InterfaceStates() {
+			states[state.Name] = state
+		}
+	}
+	var list []api.Interface
+	for _, i := range settings {
+		entry := api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance}
+		if state, ok := states[i.Name]; ok && state.Present {
+			entry.Hook, entry.HookReason, entry.HookWarning = state.Hook.String(), state.Reason, state.Warning
+		}
+		list = append(list, entry)
+	}
+	return list
 }
 
 // meetingPoint is where this process's control plane meets another's data plane.

@@ -106,16 +106,27 @@ func (p *planner) interfaces() []dataplane.Interface {
 	var list []dataplane.Interface
 	for i, site := range p.config.Interfaces.Site {
 		if name := p.interfaceName(site.Interface, where{"interfaces", "site", i, "interface"}); name != "" {
-			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID})
+			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID, Hook: hookOf(site.Hook)})
 		}
 	}
 	for i, core := range p.config.Interfaces.Core {
-		if name := p.interfaceName(core, where{"interfaces", "core", i}); name != "" {
-			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideCore})
+		if name := p.interfaceName(core.Interface, where{"interfaces", "core", i, "interface"}); name != "" {
+			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideCore, Hook: hookOf(core.Hook)})
 		}
 	}
 	p.checkDistinct(list)
 	return list
+}
+
+// hookOf is the data plane's value for the configuration's.
+func hookOf(h config.Hook) dataplane.Hook {
+	switch h {
+	case config.HookTC:
+		return dataplane.HookTC
+	case config.HookXDP:
+		return dataplane.HookXDP
+	}
+	return dataplane.HookAuto
 }
 
 func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {

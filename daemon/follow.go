@@ -196,7 +196,7 @@ func interfaceNames(c *config.Config) []string {
 		add(s.Interface.Name)
 	}
 	for _, r := range c.Interfaces.Core {
-		add(r.Name)
+		add(r.Interface.Name)
 	}
 	for _, set := range c.LocatorSets {
 		for _, l := range set {

@@ -24,10 +24,10 @@ type ownRLOC struct {
 func (d *daemon) interfaces(context.Context) (api.Interfaces, error) {
 	p := d.plan.Load()
 	answer := api.Interfaces{Interfaces: []api.InterfaceState{}, RLOCs: []api.OwnRLOC{}, Waiting: p.waiting()}
-	for _, i := range p.settings.Interfaces {
+	for _, i := range d.describeInterfaces(p.settings.Interfaces) {
 		link, present := p.host.link(i.Name)
 		answer.Interfaces = append(answer.Interfaces, api.InterfaceState{
-			Interface: api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance},
+			Interface: i,
 			Present:   present, Up: link.up, Addresses: link.addresses, Gateways: link.gateways,
 		})
 	}

@@ -61,6 +61,14 @@ func (p *routedPlane) Apply(operations ...dataplane.Operation) []error {
 	return errs
 }
 
+// InterfaceStates implements dataplane.InterfaceReporter.
+func (p *routedPlane) InterfaceStates() []dataplane.InterfaceState {
+	if engine, ok := p.Plane.(dataplane.InterfaceReporter); ok {
+		return engine.InterfaceStates()
+	}
+	return nil
+}
+
 // changesRoutes reports whether rules and routes depend on what an operation changes:
 // the Database, and the own RLOCs.
 func changesRoutes(o dataplane.Operation) bool {

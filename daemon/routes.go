@@ -53,7 +53,7 @@ func routesOf(c *config.Config) policyRoutes {
 		fallbackPriority: int(d.FallbackRulePriority), link: d.Interface, notes: notesDirectory(d),
 	}
 	if d.SourceRoutes {
-		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority), core: c.Interfaces.Core}
+		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority), core: coreRefs(c.Interfaces.Core)}
 	}
 	return r
 }
@@ -155,4 +155,13 @@ func everything(family int) netip.Prefix {
 		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	}
 	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+}
+
+// coreRefs are the core interfaces by name or address alone.
+func coreRefs(core []config.CoreInterface) []config.InterfaceRef {
+	refs := make([]config.InterfaceRef, len(core))
+	for i, c := range core {
+		refs[i] = c.Interface
+	}
+	return refs
 }

@@ -244,6 +244,7 @@ type Interface struct {
 	Name     string
 	Side     Side
 	Instance lisp.InstanceID // of the EIDs behind a site interface
+	Hook     Hook
 }
 
 // WaitBounds bound the packets that wait for a mapping. A packet beyond a bound

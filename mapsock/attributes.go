@@ -6,6 +6,7 @@ package mapsock
 // table is passed over, or refuses its message when it is mandatory.
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -240,11 +241,12 @@ func parseSource(m *Message, v []byte) error {
 }
 
 func parseWatched(m *Message, v []byte) error {
-	side := order.Uint32(v)
+	first := order.Uint32(v)
+	hook, side := first>>watchedHookShift, first&(1<<watchedHookShift-1)
 	m.Watched = append(m.Watched, dataplane.Interface{
-		Side: dataplane.Side(side), Instance: lisp.InstanceID(order.Uint32(v[4:])), Name: string(v[8:]),
+		Side: dataplane.Side(side), Hook: dataplane.Hook(hook), Instance: lisp.InstanceID(order.Uint32(v[4:])), Name: string(v[8:]),
 	})
-	return atMost(side, uint32(dataplane.SideCore))
+	return errors.Join(atMost(side, uint32(dataplane.SideCore)), atMost(hook, uint32(dataplane.HookXDP)))
 }
 
 func parseLocalRLOC(m *Message, v []byte) error {

@@ -24,9 +24,9 @@ func printInterfaces(out io.Writer, answer api.Interfaces) error {
 		case i.Present:
 			state = "down"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", i.Name, i.Side, state, joined(i.Addresses), joined(i.Gateways)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", i.Name, i.Side, state, i.Hook, joined(i.Addresses), joined(i.Gateways)))
 	}
-	if err := printRows(out, "INTERFACE\tSIDE\tSTATE\tADDRESSES\tGATEWAYS", rows); err != nil {
+	if err := printRows(out, "INTERFACE\tSIDE\tSTATE\tHOOK\tADDRESSES\tGATEWAYS", rows); err != nil {
 		return err
 	}
 	rows = nil

@@ -156,7 +156,10 @@ func printStatus(out io.Writer, s api.Status) error {
 		rows = append(rows, "local RLOC\t"+r.String())
 	}
 	for _, i := range s.Interfaces {
-		rows = append(rows, fmt.Sprintf("%s interface\t%s, Instance-ID %s", i.Side, i.Name, i.InstanceID))
+		rows = append(rows, fmt.Sprintf("%s interface\t%s", i.Side, interfaceText(i)))
+		if i.HookWarning != "" {
+			rows = append(rows, fmt.Sprintf("warning\tinterface %s: %s", i.Name, i.HookWarning))
+		}
 	}
 	for _, m := range s.MapServers {
 		if m.Site != "" {
@@ -237,4 +240,13 @@ func shortDuration(d time.Duration) string {
 		return fmt.Sprintf("%dm%ds", minutes, seconds)
 	}
 	return fmt.Sprintf("%ds", seconds)
+}
+
+// interfaceText is an interface with its Instance-ID, where packets are taken and why.
+func interfaceText(i api.Interface) string {
+	text := fmt.Sprintf("%s, Instance-ID %s", i.Name, i.InstanceID)
+	if i.Hook == "" {
+		return text
+	}
+	return fmt.Sprintf("%s, hook %s (%s)", text, i.Hook, i.HookReason)
 }

@@ -62,6 +62,11 @@ type Interface struct {
 	Name       string          `json:"name"`
 	Side       string          `json:"side"`
 	InstanceID lisp.InstanceID `json:"instance_id"`
+
+	// Hook is where packets are taken, "tc" or "xdp"; empty while the interface is not there.
+	Hook        string `json:"hook,omitempty"`
+	HookReason  string `json:"hook_reason,omitempty"`
+	HookWarning string `json:"hook_warning,omitempty"`
 }
 
 // Interfaces tells what this host has of what the configuration names.

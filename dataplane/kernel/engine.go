@@ -97,12 +97,14 @@ type Engine struct {
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
 	byFlow     bool                // routes look at ports
+	noXDP      error               // why the kernel refuses the XDP program; nil when it does not
 }
 
 // An attached interface is one that programs know.
 type attached struct {
 	name   string
 	record lisptcLispInterface
+	choice hookChoice
 }
 
 var _ dataplane.Plane = (*Engine)(nil)
@@ -166,7 +168,8 @@ func (e *Engine) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.hooks, err = openHooks(e.space, e.pins, o.Instance, programs); err != nil {
+	xdp := e.openXDP()
+	if e.hooks, err = openHooks(e.space, e.pins, o.Instance, programs, xdp); err != nil {
 		return err
 	}
 	e.hooks.clsact = o.Attach == AttachClsact
@@ -260,6 +263,7 @@ func (e *Engine) start() {
 	e.running.Go(func() { e.misses.read(e.ring, e.log) })
 	e.running.Go(e.watchLinks)
 	e.running.Go(e.watchSurroundings)
+	e.running.Go(e.watchFeatures)
 }
 
 // Events implements dataplane.Plane.

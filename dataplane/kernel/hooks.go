@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file attaches the programs to interfaces and replaces those of an earlier
-// process in place, without a packet passing in between: by pinned tcx links, or on
-// kernels before 6.6 by filters (filters.go). It never removes what others attached.
+// process in place, without a packet passing in between: by pinned tcx and XDP links, or
+// on kernels before 6.6 by filters (filters.go) instead of tcx. It never removes what others attached.
 
 package kernel
 
@@ -49,7 +49,8 @@ type hooks struct {
 
 // openHooks takes over the links that an earlier process pinned and the filters that
 // it left, with the new programs. Links of interfaces that are gone are removed.
-func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms) (*hooks, error) {
+// xdp is nil where the kernel has refused it.
+func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms, xdp *ebpf.Program) (*hooks, error) {
 	h := &hooks{
 		space: s, directory: pins.links(), links: map[hookPoint]link.Link{},
 		filters: filters{space: s, instance: instance, notes: pins.disciplines()},
@@ -58,6 +59,9 @@ func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPr
 			lisptcProgCoreEgress: programs.CoreEgress, lisptcProgLispIngress: programs.LispIngress,
 			lisptcProgLispEgress: programs.LispEgress,
 		},
+	}
+	if xdp != nil {
+		h.programs[lispxdpProgLispXdp] = xdp
 	}
 	if err := os.MkdirAll(h.directory, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of links: %w", err)
@@ -132,7 +136,13 @@ func linkAlive(path string) bool {
 	}
 	defer l.Close()
 	info, err := l.Info()
-	return err == nil && info.TCX() != nil && info.TCX().Ifindex != 0
+	if err != nil {
+		return false
+	}
+	if xdp := info.XDP(); xdp != nil {
+		return xdp.Ifindex != 0
+	}
+	return info.TCX() != nil && info.TCX().Ifindex != 0
 }
 
 // attachedAnywhere reports whether programs that use an instance's maps are attached,
@@ -228,6 +238,9 @@ func (h *hooks) attach(at hookPoint) error {
 		}
 	}
 	return h.space.do(func() error {
+		if at.program == lispxdpProgLispXdp {
+			return h.attachXDP(at)
+		}
 		if !h.clsact {
 			err := h.attachTCX(at)
 			if !errors.Is(err, ebpf.ErrNotSupported) {
@@ -252,6 +265,21 @@ func (h *hooks) attachTCX(at hookPoint) error {
 	if err != nil {
 		return fmt.Errorf("attaching %s to interface %d: %w", at.program, at.ifindex, err)
 	}
+	return h.pin(at, l)
+}
+
+// attachXDP attaches in the driver, or not at all: the kernel's generic XDP costs
+// more than it saves.
+func (h *hooks) attachXDP(at hookPoint) error {
+	l, err := link.AttachXDP(link.XDPOptions{Program: h.programs[at.program], Interface: int(at.ifindex), Flags: link.XDPDriverMode})
+	if err != nil {
+		return fmt.Errorf("attaching %s to interface %d: %w", at.program, at.ifindex, err)
+	}
+	return h.pin(at, l)
+}
+
+// pin makes a link outlive this process.
+func (h *hooks) pin(at hookPoint, l link.Link) error {
 	if err := l.Pin(h.pinOf(at)); err != nil {
 		_ = l.Close()
 		return fmt.Errorf("pinning the link of %s at interface %d: %w", at.program, at.ifindex, err)

@@ -208,17 +208,38 @@ func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
 	if err := spec.Variables[lisptcVarLispMappingLimit].Set(uint32(len(s.records))); err != nil {
 		return nil, fmt.Errorf("preparing the BPF programs: %w", err)
 	}
-	replacements := map[string]*ebpf.Map{}
-	for name := range spec.Maps {
-		if m, ok := s.maps[name]; ok {
-			replacements[name] = m
-		}
-	}
 	var programs lisptcPrograms
-	if err := spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: replacements}); err != nil {
+	if err := spec.LoadAndAssign(&programs, s.sharing(spec)); err != nil {
 		return nil, fmt.Errorf("loading the BPF programs: %w", err)
 	}
 	return &programs, nil
+}
+
+// xdpProgram loads the program of the XDP hook to use the same maps.
+func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
+	spec, err := loadLispxdp()
+	if err != nil {
+		return nil, fmt.Errorf("reading the BPF object for XDP: %w", err)
+	}
+	if err := spec.Variables[lispxdpVarLispMappingLimit].Set(uint32(len(s.records))); err != nil {
+		return nil, fmt.Errorf("preparing the XDP program: %w", err)
+	}
+	var programs lispxdpPrograms
+	if err := spec.LoadAndAssign(&programs, s.sharing(spec)); err != nil {
+		return nil, fmt.Errorf("loading the XDP program: %w", err)
+	}
+	return programs.LispXdp, nil
+}
+
+// sharing makes programs use our maps, whose sizes are those that count.
+func (s *mapStore) sharing(spec *ebpf.CollectionSpec) *ebpf.CollectionOptions {
+	replacements := map[string]*ebpf.Map{}
+	for name, m := range spec.Maps {
+		if own, ok := s.maps[name]; ok {
+			replacements[name], m.MaxEntries = own, own.MaxEntries()
+		}
+	}
+	return &ebpf.CollectionOptions{MapReplacements: replacements}
 }
 
 // mapMemory maps the arrays that are read and written as memory.

@@ -50,8 +50,8 @@ func checkSettings(s dataplane.Settings) error {
 		if i.Name == "" || len(i.Name) >= unix.IFNAMSIZ {
 			return fmt.Errorf("%w: interface name %q", dataplane.ErrInvalid, i.Name)
 		}
-		if i.Side > dataplane.SideCore || i.Instance > lisp.MaxInstanceID {
-			return fmt.Errorf("interface %s: %w side or Instance-ID", i.Name, dataplane.ErrInvalid)
+		if i.Side > dataplane.SideCore || i.Instance > lisp.MaxInstanceID || i.Hook > dataplane.HookXDP {
+			return fmt.Errorf("interface %s: %w side, Instance-ID or hook", i.Name, dataplane.ErrInvalid)
 		}
 	}
 	for _, r := range s.LocalRLOCs {
@@ -235,6 +235,7 @@ func (e *Engine) syncInterfaces() error {
 		}
 		addInterface(wanted, i, link.Attrs())
 		e.addShortcut(wanted, link)
+		e.chooseHook(wanted, i, link)
 		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
 			coreMTU = mtu
 		}
@@ -316,14 +317,15 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 			points[hookPoint{ifindex, program}] = true
 		}
 	}
-	e.mu.Lock()
-	e.interfaces = maps.Clone(wanted)
-	e.mu.Unlock()
 	for at := range points {
 		if err := e.hooks.attach(at); err != nil && !isGone(err) {
 			return fmt.Errorf("interface %s: %w", wanted[at.ifindex].name, err)
 		}
 	}
+	e.attachXDP(wanted, points)
+	e.mu.Lock()
+	e.interfaces = maps.Clone(wanted)
+	e.mu.Unlock()
 	if err := e.hooks.keepOnly(points); err != nil {
 		return err
 	}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file asks the kernel what an interface can do with XDP frames, and which
+// offloads are on, by the netlink families `netdev` (since Linux 6.3) and `ethtool`.
+// It changes nothing.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// The family `netdev`, of which our libraries know nothing yet.
+const (
+	netdevFamily        = "netdev"
+	netdevGroup         = "mgmt"
+	netdevVersion       = 1
+	netdevGet           = 1 // NETDEV_CMD_DEV_GET
+	netdevIfindex       = 1 // NETDEV_A_DEV_IFINDEX
+	netdevXDPFeatures   = 3 // NETDEV_A_DEV_XDP_FEATURES
+	xdpBasic            = 1 << 0
+	xdpRedirects        = 1 << 1
+	xdpTakesFrames      = 1 << 2 // frames can be redirected to it now
+	genericHeaderOctets = 4
+	attributeTypeMask   = 0x3FFF // NLA_TYPE_MASK
+)
+
+// Offloads, by their names in ethtool.
+const (
+	offloadLRO     = "rx-lro"
+	offloadGRO     = "rx-gro-hw"
+	offloadRXVLAN  = "rx-vlan-hw-parse"
+	offloadRXVLANS = "rx-vlan-stag-hw-parse"
+)
+
+// linkFeatures are what an interface can do, as far as the kernel tells.
+type linkFeatures struct {
+	xdp      uint64 // xdpBasic …
+	offloads map[string]bool
+}
+
+// errNoXDPFeatures says that the kernel cannot tell what interfaces do with frames.
+var errNoXDPFeatures = errors.New("this kernel does not tell which interfaces take XDP frames (before Linux 6.3)")
+
+// linkFeatures asks for the features of an interface.
+func (s *space) linkFeatures(ifindex uint32) (f linkFeatures, err error) {
+	err = s.do(func() (err error) {
+		if f.xdp, err = xdpFeatures(ifindex); err != nil {
+			return err
+		}
+		f.offloads, err = activeOffloads(ifindex)
+		return err
+	})
+	return f, err
+}
+
+func xdpFeatures(ifindex uint32) (features uint64, err error) {
+	family, err := netlink.GenlFamilyGet(netdevFamily)
+	if err != nil {
+		return 0, errNoXDPFeatures
+	}
+	request := nl.NewNetlinkRequest(int(family.ID), 0)
+	request.AddRawData([]byte{netdevGet, netdevVersion, 0, 0})
+	request.AddRawData(nl.NewRtAttr(netdevIfindex, nl.Uint32Attr(ifindex)).Serialize())
+	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("XDP features of interface %d: %w", ifindex, err)
+	}
+	for _, answer := range answers {
+		err = errors.Join(err, eachAttribute(answer, genericHeaderOctets, func(kind uint16, value []byte) {
+			if kind == netdevXDPFeatures && len(value) == 8 {
+				features = nl.NativeEndian().Uint64(value)
+			}
+		}))
+	}
+	return features, err
+}
+
+// activeOffloads asks for the names of the offloads that are on.
+func activeOffloads(ifindex uint32) (map[string]bool, error) {
+	family, err := netlink.GenlFamilyGet(unix.ETHTOOL_GENL_NAME)
+	if err != nil {
+		return nil, fmt.Errorf("netlink family ethtool: %w", err)
+	}
+	request := nl.NewNetlinkRequest(int(family.ID), 0)
+	request.AddRawData([]byte{unix.ETHTOOL_MSG_FEATURES_GET, unix.ETHTOOL_GENL_VERSION, 0, 0})
+	header := nl.NewRtAttr(unix.NLA_F_NESTED|unix.ETHTOOL_A_FEATURES_HEADER, nil)
+	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_INDEX, nl.Uint32Attr(ifindex))
+	request.AddRawData(header.Serialize())
+	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("offloads of interface %d: %w", ifindex, err)
+	}
+	active := map[string]bool{}
+	for _, answer := range answers {
+		err = errors.Join(err, eachAttribute(answer, genericHeaderOctets, func(kind uint16, value []byte) {
+			if kind == unix.ETHTOOL_A_FEATURES_ACTIVE {
+				addBits(active, value)
+			}
+		}))
+	}
+	return active, err
+}
+
+// addBits reads a bit set in its verbose form, in which each bit has its name.
+func addBits(active map[string]bool, set []byte) {
+	_ = eachAttribute(set, 0, func(kind uint16, bits []byte) {
+		if kind != unix.ETHTOOL_A_BITSET_BITS {
+			return
+		}
+		_ = eachAttribute(bits, 0, func(_ uint16, bit []byte) {
+			_ = eachAttribute(bit, 0, func(kind uint16, name []byte) {
+				if kind == unix.ETHTOOL_A_BITSET_BIT_NAME {
+					active[strings.TrimRight(string(name), "\x00")] = true
+				}
+			})
+		})
+	})
+}
+
+// eachAttribute calls f for the attributes behind a header of so many octets.
+func eachAttribute(message []byte, header int, f func(kind uint16, value []byte)) error {
+	if len(message) < header {
+		return fmt.Errorf("netlink message of %d octets", len(message))
+	}
+	attributes, err := nl.ParseRouteAttr(message[header:])
+	if err != nil {
+		return fmt.Errorf("netlink message: %w", err)
+	}
+	for _, a := range attributes {
+		f(a.Attr.Type&attributeTypeMask, a.Value)
+	}
+	return nil
+}
+
+// on lists which of the offloads are on.
+func (f linkFeatures) on(names ...string) string {
+	return strings.Join(slices.DeleteFunc(slices.Sorted(maps.Keys(f.offloads)), func(name string) bool {
+		return !slices.Contains(names, name)
+	}), ", ")
+}
+
+// subscribeFeatures returns a socket on which the kernel tells of interfaces whose
+// XDP features change; nil when it never does.
+func (s *space) subscribeFeatures() (socket *nl.NetlinkSocket, err error) {
+	err = s.do(func() error {
+		family, err := netlink.GenlFamilyGet(netdevFamily)
+		if err != nil {
+			return nil
+		}
+		for _, group := range family.Groups {
+			if group.Name == netdevGroup {
+				socket, err = nl.Subscribe(unix.NETLINK_GENERIC, uint(group.ID))
+				return err
+			}
+		}
+		return nil
+	})
+	return socket, err
+}
