@@ -78,7 +78,7 @@ func (l *Limits) setDefaults() {
 		MapReplies:       Rate{Frequency{1, 3 * time.Second}, 3},
 		ProbeReplies:     Rate{Frequency{1, time.Second}, 5},
 		MapRepliesTotal:  Rate{Frequency{20000, time.Second}, 20000},
-		MapRequestsTotal: Rate{Frequency{10000, time.Second}, 10000},
+		MapRequestsTotal: Rate{Frequency{25000, time.Second}, 25000},
 		NegativeReplies:  Rate{Frequency{10000, time.Second}, 10000},
 		MapNotifies:      Rate{Frequency{1000, time.Second}, 10000},
 		MapRegisters:     Rate{Frequency{2000, time.Second}, 200},

@@ -119,14 +119,25 @@ func (r *itr) ask(q pendingRequest) bool {
 	return true
 }
 
-// try sends the next Map-Request of a resolution and sets its deadline.
+// try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
+// limit Map-Requests take turns, in the order in which they were wanted, as long as their
+// turn comes within the interval of repetition.
 func (r *itr) try(id uint32) {
-	if !r.requests.take(r.h.now, r.h.limits.MapRequestsTotal) {
-		r.h.count(RefusedRequestLimit)
-		r.pending.timers.set(id, r.h.after(mapRequestInterval))
-		return
-	}
 	q := r.pending.requests.at(id)
+	if !q.admitted {
+		turn, ok := r.requests.reserve(r.h.now, r.h.limits.MapRequestsTotal, r.h.after(mapRequestInterval))
+		if !ok {
+			r.h.count(RefusedRequestLimit)
+			r.pending.timers.set(id, r.h.after(mapRequestInterval))
+			return
+		}
+		if turn > r.h.now {
+			q.admitted = true
+			r.pending.timers.set(id, turn)
+			return
+		}
+	}
+	q.admitted = false
 	if q.tries > 0 {
 		r.resolvers.unanswered(q.resolvers[q.tries-1])
 	}

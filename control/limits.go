@@ -88,7 +88,7 @@ func DefaultLimits() Limits {
 		MapReplies:       Rate{PerSecond: 1.0 / 3, Burst: 3},
 		ProbeReplies:     Rate{PerSecond: 1, Burst: 5},
 		MapRepliesTotal:  Rate{PerSecond: 20000, Burst: 20000},
-		MapRequestsTotal: Rate{PerSecond: 10000, Burst: 10000},
+		MapRequestsTotal: Rate{PerSecond: 25000, Burst: 25000},
 		NegativeReplies:  Rate{PerSecond: 10000, Burst: 10000},
 		MapNotifies:      Rate{PerSecond: 1000, Burst: 10000},
 		MapRegisters:     Rate{PerSecond: 2000, Burst: 200},
@@ -160,6 +160,18 @@ func (b *bucket) take(now instant, r Rate) bool {
 	}
 	b.fullAt = max(b.fullAt, now) + interval
 	return true
+}
+
+// reserve takes the next token, which is there at the instant returned. It takes none
+// when that is later than the latest.
+func (b *bucket) reserve(now instant, r Rate, latest instant) (at instant, ok bool) {
+	interval := r.interval()
+	at = max(now, b.fullAt-instant(r.Burst-1)*interval)
+	if at > latest {
+		return 0, false
+	}
+	b.fullAt = max(b.fullAt, now) + interval
+	return at, true
 }
 
 // interval is how long one token takes to come back.

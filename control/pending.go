@@ -22,6 +22,7 @@ type pendingRequest struct {
 	tries      int
 	smrInvoked bool
 	again      bool // settled, but asked for anew within the second
+	admitted   bool // by the rate limit: its turn to be sent comes with its timer
 	// Each try has its own nonce, so that an answer tells which Map-Resolver it
 	// went through; a late answer to an early try is as good.
 	nonces    [mapRequestTries]uint64
@@ -88,7 +89,7 @@ func (p *pendingRequests) settle(id uint32) {
 	for _, nonce := range r.nonces[:r.tries] {
 		delete(p.byNonce, nonce)
 	}
-	r.tries, r.smrInvoked = 0, false
+	r.tries, r.smrInvoked, r.admitted = 0, false, false
 	r.state = PendingSettled
 }
 

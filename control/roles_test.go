@@ -180,6 +180,22 @@ func TestMapRequestsInAllAreLimited(t *testing.T) {
 	}
 }
 
+// Those beyond the rate are sent when their turn comes, not after the interval of repetition.
+func TestMapRequestsBeyondTheRateTakeTurns(t *testing.T) {
+	n, x := loneITR(t, Limits{MapRequestsTotal: Rate{PerSecond: 100, Burst: 10}})
+	for i := range 60 {
+		x.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}).String())
+	}
+	x.wantCounter(MapRequestSent, 10)
+	n.run(200 * time.Millisecond)
+	if got := x.counter(MapRequestSent); got < 28 || got > 31 {
+		t.Errorf("%d Map-Requests after 0.2 s, want 10 and one for each 10 ms", got)
+	}
+	n.run(310 * time.Millisecond)
+	x.wantCounter(MapRequestSent, 60)
+	x.wantCounter(RefusedRequestLimit, 0)
+}
+
 func TestSMRAboutAWiderPrefix(t *testing.T) {
 	_, x := loneITR(t, Limits{})
 	for i := range 20 {
