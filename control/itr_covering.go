@@ -11,16 +11,7 @@ import "loci/lisp"
 // removeCovering removes the dynamic entries that are less specific than p, the least
 // specific first.
 func (r *itr) removeCovering(p lisp.Prefix, reason RemoveReason) {
-	var covering []lisp.Prefix
-	for p.Bits() > 0 {
-		wider, err := lisp.PrefixFrom(p.Instance(), p.EID(), p.Bits()-1)
-		_, e, ok := r.cache.longest(wider)
-		if err != nil || !ok {
-			break
-		}
-		p = e.mapping.Prefix
-		covering = append(covering, p)
-	}
+	covering := r.covering(p)
 	for i := len(covering) - 1; i >= 0; i-- {
 		if id, e, ok := r.cache.get(covering[i]); ok && !e.static {
 			r.remove(id, reason)

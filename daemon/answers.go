@@ -108,12 +108,16 @@ func (d *daemon) nodeStatus(time.Time) nodeStatus {
 		})
 	}
 	for m := range d.loop.node.MapResolvers() {
-		s.mapResolvers = append(s.mapResolvers, api.MapResolver{
-			Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: inMilliseconds(m.RoundTrip),
-			LastReplyAt: timeOrNil(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
-		})
+		s.mapResolvers = append(s.mapResolvers, mapResolverDocument(m))
 	}
 	return s
+}
+
+func mapResolverDocument(m control.MapResolverStatus) api.MapResolver {
+	return api.MapResolver{
+		Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: inMilliseconds(m.RoundTrip),
+		LastReplyAt: timeOrNil(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
+	}
 }
 
 func (d *daemon) mapCache(context.Context) ([]api.MapCacheEntry, error) {

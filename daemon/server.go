@@ -47,6 +47,7 @@ type source interface {
 	interfaces(context.Context) (api.Interfaces, error)
 	counters(context.Context) (api.Counters, error)
 	reload(context.Context) (api.Reload, error)
+	explain(context.Context, api.ExplainQuery) (api.Explanation, error)
 }
 
 // server answers at one Unix socket.
@@ -108,6 +109,13 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 	handle(mux, "GET "+api.PathInterfaces, from.interfaces)
 	handle(mux, "GET "+api.PathCounters, from.counters)
 	handle(mux, "POST "+api.PathReload, from.reload)
+	handleQuery(mux, "GET "+api.PathExplain, func(r *http.Request) (api.Explanation, error) {
+		q, err := parseExplainQuery(r.URL.Query())
+		if err != nil {
+			return api.Explanation{}, err
+		}
+		return from.explain(r.Context(), q)
+	})
 	mux.HandleFunc("GET "+api.PathEvents, func(w http.ResponseWriter, r *http.Request) { streamEvents(w, r, events) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, fmt.Errorf("nothing at %s %s", r.Method, r.URL.Path))
@@ -129,10 +137,15 @@ func (s *server) run(ctx context.Context) {
 }
 
 func handle[T any](mux *http.ServeMux, pattern string, answer func(context.Context) (T, error)) {
+	handleQuery(mux, pattern, func(r *http.Request) (T, error) { return answer(r.Context()) })
+}
+
+// handleQuery is handle for what takes arguments.
+func handleQuery[T any](mux *http.ServeMux, pattern string, answer func(*http.Request) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		// Who does not read what he asked for gives up his place.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
-		body, err := answer(r.Context())
+		body, err := answer(r)
 		if err != nil {
 			writeProblem(w, http.StatusUnprocessableEntity, err)
 			return

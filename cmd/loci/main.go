@@ -64,7 +64,7 @@ tunnel routers, the mapping system, and the tools to look into them.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newReloadCommand(), newDetachCommand(), newTraceCommand(), newMonitorCommand(),
+	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDetachCommand(), newTraceCommand(), newMonitorCommand(),
 		newLigCommand(), newMapCommand(), newMapstatCommand(), newDemoCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
 	return root
 }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// Why a destination is reached as it is: the question and its answer. Nothing is decided
+// here.
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"loci/lisp"
+)
+
+// PathExplain answers ExplainQuery, given as a URL query, with Explanation.
+const PathExplain = "/v1/explain"
+
+// ExplainQuery asks about a destination; From and what follows name one flow to it.
+type ExplainQuery struct {
+	InstanceID      lisp.InstanceID
+	EID             lisp.EID
+	From            lisp.EID // zero: no flow
+	Protocol        uint8    // 0: any without ports
+	SourcePort      uint16
+	DestinationPort uint16
+}
+
+// Values is the query in a URL.
+func (q ExplainQuery) Values() url.Values {
+	v := url.Values{"eid": {q.EID.String()}, "instance-id": {q.InstanceID.String()}}
+	if !q.From.IsZero() {
+		v.Set("from", q.From.String())
+		v.Set("protocol", strconv.Itoa(int(q.Protocol)))
+		v.Set("source-port", strconv.Itoa(int(q.SourcePort)))
+		v.Set("destination-port", strconv.Itoa(int(q.DestinationPort)))
+	}
+	return v
+}
+
+// Outcome says what happens to packets to a destination.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeOwn         Outcome = "own"         // an EID of this site: not encapsulated
+	OutcomeEncapsulate Outcome = "encapsulate" // to a locator of its mapping
+	OutcomeProxyETR    Outcome = "proxy-etr"   // to a proxy ETR
+	OutcomeNative      Outcome = "native"      // without encapsulation
+	OutcomeDrop        Outcome = "drop"        // its mapping says so
+	OutcomeNoLocator   Outcome = "no-locator"  // it has a mapping, no locator of which may be used
+	OutcomeUnresolved  Outcome = "unresolved"  // no mapping covers it: a packet asks for one
+	OutcomeNotLISP     Outcome = "not-lisp"    // this system is no ITR
+	OutcomeOutOfStep   Outcome = "out-of-step" // control plane and data plane differ: a fault, or a change under way
+)
+
+// Explanation says why a destination is reached as it is. Why tells it in words, from the
+// Database to the data plane; the rest has what Why is made from.
+type Explanation struct {
+	EID          lisp.EID           `json:"eid"`
+	InstanceID   lisp.InstanceID    `json:"instance_id"`
+	Outcome      Outcome            `json:"outcome"`
+	Why          []string           `json:"why"`
+	Database     *DatabaseEntry     `json:"database,omitempty"`
+	Mapping      *ExplainedMapping  `json:"mapping,omitempty"`
+	Locators     []ExplainedLocator `json:"locators,omitempty"`
+	Pending      *PendingMapRequest `json:"pending,omitempty"`
+	MapResolvers []MapResolver      `json:"map_resolvers,omitempty"`
+	DataPlane    *MapCacheEntry     `json:"data_plane,omitempty"` // the entry that packets meet
+	Flow         *ExplainedFlow     `json:"flow,omitempty"`
+}
+
+// ExplainedMapping is the map-cache entry that decides.
+type ExplainedMapping struct {
+	EIDPrefix    lisp.Prefix   `json:"eid_prefix"`
+	State        string        `json:"state"`  // static, complete, negative, refreshing
+	Source       string        `json:"source"` // configuration, or who sent the Map-Reply
+	Action       *lisp.Action  `json:"action,omitempty"`
+	TTLMinutes   uint32        `json:"ttl_minutes,omitempty"`
+	MapVersion   uint16        `json:"map_version,omitempty"`
+	CreatedAt    time.Time     `json:"created_at"`
+	ExpiresAt    *time.Time    `json:"expires_at,omitempty"`
+	LastUsedAt   *time.Time    `json:"last_used_at,omitempty"`
+	Covering     []lisp.Prefix `json:"covering,omitempty"`      // less specific entries, the nearest first
+	MoreSpecific int           `json:"more_specific,omitempty"` // entries within it that do not cover the EID, 256 at most
+}
+
+// ExplainedLocator is a locator with what decides whether it is used.
+type ExplainedLocator struct {
+	Locator
+	Said      *Locator   `json:"said_by_site,omitempty"` // where a policy made it another
+	Policy    *int       `json:"locator_policy,omitempty"`
+	State     string     `json:"state"`
+	Reason    string     `json:"reason,omitempty"`
+	ChangedAt *time.Time `json:"changed_at,omitempty"`
+	RoundTrip float64    `json:"round_trip_ms,omitempty"`
+	Share     float64    `json:"share"` // of the flows, 0 to 1
+	Used      bool       `json:"used"`
+	WhyNot    string     `json:"why_not,omitempty"`
+}
+
+// PendingMapRequest is a Map-Request under way.
+type PendingMapRequest struct {
+	EIDPrefix   lisp.Prefix `json:"eid_prefix"`
+	State       string      `json:"state"`
+	Tries       int         `json:"tries"`
+	MapResolver string      `json:"map_resolver,omitempty"`
+	StartedAt   time.Time   `json:"started_at"`
+	NextAt      time.Time   `json:"next_at"`
+}
+
+// ExplainedFlow is the way of one flow.
+type ExplainedFlow struct {
+	Hash       uint32     `json:"hash"`
+	Bucket     int        `json:"bucket"`
+	SourcePort uint16     `json:"outer_source_port"`
+	RLOC       *lisp.RLOC `json:"rloc,omitempty"` // nil when no locator is usable
+}
+
+// Explain asks why a destination is reached as it is.
+func (c *Client) Explain(ctx context.Context, q ExplainQuery) (e Explanation, err error) {
+	return e, c.get(ctx, PathExplain+"?"+q.Values().Encode(), &e)
+}
