@@ -122,9 +122,9 @@ func (o *observed) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] 
 // Settings is the engine's.
 func (o *observed) Settings() dataplane.Settings { return o.server.plane.Settings() }
 
-// Counters is the engine's; events that this process left unread are counted in.
+// Counters is the engine's and the server's; events that this process left unread are counted in.
 func (o *observed) Counters() dataplane.Counters {
-	c := o.server.plane.Counters()
+	c := o.server.allCounters()
 	o.server.mu.Lock()
 	defer o.server.mu.Unlock()
 	c.EventsLost += o.lost

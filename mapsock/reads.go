@@ -101,7 +101,7 @@ func (c *session) state(m *Message) error {
 		m.setSettings(c.server.plane.Settings())
 		return c.reply(m)
 	}
-	m.setCounters(c.server.plane.Counters())
+	m.setCounters(c.server.allCounters())
 	return c.reply(m)
 }
 

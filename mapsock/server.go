@@ -9,6 +9,7 @@ package mapsock
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -127,6 +128,16 @@ func (s *Server) Counters() map[string]uint64 {
 		"mapsock_refused_format_total": c.refusedFormat.Load(), "mapsock_refused_permission_total": c.refusedPermission.Load(),
 		"mapsock_refused_busy_total": c.refusedBusy.Load(), "mapsock_packets_unclaimed_total": c.packetsUnclaimed.Load(),
 	}
+}
+
+// allCounters are the engine's, with the server's own among the others.
+func (s *Server) allCounters() dataplane.Counters {
+	c := s.plane.Counters()
+	if c.Other == nil {
+		c.Other = map[string]uint64{}
+	}
+	maps.Copy(c.Other, s.Counters())
+	return c
 }
 
 // Serve takes clients of a listener, of which there may be several, until Close. The

@@ -69,11 +69,32 @@ func (r *mapstatRequest) showStatistics(c *connection, t Terminal) error {
 	}
 	fmt.Fprintf(out, "\t%s dropped\n", counted(dropped, "packet"))
 	writeCounts(out, document.Drops, "\t\t%s %s\n")
-	if slices.ContainsFunc(slices.Collect(maps.Values(document.Other)), func(n uint64) bool { return n > 0 }) {
-		fmt.Fprintln(out, "\tof the engine:")
-		writeCounts(out, document.Other, "\t\t%s %s\n")
+	engine, socket := map[string]uint64{}, map[string]uint64{}
+	for name, n := range document.Other {
+		switch {
+		case n == 0 || busyness[name]:
+		case strings.HasPrefix(name, "mapsock_"):
+			socket[name] = n
+		default:
+			engine[name] = n
+		}
+	}
+	for _, group := range []struct {
+		heading string
+		counts  map[string]uint64
+	}{{"of the engine", engine}, {"of the mapping socket", socket}} {
+		if len(group.counts) > 0 {
+			fmt.Fprintf(out, "\t%s:\n", group.heading)
+			writeCounts(out, group.counts, "\t\t%s %s\n")
+		}
 	}
 	return out.Flush()
+}
+
+// busyness are counters of the mapping socket that grow by asking for them; they are
+// in the JSON alone.
+var busyness = map[string]bool{
+	"mapsock_clients": true, "mapsock_clients_total": true, "mapsock_messages_total": true, "mapsock_operations_total": true,
 }
 
 // writeCounts prints those that are not zero, by name.
