@@ -30,6 +30,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		Example: `  loci demo
   loci demo --json | jq '.pairs[].first_packet_ms'
   loci demo --pcap captures && tshark -r captures/*.pcap
+  loci demo --move                       an RLOC changes under traffic: each leg of the news
   loci demo --keep                       look around in it, then
   loci demo --remove`,
 		Args: cobra.NoArgs,
@@ -50,6 +51,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		},
 	}
 	cmd.Flags().BoolVar(&options.JSON, "json", false, "print one JSON object; progress goes to standard error")
+	cmd.Flags().BoolVar(&options.Move, "move", false, "instead, let a site move to another RLOC under traffic, and print each leg of how its peer learns it")
 	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network up")
 	cmd.Flags().BoolVar(&options.Remove, "remove", false, "only remove what kept and crashed runs left")
 	cmd.Flags().StringVar(&options.PcapDir, "pcap", "", "leave captures of the core's links in this directory")

@@ -54,6 +54,7 @@ func (r *run) startDaemons(ctx context.Context) error {
 	if err := r.awaitReady(ctx); err != nil {
 		return err
 	}
+	r.siteBConfig = r.siteConfig(siteB, keys[siteB.name])
 	for _, s := range sites {
 		if err := r.startSite(s.name, r.siteConfig(s, keys[s.name])); err != nil {
 			return err

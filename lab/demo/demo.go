@@ -39,6 +39,7 @@ type Options struct {
 	Keep    bool   // leave the network up
 	Remove  bool   // only remove what kept and crashed runs left
 	PcapDir string // leave a capture of the core's links there; empty is none
+	Move    bool   // instead of all else, let a site move to another RLOC
 	Split   bool   // each xTR's planes as two processes, the control plane's without privileges
 
 	Out, Err   io.Writer
@@ -142,8 +143,9 @@ type run struct {
 	topology topology
 	daemons  []*process // those with a control socket, the mapping system's first
 
-	dataPlanes []*process // of a split demo
-	core       *coreCapture
+	dataPlanes  []*process // of a split demo
+	siteBConfig string     // the configuration of site B
+	core        *coreCapture
 }
 
 // perform does everything from preflight to removal.
@@ -188,9 +190,13 @@ func (r *run) end(ctx, limited context.Context, err error) error {
 
 // steps in the order in which they are shown.
 func (r *run) steps(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{
+	steps := []func(context.Context) error{
 		r.buildNetwork, r.startDaemons, r.awaitRegistrations, r.pingAllPairs, r.transferAllPairs, r.showMapCaches,
-	} {
+	}
+	if r.options.Move {
+		steps = r.moveSteps()
+	}
+	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

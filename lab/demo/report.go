@@ -26,6 +26,7 @@ type Report struct {
 	Network  string            `json:"network,omitempty"` // prefix of the namespaces' names, when they were kept
 	Capture  string            `json:"capture,omitempty"` // the file, when one was asked for
 	Pairs    []Pair            `json:"pairs"`
+	Move     *MoveReport       `json:"move,omitempty"` // of --move, which does nothing with the pairs
 }
 
 // Pair is what one pair of address families did, from host-a to host-b. Times count from the moment when host-a sent its

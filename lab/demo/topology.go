@@ -145,8 +145,12 @@ func (t *topology) build() error {
 
 func (t *topology) connectToCore(e edge) error {
 	ns := t.at(e.name)
+	addresses := e.corePrefixes(2)
+	if e.name == siteB.name {
+		addresses = append(addresses, movedRLOC) // unused unless the site moves
+	}
 	err := testnet.Connect(
-		testnet.End{Namespace: ns, Name: coreLink, Addresses: e.corePrefixes(2), MTU: linkMTUOctets},
+		testnet.End{Namespace: ns, Name: coreLink, Addresses: addresses, MTU: linkMTUOctets},
 		testnet.End{Namespace: t.at("core"), Name: e.name, Addresses: e.corePrefixes(1), MTU: linkMTUOctets},
 	)
 	if err != nil {
