@@ -458,6 +458,34 @@ struct lisp_step {
 	__u32 c;
 };
 
+/* ---- capture of dropped packets ----
+ *
+ * While user space watches, each drop leaves the beginning of its packet in the ring buffer `samples`; those of user
+ * space itself are in the QUEUE `room_samples`.
+ */
+#define LISP_SAMPLE_OCTETS 128
+
+enum lisp_watch_flag {
+	LISP_WATCH_DROPS = 1 << 0,
+};
+
+/* ARRAY watch[1]. */
+struct lisp_watch {
+	__u64 flags; /* enum lisp_watch_flag */
+	__u64 lost;  /* samples that found no room */
+};
+
+struct lisp_sample {
+	__u64 time_ns;
+	__u32 ifindex; /* where the packet came in; at the way out, where it was to leave */
+	__u32 length;  /* of the frame */
+	__u32 captured; /* octets of it that are here */
+	__u8 reason;    /* enum lisp_drop */
+	__u8 l2_length; /* of its link layer header */
+	__u8 zero[2];
+	__u8 octets[LISP_SAMPLE_OCTETS];
+};
+
 /* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
 union lisp_abi {
 	struct lisp_cell cell;
@@ -479,6 +507,7 @@ union lisp_abi {
 	enum lisp_next_hop_flag next_hop_flag;
 	enum lisp_step_kind step_kind;
 	struct lisp_step step;
+	enum lisp_watch_flag watch_flag;
 };
 
 #endif

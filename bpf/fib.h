@@ -156,7 +156,7 @@ static __always_inline void count(__u32 index, __u32 octets)
 	c->octets += octets;
 }
 
-static __always_inline int drop(const hook_frame *frame, __u32 reason)
+static __always_inline int drop(hook_frame *frame, __u32 reason)
 {
 	struct lisp_counter *c = bpf_map_lookup_elem(&drops, &reason);
 
@@ -165,6 +165,7 @@ static __always_inline int drop(const hook_frame *frame, __u32 reason)
 		c->octets += frame_length(frame);
 	}
 	step(LISP_STEP_DROP, reason, 0, 0);
+	sample_drop(frame, reason);
 	return HOOK_DROP;
 }
 

@@ -8,6 +8,7 @@
  *   HOOK_DROP        the verdict that drops the frame
  *   STEP             of a larger function: a call of its own, or inline, as the hook's stack and speed demand
  *   read_octets      copies octets of the frame
+ *   load_octets      the same, of any number
  *   frame_length     octets of the frame, link layer header included
  *   segment_length   octets of payload in each segment of a super-packet; 0 for other packets
  *   incoming_ifindex where the frame came in
@@ -45,6 +46,12 @@ static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *t
 		__builtin_memcpy(to, data + direct, length);
 		return 0;
 	}
+	return bpf_skb_load_bytes(frame, offset, to, length);
+}
+
+/* The same for any number of octets, at any cost. */
+static __always_inline long load_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
+{
 	return bpf_skb_load_bytes(frame, offset, to, length);
 }
 

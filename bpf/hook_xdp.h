@@ -34,6 +34,11 @@ static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *t
 	return 0;
 }
 
+static __always_inline long load_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
+{
+	return bpf_xdp_load_bytes(frame, offset, to, length);
+}
+
 static __always_inline __u32 frame_length(const hook_frame *frame) { return frame->data_end - frame->data; }
 
 static __always_inline __u32 segment_length(const hook_frame *frame)

@@ -50,7 +50,7 @@ static __always_inline bool comes_from_eid(const struct itr *t)
 	return own;
 }
 
-static __always_inline int drop_by_action(const hook_frame *frame, __u8 action)
+static __always_inline int drop_by_action(hook_frame *frame, __u8 action)
 {
 	switch (action) {
 	case LISP_ACTION_DROP:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The steps of a decision, for `loci trace` (abi.h, tracing). In attached programs the constant is 0, and the verifier
- * removes all of this.
+ * What programs tell of single packets: the steps of a decision, for `loci trace`, which the verifier removes from attached
+ * programs, because the constant is 0 there; and what was dropped, for `loci capture`, while it runs (abi.h).
  */
 #ifndef LISP_TRACE_H
 #define LISP_TRACE_H
@@ -25,6 +25,40 @@ static __always_inline void step(enum lisp_step_kind kind, __u32 a, __u32 b, __u
 	s->b = b;
 	s->c = c;
 	bpf_ringbuf_submit(s, 0);
+}
+
+static __always_inline void take_sample(hook_frame *frame, struct lisp_watch *w, __u8 reason)
+{
+	__u32 ifindex = incoming_ifindex(frame), octets = frame_length(frame);
+	const struct lisp_interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct lisp_sample *s = bpf_ringbuf_reserve(&samples, sizeof(*s), 0);
+
+	if (!s) {
+		__sync_fetch_and_add(&w->lost, 1);
+		return;
+	}
+	s->time_ns = bpf_ktime_get_boot_ns();
+	s->ifindex = ifindex;
+	s->length = octets;
+	s->captured = 0;
+	s->reason = reason;
+	s->l2_length = at ? at->l2_length : 0;
+	if (octets > LISP_SAMPLE_OCTETS)
+		octets = LISP_SAMPLE_OCTETS;
+	if (octets > 0 && load_octets(frame, 0, s->octets, octets) == 0)
+		s->captured = octets;
+	bpf_ringbuf_submit(s, 0);
+}
+
+/* A packet of that frame was dropped. A call of its own, because there are many places where packets are dropped. */
+static __noinline int sample_drop(hook_frame *frame, __u32 reason)
+{
+	__u32 zero = 0;
+	struct lisp_watch *w = bpf_map_lookup_elem(&watch, &zero);
+
+	if (w && w->flags & LISP_WATCH_DROPS)
+		take_sample(frame, w, reason);
+	return 0;
 }
 
 #endif

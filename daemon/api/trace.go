@@ -2,7 +2,7 @@
 
 package api
 
-// What `loci trace` tells of a packet.
+// What `loci trace` and `loci capture` tell of a packet.
 
 import "time"
 
@@ -22,4 +22,13 @@ type Trace struct {
 type TraceStep struct {
 	Step   string `json:"step"`
 	Answer string `json:"answer"`
+}
+
+// Drop is a packet that the data plane dropped.
+type Drop struct {
+	At        time.Time `json:"at"`
+	Interface string    `json:"interface"` // where it came in, or was to leave
+	Reason    string    `json:"reason"`    // docs/counters.md has them
+	Octets    int       `json:"octets"`    // of the frame
+	Packet    string    `json:"packet"`
 }

@@ -157,6 +157,9 @@ func (e *Engine) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := e.store.endAbandonedWatch(e.pins.maps()); err != nil {
+		return err
+	}
 	e.clock = bootClock{offset: &e.store.words[wordClockOffset], sample: sampleClocks}
 	if err := e.clock.adjust(); err != nil {
 		return err

@@ -62,6 +62,8 @@ type roomTables interface {
 	addressOf(ifindex uint32, family uint8) (netip.Addr, bool)
 	// reopenTAP makes the TAP anew, after a pause when it was tried just before.
 	reopenTAP(pause time.Duration) error
+	// droppedWaiting tells of a frame that was dropped.
+	droppedWaiting(f frame, reason forward.DropReason)
 }
 
 // A release says that a mapping was installed.
@@ -288,7 +290,7 @@ func (r *room) writeBack(released []forward.Waiting[frame]) {
 // expire drops what waited in vain.
 func (r *room) expire(now time.Time) {
 	for _, waiting := range r.queue.Expire(now) {
-		r.drop(forward.DropWaitingTimeLimit)
+		r.drop(forward.DropWaitingTimeLimit, waiting.Packet)
 		if !r.queue.Waits(waiting.Destination) {
 			delete(r.destinations, waiting.Destination)
 		}
@@ -302,12 +304,12 @@ func (r *room) take(f frame) {
 	}
 	from, ok := r.tables.originOf(f.origin())
 	if !ok {
-		r.drop(forward.DropTAPOriginUnknown)
+		r.drop(forward.DropTAPOriginUnknown, f)
 		return
 	}
 	header, err := forward.ParseHeader(f.packet())
 	if err != nil {
-		r.drop(forward.DropInnerMalformed)
+		r.drop(forward.DropInnerMalformed, f)
 		return
 	}
 	switch f.reason() {
@@ -339,7 +341,7 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 	kept := append(frame(nil), f...)
 	r.obeyBounds()
 	if _, reason := r.queue.Add(now, to, len(kept), kept); reason != forward.DropNone {
-		r.drop(reason)
+		r.drop(reason, f)
 	} else {
 		r.destinations[to] = struct{}{}
 		r.count()
@@ -388,7 +390,7 @@ func (r *room) tooBig(f frame, header *forward.Header, from origin) {
 	case forward.FitFragments:
 		r.fragment(f, header)
 	default:
-		r.drop(forward.DropTooBig)
+		r.drop(forward.DropTooBig, f)
 		r.answerTooBig(f, header, from)
 	}
 }
@@ -398,7 +400,7 @@ func (r *room) fragment(f frame, header *forward.Header) {
 	finishChecksum(f, header)
 	parts, reason := forward.Fragment(nil, f.packet(), f.largestInner())
 	if reason != forward.DropNone {
-		r.drop(reason)
+		r.drop(reason, f)
 		return
 	}
 	for _, part := range parts {
@@ -455,7 +457,7 @@ func (r *room) answerTooBig(f frame, header *forward.Header, from origin) {
 func (r *room) write(f frame, magic byte) {
 	f.setMagic(magic)
 	if err := r.tap.write(f); err != nil {
-		r.drop(forward.DropNoTAP)
+		r.drop(forward.DropNoTAP, f)
 		r.log.Debug("a packet could not be written to the TAP", "error", err)
 	}
 }
@@ -467,8 +469,9 @@ func (r *room) obeyBounds() {
 	r.queue.SetBounds(forward.WaitBounds(r.bounds))
 }
 
-func (r *room) drop(reason forward.DropReason) {
+func (r *room) drop(reason forward.DropReason, f frame) {
 	atomic.AddUint64(&r.words[reason], 1)
+	r.tables.droppedWaiting(f, reason)
 }
 
 func (r *room) count() {

@@ -28,8 +28,9 @@ var ErrNothingInForce = errors.New("no data plane is in force")
 
 // privateMaps are those that programs write to. The copies have their own.
 var privateMaps = map[string]uint32{ // to the number of entries where that is not the programs' own
-	lisptcMapMappingCounters: 1, lisptcMapCounters: 0, lisptcMapDrops: 0, lisptcMapLimits: 0, lisptcMapEvents: 0, lisptcMapSteps: 0,
-	lisptcMapOuterHops: 0, lisptcMapInnerHops: 0, lisptcMapClocks: 0,
+	lisptcMapMappingCounters: 1, lisptcMapCounters: 0, lisptcMapDrops: 0, lisptcMapLimits: 0, lisptcMapEvents: 0, lisptcMapSteps: 0, lisptcMapWatch: 0, lisptcMapSamples: 0,
+	lisptcMapRoomSamples: 0,
+	lisptcMapOuterHops:   0, lisptcMapInnerHops: 0, lisptcMapClocks: 0,
 }
 
 // Tracer traces packets through the tables of an instance. It is for one goroutine.

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file reads what was dropped, and why, while somebody wants to know (bpf/abi.h, capture of dropped packets). It slows
+// down dropped packets alone, and ends with its process: what a killed one left switched on, the next engine or capture
+// switches off.
+
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"loci/forward"
+)
+
+// DroppedPacket is the beginning of a packet that was dropped.
+type DroppedPacket struct {
+	At      time.Time
+	Ifindex uint32 // where it came in, or was to leave; 0 when it is not known
+	Reason  forward.DropReason
+	Octets  int    // of the whole frame
+	Link    int    // octets of the link layer header in Frame
+	Frame   []byte // valid until the next one is read
+}
+
+// Capture reads what an instance drops. It is for one goroutine.
+type Capture struct {
+	store *mapStore
+	lock  *os.File
+	ring  *ringbuf.Reader
+	clock bootClock
+	tap   uint32 // its ifindex
+}
+
+const (
+	watchDrops = uint64(lisptcLispWatchFlagLISP_WATCH_DROPS)
+	// roomPause is how often the waiting room's drops are looked for.
+	roomPause = 50 * time.Millisecond
+)
+
+// OpenCapture finds the instance that Options name, and begins. The errors are
+// ErrNothingInForce, ErrABI, ErrBusy when another process captures, and those of the
+// system.
+func OpenCapture(options Options) (*Capture, error) {
+	o := withDefaults(options)
+	directory := (&pinDirectory{path: filepath.Join(o.PinDirectory, o.Instance)}).maps()
+	if _, err := os.Stat(directory); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: there is no %s", ErrNothingInForce, directory)
+	}
+	c := &Capture{}
+	if err := c.open(directory); err != nil {
+		return nil, errors.Join(fmt.Errorf("capture: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Capture) open(directory string) (err error) {
+	if c.lock, err = lockCapture(directory); err != nil {
+		return err
+	}
+	spec, err := loadLisptc()
+	if err != nil {
+		return fmt.Errorf("reading the BPF object: %w", err)
+	}
+	c.store = &mapStore{spec: spec, maps: map[string]*ebpf.Map{}}
+	if err := c.store.reopen(directory); err != nil {
+		return err
+	}
+	var settings lisptcLispSettings
+	if err := c.store.maps[lisptcMapSettings].Lookup(uint32(0), &settings); err != nil {
+		return fmt.Errorf("reading the settings: %w", err)
+	}
+	c.tap = settings.TapIfindex
+	if c.ring, err = ringbuf.NewReader(c.store.maps[lisptcMapSamples]); err != nil {
+		return fmt.Errorf("ring buffer: %w", err)
+	}
+	var offset uint64
+	c.clock = bootClock{offset: &offset, sample: sampleClocks}
+	if err := errors.Join(c.clock.adjust(), c.discard()); err != nil {
+		return err
+	}
+	return c.store.watch(watchDrops)
+}
+
+// lockCapture makes sure that one process captures.
+func lockCapture(directory string) (*os.File, error) {
+	lock, err := os.Open(directory)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, err
+	}
+	return lock, nil
+}
+
+// watch tells programs and waiting room what somebody wants to know.
+func (s *mapStore) watch(flags uint64) error {
+	if err := s.maps[lisptcMapWatch].Put(uint32(0), lisptcLispWatch{Flags: flags}); err != nil {
+		return fmt.Errorf("switching the capture of drops: %w", err)
+	}
+	return nil
+}
+
+// endAbandonedWatch switches off what a killed capture left on.
+func (s *mapStore) endAbandonedWatch(directory string) error {
+	lock, err := lockCapture(directory)
+	if errors.Is(err, ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return s.watch(0)
+}
+
+// discard takes out what was dropped before.
+func (c *Capture) discard() error {
+	c.ring.SetDeadline(time.Unix(1, 0))
+	var record ringbuf.Record
+	for {
+		if err := c.ring.ReadInto(&record); err != nil {
+			break
+		}
+	}
+	for {
+		var sample lisptcLispSample
+		if err := c.store.maps[lisptcMapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
+			return ignoreEmpty(err)
+		}
+	}
+}
+
+// ignoreEmpty takes an empty queue for no error.
+func ignoreEmpty(err error) error {
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil
+	}
+	return fmt.Errorf("reading the waiting room's drops: %w", err)
+}
+
+// Read hands each dropped packet to `each`, until that returns an error or the context
+// ends, which is none.
+func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) error {
+	var record ringbuf.Record
+	for ctx.Err() == nil {
+		c.ring.SetDeadline(time.Now().Add(roomPause))
+		err := c.ring.ReadInto(&record)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			err = c.readRoom(each)
+		case err == nil && len(record.RawSample) < int(unsafe.Sizeof(lisptcLispSample{})):
+			err = fmt.Errorf("a dropped packet of %d octets", len(record.RawSample))
+		case err == nil:
+			err = each(c.packet((*lisptcLispSample)(unsafe.Pointer(&record.RawSample[0]))))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRoom takes what the waiting room dropped.
+func (c *Capture) readRoom(each func(DroppedPacket) error) error {
+	for {
+		var sample lisptcLispSample
+		if err := c.store.maps[lisptcMapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
+			return ignoreEmpty(err)
+		}
+		if err := each(c.packet(&sample)); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Capture) packet(s *lisptcLispSample) DroppedPacket {
+	return DroppedPacket{
+		At: c.clock.fromBoot(s.TimeNs), Ifindex: c.origin(s), Reason: forward.DropReason(s.Reason), Octets: int(s.Length),
+		Link: int(s.L2Length), Frame: s.Octets[:min(int(s.Captured), len(s.Octets))],
+	}
+}
+
+// origin is where the packet came in, also when it was dropped on its way back from the
+// waiting room, whose header tells.
+func (c *Capture) origin(s *lisptcLispSample) uint32 {
+	if s.Ifindex == c.tap && s.Captured >= etherOctets && s.Octets[6] == tapReleased {
+		return binary.BigEndian.Uint32(s.Octets[8:])
+	}
+	return s.Ifindex
+}
+
+// Lost returns how many packets found no room since the capture began.
+func (c *Capture) Lost() (uint64, error) {
+	var watch lisptcLispWatch
+	if err := c.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch); err != nil {
+		return 0, fmt.Errorf("reading what was lost: %w", err)
+	}
+	return watch.Lost, nil
+}
+
+// droppedWaiting implements roomTables: while somebody captures, the beginning of the
+// frame goes to the queue, in the place of the oldest when that is full.
+func (e *Engine) droppedWaiting(f frame, reason forward.DropReason) {
+	var watch lisptcLispWatch
+	err := e.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch)
+	if err != nil || watch.Flags&watchDrops == 0 || len(f) < vnetOctets+ethernetOctets {
+		return
+	}
+	whole := f[vnetOctets:]
+	sample := lisptcLispSample{
+		TimeNs: e.clock.toBoot(time.Now()), Length: uint32(len(whole)), Reason: uint8(reason), L2Length: ethernetOctets,
+	}
+	if f.magic() == tapWaiting || f.magic() == tapReleased {
+		sample.Ifindex = f.origin()
+	}
+	sample.Captured = uint32(copy(sample.Octets[:], whole))
+	_ = e.store.maps[lisptcMapRoomSamples].Update(nil, sample, ebpf.UpdateExist) // a sample less
+}
+
+// Close ends the capture.
+func (c *Capture) Close() error {
+	var errs []error
+	if c.ring != nil {
+		errs = append(errs, c.store.watch(0), c.ring.Close())
+	}
+	if c.store != nil {
+		errs = append(errs, c.store.close())
+	}
+	if c.lock != nil {
+		errs = append(errs, c.lock.Close())
+	}
+	return errors.Join(errs...)
+}

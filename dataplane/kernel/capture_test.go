@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What is dropped, with its reason, by programs and by the waiting room. The tests need root.
+
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// capture begins to capture what a router drops.
+func (r *router) capture(t *testing.T) (c *Capture, err error) {
+	t.Helper()
+	err = r.ns.Do(func() (err error) {
+		c, err = OpenCapture(Options{Instance: r.instance})
+		return err
+	})
+	return c, err
+}
+
+// next is the next packet that was dropped for a reason; others are passed over.
+func next(t *testing.T, c *Capture, reason forward.DropReason) (found DroppedPacket) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	enough := errors.New("enough")
+	err := c.Read(ctx, func(p DroppedPacket) error {
+		if p.Reason != reason {
+			return nil
+		}
+		found = p
+		found.Frame = bytes.Clone(p.Frame)
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		t.Fatalf("no packet was dropped for %s: %v", reason, err)
+	}
+	return found
+}
+
+func TestCaptureOfDrops(t *testing.T) {
+	for _, p := range []pair{pairs[0], pairs[3]} {
+		t.Run(p.name, func(t *testing.T) {
+			n := newNetwork(t)
+			a := n.routers[0]
+			n.send(t, p, 1) // before anybody captures
+			c, err := a.capture(t)
+			must(t, err)
+			defer c.Close()
+			if _, err := a.capture(t); !errors.Is(err, ErrBusy) {
+				t.Errorf("a second capture: %v", err)
+			}
+			a.apply(t, negative(p, lisp.ActionDrop))
+			n.send(t, p, 2)
+			a.wantDropped(t, next(t, c, forward.DropActionDrop), p)
+
+			a.apply(t, dataplane.DeleteMapping{Prefix: negative(p, 0).Entry.Mapping.Prefix})
+			settings := a.Settings()
+			settings.Wait.Time = 100 * time.Millisecond
+			a.apply(t, dataplane.SetSettings{Settings: settings})
+			n.send(t, p, 3)
+			a.wantDropped(t, next(t, c, forward.DropWaitingTimeLimit), p)
+			if lost, err := c.Lost(); lost != 0 || err != nil {
+				t.Errorf("%d lost, %v", lost, err)
+			}
+		})
+	}
+}
+
+// negative is an entry for site B without locators.
+func negative(p pair, action lisp.Action) dataplane.PutMapping {
+	prefix := sitePrefixes(1)[0]
+	if p.inner(1, 1).Is6() {
+		prefix = sitePrefixes(1)[1]
+	}
+	return dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+		Mapping: lisp.Mapping{Prefix: prefix, Action: action, TTLMinutes: 10}, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(10 * time.Minute),
+	}}
+}
+
+// send sends a UDP packet of so many octets from host A to host B.
+func (n *network) send(t *testing.T, p pair, octets int) {
+	t.Helper()
+	must(t, n.hosts[0].Do(func() error {
+		conn, err := net.Dial("udp", net.JoinHostPort(p.inner(1, 10).String(), "9"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write(make([]byte, octets))
+		return err
+	}))
+}
+
+// wantDropped checks a packet from host A to host B.
+func (r *router) wantDropped(t *testing.T, got DroppedPacket, p pair) {
+	t.Helper()
+	must(t, r.ns.Do(func() error {
+		site, err := net.InterfaceByName("site0")
+		if err != nil {
+			return err
+		}
+		if got.Ifindex != uint32(site.Index) || got.Link != etherOctets || time.Since(got.At).Abs() > time.Minute {
+			t.Errorf("%s: dropped at interface %d, at %s, %d octets of link layer", got.Reason, got.Ifindex, got.At, got.Link)
+		}
+		return nil
+	}))
+	h, err := forward.ParseHeader(got.Frame[got.Link:])
+	if err != nil || h.Source != p.inner(0, 10) || h.Destination != p.inner(1, 10) || got.Octets != len(got.Frame) {
+		t.Errorf("%s: %+v, %v, %d octets of %d", got.Reason, h, err, len(got.Frame), got.Octets)
+	}
+}
+
+// A capture that was killed leaves nothing switched on for ever.
+func TestAbandonedCaptureEnds(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	watched := func() bool {
+		var watch lisptcLispWatch
+		must(t, a.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch))
+		return watch.Flags != 0
+	}
+	c, err := a.capture(t)
+	must(t, err)
+	if !watched() {
+		t.Error("nothing is watched")
+	}
+	must(t, c.lock.Close()) // as when the process ends
+	c.lock = nil
+	must(t, a.Close())
+	a.open(t, Options{})
+	if watched() {
+		t.Error("an abandoned capture goes on")
+	}
+	must(t, c.Close())
+}
