@@ -296,6 +296,18 @@ type lisptcLispRoots struct {
 	Roots [4]uint64
 }
 
+type lisptcLispSample struct {
+	_        structs.HostLayout
+	TimeNs   uint64
+	Ifindex  uint32
+	Length   uint32
+	Captured uint32
+	Reason   uint8
+	L2Length uint8
+	Zero     [2]uint8
+	Octets   [128]uint8
+}
+
 type lisptcLispSettingFlag uint32
 
 const (
@@ -368,6 +380,18 @@ const (
 	lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG lisptcLispTapReason = 3
 )
 
+type lisptcLispWatch struct {
+	_     structs.HostLayout
+	Flags uint64
+	Lost  uint64
+}
+
+type lisptcLispWatchFlag uint32
+
+const (
+	lisptcLispWatchFlagLISP_WATCH_DROPS lisptcLispWatchFlag = 1
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -388,9 +412,12 @@ const (
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
 	lisptcMapOuterHops        = "outer_hops"
+	lisptcMapRoomSamples      = "room_samples"
 	lisptcMapRoots            = "roots"
+	lisptcMapSamples          = "samples"
 	lisptcMapSettings         = "settings"
 	lisptcMapSteps            = "steps"
+	lisptcMapWatch            = "watch"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
 	lisptcProgLispEgress      = "lisp_egress"
@@ -471,9 +498,12 @@ type lisptcMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
+	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
+	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
 // lisptcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -522,9 +552,12 @@ type lisptcMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
+	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
+	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
 func (m *lisptcMaps) Close() error {
@@ -545,9 +578,12 @@ func (m *lisptcMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.OuterHops,
+		m.RoomSamples,
 		m.Roots,
+		m.Samples,
 		m.Settings,
 		m.Steps,
+		m.Watch,
 	)
 }
 

@@ -150,6 +150,18 @@ type lispxdpLispRoots struct {
 	Roots [4]uint64
 }
 
+type lispxdpLispSample struct {
+	_        structs.HostLayout
+	TimeNs   uint64
+	Ifindex  uint32
+	Length   uint32
+	Captured uint32
+	Reason   uint8
+	L2Length uint8
+	Zero     [2]uint8
+	Octets   [128]uint8
+}
+
 type lispxdpLispSettings struct {
 	_              structs.HostLayout
 	AbiVersion     uint32
@@ -159,6 +171,12 @@ type lispxdpLispSettings struct {
 	MissPolicy     uint8
 	Zero           [5]uint8
 	MissIntervalNs uint64
+}
+
+type lispxdpLispWatch struct {
+	_     structs.HostLayout
+	Flags uint64
+	Lost  uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -181,9 +199,12 @@ const (
 	lispxdpMapMappings         = "mappings"
 	lispxdpMapMissPolicies     = "miss_policies"
 	lispxdpMapOuterHops        = "outer_hops"
+	lispxdpMapRoomSamples      = "room_samples"
 	lispxdpMapRoots            = "roots"
+	lispxdpMapSamples          = "samples"
 	lispxdpMapSettings         = "settings"
 	lispxdpMapSteps            = "steps"
+	lispxdpMapWatch            = "watch"
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
@@ -255,9 +276,12 @@ type lispxdpMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
+	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
+	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
 // lispxdpVariableSpecs contains global variables before they are loaded into the kernel.
@@ -305,9 +329,12 @@ type lispxdpMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
+	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
+	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
 func (m *lispxdpMaps) Close() error {
@@ -328,9 +355,12 @@ func (m *lispxdpMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.OuterHops,
+		m.RoomSamples,
 		m.Roots,
+		m.Samples,
 		m.Settings,
 		m.Steps,
+		m.Watch,
 	)
 }
 
