@@ -62,7 +62,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 8
+#define LISP_ABI_VERSION 9
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6

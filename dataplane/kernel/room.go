@@ -371,7 +371,7 @@ func (r *room) handOver(f frame, header *forward.Header, to forward.Destination)
 	packet := missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin(), form: dataplane.MissFormPacket}
 	packet.octets = slices.Clone(f.packet())
 	if !r.misses.handOver(packet) {
-		r.drop(forward.DropHandOverLimit)
+		r.drop(forward.DropHandOverLimit, f)
 		return
 	}
 	atomic.AddUint64(&r.words[wordHandedOver], 1)
