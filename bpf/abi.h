@@ -78,7 +78,7 @@
 #define LISP_SLOT_CELL_MASK 0x01FFFFFFU
 
 #define LISP_CELL_SLOTS 4
-#define LISP_STRIDE_MAX 20
+#define LISP_STRIDE_MAX 24
 #define LISP_COMPARE_BITS_MAX 32
 /* Each step of a walk is for one bit of the address or more. */
 #define LISP_WALK_STEPS_MAX 128

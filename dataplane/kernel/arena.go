@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// maxBlockOrder bounds a block: 2^18 cells are a node of 2^20 slots.
-const maxBlockOrder = 18
+// maxBlockOrder bounds a block: 2^22 cells are a node of 2^24 slots.
+const maxBlockOrder = 22
 
 // A block is 2^order cells that begin at one.
 type block struct {

@@ -29,7 +29,7 @@ const (
 	cellOctets = 4 * cellSlots
 	// maxCells is as many as a slot can name: 512 MiB.
 	maxCells = 1 << slotStrideShift
-	// maxStride bounds a node: 4 MiB of slots.
+	// maxStride bounds a node: 64 MiB of slots.
 	maxStride = maxBlockOrder + 2
 	// compareBits is what one cell compares at most.
 	compareBits = 32
@@ -76,7 +76,7 @@ type trie struct {
 	doomed []block // what is out of use once the edit at hand is published
 	fresh  []block // what the change of shape at hand took
 	short  bool    // it found no room
-	wanted uint32  // cells that a change of shape lacked; 0: none did
+	wanted uint32  // cells of the block that a change of shape lacked; 0: none did
 
 	// bitsOf returns the prefix length of a leaf's mapping.
 	bitsOf func(leaf uint32) int

@@ -14,9 +14,12 @@ const (
 	// dividing a comparison, one for the node between, five for what is left of 128 bits.
 	insertCells = 16
 	// A node of 2^s slots widens when more than 2^s/widenShare go on, and narrows
-	// when neighbours differ at fewer than 2^s/narrowShare places.
-	widenShare  = 2
-	narrowShare = 8
+	// when neighbours differ at fewer than 2^s/narrowShare places. A large node is
+	// the top of many prefixes: there, memory is given for shorter walks.
+	widenShare      = 2
+	largeWidenShare = 6
+	largeStride     = 12
+	narrowShare     = 16
 	// smallStride is that of nodes which are looked through at every removal.
 	smallStride = 3
 	// splitStride is that of a node which begins to tell two ways apart.
@@ -261,7 +264,11 @@ func (t *trie) widen() {
 
 func (t *trie) isCrowded(slot uint32) bool {
 	s := stride(slot)
-	return !uniform(slot) && s > 0 && s < maxStride && t.subs[slot&slotCell]*widenShare > 1<<s
+	share := uint32(widenShare)
+	if s >= largeStride {
+		share = largeWidenShare
+	}
+	return !uniform(slot) && s > 0 && s < maxStride && t.subs[slot&slotCell]*share > 1<<s
 }
 
 // reshape gives a node another stride; false when there was no room for it.
@@ -270,7 +277,7 @@ func (t *trie) reshape(at spot, slot uint32, stride int) bool {
 	t.expand(slots, slot)
 	t.finish(node, slots)
 	if t.short {
-		t.abandon(2 << orderOf(stride)) // for the node, and for what it leads to
+		t.abandon(1 << orderOf(stride))
 		return false
 	}
 	t.put(at, node)
@@ -295,7 +302,7 @@ func (t *trie) tidy() {
 			continue
 		}
 		if simpler := t.simpler(slot); t.short {
-			t.abandon(insertCells)
+			t.abandon(1)
 			return
 		} else if simpler != slot {
 			t.put(at, simpler)

@@ -288,7 +288,10 @@ func (t *tables) makeRoom() error {
 	if c.available() >= insertCells && (lacking == 0 || int(c.size) == t.cellLimit) {
 		return nil
 	}
-	size := int(c.size) + max(int(c.size)/4, 2*int(lacking))
+	size := int(c.size) + int(c.size)/4
+	if lacking > 0 { // a block begins at a multiple of its size
+		size = max(size, (int(c.size+lacking-1)&^int(lacking-1))+int(lacking))
+	}
 	if c.size < doublingCells {
 		size = max(size, 2*int(c.size))
 	}

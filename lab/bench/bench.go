@@ -64,6 +64,8 @@ type kind struct {
 	arms        []arm
 	// prepare completes a line for this bench; nil is nothing.
 	prepare func(b *bench, l *line) error
+	// whole measures everything of a bench that has no arms with lines; its network is empty.
+	whole func(ctx context.Context, b *bench) error
 	// measure is one slot: one case of one arm in one round.
 	measure func(ctx context.Context, b *bench, l *line, caseName string, slot time.Duration) ([]sample, error)
 	// share is the weight of a case in the measuring time; nil gives all the same.
@@ -74,7 +76,7 @@ type kind struct {
 
 // kinds in the order in which they are listed.
 func kinds() []kind {
-	return []kind{forwardingBench(), tcpBench(), latencyBench(), missBench()}
+	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench()}
 }
 
 // Exit statuses of the command.
@@ -243,6 +245,9 @@ func (b *bench) measureAll(ctx context.Context) error {
 	b.screen.line("%s", b.report.Environment)
 	if err := b.build(ctx); err != nil {
 		return err
+	}
+	if b.kind.whole != nil {
+		return b.kind.whole(ctx, b)
 	}
 	return b.interleave(ctx)
 }

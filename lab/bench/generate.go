@@ -6,3 +6,4 @@
 package bench
 
 //go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel traffic ../../bpf/bench_traffic.bpf.c -- -O2 -g -Wall -Wextra -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu
+//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target bpfel -type bench_state fib ../../bpf/bench_fib.bpf.c -- -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-unused-function -mcpu=v3 -I../../bpf -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu
