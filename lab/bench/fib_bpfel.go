@@ -169,6 +169,18 @@ type fibLispRoots struct {
 	Roots [4]uint64
 }
 
+type fibLispSample struct {
+	_        structs.HostLayout
+	TimeNs   uint64
+	Ifindex  uint32
+	Length   uint32
+	Captured uint32
+	Reason   uint8
+	L2Length uint8
+	Zero     [2]uint8
+	Octets   [128]uint8
+}
+
 type fibLispSettings struct {
 	_              structs.HostLayout
 	AbiVersion     uint32
@@ -178,6 +190,12 @@ type fibLispSettings struct {
 	MissPolicy     uint8
 	Zero           [5]uint8
 	MissIntervalNs uint64
+}
+
+type fibLispWatch struct {
+	_     structs.HostLayout
+	Flags uint64
+	Lost  uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -202,9 +220,14 @@ const (
 	fibMapLocators         = "locators"
 	fibMapMappingCounters  = "mapping_counters"
 	fibMapMappings         = "mappings"
+	fibMapMissPolicies     = "miss_policies"
 	fibMapOuterHops        = "outer_hops"
+	fibMapRoomSamples      = "room_samples"
 	fibMapRoots            = "roots"
+	fibMapSamples          = "samples"
 	fibMapSettings         = "settings"
+	fibMapSteps            = "steps"
+	fibMapWatch            = "watch"
 	fibProgBenchFib        = "bench_fib"
 	fibProgBenchHashLookup = "bench_hash_lookup"
 	fibProgBenchLpmTrie    = "bench_lpm_trie"
@@ -212,6 +235,7 @@ const (
 	fibProgBenchNoLookup   = "bench_no_lookup"
 	fibVarLispAbiInBtf     = "lisp_abi_in_btf"
 	fibVarLispMappingLimit = "lisp_mapping_limit"
+	fibVarLispTracing      = "lisp_tracing"
 )
 
 // loadFib returns the embedded CollectionSpec for fib.
@@ -285,9 +309,14 @@ type fibMapSpecs struct {
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
+	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
+	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
+	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
 // fibVariableSpecs contains global variables before they are loaded into the kernel.
@@ -296,6 +325,7 @@ type fibMapSpecs struct {
 type fibVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
 // fibObjects contains all objects after they have been loaded into the kernel.
@@ -336,9 +366,14 @@ type fibMaps struct {
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
+	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
+	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
+	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
+	Steps           *ebpf.Map `ebpf:"steps"`
+	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
 func (m *fibMaps) Close() error {
@@ -361,9 +396,14 @@ func (m *fibMaps) Close() error {
 		m.Locators,
 		m.MappingCounters,
 		m.Mappings,
+		m.MissPolicies,
 		m.OuterHops,
+		m.RoomSamples,
 		m.Roots,
+		m.Samples,
 		m.Settings,
+		m.Steps,
+		m.Watch,
 	)
 }
 
@@ -373,6 +413,7 @@ func (m *fibMaps) Close() error {
 type fibVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 
 // fibPrograms contains all programs after they have been loaded into the kernel.
