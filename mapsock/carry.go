@@ -129,6 +129,7 @@ func (s *Server) tellEvents(out *outgoing) {
 			s.offer(c, out.ends, out.ended)
 		}
 	}
+	s.tellSoon()
 }
 
 // offer puts messages in a client's queue. The caller holds mu.
@@ -165,6 +166,7 @@ func (s *Server) handOver(miss dataplane.Miss) {
 		var m Message
 		m.setMiss(miss)
 		if b, err := m.Append(nil); err == nil && !s.offer(taker, b, 1) {
+			s.tellSoon()
 			return
 		}
 	case s.local != nil && s.local.take(miss):

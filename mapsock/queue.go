@@ -22,10 +22,12 @@ type queue struct {
 	lost     uint64 // since the client was last told
 	ending   bool   // nothing more is put in; what is there is still sent
 	ended    bool
+
+	wake chan struct{} // for who sends what cannot be sent at once, and for the end
 }
 
 func newQueue(octets, messages int) *queue {
-	q := &queue{octetLimit: octets, messageLimit: messages}
+	q := &queue{octetLimit: octets, messageLimit: messages, wake: make(chan struct{}, 1)}
 	q.changed.L = &q.mu
 	return q
 }
@@ -60,7 +62,28 @@ func (q *queue) put(b []byte, messages int) {
 	q.buffers = append(q.buffers, b)
 	q.octets += len(b)
 	q.messages += messages
-	q.changed.Broadcast()
+}
+
+// rouse wakes who sends what cannot be sent at once.
+func (q *queue) rouse() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// waits reports whether there is something to take.
+func (q *queue) waits() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.ended && (len(q.buffers) > 0 || q.lost > 0)
+}
+
+// over reports whether nothing is left and nothing will come.
+func (q *queue) over() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ended || q.ending && len(q.buffers) == 0 && q.lost == 0
 }
 
 // room waits until less than half of the queue is in use; false when it ends.
@@ -73,16 +96,12 @@ func (q *queue) room() bool {
 	return !q.ending
 }
 
-// take waits for messages and puts as many as fit into a datagram; false when the
-// queue has ended.
-func (q *queue) take(datagram []byte) ([]byte, bool) {
+// take puts as many messages as fit into a datagram.
+func (q *queue) take(datagram []byte) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for !q.ended && !q.ending && len(q.buffers) == 0 && q.lost == 0 {
-		q.changed.Wait()
-	}
-	if q.ended || len(q.buffers) == 0 && q.lost == 0 {
-		return datagram, false
+	if q.ended {
+		return datagram
 	}
 	for len(q.buffers) > 0 {
 		next := q.next()
@@ -97,7 +116,7 @@ func (q *queue) take(datagram []byte) ([]byte, bool) {
 		q.lost = 0
 	}
 	q.changed.Broadcast()
-	return datagram, true
+	return datagram
 }
 
 // next is the first message.
@@ -126,6 +145,7 @@ func (q *queue) finish() {
 	defer q.mu.Unlock()
 	q.ending = true
 	q.changed.Broadcast()
+	q.rouse()
 }
 
 // end ends the queue with all that is in it.
@@ -135,6 +155,7 @@ func (q *queue) end() {
 	q.ending, q.ended = true, true
 	q.buffers, q.first, q.octets, q.messages = nil, 0, 0, 0
 	q.changed.Broadcast()
+	q.rouse()
 }
 
 // lostSize is the length of the message that appendLost writes.

@@ -22,7 +22,7 @@ func (c *session) get(m *Message) error {
 	if !m.HasEID {
 		return refusal(unix.EINVAL, "get without EID")
 	}
-	if !c.queue.room() {
+	if !c.room() {
 		return refusal(unix.ESHUTDOWN, "the session ends")
 	}
 	var answer Message
@@ -94,7 +94,7 @@ func (s *Server) getMapping(m, answer *Message, found int) {
 
 // state answers with the settings or the counters.
 func (c *session) state(m *Message) error {
-	if !c.queue.room() {
+	if !c.room() {
 		return refusal(unix.ESHUTDOWN, "the session ends")
 	}
 	if m.Type == TypeGetSettings {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,7 @@ type Server struct {
 	sessions  map[*session]struct{}
 	local     *observed // set by Plane
 	done      chan struct{}
+	told      chan struct{} // something is in queues
 	group     sync.WaitGroup
 
 	counters serverCounters
@@ -110,8 +112,10 @@ func NewServer(plane dataplane.Plane, o Options) *Server {
 		listeners: map[net.Listener]struct{}{},
 		sessions:  map[*session]struct{}{},
 		done:      make(chan struct{}),
+		told:      make(chan struct{}, 1),
 	}
 	s.group.Go(s.carryEvents)
+	s.group.Go(s.distribute)
 	return s
 }
 
@@ -186,12 +190,12 @@ func (s *Server) isClosed() bool {
 
 // admit takes a client in, or tells it why not.
 func (s *Server) admit(conn *net.UnixConn) {
-	peer, err := peerOf(conn)
+	raw, peer, err := peerOf(conn)
 	if err != nil {
 		_ = conn.Close() // it has gone already
 		return
 	}
-	c := newSession(s, conn, peer)
+	c := newSession(s, conn, raw, peer)
 	if !s.enter(c) {
 		s.counters.clientsRefused.Add(1)
 		m := Message{Type: TypeListen, PID: peer.Pid, Errno: unix.EUSERS, ErrorText: "too many clients"}
@@ -231,19 +235,17 @@ func (s *Server) leave(c *session) {
 	delete(s.sessions, c)
 }
 
-func peerOf(conn *net.UnixConn) (*unix.Ucred, error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
+func peerOf(conn *net.UnixConn) (raw syscall.RawConn, peer *unix.Ucred, err error) {
+	if raw, err = conn.SyscallConn(); err != nil {
+		return nil, nil, err
 	}
-	var peer *unix.Ucred
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
 		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return peer, failed
+	return raw, peer, failed
 }
 
 // heard reports whether a client other than one listens to something.
@@ -267,6 +269,7 @@ func (s *Server) tell(b []byte, messages int, what Hearing, except *session) {
 			s.offer(c, b, messages)
 		}
 	}
+	s.tellSoon()
 }
 
 // closeAfterDetach closes when the client that detached the engine has its answer.

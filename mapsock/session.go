@@ -2,15 +2,16 @@
 
 package mapsock
 
-// A session: what one client asks and hears. One goroutine receives and answers,
-// one sends, and a third runs while the client takes a dump. What the client does
-// wrong concerns nobody else.
+// A session: what one client asks and hears. One goroutine receives and answers, one
+// sends what the client does not take at once, and a third runs while it takes a dump.
+// What the client does wrong concerns nobody else.
 
 import (
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,12 +26,17 @@ const writesTogether = 256
 type session struct {
 	server *Server
 	conn   *net.UnixConn
+	raw    syscall.RawConn
 	pid    int32
 	writer bool // may change the tables
 	queue  *queue
 	listen atomic.Uint32
 	form   atomic.Uint32 // dataplane.MissForm
 	taking atomic.Uint64 // when it asked for packets, among all who did; 0: never
+
+	sending sync.Mutex // one datagram after another
+	out     []byte     // the datagram that is being sent
+	unsent  []byte     // that the client did not take at once; part of out
 
 	dumping atomic.Bool
 	dumps   sync.WaitGroup
@@ -43,9 +49,9 @@ type session struct {
 	run     [][]byte // writes that follow each other
 }
 
-func newSession(s *Server, conn *net.UnixConn, peer *unix.Ucred) *session {
+func newSession(s *Server, conn *net.UnixConn, raw syscall.RawConn, peer *unix.Ucred) *session {
 	c := &session{
-		server: s, conn: conn, pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
+		server: s, conn: conn, raw: raw, out: make([]byte, 0, MaxDatagram), pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
 		queue: newQueue(s.limits.QueueOctets, s.limits.QueueMessages),
 	}
 	c.listen.Store(uint32(DefaultHearing))
@@ -54,33 +60,18 @@ func newSession(s *Server, conn *net.UnixConn, peer *unix.Ucred) *session {
 
 func (c *session) hears(what Hearing) bool { return Hearing(c.listen.Load())&what != 0 }
 
-// send sends what is in the queue until it ends.
-func (c *session) send() {
-	defer c.conn.Close() // an error of Close has nobody to tell it to
-	buffer := make([]byte, 0, MaxDatagram)
-	for {
-		datagram, ok := c.queue.take(buffer)
-		if !ok {
-			return
-		}
-		if _, err := c.conn.Write(datagram); err != nil {
-			c.queue.end()
-			return
-		}
-	}
-}
-
 // receive answers datagrams until the client has none. A client that has closed its
 // side gets the answers that are due, and little time to read them.
 func (c *session) receive() {
 	defer c.server.leave(c)
 	buffer := make([]byte, MaxDatagram+1) // one more shows that there was more
-	for c.queue.room() {
+	for c.room() {
 		n, err := c.conn.Read(buffer)
 		if err != nil {
 			break
 		}
 		c.handle(buffer[:n])
+		c.flush()
 	}
 	c.dumps.Wait()
 	c.finish()

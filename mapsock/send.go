@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// From the queues to the sockets. What a client takes at once is sent by whoever has
+// put it in or by the one goroutine that serves all listeners in turn: while that is
+// at work, what is told meanwhile gathers, and goes out together. What a client does
+// not take at once waits for a goroutine of its own, and for nobody else's.
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// datagramsAtOnce bounds what one client is sent before the next one's turn.
+const datagramsAtOnce = 4
+
+// distribute sends what is told to all, until the server closes.
+func (s *Server) distribute() {
+	var sessions []*session
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.told:
+		}
+		sessions = sessions[:0]
+		s.mu.Lock()
+		for c := range s.sessions {
+			sessions = append(sessions, c)
+		}
+		s.mu.Unlock()
+		for _, c := range sessions {
+			if c.queue.waits() {
+				c.flush()
+			}
+		}
+		clear(sessions)
+	}
+}
+
+// tellSoon has what was put in queues sent.
+func (s *Server) tellSoon() {
+	select {
+	case s.told <- struct{}{}:
+	default:
+	}
+}
+
+// flush sends what is in the queue, as far as the client takes it at once. Who finds
+// another at it leaves: that one looks again.
+func (c *session) flush() {
+	for c.queue.waits() && c.sending.TryLock() {
+		more := c.sendAtOnce()
+		c.sending.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// sendAtOnce reports whether the queue is worth another look; if not, send has the rest.
+// The caller holds sending.
+func (c *session) sendAtOnce() bool {
+	for range datagramsAtOnce {
+		if len(c.unsent) > 0 {
+			c.queue.rouse()
+			return false
+		}
+		datagram := c.queue.take(c.out[:0])
+		if len(datagram) == 0 {
+			return true
+		}
+		c.out = datagram
+		switch err := c.writeAtOnce(datagram); {
+		case errors.Is(err, unix.EAGAIN):
+			c.unsent = datagram
+			c.queue.rouse()
+			return false
+		case err != nil:
+			c.queue.end()
+			return false
+		}
+	}
+	c.queue.rouse()
+	return false
+}
+
+// writeAtOnce writes a datagram unless that has to wait. It goes past Go's lock of the
+// connection, which a dump may hold while its client reads nothing.
+func (c *session) writeAtOnce(datagram []byte) error {
+	var failed error
+	err := c.raw.Control(func(fd uintptr) {
+		failed = unix.Sendto(int(fd), datagram, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+	})
+	return errors.Join(err, failed)
+}
+
+// send sends what the client does not take at once, until the queue is over.
+func (c *session) send() {
+	defer c.conn.Close() // an error of Close has nobody to tell it to
+	for range c.queue.wake {
+		c.sendWaiting()
+		if c.queue.over() {
+			return
+		}
+		c.flush() // what came while sending was held
+	}
+}
+
+func (c *session) sendWaiting() {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	for datagram := c.unsent; ; {
+		if len(datagram) > 0 {
+			if _, err := c.conn.Write(datagram); err != nil {
+				c.queue.end()
+			}
+		}
+		c.unsent = nil
+		if datagram = c.queue.take(c.out[:0]); len(datagram) == 0 {
+			return
+		}
+		c.out = datagram
+	}
+}
+
+// room waits until the client has taken so much that more may be asked; false when the
+// session ends.
+func (c *session) room() bool {
+	c.flush()
+	return c.queue.room()
+}
