@@ -62,7 +62,7 @@
 #include <linux/types.h>
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. */
-#define LISP_ABI_VERSION 9
+#define LISP_ABI_VERSION 10
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -121,6 +121,7 @@ enum lisp_mapping_flag {
 	LISP_MAPPING_HOLD = 1 << 1,     /* packets wait in the TAP while earlier ones of their flow are being written back */
 	LISP_MAPPING_DATABASE = 1 << 2, /* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
 	LISP_MAPPING_STATIC = 1 << 3,   /* for user space alone: configured, never expires */
+	LISP_MAPPING_ECHO_NONCE = 1 << 4, /* whoever answers for it echoes nonces (RFC 9301 s.5.4, E) */
 };
 
 /* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated as NO_ACTION. */
@@ -196,6 +197,8 @@ struct lisp_locator {
 struct lisp_locator_set {
 	__u32 count; /* at most LISP_LOCATORS_MAX */
 	__u32 first;
+	__u32 status_bits; /* RFC 9300 s.10: bit i is R of its locator i; sent where the set is a Database entry's */
+	__u32 zero;
 	__u8 buckets[LISP_BUCKETS];
 };
 
@@ -231,8 +234,15 @@ enum lisp_setting_flag {
 	LISP_SETTING_OUTER_NOT_ECT = 1 << 0, /* RFC 6040 s.4.1 compatibility mode: the outer header says Not-ECT */
 	LISP_SETTING_OUTER_DSCP_ZERO = 1 << 1, /* pipe model: outer DSCP 0 ... */
 	LISP_SETTING_INNER_DSCP_KEPT = 1 << 2, /* ... and the inner one survives decapsulation */
+	/* RFC 9300 s.4.1: N, L, E and V are sent as 0 and what is received of L, E and V has no effect; wins over what follows */
+	LISP_SETTING_PUBLIC_INTERNET = 1 << 3,
+	LISP_SETTING_STATUS_BITS = 1 << 4,  /* RFC 9300 s.10 */
+	LISP_SETTING_ECHO_NONCE = 1 << 5,   /* RFC 9300 s.10.1 */
+	LISP_SETTING_MAP_VERSIONS = 1 << 6, /* RFC 9302 */
+	LISP_SETTING_CHECK_SOURCE = 1 << 7, /* the inner source's mapping must have the outer source among its locators ... */
+	LISP_SETTING_CHECK_SOURCE_STRICT = 1 << 8, /* ... and must be there, with locators */
 	LISP_SETTING_ANY_STACK = 1 << 9, /* some interface has LISP_INTERFACE_STACK */
-	LISP_SETTING_ROUTES_BY_FLOW = 1 << 8, /* rules or multipath routes of this host look at ports: see outer_hops */
+	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
 };
 
 /* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs with a policy of their own are
@@ -252,6 +262,34 @@ struct lisp_settings {
 	__u8 miss_policy; /* enum lisp_miss_policy */
 	__u8 zero[5];
 	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
+	__u64 hint_interval_ns; /* the same for what headers say: LISP_EVENT_STATUS_BITS and those after it */
+	__u64 echo_interval_ns; /* from one Echo-Nonce-request state of a locator to the next */
+	__u64 echo_wait_ns;     /* how long the echo may take while packets come from there */
+};
+
+/* RFC 9300 s.10.1: an echo is owed no longer than this. */
+#define LISP_ECHO_OWED_NS 60000000000ULL
+
+/* RFC 9302 s.7.1: after so many events about an old version from an RLOC, about ten Solicit-Map-Requests at one in three
+ * seconds, its packets with an old version are dropped, until it has been silent for LISP_STALE_FORGET_NS. */
+#define LISP_STALE_EVENTS_MAX 30
+#define LISP_STALE_FORGET_NS 60000000000ULL
+
+/* LRU_HASH peers: lisp_rloc_key -> this. Echo-Nonce with one remote RLOC (forward.Echo). Times of 0 say never. */
+struct lisp_peer {
+	__u64 owed_ns;      /* when `owed` was asked for; 0: nothing is owed */
+	__u64 requested_ns; /* when the Echo-Nonce-request state began; 0: we are not in it */
+	__u64 next_ns;      /* not in it again before */
+	__u64 echoed_ns;    /* for user space: the last echo of ours that came back */
+	__u32 owed;
+	__u32 requested;
+};
+
+/* LRU_HASH heard: lisp_limit_key -> this. What was last said about a prefix or an RLOC. */
+struct lisp_heard {
+	__u64 raised_ns;
+	__u32 value; /* Locator-Status-Bits */
+	__u32 count; /* events about old versions since the last silence */
 };
 
 /* ---- what the programs keep for themselves ---- */
@@ -303,6 +341,25 @@ struct lisp_clock {
 	__u64 boot_ns;
 };
 
+/* PERCPU_ARRAY trusted[1]: what trusted.h works on. The stack of the programs is full without it. */
+struct lisp_trusted {
+	__u32 first;  /* the LISP header in host order: flags, nonce or versions ... */
+	__u32 second; /* ... Instance-ID, status bits */
+	__u32 iid; /* received: of both EIDs; sent: of the header ... */
+	__u32 source_iid; /* ... and of the source */
+	__u32 mapping_index; /* sent: of the map-cache's entry; received: of the Database's */
+	__u32 ifindex;
+	__u32 notes; /* counters, a bit for each */
+	__u8 source[16]; /* of the inner packet */
+	__u8 destination[16];
+	__u8 rloc[16]; /* the other router's */
+	__u8 family;
+	__u8 rloc_family;
+	__u8 zero[2];
+	__u8 key[32]; /* a lisp_limit_key or lisp_rloc_key */
+	__u8 value[40]; /* a lisp_heard or lisp_peer */
+};
+
 /* ---- reasons and counters ---- */
 struct lisp_counter {
 	__u64 packets;
@@ -337,6 +394,10 @@ enum lisp_drop {
 	LISP_DROP_EID_NOT_IN_DATABASE = 25,  /* inner destination is not an own EID of the Instance-ID */
 	LISP_DROP_ECN = 26,                  /* RFC 6040 s.4.2: inner Not-ECT, outer CE */
 	LISP_DROP_DECAPSULATION_FAILED = 27, /* the kernel could not shrink the packet, or cannot change its family */
+	LISP_DROP_DESTINATION_VERSION = 28,  /* RFC 9302 s.7.1: newer than ours, or one of the two is Null */
+	LISP_DROP_STALE_VERSION = 29,        /* RFC 9302 s.7.1: older than ours, after many Solicit-Map-Requests */
+	LISP_DROP_SOURCE_VERSION = 30,       /* RFC 9302 s.7.2: older than what the map-cache has */
+	LISP_DROP_SOURCE_RLOC = 31,          /* the outer source is no locator of the inner source */
 	/* counted by user space, which has its own counters for them */
 	LISP_DROP_WAITING_PACKETS_LIMIT = 40,
 	LISP_DROP_WAITING_OCTETS_LIMIT = 41,
@@ -364,12 +425,24 @@ enum lisp_counter_index {
 	LISP_COUNTER_EVENT_LOST = 13,       /* the ring buffer was full */
 	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, TTL, size, other route) */
 	LISP_COUNTER_MISS = 15,             /* no mapping, or one that says send-map-request; whatever the policy */
-	LISP_COUNTER_MAX = 32,
+	LISP_COUNTER_ECHO_REQUESTED = 20,   /* packets sent with E set */
+	LISP_COUNTER_ECHO_RETURNED = 21,    /* nonces echoed */
+	LISP_COUNTER_ECHO_RECEIVED = 22,    /* own nonces that came back */
+	LISP_COUNTER_ECHO_MISSING = 23,     /* Echo-Nonce-request states that ended without it though packets came */
+	LISP_COUNTER_STATUS_BITS_CHANGED = 24, /* events about Locator-Status-Bits */
+	LISP_COUNTER_VERSION_STALE_DESTINATION = 25, /* packets whose destination version is older than ours */
+	LISP_COUNTER_VERSION_STALE_SOURCE = 26,      /* packets whose source version is newer than the map-cache's */
+	LISP_COUNTER_MAX = 48,
 };
 
 /* ---- events (ring buffer `events`) ---- */
 enum lisp_event_kind {
 	LISP_EVENT_MISS = 1,
+	/* What headers of packets from the core say. `source` and `destination` are the inner packet's, `rloc` its outer source. */
+	LISP_EVENT_STATUS_BITS = 2,          /* those of the mapping of `source` are `value` now; `other` is how many fit the header */
+	LISP_EVENT_DESTINATION_VERSION = 3,  /* the destination version is older than ours; `value` is the source's, `other` it */
+	LISP_EVENT_SOURCE_VERSION = 4,       /* the source version, `value`, is newer than the map-cache's; `other` is the destination's */
+	LISP_EVENT_ECHO_MISSING = 5,         /* packets come from `rloc` without the echo of `value`; the last had `other` */
 };
 
 struct lisp_event {
@@ -378,18 +451,23 @@ struct lisp_event {
 	__u32 ifindex; /* origin of the packet */
 	__u8 family;
 	__u8 reason; /* enum lisp_tap_reason */
-	__u8 zero[2];
+	__u8 rloc_family; /* 0 with LISP_EVENT_MISS */
+	__u8 zero;
 	__u8 source[16];
 	__u8 destination[16];
+	__u8 rloc[16];
+	__u32 value;
+	__u32 other;
 	__u64 time_ns;
 };
 
-/* Key of the LRU_HASH `limits`, whose value is the time of the last event. */
+/* Key of the LRU_HASH `limits`, whose value is the time of the last event, and of `heard`. */
 struct lisp_limit_key {
 	__u32 kind;
 	__u32 iid;
 	__u8 family;
-	__u8 zero[3];
+	__u8 prefix_length; /* where `destination` is a mapping's prefix */
+	__u8 zero[2];
 	__u8 destination[16];
 };
 

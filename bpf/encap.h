@@ -118,6 +118,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 		return wait_too_big(skb, t, mtu - outer_length(family));
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
 		return drop(skb, LISP_DROP_NO_ROUTE);
+	choose_header(t, l);
 	if (t->forwarded)
 		t->packet.ttl--;
 	if (add_outer(skb, l, t, hop) < 0)

@@ -27,6 +27,9 @@ struct etr {
 	__u8 tos;      /* that the inner packet gets */
 	__u8 ttl;
 	__u32 mapping_index;
+	__u32 iid;
+	__u32 first; /* the LISP header in host order */
+	__u32 second;
 	__u32 notes; /* counters to count when the packet's fate is sealed, a bit for each */
 };
 
@@ -46,6 +49,8 @@ static __always_inline void count_notes(const struct etr *e, __u32 octets)
 	count_noted(e, LISP_COUNTER_NONCE_AND_VERSION, octets);
 	count_noted(e, LISP_COUNTER_ECN_ALARM, octets);
 	count_noted(e, LISP_COUNTER_ECN_CURIOUS, octets);
+	count_noted(e, LISP_COUNTER_VERSION_STALE_DESTINATION, octets);
+	count_noted(e, LISP_COUNTER_VERSION_STALE_SOURCE, octets);
 }
 
 /* Whether the outer packet is UDP to the LISP data port of an own RLOC, and whole. */
@@ -84,7 +89,7 @@ static __always_inline int check_outer(hook_frame *frame, const struct etr *e, c
 	return LISP_DROP_NONE;
 }
 
-/* RFC 9300 s.5.1. What L, E, and the nonce say is not used yet. */
+/* RFC 9300 s.5.1. */
 static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 {
 	struct udp_lisp u;
@@ -97,7 +102,9 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 	reason = check_outer(frame, e, &u.udp);
 	if (reason)
 		return reason;
-	flags = bpf_ntohl(u.lisp.flags_nonce) >> 24;
+	e->first = bpf_ntohl(u.lisp.flags_nonce);
+	e->second = bpf_ntohl(u.lisp.iid_lsb);
+	flags = e->first >> 24;
 	if (flags & LISP_FLAGS_KK)
 		return LISP_DROP_KEY_ID;
 	if (flags & LISP_FLAG_R)
@@ -105,7 +112,8 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 	/* They exclude each other; a receiver takes the field for a nonce. */
 	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
 		note(e, LISP_COUNTER_NONCE_AND_VERSION);
-	iid = flags & LISP_FLAG_I ? bpf_ntohl(u.lisp.iid_lsb) >> 8 : 0;
+	iid = flags & LISP_FLAG_I ? e->second >> 8 : 0;
+	e->iid = iid;
 	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
 	e->roots = iid == e->core->iid ? find_roots(e->core->roots) : find_instance(iid);
 	e->removed = e->outer.l4_offset + sizeof(u) - e->outer.offset;
@@ -125,6 +133,37 @@ static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 	if (!find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index))
 		return LISP_DROP_EID_NOT_IN_DATABASE;
 	return LISP_DROP_NONE;
+}
+
+/* What trusted.h makes of the packet. */
+static __always_inline int judge_trusted(hook_frame *frame, struct etr *e)
+{
+	struct lisp_trusted *p = find_trusted();
+	int reason;
+
+	if (!p)
+		return LISP_DROP_NONE;
+	p->first = e->first;
+	p->second = e->second;
+	p->iid = e->iid;
+	p->mapping_index = e->mapping_index;
+	p->ifindex = incoming_ifindex(frame);
+	p->notes = 0;
+	p->family = e->inner.family;
+	p->rloc_family = e->outer.family;
+	__builtin_memcpy(p->source, &e->inner.source, sizeof(p->source));
+	__builtin_memcpy(p->destination, &e->inner.destination, sizeof(p->destination));
+	__builtin_memcpy(p->rloc, &e->outer.source, sizeof(p->rloc));
+	reason = lisp_judge_received();
+	e->notes |= p->notes;
+	return reason;
+}
+
+static __always_inline bool heeds_headers(void)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->flags & SETTINGS_HEEDED;
 }
 
 /* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */
@@ -171,6 +210,8 @@ static __always_inline int judge(hook_frame *frame, struct etr *e)
 
 	if (!reason)
 		reason = read_inner(frame, e);
+	if (!reason && heeds_headers())
+		reason = judge_trusted(frame, e);
 	if (!reason)
 		reason = merge_tos_ttl(e);
 	return reason;

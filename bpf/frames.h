@@ -130,6 +130,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 	if (find_outer_route(frame, &f, l, t) != BPF_FIB_LKUP_RET_SUCCESS || !takes_frames(f.ifindex, 0))
 		return XDP_PASS;
 	failed = trim(frame, &t->packet);
+	choose_header(t, l);
 	if (!failed)
 		failed = l->family == 4 ? add_outer_ipv4(frame, l, t, &f) : add_outer_ipv6(frame, l, t, &f);
 	if (failed)

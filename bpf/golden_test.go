@@ -22,6 +22,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"loci/forward"
 	"loci/internal/golden"
@@ -51,7 +52,7 @@ func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 		b.neighbour(t, b.site, address, hostMAC)
 	}
 	for _, p := range r.Database {
-		b.database(uint32(p.Instance()), p.Netip().String())
+		b.addGoldenDatabase(t, r, p)
 	}
 	for _, m := range r.MapCache {
 		b.addGoldenMapping(t, r, m)
@@ -103,28 +104,102 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 		})
 	}
 	buckets := forward.Buckets(set, nil)
-	b.update("locator_sets", b.sets, b.encode("lisp_locator_set", fields{"count": len(set), "first": first, "buckets": buckets[:]}))
-	index := b.mapCacheTo(instance, prefix, b.sets)
-	b.sets++
+	b.update("locator_sets", b.sets, b.encode("lisp_locator_set", fields{
+		"count": len(set), "first": first, "status_bits": golden.StatusBits(set), "buckets": buckets[:],
+	}))
+	flags := b.constant("LISP_MAPPING_VALID")
 	if m.Hold {
-		b.setMappingFlags(index, "LISP_MAPPING_VALID", "LISP_MAPPING_HOLD")
+		flags |= b.constant("LISP_MAPPING_HOLD")
 	}
+	if slices.Contains(r.EchoNonce, m.Prefix) {
+		flags |= b.constant("LISP_MAPPING_ECHO_NONCE")
+	}
+	b.add("LISP_ROOT_MAP_CACHE", instance, prefix, fields{"flags": flags, "locator_set": b.sets, "map_version": r.Versions[m.Prefix]})
+	b.sets++
+}
+
+// addGoldenDatabase adds an own EID-prefix with locators and version.
+func (b *goldenBench) addGoldenDatabase(t *testing.T, r golden.Router, p lisp.Prefix) {
+	t.Helper()
+	set, err := r.DatabaseLocators(p)
+	must(t, err)
+	b.update("locator_sets", b.sets, b.encode("lisp_locator_set", fields{"count": len(set), "status_bits": golden.StatusBits(set)}))
+	b.add("LISP_ROOT_DATABASE", uint32(p.Instance()), p.Netip().String(), fields{
+		"flags": b.constant("LISP_MAPPING_VALID") | b.constant("LISP_MAPPING_DATABASE"), "locator_set": b.sets, "map_version": r.Versions[p],
+	})
+	b.sets++
+}
+
+// goldenSettings are the words of cases that are flags of lisp_settings.
+var goldenSettings = map[string]string{
+	"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
+	"public-internet": "LISP_SETTING_PUBLIC_INTERNET", "status-bits": "LISP_SETTING_STATUS_BITS", "map-versions": "LISP_SETTING_MAP_VERSIONS",
+	"echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
+}
+
+// remember makes the programs know of other routers what the case says, and nothing else.
+func (b *goldenBench) remember(t *testing.T, c *golden.Case) {
+	t.Helper()
+	b.empty(t, "peers")
+	b.empty(t, "heard")
+	var now unix.Timespec
+	must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &now))
+	if p := c.Peer; p != nil {
+		at := uint64(now.Nano()) - uint64(p.Age)*uint64(time.Second)
+		state := fields{"owed": p.Owed, "requested": p.Requested}
+		if p.Owed != 0 {
+			state["owed_ns"] = at
+		}
+		if p.Requested != 0 {
+			state["requested_ns"] = at
+		}
+		b.update("peers", b.encode("lisp_rloc_key", fields{"address": address16(p.RLOC), "family": familyOf(p.RLOC)}), b.encode("lisp_peer", state))
+	}
+	if c.StaleEvents > 0 {
+		rloc := netip.AddrFrom4([4]byte(c.Input[12:]))
+		b.update("heard", b.encode("lisp_limit_key", fields{
+			"kind": b.constant("LISP_EVENT_DESTINATION_VERSION"), "family": familyOf(rloc), "destination": address16(rloc),
+		}), b.encode("lisp_heard", fields{"raised_ns": uint64(now.Nano() - int64(2*time.Second)), "count": c.StaleEvents}))
+	}
+}
+
+func (b *goldenBench) empty(t *testing.T, name string) {
+	t.Helper()
+	m := b.coll.Maps[name]
+	var keys [][]byte
+	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
+	for iterator := m.Iterate(); iterator.Next(&key, &value); {
+		keys = append(keys, bytes.Clone(key))
+	}
+	for _, key := range keys {
+		must(t, m.Delete(key))
+	}
+}
+
+// owed returns the nonce whose echo is owed to anybody.
+func (b *goldenBench) owed() uint32 {
+	m := b.coll.Maps["peers"]
+	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
+	for iterator := m.Iterate(); iterator.Next(&key, &value); {
+		return uint32(b.member("lisp_peer", "owed", value))
+	}
+	return 0
 }
 
 // prepare sets what a case has of its own.
 func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 	t.Helper()
 	flags := uint32(0)
-	for marking, flag := range map[string]string{
-		"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
-	} {
-		if c.Has(marking) {
+	for word, flag := range goldenSettings {
+		if c.Has(word) {
 			flags |= b.constant(flag)
 		}
 	}
+	b.remember(t, c)
 	policy := map[string]string{"": "LISP_MISS_QUEUE", "drop": "LISP_MISS_DROP", "natively-forward": "LISP_MISS_FORWARD_NATIVELY"}[c.MissPolicy]
 	b.settings(fields{
 		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),
+		"hint_interval_ns": uint64(time.Second), "echo_wait_ns": uint64(10 * time.Second), "echo_interval_ns": uint64(time.Minute),
 	})
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
 		interfaceFlags := b.constant(flag)
@@ -249,6 +324,11 @@ type goldenResult struct {
 	notes           []string
 }
 
+// goldenNotes are the counters that the table calls notes.
+var goldenNotes = []string{
+	"ecn-alarm", "ecn-curious", "nonce-and-version", "version-stale-destination", "version-stale-source", "echo-received", "echo-missing",
+}
+
 // judge words what the counters say as the table does.
 func judge(drops, counters []string) goldenResult {
 	r := goldenResult{verdict: "pass", reason: strings.Join(drops, " ")}
@@ -264,7 +344,7 @@ func judge(drops, counters []string) goldenResult {
 			r.verdict = "wait"
 		case c == "native", c == "too-big":
 			r.verdict = c
-		case c == "ecn-alarm", c == "ecn-curious", c == "nonce-and-version":
+		case slices.Contains(goldenNotes, c):
 			r.notes = append(r.notes, c)
 		}
 	}
@@ -274,17 +354,28 @@ func judge(drops, counters []string) goldenResult {
 	return r
 }
 
-func (b *goldenBench) missRaised(t *testing.T) bool {
+var goldenHints = map[string]string{
+	"LISP_EVENT_STATUS_BITS": "status-bits", "LISP_EVENT_DESTINATION_VERSION": "destination-version", "LISP_EVENT_SOURCE_VERSION": "source-version",
+	"LISP_EVENT_ECHO_MISSING": "echo-missing",
+}
+
+// eventsRaised reads all events: whether there was a miss, and what else was told.
+func (b *goldenBench) eventsRaised(t *testing.T) (miss bool, hints []golden.Hint) {
 	t.Helper()
-	raised := false
 	for {
 		b.events.SetDeadline(time.Now())
-		_, err := b.events.Read()
+		record, err := b.events.Read()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return raised
+			return miss, hints
 		}
 		must(t, err)
-		raised = true
+		event := func(member string) uint64 { return b.member("lisp_event", member, record.RawSample) }
+		miss = miss || event("kind") == uint64(b.constant("LISP_EVENT_MISS"))
+		for name, kind := range goldenHints {
+			if event("kind") == uint64(b.constant(name)) {
+				hints = append(hints, golden.Hint{Kind: kind, Value: uint32(event("value")), Other: uint32(event("other"))})
+			}
+		}
 	}
 }
 
@@ -320,7 +411,7 @@ func TestGoldenPacketsXDP(t *testing.T) {
 // all puts every case of the table through.
 func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 	t.Helper()
-	b.missRaised(t)
+	b.eventsRaised(t)
 	for _, c := range table.Cases {
 		if len(c.Input) < 20 || c.Input[0]>>4 == 6 && len(c.Input) < 40 {
 			continue // BPF_PROG_TEST_RUN refuses to make an skb of half an IP header
@@ -334,8 +425,11 @@ func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 			if r.verdict != c.Verdict || r.reason != c.Reason || !slices.Equal(r.notes, c.Notes) {
 				t.Fatalf("%s %s %v, want %s %s %v\nwhy: %s", r.verdict, r.reason, r.notes, c.Verdict, c.Reason, c.Notes, c.Why)
 			}
-			if raised := b.missRaised(t); raised != c.Miss {
-				t.Errorf("miss raised: %t, want %t", raised, c.Miss)
+			if raised, hints := b.eventsRaised(t); raised != c.Miss || !slices.Equal(hints, c.Hints) {
+				t.Errorf("miss raised: %t, hints %v, want %t, %v", raised, hints, c.Miss, c.Hints)
+			}
+			if owed := b.owed(); c.Owes != nil && owed != *c.Owes {
+				t.Errorf("owes 0x%x, want 0x%x", owed, *c.Owes)
 			}
 			if err := b.compare(&c, answer, sent, got); err != nil {
 				t.Errorf("%v\nwhy: %s", err, c.Why)
@@ -362,7 +456,7 @@ func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) e
 	case "wait", "too-big":
 		return b.compareWaiting(c, answer, sent, got)
 	case "encapsulate":
-		got = append(bytes.Clone(got[:etherLength]), golden.MaskNonce(got[etherLength:])...)
+		got = append(bytes.Clone(got[:etherLength]), c.Masked(got[etherLength:])...)
 		want = to(peerMAC, b.core.Attrs().HardwareAddr)
 	case "decapsulate":
 		want = to(hostMAC, b.site.Attrs().HardwareAddr)

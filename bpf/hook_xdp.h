@@ -39,7 +39,15 @@ static __always_inline long load_octets(hook_frame *frame, __u32 offset, void *t
 	return bpf_xdp_load_bytes(frame, offset, to, length);
 }
 
-static __always_inline __u32 frame_length(const hook_frame *frame) { return frame->data_end - frame->data; }
+/* The compiler must not take them for numbers of 32 bits: the verifier lets no pointer rest in such a place. */
+static __always_inline __u32 frame_length(const hook_frame *frame)
+{
+	const void *data = (const void *)(long)frame->data;
+	const void *end = (const void *)(long)frame->data_end;
+
+	asm volatile("" : "+r"(data), "+r"(end));
+	return end - data;
+}
 
 static __always_inline __u32 segment_length(const hook_frame *frame)
 {

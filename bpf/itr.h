@@ -3,18 +3,13 @@
  * What an ITR decides about a packet from the site (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1), for both hooks: whose packet
  * it is, locator by flow, route and size check, and the outer headers as octets. Nothing here ever changes a frame.
  * Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I set unless the Instance-ID
- * is 0.
+ * is 0; what else the LISP header may say is trusted.h's.
  */
 #ifndef LISP_ITR_H
 #define LISP_ITR_H
 
 #include "route.h"
-
-#define LISP_FLAG_N 0x80
-#define LISP_FLAG_V 0x10
-#define LISP_FLAG_I 0x08
-#define LISP_FLAG_R 0x04
-#define LISP_FLAGS_KK 0x03
+#include "trusted.h"
 
 /* A packet on its way through the ITR. */
 struct itr {
@@ -31,6 +26,8 @@ struct itr {
 	__u32 mapping_iid;
 	__u32 locator_set;
 	__u8 locator; /* within the set */
+	__u32 first;  /* the LISP header that it gets, in host order */
+	__u32 second;
 };
 
 /* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
@@ -123,17 +120,46 @@ static __always_inline __u8 outer_tos(__u8 inner)
 	return inner;
 }
 
+/* The header where the settings ask for more than the plain one, or less. */
+static __noinline int choose_trusted(struct itr *t, const struct lisp_locator *l)
+{
+	struct lisp_trusted *p = find_trusted();
+
+	if (!p)
+		return 0;
+	p->iid = t->mapping_iid;
+	p->source_iid = t->iid;
+	p->mapping_index = t->mapping_index;
+	p->family = t->packet.family;
+	p->rloc_family = l->family;
+	__builtin_memcpy(p->source, &t->packet.source, sizeof(p->source));
+	__builtin_memcpy(p->rloc, l->rloc, sizeof(p->rloc));
+	lisp_compose_header();
+	t->first = p->first;
+	t->second = p->second;
+	return 0;
+}
+
+/* The LISP header of a packet to a locator. */
+static __always_inline void choose_header(struct itr *t, const struct lisp_locator *l)
+{
+	const struct lisp_settings *s = find_settings();
+
+	t->first = (LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0)) << 24 | (bpf_get_prandom_u32() & NONCE_MASK);
+	t->second = t->mapping_iid << 8;
+	if (s && s->flags & SETTINGS_SENT)
+		choose_trusted(t, l);
+}
+
 static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_locator *l, const struct itr *t,
 					  __u16 length)
 {
-	__u32 flags = LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0);
-
 	u->udp.source = bpf_htons(0xC000 | (t->hash & 0x3FFF));
 	u->udp.dest = l->port ? l->port : bpf_htons(LISP_DATA_PORT);
 	u->udp.len = bpf_htons(length);
 	u->udp.check = 0;
-	u->lisp.flags_nonce = bpf_htonl(flags << 24 | (bpf_get_prandom_u32() & 0xFFFFFF));
-	u->lisp.iid_lsb = bpf_htonl(t->mapping_iid << 8);
+	u->lisp.flags_nonce = bpf_htonl(t->first);
+	u->lisp.iid_lsb = bpf_htonl(t->second);
 }
 
 /* The outer headers of an IP packet of `length` octets, outer headers included. */

@@ -2,8 +2,8 @@
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, limits, events, and what is for the programs alone (outer_hops,
- * inner_hops, clocks).
+ * No program ever writes to any of them but counters, limits, heard, peers, events, and what is for the programs alone
+ * (outer_hops, inner_hops, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -149,6 +149,27 @@ struct {
 	__type(key, struct lisp_limit_key);
 	__type(value, __u64);
 } limits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct lisp_limit_key);
+	__type(value, struct lisp_heard);
+} heard SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct lisp_rloc_key);
+	__type(value, struct lisp_peer);
+} peers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lisp_trusted);
+} trusted SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

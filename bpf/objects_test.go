@@ -41,6 +41,8 @@ type plane struct {
 	next     uint32            // mapping
 	sets     uint32
 	locators uint32
+
+	constants map[string]uint32
 }
 
 type rootKey struct {
@@ -158,6 +160,29 @@ func (p *plane) encode(name string, values fields) []byte {
 	return out
 }
 
+// member reads a number out of a structure of abi.h.
+func (p *plane) member(name, member string, octets []byte) uint64 {
+	p.t.Helper()
+	var s *btf.Struct
+	if err := p.spec.Types.TypeByName(name, &s); err != nil {
+		p.t.Fatalf("abi.h: %v", err)
+	}
+	for _, m := range s.Members {
+		if m.Name != member {
+			continue
+		}
+		size, err := btf.Sizeof(m.Type)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		var number [8]byte
+		copy(number[:], octets[m.Offset.Bytes():][:size])
+		return binary.LittleEndian.Uint64(number[:])
+	}
+	p.t.Fatalf("%s has no %s", name, member)
+	return 0
+}
+
 func putValue(to []byte, value any) {
 	if b, ok := value.([]byte); ok {
 		copy(to, b)
@@ -176,19 +201,21 @@ func putValue(to []byte, value any) {
 // constant is the value of an enumerator of abi.h.
 func (p *plane) constant(name string) uint32 {
 	p.t.Helper()
-	for typ := range p.spec.Types.All() {
-		enum, ok := typ.(*btf.Enum)
-		if !ok {
-			continue
-		}
-		for _, v := range enum.Values {
-			if v.Name == name {
-				return uint32(v.Value)
+	if p.constants == nil {
+		p.constants = map[string]uint32{}
+		for typ := range p.spec.Types.All() {
+			if enum, ok := typ.(*btf.Enum); ok {
+				for _, v := range enum.Values {
+					p.constants[v.Name] = uint32(v.Value)
+				}
 			}
 		}
 	}
-	p.t.Fatalf("abi.h has no %s", name)
-	return 0
+	value, ok := p.constants[name]
+	if !ok {
+		p.t.Fatalf("abi.h has no %s", name)
+	}
+	return value
 }
 
 func (p *plane) update(name string, key, value any) {
@@ -267,6 +294,7 @@ func (p *plane) add(kind string, iid uint32, prefix string, mapping fields) uint
 	p.t.Helper()
 	parsed := netip.MustParsePrefix(prefix)
 	mapping["iid"], mapping["family"] = iid, familyOf(parsed.Addr())
+	mapping["prefix"], mapping["prefix_length"] = address16(parsed.Masked().Addr()), parsed.Bits()
 	p.update("mappings", p.next, p.encode("lisp_mapping", mapping))
 	key := rootKey{p.constant(kind), familyOf(parsed.Addr()), iid}
 	p.leafs[key] = append(p.leafs[key], leaf{parsed, p.next})

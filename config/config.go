@@ -30,8 +30,10 @@ type Config struct {
 	MapResolver *MapResolver         `key:"map-resolver"`
 	Control     Control              `key:"control"`
 	Datapath    Datapath             `key:"datapath"`
-	Limits      Limits               `key:"limits"`
-	Logging     Logging              `key:"logging"`
+	// PublicInternet forbids what RFC 9300 s.4.1 and RFC 9301 s.1.1 forbid there.
+	PublicInternet bool    `key:"public-internet"`
+	Limits         Limits  `key:"limits"`
+	Logging        Logging `key:"logging"`
 
 	// Warnings are about what is allowed but probably not meant.
 	Warnings []Problem
@@ -309,9 +311,32 @@ type Datapath struct {
 	// VethShortcut hands packets to the other end of a veth without its queue.
 	VethShortcut bool `key:"veth-shortcut"`
 
+	DataHeader  DataHeader  `key:"data-header"`
+	SourceCheck SourceCheck `key:"source-check" oneof:"off,loose,strict"`
+
 	MappingSocket *MappingSocket `key:"mapping-socket"`
 	Lispers       *Lispers       `key:"lispers"`
 }
+
+// DataHeader switches on what data headers tell among routers that trust each other.
+type DataHeader struct {
+	StatusBits   bool          `key:"locator-status-bits"` // RFC 9300 s.10
+	MapVersions  bool          `key:"map-versions"`        // RFC 9302
+	EchoNonce    bool          `key:"echo-nonce"`          // RFC 9300 s.10.1
+	EchoWait     time.Duration `key:"echo-nonce-wait" unit:"seconds" range:"1s..10m"`
+	EchoInterval time.Duration `key:"echo-nonce-interval" unit:"seconds" range:"1s..24h"`
+}
+
+// SourceCheck says whether the outer source of a packet from the core must be a
+// locator of its inner source.
+type SourceCheck string
+
+// The checks.
+const (
+	SourceCheckOff    SourceCheck = "off"
+	SourceCheckLoose  SourceCheck = "loose"
+	SourceCheckStrict SourceCheck = "strict"
+)
 
 // Lispers is the JSON interface between the planes of lispers.net: where it meets a
 // control plane or a data plane that is not ours.

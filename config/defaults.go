@@ -70,6 +70,8 @@ func (d *Datapath) setDefaults() {
 		RouteTable: 4341, RulePriority: 4341, FallbackRulePriority: 43410,
 		RouteProtocol: 143, SourceRoutes: true, SourceRouteTable: 4342, SourceRulePriority: 4330,
 		VethShortcut: true,
+		SourceCheck:  SourceCheckOff,
+		DataHeader:   DataHeader{EchoWait: 10 * time.Second, EchoInterval: time.Minute},
 	}
 }
 

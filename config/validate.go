@@ -208,6 +208,24 @@ func (c *Config) validateLispers() {
 	}
 }
 
+// validateDataHeader refuses what must not be used outside of trusted networks.
+func (c *Config) validateDataHeader() {
+	h := c.Datapath.DataHeader
+	for _, feature := range []struct {
+		key, section string
+		on           bool
+	}{
+		{"locator-status-bits", "RFC 9300 s.10", h.StatusBits},
+		{"map-versions", "RFC 9302 s.8", h.MapVersions},
+		{"echo-nonce", "RFC 9300 s.10.1", h.EchoNonce},
+	} {
+		if feature.on && c.PublicInternet {
+			c.fail("datapath.data-header."+feature.key, feature.key+": must not be used over the public Internet ("+feature.section+")",
+				"leave it out, or public-internet")
+		}
+	}
+}
+
 func (c *Config) validateMappingSocket() {
 	m := c.Datapath.MappingSocket
 	if m == nil {
@@ -238,6 +256,7 @@ func (c *Config) validatePaths() {
 	}
 	c.validateMappingSocket()
 	c.validateLispers()
+	c.validateDataHeader()
 	if len(c.Control.Socket) > maxSocketPath {
 		c.fail("control.socket", fmt.Sprintf("socket: the path has %d octets", len(c.Control.Socket)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
 	}

@@ -78,6 +78,9 @@ type ETRConfig struct {
 	// restart within the registration timeout then costs no traffic at all.
 	WithdrawOnShutdown bool
 
+	// EchoNonce says in Map-Replies that this system echoes nonces (RFC 9301 s.5.4, E).
+	EchoNonce bool
+
 	// VerifyPiggybacked asks the mapping system for mappings that Map-Requests bring along
 	// (RFC 9301 s.5.3). They are never taken as they are.
 	VerifyPiggybacked bool

@@ -152,7 +152,7 @@ func (e *etr) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 	}
 	e.noteAsker(m, best)
 	mappings := e.h.complete(m, asked, all, func(p lisp.Prefix) bool { return e.database.index.holds(p, best) })
-	e.h.reply(m, reply{sent: MapReplySent, notice: NoticeMapReplySent, mappings: mappings})
+	e.h.reply(m, reply{sent: MapReplySent, notice: NoticeMapReplySent, mappings: mappings, echoes: e.config.EchoNonce})
 }
 
 // noteAsker remembers who caches our mapping, to be told when it changes.
@@ -196,6 +196,6 @@ func (e *etr) handleProbe(m *mapRequest) {
 		if i >= 0 {
 			mapping.Locators[i].Probed = true
 		}
-		e.h.reply(m, reply{sent: RLOCProbeReplySent, notice: NoticeMapReplySent, mappings: []lisp.Mapping{mapping}, probe: true})
+		e.h.reply(m, reply{sent: RLOCProbeReplySent, notice: NoticeMapReplySent, mappings: []lisp.Mapping{mapping}, probe: true, echoes: e.config.EchoNonce})
 	}
 }

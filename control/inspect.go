@@ -168,6 +168,9 @@ func (k *Keyring) inspectMapReply(at arrival, m *wire.MapReply) (any, *Refusal) 
 	if refused != nil {
 		return nil, refused
 	}
+	for i := range mappings {
+		mappings[i].EchoNonce = m.EchoNonce
+	}
 	return &mapReply{arrival: at, nonce: m.Nonce, probe: m.Probe, mappings: mappings}, nil
 }
 

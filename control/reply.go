@@ -23,6 +23,7 @@ type reply struct {
 	mappings []lisp.Mapping // the answer first
 	probe    bool
 	negative bool
+	echoes   bool // E: the ETR that sends it echoes nonces (RFC 9300 s.10.1)
 }
 
 // reply sends a Map-Reply to one of the request's ITR-RLOCs, within the rates. A
@@ -37,7 +38,7 @@ func (h *host) reply(to *mapRequest, r reply) {
 	if !h.mayReply(replyKey{rloc, r.mappings[0].Prefix}, r) {
 		return
 	}
-	m := wire.MapReply{Probe: r.probe, Nonce: to.Nonce, Records: make([]wire.Record, len(r.mappings))}
+	m := wire.MapReply{Probe: r.probe, EchoNonce: r.echoes, Nonce: to.Nonce, Records: make([]wire.Record, len(r.mappings))}
 	for i, mapping := range r.mappings {
 		m.Records[i] = wire.RecordOf(mapping)
 	}

@@ -84,9 +84,22 @@ func makePlan(c *config.Config, host localHost) (plan, error) {
 		// Without an ITR nothing resolves misses: what is no EID of ours goes its way.
 		made.settings.MissPolicy, made.settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
+	made.settings.Header = headerOf(c)
 	made.routes, made.waits = routesOf(c), p.waits
 	made.warnings = p.warnings(made)
 	return made, errors.Join(p.problems...)
+}
+
+// headerOf says what data headers tell.
+func headerOf(c *config.Config) dataplane.HeaderSettings {
+	h := c.Datapath.DataHeader
+	return dataplane.HeaderSettings{
+		PublicInternet: c.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce,
+		EchoWait: h.EchoWait, EchoInterval: h.EchoInterval,
+		SourceCheck: map[config.SourceCheck]dataplane.SourceCheck{
+			config.SourceCheckLoose: dataplane.SourceLoose, config.SourceCheckStrict: dataplane.SourceStrict,
+		}[c.Datapath.SourceCheck],
+	}
 }
 
 // where is the path of a value in the file: keys and indexes.
@@ -229,7 +242,7 @@ func (p *planner) itr() *control.ITRConfig {
 }
 
 func (p *planner) etr() *control.ETRConfig {
-	etr := &control.ETRConfig{VerifyPiggybacked: p.config.ETR.PiggybackedMappings == config.PiggybackedVerify, WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown, QuickRegistrationInterval: p.config.ETR.QuickRegistrationInterval}
+	etr := &control.ETRConfig{EchoNonce: p.config.Datapath.DataHeader.EchoNonce, VerifyPiggybacked: p.config.ETR.PiggybackedMappings == config.PiggybackedVerify, WithdrawOnShutdown: p.config.ETR.WithdrawOnShutdown, QuickRegistrationInterval: p.config.ETR.QuickRegistrationInterval}
 	if etr.QuickRegistrationInterval == 0 {
 		etr.QuickRegistrationInterval = -1 // the file's 0 is "never" here too
 	}

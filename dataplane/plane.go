@@ -266,6 +266,7 @@ type Settings struct {
 	MissPolicy MissPolicy  // of Instance-IDs that MissPolicies does not name
 	Wait       WaitBounds
 	MissForm   MissForm
+	Header     HeaderSettings
 
 	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
 }
@@ -299,6 +300,43 @@ func (s *Settings) CheckMisses() error {
 	}
 	return nil
 }
+
+// HeaderSettings say what data headers tell and what is believed of them. The zero
+// value is the plain header: a nonce, and the Instance-ID.
+type HeaderSettings struct {
+	// PublicInternet sends N, L, E and V as 0 and believes nothing of them (RFC 9300
+	// s.4.1), whatever else is set.
+	PublicInternet bool
+	StatusBits     bool // RFC 9300 s.10: the Reachable bits of the Database entry's locators
+	MapVersions    bool // RFC 9302: DatabaseEntry.Version, Mapping.Version
+	EchoNonce      bool // RFC 9300 s.10.1, with locators whose Mapping.EchoNonce is set
+	// EchoWait is how long an echo may take while packets come from the locator,
+	// EchoInterval when it is asked for again. 0 is DefaultEchoWait, DefaultEchoInterval.
+	EchoWait, EchoInterval time.Duration
+	// SourceCheck holds the inner source of packets from the core against the outer one.
+	SourceCheck SourceCheck
+}
+
+// The times of Echo-Nonce where nothing else is said.
+const (
+	DefaultEchoWait     = 10 * time.Second
+	DefaultEchoInterval = time.Minute
+)
+
+// HintInterval is the shortest time between two events of one kind that the headers
+// of one RLOC, or about one mapping, can raise.
+const HintInterval = time.Second
+
+// SourceCheck says whether the outer source of a packet must be a locator of its
+// inner source.
+type SourceCheck uint8
+
+// The checks.
+const (
+	SourceUnchecked SourceCheck = iota
+	SourceLoose                 // where the map-cache has locators for the inner source
+	SourceStrict                // always; an inner source without mapping raises a Miss
+)
 
 // Counters are totals. Drops names each reason by its word in docs/counters.md.
 type Counters struct {

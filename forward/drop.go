@@ -41,6 +41,10 @@ const (
 	DropEIDNotInDatabase    DropReason = 25 // inner destination is not an own EID of the Instance-ID
 	DropECN                 DropReason = 26 // RFC 6040 s.4.2: inner Not-ECT, outer CE
 	DropDecapsulationFailed DropReason = 27 // the kernel could not shrink the packet
+	DropDestinationVersion  DropReason = 28 // RFC 9302 s.7.1: newer than ours, or one of the two is Null
+	DropStaleVersion        DropReason = 29 // RFC 9302 s.7.1: older than ours, after many Solicit-Map-Requests
+	DropSourceVersion       DropReason = 30 // RFC 9302 s.7.2: older than what the map-cache has
+	DropSourceRLOC          DropReason = 31 // the outer source is no locator of the inner source
 	DropWaitingPacketsLimit DropReason = 40
 	DropWaitingOctetsLimit  DropReason = 41
 	DropWaitingTimeLimit    DropReason = 42
@@ -74,6 +78,10 @@ var dropNames = map[DropReason]string{
 	DropEIDNotInDatabase:       "eid-not-in-database",
 	DropECN:                    "ecn",
 	DropDecapsulationFailed:    "decapsulation-failed",
+	DropDestinationVersion:     "destination-version",
+	DropStaleVersion:           "stale-version",
+	DropSourceVersion:          "source-version",
+	DropSourceRLOC:             "source-rloc",
 	DropWaitingPacketsLimit:    "waiting-packets-limit",
 	DropWaitingOctetsLimit:     "waiting-octets-limit",
 	DropWaitingTimeLimit:       "waiting-time-limit",

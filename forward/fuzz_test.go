@@ -142,12 +142,14 @@ func FuzzRouter(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	x := &XTR{Tables: newGoldenTables(f, table.Router)}
+	x := &XTR{Tables: newGoldenTables(f, table.Router), Memory: &Memory{}, Trusted: Trusted{
+		StatusBits: true, MapVersions: true, EchoNonce: true, Source: SourceLoose,
+	}}
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		for _, in := range []Ingress{{}, {Own: true}, {Own: true, Routed: true}, {Released: true}, {Segment: 1000}} {
 			x.Outbound(nil, packet, in)
 		}
-		x.Inbound(bytes.Clone(packet))
+		x.Inbound(bytes.Clone(packet), goldenNow)
 	})
 }
 

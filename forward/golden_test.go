@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"loci/internal/golden"
 	"loci/lisp"
@@ -27,7 +28,8 @@ func newGoldenTables(t testing.TB, r golden.Router) *goldenTables {
 		if err != nil {
 			t.Fatalf("%s: %v", m.Prefix, err)
 		}
-		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil), Action: m.Action, Hold: m.Hold}
+		tables.entries[m.Prefix] = &Entry{Locators: set, Buckets: Buckets(set, nil), Action: m.Action, Hold: m.Hold,
+			Prefix: m.Prefix.Netip(), Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix)}
 	}
 	return tables
 }
@@ -38,6 +40,16 @@ func covers(p lisp.Prefix, instance lisp.InstanceID, a netip.Addr) bool {
 
 func (g *goldenTables) InDatabase(instance lisp.InstanceID, eid netip.Addr) bool {
 	return slices.ContainsFunc(g.router.Database, func(p lisp.Prefix) bool { return covers(p, instance, eid) })
+}
+
+func (g *goldenTables) Site(instance lisp.InstanceID, eid netip.Addr) (site Site) {
+	for _, p := range g.router.Database {
+		if covers(p, instance, eid) {
+			set, _ := g.router.DatabaseLocators(p)
+			site = Site{Known: true, Version: g.router.Versions[p], StatusBits: golden.StatusBits(set)}
+		}
+	}
+	return site
 }
 
 func (g *goldenTables) MapCache(instance lisp.InstanceID, eid netip.Addr) (found *Entry) {
@@ -68,7 +80,42 @@ func (g *goldenTables) Path(to lisp.RLOC) (lisp.RLOC, int) {
 func goldenXTR(tables Tables, c *golden.Case) *XTR {
 	miss := map[string]MissPolicy{"drop": MissDrop, "natively-forward": MissNative}[c.MissPolicy]
 	marking := Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")}
-	return &XTR{Tables: tables, Miss: miss, Marking: marking}
+	x := &XTR{Tables: tables, Miss: miss, Marking: marking, Memory: goldenMemory(c), Trusted: Trusted{
+		PublicInternet: c.Has("public-internet"), StatusBits: c.Has("status-bits"), MapVersions: c.Has("map-versions"), EchoNonce: c.Has("echo-nonce"),
+		Echo: EchoTimes{Wait: goldenWait, Interval: time.Minute}, HintInterval: time.Second,
+	}}
+	if c.Has("check-source") {
+		x.Trusted.Source = SourceLoose
+	}
+	if c.Has("check-source-strict") {
+		x.Trusted.Source = SourceStrict
+	}
+	return x
+}
+
+const goldenWait = 10 * time.Second
+
+var goldenNow = time.Unix(1_800_000_000, 0)
+
+// goldenMemory is what the router remembers before the case.
+func goldenMemory(c *golden.Case) *Memory {
+	m := &Memory{}
+	if p := c.Peer; p != nil {
+		at := goldenNow.Add(-time.Duration(p.Age) * time.Second)
+		peer := m.Peer(p.RLOC, true)
+		if p.Owed != 0 {
+			peer.Owed, peer.OwedAt = p.Owed, at
+		}
+		if p.Requested != 0 {
+			peer.Requested, peer.RequestedAt = p.Requested, at
+		}
+	}
+	if c.StaleEvents > 0 {
+		h, _ := readHeader(c.Input)
+		key := watchKey{kind: HintDestinationVersion, about: netip.PrefixFrom(h.Source, h.Source.BitLen())}
+		m.note(key, watched{raised: goldenNow.Add(-2 * time.Second), count: c.StaleEvents})
+	}
+	return m
 }
 
 // runGolden does what an engine does at the hook of the case, and words it as the
@@ -78,11 +125,11 @@ func runGolden(x *XTR, c *golden.Case) (Outcome, string) {
 	if c.Hook != "core" {
 		o := x.Outbound(nil, packet, Ingress{
 			Instance: c.Instance, Own: c.Hook == "local" || c.Hook == "tap", Routed: c.Hook == "tap",
-			Released: c.Hook == "released", Segment: c.Segment, Nonce: 0xABCDEF,
+			Released: c.Hook == "released", Segment: c.Segment, Nonce: 0xFEDCBA, Now: goldenNow,
 		})
 		return o, o.Verdict.String()
 	}
-	o := x.Inbound(packet)
+	o := x.Inbound(packet, goldenNow)
 	if o.Verdict != VerdictDecapsulate {
 		return o, o.Verdict.String()
 	}
@@ -94,7 +141,9 @@ func runGolden(x *XTR, c *golden.Case) (Outcome, string) {
 }
 
 func noteNames(n Notes) (names []string) {
-	for note, name := range map[Notes]string{NoteECNAlarm: "ecn-alarm", NoteECNCurious: "ecn-curious", NoteNonceAndVersion: "nonce-and-version"} {
+	for note, name := range map[Notes]string{NoteECNAlarm: "ecn-alarm", NoteECNCurious: "ecn-curious", NoteNonceAndVersion: "nonce-and-version",
+		NoteStaleDestination: "version-stale-destination", NoteStaleSource: "version-stale-source",
+		NoteEchoReceived: "echo-received", NoteEchoMissing: "echo-missing"} {
 		if n&note != 0 {
 			names = append(names, name)
 		}
@@ -114,7 +163,10 @@ func TestGoldenPackets(t *testing.T) {
 	reasons, verdicts := map[string]int{}, map[string]int{}
 	for _, c := range table.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			o, verdict := runGolden(goldenXTR(tables, &c), &c)
+			x := goldenXTR(tables, &c)
+			o, verdict := runGolden(x, &c)
+			compareHints(t, &c, o)
+			compareOwed(t, &c, x.Memory)
 			reasons[o.Reason.String()]++
 			verdicts[verdict]++
 			if err := compareGolden(&c, o, verdict); err != nil {
@@ -125,6 +177,38 @@ func TestGoldenPackets(t *testing.T) {
 	t.Logf("%d cases, verdicts %v, drop reasons %v", len(table.Cases), verdicts, reasons)
 }
 
+var hintNames = map[HintKind]string{
+	HintStatusBits: "status-bits", HintDestinationVersion: "destination-version", HintSourceVersion: "source-version", HintEchoMissing: "echo-missing",
+}
+
+func compareHints(t *testing.T, c *golden.Case, o Outcome) {
+	t.Helper()
+	var hints []golden.Hint
+	for _, h := range o.Hints {
+		hints = append(hints, golden.Hint{Kind: hintNames[h.Kind], Value: h.Value, Other: h.Other})
+		if outer, _ := readHeader(c.Input); h.RLOC != outer.Source {
+			t.Errorf("hint about %s, want %s", h.RLOC, outer.Source)
+		}
+	}
+	if !slices.Equal(hints, c.Hints) {
+		t.Errorf("hints %v, want %v\nwhy: %s", hints, c.Hints, c.Why)
+	}
+}
+
+func compareOwed(t *testing.T, c *golden.Case, m *Memory) {
+	t.Helper()
+	if c.Owes == nil {
+		return
+	}
+	owed := uint32(0)
+	for _, p := range m.peers {
+		owed = p.Owed
+	}
+	if owed != *c.Owes {
+		t.Errorf("owes 0x%x, want 0x%x", owed, *c.Owes)
+	}
+}
+
 func compareGolden(c *golden.Case, o Outcome, verdict string) error {
 	reason := ""
 	if o.Reason != DropNone {
@@ -132,7 +216,7 @@ func compareGolden(c *golden.Case, o Outcome, verdict string) error {
 	}
 	output := o.Packet
 	if verdict == "encapsulate" {
-		output = golden.MaskNonce(output)
+		output = c.Masked(output)
 	}
 	if verdict == "drop" {
 		output = nil

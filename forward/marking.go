@@ -38,13 +38,17 @@ func (m Marking) Outer(inner uint8) uint8 {
 }
 
 // Notes are things about a packet that are worth counting and no reason to drop it.
-type Notes uint8
+type Notes uint16
 
 // The notes.
 const (
-	NoteECNAlarm        Notes = 1 << iota // RFC 6040 s.4.2, marked (!!!)
-	NoteECNCurious                        // RFC 6040 s.4.2, marked (!)
-	NoteNonceAndVersion                   // N and V both set: taken for a nonce
+	NoteECNAlarm         Notes = 1 << iota // RFC 6040 s.4.2, marked (!!!)
+	NoteECNCurious                         // RFC 6040 s.4.2, marked (!)
+	NoteNonceAndVersion                    // N and V both set: taken for a nonce
+	NoteStaleDestination                   // RFC 9302 s.7.1: a version older than ours
+	NoteStaleSource                        // RFC 9302 s.7.2: a version newer than the map-cache's
+	NoteEchoReceived                       // RFC 9300 s.10.1: our nonce came back
+	NoteEchoMissing                        // RFC 9300 s.10.1: packets come without it
 )
 
 // ecnCell is one cell of figure 4 of RFC 6040.

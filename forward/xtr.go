@@ -10,6 +10,7 @@ package forward
 import (
 	"encoding/binary"
 	"net/netip"
+	"time"
 
 	"loci/lisp"
 )
@@ -25,6 +26,8 @@ type Tables interface {
 	// Path returns the own RLOC from which a locator is sent to, and the octets
 	// that the path carries; mtu 0 says that there is no route.
 	Path(to lisp.RLOC) (source lisp.RLOC, mtu int)
+	// Site returns what headers tell of the Database entry that covers an EID.
+	Site(instance lisp.InstanceID, eid netip.Addr) Site
 }
 
 // Entry is what packets see of a map-cache entry.
@@ -33,6 +36,11 @@ type Entry struct {
 	Buckets  BucketVector
 	Action   lisp.Action
 	Hold     bool // packets wait while earlier ones are being released
+
+	// What headers are held against (trusted.go).
+	Prefix    netip.Prefix
+	Version   uint16
+	EchoNonce bool // whoever answers for it echoes nonces
 }
 
 // MissPolicy says what happens to a packet that no mapping covers.
@@ -50,6 +58,8 @@ type XTR struct {
 	Tables  Tables
 	Marking Marking
 	Miss    MissPolicy
+	Trusted Trusted
+	Memory  *Memory // needed where Trusted is not off
 }
 
 // Ingress is how a packet came to the ITR.
@@ -60,6 +70,7 @@ type Ingress struct {
 	Released bool   // has waited: no Hold, and never to wait again
 	Segment  int    // payload of each segment of a super-packet, else 0
 	Nonce    uint32 // for the LISP header
+	Now      time.Time
 }
 
 // Verdict is what becomes of a packet.
@@ -93,6 +104,7 @@ type Outcome struct {
 	Locator      lisp.Locator    // with VerdictEncapsulate and VerdictTooBig
 	LargestInner int             // with VerdictTooBig
 	Notes        Notes
+	Hints        []Hint // of a packet from the core
 }
 
 func (o Outcome) drop(reason DropReason) Outcome {
@@ -221,7 +233,7 @@ func (x *XTR) encapsulate(dst, packet []byte, o Outcome, in Ingress) Outcome {
 	}
 	t := Tunnel{
 		Source: source, Destination: o.Locator.RLOC,
-		Header: DataHeader(o.Instance, in.Nonce), Marking: x.Marking, Forwarded: !in.Own,
+		Header: x.dataHeader(&o, in), Marking: x.Marking, Forwarded: !in.Own,
 	}
 	o.Packet, o.Reason = Encapsulate(dst, packet, &o.Header, &t)
 	if o.Reason != DropNone {
@@ -232,7 +244,7 @@ func (x *XTR) encapsulate(dst, packet []byte, o Outcome, in Ingress) Outcome {
 
 // Inbound is the ETR. It changes packet, whose part the decapsulated packet is,
 // only when the verdict is VerdictDecapsulate.
-func (x *XTR) Inbound(packet []byte) Outcome {
+func (x *XTR) Inbound(packet []byte, now time.Time) Outcome {
 	var o Outcome
 	if !x.isForTunnel(packet) {
 		return o
@@ -245,8 +257,12 @@ func (x *XTR) Inbound(packet []byte) Outcome {
 	if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {
 		return o.drop(DropEIDNotInDatabase)
 	}
+	if reason = x.received(&o, &e, now); reason != DropNone {
+		return o.drop(reason)
+	}
 	reason = e.Unwrap(x.Marking)
-	o.Header, o.Notes, o.Packet = e.Header, e.Notes, e.Inner
+	o.Header, o.Packet = e.Header, e.Inner
+	o.Notes |= e.Notes
 	if reason != DropNone {
 		return o.drop(reason)
 	}

@@ -85,6 +85,7 @@ type Mapping struct {
 	TTLMinutes    uint32
 	Action        Action
 	Authoritative bool   // A: sent by an ETR of the site itself
+	EchoNonce     bool   // E of the Map-Reply: whoever answers echoes nonces (RFC 9300 s.10.1)
 	Version       uint16 // Map-Version, 12 bits; 0 is the Null version (RFC 9302)
 }
 
@@ -94,7 +95,7 @@ func (m Mapping) Negative() bool { return len(m.Locators) == 0 }
 // Equal reports whether both say the same.
 func (m Mapping) Equal(o Mapping) bool {
 	return m.Prefix == o.Prefix && m.TTLMinutes == o.TTLMinutes && m.Action == o.Action &&
-		m.Authoritative == o.Authoritative && m.Version == o.Version && m.Locators.Equal(o.Locators)
+		m.Authoritative == o.Authoritative && m.Version == o.Version && m.EchoNonce == o.EchoNonce && m.Locators.Equal(o.Locators)
 }
 
 // String is one line for logs: the prefix, then locators or the action.

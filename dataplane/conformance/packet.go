@@ -79,17 +79,22 @@ func (p packet) serialize(ttl uint8, destination uint16, payload []byte) []byte 
 
 // fromPeer puts a packet behind outer and LISP header, as a peer sends it.
 func fromPeer(peer netip.Addr, instance uint32, inner []byte) []byte {
-	own := OwnRLOC6
-	if peer.Is4() {
-		own = OwnRLOC4
-	}
-	header := []byte{0x80, 1, 2, 3, 0, 0, 0, 0}
+	header := [8]byte{0x80, 1, 2, 3}
 	if instance != 0 {
 		header[0] |= 0x08
 		binary.BigEndian.PutUint32(header[4:], instance<<8)
 	}
+	return fromPeerWith(peer, header, inner)
+}
+
+// fromPeerWith is fromPeer with a LISP header of one's own.
+func fromPeerWith(peer netip.Addr, header [8]byte, inner []byte) []byte {
+	own := OwnRLOC6
+	if peer.Is4() {
+		own = OwnRLOC4
+	}
 	outer := packet{from: peer, to: own, port: 50000, dontFragment: true}
-	return outer.serialize(64, dataPort, append(header, inner...))
+	return outer.serialize(64, dataPort, append(header[:], inner...))
 }
 
 // seen is what was read of a packet that left the engine.
@@ -97,6 +102,7 @@ type seen struct {
 	encapsulated bool
 	rloc         netip.Addr // outer destination
 	instance     uint32
+	header       [8]byte // LISP
 	inner        gopacket.Packet
 	octets       int // of the inner packet
 }
@@ -112,7 +118,7 @@ func read(octets []byte) (seen, error) {
 		return seen{inner: outer, octets: len(octets)}, nil
 	}
 	_, to := addresses(outer)
-	s := seen{encapsulated: true, rloc: to, octets: len(udp.Payload) - 8}
+	s := seen{encapsulated: true, rloc: to, octets: len(udp.Payload) - 8, header: [8]byte(udp.Payload)}
 	if udp.Payload[0]&0x08 != 0 {
 		s.instance = binary.BigEndian.Uint32(udp.Payload[4:]) >> 8
 	}

@@ -94,6 +94,9 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
 	if m.Static {
 		record.flags |= flagStatic
 	}
+	if m.Mapping.EchoNonce {
+		record.flags |= flagEchoes
+	}
 	index, held, err := e.tables.put(record)
 	if err != nil {
 		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
@@ -257,6 +260,7 @@ func (e *Engine) mapCacheEntry(index uint32) dataplane.MapCacheEntry {
 		Mapping: lisp.Mapping{
 			Prefix: e.prefixOf(record), Locators: e.tables.sets.of(record.LocatorSet), TTLMinutes: record.TtlMinutes,
 			Action: actionOf(record.Cookie), Authoritative: record.Cookie&cookieAuthoritative != 0, Version: record.MapVersion,
+			EchoNonce: record.Flags&flagEchoes != 0,
 		},
 		Static: record.Flags&flagStatic != 0, CreatedAt: e.clock.fromBoot(record.CreatedNs), ExpiresAt: e.clock.fromBoot(record.ExpiresNs),
 	}

@@ -27,6 +27,7 @@ const (
 	flagHold     = uint32(lisptcLispMappingFlagLISP_MAPPING_HOLD)
 	flagDatabase = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
 	flagStatic   = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
+	flagEchoes   = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
 
 	kindMapCache = uint8(lisptcLispRootKindLISP_ROOT_MAP_CACHE)
 	kindDatabase = uint8(lisptcLispRootKindLISP_ROOT_DATABASE)

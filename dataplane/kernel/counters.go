@@ -32,6 +32,14 @@ var otherCounters = map[lisptcLispCounterIndex]string{
 	lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION: "nonce-and-version",
 	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT:    "outer-fragment",
 	lisptcLispCounterIndexLISP_COUNTER_TO_STACK:          "to-stack",
+
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED:            "echo-requested",
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED:             "echo-returned",
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED:             "echo-received",
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_MISSING:              "echo-missing",
+	lisptcLispCounterIndexLISP_COUNTER_STATUS_BITS_CHANGED:       "status-bits-changed",
+	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_DESTINATION: "version-stale-destination",
+	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE:      "version-stale-source",
 }
 
 // otherWords names user space's counters of that kind.

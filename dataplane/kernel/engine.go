@@ -180,6 +180,7 @@ func (e *Engine) open(o Options) (err error) {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName, e.roomTells)
+	e.misses.covering = e.covering
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
 	e.lookAtRoutes()
 	return e.restoreSettings(found)

@@ -52,23 +52,30 @@ type lisptcLispCounter struct {
 type lisptcLispCounterIndex uint32
 
 const (
-	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4 lisptcLispCounterIndex = 0
-	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6 lisptcLispCounterIndex = 1
-	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4 lisptcLispCounterIndex = 2
-	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6 lisptcLispCounterIndex = 3
-	lisptcLispCounterIndexLISP_COUNTER_WAITING           lisptcLispCounterIndex = 4
-	lisptcLispCounterIndexLISP_COUNTER_TOO_BIG           lisptcLispCounterIndex = 5
-	lisptcLispCounterIndexLISP_COUNTER_RELEASED          lisptcLispCounterIndex = 6
-	lisptcLispCounterIndexLISP_COUNTER_TRANSMITTED       lisptcLispCounterIndex = 7
-	lisptcLispCounterIndexLISP_COUNTER_NATIVE            lisptcLispCounterIndex = 8
-	lisptcLispCounterIndexLISP_COUNTER_ECN_ALARM         lisptcLispCounterIndex = 9
-	lisptcLispCounterIndexLISP_COUNTER_ECN_CURIOUS       lisptcLispCounterIndex = 10
-	lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION lisptcLispCounterIndex = 11
-	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT    lisptcLispCounterIndex = 12
-	lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST        lisptcLispCounterIndex = 13
-	lisptcLispCounterIndexLISP_COUNTER_TO_STACK          lisptcLispCounterIndex = 14
-	lisptcLispCounterIndexLISP_COUNTER_MISS              lisptcLispCounterIndex = 15
-	lisptcLispCounterIndexLISP_COUNTER_MAX               lisptcLispCounterIndex = 32
+	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4         lisptcLispCounterIndex = 0
+	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6         lisptcLispCounterIndex = 1
+	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4         lisptcLispCounterIndex = 2
+	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6         lisptcLispCounterIndex = 3
+	lisptcLispCounterIndexLISP_COUNTER_WAITING                   lisptcLispCounterIndex = 4
+	lisptcLispCounterIndexLISP_COUNTER_TOO_BIG                   lisptcLispCounterIndex = 5
+	lisptcLispCounterIndexLISP_COUNTER_RELEASED                  lisptcLispCounterIndex = 6
+	lisptcLispCounterIndexLISP_COUNTER_TRANSMITTED               lisptcLispCounterIndex = 7
+	lisptcLispCounterIndexLISP_COUNTER_NATIVE                    lisptcLispCounterIndex = 8
+	lisptcLispCounterIndexLISP_COUNTER_ECN_ALARM                 lisptcLispCounterIndex = 9
+	lisptcLispCounterIndexLISP_COUNTER_ECN_CURIOUS               lisptcLispCounterIndex = 10
+	lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION         lisptcLispCounterIndex = 11
+	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT            lisptcLispCounterIndex = 12
+	lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST                lisptcLispCounterIndex = 13
+	lisptcLispCounterIndexLISP_COUNTER_TO_STACK                  lisptcLispCounterIndex = 14
+	lisptcLispCounterIndexLISP_COUNTER_MISS                      lisptcLispCounterIndex = 15
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED            lisptcLispCounterIndex = 20
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED             lisptcLispCounterIndex = 21
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED             lisptcLispCounterIndex = 22
+	lisptcLispCounterIndexLISP_COUNTER_ECHO_MISSING              lisptcLispCounterIndex = 23
+	lisptcLispCounterIndexLISP_COUNTER_STATUS_BITS_CHANGED       lisptcLispCounterIndex = 24
+	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_DESTINATION lisptcLispCounterIndex = 25
+	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE      lisptcLispCounterIndex = 26
+	lisptcLispCounterIndexLISP_COUNTER_MAX                       lisptcLispCounterIndex = 48
 )
 
 type lisptcLispDrop uint32
@@ -98,6 +105,10 @@ const (
 	lisptcLispDropLISP_DROP_EID_NOT_IN_DATABASE      lisptcLispDrop = 25
 	lisptcLispDropLISP_DROP_ECN                      lisptcLispDrop = 26
 	lisptcLispDropLISP_DROP_DECAPSULATION_FAILED     lisptcLispDrop = 27
+	lisptcLispDropLISP_DROP_DESTINATION_VERSION      lisptcLispDrop = 28
+	lisptcLispDropLISP_DROP_STALE_VERSION            lisptcLispDrop = 29
+	lisptcLispDropLISP_DROP_SOURCE_VERSION           lisptcLispDrop = 30
+	lisptcLispDropLISP_DROP_SOURCE_RLOC              lisptcLispDrop = 31
 	lisptcLispDropLISP_DROP_WAITING_PACKETS_LIMIT    lisptcLispDrop = 40
 	lisptcLispDropLISP_DROP_WAITING_OCTETS_LIMIT     lisptcLispDrop = 41
 	lisptcLispDropLISP_DROP_WAITING_TIME_LIMIT       lisptcLispDrop = 42
@@ -113,17 +124,32 @@ type lisptcLispEvent struct {
 	Ifindex     uint32
 	Family      uint8
 	Reason      uint8
-	Zero        [2]uint8
+	RlocFamily  uint8
+	Zero        uint8
 	Source      [16]uint8
 	Destination [16]uint8
+	Rloc        [16]uint8
+	Value       uint32
+	Other       uint32
 	TimeNs      uint64
 }
 
 type lisptcLispEventKind uint32
 
 const (
-	lisptcLispEventKindLISP_EVENT_MISS lisptcLispEventKind = 1
+	lisptcLispEventKindLISP_EVENT_MISS                lisptcLispEventKind = 1
+	lisptcLispEventKindLISP_EVENT_STATUS_BITS         lisptcLispEventKind = 2
+	lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION lisptcLispEventKind = 3
+	lisptcLispEventKindLISP_EVENT_SOURCE_VERSION      lisptcLispEventKind = 4
+	lisptcLispEventKindLISP_EVENT_ECHO_MISSING        lisptcLispEventKind = 5
 )
+
+type lisptcLispHeard struct {
+	_        structs.HostLayout
+	RaisedNs uint64
+	Value    uint32
+	Count    uint32
+}
 
 type lisptcLispInnerHop struct {
 	_           structs.HostLayout
@@ -175,12 +201,13 @@ const (
 )
 
 type lisptcLispLimitKey struct {
-	_           structs.HostLayout
-	Kind        uint32
-	Iid         uint32
-	Family      uint8
-	Zero        [3]uint8
-	Destination [16]uint8
+	_            structs.HostLayout
+	Kind         uint32
+	Iid          uint32
+	Family       uint8
+	PrefixLength uint8
+	Zero         [2]uint8
+	Destination  [16]uint8
 }
 
 type lisptcLispLocator struct {
@@ -209,10 +236,12 @@ const (
 )
 
 type lisptcLispLocatorSet struct {
-	_       structs.HostLayout
-	Count   uint32
-	First   uint32
-	Buckets [128]uint8
+	_          structs.HostLayout
+	Count      uint32
+	First      uint32
+	StatusBits uint32
+	Zero       uint32
+	Buckets    [128]uint8
 }
 
 type lisptcLispMapping struct {
@@ -243,10 +272,11 @@ type lisptcLispMappingCounters struct {
 type lisptcLispMappingFlag uint32
 
 const (
-	lisptcLispMappingFlagLISP_MAPPING_VALID    lisptcLispMappingFlag = 1
-	lisptcLispMappingFlagLISP_MAPPING_HOLD     lisptcLispMappingFlag = 2
-	lisptcLispMappingFlagLISP_MAPPING_DATABASE lisptcLispMappingFlag = 4
-	lisptcLispMappingFlagLISP_MAPPING_STATIC   lisptcLispMappingFlag = 8
+	lisptcLispMappingFlagLISP_MAPPING_VALID      lisptcLispMappingFlag = 1
+	lisptcLispMappingFlagLISP_MAPPING_HOLD       lisptcLispMappingFlag = 2
+	lisptcLispMappingFlagLISP_MAPPING_DATABASE   lisptcLispMappingFlag = 4
+	lisptcLispMappingFlagLISP_MAPPING_STATIC     lisptcLispMappingFlag = 8
+	lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE lisptcLispMappingFlag = 16
 )
 
 type lisptcLispMissPolicy uint32
@@ -274,6 +304,16 @@ type lisptcLispOuterHop struct {
 		Flags     uint8
 		Zero      [2]uint8
 	}
+}
+
+type lisptcLispPeer struct {
+	_           structs.HostLayout
+	OwedNs      uint64
+	RequestedNs uint64
+	NextNs      uint64
+	EchoedNs    uint64
+	Owed        uint32
+	Requested   uint32
 }
 
 type lisptcLispRlocKey struct {
@@ -311,11 +351,17 @@ type lisptcLispSample struct {
 type lisptcLispSettingFlag uint32
 
 const (
-	lisptcLispSettingFlagLISP_SETTING_OUTER_NOT_ECT   lisptcLispSettingFlag = 1
-	lisptcLispSettingFlagLISP_SETTING_OUTER_DSCP_ZERO lisptcLispSettingFlag = 2
-	lisptcLispSettingFlagLISP_SETTING_INNER_DSCP_KEPT lisptcLispSettingFlag = 4
-	lisptcLispSettingFlagLISP_SETTING_ANY_STACK       lisptcLispSettingFlag = 512
-	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW  lisptcLispSettingFlag = 256
+	lisptcLispSettingFlagLISP_SETTING_OUTER_NOT_ECT       lisptcLispSettingFlag = 1
+	lisptcLispSettingFlagLISP_SETTING_OUTER_DSCP_ZERO     lisptcLispSettingFlag = 2
+	lisptcLispSettingFlagLISP_SETTING_INNER_DSCP_KEPT     lisptcLispSettingFlag = 4
+	lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET     lisptcLispSettingFlag = 8
+	lisptcLispSettingFlagLISP_SETTING_STATUS_BITS         lisptcLispSettingFlag = 16
+	lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE          lisptcLispSettingFlag = 32
+	lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS        lisptcLispSettingFlag = 64
+	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE        lisptcLispSettingFlag = 128
+	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT lisptcLispSettingFlag = 256
+	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 512
+	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
 )
 
 type lisptcLispSettings struct {
@@ -327,6 +373,9 @@ type lisptcLispSettings struct {
 	MissPolicy     uint8
 	Zero           [5]uint8
 	MissIntervalNs uint64
+	HintIntervalNs uint64
+	EchoIntervalNs uint64
+	EchoWaitNs     uint64
 }
 
 type lisptcLispStep struct {
@@ -380,6 +429,25 @@ const (
 	lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG lisptcLispTapReason = 3
 )
 
+type lisptcLispTrusted struct {
+	_            structs.HostLayout
+	First        uint32
+	Second       uint32
+	Iid          uint32
+	SourceIid    uint32
+	MappingIndex uint32
+	Ifindex      uint32
+	Notes        uint32
+	Source       [16]uint8
+	Destination  [16]uint8
+	Rloc         [16]uint8
+	Family       uint8
+	RlocFamily   uint8
+	Zero         [2]uint8
+	Key          [32]uint8
+	Value        [40]uint8
+}
+
 type lisptcLispWatch struct {
 	_     structs.HostLayout
 	Flags uint64
@@ -401,6 +469,7 @@ const (
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
+	lisptcMapHeard            = "heard"
 	lisptcMapInnerHops        = "inner_hops"
 	lisptcMapInstances        = "instances"
 	lisptcMapInterfaces       = "interfaces"
@@ -412,11 +481,13 @@ const (
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
 	lisptcMapOuterHops        = "outer_hops"
+	lisptcMapPeers            = "peers"
 	lisptcMapRoomSamples      = "room_samples"
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
 	lisptcMapSettings         = "settings"
 	lisptcMapSteps            = "steps"
+	lisptcMapTrusted          = "trusted"
 	lisptcMapWatch            = "watch"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
@@ -487,6 +558,7 @@ type lisptcMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
@@ -498,11 +570,13 @@ type lisptcMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
+	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
@@ -541,6 +615,7 @@ type lisptcMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
@@ -552,11 +627,13 @@ type lisptcMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
+	Peers           *ebpf.Map `ebpf:"peers"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
@@ -567,6 +644,7 @@ func (m *lisptcMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Heard,
 		m.InnerHops,
 		m.Instances,
 		m.Interfaces,
@@ -578,11 +656,13 @@ func (m *lisptcMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.OuterHops,
+		m.Peers,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
 		m.Settings,
 		m.Steps,
+		m.Trusted,
 		m.Watch,
 	)
 }

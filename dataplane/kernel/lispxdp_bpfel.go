@@ -25,6 +25,13 @@ type lispxdpLispCounter struct {
 	Octets  uint64
 }
 
+type lispxdpLispHeard struct {
+	_        structs.HostLayout
+	RaisedNs uint64
+	Value    uint32
+	Count    uint32
+}
+
 type lispxdpLispInnerHop struct {
 	_           structs.HostLayout
 	Source      [16]uint8
@@ -63,12 +70,13 @@ type lispxdpLispInterface struct {
 }
 
 type lispxdpLispLimitKey struct {
-	_           structs.HostLayout
-	Kind        uint32
-	Iid         uint32
-	Family      uint8
-	Zero        [3]uint8
-	Destination [16]uint8
+	_            structs.HostLayout
+	Kind         uint32
+	Iid          uint32
+	Family       uint8
+	PrefixLength uint8
+	Zero         [2]uint8
+	Destination  [16]uint8
 }
 
 type lispxdpLispLocator struct {
@@ -88,10 +96,12 @@ type lispxdpLispLocator struct {
 }
 
 type lispxdpLispLocatorSet struct {
-	_       structs.HostLayout
-	Count   uint32
-	First   uint32
-	Buckets [128]uint8
+	_          structs.HostLayout
+	Count      uint32
+	First      uint32
+	StatusBits uint32
+	Zero       uint32
+	Buckets    [128]uint8
 }
 
 type lispxdpLispMapping struct {
@@ -138,6 +148,16 @@ type lispxdpLispOuterHop struct {
 	}
 }
 
+type lispxdpLispPeer struct {
+	_           structs.HostLayout
+	OwedNs      uint64
+	RequestedNs uint64
+	NextNs      uint64
+	EchoedNs    uint64
+	Owed        uint32
+	Requested   uint32
+}
+
 type lispxdpLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -171,6 +191,28 @@ type lispxdpLispSettings struct {
 	MissPolicy     uint8
 	Zero           [5]uint8
 	MissIntervalNs uint64
+	HintIntervalNs uint64
+	EchoIntervalNs uint64
+	EchoWaitNs     uint64
+}
+
+type lispxdpLispTrusted struct {
+	_            structs.HostLayout
+	First        uint32
+	Second       uint32
+	Iid          uint32
+	SourceIid    uint32
+	MappingIndex uint32
+	Ifindex      uint32
+	Notes        uint32
+	Source       [16]uint8
+	Destination  [16]uint8
+	Rloc         [16]uint8
+	Family       uint8
+	RlocFamily   uint8
+	Zero         [2]uint8
+	Key          [32]uint8
+	Value        [40]uint8
 }
 
 type lispxdpLispWatch struct {
@@ -188,6 +230,7 @@ const (
 	lispxdpMapDrops            = "drops"
 	lispxdpMapEvents           = "events"
 	lispxdpMapFib              = "fib"
+	lispxdpMapHeard            = "heard"
 	lispxdpMapInnerHops        = "inner_hops"
 	lispxdpMapInstances        = "instances"
 	lispxdpMapInterfaces       = "interfaces"
@@ -199,11 +242,13 @@ const (
 	lispxdpMapMappings         = "mappings"
 	lispxdpMapMissPolicies     = "miss_policies"
 	lispxdpMapOuterHops        = "outer_hops"
+	lispxdpMapPeers            = "peers"
 	lispxdpMapRoomSamples      = "room_samples"
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSamples          = "samples"
 	lispxdpMapSettings         = "settings"
 	lispxdpMapSteps            = "steps"
+	lispxdpMapTrusted          = "trusted"
 	lispxdpMapWatch            = "watch"
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
@@ -265,6 +310,7 @@ type lispxdpMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
@@ -276,11 +322,13 @@ type lispxdpMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
+	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
@@ -318,6 +366,7 @@ type lispxdpMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
@@ -329,11 +378,13 @@ type lispxdpMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
+	Peers           *ebpf.Map `ebpf:"peers"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
@@ -344,6 +395,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Heard,
 		m.InnerHops,
 		m.Instances,
 		m.Interfaces,
@@ -355,11 +407,13 @@ func (m *lispxdpMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.OuterHops,
+		m.Peers,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
 		m.Settings,
 		m.Steps,
+		m.Trusted,
 		m.Watch,
 	)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 9
+const abiVersion = 10
 
 // ErrABI says that pinned maps are those of another version of Loci.
 var ErrABI = errors.New("the pinned maps are of another layout: `loci detach` removes them and ends the forwarding by them")

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,8 @@ type misses struct {
 	nameOf func(ifindex uint32) string
 	// roomTells says that the waiting room raises the misses of an Instance-ID.
 	roomTells func(lisp.InstanceID) bool
+	// covering returns the map-cache entry that covers an EID.
+	covering func(lisp.InstanceID, netip.Addr) (lisp.Prefix, bool)
 
 	mu     sync.Mutex
 	recent map[forward.Destination]time.Time
@@ -155,23 +158,39 @@ func (m *misses) read(ring *ringbuf.Reader, log *slog.Logger) {
 			log.Error("events of the programs cannot be read", "error", err)
 			return
 		}
-		packet, err := missFrom(record.RawSample)
-		if err != nil {
+		if err := m.take(record.RawSample); err != nil {
 			log.Warn("event of a program is not understood", "error", err)
-			continue
 		}
-		if m.roomTells(packet.destination.Instance) {
-			continue
-		}
-		_ = m.raise(time.Now(), packet) // the packet waits, or was dropped: the next one tells
 	}
 }
 
-func missFrom(sample []byte) (missed, error) {
-	if len(sample) < int(unsafe.Sizeof(lisptcLispEvent{})) {
-		return missed{}, fmt.Errorf("%d octets", len(sample))
+// take raises what one event of the programs says.
+func (m *misses) take(sample []byte) error {
+	event, err := eventFrom(sample)
+	if err != nil {
+		return err
 	}
-	event := (*lisptcLispEvent)(unsafe.Pointer(&sample[0]))
+	if event.Kind != uint32(lisptcLispEventKindLISP_EVENT_MISS) {
+		return m.hint(event)
+	}
+	packet, err := missFrom(event)
+	if err != nil {
+		return err
+	}
+	if !m.roomTells(packet.destination.Instance) {
+		_ = m.raise(time.Now(), packet) // the packet waits, or was dropped: the next one tells
+	}
+	return nil
+}
+
+func eventFrom(sample []byte) (*lisptcLispEvent, error) {
+	if len(sample) < int(unsafe.Sizeof(lisptcLispEvent{})) {
+		return nil, fmt.Errorf("%d octets", len(sample))
+	}
+	return (*lisptcLispEvent)(unsafe.Pointer(&sample[0])), nil
+}
+
+func missFrom(event *lisptcLispEvent) (missed, error) {
 	if event.Kind != uint32(lisptcLispEventKindLISP_EVENT_MISS) || event.Family != 4 && event.Family != 6 {
 		return missed{}, fmt.Errorf("kind %d, family %d", event.Kind, event.Family)
 	}

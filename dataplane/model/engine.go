@@ -7,6 +7,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -106,7 +107,7 @@ func New(o Options) *Engine {
 	}
 	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
 	e.tables = newTables(o)
-	e.router = forward.XTR{Tables: &e.tables, Marking: o.Marking}
+	e.router = forward.XTR{Tables: &e.tables, Marking: o.Marking, Memory: &forward.Memory{}}
 	return e
 }
 
@@ -168,9 +169,18 @@ func (e *Engine) set(s dataplane.Settings) error {
 		}
 	}
 	e.settings = s.Clone()
+	e.router.Trusted = trustedOf(s.Header)
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	e.tables.setLocalRLOCs(s.LocalRLOCs)
 	return nil
+}
+
+func trustedOf(h dataplane.HeaderSettings) forward.Trusted {
+	return forward.Trusted{
+		PublicInternet: h.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce,
+		Source: forward.SourceCheck(h.SourceCheck), HintInterval: dataplane.HintInterval,
+		Echo: forward.EchoTimes{Wait: cmp.Or(h.EchoWait, dataplane.DefaultEchoWait), Interval: cmp.Or(h.EchoInterval, dataplane.DefaultEchoInterval)},
+	}
 }
 
 // Mapping returns the map-cache entry of exactly that prefix.

@@ -70,7 +70,7 @@ func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Ou
 	policy := e.settings.MissPolicyOf(from.instance)
 	e.router.Miss = missPolicies[policy]
 	o := e.router.Outbound(nil, packet, forward.Ingress{
-		Instance: from.instance, Own: from.name == "", Released: released, Nonce: e.options.Nonce(),
+		Instance: from.instance, Own: from.name == "", Released: released, Nonce: e.options.Nonce(), Now: e.options.Now(),
 	})
 	if o.Miss {
 		e.counters.MissPackets++
@@ -111,7 +111,8 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 
 // inbound is the ETR.
 func (e *Engine) inbound(name string, packet []byte) forward.Outcome {
-	o := e.router.Inbound(slices.Clone(packet))
+	o := e.router.Inbound(slices.Clone(packet), e.options.Now())
+	e.hint(o)
 	switch o.Verdict {
 	case forward.VerdictPass:
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: name})

@@ -84,7 +84,10 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 	}
 	added := &cached{entry: entry}
 	added.entry.Mapping.Locators = slices.Clone(entry.Mapping.Locators)
-	added.forward = forward.Entry{Locators: added.entry.Mapping.Locators, Action: entry.Mapping.Action}
+	added.forward = forward.Entry{
+		Locators: added.entry.Mapping.Locators, Action: entry.Mapping.Action,
+		Prefix: prefix.Netip(), Version: entry.Mapping.Version, EchoNonce: entry.Mapping.EchoNonce,
+	}
 	t.shareOut(added)
 	cache.Insert(prefix.Netip(), added)
 	return nil
@@ -247,6 +250,19 @@ func (t *tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
 		return false
 	}
 	return i.database.Contains(eid)
+}
+
+// Site is forward.Tables.
+func (t *tables) Site(id lisp.InstanceID, eid netip.Addr) forward.Site {
+	i := t.instances[id]
+	if i == nil {
+		return forward.Site{}
+	}
+	entry, ok := i.database.Lookup(eid)
+	if !ok {
+		return forward.Site{}
+	}
+	return forward.Site{Known: true, Version: entry.Version, StatusBits: forward.StatusBits(entry.Locators)}
 }
 
 // MapCache is forward.Tables.

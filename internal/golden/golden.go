@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 
 	"loci/lisp"
 )
@@ -39,6 +40,11 @@ type Router struct {
 	Unreachable []netip.Addr  // RLOCs without a route
 	Database    []lisp.Prefix // EID-prefixes of the site
 	MapCache    []Mapping     `json:"map_cache"`
+
+	// What headers may tell, by the prefix of an entry of either table.
+	Versions     map[lisp.Prefix]uint16
+	LocatorsDown map[lisp.Prefix][]netip.Addr `json:"locators_down"` // of Database entries
+	EchoNonce    []lisp.Prefix                `json:"echo_nonce"`
 }
 
 // Mapping is a map-cache entry of the router.
@@ -64,6 +70,7 @@ type Case struct {
 	Instance     lisp.InstanceID
 	Segment      int // gso_size
 	Marking      []string
+	Settings     []string
 	MissPolicy   string `json:"miss_policy"`
 	Input        Hex
 	Verdict      string
@@ -72,6 +79,26 @@ type Case struct {
 	LargestInner int `json:"largest_inner"`
 	Miss         bool
 	Notes        []string
+
+	Peer        *Peer  // what is remembered of an RLOC before the packet
+	StaleEvents int    `json:"stale_events"` // how often the outer source was reported for old versions
+	ExactNonce  bool   `json:"exact_nonce"`
+	Hints       []Hint // what the control plane is told
+	Owes        *uint32
+}
+
+// Peer is the state of Echo-Nonce with an RLOC; Age is that of Owed and Requested in
+// seconds.
+type Peer struct {
+	RLOC            netip.Addr
+	Owed, Requested uint32
+	Age             int
+}
+
+// Hint is what a packet from the core told.
+type Hint struct {
+	Kind         string
+	Value, Other uint32
 }
 
 // Hex are octets, written as hexadecimal digits.
@@ -105,25 +132,53 @@ func (m Mapping) LocatorSet() (lisp.LocatorSet, error) {
 	return lisp.NewLocatorSet(locators...)
 }
 
-// Has reports whether the case asks for a marking.
-func (c *Case) Has(marking string) bool {
-	for _, m := range c.Marking {
-		if m == marking {
-			return true
-		}
-	}
-	return false
+// Has reports whether the case asks for a marking or another setting.
+func (c *Case) Has(setting string) bool {
+	return slices.Contains(c.Marking, setting) || slices.Contains(c.Settings, setting)
 }
 
+// Masked is what of an encapsulated packet is compared.
+func (c *Case) Masked(packet []byte) []byte {
+	if c.ExactNonce {
+		return packet
+	}
+	return MaskNonce(packet)
+}
+
+// DatabaseLocators makes the locators of a Database entry: all own RLOCs, reachable
+// but for those that are down.
+func (r *Router) DatabaseLocators(p lisp.Prefix) (lisp.LocatorSet, error) {
+	var locators []lisp.Locator
+	for _, a := range r.LocalRLOCs {
+		locators = append(locators, lisp.Locator{
+			RLOC: lisp.RLOCFromAddr(a), Priority: 1, Weight: 100, Local: true, Reachable: !slices.Contains(r.LocatorsDown[p], a),
+		})
+	}
+	return lisp.NewLocatorSet(locators...)
+}
+
+// StatusBits are the Locator-Status-Bits of a locator-set (RFC 9300 s.10).
+func StatusBits(set lisp.LocatorSet) (bits uint32) {
+	for i, l := range set {
+		if l.Reachable {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// nonceFlag is N in the first octet of the LISP header.
+const nonceFlag = 0x80
+
 // MaskNonce returns a copy of an encapsulated packet with the nonce zero, which is
-// random in what is sent.
+// random in what is sent. Without N there is none.
 func MaskNonce(packet []byte) []byte {
 	masked := append([]byte(nil), packet...)
 	at := nonceInIPv4
 	if len(masked) > 0 && masked[0]>>4 == 6 {
 		at = nonceInIPv6
 	}
-	if len(masked) >= at+nonceOctets {
+	if len(masked) >= at+nonceOctets && masked[at-1]&nonceFlag != 0 {
 		clear(masked[at : at+nonceOctets])
 	}
 	return masked

@@ -10,7 +10,10 @@ A case: hook says where the packet is seen: site (came from a host), core (came 
 sends it), tap (this system sends it and routes lead it to LISP), released (a site's packet that has waited).
 verdict: pass, native, drop (with reason), wait, too-big (with largest_inner), encapsulate, decapsulate (forwarded, so
 its TTL is one less), stack (decapsulated, for this system itself to treat because its TTL is at its end).
-The nonce of expected packets is 0: whoever compares masks its three octets.
+The nonce of expected packets is 0: whoever compares masks its three octets, unless N is clear or the case has exact_nonce.
+settings: words for what is off by default. hints: what the control plane is told, with two values. Before a case nothing is
+remembered of other routers, but peer: the state of Echo-Nonce with an RLOC, and stale_events: how often an RLOC was reported.
+owes: the nonce whose echo the RLOC waits for afterwards.
 """
 import json
 import struct
@@ -62,6 +65,13 @@ ROUTER = {
         {"prefix": "10.8.0.0/24", "locators": [locator(PEER4, 1, 50), locator(PEER6, 1, 50)]},
         {"prefix": "10.8.1.0/24", "locators": [locator(PEER4, 2, 50), locator(PEER6, 1, 50)]},
     ],
+    # What headers may tell where the settings allow it. Database entries have all own RLOCs as locators.
+    "versions": {
+        "10.1.0.0/24": 69, "2001:db8:1::/64": 4095, "[7]10.7.0.0/24": 7,
+        "10.2.0.0/24": 100, "2001:db8:3::/64": 2, "[7]10.2.0.0/24": 3000,
+    },
+    "locators_down": {"10.1.0.0/24": [OWN6]},
+    "echo_nonce": ["10.2.0.0/24", "2001:db8:3::/64"],
 }
 
 CASES = []
@@ -554,6 +564,138 @@ def decapsulated_headers():
         drop(name, why, tunnel(inner, header=header), "eid-not-in-database")
 
 
+def with_header(sent, header, outer_octets=36):
+    """The packet with another LISP header."""
+    at = outer_octets - 8
+    return sent[:at] + header + sent[at + 8:]
+
+
+def versions(source, destination, flags=0x10, low=0, instance=0):
+    return lisp_header(instance, flags=flags, middle=source << 12 | destination, low=low)
+
+
+def trusted_sent():
+    """RFC 9300 s.10, s.10.1, RFC 9302 s.4: what the ITR says in the header."""
+    packet, seven, six = bytes(v4() / udp()), bytes(v4(source="10.7.0.10") / udp()), bytes(v6("2001:db8:3::10") / udp())
+    plain = wrap(packet, PEER4, 17, UDP_PORTS)
+
+    def sent(name, why, header, settings, packet=packet, rloc=PEER4, instance=0, **more):
+        whole = wrap(packet, rloc, 17, UDP_PORTS, instance)
+        output = with_header(whole, header, 56 if ":" in rloc else 36)
+        case(name, why, "site", packet, "encapsulate", output=output, settings=settings, instance=instance, **more)
+
+    bits, vers, echo, public = "status-bits", "map-versions", "echo-nonce", "public-internet"
+    sent("send status-bits", "RFC 9300 s.10: the state of 10.1.0.0/24's locators", lisp_header(flags=0xC0, low=1), [bits])
+    sent("send status-bits ipv6", "both of 2001:db8:1::/64 are up", lisp_header(flags=0xC0, low=3), [bits], six, PEER6)
+    sent("send status-bits and instance-id", "RFC 9300 s.5.3: 8 bits beside the Instance-ID", lisp_header(7, flags=0xC0, low=3), [bits], seven, PEER6, 7)
+    sent("send versions", "RFC 9302 s.4: V excludes N", versions(69, 100), [vers])
+    sent("send versions ipv6", "RFC 9302 s.4", versions(4095, 2), [vers], six, PEER6)
+    sent("send versions and instance-id", "RFC 9302 s.4", versions(7, 3000, instance=7), [vers], seven, PEER6, 7)
+    sent("send versions and status-bits", "RFC 9300 s.10: LSBs SHOULD be coupled with versions", versions(69, 100, 0x50, 1), [bits, vers])
+    source_null = bytes(v4(source="10.1.128.10") / udp())
+    sent("send null source version", "RFC 9302 s.6.1: says that the source has none", versions(0, 100), [vers], source_null)
+    encapsulate("no versions towards a null version", "RFC 9302 s.6.1: V MUST be 0", v4("10.3.0.10") / udp(), PEER6, 17, UDP_PORTS, settings=[vers])
+    sent("request an echo", "RFC 9300 s.10.1: N and E", lisp_header(flags=0xA0), [echo])
+    encapsulate("request no echo", "RFC 9300 s.10.1: whoever answers for 10.3.0.0/24 does not echo", v4("10.3.0.10") / udp(), PEER6, 17, UDP_PORTS,
+                settings=[echo])
+    sent("request an echo again", "RFC 9300 s.10.1: E in every packet, with the same nonce", lisp_header(flags=0xA0, middle=0xABCDEF), [echo],
+         peer={"rloc": PEER4, "requested": 0xABCDEF, "age": 5}, exact_nonce=True)
+    sent("return an echo", "RFC 9300 s.10.1: the nonce with N set and E clear", lisp_header(middle=0x123456), [echo],
+         peer={"rloc": PEER4, "owed": 0x123456, "age": 5}, exact_nonce=True)
+    sent("return an echo over ipv6", "also where no echo is asked for", lisp_header(7, middle=0x123456), [echo], seven, PEER6, 7,
+         peer={"rloc": PEER6, "owed": 0x123456, "age": 5}, exact_nonce=True)
+    sent("return an echo before asking", "its receiver waits", lisp_header(middle=0x123456), [echo],
+         peer={"rloc": PEER4, "owed": 0x123456, "requested": 0xABCDEF, "age": 5}, exact_nonce=True)
+    sent("echo owed for too long", "nobody waits for it any more: our own request", lisp_header(flags=0xA0), [echo],
+         peer={"rloc": PEER4, "owed": 0x123456, "age": 61})
+    sent("echo before versions", "RFC 9300 s.5.3: N excludes V", lisp_header(middle=0x123456), [echo, vers],
+         peer={"rloc": PEER4, "owed": 0x123456, "age": 5}, exact_nonce=True)
+    sent("public internet", "RFC 9300 s.4.1: N, L, E and V MUST be 0", lisp_header(flags=0), [public, bits, vers, echo])
+    sent("public internet with instance-id", "I is not forbidden", lisp_header(7, flags=0), [public, bits], seven, PEER6, 7)
+    assert plain != with_header(plain, lisp_header(flags=0xC0, low=1))
+
+
+def trusted_received():
+    """RFC 9300 s.10, s.10.1, RFC 9302 s.7: what the ETR makes of the header."""
+    packet = i4(source="10.2.0.10") / udp()
+    two = i4(source="10.8.0.10") / udp()
+    unknown = i4(source="10.77.0.10") / udp()
+    bits, vers, echo, public = "status-bits", "map-versions", "echo-nonce", "public-internet"
+
+    def taken(name, why, header, settings, inner=packet, outer=4, **more):
+        decapsulate(name, why, tunnel(inner, outer, header=header), inner, 64, settings=settings, **more)
+
+    def refused(name, why, header, settings, reason, inner=packet, outer=4, **more):
+        case(name, why, "core", tunnel(inner, outer, header=header), "drop", reason=reason, settings=settings, **more)
+
+    hint = lambda kind, value, other: [{"kind": kind, "value": value, "other": other}]
+    taken("heed status-bits, all up", "RFC 9300 s.10: no news", lisp_header(flags=0xC0, low=3), [bits], two)
+    taken("heed status-bits, one down", "RFC 9300 s.10: bit 1 went down", lisp_header(flags=0xC0, low=1), [bits], two, hints=hint("status-bits", 1, 32))
+    taken("heed status-bits over ipv6", "RFC 9300 s.10: bit 0 went down", lisp_header(flags=0xC0, low=2), [bits], two, 6, hints=hint("status-bits", 2, 32))
+    taken("heed status-bits beyond the locators", "only as many as the mapping has locators", lisp_header(flags=0xC0, low=0xF0), [bits], packet,
+          hints=hint("status-bits", 0, 32))
+    seven = i4("10.7.0.10", source="10.2.0.10") / udp()
+    taken("heed status-bits beside an instance-id", "RFC 9300 s.5.3: 8 bits are left", lisp_header(7, flags=0xC0, low=0xFE), [bits], seven, instance=7,
+          hints=hint("status-bits", 0, 8))
+    taken("heed no status-bits without L", "RFC 9300 s.5.3", lisp_header(flags=0x80, low=0), [bits], two)
+    taken("heed no status-bits of an unknown source", "no mapping that they could be of", lisp_header(flags=0xC0, low=0), [bits], unknown)
+    taken("heed no status-bits on the public internet", "RFC 9300 s.10", lisp_header(flags=0xC0, low=0), [bits, public], two)
+
+    taken("versions right", "RFC 9302 s.7.1, s.7.2: case 1 of both", versions(100, 69), [vers])
+    taken("versions ignored", "off by default", versions(99, 70), [])
+    taken("versions ignored on the public internet", "RFC 9302 s.8", versions(99, 70), [vers, public])
+    refused("destination version newer", "RFC 9302 s.7.1: case 2", versions(100, 70), [vers], "destination-version")
+    refused("destination version newest", "RFC 9302 s.6: 69 + 2048", versions(100, 2117), [vers], "destination-version")
+    taken("destination version oldest", "RFC 9302 s.6: 69 + 2049", versions(100, 2118), [vers], notes=["version-stale-destination"],
+          hints=hint("destination-version", 100, 2118))
+    taken("destination version older", "RFC 9302 s.7.1: case 3", versions(100, 68), [vers], notes=["version-stale-destination"],
+          hints=hint("destination-version", 100, 68))
+    taken("destination version older, wrapped", "RFC 9302 s.6: 4095 is before 69", versions(100, 4095), [vers], outer=6,
+          notes=["version-stale-destination"], hints=hint("destination-version", 100, 4095))
+    refused("destination version older for long", "RFC 9302 s.7.1: after ten retries", versions(100, 68), [vers], "stale-version", stale_events=30,
+            notes=["version-stale-destination"], hints=hint("destination-version", 100, 68))
+    refused("destination version null", "RFC 9302 s.7.1: a protocol violation", versions(100, 0), [vers], "destination-version")
+    refused("destination version where ours is null", "RFC 9302 s.6.1", versions(100, 5), [vers], "destination-version",
+            i4("10.1.128.10", source="10.2.0.10") / udp())
+    taken("source version newer", "RFC 9302 s.7.2: case 2", versions(101, 69), [vers], notes=["version-stale-source"],
+          hints=hint("source-version", 101, 69))
+    refused("source version older", "RFC 9302 s.7.2: case 3", versions(99, 69), [vers], "source-version")
+    refused("source version older, wrapped", "RFC 9302 s.6", versions(4000, 69), [vers], "source-version")
+    taken("source version null", "RFC 9302 s.6.1: not compared", versions(0, 69), [vers])
+    taken("source version of an unknown source", "RFC 9302 s.7.2: ignored", versions(1, 69), [vers], unknown)
+    taken("source version where the map-cache has null", "not compared", versions(1, 69), [vers], two)
+    taken("versions with nonce", "RFC 9300 s.5.3: taken for a nonce", versions(99, 70, 0x90), [vers], notes=["nonce-and-version"])
+    six = i6(source="2001:db8:3::10") / udp()
+    taken("versions right ipv6", "RFC 9302 s.7", versions(2, 4095), [vers], six, 6)
+    refused("destination version newer ipv6", "RFC 9302 s.6: 1 is after 4095", versions(2, 1), [vers], "destination-version", six, 6)
+
+    taken("echo asked for", "RFC 9300 s.10.1", lisp_header(flags=0xA0, middle=0x123456), [echo], owes=0x123456)
+    taken("echo asked for over ipv6", "RFC 9300 s.10.1", lisp_header(flags=0xA0, middle=0x123456), [echo], outer=6, owes=0x123456)
+    taken("echo asked for without nonce", "RFC 9300 s.5.3: E without N is ignored", lisp_header(flags=0x20, middle=0x123456), [echo], owes=0)
+    taken("echo asked for on the public internet", "RFC 9300 s.10.1: MUST NOT be used", lisp_header(flags=0xA0, middle=0x123456), [echo, public], owes=0)
+    taken("echo received", "RFC 9300 s.10.1: the path is up", lisp_header(middle=0xABCDEF), [echo], notes=["echo-received"],
+          peer={"rloc": PEER4, "requested": 0xABCDEF, "age": 20})
+    taken("echo not yet received", "the echo may still come", lisp_header(middle=0x111111), [echo], peer={"rloc": PEER4, "requested": 0xABCDEF, "age": 1})
+    taken("echo missing", "RFC 9300 s.10.1: packets come without it", lisp_header(middle=0x111111), [echo], notes=["echo-missing"],
+          peer={"rloc": PEER4, "requested": 0xABCDEF, "age": 20}, hints=hint("echo-missing", 0xABCDEF, 0x111111))
+    taken("echo missing without nonce", "RFC 9300 s.10.1", lisp_header(flags=0), [echo], outer=6, notes=["echo-missing"],
+          peer={"rloc": PEER6, "requested": 0xABCDEF, "age": 20}, hints=hint("echo-missing", 0xABCDEF, 0))
+
+    check, strict = ["check-source"], ["check-source", "check-source-strict"]
+    taken("source of its locator", "10.2.0.0/24 is at the outer source", lisp_header(), check)
+    refused("source of another rloc", "10.2.0.0/24 is not at the outer source", lisp_header(), check, "source-rloc", outer=6)
+    taken("source of one of two locators", "10.8.0.0/24 has both", lisp_header(), check, two, 6)
+    taken("source ipv6 of its locator", "2001:db8:3::/64", lisp_header(), check, six, 6)
+    refused("source ipv6 of another rloc", "2001:db8:3::/64 has an IPv6 locator", lisp_header(), check, "source-rloc", six)
+    taken("source unknown", "nothing is known against it", lisp_header(), check, unknown)
+    refused("source unknown, strict", "nothing is known for it; it is asked for", lisp_header(), strict, "source-rloc", unknown, miss=True)
+    taken("source of its locator, strict", "10.2.0.0/24", lisp_header(), strict)
+    negative = i4(source="10.4.1.10") / udp()
+    taken("source without locators", "a negative mapping: a PITR may have sent it", lisp_header(), check, negative)
+    refused("source without locators, strict", "a negative mapping", lisp_header(), strict, "source-rloc", negative)
+    refused("source checked on the public internet", "the check is allowed there", lisp_header(), check + [public], "source-rloc", outer=6)
+
+
 def malformed_from_core():
     inner = bytes(i4() / udp())
     inner6 = bytes(i6() / udp())
@@ -603,7 +745,8 @@ def not_lisp():
 def main():
     for make in (encapsulated_protocols, encapsulated_fragments, encapsulated_extensions, encapsulated_marks, encapsulated_instances,
                  not_encapsulated, chosen_locators, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
-                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, malformed_from_core, not_lisp):
+                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received,
+                 malformed_from_core, not_lisp):
         make()
     lines = ",\n".join("    " + json.dumps(c) for c in CASES)
     text = '{\n  "origin": "generate.py, with scapy; do not edit",\n  "router": ' + json.dumps(ROUTER, indent=2).replace("\n", "\n  ")

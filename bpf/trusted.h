@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the data header says among routers that trust each other, and nobody else may use (RFC 9300 s.4.1): Locator-Status-
+ * Bits (RFC 9300 s.10), Echo-Nonce (s.10.1), Map-Versions (RFC 9302); and the check of the inner source against the locators
+ * of its mapping. All of it is off unless the settings say so, and then costs one test of their flags.
+ * Nothing here touches a packet or knows at which hook it is; what it finds is told to user space by events, at most one
+ * in an interval. package forward has the same in Go (trusted.go, echo.go).
+ */
+#ifndef LISP_TRUSTED_H
+#define LISP_TRUSTED_H
+
+#include "fib.h"
+
+#define LISP_FLAG_N 0x80
+#define LISP_FLAG_L 0x40
+#define LISP_FLAG_E 0x20
+#define LISP_FLAG_V 0x10
+#define LISP_FLAG_I 0x08
+#define LISP_FLAG_R 0x04
+#define LISP_FLAGS_KK 0x03
+
+#define NONCE_MASK 0xFFFFFFU
+#define VERSION_MASK 0xFFFU
+
+/* Settings without which the header is the plain one: nonce, Instance-ID. */
+#define SETTINGS_SENT \
+	(LISP_SETTING_PUBLIC_INTERNET | LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS)
+/* Settings without which it is not looked at. */
+#define SETTINGS_HEEDED \
+	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | LISP_SETTING_CHECK_SOURCE)
+
+static __always_inline struct lisp_trusted *find_trusted(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&trusted, &zero);
+}
+
+/* RFC 9302 s.6: whether a is newer than b; neither is Null. */
+static __always_inline bool is_newer_version(__u32 a, __u32 b)
+{
+	return (a > b && a - b <= 2048) || (b > a && b - a > 2048);
+}
+
+static __always_inline __u16 version_of(__u32 mapping_index)
+{
+	const struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &mapping_index);
+
+	return m ? *(const volatile __u16 *)&m->map_version & VERSION_MASK : 0;
+}
+
+/* ---- Echo-Nonce: what is sent ---- */
+
+static __always_inline struct lisp_peer *find_peer(struct lisp_trusted *p, bool make)
+{
+	struct lisp_rloc_key *key = (struct lisp_rloc_key *)p->key;
+
+	__builtin_memset(key, 0, sizeof(*key));
+	__builtin_memcpy(key->address, p->rloc, sizeof(key->address));
+	key->family = p->rloc_family;
+	if (make && !bpf_map_lookup_elem(&peers, key)) {
+		__builtin_memset(p->value, 0, sizeof(p->value));
+		bpf_map_update_elem(&peers, key, p->value, BPF_NOEXIST);
+	}
+	return bpf_map_lookup_elem(&peers, key);
+}
+
+/* The first word for a locator: an echo that is owed comes first, because its receiver waits; then our own request. `nonce` is
+ * random. */
+static __noinline __u32 echo_word(struct lisp_trusted *p, __u32 nonce)
+{
+	const struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &p->mapping_index);
+	bool asks = m && m->flags & LISP_MAPPING_ECHO_NONCE;
+	struct lisp_peer *peer = find_peer(p, asks);
+	__u32 plain = LISP_FLAG_N << 24 | nonce;
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	if (!peer)
+		return plain;
+	if (peer->owed_ns && now - peer->owed_ns < LISP_ECHO_OWED_NS) {
+		peer->owed_ns = 0;
+		count(LISP_COUNTER_ECHO_RETURNED, 0);
+		return LISP_FLAG_N << 24 | (peer->owed & NONCE_MASK);
+	}
+	if (!asks)
+		return plain;
+	if (!peer->requested_ns) {
+		if (now < peer->next_ns)
+			return plain;
+		peer->requested = nonce;
+		peer->requested_ns = now;
+	}
+	count(LISP_COUNTER_ECHO_REQUESTED, 0);
+	return (LISP_FLAG_N | LISP_FLAG_E) << 24 | (peer->requested & NONCE_MASK);
+}
+
+/* The header's first word without I, once its second is settled. */
+static __always_inline __u32 nonce_word(struct lisp_trusted *p, __u32 flags, __u32 source_version)
+{
+	__u32 version = flags & LISP_SETTING_MAP_VERSIONS ? version_of(p->mapping_index) : 0;
+	__u32 word = LISP_FLAG_N << 24 | (bpf_get_prandom_u32() & NONCE_MASK);
+	__u32 plain = word;
+
+	if (flags & LISP_SETTING_ECHO_NONCE)
+		word = echo_word(p, word & NONCE_MASK);
+	/* RFC 9302 s.6.1: no versions towards who has none. N excludes V, and an echo does not wait for long. */
+	if (version && word == plain)
+		word = LISP_FLAG_V << 24 | source_version << 12 | version;
+	return word;
+}
+
+/* The header of the packet that find_trusted() describes. A program of its own to the verifier, which so looks at it once. */
+__noinline int lisp_compose_header(void)
+{
+	const struct lisp_settings *s = find_settings();
+	struct lisp_trusted *p = find_trusted();
+	__u32 flags = s ? s->flags : 0, index, set_index, source_version = 0;
+	const struct lisp_locator_set *set;
+	const struct lisp_mapping *own;
+
+	if (!p)
+		return 0;
+	p->first = p->iid ? LISP_FLAG_I << 24 : 0;
+	p->second = p->iid << 8;
+	if (flags & LISP_SETTING_PUBLIC_INTERNET)
+		return 0;
+	own = find_mapping(find_instance(p->source_iid), LISP_ROOT_DATABASE, p->family, (const union lisp_address *)p->source, &index);
+	if (own)
+		source_version = *(const volatile __u16 *)&own->map_version & VERSION_MASK;
+	p->first |= nonce_word(p, flags, source_version);
+	if (!own || !(flags & LISP_SETTING_STATUS_BITS))
+		return 0;
+	set_index = *(const volatile __u32 *)&own->locator_set;
+	set = bpf_map_lookup_elem(&locator_sets, &set_index);
+	if (!set)
+		return 0;
+	p->first |= LISP_FLAG_L << 24;
+	p->second |= *(const volatile __u32 *)&set->status_bits & (p->iid ? 0xFF : ~0U);
+	return 0;
+}
+
+/* ---- what is received ---- */
+
+static __always_inline __u64 hint_interval_ns(void)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s ? s->hint_interval_ns : 0;
+}
+
+static __noinline int raise_hint(struct lisp_trusted *p, __u32 kind, __u32 value, __u32 other)
+{
+	struct lisp_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e) {
+		count(LISP_COUNTER_EVENT_LOST, 0);
+		return 0;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->kind = kind;
+	e->iid = p->iid;
+	e->ifindex = p->ifindex;
+	e->family = p->family;
+	e->rloc_family = p->rloc_family;
+	__builtin_memcpy(e->source, p->source, sizeof(e->source));
+	__builtin_memcpy(e->destination, p->destination, sizeof(e->destination));
+	__builtin_memcpy(e->rloc, p->rloc, sizeof(e->rloc));
+	e->value = value;
+	e->other = other;
+	e->time_ns = bpf_ktime_get_boot_ns();
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+static __always_inline struct lisp_limit_key *limit_key(struct lisp_trusted *p, __u32 kind, __u8 family, const void *address)
+{
+	struct lisp_limit_key *key = (struct lisp_limit_key *)p->key;
+
+	__builtin_memset(key, 0, sizeof(*key));
+	key->kind = kind;
+	key->iid = p->iid;
+	key->family = family;
+	__builtin_memcpy(key->destination, address, sizeof(key->destination));
+	return key;
+}
+
+/* Counts an event about a version from the packet's RLOC and raises it unless one was raised within the interval. Returns
+ * how many were raised since the RLOC was last silent. */
+static __noinline __u32 raise_version(struct lisp_trusted *p, __u32 kind)
+{
+	struct lisp_limit_key *key = limit_key(p, kind, p->rloc_family, p->rloc);
+	struct lisp_heard *fresh = (struct lisp_heard *)p->value;
+	struct lisp_heard *last = bpf_map_lookup_elem(&heard, key);
+
+	fresh->raised_ns = bpf_ktime_get_boot_ns();
+	fresh->value = 0;
+	fresh->count = last && fresh->raised_ns - last->raised_ns < LISP_STALE_FORGET_NS ? last->count : 0;
+	if (last && fresh->raised_ns - last->raised_ns < hint_interval_ns())
+		return fresh->count;
+	fresh->count++;
+	bpf_map_update_elem(&heard, key, fresh, BPF_ANY);
+	raise_hint(p, kind, p->first >> 12 & VERSION_MASK, p->first & VERSION_MASK);
+	return fresh->count;
+}
+
+/* RFC 9302 s.7.1 and s.7.2. `known` is the map-cache's entry for the inner source, NULL for none. */
+static __always_inline int judge_versions(struct lisp_trusted *p, const struct lisp_mapping *known)
+{
+	__u32 destination = p->first & VERSION_MASK, source = p->first >> 12 & VERSION_MASK;
+	__u32 own = version_of(p->mapping_index);
+	__u32 cached = known ? *(const volatile __u16 *)&known->map_version & VERSION_MASK : 0;
+
+	if (!own || !destination || is_newer_version(destination, own))
+		return LISP_DROP_DESTINATION_VERSION;
+	if (destination != own) {
+		p->notes |= 1U << LISP_COUNTER_VERSION_STALE_DESTINATION;
+		if (raise_version(p, LISP_EVENT_DESTINATION_VERSION) > LISP_STALE_EVENTS_MAX)
+			return LISP_DROP_STALE_VERSION;
+	}
+	if (!cached || !source || source == cached)
+		return LISP_DROP_NONE;
+	if (!is_newer_version(source, cached))
+		return LISP_DROP_SOURCE_VERSION;
+	p->notes |= 1U << LISP_COUNTER_VERSION_STALE_SOURCE;
+	raise_version(p, LISP_EVENT_SOURCE_VERSION);
+	return LISP_DROP_NONE;
+}
+
+/* RFC 9300 s.10: whether the bits of the source's mapping have changed. What was never heard of is as the mapping says (R).
+ * A change within the interval is not lost: it is still one when the interval is over. */
+static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp_mapping *known,
+				       const struct lisp_locator_set *set)
+{
+	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_STATUS_BITS, known->family, known->prefix);
+	__u32 room = p->first >> 24 & LISP_FLAG_I ? 8 : 32;
+	struct lisp_heard *fresh = (struct lisp_heard *)p->value;
+	__u32 mask = set->count < room ? (1U << set->count) - 1 : room == 8 ? 0xFF : ~0U;
+	struct lisp_heard *last;
+
+	key->prefix_length = known->prefix_length;
+	last = bpf_map_lookup_elem(&heard, key);
+	fresh->value = p->second & mask;
+	if (fresh->value == ((last ? last->value : *(const volatile __u32 *)&set->status_bits) & mask))
+		return 0;
+	fresh->count = 0;
+	fresh->raised_ns = bpf_ktime_get_boot_ns();
+	if (last && fresh->raised_ns - last->raised_ns < hint_interval_ns())
+		return 0;
+	bpf_map_update_elem(&heard, key, fresh, BPF_ANY);
+	count(LISP_COUNTER_STATUS_BITS_CHANGED, 0);
+	return raise_hint(p, LISP_EVENT_STATUS_BITS, fresh->value, room);
+}
+
+/* RFC 9300 s.10.1. When both sides ask at once, each gives up and asks again after a time that the nonce makes different. */
+static __noinline int heed_echo(struct lisp_trusted *p)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 flags = p->first >> 24, nonce = p->first & NONCE_MASK;
+	bool asks = flags & LISP_FLAG_N && flags & LISP_FLAG_E;
+	struct lisp_peer *peer = find_peer(p, asks);
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	if (!peer || !s)
+		return 0;
+	if (asks) {
+		peer->owed = nonce;
+		peer->owed_ns = now;
+		if (peer->requested_ns) {
+			peer->requested_ns = 0;
+			peer->next_ns = now + s->echo_wait_ns + (s->echo_wait_ns >> 8) * (nonce & 0xFF);
+		}
+		return 0;
+	}
+	if (!peer->requested_ns)
+		return 0;
+	if (flags & LISP_FLAG_N && nonce == peer->requested) {
+		peer->requested_ns = 0;
+		peer->next_ns = now + s->echo_interval_ns;
+		peer->echoed_ns = now;
+		count(LISP_COUNTER_ECHO_RECEIVED, 0);
+		return 0;
+	}
+	if (now - peer->requested_ns < s->echo_wait_ns)
+		return 0;
+	peer->requested_ns = 0;
+	peer->next_ns = now + s->echo_wait_ns;
+	count(LISP_COUNTER_ECHO_MISSING, 0);
+	return raise_hint(p, LISP_EVENT_ECHO_MISSING, peer->requested, flags & LISP_FLAG_N ? nonce : 0);
+}
+
+/* A strict check needs a mapping that nobody asked for yet: a miss like that of the answer to the packet. */
+static __noinline int raise_source_miss(struct lisp_trusted *p)
+{
+	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_MISS, p->family, p->source);
+	const struct lisp_settings *s = find_settings();
+	__u64 *last = bpf_map_lookup_elem(&limits, key);
+	__u64 now = bpf_ktime_get_boot_ns();
+	struct lisp_event *e;
+
+	if (last && s && now - *last < s->miss_interval_ns)
+		return 0;
+	bpf_map_update_elem(&limits, key, &now, BPF_ANY);
+	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		count(LISP_COUNTER_EVENT_LOST, 0);
+		return 0;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->kind = LISP_EVENT_MISS;
+	e->iid = p->iid;
+	e->ifindex = p->ifindex;
+	e->family = p->family;
+	e->reason = LISP_TAP_REASON_MISS;
+	__builtin_memcpy(e->source, p->destination, sizeof(e->source));
+	__builtin_memcpy(e->destination, p->source, sizeof(e->destination));
+	e->time_ns = now;
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+/* Whether an RLOC is one of a set's locators. */
+static __noinline bool has_locator(const struct lisp_locator_set *set, const struct lisp_trusted *p)
+{
+	const union lisp_address *rloc = (const union lisp_address *)p->rloc;
+
+	if (!set)
+		return false;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LISP_LOCATORS_MAX; i++) {
+		__u32 index = set->first + i;
+		const struct lisp_locator *l = bpf_map_lookup_elem(&locators, &index);
+		const __be32 *words;
+
+		if (!l || i >= set->count)
+			return false;
+		words = (const __be32 *)l->rloc;
+		if (l->family == p->rloc_family && words[0] == rloc->words[0] && words[1] == rloc->words[1] &&
+		    words[2] == rloc->words[2] && words[3] == rloc->words[3])
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool is_set(__u32 flag)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->flags & flag;
+}
+
+static __always_inline const struct lisp_locator_set *set_of(const struct lisp_mapping *m)
+{
+	__u32 index = *(const volatile __u32 *)&m->locator_set;
+
+	return bpf_map_lookup_elem(&locator_sets, &index);
+}
+
+/* What header and inner source of the packet say that find_trusted() describes; its inner destination is ours. Returns why to
+ * drop it. The settings are asked again and again because the stack of XDP has no room for them. A program of its own to the
+ * verifier, which so looks at it once. */
+__noinline int lisp_judge_received(void)
+{
+	struct lisp_trusted *p = find_trusted();
+	const struct lisp_locator_set *set;
+	const struct lisp_mapping *known;
+	int reason;
+
+	if (!p)
+		return LISP_DROP_NONE;
+	known = find_mapping(find_instance(p->iid), LISP_ROOT_MAP_CACHE, p->family, (const union lisp_address *)p->source,
+			     (__u32 *)p->key);
+	set = known ? set_of(known) : NULL;
+
+	if (is_set(LISP_SETTING_CHECK_SOURCE_STRICT) && !known)
+		raise_source_miss(p);
+	if (is_set(LISP_SETTING_CHECK_SOURCE) && !has_locator(set, p) && (set || is_set(LISP_SETTING_CHECK_SOURCE_STRICT)))
+		return LISP_DROP_SOURCE_RLOC;
+	if (is_set(LISP_SETTING_PUBLIC_INTERNET))
+		return LISP_DROP_NONE;
+	if (is_set(LISP_SETTING_MAP_VERSIONS) && (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
+		reason = judge_versions(p, known);
+		if (reason)
+			return reason;
+	}
+	if (is_set(LISP_SETTING_STATUS_BITS) && p->first >> 24 & LISP_FLAG_L && set)
+		heed_status_bits(p, known, set);
+	if (is_set(LISP_SETTING_ECHO_NONCE))
+		heed_echo(p);
+	return LISP_DROP_NONE;
+}
+
+#endif

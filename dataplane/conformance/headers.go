@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+// What data headers tell and what is believed of them (RFC 9300 s.4.1, s.10, RFC 9302
+// s.7). Every bit of them is in the golden packets; here they go through settings,
+// tables and events.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// headers puts settings of headers in force, and tables with versions.
+func (b *bench) headers(h dataplane.HeaderSettings) {
+	b.Helper()
+	b.settings(func(s *dataplane.Settings) { s.Header = h })
+	if b.plane.Settings().Header != h {
+		b.Skip("settings of headers do not reach this engine")
+	}
+	site := b.database(siteDatabase4)
+	site.Entry.Version = 0x123
+	site.Entry.Locators[1].Reachable = false
+	remote := b.to("10.2.0.0/24", PeerRLOCs[0].String())
+	remote.Entry.Mapping.Version, remote.Entry.Mapping.EchoNonce = 0x456, true
+	b.apply(site, remote)
+	entry, _ := b.plane.Mapping(remote.Entry.Mapping.Prefix)
+	if entry.Mapping.Version != 0x456 || !entry.Mapping.EchoNonce {
+		b.Errorf("read back as %+v", entry.Mapping)
+	}
+}
+
+// sentHeader sends a packet to 10.2.0.1 and returns its LISP header.
+func (b *bench) sentHeader() [8]byte {
+	b.Helper()
+	b.send(from4("10.2.0.1"))
+	return b.receive().header
+}
+
+func (b *bench) sendWith(header [8]byte) {
+	b.SendFromCore(b, fromPeerWith(PeerRLOCs[0], header, toHost(SiteHosts[0]).bytes()))
+}
+
+func headersTell(b *bench) {
+	b.headers(dataplane.HeaderSettings{StatusBits: true, MapVersions: true})
+	if got, want := b.sentHeader(), ([8]byte{0x50, 0x12, 0x34, 0x56, 0, 0, 0, 1}); got != want {
+		b.Errorf("header %x, want %x", got, want)
+	}
+}
+
+func headersOnThePublicInternet(b *bench) {
+	b.headers(dataplane.HeaderSettings{PublicInternet: true, StatusBits: true, MapVersions: true, EchoNonce: true})
+	if got := b.sentHeader(); got != [8]byte{} {
+		b.Errorf("header %x, want zeros", got)
+	}
+	b.sendWith([8]byte{0x10, 0x45, 0x6F, 0xFF}) // a version that we never had
+	b.receiveAtSite()
+}
+
+func headersAreHeeded(b *bench) {
+	b.headers(dataplane.HeaderSettings{StatusBits: true, MapVersions: true})
+	b.sendWith([8]byte{0x10, 0x45, 0x6F, 0xFF}) // 0xFFF is before 0x123
+	b.receiveAtSite()
+	versions := dataplane.PacketVersions{
+		Source: lisp.EIDFromAddr(netip.MustParseAddr("10.2.0.1")), Destination: lisp.EIDFromAddr(SiteHosts[0]),
+		From: lisp.RLOCFromAddr(PeerRLOCs[0]), SourceVersion: 0x456, DestinationVersion: 0xFFF,
+	}
+	b.expectEvent(dataplane.RemoteVersionStale{PacketVersions: versions})
+	b.sendWith([8]byte{0x10, 0x45, 0x71, 0x23})
+	b.receiveAtSite()
+	versions.SourceVersion, versions.DestinationVersion = 0x457, 0x123
+	b.expectEvent(dataplane.LocalVersionStale{PacketVersions: versions})
+	b.sendWith([8]byte{0x10, 0x45, 0x61, 0x24})
+	b.eventuallyDropped("destination-version", 1)
+	b.sendWith([8]byte{0x10, 0x45, 0x51, 0x23})
+	b.eventuallyDropped("source-version", 1)
+	b.sendWith([8]byte{0xC0, 1, 2, 3, 0, 0, 0, 0})
+	b.receiveAtSite()
+	b.expectEvent(dataplane.StatusBitsChanged{
+		Prefix: lisp.MustParsePrefix("10.2.0.0/24"), From: lisp.RLOCFromAddr(PeerRLOCs[0]), Bits: 0, Count: 32,
+	})
+}
+
+func echoNonce(b *bench) {
+	b.headers(dataplane.HeaderSettings{EchoNonce: true, EchoWait: 1})
+	first := b.sentHeader()
+	if first[0] != 0xA0 || b.sentHeader() != first {
+		b.Errorf("header %x, want N and E, and the same again", first)
+	}
+	b.Pass(time.Millisecond)
+	b.sendWith([8]byte{0x80, first[1] ^ 1, first[2], first[3]})
+	b.receiveAtSite()
+	sent := uint32(first[1])<<16 | uint32(first[2])<<8 | uint32(first[3])
+	b.expectEvent(dataplane.NonceMismatch{RLOC: lisp.RLOCFromAddr(PeerRLOCs[0]), Sent: sent, Received: sent ^ 1<<16})
+	b.Pass(time.Millisecond)
+	second := b.sentHeader()
+	if second[0] != 0xA0 {
+		b.Errorf("header %x, want a new request", second)
+	}
+	second[0] = 0x80
+	b.sendWith(second)
+	b.receiveAtSite()
+	b.eventually("the echo", func() bool { return b.sentHeader()[0] == 0x80 })
+	b.sendWith([8]byte{0xA0, 7, 8, 9})
+	b.receiveAtSite()
+	if got := b.sentHeader(); got != [8]byte{0x80, 7, 8, 9} {
+		b.Errorf("header %x, want the echo", got)
+	}
+}
+
+func sourceCheck(b *bench) {
+	b.headers(dataplane.HeaderSettings{SourceCheck: dataplane.SourceLoose})
+	send := func(peer netip.Addr, source string) {
+		p := toHost(SiteHosts[0])
+		p.from = netip.MustParseAddr(source)
+		b.SendFromCore(b, fromPeer(peer, 0, p.bytes()))
+	}
+	send(PeerRLOCs[0], "10.2.0.1")
+	b.receiveAtSite()
+	send(PeerRLOCs[2], "10.2.0.1")
+	b.eventuallyDropped("source-rloc", 1)
+	send(PeerRLOCs[2], "10.9.0.1")
+	b.receiveAtSite()
+	b.settings(func(s *dataplane.Settings) { s.Header.SourceCheck = dataplane.SourceStrict })
+	send(PeerRLOCs[2], "10.9.0.1")
+	b.eventuallyDropped("source-rloc", 2)
+	b.expectMiss("10.9.0.1")
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file turns what the programs say about headers of others (bpf/trusted.h; RFC
+// 9300 s.10, s.10.1, RFC 9302 s.7) into events for the control plane. The programs
+// limit their rate. Nothing here is acted upon.
+
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// hint sends what an event says that is no miss.
+func (m *misses) hint(e *lisptcLispEvent) error {
+	if e.Family != 4 && e.Family != 6 || e.RlocFamily != 4 && e.RlocFamily != 6 {
+		return fmt.Errorf("kind %d, families %d and %d", e.Kind, e.Family, e.RlocFamily)
+	}
+	from := lisp.RLOCFromAddr(addrFrom(e.RlocFamily, e.Rloc))
+	switch lisptcLispEventKind(e.Kind) {
+	case lisptcLispEventKindLISP_EVENT_STATUS_BITS:
+		prefix, ok := m.covering(lisp.InstanceID(e.Iid), addrFrom(e.Family, e.Source))
+		if ok { // else the mapping is gone meanwhile
+			m.tell(dataplane.StatusBitsChanged{Prefix: prefix, From: from, Bits: e.Value, Count: int(e.Other)})
+		}
+	case lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION:
+		m.tell(dataplane.RemoteVersionStale{PacketVersions: versionsFrom(e, from)})
+	case lisptcLispEventKindLISP_EVENT_SOURCE_VERSION:
+		m.tell(dataplane.LocalVersionStale{PacketVersions: versionsFrom(e, from)})
+	case lisptcLispEventKindLISP_EVENT_ECHO_MISSING:
+		m.tell(dataplane.NonceMismatch{RLOC: from, Sent: e.Value, Received: e.Other})
+	default:
+		return fmt.Errorf("kind %d", e.Kind)
+	}
+	return nil
+}
+
+func versionsFrom(e *lisptcLispEvent, from lisp.RLOC) dataplane.PacketVersions {
+	return dataplane.PacketVersions{
+		Instance: lisp.InstanceID(e.Iid), From: from,
+		Source: lisp.EIDFromAddr(addrFrom(e.Family, e.Source)), Destination: lisp.EIDFromAddr(addrFrom(e.Family, e.Destination)),
+		SourceVersion: uint16(e.Value), DestinationVersion: uint16(e.Other),
+	}
+}
+
+// covering returns the prefix of the map-cache entry that covers an address.
+func (e *Engine) covering(instance lisp.InstanceID, address netip.Addr) (lisp.Prefix, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	record, ok := e.tables.lookup(kindMapCache, familyOf(address), uint32(instance), address.AsSlice())
+	if !ok {
+		return lisp.Prefix{}, false
+	}
+	return e.prefixOf(record), true
+}

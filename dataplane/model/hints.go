@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+// What headers of packets from the core say, as events. Package forward limits their
+// rate. Nothing here acts on them.
+
+import (
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// hint tells what was found in a packet from the core.
+func (e *Engine) hint(o forward.Outcome) {
+	if e.closed {
+		return
+	}
+	if o.Miss { // of the inner source: what answers it would miss
+		answer := o
+		answer.Header.Source, answer.Header.Destination = o.Header.Destination, o.Header.Source
+		e.raise(answer, nil, ingress{instance: o.Instance}, dataplane.MissDrop)
+	}
+	for _, h := range o.Hints {
+		if event := e.eventOf(o.Instance, h); event != nil {
+			e.offer(event)
+		}
+	}
+}
+
+func (e *Engine) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Event {
+	from := lisp.RLOCFromAddr(h.RLOC)
+	versions := dataplane.PacketVersions{
+		Instance: instance, Source: lisp.EIDFromAddr(h.Source), Destination: lisp.EIDFromAddr(h.Destination), From: from,
+		SourceVersion: uint16(h.Value), DestinationVersion: uint16(h.Other),
+	}
+	switch h.Kind {
+	case forward.HintStatusBits:
+		if c := e.tables.lookup(instance, h.Source); c != nil {
+			return dataplane.StatusBitsChanged{Prefix: c.entry.Mapping.Prefix, From: from, Bits: h.Value, Count: int(h.Other)}
+		}
+	case forward.HintDestinationVersion:
+		return dataplane.RemoteVersionStale{PacketVersions: versions}
+	case forward.HintSourceVersion:
+		return dataplane.LocalVersionStale{PacketVersions: versions}
+	case forward.HintEchoMissing:
+		return dataplane.NonceMismatch{RLOC: from, Sent: h.Value, Received: h.Other}
+	}
+	return nil
+}
