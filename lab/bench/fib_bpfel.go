@@ -44,6 +44,13 @@ type fibLispCounter struct {
 	Octets  uint64
 }
 
+type fibLispHeard struct {
+	_        structs.HostLayout
+	RaisedNs uint64
+	Value    uint32
+	Count    uint32
+}
+
 type fibLispInnerHop struct {
 	_           structs.HostLayout
 	Source      [16]uint8
@@ -82,12 +89,13 @@ type fibLispInterface struct {
 }
 
 type fibLispLimitKey struct {
-	_           structs.HostLayout
-	Kind        uint32
-	Iid         uint32
-	Family      uint8
-	Zero        [3]uint8
-	Destination [16]uint8
+	_            structs.HostLayout
+	Kind         uint32
+	Iid          uint32
+	Family       uint8
+	PrefixLength uint8
+	Zero         [2]uint8
+	Destination  [16]uint8
 }
 
 type fibLispLocator struct {
@@ -107,10 +115,12 @@ type fibLispLocator struct {
 }
 
 type fibLispLocatorSet struct {
-	_       structs.HostLayout
-	Count   uint32
-	First   uint32
-	Buckets [128]uint8
+	_          structs.HostLayout
+	Count      uint32
+	First      uint32
+	StatusBits uint32
+	Zero       uint32
+	Buckets    [128]uint8
 }
 
 type fibLispMapping struct {
@@ -157,6 +167,16 @@ type fibLispOuterHop struct {
 	}
 }
 
+type fibLispPeer struct {
+	_           structs.HostLayout
+	OwedNs      uint64
+	RequestedNs uint64
+	NextNs      uint64
+	EchoedNs    uint64
+	Owed        uint32
+	Requested   uint32
+}
+
 type fibLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -190,6 +210,28 @@ type fibLispSettings struct {
 	MissPolicy     uint8
 	Zero           [5]uint8
 	MissIntervalNs uint64
+	HintIntervalNs uint64
+	EchoIntervalNs uint64
+	EchoWaitNs     uint64
+}
+
+type fibLispTrusted struct {
+	_            structs.HostLayout
+	First        uint32
+	Second       uint32
+	Iid          uint32
+	SourceIid    uint32
+	MappingIndex uint32
+	Ifindex      uint32
+	Notes        uint32
+	Source       [16]uint8
+	Destination  [16]uint8
+	Rloc         [16]uint8
+	Family       uint8
+	RlocFamily   uint8
+	Zero         [2]uint8
+	Key          [32]uint8
+	Value        [40]uint8
 }
 
 type fibLispWatch struct {
@@ -211,6 +253,7 @@ const (
 	fibMapDrops            = "drops"
 	fibMapEvents           = "events"
 	fibMapFib              = "fib"
+	fibMapHeard            = "heard"
 	fibMapInnerHops        = "inner_hops"
 	fibMapInstances        = "instances"
 	fibMapInterfaces       = "interfaces"
@@ -222,11 +265,13 @@ const (
 	fibMapMappings         = "mappings"
 	fibMapMissPolicies     = "miss_policies"
 	fibMapOuterHops        = "outer_hops"
+	fibMapPeers            = "peers"
 	fibMapRoomSamples      = "room_samples"
 	fibMapRoots            = "roots"
 	fibMapSamples          = "samples"
 	fibMapSettings         = "settings"
 	fibMapSteps            = "steps"
+	fibMapTrusted          = "trusted"
 	fibMapWatch            = "watch"
 	fibProgBenchFib        = "bench_fib"
 	fibProgBenchHashLookup = "bench_hash_lookup"
@@ -300,6 +345,7 @@ type fibMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
@@ -311,11 +357,13 @@ type fibMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
+	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
+	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
@@ -357,6 +405,7 @@ type fibMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
@@ -368,11 +417,13 @@ type fibMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
+	Peers           *ebpf.Map `ebpf:"peers"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Steps           *ebpf.Map `ebpf:"steps"`
+	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
@@ -387,6 +438,7 @@ func (m *fibMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Heard,
 		m.InnerHops,
 		m.Instances,
 		m.Interfaces,
@@ -398,11 +450,13 @@ func (m *fibMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.OuterHops,
+		m.Peers,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
 		m.Settings,
 		m.Steps,
+		m.Trusted,
 		m.Watch,
 	)
 }
