@@ -23,6 +23,7 @@ const (
 	armVXLAN    = "kernel VXLAN"
 	armRedirect = "bare XDP redirect"
 	armTC       = "loci tc"
+	armXDP      = "loci XDP"
 )
 
 // arm is one way from src to dst.
@@ -44,6 +45,7 @@ var (
 	vxlan    = arm{name: armVXLAN, key: "vxlan", build: buildVXLAN, hops: 1, outer: func(p pair) int { return outerOctets(p) + ethernetOctets }}
 	redirect = arm{name: armRedirect, key: "xdp", build: buildRedirect, frames: true, outer: func(pair) int { return 0 }}
 	lociTC   = arm{name: armTC, key: "loci", build: buildLoci, hops: 1, outer: outerOctets}
+	lociXDP  = arm{name: armXDP, key: "lxdp", build: buildLociXDP, frames: true, hops: 1, outer: outerOctets}
 )
 
 // outerOctets are IP, UDP and LISP headers, or as many of VXLAN.
@@ -142,13 +144,19 @@ func buildRedirect(_ context.Context, _ *bench, l *line) error {
 }
 
 // buildLoci runs a daemon on each router, with static mappings: no control message is on the way of these benches.
-func buildLoci(ctx context.Context, b *bench, l *line) error {
+func buildLoci(ctx context.Context, b *bench, l *line) error { return buildLociAt(ctx, b, l, "tc") }
+
+// buildLociXDP is buildLoci with all interfaces at the other hook.
+func buildLociXDP(ctx context.Context, b *bench, l *line) error { return buildLociAt(ctx, b, l, "xdp") }
+
+func buildLociAt(ctx context.Context, b *bench, l *line, hook string) error {
+	interfaces := fmt.Sprintf("interfaces:\n  site: [{interface: %s, hook: %s}]\n  core: [{interface: %s, hook: %s}]\n", siteLink, hook, coreLink, hook)
 	encSide := siteConfig(sourcesOf, destinationsOf, func(p pair) (own, remote netip.Prefix) { return p.encCore, p.decCore })
 	decSide := siteConfig(destinationsOf, sourcesOf, func(p pair) (own, remote netip.Prefix) { return p.decCore, p.encCore })
-	if _, err := b.startDaemon(ctx, l.enc, encSide); err != nil {
+	if _, err := b.startDaemon(ctx, l.enc, interfaces+encSide); err != nil {
 		return err
 	}
-	_, err := b.startDaemon(ctx, l.dec, decSide)
+	_, err := b.startDaemon(ctx, l.dec, interfaces+decSide)
 	return err
 }
 
@@ -159,6 +167,5 @@ func siteConfig(own, remote func(pair) netip.Prefix, rlocs func(pair) (own, remo
 		fmt.Fprintf(&mappings, "      - {eid: %q, rlocs: [{address: %q}]}\n", remote(p), remoteRLOC.Addr())
 		fmt.Fprintf(&local, "    - {eid: %q, rlocs: [{address: %q}]}\n", own(p), ownRLOC.Addr())
 	}
-	return "interfaces:\n  site: [" + siteLink + "]\n  core: [" + coreLink + "]\n" +
-		"itr:\n  map-cache:\n    mappings:\n" + mappings.String() + "etr:\n  local-eids:\n" + local.String() + "control:\n"
+	return "itr:\n  map-cache:\n    mappings:\n" + mappings.String() + "etr:\n  local-eids:\n" + local.String() + "control:\n"
 }

@@ -62,6 +62,8 @@ type kind struct {
 	length      time.Duration // of measuring, unless the user says otherwise
 	cases       []string
 	arms        []arm
+	// attach adds generator and sink to a line before its arm is built: routers look at what the other ends can do.
+	attach func(l *line) error
 	// prepare completes a line for this bench; nil is nothing.
 	prepare func(b *bench, l *line) error
 	// whole measures everything of a bench that has no arms with lines; its network is empty.
@@ -274,6 +276,11 @@ func (b *bench) buildLine(ctx context.Context, a arm) error {
 		return err
 	}
 	b.lines = append(b.lines, l)
+	if b.kind.attach != nil {
+		if err := b.kind.attach(l); err != nil {
+			return err
+		}
+	}
 	if err := a.build(ctx, b, l); err != nil {
 		return err
 	}

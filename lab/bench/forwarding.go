@@ -29,8 +29,8 @@ const warmUp = 20 * time.Millisecond
 func forwardingBench() kind {
 	k := kind{
 		name: "forwarding", title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
-		rounds: 7, length: defaultMeasure, arms: []arm{routing, vxlan, redirect, lociTC},
-		prepare: func(_ *bench, l *line) error { return l.attach() },
+		rounds: 7, length: defaultMeasure, arms: []arm{routing, vxlan, redirect, lociTC, lociXDP},
+		attach:  (*line).attach,
 		measure: measureForwarding, judge: judgeForwarding,
 	}
 	for _, p := range pairs {
@@ -91,6 +91,11 @@ func measureForwarding(ctx context.Context, b *bench, l *line, caseName string, 
 func judgeForwarding(r *Report) {
 	for _, base := range []string{armRouting, armVXLAN, armRedirect} {
 		r.compare("rate", armTC, base)
+		r.compare("rate", armXDP, base)
 	}
 	r.wantRatio("rate", armTC, armRouting, atLeast(1.2))
+	r.wantRatio("rate", armXDP, armRouting, atLeast(3.5))
+	r.wantRatio("rate", armXDP, armVXLAN, atLeast(6))
+	r.wantRatioIn("ipv4-in-", "rate", armXDP, armRedirect, atLeast(0.8))
+	r.wantRatioIn("ipv6-in-", "rate", armXDP, armRedirect, atLeast(0.7))
 }

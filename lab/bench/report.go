@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Report is the result of one bench.
@@ -112,9 +113,12 @@ func atLeast(limit float64) bound { return bound{limit: limit} }
 func atMost(limit float64) bound  { return bound{limit: limit, atMost: true} }
 
 // wantRatio demands a bound of a ratio in every case that was measured.
-func (r *Report) wantRatio(metric, of, to string, b bound) {
+func (r *Report) wantRatio(metric, of, to string, b bound) { r.wantRatioIn("", metric, of, to, b) }
+
+// wantRatioIn is wantRatio for the cases whose names begin like that.
+func (r *Report) wantRatioIn(cases, metric, of, to string, b bound) {
 	for _, ratio := range r.Ratios {
-		if ratio.Metric == metric && ratio.Of == of && ratio.To == to {
+		if strings.HasPrefix(ratio.Case, cases) && ratio.Metric == metric && ratio.Of == of && ratio.To == to {
 			r.want(fmt.Sprintf("%s: %s of %s / %s", ratio.Case, metric, of, to), ratio.Median, b)
 		}
 	}
