@@ -302,6 +302,7 @@ enum lisp_next_hop_flag {
 	LISP_NEXT_HOP_RESOLVED = 1 << 0, /* macs are known */
 	LISP_NEXT_HOP_PEER = 1 << 1,     /* the interface has LISP_INTERFACE_PEER */
 	LISP_NEXT_HOP_CONFIRM = 1 << 2,  /* used for long: the kernel shall see to it that the neighbour is still there */
+	LISP_NEXT_HOP_TAKES_FRAMES = 1 << 3, /* the interface has LISP_INTERFACE_TAKES_FRAMES */
 };
 
 struct lisp_next_hop {
@@ -312,7 +313,8 @@ struct lisp_next_hop {
 	__u8 macs[12]; /* destination, source */
 	__u8 family;   /* of gateway: AF_* */
 	__u8 flags;    /* enum lisp_next_hop_flag */
-	__u8 zero[2];
+	__u8 asked;    /* at XDP: how often the kernel was asked since it was last made to confirm the neighbour */
+	__u8 zero;
 };
 
 /* PERCPU_ARRAY outer_hops: next hops to locators, each at a place that the hash of its key tells. */

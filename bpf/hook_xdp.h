@@ -19,11 +19,28 @@ typedef struct xdp_md hook_frame;
 /* Beyond it are only packets with more extension headers than anybody sends. */
 #define DIRECT_OFFSET_MAX 256
 
+/* Both are pointers to the verifier and 32-bit numbers to the compiler, which must not spill half of one. */
+static __always_inline void *frame_data(const hook_frame *frame)
+{
+	void *data;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(data) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data)));
+	return data;
+}
+
+static __always_inline void *frame_end(const hook_frame *frame)
+{
+	void *end;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(end) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data_end)));
+	return end;
+}
+
 /* `length` is a constant. */
 static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
 {
-	const void *data = (const void *)(long)frame->data;
-	const void *end = (const void *)(long)frame->data_end;
+	const void *data = frame_data(frame);
+	const void *end = frame_end(frame);
 	__u32 direct = offset;
 
 	/* The compiler must not forget that the limit holds for what is added. */
@@ -39,14 +56,9 @@ static __always_inline long load_octets(hook_frame *frame, __u32 offset, void *t
 	return bpf_xdp_load_bytes(frame, offset, to, length);
 }
 
-/* The compiler must not take them for numbers of 32 bits: the verifier lets no pointer rest in such a place. */
 static __always_inline __u32 frame_length(const hook_frame *frame)
 {
-	const void *data = (const void *)(long)frame->data;
-	const void *end = (const void *)(long)frame->data_end;
-
-	asm volatile("" : "+r"(data), "+r"(end));
-	return end - data;
+	return frame_end(frame) - frame_data(frame);
 }
 
 static __always_inline __u32 segment_length(const hook_frame *frame)

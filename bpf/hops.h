@@ -33,6 +33,8 @@ static __always_inline void keep_hop(struct lisp_next_hop *hop, const struct bpf
 	hop->expires_ns = 0;
 	if (out && out->flags & LISP_INTERFACE_PEER)
 		hop->flags = LISP_NEXT_HOP_PEER;
+	if (out && out->flags & LISP_INTERFACE_TAKES_FRAMES)
+		hop->flags |= LISP_NEXT_HOP_TAKES_FRAMES;
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
 		return;
 	if (used)

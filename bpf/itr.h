@@ -166,13 +166,17 @@ static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_
 static __always_inline void fill_outer_ipv4(struct outer_ipv4 *o, const struct lisp_locator *l, const struct itr *t,
 					    __u16 length)
 {
-	*o = (struct outer_ipv4){
-		.ip = { .version = 4, .ihl = 5, .tos = outer_tos(t->packet.tos), .tot_len = bpf_htons(length),
-			.frag_off = bpf_htons(IPV4_DF), .ttl = t->packet.ttl, .protocol = IPPROTO_UDP },
-	};
-	__builtin_memcpy(&o->ip.saddr, l->source, sizeof(o->ip.saddr));
-	__builtin_memcpy(&o->ip.daddr, l->rloc, sizeof(o->ip.daddr));
-	o->ip.check = header_checksum(&o->ip);
+	word_of_header *words = (word_of_header *)&o->ip;
+	__be32 first = bpf_htonl(0x45U << 24 | (__u32)outer_tos(t->packet.tos) << 16 | length);
+	__be32 third = bpf_htonl((__u32)t->packet.ttl << 24 | IPPROTO_UDP << 16);
+	const __be32 *source = (const __be32 *)l->source, *rloc = (const __be32 *)l->rloc;
+
+	/* Summed up on the way: reading back what was just written in other pieces stalls the processor. */
+	words[0] = first;
+	words[1] = bpf_htonl(IPV4_DF);
+	words[2] = third | (__u32)checksum_of((__u64)first + bpf_htonl(IPV4_DF) + third + *source + *rloc) << 16;
+	words[3] = *source;
+	words[4] = *rloc;
 	fill_udp_lisp(&o->payload, l, t, length - sizeof(o->ip));
 }
 

@@ -50,16 +50,34 @@ static __always_inline __u16 update_checksum(__u16 checksum, __u16 old, __u16 ne
 	return ~sum;
 }
 
+/* What the first octets of an IP header become with another TOS and TTL; the IPv4 checksum follows by increments, so that a
+ * wrong one stays wrong and is seen by the receiver. Returns the difference that makes to a checksum over the packet. */
+static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
+{
+	__u8 *o = h->octets;
+	__u64 before = (__u64)h->words[0] + h->words[1];
+	__u16 checksum = (__u16)o[11] << 8 | o[10];
+
+	if (o[0] >> 4 == 6) {
+		o[0] = 0x60 | tos >> 4;
+		o[1] = tos << 4 | (o[1] & 0x0F);
+		o[7] = ttl;
+		return ((__u64)h->words[0] + h->words[1]) + 0x200000000ULL - 2 - before;
+	}
+	checksum = update_checksum(checksum, bpf_htons(o[1]), bpf_htons(tos));
+	checksum = update_checksum(checksum, bpf_htons(o[8] << 8), bpf_htons(ttl << 8));
+	o[1] = tos;
+	o[8] = ttl;
+	o[10] = checksum;
+	o[11] = checksum >> 8;
+	return 0;
+}
+
 typedef __u32 __attribute__((may_alias)) word_of_header;
 
-/* RFC 791 s.3.1: the checksum of a header without options whose checksum field is 0. */
-static __always_inline __u16 header_checksum(const struct iphdr *h)
+/* RFC 791 s.3.1: the checksum of a header, from the sum of its 32-bit words, the checksum being 0. */
+static __always_inline __u16 checksum_of(__u64 sum)
 {
-	const word_of_header *words = (const word_of_header *)h;
-	__u64 sum = 0;
-
-	for (__u32 i = 0; i < sizeof(*h) / sizeof(*words); i++)
-		sum += words[i];
 	sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
 	sum = (sum & 0xFFFF) + (sum >> 16);
 	return ~(__u16)(sum + (sum >> 16));

@@ -16,29 +16,6 @@ static __always_inline long trim(struct __sk_buff *skb, const struct lisp_packet
 	return bpf_skb_change_tail(skb, p->offset + p->length, 0);
 }
 
-/* What the first octets of an IP header become with another TOS and TTL; the IPv4 checksum follows by increments, so that a
- * wrong one stays wrong and is seen by the receiver. Returns the difference that makes to a checksum over the packet. */
-static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
-{
-	__u8 *o = h->octets;
-	__u64 before = (__u64)h->words[0] + h->words[1];
-	__u16 checksum = (__u16)o[11] << 8 | o[10];
-
-	if (o[0] >> 4 == 6) {
-		o[0] = 0x60 | tos >> 4;
-		o[1] = tos << 4 | (o[1] & 0x0F);
-		o[7] = ttl;
-		return ((__u64)h->words[0] + h->words[1]) + 0x200000000ULL - 2 - before;
-	}
-	checksum = update_checksum(checksum, bpf_htons(o[1]), bpf_htons(tos));
-	checksum = update_checksum(checksum, bpf_htons(o[8] << 8), bpf_htons(ttl << 8));
-	o[1] = tos;
-	o[8] = ttl;
-	o[10] = checksum;
-	o[11] = checksum >> 8;
-	return 0;
-}
-
 /* The sum that bpf_csum_update takes. */
 static __always_inline __u32 fold(__u64 sum)
 {

@@ -118,3 +118,51 @@ func (b *bench) timeDrops(t *testing.B, program string, at netlink.Link, frame [
 	}))
 	t.ReportMetric(float64(t.Elapsed().Nanoseconds())/float64(t.N)/dropRepeats, "ns/packet")
 }
+
+// BenchmarkForwardXDP is BenchmarkForward for frames.
+func BenchmarkForwardXDP(b *testing.B) {
+	bench := newSpeedBench(b)
+	stats, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME
+	must(b, err)
+	defer stats.Close()
+	bench.takeFrames(b)
+	site, core := bench.site.Attrs().HardwareAddr, bench.core.Attrs().HardwareAddr
+	for _, pair := range pairs {
+		b.Run("encapsulate/"+pair.name, func(b *testing.B) {
+			bench.leafs = map[rootKey][]leaf{}
+			bench.mapCacheIn(0, pair)
+			for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
+				bench.database(0, own)
+			}
+			bench.timeFrames(b, bench.site, ethernet(site, hostMAC, pair.toRemote(0, 64)))
+		})
+		b.Run("decapsulate/"+pair.name, func(b *testing.B) {
+			packet := lispPacket(pair.outer, 0, 64, [8]byte{0x80, 1, 2, 3}, pair.toLocal(0, 64))
+			bench.timeFrames(b, bench.core, ethernet(core, peerMAC, packet))
+		})
+	}
+}
+
+// timeFrames reports the kernel's own measure of the XDP program's run.
+func (b *bench) timeFrames(t *testing.B, at netlink.Link, frame []byte) {
+	t.Helper()
+	program := b.coll.Programs["lisp_xdp"]
+	before, err := program.Stats()
+	must(t, err)
+	options := xdpOptions(at, frame)
+	must(t, b.ns.Do(func() error {
+		for range t.N {
+			verdict, err := program.Run(options)
+			if err != nil {
+				return err
+			}
+			if verdict != xdpRedirect {
+				t.Fatalf("verdict %d; %s", verdict, b.allDrops())
+			}
+		}
+		return nil
+	}))
+	after, err := program.Stats()
+	must(t, err)
+	t.ReportMetric(float64(after.Runtime-before.Runtime)/float64(after.RunCount-before.RunCount), "ns/packet")
+}

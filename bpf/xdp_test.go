@@ -43,3 +43,14 @@ func xdpOptions(at netlink.Link, frame []byte) *ebpf.RunOptions {
 	binary.LittleEndian.PutUint32(context[xdpIngressIfindex:], uint32(at.Attrs().Index))
 	return &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 }
+
+// takeFrames lets both interfaces take frames.
+func (b *bench) takeFrames(t testing.TB) {
+	t.Helper()
+	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core} {
+		b.update("interfaces", uint32(at.Attrs().Index), b.encode("lisp_interface", fields{
+			"flags":     b.constant(flag) | b.constant("LISP_INTERFACE_TAKES_FRAMES") | b.constant("LISP_INTERFACE_UNFINISHED"),
+			"l2_length": etherLength, "roots": b.rootsOf(0), "mac": []byte(at.Attrs().HardwareAddr),
+		}))
+	}
+}

@@ -168,7 +168,8 @@ type lisptcLispInnerHop struct {
 		Macs      [12]uint8
 		Family    uint8
 		Flags     uint8
-		Zero      [2]uint8
+		Asked     uint8
+		Zero      uint8
 	}
 }
 
@@ -302,7 +303,8 @@ type lisptcLispOuterHop struct {
 		Macs      [12]uint8
 		Family    uint8
 		Flags     uint8
-		Zero      [2]uint8
+		Asked     uint8
+		Zero      uint8
 	}
 }
 

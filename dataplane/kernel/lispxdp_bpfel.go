@@ -49,7 +49,8 @@ type lispxdpLispInnerHop struct {
 		Macs      [12]uint8
 		Family    uint8
 		Flags     uint8
-		Zero      [2]uint8
+		Asked     uint8
+		Zero      uint8
 	}
 }
 
@@ -144,7 +145,8 @@ type lispxdpLispOuterHop struct {
 		Macs      [12]uint8
 		Family    uint8
 		Flags     uint8
-		Zero      [2]uint8
+		Asked     uint8
+		Zero      uint8
 	}
 }
 
