@@ -68,7 +68,8 @@ type fibLispInnerHop struct {
 		Macs      [12]uint8
 		Family    uint8
 		Flags     uint8
-		Zero      [2]uint8
+		Asked     uint8
+		Zero      uint8
 	}
 }
 
@@ -163,7 +164,8 @@ type fibLispOuterHop struct {
 		Macs      [12]uint8
 		Family    uint8
 		Flags     uint8
-		Zero      [2]uint8
+		Asked     uint8
+		Zero      uint8
 	}
 }
 
