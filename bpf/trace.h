@@ -29,10 +29,15 @@ static __always_inline void step(enum lisp_step_kind kind, __u32 a, __u32 b, __u
 
 static __always_inline void take_sample(hook_frame *frame, struct lisp_watch *w, __u8 reason)
 {
-	__u32 ifindex = incoming_ifindex(frame), octets = frame_length(frame);
-	const struct lisp_interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
-	struct lisp_sample *s = bpf_ringbuf_reserve(&samples, sizeof(*s), 0);
+	__u32 octets = frame_length(frame), ifindex;
+	const struct lisp_interface *at;
+	struct lisp_sample *s;
 
+	/* The length is to be known before anything else: the verifier lets no half of a frame's address be put aside. */
+	asm volatile("" : "+r"(octets));
+	ifindex = incoming_ifindex(frame);
+	at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	s = bpf_ringbuf_reserve(&samples, sizeof(*s), 0);
 	if (!s) {
 		__sync_fetch_and_add(&w->lost, 1);
 		return;
