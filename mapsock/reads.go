@@ -8,6 +8,7 @@ package mapsock
 import (
 	"errors"
 	"os"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -118,6 +119,7 @@ func (c *session) dump(m *Message) error {
 	request := *m
 	request.Locators = nil // they are the session's
 	c.dumps.Go(func() {
+		yieldToOthers()
 		d := dumper{session: c, request: request}
 		d.run()
 		if !c.writer {
@@ -127,6 +129,19 @@ func (c *session) dump(m *Message) error {
 		d.finish()
 	})
 	return nil
+}
+
+// dumpNice is how much later than others a dump gets the processor.
+const dumpNice = 10
+
+// yieldToOthers puts the calling goroutine on a thread of its own that others precede:
+// a dump is long, and packets wait for what comes meanwhile. The thread ends with it.
+func yieldToOthers() {
+	runtime.LockOSThread()
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err == nil {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-nice+dumpNice, 19)) // the system call tells 20 less the nice value
+	}
 }
 
 func (s *Server) beginReaderDump() bool {

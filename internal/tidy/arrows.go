@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"sim":              {"lisp", "wire", "control", "dataplane", "dataplane/"},
 	"daemon":           {"lisp", "wire", "control", "forward", "dataplane", "dataplane/", "mapsock", "config", "daemon/api"},
 	"daemon/api":       {"lisp"},
-	"lab":              {"lisp", "wire", "dataplane", "dataplane/", "daemon/api", "internal/testnet"},
+	"lab":              {"lisp", "wire", "dataplane", "dataplane/", "mapsock", "daemon/api", "internal/testnet"},
 	"cmd":              {"lisp", "wire", "control", "config", "daemon", "daemon/api", "mapsock", "lab", "sim"},
 	"internal/golden":  {"lisp"},
 	"internal/testnet": {},

@@ -70,6 +70,7 @@ type line struct {
 	traffic            *traffic
 	closers            []func() error // undone with the line
 	watching           []func() error // undone after a slot
+	mapsock            *mapsockPlane  // of that bench alone
 }
 
 // siteAddresses are the n-th addresses of the prefixes of one site.

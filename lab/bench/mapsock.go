@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// `loci bench mapsock`: what a mapping socket carries. The data plane is `loci run --planes data` at enc, with the kernel's
+// engine; writer, listeners and whoever dumps are this process, each with connections of its own. Packets of src make
+// misses. No control plane runs but the bench.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"loci/lisp"
+	"loci/mapsock"
+)
+
+const (
+	mapsockMeasure = 24 * time.Second
+
+	// manyListeners is the number that the target names.
+	manyListeners = 64
+	// addsTogether share a datagram where adds are batched, and datagramsAhead of them may be unanswered.
+	addsTogether   = 128
+	datagramsAhead = 4
+	// addedPrefixes is how many mappings adds make and then replace.
+	addedPrefixes = 1 << 14
+	// dumpedMappings fill the map-cache for the dump.
+	dumpedMappings = 1_000_000
+	// resolutionInterval is how often a packet misses while a dump runs.
+	resolutionInterval = 5 * time.Millisecond
+	// mapsockPatience bounds what is waited for.
+	mapsockPatience = 10 * time.Second
+)
+
+const (
+	caseBatched      = "adds-batched/1-listener"
+	caseOneByOne     = "adds-one-by-one/1-listener"
+	caseOneByOneMany = "adds-one-by-one/64-listeners"
+	caseEvent        = "event/1-listener"
+	caseEventMany    = "event/64-listeners"
+	caseDump         = "dump/1000000-mappings"
+)
+
+func mapsockBench() kind {
+	a := lociTC
+	a.build = buildMapsock
+	return kind{
+		name: "mapsock", title: "mapping sockets: adds, events and dumps beside listeners",
+		rounds: 3, length: mapsockMeasure, arms: []arm{a}, measure: measureMapsock, judge: judgeMapsock,
+		cases: []string{caseBatched, caseOneByOne, caseOneByOneMany, caseEvent, caseEventMany, caseDump},
+	}
+}
+
+// mapsockPlane is the data plane and what was done to it.
+type mapsockPlane struct {
+	socket string
+	packet *net.UDPConn // in src
+	next   uint32       // destination of the next miss
+	filled bool
+}
+
+// The EIDs of the bench: those that packets go to, those that adds are about, those that fill the table.
+var (
+	mapsockMissed = netip.MustParsePrefix("10.64.0.0/10")
+	mapsockAdded  = netip.MustParsePrefix("10.32.0.0/12")
+	mapsockFilled = netip.MustParsePrefix("10.128.0.0/9")
+)
+
+// host is the n-th address of an IPv4 prefix.
+func host(prefix netip.Prefix, n uint32) netip.Addr {
+	octets := prefix.Addr().As4()
+	base := uint32(octets[0])<<24 | uint32(octets[1])<<16 | uint32(octets[2])<<8 | uint32(octets[3])
+	base += n
+	return netip.AddrFrom4([4]byte{byte(base >> 24), byte(base >> 16), byte(base >> 8), byte(base)})
+}
+
+func buildMapsock(ctx context.Context, b *bench, l *line) error {
+	p := &mapsockPlane{socket: b.instance.path("map.sock"), next: 1}
+	if err := b.startDataPlane(ctx, l, p.socket); err != nil {
+		return err
+	}
+	err := l.src.Do(func() (err error) {
+		p.packet, err = net.ListenUDP("udp4", &net.UDPAddr{IP: pairs[0].source().AsSlice()})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.closers = append(l.closers, p.packet.Close)
+	l.mapsock = p
+	c, err := dialMapsock(p.socket)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	own := addOf(pairs[0].sources, core4Enc.Addr())
+	own.Flags |= mapsock.FlagDatabase
+	return c.ask(&own)
+}
+
+// startDataPlane starts a data plane alone, which has no control socket to be asked by.
+func (b *bench) startDataPlane(ctx context.Context, l *line, socket string) error {
+	name := l.enc.Role()
+	file := b.instance.path(name + ".yaml")
+	configuration := fmt.Sprintf("interfaces: {site: [%s], core: [%s]}\nitr: {map-resolvers: [%s], map-cache: {limit: %d}}\n"+
+		"datapath:\n  pin-directory: %s/%s\n  mapping-socket: {path: %s}\nlogging: {level: warn}\n",
+		siteLink, coreLink, core4Dec.Addr(), dumpedMappings*5/4, b.instance.pins(), name, socket)
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+		return err
+	}
+	p := &process{name: name, log: b.instance.path(name + ".log"), ended: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(b.options.Executable, "run", "--planes", "data", "--config", file)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C reaches the bench alone, which ends its daemons
+	if err := l.enc.Start(p.cmd); err != nil {
+		return err
+	}
+	b.daemons = append(b.daemons, p)
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p.poll(ctx, "to open its mapping socket", func() bool {
+		c, err := dialMapsock(socket)
+		if err != nil {
+			return false
+		}
+		defer c.close()
+		return c.ask(&mapsock.Message{Type: mapsock.TypeGetSettings}) == nil
+	})
+}
+
+// addOf is a mapping with one locator.
+func addOf(prefix netip.Prefix, rloc netip.Addr) mapsock.Message {
+	m := mapsock.Message{Type: mapsock.TypeAdd, Flags: mapsock.FlagReplace, Locators: []mapsock.Locator{{
+		Locator: lisp.Locator{RLOC: lisp.RLOCFromAddr(rloc), Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true},
+	}}}
+	p, err := lisp.PrefixFrom(0, lisp.EIDFromAddr(prefix.Addr()), prefix.Bits())
+	if err == nil {
+		m.SetPrefix(p)
+	}
+	return m
+}
+
+func measureMapsock(ctx context.Context, _ *bench, l *line, caseName string, slot time.Duration) ([]sample, error) {
+	p := l.mapsock
+	listeners := 1
+	if strings.HasSuffix(caseName, "/64-listeners") {
+		listeners = manyListeners
+	}
+	switch caseName {
+	case caseBatched:
+		return p.measureAdds(ctx, listeners, addsTogether, slot)
+	case caseOneByOne, caseOneByOneMany:
+		return p.measureAdds(ctx, listeners, 1, slot)
+	case caseEvent, caseEventMany:
+		return p.measureEvents(ctx, listeners, slot)
+	}
+	return p.measureDump(ctx)
+}
+
+// measureAdds adds mappings for so long. The rate counts until every listener has heard of the last.
+func (p *mapsockPlane) measureAdds(ctx context.Context, listeners, together int, slot time.Duration) ([]sample, error) {
+	heard, err := newAudience(p.socket, mapsock.HearOperations, listeners)
+	if err != nil {
+		return nil, err
+	}
+	defer heard.close()
+	c, err := dialMapsock(p.socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	began := time.Now()
+	added, ahead := 0, 0
+	for time.Since(began) < slot && ctx.Err() == nil {
+		if err := c.sendAdds(added, together); err != nil {
+			return nil, err
+		}
+		added += together
+		if ahead++; together == 1 || ahead == datagramsAhead {
+			if err := c.await(together); err != nil {
+				return nil, err
+			}
+			ahead--
+		}
+	}
+	if err := c.await(ahead * together); err != nil {
+		return nil, err
+	}
+	last, err := heard.await(ctx, int64(added*listeners))
+	if err != nil {
+		return nil, err
+	}
+	return []sample{
+		{"rate", "adds/s", float64(added) / last.Sub(began).Seconds()}, {"lost by listeners", "messages", float64(heard.lost.Load())},
+	}, ctx.Err()
+}
+
+// measureEvents lets packets miss, one after another, each when all have heard of the one before.
+func (p *mapsockPlane) measureEvents(ctx context.Context, listeners int, slot time.Duration) ([]sample, error) {
+	heard, err := newAudience(p.socket, mapsock.HearEvents, listeners)
+	if err != nil {
+		return nil, err
+	}
+	defer heard.close()
+	var delays []float64
+	for began := time.Now(); time.Since(began) < slot && ctx.Err() == nil; {
+		sent, err := p.miss()
+		if err != nil {
+			return nil, err
+		}
+		last, err := heard.await(ctx, int64((len(delays)+1)*listeners))
+		if err != nil {
+			return nil, err
+		}
+		delays = append(delays, float64(last.Sub(sent.at).Microseconds()))
+	}
+	slices.Sort(delays)
+	return []sample{
+		{"p50 to the last", "µs", percentile(delays, 0.5)}, {"p99 to the last", "µs", percentile(delays, 0.99)},
+		{"lost by listeners", "messages", float64(heard.lost.Load())},
+	}, ctx.Err()
+}
+
+// missedPacket is a packet to an EID without mapping.
+type missedPacket struct {
+	to netip.Addr
+	at time.Time
+}
+
+func (p *mapsockPlane) miss() (missedPacket, error) {
+	sent := missedPacket{to: host(mapsockMissed, p.next), at: time.Now()}
+	p.next++
+	_, err := p.packet.WriteToUDPAddrPort([]byte("miss"), netip.AddrPortFrom(sent.to, 9))
+	return sent, err
+}
+
+// measureDump dumps a full table while packets miss and are resolved.
+func (p *mapsockPlane) measureDump(ctx context.Context) ([]sample, error) {
+	if err := p.fill(ctx); err != nil {
+		return nil, fmt.Errorf("filling the map-cache: %w", err)
+	}
+	resolver, err := dialMapsock(p.socket)
+	if err != nil {
+		return nil, err
+	}
+	defer resolver.close()
+	if err := resolver.hear(mapsock.HearOwn | mapsock.HearEvents); err != nil {
+		return nil, err
+	}
+	type dumped struct {
+		took    time.Duration
+		entries int
+		err     error
+	}
+	done := make(chan dumped, 1)
+	go func() {
+		began := time.Now()
+		entries, err := dumpAll(p.socket)
+		done <- dumped{time.Since(began), entries, err}
+	}()
+	var delays []float64
+	for {
+		delay, err := p.resolve(resolver)
+		if err != nil {
+			return nil, errors.Join(err, (<-done).err)
+		}
+		delays = append(delays, float64(delay.Microseconds())/1e3)
+		select {
+		case d := <-done:
+			if d.err == nil && d.entries < dumpedMappings {
+				d.err = fmt.Errorf("a dump of %d entries, want %d", d.entries, dumpedMappings)
+			}
+			slices.Sort(delays)
+			return []sample{
+				{"time", "s", d.took.Seconds()}, {"p99 of resolutions meanwhile", "ms", percentile(delays, 0.99)},
+			}, errors.Join(d.err, ctx.Err())
+		case <-time.After(resolutionInterval):
+		}
+	}
+}
+
+// resolve lets a packet miss, answers the miss, and returns when the answer is in force.
+func (p *mapsockPlane) resolve(c *mapConnection) (time.Duration, error) {
+	sent, err := p.miss()
+	if err != nil {
+		return 0, err
+	}
+	for {
+		m, err := c.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case m.Flags&mapsock.FlagOwn != 0:
+			return time.Since(sent.at), m.Err()
+		case m.Type == mapsock.TypeMissEID && m.Prefix.EID().Addr() == sent.to:
+			add := addOf(netip.PrefixFrom(sent.to, 32), core4Dec.Addr())
+			if err := c.send(&add); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+func (p *mapsockPlane) fill(ctx context.Context) error {
+	if p.filled {
+		return nil
+	}
+	c, err := dialMapsock(p.socket)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ahead := 0
+	for filled := 0; filled < dumpedMappings; filled += addsTogether {
+		if err := errors.Join(ctx.Err(), c.sendHosts(mapsockFilled, filled, addsTogether)); err != nil {
+			return err
+		}
+		if ahead++; ahead > datagramsAhead {
+			if err := c.await(addsTogether); err != nil {
+				return err
+			}
+			ahead--
+		}
+	}
+	p.filled = true
+	return c.await(ahead * addsTogether)
+}
+
+func judgeMapsock(r *Report) {
+	for _, t := range []struct {
+		caseName, metric, name string
+		bound
+	}{
+		{caseBatched, "rate", "adds/s", atLeast(100_000)}, {caseOneByOne, "rate", "adds/s", atLeast(20_000)},
+		{caseOneByOneMany, "rate", "adds/s", atLeast(5_000)}, {caseOneByOneMany, "lost by listeners", "messages lost", atMost(0)},
+		{caseEvent, "p50 to the last", "p50 in µs", atMost(100)}, {caseEventMany, "p50 to the last", "p50 in µs", atMost(1000)},
+		{caseDump, "time", "seconds", atMost(3)}, {caseDump, "p99 of resolutions meanwhile", "p99 of resolutions in ms", atMost(5)},
+	} {
+		if found := r.find(t.caseName, armTC, t.metric); found != nil {
+			r.want(t.caseName+": "+t.name, found.Value, t.bound)
+		}
+	}
+}
