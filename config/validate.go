@@ -16,6 +16,7 @@ import (
 
 func (c *Config) validate() {
 	c.validateRoles()
+	c.validatePublicInternet()
 	c.validateInterfaces()
 	c.validateLocatorSets()
 	c.validateKeys()

@@ -140,11 +140,11 @@ func (p *prober) distrust(r lisp.RLOC, reason LocatorReason, believed bool) {
 	}
 }
 
-// otherUsable reports whether the mapping that a locator was last seen in has another one
+// otherUsable reports whether no mapping relies on a locator alone, and the mapping that a locator was last seen in has another one
 // that answers, or that nothing speaks against where nobody probes.
 func (p *prober) otherUsable(l *locator) bool {
-	if p.find == nil {
-		return false
+	if p.find == nil || l.alone > 0 {
+		return false // somebody would be cut off
 	}
 	set, _ := p.find(l.prefix)
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {

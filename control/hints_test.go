@@ -178,3 +178,23 @@ func TestHintsWithoutAnITR(t *testing.T) {
 	ms.HandleUnreachable(n.now, rloc(hinted))
 	ms.wantCounter(LocatorHintReceived, 3)
 }
+
+// TestHintCutsNoMappingOff: what anybody can forge takes no mapping its only locator, not
+// even where the locator stands beside others in another mapping.
+func TestHintCutsNoMappingOff(t *testing.T) {
+	n, x1, _ := probedSites(t, "10.2.0.9")
+	c := x1.config
+	itr := *c.ITR
+	itr.StaticMappings = []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.9.0.0/16"), Locators: locators(hinted)}}
+	c.ITR = &itr
+	x1.configure(c)
+	n.run(3 * time.Second)
+	x1.unreachable(hinted)
+	x1.wantLocator(hinted, LocatorUp, LocatorAnswered)
+	itr.StaticMappings = nil
+	c.ITR = &itr
+	x1.configure(c)
+	n.run(3 * time.Second)
+	x1.unreachable(hinted)
+	x1.wantLocator(hinted, LocatorDown, LocatorUnreachable)
+}

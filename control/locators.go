@@ -68,6 +68,7 @@ type locator struct {
 	downAt    instant
 	heldUntil instant       // not up before
 	answers   int           // in a row, since it went down
+	alone     int           // mappings in which no other locator may be used
 	loweredBy []lisp.Prefix // mappings whose Locator-Status-Bits hold it down
 
 	probes probeState
@@ -98,12 +99,14 @@ func (t *locatorTable) get(r lisp.RLOC) (uint32, *locator, bool) {
 // yielded, for their first probe. Our own RLOCs and those that nothing is sent to
 // have no row.
 func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
+	alone := aloneIn(m)
 	for _, l := range m.Locators {
 		if !l.Usable() || slices.Contains(t.h.rlocs, l.RLOC) {
 			continue
 		}
 		if _, row, known := t.get(l.RLOC); known {
 			row.mappings++
+			row.alone += alone
 			row.prefix, row.usedAt = m.Prefix, t.h.now
 			continue
 		}
@@ -112,7 +115,7 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 			continue
 		}
 		id := t.rows.add(locator{
-			rloc: l.RLOC, prefix: m.Prefix, mappings: 1, usedAt: t.h.now,
+			rloc: l.RLOC, prefix: m.Prefix, mappings: 1, alone: alone, usedAt: t.h.now,
 			state: LocatorUnknown, reason: LocatorNotProbed, changedAt: t.h.now,
 		})
 		t.byRLOC[l.RLOC] = id
@@ -124,6 +127,7 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 // are yielded to last before they go, those whose status bits went with it to raise. A locator beyond the table's limit when it came, but
 // within it now, may be counted out once too often: then it is only probed no more.
 func (t *locatorTable) untrack(m lisp.Mapping, raise, last func(id uint32)) {
+	alone := aloneIn(m)
 	for _, l := range m.Locators {
 		id, row, known := t.get(l.RLOC)
 		if !known || !l.Usable() {
@@ -133,6 +137,7 @@ func (t *locatorTable) untrack(m lisp.Mapping, raise, last func(id uint32)) {
 			row.loweredBy = slices.Delete(row.loweredBy, at, at+1)
 			raise(id)
 		}
+		row.alone = max(row.alone-alone, 0)
 		if row.mappings--; row.mappings > 0 {
 			continue
 		}
@@ -144,6 +149,20 @@ func (t *locatorTable) untrack(m lisp.Mapping, raise, last func(id uint32)) {
 		delete(t.byRLOC, l.RLOC)
 		t.rows.release(id)
 	}
+}
+
+// aloneIn is 1 for a mapping with one locator that may be used, 0 for others.
+func aloneIn(m lisp.Mapping) int {
+	usable := 0
+	for _, l := range m.Locators {
+		if l.Usable() {
+			usable++
+		}
+	}
+	if usable == 1 {
+		return 1
+	}
+	return 0
 }
 
 // used notes that a mapping with these locators forwarded something.

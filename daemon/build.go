@@ -217,7 +217,7 @@ func rateOf(r config.Rate) control.Rate {
 func (p *planner) itr() *control.ITRConfig {
 	cache := p.config.ITR.MapCache
 	itr := &control.ITRConfig{
-		IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL,
+		PublicInternet: p.config.PublicInternet, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL,
 		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
 	}
 	for _, r := range p.config.ITR.MapResolvers {

@@ -39,6 +39,8 @@ func faults() []fault {
 		{"partition", time.Minute, (*world).part},
 		{"heavy-loss", 30 * time.Second, (*world).loseHeavily},
 		{"server-crash", 30 * time.Second, (*world).crashServer},
+		{"status-bit", 40 * time.Second, (*world).lowerStatusBit},
+		{"forged-unreachable", 20 * time.Second, (*world).forgeUnreachable},
 	}
 }
 

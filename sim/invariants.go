@@ -30,6 +30,8 @@ const (
 	invariantRequestRate = "map-request-rate"     // RFC 9301 s.5.3: one a second for an EID-Prefix
 	invariantHoldDown    = "map-request-holddown" // RFC 9301 s.5.3: ten tries, then a pause
 	invariantReplyRate   = "map-reply-rate"       // RFC 9301 s.5.4
+	invariantSMR         = "smr"                  // RFC 9301 s.6.1: rate, D bit, answers through the mapping system alone
+	invariantProbe       = "rloc-probe"           // RFC 9301 s.5.8, s.7.1: rates, never encapsulated
 	invariantRegister    = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
 	invariantLimits      = "within-limits"        // tables, queues, turns
 	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from whoever has the key
@@ -326,6 +328,9 @@ func (w *world) settled() (settled bool, why string) {
 		}
 	}
 	for _, x := range w.xtrs {
+		if rloc, held := x.heldByStatusBit(); held {
+			missing = append(missing, x.name+" holds "+rloc.String()+" down by a status bit")
+		}
 		if problem := x.unacknowledged(); problem != "" {
 			missing = append(missing, problem)
 			break

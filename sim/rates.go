@@ -4,7 +4,7 @@ package sim
 
 // The rates that RFC 9301 demands, measured on the simulated wire by the sender's own
 // clock, without a look into the Node: Map-Requests (s.5.3), Map-Replies (s.5.4),
-// repeated Map-Registers (s.5.7).
+// repeated Map-Registers (s.5.7), SMRs (s.6.1), RLOC-probes (s.7.1).
 
 import (
 	"net/netip"
@@ -30,8 +30,9 @@ func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
 	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
 		return // no rate is theirs
 	}
-	const probeOrSMR = 0x3 // P and S of a Map-Request
-	if t == wire.TypeMapRequest && payload[0]&probeOrSMR != 0 {
+	const probe = 0x2 // P of a Map-Request
+	if t == wire.TypeMapRequest && payload[0]&probe != 0 {
+		r.watchProbe(to) // there are many: they are not parsed
 		return
 	}
 	m, err := wire.Parse(payload)
@@ -39,7 +40,8 @@ func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
 		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
 		return
 	}
-	if ecm, ok := m.(*wire.EncapsulatedControlMessage); ok && r.site != nil {
+	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
+	if encapsulated && r.site != nil {
 		if m, err = wire.Parse(ecm.Inner.Message); err != nil {
 			w.fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
 			return
@@ -47,11 +49,48 @@ func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
 	}
 	switch m := m.(type) {
 	case *wire.MapRequest:
-		r.requests.sent(m)
+		r.watchMapRequest(to, m, encapsulated)
 	case *wire.MapReply:
 		r.watchReply(to, m)
 	case *wire.MapRegister:
 		r.requests.registered(to, m)
+	}
+}
+
+// watchMapRequest judges what goes under the name of a Map-Request: SMRs and RLOC-probes go
+// directly, everything else through the mapping system.
+func (r *router) watchMapRequest(to netip.AddrPort, m *wire.MapRequest, encapsulated bool) {
+	switch {
+	case encapsulated && m.Probe:
+		r.w.fail(r, invariantProbe, "an RLOC-probe in an Encapsulated Control Message to %s (RFC 9301 s.5.8)", to)
+	case encapsulated && m.SMR:
+		r.w.fail(r, invariantSMR, "an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", to)
+	case encapsulated:
+		r.requests.sent(m)
+	case m.SMR && !m.DontReply:
+		r.w.fail(r, invariantSMR, "an SMR to %s without the D bit", to)
+	case m.SMR && !r.solicits.take(r.time(), to.Addr(), control.DefaultLimits().SMRs):
+		r.w.fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
+	case !m.SMR:
+		r.w.fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
+	}
+}
+
+// watchProbe judges an RLOC-probe by the rate of all and by the retry interval, the
+// shortest time between two to one RLOC, with room for a new mapping and for hints.
+func (r *router) watchProbe(to netip.AddrPort) {
+	retry := r.w.flavour.probing.RetriesInterval
+	if retry == 0 {
+		retry = control.DefaultProbing().RetriesInterval
+	}
+	each := control.Rate{PerSecond: 1.25 * float64(time.Second) / float64(retry), Burst: 6}
+	switch {
+	case r.w.flavour.probing.Off:
+		r.w.fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
+	case !r.probes.take(r.time(), to.Addr(), each):
+		r.w.fail(r, invariantProbe, "too many RLOC-probes to %s", to)
+	case !r.probesTotal.take(r.time(), struct{}{}, control.DefaultLimits().RLOCProbes):
+		r.w.fail(r, invariantProbe, "too many RLOC-probes in all")
 	}
 }
 

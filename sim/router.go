@@ -41,12 +41,15 @@ type router struct {
 	wrongKey int // faults that gave it a wrong key
 	down     int // faults that keep it down
 
-	mirror     mirror
-	requests   requestWatch
-	replies    rateWatch[replyKey]
-	accepted   acceptance
-	registered bool               // a Map-Register came since the registrations were checked
-	lowered    map[lisp.RLOC]bool // locators that the Node called down
+	mirror      mirror
+	requests    requestWatch
+	replies     rateWatch[replyKey]
+	solicits    rateWatch[netip.Addr] // SMRs
+	probes      rateWatch[netip.Addr] // RLOC-probes to one RLOC
+	probesTotal rateWatch[struct{}]
+	accepted    acceptance
+	registered  bool               // a Map-Register came since the registrations were checked
+	lowered     map[lisp.RLOC]bool // locators that the Node called down
 }
 
 // link is a way to the core with its address.
@@ -107,7 +110,7 @@ func (r *router) boot() {
 // startNode starts the process, which adopts what the data plane kept.
 func (r *router) startNode() {
 	r.requests.forget()
-	r.replies = rateWatch[replyKey]{}
+	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch[replyKey]{}, rateWatch[netip.Addr]{}, rateWatch[netip.Addr]{}, rateWatch[struct{}]{}
 	r.accepted = acceptance{}
 	r.config, r.configuredAt = r.configuration(), r.time()
 	r.configurePlane()
@@ -345,11 +348,7 @@ func (r *router) raiseMisses() {
 	for r.node != nil {
 		select {
 		case e := <-r.plane.Events():
-			if m, ok := e.(dataplane.Miss); ok {
-				r.w.stats.Misses++
-				r.node.HandleMiss(r.time(), control.Miss{Instance: m.Instance, Source: m.Source, Destination: m.Destination})
-				r.drain()
-			}
+			r.handleEvent(e)
 		default:
 			return
 		}
