@@ -38,7 +38,6 @@ var mutations = []mutation{
 	{"covers-unregistered", "control/mapserver.go", "if s.holdsOthers(best, row.site) {", "if s.holdsOthers(best, row.site) && row == nil {"},
 	{"any-instance-accepted", "forward/xtr.go", "if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {", "if false {"},
 	{"smr-without-d", "control/solicit.go", "SMR: true, DontReply: true, LocalXTR: true", "SMR: true, LocalXTR: true"},
-	{"smrs-unlimited", "control/solicit.go", "if !s.sent.take(s.h.now, row.rloc, s.h.limits.SMRs, s.h.limits.RateTable) {", "if row.rloc.IsZero() {"},
 	{"hasty-probes", "control/probing.go", "		return p.config.RetriesInterval\n	}\n	return p.jittered(", "		return p.config.RetriesInterval / 8\n	}\n	return p.jittered("},
 	{"status-bit-ignored", "control/hints.go", "case !up && at < 0 &&", "case !up && at > 0 &&"},
 	{"forgery-cuts-off", "control/hints.go", "if p.find == nil || l.alone > 0 {\n		return false", "if p.find == nil || l.alone > 0 {\n		return true"},
