@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
@@ -110,7 +111,7 @@ type attached struct {
 var _ dataplane.Plane = (*Engine)(nil)
 
 // Open makes an engine in the calling thread's network namespace, or adopts the one
-// that a process of the same instance left. The errors are ErrBusy, ErrABI,
+// that a process of the same instance left. The errors are ErrBusy, ErrABI, ErrNewer,
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
@@ -183,7 +184,10 @@ func (e *Engine) open(o Options) (err error) {
 	e.misses.covering = e.covering
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
 	e.lookAtRoutes()
-	return e.restoreSettings(found)
+	if err := e.restoreSettings(found); err != nil {
+		return err
+	}
+	return errors.Join(e.hooks.replacePrograms(), e.pins.forget())
 }
 
 // ErrElsewhere says that the instance forwards in another network namespace.
@@ -192,6 +196,21 @@ var ErrElsewhere = errors.New("the instance is in force in another network names
 // openStore opens the maps. Those of a network namespace that is gone are removed.
 func (e *Engine) openStore(o Options) (found bool, err error) {
 	limits := mapLimits{mappings: o.MappingLimit, locatorSets: o.LocatorSetLimit}
+	older, err := openOlder(e.pins)
+	if err != nil {
+		return false, err
+	}
+	if older != nil {
+		defer older.close()
+		if older.words[wordNamespace] == e.space.cookie {
+			e.log.Info("converting the tables in force", "from", older.version, "to", abiVersion)
+			e.store, err = older.convert(e.pins, limits)
+			return true, err
+		}
+		if err := e.removeElsewhere(older.maps); err != nil {
+			return false, err
+		}
+	}
 	if e.store, found, err = openMapStore(e.pins, limits); err != nil {
 		return false, err
 	}
@@ -204,11 +223,7 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 		e.warnOfLimits(limits)
 		return true, nil
 	}
-	if attached, err := attachedAnywhere(e.pins, e.store.maps); attached || err != nil {
-		return false, cmp.Or(err, ErrElsewhere)
-	}
-	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.path)
-	if err := errors.Join(e.store.close(), removeAll(e.pins.maps(), e.pins.links(), e.pins.disciplines())); err != nil {
+	if err := errors.Join(e.removeElsewhere(e.store.maps), e.store.close()); err != nil {
 		return false, err
 	}
 	if e.store, _, err = openMapStore(e.pins, limits); err != nil {
@@ -216,6 +231,16 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 	}
 	e.store.words[wordNamespace] = e.space.cookie
 	return false, nil
+}
+
+// removeElsewhere removes what an instance left in another network namespace, unless
+// it is in force there.
+func (e *Engine) removeElsewhere(maps map[string]*ebpf.Map) error {
+	if attached, err := attachedAnywhere(e.pins, maps); attached || err != nil {
+		return cmp.Or(err, ErrElsewhere)
+	}
+	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.path)
+	return removeAll(e.pins.maps(), e.pins.links(), e.pins.disciplines())
 }
 
 func (e *Engine) warnOfLimits(wanted mapLimits) {

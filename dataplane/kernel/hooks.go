@@ -48,7 +48,7 @@ type hooks struct {
 }
 
 // openHooks takes over the links that an earlier process pinned and the filters that
-// it left, with the new programs. Links of interfaces that are gone are removed.
+// it left, with the programs they have. Links of interfaces that are gone are removed.
 // xdp is nil where the kernel has refused it.
 func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms, xdp *ebpf.Program) (*hooks, error) {
 	h := &hooks{
@@ -81,12 +81,12 @@ func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPr
 	return h, nil
 }
 
-// takeOver makes a pinned link run the new program.
+// takeOver finds a pinned link, which runs the old program until replacePrograms.
 func (h *hooks) takeOver(name string) error {
 	path := filepath.Join(h.directory, name)
 	var at hookPoint
 	_, scanErr := fmt.Sscanf(name, "%d-%s", &at.ifindex, &at.program)
-	program, known := h.programs[at.program]
+	_, known := h.programs[at.program]
 	if scanErr != nil || !known || !linkAlive(path) {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("removing an old link: %w", err)
@@ -97,15 +97,26 @@ func (h *hooks) takeOver(name string) error {
 	if err != nil {
 		return fmt.Errorf("opening link %s: %w", name, err)
 	}
-	if err := l.Update(program); err != nil {
-		_ = l.Close()
-		return fmt.Errorf("replacing the program of link %s: %w", name, err)
-	}
 	h.links[at] = l
 	return nil
 }
 
-// takeOverFilters makes the filters of an earlier process run the new programs.
+// replacePrograms makes everything that was taken over run the new programs: what
+// they need is in the maps by now.
+func (h *hooks) replacePrograms() error {
+	for at, l := range h.links {
+		if l == nil {
+			if err := h.filters.attach(at, h.programs[at.program]); err != nil && !isGone(err) {
+				return err
+			}
+		} else if err := l.Update(h.programs[at.program]); err != nil && linkAlive(h.pinOf(at)) {
+			return fmt.Errorf("replacing the program of %s at interface %d: %w", at.program, at.ifindex, err)
+		}
+	}
+	return nil
+}
+
+// takeOverFilters finds the filters of an earlier process.
 func (h *hooks) takeOverFilters() error {
 	own, err := h.filters.own()
 	if err != nil {
@@ -113,15 +124,12 @@ func (h *hooks) takeOverFilters() error {
 	}
 	for _, filter := range own {
 		at := hookPoint{uint32(filter.LinkIndex), strings.TrimPrefix(filter.Name, filterName)}
-		program, known := h.programs[at.program]
+		_, known := h.programs[at.program]
 		if _, linked := h.links[at]; linked || !known {
 			if err := h.filters.remove(filter); err != nil {
 				return err
 			}
 			continue
-		}
-		if err := h.filters.attach(at, program); err != nil && !isGone(err) {
-			return err
 		}
 		h.links[at] = nil
 	}

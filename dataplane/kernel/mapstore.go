@@ -24,8 +24,11 @@ import (
 // abiVersion is LISP_ABI_VERSION, which a test compares.
 const abiVersion = 10
 
-// ErrABI says that pinned maps are those of another version of Loci.
-var ErrABI = errors.New("the pinned maps are of another layout: `loci detach` removes them and ends the forwarding by them")
+// ErrNewer says that pinned maps are those of a later version of Loci.
+var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
+
+// ErrABI says that pinned maps are not those of any version of Loci that this one knows.
+var ErrABI = errors.New("the pinned maps are of another layout: `loci datapath detach` removes them and ends the forwarding by them")
 
 // Maps of user space alone, pinned beside the programs'.
 const (
@@ -121,6 +124,8 @@ func openMapStore(pins *pinDirectory, limits mapLimits) (s *mapStore, found bool
 		return nil, false, fmt.Errorf("pinned maps: %w", err)
 	} else if err := opened.create(pins, limits); err != nil {
 		return nil, false, err
+	} else if err := pins.show(); err != nil {
+		return nil, false, err
 	}
 	return opened, found, opened.mapMemory()
 }
@@ -135,7 +140,7 @@ func (s *mapStore) specs() map[string]*ebpf.MapSpec {
 	return specs
 }
 
-// create makes all maps and pins them; they show under their final name together.
+// create makes all maps and pins them aside; pins.show puts them in their place.
 func (s *mapStore) create(pins *pinDirectory, limits mapLimits) error {
 	processors, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -164,9 +169,6 @@ func (s *mapStore) create(pins *pinDirectory, limits mapLimits) error {
 	}
 	if err := s.putSettings(lisptcLispSettings{AbiVersion: abiVersion}); err != nil {
 		return err
-	}
-	if err := os.Rename(building, pins.maps()); err != nil {
-		return fmt.Errorf("pinning the maps: %w", err)
 	}
 	return nil
 }

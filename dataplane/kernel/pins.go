@@ -8,6 +8,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -66,10 +67,37 @@ func openPins(parent, instance string) (*pinDirectory, error) {
 
 func (p *pinDirectory) maps() string     { return filepath.Join(p.path, "maps") }
 func (p *pinDirectory) building() string { return filepath.Join(p.path, "building") }
+func (p *pinDirectory) previous() string { return filepath.Join(p.path, "previous") }
 func (p *pinDirectory) links() string    { return filepath.Join(p.path, "links") }
 
 // disciplines has a directory for each interface whose clsact discipline is ours.
 func (p *pinDirectory) disciplines() string { return filepath.Join(p.path, "clsact") }
+
+// show makes what was built the maps of the instance; those before become the
+// previous ones, until forget.
+func (p *pinDirectory) show() error {
+	err := os.Rename(p.maps(), p.previous())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("pinning the maps: %w", err)
+	}
+	if err := os.Rename(p.building(), p.maps()); err != nil {
+		return fmt.Errorf("pinning the maps: %w", err)
+	}
+	return nil
+}
+
+// settle ends what a process that was killed within show or before forget left.
+func (p *pinDirectory) settle() error {
+	if _, err := os.Stat(p.maps()); errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(p.previous(), p.maps()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("pinned maps: %w", err)
+		}
+	}
+	return p.forget()
+}
+
+// forget removes the previous maps, which live on for as long as programs use them.
+func (p *pinDirectory) forget() error { return os.RemoveAll(p.previous()) }
 
 // close gives up the lock, if it was taken, and leaves the pins.
 func (p *pinDirectory) close() error {

@@ -54,8 +54,8 @@ func TestRemoveWhatIsNotUnderstood(t *testing.T) {
 				_, err := Open(Options{Instance: a.instance, Attach: mode, Logger: testLogger()})
 				return err
 			})
-			if !errors.Is(err, ErrABI) {
-				t.Fatalf("tables of another layout: %v, want ErrABI", err)
+			if !errors.Is(err, ErrNewer) {
+				t.Fatalf("tables of another layout: %v, want ErrNewer", err)
 			}
 			must(t, a.remove(t, Options{}))
 			a.expectNothing(t)
