@@ -61,7 +61,9 @@
 
 #include <linux/types.h>
 
-/* Grows with every change of this file that an older user space or older pinned maps would misread. */
+/* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
+ * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
+ * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
 #define LISP_ABI_VERSION 10
 
 #define LISP_DATA_PORT 4341

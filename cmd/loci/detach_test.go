@@ -2,7 +2,7 @@
 
 package main_test
 
-// loci detach: nothing is left of a daemon that was killed, and one that runs stays;
+// loci datapath detach: nothing is left of a daemon that was killed, and one that runs stays;
 // and the LISP interface, when somebody else removes it.
 
 import (
@@ -21,7 +21,7 @@ func TestDetachAfterACrash(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
-	out, status := n.loci("xtr1", "detach", "--config", n.file("xtr1"))
+	out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1"))
 	if status != 1 || !strings.Contains(out, "stop the daemon") {
 		t.Errorf("detach while the daemon runs: status %d, %s", status, out)
 	}
@@ -32,13 +32,13 @@ func TestDetachAfterACrash(t *testing.T) {
 
 	n.kill("xtr1")
 	n.ping("host1", one.host4(), two.host4(), 3)
-	if out, status := n.loci("xtr1", "detach", "--config", n.file("xtr1")); status != 0 || out != "" {
+	if out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1")); status != 0 || out != "" {
 		t.Errorf("detach: status %d, %s", status, out)
 	}
 	if left := n.leftAt("xtr1"); len(left) > 0 {
 		t.Errorf("left after detach: %q", left)
 	}
-	if out, status := n.loci("xtr1", "detach", "--config", n.file("xtr1")); status != 0 {
+	if out, status := n.loci("xtr1", "datapath", "detach", "--config", n.file("xtr1")); status != 0 {
 		t.Errorf("detach of nothing: status %d, %s", status, out)
 	}
 	n.start("xtr1")

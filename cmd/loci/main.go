@@ -64,7 +64,7 @@ tunnel routers, the mapping system, and the tools to look into them.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDetachCommand(), newTraceCommand(), newCaptureCommand(),
+	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(), newTraceCommand(), newCaptureCommand(),
 		newMonitorCommand(),
 		newLigCommand(), newMapCommand(), newMapstatCommand(), newDemoCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
 	return root

@@ -2,7 +2,7 @@
 
 package main
 
-// loci detach: end what a daemon left in force.
+// loci datapath: what is in the kernel, whether a daemon runs or not.
 
 import (
 	"github.com/spf13/cobra"
@@ -10,7 +10,17 @@ import (
 	"loci/daemon"
 )
 
-func newDetachCommand() *cobra.Command {
+func newDatapathCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "datapath",
+		Short: "End the forwarding that a stopped daemon left in the kernel",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(newDatapathDetachCommand())
+	return cmd
+}
+
+func newDatapathDetachCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "detach",
@@ -21,7 +31,7 @@ matter which version of Loci left them, or how that daemon ended. While the daem
 runs, nothing is removed; ` + "`loci run --detach`" + ` does the same when it stops.
 
 It needs root, and the network namespace that the daemon ran in.`,
-		Example: "  loci detach --config /etc/loci/loci.yaml",
+		Example: "  loci datapath detach --config /etc/loci/loci.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return daemon.Detach(file) },
 	}
