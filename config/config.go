@@ -160,6 +160,7 @@ func (m StaticMapping) Prefix() lisp.Prefix { return inInstance(m.InstanceID, m.
 type ETR struct {
 	MapServers         []MapServerRef `key:"map-servers" max:"16"`
 	LocalEIDs          []LocalEID     `key:"local-eids" max:"65536"`
+	Siblings           []Sibling      `key:"siblings" max:"8"`
 	WithdrawOnShutdown bool           `key:"withdraw-on-shutdown"`
 	// PiggybackedMappings says what becomes of mappings that Map-Requests bring along
 	// (RFC 9301 s.5.3).

@@ -9,6 +9,17 @@ import (
 	"slices"
 )
 
+// CoreNames are the core interfaces that are named, not given by an address.
+func (i Interfaces) CoreNames() []string {
+	var names []string
+	for _, core := range i.Core {
+		if core.Interface.Name != "" {
+			names = append(names, core.Interface.Name)
+		}
+	}
+	return names
+}
+
 const (
 	// sourceRules is how many consecutive rule priorities the source routes take.
 	sourceRules = 3

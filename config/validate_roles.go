@@ -140,6 +140,7 @@ func (c *Config) validateETR() {
 	}
 	c.validateMapServers()
 	c.validateQuickRegistration()
+	c.validateSiblings()
 	if len(c.ETR.LocalEIDs) == 0 {
 		c.fail("etr", "etr has no EID-Prefix of this site", "add local-eids: [{eid: PREFIX}]")
 	}

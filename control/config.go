@@ -73,6 +73,7 @@ type ProbingConfig struct {
 type ETRConfig struct {
 	MapServers []MapServerPeer
 	Database   []DatabaseMapping
+	Siblings   []SiblingConfig // other xTRs of the site; they need the ITR as well
 
 	// WithdrawOnShutdown sends a last Map-Register with TTL 0. Off by default: a
 	// restart within the registration timeout then costs no traffic at all.

@@ -41,6 +41,10 @@ const (
 	RLOCProbeReplySent
 	SMRReceived
 	SMRSent
+	SiblingAsked
+	SiblingAnswered
+	SiblingTold
+	Detoured
 	SMRInvokedMapRequestSent
 	VerifyingMapRequestSent
 	MissReceived
@@ -154,6 +158,10 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeReplySent:       {"rloc_probe_reply_sent", "answers to RLOC-probes sent"},
 	SMRReceived:              {"smr_received", "Solicit-Map-Requests received"},
 	SMRSent:                  {"smr_sent", "Solicit-Map-Requests sent because a mapping of ours changed, repetitions included"},
+	SiblingAsked:             {"sibling_asked", "RLOC-probes sent to other xTRs of the site, to ask for their locators or whether the core is reached"},
+	SiblingAnswered:          {"sibling_answered", "answers to those"},
+	SiblingTold:              {"sibling_told", "Solicit-Map-Requests sent to other xTRs of the site because our own locators changed"},
+	Detoured:                 {"detoured", "times that the site's packets took to going by another xTR of the site"},
 	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
 	VerifyingMapRequestSent:  {"verifying_map_request_sent", "Map-Requests begun to verify a mapping that nobody authenticated: piggybacked on a Map-Request"},
 	MissReceived:             {"miss_received", "misses that the data plane reported"},

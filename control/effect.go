@@ -13,7 +13,7 @@ import (
 )
 
 // Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
-// RemoveDatabase, SetLocatorState, Notice and Journal.
+// RemoveDatabase, SetLocatorState, Detour, Notice and Journal.
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
@@ -45,6 +45,10 @@ type SetLocatorState struct {
 	RLOC lisp.RLOC
 	Up   bool
 }
+
+// Detour says where packets from this site's EIDs go: natively to a sibling while we
+// have no path to the core, or, with a zero address, into LISP as always.
+type Detour struct{ To netip.Addr }
 
 // MapCacheEntry is a mapping of the map-cache.
 type MapCacheEntry struct {
@@ -109,8 +113,12 @@ const (
 	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
 	NoticeMapVersionNotRaised     NoticeKind = "map-version-not-raised" // a mapping of ours changed, its Map-Version did not grow
 	NoticeMessageRefused          NoticeKind = "message-refused"
-	NoticeLocatorDown             NoticeKind = "locator-down" // nothing is sent there any more
-	NoticeLocatorUp               NoticeKind = "locator-up"   // it may be used again
+	NoticeLocatorDown             NoticeKind = "locator-down"   // nothing is sent there any more
+	NoticeLocatorUp               NoticeKind = "locator-up"     // it may be used again
+	NoticeSiblingHeard            NoticeKind = "sibling-heard"  // another xTR of the site answers
+	NoticeSiblingSilent           NoticeKind = "sibling-silent" // it does no more
+	NoticeDetour                  NoticeKind = "detour"         // the site's packets go to it, because we have no path to the core
+	NoticeDetourEnded             NoticeKind = "detour-ended"   // we have one again
 )
 
 func (SendPacket) effect()      {}
@@ -119,4 +127,5 @@ func (RemoveMapping) effect()   {}
 func (InstallDatabase) effect() {}
 func (RemoveDatabase) effect()  {}
 func (SetLocatorState) effect() {}
+func (Detour) effect()          {}
 func (Notice) effect()          {}

@@ -8,6 +8,7 @@ package control
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"loci/lisp"
@@ -20,6 +21,7 @@ type etr struct {
 	registrar *registrar
 	solicitor *solicitor
 	announced []lisp.Mapping // what is registered
+	isSibling func(netip.Addr) bool
 }
 
 func newETR(h *host) *etr {
@@ -157,6 +159,9 @@ func (e *etr) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 
 // noteAsker remembers who caches our mapping, to be told when it changes.
 func (e *etr) noteAsker(m *mapRequest, prefix lisp.Prefix) {
+	if m.ecm == nil && e.isSibling != nil && e.isSibling(m.from.Addr()) {
+		return // siblings are told at once, not when it is registered
+	}
 	if rloc, ok := e.h.replyRLOC(m); ok {
 		e.solicitor.asked(rloc, m, prefix)
 	}

@@ -28,6 +28,7 @@ type Node struct {
 	etr         *etr
 	mapServer   *mapServer
 	mapResolver *mapResolver
+	siblings    *siblings // of no consequence without ITR and ETR
 }
 
 // Miss says that a packet from a local EID found no mapping.
@@ -47,6 +48,7 @@ type Usage struct {
 // and register are ready to be polled. It errs like Config.Validate.
 func New(cfg Config, now time.Time, random func([]byte)) (*Node, error) {
 	n := &Node{host: newHost(now, random)}
+	n.siblings = newSiblings(n.host)
 	if err := n.Configure(now, cfg); err != nil {
 		return nil, err
 	}
@@ -112,9 +114,13 @@ func (n *Node) configureETR(c *ETRConfig, anew bool) {
 	case c != nil && n.etr == nil:
 		n.etr = newETR(n.host)
 		n.etr.solicitor.peers = n.activePeers
+		n.etr.isSibling = func(a netip.Addr) bool { return n.siblings.of(a) >= 0 }
 	}
 	if c != nil {
-		n.etr.configure(c, anew)
+		n.etr.configure(n.configureSiblings(c), anew)
+		n.siblings.tellChange()
+	} else {
+		n.siblings.configure(nil, nil)
 	}
 }
 
@@ -165,8 +171,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	case *mapRequest:
 		n.handleMapRequest(m)
 	case *mapReply:
-		n.host.count(MapReplyReceived)
-		n.itr.handleMapReply(m)
+		n.handleMapReply(m)
 	case *mapRegister:
 		n.mapServer.handleMapRegister(m)
 	case *mapNotify:
@@ -245,6 +250,10 @@ func (n *Node) handleProbe(m *mapRequest) {
 func (n *Node) handleSolicitMapRequest(m *mapRequest) {
 	if n.itr == nil {
 		n.host.count(RefusedRole)
+		return
+	}
+	if i := n.siblings.of(m.from.Addr()); i >= 0 {
+		n.siblings.handleSolicitMapRequest(i)
 		return
 	}
 	for _, changed := range m.prefixes {
@@ -341,7 +350,7 @@ func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 	}
 	if n.etr != nil {
 		if !yield(&n.etr.registrar.timers, n.etr.registrar.handleTimeout) || !yield(&n.etr.solicitor.begin, n.etr.solicitor.handleBegin) ||
-			!yield(&n.etr.solicitor.timers, n.etr.solicitor.handleTimeout) {
+			!yield(&n.etr.solicitor.timers, n.etr.solicitor.handleTimeout) || !yield(&n.siblings.timers, n.handleSiblingTimeout) {
 			return
 		}
 	}

@@ -143,6 +143,7 @@ func (c *ETRConfig) validate() error {
 	if q := c.QuickRegistrationInterval; q > 0 && q < minQuickRegistrationInterval {
 		errs = append(errs, fmt.Errorf("quick registration interval %s: want %s or more (RFC 9301 s.8.2)", q, minQuickRegistrationInterval))
 	}
+	errs = append(errs, validSiblings(c.Siblings))
 	seen := make(map[lisp.Prefix]bool)
 	for _, d := range c.Database {
 		errs = append(errs, validPrefix("Database", d.Prefix, seen), validLocators(d.Prefix, d.Locators, d.Version))

@@ -33,6 +33,7 @@ type plan struct {
 	rlocs       []netip.Addr
 	host        localHost // what the plan was made from
 	own         []ownRLOC
+	interfaces  []dataplane.Interface // also those that the data plane does not watch now
 	rlocChanges []rlocChange
 }
 
@@ -71,7 +72,8 @@ type planner struct {
 func makePlan(c *config.Config, host localHost) (plan, error) {
 	p := &planner{config: c, host: host}
 	made := plan{config: c}
-	made.settings.Interfaces = p.interfaces()
+	made.interfaces = p.interfaces()
+	made.settings.Interfaces = p.inForce(made.interfaces)
 	made.control = p.control()
 	for _, rloc := range made.control.LocalRLOCs {
 		made.rlocs = append(made.rlocs, rloc.Addr())
@@ -85,6 +87,9 @@ func makePlan(c *config.Config, host localHost) (plan, error) {
 		made.settings.MissPolicy, made.settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
 	made.settings.Header = headerOf(c)
+	if c.ETR != nil {
+		made.control.ETR.Siblings = p.siblings()
+	}
 	made.routes, made.waits = routesOf(c), p.waits
 	made.warnings = p.warnings(made)
 	return made, errors.Join(p.problems...)
@@ -154,6 +159,15 @@ func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 		p.wait(at, "", fmt.Sprintf("no interface of this host has the address %s", ref.Address))
 	}
 	return name
+}
+
+// inForce leaves out the site's interfaces while a sibling gets its packets: what comes
+// in there then goes its native way, which policy routing makes the way to the sibling.
+func (p *planner) inForce(list []dataplane.Interface) []dataplane.Interface {
+	if !p.host.detour {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite })
 }
 
 // checkDistinct finds one interface written in two ways.
@@ -260,6 +274,23 @@ func (p *planner) etr() *control.ETRConfig {
 		}
 	}
 	return etr
+}
+
+// siblings are those in whose network this host has an address.
+func (p *planner) siblings() []control.SiblingConfig {
+	var list []control.SiblingConfig
+	for i, s := range p.config.ETR.Siblings {
+		link, own, ok := p.host.neighbour(s.Addresses[0])
+		if !ok {
+			p.wait(where{"etr", "siblings", i, "addresses", 0}, "", fmt.Sprintf("no interface of this host is in a network with %s", s))
+			continue
+		}
+		list = append(list, control.SiblingConfig{Address: s.Addresses[0], Local: own, Interval: s.Interval})
+		if slices.Contains(p.config.Interfaces.CoreNames(), link.name) {
+			p.problem(where{"etr", "siblings", i, "addresses", 0}, fmt.Sprintf("sibling %s is at %s, a core interface", s, link.name), "want its address on a link of the site: it is for the time without a core")
+		}
+	}
+	return list
 }
 
 // databaseLocators is false for an EID-Prefix that this router cannot be reached for

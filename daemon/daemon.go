@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
 	"reflect"
@@ -49,6 +50,7 @@ type daemon struct {
 	ready     atomic.Bool
 	reloading sync.Mutex
 	memory    *hostMemory                   // guarded by reloading
+	detourBy  atomic.Pointer[netip.Addr]    // the sibling that gets the site's packets, nil for none
 	replan    chan struct{}                 // wakes who follows the host
 	trouble   atomic.Pointer[[]string]      // with the host's settings
 	filtered  atomic.Uint64                 // packets that reverse path filters had dropped at the last look
@@ -144,6 +146,7 @@ func (d *daemon) start(p plan) (err error) {
 	}
 	d.sockets.keyring.Store(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
+	d.loop.detour = d.detour
 	d.loop.store = d.store
 	d.loop.handed.configure(p)
 	if remote, ok := d.engine.(*remotePlane); ok {

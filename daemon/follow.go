@@ -41,6 +41,7 @@ func (d *daemon) planHere(c *config.Config) (made plan, again time.Time, err err
 		return plan{}, time.Time{}, err
 	}
 	host := d.memory.recall(view, interfaceNames(c))
+	host.detour = d.detourBy.Load() != nil
 	made, err = makePlan(c, host)
 	if err != nil {
 		return plan{}, time.Time{}, err
@@ -103,6 +104,9 @@ func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Tim
 	}
 	news.watchGateways(fresh.host.hostView)
 	d.tellRLOCChanges(fresh.rlocChanges)
+	if d.routed != nil {
+		d.routed.chooseSibling(d.detourBy.Load())
+	}
 	if !fresh.sameInForce(*current) {
 		if err := d.apply(context.WithoutCancel(ctx), *current, fresh); err != nil {
 			return again, err

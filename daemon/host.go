@@ -23,12 +23,13 @@ import (
 type hostLink struct {
 	name      string
 	index     int
-	up        bool         // set up, and with a carrier
-	loopback  bool         // the interface lo
-	addresses []netip.Addr // usable ones, IPv4 first, each family ascending
-	gateways  []netip.Addr // of default routes by this interface
-	silent    []netip.Addr // gateways that answered no neighbour solicitation
-	answering []netip.Addr // gateways that did; of the others nobody knows
+	up        bool           // set up, and with a carrier
+	loopback  bool           // the interface lo
+	addresses []netip.Addr   // usable ones, IPv4 first, each family ascending
+	networks  []netip.Prefix // of all addresses, each with its host part
+	gateways  []netip.Addr   // of default routes by this interface
+	silent    []netip.Addr   // gateways that answered no neighbour solicitation
+	answering []netip.Addr   // gateways that did; of the others nobody knows
 }
 
 // hostView is a snapshot of the interfaces.
@@ -82,6 +83,8 @@ func lookOnce() (hostView, error) {
 func (l *hostLink) add(a netlink.Addr) {
 	ip, _ := netip.AddrFromSlice(a.IP)
 	ip = ip.Unmap()
+	ones, _ := a.Mask.Size()
+	l.networks = append(l.networks, netip.PrefixFrom(ip, ones))
 	unusable := a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED|unix.IFA_F_DEPRECATED) != 0
 	if !unusable && lisp.RLOCFromAddr(ip).Valid() == nil && !slices.Contains(l.addresses, ip) {
 		l.addresses = append(l.addresses, ip)
@@ -172,6 +175,19 @@ func (v hostView) interfaceOf(a netip.Addr) string {
 		}
 	}
 	return ""
+}
+
+// neighbour is the interface in whose network an address lies, with this host's own
+// address there.
+func (v hostView) neighbour(a netip.Addr) (link hostLink, own netip.Addr, ok bool) {
+	for _, l := range v.links {
+		for _, network := range l.networks {
+			if network.Contains(a) && network.Addr() != a && slices.Contains(l.addresses, network.Addr()) {
+				return l, network.Addr(), true
+			}
+		}
+	}
+	return hostLink{}, netip.Addr{}, false
 }
 
 // forwardingOff names the families in which the kernel does not forward between

@@ -7,8 +7,11 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
 	"slices"
+	"time"
 
+	"loci/control"
 	"loci/daemon/api"
 	"loci/lisp"
 )
@@ -24,7 +27,7 @@ type ownRLOC struct {
 func (d *daemon) interfaces(context.Context) (api.Interfaces, error) {
 	p := d.plan.Load()
 	answer := api.Interfaces{Interfaces: []api.InterfaceState{}, RLOCs: []api.OwnRLOC{}, Waiting: p.waiting()}
-	for _, i := range d.describeInterfaces(p.settings.Interfaces) {
+	for _, i := range d.describeInterfaces(p.interfaces) {
 		link, present := p.host.link(i.Name)
 		answer.Interfaces = append(answer.Interfaces, api.InterfaceState{
 			Interface: i,
@@ -61,6 +64,39 @@ func (m *hostMemory) ownRLOCs(p plan, view hostView) []ownRLOC {
 		}
 	}
 	return list
+}
+
+// detour notes who gets the site's packets; who follows the host puts it in force.
+func (d *daemon) detour(to netip.Addr) {
+	if to.IsValid() {
+		d.detourBy.Store(&to)
+	} else {
+		d.detourBy.Store(nil)
+	}
+	wake(d.replan)
+}
+
+// siblings answers `loci show siblings`.
+func (d *daemon) siblings(ctx context.Context) (api.Siblings, error) {
+	type known struct {
+		list []control.SiblingStatus
+		hand control.DetourStatus
+	}
+	k, err := ask(ctx, d.loop, func(time.Time) known {
+		return known{slices.Collect(d.loop.node.Siblings()), d.loop.node.Detour()}
+	})
+	answer := api.Siblings{Siblings: []api.Sibling{}, Reason: string(k.hand.Why), Since: timeOrNil(k.hand.Since)}
+	if k.hand.To.IsValid() {
+		answer.DetourBy = k.hand.To.String()
+	}
+	for _, s := range k.list {
+		document := api.Sibling{Address: s.Address, Answers: s.Answers, HeardAt: timeOrNil(s.HeardAt), Locators: []api.SiblingLocator{}}
+		for _, l := range s.Locators {
+			document.Locators = append(document.Locators, api.SiblingLocator{RLOC: l.RLOC, Reachable: l.Reachable})
+		}
+		answer.Siblings = append(answer.Siblings, document)
+	}
+	return answer, err
 }
 
 // hostWarnings are those that may change with the host.

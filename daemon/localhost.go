@@ -18,9 +18,10 @@ import (
 // localHost is the host as plans see it. The zero value knows nothing.
 type localHost struct {
 	hostView
-	down  map[netip.Addr]bool     // own RLOCs that cannot be used
-	lost  map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
-	owned []netip.Addr            // own RLOCs of the plan in force
+	down   map[netip.Addr]bool     // own RLOCs that cannot be used
+	lost   map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
+	owned  []netip.Addr            // own RLOCs of the plan in force
+	detour bool                    // the site's packets go to a sibling
 }
 
 // isOwn reports whether an address is this host's, or was when the plan in force was

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -41,13 +42,14 @@ type loop struct {
 	log     *slog.Logger
 	calls   chan func(now time.Time)
 	stopped chan struct{}
-	longest atomic.Int64 // the longest turn so far, nanoseconds
+	detour  func(to netip.Addr) // by which sibling the site's packets go; it must not wait
+	longest atomic.Int64        // the longest turn so far, nanoseconds
 }
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
 	l := &loop{
 		node: node, sockets: s, worker: w, events: events, log: log,
-		calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
+		detour: func(netip.Addr) {}, calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
 	}
 	l.handed = newHandover(s.queue)
 	if w != nil {
@@ -152,6 +154,8 @@ func (l *loop) carryOut(now time.Time, effect control.Effect) {
 	switch e := effect.(type) {
 	case control.SendPacket:
 		l.sockets.queue(e)
+	case control.Detour:
+		l.detour(e.To)
 	case control.Notice:
 		l.notice(e)
 	case control.Journal:

@@ -94,7 +94,7 @@ func (d *daemon) openEngine(p plan) error {
 	routed, err := openRoutedPlane(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
 		MappingLimit: p.mappingLimit(), NoShortcut: !p.config.Datapath.VethShortcut, Logger: d.log,
-	}, p.routes, d.log)
+	}, p.routes, len(p.config.Interfaces.Site) > 0, d.log)
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}

@@ -26,12 +26,15 @@ type routedPlane struct {
 	mu     sync.Mutex
 	routes policyRoutes
 	told   []string // warnings that stand
+
+	hasSite  bool           // the configuration has interfaces to the site
+	siblings [][]netip.Addr // and siblings
 }
 
 // openRoutedPlane opens the kernel's engine, with policy routing that is not in force
 // before followHost.
-func openRoutedPlane(options kernel.Options, routes policyRoutes, log *slog.Logger) (*routedPlane, error) {
-	p := &routedPlane{log: log, routes: routes}
+func openRoutedPlane(options kernel.Options, routes policyRoutes, hasSite bool, log *slog.Logger) (*routedPlane, error) {
+	p := &routedPlane{log: log, routes: routes, hasSite: hasSite, siblings: routes.detour.siblings}
 	p.mu.Lock() // resync waits until there is an engine
 	defer p.mu.Unlock()
 	options.TAPRemade = p.resync
@@ -52,6 +55,7 @@ func (p *routedPlane) resync() {
 
 // Apply changes the tables, then the rules and routes if they are concerned.
 func (p *routedPlane) Apply(operations ...dataplane.Operation) []error {
+	p.prepare(operations)
 	errs := p.Plane.Apply(operations...)
 	if slices.ContainsFunc(operations, changesRoutes) {
 		if err := p.sync(); err != nil {
@@ -67,6 +71,36 @@ func (p *routedPlane) InterfaceStates() []dataplane.InterfaceState {
 		return engine.InterfaceStates()
 	}
 	return nil
+}
+
+// prepare leads packets to a sibling before the data plane lets them go their native way.
+func (p *routedPlane) prepare(operations []dataplane.Operation) {
+	for _, o := range operations {
+		settings, ok := o.(dataplane.SetSettings)
+		if !ok || !p.detours(settings.Settings) || p.detours(p.Settings()) {
+			continue
+		}
+		if err := p.syncWith(settings.Settings); err != nil {
+			p.log.Error("policy routing to a sibling", "error", err)
+		}
+	}
+}
+
+// detours reports whether settings mean that a sibling gets the site's packets: the
+// configuration has siblings and interfaces to the site, and none of them is watched.
+func (p *routedPlane) detours(s dataplane.Settings) bool {
+	isSite := func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite }
+	return p.hasSite && len(p.siblings) > 0 && len(s.Interfaces) > 0 && !slices.ContainsFunc(s.Interfaces, isSite)
+}
+
+// chooseSibling says which sibling gets the packets of a detour; nil leaves it.
+func (p *routedPlane) chooseSibling(address *netip.Addr) {
+	if address == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.routes.detour.choose(*address)
 }
 
 // changesRoutes reports whether rules and routes depend on what an operation changes:
@@ -89,13 +123,16 @@ func (p *routedPlane) followHost(view hostView) error {
 	return p.sync()
 }
 
-// sync makes rules and routes what Database, own RLOCs and host say.
-func (p *routedPlane) sync() error {
+// sync makes rules and routes what Database, settings and host say.
+func (p *routedPlane) sync() error { return p.syncWith(p.Settings()) }
+
+func (p *routedPlane) syncWith(s dataplane.Settings) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.routes.prefixes = databasePrefixes(p.Plane)
+	p.routes.detour.active = p.detours(s)
 	p.routes.sources.rlocs = nil
-	for _, rloc := range p.Settings().LocalRLOCs {
+	for _, rloc := range s.LocalRLOCs {
 		p.routes.sources.rlocs = append(p.routes.sources.rlocs, rloc.Addr())
 	}
 	warnings, err := p.routes.apply()

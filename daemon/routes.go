@@ -43,6 +43,7 @@ type policyRoutes struct {
 	notes            string         // directory for what has to be put back
 	prefixes         []netip.Prefix // the Database's
 	sources          sourceRoutes
+	detour           detour
 }
 
 // routesOf is policy routing without what follows the Database and the host.
@@ -51,6 +52,11 @@ func routesOf(c *config.Config) policyRoutes {
 	r := policyRoutes{
 		protocol: int(d.RouteProtocol), table: int(d.RouteTable), priority: int(d.RulePriority),
 		fallbackPriority: int(d.FallbackRulePriority), link: d.Interface, notes: notesDirectory(d),
+	}
+	if c.ETR != nil {
+		for _, s := range c.ETR.Siblings {
+			r.detour.siblings = append(r.detour.siblings, s.Addresses)
+		}
 	}
 	if d.SourceRoutes {
 		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority), core: coreRefs(c.Interfaces.Core)}
@@ -74,6 +80,7 @@ type routeKey struct {
 	metric              int
 	scope               netlink.Scope // IPv4 alone has one
 	onlink              bool
+	unreachable         bool
 }
 
 // wanted lists the rules and routes that should be there.
@@ -100,6 +107,9 @@ func (r policyRoutes) eidRoute(family, link int) (routeKey, error) {
 	source, err := r.hostEID(family)
 	if err != nil {
 		return routeKey{}, err
+	}
+	if r.detour.active {
+		return r.detour.route(family, r.table, source, r.sources.view), nil
 	}
 	return routeKey{family: family, table: r.table, link: link, destination: everything(family), source: source, scope: netlink.SCOPE_LINK}.normal(), nil
 }
@@ -141,6 +151,9 @@ func (r policyRoutes) rules() []ruleKey {
 				ruleKey{family: family, priority: r.priority, table: unix.RT_TABLE_MAIN, generated: true, destination: p},
 				ruleKey{family: family, priority: r.priority + 1, table: r.table, generated: true, source: p},
 				ruleKey{family: family, priority: r.fallbackPriority, table: r.table, source: p})
+			if r.detour.active {
+				rules = append(rules, r.detour.rules(family, r.priority, r.table, p)...)
+			}
 		}
 		if len(prefixes) > 0 {
 			rules = append(rules, ruleKey{family: family, priority: r.fallbackPriority, table: r.table, generated: true})

@@ -179,7 +179,7 @@ func routeKeyOf(family int, route netlink.Route) routeKey {
 	return routeKey{
 		family: family, table: route.Table, link: route.LinkIndex, destination: destinationOf(route, family),
 		gateway: gateway.Unmap(), source: source.Unmap(), metric: route.Priority, scope: route.Scope,
-		onlink: route.Flags&unix.RTNH_F_ONLINK != 0,
+		onlink: route.Flags&unix.RTNH_F_ONLINK != 0, unreachable: route.Type == unix.RTN_UNREACHABLE,
 	}.normal()
 }
 
@@ -187,6 +187,9 @@ func routeKeyOf(family int, route netlink.Route) routeKey {
 func (k routeKey) normal() routeKey {
 	if k.family == unix.AF_INET6 {
 		k.metric, k.scope = cmp.Or(k.metric, ipv6Metric), 0
+	}
+	if k.unreachable { // IPv6 shows lo
+		k.link, k.scope = 0, 0
 	}
 	return k
 }
@@ -204,6 +207,9 @@ func (k routeKey) route(protocol int) *netlink.Route {
 	}
 	if k.onlink {
 		route.Flags = unix.RTNH_F_ONLINK
+	}
+	if k.unreachable {
+		route.Type = unix.RTN_UNREACHABLE
 	}
 	return route
 }

@@ -45,6 +45,7 @@ type source interface {
 	registrations(context.Context) ([]api.Registration, error)
 	locators(context.Context) ([]api.LocatorState, error)
 	interfaces(context.Context) (api.Interfaces, error)
+	siblings(context.Context) (api.Siblings, error)
 	counters(context.Context) (api.Counters, error)
 	reload(context.Context) (api.Reload, error)
 	explain(context.Context, api.ExplainQuery) (api.Explanation, error)
@@ -107,6 +108,7 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 	handle(mux, "GET "+api.PathRegistrations, from.registrations)
 	handle(mux, "GET "+api.PathLocators, from.locators)
 	handle(mux, "GET "+api.PathInterfaces, from.interfaces)
+	handle(mux, "GET "+api.PathSiblings, from.siblings)
 	handle(mux, "GET "+api.PathCounters, from.counters)
 	handle(mux, "POST "+api.PathReload, from.reload)
 	handleQuery(mux, "GET "+api.PathExplain, func(r *http.Request) (api.Explanation, error) {

@@ -7,6 +7,7 @@ package main_test
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -207,4 +208,8 @@ func TestOneRouterWithTwoProviders(t *testing.T) {
 		n.awaitPing("host2", two.host4(), one.host4())
 		n.ping("host1", one.host4(), two.host4(), 5)
 	}
+}
+
+func defaultRoute4(via string) *netlink.Route {
+	return &netlink.Route{Dst: &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, Gw: netip.MustParseAddr(via).AsSlice()}
 }

@@ -97,26 +97,33 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// newLISPNetwork builds the network; no daemon runs yet.
-func newLISPNetwork(t *testing.T) *lispNetwork {
+// newEmptyNetwork has namespaces and no links.
+func newEmptyNetwork(t *testing.T, roles ...string) *lispNetwork {
 	t.Helper()
 	n := &lispNetwork{
 		t: t, dir: t.TempDir(), net: testnet.ForTest(t), at: map[string]*testnet.Namespace{},
 		daemons: map[string]*exec.Cmd{}, logs: map[string]*logBuffer{},
 	}
-	for _, role := range []string{"core", "ms", "xtr1", "xtr2", "host1", "host2"} {
+	for _, role := range roles {
 		ns, err := n.net.Namespace(role)
 		n.must(err)
 		n.at[role] = ns
 	}
+	t.Cleanup(n.tellLogs)
+	t.Cleanup(func() { os.RemoveAll(n.pins()) }) // after the daemons have ended
+	return n
+}
+
+// newLISPNetwork builds the network; no daemon runs yet.
+func newLISPNetwork(t *testing.T) *lispNetwork {
+	t.Helper()
+	n := newEmptyNetwork(t, "core", "ms", "xtr1", "xtr2", "host1", "host2")
 	n.must(n.at["core"].Forward())
 	n.link("core", "to-ms", "ms", "core0", "172.16.9.1/30", "172.16.9.2/30", "2001:db8:9::1/64", "2001:db8:9::2/64")
 	n.defaults("ms", "172.16.9.1", "2001:db8:9::1")
 	for number := 1; number <= 2; number++ {
 		n.buildSite(number)
 	}
-	t.Cleanup(n.tellLogs)
-	t.Cleanup(func() { os.RemoveAll(n.pins()) }) // after the daemons have ended
 	return n
 }
 

@@ -45,6 +45,7 @@ func newShowCommand() *cobra.Command {
 			prefixTable[api.Registration]{(*api.Client).Registrations, registrationPrefix, printRegistrations}),
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
+		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),
 		showSubcommand(flags, "counters", "Messages, packets, and everything refused or dropped, by reason", (*api.Client).Counters, printCounters),
 	)
 	return cmd

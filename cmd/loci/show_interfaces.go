@@ -52,3 +52,30 @@ func joined(list []netip.Addr) string {
 	}
 	return strings.Join(words, " ")
 }
+
+func printSiblings(out io.Writer, answer api.Siblings) error {
+	now := time.Now()
+	var rows []string
+	for _, s := range answer.Siblings {
+		state := "silent"
+		if s.Answers {
+			state = "answers"
+		}
+		locators := make([]string, len(s.Locators))
+		for i, l := range s.Locators {
+			locators[i] = l.RLOC.String()
+			if !l.Reachable {
+				locators[i] += " unreachable"
+			}
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", s.Address, state, age(now, s.HeardAt), strings.Join(locators, ", ")))
+	}
+	if err := printRows(out, "SIBLING\tSTATE\tHEARD\tITS LOCATORS", rows); err != nil {
+		return err
+	}
+	if answer.DetourBy == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "this site's packets go by %s since %s: %s\n", answer.DetourBy, age(now, answer.Since), answer.Reason)
+	return err
+}

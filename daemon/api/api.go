@@ -20,6 +20,7 @@ const (
 	PathRegistrations = "/v1/registrations"
 	PathLocators      = "/v1/locators"
 	PathInterfaces    = "/v1/interfaces"
+	PathSiblings      = "/v1/siblings"
 	PathCounters      = "/v1/counters"
 	PathEvents        = "/v1/events" // a stream of Event, one JSON object a line
 	PathReload        = "/v1/reload" // POST: read the configuration file again
@@ -92,6 +93,28 @@ type OwnRLOC struct {
 	State     string    `json:"state"`
 	Reason    string    `json:"reason"`
 	ChangedAt time.Time `json:"changed_at"`
+}
+
+// Siblings tells of the other xTRs of the site.
+type Siblings struct {
+	Siblings []Sibling  `json:"siblings"`
+	DetourBy string     `json:"detour_by,omitempty"` // who gets this site's packets, because we have no path
+	Reason   string     `json:"reason,omitempty"`
+	Since    *time.Time `json:"since,omitempty"` // of the last change
+}
+
+// Sibling is another xTR of the site, and what it says of its own locators.
+type Sibling struct {
+	Address  netip.Addr       `json:"address"`
+	Answers  bool             `json:"answers"`
+	HeardAt  *time.Time       `json:"heard_at,omitempty"`
+	Locators []SiblingLocator `json:"locators"`
+}
+
+// SiblingLocator is a sibling's own locator.
+type SiblingLocator struct {
+	RLOC      lisp.RLOC `json:"rloc"`
+	Reachable bool      `json:"reachable"`
 }
 
 // MapServer is the state of this ETR's registration with one Map-Server.

@@ -63,6 +63,11 @@ func (c *Client) Interfaces(ctx context.Context) (i Interfaces, err error) {
 	return i, c.get(ctx, PathInterfaces, &i)
 }
 
+// Siblings asks for the other xTRs of the site.
+func (c *Client) Siblings(ctx context.Context) (s Siblings, err error) {
+	return s, c.get(ctx, PathSiblings, &s)
+}
+
 // Counters asks for all counters.
 func (c *Client) Counters(ctx context.Context) (counters Counters, err error) {
 	return counters, c.get(ctx, PathCounters, &counters)

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Whether this xTR has a path to the core, and the detour of the site's packets by a
+// sibling while it has none. The configuration says which own locators the host can use; beyond
+// that the path is lost when every RLOC that answered once is down, and a sibling's RLOC,
+// asked through the core, does not answer either: one dead site is no lost path. Nothing
+// goes to a sibling that has no path itself.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// DetourReason says why the site's packets go to a sibling.
+type DetourReason string
+
+// The reasons.
+const (
+	DetourNone      DetourReason = ""
+	DetourRLOCsDown DetourReason = "own-rlocs-down"  // the host can use none of our RLOCs
+	DetourNoPath    DetourReason = "core-unanswered" // nobody in the core answers any more
+)
+
+// DetourStatus says who gets the site's packets.
+type DetourStatus struct {
+	To    netip.Addr // zero: nobody, we have a path
+	Why   DetourReason
+	Since time.Time // of either; zero when it was never otherwise
+}
+
+const (
+	// judgeRows bounds the locators that one judgement looks at.
+	judgeRows = 4096
+	// actJitter: siblings that lose the core at the same moment act at different ones.
+	actJitter = 200 * time.Millisecond
+	// returnAnswers in a row bring the path back.
+	returnAnswers = 3
+)
+
+// corePath is the probing of a sibling's RLOC through the core.
+type corePath struct {
+	lost       bool
+	nonce      uint64
+	askedAt    instant
+	unanswered int
+	answers    int     // in a row
+	answeredAt instant // 0 for never
+}
+
+// takes reports whether a Map-Reply answers the question through the core.
+func (c *corePath) takes(s *siblings, m *mapReply) bool {
+	if c.nonce == 0 || m.nonce != c.nonce {
+		return false
+	}
+	c.nonce, c.unanswered, c.answeredAt = 0, 0, s.h.now
+	c.answers++
+	s.h.count(SiblingAnswered)
+	s.timers.set(coreTimer, s.h.now)
+	return true
+}
+
+// ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours.
+func (c *corePath) ask(s *siblings) (asked bool) {
+	for _, m := range s.mappings {
+		for _, l := range m.Locators {
+			if own, family := s.h.rlocOf(l.RLOC.Is4()); family && s.isSiblings(l.RLOC) {
+				c.send(s, own, l.RLOC, m.Prefix)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *corePath) send(s *siblings, own, to lisp.RLOC, p lisp.Prefix) {
+	c.nonce, c.askedAt = s.h.nonce(), s.h.now
+	c.unanswered++
+	if c.unanswered > 1 {
+		c.answers = 0
+	}
+	m := wire.MapRequest{
+		Probe: true, LocalXTR: true, Nonce: c.nonce, SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.RLOCAddress(own)},
+		Records: []wire.RequestRecord{{EID: wire.AddressOf(p), MaskLen: uint8(p.Bits())}},
+	}
+	payload, err := m.AppendTo(nil)
+	if err != nil {
+		s.h.count(RefusedEncoding)
+		return
+	}
+	s.h.send(netip.AddrPortFrom(own.Addr(), 0), netip.AddrPortFrom(to.Addr(), s.h.controlPort), payload)
+	s.h.count(SiblingAsked)
+}
+
+// judge brings lost up to date and returns when to judge again.
+func (c *corePath) judge(s *siblings, p *prober) (again time.Duration) {
+	retry := p.config.RetriesInterval
+	up, doubtful, down := p.table.liveness()
+	switch {
+	case up:
+		*c = corePath{}
+		return min(retry, time.Second)
+	case !c.lost && !down && !doubtful: // nobody has answered yet: nothing is known
+		c.unanswered = 0
+		return min(retry, time.Second)
+	case c.lost && c.answers >= returnAnswers:
+		*c = corePath{}
+		return min(retry, time.Second)
+	}
+	wait := c.wait(p.config)
+	if c.askedAt != 0 && s.h.now-c.askedAt < instant(wait) {
+		return time.Duration(c.askedAt + instant(wait) - s.h.now)
+	}
+	if c.unanswered > p.config.Retries && !doubtful {
+		c.lost = true
+	}
+	if !c.ask(s) { // only a sibling could tell otherwise
+		c.unanswered, c.askedAt = p.config.Retries+1, s.h.now
+	}
+	return wait
+}
+
+// wait is how long after a question the next one follows.
+func (c *corePath) wait(p ProbingConfig) time.Duration {
+	switch {
+	case c.lost && c.answers > 0: // it has to prove that it is back
+		return min(p.Interval, max(p.RetriesInterval, time.Second))
+	case c.lost || c.unanswered == 0:
+		return p.Interval
+	}
+	return p.RetriesInterval
+}
+
+// liveness reports whether any RLOC answers its probes, whether one that did is being
+// asked again, and whether one that did is down.
+func (t *locatorTable) liveness() (up, doubtful, down bool) {
+	for id := range min(t.rows.len(), judgeRows) {
+		l := t.rows.at(uint32(id))
+		switch {
+		case l.mappings == 0:
+		case l.state == LocatorUp && l.probes.unanswered == 0:
+			return true, doubtful, down
+		case l.state == LocatorUp:
+			doubtful = true
+		case l.state == LocatorDown && l.proven:
+			down = true
+		}
+	}
+	return false, doubtful, down
+}
+
+// decide says who has to get the site's packets, and why.
+func (s *siblings) decide() (to int, why DetourReason) {
+	switch {
+	case len(s.rows) == 0:
+		return -1, DetourNone
+	case s.ownDown():
+		return s.good(), DetourRLOCsDown
+	case s.path.lost:
+		return s.good(), DetourNoPath
+	}
+	return -1, DetourNone
+}
+
+// ownDown reports that the host can use none of the locators that are ours.
+func (s *siblings) ownDown() bool {
+	found := false
+	for _, m := range s.mappings {
+		for _, l := range m.Locators {
+			if !slices.Contains(s.h.rlocs, l.RLOC) {
+				continue
+			}
+			if l.Reachable {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+// act carries out a decision; changed reports that our R bits are others now.
+func (s *siblings) act(below func(time.Duration) time.Duration) (changed bool) {
+	to, why := s.decide()
+	if to < 0 {
+		s.actAt = 0
+		if s.detourBy < 0 {
+			return false
+		}
+		s.endDetour()
+		return true
+	}
+	if to == s.detourBy {
+		s.detourWhy = why
+		return false
+	}
+	if s.actAt == 0 {
+		s.actAt = s.h.now
+		if why == DetourNoPath { // both siblings may find out at the same moment
+			s.actAt = s.h.after(below(actJitter))
+		}
+	}
+	if s.h.now < s.actAt {
+		s.timers.set(coreTimer, s.actAt)
+		return false
+	}
+	s.actAt, s.detourBy, s.detourAt, s.detourWhy = 0, to, s.h.now, why
+	s.h.count(Detoured)
+	s.h.emit(Detour{To: s.rows[to].config.Address})
+	s.h.notice(Notice{Kind: NoticeDetour, Remote: s.remote(&s.rows[to]), Detail: string(why)})
+	return true
+}
+
+func (s *siblings) endDetour() {
+	s.detourBy, s.detourAt, s.detourWhy = -1, s.h.now, DetourNone
+	s.h.emit(Detour{})
+	s.h.notice(Notice{Kind: NoticeDetourEnded})
+}
+
+func (s *siblings) detour() DetourStatus {
+	status := DetourStatus{Why: s.detourWhy}
+	if s.detourBy >= 0 {
+		status.To = s.rows[s.detourBy].config.Address
+	}
+	if s.detourAt != 0 {
+		status.Since = s.h.time(s.detourAt)
+	}
+	return status
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	rlocA, rlocB, rlocC = "192.0.2.1", "192.0.2.2", "192.0.2.3"
+	linkA, linkB        = "10.1.0.1", "10.1.0.2"
+)
+
+// siblingConfig is an xTR of a site with two. Probes come every second.
+func siblingConfig(id byte, own, link, sibling string) Config {
+	c := xtrConfig(id, "192.0.2.100", []string{own}, "10.1.0.0/16")
+	c.ETR.Database[0].Locators = locators(rlocA, rlocB)
+	c.ITR.RLOCProbing = ProbingConfig{Interval: time.Second, Retries: 2, RetriesInterval: 200 * time.Millisecond}
+	c.ETR.Siblings = []SiblingConfig{{Address: netip.MustParseAddr(sibling), Local: netip.MustParseAddr(link)}}
+	return c
+}
+
+// siblingNetwork is a site with xTRs a and b, another one with c, and traffic between
+// them by all three.
+type siblingNetwork struct {
+	*testNetwork
+	a, b, c, ms *testNode
+	cut         []string // RLOCs without a core
+}
+
+func newSiblingNetwork(t *testing.T) *siblingNetwork {
+	t.Helper()
+	n := &siblingNetwork{testNetwork: newNetwork(t)}
+	n.lose = func(_ *testNode, p SendPacket) bool {
+		return slices.Contains(n.cut, p.Local.Addr().String()) || slices.Contains(n.cut, p.Remote.Addr().String())
+	}
+	n.ms = n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16"), "192.0.2.100")
+	n.a = n.add("a", siblingConfig(1, rlocA, linkA, linkB), linkA, rlocA)
+	n.b = n.add("b", siblingConfig(2, rlocB, linkB, linkA), linkB, rlocB)
+	remote := xtrConfig(3, "192.0.2.100", []string{rlocC}, "10.2.0.0/16")
+	remote.ITR.RLOCProbing = n.a.config.ITR.RLOCProbing
+	n.c = n.add("c", remote, rlocC)
+	n.run(time.Second)
+	n.a.miss("10.1.0.10", "10.2.0.10")
+	n.b.miss("10.1.0.11", "10.2.0.10")
+	n.c.miss("10.2.0.10", "10.1.0.10")
+	n.run(3 * time.Second)
+	return n
+}
+
+// linkDown configures a as a daemon does whose core interface lost its carrier.
+func (n *siblingNetwork) linkDown(down bool) {
+	cfg := n.a.config
+	etr := *cfg.ETR
+	set := slices.Clone(etr.Database[0].Locators)
+	set[0].Reachable = !down
+	etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: set}}
+	cfg.ETR = &etr
+	n.cut = nil
+	if down {
+		n.cut = []string{rlocA}
+	}
+	n.a.configure(cfg)
+}
+
+// reachable are the locators of site 1 with R set, as a node's table has it.
+func reachable(set lisp.LocatorSet) (list []string) {
+	for _, l := range set {
+		if l.Reachable {
+			list = append(list, l.RLOC.String())
+		}
+	}
+	return list
+}
+
+// want fails the test unless everybody takes these RLOCs of the site for reachable, and
+// a's packets go there.
+func (n *siblingNetwork) want(what string, detourBy string, rlocs ...string) {
+	n.t.Helper()
+	prefix := lisp.MustParsePrefix("10.1.0.0/16")
+	for name, set := range map[string]lisp.LocatorSet{
+		"a's Database": n.a.database[prefix].Locators, "b's Database": n.b.database[prefix].Locators,
+		"c's map-cache": n.c.cache[prefix].Mapping.Locators, "the registration": n.ms.registered()[0].Merged.Locators,
+	} {
+		if got := reachable(set); !slices.Equal(got, rlocs) {
+			n.t.Errorf("%s: %s: reachable %v, want %v", what, name, got, rlocs)
+		}
+	}
+	got := ""
+	if to := n.a.Detour().To; to.IsValid() {
+		got = to.String()
+	}
+	if got != detourBy {
+		n.t.Errorf("%s: a's detour is by %q, want %q", what, got, detourBy)
+	}
+}
+
+// TestSiblingSpeaksForWhoLostItsLink: all of it takes a hundred milliseconds at 5 ms one
+// way, because nobody waits for a timer.
+func TestSiblingSpeaksForWhoLostItsLink(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.want("at first", "", rlocA, rlocB)
+	n.linkDown(true)
+	n.run(100 * time.Millisecond)
+	n.want("without a link", linkB, rlocB)
+	if w := n.a.Detour(); w.Why != DetourRLOCsDown {
+		t.Errorf("reason %s", w.Why)
+	}
+	n.linkDown(false)
+	n.run(5 * time.Second)
+	n.want("with it", "", rlocA, rlocB)
+	n.a.wantCounter(Detoured, 1)
+}
+
+// TestSiblingTakesOverADeadPath whose link is up.
+func TestSiblingTakesOverADeadPath(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.cut = []string{rlocA}
+	n.run(3 * time.Second) // three probe intervals
+	n.want("the path is dead", linkB, rlocB)
+	if w := n.a.Detour(); w.Why != DetourNoPath {
+		t.Errorf("reason %s", w.Why)
+	}
+	n.run(time.Hour) // nothing is in the map-cache any more
+	n.c.miss("10.2.0.10", "10.1.0.10")
+	n.run(time.Second)
+	n.want("an hour later", linkB, rlocB)
+	n.cut = nil
+	n.run(20 * time.Second)
+	n.want("the path is back", "", rlocA, rlocB)
+}
+
+// TestDeadSiteIsNoDeadPath: a sibling's RLOC answers through the core.
+func TestDeadSiteIsNoDeadPath(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.cut = []string{rlocC}
+	n.run(30 * time.Second)
+	if n.a.Detour().To.IsValid() || n.b.Detour().To.IsValid() {
+		t.Errorf("a: %+v, b: %+v", n.a.Detour(), n.b.Detour())
+	}
+	n.a.wantLocator(rlocC, LocatorDown, LocatorUnanswered)
+}
+
+// TestBothWithoutAPath: one of them keeps its R bit, or nobody would try them again.
+func TestBothWithoutAPath(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.cut = []string{rlocA, rlocB}
+	for range 30 {
+		n.run(time.Second)
+	}
+	a, b := n.a.Detour().To.IsValid(), n.b.Detour().To.IsValid()
+	if a && b {
+		t.Error("each takes the detour by the other: a loop")
+	}
+	prefix := lisp.MustParsePrefix("10.1.0.0/16")
+	if len(reachable(n.a.database[prefix].Locators)) == 0 || len(reachable(n.b.database[prefix].Locators)) == 0 {
+		t.Error("the site has no reachable locator left")
+	}
+	n.cut = nil
+	n.run(30 * time.Second)
+	n.want("both are back", "", rlocA, rlocB)
+}
+
+// TestNothingGoesToASilentSibling, nor to one that has no path itself.
+func TestNothingGoesToASilentSibling(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.cut = []string{linkA}
+	n.run(30 * time.Second)
+	n.linkDown(true)
+	n.cut = append(n.cut, linkA)
+	n.run(10 * time.Second)
+	if n.a.Detour().To.IsValid() {
+		t.Errorf("by a silent sibling: %+v", n.a.Detour())
+	}
+	for s := range n.a.Siblings() {
+		if s.Answers {
+			t.Errorf("the sibling answers: %+v", s)
+		}
+	}
+	n.cut = []string{rlocA}
+	n.run(10 * time.Second)
+	n.want("the site's link is back", linkB, rlocB)
+}
+
+// TestSiblingSpeaksForItselfAlone: what it says of others' locators is nothing.
+func TestSiblingSpeaksForItselfAlone(t *testing.T) {
+	n := newSiblingNetwork(t)
+	ask := n.a.siblings.rows[0].nonce
+	for _, c := range []struct {
+		name   string
+		from   string
+		change func(*wire.MapReply)
+	}{
+		{"our own locator", linkB, func(m *wire.MapReply) { m.Records[0].Locators[0].Local = true }},
+		{"not its own", linkB, func(m *wire.MapReply) { m.Records[0].Locators[1].Local = false }},
+		{"another nonce", linkB, func(m *wire.MapReply) { m.Nonce++ }},
+		{"another address", "10.1.0.3", func(*wire.MapReply) {}},
+	} {
+		mapping := n.a.etr.announced[0]
+		set := slices.Clone(mapping.Locators)
+		for i := range set {
+			set[i].Reachable, set[i].Local = false, set[i].RLOC == rloc(rlocB)
+		}
+		mapping.Locators = set
+		m := &wire.MapReply{Probe: true, Nonce: ask, Records: []wire.Record{wire.RecordOf(mapping)}}
+		c.change(m)
+		if c.name == "our own locator" {
+			m.Records[0].Locators = m.Records[0].Locators[:1]
+		}
+		payload, err := m.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.a.inject(linkA+":4342", c.from+":4342", payload)
+		if got := reachable(n.a.database[mapping.Prefix].Locators); len(got) != 2 {
+			t.Errorf("%s: reachable %v", c.name, got)
+		}
+	}
+}
+
+func TestRefusedSiblings(t *testing.T) {
+	for name, change := range map[string]func(*SiblingConfig){
+		"no address":          func(c *SiblingConfig) { c.Address = netip.Addr{} },
+		"no address of ours":  func(c *SiblingConfig) { c.Local = netip.Addr{} },
+		"two families":        func(c *SiblingConfig) { c.Local = netip.MustParseAddr("fd00::1") },
+		"ourselves":           func(c *SiblingConfig) { c.Address = c.Local },
+		"a negative interval": func(c *SiblingConfig) { c.Interval = -1 },
+	} {
+		c := siblingConfig(1, rlocA, linkA, linkB)
+		change(&c.ETR.Siblings[0])
+		if c.Validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	c := siblingConfig(1, rlocA, linkA, linkB)
+	c.ETR.Siblings = append(c.ETR.Siblings, c.ETR.Siblings[0])
+	if c.Validate() == nil {
+		t.Error("a sibling twice is accepted")
+	}
+}
