@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 10
+#define LISP_ABI_VERSION 11
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -225,6 +225,9 @@ struct lisp_interface {
 	__u32 roots;     /* index into roots, those of iid */
 };
 
+/* HASH sites: Instance-ID (__u32) -> ifindex (__u32) of its only site interface, 0 where it has several. It is asked with
+ * LISP_SETTING_INSTANCES alone: of equal EIDs in several Instance-IDs the route by that interface is the right one. */
+
 /* HASH local_rlocs: key -> __u32 flags (0). Only what is sent to one of these is taken for LISP. */
 struct lisp_rloc_key {
 	__u8 address[16];
@@ -244,6 +247,7 @@ enum lisp_setting_flag {
 	LISP_SETTING_CHECK_SOURCE = 1 << 7, /* the inner source's mapping must have the outer source among its locators ... */
 	LISP_SETTING_CHECK_SOURCE_STRICT = 1 << 8, /* ... and must be there, with locators */
 	LISP_SETTING_ANY_STACK = 1 << 9, /* some interface has LISP_INTERFACE_STACK */
+	LISP_SETTING_INSTANCES = 1 << 10, /* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
 };
 
@@ -336,6 +340,8 @@ struct lisp_inner_hop {
 	__u8 family;
 	__u8 tos;
 	__u8 zero[2];
+	__u32 iid;
+	__u32 zero2;
 	struct lisp_next_hop hop;
 };
 
@@ -402,6 +408,7 @@ enum lisp_drop {
 	LISP_DROP_STALE_VERSION = 29,        /* RFC 9302 s.7.1: older than ours, after many Solicit-Map-Requests */
 	LISP_DROP_SOURCE_VERSION = 30,       /* RFC 9302 s.7.2: older than what the map-cache has */
 	LISP_DROP_SOURCE_RLOC = 31,          /* the outer source is no locator of the inner source */
+	LISP_DROP_OTHER_INSTANCE = 32,       /* with several Instance-IDs: the routes lead to an interface of another one */
 	/* counted by user space, which has its own counters for them */
 	LISP_DROP_WAITING_PACKETS_LIMIT = 40,
 	LISP_DROP_WAITING_OCTETS_LIMIT = 41,

@@ -115,6 +115,8 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	e->inner.tos = e->tos;
 	if (e->ttl > 1 && !(e->core->flags & LISP_INTERFACE_STACK))
 		hop = find_inner_hop(skb, e);
+	if (!hop && !is_for_stack(e))
+		return drop(skb, LISP_DROP_OTHER_INSTANCE);
 	if (remove_outer(skb, e) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	l4_within = e->inner.l4_offset - e->inner.offset;

@@ -203,6 +203,40 @@ static __always_inline int merge_tos_ttl(struct etr *e)
 	return LISP_DROP_NONE;
 }
 
+static __always_inline bool has_instances(const struct lisp_settings *s)
+{
+	return s && s->flags & LISP_SETTING_INSTANCES;
+}
+
+/* Where the packet counts as come in, for its route within the site. Of equal EIDs in several Instance-IDs only the route by
+ * the interface of the packet's own is right: *flags says to look for that one. */
+static __always_inline __u32 site_route_from(hook_frame *frame, const struct etr *e, __u32 *flags)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 *site = has_instances(s) ? bpf_map_lookup_elem(&sites, &e->iid) : NULL;
+
+	*flags = 0;
+	if (site && *site) {
+		*flags = BPF_FIB_LOOKUP_OUTPUT;
+		return *site;
+	}
+	return s && s->tap_ifindex ? s->tap_ifindex : incoming_ifindex(frame);
+}
+
+/* Whether EIDs of the packet's Instance-ID are behind an interface. */
+static __always_inline bool is_of_instance(const struct lisp_interface *at, const struct etr *e)
+{
+	return !has_instances(find_settings()) || (at && at->iid == e->iid);
+}
+
+/* The stack knows the EIDs of one Instance-ID alone, that of loci0. */
+static __always_inline bool is_for_stack(const struct etr *e)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return !has_instances(s) || is_of_instance(find_interface(s->tap_ifindex, LISP_INTERFACE_TAP), e);
+}
+
 /* Everything about a packet that is_lisp() has recognised; the reason to drop it, or LISP_DROP_NONE. */
 static __always_inline int judge(hook_frame *frame, struct etr *e)
 {

@@ -116,9 +116,9 @@ static __always_inline bool is_same_address(const __u8 *a, const union lisp_addr
 	return x[0] == b->pairs[0] && x[1] == b->pairs[1];
 }
 
-static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 from, struct lisp_inner_hop *kept)
+static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 flags, struct lisp_inner_hop *kept)
 {
-	struct bpf_fib_lookup f = { .ifindex = from };
+	struct bpf_fib_lookup f = { .ifindex = kept->ifindex };
 	__u32 length = longest_segment(frame, &e->inner);
 	bool used = kept->hop.expires_ns;
 	const struct lisp_interface *to;
@@ -126,11 +126,11 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fro
 
 	kept->hop.expires_ns = 0;
 	f.tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
-	answer = find_route(frame, &f, &e->inner, 0);
+	answer = find_route(frame, &f, &e->inner, flags);
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return false;
 	to = find_interface(f.ifindex, LISP_INTERFACE_SITE);
-	if (!to || to->flags & LISP_INTERFACE_STACK)
+	if (!to || !is_of_instance(to, e) || to->flags & LISP_INTERFACE_STACK)
 		return false;
 	keep_hop(&kept->hop, &f, answer, used);
 	return true;
@@ -142,18 +142,19 @@ static __always_inline struct lisp_next_hop *find_inner_hop(hook_frame *frame, c
 {
 	const struct lisp_settings *s = find_settings();
 	struct lisp_inner_hop *kept = inner_hop_of(&e->inner, e->inner.tos);
-	__u32 from = s && s->tap_ifindex ? s->tap_ifindex : incoming_ifindex(frame);
+	__u32 flags, from = site_route_from(frame, e, &flags);
 
 	if (!kept)
 		return NULL;
 	if (!is_same_address(kept->destination, &e->inner.destination) || !is_same_address(kept->source, &e->inner.source) ||
 	    kept->ifindex != from || kept->family != e->inner.family ||
-	    kept->tos != e->inner.tos) {
+	    kept->tos != e->inner.tos || kept->iid != e->iid) {
 		__builtin_memcpy(kept->destination, &e->inner.destination, sizeof(kept->destination));
 		__builtin_memcpy(kept->source, &e->inner.source, sizeof(kept->source));
 		kept->ifindex = from;
 		kept->family = e->inner.family;
 		kept->tos = e->inner.tos;
+		kept->iid = e->iid;
 		kept->hop.expires_ns = 0;
 	}
 	if (now_ns() < kept->hop.expires_ns && longest_segment(frame, &e->inner) <= kept->hop.mtu && !routes_by_flow(s)) {
@@ -161,7 +162,7 @@ static __always_inline struct lisp_next_hop *find_inner_hop(hook_frame *frame, c
 		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, kept->hop.ifindex, 0);
 		return &kept->hop;
 	}
-	return ask_inner_hop(frame, e, from, kept) ? &kept->hop : NULL;
+	return ask_inner_hop(frame, e, flags, kept) ? &kept->hop : NULL;
 }
 
 #endif

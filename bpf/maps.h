@@ -86,6 +86,13 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} sites SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
 	__type(key, struct lisp_rloc_key);
 	__type(value, __u32);
 } local_rlocs SEC(".maps");

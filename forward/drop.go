@@ -45,6 +45,7 @@ const (
 	DropStaleVersion        DropReason = 29 // RFC 9302 s.7.1: older than ours, after many Solicit-Map-Requests
 	DropSourceVersion       DropReason = 30 // RFC 9302 s.7.2: older than what the map-cache has
 	DropSourceRLOC          DropReason = 31 // the outer source is no locator of the inner source
+	DropOtherInstance       DropReason = 32 // the site's routes lead to an interface of another Instance-ID
 	DropWaitingPacketsLimit DropReason = 40
 	DropWaitingOctetsLimit  DropReason = 41
 	DropWaitingTimeLimit    DropReason = 42
@@ -82,6 +83,7 @@ var dropNames = map[DropReason]string{
 	DropStaleVersion:           "stale-version",
 	DropSourceVersion:          "source-version",
 	DropSourceRLOC:             "source-rloc",
+	DropOtherInstance:          "other-instance",
 	DropWaitingPacketsLimit:    "waiting-packets-limit",
 	DropWaitingOctetsLimit:     "waiting-octets-limit",
 	DropWaitingTimeLimit:       "waiting-time-limit",

@@ -109,6 +109,7 @@ const (
 	lisptcLispDropLISP_DROP_STALE_VERSION            lisptcLispDrop = 29
 	lisptcLispDropLISP_DROP_SOURCE_VERSION           lisptcLispDrop = 30
 	lisptcLispDropLISP_DROP_SOURCE_RLOC              lisptcLispDrop = 31
+	lisptcLispDropLISP_DROP_OTHER_INSTANCE           lisptcLispDrop = 32
 	lisptcLispDropLISP_DROP_WAITING_PACKETS_LIMIT    lisptcLispDrop = 40
 	lisptcLispDropLISP_DROP_WAITING_OCTETS_LIMIT     lisptcLispDrop = 41
 	lisptcLispDropLISP_DROP_WAITING_TIME_LIMIT       lisptcLispDrop = 42
@@ -159,6 +160,8 @@ type lisptcLispInnerHop struct {
 	Family      uint8
 	Tos         uint8
 	Zero        [2]uint8
+	Iid         uint32
+	Zero2       uint32
 	Hop         struct {
 		_         structs.HostLayout
 		ExpiresNs uint64
@@ -363,6 +366,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE        lisptcLispSettingFlag = 128
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT lisptcLispSettingFlag = 256
 	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 512
+	lisptcLispSettingFlagLISP_SETTING_INSTANCES           lisptcLispSettingFlag = 1024
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
 )
 
@@ -488,6 +492,7 @@ const (
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
 	lisptcMapSettings         = "settings"
+	lisptcMapSites            = "sites"
 	lisptcMapSteps            = "steps"
 	lisptcMapTrusted          = "trusted"
 	lisptcMapWatch            = "watch"
@@ -577,6 +582,7 @@ type lisptcMapSpecs struct {
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
+	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
@@ -634,6 +640,7 @@ type lisptcMaps struct {
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
+	Sites           *ebpf.Map `ebpf:"sites"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Watch           *ebpf.Map `ebpf:"watch"`
@@ -663,6 +670,7 @@ func (m *lisptcMaps) Close() error {
 		m.Roots,
 		m.Samples,
 		m.Settings,
+		m.Sites,
 		m.Steps,
 		m.Trusted,
 		m.Watch,

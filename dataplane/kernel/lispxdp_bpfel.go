@@ -40,6 +40,8 @@ type lispxdpLispInnerHop struct {
 	Family      uint8
 	Tos         uint8
 	Zero        [2]uint8
+	Iid         uint32
+	Zero2       uint32
 	Hop         struct {
 		_         structs.HostLayout
 		ExpiresNs uint64
@@ -249,6 +251,7 @@ const (
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSamples          = "samples"
 	lispxdpMapSettings         = "settings"
+	lispxdpMapSites            = "sites"
 	lispxdpMapSteps            = "steps"
 	lispxdpMapTrusted          = "trusted"
 	lispxdpMapWatch            = "watch"
@@ -329,6 +332,7 @@ type lispxdpMapSpecs struct {
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
+	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
@@ -385,6 +389,7 @@ type lispxdpMaps struct {
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
+	Sites           *ebpf.Map `ebpf:"sites"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Watch           *ebpf.Map `ebpf:"watch"`
@@ -414,6 +419,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Roots,
 		m.Samples,
 		m.Settings,
+		m.Sites,
 		m.Steps,
 		m.Trusted,
 		m.Watch,

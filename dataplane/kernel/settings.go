@@ -147,29 +147,12 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 
 func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
 	return lisptcLispSettings{
-		AbiVersion: abiVersion, Flags: e.programFlags() | trustedFlags(s.Header), TapIfindex: e.tap.index, TapMac: e.tap.mac,
+		AbiVersion: abiVersion, Flags: e.programFlags() | trustedFlags(s.Header) | instancesFlag(s.Interfaces), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
 		EchoWaitNs:     uint64(cmp.Or(s.Header.EchoWait, dataplane.DefaultEchoWait)),
 	}
-}
-
-// trustedFlags are the programs' flags for the settings of headers.
-func trustedFlags(h dataplane.HeaderSettings) (flags uint32) {
-	for flag, on := range map[lisptcLispSettingFlag]bool{
-		lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET:     h.PublicInternet,
-		lisptcLispSettingFlagLISP_SETTING_STATUS_BITS:         h.StatusBits,
-		lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS:        h.MapVersions,
-		lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE:          h.EchoNonce,
-		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE:        h.SourceCheck != dataplane.SourceUnchecked,
-		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT: h.SourceCheck == dataplane.SourceStrict,
-	} {
-		if on {
-			flags |= uint32(flag)
-		}
-	}
-	return flags
 }
 
 // sourceOf returns the first RLOC of a family, the zero RLOC when there is none.
@@ -340,6 +323,9 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 		for _, program := range programsOf(a.record.Flags) {
 			points[hookPoint{ifindex, program}] = true
 		}
+	}
+	if err := e.putSites(wanted); err != nil {
+		return fmt.Errorf("site interfaces by Instance-ID: %w", err)
 	}
 	for at := range points {
 		if err := e.hooks.attach(at); err != nil && !isGone(err) {

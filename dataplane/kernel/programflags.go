@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file says by flags what programs do beyond the plain path: what headers tell
+// (RFC 9300 s.10, RFC 9302), and site interfaces of several Instance-IDs (RFC 9300
+// s.8). What is off costs them one test. Nothing here attaches anything.
+
+package kernel
+
+import (
+	"errors"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// instancesFlag is set when equal EIDs may stand behind several site interfaces.
+func instancesFlag(interfaces []dataplane.Interface) uint32 {
+	instances := map[lisp.InstanceID]bool{}
+	for _, i := range interfaces {
+		if i.Side == dataplane.SideSite {
+			instances[i.Instance] = true
+		}
+	}
+	if len(instances) > 1 {
+		return uint32(lisptcLispSettingFlagLISP_SETTING_INSTANCES)
+	}
+	return 0
+}
+
+// putSites tells the programs which Instance-ID has which site interface.
+func (e *Engine) putSites(interfaces map[uint32]attached) error {
+	sites := map[uint32]uint32{}
+	for ifindex, a := range interfaces {
+		if a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) == 0 {
+			continue
+		}
+		if _, several := sites[a.record.Iid]; several {
+			ifindex = 0
+		}
+		sites[a.record.Iid] = ifindex
+	}
+	m := e.store.maps[lisptcMapSites]
+	var instance, ifindex uint32
+	var others []uint32
+	iterator := m.Iterate()
+	for iterator.Next(&instance, &ifindex) {
+		if _, wanted := sites[instance]; !wanted {
+			others = append(others, instance)
+		}
+	}
+	errs := []error{iterator.Err()}
+	for _, instance := range others {
+		errs = append(errs, m.Delete(instance))
+	}
+	for instance, ifindex := range sites {
+		errs = append(errs, m.Put(instance, ifindex))
+	}
+	return errors.Join(errs...)
+}
+
+// trustedFlags are the programs' flags for the settings of headers.
+func trustedFlags(h dataplane.HeaderSettings) (flags uint32) {
+	for flag, on := range map[lisptcLispSettingFlag]bool{
+		lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET:     h.PublicInternet,
+		lisptcLispSettingFlagLISP_SETTING_STATUS_BITS:         h.StatusBits,
+		lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS:        h.MapVersions,
+		lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE:          h.EchoNonce,
+		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE:        h.SourceCheck != dataplane.SourceUnchecked,
+		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT: h.SourceCheck == dataplane.SourceStrict,
+	} {
+		if on {
+			flags |= uint32(flag)
+		}
+	}
+	return flags
+}
