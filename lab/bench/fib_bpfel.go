@@ -59,6 +59,8 @@ type fibLispInnerHop struct {
 	Family      uint8
 	Tos         uint8
 	Zero        [2]uint8
+	Iid         uint32
+	Zero2       uint32
 	Hop         struct {
 		_         structs.HostLayout
 		ExpiresNs uint64
@@ -272,6 +274,7 @@ const (
 	fibMapRoots            = "roots"
 	fibMapSamples          = "samples"
 	fibMapSettings         = "settings"
+	fibMapSites            = "sites"
 	fibMapSteps            = "steps"
 	fibMapTrusted          = "trusted"
 	fibMapWatch            = "watch"
@@ -364,6 +367,7 @@ type fibMapSpecs struct {
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
+	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
@@ -424,6 +428,7 @@ type fibMaps struct {
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
+	Sites           *ebpf.Map `ebpf:"sites"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Watch           *ebpf.Map `ebpf:"watch"`
@@ -457,6 +462,7 @@ func (m *fibMaps) Close() error {
 		m.Roots,
 		m.Samples,
 		m.Settings,
+		m.Sites,
 		m.Steps,
 		m.Trusted,
 		m.Watch,
