@@ -9,6 +9,7 @@ package daemon
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -41,7 +42,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	p := d.plan.Load()
 	s := api.Status{
 		Version: Version, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
-		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: append(slices.Clone(p.warnings), d.hostWarnings()...), Waiting: p.waiting(),
+		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: slices.Concat(p.warnings, d.hostWarnings(), d.planeWarnings()), Waiting: p.waiting(),
 	}
 	if d.plane != nil {
 		s.Engine = "kernel"
@@ -62,6 +63,15 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	s.MapResolverStates = node.mapResolvers
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
+}
+
+// planeWarnings tell that the data plane may not do what the tables here say.
+func (d *daemon) planeWarnings() []string {
+	if d.worker == nil || d.worker.refused.Load() == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the data plane has refused %d changes, so that it may forward by other mappings than `loci show map-cache` has: "+
+		"the log names them (plane_changes_refused_total)", d.worker.refused.Load())}
 }
 
 // describeInterfaces lists those of the settings, with what the engine says about them, if it

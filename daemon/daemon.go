@@ -150,8 +150,7 @@ func (d *daemon) start(p plan) (err error) {
 	d.loop.store = d.store
 	d.loop.handed.configure(p)
 	if remote, ok := d.engine.(*remotePlane); ok {
-		renewed := d.tellAgain
-		remote.renewed.Store(&renewed)
+		remote.whenRenewed(d.tellAgain)
 	}
 	return nil
 }
@@ -170,17 +169,19 @@ func (d *daemon) startStore(p plan, node *control.Node) (err error) {
 	return nil
 }
 
-// tellAgain brings everything to a data plane that was away.
-func (d *daemon) tellAgain() {
+// tellAgain brings everything to a data plane that was away. After an error it is to be
+// called again.
+func (d *daemon) tellAgain() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	p := d.plan.Load()
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
-		d.log.Error("settings of the data plane", "error", err)
+		return fmt.Errorf("settings of the data plane: %w", err)
 	}
 	d.forgetDatabase(*p)
 	// It fails when the daemon stops.
 	_, _ = ask(context.Background(), d.loop, func(time.Time) struct{} { d.loop.queueAll(); return struct{}{} })
+	return nil
 }
 
 // startPlane opens the data plane, or takes over the one that an earlier run left.

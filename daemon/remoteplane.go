@@ -37,9 +37,13 @@ type remotePlane struct {
 	client  atomic.Pointer[mapsock.Client]
 	events  chan dataplane.Event
 	lost    atomic.Uint64
+	alive   context.Context // until Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	renewed atomic.Pointer[func()] // called after the connection was made anew
+
+	mu     sync.Mutex
+	tell   func() error // tells the other process everything; nil until it can be
+	untold bool         // the connection was made anew when tell was nil
 }
 
 var _ dataplane.Plane = (*remotePlane)(nil)
@@ -52,9 +56,8 @@ func dialPlane(path string, log *slog.Logger) (*remotePlane, error) {
 	if err := p.dial(ctx); err != nil {
 		return nil, fmt.Errorf("no data plane at the mapping socket %s within %s: %w", path, dialPatience, err)
 	}
-	running, stop := context.WithCancel(context.Background())
-	p.stop = stop
-	p.running.Go(func() { p.run(running) })
+	p.alive, p.stop = context.WithCancel(context.Background())
+	p.running.Go(func() { p.run(p.alive) })
 	return p, nil
 }
 
@@ -88,10 +91,48 @@ func (p *remotePlane) run(ctx context.Context) {
 			return
 		}
 		p.log.Info("the data plane is back: telling it everything again", "path", p.path)
-		if tell := p.renewed.Load(); tell != nil {
-			(*tell)()
-		}
+		p.renewed()
 	}
+}
+
+// whenRenewed says how the other process is told everything after the connection was
+// made anew; if it was made anew already, it is told now.
+func (p *remotePlane) whenRenewed(tell func() error) {
+	p.mu.Lock()
+	p.tell = tell
+	untold := p.untold
+	p.untold = false
+	p.mu.Unlock()
+	if untold {
+		p.renewed()
+	}
+}
+
+// renewed has the other process told everything, until that succeeds or the connection
+// ends. Events are passed on meanwhile.
+func (p *remotePlane) renewed() {
+	p.mu.Lock()
+	tell := p.tell
+	p.untold = tell == nil
+	p.mu.Unlock()
+	if tell == nil {
+		return
+	}
+	client := p.client.Load()
+	p.running.Go(func() {
+		for pause := firstRedial; client.Err() == nil && p.client.Load() == client; pause = min(2*pause, lastRedial) {
+			err := tell()
+			if err == nil {
+				return
+			}
+			p.log.Error("the data plane was not told everything: trying again", "error", err)
+			select {
+			case <-time.After(pause):
+			case <-p.alive.Done():
+				return
+			}
+		}
+	})
 }
 
 // passEvents returns when the connection or the context ends.

@@ -63,6 +63,28 @@ func TestWholeDemo(t *testing.T) {
 	t.Run("capture", func(t *testing.T) { checkCapture(t, report.Capture) })
 }
 
+// TestSplitDemo has two processes for each xTR, whose control planes have no rights.
+func TestSplitDemo(t *testing.T) {
+	executable := buildCommand(t)
+	for _, directory := range []string{filepath.Dir(executable), filepath.Dir(filepath.Dir(executable))} {
+		must(t, os.Chmod(directory, 0o755)) // the control planes' user runs it, too
+	}
+	output, pid := runCommand(t, executable, "demo", "--json", "--planes", "split")
+	var report Report
+	must(t, json.Unmarshal(output, &report))
+	if !report.Worked || len(report.Pairs) != len(pairNames) {
+		t.Fatalf("report: %s", output)
+	}
+	for _, p := range report.Pairs {
+		if p.PingsReceived != pingCount || p.TCPBitsPerSecond <= 0 {
+			t.Errorf("pair: %+v", p)
+		}
+	}
+	if left := leftovers(t, pid); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // checkCapture asks tshark for errors, and for what must be there. Unless told otherwise, tshark takes every UDP checksum
 // of zero over IPv6 for an error; tunnels may send it (RFC 6935, RFC 6936), and RFC 9300 s.5.3 wants it.
 func checkCapture(t *testing.T, path string) {
