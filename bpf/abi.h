@@ -246,9 +246,9 @@ enum lisp_setting_flag {
 	LISP_SETTING_MAP_VERSIONS = 1 << 6, /* RFC 9302 */
 	LISP_SETTING_CHECK_SOURCE = 1 << 7, /* the inner source's mapping must have the outer source among its locators ... */
 	LISP_SETTING_CHECK_SOURCE_STRICT = 1 << 8, /* ... and must be there, with locators */
-	LISP_SETTING_ANY_STACK = 1 << 9, /* some interface has LISP_INTERFACE_STACK */
 	LISP_SETTING_INSTANCES = 1 << 10, /* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
+	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
 };
 
 /* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs with a policy of their own are

@@ -98,7 +98,7 @@ static __noinline int send_to_site(struct __sk_buff *skb, const struct etr *e, c
 	__builtin_memcpy(&front.ethernet, hop->macs, sizeof(hop->macs));
 	if (store_front_inner(skb, e, &front, e->ttl - 1) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return send_by_hop(skb, hop, e->l2_length);
+	return send_by_hop(hop, true, e->l2_length);
 }
 
 /* Everything about a packet whose outer header is_lisp() has recognised. */

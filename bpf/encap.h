@@ -126,7 +126,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	step(LISP_STEP_ENCAPSULATED, family, 0, 0);
 	count(family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, octets);
 	count_mapping(t->mapping_index, octets);
-	return send_by_hop(skb, hop, t->released || t->hook == LISP_INTERFACE_SITE);
+	return send_by_hop(hop, is_at_ingress(t), t->l2_length);
 }
 
 #endif

@@ -85,6 +85,28 @@ static __always_inline int wait_too_big(struct __sk_buff *skb, const struct itr 
 	return wait_at_tap(skb, t, LISP_TAP_REASON_TOO_BIG, mtu);
 }
 
+/* The other programs are at the way out, where packets come from the stack. */
+static __always_inline bool is_at_ingress(const struct itr *t)
+{
+	return t->released || (t->hook != LISP_INTERFACE_CORE && t->hook != LISP_INTERFACE_TAP);
+}
+
+/* Sends the packet as find_route answered. */
+static __always_inline int send(struct __sk_buff *skb, const struct itr *t, const struct bpf_fib_lookup *f, long answer)
+{
+	struct ethhdr header = { .h_proto = ethertype_of(t->packet.family) };
+
+	if (answer == BPF_FIB_LKUP_RET_SUCCESS) {
+		__builtin_memcpy(header.h_dest, f->dmac, ETH_ALEN);
+		__builtin_memcpy(header.h_source, f->smac, ETH_ALEN);
+	}
+	if (set_ethernet(skb, t->l2_length, &header) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
+		return send_by_neighbour(f->ifindex, f->family, f->ipv6_dst, is_at_ingress(t));
+	return bpf_redirect(f->ifindex, 0);
+}
+
 /* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table: the rules that led
  * here would lead here again. */
 static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr *t)
@@ -96,7 +118,7 @@ static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	if (is_tap(f.ifindex))
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	return send(skb, &f, answer, t->l2_length, t->packet.family);
+	return send(skb, t, &f, answer);
 }
 
 /* A site's packet that waited returns to where it came in, as it was: the stack takes it from there. */

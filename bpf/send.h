@@ -31,44 +31,27 @@ static __always_inline long set_ethernet(struct __sk_buff *skb, __u32 l2_length,
 	return bpf_skb_store_bytes(skb, 0, header, sizeof(*header), 0);
 }
 
-/* Sends by the next hop whose hardware address the kernel has yet to find; it queues the packet meanwhile. What this host
- * sent itself still carries the route that led here, by whose neighbour the kernel would resume it: so the kernel looks
- * the route up anew. */
-static __always_inline int send_by_neighbour(struct __sk_buff *skb, __u32 ifindex, __u8 family, const void *gateway)
+/* Sends by the next hop whose hardware address the kernel has yet to find; it queues the packet meanwhile. What leaves
+ * by the stack still carries the route that led here, by whose neighbour the kernel would resume it: so the kernel looks the
+ * route up anew. */
+static __always_inline int send_by_neighbour(__u32 ifindex, __u8 family, const void *gateway, bool at_ingress)
 {
 	struct bpf_redir_neigh next = { .nh_family = family };
 
-	if (!skb->ingress_ifindex)
+	if (!at_ingress)
 		return bpf_redirect_neigh(ifindex, NULL, 0, 0);
 	__builtin_memcpy(next.ipv6_nh, gateway, sizeof(next.ipv6_nh));
 	return bpf_redirect_neigh(ifindex, &next, sizeof(next), 0);
 }
 
 /* Sends the packet, whose link layer header is written. */
-static __always_inline int send_by_hop(struct __sk_buff *skb, const struct lisp_next_hop *hop, bool at_ingress)
+static __always_inline int send_by_hop(const struct lisp_next_hop *hop, bool at_ingress, __u32 l2_length)
 {
-	if (hop->flags & LISP_NEXT_HOP_PEER && hop->flags & LISP_NEXT_HOP_RESOLVED && at_ingress)
+	if (hop->flags & LISP_NEXT_HOP_PEER && hop->flags & LISP_NEXT_HOP_RESOLVED && at_ingress && l2_length)
 		return bpf_redirect_peer(hop->ifindex, 0);
 	if (!(hop->flags & LISP_NEXT_HOP_RESOLVED) || hop->flags & LISP_NEXT_HOP_CONFIRM)
-		return send_by_neighbour(skb, hop->ifindex, hop->family, hop->gateway);
+		return send_by_neighbour(hop->ifindex, hop->family, hop->gateway, at_ingress);
 	return bpf_redirect(hop->ifindex, 0);
-}
-
-/* Sends the packet, which is of this family now, as find_route answered. */
-static __always_inline int send(struct __sk_buff *skb, const struct bpf_fib_lookup *f, long answer, __u32 l2_length,
-				__u8 family)
-{
-	struct ethhdr header = { .h_proto = ethertype_of(family) };
-
-	if (answer == BPF_FIB_LKUP_RET_SUCCESS) {
-		__builtin_memcpy(header.h_dest, f->dmac, ETH_ALEN);
-		__builtin_memcpy(header.h_source, f->smac, ETH_ALEN);
-	}
-	if (set_ethernet(skb, l2_length, &header) < 0)
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
-		return send_by_neighbour(skb, f->ifindex, f->family, f->ipv6_dst);
-	return bpf_redirect(f->ifindex, 0);
 }
 
 #endif

@@ -58,13 +58,25 @@ type SiteInterface struct {
 	Interface  InterfaceRef    `key:"interface" required:"true"`
 	InstanceID lisp.InstanceID `key:"instance-id"`
 	Hook       Hook            `key:"hook" oneof:"auto,tc,xdp"`
+	Forwarding Forwarding      `key:"forwarding" oneof:"fast,stack"`
 }
 
 // CoreInterface leads to the network of the RLOCs.
 type CoreInterface struct {
 	Interface InterfaceRef `key:"interface" required:"true"`
 	Hook      Hook         `key:"hook" oneof:"auto,tc,xdp"`
+
+	Forwarding Forwarding `key:"forwarding" oneof:"fast,stack"`
 }
+
+// Forwarding says whether the host's IP forwarding sees inner packets.
+type Forwarding string
+
+// The ways of forwarding.
+const (
+	ForwardingFast  Forwarding = "fast"
+	ForwardingStack Forwarding = "stack"
+)
 
 // Hook says where the data plane takes packets at an interface.
 type Hook string

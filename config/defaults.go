@@ -17,9 +17,9 @@ func (c *Config) setDefaults() {
 	c.Logging.setDefaults()
 }
 
-func (s *SiteInterface) setDefaults() { s.Hook = HookAuto }
+func (s *SiteInterface) setDefaults() { s.Hook, s.Forwarding = HookAuto, ForwardingFast }
 
-func (i *CoreInterface) setDefaults() { i.Hook = HookAuto }
+func (i *CoreInterface) setDefaults() { i.Hook, i.Forwarding = HookAuto, ForwardingFast }
 
 func (l *Locator) setDefaults() {
 	*l = Locator{AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}

@@ -28,6 +28,7 @@ func (s SiteInterface) encodeNode() *node {
 		{key: "interface", value: encode(reflect.ValueOf(s.Interface))},
 		{key: "instance-id", value: encode(reflect.ValueOf(s.InstanceID))},
 		{key: "hook", value: encode(reflect.ValueOf(s.Hook))},
+		{key: "forwarding", value: encode(reflect.ValueOf(s.Forwarding))},
 	}}
 }
 

@@ -124,16 +124,23 @@ func (p *planner) interfaces() []dataplane.Interface {
 	var list []dataplane.Interface
 	for i, site := range p.config.Interfaces.Site {
 		if name := p.interfaceName(site.Interface, where{"interfaces", "site", i, "interface"}); name != "" {
-			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID, Hook: hookOf(site.Hook)})
+			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID, Hook: hookOf(site.Hook), Forwarding: forwardingOf(site.Forwarding)})
 		}
 	}
 	for i, core := range p.config.Interfaces.Core {
 		if name := p.interfaceName(core.Interface, where{"interfaces", "core", i, "interface"}); name != "" {
-			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideCore, Hook: hookOf(core.Hook)})
+			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideCore, Hook: hookOf(core.Hook), Forwarding: forwardingOf(core.Forwarding)})
 		}
 	}
 	p.checkDistinct(list)
 	return list
+}
+
+func forwardingOf(f config.Forwarding) dataplane.Forwarding {
+	if f == config.ForwardingStack {
+		return dataplane.ForwardingStack
+	}
+	return dataplane.ForwardingFast
 }
 
 // hookOf is the data plane's value for the configuration's.

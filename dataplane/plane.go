@@ -245,6 +245,8 @@ type Interface struct {
 	Side     Side
 	Instance lisp.InstanceID // of the EIDs behind a site interface
 	Hook     Hook
+	// Forwarding of what comes in by the interface, and of what goes to a site by it.
+	Forwarding Forwarding
 }
 
 // WaitBounds bound the packets that wait for a mapping. A packet beyond a bound

@@ -241,7 +241,7 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 	}
 	for _, w := range m.Watched {
 		b = appendAttribute(b, AttributeWatched|mandatory, 8+len(w.Name))
-		b = order.AppendUint32(b, uint32(w.Hook)<<watchedHookShift|uint32(w.Side))
+		b = order.AppendUint32(b, uint32(w.Forwarding)<<watchedForwardingShift|uint32(w.Hook)<<watchedHookShift|uint32(w.Side))
 		b = order.AppendUint32(b, uint32(w.Instance))
 		b = appendPadding(append(b, w.Name...), len(w.Name))
 	}

@@ -242,11 +242,13 @@ func parseSource(m *Message, v []byte) error {
 
 func parseWatched(m *Message, v []byte) error {
 	first := order.Uint32(v)
-	hook, side := first>>watchedHookShift, first&(1<<watchedHookShift-1)
+	forwarding, hook, side := first>>watchedForwardingShift, uint32(uint8(first>>watchedHookShift)), uint32(uint8(first))
 	m.Watched = append(m.Watched, dataplane.Interface{
-		Side: dataplane.Side(side), Hook: dataplane.Hook(hook), Instance: lisp.InstanceID(order.Uint32(v[4:])), Name: string(v[8:]),
+		Side: dataplane.Side(side), Hook: dataplane.Hook(hook), Forwarding: dataplane.Forwarding(forwarding),
+		Instance: lisp.InstanceID(order.Uint32(v[4:])), Name: string(v[8:]),
 	})
-	return errors.Join(atMost(side, uint32(dataplane.SideCore)), atMost(hook, uint32(dataplane.HookXDP)))
+	return errors.Join(atMost(side, uint32(dataplane.SideCore)), atMost(hook, uint32(dataplane.HookXDP)),
+		atMost(forwarding, uint32(dataplane.ForwardingStack)))
 }
 
 func parseLocalRLOC(m *Message, v []byte) error {

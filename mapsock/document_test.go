@@ -184,7 +184,7 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_SOURCE kind": {1}, "T_SOURCE bits": {32}, "T_SOURCE octets": {10, 1, 0, 1},
 		"T_CREATED seconds": u64(1700000000), "T_CREATED nanoseconds": u32(123456789),
 		"T_ERROR offset": u32(24), "T_ERROR text": []byte("no such entry"),
-		"T_WATCHED side and hook": u32(1), "T_WATCHED instance": u32(0), "T_WATCHED name": []byte("eth0"),
+		"T_WATCHED side, hook and forwarding": u32(1), "T_WATCHED instance": u32(0), "T_WATCHED name": []byte("eth0"),
 		"T_MISS_POLICY_OF instance": u32(7), "T_MISS_POLICY_OF policy": u32(3),
 		"T_WAIT_BOUNDS packets_per_destination": u64(256), "T_WAIT_BOUNDS packets_total": u64(8192),
 		"T_WAIT_BOUNDS octets_total": u64(64 << 20), "T_WAIT_BOUNDS time": u64(5e9),

@@ -255,7 +255,7 @@ const (
 	AttributeListen          Attribute = 19 // u32
 	AttributeMissForm        Attribute = 20 // u32
 	AttributePacket          Attribute = 21 // octets
-	AttributeWatched         Attribute = 22 // u32 side and hook, u32 Instance-ID, name; repeated
+	AttributeWatched         Attribute = 22 // u32 side, hook and forwarding, u32 Instance-ID, name; repeated
 	AttributeLocalRLOC       Attribute = 23 // 4 or 16 octets; repeated
 	AttributeMissPolicy      Attribute = 24 // u32
 	AttributeWaitBounds      Attribute = 25 // 4 × u64
@@ -269,8 +269,11 @@ const (
 	AttributeMissPolicyOf    Attribute = 33 // u32 Instance-ID, u32 policy; repeated
 )
 
-// watchedHookShift is how far the hook stands above the side in AttributeWatched.
-const watchedHookShift = 8
+// Hook and way of forwarding stand so far above the side in AttributeWatched.
+const (
+	watchedHookShift       = 8
+	watchedForwardingShift = 16
+)
 
 const attributeHeaderSize = 4 // u16 type, u16 octets of the value
 

@@ -51,8 +51,8 @@ func checkSettings(s dataplane.Settings) error {
 		if i.Name == "" || len(i.Name) >= unix.IFNAMSIZ {
 			return fmt.Errorf("%w: interface name %q", dataplane.ErrInvalid, i.Name)
 		}
-		if i.Side > dataplane.SideCore || i.Instance > lisp.MaxInstanceID || i.Hook > dataplane.HookXDP {
-			return fmt.Errorf("interface %s: %w side, Instance-ID or hook", i.Name, dataplane.ErrInvalid)
+		if i.Side > dataplane.SideCore || i.Instance > lisp.MaxInstanceID || i.Hook > dataplane.HookXDP || i.Forwarding > dataplane.ForwardingStack {
+			return fmt.Errorf("interface %s: %w side, Instance-ID, hook or forwarding", i.Name, dataplane.ErrInvalid)
 		}
 	}
 	for _, r := range s.LocalRLOCs {
@@ -147,7 +147,7 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 
 func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
 	return lisptcLispSettings{
-		AbiVersion: abiVersion, Flags: e.programFlags() | trustedFlags(s.Header) | instancesFlag(s.Interfaces), TapIfindex: e.tap.index, TapMac: e.tap.mac,
+		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
@@ -263,6 +263,9 @@ func addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netli
 	} else {
 		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE)
 		a.record.Iid = max(a.record.Iid, uint32(i.Instance))
+	}
+	if i.Forwarding == dataplane.ForwardingStack {
+		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_STACK)
 	}
 	if len(link.HardwareAddr) == len(a.record.Mac) {
 		a.record.L2Length = ethernetOctets

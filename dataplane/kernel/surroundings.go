@@ -5,12 +5,20 @@
 
 package kernel
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"loci/dataplane"
+)
 
 const surroundingsInterval = time.Second
 
 // programFlags are the flags of the programs' settings.
-func (e *Engine) programFlags() (flags uint32) {
+func (e *Engine) programFlags(s dataplane.Settings) (flags uint32) {
+	if slices.ContainsFunc(s.Interfaces, func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }) {
+		flags |= uint32(lisptcLispSettingFlagLISP_SETTING_ANY_STACK)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byFlow {
