@@ -458,7 +458,7 @@ func (p *planner) warnings(made plan) []string {
 	for _, path := range forwardingOff(familiesOf(made.control.ETR)) {
 		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
 	}
-	return warnings
+	return append(warnings, SkippedRules(p.config)...)
 }
 
 // familiesOf are the families of this site's EIDs.

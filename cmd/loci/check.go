@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/config"
+	"loci/daemon"
 )
 
 func newCheckCommand() *cobra.Command {
@@ -23,7 +24,8 @@ func newCheckCommand() *cobra.Command {
 		Short: "Check configuration files without running them",
 		Long: `Check configuration files: every problem is told with its file, line and column.
 Exit status 0 when all are right, 1 otherwise. With --json the configuration in
-effect is printed, defaults included and secrets masked, or the problems.`,
+effect is printed, defaults included and secrets masked, or the problems. For root,
+it also warns of rules of this host for forwarded packets that Loci would pass by.`,
 		Example: `  loci check /etc/loci/loci.yaml
   loci check --json xtr.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -63,6 +65,9 @@ func checkFile(out io.Writer, file string, asJSON bool) (ok bool, err error) {
 	} else {
 		result.OK, result.Config = true, loaded
 		result.Warnings = warningsOf(loaded)
+		for _, rule := range daemon.SkippedRules(loaded) {
+			result.Warnings = append(result.Warnings, "warning: "+rule)
+		}
 	}
 	if asJSON {
 		return result.OK, json.NewEncoder(out).Encode(result)

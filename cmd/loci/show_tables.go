@@ -245,6 +245,9 @@ func shortDuration(d time.Duration) string {
 // interfaceText is an interface with its Instance-ID, where packets are taken and why.
 func interfaceText(i api.Interface) string {
 	text := fmt.Sprintf("%s, Instance-ID %s", i.Name, i.InstanceID)
+	if i.Forwarding == "stack" {
+		text += ", forwarding stack"
+	}
 	if i.Hook == "" {
 		return text
 	}

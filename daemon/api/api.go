@@ -64,6 +64,9 @@ type Interface struct {
 	Side       string          `json:"side"`
 	InstanceID lisp.InstanceID `json:"instance_id"`
 
+	// Forwarding is "fast", or "stack" when the host's IP forwarding sees inner packets.
+	Forwarding string `json:"forwarding"`
+
 	// Hook is where packets are taken, "tc" or "xdp"; empty while the interface is not there.
 	Hook        string `json:"hook,omitempty"`
 	HookReason  string `json:"hook_reason,omitempty"`

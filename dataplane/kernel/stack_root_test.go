@@ -149,6 +149,32 @@ func TestStackDrops(t *testing.T) {
 	}
 }
 
+func TestForwardRules(t *testing.T) {
+	testnet.RequireRoot(t)
+	testnet.RequireProgram(t, "nft")
+	n := newNetwork(t)
+	rules := func() string {
+		var found []string
+		must(t, n.routers[0].ns.Do(func() (err error) {
+			found, err = ForwardRules()
+			return err
+		}))
+		return strings.Join(found, ", ")
+	}
+	for _, c := range []struct{ commands, want string }{
+		{"table inet a { chain in { type filter hook input priority 0; drop; }; chain other { drop; }; }", ""},
+		{"table ip b { chain forward { type filter hook forward priority 0; }; }", ""},
+		{"add rule ip b forward drop", "nftables chain ip b forward"},
+		{"table ip6 c { chain f { type filter hook forward priority 0; policy drop; }; }", "nftables chain ip b forward, nftables chain ip6 c f"},
+		{"delete table ip b; delete table ip6 c; table inet d { chain w { type filter hook forward priority 0; accept; }; }", "nftables chain inet d w"},
+	} {
+		n.nft(t, c.commands)
+		if got := rules(); got != c.want {
+			t.Errorf("after %q: %q, want %q", c.commands, got, c.want)
+		}
+	}
+}
+
 func (n *network) expectNoPings(t *testing.T, p pair) {
 	t.Helper()
 	result, err := testnet.Ping{Namespace: n.hosts[0], Source: p.inner(0, 10), Destination: p.inner(1, 10), Count: 5, Timeout: 200e6}.Run(t.Context())

@@ -144,13 +144,19 @@ func buildRedirect(_ context.Context, _ *bench, l *line) error {
 }
 
 // buildLoci runs a daemon on each router, with static mappings: no control message is on the way of these benches.
-func buildLoci(ctx context.Context, b *bench, l *line) error { return buildLociAt(ctx, b, l, "tc") }
+func buildLoci(ctx context.Context, b *bench, l *line) error { return buildLociAt(ctx, b, l, "hook: tc") }
 
 // buildLociXDP is buildLoci with all interfaces at the other hook.
-func buildLociXDP(ctx context.Context, b *bench, l *line) error { return buildLociAt(ctx, b, l, "xdp") }
+func buildLociXDP(ctx context.Context, b *bench, l *line) error {
+	return buildLociAt(ctx, b, l, "hook: xdp")
+}
 
-func buildLociAt(ctx context.Context, b *bench, l *line, hook string) error {
-	interfaces := fmt.Sprintf("interfaces:\n  site: [{interface: %s, hook: %s}]\n  core: [{interface: %s, hook: %s}]\n", siteLink, hook, coreLink, hook)
+// buildLociAt is buildLoci with these keys for each interface.
+func buildLociAt(ctx context.Context, b *bench, l *line, keys string) error {
+	interfaces := fmt.Sprintf("interfaces:
+  site: [{interface: %s, %s}]
+  core: [{interface: %s, %s}]
+", siteLink, keys, coreLink, keys)
 	encSide := siteConfig(sourcesOf, destinationsOf, func(p pair) (own, remote netip.Prefix) { return p.encCore, p.decCore })
 	decSide := siteConfig(destinationsOf, sourcesOf, func(p pair) (own, remote netip.Prefix) { return p.decCore, p.encCore })
 	if _, err := b.startDaemon(ctx, l.enc, interfaces+encSide); err != nil {

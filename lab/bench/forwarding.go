@@ -29,7 +29,7 @@ const warmUp = 20 * time.Millisecond
 func forwardingBench() kind {
 	k := kind{
 		name: "forwarding", title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
-		rounds: 7, length: defaultMeasure, arms: []arm{routing, vxlan, redirect, lociTC, lociXDP},
+		rounds: 7, length: defaultMeasure, arms: []arm{routing, vxlan, redirect, lociTC, lociTCStack, lociXDP},
 		attach:  (*line).attach,
 		measure: measureForwarding, judge: judgeForwarding,
 	}
@@ -91,6 +91,7 @@ func measureForwarding(ctx context.Context, b *bench, l *line, caseName string, 
 func judgeForwarding(r *Report) {
 	for _, base := range []string{armRouting, armVXLAN, armRedirect} {
 		r.compare("rate", armTC, base)
+		r.compare("rate", armTCStack, base)
 		r.compare("rate", armXDP, base)
 	}
 	r.wantRatio("rate", armTC, armRouting, atLeast(1.2))
