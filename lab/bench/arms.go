@@ -153,10 +153,7 @@ func buildLociXDP(ctx context.Context, b *bench, l *line) error {
 
 // buildLociAt is buildLoci with these keys for each interface.
 func buildLociAt(ctx context.Context, b *bench, l *line, keys string) error {
-	interfaces := fmt.Sprintf("interfaces:
-  site: [{interface: %s, %s}]
-  core: [{interface: %s, %s}]
-", siteLink, keys, coreLink, keys)
+	interfaces := fmt.Sprintf("interfaces:\n  site: [{interface: %s, %s}]\n  core: [{interface: %s, %s}]\n", siteLink, keys, coreLink, keys)
 	encSide := siteConfig(sourcesOf, destinationsOf, func(p pair) (own, remote netip.Prefix) { return p.encCore, p.decCore })
 	decSide := siteConfig(destinationsOf, sourcesOf, func(p pair) (own, remote netip.Prefix) { return p.decCore, p.encCore })
 	if _, err := b.startDaemon(ctx, l.enc, interfaces+encSide); err != nil {
