@@ -144,7 +144,9 @@ func buildRedirect(_ context.Context, _ *bench, l *line) error {
 }
 
 // buildLoci runs a daemon on each router, with static mappings: no control message is on the way of these benches.
-func buildLoci(ctx context.Context, b *bench, l *line) error { return buildLociAt(ctx, b, l, "hook: tc") }
+func buildLoci(ctx context.Context, b *bench, l *line) error {
+	return buildLociAt(ctx, b, l, "hook: tc")
+}
 
 // buildLociXDP is buildLoci with all interfaces at the other hook.
 func buildLociXDP(ctx context.Context, b *bench, l *line) error {
