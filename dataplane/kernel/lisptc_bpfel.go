@@ -365,9 +365,9 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS        lisptcLispSettingFlag = 64
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE        lisptcLispSettingFlag = 128
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT lisptcLispSettingFlag = 256
-	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 512
 	lisptcLispSettingFlagLISP_SETTING_INSTANCES           lisptcLispSettingFlag = 1024
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
+	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 8192
 )
 
 type lisptcLispSettings struct {
