@@ -108,11 +108,14 @@ const (
 	NoticeNegativeMapReplySent    NoticeKind = "negative-map-reply-sent"   // by the mapping system
 	NoticeMapReplyReceived        NoticeKind = "map-reply-received"        // the ITR is answered
 	NoticeMappingInstalled        NoticeKind = "mapping-installed"
+	NoticeMappingRefreshed        NoticeKind = "mapping-refreshed" // asked for again in time, and the same as before
 	NoticeMappingRemoved          NoticeKind = "mapping-removed"
 	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
 	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
 	NoticeMapVersionNotRaised     NoticeKind = "map-version-not-raised" // a mapping of ours changed, its Map-Version did not grow
 	NoticeMessageRefused          NoticeKind = "message-refused"
+	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
+	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
 	NoticeLocatorDown             NoticeKind = "locator-down"   // nothing is sent there any more
 	NoticeLocatorUp               NoticeKind = "locator-up"     // it may be used again
 	NoticeSiblingHeard            NoticeKind = "sibling-heard"  // another xTR of the site answers

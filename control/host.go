@@ -39,6 +39,7 @@ type host struct {
 	registerNonce uint64
 	noticeLimit   bucket
 	refusalLimit  bucket
+	probeNotices  bucket
 	replyLimit    buckets[replyKey]
 	probeLimit    buckets[replyKey]
 	replyTotal    bucket
@@ -133,6 +134,16 @@ func (h *host) noticeRefusal(n Notice) {
 		return
 	}
 	h.notice(n)
+}
+
+// noticeProbe is notice for RLOC-probes, with a rate of its own: there may be thousands a
+// second.
+func (h *host) noticeProbe(words func() Notice) {
+	if !h.probeNotices.take(h.now, probeNotices()) {
+		h.count(NoticeLost)
+		return
+	}
+	h.noticeLater(words)
 }
 
 // send emits a packet.

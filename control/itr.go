@@ -359,11 +359,15 @@ func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	case !ok && r.cache.size() >= r.h.limits.MapCacheEntries && !r.evict():
 		return
 	}
+	refreshed := ok && known.refreshing && known.mapping.Equal(m)
 	if ok && known.refreshing {
 		r.h.count(MappingRefreshed)
 	}
 	expiresAt := min(r.h.after(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.coveredExpiry(m.Prefix, outdated))
 	r.put(cacheEntry{mapping: m, from: from, expiresAt: expiresAt})
+	if refreshed {
+		r.h.notice(Notice{Kind: NoticeMappingRefreshed, Prefix: m.Prefix, Remote: from})
+	}
 }
 
 // coveredExpiry is when the first of the more specific entries expires that stay: a

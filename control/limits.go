@@ -44,6 +44,9 @@ const (
 // refusalNotices bounds the notices about refused messages.
 func refusalNotices() Rate { return Rate{PerSecond: 10, Burst: 50} }
 
+// probeNotices bounds the notices about RLOC-probes.
+func probeNotices() Rate { return Rate{PerSecond: 20, Burst: 100} }
+
 // Rate is a token bucket: Burst at once, PerSecond on average.
 type Rate struct {
 	PerSecond float64

@@ -10,6 +10,7 @@ package control
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -216,8 +217,12 @@ func (p *prober) send(id uint32) {
 	s.nonces[s.turn], s.sentAts[s.turn] = m.Nonce, p.h.now
 	s.turn = (s.turn + 1) % probeNonces
 	p.byNonce[m.Nonce] = id
-	p.h.send(netip.AddrPortFrom(own.Addr(), 0), netip.AddrPortFrom(l.rloc.Addr(), p.h.controlPort), payload)
+	to := netip.AddrPortFrom(l.rloc.Addr(), p.h.controlPort)
+	p.h.send(netip.AddrPortFrom(own.Addr(), 0), to, payload)
 	p.h.count(RLOCProbeSent)
+	p.h.noticeProbe(func() Notice {
+		return Notice{Kind: NoticeRLOCProbeSent, Prefix: l.prefix, Remote: to, Detail: fmt.Sprintf("%d unanswered before", s.unanswered-1)}
+	})
 }
 
 func (p *prober) forgetNonces(l *locator) {
@@ -252,9 +257,13 @@ func (p *prober) handleReply(m *mapReply, cached *mapCache) (l *locator, ok bool
 		answering = other
 	}
 	p.h.count(RLOCProbeAnswered)
+	took := time.Duration(p.h.now - l.probes.sentAtOf(m.nonce))
 	if answering == id {
-		l.trips.add(time.Duration(p.h.now - l.probes.sentAtOf(m.nonce)))
+		l.trips.add(took)
 	}
+	p.h.noticeProbe(func() Notice {
+		return Notice{Kind: NoticeRLOCProbeAnswered, Prefix: l.prefix, Remote: m.from, Detail: took.String()}
+	})
 	p.forgetNonces(l)
 	p.answered(answering)
 	return l, true

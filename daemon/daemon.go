@@ -367,6 +367,7 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	for _, change := range changes {
 		d.log.Info("configuration changed", "change", change.String())
 		done.Changes = append(done.Changes, change.String())
+		d.events.publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": change.String()}})
 	}
 	return done, nil
 }
