@@ -414,6 +414,7 @@ enum lisp_drop {
 	LISP_DROP_WAITING_OCTETS_LIMIT = 41,
 	LISP_DROP_WAITING_TIME_LIMIT = 42,
 	LISP_DROP_TOO_BIG = 43, /* answered with Packet Too Big */
+	LISP_DROP_WAITING_SOURCE_LIMIT = 45, /* its source takes more of the queue than it leaves free */
 	LISP_DROP_HAND_OVER_LIMIT = 44, /* the control plane does not take what it is handed */
 	LISP_DROP_MAX = 64,
 };

@@ -49,6 +49,7 @@ const (
 	DropWaitingPacketsLimit DropReason = 40
 	DropWaitingOctetsLimit  DropReason = 41
 	DropWaitingTimeLimit    DropReason = 42
+	DropWaitingSourceLimit  DropReason = 45 // the source takes more of the queue than it leaves free
 	DropTooBig              DropReason = 43 // answered with Packet Too Big
 	DropHandOverLimit       DropReason = 44 // the control plane does not take what it is handed
 	dropReasonsEnd                     = 64
@@ -87,6 +88,7 @@ var dropNames = map[DropReason]string{
 	DropWaitingPacketsLimit:    "waiting-packets-limit",
 	DropWaitingOctetsLimit:     "waiting-octets-limit",
 	DropWaitingTimeLimit:       "waiting-time-limit",
+	DropWaitingSourceLimit:     "waiting-source-limit",
 	DropTooBig:                 "too-big",
 	DropHandOverLimit:          "hand-over-limit",
 }

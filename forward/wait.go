@@ -24,6 +24,10 @@ type WaitBounds struct {
 // so that one host that sends to nowhere leaves room for the others.
 const oneDestinationShare = 2
 
+// No source takes more packets or octets than it leaves free: a host that floods alone
+// fills half of the queue, two a third each, and there is always room for another
+// host's first packet.
+
 // Destination is what packets wait for: an EID in an Instance-ID.
 type Destination struct {
 	Instance lisp.InstanceID
@@ -32,6 +36,7 @@ type Destination struct {
 
 // Waiting is a packet that waits, whatever form the engine keeps it in.
 type Waiting[P any] struct {
+	Source      lisp.EID // in the Destination's Instance-ID; zero: nobody's share
 	Destination Destination
 	Since       time.Time
 	Octets      int
@@ -43,7 +48,8 @@ type Waiting[P any] struct {
 type WaitQueue[P any] struct {
 	bounds       WaitBounds
 	destinations map[Destination]*waitList[P]
-	oldest       *waitNode[P] // of all destinations
+	sources      map[Destination]waitShare // the EID is the source's
+	oldest       *waitNode[P]              // of all destinations
 	newest       *waitNode[P]
 	packets      int
 	octets       int
@@ -56,6 +62,9 @@ type waitNode[P any] struct {
 	next         *waitNode[P] // of the same destination
 }
 
+// waitShare is what of the queue a source takes.
+type waitShare struct{ packets, octets int }
+
 type waitList[P any] struct {
 	first, last *waitNode[P]
 	packets     int
@@ -64,7 +73,7 @@ type waitList[P any] struct {
 
 // NewWaitQueue makes an empty queue.
 func NewWaitQueue[P any](bounds WaitBounds) *WaitQueue[P] {
-	return &WaitQueue[P]{bounds: bounds, destinations: make(map[Destination]*waitList[P])}
+	return &WaitQueue[P]{bounds: bounds, destinations: make(map[Destination]*waitList[P]), sources: make(map[Destination]waitShare)}
 }
 
 // SetBounds changes the bounds. Packets beyond them stay until they are released
@@ -74,6 +83,11 @@ func (q *WaitQueue[P]) SetBounds(bounds WaitBounds) { q.bounds = bounds }
 // Add takes a packet of so many octets, or says which bound refuses it. first
 // reports that nobody else waits for that destination.
 func (q *WaitQueue[P]) Add(now time.Time, to Destination, octets int, packet P) (first bool, reason DropReason) {
+	return q.AddFrom(now, lisp.EID{}, to, octets, packet)
+}
+
+// AddFrom is Add for a packet whose source counts: beyond its share it is refused.
+func (q *WaitQueue[P]) AddFrom(now time.Time, from lisp.EID, to Destination, octets int, packet P) (first bool, reason DropReason) {
 	list := q.destinations[to]
 	if list == nil {
 		list = &waitList[P]{}
@@ -83,10 +97,12 @@ func (q *WaitQueue[P]) Add(now time.Time, to Destination, octets int, packet P) 
 		return false, DropWaitingPacketsLimit
 	case octets > q.bounds.OctetsTotal-q.octets, octets > q.bounds.OctetsTotal/oneDestinationShare-list.octets:
 		return false, DropWaitingOctetsLimit
+	case !q.hasShare(to.Instance, from, octets):
+		return false, DropWaitingSourceLimit
 	}
 	first = list.packets == 0
 	q.destinations[to] = list
-	n := &waitNode[P]{Waiting: Waiting[P]{Destination: to, Since: now, Octets: octets, Packet: packet}}
+	n := &waitNode[P]{Waiting: Waiting[P]{Source: from, Destination: to, Since: now, Octets: octets, Packet: packet}}
 	list.push(n)
 	q.push(n)
 	return first, DropNone
@@ -169,6 +185,32 @@ func (q *WaitQueue[P]) push(n *waitNode[P]) {
 	q.newest = n
 	q.packets++
 	q.octets += n.Octets
+	q.shareOut(&n.Waiting, 1)
+}
+
+// hasShare reports whether a source takes no more than it leaves free.
+func (q *WaitQueue[P]) hasShare(instance lisp.InstanceID, from lisp.EID, octets int) bool {
+	if from == (lisp.EID{}) {
+		return true
+	}
+	share := q.sources[Destination{Instance: instance, EID: from}]
+	return share.packets < q.bounds.PacketsTotal-q.packets && share.octets+octets <= q.bounds.OctetsTotal-q.octets
+}
+
+// shareOut adds a packet to its source's share, or takes it out with -1.
+func (q *WaitQueue[P]) shareOut(w *Waiting[P], packets int) {
+	if w.Source == (lisp.EID{}) {
+		return
+	}
+	source := Destination{Instance: w.Destination.Instance, EID: w.Source}
+	share := q.sources[source]
+	share.packets += packets
+	share.octets += packets * w.Octets
+	if share.packets == 0 {
+		delete(q.sources, source)
+		return
+	}
+	q.sources[source] = share
 }
 
 func (l *waitList[P]) push(n *waitNode[P]) {
@@ -204,5 +246,6 @@ func (q *WaitQueue[P]) take(n *waitNode[P]) Waiting[P] {
 	}
 	q.packets--
 	q.octets -= n.Octets
+	q.shareOut(&n.Waiting, -1)
 	return n.Waiting
 }

@@ -105,6 +105,7 @@ func Run(t *testing.T, factory Factory) {
 		{"WaitingIsBoundedInPackets", waitingIsBoundedInPackets},
 		{"WaitingIsBoundedInOctets", waitingIsBoundedInOctets},
 		{"WaitingIsBoundedInTime", waitingIsBoundedInTime},
+		{"AFloodLeavesRoom", aFloodLeavesRoom},
 		{"MissPolicies", missPolicies},
 		{"MissPoliciesOfInstances", missPoliciesOfInstances},
 		{"MissForms", missForms},

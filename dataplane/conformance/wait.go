@@ -175,7 +175,7 @@ func waitingGoesOnUnderSendMapRequest(b *bench) {
 }
 
 func waitingIsBoundedInPackets(b *bench) {
-	b.settings(func(s *dataplane.Settings) { s.Wait.PacketsPerDestination, s.Wait.PacketsTotal = 4, 6 })
+	b.settings(func(s *dataplane.Settings) { s.Wait.PacketsPerDestination, s.Wait.PacketsTotal = 4, 12 })
 	for i := range 7 {
 		b.send(from4("10.2.0.1").numbered(i))
 	}
@@ -183,7 +183,7 @@ func waitingIsBoundedInPackets(b *bench) {
 	for i := range 4 {
 		b.send(from4("10.2.0.2").numbered(i))
 	}
-	b.eventuallyDropped("waiting-packets-limit", 5)
+	b.eventuallyDropped("waiting-source-limit", 2) // it leaves as much free as it takes
 	b.eventuallyWaiting(6)
 	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
 	next := map[string]int{}
@@ -226,6 +226,23 @@ func waitingIsBoundedInTime(b *bench) {
 	b.eventuallyWaiting(0)
 	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
 	b.expectTo("192.0.2.2", from4("10.2.0.1").numbered(5))
+}
+
+// aFloodLeavesRoom demands that another host's packets wait, whatever one host sends.
+func aFloodLeavesRoom(b *bench) {
+	b.settings(func(s *dataplane.Settings) { s.Wait.PacketsPerDestination, s.Wait.PacketsTotal = 4, 20 })
+	for i := range 40 {
+		b.send(from4(fmt.Sprintf("10.2.0.%d", i+1)))
+	}
+	b.eventuallyDropped("waiting-source-limit", 30)
+	b.send(from4("10.3.0.1").withSource("10.1.0.77"), from6("2001:db8:2::1"))
+	b.eventuallyWaiting(12)
+	b.apply(b.to("10.3.0.0/24", "192.0.2.2"), b.to("2001:db8:2::/64", "192.0.2.2"))
+	for range 2 {
+		if s := b.receive(); s.destination().Is4() && s.destination() != from4("10.3.0.1").to {
+			b.Errorf("%s was released", s)
+		}
+	}
 }
 
 func missPolicies(b *bench) {

@@ -153,7 +153,8 @@ func (s *locatorSets) adopt(index uint32, mappings int) error {
 	}
 	s.enter(index, set)
 	s.uses[index].mappings = mappings
-	s.refresh(index) // the process before may have stopped between a state and its buckets
+	s.records[index].StatusBits = forward.StatusBits(set) // older tables have none
+	s.refresh(index)                                      // the process before may have stopped between a state and its buckets
 	return nil
 }
 

@@ -340,7 +340,7 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 	now := time.Now()
 	kept := append(frame(nil), f...)
 	r.obeyBounds()
-	if _, reason := r.queue.Add(now, to, len(kept), kept); reason != forward.DropNone {
+	if _, reason := r.queue.AddFrom(now, lisp.EIDFromAddr(header.Source), to, len(kept), kept); reason != forward.DropNone {
 		r.drop(reason, f)
 	} else {
 		r.destinations[to] = struct{}{}

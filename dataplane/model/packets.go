@@ -163,7 +163,8 @@ func (e *Engine) answerFrom(to netip.Addr) netip.Addr {
 
 func (e *Engine) wait(o forward.Outcome, packet []byte, from ingress) {
 	to := forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Destination)}
-	if _, reason := e.waiting.Add(e.options.Now(), to, len(packet), waitingPacket{packet: packet, from: from}); reason != forward.DropNone {
+	source, waiting := lisp.EIDFromAddr(o.Header.Source), waitingPacket{packet: packet, from: from}
+	if _, reason := e.waiting.AddFrom(e.options.Now(), source, to, len(packet), waiting); reason != forward.DropNone {
 		e.drop(reason)
 	}
 }
