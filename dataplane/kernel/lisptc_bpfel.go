@@ -114,6 +114,7 @@ const (
 	lisptcLispDropLISP_DROP_WAITING_OCTETS_LIMIT     lisptcLispDrop = 41
 	lisptcLispDropLISP_DROP_WAITING_TIME_LIMIT       lisptcLispDrop = 42
 	lisptcLispDropLISP_DROP_TOO_BIG                  lisptcLispDrop = 43
+	lisptcLispDropLISP_DROP_WAITING_SOURCE_LIMIT     lisptcLispDrop = 45
 	lisptcLispDropLISP_DROP_HAND_OVER_LIMIT          lisptcLispDrop = 44
 	lisptcLispDropLISP_DROP_MAX                      lisptcLispDrop = 64
 )
