@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 12
+#define LISP_ABI_VERSION 13
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -225,6 +225,17 @@ struct lisp_interface {
 	__u32 roots;     /* index into roots, those of iid */
 };
 
+/* ARRAY interface_slots (BPF_F_MMAPABLE): the same once more, at ifindex % LISP_INTERFACE_SLOTS, because a hash costs as much as
+ * two other lookups. A slot that has another ifindex says nothing: the hash does. The record that counts is records[which];
+ * user space fills the other one, then stores `which`, and leaves the old one alone until programs are done with it. */
+#define LISP_INTERFACE_SLOTS 256
+
+struct lisp_interface_slot {
+	__u32 ifindex; /* 0: none */
+	__u32 which;   /* 0 or 1 */
+	struct lisp_interface records[2];
+};
+
 /* HASH sites: Instance-ID (__u32) -> ifindex (__u32) of its only site interface, 0 where it has several. It is asked with
  * LISP_SETTING_INSTANCES alone: of equal EIDs in several Instance-IDs the route by that interface is the right one. */
 
@@ -271,6 +282,9 @@ struct lisp_settings {
 	__u64 hint_interval_ns; /* the same for what headers say: LISP_EVENT_STATUS_BITS and those after it */
 	__u64 echo_interval_ns; /* from one Echo-Nonce-request state of a locator to the next */
 	__u64 echo_wait_ns;     /* how long the echo may take while packets come from there */
+	__u8 rloc6[16];         /* one of local_rlocs of each family, found without a search; zero for none */
+	__u8 rloc4[4];
+	__u8 zero2[4];
 };
 
 /* RFC 9300 s.10.1: an echo is owed no longer than this. */

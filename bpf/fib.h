@@ -117,26 +117,40 @@ static __always_inline bool is_own_eid(const struct lisp_roots *of, __u8 family,
 	return (find_leaf(of, LISP_ROOT_DATABASE, family, address) & LISP_SLOT_TAG_MASK) == LISP_SLOT_LEAF;
 }
 
+static __always_inline const struct lisp_settings *find_settings(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+/* Nearly always it is the first one of its family. */
 static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address)
 {
+	const struct lisp_settings *s = find_settings();
 	struct lisp_rloc_key key = { .family = family };
+	const __u64 *first;
 
+	if (s && family == 4 && address->words[0] && address->words[0] == *(const __u32 *)s->rloc4)
+		return true;
+	first = s ? (const __u64 *)s->rloc6 : NULL;
+	if (first && family == 6 && first[0] == address->pairs[0] && first[1] == address->pairs[1] && first[0])
+		return true;
 	__builtin_memcpy(key.address, address, sizeof(key.address));
 	return bpf_map_lookup_elem(&local_rlocs, &key) != NULL;
 }
 
 static __always_inline const struct lisp_interface *find_interface(__u32 ifindex, __u32 flag)
 {
-	const struct lisp_interface *interface = bpf_map_lookup_elem(&interfaces, &ifindex);
+	__u32 place = ifindex % LISP_INTERFACE_SLOTS;
+	const struct lisp_interface_slot *slot = bpf_map_lookup_elem(&interface_slots, &place);
+	const struct lisp_interface *interface;
 
+	if (slot && *(const volatile __u32 *)&slot->ifindex == ifindex)
+		interface = &slot->records[*(const volatile __u32 *)&slot->which & 1];
+	else
+		interface = bpf_map_lookup_elem(&interfaces, &ifindex);
 	return interface && interface->flags & flag ? interface : NULL;
-}
-
-static __always_inline const struct lisp_settings *find_settings(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&settings, &zero);
 }
 
 static __always_inline bool is_tap(__u32 ifindex)

@@ -84,6 +84,14 @@ struct {
 } interfaces SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, LISP_INTERFACE_SLOTS);
+	__type(key, __u32);
+	__type(value, struct lisp_interface_slot);
+} interface_slots SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, __u32);

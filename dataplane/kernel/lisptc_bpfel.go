@@ -205,6 +205,13 @@ const (
 	lisptcLispInterfaceFlagLISP_INTERFACE_STACK        lisptcLispInterfaceFlag = 512
 )
 
+type lisptcLispInterfaceSlot struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Which   uint32
+	Records [2]lisptcLispInterface
+}
+
 type lisptcLispLimitKey struct {
 	_            structs.HostLayout
 	Kind         uint32
@@ -383,6 +390,9 @@ type lisptcLispSettings struct {
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
 	EchoWaitNs     uint64
+	Rloc6          [16]uint8
+	Rloc4          [4]uint8
+	Zero2          [4]uint8
 }
 
 type lisptcLispStep struct {
@@ -479,6 +489,7 @@ const (
 	lisptcMapHeard            = "heard"
 	lisptcMapInnerHops        = "inner_hops"
 	lisptcMapInstances        = "instances"
+	lisptcMapInterfaceSlots   = "interface_slots"
 	lisptcMapInterfaces       = "interfaces"
 	lisptcMapLimits           = "limits"
 	lisptcMapLocalRlocs       = "local_rlocs"
@@ -569,6 +580,7 @@ type lisptcMapSpecs struct {
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
+	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
@@ -627,6 +639,7 @@ type lisptcMaps struct {
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
+	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
@@ -657,6 +670,7 @@ func (m *lisptcMaps) Close() error {
 		m.Heard,
 		m.InnerHops,
 		m.Instances,
+		m.InterfaceSlots,
 		m.Interfaces,
 		m.Limits,
 		m.LocalRlocs,

@@ -72,6 +72,13 @@ type lispxdpLispInterface struct {
 	Roots    uint32
 }
 
+type lispxdpLispInterfaceSlot struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Which   uint32
+	Records [2]lispxdpLispInterface
+}
+
 type lispxdpLispLimitKey struct {
 	_            structs.HostLayout
 	Kind         uint32
@@ -198,6 +205,9 @@ type lispxdpLispSettings struct {
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
 	EchoWaitNs     uint64
+	Rloc6          [16]uint8
+	Rloc4          [4]uint8
+	Zero2          [4]uint8
 }
 
 type lispxdpLispTrusted struct {
@@ -237,6 +247,7 @@ const (
 	lispxdpMapHeard            = "heard"
 	lispxdpMapInnerHops        = "inner_hops"
 	lispxdpMapInstances        = "instances"
+	lispxdpMapInterfaceSlots   = "interface_slots"
 	lispxdpMapInterfaces       = "interfaces"
 	lispxdpMapLimits           = "limits"
 	lispxdpMapLocalRlocs       = "local_rlocs"
@@ -318,6 +329,7 @@ type lispxdpMapSpecs struct {
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
+	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
@@ -375,6 +387,7 @@ type lispxdpMaps struct {
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
+	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
@@ -405,6 +418,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Heard,
 		m.InnerHops,
 		m.Instances,
+		m.InterfaceSlots,
 		m.Interfaces,
 		m.Limits,
 		m.LocalRlocs,

@@ -22,7 +22,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 12
+const abiVersion = 13
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -89,6 +89,7 @@ type mapStore struct {
 	mapped   [][]byte
 
 	instances *instances
+	slots     interfaceSlots
 	table     *fibTable   // in force
 	pending   []*fibTable // made since
 }
@@ -270,12 +271,17 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
-	s.mapped = [][]byte{records, usage, sets, locators, user, roots}
+	slots, err := s.mmap(s.maps[lisptcMapInterfaceSlots])
+	if err != nil {
+		return err
+	}
+	s.mapped = [][]byte{records, usage, sets, locators, user, roots, slots}
 	s.records = viewOf[lisptcLispMapping](records, s.maps[lisptcMapMappings])
 	s.usage = viewOf[lisptcLispMappingCounters](usage, s.maps[lisptcMapMappingCounters])
 	s.sets = viewOf[lisptcLispLocatorSet](sets, s.maps[lisptcMapLocatorSets])
 	s.locators = viewOf[lisptcLispLocator](locators, s.maps[lisptcMapLocators])
 	s.words = viewOf[uint64](user, s.maps[mapWords])
+	s.slots = viewOf[lisptcLispInterfaceSlot](slots, s.maps[lisptcMapInterfaceSlots])
 	s.instances, err = openInstances(s.maps[lisptcMapInstances], viewOf[lisptcLispRoots](roots, s.maps[lisptcMapRoots]))
 	return err
 }

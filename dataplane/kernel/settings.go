@@ -146,12 +146,14 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 }
 
 func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
+	rloc4, rloc6 := rlocKey(sourceOf(s.LocalRLOCs, true)).Address, rlocKey(sourceOf(s.LocalRLOCs, false)).Address
 	return lisptcLispSettings{
 		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
 		EchoWaitNs:     uint64(cmp.Or(s.Header.EchoWait, dataplane.DefaultEchoWait)),
+		Rloc4:          [4]uint8(rloc4[:4]), Rloc6: rloc6,
 	}
 }
 
@@ -355,6 +357,7 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	for _, ifindex := range others {
 		errs = append(errs, m.Delete(ifindex))
 	}
+	e.store.slots.keepOnly(wanted)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -368,7 +371,11 @@ func (e *Engine) putInterface(ifindex uint32, a attached) error {
 		return err
 	}
 	a.record.Roots = roots
-	return e.store.maps[lisptcMapInterfaces].Put(ifindex, a.record)
+	if err := e.store.maps[lisptcMapInterfaces].Put(ifindex, a.record); err != nil {
+		return err
+	}
+	e.store.slots.put(ifindex, a.record)
+	return nil
 }
 
 // syncTAPMTU makes what this host sends from its EIDs fit the core when it is

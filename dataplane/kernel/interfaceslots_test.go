@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import "testing"
+
+// TestInterfaceSlots goes through the life of a slot that two interfaces want.
+func TestInterfaceSlots(t *testing.T) {
+	s := make(interfaceSlots, 4)
+	see := func(ifindex uint32) (record lisptcLispInterface, ok bool) { // as bpf/fib.h does
+		slot := s[ifindex%4]
+		return slot.Records[slot.Which&1], slot.Ifindex == ifindex
+	}
+	expect := func(ifindex, iid uint32, want bool) {
+		t.Helper()
+		if record, ok := see(ifindex); ok != want || ok && record.Iid != iid {
+			t.Errorf("interface %d: Instance-ID %d, there %t; want %d, %t", ifindex, record.Iid, ok, iid, want)
+		}
+	}
+	expect(2, 0, false)
+	s.put(2, lisptcLispInterface{Iid: 20})
+	expect(2, 20, true)
+	which := s[2].Which
+	s.put(2, lisptcLispInterface{Iid: 20})
+	if s[2].Which != which {
+		t.Error("the same record again was written")
+	}
+	s.put(2, lisptcLispInterface{Iid: 21})
+	expect(2, 21, true)
+	if old := s[2].Records[which]; old.Iid != 20 {
+		t.Errorf("the record that programs may still read is %+v", old)
+	}
+	s.put(6, lisptcLispInterface{Iid: 60})
+	expect(2, 21, true)
+	expect(6, 0, false)
+	s.keepOnly(map[uint32]attached{2: {}, 6: {}})
+	expect(2, 21, true)
+	s.keepOnly(map[uint32]attached{6: {}})
+	expect(2, 0, false)
+	s.put(6, lisptcLispInterface{Iid: 61})
+	expect(6, 61, true)
+}
