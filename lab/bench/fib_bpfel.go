@@ -91,6 +91,13 @@ type fibLispInterface struct {
 	Roots    uint32
 }
 
+type fibLispInterfaceSlot struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Which   uint32
+	Records [2]fibLispInterface
+}
+
 type fibLispLimitKey struct {
 	_            structs.HostLayout
 	Kind         uint32
@@ -217,6 +224,9 @@ type fibLispSettings struct {
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
 	EchoWaitNs     uint64
+	Rloc6          [16]uint8
+	Rloc4          [4]uint8
+	Zero2          [4]uint8
 }
 
 type fibLispTrusted struct {
@@ -260,6 +270,7 @@ const (
 	fibMapHeard            = "heard"
 	fibMapInnerHops        = "inner_hops"
 	fibMapInstances        = "instances"
+	fibMapInterfaceSlots   = "interface_slots"
 	fibMapInterfaces       = "interfaces"
 	fibMapLimits           = "limits"
 	fibMapLocalRlocs       = "local_rlocs"
@@ -353,6 +364,7 @@ type fibMapSpecs struct {
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
+	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
@@ -414,6 +426,7 @@ type fibMaps struct {
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
+	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
@@ -448,6 +461,7 @@ func (m *fibMaps) Close() error {
 		m.Heard,
 		m.InnerHops,
 		m.Instances,
+		m.InterfaceSlots,
 		m.Interfaces,
 		m.Limits,
 		m.LocalRlocs,
