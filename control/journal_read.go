@@ -132,7 +132,7 @@ func (s *mapServer) replay(r *journalReader) error {
 		return fmt.Errorf("an entry begins with 0x%02x: want 0x%02x", mark, entryMark)
 	}
 	flags := r.u8()
-	name := string(r.take(int(r.u16())))
+	name := r.take(int(r.u16()))
 	x := xtr{
 		proxyReply: flags&entryProxyReply != 0, useTTL: flags&entryUseTTL != 0, mergeRequest: flags&entryMergeRequest != 0,
 		wantMapNotify: flags&entryWantMapNotify != 0, keyID: r.u8(), algorithm: r.u8(), macOctets: r.u8(),
@@ -145,7 +145,7 @@ func (s *mapServer) replay(r *journalReader) error {
 		x.id.source = from
 	}
 	lastAt := r.time(s.h.now)
-	site := s.sites[name]
+	site := s.sites[string(name)]
 	if flags&entryNonce != 0 {
 		seen := seenNonce{nonce: r.u64(), mac: [16]byte(r.take(16))}
 		s.replayNonce(site, nonceKey{xtrID: x.id.xtrID, siteID: x.id.siteID, keyID: x.keyID}, seen, r.short)

@@ -72,8 +72,9 @@ func (l *loop) run(ctx context.Context) {
 	}
 	for {
 		select {
-		case i := <-l.sockets.in:
-			l.turn(func(now time.Time) { l.receive(now, i) })
+		case batch := <-l.sockets.in:
+			l.turn(func(now time.Time) { l.receiveBatch(now, batch) })
+			l.sockets.release(batch)
 		case e := <-l.misses:
 			l.turn(func(now time.Time) { l.planeEvent(now, e) })
 		case u := <-usage:
@@ -94,12 +95,18 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) turn(handle func(time.Time)) {
 	start := time.Now()
 	handle(start)
-	for effect, ok := l.node.Poll(); ok; effect, ok = l.node.Poll() {
-		l.carryOut(start, effect)
-	}
+	l.drain(start)
+	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
 	if took := int64(time.Since(start)); took > l.longest.Load() {
 		l.longest.Store(took)
+	}
+}
+
+// drain carries out what the Node wants done.
+func (l *loop) drain(now time.Time) {
+	for effect, ok := l.node.Poll(); ok; effect, ok = l.node.Poll() {
+		l.carryOut(now, effect)
 	}
 }
 
@@ -112,6 +119,14 @@ func (l *loop) untilDeadline() time.Duration {
 		return idle
 	}
 	return max(0, time.Until(deadline))
+}
+
+// receiveBatch hands messages to the Node, one after the other.
+func (l *loop) receiveBatch(now time.Time, batch []inbound) {
+	for i := range batch {
+		l.receive(now, batch[i])
+		l.drain(now)
+	}
 }
 
 func (l *loop) receive(now time.Time, i inbound) {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Receiving control messages, many with one system call: a batch of datagrams, each of which
+// the kernel may have made of several of one sender (UDP GRO). They are parsed and
+// authenticated here, outside the Node's goroutine (RFC 9301 s.5). A receiver waits for
+// nobody: a full queue drops and counts.
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+
+	"loci/control"
+)
+
+const (
+	// receiveBatch is how many datagrams one system call takes at most.
+	receiveBatch = 32
+	// inboundBatch is how many messages the loop takes at once: few enough to end within a
+	// few milliseconds, whatever they are.
+	inboundBatch = 64
+	// receiveControlOctets hold the address that a datagram came to and its segment size.
+	receiveControlOctets = 128
+	// udpGRO is UDP_GRO of linux/udp.h: as socket option and as kind of control message.
+	udpGRO = 104
+)
+
+// inbound is one message for the loop: one of the two is set.
+type inbound struct {
+	received control.Received
+	refusal  *control.Refusal
+}
+
+// receiver reads one socket.
+type receiver struct {
+	s        *sockets
+	f        *familySocket
+	messages []ipv4.Message
+	batch    []inbound
+}
+
+func newReceiver(s *sockets, f *familySocket) *receiver {
+	r := &receiver{s: s, f: f, messages: make([]ipv4.Message, receiveBatch), batch: s.freeInbound()}
+	for i := range r.messages {
+		r.messages[i].Buffers = [][]byte{make([]byte, maxDatagramOctets)}
+		r.messages[i].OOB = make([]byte, receiveControlOctets)
+	}
+	return r
+}
+
+// run reads until the context ends.
+func (r *receiver) run(ctx context.Context) {
+	for {
+		n, err := r.f.readBatch(r.messages)
+		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// An ICMP error about something sent earlier, or a momentary shortage.
+			r.s.log.Debug("control socket", "error", err)
+			time.Sleep(receiveErrorPause)
+			continue
+		}
+		keys := r.s.keyring.Load()
+		for i := range n {
+			r.datagrams(keys, &r.messages[i])
+		}
+		r.enqueue()
+	}
+}
+
+// datagrams looks at each datagram of a message.
+func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
+	destination, segment := parseControl(m.OOB[:m.NN])
+	local := netip.AddrPortFrom(destination, r.f.port)
+	from := unmap(m.Addr.(*net.UDPAddr).AddrPort())
+	octets := m.Buffers[0][:m.N]
+	if segment <= 0 {
+		segment = len(octets)
+	}
+	for {
+		one := octets[:min(segment, len(octets))]
+		octets = octets[len(one):]
+		received, refusal := control.Inspect(keys, local, from, one)
+		if r.batch = append(r.batch, inbound{received: received, refusal: refusal}); len(r.batch) == cap(r.batch) {
+			r.enqueue()
+		}
+		if len(octets) == 0 {
+			return
+		}
+	}
+}
+
+// enqueue hands the batch to the loop.
+func (r *receiver) enqueue() {
+	if len(r.batch) == 0 {
+		return
+	}
+	select {
+	case r.s.in <- r.batch:
+		r.batch = r.s.freeInbound()
+	default:
+		r.s.dropped.Add(uint64(len(r.batch)))
+		clear(r.batch)
+		r.batch = r.batch[:0]
+	}
+}
+
+// freeInbound is an empty batch, one that the loop is done with where there is one.
+func (s *sockets) freeInbound() []inbound {
+	select {
+	case b := <-s.done:
+		return b
+	default:
+		return make([]inbound, 0, inboundBatch)
+	}
+}
+
+// release gives a batch back.
+func (s *sockets) release(b []inbound) {
+	clear(b)
+	select {
+	case s.done <- b[:0]:
+	default:
+	}
+}
+
+// parseControl finds the address that a message came to and the length of its segments; zero
+// values where it does not say.
+func parseControl(b []byte) (destination netip.Addr, segment int) {
+	for len(b) > 0 {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(b)
+		if err != nil {
+			return destination, segment
+		}
+		switch {
+		case header.Level == unix.IPPROTO_IP && header.Type == unix.IP_PKTINFO && len(data) >= 12:
+			destination = netip.AddrFrom4([4]byte(data[8:12]))
+		case header.Level == unix.IPPROTO_IPV6 && header.Type == unix.IPV6_PKTINFO && len(data) >= 16:
+			destination = netip.AddrFrom16([16]byte(data[:16])).Unmap()
+		case header.Level == unix.IPPROTO_UDP && header.Type == udpGRO && len(data) >= 4:
+			segment = int(binary.NativeEndian.Uint32(data))
+		}
+		b = rest
+	}
+	return destination, segment
+}
