@@ -78,7 +78,7 @@ type kind struct {
 
 // kinds in the order in which they are listed.
 func kinds() []kind {
-	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), mapsockBench()}
+	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), mapsockBench(), controlBench()}
 }
 
 // Exit statuses of the command.
@@ -190,6 +190,8 @@ type bench struct {
 	daemons  []*process
 	bursts   map[string]uint32 // lossless ones, by arm and case
 	missed   map[string]uint32 // EIDs that were sent to, by family
+	control  *controlRun
+	pinned   bool // daemons run on serverCPU
 }
 
 func newBench(k kind, options Options) *bench {
@@ -327,7 +329,7 @@ func (b *bench) slot(caseName string) time.Duration {
 	for _, name := range b.kind.cases {
 		sum += share(name)
 	}
-	return b.options.Measure * time.Duration(share(caseName)) / time.Duration(sum*b.kind.rounds*len(b.lines))
+	return b.options.Measure * time.Duration(share(caseName)) / time.Duration(max(sum, 1)*b.kind.rounds*len(b.lines))
 }
 
 // remove ends the daemons and takes everything away, also what was made in part.

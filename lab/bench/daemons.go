@@ -53,8 +53,16 @@ func (b *bench) startDaemon(ctx context.Context, ns *testnet.Namespace, configur
 	p.cmd = exec.Command(b.options.Executable, "run", "--config", file)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C reaches the bench alone, which ends its daemons
+	if b.pinned {
+		p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // what the process would see of its core
+	}
 	if err := ns.Start(p.cmd); err != nil {
 		return nil, err
+	}
+	if b.pinned {
+		if err := pin(p.cmd.Process.Pid, serverCPU); err != nil {
+			return nil, err
+		}
 	}
 	b.daemons = append(b.daemons, p)
 	go func() {
