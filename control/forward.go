@@ -14,6 +14,9 @@ import (
 	"loci/lisp"
 )
 
+// usualECMOctets is enough for most Map-Requests.
+const usualECMOctets = 160
+
 // forward sends the request in a new Encapsulated Control Message. A request that
 // asks for several EID-Prefixes goes to each system once. The inner TTL counts the
 // systems that it passed, so that Map-Resolvers that point at each other do not send
@@ -28,15 +31,15 @@ func (h *host) forward(m *mapRequest, to netip.AddrPort, matched lisp.Prefix) {
 	}
 	ecm := *m.ecm
 	ecm.Inner.TTL--
-	payload, err := ecm.AppendTo(nil)
+	payload, err := ecm.AppendTo(h.room(usualECMOctets))
 	if err != nil {
 		h.count(RefusedEncoding)
 		return
 	}
 	m.forwardedTo = append(m.forwardedTo, to)
-	h.send(netip.AddrPort{}, to, payload)
+	h.send(netip.AddrPort{}, to, h.used(payload))
 	h.count(MapRequestForwarded)
-	h.noticeLater(func() Notice {
-		return Notice{Kind: NoticeMapRequestForwarded, Prefix: matched, Remote: to, Detail: "from " + m.itrRLOCs[0].String()}
-	})
+	if h.mayNotice() {
+		h.say(Notice{Kind: NoticeMapRequestForwarded, Prefix: matched, Remote: to, Detail: "from " + m.itrRLOCs[0].String()})
+	}
 }

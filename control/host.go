@@ -36,6 +36,8 @@ type host struct {
 	drained  int // effects already polled
 	counters counters
 
+	free []byte // room for payloads
+
 	registerNonce uint64
 	noticeLimit   bucket
 	refusalLimit  bucket
@@ -103,21 +105,18 @@ func (h *host) count(c Counter) { h.counters[c]++ }
 // notice emits a notice if its rate allows.
 func (h *host) notice(n Notice) {
 	if h.mayNotice() {
-		n.At = h.wall
-		h.emit(n)
+		h.say(n)
 	}
 }
 
-// noticeLater is notice for what happens with every packet: its words are only
-// made when somebody will read them.
-func (h *host) noticeLater(words func() Notice) {
-	if h.mayNotice() {
-		n := words()
-		n.At = h.wall
-		h.emit(n)
-	}
+// say emits a notice that mayNotice let pass.
+func (h *host) say(n Notice) {
+	n.At = h.wall
+	h.emit(n)
 }
 
+// mayNotice takes from the rate of notices. Who calls it makes the words of what happens with
+// every packet only when somebody will read them.
 func (h *host) mayNotice() bool {
 	if h.noticeLimit.take(h.now, h.limits.Notices) {
 		return true
@@ -143,7 +142,28 @@ func (h *host) noticeProbe(words func() Notice) {
 		h.count(NoticeLost)
 		return
 	}
-	h.noticeLater(words)
+	if h.mayNotice() {
+		h.say(words())
+	}
+}
+
+// freeOctets is how much room for payloads is made at once.
+const freeOctets = 16 << 10
+
+// room is an empty slice for a payload of about so many octets; used says that it was used.
+func (h *host) room(octets int) []byte {
+	if cap(h.free) < octets {
+		h.free = make([]byte, 0, max(freeOctets, octets))
+	}
+	return h.free[:0:octets]
+}
+
+// used is the payload, which nobody overwrites: what comes after it is used next.
+func (h *host) used(payload []byte) []byte {
+	if len(payload) <= cap(h.free) {
+		h.free = h.free[len(payload):cap(h.free)][:0]
+	}
+	return payload[:len(payload):len(payload)]
 }
 
 // send emits a packet.

@@ -190,33 +190,25 @@ type buckets[K comparable] struct {
 	turnedAt          instant
 }
 
-// available reports whether take would succeed. It refuses new keys when the
+// take takes a token of the key's bucket, if there is one. It refuses new keys when the
 // table is full: a flood of keys must not switch the limit off.
-func (b *buckets[K]) available(now instant, key K, r Rate, limit int) bool {
-	state, known := b.lookup(key)
-	return (known || len(b.current)+len(b.previous) < limit) && state.take(now, r)
-}
-
-// take takes a token of the key's bucket, if there is one.
 func (b *buckets[K]) take(now instant, key K, r Rate, limit int) bool {
 	if b.current == nil || now-b.turnedAt >= r.refill() {
 		b.turn(now, r)
 	}
-	if !b.available(now, key, r, limit) {
-		return false
-	}
-	state, _ := b.lookup(key)
-	state.take(now, r)
-	delete(b.previous, key)
-	b.current[key] = state
-	return true
-}
-
-func (b *buckets[K]) lookup(key K) (state bucket, known bool) {
-	if state, known = b.current[key]; !known {
+	state, current := b.current[key]
+	known := current
+	if !current {
 		state, known = b.previous[key]
 	}
-	return state, known
+	if !known && len(b.current)+len(b.previous) >= limit || !state.take(now, r) {
+		return false
+	}
+	if known && !current {
+		delete(b.previous, key)
+	}
+	b.current[key] = state
+	return true
 }
 
 func (b *buckets[K]) turn(now instant, r Rate) {

@@ -146,7 +146,7 @@ func (s *mapServer) answers(row *registration) bool {
 	case ProxyReplyNever:
 		return false
 	}
-	return s.registrations.proxyReply(row)
+	return row.proxyReply
 }
 
 // replyForSite answers with what was registered, and with every more specific
@@ -359,7 +359,10 @@ func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping, 
 	if fresh {
 		n.Kind = NoticeRegistered
 	}
-	s.h.noticeLater(func() Notice { n.Detail = mapping.String(); return n })
+	if s.h.mayNotice() {
+		n.Detail = mapping.String()
+		s.h.say(n)
+	}
 	if _, row, ok := s.registrations.get(mapping.Prefix); ok && changed {
 		s.notifier.changed(row, m.registrant())
 	}

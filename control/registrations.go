@@ -58,6 +58,8 @@ type registration struct {
 	newest uint32  // the registrant who came last; the others follow by next
 	merged content // what is answered
 	turn   uint8   // whose turn it is to get a Map-Request
+	// proxyReply: any of them wants the Map-Server to answer, which is enough (RFC 9301 s.8.3).
+	proxyReply bool
 }
 
 // registrations is the table.
@@ -275,6 +277,10 @@ func (t *registrations) expiry(row *registration) instant {
 // all others that asked for merging when it asked for it too (RFC 9301 s.5.6, a
 // bit). Where two speak of one locator, the later one is right.
 func (t *registrations) merge(row *registration) (changed bool) {
+	row.proxyReply = false
+	for r := range t.each(row) {
+		row.proxyReply = row.proxyReply || t.xtrs.at(r.xtr).proxyReply
+	}
 	last := t.registrants.at(row.newest)
 	merged := last.content
 	if last.next != noRow && t.xtrs.at(last.xtr).mergeRequest {
@@ -324,17 +330,6 @@ func (t *registrations) mergeable(row *registration, who registrantID, new lisp.
 		return errMergedLocators
 	}
 	return nil
-}
-
-// proxyReply reports whether any registrant wants the Map-Server to answer
-// (RFC 9301 s.8.3: any of them is enough).
-func (t *registrations) proxyReply(row *registration) bool {
-	for r := range t.each(row) {
-		if t.xtrs.at(r.xtr).proxyReply {
-			return true
-		}
-	}
-	return false
 }
 
 // nextTurn is where the registrant is whose turn it is.

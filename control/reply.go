@@ -13,8 +13,12 @@ import (
 	"loci/wire"
 )
 
-// mapReplyOctets is a Map-Reply without records.
-const mapReplyOctets = 12
+const (
+	// mapReplyOctets is a Map-Reply without records.
+	mapReplyOctets = 12
+	// usualRecordOctets is enough for most records.
+	usualRecordOctets = 96
+)
 
 // reply is a Map-Reply to be sent.
 type reply struct {
@@ -38,21 +42,18 @@ func (h *host) reply(to *mapRequest, r reply) {
 	if !h.mayReply(replyKey{rloc, r.mappings[0].Prefix}, r) {
 		return
 	}
-	m := wire.MapReply{Probe: r.probe, EchoNonce: r.echoes, Nonce: to.Nonce, Records: make([]wire.Record, len(r.mappings))}
-	for i, mapping := range r.mappings {
-		m.Records[i] = wire.RecordOf(mapping)
-	}
-	payload, err := m.AppendTo(nil)
+	head := wire.MapReply{Probe: r.probe, EchoNonce: r.echoes, Nonce: to.Nonce}
+	payload, err := wire.AppendMapReply(h.room(mapReplyOctets+len(r.mappings)*usualRecordOctets), &head, r.mappings)
 	if err != nil {
 		h.count(RefusedEncoding)
 		return
 	}
 	remote := netip.AddrPortFrom(rloc.Addr(), to.replyPort)
-	h.send(h.replyLocal(to, rloc), remote, payload)
+	h.send(h.replyLocal(to, rloc), remote, h.used(payload))
 	h.count(r.sent)
-	h.noticeLater(func() Notice {
-		return Notice{Kind: r.notice, Prefix: r.mappings[0].Prefix, Remote: remote, Detail: r.mappings[0].String()}
-	})
+	if h.mayNotice() {
+		h.say(Notice{Kind: r.notice, Prefix: r.mappings[0].Prefix, Remote: remote, Detail: r.mappings[0].String()})
+	}
 }
 
 // replyLocal answers a direct Map-Request from the address that it came to, so that
@@ -94,15 +95,15 @@ func (h *host) mayReply(key replyKey, r reply) bool {
 	}
 	total, negatives := h.replyTotal, h.negativeTotal
 	switch {
-	case !each.available(h.now, key, rate, l.RateTable):
-		h.count(RefusedReplyLimit)
 	case !total.take(h.now, l.MapRepliesTotal):
 		h.count(RefusedReplyTotalLimit)
 	case r.negative && !negatives.take(h.now, l.NegativeReplies):
 		h.count(RefusedNegativeLimit)
+	case !each.take(h.now, key, rate, l.RateTable):
+		h.count(RefusedReplyLimit)
 	default:
 		h.replyTotal, h.negativeTotal = total, negatives
-		return each.take(h.now, key, rate, l.RateTable)
+		return true
 	}
 	return false
 }
@@ -123,6 +124,9 @@ func (h *host) replyWithout(to *mapRequest, negative lisp.Mapping) {
 // least specific prefix around the asked EID in which taken finds no more-specific:
 // as true, and small.
 func (h *host) complete(to *mapRequest, asked lisp.Prefix, all []lisp.Mapping, taken func(lisp.Prefix) bool) []lisp.Mapping {
+	if len(all) == 1 {
+		return all
+	}
 	best := all[0]
 	specifics := all[1:]
 	if len(all) <= h.limits.MoreSpecificsPerReply && !slices.ContainsFunc(specifics, untold) && h.fits(to, all) {

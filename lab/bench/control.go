@@ -184,11 +184,12 @@ func measureControl(ctx context.Context, b *bench, _ *line, caseName string, slo
 }
 
 func (c *controlRun) registers(ctx context.Context, records int, slot time.Duration) ([]sample, error) {
-	o, err := c.load.run(ctx, loadPlan{records: records, length: slot})
+	o, work, err := c.timed(ctx, loadPlan{records: records, length: slot})
 	if err != nil {
 		return nil, err
 	}
 	samples := []sample{
+		{"processor time", "µs/message", work.Seconds() * 1e6 / float64(max(o.notified, 1))},
 		{"records", "records/s", float64(o.notified*records) / o.took.Seconds()}, {"messages", "messages/s", float64(o.notified) / o.took.Seconds()},
 		{"not acknowledged", "messages", float64(o.registered - o.notified)},
 	}
@@ -208,13 +209,29 @@ func (c *controlRun) counters(ctx context.Context, samples []sample) ([]sample, 
 }
 
 func (c *controlRun) requests(ctx context.Context, which requestSet, slot time.Duration) ([]sample, error) {
-	o, err := c.load.run(ctx, loadPlan{requests: c.load.requestsOf(which), burst: which.burst, length: slot})
+	requests := c.load.requestsOf(which)
+	o, work, err := c.timed(ctx, loadPlan{requests: requests, burst: which.burst, length: slot})
 	if err != nil {
 		return nil, err
 	}
 	return []sample{
 		{"answers", "messages/s", float64(o.answered) / o.took.Seconds()}, {"not answered", "messages", float64(o.asked - o.answered)},
+		{"processor time", "µs/message", work.Seconds() * 1e6 / float64(max(o.answered, 1))},
 	}, nil
+}
+
+// timed carries out a plan and tells what processor time the server took for it: on a machine that is at work otherwise,
+// that says more than the rate.
+func (c *controlRun) timed(ctx context.Context, p loadPlan) (o loadOutcome, work time.Duration, err error) {
+	before, err := processorTime(c.server.cmd.Process.Pid)
+	if err != nil {
+		return o, 0, err
+	}
+	if o, err = c.load.run(ctx, p); err != nil {
+		return o, 0, err
+	}
+	after, err := processorTime(c.server.cmd.Process.Pid)
+	return o, after - before, err
 }
 
 // both offers refreshes and Map-Requests at fixed rates.
@@ -364,4 +381,23 @@ func residentOctets(pid int) (float64, error) {
 	}
 	kibibytes, err := strconv.ParseFloat(fields[0], 64)
 	return kibibytes * 1024, err
+}
+
+// clockTick is USER_HZ, which is 100 on every architecture that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// processorTime is what a process has had, in user space and in the kernel.
+func processorTime(pid int) (time.Duration, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(content), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, errors.New("/proc tells no processor time")
+	}
+	user, userErr := strconv.Atoi(fields[11])
+	system, systemErr := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * clockTick, errors.Join(userErr, systemErr)
 }
