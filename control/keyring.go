@@ -29,6 +29,7 @@ type Keyring struct {
 
 // ownedPrefix is an EID-Prefix of the Map-Server's configuration.
 type ownedPrefix struct {
+	prefix        lisp.Prefix
 	site          int // index in Keyring.sites
 	moreSpecifics bool
 }
@@ -51,7 +52,7 @@ func newKeyring(c Config) *Keyring {
 	k.sites = c.MapServer.Sites
 	for i, s := range k.sites {
 		for _, p := range s.Prefixes {
-			k.prefixes.insert(p.Prefix, ownedPrefix{site: i, moreSpecifics: p.AcceptMoreSpecifics})
+			k.prefixes.insert(p.Prefix, ownedPrefix{prefix: p.Prefix, site: i, moreSpecifics: p.AcceptMoreSpecifics})
 		}
 	}
 	return k

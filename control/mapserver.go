@@ -90,28 +90,28 @@ func (s *mapServer) dropDisallowed() {
 
 // owns reports whether an EID is of a configured EID-Prefix.
 func (s *mapServer) owns(asked lisp.Prefix) bool {
-	_, _, ok := s.prefixes.match(asked)
+	_, ok := s.prefixes.lookup(asked)
 	return ok
 }
 
 // handleMapRequest answers for one EID-Prefix, in the order of RFC 9301 s.8.3.
 func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
-	configured, owner, ok := s.prefixes.match(asked)
+	owner, ok := s.prefixes.lookup(asked)
 	if !ok {
 		host := lisp.HostPrefix(asked.Instance(), asked.EID())
 		s.h.replyNegative(m, leastSpecificHole(host, 0, s.prefixes.overlaps), negativeTTLMinutes)
 		return
 	}
-	site := s.siteAt(owner)
+	configured, site := owner.prefix, s.siteAt(owner)
 	if s.deny(m, asked, configured, site) {
 		return
 	}
-	best, row, ok := s.registered(asked, configured, site)
+	row, ok := s.registered(asked, configured, site)
 	switch {
 	case !ok:
 		s.replyUnregistered(m, s.unregisteredHole(asked, configured), site)
 	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
-		s.replyForSite(m, asked, best, row)
+		s.replyForSite(m, asked, row)
 	default:
 		s.forward(m, row)
 	}
@@ -120,13 +120,13 @@ func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 // registered finds the registration to use. One that is less specific than the
 // configured EID-Prefix counts only if it is of the same site: another site's
 // aggregate says nothing about this one.
-func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState) (lisp.Prefix, *registration, bool) {
-	best, id, ok := s.registrations.index.match(asked)
+func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState) (*registration, bool) {
+	id, ok := s.registrations.index.lookup(asked)
 	if !ok {
-		return best, nil, false
+		return nil, false
 	}
 	row := s.registrations.rows.at(id)
-	return best, row, best.Bits() >= configured.Bits() || row.site == site.id
+	return row, row.prefix.Bits() >= configured.Bits() || row.site == site.id
 }
 
 // unregisteredHole is the part of a configured EID-Prefix around the asked EID that
@@ -152,7 +152,8 @@ func (s *mapServer) answers(row *registration) bool {
 // replyForSite answers with what was registered, and with every more specific
 // registration; where an ETR answers for one of those itself, the answer is
 // narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
-func (s *mapServer) replyForSite(m *mapRequest, asked, best lisp.Prefix, row *registration) {
+func (s *mapServer) replyForSite(m *mapRequest, asked lisp.Prefix, row *registration) {
+	best := row.prefix
 	all := []lisp.Mapping{s.proxyMapping(row)}
 	for p, id := range s.registrations.index.subtree(best) {
 		if len(all) > s.h.limits.MoreSpecificsPerReply {

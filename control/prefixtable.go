@@ -164,6 +164,16 @@ func (t *prefixTable[V]) match(asked lisp.Prefix) (match lisp.Prefix, v V, ok bo
 	return t.longest(lisp.HostPrefix(asked.Instance(), asked.EID()))
 }
 
+// lookup is match for whose values know their prefix: half the work for a host.
+func (t *prefixTable[V]) lookup(asked lisp.Prefix) (v V, ok bool) {
+	in := t.instances[asked.Instance()]
+	if in != nil && asked.EID().IsIP() && asked.IsHost() {
+		return in.ip.Lookup(asked.EID().Addr())
+	}
+	_, v, ok = t.match(asked)
+	return v, ok
+}
+
 // holds reports whether the table has a prefix within p, except but left out.
 func (t *prefixTable[V]) holds(p, but lisp.Prefix) bool {
 	for found := range t.subtree(p) {

@@ -24,7 +24,7 @@ func (r *router) configuration() control.Config {
 	}
 	for _, s := range r.w.servers {
 		if s == r {
-			c.MapServer = &control.MapServerConfig{Sites: r.w.mapServerSites()}
+			c.MapServer = &control.MapServerConfig{Sites: r.w.mapServerSites(), Journal: true}
 		}
 	}
 	for _, s := range r.w.resolvers {

@@ -41,6 +41,7 @@ func faults() []fault {
 		{"server-crash", 30 * time.Second, (*world).crashServer},
 		{"status-bit", 40 * time.Second, (*world).lowerStatusBit},
 		{"forged-unreachable", 20 * time.Second, (*world).forgeUnreachable},
+		{"server-loss", 30 * time.Second, (*world).loseServer},
 	}
 }
 
@@ -87,10 +88,14 @@ func (w *world) restart() (string, func()) {
 	return w.fell(pick(w.random, w.xtrs), func(r *router) { r.stop(true) })
 }
 
-// crashServer makes a Map-Server or Map-Resolver forget everything.
+// crashServer kills a Map-Server or Map-Resolver, which has what its store kept.
 func (w *world) crashServer() (string, func()) {
-	server := pick(w.random, slices.Concat(w.servers, w.resolvers))
-	return w.fell(server, (*router).kill)
+	return w.fell(pick(w.random, slices.Concat(w.servers, w.resolvers)), (*router).crashWithStore)
+}
+
+// loseServer makes one forget everything.
+func (w *world) loseServer() (string, func()) {
+	return w.fell(pick(w.random, slices.Concat(w.servers, w.resolvers)), (*router).loseStore)
 }
 
 func (r *router) kill() { r.stop(false) }

@@ -35,6 +35,7 @@ const (
 	invariantRegister    = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
 	invariantLimits      = "within-limits"        // tables, queues, turns
 	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from whoever has the key
+	invariantStored      = "stored"               // what a Map-Server's store took is there after a restart
 	invariantConvergence = "convergence"          // in time, and for good
 )
 

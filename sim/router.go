@@ -41,6 +41,7 @@ type router struct {
 	wrongKey int // faults that gave it a wrong key
 	down     int // faults that keep it down
 
+	disk        diskStore // of a Map-Server
 	mirror      mirror
 	requests    requestWatch
 	replies     rateWatch[replyKey]
@@ -120,6 +121,7 @@ func (r *router) startNode() {
 		panic(err)
 	}
 	r.node = node
+	r.restore()
 	if kept := r.kept(); len(kept) > 0 {
 		node.AdoptMapCache(r.time(), kept)
 	}
@@ -269,6 +271,8 @@ func (r *router) carryOut(e control.Effect) {
 		r.plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
 	case control.SetLocatorState:
 		r.setLocator(e)
+	case control.Journal:
+		r.store(e)
 	case control.Notice:
 		r.w.trace.say(r.w.now, func() string {
 			return r.name + " notices " + string(e.Kind) + " " + e.Prefix.String() + " " + e.Remote.String() + " " + e.Detail

@@ -79,8 +79,7 @@ type controlRun struct {
 	server   *process
 	load     *mapLoad
 	mappings int
-	file     string // configuration
-	cores    int    // GOMAXPROCS before
+	cores    int // GOMAXPROCS before
 }
 
 func buildControl(ctx context.Context, b *bench, l *line) error {
