@@ -367,21 +367,6 @@ func receiveOn(mountPoint string, ns *testnet.Namespace, link string, cpu int) e
 	})
 }
 
-// residentOctets is the resident memory of a process.
-func residentOctets(pid int) (float64, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, after, found := strings.Cut(string(content), "VmRSS:")
-	fields := strings.Fields(after)
-	if !found || len(fields) == 0 {
-		return 0, errors.New("/proc tells no VmRSS")
-	}
-	kibibytes, err := strconv.ParseFloat(fields[0], 64)
-	return kibibytes * 1024, err
-}
-
 // clockTick is USER_HZ, which is 100 on every architecture that Go runs on.
 const clockTick = 10 * time.Millisecond
 
