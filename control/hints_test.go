@@ -61,6 +61,7 @@ func TestStatusBitsBeyondTheHeaderOrTheSetSayNothing(t *testing.T) {
 	x1.wantCounter(RefusedHint, 1)
 }
 
+// Shows RFC 9300 s.3 (2).
 func TestFlappingStatusBitIsHeldDown(t *testing.T) {
 	for _, p := range []ProbingConfig{{}, {Off: true}} {
 		n, x1, _ := probedSites(t, "10.2.0.9")
@@ -154,7 +155,7 @@ func TestHintsWithoutProbing(t *testing.T) {
 	x1.wantLocator(hinted, LocatorUnknown, LocatorNotProbed)
 }
 
-// TestPublicInternetBelievesNoDataPacket: RFC 9300 s.4.1.
+// Shows RFC 9300 s.4.1 (2), RFC 9300 s.10 (1), RFC 9300 s.10.1 (3).
 func TestPublicInternetBelievesNoDataPacket(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	c := x1.config

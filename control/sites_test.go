@@ -115,6 +115,7 @@ func piggybackingRequest(nonce uint64, mapping lisp.Mapping) []byte {
 	return b
 }
 
+// Shows RFC 9301 s.5.3 (6).
 func TestPiggybackedMappingIsVerified(t *testing.T) {
 	n, _, x2, _ := twoSites(t)
 	n.run(time.Second)

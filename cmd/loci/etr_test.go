@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+// The ETR in namespaces: an RLOC that changes during a TCP transfer (RFC 9301 s.6.1), and
+// a locator that its site calls down by its Locator-Status-Bit (RFC 9300 s.10).
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// reconfigure writes another file and has it read.
+func (n *lispNetwork) reconfigure(name, configuration string) {
+	n.t.Helper()
+	n.must(os.WriteFile(n.file(name), []byte(configuration), 0o600))
+	_, err := n.client(name).Reload(n.t.Context())
+	n.must(err)
+}
+
+// withRLOCs gives 10.2.0.0/24 these locators.
+func (n *lispNetwork) withRLOCs(rlocs string) string {
+	return strings.Replace(n.xtr(2), "{eid: 10.2.0.0/24}", "{eid: 10.2.0.0/24, rlocs: ["+rlocs+"]}", 1)
+}
+
+func TestTCPGoesOnThroughAnRLOCChange(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", n.xtr(1))
+	n.run("xtr2", n.withRLOCs("{address: 172.16.2.2}"))
+	n.awaitRegistrations(4)
+	core := n.watchCore("xtr1")
+	transferred := make(chan error, 1)
+	var result testnet.TCPResult
+	go func() {
+		var err error
+		result, err = testnet.TCP{
+			Client: n.at["host1"], Server: n.at["host2"], Source: testSite{1}.host4(), Destination: testSite{2}.host4(), Duration: 3 * time.Second,
+		}.Run(t.Context())
+		transferred <- err
+	}()
+	n.await("the transfer is under way", func(context.Context) bool { count, _, _ := core.to("172.16.2.2"); return count > 1000 })
+	changed := time.Now()
+	n.reconfigure("xtr2", n.withRLOCs("{address: '2001:db8:2::2'}"))
+	n.must(<-transferred)
+	_, first, _ := core.to("2001:db8:2::2")
+	_, _, last := core.to("172.16.2.2")
+	if first.IsZero() || result.Octets == 0 {
+		t.Fatalf("the transfer did not move to the new RLOC: %+v", result)
+	}
+	t.Logf("reload to the first packet to the new RLOC: %s; to the last one to the old RLOC: %s; %.2f Gbit/s over all",
+		first.Sub(changed), last.Sub(changed), result.BitsPerSecond/1e9)
+}
+
+// TestStatusBitReachesThePeer: the mapping system is dead, so that data packets alone can
+// tell that a locator is down.
+func TestStatusBitReachesThePeer(t *testing.T) {
+	n := newLISPNetwork(t)
+	bits := func(configuration string) string {
+		return strings.Replace(configuration, "datapath:\n", "datapath:\n  data-header: {locator-status-bits: true}\n", 1)
+	}
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", bits(n.xtr(1)))
+	n.run("xtr2", bits(n.withRLOCs("{address: 172.16.2.2}, {address: '2001:db8:2::2', priority: 2}")))
+	n.awaitRegistrations(4)
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), 3)
+	n.kill("ms")
+	pinging := n.startPinging()
+	events, stop := n.followEvents("xtr1")
+	defer stop()
+	time.Sleep(200 * time.Millisecond)
+	n.reconfigure("xtr2", bits(n.withRLOCs("{address: 172.16.2.2, reachable: false}, {address: '2001:db8:2::2', priority: 2}")))
+	down := events("locator-down")
+	if !strings.Contains(down.Fields["detail"], "172.16.2.2: status-bit") {
+		t.Errorf("event %+v", down)
+	}
+	core := n.watchCore("xtr1")
+	n.await("traffic by the other locator", func(context.Context) bool { count, _, _ := core.to("2001:db8:2::2"); return count > 10 })
+	n.reconfigure("xtr2", bits(n.withRLOCs("{address: 172.16.2.2}, {address: '2001:db8:2::2', priority: 2}")))
+	up := events("locator-up")
+	if !strings.Contains(up.Fields["detail"], "172.16.2.2") {
+		t.Errorf("event %+v", up)
+	}
+	pinging.end("a status bit that fell and rose")
+}
