@@ -51,7 +51,6 @@ func TestRenewedIsToldLateAndAgain(t *testing.T) {
 	first := p.client.Load()
 	end()
 	end = servePlane(t, path)
-	defer end()
 	eventually(t, "connected anew", func() bool { return p.client.Load() != first })
 	eventually(t, "noticed that nobody told", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.untold })
 	var told atomic.Int32
@@ -65,6 +64,6 @@ func TestRenewedIsToldLateAndAgain(t *testing.T) {
 	// The next time it is told at once, once.
 	second := p.client.Load()
 	end()
-	end = servePlane(t, path)
+	defer servePlane(t, path)()
 	eventually(t, "told the next one", func() bool { return p.client.Load() != second && told.Load() == 4 })
 }

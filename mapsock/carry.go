@@ -47,20 +47,29 @@ type outgoing struct {
 	rich    bool   // the forms differ
 	ends    []byte // expired mappings, for those who do not hear the deletions themselves
 	ended   int
+	handed  int // told already
 }
 
 func (s *Server) carry(event dataplane.Event, more <-chan dataplane.Event, out *outgoing) {
 	*out = outgoing{message: out.message, rich: s.hasRichListeners()}
-	for ; event != nil; event = another(more, out.events+out.ended) {
+	for ; event != nil; event = another(more, out.events+out.ended+out.handed) {
 		if miss, ok := event.(dataplane.Miss); ok && miss.Handed {
-			s.handOver(miss)
-			event = in(dataplane.MissFormPacket, miss)
-		} else {
-			s.pass(event)
+			s.tellHanded(miss, out.rich)
+			out.handed++
+			continue
 		}
+		s.pass(event)
 		out.add(event)
 	}
-	s.tellEvents(out)
+	s.tellEvents(out, nil)
+}
+
+// tellHanded gives a packet to who takes them, and tells all others of the miss.
+func (s *Server) tellHanded(miss dataplane.Miss, rich bool) {
+	out := outgoing{rich: rich}
+	taker := s.handOver(miss)
+	out.add(miss) // in its forms it is nobody's to forward
+	s.tellEvents(&out, taker)
 }
 
 // add takes an event up in all forms that somebody hears.
@@ -111,11 +120,11 @@ func (s *Server) hasRichListeners() bool {
 	return false
 }
 
-func (s *Server) tellEvents(out *outgoing) {
+func (s *Server) tellEvents(out *outgoing, except *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		if !c.hears(HearEvents) {
+		if c == except || !c.hears(HearEvents) {
 			continue
 		}
 		form := 0
@@ -141,21 +150,21 @@ func (s *Server) offer(c *session, b []byte, messages int) (lost bool) {
 	return lost
 }
 
-// pass hands an event to this process.
+// pass hands an event to this process, and keeps what it tells of a path.
 func (s *Server) pass(event dataplane.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.note(event)
 	if s.local != nil {
 		s.local.take(event)
 	}
 }
 
 // handOver gives a packet to the client that asked for them last, else to this
-// process. Who hears events besides hears of it without the packet being theirs.
-func (s *Server) handOver(miss dataplane.Miss) {
+// process, and returns that client.
+func (s *Server) handOver(miss dataplane.Miss) (taker *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var taker *session
 	for c := range s.sessions {
 		if c.hears(HearPackets) && (taker == nil || c.taking.Load() > taker.taking.Load()) {
 			taker = c
@@ -167,10 +176,11 @@ func (s *Server) handOver(miss dataplane.Miss) {
 		m.setMiss(miss)
 		if b, err := m.Append(nil); err == nil && !s.offer(taker, b, 1) {
 			s.tellSoon()
-			return
+			return taker
 		}
 	case s.local != nil && s.local.take(miss):
-		return
+		return nil
 	}
 	s.counters.packetsUnclaimed.Add(1)
+	return taker
 }

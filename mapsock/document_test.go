@@ -29,11 +29,11 @@ func numbers() map[string]uint64 {
 		"NONCEMISMATCH": uint64(TypeNonceMismatch), "FLUSH": uint64(TypeFlush), "DUMP": uint64(TypeDump),
 		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
 		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
-		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU),
+		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters),
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
-		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative), "F_HANDED": uint64(FlagHanded),
+		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative), "F_HANDED": uint64(FlagHanded), "F_SINCE": uint64(FlagSince),
 
 		"R_UP": uint64(LocatorUp), "R_LIF": uint64(LocatorInterface), "R_TXNONCE": uint64(LocatorTxNonce), "R_RXNONCE": uint64(LocatorRxNonce),
 		"R_LOCAL": uint64(LocatorLocal), "R_PROBED": uint64(LocatorProbed),

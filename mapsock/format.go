@@ -107,6 +107,7 @@ const (
 	TypeLost              Type = 41
 	TypeUnreachable       Type = 42
 	TypeMTU               Type = 43
+	TypeZeroCounters      Type = 44
 )
 
 var typeNames = map[Type]string{
@@ -115,7 +116,7 @@ var typeNames = map[Type]string{
 	TypeRemoteStale: "remotestale", TypeNonceMismatch: "noncemismatch", TypeFlush: "flush", TypeDump: "dump",
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
-	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu",
+	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters",
 }
 
 // String names the type as documents and commands do.
@@ -130,7 +131,7 @@ func (t Type) String() string {
 // owner may.
 func (t Type) writes() bool {
 	switch t {
-	case TypeAdd, TypeDelete, TypeChange, TypeFlush, TypeSetLocatorState, TypeSetSettings, TypeDetach:
+	case TypeAdd, TypeDelete, TypeChange, TypeFlush, TypeSetLocatorState, TypeSetSettings, TypeDetach, TypeZeroCounters:
 		return true
 	}
 	return false
@@ -158,6 +159,7 @@ const (
 	FlagReplace       Flags = 1 << 17 // with add: replace what is there
 	FlagMore          Flags = 1 << 18 // more answers to the same message follow; told, never asked
 	FlagAuthoritative Flags = 1 << 19 // the A-bit of the Map-Reply (RFC 9301 s.5.4)
+	FlagSince         Flags = 1 << 21 // with get-counters: since they were zeroed
 	FlagHanded        Flags = 1 << 20 // of a miss: the packet is yours to forward; told, never asked
 )
 
@@ -170,11 +172,11 @@ var flagNames = [...]struct {
 }{
 	{FlagUp, "UP"}, {FlagStatic, "STATIC"}, {FlagDatabase, "DB"}, {FlagVersioning, "VERSIONING"}, {FlagStatusBits, "LOCBITS"},
 	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
-	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagDone, "DONE"},
+	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagSince, "SINCE"}, {FlagDone, "DONE"},
 }
 
 const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
-	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {

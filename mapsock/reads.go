@@ -70,6 +70,7 @@ func (s *Server) getDatabase(m, answer *Message) int {
 	if found >= 0 {
 		answer.Reset(TypeGet)
 		answer.setDatabase(&best, s.plane.Settings().LocalRLOCs)
+		answer.describeInterfaces(interfaceMTUs())
 	}
 	return found
 }
@@ -85,6 +86,7 @@ func (s *Server) getMapping(m, answer *Message, found int) {
 			answer.Reset(TypeGet)
 			answer.setMapping(&entry)
 			answer.setUsage(entry.Usage)
+			s.describePaths(answer)
 			return
 		}
 		if m.HasMask {
@@ -102,7 +104,11 @@ func (c *session) state(m *Message) error {
 		m.setSettings(c.server.plane.Settings())
 		return c.reply(m)
 	}
-	m.setCounters(c.server.allCounters())
+	counters := c.server.allCounters()
+	if m.Flags&FlagSince != 0 {
+		counters = since(counters, c.server.zeroed.Load())
+	}
+	m.setCounters(counters)
 	return c.reply(m)
 }
 
@@ -186,13 +192,14 @@ func (d *dumper) run() {
 }
 
 func (d *dumper) database(plane dataplane.Plane) {
-	local := plane.Settings().LocalRLOCs
+	local, mtus := plane.Settings().LocalRLOCs, interfaceMTUs()
 	for entry := range plane.Database() {
 		if !d.wants(entry.Prefix) {
 			continue
 		}
 		d.message.Reset(d.request.Type)
 		d.message.setDatabase(&entry, local)
+		d.message.describeInterfaces(mtus)
 		if !d.put() {
 			return
 		}
@@ -207,6 +214,7 @@ func (d *dumper) mappings(plane dataplane.Plane) {
 		d.message.Reset(d.request.Type)
 		d.message.setMapping(&entry)
 		d.message.setUsage(entry.Usage)
+		d.session.server.describePaths(&d.message)
 		if !d.put() {
 			return
 		}

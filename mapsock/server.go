@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/lisp"
 )
 
 // Limits bound what clients can cost. Zero values stand for the defaults.
@@ -81,11 +82,14 @@ type Server struct {
 
 	takers atomic.Uint64 // numbers those who ask for packets
 
+	zeroed atomic.Pointer[dataplane.Counters] // as they were when they were zeroed; nil: never
+
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]struct{}
 	sessions  map[*session]struct{}
 	local     *observed // set by Plane
+	paths     map[lisp.RLOC]path
 	done      chan struct{}
 	told      chan struct{} // something is in queues
 	group     sync.WaitGroup

@@ -131,7 +131,7 @@ func (c *session) handle(datagram []byte) {
 // writes before it.
 func (c *session) handleMessage(raw []byte) {
 	kind := Type(raw[offsetType])
-	if kind.writes() && kind != TypeDetach && c.writer {
+	if kind.writes() && kind != TypeDetach && kind != TypeZeroCounters && c.writer {
 		if c.run = append(c.run, raw); len(c.run) == writesTogether {
 			c.commit()
 		}
@@ -166,6 +166,8 @@ func (c *session) dispatch(m *Message) error {
 		return c.setListen(m)
 	case TypeDetach:
 		return c.detach(m)
+	case TypeZeroCounters:
+		return c.zeroCounters(m)
 	}
 	return refusal(unix.EOPNOTSUPP, "%s is nothing that can be asked", m.Type)
 }
@@ -179,6 +181,8 @@ var flagsOf = map[Type]Flags{
 	TypeGet:    FlagDatabase | FlagAll,
 	TypeFlush:  FlagDatabase | FlagAll,
 	TypeDump:   FlagDatabase | FlagAll,
+
+	TypeGetCounters: FlagSince,
 }
 
 // refuse tells the client alone that the message it sent last was not carried out.

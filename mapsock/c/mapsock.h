@@ -47,7 +47,8 @@ enum mapsock_type {
 	MAPSOCK_DETACH = 40,
 	MAPSOCK_LOST = 41,
 	MAPSOCK_UNREACHABLE = 42,
-	MAPSOCK_MTU = 43
+	MAPSOCK_MTU = 43,
+	MAPSOCK_ZERO_COUNTERS = 44
 };
 
 /* Flags. Up to DONE they are OpenLISP's. */
@@ -65,6 +66,7 @@ enum mapsock_type {
 #define MAPSOCK_F_MORE 0x40000u
 #define MAPSOCK_F_AUTHORITATIVE 0x80000u
 #define MAPSOCK_F_HANDED 0x100000u
+#define MAPSOCK_F_SINCE 0x200000u
 
 /* Bits of addrs. */
 #define MAPSOCK_A_EID 0x1u

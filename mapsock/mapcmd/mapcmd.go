@@ -81,8 +81,12 @@ func Mapstat(ctx context.Context, words []string, t Terminal) error {
 	defer c.close()
 	switch {
 	case wanted.tables:
-		return wanted.showTables(c, t)
-	default:
-		return wanted.showStatistics(c, t)
+		err = wanted.showTables(c, t)
+	case wanted.statistics:
+		err = wanted.showStatistics(c, t)
 	}
+	if err == nil && wanted.zero {
+		err = zeroCounters(c)
+	}
+	return err
 }

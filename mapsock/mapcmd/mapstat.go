@@ -5,7 +5,8 @@ package mapcmd
 // The syntax of mapstat, which is netstat's:
 //
 //	mapstat -X [-Wns] [-inet|-inet6|-f family]
-//	mapstat -s [-p lisp]
+//	mapstat -s [-z] [-p lisp]
+//	mapstat -z
 //
 // What the words mean is in docs/man/loci-mapstat.8.
 
@@ -25,10 +26,6 @@ type mapstatRequest struct {
 	family     family
 }
 
-// errZero answers -z: OpenLISP's kernel could zero its counters, Loci's engines count
-// on, so that several readers do not take each other's numbers away.
-var errZero = errors.New("-z: the counters of this data plane cannot be zeroed; read them twice and subtract")
-
 // parseMapstat reads the words behind mapstat.
 func parseMapstat(list []string) (*mapstatRequest, error) {
 	r := &mapstatRequest{basics: basics{socket: DefaultSocket}}
@@ -43,10 +40,10 @@ func parseMapstat(list []string) (*mapstatRequest, error) {
 		}
 	}
 	switch {
-	case r.zero:
-		return nil, errZero
-	case !r.tables && !r.statistics:
+	case !r.tables && !r.statistics && !r.zero:
 		return nil, errors.New("mapstat what? Want -X for the mapping tables or -s for statistics; --help says more")
+	case r.zero && r.tables && !r.statistics:
+		return nil, errors.New("-z zeroes what -s shows: add -s, or leave out -X")
 	case !r.tables && (r.wide || r.family != familyAny):
 		return nil, errors.New("-W, -f, -inet and -inet6 choose what -X shows: add -X")
 	}

@@ -26,7 +26,7 @@ type statisticsDocument struct {
 
 func readCounts(c *connection) (document statisticsDocument, counters dataplane.Counters, err error) {
 	document = statisticsDocument{Counters: map[string]uint64{}, Drops: map[string]uint64{}, Other: map[string]uint64{}}
-	err = c.ask(&mapsock.Message{Type: mapsock.TypeGetCounters}, func(m *mapsock.Message) error {
+	err = c.ask(&mapsock.Message{Type: mapsock.TypeGetCounters, Flags: mapsock.FlagSince}, func(m *mapsock.Message) error {
 		counters = m.Counters()
 		groups := map[mapsock.Attribute]map[string]uint64{
 			mapsock.AttributeCounter: document.Counters, mapsock.AttributeDrop: document.Drops, mapsock.AttributeOther: document.Other,
@@ -37,6 +37,11 @@ func readCounts(c *connection) (document statisticsDocument, counters dataplane.
 		return nil
 	})
 	return document, counters, err
+}
+
+// zeroCounters lets statistics begin at 0 again, after they were shown.
+func zeroCounters(c *connection) error {
+	return c.ask(&mapsock.Message{Type: mapsock.TypeZeroCounters}, func(*mapsock.Message) error { return nil })
 }
 
 func (r *mapstatRequest) showStatistics(c *connection, t Terminal) error {
