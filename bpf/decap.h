@@ -9,13 +9,6 @@
 #include "hops.h"
 #include "send.h"
 
-/* Since Linux 6.3. UAPI headers of the building machine may be older. */
-#define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
-#define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
-
-/* User space sets it to 1 before loading when bpf_skb_adjust_room knows the two flags above. */
-volatile const __u32 lisp_decap_l3_flags = 0;
-
 /* Removes the outer headers. Where the kernel lacks the flags that say which
  * family remains, bpf_skb_change_proto turns the outer header into one of that family first, 20 octets longer or shorter. */
 static __always_inline long remove_outer(struct __sk_buff *skb, const struct etr *e)

@@ -76,17 +76,57 @@ static __always_inline long store_front_ipv6(struct __sk_buff *skb, const struct
 	return bpf_skb_store_bytes(skb, 0, &front.ethernet, sizeof(front) - FRONT_STORED, 0);
 }
 
-/* Makes room and writes everything before the inner packet. FIXED_GSO: each segment keeps its size and grows by the headers,
- * which the size check has allowed for. */
+/* What bpf_skb_adjust_room answers for an skb that was encapsulated before, also when it was decapsulated since: the kernel
+ * keeps no more than one state of that kind. The skb is as it was then. */
+#define ALREADY_ENCAPSULATED -114
+
+/* What add_outer answers when only a fresh skb can be encapsulated. */
+#define NEEDS_FRESH_SKB 1
+
+/* The kernel may set an skb's family only when it removes a header; so some octets more than needed are made first. */
+#define SPARE_OCTETS 8
+
+/* Makes room in an skb that was encapsulated before. What it remembers of the headers within is still true when one layer was
+ * taken off, and then it can be segmented later as well. A super-packet with a tunnel in it cannot: its segments would each
+ * need two layers of lengths. */
+static __noinline long make_room_again(struct __sk_buff *skb, __u8 family, const struct itr *t)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
+	__u32 octets = outer_length(family);
+
+	if (skb->gso_size && t->packet.protocol != IPPROTO_TCP)
+		return NEEDS_FRESH_SKB;
+	if (family == t->packet.family)
+		return bpf_skb_adjust_room(skb, octets, BPF_ADJ_ROOM_MAC, flags);
+	if (!lisp_decap_l3_flags)
+		return NEEDS_FRESH_SKB;
+	if (bpf_skb_adjust_room(skb, octets + SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags) < 0)
+		return -1;
+	flags |= family == 4 ? ADJ_ROOM_DECAP_L3_IPV4 : ADJ_ROOM_DECAP_L3_IPV6;
+	return bpf_skb_adjust_room(skb, -SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags);
+}
+
+/* Makes room before the inner packet. FIXED_GSO: each segment keeps its size and grows by the headers, which the size check
+ * has allowed for. */
+static __always_inline long make_room(struct __sk_buff *skb, __u8 family, const struct itr *t)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
+	long answer;
+
+	flags |= family == 4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+	answer = bpf_skb_adjust_room(skb, outer_length(family), BPF_ADJ_ROOM_MAC, flags);
+	return answer == ALREADY_ENCAPSULATED ? make_room_again(skb, family, t) : answer;
+}
+
+/* Makes room and writes everything before the inner packet. */
 static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
 				 const struct lisp_next_hop *hop)
 {
-	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
 	__u32 length = octets_from(skb, t->packet.offset) + outer_length(l->family);
+	long answer = make_room(skb, l->family, t);
 
-	flags |= l->family == 4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
-	if (bpf_skb_adjust_room(skb, outer_length(l->family), BPF_ADJ_ROOM_MAC, flags) < 0)
-		return -1;
+	if (answer)
+		return answer;
 	if (t->l2_length == 0 && bpf_skb_change_head(skb, ETH_HLEN, 0) < 0)
 		return -1;
 	/* Only a super-packet can be longer than length fields can tell; its segments get theirs when it is cut. */
@@ -121,7 +161,11 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	choose_header(t, l);
 	if (t->forwarded)
 		t->packet.ttl--;
-	if (add_outer(skb, l, t, hop) < 0)
+	answer = add_outer(skb, l, t, hop);
+	/* On its way through the TAP it is cut into packets, each a fresh skb. */
+	if (answer == NEEDS_FRESH_SKB)
+		return wait_at_tap(skb, t, LISP_TAP_REASON_HOLD, 0);
+	if (answer < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	step(LISP_STEP_ENCAPSULATED, family, 0, 0);
 	count(family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, octets);

@@ -136,8 +136,8 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fla
 	return true;
 }
 
-/* The next hop of a decapsulated packet, whose TOS is already what it will be, within the site; NULL when the stack has to decide: own addresses, too big for the
- * site, routes that lead elsewhere. */
+/* The next hop of a decapsulated packet, whose TOS is already what it will be, within the site; NULL when the stack has to
+ * decide: own addresses, too big for the site, routes that lead elsewhere. */
 static __always_inline struct lisp_next_hop *find_inner_hop(hook_frame *frame, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();

@@ -8,6 +8,13 @@
 
 #include "route.h"
 
+/* Since Linux 6.3. UAPI headers of the building machine may be older. */
+#define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
+#define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
+
+/* User space sets it to 1 before loading when bpf_skb_adjust_room knows the two flags above. */
+volatile const __u32 lisp_decap_l3_flags = 0;
+
 /* Takes off what follows the packet, such as the padding of short Ethernet frames. */
 static __always_inline long trim(struct __sk_buff *skb, const struct lisp_packet *p)
 {
