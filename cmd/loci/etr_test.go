@@ -7,6 +7,8 @@ package main_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -88,4 +90,42 @@ func TestStatusBitReachesThePeer(t *testing.T) {
 		t.Errorf("event %+v", up)
 	}
 	pinging.end("a status bit that fell and rose")
+}
+
+// TestTrafficSplitsByWeights: locators of one priority with weights 10 and 15 share random
+// flows 40:60, within 5 points over 1,000 and 1.5 over 20,000.
+func TestTrafficSplitsByWeights(t *testing.T) {
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", n.xtr(1))
+	n.run("xtr2", n.withRLOCs("{address: 172.16.2.2, weight: 10}, {address: '2001:db8:2::2', weight: 15}"))
+	n.awaitRegistrations(4)
+	one, two := testSite{1}, testSite{2}
+	n.ping("host1", one.host4(), two.host4(), 3)
+	core := n.watchCore("xtr1")
+	sent := 0
+	for _, c := range []struct {
+		flows  int
+		points float64
+	}{{1000, 5}, {20000, 1.5}} {
+		for ; sent < c.flows; sent++ {
+			from := netip.AddrPortFrom(one.host4(), uint16(20000+sent))
+			to := netip.AddrPortFrom(two.host4(), uint16(1+rand.N(60000)))
+			conn, err := n.at["host1"].DialUDP(from, to)
+			n.must(err)
+			_, _ = conn.Write([]byte("a flow")) // nobody listens: ICMP may say so
+			conn.Close()
+		}
+		share := 0.0
+		n.await("all flows in the core", func(context.Context) bool {
+			by4, _, _ := core.to("172.16.2.2")
+			by6, _, _ := core.to("2001:db8:2::2")
+			share = 100 * float64(by4) / float64(by4+by6)
+			return by4+by6 >= c.flows
+		})
+		t.Logf("%d flows: %.2f %% to the locator of weight 10, want 40", c.flows, share)
+		if share < 40-c.points || share > 40+c.points {
+			t.Errorf("%d flows: %.2f %%, want 40 within %.1f points", c.flows, share, c.points)
+		}
+	}
 }
