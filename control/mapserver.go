@@ -47,15 +47,9 @@ func (s *mapServer) configure(c *MapServerConfig, keys *Keyring) {
 		state.config = site
 		sites[site.Name] = state
 	}
-	gone := s.sites
 	s.sites = sites
 	s.notifier.keep(sites)
-	s.dropDisallowed()
-	for name, site := range gone {
-		if sites[name] == nil {
-			s.registrations.sites[site.id] = nil
-		}
-	}
+	s.startSweep()
 }
 
 // allows reports whether the configuration lets a site register an EID-Prefix.
@@ -67,25 +61,6 @@ func (s *mapServer) allows(p lisp.Prefix, site *siteState) bool {
 // siteAt is the site that owns a configured EID-Prefix.
 func (s *mapServer) siteAt(owner ownedPrefix) *siteState {
 	return s.sites[s.config.Sites[owner.site].Name]
-}
-
-func (s *mapServer) dropDisallowed() {
-	var gone []uint32
-	for p, id := range s.registrations.index.all() {
-		if !s.allows(p, s.registrations.siteOf(s.registrations.rows.at(id))) {
-			gone = append(gone, id)
-		}
-	}
-	for _, id := range gone {
-		row := s.registrations.rows.at(id)
-		s.h.notice(Notice{Kind: NoticeRegistrationRemoved, Prefix: row.prefix, Site: s.registrations.siteOf(row).config.Name})
-		if s.journal.on {
-			for r := range s.registrations.each(row) {
-				s.journalRegistrant(row, r, 0)
-			}
-		}
-		s.registrations.remove(id)
-	}
 }
 
 // owns reports whether an EID is of a configured EID-Prefix.
@@ -126,6 +101,9 @@ func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState) (
 		return nil, false
 	}
 	row := s.registrations.rows.at(id)
+	if s.sweeping() && s.dropDisallowed(id) {
+		return s.registered(asked, configured, site) // what is less specific, if anything
+	}
 	return row, row.prefix.Bits() >= configured.Bits() || row.site == site.id
 }
 
@@ -163,6 +141,9 @@ func (s *mapServer) replyForSite(m *mapRequest, asked lisp.Prefix, row *registra
 			continue
 		}
 		more := s.registrations.rows.at(id)
+		if s.sweeping() && !s.allows(p, s.registrations.siteOf(more)) {
+			continue
+		}
 		if s.answers(more) {
 			all = append(all, s.proxyMapping(more))
 			continue

@@ -356,7 +356,7 @@ func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 	}
 	if n.mapServer != nil && yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout) &&
 		yield(&n.mapServer.notifier.timers, n.mapServer.notifier.handleTimeout) {
-		yield(&n.mapServer.journal.timers, n.mapServer.handleCheckpoint)
+		_ = yield(&n.mapServer.registrations.sweep, n.mapServer.handleSweep) && yield(&n.mapServer.journal.timers, n.mapServer.handleCheckpoint)
 	}
 }
 

@@ -71,6 +71,8 @@ type registrations struct {
 	xtrs        interned[xtr]
 	sets        locatorSets
 	sites       []*siteState // by number; nil where none is
+	sweep       deadlines    // one row: the next batch of the pass after a change of the configuration
+	swept       uint32       // where that pass is
 }
 
 var errMergedLocators = errors.New("the merged locator-set is too large")

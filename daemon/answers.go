@@ -163,13 +163,32 @@ func (d *daemon) database(ctx context.Context) ([]api.DatabaseEntry, error) {
 	return list, err
 }
 
+// registrationsPage bounds what one turn of the loop lists.
+const registrationsPage = 512
+
 func (d *daemon) registrations(ctx context.Context) ([]api.Registration, error) {
-	copied, err := ask(ctx, d.loop, func(time.Time) []control.Registration { return slices.Collect(d.loop.node.Registrations()) })
-	list := make([]api.Registration, len(copied))
-	for i, r := range copied {
-		list[i] = registrationDocument(r)
+	type page struct {
+		list []control.Registration
+		next uint32
+		more bool
 	}
-	return list, err
+	list := []api.Registration{}
+	for at := (page{more: true}); at.more; {
+		from := at.next
+		var err error
+		at, err = ask(ctx, d.loop, func(time.Time) (p page) {
+			p.list, p.next, p.more = d.loop.node.RegistrationsPage(from, registrationsPage)
+			return p
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range at.list {
+			list = append(list, registrationDocument(r))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b api.Registration) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
+	return list, nil
 }
 
 func registrationDocument(r control.Registration) api.Registration {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// What is too much for one turn at a million registrations: to drop those that another
+// configuration does not allow any more, and to list them all. Both go over the rows of the
+// table, a batch a turn. While a pass is under way, nothing is answered from a row that the
+// configuration does not allow: it is dropped when it is met.
+
+import "slices"
+
+// registrationSweepRows is one batch.
+const registrationSweepRows = 2048
+
+// startSweep begins a pass; a small table is passed over at once.
+func (s *mapServer) startSweep() {
+	s.registrations.swept = 0
+	s.registrations.sweep.set(0, s.h.now)
+	if s.registrations.rows.len() <= registrationSweepRows {
+		s.handleSweep(0)
+		s.registrations.sweep.remove(0)
+	}
+}
+
+// sweeping reports whether a pass is under way.
+func (s *mapServer) sweeping() bool { return s.registrations.sweep.next() != never }
+
+// handleSweep passes over a batch. At the end, sites that are gone are forgotten.
+func (s *mapServer) handleSweep(uint32) {
+	t := &s.registrations
+	rows := uint32(t.rows.len())
+	for end := min(t.swept+registrationSweepRows, rows); t.swept < end; t.swept++ {
+		if !t.rows.at(t.swept).prefix.IsZero() {
+			s.dropDisallowed(t.swept)
+		}
+	}
+	if t.swept < rows {
+		t.sweep.set(0, s.h.now+1) // the next turn
+		return
+	}
+	for i, site := range t.sites {
+		if site != nil && s.sites[site.config.Name] != site {
+			t.sites[i] = nil
+		}
+	}
+}
+
+// dropDisallowed ends a registration that the configuration does not allow any more.
+func (s *mapServer) dropDisallowed(id uint32) (dropped bool) {
+	t := &s.registrations
+	row := t.rows.at(id)
+	site := t.siteOf(row)
+	if s.allows(row.prefix, site) {
+		return false
+	}
+	s.h.notice(Notice{Kind: NoticeRegistrationRemoved, Prefix: row.prefix, Site: site.config.Name})
+	if s.journal.on {
+		for r := range t.each(row) {
+			s.journalRegistrant(row, r, 0)
+		}
+	}
+	t.remove(id)
+	return true
+}
+
+// RegistrationsPage is a part of what Registrations yields, in no order: at most about so many
+// from where the last page ended, which is 0 at first. more is false after the last one. What
+// changes between two pages may be in both or in none.
+func (n *Node) RegistrationsPage(from uint32, most int) (page []Registration, next uint32, more bool) {
+	if n.mapServer == nil {
+		return nil, 0, false
+	}
+	t := &n.mapServer.registrations
+	rows := uint32(t.rows.len())
+	for next = from; next < rows && len(page) < most && next-from < registrationSweepRows; next++ {
+		row := t.rows.at(next)
+		if row.prefix.IsZero() {
+			continue
+		}
+		for _, r := range slices.Backward(slices.Collect(t.each(row))) {
+			page = append(page, n.mapServer.registrationStatus(row, r))
+		}
+	}
+	return page, next, next < rows
+}
