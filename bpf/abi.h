@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 13
+#define LISP_ABI_VERSION 14
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -178,6 +178,15 @@ enum lisp_locator_flag {
 	LISP_LOCATOR_UP = 1 << 3,        /* user space's view; programs obey the buckets alone */
 };
 
+/* What stands between UDP and the inner packet. */
+enum lisp_encapsulation {
+	LISP_ENCAPSULATION_LISP = 0,      /* RFC 9300 s.5 */
+	LISP_ENCAPSULATION_LISP_GPE = 1,  /* RFC 9305: P and Next Protocol, no nonce */
+	LISP_ENCAPSULATION_VXLAN_GPE = 2, /* the same words at port LISP_VXLAN_GPE_PORT, the Instance-ID as VNI */
+};
+
+#define LISP_VXLAN_GPE_PORT 4790
+
 struct lisp_locator {
 	__u8 rloc[16];
 	__u8 source[16]; /* own RLOC of the same family */
@@ -188,8 +197,9 @@ struct lisp_locator {
 	__u8 multicast_weight;
 	__u8 flags;      /* enum lisp_locator_flag */
 	__be16 port;     /* 0 stands for 4341 */
+	__u8 encapsulation; /* enum lisp_encapsulation; the one octet of a linked locator that may change */
+	__u8 zero;
 	__u16 path_mtu;  /* 0: as the route says; else the smaller of both holds for the outer packet */
-	__u8 zero[2];
 	__u32 ifindex;   /* 0: as the route says; else outer packets leave by this interface */
 };
 
@@ -258,6 +268,7 @@ enum lisp_setting_flag {
 	LISP_SETTING_CHECK_SOURCE = 1 << 7, /* the inner source's mapping must have the outer source among its locators ... */
 	LISP_SETTING_CHECK_SOURCE_STRICT = 1 << 8, /* ... and must be there, with locators */
 	LISP_SETTING_INSTANCES = 1 << 10, /* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
+	LISP_SETTING_VXLAN_GPE = 1 << 11, /* UDP to LISP_VXLAN_GPE_PORT of an own RLOC is ours as well */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
 	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
 };
@@ -412,7 +423,7 @@ enum lisp_drop {
 	/* from the core */
 	LISP_DROP_OUTER_MALFORMED = 20,      /* lengths of the outer headers contradict each other */
 	LISP_DROP_LISP_HEADER_TRUNCATED = 21,
-	LISP_DROP_RESERVED_BIT = 22,         /* bit 5 of the LISP header set: LISP-GPE, not understood */
+	LISP_DROP_RESERVED_BIT = 22,         /* bit 5 of the LISP header set, and what follows is neither IPv4 nor IPv6 (RFC 9305) */
 	LISP_DROP_KEY_ID = 23,               /* KK not 00: encrypted, no keys */
 	LISP_DROP_INNER_MALFORMED = 24,      /* inner packet is neither IPv4 nor IPv6, or cut off, or a wrong header length */
 	LISP_DROP_EID_NOT_IN_DATABASE = 25,  /* inner destination is not an own EID of the Instance-ID */
@@ -600,6 +611,7 @@ union lisp_abi {
 	enum lisp_mapping_flag mapping_flag;
 	enum lisp_action action;
 	enum lisp_locator_flag locator_flag;
+	enum lisp_encapsulation encapsulation;
 	enum lisp_interface_flag interface_flag;
 	enum lisp_setting_flag setting_flag;
 	enum lisp_miss_policy miss_policy;

@@ -30,6 +30,7 @@ struct etr {
 	__u32 iid;
 	__u32 first; /* the LISP header in host order */
 	__u32 second;
+	__u8 next_protocol; /* 0 without P */
 	__u32 notes; /* counters to count when the packet's fate is sealed, a bit for each */
 };
 
@@ -53,6 +54,13 @@ static __always_inline void count_notes(const struct etr *e, __u32 octets)
 	count_noted(e, LISP_COUNTER_VERSION_STALE_SOURCE, octets);
 }
 
+static __always_inline bool takes_vxlan_gpe(void)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->flags & LISP_SETTING_VXLAN_GPE;
+}
+
 /* Whether the outer packet is UDP to the LISP data port of an own RLOC, and whole. */
 static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet *outer)
 {
@@ -67,7 +75,9 @@ static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet 
 	}
 	if (read_octets(frame, outer->l4_offset + 2, &port, sizeof(port)) < 0)
 		return false;
-	return port == bpf_htons(LISP_DATA_PORT) && is_own_rloc(outer->family, &outer->destination);
+	if (port != bpf_htons(LISP_DATA_PORT) && !(port == bpf_htons(LISP_VXLAN_GPE_PORT) && takes_vxlan_gpe()))
+		return false;
+	return is_own_rloc(outer->family, &outer->destination);
 }
 
 /* Lengths of the outer headers against each other and the packet. A super-packet may be longer than any of them can tell. */
@@ -89,6 +99,25 @@ static __always_inline int check_outer(hook_frame *frame, const struct etr *e, c
 	return LISP_DROP_NONE;
 }
 
+/* The flags of VXLAN-GPE as LISP-GPE has them, which differ by the version, B and O bits; KK stands for what is not understood. */
+static __always_inline __u8 vxlan_gpe_flags(__u8 flags)
+{
+	if (flags & (VXLAN_GPE_VERSION | VXLAN_GPE_OAM) || !(flags & LISP_FLAG_P) || !(flags & LISP_FLAG_I))
+		return LISP_FLAG_P | LISP_FLAGS_KK;
+	return LISP_FLAG_P | LISP_FLAG_I;
+}
+
+/* RFC 9305 s.3: N, E, V and most of what stands in their place are void. False when what follows is no IP. */
+static __always_inline bool read_next_protocol(struct etr *e, __u8 *flags)
+{
+	__u8 next = e->first;
+
+	*flags &= ~(LISP_FLAG_N | LISP_FLAG_E | LISP_FLAG_V);
+	e->first = (__u32)*flags << 24;
+	e->next_protocol = next;
+	return next == NEXT_PROTOCOL_IPV4 || next == NEXT_PROTOCOL_IPV6;
+}
+
 /* RFC 9300 s.5.1. */
 static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 {
@@ -105,9 +134,11 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 	e->first = bpf_ntohl(u.lisp.flags_nonce);
 	e->second = bpf_ntohl(u.lisp.iid_lsb);
 	flags = e->first >> 24;
+	if (u.udp.dest == bpf_htons(LISP_VXLAN_GPE_PORT))
+		flags = vxlan_gpe_flags(flags);
 	if (flags & LISP_FLAGS_KK)
-		return LISP_DROP_KEY_ID;
-	if (flags & LISP_FLAG_R)
+		return flags & LISP_FLAG_P ? LISP_DROP_RESERVED_BIT : LISP_DROP_KEY_ID;
+	if (flags & LISP_FLAG_P && !read_next_protocol(e, &flags))
 		return LISP_DROP_RESERVED_BIT;
 	/* They exclude each other; a receiver takes the field for a nonce. */
 	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
@@ -121,12 +152,20 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 	return LISP_DROP_NONE;
 }
 
+/* What the header says of the inner packet; 0: nothing. */
+static __always_inline __be16 ethertype_told(const struct etr *e)
+{
+	if (e->next_protocol == NEXT_PROTOCOL_IPV4)
+		return bpf_htons(ETH_P_IP);
+	return e->next_protocol == NEXT_PROTOCOL_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
+}
+
 /* The inner packet must end within the UDP payload, and its receiver must be ours. */
 static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 {
 	__u32 offset = e->outer.l4_offset + sizeof(struct udp_lisp);
 
-	if (parse_ip(frame, offset, 0, &e->inner) < 0 || e->inner.malformed)
+	if (parse_ip(frame, offset, ethertype_told(e), &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
 	if (!segment_length(frame) && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;

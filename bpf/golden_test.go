@@ -7,6 +7,7 @@ package bpf_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -130,11 +131,23 @@ func (b *goldenBench) addGoldenDatabase(t *testing.T, r golden.Router, p lisp.Pr
 	b.sets++
 }
 
+// encapsulateAs makes all locators take that encapsulation.
+func (b *goldenBench) encapsulateAs(name string) {
+	for i := range b.locators {
+		var l []byte
+		if err := b.coll.Maps["locators"].Lookup(i, &l); err != nil {
+			b.t.Fatal(err)
+		}
+		b.setMember("lisp_locator", "encapsulation", l, b.constant(name))
+		b.update("locators", i, l)
+	}
+}
+
 // goldenSettings are the words of cases that are flags of lisp_settings.
 var goldenSettings = map[string]string{
 	"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
 	"public-internet": "LISP_SETTING_PUBLIC_INTERNET", "status-bits": "LISP_SETTING_STATUS_BITS", "map-versions": "LISP_SETTING_MAP_VERSIONS",
-	"echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
+	"vxlan-gpe": "LISP_SETTING_VXLAN_GPE", "echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
 }
 
 // remember makes the programs know of other routers what the case says, and nothing else.
@@ -196,6 +209,8 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 		}
 	}
 	b.remember(t, c)
+	encapsulation := map[bool]string{c.Has("lisp-gpe"): "LISP_ENCAPSULATION_LISP_GPE", c.Has("vxlan-gpe"): "LISP_ENCAPSULATION_VXLAN_GPE"}[true]
+	b.encapsulateAs(cmp.Or(encapsulation, "LISP_ENCAPSULATION_LISP"))
 	policy := map[string]string{"": "LISP_MISS_QUEUE", "drop": "LISP_MISS_DROP", "natively-forward": "LISP_MISS_FORWARD_NATIVELY"}[c.MissPolicy]
 	b.settings(fields{
 		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),

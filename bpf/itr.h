@@ -26,6 +26,7 @@ struct itr {
 	__u32 mapping_iid;
 	__u32 locator_set;
 	__u8 locator; /* within the set */
+	__be16 port;  /* outer UDP destination */
 	__u32 first;  /* the LISP header that it gets, in host order */
 	__u32 second;
 };
@@ -140,22 +141,40 @@ static __noinline int choose_trusted(struct itr *t, const struct lisp_locator *l
 	return 0;
 }
 
+/* RFC 9305 s.3: N, E and V are 0; VXLAN-GPE has a VNI in any case. */
+static __noinline int choose_gpe(struct itr *t, __u8 encapsulation)
+{
+	bool vxlan = encapsulation == LISP_ENCAPSULATION_VXLAN_GPE;
+	__u32 flags = LISP_FLAG_P | (vxlan || t->mapping_iid ? LISP_FLAG_I : 0);
+
+	if (vxlan)
+		t->port = bpf_htons(LISP_VXLAN_GPE_PORT);
+	t->first = flags << 24 | (t->packet.family == 4 ? NEXT_PROTOCOL_IPV4 : NEXT_PROTOCOL_IPV6);
+	t->second = t->mapping_iid << 8;
+	return 0;
+}
+
 /* The LISP header of a packet to a locator. */
 static __always_inline void choose_header(struct itr *t, const struct lisp_locator *l)
 {
 	const struct lisp_settings *s = find_settings();
+	__u8 encapsulation = *(const volatile __u8 *)&l->encapsulation;
 
+	t->port = l->port ? l->port : bpf_htons(LISP_DATA_PORT);
+	if (encapsulation) {
+		choose_gpe(t, encapsulation);
+		return;
+	}
 	t->first = (LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0)) << 24 | (bpf_get_prandom_u32() & NONCE_MASK);
 	t->second = t->mapping_iid << 8;
 	if (s && s->flags & SETTINGS_SENT)
 		choose_trusted(t, l);
 }
 
-static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct lisp_locator *l, const struct itr *t,
-					  __u16 length)
+static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct itr *t, __u16 length)
 {
 	u->udp.source = bpf_htons(0xC000 | (t->hash & 0x3FFF));
-	u->udp.dest = l->port ? l->port : bpf_htons(LISP_DATA_PORT);
+	u->udp.dest = t->port;
 	u->udp.len = bpf_htons(length);
 	u->udp.check = 0;
 	u->lisp.flags_nonce = bpf_htonl(t->first);
@@ -177,7 +196,7 @@ static __always_inline void fill_outer_ipv4(struct outer_ipv4 *o, const struct l
 	words[2] = third | (__u32)checksum_of((__u64)first + bpf_htonl(IPV4_DF) + third + *source + *rloc) << 16;
 	words[3] = *source;
 	words[4] = *rloc;
-	fill_udp_lisp(&o->payload, l, t, length - sizeof(o->ip));
+	fill_udp_lisp(&o->payload, t, length - sizeof(o->ip));
 }
 
 static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct lisp_locator *l, const struct itr *t,
@@ -193,7 +212,7 @@ static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct l
 	o->ip.hop_limit = t->packet.ttl;
 	__builtin_memcpy(&o->ip.saddr, l->source, sizeof(o->ip.saddr));
 	__builtin_memcpy(&o->ip.daddr, l->rloc, sizeof(o->ip.daddr));
-	fill_udp_lisp(&o->payload, l, t, length - sizeof(o->ip));
+	fill_udp_lisp(&o->payload, t, length - sizeof(o->ip));
 }
 
 /* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */

@@ -160,6 +160,26 @@ func (p *plane) encode(name string, values fields) []byte {
 	return out
 }
 
+// setMember writes a number into a structure of abi.h.
+func (p *plane) setMember(name, member string, octets []byte, value uint32) {
+	p.t.Helper()
+	var s *btf.Struct
+	if err := p.spec.Types.TypeByName(name, &s); err != nil {
+		p.t.Fatalf("abi.h: %v", err)
+	}
+	for _, m := range s.Members {
+		if m.Name == member {
+			size, err := btf.Sizeof(m.Type)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			putValue(octets[m.Offset.Bytes():][:size], value)
+			return
+		}
+	}
+	p.t.Fatalf("%s has no %s", name, member)
+}
+
 // member reads a number out of a structure of abi.h.
 func (p *plane) member(name, member string, octets []byte) uint64 {
 	p.t.Helper()

@@ -17,7 +17,14 @@
 #define LISP_FLAG_V 0x10
 #define LISP_FLAG_I 0x08
 #define LISP_FLAG_R 0x04
+#define LISP_FLAG_P LISP_FLAG_R /* RFC 9305 s.3 */
 #define LISP_FLAGS_KK 0x03
+#define VXLAN_GPE_VERSION 0x30
+#define VXLAN_GPE_OAM 0x01
+
+/* RFC 9305 s.3.1. */
+#define NEXT_PROTOCOL_IPV4 1
+#define NEXT_PROTOCOL_IPV6 2
 
 #define NONCE_MASK 0xFFFFFFU
 #define VERSION_MASK 0xFFFU

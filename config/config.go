@@ -324,12 +324,32 @@ type Datapath struct {
 	// VethShortcut hands packets to the other end of a veth without its queue.
 	VethShortcut bool `key:"veth-shortcut"`
 
+	// Encapsulations say how packets go to RLOCs; the first that fits counts.
+	Encapsulations []EncapsulationRule `key:"encapsulations" max:"256"`
+
 	DataHeader  DataHeader  `key:"data-header"`
 	SourceCheck SourceCheck `key:"source-check" oneof:"off,loose,strict"`
 
 	MappingSocket *MappingSocket `key:"mapping-socket"`
 	Lispers       *Lispers       `key:"lispers"`
 }
+
+// EncapsulationRule says how packets go to the RLOCs within a prefix, all of them
+// without one.
+type EncapsulationRule struct {
+	RLOCPrefix    netip.Prefix  `key:"rloc-prefix"`
+	Encapsulation Encapsulation `key:"encapsulation" required:"true" oneof:"lisp,lisp-gpe,vxlan-gpe"`
+}
+
+// Encapsulation is what stands between UDP and the inner packet.
+type Encapsulation string
+
+// The encapsulations.
+const (
+	EncapsulationLISP     Encapsulation = "lisp"
+	EncapsulationLISPGPE  Encapsulation = "lisp-gpe"
+	EncapsulationVXLANGPE Encapsulation = "vxlan-gpe"
+)
 
 // DataHeader switches on what data headers tell among routers that trust each other.
 type DataHeader struct {

@@ -87,12 +87,22 @@ func makePlan(c *config.Config, host localHost) (plan, error) {
 		made.settings.MissPolicy, made.settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
 	made.settings.Header = headerOf(c)
+	made.settings.Encapsulations = encapsulationsOf(c.Datapath.Encapsulations)
 	if c.ETR != nil {
 		made.control.ETR.Siblings = p.siblings()
 	}
 	made.routes, made.waits = routesOf(c), p.waits
 	made.warnings = p.warnings(made)
 	return made, errors.Join(p.problems...)
+}
+
+func encapsulationsOf(rules []config.EncapsulationRule) (list []dataplane.EncapsulationRule) {
+	for _, r := range rules {
+		list = append(list, dataplane.EncapsulationRule{RLOCs: r.RLOCPrefix, Encapsulation: map[config.Encapsulation]dataplane.Encapsulation{
+			config.EncapsulationLISPGPE: dataplane.EncapsulationLISPGPE, config.EncapsulationVXLANGPE: dataplane.EncapsulationVXLANGPE,
+		}[r.Encapsulation]})
+	}
+	return list
 }
 
 // headerOf says what data headers tell.

@@ -270,12 +270,15 @@ type Settings struct {
 	MissForm   MissForm
 	Header     HeaderSettings
 
+	Encapsulations []EncapsulationRule // the first that fits an RLOC counts; at most MaxEncapsulations
+
 	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
 }
 
 // Clone shares no memory with s.
 func (s Settings) Clone() Settings {
 	s.Interfaces, s.LocalRLOCs, s.MissPolicies = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs), maps.Clone(s.MissPolicies)
+	s.Encapsulations = slices.Clone(s.Encapsulations)
 	return s
 }
 

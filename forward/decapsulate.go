@@ -42,11 +42,12 @@ func ParseEncapsulated(packet []byte) (Encapsulated, DropReason) {
 	if reason != DropNone {
 		return e, reason
 	}
-	if reason := e.readLISP(payload); reason != DropNone {
+	vxlan := binary.BigEndian.Uint16(packet[e.Outer.PayloadOffset+2:]) == VXLANGPEPort
+	if reason := e.readLISP(payload, vxlan); reason != DropNone {
 		return e, reason
 	}
 	inner := payload[wire.DataHeaderOctets:]
-	if e.Header, err = ParseHeader(inner); err != nil {
+	if e.Header, err = ParseHeader(inner); err != nil || !e.isNextProtocol() {
 		return e, DropInnerMalformed
 	}
 	e.Inner = inner[:e.Header.Length:e.Header.Length]
@@ -72,20 +73,46 @@ func (h *Header) udpPayload(packet []byte) ([]byte, DropReason) {
 	return packet[h.PayloadOffset+udpHeaderOctets : h.PayloadOffset+octets], DropNone
 }
 
+// The flags of VXLAN-GPE that are not LISP-GPE's.
+const (
+	vxlanGPEInstance = 0x08
+	vxlanGPEProtocol = 0x04
+	vxlanGPEVersion  = 0x30
+	vxlanGPEOAM      = 0x01
+)
+
+// isVXLANGPE reports whether the flags say version 0, a VNI and a next protocol.
+func isVXLANGPE(flags uint8) bool {
+	return flags&(vxlanGPEVersion|vxlanGPEOAM) == 0 && flags&vxlanGPEInstance != 0 && flags&vxlanGPEProtocol != 0
+}
+
+// isNextProtocol reports whether the inner packet is what the header says.
+func (e *Encapsulated) isNextProtocol() bool {
+	return !e.LISP.NextProtocol || (e.LISP.Protocol == nextProtocolIPv6) == (e.Header.Family == 6)
+}
+
 // readLISP reads the LISP header; payload holds all of it.
-func (e *Encapsulated) readLISP(payload []byte) DropReason {
+func (e *Encapsulated) readLISP(payload []byte, vxlan bool) DropReason {
 	header, _, err := wire.ParseDataHeader(payload)
 	switch {
 	case err != nil:
 		return DropLISPHeaderTruncated
+	case vxlan:
+		if !isVXLANGPE(payload[0]) {
+			return DropReservedBit
+		}
+		header.LocatorStatusBits, header.StatusBits = false, 0
+	case header.KeyID != 0 && header.NextProtocol:
+		return DropReservedBit
 	case header.KeyID != 0:
 		return DropKeyID
-	case header.NextProtocol:
+	}
+	if header.NextProtocol && header.Protocol != nextProtocolIPv4 && header.Protocol != nextProtocolIPv6 {
 		return DropReservedBit
 	}
 	// RFC 9300 s.5.1: they exclude each other; a receiver takes the field for a nonce.
 	const both = lispFlagNonce | lispFlagMapVersion
-	if payload[0]&both == both {
+	if payload[0]&both == both && !header.NextProtocol {
 		e.Notes |= NoteNonceAndVersion
 	}
 	e.LISP = header

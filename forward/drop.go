@@ -35,7 +35,7 @@ const (
 	// From the core.
 	DropOuterMalformed      DropReason = 20 // lengths of the outer headers contradict each other
 	DropLISPHeaderTruncated DropReason = 21
-	DropReservedBit         DropReason = 22 // bit 5 of the LISP header: LISP-GPE, not understood
+	DropReservedBit         DropReason = 22 // bit 5 of the LISP header, and what follows is neither IPv4 nor IPv6
 	DropKeyID               DropReason = 23 // KK is not 00: encrypted
 	DropInnerMalformed      DropReason = 24 // neither IPv4 nor IPv6, cut off, or a wrong length
 	DropEIDNotInDatabase    DropReason = 25 // inner destination is not an own EID of the Instance-ID

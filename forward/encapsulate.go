@@ -17,6 +17,37 @@ import (
 	"loci/wire"
 )
 
+// VXLANGPEPort is the UDP port of VXLAN-GPE.
+const VXLANGPEPort = 4790
+
+// Encapsulation is what stands between UDP and the inner packet.
+type Encapsulation uint8
+
+// The encapsulations; their numbers are those of enum lisp_encapsulation.
+const (
+	EncapsulationLISP     Encapsulation = iota // RFC 9300 s.5
+	EncapsulationLISPGPE                       // RFC 9305: P and Next Protocol, no nonce
+	EncapsulationVXLANGPE                      // the same words at port 4790, the Instance-ID as VNI
+)
+
+// The protocols of RFC 9305 s.3.1 that are understood.
+const (
+	nextProtocolIPv4 = 1
+	nextProtocolIPv6 = 2
+)
+
+// gpeHeader is the header of an inner packet of that family.
+func gpeHeader(e Encapsulation, instance lisp.InstanceID, family uint8) (h wire.DataHeader, port uint16) {
+	h = wire.DataHeader{NextProtocol: true, Protocol: nextProtocolIPv4, Instance: instance != 0, InstanceID: instance}
+	if family == 6 {
+		h.Protocol = nextProtocolIPv6
+	}
+	if e == EncapsulationVXLANGPE {
+		h.Instance, port = true, VXLANGPEPort
+	}
+	return h, port
+}
+
 // DataPort is the UDP port of the LISP data plane (RFC 9300 s.5.3).
 const DataPort = 4341
 

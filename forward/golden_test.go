@@ -84,6 +84,10 @@ func goldenXTR(tables Tables, c *golden.Case) *XTR {
 		PublicInternet: c.Has("public-internet"), StatusBits: c.Has("status-bits"), MapVersions: c.Has("map-versions"), EchoNonce: c.Has("echo-nonce"),
 		Echo: EchoTimes{Wait: goldenWait, Interval: time.Minute}, HintInterval: time.Second,
 	}}
+	x.VXLANGPE = c.Has("vxlan-gpe")
+	x.Encapsulation = func(lisp.RLOC) Encapsulation {
+		return map[bool]Encapsulation{c.Has("lisp-gpe"): EncapsulationLISPGPE, c.Has("vxlan-gpe"): EncapsulationVXLANGPE}[true]
+	}
 	if c.Has("check-source") {
 		x.Trusted.Source = SourceLoose
 	}

@@ -60,6 +60,9 @@ type XTR struct {
 	Miss    MissPolicy
 	Trusted Trusted
 	Memory  *Memory // needed where Trusted is not off
+	// Encapsulation says how packets go to an RLOC; nil: as LISP.
+	Encapsulation func(lisp.RLOC) Encapsulation
+	VXLANGPE      bool // UDP to VXLANGPEPort is ours as well
 }
 
 // Ingress is how a packet came to the ITR.
@@ -233,13 +236,25 @@ func (x *XTR) encapsulate(dst, packet []byte, o Outcome, in Ingress) Outcome {
 	}
 	t := Tunnel{
 		Source: source, Destination: o.Locator.RLOC,
-		Header: x.dataHeader(&o, in), Marking: x.Marking, Forwarded: !in.Own,
+		Marking: x.Marking, Forwarded: !in.Own,
+	}
+	if e := x.encapsulationTo(o.Locator.RLOC); e != EncapsulationLISP {
+		t.Header, t.Port = gpeHeader(e, o.Instance, o.Header.Family)
+	} else {
+		t.Header = x.dataHeader(&o, in)
 	}
 	o.Packet, o.Reason = Encapsulate(dst, packet, &o.Header, &t)
 	if o.Reason != DropNone {
 		return o.drop(o.Reason)
 	}
 	return o.is(VerdictEncapsulate)
+}
+
+func (x *XTR) encapsulationTo(r lisp.RLOC) Encapsulation {
+	if x.Encapsulation == nil {
+		return EncapsulationLISP
+	}
+	return x.Encapsulation(r)
 }
 
 // Inbound is the ETR. It changes packet, whose part the decapsulated packet is,
@@ -277,5 +292,5 @@ func (x *XTR) isForTunnel(packet []byte) bool {
 		return false
 	}
 	port := binary.BigEndian.Uint16(packet[h.PayloadOffset+2:])
-	return port == DataPort && x.Tables.IsLocalRLOC(h.Destination)
+	return (port == DataPort || port == VXLANGPEPort && x.VXLANGPE) && x.Tables.IsLocalRLOC(h.Destination)
 }

@@ -119,6 +119,14 @@ const (
 	lisptcLispDropLISP_DROP_MAX                      lisptcLispDrop = 64
 )
 
+type lisptcLispEncapsulation uint32
+
+const (
+	lisptcLispEncapsulationLISP_ENCAPSULATION_LISP      lisptcLispEncapsulation = 0
+	lisptcLispEncapsulationLISP_ENCAPSULATION_LISP_GPE  lisptcLispEncapsulation = 1
+	lisptcLispEncapsulationLISP_ENCAPSULATION_VXLAN_GPE lisptcLispEncapsulation = 2
+)
+
 type lisptcLispEvent struct {
 	_           structs.HostLayout
 	Kind        uint32
@@ -233,8 +241,9 @@ type lisptcLispLocator struct {
 	MulticastWeight   uint8
 	Flags             uint8
 	Port              uint16
+	Encapsulation     uint8
+	Zero              uint8
 	PathMtu           uint16
-	Zero              [2]uint8
 	Ifindex           uint32
 }
 
@@ -374,6 +383,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE        lisptcLispSettingFlag = 128
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT lisptcLispSettingFlag = 256
 	lisptcLispSettingFlagLISP_SETTING_INSTANCES           lisptcLispSettingFlag = 1024
+	lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE           lisptcLispSettingFlag = 2048
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
 	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 8192
 )

@@ -30,6 +30,8 @@ type locatorSets struct {
 	states    map[lisp.RLOC]dataplane.LocatorState
 	source4   lisp.RLOC // what is sent comes from these
 	source6   lisp.RLOC
+
+	encapsulation func(lisp.RLOC) dataplane.Encapsulation // nil: LISP to all
 }
 
 type locatorSetUse struct {
@@ -88,6 +90,25 @@ func (s *locatorSets) setState(rloc lisp.RLOC, state dataplane.LocatorState) {
 	for index := range s.byRLOC[rloc] {
 		s.refresh(index)
 	}
+}
+
+// setEncapsulation changes how packets go to locators. It is one octet of each, which
+// programs read once for a packet.
+func (s *locatorSets) setEncapsulation(to func(lisp.RLOC) dataplane.Encapsulation) {
+	s.encapsulation = to
+	for _, index := range s.byContent {
+		record := &s.records[index]
+		for i, l := range s.uses[index].set {
+			s.locators[int(record.First)+i].Encapsulation = uint8(to(l.RLOC))
+		}
+	}
+}
+
+func (s *locatorSets) encapsulationTo(r lisp.RLOC) dataplane.Encapsulation {
+	if s.encapsulation == nil {
+		return dataplane.EncapsulationLISP
+	}
+	return s.encapsulation(r)
 }
 
 // setSources changes the own RLOCs that packets are sent from. It calls move with the
@@ -172,7 +193,9 @@ func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	}
 	record.First = place.cell
 	for i, l := range set {
-		s.locators[int(place.cell)+i] = encodeLocator(l, s.sourceFor(l.RLOC))
+		encoded := encodeLocator(l, s.sourceFor(l.RLOC))
+		encoded.Encapsulation = uint8(s.encapsulationTo(l.RLOC))
+		s.locators[int(place.cell)+i] = encoded
 	}
 	s.records[index] = record
 	return index, nil

@@ -27,6 +27,14 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 	return 0
 }
 
+// vxlanFlag is set when packets to the port of VXLAN-GPE are ours.
+func vxlanFlag(s *dataplane.Settings) uint32 {
+	if s.TakesVXLANGPE() {
+		return uint32(lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE)
+	}
+	return 0
+}
+
 // putSites tells the programs which Instance-ID has which site interface.
 func (e *Engine) putSites(interfaces map[uint32]attached) error {
 	sites := map[uint32]uint32{}

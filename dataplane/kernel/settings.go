@@ -60,6 +60,9 @@ func checkSettings(s dataplane.Settings) error {
 			return fmt.Errorf("local RLOC %v: %w: %w", r, dataplane.ErrInvalid, err)
 		}
 	}
+	if err := s.CheckEncapsulations(); err != nil {
+		return err
+	}
 	if h := s.Header; h.EchoWait < 0 || h.EchoInterval < 0 || h.SourceCheck > dataplane.SourceStrict {
 		return fmt.Errorf("%w: settings of headers", dataplane.ErrInvalid)
 	}
@@ -93,6 +96,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 		return err
 	}
 	e.mu.Lock()
+	e.tables.sets.setEncapsulation(s.EncapsulationTo)
 	err := e.tables.setSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
 	if err == nil {
 		e.settings = s
@@ -148,7 +152,7 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
 	rloc4, rloc6 := rlocKey(sourceOf(s.LocalRLOCs, true)).Address, rlocKey(sourceOf(s.LocalRLOCs, false)).Address
 	return lisptcLispSettings{
-		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces), TapIfindex: e.tap.index, TapMac: e.tap.mac,
+		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),

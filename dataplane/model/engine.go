@@ -168,8 +168,13 @@ func (e *Engine) set(s dataplane.Settings) error {
 			return fmt.Errorf("interface %q of Instance-ID %d: %w", i.Name, i.Instance, dataplane.ErrInvalid)
 		}
 	}
+	if err := s.CheckEncapsulations(); err != nil {
+		return err
+	}
 	e.settings = s.Clone()
 	e.router.Trusted = trustedOf(s.Header)
+	e.router.VXLANGPE = s.TakesVXLANGPE()
+	e.router.Encapsulation = func(r lisp.RLOC) forward.Encapsulation { return forward.Encapsulation(e.settings.EncapsulationTo(r)) }
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	e.tables.setLocalRLOCs(s.LocalRLOCs)
 	return nil

@@ -154,6 +154,13 @@ func goldenOperations(t *testing.T, r golden.Router, c *golden.Case) []dataplane
 		MissPolicy: map[string]dataplane.MissPolicy{"drop": dataplane.MissDrop, "natively-forward": dataplane.MissForwardNatively}[c.MissPolicy],
 		Wait:       dataplane.DefaultWaitBounds,
 	}
+	for word, encapsulation := range map[string]dataplane.Encapsulation{
+		"lisp-gpe": dataplane.EncapsulationLISPGPE, "vxlan-gpe": dataplane.EncapsulationVXLANGPE,
+	} {
+		if c.Has(word) {
+			settings.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: encapsulation}}
+		}
+	}
 	if c.Has("check-source") {
 		settings.Header.SourceCheck = dataplane.SourceLoose
 	}

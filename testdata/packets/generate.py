@@ -553,7 +553,7 @@ def decapsulated_headers():
     drop("lisp header reserved bit", "bit 5: RFC 9305's P, not understood here", tunnel(packet, header=lisp_header(flags=0x84)), "reserved-bit")
     for key in (1, 2, 3):
         drop(f"lisp header key-id {key}", "RFC 9300 s.5.3, RFC 8061: no keys", tunnel(packet, header=lisp_header(flags=0x80 | key)), "key-id")
-    drop("lisp header key-id and reserved bit", "the key-id is seen first", tunnel(packet, header=lisp_header(flags=0x85)), "key-id")
+    drop("lisp header key-id and reserved bit", "RFC 9305 has no keys", tunnel(packet, header=lisp_header(flags=0x85)), "reserved-bit")
     for name, why, inner, header in (
             ("eid unknown ipv4", "not in the Database", i4("10.9.9.9") / udp(), lisp_header()),
             ("eid unknown ipv6", "not in the Database", i6("2001:db8:9::9") / udp(), lisp_header()),
@@ -696,6 +696,46 @@ def trusted_received():
     refused("source checked on the public internet", "the check is allowed there", lisp_header(), check + [public], "source-rloc", outer=6)
 
 
+def gpe():
+    """RFC 9305: LISP-GPE, and VXLAN-GPE, which has the same words at port 4790."""
+    for settings, port, always in ((["lisp-gpe"], 4341, 0), (["vxlan-gpe"], 4790, 0x08)):
+        name = settings[0]
+        for pair, ip, destination, rloc in pairs():
+            packet = bytes(ip(destination) / udp())
+            at = 56 if ":" in rloc else 36
+            header = lisp_header(flags=0x04 | always, middle=1 if ip is v4 else 2)
+            sent = with_header(wrap(packet, rloc, 17, UDP_PORTS), header, at)
+            sent = sent[:at - 14] + struct.pack(">H", port) + sent[at - 12:]
+            case(f"send {name} {pair}", "RFC 9305 s.3: P and Next Protocol, no nonce", "site", packet, "encapsulate", output=sent, settings=settings)
+            inner = (i4 if ip is v4 else i6)() / udp()
+            family = 6 if ":" in rloc else 4
+            decapsulate(f"{name} {pair}", "RFC 9305 s.3", tunnel(inner, family, header=header, udp_fields={"dport": port}), inner, 64, settings=settings)
+        packet = bytes(v4(source="10.7.0.10") / udp())
+        sent = with_header(wrap(packet, PEER6, 17, UDP_PORTS, 7), lisp_header(7, flags=0x04, middle=1), 56)
+        case(f"send {name} instance-id", "RFC 9305 s.3: I as before", "site", packet, "encapsulate",
+             output=sent[:42] + struct.pack(">H", port) + sent[44:], settings=settings, instance=7)
+        mine = i4("10.7.0.10") / udp()
+        decapsulate(f"{name} instance-id", "RFC 9305 s.3", tunnel(mine, header=lisp_header(7, flags=0x04, middle=1), udp_fields={"dport": port}), mine, 64,
+                    instance=7, settings=settings)
+        packet = i4() / udp()
+        refuse = lambda what, why, header, reason, inner=packet: case(
+            f"{name} {what}", why, "core", tunnel(inner, header=header, udp_fields={"dport": port}), "drop", reason=reason, settings=settings)
+        for number, what in ((0, "no protocol"), (3, "ethernet"), (4, "nsh"), (0x80, "shim")):
+            refuse(what, "RFC 9305 s.3.1: not IP", lisp_header(flags=0x04 | always, middle=number), "reserved-bit")
+        refuse("ipv6 announced, ipv4 there", "RFC 9305 s.3.1", lisp_header(flags=0x04 | always, middle=2), "inner-malformed")
+        refuse("ipv4 announced, ipv6 there", "RFC 9305 s.3.1", lisp_header(flags=0x04 | always, middle=1), "inner-malformed", i6() / udp())
+    vxlan = {"settings": ["vxlan-gpe"]}
+    there = {"udp_fields": {"dport": 4790}}
+    for name, flags in (("without vni", 0x04), ("without next protocol", 0x08), ("operations packet", 0x0D), ("another version", 0x1C)):
+        case(f"vxlan-gpe {name}", "not what VXLAN-GPE's data packets are", "core", tunnel(packet, header=lisp_header(flags=flags, middle=1), **there), "drop",
+             reason="reserved-bit", **vxlan)
+    decapsulate("vxlan-gpe bum bit", "says nothing to us", tunnel(packet, header=lisp_header(flags=0x0E, middle=1), **there), packet, 64, **vxlan)
+    case("vxlan-gpe where it is off", "port 4790 is somebody else's", "core", tunnel(packet, header=lisp_header(flags=0x0C, middle=1), **there), "pass")
+    decapsulate("lisp-gpe where others are sent lisp", "RFC 9305: P tells", tunnel(packet, header=lisp_header(flags=0x04, middle=1)), packet, 64)
+    decapsulate("lisp-gpe with nonce and version flags", "RFC 9305 s.3: ignored", tunnel(packet, header=lisp_header(flags=0xB4, middle=0x123401)), packet, 64,
+                settings=["map-versions", "echo-nonce"], owes=0)
+
+
 def malformed_from_core():
     inner = bytes(i4() / udp())
     inner6 = bytes(i6() / udp())
@@ -745,7 +785,7 @@ def not_lisp():
 def main():
     for make in (encapsulated_protocols, encapsulated_fragments, encapsulated_extensions, encapsulated_marks, encapsulated_instances,
                  not_encapsulated, chosen_locators, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
-                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received,
+                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received, gpe,
                  malformed_from_core, not_lisp):
         make()
     lines = ",\n".join("    " + json.dumps(c) for c in CASES)
