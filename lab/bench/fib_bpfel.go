@@ -119,8 +119,9 @@ type fibLispLocator struct {
 	MulticastWeight   uint8
 	Flags             uint8
 	Port              uint16
+	Encapsulation     uint8
+	Zero              uint8
 	PathMtu           uint16
-	Zero              [2]uint8
 	Ifindex           uint32
 }
 
