@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// This file says whether the host's IP forwarding sees the packets of an interface.
+// It forwards nothing itself.
+
 package dataplane
 
 import "fmt"
