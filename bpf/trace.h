@@ -50,7 +50,11 @@ static __always_inline void take_sample(hook_frame *frame, struct lisp_watch *w,
 	s->l2_length = at ? at->l2_length : 0;
 	if (octets > LISP_SAMPLE_OCTETS)
 		octets = LISP_SAMPLE_OCTETS;
-	if (octets > 0 && load_octets(frame, 0, s->octets, octets) == 0)
+	/* The verifier of Linux 6.1 does not learn from a comparison that a number is not 0. */
+	octets--;
+	asm volatile("" : "+r"(octets));
+	octets = (octets & (LISP_SAMPLE_OCTETS - 1)) + 1;
+	if (load_octets(frame, 0, s->octets, octets) == 0)
 		s->captured = octets;
 	bpf_ringbuf_submit(s, 0);
 }

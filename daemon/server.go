@@ -46,6 +46,7 @@ type source interface {
 	locators(context.Context) ([]api.LocatorState, error)
 	interfaces(context.Context) (api.Interfaces, error)
 	siblings(context.Context) (api.Siblings, error)
+	datapath(context.Context) (api.Datapath, error)
 	counters(context.Context) (api.Counters, error)
 	reload(context.Context) (api.Reload, error)
 	explain(context.Context, api.ExplainQuery) (api.Explanation, error)
@@ -109,6 +110,7 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 	handle(mux, "GET "+api.PathLocators, from.locators)
 	handle(mux, "GET "+api.PathInterfaces, from.interfaces)
 	handle(mux, "GET "+api.PathSiblings, from.siblings)
+	handle(mux, "GET "+api.PathDatapath, from.datapath)
 	handle(mux, "GET "+api.PathCounters, from.counters)
 	handle(mux, "POST "+api.PathReload, from.reload)
 	handleQuery(mux, "GET "+api.PathExplain, func(r *http.Request) (api.Explanation, error) {

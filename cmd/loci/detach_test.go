@@ -26,6 +26,12 @@ func TestDetachAfterACrash(t *testing.T) {
 		t.Errorf("detach while the daemon runs: status %d, %s", status, out)
 	}
 	n.ping("xtr1", one.router4(), two.host4(), 3)
+	shown, status := n.loci("xtr1", "show", "datapath", "--socket", n.socket("xtr1"))
+	for _, want := range []string{"site_ingress", "core_egress", "Forwarding table: ", "Locator-sets: ", "mapping_counters"} {
+		if status != 0 || !strings.Contains(shown, want) {
+			t.Errorf("show datapath: status %d, no %q in\n%s", status, want, shown)
+		}
+	}
 	if left := n.leftAt("xtr1"); len(left) < 4 {
 		t.Errorf("while the daemon runs there are only %q: the test proves nothing", left)
 	}

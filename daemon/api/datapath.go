@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// What `loci show datapath` tells.
+
+import "context"
+
+// PathDatapath is where Datapath is asked for.
+const PathDatapath = "/v1/datapath"
+
+// Datapath is what the kernel's data plane has in force.
+type Datapath struct {
+	Layout      uint32            `json:"layout"` // version of the tables' layout
+	Programs    []DatapathProgram `json:"programs"`
+	Table       ForwardingTable   `json:"forwarding_table"`
+	LocatorSets LocatorSetUse     `json:"locator_sets"`
+	Maps        []DatapathMap     `json:"maps"`
+	Octets      uint64            `json:"octets"` // of all maps
+	Missing     []MissingFeature  `json:"missing"`
+}
+
+// DatapathProgram is a program at an interface.
+type DatapathProgram struct {
+	Interface string `json:"interface"`
+	Hook      string `json:"hook"` // "tcx ingress", "tcx egress", "clsact ingress", "clsact egress" or "xdp"
+	Name      string `json:"name"`
+	ID        uint32 `json:"id"`
+	LinkID    uint32 `json:"link_id,omitempty"` // a filter has none
+	Runs      uint64 `json:"runs,omitempty"`    // and run_ns: while kernel.bpf_stats_enabled, at all interfaces together
+	RunNs     uint64 `json:"run_ns,omitempty"`
+}
+
+// ForwardingTable is the one of mappings and Database entries.
+type ForwardingTable struct {
+	Entries     int    `json:"entries"`
+	EntryLimit  int    `json:"entry_limit"`
+	Roots       int    `json:"roots"` // tables of an Instance-ID and a family
+	Octets      uint64 `json:"octets"`
+	UsedOctets  uint64 `json:"used_octets"`
+	FreeOctets  uint64 `json:"free_octets"`
+	LimitOctets uint64 `json:"limit_octets"`
+}
+
+// LocatorSetUse is how many locator-sets and locators mappings share.
+type LocatorSetUse struct {
+	Sets         int `json:"sets"`
+	SetLimit     int `json:"set_limit"`
+	Locators     int `json:"locators"` // places taken: powers of two for each set
+	LocatorLimit int `json:"locator_limit"`
+}
+
+// DatapathMap is a map of the kernel.
+type DatapathMap struct {
+	Name       string `json:"name"`
+	Type       string `json:"type"`
+	MaxEntries uint32 `json:"max_entries"`
+	Octets     uint64 `json:"octets"` // that the kernel accounts to it
+}
+
+// MissingFeature is something that the kernel lacks, and what is lost by it.
+type MissingFeature struct {
+	Name string `json:"name"`
+	Lost string `json:"lost"`
+}
+
+// Datapath asks what the data plane has in force.
+func (c *Client) Datapath(ctx context.Context) (d Datapath, err error) {
+	return d, c.get(ctx, PathDatapath, &d)
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What an engine tells of itself is what it has in force. The test needs root.
+
+package kernel
+
+import (
+	"slices"
+	"testing"
+
+	"loci/dataplane"
+)
+
+func TestDatapathTellsWhatIsInForce(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	n.mapBoth(t, rloc4)
+	state, err := a.Datapath()
+	must(t, err)
+	if state.Layout != abiVersion || state.Table.Entries != len(a.tables.entries) || state.Table.UsedOctets == 0 ||
+		state.Table.UsedOctets+state.Table.FreeOctets != state.Table.Octets || state.Sets.Sets == 0 || state.Sets.Locators < state.Sets.Sets {
+		t.Errorf("tables %+v, %+v", state.Table, state.Sets)
+	}
+	for _, want := range []string{lisptcProgSiteIngress, lisptcProgCoreIngress, lisptcProgCoreEgress, lisptcProgLispIngress, lisptcProgLispEgress} {
+		if !slices.ContainsFunc(state.Programs, func(p dataplane.ProgramState) bool { return p.Name == want && p.ID != 0 && p.Hook != "" && p.Interface != "" }) {
+			t.Errorf("no program %s in %+v", want, state.Programs)
+		}
+	}
+	names := map[string]uint64{}
+	for _, m := range state.Maps {
+		names[m.Name] = m.Octets
+	}
+	for _, want := range []string{"fib", "fib table", "mappings", "mapping_counters", "locator_sets", "locators", "user_words"} {
+		if names[want] == 0 {
+			t.Errorf("no memory of map %s", want)
+		}
+	}
+	must(t, a.Close())
+	if _, err := a.Datapath(); err == nil {
+		t.Error("an engine that is closed tells something")
+	}
+	a.open(t, Options{})
+}
