@@ -22,7 +22,9 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 		t.Errorf("tables %+v, %+v", state.Table, state.Sets)
 	}
 	for _, want := range []string{lisptcProgSiteIngress, lisptcProgCoreIngress, lisptcProgCoreEgress, lisptcProgLispIngress, lisptcProgLispEgress} {
-		if !slices.ContainsFunc(state.Programs, func(p dataplane.ProgramState) bool { return p.Name == want && p.ID != 0 && p.Hook != "" && p.Interface != "" }) {
+		if !slices.ContainsFunc(state.Programs, func(p dataplane.ProgramState) bool {
+			return p.Name == want && p.ID != 0 && p.Hook != "" && p.Interface != ""
+		}) {
 			t.Errorf("no program %s in %+v", want, state.Programs)
 		}
 	}
