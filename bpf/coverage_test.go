@@ -19,7 +19,7 @@ import (
 
 // unreached are the reasons that no packet of the table can reach, and why.
 var unreached = map[forward.DropReason]string{
-	forward.DropNoTAP:               "needs a machine without loci0: TestDropsTowardsCore",
+	forward.DropNoTAP:               "needs a machine without loci0: TestActions",
 	forward.DropEncapsulationFailed: "needs a kernel without memory",
 	forward.DropTAPOriginUnknown:    "needs an interface that went while a packet waited: TestReleased",
 	forward.DropNoNativeRoute:       "needs a main table without route: TestReleased",
