@@ -37,7 +37,7 @@
  *
  * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
  * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by
- * aligned stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets; for
+ * aligned stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets and path MTUs; for
  * anything else make another and store its index.
  *
  * ---- Flow hash (must equal forward.FlowHash) --------------------------------------------------------------------

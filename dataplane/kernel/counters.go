@@ -44,8 +44,9 @@ var otherCounters = map[lisptcLispCounterIndex]string{
 
 // otherWords names user space's counters of that kind.
 var otherWords = map[int]string{
-	wordTAPErrors:  "tap-errors", // the engine is degraded while it grows
-	wordHandedOver: "handed-over",
+	wordTAPErrors:         "tap-errors", // the engine is degraded while it grows
+	wordHandedOver:        "handed-over",
+	wordPathErrorsRefused: "path-errors-refused",
 }
 
 // OtherCounterNames lists the names that Counters.Other may have.

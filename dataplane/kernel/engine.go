@@ -80,6 +80,7 @@ type Engine struct {
 	tap   *tap
 	room  *room
 
+	paths   paths
 	misses  *misses
 	ring    *ringbuf.Reader
 	stop    chan struct{}
@@ -184,6 +185,7 @@ func (e *Engine) open(o Options) (err error) {
 	e.misses.covering = e.covering
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
 	e.lookAtRoutes()
+	e.listenToPaths()
 	if err := e.restoreSettings(found); err != nil {
 		return err
 	}
@@ -293,6 +295,7 @@ func (e *Engine) start() {
 	e.running.Go(e.watchLinks)
 	e.running.Go(e.watchSurroundings)
 	e.running.Go(e.watchFeatures)
+	e.startPaths()
 }
 
 // Events implements dataplane.Plane.
@@ -324,6 +327,7 @@ func (e *Engine) end() bool {
 	}
 	close(e.stop)
 	_ = e.ring.Close()
+	_ = e.closePaths()
 	e.room.stop()
 	e.running.Wait()
 	close(e.misses.events)
@@ -354,6 +358,7 @@ func (e *Engine) releaseAll() error {
 	if e.ring != nil {
 		errs = append(errs, e.ring.Close())
 	}
+	errs = append(errs, e.closePaths())
 	if e.hooks != nil {
 		errs = append(errs, e.hooks.close())
 	}

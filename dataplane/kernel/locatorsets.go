@@ -4,7 +4,7 @@
 // with the vector of buckets that package forward computes from priorities, weights
 // and what is known of each locator (RFC 9300 s.12, RFC 9301 s.5.4). Its locators
 // stand in an array of their own, as many as there are. A set that a mapping refers
-// to changes in single buckets alone (bpf/abi.h).
+// to changes in single buckets and path MTUs alone (bpf/abi.h).
 
 package kernel
 
@@ -28,6 +28,7 @@ type locatorSets struct {
 	byContent map[string]uint32
 	byRLOC    map[lisp.RLOC]map[uint32]struct{}
 	states    map[lisp.RLOC]dataplane.LocatorState
+	pathMTUs  map[lisp.RLOC]pathMTU
 	source4   lisp.RLOC // what is sent comes from these
 	source6   lisp.RLOC
 
@@ -43,6 +44,7 @@ func newLocatorSets(records []lisptcLispLocatorSet, indexes *recycler, locators 
 	return &locatorSets{
 		records: records, indexes: indexes, locators: locators, places: places, uses: make([]locatorSetUse, len(records)),
 		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, states: map[lisp.RLOC]dataplane.LocatorState{},
+		pathMTUs: map[lisp.RLOC]pathMTU{},
 	}
 }
 
@@ -174,6 +176,7 @@ func (s *locatorSets) adopt(index uint32, mappings int) error {
 	}
 	s.enter(index, set)
 	s.uses[index].mappings = mappings
+	s.adoptPathMTUs(record)
 	s.records[index].StatusBits = forward.StatusBits(set) // older tables have none
 	s.refresh(index)                                      // the process before may have stopped between a state and its buckets
 	return nil
@@ -195,6 +198,7 @@ func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	for i, l := range set {
 		encoded := encodeLocator(l, s.sourceFor(l.RLOC))
 		encoded.Encapsulation = uint8(s.encapsulationTo(l.RLOC))
+		encoded.PathMtu = pathMTUField(s.pathMTUs[l.RLOC].octets)
 		s.locators[int(place.cell)+i] = encoded
 	}
 	s.records[index] = record

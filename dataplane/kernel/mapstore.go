@@ -41,11 +41,12 @@ const (
 const (
 	wordHeldPackets = 64 + iota
 	wordEventsLost
-	wordClockOffset // wall clock ahead of the time since boot, in nanoseconds
-	wordNamespace   // cookie of the network namespace that the instance is in
-	wordTAPErrors   // how often the TAP could not be read, or not be made anew
-	wordHandedOver  // packets given to the control plane
-	words           = 128
+	wordClockOffset       // wall clock ahead of the time since boot, in nanoseconds
+	wordNamespace         // cookie of the network namespace that the instance is in
+	wordTAPErrors         // how often the TAP could not be read, or not be made anew
+	wordHandedOver        // packets given to the control plane
+	wordPathErrorsRefused // ICMP errors about packets that this router did not send
+	words                 = 128
 )
 
 // mapLimits are the sizes that the user chooses; 0 leaves them to us.

@@ -257,6 +257,11 @@ func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*l
 	return &t.records[slot&slotIndex], true
 }
 
+// indexOf is where a record that lookup returned stands.
+func (t *tables) indexOf(record *lisptcLispMapping) uint32 {
+	return t.entries[keyOfRecord(record)]
+}
+
 // unhold lets the programs forward by an entry, if it is still the one that was
 // added in that generation.
 func (t *tables) unhold(index uint32, generation uint64) {
