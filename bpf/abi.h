@@ -523,12 +523,14 @@ struct lisp_limit_key {
  *   TRANSMIT: look up the route of the packet in the main table and send it, outside of LISP, TTL as it is. For answers
  *     that user space makes, such as Packet Too Big: through the stack they would be martians. Not for packets to this
  *     host itself.
+ *   REASSEMBLED: an outer packet that came to `origin` in fragments, whole again: decapsulate it.
  *   anything else: an ordinary frame, up the stack (destination: the address of loci0).
  */
 enum lisp_tap_magic {
 	LISP_TAP_WAITING = 0x4A,
 	LISP_TAP_RELEASED = 0x4E,
 	LISP_TAP_TRANSMIT = 0x52,
+	LISP_TAP_REASSEMBLED = 0x56,
 };
 
 enum lisp_tap_reason {

@@ -228,6 +228,20 @@ static __noinline int transmit(struct __sk_buff *skb, const struct lisp_tap_head
 	return send_by_main_table(skb, &t);
 }
 
+/* An outer packet that came in fragments takes up its way where they left it. */
+static __noinline int take_reassembled(struct __sk_buff *skb, const struct lisp_tap_header *h)
+{
+	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 | h->origin[3];
+	struct etr e = { .l2_length = ETH_HLEN };
+
+	e.core = find_interface(origin, LISP_INTERFACE_CORE);
+	if (!e.core)
+		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
+	if (parse_ip(skb, e.l2_length, h->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
+		return drop(skb, LISP_DROP_OUTER_MALFORMED);
+	return decapsulate(skb, &e);
+}
+
 SEC("tc")
 int lisp_ingress(struct __sk_buff *skb)
 {
@@ -239,5 +253,7 @@ int lisp_ingress(struct __sk_buff *skb)
 		return release(skb, &h);
 	if (h.magic == LISP_TAP_TRANSMIT)
 		return transmit(skb, &h);
+	if (h.magic == LISP_TAP_REASSEMBLED)
+		return take_reassembled(skb, &h);
 	return TC_ACT_UNSPEC;
 }

@@ -227,6 +227,13 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 			states[own.rloc].Reason, states[own.rloc].ChangedAt = string(own.reason), timeOrNil(own.changedAt)
 		}
 	}
+	if engine, ok := d.engine.(dataplane.PathReporter); ok {
+		for rloc, state := range states {
+			if !state.Local {
+				state.PathMTU, state.MTULearnt = engine.PathMTU(rloc)
+			}
+		}
+	}
 	known, err := ask(ctx, d.loop, func(time.Time) []control.LocatorStatus { return slices.Collect(d.loop.node.Locators()) })
 	if err != nil {
 		return nil, err

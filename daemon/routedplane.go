@@ -16,6 +16,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel"
+	"loci/lisp"
 )
 
 // routedPlane is an engine whose Database policy routing follows.
@@ -101,6 +102,14 @@ func (p *routedPlane) chooseSibling(address *netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.routes.detour.choose(*address)
+}
+
+// PathMTU implements dataplane.PathReporter.
+func (p *routedPlane) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) {
+	if engine, ok := p.Plane.(dataplane.PathReporter); ok {
+		return engine.PathMTU(rloc)
+	}
+	return 0, false
 }
 
 // changesRoutes reports whether rules and routes depend on what an operation changes:

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -120,9 +121,20 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 		if l.RoundTrips != nil {
 			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip, l.RoundTrips.Median, l.RoundTrips.Percentile99)
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, side, l.EIDPrefixes))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, pathMTU(l), side, l.EIDPrefixes))
 	}
-	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tSIDE\tEID-PREFIXES", rows)
+	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tSIDE\tEID-PREFIXES", rows)
+}
+
+// pathMTU is what the path to a locator carries; "<" says that the route promises more.
+func pathMTU(l api.LocatorState) string {
+	switch {
+	case l.PathMTU == 0:
+		return ""
+	case l.MTULearnt:
+		return fmt.Sprintf("<%d", l.PathMTU)
+	}
+	return strconv.Itoa(l.PathMTU)
 }
 
 func printCounters(out io.Writer, c api.Counters) error {

@@ -216,6 +216,8 @@ type LocatorState struct {
 	Probes      *Probes    `json:"probes,omitempty"`        // nil when it is not watched
 	EIDPrefixes int        `json:"eid_prefixes"`            // mappings it stands in
 	Local       bool       `json:"local,omitempty"`
+	PathMTU     int        `json:"path_mtu,omitempty"`        // octets of the largest outer packet; 0 where that is not known
+	MTULearnt   bool       `json:"path_mtu_learnt,omitempty"` // by ICMP, rather than from the route
 }
 
 // RoundTrip are the round-trip times of an RLOC's probes in milliseconds; all but the first

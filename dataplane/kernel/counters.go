@@ -47,6 +47,7 @@ var otherWords = map[int]string{
 	wordTAPErrors:         "tap-errors", // the engine is degraded while it grows
 	wordHandedOver:        "handed-over",
 	wordPathErrorsRefused: "path-errors-refused",
+	wordReassembled:       "reassembled", wordOuterFragmented: "outer-fragmented",
 }
 
 // OtherCounterNames lists the names that Counters.Other may have.

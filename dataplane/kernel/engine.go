@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/lisp"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -80,11 +82,12 @@ type Engine struct {
 	tap   *tap
 	room  *room
 
-	paths   paths
-	misses  *misses
-	ring    *ringbuf.Reader
-	stop    chan struct{}
-	running sync.WaitGroup
+	paths      paths
+	reassembly reassembly
+	misses     *misses
+	ring       *ringbuf.Reader
+	stop       chan struct{}
+	running    sync.WaitGroup
 
 	tapRemade  func()
 	noShortcut bool
@@ -116,7 +119,7 @@ var _ dataplane.Plane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	e := &Engine{reassembly: reassembly{sockets: map[lisp.RLOC]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
 	}
@@ -185,6 +188,7 @@ func (e *Engine) open(o Options) (err error) {
 	e.misses.covering = e.covering
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
 	e.lookAtRoutes()
+	e.room.fragments.space = e.space
 	e.listenToPaths()
 	if err := e.restoreSettings(found); err != nil {
 		return err
@@ -328,6 +332,7 @@ func (e *Engine) end() bool {
 	close(e.stop)
 	_ = e.ring.Close()
 	_ = e.closePaths()
+	e.closeReassembly()
 	e.room.stop()
 	e.running.Wait()
 	close(e.misses.events)
@@ -359,6 +364,7 @@ func (e *Engine) releaseAll() error {
 		errs = append(errs, e.ring.Close())
 	}
 	errs = append(errs, e.closePaths())
+	e.closeReassembly()
 	if e.hooks != nil {
 		errs = append(errs, e.hooks.close())
 	}

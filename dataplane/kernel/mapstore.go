@@ -46,6 +46,8 @@ const (
 	wordTAPErrors         // how often the TAP could not be read, or not be made anew
 	wordHandedOver        // packets given to the control plane
 	wordPathErrorsRefused // ICMP errors about packets that this router did not send
+	wordOuterFragmented   // packets sent in outer fragments
+	wordReassembled       // outer packets that came in fragments
 	words                 = 128
 )
 

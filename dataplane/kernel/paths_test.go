@@ -91,10 +91,10 @@ func TestPathMTUIsLearnt(t *testing.T) {
 			done := make(chan error, 1)
 			go func() {
 				_, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: p.inner(0, 10), Destination: p.inner(1, 10),
-					Octets: 512 << 20, Verify: true, Timeout: 60 * time.Second}.Run(t.Context())
+					Duration: 2 * time.Second, Verify: true, Timeout: 60 * time.Second}.Run(t.Context())
 				done <- err
 			}()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond)
 			setMiddleMTU(t, n, middle, 1280)
 			if err := <-done; err != nil {
 				t.Errorf("TCP while the path shrinks: %v;%s", err, n.report())
@@ -103,6 +103,9 @@ func TestPathMTUIsLearnt(t *testing.T) {
 				t.Errorf("the path is known to carry %d octets after it shrank", octets)
 			}
 			n.expectTCP(t, p, 1<<20)
+			if p.inner(0, 1).Is6() && (n.routers[0].Counters().Other["outer-fragmented"] == 0 || n.routers[1].Counters().Other["reassembled"] == 0) {
+				t.Errorf("nothing went in fragments:%s", n.report())
+			}
 		})
 	}
 }

@@ -62,6 +62,8 @@ type roomTables interface {
 	addressOf(ifindex uint32, family uint8) (netip.Addr, bool)
 	// reopenTAP makes the TAP anew, after a pause when it was tried just before.
 	reopenTAP(pause time.Duration) error
+	// wayOf returns how a packet would leave, with its header.
+	wayOf(to forward.Destination, h *forward.Header) (outerWay, bool)
 	// droppedWaiting tells of a frame that was dropped.
 	droppedWaiting(f frame, reason forward.DropReason)
 }
@@ -88,6 +90,8 @@ type room struct {
 	destinations map[forward.Destination]struct{} // that are waited for
 
 	packets, octets atomic.Int64 // that wait
+
+	fragments fragmenter
 
 	unraised map[forward.Destination]missed // whose event found no room
 
@@ -142,6 +146,7 @@ func (r *room) isStopped() bool {
 
 // run reads the TAP until stop.
 func (r *room) run() {
+	defer r.fragments.close()
 	for !r.isStopped() {
 		if releases := r.takeReleases(); len(releases) > 0 {
 			r.release(releases)
@@ -390,9 +395,23 @@ func (r *room) tooBig(f frame, header *forward.Header, from origin) {
 	case forward.FitFragments:
 		r.fragment(f, header)
 	default:
-		r.drop(forward.DropTooBig, f)
-		r.answerTooBig(f, header, from)
+		r.doesNotFit(f, header, from)
 	}
+}
+
+// doesNotFit answers the source of a packet, unless it is one that IPv6 lets it send by
+// any path.
+func (r *room) doesNotFit(f frame, header *forward.Header, from origin) {
+	largest := f.largestInner()
+	if header.Family == 6 && largest < smallestMTU {
+		largest = smallestMTU
+		if fit, _ := forward.CheckSize(f.packet(), header, f.segmentOctets(), largest); fit == forward.FitWhole {
+			r.narrow(f, header, from)
+			return
+		}
+	}
+	r.drop(forward.DropTooBig, f)
+	r.answerTooBig(f, header, from, largest)
 }
 
 // fragment writes a packet back in parts.
@@ -429,7 +448,7 @@ func finishChecksum(f frame, header *forward.Header) {
 // it comes from the interface that the packet came in by. To this host itself it
 // comes from the packet's destination, because nobody believes a packet from
 // himself.
-func (r *room) answerTooBig(f frame, header *forward.Header, from origin) {
+func (r *room) answerTooBig(f frame, header *forward.Header, from origin, largest int) {
 	if !r.limit.Allow() {
 		return
 	}
@@ -441,7 +460,7 @@ func (r *room) answerTooBig(f frame, header *forward.Header, from origin) {
 	}
 	answer := make(frame, vnetOctets+ethernetOctets)
 	copy(answer.ethernet()[12:], f.ethernet()[12:])
-	answer, ok := forward.PacketTooBig(answer, source, f.packet(), f.largestInner())
+	answer, ok := forward.PacketTooBig(answer, source, f.packet(), largest)
 	if !ok {
 		return
 	}

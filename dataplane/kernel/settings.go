@@ -105,6 +105,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err != nil {
 		return err
 	}
+	e.listenForReassembled(s.LocalRLOCs)
 	e.room.setBounds(s.Wait)
 	if err := e.putMissPolicies(s.MissPolicies); err != nil {
 		return err

@@ -208,6 +208,8 @@ const (
 	tapReleased = byte(lisptcLispTapMagicLISP_TAP_RELEASED)
 	tapTransmit = byte(lisptcLispTapMagicLISP_TAP_TRANSMIT)
 
+	tapReassembled = byte(lisptcLispTapMagicLISP_TAP_REASSEMBLED)
+
 	reasonHold   = byte(lisptcLispTapReasonLISP_TAP_REASON_HOLD)
 	reasonTooBig = byte(lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG)
 )

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file takes outer packets that came in fragments (RFC 9300 s.7). The programs leave fragments to the kernel, which puts
+// them together within its own bounds (net.ipv4.ipfrag_high_thresh, net.ipv6.ip6frag_high_thresh) and delivers the datagram
+// to a socket here; it goes back to the programs as a whole. So nothing else than fragmented packets comes here, and only
+// that of core interfaces is taken.
+
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"loci/forward"
+	"loci/lisp"
+)
+
+// reassembly has a socket for each own RLOC. The engine's changing guards it.
+type reassembly struct {
+	sockets map[lisp.RLOC]*net.UDPConn
+}
+
+// listenForReassembled opens sockets for these RLOCs and closes all others.
+func (e *Engine) listenForReassembled(rlocs []lisp.RLOC) {
+	wanted := map[lisp.RLOC]bool{}
+	for _, rloc := range rlocs {
+		wanted[rloc] = true
+	}
+	for rloc, socket := range e.reassembly.sockets {
+		if !wanted[rloc] {
+			_ = socket.Close()
+			delete(e.reassembly.sockets, rloc)
+		}
+	}
+	for rloc := range wanted {
+		if e.reassembly.sockets[rloc] != nil {
+			continue
+		}
+		socket, err := e.listenAtDataPort(rloc)
+		if err != nil {
+			e.log.Warn("fragments of packets to an own RLOC are not put together", "rloc", rloc, "error", err)
+			continue
+		}
+		e.reassembly.sockets[rloc] = socket
+		e.running.Go(func() { e.takeReassembled(socket, netip.AddrPortFrom(rloc.Addr(), forward.DataPort)) })
+	}
+}
+
+// closeReassembly ends all of it.
+func (e *Engine) closeReassembly() {
+	for _, socket := range e.reassembly.sockets {
+		_ = socket.Close()
+	}
+	clear(e.reassembly.sockets)
+}
+
+func (e *Engine) listenAtDataPort(rloc lisp.RLOC) (socket *net.UDPConn, err error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = wantOuterHeader(int(fd), rloc.Is4()) })
+		return errors.Join(err, failed)
+	}}
+	err = e.space.do(func() error {
+		listener, err := config.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(rloc.Addr(), forward.DataPort).String())
+		if err == nil {
+			socket = listener.(*net.UDPConn)
+		}
+		return err
+	})
+	return socket, err
+}
+
+// wantOuterHeader makes a socket tell what the IP header was. The RLOC need not be there yet.
+func wantOuterHeader(fd int, four bool) error {
+	if four {
+		return errors.Join(
+			unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_FREEBIND, 1), unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVTTL, 1),
+			unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_RECVTOS, 1), unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_PKTINFO, 1),
+		)
+	}
+	return errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_FREEBIND, 1), unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
+		unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVTCLASS, 1), unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
+		// RFC 6935 s.5: what comes for LISP may have no checksum.
+		unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_NO_CHECK6_RX, 1),
+	)
+}
+
+// takeReassembled reads datagrams until the socket is closed.
+func (e *Engine) takeReassembled(socket *net.UDPConn, own netip.AddrPort) {
+	payload, control := make([]byte, 1<<16), make([]byte, 256)
+	for {
+		n, c, _, from, err := socket.ReadMsgUDPAddrPort(payload, control)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		header, ok := readOuterHeader(control[:c])
+		if !ok || !e.isCore(header.ifindex) {
+			continue
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		e.bringBack(header, forward.AppendReassembled(make(frame, vnetOctets+ethernetOctets), from, own, header.ttl, header.class, payload[:n]))
+	}
+}
+
+// outerHeader is what a socket tells of the IP header.
+type outerHeader struct {
+	ttl, class uint8
+	ifindex    uint32
+}
+
+func readOuterHeader(control []byte) (h outerHeader, ok bool) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return h, false
+	}
+	for _, m := range messages {
+		kind := [2]int32{m.Header.Level, m.Header.Type}
+		switch {
+		case kind == [2]int32{unix.SOL_IP, unix.IP_TTL} && len(m.Data) >= 4, kind == [2]int32{unix.SOL_IPV6, unix.IPV6_HOPLIMIT} && len(m.Data) >= 4:
+			h.ttl = uint8(binary.NativeEndian.Uint32(m.Data))
+		case kind == [2]int32{unix.SOL_IP, unix.IP_TOS} && len(m.Data) >= 1:
+			h.class = m.Data[0]
+		case kind == [2]int32{unix.SOL_IPV6, unix.IPV6_TCLASS} && len(m.Data) >= 4:
+			h.class = uint8(binary.NativeEndian.Uint32(m.Data))
+		case kind == [2]int32{unix.SOL_IP, unix.IP_PKTINFO} && len(m.Data) >= unix.SizeofInet4Pktinfo:
+			h.ifindex = binary.NativeEndian.Uint32(m.Data)
+		case kind == [2]int32{unix.SOL_IPV6, unix.IPV6_PKTINFO} && len(m.Data) >= unix.SizeofInet6Pktinfo:
+			h.ifindex = binary.NativeEndian.Uint32(m.Data[16:])
+		}
+	}
+	return h, h.ttl != 0 && h.ifindex != 0
+}
+
+// isCore reports whether an interface leads to the core.
+func (e *Engine) isCore(ifindex uint32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.interfaces[ifindex].record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE) != 0
+}
+
+// bringBack writes the packet to the TAP, where the programs decapsulate it.
+func (e *Engine) bringBack(header outerHeader, f frame) {
+	e.mu.Lock()
+	tap := e.room.tap
+	e.mu.Unlock()
+	ethernet := f.ethernet()
+	copy(ethernet, tap.mac[:])
+	f.setMagic(tapReassembled)
+	binary.BigEndian.PutUint32(ethernet[8:], header.ifindex)
+	protocol := uint16(unix.ETH_P_IP)
+	if f.packet()[0]>>4 == 6 {
+		protocol = unix.ETH_P_IPV6
+	}
+	binary.BigEndian.PutUint16(ethernet[12:], protocol)
+	if tap.write(f) == nil {
+		atomic.AddUint64(&e.store.words[wordReassembled], 1)
+	}
+}
