@@ -443,9 +443,10 @@ type lisptcLispTapHeader struct {
 type lisptcLispTapMagic uint32
 
 const (
-	lisptcLispTapMagicLISP_TAP_WAITING  lisptcLispTapMagic = 74
-	lisptcLispTapMagicLISP_TAP_RELEASED lisptcLispTapMagic = 78
-	lisptcLispTapMagicLISP_TAP_TRANSMIT lisptcLispTapMagic = 82
+	lisptcLispTapMagicLISP_TAP_WAITING     lisptcLispTapMagic = 74
+	lisptcLispTapMagicLISP_TAP_RELEASED    lisptcLispTapMagic = 78
+	lisptcLispTapMagicLISP_TAP_TRANSMIT    lisptcLispTapMagic = 82
+	lisptcLispTapMagicLISP_TAP_REASSEMBLED lisptcLispTapMagic = 86
 )
 
 type lisptcLispTapReason uint32
