@@ -377,6 +377,14 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
 	if err := d.applyPlane(fresh); err != nil {
 		return errors.Join(err, d.applyPlane(current))
 	}
+	if err := d.configureNode(ctx, fresh); err != nil {
+		return errors.Join(err, d.applyPlane(current))
+	}
+	return nil
+}
+
+// configureNode puts the control plane's part of a plan in force, whole or not at all.
+func (d *daemon) configureNode(ctx context.Context, fresh plan) error {
 	refused, err := ask(ctx, d.loop, func(now time.Time) error {
 		err := d.loop.node.Configure(now, fresh.control)
 		if err == nil {
@@ -384,10 +392,7 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
 		}
 		return err
 	})
-	if err := errors.Join(err, refused); err != nil {
-		return errors.Join(err, d.applyPlane(current))
-	}
-	return nil
+	return errors.Join(err, refused)
 }
 
 func (d *daemon) applyPlane(p plan) error {

@@ -104,13 +104,8 @@ func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Tim
 	}
 	news.watchGateways(fresh.host.hostView)
 	d.tellRLOCChanges(fresh.rlocChanges)
-	if d.routed != nil {
-		d.routed.chooseSibling(d.detourBy.Load())
-	}
-	if !fresh.sameInForce(*current) {
-		if err := d.apply(context.WithoutCancel(ctx), *current, fresh); err != nil {
-			return again, err
-		}
+	if fresh, err = d.applyFollowed(context.WithoutCancel(ctx), *current, fresh); err != nil {
+		return again, err
 	}
 	d.enforce(fresh)
 	d.tellWaits(*current, fresh)
@@ -120,6 +115,46 @@ func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Tim
 	}
 	d.lookForTrouble(fresh)
 	return again, err
+}
+
+// applyFollowed puts in force what differs, and returns the plan that is. While the own
+// RLOCs are the same and only their states changed, the Node comes first: peers and
+// siblings are told at once, and the data plane hears of a detour in the same breath.
+func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan) (plan, error) {
+	d.chooseSibling()
+	switch {
+	case fresh.sameInForce(current):
+		return fresh, nil
+	case !slices.Equal(current.rlocs, fresh.rlocs):
+		return fresh, d.apply(ctx, current, fresh)
+	}
+	if err := d.configureNode(ctx, fresh); err != nil {
+		return fresh, err
+	}
+	// What the Node said meanwhile is carried out when the next question is answered.
+	detour, err := ask(ctx, d.loop, func(time.Time) bool { return d.detourBy.Load() != nil })
+	if err != nil {
+		return fresh, err
+	}
+	if detour != fresh.host.detour {
+		host := fresh.host
+		host.detour = detour
+		remade, err := makePlan(fresh.config, host)
+		if err != nil {
+			return fresh, err
+		}
+		remade.host, remade.own = host, fresh.own
+		fresh = remade
+	}
+	d.chooseSibling()
+	return fresh, d.applyPlane(fresh)
+}
+
+// chooseSibling tells policy routing by whom a detour goes.
+func (d *daemon) chooseSibling() {
+	if d.routed != nil {
+		d.routed.chooseSibling(d.detourBy.Load())
+	}
 }
 
 // enforce notes the plan that is in force now. The caller holds reloading, or is alone.

@@ -56,9 +56,9 @@ func (p *routedPlane) resync() {
 
 // Apply changes the tables, then the rules and routes if they are concerned.
 func (p *routedPlane) Apply(operations ...dataplane.Operation) []error {
-	p.prepare(operations)
+	prepared := p.prepare(operations)
 	errs := p.Plane.Apply(operations...)
-	if slices.ContainsFunc(operations, changesRoutes) {
+	if !prepared && slices.ContainsFunc(operations, changesRoutes) {
 		if err := p.sync(); err != nil {
 			p.log.Error("policy routing", "error", err)
 		}
@@ -74,17 +74,21 @@ func (p *routedPlane) InterfaceStates() []dataplane.InterfaceState {
 	return nil
 }
 
-// prepare leads packets to a sibling before the data plane lets them go their native way.
-func (p *routedPlane) prepare(operations []dataplane.Operation) {
-	for _, o := range operations {
-		settings, ok := o.(dataplane.SetSettings)
-		if !ok || !p.detours(settings.Settings) || p.detours(p.Settings()) {
-			continue
-		}
-		if err := p.syncWith(settings.Settings); err != nil {
-			p.log.Error("policy routing to a sibling", "error", err)
-		}
+// prepare leads packets to a sibling before the data plane lets them go their native way,
+// and reports that rules and routes are as they have to be afterwards.
+func (p *routedPlane) prepare(operations []dataplane.Operation) bool {
+	if len(operations) != 1 {
+		return false
 	}
+	settings, ok := operations[0].(dataplane.SetSettings)
+	if !ok || !p.detours(settings.Settings) || p.detours(p.Settings()) {
+		return false
+	}
+	if err := p.syncWith(settings.Settings); err != nil {
+		p.log.Error("policy routing to a sibling", "error", err)
+		return false
+	}
+	return true
 }
 
 // detours reports whether settings mean that a sibling gets the site's packets: the

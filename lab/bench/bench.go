@@ -78,7 +78,7 @@ type kind struct {
 
 // kinds in the order in which they are listed.
 func kinds() []kind {
-	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), mapsockBench(), controlBench()}
+	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), mapsockBench(), controlBench(), failoverBench()}
 }
 
 // Exit statuses of the command.
