@@ -129,13 +129,16 @@ static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *a
 {
 	const struct lisp_settings *s = find_settings();
 	struct lisp_rloc_key key = { .family = family };
-	const __u64 *first;
+	const volatile __u64 *first;
 
 	if (s && family == 4 && address->words[0] && address->words[0] == *(const __u32 *)s->rloc4)
 		return true;
-	first = s ? (const __u64 *)s->rloc6 : NULL;
-	if (first && family == 6 && first[0] == address->pairs[0] && first[1] == address->pairs[1] && first[0])
-		return true;
+	if (s && family == 6) {
+		/* Volatile, or the compiler adds the offset before it looks whether there are settings, which Linux 6.1 refuses. */
+		first = (const volatile __u64 *)s->rloc6;
+		if (first[0] == address->pairs[0] && first[1] == address->pairs[1] && address->pairs[0])
+			return true;
+	}
 	__builtin_memcpy(key.address, address, sizeof(key.address));
 	return bpf_map_lookup_elem(&local_rlocs, &key) != NULL;
 }
