@@ -9,6 +9,7 @@ import (
 
 // TestPublicInternet refuses what must not be used among strangers, and the mapping system
 // while LISP-SEC does not exist. Shows RFC 9301 s.1.1 (5).
+// Shows RFC 9301 s.1.1 (5), RFC 9300 s.4.1 (3).
 func TestPublicInternet(t *testing.T) {
 	const head = "public-internet: true\ninterfaces: {site: [lan0], core: [wan0]}\n"
 	const static = "itr: {map-cache: {mappings: [{eid: 10.2.0.0/16, rlocs: [{address: 203.0.113.9}]}]}}\n"

@@ -155,7 +155,7 @@ func TestHintsWithoutProbing(t *testing.T) {
 	x1.wantLocator(hinted, LocatorUnknown, LocatorNotProbed)
 }
 
-// Shows RFC 9300 s.4.1 (2), RFC 9300 s.10 (1), RFC 9300 s.10.1 (3).
+// Shows RFC 9300 s.4.1 (2), RFC 9300 s.10 (1), RFC 9300 s.10.1 (3), RFC 9300 s.16 (1), RFC 9302 s.8 (1).
 func TestPublicInternetBelievesNoDataPacket(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	c := x1.config

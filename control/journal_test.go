@@ -241,6 +241,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// Shows RFC 9301 s.5.6 (6).
 func TestReplayAfterRestartIsRefused(t *testing.T) {
 	s := newJournalledServer(t, journalledConfig(), epoch)
 	first := register(t, nil, "10.1.0.0/16")

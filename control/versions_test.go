@@ -110,7 +110,7 @@ func TestOlderMapReplyIsRefused(t *testing.T) {
 	x.wantNotCached("10.2.0.0/16") // refused or not, no mapping outlives its TTL
 }
 
-// Shows RFC 9302 s.6.1 (3), RFC 9302 s.7.1 (1), (4), RFC 9302 s.7.2 (1), (2), (4).
+// Shows RFC 9302 s.7.1 (3), RFC 9302 s.6.1 (3), RFC 9302 s.7.1 (1), (4), RFC 9302 s.7.2 (1), (2), (4).
 func TestVersionsOfDataPackets(t *testing.T) {
 	n, x1, x2, _ := twoSites(t)
 	x1.configure(withVersion(x1.config, 50, "192.0.2.1", "2001:db8:f::1"))

@@ -156,8 +156,10 @@ func noteNames(n Notes) (names []string) {
 	return names
 }
 
-// Shows RFC 9300 s.4 (2), RFC 9300 s.5 (1), RFC 9300 s.5.3 (1), (2), (3), (6), (8), (9), (13), (14), (15), (16),
-// (17), RFC 9300 s.7.1 (3), RFC 9300 s.9 (1).
+// Shows RFC 9300 s.4.1 (1), (2), RFC 9300 s.5.3 (7), (10), (12), RFC 9300 s.10 (2), RFC 9300 s.10.1 (2), RFC 9302
+// s.6.1 (1), (2), (3), RFC 9302 s.7.1 (1), (2), (5), RFC 9302 s.7.2 (1), (3), (4), RFC 9302 s.8 (1), RFC 9300 s.4
+// (2), RFC 9300 s.5 (1), RFC 9300 s.5.3 (1), (2), (3), (6), (8), (9), (13), (14), (15), (16), (17), RFC 9300 s.7.1
+// (3), RFC 9300 s.9 (1).
 func TestGoldenPackets(t *testing.T) {
 	table, err := golden.Load("..")
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 // msIPv6 is the Map-Server's address beside 172.16.9.2.
 const msIPv6 = "2001:db8:9::2"
 
+// Shows RFC 9301 s.5.6 (6).
 func TestKilledMapServerKnowsItsRegistrations(t *testing.T) {
 	n := newLISPNetwork(t)
 	configuration := fmt.Sprintf("%smap-server: {state-directory: %s, sites: [%s, %s]}\nmap-resolver: {}\n",

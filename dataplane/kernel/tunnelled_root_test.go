@@ -115,6 +115,7 @@ func mappingTo(site int, rloc netip.Addr) []dataplane.Operation {
 	return mappingOf(site, func(int) netip.Addr { return rloc })
 }
 
+// Shows RFC 9300 s.5.3 (18).
 func TestEncapsulatedAnew(t *testing.T) {
 	families := []struct {
 		name          string
