@@ -216,7 +216,7 @@ static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct l
 }
 
 /* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
-static STEP long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f, const struct lisp_locator *l,
+static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f, const struct lisp_locator *l,
 				  const struct itr *t)
 {
 	__u32 length = longest_segment(frame, &t->packet) + outer_length(l->family);

@@ -2,7 +2,7 @@
 
 // This file finds out through which interfaces packets may take the shortcut of
 // bpf_redirect_peer: into the other end of a veth at once, not by way of a queue
-// (docs/decisions/0011-veth-shortcut.md). Nothing that somebody put at the
+// (docs/decisions/0008-veth-shortcut.md). Nothing that somebody put at the
 // interface to see, shape or change what leaves may be passed by. It changes nothing.
 
 package kernel
