@@ -13,8 +13,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"loci/internal/testnet"
 )
 
 func TestDetachAfterACrash(t *testing.T) {
@@ -62,6 +65,12 @@ func TestDeletedInterfaceComesBack(t *testing.T) {
 	n.must(err)
 	n.must(n.at["xtr1"].Netlink().LinkDel(link))
 	n.await("interface, rules and routes are back", func(context.Context) bool { return len(n.leftAt("xtr1")) == len(before) })
+	// Programs may know the old interface for as long as they keep next hops.
+	n.await("the router's own packets go by it", func(ctx context.Context) bool {
+		p := testnet.Ping{Namespace: n.at["xtr1"], Source: one.router4(), Destination: two.host4(), Timeout: 100 * time.Millisecond}
+		result, err := p.Run(ctx)
+		return err == nil && result.Received == 1
+	})
 	n.ping("xtr1", one.router4(), two.host4(), 3)
 	n.ping("host1", one.host6(), two.host6(), 3) // which waits for its mapping, at the new interface
 }
