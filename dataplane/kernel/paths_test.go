@@ -71,7 +71,7 @@ func setMiddleMTU(t *testing.T, n *network, middle *testnet.Namespace, mtu int) 
 }
 
 func TestPathMTUIsLearnt(t *testing.T) {
-	for _, p := range pairs {
+	for _, p := range []pair{pairs[0], pairs[1], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
 			n, middle := newRoutedNetwork(t, 1400)
 			n.mapBoth(t, p.outer)
@@ -91,10 +91,10 @@ func TestPathMTUIsLearnt(t *testing.T) {
 			done := make(chan error, 1)
 			go func() {
 				_, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: p.inner(0, 10), Destination: p.inner(1, 10),
-					Duration: 2 * time.Second, Verify: true, Timeout: 60 * time.Second}.Run(t.Context())
+					Duration: time.Second, Verify: true, Timeout: 60 * time.Second}.Run(t.Context())
 				done <- err
 			}()
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond)
 			setMiddleMTU(t, n, middle, 1280)
 			if err := <-done; err != nil {
 				t.Errorf("TCP while the path shrinks: %v;%s", err, n.report())
