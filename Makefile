@@ -50,7 +50,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-bench: build ## every `loci bench`, figures to docs/benchmarks.md; needs root, takes three minutes
+bench: build ## every `loci bench`, figures to docs/benchmarks.md; needs root, takes some ten minutes
 	@bin/loci bench all --write docs/benchmarks.md
 
 microbench: ## the Go benchmarks

@@ -13,7 +13,9 @@ import (
 	"os"
 	"os/signal"
 	"os/user"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -57,8 +59,28 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path or datapath.lispers.directory, where the planes meet", planes)
 	case planes == PlanesControl && detach:
 		return errors.New("--planes control cannot --detach: the data plane belongs to the other process")
+	case len(notCarried(c)) > 0:
+		return fmt.Errorf("--planes %s: what joins the planes does not carry %s: leave that out, or run both planes in one process",
+			planes, strings.Join(notCarried(c), ", "))
 	}
 	return nil
+}
+
+// notCarried names the keys of settings that reach a data plane in this process alone.
+// Nothing is better than a setting that is silently not in force.
+func notCarried(c *config.Config) (keys []string) {
+	for key, is := range map[string]bool{
+		"public-internet":         c.PublicInternet,
+		"datapath.data-header":    c.Datapath.DataHeader.StatusBits || c.Datapath.DataHeader.MapVersions || c.Datapath.DataHeader.EchoNonce,
+		"datapath.source-check":   c.Datapath.SourceCheck != "" && c.Datapath.SourceCheck != config.SourceCheckOff,
+		"datapath.encapsulations": len(c.Datapath.Encapsulations) > 0,
+	} {
+		if is {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // openPlane opens the data plane that this process's control plane drives: its own,

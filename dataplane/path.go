@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// What an engine tells of the paths to locators (RFC 9300 s.7.2). It never sends anything to find out.
+
 package dataplane
 
 import "loci/lisp"

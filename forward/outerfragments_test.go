@@ -37,7 +37,7 @@ func TestFragmentOuter(t *testing.T) {
 		source, destination := netip.AddrPortFrom(netip.MustParseAddr(c.from), 50000), netip.AddrPortFrom(netip.MustParseAddr(c.to), DataPort)
 		for _, octets := range []int{100, 1300, 1301, 9000} {
 			carried := bytes.Repeat([]byte{1, 2, 3}, octets)[:octets]
-			packet := AppendReassembled(nil, source, destination, 63, 0xB9, carried)
+			packet := AppendReassembled(nil, Reassembled{source, destination, 63, 0xB9}, carried)
 			h, err := ParseHeader(packet)
 			if err != nil || h.TTL != 63 || h.TrafficClass != 0xB9 {
 				t.Fatalf("%+v, %v", h, err)
@@ -55,7 +55,7 @@ func TestFragmentOuter(t *testing.T) {
 	if _, reason := FragmentOuter([]byte{0x60}, 1280, 1); reason != DropOuterMalformed {
 		t.Errorf("half a header: %s", reason)
 	}
-	six := AppendReassembled(nil, netip.MustParseAddrPort("[2001:db8::1]:1"), netip.MustParseAddrPort("[2001:db8::2]:2"), 1, 0, make([]byte, 100))
+	six := AppendReassembled(nil, Reassembled{Source: netip.MustParseAddrPort("[2001:db8::1]:1"), Destination: netip.MustParseAddrPort("[2001:db8::2]:2")}, make([]byte, 100))
 	if _, reason := FragmentOuter(six, 50, 1); reason != DropTooBig {
 		t.Errorf("an MTU of 50: %s", reason)
 	}

@@ -10,15 +10,22 @@ import (
 	"net/netip"
 )
 
-// AppendReassembled appends the outer packet whose UDP payload is given, as if it had come in one piece. Source and
-// destination are of one family; ttl and class are those of its first fragment, the class with the ECN field of all of them
-// (RFC 3168 s.5.3). Its checksum is 0: it was verified before.
-func AppendReassembled(dst []byte, source, destination netip.AddrPort, ttl, class uint8, payload []byte) []byte {
+// Reassembled is what the system says of an outer packet that it put together.
+type Reassembled struct {
+	Source, Destination netip.AddrPort // of one family
+	TTL                 uint8          // of its first fragment
+	Class               uint8          // DSCP and ECN, the latter of all fragments (RFC 3168 s.5.3)
+}
+
+// AppendReassembled appends the outer packet whose UDP payload is given, as if it had come in one piece. Its checksum is 0: it
+// was verified before.
+func AppendReassembled(dst []byte, r Reassembled, payload []byte) []byte {
+	source, destination := r.Source, r.Destination
 	octets := udpHeaderOctets + len(payload)
 	if source.Addr().Is4() {
-		dst = appendIPv4(dst, ipv4Fields{class: class, ttl: ttl, protocol: protocolUDP, payload: octets}, source.Addr(), destination.Addr())
+		dst = appendIPv4(dst, ipv4Fields{class: r.Class, ttl: r.TTL, protocol: protocolUDP, payload: octets}, source.Addr(), destination.Addr())
 	} else {
-		dst = appendIPv6(dst, ipv6Fields{class: class, hopLimit: ttl, next: protocolUDP, payload: octets}, source.Addr(), destination.Addr())
+		dst = appendIPv6(dst, ipv6Fields{class: r.Class, hopLimit: r.TTL, next: protocolUDP, payload: octets}, source.Addr(), destination.Addr())
 	}
 	dst = binary.BigEndian.AppendUint16(dst, source.Port())
 	dst = binary.BigEndian.AppendUint16(dst, destination.Port())

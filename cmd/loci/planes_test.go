@@ -108,6 +108,8 @@ func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
 		{n.xtr(1), []string{"--planes", "data"}, "needs datapath.mapping-socket.path"},
 		{n.mappingSystem(), []string{"--planes", "control"}, "has no data plane"},
 		{n.splitXTR(), []string{"--planes", "control", "--detach"}, "cannot --detach"},
+		{strings.Replace(n.splitXTR(), "datapath:\n", "datapath:\n  source-check: strict\n", 1), []string{"--planes", "data"},
+			"does not carry datapath.source-check"},
 	} {
 		n.must(os.WriteFile(n.file("xtr1"), []byte(c.configuration), 0o600))
 		out, status := n.loci("xtr1", append([]string{"run", "--config", n.file("xtr1")}, c.arguments...)...)

@@ -34,6 +34,8 @@ const (
 	pathMTULife = 10 * time.Minute
 	// pathMTUPause is how often ends of that time are looked for.
 	pathMTUPause = time.Second
+	// readErrorPause keeps a socket that cannot be read from taking a processor.
+	readErrorPause = 100 * time.Millisecond
 	// maxPathMTUs bounds the RLOCs whose paths carry less than their routes say.
 	maxPathMTUs = 4096
 	// unreachableInterval is the shortest time between two events about one RLOC.
@@ -128,7 +130,11 @@ func (e *Engine) hearErrors(socket *icmp.PacketConn) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil || !e.paths.limit.Allow() {
+		if err != nil {
+			time.Sleep(readErrorPause)
+			continue
+		}
+		if !e.paths.limit.Allow() {
 			continue
 		}
 		if about, ok := forward.ParseOuterError(message[:n], family); ok && about.Port == forward.DataPort {

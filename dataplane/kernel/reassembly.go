@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -102,6 +103,7 @@ func (e *Engine) takeReassembled(socket *net.UDPConn, own netip.AddrPort) {
 			return
 		}
 		if err != nil {
+			time.Sleep(readErrorPause)
 			continue
 		}
 		header, ok := readOuterHeader(control[:c])
@@ -109,7 +111,8 @@ func (e *Engine) takeReassembled(socket *net.UDPConn, own netip.AddrPort) {
 			continue
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-		e.bringBack(header, forward.AppendReassembled(make(frame, vnetOctets+ethernetOctets), from, own, header.ttl, header.class, payload[:n]))
+		outer := forward.Reassembled{Source: from, Destination: own, TTL: header.ttl, Class: header.class}
+		e.bringBack(header, forward.AppendReassembled(make(frame, vnetOctets+ethernetOctets), outer, payload[:n]))
 	}
 }
 
