@@ -129,17 +129,17 @@ func (s *siblings) of(a netip.Addr) int {
 // ask asks a sibling for its mapping.
 func (s *siblings) ask(i int) {
 	row := &s.rows[i]
+	s.timers.set(uint32(i), s.h.after(durationOr(row.config.Interval, defaultSiblingInterval)))
+	asked := s.prefixesToAsk()
+	if len(asked) == 0 {
+		return // whoever is not asked is not silent
+	}
 	row.unanswered++
 	if row.unanswered > siblingTries && !row.silent {
 		row.silent = true
 		s.h.notice(Notice{Kind: NoticeSiblingSilent, Remote: s.remote(row)})
 	}
 	row.nonce, row.askedAt = s.h.nonce(), s.h.now
-	s.timers.set(uint32(i), s.h.after(durationOr(row.config.Interval, defaultSiblingInterval)))
-	asked := s.prefixesToAsk()
-	if len(asked) == 0 {
-		return
-	}
 	m := wire.MapRequest{
 		Probe: true, LocalXTR: true, Nonce: row.nonce, SourceEID: wire.NoAddress{},
 		ITRRLOCs: []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(row.config.Local))},

@@ -188,6 +188,19 @@ func TestNothingGoesToASilentSibling(t *testing.T) {
 	n.want("the site's link is back", linkB, rlocB)
 }
 
+// TestWhoIsNotAskedIsNotSilent: where each xTR has its own locators alone there is nothing to ask.
+func TestWhoIsNotAskedIsNotSilent(t *testing.T) {
+	n := newNetwork(t)
+	n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+	c := siblingConfig(1, rlocA, linkA, linkB)
+	c.ETR.Database[0].Locators = locators(rlocA)
+	a := n.add("a", c, linkA, rlocA)
+	n.run(30 * time.Second)
+	if slices.ContainsFunc(a.notices, func(n Notice) bool { return n.Kind == NoticeSiblingSilent }) {
+		t.Error("a sibling that is not asked is called silent")
+	}
+}
+
 // TestSiblingSpeaksForItselfAlone: what it says of others' locators is nothing.
 func TestSiblingSpeaksForItselfAlone(t *testing.T) {
 	n := newSiblingNetwork(t)

@@ -22,7 +22,8 @@ type OuterError struct {
 	Port        uint16 // where it went
 	Instance    lisp.InstanceID
 	Inner       Header // as far as it is quoted
-	// Consistent says that the inner packet is quoted with its ports, and that the outer source port is that of its flow.
+	// Consistent says that the inner packet is quoted with its ports, that the outer source port is that of its flow, and that
+	// the packet was longer than what is said to fit.
 	Consistent bool
 }
 
@@ -47,6 +48,7 @@ func ParseOuterError(message []byte, family uint8) (e OuterError, ok bool) {
 	udp := quoted[outer.PayloadOffset:]
 	e.Source, e.Destination, e.Port = outer.Source, outer.Destination, binary.BigEndian.Uint16(udp[2:])
 	e.readInner(binary.BigEndian.Uint16(udp), udp[udpHeaderOctets:])
+	e.Consistent = e.Consistent && e.MTU < outer.Length
 	return e, true
 }
 

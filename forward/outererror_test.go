@@ -14,7 +14,7 @@ import (
 func outerPacket(t *testing.T, source, destination, from, to string, instance lisp.InstanceID) []byte {
 	t.Helper()
 	s, d := netip.MustParseAddr(source), netip.MustParseAddr(destination)
-	udp := []byte{0x10, 0x00, 0x00, 0x09, 0, 12, 0, 0, 'a', 'b', 'c', 'd'}
+	udp := append([]byte{0x10, 0x00, 0x00, 0x09, 1400 >> 8, 1400 & 0xff, 0, 0}, make([]byte, 1392)...)
 	var inner []byte
 	if s.Is4() {
 		inner = appendIPv4(nil, ipv4Fields{ttl: 63, protocol: protocolUDP, payload: len(udp)}, s, d)
@@ -57,6 +57,7 @@ func TestParseOuterError(t *testing.T) {
 	}{
 		{"fragmentation needed", 4, icmpAbout(3, 4, 1400, four, 576), true, 1400, 0, true},
 		{"fragmentation needed, no MTU", 4, icmpAbout(3, 4, 0, four, 576), false, 0, 0, false},
+		{"fragmentation needed of what fits", 4, icmpAbout(3, 4, uint32(len(four)), four, 576), true, len(four), 0, false},
 		{"host unreachable", 4, icmpAbout(3, 1, 0, four, 576), true, 0, 0, true},
 		{"time exceeded", 4, icmpAbout(11, 0, 0, four, 576), true, 0, 0, true},
 		{"redirect", 4, icmpAbout(5, 0, 0, four, 576), false, 0, 0, false},
@@ -68,7 +69,7 @@ func TestParseOuterError(t *testing.T) {
 		{"another source port", 4, icmpAbout(3, 4, 1400, changed, 576), true, 1400, 0, false},
 		{"of the other family", 4, icmpAbout(3, 4, 1400, six, 576), false, 0, 0, false},
 		{"packet too big", 6, icmpAbout(2, 0, 1300, six, 1232), true, 1300, 7, true},
-		{"packet too big beyond all", 6, icmpAbout(2, 0, 1<<31, six, 1232), true, 1 << 16, 7, true},
+		{"packet too big beyond all", 6, icmpAbout(2, 0, 1<<31, six, 1232), true, 1 << 16, 7, false},
 		{"no route", 6, icmpAbout(1, 0, 0, six, 1232), true, 0, 7, true},
 		{"hop limit exceeded", 6, icmpAbout(3, 0, 0, six, 1232), true, 0, 7, true},
 		{"parameter problem", 6, icmpAbout(4, 0, 0, six, 1232), false, 0, 0, false},
