@@ -106,7 +106,7 @@ func openTAP(name string) (*tap, error) {
 func (p *tap) read(t *testing.T) frame {
 	t.Helper()
 	for {
-		f, err := p.next(5 * time.Second)
+		f, err := p.next(time.Minute)
 		must(t, err)
 		if f.magic() == magicWaiting {
 			return f

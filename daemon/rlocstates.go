@@ -24,8 +24,9 @@ const (
 	rlocGatewaySilent rlocReason = "gateway-silent" // no gateway at its interface answers
 )
 
-// How long an RLOC must be usable again before it is used: the first time in
-// rlocFlapMemory rlocHold, each further time double, rlocHoldMax at most.
+// How long an RLOC that fell must be usable again before it is used: the first time in
+// rlocFlapMemory rlocHold, each further time double, rlocHoldMax at most. One that was
+// never up, as when its interface comes with the start, is used at once.
 const (
 	rlocHold       = time.Second
 	rlocHoldMax    = time.Minute
@@ -174,8 +175,11 @@ func (r *rlocState) fall(now time.Time) {
 
 // backAt is when an RLOC that is down may be used again, zero when that is not in sight.
 func (r *rlocState) backAt() time.Time {
-	if r.up || r.usableAt.IsZero() {
+	switch {
+	case r.up || r.usableAt.IsZero():
 		return time.Time{}
+	case r.falls == 0:
+		return r.usableAt
 	}
-	return r.usableAt.Add(min(rlocHold<<min(max(r.falls-1, 0), 16), rlocHoldMax))
+	return r.usableAt.Add(min(rlocHold<<min(r.falls-1, 16), rlocHoldMax))
 }

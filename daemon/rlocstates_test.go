@@ -59,6 +59,18 @@ func TestSilentGatewayStaysSilent(t *testing.T) {
 	}
 }
 
+// TestRLOCThatWasNeverUpIsNotHeld: its interface came up after the start.
+func TestRLOCThatWasNeverUpIsNotHeld(t *testing.T) {
+	s, now := newRLOCStates(), time.Now()
+	rloc := netip.MustParseAddr("192.0.2.1")
+	for _, up := range []bool{false, true} {
+		s.judge(oneRLOC(func(l *hostLink) { l.up = up }), nil, []netip.Addr{rloc}, now)
+		if s.byRLOC[rloc].up != up {
+			t.Errorf("link up %v, RLOC up %v", up, !up)
+		}
+	}
+}
+
 func TestFlappingRLOCIsHeldLonger(t *testing.T) {
 	s, now := newRLOCStates(), time.Now()
 	rloc := netip.MustParseAddr("192.0.2.1")

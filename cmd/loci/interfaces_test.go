@@ -72,6 +72,9 @@ func TestDaemonWaitsForItsInterfaces(t *testing.T) {
 	n.defaults("xtr1", "172.16.1.1", "2001:db8:1::1")
 	n.awaitReady("xtr1")
 	n.awaitRegistrations(4)
+	// The peers may have asked while the new link had no carrier yet.
+	n.awaitPing("host1", testSite{1}.host4(), testSite{2}.host4())
+	n.awaitPing("host2", testSite{2}.host6(), testSite{1}.host6())
 	n.ping("host1", testSite{1}.host4(), testSite{2}.host4(), 3)
 	n.ping("host2", testSite{2}.host6(), testSite{1}.host6(), 3)
 }

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 // readyFor bounds what a test waits for.
-const readyFor = 20 * time.Second
+const readyFor = time.Minute
 
 // siteKey is the key that a site shares with the Map-Server.
 func siteKey(number int) string { return fmt.Sprintf("key-of-test-site-%d", number) }

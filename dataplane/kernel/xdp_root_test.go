@@ -59,7 +59,7 @@ const takesFrames = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES)
 // waitForFlag waits until router i knows that an interface can do something.
 func (n *network) waitForFlag(t *testing.T, i int, name string, flag uint32) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		for _, a := range n.routers[i].known() {
 			if a.name == name && a.record.Flags&flag == flag {
 				return

@@ -128,7 +128,7 @@ func serve(t testing.TB, s *Server) (stop func()) {
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still not: %s", what)
 		}

@@ -95,7 +95,7 @@ func (p *peer) await(kind string) object {
 
 func (p *peer) awaitSized(kind string) (object, int) {
 	p.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if m, octets, ok := p.hear(time.Second); ok && m["type"] == kind {
 			return m, octets
 		}

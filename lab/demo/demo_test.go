@@ -255,7 +255,7 @@ func TestHangupInterrupts(t *testing.T) {
 // awaitDaemon waits until the demo with a process id has started its first daemon.
 func awaitDaemon(t *testing.T, pid string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if logs, _ := filepath.Glob(instanceDirectory + "/" + networkPrefix + "-" + pid + "-*/ms.log"); len(logs) == 1 {
 			return
 		}
