@@ -38,6 +38,9 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 			if planes != "both" && planes != "split" {
 				return fmt.Errorf("--planes %q: want both or split", planes)
 			}
+			if options.Timeout <= 0 {
+				return fmt.Errorf("--timeout %v: want more than 0s", options.Timeout)
+			}
 			options.Split = planes == "split"
 			executable, err := os.Executable()
 			if err != nil {
@@ -56,6 +59,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 	cmd.Flags().BoolVar(&options.Remove, "remove", false, "only remove what kept and crashed runs left")
 	cmd.Flags().StringVar(&options.PcapDir, "pcap", "", "leave captures of the core's links in this directory")
 	cmd.Flags().StringVar(&planes, "planes", planes, "both: one process an xTR; split: one for each of its planes")
+	cmd.Flags().DurationVar(&options.Timeout, "timeout", demo.DefaultTimeout, "give up after this long, for slow machines")
 	cmd.MarkFlagsMutuallyExclusive("keep", "remove")
 	return cmd
 }

@@ -25,11 +25,9 @@ import (
 )
 
 const (
-	readyWait        = 10 * time.Second
-	registrationWait = 15 * time.Second
-	pollInterval     = 10 * time.Millisecond
-	stopWait         = 3 * time.Second
-	logTailLines     = 12
+	pollInterval = 10 * time.Millisecond
+	stopWait     = 3 * time.Second
+	logTailLines = 12
 
 	// nobody runs the control planes of a split demo: a user with no rights at all.
 	nobody     = "nobody"
@@ -207,7 +205,7 @@ func (r *run) daemonsTitle() string {
 // awaitReady waits until every daemon that was started says that it is ready.
 func (r *run) awaitReady(ctx context.Context) error {
 	for _, d := range r.daemons {
-		err := r.poll(ctx, readyWait, func() (bool, error) {
+		err := r.poll(ctx, func() (bool, error) {
 			status, err := d.client.Status(ctx)
 			return err == nil && status.Ready, nil // it does not listen yet
 		})
@@ -218,18 +216,15 @@ func (r *run) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// poll asks until it is done, a daemon ends, or the time is over.
-func (r *run) poll(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
-	for deadline := time.Now().Add(limit); ; {
+// poll asks until it is done, a daemon ends, or the demo's time is over.
+func (r *run) poll(ctx context.Context, done func() (bool, error)) error {
+	for {
 		finished, err := done()
 		if finished || err != nil {
 			return err
 		}
 		if err := r.endedDaemon(); err != nil {
 			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within %v", limit)
 		}
 		select {
 		case <-ctx.Done():
@@ -255,7 +250,7 @@ func (r *run) awaitRegistrations(ctx context.Context) error {
 	r.screen.step("The registrations at the Map-Server")
 	var registrations []api.Registration
 	missing := len(sites) * len(pairNames)
-	err := r.poll(ctx, registrationWait, func() (_ bool, err error) {
+	err := r.poll(ctx, func() (_ bool, err error) {
 		registrations, err = r.daemons[0].client.Registrations(ctx)
 		missing = missingRegistrations(registrations)
 		return missing == 0, err

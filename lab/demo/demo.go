@@ -8,6 +8,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,8 +23,8 @@ import (
 	"loci/internal/testnet"
 )
 
-// maxRun bounds everything but the removal of the network.
-const maxRun = 45 * time.Second
+// DefaultTimeout bounds everything but the removal of the network.
+const DefaultTimeout = 45 * time.Second
 
 // Exit statuses of the command.
 const (
@@ -35,17 +36,20 @@ const (
 
 // Options of one run.
 type Options struct {
-	JSON    bool   // print one object to Out; the progress goes to Err
-	Keep    bool   // leave the network up
-	Remove  bool   // only remove what kept and crashed runs left
-	PcapDir string // leave a capture of the core's links there; empty is none
-	Move    bool   // instead of all else, let a site move to another RLOC
-	Split   bool   // each xTR's planes as two processes, the control plane's without privileges
+	JSON    bool          // print one object to Out; the progress goes to Err
+	Keep    bool          // leave the network up
+	Remove  bool          // only remove what kept and crashed runs left
+	PcapDir string        // leave a capture of the core's links there; empty is none
+	Move    bool          // instead of all else, let a site move to another RLOC
+	Split   bool          // each xTR's planes as two processes, the control plane's without privileges
+	Timeout time.Duration // of all but the removal; 0 is DefaultTimeout
 
 	Out, Err   io.Writer
 	Executable string // of loci itself; the daemons are started from it
 	Version    string // of loci, for the report
 }
+
+func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, DefaultTimeout) }
 
 // ErrInterrupted is returned when the context ended before the demo did.
 var ErrInterrupted = errors.New("interrupted; the network is removed")
@@ -161,7 +165,7 @@ func (r *run) perform(ctx context.Context) error {
 	if len(removed) > 0 {
 		r.screen.line("removed what an earlier run left: %s", strings.Join(removed, ", "))
 	}
-	limited, cancel := context.WithTimeout(ctx, maxRun)
+	limited, cancel := context.WithTimeout(ctx, r.options.timeout())
 	defer cancel()
 	err = r.steps(limited)
 	err = errors.Join(err, r.core.stop())
@@ -183,7 +187,7 @@ func (r *run) end(ctx, limited context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ErrInterrupted
 	case limited.Err() != nil:
-		return fmt.Errorf("not finished after %v: %w", maxRun, err)
+		return fmt.Errorf("not finished after %v: %w", r.options.timeout(), err)
 	}
 	return err
 }

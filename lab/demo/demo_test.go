@@ -141,6 +141,17 @@ func TestRunLeavesNothingWhenInterrupted(t *testing.T) {
 	}
 }
 
+func TestRunEndsInTime(t *testing.T) {
+	testnet.RequireRoot(t)
+	_, err := Run(t.Context(), Options{Out: io.Discard, Err: io.Discard, Executable: "/proc/self/exe", Timeout: time.Millisecond})
+	if err == nil || !strings.Contains(err.Error(), "not finished after 1ms") || ExitStatus(err) != exitFailed {
+		t.Errorf("got %v, status %d", err, ExitStatus(err))
+	}
+	if left := ownLeftovers(t); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // interrupter ends the context when something is written.
 type interrupter struct {
 	at     string
