@@ -320,8 +320,11 @@ struct lisp_peer {
 struct lisp_heard {
 	__u64 raised_ns;
 	__u32 value; /* Locator-Status-Bits */
-	__u32 count; /* events about old versions since the last silence */
+	__u32 count; /* events about old versions since the last silence; status bits: LISP_HEARD_ANEW or 0 */
 };
+
+/* User space says so of status bits when their mapping gets another locator-set: the next ones are told whatever they are. */
+#define LISP_HEARD_ANEW 1
 
 /* ---- what the programs keep for themselves ---- */
 

@@ -247,7 +247,8 @@ static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp
 	key->prefix_length = known->prefix_length;
 	last = bpf_map_lookup_elem(&heard, key);
 	fresh->value = p->second & mask;
-	if (fresh->value == ((last ? last->value : *(const volatile __u32 *)&set->status_bits) & mask))
+	if (!(last && last->count == LISP_HEARD_ANEW) &&
+	    fresh->value == ((last ? last->value : *(const volatile __u32 *)&set->status_bits) & mask))
 		return 0;
 	fresh->count = 0;
 	fresh->raised_ns = bpf_ktime_get_boot_ns();

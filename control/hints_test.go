@@ -95,6 +95,26 @@ func TestStatusBitsGoWithTheirMapping(t *testing.T) {
 	}
 }
 
+// TestStatusBitsStayWithTheLocatorSet: the data plane does not tell them again where only
+// something else of the mapping changed.
+func TestStatusBitsStayWithTheLocatorSet(t *testing.T) {
+	n, x1, x2 := probedSites(t, "10.2.0.9")
+	x1.bits(0b10, 32)
+	c := x2.config
+	etr := *c.ETR
+	etr.Database = append([]DatabaseMapping(nil), etr.Database...)
+	etr.Database[0].Version = 5
+	c.ETR = &etr
+	x2.configure(c)
+	n.run(3 * time.Second)
+	for m := range x1.MapCache() {
+		if m.Mapping.Prefix == etr.Database[0].Prefix && m.Mapping.Version != 5 {
+			t.Fatalf("the map-cache has version %d", m.Mapping.Version)
+		}
+	}
+	x1.wantLocator(hinted, LocatorDown, LocatorStatusBit)
+}
+
 // TestNonceMismatch: RFC 9300 s.10.1: the path is unreachable; other algorithms override.
 func TestNonceMismatch(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")

@@ -407,7 +407,7 @@ func (r *itr) put(e cacheEntry) {
 		r.prober.installed(e.mapping) // before the old one leaves: what both have stays
 	}
 	if changed && known {
-		r.prober.removed(old.mapping)
+		r.prober.replaced(old.mapping, r.entry(old).Mapping.Locators.Equal(r.entry(&e).Mapping.Locators))
 	}
 	id, _ := r.cache.put(e)
 	r.h.count(MappingInstalled)

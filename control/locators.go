@@ -124,16 +124,16 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 }
 
 // untrack takes a mapping's locators out; the ids of rows that nobody needs any more
-// are yielded to last before they go, those whose status bits went with it to raise. A locator beyond the table's limit when it came, but
+// are yielded to last before they go, those whose status bits went with it to raise; with keepBits they stay. A locator beyond the table's limit when it came, but
 // within it now, may be counted out once too often: then it is only probed no more.
-func (t *locatorTable) untrack(m lisp.Mapping, raise, last func(id uint32)) {
+func (t *locatorTable) untrack(m lisp.Mapping, keepBits bool, raise, last func(id uint32)) {
 	alone := aloneIn(m)
 	for _, l := range m.Locators {
 		id, row, known := t.get(l.RLOC)
 		if !known || !l.Usable() {
 			continue
 		}
-		if at := slices.Index(row.loweredBy, m.Prefix); at >= 0 { // those bits were of another locator-set
+		if at := slices.Index(row.loweredBy, m.Prefix); at >= 0 && !keepBits { // those bits were of another locator-set
 			row.loweredBy = slices.Delete(row.loweredBy, at, at+1)
 			raise(id)
 		}

@@ -90,8 +90,15 @@ func (p *prober) probes(r lisp.RLOC) bool {
 func (p *prober) installed(m lisp.Mapping) { p.table.track(m, p.begin) }
 
 // removed takes notice of one that left it.
-func (p *prober) removed(m lisp.Mapping) {
-	p.table.untrack(m, p.raise, func(id uint32) { p.forgetNonces(p.table.rows.at(id)) })
+func (p *prober) removed(m lisp.Mapping) { p.untrack(m, false) }
+
+// replaced takes notice of one in whose place another came. sameSet says that the data
+// plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
+// has another.
+func (p *prober) replaced(m lisp.Mapping, sameSet bool) { p.untrack(m, sameSet) }
+
+func (p *prober) untrack(m lisp.Mapping, keepBits bool) {
+	p.table.untrack(m, keepBits, p.raise, func(id uint32) { p.forgetNonces(p.table.rows.at(id)) })
 }
 
 // begin schedules the first probe of a locator within a retry interval: soon, but

@@ -9,6 +9,7 @@ package forward
 // rate, and never acted upon here but by dropping the packet.
 
 import (
+	"maps"
 	"net/netip"
 	"time"
 
@@ -109,6 +110,7 @@ type watched struct {
 	raised time.Time
 	value  uint32
 	count  int
+	anew   bool // whatever comes next is news: value was of another locator-set
 }
 
 // Memory is what a router remembers of its peers' headers. It is bounded: what is
@@ -130,6 +132,22 @@ func (m *Memory) Peer(rloc netip.Addr, wanted bool) *Echo {
 	p := &Echo{}
 	m.peers[rloc] = p
 	return p
+}
+
+// ForgetStatusBits says that a mapping has another locator-set now, or, with gone, that it
+// is no more: its Locator-Status-Bits were those of the one before (RFC 9300 s.10).
+func (m *Memory) ForgetStatusBits(instance lisp.InstanceID, prefix netip.Prefix, gone bool) {
+	key := watchKey{kind: HintStatusBits, instance: instance, about: prefix}
+	if gone {
+		delete(m.watch, key)
+	} else if _, heard := m.watch[key]; heard {
+		m.watch[key] = watched{anew: true}
+	}
+}
+
+// ForgetAllStatusBits says that all mappings are gone.
+func (m *Memory) ForgetAllStatusBits() {
+	maps.DeleteFunc(m.watch, func(key watchKey, _ watched) bool { return key.kind == HintStatusBits })
 }
 
 func (m *Memory) note(key watchKey, w watched) {
@@ -274,7 +292,7 @@ func (x *XTR) heedStatusBits(o *Outcome, e *Encapsulated, known *Entry, now time
 	if found {
 		were = last.value & mask
 	}
-	if bits == were || found && now.Sub(last.raised) < x.Trusted.HintInterval {
+	if bits == were && !last.anew || found && now.Sub(last.raised) < x.Trusted.HintInterval {
 		return
 	}
 	x.Memory.note(key, watched{raised: now, value: bits})

@@ -84,6 +84,36 @@ func headersAreHeeded(b *bench) {
 	})
 }
 
+// statusBitsOfAnotherSet: what bits mean, and what whoever reads them made of them, goes with their locator-set. So the first bits
+// after it are told whatever they are; those of a mapping that was gone, when they differ from its R bits.
+func statusBitsOfAnotherSet(b *bench) {
+	b.headers(dataplane.HeaderSettings{StatusBits: true})
+	told := func(bits byte) {
+		b.Helper()
+		b.sendWith([8]byte{0x40, 0, 0, 0, 0, 0, 0, bits})
+		b.receiveAtSite()
+		b.expectEvent(dataplane.StatusBitsChanged{
+			Prefix: lisp.MustParsePrefix("10.2.0.0/24"), From: lisp.RLOCFromAddr(PeerRLOCs[0]), Bits: uint32(bits), Count: 32,
+		})
+	}
+	told(0)
+	one := b.to("10.2.0.0/24", PeerRLOCs[0].String())
+	b.apply(one)              // another version of the same set
+	b.sendWith([8]byte{0x40}) // tells nothing: what is told next is what comes next
+	b.receiveAtSite()
+	first, second := PeerRLOCs[0].String(), PeerRLOCs[1].String()
+	b.apply(b.mapping("10.2.0.0/24", locator(first, 1, 1), locator(second, 1, 1)))
+	told(2)
+	b.apply(b.mapping("10.2.0.0/24", locator(first, 1, 1), locator(second, 1, 9)))
+	told(2)
+	b.apply(one)
+	told(1)
+	b.Pass(dataplane.HintInterval)
+	told(0)
+	b.apply(remove("10.2.0.0/24"), one)
+	told(0)
+}
+
 func echoNonce(b *bench) {
 	b.headers(dataplane.HeaderSettings{EchoNonce: true, EchoWait: 1})
 	first := b.sentHeader()

@@ -31,7 +31,7 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 		"LISP_ABI_VERSION": abiVersion, "LISP_SLOT_NODE": uint64(slotNode), "LISP_SLOT_LEAF": uint64(slotLeaf),
 		"LISP_SLOT_EMPTY": uint64(slotEmpty), "LISP_SLOT_TAG_MASK": uint64(slotTagMask), "LISP_SLOT_INDEX_MASK": uint64(slotIndex),
 		"LISP_SLOT_STRIDE_SHIFT": slotStrideShift, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
-		"LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
+		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?L*\s`).FindStringSubmatch(text)
 		if found == nil {

@@ -97,9 +97,13 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
 	if m.Mapping.EchoNonce {
 		record.flags |= flagEchoes
 	}
+	another := e.hasOtherLocators(record)
 	index, held, err := e.tables.put(record)
 	if err != nil {
 		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
+	}
+	if another {
+		e.forgetStatusBits(key, false)
 	}
 	if m.Mapping.Negative() && m.Mapping.Action == lisp.ActionSendMapRequest {
 		return nil, nil // still a miss
@@ -171,6 +175,7 @@ func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", prefix, err)
 	}
+	e.forgetStatusBits(key, true)
 	return nil
 }
 
@@ -193,6 +198,7 @@ func (e *Engine) flush(o dataplane.Flush) error {
 		if _, err := e.tables.delete(key); err != nil {
 			return err
 		}
+		e.forgetStatusBits(key, true)
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (e *Engine) open(o Options) (err error) {
 	e.lookAtRoutes()
 	e.room.fragments.space = e.space
 	e.listenToPaths()
-	if err := e.restoreSettings(found); err != nil {
+	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
 	}
 	return errors.Join(e.hooks.replacePrograms(), e.pins.forget())

@@ -84,6 +84,9 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 	if err == nil {
 		err = e.store.saveSettings(s)
 	}
+	if err == nil && s.Header.StatusBits && !old.Header.StatusBits {
+		err = e.forgetAllStatusBits()
+	}
 	if err != nil {
 		return errors.Join(err, e.putInForce(old))
 	}

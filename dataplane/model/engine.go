@@ -133,8 +133,12 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	}
 	switch o := operation.(type) {
 	case dataplane.PutMapping:
+		old, known := e.tables.mapping(o.Entry.Mapping.Prefix)
 		if err := e.tables.putMapping(o.Entry); err != nil {
 			return err
+		}
+		if known && !old.Mapping.Locators.Equal(o.Entry.Mapping.Locators) {
+			e.router.Memory.ForgetStatusBits(old.Mapping.Prefix.Instance(), old.Mapping.Prefix.Netip(), false)
 		}
 		e.release(o.Entry.Mapping.Prefix)
 		return nil
@@ -149,7 +153,9 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	case dataplane.SetSettings:
 		return e.set(o.Settings)
 	case dataplane.Flush:
-		e.tables.flush(o)
+		if e.tables.flush(o); o.MapCache {
+			e.router.Memory.ForgetAllStatusBits()
+		}
 		return nil
 	}
 	return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)

@@ -103,6 +103,9 @@ func (e *Engine) offer(event dataplane.Event) {
 func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	entry, _ := e.tables.mapping(prefix)
 	err := e.tables.deleteMapping(prefix)
+	if err == nil {
+		e.router.Memory.ForgetStatusBits(prefix.Instance(), prefix.Netip(), true)
+	}
 	switch {
 	case err != nil || !entry.HasExpired(e.options.Now()):
 	case len(e.events) >= cap(e.events)/2:

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file keeps what the programs remember of Locator-Status-Bits (bpf/trusted.h; RFC
+// 9300 s.10) in step with the map-cache: bits are of one locator-set, and whoever acted
+// upon them forgot them with it. It never reads a packet, and changes nothing else that
+// the programs remember.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// heardAnew in lisp_heard.count is what abi.h calls LISP_HEARD_ANEW; a test compares.
+const heardAnew = 1
+
+func heardKey(key entryKey) lisptcLispLimitKey {
+	return lisptcLispLimitKey{
+		Kind: uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS), Iid: key.instance,
+		Family: key.family, PrefixLength: key.bits, Destination: key.address,
+	}
+}
+
+// hasOtherLocators reports whether there is an entry of the prefix, with another locator-set
+// and bits that somebody listens to.
+func (e *Engine) hasOtherLocators(with entry) bool {
+	if !e.settings.Header.StatusBits {
+		return false
+	}
+	index, exists := e.tables.entries[with.key]
+	return exists && !e.tables.sets.of(e.tables.records[index].LocatorSet).Equal(with.locators)
+}
+
+// forgetStatusBits says that a mapping has another locator-set: the next bits about it are
+// told whatever they are. With gone there is no mapping any more. A caller that has told
+// the programs of the new set first leaves no bits of the old one behind but those of a
+// packet that is on its way just then.
+func (e *Engine) forgetStatusBits(key entryKey, gone bool) {
+	if key.kind != kindMapCache || !e.settings.Header.StatusBits {
+		return
+	}
+	m, k := e.store.maps[lisptcMapHeard], heardKey(key)
+	err := m.Update(k, lisptcLispHeard{Count: heardAnew}, ebpf.UpdateExist)
+	if gone {
+		err = m.Delete(k)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		e.log.Error("old Locator-Status-Bits stay in force", "error", err)
+	}
+}
+
+// forgetAllStatusBits is for those who begin to listen to bits: they know none yet.
+func (e *Engine) forgetAllStatusBits() error {
+	m := e.store.maps[lisptcMapHeard]
+	var key lisptcLispLimitKey
+	var value lisptcLispHeard
+	var old []lisptcLispLimitKey
+	iterator := m.Iterate()
+	for iterator.Next(&key, &value) {
+		if key.Kind == uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS) {
+			old = append(old, key)
+		}
+	}
+	errs := []error{iterator.Err()}
+	if errors.Is(iterator.Err(), ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard
+		errs = nil
+	}
+	for _, key := range old {
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("forgetting Locator-Status-Bits: %w", err)
+	}
+	return nil
+}
