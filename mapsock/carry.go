@@ -68,6 +68,9 @@ func (s *Server) carry(event dataplane.Event, more <-chan dataplane.Event, out *
 func (s *Server) tellHanded(miss dataplane.Miss, rich bool) {
 	out := outgoing{rich: rich}
 	taker := s.handOver(miss)
+	if taker != nil {
+		taker.flush()
+	}
 	out.add(miss) // in its forms it is nobody's to forward
 	s.tellEvents(&out, taker)
 }
@@ -121,8 +124,16 @@ func (s *Server) hasRichListeners() bool {
 }
 
 func (s *Server) tellEvents(out *outgoing, except *session) {
+	few := s.offerEvents(out, except)
+	few.flush()
+}
+
+// offerEvents puts events in the queues of those who listen to them. The caller sends
+// them to the few that it returns.
+func (s *Server) offerEvents(out *outgoing, except *session) (few fewSessions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	listeners := 0
 	for c := range s.sessions {
 		if c == except || !c.hears(HearEvents) {
 			continue
@@ -137,8 +148,9 @@ func (s *Server) tellEvents(out *outgoing, except *session) {
 		if out.ended > 0 && !c.hears(HearOperations) {
 			s.offer(c, out.ends, out.ended)
 		}
+		few.add(c, &listeners)
 	}
-	s.tellSoon()
+	return s.unlessMany(few, listeners)
 }
 
 // offer puts messages in a client's queue. The caller holds mu.
@@ -175,7 +187,6 @@ func (s *Server) handOver(miss dataplane.Miss) (taker *session) {
 		var m Message
 		m.setMiss(miss)
 		if b, err := m.Append(nil); err == nil && !s.offer(taker, b, 1) {
-			s.tellSoon()
 			return taker
 		}
 	case s.local != nil && s.local.take(miss):

@@ -86,7 +86,8 @@ func (o *observed) Apply(operations ...dataplane.Operation) []error {
 		}
 	}
 	if messages > 0 {
-		s.tell(b, messages, HearOperations, nil)
+		few := s.tell(b, messages, HearOperations, nil)
+		few.flush()
 	}
 	return results
 }

@@ -59,7 +59,8 @@ func (c *session) commit() {
 	}
 	b.flush()
 	if b.told > 0 {
-		s.tell(b.others, b.told, HearOperations, c)
+		c.few.flush() // of an earlier run in the same datagram
+		c.few = s.tell(b.others, b.told, HearOperations, c)
 	}
 	c.queue.answer(b.own, b.messages)
 	s.counters.operations.Add(uint64(len(c.run)))
@@ -364,7 +365,8 @@ func (c *session) detach(m *Message) error {
 	m.Flags &^= FlagOwn
 	b, err := m.Append(nil)
 	if err == nil {
-		s.tell(b, 1, HearOperations, c)
+		few := s.tell(b, 1, HearOperations, c)
+		few.flush()
 	}
 	return err
 }

@@ -53,7 +53,8 @@ func (s *Server) tellRead(answer *Message, asker *session) {
 	}
 	answer.Flags &^= FlagOwn
 	if b, err := answer.Append(nil); err == nil {
-		s.tell(b, 1, HearReads, asker)
+		few := s.tell(b, 1, HearReads, asker)
+		few.flush()
 	}
 }
 

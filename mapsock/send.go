@@ -3,9 +3,9 @@
 package mapsock
 
 // From the queues to the sockets. What a client takes at once is sent by whoever has
-// put it in or by the one goroutine that serves all listeners in turn: while that is
-// at work, what is told meanwhile gathers, and goes out together. What a client does
-// not take at once waits for a goroutine of its own, and for nobody else's.
+// put it in or, to many listeners, by the one goroutine that serves all in turn: while
+// that is at work, what is told meanwhile gathers, and goes out together. What a client
+// does not take at once waits for a goroutine of its own, and for nobody else's.
 
 import (
 	"errors"
@@ -16,7 +16,37 @@ import (
 // datagramsAtOnce bounds what one client is sent before the next one's turn.
 const datagramsAtOnce = 4
 
-// distribute sends what is told to all, until the server closes.
+// fewSessions are listeners that whoever tells them something sends it to himself: to
+// wake distribute would take as long.
+type fewSessions [4]*session
+
+// add notes one more listener, as far as there is room, and counts it.
+func (f *fewSessions) add(c *session, listeners *int) {
+	if *listeners < len(f) {
+		f[*listeners] = c
+	}
+	*listeners++
+}
+
+// unlessMany returns the listeners when they are few, and else leaves them to distribute.
+func (s *Server) unlessMany(few fewSessions, listeners int) fewSessions {
+	if listeners <= len(few) {
+		return few
+	}
+	s.tellSoon()
+	return fewSessions{}
+}
+
+// flush sends what is in the queues, as far as it is taken at once.
+func (f *fewSessions) flush() {
+	for _, c := range f {
+		if c != nil {
+			c.flush()
+		}
+	}
+}
+
+// distribute sends what is told to many, until the server closes.
 func (s *Server) distribute() {
 	var sessions []*session
 	for {
@@ -73,7 +103,7 @@ func (c *session) sendAtOnce() bool {
 			return true
 		}
 		c.out = datagram
-		switch err := c.writeAtOnce(datagram); {
+		switch err := c.conn.writeAtOnce(datagram); {
 		case errors.Is(err, unix.EAGAIN):
 			c.unsent = datagram
 			c.queue.rouse()
@@ -85,16 +115,6 @@ func (c *session) sendAtOnce() bool {
 	}
 	c.queue.rouse()
 	return false
-}
-
-// writeAtOnce writes a datagram unless that has to wait. It goes past Go's lock of the
-// connection, which a dump may hold while its client reads nothing.
-func (c *session) writeAtOnce(datagram []byte) error {
-	var failed error
-	err := c.raw.Control(func(fd uintptr) {
-		failed = unix.Sendto(int(fd), datagram, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
-	})
-	return errors.Join(err, failed)
 }
 
 // send sends what the client does not take at once, until the queue is over.

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -193,19 +192,18 @@ func (s *Server) isClosed() bool {
 }
 
 // admit takes a client in, or tells it why not.
-func (s *Server) admit(conn *net.UnixConn) {
-	raw, peer, err := peerOf(conn)
+func (s *Server) admit(accepted *net.UnixConn) {
+	conn, peer, err := newConnection(accepted)
 	if err != nil {
-		_ = conn.Close() // it has gone already
-		return
+		return // it has gone already, or there are no descriptors left
 	}
-	c := newSession(s, conn, raw, peer)
+	c := newSession(s, conn, peer)
 	if !s.enter(c) {
 		s.counters.clientsRefused.Add(1)
 		m := Message{Type: TypeListen, PID: peer.Pid, Errno: unix.EUSERS, ErrorText: "too many clients"}
 		m.Mark(AttributeError)
 		if b, err := m.Append(nil); err == nil {
-			_, _ = conn.Write(b) // the buffer of a new connection has room
+			_ = conn.writeAtOnce(b) // the buffer of a new connection has room
 		}
 		_ = conn.Close() // nothing is left to be said
 		return
@@ -239,19 +237,6 @@ func (s *Server) leave(c *session) {
 	delete(s.sessions, c)
 }
 
-func peerOf(conn *net.UnixConn) (raw syscall.RawConn, peer *unix.Ucred, err error) {
-	if raw, err = conn.SyscallConn(); err != nil {
-		return nil, nil, err
-	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return nil, nil, err
-	}
-	return raw, peer, failed
-}
-
 // heard reports whether a client other than one listens to something.
 func (s *Server) heard(what Hearing, except *session) bool {
 	s.mu.Lock()
@@ -264,16 +249,19 @@ func (s *Server) heard(what Hearing, except *session) bool {
 	return false
 }
 
-// tell puts messages in the queues of those who listen to them.
-func (s *Server) tell(b []byte, messages int, what Hearing, except *session) {
+// tell puts messages in the queues of those who listen to them. The caller sends them
+// to the few that it returns.
+func (s *Server) tell(b []byte, messages int, what Hearing, except *session) (few fewSessions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	listeners := 0
 	for c := range s.sessions {
 		if c != except && c.hears(what) {
 			s.offer(c, b, messages)
+			few.add(c, &listeners)
 		}
 	}
-	s.tellSoon()
+	return s.unlessMany(few, listeners)
 }
 
 // closeAfterDetach closes when the client that detached the engine has its answer.

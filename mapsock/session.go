@@ -7,11 +7,9 @@ package mapsock
 // What the client does wrong concerns nobody else.
 
 import (
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,8 +23,7 @@ const writesTogether = 256
 
 type session struct {
 	server *Server
-	conn   *net.UnixConn
-	raw    syscall.RawConn
+	conn   *connection
 	pid    int32
 	writer bool // may change the tables
 	queue  *queue
@@ -46,12 +43,13 @@ type session struct {
 
 	// Of the receiving goroutine alone:
 	message Message
-	run     [][]byte // writes that follow each other
+	run     [][]byte    // writes that follow each other
+	few     fewSessions // who is still to be sent the echoes of the last run
 }
 
-func newSession(s *Server, conn *net.UnixConn, raw syscall.RawConn, peer *unix.Ucred) *session {
+func newSession(s *Server, conn *connection, peer *unix.Ucred) *session {
 	c := &session{
-		server: s, conn: conn, raw: raw, out: make([]byte, 0, MaxDatagram), pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
+		server: s, conn: conn, out: make([]byte, 0, MaxDatagram), pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
 		queue: newQueue(s.limits.QueueOctets, s.limits.QueueMessages),
 	}
 	c.listen.Store(uint32(DefaultHearing))
@@ -71,7 +69,9 @@ func (c *session) receive() {
 			break
 		}
 		c.handle(buffer[:n])
-		c.flush()
+		c.flush() // who asked comes first: it goes on meanwhile
+		c.few.flush()
+		c.few = fewSessions{}
 	}
 	c.dumps.Wait()
 	c.finish()

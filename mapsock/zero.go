@@ -18,7 +18,8 @@ func (c *session) zeroCounters(m *Message) error {
 	m.Flags &^= FlagOwn
 	b, err := m.Append(nil)
 	if err == nil {
-		c.server.tell(b, 1, HearOperations, c)
+		few := c.server.tell(b, 1, HearOperations, c)
+		few.flush()
 	}
 	return err
 }

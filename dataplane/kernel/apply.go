@@ -49,7 +49,7 @@ func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 		}
 		errs[i] = err
 	}
-	e.room.notify(releases)
+	e.room.installed(releases)
 	return errs
 }
 

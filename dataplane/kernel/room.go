@@ -34,6 +34,9 @@ const (
 	// fewReleases is up to how many new mappings destinations that are waited for are
 	// compared with; of more, each destination is looked up.
 	fewReleases = 16
+	// fewWaiting is up to how many packets are written back by whoever installed their
+	// mapping, when the room is at rest: so few that it does not hold him up.
+	fewWaiting = 64
 	// raiseAgainTime is when an event that found no room is tried again.
 	raiseAgainTime = 100 * time.Millisecond
 	// errorsPerSecond limits the ICMP errors that are sent (RFC 1812 s.4.3.2.8,
@@ -76,8 +79,11 @@ type release struct {
 	generation uint64
 }
 
-// room is the waiting room. All but what mu guards belongs to the goroutine of run.
+// room is the waiting room. What mu does not guard belongs to whoever holds working:
+// the goroutine of run, except while it waits for a frame.
 type room struct {
+	working sync.Mutex // taken before mu and the engine's
+
 	tap    *tap
 	tables roomTables
 	misses *misses
@@ -111,7 +117,39 @@ func newRoom(t *tap, tables roomTables, m *misses, words []uint64, log *slog.Log
 	}
 }
 
-// notify says that mappings were installed. It does not wait.
+// installed says that mappings were installed. It does not wait. Where the room is at
+// rest, which it mostly is, what is to be done is done here: waking its goroutine costs
+// more than the mapping did.
+func (r *room) installed(releases []release) {
+	if len(releases) > 0 {
+		releases = r.releaseAtRest(releases)
+	}
+	r.notify(releases)
+}
+
+// releaseAtRest does for new mappings what run would, as far as that can be done at
+// once, and returns those that are left to run.
+func (r *room) releaseAtRest(releases []release) []release {
+	if !r.working.TryLock() {
+		return releases
+	}
+	defer r.working.Unlock()
+	if r.queue.Packets() > fewWaiting {
+		return releases
+	}
+	r.release(releases)
+	held := slices.DeleteFunc(releases, func(one release) bool { return !one.held })
+	for len(held) > 0 {
+		piece := held[:min(unholdPiece, len(held))]
+		if !r.tables.unhold(piece, r.tap.isEmpty) {
+			break
+		}
+		held = held[len(piece):]
+	}
+	return held
+}
+
+// notify leaves new mappings to run.
 func (r *room) notify(releases []release) {
 	if len(releases) == 0 {
 		return
@@ -146,6 +184,8 @@ func (r *room) isStopped() bool {
 
 // run reads the TAP until stop.
 func (r *room) run() {
+	r.working.Lock()
+	defer r.working.Unlock()
 	defer r.fragments.close()
 	for !r.isStopped() {
 		if releases := r.takeReleases(); len(releases) > 0 {
@@ -205,7 +245,7 @@ func (r *room) wait(now time.Time) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return r.tap.read(r.buffer)
+	return r.tap.read(r.buffer, &r.working)
 }
 
 func (r *room) takeReleases() []release {

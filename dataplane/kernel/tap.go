@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -171,13 +172,38 @@ func (t *tap) tryRead(frame []byte) (octets int, err error) {
 	return readResult(octets, errors.Join(controlErr, err))
 }
 
-// read waits for a frame, at most until the time set by wakeAt; 0 if none came.
-func (t *tap) read(frame []byte) (octets int, err error) {
+// read waits for a frame, at most until the time set by wakeAt; 0 if none came. It lets
+// go of a lock of the caller's while there is none.
+func (t *tap) read(frame []byte, working sync.Locker) (octets int, err error) {
+	working.Unlock()
+	locked := false
 	waitErr := t.raw.Read(func(fd uintptr) bool {
+		working.Lock()
 		octets, err = unix.Read(int(fd), frame)
-		return !errors.Is(err, unix.EAGAIN)
+		if locked = !errors.Is(err, unix.EAGAIN); !locked {
+			working.Unlock()
+		}
+		return locked
 	})
+	if !locked {
+		working.Lock()
+	}
 	return readResult(octets, errors.Join(waitErr, err))
+}
+
+// isEmpty reports whether no frame is there to be read.
+func (t *tap) isEmpty() bool {
+	ready := 1
+	if err := t.raw.Control(func(fd uintptr) {
+		var err error
+		ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		if err != nil {
+			ready = 1
+		}
+	}); err != nil {
+		return false
+	}
+	return ready == 0
 }
 
 func readResult(octets int, err error) (int, error) {

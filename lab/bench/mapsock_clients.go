@@ -8,8 +8,9 @@ package bench
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -21,9 +22,9 @@ import (
 	"loci/mapsock"
 )
 
-// mapConnection is one client.
+// mapConnection is one client, as a plain program is one: it waits in the system call.
 type mapConnection struct {
-	conn    *net.UnixConn
+	fd      int
 	buffer  []byte
 	rest    []byte // of the datagram that is being read
 	message mapsock.Message
@@ -33,19 +34,32 @@ type mapConnection struct {
 
 // dialMapsock connects a client that hears the answers to what it asks alone.
 func dialMapsock(path string) (*mapConnection, error) {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	fd, err := connectMapsock(path)
 	if err != nil {
 		return nil, err
 	}
-	c := &mapConnection{conn: conn, buffer: make([]byte, mapsock.MaxDatagram)}
-	if err := c.hear(mapsock.HearOwn); err != nil {
+	c := &mapConnection{fd: fd, buffer: make([]byte, mapsock.MaxDatagram)}
+	patience := unix.NsecToTimeval(int64(mapsockPatience))
+	err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience), c.hear(mapsock.HearOwn))
+	if err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *mapConnection) close() { c.conn.Close() }
+func connectMapsock(path string) (fd int, err error) {
+	if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+		return 0, err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return 0, err
+	}
+	return fd, nil
+}
+
+func (c *mapConnection) close() { unix.Close(c.fd) }
 
 func (c *mapConnection) hear(what mapsock.Hearing) error {
 	m := mapsock.Message{Type: mapsock.TypeListen, Hearing: what}
@@ -61,17 +75,30 @@ func (c *mapConnection) send(m *mapsock.Message) error {
 		return err
 	}
 	c.out = out
-	_, err = c.conn.Write(out)
+	return c.write(out)
+}
+
+func (c *mapConnection) write(datagram []byte) error {
+	_, err := uninterrupted(func() (int, error) { return unix.SendmsgN(c.fd, datagram, nil, nil, unix.MSG_NOSIGNAL) })
 	return err
+}
+
+// uninterrupted repeats a system call that a signal to the process, as Go's runtime sends them, has interrupted.
+func uninterrupted(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }
 
 // next waits for a message, which is valid until the following call.
 func (c *mapConnection) next() (*mapsock.Message, error) {
 	if len(c.rest) == 0 {
-		if err := c.conn.SetReadDeadline(time.Now().Add(mapsockPatience)); err != nil {
-			return nil, err
+		n, err := uninterrupted(func() (int, error) { return unix.Read(c.fd, c.buffer) })
+		if err == nil && n == 0 {
+			err = io.EOF
 		}
-		n, err := c.conn.Read(c.buffer)
 		if err != nil {
 			return nil, err
 		}
@@ -124,8 +151,7 @@ func (c *mapConnection) sendHosts(prefix netip.Prefix, from, count int) (err err
 		}
 	}
 	c.out = out
-	_, err = c.conn.Write(out)
-	return err
+	return c.write(out)
 }
 
 // dumpAll reads the map-cache and counts its entries.
@@ -181,14 +207,11 @@ func newAudience(path string, hearing mapsock.Hearing, listeners int) (*audience
 
 // add connects a listener, and waits until it is one.
 func (a *audience) add(path string, hearing mapsock.Hearing) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	fd, err := connectMapsock(path)
 	if err != nil {
 		return err
 	}
 	a.files = append(a.files, fd)
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
-		return err
-	}
 	m := mapsock.Message{Type: mapsock.TypeListen, Hearing: hearing}
 	m.Mark(mapsock.AttributeListen)
 	ask, err := m.Append(nil)

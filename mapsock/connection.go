@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// A client's connection as the server holds it. Go's poller listens for room to write on
+// every socket that it knows, and Linux announces such room whenever a peer has read
+// something: each message sent would wake the server once more. So the poller knows this
+// socket only through two epoll instances, one that tells when there is something to
+// read, and one that tells of room when somebody waits for it.
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// connection is a socket of one client. One goroutine may read and one write at a time;
+// writeAtOnce, the deadlines and Close are for any.
+type connection struct {
+	file *os.File // not in the poller's care; it keeps the descriptor while it is used
+	raw  syscall.RawConn
+	in   *interest
+	out  *interest
+}
+
+// newConnection takes over a connection that was accepted, and tells whose it is. conn is
+// closed in any case.
+func newConnection(conn *net.UnixConn) (c *connection, peer *unix.Ucred, err error) {
+	fd := -1
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var failed error
+		err = raw.Control(func(original uintptr) { fd, failed = unix.FcntlInt(original, unix.F_DUPFD_CLOEXEC, 0) })
+		err = errors.Join(err, failed)
+	}
+	_ = conn.Close() // the duplicate stays
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := unix.SetNonblock(fd, false); err != nil { // what keeps os from giving it to the poller
+		return nil, nil, errors.Join(err, unix.Close(fd))
+	}
+	c = &connection{file: os.NewFile(uintptr(fd), "mapping socket")}
+	if peer, err = c.open(fd); err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return c, peer, nil
+}
+
+func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
+	if c.raw, err = c.file.SyscallConn(); err != nil {
+		return nil, err
+	}
+	if c.in, err = newInterest(fd, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
+		return nil, err
+	}
+	if c.out, err = newInterest(fd, unix.EPOLLONESHOT); err != nil {
+		return nil, err
+	}
+	return unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+}
+
+// Read waits for a datagram; io.EOF when the client has closed its side.
+func (c *connection) Read(buffer []byte) (octets int, err error) {
+	failed := c.in.await(func() bool {
+		err = c.control(func(fd int) (err error) {
+			octets, _, err = unix.Recvfrom(fd, buffer, unix.MSG_DONTWAIT)
+			return err
+		})
+		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+	})
+	if failed != nil {
+		return 0, failed
+	}
+	if err == nil && octets == 0 {
+		err = io.EOF
+	}
+	return max(octets, 0), err
+}
+
+// Write waits until the client has room for a datagram.
+func (c *connection) Write(datagram []byte) (octets int, err error) {
+	failed := c.out.await(func() bool {
+		if err = c.writeAtOnce(datagram); !errors.Is(err, unix.EAGAIN) {
+			return true
+		}
+		wanted := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT}
+		err = c.control(func(fd int) error { return c.out.change(unix.EPOLL_CTL_MOD, fd, &wanted) })
+		return err != nil
+	})
+	if err = errors.Join(failed, err); err != nil {
+		return 0, err
+	}
+	return len(datagram), nil
+}
+
+// writeAtOnce writes a datagram, or fails with EAGAIN when that has to wait.
+func (c *connection) writeAtOnce(datagram []byte) error {
+	return c.control(func(fd int) error {
+		for {
+			err := unix.Sendto(fd, datagram, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+			if !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	})
+}
+
+func (c *connection) control(do func(fd int) error) error {
+	var failed error
+	if err := c.raw.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// SetReadDeadline bounds how long Read waits, also one that waits already.
+func (c *connection) SetReadDeadline(t time.Time) error { return c.in.epoll.SetReadDeadline(t) }
+
+// SetWriteDeadline bounds how long Write waits, also one that waits already.
+func (c *connection) SetWriteDeadline(t time.Time) error { return c.out.epoll.SetReadDeadline(t) }
+
+// Close ends the connection, and Read and Write with it.
+func (c *connection) Close() error {
+	return errors.Join(c.file.Close(), c.in.close(), c.out.close())
+}
+
+// interest is an epoll instance of one descriptor.
+type interest struct {
+	epoll *os.File
+	raw   syscall.RawConn
+}
+
+func newInterest(fd int, events uint32) (*interest, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(epoll, true); err != nil { // what makes os give it to the poller
+		return nil, errors.Join(err, unix.Close(epoll))
+	}
+	i := &interest{epoll: os.NewFile(uintptr(epoll), "epoll")}
+	if i.raw, err = i.epoll.SyscallConn(); err == nil {
+		err = i.change(unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events})
+	}
+	if err != nil {
+		return nil, errors.Join(err, i.close())
+	}
+	return i, nil
+}
+
+func (i *interest) change(operation, fd int, event *unix.EpollEvent) error {
+	var failed error
+	err := i.raw.Control(func(epoll uintptr) { failed = unix.EpollCtl(int(epoll), operation, fd, event) })
+	return errors.Join(err, failed)
+}
+
+// await tries something until it is done, each time when what is of interest happened.
+func (i *interest) await(done func() bool) error {
+	return i.raw.Read(func(uintptr) bool { return done() })
+}
+
+func (i *interest) close() error {
+	if i == nil {
+		return nil
+	}
+	return i.epoll.Close()
+}
