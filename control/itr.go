@@ -414,7 +414,9 @@ func (r *itr) put(e cacheEntry) {
 	r.emitInstall(id)
 	r.schedule(id)
 	if changed {
-		r.h.notice(Notice{Kind: NoticeMappingInstalled, Prefix: e.mapping.Prefix, Remote: e.from, Detail: e.mapping.String()})
+		if r.h.mayNotice() {
+			r.h.say(Notice{Kind: NoticeMappingInstalled, Prefix: e.mapping.Prefix, Remote: e.from, Detail: e.mapping.String()})
+		}
 	}
 }
 

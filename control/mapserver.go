@@ -406,14 +406,26 @@ func (s *mapServer) handleTimeout(id uint32) {
 func (s *mapServer) status() iter.Seq[Registration] {
 	return func(yield func(Registration) bool) {
 		for _, id := range s.registrations.index.all() {
-			row := s.registrations.rows.at(id)
-			for _, r := range slices.Backward(slices.Collect(s.registrations.each(row))) {
-				if !yield(s.registrationStatus(row, r)) {
-					return
-				}
+			if !s.statusOf(s.registrations.rows.at(id), yield) {
+				return
 			}
 		}
 	}
+}
+
+// statusOf yields who registered an EID-Prefix, and reports whether to go on.
+func (s *mapServer) statusOf(row *registration, yield func(Registration) bool) bool {
+	var few [4]*registrant
+	chain := few[:0]
+	for at := row.newest; at != noRow; at = s.registrations.registrants.at(at).next {
+		chain = append(chain, s.registrations.registrants.at(at))
+	}
+	for _, r := range slices.Backward(chain) {
+		if !yield(s.registrationStatus(row, r)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *mapServer) registrationStatus(row *registration, r *registrant) Registration {

@@ -29,6 +29,7 @@ type Node struct {
 	mapServer   *mapServer
 	mapResolver *mapResolver
 	siblings    *siblings // of no consequence without ITR and ETR
+	timers      []timer   // of the roles that are on
 }
 
 // Miss says that a packet from a local EID found no mapping.
@@ -77,6 +78,7 @@ func (n *Node) Configure(now time.Time, cfg Config) error {
 	n.configureETR(cfg.ETR, identity)
 	n.configureMapServer(cfg.MapServer)
 	n.configureMapResolver(cfg.MapResolver)
+	n.listTimers()
 	return nil
 }
 
@@ -339,24 +341,27 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 	}
 }
 
-// timers lists the deadlines of all roles with what handles them, in the order in
-// which those of one moment are handled.
-func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
-	if n.itr != nil {
-		if !yield(&n.itr.pending.timers, n.itr.handlePendingTimeout) || !yield(&n.itr.cache.timers, n.itr.handleCacheTimeout) ||
-			!yield(&n.itr.prober.table.timers, n.itr.handleProbeTimeout) || !yield(&n.itr.sweeps.timers, n.itr.handleSweepTimeout) {
-			return
-		}
+// timer is the deadlines of a table with what handles them.
+type timer struct {
+	deadlines *deadlines
+	handle    func(id uint32)
+}
+
+// listTimers lists the deadlines of all roles, in the order in which those of one moment
+// are handled.
+func (n *Node) listTimers() {
+	n.timers = n.timers[:0]
+	if r := n.itr; r != nil {
+		n.timers = append(n.timers, timer{&r.pending.timers, r.handlePendingTimeout}, timer{&r.cache.timers, r.handleCacheTimeout},
+			timer{&r.prober.table.timers, r.handleProbeTimeout}, timer{&r.sweeps.timers, r.handleSweepTimeout})
 	}
-	if n.etr != nil {
-		if !yield(&n.etr.registrar.timers, n.etr.registrar.handleTimeout) || !yield(&n.etr.solicitor.begin, n.etr.solicitor.handleBegin) ||
-			!yield(&n.etr.solicitor.timers, n.etr.solicitor.handleTimeout) || !yield(&n.siblings.timers, n.handleSiblingTimeout) {
-			return
-		}
+	if e := n.etr; e != nil {
+		n.timers = append(n.timers, timer{&e.registrar.timers, e.registrar.handleTimeout}, timer{&e.solicitor.begin, e.solicitor.handleBegin},
+			timer{&e.solicitor.timers, e.solicitor.handleTimeout}, timer{&n.siblings.timers, n.handleSiblingTimeout})
 	}
-	if n.mapServer != nil && yield(&n.mapServer.registrations.timers, n.mapServer.handleTimeout) &&
-		yield(&n.mapServer.notifier.timers, n.mapServer.notifier.handleTimeout) {
-		_ = yield(&n.mapServer.registrations.sweep, n.mapServer.handleSweep) && yield(&n.mapServer.journal.timers, n.mapServer.handleCheckpoint)
+	if s := n.mapServer; s != nil {
+		n.timers = append(n.timers, timer{&s.registrations.timers, s.handleTimeout}, timer{&s.notifier.timers, s.notifier.handleTimeout},
+			timer{&s.registrations.sweep, s.handleSweep}, timer{&s.journal.timers, s.handleCheckpoint})
 	}
 }
 
@@ -365,13 +370,13 @@ func (n *Node) timers(yield func(*deadlines, func(uint32)) bool) {
 func (n *Node) HandleTimeout(now time.Time) {
 	n.host.turn(now)
 	left := timeoutBatch
-	for due, handle := range n.timers {
+	for _, t := range n.timers {
 		for ; left > 0; left-- {
-			id, ok := due.due(n.host.now)
+			id, ok := t.deadlines.due(n.host.now)
 			if !ok {
 				break
 			}
-			handle(id)
+			t.handle(id)
 		}
 	}
 }
@@ -379,8 +384,8 @@ func (n *Node) HandleTimeout(now time.Time) {
 // NextDeadline is when HandleTimeout wants to be called; ok is false for never.
 func (n *Node) NextDeadline() (deadline time.Time, ok bool) {
 	next := never
-	for due := range n.timers {
-		next = min(next, due.next())
+	for i := range n.timers {
+		next = min(next, n.timers[i].deadlines.next())
 	}
 	return n.host.time(next), next != never
 }
@@ -474,6 +479,18 @@ func (n *Node) Registrations() iter.Seq[Registration] {
 		return func(func(Registration) bool) {}
 	}
 	return n.mapServer.status()
+}
+
+// RegistrationsOf yields what the Map-Server knows of one EID-Prefix alone.
+func (n *Node) RegistrationsOf(p lisp.Prefix) iter.Seq[Registration] {
+	return func(yield func(Registration) bool) {
+		if n.mapServer == nil {
+			return
+		}
+		if _, row, ok := n.mapServer.registrations.get(p); ok {
+			n.mapServer.statusOf(row, yield)
+		}
+	}
 }
 
 // MapResolvers yields how things stand with each Map-Resolver of the ITR, as configured.

@@ -71,8 +71,8 @@ func (r *registrar) acknowledge(m *mapNotify) {
 	}
 	r.h.send(r.h.answerFrom(m.local), m.from, payload)
 	r.h.count(MapNotifyAckSent)
-	if len(m.Records) > 0 {
-		r.h.notice(unsolicitedNotice(m))
+	if len(m.Records) > 0 && r.h.mayNotice() {
+		r.h.say(unsolicitedNotice(m))
 	}
 }
 

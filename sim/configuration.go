@@ -16,7 +16,7 @@ import (
 func (r *router) configuration() control.Config {
 	c := control.Config{LocalRLOCs: r.localRLOCs()}
 	if r.w.trace.keep == 0 {
-		c.Limits.Notices = control.Rate{PerSecond: 1, Burst: 1} // nobody reads them
+		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // nobody reads them
 	}
 	if r.site != nil {
 		r.configureSite(&c)

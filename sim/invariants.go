@@ -195,20 +195,13 @@ func (w *world) beforeMessage(r *router, m *mail) {
 	}
 }
 
-// maxRoutersAllChecked is how large a network may be for all registrations to be
-// checked after each Map-Register of the stranger, not each second only.
-const maxRoutersAllChecked = 200
-
 // afterMessage looks at what a message did.
 func (w *world) afterMessage(r *router, m *mail) {
 	switch {
 	case len(m.payload) == 0:
 		return
 	case wire.MessageType(m.payload[0]>>4) == wire.TypeMapRegister:
-		r.registered = true
-		if m.hostile && len(w.routers) <= maxRoutersAllChecked {
-			w.checkRegistrations(r)
-		}
+		w.checkRegistered(r, m)
 	case m.forged && r.site != nil:
 		for s := range r.node.MapServers() {
 			if s.LastNotifyAt.Equal(r.time()) {
@@ -218,16 +211,35 @@ func (w *world) afterMessage(r *router, m *mail) {
 	}
 }
 
-// checkRegistrations looks at all of them, if there may be others than last time.
-func (w *world) checkRegistrations(r *router) {
-	if !r.registered {
+// checkRegistered looks at the registrations that a Map-Register speaks of: it cannot
+// change others.
+func (w *world) checkRegistered(at *router, m *mail) {
+	message, err := wire.Parse(m.payload)
+	register, ok := message.(*wire.MapRegister)
+	if err != nil || !ok {
 		return
 	}
-	r.registered = false
+	for i := range register.Records {
+		p, err := register.Records[i].Prefix()
+		if err != nil {
+			continue
+		}
+		for g := range at.node.RegistrationsOf(p) {
+			w.checkRegistration(at, g)
+		}
+	}
+}
+
+// checkRegistrations looks at all of them.
+func (w *world) checkRegistrations(r *router) {
 	for g := range r.node.Registrations() {
 		w.checkRegistration(r, g)
 	}
 }
+
+// registrationsInterval is how often all registrations are looked at, not only those of
+// which a Map-Register spoke: nothing else may change one.
+const registrationsInterval = 10 * time.Second
 
 // settledFor is how long all must have been settled to be looked at less often, and how
 // often then.
@@ -240,7 +252,9 @@ func (w *world) sweep() {
 			continue
 		}
 		if r.site == nil {
-			w.checkRegistrations(r)
+			if w.now%registrationsInterval < sweepInterval {
+				w.checkRegistrations(r)
+			}
 			continue
 		}
 		w.sweepTables(r)

@@ -18,7 +18,7 @@ import (
 )
 
 // usageInterval is how often the use of mappings is reported to the Node.
-const usageInterval = 5 * time.Second
+const usageInterval = 10 * time.Second
 
 // maxEffects bounds what one turn of a Node may want done.
 const maxEffects = 20_000
@@ -49,7 +49,6 @@ type router struct {
 	probes      rateWatch[netip.Addr] // RLOC-probes to one RLOC
 	probesTotal rateWatch[struct{}]
 	accepted    acceptance
-	registered  bool               // a Map-Register came since the registrations were checked
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
 }
 
@@ -66,16 +65,20 @@ type clock struct {
 	ppm    int64 // how much it goes wrong
 }
 
-func (c clock) at(t time.Duration) time.Time {
-	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
+func (c clock) at(t time.Duration) time.Time { return epoch.Add(c.shows(t)) }
+
+// shows is how much time has gone by since epoch, by this clock.
+func (c clock) shows(t time.Duration) time.Duration {
+	return c.offset + t + t/1_000_000*time.Duration(c.ppm)
 }
 
 // until is the first virtual time at which the clock shows that.
 func (c clock) until(deadline time.Time) time.Duration {
-	elapsed := deadline.Sub(epoch) - c.offset
-	t := elapsed - elapsed/1_000_000*time.Duration(c.ppm)
-	for c.at(t).Before(deadline) {
-		t += max(deadline.Sub(c.at(t))/2, 1)
+	shown := deadline.Sub(epoch)
+	t := shown - c.offset
+	t -= t / 1_000_000 * time.Duration(c.ppm)
+	for left := shown - c.shows(t); left > 0; left = shown - c.shows(t) {
+		t += max(left/2, 1)
 	}
 	return t
 }

@@ -19,7 +19,8 @@ const (
 	// storeDelay is how long what a Map-Server says takes until it is durable: what the daemon
 	// promises.
 	storeDelay = time.Second
-	// checkpointPieces is how many pieces a store takes before it asks for all of it anew.
+	// checkpointPieces is how many pieces a store takes after a checkpoint before it asks for
+	// all of it anew.
 	checkpointPieces = 400
 	// storeMargin leaves out what expires at about the time of a restart, whose clock may be set.
 	storeMargin = 5 * time.Second
@@ -28,7 +29,9 @@ const (
 // diskStore is the disk of one Map-Server.
 type diskStore struct {
 	pieces  []storedPiece
-	asked   bool // for a checkpoint that has not ended
+	base    int           // how many pieces the last checkpoint left
+	asked   bool          // for a checkpoint that is not durable yet
+	cutAt   time.Duration // when that one is, 0 while it has not ended
 	expects []control.Registration
 }
 
@@ -37,17 +40,19 @@ type storedPiece struct {
 	control.Journal
 }
 
-// write takes a piece of the journal.
+// store takes a piece of the journal. As in the daemon's store a checkpoint has to be
+// durable before what stands before it is forgotten, and before the next one is asked for.
 func (r *router) store(j control.Journal) {
 	d := &r.disk
 	d.pieces = append(d.pieces, storedPiece{r.w.now + storeDelay, j})
 	if j.End {
-		// The real store cuts when this is durable; to cut earlier loses nothing that counts,
-		// because what the checkpoint says stands behind its beginning.
-		d.asked = false
+		d.cutAt = r.w.now + storeDelay
 	}
-	if len(d.pieces) > checkpointPieces && !d.asked {
+	if d.cutAt > 0 && d.cutAt <= r.w.now {
 		d.cut(r.w.now)
+		d.base, d.asked, d.cutAt = len(d.pieces), false, 0
+	}
+	if len(d.pieces) > d.base+checkpointPieces && !d.asked {
 		d.asked = true
 		r.node.Checkpoint(r.time())
 	}
@@ -82,7 +87,7 @@ func (r *router) crashWithStore() {
 	}
 	r.kill()
 	d.pieces = slices.DeleteFunc(d.pieces, func(p storedPiece) bool { return p.durableAt > r.w.now })
-	d.asked = false
+	d.base, d.asked, d.cutAt = 0, false, 0
 }
 
 // loseStore takes the disk away as well.
@@ -105,7 +110,6 @@ func (r *router) restore() {
 	}
 	r.checkRestored()
 	d.expects = nil
-	r.registered = true
 	r.w.checkRegistrations(r) // what it has now it may not go back behind
 }
 

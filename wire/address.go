@@ -150,10 +150,11 @@ func EqualAddress(a, b Address) bool {
 // address reads one AFI-encoded address. It is never nil when it succeeds.
 func (r *reader) address(field string) Address {
 	start := r.at
-	afi := AFI(r.u16(field + " AFI"))
-	if r.failed() {
+	head := r.part(afiOctets, field, "AFI")
+	if head == nil {
 		return nil
 	}
+	afi := AFI(binary.BigEndian.Uint16(head))
 	switch afi {
 	case AFINone:
 		return NoAddress{}

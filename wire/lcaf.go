@@ -95,7 +95,7 @@ func (r *reader) lcaf(field string) Address {
 		r.fail(field, ReasonTooDeep, fmt.Sprintf("more than %d LCAFs inside one another", MaxAddressDepth))
 		return nil
 	}
-	head := r.take(lcafHeadOctets, field+" LCAF")
+	head := r.part(lcafHeadOctets, field, "LCAF")
 	if head == nil {
 		return nil
 	}

@@ -57,6 +57,14 @@ func (r *reader) take(n int, field string) []byte {
 	return b
 }
 
+// part is take for a part of a field: the whole name is made only for an error.
+func (r *reader) part(n int, field, part string) []byte {
+	if r.err == nil && n <= r.remaining() {
+		return r.take(n, field)
+	}
+	return r.take(n, field+" "+part)
+}
+
 func (r *reader) u8(field string) uint8 {
 	if b := r.take(1, field); b != nil {
 		return b[0]

@@ -71,7 +71,7 @@ happened and the command that replays it are printed.`,
 const manyRouters = 500
 
 // garbagePercent trades memory, of which a run needs little, for time.
-const garbagePercent = 400
+const garbagePercent = 800
 
 // replay is the command that runs a seed again.
 func replay(o sim.Options, seed uint64) string {
