@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 14
+#define LISP_ABI_VERSION 15
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -271,6 +271,38 @@ enum lisp_setting_flag {
 	LISP_SETTING_VXLAN_GPE = 1 << 11, /* UDP to LISP_VXLAN_GPE_PORT of an own RLOC is ours as well */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
 	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
+	LISP_SETTING_LISTS = 1 << 14, /* settings.lists is not 0 */
+};
+
+/* Which address of which packets a deny and allow list is about. */
+enum lisp_list_kind {
+	LISP_LIST_INNER_SOURCE = 0,
+	LISP_LIST_INNER_DESTINATION = 1,
+	LISP_LIST_OUTER_SOURCE = 2,
+	LISP_LIST_OUTER_DESTINATION = 3,
+	LISP_LIST_DECAPSULATED = 4, /* added to the others: packets from the core, not those towards it */
+	LISP_LIST_MAX = 8,
+};
+
+/* What stands before the address in a lisp_list_key, in bits; all of it has to match. */
+#define LISP_LIST_FIXED_BITS 64
+
+/* LPM_TRIE lists: this -> enum lisp_list_entry, __u32. What no prefix covers is permitted. They are asked with
+ * LISP_SETTING_LISTS alone, and only those of settings.list_generation: user space makes another generation beside the one in
+ * force, stores its number, and removes the older one when it makes the next. */
+struct lisp_list_key {
+	__u32 bits; /* LISP_LIST_FIXED_BITS and the prefix length */
+	__u8 generation;
+	__u8 kind; /* enum lisp_list_kind */
+	__u8 family;
+	__u8 zero;
+	__u32 iid; /* 0 for outer addresses */
+	__u8 address[16];
+};
+
+enum lisp_list_entry {
+	LISP_LIST_PERMITS = 0,
+	LISP_LIST_DENIES = 1,
 };
 
 /* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs with a policy of their own are
@@ -288,7 +320,9 @@ struct lisp_settings {
 	__u32 tap_ifindex; /* loci0; 0: none, packets that would wait are dropped and counted */
 	__u8 tap_mac[6];   /* its first octet must not be one of enum lisp_tap_magic */
 	__u8 miss_policy; /* enum lisp_miss_policy */
-	__u8 zero[5];
+	__u8 lists;       /* a bit for each lisp_list_kind that has entries */
+	__u8 list_generation;
+	__u8 zero[3];
 	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
 	__u64 hint_interval_ns; /* the same for what headers say: LISP_EVENT_STATUS_BITS and those after it */
 	__u64 echo_interval_ns; /* from one Echo-Nonce-request state of a locator to the next */
@@ -390,11 +424,12 @@ struct lisp_trusted {
 	__u32 notes; /* counters, a bit for each */
 	__u8 source[16]; /* of the inner packet */
 	__u8 destination[16];
-	__u8 rloc[16]; /* the other router's */
+	__u8 rloc[16]; /* the other router's ... */
+	__u8 own_rloc[16]; /* ... and ours; for the lists alone */
 	__u8 family;
 	__u8 rloc_family;
 	__u8 zero[2];
-	__u8 key[32]; /* a lisp_limit_key or lisp_rloc_key */
+	__u8 key[32]; /* a lisp_limit_key, lisp_rloc_key or lisp_list_key */
 	__u8 value[40]; /* a lisp_heard or lisp_peer */
 };
 
@@ -444,6 +479,11 @@ enum lisp_drop {
 	LISP_DROP_TOO_BIG = 43, /* answered with Packet Too Big */
 	LISP_DROP_WAITING_SOURCE_LIMIT = 45, /* its source takes more of the queue than it leaves free */
 	LISP_DROP_HAND_OVER_LIMIT = 44, /* the control plane does not take what it is handed */
+	/* both ways: denied by a list, in the order of lisp_list_kind */
+	LISP_DROP_DENIED_SOURCE = 48,
+	LISP_DROP_DENIED_DESTINATION = 49,
+	LISP_DROP_DENIED_OUTER_SOURCE = 50,
+	LISP_DROP_DENIED_OUTER_DESTINATION = 51,
 	LISP_DROP_MAX = 64,
 };
 
@@ -569,6 +609,7 @@ enum lisp_step_kind {
 	LISP_STEP_ENCAPSULATED = 11, /* a: family of the RLOCs */
 	LISP_STEP_DECAPSULATED = 12,
 	LISP_STEP_DROP = 13,        /* a: enum lisp_drop */
+	LISP_STEP_LIST = 14,        /* a: enum lisp_list_kind; b: enum lisp_list_entry */
 };
 
 struct lisp_step {
@@ -629,6 +670,8 @@ union lisp_abi {
 	enum lisp_step_kind step_kind;
 	struct lisp_step step;
 	enum lisp_watch_flag watch_flag;
+	enum lisp_list_kind list_kind;
+	enum lisp_list_entry list_entry;
 };
 
 #endif

@@ -148,6 +148,11 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	l = select_locator(t);
 	if (!l)
 		return drop(skb, LISP_DROP_NO_LOCATOR);
+	if (t->listed) {
+		answer = judge_rlocs(l);
+		if (answer)
+			return drop(skb, answer);
+	}
 	family = l->family;
 	/* First of all the padding goes, because lengths are those of the skb from here on. */
 	if (trim(skb, &t->packet) < 0)

@@ -193,6 +193,7 @@ static __always_inline int judge_trusted(hook_frame *frame, struct etr *e)
 	__builtin_memcpy(p->source, &e->inner.source, sizeof(p->source));
 	__builtin_memcpy(p->destination, &e->inner.destination, sizeof(p->destination));
 	__builtin_memcpy(p->rloc, &e->outer.source, sizeof(p->rloc));
+	__builtin_memcpy(p->own_rloc, &e->outer.destination, sizeof(p->own_rloc));
 	reason = lisp_judge_received();
 	e->notes |= p->notes;
 	return reason;

@@ -102,6 +102,11 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 	l = select_locator(t);
 	if (!l)
 		return drop(frame, LISP_DROP_NO_LOCATOR);
+	if (t->listed) {
+		failed = judge_rlocs(l);
+		if (failed)
+			return drop(frame, failed);
+	}
 	if (find_outer_hop(frame, t, l, &hop, &mtu) != BPF_FIB_LKUP_RET_SUCCESS || !is_for_frames(hop))
 		return XDP_PASS;
 	t->packet.ttl--;
@@ -121,6 +126,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 {
 	struct itr t = { .iid = site->iid, .forwarded = true };
 	const struct lisp_mapping *m;
+	int reason;
 
 	if (site->flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
@@ -131,6 +137,12 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 		return XDP_PASS;
 	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t.packet))
 		return XDP_PASS;
+	t.listed = has_lists();
+	if (t.listed) {
+		reason = judge_eids(&t);
+		if (reason)
+			return drop(frame, reason);
+	}
 	m = find_mapping(t.roots, LISP_ROOT_MAP_CACHE, t.packet.family, &t.packet.destination, &t.mapping_index);
 	if (!m || m->flags & LISP_MAPPING_HOLD)
 		return XDP_PASS;

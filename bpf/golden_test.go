@@ -37,6 +37,7 @@ type goldenBench struct {
 	events *ringbuf.Reader
 	xdp    bool     // packets that come in meet the XDP program first
 	flags  []string // of both interfaces, beside their side
+	lists  uint32   // kinds that have entries
 	taken  int      // by the XDP program
 	passed int      // on to tc
 }
@@ -57,6 +58,9 @@ func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 	}
 	for _, m := range r.MapCache {
 		b.addGoldenMapping(t, r, m)
+	}
+	for _, l := range r.Lists {
+		b.addGoldenList(l)
 	}
 	var err error
 	b.events, err = ringbuf.NewReader(b.coll.Maps["events"])
@@ -131,6 +135,22 @@ func (b *goldenBench) addGoldenDatabase(t *testing.T, r golden.Router, p lisp.Pr
 	b.sets++
 }
 
+// goldenGeneration is that of the lists in force; another one beside it denies everything.
+const goldenGeneration = 3
+
+func (b *goldenBench) addGoldenList(l golden.List) {
+	b.lists |= 1 << l.Kind()
+	deny := map[string]uint32{"permit": b.constant("LISP_LIST_PERMITS"), "deny": b.constant("LISP_LIST_DENIES")}
+	key := fields{"bits": 64, "generation": goldenGeneration + 1, "kind": l.Kind(), "family": 4, "iid": uint32(l.Instance)}
+	b.update("lists", b.encode("lisp_list_key", key), deny["deny"])
+	for prefix, verdict := range l.Entries {
+		b.update("lists", b.encode("lisp_list_key", fields{
+			"bits": 64 + prefix.Bits(), "generation": goldenGeneration, "kind": l.Kind(), "family": familyOf(prefix.Addr()), "iid": uint32(l.Instance),
+			"address": address16(prefix.Addr()),
+		}), deny[verdict])
+	}
+}
+
 // encapsulateAs makes all locators take that encapsulation.
 func (b *goldenBench) encapsulateAs(name string) {
 	for i := range b.locators {
@@ -148,6 +168,7 @@ var goldenSettings = map[string]string{
 	"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
 	"public-internet": "LISP_SETTING_PUBLIC_INTERNET", "status-bits": "LISP_SETTING_STATUS_BITS", "map-versions": "LISP_SETTING_MAP_VERSIONS",
 	"vxlan-gpe": "LISP_SETTING_VXLAN_GPE", "echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
+	"lists": "LISP_SETTING_LISTS",
 }
 
 // remember makes the programs know of other routers what the case says, and nothing else.
@@ -215,6 +236,7 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 	b.settings(fields{
 		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),
 		"hint_interval_ns": uint64(time.Second), "echo_wait_ns": uint64(10 * time.Second), "echo_interval_ns": uint64(time.Minute),
+		"lists": b.lists, "list_generation": goldenGeneration,
 	})
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
 		interfaceFlags := b.constant(flag)

@@ -21,6 +21,7 @@ struct itr {
 	__u32 hook;        /* LISP_INTERFACE_* of the origin */
 	bool forwarded;    /* this host did not send it: its TTL counts */
 	bool released;     /* user space has written it back */
+	bool listed;       /* lists have to be asked */
 	__u32 hash;
 	__u32 mapping_index;
 	__u32 mapping_iid;
@@ -59,6 +60,33 @@ static __always_inline int drop_by_action(hook_frame *frame, __u8 action)
 		return drop(frame, LISP_DROP_AUTHENTICATION_FAILURE);
 	}
 	return drop(frame, LISP_DROP_NO_ACTION);
+}
+
+/* What the lists of EIDs say, before a mapping is asked for. */
+static __noinline int judge_eids(const struct itr *t)
+{
+	struct lisp_trusted *p = find_trusted();
+
+	if (!p)
+		return LISP_DROP_NONE;
+	p->source_iid = t->iid;
+	p->family = t->packet.family;
+	__builtin_memcpy(p->source, &t->packet.source, sizeof(p->source));
+	__builtin_memcpy(p->destination, &t->packet.destination, sizeof(p->destination));
+	return judge_pair(LISP_LIST_INNER_SOURCE);
+}
+
+/* What the lists of RLOCs say about the one that the packet would go to. */
+static __noinline int judge_rlocs(const struct lisp_locator *l)
+{
+	struct lisp_trusted *p = find_trusted();
+
+	if (!p)
+		return LISP_DROP_NONE;
+	p->rloc_family = l->family;
+	__builtin_memcpy(p->rloc, l->rloc, sizeof(p->rloc));
+	__builtin_memcpy(p->own_rloc, l->source, sizeof(p->own_rloc));
+	return judge_pair(LISP_LIST_OUTER_SOURCE);
 }
 
 struct lisp_header {

@@ -46,9 +46,16 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 /* What the map-cache says about a packet from an EID of ours to somewhere else. */
 static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 {
-	const struct lisp_mapping *m = find_mapping(t->roots, LISP_ROOT_MAP_CACHE, t->packet.family, &t->packet.destination,
-						    &t->mapping_index);
+	const struct lisp_mapping *m;
+	int reason;
 
+	t->listed = has_lists();
+	if (t->listed) {
+		reason = judge_eids(t);
+		if (reason)
+			return drop(skb, reason);
+	}
+	m = find_mapping(t->roots, LISP_ROOT_MAP_CACHE, t->packet.family, &t->packet.destination, &t->mapping_index);
 	if (!m)
 		return miss(skb, t);
 	t->mapping_iid = m->iid;

@@ -119,6 +119,15 @@ struct {
 	__type(value, __u32);
 } miss_policies SEC(".maps");
 
+/* Two generations. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, struct lisp_list_key);
+	__type(value, __u32);
+} lists SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LISP_DROP_MAX);

@@ -9,7 +9,7 @@
 #ifndef LISP_TRUSTED_H
 #define LISP_TRUSTED_H
 
-#include "fib.h"
+#include "lists.h"
 
 #define LISP_FLAG_N 0x80
 #define LISP_FLAG_L 0x40
@@ -34,14 +34,7 @@
 	(LISP_SETTING_PUBLIC_INTERNET | LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS)
 /* Settings without which it is not looked at. */
 #define SETTINGS_HEEDED \
-	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | LISP_SETTING_CHECK_SOURCE)
-
-static __always_inline struct lisp_trusted *find_trusted(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&trusted, &zero);
-}
+	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | LISP_SETTING_CHECK_SOURCE | LISP_SETTING_LISTS)
 
 /* RFC 9302 s.6: whether a is newer than b; neither is Null. */
 static __always_inline bool is_newer_version(__u32 a, __u32 b)
@@ -375,6 +368,13 @@ __noinline int lisp_judge_received(void)
 
 	if (!p)
 		return LISP_DROP_NONE;
+	if (is_set(LISP_SETTING_LISTS)) {
+		reason = judge_pair(LISP_LIST_DECAPSULATED | LISP_LIST_OUTER_SOURCE);
+		if (!reason)
+			reason = judge_pair(LISP_LIST_DECAPSULATED | LISP_LIST_INNER_SOURCE);
+		if (reason)
+			return reason;
+	}
 	known = find_mapping(find_instance(p->iid), LISP_ROOT_MAP_CACHE, p->family, (const union lisp_address *)p->source,
 			     (__u32 *)p->key);
 	set = known ? set_of(known) : NULL;

@@ -327,6 +327,8 @@ type Datapath struct {
 	// Encapsulations say how packets go to RLOCs; the first that fits counts.
 	Encapsulations []EncapsulationRule `key:"encapsulations" max:"256"`
 
+	AccessLists []AccessList `key:"access-lists" max:"1024"`
+
 	DataHeader  DataHeader  `key:"data-header"`
 	SourceCheck SourceCheck `key:"source-check" oneof:"off,loose,strict"`
 

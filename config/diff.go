@@ -169,6 +169,8 @@ func identity(item any) string {
 		return peerText(item.Address)
 	case LocalEID:
 		return item.Prefix().String()
+	case AccessList:
+		return item.String()
 	case Sibling:
 		return item.String()
 	case Key:

@@ -24,6 +24,7 @@ func (c *Config) validate() {
 	c.validateETR()
 	c.validateMapServer()
 	c.validateMapResolver()
+	c.validateLists()
 	c.validatePaths()
 	c.validateLocalAddresses()
 }

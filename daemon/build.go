@@ -88,6 +88,7 @@ func makePlan(c *config.Config, host localHost) (plan, error) {
 	}
 	made.settings.Header = headerOf(c)
 	made.settings.Encapsulations = encapsulationsOf(c.Datapath.Encapsulations)
+	made.settings.Lists = accessListsOf(c.Datapath.AccessLists)
 	if c.ETR != nil {
 		made.control.ETR.Siblings = p.siblings()
 	}

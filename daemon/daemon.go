@@ -413,7 +413,7 @@ func needsRestart(current, fresh plan) error {
 		{"control.port", old.Control.Port != to.Control.Port},
 		{"control.addresses", !slices.Equal(old.Control.Addresses, to.Control.Addresses)},
 		{"map-server.state-directory", old.StateDirectory() != to.StateDirectory()},
-		{"datapath", !reflect.DeepEqual(old.Datapath, to.Datapath)},
+		{"datapath", !reflect.DeepEqual(fixedDatapath(old.Datapath), fixedDatapath(to.Datapath))},
 		{"logging.format", old.Logging.Format != to.Logging.Format},
 		{"the first role that forwards packets, or its removal,", old.UsesDataPlane() != to.UsesDataPlane()},
 		// The kernel's tables are made once; a restart takes them over as they are.

@@ -37,7 +37,7 @@ func describeDatapath(s dataplane.DatapathState) api.Datapath {
 			Entries: s.Table.Entries, EntryLimit: s.Table.EntryLimit, Roots: s.Table.Roots, Octets: s.Table.Octets,
 			UsedOctets: s.Table.UsedOctets, FreeOctets: s.Table.FreeOctets, LimitOctets: s.Table.LimitOctets,
 		},
-		LocatorSets: api.LocatorSetUse(s.Sets),
+		LocatorSets: api.LocatorSetUse(s.Sets), AccessLists: api.AccessListUse(s.Lists),
 	}
 	for _, p := range s.Programs {
 		told.Programs = append(told.Programs, api.DatapathProgram(p))

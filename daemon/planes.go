@@ -74,6 +74,7 @@ func notCarried(c *config.Config) (keys []string) {
 		"datapath.data-header":    c.Datapath.DataHeader.StatusBits || c.Datapath.DataHeader.MapVersions || c.Datapath.DataHeader.EchoNonce,
 		"datapath.source-check":   c.Datapath.SourceCheck != "" && c.Datapath.SourceCheck != config.SourceCheckOff,
 		"datapath.encapsulations": len(c.Datapath.Encapsulations) > 0,
+		"datapath.access-lists":   len(c.Datapath.AccessLists) > 0,
 	} {
 		if is {
 			keys = append(keys, key)

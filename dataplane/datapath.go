@@ -12,6 +12,7 @@ type DatapathState struct {
 	Maps     []MapState // by name
 	Table    TableState
 	Sets     LocatorSetsState
+	Lists    ListsState
 	Missing  []MissingFeature
 }
 
@@ -50,6 +51,9 @@ type LocatorSetsState struct {
 	Sets, SetLimit         int
 	Locators, LocatorLimit int
 }
+
+// ListsState is how many deny and allow lists packets are held against.
+type ListsState struct{ Lists, Prefixes int }
 
 // MissingFeature is something that the kernel lacks.
 type MissingFeature struct{ Name, Lost string }

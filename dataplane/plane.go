@@ -271,6 +271,7 @@ type Settings struct {
 	Header     HeaderSettings
 
 	Encapsulations []EncapsulationRule // the first that fits an RLOC counts; at most MaxEncapsulations
+	Lists          []AccessList        // at most MaxLists
 
 	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
 }
@@ -279,6 +280,10 @@ type Settings struct {
 func (s Settings) Clone() Settings {
 	s.Interfaces, s.LocalRLOCs, s.MissPolicies = slices.Clone(s.Interfaces), slices.Clone(s.LocalRLOCs), maps.Clone(s.MissPolicies)
 	s.Encapsulations = slices.Clone(s.Encapsulations)
+	s.Lists = slices.Clone(s.Lists)
+	for i := range s.Lists {
+		s.Lists[i].Allow, s.Lists[i].Deny = slices.Clone(s.Lists[i].Allow), slices.Clone(s.Lists[i].Deny)
+	}
 	return s
 }
 

@@ -52,7 +52,14 @@ const (
 	DropWaitingSourceLimit  DropReason = 45 // the source takes more of the queue than it leaves free
 	DropTooBig              DropReason = 43 // answered with Packet Too Big
 	DropHandOverLimit       DropReason = 44 // the control plane does not take what it is handed
-	dropReasonsEnd                     = 64
+
+	// Both ways: denied by a list.
+	DropDeniedSource           DropReason = 48
+	DropDeniedDestination      DropReason = 49
+	DropDeniedOuterSource      DropReason = 50
+	DropDeniedOuterDestination DropReason = 51
+
+	dropReasonsEnd = 64
 )
 
 var dropNames = map[DropReason]string{
@@ -91,6 +98,10 @@ var dropNames = map[DropReason]string{
 	DropWaitingSourceLimit:     "waiting-source-limit",
 	DropTooBig:                 "too-big",
 	DropHandOverLimit:          "hand-over-limit",
+	DropDeniedSource:           "denied-source",
+	DropDeniedDestination:      "denied-destination",
+	DropDeniedOuterSource:      "denied-outer-source",
+	DropDeniedOuterDestination: "denied-outer-destination",
 }
 
 // String is the reason's name, "reason-N" when it has none.

@@ -62,6 +62,12 @@ func (g *goldenTables) MapCache(instance lisp.InstanceID, eid netip.Addr) (found
 	return found
 }
 
+func (g *goldenTables) denies(kind ListKind, instance lisp.InstanceID, a netip.Addr) bool {
+	return slices.ContainsFunc(g.router.Lists, func(l golden.List) bool {
+		return l.Kind() == uint8(kind) && l.Instance == instance && l.Denies(a)
+	})
+}
+
 func (g *goldenTables) IsLocalRLOC(a netip.Addr) bool { return slices.Contains(g.router.LocalRLOCs, a) }
 
 func (g *goldenTables) Path(to lisp.RLOC) (lisp.RLOC, int) {
@@ -87,6 +93,9 @@ func goldenXTR(tables Tables, c *golden.Case) *XTR {
 	x.VXLANGPE = c.Has("vxlan-gpe")
 	x.Encapsulation = func(lisp.RLOC) Encapsulation {
 		return map[bool]Encapsulation{c.Has("lisp-gpe"): EncapsulationLISPGPE, c.Has("vxlan-gpe"): EncapsulationVXLANGPE}[true]
+	}
+	if c.Has("lists") {
+		x.Denies = tables.(*goldenTables).denies
 	}
 	if c.Has("check-source") {
 		x.Trusted.Source = SourceLoose

@@ -62,7 +62,8 @@ type XTR struct {
 	Memory  *Memory // needed where Trusted is not off
 	// Encapsulation says how packets go to an RLOC; nil: as LISP.
 	Encapsulation func(lisp.RLOC) Encapsulation
-	VXLANGPE      bool // UDP to VXLANGPEPort is ours as well
+	VXLANGPE      bool   // UDP to VXLANGPEPort is ours as well
+	Denies        Denies // nil: there are no lists
 }
 
 // Ingress is how a packet came to the ITR.
@@ -150,6 +151,9 @@ func (x *XTR) Outbound(dst, packet []byte, in Ingress) Outcome {
 	case h.TTL <= 1 && !in.Own:
 		return o // the stack answers with Time Exceeded
 	}
+	if reason := x.Denies.judge(ListInnerSource, in.Instance, h.Source, h.Destination); reason != DropNone {
+		return o.drop(reason)
+	}
 	o.Entry = x.Tables.MapCache(in.Instance, h.Destination)
 	if o.Entry == nil {
 		return x.miss(o, in)
@@ -227,6 +231,9 @@ func (x *XTR) encapsulate(dst, packet []byte, o Outcome, in Ingress) Outcome {
 		return o.drop(DropNoLocator)
 	}
 	source, mtu := x.Tables.Path(o.Locator.RLOC)
+	if reason := x.Denies.judge(ListOuterSource, 0, source.Addr(), o.Locator.RLOC.Addr()); reason != DropNone {
+		return o.drop(reason)
+	}
 	if mtu <= 0 || source.IsZero() {
 		return o.drop(DropNoRoute)
 	}
@@ -271,6 +278,9 @@ func (x *XTR) Inbound(packet []byte, now time.Time) Outcome {
 	}
 	if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {
 		return o.drop(DropEIDNotInDatabase)
+	}
+	if reason = x.judgeLists(&e); reason != DropNone {
+		return o.drop(reason)
 	}
 	if reason = x.received(&o, &e, now); reason != DropNone {
 		return o.drop(reason)

@@ -52,6 +52,16 @@ func TestTraceTellsWhatBecomesOfAPacket(t *testing.T) {
 	}
 	n.ping("host1", one.host4(), two.host4(), 3)
 	n.ping("host1", one.host6(), two.host6(), 3)
+	listed := strings.Replace(n.xtr(1), "datapath:\n", "datapath:\n  access-lists: [{packets: encapsulated, address: inner-destination, deny: ["+two.eid4()+"]}]\n", 1)
+	n.reconfigure("xtr1", listed)
+	got := n.trace("xtr1", "in", "site0", "src", one.host4().String(), "dst", two.host4().String(), "udp", "dport", "53")[0]
+	if got.Verdict != "drop" || got.Reason != "denied-destination" {
+		t.Errorf("with a list: %+v", got)
+	}
+	if out, status := n.loci("xtr1", "show", "datapath", "--socket", n.socket("xtr1")); status != 0 || !strings.Contains(out, "Access lists: 1, with 1 prefixes") {
+		t.Errorf("show datapath: status %d, %s", status, out)
+	}
+	n.reconfigure("xtr1", n.xtr(1))
 	n.kill("xtr1") // tables are enough
 	for _, pair := range [][2]string{{one.host4().String(), two.host4().String()}, {one.host6().String(), two.host6().String()}} {
 		got := n.trace("xtr1", "in", "site0", "src", pair[0], "dst", pair[1], "tcp", "dport", "443")[0]

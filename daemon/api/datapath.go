@@ -15,6 +15,7 @@ type Datapath struct {
 	Programs    []DatapathProgram `json:"programs"`
 	Table       ForwardingTable   `json:"forwarding_table"`
 	LocatorSets LocatorSetUse     `json:"locator_sets"`
+	AccessLists AccessListUse     `json:"access_lists"`
 	Maps        []DatapathMap     `json:"maps"`
 	Octets      uint64            `json:"octets"` // of all maps
 	Missing     []MissingFeature  `json:"missing"`
@@ -40,6 +41,12 @@ type ForwardingTable struct {
 	UsedOctets  uint64 `json:"used_octets"`
 	FreeOctets  uint64 `json:"free_octets"`
 	LimitOctets uint64 `json:"limit_octets"`
+}
+
+// AccessListUse is how many deny and allow lists packets are held against.
+type AccessListUse struct {
+	Lists    int `json:"lists"`
+	Prefixes int `json:"prefixes"`
 }
 
 // LocatorSetUse is how many locator-sets and locators mappings share.

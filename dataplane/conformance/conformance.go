@@ -125,6 +125,7 @@ func Run(t *testing.T, factory Factory) {
 		{"StatusBitsOfAnotherSet", statusBitsOfAnotherSet},
 		{"EchoNonce", echoNonce},
 		{"SourceCheck", sourceCheck},
+		{"ListsDeny", listsDeny},
 		{"CountersMove", countersMove},
 		{"TooBig", tooBig},
 		{"FragmentsFit", fragmentsFit},

@@ -31,6 +31,10 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 			state.Missing = append(state.Missing, dataplane.MissingFeature{Name: f.Name, Lost: f.Lost})
 		}
 	}
+	state.Lists.Lists = len(e.settings.Lists)
+	for _, l := range e.settings.Lists {
+		state.Lists.Prefixes += len(l.Allow) + len(l.Deny)
+	}
 	e.mu.Lock()
 	state.Table, state.Sets = e.tables.state()
 	e.mu.Unlock()

@@ -5,6 +5,7 @@
 package kernel
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -15,8 +16,14 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 	n := newNetwork(t)
 	a := n.routers[0]
 	n.mapBoth(t, rloc4)
+	settings := a.Settings()
+	settings.Lists = []dataplane.AccessList{{Deny: []netip.Prefix{netip.MustParsePrefix("10.66.0.0/16")}}}
+	a.apply(t, dataplane.SetSettings{Settings: settings})
 	state, err := a.Datapath()
 	must(t, err)
+	if want := (dataplane.ListsState{Lists: 1, Prefixes: 1}); state.Lists != want {
+		t.Errorf("lists %+v, want %+v", state.Lists, want)
+	}
 	if state.Layout != abiVersion || state.Table.Entries != len(a.tables.entries) || state.Table.UsedOctets == 0 ||
 		state.Table.UsedOctets+state.Table.FreeOctets != state.Table.Octets || state.Sets.Sets == 0 || state.Sets.Locators < state.Sets.Sets {
 		t.Errorf("tables %+v, %+v", state.Table, state.Sets)

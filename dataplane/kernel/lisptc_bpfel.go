@@ -116,6 +116,10 @@ const (
 	lisptcLispDropLISP_DROP_TOO_BIG                  lisptcLispDrop = 43
 	lisptcLispDropLISP_DROP_WAITING_SOURCE_LIMIT     lisptcLispDrop = 45
 	lisptcLispDropLISP_DROP_HAND_OVER_LIMIT          lisptcLispDrop = 44
+	lisptcLispDropLISP_DROP_DENIED_SOURCE            lisptcLispDrop = 48
+	lisptcLispDropLISP_DROP_DENIED_DESTINATION       lisptcLispDrop = 49
+	lisptcLispDropLISP_DROP_DENIED_OUTER_SOURCE      lisptcLispDrop = 50
+	lisptcLispDropLISP_DROP_DENIED_OUTER_DESTINATION lisptcLispDrop = 51
 	lisptcLispDropLISP_DROP_MAX                      lisptcLispDrop = 64
 )
 
@@ -229,6 +233,35 @@ type lisptcLispLimitKey struct {
 	Zero         [2]uint8
 	Destination  [16]uint8
 }
+
+type lisptcLispListEntry uint32
+
+const (
+	lisptcLispListEntryLISP_LIST_PERMITS lisptcLispListEntry = 0
+	lisptcLispListEntryLISP_LIST_DENIES  lisptcLispListEntry = 1
+)
+
+type lisptcLispListKey struct {
+	_          structs.HostLayout
+	Bits       uint32
+	Generation uint8
+	Kind       uint8
+	Family     uint8
+	Zero       uint8
+	Iid        uint32
+	Address    [16]uint8
+}
+
+type lisptcLispListKind uint32
+
+const (
+	lisptcLispListKindLISP_LIST_INNER_SOURCE      lisptcLispListKind = 0
+	lisptcLispListKindLISP_LIST_INNER_DESTINATION lisptcLispListKind = 1
+	lisptcLispListKindLISP_LIST_OUTER_SOURCE      lisptcLispListKind = 2
+	lisptcLispListKindLISP_LIST_OUTER_DESTINATION lisptcLispListKind = 3
+	lisptcLispListKindLISP_LIST_DECAPSULATED      lisptcLispListKind = 4
+	lisptcLispListKindLISP_LIST_MAX               lisptcLispListKind = 8
+)
 
 type lisptcLispLocator struct {
 	_                 structs.HostLayout
@@ -386,6 +419,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE           lisptcLispSettingFlag = 2048
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
 	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 8192
+	lisptcLispSettingFlagLISP_SETTING_LISTS               lisptcLispSettingFlag = 16384
 )
 
 type lisptcLispSettings struct {
@@ -395,7 +429,9 @@ type lisptcLispSettings struct {
 	TapIfindex     uint32
 	TapMac         [6]uint8
 	MissPolicy     uint8
-	Zero           [5]uint8
+	Lists          uint8
+	ListGeneration uint8
+	Zero           [3]uint8
 	MissIntervalNs uint64
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
@@ -429,6 +465,7 @@ const (
 	lisptcLispStepKindLISP_STEP_ENCAPSULATED lisptcLispStepKind = 11
 	lisptcLispStepKindLISP_STEP_DECAPSULATED lisptcLispStepKind = 12
 	lisptcLispStepKindLISP_STEP_DROP         lisptcLispStepKind = 13
+	lisptcLispStepKindLISP_STEP_LIST         lisptcLispStepKind = 14
 )
 
 type lisptcLispTapHeader struct {
@@ -469,6 +506,7 @@ type lisptcLispTrusted struct {
 	Source       [16]uint8
 	Destination  [16]uint8
 	Rloc         [16]uint8
+	OwnRloc      [16]uint8
 	Family       uint8
 	RlocFamily   uint8
 	Zero         [2]uint8
@@ -503,6 +541,7 @@ const (
 	lisptcMapInterfaceSlots   = "interface_slots"
 	lisptcMapInterfaces       = "interfaces"
 	lisptcMapLimits           = "limits"
+	lisptcMapLists            = "lists"
 	lisptcMapLocalRlocs       = "local_rlocs"
 	lisptcMapLocatorSets      = "locator_sets"
 	lisptcMapLocators         = "locators"
@@ -594,6 +633,7 @@ type lisptcMapSpecs struct {
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
+	Lists           *ebpf.MapSpec `ebpf:"lists"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
@@ -653,6 +693,7 @@ type lisptcMaps struct {
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
+	Lists           *ebpf.Map `ebpf:"lists"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
@@ -684,6 +725,7 @@ func (m *lisptcMaps) Close() error {
 		m.InterfaceSlots,
 		m.Interfaces,
 		m.Limits,
+		m.Lists,
 		m.LocalRlocs,
 		m.LocatorSets,
 		m.Locators,

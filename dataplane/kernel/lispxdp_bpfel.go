@@ -89,6 +89,17 @@ type lispxdpLispLimitKey struct {
 	Destination  [16]uint8
 }
 
+type lispxdpLispListKey struct {
+	_          structs.HostLayout
+	Bits       uint32
+	Generation uint8
+	Kind       uint8
+	Family     uint8
+	Zero       uint8
+	Iid        uint32
+	Address    [16]uint8
+}
+
 type lispxdpLispLocator struct {
 	_                 structs.HostLayout
 	Rloc              [16]uint8
@@ -201,7 +212,9 @@ type lispxdpLispSettings struct {
 	TapIfindex     uint32
 	TapMac         [6]uint8
 	MissPolicy     uint8
-	Zero           [5]uint8
+	Lists          uint8
+	ListGeneration uint8
+	Zero           [3]uint8
 	MissIntervalNs uint64
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
@@ -223,6 +236,7 @@ type lispxdpLispTrusted struct {
 	Source       [16]uint8
 	Destination  [16]uint8
 	Rloc         [16]uint8
+	OwnRloc      [16]uint8
 	Family       uint8
 	RlocFamily   uint8
 	Zero         [2]uint8
@@ -251,6 +265,7 @@ const (
 	lispxdpMapInterfaceSlots   = "interface_slots"
 	lispxdpMapInterfaces       = "interfaces"
 	lispxdpMapLimits           = "limits"
+	lispxdpMapLists            = "lists"
 	lispxdpMapLocalRlocs       = "local_rlocs"
 	lispxdpMapLocatorSets      = "locator_sets"
 	lispxdpMapLocators         = "locators"
@@ -333,6 +348,7 @@ type lispxdpMapSpecs struct {
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
+	Lists           *ebpf.MapSpec `ebpf:"lists"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
@@ -391,6 +407,7 @@ type lispxdpMaps struct {
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
+	Lists           *ebpf.Map `ebpf:"lists"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
@@ -422,6 +439,7 @@ func (m *lispxdpMaps) Close() error {
 		m.InterfaceSlots,
 		m.Interfaces,
 		m.Limits,
+		m.Lists,
 		m.LocalRlocs,
 		m.LocatorSets,
 		m.Locators,

@@ -60,7 +60,7 @@ func checkSettings(s dataplane.Settings) error {
 			return fmt.Errorf("local RLOC %v: %w: %w", r, dataplane.ErrInvalid, err)
 		}
 	}
-	if err := s.CheckEncapsulations(); err != nil {
+	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists()); err != nil {
 		return err
 	}
 	if h := s.Header; h.EchoWait < 0 || h.EchoInterval < 0 || h.SourceCheck > dataplane.SourceStrict {
@@ -113,7 +113,15 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err := e.putMissPolicies(s.MissPolicies); err != nil {
 		return err
 	}
-	if err := e.store.putSettings(e.programSettings(s)); err != nil {
+	rules, kinds := rulesOf(s.Lists)
+	generation, err := e.store.putLists(rules)
+	if err != nil {
+		return err
+	}
+	programs := e.programSettings(s)
+	programs.Flags |= listsFlag(kinds)
+	programs.Lists, programs.ListGeneration = kinds, generation
+	if err := e.store.putSettings(programs); err != nil {
 		return err
 	}
 	return e.syncInterfaces()

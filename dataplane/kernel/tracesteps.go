@@ -25,7 +25,7 @@ type Trace struct {
 
 // TraceStep is one question that was asked about the packet, and its answer.
 type TraceStep struct {
-	Name   string // source, destination, database, map-cache, locator, route, lisp-header, marking, verdict
+	Name   string // source, destination, database, map-cache, locator, route, lisp-header, marking, list, verdict
 	Answer string
 }
 
@@ -111,10 +111,18 @@ func (t *Tracer) step(s *lisptcLispStep) TraceStep {
 		return TraceStep{"route", routeAnswer(s)}
 	case lisptcLispStepKindLISP_STEP_LISP_HEADER:
 		return TraceStep{"lisp-header", fmt.Sprintf("flags %s, Instance-ID %d", headerFlags(uint8(s.A)), s.B)}
+	case lisptcLispStepKindLISP_STEP_LIST:
+		return TraceStep{"list", listName(s.A) + either(s.B != 0, ": denied", ": permitted")}
 	case lisptcLispStepKindLISP_STEP_MARKING:
 		return TraceStep{"marking", fmt.Sprintf("DSCP %d, ECN %d, TTL %d", s.A>>2, s.A&3, s.B)}
 	}
 	return TraceStep{}
+}
+
+// listName names a kind of list as configuration does.
+func listName(kind uint32) string {
+	address := [...]string{"inner source", "inner destination", "outer source", "outer destination"}[kind&3]
+	return address + either(kind&uint32(lisptcLispListKindLISP_LIST_DECAPSULATED) != 0, " of packets from the core", " of packets towards it")
 }
 
 func either(condition bool, yes, no string) string {

@@ -9,8 +9,10 @@ package model
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -174,16 +176,31 @@ func (e *Engine) set(s dataplane.Settings) error {
 			return fmt.Errorf("interface %q of Instance-ID %d: %w", i.Name, i.Instance, dataplane.ErrInvalid)
 		}
 	}
-	if err := s.CheckEncapsulations(); err != nil {
+	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists()); err != nil {
 		return err
 	}
 	e.settings = s.Clone()
 	e.router.Trusted = trustedOf(s.Header)
 	e.router.VXLANGPE = s.TakesVXLANGPE()
 	e.router.Encapsulation = func(r lisp.RLOC) forward.Encapsulation { return forward.Encapsulation(e.settings.EncapsulationTo(r)) }
+	e.router.Denies = e.denies
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
 	e.tables.setLocalRLOCs(s.LocalRLOCs)
 	return nil
+}
+
+// denies asks the lists of a kind.
+func (e *Engine) denies(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
+	packets, address := dataplane.ListEncapsulated, dataplane.ListAddress(kind&^forward.ListDecapsulated)
+	if kind&forward.ListDecapsulated != 0 {
+		packets = dataplane.ListDecapsulated
+	}
+	for i := range e.settings.Lists {
+		if l := &e.settings.Lists[i]; l.Packets == packets && l.Address == address && l.Instance == instance {
+			return l.Denies(a)
+		}
+	}
+	return false
 }
 
 func trustedOf(h dataplane.HeaderSettings) forward.Trusted {

@@ -5,6 +5,7 @@ package model
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -161,6 +162,11 @@ func goldenOperations(t *testing.T, r golden.Router, c *golden.Case) []dataplane
 			settings.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: encapsulation}}
 		}
 	}
+	if c.Has("lists") {
+		for _, l := range r.Lists {
+			settings.Lists = append(settings.Lists, listOf(l))
+		}
+	}
 	if c.Has("check-source") {
 		settings.Header.SourceCheck = dataplane.SourceLoose
 	}
@@ -248,4 +254,26 @@ func TestExpiryDetachAndEvents(t *testing.T) {
 	for entry := range e.Database() {
 		t.Errorf("%s is left after Detach", entry.Prefix)
 	}
+}
+
+// listOf says in Allow and Deny what a list of the golden router has entry by entry:
+// there, what no entry covers is permitted.
+func listOf(l golden.List) dataplane.AccessList {
+	list := dataplane.AccessList{Address: dataplane.ListAddress(l.Kind() & 3), Instance: l.Instance}
+	if l.Packets == "decapsulated" {
+		list.Packets = dataplane.ListDecapsulated
+	}
+	for _, all := range []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")} {
+		if l.Entries[all] == "" {
+			list.Allow = append(list.Allow, all)
+		}
+	}
+	for prefix, verdict := range l.Entries {
+		if verdict == "permit" {
+			list.Allow = append(list.Allow, prefix)
+		} else {
+			list.Deny = append(list.Deny, prefix)
+		}
+	}
+	return list
 }

@@ -45,6 +45,36 @@ type Router struct {
 	Versions     map[lisp.Prefix]uint16
 	LocatorsDown map[lisp.Prefix][]netip.Addr `json:"locators_down"` // of Database entries
 	EchoNonce    []lisp.Prefix                `json:"echo_nonce"`
+
+	Lists []List // deny and allow lists, where the settings of a case switch them on
+}
+
+// List is what a kind of list holds: the longest prefix decides.
+type List struct {
+	Packets  string // encapsulated or decapsulated
+	Address  string // inner-source, inner-destination, outer-source or outer-destination
+	Instance lisp.InstanceID
+	Entries  map[netip.Prefix]string // permit or deny
+}
+
+// Kind is the number of enum lisp_list_kind.
+func (l *List) Kind() uint8 {
+	kind := slices.Index([]string{"inner-source", "inner-destination", "outer-source", "outer-destination"}, l.Address)
+	if l.Packets == "decapsulated" {
+		kind += 4
+	}
+	return uint8(kind)
+}
+
+// Denies searches the entries one by one.
+func (l *List) Denies(a netip.Addr) (denied bool) {
+	longest := -1
+	for p, verdict := range l.Entries {
+		if p.Contains(a) && p.Bits() > longest {
+			longest, denied = p.Bits(), verdict == "deny"
+		}
+	}
+	return denied
 }
 
 // Mapping is a map-cache entry of the router.

@@ -72,6 +72,21 @@ ROUTER = {
     },
     "locators_down": {"10.1.0.0/24": [OWN6]},
     "echo_nonce": ["10.2.0.0/24", "2001:db8:3::/64"],
+    # Deny and allow lists where the settings switch them on; the longest prefix decides, and what has none is permitted.
+    "lists": [
+        {"packets": "encapsulated", "address": "inner-source", "entries": {"10.1.0.66/32": "deny", "2001:db8:1::66/128": "deny"}},
+        {"packets": "encapsulated", "address": "inner-source", "instance": 7,
+         "entries": {"0.0.0.0/0": "deny", "::/0": "deny", "10.7.0.0/25": "permit"}},
+        {"packets": "encapsulated", "address": "inner-destination",
+         "entries": {"10.2.0.64/26": "deny", "10.2.0.80/32": "permit", "2001:db8:2::/96": "deny", "10.77.0.0/16": "deny", "10.4.1.0/24": "deny"}},
+        {"packets": "encapsulated", "address": "outer-destination", "entries": {PEER6 + "/128": "deny"}},
+        {"packets": "encapsulated", "address": "outer-source", "entries": {"192.0.2.99/32": "deny"}},
+        {"packets": "decapsulated", "address": "inner-source", "entries": {"0.0.0.0/0": "deny", "10.2.0.0/16": "permit", "10.2.0.66/32": "deny", "2001:db8:2:66::/64": "deny"}},
+        {"packets": "decapsulated", "address": "inner-destination", "entries": {"10.1.0.66/32": "deny"}},
+        {"packets": "decapsulated", "address": "inner-destination", "instance": 7, "entries": {"10.7.0.0/24": "deny"}},
+        {"packets": "decapsulated", "address": "outer-source", "entries": {"192.0.2.66/32": "deny", "2001:db8:ff00::66/128": "deny"}},
+        {"packets": "decapsulated", "address": "outer-destination", "entries": {"192.0.2.0/24": "permit", OWN6 + "/128": "deny"}},
+    ],
 }
 
 CASES = []
@@ -427,8 +442,8 @@ def tunnel(inner, family=4, header=None, udp_fields=None, **fields):
     payload = (lisp_header() if header is None else header) + bytes(inner)
     if family == 4:
         fields.setdefault("flags", "DF")
-        return bytes(IP(src=PEER4, dst=fields.pop("dst", OWN4), id=0, **fields) / UDP(**port) / Raw(payload))
-    return bytes(IPv6(src=PEER6, dst=fields.pop("dst", OWN6), **fields) / UDP(**port) / Raw(payload))
+        return bytes(IP(src=fields.pop("src", PEER4), dst=fields.pop("dst", OWN4), id=0, **fields) / UDP(**port) / Raw(payload))
+    return bytes(IPv6(src=fields.pop("src", PEER6), dst=fields.pop("dst", OWN6), **fields) / UDP(**port) / Raw(payload))
 
 
 def i4(destination="10.1.0.10", source="10.2.0.10", **fields):
@@ -736,6 +751,46 @@ def gpe():
                 settings=["map-versions", "echo-nonce"], owes=0)
 
 
+def listed():
+    """Deny and allow lists of inner and outer addresses; each address of each direction denied, and its neighbours not."""
+    on = {"settings": ["lists"]}
+    deny = lambda name, why, hook, packet, reason, **more: case(f"list {name}", why, hook, bytes(packet), "drop", reason=reason, **on, **more)
+    deny("inner source", "10.1.0.66/32", "site", v4(source="10.1.0.66") / udp(), "denied-source")
+    deny("inner source ipv6", "2001:db8:1::66/128", "site", v6(source="2001:db8:1::66") / udp(), "denied-source")
+    deny("inner source of the host itself", "lists are for its packets too", "local", v4(source="10.1.0.66") / udp(), "denied-source")
+    deny("inner source routed to lisp", "and for these", "tap", v4(source="10.1.0.66") / udp(), "denied-source")
+    deny("inner source released", "the list came while the packet waited", "released", v4(source="10.1.0.66") / udp(), "denied-source")
+    encapsulate("list not of this source", "10.1.0.67 is on no list", v4(source="10.1.0.67") / udp(), PEER4, 17, UDP_PORTS, **on)
+    encapsulate("list switched off", "settings without lists", v4(source="10.1.0.66") / udp(), PEER4, 17, UDP_PORTS)
+    deny("inner source of an instance", "not on the allow list of Instance-ID 7", "site", v4(source="10.7.0.200") / udp(), "denied-source", instance=7)
+    deny("inner source of an instance ipv6", "the allow list has no IPv6", "site", v6(source="2001:db8:7::10") / udp(), "denied-source", instance=7)
+    deny("allowed source to a denied rloc", "10.7.0.0/25 is allowed, the RLOC is not", "site", v4(source="10.7.0.10") / udp(), "denied-outer-destination", instance=7)
+    deny("inner destination", "10.2.0.64/26", "site", v4("10.2.0.70") / udp(), "denied-destination")
+    deny("inner destination ipv6", "2001:db8:2::/96", "site", v6() / udp(), "denied-destination")
+    encapsulate("list with a longer permit", "10.2.0.80/32 within 10.2.0.64/26", v4("10.2.0.80") / udp(), PEER4, 17, UDP_PORTS, **on)
+    deny("inner destination without mapping", "nobody is asked for it", "site", v4("10.77.0.10") / udp(), "denied-destination")
+    deny("inner destination natively forwarded", "what LISP takes is judged before its mapping", "site", v4("10.4.1.10") / udp(), "denied-destination")
+    deny("outer destination ipv6", "the RLOC", "site", v4("10.3.0.10") / udp(), "denied-outer-destination")
+    case("list of another's source", "no packet of LISP", "site", bytes(v4(source="10.99.0.66") / udp()), "pass", **on)
+    case("list within the site", "no packet of LISP", "site", bytes(v4("10.1.128.10", source="10.1.0.66") / udp()), "pass", **on)
+
+    good = i4(source="10.2.0.10") / udp()
+    decapsulate("list with an allowed source", "10.2.0.0/16", tunnel(good), good, 64, **on)
+    six = i6(source="2001:db8:2::10") / udp()
+    decapsulate("list without this ipv6 source", "nothing denies it", tunnel(six), six, 64, **on)
+    deny("received inner source", "10.2.0.66/32", "core", tunnel(i4(source="10.2.0.66") / udp()), "denied-source")
+    deny("received inner source not allowed", "10.3.0.10 is not in 10.2.0.0/16", "core", tunnel(i4(source="10.3.0.10") / udp()), "denied-source")
+    deny("received inner source ipv6", "2001:db8:2:66::/64", "core", tunnel(i6(source="2001:db8:2:66::1") / udp()), "denied-source")
+    deny("received inner destination", "10.1.0.66/32", "core", tunnel(i4("10.1.0.66", source="10.2.0.10") / udp()), "denied-destination")
+    seven = i4("10.7.0.10", source="10.3.0.10") / udp()
+    deny("received inner destination of an instance", "10.7.0.0/24 of Instance-ID 7; its sources have no list", "core", tunnel(seven, header=lisp_header(7)),
+         "denied-destination", instance=7)
+    deny("received outer source", "192.0.2.66", "core", tunnel(good, src="192.0.2.66"), "denied-outer-source")
+    deny("received outer source ipv6", "2001:db8:ff00::66", "core", tunnel(good, 6, src="2001:db8:ff00::66"), "denied-outer-source")
+    deny("received outer destination ipv6", "our own RLOC", "core", tunnel(good, 6), "denied-outer-destination")
+    deny("received before headers are believed", "versions are not looked at", "core", tunnel(i4(source="10.2.0.66") / udp(), header=versions(100, 70)), "denied-source")
+
+
 def malformed_from_core():
     inner = bytes(i4() / udp())
     inner6 = bytes(i6() / udp())
@@ -785,7 +840,7 @@ def not_lisp():
 def main():
     for make in (encapsulated_protocols, encapsulated_fragments, encapsulated_extensions, encapsulated_marks, encapsulated_instances,
                  not_encapsulated, chosen_locators, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
-                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received, gpe,
+                 decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received, gpe, listed,
                  malformed_from_core, not_lisp):
         make()
     lines = ",\n".join("    " + json.dumps(c) for c in CASES)

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Deny and allow lists for inner and outer sources and destinations, what P4-LISP's tables of allowed prefixes and valid
+ * destinations are for: which packets RFC 9300 s.5 is applied to at all. The longest prefix decides; user space writes what holds for
+ * the rest as a prefix as well. Without any list all of this costs one test of the settings' flags. Nothing here
+ * touches a packet or knows at which hook it is. package forward has the same in Go (lists.go).
+ */
+#ifndef LISP_LISTS_H
+#define LISP_LISTS_H
+
+#include "fib.h"
+
+static __always_inline struct lisp_trusted *find_trusted(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&trusted, &zero);
+}
+
+static __always_inline bool has_lists(void)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->flags & LISP_SETTING_LISTS;
+}
+
+/* The address that a kind of list is about. Towards the core the other router is the destination. */
+static __always_inline const __u8 *listed_address(const struct lisp_trusted *p, __u32 kind)
+{
+	bool decapsulated = kind & LISP_LIST_DECAPSULATED;
+
+	switch (kind & ~LISP_LIST_DECAPSULATED) {
+	case LISP_LIST_INNER_SOURCE:
+		return p->source;
+	case LISP_LIST_INNER_DESTINATION:
+		return p->destination;
+	case LISP_LIST_OUTER_SOURCE:
+		return decapsulated ? p->rloc : p->own_rloc;
+	}
+	return decapsulated ? p->own_rloc : p->rloc;
+}
+
+/* Why a list of that kind drops the packet that find_trusted() describes; LISP_DROP_NONE where it does not. A program of its own to
+ * the verifier, which so looks at it once. */
+__noinline int lisp_judge_list(__u32 kind)
+{
+	const struct lisp_settings *s = find_settings();
+	struct lisp_trusted *p = find_trusted();
+	struct lisp_list_key *key;
+	bool outer = kind & LISP_LIST_OUTER_SOURCE;
+	const __u32 *entry;
+
+	if (!s || !p || !(s->lists & 1U << (kind & (LISP_LIST_MAX - 1))))
+		return LISP_DROP_NONE;
+	key = (struct lisp_list_key *)p->key;
+	key->generation = *(const volatile __u8 *)&s->list_generation;
+	key->kind = kind;
+	key->family = outer ? p->rloc_family : p->family;
+	key->zero = 0;
+	key->iid = outer ? 0 : kind & LISP_LIST_DECAPSULATED ? p->iid : p->source_iid;
+	key->bits = LISP_LIST_FIXED_BITS + (key->family == 4 ? 32 : 128);
+	__builtin_memcpy(key->address, listed_address(p, kind), sizeof(key->address));
+	entry = bpf_map_lookup_elem(&lists, key);
+	step(LISP_STEP_LIST, kind, entry && *entry == LISP_LIST_DENIES, 0);
+	if (!entry || *entry != LISP_LIST_DENIES)
+		return LISP_DROP_NONE;
+	return LISP_DROP_DENIED_SOURCE + (kind & ~LISP_LIST_DECAPSULATED);
+}
+
+/* A source and the destination beside it. */
+static __always_inline int judge_pair(__u32 source_kind)
+{
+	int reason = lisp_judge_list(source_kind);
+
+	return reason ? reason : lisp_judge_list(source_kind + 1);
+}
+
+#endif

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file puts deny and allow lists in force: their prefixes as a generation beside
+// the one that programs ask, then that generation's number in the settings, so that
+// each packet is judged by the old lists or by the new ones. It never judges a packet.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	"loci/dataplane"
+)
+
+// listFixedBits is LISP_LIST_FIXED_BITS.
+const listFixedBits = 64
+
+// listRules are the entries of a generation, whose number in the keys is 0.
+type listRules map[lisptcLispListKey]lisptcLispListEntry
+
+func listKind(l *dataplane.AccessList) uint8 {
+	kind := uint8(l.Address)
+	if l.Packets == dataplane.ListDecapsulated {
+		kind |= uint8(lisptcLispListKindLISP_LIST_DECAPSULATED)
+	}
+	return kind
+}
+
+// rulesOf are the entries of all lists, and the kinds that have any, a bit for each.
+func rulesOf(lists []dataplane.AccessList) (rules listRules, kinds uint8) {
+	rules = listRules{}
+	for i := range lists {
+		l := &lists[i]
+		for prefix, denied := range l.Rules() {
+			entry := lisptcLispListEntryLISP_LIST_PERMITS
+			if denied {
+				entry = lisptcLispListEntryLISP_LIST_DENIES
+			}
+			rules[listKey(listKind(l), uint32(l.Instance), prefix)] = entry
+			kinds |= 1 << listKind(l)
+		}
+	}
+	return rules, kinds
+}
+
+func listKey(kind uint8, instance uint32, p netip.Prefix) lisptcLispListKey {
+	key := lisptcLispListKey{Bits: uint32(listFixedBits + p.Bits()), Kind: kind, Family: 6, Iid: instance}
+	if p.Addr().Is4() {
+		key.Family = 4
+	}
+	copy(key.Address[:], p.Addr().AsSlice())
+	return key
+}
+
+// generations reads all entries, by the number of their generation.
+func (s *mapStore) generations() (map[uint8]listRules, error) {
+	found := map[uint8]listRules{}
+	var key lisptcLispListKey
+	var entry uint32
+	iterator := s.maps[lisptcMapLists].Iterate()
+	for iterator.Next(&key, &entry) {
+		generation := key.Generation
+		key.Generation = 0
+		if found[generation] == nil {
+			found[generation] = listRules{}
+		}
+		found[generation][key] = lisptcLispListEntry(entry)
+	}
+	return found, iterator.Err()
+}
+
+// putLists makes a generation that holds these lists and returns its number, which
+// the caller puts into the settings: that of the one in force where nothing changes.
+// Programs ask the one in force until then, and for moments more, so it stays.
+func (s *mapStore) putLists(rules listRules) (uint8, error) {
+	var settings lisptcLispSettings
+	if err := s.maps[lisptcMapSettings].Lookup(uint32(0), &settings); err != nil {
+		return 0, fmt.Errorf("reading the programs' settings: %w", err)
+	}
+	current := settings.ListGeneration
+	found, err := s.generations()
+	if err != nil {
+		return 0, fmt.Errorf("reading the lists: %w", err)
+	}
+	if maps.Equal(found[current], rules) {
+		return current, nil
+	}
+	var errs []error
+	for generation, old := range found {
+		if generation == current {
+			continue
+		}
+		for key := range old {
+			key.Generation = generation
+			errs = append(errs, s.maps[lisptcMapLists].Delete(key))
+		}
+	}
+	for key, entry := range rules {
+		key.Generation = current + 1
+		errs = append(errs, s.maps[lisptcMapLists].Put(key, uint32(entry)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return 0, fmt.Errorf("lists: %w", err)
+	}
+	return current + 1, nil
+}
+
+// listsFlag is set when there are any, so that programs ask no map for none.
+func listsFlag(kinds uint8) uint32 {
+	if kinds == 0 {
+		return 0
+	}
+	return uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
+}
