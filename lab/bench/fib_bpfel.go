@@ -108,6 +108,17 @@ type fibLispLimitKey struct {
 	Destination  [16]uint8
 }
 
+type fibLispListKey struct {
+	_          structs.HostLayout
+	Bits       uint32
+	Generation uint8
+	Kind       uint8
+	Family     uint8
+	Zero       uint8
+	Iid        uint32
+	Address    [16]uint8
+}
+
 type fibLispLocator struct {
 	_                 structs.HostLayout
 	Rloc              [16]uint8
@@ -220,7 +231,9 @@ type fibLispSettings struct {
 	TapIfindex     uint32
 	TapMac         [6]uint8
 	MissPolicy     uint8
-	Zero           [5]uint8
+	Lists          uint8
+	ListGeneration uint8
+	Zero           [3]uint8
 	MissIntervalNs uint64
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
@@ -242,6 +255,7 @@ type fibLispTrusted struct {
 	Source       [16]uint8
 	Destination  [16]uint8
 	Rloc         [16]uint8
+	OwnRloc      [16]uint8
 	Family       uint8
 	RlocFamily   uint8
 	Zero         [2]uint8
@@ -274,6 +288,7 @@ const (
 	fibMapInterfaceSlots   = "interface_slots"
 	fibMapInterfaces       = "interfaces"
 	fibMapLimits           = "limits"
+	fibMapLists            = "lists"
 	fibMapLocalRlocs       = "local_rlocs"
 	fibMapLocatorSets      = "locator_sets"
 	fibMapLocators         = "locators"
@@ -368,6 +383,7 @@ type fibMapSpecs struct {
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
 	Limits          *ebpf.MapSpec `ebpf:"limits"`
+	Lists           *ebpf.MapSpec `ebpf:"lists"`
 	LocalRlocs      *ebpf.MapSpec `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
@@ -430,6 +446,7 @@ type fibMaps struct {
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
 	Limits          *ebpf.Map `ebpf:"limits"`
+	Lists           *ebpf.Map `ebpf:"lists"`
 	LocalRlocs      *ebpf.Map `ebpf:"local_rlocs"`
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
@@ -465,6 +482,7 @@ func (m *fibMaps) Close() error {
 		m.InterfaceSlots,
 		m.Interfaces,
 		m.Limits,
+		m.Lists,
 		m.LocalRlocs,
 		m.LocatorSets,
 		m.Locators,
