@@ -7,6 +7,7 @@
  *   hook_frame       the context of a program
  *   HOOK_DROP        the verdict that drops the frame
  *   STEP             of a larger function: a call of its own, or inline, as the hook's stack and speed demand
+ *   SHARED_STEP      the same for what many functions need: the verifier looks at it once, by itself, and not at every call
  *   read_octets      copies octets of the frame
  *   load_octets      the same, of any number
  *   frame_length     octets of the frame, link layer header included
@@ -27,6 +28,9 @@ typedef struct __sk_buff hook_frame;
 
 /* Functions are kept apart where the stack of a chain of calls, 512 octets, would not hold their variables. */
 #define STEP __noinline
+
+/* Not static: that makes it a program of its own to the verifier, whose arguments may be anything, NULL as well. */
+#define SHARED_STEP __noinline
 
 /* Headers that begin within so many octets are read without a call, the others by one. */
 #define DIRECT_OFFSET_MAX 256

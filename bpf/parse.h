@@ -142,12 +142,14 @@ static __always_inline int parse_ipv6(hook_frame *frame, struct lisp_packet *p)
 }
 
 /* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that is known (0: it is not).
- * Returns -1 when there is no whole IPv4 or IPv6 header. */
-static STEP int parse_ip(hook_frame *frame, __u32 offset, __be16 ethertype, struct lisp_packet *p)
+ * Returns -1 when there is no whole IPv4 or IPv6 header. Linux 6.1 wants *p to be set before, to whatever. */
+SHARED_STEP int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struct lisp_packet *p)
 {
 	int failed = -1;
 	__u8 first;
 
+	if (!p)
+		return -1;
 	__builtin_memset(p, 0, sizeof(*p));
 	p->offset = offset;
 	if (read_octets(frame, offset, &first, sizeof(first)) < 0)

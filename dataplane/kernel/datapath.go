@@ -83,7 +83,7 @@ func (h *hooks) state(at hookPoint) dataplane.ProgramState {
 			p.LinkID = uint32(info.ID)
 		}
 	}
-	program := h.programs[at.program]
+	program := h.program(at.program)
 	if info, err := program.Info(); err == nil {
 		id, _ := info.ID()
 		p.ID = uint32(id)

@@ -176,8 +176,7 @@ func (e *Engine) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	xdp := e.openXDP()
-	if e.hooks, err = openHooks(e.space, e.pins, o.Instance, programs, xdp); err != nil {
+	if e.hooks, err = openHooks(e.space, e.pins, o.Instance, programs, e.loadXDP); err != nil {
 		return err
 	}
 	e.hooks.clsact = o.Attach == AttachClsact

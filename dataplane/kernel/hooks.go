@@ -42,26 +42,24 @@ type hooks struct {
 	space     *space
 	directory string // of pinned links
 	filters   filters
-	programs  map[string]*ebpf.Program
+	programs  map[string]*ebpf.Program // at tc; never changes
+	xdp       *ebpf.Program            // nil until it is wanted
+	loadXDP   func() *ebpf.Program     // nil where the kernel refuses it
 	clsact    bool
 	links     map[hookPoint]link.Link // nil for a filter
 }
 
 // openHooks takes over the links that an earlier process pinned and the filters that
 // it left, with the programs they have. Links of interfaces that are gone are removed.
-// xdp is nil where the kernel has refused it.
-func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms, xdp *ebpf.Program) (*hooks, error) {
+func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms, loadXDP func() *ebpf.Program) (*hooks, error) {
 	h := &hooks{
-		space: s, directory: pins.links(), links: map[hookPoint]link.Link{},
+		space: s, directory: pins.links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP,
 		filters: filters{space: s, instance: instance, notes: pins.disciplines()},
 		programs: map[string]*ebpf.Program{
 			lisptcProgSiteIngress: programs.SiteIngress, lisptcProgCoreIngress: programs.CoreIngress,
 			lisptcProgCoreEgress: programs.CoreEgress, lisptcProgLispIngress: programs.LispIngress,
 			lisptcProgLispEgress: programs.LispEgress,
 		},
-	}
-	if xdp != nil {
-		h.programs[lispxdpProgLispXdp] = xdp
 	}
 	if err := os.MkdirAll(h.directory, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of links: %w", err)
@@ -81,13 +79,25 @@ func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPr
 	return h, nil
 }
 
+// program returns a program, nil when there is none. That of XDP is loaded when it is
+// asked for first: most routers never attach it, and it takes the kernel as long to
+// verify as all others.
+func (h *hooks) program(name string) *ebpf.Program {
+	if name != lispxdpProgLispXdp {
+		return h.programs[name]
+	}
+	if h.xdp == nil {
+		h.xdp = h.loadXDP()
+	}
+	return h.xdp
+}
+
 // takeOver finds a pinned link, which runs the old program until replacePrograms.
 func (h *hooks) takeOver(name string) error {
 	path := filepath.Join(h.directory, name)
 	var at hookPoint
 	_, scanErr := fmt.Sscanf(name, "%d-%s", &at.ifindex, &at.program)
-	_, known := h.programs[at.program]
-	if scanErr != nil || !known || !linkAlive(path) {
+	if scanErr != nil || !linkAlive(path) || h.program(at.program) == nil {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("removing an old link: %w", err)
 		}
@@ -106,10 +116,10 @@ func (h *hooks) takeOver(name string) error {
 func (h *hooks) replacePrograms() error {
 	for at, l := range h.links {
 		if l == nil {
-			if err := h.filters.attach(at, h.programs[at.program]); err != nil && !isGone(err) {
+			if err := h.filters.attach(at, h.program(at.program)); err != nil && !isGone(err) {
 				return err
 			}
-		} else if err := l.Update(h.programs[at.program]); err != nil && linkAlive(h.pinOf(at)) {
+		} else if err := l.Update(h.program(at.program)); err != nil && linkAlive(h.pinOf(at)) {
 			return fmt.Errorf("replacing the program of %s at interface %d: %w", at.program, at.ifindex, err)
 		}
 	}
@@ -279,7 +289,7 @@ func (h *hooks) attachTCX(at hookPoint) error {
 // attachXDP attaches in the driver, or not at all: the kernel's generic XDP costs
 // more than it saves.
 func (h *hooks) attachXDP(at hookPoint) error {
-	l, err := link.AttachXDP(link.XDPOptions{Program: h.programs[at.program], Interface: int(at.ifindex), Flags: link.XDPDriverMode})
+	l, err := link.AttachXDP(link.XDPOptions{Program: h.program(at.program), Interface: int(at.ifindex), Flags: link.XDPDriverMode})
 	if err != nil {
 		return fmt.Errorf("attaching %s to interface %d: %w", at.program, at.ifindex, err)
 	}
@@ -336,6 +346,9 @@ func (h *hooks) close() error {
 	}
 	for _, program := range h.programs {
 		errs = append(errs, program.Close())
+	}
+	if h.xdp != nil {
+		errs = append(errs, h.xdp.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -21,8 +21,11 @@ import (
 	"loci/dataplane"
 )
 
-// openXDP loads the XDP program; nil where the kernel refuses it.
-func (e *Engine) openXDP() *ebpf.Program {
+// loadXDP loads the XDP program; nil where the kernel refuses it, which is asked once.
+func (e *Engine) loadXDP() *ebpf.Program {
+	if e.noXDP != nil {
+		return nil
+	}
 	program, err := e.store.xdpProgram()
 	if err != nil {
 		e.log.Warn("XDP cannot be used", "error", err)
@@ -36,7 +39,12 @@ func (e *Engine) chooseHook(wanted map[uint32]attached, i dataplane.Interface, l
 	ifindex := uint32(link.Attrs().Index)
 	features, err := e.space.linkFeatures(ifindex)
 	a := wanted[ifindex]
-	a.choice = choose(candidate{wanted: i.Hook, link: link, features: features, problem: errors.Join(e.noXDP, err)})
+	c := candidate{wanted: i.Hook, link: link, features: features, problem: errors.Join(e.noXDP, err)}
+	a.choice = choose(c)
+	if a.choice.hook == dataplane.HookXDP && e.hooks.program(lispxdpProgLispXdp) == nil {
+		c.problem = e.noXDP
+		a.choice = choose(c)
+	}
 	if features.xdp&xdpTakesFrames != 0 {
 		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES)
 	}

@@ -6,6 +6,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func (r *router) known() (all []attached) {
 // runs counts how often a program has run since the kernel counts.
 func (r *router) runs(t *testing.T, program string) uint64 {
 	t.Helper()
-	stats, err := r.hooks.programs[program].Stats()
+	stats, err := r.hooks.program(program).Stats()
 	must(t, err)
 	return stats.RunCount
 }
@@ -152,6 +153,9 @@ func (n *network) pingThroughHooks(t *testing.T, p pair, hooks [2]dataplane.Hook
 // TestXDPSurvives demands that links at XDP hooks are adopted, replaced, and removed like those at tc.
 func TestXDPSurvives(t *testing.T) {
 	n := newNetwork(t)
+	if n.routers[0].hooks.xdp != nil {
+		t.Error("the XDP program is loaded before any interface is at XDP")
+	}
 	n.setHooks(t, dataplane.HookXDP, dataplane.HookXDP)
 	r := n.routers[0]
 	first := r.programAt(t, "core0")
@@ -185,6 +189,13 @@ func (r *router) programAt(t *testing.T, name string) uint32 {
 	return 0
 }
 
+// setXDPLoader makes the engine ask again whether there is an XDP program.
+func (r *router) setXDPLoader(load func() *ebpf.Program) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.hooks.loadXDP, r.noXDP = load, nil
+}
+
 // TestXDPOfOthers leaves an interface to whoever was there first, and works at tc.
 func TestXDPOfOthers(t *testing.T) {
 	n := newNetwork(t)
@@ -203,6 +214,14 @@ func TestXDPOfOthers(t *testing.T) {
 	for i := range s.Interfaces {
 		s.Interfaces[i].Hook = dataplane.HookXDP
 	}
+	load := r.hooks.loadXDP
+	r.setXDPLoader(func() *ebpf.Program { r.noXDP = errors.New("refused"); return nil })
+	r.apply(t, dataplane.SetSettings{Settings: s})
+	r.expectHooks(t, dataplane.HookTC, dataplane.HookTC)
+	if state := r.InterfaceStates()[0]; !strings.Contains(state.Warning, "refused") {
+		t.Errorf("warning %q where the kernel refuses the program", state.Warning)
+	}
+	r.setXDPLoader(load)
 	r.apply(t, dataplane.SetSettings{Settings: s})
 	r.expectHooks(t, dataplane.HookXDP, dataplane.HookTC)
 	if state := r.InterfaceStates()[1]; !strings.Contains(state.Warning, "of somebody else") {
