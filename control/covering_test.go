@@ -44,6 +44,33 @@ func TestUnregisteredPrefixOfAnotherSite(t *testing.T) {
 	}
 }
 
+// TestShortLivedMoreSpecific: a more specific mapping that comes alone, and for a shorter
+// time, must not leave its EIDs to the covering one when it ends. That one is asked for
+// again before, while it is in use.
+func TestShortLivedMoreSpecific(t *testing.T) {
+	n, x2 := moreSpecificSites(t, func(*Config) {})
+	x2.miss("10.2.0.5", "10.1.9.1")
+	n.run(time.Second)
+	x2.wantCached("10.1.5.0/24", "192.0.2.1")
+	specific := lisp.MustParsePrefix("10.1.5.0/24")
+	x2.itr.take(specific, &mapReply{mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionNativelyForward}}})
+	x2.drain()
+	for range 20 {
+		x2.use("10.1.0.0/16")
+		n.run(5 * time.Second)
+		x2.wantCached("10.1.0.0/16", "192.0.2.1")
+		x2.wantWhole()
+	}
+	n.run(2 * time.Minute) // nobody uses it any more: they leave together, the covering one first
+	x2.itr.take(specific, &mapReply{mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionDrop}}})
+	x2.drain()
+	for range 20 {
+		n.run(5 * time.Second)
+		x2.wantWhole()
+	}
+	x2.wantNotCached("10.1.0.0/16")
+}
+
 func moreSpecificSites(t *testing.T, change func(*Config)) (n *testNetwork, x2 *testNode) {
 	t.Helper()
 	n = newNetwork(t)

@@ -410,6 +410,7 @@ func (r *itr) put(e cacheEntry) {
 		r.prober.replaced(old.mapping, r.entry(old).Mapping.Locators.Equal(r.entry(&e).Mapping.Locators))
 	}
 	id, _ := r.cache.put(e)
+	r.capCovering(e.mapping.Prefix, e.expiresAt)
 	r.h.count(MappingInstalled)
 	r.emitInstall(id)
 	r.schedule(id)

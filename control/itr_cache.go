@@ -50,6 +50,7 @@ func (r *itr) handleCacheTimeout(id uint32) {
 	switch {
 	case r.h.now >= e.expiresAt:
 		r.h.count(MappingExpired)
+		r.removeCovering(e.mapping.Prefix, RemoveExpired) // their time is over too, see capCovering
 		r.remove(id, RemoveExpired)
 	case idle && r.isCovered(e.mapping.Prefix):
 		// Nobody uses it, but without it the covering one would decide: it stays as long.
@@ -160,6 +161,7 @@ func (r *itr) adopt(a MapCacheEntry) {
 		return
 	case !ok && r.cache.size() >= r.h.limits.MapCacheEntries:
 		r.h.count(MappingEvicted)
+		r.removeCovering(a.Mapping.Prefix, RemoveEvicted)
 		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveEvicted})
 		return
 	}

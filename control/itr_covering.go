@@ -19,6 +19,20 @@ func (r *itr) removeCovering(p lisp.Prefix, reason RemoveReason) {
 	}
 }
 
+// capCovering lets no less specific dynamic entry live longer than one within it: what is
+// in use is asked for again before that, with all that is more specific.
+func (r *itr) capCovering(p lisp.Prefix, expiresAt instant) {
+	for _, wider := range r.covering(p) {
+		id, e, ok := r.cache.get(wider)
+		if !ok || e.static || e.expiresAt <= expiresAt {
+			continue
+		}
+		e.expiresAt = expiresAt
+		r.emitInstall(id)
+		r.schedule(id)
+	}
+}
+
 // isCovered reports whether a less specific dynamic entry is cached.
 func (r *itr) isCovered(p lisp.Prefix) bool {
 	if p.Bits() == 0 {
