@@ -59,14 +59,14 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path or datapath.lispers.directory, where the planes meet", planes)
 	case planes == PlanesControl && detach:
 		return errors.New("--planes control cannot --detach: the data plane belongs to the other process")
-	case len(notCarried(c)) > 0:
-		return fmt.Errorf("--planes %s: what joins the planes does not carry %s: leave that out, or run both planes in one process",
-			planes, strings.Join(notCarried(c), ", "))
+	case planes == PlanesControl && c.Datapath.Lispers != nil && len(notCarried(c)) > 0:
+		return fmt.Errorf("--planes control: the interface at datapath.lispers does not carry %s: leave that out, or use a mapping socket",
+			strings.Join(notCarried(c), ", "))
 	}
 	return nil
 }
 
-// notCarried names the keys of settings that reach a data plane in this process alone.
+// notCarried names the keys of settings that lispers.net's interface does not carry.
 // Nothing is better than a setting that is silently not in force.
 func notCarried(c *config.Config) (keys []string) {
 	for key, is := range map[string]bool{

@@ -74,6 +74,9 @@ func (m *Message) fits() error {
 			return fmt.Errorf("an own RLOC is no address: %w", dataplane.ErrInvalid)
 		}
 	}
+	if m.Header.EchoWait < 0 || m.Header.EchoInterval < 0 {
+		return fmt.Errorf("negative time of Echo-Nonce: %w", dataplane.ErrInvalid)
+	}
 	if w := m.Wait; min(w.PacketsPerDestination, w.PacketsTotal, w.OctetsTotal) < 0 || w.Time < 0 {
 		return fmt.Errorf("negative bound for waiting packets: %w", dataplane.ErrInvalid)
 	}
@@ -260,6 +263,12 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 		b = order.AppendUint64(b, uint64(m.Wait.PacketsTotal))
 		b = order.AppendUint64(b, uint64(m.Wait.OctetsTotal))
 		b = order.AppendUint64(b, uint64(m.Wait.Time))
+	}
+	if m.Has(AttributeHeader) {
+		b = appendHeaderSettings(b, m.Header)
+	}
+	for _, rule := range m.Encapsulations {
+		b = appendEncapsulation(b, rule)
 	}
 	for _, c := range m.Counts {
 		name := c.Name[:min(len(c.Name), MaxNameOctets)]

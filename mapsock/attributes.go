@@ -50,7 +50,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributeMissPolicyOf + 1]attributeForm{
+var attributeForms = [AttributeEncapsulation + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -116,7 +116,9 @@ var attributeForms = [AttributeMissPolicyOf + 1]attributeForm{
 		m.ICMPType, m.ICMPCode = uint8(v>>8), uint8(v)
 		return atMost(v, 0xFFFF)
 	}),
-	AttributeMissPolicyOf: {"miss policy of an Instance-ID", 8, 8, true, parseMissPolicyOf},
+	AttributeMissPolicyOf:  {"miss policy of an Instance-ID", 8, 8, true, parseMissPolicyOf},
+	AttributeHeader:        exactly("header settings", headerSettingsSize, parseHeaderSettings),
+	AttributeEncapsulation: {"encapsulation", encapsulationSize, encapsulationSize + 16, true, parseEncapsulation},
 }
 
 // formOf returns the form of an attribute, nil when it is not known.

@@ -34,6 +34,10 @@ func numbers() map[string]uint64 {
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
 		"F_OWN": uint64(FlagOwn), "F_REPLACE": uint64(FlagReplace), "F_MORE": uint64(FlagMore), "F_AUTHORITATIVE": uint64(FlagAuthoritative), "F_HANDED": uint64(FlagHanded), "F_SINCE": uint64(FlagSince),
+		"F_ECHO_NONCE": uint64(FlagEchoNonce),
+
+		"H_PUBLIC_INTERNET": uint64(HeaderPublicInternet), "H_STATUS_BITS": uint64(HeaderStatusBits), "H_MAP_VERSIONS": uint64(HeaderMapVersions),
+		"H_ECHO_NONCE": uint64(HeaderEchoNonce),
 
 		"R_UP": uint64(LocatorUp), "R_LIF": uint64(LocatorInterface), "R_TXNONCE": uint64(LocatorTxNonce), "R_RXNONCE": uint64(LocatorRxNonce),
 		"R_LOCAL": uint64(LocatorLocal), "R_PROBED": uint64(LocatorProbed),
@@ -49,7 +53,7 @@ func numbers() map[string]uint64 {
 		"T_WATCHED": uint64(AttributeWatched), "T_LOCAL_RLOC": uint64(AttributeLocalRLOC), "T_MISS_POLICY": uint64(AttributeMissPolicy),
 		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
-		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf),
+		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation),
 	}
 }
 
@@ -188,6 +192,8 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_MISS_POLICY_OF instance": u32(7), "T_MISS_POLICY_OF policy": u32(3),
 		"T_WAIT_BOUNDS packets_per_destination": u64(256), "T_WAIT_BOUNDS packets_total": u64(8192),
 		"T_WAIT_BOUNDS octets_total": u64(64 << 20), "T_WAIT_BOUNDS time": u64(5e9),
+		"T_HEADER bits": u32(0xE), "T_HEADER source_check": u32(2), "T_HEADER echo_wait": u64(3e9), "T_HEADER echo_interval": u64(4e9),
+		"T_ENCAPSULATION encapsulation": u32(1), "T_ENCAPSULATION bits": u32(24), "T_ENCAPSULATION address": {192, 0, 2, 0},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
 	values := valuesOf(mustAppend(t, nil, m))
@@ -361,6 +367,9 @@ import json, sys, mapsock
 message = list(mapsock.split(sys.stdin.buffer.read()))[0]
 octets = message.encode()
 print(json.dumps({
+    "settings": mapsock.Message(mapsock.SET_SETTINGS, attributes=[
+        mapsock.header_settings(mapsock.H_STATUS_BITS | mapsock.H_MAP_VERSIONS | mapsock.H_ECHO_NONCE, 2, 3, 4),
+        mapsock.encapsulation(1, "192.0.2.0/24"), mapsock.encapsulation(2, "2001:db8::/32"), mapsock.encapsulation(2)]).encode().hex(),
     "numbers": {k: v for k, v in vars(mapsock).items() if k.isupper() and isinstance(v, int)},
     "octets": octets.hex(), "eid": message.eid, "source": message.source, "instance": message.instance, "error": message.error,
     "created": message.moment(mapsock.T_CREATED), "misses": message.counters["miss_packets"],
@@ -372,10 +381,11 @@ print(json.dumps({
 		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)
 	}
 	var said struct {
-		Numbers                    map[string]uint64
-		Octets, EID, Source, Error string
-		Instance, Misses           int
-		Created                    float64
+		Numbers            map[string]uint64
+		Octets, Settings   string
+		EID, Source, Error string
+		Instance, Misses   int
+		Created            float64
 	}
 	if err := json.Unmarshal(output, &said); err != nil {
 		t.Fatal(err)
@@ -388,5 +398,9 @@ print(json.dumps({
 	written, err := hexMessage(said.Octets)
 	if err != nil || !same(written, full()) {
 		t.Errorf("Python writes %+v (%v), want %+v", written, err, full())
+	}
+	settings, err := hexMessage(said.Settings)
+	if err != nil || settings.Header != full().Header || !slices.Equal(settings.Encapsulations, full().Encapsulations) {
+		t.Errorf("Python writes settings %+v (%v), want those of %+v", settings, err, full())
 	}
 }

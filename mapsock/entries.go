@@ -49,6 +49,7 @@ func (m *Message) setMapping(e *dataplane.MapCacheEntry) {
 	m.setFlag(FlagNegative, e.Mapping.Negative())
 	m.setFlag(FlagStatic, e.Static)
 	m.setFlag(FlagAuthoritative, e.Mapping.Authoritative)
+	m.setFlag(FlagEchoNonce, e.Mapping.EchoNonce)
 	m.Action, m.TTLMinutes = e.Mapping.Action, e.Mapping.TTLMinutes
 	m.Created, m.Expires = e.CreatedAt, e.ExpiresAt
 	m.Mark(AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires)
@@ -108,6 +109,7 @@ func (m *Message) changeMapping(e *dataplane.MapCacheEntry) error {
 	if negative || len(set) > 0 {
 		e.Mapping.Locators = set
 		e.Mapping.Authoritative = m.Flags&FlagAuthoritative != 0
+		e.Mapping.EchoNonce = m.Flags&FlagEchoNonce != 0
 	}
 	if m.Flags&FlagVersioning != 0 {
 		e.Mapping.Version = m.MapVersion
@@ -169,7 +171,11 @@ func (m *Message) changeDatabase(e *dataplane.DatabaseEntry) error {
 func (m *Message) setSettings(s dataplane.Settings) {
 	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
 	m.MissForm, m.MissPolicies = missForm[s.MissForm], s.MissPolicies
+	m.Header, m.Encapsulations = s.Header, s.Encapsulations
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
+	if s.Header != (dataplane.HeaderSettings{}) {
+		m.Mark(AttributeHeader)
+	}
 }
 
 // missForm are the types of messages that tell a miss in each form.
@@ -191,6 +197,7 @@ func (m *Message) Settings() dataplane.Settings {
 	return dataplane.Settings{
 		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: m.missForm(),
+		Header: m.Header, Encapsulations: m.Encapsulations,
 	}
 }
 

@@ -161,6 +161,7 @@ const (
 	FlagAuthoritative Flags = 1 << 19 // the A-bit of the Map-Reply (RFC 9301 s.5.4)
 	FlagSince         Flags = 1 << 21 // with get-counters: since they were zeroed
 	FlagHanded        Flags = 1 << 20 // of a miss: the packet is yours to forward; told, never asked
+	FlagEchoNonce     Flags = 1 << 22 // the E-bit of the Map-Reply (RFC 9301 s.5.4)
 )
 
 // flagsTold are the server's to set; those of a request count for nothing.
@@ -172,11 +173,12 @@ var flagNames = [...]struct {
 }{
 	{FlagUp, "UP"}, {FlagStatic, "STATIC"}, {FlagDatabase, "DB"}, {FlagVersioning, "VERSIONING"}, {FlagStatusBits, "LOCBITS"},
 	{FlagAll, "ALL"}, {FlagExpired, "EXPIRED"}, {FlagNegative, "NEGATIVE"}, {FlagOwn, "OWN"}, {FlagReplace, "REPLACE"},
-	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagSince, "SINCE"}, {FlagDone, "DONE"},
+	{FlagMore, "MORE"}, {FlagAuthoritative, "AUTHORITATIVE"}, {FlagHanded, "HANDED"}, {FlagSince, "SINCE"}, {FlagEchoNonce, "ECHO_NONCE"},
+	{FlagDone, "DONE"},
 }
 
 const knownFlags = FlagDatabase | FlagVersioning | FlagStatusBits | FlagStatic | FlagUp | FlagAll | FlagExpired | FlagNegative | FlagDone |
-	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince
+	FlagOwn | FlagReplace | FlagMore | FlagAuthoritative | FlagHanded | FlagSince | FlagEchoNonce
 
 // String lists the flags as OpenLISP's map command does: <UP,STATIC,DONE>.
 func (f Flags) String() string {
@@ -269,12 +271,27 @@ const (
 	AttributeStatusBitCount  Attribute = 31 // u32
 	AttributeICMP            Attribute = 32 // u32: type × 256 + code
 	AttributeMissPolicyOf    Attribute = 33 // u32 Instance-ID, u32 policy; repeated
+	AttributeHeader          Attribute = 34 // u32 HeaderBits, u32 source check, u64 and u64 nanoseconds
+	AttributeEncapsulation   Attribute = 35 // u32 encapsulation, u32 mask length, 0, 4 or 16 octets of an RLOC; repeated
 )
 
 // Hook and way of forwarding stand so far above the side in AttributeWatched.
 const (
 	watchedHookShift       = 8
 	watchedForwardingShift = 16
+)
+
+// HeaderBits say what data headers tell, in AttributeHeader.
+type HeaderBits uint32
+
+// The bits, as in dataplane.HeaderSettings.
+const (
+	HeaderPublicInternet HeaderBits = 1 << 0
+	HeaderStatusBits     HeaderBits = 1 << 1
+	HeaderMapVersions    HeaderBits = 1 << 2
+	HeaderEchoNonce      HeaderBits = 1 << 3
+
+	knownHeaderBits = HeaderPublicInternet | HeaderStatusBits | HeaderMapVersions | HeaderEchoNonce
 )
 
 const attributeHeaderSize = 4 // u16 type, u16 octets of the value

@@ -35,6 +35,14 @@ func full() *Message {
 		MissPolicy: dataplane.MissDrop, Wait: dataplane.DefaultWaitBounds,
 		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
 		Nonce:  0xABCDEF, OtherVersion: 0xFFF, StatusBitCount: 8, ICMPType: 3, ICMPCode: 1,
+		Header: dataplane.HeaderSettings{
+			StatusBits: true, MapVersions: true, EchoNonce: true, SourceCheck: dataplane.SourceStrict, EchoWait: 3 * time.Second, EchoInterval: 4 * time.Second,
+		},
+		Encapsulations: []dataplane.EncapsulationRule{
+			{RLOCs: netip.MustParsePrefix("192.0.2.0/24"), Encapsulation: dataplane.EncapsulationLISPGPE},
+			{RLOCs: netip.MustParsePrefix("2001:db8::/32"), Encapsulation: dataplane.EncapsulationVXLANGPE},
+			{Encapsulation: dataplane.EncapsulationVXLANGPE},
+		},
 		MissPolicies: map[lisp.InstanceID]dataplane.MissPolicy{7: dataplane.MissHandOver, 9: dataplane.MissQueue},
 	}
 	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
@@ -129,8 +137,9 @@ func TestAppendRefuses(t *testing.T) {
 	negative := &Message{Type: TypeSetSettings, Wait: dataplane.WaitBounds{Time: -1}}
 	for name, m := range map[string]*Message{
 		"33 locators": tooMany, "no RLOC": {Type: TypeAdd, Locators: make([]Locator, 1)}, "too long": tooLong, "negative bound": negative,
-		"no interface": {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
-		"no own RLOC":  {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
+		"no interface":       {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
+		"no own RLOC":        {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
+		"negative echo time": {Type: TypeSetSettings, Header: dataplane.HeaderSettings{EchoInterval: -1}},
 	} {
 		b, err := m.Append([]byte("before"))
 		if !errors.Is(err, dataplane.ErrInvalid) || string(b) != "before" {
@@ -155,6 +164,9 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 			order.PutUint16(b, uint16(len(b)))
 			return b
 		}
+	}
+	header := func(bits, check uint32, wait uint64) []byte {
+		return order.AppendUint64(order.AppendUint64(order.AppendUint32(order.AppendUint32(nil, bits), check), wait), 0)
 	}
 	for _, c := range []struct {
 		name  string
@@ -202,6 +214,14 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		{"source", add(AttributeSource, 1, 24, 10, 0, 0, 0), "source", attributes + 8, unix.EINVAL},
 		{"source's kind", add(AttributeSource, 9, 24, 10, 0, 0, 0), "source", attributes + 8, unix.EINVAL},
 		{"RLOC of 5 octets", add(AttributeLocalRLOC, 1, 2, 3, 4, 5), "local RLOC", attributes + 8, unix.EINVAL},
+		{"unknown header bit", add(AttributeHeader, header(1<<4, 0, 0)...), "header settings", attributes + 8, unix.EINVAL},
+		{"source check", add(AttributeHeader, header(0, 256, 0)...), "header settings", attributes + 8, unix.EINVAL},
+		{"time of an echo", add(AttributeHeader, header(0, 0, 1<<63)...), "header settings", attributes + 8, unix.EINVAL},
+		{"encapsulation", add(AttributeEncapsulation, 9, 9, 9, 9, 0, 0, 0, 0), "encapsulation", attributes + 8, unix.EINVAL},
+		{"encapsulation's address", add(AttributeEncapsulation, 1, 0, 0, 0, 0, 0, 0, 0, 10, 0), "encapsulation", attributes + 8, unix.EINVAL},
+		{"encapsulation's host bits", add(AttributeEncapsulation, append(order.AppendUint32(order.AppendUint32(nil, 1), 8), 10, 0, 0, 1)...),
+			"encapsulation", attributes + 8, unix.EINVAL},
+		{"bits of no RLOC", add(AttributeEncapsulation, 1, 0, 0, 0, 9, 9, 9, 9), "encapsulation", attributes + 8, unix.EINVAL},
 		{"side", add(AttributeWatched, 9, 9, 9, 9, 0, 0, 0, 0, 'x'), "interface", attributes + 8, unix.EINVAL},
 	} {
 		t.Run(c.name, func(t *testing.T) {

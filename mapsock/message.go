@@ -59,6 +59,8 @@ type Message struct {
 	MissPolicy      dataplane.MissPolicy
 	MissPolicies    map[lisp.InstanceID]dataplane.MissPolicy
 	Wait            dataplane.WaitBounds
+	Header          dataplane.HeaderSettings
+	Encapsulations  []dataplane.EncapsulationRule
 	Counts          []Count
 	Nonce           uint32
 

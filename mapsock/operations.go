@@ -91,7 +91,7 @@ func (b *batch) plan(m *Message, p *part) error {
 		return refusal(unix.EINVAL, "flags %s do not go with %s", wrong, m.Type)
 	}
 	if m.Flags&FlagStatusBits != 0 {
-		return refusal(unix.EOPNOTSUPP, "this engine has no Locator-Status-Bits")
+		return &FormatError{"flags", offsetFlags, "LOCBITS: Locator-Status-Bits are a setting of this data plane, for all mappings together", unix.EOPNOTSUPP}
 	}
 	switch m.Type {
 	case TypeFlush:

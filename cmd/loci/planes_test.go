@@ -15,14 +15,29 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/dataplane"
 	"loci/internal/testnet"
 	"loci/mapsock"
 )
 
-// splitXTR is site 1 with a mapping socket.
+// splitXTR is site 1 with a mapping socket, and settings of each kind that goes over it.
 func (n *lispNetwork) splitXTR() string {
 	socket := filepath.Join(n.dir, "xtr1.map")
-	return strings.Replace(n.xtr(1), "datapath:\n", "datapath:\n  mapping-socket: {path: "+socket+"}\n", 1)
+	return strings.Replace(n.xtr(1), "datapath:\n", "datapath:\n  mapping-socket: {path: "+socket+"}\n"+
+		"  data-header: {locator-status-bits: true, map-versions: true, echo-nonce: true}\n  source-check: loose\n"+
+		"  encapsulations: [{rloc-prefix: 203.0.113.0/24, encapsulation: lisp-gpe}]\n", 1)
+}
+
+// expectSettings demands that the data plane behind site 1's mapping socket has the settings of splitXTR.
+func (n *lispNetwork) expectSettings() {
+	n.t.Helper()
+	client, err := mapsock.Dial(filepath.Join(n.dir, "xtr1.map"))
+	n.must(err)
+	defer client.Close()
+	s := client.Settings()
+	if h := s.Header; !h.StatusBits || !h.MapVersions || !h.EchoNonce || h.SourceCheck != dataplane.SourceLoose || len(s.Encapsulations) != 1 {
+		n.t.Errorf("settings %+v", s)
+	}
 }
 
 // runSplit starts the two processes of site 1.
@@ -56,6 +71,7 @@ func TestEitherPlaneMayCrash(t *testing.T) {
 	n.await("the control plane has found it again", func(context.Context) bool { return strings.Contains(n.logs["control"].String(), "is back") })
 	pinging.end("a crash of each plane")
 	n.ping("host1", one.host6(), two.host6(), 3)
+	n.expectSettings()
 	var cache []api.MapCacheEntry
 	n.show("xtr1", &cache, "map-cache")
 	if len(cache) != 2 {
@@ -108,7 +124,7 @@ func TestPlanesRefuseWhatDoesNotFit(t *testing.T) {
 		{n.xtr(1), []string{"--planes", "data"}, "needs datapath.mapping-socket.path"},
 		{n.mappingSystem(), []string{"--planes", "control"}, "has no data plane"},
 		{n.splitXTR(), []string{"--planes", "control", "--detach"}, "cannot --detach"},
-		{strings.Replace(n.splitXTR(), "datapath:\n", "datapath:\n  source-check: strict\n", 1), []string{"--planes", "data"},
+		{strings.Replace(n.xtr(1), "datapath:\n", "datapath:\n  lispers: {directory: "+n.dir+"}\n  source-check: strict\n", 1), []string{"--planes", "control"},
 			"does not carry datapath.source-check"},
 	} {
 		n.must(os.WriteFile(n.file("xtr1"), []byte(c.configuration), 0o600))

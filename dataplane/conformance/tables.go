@@ -7,6 +7,8 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -220,10 +222,18 @@ func settingsReadBack(b *bench) {
 	want := b.Settings()
 	want.MissPolicy = dataplane.MissDrop
 	want.Wait = dataplane.WaitBounds{PacketsPerDestination: 3, PacketsTotal: 5, OctetsTotal: 7000, Time: 9 * time.Second}
+	want.MissForm = dataplane.MissFormHeader
+	want.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{7: dataplane.MissQueue, 9: dataplane.MissHandOver}
+	want.Header = dataplane.HeaderSettings{
+		StatusBits: true, MapVersions: true, EchoNonce: true, EchoWait: time.Second, EchoInterval: time.Hour, SourceCheck: dataplane.SourceLoose,
+	}
+	want.Encapsulations = []dataplane.EncapsulationRule{
+		{RLOCs: netip.MustParsePrefix("203.0.113.0/24"), Encapsulation: dataplane.EncapsulationLISPGPE},
+		{RLOCs: netip.MustParsePrefix("2001:db8:ff::/48"), Encapsulation: dataplane.EncapsulationLISPGPE},
+		{Encapsulation: dataplane.EncapsulationLISP},
+	}
 	b.apply(dataplane.SetSettings{Settings: want})
-	got := b.plane.Settings()
-	if !slices.Equal(got.Interfaces, want.Interfaces) || !slices.Equal(got.LocalRLOCs, want.LocalRLOCs) ||
-		got.MissPolicy != want.MissPolicy || got.Wait != want.Wait {
+	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {
 		b.Errorf("settings %+v, want %+v", got, want)
 	}
 }

@@ -43,6 +43,7 @@ var excluded = map[string]Lack{
 	"HeadersTell":                      LacksSettings,
 	"HeadersOnThePublicInternet":       LacksSettings,
 	"HeadersAreHeeded":                 LacksSettings,
+	"StatusBitsOfAnotherSet":           LacksSettings,
 	"EchoNonce":                        LacksSettings,
 	"SourceCheck":                      LacksSettings,
 	"MissPoliciesOfInstances":          LacksSettings,

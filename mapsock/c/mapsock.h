@@ -67,6 +67,7 @@ enum mapsock_type {
 #define MAPSOCK_F_AUTHORITATIVE 0x80000u
 #define MAPSOCK_F_HANDED 0x100000u
 #define MAPSOCK_F_SINCE 0x200000u
+#define MAPSOCK_F_ECHO_NONCE 0x400000u
 
 /* Bits of addrs. */
 #define MAPSOCK_A_EID 0x1u
@@ -123,8 +124,16 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_OTHER_VERSION = 30,
 	MAPSOCK_T_STATUS_BIT_COUNT = 31,
 	MAPSOCK_T_ICMP = 32,
-	MAPSOCK_T_MISS_POLICY_OF = 33
+	MAPSOCK_T_MISS_POLICY_OF = 33,
+	MAPSOCK_T_HEADER = 34,
+	MAPSOCK_T_ENCAPSULATION = 35
 };
+
+/* What data headers tell, in the first four octets of T_HEADER. */
+#define MAPSOCK_H_PUBLIC_INTERNET 0x1u
+#define MAPSOCK_H_STATUS_BITS 0x2u
+#define MAPSOCK_H_MAP_VERSIONS 0x4u
+#define MAPSOCK_H_ECHO_NONCE 0x8u
 
 /* What every message begins with. Then: EID, its mask, locators, attributes. */
 struct mapsock_header {

@@ -139,7 +139,7 @@ func advice(m *mapsock.Message, refusal *mapsock.Refusal) string {
 	case unix.EADDRNOTAVAIL:
 		return "add an RLOC of this system to it; a Database entry needs one"
 	case unix.EOPNOTSUPP:
-		return "this data plane cannot do it; leave out -locbits if it is there"
+		return "this data plane cannot do it; instead of -locbits there is datapath.data-header.locator-status-bits in its configuration"
 	case unix.EAFNOSUPPORT:
 		return "this data plane forwards no such EIDs; want IPv4 or IPv6"
 	case unix.ENOBUFS:

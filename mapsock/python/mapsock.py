@@ -32,7 +32,7 @@ GET_COUNTERS, LISTEN, DETACH, LOST, UNREACHABLE, MTU, ZERO_COUNTERS = 38, 39, 40
 F_DB, F_VERSIONING, F_LOCBITS, F_STATIC, F_UP, F_ALL = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
 F_EXPIRED, F_NEGATIVE, F_DONE = 0x40, 0x80, 0x100
 F_OWN, F_REPLACE, F_MORE, F_AUTHORITATIVE, F_HANDED = 0x10000, 0x20000, 0x40000, 0x80000, 0x100000
-F_SINCE = 0x200000
+F_SINCE, F_ECHO_NONCE = 0x200000, 0x400000
 
 A_EID, A_EIDMASK, A_RLOC = 1, 2, 4
 R_UP, R_LIF, R_TXNONCE, R_RXNONCE, R_LOCAL, R_PROBED = 0x1, 0x2, 0x4, 0x8, 0x10, 0x20
@@ -44,7 +44,10 @@ T_INSTANCE, T_EID, T_SOURCE, T_ACTION, T_TTL, T_CREATED, T_EXPIRES, T_LAST_USED 
 T_PACKETS, T_OCTETS, T_INTERFACE, T_LOCATOR_STATE, T_STATUS_BITS, T_RECEIVED_VERSION = 9, 10, 11, 12, 13, 14
 T_MTU, T_ERROR, T_LOST, T_COUNT, T_LISTEN, T_MISS_FORM, T_PACKET, T_WATCHED = 15, 16, 17, 18, 19, 20, 21, 22
 T_LOCAL_RLOC, T_MISS_POLICY, T_WAIT_BOUNDS, T_COUNTER, T_DROP, T_OTHER, T_NONCE = 23, 24, 25, 26, 27, 28, 29
-T_OTHER_VERSION, T_STATUS_BIT_COUNT, T_ICMP, T_MISS_POLICY_OF = 30, 31, 32, 33
+T_OTHER_VERSION, T_STATUS_BIT_COUNT, T_ICMP, T_MISS_POLICY_OF, T_HEADER, T_ENCAPSULATION = 30, 31, 32, 33, 34, 35
+
+# What data headers tell, for header_settings.
+H_PUBLIC_INTERNET, H_STATUS_BITS, H_MAP_VERSIONS, H_ECHO_NONCE = 0x1, 0x2, 0x4, 0x8
 
 NO_ACTION, NATIVELY_FORWARD, SEND_MAP_REQUEST, DROP = 0, 1, 2, 3
 
@@ -250,6 +253,18 @@ def split(datagram):
 def u32(number, value):
     """An attribute of 32 bits."""
     return number, struct.pack("=I", value)
+
+
+def header_settings(bits=0, source_check=0, echo_wait=0, echo_interval=0):
+    """An attribute of settings: H_PUBLIC_INTERNET and others; times in seconds, 0 for the usual."""
+    return T_HEADER | MANDATORY, struct.pack("=IIQQ", bits, source_check, int(echo_wait * 1e9), int(echo_interval * 1e9))
+
+
+def encapsulation(number, rlocs=""):
+    """An attribute of settings: 0 LISP, 1 LISP-GPE, 2 VXLAN-GPE to the RLOCs of a prefix, or to all."""
+    prefix = ipaddress.ip_network(rlocs) if rlocs else None
+    octets = prefix.network_address.packed if prefix else b""
+    return T_ENCAPSULATION | MANDATORY, struct.pack("=II", number, prefix.prefixlen if prefix else 0) + octets
 
 
 class MapSocket:
