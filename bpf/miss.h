@@ -25,7 +25,22 @@ static __always_inline bool may_raise(const struct itr *t, __u64 now)
 	return true;
 }
 
-static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t)
+/* So many octets of events that nobody was woken for may lie in the ring buffer. */
+#define EVENTS_UNREAD 16384
+
+/* Whoever reads the TAP tells of a packet that waits there as soon as it is read; to wake another reader for the same costs
+ * more than all else here. The event remains for when the TAP overflows. Without BPF_RB_FORCE_WAKEUP the kernel would
+ * wake nobody as long as such events are unread. */
+static __always_inline __u64 wake_up_for(bool waits)
+{
+	const struct lisp_settings *s = find_settings();
+
+	if (waits && s && s->tap_ifindex && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < EVENTS_UNREAD)
+		return BPF_RB_NO_WAKEUP;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, bool waits)
 {
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct lisp_event *e;
@@ -46,7 +61,7 @@ static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t)
 	__builtin_memcpy(e->source, &t->packet.source, sizeof(e->source));
 	__builtin_memcpy(e->destination, &t->packet.destination, sizeof(e->destination));
 	e->time_ns = now;
-	bpf_ringbuf_submit(e, 0);
+	bpf_ringbuf_submit(e, wake_up_for(waits));
 	return 0;
 }
 
@@ -163,8 +178,8 @@ static __always_inline int miss(struct __sk_buff *skb, const struct itr *t)
 	if (t->released)
 		return drop(skb, LISP_DROP_RELEASED_WITHOUT_MAPPING);
 	count(LISP_COUNTER_MISS, skb->len);
-	raise_miss(skb, t);
 	policy = miss_policy(t->iid);
+	raise_miss(skb, t, policy != LISP_MISS_DROP && policy != LISP_MISS_FORWARD_NATIVELY);
 	if (policy == LISP_MISS_DROP)
 		return drop(skb, LISP_DROP_MISS);
 	if (policy == LISP_MISS_FORWARD_NATIVELY)

@@ -168,7 +168,7 @@ static __noinline int raise_hint(struct lisp_trusted *p, __u32 kind, __u32 value
 	e->value = value;
 	e->other = other;
 	e->time_ns = bpf_ktime_get_boot_ns();
-	bpf_ringbuf_submit(e, 0);
+	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 
@@ -315,7 +315,7 @@ static __noinline int raise_source_miss(struct lisp_trusted *p)
 	__builtin_memcpy(e->source, p->destination, sizeof(e->source));
 	__builtin_memcpy(e->destination, p->source, sizeof(e->destination));
 	e->time_ns = now;
-	bpf_ringbuf_submit(e, 0);
+	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

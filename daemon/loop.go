@@ -24,8 +24,13 @@ import (
 	"loci/lisp"
 )
 
-// callQueueLength bounds the questions that wait for the loop.
-const callQueueLength = 64
+const (
+	// callQueueLength bounds the questions that wait for the loop.
+	callQueueLength = 64
+	// planeEventBatch is how many events of the data plane one turn takes at most: under a flood
+	// of misses their Map-Requests leave together.
+	planeEventBatch = 64
+)
 
 // errStopping answers a question that comes too late.
 var errStopping = errors.New("the daemon is stopping")
@@ -76,7 +81,7 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(func(now time.Time) { l.receiveBatch(now, batch) })
 			l.sockets.release(batch)
 		case e := <-l.misses:
-			l.turn(func(now time.Time) { l.planeEvent(now, e) })
+			l.turn(func(now time.Time) { l.planeEvents(now, e) })
 		case u := <-usage:
 			l.turn(func(now time.Time) { l.node.HandleUsage(now, u) })
 		case f := <-l.calls:
@@ -136,6 +141,21 @@ func (l *loop) receive(now time.Time, i inbound) {
 		return
 	}
 	l.node.HandleReceived(now, i.received)
+}
+
+// planeEvents hands an event to the Node, and those that came since.
+func (l *loop) planeEvents(now time.Time, first dataplane.Event) {
+	l.planeEvent(now, first)
+	l.drain(now)
+	for range planeEventBatch - 1 {
+		select {
+		case e := <-l.misses:
+			l.planeEvent(now, e)
+			l.drain(now)
+		default:
+			return
+		}
+	}
 }
 
 func (l *loop) planeEvent(now time.Time, e dataplane.Event) {

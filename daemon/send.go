@@ -4,13 +4,15 @@ package daemon
 
 // Sending control messages, many with one system call. Messages of one length to one
 // receiver that follow each other leave as one, which the kernel or the card cuts apart
-// (UDP GSO). In a goroutine of its own, so that a slow socket never holds the Node up.
+// (UDP GSO). In a goroutine of its own, so that a slow socket never holds the Node up: the loop
+// itself sends a few messages only where the socket has room for them.
 
 import (
 	"context"
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"golang.org/x/net/ipv4"
@@ -29,10 +31,14 @@ const (
 	maxGSOOctets = 60_000
 	// udpSegment is UDP_SEGMENT of linux/udp.h.
 	udpSegment = 103
+	// emptyEnough is how much may still be in a socket's send buffer of socketBufferOctets when
+	// the loop adds to it: with a quarter of the buffer in use no write waits.
+	emptyEnough = socketBufferOctets / 4
 )
 
-// sender writes what the Node says.
+// sender writes what the Node says. Who sends holds mu.
 type sender struct {
+	mu       sync.Mutex
 	s        *sockets
 	messages []ipv4.Message
 	packets  []int // how many packets each message holds
@@ -45,18 +51,56 @@ func newSender(s *sockets) *sender {
 
 // run sends until the context ends, then what the Node still said when it stopped, briefly.
 func (d *sender) run(ctx context.Context) {
+	var taken []control.SendPacket
 	for {
 		select {
-		case batch := <-d.s.out:
-			d.send(batch)
+		case <-d.s.out.wake:
+			taken = d.sendWaiting(taken)
 		case <-ctx.Done():
-			deadline := time.Now().Add(time.Second)
-			for len(d.s.out) > 0 && time.Now().Before(deadline) {
-				d.send(<-d.s.out)
+			for deadline := time.Now().Add(time.Second); !d.s.out.isEmpty() && time.Now().Before(deadline); {
+				taken = d.sendWaiting(taken)
 			}
 			return
 		}
 	}
+}
+
+// sendWaiting sends what is in the outbox, whose memory it returns.
+func (d *sender) sendWaiting(before []control.SendPacket) (taken []control.SendPacket) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken = d.s.out.take(before)
+	d.send(taken)
+	return taken
+}
+
+// sendAtOnce sends messages unless others wait before them or a socket is busy.
+func (d *sender) sendAtOnce(messages []control.SendPacket) bool {
+	if !d.mu.TryLock() {
+		return false
+	}
+	defer d.mu.Unlock()
+	if !d.s.out.isEmpty() {
+		return false
+	}
+	for i := range messages {
+		if f := d.s.familyOf(messages[i].Remote.Addr()); f != nil && !f.hasRoom() {
+			return false
+		}
+	}
+	d.send(messages)
+	return true
+}
+
+// hasRoom reports whether a few messages more do not fill the socket's send buffer.
+func (f *familySocket) hasRoom() bool {
+	queued := emptyEnough
+	err := f.raw.Control(func(fd uintptr) {
+		if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
+			queued = n
+		}
+	})
+	return err == nil && queued < emptyEnough
 }
 
 // send sends a batch.

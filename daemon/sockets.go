@@ -25,11 +25,8 @@ import (
 )
 
 const (
-	// Queues are of batches.
+	// receiveQueueLength is in batches.
 	receiveQueueLength = 256
-	sendQueueLength    = 256
-	// maxSaid bounds the room that is made in advance for what a turn says.
-	maxSaid = 256
 	// maxDatagramOctets is the largest UDP payload there is.
 	maxDatagramOctets = 65535
 	// receiveErrorPause keeps an error that persists from taking a whole processor.
@@ -44,7 +41,8 @@ type sockets struct {
 	keyring  *atomic.Pointer[control.Keyring]
 	in       chan []inbound
 	done     chan []inbound // batches to be used again
-	out      chan []control.SendPacket
+	out      *outbox
+	sender   *sender
 	said     []control.SendPacket // by the turn under way; the loop's
 	dropped  atomic.Uint64        // datagrams that found the receive queue full
 	unsent   atomic.Uint64        // messages that could not be sent
@@ -54,6 +52,7 @@ type sockets struct {
 // familySocket hides the two families' different control messages.
 type familySocket struct {
 	conn       *net.UDPConn
+	raw        syscall.RawConn
 	is4        bool
 	port       uint16
 	readBatch  func([]ipv4.Message) (int, error)
@@ -67,8 +66,9 @@ type familySocket struct {
 func listen(addresses []netip.Addr, port uint16, log *slog.Logger) (*sockets, error) {
 	s := &sockets{
 		keyring: new(atomic.Pointer[control.Keyring]), log: log,
-		in: make(chan []inbound, receiveQueueLength), done: make(chan []inbound, receiveQueueLength), out: make(chan []control.SendPacket, sendQueueLength),
+		in: make(chan []inbound, receiveQueueLength), done: make(chan []inbound, receiveQueueLength), out: newOutbox(),
 	}
+	s.sender = newSender(s)
 	anywhere := len(addresses) == 0
 	if anywhere {
 		addresses = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
@@ -103,6 +103,9 @@ func listenFamily(address netip.AddrPort) (*familySocket, error) {
 	}
 	udp := conn.(*net.UDPConn)
 	f := &familySocket{conn: udp, is4: address.Addr().Is4(), port: udp.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
+	if f.raw, err = udp.SyscallConn(); err != nil {
+		return nil, err
+	}
 	if f.is4 {
 		return f, f.use4(ipv4.NewPacketConn(udp))
 	}
@@ -147,7 +150,7 @@ func (s *sockets) run(ctx context.Context) {
 	for _, f := range s.families {
 		receivers.Go(func() { newReceiver(s, f).run(ctx) })
 	}
-	newSender(s).run(ctx)
+	s.sender.run(ctx)
 	s.close()
 	receivers.Wait()
 }
@@ -161,17 +164,17 @@ func (s *sockets) close() {
 // queue takes a message for sending; it leaves with the others of the turn.
 func (s *sockets) queue(p control.SendPacket) { s.said = append(s.said, p) }
 
-// endTurn hands over what a turn said; a full queue drops it, as a full link would.
+// endTurn sends what a turn said, or hands it over to the sender; a full queue drops it, as a
+// full link would.
 func (s *sockets) endTurn() {
 	if len(s.said) == 0 {
 		return
 	}
-	select {
-	case s.out <- s.said:
-	default:
-		s.unsent.Add(uint64(len(s.said)))
+	if len(s.said) > sentAtOnce || !s.sender.sendAtOnce(s.said) {
+		s.unsent.Add(uint64(s.out.add(s.said)))
 	}
-	s.said = make([]control.SendPacket, 0, min(len(s.said), maxSaid))
+	clear(s.said)
+	s.said = s.said[:0]
 }
 
 func unmap(a netip.AddrPort) netip.AddrPort {

@@ -19,6 +19,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -181,10 +182,21 @@ func (m *misses) take(sample []byte) error {
 	if err != nil {
 		return err
 	}
-	if !m.roomTells(packet.destination.Instance) {
+	// Of a packet that waits, the room told long before somebody read an event that old.
+	if !m.roomTells(packet.destination.Instance) && !isOld(event.TimeNs) {
 		_ = m.raise(time.Now(), packet) // the packet waits, or was dropped: the next one tells
 	}
 	return nil
+}
+
+// isOld reports that a packet which was missed at a time (CLOCK_BOOTTIME) is told about by
+// the one that waits, or by the next one.
+func isOld(missedNs uint64) bool {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return false
+	}
+	return now.Nano()-int64(missedNs) > int64(missInterval)
 }
 
 func eventFrom(sample []byte) (*lisptcLispEvent, error) {
