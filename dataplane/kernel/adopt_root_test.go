@@ -88,9 +88,8 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 // TestKillAndAdopt kills the engine of router A and starts it again, twice, under
 // 100 pings a second.
 func TestKillAndAdopt(t *testing.T) {
-	n := newNetwork(t)
-	a, b := n.routers[0], n.routers[1]
-	must(t, a.Detach(context.Background()))
+	n := newLinks(t)
+	a, b := n.routers[0], n.open(t, 1, Options{})
 	b.apply(t, mappingOf(0, rloc4)...)
 	process := a.startEngine(t, "fill")
 	for _, family := range []func(int, int) netip.Addr{siteAddress4, siteAddress6} {
@@ -181,11 +180,9 @@ func describe(e *Engine) string {
 func TestDetachLeavesNothing(t *testing.T) {
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t)
-			a := n.routers[0]
-			must(t, a.Detach(context.Background()))
-			a.open(t, Options{Attach: mode})
-			a.apply(t, siteOperations(0)...)
+			n := newLinks(t)
+			a := n.open(t, 0, Options{Attach: mode})
+			n.open(t, 1, Options{})
 			n.mapBoth(t, rloc4)
 			n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 			if mode == AttachClsact { // taken over in place by a later process
@@ -213,8 +210,7 @@ func TestDetachLeavesNothing(t *testing.T) {
 
 // TestOneProcessAtATime opens an instance, and a TAP, that is in use.
 func TestOneProcessAtATime(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
+	a := newLinks(t).open(t, 0, Options{})
 	for name, options := range map[string]Options{
 		"instance": {Instance: a.instance, TAP: "loci1", Logger: testLogger()},
 		"TAP":      {Instance: a.instance + "-2", Logger: testLogger()},
@@ -247,12 +243,10 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 func TestLeftoversOfAGoneNamespace(t *testing.T) {
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {
-			old := newNetwork(t).routers[0]
-			must(t, old.Detach(context.Background()))
-			old.open(t, Options{Attach: mode})
-			old.apply(t, append(siteOperations(0), mappingOf(1, rloc4)...)...)
+			old := newLinks(t).open(t, 0, Options{Attach: mode})
+			old.apply(t, mappingOf(1, rloc4)...)
 			must(t, old.Close())
-			other := &router{ns: newNetwork(t).routers[0].ns, instance: old.instance}
+			other := &router{ns: newLinks(t).routers[0].ns, instance: old.instance}
 			tryOpen := func() (err error) {
 				return other.ns.Do(func() error {
 					other.Engine, err = Open(Options{Instance: other.instance, TAP: "loci1", Attach: mode, Logger: testLogger()})

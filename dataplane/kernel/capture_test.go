@@ -50,8 +50,8 @@ func next(t *testing.T, c *Capture, reason forward.DropReason) (found DroppedPac
 func TestCaptureOfDrops(t *testing.T) {
 	for _, p := range []pair{pairs[0], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
-			n := newNetwork(t)
-			a := n.routers[0]
+			n := newLinks(t)
+			a := n.open(t, 0, Options{})
 			n.send(t, p, 1) // before anybody captures
 			c, err := a.capture(t)
 			must(t, err)
@@ -122,8 +122,7 @@ func (r *router) wantDropped(t *testing.T, got DroppedPacket, p pair) {
 
 // A capture that was killed leaves nothing switched on for ever.
 func TestAbandonedCaptureEnds(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
+	a := newLinks(t).open(t, 0, Options{})
 	watched := func() bool {
 		var watch lisptcLispWatch
 		must(t, a.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch))

@@ -56,11 +56,7 @@ func (r *router) foreignFilter(t *testing.T, name string) {
 // TestFiltersAfterRestart starts an engine again after an interface got another name,
 // with a configuration that has no site any more.
 func TestFiltersAfterRestart(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
-	must(t, a.Detach(context.Background()))
-	a.open(t, Options{Attach: AttachClsact})
-	a.apply(t, siteOperations(0)...)
+	a := newLinks(t).open(t, 0, Options{Attach: AttachClsact})
 	a.expectClsact(t, "site0", 1, true)
 	a.expectClsact(t, "core0", 2, true)
 	a.foreignFilter(t, "core0")
@@ -84,9 +80,8 @@ func TestFiltersAfterRestart(t *testing.T) {
 
 // TestForeignDisciplineStays has a clsact discipline that was there before.
 func TestForeignDisciplineStays(t *testing.T) {
-	n := newNetwork(t)
+	n := newLinks(t)
 	a := n.routers[0]
-	must(t, a.Detach(context.Background()))
 	core, err := a.ns.Netlink().LinkByName("core0")
 	must(t, err)
 	must(t, a.ns.Netlink().QdiscAdd(clsactOf(uint32(core.Attrs().Index))))

@@ -222,8 +222,7 @@ func TestShortcut(t *testing.T) {
 
 // TestRoutesByFlow expects rules and policies that look at ports to be seen.
 func TestRoutesByFlow(t *testing.T) {
-	n := newNetwork(t)
-	r := n.routers[0]
+	r := newLinks(t).open(t, 0, Options{})
 	looks := func(want bool, why string) {
 		t.Helper()
 		r.lookAtRoutes()

@@ -72,7 +72,26 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// newNetwork has engines with their Database, and no mapping.
 func newNetwork(t *testing.T) *network {
+	t.Helper()
+	n := newLinks(t)
+	for i := range n.routers {
+		n.open(t, i, Options{})
+	}
+	return n
+}
+
+// open opens an engine with its site's settings and Database.
+func (n *network) open(t *testing.T, i int, options Options) *router {
+	t.Helper()
+	n.routers[i].open(t, options)
+	n.routers[i].apply(t, siteOperations(i)...)
+	return n.routers[i]
+}
+
+// newLinks is a network whose routers have no engines yet: to open one costs as much as the rest.
+func newLinks(t *testing.T) *network {
 	t.Helper()
 	net := testnet.ForTest(t)
 	n := &network{}
@@ -85,11 +104,9 @@ func newNetwork(t *testing.T) *network {
 		connectSite(t, host, xtr, i)
 	}
 	must(t, testnet.Connect(coreEnd(n.routers[0].ns, 0), coreEnd(n.routers[1].ns, 1)))
-	for i, r := range n.routers {
+	for _, r := range n.routers {
 		must(t, r.ns.Forward())
 		must(t, r.ns.SetReversePathFilter(1))
-		r.open(t, Options{})
-		r.apply(t, siteOperations(i)...)
 	}
 	return n
 }
@@ -200,6 +217,9 @@ func (n *network) mapBoth(t *testing.T, outer func(int) netip.Addr) {
 func (n *network) report() string {
 	text := ""
 	for i, r := range n.routers {
+		if r.Engine == nil {
+			continue
+		}
 		c := r.Counters()
 		text += fmt.Sprintf(" %c: out %d, in %d, missed %d, waiting %d, released %d;", 'A'+i,
 			c.EncapsulatedPackets, c.DecapsulatedPackets, c.MissPackets, c.WaitingPackets, c.ReleasedPackets)
@@ -234,9 +254,9 @@ func (n *network) expectTCP(t *testing.T, p pair, octets int64) {
 }
 
 func TestHostsThroughEngines(t *testing.T) {
+	n := newNetwork(t)
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
-			n := newNetwork(t)
 			n.mapBoth(t, p.outer)
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
 			n.expectTCP(t, p, 64<<20)
@@ -271,16 +291,16 @@ func (r *router) ownEIDs(t *testing.T, tap netlink.Link, from netip.Prefix) {
 }
 
 func TestOwnEIDs(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
+	for i, r := range n.routers {
+		tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
+		must(t, err)
+		r.ownEIDs(t, tap, netip.PrefixFrom(siteAddress4(i, 1), 24))
+		r.ownEIDs(t, tap, netip.PrefixFrom(siteAddress6(i, 1), 64))
+	}
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
-			n := newNetwork(t)
-			a := n.routers[0]
-			for i, r := range n.routers {
-				own := p.inner(i, 1)
-				tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
-				must(t, err)
-				r.ownEIDs(t, tap, netip.PrefixFrom(own, map[bool]int{true: 24, false: 64}[own.Is4()]))
-			}
 			n.mapBoth(t, p.outer)
 			n.expectPings(t, a.ns, p.inner(0, 1), p.inner(1, 10))
 			n.expectPings(t, a.ns, netip.Addr{}, p.inner(1, 10))

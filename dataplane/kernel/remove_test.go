@@ -6,7 +6,6 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -38,11 +37,9 @@ func (r *router) becomeForeign(t *testing.T) {
 func TestRemoveWhatIsNotUnderstood(t *testing.T) {
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {
-			n := newNetwork(t)
-			a := n.routers[0]
-			must(t, a.Detach(context.Background()))
-			a.open(t, Options{Attach: mode})
-			a.apply(t, siteOperations(0)...)
+			n := newLinks(t)
+			a := n.open(t, 0, Options{Attach: mode})
+			n.open(t, 1, Options{})
 			if err := a.remove(t, Options{}); !errors.Is(err, ErrBusy) {
 				t.Fatalf("removing an instance in use: %v, want ErrBusy", err)
 			}

@@ -221,20 +221,21 @@ func TestWaitingSYN(t *testing.T) {
 
 // TestWaitingSuperPacket removes the mapping under a transfer, until super-packets wait, and brings it back.
 func TestWaitingSuperPacket(t *testing.T) {
+	n := newNetwork(t)
+	a := n.routers[0]
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
-			n := newNetwork(t)
 			n.mapBoth(t, p.outer)
-			a := n.routers[0]
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			began := a.Counters().EncapsulatedOctets
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 			defer cancel()
 			result := make(chan error, 1)
 			go func() {
 				_, err := testnet.TCP{Client: n.hosts[0], Server: n.hosts[1], Source: p.inner(0, 10), Destination: p.inner(1, 10),
-					Octets: 1 << 30, Verify: true, Timeout: 30 * time.Second}.Run(ctx)
+					Octets: 256 << 20, Verify: true, Timeout: 60 * time.Second}.Run(ctx)
 				result <- err
 			}()
-			eventually(t, "transfer runs", func() bool { return a.Counters().EncapsulatedOctets > 4<<20 })
+			eventually(t, "transfer runs", func() bool { return a.Counters().EncapsulatedOctets > began+4<<20 })
 			largest := uint64(0)
 			for range 2 {
 				for _, prefix := range sitePrefixes(1) {
@@ -263,8 +264,8 @@ func TestWaitingSuperPacket(t *testing.T) {
 }
 
 func TestMissPolicies(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
 	settings := a.Settings()
 	settings.MissPolicy = dataplane.MissDrop
 	a.apply(t, dataplane.SetSettings{Settings: settings})
@@ -277,8 +278,8 @@ func TestMissPolicies(t *testing.T) {
 }
 
 func TestWaitingEndsByTime(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
 	settings := a.Settings()
 	settings.Wait.Time = 50 * time.Millisecond
 	settings.Wait.PacketsPerDestination = 3
@@ -296,8 +297,8 @@ func TestWaitingEndsByTime(t *testing.T) {
 
 // TestNegativeMappingEndsWaiting drops what waits, counted by the reason of the mapping.
 func TestNegativeMappingEndsWaiting(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
 	f := n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(siteAddress4(1, 10), 5000))
 	f.send(t, 3)
 	eventually(t, "all wait", func() bool { return a.Counters().WaitingPackets == 3 })

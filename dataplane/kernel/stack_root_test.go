@@ -152,7 +152,7 @@ func TestStackDrops(t *testing.T) {
 func TestForwardRules(t *testing.T) {
 	testnet.RequireRoot(t)
 	testnet.RequireProgram(t, "nft")
-	n := newNetwork(t)
+	n := newLinks(t)
 	rules := func() string {
 		var found []string
 		must(t, n.routers[0].ns.Do(func() (err error) {

@@ -84,8 +84,8 @@ func wantAll(t *testing.T, text string, parts ...string) {
 func TestTrace(t *testing.T) {
 	for _, p := range []pair{pairs[0], pairs[3], pairs[1]} {
 		t.Run(p.name, func(t *testing.T) {
-			n := newNetwork(t)
-			a := n.routers[0]
+			n := newLinks(t)
+			a := n.open(t, 0, Options{})
 			tracer, err := a.tracer(t)
 			must(t, err)
 			out := udpPacket(t, p, 0, 1, 10)
@@ -155,8 +155,7 @@ func (r *router) wantUntouched(t *testing.T) {
 }
 
 func TestTraceOfNothing(t *testing.T) {
-	n := newNetwork(t)
-	a := n.routers[0]
+	a := newLinks(t).open(t, 0, Options{})
 	tracer, err := a.tracer(t)
 	must(t, err)
 	must(t, a.ns.Do(func() error {

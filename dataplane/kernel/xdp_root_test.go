@@ -198,8 +198,7 @@ func (r *router) setXDPLoader(load func() *ebpf.Program) {
 
 // TestXDPOfOthers leaves an interface to whoever was there first, and works at tc.
 func TestXDPOfOthers(t *testing.T) {
-	n := newNetwork(t)
-	r := n.routers[0]
+	r := newLinks(t).open(t, 0, Options{})
 	theirs, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
 		asm.Mov.Imm(asm.R0, 2), asm.Return(), // XDP_PASS
 	}})
