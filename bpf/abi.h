@@ -267,6 +267,7 @@ enum lisp_setting_flag {
 	LISP_SETTING_MAP_VERSIONS = 1 << 6, /* RFC 9302 */
 	LISP_SETTING_CHECK_SOURCE = 1 << 7, /* the inner source's mapping must have the outer source among its locators ... */
 	LISP_SETTING_CHECK_SOURCE_STRICT = 1 << 8, /* ... and must be there, with locators */
+	LISP_SETTING_GLEAN = 1 << 9, /* RFC 9300 s.9: LISP_EVENT_GLEANED */
 	LISP_SETTING_INSTANCES = 1 << 10, /* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
 	LISP_SETTING_VXLAN_GPE = 1 << 11, /* UDP to LISP_VXLAN_GPE_PORT of an own RLOC is ours as well */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
@@ -523,6 +524,7 @@ enum lisp_event_kind {
 	LISP_EVENT_DESTINATION_VERSION = 3,  /* the destination version is older than ours; `value` is the source's, `other` it */
 	LISP_EVENT_SOURCE_VERSION = 4,       /* the source version, `value`, is newer than the map-cache's; `other` is the destination's */
 	LISP_EVENT_ECHO_MISSING = 5,         /* packets come from `rloc` without the echo of `value`; the last had `other` */
+	LISP_EVENT_GLEANED = 6,               /* no mapping covers `source`, which sends by `rloc` */
 };
 
 struct lisp_event {

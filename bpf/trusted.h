@@ -34,7 +34,8 @@
 	(LISP_SETTING_PUBLIC_INTERNET | LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS)
 /* Settings without which it is not looked at. */
 #define SETTINGS_HEEDED \
-	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | LISP_SETTING_CHECK_SOURCE | LISP_SETTING_LISTS)
+	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | LISP_SETTING_GLEAN | \
+	 LISP_SETTING_CHECK_SOURCE | LISP_SETTING_LISTS)
 
 /* RFC 9302 s.6: whether a is newer than b; neither is Null. */
 static __always_inline bool is_newer_version(__u32 a, __u32 b)
@@ -289,6 +290,19 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 	return raise_hint(p, LISP_EVENT_ECHO_MISSING, peer->requested, flags & LISP_FLAG_N ? nonce : 0);
 }
 
+/* RFC 9300 s.9: by which RLOC an inner source without mapping sends, at most one event an interval. */
+static __noinline int raise_gleaned(struct lisp_trusted *p)
+{
+	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_GLEANED, p->family, p->source);
+	__u64 *last = bpf_map_lookup_elem(&limits, key);
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	if (last && now - *last < hint_interval_ns())
+		return 0;
+	bpf_map_update_elem(&limits, key, &now, BPF_ANY);
+	return raise_hint(p, LISP_EVENT_GLEANED, 0, 0);
+}
+
 /* A strict check needs a mapping that nobody asked for yet: a miss like that of the answer to the packet. */
 static __noinline int raise_source_miss(struct lisp_trusted *p)
 {
@@ -385,6 +399,8 @@ __noinline int lisp_judge_received(void)
 		return LISP_DROP_SOURCE_RLOC;
 	if (is_set(LISP_SETTING_PUBLIC_INTERNET))
 		return LISP_DROP_NONE;
+	if (is_set(LISP_SETTING_GLEAN) && !known)
+		raise_gleaned(p);
 	if (is_set(LISP_SETTING_MAP_VERSIONS) && (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
 		reason = judge_versions(p, known);
 		if (reason)

@@ -133,6 +133,7 @@ type ITR struct {
 	MissPolicies    []InstancePolicy `key:"miss-policies" max:"4096"`
 	MissForm        MissForm         `key:"miss-form" oneof:"eid,header,packet"`
 	HandOver        HandOver         `key:"hand-over"`
+	Gleaning        bool             `key:"gleaning"` // RFC 9300 s.9
 	Wait            Wait             `key:"wait"`
 	MapCache        MapCache         `key:"map-cache"`
 	RLOCProbing     RLOCProbing      `key:"rloc-probing"`

@@ -22,6 +22,9 @@ func (c *Config) validatePublicInternet() {
 				"want "+AlgorithmHMACSHA256HKDF.String())
 		}
 	}
+	if c.ITR != nil && c.ITR.Gleaning {
+		c.fail("itr.gleaning", "gleaning: must not be used over the public Internet (RFC 9300 s.9)", "leave it out, or public-internet")
+	}
 	if c.ETR == nil {
 		return
 	}

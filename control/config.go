@@ -53,6 +53,10 @@ type ITRConfig struct {
 	// Echo-Nonce are for trusted networks (RFC 9300 s.4.1).
 	PublicInternet bool
 
+	// Gleaning uses the outer source of data packets as the locator of their inner source
+	// while the mapping system is asked (RFC 9300 s.9). It has no effect with PublicInternet.
+	Gleaning bool
+
 	// ProxyETRs take what the mapping system calls Natively-Forward (RFC 6832 s.6.1); none
 	// leaves it unencapsulated.
 	ProxyETRs lisp.LocatorSet

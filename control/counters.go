@@ -53,6 +53,7 @@ const (
 	MappingEvicted
 	MappingIdle
 	MappingRefreshed
+	MappingGleaned
 	MapRequestUnanswered
 	MapResolverWentSilent
 	RLOCProbeSent
@@ -117,6 +118,7 @@ const (
 	RefusedProbeLimit
 	RefusedLocatorTable
 	RefusedHint
+	RefusedGleaning
 	RefusedSweepTable
 	RefusedSMRWithoutMapping
 	RefusedSMRLimit
@@ -170,6 +172,7 @@ var counterTable = [refusedParse]counterEntry{
 	MappingEvicted:           {"mapping_evicted", "map-cache entries that made room for others"},
 	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
 	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
+	MappingGleaned:           {"mapping_gleaned", "map-cache entries from the outer source of data packets, while the mapping system is asked"},
 	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
 	MapResolverWentSilent:    {"map_resolver_went_silent", "times that a Map-Resolver left several Map-Requests in a row unanswered"},
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
@@ -232,6 +235,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
 	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
 	RefusedHint:                  {"locator_hint", "hints about locators that are in no mapping, or that are not believed over the Internet"},
+	RefusedGleaning:              {"gleaning", "outer sources of data packets that are not used as locators: gleaning is off, beyond its rate, waits for an answer, or the RLOC is down or ours"},
 	RefusedSweepTable:            {"sweep_table", "Map-Replies that cover very many cached mappings, not all of them looked at"},
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
 	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},

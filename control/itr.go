@@ -25,6 +25,7 @@ type itr struct {
 	resolvers resolvers
 	requests  bucket
 	smrs      buckets[lisp.Prefix]
+	gleans    bucket
 	prober    *prober
 	sweeps    sweeps
 }
@@ -79,9 +80,11 @@ func (r *itr) configure(c *ITRConfig) {
 // stop empties the map-cache, here and in the data plane.
 func (r *itr) stop() {
 	for _, id := range r.cache.index.all() {
-		m := r.cache.entries.at(id).mapping
-		r.h.emit(RemoveMapping{Prefix: m.Prefix, Reason: RemoveConfigured})
-		r.prober.removed(m)
+		e := r.cache.entries.at(id)
+		r.h.emit(RemoveMapping{Prefix: e.mapping.Prefix, Reason: RemoveConfigured})
+		if !e.gleaned {
+			r.prober.removed(e.mapping)
+		}
 	}
 }
 
@@ -239,7 +242,7 @@ func (r *itr) superfluous(q *pendingRequest) bool {
 		return false
 	}
 	_, e, ok := r.cache.longest(q.prefix)
-	return ok && e.mapping.Action != lisp.ActionSendMapRequest
+	return ok && !e.gleaned && e.mapping.Action != lisp.ActionSendMapRequest
 }
 
 // settle ends a resolution; its EID-Prefix stays for the rate limit's second.
@@ -401,12 +404,12 @@ func (r *itr) evict() bool {
 func (r *itr) put(e cacheEntry) {
 	e.mapping.Locators = withoutProbeBits(e.mapping.Locators)
 	_, old, known := r.cache.get(e.mapping.Prefix)
-	changed := !known || !old.mapping.Equal(e.mapping) || old.static != e.static
+	changed := !known || !old.mapping.Equal(e.mapping) || old.static != e.static || old.gleaned
 	e.createdAt, e.refreshedAt = r.h.now, r.h.now
-	if changed {
+	if changed && !e.gleaned { // who may be a stranger is sent no RLOC-probes
 		r.prober.installed(e.mapping) // before the old one leaves: what both have stays
 	}
-	if changed && known {
+	if changed && known && !old.gleaned {
 		r.prober.replaced(old.mapping, r.entry(old).Mapping.Locators.Equal(r.entry(&e).Mapping.Locators))
 	}
 	id, _ := r.cache.put(e)
@@ -433,10 +436,12 @@ func (r *itr) entry(e *cacheEntry) MapCacheEntry {
 }
 
 func (r *itr) remove(id uint32, reason RemoveReason) {
-	mapping := r.cache.entries.at(id).mapping
+	mapping, gleaned := r.cache.entries.at(id).mapping, r.cache.entries.at(id).gleaned
 	prefix := mapping.Prefix
 	r.cache.remove(id)
 	r.h.emit(RemoveMapping{Prefix: prefix, Reason: reason})
-	r.prober.removed(mapping)
+	if !gleaned {
+		r.prober.removed(mapping)
+	}
 	r.h.notice(Notice{Kind: NoticeMappingRemoved, Prefix: prefix, Detail: string(reason)})
 }

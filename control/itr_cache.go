@@ -70,7 +70,7 @@ func (r *itr) handleCacheTimeout(id uint32) {
 func (r *itr) refreshIfUsed(id uint32) {
 	e := r.cache.entries.at(id)
 	used := e.lastUsedAt > 0 && r.h.now-e.lastUsedAt <= r.lead(e)+instant(usageDelay)
-	if e.static || e.refreshing || !used || r.h.now < r.refreshAt(e) {
+	if e.static || e.gleaned || e.refreshing || !used || r.h.now < r.refreshAt(e) {
 		return
 	}
 	e.refreshing = r.ask(pendingRequest{prefix: e.mapping.Prefix})
@@ -196,6 +196,8 @@ func (r *itr) entryStatus(e *cacheEntry) MapCacheStatus {
 	switch {
 	case e.static:
 		s.State = MapCacheStatic
+	case e.gleaned:
+		s.State = MapCacheGleaned
 	case e.refreshing:
 		s.State = MapCacheRefreshing
 	case e.mapping.Negative():

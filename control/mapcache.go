@@ -20,6 +20,7 @@ type cacheEntry struct {
 	expiresAt   instant // never when static
 	lastUsedAt  instant // 0 when no use was reported
 	static      bool
+	gleaned     bool // from a data packet, not verified
 	referenced  bool // used since the eviction hand passed
 	refreshing  bool // asked for again
 }

@@ -21,6 +21,7 @@ type pendingRequest struct {
 	state      PendingState
 	tries      int
 	smrInvoked bool
+	gleaned    bool // a data packet's word holds until the answer
 	again      bool // settled, but asked for anew within the second
 	admitted   bool // by the rate limit: its turn to be sent comes with its timer
 	// Each try has its own nonce, so that an answer tells which Map-Resolver it

@@ -28,6 +28,7 @@ const (
 	MapCacheComplete   MapCacheState = "complete"
 	MapCacheNegative   MapCacheState = "negative"
 	MapCacheRefreshing MapCacheState = "refreshing"
+	MapCacheGleaned    MapCacheState = "gleaned" // from a data packet, until the mapping system answers
 )
 
 // Registration is what one xTR registered for one EID-Prefix.

@@ -120,5 +120,5 @@ func (r *itr) endSweep(s *sweep) {
 // means that it is over: it covers what was asked, or says that there is nothing. Other
 // positive entries may be of another site.
 func contradicts(asked lisp.Prefix, e *cacheEntry) bool {
-	return e.mapping.Prefix.Covers(asked) || e.mapping.Negative()
+	return e.mapping.Prefix.Covers(asked) || e.mapping.Negative() || e.gleaned
 }

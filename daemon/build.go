@@ -110,6 +110,7 @@ func encapsulationsOf(rules []config.EncapsulationRule) (list []dataplane.Encaps
 func headerOf(c *config.Config) dataplane.HeaderSettings {
 	h := c.Datapath.DataHeader
 	return dataplane.HeaderSettings{
+		Glean:          c.ITR != nil && c.ITR.Gleaning,
 		PublicInternet: c.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce,
 		EchoWait: h.EchoWait, EchoInterval: h.EchoInterval,
 		SourceCheck: map[config.SourceCheck]dataplane.SourceCheck{
@@ -251,6 +252,7 @@ func (p *planner) itr() *control.ITRConfig {
 	itr := &control.ITRConfig{
 		PublicInternet: p.config.PublicInternet, IdleTimeout: cache.IdleTimeout, UnlimitedTTL: cache.UnlimitedTTL,
 		RLOCProbing: probingOf(p.config.ITR.RLOCProbing), LocatorPolicies: locatorPoliciesOf(p.config.ITR.LocatorPolicies),
+		Gleaning: p.config.ITR.Gleaning,
 	}
 	for _, r := range p.config.ITR.MapResolvers {
 		itr.MapResolvers = append(itr.MapResolvers, netip.AddrPortFrom(r.Addr(), cmp.Or(r.Port(), p.config.Control.Port)))

@@ -176,6 +176,8 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 		l.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
 	case dataplane.StatusBitsChanged:
 		l.node.HandleStatusBits(now, control.StatusBits{Prefix: e.Prefix, From: e.From, Bits: e.Bits, Count: e.Count})
+	case dataplane.Gleaned:
+		l.node.HandleGleaned(now, control.Gleaned{Instance: e.Instance, Source: e.Source, Destination: e.Destination, From: e.From})
 	case dataplane.NonceMismatch:
 		l.node.HandleNonceMismatch(now, e.RLOC)
 	case dataplane.LocatorUnreachable:

@@ -40,6 +40,10 @@ func apiEvent(now time.Time, event dataplane.Event) (api.Event, bool) {
 		kind, fields = "local-version-stale", versionFields(e.PacketVersions)
 	case dataplane.RemoteVersionStale:
 		kind, fields = "remote-version-stale", versionFields(e.PacketVersions)
+	case dataplane.Gleaned:
+		kind, fields = "gleaned", map[string]string{
+			"instance-id": e.Instance.String(), "source": e.Source.String(), "destination": e.Destination.String(), "from": e.From.String(),
+		}
 	case dataplane.NonceMismatch:
 		kind, fields = "nonce-mismatch", map[string]string{
 			"rloc": e.RLOC.String(), "sent": fmt.Sprintf("%#06x", e.Sent), "received": fmt.Sprintf("%#06x", e.Received),

@@ -73,6 +73,7 @@ func notCarried(c *config.Config) (keys []string) {
 		"public-internet":         c.PublicInternet,
 		"datapath.data-header":    c.Datapath.DataHeader.StatusBits || c.Datapath.DataHeader.MapVersions || c.Datapath.DataHeader.EchoNonce,
 		"datapath.source-check":   c.Datapath.SourceCheck != "" && c.Datapath.SourceCheck != config.SourceCheckOff,
+		"itr.gleaning":            c.ITR != nil && c.ITR.Gleaning,
 		"datapath.encapsulations": len(c.Datapath.Encapsulations) > 0,
 		"datapath.access-lists":   len(c.Datapath.AccessLists) > 0,
 	} {

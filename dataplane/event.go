@@ -12,7 +12,7 @@ import "loci/lisp"
 
 // Event is something that the control plane should know: Miss, Expired,
 // StatusBitsChanged, LocalVersionStale, RemoteVersionStale, NonceMismatch,
-// LocatorUnreachable or MTUChanged.
+// Gleaned, LocatorUnreachable or MTUChanged.
 type Event interface{ event() }
 
 // Miss says that a packet from a local EID found no mapping. At most about one a
@@ -73,6 +73,15 @@ type NonceMismatch struct {
 	Received uint32 // of the last packet that carried one; 0 when none did
 }
 
+// Gleaned says that a packet for an EID of ours came from an inner source that no
+// map-cache entry covers, and by which RLOC (RFC 9300 s.9). At most about one a second is
+// raised for each inner source. Nobody verified it. The packet was forwarded.
+type Gleaned struct {
+	Instance            lisp.InstanceID
+	Source, Destination lisp.EID  // of the inner packet
+	From                lisp.RLOC // outer source
+}
+
 // LocatorUnreachable says that ICMP called a locator unreachable. The message quoted a
 // packet that this router may have sent: from an own RLOC to the data port of a
 // locator in the map-cache.
@@ -95,5 +104,6 @@ func (StatusBitsChanged) event()  {}
 func (LocalVersionStale) event()  {}
 func (RemoteVersionStale) event() {}
 func (NonceMismatch) event()      {}
+func (Gleaned) event()            {}
 func (LocatorUnreachable) event() {}
 func (MTUChanged) event()         {}

@@ -323,6 +323,9 @@ type HeaderSettings struct {
 	// EchoWait is how long an echo may take while packets come from the locator,
 	// EchoInterval when it is asked for again. 0 is DefaultEchoWait, DefaultEchoInterval.
 	EchoWait, EchoInterval time.Duration
+	// Glean tells of the outer sources of packets whose inner source has no mapping (RFC 9300
+	// s.9): Gleaned.
+	Glean bool
 	// SourceCheck holds the inner source of packets from the core against the outer one.
 	SourceCheck SourceCheck
 }

@@ -42,6 +42,7 @@ type Trusted struct {
 	StatusBits     bool
 	MapVersions    bool
 	EchoNonce      bool
+	Glean          bool // tell of outer sources of inner sources without mapping (RFC 9300 s.9)
 	Source         SourceCheck
 	Echo           EchoTimes
 	HintInterval   time.Duration // the shortest time between two hints of one kind about the same
@@ -54,7 +55,7 @@ func (t *Trusted) sends() bool {
 
 // off reports whether headers are not looked at for more than the Instance-ID.
 func (t *Trusted) off() bool {
-	return !t.StatusBits && !t.MapVersions && !t.EchoNonce && t.Source == SourceUnchecked
+	return !t.StatusBits && !t.MapVersions && !t.EchoNonce && !t.Glean && t.Source == SourceUnchecked
 }
 
 // StatusBits are the Locator-Status-Bits that a locator-set stands for (RFC 9300
@@ -85,6 +86,7 @@ const (
 	HintDestinationVersion HintKind = 3 // the destination version is older than ours; Value is the source's, Other it
 	HintSourceVersion      HintKind = 4 // the source version, Value, is newer than the map-cache's; Other is the destination's
 	HintEchoMissing        HintKind = 5 // packets come from RLOC without the echo of Value; the last one had Other
+	HintGleaned            HintKind = 6 // RLOC sends for Source, which no map-cache entry covers
 )
 
 // Hint is what a packet from the core says that the control plane should know.
@@ -200,6 +202,9 @@ func (x *XTR) received(o *Outcome, e *Encapsulated, now time.Time) DropReason {
 	if reason := x.checkSource(known, e.Outer.Source); reason != DropNone || x.Trusted.PublicInternet {
 		return reason
 	}
+	if x.Trusted.Glean && known == nil {
+		x.glean(o, e, now)
+	}
 	if x.Trusted.MapVersions && e.LISP.MapVersion {
 		if reason := x.checkVersions(o, e, known, now); reason != DropNone {
 			return reason
@@ -297,6 +302,17 @@ func (x *XTR) heedStatusBits(o *Outcome, e *Encapsulated, known *Entry, now time
 	}
 	x.Memory.note(key, watched{raised: now, value: bits})
 	o.hint(Hint{Kind: HintStatusBits, Value: bits, Other: room}, e)
+}
+
+// glean tells by which RLOC an inner source without mapping sends (RFC 9300 s.9).
+func (x *XTR) glean(o *Outcome, e *Encapsulated, now time.Time) {
+	source := e.Header.Source
+	key := watchKey{kind: HintGleaned, instance: e.Instance, about: netip.PrefixFrom(source, source.BitLen())}
+	if last, found := x.Memory.watch[key]; found && now.Sub(last.raised) < x.Trusted.HintInterval {
+		return
+	}
+	x.Memory.note(key, watched{raised: now})
+	o.hint(Hint{Kind: HintGleaned}, e)
 }
 
 func (x *XTR) heedEcho(o *Outcome, e *Encapsulated, now time.Time) {

@@ -29,7 +29,7 @@ func numbers() map[string]uint64 {
 		"NONCEMISMATCH": uint64(TypeNonceMismatch), "FLUSH": uint64(TypeFlush), "DUMP": uint64(TypeDump),
 		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
 		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
-		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters),
+		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters), "GLEANED": uint64(TypeGleaned),
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),

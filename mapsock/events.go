@@ -40,6 +40,12 @@ func (m *Message) setEvent(event dataplane.Event) bool {
 		l.RxNonce, l.HasRxNonce = e.Received, true
 		m.Nonce = e.Received
 		m.Mark(AttributeNonce)
+	case dataplane.Gleaned:
+		m.Reset(TypeGleaned)
+		m.HasEID, m.Prefix, m.Instance = true, lisp.HostPrefix(e.Instance, e.Source), e.Instance
+		m.Source = e.Destination
+		m.setRLOC(e.From)
+		m.Mark(AttributeSource)
 	case dataplane.LocatorUnreachable:
 		m.Reset(TypeUnreachable)
 		m.setRLOC(e.RLOC)
@@ -75,6 +81,8 @@ func (m *Message) Event() (dataplane.Event, bool) {
 		return dataplane.LocalVersionStale{PacketVersions: m.versions(m.ReceivedVersion, m.OtherVersion)}, m.HasEID
 	case TypeRemoteStale:
 		return dataplane.RemoteVersionStale{PacketVersions: m.versions(m.OtherVersion, m.ReceivedVersion)}, m.HasEID
+	case TypeGleaned:
+		return dataplane.Gleaned{Instance: m.Instance, Source: m.Prefix.EID(), Destination: m.Source, From: l.RLOC}, m.HasEID
 	case TypeNonceMismatch:
 		return dataplane.NonceMismatch{RLOC: l.RLOC, Sent: l.TxNonce, Received: l.RxNonce}, true
 	case TypeUnreachable:

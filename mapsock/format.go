@@ -108,6 +108,7 @@ const (
 	TypeUnreachable       Type = 42
 	TypeMTU               Type = 43
 	TypeZeroCounters      Type = 44
+	TypeGleaned           Type = 45
 )
 
 var typeNames = map[Type]string{
@@ -116,7 +117,7 @@ var typeNames = map[Type]string{
 	TypeRemoteStale: "remotestale", TypeNonceMismatch: "noncemismatch", TypeFlush: "flush", TypeDump: "dump",
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
-	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters",
+	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned",
 }
 
 // String names the type as documents and commands do.

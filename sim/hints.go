@@ -25,6 +25,8 @@ func (r *router) handleEvent(e dataplane.Event) {
 		r.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
 	case dataplane.StatusBitsChanged:
 		r.node.HandleStatusBits(now, control.StatusBits{Prefix: e.Prefix, From: e.From, Bits: e.Bits, Count: e.Count})
+	case dataplane.Gleaned:
+		r.node.HandleGleaned(now, control.Gleaned{Instance: e.Instance, Source: e.Source, Destination: e.Destination, From: e.From})
 	case dataplane.NonceMismatch:
 		r.node.HandleNonceMismatch(now, e.RLOC)
 	case dataplane.LocatorUnreachable:

@@ -126,6 +126,7 @@ func Run(t *testing.T, factory Factory) {
 		{"EchoNonce", echoNonce},
 		{"SourceCheck", sourceCheck},
 		{"ListsDeny", listsDeny},
+		{"Gleaning", gleaning},
 		{"CountersMove", countersMove},
 		{"TooBig", tooBig},
 		{"FragmentsFit", fragmentsFit},

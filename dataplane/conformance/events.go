@@ -71,6 +71,7 @@ func eventsArrive(b *bench) {
 		dataplane.LocatorUnreachable{RLOC: rloc6, Type: 1, Code: 4},
 		dataplane.MTUChanged{RLOC: rloc4, MTU: 1400},
 		dataplane.MTUChanged{RLOC: rloc6},
+		dataplane.Gleaned{Instance: 7, Source: versions.Source, Destination: versions.Destination, From: rloc6},
 	} {
 		raiser.Raise(event)
 		b.expectEvent(event)

@@ -159,3 +159,28 @@ func sourceCheck(b *bench) {
 	b.eventuallyDropped("source-rloc", 2)
 	b.expectMiss("10.9.0.1")
 }
+
+// gleaning tells by which RLOC an inner source without mapping sends, once a second, and
+// nothing where it is off or a mapping is there.
+func gleaning(b *bench) {
+	b.headers(dataplane.HeaderSettings{Glean: true})
+	from := func(peer netip.Addr, source string) dataplane.Gleaned {
+		b.Helper()
+		p := toHost(SiteHosts[0])
+		p.from = netip.MustParseAddr(source)
+		b.SendFromCore(b, fromPeer(peer, 0, p.bytes()))
+		b.receiveAtSite()
+		return dataplane.Gleaned{Source: lisp.EIDFromAddr(p.from), Destination: lisp.EIDFromAddr(SiteHosts[0]), From: lisp.RLOCFromAddr(peer)}
+	}
+	b.settings(func(s *dataplane.Settings) { s.Header.Glean = false })
+	from(PeerRLOCs[1], "10.9.0.1")
+	b.settings(func(s *dataplane.Settings) { s.Header.Glean = true })
+	from(PeerRLOCs[0], "10.2.0.1") // has a mapping
+	b.expectEvent(from(PeerRLOCs[2], "10.9.0.1"))
+	from(PeerRLOCs[1], "10.9.0.1") // within the second
+	b.expectEvent(from(PeerRLOCs[1], "10.9.0.2"))
+	b.settings(func(s *dataplane.Settings) { s.Header.PublicInternet = true })
+	from(PeerRLOCs[1], "10.9.0.3")
+	b.settings(func(s *dataplane.Settings) { s.Header.PublicInternet = false })
+	b.expectEvent(from(PeerRLOCs[0], "10.9.0.4"))
+}

@@ -30,6 +30,9 @@ func (m *misses) hint(e *lisptcLispEvent) error {
 		m.tell(dataplane.RemoteVersionStale{PacketVersions: versionsFrom(e, from)})
 	case lisptcLispEventKindLISP_EVENT_SOURCE_VERSION:
 		m.tell(dataplane.LocalVersionStale{PacketVersions: versionsFrom(e, from)})
+	case lisptcLispEventKindLISP_EVENT_GLEANED:
+		v := versionsFrom(e, from)
+		m.tell(dataplane.Gleaned{Instance: v.Instance, Source: v.Source, Destination: v.Destination, From: from})
 	case lisptcLispEventKindLISP_EVENT_ECHO_MISSING:
 		m.tell(dataplane.NonceMismatch{RLOC: from, Sent: e.Value, Received: e.Other})
 	default:

@@ -156,6 +156,7 @@ const (
 	lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION lisptcLispEventKind = 3
 	lisptcLispEventKindLISP_EVENT_SOURCE_VERSION      lisptcLispEventKind = 4
 	lisptcLispEventKindLISP_EVENT_ECHO_MISSING        lisptcLispEventKind = 5
+	lisptcLispEventKindLISP_EVENT_GLEANED             lisptcLispEventKind = 6
 )
 
 type lisptcLispHeard struct {
@@ -415,6 +416,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS        lisptcLispSettingFlag = 64
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE        lisptcLispSettingFlag = 128
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT lisptcLispSettingFlag = 256
+	lisptcLispSettingFlagLISP_SETTING_GLEAN               lisptcLispSettingFlag = 512
 	lisptcLispSettingFlagLISP_SETTING_INSTANCES           lisptcLispSettingFlag = 1024
 	lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE           lisptcLispSettingFlag = 2048
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096

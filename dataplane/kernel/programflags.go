@@ -73,6 +73,7 @@ func trustedFlags(h dataplane.HeaderSettings) (flags uint32) {
 		lisptcLispSettingFlagLISP_SETTING_STATUS_BITS:         h.StatusBits,
 		lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS:        h.MapVersions,
 		lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE:          h.EchoNonce,
+		lisptcLispSettingFlagLISP_SETTING_GLEAN:               h.Glean,
 		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE:        h.SourceCheck != dataplane.SourceUnchecked,
 		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT: h.SourceCheck == dataplane.SourceStrict,
 	} {

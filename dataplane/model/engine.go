@@ -205,7 +205,7 @@ func (e *Engine) denies(kind forward.ListKind, instance lisp.InstanceID, a netip
 
 func trustedOf(h dataplane.HeaderSettings) forward.Trusted {
 	return forward.Trusted{
-		PublicInternet: h.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce,
+		PublicInternet: h.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce, Glean: h.Glean,
 		Source: forward.SourceCheck(h.SourceCheck), HintInterval: dataplane.HintInterval,
 		Echo: forward.EchoTimes{Wait: cmp.Or(h.EchoWait, dataplane.DefaultEchoWait), Interval: cmp.Or(h.EchoInterval, dataplane.DefaultEchoInterval)},
 	}

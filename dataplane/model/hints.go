@@ -43,6 +43,8 @@ func (e *Engine) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Eve
 		return dataplane.RemoteVersionStale{PacketVersions: versions}
 	case forward.HintSourceVersion:
 		return dataplane.LocalVersionStale{PacketVersions: versions}
+	case forward.HintGleaned:
+		return dataplane.Gleaned{Instance: instance, Source: versions.Source, Destination: versions.Destination, From: from}
 	case forward.HintEchoMissing:
 		return dataplane.NonceMismatch{RLOC: from, Sent: h.Value, Received: h.Other}
 	}

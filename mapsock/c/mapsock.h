@@ -48,7 +48,8 @@ enum mapsock_type {
 	MAPSOCK_LOST = 41,
 	MAPSOCK_UNREACHABLE = 42,
 	MAPSOCK_MTU = 43,
-	MAPSOCK_ZERO_COUNTERS = 44
+	MAPSOCK_ZERO_COUNTERS = 44,
+	MAPSOCK_GLEANED = 45
 };
 
 /* Flags. Up to DONE they are OpenLISP's. */

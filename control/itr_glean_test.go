@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Gleaning: RFC 9300 s.4.2, s.9.
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// gleaningSites is twoSites with gleaning at x1.
+func gleaningSites(t *testing.T) (n *testNetwork, x1, x2, ms *testNode) {
+	t.Helper()
+	n, x1, x2, ms = twoSites(t)
+	x1.gleaning(func(c *ITRConfig) { c.Gleaning = true })
+	n.run(time.Second)
+	return n, x1, x2, ms
+}
+
+func (d *testNode) gleaning(change func(*ITRConfig)) {
+	c := d.config
+	itr := *c.ITR
+	change(&itr)
+	c.ITR = &itr
+	d.configure(c)
+}
+
+func (d *testNode) gleaned(source, from string) {
+	d.HandleGleaned(d.net.now, Gleaned{Source: eid(source), Destination: eid("10.1.0.5"), From: rloc(from)})
+	d.drain()
+}
+
+// TestGleanedMappingIsVerified: it serves at once, by one locator of the best priority and
+// weight zero, and what the mapping system says takes its place.
+// Shows RFC 9300 s.4.2 (1), RFC 9300 s.9 (2), RFC 9300 s.9 (4).
+func TestGleanedMappingIsVerified(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	x1.gleaned("10.2.0.9", "192.0.2.77")
+	x1.wantCached("10.2.0.9/32", "192.0.2.77")
+	got := x1.cache[lisp.MustParsePrefix("10.2.0.9/32")]
+	if l := got.Mapping.Locators[0]; l.Priority != 1 || l.Weight != 0 || !l.Reachable {
+		t.Errorf("gleaned locator %v", l)
+	}
+	n.lose = deaf("192.0.2.100")
+	x1.gleaned("10.2.0.10", "192.0.2.78") // another host of the site, about which no answer comes
+	n.lose = nil
+	x1.wantCounter(MapRequestSent, 2)
+	n.run(500 * time.Millisecond)
+	x1.wantNotCached("10.2.0.9/32")
+	x1.wantNotCached("10.2.0.10/32")
+	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
+	if got := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]; got.ExpiresAt.Sub(n.now) < time.Hour {
+		t.Errorf("the verified mapping ends with the gleaned ones: at %v", got.ExpiresAt)
+	}
+	x1.gleaned("10.2.0.9", "192.0.2.77") // there is a verified one
+	x1.wantNotCached("10.2.0.9/32")
+	x1.wantCounter(MappingGleaned, 2)
+	x1.wantCounter(RefusedGleaning, 0)
+}
+
+// TestGleanedMappingLastsThreeSeconds where nobody verifies it, and not again before the
+// pause of its Map-Requests is over. Shows RFC 9300 s.9 (3).
+func TestGleanedMappingLastsThreeSeconds(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	n.lose = deaf("192.0.2.100")
+	x1.gleaned("10.2.0.9", "192.0.2.77")
+	x1.use("10.2.0.9/32")
+	n.run(gleanLifetime - time.Millisecond)
+	x1.wantCached("10.2.0.9/32", "192.0.2.77")
+	x1.use("10.2.0.9/32")
+	x1.wantState("10.2.0.9/32", MapCacheGleaned)
+	n.run(2 * time.Millisecond)
+	x1.wantNotCached("10.2.0.9/32")
+	x1.gleaned("10.2.0.9", "192.0.2.77")
+	x1.wantNotCached("10.2.0.9/32")
+	x1.wantCounter(RefusedGleaning, 1)
+	if sent := x1.counter(MapRequestSent); sent < 2 {
+		t.Errorf("%d Map-Requests: the gleaned mapping passed for an answer", sent)
+	}
+	n.lose = nil
+	n.run(10 * time.Minute)
+	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
+}
+
+func (d *testNode) wantState(prefix string, want MapCacheState) {
+	d.net.t.Helper()
+	for e := range d.MapCache() {
+		if e.Mapping.Prefix == lisp.MustParsePrefix(prefix) && e.State != want {
+			d.net.t.Errorf("%s: %s is %s, want %s", d.name, prefix, e.State, want)
+		}
+	}
+}
+
+// TestGleanedNegativeAnswer: what the mapping system does not know is over at once.
+func TestGleanedNegativeAnswer(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	x1.gleaned("10.77.0.9", "192.0.2.77")
+	x1.wantCached("10.77.0.9/32", "192.0.2.77")
+	n.run(time.Second)
+	x1.wantNotCached("10.77.0.9/32")
+	x1.gleaned("10.77.0.9", "192.0.2.77")
+	x1.wantNotCached("10.77.0.9/32")
+}
+
+// TestGleaningHelpsWhoWaits: a miss under way does not keep its answer's sender from being
+// heard, and the gleaned mapping does not end the resolution.
+func TestGleaningHelpsWhoWaits(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	n.lose = deaf("192.0.2.100")
+	x1.miss("10.1.0.5", "10.2.0.9")
+	x1.gleaned("10.2.0.9", "192.0.2.2")
+	x1.wantCached("10.2.0.9/32", "192.0.2.2")
+	n.run(2 * time.Second)
+	n.lose = nil
+	n.run(4 * time.Second)
+	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
+}
+
+func TestWhatIsNotGleaned(t *testing.T) {
+	for name, test := range map[string]struct {
+		change       func(*ITRConfig)
+		source, from string
+		counter      Counter
+	}{
+		"off by default":      {func(c *ITRConfig) { c.Gleaning = false }, "10.2.0.9", "192.0.2.2", RefusedGleaning},
+		"public Internet":     {func(c *ITRConfig) { c.PublicInternet = true }, "10.2.0.9", "192.0.2.2", RefusedGleaning},
+		"nobody to verify it": {func(c *ITRConfig) { c.MapResolvers = nil }, "10.2.0.9", "192.0.2.2", RefusedGleaning},
+		"our own RLOC":        {nil, "10.2.0.9", "192.0.2.1", RefusedGleaning},
+		"an EID of ours":      {nil, "10.1.0.9", "192.0.2.2", RefusedOwnEID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, x1, _, _ := gleaningSites(t)
+			if test.change != nil {
+				x1.gleaning(test.change)
+			}
+			x1.gleaned(test.source, test.from)
+			if len(x1.cache) != 0 {
+				t.Errorf("gleaned %v", x1.cachedPrefixes())
+			}
+			x1.wantCounter(test.counter, 1)
+		})
+	}
+}
+
+// TestGleaningKeepsToItsBounds: a flood of forged sources pushes no mapping out, sends no
+// RLOC-probe, and makes no more Map-Requests than its rate.
+func TestGleaningKeepsToItsBounds(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	x1.gleaning(func(c *ITRConfig) { c.RLOCProbing.Off = false })
+	c := x1.config
+	c.Limits.MapCacheEntries = gleanings().Burst + 50
+	x1.configure(c)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(time.Second)
+	probes := x1.counter(RLOCProbeSent)
+	n.lose = func(*testNode, SendPacket) bool { return true }
+	for i := range 4000 {
+		x1.gleaned(fmt.Sprintf("10.3.%d.%d", i/250, 1+i%250), fmt.Sprintf("198.51.100.%d", 1+i%250))
+	}
+	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
+	x1.wantCounter(MappingGleaned, uint64(gleanings().Burst))
+	x1.wantCounter(MappingEvicted, 0)
+	n.run(100 * time.Millisecond)
+	if got := x1.counter(RLOCProbeSent) - probes; got > 4 {
+		t.Errorf("%d RLOC-probes to strangers", got)
+	}
+	n.run(gleanLifetime)
+	if len(x1.cache) != 1 {
+		t.Errorf("%d entries are left", len(x1.cache))
+	}
+}
+
+// TestGleanedLocatorIsDown: what is known of an RLOC is known better than by a packet.
+func TestGleanedLocatorIsDown(t *testing.T) {
+	n, x1, _ := probedSites(t, "10.2.0.9")
+	x1.gleaning(func(c *ITRConfig) { c.Gleaning = true })
+	x1.bits(0b10, 32)
+	n.run(time.Second)
+	x1.gleaned("10.3.0.9", hinted)
+	x1.wantNotCached("10.3.0.9/32")
+	x1.wantCounter(RefusedGleaning, 1)
+}
