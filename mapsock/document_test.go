@@ -37,7 +37,7 @@ func numbers() map[string]uint64 {
 		"F_ECHO_NONCE": uint64(FlagEchoNonce),
 
 		"H_PUBLIC_INTERNET": uint64(HeaderPublicInternet), "H_STATUS_BITS": uint64(HeaderStatusBits), "H_MAP_VERSIONS": uint64(HeaderMapVersions),
-		"H_ECHO_NONCE": uint64(HeaderEchoNonce),
+		"H_ECHO_NONCE": uint64(HeaderEchoNonce), "H_GLEAN": uint64(HeaderGlean),
 
 		"R_UP": uint64(LocatorUp), "R_LIF": uint64(LocatorInterface), "R_TXNONCE": uint64(LocatorTxNonce), "R_RXNONCE": uint64(LocatorRxNonce),
 		"R_LOCAL": uint64(LocatorLocal), "R_PROBED": uint64(LocatorProbed),

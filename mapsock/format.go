@@ -291,8 +291,9 @@ const (
 	HeaderStatusBits     HeaderBits = 1 << 1
 	HeaderMapVersions    HeaderBits = 1 << 2
 	HeaderEchoNonce      HeaderBits = 1 << 3
+	HeaderGlean          HeaderBits = 1 << 4
 
-	knownHeaderBits = HeaderPublicInternet | HeaderStatusBits | HeaderMapVersions | HeaderEchoNonce
+	knownHeaderBits = HeaderPublicInternet | HeaderStatusBits | HeaderMapVersions | HeaderEchoNonce | HeaderGlean
 )
 
 const attributeHeaderSize = 4 // u16 type, u16 octets of the value

@@ -36,7 +36,7 @@ func full() *Message {
 		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
 		Nonce:  0xABCDEF, OtherVersion: 0xFFF, StatusBitCount: 8, ICMPType: 3, ICMPCode: 1,
 		Header: dataplane.HeaderSettings{
-			StatusBits: true, MapVersions: true, EchoNonce: true, SourceCheck: dataplane.SourceStrict, EchoWait: 3 * time.Second, EchoInterval: 4 * time.Second,
+			StatusBits: true, MapVersions: true, EchoNonce: true, Glean: true, SourceCheck: dataplane.SourceStrict, EchoWait: 3 * time.Second, EchoInterval: 4 * time.Second,
 		},
 		Encapsulations: []dataplane.EncapsulationRule{
 			{RLOCs: netip.MustParsePrefix("192.0.2.0/24"), Encapsulation: dataplane.EncapsulationLISPGPE},
@@ -214,7 +214,7 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		{"source", add(AttributeSource, 1, 24, 10, 0, 0, 0), "source", attributes + 8, unix.EINVAL},
 		{"source's kind", add(AttributeSource, 9, 24, 10, 0, 0, 0), "source", attributes + 8, unix.EINVAL},
 		{"RLOC of 5 octets", add(AttributeLocalRLOC, 1, 2, 3, 4, 5), "local RLOC", attributes + 8, unix.EINVAL},
-		{"unknown header bit", add(AttributeHeader, header(1<<4, 0, 0)...), "header settings", attributes + 8, unix.EINVAL},
+		{"unknown header bit", add(AttributeHeader, header(1<<5, 0, 0)...), "header settings", attributes + 8, unix.EINVAL},
 		{"source check", add(AttributeHeader, header(0, 256, 0)...), "header settings", attributes + 8, unix.EINVAL},
 		{"time of an echo", add(AttributeHeader, header(0, 0, 1<<63)...), "header settings", attributes + 8, unix.EINVAL},
 		{"encapsulation", add(AttributeEncapsulation, 9, 9, 9, 9, 0, 0, 0, 0), "encapsulation", attributes + 8, unix.EINVAL},

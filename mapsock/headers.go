@@ -21,7 +21,7 @@ const (
 )
 
 // headerBits pairs each bit with its setting.
-func headerBits(h *dataplane.HeaderSettings) [4]struct {
+func headerBits(h *dataplane.HeaderSettings) [5]struct {
 	bit HeaderBits
 	is  *bool
 } {
@@ -31,6 +31,7 @@ func headerBits(h *dataplane.HeaderSettings) [4]struct {
 	}{
 		{HeaderPublicInternet, &h.PublicInternet}, {HeaderStatusBits, &h.StatusBits},
 		{HeaderMapVersions, &h.MapVersions}, {HeaderEchoNonce, &h.EchoNonce},
+		{HeaderGlean, &h.Glean},
 	}
 }
 

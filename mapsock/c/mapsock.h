@@ -135,6 +135,7 @@ enum mapsock_attribute_type {
 #define MAPSOCK_H_STATUS_BITS 0x2u
 #define MAPSOCK_H_MAP_VERSIONS 0x4u
 #define MAPSOCK_H_ECHO_NONCE 0x8u
+#define MAPSOCK_H_GLEAN 0x10u
 
 /* What every message begins with. Then: EID, its mask, locators, attributes. */
 struct mapsock_header {
