@@ -36,7 +36,7 @@ func full() *Message {
 		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
 		Nonce:  0xABCDEF, OtherVersion: 0xFFF, StatusBitCount: 8, ICMPType: 3, ICMPCode: 1,
 		Header: dataplane.HeaderSettings{
-			StatusBits: true, MapVersions: true, EchoNonce: true, Glean: true, SourceCheck: dataplane.SourceStrict, EchoWait: 3 * time.Second, EchoInterval: 4 * time.Second,
+			StatusBits: true, MapVersions: true, EchoNonce: true, SourceCheck: dataplane.SourceStrict, EchoWait: 3 * time.Second, EchoInterval: 4 * time.Second,
 		},
 		Encapsulations: []dataplane.EncapsulationRule{
 			{RLOCs: netip.MustParsePrefix("192.0.2.0/24"), Encapsulation: dataplane.EncapsulationLISPGPE},
