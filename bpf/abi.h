@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 15
+#define LISP_ABI_VERSION 16
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -223,17 +223,30 @@ enum lisp_interface_flag {
 	LISP_INTERFACE_UNFINISHED = 1 << 4,   /* virtual: what arrives may have a checksum that the sender left to its link */
 	LISP_INTERFACE_PEER = 1 << 8, /* a veth into another namespace, with nothing on its way out that must see packets */
 	LISP_INTERFACE_STACK = 1 << 9, /* the host's IP forwarding sees what comes in by it, and what goes to it as a site */
+	LISP_INTERFACE_TAGGED = 1 << 10, /* some of its VLANs are sites, or it is the kernel's device of such a VLAN: see vlans */
 };
 
-/* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. */
+/* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. A VLAN that is a site
+ * has a record of its own, as if it were an interface: its index has LISP_VLAN_INDEX set, which no ifindex has. */
+#define LISP_VLAN_INDEX 0x80000000U
+
 struct lisp_interface {
 	__u32 flags;     /* enum lisp_interface_flag */
 	__u32 iid;       /* of the EIDs behind a site interface; on core and TAP: of this host's own EIDs */
 	__u32 l2_length; /* 14 for Ethernet, 0 for a device without link layer header (TUN, PPP) */
 	__u8 mac[6];     /* its own address, zero without link layer */
-	__u8 zero[2];
+	__u16 vlan;      /* tag of the VLAN; 0: none */
 	__u32 roots;     /* index into roots, those of iid */
+	__u32 parent;    /* of a VLAN: the interface where its frames come and go */
 };
+
+/* HASH vlans: this -> index in interfaces (__u32). Asked for interfaces with LISP_INTERFACE_TAGGED alone. */
+struct lisp_vlan_key {
+	__u32 ifindex;
+	__u32 tag; /* VLAN identifier, or LISP_VLAN_OF_INSTANCE | Instance-ID for the way back */
+};
+
+#define LISP_VLAN_OF_INSTANCE 0x80000000U
 
 /* ARRAY interface_slots (BPF_F_MMAPABLE): the same once more, at ifindex % LISP_INTERFACE_SLOTS, because a hash costs as much as
  * two other lookups. A slot that has another ifindex says nothing: the hash does. The record that counts is records[which];
@@ -384,6 +397,8 @@ struct lisp_next_hop {
 	__u8 flags;    /* enum lisp_next_hop_flag */
 	__u8 asked;    /* at XDP: how often the kernel was asked since it was last made to confirm the neighbour */
 	__u8 zero;
+	__u16 vlan;    /* tag that the frame gets; 0: none */
+	__u8 zero2[6];
 };
 
 /* PERCPU_ARRAY outer_hops: next hops to locators, each at a place that the hash of its key tells. */
@@ -506,6 +521,7 @@ enum lisp_counter_index {
 	LISP_COUNTER_EVENT_LOST = 13,       /* the ring buffer was full */
 	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, TTL, size, other route) */
 	LISP_COUNTER_MISS = 15,             /* no mapping, or one that says send-map-request; whatever the policy */
+	LISP_COUNTER_DOUBLE_TAGGED = 16,    /* frames with two VLAN tags, or a service tag, where VLANs are sites: passed untouched */
 	LISP_COUNTER_ECHO_REQUESTED = 20,   /* packets sent with E set */
 	LISP_COUNTER_ECHO_RETURNED = 21,    /* nonces echoed */
 	LISP_COUNTER_ECHO_RECEIVED = 22,    /* own nonces that came back */

@@ -91,6 +91,8 @@ static __noinline int send_to_site(struct __sk_buff *skb, const struct etr *e, c
 	__builtin_memcpy(&front.ethernet, hop->macs, sizeof(hop->macs));
 	if (store_front_inner(skb, e, &front, e->ttl - 1) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
+	if (hop->vlan && bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), hop->vlan) < 0)
+		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	return send_by_hop(hop, true, e->l2_length);
 }
 

@@ -153,6 +153,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 		if (answer)
 			return drop(skb, answer);
 	}
+	if (t->tagged && untag(skb, t) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	family = l->family;
 	/* First of all the padding goes, because lengths are those of the skb from here on. */
 	if (trim(skb, &t->packet) < 0)

@@ -51,6 +51,12 @@ static __always_inline void write_ethernet(struct ethhdr *h, const struct lisp_n
 	h->h_proto = ethertype_of(family);
 }
 
+/* How many octets of a VLAN tag stand before the packet, which the core has no use for. */
+static __always_inline __u32 tag_octets(const struct itr *t)
+{
+	return t->tagged ? sizeof(struct vlan_tag) : 0;
+}
+
 /* Puts the outer headers before the packet and makes it one hop older. */
 static __always_inline long add_outer_ipv4(struct xdp_md *frame, const struct lisp_locator *l, struct itr *t,
 					   const struct lisp_next_hop *hop)
@@ -58,7 +64,7 @@ static __always_inline long add_outer_ipv4(struct xdp_md *frame, const struct li
 	struct outer_ipv4 *outer;
 	struct ethhdr *header;
 
-	if (bpf_xdp_adjust_head(frame, -(int)sizeof(*outer)) < 0)
+	if (bpf_xdp_adjust_head(frame, (int)tag_octets(t) - (int)sizeof(*outer)) < 0)
 		return -1;
 	header = frame_data(frame);
 	outer = (void *)(header + 1);
@@ -77,7 +83,7 @@ static __always_inline long add_outer_ipv6(struct xdp_md *frame, const struct li
 	struct outer_ipv6 *outer;
 	struct ethhdr *header;
 
-	if (bpf_xdp_adjust_head(frame, -(int)sizeof(*outer)) < 0)
+	if (bpf_xdp_adjust_head(frame, (int)tag_octets(t) - (int)sizeof(*outer)) < 0)
 		return -1;
 	header = frame_data(frame);
 	outer = (void *)(header + 1);
@@ -122,16 +128,16 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 }
 
 /* What lisp_tc.bpf.c does in site_ingress() and itr(), as far as it is done here. */
-static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_interface *site, __be16 ethertype)
+static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_interface *site, __be16 ethertype, bool tagged)
 {
-	struct itr t = { .iid = site->iid, .forwarded = true };
+	struct itr t = { .iid = site->iid, .forwarded = true, .tagged = tagged };
 	const struct lisp_mapping *m;
 	int reason;
 
 	if (site->flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
 	t.roots = find_roots(site->roots);
-	if (parse_ip(frame, ETH_HLEN, ethertype, &t.packet) < 0 || t.packet.malformed)
+	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 || t.packet.malformed)
 		return XDP_PASS;
 	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
 		return XDP_PASS;
@@ -155,11 +161,37 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	return drop_by_action(frame, m->action);
 }
 
+struct tagged_ethernet {
+	struct ethhdr ethernet;
+	struct vlan_tag tag;
+};
+
+_Static_assert(sizeof(struct tagged_ethernet) == ETH_HLEN + sizeof(struct vlan_tag), "headers are stored as they lie in memory");
+
+/* The same with a VLAN tag in front of the packet. */
+static __noinline long remove_outer_tagged(struct xdp_md *frame, const struct etr *e, const struct lisp_next_hop *hop)
+{
+	struct tagged_ethernet *header;
+
+	if (bpf_xdp_adjust_head(frame, (int)e->removed - (int)sizeof(header->tag)) < 0)
+		return -1;
+	header = frame_data(frame);
+	if ((void *)(header + 1) > frame_end(frame))
+		return -1;
+	__builtin_memcpy(&header->ethernet, hop->macs, sizeof(hop->macs));
+	header->ethernet.h_proto = bpf_htons(ETH_P_8021Q);
+	header->tag.tci = bpf_htons(hop->vlan);
+	header->tag.ethertype = ethertype_of(e->inner.family);
+	return write_head(frame, (union lisp_head *)(header + 1), e->tos, e->ttl - 1);
+}
+
 /* Cuts the outer headers off and makes the packet one hop older. */
 static __always_inline long remove_outer(struct xdp_md *frame, const struct etr *e, const struct lisp_next_hop *hop)
 {
 	struct ethhdr *header;
 
+	if (hop->vlan)
+		return remove_outer_tagged(frame, e, hop);
 	if (bpf_xdp_adjust_head(frame, e->removed) < 0)
 		return -1;
 	header = frame_data(frame);

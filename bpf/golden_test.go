@@ -38,6 +38,8 @@ type goldenBench struct {
 	xdp    bool     // packets that come in meet the XDP program first
 	flags  []string // of both interfaces, beside their side
 	lists  uint32   // kinds that have entries
+	vlan   bool     // the site is a VLAN of its interface
+	tagged int      // frames that XDP gave a tag
 	taken  int      // by the XDP program
 	passed int      // on to tc
 }
@@ -246,6 +248,9 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 		b.update("interfaces", uint32(at.Attrs().Index), b.encode("lisp_interface", fields{
 			"flags": interfaceFlags, "l2_length": etherLength, "iid": uint32(c.Instance), "roots": b.rootsOf(uint32(c.Instance)), "mac": []byte(at.Attrs().HardwareAddr),
 		}))
+		if b.vlan && at == b.site {
+			b.putVLAN(uint32(c.Instance), interfaceFlags&^b.constant("LISP_INTERFACE_SITE"))
+		}
 	}
 }
 
@@ -260,7 +265,7 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 	switch c.Hook {
 	case "site":
 		at = b.site
-		frame = ethernet(at.Attrs().HardwareAddr, hostMAC, c.Input)
+		frame = b.fromSite(ethernet(at.Attrs().HardwareAddr, hostMAC, c.Input))
 	case "core":
 		at = b.core
 		frame = ethernet(at.Attrs().HardwareAddr, peerMAC, c.Input)
@@ -271,7 +276,7 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 		came = false
 		frame = ethernet(peerMAC, at.Attrs().HardwareAddr, c.Input)
 	case "released":
-		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, uint32(b.site.Attrs().Index))
+		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, b.origin())
 		frame = ethernet(b.site.Attrs().HardwareAddr, metadata, c.Input)
 	}
 	if b.xdp && came && at != b.tap && c.Segment == 0 { // super-packets are skbs
@@ -498,6 +503,10 @@ func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) e
 		want = to(peerMAC, b.core.Attrs().HardwareAddr)
 	case "decapsulate":
 		want = to(hostMAC, b.site.Attrs().HardwareAddr)
+		if untagged := b.untag(got); len(untagged) < len(got) {
+			got = untagged
+			b.tagged++
+		}
 	case "stack":
 		want = to(b.tap.Attrs().HardwareAddr, make(net.HardwareAddr, 6))
 	}
@@ -514,7 +523,7 @@ func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) e
 func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []byte) error {
 	f := frame(append(make([]byte, vnetLength), got...))
 	reason := byte(reasonMiss)
-	origin := b.site
+	origin := b.origin()
 	switch {
 	case c.Verdict == "too-big":
 		reason = reasonTooBig
@@ -522,15 +531,15 @@ func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []
 		reason = reasonHold
 	}
 	if c.Hook == "local" {
-		origin = b.core
+		origin = uint32(b.core.Attrs().Index)
 	}
 	switch {
 	case answer != actRedirect:
 		return fmt.Errorf("answer %d, want %d", int32(answer), actRedirect)
-	case !bytes.Equal(f.ip(), sent[etherLength:]):
-		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), sent[etherLength:])
-	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != uint32(origin.Attrs().Index):
-		return fmt.Errorf("metadata %x, want reason %d, origin %d", got[:etherLength], reason, origin.Attrs().Index)
+	case !bytes.Equal(f.ip(), c.Input):
+		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), []byte(c.Input))
+	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != origin:
+		return fmt.Errorf("metadata %x, want reason %d, origin %d", got[:etherLength], reason, origin)
 	case c.Verdict == "too-big" && int(f.largestInner()) != c.LargestInner:
 		return fmt.Errorf("largest inner packet %d, want %d", f.largestInner(), c.LargestInner)
 	}

@@ -12,6 +12,7 @@
 #define LISP_HOPS_H
 
 #include "etr.h"
+#include "vlans.h"
 
 static __always_inline bool routes_by_flow(const struct lisp_settings *s)
 {
@@ -30,6 +31,7 @@ static __always_inline void keep_hop(struct lisp_next_hop *hop, const struct bpf
 	__builtin_memcpy(hop->gateway, f->ipv6_dst, sizeof(hop->gateway));
 	__builtin_memset(hop->macs, 0, sizeof(hop->macs));
 	hop->flags = 0;
+	hop->vlan = 0;
 	hop->expires_ns = 0;
 	if (out && out->flags & LISP_INTERFACE_PEER)
 		hop->flags = LISP_NEXT_HOP_PEER;
@@ -129,10 +131,15 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fla
 	answer = find_route(frame, &f, &e->inner, flags);
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return false;
-	to = find_interface(f.ifindex, LISP_INTERFACE_SITE);
+	to = find_site(f.ifindex, e->iid);
 	if (!to || !is_of_instance(to, e) || to->flags & LISP_INTERFACE_STACK)
 		return false;
+	/* The tag is ours to add, but for a neighbour that the kernel's device of the VLAN has yet to find. */
+	if (to->parent && answer == BPF_FIB_LKUP_RET_SUCCESS)
+		f.ifindex = to->parent;
 	keep_hop(&kept->hop, &f, answer, used);
+	if (f.ifindex == to->parent)
+		kept->hop.vlan = to->vlan;
 	return true;
 }
 

@@ -22,6 +22,7 @@ struct itr {
 	bool forwarded;    /* this host did not send it: its TTL counts */
 	bool released;     /* user space has written it back */
 	bool listed;       /* lists have to be asked */
+	bool tagged;       /* it is of a VLAN and still has the tag, beside the frame or within l2_length */
 	__u32 hash;
 	__u32 mapping_index;
 	__u32 mapping_iid;

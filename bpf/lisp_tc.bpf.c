@@ -72,21 +72,68 @@ static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 	return drop_by_action(skb, m->action);
 }
 
+/* The tag's VLAN and what follows it; the kernel nearly always keeps the tag beside the frame. -1 for no single tag. */
+static __always_inline int read_tag(struct __sk_buff *skb, __be16 *ethertype, __u32 *l2_length)
+{
+	struct vlan_tag tag;
+
+	*ethertype = skb->protocol;
+	if (skb->vlan_present)
+		return skb->vlan_proto == bpf_htons(ETH_P_8021Q) && !is_vlan(*ethertype) ? skb->vlan_tci & VLAN_ID_MASK : -1;
+	if (skb->protocol != bpf_htons(ETH_P_8021Q) || read_octets(skb, ETH_HLEN, &tag, sizeof(tag)) < 0 || is_vlan(tag.ethertype))
+		return -1;
+	*ethertype = tag.ethertype;
+	*l2_length = ETH_HLEN + sizeof(tag);
+	return bpf_ntohs(tag.tci) & VLAN_ID_MASK;
+}
+
+/* The site of a frame at an interface whose VLANs are sites, NULL where it is of none. */
+static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb, const struct lisp_interface *at, struct itr *t,
+							   __be16 *ethertype)
+{
+	struct lisp_vlan_key key = { .ifindex = skb->ifindex };
+	const __u32 *index;
+	int vlan;
+
+	if (!skb->vlan_present && !is_vlan(skb->protocol))
+		return at->flags & LISP_INTERFACE_SITE ? at : NULL;
+	vlan = read_tag(skb, ethertype, &t->l2_length);
+	if (vlan < 0) {
+		count(LISP_COUNTER_DOUBLE_TAGGED, skb->len);
+		return NULL;
+	}
+	key.tag = vlan;
+	index = bpf_map_lookup_elem(&vlans, &key);
+	if (!index)
+		return NULL;
+	t->origin = *index;
+	t->tagged = true;
+	return find_interface(*index, LISP_INTERFACE_SITE);
+}
+
 SEC("tc")
 int site_ingress(struct __sk_buff *skb)
 {
-	const struct lisp_interface *site = find_interface(skb->ifindex, LISP_INTERFACE_SITE);
+	const struct lisp_interface *site = find_interface(skb->ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED);
 	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_SITE, .forwarded = true };
+	__be16 ethertype = skb->protocol;
 
-	if (!site || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
+	if (!site || skb->pkt_type != SKB_PACKET_HOST)
 		return TC_ACT_UNSPEC;
+	t.l2_length = site->l2_length;
+	if (site->flags & LISP_INTERFACE_TAGGED) {
+		site = find_tagged(skb, site, &t, &ethertype);
+		if (!site)
+			return TC_ACT_UNSPEC;
+	} else if (skb->vlan_present) {
+		return TC_ACT_UNSPEC;
+	}
 	/* The stack forwards it, to one of the egress programs. */
 	if (site->flags & LISP_INTERFACE_STACK)
 		return TC_ACT_UNSPEC;
 	t.iid = site->iid;
 	t.roots = find_roots(site->roots);
-	t.l2_length = site->l2_length;
-	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || t.packet.malformed)
+	if (parse_ip(skb, t.l2_length, ethertype, &t.packet) < 0 || t.packet.malformed)
 		return TC_ACT_UNSPEC;
 	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t))
 		return TC_ACT_UNSPEC;

@@ -119,6 +119,13 @@ struct {
 	__type(value, __u32);
 } miss_policies SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2048);
+	__type(key, struct lisp_vlan_key);
+	__type(value, __u32);
+} vlans SEC(".maps");
+
 /* Two generations. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);

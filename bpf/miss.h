@@ -65,13 +65,27 @@ static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, boo
 	return 0;
 }
 
+/* Takes the VLAN tag off, which user space and the core have no use for; the packet's place in the frame follows. */
+static __noinline long untag(struct __sk_buff *skb, struct itr *t)
+{
+	__u32 removed = t->l2_length - ETH_HLEN;
+
+	if (bpf_skb_vlan_pop(skb) < 0)
+		return -1;
+	t->packet.offset -= removed;
+	t->packet.l4_offset -= removed;
+	t->l2_length = ETH_HLEN;
+	t->tagged = false;
+	return 0;
+}
+
 /* To the TAP; at the TAP's own egress, on to its reader. mtu is 0 but for LISP_TAP_REASON_TOO_BIG. */
-static __noinline int wait_at_tap(struct __sk_buff *skb, const struct itr *t, __u8 reason, __u32 mtu)
+static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 mtu)
 {
 	const struct lisp_settings *s = find_settings();
 	struct lisp_tap_header h = { .protocol = ethertype_of(t->packet.family) };
 
-	if (!s || !s->tap_ifindex)
+	if (!s || !s->tap_ifindex || (t->tagged && untag(skb, t) < 0))
 		return drop(skb, LISP_DROP_NO_TAP);
 	if (t->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
 		return drop(skb, LISP_DROP_NO_TAP);
@@ -95,7 +109,7 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, const struct itr *t, __
 	return bpf_redirect(s->tap_ifindex, 0);
 }
 
-static __always_inline int wait_too_big(struct __sk_buff *skb, const struct itr *t, __u32 mtu)
+static __always_inline int wait_too_big(struct __sk_buff *skb, struct itr *t, __u32 mtu)
 {
 	return wait_at_tap(skb, t, LISP_TAP_REASON_TOO_BIG, mtu);
 }
@@ -139,11 +153,16 @@ static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr
 /* A site's packet that waited returns to where it came in, as it was: the stack takes it from there. */
 static __always_inline int return_to_site(struct __sk_buff *skb, const struct itr *t)
 {
+	const struct lisp_interface *from = find_interface(t->origin, LISP_INTERFACE_SITE);
 	__u8 nobody[ETH_ALEN] = {};
 
 	if (bpf_skb_store_bytes(skb, ETH_ALEN, nobody, sizeof(nobody), 0) < 0)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	return bpf_redirect(t->origin, BPF_F_INGRESS);
+	if (!from || !from->parent)
+		return bpf_redirect(t->origin, BPF_F_INGRESS);
+	if (bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), from->vlan) < 0)
+		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
+	return bpf_redirect(from->parent, BPF_F_INGRESS);
 }
 
 /* Leaves the packet to the routes of this host. */
@@ -169,7 +188,7 @@ static __always_inline __u32 miss_policy(__u32 iid)
 	return s ? s->miss_policy : LISP_MISS_QUEUE;
 }
 
-static __always_inline int miss(struct __sk_buff *skb, const struct itr *t)
+static __always_inline int miss(struct __sk_buff *skb, struct itr *t)
 {
 	__u32 policy;
 

@@ -56,6 +56,7 @@ type Interfaces struct {
 // SiteInterface leads to hosts with EIDs of one Instance-ID.
 type SiteInterface struct {
 	Interface  InterfaceRef    `key:"interface" required:"true"`
+	VLAN       uint16          `key:"vlan" range:"0..4094"` // 0: frames without a tag
 	InstanceID lisp.InstanceID `key:"instance-id"`
 	Hook       Hook            `key:"hook" oneof:"auto,tc,xdp"`
 	Forwarding Forwarding      `key:"forwarding" oneof:"fast,stack"`

@@ -154,7 +154,7 @@ func itemsOf(list reflect.Value) items {
 func identity(item any) string {
 	switch item := item.(type) {
 	case SiteInterface:
-		return item.Interface.String()
+		return item.String()
 	case CoreInterface:
 		return item.Interface.String()
 	case Locator:

@@ -26,6 +26,7 @@ type nodeEncoder interface{ encodeNode() *node }
 func (s SiteInterface) encodeNode() *node {
 	return &node{kind: nodeMapping, entries: []entry{
 		{key: "interface", value: encode(reflect.ValueOf(s.Interface))},
+		{key: "vlan", value: encode(reflect.ValueOf(s.VLAN))},
 		{key: "instance-id", value: encode(reflect.ValueOf(s.InstanceID))},
 		{key: "hook", value: encode(reflect.ValueOf(s.Hook))},
 		{key: "forwarding", value: encode(reflect.ValueOf(s.Forwarding))},

@@ -20,6 +20,27 @@ func (i Interfaces) CoreNames() []string {
 	return names
 }
 
+// String names the interface, with its VLAN if it has one.
+func (s SiteInterface) String() string {
+	if s.VLAN == 0 {
+		return s.Interface.String()
+	}
+	return fmt.Sprintf("%s VLAN %d", s.Interface, s.VLAN)
+}
+
+// validateVLAN checks a site that is a VLAN of an interface, which has one hook for all.
+func (c *Config) validateVLAN(site SiteInterface, path string) {
+	if site.VLAN != 0 && site.Forwarding == ForwardingStack {
+		c.fail(path+".forwarding", "forwarding: stack knows no tags", "name the kernel's own device of the VLAN as the interface, such as eth0.10, without vlan")
+	}
+	for _, other := range c.Interfaces.Site {
+		if other.Interface == site.Interface && other.VLAN < site.VLAN && other.Hook != site.Hook {
+			c.fail(path, fmt.Sprintf("hook: %s for %s and %s for %s", site.Hook, site, other.Hook, other), "an interface has one hook for all its VLANs")
+			return
+		}
+	}
+}
+
 const (
 	// sourceRules is how many consecutive rule priorities the source routes take.
 	sourceRules = 3

@@ -55,17 +55,20 @@ func (c *Config) validateInterfaces() {
 	if c.ITR != nil && len(c.Interfaces.Site) == 0 {
 		c.warn("itr", "no interface leads to the site", "only this host's own packets are encapsulated; add interfaces: {site: [NAME]}")
 	}
-	seen := map[InterfaceRef]string{}
+	seen := map[SiteInterface]string{}
 	for i, site := range c.Interfaces.Site {
-		c.validateInterface(seen, site.Interface, fmt.Sprintf("interfaces.site[%d]", i))
+		path := fmt.Sprintf("interfaces.site[%d]", i)
+		c.validateInterface(seen, SiteInterface{Interface: site.Interface, VLAN: site.VLAN}, path)
+		c.validateVLAN(site, path)
 	}
 	for i, core := range c.Interfaces.Core {
-		c.validateInterface(seen, core.Interface, fmt.Sprintf("interfaces.core[%d]", i))
+		c.validateInterface(seen, SiteInterface{Interface: core.Interface}, fmt.Sprintf("interfaces.core[%d]", i))
 	}
 }
 
-func (c *Config) validateInterface(seen map[InterfaceRef]string, ref InterfaceRef, path string) {
-	if ref.Name == c.Datapath.Interface {
+// validateInterface knows an interface by its name and VLAN.
+func (c *Config) validateInterface(seen map[SiteInterface]string, ref SiteInterface, path string) {
+	if ref.Interface.Name == c.Datapath.Interface {
 		c.fail(path, fmt.Sprintf("%s is the interface that Loci makes itself", ref), "name another here, or change datapath.interface")
 	}
 	if first, twice := seen[ref]; twice {

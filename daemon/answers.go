@@ -85,7 +85,7 @@ func (d *daemon) describeInterfaces(settings []dataplane.Interface) []api.Interf
 	}
 	var list []api.Interface
 	for _, i := range settings {
-		entry := api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance, Forwarding: i.Forwarding.String()}
+		entry := api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance, VLAN: i.VLAN, Forwarding: i.Forwarding.String()}
 		if state, ok := states[i.Name]; ok && state.Present {
 			entry.Hook, entry.HookReason, entry.HookWarning = state.Hook.String(), state.Reason, state.Warning
 		}

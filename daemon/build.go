@@ -136,7 +136,7 @@ func (p *planner) interfaces() []dataplane.Interface {
 	var list []dataplane.Interface
 	for i, site := range p.config.Interfaces.Site {
 		if name := p.interfaceName(site.Interface, where{"interfaces", "site", i, "interface"}); name != "" {
-			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID, Hook: hookOf(site.Hook), Forwarding: forwardingOf(site.Forwarding)})
+			list = append(list, dataplane.Interface{Name: name, Side: dataplane.SideSite, Instance: site.InstanceID, VLAN: site.VLAN, Hook: hookOf(site.Hook), Forwarding: forwardingOf(site.Forwarding)})
 		}
 	}
 	for i, core := range p.config.Interfaces.Core {
@@ -193,7 +193,7 @@ func (p *planner) inForce(list []dataplane.Interface) []dataplane.Interface {
 func (p *planner) checkDistinct(list []dataplane.Interface) {
 	for i, one := range list {
 		for _, other := range list[:i] {
-			if one.Name == other.Name {
+			if one.Name == other.Name && one.VLAN == other.VLAN {
 				p.problem(where{"interfaces"}, fmt.Sprintf("interface %s is named twice, as %s and as %s interface", one.Name, other.Side, one.Side), "name it once")
 			}
 		}

@@ -244,6 +244,7 @@ type Interface struct {
 	Name     string
 	Side     Side
 	Instance lisp.InstanceID // of the EIDs behind a site interface
+	VLAN     uint16          // of a site: its tag at the interface, 0 for frames without one
 	Hook     Hook
 	// Forwarding of what comes in by the interface, and of what goes to a site by it.
 	Forwarding Forwarding

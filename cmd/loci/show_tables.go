@@ -256,7 +256,11 @@ func shortDuration(d time.Duration) string {
 
 // interfaceText is an interface with its Instance-ID, where packets are taken and why.
 func interfaceText(i api.Interface) string {
-	text := fmt.Sprintf("%s, Instance-ID %s", i.Name, i.InstanceID)
+	text := i.Name
+	if i.VLAN != 0 {
+		text += fmt.Sprintf(" VLAN %d", i.VLAN)
+	}
+	text += fmt.Sprintf(", Instance-ID %s", i.InstanceID)
 	if i.Forwarding == "stack" {
 		text += ", forwarding stack"
 	}

@@ -63,6 +63,7 @@ type Interface struct {
 	Name       string          `json:"name"`
 	Side       string          `json:"side"`
 	InstanceID lisp.InstanceID `json:"instance_id"`
+	VLAN       uint16          `json:"vlan,omitempty"` // its tag at the interface
 
 	// Forwarding is "fast", or "stack" when the host's IP forwarding sees inner packets.
 	Forwarding string `json:"forwarding"`

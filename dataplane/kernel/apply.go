@@ -382,6 +382,9 @@ func (e *Engine) unhold(holds []release, ready func() bool) bool {
 // addressOf implements roomTables.
 func (e *Engine) addressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
 	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
+	e.mu.Lock()
+	ifindex = siteIfindex(ifindex, e.interfaces[ifindex])
+	e.mu.Unlock()
 	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
 	addresses, err := e.space.netlink.AddrList(link, kinds[family])
 	if err != nil {

@@ -32,6 +32,7 @@ var otherCounters = map[lisptcLispCounterIndex]string{
 	lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION: "nonce-and-version",
 	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT:    "outer-fragment",
 	lisptcLispCounterIndexLISP_COUNTER_TO_STACK:          "to-stack",
+	lisptcLispCounterIndexLISP_COUNTER_DOUBLE_TAGGED:     "double-tagged",
 
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED:            "echo-requested",
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED:             "echo-returned",

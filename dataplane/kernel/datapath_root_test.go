@@ -21,6 +21,12 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 	a.apply(t, dataplane.SetSettings{Settings: settings})
 	state, err := a.Datapath()
 	must(t, err)
+	a.putProgramSettings() // as when routes change
+	var programs lisptcLispSettings
+	must(t, a.store.maps[lisptcMapSettings].Lookup(uint32(0), &programs))
+	if programs.Lists != 1 || programs.ListGeneration == 0 || programs.Flags&uint32(lisptcLispSettingFlagLISP_SETTING_LISTS) == 0 {
+		t.Errorf("the programs are told %+v", programs)
+	}
 	if want := (dataplane.ListsState{Lists: 1, Prefixes: 1}); state.Lists != want {
 		t.Errorf("lists %+v, want %+v", state.Lists, want)
 	}

@@ -101,8 +101,9 @@ type Engine struct {
 	tables     *tables
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
-	byFlow     bool                // routes look at ports
-	noXDP      error               // why the kernel refuses the XDP program; nil when it does not
+	lists      listsInForce
+	byFlow     bool  // routes look at ports
+	noXDP      error // why the kernel refuses the XDP program; nil when it does not
 }
 
 // An attached interface is one that programs know.
@@ -110,6 +111,7 @@ type attached struct {
 	name   string
 	record lisptcLispInterface
 	choice hookChoice
+	device uint32 // of a VLAN: the kernel's own device for it; 0: none
 }
 
 var _ dataplane.Plane = (*Engine)(nil)

@@ -53,6 +53,8 @@ type lispxdpLispInnerHop struct {
 		Flags     uint8
 		Asked     uint8
 		Zero      uint8
+		Vlan      uint16
+		Zero2     [6]uint8
 	}
 }
 
@@ -68,8 +70,9 @@ type lispxdpLispInterface struct {
 	Iid      uint32
 	L2Length uint32
 	Mac      [6]uint8
-	Zero     [2]uint8
+	Vlan     uint16
 	Roots    uint32
+	Parent   uint32
 }
 
 type lispxdpLispInterfaceSlot struct {
@@ -168,6 +171,8 @@ type lispxdpLispOuterHop struct {
 		Flags     uint8
 		Asked     uint8
 		Zero      uint8
+		Vlan      uint16
+		Zero2     [6]uint8
 	}
 }
 
@@ -244,6 +249,12 @@ type lispxdpLispTrusted struct {
 	Value        [40]uint8
 }
 
+type lispxdpLispVlanKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Tag     uint32
+}
+
 type lispxdpLispWatch struct {
 	_     structs.HostLayout
 	Flags uint64
@@ -281,6 +292,7 @@ const (
 	lispxdpMapSites            = "sites"
 	lispxdpMapSteps            = "steps"
 	lispxdpMapTrusted          = "trusted"
+	lispxdpMapVlans            = "vlans"
 	lispxdpMapWatch            = "watch"
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
@@ -364,6 +376,7 @@ type lispxdpMapSpecs struct {
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
+	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
@@ -423,6 +436,7 @@ type lispxdpMaps struct {
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
+	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
@@ -455,6 +469,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Sites,
 		m.Steps,
 		m.Trusted,
+		m.Vlans,
 		m.Watch,
 	)
 }

@@ -72,21 +72,34 @@ func (s *mapStore) generations() (map[uint8]listRules, error) {
 	return found, iterator.Err()
 }
 
-// putLists makes a generation that holds these lists and returns its number, which
-// the caller puts into the settings: that of the one in force where nothing changes.
-// Programs ask the one in force until then, and for moments more, so it stays.
-func (s *mapStore) putLists(rules listRules) (uint8, error) {
+// listsInForce is what programs are told of the lists: kinds that have entries, a bit for
+// each, and the generation that they ask.
+type listsInForce struct{ kinds, generation uint8 }
+
+// flag is set when there are any, so that programs ask no map for none.
+func (l listsInForce) flag() uint32 {
+	if l.kinds == 0 {
+		return 0
+	}
+	return uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
+}
+
+// putLists makes a generation that holds these lists, which the caller puts into the
+// settings: the one in force where nothing changes. Programs ask that one until then,
+// and for moments more, so it stays.
+func (s *mapStore) putLists(lists []dataplane.AccessList) (listsInForce, error) {
+	rules, kinds := rulesOf(lists)
 	var settings lisptcLispSettings
 	if err := s.maps[lisptcMapSettings].Lookup(uint32(0), &settings); err != nil {
-		return 0, fmt.Errorf("reading the programs' settings: %w", err)
+		return listsInForce{}, fmt.Errorf("reading the programs' settings: %w", err)
 	}
 	current := settings.ListGeneration
 	found, err := s.generations()
 	if err != nil {
-		return 0, fmt.Errorf("reading the lists: %w", err)
+		return listsInForce{}, fmt.Errorf("reading the lists: %w", err)
 	}
 	if maps.Equal(found[current], rules) {
-		return current, nil
+		return listsInForce{kinds, current}, nil
 	}
 	var errs []error
 	for generation, old := range found {
@@ -103,15 +116,7 @@ func (s *mapStore) putLists(rules listRules) (uint8, error) {
 		errs = append(errs, s.maps[lisptcMapLists].Put(key, uint32(entry)))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("lists: %w", err)
+		return listsInForce{}, fmt.Errorf("lists: %w", err)
 	}
-	return current + 1, nil
-}
-
-// listsFlag is set when there are any, so that programs ask no map for none.
-func listsFlag(kinds uint8) uint32 {
-	if kinds == 0 {
-		return 0
-	}
-	return uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
+	return listsInForce{kinds, current + 1}, nil
 }

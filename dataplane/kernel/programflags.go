@@ -38,10 +38,11 @@ func vxlanFlag(s *dataplane.Settings) uint32 {
 // putSites tells the programs which Instance-ID has which site interface.
 func (e *Engine) putSites(interfaces map[uint32]attached) error {
 	sites := map[uint32]uint32{}
-	for ifindex, a := range interfaces {
-		if a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) == 0 {
+	for index, a := range interfaces {
+		if a.record.Flags&flagSite == 0 {
 			continue
 		}
+		ifindex := siteIfindex(index, a)
 		if _, several := sites[a.record.Iid]; several {
 			ifindex = 0
 		}

@@ -48,6 +48,9 @@ func checkSettings(s dataplane.Settings) error {
 		return fmt.Errorf("%w: %d local RLOCs, at most %d", dataplane.ErrInvalid, len(s.LocalRLOCs), maxLocalRLOCs)
 	}
 	for _, i := range s.Interfaces {
+		if err := checkVLAN(i); err != nil {
+			return err
+		}
 		if i.Name == "" || len(i.Name) >= unix.IFNAMSIZ {
 			return fmt.Errorf("%w: interface name %q", dataplane.ErrInvalid, i.Name)
 		}
@@ -113,15 +116,10 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err := e.putMissPolicies(s.MissPolicies); err != nil {
 		return err
 	}
-	rules, kinds := rulesOf(s.Lists)
-	generation, err := e.store.putLists(rules)
-	if err != nil {
+	if e.lists, err = e.store.putLists(s.Lists); err != nil {
 		return err
 	}
-	programs := e.programSettings(s)
-	programs.Flags |= listsFlag(kinds)
-	programs.Lists, programs.ListGeneration = kinds, generation
-	if err := e.store.putSettings(programs); err != nil {
+	if err := e.store.putSettings(e.programSettings(s)); err != nil {
 		return err
 	}
 	return e.syncInterfaces()
@@ -164,12 +162,13 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
 	rloc4, rloc6 := rlocKey(sourceOf(s.LocalRLOCs, true)).Address, rlocKey(sourceOf(s.LocalRLOCs, false)).Address
 	return lisptcLispSettings{
-		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s), TapIfindex: e.tap.index, TapMac: e.tap.mac,
+		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.flag(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
 		EchoWaitNs:     uint64(cmp.Or(s.Header.EchoWait, dataplane.DefaultEchoWait)),
 		Rloc4:          [4]uint8(rloc4[:4]), Rloc6: rloc6,
+		Lists: e.lists.kinds, ListGeneration: e.lists.generation,
 	}
 }
 
@@ -258,12 +257,17 @@ func (e *Engine) syncInterfaces() error {
 		if err != nil {
 			return fmt.Errorf("interface %s: %w", i.Name, err)
 		}
-		addInterface(wanted, i, link.Attrs())
+		if err := e.addInterface(wanted, i, link.Attrs()); err != nil {
+			return err
+		}
 		e.addShortcut(wanted, link)
 		e.chooseHook(wanted, i, link)
 		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
 			coreMTU = mtu
 		}
+	}
+	if err := e.finishVLANs(wanted); err != nil {
+		return err
 	}
 	if err := e.changeInterfaces(wanted); err != nil {
 		return err
@@ -272,7 +276,10 @@ func (e *Engine) syncInterfaces() error {
 }
 
 // addInterface adds one of the settings' interfaces; one may lead to both sides.
-func addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) {
+func (e *Engine) addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
+	if i.VLAN != 0 {
+		return e.addVLAN(wanted, i, link)
+	}
 	a := wanted[uint32(link.Index)]
 	a.name = i.Name
 	if i.Side == dataplane.SideSite {
@@ -290,6 +297,7 @@ func addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netli
 		copy(a.record.Mac[:], link.HardwareAddr)
 	}
 	wanted[uint32(link.Index)] = a
+	return nil
 }
 
 // ownInstance is the Instance-ID of this host's own EIDs: that of a core interface,
@@ -318,7 +326,7 @@ func ownInstance(interfaces []dataplane.Interface) lisp.InstanceID {
 // programsOf are the programs that an interface needs.
 func programsOf(flags uint32) []string {
 	var programs []string
-	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) != 0 {
+	if flags&(flagSite|flagTagged) != 0 {
 		programs = append(programs, lisptcProgSiteIngress)
 	}
 	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE) != 0 {
@@ -341,9 +349,15 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 			return fmt.Errorf("interface %s: %w", a.name, err)
 		}
 		instances[a.record.Iid] = true
+		if isVLAN(ifindex) {
+			continue
+		}
 		for _, program := range programsOf(a.record.Flags) {
 			points[hookPoint{ifindex, program}] = true
 		}
+	}
+	if err := e.putVLANs(wanted); err != nil {
+		return fmt.Errorf("VLANs: %w", err)
 	}
 	if err := e.putSites(wanted); err != nil {
 		return fmt.Errorf("site interfaces by Instance-ID: %w", err)
@@ -469,7 +483,7 @@ func (e *Engine) concerns(update netlink.LinkUpdate) bool {
 		return true
 	}
 	return slices.ContainsFunc(e.settings.Interfaces, func(i dataplane.Interface) bool {
-		return i.Name == update.Link.Attrs().Name
+		return i.Name == update.Link.Attrs().Name || i.VLAN != 0 && update.Link.Type() == "vlan"
 	})
 }
 

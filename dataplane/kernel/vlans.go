@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file makes VLANs of an interface sites of their own (RFC 9300 s.5.5): records as
+// if they were interfaces, and what programs find them by, on the way in and on the way
+// back. It never makes a VLAN device; where the kernel has one, routes by it lead to the
+// same site.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/dataplane"
+)
+
+const (
+	// vlanIndex and vlanOfInstance are LISP_VLAN_INDEX and LISP_VLAN_OF_INSTANCE.
+	vlanIndex      = 0x80000000
+	vlanOfInstance = 0x80000000
+	// firstVLANIndex keeps them out of the way of small ifindexes in interface_slots.
+	firstVLANIndex = vlanIndex | 0x80
+
+	maxVLAN = 4094
+)
+
+const (
+	flagSite   = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE)
+	flagTagged = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED)
+)
+
+// isVLAN reports whether an index stands for a VLAN and not for an interface.
+func isVLAN(index uint32) bool { return index&vlanIndex != 0 }
+
+// indexOfVLAN is the one that the VLAN has already, so that packets which wait find their
+// way, else a free one.
+func (e *Engine) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
+	var index uint32
+	err := e.store.maps[lisptcMapVlans].Lookup(lisptcLispVlanKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
+	if err == nil && isVLAN(index) {
+		return index, nil
+	}
+	taken := map[uint32]bool{}
+	var key lisptcLispVlanKey
+	iterator := e.store.maps[lisptcMapVlans].Iterate()
+	for iterator.Next(&key, &index) {
+		taken[index] = true
+	}
+	for index = firstVLANIndex; taken[index] || wanted[index].name != ""; index++ {
+	}
+	return index, iterator.Err()
+}
+
+// addVLAN adds a VLAN of an interface, and the interface where its frames come and go.
+func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
+	parent := uint32(link.Index)
+	index, err := e.indexOfVLAN(wanted, parent, i.VLAN)
+	if err != nil {
+		return fmt.Errorf("interface %s, VLAN %d: %w", i.Name, i.VLAN, err)
+	}
+	a := wanted[parent]
+	a.name = i.Name
+	a.record.Flags |= flagTagged
+	if len(link.HardwareAddr) != len(a.record.Mac) {
+		return fmt.Errorf("interface %s: %w: a VLAN needs an Ethernet interface", i.Name, dataplane.ErrInvalid)
+	}
+	a.record.L2Length = ethernetOctets
+	copy(a.record.Mac[:], link.HardwareAddr)
+	wanted[parent] = a
+	wanted[index] = attached{name: fmt.Sprintf("%s VLAN %d", i.Name, i.VLAN), record: lisptcLispInterface{
+		Flags: flagSite, Iid: uint32(i.Instance), L2Length: ethernetOctets, Mac: a.record.Mac, Vlan: i.VLAN, Parent: parent,
+	}}
+	return nil
+}
+
+// finishVLANs adds what is known only when all interfaces are: devices, and what the
+// interface where a VLAN's frames come can do.
+func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
+	if !hasVLANs(e.settings.Interfaces) {
+		return nil
+	}
+	links, err := e.space.netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("interfaces: %w", err)
+	}
+	addVLANDevices(wanted, links)
+	for index, a := range wanted {
+		if isVLAN(index) {
+			a.record.Flags |= wanted[a.record.Parent].record.Flags & uint32(lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED)
+			wanted[index] = a
+		}
+	}
+	return nil
+}
+
+// addVLANDevices finds the kernel's own devices of VLANs that are sites: routes lead to
+// them.
+func addVLANDevices(wanted map[uint32]attached, links []netlink.Link) {
+	for _, link := range links {
+		device, ok := link.(*netlink.Vlan)
+		if !ok {
+			continue
+		}
+		for index, a := range wanted {
+			if !isVLAN(index) || int(a.record.Vlan) != device.VlanId || int(a.record.Parent) != device.ParentIndex {
+				continue
+			}
+			a.device = uint32(device.Index)
+			wanted[index] = a
+			d := wanted[a.device]
+			d.name = device.Name
+			d.record.Flags |= flagTagged
+			d.record.L2Length = ethernetOctets
+			copy(d.record.Mac[:], device.HardwareAddr)
+			wanted[a.device] = d
+		}
+	}
+}
+
+// hasVLANs reports whether any VLAN is a site.
+func hasVLANs(interfaces []dataplane.Interface) bool {
+	for _, i := range interfaces {
+		if i.VLAN != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// vlanEntries are what programs find VLANs by.
+func vlanEntries(wanted map[uint32]attached) map[lisptcLispVlanKey]uint32 {
+	entries := map[lisptcLispVlanKey]uint32{}
+	for index, a := range wanted {
+		if !isVLAN(index) {
+			continue
+		}
+		back := vlanOfInstance | a.record.Iid
+		entries[lisptcLispVlanKey{Ifindex: a.record.Parent, Tag: uint32(a.record.Vlan)}] = index
+		entries[lisptcLispVlanKey{Ifindex: a.record.Parent, Tag: back}] = index
+		if a.device != 0 {
+			entries[lisptcLispVlanKey{Ifindex: a.device, Tag: back}] = index
+		}
+	}
+	return entries
+}
+
+// putVLANs tells the programs of VLANs whose records are there already.
+func (e *Engine) putVLANs(wanted map[uint32]attached) error {
+	entries := vlanEntries(wanted)
+	m := e.store.maps[lisptcMapVlans]
+	var errs []error
+	for key, index := range entries {
+		errs = append(errs, m.Put(key, index))
+	}
+	var key lisptcLispVlanKey
+	var index uint32
+	var others []lisptcLispVlanKey
+	iterator := m.Iterate()
+	for iterator.Next(&key, &index) {
+		if _, wanted := entries[key]; !wanted {
+			others = append(others, key)
+		}
+	}
+	errs = append(errs, iterator.Err())
+	for _, key := range others {
+		errs = append(errs, m.Delete(key))
+	}
+	return errors.Join(errs...)
+}
+
+// siteIfindex is where routes to a site lead: to a VLAN's device, else to the interface
+// where its frames leave.
+func siteIfindex(index uint32, a attached) uint32 {
+	switch {
+	case !isVLAN(index):
+		return index
+	case a.device != 0:
+		return a.device
+	}
+	return a.record.Parent
+}
+
+// checkVLAN says what of an interface's VLAN cannot be.
+func checkVLAN(i dataplane.Interface) error {
+	if i.VLAN > maxVLAN || i.VLAN != 0 && (i.Side != dataplane.SideSite || i.Forwarding != dataplane.ForwardingFast) {
+		return fmt.Errorf("interface %s: %w VLAN %d: want 1 to %d, at the site, forwarding fast", i.Name, dataplane.ErrInvalid, i.VLAN, maxVLAN)
+	}
+	return nil
+}
