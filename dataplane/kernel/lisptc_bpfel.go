@@ -68,6 +68,7 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST                lisptcLispCounterIndex = 13
 	lisptcLispCounterIndexLISP_COUNTER_TO_STACK                  lisptcLispCounterIndex = 14
 	lisptcLispCounterIndexLISP_COUNTER_MISS                      lisptcLispCounterIndex = 15
+	lisptcLispCounterIndexLISP_COUNTER_DOUBLE_TAGGED             lisptcLispCounterIndex = 16
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED            lisptcLispCounterIndex = 20
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED             lisptcLispCounterIndex = 21
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED             lisptcLispCounterIndex = 22
@@ -187,6 +188,8 @@ type lisptcLispInnerHop struct {
 		Flags     uint8
 		Asked     uint8
 		Zero      uint8
+		Vlan      uint16
+		Zero2     [6]uint8
 	}
 }
 
@@ -202,8 +205,9 @@ type lisptcLispInterface struct {
 	Iid      uint32
 	L2Length uint32
 	Mac      [6]uint8
-	Zero     [2]uint8
+	Vlan     uint16
 	Roots    uint32
+	Parent   uint32
 }
 
 type lisptcLispInterfaceFlag uint32
@@ -216,6 +220,7 @@ const (
 	lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED   lisptcLispInterfaceFlag = 16
 	lisptcLispInterfaceFlagLISP_INTERFACE_PEER         lisptcLispInterfaceFlag = 256
 	lisptcLispInterfaceFlagLISP_INTERFACE_STACK        lisptcLispInterfaceFlag = 512
+	lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED       lisptcLispInterfaceFlag = 1024
 )
 
 type lisptcLispInterfaceSlot struct {
@@ -359,6 +364,8 @@ type lisptcLispOuterHop struct {
 		Flags     uint8
 		Asked     uint8
 		Zero      uint8
+		Vlan      uint16
+		Zero2     [6]uint8
 	}
 }
 
@@ -516,6 +523,12 @@ type lisptcLispTrusted struct {
 	Value        [40]uint8
 }
 
+type lisptcLispVlanKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Tag     uint32
+}
+
 type lisptcLispWatch struct {
 	_     structs.HostLayout
 	Flags uint64
@@ -559,6 +572,7 @@ const (
 	lisptcMapSites            = "sites"
 	lisptcMapSteps            = "steps"
 	lisptcMapTrusted          = "trusted"
+	lisptcMapVlans            = "vlans"
 	lisptcMapWatch            = "watch"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
@@ -651,6 +665,7 @@ type lisptcMapSpecs struct {
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
+	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
@@ -711,6 +726,7 @@ type lisptcMaps struct {
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
+	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
@@ -743,6 +759,7 @@ func (m *lisptcMaps) Close() error {
 		m.Sites,
 		m.Steps,
 		m.Trusted,
+		m.Vlans,
 		m.Watch,
 	)
 }

@@ -72,6 +72,8 @@ type fibLispInnerHop struct {
 		Flags     uint8
 		Asked     uint8
 		Zero      uint8
+		Vlan      uint16
+		Zero2     [6]uint8
 	}
 }
 
@@ -87,8 +89,9 @@ type fibLispInterface struct {
 	Iid      uint32
 	L2Length uint32
 	Mac      [6]uint8
-	Zero     [2]uint8
+	Vlan     uint16
 	Roots    uint32
+	Parent   uint32
 }
 
 type fibLispInterfaceSlot struct {
@@ -187,6 +190,8 @@ type fibLispOuterHop struct {
 		Flags     uint8
 		Asked     uint8
 		Zero      uint8
+		Vlan      uint16
+		Zero2     [6]uint8
 	}
 }
 
@@ -263,6 +268,12 @@ type fibLispTrusted struct {
 	Value        [40]uint8
 }
 
+type fibLispVlanKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Tag     uint32
+}
+
 type fibLispWatch struct {
 	_     structs.HostLayout
 	Flags uint64
@@ -304,6 +315,7 @@ const (
 	fibMapSites            = "sites"
 	fibMapSteps            = "steps"
 	fibMapTrusted          = "trusted"
+	fibMapVlans            = "vlans"
 	fibMapWatch            = "watch"
 	fibProgBenchFib        = "bench_fib"
 	fibProgBenchHashLookup = "bench_hash_lookup"
@@ -399,6 +411,7 @@ type fibMapSpecs struct {
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
+	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 }
 
@@ -462,6 +475,7 @@ type fibMaps struct {
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
+	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 }
 
@@ -498,6 +512,7 @@ func (m *fibMaps) Close() error {
 		m.Sites,
 		m.Steps,
 		m.Trusted,
+		m.Vlans,
 		m.Watch,
 	)
 }
