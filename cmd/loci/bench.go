@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon"
+	"loci/lab"
 	"loci/lab/bench"
 )
 
@@ -100,7 +101,7 @@ func (f *benchFlags) run(cmd *cobra.Command, names []string, document string) er
 	for _, name := range names {
 		report, err := bench.Run(cmd.Context(), name, f.options)
 		if err != nil {
-			return &exitError{status: bench.ExitStatus(err), err: err}
+			return &exitError{status: lab.ExitStatus(err), err: err}
 		}
 		reports = append(reports, report)
 		missed += len(report.Missed())

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon"
+	"loci/lab"
 	"loci/lab/demo"
 )
 
@@ -48,7 +49,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 			}
 			options.Executable, options.Out, options.Err = executable, cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if _, err := demo.Run(cmd.Context(), options); err != nil {
-				return &exitError{status: demo.ExitStatus(err), err: err}
+				return &exitError{status: lab.ExitStatus(err), err: err}
 			}
 			return nil
 		},

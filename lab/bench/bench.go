@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 // Options of one run.
@@ -39,21 +40,7 @@ const defaultMeasure = 34 * time.Second
 // maxOverrun bounds what a run may take beyond its measuring time.
 const maxOverrun = 60 * time.Second
 
-// ErrInterrupted is returned when the context ended before the bench did.
-var ErrInterrupted = errors.New("interrupted; the network is removed")
-
-// PreflightError names everything that the machine lacks. Nothing was made.
-type PreflightError struct {
-	Problems []testnet.Problem
-}
-
-func (e *PreflightError) Error() string {
-	lines := []string{"this machine cannot run benches, and nothing was changed on it:"}
-	for _, problem := range e.Problems {
-		lines = append(lines, "  - "+problem.What, "    "+problem.Do)
-	}
-	return strings.Join(lines, "\n")
-}
+var runs = lab.Runs{Parent: "/run/loci-bench", Prefix: "loci-bench"}
 
 // kind is one bench.
 type kind struct {
@@ -79,28 +66,6 @@ type kind struct {
 // kinds in the order in which they are listed.
 func kinds() []kind {
 	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), mapsockBench(), controlBench(), failoverBench()}
-}
-
-// Exit statuses of the command.
-const (
-	exitWorked      = 0
-	exitFailed      = 1
-	exitPreflight   = 3
-	exitInterrupted = 130
-)
-
-// ExitStatus is the status that the command ends with after err.
-func ExitStatus(err error) int {
-	var preflight *PreflightError
-	switch {
-	case err == nil:
-		return exitWorked
-	case errors.As(err, &preflight):
-		return exitPreflight
-	case errors.Is(err, ErrInterrupted):
-		return exitInterrupted
-	}
-	return exitFailed
 }
 
 // Title is one line about a bench; empty for an unknown one.
@@ -185,7 +150,7 @@ type bench struct {
 	screen   *screen
 	report   *Report
 	network  *testnet.Network
-	instance instance
+	instance *lab.Directory
 	lines    []*line
 	daemons  []*process
 	bursts   map[string]uint32 // lossless ones, by arm and case
@@ -210,9 +175,9 @@ func (b *bench) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	if problems := testnet.Preflight(); len(problems) > 0 {
-		return b.fail(&PreflightError{Problems: problems})
+		return b.fail(&lab.PreflightError{Purpose: "run benches", Problems: problems})
 	}
-	if err := removeLeftovers(); err != nil {
+	if _, err := runs.RemoveLeftovers(false); err != nil {
 		return b.fail(fmt.Errorf("remove what an earlier run left: %w", err))
 	}
 	began := time.Now()
@@ -228,7 +193,7 @@ func (b *bench) run(ctx context.Context) error {
 	case removal != nil:
 		err = errors.Join(err, fmt.Errorf("remove the network: %w", removal))
 	case ctx.Err() != nil:
-		err = ErrInterrupted
+		err = lab.ErrInterrupted
 	}
 	if err != nil {
 		return b.fail(err)
@@ -258,10 +223,10 @@ func (b *bench) measureAll(ctx context.Context) error {
 
 // build makes the network and a line for each arm.
 func (b *bench) build(ctx context.Context) (err error) {
-	if b.network, err = testnet.New(networkPrefix); err != nil {
+	if b.network, err = testnet.New(runs.Prefix); err != nil {
 		return err
 	}
-	if b.instance, err = newInstance(b.network.Name()); err != nil {
+	if b.instance, err = runs.NewDirectory(b.network.Name()); err != nil {
 		return err
 	}
 	for _, a := range b.kind.arms {
@@ -342,8 +307,8 @@ func (b *bench) remove() error {
 	if b.network != nil {
 		all = append(all, b.network.Close())
 	}
-	if b.instance != "" {
-		all = append(all, b.instance.remove())
+	if b.instance != nil {
+		all = append(all, b.instance.Remove())
 	}
 	return errors.Join(all...)
 }

@@ -92,8 +92,8 @@ func buildControl(ctx context.Context, b *bench, l *line) error {
 	}
 	b.control = c
 	l.closers = append(l.closers, c.close)
-	err := errors.Join(pin(os.Getpid(), loadCPU), receiveOn(b.instance.path("sys"), l.enc, siteLink, serverCPU),
-		receiveOn(b.instance.path("sys"), l.src, hostLink, loadCPU), routePeers(l))
+	err := errors.Join(pin(os.Getpid(), loadCPU), receiveOn(b.instance.Path("sys"), l.enc, siteLink, serverCPU),
+		receiveOn(b.instance.Path("sys"), l.src, hostLink, loadCPU), routePeers(l))
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ limits:
   map-replies-total: {rate: 1000000/s, burst: 1000000}
   map-notifies: {rate: 100000/s, burst: 10000}
 control:
-`, b.instance.path("state"), controlKey)
+`, b.instance.Path("state"), controlKey)
 }
 
 // fill registers everything, message by message, and waits until each is acknowledged.

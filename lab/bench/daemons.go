@@ -38,13 +38,13 @@ type process struct {
 // startDaemon starts a daemon in a namespace and waits until it is ready.
 func (b *bench) startDaemon(ctx context.Context, ns *testnet.Namespace, configuration string) (*process, error) {
 	name := ns.Role()
-	file, socket := b.instance.path(name+".yaml"), b.instance.path(name+".sock")
-	configuration += fmt.Sprintf("datapath:\n  pin-directory: %s/%s\nlogging:\n  level: warn\n", b.instance.pins(), name)
+	file, socket := b.instance.Path(name+".yaml"), b.instance.Path(name+".sock")
+	configuration += fmt.Sprintf("datapath:\n  pin-directory: %s/%s\nlogging:\n  level: warn\n", b.instance.Pins(), name)
 	configuration = strings.Replace(configuration, "control:\n", fmt.Sprintf("control:\n  socket: %s\n", socket), 1)
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil { // it may hold a key
 		return nil, err
 	}
-	p := &process{name: name, log: b.instance.path(name + ".log"), client: api.NewClient(socket), ended: make(chan struct{})}
+	p := &process{name: name, log: b.instance.Path(name + ".log"), client: api.NewClient(socket), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func measureFIB(ctx context.Context, b *bench) error {
 
 func (b *bench) measureTable(ctx context.Context, ns *testnet.Namespace, t fibTable, chosen []string) (err error) {
 	options := kernel.Options{
-		PinDirectory: filepath.Join(b.instance.pins(), ns.Role()), MappingLimit: max(t.entries, kernel.DefaultMappingLimit),
+		PinDirectory: filepath.Join(b.instance.Pins(), ns.Role()), MappingLimit: max(t.entries, kernel.DefaultMappingLimit),
 	}
 	var engine *kernel.Engine
 	if err := ns.Do(func() (err error) {

@@ -84,7 +84,7 @@ func host(prefix netip.Prefix, n uint32) netip.Addr {
 }
 
 func buildMapsock(ctx context.Context, b *bench, l *line) error {
-	p := &mapsockPlane{socket: b.instance.path("map.sock"), next: 1}
+	p := &mapsockPlane{socket: b.instance.Path("map.sock"), next: 1}
 	if err := b.startDataPlane(ctx, l, p.socket); err != nil {
 		return err
 	}
@@ -110,14 +110,14 @@ func buildMapsock(ctx context.Context, b *bench, l *line) error {
 // startDataPlane starts a data plane alone, which has no control socket to be asked by.
 func (b *bench) startDataPlane(ctx context.Context, l *line, socket string) error {
 	name := l.enc.Role()
-	file := b.instance.path(name + ".yaml")
+	file := b.instance.Path(name + ".yaml")
 	configuration := fmt.Sprintf("interfaces: {site: [%s], core: [%s]}\nitr: {map-resolvers: [%s], map-cache: {limit: %d}}\n"+
 		"datapath:\n  pin-directory: %s/%s\n  mapping-socket: {path: %s}\nlogging: {level: warn}\n",
-		siteLink, coreLink, core4Dec.Addr(), dumpedMappings*5/4, b.instance.pins(), name, socket)
+		siteLink, coreLink, core4Dec.Addr(), dumpedMappings*5/4, b.instance.Pins(), name, socket)
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		return err
 	}
-	p := &process{name: name, log: b.instance.path(name + ".log"), ended: make(chan struct{})}
+	p := &process{name: name, log: b.instance.Path(name + ".log"), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ import (
 func leftovers(t *testing.T, pid int) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"/run/netns/", "/run/loci-testnet/", instanceDirectory + "/"} {
-		found, err := filepath.Glob(pattern + networkPrefix + "-" + strconv.Itoa(pid) + "-*")
+	for _, pattern := range []string{"/run/netns/", "/run/loci-testnet/", runs.Parent + "/"} {
+		found, err := filepath.Glob(pattern + runs.Prefix + "-" + strconv.Itoa(pid) + "-*")
 		must(t, err)
 		all = append(all, found...)
 	}

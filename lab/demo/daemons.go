@@ -110,9 +110,9 @@ func (r *run) siteConfig(s site, key string) string {
 
 // localConfig keeps three daemons on one machine apart.
 func (r *run) localConfig(name string) string {
-	text := fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\n", r.socket(name), r.instance.pins(), name)
+	text := fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\n", r.socket(name), r.instance.Pins(), name)
 	if r.options.Split {
-		text += fmt.Sprintf("  mapping-socket: {path: %s, owner: %s}\n", r.instance.path(name+".map"), nobody)
+		text += fmt.Sprintf("  mapping-socket: {path: %s, owner: %s}\n", r.instance.Path(name+".map"), nobody)
 	}
 	return text + "logging:\n  level: info\n"
 }
@@ -155,12 +155,12 @@ func (r *run) writeConfig(name, configuration string) (file string, err error) {
 	if err := os.MkdirAll(r.socketDirectory(name), 0o755); err != nil {
 		return "", err
 	}
-	file = r.instance.path(name + ".yaml")
+	file = r.instance.Path(name + ".yaml")
 	return file, os.WriteFile(file, []byte(configuration), 0o600)
 }
 
 // socketDirectory is one for each control socket, because their owners differ.
-func (r *run) socketDirectory(name string) string { return r.instance.path(name) }
+func (r *run) socketDirectory(name string) string { return r.instance.Path(name) }
 
 func (r *run) socket(name string) string { return r.socketDirectory(name) + "/control.sock" }
 
@@ -176,7 +176,7 @@ func (r *run) startProcess(name string, as *syscall.Credential, arguments ...str
 }
 
 func (r *run) launch(name, log string, as *syscall.Credential, arguments ...string) (*process, error) {
-	d := &process{name: name, socket: r.socket(name), log: r.instance.path(log), ended: make(chan struct{})}
+	d := &process{name: name, socket: r.socket(name), log: r.instance.Path(log), ended: make(chan struct{})}
 	output, err := os.Create(d.log)
 	if err != nil {
 		return nil, err

@@ -21,18 +21,13 @@ import (
 	"time"
 
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 // DefaultTimeout bounds everything but the removal of the network.
 const DefaultTimeout = 45 * time.Second
 
-// Exit statuses of the command.
-const (
-	exitWorked      = 0
-	exitFailed      = 1
-	exitPreflight   = 3
-	exitInterrupted = 130
-)
+var runs = lab.Runs{Parent: "/run/loci-demo", Prefix: "loci-demo"}
 
 // Options of one run.
 type Options struct {
@@ -50,37 +45,6 @@ type Options struct {
 }
 
 func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, DefaultTimeout) }
-
-// ErrInterrupted is returned when the context ended before the demo did.
-var ErrInterrupted = errors.New("interrupted; the network is removed")
-
-// PreflightError names everything that the machine lacks. Nothing was made.
-type PreflightError struct {
-	Problems []testnet.Problem
-}
-
-func (e *PreflightError) Error() string {
-	lines := []string{"this machine cannot run the demo, and nothing was changed on it:"}
-	for _, problem := range e.Problems {
-		lines = append(lines, "  - "+problem.What, "    "+problem.Do)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// ExitStatus is the status that the command ends with after err: 0 worked, 3 the machine lacks something, 130 interrupted,
-// 1 anything else.
-func ExitStatus(err error) int {
-	var preflight *PreflightError
-	switch {
-	case err == nil:
-		return exitWorked
-	case errors.As(err, &preflight):
-		return exitPreflight
-	case errors.Is(err, ErrInterrupted):
-		return exitInterrupted
-	}
-	return exitFailed
-}
 
 // Run runs the demo. The report is filled as far as the demo went. When ctx ends, what was made is removed before Run
 // returns. With Options.JSON the report is also printed.
@@ -126,7 +90,7 @@ func removeAll(s *screen) (removed []string, err error) {
 	if rights := testnet.MissingRights(); len(rights) > 0 {
 		return removed, fmt.Errorf("removing demo networks needs root (missing: %s)", strings.Join(rights, ", "))
 	}
-	names, err := removeLeftovers(true)
+	names, err := runs.RemoveLeftovers(true)
 	removed = append(removed, names...)
 	for _, name := range removed {
 		s.line("removed %s", name)
@@ -143,7 +107,7 @@ type run struct {
 	screen  *screen
 	report  Report
 
-	instance *instance
+	instance *lab.Directory
 	topology topology
 	daemons  []*process // those with a control socket, the mapping system's first
 
@@ -156,9 +120,9 @@ type run struct {
 func (r *run) perform(ctx context.Context) error {
 	r.report.begin(r.options.Version)
 	if problems := testnet.Preflight(); len(problems) > 0 {
-		return &PreflightError{Problems: problems}
+		return &lab.PreflightError{Purpose: "run the demo", Problems: problems}
 	}
-	removed, err := removeLeftovers(false)
+	removed, err := runs.RemoveLeftovers(false)
 	if err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
@@ -185,7 +149,7 @@ func (r *run) end(ctx, limited context.Context, err error) error {
 		r.screen.good("Everything worked; the network is removed.")
 		return nil
 	case ctx.Err() != nil:
-		return ErrInterrupted
+		return lab.ErrInterrupted
 	case limited.Err() != nil:
 		return fmt.Errorf("not finished after %v: %w", r.options.timeout(), err)
 	}
@@ -213,12 +177,12 @@ func (r *run) steps(ctx context.Context) error {
 
 func (r *run) buildNetwork(context.Context) error {
 	r.screen.step("The network: two sites, a core, a mapping system")
-	network, err := testnet.New(networkPrefix)
+	network, err := testnet.New(runs.Prefix)
 	if err != nil {
 		return err
 	}
 	r.topology.network = network
-	if r.instance, err = newInstance(network.Name()); err != nil {
+	if r.instance, err = runs.NewDirectory(network.Name()); err != nil {
 		return err
 	}
 	if err := r.topology.build(); err != nil {
@@ -244,14 +208,14 @@ func (r *run) remove() error {
 		all = append(all, r.topology.network.Close())
 	}
 	if r.instance != nil {
-		all = append(all, r.instance.remove())
+		all = append(all, r.instance.Remove())
 	}
 	return errors.Join(all...)
 }
 
 // keep leaves everything and tells what can be done with it.
 func (r *run) keep() error {
-	for _, mark := range []func() error{r.instance.keep, r.topology.network.Keep} {
+	for _, mark := range []func() error{r.instance.Keep, r.topology.network.Keep} {
 		if err := mark(); err != nil {
 			return errors.Join(err, r.remove())
 		}
@@ -268,8 +232,8 @@ func (r *run) keep() error {
 		r.screen.line("%-17s %s show status --socket %s", d.name, r.options.Executable, d.socket)
 	}
 	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[1].socket)
-	r.screen.line("configuration     %s", r.instance.path("*.yaml"))
-	r.screen.line("logs              %s", r.instance.path("*.log"))
+	r.screen.line("configuration     %s", r.instance.Path("*.yaml"))
+	r.screen.line("logs              %s", r.instance.Path("*.log"))
 	r.screen.line("remove it         %s demo --remove", r.options.Executable)
 	return nil
 }

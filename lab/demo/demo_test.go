@@ -23,6 +23,7 @@ import (
 
 	"loci/config"
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 const runAs = "DEMO_RUN_AS"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 		select {}
 	case os.Getenv(runAs) == "demo":
 		_, err := Run(context.Background(), Options{JSON: true, Out: os.Stdout, Err: os.Stderr, Executable: "/proc/self/exe"})
-		os.Exit(ExitStatus(err))
+		os.Exit(lab.ExitStatus(err))
 	}
 	os.Exit(m.Run())
 }
@@ -53,8 +54,8 @@ func must(t testing.TB, err error) {
 func leftovers(t *testing.T, pid string) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"/run/netns/", "/run/loci-testnet/", instanceDirectory + "/"} {
-		found, err := filepath.Glob(pattern + networkPrefix + "-" + pid + "-*")
+	for _, pattern := range []string{"/run/netns/", "/run/loci-testnet/", runs.Parent + "/"} {
+		found, err := filepath.Glob(pattern + runs.Prefix + "-" + pid + "-*")
 		must(t, err)
 		all = append(all, found...)
 	}
@@ -110,8 +111,8 @@ func TestRunLeavesNothingWhenADaemonFails(t *testing.T) {
 	t.Setenv(runAs, "failing")
 	var out, progress bytes.Buffer
 	report, err := Run(context.Background(), Options{JSON: true, Out: &out, Err: &progress, Executable: "/proc/self/exe"})
-	if err == nil || !strings.Contains(err.Error(), "this daemon fails") || ExitStatus(err) != exitFailed {
-		t.Errorf("got %v, status %d; want a failure with the daemon's log", err, ExitStatus(err))
+	if err == nil || !strings.Contains(err.Error(), "this daemon fails") || lab.ExitStatus(err) != lab.ExitFailed {
+		t.Errorf("got %v, status %d; want a failure with the daemon's log", err, lab.ExitStatus(err))
 	}
 	if left := ownLeftovers(t); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -133,8 +134,8 @@ func TestRunLeavesNothingWhenInterrupted(t *testing.T) {
 	defer cancel()
 	progress := &interrupter{at: "The daemons", cancel: cancel}
 	_, err := Run(ctx, Options{Out: progress, Err: io.Discard, Executable: "/proc/self/exe"})
-	if !errors.Is(err, ErrInterrupted) || ExitStatus(err) != exitInterrupted {
-		t.Errorf("got %v, status %d", err, ExitStatus(err))
+	if !errors.Is(err, lab.ErrInterrupted) || lab.ExitStatus(err) != lab.ExitInterrupted {
+		t.Errorf("got %v, status %d", err, lab.ExitStatus(err))
 	}
 	if left := ownLeftovers(t); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -144,8 +145,8 @@ func TestRunLeavesNothingWhenInterrupted(t *testing.T) {
 func TestRunEndsInTime(t *testing.T) {
 	testnet.RequireRoot(t)
 	_, err := Run(t.Context(), Options{Out: io.Discard, Err: io.Discard, Executable: "/proc/self/exe", Timeout: time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "not finished after 1ms") || ExitStatus(err) != exitFailed {
-		t.Errorf("got %v, status %d", err, ExitStatus(err))
+	if err == nil || !strings.Contains(err.Error(), "not finished after 1ms") || lab.ExitStatus(err) != lab.ExitFailed {
+		t.Errorf("got %v, status %d", err, lab.ExitStatus(err))
 	}
 	if left := ownLeftovers(t); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -171,9 +172,9 @@ func TestLeftoversOfAKilledRunAreRemoved(t *testing.T) {
 	killed.Env = append(os.Environ(), runAs+"=demo")
 	must(t, killed.Start())
 	pid := itoa(killed.Process.Pid)
-	t.Cleanup(func() { removeLeftovers(true) })
+	t.Cleanup(func() { runs.RemoveLeftovers(true) })
 	awaitDaemon(t, pid)
-	if removed, err := removeLeftovers(false); err != nil || contains(removed, "-"+pid+"-") {
+	if removed, err := runs.RemoveLeftovers(false); err != nil || contains(removed, "-"+pid+"-") {
 		t.Fatalf("removed %v of a living run (%v)", removed, err)
 	}
 	must(t, killed.Process.Kill())
@@ -181,14 +182,14 @@ func TestLeftoversOfAKilledRunAreRemoved(t *testing.T) {
 	if len(leftovers(t, pid)) == 0 {
 		t.Fatal("the killed run left nothing: this test shows nothing")
 	}
-	removed, err := removeLeftovers(false)
+	removed, err := runs.RemoveLeftovers(false)
 	must(t, err)
 	if left := leftovers(t, pid); len(left) > 0 || !contains(removed, "-"+pid+"-") {
 		t.Errorf("removed %v, left %v", removed, left)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	must(t, err)
-	if strings.Contains(string(mounts), networkPrefix+"-"+pid+"-") {
+	if strings.Contains(string(mounts), runs.Prefix+"-"+pid+"-") {
 		t.Error("a mount is left")
 	}
 }
@@ -198,7 +199,7 @@ func contains(names []string, part string) bool {
 }
 
 func TestConfigurationsMeanWhatTheDemoShows(t *testing.T) {
-	r := &run{instance: &instance{directory: "/run/loci-demo/x"}}
+	r := &run{instance: runs.Directory("x")}
 	ms, err := config.Parse("ms", []byte(r.mappingSystemConfig(map[string]string{siteA.name: "key-of-site-a", siteB.name: "key-of-site-b"})))
 	must(t, err)
 	for i, s := range sites {
@@ -229,8 +230,8 @@ func TestWithoutRightsNothingIsMade(t *testing.T) {
 	nobody.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := nobody.Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitPreflight {
-		t.Fatalf("got %v, want exit status %d", err, exitPreflight)
+	if !errors.As(err, &exit) || exit.ExitCode() != lab.ExitPreflight {
+		t.Fatalf("got %v, want exit status %d", err, lab.ExitPreflight)
 	}
 	var printed Report
 	must(t, json.Unmarshal(out, &printed))
@@ -255,8 +256,8 @@ func TestHangupInterrupts(t *testing.T) {
 	awaitDaemon(t, pid)
 	must(t, demo.Process.Signal(syscall.SIGHUP))
 	var exit *exec.ExitError
-	if err := demo.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-		t.Errorf("got %v, want exit status %d", err, exitInterrupted)
+	if err := demo.Wait(); !errors.As(err, &exit) || exit.ExitCode() != lab.ExitInterrupted {
+		t.Errorf("got %v, want exit status %d", err, lab.ExitInterrupted)
 	}
 	if left := leftovers(t, pid); len(left) > 0 {
 		t.Errorf("left: %v", left)
@@ -267,24 +268,12 @@ func TestHangupInterrupts(t *testing.T) {
 func awaitDaemon(t *testing.T, pid string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if logs, _ := filepath.Glob(instanceDirectory + "/" + networkPrefix + "-" + pid + "-*/ms.log"); len(logs) == 1 {
+		if logs, _ := filepath.Glob(runs.Parent + "/" + runs.Prefix + "-" + pid + "-*/ms.log"); len(logs) == 1 {
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the demo does not start its daemons")
 		}
-	}
-}
-
-func TestPreflightErrorNamesEverything(t *testing.T) {
-	err := &PreflightError{Problems: []testnet.Problem{{What: "no root", Do: "become root"}, {What: "no veth", Do: "modprobe veth"}}}
-	for _, want := range []string{"no root", "become root", "no veth", "modprobe veth"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not named", want)
-		}
-	}
-	if ExitStatus(err) != exitPreflight || ExitStatus(nil) != exitWorked || ExitStatus(errors.New("x")) != exitFailed {
-		t.Error("an exit status is wrong")
 	}
 }
 

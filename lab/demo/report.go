@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 // Report is the result of a run. Its keys are an interface: they are added to, not changed.
@@ -65,7 +66,7 @@ func (r *Report) finish(err error) {
 	if err != nil {
 		r.Error = err.Error()
 	}
-	var preflight *PreflightError
+	var preflight *lab.PreflightError
 	if errors.As(err, &preflight) {
 		r.Problems = preflight.Problems
 	}

@@ -106,18 +106,18 @@ func checkCapture(t *testing.T, path string) {
 
 func TestKeptDemoCanBeUsedAndRemoved(t *testing.T) {
 	executable := buildCommand(t)
-	t.Cleanup(func() { removeLeftovers(true) })
+	t.Cleanup(func() { runs.RemoveLeftovers(true) })
 	output, pid := runCommand(t, executable, "demo", "--json", "--keep")
 	var report Report
 	must(t, json.Unmarshal(output, &report))
-	sockets, err := filepath.Glob(filepath.Join(instanceDirectory, report.Network, "*", "control.sock"))
+	sockets, err := filepath.Glob(filepath.Join(runs.Parent, report.Network, "*", "control.sock"))
 	if err != nil || len(sockets) != 3 {
 		t.Fatalf("control sockets: %v, %v", sockets, err)
 	}
 	if status, _ := runCommand(t, executable, "show", "status", "--json", "--socket", sockets[0]); !json.Valid(status) {
 		t.Errorf("show status: %s", status)
 	}
-	if removed, err := removeLeftovers(false); err != nil || contains(removed, report.Network) {
+	if removed, err := runs.RemoveLeftovers(false); err != nil || contains(removed, report.Network) {
 		t.Errorf("another demo would remove the kept one: %v, %v", removed, err)
 	}
 	runCommand(t, executable, "demo", "--remove")
