@@ -148,7 +148,9 @@ struct lisp_mapping {
 	__u8 zero;
 	__u8 prefix[16];
 	__u64 created_ns;
-	__u64 expires_ns; /* for user space alone: programs forward by expired mappings until they are removed */
+	/* Of a mapping for user space alone: programs forward by expired ones until they are removed. Of an entry of the Database:
+	 * Locator-Status-Bits are not sent before (RFC 9300 s.13.1). */
+	__u64 expires_ns;
 	__u32 ttl_minutes;
 	__u16 map_version;
 	__u16 zero2;

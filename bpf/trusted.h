@@ -129,7 +129,7 @@ __noinline int lisp_compose_header(void)
 	if (own)
 		source_version = *(const volatile __u16 *)&own->map_version & VERSION_MASK;
 	p->first |= nonce_word(p, flags, source_version);
-	if (!own || !(flags & LISP_SETTING_STATUS_BITS))
+	if (!own || !(flags & LISP_SETTING_STATUS_BITS) || bpf_ktime_get_boot_ns() < *(const volatile __u64 *)&own->expires_ns)
 		return 0;
 	set_index = *(const volatile __u32 *)&own->locator_set;
 	set = bpf_map_lookup_elem(&locator_sets, &set_index);

@@ -318,9 +318,12 @@ type HeaderSettings struct {
 	// PublicInternet sends N, L, E and V as 0 and believes nothing of them (RFC 9300
 	// s.4.1), whatever else is set.
 	PublicInternet bool
-	StatusBits     bool // RFC 9300 s.10: the Reachable bits of the Database entry's locators
-	MapVersions    bool // RFC 9302: DatabaseEntry.Version, Mapping.Version
-	EchoNonce      bool // RFC 9300 s.10.1, with locators whose Mapping.EchoNonce is set
+	// StatusBits tells the Reachable bits of the Database entry's locators (RFC 9300 s.10).
+	// After their RLOCs changed it tells none for StatusBitsPause: bits mean nothing to who
+	// has the locator-set before (s.13.1).
+	StatusBits  bool
+	MapVersions bool // RFC 9302: DatabaseEntry.Version, Mapping.Version
+	EchoNonce   bool // RFC 9300 s.10.1, with locators whose Mapping.EchoNonce is set
 	// EchoWait is how long an echo may take while packets come from the locator,
 	// EchoInterval when it is asked for again. 0 is DefaultEchoWait, DefaultEchoInterval.
 	EchoWait, EchoInterval time.Duration
@@ -336,6 +339,10 @@ const (
 	DefaultEchoWait     = 10 * time.Second
 	DefaultEchoInterval = time.Minute
 )
+
+// StatusBitsPause is how long a Database entry's Locator-Status-Bits are not told after
+// its RLOCs changed: the use-LSB timer of RFC 9300 s.13.1. It outlives a restart.
+const StatusBitsPause = 5 * time.Minute
 
 // HintInterval is the shortest time between two events of one kind that the headers
 // of one RLOC, or about one mapping, can raise.

@@ -73,6 +73,7 @@ func StatusBits(set lisp.LocatorSet) (bits uint32) {
 // is none.
 type Site struct {
 	Known      bool
+	Quiet      bool // StatusBits mean nothing to others yet (RFC 9300 s.13.1)
 	Version    uint16
 	StatusBits uint32
 }
@@ -170,7 +171,7 @@ func (x *XTR) dataHeader(o *Outcome, in Ingress) wire.DataHeader {
 		return h
 	}
 	site := x.Tables.Site(o.Instance, o.Header.Source)
-	if x.Trusted.StatusBits && site.Known {
+	if x.Trusted.StatusBits && site.Known && !site.Quiet {
 		h.LocatorStatusBits, h.StatusBits = true, site.StatusBits
 		if h.Instance {
 			h.StatusBits &= 0xff

@@ -68,6 +68,12 @@ func NewLocatorSet(locators ...Locator) (LocatorSet, error) {
 // Equal reports whether both sets hold the same locators.
 func (s LocatorSet) Equal(o LocatorSet) bool { return slices.Equal(s, o) }
 
+// SameRLOCs reports whether the sets have the same RLOCs in the same order, whatever else
+// is said of them. Then Locator-Status-Bits mean the same in both (RFC 9300 s.10).
+func (s LocatorSet) SameRLOCs(o LocatorSet) bool {
+	return slices.EqualFunc(s, o, func(a, b Locator) bool { return a.RLOC == b.RLOC })
+}
+
 // Best returns the usable locators of the lowest priority, in set order.
 func (s LocatorSet) Best() []Locator {
 	var best []Locator

@@ -122,6 +122,7 @@ func Run(t *testing.T, factory Factory) {
 		{"HeadersTell", headersTell},
 		{"HeadersOnThePublicInternet", headersOnThePublicInternet},
 		{"HeadersAreHeeded", headersAreHeeded},
+		{"StatusBitsPause", statusBitsPause},
 		{"StatusBitsOfAnotherSet", statusBitsOfAnotherSet},
 		{"EchoNonce", echoNonce},
 		{"SourceCheck", sourceCheck},

@@ -84,6 +84,29 @@ func headersAreHeeded(b *bench) {
 	})
 }
 
+// statusBitsPause: bits are not told for a while when RLOCs come or go, and told at once
+// when only their state changes (RFC 9300 s.13.1).
+func statusBitsPause(b *bench) {
+	b.headers(dataplane.HeaderSettings{StatusBits: true})
+	tells := func(when string, want [2]byte) {
+		b.Helper()
+		if got := b.sentHeader(); [2]byte{got[0] & 0x40, got[7]} != want {
+			b.Errorf("%s: header %x, want L and bits %x", when, got, want)
+		}
+	}
+	tells("at first", [2]byte{0x40, 1})
+	b.apply(b.database(siteDatabase4))
+	tells("a locator came up", [2]byte{0x40, 3})
+	site := b.database(siteDatabase4)
+	site.Entry.Locators = site.Entry.Locators[:1]
+	b.apply(site)
+	tells("a locator is gone", [2]byte{0, 0})
+	b.apply(site)
+	tells("the same again", [2]byte{0, 0})
+	b.Pass(dataplane.StatusBitsPause)
+	tells("after the pause", [2]byte{0x40, 1})
+}
+
 // statusBitsOfAnotherSet: what bits mean, and what whoever reads them made of them, goes with their locator-set. So the first bits
 // after it are told whatever they are; those of a mapping that was gone, when they differ from its R bits.
 func statusBitsOfAnotherSet(b *bench) {

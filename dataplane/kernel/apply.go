@@ -126,7 +126,7 @@ func (e *Engine) putDatabase(d dataplane.DatabaseEntry) error {
 	if !own {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
 	}
-	_, _, err = e.tables.put(entry{key: key, locators: locators, flags: flagDatabase, version: d.Version})
+	_, _, err = e.tables.put(entry{key: key, locators: locators, flags: flagDatabase, version: d.Version, expiresNs: e.statusBitsFrom(key, locators)})
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}

@@ -2,7 +2,7 @@
 
 // This file keeps what the programs remember of Locator-Status-Bits (bpf/trusted.h; RFC
 // 9300 s.10) in step with the map-cache: bits are of one locator-set, and whoever acted
-// upon them forgot them with it. It never reads a packet, and changes nothing else that
+// upon them forgot them with it. Our own pause when the Database changes (s.13.1). It never reads a packet, and changes nothing else that
 // the programs remember.
 
 package kernel
@@ -10,8 +10,12 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
+
+	"loci/dataplane"
+	"loci/lisp"
 )
 
 // heardAnew in lisp_heard.count is what abi.h calls LISP_HEARD_ANEW; a test compares.
@@ -22,6 +26,20 @@ func heardKey(key entryKey) lisptcLispLimitKey {
 		Kind: uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS), Iid: key.instance,
 		Family: key.family, PrefixLength: key.bits, Destination: key.address,
 	}
+}
+
+// statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
+// time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
+func (e *Engine) statusBitsFrom(key entryKey, locators lisp.LocatorSet) uint64 {
+	index, exists := e.tables.entries[key]
+	if !exists {
+		return 0
+	}
+	record := &e.tables.records[index]
+	if e.tables.sets.of(record.LocatorSet).SameRLOCs(locators) {
+		return record.ExpiresNs
+	}
+	return e.clock.toBoot(time.Now().Add(dataplane.StatusBitsPause))
 }
 
 // hasOtherLocators reports whether there is an entry of the prefix, with another locator-set

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/gaissmai/bart"
 
@@ -24,6 +25,7 @@ type tables struct {
 	cached    int // entries of all instances
 	owned     int
 	local     []lisp.RLOC
+	quiet     map[lisp.Prefix]time.Time // Database entries that tell no status bits before
 	states    map[lisp.RLOC]dataplane.LocatorState
 }
 
@@ -40,7 +42,7 @@ type cached struct {
 }
 
 func newTables(o Options) tables {
-	return tables{options: o, instances: map[lisp.InstanceID]*instance{}, states: map[lisp.RLOC]dataplane.LocatorState{}}
+	return tables{options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.RLOC]dataplane.LocatorState{}}
 }
 
 func (t *tables) instance(id lisp.InstanceID) *instance {
@@ -123,7 +125,11 @@ func (t *tables) putDatabase(entry dataplane.DatabaseEntry) error {
 		return fmt.Errorf("database %s: %w", entry.Prefix, dataplane.ErrNoLocalLocator)
 	}
 	database := &t.instance(entry.Prefix.Instance()).database
-	if _, replaces := database.Get(entry.Prefix.Netip()); !replaces {
+	old, replaces := database.Get(entry.Prefix.Netip())
+	if replaces && !old.Locators.SameRLOCs(entry.Locators) {
+		t.quiet[entry.Prefix] = t.options.Now().Add(dataplane.StatusBitsPause)
+	}
+	if !replaces {
 		if t.owned >= t.options.Database {
 			return fmt.Errorf("database %s: %d entries: %w", entry.Prefix, t.owned, dataplane.ErrFull)
 		}
@@ -143,6 +149,7 @@ func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
 		return fmt.Errorf("database %s: %w", prefix, dataplane.ErrNotFound)
 	}
 	i.database.Delete(prefix.Netip())
+	delete(t.quiet, prefix)
 	t.owned--
 	return nil
 }
@@ -183,6 +190,7 @@ func (t *tables) flush(f dataplane.Flush) {
 	}
 	if f.Database {
 		t.owned = 0
+		clear(t.quiet)
 	}
 }
 
@@ -262,7 +270,8 @@ func (t *tables) Site(id lisp.InstanceID, eid netip.Addr) forward.Site {
 	if !ok {
 		return forward.Site{}
 	}
-	return forward.Site{Known: true, Version: entry.Version, StatusBits: forward.StatusBits(entry.Locators)}
+	quiet := t.options.Now().Before(t.quiet[entry.Prefix])
+	return forward.Site{Known: true, Quiet: quiet, Version: entry.Version, StatusBits: forward.StatusBits(entry.Locators)}
 }
 
 // MapCache is forward.Tables.
