@@ -39,27 +39,32 @@ func (s *Server) carryEvents() {
 	}
 }
 
-// outgoing gathers events that are told together.
+// outgoing gathers events that are told together, in their order.
 type outgoing struct {
 	message Message
-	forms   [missForms][]byte // the events as listeners of each form hear them
-	events  int
-	rich    bool   // the forms differ
-	ends    []byte // expired mappings, for those who do not hear the deletions themselves
-	ended   int
-	handed  int // told already
+	rich    bool // the forms differ
+	// To those who hear operations the end of a mapping is told by its deletion.
+	withEnds, withoutEnds gathered
+}
+
+// gathered are events as listeners of each form hear them.
+type gathered struct {
+	forms  [missForms][]byte
+	events int
 }
 
 func (s *Server) carry(event dataplane.Event, more <-chan dataplane.Event, out *outgoing) {
 	*out = outgoing{message: out.message, rich: s.hasRichListeners()}
-	for ; event != nil; event = another(more, out.events+out.ended+out.handed) {
+	for taken := 1; event != nil; taken++ {
 		if miss, ok := event.(dataplane.Miss); ok && miss.Handed {
+			s.tellEvents(out, nil) // what came before
+			*out = outgoing{message: out.message, rich: out.rich}
 			s.tellHanded(miss, out.rich)
-			out.handed++
-			continue
+		} else {
+			s.pass(event)
+			out.add(event)
 		}
-		s.pass(event)
-		out.add(event)
+		event = another(more, taken)
 	}
 	s.tellEvents(out, nil)
 }
@@ -78,25 +83,26 @@ func (s *Server) tellHanded(miss dataplane.Miss, rich bool) {
 // add takes an event up in all forms that somebody hears.
 func (out *outgoing) add(event dataplane.Event) {
 	miss, isMiss := event.(dataplane.Miss)
-	for form := range out.forms {
+	m := &out.message
+	for form := range missForms {
 		if form > 0 && !out.rich {
 			break
 		}
 		if isMiss {
 			event = in(dataplane.MissForm(form), miss)
 		}
-		m := &out.message
 		if !m.setEvent(event) {
 			return
 		}
-		if m.Type == TypeDelete {
-			out.ends, _ = m.Append(out.ends) // an event always fits
-			out.ended++
-			return
+		out.withEnds.forms[form], _ = m.Append(out.withEnds.forms[form]) // an event always fits
+		if m.Type != TypeDelete {
+			out.withoutEnds.forms[form], _ = m.Append(out.withoutEnds.forms[form])
 		}
-		out.forms[form], _ = m.Append(out.forms[form])
 	}
-	out.events++
+	out.withEnds.events++
+	if m.Type != TypeDelete {
+		out.withoutEnds.events++
+	}
 }
 
 // another is the next event when it is there already.
@@ -138,17 +144,17 @@ func (s *Server) offerEvents(out *outgoing, except *session) (few fewSessions) {
 		if c == except || !c.hears(HearEvents) {
 			continue
 		}
-		form := 0
+		form, heard := 0, &out.withEnds
 		if out.rich {
 			form = int(c.form.Load())
 		}
-		if out.events > 0 {
-			s.offer(c, out.forms[form], out.events)
+		if c.hears(HearOperations) {
+			heard = &out.withoutEnds
 		}
-		if out.ended > 0 && !c.hears(HearOperations) {
-			s.offer(c, out.ends, out.ended)
+		if heard.events > 0 {
+			s.offer(c, heard.forms[form], heard.events)
+			few.add(c, &listeners)
 		}
-		few.add(c, &listeners)
 	}
 	return s.unlessMany(few, listeners)
 }
@@ -164,9 +170,9 @@ func (s *Server) offer(c *session, b []byte, messages int) (lost bool) {
 
 // pass hands an event to this process, and keeps what it tells of a path.
 func (s *Server) pass(event dataplane.Event) {
+	s.paths.note(event)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note(event)
 	if s.local != nil {
 		s.local.take(event)
 	}

@@ -6,7 +6,32 @@ import (
 	"testing"
 
 	"loci/dataplane"
+	"loci/lisp"
 )
+
+// Events are told in their order, also those of which there are two kinds of hearers, and
+// those that are told apart from the others.
+func TestEventsKeepTheirOrder(t *testing.T) {
+	s := serve(t, Options{})
+	m := s.monitor(t, HearEvents)
+	ended := func(prefix string) dataplane.Event { return dataplane.Expired{Prefix: lisp.MustParsePrefix(prefix)} }
+	events := []dataplane.Event{
+		dataplane.MTUChanged{RLOC: peerRLOC, MTU: 1400}, ended("10.2.0.0/24"),
+		dataplane.Miss{Destination: lisp.MustParsePrefix("10.3.0.1").EID(), Form: dataplane.MissFormPacket, Packet: packetTo("10.3.0.1"), Handed: true},
+		ended("10.4.0.0/24"), dataplane.MTUChanged{RLOC: peerRLOC, MTU: 1500},
+	}
+	more := make(chan dataplane.Event, len(events))
+	for _, event := range events[1:] {
+		more <- event
+	}
+	s.server.carry(events[0], more, &outgoing{})
+	for i, want := range []Type{TypeMTU, TypeDelete, TypeMissEID, TypeDelete, TypeMTU} {
+		got := next(t, m, want)
+		if event, _ := got.Event(); i != 2 && event != events[i] {
+			t.Errorf("event %d is %+v, want %+v", i, event, events[i])
+		}
+	}
+}
 
 // A packet that is handed over goes to the client that asked last, once; others hear of
 // the miss in the form they asked for, and readers no packet at all.

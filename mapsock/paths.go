@@ -9,6 +9,8 @@ package mapsock
 import (
 	"net"
 	"net/netip"
+	"sync"
+	"sync/atomic"
 
 	"loci/dataplane"
 	"loci/lisp"
@@ -24,8 +26,16 @@ type path struct {
 	nonces         bool
 }
 
-// note keeps what an event tells of a path. The caller holds mu.
-func (s *Server) note(event dataplane.Event) {
+// paths is what is known of paths. It has a lock of its own: a dump takes it for every
+// entry, at a low priority, and nobody who tells anything must wait for that.
+type paths struct {
+	mu    sync.Mutex
+	known map[lisp.RLOC]path
+	any   atomic.Bool // something is known
+}
+
+// note keeps what an event tells of a path.
+func (p *paths) note(event dataplane.Event) {
 	var rloc lisp.RLOC
 	switch e := event.(type) {
 	case dataplane.MTUChanged:
@@ -35,29 +45,32 @@ func (s *Server) note(event dataplane.Event) {
 	default:
 		return
 	}
-	known := s.paths[rloc]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.known[rloc]
 	switch e := event.(type) {
 	case dataplane.MTUChanged:
 		known.mtu = uint32(max(e.MTU, 0))
 	case dataplane.NonceMismatch:
 		known.sent, known.received, known.nonces = e.Sent, e.Received, true
 	}
-	if s.paths == nil || len(s.paths) >= maxPaths {
-		s.paths = map[lisp.RLOC]path{}
+	if p.known == nil || len(p.known) >= maxPaths {
+		p.known = map[lisp.RLOC]path{}
 	}
-	s.paths[rloc] = known
+	p.known[rloc] = known
+	p.any.Store(true)
 }
 
-// describePaths puts what is known of paths into the metrics of a message's locators.
-func (s *Server) describePaths(m *Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.paths) == 0 {
+// describe puts what is known of paths into the metrics of a message's locators.
+func (p *paths) describe(m *Message) {
+	if !p.any.Load() {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i := range m.Locators {
 		l := &m.Locators[i]
-		known, ok := s.paths[l.RLOC]
+		known, ok := p.known[l.RLOC]
 		if !ok {
 			continue
 		}

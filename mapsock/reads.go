@@ -87,7 +87,7 @@ func (s *Server) getMapping(m, answer *Message, found int) {
 			answer.Reset(TypeGet)
 			answer.setMapping(&entry)
 			answer.setUsage(entry.Usage)
-			s.describePaths(answer)
+			s.paths.describe(answer)
 			return
 		}
 		if m.HasMask {
@@ -138,17 +138,24 @@ func (c *session) dump(m *Message) error {
 	return nil
 }
 
-// dumpNice is how much later than others a dump gets the processor.
-const dumpNice = 10
+const (
+	// dumpNice is how much later than others a dump gets the processor.
+	dumpNice = 10
+	// dumpSlice is how long it may run when it has got it. Linux (6.12 and later) takes the
+	// processor away at once for a thread with a shorter slice, as all others have.
+	dumpSlice = 10 * time.Millisecond
+)
 
 // yieldToOthers puts the calling goroutine on a thread of its own that others precede:
 // a dump is long, and packets wait for what comes meanwhile. The thread ends with it.
 func yieldToOthers() {
 	runtime.LockOSThread()
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err == nil {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-nice+dumpNice, 19)) // the system call tells 20 less the nice value
+	if err != nil {
+		return
 	}
+	late := unix.SchedAttr{Policy: unix.SCHED_BATCH, Nice: int32(min(20-nice+dumpNice, 19)), Runtime: uint64(dumpSlice)} // the system call tells 20 less the nice value
+	_ = unix.SchedSetAttr(0, &late, 0)                                                                                   // where that is forbidden, a dump takes its share
 }
 
 func (s *Server) beginReaderDump() bool {
@@ -215,7 +222,7 @@ func (d *dumper) mappings(plane dataplane.Plane) {
 		d.message.Reset(d.request.Type)
 		d.message.setMapping(&entry)
 		d.message.setUsage(entry.Usage)
-		d.session.server.describePaths(&d.message)
+		d.session.server.paths.describe(&d.message)
 		if !d.put() {
 			return
 		}

@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
-	"loci/lisp"
 )
 
 // Limits bound what clients can cost. Zero values stand for the defaults.
@@ -80,6 +79,7 @@ type Server struct {
 	apply sync.Mutex
 
 	takers atomic.Uint64 // numbers those who ask for packets
+	paths  paths
 
 	zeroed atomic.Pointer[dataplane.Counters] // as they were when they were zeroed; nil: never
 
@@ -88,7 +88,6 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	sessions  map[*session]struct{}
 	local     *observed // set by Plane
-	paths     map[lisp.RLOC]path
 	done      chan struct{}
 	told      chan struct{} // something is in queues
 	group     sync.WaitGroup

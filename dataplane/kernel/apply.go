@@ -21,8 +21,9 @@ import (
 	"loci/lisp"
 )
 
-// dumpPiece is how many entries are read at a time.
-const dumpPiece = 256
+// dumpPiece is how many entries are copied at a time. Whoever changes the tables waits
+// so long, and longer when the copying thread, at a low priority, loses the processor.
+const dumpPiece = 128
 
 // Apply implements dataplane.Plane.
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
@@ -152,7 +153,8 @@ func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := keyOf(kindMapCache, prefix); err == nil {
 		if index, exists := e.tables.entries[key]; exists {
-			entry := e.mapCacheEntry(index)
+			found := e.readMapping(index)
+			entry := e.mapCacheEntry(&found)
 			expired = entry.HasExpired(time.Now())
 		}
 	}
@@ -215,16 +217,19 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	if !ok || e.closed {
 		return dataplane.MapCacheEntry{}, false
 	}
-	return e.mapCacheEntry(index), true
+	found := e.readMapping(index)
+	return e.mapCacheEntry(&found), true
 }
 
 // Mappings implements dataplane.Plane.
 func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	return func(yield func(dataplane.MapCacheEntry) bool) {
 		generation, limit := e.dumpLimits()
+		piece := make([]readMapping, 0, dumpPiece)
 		for start := 0; start < limit; start += dumpPiece {
-			for _, entry := range e.mappingsFrom(start, generation) {
-				if !yield(entry) {
+			piece = e.mappingsFrom(piece[:0], start, generation)
+			for i := range piece {
+				if !yield(e.mapCacheEntry(&piece[i])) {
 					return
 				}
 			}
@@ -243,36 +248,48 @@ func (e *Engine) dumpLimits() (generation uint64, limit int) {
 	return e.tables.generation, len(e.tables.records)
 }
 
-func (e *Engine) mappingsFrom(start int, generation uint64) []dataplane.MapCacheEntry {
+// readMapping is what stands in the tables of a mapping, copied, so that it can be put
+// into words when nobody waits for the tables.
+type readMapping struct {
+	record   lisptcLispMapping
+	usage    lisptcLispMappingCounters
+	locators lisp.LocatorSet
+	clock    uint64 // offset
+}
+
+func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil
 	}
-	var entries []dataplane.MapCacheEntry
 	for index := start; index < min(start+dumpPiece, len(e.tables.records)); index++ {
 		born := e.tables.born[index]
 		if born == 0 || born > generation || e.tables.records[index].Flags&flagDatabase != 0 {
 			continue
 		}
-		entries = append(entries, e.mapCacheEntry(uint32(index)))
+		piece = append(piece, e.readMapping(uint32(index)))
 	}
-	return entries
+	return piece
 }
 
-func (e *Engine) mapCacheEntry(index uint32) dataplane.MapCacheEntry {
+// readMapping copies a mapping. The caller holds mu.
+func (e *Engine) readMapping(index uint32) readMapping {
 	record := &e.tables.records[index]
-	entry := dataplane.MapCacheEntry{
+	return readMapping{*record, e.store.usageOf(index), e.tables.sets.of(record.LocatorSet), *e.clock.offset}
+}
+
+func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
+	record, clock := &m.record, bootClock{offset: &m.clock}
+	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
-			Prefix: e.prefixOf(record), Locators: e.tables.sets.of(record.LocatorSet), TTLMinutes: record.TtlMinutes,
+			Prefix: e.prefixOf(record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
 			Action: actionOf(record.Cookie), Authoritative: record.Cookie&cookieAuthoritative != 0, Version: record.MapVersion,
 			EchoNonce: record.Flags&flagEchoes != 0,
 		},
-		Static: record.Flags&flagStatic != 0, CreatedAt: e.clock.fromBoot(record.CreatedNs), ExpiresAt: e.clock.fromBoot(record.ExpiresNs),
+		Static: record.Flags&flagStatic != 0, CreatedAt: clock.fromBoot(record.CreatedNs), ExpiresAt: clock.fromBoot(record.ExpiresNs),
+		Usage: dataplane.Usage{Packets: m.usage.Packets, Octets: m.usage.Octets, LastUsedAt: clock.fromBoot(m.usage.LastUsedNs)},
 	}
-	usage := e.store.usageOf(index)
-	entry.Usage = dataplane.Usage{Packets: usage.Packets, Octets: usage.Octets, LastUsedAt: e.clock.fromBoot(usage.LastUsedNs)}
-	return entry
 }
 
 // prefixOf returns the prefix of a record in force; those were checked.
