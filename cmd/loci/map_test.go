@@ -118,7 +118,7 @@ func TestMapMonitorBesideABusyXTR(t *testing.T) {
 	if result := <-busy; result.Received != count {
 		t.Errorf("%d of %d pings answered while a monitor listened", result.Received, count)
 	}
-	n.checkMapstat(one, two)
+	n.checkLinks(one, two)
 }
 
 // expire adds a mapping whose time has ended, and deletes it as a control plane does.
@@ -137,19 +137,24 @@ func (n *lispNetwork) expire(name, prefix string) {
 	n.mapCommand(name, "delete -inet "+prefix)
 }
 
-// checkMapstat looks at what a busy xTR tells, through a link of the command's name.
-func (n *lispNetwork) checkMapstat(one, two testSite) {
+// checkLinks looks at what a busy xTR tells, through links of the commands' names.
+func (n *lispNetwork) checkLinks(one, two testSite) {
 	n.t.Helper()
-	link := filepath.Join(n.dir, "mapstat")
-	n.must(os.Symlink(binary, link))
+	for _, name := range []string{"map", "mapstat"} {
+		n.must(os.Symlink(binary, filepath.Join(n.dir, name)))
+	}
 	for words, want := range map[string][]string{
-		"-X":         {"Mapping tables", "Internet:", one.eid4(), "DU", "Internet6:", two.eid6()},
-		"-XW -inet6": {"Hits", "Ui", two.eid6()},
-		"-s -p lisp": {"lisp:", "packets sent encapsulated"},
+		"mapstat -X":         {"Mapping tables", "Internet:", one.eid4(), "DU", "Internet6:", two.eid6()},
+		"mapstat -XW -inet6": {"Hits", "Ui", two.eid6()},
+		"mapstat -s -p lisp": {"lisp:", "packets sent encapsulated"},
+
+		"map get -database -inet " + one.host4().String(): {"EID mask: 255.255.255.0", one.rloc4()},
+		"map -t delete -inet " + two.eid4():               {""},
 	} {
-		out, err := exec.Command(link, append(strings.Fields(words), "--socket", n.mapSocket("xtr1"))...).CombinedOutput()
+		fields := strings.Fields(words)
+		out, err := exec.Command(filepath.Join(n.dir, fields[0]), append(fields[1:], "--socket", n.mapSocket("xtr1"))...).CombinedOutput()
 		if err != nil || !containsAll(string(out), want) {
-			n.t.Errorf("mapstat %s: %v\n%s", words, err, out)
+			n.t.Errorf("%s: %v\n%s", words, err, out)
 		}
 	}
 }
