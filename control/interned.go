@@ -56,6 +56,7 @@ type locatorSets struct {
 
 type sharedSet struct {
 	set    lisp.LocatorSet
+	told   lisp.LocatorSet // the same, with no locator called local: what a Map-Server tells of it
 	octets string // what it is found by
 	users  uint32
 }
@@ -69,7 +70,7 @@ func (t *locatorSets) acquire(set lisp.LocatorSet) uint32 {
 			t.ids = make(map[string]uint32)
 		}
 		octets := string(t.scratch)
-		id = t.rows.add(sharedSet{set: set, octets: octets})
+		id = t.rows.add(sharedSet{set: set, told: withLocalBits(set, nil), octets: octets})
 		t.ids[octets] = id
 	}
 	t.rows.at(id).users++
@@ -89,6 +90,9 @@ func (t *locatorSets) release(id uint32) {
 
 // at is the set; it is shared.
 func (t *locatorSets) at(id uint32) lisp.LocatorSet { return t.rows.at(id).set }
+
+// told is the set as others are told it; it is shared.
+func (t *locatorSets) told(id uint32) lisp.LocatorSet { return t.rows.at(id).told }
 
 // The bits of a locator's third octet in appendLocators.
 const (

@@ -133,6 +133,19 @@ func (s *mapServer) answers(row *registration) bool {
 func (s *mapServer) replyForSite(m *mapRequest, asked lisp.Prefix, row *registration) {
 	best := row.prefix
 	all := []lisp.Mapping{s.proxyMapping(row)}
+	if row.wide {
+		all = s.appendMoreSpecifics(all, best)
+	}
+	if s.holdsOthers(best, s.registrations.siteOf(row)) {
+		all = append(all, lisp.Mapping{})
+	}
+	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) || s.prefixes.holds(p, best) }
+	s.h.reply(m, reply{sent: ProxyMapReplySent, notice: NoticeMapReplySent, mappings: s.h.complete(m, asked, all, taken)})
+}
+
+// appendMoreSpecifics appends the more specific registrations within best, and an empty
+// mapping for each that is not ours to tell.
+func (s *mapServer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
 	for p, id := range s.registrations.index.subtree(best) {
 		if len(all) > s.h.limits.MoreSpecificsPerReply {
 			break // too many in any case
@@ -148,13 +161,9 @@ func (s *mapServer) replyForSite(m *mapRequest, asked lisp.Prefix, row *registra
 			all = append(all, s.proxyMapping(more))
 			continue
 		}
-		all = append(all, lisp.Mapping{}) // not ours to tell
-	}
-	if s.holdsOthers(best, s.registrations.siteOf(row)) {
 		all = append(all, lisp.Mapping{})
 	}
-	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) || s.prefixes.holds(p, best) }
-	s.h.reply(m, reply{sent: ProxyMapReplySent, notice: NoticeMapReplySent, mappings: s.h.complete(m, asked, all, taken)})
+	return all
 }
 
 // holdsOthers reports whether other sites have EID-Prefixes within best that they have
@@ -178,7 +187,7 @@ func (s *mapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 func (s *mapServer) proxyMapping(row *registration) lisp.Mapping {
 	m := s.registrations.merged(row)
 	m.Authoritative, m.TTLMinutes = false, s.registrations.siteOf(row).config.Policy.proxyTTL(m)
-	m.Locators = withLocalBits(m.Locators, nil)
+	m.Locators = s.registrations.sets.told(row.merged.locators)
 	return m
 }
 

@@ -214,7 +214,15 @@ func (t *instanceTable[V]) nameSubtree(p lisp.Prefix, yield func(lisp.Prefix, V)
 
 // overlaps reports whether any prefix covers p or is covered by it.
 func (t *prefixTable[V]) overlaps(p lisp.Prefix) bool {
-	if _, _, covered := t.longest(p); covered {
+	in := t.instances[p.Instance()]
+	switch {
+	case in == nil || p.Kind() == lisp.EIDNone:
+		return false
+	case p.Kind() != lisp.EIDName:
+		trie, key := in.trie(p)
+		return trie.OverlapsPrefix(key)
+	}
+	if _, _, covered := in.longestName(p); covered {
 		return true
 	}
 	for range t.subtree(p) {

@@ -60,6 +60,7 @@ type registration struct {
 	turn   uint8   // whose turn it is to get a Map-Request
 	// proxyReply: any of them wants the Map-Server to answer, which is enough (RFC 9301 s.8.3).
 	proxyReply bool
+	wide       bool // something more specific is registered, or was
 }
 
 // registrations is the table.
@@ -143,6 +144,7 @@ func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fres
 	id, row, known := t.get(m.Prefix)
 	if !known {
 		id = t.rows.add(registration{prefix: m.Prefix, site: site.id, newest: noRow, merged: t.contentOf(lisp.Mapping{})})
+		t.widen(m.Prefix, id)
 		t.index.insert(m.Prefix, id)
 		site.registrations++
 		row = t.rows.at(id)
@@ -159,6 +161,18 @@ func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fres
 		t.timers.set(id, expiry)
 	}
 	return !known, changed || !known
+}
+
+// widen notes that an EID-Prefix is registered within the next less specific one; those
+// beyond know it since that one came.
+func (t *registrations) widen(p lisp.Prefix, id uint32) {
+	if !t.index.overlaps(p) {
+		return
+	}
+	if _, wider, ok := t.index.longest(p); ok {
+		t.rows.at(wider).wide = true
+	}
+	t.rows.at(id).wide = t.index.holds(p, lisp.Prefix{})
 }
 
 // take takes an xTR's registrant out of the chain and returns its number.

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,7 @@ type loop struct {
 	stopped chan struct{}
 	detour  func(to netip.Addr) // by which sibling the site's packets go; it must not wait
 	longest atomic.Int64        // the longest turn so far, nanoseconds
+	yielded time.Time           // when the others were let run last
 }
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
@@ -78,7 +80,9 @@ func (l *loop) run(ctx context.Context) {
 	for {
 		select {
 		case batch := <-l.sockets.in:
-			l.turn(func(now time.Time) { l.receiveBatch(now, batch) })
+			for rest := batch; len(rest) > 0; {
+				l.turn(func(now time.Time) { rest = rest[l.receiveSome(now, rest):] })
+			}
 			l.sockets.release(batch)
 		case e := <-l.misses:
 			l.turn(func(now time.Time) { l.planeEvents(now, e) })
@@ -99,6 +103,11 @@ func (l *loop) run(ctx context.Context) {
 // turn is one event: mutate, then drain.
 func (l *loop) turn(handle func(time.Time)) {
 	start := time.Now()
+	if start.Sub(l.yielded) > yieldInterval {
+		runtime.Gosched()
+		start = time.Now()
+		l.yielded = start
+	}
 	handle(start)
 	l.drain(start)
 	l.sockets.endTurn()
@@ -107,6 +116,10 @@ func (l *loop) turn(handle func(time.Time)) {
 		l.longest.Store(took)
 	}
 }
+
+// yieldInterval is how long the loop goes on before it lets the other goroutines run. Go's scheduler
+// would take the processor away after 10 ms, in the middle of a turn.
+const yieldInterval = 3 * time.Millisecond
 
 // drain carries out what the Node wants done.
 func (l *loop) drain(now time.Time) {
@@ -126,12 +139,19 @@ func (l *loop) untilDeadline() time.Duration {
 	return max(0, time.Until(deadline))
 }
 
-// receiveBatch hands messages to the Node, one after the other.
-func (l *loop) receiveBatch(now time.Time, batch []inbound) {
-	for i := range batch {
-		l.receive(now, batch[i])
+// receiveTime is how long a turn takes on messages: what is left of a batch is for the next.
+const receiveTime = time.Millisecond
+
+// receiveSome hands messages to the Node, one after the other, and returns how many.
+func (l *loop) receiveSome(now time.Time, batch []inbound) (done int) {
+	for done < len(batch) {
+		l.receive(now, batch[done])
 		l.drain(now)
+		if done++; time.Since(now) > receiveTime {
+			break
+		}
 	}
+	return done
 }
 
 func (l *loop) receive(now time.Time, i inbound) {
