@@ -57,7 +57,7 @@ type locatorSets struct {
 type sharedSet struct {
 	set    lisp.LocatorSet
 	told   lisp.LocatorSet // the same, with no locator called local: what a Map-Server tells of it
-	octets string // what it is found by
+	octets string          // what it is found by
 	users  uint32
 }
 
