@@ -7,6 +7,8 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"loci/lisp"
 )
 
 // CoreNames are the core interfaces that are named, not given by an address.
@@ -37,6 +39,29 @@ func (c *Config) validateVLAN(site SiteInterface, path string) {
 		if other.Interface == site.Interface && other.VLAN < site.VLAN && other.Hook != site.Hook {
 			c.fail(path, fmt.Sprintf("hook: %s for %s and %s for %s", site.Hook, site, other.Hook, other), "an interface has one hook for all its VLANs")
 			return
+		}
+	}
+}
+
+// validateStack warns where the host's IP forwarding would have to tell equal EIDs of
+// several Instance-IDs apart: it knows those of Instance-ID 0 alone then.
+func (c *Config) validateStack() {
+	instances := map[lisp.InstanceID]bool{}
+	for _, site := range c.Interfaces.Site {
+		instances[site.InstanceID] = true
+	}
+	if len(instances) < 2 {
+		return
+	}
+	const hint = "use fast there, or run a router in a network namespace of its own for each Instance-ID"
+	for i, site := range c.Interfaces.Site {
+		if site.Forwarding == ForwardingStack && site.InstanceID != 0 {
+			c.warn(fmt.Sprintf("interfaces.site[%d].forwarding", i), fmt.Sprintf("forwarding: stack cannot tell Instance-IDs apart: what comes from the core for Instance-ID %s is dropped (other-instance)", site.InstanceID), hint)
+		}
+	}
+	for i, core := range c.Interfaces.Core {
+		if core.Forwarding == ForwardingStack {
+			c.warn(fmt.Sprintf("interfaces.core[%d].forwarding", i), "forwarding: stack cannot tell Instance-IDs apart: what comes in there for another Instance-ID than 0 is dropped (other-instance)", hint)
 		}
 	}
 }

@@ -64,6 +64,7 @@ func (c *Config) validateInterfaces() {
 	for i, core := range c.Interfaces.Core {
 		c.validateInterface(seen, SiteInterface{Interface: core.Interface}, fmt.Sprintf("interfaces.core[%d]", i))
 	}
+	c.validateStack()
 }
 
 // validateInterface knows an interface by its name and VLAN.

@@ -48,6 +48,17 @@ func gpeHeader(e Encapsulation, instance lisp.InstanceID, family uint8) (h wire.
 	return h, port
 }
 
+// BareHeader gives the tunnel the least of headers for an inner packet of that family:
+// no nonce, and the Instance-ID where it is not 0.
+func (t *Tunnel) BareHeader(e Encapsulation, instance lisp.InstanceID, family uint8) {
+	if e != EncapsulationLISP {
+		t.Header, t.Port = gpeHeader(e, instance, family)
+		return
+	}
+	t.Header, t.Port = DataHeader(instance, 0), DataPort
+	t.Header.NoncePresent = false
+}
+
 // DataPort is the UDP port of the LISP data plane (RFC 9300 s.5.3).
 const DataPort = 4341
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -21,7 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
-	"loci/lisp"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -121,7 +121,7 @@ var _ dataplane.Plane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{reassembly: reassembly{sockets: map[lisp.RLOC]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
 	}

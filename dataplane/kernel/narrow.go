@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -29,6 +30,7 @@ type fragmenter struct {
 type outerWay struct {
 	source, locator lisp.RLOC
 	instance        lisp.InstanceID
+	encapsulation   dataplane.Encapsulation
 }
 
 // wayOf implements roomTables.
@@ -42,7 +44,8 @@ func (e *Engine) wayOf(to forward.Destination, h *forward.Header) (outerWay, boo
 	}
 	buckets := forward.BucketVector(e.tables.sets.records[record.LocatorSet].Buckets)
 	l, ok := forward.SelectLocator(e.tables.sets.of(record.LocatorSet), &buckets, forward.FlowHash(h))
-	return outerWay{source: e.tables.sets.sourceFor(l.RLOC), locator: l.RLOC, instance: lisp.InstanceID(record.Iid)}, ok
+	return outerWay{source: e.tables.sets.sourceFor(l.RLOC), locator: l.RLOC, instance: lisp.InstanceID(record.Iid),
+		encapsulation: e.settings.EncapsulationTo(l.RLOC)}, ok
 }
 
 // narrow sends an IPv6 packet whose path is too narrow for it.
@@ -87,11 +90,9 @@ func (s *fragmenter) send(packet []byte, way outerWay, forwarded bool, largest i
 	if err != nil {
 		return err
 	}
-	bare := forward.DataHeader(way.instance, 0)
-	bare.NoncePresent = false
-	outer, reason := forward.Encapsulate(nil, packet, &h, &forward.Tunnel{
-		Source: way.source, Destination: way.locator, Forwarded: forwarded, Header: bare,
-	})
+	t := forward.Tunnel{Source: way.source, Destination: way.locator, Forwarded: forwarded}
+	t.BareHeader(forward.Encapsulation(way.encapsulation), way.instance, h.Family)
+	outer, reason := forward.Encapsulate(nil, packet, &h, &t)
 	if reason != forward.DropNone {
 		return errors.New(reason.String())
 	}

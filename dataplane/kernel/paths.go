@@ -137,7 +137,7 @@ func (e *Engine) hearErrors(socket *icmp.PacketConn) {
 		if !e.paths.limit.Allow() {
 			continue
 		}
-		if about, ok := forward.ParseOuterError(message[:n], family); ok && about.Port == forward.DataPort {
+		if about, ok := forward.ParseOuterError(message[:n], family); ok && (about.Port == forward.DataPort || about.Port == forward.VXLANGPEPort) {
 			e.hearError(time.Now(), &about)
 		}
 	}
@@ -185,11 +185,22 @@ func (e *Engine) maySend(now time.Time, about *forward.OuterError) bool {
 		return false
 	}
 	rloc := lisp.RLOCFromAddr(about.Destination)
+	if about.Port != e.dataPortTo(rloc) {
+		return false
+	}
 	if !slices.ContainsFunc(e.tables.sets.of(record.LocatorSet), func(l lisp.Locator) bool { return l.RLOC == rloc }) {
 		return false
 	}
 	used := e.store.usageOf(e.tables.indexOf(record)).LastUsedNs
 	return used != 0 && now.Sub(e.clock.fromBoot(used)) < sentWindow
+}
+
+// dataPortTo is where packets to an RLOC go.
+func (e *Engine) dataPortTo(rloc lisp.RLOC) uint16 {
+	if e.settings.EncapsulationTo(rloc) == dataplane.EncapsulationVXLANGPE {
+		return forward.VXLANGPEPort
+	}
+	return forward.DataPort
 }
 
 // mayTell reports whether the last event about an RLOC is long enough ago.

@@ -70,10 +70,21 @@ func setMiddleMTU(t *testing.T, n *network, middle *testnet.Namespace, mtu int) 
 	must(t, middle.SetMTU("to1", mtu))
 }
 
+// encapsulateAs makes both routers send so to everybody.
+func (n *network) encapsulateAs(t *testing.T, encapsulation dataplane.Encapsulation) {
+	t.Helper()
+	for _, r := range n.routers {
+		settings := r.Settings()
+		settings.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: encapsulation}}
+		r.apply(t, dataplane.SetSettings{Settings: settings})
+	}
+}
+
 func TestPathMTUIsLearnt(t *testing.T) {
-	for _, p := range []pair{pairs[0], pairs[1], pairs[3]} {
+	for i, p := range []pair{pairs[0], pairs[1], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
 			n, middle := newRoutedNetwork(t, 1400)
+			n.encapsulateAs(t, dataplane.Encapsulation(i)) // one after the other, to have all
 			n.mapBoth(t, p.outer)
 			n.expectTCP(t, p, 8<<20)
 			rloc := lisp.RLOCFromAddr(p.outer(1))

@@ -19,38 +19,48 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane"
 	"loci/forward"
-	"loci/lisp"
 )
 
-// reassembly has a socket for each own RLOC. The engine's changing guards it.
+// reassembly has a socket for each data port of each own RLOC. The engine's changing
+// guards it.
 type reassembly struct {
-	sockets map[lisp.RLOC]*net.UDPConn
+	sockets map[netip.AddrPort]*net.UDPConn
 }
 
-// listenForReassembled opens sockets for these RLOCs and closes all others.
-func (e *Engine) listenForReassembled(rlocs []lisp.RLOC) {
-	wanted := map[lisp.RLOC]bool{}
-	for _, rloc := range rlocs {
-		wanted[rloc] = true
+// dataPorts are where data packets come.
+func dataPorts(s *dataplane.Settings) map[netip.AddrPort]bool {
+	ports := map[netip.AddrPort]bool{}
+	for _, rloc := range s.LocalRLOCs {
+		ports[netip.AddrPortFrom(rloc.Addr(), forward.DataPort)] = true
+		if s.TakesVXLANGPE() {
+			ports[netip.AddrPortFrom(rloc.Addr(), forward.VXLANGPEPort)] = true
+		}
 	}
-	for rloc, socket := range e.reassembly.sockets {
-		if !wanted[rloc] {
+	return ports
+}
+
+// listenForReassembled opens sockets for the settings' data ports and closes all others.
+func (e *Engine) listenForReassembled(s *dataplane.Settings) {
+	wanted := dataPorts(s)
+	for own, socket := range e.reassembly.sockets {
+		if !wanted[own] {
 			_ = socket.Close()
-			delete(e.reassembly.sockets, rloc)
+			delete(e.reassembly.sockets, own)
 		}
 	}
-	for rloc := range wanted {
-		if e.reassembly.sockets[rloc] != nil {
+	for own := range wanted {
+		if e.reassembly.sockets[own] != nil {
 			continue
 		}
-		socket, err := e.listenAtDataPort(rloc)
+		socket, err := e.listenAtDataPort(own)
 		if err != nil {
-			e.log.Warn("fragments of packets to an own RLOC are not put together", "rloc", rloc, "error", err)
+			e.log.Warn("fragments of packets to an own RLOC are not put together", "rloc", own, "error", err)
 			continue
 		}
-		e.reassembly.sockets[rloc] = socket
-		e.running.Go(func() { e.takeReassembled(socket, netip.AddrPortFrom(rloc.Addr(), forward.DataPort)) })
+		e.reassembly.sockets[own] = socket
+		e.running.Go(func() { e.takeReassembled(socket, own) })
 	}
 }
 
@@ -62,14 +72,14 @@ func (e *Engine) closeReassembly() {
 	clear(e.reassembly.sockets)
 }
 
-func (e *Engine) listenAtDataPort(rloc lisp.RLOC) (socket *net.UDPConn, err error) {
+func (e *Engine) listenAtDataPort(own netip.AddrPort) (socket *net.UDPConn, err error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
-		err := raw.Control(func(fd uintptr) { failed = wantOuterHeader(int(fd), rloc.Is4()) })
+		err := raw.Control(func(fd uintptr) { failed = wantOuterHeader(int(fd), own.Addr().Is4()) })
 		return errors.Join(err, failed)
 	}}
 	err = e.space.do(func() error {
-		listener, err := config.ListenPacket(context.Background(), "udp", netip.AddrPortFrom(rloc.Addr(), forward.DataPort).String())
+		listener, err := config.ListenPacket(context.Background(), "udp", own.String())
 		if err == nil {
 			socket = listener.(*net.UDPConn)
 		}

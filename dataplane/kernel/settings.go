@@ -111,7 +111,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err != nil {
 		return err
 	}
-	e.listenForReassembled(s.LocalRLOCs)
+	e.listenForReassembled(&s)
 	e.room.setBounds(s.Wait)
 	if err := e.putMissPolicies(s.MissPolicies); err != nil {
 		return err
