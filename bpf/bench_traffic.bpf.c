@@ -49,6 +49,8 @@ struct bench_settings {
 	__u32 first_destination; /* low 32 bits */
 	__u32 checksum;		 /* sum of the IPv4 header without checksum and destination */
 	__u32 first_port;
+	__u32 scattered;    /* whether destinations are first_destination + offsets[], in the order of that list ... */
+	__u32 first_offset; /* ... from this place on */
 	__u32 sink_offset; /* of the inner packet in what arrives */
 	__u32 stamp_offset; /* of the inner packet where the clock starts anew */
 	__u32 ttl;	   /* that arrives */
@@ -94,6 +96,13 @@ struct {
 	__type(value, struct bench_slot);
 } slots SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} offsets SEC(".maps");
+
 char _license[] SEC("license") = "GPL";
 
 /* Where numbers stand in the inner packet of a family. */
@@ -102,8 +111,14 @@ static __always_inline __u32 udp_offset(void) { return settings.family == 4 ? 20
 static __always_inline __u32 destination_of(__u32 sequence)
 {
 	__u32 n = settings.destinations;
+	__u32 at = n > 1 ? sequence % n : 0;
+	const __u32 *offset;
 
-	return settings.first_destination + (n > 1 ? sequence % n : 0);
+	if (!settings.scattered)
+		return settings.first_destination + at;
+	at += settings.first_offset;
+	offset = bpf_map_lookup_elem(&offsets, &at);
+	return settings.first_destination + (offset ? *offset : 0);
 }
 
 static __always_inline __u16 port_of(__u32 sequence)

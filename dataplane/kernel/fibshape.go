@@ -157,9 +157,10 @@ func (t *trie) split(at spot, slot uint32, same int, ends bool) {
 }
 
 // expand writes where walks from a slot are after the next bits, for each value of
-// these; there are 2^bits slots to write.
+// these; there are 2^bits slots to write. A single one is the slot itself, and what is
+// below it stays in use: it may be most of the table.
 func (t *trie) expand(into []uint32, slot uint32) {
-	if uniform(slot) {
+	if uniform(slot) || len(into) == 1 {
 		for i := range into {
 			into[i] = slot
 		}

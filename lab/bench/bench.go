@@ -28,6 +28,7 @@ type Options struct {
 	Cases   []string      // names, or beginnings of names up to a slash; empty is all
 	Rounds  int           // 0 is the bench's own number
 	Measure time.Duration // how long to measure in all; 0 is the bench's own
+	Entries int           // mappings at Enc, for the bench of forwarding; 0 is a handful
 
 	Out, Err   io.Writer
 	Executable string // of loci itself; the daemons are started from it
@@ -99,7 +100,7 @@ func Cases(name string) []string {
 
 // Run runs one bench. The report is filled as far as it went; with Options.JSON it is also printed. When ctx ends, what was
 // made is removed before Run returns.
-func Run(ctx context.Context, name string, options Options) (*Report, error) {
+func Run(ctx context.Context, name string, options Options) (report *Report, err error) {
 	i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no bench %q; there are %s", name, strings.Join(Names(), ", "))
@@ -108,6 +109,13 @@ func Run(ctx context.Context, name string, options Options) (*Report, error) {
 		return nil, fmt.Errorf("bench %s: rounds and seconds cannot be negative", name)
 	}
 	k := kinds()[i]
+	label := name
+	if options.Entries != 0 {
+		if k, err = withEntries(k, options.Entries); err != nil {
+			return nil, fmt.Errorf("bench %s: %w", name, err)
+		}
+		label = fmt.Sprintf("%s --entries %d", name, options.Entries)
+	}
 	chosen, err := chooseCases(k.cases, options.Cases)
 	if err != nil {
 		return nil, fmt.Errorf("bench %s: %w", name, err)
@@ -120,11 +128,20 @@ func Run(ctx context.Context, name string, options Options) (*Report, error) {
 		options.Measure = k.length
 	}
 	b := newBench(k, options)
+	b.report.Name = label
 	err = b.run(ctx)
 	if options.JSON {
 		err = errors.Join(err, b.report.Print(options.Out))
 	}
 	return b.report, err
+}
+
+// withEntries is the bench with a map-cache of so many mappings.
+func withEntries(k kind, entries int) (kind, error) {
+	if k.name != Forwarding {
+		return kind{}, fmt.Errorf("--entries is for the bench %s", Forwarding)
+	}
+	return entriesBench(entries)
 }
 
 // chooseCases keeps the order of all.

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	readyWait    = 10 * time.Second
+	readyWait    = 30 * time.Second // a million mappings are taken over in some
 	pollInterval = 10 * time.Millisecond
 	stopWait     = 3 * time.Second
 	logTailLines = 12

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// Forwarding names the bench that can have a full map-cache.
+const Forwarding = "forwarding"
+
 // manyFlows is the number of flows of a case with many.
 const manyFlows = 1000
 
@@ -31,7 +34,7 @@ const warmUp = 20 * time.Millisecond
 
 func forwardingBench() kind {
 	k := kind{
-		name: "forwarding", title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
+		name: Forwarding, title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
 		rounds: 7, length: forwardingMeasure, arms: []arm{routing, vxlan, redirect, lociTC, lociTCStack, lociXDP},
 		attach:  (*line).attach,
 		measure: measureForwarding, judge: judgeForwarding,
@@ -62,7 +65,7 @@ func measureForwarding(ctx context.Context, b *bench, l *line, caseName string, 
 	if err != nil {
 		return nil, err
 	}
-	if err := l.aim(s); err != nil {
+	if err := l.aimForwarding(s); err != nil {
 		return nil, err
 	}
 	key := l.arm.name + "/" + caseName

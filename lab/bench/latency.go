@@ -52,7 +52,7 @@ func latencyBench() kind {
 
 // prepareLatency lets frames enter dec as well.
 func prepareLatency(_ *bench, l *line) error {
-	t, err := newTraffic(0)
+	t, err := newTraffic(trafficSizes{})
 	if err != nil {
 		return err
 	}

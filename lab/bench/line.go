@@ -71,6 +71,7 @@ type line struct {
 	closers            []func() error // undone with the line
 	watching           []func() error // undone after a slot
 	mapsock            *mapsockPlane  // of that bench alone
+	entries            []entrySet     // in the map-cache of enc, where it is full
 }
 
 // siteAddresses are the n-th addresses of the prefixes of one site.

@@ -139,7 +139,7 @@ func missITRConfig() string {
 }
 
 func prepareMiss(_ *bench, l *line) error {
-	t, err := newTraffic(missSlots)
+	t, err := newTraffic(trafficSizes{slots: missSlots})
 	if err != nil {
 		return err
 	}

@@ -42,14 +42,23 @@ type traffic struct {
 	streams  uint16 // so far; the magic of the latest one
 }
 
-// newTraffic loads the programs. Slots are how many packets can be timed in one run; 0 is the default.
-func newTraffic(slots uint32) (*traffic, error) {
+// trafficSizes are what the programs have room for; 0 is the default.
+type trafficSizes struct {
+	slots        uint32 // packets that can be timed in one run
+	destinations uint32 // that are no consecutive addresses
+}
+
+// newTraffic loads the programs.
+func newTraffic(sizes trafficSizes) (*traffic, error) {
 	spec, err := loadTraffic()
 	if err != nil {
 		return nil, fmt.Errorf("programs of the bench: %w", err)
 	}
-	if slots > 0 {
-		spec.Maps[trafficMapSlots].MaxEntries = slots
+	if sizes.slots > 0 {
+		spec.Maps[trafficMapSlots].MaxEntries = sizes.slots
+	}
+	if sizes.destinations > 0 {
+		spec.Maps[trafficMapOffsets].MaxEntries = sizes.destinations
 	}
 	t := &traffic{}
 	if err := spec.LoadAndAssign(&t.objects, nil); err != nil {
@@ -59,8 +68,10 @@ func newTraffic(slots uint32) (*traffic, error) {
 }
 
 // attach puts programs into a line: the sink at dst, and NAPI at the enc end of src's link, which frames need there.
-func (l *line) attach() error {
-	t, err := newTraffic(0)
+func (l *line) attach() error { return l.attachFor(trafficSizes{}) }
+
+func (l *line) attachFor(sizes trafficSizes) error {
+	t, err := newTraffic(sizes)
 	if err != nil {
 		return err
 	}
@@ -119,7 +130,7 @@ func hold(ns *testnet.Namespace, closers *[]func() error, attach func() (link.Li
 
 // attachRedirect makes one router a program that sends everything to one next hop.
 func (l *line) attachRedirect(ns *testnet.Namespace, in, out string, next *testnet.Namespace, nextLink string) error {
-	t, err := newTraffic(0)
+	t, err := newTraffic(trafficSizes{})
 	if err != nil {
 		return err
 	}

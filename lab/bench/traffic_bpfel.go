@@ -40,6 +40,8 @@ type trafficBenchSettings struct {
 	FirstDestination uint32
 	Checksum         uint32
 	FirstPort        uint32
+	Scattered        uint32
+	FirstOffset      uint32
 	SinkOffset       uint32
 	StampOffset      uint32
 	Ttl              uint32
@@ -58,6 +60,7 @@ type trafficBenchSlot struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	trafficMapCounts         = "counts"
+	trafficMapOffsets        = "offsets"
 	trafficMapSlots          = "slots"
 	trafficProgBenchGenerate = "bench_generate"
 	trafficProgBenchRedirect = "bench_redirect"
@@ -124,8 +127,9 @@ type trafficProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficMapSpecs struct {
-	Counts *ebpf.MapSpec `ebpf:"counts"`
-	Slots  *ebpf.MapSpec `ebpf:"slots"`
+	Counts  *ebpf.MapSpec `ebpf:"counts"`
+	Offsets *ebpf.MapSpec `ebpf:"offsets"`
+	Slots   *ebpf.MapSpec `ebpf:"slots"`
 }
 
 // trafficVariableSpecs contains global variables before they are loaded into the kernel.
@@ -159,13 +163,15 @@ func (o *trafficObjects) Close() error {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficMaps struct {
-	Counts *ebpf.Map `ebpf:"counts"`
-	Slots  *ebpf.Map `ebpf:"slots"`
+	Counts  *ebpf.Map `ebpf:"counts"`
+	Offsets *ebpf.Map `ebpf:"offsets"`
+	Slots   *ebpf.Map `ebpf:"slots"`
 }
 
 func (m *trafficMaps) Close() error {
 	return _TrafficClose(
 		m.Counts,
+		m.Offsets,
 		m.Slots,
 	)
 }
