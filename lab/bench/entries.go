@@ -165,7 +165,7 @@ func buildFull(ctx context.Context, b *bench, l *line, count int, keys string) e
 func (b *bench) fillEntries(ctx context.Context, l *line, count int) (err error) {
 	var engine *kernel.Engine
 	options := kernel.Options{
-		PinDirectory: filepath.Join(b.instance.pins(), l.enc.Role()),
+		PinDirectory: filepath.Join(b.instance.Pins(), l.enc.Role()),
 		MappingLimit: max(count+otherMappings, kernel.DefaultMappingLimit),
 	}
 	if err := l.enc.Do(func() (err error) {
