@@ -21,7 +21,7 @@ const (
 	storeDelay = time.Second
 	// checkpointPieces is how many pieces a store takes after a checkpoint before it asks for
 	// all of it anew.
-	checkpointPieces = 400
+	checkpointPieces = 50
 	// storeMargin leaves out what expires at about the time of a restart, whose clock may be set.
 	storeMargin = 5 * time.Second
 )

@@ -18,7 +18,7 @@ var mutations = []mutation{
 	{"too-many-tries", "control/limits.go", "mapRequestTries    = 10", "mapRequestTries    = 12"},
 	{"short-hold-down", "control/limits.go", "mapRequestHoldDown = 30 * time.Second", "mapRequestHoldDown = 3 * time.Second"},
 	{"ttl-doubled", "control/itr.go", "lisp.Lifetime(m.TTLMinutes, ", "2*lisp.Lifetime(m.TTLMinutes, "},
-	{"no-refresh", "control/itr_cache.go", "if e.static || e.refreshing || !used ||", "if e.static || e.refreshing || used ||"},
+	{"no-refresh", "control/itr_cache.go", "e.refreshing || !used ||", "e.refreshing || used ||"},
 	{"adopted-for-ever", "control/itr_cache.go", "expiresAt := r.h.instant(a.ExpiresAt)", "expiresAt := r.h.after(r.config.UnlimitedTTL)"},
 	{"no-eviction", "control/itr.go", "r.cache.size() >= r.h.limits.MapCacheEntries && !r.evict():", "r.cache.size() < 0 && !r.evict():"},
 	{"unbounded-requests", "control/itr.go", "if r.pending.size() >= r.h.limits.PendingRequests {", "if r.pending.size() < 0 {"},
