@@ -18,6 +18,7 @@ import (
 )
 
 func TestCaptureShowsWhatIsDroppedAndWhy(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}

@@ -21,6 +21,7 @@ import (
 )
 
 func TestDetachAfterACrash(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
@@ -56,6 +57,7 @@ func TestDetachAfterACrash(t *testing.T) {
 
 // TestDeletedInterfaceComesBack deletes the LISP interface under a running daemon.
 func TestDeletedInterfaceComesBack(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}

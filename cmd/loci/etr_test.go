@@ -62,6 +62,7 @@ func TestTCPGoesOnThroughAnRLOCChange(t *testing.T) {
 // TestStatusBitReachesThePeer: the mapping system is dead, so that data packets alone can
 // tell that a locator is down.
 func TestStatusBitReachesThePeer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	bits := func(configuration string) string {
 		return strings.Replace(configuration, "datapath:\n", "datapath:\n  data-header: {locator-status-bits: true}\n", 1)
@@ -95,6 +96,7 @@ func TestStatusBitReachesThePeer(t *testing.T) {
 // TestTrafficSplitsByWeights: locators of one priority with weights 10 and 15 share random
 // flows 40:60, within 5 points over 1,000 and 1.5 over 20,000.
 func TestTrafficSplitsByWeights(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
 	n.run("xtr1", n.xtr(1))

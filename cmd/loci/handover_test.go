@@ -33,6 +33,7 @@ func (n *lispNetwork) expectHanded(sent uint64) {
 }
 
 func TestHandedPacketsArrive(t *testing.T) {
+	t.Parallel() // it mostly waits
 	t.Run("one process", func(t *testing.T) {
 		n := newLISPNetwork(t)
 		n.run("ms", n.mappingSystem())

@@ -27,6 +27,7 @@ func (n *lispNetwork) expectHooks(name string, words ...string) {
 }
 
 func TestInterfacesAtXDP(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
 	n.run("xtr1", n.xtrAtXDP(1))

@@ -50,6 +50,7 @@ func (n *lispNetwork) ownRLOCs(ctx context.Context, name string) map[string]stri
 }
 
 func TestDaemonWaitsForItsInterfaces(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.unplug("xtr1", "core0")
 	n.run("ms", n.mappingSystem())
@@ -81,6 +82,7 @@ func TestDaemonWaitsForItsInterfaces(t *testing.T) {
 
 // TestInterfacesVanishAndComeBack, the one to the core and the one to the site.
 func TestInterfacesVanishAndComeBack(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
@@ -188,6 +190,7 @@ func (n *lispNetwork) renumber() {
 // TestOneRouterWithTwoProviders that drop what has the other's source (BCP 38): each
 // RLOC leaves by its interface, and when a link dies the other RLOC is used.
 func TestOneRouterWithTwoProviders(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.plugCore("core1", "11")
 	n.must(n.at["xtr1"].Netlink().RouteAdd(&netlink.Route{Gw: netip.MustParseAddr("172.16.11.1").AsSlice(), Priority: 100}))

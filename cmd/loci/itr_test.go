@@ -132,6 +132,7 @@ func explainQuery(t *testing.T, eid string) api.ExplainQuery {
 // TestDeadLocatorIsLeft stops the core from carrying one RLOC of a site. The flow goes on
 // by the other one as soon as the probes have told it; how soon after that is printed.
 func TestDeadLocatorIsLeft(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
 	n.run("xtr1", strings.Replace(n.xtr(1), "itr: {", "itr: {rloc-probing: {interval: 200ms, retries: 2, retries-interval: 100ms}, ", 1))
@@ -218,6 +219,7 @@ func (n *lispNetwork) followEvents(name string) (await func(kind string) api.Eve
 
 // TestNextMapResolverInNamespaces: the first Map-Resolver is a hole in the net.
 func TestNextMapResolverInNamespaces(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
 	n.run("xtr1", strings.Replace(n.xtr(1), "map-resolvers: [172.16.9.2]", "map-resolvers: [172.16.9.77, 172.16.9.2]", 1))

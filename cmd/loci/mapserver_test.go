@@ -25,6 +25,7 @@ const msIPv6 = "2001:db8:9::2"
 
 // Shows RFC 9301 s.5.6 (6).
 func TestKilledMapServerKnowsItsRegistrations(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	configuration := fmt.Sprintf("%smap-server: {state-directory: %s, sites: [%s, %s]}\nmap-resolver: {}\n",
 		n.common("ms"), filepath.Join(n.dir, "state"), siteText(1), siteText(2))

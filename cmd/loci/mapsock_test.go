@@ -55,6 +55,7 @@ func (n *lispNetwork) runProgram(name string, arguments ...string) *exec.Cmd {
 }
 
 func TestExamplesAreControlPlanes(t *testing.T) {
+	t.Parallel() // it mostly waits
 	testnet.RequireRoot(t)
 	directory := t.TempDir()
 	inC := filepath.Join(directory, "answer")

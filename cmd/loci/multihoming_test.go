@@ -194,6 +194,7 @@ func (tr *traffic) end() time.Duration {
 
 // TestSiblingTakesOverWhenALinkDies, and gives back when it lives again.
 func TestSiblingTakesOverWhenALinkDies(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newSiblingNetwork(t)
 	n.runSiblings()
 	traffic := n.startTraffic(4 * time.Second)
@@ -219,6 +220,7 @@ func TestSiblingTakesOverWhenALinkDies(t *testing.T) {
 // TestSiblingTakesOverWhenAPathDies silently, behind a link that stays up. It is xtr3's
 // path this time: its sibling gets its packets, and it the sibling's none.
 func TestSiblingTakesOverWhenAPathDies(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newSiblingNetwork(t)
 	n.runSiblings()
 	for _, c := range []struct{ isp, xtr, sibling, left string }{
@@ -262,6 +264,7 @@ func (n *lispNetwork) awaitLocatorUp(name, rloc string) {
 
 // TestTrafficSplitsByWeight: 10 to 15 is 40 to 60.
 func TestTrafficSplitsByWeight(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newSiblingNetwork(t)
 	n.runSiblings()
 	for _, c := range []struct {

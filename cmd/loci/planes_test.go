@@ -50,6 +50,7 @@ func (n *lispNetwork) runSplit() {
 }
 
 func TestEitherPlaneMayCrash(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
 	n.runSplit()

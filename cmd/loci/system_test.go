@@ -68,6 +68,7 @@ func TestRouterThatDoesNotForward(t *testing.T) {
 }
 
 func TestCrashAndRestartLoseNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
@@ -246,6 +247,7 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 }
 
 func TestLigAsksAnyMapResolver(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	for _, c := range []struct {

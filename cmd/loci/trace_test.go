@@ -36,6 +36,7 @@ func (n *lispNetwork) trace(at string, arguments ...string) (traces []api.Trace)
 }
 
 func TestTraceTellsWhatBecomesOfAPacket(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
@@ -87,6 +88,7 @@ func TestTraceTellsWhatBecomesOfAPacket(t *testing.T) {
 }
 
 func TestLiveTrace(t *testing.T) {
+	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
