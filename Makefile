@@ -40,15 +40,16 @@ kernels: ## the programs, the golden packets and the demo on Debian's 6.1 kernel
 
 interop: ## beside OpenOverlayRouter, which it installs by apt; needs root
 	@.ci/tools interop
-	CI=true $(GO) test -count=1 -tags interop -run Interop ./cmd/loci
+	CI=true CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -tags interop -run Interop ./cmd/loci
 
 check: lint ## what takes no root: gofmt, go vet, staticcheck, the rules of internal/tidy
 	$(GO) test ./internal/tidy
 
+# Compiled as by `make build` and by the tests that build the command: what is compiled once serves all of them.
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO) tool staticcheck ./...
 
 bench: build ## every `loci bench`, figures to docs/benchmarks.md; needs root, takes some ten minutes
 	@bin/loci bench all --write docs/benchmarks.md

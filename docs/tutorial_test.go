@@ -106,7 +106,7 @@ func runSteps(ctx context.Context, directory string, steps []step) (string, erro
 
 func build(t *testing.T, binary string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../cmd/loci")
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "../cmd/loci")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("build loci: %v\n%s", err, output)

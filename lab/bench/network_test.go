@@ -34,7 +34,9 @@ func leftovers(t *testing.T, pid int) []string {
 func TestEveryBench(t *testing.T) {
 	testnet.RequireRoot(t)
 	executable := filepath.Join(t.TempDir(), "loci")
-	if out, err := exec.Command("go", "build", "-o", executable, "loci/cmd/loci").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-o", executable, "loci/cmd/loci")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build`, with which it shares what is compiled
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	for _, k := range kinds() {

@@ -21,7 +21,8 @@ func buildCommand(t *testing.T) string {
 	t.Helper()
 	testnet.RequireRoot(t)
 	executable := filepath.Join(t.TempDir(), "loci")
-	build := exec.Command("go", "build", "-o", executable, "loci/cmd/loci")
+	build := exec.Command("go", "build", "-trimpath", "-o", executable, "loci/cmd/loci")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build`, with which it shares what is compiled
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
