@@ -138,13 +138,11 @@ func (c *session) dump(m *Message) error {
 	return nil
 }
 
-const (
-	// dumpNice is how much later than others a dump gets the processor.
-	dumpNice = 10
-	// dumpSlice is how long it may run when it has got it. Linux (6.12 and later) takes the
-	// processor away at once for a thread with a shorter slice, as all others have.
-	dumpSlice = 10 * time.Millisecond
-)
+// dumpSlice is how long a dump may have the processor at a time, the most that Linux
+// allows. Since 6.12 it takes the processor away at once for a thread with a shorter
+// slice, as all others have. A lower share (nice) would do that, too, but a dump that has
+// lost the processor while it copies would hold up those who wait for the tables.
+const dumpSlice = 100 * time.Millisecond
 
 // yieldToOthers puts the calling goroutine on a thread of its own that others precede:
 // a dump is long, and packets wait for what comes meanwhile. The thread ends with it.
@@ -154,8 +152,8 @@ func yieldToOthers() {
 	if err != nil {
 		return
 	}
-	late := unix.SchedAttr{Policy: unix.SCHED_BATCH, Nice: int32(min(20-nice+dumpNice, 19)), Runtime: uint64(dumpSlice)} // the system call tells 20 less the nice value
-	_ = unix.SchedSetAttr(0, &late, 0)                                                                                   // where that is forbidden, a dump takes its share
+	nice = 20 - nice // the system call tells 20 less the nice value
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_BATCH, Nice: int32(nice), Runtime: uint64(dumpSlice)}, 0)
 }
 
 func (s *Server) beginReaderDump() bool {

@@ -78,6 +78,8 @@ type Server struct {
 	// queues, so that every listener hears them in the order that happened.
 	apply sync.Mutex
 
+	attention sync.Mutex // of the connection that is waited for attentively
+
 	takers atomic.Uint64 // numbers those who ask for packets
 	paths  paths
 
@@ -192,7 +194,7 @@ func (s *Server) isClosed() bool {
 
 // admit takes a client in, or tells it why not.
 func (s *Server) admit(accepted *net.UnixConn) {
-	conn, peer, err := newConnection(accepted)
+	conn, peer, err := newConnection(accepted, &s.attention)
 	if err != nil {
 		return // it has gone already, or there are no descriptors left
 	}
