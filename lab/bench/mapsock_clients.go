@@ -94,19 +94,25 @@ func uninterrupted(call func() (int, error)) (n int, err error) {
 
 // next waits for a message, which is valid until the following call.
 func (c *mapConnection) next() (*mapsock.Message, error) {
-	if len(c.rest) == 0 {
-		n, err := uninterrupted(func() (int, error) { return unix.Read(c.fd, c.buffer) })
-		if err == nil && n == 0 {
-			err = io.EOF
-		}
-		if err != nil {
-			return nil, err
-		}
-		c.rest = c.buffer[:n]
+	if err := c.receive(); err != nil {
+		return nil, err
 	}
 	length, err := c.message.Parse(c.rest)
 	c.rest = c.rest[length:]
 	return &c.message, err
+}
+
+// receive waits for a datagram, unless there is still something of the last.
+func (c *mapConnection) receive() error {
+	if len(c.rest) > 0 {
+		return nil
+	}
+	n, err := uninterrupted(func() (int, error) { return unix.Read(c.fd, c.buffer) })
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	c.rest = c.buffer[:max(n, 0)]
+	return err
 }
 
 // ask sends a message and waits for its answer.
@@ -165,15 +171,35 @@ func dumpAll(path string) (entries int, err error) {
 		return 0, err
 	}
 	for {
+		if err := c.receive(); err != nil {
+			return entries, err
+		}
+		// By their headers: what a reader makes of the entries is its own affair, and would be in the figure.
+		length, flags := headerOf(c.rest)
+		if length > 0 && flags&mapsock.FlagMore != 0 {
+			c.rest = c.rest[length:]
+			entries++
+			continue
+		}
 		m, err := c.next()
 		if err != nil {
 			return entries, err
 		}
-		if m.Flags&mapsock.FlagMore == 0 {
-			return entries, m.Err()
-		}
-		entries++
+		return entries, m.Err()
 	}
+}
+
+// headerOf finds the length and the flags of the first message of a datagram; 0 when there is none.
+func headerOf(datagram []byte) (length int, flags mapsock.Flags) {
+	const offsetFlags = 4
+	if len(datagram) < mapsock.HeaderSize {
+		return 0, 0
+	}
+	length = int(binary.NativeEndian.Uint16(datagram))
+	if length < mapsock.HeaderSize || length > len(datagram) {
+		return 0, 0
+	}
+	return length, mapsock.Flags(binary.NativeEndian.Uint32(datagram[offsetFlags:]))
 }
 
 // audience is a number of listeners, and how many messages they have heard together.
@@ -275,9 +301,9 @@ func (a *audience) listen() {
 // hear counts the messages of a datagram by their headers.
 func (a *audience) hear(datagram []byte) {
 	const offsetType = 3
-	for len(datagram) >= mapsock.HeaderSize {
-		length := int(binary.NativeEndian.Uint16(datagram))
-		if length < mapsock.HeaderSize || length > len(datagram) {
+	for {
+		length, _ := headerOf(datagram)
+		if length == 0 {
 			return
 		}
 		if mapsock.Type(datagram[offsetType]) == mapsock.TypeLost {
