@@ -26,8 +26,13 @@ import (
 const (
 	armFIB     = "loci fib"
 	armMapping = "loci fib and mapping"
-	armTrie    = "LPM_TRIE"
-	armHash    = "hash"
+	armCounted = "loci fib, mapping and counters"
+
+	// counterShare is what the counters of a mapping may cost of a packet, of which XDP takes shortestPacketNs at a router.
+	counterShare     = 0.03
+	shortestPacketNs = 200
+	armTrie          = "LPM_TRIE"
+	armHash          = "hash"
 
 	destinationsRandom = "random"
 	destinationsZipf   = "zipf"
@@ -180,6 +185,10 @@ func judgeFIB(r *Report) {
 		if ratio.Case == "ipv4-1m/random" && ratio.To == armTrie {
 			r.want(ratio.Case+": lookup of loci fib / LPM_TRIE", ratio.Median, atMost(1.0/15))
 		}
+	}
+	const warm = "ipv4-1k/" + destinationsSingle
+	if counted, mapping := r.find(warm, armCounted, "lookup"), r.find(warm, armMapping, "lookup"); counted != nil && mapping != nil {
+		r.want(warm+": ns that counters add", counted.Median-mapping.Median, atMost(counterShare*shortestPacketNs))
 	}
 	const largest = "ipv4-1m/" + updates
 	if x := r.find(largest, armFIB, "installs"); x != nil {

@@ -317,6 +317,7 @@ const (
 	fibMapTrusted          = "trusted"
 	fibMapVlans            = "vlans"
 	fibMapWatch            = "watch"
+	fibProgBenchCounted    = "bench_counted"
 	fibProgBenchFib        = "bench_fib"
 	fibProgBenchHashLookup = "bench_hash_lookup"
 	fibProgBenchLpmTrie    = "bench_lpm_trie"
@@ -369,6 +370,7 @@ type fibSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibProgramSpecs struct {
+	BenchCounted    *ebpf.ProgramSpec `ebpf:"bench_counted"`
 	BenchFib        *ebpf.ProgramSpec `ebpf:"bench_fib"`
 	BenchHashLookup *ebpf.ProgramSpec `ebpf:"bench_hash_lookup"`
 	BenchLpmTrie    *ebpf.ProgramSpec `ebpf:"bench_lpm_trie"`
@@ -530,6 +532,7 @@ type fibVariables struct {
 //
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibPrograms struct {
+	BenchCounted    *ebpf.Program `ebpf:"bench_counted"`
 	BenchFib        *ebpf.Program `ebpf:"bench_fib"`
 	BenchHashLookup *ebpf.Program `ebpf:"bench_hash_lookup"`
 	BenchLpmTrie    *ebpf.Program `ebpf:"bench_lpm_trie"`
@@ -539,6 +542,7 @@ type fibPrograms struct {
 
 func (p *fibPrograms) Close() error {
 	return _FibClose(
+		p.BenchCounted,
 		p.BenchFib,
 		p.BenchHashLookup,
 		p.BenchLpmTrie,

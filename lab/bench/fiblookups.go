@@ -41,7 +41,7 @@ type lookups struct {
 }
 
 // enginesMaps are those that lookups need.
-var enginesMaps = []string{"fib", "roots", "instances", "mappings"}
+var enginesMaps = []string{"fib", "roots", "instances", "mappings", "mapping_counters"}
 
 // newLookups loads the programs over the maps that are pinned in a directory.
 func newLookups(pins string, t fibTable) (*lookups, error) {
@@ -63,6 +63,9 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 		replacements[name] = m
 		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
+	if err := spec.Variables["lisp_mapping_limit"].Set(spec.Maps["mappings"].MaxEntries); err != nil {
+		return nil, errors.Join(fmt.Errorf("room for counters: %w", err), l.close())
+	}
 	for name, octets := range map[string]int{"bench_trie": 4 + l.keyOctets, "bench_hash": l.keyOctets} {
 		m := spec.Maps[name]
 		m.KeySize, m.Key, m.MaxEntries = uint32(octets), nil, uint32(t.entries)
@@ -71,6 +74,7 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 		None      *ebpf.Program `ebpf:"bench_no_lookup"`
 		FIB       *ebpf.Program `ebpf:"bench_fib"`
 		Mapping   *ebpf.Program `ebpf:"bench_mapping"`
+		Counted   *ebpf.Program `ebpf:"bench_counted"`
 		Trie      *ebpf.Program `ebpf:"bench_lpm_trie"`
 		Hash      *ebpf.Program `ebpf:"bench_hash_lookup"`
 		Addresses *ebpf.Map     `ebpf:"bench_addresses"`
@@ -82,7 +86,8 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 		return nil, errors.Join(fmt.Errorf("load the BPF programs: %w", err), l.close())
 	}
 	l.arms = []*lookupArm{{name: "loop", program: loaded.None}, {name: armMapping, program: loaded.Mapping},
-		{name: armFIB, program: loaded.FIB}, {name: armTrie, program: loaded.Trie}, {name: armHash, program: loaded.Hash}}
+		{name: armFIB, program: loaded.FIB}, {name: armTrie, program: loaded.Trie}, {name: armHash, program: loaded.Hash},
+		{name: armCounted, program: loaded.Counted}}
 	l.addresses, l.trie, l.hash, l.state = loaded.Addresses, loaded.TrieMap, loaded.HashMap, loaded.State
 	return l, nil
 }

@@ -88,7 +88,7 @@ func checkFailoverReport(t *testing.T, r *Report) {
 // checkFIBReport wants a lookup of every arm, of every kind of destinations, and what updates cost.
 func checkFIBReport(t *testing.T, r *Report) {
 	t.Helper()
-	for _, arm := range []string{armFIB, armMapping, armTrie, armHash} {
+	for _, arm := range []string{armFIB, armMapping, armCounted, armTrie, armHash} {
 		for _, destinations := range []string{destinationsRandom, destinationsZipf, destinationsSingle} {
 			if x := r.find("ipv4-1k/"+destinations, arm, "lookup"); x == nil || x.Value <= 0 {
 				t.Errorf("no lookup of %s, %s", arm, destinations)
