@@ -216,13 +216,16 @@ func (t *tree) usedModules(goMod string) map[string]string {
 
 // foreign are traces of the machine or the service where something was made. This package names them, so it is excused.
 var foreign = []struct {
+	words   []string // one of them is in every match: looking for them first is many times as fast
 	pattern *regexp.Regexp
 	what    string
 }{
-	{regexp.MustCompile(`(^|[^\w.])/(work|root|home/\w+|Users/\w+)/`), "a path of one machine"},
-	{regexp.MustCompile(`\.\./shared/`), "a path outside the repository"},
-	{regexp.MustCompile(`\b(registry|proxy|mirror|artifactory|nexus)[\w-]*\.[\w-]+\.[a-z]{2,}\b`), "a registry's host"},
-	{regexp.MustCompile(`\bGO(PROXY|SUMDB|NOSUMDB)=\S`), "a registry's setting"},
+	{[]string{"/work/", "/root/", "/home/", "/Users/"},
+		regexp.MustCompile(`(^|[^\w.])/(work|root|home/\w+|Users/\w+)/`), "a path of one machine"},
+	{[]string{"../shared/"}, regexp.MustCompile(`\.\./shared/`), "a path outside the repository"},
+	{[]string{"registry", "proxy", "mirror", "artifactory", "nexus"},
+		regexp.MustCompile(`\b(registry|proxy|mirror|artifactory|nexus)[\w-]*\.[\w-]+\.[a-z]{2,}\b`), "a registry's host"},
+	{[]string{"GOPROXY=", "GOSUMDB=", "GONOSUMDB="}, regexp.MustCompile(`\bGO(PROXY|SUMDB|NOSUMDB)=\S`), "a registry's setting"},
 }
 
 func checkForeign(t *tree) []finding {
@@ -233,6 +236,9 @@ func checkForeign(t *tree) []finding {
 		}
 		f.eachLine(func(number int, line string) {
 			for _, trace := range foreign {
+				if !slices.ContainsFunc(trace.words, func(word string) bool { return strings.Contains(line, word) }) {
+					continue
+				}
 				if match := trace.pattern.FindString(line); match != "" {
 					all = append(all, finding{f.path, number, "names " + trace.what + ": " + match})
 				}
