@@ -11,11 +11,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -133,6 +135,18 @@ func (t *tap) setUp(s *space, name string) error {
 	_ = s.netlink.LinkSetIP6AddrGenMode(link, addrGenNone)
 	if err := s.netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("setting it up: %w", err)
+	}
+	return giveDummyAddress(s, link)
+}
+
+// giveDummyAddress gives the interface the dummy address of IPv4 (RFC 7600 s.4.8), which nothing
+// is ever sent from: where an interface has no address at all, a loose reverse path filter
+// drops what it passes elsewhere, namely packets to the site that the stack forwards
+// while the main table has a default route.
+func giveDummyAddress(s *space, link netlink.Link) error {
+	dummy := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 0, 8).To4(), Mask: net.CIDRMask(32, 32)}, Scope: unix.RT_SCOPE_HOST}
+	if err := s.netlink.AddrReplace(link, dummy); err != nil {
+		return fmt.Errorf("giving it the address %s: %w", dummy.IPNet, err)
 	}
 	return nil
 }
