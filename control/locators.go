@@ -309,6 +309,16 @@ func (t *locatorTable) status() iter.Seq[LocatorStatus] {
 	}
 }
 
+func (t *locatorTable) page(from uint32, most int) (page []LocatorStatus, next uint32, more bool) {
+	rows := uint32(t.rows.len())
+	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
+		if !t.rows.at(next).rloc.IsZero() {
+			page = append(page, t.rowStatus(next))
+		}
+	}
+	return page, next, next < rows
+}
+
 func (t *locatorTable) rowStatus(id uint32) LocatorStatus {
 	l := t.rows.at(id)
 	s := LocatorStatus{

@@ -353,7 +353,8 @@ func (n *Node) listTimers() {
 	n.timers = n.timers[:0]
 	if r := n.itr; r != nil {
 		n.timers = append(n.timers, timer{&r.pending.timers, r.handlePendingTimeout}, timer{&r.cache.timers, r.handleCacheTimeout},
-			timer{&r.prober.table.timers, r.handleProbeTimeout}, timer{&r.sweeps.timers, r.handleSweepTimeout})
+			timer{&r.prober.table.timers, r.handleProbeTimeout}, timer{&r.sweeps.timers, r.handleSweepTimeout},
+			timer{&r.prober.reviews, r.prober.review})
 	}
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.registrar.timers, e.registrar.handleTimeout}, timer{&e.solicitor.begin, e.solicitor.handleBegin},
@@ -470,6 +471,15 @@ func (n *Node) Locators() iter.Seq[LocatorStatus] {
 		return func(func(LocatorStatus) bool) {}
 	}
 	return n.itr.prober.table.status()
+}
+
+// LocatorsPage is a part of what Locators yields, in no order: at most so many from where
+// the last page ended, which is 0 at first. more is false after the last one.
+func (n *Node) LocatorsPage(from uint32, most int) (page []LocatorStatus, next uint32, more bool) {
+	if n.itr == nil {
+		return nil, 0, false
+	}
+	return n.itr.prober.table.page(from, most)
 }
 
 // Registrations yields what the Map-Server knows, in the order of prefixes, one

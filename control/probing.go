@@ -29,6 +29,8 @@ const (
 	// confirmInterval is how far apart the answers are that bring a locator back: ETRs
 	// answer once in 3 seconds (RFC 9301 s.5.4), and one refused would begin it anew.
 	confirmInterval = 3100 * time.Millisecond
+	// reviewRows is how many locators one turn brings into line with another configuration.
+	reviewRows = 2048
 	// prefixSearchSteps bounds one search for a mapping that has an RLOC.
 	prefixSearchSteps = 4096
 )
@@ -54,6 +56,10 @@ type prober struct {
 	byNonce map[uint64]uint32
 	limit   bucket
 	find    func(lisp.Prefix) (lisp.LocatorSet, bool) // in the map-cache
+
+	families [2]bool // in which we have an RLOC: IPv4, IPv6
+	reviewed uint32  // rows that the configuration has reached
+	reviews  deadlines
 }
 
 func newProber(h *host) *prober {
@@ -62,21 +68,42 @@ func newProber(h *host) *prober {
 
 // configure takes over other intervals. What was off begins now.
 func (p *prober) configure(c ProbingConfig) {
-	p.config = c
-	for id := range p.table.rows.len() {
-		l := p.table.rows.at(uint32(id))
-		switch {
-		case l.rloc.IsZero():
-		case !p.probes(l.rloc) && (len(l.loweredBy) > 0 || l.hinted()):
-			p.forgetNonces(l)
-			p.table.timers.set(uint32(id), p.h.after(hintHold))
-		case !p.probes(l.rloc):
-			p.forgetNonces(l)
-			p.table.timers.remove(uint32(id))
-			p.table.reset(l)
-		case p.table.timers.of(uint32(id)) == never || l.reason == LocatorNotProbed:
-			p.begin(uint32(id))
-		}
+	_, v4 := p.h.rlocOf(true)
+	_, v6 := p.h.rlocOf(false)
+	families := [2]bool{v4, v6}
+	if c == p.config && families == p.families {
+		return
+	}
+	p.config, p.families, p.reviewed = c, families, 0
+	p.review(0)
+}
+
+// review brings some locators into line with the configuration; the others follow in
+// later turns, and are probed by the new one as soon as their time comes.
+func (p *prober) review(uint32) {
+	rows := uint32(p.table.rows.len())
+	for end := min(p.reviewed+reviewRows, rows); p.reviewed < end; p.reviewed++ {
+		p.reviewRow(p.reviewed)
+	}
+	p.reviews.remove(0)
+	if p.reviewed < rows {
+		p.reviews.set(0, p.h.now+1) // the next turn
+	}
+}
+
+func (p *prober) reviewRow(id uint32) {
+	l := p.table.rows.at(id)
+	switch {
+	case l.rloc.IsZero():
+	case !p.probes(l.rloc) && (len(l.loweredBy) > 0 || l.hinted()):
+		p.forgetNonces(l)
+		p.table.timers.set(id, p.h.after(hintHold))
+	case !p.probes(l.rloc):
+		p.forgetNonces(l)
+		p.table.timers.remove(id)
+		p.table.reset(l)
+	case p.table.timers.of(id) == never || l.reason == LocatorNotProbed:
+		p.begin(id)
 	}
 }
 

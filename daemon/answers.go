@@ -234,20 +234,43 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 			}
 		}
 	}
-	known, err := ask(ctx, d.loop, func(time.Time) []control.LocatorStatus { return slices.Collect(d.loop.node.Locators()) })
-	if err != nil {
+	if err := d.addLocatorStates(ctx, states); err != nil {
 		return nil, err
-	}
-	for _, s := range known {
-		if states[s.RLOC] != nil {
-			addLocatorStatus(states[s.RLOC], s)
-		}
 	}
 	list := []api.LocatorState{}
 	for _, rloc := range slices.SortedFunc(maps.Keys(states), lisp.RLOC.Compare) {
 		list = append(list, *states[rloc])
 	}
 	return list, nil
+}
+
+// locatorsPage bounds what one turn of the loop lists.
+const locatorsPage = 512
+
+// addLocatorStates adds what the ITR knows of remote locators, page by page.
+func (d *daemon) addLocatorStates(ctx context.Context, states map[lisp.RLOC]*api.LocatorState) error {
+	type page struct {
+		list []control.LocatorStatus
+		next uint32
+		more bool
+	}
+	for at := (page{more: true}); at.more; {
+		from := at.next
+		var err error
+		at, err = ask(ctx, d.loop, func(time.Time) (p page) {
+			p.list, p.next, p.more = d.loop.node.LocatorsPage(from, locatorsPage)
+			return p
+		})
+		if err != nil {
+			return err
+		}
+		for _, s := range at.list {
+			if states[s.RLOC] != nil {
+				addLocatorStatus(states[s.RLOC], s)
+			}
+		}
+	}
+	return nil
 }
 
 // addLocatorStatus adds what the ITR knows of a remote locator. What the mapping
@@ -292,6 +315,7 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
 	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
 	c.Control["longest_turn_nanoseconds"] = uint64(d.loop.longest.Load())
+	c.Control["long_turns_total"] = d.loop.long.Load()
 	if d.store != nil {
 		c.Control["journal_octets_total"] = d.store.written.Load()
 		c.Control["journal_pieces_lost_total"] = d.store.lost.Load()

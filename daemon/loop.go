@@ -33,6 +33,9 @@ const (
 	planeEventBatch = 64
 )
 
+// longTurn is what no turn should take, on a machine with processor time to spare.
+const longTurn = 5 * time.Millisecond
+
 // errStopping answers a question that comes too late.
 var errStopping = errors.New("the daemon is stopping")
 
@@ -51,6 +54,7 @@ type loop struct {
 	detour  func(to netip.Addr) // by which sibling the site's packets go; it must not wait
 	longest atomic.Int64        // the longest turn so far, nanoseconds
 	yielded time.Time           // when the others were let run last
+	long    atomic.Uint64       // turns longer than longTurn
 }
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
@@ -112,8 +116,12 @@ func (l *loop) turn(handle func(time.Time)) {
 	l.drain(start)
 	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
-	if took := int64(time.Since(start)); took > l.longest.Load() {
-		l.longest.Store(took)
+	took := time.Since(start)
+	if int64(took) > l.longest.Load() {
+		l.longest.Store(int64(took))
+	}
+	if took > longTurn {
+		l.long.Add(1)
 	}
 }
 

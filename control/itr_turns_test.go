@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// No turn of the loop may take longer than 5 ms at a million map-cache entries either. What is
+// measured is processor time of the thread: others on the machine do not count.
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// turnRLOCs is how many RLOCs the mappings share: as many as there is room for.
+const turnRLOCs = 1 << 16
+
+func turnPrefix(i int) lisp.Prefix {
+	p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{20, byte(i >> 12), byte(i >> 4), byte(i << 4)})), 28)
+	return p
+}
+
+// millionCached is an ITR with so many mappings.
+func millionCached(t *testing.T, count int) *journalledServer {
+	t.Helper()
+	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
+	c.ITR.RLOCProbing.Off = false
+	c.ITR.IdleTimeout = -1
+	s := newJournalledServer(t, c, epoch)
+	for i := range count {
+		rloc := lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}))
+		s.itr.put(cacheEntry{
+			mapping:   lisp.Mapping{Prefix: turnPrefix(i), TTLMinutes: 60, Locators: lisp.LocatorSet{{RLOC: rloc, Priority: 1, Weight: 1, Reachable: true}}},
+			expiresAt: s.host.after(time.Hour),
+		})
+		for _, ok := s.Poll(); ok; _, ok = s.Poll() {
+		}
+	}
+	return s
+}
+
+func TestTurnsAtAMillionMappings(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("it fills a table of a million rows; the race detector makes everything ten times as long")
+	}
+	s := millionCached(t, turnMappings)
+	runtime.GC()
+	check := func(what string, work func() bool) {
+		t.Helper()
+		n, longest := s.turns(work)
+		t.Logf("%s: %d turns, the longest took %v", what, n, longest)
+		if longest > longestTurn {
+			t.Errorf("%s: the longest of %d turns took %v of processor time: want at most %v", what, n, longest, longestTurn)
+		}
+	}
+	at := 0
+	check("reports of use", func() bool {
+		usage := make([]Usage, 0, 1024)
+		for ; len(usage) < cap(usage) && at < turnMappings; at++ {
+			usage = append(usage, Usage{Prefix: turnPrefix(at), LastUsedAt: s.now})
+		}
+		s.HandleUsage(s.now, usage)
+		return at == turnMappings
+	})
+	check("RLOC-probes", func() bool {
+		s.now = s.now.Add(20 * time.Millisecond)
+		s.HandleTimeout(s.now)
+		return s.now.Sub(epoch) > 5*time.Second
+	})
+	c := s.config
+	itr := *c.ITR
+	itr.LocatorPolicies = []LocatorPolicy{{RLOCs: netip.MustParsePrefix("198.18.0.0/24"), Priority: new(uint8)}}
+	c.ITR = &itr
+	check("a reload with other policies", func() bool {
+		if err := s.Configure(s.now, c); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	check("a reload that ends RLOC-probing", func() bool {
+		itr.RLOCProbing.Off = true
+		if err := s.Configure(s.now, c); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	check("what both change", s.timeouts)
+	from, listed := uint32(0), 0
+	check("a list of the locators", func() bool {
+		page, next, more := s.LocatorsPage(from, 512)
+		from, listed = next, listed+len(page)
+		return !more
+	})
+	if listed != turnRLOCs {
+		t.Errorf("%d locators listed", listed)
+	}
+	check("an SMR about all", func() bool {
+		s.itr.handleSolicitMapRequest(lisp.MustParsePrefix("0.0.0.0/0"))
+		return true
+	})
+	check("an answer that covers all", func() bool {
+		s.itr.take(lisp.MustParsePrefix("0.0.0.0/0"), &mapReply{mappings: []lisp.Mapping{{Prefix: lisp.MustParsePrefix("0.0.0.0/0"), TTLMinutes: 15}}})
+		return true
+	})
+	check("what follows from it", s.timeouts)
+	s.now = epoch.Add(2 * time.Hour)
+	check("the end of all TTLs", s.timeouts)
+	if got := s.Sizes().MapCache; got != 0 {
+		t.Errorf("%d mappings after the end of their TTLs", got)
+	}
+}
