@@ -147,7 +147,7 @@ func (n *lispNetwork) dropsAt(name string) map[string]uint64 {
 func TestControlPlaneKilledMidTransfer(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
-	n.runSplit()
+	n.runSplit(n.splitXTR())
 	n.run("xtr2", n.xtr(2))
 	n.awaitRegistrations(4)
 	one, two := testSite{1}, testSite{2}

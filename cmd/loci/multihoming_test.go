@@ -77,11 +77,16 @@ func (n *lispNetwork) siblingXTR(router int) string {
 		router, own, other, siteKey(1), sibling, sibling) + n.common(fmt.Sprintf("xtr%d", router))
 }
 
-// runSiblings starts everything, with traffic in both directions.
-func (n *lispNetwork) runSiblings() {
+// runSiblings starts everything, with traffic in both directions. xtr1 is one process, or
+// one for each plane.
+func (n *lispNetwork) runSiblings(split bool) {
 	n.t.Helper()
 	n.run("ms", n.mappingSystem())
-	n.run("xtr1", n.siblingXTR(1))
+	if split {
+		n.runSplit(n.siblingXTR(1))
+	} else {
+		n.run("xtr1", n.siblingXTR(1))
+	}
 	n.run("xtr3", n.siblingXTR(3))
 	n.run("xtr2", strings.Replace(n.xtr(2), "itr: {map-resolvers: [172.16.9.2]}\n", "itr:\n  map-resolvers: [172.16.9.2]\n"+quickProbing, 1))
 	n.await("both routers of site 1 are registered", func(ctx context.Context) bool {
@@ -192,11 +197,12 @@ func (tr *traffic) end() time.Duration {
 	return longestGap(<-tr.pings, pingEvery)
 }
 
-// TestSiblingTakesOverWhenALinkDies, and gives back when it lives again.
+// TestSiblingTakesOverWhenALinkDies, and gives back when it lives again. The router is two
+// processes here: its data plane's takes the detour, as its control plane's tells it to.
 func TestSiblingTakesOverWhenALinkDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newSiblingNetwork(t)
-	n.runSiblings()
+	n.runSiblings(true)
 	traffic := n.startTraffic(4 * time.Second)
 	time.Sleep(time.Second)
 	n.must(n.at["isp1"].SetUp("to-xtr1", false))
@@ -222,7 +228,7 @@ func TestSiblingTakesOverWhenALinkDies(t *testing.T) {
 func TestSiblingTakesOverWhenAPathDies(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newSiblingNetwork(t)
-	n.runSiblings()
+	n.runSiblings(false)
 	for _, c := range []struct{ isp, xtr, sibling, left string }{
 		{"isp1", "xtr1", "10.1.0.2", "172.16.3.2"}, {"isp3", "xtr3", "10.1.0.1", "172.16.1.2"},
 	} {
@@ -266,7 +272,7 @@ func (n *lispNetwork) awaitLocatorUp(name, rloc string) {
 func TestTrafficSplitsByWeight(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newSiblingNetwork(t)
-	n.runSiblings()
+	n.runSiblings(false)
 	for _, c := range []struct {
 		flows  int
 		points float64

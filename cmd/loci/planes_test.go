@@ -20,10 +20,14 @@ import (
 	"loci/mapsock"
 )
 
+// withSocket is a configuration of xtr1 with a mapping socket.
+func (n *lispNetwork) withSocket(configuration string) string {
+	return strings.Replace(configuration, "datapath:\n", "datapath:\n  mapping-socket: {path: "+filepath.Join(n.dir, "xtr1.map")+"}\n", 1)
+}
+
 // splitXTR is site 1 with a mapping socket, and settings of each kind that goes over it.
 func (n *lispNetwork) splitXTR() string {
-	socket := filepath.Join(n.dir, "xtr1.map")
-	return strings.Replace(n.xtr(1), "datapath:\n", "datapath:\n  mapping-socket: {path: "+socket+"}\n"+
+	return strings.Replace(n.withSocket(n.xtr(1)), "datapath:\n", "datapath:\n"+
 		"  data-header: {locator-status-bits: true, map-versions: true, echo-nonce: true}\n  source-check: loose\n"+
 		"  encapsulations: [{rloc-prefix: 203.0.113.0/24, encapsulation: lisp-gpe}]\n", 1)
 }
@@ -40,10 +44,13 @@ func (n *lispNetwork) expectSettings() {
 	}
 }
 
-// runSplit starts the two processes of site 1.
-func (n *lispNetwork) runSplit() {
+// runSplit starts the two processes of xtr1.
+func (n *lispNetwork) runSplit(configuration string) {
 	n.t.Helper()
-	n.must(os.WriteFile(n.file("xtr1"), []byte(n.splitXTR()), 0o600))
+	if !strings.Contains(configuration, "mapping-socket") {
+		configuration = n.withSocket(configuration)
+	}
+	n.must(os.WriteFile(n.file("xtr1"), []byte(configuration), 0o600))
 	n.launch("data", "xtr1", "--planes", "data", "--detach")
 	n.launch("control", "xtr1", "--planes", "control")
 	n.awaitReady("xtr1")
@@ -53,7 +60,7 @@ func TestEitherPlaneMayCrash(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
-	n.runSplit()
+	n.runSplit(n.splitXTR())
 	n.run("xtr2", n.xtr(2))
 	n.awaitRegistrations(4)
 	one, two := testSite{1}, testSite{2}

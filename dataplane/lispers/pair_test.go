@@ -26,6 +26,8 @@ import (
 const (
 	testMappings = 300
 	testInterval = 10 * time.Millisecond
+	// watchdog bounds what a test waits for; no test expects it to be used up.
+	watchdog = time.Minute
 )
 
 // excluded says which tests of the suite ask for what the interface cannot express.
@@ -132,7 +134,7 @@ func serve(t testing.TB, s *Server) (stop func()) {
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still not: %s", what)
 		}

@@ -95,8 +95,8 @@ func (p *peer) await(kind string) object {
 
 func (p *peer) awaitSized(kind string) (object, int) {
 	p.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if m, octets, ok := p.hear(time.Second); ok && m["type"] == kind {
+	for deadline := time.Now().Add(watchdog); time.Now().Before(deadline); {
+		if m, octets, ok := p.hear(watchdog); ok && m["type"] == kind {
 			return m, octets
 		}
 	}
