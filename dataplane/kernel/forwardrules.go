@@ -15,6 +15,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"loci/internal/genetlink"
 )
 
 // Of linux/netfilter/nf_tables.h and linux/netfilter.h, as far as our libraries do not have it.
@@ -96,7 +98,7 @@ func readChain(message []byte) (c forwardChain, forwards bool, err error) {
 	family, known := netfilterFamilies[message[0]]
 	c.family, c.policy = family, verdictAccept
 	hooked := false
-	err = eachAttribute(message, nfnlGeneric, func(kind uint16, value []byte) {
+	err = genetlink.EachAttribute(message, nfnlGeneric, func(kind uint16, value []byte) {
 		switch kind & nestedAttribute {
 		case unix.NFTA_CHAIN_TABLE:
 			c.table = nl.BytesToString(value)
@@ -116,7 +118,7 @@ func readChain(message []byte) (c forwardChain, forwards bool, err error) {
 // hookOf is the hook of a chain, -1 when there is none.
 func hookOf(nested []byte) int {
 	hook := -1
-	_ = eachAttribute(nested, 0, func(kind uint16, value []byte) {
+	_ = genetlink.EachAttribute(nested, 0, func(kind uint16, value []byte) {
 		if kind&nestedAttribute == unix.NFTA_HOOK_HOOKNUM && len(value) == 4 {
 			hook = int(bigEndian32(value))
 		}

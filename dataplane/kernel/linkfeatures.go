@@ -13,24 +13,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"loci/internal/genetlink"
 )
 
 // The family `netdev`, of which our libraries know nothing yet.
 const (
-	netdevFamily        = "netdev"
-	netdevGroup         = "mgmt"
-	netdevVersion       = 1
-	netdevGet           = 1 // NETDEV_CMD_DEV_GET
-	netdevIfindex       = 1 // NETDEV_A_DEV_IFINDEX
-	netdevXDPFeatures   = 3 // NETDEV_A_DEV_XDP_FEATURES
-	xdpBasic            = 1 << 0
-	xdpRedirects        = 1 << 1
-	xdpTakesFrames      = 1 << 2 // frames can be redirected to it now
-	genericHeaderOctets = 4
-	attributeTypeMask   = 0x3FFF // NLA_TYPE_MASK
+	netdevFamily      = "netdev"
+	netdevGroup       = "mgmt"
+	netdevVersion     = 1
+	netdevGet         = 1 // NETDEV_CMD_DEV_GET
+	netdevIfindex     = 1 // NETDEV_A_DEV_IFINDEX
+	netdevXDPFeatures = 3 // NETDEV_A_DEV_XDP_FEATURES
+	xdpBasic          = 1 << 0
+	xdpRedirects      = 1 << 1
+	xdpTakesFrames    = 1 << 2 // frames can be redirected to it now
 )
 
 // Offloads, by their names in ethtool.
@@ -63,19 +62,16 @@ func (s *space) linkFeatures(ifindex uint32) (f linkFeatures, err error) {
 }
 
 func xdpFeatures(ifindex uint32) (features uint64, err error) {
-	family, err := netlink.GenlFamilyGet(netdevFamily)
+	family, err := genetlink.Find(netdevFamily)
 	if err != nil {
 		return 0, errNoXDPFeatures
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), 0)
-	request.AddRawData([]byte{netdevGet, netdevVersion, 0, 0})
-	request.AddRawData(nl.NewRtAttr(netdevIfindex, nl.Uint32Attr(ifindex)).Serialize())
-	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	answers, err := family.Request(0, netdevGet, netdevVersion, nl.NewRtAttr(netdevIfindex, nl.Uint32Attr(ifindex)))
 	if err != nil {
 		return 0, fmt.Errorf("XDP features of interface %d: %w", ifindex, err)
 	}
 	for _, answer := range answers {
-		err = errors.Join(err, eachAttribute(answer, genericHeaderOctets, func(kind uint16, value []byte) {
+		err = errors.Join(err, genetlink.EachAttribute(answer, genetlink.HeaderOctets, func(kind uint16, value []byte) {
 			if kind == netdevXDPFeatures && len(value) == 8 {
 				features = nl.NativeEndian().Uint64(value)
 			}
@@ -86,22 +82,19 @@ func xdpFeatures(ifindex uint32) (features uint64, err error) {
 
 // activeOffloads asks for the names of the offloads that are on.
 func activeOffloads(ifindex uint32) (map[string]bool, error) {
-	family, err := netlink.GenlFamilyGet(unix.ETHTOOL_GENL_NAME)
+	family, err := genetlink.Find(unix.ETHTOOL_GENL_NAME)
 	if err != nil {
-		return nil, fmt.Errorf("netlink family ethtool: %w", err)
+		return nil, err
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), 0)
-	request.AddRawData([]byte{unix.ETHTOOL_MSG_FEATURES_GET, unix.ETHTOOL_GENL_VERSION, 0, 0})
 	header := nl.NewRtAttr(unix.NLA_F_NESTED|unix.ETHTOOL_A_FEATURES_HEADER, nil)
 	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_INDEX, nl.Uint32Attr(ifindex))
-	request.AddRawData(header.Serialize())
-	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
+	answers, err := family.Request(0, unix.ETHTOOL_MSG_FEATURES_GET, unix.ETHTOOL_GENL_VERSION, header)
 	if err != nil {
 		return nil, fmt.Errorf("offloads of interface %d: %w", ifindex, err)
 	}
 	active := map[string]bool{}
 	for _, answer := range answers {
-		err = errors.Join(err, eachAttribute(answer, genericHeaderOctets, func(kind uint16, value []byte) {
+		err = errors.Join(err, genetlink.EachAttribute(answer, genetlink.HeaderOctets, func(kind uint16, value []byte) {
 			if kind == unix.ETHTOOL_A_FEATURES_ACTIVE {
 				addBits(active, value)
 			}
@@ -112,33 +105,18 @@ func activeOffloads(ifindex uint32) (map[string]bool, error) {
 
 // addBits reads a bit set in its verbose form, in which each bit has its name.
 func addBits(active map[string]bool, set []byte) {
-	_ = eachAttribute(set, 0, func(kind uint16, bits []byte) {
+	_ = genetlink.EachAttribute(set, 0, func(kind uint16, bits []byte) {
 		if kind != unix.ETHTOOL_A_BITSET_BITS {
 			return
 		}
-		_ = eachAttribute(bits, 0, func(_ uint16, bit []byte) {
-			_ = eachAttribute(bit, 0, func(kind uint16, name []byte) {
+		_ = genetlink.EachAttribute(bits, 0, func(_ uint16, bit []byte) {
+			_ = genetlink.EachAttribute(bit, 0, func(kind uint16, name []byte) {
 				if kind == unix.ETHTOOL_A_BITSET_BIT_NAME {
 					active[strings.TrimRight(string(name), "\x00")] = true
 				}
 			})
 		})
 	})
-}
-
-// eachAttribute calls f for the attributes behind a header of so many octets.
-func eachAttribute(message []byte, header int, f func(kind uint16, value []byte)) error {
-	if len(message) < header {
-		return fmt.Errorf("netlink message of %d octets", len(message))
-	}
-	attributes, err := nl.ParseRouteAttr(message[header:])
-	if err != nil {
-		return fmt.Errorf("netlink message: %w", err)
-	}
-	for _, a := range attributes {
-		f(a.Attr.Type&attributeTypeMask, a.Value)
-	}
-	return nil
 }
 
 // on lists which of the offloads are on.
@@ -152,17 +130,13 @@ func (f linkFeatures) on(names ...string) string {
 // XDP features change; nil when it never does.
 func (s *space) subscribeFeatures() (socket *nl.NetlinkSocket, err error) {
 	err = s.do(func() error {
-		family, err := netlink.GenlFamilyGet(netdevFamily)
-		if err != nil {
+		family, err := genetlink.Find(netdevFamily)
+		group := family.Groups[netdevGroup]
+		if err != nil || group == 0 {
 			return nil
 		}
-		for _, group := range family.Groups {
-			if group.Name == netdevGroup {
-				socket, err = nl.Subscribe(unix.NETLINK_GENERIC, uint(group.ID))
-				return err
-			}
-		}
-		return nil
+		socket, err = nl.Subscribe(unix.NETLINK_GENERIC, uint(group))
+		return err
 	})
 	return socket, err
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/internal/genetlink"
 )
 
 // loadXDP loads the XDP program; nil where the kernel refuses it, which is asked once.
@@ -146,7 +147,7 @@ func (e *Engine) watchFeatures() {
 // concernsFeatures reports whether a message is about an interface of ours.
 func (e *Engine) concernsFeatures(m syscall.NetlinkMessage) bool {
 	ours := false
-	_ = eachAttribute(m.Data, genericHeaderOctets, func(kind uint16, value []byte) {
+	_ = genetlink.EachAttribute(m.Data, genetlink.HeaderOctets, func(kind uint16, value []byte) {
 		if kind != netdevIfindex || len(value) != 4 {
 			return
 		}

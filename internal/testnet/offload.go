@@ -9,9 +9,10 @@ package testnet
 import (
 	"fmt"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"loci/internal/genetlink"
 )
 
 // Feature names the offloads that go together.
@@ -40,16 +41,12 @@ func (ns *Namespace) SetOffload(link string, feature Feature, on bool) error {
 
 // setFeatures sends ETHTOOL_MSG_FEATURES_SET with a bit set in its verbose form: names, values, no indexes.
 func setFeatures(link string, feature Feature, on bool) error {
-	family, err := netlink.GenlFamilyGet(unix.ETHTOOL_GENL_NAME)
+	family, err := genetlink.Find(unix.ETHTOOL_GENL_NAME)
 	if err != nil {
-		return fmt.Errorf("netlink family ethtool: %w", err)
+		return err
 	}
-	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-	request.AddData(&nl.Genlmsg{Command: unix.ETHTOOL_MSG_FEATURES_SET, Version: unix.ETHTOOL_GENL_VERSION})
-
 	header := nl.NewRtAttr(unix.NLA_F_NESTED|unix.ETHTOOL_A_FEATURES_HEADER, nil)
 	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_NAME, nl.ZeroTerminated(link))
-	request.AddData(header)
 
 	wanted := nl.NewRtAttr(unix.NLA_F_NESTED|unix.ETHTOOL_A_FEATURES_WANTED, nil)
 	bits := wanted.AddRtAttr(unix.NLA_F_NESTED|unix.ETHTOOL_A_BITSET_BITS, nil)
@@ -60,7 +57,6 @@ func setFeatures(link string, feature Feature, on bool) error {
 			bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_VALUE, nil)
 		}
 	}
-	request.AddData(wanted)
-	_, err = request.Execute(unix.NETLINK_GENERIC, 0)
+	_, err = family.Request(unix.NLM_F_ACK, unix.ETHTOOL_MSG_FEATURES_SET, unix.ETHTOOL_GENL_VERSION, header, wanted)
 	return err
 }
