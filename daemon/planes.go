@@ -57,9 +57,6 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 		return fmt.Errorf("--planes %s: this configuration has no data plane (neither itr nor etr)", planes)
 	case c.Datapath.MappingSocket == nil && c.Datapath.Lispers == nil:
 		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path or datapath.lispers.directory, where the planes meet", planes)
-	case c.Datapath.MappingSocket != nil && len(notOverSocket(c)) > 0:
-		return fmt.Errorf("--planes %s: the mapping socket does not carry %s: leave that out, or run both planes in one process",
-			planes, strings.Join(notOverSocket(c), ", "))
 	case planes == PlanesControl && detach:
 		return errors.New("--planes control cannot --detach: the data plane belongs to the other process")
 	case planes == PlanesControl && c.Datapath.Lispers != nil && len(notCarried(c)) > 0:
@@ -67,17 +64,6 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 			strings.Join(notCarried(c), ", "))
 	}
 	return nil
-}
-
-// notOverSocket names the keys of settings that the mapping socket does not carry.
-func notOverSocket(c *config.Config) (keys []string) {
-	if len(c.Datapath.AccessLists) > 0 {
-		keys = append(keys, "datapath.access-lists")
-	}
-	if slices.ContainsFunc(c.Interfaces.Site, func(s config.SiteInterface) bool { return s.VLAN != 0 }) {
-		keys = append(keys, "interfaces.site.vlan")
-	}
-	return keys
 }
 
 // notCarried names the keys of settings that lispers.net's interface does not carry.
@@ -90,6 +76,7 @@ func notCarried(c *config.Config) (keys []string) {
 		"itr.gleaning":            c.ITR != nil && c.ITR.Gleaning,
 		"datapath.encapsulations": len(c.Datapath.Encapsulations) > 0,
 		"datapath.access-lists":   len(c.Datapath.AccessLists) > 0,
+		"interfaces.site.vlan":    slices.ContainsFunc(c.Interfaces.Site, func(s config.SiteInterface) bool { return s.VLAN != 0 }),
 	} {
 		if is {
 			keys = append(keys, key)

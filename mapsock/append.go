@@ -244,7 +244,7 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 	}
 	for _, w := range m.Watched {
 		b = appendAttribute(b, AttributeWatched|mandatory, 8+len(w.Name))
-		b = order.AppendUint32(b, uint32(w.Forwarding)<<watchedForwardingShift|uint32(w.Hook)<<watchedHookShift|uint32(w.Side))
+		b = order.AppendUint32(b, uint32(w.VLAN)<<watchedVLANShift|uint32(w.Forwarding)<<watchedForwardingShift|uint32(w.Hook)<<watchedHookShift|uint32(w.Side))
 		b = order.AppendUint32(b, uint32(w.Instance))
 		b = appendPadding(append(b, w.Name...), len(w.Name))
 	}
@@ -269,6 +269,9 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 	}
 	for _, rule := range m.Encapsulations {
 		b = appendEncapsulation(b, rule)
+	}
+	for i := range m.Lists {
+		b = appendList(b, &m.Lists[i])
 	}
 	for _, c := range m.Counts {
 		name := c.Name[:min(len(c.Name), MaxNameOctets)]

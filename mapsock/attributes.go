@@ -50,7 +50,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributeEncapsulation + 1]attributeForm{
+var attributeForms = [AttributeList + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -119,6 +119,7 @@ var attributeForms = [AttributeEncapsulation + 1]attributeForm{
 	AttributeMissPolicyOf:  {"miss policy of an Instance-ID", 8, 8, true, parseMissPolicyOf},
 	AttributeHeader:        exactly("header settings", headerSettingsSize, parseHeaderSettings),
 	AttributeEncapsulation: {"encapsulation", encapsulationSize, encapsulationSize + 16, true, parseEncapsulation},
+	AttributeList:          {"list", listSize, MaxMessage, true, parseList},
 }
 
 // formOf returns the form of an attribute, nil when it is not known.
@@ -244,9 +245,9 @@ func parseSource(m *Message, v []byte) error {
 
 func parseWatched(m *Message, v []byte) error {
 	first := order.Uint32(v)
-	forwarding, hook, side := first>>watchedForwardingShift, uint32(uint8(first>>watchedHookShift)), uint32(uint8(first))
+	forwarding, hook, side := first>>watchedForwardingShift&watchedForwardingMask, uint32(uint8(first>>watchedHookShift)), uint32(uint8(first))
 	m.Watched = append(m.Watched, dataplane.Interface{
-		Side: dataplane.Side(side), Hook: dataplane.Hook(hook), Forwarding: dataplane.Forwarding(forwarding),
+		Side: dataplane.Side(side), Hook: dataplane.Hook(hook), Forwarding: dataplane.Forwarding(forwarding), VLAN: uint16(first >> watchedVLANShift),
 		Instance: lisp.InstanceID(order.Uint32(v[4:])), Name: string(v[8:]),
 	})
 	return errors.Join(atMost(side, uint32(dataplane.SideCore)), atMost(hook, uint32(dataplane.HookXDP)),

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,7 +54,7 @@ func numbers() map[string]uint64 {
 		"T_WATCHED": uint64(AttributeWatched), "T_LOCAL_RLOC": uint64(AttributeLocalRLOC), "T_MISS_POLICY": uint64(AttributeMissPolicy),
 		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
-		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation),
+		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList),
 	}
 }
 
@@ -188,12 +189,13 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_SOURCE kind": {1}, "T_SOURCE bits": {32}, "T_SOURCE octets": {10, 1, 0, 1},
 		"T_CREATED seconds": u64(1700000000), "T_CREATED nanoseconds": u32(123456789),
 		"T_ERROR offset": u32(24), "T_ERROR text": []byte("no such entry"),
-		"T_WATCHED side, hook and forwarding": u32(1), "T_WATCHED instance": u32(0), "T_WATCHED name": []byte("eth0"),
+		"T_WATCHED side, hook, forwarding and VLAN": u32(1), "T_WATCHED instance": u32(0), "T_WATCHED name": []byte("eth0"),
 		"T_MISS_POLICY_OF instance": u32(7), "T_MISS_POLICY_OF policy": u32(3),
 		"T_WAIT_BOUNDS packets_per_destination": u64(256), "T_WAIT_BOUNDS packets_total": u64(8192),
 		"T_WAIT_BOUNDS octets_total": u64(64 << 20), "T_WAIT_BOUNDS time": u64(5e9),
 		"T_HEADER bits": u32(0xE), "T_HEADER source_check": u32(2), "T_HEADER echo_wait": u64(3e9), "T_HEADER echo_interval": u64(4e9),
 		"T_ENCAPSULATION encapsulation": u32(1), "T_ENCAPSULATION bits": u32(24), "T_ENCAPSULATION address": {192, 0, 2, 0},
+		"T_LIST packets and address": u32(0x100), "T_LIST instance": u32(7), "T_LIST prefixes": {0, 8, 4, 0, 10, 0, 0, 0, 1, 16, 4, 0, 10, 9, 0, 0},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
 	values := valuesOf(mustAppend(t, nil, m))
@@ -369,7 +371,8 @@ octets = message.encode()
 print(json.dumps({
     "settings": mapsock.Message(mapsock.SET_SETTINGS, attributes=[
         mapsock.header_settings(mapsock.H_STATUS_BITS | mapsock.H_MAP_VERSIONS | mapsock.H_ECHO_NONCE, 2, 3, 4),
-        mapsock.encapsulation(1, "192.0.2.0/24"), mapsock.encapsulation(2, "2001:db8::/32"), mapsock.encapsulation(2)]).encode().hex(),
+        mapsock.encapsulation(1, "192.0.2.0/24"), mapsock.encapsulation(2, "2001:db8::/32"), mapsock.encapsulation(2),
+        mapsock.access_list(1, 0, 7, ["10.0.0.0/8"], ["10.9.0.0/16"]), mapsock.access_list(0, 3, deny=["2001:db8:bad::/48"])]).encode().hex(),
     "numbers": {k: v for k, v in vars(mapsock).items() if k.isupper() and isinstance(v, int)},
     "octets": octets.hex(), "eid": message.eid, "source": message.source, "instance": message.instance, "error": message.error,
     "created": message.moment(mapsock.T_CREATED), "misses": message.counters["miss_packets"],
@@ -400,7 +403,7 @@ print(json.dumps({
 		t.Errorf("Python writes %+v (%v), want %+v", written, err, full())
 	}
 	settings, err := hexMessage(said.Settings)
-	if err != nil || settings.Header != full().Header || !slices.Equal(settings.Encapsulations, full().Encapsulations) {
+	if err != nil || settings.Header != full().Header || !slices.Equal(settings.Encapsulations, full().Encapsulations) || !reflect.DeepEqual(settings.Lists, full().Lists) {
 		t.Errorf("Python writes settings %+v (%v), want those of %+v", settings, err, full())
 	}
 }

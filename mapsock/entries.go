@@ -171,7 +171,7 @@ func (m *Message) changeDatabase(e *dataplane.DatabaseEntry) error {
 func (m *Message) setSettings(s dataplane.Settings) {
 	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
 	m.MissForm, m.MissPolicies = missForm[s.MissForm], s.MissPolicies
-	m.Header, m.Encapsulations = s.Header, s.Encapsulations
+	m.Header, m.Encapsulations, m.Lists = s.Header, s.Encapsulations, s.Lists
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
 	if s.Header != (dataplane.HeaderSettings{}) {
 		m.Mark(AttributeHeader)
@@ -197,7 +197,7 @@ func (m *Message) Settings() dataplane.Settings {
 	return dataplane.Settings{
 		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: m.missForm(),
-		Header: m.Header, Encapsulations: m.Encapsulations,
+		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
 	}
 }
 

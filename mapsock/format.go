@@ -274,12 +274,15 @@ const (
 	AttributeMissPolicyOf    Attribute = 33 // u32 Instance-ID, u32 policy; repeated
 	AttributeHeader          Attribute = 34 // u32 HeaderBits, u32 source check, u64 and u64 nanoseconds
 	AttributeEncapsulation   Attribute = 35 // u32 encapsulation, u32 mask length, 0, 4 or 16 octets of an RLOC; repeated
+	AttributeList            Attribute = 36 // u32 packets × 256 + address, u32 Instance-ID, prefixes; repeated
 )
 
-// Hook and way of forwarding stand so far above the side in AttributeWatched.
+// Hook, way of forwarding and VLAN stand so far above the side in AttributeWatched.
 const (
 	watchedHookShift       = 8
 	watchedForwardingShift = 16
+	watchedForwardingMask  = 0xF
+	watchedVLANShift       = 20
 )
 
 // HeaderBits say what data headers tell, in AttributeHeader.

@@ -30,7 +30,7 @@ func full() *Message {
 		Interface: "site0", LocatorState: dataplane.LocatorDown, StatusBits: 5, ReceivedVersion: 0x123, MTU: 1400,
 		ErrorOffset: 24, ErrorText: "no such entry", Lost: 3, Count: 1 << 40, Hearing: HearEvents, MissForm: TypeMissHeader,
 		Packet:     []byte{0x45, 0, 0},
-		Watched:    []dataplane.Interface{{Name: "eth0", Side: dataplane.SideCore}, {Name: "site-1", Instance: 7}},
+		Watched:    []dataplane.Interface{{Name: "eth0", Side: dataplane.SideCore}, {Name: "site-1", Instance: 7}, {Name: "trunk", Hook: dataplane.HookXDP, Forwarding: dataplane.ForwardingStack, Instance: 8, VLAN: 4094}},
 		LocalRLOCs: []lisp.RLOC{ownRLOC, lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))},
 		MissPolicy: dataplane.MissDrop, Wait: dataplane.DefaultWaitBounds,
 		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
@@ -42,6 +42,13 @@ func full() *Message {
 			{RLOCs: netip.MustParsePrefix("192.0.2.0/24"), Encapsulation: dataplane.EncapsulationLISPGPE},
 			{RLOCs: netip.MustParsePrefix("2001:db8::/32"), Encapsulation: dataplane.EncapsulationVXLANGPE},
 			{Encapsulation: dataplane.EncapsulationVXLANGPE},
+		},
+		Lists: []dataplane.AccessList{
+			{
+				Packets: dataplane.ListDecapsulated, Instance: 7,
+				Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Deny: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")},
+			},
+			{Address: dataplane.ListOuterDestination, Deny: []netip.Prefix{netip.MustParsePrefix("2001:db8:bad::/48")}},
 		},
 		MissPolicies: map[lisp.InstanceID]dataplane.MissPolicy{7: dataplane.MissHandOver, 9: dataplane.MissQueue},
 	}
@@ -222,6 +229,17 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		{"encapsulation's host bits", add(AttributeEncapsulation, append(order.AppendUint32(order.AppendUint32(nil, 1), 8), 10, 0, 0, 1)...),
 			"encapsulation", attributes + 8, unix.EINVAL},
 		{"bits of no RLOC", add(AttributeEncapsulation, 1, 0, 0, 0, 9, 9, 9, 9), "encapsulation", attributes + 8, unix.EINVAL},
+		{"list of no packets", add(AttributeList, append(order.AppendUint32(nil, 0x200), 0, 0, 0, 0)...), "list", attributes + 8, unix.EINVAL},
+		{"list of no address", add(AttributeList, append(order.AppendUint32(nil, 4), 0, 0, 0, 0)...), "list", attributes + 8, unix.EINVAL},
+		{"listed verdict", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8, 4, 0, 10, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"listed mask", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 33, 4, 0, 10, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"listed address of 5 octets", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 5, 0, 10, 0, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"listed octets beyond the end", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 16, 0, 10, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"listed reserved", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 4, 1, 10, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"listed host bits", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 4, 0, 10, 0, 0, 1), "list", attributes + 8, unix.EINVAL},
+		{"list that ends within a prefix", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8), "list", attributes + 8, unix.EINVAL},
+		{"list without its Instance-ID", add(AttributeList, 0, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"VLAN beyond 4095", add(AttributeWatched, append(order.AppendUint32(nil, 4096<<20&math.MaxUint32|2<<16), 0, 0, 0, 0, 'x')...), "interface", attributes + 8, unix.EINVAL},
 		{"side", add(AttributeWatched, 9, 9, 9, 9, 0, 0, 0, 0, 'x'), "interface", attributes + 8, unix.EINVAL},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -61,6 +61,7 @@ type Message struct {
 	Wait            dataplane.WaitBounds
 	Header          dataplane.HeaderSettings
 	Encapsulations  []dataplane.EncapsulationRule
+	Lists           []dataplane.AccessList
 	Counts          []Count
 	Nonce           uint32
 

@@ -22,9 +22,7 @@ func prefixes(texts ...string) (list []netip.Prefix) {
 func (b *bench) lists(lists ...dataplane.AccessList) {
 	b.Helper()
 	b.settings(func(s *dataplane.Settings) { s.Lists = lists })
-	if got := b.plane.Settings().Lists; len(got) == 0 && len(lists) > 0 {
-		b.Skip("lists do not reach this engine")
-	} else if !reflect.DeepEqual(got, lists) {
+	if got := b.plane.Settings().Lists; len(got)+len(lists) > 0 && !reflect.DeepEqual(got, lists) {
 		b.Errorf("read back as %+v, want %+v", got, lists)
 	}
 }

@@ -232,9 +232,25 @@ func settingsReadBack(b *bench) {
 		{RLOCs: netip.MustParsePrefix("2001:db8:ff::/48"), Encapsulation: dataplane.EncapsulationLISPGPE},
 		{Encapsulation: dataplane.EncapsulationLISP},
 	}
+	want.Lists = []dataplane.AccessList{
+		{Instance: 7, Allow: prefixes("10.0.0.0/8", "2001:db8::/32"), Deny: prefixes("10.9.0.0/16")},
+		{Packets: dataplane.ListDecapsulated, Address: dataplane.ListOuterSource, Deny: prefixes("2001:db8:bad::/48")},
+	}
+	b.requireAll(want)
 	b.apply(dataplane.SetSettings{Settings: want})
 	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {
 		b.Errorf("settings %+v, want %+v", got, want)
+	}
+}
+
+// requireAll fails where a setting is left at zero: one that was added since would go
+// unnoticed where it is not carried.
+func (b *bench) requireAll(s dataplane.Settings) {
+	b.Helper()
+	for field, value := range reflect.ValueOf(s).Fields() {
+		if value.IsZero() {
+			b.Errorf("no value for Settings.%s: add one", field.Name)
+		}
 	}
 }
 

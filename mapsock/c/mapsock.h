@@ -127,7 +127,8 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_ICMP = 32,
 	MAPSOCK_T_MISS_POLICY_OF = 33,
 	MAPSOCK_T_HEADER = 34,
-	MAPSOCK_T_ENCAPSULATION = 35
+	MAPSOCK_T_ENCAPSULATION = 35,
+	MAPSOCK_T_LIST = 36
 };
 
 /* What data headers tell, in the first four octets of T_HEADER. */

@@ -44,7 +44,7 @@ T_INSTANCE, T_EID, T_SOURCE, T_ACTION, T_TTL, T_CREATED, T_EXPIRES, T_LAST_USED 
 T_PACKETS, T_OCTETS, T_INTERFACE, T_LOCATOR_STATE, T_STATUS_BITS, T_RECEIVED_VERSION = 9, 10, 11, 12, 13, 14
 T_MTU, T_ERROR, T_LOST, T_COUNT, T_LISTEN, T_MISS_FORM, T_PACKET, T_WATCHED = 15, 16, 17, 18, 19, 20, 21, 22
 T_LOCAL_RLOC, T_MISS_POLICY, T_WAIT_BOUNDS, T_COUNTER, T_DROP, T_OTHER, T_NONCE = 23, 24, 25, 26, 27, 28, 29
-T_OTHER_VERSION, T_STATUS_BIT_COUNT, T_ICMP, T_MISS_POLICY_OF, T_HEADER, T_ENCAPSULATION = 30, 31, 32, 33, 34, 35
+T_OTHER_VERSION, T_STATUS_BIT_COUNT, T_ICMP, T_MISS_POLICY_OF, T_HEADER, T_ENCAPSULATION, T_LIST = 30, 31, 32, 33, 34, 35, 36
 
 # What data headers tell, for header_settings.
 H_PUBLIC_INTERNET, H_STATUS_BITS, H_MAP_VERSIONS, H_ECHO_NONCE, H_GLEAN = 0x1, 0x2, 0x4, 0x8, 0x10
@@ -265,6 +265,16 @@ def encapsulation(number, rlocs=""):
     prefix = ipaddress.ip_network(rlocs) if rlocs else None
     octets = prefix.network_address.packed if prefix else b""
     return T_ENCAPSULATION | MANDATORY, struct.pack("=II", number, prefix.prefixlen if prefix else 0) + octets
+
+
+def access_list(packets, address, instance=0, allow=(), deny=()):
+    """An attribute of settings: packets 0 towards the core, 1 from it; address 0 and 1 inner source and destination, 2 and 3 outer."""
+    value = struct.pack("=II", packets * 256 + address, instance)
+    for verdict, prefixes in enumerate((allow, deny)):
+        for prefix in map(ipaddress.ip_network, prefixes):
+            octets = prefix.network_address.packed
+            value += struct.pack("BBBx", verdict, prefix.prefixlen, len(octets)) + octets
+    return T_LIST | MANDATORY, value
 
 
 class MapSocket:

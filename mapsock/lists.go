@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// Deny and allow lists as an attribute of settings: one for each list, with its prefixes
+// one after the other. Which lists make sense together is the engine's to say.
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+const (
+	listSize         = 8 // u32 packets × 256 + address, u32 Instance-ID; then the prefixes
+	listedSize       = 4 // u8 verdict, u8 mask length, u8 octets of the address, u8 zero; then the address
+	listPacketsShift = 8
+)
+
+// What a list says of a prefix.
+const (
+	listedAllow = 0
+	listedDeny  = 1
+)
+
+func appendList(b []byte, l *dataplane.AccessList) []byte {
+	octets := listSize
+	for _, prefixes := range [][]netip.Prefix{l.Allow, l.Deny} {
+		for _, p := range prefixes {
+			octets += listedSize + p.Addr().BitLen()/8
+		}
+	}
+	b = appendAttribute(b, AttributeList|mandatory, octets)
+	b = order.AppendUint32(b, uint32(l.Packets)<<listPacketsShift|uint32(l.Address))
+	b = order.AppendUint32(b, uint32(l.Instance))
+	b = appendListed(b, listedAllow, l.Allow)
+	return appendListed(b, listedDeny, l.Deny)
+}
+
+func appendListed(b []byte, verdict byte, prefixes []netip.Prefix) []byte {
+	for _, p := range prefixes {
+		address := p.Addr().AsSlice()
+		b = append(b, verdict, byte(p.Bits()), byte(len(address)), 0)
+		b = append(b, address...)
+	}
+	return b
+}
+
+func parseList(m *Message, v []byte) error {
+	what := order.Uint32(v)
+	packets, address := what>>listPacketsShift, uint32(uint8(what))
+	if err := errors.Join(atMost(packets, uint32(dataplane.ListDecapsulated)), atMost(address, uint32(dataplane.ListOuterDestination))); err != nil {
+		return err
+	}
+	l := dataplane.AccessList{
+		Packets: dataplane.ListPackets(packets), Address: dataplane.ListAddress(address), Instance: lisp.InstanceID(order.Uint32(v[4:])),
+	}
+	for rest := v[listSize:]; len(rest) > 0; {
+		p, deny, octets, err := parseListed(rest)
+		if err != nil {
+			return fmt.Errorf("prefix at octet %d of the list: %w", len(v)-len(rest), err)
+		}
+		if deny {
+			l.Deny = append(l.Deny, p)
+		} else {
+			l.Allow = append(l.Allow, p)
+		}
+		rest = rest[octets:]
+	}
+	m.Lists = append(m.Lists, l)
+	return nil
+}
+
+// parseListed reads the first of some prefixes, and how many octets it takes.
+func parseListed(v []byte) (p netip.Prefix, deny bool, octets int, err error) {
+	if len(v) < listedSize || len(v) < listedSize+int(v[2]) {
+		return p, false, 0, fmt.Errorf("%d octets hold no prefix", len(v))
+	}
+	verdict, bits, octets := v[0], int(v[1]), listedSize+int(v[2])
+	a, ok := netip.AddrFromSlice(v[listedSize:octets])
+	if !ok || a.Is4In6() || bits > a.BitLen() || v[3] != 0 {
+		return p, false, 0, fmt.Errorf("%x is no prefix", v[:octets])
+	}
+	if p = netip.PrefixFrom(a, bits); p != p.Masked() {
+		return p, false, 0, fmt.Errorf("%s has host bits set: did you mean %s?", p, p.Masked())
+	}
+	return p, verdict == listedDeny, octets, atMost(uint32(verdict), listedDeny)
+}
