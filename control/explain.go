@@ -61,6 +61,19 @@ func (n *Node) Explain(instance lisp.InstanceID, destination lisp.EID) Explanati
 	return e
 }
 
+// MappingFor is the mapping by which packets reach a destination, as the data plane was told it.
+// There is none when it is to be asked for, or is being.
+func (n *Node) MappingFor(instance lisp.InstanceID, destination lisp.EID) (lisp.Mapping, bool) {
+	if n.itr == nil {
+		return lisp.Mapping{}, false
+	}
+	_, e, ok := n.itr.cache.longest(lisp.HostPrefix(instance, destination))
+	if !ok || e.mapping.Action == lisp.ActionSendMapRequest {
+		return lisp.Mapping{}, false
+	}
+	return n.itr.entry(e).Mapping, true
+}
+
 // explainEntry fills in what the map-cache has.
 func (r *itr) explainEntry(host lisp.Prefix, e *Explanation) {
 	_, entry, ok := r.cache.longest(host)

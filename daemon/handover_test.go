@@ -96,3 +96,17 @@ func TestHandedPacketsGoAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A packet may be handed over while its mapping is on its way to the data plane: the Node has
+// nothing more to say of it then.
+func TestHandedPacketsOfAKnownMappingDoNotWait(t *testing.T) {
+	x := newExplained(t)
+	h, sent := newTestHandover(config.HandOver{To: config.HandedToMapping})
+	x.loop.node, x.loop.handed, x.loop.events = x.node, h, newHub()
+	for _, to := range []string{"10.2.0.1", "198.51.100.1"} { // the second has no mapping
+		x.loop.planeEvent(time.Now(), handedPacket(to, 64))
+	}
+	if len(*sent) != 1 || (*sent)[0].Remote.String() != "203.0.113.3:4341" || h.queue.Packets() != 1 {
+		t.Errorf("sent %v, %d wait", *sent, h.queue.Packets())
+	}
+}

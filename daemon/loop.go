@@ -195,7 +195,7 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 	switch e := e.(type) {
 	case dataplane.Miss:
 		if e.Handed {
-			l.handed.take(now, e)
+			l.takeHanded(now, e)
 		}
 		l.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
 	case dataplane.LocalVersionStale:
@@ -212,6 +212,16 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 		l.node.HandleUnreachable(now, e.RLOC)
 	case nil: // the plane closed its channel
 		l.misses = nil
+	}
+}
+
+// takeHanded gives a packet to what sends such packets. It may have been handed over while its
+// mapping was on its way to the data plane: nothing more comes for it then.
+func (l *loop) takeHanded(now time.Time, e dataplane.Miss) {
+	l.handed.take(now, e)
+	if m, ok := l.node.MappingFor(e.Instance, e.Destination); ok {
+		m.Prefix = lisp.HostPrefix(e.Instance, e.Destination)
+		l.handed.mapped(now, &m)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loci/control"
+	"loci/forward"
 )
 
 func numbered(n, count int, to netip.AddrPort) []control.SendPacket {
@@ -78,6 +79,14 @@ func TestManyTurnsLoseNothingAndKeepTheirOrder(t *testing.T) {
 			if got, want := string(buffer[:n]), fmt.Sprintf("%06d", i*100+j); got != want {
 				t.Fatalf("message %d of turn %d is %s, want %s", j, i, got, want)
 			}
+		}
+	}
+}
+
+func TestOnlyControlMessagesLeaveTogether(t *testing.T) {
+	for port, want := range map[uint16]int{forward.DataPort: 1, 4342: 3} {
+		if got := sameFlow(numbered(0, 3, netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port))); got != want {
+			t.Errorf("to port %d: %d packets in one datagram, want %d", port, got, want)
 		}
 	}
 }

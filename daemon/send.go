@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/control"
+	"loci/forward"
 )
 
 const (
@@ -125,9 +126,14 @@ func (d *sender) send(batch []control.SendPacket) {
 }
 
 // sameFlow is how many of the first packets can leave as one: between the same addresses, of
-// one length but for the last, which may be shorter.
+// one length but for the last, which may be shorter. Encapsulated packets leave alone: between
+// virtual interfaces segments arrive as the one datagram that they were, and a decapsulator
+// has to take that for one packet.
 func sameFlow(batch []control.SendPacket) int {
 	first := &batch[0]
+	if first.Remote.Port() == forward.DataPort {
+		return 1
+	}
 	n, octets := 1, len(first.Payload)
 	for n < min(len(batch), maxSegments) {
 		next := &batch[n]

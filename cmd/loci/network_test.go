@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -288,6 +289,17 @@ func (n *lispNetwork) stop(name string, cmd *exec.Cmd) {
 	}
 }
 
+// tellDrops logs what the data planes did with packets, and why not with others.
+func (n *lispNetwork) tellDrops() {
+	for name := range n.daemons {
+		c, err := n.client(name).Counters(n.t.Context())
+		for _, counts := range []map[string]uint64{c.DataPlane, c.Drops} {
+			maps.DeleteFunc(counts, func(_ string, count uint64) bool { return count == 0 })
+		}
+		n.t.Logf("--- %s: data plane %v, drops %v, %v", name, c.DataPlane, c.Drops, err)
+	}
+}
+
 func (n *lispNetwork) tellLogs() {
 	if !n.t.Failed() {
 		return
@@ -367,12 +379,18 @@ func (p *pings) end(during string) (sent int) {
 // ping sends echo requests and fails the test when an answer is missing.
 func (n *lispNetwork) ping(from string, source, destination netip.Addr, count int) testnet.PingResult {
 	n.t.Helper()
+	return n.pingEvery(0, from, source, destination, count)
+}
+
+func (n *lispNetwork) pingEvery(interval time.Duration, from string, source, destination netip.Addr, count int) testnet.PingResult {
+	n.t.Helper()
 	result, err := testnet.Ping{
-		Namespace: n.at[from], Source: source, Destination: destination, Count: count, Timeout: 3 * time.Second,
+		Namespace: n.at[from], Source: source, Destination: destination, Count: count, Interval: interval, Timeout: 3 * time.Second,
 	}.Run(n.t.Context())
 	n.must(err)
 	if result.Received != count {
 		n.t.Errorf("%s -> %s: %d of %d answered", source, destination, result.Received, count)
+		n.tellDrops()
 	}
 	return result
 }
