@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 16
+#define LISP_ABI_VERSION 17
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -561,7 +561,7 @@ struct lisp_event {
 	__u64 time_ns;
 };
 
-/* Key of the LRU_HASH `limits`, whose value is the time of the last event, and of `heard`. */
+/* Key of the LRU_HASH `limits`, whose value is the time of the last event or packet of that kind, and of `heard`. */
 struct lisp_limit_key {
 	__u32 kind;
 	__u32 iid;
@@ -576,7 +576,8 @@ struct lisp_limit_key {
  * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The packet is as the hook
  * saw it: TTL not yet decremented, checksum and segmentation state in the virtio header. `origin` is the ifindex where
  * it came from; loci0's own for what this host sends by loci0. The destination address is the original one, except that
- * for LISP_TAP_REASON_TOO_BIG its first two octets are the largest inner packet that would fit (__be16), the others zero.
+ * for LISP_TAP_REASON_TOO_BIG its first two octets are the largest inner packet that would fit (__be16), the others zero, and
+ * for LISP_TAP_REASON_UNREACHABLE they are the reason of the drop (enum lisp_drop).
  *
  * Reader -> kernel, with the virtio header it read:
  *   RELEASED, all else as read: encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the
@@ -600,7 +601,16 @@ enum lisp_tap_reason {
 	LISP_TAP_REASON_MISS = 1,
 	LISP_TAP_REASON_HOLD = 2,
 	LISP_TAP_REASON_TOO_BIG = 3,
+	LISP_TAP_REASON_UNREACHABLE = 4, /* dropped and counted already: it only waits for an answer to its source */
 };
+
+/* So often a packet for which Destination Unreachable is due goes to user space: of one source, and of all. User space has a
+ * limit of its own for all ICMP errors together; these are there so that they take no place from packets that wait. */
+#define LISP_UNREACHABLE_SOURCE_NS 100000000ULL
+#define LISP_UNREACHABLE_NS 2000000ULL
+
+/* Kind of a lisp_limit_key beside those of events: its `destination` is a packet's source, or nobody for all of them. */
+#define LISP_LIMIT_UNREACHABLE 0x100
 
 struct lisp_tap_header {
 	__u8 destination[6];

@@ -147,7 +147,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	t->hash = flow_hash(skb, &t->packet);
 	l = select_locator(t);
 	if (!l)
-		return drop(skb, LISP_DROP_NO_LOCATOR);
+		return refuse(skb, t, LISP_DROP_NO_LOCATOR);
 	if (t->listed) {
 		answer = judge_rlocs(l);
 		if (answer)
@@ -164,7 +164,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (answer == BPF_FIB_LKUP_RET_FRAG_NEEDED)
 		return wait_too_big(skb, t, mtu - outer_length(family));
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
-		return drop(skb, LISP_DROP_NO_ROUTE);
+		return refuse(skb, t, LISP_DROP_NO_ROUTE);
 	choose_header(t, l);
 	if (t->forwarded)
 		t->packet.ttl--;

@@ -8,6 +8,7 @@
 
 #include "hops.h"
 #include "unfinished.h"
+#include "unreachable.h"
 
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel confirm the neighbour. */
 #define CONFIRM_AFTER 100
@@ -96,6 +97,12 @@ static __always_inline long add_outer_ipv6(struct xdp_md *frame, const struct li
 	return 0;
 }
 
+/* Drops a packet, or leaves that to tc where its source has to be told. */
+static __always_inline int refuse(struct xdp_md *frame, const struct itr *t, __u32 reason)
+{
+	return is_answer_due(&t->packet, t->iid) ? XDP_PASS : drop(frame, reason);
+}
+
 /* Sends the packet of `t` to its locator by flow, or passes it. */
 static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 {
@@ -107,7 +114,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 	t->hash = flow_hash(frame, &t->packet);
 	l = select_locator(t);
 	if (!l)
-		return drop(frame, LISP_DROP_NO_LOCATOR);
+		return refuse(frame, t, LISP_DROP_NO_LOCATOR);
 	if (t->listed) {
 		failed = judge_rlocs(l);
 		if (failed)
@@ -158,7 +165,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 		return send_to_locator(frame, &t);
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST || m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return XDP_PASS;
-	return drop_by_action(frame, m->action);
+	return refuse(frame, &t, reason_of_action(m->action));
 }
 
 struct tagged_ethernet {

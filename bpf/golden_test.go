@@ -178,6 +178,7 @@ func (b *goldenBench) remember(t *testing.T, c *golden.Case) {
 	t.Helper()
 	b.empty(t, "peers")
 	b.empty(t, "heard")
+	b.empty(t, "limits")
 	var now unix.Timespec
 	must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &now))
 	if p := c.Peer; p != nil {
@@ -477,6 +478,11 @@ func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 			if err := b.compare(&c, answer, sent, got); err != nil {
 				t.Errorf("%v\nwhy: %s", err, c.Why)
 			}
+			if _, told := toldReason(&c); told {
+				if answer, _, _ = b.pass(t, &c); answer != actShot {
+					t.Errorf("answer %d to the next one, want %d: its source was told a moment ago", int32(answer), actShot)
+				}
+			}
 		})
 	}
 	t.Logf("%d cases; %s", len(table.Cases), b.allDrops())
@@ -490,6 +496,9 @@ func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) e
 	case "pass":
 		wantAnswer = actUnspec
 	case "drop":
+		if reason, told := toldReason(c); told {
+			return b.compareTold(c, reason, answer, got)
+		}
 		got, wantAnswer = sent, actShot
 	case "native":
 		if c.Hook != "released" {
@@ -542,6 +551,38 @@ func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []
 		return fmt.Errorf("metadata %x, want reason %d, origin %d", got[:etherLength], reason, origin)
 	case c.Verdict == "too-big" && int(f.largestInner()) != c.LargestInner:
 		return fmt.Errorf("largest inner packet %d, want %d", f.largestInner(), c.LargestInner)
+	}
+	return nil
+}
+
+// toldReason is the reason of a drop that the packet's source is told of.
+func toldReason(c *golden.Case) (forward.DropReason, bool) {
+	for _, reason := range forward.DropReasons() {
+		if reason.String() == c.Reason {
+			_, told := forward.UnreachableFor(reason)
+			return reason, told
+		}
+	}
+	return forward.DropNone, false
+}
+
+// compareTold demands that a packet that was dropped goes to user space, which tells its source.
+func (b *goldenBench) compareTold(c *golden.Case, reason forward.DropReason, answer uint32, got []byte) error {
+	f := frame(append(make([]byte, vnetLength), got...))
+	wantAnswer, origin := uint32(actRedirect), b.origin()
+	switch c.Hook {
+	case "local":
+		origin = uint32(b.core.Attrs().Index)
+	case "tap":
+		wantAnswer, origin = actOK, uint32(b.tap.Attrs().Index)
+	}
+	switch {
+	case answer != wantAnswer:
+		return fmt.Errorf("answer %d, want %d: its source has to be told", int32(answer), int32(wantAnswer))
+	case !bytes.Equal(f.ip(), c.Input):
+		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), []byte(c.Input))
+	case f.magic() != magicWaiting || f.reason() != reasonUnreachable || f.origin() != origin || f.largestInner() != uint16(reason):
+		return fmt.Errorf("metadata %x, want reason %d with %d, origin %d", got[:etherLength], reasonUnreachable, reason, origin)
 	}
 	return nil
 }

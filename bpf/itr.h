@@ -50,17 +50,18 @@ static __always_inline bool comes_from_eid(const struct itr *t)
 	return own;
 }
 
-static __always_inline int drop_by_action(hook_frame *frame, __u8 action)
+/* Why a negative mapping that does not say otherwise drops its packets. */
+static __always_inline __u32 reason_of_action(__u8 action)
 {
 	switch (action) {
 	case LISP_ACTION_DROP:
-		return drop(frame, LISP_DROP_ACTION_DROP);
+		return LISP_DROP_ACTION_DROP;
 	case LISP_ACTION_DROP_POLICY_DENIED:
-		return drop(frame, LISP_DROP_POLICY_DENIED);
+		return LISP_DROP_POLICY_DENIED;
 	case LISP_ACTION_DROP_AUTHENTICATION_FAILURE:
-		return drop(frame, LISP_DROP_AUTHENTICATION_FAILURE);
+		return LISP_DROP_AUTHENTICATION_FAILURE;
 	}
-	return drop(frame, LISP_DROP_NO_ACTION);
+	return LISP_DROP_NO_ACTION;
 }
 
 /* What the lists of EIDs say, before a mapping is asked for. */

@@ -69,7 +69,7 @@ static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 		return miss(skb, t);
 	if (m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return forward_natively(skb, t);
-	return drop_by_action(skb, m->action);
+	return refuse(skb, t, reason_of_action(m->action));
 }
 
 /* The tag's VLAN and what follows it; the kernel nearly always keeps the tag beside the frame. -1 for no single tag. */

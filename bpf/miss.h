@@ -9,6 +9,7 @@
 
 #include "itr.h"
 #include "send.h"
+#include "unreachable.h"
 
 /* Whether no event for this destination was raised within the interval; two processors at once may both get a yes. */
 static __always_inline bool may_raise(const struct itr *t, __u64 now)
@@ -79,20 +80,23 @@ static __noinline long untag(struct __sk_buff *skb, struct itr *t)
 	return 0;
 }
 
-/* To the TAP; at the TAP's own egress, on to its reader. mtu is 0 but for LISP_TAP_REASON_TOO_BIG. */
-static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 mtu)
+/* No verdict: there is no TAP. */
+#define NOT_AT_TAP -2
+
+/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two octets (abi.h). */
+static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 detail)
 {
 	const struct lisp_settings *s = find_settings();
 	struct lisp_tap_header h = { .protocol = ethertype_of(t->packet.family) };
 
 	if (!s || !s->tap_ifindex || (t->tagged && untag(skb, t) < 0))
-		return drop(skb, LISP_DROP_NO_TAP);
+		return NOT_AT_TAP;
 	if (t->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
-		return drop(skb, LISP_DROP_NO_TAP);
-	if (reason == LISP_TAP_REASON_TOO_BIG) {
+		return NOT_AT_TAP;
+	if (reason >= LISP_TAP_REASON_TOO_BIG) {
 		__builtin_memset(h.destination, 0, sizeof(h.destination));
-		h.destination[0] = mtu >> 8;
-		h.destination[1] = mtu;
+		h.destination[0] = detail >> 8;
+		h.destination[1] = detail;
 	}
 	h.magic = LISP_TAP_WAITING;
 	h.reason = reason;
@@ -101,12 +105,46 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 rea
 	h.origin[2] = t->origin >> 8;
 	h.origin[3] = t->origin;
 	if (set_ethernet(skb, t->l2_length, (struct ethhdr *)&h) < 0)
-		return drop(skb, LISP_DROP_NO_TAP);
-	step(LISP_STEP_WAIT, reason, mtu, 0);
-	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
+		return NOT_AT_TAP;
 	if (t->hook == LISP_INTERFACE_TAP && !t->released)
 		return TC_ACT_OK;
 	return bpf_redirect(s->tap_ifindex, 0);
+}
+
+/* mtu is 0 but for LISP_TAP_REASON_TOO_BIG. */
+static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 mtu)
+{
+	int verdict = put_at_tap(skb, t, reason, mtu);
+
+	if (verdict == NOT_AT_TAP)
+		return drop(skb, LISP_DROP_NO_TAP);
+	step(LISP_STEP_WAIT, reason, mtu, 0);
+	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
+	return verdict;
+}
+
+static __noinline int note_answer(const struct lisp_packet *p, __u32 iid)
+{
+	struct lisp_limit_key key = { .kind = LISP_LIMIT_UNREACHABLE, .iid = iid, .family = p->family };
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	bpf_map_update_elem(&limits, &key, &now, BPF_ANY);
+	__builtin_memcpy(key.destination, &p->source, sizeof(key.destination));
+	bpf_map_update_elem(&limits, &key, &now, BPF_ANY);
+	return 0;
+}
+
+/* Drops a packet, and has its source told with Destination Unreachable where that is due: then what was dropped and counted
+ * here goes to the TAP, where nothing is left to do but that. */
+static __noinline int refuse(struct __sk_buff *skb, struct itr *t, __u32 reason)
+{
+	int verdict = drop(skb, reason);
+
+	if (!is_answer_due(&t->packet, t->iid))
+		return verdict;
+	note_answer(&t->packet, t->iid);
+	verdict = put_at_tap(skb, t, LISP_TAP_REASON_UNREACHABLE, reason);
+	return verdict == NOT_AT_TAP ? TC_ACT_SHOT : verdict;
 }
 
 static __always_inline int wait_too_big(struct __sk_buff *skb, struct itr *t, __u32 mtu)

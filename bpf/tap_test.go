@@ -24,17 +24,19 @@ import (
 )
 
 const (
-	vnetLength     = 10 // struct virtio_net_hdr
-	etherLength    = 14
-	magicWaiting   = 0x4A
-	magicReleased  = 0x4E
-	magicTransmit  = 0x52
-	reasonMiss     = 1
-	reasonHold     = 2
-	reasonTooBig   = 3
-	eidTable       = 4341
-	vnetNeedsCSUM  = 1
-	maxSuperPacket = 65536 + vnetLength + etherLength
+	vnetLength    = 10 // struct virtio_net_hdr
+	etherLength   = 14
+	magicWaiting  = 0x4A
+	magicReleased = 0x4E
+	magicTransmit = 0x52
+	reasonMiss    = 1
+	reasonHold    = 2
+	reasonTooBig  = 3
+
+	reasonUnreachable = 4
+	eidTable          = 4341
+	vnetNeedsCSUM     = 1
+	maxSuperPacket    = 65536 + vnetLength + etherLength
 )
 
 // tap is loci0 of a router.

@@ -63,6 +63,19 @@ func TimeExceeded(dst []byte, source netip.Addr, packet []byte) ([]byte, bool) {
 	return appendError(dst, source, packet, icmpError{kind: icmpv4TimeExceeded})
 }
 
+// UnreachableFor returns what the source of a packet is told that a tunnel router
+// dropped for a reason: where a mapping says so (RFC 9301 s.5.4, ACT), or no locator of
+// it can be sent to. False: it is told nothing.
+func UnreachableFor(reason DropReason) (UnreachableCode, bool) {
+	switch reason {
+	case DropNoAction, DropActionDrop, DropNoLocator, DropNoRoute:
+		return UnreachableNoRoute, true
+	case DropPolicyDenied, DropAuthenticationFailure:
+		return UnreachableProhibited, true
+	}
+	return 0, false
+}
+
 // Unreachable appends the answer to a packet whose destination is not reached.
 func Unreachable(dst []byte, source netip.Addr, packet []byte, code UnreachableCode) ([]byte, bool) {
 	number := uint8(0) // network unreachable; no route to destination

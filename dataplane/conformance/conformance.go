@@ -114,6 +114,7 @@ func Run(t *testing.T, factory Factory) {
 		{"ExpiredMappingsAreTold", expiredMappingsAreTold},
 		{"EventsArrive", eventsArrive},
 		{"Actions", actions},
+		{"DropsAreTold", dropsAreTold},
 		{"WeightsShareFlows", weightsShareFlows},
 		{"LocatorStateMovesItsFlowsAlone", locatorStateMovesItsFlowsAlone},
 		{"NoLocatorIsUp", noLocatorIsUp},

@@ -49,6 +49,7 @@ var otherWords = map[int]string{
 	wordHandedOver:        "handed-over",
 	wordPathErrorsRefused: "path-errors-refused",
 	wordReassembled:       "reassembled", wordOuterFragmented: "outer-fragmented",
+	wordUnreachablesSent: "unreachables-sent",
 }
 
 // OtherCounterNames lists the names that Counters.Other may have.

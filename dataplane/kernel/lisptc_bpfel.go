@@ -498,9 +498,10 @@ const (
 type lisptcLispTapReason uint32
 
 const (
-	lisptcLispTapReasonLISP_TAP_REASON_MISS    lisptcLispTapReason = 1
-	lisptcLispTapReasonLISP_TAP_REASON_HOLD    lisptcLispTapReason = 2
-	lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG lisptcLispTapReason = 3
+	lisptcLispTapReasonLISP_TAP_REASON_MISS        lisptcLispTapReason = 1
+	lisptcLispTapReasonLISP_TAP_REASON_HOLD        lisptcLispTapReason = 2
+	lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG     lisptcLispTapReason = 3
+	lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE lisptcLispTapReason = 4
 )
 
 type lisptcLispTrusted struct {

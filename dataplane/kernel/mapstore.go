@@ -48,6 +48,7 @@ const (
 	wordPathErrorsRefused // ICMP errors about packets that this router did not send
 	wordOuterFragmented   // packets sent in outer fragments
 	wordReassembled       // outer packets that came in fragments
+	wordUnreachablesSent  // Destination Unreachable sent about dropped packets
 	words                 = 128
 )
 

@@ -7,12 +7,14 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -311,5 +313,37 @@ func TestOwnEIDs(t *testing.T) {
 				t.Errorf("TCP of the xTR itself: %v;%s", err, n.report())
 			}
 		})
+	}
+	n.expectRefusals(t)
+}
+
+// expectRefusals demands that hosts and the router itself are told that mappings drop their packets: a connection that is
+// begun ends at once.
+func (n *network) expectRefusals(t *testing.T) {
+	t.Helper()
+	a := n.routers[0]
+	wanted := map[lisp.Action][2]syscall.Errno{
+		lisp.ActionDrop: {unix.ENETUNREACH, unix.ENETUNREACH}, lisp.ActionDropPolicyDenied: {unix.EHOSTUNREACH, unix.EACCES},
+	}
+	for action, errnos := range wanted {
+		for i, p := range []pair{pairs[0], pairs[1]} {
+			to := p.inner(2+int(action), 10)
+			a.apply(t, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: lisp.Mapping{
+				Prefix: lisp.HostPrefix(0, lisp.EIDFromAddr(to)), Action: action,
+			}}})
+			for from, source := range map[*testnet.Namespace]netip.Addr{n.hosts[0]: p.inner(0, 10), a.ns: p.inner(0, 1)} {
+				dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0)), Timeout: patience}
+				err := from.Do(func() error {
+					conn, err := dialer.Dial("tcp", netip.AddrPortFrom(to, 9).String())
+					if err == nil {
+						conn.Close()
+					}
+					return err
+				})
+				if !errors.Is(err, errnos[i]) {
+					t.Errorf("%v -> %v, %v: %v, want %v;%s", source, to, action, err, errnos[i], n.report())
+				}
+			}
+		}
 	}
 }

@@ -361,6 +361,9 @@ func (r *room) take(f frame) {
 	case reasonTooBig:
 		r.tooBig(f, &header, from)
 		return
+	case reasonUnreachable:
+		r.answerUnreachable(f, &header, from)
+		return
 	case reasonHold:
 		atomic.AddUint64(&r.words[wordHeldPackets], 1)
 	}
@@ -451,7 +454,9 @@ func (r *room) doesNotFit(f frame, header *forward.Header, from origin) {
 		}
 	}
 	r.drop(forward.DropTooBig, f)
-	r.answerTooBig(f, header, from, largest)
+	r.answer(f, header, from, func(dst []byte, source netip.Addr) ([]byte, bool) {
+		return forward.PacketTooBig(dst, source, f.packet(), largest)
+	})
 }
 
 // fragment writes a packet back in parts.
@@ -482,34 +487,6 @@ func finishChecksum(f frame, header *forward.Header) {
 	}
 	binary.BigEndian.PutUint16(f[at:], checksum)
 	clear(f[:vnetOctets])
-}
-
-// answerTooBig sends Packet Too Big to the source of a packet. To a host of the site
-// it comes from the interface that the packet came in by. To this host itself it
-// comes from the packet's destination, because nobody believes a packet from
-// himself.
-func (r *room) answerTooBig(f frame, header *forward.Header, from origin, largest int) {
-	if !r.limit.Allow() {
-		return
-	}
-	source := header.Destination
-	if from.site {
-		if own, ok := r.tables.addressOf(f.origin(), header.Family); ok {
-			source = own
-		}
-	}
-	answer := make(frame, vnetOctets+ethernetOctets)
-	copy(answer.ethernet()[12:], f.ethernet()[12:])
-	answer, ok := forward.PacketTooBig(answer, source, f.packet(), largest)
-	if !ok {
-		return
-	}
-	if from.site {
-		r.write(answer, tapTransmit)
-		return
-	}
-	copy(answer.ethernet(), r.tap.mac[:])
-	r.write(answer, 0)
 }
 
 // write gives a frame back to the programs.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"loci/forward"
 )
 
 const (
@@ -252,6 +254,8 @@ const (
 
 	reasonHold   = byte(lisptcLispTapReasonLISP_TAP_REASON_HOLD)
 	reasonTooBig = byte(lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG)
+
+	reasonUnreachable = byte(lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE)
 )
 
 // Flags and types of struct virtio_net_hdr.
@@ -270,6 +274,11 @@ func (f frame) setMagic(magic byte) { f.ethernet()[6] = magic }
 
 // largestInner is the largest packet that would have fitted.
 func (f frame) largestInner() int { return int(binary.BigEndian.Uint16(f.ethernet())) }
+
+// dropped is why programs dropped it, with reasonUnreachable.
+func (f frame) dropped() forward.DropReason {
+	return forward.DropReason(binary.BigEndian.Uint16(f.ethernet()))
+}
 
 // segmentOctets is the payload of a super-packet's segments, 0 for a plain packet.
 func (f frame) segmentOctets() int {

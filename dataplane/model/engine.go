@@ -67,15 +67,16 @@ type Emission struct {
 type Engine struct {
 	options Options
 
-	mu       sync.Mutex
-	closed   bool
-	settings dataplane.Settings
-	tables   tables
-	router   forward.XTR
-	waiting  *forward.WaitQueue[waitingPacket]
-	limiter  missLimiter
-	counters dataplane.Counters
-	events   chan dataplane.Event
+	mu           sync.Mutex
+	closed       bool
+	settings     dataplane.Settings
+	tables       tables
+	router       forward.XTR
+	waiting      *forward.WaitQueue[waitingPacket]
+	unreachables limiter // of answers, by source
+	misses       limiter // of events, by destination
+	counters     dataplane.Counters
+	events       chan dataplane.Event
 }
 
 var _ dataplane.Plane = (*Engine)(nil)
@@ -106,6 +107,7 @@ func New(o Options) *Engine {
 		settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds},
 		waiting:  forward.NewWaitQueue[waitingPacket](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 		events:   make(chan dataplane.Event, eventsWaiting),
+		misses:   limiter{interval: missInterval}, unreachables: limiter{interval: unreachableInterval},
 	}
 	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
 	e.tables = newTables(o)

@@ -16,31 +16,34 @@ import (
 
 const (
 	missInterval = time.Second
-	// missDestinations bounds what the limiter remembers.
-	missDestinations = 1 << 14
+	// unreachableInterval is how often a source is told that its packets are dropped.
+	unreachableInterval = 100 * time.Millisecond
+	// limitedAddresses bounds what a limiter remembers.
+	limitedAddresses = 1 << 14
 )
 
-// missLimiter remembers when the last event for a destination was raised.
-type missLimiter struct {
-	raised map[forward.Destination]time.Time
+// limiter remembers when something was last done about an address.
+type limiter struct {
+	interval time.Duration
+	last     map[forward.Destination]time.Time
 }
 
-// allow reports whether an event may be raised now. When it remembers too much it
+// allow reports whether it may be done now. When it remembers too much it
 // forgets all: then some come early, none is lost.
-func (l *missLimiter) allow(now time.Time, to forward.Destination) bool {
-	if last, ok := l.raised[to]; ok && now.Sub(last) < missInterval {
+func (l *limiter) allow(now time.Time, about forward.Destination) bool {
+	if last, ok := l.last[about]; ok && now.Sub(last) < l.interval {
 		return false
 	}
-	if l.raised == nil || len(l.raised) >= missDestinations {
-		l.raised = map[forward.Destination]time.Time{}
+	if l.last == nil || len(l.last) >= limitedAddresses {
+		l.last = map[forward.Destination]time.Time{}
 	}
-	l.raised[to] = now
+	l.last[about] = now
 	return true
 }
 
 func (e *Engine) raise(o forward.Outcome, packet []byte, from ingress, policy dataplane.MissPolicy) {
 	destination := lisp.EIDFromAddr(o.Header.Destination)
-	if e.closed || !e.limiter.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: destination}) {
+	if e.closed || !e.misses.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: destination}) {
 		return
 	}
 	miss := missOf(o, from)

@@ -88,6 +88,7 @@ func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Ou
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.VerdictDrop:
 		e.drop(o.Reason)
+		e.tellUnreachable(o, packet, from)
 	case forward.VerdictWait:
 		e.wait(o, packet, from)
 	case forward.VerdictTooBig:
@@ -142,6 +143,21 @@ func (e *Engine) fit(o forward.Outcome, packet []byte, from ingress) {
 	if ok {
 		e.emit(Emission{Way: ToSite, Packet: answer, Interface: from.name})
 	}
+}
+
+// tellUnreachable answers a packet that was dropped, where its source has to be told.
+func (e *Engine) tellUnreachable(o forward.Outcome, packet []byte, from ingress) {
+	code, ok := forward.UnreachableFor(o.Reason)
+	source := forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Source)}
+	if !ok || !e.unreachables.allow(e.options.Now(), source) {
+		return
+	}
+	answer, ok := forward.Unreachable(nil, e.answerFrom(o.Header.Source), packet, code)
+	if !ok {
+		return
+	}
+	e.counters.Other["unreachables-sent"]++
+	e.emit(Emission{Way: ToSite, Packet: answer, Interface: from.name})
 }
 
 func (e *Engine) fragment(o forward.Outcome, packet []byte, from ingress) {
