@@ -123,9 +123,10 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 	}
 }
 
-// untrack takes a mapping's locators out; the ids of rows that nobody needs any more
-// are yielded to last before they go, those whose status bits went with it to raise; with keepBits they stay. A locator beyond the table's limit when it came, but
-// within it now, may be counted out once too often: then it is only probed no more.
+// untrack takes a mapping's locators out; the ids of rows that nobody needs any more are
+// yielded to last before they go, those whose status bits went with it to raise; with
+// keepBits they stay. A locator beyond the table's limit when it came, but within it now,
+// may be counted out once too often: then it is only probed no more.
 func (t *locatorTable) untrack(m lisp.Mapping, keepBits bool, raise, last func(id uint32)) {
 	alone := aloneIn(m)
 	for _, l := range m.Locators {

@@ -2,8 +2,8 @@
 
 // This file keeps what the programs remember of Locator-Status-Bits (bpf/trusted.h; RFC
 // 9300 s.10) in step with the map-cache: bits are of one locator-set, and whoever acted
-// upon them forgot them with it. Our own pause when the Database changes (s.13.1). It never reads a packet, and changes nothing else that
-// the programs remember.
+// upon them forgot them with it. So is our own pause when the Database changes (s.13.1).
+// It never reads a packet, and changes nothing else that the programs remember.
 
 package kernel
 
@@ -72,26 +72,10 @@ func (e *Engine) forgetStatusBits(key entryKey, gone bool) {
 
 // forgetAllStatusBits is for those who begin to listen to bits: they know none yet.
 func (e *Engine) forgetAllStatusBits() error {
-	m := e.store.maps[lisptcMapHeard]
-	var key lisptcLispLimitKey
-	var value lisptcLispHeard
-	var old []lisptcLispLimitKey
-	iterator := m.Iterate()
-	for iterator.Next(&key, &value) {
-		if key.Kind == uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS) {
-			old = append(old, key)
-		}
-	}
-	errs := []error{iterator.Err()}
-	if errors.Is(iterator.Err(), ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard
-		errs = nil
-	}
-	for _, key := range old {
-		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	err := prune[lisptcLispLimitKey, lisptcLispHeard](e.store.maps[lisptcMapHeard], func(key lisptcLispLimitKey) bool {
+		return key.Kind != uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS)
+	})
+	if err != nil && !errors.Is(err, ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard
 		return fmt.Errorf("forgetting Locator-Status-Bits: %w", err)
 	}
 	return nil

@@ -49,18 +49,7 @@ func (e *Engine) putSites(interfaces map[uint32]attached) error {
 		sites[a.record.Iid] = ifindex
 	}
 	m := e.store.maps[lisptcMapSites]
-	var instance, ifindex uint32
-	var others []uint32
-	iterator := m.Iterate()
-	for iterator.Next(&instance, &ifindex) {
-		if _, wanted := sites[instance]; !wanted {
-			others = append(others, instance)
-		}
-	}
-	errs := []error{iterator.Err()}
-	for _, instance := range others {
-		errs = append(errs, m.Delete(instance))
-	}
+	errs := []error{prune[uint32, uint32](m, in(sites))}
 	for instance, ifindex := range sites {
 		errs = append(errs, m.Put(instance, ifindex))
 	}

@@ -138,18 +138,7 @@ var programPolicies = map[dataplane.MissPolicy]lisptcLispMissPolicy{
 // Those that have none any more go first, so that there is room.
 func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
 	m := e.store.maps[lisptcMapMissPolicies]
-	var instance, policy uint32
-	var others []uint32
-	iterator := m.Iterate()
-	for iterator.Next(&instance, &policy) {
-		if _, wanted := policies[lisp.InstanceID(instance)]; !wanted {
-			others = append(others, instance)
-		}
-	}
-	errs := []error{iterator.Err()}
-	for _, instance := range others {
-		errs = append(errs, m.Delete(instance))
-	}
+	errs := []error{prune[lisp.InstanceID, uint32](m, in(policies))}
 	for instance, policy := range policies {
 		errs = append(errs, m.Put(uint32(instance), uint32(programPolicies[policy])))
 	}
@@ -192,20 +181,7 @@ func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
 			return fmt.Errorf("local RLOC %v: %w", r, err)
 		}
 	}
-	var key lisptcLispRlocKey
-	var flags uint32
-	var others []lisptcLispRlocKey
-	iterator := m.Iterate()
-	for iterator.Next(&key, &flags) {
-		if !wanted[key] {
-			others = append(others, key)
-		}
-	}
-	errs := []error{iterator.Err()}
-	for _, key := range others {
-		errs = append(errs, m.Delete(key))
-	}
-	return errors.Join(errs...)
+	return prune[lisptcLispRlocKey, uint32](m, in(wanted))
 }
 
 // restoreSettings puts the settings in force that an earlier process left.
@@ -374,21 +350,9 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	if err := e.hooks.keepOnly(points); err != nil {
 		return err
 	}
-	var ifindex uint32
-	var record lisptcLispInterface
-	var others []uint32
-	iterator := m.Iterate()
-	for iterator.Next(&ifindex, &record) {
-		if _, ok := wanted[ifindex]; !ok {
-			others = append(others, ifindex)
-		}
-	}
-	errs := []error{iterator.Err()}
-	for _, ifindex := range others {
-		errs = append(errs, m.Delete(ifindex))
-	}
+	err := prune[uint32, lisptcLispInterface](m, in(wanted))
 	e.store.slots.keepOnly(wanted)
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	return e.store.instances.pinOnly(instances)

@@ -154,20 +154,7 @@ func (e *Engine) putVLANs(wanted map[uint32]attached) error {
 	for key, index := range entries {
 		errs = append(errs, m.Put(key, index))
 	}
-	var key lisptcLispVlanKey
-	var index uint32
-	var others []lisptcLispVlanKey
-	iterator := m.Iterate()
-	for iterator.Next(&key, &index) {
-		if _, wanted := entries[key]; !wanted {
-			others = append(others, key)
-		}
-	}
-	errs = append(errs, iterator.Err())
-	for _, key := range others {
-		errs = append(errs, m.Delete(key))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, prune[lisptcLispVlanKey, uint32](m, in(entries)))...)
 }
 
 // siteIfindex is where routes to a site lead: to a VLAN's device, else to the interface

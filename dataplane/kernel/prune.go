@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file empties maps of what is not wanted any more: those of a few entries that user
+// space alone writes, such as interfaces and own RLOCs. The map-cache is not among them.
+
+package kernel
+
+import (
+	"errors"
+
+	"github.com/cilium/ebpf"
+)
+
+// prune deletes the entries of m whose keys are not wanted. V is what they hold.
+func prune[K, V any](m *ebpf.Map, wanted func(K) bool) error {
+	var key K
+	var value V
+	var others []K
+	iterator := m.Iterate()
+	for iterator.Next(&key, &value) {
+		if !wanted(key) {
+			others = append(others, key)
+		}
+	}
+	errs := []error{iterator.Err()}
+	for _, key := range others {
+		if err := m.Delete(key); !errors.Is(err, ebpf.ErrKeyNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// in reports whether a map has a key.
+func in[K comparable, V any](m map[K]V) func(K) bool {
+	return func(key K) bool { _, ok := m[key]; return ok }
+}
