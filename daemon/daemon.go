@@ -80,6 +80,9 @@ func Run(ctx context.Context, options Options) error {
 	}
 	d.log = newLogger(options.LogTo, p.config.Logging, &d.logLevel)
 	d.enforce(p)
+	if err := slowMonitor(); err != nil {
+		d.log.Debug("the runtime's monitor wakes as often as it likes", "error", err)
+	}
 	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {
 		return err
 	}

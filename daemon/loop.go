@@ -75,13 +75,15 @@ func random(b []byte) { _, _ = rand.Read(b) }
 // run is the loop; it returns when the context ends, the Node's last words queued.
 func (l *loop) run(ctx context.Context) {
 	defer close(l.stopped)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	timer := newAlarm()
+	defer timer.stop()
 	var usage chan []control.Usage
 	if l.worker != nil {
 		usage = l.worker.usage
 	}
 	for {
+		now := time.Now()
+		timer.set(now, l.deadline(now))
 		select {
 		case batch := <-l.sockets.in:
 			for rest := batch; len(rest) > 0; {
@@ -94,13 +96,15 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(func(now time.Time) { l.node.HandleUsage(now, u) })
 		case f := <-l.calls:
 			l.turn(f)
-		case <-timer.C:
-			l.turn(l.node.HandleTimeout)
+		case <-timer.rings:
+			timer.heard()
+			if now := time.Now(); !now.Before(l.deadline(now)) {
+				l.turn(l.node.HandleTimeout)
+			}
 		case <-ctx.Done():
 			l.turn(l.node.Shutdown)
 			return
 		}
-		timer.Reset(l.untilDeadline())
 	}
 }
 
@@ -139,12 +143,11 @@ func (l *loop) drain(now time.Time) {
 // idle is how long the loop sleeps when the Node waits for nothing.
 const idle = time.Hour
 
-func (l *loop) untilDeadline() time.Duration {
-	deadline, ok := l.node.NextDeadline()
-	if !ok {
-		return idle
+func (l *loop) deadline(now time.Time) time.Time {
+	if deadline, ok := l.node.NextDeadline(); ok {
+		return deadline
 	}
-	return max(0, time.Until(deadline))
+	return now.Add(idle)
 }
 
 // receiveTime is how long a turn takes on messages: what is left of a batch is for the next.

@@ -22,19 +22,21 @@ import (
 )
 
 const (
-	// missMeasure is less than other benches take: waiting for what may be lost takes time as well.
-	missMeasure = 28 * time.Second
+	// missMeasure leaves a rate of IPv4 to be held for as long as is wanted of it; waiting for what may be lost takes time as well.
+	missMeasure = 34 * time.Second
 
-	missShareFirst     = 3
-	missShareSustained = 20
+	missShareFirst     = 2
+	missShareSustained = 26
 	missShareIPv6      = 4
 
 	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
 	firstPacketInterval = 20 * time.Millisecond
 	// paceInterval is how often a sustained run sends what is due.
 	paceInterval = 2 * time.Millisecond
-	// ladderSteps of the time of a sustained case go to each rate that is tried; what is left, to the one that is held.
-	ladderSteps = 40
+	// ladderSteps of the time of a sustained case go to each rate that is tried, shortestStep at least; what is left, to the one
+	// that is held.
+	ladderSteps  = 80
+	shortestStep = 200 * time.Millisecond
 	// holdTries at most, each at a lower rate, for the time that is left, and for that part of all of it at least.
 	holdTries    = 3
 	shortestHold = 8
@@ -55,8 +57,9 @@ const (
 // missITR is the place of the ITR among the daemons, after the Map-Server.
 const missITR = 1
 
-// missRates are tried from the lowest on.
-var missRates = []float64{500, 1000, 2000, 5000, 8000, 10000, 15000, 20000, 30000}
+// missRates are tried from the lowest on. Beyond the wanted rate (judgeMiss) there is none: to find out that it cannot be held
+// would take the time in which the wanted one can.
+var missRates = []float64{500, 1000, 2000, 5000, 8000, 10000, 15000, wantedRate}
 
 // missFamily is one family of EIDs, both over IPv4 RLOCs.
 type missFamily struct {
@@ -302,7 +305,7 @@ func (m *missRun) recover(ctx context.Context) error {
 // sustained climbs to the highest rate that is kept up with, and holds it. When it cannot be held, the next lower one is, for
 // the time that is left.
 func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, error) {
-	step := slot / ladderSteps
+	step := max(slot/ladderSteps, shortestStep)
 	reached, deadline := -1, time.Now().Add(slot)
 	for i, rate := range missRates {
 		o, err := m.offer(ctx, rate, step, paceInterval)
@@ -333,17 +336,4 @@ func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, 
 		}
 	}
 	return []sample{{"rate without loss", "misses/s", 0}}, nil
-}
-
-func judgeMiss(r *Report) {
-	for _, f := range missFamilies {
-		name := "first-packet/" + f.name
-		if p50, p99 := r.find(name, armTC, "p50"), r.find(name, armTC, "p99"); p50 != nil && p99 != nil {
-			r.want(name+": p50 in ms", p50.Value, atMost(0.5))
-			r.want(name+": p99 in ms", p99.Value, atMost(2))
-		}
-		if rate := r.find("sustained/"+f.name, armTC, "rate without loss"); rate != nil {
-			r.want("sustained/"+f.name+": misses/s without loss", rate.Value, atLeast(20000))
-		}
-	}
 }

@@ -50,6 +50,8 @@ type Target struct {
 	Target   string  `json:"target"` // such as "≥ 1.2"
 	Measured float64 `json:"measured"`
 	Met      bool    `json:"met"`
+	// Open says why the figure does not decide: the target is then neither met nor missed.
+	Open string `json:"open,omitempty"`
 }
 
 // sample is what one round adds to a Result.
@@ -133,9 +135,15 @@ func (r *Report) want(name string, measured float64, b bound) {
 	r.Targets = append(r.Targets, Target{Name: name, Target: fmt.Sprintf("%s %g", sign, b.limit), Measured: measured, Met: met})
 }
 
+// leaveOpen says why the latest target is not decided.
+func (r *Report) leaveOpen(reason string) {
+	latest := &r.Targets[len(r.Targets)-1]
+	latest.Met, latest.Open = false, reason
+}
+
 // Missed returns the targets that were not met.
 func (r *Report) Missed() []Target {
-	return slices.DeleteFunc(slices.Clone(r.Targets), func(t Target) bool { return t.Met })
+	return slices.DeleteFunc(slices.Clone(r.Targets), func(t Target) bool { return t.Met || t.Open != "" })
 }
 
 // Print writes the object.

@@ -79,7 +79,10 @@ func tables(r *Report) [][][]string {
 	targets := [][]string{{"target", "wanted", "measured", ""}}
 	for _, x := range r.Targets {
 		met := "met"
-		if !x.Met {
+		switch {
+		case x.Open != "":
+			met = "open: " + x.Open
+		case !x.Met:
 			met = "MISSED"
 		}
 		targets = append(targets, []string{x.Name, x.Target, figure(x.Measured), met})

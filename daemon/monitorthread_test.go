@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+func TestMonitorThreadIsTheFirstThatWasStarted(t *testing.T) {
+	for _, one := range []struct {
+		name  string
+		tasks []string
+		want  int // 0: an error
+	}{
+		{"the process and others", []string{"1000", "1009", "1003", "1004"}, 1003},
+		{"numbers began anew", []string{"1000", "12", "13"}, 0},
+		{"alone", []string{"1000"}, 0},
+		{"no number", []string{"1000", "x"}, 0},
+	} {
+		directory := t.TempDir()
+		for _, task := range one.tasks {
+			if err := os.Mkdir(filepath.Join(directory, task), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := monitorThread(directory, 1000)
+		if got != one.want || (err != nil) != (one.want == 0) {
+			t.Errorf("%s: %d, %v; want %d", one.name, got, err, one.want)
+		}
+	}
+	if _, err := monitorThread(filepath.Join(t.TempDir(), strconv.Itoa(os.Getpid())), 1); err == nil {
+		t.Error("a directory that is not there has a thread")
+	}
+}
+
+// The kernel takes what is asked of it, and the process goes on.
+func TestSlowMonitor(t *testing.T) {
+	if err := slowMonitor(); errors.Is(err, fs.ErrPermission) {
+		t.Skipf("needs CAP_SYS_NICE: %v", err)
+	} else if err != nil {
+		t.Error(err)
+	}
+}

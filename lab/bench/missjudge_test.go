@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestARateCountsWhenItWasHeld(t *testing.T) {
+	const name = "sustained/ipv6"
+	for _, one := range []struct {
+		what       string
+		rate, held []float64
+		met, open  bool
+	}{
+		{"held", []float64{20000}, []float64{20.4}, true, false},
+		{"held for exactly so long", []float64{20000}, []float64{20}, true, false},
+		{"a short burst", []float64{20000}, []float64{0.47}, false, true},
+		{"just too short", []float64{20000}, []float64{19.9}, false, true},
+		{"no time at all", []float64{20000}, nil, false, true},
+		{"too slow, and held", []float64{15000}, []float64{25}, false, false},
+		{"too slow, and not held", []float64{10000}, []float64{2.3}, false, false},
+		{"nothing was kept up with", []float64{0}, nil, false, false},
+		{"one of three rounds was short", []float64{20000, 20000, 20000}, []float64{21, 3, 21}, false, true},
+	} {
+		r := &Report{}
+		for i, rate := range one.rate {
+			r.add(name, armTC, []sample{{"rate without loss", "misses/s", rate}})
+			if i < len(one.held) {
+				r.add(name, armTC, []sample{{"held for", "s", one.held[i]}})
+			}
+		}
+		r.sumUp()
+		judgeMiss(r)
+		if len(r.Targets) != 1 {
+			t.Fatalf("%s: targets %+v", one.what, r.Targets)
+		}
+		target := r.Targets[0]
+		if target.Met != one.met || (target.Open != "") != one.open {
+			t.Errorf("%s: %+v; want met %v, open %v", one.what, target, one.met, one.open)
+		}
+		if missed := len(r.Missed()) > 0; missed != (!one.met && !one.open) {
+			t.Errorf("%s: missed %v", one.what, missed)
+		}
+		shown := slices.Concat(tables(r)[2]...)
+		if one.open && !slices.ContainsFunc(shown, func(cell string) bool { return strings.HasPrefix(cell, "open: ") }) {
+			t.Errorf("%s: shown as %q", one.what, shown)
+		}
+	}
+}
+
+// The wanted rate must be one that is tried, and without options the first case must have time to hold it.
+func TestTheWantedRateCanBeHeld(t *testing.T) {
+	if missRates[len(missRates)-1] != wantedRate {
+		t.Errorf("rates %v", missRates)
+	}
+	b := newBench(missBench(), Options{Measure: missMeasure})
+	b.lines = []*line{{}}
+	slot := b.slot("sustained/ipv4")
+	ladder := max(slot/ladderSteps, shortestStep) * time.Duration(len(missRates))
+	if left := slot - ladder - 2*missRecovery; left.Seconds() < wantedHoldS {
+		t.Errorf("%v are left of %v", left, slot)
+	}
+}
