@@ -260,7 +260,7 @@ func TestUpgradeUnderPings(t *testing.T) {
 	const count = 1500
 	pings := make(chan testnet.PingResult, 1)
 	go func() {
-		result, err := testnet.Ping{Namespace: n.hosts[0], Destination: siteAddress4(1, 10), Count: count, Interval: time.Millisecond}.Run(t.Context())
+		result, err := testnet.Ping{Namespace: n.hosts[0], Destination: siteAddress4(1, 10), Count: count, Interval: time.Millisecond, Timeout: patience}.Run(t.Context())
 		if err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"loci/dataplane"
 	"loci/internal/testnet"
@@ -90,7 +91,7 @@ func TestInstancesWithEqualEIDs(t *testing.T) {
 	}
 	// What is for the stack knows one instance alone.
 	before := n.routers[1].Counters().Drops["other-instance"]
-	_, err := testnet.Ping{Namespace: twins[0], Source: siteAddress4(0, 10), Destination: siteAddress4(1, 1), Count: 1}.Run(t.Context())
+	_, err := testnet.Ping{Namespace: twins[0], Source: siteAddress4(0, 10), Destination: siteAddress4(1, 1), Count: 1, Timeout: time.Second}.Run(t.Context())
 	must(t, err)
 	if n.routers[1].Counters().Drops["other-instance"] == before {
 		t.Errorf("a packet of another instance reached the stack;%s", n.report())

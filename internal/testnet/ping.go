@@ -24,8 +24,8 @@ import (
 const (
 	maxPings        = 100_000
 	minPingInterval = 100 * time.Microsecond
-	minPingOctets   = 16 // a token and a sequence number
-	defaultTimeout  = time.Second
+	minPingOctets   = 16               // a token and a sequence number
+	defaultTimeout  = 10 * time.Second // of a machine that has much else to do
 )
 
 // Ping says which echo requests to send.
@@ -35,7 +35,7 @@ type Ping struct {
 	Destination netip.Addr
 	Count       int           // 0 means 1
 	Interval    time.Duration // between two requests; 0 means 10 ms
-	Timeout     time.Duration // how long to wait for replies after the last request; 0 means 1 s
+	Timeout     time.Duration // how long to wait for replies after the last request; 0 means 10 s
 	Octets      int           // of payload; 0 means 56
 }
 
@@ -128,8 +128,14 @@ func (r *pingRun) open() error {
 		any = r.Source.String()
 	}
 	conn, err := net.ListenPacket(network, any)
+	if err != nil {
+		return err
+	}
 	r.conn = conn
-	return err
+	if err := enlargeQueue(conn.(*net.IPConn)); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	return nil
 }
 
 type pingSent struct {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -183,7 +184,7 @@ func (r *UDPResult) take(number int, seen []bool, highest *int) {
 }
 
 // enlargeQueue keeps the receiver from losing what the network delivered.
-func enlargeQueue(conn *net.UDPConn) error {
+func enlargeQueue(conn syscall.Conn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err

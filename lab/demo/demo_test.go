@@ -68,12 +68,12 @@ func TestNetworkRoutesPlainAddressesAndNoEIDs(t *testing.T) {
 	topology := topology{network: testnet.ForTest(t)}
 	must(t, topology.build())
 	for pair, name := range pairNames {
-		ping := testnet.Ping{Namespace: topology.at(siteA.host), Timeout: 100 * time.Millisecond}
+		ping := testnet.Ping{Namespace: topology.at(siteA.host)}
 		ping.Source, ping.Destination = siteA.plain(pair), siteB.plain(pair)
 		if result, err := ping.Run(context.Background()); err != nil || result.Received != 1 {
 			t.Errorf("%s: plain ping: %+v, %v", name, result, err)
 		}
-		ping.Source, ping.Destination = siteA.eid(pair), siteB.eid(pair)
+		ping.Source, ping.Destination, ping.Timeout = siteA.eid(pair), siteB.eid(pair), 100*time.Millisecond
 		if result, err := ping.Run(context.Background()); err != nil || result.Received != 0 {
 			t.Errorf("%s: ping between EIDs without LISP: %+v, %v", name, result, err)
 		}
