@@ -166,7 +166,7 @@ func (n *lispNetwork) startTraffic(duration time.Duration) *traffic {
 	one, two := testSite{1}, testSite{2}
 	go func() {
 		result, err := testnet.Ping{
-			Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Count: int(duration / pingEvery), Interval: pingEvery,
+			Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Count: int(duration / pingEvery), Interval: pingEvery, Timeout: 3 * time.Second,
 		}.Run(n.t.Context())
 		if err != nil {
 			n.t.Error(err)

@@ -114,7 +114,7 @@ func (n *failoverNetwork) gapDuring(ctx context.Context, length time.Duration, d
 	for _, to := range targets {
 		go func() {
 			result, err := testnet.Ping{
-				Namespace: n.at["host1"], Source: failoverHost1, Destination: to, Count: int(length / pingsEvery), Interval: pingsEvery,
+				Namespace: n.at["host1"], Source: failoverHost1, Destination: to, Count: int(length / pingsEvery), Interval: pingsEvery, Timeout: time.Second,
 			}.Run(ctx)
 			pings <- result
 			errs <- err
