@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 17
+#define LISP_ABI_VERSION 18
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -356,14 +356,24 @@ struct lisp_settings {
 #define LISP_STALE_EVENTS_MAX 30
 #define LISP_STALE_FORGET_NS 60000000000ULL
 
+enum lisp_peer_flag {
+	LISP_PEER_SUSPENDED = 1 << 0,  /* gave up its state once since the last echo came or stayed away, because the other one asked */
+	LISP_PEER_ASKED_LAST = 1 << 1, /* the last packet asked, though an echo was owed */
+};
+
 /* LRU_HASH peers: lisp_rloc_key -> this. Echo-Nonce with one remote RLOC (forward.Echo). Times of 0 say never. */
 struct lisp_peer {
 	__u64 owed_ns;      /* when `owed` was asked for; 0: nothing is owed */
 	__u64 requested_ns; /* when the Echo-Nonce-request state began; 0: we are not in it */
 	__u64 next_ns;      /* not in it again before */
-	__u64 echoed_ns;    /* for user space: the last echo of ours that came back */
+	/* For user space: ... */
+	__u64 asked_ns;   /* ... when an echo was last asked for, ... */
+	__u64 echoed_ns;  /* ... when one of ours last came back, ... */
+	__u64 missing_ns; /* ... and when packets last came in vain */
 	__u32 owed;
 	__u32 requested;
+	__u32 returned; /* the last nonce echoed */
+	__u32 flags;    /* enum lisp_peer_flag */
 };
 
 /* LRU_HASH heard: lisp_limit_key -> this. What was last said about a prefix or an RLOC. */
@@ -448,7 +458,7 @@ struct lisp_trusted {
 	__u8 rloc_family;
 	__u8 zero[2];
 	__u8 key[32]; /* a lisp_limit_key, lisp_rloc_key or lisp_list_key */
-	__u8 value[40]; /* a lisp_heard or lisp_peer */
+	__u8 value[64]; /* a lisp_heard or lisp_peer */
 };
 
 /* ---- reasons and counters ---- */
@@ -702,6 +712,7 @@ union lisp_abi {
 	enum lisp_watch_flag watch_flag;
 	enum lisp_list_kind list_kind;
 	enum lisp_list_entry list_entry;
+	enum lisp_peer_flag peer_flag;
 };
 
 #endif

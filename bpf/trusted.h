@@ -66,6 +66,15 @@ static __always_inline struct lisp_peer *find_peer(struct lisp_trusted *p, bool 
 	return bpf_map_lookup_elem(&peers, key);
 }
 
+/* Whether an echo is owed, and the next packet is to bring it. Whoever keeps asking for what he was sent already may get nothing
+ * from here, which is what our own request finds out: the two take turns. */
+static __always_inline bool owes_echo(const struct lisp_peer *peer, __u64 now, bool due)
+{
+	if (!peer->owed_ns || now - peer->owed_ns >= LISP_ECHO_OWED_NS)
+		return false;
+	return !due || peer->owed != peer->returned || peer->flags & LISP_PEER_ASKED_LAST;
+}
+
 /* The first word for a locator: an echo that is owed comes first, because its receiver waits; then our own request. `nonce` is
  * random. */
 static __noinline __u32 echo_word(struct lisp_trusted *p, __u32 nonce)
@@ -78,18 +87,21 @@ static __noinline __u32 echo_word(struct lisp_trusted *p, __u32 nonce)
 
 	if (!peer)
 		return plain;
-	if (peer->owed_ns && now - peer->owed_ns < LISP_ECHO_OWED_NS) {
+	asks = asks && (peer->requested_ns || now >= peer->next_ns);
+	if (owes_echo(peer, now, asks)) {
 		peer->owed_ns = 0;
+		peer->returned = peer->owed;
+		peer->flags &= ~LISP_PEER_ASKED_LAST;
 		count(LISP_COUNTER_ECHO_RETURNED, 0);
 		return LISP_FLAG_N << 24 | (peer->owed & NONCE_MASK);
 	}
 	if (!asks)
 		return plain;
+	peer->flags |= LISP_PEER_ASKED_LAST;
 	if (!peer->requested_ns) {
-		if (now < peer->next_ns)
-			return plain;
 		peer->requested = nonce;
 		peer->requested_ns = now;
+		peer->asked_ns = now;
 	}
 	count(LISP_COUNTER_ECHO_REQUESTED, 0);
 	return (LISP_FLAG_N | LISP_FLAG_E) << 24 | (peer->requested & NONCE_MASK);
@@ -253,7 +265,8 @@ static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp
 	return raise_hint(p, LISP_EVENT_STATUS_BITS, fresh->value, room);
 }
 
-/* RFC 9300 s.10.1. When both sides ask at once, each gives up and asks again after a time that the nonce makes different. */
+/* RFC 9300 s.10.1. When both sides ask at once, each gives up and asks again after a time that the nonce makes different; then it
+ * stays with it: the other one may be asking because nothing of ours arrives there. */
 static __noinline int heed_echo(struct lisp_trusted *p)
 {
 	const struct lisp_settings *s = find_settings();
@@ -267,16 +280,17 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 	if (asks) {
 		peer->owed = nonce;
 		peer->owed_ns = now;
-		if (peer->requested_ns) {
+		if (peer->requested_ns && !(peer->flags & LISP_PEER_SUSPENDED)) {
 			peer->requested_ns = 0;
+			peer->flags |= LISP_PEER_SUSPENDED;
 			peer->next_ns = now + s->echo_wait_ns + (s->echo_wait_ns >> 8) * (nonce & 0xFF);
 		}
-		return 0;
 	}
 	if (!peer->requested_ns)
 		return 0;
-	if (flags & LISP_FLAG_N && nonce == peer->requested) {
+	if (!asks && flags & LISP_FLAG_N && nonce == peer->requested) {
 		peer->requested_ns = 0;
+		peer->flags &= ~LISP_PEER_SUSPENDED;
 		peer->next_ns = now + s->echo_interval_ns;
 		peer->echoed_ns = now;
 		count(LISP_COUNTER_ECHO_RECEIVED, 0);
@@ -285,6 +299,8 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 	if (now - peer->requested_ns < s->echo_wait_ns)
 		return 0;
 	peer->requested_ns = 0;
+	peer->flags &= ~LISP_PEER_SUSPENDED;
+	peer->missing_ns = now;
 	peer->next_ns = now + s->echo_wait_ns;
 	count(LISP_COUNTER_ECHO_MISSING, 0);
 	return raise_hint(p, LISP_EVENT_ECHO_MISSING, peer->requested, flags & LISP_FLAG_N ? nonce : 0);

@@ -81,8 +81,13 @@ func (r *itr) mayGlean(p lisp.Prefix, from lisp.RLOC) bool {
 }
 
 // gleanedMapping has the one RLOC, with the best priority and a weight of zero (RFC 9300 s.9).
+// Nobody gave it a TTL.
 func gleanedMapping(p lisp.Prefix, from lisp.RLOC) lisp.Mapping {
-	return lisp.Mapping{Prefix: p, TTLMinutes: 1, Locators: lisp.LocatorSet{{
+	return lisp.Mapping{Prefix: p, Locators: lisp.LocatorSet{{
 		RLOC: from, Priority: 1, Weight: 0, MulticastPriority: lisp.PriorityUnused, Reachable: true,
 	}}}
 }
+
+// ByGleaning reports whether a mapping of the data plane that is not static is a gleaned
+// one: all others have a TTL, because none is installed with one of 0.
+func ByGleaning(m lisp.Mapping) bool { return m.TTLMinutes == 0 && !m.Negative() }

@@ -146,7 +146,7 @@ func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 	document := api.MapCacheEntry{
 		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static,
 		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt),
-		LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
+		Gleaned: !e.Static && control.ByGleaning(e.Mapping), LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
 	}
 	if document.ProxyETR = control.ByProxyETR(e.Mapping); document.ProxyETR || e.Mapping.Negative() {
 		document.Action = &e.Mapping.Action
@@ -227,13 +227,7 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 			states[own.rloc].Reason, states[own.rloc].ChangedAt = string(own.reason), timeOrNil(own.changedAt)
 		}
 	}
-	if engine, ok := d.engine.(dataplane.PathReporter); ok {
-		for rloc, state := range states {
-			if !state.Local {
-				state.PathMTU, state.MTULearnt = engine.PathMTU(rloc)
-			}
-		}
-	}
+	d.addPaths(states)
 	if err := d.addLocatorStates(ctx, states); err != nil {
 		return nil, err
 	}
@@ -242,6 +236,30 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 		list = append(list, *states[rloc])
 	}
 	return list, nil
+}
+
+// addPaths adds what the data plane of this process knows of the ways to remote locators.
+func (d *daemon) addPaths(states map[lisp.RLOC]*api.LocatorState) {
+	paths, tellsPaths := d.engine.(dataplane.PathReporter)
+	echoes, tellsEchoes := d.engine.(dataplane.EchoReporter)
+	for rloc, state := range states {
+		if state.Local {
+			continue
+		}
+		if tellsPaths {
+			state.PathMTU, state.MTULearnt = paths.PathMTU(rloc)
+		}
+		if tellsEchoes {
+			state.EchoNonce = echoDocument(echoes.EchoNonce(rloc))
+		}
+	}
+}
+
+func echoDocument(s dataplane.EchoState) *api.EchoNonce {
+	if s.AskedAt.IsZero() {
+		return nil
+	}
+	return &api.EchoNonce{AskedAt: timeOrNil(s.AskedAt), EchoedAt: timeOrNil(s.EchoedAt), MissingAt: timeOrNil(s.MissingAt), Fails: s.Fails()}
 }
 
 // locatorsPage bounds what one turn of the loop lists.

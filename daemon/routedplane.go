@@ -116,6 +116,14 @@ func (p *routedPlane) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) {
 	return 0, false
 }
 
+// EchoNonce implements dataplane.EchoReporter.
+func (p *routedPlane) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
+	if engine, ok := p.Plane.(dataplane.EchoReporter); ok {
+		return engine.EchoNonce(rloc)
+	}
+	return dataplane.EchoState{}
+}
+
 // changesRoutes reports whether rules and routes depend on what an operation changes:
 // the Database, and the own RLOCs.
 func changesRoutes(o dataplane.Operation) bool {

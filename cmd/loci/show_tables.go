@@ -77,6 +77,8 @@ func printMapCache(out io.Writer, entries []api.MapCacheEntry) error {
 		switch {
 		case e.ProxyETR:
 			first += " (proxy ETR)"
+		case e.Gleaned:
+			first += " (gleaned)"
 		case e.Action != nil:
 			first = e.Action.String()
 		}
@@ -121,9 +123,9 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 		if l.RoundTrips != nil {
 			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip, l.RoundTrips.Median, l.RoundTrips.Percentile99)
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, pathMTU(l), side, l.EIDPrefixes))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), side, l.EIDPrefixes))
 	}
-	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tSIDE\tEID-PREFIXES", rows)
+	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tECHO\tSIDE\tEID-PREFIXES", rows)
 }
 
 // pathMTU is what the path to a locator carries; "<" says that the route promises more.
@@ -135,6 +137,19 @@ func pathMTU(l api.LocatorState) string {
 		return fmt.Sprintf("<%d", l.PathMTU)
 	}
 	return strconv.Itoa(l.PathMTU)
+}
+
+// echoText is the last news of Echo-Nonce with a locator.
+func echoText(now time.Time, e *api.EchoNonce) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Fails:
+		return "missing since " + age(now, e.MissingAt)
+	case e.EchoedAt != nil && !e.EchoedAt.Before(*e.AskedAt):
+		return "came " + age(now, e.EchoedAt) + " ago"
+	}
+	return "asked for " + age(now, e.AskedAt) + " ago"
 }
 
 func printCounters(out io.Writer, c api.Counters) error {

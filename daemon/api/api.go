@@ -173,6 +173,7 @@ type MapCacheEntry struct {
 	Action        *lisp.Action `json:"action,omitempty"`
 	ProxyETR      bool         `json:"proxy_etr,omitempty"` // the locators are proxy ETRs, the mapping has none
 	Static        bool         `json:"static,omitempty"`
+	Gleaned       bool         `json:"gleaned,omitempty"` // from the outer source of a packet, until the mapping system answers
 	Authoritative bool         `json:"authoritative,omitempty"`
 	CreatedAt     time.Time    `json:"created_at"`
 	ExpiresAt     *time.Time   `json:"expires_at,omitempty"`
@@ -219,6 +220,15 @@ type LocatorState struct {
 	Local       bool       `json:"local,omitempty"`
 	PathMTU     int        `json:"path_mtu,omitempty"`        // octets of the largest outer packet; 0 where that is not known
 	MTULearnt   bool       `json:"path_mtu_learnt,omitempty"` // by ICMP, rather than from the route
+	EchoNonce   *EchoNonce `json:"echo_nonce,omitempty"`      // nil where no echo was asked for
+}
+
+// EchoNonce is what became of the nonces that a locator was to echo (RFC 9300 s.10.1).
+type EchoNonce struct {
+	AskedAt   *time.Time `json:"asked_at,omitempty"`
+	EchoedAt  *time.Time `json:"echoed_at,omitempty"`
+	MissingAt *time.Time `json:"missing_at,omitempty"` // packets came from there for so long without the echo
+	Fails     bool       `json:"fails,omitempty"`      // that was the last news
 }
 
 // RoundTrip are the round-trip times of an RLOC's probes in milliseconds; all but the first

@@ -74,7 +74,7 @@ type Explanation struct {
 // ExplainedMapping is the map-cache entry that decides.
 type ExplainedMapping struct {
 	EIDPrefix    lisp.Prefix   `json:"eid_prefix"`
-	State        string        `json:"state"`  // static, complete, negative, refreshing
+	State        string        `json:"state"`  // static, complete, negative, refreshing, gleaned
 	Source       string        `json:"source"` // configuration, or who sent the Map-Reply
 	Action       *lisp.Action  `json:"action,omitempty"`
 	TTLMinutes   uint32        `json:"ttl_minutes,omitempty"`

@@ -59,3 +59,14 @@ func (e *Engine) covering(instance lisp.InstanceID, address netip.Addr) (lisp.Pr
 	}
 	return e.prefixOf(record), true
 }
+
+// EchoNonce implements dataplane.EchoReporter.
+func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var peer lisptcLispPeer
+	if err := e.store.maps[lisptcMapPeers].Lookup(rlocKey(rloc), &peer); err != nil {
+		return dataplane.EchoState{}
+	}
+	return dataplane.EchoState{AskedAt: e.clock.fromBoot(peer.AskedNs), EchoedAt: e.clock.fromBoot(peer.EchoedNs), MissingAt: e.clock.fromBoot(peer.MissingNs)}
+}

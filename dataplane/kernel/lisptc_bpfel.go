@@ -374,9 +374,13 @@ type lisptcLispPeer struct {
 	OwedNs      uint64
 	RequestedNs uint64
 	NextNs      uint64
+	AskedNs     uint64
 	EchoedNs    uint64
+	MissingNs   uint64
 	Owed        uint32
 	Requested   uint32
+	Returned    uint32
+	Flags       uint32
 }
 
 type lisptcLispRlocKey struct {
@@ -521,7 +525,7 @@ type lisptcLispTrusted struct {
 	RlocFamily   uint8
 	Zero         [2]uint8
 	Key          [32]uint8
-	Value        [40]uint8
+	Value        [64]uint8
 }
 
 type lisptcLispVlanKey struct {

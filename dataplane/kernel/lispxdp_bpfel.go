@@ -181,9 +181,13 @@ type lispxdpLispPeer struct {
 	OwedNs      uint64
 	RequestedNs uint64
 	NextNs      uint64
+	AskedNs     uint64
 	EchoedNs    uint64
+	MissingNs   uint64
 	Owed        uint32
 	Requested   uint32
+	Returned    uint32
+	Flags       uint32
 }
 
 type lispxdpLispRlocKey struct {
@@ -246,7 +250,7 @@ type lispxdpLispTrusted struct {
 	RlocFamily   uint8
 	Zero         [2]uint8
 	Key          [32]uint8
-	Value        [40]uint8
+	Value        [64]uint8
 }
 
 type lispxdpLispVlanKey struct {

@@ -50,3 +50,14 @@ func (e *Engine) eventOf(instance lisp.InstanceID, h forward.Hint) dataplane.Eve
 	}
 	return nil
 }
+
+// EchoNonce implements dataplane.EchoReporter.
+func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	peer := e.router.Memory.Peer(rloc.Addr(), false)
+	if peer == nil {
+		return dataplane.EchoState{}
+	}
+	return dataplane.EchoState{AskedAt: peer.AskedAt, EchoedAt: peer.EchoedAt, MissingAt: peer.MissingAt}
+}

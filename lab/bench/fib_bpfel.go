@@ -200,9 +200,13 @@ type fibLispPeer struct {
 	OwedNs      uint64
 	RequestedNs uint64
 	NextNs      uint64
+	AskedNs     uint64
 	EchoedNs    uint64
+	MissingNs   uint64
 	Owed        uint32
 	Requested   uint32
+	Returned    uint32
+	Flags       uint32
 }
 
 type fibLispRlocKey struct {
@@ -265,7 +269,7 @@ type fibLispTrusted struct {
 	RlocFamily   uint8
 	Zero         [2]uint8
 	Key          [32]uint8
-	Value        [40]uint8
+	Value        [64]uint8
 }
 
 type fibLispVlanKey struct {
