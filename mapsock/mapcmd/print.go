@@ -5,9 +5,11 @@ package mapcmd
 // What map prints: a mapping as in Figure 6 of the paper, and a line for each change.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +26,10 @@ func (r *mapRequest) printMapping(out io.Writer, m *mapsock.Message) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Mapping for EID: %s\n", r.eidWord)
 	writeEID(&b, m.Prefix)
-	for i := range m.Locators {
-		b.WriteString("RLOC Addr: " + rlocText(m.Locators[i].RLOC) + "\n")
+	for _, l := range preferredFirst(m.Locators) {
+		b.WriteString("RLOC Addr: " + rlocText(l.RLOC) + "\n")
 		if r.has('v') {
-			b.WriteString("\t" + metricsText(&m.Locators[i]) + "\n")
+			b.WriteString("\t" + metricsText(&l) + "\n")
 		}
 	}
 	if m.Flags&mapsock.FlagNegative != 0 {
@@ -42,6 +44,12 @@ func (r *mapRequest) printMapping(out io.Writer, m *mapsock.Message) error {
 	fmt.Fprintf(&b, "flags: %s\n", m.Flags&mapFlags)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// preferredFirst is the order of the paper's section 4.1.2: by priority. Of equal ones the
+// order of RFC 9301 s.5.5 stays, in which the data plane tells them.
+func preferredFirst(locators []mapsock.Locator) []mapsock.Locator {
+	return slices.SortedStableFunc(slices.Values(locators), func(a, b mapsock.Locator) int { return cmp.Compare(a.Priority, b.Priority) })
 }
 
 func writeEID(b *strings.Builder, prefix lisp.Prefix) {

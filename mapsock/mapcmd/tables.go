@@ -64,7 +64,7 @@ func (r *mapstatRequest) readTables(c *connection) ([]entry, error) {
 	all := []entry{}
 	err := c.ask(&mapsock.Message{Type: mapsock.TypeDump, Flags: mapsock.FlagAll}, func(m *mapsock.Message) error {
 		if r.family.covers(m.Prefix) {
-			all = append(all, entry{flagList(m.Flags & tableFlags), mappingOf(m), slices.Clone(m.Locators)})
+			all = append(all, entry{flagList(m.Flags & tableFlags), mappingOf(m), preferredFirst(m.Locators)})
 		}
 		return nil
 	})
