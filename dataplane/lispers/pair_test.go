@@ -37,6 +37,7 @@ var excluded = map[string]Lack{
 	"Actions":                          LacksActions,
 	"CountersMove":                     LacksActions, // its native packet
 	"NoLocatorIsUp":                    LacksActions, // its reason for the drop
+	"DropsAreTold":                     LacksActions, // which say what the sources are told
 	"WaitingIsBoundedInPackets":        LacksSettings,
 	"WaitingIsBoundedInOctets":         LacksSettings,
 	"WaitingIsBoundedInTime":           LacksSettings,
