@@ -105,6 +105,7 @@ type room struct {
 	stopped  bool
 	releases []release
 	bounds   dataplane.WaitBounds
+	wakes    time.Time // when the reader of the TAP is woken; zero: never
 }
 
 func newRoom(t *tap, tables roomTables, m *misses, words []uint64, log *slog.Logger) *room {
@@ -157,7 +158,13 @@ func (r *room) notify(releases []release) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.releases = append(r.releases, releases...)
-	_ = r.tap.wakeAt(time.Unix(1, 0)) // fails only when the TAP is closed
+	r.wake()
+}
+
+// wake makes the reader of the TAP look around. The caller holds mu.
+func (r *room) wake() {
+	r.wakes = time.Unix(1, 0)
+	_ = r.tap.wakeAt(r.wakes) // fails only when the TAP is closed
 }
 
 // setBounds changes how much may wait.
@@ -165,7 +172,7 @@ func (r *room) setBounds(bounds dataplane.WaitBounds) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bounds = bounds
-	_ = r.tap.wakeAt(time.Unix(1, 0))
+	r.wake()
 }
 
 // stop makes run return. Packets that wait are lost.
@@ -173,7 +180,7 @@ func (r *room) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
-	_ = r.tap.wakeAt(time.Unix(1, 0))
+	r.wake()
 }
 
 func (r *room) isStopped() bool {
@@ -226,7 +233,7 @@ func (r *room) repair(err error) {
 func (r *room) takeTAP(fresh *tap) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*r.tap = *fresh
+	*r.tap, r.wakes = *fresh, time.Time{}
 }
 
 // wait waits for a frame, a release, or the end of a packet's time.
@@ -240,12 +247,22 @@ func (r *room) wait(now time.Time) (int, error) {
 		r.mu.Unlock()
 		return r.tap.tryRead(r.buffer)
 	}
-	err := r.tap.wakeAt(until)
+	err := r.wakeBy(now, until)
 	r.mu.Unlock()
 	if err != nil {
 		return 0, err
 	}
 	return r.tap.read(r.buffer, &r.working)
+}
+
+// wakeBy has the reader woken at a time or before; the zero time is never. To set its
+// timer costs more than to look around in vain once in a while. The caller holds mu.
+func (r *room) wakeBy(now, until time.Time) error {
+	if until.IsZero() && r.wakes.IsZero() || r.wakes.After(now) && (until.IsZero() || !until.Before(r.wakes)) {
+		return nil
+	}
+	r.wakes = until
+	return r.tap.wakeAt(until)
 }
 
 func (r *room) takeReleases() []release {

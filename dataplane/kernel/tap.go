@@ -183,7 +183,7 @@ func (t *tap) remove() error {
 // tryRead reads a frame if there is one; 0 if not.
 func (t *tap) tryRead(frame []byte) (octets int, err error) {
 	controlErr := t.raw.Control(func(fd uintptr) {
-		octets, err = unix.Read(int(fd), frame)
+		octets, err = readAtOnce(fd, frame)
 	})
 	return readResult(octets, errors.Join(controlErr, err))
 }
@@ -195,7 +195,7 @@ func (t *tap) read(frame []byte, working sync.Locker) (octets int, err error) {
 	locked := false
 	waitErr := t.raw.Read(func(fd uintptr) bool {
 		working.Lock()
-		octets, err = unix.Read(int(fd), frame)
+		octets, err = readAtOnce(fd, frame)
 		if locked = !errors.Is(err, unix.EAGAIN); !locked {
 			working.Unlock()
 		}
@@ -209,17 +209,9 @@ func (t *tap) read(frame []byte, working sync.Locker) (octets int, err error) {
 
 // isEmpty reports whether no frame is there to be read.
 func (t *tap) isEmpty() bool {
-	ready := 1
-	if err := t.raw.Control(func(fd uintptr) {
-		var err error
-		ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		if err != nil {
-			ready = 1
-		}
-	}); err != nil {
-		return false
-	}
-	return ready == 0
+	ready := true
+	err := t.raw.Control(func(fd uintptr) { ready = isReadable(fd) })
+	return err == nil && !ready
 }
 
 func readResult(octets int, err error) (int, error) {
@@ -236,7 +228,7 @@ func (t *tap) wakeAt(when time.Time) error { return t.file.SetReadDeadline(when)
 func (t *tap) write(frame []byte) error {
 	var failed error
 	err := t.raw.Control(func(fd uintptr) {
-		_, failed = unix.Write(int(fd), frame)
+		failed = writeAtOnce(fd, frame)
 	})
 	return errors.Join(err, failed)
 }
