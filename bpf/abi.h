@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 18
+#define LISP_ABI_VERSION 19
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -439,6 +439,56 @@ struct lisp_inner_hop {
 struct lisp_clock {
 	__u64 jiffies;
 	__u64 boot_ns;
+	__u64 order; /* always 0: adding to it orders what is read before it and after it */
+};
+
+/* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something that decisions depend on.
+ * A kept decision counts for as long as both are what they were before its first lookup. */
+#define LISP_GENERATIONS 4096 /* a power of two */
+
+struct lisp_generations {
+	__u32 epoch; /* settings, interfaces, Database, locators, lists; or so many destinations that one by one is too slow */
+	__u32 zero;
+	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6), x:
+	 * at (__u32)(x ^ x >> 32) * 0x9E3779B1 >> 20. */
+	__u32 destinations[LISP_GENERATIONS];
+};
+
+enum lisp_way {
+	LISP_WAY_ENCAPSULATED = 1,
+	LISP_WAY_DECAPSULATED = 2,
+};
+
+/* How many decisions a processor keeps; a power of two. */
+#define LISP_DECISIONS 8192
+
+/* Longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words. */
+#define LISP_FRONT_OCTETS 72
+
+/* ARRAY decisions, at processor * LISP_DECISIONS + place: what was decided about packets with this key, which stands for all that
+ * a decision depends on and that differs from packet to packet, but for lengths, TTL, ECN. User space makes room for
+ * every possible processor and never looks. Not after expires_ns, which is that of the next hop. */
+struct lisp_decision {
+	__u64 addresses[4]; /* source and destination of the inner packet, as they stand in it */
+	__u32 ifindex;      /* where the frame came in */
+	__u32 iid;          /* of a LISP header that was there */
+	__be32 ports;       /* encapsulated: of the inner packet, as they stand in it; else 0 */
+	__u8 protocol;      /* the same */
+	__u8 tos;           /* encapsulated: of the inner packet; decapsulated: what it becomes */
+	__u8 family;
+	__u8 way; /* enum lisp_way; 0: nothing is kept here */
+	__u32 epoch;
+	__u32 generation;
+	__u32 generation_place;
+	__u32 mapping_index;
+	__u64 expires_ns;
+	__u32 out;        /* ifindex */
+	__u32 longest;    /* inner packet that fits, in octets */
+	__u32 pseudo_sum; /* of the pseudo header but for length (and protocol, if that is 0 above) */
+	__u32 outer_sum;  /* of the outer IPv4 header but for length and TTL, not yet inverted */
+	__u8 outer_family;
+	__u8 zero[7];
+	__u8 front[LISP_FRONT_OCTETS]; /* what is written before the inner packet; lengths, TTL, checksum and nonce 0 */
 };
 
 /* PERCPU_ARRAY trusted[1]: what trusted.h works on. The stack of the programs is full without it. */
@@ -708,6 +758,7 @@ union lisp_abi {
 	enum lisp_tap_reason tap_reason;
 	enum lisp_next_hop_flag next_hop_flag;
 	enum lisp_step_kind step_kind;
+	enum lisp_way way;
 	struct lisp_step step;
 	enum lisp_watch_flag watch_flag;
 	enum lisp_list_kind list_kind;

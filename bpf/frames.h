@@ -6,8 +6,7 @@
 #ifndef LISP_FRAMES_H
 #define LISP_FRAMES_H
 
-#include "hops.h"
-#include "unfinished.h"
+#include "decisions.h"
 #include "unreachable.h"
 
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel confirm the neighbour. */
@@ -104,7 +103,7 @@ static __always_inline int refuse(struct xdp_md *frame, const struct itr *t, __u
 }
 
 /* Sends the packet of `t` to its locator by flow, or passes it. */
-static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
+static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t, const struct decision_time *since)
 {
 	const struct lisp_locator *l;
 	struct lisp_next_hop *hop;
@@ -122,9 +121,10 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t)
 	}
 	if (find_outer_hop(frame, t, l, &hop, &mtu) != BPF_FIB_LKUP_RET_SUCCESS || !is_for_frames(hop))
 		return XDP_PASS;
+	choose_header(t, l);
+	keep_encapsulation(frame, t, since, l, hop);
 	t->packet.ttl--;
 	failed = trim(frame, &t->packet);
-	choose_header(t, l);
 	if (!failed)
 		failed = l->family == 4 ? add_outer_ipv4(frame, l, t, hop) : add_outer_ipv6(frame, l, t, hop);
 	if (failed)
@@ -139,6 +139,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 {
 	struct itr t = { .iid = site->iid, .forwarded = true, .tagged = tagged };
 	const struct lisp_mapping *m;
+	struct decision_time since;
 	int reason;
 
 	if (site->flags & LISP_INTERFACE_STACK)
@@ -146,6 +147,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	t.roots = find_roots(site->roots);
 	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 || t.packet.malformed)
 		return XDP_PASS;
+	since = begin_decision(t.packet.family, &t.packet.destination);
 	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
 		return XDP_PASS;
 	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t.packet))
@@ -162,7 +164,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	t.mapping_iid = m->iid;
 	t.locator_set = m->locator_set;
 	if (t.locator_set != LISP_NO_LOCATOR_SET)
-		return send_to_locator(frame, &t);
+		return send_to_locator(frame, &t, &since);
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST || m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return XDP_PASS;
 	return refuse(frame, &t, reason_of_action(m->action));
@@ -209,7 +211,7 @@ static __always_inline long remove_outer(struct xdp_md *frame, const struct etr 
 }
 
 /* The packet, which is to be forwarded, to its receiver, or passed. */
-static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
+static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e, const struct decision_time *since)
 {
 	__u32 octets = frame_length(frame);
 	struct lisp_next_hop *hop;
@@ -219,6 +221,7 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 	hop = find_inner_hop(frame, e);
 	if (!hop || !is_for_frames(hop))
 		return XDP_PASS;
+	keep_decapsulation(frame, e, since, hop);
 	count_notes(e, octets);
 	if (trim(frame, &e->inner) < 0 || remove_outer(frame, e, hop) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
@@ -230,6 +233,8 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 /* Everything about a packet whose outer header is_lisp() has recognised. */
 static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 {
+	/* Of a Database every change is one of all decisions: whose destination it is does not matter. */
+	struct decision_time since = begin_decision(e->outer.family, &e->outer.destination);
 	int reason = judge(frame, e);
 
 	if (reason) {
@@ -240,7 +245,7 @@ static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 		return XDP_PASS;
 	if (e->core->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &e->inner))
 		return XDP_PASS;
-	return send_to_site(frame, e);
+	return send_to_site(frame, e, &since);
 }
 
 #endif

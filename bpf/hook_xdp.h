@@ -14,7 +14,7 @@ typedef struct xdp_md hook_frame;
 
 #define HOOK_DROP XDP_DROP
 
-#define STEP __always_inline
+#define STEP __noinline
 #define SHARED_STEP static __always_inline
 
 /* Beyond it are only packets with more extension headers than anybody sends. */

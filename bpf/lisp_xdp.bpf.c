@@ -27,14 +27,57 @@ static __always_inline bool is_for_host(const struct ethhdr *header, const struc
 	return __builtin_memcmp(header->h_dest, at->mac, ETH_ALEN) == 0;
 }
 
+/* What decide_for_core() answers when the packet is not LISP to us. */
+#define NOT_LISP NOT_KEPT
+
+/* Functions of their own, or their stacks would add up. */
+static __noinline int decide_for_core(struct xdp_md *frame, const struct lisp_interface *at, __u32 ethertype)
+{
+	struct etr e = { .core = at };
+
+	if (parse_ip(frame, ETH_HLEN, ethertype, &e.outer) < 0)
+		return XDP_PASS;
+	if (e.outer.fragment || !is_lisp(frame, &e.outer))
+		return NOT_LISP;
+	return decapsulate(frame, &e);
+}
+
+static __noinline int decide_for_site(struct xdp_md *frame, const struct lisp_interface *at, __u32 ethertype, bool tagged)
+{
+	return encapsulate(frame, at, ethertype, tagged);
+}
+
+/* Frames of one site or core; all with an IP packet. */
+static __always_inline int take(struct xdp_md *frame, const struct lisp_interface *at, __be16 ethertype, bool tagged)
+{
+	__u8 family = ethertype == bpf_htons(ETH_P_IP) ? 4 : 6;
+	int verdict = NOT_LISP;
+
+	if (at->flags & LISP_INTERFACE_CORE) {
+		verdict = tagged ? NOT_KEPT : reuse_for_core(frame, at, family);
+		if (verdict == NOT_KEPT)
+			verdict = decide_for_core(frame, at, ethertype);
+	}
+	if (verdict != NOT_LISP)
+		return verdict;
+	if (!(at->flags & LISP_INTERFACE_SITE))
+		return XDP_PASS;
+	verdict = tagged ? NOT_KEPT : reuse_for_site(frame, at, family);
+	return verdict != NOT_KEPT ? verdict : decide_for_site(frame, at, ethertype, tagged);
+}
+
+static __always_inline bool is_ip(__be16 ethertype)
+{
+	return ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6);
+}
+
 /* The site of a frame with a tag, NULL where it is of none; tc counts those with two tags. */
-static __always_inline const struct lisp_interface *find_tagged(struct xdp_md *frame, __be16 *ethertype)
+static __noinline const struct lisp_interface *find_tagged(struct xdp_md *frame)
 {
 	struct vlan_tag tag;
 
 	if (read_octets(frame, ETH_HLEN, &tag, sizeof(tag)) < 0)
 		return NULL;
-	*ethertype = tag.ethertype;
 	return find_vlan(frame->ingress_ifindex, bpf_ntohs(tag.tci) & VLAN_ID_MASK);
 }
 
@@ -43,30 +86,18 @@ int lisp_xdp(struct xdp_md *frame)
 {
 	const __u32 kinds = LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED;
 	const struct lisp_interface *at = find_interface(frame->ingress_ifindex, kinds);
-	struct ethhdr header;
+	const struct ethhdr *header = frame_data(frame);
+	const struct vlan_tag *tag = (const void *)(header + 1);
 	bool tagged = false;
 	__be16 ethertype;
 
-	if (!at || read_octets(frame, 0, &header, sizeof(header)) < 0 || !is_for_host(&header, at))
+	if (!at || (void *)(tag + 1) > frame_end(frame) || !is_for_host(header, at))
 		return XDP_PASS;
-	ethertype = header.h_proto;
+	ethertype = header->h_proto;
 	if (at->flags & LISP_INTERFACE_TAGGED && ethertype == bpf_htons(ETH_P_8021Q)) {
 		tagged = true;
-		at = find_tagged(frame, &ethertype);
-		if (!at)
-			return XDP_PASS;
+		ethertype = tag->ethertype;
+		at = find_tagged(frame);
 	}
-	if (ethertype != bpf_htons(ETH_P_IP) && ethertype != bpf_htons(ETH_P_IPV6))
-		return XDP_PASS;
-	if (at->flags & LISP_INTERFACE_CORE) {
-		struct etr e = { .core = at };
-
-		if (parse_ip(frame, ETH_HLEN, ethertype, &e.outer) < 0)
-			return XDP_PASS;
-		if (!e.outer.fragment && is_lisp(frame, &e.outer))
-			return decapsulate(frame, &e);
-	}
-	if (at->flags & LISP_INTERFACE_SITE)
-		return encapsulate(frame, at, ethertype, tagged);
-	return XDP_PASS;
+	return at && is_ip(ethertype) ? take(frame, at, ethertype, tagged) : XDP_PASS;
 }

@@ -3,7 +3,7 @@
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
  * No program ever writes to any of them but counters, limits, heard, peers, events, and what is for the programs alone
- * (outer_hops, inner_hops, clocks, trusted).
+ * (outer_hops, inner_hops, decisions, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -173,6 +173,21 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lisp_clock);
 } clocks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lisp_generations);
+} generations SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LISP_DECISIONS);
+	__type(key, __u32);
+	__type(value, struct lisp_decision);
+} decisions SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

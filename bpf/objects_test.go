@@ -41,6 +41,7 @@ type plane struct {
 	next     uint32            // mapping
 	sets     uint32
 	locators uint32
+	epoch    uint32 // of decisions
 
 	constants map[string]uint32
 }
@@ -65,6 +66,7 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 	}
 	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
+	spec.Maps["decisions"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
 	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +244,19 @@ func (p *plane) update(name string, key, value any) {
 	p.t.Helper()
 	if err := p.coll.Maps[name].Update(key, value, ebpf.UpdateAny); err != nil {
 		p.t.Fatalf("update %s: %v", name, err)
+	}
+	p.forgetDecisions()
+}
+
+// forgetDecisions makes the programs decide anew about every packet.
+func (p *plane) forgetDecisions() {
+	p.t.Helper()
+	m := p.coll.Maps["generations"]
+	p.epoch++
+	value := make([]byte, m.ValueSize())
+	binary.NativeEndian.PutUint32(value, p.epoch)
+	if err := m.Update(uint32(0), value, ebpf.UpdateAny); err != nil {
+		p.t.Fatal(err)
 	}
 }
 

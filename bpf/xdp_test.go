@@ -30,9 +30,11 @@ const (
 func (b *bench) frameXDP(t testing.TB, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
 	t.Helper()
 	options := xdpOptions(at, frame)
-	must(t, b.ns.Do(func() (err error) {
-		verdict, err = b.coll.Programs["lisp_xdp"].Run(options)
-		return err
+	must(t, b.ns.Do(func() error {
+		return onProcessor(0, func() (err error) { // whose decisions are kept
+			verdict, err = b.coll.Programs["lisp_xdp"].Run(options)
+			return err
+		})
 	}))
 	return verdict, options.DataOut
 }

@@ -33,6 +33,7 @@ type lisptcLispClock struct {
 	_       structs.HostLayout
 	Jiffies uint64
 	BootNs  uint64
+	Order   uint64
 }
 
 type lisptcLispCompare struct {
@@ -78,6 +79,30 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE      lisptcLispCounterIndex = 26
 	lisptcLispCounterIndexLISP_COUNTER_MAX                       lisptcLispCounterIndex = 48
 )
+
+type lisptcLispDecision struct {
+	_               structs.HostLayout
+	Addresses       [4]uint64
+	Ifindex         uint32
+	Iid             uint32
+	Ports           uint32
+	Protocol        uint8
+	Tos             uint8
+	Family          uint8
+	Way             uint8
+	Epoch           uint32
+	Generation      uint32
+	GenerationPlace uint32
+	MappingIndex    uint32
+	ExpiresNs       uint64
+	Out             uint32
+	Longest         uint32
+	PseudoSum       uint32
+	OuterSum        uint32
+	OuterFamily     uint8
+	Zero            [7]uint8
+	Front           [72]uint8
+}
 
 type lisptcLispDrop uint32
 
@@ -159,6 +184,13 @@ const (
 	lisptcLispEventKindLISP_EVENT_ECHO_MISSING        lisptcLispEventKind = 5
 	lisptcLispEventKindLISP_EVENT_GLEANED             lisptcLispEventKind = 6
 )
+
+type lisptcLispGenerations struct {
+	_            structs.HostLayout
+	Epoch        uint32
+	Zero         uint32
+	Destinations [4096]uint32
+}
 
 type lisptcLispHeard struct {
 	_        structs.HostLayout
@@ -552,9 +584,11 @@ const (
 const (
 	lisptcMapClocks           = "clocks"
 	lisptcMapCounters         = "counters"
+	lisptcMapDecisions        = "decisions"
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
+	lisptcMapGenerations      = "generations"
 	lisptcMapHeard            = "heard"
 	lisptcMapInnerHops        = "inner_hops"
 	lisptcMapInstances        = "instances"
@@ -645,9 +679,11 @@ type lisptcProgramSpecs struct {
 type lisptcMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Generations     *ebpf.MapSpec `ebpf:"generations"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
@@ -706,9 +742,11 @@ func (o *lisptcObjects) Close() error {
 type lisptcMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Generations     *ebpf.Map `ebpf:"generations"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
@@ -739,9 +777,11 @@ func (m *lisptcMaps) Close() error {
 	return _LisptcClose(
 		m.Clocks,
 		m.Counters,
+		m.Decisions,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Generations,
 		m.Heard,
 		m.InnerHops,
 		m.Instances,

@@ -17,12 +17,44 @@ type lispxdpLispClock struct {
 	_       structs.HostLayout
 	Jiffies uint64
 	BootNs  uint64
+	Order   uint64
 }
 
 type lispxdpLispCounter struct {
 	_       structs.HostLayout
 	Packets uint64
 	Octets  uint64
+}
+
+type lispxdpLispDecision struct {
+	_               structs.HostLayout
+	Addresses       [4]uint64
+	Ifindex         uint32
+	Iid             uint32
+	Ports           uint32
+	Protocol        uint8
+	Tos             uint8
+	Family          uint8
+	Way             uint8
+	Epoch           uint32
+	Generation      uint32
+	GenerationPlace uint32
+	MappingIndex    uint32
+	ExpiresNs       uint64
+	Out             uint32
+	Longest         uint32
+	PseudoSum       uint32
+	OuterSum        uint32
+	OuterFamily     uint8
+	Zero            [7]uint8
+	Front           [72]uint8
+}
+
+type lispxdpLispGenerations struct {
+	_            structs.HostLayout
+	Epoch        uint32
+	Zero         uint32
+	Destinations [4096]uint32
 }
 
 type lispxdpLispHeard struct {
@@ -271,9 +303,11 @@ type lispxdpLispWatch struct {
 const (
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapCounters         = "counters"
+	lispxdpMapDecisions        = "decisions"
 	lispxdpMapDrops            = "drops"
 	lispxdpMapEvents           = "events"
 	lispxdpMapFib              = "fib"
+	lispxdpMapGenerations      = "generations"
 	lispxdpMapHeard            = "heard"
 	lispxdpMapInnerHops        = "inner_hops"
 	lispxdpMapInstances        = "instances"
@@ -355,9 +389,11 @@ type lispxdpProgramSpecs struct {
 type lispxdpMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Generations     *ebpf.MapSpec `ebpf:"generations"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
@@ -415,9 +451,11 @@ func (o *lispxdpObjects) Close() error {
 type lispxdpMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Generations     *ebpf.Map `ebpf:"generations"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
@@ -448,9 +486,11 @@ func (m *lispxdpMaps) Close() error {
 	return _LispxdpClose(
 		m.Clocks,
 		m.Counters,
+		m.Decisions,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Generations,
 		m.Heard,
 		m.InnerHops,
 		m.Instances,

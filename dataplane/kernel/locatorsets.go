@@ -21,6 +21,7 @@ import (
 
 type locatorSets struct {
 	records   []lisptcLispLocatorSet
+	changed   generations
 	indexes   *recycler
 	locators  []lisptcLispLocator
 	places    *arena          // of runs of locators
@@ -104,6 +105,7 @@ func (s *locatorSets) setEncapsulation(to func(lisp.RLOC) dataplane.Encapsulatio
 			s.locators[int(record.First)+i].Encapsulation = uint8(to(l.RLOC))
 		}
 	}
+	s.changed.all()
 }
 
 func (s *locatorSets) encapsulationTo(r lisp.RLOC) dataplane.Encapsulation {
@@ -222,10 +224,15 @@ func (s *locatorSets) locatorsOf(record *lisptcLispLocatorSet) lisp.LocatorSet {
 // refresh stores the buckets that changed, one by one: each alone is an answer.
 func (s *locatorSets) refresh(index uint32) {
 	record := &s.records[index]
+	another := false
 	for i, bucket := range s.buckets(s.locatorsOf(record)) {
 		if record.Buckets[i] != bucket {
 			record.Buckets[i] = bucket
+			another = true
 		}
+	}
+	if another {
+		s.changed.all()
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 18
+const abiVersion = 19
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -70,8 +70,12 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	return map[string]uint32{
 		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
 		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
+		lisptcMapDecisions: uint32(decisionsEach * processors),
 	}, nil
 }
+
+// decisionsEach is LISP_DECISIONS.
+const decisionsEach = 8192
 
 // locatorsBeside is how many locators so many locator-sets may have together: two
 // each, which is what most have at most, and some for the few that have many.
@@ -94,6 +98,7 @@ type mapStore struct {
 
 	instances *instances
 	slots     interfaceSlots
+	changed   generations
 	table     *fibTable   // in force
 	pending   []*fibTable // made since
 }
@@ -279,7 +284,12 @@ func (s *mapStore) mapMemory() error {
 	if err != nil {
 		return err
 	}
-	s.mapped = [][]byte{records, usage, sets, locators, user, roots, slots}
+	changed, err := s.mmap(s.maps[lisptcMapGenerations])
+	if err != nil {
+		return err
+	}
+	s.mapped = [][]byte{records, usage, sets, locators, user, roots, slots, changed}
+	s.changed = generations{&viewOf[lisptcLispGenerations](changed, s.maps[lisptcMapGenerations])[0]}
 	s.records = viewOf[lisptcLispMapping](records, s.maps[lisptcMapMappings])
 	s.usage = viewOf[lisptcLispMappingCounters](usage, s.maps[lisptcMapMappingCounters])
 	s.sets = viewOf[lisptcLispLocatorSet](sets, s.maps[lisptcMapLocatorSets])
@@ -331,6 +341,9 @@ func (s *mapStore) close() error {
 func (s *mapStore) putSettings(settings lisptcLispSettings) error {
 	if err := s.maps[lisptcMapSettings].Put(uint32(0), settings); err != nil {
 		return fmt.Errorf("storing the programs' settings: %w", err)
+	}
+	if s.changed.numbers != nil { // not before there are programs
+		s.changed.all()
 	}
 	return nil
 }

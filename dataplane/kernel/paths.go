@@ -300,6 +300,7 @@ func (s *locatorSets) storePathMTU(rloc lisp.RLOC, octets int) {
 			}
 		}
 	}
+	s.changed.all()
 }
 
 // pathMTUField is an MTU as the record has it; there 0 stands for no limit.

@@ -317,6 +317,7 @@ func programsOf(flags uint32) []string {
 // changeInterfaces tells the programs first, because they pass everything at an
 // interface they do not know.
 func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
+	defer e.store.changed.all()
 	m := e.store.maps[lisptcMapInterfaces]
 	points := map[hookPoint]bool{}
 	instances := map[uint32]bool{}
@@ -369,6 +370,7 @@ func (e *Engine) putInterface(ifindex uint32, a attached) error {
 		return err
 	}
 	e.store.slots.put(ifindex, a.record)
+	e.store.changed.all()
 	return nil
 }
 

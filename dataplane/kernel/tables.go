@@ -42,6 +42,7 @@ const (
 
 type tables struct {
 	maps       tableMaps
+	changed    generations
 	records    []lisptcLispMapping
 	indexes    *recycler
 	sets       *locatorSets
@@ -64,6 +65,7 @@ type root struct {
 // tableParts are what tables are made of.
 type tableParts struct {
 	maps      tableMaps
+	changed   generations
 	records   []lisptcLispMapping
 	sets      []lisptcLispLocatorSet
 	locators  []lisptcLispLocator
@@ -75,13 +77,14 @@ type tableParts struct {
 // newTables makes empty tables, which goOnline puts in force.
 func newTables(p tableParts) (*tables, error) {
 	t := &tables{
-		maps: p.maps, records: p.records, cellLimit: min(p.cellLimit, maxCells),
+		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells),
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: map[entryKey]uint32{}, roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
 		offline: true,
 	}
+	t.sets.changed = p.changed
 	slots, err := t.maps.newTable(min(firstTableCells, t.cellLimit))
 	if err != nil {
 		return nil, err
@@ -122,6 +125,7 @@ func (t *tables) put(e entry) (index uint32, held bool, err error) {
 			e.flags |= flagHold
 		}
 		replaceRecord(record, e, set)
+		t.changed.of(&e.key)
 		t.sets.release(old)
 		return index, held, nil
 	}
@@ -157,6 +161,7 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	t.generation++
 	t.born[index] = t.generation
 	t.entries[e.key] = index
+	t.changed.of(&e.key)
 	return index, nil
 }
 
@@ -194,6 +199,7 @@ func (t *tables) goOnline() error {
 		return err
 	}
 	t.offline, t.fib.cells.private = false, false
+	t.changed.all()
 	for key, r := range t.roots {
 		r.store = t.storeRoot(key)
 	}
@@ -221,6 +227,7 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	} else {
 		t.fib.remove(&r.trieRoot, key.trieKey(), int(key.bits), index, t.covering(r, key))
 	}
+	t.changed.of(&key)
 	record := &t.records[index]
 	atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
 	delete(t.entries, key)
@@ -279,6 +286,7 @@ func (t *tables) setSources(source4, source6 lisp.RLOC) error {
 				atomic.StoreUint32(&t.records[index].LocatorSet, to)
 			}
 		}
+		t.changed.all()
 	})
 }
 

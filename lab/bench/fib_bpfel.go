@@ -36,12 +36,44 @@ type fibLispClock struct {
 	_       structs.HostLayout
 	Jiffies uint64
 	BootNs  uint64
+	Order   uint64
 }
 
 type fibLispCounter struct {
 	_       structs.HostLayout
 	Packets uint64
 	Octets  uint64
+}
+
+type fibLispDecision struct {
+	_               structs.HostLayout
+	Addresses       [4]uint64
+	Ifindex         uint32
+	Iid             uint32
+	Ports           uint32
+	Protocol        uint8
+	Tos             uint8
+	Family          uint8
+	Way             uint8
+	Epoch           uint32
+	Generation      uint32
+	GenerationPlace uint32
+	MappingIndex    uint32
+	ExpiresNs       uint64
+	Out             uint32
+	Longest         uint32
+	PseudoSum       uint32
+	OuterSum        uint32
+	OuterFamily     uint8
+	Zero            [7]uint8
+	Front           [72]uint8
+}
+
+type fibLispGenerations struct {
+	_            structs.HostLayout
+	Epoch        uint32
+	Zero         uint32
+	Destinations [4096]uint32
 }
 
 type fibLispHeard struct {
@@ -294,9 +326,11 @@ const (
 	fibMapBenchTrie        = "bench_trie"
 	fibMapClocks           = "clocks"
 	fibMapCounters         = "counters"
+	fibMapDecisions        = "decisions"
 	fibMapDrops            = "drops"
 	fibMapEvents           = "events"
 	fibMapFib              = "fib"
+	fibMapGenerations      = "generations"
 	fibMapHeard            = "heard"
 	fibMapInnerHops        = "inner_hops"
 	fibMapInstances        = "instances"
@@ -392,9 +426,11 @@ type fibMapSpecs struct {
 	BenchTrie       *ebpf.MapSpec `ebpf:"bench_trie"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Generations     *ebpf.MapSpec `ebpf:"generations"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
@@ -456,9 +492,11 @@ type fibMaps struct {
 	BenchTrie       *ebpf.Map `ebpf:"bench_trie"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Generations     *ebpf.Map `ebpf:"generations"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
@@ -493,9 +531,11 @@ func (m *fibMaps) Close() error {
 		m.BenchTrie,
 		m.Clocks,
 		m.Counters,
+		m.Decisions,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Generations,
 		m.Heard,
 		m.InnerHops,
 		m.Instances,
