@@ -125,6 +125,7 @@ func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
 	if m.replyPort == 0 && !m.SMR {
 		return nil, refusal(RefusedPort, "a Map-Reply would go to port 0")
 	}
+	m.prefixes, m.itrRLOCs = m.usualPrefixes[:0], m.usualRLOCs[:0]
 	for i := range m.Records[:min(len(m.Records), maxRequestRecords)] {
 		p, err := m.Records[i].Prefix()
 		if err != nil || p.Kind() == lisp.EIDNone {

@@ -32,6 +32,7 @@ type ownedPrefix struct {
 	prefix        lisp.Prefix
 	site          int // index in Keyring.sites
 	moreSpecifics bool
+	wide          bool // another one is more specific
 }
 
 func newKeyring(c Config) *Keyring {
@@ -55,7 +56,27 @@ func newKeyring(c Config) *Keyring {
 			k.prefixes.insert(p.Prefix, ownedPrefix{prefix: p.Prefix, site: i, moreSpecifics: p.AcceptMoreSpecifics})
 		}
 	}
+	k.widen()
 	return k
+}
+
+// widen marks the EID-Prefixes that cover others. In their order each comes right after those
+// that cover it.
+func (k *Keyring) widen() {
+	var around, wide []ownedPrefix
+	for p, owned := range k.prefixes.all() {
+		for len(around) > 0 && !around[len(around)-1].prefix.Covers(p) {
+			around = around[:len(around)-1]
+		}
+		if len(around) > 0 {
+			wide = append(wide, around[len(around)-1])
+		}
+		around = append(around, owned)
+	}
+	for _, owned := range wide {
+		owned.wide = true
+		k.prefixes.insert(owned.prefix, owned)
+	}
 }
 
 // siteOf finds the site that all prefixes belong to, by the first of them.

@@ -188,7 +188,12 @@ func (r Rate) refill() instant { return instant(r.Burst) * r.interval() }
 type buckets[K comparable] struct {
 	current, previous map[K]bucket
 	turnedAt          instant
+	most              int // keys that previous ever had
 }
+
+// reusedBuckets is up to how many keys the memory of a generation is used again: to clear that
+// of many takes longer than a turn should.
+const reusedBuckets = 1 << 12
 
 // take takes a token of the key's bucket, if there is one. It refuses new keys when the
 // table is full: a flood of keys must not switch the limit off.
@@ -215,6 +220,11 @@ func (b *buckets[K]) turn(now instant, r Rate) {
 	if now-b.turnedAt >= 2*r.refill() {
 		b.current = nil // all of them are full again
 	}
-	b.previous, b.current = b.current, make(map[K]bucket)
+	spent, most := b.previous, b.most
+	b.previous, b.most = b.current, len(b.current)
+	if b.current = spent; most > reusedBuckets || spent == nil {
+		b.current = make(map[K]bucket)
+	}
+	clear(b.current)
 	b.turnedAt = now
 }

@@ -25,6 +25,7 @@ type mapServer struct {
 	registrations registrations
 	notifier      *notifier
 	journal       journal
+	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
 }
 
 func newMapServer(h *host) *mapServer {
@@ -63,30 +64,24 @@ func (s *mapServer) siteAt(owner ownedPrefix) *siteState {
 	return s.sites[s.config.Sites[owner.site].Name]
 }
 
-// owns reports whether an EID is of a configured EID-Prefix.
-func (s *mapServer) owns(asked lisp.Prefix) bool {
-	_, ok := s.prefixes.lookup(asked)
-	return ok
+// denyUnknown says of an EID that no configured EID-Prefix has that it is nobody's.
+func (s *mapServer) denyUnknown(m *mapRequest, asked lisp.Prefix) {
+	host := lisp.HostPrefix(asked.Instance(), asked.EID())
+	s.h.replyNegative(m, leastSpecificHole(host, 0, s.prefixes.overlaps), negativeTTLMinutes)
 }
 
-// handleMapRequest answers for one EID-Prefix, in the order of RFC 9301 s.8.3.
-func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
-	owner, ok := s.prefixes.lookup(asked)
-	if !ok {
-		host := lisp.HostPrefix(asked.Instance(), asked.EID())
-		s.h.replyNegative(m, leastSpecificHole(host, 0, s.prefixes.overlaps), negativeTTLMinutes)
-		return
-	}
+// handleMapRequest answers for one EID-Prefix of owner's, in the order of RFC 9301 s.8.3.
+func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix, owner ownedPrefix) {
 	configured, site := owner.prefix, s.siteAt(owner)
 	if s.deny(m, asked, configured, site) {
 		return
 	}
-	row, ok := s.registered(asked, configured, site)
+	row, ok := s.registered(asked, configured, site, m.foreseen)
 	switch {
 	case !ok:
 		s.replyUnregistered(m, s.unregisteredHole(asked, configured), site)
 	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
-		s.replyForSite(m, asked, row)
+		s.replyForSite(m, asked, row, owner)
 	default:
 		s.forward(m, row)
 	}
@@ -95,14 +90,14 @@ func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix) {
 // registered finds the registration to use. One that is less specific than the
 // configured EID-Prefix counts only if it is of the same site: another site's
 // aggregate says nothing about this one.
-func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState) (*registration, bool) {
-	id, ok := s.registrations.index.lookup(asked)
+func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState, ahead foreseen) (*registration, bool) {
+	id, ok := s.registrations.nearest(asked, ahead)
 	if !ok {
 		return nil, false
 	}
 	row := s.registrations.rows.at(id)
 	if s.sweeping() && s.dropDisallowed(id) {
-		return s.registered(asked, configured, site) // what is less specific, if anything
+		return s.registered(asked, configured, site, foreseen{}) // what is less specific, if anything
 	}
 	return row, row.prefix.Bits() >= configured.Bits() || row.site == site.id
 }
@@ -130,15 +125,17 @@ func (s *mapServer) answers(row *registration) bool {
 // replyForSite answers with what was registered, and with every more specific
 // registration; where an ETR answers for one of those itself, the answer is
 // narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
-func (s *mapServer) replyForSite(m *mapRequest, asked lisp.Prefix, row *registration) {
+func (s *mapServer) replyForSite(m *mapRequest, asked lisp.Prefix, row *registration, owner ownedPrefix) {
 	best := row.prefix
-	all := []lisp.Mapping{s.proxyMapping(row)}
+	alone := !owner.wide && best.Bits() >= owner.prefix.Bits() // nothing more specific is configured
+	all := append(s.answer[:0], s.proxyMapping(row))
 	if row.wide {
 		all = s.appendMoreSpecifics(all, best)
 	}
-	if s.holdsOthers(best, s.registrations.siteOf(row)) {
+	if !alone && s.holdsOthers(best, s.registrations.siteOf(row)) {
 		all = append(all, lisp.Mapping{})
 	}
+	s.answer = all
 	taken := func(p lisp.Prefix) bool { return s.registrations.index.holds(p, best) || s.prefixes.holds(p, best) }
 	s.h.reply(m, reply{sent: ProxyMapReplySent, notice: NoticeMapReplySent, mappings: s.h.complete(m, asked, all, taken)})
 }

@@ -26,7 +26,13 @@ type mapRequest struct {
 	sourceInstance lisp.InstanceID
 	source         lisp.EID
 	piggybacked    lisp.Prefix      // of the mapping that came along (M), zero for none
+	foreseen       foreseen         // of the one prefix
 	forwardedTo    []netip.AddrPort // by this turn, so that several records mean one copy
+
+	// Room for the lists of usual messages, so that the hundreds of thousands a second are
+	// made in one piece each.
+	usualPrefixes [1]lisp.Prefix
+	usualRLOCs    [2]lisp.RLOC
 }
 
 // mapReply is a Map-Reply.

@@ -171,6 +171,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	}
 	switch m := r.message.(type) {
 	case *mapRequest:
+		n.bring()
 		n.handleMapRequest(m)
 	case *mapReply:
 		n.handleMapReply(m)
@@ -278,13 +279,21 @@ func (n *Node) isOwn(p lisp.Prefix) bool {
 // the Map-Server knows something more specific; as its Map-Server; or by passing it
 // on as Map-Resolver.
 func (n *Node) resolve(m *mapRequest, asked lisp.Prefix) {
-	switch {
-	case n.etr != nil && n.etrIsNearest(asked):
+	if n.etr != nil && n.etrIsNearest(asked) {
 		n.etr.handleMapRequest(m, asked)
-	case n.mapServer != nil && (n.mapResolver == nil || n.mapServer.owns(asked)):
-		n.mapServer.handleMapRequest(m, asked)
+		return
+	}
+	if n.mapServer != nil {
+		if owner, ok := n.mapServer.prefixes.lookup(asked); ok {
+			n.mapServer.handleMapRequest(m, asked, owner)
+			return
+		}
+	}
+	switch {
 	case n.mapResolver != nil:
 		n.mapResolver.handleMapRequest(m, asked, n.isKnown)
+	case n.mapServer != nil:
+		n.mapServer.denyUnknown(m, asked)
 	default:
 		n.host.count(RefusedNoMapping)
 	}

@@ -72,6 +72,9 @@ type registrations struct {
 	xtrs        interned[xtr]
 	sets        locatorSets
 	sites       []*siteState // by number; nil where none is
+	edits       uint64       // of index
+	ahead       []uint32     // rows that were foreseen
+	touched     uint32       // of no meaning: see bring
 	sweep       deadlines    // one row: the next batch of the pass after a change of the configuration
 	swept       uint32       // where that pass is
 }
@@ -146,6 +149,7 @@ func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fres
 		id = t.rows.add(registration{prefix: m.Prefix, site: site.id, newest: noRow, merged: t.contentOf(lisp.Mapping{})})
 		t.widen(m.Prefix, id)
 		t.index.insert(m.Prefix, id)
+		t.edits++
 		site.registrations++
 		row = t.rows.at(id)
 	}
@@ -254,6 +258,7 @@ func (t *registrations) remove(id uint32) {
 	t.siteOf(row).registrations--
 	t.sets.release(row.merged.locators)
 	t.index.remove(row.prefix)
+	t.edits++
 	t.timers.remove(id)
 	t.rows.release(id)
 }
@@ -350,6 +355,9 @@ func (t *registrations) mergeable(row *registration, who registrantID, new lisp.
 
 // nextTurn is where the registrant is whose turn it is.
 func (t *registrations) nextTurn(row *registration) netip.Addr {
+	if newest := t.registrants.at(row.newest); newest.next == noRow { // nearly always
+		return t.xtrs.at(newest.xtr).from.Addr()
+	}
 	row.turn = uint8((int(row.turn) + 1) % t.count(row))
 	n := int(row.turn)
 	for r := range t.each(row) {

@@ -148,7 +148,7 @@ func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
 	}
 	before := s.Sizes().Registrations
 	asked := lisp.HostPrefix(0, lisp.EIDFromAddr(address))
-	if row, ok := s.mapServer.registered(asked, other.Prefixes[0].Prefix, s.mapServer.sites["another"]); ok {
+	if row, ok := s.mapServer.registered(asked, other.Prefixes[0].Prefix, s.mapServer.sites["another"], foreseen{}); ok {
 		t.Errorf("answered from %s, which is another site's now", row.prefix)
 	}
 	if s.Sizes().Registrations != before-1 {

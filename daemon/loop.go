@@ -155,6 +155,9 @@ const receiveTime = time.Millisecond
 
 // receiveSome hands messages to the Node, one after the other, and returns how many.
 func (l *loop) receiveSome(now time.Time, batch []inbound) (done int) {
+	for i := range batch {
+		l.node.Foresee(batch[i].received)
+	}
 	for done < len(batch) {
 		l.receive(now, batch[done])
 		l.drain(now)

@@ -52,12 +52,13 @@ type EID struct {
 // EIDFromAddr makes an EID of an IP address. IPv4-mapped IPv6 addresses become
 // IPv4, zones are dropped, the invalid address gives the zero EID.
 func EIDFromAddr(a netip.Addr) EID {
-	a = a.Unmap()
-	switch {
+	switch a = a.Unmap(); {
 	case a.Is4():
-		return eidFromOctets(EIDIPv4, a.AsSlice())
+		octets := a.As4()
+		return eidFromOctets(EIDIPv4, octets[:])
 	case a.Is6():
-		return eidFromOctets(EIDIPv6, a.AsSlice())
+		octets := a.As16()
+		return eidFromOctets(EIDIPv6, octets[:])
 	}
 	return EID{}
 }

@@ -51,15 +51,12 @@ func (e EID) masked(bits int) EID {
 	if e.kind == EIDName {
 		return e.maskedName(bits)
 	}
-	for i := range e.raw {
-		switch keep := bits - 8*i; {
-		case keep >= 8:
-		case keep <= 0:
-			e.raw[i] = 0
-		default:
-			e.raw[i] &= 0xff << (8 - keep)
-		}
+	octets := bits / 8
+	if octets >= int(e.size) {
+		return e
 	}
+	e.raw[octets] &= ^(uint8(0xff) >> (bits % 8))
+	clear(e.raw[octets+1 : e.size])
 	return e
 }
 

@@ -21,16 +21,16 @@ type RLOC struct {
 // RLOCFromAddr makes an RLOC of an IP address; IPv4-mapped IPv6 becomes IPv4 and
 // zones are dropped. The invalid address gives the zero RLOC.
 func RLOCFromAddr(a netip.Addr) RLOC {
-	a = a.Unmap()
-	var r RLOC
-	switch {
+	switch a = a.Unmap(); {
 	case a.Is4():
-		r.family = 4
+		r := RLOC{family: 4}
+		octets := a.As4()
+		copy(r.raw[:], octets[:])
+		return r
 	case a.Is6():
-		r.family = 6
+		return RLOC{family: 6, raw: a.As16()}
 	}
-	copy(r.raw[:], a.AsSlice())
-	return r
+	return RLOC{}
 }
 
 // ParseRLOC reads an IPv4 or IPv6 address that may serve as a locator.

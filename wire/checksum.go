@@ -46,9 +46,14 @@ func pseudoHeaderSum(source, destination netip.Addr, length int) uint64 {
 	return addOctets(addOctets(protocolUDP+uint64(length), s[:]), d[:])
 }
 
+// addOctets adds words of 16 bits. Two at once give the same when the sum is folded.
 func addOctets(sum uint64, b []byte) uint64 {
-	for ; len(b) >= 2; b = b[2:] {
+	for ; len(b) >= 4; b = b[4:] {
+		sum += uint64(binary.BigEndian.Uint32(b))
+	}
+	if len(b) >= 2 {
 		sum += uint64(binary.BigEndian.Uint16(b))
+		b = b[2:]
 	}
 	if len(b) == 1 {
 		sum += uint64(b[0]) << 8

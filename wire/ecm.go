@@ -51,20 +51,26 @@ const (
 // Type is TypeEncapsulatedControlMessage.
 func (*EncapsulatedControlMessage) Type() MessageType { return TypeEncapsulatedControlMessage }
 
+// usualECM is an ECM with room for its inner message, which is hardly ever longer.
+type usualECM struct {
+	EncapsulatedControlMessage
+	message [96]byte
+}
+
 func parseECM(r *reader) *EncapsulatedControlMessage {
 	word := r.u32("flags")
-	m := &EncapsulatedControlMessage{
-		Security:      word&ecmSecurity != 0,
-		DDTOriginated: word&ecmDDTOriginated != 0,
-		ToETR:         word&ecmToETR != 0,
-		ToMapServer:   word&ecmToMapServer != 0,
-		ForRTR:        word&ecmForRTR != 0,
-		RelayedByRTR:  word&ecmRelayedByRTR != 0,
-	}
+	made := &usualECM{}
+	m := &made.EncapsulatedControlMessage
+	m.Security = word&ecmSecurity != 0
+	m.DDTOriginated = word&ecmDDTOriginated != 0
+	m.ToETR = word&ecmToETR != 0
+	m.ToMapServer = word&ecmToMapServer != 0
+	m.ForRTR = word&ecmForRTR != 0
+	m.RelayedByRTR = word&ecmRelayedByRTR != 0
 	if m.Security {
 		m.AuthData = takeECMSecurity(r)
 	}
-	m.Inner = parseInnerPacket(r)
+	m.Inner.parse(r, made.message[:0])
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 )
 
 // InnerPacket is the IP packet inside an ECM.
@@ -50,15 +51,15 @@ func (p *InnerPacket) MessageType() MessageType {
 	return MessageType(p.Message[0] >> 4)
 }
 
-func parseInnerPacket(r *reader) InnerPacket {
-	var p InnerPacket
+// parse reads the packet; its message is copied into the room, where that is enough.
+func (p *InnerPacket) parse(r *reader, room []byte) {
 	var source, destination netip.Addr
 	if r.failed() {
-		return p
+		return
 	}
 	if r.remaining() == 0 {
 		r.fail("inner IP header", ReasonTruncated, "")
-		return p
+		return
 	}
 	switch version := r.data[r.at] >> 4; version {
 	case 4:
@@ -68,8 +69,7 @@ func parseInnerPacket(r *reader) InnerPacket {
 	default:
 		r.fail("inner IP version", ReasonBadValue, fmt.Sprintf("%d", version))
 	}
-	p.parseUDP(r, source, destination)
-	return p
+	p.parseUDP(r, source, destination, room)
 }
 
 func (p *InnerPacket) parseIPv4(r *reader) (source, destination netip.Addr) {
@@ -123,7 +123,7 @@ func (p *InnerPacket) limit(r *reader, lengthAt, payloadOctets int) {
 	r.end = r.at + payloadOctets
 }
 
-func (p *InnerPacket) parseUDP(r *reader, source, destination netip.Addr) {
+func (p *InnerPacket) parseUDP(r *reader, source, destination netip.Addr, room []byte) {
 	start := r.at
 	header := r.take(udpHeaderOctets, "inner UDP header")
 	if header == nil {
@@ -140,7 +140,7 @@ func (p *InnerPacket) parseUDP(r *reader, source, destination netip.Addr) {
 	default:
 		p.checkUDPChecksum(r, start, r.data[start:r.end])
 	}
-	p.Message = r.copied(r.remaining(), "inner message")
+	p.Message = slices.Clip(append(room, r.take(r.remaining(), "inner message")...))
 	if p.MessageType() == TypeEncapsulatedControlMessage {
 		r.failAt(start+udpHeaderOctets, "inner message", ReasonNestedECM, "")
 	}

@@ -86,18 +86,28 @@ const (
 // Type is TypeMapRequest.
 func (*MapRequest) Type() MessageType { return TypeMapRequest }
 
+// usualMapRequest is a Map-Request with room for the lists of nearly all: one EID-Prefix,
+// asked for by an ITR with a locator of each family. It is made in one piece, because there
+// are hundreds of thousands a second.
+type usualMapRequest struct {
+	MapRequest
+	itrRLOCs [2]Address
+	records  [1]RequestRecord
+}
+
 func parseMapRequest(r *reader) *MapRequest {
-	m := &MapRequest{}
+	made := &usualMapRequest{}
+	m := &made.MapRequest
 	word := r.u32("flags")
 	m.setFlags(word)
 	m.Nonce = r.u64("nonce")
 	m.SourceEID = r.address("Source EID") // unknown LCAFs are ignored here: it is no EID-Prefix (RFC 9306 s.3)
-	m.ITRRLOCs = make([]Address, r.count(int(word>>requestIRCShift&requestIRCMask)+1, afiOctets, "ITR-RLOC count"))
+	m.ITRRLOCs = ofLength(made.itrRLOCs[:], r.count(int(word>>requestIRCShift&requestIRCMask)+1, afiOctets, "ITR-RLOC count"))
 	for i := range m.ITRRLOCs {
 		m.ITRRLOCs[i] = r.address("ITR-RLOC")
 	}
 	if n := r.count(int(word&0xff), requestRecordMinOctets, "record count"); n > 0 {
-		m.Records = make([]RequestRecord, n)
+		m.Records = ofLength(made.records[:], n)
 	}
 	for i := range m.Records {
 		m.Records[i] = RequestRecord{
@@ -114,6 +124,14 @@ func parseMapRequest(r *reader) *MapRequest {
 		m.XTRID, m.SiteID = parseXTRID(r)
 	}
 	return m
+}
+
+// ofLength is a slice of n, in the room where that is enough.
+func ofLength[T any](room []T, n int) []T {
+	if n > len(room) {
+		return make([]T, n)
+	}
+	return room[:n:n]
 }
 
 func (m *MapRequest) setFlags(word uint32) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// That looking ahead changes no answer, whatever happens to the table in between.
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// foresightServer knows 10.1.0.0/16.
+func foresightServer(t *testing.T) *journalledServer {
+	t.Helper()
+	c := mapServerConfig("10.0.0.0/8")
+	c.MapServer.Journal = true
+	s := newJournalledServer(t, c, epoch)
+	foresightRegister(s, "10.1.0.0/16")
+	s.drain()
+	return s
+}
+
+func foresightRegister(s *journalledServer, prefix string) {
+	t := &s.mapServer.registrations
+	who := t.xtrs.acquire(xtr{id: registrantID{xtrID: [16]byte{1}}, from: journalXTRs[0], proxyReply: true})
+	t.put(t.sites[0], lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
+		registrant{xtr: who, firstAt: s.host.now, lastAt: s.host.now, expiresAt: s.host.after(3 * time.Minute)})
+	t.xtrs.release(who)
+}
+
+func TestForesightChangesNoAnswer(t *testing.T) {
+	remove := func(s *journalledServer, prefix string) {
+		id, _, _ := s.mapServer.registrations.get(lisp.MustParsePrefix(prefix))
+		s.mapServer.registrations.remove(id)
+	}
+	for name, c := range map[string]struct {
+		between func(*journalledServer)
+		want    string // the answer's EID-Prefix
+		records int    // locators of it
+	}{
+		"nothing happens":           {func(*journalledServer) {}, "10.1.0.0/16", 1},
+		"a more specific one comes": {func(s *journalledServer) { foresightRegister(s, "10.1.2.0/24") }, "10.1.2.0/24", 1},
+		"what was foreseen goes":    {func(s *journalledServer) { remove(s, "10.1.0.0/16") }, "10.0.0.0/8", 0},
+		"it goes, another takes its row": {func(s *journalledServer) {
+			remove(s, "10.1.0.0/16")
+			foresightRegister(s, "10.9.0.0/16")
+		}, "10.0.0.0/13", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := foresightServer(t)
+			r, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), foresightRequest(t, "10.1.2.3/32"))
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			s.Foresee(r)
+			c.between(s)
+			s.HandleReceived(s.now, r)
+			for e, ok := s.Poll(); ok; e, ok = s.Poll() {
+				sent, ok := e.(SendPacket)
+				if !ok {
+					continue
+				}
+				m, err := wire.Parse(sent.Payload)
+				if err != nil {
+					t.Fatal(err)
+				}
+				record := m.(*wire.MapReply).Records[0]
+				if got, _ := record.Prefix(); got.String() != c.want || len(record.Locators) != c.records {
+					t.Errorf("answered %s with %d locators, want %s with %d", got, len(record.Locators), c.want, c.records)
+				}
+				return
+			}
+			t.Error("no answer")
+		})
+	}
+}
+
+func foresightRequest(t *testing.T, asked string) []byte {
+	t.Helper()
+	p := lisp.MustParsePrefix(asked)
+	request := wire.MapRequest{Nonce: 1, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 9}}, Records: []wire.RequestRecord{{EID: wire.AddressOf(p), MaskLen: 32}}}
+	inner, err := request.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	itr := netip.MustParseAddrPort("192.0.2.9:4342")
+	b, err := wire.AppendECM(nil, itr, itr, inner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
