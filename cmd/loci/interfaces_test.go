@@ -214,6 +214,39 @@ func TestOneRouterWithTwoProviders(t *testing.T) {
 		n.awaitPing("host2", two.host4(), one.host4())
 		n.ping("host1", one.host4(), two.host4(), 5)
 	}
+	n.expectFilterTold()
+}
+
+// expectFilterTold starts xtr1 anew without source routes and with a strict reverse path filter, which together lose what
+// servers answer to one RLOC: the router says so, before anything was lost and after, and no longer when the filter is loose.
+func (n *lispNetwork) expectFilterTold() {
+	n.t.Helper()
+	const foretold, seen = "net.ipv4.conf.core1.rp_filter is strict: answers of 172.16.9.2 to 172.16.11.2 are dropped", "reverse path filter dropped packets just now"
+	warned := func(ctx context.Context, text string) bool {
+		s, err := n.client("xtr1").Status(ctx)
+		return err == nil && slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, text) })
+	}
+	filter := func(value string) { n.must(n.at["xtr1"].SetSysctl("net.ipv4.conf.core1.rp_filter", value)) }
+	look := func(number int) { // an address that comes makes the router look at its host
+		n.must(n.at["xtr1"].AddAddress("site0", netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(number)}), 24)))
+	}
+	n.kill("xtr1")
+	filter("1")
+	configuration := strings.Replace(n.xtr(1), "core: [core0]", "core: [core0, core1]", 1)
+	n.run("xtr1", strings.Replace(configuration, "datapath:\n", "datapath:\n  source-routes: false\n", 1))
+	n.await("the loss is foretold", func(ctx context.Context) bool { return warned(ctx, foretold) })
+	look(101)
+	n.await("the loss is seen", func(ctx context.Context) bool {
+		result, err := testnet.Ping{Namespace: n.at["ms"], Destination: netip.MustParseAddr("172.16.11.2"), Timeout: 50 * time.Millisecond}.Run(ctx)
+		if err == nil && result.Received > 0 {
+			n.t.Fatal("nothing is filtered")
+		}
+		counters, err := n.client("xtr1").Counters(ctx)
+		return err == nil && counters.Control["reverse_path_filtered_packets_total"] > 0 && warned(ctx, seen)
+	})
+	filter("2")
+	look(102)
+	n.await("nothing is lost any more", func(ctx context.Context) bool { return !warned(ctx, foretold) })
 }
 
 func defaultRoute4(via string) *netlink.Route {

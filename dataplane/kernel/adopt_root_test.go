@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
@@ -150,11 +151,14 @@ func TestRestartKeepsEverything(t *testing.T) {
 		dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc6(1)), State: dataplane.LocatorDown},
 	)
 	before := describe(a.Engine)
+	bits, version := a.hear(t)
 	must(t, a.Close())
 	if errs := a.Apply(dataplane.Flush{MapCache: true}); len(errs) != 1 || !errors.Is(errs[0], dataplane.ErrClosed) {
 		t.Errorf("apply after Close: %v", errs)
 	}
 	a.open(t, Options{})
+	a.expectHeard(t, bits, false)
+	a.expectHeard(t, version, true)
 	if after := describe(a.Engine); after != before {
 		t.Errorf("before\n%s\nafter\n%s", before, after)
 	}
@@ -177,6 +181,31 @@ func describe(e *Engine) string {
 }
 
 // TestDetachLeavesNothing looks for pins, the TAP and programs.
+// hear makes the programs remember Locator-Status-Bits and an event about a version.
+func (r *router) hear(t *testing.T) (bits, version lisptcLispLimitKey) {
+	t.Helper()
+	prefix, err := keyOf(kindMapCache, sitePrefixes(1)[0])
+	must(t, err)
+	bits = heardKey(prefix)
+	version = bits
+	version.Kind = uint32(lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION)
+	for _, key := range []lisptcLispLimitKey{bits, version} {
+		must(t, r.store.maps[lisptcMapHeard].Put(key, lisptcLispHeard{RaisedNs: 1, Value: 1}))
+	}
+	return bits, version
+}
+
+// expectHeard demands that the programs remember something, or not. What a control plane made of status bits ends with
+// it, so that they have to be told to the next one as if they had just changed (RFC 9300 s.10).
+func (r *router) expectHeard(t *testing.T, key lisptcLispLimitKey, want bool) {
+	t.Helper()
+	var value lisptcLispHeard
+	err := r.store.maps[lisptcMapHeard].Lookup(key, &value)
+	if known := err == nil; known != want || err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		t.Errorf("event %d is remembered after a restart: %v, %v, want %v", key.Kind, known, err, want)
+	}
+}
+
 func TestDetachLeavesNothing(t *testing.T) {
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {
