@@ -70,7 +70,8 @@ func TestSplitDemo(t *testing.T) {
 	for _, directory := range []string{filepath.Dir(executable), filepath.Dir(filepath.Dir(executable))} {
 		must(t, os.Chmod(directory, 0o755)) // the control planes' user runs it, too
 	}
-	output, pid := runCommand(t, executable, "demo", "--json", "--planes", "split")
+	t.Cleanup(func() { runs.RemoveLeftovers(true) })
+	output, pid := runCommand(t, executable, "demo", "--json", "--planes", "split", "--keep")
 	var report Report
 	must(t, json.Unmarshal(output, &report))
 	if !report.Worked || len(report.Pairs) != len(pairNames) {
@@ -81,8 +82,43 @@ func TestSplitDemo(t *testing.T) {
 			t.Errorf("pair: %+v", p)
 		}
 	}
+	checkRights(t, report.Network)
+	runCommand(t, executable, "demo", "--remove")
 	if left := leftovers(t, pid); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// checkRights looks at the processes of a demo whose planes are split: the control planes
+// have a user of their own, without any capability.
+func checkRights(t *testing.T, network string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	control, data := 0, 0
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // it may have ended
+		words := strings.ReplaceAll(string(text), "\x00", " ")
+		switch {
+		case !strings.Contains(words, network):
+		case strings.Contains(words, "--planes data"):
+			data++
+		case strings.Contains(words, "--planes control"):
+			control++
+			status, err := os.ReadFile(filepath.Join(filepath.Dir(file), "status"))
+			must(t, err)
+			uid := itoa(nobodysUID)
+			for _, want := range []string{
+				"Uid:\t" + strings.Join([]string{uid, uid, uid, uid}, "\t") + "\n", "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n",
+			} {
+				if !strings.Contains(string(status), want) {
+					t.Errorf("%s: no %q in its status:\n%s", words, want, status)
+				}
+			}
+		}
+	}
+	if control != 2 || data != 2 {
+		t.Errorf("%d control planes and %d data planes, want two of each", control, data)
 	}
 }
 
