@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// What of package dataplane goes over the socket arrives whole: every field is given a
+// value of its own, also those that this test has never heard of.
+func TestNothingIsLeftOut(t *testing.T) {
+	for _, value := range []any{
+		dataplane.Settings{}, dataplane.MapCacheEntry{}, dataplane.DatabaseEntry{},
+		dataplane.Miss{}, dataplane.Expired{}, dataplane.StatusBitsChanged{}, dataplane.LocalVersionStale{}, dataplane.RemoteVersionStale{},
+		dataplane.NonceMismatch{}, dataplane.Gleaned{}, dataplane.LocatorUnreachable{}, dataplane.MTUChanged{},
+	} {
+		t.Run(reflect.TypeOf(value).Name(), func(t *testing.T) {
+			filled := reflect.New(reflect.TypeOf(value)).Elem()
+			filler := filler{}
+			filler.fill(t, filled)
+			want := filled.Interface()
+			if got := carried(t, want); !reflect.DeepEqual(got, want) {
+				t.Errorf("arrives as\n%+v, was\n%+v", got, want)
+			}
+		})
+	}
+}
+
+// carried is a value behind a message.
+func carried(t *testing.T, value any) any {
+	t.Helper()
+	var sent, received Message
+	switch v := value.(type) {
+	case dataplane.Settings:
+		sent.Reset(TypeSetSettings)
+		sent.setSettings(v)
+	case dataplane.MapCacheEntry:
+		sent.Reset(TypeAdd)
+		sent.setMapping(&v)
+		sent.setUsage(v.Usage)
+	case dataplane.DatabaseEntry:
+		sent.Reset(TypeAdd)
+		sent.setDatabase(&v, nil)
+	case dataplane.Event:
+		if !sent.setEvent(v) {
+			t.Fatalf("there is no message for %T", v)
+		}
+	}
+	if _, err := received.Parse(mustAppend(t, nil, &sent)); err != nil {
+		t.Fatal(err)
+	}
+	switch value.(type) {
+	case dataplane.Settings:
+		return received.Settings()
+	case dataplane.MapCacheEntry:
+		entry, err := received.MapCacheEntry(time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry.Usage = received.Usage
+		return entry
+	case dataplane.DatabaseEntry:
+		var entry dataplane.DatabaseEntry
+		if err := received.changeDatabase(&entry); err != nil {
+			t.Fatal(err)
+		}
+		return entry
+	}
+	event, ok := received.Event()
+	if !ok {
+		t.Fatalf("a message that tells of no event: %s", &received)
+	}
+	return event
+}
+
+// filler gives every field a value other than zero, and neighbours different ones.
+type filler struct{ n uint64 }
+
+func (f *filler) fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	f.n++
+	if known := f.known(v.Interface()); known != nil {
+		v.Set(reflect.ValueOf(known))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f.fill(t, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		f.fill(t, v.Index(0))
+	case reflect.Map:
+		key, element := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		f.fill(t, key)
+		f.fill(t, element)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, element)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("site0")
+	case reflect.Uint8: // mostly enumerations; none has fewer values than two
+		v.SetUint(1)
+	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(f.n)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(f.n))
+	default:
+		t.Fatalf("no value for %s", v.Type())
+	}
+}
+
+// known are values of types that are more than their fields.
+func (f *filler) known(v any) any {
+	octet := byte(f.n)
+	switch v.(type) {
+	case netip.Prefix:
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, octet, 0}), 24)
+	case lisp.RLOC:
+		return lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, octet}))
+	case lisp.EID:
+		return lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 8, 0, octet}))
+	case lisp.Prefix:
+		return lisp.MustParsePrefix("[7]10.7.0.0/16")
+	case time.Time:
+		return time.Unix(1700000000+int64(f.n), 0)
+	case dataplane.MissForm:
+		return dataplane.MissFormPacket
+	}
+	return nil
+}
