@@ -16,7 +16,7 @@ import (
 // value of its own, also those that this test has never heard of.
 func TestNothingIsLeftOut(t *testing.T) {
 	for _, value := range []any{
-		dataplane.Settings{}, dataplane.MapCacheEntry{}, dataplane.DatabaseEntry{},
+		dataplane.Settings{}, dataplane.Counters{}, dataplane.MapCacheEntry{}, dataplane.DatabaseEntry{},
 		dataplane.Miss{}, dataplane.Expired{}, dataplane.StatusBitsChanged{}, dataplane.LocalVersionStale{}, dataplane.RemoteVersionStale{},
 		dataplane.NonceMismatch{}, dataplane.Gleaned{}, dataplane.LocatorUnreachable{}, dataplane.MTUChanged{},
 	} {
@@ -40,6 +40,9 @@ func carried(t *testing.T, value any) any {
 	case dataplane.Settings:
 		sent.Reset(TypeSetSettings)
 		sent.setSettings(v)
+	case dataplane.Counters:
+		sent.Reset(TypeGetCounters)
+		sent.setCounters(v)
 	case dataplane.MapCacheEntry:
 		sent.Reset(TypeAdd)
 		sent.setMapping(&v)
@@ -58,6 +61,8 @@ func carried(t *testing.T, value any) any {
 	switch value.(type) {
 	case dataplane.Settings:
 		return received.Settings()
+	case dataplane.Counters:
+		return received.Counters()
 	case dataplane.MapCacheEntry:
 		entry, err := received.MapCacheEntry(time.Time{})
 		if err != nil {
