@@ -68,6 +68,7 @@ type line struct {
 	arm                arm
 	src, enc, dec, dst *testnet.Namespace
 	traffic            *traffic
+	flood              *traffic       // of that bench alone, from a link of its own
 	closers            []func() error // undone with the line
 	watching           []func() error // undone after a slot
 	mapsock            *mapsockPlane  // of that bench alone

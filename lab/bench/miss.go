@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loci/internal/testnet"
 )
 
@@ -101,8 +103,17 @@ var (
 	missLink = "ms"
 )
 
-// buildMiss hangs a Map-Server on enc, and puts the bench's ETR in the place of dec's daemon.
+// buildMiss makes a mapping system, and an ITR at enc.
 func buildMiss(ctx context.Context, b *bench, l *line) error {
+	if err := buildMappingSystem(ctx, b, l); err != nil {
+		return err
+	}
+	_, err := b.startDaemon(ctx, l.enc, missITRConfig(siteLink))
+	return err
+}
+
+// buildMappingSystem hangs a Map-Server on enc, and puts the bench's ETR in the place of dec's daemon.
+func buildMappingSystem(ctx context.Context, b *bench, l *line) error {
 	ms, err := b.network.Namespace(l.arm.key + "-ms")
 	if err != nil {
 		return err
@@ -125,19 +136,15 @@ func buildMiss(ctx context.Context, b *bench, l *line) error {
 	if _, err := b.startDaemon(ctx, ms, e.mapServerConfig()); err != nil {
 		return err
 	}
-	if err := e.register(ctx); err != nil {
-		return err
-	}
-	_, err = b.startDaemon(ctx, l.enc, missITRConfig())
-	return err
+	return e.register(ctx)
 }
 
-func missITRConfig() string {
+func missITRConfig(sites ...string) string {
 	var local strings.Builder
 	for _, p := range pairs {
 		fmt.Fprintf(&local, "    - {eid: %q, rlocs: [{address: %q}]}\n", p.sources, core4Enc.Addr())
 	}
-	return "interfaces:\n  site: [" + siteLink + "]\n  core: [" + coreLink + "]\n" +
+	return "interfaces:\n  site: [" + strings.Join(sites, ", ") + "]\n  core: [" + coreLink + "]\n" +
 		"itr:\n  map-resolvers: [" + missMS.Addr().String() + "]\netr:\n  local-eids:\n" + local.String() + "control:\n"
 }
 
@@ -237,9 +244,19 @@ func (p *pacer) run(ctx context.Context) error {
 		if err := errors.Join(ctx.Err(), p.sendDue(elapsed), p.check(elapsed)); err != nil {
 			return err
 		}
-		time.Sleep(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
+		sleepHere(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
 	}
 	return nil
+}
+
+// sleepHere sleeps in the calling thread. Go's own sleep would hand the thread's processor to others first and wake them for it, all in
+// the way of the packet that was just sent.
+func sleepHere(length time.Duration) {
+	if length <= 0 {
+		return
+	}
+	wanted := unix.NsecToTimespec(length.Nanoseconds())
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early: then nothing is due
 }
 
 func (p *pacer) sendDue(elapsed time.Duration) error {
@@ -305,7 +322,7 @@ func (m *missRun) recover(ctx context.Context) error {
 // sustained climbs to the highest rate that is kept up with, and holds it. When it cannot be held, the next lower one is, for
 // the time that is left.
 func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, error) {
-	step := max(slot/ladderSteps, shortestStep)
+	step := max(slot/ladderSteps, min(shortestStep, slot/shortestHold))
 	reached, deadline := -1, time.Now().Add(slot)
 	for i, rate := range missRates {
 		o, err := m.offer(ctx, rate, step, paceInterval)
