@@ -669,3 +669,41 @@ func TestRefusedConfigurations(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsForwardedTo: those who registered what is answered take turns; who registered something else before, such as
+// the same xTR under the address that it had, is left out.
+func TestWhoIsForwardedTo(t *testing.T) {
+	n := newNetwork(t)
+	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+	nameless := func(name, address, locator string) {
+		c := xtrConfig(1, "192.0.2.100", []string{locator}, "10.1.0.0/16")
+		c.XTRID, c.SiteID = [16]byte{}, 0
+		n.add(name, c, address)
+		n.run(time.Second)
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		_, row, ok := ms.mapServer.registrations.get(lisp.MustParsePrefix("10.1.0.0/16"))
+		if !ok {
+			t.Fatal("nothing is registered")
+		}
+		got := map[string]int{}
+		for range 2 * len(want) {
+			got[ms.mapServer.registrations.nextTurn(row).String()]++
+		}
+		for _, address := range want {
+			if got[address] != 2 || len(got) != len(want) {
+				t.Errorf("Map-Requests go to %v, want twice to each of %v", got, want)
+			}
+		}
+	}
+	nameless("x1", "192.0.2.1", "192.0.2.1")
+	expect("192.0.2.1")
+	nameless("x1 elsewhere", "192.0.2.11", "192.0.2.11")
+	expect("192.0.2.11")
+	nameless("its sibling", "192.0.2.12", "192.0.2.11")
+	expect("192.0.2.11", "192.0.2.12")
+	if len(ms.registered()) != 3 {
+		t.Errorf("%d registrations", len(ms.registered()))
+	}
+}

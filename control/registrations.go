@@ -353,19 +353,40 @@ func (t *registrations) mergeable(row *registration, who registrantID, new lisp.
 	return nil
 }
 
-// nextTurn is where the registrant is whose turn it is.
+// nextTurn is where the registrant is whose turn it is, among those who know what is
+// answered now: an xTR that came to another address, and has no xTR-ID to be known by,
+// stands here under its old one until that registration expires.
 func (t *registrations) nextTurn(row *registration) netip.Addr {
-	if newest := t.registrants.at(row.newest); newest.next == noRow { // nearly always
+	newest := t.registrants.at(row.newest)
+	if newest.next == noRow { // nearly always
 		return t.xtrs.at(newest.xtr).from.Addr()
 	}
-	row.turn = uint8((int(row.turn) + 1) % t.count(row))
+	current := 0
+	for r := range t.each(row) {
+		if t.agrees(newest, r) {
+			current++
+		}
+	}
+	row.turn = uint8((int(row.turn) + 1) % current)
 	n := int(row.turn)
 	for r := range t.each(row) {
+		if !t.agrees(newest, r) {
+			continue
+		}
 		if n--; n < 0 {
 			return t.xtrs.at(r.xtr).from.Addr()
 		}
 	}
 	return netip.Addr{}
+}
+
+// agrees reports whether a registrant registered the RLOCs that the newest one did, or
+// both wanted theirs merged.
+func (t *registrations) agrees(newest, r *registrant) bool {
+	if r == newest || t.xtrs.at(newest.xtr).mergeRequest && t.xtrs.at(r.xtr).mergeRequest {
+		return true
+	}
+	return r.content.locators == newest.content.locators || t.sets.at(newest.content.locators).SameRLOCs(t.sets.at(r.content.locators))
 }
 
 // siteState is what a site has used of its limits.
