@@ -8,6 +8,9 @@
  *   bench_sink_xdp   the same for frames
  *   bench_stamp      starts a packet's clock anew on its way
  *   bench_redirect   other MAC addresses, other interface: what no router can be faster than
+ *   bench_requested, bench_forwarded, bench_replied
+ *                    when the Map-Request for a packet's destination left the ITR, when the Map-Server forwarded it, and when
+ *                    the Map-Reply came
  *
  * Live frames are recycled: whoever had one before may have moved its headers, so all of it is written every time.
  *
@@ -70,6 +73,13 @@ struct bench_slot {
 	__u64 delay_ns; /* 0: not arrived */
 };
 
+/* CLOCK_MONOTONIC, 0: not seen. */
+struct bench_stages {
+	__u64 requested_ns;
+	__u64 forwarded_ns;
+	__u64 replied_ns;
+};
+
 struct bench_hop {
 	__u8 macs[12]; /* destination, source */
 	__u32 ifindex;
@@ -95,6 +105,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct bench_slot);
 } slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bench_stages);
+} stages SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -349,4 +366,51 @@ int bench_redirect(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	__builtin_memcpy(data, hop.macs, sizeof(hop.macs));
 	return bpf_redirect(hop.ifindex, 0);
+}
+
+/* An EID-Prefix ends a Map-Request of one record; in a Map-Reply of one record with one IPv4 locator, the locator follows. */
+#define AFTER_EID_IN_REQUEST 0
+#define AFTER_EID_IN_REPLY 12
+
+/* The stages of the packet whose destination's low 32 bits end so many octets before the end of a control message. */
+static __always_inline struct bench_stages *stages_of(struct __sk_buff *skb, __u32 after)
+{
+	__u32 sequence;
+	__be32 destination;
+
+	if (skb->len < ETH_HLEN + sizeof(destination) + after ||
+	    bpf_skb_load_bytes(skb, skb->len - sizeof(destination) - after, &destination, sizeof(destination)) < 0)
+		return NULL;
+	sequence = bpf_ntohl(destination) - settings.first_destination;
+	return bpf_map_lookup_elem(&stages, &sequence);
+}
+
+SEC("tc")
+int bench_requested(struct __sk_buff *skb)
+{
+	struct bench_stages *s = stages_of(skb, AFTER_EID_IN_REQUEST);
+
+	if (s && !s->requested_ns)
+		s->requested_ns = bpf_ktime_get_ns();
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int bench_forwarded(struct __sk_buff *skb)
+{
+	struct bench_stages *s = stages_of(skb, AFTER_EID_IN_REQUEST);
+
+	if (s && !s->forwarded_ns)
+		s->forwarded_ns = bpf_ktime_get_ns();
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int bench_replied(struct __sk_buff *skb)
+{
+	struct bench_stages *s = stages_of(skb, AFTER_EID_IN_REPLY);
+
+	if (s && !s->replied_ns)
+		s->replied_ns = bpf_ktime_get_ns();
+	return TC_ACT_UNSPEC;
 }

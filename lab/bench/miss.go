@@ -149,14 +149,14 @@ func missITRConfig(sites ...string) string {
 }
 
 func prepareMiss(_ *bench, l *line) error {
-	t, err := newTraffic(trafficSizes{slots: missSlots})
+	t, err := newTraffic(trafficSizes{slots: missSlots, stages: missStages})
 	if err != nil {
 		return err
 	}
 	l.traffic = t
 	l.closers = append(l.closers, t.objects.Close)
 	return errors.Join(l.keepDispatched(), l.enc.SetOffload(siteLink, testnet.GRO, true),
-		l.attachTCX(l.dec, coreLink, t.objects.BenchSinkTc, &l.closers))
+		l.attachTCX(l.dec, coreLink, t.objects.BenchSinkTc, &l.closers), l.attachStages())
 }
 
 func measureMiss(ctx context.Context, b *bench, l *line, caseName string, slot time.Duration) ([]sample, error) {
@@ -281,6 +281,9 @@ func (p *pacer) check(elapsed time.Duration) error {
 // firstPackets times misses that come alone.
 func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]sample, error) {
 	rate := 1 / firstPacketInterval.Seconds()
+	if err := m.line.traffic.forgetStages(); err != nil {
+		return nil, err
+	}
 	o, err := m.offer(ctx, rate, slot, firstPacketInterval)
 	if err != nil {
 		return nil, err
@@ -289,12 +292,16 @@ func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]sampl
 	if len(times) == 0 {
 		return nil, fmt.Errorf("none of %d first packets arrived", o.sent)
 	}
+	stages, err := m.line.traffic.stageSamples(o.sent)
+	if err != nil {
+		return nil, err
+	}
 	const ms = 1e6
-	return []sample{
+	return append([]sample{
 		{"p50", "ms", percentile(times, 0.50) / ms}, {"p90", "ms", percentile(times, 0.90) / ms},
 		{"p99", "ms", percentile(times, 0.99) / ms}, {"max", "ms", times[len(times)-1] / ms},
 		{"lost", "packets", float64(o.lost())}, {"sent", "packets", float64(o.sent)},
-	}, nil
+	}, stages...), nil
 }
 
 // recover gives rate limits and queues of the ITR the time to be as before a run: until it sends nothing any more.

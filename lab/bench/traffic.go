@@ -45,6 +45,7 @@ type traffic struct {
 // trafficSizes are what the programs have room for; 0 is the default.
 type trafficSizes struct {
 	slots        uint32 // packets that can be timed in one run
+	stages       uint32 // packets whose resolution can be timed by its stages
 	destinations uint32 // that are no consecutive addresses
 }
 
@@ -56,6 +57,9 @@ func newTraffic(sizes trafficSizes) (*traffic, error) {
 	}
 	if sizes.slots > 0 {
 		spec.Maps[trafficMapSlots].MaxEntries = sizes.slots
+	}
+	if sizes.stages > 0 {
+		spec.Maps[trafficMapStages].MaxEntries = sizes.stages
 	}
 	if sizes.destinations > 0 {
 		spec.Maps[trafficMapOffsets].MaxEntries = sizes.destinations
@@ -88,13 +92,17 @@ func (l *line) attachFor(sizes trafficSizes) error {
 
 // attachTCX puts a program before everything else that an interface receives; what detaches it goes to closers.
 func (l *line) attachTCX(ns *testnet.Namespace, name string, program *ebpf.Program, closers *[]func() error) error {
+	return attachTCXAt(ebpf.AttachTCXIngress, ns, name, program, closers)
+}
+
+func attachTCXAt(where ebpf.AttachType, ns *testnet.Namespace, name string, program *ebpf.Program, closers *[]func() error) error {
 	at, err := linkOf(ns, name)
 	if err != nil {
 		return err
 	}
 	return hold(ns, closers, func() (link.Link, error) {
 		return link.AttachTCX(link.TCXOptions{
-			Interface: at.Index, Program: program, Attach: ebpf.AttachTCXIngress, Anchor: link.Head(),
+			Interface: at.Index, Program: program, Attach: where, Anchor: link.Head(),
 		})
 	})
 }

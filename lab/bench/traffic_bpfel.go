@@ -55,23 +55,34 @@ type trafficBenchSlot struct {
 	DelayNs uint64
 }
 
+type trafficBenchStages struct {
+	_           structs.HostLayout
+	RequestedNs uint64
+	ForwardedNs uint64
+	RepliedNs   uint64
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	trafficMapCounts         = "counts"
-	trafficMapOffsets        = "offsets"
-	trafficMapSlots          = "slots"
-	trafficProgBenchGenerate = "bench_generate"
-	trafficProgBenchRedirect = "bench_redirect"
-	trafficProgBenchSinkTc   = "bench_sink_tc"
-	trafficProgBenchSinkXdp  = "bench_sink_xdp"
-	trafficProgBenchStamp    = "bench_stamp"
-	trafficVarCaptured       = "captured"
-	trafficVarCapturedLength = "captured_length"
-	trafficVarHop            = "hop"
-	trafficVarNextSequence   = "next_sequence"
-	trafficVarSettings       = "settings"
+	trafficMapCounts          = "counts"
+	trafficMapOffsets         = "offsets"
+	trafficMapSlots           = "slots"
+	trafficMapStages          = "stages"
+	trafficProgBenchForwarded = "bench_forwarded"
+	trafficProgBenchGenerate  = "bench_generate"
+	trafficProgBenchRedirect  = "bench_redirect"
+	trafficProgBenchReplied   = "bench_replied"
+	trafficProgBenchRequested = "bench_requested"
+	trafficProgBenchSinkTc    = "bench_sink_tc"
+	trafficProgBenchSinkXdp   = "bench_sink_xdp"
+	trafficProgBenchStamp     = "bench_stamp"
+	trafficVarCaptured        = "captured"
+	trafficVarCapturedLength  = "captured_length"
+	trafficVarHop             = "hop"
+	trafficVarNextSequence    = "next_sequence"
+	trafficVarSettings        = "settings"
 )
 
 // loadTraffic returns the embedded CollectionSpec for traffic.
@@ -116,11 +127,14 @@ type trafficSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficProgramSpecs struct {
-	BenchGenerate *ebpf.ProgramSpec `ebpf:"bench_generate"`
-	BenchRedirect *ebpf.ProgramSpec `ebpf:"bench_redirect"`
-	BenchSinkTc   *ebpf.ProgramSpec `ebpf:"bench_sink_tc"`
-	BenchSinkXdp  *ebpf.ProgramSpec `ebpf:"bench_sink_xdp"`
-	BenchStamp    *ebpf.ProgramSpec `ebpf:"bench_stamp"`
+	BenchForwarded *ebpf.ProgramSpec `ebpf:"bench_forwarded"`
+	BenchGenerate  *ebpf.ProgramSpec `ebpf:"bench_generate"`
+	BenchRedirect  *ebpf.ProgramSpec `ebpf:"bench_redirect"`
+	BenchReplied   *ebpf.ProgramSpec `ebpf:"bench_replied"`
+	BenchRequested *ebpf.ProgramSpec `ebpf:"bench_requested"`
+	BenchSinkTc    *ebpf.ProgramSpec `ebpf:"bench_sink_tc"`
+	BenchSinkXdp   *ebpf.ProgramSpec `ebpf:"bench_sink_xdp"`
+	BenchStamp     *ebpf.ProgramSpec `ebpf:"bench_stamp"`
 }
 
 // trafficMapSpecs contains maps before they are loaded into the kernel.
@@ -130,6 +144,7 @@ type trafficMapSpecs struct {
 	Counts  *ebpf.MapSpec `ebpf:"counts"`
 	Offsets *ebpf.MapSpec `ebpf:"offsets"`
 	Slots   *ebpf.MapSpec `ebpf:"slots"`
+	Stages  *ebpf.MapSpec `ebpf:"stages"`
 }
 
 // trafficVariableSpecs contains global variables before they are loaded into the kernel.
@@ -166,6 +181,7 @@ type trafficMaps struct {
 	Counts  *ebpf.Map `ebpf:"counts"`
 	Offsets *ebpf.Map `ebpf:"offsets"`
 	Slots   *ebpf.Map `ebpf:"slots"`
+	Stages  *ebpf.Map `ebpf:"stages"`
 }
 
 func (m *trafficMaps) Close() error {
@@ -173,6 +189,7 @@ func (m *trafficMaps) Close() error {
 		m.Counts,
 		m.Offsets,
 		m.Slots,
+		m.Stages,
 	)
 }
 
@@ -191,17 +208,23 @@ type trafficVariables struct {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficPrograms struct {
-	BenchGenerate *ebpf.Program `ebpf:"bench_generate"`
-	BenchRedirect *ebpf.Program `ebpf:"bench_redirect"`
-	BenchSinkTc   *ebpf.Program `ebpf:"bench_sink_tc"`
-	BenchSinkXdp  *ebpf.Program `ebpf:"bench_sink_xdp"`
-	BenchStamp    *ebpf.Program `ebpf:"bench_stamp"`
+	BenchForwarded *ebpf.Program `ebpf:"bench_forwarded"`
+	BenchGenerate  *ebpf.Program `ebpf:"bench_generate"`
+	BenchRedirect  *ebpf.Program `ebpf:"bench_redirect"`
+	BenchReplied   *ebpf.Program `ebpf:"bench_replied"`
+	BenchRequested *ebpf.Program `ebpf:"bench_requested"`
+	BenchSinkTc    *ebpf.Program `ebpf:"bench_sink_tc"`
+	BenchSinkXdp   *ebpf.Program `ebpf:"bench_sink_xdp"`
+	BenchStamp     *ebpf.Program `ebpf:"bench_stamp"`
 }
 
 func (p *trafficPrograms) Close() error {
 	return _TrafficClose(
+		p.BenchForwarded,
 		p.BenchGenerate,
 		p.BenchRedirect,
+		p.BenchReplied,
+		p.BenchRequested,
 		p.BenchSinkTc,
 		p.BenchSinkXdp,
 		p.BenchStamp,
