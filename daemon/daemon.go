@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -225,15 +226,32 @@ func (d *daemon) forgetDatabase(p plan) {
 	}
 }
 
+const (
+	adoptPiece = 1 << 10 // mappings that are taken over at a time
+	adoptMany  = 1 << 16 // from so many on it pays to tidy up
+)
+
 // adoptMapCache gives the Node the mappings that the data plane kept.
 func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
-	var kept []control.MapCacheEntry
-	for e := range d.plane.Mappings() {
-		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+	entries := 0
+	piece := make([]control.MapCacheEntry, 0, adoptPiece)
+	adopt := func() {
+		node.AdoptMapCache(now, piece)
+		entries += len(piece)
+		piece = piece[:0]
 	}
-	if len(kept) > 0 {
-		d.log.Info("took over the mappings that the data plane kept", "entries", len(kept))
-		node.AdoptMapCache(now, kept)
+	for e := range d.plane.Mappings() {
+		piece = append(piece, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		if len(piece) == adoptPiece {
+			adopt()
+		}
+	}
+	adopt()
+	if entries > 0 {
+		d.log.Info("took over the mappings that the data plane kept", "entries", entries)
+	}
+	if entries >= adoptMany {
+		debug.FreeOSMemory() // building large tables leaves behind as much as they need
 	}
 	var down []lisp.RLOC
 	for rloc, state := range d.plane.LocatorStates() {

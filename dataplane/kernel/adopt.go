@@ -87,7 +87,7 @@ func (t *tables) adoptRecord(index uint32) error {
 	atomic.StoreUint32(&record.Flags, record.Flags&^flagHold) // whoever held packets is gone
 	t.generation++
 	t.born[index] = t.generation
-	t.entries[key] = index
+	t.entries.add(index)
 	return nil
 }
 

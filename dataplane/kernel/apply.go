@@ -152,7 +152,7 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := keyOf(kindMapCache, prefix); err == nil {
-		if index, exists := e.tables.entries[key]; exists {
+		if index, exists := e.tables.entries.get(key); exists {
 			found := e.readMapping(index)
 			entry := e.mapCacheEntry(&found)
 			expired = entry.HasExpired(time.Now())
@@ -193,7 +193,8 @@ func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
 }
 
 func (e *Engine) flush(o dataplane.Flush) error {
-	for key := range e.tables.entries {
+	for _, index := range slices.Collect(e.tables.entries.all()) {
+		key := keyOfRecord(&e.tables.records[index])
 		if key.kind == kindMapCache && !o.MapCache || key.kind == kindDatabase && !o.Database {
 			continue
 		}
@@ -213,7 +214,7 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	index, ok := e.tables.entries[key]
+	index, ok := e.tables.entries.get(key)
 	if !ok || e.closed {
 		return dataplane.MapCacheEntry{}, false
 	}
@@ -307,11 +308,11 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var entries []dataplane.DatabaseEntry
-	for key, index := range e.tables.entries {
-		if key.kind != kindDatabase || e.closed {
+	for index := range e.tables.entries.all() {
+		record := &e.tables.records[index]
+		if record.Flags&flagDatabase == 0 || e.closed {
 			continue
 		}
-		record := &e.tables.records[index]
 		entries = append(entries, dataplane.DatabaseEntry{
 			Prefix: e.prefixOf(record), Locators: e.tables.sets.of(record.LocatorSet), Version: record.MapVersion,
 		})

@@ -188,8 +188,8 @@ func (h *engineHarness) Pass(d time.Duration) {
 	}
 	h.engine.mu.Lock()
 	defer h.engine.mu.Unlock()
-	for key, index := range h.engine.tables.entries {
-		if record := &h.engine.tables.records[index]; key.kind == kindDatabase {
+	for index := range h.engine.tables.entries.all() {
+		if record := &h.engine.tables.records[index]; record.Flags&flagDatabase != 0 {
 			atomic.StoreUint64(&record.ExpiresNs, record.ExpiresNs-min(record.ExpiresNs, uint64(d)))
 		}
 	}

@@ -30,7 +30,7 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 	if want := (dataplane.ListsState{Lists: 1, Prefixes: 1}); state.Lists != want {
 		t.Errorf("lists %+v, want %+v", state.Lists, want)
 	}
-	if state.Layout != abiVersion || state.Table.Entries != len(a.tables.entries) || state.Table.UsedOctets == 0 ||
+	if state.Layout != abiVersion || state.Table.Entries != a.tables.entries.count || state.Table.UsedOctets == 0 ||
 		state.Table.UsedOctets+state.Table.FreeOctets != state.Table.Octets || state.Sets.Sets == 0 || state.Sets.Locators < state.Sets.Sets {
 		t.Errorf("tables %+v, %+v", state.Table, state.Sets)
 	}

@@ -34,13 +34,13 @@ const (
 )
 
 // DefaultLocatorSetLimit is how many locator-sets there is room for beside so many
-// mappings: one for each up to 65536 (15 MB), and one for every 16 beyond, because
+// mappings: one for each up to 65536 (15 MB), and one for every 32 beyond, because
 // equal sets are stored once and mappings of one site mostly have the same. Some are
 // spare: a set that replaces another needs a place beside it for a moment.
 func DefaultLocatorSetLimit(mappings int) int {
 	const (
 		oneEach   = 1 << 16
-		shareBy   = 16
+		shareBy   = 32
 		spareSets = 1 << 8
 	)
 	return min(mappings, oneEach) + max(mappings-oneEach, 0)/shareBy + spareSets
@@ -287,7 +287,7 @@ func (e *Engine) openTables(o Options) error {
 	if err := e.tables.goOnline(); err != nil {
 		return err
 	}
-	if n := len(e.tables.entries); n > 0 {
+	if n := e.tables.entries.count; n > 0 {
 		e.log.Info("adopted the tables in force", "entries", n)
 	}
 	return nil

@@ -31,7 +31,7 @@ func heardKey(key entryKey) lisptcLispLimitKey {
 // statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
 // time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
 func (e *Engine) statusBitsFrom(key entryKey, locators lisp.LocatorSet) uint64 {
-	index, exists := e.tables.entries[key]
+	index, exists := e.tables.entries.get(key)
 	if !exists {
 		return 0
 	}
@@ -48,7 +48,7 @@ func (e *Engine) hasOtherLocators(with entry) bool {
 	if !e.settings.Header.StatusBits {
 		return false
 	}
-	index, exists := e.tables.entries[with.key]
+	index, exists := e.tables.entries.get(with.key)
 	return exists && !e.tables.sets.of(e.tables.records[index].LocatorSet).Equal(with.locators)
 }
 

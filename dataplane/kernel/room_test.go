@@ -154,7 +154,7 @@ func TestHoldEnds(t *testing.T) {
 	eventually(t, "no entry on hold", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for _, index := range a.tables.entries {
+		for index := range a.tables.entries.all() {
 			if a.tables.records[index].Flags&flagHold != 0 {
 				return false
 			}

@@ -48,7 +48,8 @@ type tables struct {
 	sets       *locatorSets
 	fib        *trie
 	cellLimit  int
-	entries    map[entryKey]uint32
+	entries    entryIndex
+	bits       []uint8 // by index: the prefix length, which the trie asks for all the time
 	roots      map[rootKey]*root
 	offline    bool     // programs still use another table, or none
 	generation uint64   // grows with every entry that is added
@@ -81,7 +82,7 @@ func newTables(p tableParts) (*tables, error) {
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
-		entries: map[entryKey]uint32{}, roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
+		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
 		offline: true,
 	}
 	t.sets.changed = p.changed
@@ -93,7 +94,7 @@ func newTables(p tableParts) (*tables, error) {
 	return t, nil
 }
 
-func (t *tables) bitsOf(leaf uint32) int { return int(t.records[leaf].PrefixLength) }
+func (t *tables) bitsOf(leaf uint32) int { return int(t.bits[leaf]) }
 
 // entry is what put writes, the common part of both tables' entries.
 type entry struct {
@@ -117,7 +118,7 @@ func (t *tables) put(e entry) (index uint32, held bool, err error) {
 		return 0, false, err
 	}
 	positive := set != noLocatorSet && e.key.kind == kindMapCache
-	if index, exists := t.entries[e.key]; exists {
+	if index, exists := t.entries.get(e.key); exists {
 		record := &t.records[index]
 		old := record.LocatorSet
 		held = positive && (old == noLocatorSet || record.Flags&flagHold != 0)
@@ -160,13 +161,14 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	}
 	t.generation++
 	t.born[index] = t.generation
-	t.entries[e.key] = index
+	t.entries.add(index)
 	t.changed.of(&e.key)
 	return index, nil
 }
 
 // link makes lookups find a record. The caller made room.
 func (t *tables) link(key entryKey, index uint32) error {
+	t.bits[index] = key.bits
 	below := key.root()
 	r := t.roots[below]
 	if r == nil {
@@ -209,7 +211,7 @@ func (t *tables) goOnline() error {
 // delete takes an entry out; false when there is none. The record stays readable
 // for programs that hold its index, but counts as no entry any more.
 func (t *tables) delete(key entryKey) (bool, error) {
-	index, exists := t.entries[key]
+	index, exists := t.entries.get(key)
 	if !exists {
 		return false, nil
 	}
@@ -230,7 +232,7 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	t.changed.of(&key)
 	record := &t.records[index]
 	atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
-	delete(t.entries, key)
+	t.entries.remove(key)
 	t.born[index] = 0
 	t.indexes.giveBack(index)
 	t.sets.release(record.LocatorSet)
@@ -244,7 +246,7 @@ func (t *tables) covering(r *root, key entryKey) uint32 {
 		if r.byBits[bits] == 0 {
 			continue
 		}
-		if index, ok := t.entries[key.shorter(bits)]; ok {
+		if index, ok := t.entries.get(key.shorter(bits)); ok {
 			return slotLeaf | index
 		}
 	}
@@ -266,7 +268,8 @@ func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*l
 
 // indexOf is where a record that lookup returned stands.
 func (t *tables) indexOf(record *lisptcLispMapping) uint32 {
-	return t.entries[keyOfRecord(record)]
+	index, _ := t.entries.get(keyOfRecord(record))
+	return index
 }
 
 // unhold lets the programs forward by an entry, if it is still the one that was
@@ -281,7 +284,7 @@ func (t *tables) unhold(index uint32, generation uint64) {
 // setSources changes the own RLOCs that mappings' packets are sent from.
 func (t *tables) setSources(source4, source6 lisp.RLOC) error {
 	return t.sets.setSources(source4, source6, func(moved map[uint32]uint32) {
-		for _, index := range t.entries {
+		for index := range t.entries.all() {
 			if to, ok := moved[t.records[index].LocatorSet]; ok {
 				atomic.StoreUint32(&t.records[index].LocatorSet, to)
 			}

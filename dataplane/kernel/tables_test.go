@@ -241,7 +241,7 @@ func TestEachMappingOfItsOwnLocatorSet(t *testing.T) {
 func TestFailuresChangeNothing(t *testing.T) {
 	p := newPlainTables(t, 10, 10, 1<<10)
 	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
-	records, uses := len(p.entries), p.fib.cells.inUse()
+	records, uses := p.entries.count, p.fib.cells.inUse()
 	p.maps.failing = errors.New("no")
 	for _, prefix := range []string{"2001:db8::/32", "[5]10.0.0.0/8"} {
 		if err := p.putPrefix(t, kindMapCache, prefix, locators(rloc4(2))); err == nil {
@@ -252,8 +252,8 @@ func TestFailuresChangeNothing(t *testing.T) {
 	if _, err := p.delete(key); err == nil {
 		t.Error("delete: no error")
 	}
-	if len(p.entries) != records || p.fib.cells.inUse() != uses || p.indexes.inUse() != 1 || p.sets.indexes.inUse() != 1 {
-		t.Errorf("%d entries, %d cells, %d records, %d sets in use after failures", len(p.entries), p.fib.cells.inUse(), p.indexes.inUse(), p.sets.indexes.inUse())
+	if p.entries.count != records || p.fib.cells.inUse() != uses || p.indexes.inUse() != 1 || p.sets.indexes.inUse() != 1 {
+		t.Errorf("%d entries, %d cells, %d records, %d sets in use after failures", p.entries.count, p.fib.cells.inUse(), p.indexes.inUse(), p.sets.indexes.inUse())
 	}
 	p.maps.failing = nil
 	must(t, p.putPrefix(t, kindMapCache, "2001:db8::/32", locators(rloc4(2))))
@@ -281,8 +281,8 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 	if refused := p.reopen(t); len(refused) != 5 {
 		t.Errorf("refused %v, want 5", refused)
 	}
-	if len(p.entries) != 2 || p.records[10].Flags&flagHold != 0 || p.indexes.inUse() != 2 {
-		t.Errorf("%d entries, %d records in use, want 2 and nothing on hold", len(p.entries), p.indexes.inUse())
+	if p.entries.count != 2 || p.records[10].Flags&flagHold != 0 || p.indexes.inUse() != 2 {
+		t.Errorf("%d entries, %d records in use, want 2 and nothing on hold", p.entries.count, p.indexes.inUse())
 	}
 }
 
