@@ -7,7 +7,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -76,7 +75,7 @@ type packetTracer struct {
 
 func (t *packetTracer) trace(packet []byte, segment int) (api.Trace, error) {
 	decided, err := t.tracer.Trace(kernel.TracedPacket{
-		Ifindex: uint32(t.link.Index), Leaves: t.filter.Leaves, Packet: packet, Segment: segment,
+		Ifindex: uint32(t.link.Index), Leaves: t.filter.Leaves, Packet: packet, Segment: segment, VLAN: uint16(t.filter.VLAN),
 	})
 	if err != nil {
 		return api.Trace{}, err
@@ -156,6 +155,7 @@ func listenAt(ifindex int) (int, error) {
 	pause := unix.NsecToTimeval(int64(listenPause))
 	err = errors.Join(
 		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel puts VLAN tags
 		unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause),
 		unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: network, Ifindex: ifindex}),
 	)
@@ -165,26 +165,3 @@ func listenAt(ifindex int) (int, error) {
 	}
 	return socket, nil
 }
-
-// receive returns the next IP packet in the filter's direction; nil when it was none, or nothing came for a while.
-func (t *packetTracer) receive(socket int, buffer []byte) (packet []byte, segment int, err error) {
-	n, from, err := unix.Recvfrom(socket, buffer, 0)
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("listening at %s: %w", t.link.Name, err)
-	}
-	source, ok := from.(*unix.SockaddrLinklayer)
-	if !ok || (source.Pkttype == unix.PACKET_OUTGOING) != t.filter.Leaves || n < vnetHeaderOctets+ethernetOctets {
-		return nil, 0, nil
-	}
-	frame := buffer[vnetHeaderOctets:n]
-	switch binary.BigEndian.Uint16(frame[12:]) {
-	case unix.ETH_P_IP, unix.ETH_P_IPV6:
-		return frame[ethernetOctets:], int(binary.NativeEndian.Uint16(buffer[4:])), nil
-	}
-	return nil, 0, nil
-}
-
-const ethernetOctets = 14

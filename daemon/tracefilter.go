@@ -23,6 +23,7 @@ import (
 type PacketFilter struct {
 	Interface            string
 	Leaves               bool // this host sends it by the interface
+	VLAN                 int  // 802.1Q tag of the frame, 0 for none
 	Source, Destination  netip.Prefix
 	Protocol             int // -1: any
 	SourcePort, Port     int // -1: any
@@ -36,6 +37,7 @@ type PacketFilter struct {
 var filterWords = map[string]func(f *PacketFilter, value string) error{
 	"in":    func(f *PacketFilter, v string) error { f.Interface, f.Leaves = v, false; return nil },
 	"out":   func(f *PacketFilter, v string) error { f.Interface, f.Leaves = v, true; return nil },
+	"vlan":  func(f *PacketFilter, v string) error { return setNumber(&f.VLAN, v, 4094) },
 	"src":   func(f *PacketFilter, v string) error { return setPrefix(&f.Source, v) },
 	"dst":   func(f *PacketFilter, v string) error { return setPrefix(&f.Destination, v) },
 	"proto": func(f *PacketFilter, v string) error { return setNumber(&f.Protocol, v, 255) },
@@ -67,7 +69,7 @@ func ParsePacketFilter(words []string) (PacketFilter, error) {
 		}
 		set, ok := filterWords[word]
 		if !ok {
-			return f, fmt.Errorf("filter: %q is none of its words: in, out, src, dst, tcp, udp, icmp, icmp6, sctp, proto, sport, dport, ttl, tos, size, df, rloc, local, iid", words[i])
+			return f, fmt.Errorf("filter: %q is none of its words: in, out, vlan, src, dst, tcp, udp, icmp, icmp6, sctp, proto, sport, dport, ttl, tos, size, df, rloc, local, iid", words[i])
 		}
 		i++
 		if i == len(words) {

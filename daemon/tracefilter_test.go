@@ -83,6 +83,7 @@ func TestPacketFilterRefuses(t *testing.T) {
 		"in x dport 65536":         "dport 65536: want a number from 0 to 65535",
 		"in x ttl -1":              "ttl -1: want a number from 0 to 255",
 		"in x iid 16777216":        "iid 16777216: want a number",
+		"in x vlan 4095":           "vlan 4095: want a number from 0 to 4094",
 		"in x rloc core0":          "rloc core0: want an address",
 		"in x src ::1 dst 1.2.3.4": "of different families",
 	} {

@@ -49,6 +49,7 @@ type TracedPacket struct {
 	Leaves  bool   // this host sends it by the interface, rather than that it came in there
 	Packet  []byte // an IP packet
 	Segment int    // octets of payload in each segment of a super-packet
+	VLAN    uint16 // the frame's 802.1Q tag; 0: it has none
 }
 
 // OpenTracer finds the instance that Options name. The errors are ErrNothingInForce,
@@ -147,6 +148,9 @@ func (t *Tracer) Trace(p TracedPacket) (Trace, error) {
 		return Trace{}, fmt.Errorf("a packet of %d octets cannot be traced: %w", len(p.Packet), err) // the kernel would not run it
 	}
 	program := programAt(taken.Flags, p.Leaves)
+	if p.VLAN != 0 && !p.Leaves {
+		program = lisptcProgSiteIngress // tags stand for sites alone
+	}
 	out, err := t.run(program, p, frameFor(taken, p))
 	if err != nil {
 		return Trace{}, err
@@ -156,6 +160,7 @@ func (t *Tracer) Trace(p TracedPacket) (Trace, error) {
 
 const (
 	etherOctets = 14
+	tagOctets   = 4
 	ipv6Octets  = 40
 
 	// Places in struct __sk_buff, which BPF_PROG_TEST_RUN takes as the context, and its length.
@@ -183,12 +188,17 @@ func programAt(flags uint32, leaves bool) string {
 
 // frameFor puts the packet behind an Ethernet header that makes it one for this host.
 func frameFor(at lisptcLispInterface, p TracedPacket) []byte {
-	frame := make([]byte, etherOctets, etherOctets+len(p.Packet))
+	frame := make([]byte, etherOctets, etherOctets+tagOctets+len(p.Packet))
 	copy(frame, at.Mac[:])
 	frame[6] = 2 // from a locally administered address
 	protocol := uint16(unix.ETH_P_IP)
 	if len(p.Packet) > 0 && p.Packet[0]>>4 == 6 {
 		protocol = unix.ETH_P_IPV6
+	}
+	if p.VLAN != 0 {
+		binary.BigEndian.PutUint16(frame[12:], unix.ETH_P_8021Q)
+		frame = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(frame, p.VLAN), protocol)
+		return append(frame, p.Packet...)
 	}
 	binary.BigEndian.PutUint16(frame[12:], protocol)
 	return append(frame, p.Packet...)

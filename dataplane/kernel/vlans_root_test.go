@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,6 +224,27 @@ func TestVLANsAreSites(t *testing.T) {
 		}
 	}
 	v.expectUntouched(t)
+	v.expectTraces(t)
+}
+
+// expectTraces traces frames with a tag, also while XDP is in front.
+func (v *vlanRouter) expectTraces(t *testing.T) {
+	t.Helper()
+	tracer, err := v.tracer(t)
+	must(t, err)
+	out := datagram(siteAddress4(0, 10), siteAddress4(1, 10))
+	for instance, vlan := range vlanOf {
+		text, sent := v.expectTrace(t, tracer, "site0", TracedPacket{Packet: out, VLAN: vlan})
+		e, reason := forward.ParseEncapsulated(sent)
+		if !strings.HasPrefix(text, VerdictEncapsulate) || reason != forward.DropNone || e.Instance != instance {
+			t.Errorf("VLAN %d: %s, sent with Instance-ID %d, %s", vlan, text, e.Instance, reason)
+		}
+	}
+	for _, vlan := range []uint16{0, 30} {
+		if text, _ := v.expectTrace(t, tracer, "site0", TracedPacket{Packet: out, VLAN: vlan}); !strings.HasPrefix(text, VerdictPass) {
+			t.Errorf("VLAN %d: %s, want it to pass", vlan, text)
+		}
+	}
 }
 
 // bothWays sends a packet from a VLAN, expects its Instance-ID, and sends an answer back.
