@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -43,10 +44,12 @@ type hooks struct {
 	directory string // of pinned links
 	filters   filters
 	programs  map[string]*ebpf.Program // at tc; never changes
-	xdp       *ebpf.Program            // nil until it is wanted
-	loadXDP   func() *ebpf.Program     // nil where the kernel refuses it
-	clsact    bool
-	links     map[hookPoint]link.Link // nil for a filter
+	// programIDs are those of programs, found once.
+	programIDs func() map[ebpf.ProgramID]bool
+	xdp        *ebpf.Program        // nil until it is wanted
+	loadXDP    func() *ebpf.Program // nil where the kernel refuses it
+	clsact     bool
+	links      map[hookPoint]link.Link // nil for a filter
 }
 
 // openHooks takes over the links that an earlier process pinned and the filters that
@@ -61,6 +64,7 @@ func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPr
 			lisptcProgLispEgress: programs.LispEgress,
 		},
 	}
+	h.programIDs = sync.OnceValue(h.findProgramIDs)
 	if err := os.MkdirAll(h.directory, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of links: %w", err)
 	}

@@ -84,15 +84,10 @@ func queueOf(index int) (queue string, maxMTU uint32, err error) {
 
 // foreignEgressPrograms counts programs and filters of others at the way out.
 func (e *Engine) foreignEgressPrograms(index int) (int, error) {
-	own := map[ebpf.ProgramID]bool{}
-	for _, program := range e.hooks.programs {
-		if info, err := program.Info(); err == nil {
-			id, _ := info.ID()
-			own[id] = true
-		}
-	}
 	foreign := 0
-	if result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress}); err == nil {
+	result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
+	if err == nil {
+		own := e.hooks.programIDs()
 		for _, p := range result.Programs {
 			if !own[p.ID] {
 				foreign++
@@ -109,6 +104,18 @@ func (e *Engine) foreignEgressPrograms(index int) (int, error) {
 		}
 	}
 	return foreign, nil
+}
+
+// findProgramIDs asks the kernel for the identifiers of our programs, which takes it a while.
+func (h *hooks) findProgramIDs() map[ebpf.ProgramID]bool {
+	own := map[ebpf.ProgramID]bool{}
+	for _, program := range h.programs {
+		if info, err := program.Info(); err == nil {
+			id, _ := info.ID()
+			own[id] = true
+		}
+	}
+	return own
 }
 
 // addShortcut marks an interface whose packets may take the shortcut.
