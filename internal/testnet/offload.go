@@ -28,6 +28,8 @@ var (
 	GSO = Feature{"tx-generic-segmentation"}
 	// GRO joins received packets to super-packets.
 	GRO = Feature{"rx-gro"}
+	// UDPGROForwarding lets GRO join UDP datagrams that no socket has asked to be joined.
+	UDPGROForwarding = Feature{"rx-udp-gro-forwarding"}
 )
 
 // SetOffload switches a feature of an interface on or off.

@@ -93,7 +93,7 @@ func buildControl(ctx context.Context, b *bench, l *line) error {
 	b.control = c
 	l.closers = append(l.closers, c.close)
 	err := errors.Join(pin(os.Getpid(), loadCPU), receiveOn(b.instance.Path("sys"), l.enc, siteLink, serverCPU),
-		receiveOn(b.instance.Path("sys"), l.src, hostLink, loadCPU), routePeers(l))
+		receiveByThreadOn(b.instance.Path("sys"), l.src, hostLink, loadCPU), routePeers(l))
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (c *controlRun) counters(ctx context.Context, samples []sample) ([]sample, 
 
 func (c *controlRun) requests(ctx context.Context, which requestSet, slot time.Duration) ([]sample, error) {
 	requests := c.load.requestsOf(which)
-	o, work, err := c.timed(ctx, loadPlan{requests: requests, burst: which.burst, length: slot})
+	o, work, err := c.timed(ctx, loadPlan{requests: requests, burst: which.burst, window: which.window, length: slot})
 	if err != nil {
 		return nil, err
 	}
@@ -354,17 +354,24 @@ func setAffinity(pid int, set *unix.CPUSet) error {
 // receiveOn lets one core do what the kernel does for packets that a link receives. The setting is in a view of /sys that
 // only the namespace has.
 func receiveOn(mountPoint string, ns *testnet.Namespace, link string, cpu int) error {
-	return ns.Do(func() error {
-		if err := os.MkdirAll(mountPoint, 0o700); err != nil {
-			return err
-		}
-		if err := unix.Mount("sysfs", mountPoint, "sysfs", 0, ""); err != nil {
-			return fmt.Errorf("mount /sys of a namespace: %w", err)
-		}
+	return ns.DoWithSys(mountPoint, func() error {
 		file := filepath.Join(mountPoint, "class/net", link, "queues/rx-0/rps_cpus")
-		err := os.WriteFile(file, fmt.Appendf(nil, "%x", 1<<cpu), 0)
-		return errors.Join(err, unix.Unmount(mountPoint, 0))
+		return os.WriteFile(file, fmt.Appendf(nil, "%x", 1<<cpu), 0)
 	})
+}
+
+// receiveByThreadOn lets a thread of the kernel on one core receive what comes by a link, as from a card: what the load has to do
+// to receive is no work of who sends. A kernel that does not tell its threads (before Linux 6.8) receives as by receiveOn, where
+// who sends interrupts the other core for each packet.
+func receiveByThreadOn(mountPoint string, ns *testnet.Namespace, link string, cpu int) error {
+	threads, err := ns.ReceiveByThread(mountPoint, link)
+	if err != nil {
+		return receiveOn(mountPoint, ns, link, cpu)
+	}
+	for _, thread := range threads {
+		err = errors.Join(err, pin(thread, cpu))
+	}
+	return err
 }
 
 // clockTick is USER_HZ, which is 100 on every architecture that Go runs on.
