@@ -29,6 +29,7 @@ type connection struct {
 	in   *interest
 	out  *interest
 
+	waited    bool        // the last Read did
 	attention *sync.Mutex // of the server, for one connection at a time
 	pace      pace        // of who reads
 }
@@ -82,17 +83,27 @@ func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
 // Read waits for a datagram; io.EOF when the client has closed its side.
 func (c *connection) Read(buffer []byte) (octets int, err error) {
 	receive := func() (done bool) {
-		err = c.control(func(fd int) (err error) {
-			octets, _, err = unix.Recvfrom(fd, buffer, unix.MSG_DONTWAIT)
-			return err
-		})
-		return !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR)
+		octets, err = c.readAtOnce(buffer)
+		return !errors.Is(err, unix.EAGAIN)
 	}
-	if !c.attend(receive) {
+	if c.waited = !receive(); c.waited && !c.attend(receive) {
 		if failed := c.in.await(receive); failed != nil {
 			return 0, failed
 		}
 	}
+	return octets, err
+}
+
+// readAtOnce reads a datagram that is there, or fails with EAGAIN; io.EOF as Read.
+func (c *connection) readAtOnce(buffer []byte) (octets int, err error) {
+	err = c.control(func(fd int) (err error) {
+		for {
+			octets, _, err = unix.Recvfrom(fd, buffer, unix.MSG_DONTWAIT)
+			if !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	})
 	if err == nil && octets == 0 {
 		err = io.EOF
 	}

@@ -59,8 +59,11 @@ func (c *session) commit() {
 	}
 	b.flush()
 	if b.told > 0 {
-		c.few.flush() // of an earlier run in the same datagram
-		c.few = s.tell(b.others, b.told, HearOperations, c)
+		few := s.tell(b.others, b.told, HearOperations, c)
+		if !few.covers(&c.few) {
+			c.few.flush() // of an earlier run
+		}
+		c.few = few
 	}
 	c.queue.answer(b.own, b.messages)
 	s.counters.operations.Add(uint64(len(c.run)))

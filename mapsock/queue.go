@@ -90,11 +90,20 @@ func (q *queue) over() bool {
 func (q *queue) room() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for !q.ending && (q.octets > q.octetLimit/2 || q.messages > q.messageLimit/2) {
+	for !q.ending && !q.halfEmpty() {
 		q.changed.Wait()
 	}
 	return !q.ending
 }
+
+// hasRoom reports whether room would not wait.
+func (q *queue) hasRoom() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.ending && q.halfEmpty()
+}
+
+func (q *queue) halfEmpty() bool { return q.octets <= q.octetLimit/2 && q.messages <= q.messageLimit/2 }
 
 // take puts as many messages as fit into a datagram.
 func (q *queue) take(datagram []byte) []byte {

@@ -9,6 +9,7 @@ package mapsock
 
 import (
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,16 @@ func (f *fewSessions) add(c *session, listeners *int) {
 		f[*listeners] = c
 	}
 	*listeners++
+}
+
+// covers reports whether all of the others are among f.
+func (f *fewSessions) covers(others *fewSessions) bool {
+	for _, c := range others {
+		if c != nil && !slices.Contains(f[:], c) {
+			return false
+		}
+	}
+	return true
 }
 
 // unlessMany returns the listeners when they are few, and else leaves them to distribute.

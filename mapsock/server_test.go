@@ -499,3 +499,32 @@ func TestApplyOfMany(t *testing.T) {
 		t.Errorf("%d mappings", n)
 	}
 }
+
+// Who goes ahead of its answers gets all of them, in order, and so does who listens; the
+// end behind the last datagram is noticed.
+func TestClientGoesAhead(t *testing.T) {
+	s := serve(t, Options{})
+	c, listener := s.monitor(t, HearOwn), s.monitor(t, HearOperations)
+	const adds = 20 * datagramsTogether
+	for i := range uint32(adds) {
+		send(t, c, ask(t, i, to(fmt.Sprintf("10.2.%d.%d/32", i>>8, i&255), "192.0.2.2")))
+	}
+	for _, m := range []*Monitor{c, listener} {
+		for i := range uint32(adds) {
+			got, err := m.Next()
+			if err != nil || got.Type != TypeAdd || got.Seq != i || got.Errno != 0 {
+				t.Fatalf("the answer to add %d: %v, %v", i, got, err)
+			}
+		}
+	}
+	send(t, c, ask(t, adds, to("10.3.0.0/24", "192.0.2.2")))
+	if _, err := c.conn.Write(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Next(); err != nil || got.Seq != adds {
+		t.Errorf("the last answer: %v, %v", got, err)
+	}
+	if got, err := c.Next(); err == nil {
+		t.Errorf("behind the end: %v", got)
+	}
+}

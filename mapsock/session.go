@@ -7,6 +7,7 @@ package mapsock
 // What the client does wrong concerns nobody else.
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,9 @@ import (
 // writesTogether bounds how many operations of one client are carried out before
 // another's turn.
 const writesTogether = 256
+
+// datagramsTogether bounds how many small datagrams of one client are answered together.
+const datagramsTogether = 16
 
 type session struct {
 	server *Server
@@ -69,12 +73,34 @@ func (c *session) receive() {
 			break
 		}
 		c.handle(buffer[:n])
+		ended := c.handleMore(buffer, n)
 		c.flush() // who asked comes first: it goes on meanwhile
 		c.few.flush()
 		c.few = fewSessions{}
+		if ended {
+			break
+		}
 	}
 	c.dumps.Wait()
 	c.finish()
+}
+
+// handleMore answers what a client that goes ahead of its answers has sent meanwhile, so
+// that the answers go out together: a datagram's worth, of which octets are answered. It
+// reports whether the client has ended.
+func (c *session) handleMore(buffer []byte, octets int) (ended bool) {
+	if c.conn.waited { // nothing was there: to look for more would delay an answer that is waited for
+		return false
+	}
+	for datagrams := 1; datagrams < datagramsTogether && octets < MaxDatagram && c.queue.hasRoom(); datagrams++ {
+		n, err := c.conn.readAtOnce(buffer)
+		if err != nil {
+			return !errors.Is(err, unix.EAGAIN)
+		}
+		c.handle(buffer[:n])
+		octets += n
+	}
+	return false
 }
 
 // finish lets the queue run out and stops waiting for the client.
