@@ -82,11 +82,13 @@ func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
 
 // Read waits for a datagram; io.EOF when the client has closed its side.
 func (c *connection) Read(buffer []byte) (octets int, err error) {
+	c.waited = false
 	receive := func() (done bool) {
 		octets, err = c.readAtOnce(buffer)
+		c.waited = c.waited || errors.Is(err, unix.EAGAIN)
 		return !errors.Is(err, unix.EAGAIN)
 	}
-	if c.waited = !receive(); c.waited && !c.attend(receive) {
+	if !c.attend(receive) {
 		if failed := c.in.await(receive); failed != nil {
 			return 0, failed
 		}
@@ -128,6 +130,7 @@ func (c *connection) attend(receive func() (done bool)) bool {
 		}
 		c.pace.vain()
 	}
+	c.waited = true
 	moment := unix.NsecToTimespec(int64(attentive))
 	_ = c.control(func(fd int) error { // whatever it says, receive finds out
 		_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &moment, nil)
