@@ -150,7 +150,7 @@ struct {
 } counters SEC(".maps");
 
 /* Powers of two: a place is a hash's lowest bits. */
-#define LISP_OUTER_HOPS 1024
+#define LISP_OUTER_HOPS 8192
 #define LISP_INNER_HOPS 1024
 
 struct {
