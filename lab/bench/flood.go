@@ -29,7 +29,7 @@ const (
 
 	// floodShare of a slot is measured, alone and again under the flood; the rest lets what waits come to its end.
 	floodShare = 3
-	// floodMagic tells the flood's packets from the others'.
+	// floodMagic and the number of the flood tell its packets from the others', and from those of an earlier one that come late.
 	floodMagic = 1 << 15
 	// floodLink is enc's interface to it.
 	floodLink = "site2"
@@ -57,7 +57,10 @@ func buildFlood(ctx context.Context, b *bench, l *line) error {
 		return err
 	}
 	ends := [2]testnet.End{{Namespace: flooder, Name: hostLink, MTU: linkMTUOctets}, {Namespace: l.enc, Name: floodLink, MTU: linkMTUOctets}}
-	if err := errors.Join(testnet.Connect(ends[0], ends[1]), l.enc.SetOffload(floodLink, testnet.GRO, true), buildMappingSystem(ctx, b, l)); err != nil {
+	if err := testnet.Connect(ends[0], ends[1]); err != nil {
+		return err
+	}
+	if err := errors.Join(l.enc.SetOffload(floodLink, testnet.GRO, true), buildMappingSystem(ctx, b, l)); err != nil {
 		return err
 	}
 	if l.flood, err = newTraffic(trafficSizes{}); err != nil {
@@ -71,10 +74,14 @@ func buildFlood(ctx context.Context, b *bench, l *line) error {
 
 // prepareFlood adds a sink for what the ITR resolves of the flood.
 func prepareFlood(b *bench, l *line) error {
-	return errors.Join(prepareMiss(b, l), l.attachTCX(l.dec, coreLink, l.flood.objects.BenchSinkTc, &l.closers))
+	if err := prepareMiss(b, l); err != nil {
+		return err
+	}
+	return errors.Join(keepDispatchedIn(l.flood.from, l.flood, &l.closers),
+		l.attachTCX(l.dec, coreLink, l.flood.objects.BenchSinkTc, &l.closers))
 }
 
-// measureFlood measures both in a slot: alone and under the flood, in turns first.
+// measureFlood measures both in a slot, alone first.
 func measureFlood(ctx context.Context, b *bench, l *line, caseName string, slot time.Duration) ([]sample, error) {
 	i := slices.IndexFunc(missFamilies, func(f missFamily) bool { return f.name == caseName })
 	if i < 0 {
@@ -134,7 +141,8 @@ func (f *floodRun) aimFlood() error {
 	if err != nil {
 		return err
 	}
-	packet := innerPacket(nth(pair.sources, floodHost), f.family.first, floodMagic)
+	t.streams++
+	packet := innerPacket(nth(pair.sources, floodHost), f.family.first, floodMagic+t.streams)
 	frame := append(append([]byte{}, next.HardwareAddr...), out.HardwareAddr...)
 	frame = binary.BigEndian.AppendUint16(frame, etherType(pair.inner4()))
 	t.expect(stream{pair: pair, flows: 1, destinations: missSlots}, packet, f.family.first)
@@ -164,13 +172,16 @@ func (f *floodRun) established(ctx context.Context) (arrived, error) {
 		return arrived{}, err
 	}
 	p := &pacer{traffic: t, rate: establishedRate, length: f.length, interval: paceInterval, checked: f.length}
-	began := time.Now()
-	if err := t.from.Do(func() error {
-		return onOneCore(func() error { return beforeProcesses(func() error { return p.run(ctx) }) })
-	}); err != nil {
+	var elapsed time.Duration
+	send := func() error {
+		began := time.Now()
+		err := p.run(ctx)
+		elapsed = time.Since(began)
+		return err
+	}
+	if err := t.from.Do(func() error { return onOneCore(func() error { return beforeProcesses(send) }) }); err != nil {
 		return arrived{}, err
 	}
-	elapsed := time.Since(began)
 	after, err := t.settleFor(ctx, missSettle)
 	return arrived{float64(after.received-before.received) / elapsed.Seconds(), float64(after.lost())}, err
 }

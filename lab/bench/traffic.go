@@ -109,9 +109,11 @@ func attachTCXAt(where ebpf.AttachType, ns *testnet.Namespace, name string, prog
 
 // keepDispatched attaches the generator where no packet ever is. The kernel keeps a table of XDP programs in use, whose
 // change takes 20 ms; without this, each call would change it twice.
-func (l *line) keepDispatched() error {
-	return hold(l.src, &l.closers, func() (link.Link, error) {
-		return link.AttachXDP(link.XDPOptions{Interface: loopbackIndex, Program: l.traffic.objects.BenchGenerate, Flags: link.XDPGenericMode})
+func (l *line) keepDispatched() error { return keepDispatchedIn(l.src, l.traffic, &l.closers) }
+
+func keepDispatchedIn(ns *testnet.Namespace, t *traffic, closers *[]func() error) error {
+	return hold(ns, closers, func() (link.Link, error) {
+		return link.AttachXDP(link.XDPOptions{Interface: loopbackIndex, Program: t.objects.BenchGenerate, Flags: link.XDPGenericMode})
 	})
 }
 
