@@ -89,5 +89,8 @@ func gleanedMapping(p lisp.Prefix, from lisp.RLOC) lisp.Mapping {
 }
 
 // ByGleaning reports whether a mapping of the data plane that is not static is a gleaned
-// one: all others have a TTL, because none is installed with one of 0.
-func ByGleaning(m lisp.Mapping) bool { return m.TTLMinutes == 0 && !m.Negative() }
+// one: the Map-Cache has no other with a TTL of 0, and one that others put there does not
+// look like it in all else.
+func ByGleaning(m lisp.Mapping) bool {
+	return m.TTLMinutes == 0 && m.Prefix.IsHost() && len(m.Locators) == 1 && !m.Authoritative && m.Version == 0
+}

@@ -184,3 +184,16 @@ func TestGleanedLocatorIsDown(t *testing.T) {
 	x1.wantNotCached("10.3.0.9/32")
 	x1.wantCounter(RefusedGleaning, 1)
 }
+
+func TestByGleaning(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	x1.gleaned("10.2.0.9", "192.0.2.77")
+	if m := x1.cache[lisp.MustParsePrefix("10.2.0.9/32")].Mapping; !ByGleaning(m) {
+		t.Errorf("%v in the data plane is not known as gleaned", m)
+	}
+	n.run(time.Second)
+	verified := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")].Mapping
+	if verified.Prefix.IsZero() || ByGleaning(verified) || ByGleaning(lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.9/32"), Action: lisp.ActionDrop}) {
+		t.Errorf("%v is taken for gleaned", verified)
+	}
+}
