@@ -4,6 +4,7 @@ package testnet
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -14,6 +15,9 @@ func TestReceiveByThread(t *testing.T) {
 	hosts := newTwoHosts(t)
 	sys := filepath.Join(t.TempDir(), "sys")
 	threads, err := hosts.b.ReceiveByThread(sys, "eth0")
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) {
+		t.Skipf("no threads that receive, or no right to their priority: %v", err)
+	}
 	must(t, err)
 	for _, thread := range threads {
 		attributes, err := unix.SchedGetAttr(thread, 0)
