@@ -39,7 +39,8 @@ const (
 	// that is held.
 	ladderSteps  = 80
 	shortestStep = 200 * time.Millisecond
-	// holdTries at most, each at a lower rate, for the time that is left, and for that part of all of it at least.
+	// holdTries are made at least, more while there is time, each at a lower rate, for the time that is left, and for that part of all
+	// of it at least.
 	holdTries    = 3
 	shortestHold = 8
 	// maxBehind is how far arrivals may fall behind: more is a backlog that grows, and would collapse.
@@ -341,8 +342,7 @@ func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]sample, 
 		}
 		reached = i
 	}
-	lowest := max(0, reached-holdTries+1)
-	for ; reached >= lowest; reached-- {
+	for tries := 0; reached >= 0 && (tries < holdTries || time.Now().Before(deadline)); reached, tries = reached-1, tries+1 {
 		if err := m.recover(ctx); err != nil {
 			return nil, err
 		}
