@@ -180,7 +180,6 @@ func describe(e *Engine) string {
 	return strings.Join(append(lines, fmt.Sprintf("%+v", e.Settings())), "\n")
 }
 
-// TestDetachLeavesNothing looks for pins, the TAP and programs.
 // hear makes the programs remember Locator-Status-Bits and an event about a version.
 func (r *router) hear(t *testing.T) (bits, version lisptcLispLimitKey) {
 	t.Helper()
@@ -206,6 +205,7 @@ func (r *router) expectHeard(t *testing.T, key lisptcLispLimitKey, want bool) {
 	}
 }
 
+// TestDetachLeavesNothing looks for pins, the TAP and programs.
 func TestDetachLeavesNothing(t *testing.T) {
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {

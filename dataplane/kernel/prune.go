@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file empties maps of what is not wanted any more: those of a few entries that user
-// space alone writes, such as interfaces and own RLOCs. The map-cache is not among them.
+// This file empties maps of what is not wanted any more: mostly those of a few entries that
+// user space alone writes, such as interfaces and own RLOCs. Where programs write as well
+// (heard), an entry may be missed. The map-cache is not among them.
 
 package kernel
 
