@@ -27,8 +27,8 @@ is made from the filter; with --live, packets that come by and match are taken.
 The filter's words: in INTERFACE (or out INTERFACE, for what this host sends
 itself), src and dst with addresses (prefixes with --live), tcp, udp, icmp, icmp6,
 sctp or proto N, sport N, dport N, ttl N, tos N, size OCTETS, df, and vlan N for a
-frame with that tag (0, as usual: without one). For an encapsulated packet also rloc ADDRESS (where it comes from), local ADDRESS (our
-RLOC) and iid N.
+frame with that tag (0, as usual: without one). For an encapsulated packet also
+rloc ADDRESS (where it comes from), local ADDRESS (our RLOC) and iid N.
 
 Copies of the programs in force decide, with the tables in force: nothing is
 counted, nobody is asked, nothing waits and nothing is sent. It needs root and the
