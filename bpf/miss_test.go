@@ -140,7 +140,7 @@ func TestReleased(t *testing.T) {
 		reason string
 	}{
 		"natively":             {frameTo("10.3.0.1", 64, b.site), actRedirect, ""},
-		"dropped by action":    {frameTo("10.4.0.1", 64, b.site), actShot, "LISP_DROP_ACTION_DROP"},
+		"dropped by action":    {frameTo("10.4.0.1", 64, b.site), actRedirect, "LISP_DROP_ACTION_DROP"}, // to the TAP: its source is told
 		"mapping gone":         {frameTo("10.5.0.1", 64, b.site), actShot, "LISP_DROP_RELEASED_WITHOUT_MAPPING"},
 		"origin gone":          {frameTo("10.3.0.1", 64, nil), actShot, "LISP_DROP_TAP_ORIGIN_UNKNOWN"},
 		"TTL":                  {frameTo("10.3.0.1", 1, b.site), actShot, "LISP_DROP_TTL_EXPIRED"},

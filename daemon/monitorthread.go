@@ -26,6 +26,14 @@ const monitorSlack = time.Millisecond
 // slowMonitor makes the monitor wake less often, which needs CAP_SYS_NICE, and yield to the
 // others, which needs nothing.
 func slowMonitor() error {
+	// Of another PID namespace the numbers would be those of strangers.
+	self, err := os.Readlink("/proc/self")
+	if err != nil {
+		return err
+	}
+	if self != strconv.Itoa(os.Getpid()) {
+		return fmt.Errorf("/proc is not of this PID namespace: it calls this process %s rather than %d", self, os.Getpid())
+	}
 	thread, err := monitorThread("/proc/self/task", os.Getpid())
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ const maxVainPause = 1023
 type pace struct {
 	soon      bool // the last datagram came soon
 	pause     int  // datagrams to be waited for asleep
-	afterNext int  // what pause will be after the next wait in vain
+	lastPause int  // what pause was after the last wait in vain; 0 when one came since
 }
 
 // worthIt reports whether to wait awake for the next datagram.
@@ -25,11 +25,11 @@ func (p *pace) worthIt() bool {
 }
 
 // came notes that a datagram came while it was waited for awake.
-func (p *pace) came() { p.afterNext = 0 }
+func (p *pace) came() { p.lastPause = 0 }
 
 // vain notes that none came. After each in a row the pause is twice as long.
 func (p *pace) vain() {
 	p.soon = false
-	p.afterNext = min(2*p.afterNext+1, maxVainPause)
-	p.pause = p.afterNext
+	p.lastPause = min(2*p.lastPause+1, maxVainPause)
+	p.pause = p.lastPause
 }

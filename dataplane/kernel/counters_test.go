@@ -37,7 +37,7 @@ func TestSizesOfMaps(t *testing.T) {
 	if _, err := (mapLimits{mappings: math.MaxUint32 / 3}).entries(4); err == nil {
 		t.Error("more counters than an array holds are taken")
 	}
-	for mappings, want := range map[int]uint32{1: 257, 20000: 20256, 1 << 16: 1<<16 + 256, 1 << 24: 1<<16 + 1044480 + 256} {
+	for mappings, want := range map[int]uint32{1: 257, 20000: 20256, 1 << 16: 1<<16 + 256, 1 << 24: 1<<16 + 522240 + 256} {
 		sizes, err := mapLimits{mappings: mappings}.entries(4)
 		if err != nil || sizes[lisptcMapLocatorSets] != want {
 			t.Errorf("%d locator-sets beside %d mappings, want %d; %v", sizes[lisptcMapLocatorSets], mappings, want, err)

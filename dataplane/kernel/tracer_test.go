@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"loci/dataplane"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -151,6 +153,34 @@ func (r *router) wantUntouched(t *testing.T) {
 	case e := <-r.Events():
 		t.Errorf("a trace raised %+v", e)
 	default:
+	}
+}
+
+// What programs remember of other routers stays as it is: no echo is asked for by a trace.
+func TestTraceRemembersNothing(t *testing.T) {
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
+	settings := a.Settings()
+	settings.Header.EchoNonce, settings.Header.StatusBits = true, true
+	a.apply(t, dataplane.SetSettings{Settings: settings})
+	for _, operation := range mappingOf(1, rloc4) {
+		put := operation.(dataplane.PutMapping)
+		put.Entry.Mapping.EchoNonce = true
+		a.apply(t, put)
+	}
+	n.expectPings(t, a.ns, rloc4(0), rloc4(1)) // the neighbour is known from now on
+	tracer, err := a.tracer(t)
+	must(t, err)
+	text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
+	wantAll(t, text, "encapsulate")
+	for _, name := range []string{lisptcMapPeers, lisptcMapHeard} {
+		var key []byte
+		if err := a.store.maps[name].NextKey(nil, &key); !errors.Is(err, ebpf.ErrKeyNotExist) {
+			t.Errorf("%s has %x after a trace, %v", name, key, err)
+		}
+	}
+	if err := tracer.copies.Maps[lisptcMapPeers].NextKey(nil, new([]byte)); err != nil {
+		t.Errorf("the trace did not come to what it must not remember: %v", err)
 	}
 }
 
