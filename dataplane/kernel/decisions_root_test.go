@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -42,8 +43,8 @@ func newXDPRouter(t *testing.T) (*network, *router) {
 	return n, r
 }
 
-// decide runs the XDP program on a packet from the site; rloc is where it would go.
-func (r *router) decide(t *testing.T, packet []byte) (verdict uint32, rloc netip.Addr) {
+// decide runs the XDP program on a packet from the site; `to` is where it would go.
+func (r *router) decide(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
 	t.Helper()
 	site, err := r.ns.Netlink().LinkByName("site0")
 	must(t, err)
@@ -59,17 +60,40 @@ func (r *router) decide(t *testing.T, packet []byte) (verdict uint32, rloc netip
 		return err
 	}))
 	if verdict == xdpRedirect {
-		rloc, _ = netip.AddrFromSlice(options.DataOut[14+16:][:4])
+		rloc, _ := netip.AddrFromSlice(options.DataOut[14+16:][:4])
+		to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(options.DataOut[14+20+2:]))
 	}
-	return verdict, rloc
+	return verdict, to
 }
 
+// keepForEver lets all decisions live as long as nothing ends them, and on every processor: neither
+// how slow this machine is nor where the next packet is decided makes a difference. It returns how many there are.
+func (r *router) keepForEver(t *testing.T) (kept int) {
+	t.Helper()
+	m := r.store.maps[lisptcMapDecisions]
+	for index := range m.MaxEntries() {
+		var d lisptcLispDecision
+		must(t, m.Lookup(index, &d))
+		if d.Way == 0 || d.ExpiresNs == forEver {
+			continue
+		}
+		kept++
+		d.ExpiresNs = forEver
+		for place := index % decisionsEach; place < m.MaxEntries(); place += decisionsEach {
+			must(t, m.Put(place, d))
+		}
+	}
+	return kept
+}
+
+const forEver = 1 << 62 // nanoseconds
+
 // expectDecision wants the same answer twice: the second one is the kept one.
-func (r *router) expectDecision(t *testing.T, when string, packet []byte, rloc netip.Addr) {
+func (r *router) expectDecision(t *testing.T, when string, packet []byte, want netip.AddrPort) {
 	t.Helper()
 	for _, which := range []string{"first", "second"} {
-		if verdict, to := r.decide(t, packet); to != rloc {
-			t.Errorf("%s, the %s packet: to %v (verdict %d), want %v", when, which, to, verdict, rloc)
+		if verdict, to := r.decide(t, packet); to != want {
+			t.Errorf("%s, the %s packet: to %v (verdict %d), want %v", when, which, to, verdict, want)
 		}
 	}
 }
@@ -109,7 +133,14 @@ func decisionsFollowTables(t *testing.T, r *router, packet []byte, covering, pre
 	state := func(s dataplane.LocatorState) dataplane.PutLocatorState {
 		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc4(1)), State: s}
 	}
-	nowhere := netip.Addr{} // dropped, or left to tc
+	database := siteOperations(0)[1:]
+	var noDatabase []dataplane.Operation
+	for _, own := range sitePrefixes(0) {
+		noDatabase = append(noDatabase, dataplane.DeleteDatabase{Prefix: own})
+	}
+	one, two := netip.AddrPortFrom(rloc4(1), forward.DataPort), netip.AddrPortFrom(rloc4(2), forward.DataPort)
+	gpe := netip.AddrPortFrom(rloc4(1), forward.VXLANGPEPort)
+	nowhere := netip.AddrPort{} // dropped, or left to tc
 	r.apply(t, positive(prefix, rloc4(1)))
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		if verdict, _ := r.decide(t, packet); verdict == xdpRedirect {
@@ -122,27 +153,43 @@ func decisionsFollowTables(t *testing.T, r *router, packet []byte, covering, pre
 	settings := r.Settings()
 	other := settings.Clone()
 	other.Interfaces[0].Forwarding = dataplane.ForwardingStack
+	vxlan := settings.Clone()
+	vxlan.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: dataplane.EncapsulationVXLANGPE}}
+	apply := func(o ...dataplane.Operation) func() { return func() { r.apply(t, o...) } }
+	mtu := func(octets int) func() {
+		return func() { r.tables.sets.storePathMTU(lisp.RLOCFromAddr(rloc4(1)), octets) }
+	}
 	for _, step := range []struct {
 		when   string
-		change dataplane.Operation
-		rloc   netip.Addr
+		change func()
+		to     netip.AddrPort
 	}{
-		{"a mapping", drop(covering), rloc4(1)},
-		{"its host's own", drop(own), nowhere},
-		{"that is gone", gone(own), rloc4(1)},
-		{"another locator", positive(prefix, rloc4(2)), rloc4(2)},
-		{"the first one again", positive(prefix, rloc4(1)), rloc4(1)},
-		{"which is down", state(dataplane.LocatorDown), nowhere},
-		{"and up", state(dataplane.LocatorUp), rloc4(1)},
-		{"by the stack", dataplane.SetSettings{Settings: other}, nowhere},
-		{"fast again", dataplane.SetSettings{Settings: settings}, rloc4(1)},
-		{"gone, a shorter one remains", gone(prefix), nowhere},
-		{"one in between", drop(around), nowhere},
-		{"the shorter one gone", gone(covering), nowhere},
-		{"none is left", gone(around), nowhere},
+		{"a mapping", apply(drop(covering)), one},
+		{"its host's own", apply(drop(own)), nowhere},
+		{"that is gone", apply(gone(own)), one},
+		{"another locator", apply(positive(prefix, rloc4(2))), two},
+		{"the first one again", apply(positive(prefix, rloc4(1))), one},
+		{"which is down", apply(state(dataplane.LocatorDown)), nowhere},
+		{"and up", apply(state(dataplane.LocatorUp)), one},
+		{"its path narrow", mtu(100), nowhere},
+		{"and wide", mtu(0), one},
+		{"by the stack", apply(dataplane.SetSettings{Settings: other}), nowhere},
+		{"fast again", apply(dataplane.SetSettings{Settings: settings}), one},
+		{"by VXLAN-GPE", apply(dataplane.SetSettings{Settings: vxlan}), gpe},
+		{"by LISP again", apply(dataplane.SetSettings{Settings: settings}), one},
+		{"no source of ours", apply(noDatabase...), nowhere},
+		{"ours again", apply(database...), one},
+		{"gone, a shorter one remains", apply(gone(prefix)), nowhere},
+		{"one in between", apply(drop(around)), nowhere},
+		{"the shorter one gone", apply(gone(covering)), nowhere},
+		{"none is left", apply(gone(around)), nowhere},
 	} {
-		r.apply(t, step.change)
-		r.expectDecision(t, step.when, packet, step.rloc)
+		_, before := r.decide(t, packet)
+		if kept := r.keepForEver(t); before.Port() == forward.DataPort && kept == 0 {
+			t.Fatalf("before %s: nothing is kept", step.when)
+		}
+		step.change()
+		r.expectDecision(t, step.when, packet, step.to)
 	}
 }
 
