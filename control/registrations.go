@@ -74,7 +74,7 @@ type registrations struct {
 	sites       []*siteState // by number; nil where none is
 	edits       uint64       // of index
 	ahead       []uint32     // rows that were foreseen
-	touched     uint32       // of no meaning: see bring
+	touched     uint32       // what bring read, so that the compiler keeps the reads
 	sweep       deadlines    // one row: the next batch of the pass after a change of the configuration
 	swept       uint32       // where that pass is
 }

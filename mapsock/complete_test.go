@@ -84,7 +84,7 @@ func carried(t *testing.T, value any) any {
 	return event
 }
 
-// filler gives every field a value other than zero, and neighbours different ones.
+// filler gives every field a value other than zero, and neighbours of many values different ones.
 type filler struct{ n uint64 }
 
 func (f *filler) fill(t *testing.T, v reflect.Value) {

@@ -82,8 +82,8 @@ func newTables(p tableParts) (*tables, error) {
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
-		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), roots: map[rootKey]*root{}, born: make([]uint64, len(p.records)),
-		offline: true,
+		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), born: make([]uint64, len(p.records)),
+		roots: map[rootKey]*root{}, offline: true,
 	}
 	t.sets.changed = p.changed
 	slots, err := t.maps.newTable(min(firstTableCells, t.cellLimit))
