@@ -332,8 +332,9 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 	c := api.Counters{Control: totals}
 	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
 	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
-	c.Control["longest_turn_nanoseconds"] = uint64(d.loop.longest.Load())
-	c.Control["long_turns_total"] = d.loop.long.Load()
+	clock := &d.loop.clock
+	c.Control["longest_turn_nanoseconds"], c.Control["long_turns_total"] = uint64(clock.longest.Load()), clock.long.Load()
+	c.Control["longest_turn_processor_nanoseconds"], c.Control["long_turns_processor_total"] = uint64(clock.longestWork.Load()), clock.longWork.Load()
 	if d.store != nil {
 		c.Control["journal_octets_total"] = d.store.written.Load()
 		c.Control["journal_pieces_lost_total"] = d.store.lost.Load()

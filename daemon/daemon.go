@@ -271,6 +271,7 @@ func (d *daemon) run(ctx context.Context) error {
 	d.settle()
 	workers.Go(func() { d.sockets.run(rest) })
 	workers.Go(func() { d.server.run(rest) })
+	workers.Go(func() { d.loop.garbage.run(rest) })
 	if d.worker != nil {
 		workers.Go(func() { d.worker.run(rest) })
 		workers.Go(func() { d.worker.reportUsage(rest) })

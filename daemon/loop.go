@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"loci/control"
@@ -32,9 +31,6 @@ const (
 	// of misses their Map-Requests leave together.
 	planeEventBatch = 64
 )
-
-// longTurn is what no turn should take, on a machine with processor time to spare.
-const longTurn = 5 * time.Millisecond
 
 // errStopping answers a question that comes too late.
 var errStopping = errors.New("the daemon is stopping")
@@ -52,15 +48,16 @@ type loop struct {
 	calls   chan func(now time.Time)
 	stopped chan struct{}
 	detour  func(to netip.Addr) // by which sibling the site's packets go; it must not wait
-	longest atomic.Int64        // the longest turn so far, nanoseconds
 	yielded time.Time           // when the others were let run last
-	long    atomic.Uint64       // turns longer than longTurn
+	clock   turnClock
+	garbage *collector
 }
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
 	l := &loop{
 		node: node, sockets: s, worker: w, events: events, log: log,
 		detour: func(netip.Addr) {}, calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
+		garbage: newCollector(),
 	}
 	l.handed = newHandover(s.queue)
 	if w != nil {
@@ -110,23 +107,18 @@ func (l *loop) run(ctx context.Context) {
 
 // turn is one event: mutate, then drain.
 func (l *loop) turn(handle func(time.Time)) {
-	start := time.Now()
-	if start.Sub(l.yielded) > yieldInterval {
+	start := beginTurn()
+	if start.wall.Sub(l.yielded) > yieldInterval {
+		l.garbage.look()
 		runtime.Gosched()
-		start = time.Now()
-		l.yielded = start
+		start = beginTurn()
+		l.yielded = start.wall
 	}
-	handle(start)
-	l.drain(start)
+	handle(start.wall)
+	l.drain(start.wall)
 	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
-	took := time.Since(start)
-	if int64(took) > l.longest.Load() {
-		l.longest.Store(int64(took))
-	}
-	if took > longTurn {
-		l.long.Add(1)
-	}
+	l.clock.end(start)
 }
 
 // yieldInterval is how long the loop goes on before it lets the other goroutines run. Go's scheduler

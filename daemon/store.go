@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,6 +184,7 @@ func (s *store) write(pieces []control.Journal) error {
 	for _, p := range pieces {
 		if last := len(entries) - 1; last < 0 || p.Begin || len(entries[last]) > storeEntryOctets {
 			entries = append(entries, nil)
+			runtime.Gosched()
 		}
 		if p.Begin {
 			began, ended, beganAt, beforeBegin = true, false, s.disk.last+uint64(len(entries)), octetsOf(entries)

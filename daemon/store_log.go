@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -154,17 +155,17 @@ func (s *storeLog) read(take func([]byte)) (octets int64, damaged int, err error
 	return octets, damaged, s.wal.ClearCache()
 }
 
-// append writes entries; they are durable when it returns.
+// append writes entries; they are durable when it returns. Between them it lets others run: a
+// batch of some megabytes takes longer than the loop should wait for this goroutine's processor.
 func (s *storeLog) append(entries [][]byte) error {
-	batch := new(wal.Batch)
-	for i, e := range entries {
+	for _, e := range entries {
 		framed := binary.BigEndian.AppendUint32(make([]byte, 0, checksumOctets+len(e)), crc32.Checksum(e, castagnoli))
-		batch.Write(s.last+uint64(i)+1, append(framed, e...))
+		if err := s.wal.Write(s.last+1, append(framed, e...)); err != nil {
+			return err
+		}
+		s.last++
+		runtime.Gosched()
 	}
-	if err := s.wal.WriteBatch(batch); err != nil {
-		return err
-	}
-	s.last += uint64(len(entries))
 	return s.wal.Sync()
 }
 

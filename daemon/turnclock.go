@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// How long the loop's turns take, by two clocks. By the wall clock a turn is also as long as others
+// had the processor: other processes, and a hypervisor, which on the machine of docs/benchmarks.md
+// takes a virtual processor away for up to 200 ms. By the processor time of this process it is as
+// long as this daemon made it: what its other goroutines and the collector did while the turn was
+// interrupted counts, on all processors, but never more than went by on the wall.
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// longTurn is what no turn should take, on a machine with processor time to spare.
+const longTurn = 5 * time.Millisecond
+
+// turnClock keeps the longest turn so far and how many were longer than longTurn.
+type turnClock struct {
+	longest, longestWork atomic.Int64 // nanoseconds, by the wall and of processor time
+	long, longWork       atomic.Uint64
+}
+
+// turnStart is when a turn began.
+type turnStart struct {
+	wall time.Time
+	work time.Duration
+}
+
+func beginTurn() turnStart { return turnStart{wall: time.Now(), work: processTime()} }
+
+// end takes note of a turn.
+func (c *turnClock) end(s turnStart) {
+	took := time.Since(s.wall)
+	note(&c.longest, &c.long, took)
+	if took > time.Duration(c.longestWork.Load()) || took > longTurn {
+		note(&c.longestWork, &c.longWork, min(took, processTime()-s.work))
+	}
+}
+
+func note(longest *atomic.Int64, long *atomic.Uint64, took time.Duration) {
+	if int64(took) > longest.Load() {
+		longest.Store(int64(took))
+	}
+	if took > longTurn {
+		long.Add(1)
+	}
+}
+
+// processTime is the processor time that all threads of this process have had.
+func processTime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now) // every Linux has it
+	return time.Duration(now.Nano())
+}

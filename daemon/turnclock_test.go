@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+// TestTurnClock has turns that began in the past by one of the clocks: no time goes by here.
+func TestTurnClock(t *testing.T) {
+	var c turnClock
+	interrupted := beginTurn()
+	interrupted.wall = interrupted.wall.Add(-time.Hour) // others had the processor
+	c.end(interrupted)
+	if got := time.Duration(c.longest.Load()); got < time.Hour || c.long.Load() != 1 {
+		t.Errorf("by the wall: %v, %d long turns; an hour went by", got, c.long.Load())
+	}
+	if got := time.Duration(c.longestWork.Load()); got > time.Minute {
+		t.Errorf("of processor time: %v, in which nothing was done", got)
+	}
+	parallel := turnStart{wall: time.Now().Add(-time.Minute), work: processTime() - 2*time.Hour} // two processors at work
+	c.end(parallel)
+	if got := time.Duration(c.longestWork.Load()); got < time.Minute || got > time.Hour || c.longWork.Load() == 0 {
+		t.Errorf("of processor time: %v, %d long turns; a minute went by", got, c.longWork.Load())
+	}
+}
+
+func TestCollectionDue(t *testing.T) {
+	const mega = 1 << 20
+	for _, c := range []struct {
+		alive, allocated uint64
+		want             bool
+	}{
+		{0, 0, false},
+		{4 * mega, 9 * mega, false}, // little garbage is not worth it
+		{4 * mega, 11 * mega, true},
+		{200 * mega, 300 * mega, false},
+		{200 * mega, 341 * mega, true},
+		{200 * mega, 100 * mega, false}, // the last collection is not swept yet
+	} {
+		if got := collectionDue(c.alive, c.allocated); got != c.want {
+			t.Errorf("%d MiB of which %d are alive: %v", c.allocated/mega, c.alive/mega, got)
+		}
+	}
+	read := newCollector()
+	read.look()
+	for _, sample := range read.heap {
+		if sample.Value.Kind() != metrics.KindUint64 {
+			t.Errorf("the runtime does not tell %s", sample.Name)
+		}
+	}
+}
+
+// TestCollectorCollects asks for a collection and waits until there was one.
+func TestCollectorCollects(t *testing.T) {
+	t.Setenv("GOGC", "")
+	forced := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+	cycles := func() uint64 { metrics.Read(forced); return forced[0].Value.Uint64() }
+	before, percent := cycles(), debug.SetGCPercent(100)
+	defer debug.SetGCPercent(percent)
+	c := newCollector()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { c.run(ctx); close(ended) }()
+	wake(c.begin)
+	for deadline := time.Now().Add(time.Minute); cycles() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was collected")
+		}
+	}
+	stop()
+	<-ended
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("the runtime's percentage is left at %d", got)
+	}
+	t.Setenv("GOGC", "50")
+	newCollector().run(t.Context()) // returns at once
+}
