@@ -183,14 +183,14 @@ func (k *Keyring) inspectMapRegister(at arrival, m *wire.MapRegister, b []byte) 
 	if refused != nil {
 		return nil, refused
 	}
-	key, refused := authenticateSite(site, b, m.KeyID, m.AlgorithmID)
+	key, covered, refused := authenticateSite(site, b, m.KeyID, m.AlgorithmID)
 	if refused != nil {
 		refused.site = site.Name
 		return nil, refused
 	}
 	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
 	// word, and could make a replayed message look like another xTR's first.
-	if m.XTRIDPresent && wire.VerifyOver(b, key.Secret, wire.CoverMessage) != nil {
+	if covered == wire.CoverRecords {
 		m.XTRIDPresent = false
 	}
 	return &mapRegister{arrival: at, MapRegister: m, mappings: mappings, site: site.Name, key: key}, nil
@@ -228,7 +228,7 @@ func (k *Keyring) inspectMapNotifyAck(at arrival, m *wire.MapNotifyAck, b []byte
 	if refused != nil {
 		return nil, refused
 	}
-	if _, refused = authenticateSite(site, b, m.KeyID, m.AlgorithmID); refused != nil {
+	if _, _, refused = authenticateSite(site, b, m.KeyID, m.AlgorithmID); refused != nil {
 		return nil, refused
 	}
 	return &mapNotifyAck{arrival: at, nonce: m.Nonce, site: site.Name}, nil

@@ -98,21 +98,23 @@ func (k *Keyring) siteOf(prefixes []lisp.Prefix) (*Site, *Refusal) {
 	return &k.sites[first.site], nil
 }
 
-// authenticateSite checks a message's authentication data with the site's key.
-func authenticateSite(site *Site, b []byte, keyID, algorithm uint8) (Key, *Refusal) {
+// authenticateSite checks a message's authentication data with the site's key, and says
+// what they cover.
+func authenticateSite(site *Site, b []byte, keyID, algorithm uint8) (Key, wire.Coverage, *Refusal) {
 	for _, key := range site.Keys {
 		if key.ID == keyID {
-			return key, authenticate(key, b, algorithm)
+			covered, refused := authenticate(key, b, algorithm)
+			return key, covered, refused
 		}
 	}
-	return Key{}, refusal(RefusedUnknownKey, "site %s has no key %d", site.Name, keyID)
+	return Key{}, wire.CoverDefault, refusal(RefusedUnknownKey, "site %s has no key %d", site.Name, keyID)
 }
 
 // authenticatePeer finds the Map-Server that a Map-Notify is from: the one with
 // that address, or, because a Map-Server may answer from another of its addresses,
 // any whose key fits.
 func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm uint8) (peerID, *Refusal) {
-	refused := refusal(RefusedUnknownPeer, "no Map-Server at %s is configured, and none has key %d", from, keyID)
+	var refused *Refusal
 	for _, sameAddress := range []bool{true, false} {
 		for i := range k.peers {
 			p := &k.peers[i]
@@ -120,26 +122,28 @@ func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm u
 			if (p.Address.Addr() == from) != sameAddress || !known {
 				continue
 			}
-			err := authenticate(key, b, algorithm)
-			if err == nil {
+			if _, refused = authenticate(key, b, algorithm); refused == nil {
 				return p.id(), nil
 			}
-			refused = err
 		}
+	}
+	if refused == nil {
+		refused = refusal(RefusedUnknownPeer, "no Map-Server at %s is configured, and none has key %d", from, keyID)
 	}
 	return peerID{}, refused
 }
 
 // authenticate insists on the key's own algorithm: who may choose another could
 // choose a weaker one.
-func authenticate(key Key, b []byte, algorithm uint8) *Refusal {
+func authenticate(key Key, b []byte, algorithm uint8) (wire.Coverage, *Refusal) {
 	if algorithm != key.Algorithm {
-		return refusal(RefusedAlgorithm, "algorithm %d, key %d is for algorithm %d", algorithm, key.ID, key.Algorithm)
+		return wire.CoverDefault, refusal(RefusedAlgorithm, "algorithm %d, key %d is for algorithm %d", algorithm, key.ID, key.Algorithm)
 	}
-	if err := wire.Verify(b, key.Secret); err != nil {
-		return refusal(RefusedAuthentication, "key %d: %w", key.ID, err)
+	covered, err := wire.VerifiedCoverage(b, key.Secret)
+	if err != nil {
+		return covered, refusal(RefusedAuthentication, "key %d: %w", key.ID, err)
 	}
-	return nil
+	return covered, nil
 }
 
 func refusal(reason Counter, format string, arguments ...any) *Refusal {

@@ -178,9 +178,8 @@ func (w *world) beforeMessage(r *router, m *mail) {
 	if _, asked := r.requests.nonces[binary.BigEndian.Uint64(m.payload[4:])]; !asked {
 		return // nor does the answer to an RLOC-probe allow anything
 	}
-	message, err := wire.Parse(m.payload)
-	reply, ok := message.(*wire.MapReply)
-	if err != nil || !ok || !r.requests.answered(reply.Nonce) {
+	reply, ok := m.parsed().(*wire.MapReply)
+	if !ok || !r.requests.answered(reply.Nonce) {
 		return
 	}
 	for i := range reply.Records {
@@ -214,9 +213,8 @@ func (w *world) afterMessage(r *router, m *mail) {
 // checkRegistered looks at the registrations that a Map-Register speaks of: it cannot
 // change others.
 func (w *world) checkRegistered(at *router, m *mail) {
-	message, err := wire.Parse(m.payload)
-	register, ok := message.(*wire.MapRegister)
-	if err != nil || !ok {
+	register, ok := m.parsed().(*wire.MapRegister)
+	if !ok {
 		return
 	}
 	for i := range register.Records {
@@ -373,7 +371,8 @@ func (w *world) registrationsMissing(at *router) string {
 	if at.node == nil {
 		return "everything: it is down"
 	}
-	has := make(map[content]bool)
+	has := w.has
+	clear(has)
 	for g := range at.node.Registrations() {
 		has[content{prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators)}] = true
 	}

@@ -22,6 +22,17 @@ type mail struct {
 	data     bool // an IP packet for the data plane
 	hostile  bool // made by the stranger
 	forged   bool // and with authentication data that nobody with the key made
+	// message is the payload as it was parsed to be judged when it was sent; nil where
+	// nobody did.
+	message wire.Message
+}
+
+// parsed is the payload as a message, nil where it is none.
+func (m *mail) parsed() wire.Message {
+	if m.message == nil {
+		m.message, _ = wire.Parse(m.payload)
+	}
+	return m.message
 }
 
 // conditions are how bad the network is.
@@ -55,7 +66,8 @@ func (n *network) attach(r *router) {
 func (r *router) send(p control.SendPacket) {
 	from := r.source(p)
 	r.w.count(p.Payload)
-	r.w.watch(r, p.Remote, p.Payload)
+	m := &mail{from: from, to: p.Remote, payload: p.Payload}
+	r.w.watch(r, m)
 	r.w.trace.note(r.w.now, r.index, p.Payload, func() string {
 		return fmt.Sprintf("%s sends %s to %s", r.name, describe(p.Payload), p.Remote)
 	})
@@ -63,7 +75,7 @@ func (r *router) send(p control.SendPacket) {
 		return // no address of that family
 	}
 	r.w.stranger.overhear(from, p.Remote, p.Payload)
-	r.w.network.carry(r, &mail{from: from, to: p.Remote, payload: p.Payload})
+	r.w.network.carry(r, m)
 }
 
 // source fills in what the Node left to the system.
@@ -156,11 +168,11 @@ func (r *router) isCut(a netip.Addr) bool {
 // apart reports whether a partition lies between two routers. The stranger is on both
 // sides.
 func (n *network) apart(from netip.Addr, to *router) bool {
-	sender := n.owner[from]
-	if n.parted == 0 || sender == nil {
+	if n.parted == 0 {
 		return false
 	}
-	return n.side(sender) != n.side(to)
+	sender := n.owner[from]
+	return sender != nil && n.side(sender) != n.side(to)
 }
 
 func (n *network) side(r *router) bool { return n.divide>>(uint(r.index)%32)&1 == 1 }
@@ -168,10 +180,13 @@ func (n *network) side(r *router) bool { return n.divide>>(uint(r.index)%32)&1 =
 // arrive is mail at a router. The address may have moved to another one meanwhile.
 func (w *world) arrive(r *router, m *mail) {
 	w.network.underWay--
-	if !r.has(m.to.Addr()) {
-		r = w.network.owner[m.to.Addr()]
+	at := r.linkOf(m.to.Addr())
+	if at == nil {
+		if r = w.network.owner[m.to.Addr()]; r != nil {
+			at = r.linkOf(m.to.Addr())
+		}
 	}
-	if r == nil || r.isCut(m.to.Addr()) || w.network.apart(m.from.Addr(), r) {
+	if at == nil || at.cut > 0 || w.network.apart(m.from.Addr(), r) {
 		w.network.lose(m)
 		return
 	}

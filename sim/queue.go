@@ -24,24 +24,29 @@ type event struct {
 	do     func()
 }
 
-// eventQueue is a binary heap.
+// eventQueue is a heap of four children a node, which has half the levels of a binary one.
 type eventQueue struct {
 	heap []event
 	next uint64
 }
 
+// children of a node of the heap.
+const children = 4
+
 func (q *eventQueue) push(e event) {
 	q.next++
 	e.order = q.next
 	q.heap = append(q.heap, e)
-	for i := len(q.heap) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !before(&q.heap[i], &q.heap[parent]) {
-			return
+	i := len(q.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / children
+		if !before(&e, &q.heap[parent]) {
+			break
 		}
-		q.heap[i], q.heap[parent] = q.heap[parent], q.heap[i]
+		q.heap[i] = q.heap[parent]
 		i = parent
 	}
+	q.heap[i] = e
 }
 
 func (q *eventQueue) pop() (event, bool) {
@@ -50,27 +55,35 @@ func (q *eventQueue) pop() (event, bool) {
 	}
 	first := q.heap[0]
 	last := len(q.heap) - 1
-	q.heap[0], q.heap[last] = q.heap[last], event{}
+	moved := q.heap[last]
+	q.heap[last] = event{}
 	q.heap = q.heap[:last]
-	q.sink()
+	q.sink(moved)
 	return first, true
 }
 
-// sink brings the event at the top to its place.
-func (q *eventQueue) sink() {
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= len(q.heap) {
-			return
+// sink finds a place for an event, from the top, which is free.
+func (q *eventQueue) sink(e event) {
+	i := 0
+	for {
+		first := children*i + 1
+		if first >= len(q.heap) {
+			break
 		}
-		if child+1 < len(q.heap) && before(&q.heap[child+1], &q.heap[child]) {
-			child++
+		child := first
+		for c := first + 1; c < min(first+children, len(q.heap)); c++ {
+			if before(&q.heap[c], &q.heap[child]) {
+				child = c
+			}
 		}
-		if !before(&q.heap[child], &q.heap[i]) {
-			return
+		if !before(&q.heap[child], &e) {
+			break
 		}
-		q.heap[i], q.heap[child] = q.heap[child], q.heap[i]
+		q.heap[i] = q.heap[child]
 		i = child
+	}
+	if i < len(q.heap) {
+		q.heap[i] = e
 	}
 }
 

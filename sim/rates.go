@@ -24,8 +24,11 @@ const (
 	rounding = 10 * time.Microsecond
 )
 
+var defaultLimits = control.DefaultLimits()
+
 // watch measures a message that a router sends.
-func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
+func (w *world) watch(r *router, sent *mail) {
+	to, payload := sent.to, sent.payload
 	t := wire.MessageType(payload[0] >> 4)
 	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
 		return // no rate is theirs
@@ -40,6 +43,7 @@ func (w *world) watch(r *router, to netip.AddrPort, payload []byte) {
 		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
 		return
 	}
+	sent.message = m
 	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
 	if encapsulated && r.site != nil {
 		if m, err = wire.Parse(ecm.Inner.Message); err != nil {
@@ -69,7 +73,7 @@ func (r *router) watchMapRequest(to netip.AddrPort, m *wire.MapRequest, encapsul
 		r.requests.sent(m)
 	case m.SMR && !m.DontReply:
 		r.w.fail(r, invariantSMR, "an SMR to %s without the D bit", to)
-	case m.SMR && !r.solicits.take(r.time(), to.Addr(), control.DefaultLimits().SMRs):
+	case m.SMR && !r.solicits.take(r.time(), to.Addr(), defaultLimits.SMRs):
 		r.w.fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
 	case !m.SMR:
 		r.w.fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
@@ -89,7 +93,7 @@ func (r *router) watchProbe(to netip.AddrPort) {
 		r.w.fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
 	case !r.probes.take(r.time(), to.Addr(), each):
 		r.w.fail(r, invariantProbe, "too many RLOC-probes to %s", to)
-	case !r.probesTotal.take(r.time(), struct{}{}, control.DefaultLimits().RLOCProbes):
+	case !r.probesTotal.take(r.time(), struct{}{}, defaultLimits.RLOCProbes):
 		r.w.fail(r, invariantProbe, "too many RLOC-probes in all")
 	}
 }
@@ -220,9 +224,9 @@ func (r *router) watchReply(to netip.AddrPort, m *wire.MapReply) {
 		r.w.fail(r, invariantNoPanic, "answers about %s: %v", m.Records[0].EID, err)
 		return
 	}
-	rate := control.DefaultLimits().MapReplies
+	rate := defaultLimits.MapReplies
 	if m.Probe {
-		rate = control.DefaultLimits().ProbeReplies
+		rate = defaultLimits.ProbeReplies
 	}
 	if !r.replies.take(r.time(), replyKey{to, p, m.Probe}, rate) {
 		r.w.fail(r, invariantReplyRate, "too many Map-Replies about %s to %s", p, to)
@@ -230,21 +234,25 @@ func (r *router) watchReply(to netip.AddrPort, m *wire.MapReply) {
 }
 
 // rateWatch is a table of token buckets, each the time at which it will be full again.
-type rateWatch[K comparable] struct{ fullAt map[K]time.Time }
+type rateWatch[K comparable] struct{ fullAt map[K]*time.Time }
 
 // take reports whether one more is within the rate.
 func (t *rateWatch[K]) take(now time.Time, key K, rate control.Rate) bool {
 	if t.fullAt == nil || len(t.fullAt) > 4096 {
-		t.fullAt = map[K]time.Time{} // lenient: what is forgotten is full
+		t.fullAt = map[K]*time.Time{} // lenient: what is forgotten is full
 	}
 	interval := time.Duration(float64(time.Second) / rate.PerSecond)
 	fullAt := t.fullAt[key]
+	if fullAt == nil {
+		fullAt = new(time.Time)
+		t.fullAt[key] = fullAt
+	}
 	if fullAt.After(now.Add(time.Duration(rate.Burst-1)*interval + rounding)) {
 		return false
 	}
 	if fullAt.Before(now) {
-		fullAt = now
+		*fullAt = now
 	}
-	t.fullAt[key] = fullAt.Add(interval)
+	*fullAt = fullAt.Add(interval)
 	return true
 }

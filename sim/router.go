@@ -323,7 +323,7 @@ func (r *router) install(e control.MapCacheEntry) {
 
 // limits are those of the configuration in force.
 func (r *router) limits() control.Limits {
-	l := control.DefaultLimits()
+	l := defaultLimits
 	if own := r.config.Limits; own.MapCacheEntries > 0 {
 		l.MapCacheEntries, l.PendingRequests = own.MapCacheEntries, own.PendingRequests
 	}

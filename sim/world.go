@@ -59,7 +59,8 @@ type world struct {
 	stranger  stranger
 	flows     []*flow
 	packets   uint32
-	atOnce    int // events at this moment
+	atOnce    int              // events at this moment
+	has       map[content]bool // what registrationsMissing finds at a Map-Server
 
 	lastUnsettled time.Duration // the last sweep that found something unconverged
 }
@@ -73,6 +74,7 @@ func newWorld(o Options) *world {
 	w.stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
 	w.network = network{w: w, owner: map[netip.Addr]*router{}}
 	w.truth = newTruth()
+	w.has = map[content]bool{}
 	return w
 }
 
@@ -166,10 +168,12 @@ func (w *world) after(d time.Duration, do func()) {
 
 // every does something again and again.
 func (w *world) every(interval time.Duration, do func()) {
-	w.after(interval, func() {
+	var again func()
+	again = func() {
 		do()
-		w.every(interval, do)
-	})
+		w.after(interval, again)
+	}
+	w.after(interval, again)
 }
 
 // ownerOf is the site of an EID: that of the longest configured EID-Prefix.

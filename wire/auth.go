@@ -127,14 +127,30 @@ func Verify(b, key []byte) error { return VerifyOver(b, key, CoverDefault) }
 
 // VerifyOver is Verify with a chosen coverage.
 func VerifyOver(b, key []byte, c Coverage) error {
+	_, err := verify(b, key, c)
+	return err
+}
+
+// VerifiedCoverage is Verify that says what the authentication data covers: the whole
+// message, or the records alone, which leave xTR-ID and Site-ID anybody's word.
+func VerifiedCoverage(b, key []byte) (Coverage, error) { return verify(b, key, CoverDefault) }
+
+func verify(b, key []byte, c Coverage) (Coverage, error) {
 	f, err := splitAuthentication(b)
 	if err != nil {
-		return err
+		return CoverDefault, err
 	}
-	if f.matches(key, c) || c == CoverDefault && f.hasXTRID && f.matches(key, CoverRecords) {
-		return nil
+	first := c
+	if c == CoverDefault {
+		first = CoverMessage
 	}
-	return ErrAuthMismatch
+	if f.matches(key, first) {
+		return first, nil
+	}
+	if c == CoverDefault && f.hasXTRID && f.matches(key, CoverRecords) {
+		return CoverRecords, nil
+	}
+	return CoverDefault, ErrAuthMismatch
 }
 
 // AppendSigned encodes m, a *MapRegister, *MapNotify or *MapNotifyAck, whose

@@ -102,6 +102,43 @@ func mac(key, data []byte) []byte {
 	return h.Sum(nil)
 }
 
+// Who verifies is told what was authenticated, xTR-ID and Site-ID or not.
+func TestVerifiedCoverage(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		signed  Coverage
+		xtrID   bool
+		octet   int // changed after signing, counted from the end; 0 none
+		covered Coverage
+		err     error
+	}{
+		{"whole", CoverMessage, true, 0, CoverMessage, nil},
+		{"records", CoverRecords, true, 0, CoverRecords, nil},
+		{"records, another xTR-ID", CoverRecords, true, 1, CoverRecords, nil},
+		{"whole, another xTR-ID", CoverMessage, true, 1, CoverDefault, ErrAuthMismatch},
+		{"no xTR-ID", CoverRecords, false, 0, CoverMessage, nil},
+		{"no xTR-ID, changed", CoverRecords, false, 1, CoverDefault, ErrAuthMismatch},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, algorithm := range []uint8{AlgorithmHMACSHA1, AlgorithmHMACSHA256, AlgorithmHMACSHA256HKDF} {
+				b, err := registerWith(algorithm, FullMACOctets(algorithm), c.xtrID).AppendTo(nil)
+				if err == nil {
+					err = SignOver(b, testKey, c.signed)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.octet > 0 {
+					b[len(b)-c.octet] ^= 1
+				}
+				if covered, err := VerifiedCoverage(b, testKey); covered != c.covered || !errors.Is(err, c.err) {
+					t.Errorf("algorithm %d: got %d, %v, want %d, %v", algorithm, covered, err, c.covered, c.err)
+				}
+			}
+		})
+	}
+}
+
 func TestCoverage(t *testing.T) {
 	unsigned, err := registerWith(AlgorithmHMACSHA256, 32, true).AppendTo(nil)
 	if err != nil {

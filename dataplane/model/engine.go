@@ -71,6 +71,7 @@ type Engine struct {
 	closed       bool
 	settings     dataplane.Settings
 	tables       tables
+	spare        []dataplane.MapCacheEntry // room for the next iteration of Mappings
 	router       forward.XTR
 	waiting      *forward.WaitQueue[waitingPacket]
 	unreachables limiter // of answers, by source
@@ -224,10 +225,16 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	return func(yield func(dataplane.MapCacheEntry) bool) {
 		e.mu.Lock()
-		entries := e.tables.mappings()
+		entries := e.tables.mappings(e.spare)
+		e.spare = nil
 		e.mu.Unlock()
-		for _, entry := range entries {
-			if !yield(entry) {
+		defer func() {
+			e.mu.Lock()
+			e.spare = entries[:0]
+			e.mu.Unlock()
+		}()
+		for i := range entries {
+			if !yield(entries[i]) {
 				return
 			}
 		}

@@ -159,13 +159,24 @@ func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) e
 		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
 	}
 	t.states[rloc] = state
-	t.shareOutAll()
+	t.shareOutTo(rloc)
 	return nil
 }
 
 func (t *tables) setLocalRLOCs(local []lisp.RLOC) {
 	t.local = slices.Clone(local)
 	t.shareOutAll()
+}
+
+// shareOutTo does so for the entries that have the locator.
+func (t *tables) shareOutTo(rloc lisp.RLOC) {
+	for _, i := range t.instances {
+		for _, c := range i.cache.All() {
+			if _, has := c.forward.Locators.Find(rloc); has {
+				t.shareOut(c)
+			}
+		}
+	}
 }
 
 func (t *tables) shareOutAll() {
@@ -206,8 +217,9 @@ func (t *tables) mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	return c.entry, true
 }
 
-func (t *tables) mappings() []dataplane.MapCacheEntry {
-	entries := make([]dataplane.MapCacheEntry, 0, t.cached)
+// mappings appends the map-cache to the room given.
+func (t *tables) mappings(room []dataplane.MapCacheEntry) []dataplane.MapCacheEntry {
+	entries := slices.Grow(room[:0], t.cached)
 	for _, i := range t.instances {
 		for _, c := range i.cache.All() {
 			entries = append(entries, c.entry)

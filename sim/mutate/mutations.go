@@ -8,9 +8,9 @@ package main
 type mutation struct{ name, file, old, new string }
 
 var mutations = []mutation{
-	{"any-key", "control/keyring.go", "if err := wire.Verify(b, key.Secret); err != nil {", "if err := wire.Verify(b, key.Secret); err != nil && len(b) == 0 {"},
+	{"any-key", "control/keyring.go", "	if err != nil {\n		return covered, refusal(RefusedAuthentication", "	if err != nil && len(b) == 0 {\n		return covered, refusal(RefusedAuthentication"},
 	{"other-sites-prefixes", "control/keyring.go", "case !ok || owner.site != first.site:", "case !ok:"},
-	{"forged-notify", "control/keyring.go", "			err := authenticate(key, b, algorithm)\n			if err == nil {", "			err := authenticate(key, b, algorithm)\n			if err == nil || err != nil {"},
+	{"forged-notify", "control/keyring.go", "authenticate(key, b, algorithm); refused == nil {", "authenticate(key, b, algorithm); refused == nil || refused != nil {"},
 	{"replay", "control/mapserver.go", "case !known || m.Nonce > seen.nonce:", "case !known || m.Nonce != seen.nonce:"},
 	{"nonce-starts-over", "control/host.go", "max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))", "h.registerNonce + 1"},
 	{"request-twice-a-second", "control/limits.go", "	mapRequestInterval = time.Second\n", "	mapRequestInterval = time.Second / 2\n"},
