@@ -27,7 +27,7 @@ func foresightServer(t *testing.T) *journalledServer {
 func foresightRegister(s *journalledServer, prefix string) {
 	t := &s.mapServer.registrations
 	who := t.xtrs.acquire(xtr{id: registrantID{xtrID: [16]byte{1}}, from: journalXTRs[0], proxyReply: true})
-	t.put(t.sites[0], lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
+	t.put(t.sites.at(0), lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
 		registrant{xtr: who, firstAt: s.host.now, lastAt: s.host.now, expiresAt: s.host.after(3 * time.Minute)})
 	t.xtrs.release(who)
 }

@@ -64,7 +64,7 @@ func checkLimits(t testing.TB, n *Node) {
 			t.Fatalf("%s: %d, limit %d", c.name, c.got, c.want)
 		}
 	}
-	for _, s := range n.mapServer.sites {
+	for _, s := range n.mapServer.registrations.sites.known {
 		if len(s.nonces) > l.ReplayEntriesPerSite || s.registrations > l.RegistrationsPerSite || s.registrations < 0 {
 			t.Fatalf("site %s: %d nonces, %d registrations", s.config.Name, len(s.nonces), s.registrations)
 		}

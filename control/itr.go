@@ -28,6 +28,7 @@ type itr struct {
 	gleans    bucket
 	prober    *prober
 	sweeps    sweeps
+	statics   statics
 }
 
 // Refreshing begins a quarter of the TTL before its end, refreshLead at most, for
@@ -49,19 +50,8 @@ func newITR(h *host) *itr {
 
 // configure takes over another configuration and brings the static mappings into
 // line with it.
-func (r *itr) configure(c *ITRConfig) {
-	wanted := make(map[lisp.Prefix]lisp.Mapping, len(c.StaticMappings))
-	for _, m := range c.StaticMappings {
-		wanted[m.Prefix] = m
-	}
-	for _, old := range r.config.StaticMappings {
-		if _, still := wanted[old.Prefix]; still {
-			continue
-		}
-		if id, _, ok := r.cache.get(old.Prefix); ok {
-			r.remove(id, RemoveConfigured)
-		}
-	}
+func (r *itr) configure(p *Prepared, begins bool) {
+	c := p.config.ITR
 	repolicy := r.cache.size() > 0 &&
 		(!reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs))
 	r.config = c
@@ -70,11 +60,7 @@ func (r *itr) configure(c *ITRConfig) {
 		r.startSweep(sweep{reinstall: true})
 	}
 	r.prober.configure(c.RLOCProbing)
-	for _, m := range c.StaticMappings {
-		if _, e, ok := r.cache.get(m.Prefix); !ok || !e.static || !e.mapping.Equal(m) {
-			r.put(cacheEntry{mapping: m, static: true, expiresAt: never})
-		}
-	}
+	r.configureStatic(p, begins)
 }
 
 // stop empties the map-cache, here and in the data plane.

@@ -164,7 +164,7 @@ func (s *mapServer) handleCheckpoint(uint32) {
 	} else {
 		s.journalNonces()
 	}
-	if j.rowsDone && j.site >= len(s.registrations.sites) {
+	if j.rowsDone && j.site >= len(s.registrations.sites.numbered) {
 		j.pending.End = true
 		return
 	}
@@ -192,8 +192,8 @@ func (s *mapServer) journalRegistrant(row *registration, r *registrant, lifetime
 // journalNonces says the last nonces of some sites.
 func (s *mapServer) journalNonces() {
 	j := &s.journal
-	for said := 0; said < checkpointNonces && j.site < len(s.registrations.sites); j.site++ {
-		site := s.registrations.sites[j.site]
+	for said := 0; said < checkpointNonces && j.site < len(s.registrations.sites.numbered); j.site++ {
+		site := s.registrations.sites.numbered[j.site]
 		if site == nil {
 			continue
 		}

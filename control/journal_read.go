@@ -145,7 +145,7 @@ func (s *mapServer) replay(r *journalReader) error {
 		x.id.source = from
 	}
 	lastAt := r.time(s.h.now)
-	site := s.sites[string(name)]
+	site := s.registrations.sites.named(string(name))
 	if flags&entryNonce != 0 {
 		seen := seenNonce{nonce: r.u64(), mac: [16]byte(r.take(16))}
 		s.replayNonce(site, nonceKey{xtrID: x.id.xtrID, siteID: x.id.siteID, keyID: x.keyID}, seen, r.short)

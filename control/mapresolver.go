@@ -13,17 +13,23 @@ import (
 )
 
 type mapResolver struct {
-	h      *host
+	h *host
+	mapResolverRoutes
+	turn int
+}
+
+// mapResolverRoutes say which Map-Servers are asked for what; they never change.
+type mapResolverRoutes struct {
 	routes prefixTable[[]netip.AddrPort]
 	rest   []netip.AddrPort // for EIDs that no route covers
-	turn   int
 }
 
 func newMapResolver(h *host) *mapResolver { return &mapResolver{h: h} }
 
 // configure takes over other routes.
-func (r *mapResolver) configure(c *MapResolverConfig) {
-	r.routes, r.rest = prefixTable[[]netip.AddrPort]{}, nil
+func (r *mapResolver) configure(routes mapResolverRoutes) { r.mapResolverRoutes = routes }
+
+func newMapResolverRoutes(c *MapResolverConfig) (r mapResolverRoutes) {
 	for _, route := range c.MapServers {
 		if len(route.Prefixes) == 0 {
 			r.rest = append(r.rest, route.Address)
@@ -33,6 +39,7 @@ func (r *mapResolver) configure(c *MapResolverConfig) {
 			r.routes.insert(p, append(servers, route.Address))
 		}
 	}
+	return r
 }
 
 // handleMapRequest passes on the request for one EID-Prefix. known reports whether

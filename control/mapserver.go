@@ -21,7 +21,6 @@ type mapServer struct {
 	h             *host
 	config        *MapServerConfig
 	prefixes      prefixTable[ownedPrefix] // of all sites
-	sites         map[string]*siteState
 	registrations registrations
 	notifier      *notifier
 	journal       journal
@@ -29,27 +28,18 @@ type mapServer struct {
 }
 
 func newMapServer(h *host) *mapServer {
-	s := &mapServer{h: h, config: &MapServerConfig{}, sites: make(map[string]*siteState), journal: journal{h: h}}
+	s := &mapServer{h: h, config: &MapServerConfig{}, journal: journal{h: h}}
 	s.notifier = newNotifier(h, &s.registrations)
 	return s
 }
 
 // configure takes over another configuration. Registrations that it does not allow
 // any more end; the others, and the nonces seen, stay.
-func (s *mapServer) configure(c *MapServerConfig, keys *Keyring) {
-	s.config, s.prefixes, s.journal.on = c, keys.prefixes, c.Journal
-	sites := make(map[string]*siteState, len(c.Sites))
-	for _, site := range c.Sites {
-		state := s.sites[site.Name]
-		if state == nil {
-			state = &siteState{nonces: make(map[nonceKey]seenNonce)}
-			s.registrations.addSite(state)
-		}
-		state.config = site
-		sites[site.Name] = state
-	}
-	s.sites = sites
-	s.notifier.keep(sites)
+func (s *mapServer) configure(p *Prepared) {
+	c := p.config.MapServer
+	s.config, s.prefixes, s.journal.on = c, p.keyring.prefixes, c.Journal
+	s.registrations.sites.configure(c.Sites, p.sites)
+	s.notifier.keep()
 	s.startSweep()
 }
 
@@ -61,7 +51,7 @@ func (s *mapServer) allows(p lisp.Prefix, site *siteState) bool {
 
 // siteAt is the site that owns a configured EID-Prefix.
 func (s *mapServer) siteAt(owner ownedPrefix) *siteState {
-	return s.sites[s.config.Sites[owner.site].Name]
+	return s.registrations.sites.at(owner.site)
 }
 
 // denyUnknown says of an EID that no configured EID-Prefix has that it is nobody's.
@@ -198,7 +188,7 @@ func (s *mapServer) forward(m *mapRequest, row *registration) {
 // handleMapRegister takes a Map-Register as a whole or not at all, and acknowledges
 // it when asked to (RFC 9301 s.5.6, s.5.7).
 func (s *mapServer) handleMapRegister(m *mapRegister) {
-	site := s.sites[m.site]
+	site := s.registrations.sites.named(m.site)
 	if site == nil {
 		s.h.count(RefusedUnknownSite)
 		return

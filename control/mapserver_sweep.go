@@ -14,11 +14,12 @@ const registrationSweepRows = 2048
 
 // startSweep begins a pass; a small table is passed over at once.
 func (s *mapServer) startSweep() {
-	s.registrations.swept = 0
-	s.registrations.sweep.set(0, s.h.now)
-	if s.registrations.rows.len() <= registrationSweepRows {
+	t := &s.registrations
+	t.swept, t.sweptSites = 0, 0
+	t.sweep.set(0, s.h.now)
+	if t.rows.len()+len(t.sites.numbered) <= registrationSweepRows {
+		t.sweep.remove(0)
 		s.handleSweep(0)
-		s.registrations.sweep.remove(0)
 	}
 }
 
@@ -28,20 +29,20 @@ func (s *mapServer) sweeping() bool { return s.registrations.sweep.next() != nev
 // handleSweep passes over a batch. At the end, sites that are gone are forgotten.
 func (s *mapServer) handleSweep(uint32) {
 	t := &s.registrations
-	rows := uint32(t.rows.len())
-	for end := min(t.swept+registrationSweepRows, rows); t.swept < end; t.swept++ {
+	rows, sites := uint32(t.rows.len()), uint32(len(t.sites.numbered))
+	left := registrationSweepRows
+	for ; left > 0 && t.swept < rows; left-- {
 		if !t.rows.at(t.swept).prefix.IsZero() {
 			s.dropDisallowed(t.swept)
 		}
+		t.swept++
 	}
-	if t.swept < rows {
+	for ; left > 0 && t.sweptSites < sites; left-- {
+		t.sites.forgetGone(t.sweptSites)
+		t.sweptSites++
+	}
+	if t.swept < rows || t.sweptSites < sites {
 		t.sweep.set(0, s.h.now+1) // the next turn
-		return
-	}
-	for i, site := range t.sites {
-		if site != nil && s.sites[site.config.Name] != site {
-			t.sites[i] = nil
-		}
 	}
 }
 

@@ -39,7 +39,7 @@ func benchmarkMillion(b *testing.B, proxy bool) {
 		b.Fatal(err)
 	}
 	const count = 1_000_000
-	site := n.mapServer.registrations.sites[0]
+	site := n.mapServer.registrations.sites.at(0)
 	for i := range count {
 		p, x := benchMapping(i, count)
 		rloc := netip.AddrFrom4([4]byte{172, 30, byte(x >> 8), byte(x)}).String()

@@ -7,10 +7,8 @@ package control
 // never what is answered.
 
 import (
-	"fmt"
 	"iter"
 	"net/netip"
-	"reflect"
 	"time"
 
 	"loci/lisp"
@@ -21,7 +19,8 @@ import (
 // safe for concurrent use.
 type Node struct {
 	host    *host
-	config  Config // in force, defaults filled in
+	inForce *Prepared
+	config  Config // of inForce
 	keyring *Keyring
 
 	itr         *itr // a role that is off is nil
@@ -60,42 +59,40 @@ func New(cfg Config, now time.Time, random func([]byte)) (*Node, error) {
 // change; one that is refused changes nothing. A role that is switched off takes
 // its tables with it.
 func (n *Node) Configure(now time.Time, cfg Config) error {
-	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+	p, err := Prepare(cfg, n.inForce)
+	if err != nil {
+		return err
 	}
-	cfg = cfg.withDefaults()
-	if n.keyring != nil && reflect.DeepEqual(cfg, n.config) {
-		return nil
-	}
-	n.host.turn(now)
-	identity := cfg.XTRID != n.config.XTRID || cfg.SiteID != n.config.SiteID
-	if n.keyring == nil || keysChanged(n.config, cfg) {
-		n.keyring = newKeyring(cfg)
-	}
-	n.config = cfg
-	n.host.configure(cfg)
-	n.configureITR(cfg.ITR)
-	n.configureETR(cfg.ETR, identity)
-	n.configureMapServer(cfg.MapServer)
-	n.configureMapResolver(cfg.MapResolver)
-	n.listTimers()
+	n.PutInForce(now, p)
 	return nil
 }
 
-// keysChanged reports whether Inspect has to work with another Keyring: messages
-// that it authenticated with the old one are then refused.
-func keysChanged(old, new Config) bool {
-	if old.ControlPort != new.ControlPort || old.AcceptZeroInnerChecksum != new.AcceptZeroInnerChecksum ||
-		(old.ITR == nil) != (new.ITR == nil) || (old.ETR == nil) != (new.ETR == nil) || (old.MapResolver == nil) != (new.MapResolver == nil) {
-		return true
+// InForce is the configuration in force, for Prepare.
+func (n *Node) InForce() *Prepared { return n.inForce }
+
+// PutInForce is Configure with what was made ready by Prepare, in a turn that is short however long
+// the configuration is. Many static mappings follow in the next turns.
+func (n *Node) PutInForce(now time.Time, p *Prepared) {
+	if p.before != n.inForce {
+		p.compare(n.inForce) // another one came in between
 	}
-	if new.ETR != nil && !reflect.DeepEqual(old.ETR.MapServers, new.ETR.MapServers) {
-		return true
+	begins := n.inForce == nil
+	p.before, n.inForce = nil, p // what was in force before it is free
+	if p.same {
+		return
 	}
-	return !reflect.DeepEqual(old.MapServer, new.MapServer)
+	n.host.turn(now)
+	n.keyring, n.config = p.keyring, p.config
+	n.host.configure(p.config)
+	n.configureITR(p, begins)
+	n.configureETR(p.config.ETR, p.anew)
+	n.configureMapServer(p)
+	n.configureMapResolver(p)
+	n.listTimers()
 }
 
-func (n *Node) configureITR(c *ITRConfig) {
+func (n *Node) configureITR(p *Prepared, begins bool) {
+	c := p.config.ITR
 	switch {
 	case c == nil && n.itr != nil:
 		n.itr.stop()
@@ -104,7 +101,7 @@ func (n *Node) configureITR(c *ITRConfig) {
 		n.itr = newITR(n.host)
 	}
 	if c != nil {
-		n.itr.configure(c)
+		n.itr.configure(p, begins)
 	}
 }
 
@@ -126,26 +123,26 @@ func (n *Node) configureETR(c *ETRConfig, anew bool) {
 	}
 }
 
-func (n *Node) configureMapServer(c *MapServerConfig) {
+func (n *Node) configureMapServer(p *Prepared) {
 	switch {
-	case c == nil:
+	case p.config.MapServer == nil:
 		n.mapServer = nil
 		return
 	case n.mapServer == nil:
 		n.mapServer = newMapServer(n.host)
 	}
-	n.mapServer.configure(c, n.keyring)
+	n.mapServer.configure(p)
 }
 
-func (n *Node) configureMapResolver(c *MapResolverConfig) {
+func (n *Node) configureMapResolver(p *Prepared) {
 	switch {
-	case c == nil:
+	case p.config.MapResolver == nil:
 		n.mapResolver = nil
 		return
 	case n.mapResolver == nil:
 		n.mapResolver = newMapResolver(n.host)
 	}
-	n.mapResolver.configure(c)
+	n.mapResolver.configure(p.routes)
 }
 
 // Keyring is the snapshot that Inspect needs. It changes with Configure only.
@@ -363,7 +360,7 @@ func (n *Node) listTimers() {
 	if r := n.itr; r != nil {
 		n.timers = append(n.timers, timer{&r.pending.timers, r.handlePendingTimeout}, timer{&r.cache.timers, r.handleCacheTimeout},
 			timer{&r.prober.table.timers, r.handleProbeTimeout}, timer{&r.sweeps.timers, r.handleSweepTimeout},
-			timer{&r.prober.reviews, r.prober.review})
+			timer{&r.prober.reviews, r.prober.review}, timer{&r.statics.timers, r.handleStatic})
 	}
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, timer{&e.registrar.timers, e.registrar.handleTimeout}, timer{&e.solicitor.begin, e.solicitor.handleBegin},

@@ -144,9 +144,9 @@ func (n *notifier) drop(id uint32) {
 }
 
 // keep drops what is for sites that are gone.
-func (n *notifier) keep(sites map[string]*siteState) {
+func (n *notifier) keep() {
 	for id := range n.rows.len() {
-		if site := n.rows.at(uint32(id)).site; site != nil && sites[site.config.Name] != site {
+		if site := n.rows.at(uint32(id)).site; site != nil && !n.known.sites.renew(site) {
 			n.drop(uint32(id))
 		}
 	}

@@ -71,12 +71,13 @@ type registrations struct {
 	timers      deadlines // not later than the first expiry; a refresh does not move them
 	xtrs        interned[xtr]
 	sets        locatorSets
-	sites       []*siteState // by number; nil where none is
-	edits       uint64       // of index
-	ahead       []uint32     // rows that were foreseen
-	touched     uint32       // what bring read, so that the compiler keeps the reads
-	sweep       deadlines    // one row: the next batch of the pass after a change of the configuration
-	swept       uint32       // where that pass is
+	sites       siteTable
+	edits       uint64    // of index
+	ahead       []uint32  // rows that were foreseen
+	touched     uint32    // what bring read, so that the compiler keeps the reads
+	sweep       deadlines // one row: the next batch of the pass after a change of the configuration
+	swept       uint32    // where that pass is
+	sweptSites  uint32
 }
 
 var errMergedLocators = errors.New("the merged locator-set is too large")
@@ -89,19 +90,8 @@ func (t *registrations) get(p lisp.Prefix) (uint32, *registration, bool) {
 	return id, t.rows.at(id), true
 }
 
-// addSite gives a site its number.
-func (t *registrations) addSite(site *siteState) {
-	free := slices.Index(t.sites, nil)
-	if free < 0 {
-		free = len(t.sites)
-		t.sites = append(t.sites, nil)
-	}
-	site.id = uint32(free)
-	t.sites[free] = site
-}
-
 // siteOf is the site of a registration.
-func (t *registrations) siteOf(row *registration) *siteState { return t.sites[row.site] }
+func (t *registrations) siteOf(row *registration) *siteState { return t.sites.numberOf(row.site) }
 
 // each yields those who registered, who did so last first.
 func (t *registrations) each(row *registration) iter.Seq[*registrant] {
@@ -387,29 +377,4 @@ func (t *registrations) agrees(newest, r *registrant) bool {
 		return true
 	}
 	return r.content.locators == newest.content.locators || t.sets.at(newest.content.locators).SameRLOCs(t.sets.at(r.content.locators))
-}
-
-// siteState is what a site has used of its limits.
-type siteState struct {
-	id            uint32
-	config        Site
-	registrations int
-	registers     bucket  // of the site's own rate
-	authFailedAt  instant // 0 for never
-	nonces        map[nonceKey]seenNonce
-}
-
-// nonceKey is whose nonces have to grow (RFC 9301 s.5.6). The source address is no
-// part of it: a replay could choose it.
-type nonceKey struct {
-	xtrID  [16]byte
-	siteID uint64
-	keyID  uint8
-}
-
-// seenNonce is the last nonce with the start of its message's MAC, which tells a
-// duplicate from another message.
-type seenNonce struct {
-	nonce uint64
-	mac   [16]byte
 }

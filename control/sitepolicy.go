@@ -98,7 +98,7 @@ func (s *mapServer) replyUnregistered(m *mapRequest, hole lisp.Prefix, site *sit
 
 // noteAuthFailure remembers that a Map-Register of a site did not authenticate.
 func (s *mapServer) noteAuthFailure(site string) {
-	if state := s.sites[site]; state != nil {
+	if state := s.registrations.sites.named(site); state != nil {
 		state.authFailedAt = s.h.now
 	}
 }

@@ -30,7 +30,7 @@ func millionMappings(t *testing.T, count int) *journalledServer {
 	c.MapServer.Sites = c.MapServer.Sites[:1]
 	c.MapServer.Journal = true
 	s := newJournalledServer(t, c, epoch)
-	site := s.mapServer.registrations.sites[0]
+	site := s.mapServer.registrations.sites.at(0)
 	s.HandleTimeout(epoch)
 	for i := range count {
 		address, bits := netip.AddrFrom4([4]byte{10, byte(i >> 12), byte(i >> 4), byte(i << 4)}), 28
@@ -148,7 +148,7 @@ func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
 	}
 	before := s.Sizes().Registrations
 	asked := lisp.HostPrefix(0, lisp.EIDFromAddr(address))
-	if row, ok := s.mapServer.registered(asked, other.Prefixes[0].Prefix, s.mapServer.sites["another"], foreseen{}); ok {
+	if row, ok := s.mapServer.registered(asked, other.Prefixes[0].Prefix, s.mapServer.registrations.sites.named("another"), foreseen{}); ok {
 		t.Errorf("answered from %s, which is another site's now", row.prefix)
 	}
 	if s.Sizes().Registrations != before-1 {

@@ -406,15 +406,22 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
 }
 
 // configureNode puts the control plane's part of a plan in force, whole or not at all.
+// It is made ready outside the loop, which takes as long as it is.
 func (d *daemon) configureNode(ctx context.Context, fresh plan) error {
-	refused, err := ask(ctx, d.loop, func(now time.Time) error {
-		err := d.loop.node.Configure(now, fresh.control)
-		if err == nil {
-			d.loop.handed.configure(fresh)
-		}
+	inForce, err := ask(ctx, d.loop, func(time.Time) *control.Prepared { return d.loop.node.InForce() })
+	if err != nil {
 		return err
+	}
+	prepared, err := control.Prepare(fresh.control, inForce)
+	if err != nil {
+		return err
+	}
+	_, err = ask(ctx, d.loop, func(now time.Time) struct{} {
+		d.loop.node.PutInForce(now, prepared)
+		d.loop.handed.configure(fresh)
+		return struct{}{}
 	})
-	return errors.Join(err, refused)
+	return err
 }
 
 func (d *daemon) applyPlane(p plan) error {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// A configuration is made ready outside the goroutine that owns the Node: checked, defaults filled in,
+// compared with the one in force, its indexes built. That takes as long as the configuration is; to
+// put it in force then does not. Nothing here touches a Node.
+
+import (
+	"fmt"
+	"reflect"
+
+	"loci/lisp"
+)
+
+// Prepared is a configuration that PutInForce takes, once; it belongs to the Node then.
+type Prepared struct {
+	before  *Prepared // what it was compared with; nil once it is in force
+	config  Config    // defaults filled in
+	keyring *Keyring
+	sites   map[string]int // of the Map-Server: index in config.MapServer.Sites by name
+	routes  mapResolverRoutes
+	static  map[lisp.Prefix]struct{} // EID-Prefixes of the static mappings
+	gone    []lisp.Prefix            // those that were static before
+	same    bool                     // nothing differs
+	anew    bool                     // another xTR-ID or Site-ID
+}
+
+// Prepare makes a configuration ready to take the place of the one in force: Node.InForce, nil for
+// none. It errs like Config.Validate.
+func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	p := &Prepared{config: cfg.withDefaults()}
+	if c := p.config.ITR; c != nil && len(c.StaticMappings) > 0 {
+		p.static = make(map[lisp.Prefix]struct{}, len(c.StaticMappings))
+		for _, m := range c.StaticMappings {
+			p.static[m.Prefix] = struct{}{}
+		}
+	}
+	if c := p.config.MapServer; c != nil {
+		p.sites = make(map[string]int, len(c.Sites))
+		for i := range c.Sites {
+			p.sites[c.Sites[i].Name] = i
+		}
+	}
+	if c := p.config.MapResolver; c != nil {
+		p.routes = newMapResolverRoutes(c)
+	}
+	p.compare(inForce)
+	return p, nil
+}
+
+// compare finds out what differs from another configuration.
+func (p *Prepared) compare(before *Prepared) {
+	p.before, p.gone = before, nil
+	if before == nil {
+		p.keyring = newKeyring(p.config)
+		p.anew = p.config.XTRID != [16]byte{} || p.config.SiteID != 0
+		return
+	}
+	p.same = reflect.DeepEqual(p.config, before.config)
+	p.anew = p.config.XTRID != before.config.XTRID || p.config.SiteID != before.config.SiteID
+	p.keyring = before.keyring
+	if keysChanged(before.config, p.config) {
+		p.keyring = newKeyring(p.config)
+	}
+	if before.config.ITR == nil {
+		return
+	}
+	for _, m := range before.config.ITR.StaticMappings {
+		if _, still := p.static[m.Prefix]; !still {
+			p.gone = append(p.gone, m.Prefix)
+		}
+	}
+}
+
+// keysChanged reports whether Inspect has to work with another Keyring: messages
+// that it authenticated with the old one are then refused.
+func keysChanged(old, new Config) bool {
+	if old.ControlPort != new.ControlPort || old.AcceptZeroInnerChecksum != new.AcceptZeroInnerChecksum ||
+		(old.ITR == nil) != (new.ITR == nil) || (old.ETR == nil) != (new.ETR == nil) || (old.MapResolver == nil) != (new.MapResolver == nil) {
+		return true
+	}
+	if new.ETR != nil && !reflect.DeepEqual(old.ETR.MapServers, new.ETR.MapServers) {
+		return true
+	}
+	return !reflect.DeepEqual(old.MapServer, new.MapServer)
+}
