@@ -64,7 +64,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 20
+#define LISP_ABI_VERSION 21
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -440,6 +440,7 @@ struct lisp_clock {
 	__u64 jiffies;
 	__u64 boot_ns;
 	__u64 order; /* always 0: adding to it orders what is read before it and after it */
+	__u64 nonces; /* state of the generator of nonces that nobody looks at, seeded once a jiffy by the kernel's own */
 };
 
 /* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something that decisions depend on.
@@ -465,31 +466,40 @@ enum lisp_way {
 /* Longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words. */
 #define LISP_FRONT_OCTETS 72
 
-/* ARRAY decisions, at processor * LISP_DECISIONS + place: what was decided about packets with this key, which stands for all that
- * a decision depends on and that differs from packet to packet, but for lengths, TTL, ECN. User space makes room for
- * every possible processor and never looks. Not after expires_ns, which is that of the next hop. */
+/* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor * LISP_DECISIONS + place: what was decided
+ * about packets with this key, which stands for all that a decision depends on and that differs from packet to packet, but for
+ * lengths, TTL, ECN. Flows between two addresses share it where their ports make no difference to their way; where they do, it says
+ * by which bits of the flow's hash, and there is another decision for each value of those. User space makes room for every
+ * possible processor and never looks. Not after expires_ns, which is that of the next hop. */
 struct lisp_decision {
 	__u64 addresses[4]; /* source and destination of the inner packet, as they stand in it */
 	__u32 ifindex;      /* where the frame came in */
 	__u32 iid;          /* of a LISP header that was there */
-	__be32 ports;       /* encapsulated: of the inner packet, as they stand in it; else 0 */
-	__u8 protocol;      /* the same */
+	__u32 flow;         /* LISP_FLOW_COUNTS and bits of the flow's hash; 0: of all flows */
 	__u8 tos;           /* encapsulated: of the inner packet; decapsulated: what it becomes */
 	__u8 family;
 	__u8 way; /* enum lisp_way; 0: nothing is kept here */
+	__u8 zero;
 	__u32 epoch;
 	__u32 generation;
+	__u64 expires_ns;
+	/* the second cache line */
 	__u32 generation_place;
 	__u32 mapping_index;
-	__u64 expires_ns;
-	__u32 out;        /* ifindex */
-	__u32 longest;    /* inner packet that fits, in octets */
-	__u32 pseudo_sum; /* of the pseudo header but for length (and protocol, if that is 0 above) */
-	__u32 outer_sum;  /* of the outer IPv4 header but for length and TTL, not yet inverted */
+	__u32 out;          /* ifindex */
+	__u32 longest;      /* inner packet that fits, in octets */
+	__u32 flow_mask;    /* not 0: the way depends on these bits of the flow's hash, nothing else here counts */
+	__u32 address_hash; /* the flow's hash so far: both addresses */
+	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
+	__u32 outer_sum;    /* of the outer IPv4 header but for length and TTL, not yet inverted */
 	__u8 outer_family;
-	__u8 zero[7];
-	__u8 front[LISP_FRONT_OCTETS]; /* what is written before the inner packet; lengths, TTL, checksum and nonce 0 */
+	__u8 zero2[23];
+	/* What is written before the inner packet: lengths, TTL, checksum, source port, flow label and nonce are 0. */
+	__u8 front[LISP_FRONT_OCTETS];
 };
+
+/* Added to the bits of a hash in lisp_decision.flow. */
+#define LISP_FLOW_COUNTS 0x80000000U
 
 /* PERCPU_ARRAY trusted[1]: what trusted.h works on. The stack of the programs is full without it. */
 struct lisp_trusted {

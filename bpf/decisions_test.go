@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
+	"loci/forward"
 )
 
 // keptMAC stands in kept decisions for the neighbour's address, so that it shows whether they are reused.
@@ -41,7 +43,7 @@ func (b *bench) markDecisions(t *testing.T, members fields) (marked int) {
 
 const (
 	frontOctets = 72 // LISP_FRONT_OCTETS
-	expiresAt   = 64 // in struct lisp_decision
+	expiresAt   = 56 // in struct lisp_decision
 )
 
 func TestDecisionsAreReused(t *testing.T) {
@@ -75,7 +77,7 @@ func TestDecisionsAreReused(t *testing.T) {
 		"another TTL":            {change: func(p *ip) { p.ttl = 9 }, reused: true},
 		"longer":                 {change: func(p *ip) { p.payload = make([]byte, 1000) }, reused: true},
 		"too long":               {change: func(p *ip) { p.payload = make([]byte, 1000) }, members: fields{"longest": uint32(999)}},
-		"another port":           {change: func(p *ip) { p.port = 10 }},
+		"another port":           {change: func(p *ip) { p.port = 10 }, reused: true},
 		"another TOS":            {change: func(p *ip) { p.tos = 1 }},
 		"another source":         {change: func(p *ip) { p.from = siteAddress4(0, 11) }},
 		"another destination":    {change: func(p *ip) { p.to = siteAddress4(1, 11) }},
@@ -100,6 +102,100 @@ func TestDecisionsAreReused(t *testing.T) {
 	}
 }
 
+// TestDecisionsOfFlows sends flows between two addresses by what was decided about others of them: each has its own source port and
+// flow label, and goes to the locator of its own bucket.
+func TestDecisionsOfFlows(t *testing.T) {
+	const flows = 64
+	b := newBench(t)
+	b.takeFrames(t)
+	for _, p := range pairs {
+		set := b.mapTwice(p)
+		for name, c := range map[string]struct {
+			buckets func(bucket int) byte
+			flags   string
+			most    int // decisions that are kept
+		}{
+			"one locator":                  {func(int) byte { return 0 }, "", 1},
+			"two locators":                 {func(bucket int) byte { return byte(bucket & 1) }, "", 1 + flows},
+			"one flow in 128 elsewhere":    {func(bucket int) byte { return map[bool]byte{true: 1}[bucket == 7] }, "", 1 + flows},
+			"one locator, routes by flow":  {func(int) byte { return 0 }, "LISP_SETTING_ROUTES_BY_FLOW", 1 + flows},
+			"two locators, routes by flow": {func(bucket int) byte { return byte(bucket >> 6) }, "LISP_SETTING_ROUTES_BY_FLOW", 1 + flows},
+		} {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				b.settings(fields{"flags": map[bool]uint32{true: b.constant("LISP_SETTING_ROUTES_BY_FLOW")}[c.flags != ""]})
+				set(c.buckets)
+				b.removeDecisions(t)
+				packets := make([][]byte, flows)
+				for i := range packets {
+					packets[i] = ip{from: p.inner(0, 10), to: p.inner(1, 10), tos: 0xB9, ttl: 64, port: uint16(i), checksum: true,
+						payload: []byte("to B, which is far")}.serialize()
+				}
+				for i, packet := range packets {
+					b.expectFlow(t, p, packet, c.buckets, i > 0 && c.most == 1)
+					if i == 0 {
+						b.markDecisions(t, nil)
+						b.expectFlow(t, p, packet, c.buckets, true)
+					}
+				}
+				if kept := b.markDecisions(t, nil); kept == 0 || kept > c.most || (c.most > 1 && kept < flows/2) {
+					t.Errorf("%d decisions are kept", kept)
+				}
+			})
+		}
+	}
+}
+
+// mapTwice maps site B to two locators, which differ by their ports, and returns what sets the buckets.
+func (b *bench) mapTwice(p pair) func(buckets func(bucket int) byte) {
+	b.leafs = map[rootKey][]leaf{}
+	for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
+		b.database(0, own)
+	}
+	b.mapCacheIn(0, p)
+	set, first := b.sets-1, b.locators-1
+	b.addLocator(fields{
+		"rloc": address16(p.outer(1)), "source": address16(p.outer(0)), "family": familyOf(p.outer(1)),
+		"port": binary.NativeEndian.Uint16([]byte{4342 >> 8, 4342 & 0xFF}),
+	})
+	return func(buckets func(bucket int) byte) {
+		vector := make([]byte, forward.BucketCount)
+		for i := range vector {
+			vector[i] = buckets(i)
+		}
+		b.update("locator_sets", set, b.encode("lisp_locator_set", fields{"count": 2, "first": first, "buckets": vector}))
+	}
+}
+
+// expectFlow wants a packet to go by the locator of its flow; reused says that a decision was there before.
+func (b *bench) expectFlow(t *testing.T, p pair, packet []byte, buckets func(bucket int) byte, reused bool) {
+	t.Helper()
+	header, err := forward.ParseHeader(packet)
+	must(t, err)
+	verdict, got := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet))
+	if verdict != xdpRedirect {
+		t.Fatalf("verdict %d; %s", verdict, b.allDrops())
+	}
+	if reused && !bytes.Equal(got[:6], keptMAC) {
+		t.Error("decided anew")
+	}
+	want := b.encapsulated(t, p, 0, packet, got)
+	udp := 14 + map[bool]int{true: 20, false: 40}[p.outer(0).Is4()]
+	want[udp+3] += buckets(forward.BucketOf(forward.FlowHash(&header)))
+	want[udp+8] &^= 0x08 // no Instance-ID
+	if !bytes.Equal(got[6:], want[6:]) {
+		t.Errorf("got\n%x\nwant\n%x", got, want)
+	}
+}
+
+// removeDecisions empties the map.
+func (b *bench) removeDecisions(t *testing.T) {
+	t.Helper()
+	m := b.coll.Maps["decisions"]
+	for index := range m.MaxEntries() {
+		must(t, m.Update(index, make([]byte, m.ValueSize()), ebpf.UpdateExist))
+	}
+}
+
 // TestWhatIsNotKept lists packets about which nothing is kept.
 func TestWhatIsNotKept(t *testing.T) {
 	b := newBench(t)
@@ -118,10 +214,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		"ICMP":     changed(func(p []byte) { p[9] = 1 }),
 	} {
 		b.forgetDecisions()
-		clear := b.coll.Maps["decisions"]
-		for index := range clear.MaxEntries() {
-			must(t, clear.Update(index, make([]byte, clear.ValueSize()), ebpf.UpdateExist))
-		}
+		b.removeDecisions(t)
 		if verdict, _ := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)); verdict != xdpRedirect {
 			t.Errorf("%s: verdict %d; %s", name, verdict, b.allDrops())
 		}

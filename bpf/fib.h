@@ -186,23 +186,29 @@ static __always_inline int drop(hook_frame *frame, __u32 reason)
 	return HOOK_DROP;
 }
 
-/* CLOCK_BOOTTIME, at most a jiffy ago: reading it anew costs as much as a lookup. */
-static __always_inline __u64 now_ns(void)
+/* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew costs as much as a lookup. */
+static __always_inline struct lisp_clock *find_clock(void)
 {
 	__u64 jiffies = bpf_jiffies64();
 	__u32 zero = 0;
 	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
 
-	if (!c)
-		return 0;
-	if (c->jiffies != jiffies) {
+	if (c && c->jiffies != jiffies) {
 		c->jiffies = jiffies;
 		c->boot_ns = bpf_ktime_get_boot_ns();
+		c->nonces ^= (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 	}
-	return c->boot_ns;
+	return c;
 }
 
-static __always_inline void count_mapping(__u32 index, __u32 octets)
+static __always_inline __u64 now_ns(void)
+{
+	const struct lisp_clock *c = find_clock();
+
+	return c ? c->boot_ns : 0;
+}
+
+static __always_inline void count_mapping_at(__u32 index, __u32 octets, __u64 now)
 {
 	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
 	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
@@ -211,7 +217,9 @@ static __always_inline void count_mapping(__u32 index, __u32 octets)
 		return;
 	c->packets++;
 	c->octets += octets;
-	c->last_used_ns = now_ns();
+	c->last_used_ns = now;
 }
+
+static __always_inline void count_mapping(__u32 index, __u32 octets) { count_mapping_at(index, octets, now_ns()); }
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef LISP_FRAMES_H
 #define LISP_FRAMES_H
 
-#include "decisions.h"
+#include "reuse.h"
 #include "unreachable.h"
 
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel confirm the neighbour. */

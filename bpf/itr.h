@@ -119,6 +119,9 @@ static __always_inline __u32 outer_length(__u8 family)
 	return (family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) + sizeof(struct udp_lisp);
 }
 
+/* The bits of a flow's hash above those of its source port tell its bucket. */
+#define LISP_BUCKET_SHIFT 14
+
 static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 {
 	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &t->locator_set);
@@ -128,7 +131,7 @@ static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 
 	if (!set)
 		return NULL;
-	chosen = *(const volatile __u8 *)&set->buckets[t->hash >> 14 & (LISP_BUCKETS - 1)];
+	chosen = *(const volatile __u8 *)&set->buckets[t->hash >> LISP_BUCKET_SHIFT & (LISP_BUCKETS - 1)];
 	step(LISP_STEP_LOCATOR, t->locator_set, chosen, t->hash);
 	if (chosen >= LISP_LOCATORS_MAX)
 		return NULL;
@@ -201,9 +204,16 @@ static __always_inline void choose_header(struct itr *t, const struct lisp_locat
 		choose_trusted(t, l);
 }
 
+#define FLOW_LABEL_MASK 0xFFFFFU
+
+/* RFC 6438: the flow label tells flows apart where routers do not look at ports. */
+static __always_inline __u32 flow_label_of(__u32 hash) { return hash >> 12; }
+
+static __always_inline __u16 source_port_of(__u32 hash) { return 0xC000 | (hash & 0x3FFF); }
+
 static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct itr *t, __u16 length)
 {
-	u->udp.source = bpf_htons(0xC000 | (t->hash & 0x3FFF));
+	u->udp.source = bpf_htons(source_port_of(t->hash));
 	u->udp.dest = t->port;
 	u->udp.len = bpf_htons(length);
 	u->udp.check = 0;
@@ -232,8 +242,7 @@ static __always_inline void fill_outer_ipv4(struct outer_ipv4 *o, const struct l
 static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct lisp_locator *l, const struct itr *t,
 					    __u16 length)
 {
-	/* RFC 6438: the flow label tells flows apart where routers do not look at ports. */
-	__be32 first = bpf_htonl(6U << 28 | (__u32)outer_tos(t->packet.tos) << 20 | t->hash >> 12);
+	__be32 first = bpf_htonl(6U << 28 | (__u32)outer_tos(t->packet.tos) << 20 | flow_label_of(t->hash));
 
 	*o = (struct outer_ipv6){};
 	__builtin_memcpy(&o->ip, &first, sizeof(first));
@@ -256,7 +265,7 @@ static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_l
 	__builtin_memcpy(&outer.source, l->source, sizeof(outer.source));
 	__builtin_memcpy(&outer.destination, l->rloc, sizeof(outer.destination));
 	f->ifindex = l->ifindex ? l->ifindex : LO_IFINDEX;
-	f->sport = bpf_htons(0xC000 | (t->hash & 0x3FFF));
+	f->sport = bpf_htons(source_port_of(t->hash));
 	f->dport = bpf_htons(LISP_DATA_PORT);
 	f->tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
 	if (l->path_mtu && length > l->path_mtu) {

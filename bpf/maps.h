@@ -184,6 +184,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, LISP_DECISIONS);
 	__type(key, __u32);
 	__type(value, struct lisp_decision);

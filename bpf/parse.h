@@ -211,24 +211,32 @@ static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, 
 	return hash_step(h, bpf_ntohl(a->words[3]));
 }
 
-/* The flow hash of abi.h. */
-static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_packet *p)
+/* The flow hash of abi.h, as far as the addresses go ... */
+static __always_inline __u32 hash_addresses(const struct lisp_packet *p)
 {
-	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_SCTP;
-	__u32 h = 0x4C495350U;
-	__be32 ports = 0;
+	return hash_address(hash_address(0x4C495350U, &p->source, p->family), &p->destination, p->family);
+}
 
-	if (has_ports && !p->fragment && load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
-		ports = 0;
-	h = hash_address(h, &p->source, p->family);
-	h = hash_address(h, &p->destination, p->family);
+/* ... and to its end. */
+static __always_inline __u32 finish_hash(__u32 h, __be32 ports, __u8 protocol)
+{
 	h = hash_step(h, bpf_ntohl(ports));
-	h = hash_step(h, p->protocol);
+	h = hash_step(h, protocol);
 	h ^= h >> 16;
 	h *= 0x85EBCA6BU;
 	h ^= h >> 13;
 	h *= 0xC2B2AE35U;
 	return h ^ h >> 16;
+}
+
+static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_packet *p)
+{
+	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_SCTP;
+	__be32 ports = 0;
+
+	if (has_ports && !p->fragment && load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
+		ports = 0;
+	return finish_hash(hash_addresses(p), ports, p->protocol);
 }
 
 #endif
