@@ -37,6 +37,7 @@ type fibLispClock struct {
 	Jiffies uint64
 	BootNs  uint64
 	Order   uint64
+	Nonces  uint64
 }
 
 type fibLispCounter struct {
@@ -50,22 +51,24 @@ type fibLispDecision struct {
 	Addresses       [4]uint64
 	Ifindex         uint32
 	Iid             uint32
-	Ports           uint32
-	Protocol        uint8
+	Flow            uint32
 	Tos             uint8
 	Family          uint8
 	Way             uint8
+	Zero            uint8
 	Epoch           uint32
 	Generation      uint32
+	ExpiresNs       uint64
 	GenerationPlace uint32
 	MappingIndex    uint32
-	ExpiresNs       uint64
 	Out             uint32
 	Longest         uint32
+	FlowMask        uint32
+	AddressHash     uint32
 	PseudoSum       uint32
 	OuterSum        uint32
 	OuterFamily     uint8
-	Zero            [7]uint8
+	Zero2           [23]uint8
 	Front           [72]uint8
 }
 
