@@ -4,10 +4,13 @@ package daemon
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
+	"loci/control"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -79,5 +82,45 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 	if len(plane.batches) != 2 || len(plane.batches[0]) != maxBatch || len(plane.batches[1]) != 1 {
 		t.Errorf("%d batches, the first of %d", len(plane.batches), len(plane.batches[0]))
+	}
+}
+
+// heldPlane holds mappings of known use.
+type heldPlane struct {
+	dataplane.Plane
+	held []dataplane.MapCacheEntry
+}
+
+func (p *heldPlane) Mappings() iter.Seq[dataplane.MapCacheEntry] { return slices.Values(p.held) }
+
+func TestReportsOfUse(t *testing.T) {
+	now := time.Now()
+	var plane heldPlane
+	for i, usedAt := range []time.Time{{}, now.Add(-time.Minute), now} {
+		p := lisp.HostPrefix(lisp.InstanceID(i), lisp.MustParsePrefix("10.1.0.1").EID())
+		plane.held = append(plane.held, dataplane.MapCacheEntry{Mapping: lisp.Mapping{Prefix: p}, Usage: dataplane.Usage{LastUsedAt: usedAt}})
+	}
+	for _, c := range []struct {
+		name  string
+		since time.Time
+		want  []int
+	}{
+		{"all, so that the Node finds what it does not know", time.Time{}, []int{0, 1, 2}},
+		{"what was used", now.Add(-time.Second), []int{2}},
+		{"nothing was", now.Add(time.Second), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newPlaneWorker(&plane, slog.New(slog.DiscardHandler))
+			w.usage = make(chan []control.Usage, 1)
+			w.reportOnce(t.Context(), c.since)
+			close(w.usage)
+			var told []int
+			for _, u := range <-w.usage {
+				told = append(told, int(u.Prefix.Instance()))
+			}
+			if !slices.Equal(told, c.want) {
+				t.Errorf("told of %v, want %v", told, c.want)
+			}
+		})
 	}
 }
