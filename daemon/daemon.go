@@ -27,6 +27,7 @@ import (
 	"loci/daemon/api"
 	"loci/dataplane"
 	"loci/dataplane/kernel"
+	"loci/internal/monitorthread"
 	"loci/lisp"
 )
 
@@ -81,7 +82,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	d.log = newLogger(options.LogTo, p.config.Logging, &d.logLevel)
 	d.enforce(p)
-	if err := slowMonitor(); err != nil {
+	if _, err := monitorthread.Slow(); err != nil {
 		d.log.Debug("the runtime's monitor wakes as often as it likes", "error", err)
 	}
 	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {

@@ -29,19 +29,16 @@ type connection struct {
 	in   *interest
 	out  *interest
 
-	waited    bool        // the last Read did
+	waited    bool        // the last Read did: nothing was there when it began
 	attention *sync.Mutex // of the server, for one connection at a time
 	pace      pace        // of who reads
 }
 
-// attentive is how long a client's next datagram is waited for in the system call. There a
-// wait costs half of what it does by way of Go's poller, which puts the processor's
-// place, and the thread that watches over them, to sleep in between.
-const attentive = 200 * time.Microsecond
-
-// eager is how long a client that sends again at once is waited for awake. Between the
-// cores of a virtual machine, to be woken takes longer than all else that a message costs.
-const eager = 60 * time.Microsecond
+// attentive is how long a client's next datagram is waited for in the system call that
+// receives it. There a wait costs half of what it does by way of Go's poller, which puts
+// the processor's place, and the thread that watches over them, to sleep in between. Linux
+// counts it in its own ticks, which sets no clock for it.
+const attentive = 20 * time.Millisecond
 
 // newConnection takes over a connection that was accepted, and tells whose it is. conn is
 // closed in any case.
@@ -71,6 +68,10 @@ func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
 	if c.raw, err = c.file.SyscallConn(); err != nil {
 		return nil, err
 	}
+	moment := unix.NsecToTimeval(int64(attentive))
+	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &moment); err != nil {
+		return nil, err
+	}
 	if c.in, err = newInterest(fd, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
 		return nil, err
 	}
@@ -82,25 +83,36 @@ func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
 
 // Read waits for a datagram; io.EOF when the client has closed its side.
 func (c *connection) Read(buffer []byte) (octets int, err error) {
-	c.waited = false
-	receive := func() (done bool) {
-		octets, err = c.readAtOnce(buffer)
-		c.waited = c.waited || errors.Is(err, unix.EAGAIN)
-		return !errors.Is(err, unix.EAGAIN)
+	if octets, err = c.readAtOnce(buffer); !errors.Is(err, unix.EAGAIN) {
+		c.waited = false
+		return octets, err
 	}
-	if !c.attend(receive) {
-		if failed := c.in.await(receive); failed != nil {
+	c.waited = true
+	began := time.Now()
+	if octets, err = c.attend(buffer, began); errors.Is(err, unix.EAGAIN) {
+		failed := c.in.await(func() (done bool) {
+			octets, err = c.readAtOnce(buffer)
+			return !errors.Is(err, unix.EAGAIN)
+		})
+		if failed != nil {
 			return 0, failed
 		}
 	}
+	c.pace.took(time.Since(began))
 	return octets, err
 }
 
 // readAtOnce reads a datagram that is there, or fails with EAGAIN; io.EOF as Read.
 func (c *connection) readAtOnce(buffer []byte) (octets int, err error) {
+	return c.receive(buffer, unix.MSG_DONTWAIT)
+}
+
+// receive reads a datagram, or fails with EAGAIN when there is none for as long as the
+// flags and the socket's own bound let it wait.
+func (c *connection) receive(buffer []byte, flags int) (octets int, err error) {
 	err = c.control(func(fd int) (err error) {
 		for {
-			octets, _, err = unix.Recvfrom(fd, buffer, unix.MSG_DONTWAIT)
+			octets, _, err = unix.Recvfrom(fd, buffer, flags)
 			if !errors.Is(err, unix.EINTR) {
 				return err
 			}
@@ -112,32 +124,24 @@ func (c *connection) readAtOnce(buffer []byte) (octets int, err error) {
 	return max(octets, 0), err
 }
 
-// attend tries to receive, for a moment, from a client that may be about to send; false
-// when it has not. It keeps one of the places that goroutines have to run, so only one
+// attend reads the next datagram of a client whose last one came soon; EAGAIN when this
+// one does not. It keeps one of the places that goroutines have to run, so only one
 // connection may, and only where there is another place.
-func (c *connection) attend(receive func() (done bool)) bool {
-	if runtime.GOMAXPROCS(0) < 2 || !c.attention.TryLock() {
-		return false
+func (c *connection) attend(buffer []byte, began time.Time) (octets int, err error) {
+	if !c.pace.lively || runtime.GOMAXPROCS(0) < 2 || !c.attention.TryLock() {
+		return 0, unix.EAGAIN
 	}
 	defer c.attention.Unlock()
-	began := time.Now()
 	if c.pace.worthIt() {
 		for time.Since(began) < eager {
-			if receive() {
+			if octets, err = c.readAtOnce(buffer); !errors.Is(err, unix.EAGAIN) {
 				c.pace.came()
-				return true
+				return octets, err
 			}
 		}
 		c.pace.vain()
 	}
-	c.waited = true
-	moment := unix.NsecToTimespec(int64(attentive))
-	_ = c.control(func(fd int) error { // whatever it says, receive finds out
-		_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &moment, nil)
-		return err
-	})
-	c.pace.soon = time.Since(began) < eager
-	return receive()
+	return c.receive(buffer, 0)
 }
 
 // Write waits until the client has room for a datagram.

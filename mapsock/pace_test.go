@@ -2,7 +2,10 @@
 
 package mapsock
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A client that sends at once is waited for awake; one that does not costs less and less.
 func TestPace(t *testing.T) {
@@ -39,5 +42,19 @@ func TestPace(t *testing.T) {
 	p.vain()
 	if p.pause != 1 {
 		t.Errorf("a pause of %d after the first wait in vain", p.pause)
+	}
+}
+
+// Only a client whose last datagram came soon is waited for in the system call.
+func TestPaceOfAClient(t *testing.T) {
+	for _, test := range []struct {
+		wait         time.Duration
+		soon, lively bool
+	}{{0, true, true}, {eager, false, true}, {lively, false, false}, {time.Hour, false, false}} {
+		var p pace
+		p.took(test.wait)
+		if p.soon != test.soon || p.lively != test.lively {
+			t.Errorf("after %s: %+v", test.wait, p)
+		}
 	}
 }
