@@ -388,6 +388,8 @@ type MappingSocket struct {
 	Path  string `key:"path" required:"true"`
 	Owner string `key:"owner"` // user that may change the tables, beside root
 	Group string `key:"group"` // group that may read them
+	// PowerSave lets processors sleep also between requests or misses that come one after another.
+	PowerSave bool `key:"power-save"`
 }
 
 // Limits bound what others can make the control plane do and keep. What RFC 9301

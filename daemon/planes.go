@@ -144,6 +144,9 @@ func (d *daemon) serveMappingSocket(c *config.MappingSocket) error {
 	if err != nil {
 		return err
 	}
+	if !c.PowerSave {
+		options.StayAwake = stayAwake(latencyDevice, d.log)
+	}
 	server := mapsock.NewServer(d.engine, options)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })

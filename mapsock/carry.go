@@ -34,6 +34,7 @@ func (s *Server) carryEvents() {
 				go s.closeAfterDetach() // it waits for us
 				return
 			}
+			s.vigil.note()
 			s.carry(event, events, &out)
 		}
 	}
