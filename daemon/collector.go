@@ -29,13 +29,16 @@ const (
 
 // collector begins collections.
 type collector struct {
-	heap  [2]metrics.Sample // what the last collection left, and what there is now
+	heap  [3]metrics.Sample // what the last collection left, what there is now, and how many there were
+	asked uint64            // how many there are when the one has ended that was asked for
 	begin chan struct{}
 }
 
 func newCollector() *collector {
 	return &collector{
-		heap:  [2]metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}},
+		heap: [3]metrics.Sample{
+			{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/cycles/total:gc-cycles"},
+		},
 		begin: make(chan struct{}, 1),
 	}
 }
@@ -44,7 +47,9 @@ func newCollector() *collector {
 // a microsecond.
 func (c *collector) look() {
 	metrics.Read(c.heap[:])
-	if collectionDue(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64()) {
+	ended := c.heap[2].Value.Uint64()
+	if ended >= c.asked && collectionDue(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64()) {
+		c.asked = ended + 1
 		wake(c.begin)
 	}
 }
@@ -62,7 +67,7 @@ func (c *collector) run(ctx context.Context) {
 	for {
 		select {
 		case <-c.begin:
-			runtime.GC()
+			go runtime.GC() // it returns when all is swept, for which the next collection does not wait
 		case <-ctx.Done():
 			return
 		}

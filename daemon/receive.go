@@ -13,7 +13,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"golang.org/x/net/ipv4"
@@ -28,9 +27,6 @@ const (
 	// inboundBatch is how many messages the loop takes at once: few enough to end within a
 	// few milliseconds, whatever they are.
 	inboundBatch = 64
-	// receiveYield is how long a receiver goes on before it lets the other goroutines run, which on
-	// one processor wait for it: longer than it takes to look at any one message.
-	receiveYield = time.Millisecond
 	// receiveControlOctets hold the address that a datagram came to and its segment size.
 	receiveControlOctets = 128
 	// udpGRO is UDP_GRO of linux/udp.h: as socket option and as kind of control message.
@@ -49,7 +45,7 @@ type receiver struct {
 	f        *familySocket
 	messages []ipv4.Message
 	batch    []inbound
-	yielded  time.Time // when the others were let run last
+	slice    slice
 }
 
 func newReceiver(s *sockets, f *familySocket) *receiver {
@@ -75,7 +71,7 @@ func (r *receiver) run(ctx context.Context) {
 			continue
 		}
 		keys := r.s.keyring.Load()
-		r.yielded = time.Now()
+		r.slice.begin()
 		for i := range n {
 			r.datagrams(keys, &r.messages[i])
 		}
@@ -99,21 +95,11 @@ func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
 		if r.batch = append(r.batch, inbound{received: received, refusal: refusal}); len(r.batch) == cap(r.batch) {
 			r.enqueue()
 		}
-		r.yield()
+		r.slice.yield()
 		if len(octets) == 0 {
 			return
 		}
 	}
-}
-
-// yield lets the others run when it is time.
-func (r *receiver) yield() {
-	now := time.Now()
-	if now.Sub(r.yielded) < receiveYield {
-		return
-	}
-	runtime.Gosched()
-	r.yielded = time.Now()
 }
 
 // enqueue hands the batch to the loop.

@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,13 +177,15 @@ func (s *store) recover(ctx context.Context) {
 // write joins pieces to entries of some length and writes them.
 func (s *store) write(pieces []control.Journal) error {
 	var entries [][]byte
+	var others slice
+	others.begin()
 	var began, ended bool
 	var beganAt uint64
 	var beforeBegin int64
 	for _, p := range pieces {
 		if last := len(entries) - 1; last < 0 || p.Begin || len(entries[last]) > storeEntryOctets {
 			entries = append(entries, nil)
-			runtime.Gosched()
+			others.yield()
 		}
 		if p.Begin {
 			began, ended, beganAt, beforeBegin = true, false, s.disk.last+uint64(len(entries)), octetsOf(entries)

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -155,16 +154,17 @@ func (s *storeLog) read(take func([]byte)) (octets int64, damaged int, err error
 	return octets, damaged, s.wal.ClearCache()
 }
 
-// append writes entries; they are durable when it returns. Between them it lets others run: a
-// batch of some megabytes takes longer than the loop should wait for this goroutine's processor.
+// append writes entries; they are durable when it returns. Between them it lets others run.
 func (s *storeLog) append(entries [][]byte) error {
+	var others slice
+	others.begin()
 	for _, e := range entries {
 		framed := binary.BigEndian.AppendUint32(make([]byte, 0, checksumOctets+len(e)), crc32.Checksum(e, castagnoli))
 		if err := s.wal.Write(s.last+1, append(framed, e...)); err != nil {
 			return err
 		}
 		s.last++
-		runtime.Gosched()
+		others.yield()
 	}
 	return s.wal.Sync()
 }
