@@ -35,9 +35,16 @@
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
  * another max_entries.
  *
+ * A root of IPv4 with many prefixes may be wide: then it names a block of LISP_WIDE_PARTS places in `wide`, of which the
+ * first LISP_WIDE_PART_BITS of the address choose one. The part there has a slot for each value of the next
+ * LISP_WIDE_SLOT_BITS, and a walk goes on from that one (a node of the table that the root names has the bits behind). Where no
+ * part stands, it goes by the slot of the root as ever. A part is written whole before it is put in its place, edited by
+ * single stores as nodes are, and taken away only when no root names its block and programs are done with it. A wide root
+ * answers with one memory access what a trie needs several for that wait for each other.
+ *
  * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
- * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action` and times, by
- * aligned stores. Of a locator set that a mapping refers to nothing changes but single octets of its buckets and path MTUs; for
+ * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action`, `cookie` and times, by
+ * aligned stores, and programs write its `last_used`. Of a locator set that a mapping refers to nothing changes but single octets of its buckets and path MTUs; for
  * anything else make another and store its index.
  *
  * ---- Flow hash (must equal forward.FlowHash) --------------------------------------------------------------------
@@ -64,7 +71,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 21
+#define LISP_ABI_VERSION 22
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -103,8 +110,19 @@ enum lisp_root_kind {
 	LISP_ROOT_MAX = 4,
 };
 
-/* Tag of a root that is in use; then come 31 bits of index into fib and 32 bits of slot in that table. */
+/* Tag of a root that is in use; its number of a block of `wide`, 0 for none; index into fib; then come 32 bits of slot in
+ * that table. */
 #define LISP_ROOT_IN_USE 0x8000000000000000ULL
+#define LISP_ROOT_BLOCK_SHIFT 44
+#define LISP_ROOT_BLOCK_MASK 0x3FU
+#define LISP_ROOT_TABLE_SHIFT 32
+#define LISP_ROOT_TABLE_MASK 0xFFFU
+
+/* A wide root: these bits of an IPv4 address choose its part, and the slot there. */
+#define LISP_WIDE_PART_BITS 4
+#define LISP_WIDE_SLOT_BITS 20
+#define LISP_WIDE_PARTS (1U << LISP_WIDE_PART_BITS)
+#define LISP_WIDE_PART_CELLS ((1U << LISP_WIDE_SLOT_BITS) / LISP_CELL_SLOTS)
 
 /* ARRAY roots (BPF_F_MMAPABLE); 0 where there are no prefixes. */
 struct lisp_roots {
@@ -138,6 +156,9 @@ enum lisp_action {
 
 #define LISP_NO_LOCATOR_SET 0xFFFFFFFFU
 
+/* Of lisp_mapping.last_used: times are right-shifted by so much, which makes units of 34 ms that last for four years. */
+#define LISP_LAST_USED_SHIFT 25
+
 struct lisp_mapping {
 	__u32 flags; /* enum lisp_mapping_flag */
 	__u32 iid;   /* Instance-ID written into the LISP header */
@@ -154,7 +175,10 @@ struct lisp_mapping {
 	__u32 ttl_minutes;
 	__u16 map_version;
 	__u16 zero2;
-	__u64 cookie; /* for user space alone */
+	__u32 cookie; /* for user space alone */
+	/* When a packet last went by it, in LISP_LAST_USED_SHIFT: the one word here that programs write, on whatever processor, and
+	 * only when it changes. 0: never. */
+	__u32 last_used;
 };
 
 /* ARRAY mapping_counters (BPF_F_MMAPABLE), at processor * lisp_mapping_limit + index of the mapping: packets encapsulated by
@@ -165,7 +189,6 @@ struct lisp_mapping {
 struct lisp_mapping_counters {
 	__u64 packets;
 	__u64 octets;
-	__u64 last_used_ns;
 };
 
 /* ---- locator sets ---- */

@@ -67,23 +67,50 @@ static __always_inline const struct lisp_roots *find_instance(__u32 iid)
 	return *(const volatile __u32 *)&instance->iid == iid ? find_roots(index) : NULL;
 }
 
+/* Takes a walk for an IPv4 address over the first bits, where its root is wide and has a part there: true when that was the
+ * way. In line, and without a branch that waits for what is loaded, because successive lookups then overlap. */
+static __always_inline bool walk_wide(__u64 root, __u32 address, __u32 *slot)
+{
+	__u32 at = (root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK) * LISP_WIDE_PARTS + (address >> (32 - LISP_WIDE_PART_BITS));
+	void *part = bpf_map_lookup_elem(&wide, &at);
+	const struct lisp_cell *cell;
+	__u32 chosen;
+
+	if (!part)
+		return false;
+	chosen = address >> (32 - LISP_WIDE_PART_BITS - LISP_WIDE_SLOT_BITS) & ((1U << LISP_WIDE_SLOT_BITS) - 1);
+	at = chosen / LISP_CELL_SLOTS;
+	cell = bpf_map_lookup_elem(part, &at);
+	if (!cell)
+		return false;
+	*slot = *(const volatile __u32 *)&cell->slots[chosen % LISP_CELL_SLOTS];
+	return true;
+}
+
 /* The leaf slot that covers an address below one of the roots, or LISP_SLOT_EMPTY. */
 static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 				       const union lisp_address *address)
 {
 	__u64 root, high, low = 0;
+	__u32 slot;
 
 	if (!of)
 		return LISP_SLOT_EMPTY;
 	root = *(const volatile __u64 *)&of->roots[kind + (family == 6)];
 	if (!(root & LISP_ROOT_IN_USE))
 		return LISP_SLOT_EMPTY;
+	slot = root;
 	high = (__u64)bpf_ntohl(address->words[0]) << 32;
+	if (root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK && walk_wide(root, high >> 32, &slot)) {
+		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
+			return slot;
+		high <<= LISP_WIDE_PART_BITS + LISP_WIDE_SLOT_BITS;
+	}
 	if (family == 6) {
 		high |= bpf_ntohl(address->words[1]);
 		low = (__u64)bpf_ntohl(address->words[2]) << 32 | bpf_ntohl(address->words[3]);
 	}
-	return lisp_walk((root & ~LISP_ROOT_IN_USE) >> 32, (__u32)root, high, low);
+	return lisp_walk(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, slot, high, low);
 }
 
 static __always_inline struct lisp_mapping *find_covering(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
@@ -208,16 +235,19 @@ static __always_inline __u64 now_ns(void)
 	return c ? c->boot_ns : 0;
 }
 
-static __always_inline void count_mapping_at(__u32 index, __u32 octets, __u64 now)
+static __always_inline void count_mapping_at(__u32 index, __u32 octets, __u64 boot_ns)
 {
 	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
 	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
+	struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
+	__u32 now = boot_ns >> LISP_LAST_USED_SHIFT;
 
-	if (!c)
+	if (!c || !m)
 		return;
 	c->packets++;
 	c->octets += octets;
-	c->last_used_ns = now;
+	if (*(volatile __u32 *)&m->last_used != now)
+		*(volatile __u32 *)&m->last_used = now;
 }
 
 static __always_inline void count_mapping(__u32 index, __u32 octets) { count_mapping_at(index, octets, now_ns()); }

@@ -2,7 +2,7 @@
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, limits, heard, peers, events, and what is for the programs alone
+ * No program ever writes to any of them but counters, when mappings were last used, limits, heard, peers, events, and what is for the programs alone
  * (outer_hops, inner_hops, decisions, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
@@ -28,6 +28,22 @@ struct {
 	__type(key, __u32);
 	__array(values, struct lisp_table);
 } fib SEC(".maps");
+
+/* A part of a wide root: all have one size, so that lookups in them need no call. */
+struct lisp_wide_part {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, LISP_WIDE_PART_CELLS);
+	__type(key, __u32);
+	__type(value, struct lisp_cell);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, (LISP_ROOT_BLOCK_MASK + 1) * LISP_WIDE_PARTS);
+	__type(key, __u32);
+	__array(values, struct lisp_wide_part);
+} wide SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

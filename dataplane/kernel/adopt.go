@@ -56,7 +56,7 @@ func (t *tables) refuseRecords(badSets map[uint32]error) (refused []error) {
 		}
 		if err != nil {
 			refused = append(refused, fmt.Errorf("entry %d: %w", index, err))
-			atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
+			atomic.StoreUint32(&record.Cookie, record.Cookie|cookieDeleted)
 			continue
 		}
 		seen[key] = struct{}{}
@@ -88,6 +88,7 @@ func (t *tables) adoptRecord(index uint32) error {
 	t.generation++
 	t.born[index] = t.generation
 	t.entries.add(index)
+	t.broaden(key.root())
 	return nil
 }
 

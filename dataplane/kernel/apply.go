@@ -253,7 +253,7 @@ func (e *Engine) dumpLimits() (generation uint64, limit int) {
 // into words when nobody waits for the tables.
 type readMapping struct {
 	record   lisptcLispMapping
-	usage    lisptcLispMappingCounters
+	usage    usage
 	locators lisp.LocatorSet
 	clock    uint64 // offset
 }
@@ -289,7 +289,7 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 			EchoNonce: record.Flags&flagEchoes != 0,
 		},
 		Static: record.Flags&flagStatic != 0, CreatedAt: clock.fromBoot(record.CreatedNs), ExpiresAt: clock.fromBoot(record.ExpiresNs),
-		Usage: dataplane.Usage{Packets: m.usage.Packets, Octets: m.usage.Octets, LastUsedAt: clock.fromBoot(m.usage.LastUsedNs)},
+		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: clock.fromBoot(m.usage.lastUsedNs)},
 	}
 }
 

@@ -106,15 +106,15 @@ func inForce(m *lisptcLispMapping) bool {
 	return m.Flags&flagValid != 0 && m.Cookie&cookieDeleted == 0
 }
 
-func cookieOf(m *lisp.Mapping) uint64 {
-	cookie := uint64(m.Action&cookieActionMask) << cookieActionShift
+func cookieOf(m *lisp.Mapping) uint32 {
+	cookie := uint32(m.Action&cookieActionMask) << cookieActionShift
 	if m.Authoritative {
 		cookie |= cookieAuthoritative
 	}
 	return cookie
 }
 
-func actionOf(cookie uint64) lisp.Action {
+func actionOf(cookie uint32) lisp.Action {
 	return lisp.Action(cookie >> cookieActionShift & cookieActionMask)
 }
 

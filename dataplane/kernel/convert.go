@@ -183,7 +183,7 @@ func (o *olderMaps) convert(pins *pinDirectory, limits mapLimits) (*mapStore, er
 	}
 	limits.mappings = max(limits.mappings, int(o.maps[lisptcMapMappings].MaxEntries()))
 	limits.locatorSets = max(limits.locatorSets, int(o.maps[lisptcMapLocatorSets].MaxEntries()))
-	s := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}}
+	s := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32][]*fibTable{}}
 	err = s.create(pins, limits)
 	if err == nil {
 		err = s.mapMemory()
@@ -279,9 +279,19 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 			if at := int(processor)*len(s.records) + int(index); at < len(s.usage) {
 				counters.translate(octetsAt(&s.usage[at]), usage)
 			}
+			record.LastUsed = max(record.LastUsed, counters.lastUsed(usage))
 		}
 	}
 	return nil
+}
+
+// lastUsed is when a mapping was last used by its counters, where it stood until version 21.
+func (t *translator) lastUsed(counters []byte) uint32 {
+	last, ok := t.from["last_used_ns"]
+	if !ok {
+		return 0
+	}
+	return uint32(binary.NativeEndian.Uint64(counters[last.offset:]) >> lastUsedShift)
 }
 
 // copyLocatorSets copies the sets that mappings refer to; each keeps its index. Until

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net/netip"
@@ -105,6 +106,16 @@ func (d *downgrade) put(name string, key uint32, structure string, value []byte)
 	must(d.t, d.coll.Maps[name].Put(key, old))
 }
 
+// putCounters puts the time of last use where it stood, beside the counters.
+func (d *downgrade) putCounters(at uint32, record *lisptcLispMapping, counters *lisptcLispMappingCounters) {
+	d.t.Helper()
+	t := d.back("lisp_mapping_counters")
+	old := make([]byte, t.toSize)
+	t.translate(old, octetsAt(counters))
+	binary.NativeEndian.PutUint64(old[t.to["last_used_ns"].offset:], lastUsedNs(record))
+	must(d.t, d.coll.Maps[lisptcMapMappingCounters].Put(at, old))
+}
+
 // copyTables copies mappings, counters, and locator-sets with their locators inside.
 func (d *downgrade) copyTables() {
 	set, locator := d.back("lisp_locator_set"), d.back("lisp_locator")
@@ -116,7 +127,7 @@ func (d *downgrade) copyTables() {
 		}
 		d.put(lisptcMapMappings, uint32(i), "lisp_mapping", octetsAt(record))
 		for at := i; at < len(d.store.usage); at += len(d.store.records) {
-			d.put(lisptcMapMappingCounters, uint32(at), "lisp_mapping_counters", octetsAt(&d.store.usage[at]))
+			d.putCounters(uint32(at), record, &d.store.usage[at])
 		}
 		if record.LocatorSet == noLocatorSet {
 			continue

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -111,15 +110,26 @@ func (s *mapStore) counters() (dataplane.Counters, error) {
 	return c, nil
 }
 
+// usage is how much an entry was used, and when last, by the time since boot; 0: never.
+type usage struct{ packets, octets, lastUsedNs uint64 }
+
 // usageOf returns how much an entry was used, summed up over the processors.
-func (s *mapStore) usageOf(index uint32) (sum lisptcLispMappingCounters) {
+func (s *mapStore) usageOf(index uint32) usage {
+	sum := usage{lastUsedNs: lastUsedNs(&s.records[index])}
 	for at := int(index); at < len(s.usage); at += len(s.records) {
 		c := &s.usage[at]
-		sum.Packets += atomic.LoadUint64(&c.Packets)
-		sum.Octets += atomic.LoadUint64(&c.Octets)
-		sum.LastUsedNs = max(sum.LastUsedNs, min(atomic.LoadUint64(&c.LastUsedNs), math.MaxInt64))
+		sum.packets += atomic.LoadUint64(&c.Packets)
+		sum.octets += atomic.LoadUint64(&c.Octets)
 	}
 	return sum
+}
+
+// lastUsedShift is LISP_LAST_USED_SHIFT.
+const lastUsedShift = 25
+
+// lastUsedNs is when a packet last went by an entry, as programs wrote it: up to 34 ms early.
+func lastUsedNs(record *lisptcLispMapping) uint64 {
+	return uint64(atomic.LoadUint32(&record.LastUsed)) << lastUsedShift
 }
 
 // clearUsage implements tableMaps.

@@ -10,21 +10,19 @@ import (
 )
 
 func TestUsageIsOfAllProcessors(t *testing.T) {
-	counters := func(packets, octets, last uint64) lisptcLispMappingCounters {
-		return lisptcLispMappingCounters{Packets: packets, Octets: octets, LastUsedNs: last}
-	}
 	s := &mapStore{records: make([]lisptcLispMapping, 2), usage: []lisptcLispMappingCounters{
-		counters(1, 10, 5), counters(2, 20, 6), // processor 0
-		counters(4, 40, 3), counters(8, 80, 9), // processor 1
+		{Packets: 1, Octets: 10}, {Packets: 2, Octets: 20}, // processor 0
+		{Packets: 4, Octets: 40}, {Packets: 8, Octets: 80}, // processor 1
 	}}
-	if got := s.usageOf(0); got != counters(5, 50, 5) {
+	s.records[0].LastUsed = 5
+	if got := s.usageOf(0); got != (usage{5, 50, 5 << lastUsedShift}) {
 		t.Errorf("entry 0: %+v", got)
 	}
 	s.clearUsage(0)
-	if got := s.usageOf(0); got != counters(0, 0, 0) {
+	if got := s.usageOf(0); got.packets != 0 || got.octets != 0 {
 		t.Errorf("entry 0, cleared: %+v", got)
 	}
-	if got := s.usageOf(1); got != counters(10, 100, 9) {
+	if got := s.usageOf(1); got != (usage{10, 100, 0}) {
 		t.Errorf("entry 1: %+v", got)
 	}
 }

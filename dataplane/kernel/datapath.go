@@ -54,8 +54,9 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 // state sums up the tables.
 func (t *tables) state() (dataplane.TableState, dataplane.LocatorSetsState) {
 	c := t.fib.cells
+	wide := t.wideOctets()
 	return dataplane.TableState{
-			Octets: uint64(c.size) * cellOctets, UsedOctets: uint64(c.inUse()) * cellOctets, FreeOctets: uint64(c.available()) * cellOctets,
+			Octets: uint64(c.size)*cellOctets + wide, UsedOctets: uint64(c.inUse())*cellOctets + wide, FreeOctets: uint64(c.available()) * cellOctets,
 			LimitOctets: uint64(t.cellLimit) * cellOctets, Roots: len(t.roots), Entries: t.entries.count, EntryLimit: len(t.records),
 		}, dataplane.LocatorSetsState{
 			Sets: t.sets.indexes.inUse(), SetLimit: len(t.sets.records),

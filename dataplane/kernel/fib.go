@@ -80,22 +80,26 @@ type trie struct {
 
 	// bitsOf returns the prefix length of a leaf's mapping.
 	bitsOf func(leaf uint32) int
-	// publish stores a slot that programs can reach.
-	publish func(slot *uint32, value uint32)
+	// publish stores a slot that programs can reach, publishRun several side by side.
+	publish    func(slot *uint32, value uint32)
+	publishRun func(slots []uint32, value uint32)
 }
 
 // A trieRoot is the slot at which walks begin.
 type trieRoot struct {
 	slot uint32
+	wide *wideRoot // what goes before slot; nil: nothing does
 	// store tells the programs of a new slot; nil when none begins here yet.
 	store func(slot uint32)
 }
 
-// A spot is the place of a slot: in the root, or in a cell of a node or comparison.
+// A spot is the place of a slot: in the root, in a part of a wide root, or in a cell of
+// a node or comparison.
 type spot struct {
 	root *trieRoot
-	at   uint32 // index into slots
-	node uint32 // slot of the node that it is in; 0 for a comparison or a root
+	part []uint32 // what at is an index into; nil: slots of the trie
+	at   uint32
+	node uint32 // slot of the node that it is in; 0 elsewhere
 }
 
 // newTrie makes an empty trie in slots, whose length is a multiple of cellSlots.
@@ -104,10 +108,21 @@ func newTrie(slots []uint32, bitsOf func(leaf uint32) int, now func() time.Durat
 	size := uint32(len(slots) / cellSlots)
 	t := &trie{
 		slots: slots, cells: newArena(size, now, wait), subs: make([]uint32, size), wear: make([]uint32, size),
-		bitsOf: bitsOf, publish: atomic.StoreUint32,
+		bitsOf: bitsOf, publish: atomic.StoreUint32, publishRun: storeRun,
 	}
 	t.cells.private = true
 	return t
+}
+
+// storeRun stores slots side by side. Each store is whole, and their order means
+// nothing; only what was written before has to be seen before any of them, for which one
+// atomic operation is enough: it costs as much as storing ten slots.
+func storeRun(slots []uint32, value uint32) {
+	var fence atomic.Uint32
+	fence.Add(1)
+	for i := range slots {
+		slots[i] = value
+	}
 }
 
 // move continues in a larger table, into which the slots were copied; cells keep
@@ -147,30 +162,61 @@ func (t *trie) lookup(slot uint32, k trieKey) uint32 {
 }
 
 // insert adds a prefix that the trie does not hold. The caller made sure of room
-// for insertCells.
+// for insertCells, and of the parts of a wide root.
 func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
-	at, rest := t.descend(root, k, length, true)
 	longer := func(slot uint32) (uint32, bool) {
 		return slotLeaf | leaf, slot == slotEmpty || t.bitsOf(slot&slotIndex) <= length
 	}
+	t.path = t.path[:0]
+	at, k, rest := root.begin(k, length)
+	switch {
+	case rest < 0:
+		t.fillWide(root.wide, k, length, longer)
+	case root.wide != nil && length < widePartBits:
+		t.fillWide(root.wide, k, length, longer)
+		fallthrough
+	default:
+		t.insertBelow(at, k, rest, slotLeaf|leaf, longer)
+	}
+	t.widen()
+}
+
+// insertBelow adds a prefix of which so many bits are left at a spot.
+func (t *trie) insertBelow(at spot, k trieKey, length int, leaf uint32, longer func(slot uint32) (uint32, bool)) {
+	at, rest := t.descend(at, k, length, true)
 	slot := t.get(at)
 	switch {
 	case rest == 0:
 		t.fill(at, longer)
 	case uniform(slot):
-		t.put(at, t.chain(k.from(length-rest), rest, slotLeaf|leaf, slot))
+		t.put(at, t.chain(k.from(length-rest), rest, leaf, slot))
 	default:
 		t.fillRange(slot, k.from(length-rest), rest, longer)
 	}
-	t.widen()
 }
 
 // remove takes out a prefix that the trie holds, and puts in its place what covers
 // it: the slot of the longest shorter prefix, or slotEmpty.
 func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint32) {
-	at, rest := t.descend(root, k, length, false)
-	t.path = append(t.path, at)
 	own := func(slot uint32) (uint32, bool) { return covering, slot == slotLeaf|leaf }
+	t.path = t.path[:0]
+	at, k, rest := root.begin(k, length)
+	switch {
+	case rest < 0:
+		t.fillWide(root.wide, k, length, own)
+	case root.wide != nil && length < widePartBits:
+		t.fillWide(root.wide, k, length, own)
+		fallthrough
+	default:
+		t.removeBelow(at, k, rest, own)
+	}
+	t.tidy()
+}
+
+// removeBelow takes out a prefix of which so many bits are left at a spot.
+func (t *trie) removeBelow(at spot, k trieKey, length int, own func(slot uint32) (uint32, bool)) {
+	at, rest := t.descend(at, k, length, false)
+	t.path = append(t.path, at)
 	slot := t.get(at)
 	// Where the prefix ends within a comparison, or before the walk, all that is its
 	// own below shows by its leaf; longer prefixes may have left nothing of it.
@@ -179,15 +225,12 @@ func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint
 	} else {
 		t.fill(at, own)
 	}
-	t.tidy()
 }
 
-// descend goes to the slot at which a prefix ends, or to the uniform slot or node
-// within which it does, with the number of its bits that are left there. With
+// descend goes from a spot to the slot at which a prefix ends, or to the uniform slot or
+// node within which it does, with the number of its bits that are left there. With
 // `split`, comparisons that stand in the way are divided; without, it stops there.
-func (t *trie) descend(root *trieRoot, k trieKey, length int, split bool) (at spot, rest int) {
-	t.path = t.path[:0]
-	at = spot{root: root}
+func (t *trie) descend(at spot, k trieKey, length int, split bool) (end spot, rest int) {
 	for rest = length; rest > 0; {
 		slot := t.get(at)
 		if uniform(slot) || stride(slot) > rest {
@@ -243,20 +286,38 @@ func (t *trie) fillRange(node uint32, k trieKey, length int, replace func(slot u
 }
 
 func (t *trie) fillSlots(node, first, count uint32, replace func(slot uint32) (uint32, bool)) {
-	base := node&slotCell*cellSlots + first
-	for i := range count {
-		slot := t.slots[base+i]
+	base := node & slotCell * cellSlots
+	slots := t.slots[base+first : base+first+count]
+	t.fillRuns(slots, func(i uint32) spot { return spot{at: base + first + i, node: node} }, replace)
+}
+
+// fillRuns stores what replace says into slots side by side and all below them; spotOf
+// says where one is. Equal ones are asked about once.
+func (t *trie) fillRuns(slots []uint32, spotOf func(i uint32) spot, replace func(slot uint32) (uint32, bool)) {
+	for i := 0; i < len(slots); {
+		slot := slots[i]
 		if !uniform(slot) {
-			t.fill(spot{at: base + i, node: node}, replace)
-		} else if value, ok := replace(slot); ok {
-			t.publish(&t.slots[base+i], value)
+			t.fill(spotOf(uint32(i)), replace)
+			i++
+			continue
 		}
+		end := i + 1
+		for end < len(slots) && slots[end] == slot {
+			end++
+		}
+		if value, ok := replace(slot); ok {
+			t.publishRun(slots[i:end], value)
+		}
+		i = end
 	}
 }
 
 func (t *trie) get(at spot) uint32 {
-	if at.root != nil {
+	switch {
+	case at.root != nil:
 		return at.root.slot
+	case at.part != nil:
+		return at.part[at.at]
 	}
 	return t.slots[at.at]
 }
@@ -272,6 +333,8 @@ func (t *trie) put(at spot, value uint32) {
 		if at.root.store != nil {
 			at.root.store(value)
 		}
+	case at.part != nil:
+		t.publish(&at.part[at.at], value)
 	default:
 		if at.node != 0 && uniform(value) != uniform(t.slots[at.at]) {
 			if uniform(value) {

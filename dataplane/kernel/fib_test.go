@@ -93,6 +93,11 @@ func (w *fibWorld) watch(edit, change func()) {
 		}
 	}
 	w.trie.publish = func(slot *uint32, value uint32) { *slot = value; look() }
+	w.trie.publishRun = func(slots []uint32, value uint32) {
+		for i := range slots {
+			w.trie.publish(&slots[i], value)
+		}
+	}
 	w.root.store = func(slot uint32) { w.published = slot; look() }
 	edit()
 	for _, a := range w.probes {

@@ -116,6 +116,21 @@ func (t *trie) doomTree(slot uint32) {
 	}
 }
 
+// cellsBelow is how many cells are in use below a slot.
+func (t *trie) cellsBelow(slot uint32) int {
+	if uniform(slot) {
+		return 0
+	}
+	cells := 1 << orderOf(stride(slot))
+	if stride(slot) == 0 {
+		return cells + t.cellsBelow(t.cellOf(slot)[compareMatch])
+	}
+	for _, child := range t.nodeOf(slot) {
+		cells += t.cellsBelow(child)
+	}
+	return cells
+}
+
 // orderOf is the order of the block of a node, or of a comparison with stride 0.
 func orderOf(stride int) uint8 { return uint8(max(stride-2, 0)) }
 
@@ -368,8 +383,15 @@ func (t *trie) simplerCompare(slot uint32) uint32 {
 // clear takes everything below a root out of use, which no walk begins at any more.
 func (t *trie) clear(root *trieRoot) {
 	t.doomTree(root.slot)
+	if root.wide != nil {
+		for _, part := range root.wide.parts {
+			for _, slot := range part {
+				t.doomTree(slot)
+			}
+		}
+	}
 	t.put(spot{root: &trieRoot{}}, slotEmpty)
-	root.slot = slotEmpty
+	root.slot, root.wide = slotEmpty, nil
 }
 
 // copyOf makes what is below a slot of another trie in this one, as simple as can

@@ -46,8 +46,19 @@ func (s *mapStore) newTable(cells int) ([]uint32, error) {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), cells*cellSlots), nil
 }
 
+// dropTable implements tableMaps.
+func (s *mapStore) dropTable(slots []uint32) {
+	for i, table := range s.pending {
+		if unsafe.Pointer(&table.memory[0]) == unsafe.Pointer(&slots[0]) {
+			_ = table.close() // nothing can be done about it
+			s.pending = append(s.pending[:i], s.pending[i+1:]...)
+			return
+		}
+	}
+}
+
 // switchTable implements tableMaps.
-func (s *mapStore) switchTable(roots map[rootKey]uint32) error {
+func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 	if len(s.pending) == 0 {
 		return errors.New("there is no new forwarding table to switch to")
 	}
@@ -67,14 +78,14 @@ func (s *mapStore) switchTable(roots map[rootKey]uint32) error {
 	}
 	previous := s.table
 	s.table = next
-	for key, slot := range roots {
-		if err := s.putRoot(key, slot); err != nil {
+	for key, begin := range roots {
+		if err := s.putRoot(key, begin); err != nil {
 			return err // it cannot be: every root has its place
 		}
 	}
 	s.instances.keepOnly(roots)
 	waitForPrograms()
-	return s.deleteOtherTables(previous)
+	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks())
 }
 
 func (s *mapStore) freeTableIndex() (uint32, error) {
@@ -109,13 +120,21 @@ func (s *mapStore) deleteOtherTables(previous *fibTable) error {
 }
 
 // putRoot implements tableMaps.
-func (s *mapStore) putRoot(key rootKey, slot uint32) error {
-	return s.instances.put(key, rootAt(s.table.index, slot))
+func (s *mapStore) putRoot(key rootKey, begin walkBegin) error {
+	return s.instances.put(key, rootAt(s.table.index, begin))
 }
 
 // deleteRoot implements tableMaps.
 func (s *mapStore) deleteRoot(key rootKey) error {
-	return s.instances.delete(key)
+	block := blockOf(s.instances.get(key))
+	if err := s.instances.delete(key); err != nil {
+		return err
+	}
+	if block != 0 {
+		waitForPrograms()
+		s.dropBlock(block)
+	}
+	return nil
 }
 
 // membarrierGlobal is MEMBARRIER_CMD_GLOBAL, which waits for an RCU grace period:

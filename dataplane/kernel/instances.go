@@ -37,10 +37,19 @@ func rootKeyAt(instance uint32, position int) rootKey {
 
 const rootInUse = uint64(1) << 63 // LISP_ROOT_IN_USE
 
-// rootAt is the root whose walks begin with a slot of a table.
-func rootAt(table, slot uint32) uint64 {
-	return rootInUse | uint64(table)<<32 | uint64(slot)
+const (
+	rootBlockShift = 44 // LISP_ROOT_BLOCK_SHIFT
+	rootBlocks     = 64 // the first of them stands for none
+	rootTableShift = 32
+)
+
+// rootAt is the root whose walks begin with a slot of a table, or in a block.
+func rootAt(table uint32, begin walkBegin) uint64 {
+	return rootInUse | uint64(begin.block)<<rootBlockShift | uint64(table)<<rootTableShift | uint64(begin.slot)
 }
+
+// blockOf is the block of a root, 0 for none.
+func blockOf(root uint64) uint32 { return uint32(root >> rootBlockShift % rootBlocks) }
 
 // directory is what instances need of the map that programs search.
 type directory interface {
@@ -153,6 +162,14 @@ func (s *instances) put(key rootKey, root uint64) error {
 	return err
 }
 
+// get returns a root, 0 when there is none.
+func (s *instances) get(key rootKey) uint64 {
+	if place, ok := s.places[key.instance]; ok {
+		return s.roots[place].Roots[key.position()]
+	}
+	return 0
+}
+
 // delete removes a root. After an error it is still there.
 func (s *instances) delete(key rootKey) error {
 	place, ok := s.places[key.instance]
@@ -170,7 +187,7 @@ func (s *instances) delete(key rootKey) error {
 }
 
 // keepOnly removes all roots but some.
-func (s *instances) keepOnly(roots map[rootKey]uint32) {
+func (s *instances) keepOnly(roots map[rootKey]walkBegin) {
 	for iid, place := range s.places {
 		for position := range s.roots[place].Roots {
 			if _, kept := roots[rootKeyAt(iid, position)]; !kept {

@@ -46,7 +46,7 @@ func TestInstancesHoldRootsSideBySide(t *testing.T) {
 		if rootKeyAt(7, key.position()) != key {
 			t.Errorf("%+v stands at %d, where %+v is", key, key.position(), rootKeyAt(7, key.position()))
 		}
-		must(t, s.put(key, rootAt(5, uint32(i))))
+		must(t, s.put(key, rootAt(5, walkBegin{slot: uint32(i)})))
 	}
 	place := d.places[7]
 	for i := range keys {
@@ -72,9 +72,9 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 	var now time.Duration
 	s, d := newPlainInstances(map[uint32]uint32{1: 2, 9: 0}, &now)
 	key := rootKey{kindDatabase, 4, 1}
-	must(t, s.put(key, rootAt(0, 0)))
+	must(t, s.put(key, rootAt(0, walkBegin{slot: 0})))
 	must(t, s.delete(key))
-	must(t, s.put(rootKey{kindDatabase, 4, 9}, rootAt(0, 1)))
+	must(t, s.put(rootKey{kindDatabase, 4, 9}, rootAt(0, walkBegin{slot: 1})))
 	place, err := s.pin(1)
 	if err != nil || place != 2 {
 		t.Fatalf("adopted place %d, %v", place, err)
@@ -83,7 +83,7 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 	if len(s.places) != 2 || s.roots[2] != (lisptcLispRoots{}) {
 		t.Errorf("places %v", s.places)
 	}
-	s.keepOnly(map[rootKey]uint32{})
+	s.keepOnly(map[rootKey]walkBegin{})
 	must(t, s.pinOnly(map[uint32]bool{}))
 	if len(s.places) != 0 || len(d.places) != 0 {
 		t.Errorf("nobody needs %v", s.places)
@@ -94,9 +94,9 @@ func TestInstancesFull(t *testing.T) {
 	var now time.Duration
 	s, d := newPlainInstances(map[uint32]uint32{}, &now)
 	for iid := range uint32(3) {
-		must(t, s.put(rootKey{kindMapCache, 4, iid}, rootAt(0, iid)))
+		must(t, s.put(rootKey{kindMapCache, 4, iid}, rootAt(0, walkBegin{slot: iid})))
 	}
-	if err := s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, 3)); !errors.Is(err, dataplane.ErrFull) {
+	if err := s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, walkBegin{slot: 3})); !errors.Is(err, dataplane.ErrFull) {
 		t.Errorf("fourth of three: %v", err)
 	}
 	d.failing = errors.New("no")
@@ -105,5 +105,5 @@ func TestInstancesFull(t *testing.T) {
 	}
 	d.failing = nil
 	must(t, s.delete(rootKey{kindMapCache, 4, 0}))
-	must(t, s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, 3)))
+	must(t, s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, walkBegin{slot: 3})))
 }

@@ -354,14 +354,14 @@ type lisptcLispMapping struct {
 	TtlMinutes   uint32
 	MapVersion   uint16
 	Zero2        uint16
-	Cookie       uint64
+	Cookie       uint32
+	LastUsed     uint32
 }
 
 type lisptcLispMappingCounters struct {
-	_          structs.HostLayout
-	Packets    uint64
-	Octets     uint64
-	LastUsedNs uint64
+	_       structs.HostLayout
+	Packets uint64
+	Octets  uint64
 }
 
 type lisptcLispMappingFlag uint32
@@ -616,6 +616,7 @@ const (
 	lisptcMapTrusted          = "trusted"
 	lisptcMapVlans            = "vlans"
 	lisptcMapWatch            = "watch"
+	lisptcMapWide             = "wide"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
 	lisptcProgLispEgress      = "lisp_egress"
@@ -711,6 +712,7 @@ type lisptcMapSpecs struct {
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
+	Wide            *ebpf.MapSpec `ebpf:"wide"`
 }
 
 // lisptcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -774,6 +776,7 @@ type lisptcMaps struct {
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
+	Wide            *ebpf.Map `ebpf:"wide"`
 }
 
 func (m *lisptcMaps) Close() error {
@@ -809,6 +812,7 @@ func (m *lisptcMaps) Close() error {
 		m.Trusted,
 		m.Vlans,
 		m.Watch,
+		m.Wide,
 	)
 }
 

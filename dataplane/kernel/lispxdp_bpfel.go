@@ -179,14 +179,14 @@ type lispxdpLispMapping struct {
 	TtlMinutes   uint32
 	MapVersion   uint16
 	Zero2        uint16
-	Cookie       uint64
+	Cookie       uint32
+	LastUsed     uint32
 }
 
 type lispxdpLispMappingCounters struct {
-	_          structs.HostLayout
-	Packets    uint64
-	Octets     uint64
-	LastUsedNs uint64
+	_       structs.HostLayout
+	Packets uint64
+	Octets  uint64
 }
 
 type lispxdpLispOuterHop struct {
@@ -335,6 +335,7 @@ const (
 	lispxdpMapTrusted          = "trusted"
 	lispxdpMapVlans            = "vlans"
 	lispxdpMapWatch            = "watch"
+	lispxdpMapWide             = "wide"
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
@@ -421,6 +422,7 @@ type lispxdpMapSpecs struct {
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
+	Wide            *ebpf.MapSpec `ebpf:"wide"`
 }
 
 // lispxdpVariableSpecs contains global variables before they are loaded into the kernel.
@@ -483,6 +485,7 @@ type lispxdpMaps struct {
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
+	Wide            *ebpf.Map `ebpf:"wide"`
 }
 
 func (m *lispxdpMaps) Close() error {
@@ -518,6 +521,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Trusted,
 		m.Vlans,
 		m.Watch,
+		m.Wide,
 	)
 }
 

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -22,7 +24,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 21
+const abiVersion = 22
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -99,8 +101,9 @@ type mapStore struct {
 	instances *instances
 	slots     interfaceSlots
 	changed   generations
-	table     *fibTable   // in force
-	pending   []*fibTable // made since
+	table     *fibTable              // in force
+	pending   []*fibTable            // made since
+	blocks    map[uint32][]*fibTable // the parts of wide roots, in force or made since
 }
 
 // userMapSpecs describes the maps of user space alone.
@@ -119,7 +122,7 @@ func openMapStore(pins *pinDirectory, limits mapLimits) (s *mapStore, found bool
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the BPF object: %w", err)
 	}
-	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}}
+	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32][]*fibTable{}}
 	defer func() {
 		if err != nil {
 			_ = opened.close()
@@ -325,12 +328,12 @@ func (s *mapStore) close() error {
 		errs = append(errs, unix.Munmap(memory))
 	}
 	s.mapped = nil
-	for _, table := range append(s.pending, s.table) {
+	for _, table := range slices.Concat(append(slices.Collect(maps.Values(s.blocks)), s.pending, []*fibTable{s.table})...) {
 		if table != nil {
 			errs = append(errs, table.close())
 		}
 	}
-	s.table, s.pending = nil, nil
+	s.table, s.pending, s.blocks = nil, nil, nil
 	for _, m := range s.maps {
 		errs = append(errs, m.Close())
 	}

@@ -191,7 +191,7 @@ func (e *Engine) maySend(now time.Time, about *forward.OuterError) bool {
 	if !slices.ContainsFunc(e.tables.sets.of(record.LocatorSet), func(l lisp.Locator) bool { return l.RLOC == rloc }) {
 		return false
 	}
-	used := e.store.usageOf(e.tables.indexOf(record)).LastUsedNs
+	used := lastUsedNs(record)
 	return used != 0 && now.Sub(e.clock.fromBoot(used)) < sentWindow
 }
 

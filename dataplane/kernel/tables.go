@@ -9,6 +9,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -21,11 +22,21 @@ import (
 type tableMaps interface {
 	// newTable returns the memory of a table of so many cells that no root refers to.
 	newTable(cells int) ([]uint32, error)
-	// switchTable makes the last newTable the one of all roots, given by their slot,
-	// and removes all other tables and roots. After an error the table before is in force.
-	switchTable(roots map[rootKey]uint32) error
+	// dropTable gives up a table of newTable that never came into force.
+	dropTable(slots []uint32)
+	// newBlock returns a block without parts for a wide root.
+	newBlock() (block uint32, err error)
+	// newPart returns the memory of a part of a block, which write wrote before any
+	// program saw it.
+	newPart(block, part uint32, write func(slots []uint32)) ([]uint32, error)
+	// dropBlock gives up a block that no root in force names.
+	dropBlock(block uint32)
+	// switchTable makes the last newTable the one of all roots and removes all other
+	// tables, roots and blocks. After an error the table before is in force.
+	switchTable(roots map[rootKey]walkBegin) error
 	// putRoot stores a root. It cannot fail where there is one.
-	putRoot(key rootKey, slot uint32) error
+	putRoot(key rootKey, begin walkBegin) error
+	// deleteRoot removes a root, and its block.
 	deleteRoot(key rootKey) error
 	// clearUsage zeroes the counters of a mapping's index.
 	clearUsage(index uint32)
@@ -40,6 +51,9 @@ const (
 	shrinkShare = 4
 )
 
+// walkBegin is what programs are told of a root: the slot, and the block of a wide one.
+type walkBegin struct{ slot, block uint32 }
+
 type tables struct {
 	maps       tableMaps
 	changed    generations
@@ -48,6 +62,7 @@ type tables struct {
 	sets       *locatorSets
 	fib        *trie
 	cellLimit  int
+	wideFrom   int // entries from which a root of IPv4 is wide
 	entries    entryIndex
 	bits       []uint8 // by index: the prefix length, which the trie asks for all the time
 	roots      map[rootKey]*root
@@ -61,6 +76,7 @@ type root struct {
 	trieRoot
 	entries int
 	byBits  [129]int32 // how many prefixes of each length there are
+	triedAt int        // how many entries there were when no room was found to make it wide, or narrow again; 0: was not
 }
 
 // tableParts are what tables are made of.
@@ -71,6 +87,7 @@ type tableParts struct {
 	sets      []lisptcLispLocatorSet
 	locators  []lisptcLispLocator
 	cellLimit int
+	wideFrom  int // see tables; 0: wideFrom
 	now       func() time.Duration
 	wait      func() // until no program holds an index that was retired before
 }
@@ -78,7 +95,7 @@ type tableParts struct {
 // newTables makes empty tables, which goOnline puts in force.
 func newTables(p tableParts) (*tables, error) {
 	t := &tables{
-		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells),
+		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom),
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
@@ -102,7 +119,7 @@ type entry struct {
 	locators  lisp.LocatorSet
 	flags     uint32
 	action    lisp.Action
-	cookie    uint64
+	cookie    uint32
 	createdNs uint64
 	expiresNs uint64
 	ttl       uint32
@@ -162,6 +179,7 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	t.generation++
 	t.born[index] = t.generation
 	t.entries.add(index)
+	t.broaden(e.key.root())
 	t.changed.of(&e.key)
 	return index, nil
 }
@@ -174,12 +192,15 @@ func (t *tables) link(key entryKey, index uint32) error {
 	if r == nil {
 		r = &root{}
 		if !t.offline {
-			if err := t.maps.putRoot(below, slotEmpty); err != nil {
+			if err := t.maps.putRoot(below, walkBegin{slot: slotEmpty}); err != nil {
 				return err
 			}
-			r.store = t.storeRoot(below)
+			r.store = t.storeRoot(below, r)
 		}
 		t.roots[below] = r
+	}
+	if err := t.openPart(&r.trieRoot, &key); err != nil {
+		return err
 	}
 	t.fib.insert(&r.trieRoot, key.trieKey(), int(key.bits), index)
 	r.count(key.bits, 1)
@@ -187,9 +208,9 @@ func (t *tables) link(key entryKey, index uint32) error {
 }
 
 // storeRoot returns what tells the programs of another slot of a root.
-func (t *tables) storeRoot(key rootKey) func(uint32) {
-	return func(slot uint32) {
-		if err := t.maps.putRoot(key, slot); err != nil {
+func (t *tables) storeRoot(key rootKey, r *root) func(uint32) {
+	return func(uint32) {
+		if err := t.maps.putRoot(key, r.begins()); err != nil {
 			panic("dataplane/kernel: a root lost its place: " + err.Error()) // see tableMaps
 		}
 	}
@@ -197,13 +218,13 @@ func (t *tables) storeRoot(key rootKey) func(uint32) {
 
 // goOnline makes the programs use these tables.
 func (t *tables) goOnline() error {
-	if err := t.maps.switchTable(t.rootSlots()); err != nil {
+	if err := t.maps.switchTable(t.beginnings()); err != nil {
 		return err
 	}
 	t.offline, t.fib.cells.private = false, false
 	t.changed.all()
 	for key, r := range t.roots {
-		r.store = t.storeRoot(key)
+		r.store = t.storeRoot(key, r)
 	}
 	return nil
 }
@@ -231,12 +252,12 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	}
 	t.changed.of(&key)
 	record := &t.records[index]
-	atomic.StoreUint64(&record.Cookie, record.Cookie|cookieDeleted)
+	atomic.StoreUint32(&record.Cookie, record.Cookie|cookieDeleted)
 	t.entries.remove(key)
 	t.born[index] = 0
 	t.indexes.giveBack(index)
 	t.sets.release(record.LocatorSet)
-	t.shrink()
+	t.shrink(below)
 	return true, nil
 }
 
@@ -259,17 +280,11 @@ func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*l
 	if r == nil {
 		return nil, false
 	}
-	slot := t.fib.lookup(r.slot, trieKeyOf(address))
+	slot := t.fib.lookupFrom(&r.trieRoot, trieKeyOf(address))
 	if slot == slotEmpty {
 		return nil, false
 	}
 	return &t.records[slot&slotIndex], true
-}
-
-// indexOf is where a record that lookup returned stands.
-func (t *tables) indexOf(record *lisptcLispMapping) uint32 {
-	index, _ := t.entries.get(keyOfRecord(record))
-	return index
 }
 
 // unhold lets the programs forward by an entry, if it is still the one that was
@@ -320,47 +335,12 @@ func (t *tables) makeRoom() error {
 	}
 	copy(slots, t.fib.slots)
 	if !t.offline {
-		if err := t.maps.switchTable(t.rootSlots()); err != nil {
+		if err := t.maps.switchTable(t.beginnings()); err != nil {
 			return err
 		}
 	}
 	t.fib.move(slots)
 	return nil
-}
-
-// shrink continues in a smaller table when little of it is in use. Where that
-// fails, the larger one stays.
-func (t *tables) shrink() {
-	used := int(t.fib.cells.inUse())
-	if t.offline || t.fib.cells.size <= firstTableCells || used > int(t.fib.cells.size)/shrinkShare {
-		return
-	}
-	slots, err := t.maps.newTable(max(2*used, min(firstTableCells, t.cellLimit)))
-	if err != nil {
-		return
-	}
-	smaller := newTrie(slots, t.bitsOf, t.fib.cells.now, t.fib.cells.wait)
-	roots := make(map[rootKey]uint32, len(t.roots))
-	for key, r := range t.roots {
-		roots[key] = smaller.copyOf(t.fib, r.slot)
-	}
-	if smaller.short || t.maps.switchTable(roots) != nil {
-		return
-	}
-	smaller.settle()
-	for key, r := range t.roots {
-		r.slot = roots[key]
-	}
-	smaller.publish, smaller.cells.private = t.fib.publish, false
-	t.fib = smaller
-}
-
-func (t *tables) rootSlots() map[rootKey]uint32 {
-	slots := make(map[rootKey]uint32, len(t.roots))
-	for key, r := range t.roots {
-		slots[key] = r.slot
-	}
-	return slots
 }
 
 func (r *root) count(bits uint8, change int) {
@@ -385,7 +365,7 @@ func replaceRecord(record *lisptcLispMapping, e entry, set uint32) {
 	atomic.StoreUint64(&record.ExpiresNs, e.expiresNs)
 	atomic.StoreUint32(&record.TtlMinutes, e.ttl)
 	record.MapVersion = e.version
-	atomic.StoreUint64(&record.Cookie, e.cookie)
+	atomic.StoreUint32(&record.Cookie, e.cookie)
 	atomic.StoreUint32(&record.Flags, e.flags|flagValid)
 	if set == noLocatorSet {
 		record.Action = uint8(e.action)

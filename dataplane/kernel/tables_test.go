@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,39 +22,69 @@ import (
 
 // plainMaps are tableMaps without a kernel. Walks begin where roots say, in slots.
 type plainMaps struct {
-	roots   map[rootKey]uint32
+	roots   map[rootKey]walkBegin
 	slots   []uint32 // of the table in force
 	next    []uint32
+	blocks  map[uint32]*[wideParts][]uint32
 	failing error // what every call answers, when set
 }
 
 func newPlainMaps() *plainMaps {
-	return &plainMaps{roots: map[rootKey]uint32{}}
+	return &plainMaps{roots: map[rootKey]walkBegin{}, blocks: map[uint32]*[wideParts][]uint32{}}
 }
+
+func (m *plainMaps) dropTable([]uint32) { m.next = nil }
+
+func (m *plainMaps) newBlock() (uint32, error) {
+	block := uint32(1)
+	for m.blocks[block] != nil {
+		block++
+	}
+	m.blocks[block] = new([wideParts][]uint32)
+	return block, m.failing
+}
+
+func (m *plainMaps) newPart(block, part uint32, write func([]uint32)) ([]uint32, error) {
+	if m.failing != nil {
+		return nil, m.failing
+	}
+	slots := make([]uint32, widePartSize)
+	write(slots)
+	m.blocks[block][part] = slots
+	return slots, nil
+}
+
+func (m *plainMaps) dropBlock(block uint32) { delete(m.blocks, block) }
 
 func (m *plainMaps) newTable(cells int) ([]uint32, error) {
 	m.next = make([]uint32, cells*cellSlots)
 	return m.next, m.failing
 }
 
-func (m *plainMaps) switchTable(roots map[rootKey]uint32) error {
+func (m *plainMaps) switchTable(roots map[rootKey]walkBegin) error {
 	if m.failing != nil {
 		return m.failing
 	}
 	m.roots, m.slots = maps.Clone(roots), m.next
+	named := map[uint32]bool{}
+	for _, begin := range roots {
+		named[begin.block] = true
+	}
+	maps.DeleteFunc(m.blocks, func(block uint32, _ *[wideParts][]uint32) bool { return !named[block] })
 	return nil
 }
 
-func (m *plainMaps) putRoot(key rootKey, slot uint32) error {
+func (m *plainMaps) putRoot(key rootKey, begin walkBegin) error {
 	if m.failing != nil {
 		return m.failing
 	}
-	m.roots[key] = slot
+	m.roots[key] = begin
 	return nil
 }
 
 func (m *plainMaps) deleteRoot(key rootKey) error {
 	if m.failing == nil {
+		m.dropBlock(m.roots[key].block)
 		delete(m.roots, key)
 	}
 	return m.failing
@@ -63,8 +94,12 @@ func (m *plainMaps) clearUsage(uint32) {}
 
 // walk looks an address up as the programs do, by what is in force.
 func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
-	slot := m.roots[rootKey{kind: kind, family: familyOf(address), instance: uint32(p.Instance())}]
-	slot = (&trie{slots: m.slots}).lookup(slot, trieKeyOf(address.AsSlice()))
+	begin := m.roots[rootKey{kind: kind, family: familyOf(address), instance: uint32(p.Instance())}]
+	root := trieRoot{slot: begin.slot}
+	if block := m.blocks[begin.block]; begin.block != 0 {
+		root.wide = &wideRoot{block: begin.block, parts: *block}
+	}
+	slot := (&trie{slots: m.slots}).lookupFrom(&root, trieKeyOf(address.AsSlice()))
 	return slot & slotIndex, slot&slotTagMask == slotLeaf
 }
 
@@ -113,40 +148,74 @@ func (p *plainTables) putPrefix(t testing.TB, kind uint8, prefix string, locator
 
 func TestTablesAgainstModel(t *testing.T) {
 	for seed := range uint64(3) {
-		random := rand.New(rand.NewPCG(seed, 7))
-		p := newPlainTables(t, 400, 64, 1<<14)
-		model := map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
-		for step := range 500 {
-			p.clock += time.Duration(random.IntN(100)) * time.Millisecond
-			kind := []uint8{kindMapCache, kindDatabase}[random.IntN(2)]
-			prefix := randomEIDPrefix(random)
-			switch random.IntN(10) {
-			case 0, 1, 2, 3, 4:
-				set := locators(rloc4(random.IntN(8)), rloc6(random.IntN(8)))
-				if random.IntN(4) == 0 {
-					set = nil
-				}
-				if err := p.putPrefix(t, kind, prefix.String(), set); err == nil {
-					model[kind][prefix.String()] = set
-				} else if !errors.Is(err, dataplane.ErrFull) {
-					t.Fatal(err)
-				}
-			case 5, 6, 7, 8:
-				key, _ := keyOf(kind, prefix)
-				_, known := model[kind][prefix.String()]
-				existed, err := p.delete(key)
-				if err != nil || existed != known {
-					t.Fatalf("step %d: delete %v: %v, %v, want %v", step, prefix, existed, err, known)
-				}
-				delete(model[kind], prefix.String())
-			default:
-				if refused := p.reopen(t); len(refused) > 0 {
-					t.Fatalf("step %d: refused %v", step, refused)
-				}
+		editTables(t, newPlainTables(t, 400, 64, 1<<14), rand.New(rand.NewPCG(seed, 7)), 500)
+	}
+}
+
+// TestWideRootsAgainstModel has roots that become wide by few entries, and narrow again by fewer.
+func TestWideRootsAgainstModel(t *testing.T) {
+	p := newPlainTables(t, 400, 64, 1<<14)
+	p.parts.wideFrom = 12
+	p.reopen(t)
+	wide, narrowed := editTables(t, p, rand.New(rand.NewPCG(5, 7)), 400)
+	if wide == 0 || narrowed == 0 {
+		t.Errorf("roots became wide at %d steps, narrow at %d", wide, narrowed)
+	}
+}
+
+// editTables makes so many edits at random and compares the tables with a model after each. It returns how often
+// there were more wide roots afterwards, and fewer.
+func editTables(t *testing.T, p *plainTables, random *rand.Rand, steps int) (more, fewer int) {
+	model := map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
+	for step := range steps {
+		before := len(p.maps.blocks)
+		p.clock += time.Duration(random.IntN(100)) * time.Millisecond
+		kind := []uint8{kindMapCache, kindDatabase}[random.IntN(2)]
+		prefix := randomEIDPrefix(random)
+		switch random.IntN(10) {
+		case 0, 1, 2, 3, 4:
+			set := locators(rloc4(random.IntN(8)), rloc6(random.IntN(8)))
+			if random.IntN(4) == 0 {
+				set = nil
 			}
-			compareTables(t, p, model, random)
+			if err := p.putPrefix(t, kind, prefix.String(), set); err == nil {
+				model[kind][prefix.String()] = set
+			} else if !errors.Is(err, dataplane.ErrFull) {
+				t.Fatal(err)
+			}
+		case 5, 6, 7, 8:
+			if step > steps/2 { // what there is, after a time of growth
+				prefix = anyOf(model[kind], prefix)
+			}
+			key, _ := keyOf(kind, prefix)
+			_, known := model[kind][prefix.String()]
+			existed, err := p.delete(key)
+			if err != nil || existed != known {
+				t.Fatalf("step %d: delete %v: %v, %v, want %v", step, prefix, existed, err, known)
+			}
+			delete(model[kind], prefix.String())
+		default:
+			if refused := p.reopen(t); len(refused) > 0 {
+				t.Fatalf("step %d: refused %v", step, refused)
+			}
+		}
+		compareTables(t, p, model, random)
+		if after := len(p.maps.blocks); after > before {
+			more++
+		} else if after < before {
+			fewer++
 		}
 	}
+	return more, fewer
+}
+
+// anyOf is a prefix of a model; another one where there is none.
+func anyOf(model map[string]lisp.LocatorSet, other lisp.Prefix) lisp.Prefix {
+	all := slices.Sorted(maps.Keys(model))
+	if len(all) == 0 {
+		return other
+	}
+	return lisp.MustParsePrefix(all[len(all)/2])
 }
 
 // randomEIDPrefix draws from few prefixes, so that they meet.

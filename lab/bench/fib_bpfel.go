@@ -198,14 +198,14 @@ type fibLispMapping struct {
 	TtlMinutes   uint32
 	MapVersion   uint16
 	Zero2        uint16
-	Cookie       uint64
+	Cookie       uint32
+	LastUsed     uint32
 }
 
 type fibLispMappingCounters struct {
-	_          structs.HostLayout
-	Packets    uint64
-	Octets     uint64
-	LastUsedNs uint64
+	_       structs.HostLayout
+	Packets uint64
+	Octets  uint64
 }
 
 type fibLispOuterHop struct {
@@ -358,6 +358,7 @@ const (
 	fibMapTrusted          = "trusted"
 	fibMapVlans            = "vlans"
 	fibMapWatch            = "watch"
+	fibMapWide             = "wide"
 	fibProgBenchCounted    = "bench_counted"
 	fibProgBenchFib        = "bench_fib"
 	fibProgBenchHashLookup = "bench_hash_lookup"
@@ -458,6 +459,7 @@ type fibMapSpecs struct {
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
+	Wide            *ebpf.MapSpec `ebpf:"wide"`
 }
 
 // fibVariableSpecs contains global variables before they are loaded into the kernel.
@@ -524,6 +526,7 @@ type fibMaps struct {
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
+	Wide            *ebpf.Map `ebpf:"wide"`
 }
 
 func (m *fibMaps) Close() error {
@@ -563,6 +566,7 @@ func (m *fibMaps) Close() error {
 		m.Trusted,
 		m.Vlans,
 		m.Watch,
+		m.Wide,
 	)
 }
 

@@ -41,7 +41,7 @@ type lookups struct {
 }
 
 // enginesMaps are those that lookups need.
-var enginesMaps = []string{"fib", "roots", "instances", "mappings", "mapping_counters"}
+var enginesMaps = []string{"fib", "wide", "roots", "instances", "mappings", "mapping_counters"}
 
 // newLookups loads the programs over the maps that are pinned in a directory.
 func newLookups(pins string, t fibTable) (*lookups, error) {
@@ -236,17 +236,18 @@ func (l *lookups) engineOctets() (uint64, error) {
 		}
 		sum += octets
 	}
-	tables := l.pinned[0]
-	for index := range tables.MaxEntries() {
-		var table *ebpf.Map
-		if tables.Lookup(index, &table) != nil {
-			continue
+	for _, outer := range l.pinned[:2] { // fib and wide
+		for index := range outer.MaxEntries() {
+			var table *ebpf.Map
+			if outer.Lookup(index, &table) != nil {
+				continue
+			}
+			octets, err := octetsOf(table)
+			if err := errors.Join(err, table.Close()); err != nil {
+				return 0, err
+			}
+			sum += octets
 		}
-		octets, err := octetsOf(table)
-		if err := errors.Join(err, table.Close()); err != nil {
-			return 0, err
-		}
-		sum += octets
 	}
 	return sum, nil
 }

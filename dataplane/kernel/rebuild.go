@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file builds the forwarding table anew beside the one in force: smaller when little of it is in use, and with a root
+// that became wide or no longer is (bpf/abi.h, "Forwarding table"). It changes no answer, and nothing at all when there is no
+// memory for it.
+
+package kernel
+
+const (
+	// wideFrom is how many entries a root of IPv4 has when it becomes wide, which takes up to 64 MiB: 256 octets
+	// for each. With less than a quarter of them it is narrow again.
+	wideFrom      = 1 << 18
+	narrowedShare = 4
+	// rebuildTries is how often a table is built with twice the cells when those it got were too few.
+	rebuildTries = 5
+)
+
+// begins is what programs are told of a root.
+func (r *trieRoot) begins() walkBegin {
+	b := walkBegin{slot: r.slot}
+	if r.wide != nil {
+		b.block = r.wide.block
+	}
+	return b
+}
+
+func (t *tables) beginnings() map[rootKey]walkBegin {
+	all := make(map[rootKey]walkBegin, len(t.roots))
+	for key, r := range t.roots {
+		all[key] = r.begins()
+	}
+	return all
+}
+
+// openPart makes sure that a wide root has the part that a prefix belongs to.
+func (t *tables) openPart(r *trieRoot, key *entryKey) error {
+	if r.wide == nil || key.bits < widePartBits {
+		return nil
+	}
+	at := key.trieKey().top(widePartBits)
+	if r.wide.parts[at] != nil {
+		return nil
+	}
+	covering := t.fib.emptyPart(r, at)
+	part, err := t.maps.newPart(r.wide.block, at, func(slots []uint32) { storeRun(slots, covering) })
+	r.wide.parts[at] = part
+	return err
+}
+
+// wideOctets is what the parts of all wide roots take.
+func (t *tables) wideOctets() (octets uint64) {
+	for _, r := range t.roots {
+		if r.wide == nil {
+			continue
+		}
+		for _, part := range r.wide.parts {
+			octets += uint64(len(part)) * 4
+		}
+	}
+	return octets
+}
+
+func (t *tables) wantsWide(key rootKey, r *root) bool {
+	return key.family == 4 && (r.entries >= t.wideFrom || r.wide != nil && r.entries >= t.wideFrom/narrowedShare)
+}
+
+// broaden makes a root wide when it has become one of many entries. Where that fails, it
+// stays as it is until there are twice as many.
+func (t *tables) broaden(key rootKey) {
+	r := t.roots[key]
+	if r.wide != nil || !t.wantsWide(key, r) || r.entries < 2*r.triedAt {
+		return
+	}
+	t.reshape(r)
+}
+
+// shrink continues in a smaller table when little of it is in use, or when a root no
+// longer is to be wide. Where that fails, all stays as it is.
+func (t *tables) shrink(below rootKey) {
+	if t.offline {
+		return
+	}
+	r := t.roots[below]
+	if r != nil && r.wide != nil && !t.wantsWide(below, r) && (r.triedAt == 0 || r.entries <= r.triedAt/2) {
+		t.reshape(r)
+		return
+	}
+	if size := t.fib.cells.size; size > firstTableCells && t.fib.cells.inUse() <= size/shrinkShare {
+		t.rebuild()
+	}
+}
+
+// reshape rebuilds the table because of a root.
+func (t *tables) reshape(r *root) {
+	r.triedAt = r.entries
+	if t.rebuild() {
+		r.triedAt = 0
+	}
+}
+
+func (t *tables) rebuild() bool {
+	cells := max(2*t.cellsWanted(), firstTableCells)
+	for range rebuildTries {
+		cells = min(cells, t.cellLimit)
+		done, short := t.rebuildIn(cells)
+		if done || !short || cells == t.cellLimit {
+			return done
+		}
+		cells *= 2
+	}
+	return false
+}
+
+// cellsWanted guesses how many cells the table built anew has in use.
+func (t *tables) cellsWanted() int {
+	cells := int(t.fib.cells.inUse())
+	for key, r := range t.roots {
+		switch wide := t.wantsWide(key, r); {
+		case wide && r.wide == nil:
+			cells -= t.fib.cellsBelow(r.slot)
+			for _, prefixes := range r.byBits[wideBits+1:] {
+				cells += int(prefixes)
+			}
+		case !wide && r.wide != nil:
+			cells += r.entries
+		}
+	}
+	return cells
+}
+
+// rebuildIn builds all in so many cells and puts it in force; short says that they were too few.
+func (t *tables) rebuildIn(cells int) (done, short bool) {
+	slots, err := t.maps.newTable(cells)
+	if err != nil {
+		return false, false
+	}
+	next := newTrie(slots, t.bitsOf, t.fib.cells.now, t.fib.cells.wait)
+	copies := make(map[rootKey]*trieRoot, len(t.roots))
+	begins := make(map[rootKey]walkBegin, len(t.roots))
+	for key, r := range t.roots {
+		copies[key] = &trieRoot{}
+		err = t.rebuildRoot(next, key, copies[key])
+		if begins[key] = copies[key].begins(); err != nil || next.short {
+			break
+		}
+		r.triedAt = 0
+	}
+	if err == nil && !next.short && !t.offline {
+		err = t.maps.switchTable(begins)
+	}
+	if err != nil || next.short {
+		for _, b := range begins {
+			if b.block != 0 {
+				t.maps.dropBlock(b.block)
+			}
+		}
+		t.maps.dropTable(slots)
+		return false, next.short
+	}
+	next.settle()
+	t.succeed(next, copies)
+	return true, false
+}
+
+// succeed goes on in a table that is in force, or will be.
+func (t *tables) succeed(next *trie, copies map[rootKey]*trieRoot) {
+	for key, r := range t.roots {
+		if t.offline && r.wide != nil {
+			t.maps.dropBlock(r.wide.block)
+		}
+		r.slot, r.wide = copies[key].slot, copies[key].wide
+	}
+	next.publish, next.publishRun, next.cells.private = t.fib.publish, t.fib.publishRun, t.offline
+	t.fib = next
+}
+
+// rebuildRoot makes what is below a root in another trie.
+func (t *tables) rebuildRoot(next *trie, key rootKey, into *trieRoot) (err error) {
+	r := t.roots[key]
+	if t.wantsWide(key, r) {
+		into.wide = &wideRoot{}
+		if into.wide.block, err = t.maps.newBlock(); err != nil {
+			return err
+		}
+	}
+	if (into.wide != nil) != (r.wide != nil) {
+		return t.enterAnew(next, key, into)
+	}
+	into.slot = next.copyOf(t.fib, r.slot)
+	if r.wide == nil {
+		return nil
+	}
+	for at, part := range r.wide.parts {
+		if part == nil {
+			continue
+		}
+		into.wide.parts[at], err = t.maps.newPart(into.wide.block, uint32(at), func(slots []uint32) {
+			for i, slot := range part {
+				slots[i] = next.copyOf(t.fib, slot)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enterAnew inserts all entries below a root into another trie.
+func (t *tables) enterAnew(next *trie, below rootKey, into *trieRoot) error {
+	other := tables{maps: t.maps, fib: next}
+	for index := range t.entries.all() {
+		key := keyOfRecord(&t.records[index])
+		if key.root() != below {
+			continue
+		}
+		if next.cells.available() < insertCells {
+			next.short = true
+			return nil
+		}
+		if err := other.openPart(into, &key); err != nil {
+			return err
+		}
+		next.insert(into, key.trieKey(), int(key.bits), index)
+	}
+	return nil
+}
