@@ -325,6 +325,9 @@ type Datapath struct {
 	SourceRulePriority uint32 `key:"source-rule-priority" range:"1..32763"`
 	// VethShortcut hands packets to the other end of a veth without its queue.
 	VethShortcut bool `key:"veth-shortcut"`
+	// PowerSave lets processors sleep also while first packets wait for their mapping, and between
+	// requests at the mapping socket that come one after another.
+	PowerSave bool `key:"power-save"`
 
 	// Encapsulations say how packets go to RLOCs; the first that fits counts.
 	Encapsulations []EncapsulationRule `key:"encapsulations" max:"256"`
@@ -388,8 +391,6 @@ type MappingSocket struct {
 	Path  string `key:"path" required:"true"`
 	Owner string `key:"owner"` // user that may change the tables, beside root
 	Group string `key:"group"` // group that may read them
-	// PowerSave lets processors sleep also between requests or misses that come one after another.
-	PowerSave bool `key:"power-save"`
 }
 
 // Limits bound what others can make the control plane do and keep. What RFC 9301

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestStayAwake(t *testing.T) {
@@ -21,6 +23,34 @@ func TestStayAwake(t *testing.T) {
 		t.Errorf("the device is told % x, %v; want a latency of 0", written, err)
 	}
 	release()
+}
+
+// The processors are kept awake from a miss on, once for all that follow each other, and sleep when none comes any more.
+func TestVigilAfterMisses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, awake := 0, false
+		v := vigil{keep: func() func() {
+			asked, awake = asked+1, true
+			return func() { awake = false }
+		}}
+		for range 3 {
+			v.miss(time.Now())
+			time.Sleep(missVigil - time.Millisecond)
+			synctest.Wait()
+			if !awake || asked != 1 {
+				t.Errorf("after a miss: awake %v, asked %d times; want awake, asked once", awake, asked)
+			}
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if awake {
+			t.Error("the processors are still kept awake")
+		}
+		if v.miss(time.Now()); !awake || asked != 2 {
+			t.Errorf("after another miss: awake %v, asked %d times; want awake, asked twice", awake, asked)
+		}
+		time.Sleep(2 * missVigil)
+	})
 }
 
 // Who may not ask goes on without, and says so once.

@@ -153,6 +153,7 @@ func (d *daemon) start(p plan) (err error) {
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
 	d.loop.detour = d.detour
 	d.loop.store = d.store
+	d.loop.awake.keep = d.stayAwake(&p.config.Datapath)
 	d.loop.handed.configure(p)
 	if remote, ok := d.engine.(*remotePlane); ok {
 		remote.whenRenewed(d.tellAgain)

@@ -43,6 +43,7 @@ type loop struct {
 	store   *store                 // nil without a Map-Server that has one
 	misses  <-chan dataplane.Event // nil without a data plane
 	handed  *handover
+	awake   vigil
 	events  *hub
 	log     *slog.Logger
 	calls   chan func(now time.Time)
@@ -192,6 +193,7 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 	}
 	switch e := e.(type) {
 	case dataplane.Miss:
+		l.awake.miss(now)
 		if e.Handed {
 			l.takeHanded(now, e)
 		}

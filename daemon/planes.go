@@ -130,23 +130,21 @@ func (d *daemon) openEngine(p plan) error {
 	if p.config.Datapath.MappingSocket == nil {
 		return nil
 	}
-	return d.serveMappingSocket(p.config.Datapath.MappingSocket)
+	return d.serveMappingSocket(&p.config.Datapath)
 }
 
 // serveMappingSocket lets others at the engine. From then on this process drives it
 // through the server as well, so that others hear of what it does.
-func (d *daemon) serveMappingSocket(c *config.MappingSocket) error {
-	access, options, err := mappingSocketAccess(c)
+func (d *daemon) serveMappingSocket(c *config.Datapath) error {
+	access, options, err := mappingSocketAccess(c.MappingSocket)
 	if err != nil {
 		return err
 	}
-	listener, err := mapsock.Listen(c.Path, access)
+	listener, err := mapsock.Listen(c.MappingSocket.Path, access)
 	if err != nil {
 		return err
 	}
-	if !c.PowerSave {
-		options.StayAwake = stayAwake(latencyDevice, d.log)
-	}
+	options.StayAwake = d.stayAwake(c)
 	server := mapsock.NewServer(d.engine, options)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
