@@ -54,6 +54,7 @@ type Detour struct{ To netip.Addr }
 type MapCacheEntry struct {
 	Mapping   lisp.Mapping
 	Static    bool      // from the configuration: never expires
+	Gleaned   bool      // from a data packet, while the mapping system is asked (RFC 9300 s.9)
 	CreatedAt time.Time // when the prefix was first installed
 	ExpiresAt time.Time // end of the TTL; zero when Static
 }

@@ -414,7 +414,7 @@ func (r *itr) emitInstall(id uint32) { r.h.emit(InstallMapping{r.entry(r.cache.e
 
 func (r *itr) entry(e *cacheEntry) MapCacheEntry {
 	mapping := withProxyETRs(withPolicies(e.mapping, r.config.LocatorPolicies), e.static, r.config.ProxyETRs)
-	m := MapCacheEntry{Mapping: mapping, Static: e.static, CreatedAt: r.h.time(e.createdAt)}
+	m := MapCacheEntry{Mapping: mapping, Static: e.static, Gleaned: e.gleaned, CreatedAt: r.h.time(e.createdAt)}
 	if !e.static {
 		m.ExpiresAt = r.h.time(e.expiresAt)
 	}

@@ -165,11 +165,15 @@ func (r *itr) adopt(a MapCacheEntry) {
 		r.h.emit(RemoveMapping{Prefix: a.Mapping.Prefix, Reason: RemoveEvicted})
 		return
 	}
-	if ok {
+	if ok && !known.gleaned {
 		r.prober.removed(known.mapping)
 	}
-	r.prober.installed(a.Mapping)
-	id, known = r.cache.put(cacheEntry{mapping: a.Mapping, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt)})
+	if !a.Gleaned { // as in put
+		r.prober.installed(a.Mapping)
+	}
+	id, known = r.cache.put(cacheEntry{
+		mapping: a.Mapping, gleaned: a.Gleaned, expiresAt: expiresAt, refreshedAt: r.h.now, createdAt: r.h.instant(a.CreatedAt),
+	})
 	known.lastUsedAt = r.h.now // its use was not kept: let it prove itself
 	if proxied || ByProxyETR(r.entry(known).Mapping) {
 		r.emitInstall(id) // the proxy ETRs may be others now

@@ -87,10 +87,3 @@ func gleanedMapping(p lisp.Prefix, from lisp.RLOC) lisp.Mapping {
 		RLOC: from, Priority: 1, Weight: 0, MulticastPriority: lisp.PriorityUnused, Reachable: true,
 	}}}
 }
-
-// ByGleaning reports whether a mapping of the data plane that is not static is a gleaned
-// one: the Map-Cache has no other with a TTL of 0, and one that others put there does not
-// look like it in all else.
-func ByGleaning(m lisp.Mapping) bool {
-	return m.TTLMinutes == 0 && m.Prefix.IsHost() && len(m.Locators) == 1 && !m.Authoritative && m.Version == 0
-}

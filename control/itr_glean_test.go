@@ -88,10 +88,8 @@ func TestGleanedMappingLastsThreeSeconds(t *testing.T) {
 
 func (d *testNode) wantState(prefix string, want MapCacheState) {
 	d.net.t.Helper()
-	for e := range d.MapCache() {
-		if e.Mapping.Prefix == lisp.MustParsePrefix(prefix) && e.State != want {
-			d.net.t.Errorf("%s: %s is %s, want %s", d.name, prefix, e.State, want)
-		}
+	if state := d.stateOf(prefix); state != want {
+		d.net.t.Errorf("%s: %s is %q, want %s", d.name, prefix, state, want)
 	}
 }
 
@@ -185,15 +183,36 @@ func TestGleanedLocatorIsDown(t *testing.T) {
 	x1.wantCounter(RefusedGleaning, 1)
 }
 
-func TestByGleaning(t *testing.T) {
+// The data plane is told what is gleaned, and tells it to the process after a crash.
+func TestGleanedIsToldAndAdopted(t *testing.T) {
 	n, x1, _, _ := gleaningSites(t)
 	x1.gleaned("10.2.0.9", "192.0.2.77")
-	if m := x1.cache[lisp.MustParsePrefix("10.2.0.9/32")].Mapping; !ByGleaning(m) {
-		t.Errorf("%v in the data plane is not known as gleaned", m)
+	kept := x1.cache[lisp.MustParsePrefix("10.2.0.9/32")]
+	if !kept.Gleaned {
+		t.Errorf("%v in the data plane is not known as gleaned", kept)
 	}
 	n.run(time.Second)
-	verified := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")].Mapping
-	if verified.Prefix.IsZero() || ByGleaning(verified) || ByGleaning(lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.9/32"), Action: lisp.ActionDrop}) {
+	if verified := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]; verified.Mapping.Prefix.IsZero() || verified.Gleaned {
 		t.Errorf("%v is taken for gleaned", verified)
 	}
+	kept.Mapping.Prefix, kept.ExpiresAt = lisp.MustParsePrefix("10.3.0.9/32"), n.now.Add(time.Second)
+	x1.AdoptMapCache(n.now, []MapCacheEntry{kept})
+	x1.drain()
+	if state := x1.stateOf("10.3.0.9/32"); state != MapCacheGleaned {
+		t.Errorf("an adopted gleaned mapping is %q", state)
+	}
+	n.run(time.Second + time.Millisecond)
+	if state := x1.stateOf("10.3.0.9/32"); state != "" {
+		t.Errorf("an adopted gleaned mapping outlives its three seconds, as %q", state)
+	}
+}
+
+// stateOf is the state of a mapping, "" where there is none.
+func (d *testNode) stateOf(prefix string) MapCacheState {
+	for e := range d.MapCache() {
+		if e.Mapping.Prefix == lisp.MustParsePrefix(prefix) {
+			return e.State
+		}
+	}
+	return ""
 }

@@ -144,9 +144,9 @@ func (d *daemon) mapCache(context.Context) ([]api.MapCacheEntry, error) {
 
 func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 	document := api.MapCacheEntry{
-		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static,
+		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static, Gleaned: e.Gleaned,
 		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt),
-		Gleaned: !e.Static && control.ByGleaning(e.Mapping), LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
+		LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
 	}
 	if document.ProxyETR = control.ByProxyETR(e.Mapping); document.ProxyETR || e.Mapping.Negative() {
 		document.Action = &e.Mapping.Action

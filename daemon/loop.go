@@ -350,5 +350,5 @@ func (l *loop) offer(f func(now time.Time)) bool {
 
 // entryOf is a map-cache entry as the data plane takes it.
 func entryOf(e control.MapCacheEntry) dataplane.MapCacheEntry {
-	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
+	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
 }

@@ -50,6 +50,7 @@ func (m *Message) setMapping(e *dataplane.MapCacheEntry) {
 	m.setFlag(FlagStatic, e.Static)
 	m.setFlag(FlagAuthoritative, e.Mapping.Authoritative)
 	m.setFlag(FlagEchoNonce, e.Mapping.EchoNonce)
+	m.setFlag(FlagGleaned, e.Gleaned)
 	m.Action, m.TTLMinutes = e.Mapping.Action, e.Mapping.TTLMinutes
 	m.Created, m.Expires = e.CreatedAt, e.ExpiresAt
 	m.Mark(AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires)
@@ -110,6 +111,7 @@ func (m *Message) changeMapping(e *dataplane.MapCacheEntry) error {
 		e.Mapping.Locators = set
 		e.Mapping.Authoritative = m.Flags&FlagAuthoritative != 0
 		e.Mapping.EchoNonce = m.Flags&FlagEchoNonce != 0
+		e.Gleaned = m.Flags&FlagGleaned != 0
 	}
 	if m.Flags&FlagVersioning != 0 {
 		e.Mapping.Version = m.MapVersion

@@ -204,9 +204,9 @@ func (c *session) dispatch(m *Message) error {
 // flagsOf are the flags that a request of a type may have.
 var flagsOf = map[Type]Flags{
 	TypeAdd: FlagDatabase | FlagAll | FlagVersioning | FlagStatic | FlagNegative | FlagReplace | FlagAuthoritative |
-		FlagStatusBits | FlagEchoNonce,
+		FlagStatusBits | FlagEchoNonce | FlagGleaned,
 	TypeChange: FlagDatabase | FlagAll | FlagVersioning | FlagStatic | FlagNegative | FlagAuthoritative | FlagStatusBits |
-		FlagEchoNonce,
+		FlagEchoNonce | FlagGleaned,
 	TypeDelete: FlagDatabase | FlagAll | FlagExpired,
 	TypeGet:    FlagDatabase | FlagAll,
 	TypeFlush:  FlagDatabase | FlagAll,

@@ -57,7 +57,7 @@ func (r *router) configureSite(c *control.Config) {
 	if !s.withoutXTRID {
 		c.XTRID, c.SiteID = r.xtrID(), uint64(s.index)
 	}
-	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing, IdleTimeout: r.w.flavour.idle}
+	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing, IdleTimeout: r.w.flavour.idle, Gleaning: r.w.flavour.gleaning}
 	for i := range r.w.resolvers {
 		at := r.w.resolvers[(i+r.index)%len(r.w.resolvers)]
 		c.ITR.MapResolvers = append(c.ITR.MapResolvers, r.reach(at))

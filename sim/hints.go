@@ -121,7 +121,7 @@ func (r *router) checkNobodyCutOff(rloc lisp.RLOC) {
 				usable++
 			}
 		}
-		if _, has := e.Mapping.Locators.Find(rloc); has && usable == 1 {
+		if _, has := e.Mapping.Locators.Find(rloc); has && usable == 1 && !e.Gleaned {
 			r.w.fail(r, invariantLocator, "a hint took %s its only locator, %s", p, rloc)
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	invariantLocator     = "usable-locator"       // RFC 9301 s.5.4: not 255, not R=0, not down, lowest priority
 	invariantTTL         = "within-ttl"           // RFC 9301 s.5.4: no mapping beyond its TTL
 	invariantTrue        = "true-mapping"         // what is cached was said by its site
+	invariantGleaned     = "gleaned"              // RFC 9300 s.9: brief, verified, contradicts nobody
 	invariantRequestRate = "map-request-rate"     // RFC 9301 s.5.3: one a second for an EID-Prefix
 	invariantHoldDown    = "map-request-holddown" // RFC 9301 s.5.3: ten tries, then a pause
 	invariantReplyRate   = "map-reply-rate"       // RFC 9301 s.5.4
@@ -97,6 +98,10 @@ func (m *mirror) longest(instance lisp.InstanceID, eid lisp.EID) (control.MapCac
 // checkMapping judges an entry that is being installed.
 func (w *world) checkMapping(r *router, e *control.MapCacheEntry) {
 	p := e.Mapping.Prefix
+	if e.Gleaned {
+		w.checkGleaned(r, e)
+		return
+	}
 	if heard, ok := r.mirror.heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(epoch), heard.Sub(epoch))
 	}
@@ -291,7 +296,7 @@ func (w *world) sweepMapCache(r *router, now time.Time) {
 	for e := range r.plane.Mappings() {
 		entries++
 		told, ok := r.mirror.entries[e.Mapping.Prefix]
-		if !ok || !told.Mapping.Equal(e.Mapping) {
+		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
 			w.fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
 		}
 		if !e.Static && now.After(e.ExpiresAt.Add(rounding)) {

@@ -50,6 +50,7 @@ type router struct {
 	probesTotal rateWatch[struct{}]
 	accepted    acceptance
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
+	heardFrom   gleanWatch
 }
 
 // link is a way to the core with its address.
@@ -107,6 +108,7 @@ func (r *router) boot() {
 		r.plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.mirror.clear()
 		r.lowered = map[lisp.RLOC]bool{}
+		r.heardFrom = gleanWatch{}
 	}
 	r.startNode()
 }
@@ -150,7 +152,7 @@ func (r *router) kept() []control.MapCacheEntry {
 	}
 	var kept []control.MapCacheEntry
 	for e := range r.plane.Mappings() {
-		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
 	}
 	slices.SortFunc(kept, func(a, b control.MapCacheEntry) int { return a.Mapping.Prefix.Compare(b.Mapping.Prefix) })
 	return kept
@@ -204,6 +206,7 @@ func (r *router) configurePlane() {
 			{Name: siteInterface, Side: dataplane.SideSite, Instance: r.site.instance}, {Name: coreInterface, Side: dataplane.SideCore},
 		},
 		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
+		Header: dataplane.HeaderSettings{Glean: r.w.flavour.gleaning},
 	}
 	r.apply(dataplane.SetSettings{Settings: wanted})
 }
@@ -313,11 +316,13 @@ func (r *router) install(e control.MapCacheEntry) {
 	r.w.trace.say(r.w.now, func() string {
 		return r.name + " installs " + e.Mapping.String() + " until " + e.ExpiresAt.Sub(epoch).String()
 	})
-	r.mirror.put(e)
-	r.requests.covered(e.Mapping.Prefix)
 	r.w.checkMapping(r, &e)
+	r.mirror.put(e)
+	if !e.Gleaned { // which is no answer
+		r.requests.covered(e.Mapping.Prefix)
+	}
 	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
-		Mapping: e.Mapping, Static: e.Static, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
 	}})
 }
 

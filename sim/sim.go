@@ -106,10 +106,12 @@ type Stats struct {
 	MessagesHostile uint64            `json:"messages_hostile"`
 	Faults          map[string]uint64 `json:"faults"`
 	PacketsSent     uint64            `json:"packets_sent"` // by hosts
+	PacketsHostile  uint64            `json:"packets_hostile"`
 	PacketsCarried  uint64            `json:"packets_encapsulated"`
 	PacketsArrived  uint64            `json:"packets_delivered"`
 	PacketsNative   uint64            `json:"packets_native"`
 	Misses          uint64            `json:"misses"`
+	Gleaned         uint64            `json:"mappings_gleaned"`
 	// Convergence is how long after the last fault, or after the start where there is
 	// none, everything was as the configuration says, and stayed so.
 	Convergence time.Duration `json:"convergence_ns"`

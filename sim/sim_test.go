@@ -10,13 +10,18 @@ import (
 
 // A few seeds must keep every promise; `make sim` runs many more.
 func TestSeeds(t *testing.T) {
+	gleaned := uint64(0)
 	for r := range collect(t, Options{Seed: 1, Routers: 20, Duration: 6 * time.Minute}, 12) {
+		gleaned += r.Stats.Gleaned
 		if r.Violation != nil {
 			t.Errorf("seed %d: %s", r.Seed, r.Violation)
 		}
 		if r.Stats.PacketsArrived == 0 || r.Stats.Messages["Map-Reply"] == 0 || len(r.Stats.Faults) == 0 {
 			t.Errorf("seed %d did not do anything: %+v", r.Seed, r.Stats)
 		}
+	}
+	if gleaned == 0 {
+		t.Error("no seed gleaned a mapping")
 	}
 }
 

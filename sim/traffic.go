@@ -125,14 +125,16 @@ func (w *world) arrivePacket(r *router, m *mail) {
 		w.lostPacket(r, m, "the router is off")
 		return
 	}
+	r.noteInner(m)
 	outcome := r.plane.Send(coreInterface, m.payload)
 	w.trace.note(w.now, r.index, nil, func() string { return r.name + " decapsulates: " + outcome.Verdict.String() })
-	if outcome.Verdict.String() != "decapsulate" {
+	if outcome.Verdict.String() == "decapsulate" {
+		w.stats.PacketsArrived++
+		w.checkDelivered(r, outcome.Instance, outcome.Packet)
+	} else {
 		w.lostPacket(r, m, outcome.Reason.String())
-		return
 	}
-	w.stats.PacketsArrived++
-	w.checkDelivered(r, outcome.Instance, outcome.Packet)
+	r.raiseMisses()
 }
 
 // lostPacket is a packet that did not reach its site: an offence once all is quiet.
@@ -161,25 +163,32 @@ const (
 // at over IPv6: tunnel routers do not read it.
 func (p payload) packet(source, destination netip.Addr) []byte {
 	octets := udpOctets + payloadOctets
-	var b []byte
-	if source.Is4() {
-		b = make([]byte, ipv4Octets, ipv4Octets+octets)
-		b[0], b[3], b[8], b[9] = 0x45, byte(ipv4Octets+octets), hostTTL, protocolUDP
-		binary.BigEndian.PutUint16(b[4:], uint16(p.number))
-		copy(b[12:], source.AsSlice())
-		copy(b[16:], destination.AsSlice())
-		binary.BigEndian.PutUint16(b[10:], ^onesSum(b))
-	} else {
-		b = make([]byte, ipv6Octets, ipv6Octets+octets)
-		b[0], b[5], b[6], b[7] = 0x60, byte(octets), protocolUDP, hostTTL
-		copy(b[8:], source.AsSlice())
-		copy(b[24:], destination.AsSlice())
-	}
+	b := ipHeader(source, destination, octets, uint16(p.number))
 	b = binary.BigEndian.AppendUint16(b, uint16(1024+p.number%5000))
 	b = append(b, 0, 9, 0, byte(octets), 0, 0)
 	for _, n := range []uint32{p.number, p.from, p.instance, p.site} {
 		b = binary.BigEndian.AppendUint32(b, n)
 	}
+	return b
+}
+
+// ipHeader is the header of a UDP packet with so many octets after it, and room for them.
+func ipHeader(source, destination netip.Addr, octets int, id uint16) []byte {
+	if source.Is4() {
+		b := make([]byte, ipv4Octets, ipv4Octets+octets)
+		from, to := source.As4(), destination.As4()
+		b[0], b[3], b[8], b[9] = 0x45, byte(ipv4Octets+octets), hostTTL, protocolUDP
+		binary.BigEndian.PutUint16(b[4:], id)
+		copy(b[12:], from[:])
+		copy(b[16:], to[:])
+		binary.BigEndian.PutUint16(b[10:], ^onesSum(b))
+		return b
+	}
+	b := make([]byte, ipv6Octets, ipv6Octets+octets)
+	from, to := source.As16(), destination.As16()
+	b[0], b[5], b[6], b[7] = 0x60, byte(octets), protocolUDP, hostTTL
+	copy(b[8:], from[:])
+	copy(b[24:], to[:])
 	return b
 }
 

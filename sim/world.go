@@ -36,6 +36,7 @@ type flavour struct {
 	attackGap time.Duration // mean time between a stranger's messages
 	probing   control.ProbingConfig
 	idle      time.Duration // how long unused mappings are kept
+	gleaning  bool          // RFC 9300 s.9
 }
 
 type world struct {
@@ -57,6 +58,7 @@ type world struct {
 	sites     []*site
 	addresses int // RLOCs given out
 	stranger  stranger
+	forger    forger
 	flows     []*flow
 	packets   uint32
 	atOnce    int              // events at this moment
@@ -110,6 +112,7 @@ const serverCount = 2
 
 func (w *world) build() {
 	w.drawFlavour()
+	w.drawGleaning()
 	for i := range serverCount {
 		w.servers = append(w.servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
 	}
@@ -141,6 +144,7 @@ func (w *world) start() {
 	if w.options.faultsEnd() > 0 {
 		w.planFaults()
 		w.stranger.start(w)
+		w.forger.start()
 	}
 	w.after(w.options.faultsEnd(), func() { w.network.loss = 0 })
 }

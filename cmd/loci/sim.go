@@ -108,8 +108,8 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 		converged = "not converged at the end"
 	}
 	fmt.Fprintf(out, "%s; %d octets of memory per router\n", converged, s.HeapPerRouter)
-	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d delivered, %d natively, %d misses\n",
-		s.PacketsSent, s.PacketsCarried, s.PacketsArrived, s.PacketsNative, s.Misses)
+	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d delivered, %d natively, %d hostile; %d misses, %d mappings gleaned\n",
+		s.PacketsSent, s.PacketsCarried, s.PacketsArrived, s.PacketsNative, s.PacketsHostile, s.Misses, s.Gleaned)
 	fmt.Fprintf(out, "messages: %s; %d lost, %d hostile\n", counts(s.Messages), s.MessagesLost, s.MessagesHostile)
 	fmt.Fprintf(out, "faults: %s\n", counts(s.Faults))
 	tell(out, o, r)

@@ -88,7 +88,7 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
 		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
 	record := entry{
-		key: key, locators: locators, action: m.Mapping.Action, cookie: cookieOf(&m.Mapping),
+		key: key, locators: locators, action: m.Mapping.Action, cookie: cookieOf(&m),
 		createdNs: e.clock.toBoot(m.CreatedAt), expiresNs: e.clock.toBoot(m.ExpiresAt),
 		ttl: m.Mapping.TTLMinutes, version: m.Mapping.Version,
 	}
@@ -288,7 +288,8 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 			Action: actionOf(record.Cookie), Authoritative: record.Cookie&cookieAuthoritative != 0, Version: record.MapVersion,
 			EchoNonce: record.Flags&flagEchoes != 0,
 		},
-		Static: record.Flags&flagStatic != 0, CreatedAt: clock.fromBoot(record.CreatedNs), ExpiresAt: clock.fromBoot(record.ExpiresNs),
+		Static: record.Flags&flagStatic != 0, Gleaned: record.Cookie&cookieGleaned != 0,
+		CreatedAt: clock.fromBoot(record.CreatedNs), ExpiresAt: clock.fromBoot(record.ExpiresNs),
 		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: clock.fromBoot(m.usage.lastUsedNs)},
 	}
 }

@@ -18,6 +18,7 @@ import (
 const (
 	cookieDeleted       = 1 << 0 // programs may still hold the record's index, nobody else
 	cookieAuthoritative = 1 << 1
+	cookieGleaned       = 1 << 2
 	cookieActionShift   = 8 // the action that came with the mapping, also where there are locators
 	cookieActionMask    = 7
 )
@@ -106,10 +107,13 @@ func inForce(m *lisptcLispMapping) bool {
 	return m.Flags&flagValid != 0 && m.Cookie&cookieDeleted == 0
 }
 
-func cookieOf(m *lisp.Mapping) uint32 {
-	cookie := uint32(m.Action&cookieActionMask) << cookieActionShift
-	if m.Authoritative {
+func cookieOf(m *dataplane.MapCacheEntry) uint32 {
+	cookie := uint32(m.Mapping.Action&cookieActionMask) << cookieActionShift
+	if m.Mapping.Authoritative {
 		cookie |= cookieAuthoritative
+	}
+	if m.Gleaned {
+		cookie |= cookieGleaned
 	}
 	return cookie
 }

@@ -20,6 +20,8 @@ var mutations = []mutation{
 	{"ttl-doubled", "control/itr.go", "lisp.Lifetime(m.TTLMinutes, ", "2*lisp.Lifetime(m.TTLMinutes, "},
 	{"no-refresh", "control/itr_cache.go", "e.refreshing || !used ||", "e.refreshing || used ||"},
 	{"adopted-for-ever", "control/itr_cache.go", "expiresAt := r.h.instant(a.ExpiresAt)", "expiresAt := r.h.after(r.config.UnlimitedTTL)"},
+	{"gleaned-too-long", "control/itr_glean.go", "const gleanLifetime = 3 * time.Second", "const gleanLifetime = 30 * time.Second"},
+	{"gleaned-over-known", "control/itr_glean.go", "ok && e.mapping.Action != lisp.ActionSendMapRequest {", "ok && e.gleaned {"},
 	{"no-eviction", "control/itr.go", "r.cache.size() >= r.h.limits.MapCacheEntries && !r.evict():", "r.cache.size() < 0 && !r.evict():"},
 	{"unbounded-requests", "control/itr.go", "if r.pending.size() >= r.h.limits.PendingRequests {", "if r.pending.size() < 0 {"},
 	{"instance-forgotten", "control/itr.go", "asked := lisp.HostPrefix(m.Instance, m.Destination)", "asked := lisp.HostPrefix(0, m.Destination)"},
