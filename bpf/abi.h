@@ -35,12 +35,10 @@
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
  * another max_entries.
  *
- * A root of IPv4 with many prefixes may be wide: then it names a block of LISP_WIDE_PARTS places in `wide`, of which the
- * first LISP_WIDE_PART_BITS of the address choose one. The part there has a slot for each value of the next
- * LISP_WIDE_SLOT_BITS, and a walk goes on from that one (a node of the table that the root names has the bits behind). Where no
- * part stands, it goes by the slot of the root as ever. A part is written whole before it is put in its place, edited by
- * single stores as nodes are, and taken away only when no root names its block and programs are done with it. A wide root
- * answers with one memory access what a trie needs several for that wait for each other.
+ * A root of IPv4 with many prefixes may be wide: it names a block of LISP_WIDE_PARTS places in `wide`, of which the first bits of
+ * the address choose one. The part there has a slot for each value of the next LISP_WIDE_SLOT_BITS, where walks go on. Where there
+ * is no part, they go by the slot of the root as ever. A part is written whole before it is put in its place, edited as nodes
+ * are, and taken away when no root names its block and programs are done with it.
  *
  * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
  * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action`, `cookie` and times, by
@@ -110,8 +108,7 @@ enum lisp_root_kind {
 	LISP_ROOT_MAX = 4,
 };
 
-/* Tag of a root that is in use; its number of a block of `wide`, 0 for none; index into fib; then come 32 bits of slot in
- * that table. */
+/* Tag of a root that is in use; its block of `wide`, 0 for none; index into fib; then come 32 bits of slot in that table. */
 #define LISP_ROOT_IN_USE 0x8000000000000000ULL
 #define LISP_ROOT_BLOCK_SHIFT 44
 #define LISP_ROOT_BLOCK_MASK 0x3FU

@@ -67,23 +67,27 @@ static __always_inline const struct lisp_roots *find_instance(__u32 iid)
 	return *(const volatile __u32 *)&instance->iid == iid ? find_roots(index) : NULL;
 }
 
-/* Takes a walk for an IPv4 address over the first bits, where its root is wide and has a part there: true when that was the
- * way. In line, and without a branch that waits for what is loaded, because successive lookups then overlap. */
-static __always_inline bool walk_wide(__u64 root, __u32 address, __u32 *slot)
+/* Follows an IPv4 address over its first bits, where its root is wide and has a part for them; false where it is not. In line,
+ * short, and without a branch that waits for what is loaded: so many lookups are under way at once as the processor has room for. */
+static __always_inline bool walk_wide(__u64 root, const union lisp_address *address, __u32 *slot)
 {
-	__u32 at = (root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK) * LISP_WIDE_PARTS + (address >> (32 - LISP_WIDE_PART_BITS));
-	void *part = bpf_map_lookup_elem(&wide, &at);
-	const struct lisp_cell *cell;
-	__u32 chosen;
+	__u32 at = root >> (LISP_ROOT_BLOCK_SHIFT - LISP_WIDE_PART_BITS) & LISP_ROOT_BLOCK_MASK << LISP_WIDE_PART_BITS;
+	__u32 word;
+	void *to;
 
-	if (!part)
+	if (!at)
 		return false;
-	chosen = address >> (32 - LISP_WIDE_PART_BITS - LISP_WIDE_SLOT_BITS) & ((1U << LISP_WIDE_SLOT_BITS) - 1);
-	at = chosen / LISP_CELL_SLOTS;
-	cell = bpf_map_lookup_elem(part, &at);
-	if (!cell)
+	word = bpf_ntohl(address->words[0]);
+	at |= word >> (32 - LISP_WIDE_PART_BITS);
+	to = bpf_map_lookup_elem(&wide, &at);
+	if (!to)
 		return false;
-	*slot = *(const volatile __u32 *)&cell->slots[chosen % LISP_CELL_SLOTS];
+	at = word << LISP_WIDE_PART_BITS >> (32 - LISP_WIDE_SLOT_BITS + 2);
+	to = bpf_map_lookup_elem(to, &at);
+	if (!to)
+		return false;
+	to += word >> (32 - LISP_WIDE_PART_BITS - LISP_WIDE_SLOT_BITS - 2) & (LISP_CELL_SLOTS - 1) * sizeof(__u32);
+	*slot = *(const volatile __u32 *)to;
 	return true;
 }
 
@@ -91,24 +95,26 @@ static __always_inline bool walk_wide(__u64 root, __u32 address, __u32 *slot)
 static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 				       const union lisp_address *address)
 {
+	/* Read anew where the walk goes on, rather than kept in registers that the short way needs. */
+	const volatile __u32 *words = address->words;
 	__u64 root, high, low = 0;
-	__u32 slot;
+	__u32 slot, shift = 0;
 
 	if (!of)
 		return LISP_SLOT_EMPTY;
-	root = *(const volatile __u64 *)&of->roots[kind + (family == 6)];
-	if (!(root & LISP_ROOT_IN_USE))
-		return LISP_SLOT_EMPTY;
+	root = *(const volatile __u64 *)&of->roots[kind + (family >> 1 & 1)]; /* 6 has that bit, 4 has not */
 	slot = root;
-	high = (__u64)bpf_ntohl(address->words[0]) << 32;
-	if (root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK && walk_wide(root, high >> 32, &slot)) {
+	if (walk_wide(root, address, &slot)) {
 		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
 			return slot;
-		high <<= LISP_WIDE_PART_BITS + LISP_WIDE_SLOT_BITS;
+		shift = LISP_WIDE_PART_BITS + LISP_WIDE_SLOT_BITS;
 	}
+	if (!(root & LISP_ROOT_IN_USE))
+		return LISP_SLOT_EMPTY;
+	high = (__u64)bpf_ntohl(words[0]) << 32 << shift;
 	if (family == 6) {
-		high |= bpf_ntohl(address->words[1]);
-		low = (__u64)bpf_ntohl(address->words[2]) << 32 | bpf_ntohl(address->words[3]);
+		high |= bpf_ntohl(words[1]);
+		low = (__u64)bpf_ntohl(words[2]) << 32 | bpf_ntohl(words[3]);
 	}
 	return lisp_walk(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, slot, high, low);
 }
@@ -235,21 +241,35 @@ static __always_inline __u64 now_ns(void)
 	return c ? c->boot_ns : 0;
 }
 
-static __always_inline void count_mapping_at(__u32 index, __u32 octets, __u64 boot_ns)
+/* The time as lisp_mapping.last_used has it, and the jiffy in which a processor read it. One word for all of them is enough: it
+ * is written once a jiffy, and reached without a lookup. */
+volatile __u32 lisp_tick, lisp_tick_jiffy;
+
+static __always_inline __u32 tick_now(void)
+{
+	__u32 jiffy = bpf_jiffies64();
+
+	if (lisp_tick_jiffy != jiffy) {
+		lisp_tick = bpf_ktime_get_boot_ns() >> LISP_LAST_USED_SHIFT;
+		lisp_tick_jiffy = jiffy;
+	}
+	return lisp_tick;
+}
+
+static __always_inline void count_mapping_at(__u32 index, __u32 octets, __u32 tick)
 {
 	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
 	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
 	struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
-	__u32 now = boot_ns >> LISP_LAST_USED_SHIFT;
 
 	if (!c || !m)
 		return;
 	c->packets++;
 	c->octets += octets;
-	if (*(volatile __u32 *)&m->last_used != now)
-		*(volatile __u32 *)&m->last_used = now;
+	if (*(volatile __u32 *)&m->last_used != tick)
+		*(volatile __u32 *)&m->last_used = tick;
 }
 
-static __always_inline void count_mapping(__u32 index, __u32 octets) { count_mapping_at(index, octets, now_ns()); }
+static __always_inline void count_mapping(__u32 index, __u32 octets) { count_mapping_at(index, octets, tick_now()); }
 
 #endif

@@ -184,7 +184,7 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struc
 	if (failed)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, p.length);
-	count_mapping_at(d->mapping_index, p.length, clock->boot_ns);
+	count_mapping_at(d->mapping_index, p.length, clock->boot_ns >> LISP_LAST_USED_SHIFT);
 	return bpf_redirect(d->out, 0);
 }
 

@@ -625,6 +625,8 @@ const (
 	lisptcVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lisptcVarLispDecapL3Flags = "lisp_decap_l3_flags"
 	lisptcVarLispMappingLimit = "lisp_mapping_limit"
+	lisptcVarLispTick         = "lisp_tick"
+	lisptcVarLispTickJiffy    = "lisp_tick_jiffy"
 	lisptcVarLispTracing      = "lisp_tracing"
 )
 
@@ -722,6 +724,8 @@ type lisptcVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.VariableSpec `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTick         *ebpf.VariableSpec `ebpf:"lisp_tick"`
+	LispTickJiffy    *ebpf.VariableSpec `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -823,6 +827,8 @@ type lisptcVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.Variable `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTick         *ebpf.Variable `ebpf:"lisp_tick"`
+	LispTickJiffy    *ebpf.Variable `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

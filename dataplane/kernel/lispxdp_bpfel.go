@@ -339,6 +339,8 @@ const (
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
+	lispxdpVarLispTick         = "lisp_tick"
+	lispxdpVarLispTickJiffy    = "lisp_tick_jiffy"
 	lispxdpVarLispTracing      = "lisp_tracing"
 )
 
@@ -431,6 +433,8 @@ type lispxdpMapSpecs struct {
 type lispxdpVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTick         *ebpf.VariableSpec `ebpf:"lisp_tick"`
+	LispTickJiffy    *ebpf.VariableSpec `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -531,6 +535,8 @@ func (m *lispxdpMaps) Close() error {
 type lispxdpVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTick         *ebpf.Variable `ebpf:"lisp_tick"`
+	LispTickJiffy    *ebpf.Variable `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

@@ -367,6 +367,8 @@ const (
 	fibProgBenchNoLookup   = "bench_no_lookup"
 	fibVarLispAbiInBtf     = "lisp_abi_in_btf"
 	fibVarLispMappingLimit = "lisp_mapping_limit"
+	fibVarLispTick         = "lisp_tick"
+	fibVarLispTickJiffy    = "lisp_tick_jiffy"
 	fibVarLispTracing      = "lisp_tracing"
 )
 
@@ -468,6 +470,8 @@ type fibMapSpecs struct {
 type fibVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTick         *ebpf.VariableSpec `ebpf:"lisp_tick"`
+	LispTickJiffy    *ebpf.VariableSpec `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -576,6 +580,8 @@ func (m *fibMaps) Close() error {
 type fibVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTick         *ebpf.Variable `ebpf:"lisp_tick"`
+	LispTickJiffy    *ebpf.Variable `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 
