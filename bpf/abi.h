@@ -69,7 +69,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 22
+#define LISP_ABI_VERSION 23
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -139,6 +139,9 @@ enum lisp_mapping_flag {
 	LISP_MAPPING_DATABASE = 1 << 2, /* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
 	LISP_MAPPING_STATIC = 1 << 3,   /* for user space alone: configured, never expires */
 	LISP_MAPPING_ECHO_NONCE = 1 << 4, /* whoever answers for it echoes nonces (RFC 9301 s.5.4, E) */
+	/* Of the Database: this host's routes lead packets to all of its addresses by one gateway, whoever sends them. It counts
+	 * while lisp_generations.watched_until_ns is not over. */
+	LISP_MAPPING_ONE_WAY = 1 << 5,
 };
 
 /* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated as NO_ACTION. */
@@ -442,7 +445,8 @@ struct lisp_outer_hop {
 	struct lisp_next_hop hop;
 };
 
-/* PERCPU_ARRAY inner_hops: the same to hosts of the site; not used when routes are by flow. */
+/* PERCPU_ARRAY inner_hops: the same to hosts of the site; not used when routes are by flow. To an entry of the Database with
+ * LISP_MAPPING_ONE_WAY there is one for all addresses and TOS. */
 struct lisp_inner_hop {
 	__u8 source[16];
 	__u8 destination[16];
@@ -451,7 +455,7 @@ struct lisp_inner_hop {
 	__u8 tos;
 	__u8 zero[2];
 	__u32 iid;
-	__u32 zero2;
+	__u32 entry; /* index of the mapping and 1, and all of the above but ifindex and iid 0; or 0 */
 	struct lisp_next_hop hop;
 };
 
@@ -470,6 +474,9 @@ struct lisp_clock {
 struct lisp_generations {
 	__u32 epoch; /* settings, interfaces, Database, locators, lists; or so many destinations that one by one is too slow */
 	__u32 zero;
+	/* Until then LISP_MAPPING_ONE_WAY counts: user space follows the routes, clears the flag when one changes that it rests on,
+	 * and puts this off again and again while it does. */
+	__u64 watched_until_ns;
 	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6), x:
 	 * at (__u32)(x ^ x >> 32) * 0x9E3779B1 >> 20. */
 	__u32 destinations[LISP_GENERATIONS];

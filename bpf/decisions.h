@@ -62,13 +62,6 @@ static __always_inline bool has_key(const struct lisp_decision *d, const struct 
 			       own->addresses[3] == k->addresses[3]);
 }
 
-static __always_inline const struct lisp_generations *find_generations(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&generations, &zero);
-}
-
 static __always_inline __u32 generation_place(__u8 family, const union lisp_address *destination)
 {
 	__u64 x = bpf_ntohl(destination->words[0]);

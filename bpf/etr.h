@@ -31,6 +31,7 @@ struct etr {
 	__u32 first; /* the LISP header in host order */
 	__u32 second;
 	__u8 next_protocol; /* 0 without P */
+	__u32 entry_flags;  /* of the destination's entry in the Database: enum lisp_mapping_flag */
 	__u32 notes; /* counters to count when the packet's fate is sealed, a bit for each */
 };
 
@@ -164,13 +165,16 @@ static __always_inline __be16 ethertype_told(const struct etr *e)
 static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 {
 	__u32 offset = e->outer.l4_offset + sizeof(struct udp_lisp);
+	const struct lisp_mapping *own;
 
 	if (parse_ip(frame, offset, ethertype_told(e), &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
 	if (!segment_length(frame) && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;
-	if (!find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index))
+	own = find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index);
+	if (!own)
 		return LISP_DROP_EID_NOT_IN_DATABASE;
+	e->entry_flags = *(const volatile __u32 *)&own->flags;
 	return LISP_DROP_NONE;
 }
 

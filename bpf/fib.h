@@ -157,6 +157,13 @@ static __always_inline const struct lisp_settings *find_settings(void)
 	return bpf_map_lookup_elem(&settings, &zero);
 }
 
+static __always_inline const struct lisp_generations *find_generations(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&generations, &zero);
+}
+
 /* Nearly always it is the first one of its family. */
 static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address)
 {

@@ -6,7 +6,9 @@
  *
  * Which way a route leads may depend on the addresses, the TOS, and, where the host has rules or a multipath hash of that
  * kind, on ports (LISP_SETTING_ROUTES_BY_FLOW). The key of a kept next hop has all of them that count; the addresses of an
- * outer header are those of a locator in its set, which never change.
+ * outer header are those of a locator in its set, which never change. Towards the site none of them counts where user space has
+ * found that all addresses of an EID-Prefix have one way (LISP_MAPPING_ONE_WAY): packets to a million hosts behind a router of
+ * the site would ask for the same gateway a million times.
  */
 #ifndef LISP_HOPS_H
 #define LISP_HOPS_H
@@ -103,19 +105,68 @@ static __always_inline long find_outer_hop(hook_frame *frame, const struct itr *
 	return ask_outer_hop(frame, t, l, kept, mtu);
 }
 
-static __always_inline struct lisp_inner_hop *inner_hop_of(const struct lisp_packet *p, __u8 tos)
-{
-	__u32 place = hash_address(hash_address(tos, &p->source, p->family), &p->destination, p->family);
-
-	place &= LISP_INNER_HOPS - 1;
-	return bpf_map_lookup_elem(&inner_hops, &place);
-}
-
 static __always_inline bool is_same_address(const __u8 *a, const union lisp_address *b)
 {
 	const __u64 *x = (const __u64 *)a;
 
 	return x[0] == b->pairs[0] && x[1] == b->pairs[1];
+}
+
+/* Makes a place that of a pair of addresses where it was another's. */
+static __always_inline void keep_for_pair(struct lisp_inner_hop *kept, const struct lisp_packet *p, __u32 from, __u32 iid)
+{
+	if (is_same_address(kept->destination, &p->destination) && is_same_address(kept->source, &p->source) && kept->ifindex == from &&
+	    kept->family == p->family && kept->tos == p->tos && kept->iid == iid)
+		return;
+	__builtin_memcpy(kept->destination, &p->destination, sizeof(kept->destination));
+	__builtin_memcpy(kept->source, &p->source, sizeof(kept->source));
+	kept->ifindex = from;
+	kept->family = p->family;
+	kept->tos = p->tos;
+	kept->iid = iid;
+	kept->entry = 0;
+	kept->hop.expires_ns = 0;
+}
+
+/* The same for an entry of the Database whose addresses all have one next hop. */
+static __always_inline void keep_for_entry(struct lisp_inner_hop *kept, __u32 entry, __u32 from, __u32 iid)
+{
+	if (kept->entry == entry && kept->ifindex == from && kept->iid == iid)
+		return;
+	__builtin_memset(kept, 0, sizeof(*kept));
+	kept->ifindex = from;
+	kept->iid = iid;
+	kept->entry = entry;
+}
+
+/* The place of the next hop of a packet; with an entry (0: none), that of all packets to it. A program of its own to the verifier,
+ * which so looks at it once. */
+__noinline int lisp_place_inner_hop(const struct lisp_packet *p, __u32 from, __u32 iid, __u32 entry)
+{
+	struct lisp_inner_hop *kept;
+	__u32 place;
+
+	if (!p)
+		return 0;
+	place = entry ? hash_step(entry, 0) : hash_address(hash_address(p->tos, &p->source, p->family), &p->destination, p->family);
+	place &= LISP_INNER_HOPS - 1;
+	kept = bpf_map_lookup_elem(&inner_hops, &place);
+	if (kept && entry)
+		keep_for_entry(kept, entry, from, iid);
+	else if (kept)
+		keep_for_pair(kept, p, from, iid);
+	return place;
+}
+
+/* The index of an entry and 1 where packets to all addresses of its EID-Prefix take one way; 0 where they do not, or nobody follows
+ * the routes that this rests on. The route by one of several interfaces with equal EIDs is another one than what user space judges. */
+__noinline int lisp_entry_of_one_way(__u32 flags, __u32 index)
+{
+	const struct lisp_generations *g = find_generations();
+
+	if (!(flags & LISP_MAPPING_ONE_WAY) || has_instances(find_settings()))
+		return 0;
+	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
 
 static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 flags, struct lisp_inner_hop *kept)
@@ -148,22 +199,13 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fla
 static __always_inline struct lisp_next_hop *find_inner_hop(hook_frame *frame, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
-	struct lisp_inner_hop *kept = inner_hop_of(&e->inner, e->inner.tos);
-	__u32 flags, from = site_route_from(frame, e, &flags);
+	struct lisp_inner_hop *kept;
+	__u32 place, flags, from = site_route_from(frame, e, &flags);
 
+	place = lisp_place_inner_hop(&e->inner, from, e->iid, lisp_entry_of_one_way(e->entry_flags, e->mapping_index));
+	kept = bpf_map_lookup_elem(&inner_hops, &place);
 	if (!kept)
 		return NULL;
-	if (!is_same_address(kept->destination, &e->inner.destination) || !is_same_address(kept->source, &e->inner.source) ||
-	    kept->ifindex != from || kept->family != e->inner.family ||
-	    kept->tos != e->inner.tos || kept->iid != e->iid) {
-		__builtin_memcpy(kept->destination, &e->inner.destination, sizeof(kept->destination));
-		__builtin_memcpy(kept->source, &e->inner.source, sizeof(kept->source));
-		kept->ifindex = from;
-		kept->family = e->inner.family;
-		kept->tos = e->inner.tos;
-		kept->iid = e->iid;
-		kept->hop.expires_ns = 0;
-	}
 	if (now_ns() < kept->hop.expires_ns && longest_segment(frame, &e->inner) <= kept->hop.mtu && !routes_by_flow(s)) {
 		kept->hop.flags &= ~LISP_NEXT_HOP_CONFIRM;
 		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, kept->hop.ifindex, 0);

@@ -36,7 +36,8 @@ type DatapathProgram struct {
 type ForwardingTable struct {
 	Entries     int    `json:"entries"`
 	EntryLimit  int    `json:"entry_limit"`
-	Roots       int    `json:"roots"` // tables of an Instance-ID and a family
+	Roots       int    `json:"roots"`    // tables of an Instance-ID and a family
+	OneWays     int    `json:"one_ways"` // own EID-Prefixes to all of whose addresses packets take one next hop
 	Octets      uint64 `json:"octets"`
 	UsedOctets  uint64 `json:"used_octets"`
 	FreeOctets  uint64 `json:"free_octets"`

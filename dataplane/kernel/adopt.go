@@ -84,10 +84,10 @@ func (t *tables) adoptRecord(index uint32) error {
 	if err := t.link(key, index); err != nil {
 		return err
 	}
-	atomic.StoreUint32(&record.Flags, record.Flags&^flagHold) // whoever held packets is gone
+	atomic.StoreUint32(&record.Flags, record.Flags&^(flagHold|flagOneWay)) // whoever held packets, or watched routes, is gone
 	t.generation++
 	t.born[index] = t.generation
-	t.entries.add(index)
+	t.addEntry(index, key.kind)
 	t.broaden(key.root())
 	return nil
 }

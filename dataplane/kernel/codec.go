@@ -27,6 +27,7 @@ const (
 	flagValid    = uint32(lisptcLispMappingFlagLISP_MAPPING_VALID)
 	flagHold     = uint32(lisptcLispMappingFlagLISP_MAPPING_HOLD)
 	flagDatabase = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
+	flagOneWay   = uint32(lisptcLispMappingFlagLISP_MAPPING_ONE_WAY)
 	flagStatic   = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
 	flagEchoes   = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
 

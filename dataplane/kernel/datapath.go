@@ -37,6 +37,7 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	}
 	e.mu.Lock()
 	state.Table, state.Sets = e.tables.state()
+	state.Table.OneWays = e.oneWays()
 	e.mu.Unlock()
 	for at := range e.hooks.links {
 		p := e.hooks.state(at)

@@ -99,6 +99,7 @@ type Engine struct {
 	closed   bool
 
 	tables     *tables
+	ways       ways
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
 	lists      listsInForce
@@ -300,6 +301,8 @@ func (e *Engine) start() {
 	e.running.Go(e.watchLinks)
 	e.running.Go(e.watchSurroundings)
 	e.running.Go(e.watchFeatures)
+	e.running.Go(e.watchWays)
+	e.running.Go(e.listenToWays)
 	e.startPaths()
 }
 

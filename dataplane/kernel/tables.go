@@ -64,11 +64,14 @@ type tables struct {
 	cellLimit  int
 	wideFrom   int // entries from which a root of IPv4 is wide
 	entries    entryIndex
-	bits       []uint8 // by index: the prefix length, which the trie asks for all the time
+	database   map[uint32]struct{} // indexes of the Database's entries
+	bits       []uint8             // by index: the prefix length, which the trie asks for all the time
 	roots      map[rootKey]*root
 	offline    bool     // programs still use another table, or none
 	generation uint64   // grows with every entry that is added
 	born       []uint64 // by index: the generation of its entry
+	// databaseEdits grows when an entry of the Database is added or replaced.
+	databaseEdits uint64
 }
 
 // A root is where walks of one table, family and Instance-ID begin.
@@ -100,7 +103,7 @@ func newTables(p tableParts) (*tables, error) {
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), born: make([]uint64, len(p.records)),
-		roots: map[rootKey]*root{}, offline: true,
+		roots: map[rootKey]*root{}, offline: true, database: map[uint32]struct{}{},
 	}
 	t.sets.changed = p.changed
 	slots, err := t.maps.newTable(min(firstTableCells, t.cellLimit))
@@ -143,6 +146,9 @@ func (t *tables) put(e entry) (index uint32, held bool, err error) {
 			e.flags |= flagHold
 		}
 		replaceRecord(record, e, set)
+		if e.key.kind == kindDatabase {
+			t.databaseEdits++
+		}
 		t.changed.of(&e.key)
 		t.sets.release(old)
 		return index, held, nil
@@ -178,10 +184,19 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	}
 	t.generation++
 	t.born[index] = t.generation
-	t.entries.add(index)
+	t.addEntry(index, e.key.kind)
 	t.broaden(e.key.root())
 	t.changed.of(&e.key)
 	return index, nil
+}
+
+// addEntry notes a record that is in force.
+func (t *tables) addEntry(index uint32, kind uint8) {
+	t.entries.add(index)
+	if kind == kindDatabase {
+		t.database[index] = struct{}{}
+		t.databaseEdits++
+	}
 }
 
 // link makes lookups find a record. The caller made room.
@@ -254,6 +269,7 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	record := &t.records[index]
 	atomic.StoreUint32(&record.Cookie, record.Cookie|cookieDeleted)
 	t.entries.remove(key)
+	delete(t.database, index)
 	t.born[index] = 0
 	t.indexes.giveBack(index)
 	t.sets.release(record.LocatorSet)

@@ -343,14 +343,14 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 		change(&p.records[i+1])
 	}
 	p.records[10] = good
-	p.records[10].Flags |= flagHold
+	p.records[10].Flags |= flagHold | flagOneWay
 	p.records[10].PrefixLength = 10
 	p.records[11] = good
 	p.records[11].Flags = 0
 	if refused := p.reopen(t); len(refused) != 5 {
 		t.Errorf("refused %v, want 5", refused)
 	}
-	if p.entries.count != 2 || p.records[10].Flags&flagHold != 0 || p.indexes.inUse() != 2 {
+	if p.entries.count != 2 || p.records[10].Flags&(flagHold|flagOneWay) != 0 || p.indexes.inUse() != 2 {
 		t.Errorf("%d entries, %d records in use, want 2 and nothing on hold", p.entries.count, p.indexes.inUse())
 	}
 }

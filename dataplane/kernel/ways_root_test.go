@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One next hop for all addresses of an EID-Prefix, as the kernel's routes allow it: marks come and go with routes and rules, and
+// what goes another way takes it with the next packet. The tests need root.
+
+package kernel
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/internal/testnet"
+	"loci/lisp"
+)
+
+// behindGateway is an EID-Prefix behind a gateway of the site, and a part of it.
+type behindGateway struct {
+	prefix, part      netip.Prefix
+	here, there       netip.Addr // in the part, and not
+	gateway, another  netip.Addr
+	source            netip.Addr
+	gatewayMAC, other net.HardwareAddr
+}
+
+func sitesBehindGateways() []*behindGateway {
+	macs := [2]net.HardwareAddr{{2, 0, 0, 0, 1, 1}, {2, 0, 0, 0, 1, 2}}
+	parse, address := netip.MustParsePrefix, netip.MustParseAddr
+	return []*behindGateway{
+		{prefix: parse("10.9.0.0/16"), part: parse("10.9.3.0/24"), here: address("10.9.3.4"), there: address("10.9.77.7"),
+			gateway: siteAddress4(0, 30), another: siteAddress4(0, 31), source: siteAddress4(1, 10), gatewayMAC: macs[0], other: macs[1]},
+		{prefix: parse("2001:db8:9::/48"), part: parse("2001:db8:9:3::/64"), here: address("2001:db8:9:3::4"), there: address("2001:db8:9:77::7"),
+			gateway: siteAddress6(0, 30), another: siteAddress6(0, 31), source: siteAddress6(1, 10), gatewayMAC: macs[0], other: macs[1]},
+	}
+}
+
+// newWayRouter is router A with far sites, whose routes lead to a gateway.
+func newWayRouter(t *testing.T) (*router, []*behindGateway) {
+	t.Helper()
+	n := newLinks(t)
+	r := n.open(t, 0, Options{})
+	handle := r.ns.Netlink()
+	site, err := handle.LinkByName("site0")
+	must(t, err)
+	sites := sitesBehindGateways()
+	for _, f := range sites {
+		for address, mac := range map[netip.Addr]net.HardwareAddr{f.gateway: f.gatewayMAC, f.another: f.other} {
+			must(t, handle.NeighSet(&netlink.Neigh{
+				LinkIndex: site.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(address.AsSlice()), HardwareAddr: mac,
+			}))
+		}
+		must(t, r.ns.AddRoute(testnet.Route{Destination: f.prefix, Via: f.gateway}))
+		prefix, err := lisp.PrefixFromNetip(0, f.prefix)
+		must(t, err)
+		r.apply(t, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: prefix, Locators: locators(rloc4(0), rloc6(0))}})
+	}
+	return r, sites
+}
+
+// isMarked reports whether an entry of the Database has the mark.
+func (r *router) isMarked(t *testing.T, prefix netip.Prefix) bool {
+	t.Helper()
+	eid, err := lisp.PrefixFromNetip(0, prefix)
+	must(t, err)
+	key, err := keyOf(kindDatabase, eid)
+	must(t, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	index, ok := r.tables.entries.get(key)
+	return ok && atomic.LoadUint32(&r.tables.records[index].Flags)&flagOneWay != 0
+}
+
+func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); r.isMarked(t, prefix) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v is marked: %t", when, prefix, !want)
+		}
+	}
+}
+
+// markAll marks all entries of the Database, right or wrong. The caller holds mu.
+func (r *router) markAll(marked bool) {
+	for index := range r.tables.database {
+		flags := &r.tables.records[index].Flags
+		atomic.StoreUint32(flags, *flags&^flagOneWay)
+		if marked {
+			atomic.StoreUint32(flags, *flags|flagOneWay)
+		}
+	}
+}
+
+// siteMAC runs the program of the core on a packet of LISP, and returns to whom it would go.
+func (r *router) siteMAC(t *testing.T, source, destination netip.Addr) net.HardwareAddr {
+	t.Helper()
+	core, err := r.ns.Netlink().LinkByName("core0")
+	must(t, err)
+	p := pair{"", func(which, _ int) netip.Addr { return [2]netip.Addr{source, destination}[which] }, nil}
+	packet := udpPacket(t, p, 0, 1, 64)
+	header, err := forward.ParseHeader(packet)
+	must(t, err)
+	outer, reason := forward.Encapsulate(nil, packet, &header, &forward.Tunnel{
+		Source: lisp.RLOCFromAddr(rloc4(1)), Destination: lisp.RLOCFromAddr(rloc4(0)),
+	})
+	if reason != forward.DropNone {
+		t.Fatalf("encapsulate: %v", reason)
+	}
+	frame := append(append([]byte{}, core.Attrs().HardwareAddr...), wireMAC...)
+	frame = append(binary.BigEndian.AppendUint16(frame, unix.ETH_P_IP), outer...)
+	context := make([]byte, skbContextOctets)
+	for _, at := range []int{skbIfindex, skbIngressIfindex} {
+		binary.NativeEndian.PutUint32(context[at:], uint32(core.Attrs().Index))
+	}
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+outputOctets), Context: context}
+	must(t, r.ns.Do(func() error {
+		_, err := r.hooks.program(lisptcProgCoreIngress).Run(options)
+		return err
+	}))
+	return options.DataOut[:6]
+}
+
+func (r *router) expectWay(t *testing.T, when string, f *behindGateway, destination netip.Addr, want net.HardwareAddr) {
+	t.Helper()
+	if got := r.siteMAC(t, f.source, destination); got.String() != want.String() {
+		t.Errorf("%s: packets to %v go to %v, want %v", when, destination, got, want)
+	}
+}
+
+// keptHops counts next hops that are kept for all addresses of an EID-Prefix, and for pairs.
+func (r *router) keptHops(t *testing.T) (entries, pairs int) {
+	t.Helper()
+	m := r.store.maps[lisptcMapInnerHops]
+	for index := range m.MaxEntries() {
+		var kept []lisptcLispInnerHop
+		must(t, m.Lookup(index, &kept))
+		for _, k := range kept {
+			switch {
+			case k.Hop.ExpiresNs == 0:
+			case k.Entry != 0:
+				entries++
+			default:
+				pairs++
+			}
+		}
+	}
+	return entries, pairs
+}
+
+func TestOneWayFollowsRoutes(t *testing.T) {
+	r, sites := newWayRouter(t)
+	handle := r.ns.Netlink()
+	for _, f := range sites {
+		r.waitForMark(t, f.prefix, true, "at first")
+	}
+	atomic.StoreUint64(&r.store.changed.numbers.WatchedUntilNs, forEver) // however slow this machine is
+	for _, f := range sites {
+		for range 3 {
+			r.expectWay(t, "marked", f, f.here, f.gatewayMAC)
+			r.expectWay(t, "marked", f, f.there, f.gatewayMAC)
+		}
+	}
+	if entries, pairs := r.keptHops(t); entries == 0 {
+		t.Errorf("%d next hops are kept for EID-Prefixes, %d for pairs of addresses", entries, pairs)
+	}
+	for _, f := range sites {
+		route := testnet.Route{Destination: f.part, Via: f.another}
+		must(t, r.ns.AddRoute(route))
+		r.waitForMark(t, f.prefix, false, "a route within")
+		r.expectWay(t, "a route within", f, f.here, f.other)
+		r.expectWay(t, "a route within", f, f.there, f.gatewayMAC)
+	}
+	// What is marked by mistake, or by a process that is gone, counts only while somebody watches.
+	for _, f := range sites {
+		r.mu.Lock()
+		r.markAll(true)
+		watched := &r.store.changed.numbers.WatchedUntilNs
+		atomic.StoreUint64(watched, forEver)
+		r.expectWay(t, "watched", f, f.there, f.gatewayMAC)
+		r.expectWay(t, "watched", f, f.here, f.gatewayMAC)
+		atomic.StoreUint64(watched, 1)
+		r.expectWay(t, "not watched", f, f.here, f.other)
+		r.markAll(false)
+		r.mu.Unlock()
+	}
+	for _, f := range sites {
+		must(t, handle.RouteDel(&netlink.Route{Dst: &net.IPNet{IP: f.part.Addr().AsSlice(), Mask: net.CIDRMask(f.part.Bits(), f.part.Addr().BitLen())}}))
+	}
+	r.waitForMark(t, sites[0].prefix, true, "no route within")
+	r.waitForMark(t, sites[1].prefix, true, "no route within")
+	state, err := r.Datapath()
+	must(t, err)
+	if state.Table.OneWays != len(sites) {
+		t.Errorf("%d entries with one way are told of, want %d", state.Table.OneWays, len(sites))
+	}
+	// A rule tells sources apart.
+	added := netlink.NewRule()
+	added.Family, added.Priority, added.Table, added.Src = netlink.FAMILY_V4, 500, 77, hostRoute(sites[0].source)
+	must(t, handle.RuleAdd(added))
+	r.waitForMark(t, sites[0].prefix, false, "a rule")
+	r.waitForMark(t, sites[1].prefix, true, "a rule of the other family")
+	must(t, handle.RuleDel(added))
+	r.waitForMark(t, sites[0].prefix, true, "no such rule")
+}
+
+// TestMarksEndWithTheirEngine leaves none for programs that go on alone.
+func TestMarksEndWithTheirEngine(t *testing.T) {
+	r, sites := newWayRouter(t)
+	r.waitForMark(t, sites[0].prefix, true, "at first")
+	mappings := r.store.maps[lisptcMapMappings]
+	again, err := mappings.Clone()
+	must(t, err)
+	defer again.Close()
+	must(t, r.Close())
+	for index := range uint32(8) {
+		var record lisptcLispMapping
+		must(t, again.Lookup(index, &record))
+		if record.Flags&flagOneWay != 0 {
+			t.Errorf("entry %d is still marked", index)
+		}
+	}
+	must(t, r.ns.Do(func() (err error) {
+		r.Engine, err = Open(Options{Instance: r.instance, Logger: testLogger()})
+		return err
+	}))
+	r.waitForMark(t, sites[0].prefix, true, "by the next engine")
+}
