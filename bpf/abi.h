@@ -139,9 +139,7 @@ enum lisp_mapping_flag {
 	LISP_MAPPING_DATABASE = 1 << 2, /* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
 	LISP_MAPPING_STATIC = 1 << 3,   /* for user space alone: configured, never expires */
 	LISP_MAPPING_ECHO_NONCE = 1 << 4, /* whoever answers for it echoes nonces (RFC 9301 s.5.4, E) */
-	/* Of the Database: this host's routes lead packets to all of its addresses by one gateway, whoever sends them. It counts
-	 * while lisp_generations.watched_until_ns is not over. */
-	LISP_MAPPING_ONE_WAY = 1 << 5,
+	LISP_MAPPING_ONE_WAY = 1 << 5, /* of the Database: one next hop for all addresses; see lisp_generations.watched_until_ns */
 };
 
 /* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated as NO_ACTION. */
@@ -323,8 +321,7 @@ enum lisp_list_kind {
 	LISP_LIST_MAX = 8,
 };
 
-/* What stands before the address in a lisp_list_key, in bits; all of it has to match. */
-#define LISP_LIST_FIXED_BITS 64
+#define LISP_LIST_FIXED_BITS 64 /* what stands before the address in a lisp_list_key; all of it has to match */
 
 /* LPM_TRIE lists: this -> enum lisp_list_entry, __u32. What no prefix covers is permitted. They are asked with
  * LISP_SETTING_LISTS alone, and only those of settings.list_generation: user space makes another generation beside the one in
@@ -371,8 +368,7 @@ struct lisp_settings {
 	__u8 zero2[4];
 };
 
-/* RFC 9300 s.10.1: an echo is owed no longer than this. */
-#define LISP_ECHO_OWED_NS 60000000000ULL
+#define LISP_ECHO_OWED_NS 60000000000ULL /* RFC 9300 s.10.1: an echo is owed no longer than this */
 
 /* RFC 9302 s.7.1: after so many events about an old version from an RLOC, about ten Solicit-Map-Requests at one in three
  * seconds, its packets with an old version are dropped, until it has been silent for LISP_STALE_FORGET_NS. */
@@ -406,8 +402,7 @@ struct lisp_heard {
 	__u32 count; /* events about old versions since the last silence; status bits: LISP_HEARD_ANEW or 0 */
 };
 
-/* User space says so of status bits when their mapping gets another locator-set: the next ones are told whatever they are. */
-#define LISP_HEARD_ANEW 1
+#define LISP_HEARD_ANEW 1 /* user space says so when a mapping gets another locator-set: the next status bits are told in any case */
 
 /* ---- what the programs keep for themselves ---- */
 
@@ -445,8 +440,7 @@ struct lisp_outer_hop {
 	struct lisp_next_hop hop;
 };
 
-/* PERCPU_ARRAY inner_hops: the same to hosts of the site; not used when routes are by flow. To an entry of the Database with
- * LISP_MAPPING_ONE_WAY there is one for all addresses and TOS. */
+/* PERCPU_ARRAY inner_hops: the same to hosts of the site, or to a whole LISP_MAPPING_ONE_WAY; not used when routes are by flow. */
 struct lisp_inner_hop {
 	__u8 source[16];
 	__u8 destination[16];
@@ -474,9 +468,7 @@ struct lisp_clock {
 struct lisp_generations {
 	__u32 epoch; /* settings, interfaces, Database, locators, lists; or so many destinations that one by one is too slow */
 	__u32 zero;
-	/* Until then LISP_MAPPING_ONE_WAY counts: user space follows the routes, clears the flag when one changes that it rests on,
-	 * and puts this off again and again while it does. */
-	__u64 watched_until_ns;
+	__u64 watched_until_ns; /* LISP_MAPPING_ONE_WAY counts before: user space follows the routes and clears it in time */
 	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6), x:
 	 * at (__u32)(x ^ x >> 32) * 0x9E3779B1 >> 20. */
 	__u32 destinations[LISP_GENERATIONS];
@@ -701,13 +693,12 @@ enum lisp_tap_reason {
 	LISP_TAP_REASON_UNREACHABLE = 4, /* dropped and counted already: it only waits for an answer to its source */
 };
 
-/* So often a packet for which Destination Unreachable is due goes to user space: of one source, and of all. User space has a
- * limit of its own for all ICMP errors together; these are there so that they take no place from packets that wait. */
+/* So often a packet for which Destination Unreachable is due goes to user space: of one source, and of all of an Instance-ID and family.
+ * User space has a limit of its own for all ICMP errors together; these are there so that they take no place from packets that wait. */
 #define LISP_UNREACHABLE_SOURCE_NS 100000000ULL
 #define LISP_UNREACHABLE_NS 2000000ULL
 
-/* Kind of a lisp_limit_key beside those of events: its `destination` is a packet's source, or nobody for all of them. */
-#define LISP_LIMIT_UNREACHABLE 0x100
+#define LISP_LIMIT_UNREACHABLE 0x100 /* kind of a lisp_limit_key: its `destination` is a packet's source, or nobody for all of them */
 
 struct lisp_tap_header {
 	__u8 destination[6];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * How often sources are told that their packets are dropped (RFC 9301 s.5.4: ICMP Destination Unreachable SHOULD be sent): to
- * each source at most once in LISP_UNREACHABLE_SOURCE_NS, to all of them once in LISP_UNREACHABLE_NS, per Instance-ID. Who may
- * be told at all, and the answer itself, are user space's (forward/icmp.go). Nothing here ever changes a frame.
+ * each source at most once in LISP_UNREACHABLE_SOURCE_NS, to all of them once in LISP_UNREACHABLE_NS, per Instance-ID and family.
+ * Who may be told at all, and the answer itself, are user space's (forward/icmp.go). Nothing here ever changes a frame.
  */
 #ifndef LISP_UNREACHABLE_H
 #define LISP_UNREACHABLE_H

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -275,11 +276,15 @@ func (e *Engine) hearWays() error {
 		case err != nil:
 			return fmt.Errorf("netlink: %w", err)
 		case from.Pid == nl.PidKernel:
-			for _, m := range messages {
-				if news, ok := newsOf(m); ok {
-					e.takeAllWayNews(news)
-				}
-			}
+			e.takeMessages(messages)
+		}
+	}
+}
+
+func (e *Engine) takeMessages(messages []syscall.NetlinkMessage) {
+	for _, m := range messages {
+		if news, ok := newsOf(m); ok {
+			e.takeAllWayNews(news)
 		}
 	}
 }
