@@ -189,10 +189,11 @@ const (
 )
 
 type lisptcLispGenerations struct {
-	_            structs.HostLayout
-	Epoch        uint32
-	Zero         uint32
-	Destinations [4096]uint32
+	_              structs.HostLayout
+	Epoch          uint32
+	Zero           uint32
+	WatchedUntilNs uint64
+	Destinations   [4096]uint32
 }
 
 type lisptcLispHeard struct {
@@ -211,7 +212,7 @@ type lisptcLispInnerHop struct {
 	Tos         uint8
 	Zero        [2]uint8
 	Iid         uint32
-	Zero2       uint32
+	Entry       uint32
 	Hop         struct {
 		_         structs.HostLayout
 		ExpiresNs uint64
@@ -372,6 +373,7 @@ const (
 	lisptcLispMappingFlagLISP_MAPPING_DATABASE   lisptcLispMappingFlag = 4
 	lisptcLispMappingFlagLISP_MAPPING_STATIC     lisptcLispMappingFlag = 8
 	lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE lisptcLispMappingFlag = 16
+	lisptcLispMappingFlagLISP_MAPPING_ONE_WAY    lisptcLispMappingFlag = 32
 )
 
 type lisptcLispMissPolicy uint32

@@ -54,10 +54,11 @@ type lispxdpLispDecision struct {
 }
 
 type lispxdpLispGenerations struct {
-	_            structs.HostLayout
-	Epoch        uint32
-	Zero         uint32
-	Destinations [4096]uint32
+	_              structs.HostLayout
+	Epoch          uint32
+	Zero           uint32
+	WatchedUntilNs uint64
+	Destinations   [4096]uint32
 }
 
 type lispxdpLispHeard struct {
@@ -76,7 +77,7 @@ type lispxdpLispInnerHop struct {
 	Tos         uint8
 	Zero        [2]uint8
 	Iid         uint32
-	Zero2       uint32
+	Entry       uint32
 	Hop         struct {
 		_         structs.HostLayout
 		ExpiresNs uint64

@@ -73,10 +73,11 @@ type fibLispDecision struct {
 }
 
 type fibLispGenerations struct {
-	_            structs.HostLayout
-	Epoch        uint32
-	Zero         uint32
-	Destinations [4096]uint32
+	_              structs.HostLayout
+	Epoch          uint32
+	Zero           uint32
+	WatchedUntilNs uint64
+	Destinations   [4096]uint32
 }
 
 type fibLispHeard struct {
@@ -95,7 +96,7 @@ type fibLispInnerHop struct {
 	Tos         uint8
 	Zero        [2]uint8
 	Iid         uint32
-	Zero2       uint32
+	Entry       uint32
 	Hop         struct {
 		_         structs.HostLayout
 		ExpiresNs uint64
