@@ -34,9 +34,10 @@ const (
 	// holds 256 packets.
 	loadWindowApart = 224
 	loadBatch       = 64 // messages of one system call
-	loadStall       = 100 * time.Millisecond
-	loadPace        = time.Millisecond
-	loadTail        = 300 * time.Millisecond
+	// loadStall is how long answers are waited for. Where it was a tenth of that, a load that had no processor for so
+	// long took what was under way for lost, sent as much again, and the ring lost what it had no room for.
+	loadStall = time.Second
+	loadPace  = time.Millisecond
 	// loadRequests are made in advance; they are repeated.
 	loadRequests = 1 << 16
 	loadITRs     = 4096
@@ -276,7 +277,9 @@ func (m *mapLoad) run(ctx context.Context, p loadPlan) (o loadOutcome, err error
 		}
 	}
 	o.took = time.Since(began)
-	time.Sleep(loadTail)
+	m.await(func() bool {
+		return m.answered.Load()+m.notified.Load()-answered-notified >= int64(o.asked+o.registered)
+	})
 	o.answered, o.notified = int(m.answered.Load()-answered), int(m.notified.Load()-notified)
 	o.delays = <-m.delays
 	m.delays <- nil
