@@ -185,6 +185,9 @@ func (c *Client) answered(m *Message) {
 			continue
 		}
 		waiting.answer(int(index), m)
+		if m.Flags&FlagMore != 0 {
+			return // the last of several is still to come
+		}
 		if waiting.waiting--; waiting.waiting == 0 {
 			c.calls = append(c.calls[:i], c.calls[i+1:]...)
 			close(waiting.done)
@@ -247,7 +250,7 @@ func (c *Client) ask(m *Message) (*Message, error) { return c.askContext(context
 
 func (c *Client) askContext(ctx context.Context, m *Message) (*Message, error) {
 	var answer Message
-	waiting, err := c.begin(1, func(_ int, m *Message) { answer = m.clone() })
+	waiting, err := c.begin(1, func(_ int, m *Message) { answer.follow(m) })
 	if err != nil {
 		return nil, err
 	}
@@ -319,18 +322,18 @@ func (c *Client) send(waiting *call, operations []dataplane.Operation) {
 	var m Message
 	b := c.buffer[:0]
 	for i, operation := range operations {
-		before := len(b)
 		err := m.setOperation(operation)
 		m.Seq = waiting.first + uint32(i)
 		if err == nil {
-			b, err = m.Append(b)
+			b, err = m.appendOperation(b)
 		}
 		if err != nil {
 			c.settle(&m, err)
 		}
-		if len(b) > MaxDatagram {
-			c.write(b[:before])
-			b = b[:copy(b, b[before:])]
+		for len(b) > MaxDatagram {
+			full := messagesTogether(b)
+			c.write(b[:full])
+			b = b[:copy(b, b[full:])]
 		}
 	}
 	c.write(b)

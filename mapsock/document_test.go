@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -274,10 +275,30 @@ func TestHeaderAgrees(t *testing.T) {
 	compile(t, "-fsyntax-only", "-x", "c", "c/mapsock.h")
 }
 
+// The header compiles by itself as every C and C++ since 1998, and compilers have nothing to say.
+func TestHeaderCompilesInEveryLanguage(t *testing.T) {
+	testnet.RequireProgram(t, "gcc")
+	compiler := map[string]string{"c": "gcc", "c++": "gcc"}
+	if path, err := exec.Command("gcc", "-print-prog-name=cc1plus").Output(); err != nil || !filepath.IsAbs(strings.TrimSpace(string(path))) {
+		testnet.RequireProgram(t, "clang-16") // this gcc has no C++; what rebuilds the programs of the data plane has
+		compiler["c++"] = "clang-16"
+	}
+	for _, language := range []struct{ name, standard string }{
+		{"c", "c99"}, {"c", "c11"}, {"c", "c17"}, {"c++", "c++98"}, {"c++", "c++11"}, {"c++", "c++20"},
+	} {
+		command := exec.Command(compiler[language.name], "-x", language.name, "-std="+language.standard, "-pedantic", "-Wall", "-Wextra", "-Werror",
+			"-I", "c", "-fsyntax-only", "-")
+		command.Stdin = strings.NewReader("#include <mapsock.h>\nint main() { return mapsock_size(AF_INET) == 0; }\n")
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", language.standard, err, output)
+		}
+	}
+}
+
 // compile demands that gcc has nothing to say.
 func compile(t *testing.T, arguments ...string) {
 	t.Helper()
-	output, err := exec.Command("gcc", append([]string{"-Wall", "-Wextra", "-Werror", "-std=c11"}, arguments...)...).CombinedOutput()
+	output, err := exec.Command("gcc", append([]string{"-Wall", "-Wextra", "-Werror", "-std=c99", "-pedantic"}, arguments...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc: %v\n%s", err, output)
 	}

@@ -166,7 +166,8 @@ const (
 	FlagGleaned       Flags = 1 << 23 // from a data packet, not verified yet (RFC 9300 s.9)
 )
 
-// flagsTold are the server's to set; those of a request count for nothing.
+// flagsTold are the server's to set; those of a request count for nothing, but for MORE
+// of a SET_SETTINGS.
 const flagsTold = FlagUp | FlagDone | FlagOwn | FlagMore | FlagHanded
 
 var flagNames = [...]struct {

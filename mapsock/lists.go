@@ -2,8 +2,8 @@
 
 package mapsock
 
-// Deny and allow lists as an attribute of settings: one for each list, with its prefixes
-// one after the other. Which lists make sense together is the engine's to say.
+// Deny and allow lists as attributes of settings: one for each list, with its prefixes
+// one after the other, and more where a list is long. Which lists make sense together is the engine's to say.
 
 import (
 	"errors"
@@ -18,6 +18,8 @@ const (
 	listSize         = 8 // u32 packets × 256 + address, u32 Instance-ID; then the prefixes
 	listedSize       = 4 // u8 verdict, u8 mask length, u8 octets of the address, u8 zero; then the address
 	listPacketsShift = 8
+	listContinued    = 1 << 16 // the list before goes on
+	listedTogether   = 512     // prefixes in an attribute
 )
 
 // What a list says of a prefix.
@@ -26,18 +28,31 @@ const (
 	listedDeny  = 1
 )
 
+// appendList writes a list in as many attributes as it needs.
 func appendList(b []byte, l *dataplane.AccessList) []byte {
+	var continued uint32
+	for allow, deny := l.Allow, l.Deny; ; continued = listContinued {
+		allowed := min(len(allow), listedTogether)
+		denied := min(len(deny), listedTogether-allowed)
+		b = appendListPart(b, l, continued, allow[:allowed], deny[:denied])
+		if allow, deny = allow[allowed:], deny[denied:]; len(allow)+len(deny) == 0 {
+			return b
+		}
+	}
+}
+
+func appendListPart(b []byte, l *dataplane.AccessList, continued uint32, allow, deny []netip.Prefix) []byte {
 	octets := listSize
-	for _, prefixes := range [][]netip.Prefix{l.Allow, l.Deny} {
+	for _, prefixes := range [][]netip.Prefix{allow, deny} {
 		for _, p := range prefixes {
 			octets += listedSize + p.Addr().BitLen()/8
 		}
 	}
 	b = appendAttribute(b, AttributeList|mandatory, octets)
-	b = order.AppendUint32(b, uint32(l.Packets)<<listPacketsShift|uint32(l.Address))
+	b = order.AppendUint32(b, continued|uint32(l.Packets)<<listPacketsShift|uint32(l.Address))
 	b = order.AppendUint32(b, uint32(l.Instance))
-	b = appendListed(b, listedAllow, l.Allow)
-	return appendListed(b, listedDeny, l.Deny)
+	b = appendListed(b, listedAllow, allow)
+	return appendListed(b, listedDeny, deny)
 }
 
 func appendListed(b []byte, verdict byte, prefixes []netip.Prefix) []byte {
@@ -51,6 +66,8 @@ func appendListed(b []byte, verdict byte, prefixes []netip.Prefix) []byte {
 
 func parseList(m *Message, v []byte) error {
 	what := order.Uint32(v)
+	continued := what&listContinued != 0
+	what &^= listContinued
 	packets, address := what>>listPacketsShift, uint32(uint8(what))
 	if err := errors.Join(atMost(packets, uint32(dataplane.ListDecapsulated)), atMost(address, uint32(dataplane.ListOuterDestination))); err != nil {
 		return err
@@ -70,7 +87,25 @@ func parseList(m *Message, v []byte) error {
 		}
 		rest = rest[octets:]
 	}
-	m.Lists = append(m.Lists, l)
+	if !continued {
+		m.Lists = append(m.Lists, l)
+		return nil
+	}
+	return m.continueList(l)
+}
+
+// continueList adds to the list before. That of an earlier part is joined later.
+func (m *Message) continueList(l dataplane.AccessList) error {
+	if len(m.Lists) == 0 {
+		m.continues = true
+		m.Lists = append(m.Lists, l)
+		return nil
+	}
+	last := &m.Lists[len(m.Lists)-1]
+	if !sameList(last, &l) {
+		return errors.New("the list continues one of other packets, addresses or Instance-ID")
+	}
+	last.Allow, last.Deny = append(last.Allow, l.Allow...), append(last.Deny, l.Deny...)
 	return nil
 }
 

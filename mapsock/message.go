@@ -65,7 +65,8 @@ type Message struct {
 	Counts          []Count
 	Nonce           uint32
 
-	has uint64 // a bit for each attribute
+	has       uint64 // a bit for each attribute
+	continues bool   // the first of Lists does, one of an earlier part
 }
 
 // Locator is a locator with OpenLISP's metrics.

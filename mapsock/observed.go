@@ -80,9 +80,10 @@ func (o *observed) Apply(operations ...dataplane.Operation) []error {
 			m.Flags &^= FlagDone
 			m.fail(results[i])
 		}
-		if longer, err := m.Append(b); err == nil {
+		before := len(b)
+		if longer, err := m.appendOperation(b); err == nil {
 			b = longer
-			messages++
+			messages += messagesIn(b[before:])
 		}
 	}
 	if messages > 0 {

@@ -77,11 +77,17 @@ func (b *batch) add(raw []byte, m *Message) {
 		err = refusal(unix.EINVAL, "a request cannot say what is wrong with it")
 	}
 	if err != nil {
+		if m.Type == TypeSetSettings && m.Flags&FlagMore != 0 {
+			b.session.settings.failed = err
+		}
 		b.parts = append(b.parts, part{raw: raw, err: err, private: true})
 		return
 	}
+	p := part{raw: raw, flags: m.Flags & FlagMore}
 	m.Flags &^= flagsTold
-	p := part{raw: raw}
+	if m.Type != TypeSetSettings {
+		p.flags = 0
+	}
 	p.err = b.plan(m, &p)
 	if p.err != nil {
 		p.operations = 0
@@ -102,11 +108,7 @@ func (b *batch) plan(m *Message, p *part) error {
 		b.flushes = true
 		return nil
 	case TypeSetSettings:
-		if !m.Has(AttributeMissPolicy) || !m.Has(AttributeWaitBounds) {
-			return refusal(unix.EINVAL, "settings are set as a whole: miss policy and wait bounds are missing")
-		}
-		b.ask(p, dataplane.SetSettings{Settings: m.Settings()})
-		return nil
+		return b.planSettings(m, p)
 	case TypeSetLocatorState:
 		if len(m.Locators) != 1 || !m.Has(AttributeLocatorState) {
 			return refusal(unix.EINVAL, "want one locator and its state")
@@ -122,6 +124,18 @@ func (b *batch) plan(m *Message, p *part) error {
 		return nil
 	}
 	return b.planEntry(m, p)
+}
+
+// planSettings keeps a part of settings, or asks for all when it is the last.
+func (b *batch) planSettings(m *Message, p *part) error {
+	if p.flags&FlagMore != 0 {
+		return b.session.settings.add(m)
+	}
+	settings, err := b.session.settings.complete(m)
+	if err == nil {
+		b.ask(p, dataplane.SetSettings{Settings: settings})
+	}
+	return err
 }
 
 // database and cache say which tables a message speaks of.
@@ -307,7 +321,7 @@ func (b *batch) echo(p *part) {
 	if p.private {
 		m := Message{}
 		m.salvageHeader(p.raw)
-		b.own = append(b.own, b.server.refusalOf(m.Type, m.Seq, c.pid, p.err)...)
+		b.own = append(b.own, b.server.refusalOf(&m, c.pid, p.err)...)
 		b.messages++
 		return
 	}

@@ -103,7 +103,7 @@ func (c *session) state(m *Message) error {
 	}
 	if m.Type == TypeGetSettings {
 		m.setSettings(c.server.plane.Settings())
-		return c.reply(m)
+		return c.replyWith(m, m.AppendParts)
 	}
 	counters := c.server.allCounters()
 	if m.Flags&FlagSince != 0 {

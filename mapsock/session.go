@@ -46,9 +46,10 @@ type session struct {
 	finishing bool
 
 	// Of the receiving goroutine alone:
-	message Message
-	run     [][]byte    // writes that follow each other
-	few     fewSessions // who is still to be sent the echoes of the last run
+	message  Message
+	run      [][]byte // writes that follow each other
+	settings settingsParts
+	few      fewSessions // who is still to be sent the echoes of the last run
 }
 
 func newSession(s *Server, conn *connection, peer *unix.Ucred) *session {
@@ -217,13 +218,16 @@ var flagsOf = map[Type]Flags{
 
 // refuse tells the client alone that the message it sent last was not carried out.
 func (c *session) refuse(err error) {
-	c.queue.answer(c.server.refusalOf(c.message.Type, c.message.Seq, c.pid, err), 1)
+	c.queue.answer(c.server.refusalOf(&c.message, c.pid, err), 1)
 }
 
 // refusalOf makes and counts an answer that says no more of the message than whose
-// it was.
-func (s *Server) refusalOf(t Type, seq uint32, pid int32, err error) []byte {
-	m := Message{Type: t, Seq: seq, PID: pid, Flags: FlagOwn}
+// it was, and of a part of settings that it was one.
+func (s *Server) refusalOf(of *Message, pid int32, err error) []byte {
+	m := Message{Type: of.Type, Seq: of.Seq, PID: pid, Flags: FlagOwn}
+	if of.Type == TypeSetSettings {
+		m.Flags |= of.Flags & FlagMore
+	}
 	m.fail(err)
 	switch m.Errno {
 	case unix.EPERM:
@@ -272,13 +276,16 @@ func (c *session) setListen(m *Message) error {
 }
 
 // reply sends m back to the client, done.
-func (c *session) reply(m *Message) error {
+func (c *session) reply(m *Message) error { return c.replyWith(m, m.Append) }
+
+// replyWith sends what write makes of m.
+func (c *session) replyWith(m *Message, write func([]byte) ([]byte, error)) error {
 	m.Flags |= FlagDone | FlagOwn
 	m.PID, m.Errno = c.pid, 0
-	b, err := m.Append(nil)
+	b, err := write(nil)
 	if err != nil {
 		return err
 	}
-	c.queue.answer(b, 1)
+	c.queue.answer(b, messagesIn(b))
 	return nil
 }

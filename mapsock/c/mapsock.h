@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mapping sockets for C programs: the format of docs/mapsock.md, and a few functions
- * to write and read messages. The header stands alone, needs C11 and Linux, and
- * allocates nothing. Numbers are in host order, addresses are sockaddr_in and
+ * to write and read messages. The header stands alone, compiles as C99 and later and
+ * as C++, needs Linux, and allocates nothing. Numbers are in host order, addresses are sockaddr_in and
  * sockaddr_in6. Every function that reads is safe on any octets.
  */
 #ifndef MAPSOCK_H
@@ -173,41 +173,46 @@ struct mapsock_attribute {
 	uint16_t length; /* of the value, without padding */
 };
 
-_Static_assert(sizeof(struct mapsock_header) == 32, "header");
-_Static_assert(offsetof(struct mapsock_header, version) == 2, "version");
-_Static_assert(offsetof(struct mapsock_header, type) == 3, "type");
-_Static_assert(offsetof(struct mapsock_header, flags) == 4, "flags");
-_Static_assert(offsetof(struct mapsock_header, addrs) == 8, "addrs");
-_Static_assert(offsetof(struct mapsock_header, map_version) == 10, "map_version");
-_Static_assert(offsetof(struct mapsock_header, rloc_count) == 12, "rloc_count");
-_Static_assert(offsetof(struct mapsock_header, pid) == 16, "pid");
-_Static_assert(offsetof(struct mapsock_header, seq) == 20, "seq");
-_Static_assert(offsetof(struct mapsock_header, error) == 24, "error");
-_Static_assert(offsetof(struct mapsock_header, attributes) == 28, "attributes");
-_Static_assert(offsetof(struct mapsock_header, reserved) == 30, "reserved");
-_Static_assert(sizeof(struct mapsock_metrics) == 20, "metrics");
-_Static_assert(offsetof(struct mapsock_metrics, weight) == 1, "weight");
-_Static_assert(offsetof(struct mapsock_metrics, flags) == 2, "locator flags");
-_Static_assert(offsetof(struct mapsock_metrics, mtu) == 4, "mtu");
-_Static_assert(offsetof(struct mapsock_metrics, tx_nonce) == 8, "tx_nonce");
-_Static_assert(offsetof(struct mapsock_metrics, rx_nonce) == 12, "rx_nonce");
-_Static_assert(offsetof(struct mapsock_metrics, multicast_priority) == 16, "multicast_priority");
-_Static_assert(offsetof(struct mapsock_metrics, multicast_weight) == 17, "multicast_weight");
-_Static_assert(offsetof(struct mapsock_metrics, reserved) == 18, "metrics' reserved");
-_Static_assert(sizeof(struct mapsock_attribute) == 4, "attribute");
-_Static_assert(sizeof(struct sockaddr_in) == 16 && offsetof(struct sockaddr_in, sin_addr) == 4, "sockaddr_in");
-_Static_assert(sizeof(struct sockaddr_in6) == 28 && offsetof(struct sockaddr_in6, sin6_addr) == 8, "sockaddr_in6");
+/* An array of -1 octets does not compile: what _Static_assert is to C11 and static_assert to C++11. */
+#define MAPSOCK_ASSERT(name, condition) typedef char mapsock_assert_##name[(condition) ? 1 : -1]
+
+MAPSOCK_ASSERT(size_of_header, sizeof(struct mapsock_header) == 32);
+MAPSOCK_ASSERT(header_version, offsetof(struct mapsock_header, version) == 2);
+MAPSOCK_ASSERT(header_type, offsetof(struct mapsock_header, type) == 3);
+MAPSOCK_ASSERT(header_flags, offsetof(struct mapsock_header, flags) == 4);
+MAPSOCK_ASSERT(header_addrs, offsetof(struct mapsock_header, addrs) == 8);
+MAPSOCK_ASSERT(header_map_version, offsetof(struct mapsock_header, map_version) == 10);
+MAPSOCK_ASSERT(header_rloc_count, offsetof(struct mapsock_header, rloc_count) == 12);
+MAPSOCK_ASSERT(header_pid, offsetof(struct mapsock_header, pid) == 16);
+MAPSOCK_ASSERT(header_seq, offsetof(struct mapsock_header, seq) == 20);
+MAPSOCK_ASSERT(header_error, offsetof(struct mapsock_header, error) == 24);
+MAPSOCK_ASSERT(header_attributes, offsetof(struct mapsock_header, attributes) == 28);
+MAPSOCK_ASSERT(header_reserved, offsetof(struct mapsock_header, reserved) == 30);
+MAPSOCK_ASSERT(size_of_metrics, sizeof(struct mapsock_metrics) == 20);
+MAPSOCK_ASSERT(metrics_weight, offsetof(struct mapsock_metrics, weight) == 1);
+MAPSOCK_ASSERT(metrics_flags, offsetof(struct mapsock_metrics, flags) == 2);
+MAPSOCK_ASSERT(metrics_mtu, offsetof(struct mapsock_metrics, mtu) == 4);
+MAPSOCK_ASSERT(metrics_tx_nonce, offsetof(struct mapsock_metrics, tx_nonce) == 8);
+MAPSOCK_ASSERT(metrics_rx_nonce, offsetof(struct mapsock_metrics, rx_nonce) == 12);
+MAPSOCK_ASSERT(metrics_multicast_priority, offsetof(struct mapsock_metrics, multicast_priority) == 16);
+MAPSOCK_ASSERT(metrics_multicast_weight, offsetof(struct mapsock_metrics, multicast_weight) == 17);
+MAPSOCK_ASSERT(metrics_reserved, offsetof(struct mapsock_metrics, reserved) == 18);
+MAPSOCK_ASSERT(size_of_attribute, sizeof(struct mapsock_attribute) == 4);
+MAPSOCK_ASSERT(size_of_sockaddr_in, sizeof(struct sockaddr_in) == 16 && offsetof(struct sockaddr_in, sin_addr) == 4);
+MAPSOCK_ASSERT(size_of_sockaddr_in6, sizeof(struct sockaddr_in6) == 28 && offsetof(struct sockaddr_in6, sin6_addr) == 8);
 
 /* mapsock_open connects to a socket: a file descriptor, or -1 with errno. */
 static inline int mapsock_open(const char *path)
 {
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct sockaddr_un name;
 	int fd;
 
 	if (strlen(path) >= sizeof(name.sun_path)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
+	memset(&name, 0, sizeof(name));
+	name.sun_family = AF_UNIX;
 	strcpy(name.sun_path, path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&name, sizeof(name)) != 0) {
@@ -250,7 +255,7 @@ static inline void mapsock_put(struct mapsock_writer *w, const void *from, size_
 static inline void mapsock_begin(struct mapsock_writer *w, void *octets, int type, uint32_t flags, uint32_t seq)
 {
 	memset(w, 0, sizeof(*w));
-	w->octets = octets;
+	w->octets = (unsigned char *)octets;
 	w->header.version = MAPSOCK_VERSION;
 	w->header.type = (uint8_t)type;
 	w->header.flags = flags;
@@ -302,9 +307,13 @@ static inline void mapsock_put_eid(struct mapsock_writer *w, const void *address
 /* mapsock_put_rloc puts a locator that is up. Lower priorities win; 255 is unused. */
 static inline void mapsock_put_rloc(struct mapsock_writer *w, const void *address, int priority, int weight)
 {
-	struct mapsock_metrics metrics = {
-	    .priority = (uint8_t)priority, .weight = (uint8_t)weight, .flags = MAPSOCK_R_UP, .multicast_priority = 255};
+	struct mapsock_metrics metrics;
 
+	memset(&metrics, 0, sizeof(metrics));
+	metrics.priority = (uint8_t)priority;
+	metrics.weight = (uint8_t)weight;
+	metrics.flags = MAPSOCK_R_UP;
+	metrics.multicast_priority = 255;
 	mapsock_put_address(w, address, MAPSOCK_A_RLOC);
 	mapsock_put(w, &metrics, sizeof(metrics));
 	w->header.rloc_count++;
@@ -313,8 +322,10 @@ static inline void mapsock_put_rloc(struct mapsock_writer *w, const void *addres
 
 static inline void mapsock_put_attribute(struct mapsock_writer *w, unsigned int type, const void *value, size_t length)
 {
-	struct mapsock_attribute attribute = {.type = (uint16_t)type, .length = (uint16_t)length};
+	struct mapsock_attribute attribute;
 
+	attribute.type = (uint16_t)type;
+	attribute.length = (uint16_t)length;
 	mapsock_put(w, &attribute, sizeof(attribute));
 	mapsock_put(w, value, length);
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// Settings that are too long for a message, such as thousands of prefixes in lists: they
+// go in several messages, all but the last with the flag MORE and each with some of the
+// attributes. A long list stands in several attributes, each of which continues the one
+// before, be it of an earlier message. They are put in force together, by the last.
+
+import (
+	"fmt"
+	"maps"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+)
+
+// maxParts bounds the messages that settings may come in before the last, 1 MiB.
+const maxParts = 16
+
+// AppendParts writes settings behind b, in as many messages as they need. What fits into
+// one is written as by Append.
+func (m *Message) AppendParts(b []byte) ([]byte, error) {
+	if err := m.fits(); err != nil {
+		return b, err
+	}
+	for rest := m.appendAttributes(nil); ; {
+		octets := attributesTogether(rest)
+		header := *m
+		header.setFlag(FlagMore, octets < len(rest))
+		start := len(b)
+		b = append(header.appendHeader(b), rest[:octets]...)
+		order.PutUint16(b[start+offsetLength:], uint16(len(b)-start))
+		order.PutUint16(b[start+offsetAttributes:], HeaderSize)
+		if rest = rest[octets:]; len(rest) == 0 {
+			return b, nil
+		}
+	}
+}
+
+// appendOperation writes what setOperation made of m.
+func (m *Message) appendOperation(b []byte) ([]byte, error) {
+	if m.Type == TypeSetSettings {
+		return m.AppendParts(b)
+	}
+	return m.Append(b)
+}
+
+// follow adds what the next message of an answer says, or is that message when it is the
+// first.
+func (m *Message) follow(next *Message) {
+	copied := next.clone()
+	if m.Flags&FlagMore == 0 {
+		*m = copied
+		return
+	}
+	if err := m.join(&copied); err != nil {
+		copied.fail(err)
+	}
+	m.Flags, m.Errno, m.ErrorText = copied.Flags, copied.Errno, copied.ErrorText
+}
+
+// messagesTogether is how many octets of messages, which it does not cut, fit into a
+// datagram.
+func messagesTogether(b []byte) (octets int) {
+	for octets < len(b) {
+		next := octets + int(order.Uint16(b[octets:]))
+		if next > MaxDatagram {
+			break
+		}
+		octets = next
+	}
+	return octets
+}
+
+// messagesIn counts messages that stand one behind the other.
+func messagesIn(b []byte) (messages int) {
+	for ; len(b) > 0; messages++ {
+		b = b[order.Uint16(b):]
+	}
+	return messages
+}
+
+// attributesTogether is how many octets of some attributes, which it does not cut, fit
+// into a message.
+func attributesTogether(attributes []byte) (octets int) {
+	for octets < len(attributes) {
+		value := int(order.Uint16(attributes[octets+2:]))
+		next := octets + attributeHeaderSize + (value+Alignment-1)/Alignment*Alignment
+		if next > MaxMessage-HeaderSize {
+			break
+		}
+		octets = next
+	}
+	return octets
+}
+
+// join adds what a later part says of the same settings.
+func (m *Message) join(part *Message) error {
+	lists := part.Lists
+	if part.continues {
+		if len(m.Lists) == 0 || !sameList(&m.Lists[len(m.Lists)-1], &lists[0]) {
+			return refusal(unix.EINVAL, "a list continues none that came before")
+		}
+		last := &m.Lists[len(m.Lists)-1]
+		last.Allow, last.Deny = append(last.Allow, lists[0].Allow...), append(last.Deny, lists[0].Deny...)
+		lists = lists[1:]
+	}
+	m.Lists = append(m.Lists, lists...)
+	m.Watched = append(m.Watched, part.Watched...)
+	m.LocalRLOCs = append(m.LocalRLOCs, part.LocalRLOCs...)
+	m.Encapsulations = append(m.Encapsulations, part.Encapsulations...)
+	if m.MissPolicies == nil {
+		m.MissPolicies = part.MissPolicies
+	} else {
+		maps.Copy(m.MissPolicies, part.MissPolicies)
+	}
+	m.joinOnce(part)
+	m.has |= part.has
+	return nil
+}
+
+// joinOnce takes over what stands in one part alone.
+func (m *Message) joinOnce(part *Message) {
+	if part.Has(AttributeMissPolicy) {
+		m.MissPolicy = part.MissPolicy
+	}
+	if part.Has(AttributeMissForm) {
+		m.MissForm = part.MissForm
+	}
+	if part.Has(AttributeWaitBounds) {
+		m.Wait = part.Wait
+	}
+	if part.Has(AttributeHeader) {
+		m.Header = part.Header
+	}
+}
+
+// sameList reports whether two lists are about the same addresses.
+func sameList(a, b *dataplane.AccessList) bool {
+	return a.Packets == b.Packets && a.Address == b.Address && a.Instance == b.Instance
+}
+
+// settingsParts are the parts of settings that a client has sent so far.
+type settingsParts struct {
+	whole  Message
+	count  int
+	failed error // why they cannot be put in force any more
+}
+
+// add keeps a part that is not the last. It is refused with those that follow.
+func (s *settingsParts) add(part *Message) error {
+	if s.failed == nil && s.count == maxParts {
+		s.failed = refusal(unix.ENOBUFS, "settings in more than %d parts", maxParts)
+	}
+	if s.failed == nil {
+		s.failed = s.whole.join(part)
+	}
+	if s.count++; s.failed != nil {
+		s.whole = Message{} // it is of no more use
+	}
+	return s.failed
+}
+
+// complete gives the settings with their last part, and is empty then.
+func (s *settingsParts) complete(last *Message) (dataplane.Settings, error) {
+	whole, failed := s.whole, s.failed
+	*s = settingsParts{}
+	if failed != nil {
+		return dataplane.Settings{}, fmt.Errorf("an earlier part of these settings: %w", failed)
+	}
+	if err := whole.join(last); err != nil {
+		return dataplane.Settings{}, err
+	}
+	if !whole.Has(AttributeMissPolicy) || !whole.Has(AttributeWaitBounds) {
+		return dataplane.Settings{}, refusal(unix.EINVAL, "settings are set as a whole: miss policy and wait bounds are missing")
+	}
+	return whole.Settings(), nil
+}
