@@ -22,6 +22,10 @@ const (
 	narrowShare     = 16
 	// smallStride is that of nodes which are looked through at every removal.
 	smallStride = 3
+	// flatStride is that of the node at the root of many IPv6 prefixes: these part at few
+	// of their first bits, of which comparisons and small nodes would make six steps. It
+	// takes 1 MiB.
+	flatStride = 18
 	// splitStride is that of a node which begins to tell two ways apart.
 	splitStride = 2
 )
@@ -298,6 +302,14 @@ func (t *trie) reshape(at spot, slot uint32, stride int) bool {
 	}
 	t.put(at, node)
 	return true
+}
+
+// flatten makes a root one node of its first bits. Where there is no room, it asks for
+// it, and nobody asks again until it came.
+func (t *trie) flatten(root *trieRoot) {
+	if t.wanted == 0 && !uniform(root.slot) && stride(root.slot) < flatStride {
+		t.reshape(spot{root: root}, root.slot, flatStride)
+	}
 }
 
 // abandon gives up a change of shape that found no room. Nothing of it is linked.

@@ -11,6 +11,8 @@ const (
 	// for each. With less than a quarter of them it is narrow again.
 	wideFrom      = 1 << 18
 	narrowedShare = 4
+	// flatFrom is how many entries a root of IPv6 has when its first bits become one node.
+	flatFrom = 1 << 16
 	// rebuildTries is how often a table is built with twice the cells when those it got were too few.
 	rebuildTries = 5
 )

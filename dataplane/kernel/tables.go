@@ -63,6 +63,7 @@ type tables struct {
 	fib        *trie
 	cellLimit  int
 	wideFrom   int // entries from which a root of IPv4 is wide
+	flatFrom   int // entries from which a root of IPv6 is flat
 	entries    entryIndex
 	database   map[uint32]struct{} // indexes of the Database's entries
 	bits       []uint8             // by index: the prefix length, which the trie asks for all the time
@@ -91,6 +92,7 @@ type tableParts struct {
 	locators  []lisptcLispLocator
 	cellLimit int
 	wideFrom  int // see tables; 0: wideFrom
+	flatFrom  int // 0: flatFrom
 	now       func() time.Duration
 	wait      func() // until no program holds an index that was retired before
 }
@@ -98,7 +100,7 @@ type tableParts struct {
 // newTables makes empty tables, which goOnline puts in force.
 func newTables(p tableParts) (*tables, error) {
 	t := &tables{
-		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom),
+		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom), flatFrom: cmp.Or(p.flatFrom, flatFrom),
 		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
@@ -218,7 +220,9 @@ func (t *tables) link(key entryKey, index uint32) error {
 		return err
 	}
 	t.fib.insert(&r.trieRoot, key.trieKey(), int(key.bits), index)
-	r.count(key.bits, 1)
+	if r.count(key.bits, 1); key.family == 6 && r.entries >= t.flatFrom {
+		t.fib.flatten(&r.trieRoot)
+	}
 	return nil
 }
 

@@ -152,6 +152,20 @@ func TestTablesAgainstModel(t *testing.T) {
 	}
 }
 
+// TestFlatRootsAgainstModel has roots of IPv6 whose first bits are one node, once there was room for it.
+func TestFlatRootsAgainstModel(t *testing.T) {
+	p := newPlainTables(t, 400, 64, 1<<19)
+	p.parts.flatFrom = 3
+	p.reopen(t)
+	editTables(t, p, rand.New(rand.NewPCG(6, 7)), 150)
+	for i := range 4 {
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("2001:db8:%d::/48", i), nil))
+	}
+	if slot := p.roots[rootKey{kind: kindMapCache, family: 6}].slot; stride(slot) != flatStride {
+		t.Errorf("the root has %d bits", stride(slot))
+	}
+}
+
 // TestWideRootsAgainstModel has roots that become wide by few entries, and narrow again by fewer.
 func TestWideRootsAgainstModel(t *testing.T) {
 	p := newPlainTables(t, 400, 64, 1<<14)
