@@ -94,9 +94,6 @@ type Secret struct{ value string }
 // secret itself: a printed configuration must not become a known key.
 const SecretMask = "(secret)"
 
-// NewSecret makes a secret of its value.
-func NewSecret(value string) Secret { return Secret{value: value} }
-
 // Reveal gives the octets of the key.
 func (s Secret) Reveal() []byte { return []byte(s.value) }
 

@@ -400,11 +400,12 @@ func TestNewsInAProbeReplyIsVerified(t *testing.T) {
 // Shows RFC 9300 s.3 (2).
 func TestLocatorHintProbesAtOnce(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
+	x1.gleaning(func(c *ITRConfig) { c.PublicInternet = true })
 	n.lose = deaf("192.0.2.2")
 	for range 10 {
-		x1.HandleLocatorHint(n.now, rloc("192.0.2.2"))
+		x1.HandleNonceMismatch(n.now, rloc("192.0.2.2"))
 	}
-	x1.HandleLocatorHint(n.now, rloc("203.0.113.1")) // nobody's
+	x1.HandleNonceMismatch(n.now, rloc("203.0.113.1")) // nobody's
 	sent := x1.counter(RLOCProbeSent)
 	n.run(500 * time.Millisecond)
 	x1.wantCounter(RLOCProbeSent, sent+1)

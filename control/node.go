@@ -432,14 +432,6 @@ func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
 	n.itr.prober.table.adoptDown(rlocs)
 }
 
-// HandleLocatorHint takes a hint of any other kind that an RLOC is gone. It makes us probe the RLOC at once, and changes nothing by itself.
-func (n *Node) HandleLocatorHint(now time.Time, r lisp.RLOC) {
-	n.host.turn(now)
-	if n.itr != nil {
-		n.itr.prober.suspect(r)
-	}
-}
-
 // Shutdown is the last call. Registrations are left to the next run, or withdrawn
 // where ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
 func (n *Node) Shutdown(now time.Time) {

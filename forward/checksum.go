@@ -6,7 +6,6 @@ package forward
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 )
 
@@ -56,22 +55,4 @@ func sumAddress(a netip.Addr, initial uint64) uint64 {
 func updateChecksum(checksum []byte, before, after uint16) {
 	old := binary.BigEndian.Uint16(checksum)
 	binary.BigEndian.PutUint16(checksum, ^fold(uint64(^old)+uint64(^before)+uint64(after)))
-}
-
-// CompleteChecksum finishes a checksum that the sender left to its interface
-// (virtio_net_hdr, VIRTIO_NET_HDR_F_NEEDS_CSUM): the field holds the sum of the
-// pseudo-header, what is missing is the sum from octet start on. offset is counted
-// from start. A UDP checksum that comes out as 0 becomes 0xFFFF (RFC 768), which
-// means the same to the others.
-func CompleteChecksum(frame []byte, start, offset int) error {
-	if start < 0 || offset < 0 || start > len(frame) || offset > len(frame)-start-2 {
-		return fmt.Errorf("checksum at octet %d from %d on: the packet has %d octets", offset, start, len(frame))
-	}
-	covered := frame[start:]
-	value := Checksum(covered)
-	if value == 0 {
-		value = 0xffff
-	}
-	binary.BigEndian.PutUint16(covered[offset:], value)
-	return nil
 }

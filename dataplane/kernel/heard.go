@@ -72,10 +72,13 @@ func (e *Engine) forgetStatusBits(key entryKey, gone bool) {
 
 // forgetAllStatusBits is for those who begin to listen to bits: they know none yet.
 func (e *Engine) forgetAllStatusBits() error {
-	err := prune[lisptcLispLimitKey, lisptcLispHeard](e.store.maps[lisptcMapHeard], func(key lisptcLispLimitKey) bool {
+	finding, deleting := pruneFound[lisptcLispLimitKey, lisptcLispHeard](e.store.maps[lisptcMapHeard], func(key lisptcLispLimitKey) bool {
 		return key.Kind != uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS)
 	})
-	if err != nil && !errors.Is(err, ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard
+	if errors.Is(finding, ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard
+		finding = nil
+	}
+	if err := errors.Join(finding, deleting); err != nil {
 		return fmt.Errorf("forgetting Locator-Status-Bits: %w", err)
 	}
 	return nil

@@ -14,6 +14,12 @@ import (
 
 // prune deletes the entries of m whose keys are not wanted. V is what they hold.
 func prune[K, V any](m *ebpf.Map, wanted func(K) bool) error {
+	return errors.Join(pruneFound[K, V](m, wanted))
+}
+
+// pruneFound is prune that tells apart what kept it from finding all entries and what from
+// deleting those that it found.
+func pruneFound[K, V any](m *ebpf.Map, wanted func(K) bool) (finding, deleting error) {
 	var key K
 	var value V
 	var others []K
@@ -23,8 +29,12 @@ func prune[K, V any](m *ebpf.Map, wanted func(K) bool) error {
 			others = append(others, key)
 		}
 	}
-	errs := []error{iterator.Err()}
-	for _, key := range others {
+	return iterator.Err(), deleteAll(m, others)
+}
+
+func deleteAll[K any](m *ebpf.Map, keys []K) error {
+	var errs []error
+	for _, key := range keys {
 		if err := m.Delete(key); !errors.Is(err, ebpf.ErrKeyNotExist) {
 			errs = append(errs, err)
 		}

@@ -56,13 +56,6 @@ func New(prefix string) (*Network, error) {
 // Name returns what all names of the network's namespaces begin with.
 func (n *Network) Name() string { return n.base }
 
-// Namespaces returns the namespaces made so far, in the order of their making.
-func (n *Network) Namespaces() []*Namespace {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return append([]*Namespace(nil), n.namespaces...)
-}
-
 // Namespace makes a network namespace with lo up, and without duplicate address detection, router solicitations and
 // router advertisements for IPv6: addresses can be used at once, and a capture shows only the traffic under test.
 func (n *Network) Namespace(role string) (*Namespace, error) {
