@@ -161,6 +161,18 @@ static __always_inline __be16 ethertype_told(const struct etr *e)
 	return e->next_protocol == NEXT_PROTOCOL_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
+/* Whether an skb holds several LISP packets, as segments of one datagram (UDP_SEGMENT): then the inner packet ends within the
+ * first segment. One within which a super-packet is goes far beyond, or is too long for its header to tell its length. */
+static __always_inline bool is_train(const hook_frame *frame, const struct etr *e)
+{
+	__u32 segment = segment_length(frame);
+	const struct lisp_packet *inner = &e->inner;
+
+	if (!segment || e->payload <= inner->length)
+		return false;
+	return inner->length > inner->l4_offset - inner->offset && inner->length + sizeof(struct lisp_header) <= segment;
+}
+
 /* The inner packet must end within the UDP payload, and its receiver must be ours. */
 static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 {
@@ -169,6 +181,8 @@ static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 
 	if (parse_ip(frame, offset, ethertype_told(e), &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
+	if (is_train(frame, e))
+		return LISP_DROP_OUTER_MALFORMED; /* nothing here can cut it apart, and the others would become contents of the first */
 	if (!segment_length(frame) && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;
 	own = find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index);
