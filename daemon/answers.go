@@ -238,8 +238,12 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 	return list, nil
 }
 
-// addPaths adds what the data plane of this process knows of the ways to remote locators.
+// addPaths adds what the data plane knows of the ways to remote locators.
 func (d *daemon) addPaths(states map[lisp.RLOC]*api.LocatorState) {
+	if remote, ok := d.engine.(*remotePlane); ok {
+		remote.addPaths(states)
+		return
+	}
 	paths, tellsPaths := d.engine.(dataplane.PathReporter)
 	echoes, tellsEchoes := d.engine.(dataplane.EchoReporter)
 	for rloc, state := range states {

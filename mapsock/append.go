@@ -273,6 +273,9 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 	for i := range m.Lists {
 		b = appendList(b, &m.Lists[i])
 	}
+	for i := range m.Paths {
+		b = appendPathState(b, &m.Paths[i])
+	}
 	for _, c := range m.Counts {
 		name := c.Name[:min(len(c.Name), MaxNameOctets)]
 		b = appendAttribute(b, c.Attribute, 8+len(name))
@@ -344,7 +347,10 @@ const (
 )
 
 func appendTime(b []byte, a Attribute, t time.Time) []byte {
-	b = appendAttribute(b, a, timeSize)
+	return appendMoment(appendAttribute(b, a, timeSize), t)
+}
+
+func appendMoment(b []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	}

@@ -50,7 +50,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributeList + 1]attributeForm{
+var attributeForms = [AttributePath + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -120,6 +120,7 @@ var attributeForms = [AttributeList + 1]attributeForm{
 	AttributeHeader:        exactly("header settings", headerSettingsSize, parseHeaderSettings),
 	AttributeEncapsulation: {"encapsulation", encapsulationSize, encapsulationSize + 16, true, parseEncapsulation},
 	AttributeList:          {"list", listSize, MaxMessage, true, parseList},
+	AttributePath:          {"path", pathSize + 4, pathSize + 16, true, parsePathState},
 }
 
 // formOf returns the form of an attribute, nil when it is not known.
@@ -255,12 +256,21 @@ func parseWatched(m *Message, v []byte) error {
 }
 
 func parseLocalRLOC(m *Message, v []byte) error {
-	a, ok := netip.AddrFromSlice(v)
-	if !ok || a.Is4In6() {
+	r := rlocFrom(v)
+	if r.IsZero() {
 		return fmt.Errorf("%d octets %x are no address", len(v), v)
 	}
-	m.LocalRLOCs = append(m.LocalRLOCs, lisp.RLOCFromAddr(a))
+	m.LocalRLOCs = append(m.LocalRLOCs, r)
 	return nil
+}
+
+// rlocFrom is zero for what is no address.
+func rlocFrom(octets []byte) lisp.RLOC {
+	a, ok := netip.AddrFromSlice(octets)
+	if !ok || a.Is4In6() {
+		return lisp.RLOC{}
+	}
+	return lisp.RLOCFromAddr(a)
 }
 
 func parseMissPolicy(m *Message, v uint32) error {

@@ -284,6 +284,7 @@ func (c *Client) abandon(waiting *call) {
 func (m *Message) clone() Message {
 	copied := *m
 	copied.Locators = append([]Locator(nil), m.Locators...)
+	copied.Paths = append([]PathState(nil), m.Paths...)
 	copied.Packet = append([]byte(nil), m.Packet...)
 	return copied
 }

@@ -31,7 +31,7 @@ func numbers() map[string]uint64 {
 		"NONCEMISMATCH": uint64(TypeNonceMismatch), "FLUSH": uint64(TypeFlush), "DUMP": uint64(TypeDump),
 		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
 		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
-		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters), "GLEANED": uint64(TypeGleaned),
+		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters), "GLEANED": uint64(TypeGleaned), "GET_PATHS": uint64(TypeGetPaths),
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
@@ -55,7 +55,7 @@ func numbers() map[string]uint64 {
 		"T_WATCHED": uint64(AttributeWatched), "T_LOCAL_RLOC": uint64(AttributeLocalRLOC), "T_MISS_POLICY": uint64(AttributeMissPolicy),
 		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
-		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList),
+		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList), "T_PATH": uint64(AttributePath),
 	}
 }
 
@@ -197,6 +197,8 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_HEADER bits": u32(0xE), "T_HEADER source_check": u32(2), "T_HEADER echo_wait": u64(3e9), "T_HEADER echo_interval": u64(4e9),
 		"T_ENCAPSULATION encapsulation": u32(1), "T_ENCAPSULATION bits": u32(24), "T_ENCAPSULATION address": {192, 0, 2, 0},
 		"T_LIST packets and address": u32(0x100), "T_LIST instance": u32(7), "T_LIST prefixes": {0, 8, 4, 0, 10, 0, 0, 0, 1, 16, 4, 0, 10, 9, 0, 0},
+		"T_PATH mtu": u32(1480), "T_PATH bits": u32(1), "T_PATH asked": append(u64(1700000001), 0, 0, 0, 0), "T_PATH echoed": append(u64(1700000002), 5, 0, 0, 0),
+		"T_PATH missing": make([]byte, 12), "T_PATH address": {192, 0, 2, 9},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
 	values := valuesOf(mustAppend(t, nil, m))

@@ -109,6 +109,7 @@ const (
 	TypeMTU               Type = 43
 	TypeZeroCounters      Type = 44
 	TypeGleaned           Type = 45
+	TypeGetPaths          Type = 46
 )
 
 var typeNames = map[Type]string{
@@ -117,7 +118,7 @@ var typeNames = map[Type]string{
 	TypeRemoteStale: "remotestale", TypeNonceMismatch: "noncemismatch", TypeFlush: "flush", TypeDump: "dump",
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
-	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned",
+	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned", TypeGetPaths: "get-paths",
 }
 
 // String names the type as documents and commands do.
@@ -278,6 +279,7 @@ const (
 	AttributeHeader          Attribute = 34 // u32 HeaderBits, u32 source check, u64 and u64 nanoseconds
 	AttributeEncapsulation   Attribute = 35 // u32 encapsulation, u32 mask length, 0, 4 or 16 octets of an RLOC; repeated
 	AttributeList            Attribute = 36 // u32 packets × 256 + address, u32 Instance-ID, prefixes; repeated
+	AttributePath            Attribute = 37 // u32 MTU, u32 bits, three times, 4 or 16 octets of an RLOC; repeated
 )
 
 // Hook, way of forwarding and VLAN stand so far above the side in AttributeWatched.

@@ -51,6 +51,13 @@ func full() *Message {
 			{Address: dataplane.ListOuterDestination, Deny: []netip.Prefix{netip.MustParsePrefix("2001:db8:bad::/48")}},
 		},
 		MissPolicies: map[lisp.InstanceID]dataplane.MissPolicy{7: dataplane.MissHandOver, 9: dataplane.MissQueue},
+		Paths: []PathState{
+			{
+				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")), MTU: 1480, Learnt: true,
+				Echo: dataplane.EchoState{AskedAt: time.Unix(1700000001, 0), EchoedAt: time.Unix(1700000002, 5)},
+			},
+			{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::9")), Echo: dataplane.EchoState{MissingAt: time.Unix(1700000003, 0)}},
+		},
 	}
 	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
 	m.Locators = []Locator{

@@ -63,6 +63,7 @@ type Message struct {
 	Encapsulations  []dataplane.EncapsulationRule
 	Lists           []dataplane.AccessList
 	Counts          []Count
+	Paths           []PathState
 	Nonce           uint32
 
 	has       uint64 // a bit for each attribute

@@ -192,6 +192,8 @@ func (c *session) dispatch(m *Message) error {
 		return c.dump(m)
 	case TypeGetSettings, TypeGetCounters:
 		return c.state(m)
+	case TypeGetPaths:
+		return c.pathStates(m)
 	case TypeListen:
 		return c.setListen(m)
 	case TypeDetach:

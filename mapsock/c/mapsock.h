@@ -49,7 +49,8 @@ enum mapsock_type {
 	MAPSOCK_UNREACHABLE = 42,
 	MAPSOCK_MTU = 43,
 	MAPSOCK_ZERO_COUNTERS = 44,
-	MAPSOCK_GLEANED = 45
+	MAPSOCK_GLEANED = 45,
+	MAPSOCK_GET_PATHS = 46
 };
 
 /* Flags. Up to DONE they are OpenLISP's. */
@@ -128,7 +129,8 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_MISS_POLICY_OF = 33,
 	MAPSOCK_T_HEADER = 34,
 	MAPSOCK_T_ENCAPSULATION = 35,
-	MAPSOCK_T_LIST = 36
+	MAPSOCK_T_LIST = 36,
+	MAPSOCK_T_PATH = 37
 };
 
 /* What data headers tell, in the first four octets of T_HEADER. */

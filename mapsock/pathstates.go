@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapsock
+
+// What the engine knows of the ways to locators that are asked for: path MTUs (RFC 9300
+// s.7.2) and Echo-Nonce (s.10.1), for a control plane in another process to show. An engine
+// that cannot tell leaves zeros.
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// PathState is what an engine knows of the way to one RLOC.
+type PathState struct {
+	RLOC   lisp.RLOC
+	MTU    int  // octets, as dataplane.PathReporter tells them; 0: not known
+	Learnt bool // the MTU, from ICMP
+	Echo   dataplane.EchoState
+}
+
+const (
+	pathSize   = 8 + 3*timeSize // u32 MTU, u32 bits, times; then the address
+	pathLearnt = 1              // of the bits
+)
+
+func appendPathState(b []byte, p *PathState) []byte {
+	address := p.RLOC.Addr().AsSlice()
+	b = appendAttribute(b, AttributePath, pathSize+len(address))
+	var bits uint32
+	if p.Learnt {
+		bits = pathLearnt
+	}
+	b = order.AppendUint32(b, uint32(max(p.MTU, 0)))
+	b = order.AppendUint32(b, bits)
+	b = appendMoment(b, p.Echo.AskedAt)
+	b = appendMoment(b, p.Echo.EchoedAt)
+	b = appendMoment(b, p.Echo.MissingAt)
+	return append(b, address...)
+}
+
+func parsePathState(m *Message, v []byte) (err error) {
+	address := v[pathSize:]
+	if len(address) != 4 && len(address) != 16 {
+		return fmt.Errorf("%d octets are no address", len(address))
+	}
+	bits := order.Uint32(v[4:])
+	p := PathState{MTU: int(order.Uint32(v)), Learnt: bits == pathLearnt, RLOC: rlocFrom(address)}
+	if p.RLOC.IsZero() || bits > pathLearnt {
+		return fmt.Errorf("bits %#x, address %x", bits, address)
+	}
+	var failed [3]error
+	p.Echo.AskedAt, failed[0] = parseTime(v[8:])
+	p.Echo.EchoedAt, failed[1] = parseTime(v[8+timeSize:])
+	p.Echo.MissingAt, failed[2] = parseTime(v[8+2*timeSize:])
+	m.Paths = append(m.Paths, p)
+	return errors.Join(failed[:]...)
+}
+
+// pathStates answers with what is known of the locators of a message.
+func (c *session) pathStates(m *Message) error {
+	if len(m.Locators) == 0 {
+		return refusal(unix.EINVAL, "want locators to tell of")
+	}
+	if !c.room() {
+		return refusal(unix.ESHUTDOWN, "the session ends")
+	}
+	mtus, tellsMTUs := c.server.plane.(dataplane.PathReporter)
+	echoes, tellsEchoes := c.server.plane.(dataplane.EchoReporter)
+	for i := range m.Locators {
+		p := PathState{RLOC: m.Locators[i].RLOC}
+		if tellsMTUs {
+			p.MTU, p.Learnt = mtus.PathMTU(p.RLOC)
+		}
+		if tellsEchoes {
+			p.Echo = echoes.EchoNonce(p.RLOC)
+		}
+		m.Paths = append(m.Paths, p)
+	}
+	m.Locators = m.Locators[:0]
+	m.Mark(AttributePath)
+	return c.reply(m)
+}
+
+// PathStates asks what the engine knows of the ways to RLOCs, in their order.
+func (c *Client) PathStates(rlocs []lisp.RLOC) ([]PathState, error) {
+	var all []PathState
+	for len(rlocs) > 0 {
+		together := min(len(rlocs), MaxLocators)
+		ask := Message{Type: TypeGetPaths}
+		for _, r := range rlocs[:together] {
+			ask.Locators = append(ask.Locators, Locator{Locator: lisp.Locator{RLOC: r}})
+		}
+		answer, err := c.ask(&ask)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answer.Paths...)
+		rlocs = rlocs[together:]
+	}
+	return all, nil
+}
