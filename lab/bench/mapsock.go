@@ -62,6 +62,8 @@ const (
 	caseOneByOneAhead = "adds-one-by-one/1-listener-ahead"
 	// What the machine takes between two cores, without Loci.
 	caseEcho = "bare-echo/2-cores"
+	// Packets of a known mapping beside a listener that does not read, and without it.
+	caseStopped = "forwarding/stopped-listener"
 )
 
 func mapsockBench() kind {
@@ -71,7 +73,7 @@ func mapsockBench() kind {
 		name: "mapsock", title: "mapping sockets: adds, events and dumps beside listeners",
 		rounds: 3, length: mapsockMeasure, arms: []arm{a}, measure: measureMapsock, judge: judgeMapsock,
 		cases: []string{
-			caseBatched, caseOneByOne, caseOneByOneCore, caseOneByOneAhead, caseOneByOneMany, caseEvent, caseEventCore, caseEventMany, caseEcho, caseDump,
+			caseBatched, caseOneByOne, caseOneByOneCore, caseOneByOneAhead, caseOneByOneMany, caseEvent, caseEventCore, caseEventMany, caseStopped, caseEcho, caseDump,
 		},
 	}
 }
@@ -202,6 +204,8 @@ func measureMapsock(ctx context.Context, _ *bench, l *line, caseName string, slo
 		return p.measureEvents(ctx, listeners, slot)
 	case caseEventCore:
 		return p.sharingCore(func() ([]sample, error) { return p.measureEvents(ctx, listeners, slot) })
+	case caseStopped:
+		return p.measureStopped(ctx, slot)
 	case caseEcho:
 		return measureEcho(ctx, slot)
 	}
@@ -389,6 +393,7 @@ func judgeMapsock(r *Report) {
 		{caseOneByOne, "rate", "adds/s", atLeast(20_000)}, {caseOneByOneCore, "rate", "adds/s", atLeast(20_000)}, {caseOneByOneAhead, "rate", "adds/s", atLeast(20_000)},
 		{caseOneByOneMany, "rate", "adds/s", atLeast(5_000)}, {caseOneByOneMany, "lost by listeners", "messages lost", atMost(0)},
 		{caseEvent, "p50 to the last", "p50 in µs", atMost(100)}, {caseEventCore, "p50 to the last", "p50 in µs", atMost(100)}, {caseEventMany, "p50 to the last", "p50 in µs", atMost(1000)},
+		{caseStopped, "forwarded beside it", "times as many packets", atLeast(0.95)}, {caseStopped, "lost by the other listener", "messages lost by others", atMost(0)},
 		{caseDump, "time", "seconds", atMost(3)}, {caseDump, "p99 of resolutions meanwhile", "p99 of resolutions in ms", atMost(5)},
 	} {
 		if found := r.find(t.caseName, armTC, t.metric); found != nil {

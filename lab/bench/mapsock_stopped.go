@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a listener that does not read does to forwarding, for `loci bench mapsock`: nothing, it should. Packets of a known
+// mapping are forwarded as fast as they come while adds are told to the listeners, and what is forwarded is counted with and
+// without one that is connected and never reads. The two alternate within each measurement.
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/mapsock"
+)
+
+const (
+	// stoppedShortest is the least that one of the four measurements lasts.
+	stoppedShortest = 150 * time.Millisecond
+	// overflowing adds are more than the queue of a listener and its socket hold.
+	overflowing = 36 << 10
+	// toldInterval is how often a datagram of adds is told while packets are forwarded.
+	toldInterval = 10 * time.Millisecond
+)
+
+// stoppedRun is one measurement of what a stopped listener does.
+type stoppedRun struct {
+	plane  *mapsockPlane
+	writer *mapConnection
+	added  int
+	lost   uint64 // messages that the stopped listener lost
+}
+
+func (p *mapsockPlane) measureStopped(ctx context.Context, slot time.Duration) (samples []sample, err error) {
+	heard, err := newAudience(p.socket, mapsock.HearOperations, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer heard.close()
+	r := stoppedRun{plane: p}
+	if r.writer, err = dialMapsock(p.socket); err != nil {
+		return nil, err
+	}
+	defer r.writer.close()
+	add := addOf(netip.PrefixFrom(stoppedTo, 32), core4Dec.Addr())
+	if err := r.writer.ask(&add); err != nil {
+		return nil, err
+	}
+	ratio, err := r.compare(ctx, max(slot/4, stoppedShortest))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := heard.await(ctx, int64(r.added)+1); err != nil {
+		return nil, err
+	}
+	return []sample{
+		{"forwarded beside it", "times", ratio}, {"lost by the stopped listener", "messages", float64(r.lost)},
+		{"lost by the other listener", "messages", float64(heard.lost.Load())},
+	}, ctx.Err()
+}
+
+// stoppedTo is where the packets go.
+var stoppedTo = host(mapsockAdded, addedPrefixes)
+
+// forward sends packets as fast as they are taken, until the function that it returns is called.
+func (p *mapsockPlane) forward() (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var sending sync.WaitGroup
+	var failed error
+	sending.Go(func() {
+		payload := make([]byte, echoOctets)
+		for ctx.Err() == nil && failed == nil {
+			_, err := p.packet.WriteToUDPAddrPort(payload, netip.AddrPortFrom(stoppedTo, 9))
+			if !errors.Is(err, unix.ENOBUFS) {
+				failed = err
+			}
+		}
+	})
+	return func() error {
+		cancel()
+		sending.Wait()
+		return failed
+	}
+}
+
+// compare is what is forwarded beside a stopped listener over what is without.
+func (r *stoppedRun) compare(ctx context.Context, each time.Duration) (ratio float64, err error) {
+	first, err := r.rate(ctx, each)
+	if err != nil {
+		return 0, err
+	}
+	beside, err := r.besideStopped(ctx, each)
+	if err != nil {
+		return 0, err
+	}
+	last, err := r.rate(ctx, each)
+	return beside / ((first + last) / 2), err
+}
+
+// besideStopped is the mean of two rates beside a listener whose queue is full.
+func (r *stoppedRun) besideStopped(ctx context.Context, each time.Duration) (packetsPerSecond float64, err error) {
+	before, err := r.counters()
+	if err != nil {
+		return 0, err
+	}
+	stopped, err := r.connectStopped()
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(stopped)
+	if err := r.tell(overflowing / addsTogether); err != nil {
+		return 0, err
+	}
+	second, err := r.rate(ctx, each)
+	if err != nil {
+		return 0, err
+	}
+	third, err := r.rate(ctx, each)
+	if err != nil {
+		return 0, err
+	}
+	after, err := r.counters()
+	if r.lost = after[countedLost] - before[countedLost]; err == nil && r.lost == 0 {
+		err = errors.New("the stopped listener lost nothing: it was none")
+	}
+	return (second + third) / 2, err
+}
+
+// countedLost counts messages that any listener lost.
+const countedLost = "mapsock_messages_lost_total"
+
+// rate is how many packets are encapsulated a second while adds are told.
+func (r *stoppedRun) rate(ctx context.Context, each time.Duration) (packetsPerSecond float64, err error) {
+	stop := r.plane.forward()
+	first, err := r.counters()
+	began := time.Now()
+	for err == nil && time.Since(began) < each && ctx.Err() == nil {
+		err = r.tell(1)
+		time.Sleep(toldInterval)
+	}
+	took := time.Since(began)
+	last, failed := r.counters()
+	if err := errors.Join(err, failed, stop(), ctx.Err()); err != nil {
+		return 0, err
+	}
+	forwarded := last["encapsulated_packets"] - first["encapsulated_packets"]
+	if forwarded == 0 {
+		return 0, errors.New("no packet was forwarded")
+	}
+	return float64(forwarded) / took.Seconds(), nil
+}
+
+// connectStopped connects a listener that hears everything and reads nothing.
+func (r *stoppedRun) connectStopped() (fd int, err error) {
+	if fd, err = connectMapsock(r.plane.socket); err != nil {
+		return 0, err
+	}
+	m := mapsock.Message{Type: mapsock.TypeListen, Hearing: mapsock.HearOperations | mapsock.HearEvents}
+	m.Mark(mapsock.AttributeListen)
+	ask, err := m.Append(nil)
+	if err == nil {
+		_, err = unix.Write(fd, ask)
+	}
+	if err != nil {
+		unix.Close(fd)
+	}
+	return fd, err
+}
+
+// tell adds so many datagrams of mappings, of which listeners hear.
+func (r *stoppedRun) tell(datagrams int) error {
+	for range datagrams {
+		if err := r.writer.sendAdds(r.added, addsTogether); err != nil {
+			return err
+		}
+		r.added += addsTogether
+		if err := r.writer.await(addsTogether); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counters are those of the data plane and of its mapping socket, by name.
+func (r *stoppedRun) counters() (map[string]uint64, error) {
+	if err := r.writer.ask(&mapsock.Message{Type: mapsock.TypeGetCounters}); err != nil {
+		return nil, err
+	}
+	all := map[string]uint64{}
+	for _, c := range r.writer.message.Counts {
+		all[c.Name] = c.Value
+	}
+	return all, nil
+}
