@@ -69,7 +69,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 23
+#define LISP_ABI_VERSION 24
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -503,8 +503,8 @@ struct lisp_decision {
 	__u32 generation;
 	__u64 expires_ns;
 	/* the second cache line */
-	__u32 generation_place;
 	__u32 mapping_index;
+	__u32 counters;     /* of the mapping: index in mapping_counters, those of this processor */
 	__u32 out;          /* ifindex */
 	__u32 longest;      /* inner packet that fits, in octets */
 	__u32 flow_mask;    /* not 0: the way depends on these bits of the flow's hash, nothing else here counts */
@@ -512,7 +512,10 @@ struct lisp_decision {
 	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
 	__u32 outer_sum;    /* of the outer IPv4 header but for length and TTL, not yet inverted */
 	__u8 outer_family;
-	__u8 zero2[23];
+	__u8 zero2;
+	__u16 generation_place;
+	__u32 used;         /* as lisp_mapping.last_used, which follows when this one does not say the same */
+	__u8 rloc[16];      /* decapsulated: the own one to which the outer packet went */
 	/* What is written before the inner packet: lengths, TTL, checksum, source port, flow label and nonce are 0. */
 	__u8 front[LISP_FRONT_OCTETS];
 };

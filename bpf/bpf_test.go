@@ -194,6 +194,28 @@ func TestEncapsulate(t *testing.T) {
 	}
 }
 
+// TestChecksumsOfInnerHeaders gives inner headers checksums at which an update could go wrong, most of them wrong ones, which stay
+// as wrong as they are (RFC 1624).
+func TestChecksumsOfInnerHeaders(t *testing.T) {
+	b := newBench(t)
+	b.takeFrames(t)
+	b.mapCacheIn(77, pairs[0])
+	for _, sum := range []uint16{0, 1, 0xFF, 0x100, 0x101, 0xFEFE, 0xFEFF, 0xFF00, 0xFFFE, 0xFFFF} {
+		packet := pairs[0].toRemote(0xB9, 64)
+		binary.BigEndian.PutUint16(packet[10:], sum)
+		frame := ethernet(b.site.Attrs().HardwareAddr, hostMAC, append(packet, make([]byte, 20)...)) // padded
+		for name, send := range map[string]func() (uint32, []byte){
+			"tc":        func() (uint32, []byte) { return b.toSite(t, frame) },
+			"XDP":       func() (uint32, []byte) { return b.frameXDP(t, b.site, frame) },
+			"XDP again": func() (uint32, []byte) { return b.frameXDP(t, b.site, frame) },
+		} {
+			if _, got := send(); !bytes.Equal(got, b.encapsulated(t, pairs[0], 77, packet, got)) {
+				t.Errorf("%s, checksum %#04x: got %x", name, sum, got)
+			}
+		}
+	}
+}
+
 // mapCacheIn maps site B to Instance-ID iid of the remote side.
 func (b *bench) mapCacheIn(iid uint32, pair pair) {
 	set := b.locatorSet(fields{}, pair.outer(1).String(), pair.outer(0).String())

@@ -81,9 +81,9 @@ static __always_inline bool holds(const struct lisp_decision *d, __u64 now)
 }
 
 /* The decision with a key that holds; NULL for none. */
-static __always_inline const struct lisp_decision *find_decision(const struct decision_key *k, __u8 family, __u64 now)
+static __always_inline struct lisp_decision *find_decision(const struct decision_key *k, __u8 family, __u64 now)
 {
-	const struct lisp_decision *d = decision_at(k, family);
+	struct lisp_decision *d = decision_at(k, family);
 
 	return d && has_key(d, k, family) && holds(d, now) ? d : NULL;
 }
@@ -150,6 +150,7 @@ static __always_inline struct lisp_decision *take_place(const struct decision_ke
 	d->expires_ns = hop->expires_ns;
 	d->out = hop->ifindex;
 	d->flow_mask = 0;
+	d->used = 0;
 	d->address_hash = hash_addresses(p);
 	d->pseudo_sum = sum_address(&p->source, p->family) + sum_address(&p->destination, p->family);
 	OCTETS8(d->front) = OCTETS8(hop->macs);
@@ -239,6 +240,7 @@ static __noinline void keep_encapsulation(hook_frame *frame, const struct itr *t
 		return;
 	d->longest = longest - outer_length(l->family);
 	d->mapping_index = t->mapping_index;
+	d->counters = counters_of(t->mapping_index);
 	d->outer_family = l->family;
 	keep_front(d, t, l);
 }
@@ -262,6 +264,9 @@ static __noinline void keep_decapsulation(hook_frame *frame, const struct etr *e
 		return;
 	d->longest = hop->mtu;
 	d->mapping_index = e->mapping_index;
+	d->counters = counters_of(e->mapping_index);
+	d->outer_family = e->outer.family;
+	__builtin_memcpy(d->rloc, &e->outer.destination, sizeof(d->rloc));
 	OCTETS2(d->front + 12) = ethertype_of(e->inner.family);
 }
 

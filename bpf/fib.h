@@ -263,20 +263,32 @@ static __always_inline __u32 tick_now(void)
 	return lisp_tick;
 }
 
-static __always_inline void count_mapping_at(__u32 index, __u32 octets, __u32 tick)
-{
-	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
-	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
-	struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
+/* Where this processor counts what a mapping does. */
+static __always_inline __u32 counters_of(__u32 index) { return bpf_get_smp_processor_id() * lisp_mapping_limit + index; }
 
-	if (!c || !m)
+static __always_inline void count_at(__u32 own, __u32 octets)
+{
+	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
+
+	if (!c)
 		return;
 	c->packets++;
 	c->octets += octets;
-	if (*(volatile __u32 *)&m->last_used != tick)
+}
+
+/* Says when a mapping was last used. */
+static __always_inline void mark_used(__u32 index, __u32 tick)
+{
+	struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
+
+	if (m && *(volatile __u32 *)&m->last_used != tick)
 		*(volatile __u32 *)&m->last_used = tick;
 }
 
-static __always_inline void count_mapping(__u32 index, __u32 octets) { count_mapping_at(index, octets, tick_now()); }
+static __always_inline void count_mapping(__u32 index, __u32 octets)
+{
+	count_at(counters_of(index), octets);
+	mark_used(index, tick_now());
+}
 
 #endif

@@ -24,7 +24,7 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 /* For this machine, as the kernel judges it: by the address. */
 static __always_inline bool is_for_host(const struct ethhdr *header, const struct lisp_interface *at)
 {
-	return __builtin_memcmp(header->h_dest, at->mac, ETH_ALEN) == 0;
+	return OCTETS4(header->h_dest) == OCTETS4(at->mac) && OCTETS2(header->h_dest + 4) == OCTETS2(at->mac + 4);
 }
 
 /* What decide_for_core() answers when the packet is not LISP to us. */
@@ -93,7 +93,7 @@ int lisp_xdp(struct xdp_md *frame)
 
 	if (!at || (void *)(tag + 1) > frame_end(frame) || !is_for_host(header, at))
 		return XDP_PASS;
-	ethertype = header->h_proto;
+	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
 	if (at->flags & LISP_INTERFACE_TAGGED && ethertype == bpf_htons(ETH_P_8021Q)) {
 		tagged = true;
 		ethertype = tag->ethertype;

@@ -36,6 +36,7 @@ union lisp_address {
 /* The first octets of an IP header: TOS and TTL of either family are among them, and the checksum of IPv4. */
 union lisp_head {
 	__u8 octets[12];
+	__be16 halves[6];
 	__be32 words[3];
 };
 

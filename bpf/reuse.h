@@ -68,10 +68,10 @@ static __always_inline bool is_plain_unfinished(const struct plain_packet *p, __
 }
 
 /* The decision about a packet from the site, and its flow's hash; NULL for none. */
-static __always_inline const struct lisp_decision *find_for_flow(struct decision_key *k, const struct plain_packet *p, __u8 family,
+static __always_inline struct lisp_decision *find_for_flow(struct decision_key *k, const struct plain_packet *p, __u8 family,
 								 __u64 now, __u32 *hash)
 {
-	const struct lisp_decision *d = find_decision(k, family, now);
+	struct lisp_decision *d = find_decision(k, family, now);
 
 	if (!d)
 		return NULL;
@@ -153,11 +153,23 @@ static __always_inline long adjust(struct xdp_md *frame, __u32 surplus, int head
 	return bpf_xdp_adjust_head(frame, head);
 }
 
+/* As count_mapping(), with one look at the mapping for all packets of a moment. */
+static __always_inline void count_use(struct lisp_decision *d, __u32 octets, __u64 boot_ns)
+{
+	__u32 now = boot_ns >> LISP_LAST_USED_SHIFT;
+
+	count_at(d->counters, octets);
+	if (d->used == now)
+		return;
+	d->used = now;
+	mark_used(d->mapping_index, now);
+}
+
 static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struct lisp_interface *site, __u8 family)
 {
 	void *at = frame_data(frame) + ETH_HLEN, *end = frame_end(frame);
 	struct lisp_clock *clock = find_clock();
-	const struct lisp_decision *d;
+	struct lisp_decision *d;
 	struct front_words words = {};
 	struct decision_key k;
 	struct plain_packet p;
@@ -184,7 +196,7 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struc
 	if (failed)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, p.length);
-	count_mapping_at(d->mapping_index, p.length, clock->boot_ns >> LISP_LAST_USED_SHIFT);
+	count_use(d, p.length, clock->boot_ns);
 	return bpf_redirect(d->out, 0);
 }
 
@@ -196,33 +208,24 @@ struct plain_outer {
 	__u8 ttl;
 };
 
-/* Reads outer headers that say nothing out of the ordinary, to the first own RLOC; `octets` are there from `at` on. */
+/* Reads outer headers that say nothing out of the ordinary; `octets` are there from `at` on. */
 static __always_inline bool read_plain_outer(const void *at, __u32 octets, __u8 family, struct plain_outer *o)
 {
-	const struct lisp_settings *s = find_settings();
 	const struct udp_lisp *u = at + header_octets(family);
 	__u32 length, udp_length = bpf_ntohs(u->udp.len);
 	const struct ipv6hdr *h6 = at;
 	const struct iphdr *h4 = at;
-	__u8 flags = bpf_ntohl(u->lisp.flags_nonce) >> 24;
 
-	if (!s || s->flags & (SETTINGS_HEEDED | LISP_SETTING_INNER_DSCP_KEPT) || u->udp.dest != bpf_htons(LISP_DATA_PORT))
-		return false;
-	if (flags & ~(LISP_FLAG_N | LISP_FLAG_I))
+	if (u->udp.dest != bpf_htons(LISP_DATA_PORT) || u->lisp.flags_nonce & bpf_htonl(~((LISP_FLAG_N | LISP_FLAG_I) << 24 | NONCE_MASK)))
 		return false;
 	if (family == 4) {
 		if (*(const __u8 *)at != 0x45 || h4->frag_off & bpf_htons(IPV4_MF_OR_OFFSET) || h4->protocol != IPPROTO_UDP)
-			return false;
-		if (h4->daddr != OCTETS4(s->rloc4) || !h4->daddr)
 			return false;
 		length = bpf_ntohs(h4->tot_len);
 		o->tos = h4->tos;
 		o->ttl = h4->ttl;
 	} else {
 		if (*(const __u8 *)at >> 4 != 6 || h6->nexthdr != IPPROTO_UDP)
-			return false;
-		if (OCTETS8(&h6->daddr) != OCTETS8(s->rloc6) || OCTETS8((const void *)&h6->daddr + 8) != OCTETS8(s->rloc6 + 8) ||
-		    !OCTETS8(&h6->daddr))
 			return false;
 		length = bpf_ntohs(h6->payload_len) + sizeof(*h6);
 		o->tos = bpf_ntohs(OCTETS2(at)) >> 4;
@@ -231,26 +234,37 @@ static __always_inline bool read_plain_outer(const void *at, __u32 octets, __u8 
 	if (length > octets || udp_length < sizeof(*u) || udp_length + header_octets(family) > length)
 		return false;
 	o->payload = udp_length - sizeof(*u);
-	o->iid = flags & LISP_FLAG_I ? bpf_ntohl(u->lisp.iid_lsb) >> 8 : 0;
+	o->iid = u->lisp.flags_nonce & bpf_htonl(LISP_FLAG_I << 24) ? bpf_ntohl(u->lisp.iid_lsb) >> 8 : 0;
 	return true;
 }
 
-/* Cuts off `removed` octets and sends the packet on. */
-static __always_inline int finish_decapsulation(struct xdp_md *frame, const struct lisp_decision *d, __u32 surplus, __u32 removed, __u32 length)
+/* Whether the outer packet at `at` went to the RLOC of a decision, which was an own one then; when it no longer is, the decision is void. */
+static __always_inline bool is_for_rloc(const void *at, __u8 family, const struct lisp_decision *d)
+{
+	const struct ipv6hdr *h6 = at;
+	const struct iphdr *h4 = at;
+
+	if (d->outer_family != family)
+		return false;
+	if (family == 4)
+		return h4->daddr == OCTETS4(d->rloc);
+	return OCTETS8(&h6->daddr) == OCTETS8(d->rloc) && OCTETS8((const void *)&h6->daddr + 8) == OCTETS8(d->rloc + 8);
+}
+
+/* Takes off the outer headers and `surplus` octets at the end, and writes the Ethernet header anew. */
+static __always_inline long remove_front(struct xdp_md *frame, const struct lisp_decision *d, __u8 outer_family, __u32 surplus)
 {
 	void *to;
 
-	if (adjust(frame, surplus, removed) < 0)
-		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
+	if (adjust(frame, surplus, outer_length(outer_family)) < 0)
+		return -1;
 	to = frame_data(frame);
 	if (to + ETH_HLEN > frame_end(frame))
-		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
+		return -1;
 	OCTETS8(to) = OCTETS8(d->front);
 	OCTETS4(to + 8) = OCTETS4(d->front + 8);
 	OCTETS2(to + 12) = OCTETS2(d->front + 12);
-	count(removed == outer_length(4) ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, length);
-	count_mapping(d->mapping_index, length);
-	return bpf_redirect(d->out, 0);
+	return 0;
 }
 
 static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struct lisp_interface *core, __u8 outer_family, __u8 family)
@@ -260,7 +274,8 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 	struct decision_key k;
 	struct plain_packet p;
 	struct plain_outer o;
-	const struct lisp_decision *d;
+	struct lisp_decision *d;
+	__u64 now = now_ns();
 	__u32 sum;
 
 	if (at + header_octets(family) + L4_OCTETS > end)
@@ -272,15 +287,19 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 		return NOT_KEPT;
 	k.where = where_of(frame->ingress_ifindex, o.iid);
 	k.what = what_of(0, o.tos, family, LISP_WAY_DECAPSULATED);
-	d = find_decision(&k, family, now_ns());
-	if (!d || p.length > d->longest)
+	d = find_decision(&k, family, now);
+	if (!d || p.length > d->longest || !is_for_rloc(outer, outer_family, d))
 		return NOT_KEPT;
 	sum = d->pseudo_sum + bpf_htons(p.protocol);
 	if (core->flags & LISP_INTERFACE_UNFINISHED &&
 	    (is_plain_unfinished(&p, family, sum) || (p.protocol == IPPROTO_UDP && is_tunnel_port(p.ports >> 16))))
 		return NOT_KEPT;
 	change_head(at, o.tos, (o.ttl < p.ttl ? o.ttl : p.ttl) - 1);
-	return finish_decapsulation(frame, d, (__u32)(end - at) - p.length, outer_length(outer_family), p.length);
+	if (remove_front(frame, d, outer_family, (__u32)(end - at) - p.length) < 0)
+		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
+	count(outer_family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, p.length);
+	count_use(d, p.length, now);
+	return bpf_redirect(d->out, 0);
 }
 
 /* What was decided about such a packet from the core before is done to it; NOT_KEPT where nothing was. */

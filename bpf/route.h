@@ -40,23 +40,14 @@ static __always_inline long find_route(hook_frame *frame, struct bpf_fib_lookup 
 	return answer;
 }
 
-/* RFC 1624 s.3, for one 16-bit word of a header that changes. */
-static __always_inline __u16 update_checksum(__u16 checksum, __u16 old, __u16 new)
-{
-	__u32 sum = (__u16)~checksum + (__u16)~old + (__u32)new;
-
-	sum = (sum & 0xFFFF) + (sum >> 16);
-	sum = (sum & 0xFFFF) + (sum >> 16);
-	return ~sum;
-}
-
 /* What the first octets of an IP header become with another TOS and TTL; the IPv4 checksum follows by increments, so that a
  * wrong one stays wrong and is seen by the receiver. Returns the difference that makes to a checksum over the packet. */
 static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
 {
 	__u8 *o = h->octets;
 	__u64 before = (__u64)h->words[0] + h->words[1];
-	__u16 checksum = (__u16)o[11] << 8 | o[10];
+	__be16 first = h->halves[0], fifth = h->halves[4];
+	__u32 sum;
 
 	if (o[0] >> 4 == 6) {
 		o[0] = 0x60 | tos >> 4;
@@ -64,12 +55,12 @@ static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
 		o[7] = ttl;
 		return ((__u64)h->words[0] + h->words[1]) + 0x200000000ULL - 2 - before;
 	}
-	checksum = update_checksum(checksum, bpf_htons(o[1]), bpf_htons(tos));
-	checksum = update_checksum(checksum, bpf_htons(o[8] << 8), bpf_htons(ttl << 8));
-	o[1] = tos;
-	o[8] = ttl;
-	o[10] = checksum;
-	o[11] = checksum >> 8;
+	h->halves[0] = (first & bpf_htons(0xFF00)) | bpf_htons(tos);
+	h->halves[4] = (fifth & bpf_htons(0x00FF)) | bpf_htons((__u16)ttl << 8);
+	/* RFC 1624 s.3, for both words at once. */
+	sum = (__u32)(__u16)~h->halves[5] + (__u16)~first + h->halves[0] + (__u16)~fifth + h->halves[4];
+	sum = (sum & 0xFFFF) + (sum >> 16);
+	h->halves[5] = ~(sum + (sum >> 16));
 	return 0;
 }
 

@@ -59,8 +59,8 @@ type fibLispDecision struct {
 	Epoch           uint32
 	Generation      uint32
 	ExpiresNs       uint64
-	GenerationPlace uint32
 	MappingIndex    uint32
+	Counters        uint32
 	Out             uint32
 	Longest         uint32
 	FlowMask        uint32
@@ -68,7 +68,10 @@ type fibLispDecision struct {
 	PseudoSum       uint32
 	OuterSum        uint32
 	OuterFamily     uint8
-	Zero2           [23]uint8
+	Zero2           uint8
+	GenerationPlace uint16
+	Used            uint32
+	Rloc            [16]uint8
 	Front           [72]uint8
 }
 
