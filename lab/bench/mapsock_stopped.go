@@ -21,8 +21,8 @@ import (
 const (
 	// stoppedShortest is the least that one of the four measurements lasts.
 	stoppedShortest = 150 * time.Millisecond
-	// overflowing adds are more than the queue of a listener and its socket hold.
-	overflowing = 36 << 10
+	// overflowing adds are more than the queue of a listener and its socket, of ten datagrams full of messages, hold.
+	overflowing = 64 << 10
 	// toldInterval is how often a datagram of adds is told while packets are forwarded.
 	toldInterval = 10 * time.Millisecond
 )
