@@ -196,6 +196,34 @@ func (b *bench) removeDecisions(t *testing.T) {
 	}
 }
 
+// TestTunnelsBesideDecisions has packets of tunnels between two addresses about which a decision is kept: their inner checksum may
+// be unfinished, so that they are tc's, as those of no decision are.
+func TestTunnelsBesideDecisions(t *testing.T) {
+	const toTC = 2 // XDP_PASS
+	b := newBench(t)
+	b.takeFrames(t)
+	for _, p := range pairs {
+		b.leafs = map[rootKey][]leaf{}
+		for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
+			b.database(0, own)
+		}
+		b.mapCacheIn(0, p)
+		for port, want := range map[uint16]uint32{9: xdpRedirect, 4789: toTC, 8472: toTC, 6081: toTC, 4341: toTC} {
+			b.removeDecisions(t)
+			for _, to := range []uint16{9, port} {
+				packet := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: to, checksum: true, payload: []byte("to B, which is far")}
+				verdict, _ := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet.serialize()))
+				if to == 9 && b.markDecisions(t, nil) == 0 {
+					t.Fatal("nothing is kept")
+				}
+				if to == port && verdict != want {
+					t.Errorf("%s, UDP port %d: verdict %d, want %d", p.name, port, verdict, want)
+				}
+			}
+		}
+	}
+}
+
 // TestWhatIsNotKept lists packets about which nothing is kept.
 func TestWhatIsNotKept(t *testing.T) {
 	b := newBench(t)

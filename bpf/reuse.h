@@ -59,10 +59,13 @@ static __always_inline bool read_plain(const void *at, __u8 family, struct plain
 	return p->ttl > 1 && p->length >= header_octets(family) + sizeof(struct udphdr);
 }
 
-/* As is_unfinished(), of a packet whose addresses the decision has summed up. */
+/* As is_unfinished(), of a packet whose addresses the decision has summed up. A packet that may be a tunnel's shares its decision
+ * with all others between two addresses. */
 static __always_inline bool is_plain_unfinished(const struct plain_packet *p, __u8 family, __u32 sum)
 {
-	sum += bpf_htons(p->length - header_octets(family));
+	if (p->protocol == IPPROTO_UDP && is_tunnel_port(p->ports >> 16))
+		return true;
+	sum += bpf_htons(p->protocol) + bpf_htons(p->length - header_octets(family));
 	sum = (sum & 0xFFFF) + (sum >> 16);
 	return p->checksum == (__u16)((sum & 0xFFFF) + (sum >> 16));
 }
@@ -184,7 +187,7 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struc
 	d = find_for_flow(&k, &p, family, clock->boot_ns, &words.hash);
 	if (!d || p.length > octets || p.length > d->longest)
 		return NOT_KEPT;
-	if (site->flags & LISP_INTERFACE_UNFINISHED && is_plain_unfinished(&p, family, d->pseudo_sum + bpf_htons(p.protocol)))
+	if (site->flags & LISP_INTERFACE_UNFINISHED && is_plain_unfinished(&p, family, d->pseudo_sum))
 		return NOT_KEPT;
 	words.length = p.length;
 	words.ttl = p.ttl - 1;
@@ -276,7 +279,6 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 	struct plain_outer o;
 	struct lisp_decision *d;
 	__u64 now = now_ns();
-	__u32 sum;
 
 	if (at + header_octets(family) + L4_OCTETS > end)
 		return NOT_KEPT;
@@ -290,9 +292,7 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 	d = find_decision(&k, family, now);
 	if (!d || p.length > d->longest || !is_for_rloc(outer, outer_family, d))
 		return NOT_KEPT;
-	sum = d->pseudo_sum + bpf_htons(p.protocol);
-	if (core->flags & LISP_INTERFACE_UNFINISHED &&
-	    (is_plain_unfinished(&p, family, sum) || (p.protocol == IPPROTO_UDP && is_tunnel_port(p.ports >> 16))))
+	if (core->flags & LISP_INTERFACE_UNFINISHED && is_plain_unfinished(&p, family, d->pseudo_sum))
 		return NOT_KEPT;
 	change_head(at, o.tos, (o.ttl < p.ttl ? o.ttl : p.ttl) - 1);
 	if (remove_front(frame, d, outer_family, (__u32)(end - at) - p.length) < 0)

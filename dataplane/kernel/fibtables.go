@@ -132,7 +132,6 @@ func (s *mapStore) deleteRoot(key rootKey) error {
 	}
 	if block != 0 {
 		waitForPrograms()
-		s.dropBlock(block)
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ type tableMaps interface {
 	switchTable(roots map[rootKey]walkBegin) error
 	// putRoot stores a root. It cannot fail where there is one.
 	putRoot(key rootKey, begin walkBegin) error
-	// deleteRoot removes a root, and its block.
+	// deleteRoot removes a root. No program walks in its block any more, which dropBlock
+	// gives up then.
 	deleteRoot(key rootKey) error
 	// clearUsage zeroes the counters of a mapping's index.
 	clearUsage(index uint32)
@@ -263,9 +264,7 @@ func (t *tables) delete(key entryKey) (bool, error) {
 		}
 	}
 	if r.count(key.bits, -1); r.entries == 0 {
-		r.store = nil
-		t.fib.clear(&r.trieRoot)
-		delete(t.roots, below)
+		t.clearRoot(below, r)
 	} else {
 		t.fib.remove(&r.trieRoot, key.trieKey(), int(key.bits), index, t.covering(r, key))
 	}
@@ -279,6 +278,18 @@ func (t *tables) delete(key entryKey) (bool, error) {
 	t.sets.release(record.LocatorSet)
 	t.shrink(below)
 	return true, nil
+}
+
+// clearRoot takes everything below a root out of use that programs know no more. What
+// its parts lead to is looked for before their memory is gone.
+func (t *tables) clearRoot(below rootKey, r *root) {
+	block := r.begins().block
+	r.store = nil
+	t.fib.clear(&r.trieRoot)
+	if block != 0 {
+		t.maps.dropBlock(block)
+	}
+	delete(t.roots, below)
 }
 
 // covering returns the slot of the longest shorter prefix.

@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ type plainMaps struct {
 	next    []uint32
 	blocks  map[uint32]*[wideParts][]uint32
 	failing error // what every call answers, when set
+	// tableFailing is what newTable alone answers.
+	tableFailing error
 }
 
 func newPlainMaps() *plainMaps {
@@ -54,11 +57,19 @@ func (m *plainMaps) newPart(block, part uint32, write func([]uint32)) ([]uint32,
 	return slots, nil
 }
 
-func (m *plainMaps) dropBlock(block uint32) { delete(m.blocks, block) }
+// dropBlock lets whoever still reads a part find nonsense, as the kernel's memory would be gone.
+func (m *plainMaps) dropBlock(block uint32) {
+	if parts := m.blocks[block]; parts != nil {
+		for _, part := range parts {
+			storeRun(part, slotNode|slotCell)
+		}
+	}
+	delete(m.blocks, block)
+}
 
 func (m *plainMaps) newTable(cells int) ([]uint32, error) {
 	m.next = make([]uint32, cells*cellSlots)
-	return m.next, m.failing
+	return m.next, cmp.Or(m.failing, m.tableFailing)
 }
 
 func (m *plainMaps) switchTable(roots map[rootKey]walkBegin) error {
@@ -84,7 +95,6 @@ func (m *plainMaps) putRoot(key rootKey, begin walkBegin) error {
 
 func (m *plainMaps) deleteRoot(key rootKey) error {
 	if m.failing == nil {
-		m.dropBlock(m.roots[key].block)
 		delete(m.roots, key)
 	}
 	return m.failing
@@ -340,6 +350,30 @@ func TestFailuresChangeNothing(t *testing.T) {
 	}
 	p.maps.failing = nil
 	must(t, p.putPrefix(t, kindMapCache, "2001:db8::/32", locators(rloc4(2))))
+}
+
+// TestWideRootThatCannotBeNarrow loses its last entry when there was never memory to make it narrow.
+func TestWideRootThatCannotBeNarrow(t *testing.T) {
+	p := newPlainTables(t, 10, 10, 1<<12)
+	p.parts.wideFrom = 4
+	p.reopen(t)
+	prefixes := []string{"10.0.0.0/28", "10.0.1.0/28", "10.0.2.0/28", "10.0.3.0/28"}
+	for _, prefix := range prefixes {
+		must(t, p.putPrefix(t, kindMapCache, prefix, locators(rloc4(1))))
+	}
+	if len(p.maps.blocks) != 1 {
+		t.Fatal("the root is not wide")
+	}
+	p.maps.tableFailing = errors.New("no memory")
+	for _, prefix := range prefixes {
+		key, _ := keyOf(kindMapCache, lisp.MustParsePrefix(prefix))
+		if existed, err := p.delete(key); err != nil || !existed {
+			t.Fatalf("delete %s: %v, %v", prefix, existed, err)
+		}
+	}
+	if len(p.maps.blocks) != 0 || len(p.maps.roots) != 0 || p.fib.cells.inUse() != 0 {
+		t.Errorf("%d blocks, %d roots, %d cells in use without entries", len(p.maps.blocks), len(p.maps.roots), p.fib.cells.inUse())
+	}
 }
 
 func TestAdoptRefusesNonsense(t *testing.T) {
