@@ -9,6 +9,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink/nl"
@@ -68,6 +69,33 @@ func parseRoute(message []byte) (r siteRoute, ok bool) {
 	r.gateway = r.gateway && !several
 	r.prefix = netip.PrefixFrom(address, int(header.Dst_len))
 	return r, r.prefix.IsValid()
+}
+
+// knowsRules reports whether nothing in the rules of a family is new to us, such as
+// selectors of later kernels, which netlink.Rule does not tell of. The calling thread is
+// in the namespace.
+func knowsRules(family int) (known bool, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
+	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(family)}})
+	known = true
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, func(message []byte) bool {
+		known = known && isKnownRule(message)
+		return true
+	})
+	if err != nil {
+		return false, fmt.Errorf("rules: %w", err)
+	}
+	return known, nil
+}
+
+func isKnownRule(message []byte) bool {
+	if len(message) < unix.SizeofRtMsg {
+		return false
+	}
+	attributes, err := nl.ParseRouteAttr(message[unix.SizeofRtMsg:])
+	return err == nil && !slices.ContainsFunc(attributes, func(a syscall.NetlinkRouteAttr) bool {
+		return a.Attr.Type > nl.FRA_DPORT_RANGE
+	})
 }
 
 // wayNews is what a message of netlink means to the ways of EID-Prefixes: nothing,

@@ -195,6 +195,10 @@ func (e *Engine) judgeWays(family int) error {
 	j.takeRules(family, rules)
 	routes := 0
 	return e.space.do(func() error {
+		if known, err := knowsRules(family); err != nil || !known {
+			j.divide(everyAddress(family))
+			return err
+		}
 		return eachRoute(family, func(r siteRoute) {
 			if routes++; routes%wayBeatRoutes == 0 {
 				e.beatWays()

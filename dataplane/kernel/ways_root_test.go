@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
@@ -209,6 +210,42 @@ func TestOneWayFollowsRoutes(t *testing.T) {
 	r.waitForMark(t, sites[1].prefix, true, "a rule of the other family")
 	must(t, handle.RuleDel(added))
 	r.waitForMark(t, sites[0].prefix, true, "no such rule")
+	expectRulesOfLaterKernels(t, r, sites)
+}
+
+// expectRulesOfLaterKernels has a rule for the main table whose condition netlink.Rule does not tell of: the one behind it counts.
+func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) {
+	t.Helper()
+	const fraDSCP = 25 // Linux 6.14
+	err := r.ns.Do(func() error {
+		request := nl.NewNetlinkRequest(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+		request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET, Table: unix.RT_TABLE_MAIN, Type: unix.RTN_UNICAST}})
+		request.AddData(nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(500)))
+		request.AddData(nl.NewRtAttr(fraDSCP, []byte{10}))
+		_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+		return err
+	})
+	if err != nil {
+		t.Logf("not with this kernel: %v", err)
+		return
+	}
+	added := netlink.NewRule()
+	added.Family, added.Priority, added.Table = netlink.FAMILY_V4, 600, 77
+	must(t, r.ns.Netlink().RuleAdd(added))
+	r.waitForMark(t, sites[0].prefix, false, "rules by DSCP")
+	looked := func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.ways.seen == r.ways.news
+	}
+	for deadline := time.Now().Add(patience); !looked(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody looks at the rules")
+		}
+	}
+	if r.isMarked(t, sites[0].prefix) {
+		t.Errorf("%v is marked, though only packets of one DSCP go by the main table", sites[0].prefix)
+	}
 }
 
 // TestMarksEndWithTheirEngine leaves none for programs that go on alone.
