@@ -198,7 +198,7 @@ func (s *mapServer) journalNonces() {
 			continue
 		}
 		said += 1 + len(site.nonces)
-		for _, k := range slices.SortedFunc(maps.Keys(site.nonces), nonceKey.compare) {
+		for _, k := range slices.SortedFunc(maps.Keys(site.nonces), site.compareKeys) {
 			x := xtr{id: registrantID{xtrID: k.xtrID, siteID: k.siteID}, keyID: k.keyID, from: unspecified}
 			j.entry(entryHead{site: site.config.Name, xtr: x, nonce: site.nonces[k], known: true})
 		}

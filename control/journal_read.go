@@ -22,7 +22,7 @@ var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 
 var errJournalEnds = errors.New("the journal ends inside an entry")
 
-// compare orders keys of nonces, so that a checkpoint is the same each time.
+// compare orders keys of nonces.
 func (k nonceKey) compare(o nonceKey) int {
 	return cmp.Or(cmp.Compare(k.siteID, o.siteID), bytes.Compare(k.xtrID[:], o.xtrID[:]), cmp.Compare(k.keyID, o.keyID))
 }
@@ -170,7 +170,7 @@ func (s *mapServer) replayNonce(site *siteState, key nonceKey, seen seenNonce, s
 	}
 	last, known := site.nonces[key]
 	if known && last.nonce <= seen.nonce || !known && len(site.nonces) < s.h.limits.ReplayEntriesPerSite {
-		site.nonces[key] = seen
+		site.saw(key, seen)
 	}
 }
 

@@ -259,6 +259,66 @@ func TestReplayAfterRestartIsRefused(t *testing.T) {
 	}
 }
 
+// A message under a key that the xTR has left, and which never arrived, takes nothing back to what it said: not before and not after a
+// restart, with the journal as it came or as a checkpoint has it. Who cannot store his nonces takes a new key and begins anew.
+func TestReplayUnderAFormerKey(t *testing.T) {
+	type step struct {
+		key     uint8
+		nonce   uint64
+		refused bool
+	}
+	rotation := []step{{1, 1000, false}, {2, 1010, false}, {1, 1005, true}, {2, 1011, false}, {1, 1011, true}, {1, 1020, false}, {2, 1015, true}, {2, 1030, false}}
+	anew := []step{{2, 1000, false}, {1, 5, false}, {1, 6, false}, {3, 1, false}, {3, 2, false}, {1, 7, false}, {3, 6, true}}
+	restarted := func(t *testing.T, s *journalledServer) *journalledServer {
+		next := s.restarted(t)
+		next.pieces = append(s.pieces, next.pieces...) // it appends to the journal that it found
+		return next
+	}
+	between := map[string]func(t *testing.T, s *journalledServer) *journalledServer{
+		"in one run":      func(_ *testing.T, s *journalledServer) *journalledServer { return s },
+		"after a restart": restarted,
+		"by a checkpoint": func(t *testing.T, s *journalledServer) *journalledServer {
+			s.pieces = nil
+			s.Checkpoint(s.now)
+			s.wait(time.Second)
+			return restarted(t, s)
+		},
+	}
+	for name, next := range between {
+		for what, steps := range map[string][]step{"keys take turns": rotation, "nonces begin anew": anew} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				c := journalledConfig()
+				c.MapServer.Sites[0].Keys = []Key{secret(1), secret(2), secret(3)}
+				s := newJournalledServer(t, c, epoch)
+				for i, step := range steps {
+					s = next(t, s)
+					before := s.counters()[RefusedReplay]
+					s.take(journalXTRs[0], register(t, func(m *wire.MapRegister) { m.Nonce, m.KeyID = step.nonce, step.key }, "10.1.0.0/16"))
+					if refused := s.counters()[RefusedReplay] > before; refused != step.refused {
+						t.Fatalf("step %d: nonce %d under key %d: refused %v, want %v", i, step.nonce, step.key, refused, step.refused)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Several xTRs of a site that do not say who they are rotate their keys at different times.
+func TestFormerKeyOfNobodyInParticular(t *testing.T) {
+	c := journalledConfig()
+	c.MapServer.Sites[0].Keys = []Key{secret(1), secret(2)}
+	s := newJournalledServer(t, c, epoch)
+	for _, last := range []struct {
+		key   uint8
+		nonce uint64
+	}{{1, 1000}, {2, 2000}, {1, 1001}, {2, 2001}} {
+		s.take(journalXTRs[0], register(t, func(m *wire.MapRegister) { m.XTRIDPresent, m.KeyID, m.Nonce = false, last.key, last.nonce }, "10.1.0.0/16"))
+	}
+	if got := s.counters()[RefusedReplay]; got != 0 {
+		t.Errorf("%d replays were refused", got)
+	}
+}
+
 func TestJournalWithoutPermission(t *testing.T) {
 	s := newJournalledServer(t, journalledConfig(), epoch)
 	s.take(journalXTRs[0], register(t, nil, "2001:db8:1::/48", "10.1.0.0/16", "10.1.2.0/24"))

@@ -221,7 +221,10 @@ func (s *mapServer) refuse(m *mapRegister, r *Refusal) {
 }
 
 // checkNonce reports whether the message is new. An exact duplicate is no replay:
-// its Map-Notify may have been lost (RFC 9301 s.5.6).
+// its Map-Notify may have been lost (RFC 9301 s.5.6). Nonces grow under each key of an
+// xTR apart, because who cannot store his takes a new key. To a key that it left, as in a
+// rotation, an xTR comes back only with a nonce above those under the key that it left it
+// for: a message that was lost under the old one would take it back.
 func (s *mapServer) checkNonce(site *siteState, m *mapRegister) (fresh bool, refused *Refusal) {
 	if site.config.AcceptAnyNonce {
 		return true, nil
@@ -230,7 +233,13 @@ func (s *mapServer) checkNonce(site *siteState, m *mapRegister) (fresh bool, ref
 	switch {
 	case !known && len(site.nonces) >= s.h.limits.ReplayEntriesPerSite:
 		return false, refusal(RefusedReplayTable, "the site has registered with %d xTR-IDs and keys", len(site.nonces))
-	case !known || m.Nonce > seen.nonce:
+	case !known:
+		return true, nil
+	case m.Nonce > seen.nonce:
+		since, left := site.sinceLeft(m.nonceKey())
+		if left && m.Nonce <= since {
+			return false, refusal(RefusedReplay, "nonce 0x%016x with key %d, which the xTR left for another one; the last one was 0x%016x", m.Nonce, m.KeyID, since)
+		}
 		return true, nil
 	case m.seen() == seen:
 		return false, nil
@@ -309,7 +318,7 @@ func (s *mapServer) lifetime(useTTL bool, ttlMinutes uint32) time.Duration {
 
 // takeAll takes the records of a Map-Register.
 func (s *mapServer) takeAll(site *siteState, m *mapRegister) {
-	site.nonces[m.nonceKey()] = m.seen()
+	site.saw(m.nonceKey(), m.seen())
 	x := m.xtr()
 	id := s.registrations.xtrs.acquire(x)
 	for i := range m.mappings {

@@ -27,6 +27,7 @@ type siteState struct {
 	registers     bucket  // of the site's own rate
 	authFailedAt  instant // 0 for never
 	nonces        map[nonceKey]seenNonce
+	keysInUse     map[nonceKey]uint8 // the Key ID that an xTR (key 0 here) registered with last
 }
 
 // configure takes over other sites.
@@ -46,7 +47,7 @@ func (t *siteTable) at(index int) *siteState {
 	name := t.configured[index].Name
 	state := t.known[name]
 	if state == nil {
-		state = &siteState{nonces: make(map[nonceKey]seenNonce)}
+		state = &siteState{nonces: make(map[nonceKey]seenNonce), keysInUse: make(map[nonceKey]uint8)}
 		t.number(state)
 		t.known[name] = state
 	}
@@ -106,6 +107,55 @@ type nonceKey struct {
 	xtrID  [16]byte
 	siteID uint64
 	keyID  uint8
+}
+
+// holder is the xTR whatever its key, if it says who it is.
+func (k nonceKey) holder() (holder nonceKey, known bool) {
+	known = k.xtrID != [16]byte{}
+	k.keyID = 0
+	return k, known
+}
+
+// saw keeps a nonce, and the key it came with as the one that the xTR uses now.
+func (site *siteState) saw(k nonceKey, n seenNonce) {
+	site.nonces[k] = n
+	if holder, known := k.holder(); known {
+		site.keysInUse[holder] = k.keyID
+	}
+}
+
+// isInUse reports whether it is the key that the xTR registered with last.
+func (site *siteState) isInUse(k nonceKey) bool {
+	holder, _ := k.holder()
+	inUse, known := site.keysInUse[holder]
+	return known && inUse == k.keyID
+}
+
+// sinceLeft is the last nonce under the key that the xTR went on to after this one, if it did.
+func (site *siteState) sinceLeft(k nonceKey) (nonce uint64, left bool) {
+	holder, _ := k.holder()
+	inUse, known := site.keysInUse[holder]
+	if !known || inUse == k.keyID {
+		return 0, false
+	}
+	holder.keyID = inUse
+	return site.nonces[holder].nonce, true
+}
+
+// compareKeys orders them, so that a checkpoint is the same each time; the one in use is the last of its xTR.
+func (site *siteState) compareKeys(a, b nonceKey) int {
+	holderA, _ := a.holder()
+	holderB, _ := b.holder()
+	if byHolder := holderA.compare(holderB); byHolder != 0 {
+		return byHolder
+	}
+	switch {
+	case site.isInUse(a):
+		return 1
+	case site.isInUse(b):
+		return -1
+	}
+	return a.compare(b)
 }
 
 // seenNonce is the last nonce with the start of its message's MAC, which tells a
