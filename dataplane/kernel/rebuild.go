@@ -139,13 +139,12 @@ func (t *tables) rebuildIn(cells int) (done, short bool) {
 	next := newTrie(slots, t.bitsOf, t.fib.cells.now, t.fib.cells.wait)
 	copies := make(map[rootKey]*trieRoot, len(t.roots))
 	begins := make(map[rootKey]walkBegin, len(t.roots))
-	for key, r := range t.roots {
+	for key := range t.roots {
 		copies[key] = &trieRoot{}
 		err = t.rebuildRoot(next, key, copies[key])
 		if begins[key] = copies[key].begins(); err != nil || next.short {
 			break
 		}
-		r.triedAt = 0
 	}
 	if err == nil && !next.short && !t.offline {
 		err = t.maps.switchTable(begins)
@@ -170,7 +169,7 @@ func (t *tables) succeed(next *trie, copies map[rootKey]*trieRoot) {
 		if t.offline && r.wide != nil {
 			t.maps.dropBlock(r.wide.block)
 		}
-		r.slot, r.wide = copies[key].slot, copies[key].wide
+		r.slot, r.wide, r.triedAt = copies[key].slot, copies[key].wide, 0
 	}
 	next.publish, next.publishRun, next.cells.private = t.fib.publish, t.fib.publishRun, t.offline
 	t.fib = next

@@ -28,8 +28,9 @@ type plainMaps struct {
 	next    []uint32
 	blocks  map[uint32]*[wideParts][]uint32
 	failing error // what every call answers, when set
-	// tableFailing is what newTable alone answers.
-	tableFailing error
+	// tableFailing is what newTable alone answers, switchFailing what switchTable does.
+	tableFailing, switchFailing error
+	made                        int // tables
 }
 
 func newPlainMaps() *plainMaps {
@@ -68,13 +69,14 @@ func (m *plainMaps) dropBlock(block uint32) {
 }
 
 func (m *plainMaps) newTable(cells int) ([]uint32, error) {
+	m.made++
 	m.next = make([]uint32, cells*cellSlots)
 	return m.next, cmp.Or(m.failing, m.tableFailing)
 }
 
 func (m *plainMaps) switchTable(roots map[rootKey]walkBegin) error {
-	if m.failing != nil {
-		return m.failing
+	if err := cmp.Or(m.failing, m.switchFailing); err != nil {
+		return err
 	}
 	m.roots, m.slots = maps.Clone(roots), m.next
 	named := map[uint32]bool{}
@@ -373,6 +375,29 @@ func TestWideRootThatCannotBeNarrow(t *testing.T) {
 	}
 	if len(p.maps.blocks) != 0 || len(p.maps.roots) != 0 || p.fib.cells.inUse() != 0 {
 		t.Errorf("%d blocks, %d roots, %d cells in use without entries", len(p.maps.blocks), len(p.maps.roots), p.fib.cells.inUse())
+	}
+}
+
+// TestWideRootIsTriedSeldom has a root that cannot become wide: building the table anew for each entry would take all the time.
+func TestWideRootIsTriedSeldom(t *testing.T) {
+	p := newPlainTables(t, 100, 10, 1<<12)
+	p.parts.wideFrom = 4
+	p.reopen(t)
+	must(t, p.putPrefix(t, kindMapCache, "2001:db8::/32", locators(rloc4(1))))
+	p.maps.switchFailing = errors.New("no")
+	before := p.maps.made
+	for i := range 40 {
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.0.%d.0/24", i), locators(rloc4(1))))
+	}
+	if tries := p.maps.made - before; tries != 4 { // at 4, 8, 16 and 32 entries
+		t.Errorf("%d tries, want 4", tries)
+	}
+	p.maps.switchFailing = nil
+	for i := range 24 {
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.1.%d.0/24", i), locators(rloc4(1))))
+	}
+	if len(p.maps.blocks) != 1 {
+		t.Errorf("%d blocks at last", len(p.maps.blocks))
 	}
 }
 
