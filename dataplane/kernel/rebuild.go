@@ -63,14 +63,30 @@ func (t *tables) wideOctets() (octets uint64) {
 }
 
 func (t *tables) wantsWide(key rootKey, r *root) bool {
-	return key.family == 4 && (r.entries >= t.wideFrom || r.wide != nil && r.entries >= t.wideFrom/narrowedShare)
+	if r.wide != nil {
+		return r.entries >= t.wideFrom/narrowedShare
+	}
+	return key.family == 4 && r.entries >= t.wideFrom && t.wideRoots() < t.wideLimit()
+}
+
+// wideLimit is how many roots may be wide: those that can have so many entries at a time. Roots that
+// had them once, one after the other, would take any amount of memory.
+func (t *tables) wideLimit() int { return max(1, len(t.records)/t.wideFrom) }
+
+func (t *tables) wideRoots() (n int) {
+	for _, r := range t.roots {
+		if r.wide != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // broaden makes a root wide when it has become one of many entries. Where that fails, it
 // stays as it is until there are twice as many.
 func (t *tables) broaden(key rootKey) {
 	r := t.roots[key]
-	if r.wide != nil || !t.wantsWide(key, r) || r.entries < 2*r.triedAt {
+	if r.wide != nil || r.entries < 2*r.triedAt || !t.wantsWide(key, r) {
 		return
 	}
 	t.reshape(r)

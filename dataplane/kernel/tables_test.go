@@ -401,6 +401,27 @@ func TestWideRootIsTriedSeldom(t *testing.T) {
 	}
 }
 
+// Roots that had many entries one after the other are not all wide.
+func TestWideRootsAreLimited(t *testing.T) {
+	p := newPlainTables(t, 64, 10, 1<<12)
+	p.parts.wideFrom = 16
+	p.reopen(t)
+	for iid := range 6 {
+		for i := range 16 {
+			must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("[%d]10.0.%d.0/24", iid, i), locators(rloc4(1))))
+		}
+		for i := range 12 { // a quarter stays, so it is as wide as before
+			key, _ := keyOf(kindMapCache, lisp.MustParsePrefix(fmt.Sprintf("[%d]10.0.%d.0/24", iid, i)))
+			if existed, err := p.delete(key); err != nil || !existed {
+				t.Fatalf("delete: %v, %v", existed, err)
+			}
+		}
+	}
+	if wide := p.wideRoots(); wide != 4 {
+		t.Errorf("%d roots are wide, want 4: as many as can have 16 of 64 entries", wide)
+	}
+}
+
 func TestAdoptRefusesNonsense(t *testing.T) {
 	p := newPlainTables(t, 16, 16, 1<<10)
 	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
