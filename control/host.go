@@ -29,6 +29,7 @@ type host struct {
 	xtrID       [16]byte
 	siteID      uint64
 	rlocs       []lisp.RLOC
+	cutOff      bool // the host can use none of the locators of our Database that are ours
 	controlPort uint16
 	limits      Limits
 

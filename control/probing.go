@@ -170,6 +170,11 @@ func (p *prober) due(id uint32, cached *mapCache) {
 		p.table.timers.set(id, p.h.after(p.config.RetriesInterval))
 		return
 	}
+	if p.h.cutOff { // a probe would not leave, and that nobody answers says nothing of them
+		l.probes.unanswered = 0
+		p.table.timers.set(id, p.h.after(p.jittered(p.config.RetriesInterval)))
+		return
+	}
 	if l.probes.unanswered > 0 {
 		l.answers = 0
 	}

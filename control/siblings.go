@@ -98,6 +98,7 @@ func newSiblings(h *host) *siblings { return &siblings{h: h, detourBy: -1} }
 func (s *siblings) configure(configs []SiblingConfig, mappings []DatabaseMapping) {
 	old := s.rows
 	s.mappings, s.rows = mappings, nil
+	s.h.cutOff = s.ownDown()
 	for i, c := range configs {
 		row := sibling{reachable: map[lisp.RLOC]bool{}}
 		if at := slices.IndexFunc(old, func(r sibling) bool { return r.config.Address == c.Address }); at >= 0 {

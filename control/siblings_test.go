@@ -118,6 +118,26 @@ func TestSiblingSpeaksForWhoLostItsLink(t *testing.T) {
 	n.a.wantCounter(Detoured, 1)
 }
 
+// TestLongWithoutALink: who cannot ask learns nothing from silence, so other sites' locators are usable in the moment in which the link is back.
+func TestLongWithoutALink(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.a.wantLocator(rlocC, LocatorUp, LocatorAnswered)
+	n.linkDown(true)
+	n.run(30 * time.Second)
+	n.want("without a link", linkB, rlocB)
+	n.a.wantLocator(rlocC, LocatorUp, LocatorAnswered)
+	n.linkDown(false)
+	n.a.wantLocator(rlocC, LocatorUp, LocatorAnswered)
+	n.run(5 * time.Second)
+	n.want("with it", "", rlocA, rlocB)
+	n.linkDown(true)
+	n.run(30 * time.Second)
+	n.linkDown(false)
+	n.cut = []string{rlocC} // it died meanwhile
+	n.run(2 * time.Second)
+	n.a.wantLocator(rlocC, LocatorDown, LocatorUnanswered)
+}
+
 // TestSiblingTakesOverADeadPath whose link is up.
 func TestSiblingTakesOverADeadPath(t *testing.T) {
 	n := newSiblingNetwork(t)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,26 +29,28 @@ func TestStayAwake(t *testing.T) {
 // The processors are kept awake from a miss on, once for all that follow each other, and sleep when none comes any more.
 func TestVigilAfterMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, awake := 0, false
+		var awake atomic.Bool // a timer of the vigil's ends it
+		asked := 0
 		v := vigil{keep: func() func() {
-			asked, awake = asked+1, true
-			return func() { awake = false }
+			asked++
+			awake.Store(true)
+			return func() { awake.Store(false) }
 		}}
 		for range 3 {
 			v.miss(time.Now())
 			time.Sleep(missVigil - time.Millisecond)
 			synctest.Wait()
-			if !awake || asked != 1 {
-				t.Errorf("after a miss: awake %v, asked %d times; want awake, asked once", awake, asked)
+			if !awake.Load() || asked != 1 {
+				t.Errorf("after a miss: awake %v, asked %d times; want awake, asked once", awake.Load(), asked)
 			}
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if awake {
+		if awake.Load() {
 			t.Error("the processors are still kept awake")
 		}
-		if v.miss(time.Now()); !awake || asked != 2 {
-			t.Errorf("after another miss: awake %v, asked %d times; want awake, asked twice", awake, asked)
+		if v.miss(time.Now()); !awake.Load() || asked != 2 {
+			t.Errorf("after another miss: awake %v, asked %d times; want awake, asked twice", awake.Load(), asked)
 		}
 		time.Sleep(2 * missVigil)
 	})

@@ -11,7 +11,7 @@ var mutations = []mutation{
 	{"any-key", "control/keyring.go", "	if err != nil {\n		return covered, refusal(RefusedAuthentication", "	if err != nil && len(b) == 0 {\n		return covered, refusal(RefusedAuthentication"},
 	{"other-sites-prefixes", "control/keyring.go", "case !ok || owner.site != first.site:", "case !ok:"},
 	{"forged-notify", "control/keyring.go", "authenticate(key, b, algorithm); refused == nil {", "authenticate(key, b, algorithm); refused == nil || refused != nil {"},
-	{"replay", "control/mapserver.go", "case !known || m.Nonce > seen.nonce:", "case !known || m.Nonce != seen.nonce:"},
+	{"replay", "control/mapserver.go", "case m.Nonce > seen.nonce:", "case m.Nonce != seen.nonce:"},
 	{"nonce-starts-over", "control/host.go", "max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))", "h.registerNonce + 1"},
 	{"request-twice-a-second", "control/limits.go", "	mapRequestInterval = time.Second\n", "	mapRequestInterval = time.Second / 2\n"},
 	{"request-after-answer", "control/itr.go", "	if until <= r.h.now {", "	if until >= r.h.now {"},
