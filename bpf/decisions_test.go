@@ -102,6 +102,27 @@ func TestDecisionsAreReused(t *testing.T) {
 	}
 }
 
+// TestNobodyDecidesAnew takes the second program away: what is kept goes on, all else passes to tc.
+func TestNobodyDecidesAnew(t *testing.T) {
+	b := newBench(t)
+	b.takeFrames(t)
+	b.mapCacheIn(0, pairs[0])
+	described := ip{from: pairs[0].inner(0, 10), to: pairs[0].inner(1, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to B, which is far")}
+	packet := ethernet(b.site.Attrs().HardwareAddr, hostMAC, described.serialize())
+	if verdict, _ := b.frameXDP(t, b.site, packet); verdict != xdpRedirect {
+		t.Fatalf("verdict %d with both programs", verdict)
+	}
+	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(0)))
+	b.markDecisions(t, nil)
+	if verdict, got := b.frameXDP(t, b.site, packet); verdict != xdpRedirect || !bytes.Equal(got[:6], keptMAC) {
+		t.Errorf("verdict %d, to %x for what is kept", verdict, got[:6])
+	}
+	b.forgetDecisions()
+	if verdict, got := b.frameXDP(t, b.site, packet); verdict != xdpPass || !bytes.Equal(got, packet) {
+		t.Errorf("verdict %d, frame %x: want it to pass as it came", verdict, got)
+	}
+}
+
 // TestDecisionsOfFlows sends flows between two addresses by what was decided about others of them: each has its own source port and
 // flow label, and goes to the locator of its own bucket.
 func TestDecisionsOfFlows(t *testing.T) {

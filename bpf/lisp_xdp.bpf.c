@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): one program for both sides, in front of those of lisp_tc.bpf.c,
- * which must be attached as well. What itr.h and etr.h decide is the same; this program takes the packets that can go out at
- * once to a neighbour that the kernel knows, and drops what has to be dropped. Everything else it passes on, unchanged and
- * not counted, and the program at tc treats it as if this one were not there: misses, packets that have to wait, what is too
- * big, what is for this host, expired TTL, unknown neighbours, VLANs that are no sites, fragments of outer packets, other routes.
+ * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): two programs for both sides, in front of those of lisp_tc.bpf.c,
+ * which must be attached as well. lisp_xdp is attached and does what was decided before (reuse.h); what is left it gives to
+ * lisp_xdp_anew by a tail call, so that neither needs calls or room on the stack for the other.
+ *
+ * What itr.h and etr.h decide is the same; they take the packets that can go out at once to a neighbour that the kernel knows,
+ * and drop what has to be dropped. Everything else they pass on, unchanged and not counted, and the program at tc treats it as if
+ * they were not there: misses, packets that have to wait, what is too big, what is for this host, expired TTL, unknown
+ * neighbours, VLANs that are no sites, fragments of outer packets, other routes.
  *
  * Frames are redirected only to interfaces of which user space has said that they take them (LISP_INTERFACE_TAKES_FRAMES).
  *
@@ -28,7 +31,7 @@ static __always_inline bool is_for_host(const struct ethhdr *header, const struc
 }
 
 /* What decide_for_core() answers when the packet is not LISP to us. */
-#define NOT_LISP NOT_KEPT
+#define NOT_LISP -1
 
 /* Functions of their own, or their stacks would add up. */
 static __noinline int decide_for_core(struct xdp_md *frame, const struct lisp_interface *at, __u32 ethertype)
@@ -50,20 +53,13 @@ static __noinline int decide_for_site(struct xdp_md *frame, const struct lisp_in
 /* Frames of one site or core; all with an IP packet. */
 static __always_inline int take(struct xdp_md *frame, const struct lisp_interface *at, __be16 ethertype, bool tagged)
 {
-	__u8 family = ethertype == bpf_htons(ETH_P_IP) ? 4 : 6;
 	int verdict = NOT_LISP;
 
-	if (at->flags & LISP_INTERFACE_CORE) {
-		verdict = tagged ? NOT_KEPT : reuse_for_core(frame, at, family);
-		if (verdict == NOT_KEPT)
-			verdict = decide_for_core(frame, at, ethertype);
-	}
+	if (at->flags & LISP_INTERFACE_CORE)
+		verdict = decide_for_core(frame, at, ethertype);
 	if (verdict != NOT_LISP)
 		return verdict;
-	if (!(at->flags & LISP_INTERFACE_SITE))
-		return XDP_PASS;
-	verdict = tagged ? NOT_KEPT : reuse_for_site(frame, at, family);
-	return verdict != NOT_KEPT ? verdict : decide_for_site(frame, at, ethertype, tagged);
+	return at->flags & LISP_INTERFACE_SITE ? decide_for_site(frame, at, ethertype, tagged) : XDP_PASS;
 }
 
 static __always_inline bool is_ip(__be16 ethertype)
@@ -82,7 +78,7 @@ static __noinline const struct lisp_interface *find_tagged(struct xdp_md *frame)
 }
 
 SEC("xdp")
-int lisp_xdp(struct xdp_md *frame)
+int lisp_xdp_anew(struct xdp_md *frame)
 {
 	const __u32 kinds = LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED;
 	const struct lisp_interface *at = find_interface(frame->ingress_ifindex, kinds);
@@ -100,4 +96,27 @@ int lisp_xdp(struct xdp_md *frame)
 		at = find_tagged(frame);
 	}
 	return at && is_ip(ethertype) ? take(frame, at, ethertype, tagged) : XDP_PASS;
+}
+
+/* Where lisp_xdp_anew is not in its place, tc decides. */
+SEC("xdp")
+int lisp_xdp(struct xdp_md *frame)
+{
+	const __u32 kinds = LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED;
+	const struct lisp_interface *at = find_interface(frame->ingress_ifindex, kinds);
+	const struct ethhdr *header = frame_data(frame);
+	int verdict = NOT_KEPT;
+	__be16 ethertype;
+
+	if (!at || (void *)(header + 1) > frame_end(frame) || !is_for_host(header, at))
+		return XDP_PASS;
+	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
+	if (ethertype == bpf_htons(ETH_P_IP))
+		verdict = reuse(frame, at, 4);
+	else if (ethertype == bpf_htons(ETH_P_IPV6))
+		verdict = reuse(frame, at, 6);
+	if (verdict != NOT_KEPT)
+		return verdict;
+	bpf_tail_call(frame, &xdp_programs, 0);
+	return XDP_PASS;
 }

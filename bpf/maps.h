@@ -206,6 +206,14 @@ struct {
 	__type(value, struct lisp_decision);
 } decisions SEC(".maps");
 
+/* lisp_xdp_anew, to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no pin and no process holds it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} xdp_programs SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);

@@ -101,12 +101,16 @@ func loadXDP(t testing.TB, coll *ebpf.Collection) {
 		}
 	}
 	var programs struct {
-		XDP *ebpf.Program `ebpf:"lisp_xdp"`
+		XDP  *ebpf.Program `ebpf:"lisp_xdp"`
+		Anew *ebpf.Program `ebpf:"lisp_xdp_anew"`
 	}
 	if err := spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		t.Fatalf("load the XDP program into the kernel: %+v", err)
 	}
-	coll.Programs["lisp_xdp"] = programs.XDP
+	if err := coll.Maps["xdp_programs"].Put(uint32(0), programs.Anew); err != nil {
+		t.Fatal(err)
+	}
+	coll.Programs["lisp_xdp"], coll.Programs["lisp_xdp_anew"] = programs.XDP, programs.Anew
 }
 
 // kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows

@@ -168,6 +168,14 @@ static __always_inline void count_use(struct lisp_decision *d, __u32 octets, __u
 	mark_used(d->mapping_index, now);
 }
 
+/* Whether a packet of an interface that is of the core as well may be LISP to us, which comes before its addresses. */
+static __always_inline bool may_be_lisp(const struct lisp_interface *site, const struct plain_packet *p)
+{
+	__be16 port = p->ports >> 16;
+
+	return site->flags & LISP_INTERFACE_CORE && (port == bpf_htons(LISP_DATA_PORT) || port == bpf_htons(LISP_VXLAN_GPE_PORT));
+}
+
 static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struct lisp_interface *site, __u8 family)
 {
 	void *at = frame_data(frame) + ETH_HLEN, *end = frame_end(frame);
@@ -179,7 +187,7 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struc
 	__u32 octets;
 	long failed;
 
-	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k))
+	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) || may_be_lisp(site, &p))
 		return NOT_KEPT;
 	octets = end - at;
 	k.where = where_of(frame->ingress_ifindex, 0);
@@ -303,13 +311,11 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 }
 
 /* What was decided about such a packet from the core before is done to it; NOT_KEPT where nothing was. */
-static __noinline int reuse_for_core(struct xdp_md *frame, const struct lisp_interface *core, __u8 outer_family)
+static __always_inline int reuse_for_core(struct xdp_md *frame, const struct lisp_interface *core, __u8 outer_family)
 {
 	const __u8 *data = frame_data(frame);
 	const __u8 *first;
 
-	if (lisp_tracing || !core || core->flags & LISP_INTERFACE_STACK)
-		return NOT_KEPT;
 	first = data + ETH_HLEN + (outer_family == 4 ? outer_length(4) : outer_length(6));
 	if ((void *)first + 1 > frame_end(frame))
 		return NOT_KEPT;
@@ -319,11 +325,23 @@ static __noinline int reuse_for_core(struct xdp_md *frame, const struct lisp_int
 }
 
 /* The same for a packet from the site. */
-static __noinline int reuse_for_site(struct xdp_md *frame, const struct lisp_interface *site, __u8 family)
+static __always_inline int reuse_for_site(struct xdp_md *frame, const struct lisp_interface *site, __u8 family)
 {
-	if (lisp_tracing || !site || site->flags & LISP_INTERFACE_STACK)
-		return NOT_KEPT;
 	return family == 4 ? reuse_encapsulation(frame, site, 4) : reuse_encapsulation(frame, site, 6);
+}
+
+/* The same for a packet of either, whose EtherType tells its family. */
+static __always_inline int reuse(struct xdp_md *frame, const struct lisp_interface *at, __u8 family)
+{
+	int verdict = NOT_KEPT;
+
+	if (at->flags & LISP_INTERFACE_STACK)
+		return NOT_KEPT;
+	if (at->flags & LISP_INTERFACE_CORE)
+		verdict = reuse_for_core(frame, at, family);
+	if (verdict == NOT_KEPT && at->flags & LISP_INTERFACE_SITE)
+		verdict = reuse_for_site(frame, at, family);
+	return verdict;
 }
 
 #endif

@@ -270,10 +270,13 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 // TestLeftoversOfAGoneNamespace opens an instance that is in force in another
 // namespace, and again when that is gone.
 func TestLeftoversOfAGoneNamespace(t *testing.T) {
-	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
+	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact, "xdp": AttachAuto} {
 		t.Run(name, func(t *testing.T) {
 			old := newLinks(t).open(t, 0, Options{Attach: mode})
 			old.apply(t, mappingOf(1, rloc4)...)
+			if name == "xdp" {
+				old.setHooks(t, dataplane.HookXDP, dataplane.HookXDP)
+			}
 			must(t, old.Close())
 			other := &router{ns: newLinks(t).routers[0].ns, instance: old.instance}
 			tryOpen := func() (err error) {

@@ -169,7 +169,8 @@ func linkAlive(path string) bool {
 
 // attachedAnywhere reports whether programs that use an instance's maps are attached,
 // in whichever network namespace. A filter holds its program until its namespace
-// ends; a link does so for as long as it is pinned, which says nothing.
+// ends; a link does so for as long as it is pinned, and a map of programs for as long
+// as that one is, which says nothing.
 func attachedAnywhere(pins *pinDirectory, maps map[string]*ebpf.Map) (bool, error) {
 	idle := map[ebpf.ProgramID]bool{}
 	entries, _ := os.ReadDir(pins.links()) // none when there is no directory
@@ -179,6 +180,11 @@ func attachedAnywhere(pins *pinDirectory, maps map[string]*ebpf.Map) (bool, erro
 			return true, nil
 		}
 		idle[programOfLink(path)] = true
+	}
+	if anew := maps[lisptcMapXdpPrograms]; anew != nil {
+		var id uint32 // 0 when there is none
+		_ = anew.Lookup(uint32(0), &id)
+		idle[ebpf.ProgramID(id)] = true
 	}
 	own := map[ebpf.MapID]bool{}
 	for name, m := range maps {

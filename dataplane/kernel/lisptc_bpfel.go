@@ -622,6 +622,7 @@ const (
 	lisptcMapVlans            = "vlans"
 	lisptcMapWatch            = "watch"
 	lisptcMapWide             = "wide"
+	lisptcMapXdpPrograms      = "xdp_programs"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
 	lisptcProgLispEgress      = "lisp_egress"
@@ -720,6 +721,7 @@ type lisptcMapSpecs struct {
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	Wide            *ebpf.MapSpec `ebpf:"wide"`
+	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
 
 // lisptcVariableSpecs contains global variables before they are loaded into the kernel.
@@ -786,6 +788,7 @@ type lisptcMaps struct {
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	Wide            *ebpf.Map `ebpf:"wide"`
+	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
 
 func (m *lisptcMaps) Close() error {
@@ -822,6 +825,7 @@ func (m *lisptcMaps) Close() error {
 		m.Vlans,
 		m.Watch,
 		m.Wide,
+		m.XdpPrograms,
 	)
 }
 

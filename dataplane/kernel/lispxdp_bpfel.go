@@ -340,7 +340,9 @@ const (
 	lispxdpMapVlans            = "vlans"
 	lispxdpMapWatch            = "watch"
 	lispxdpMapWide             = "wide"
+	lispxdpMapXdpPrograms      = "xdp_programs"
 	lispxdpProgLispXdp         = "lisp_xdp"
+	lispxdpProgLispXdpAnew     = "lisp_xdp_anew"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
 	lispxdpVarLispTick         = "lisp_tick"
@@ -390,7 +392,8 @@ type lispxdpSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpProgramSpecs struct {
-	LispXdp *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
+	LispXdp     *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
+	LispXdpAnew *ebpf.ProgramSpec `ebpf:"lisp_xdp_anew"`
 }
 
 // lispxdpMapSpecs contains maps before they are loaded into the kernel.
@@ -429,6 +432,7 @@ type lispxdpMapSpecs struct {
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	Wide            *ebpf.MapSpec `ebpf:"wide"`
+	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
 
 // lispxdpVariableSpecs contains global variables before they are loaded into the kernel.
@@ -494,6 +498,7 @@ type lispxdpMaps struct {
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	Wide            *ebpf.Map `ebpf:"wide"`
+	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
 
 func (m *lispxdpMaps) Close() error {
@@ -530,6 +535,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Vlans,
 		m.Watch,
 		m.Wide,
+		m.XdpPrograms,
 	)
 }
 
@@ -548,12 +554,14 @@ type lispxdpVariables struct {
 //
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpPrograms struct {
-	LispXdp *ebpf.Program `ebpf:"lisp_xdp"`
+	LispXdp     *ebpf.Program `ebpf:"lisp_xdp"`
+	LispXdpAnew *ebpf.Program `ebpf:"lisp_xdp_anew"`
 }
 
 func (p *lispxdpPrograms) Close() error {
 	return _LispxdpClose(
 		p.LispXdp,
+		p.LispXdpAnew,
 	)
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 24
+const abiVersion = 25
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -230,18 +230,24 @@ func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
 	return &programs, nil
 }
 
-// xdpProgram loads the program of the XDP hook to use the same maps.
+// xdpProgram loads the programs of the XDP hook to use the same maps, and returns the
+// one to attach. A program of an earlier process that is attached calls the new one
+// from now on, which the layout that both have allows; the map keeps it loaded.
 func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
 	spec, err := loadLispxdp()
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF object for XDP: %w", err)
 	}
 	if err := spec.Variables[lispxdpVarLispMappingLimit].Set(uint32(len(s.records))); err != nil {
-		return nil, fmt.Errorf("preparing the XDP program: %w", err)
+		return nil, fmt.Errorf("preparing the XDP programs: %w", err)
 	}
 	var programs lispxdpPrograms
 	if err := spec.LoadAndAssign(&programs, s.sharing(spec)); err != nil {
-		return nil, fmt.Errorf("loading the XDP program: %w", err)
+		return nil, fmt.Errorf("loading the XDP programs: %w", err)
+	}
+	defer programs.LispXdpAnew.Close()
+	if err := s.maps[lisptcMapXdpPrograms].Put(uint32(0), programs.LispXdpAnew); err != nil {
+		return nil, errors.Join(fmt.Errorf("joining the XDP programs: %w", err), programs.LispXdp.Close())
 	}
 	return programs.LispXdp, nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,16 +26,21 @@ import (
 func (n *network) setHooks(t *testing.T, site, core dataplane.Hook) {
 	t.Helper()
 	for _, r := range n.routers {
-		s := r.Settings()
-		for i := range s.Interfaces {
-			s.Interfaces[i].Hook = site
-			if s.Interfaces[i].Side == dataplane.SideCore {
-				s.Interfaces[i].Hook = core
-			}
-		}
-		r.apply(t, dataplane.SetSettings{Settings: s})
-		r.expectHooks(t, site, core)
+		r.setHooks(t, site, core)
 	}
+}
+
+func (r *router) setHooks(t *testing.T, site, core dataplane.Hook) {
+	t.Helper()
+	s := r.Settings()
+	for i := range s.Interfaces {
+		s.Interfaces[i].Hook = site
+		if s.Interfaces[i].Side == dataplane.SideCore {
+			s.Interfaces[i].Hook = core
+		}
+	}
+	r.apply(t, dataplane.SetSettings{Settings: s})
+	r.expectHooks(t, site, core)
 }
 
 func (r *router) expectHooks(t *testing.T, site, core dataplane.Hook) {
@@ -163,6 +169,9 @@ func TestXDPSurvives(t *testing.T) {
 	if at := r.programAt(t, "core0"); at != first || at == 0 {
 		t.Fatalf("program %d at core0 after the end of the process, was %d", at, first)
 	}
+	if r.behindXDP(t) == 0 {
+		t.Error("no program decides anew after the end of the process")
+	}
 	r.open(t, Options{})
 	r.expectHooks(t, dataplane.HookXDP, dataplane.HookXDP)
 	if at := r.programAt(t, "core0"); at == first || at == 0 {
@@ -176,6 +185,18 @@ func TestXDPSurvives(t *testing.T) {
 	if at := r.programAt(t, "core0"); at != 0 {
 		t.Errorf("program %d at core0 after the end of it all", at)
 	}
+}
+
+// behindXDP is the program that decides anew, 0 for none.
+func (r *router) behindXDP(t *testing.T) (id uint32) {
+	t.Helper()
+	m, err := ebpf.LoadPinnedMap(filepath.Join(DefaultPinDirectory, r.instance, "maps", lisptcMapXdpPrograms), nil)
+	must(t, err)
+	defer m.Close()
+	if err := m.Lookup(uint32(0), &id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		t.Fatal(err)
+	}
+	return id
 }
 
 // programAt is the XDP program of an interface, 0 for none.

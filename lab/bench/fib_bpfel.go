@@ -363,6 +363,7 @@ const (
 	fibMapVlans            = "vlans"
 	fibMapWatch            = "watch"
 	fibMapWide             = "wide"
+	fibMapXdpPrograms      = "xdp_programs"
 	fibProgBenchCounted    = "bench_counted"
 	fibProgBenchFib        = "bench_fib"
 	fibProgBenchHashLookup = "bench_hash_lookup"
@@ -466,6 +467,7 @@ type fibMapSpecs struct {
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	Wide            *ebpf.MapSpec `ebpf:"wide"`
+	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
 
 // fibVariableSpecs contains global variables before they are loaded into the kernel.
@@ -535,6 +537,7 @@ type fibMaps struct {
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	Wide            *ebpf.Map `ebpf:"wide"`
+	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
 
 func (m *fibMaps) Close() error {
@@ -575,6 +578,7 @@ func (m *fibMaps) Close() error {
 		m.Vlans,
 		m.Watch,
 		m.Wide,
+		m.XdpPrograms,
 	)
 }
 
