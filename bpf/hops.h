@@ -112,55 +112,59 @@ static __always_inline bool is_same_address(const __u8 *a, const union lisp_addr
 	return x[0] == b->pairs[0] && x[1] == b->pairs[1];
 }
 
-static __always_inline bool is_of_pair(const struct lisp_inner_hop *kept, const struct lisp_packet *p, __u32 from, __u32 iid)
+/* Makes a place that of a pair of addresses where it was another's. */
+static __always_inline void keep_for_pair(struct lisp_inner_hop *kept, const struct lisp_packet *p, __u32 from, __u32 iid)
 {
-	return is_same_address(kept->destination, &p->destination) && is_same_address(kept->source, &p->source) && kept->ifindex == from &&
-	       kept->family == p->family && kept->tos == p->tos && kept->iid == iid;
+	if (is_same_address(kept->destination, &p->destination) && is_same_address(kept->source, &p->source) && kept->ifindex == from &&
+	    kept->family == p->family && kept->tos == p->tos && kept->iid == iid)
+		return;
+	__builtin_memcpy(kept->destination, &p->destination, sizeof(kept->destination));
+	__builtin_memcpy(kept->source, &p->source, sizeof(kept->source));
+	kept->ifindex = from;
+	kept->family = p->family;
+	kept->tos = p->tos;
+	kept->iid = iid;
+	kept->entry = 0;
+	kept->hop.expires_ns = 0;
 }
 
 /* The same for an entry of the Database whose addresses all have one next hop. */
-static __always_inline bool is_of_entry(const struct lisp_inner_hop *kept, __u32 entry, __u32 from, __u32 iid)
+static __always_inline void keep_for_entry(struct lisp_inner_hop *kept, __u32 entry, __u32 from, __u32 iid)
 {
-	return kept->entry == entry && kept->ifindex == from && kept->iid == iid;
-}
-
-/* The place of the next hop of a packet; with an entry (0: none), that of all packets to it. */
-static __always_inline __u32 place_of_inner_hop(const struct lisp_packet *p, __u32 entry)
-{
-	__u32 hash = entry ? hash_step(entry, 0) : hash_address(hash_address(p->tos, &p->source, p->family), &p->destination, p->family);
-
-	return hash & (LISP_INNER_HOPS - 1);
-}
-
-/* Makes a place that of an entry, or of a packet's pair of addresses, where it was another's. A program of its own to the
- * verifier, and out of the way of all packets but the first ones. */
-__noinline int lisp_take_inner_hop(const struct lisp_packet *p, __u32 from, __u32 iid, __u32 entry, __u32 place)
-{
-	struct lisp_inner_hop *kept = bpf_map_lookup_elem(&inner_hops, &place);
-
-	if (!p || !kept)
-		return 0;
+	if (kept->entry == entry && kept->ifindex == from && kept->iid == iid)
+		return;
 	__builtin_memset(kept, 0, sizeof(*kept));
 	kept->ifindex = from;
 	kept->iid = iid;
 	kept->entry = entry;
-	if (entry)
-		return 0;
-	__builtin_memcpy(kept->destination, &p->destination, sizeof(kept->destination));
-	__builtin_memcpy(kept->source, &p->source, sizeof(kept->source));
-	kept->family = p->family;
-	kept->tos = p->tos;
-	return 0;
 }
 
-/* The index of an entry and 1 where packets to all addresses of its EID-Prefix take one way, as it is marked; 0 where nobody
- * follows the routes that this rests on. The route by one of several interfaces with equal EIDs is another one than what user
- * space judges. */
-__noinline int lisp_entry_of_one_way(__u32 index)
+/* The place of the next hop of a packet; with an entry (0: none), that of all packets to it. A program of its own to the verifier,
+ * which so looks at it once. */
+__noinline int lisp_place_inner_hop(const struct lisp_packet *p, __u32 from, __u32 iid, __u32 entry)
+{
+	struct lisp_inner_hop *kept;
+	__u32 place;
+
+	if (!p)
+		return 0;
+	place = entry ? hash_step(entry, 0) : hash_address(hash_address(p->tos, &p->source, p->family), &p->destination, p->family);
+	place &= LISP_INNER_HOPS - 1;
+	kept = bpf_map_lookup_elem(&inner_hops, &place);
+	if (kept && entry)
+		keep_for_entry(kept, entry, from, iid);
+	else if (kept)
+		keep_for_pair(kept, p, from, iid);
+	return place;
+}
+
+/* The index of an entry and 1 where packets to all addresses of its EID-Prefix take one way; 0 where they do not, or nobody follows
+ * the routes that this rests on. The route by one of several interfaces with equal EIDs is another one than what user space judges. */
+__noinline int lisp_entry_of_one_way(__u32 flags, __u32 index)
 {
 	const struct lisp_generations *g = find_generations();
 
-	if (has_instances(find_settings()))
+	if (!(flags & LISP_MAPPING_ONE_WAY) || has_instances(find_settings()))
 		return 0;
 	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
@@ -195,15 +199,13 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fla
 static __always_inline struct lisp_next_hop *find_inner_hop(hook_frame *frame, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
-	__u32 flags, from = site_route_from(frame, e, &flags);
-	__u32 entry = e->entry_flags & LISP_MAPPING_ONE_WAY ? lisp_entry_of_one_way(e->mapping_index) : 0;
-	__u32 place = place_of_inner_hop(&e->inner, entry);
-	struct lisp_inner_hop *kept = bpf_map_lookup_elem(&inner_hops, &place);
+	struct lisp_inner_hop *kept;
+	__u32 place, flags, from = site_route_from(frame, e, &flags);
 
+	place = lisp_place_inner_hop(&e->inner, from, e->iid, lisp_entry_of_one_way(e->entry_flags, e->mapping_index));
+	kept = bpf_map_lookup_elem(&inner_hops, &place);
 	if (!kept)
 		return NULL;
-	if (entry ? !is_of_entry(kept, entry, from, e->iid) : !is_of_pair(kept, &e->inner, from, e->iid))
-		lisp_take_inner_hop(&e->inner, from, e->iid, entry, place);
 	if (now_ns() < kept->hop.expires_ns && longest_segment(frame, &e->inner) <= kept->hop.mtu && !routes_by_flow(s)) {
 		kept->hop.flags &= ~LISP_NEXT_HOP_CONFIRM;
 		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, kept->hop.ifindex, 0);
