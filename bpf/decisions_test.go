@@ -102,7 +102,7 @@ func TestDecisionsAreReused(t *testing.T) {
 	}
 }
 
-// TestNobodyDecidesAnew takes the second program away: what is kept goes on, all else passes to tc.
+// TestNobodyDecidesAnew takes the programs behind the first one away: what is kept goes on, all else passes to tc.
 func TestNobodyDecidesAnew(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
@@ -110,9 +110,10 @@ func TestNobodyDecidesAnew(t *testing.T) {
 	described := ip{from: pairs[0].inner(0, 10), to: pairs[0].inner(1, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to B, which is far")}
 	packet := ethernet(b.site.Attrs().HardwareAddr, hostMAC, described.serialize())
 	if verdict, _ := b.frameXDP(t, b.site, packet); verdict != xdpRedirect {
-		t.Fatalf("verdict %d with both programs", verdict)
+		t.Fatalf("verdict %d with all programs", verdict)
 	}
 	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(0)))
+	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(1)))
 	b.markDecisions(t, nil)
 	if verdict, got := b.frameXDP(t, b.site, packet); verdict != xdpRedirect || !bytes.Equal(got[:6], keptMAC) {
 		t.Errorf("verdict %d, to %x for what is kept", verdict, got[:6])

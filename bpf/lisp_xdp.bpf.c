@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): two programs for both sides, in front of those of lisp_tc.bpf.c,
- * which must be attached as well. lisp_xdp is attached and does what was decided before (reuse.h); what is left it gives to
- * lisp_xdp_anew by a tail call, so that neither needs calls or room on the stack for the other.
+ * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): three programs, in front of those of lisp_tc.bpf.c, which must be
+ * attached as well. lisp_xdp is attached at both sides and does what was decided before (reuse.h); what is left it gives to
+ * lisp_xdp_core or lisp_xdp_site by a tail call, so that none needs calls or room on the stack for another, and the verifier
+ * looks at each alone.
  *
  * What itr.h and etr.h decide is the same; they take the packets that can go out at once to a neighbour that the kernel knows,
  * and drop what has to be dropped. Everything else they pass on, unchanged and not counted, and the program at tc treats it as if
@@ -50,18 +51,6 @@ static __noinline int decide_for_site(struct xdp_md *frame, const struct lisp_in
 	return encapsulate(frame, at, ethertype, tagged);
 }
 
-/* Frames of one site or core; all with an IP packet. */
-static __always_inline int take(struct xdp_md *frame, const struct lisp_interface *at, __be16 ethertype, bool tagged)
-{
-	int verdict = NOT_LISP;
-
-	if (at->flags & LISP_INTERFACE_CORE)
-		verdict = decide_for_core(frame, at, ethertype);
-	if (verdict != NOT_LISP)
-		return verdict;
-	return at->flags & LISP_INTERFACE_SITE ? decide_for_site(frame, at, ethertype, tagged) : XDP_PASS;
-}
-
 static __always_inline bool is_ip(__be16 ethertype)
 {
 	return ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6);
@@ -77,11 +66,36 @@ static __noinline const struct lisp_interface *find_tagged(struct xdp_md *frame)
 	return find_vlan(frame->ingress_ifindex, bpf_ntohs(tag.tci) & VLAN_ID_MASK);
 }
 
-SEC("xdp")
-int lisp_xdp_anew(struct xdp_md *frame)
+static __always_inline const struct lisp_interface *find_port(const struct xdp_md *frame)
 {
-	const __u32 kinds = LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED;
-	const struct lisp_interface *at = find_interface(frame->ingress_ifindex, kinds);
+	return find_interface(frame->ingress_ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED);
+}
+
+/* Frames of a core interface without a tag. What is not LISP to us may be of a site that is reached by the same interface. */
+SEC("xdp")
+int lisp_xdp_core(struct xdp_md *frame)
+{
+	const struct lisp_interface *at = find_port(frame);
+	const struct ethhdr *header = frame_data(frame);
+	int verdict = NOT_LISP;
+	__be16 ethertype;
+
+	if (!at || (void *)(header + 1) > frame_end(frame) || !is_for_host(header, at))
+		return XDP_PASS;
+	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
+	if (is_ip(ethertype))
+		verdict = decide_for_core(frame, at, ethertype);
+	if (verdict != NOT_LISP)
+		return verdict;
+	bpf_tail_call(frame, &xdp_programs, LISP_XDP_SITE);
+	return XDP_PASS;
+}
+
+/* Frames of a site, which may be a VLAN. */
+SEC("xdp")
+int lisp_xdp_site(struct xdp_md *frame)
+{
+	const struct lisp_interface *at = find_port(frame);
 	const struct ethhdr *header = frame_data(frame);
 	const struct vlan_tag *tag = (const void *)(header + 1);
 	bool tagged = false;
@@ -95,15 +109,16 @@ int lisp_xdp_anew(struct xdp_md *frame)
 		ethertype = tag->ethertype;
 		at = find_tagged(frame);
 	}
-	return at && is_ip(ethertype) ? take(frame, at, ethertype, tagged) : XDP_PASS;
+	if (!at || !(at->flags & LISP_INTERFACE_SITE) || !is_ip(ethertype))
+		return XDP_PASS;
+	return decide_for_site(frame, at, ethertype, tagged);
 }
 
-/* Where lisp_xdp_anew is not in its place, tc decides. */
+/* Where the other programs are not in their places, tc decides. */
 SEC("xdp")
 int lisp_xdp(struct xdp_md *frame)
 {
-	const __u32 kinds = LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED;
-	const struct lisp_interface *at = find_interface(frame->ingress_ifindex, kinds);
+	const struct lisp_interface *at = find_port(frame);
 	const struct ethhdr *header = frame_data(frame);
 	int verdict = NOT_KEPT;
 	__be16 ethertype;
@@ -117,6 +132,6 @@ int lisp_xdp(struct xdp_md *frame)
 		verdict = reuse(frame, at, 6);
 	if (verdict != NOT_KEPT)
 		return verdict;
-	bpf_tail_call(frame, &xdp_programs, 0);
+	bpf_tail_call(frame, &xdp_programs, at->flags & LISP_INTERFACE_CORE ? LISP_XDP_CORE : LISP_XDP_SITE);
 	return XDP_PASS;
 }

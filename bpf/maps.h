@@ -206,10 +206,13 @@ struct {
 	__type(value, struct lisp_decision);
 } decisions SEC(".maps");
 
-/* lisp_xdp_anew, to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no pin and no process holds it. */
+/* Places of xdp_programs, which user space fills. */
+enum { LISP_XDP_CORE, LISP_XDP_SITE, LISP_XDP_PROGRAMS };
+
+/* The programs to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no pin and no process holds it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, LISP_XDP_PROGRAMS);
 	__type(key, __u32);
 	__type(value, __u32);
 } xdp_programs SEC(".maps");

@@ -181,10 +181,12 @@ func attachedAnywhere(pins *pinDirectory, maps map[string]*ebpf.Map) (bool, erro
 		}
 		idle[programOfLink(path)] = true
 	}
-	if anew := maps[lisptcMapXdpPrograms]; anew != nil {
-		var id uint32 // 0 when there is none
-		_ = anew.Lookup(uint32(0), &id)
-		idle[ebpf.ProgramID(id)] = true
+	for place := range uint32(xdpPrograms) {
+		if behind := maps[lisptcMapXdpPrograms]; behind != nil {
+			var id uint32 // 0 when there is none
+			_ = behind.Lookup(place, &id)
+			idle[ebpf.ProgramID(id)] = true
+		}
 	}
 	own := map[ebpf.MapID]bool{}
 	for name, m := range maps {

@@ -342,7 +342,8 @@ const (
 	lispxdpMapWide             = "wide"
 	lispxdpMapXdpPrograms      = "xdp_programs"
 	lispxdpProgLispXdp         = "lisp_xdp"
-	lispxdpProgLispXdpAnew     = "lisp_xdp_anew"
+	lispxdpProgLispXdpCore     = "lisp_xdp_core"
+	lispxdpProgLispXdpSite     = "lisp_xdp_site"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
 	lispxdpVarLispTick         = "lisp_tick"
@@ -393,7 +394,8 @@ type lispxdpSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpProgramSpecs struct {
 	LispXdp     *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
-	LispXdpAnew *ebpf.ProgramSpec `ebpf:"lisp_xdp_anew"`
+	LispXdpCore *ebpf.ProgramSpec `ebpf:"lisp_xdp_core"`
+	LispXdpSite *ebpf.ProgramSpec `ebpf:"lisp_xdp_site"`
 }
 
 // lispxdpMapSpecs contains maps before they are loaded into the kernel.
@@ -555,13 +557,15 @@ type lispxdpVariables struct {
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpPrograms struct {
 	LispXdp     *ebpf.Program `ebpf:"lisp_xdp"`
-	LispXdpAnew *ebpf.Program `ebpf:"lisp_xdp_anew"`
+	LispXdpCore *ebpf.Program `ebpf:"lisp_xdp_core"`
+	LispXdpSite *ebpf.Program `ebpf:"lisp_xdp_site"`
 }
 
 func (p *lispxdpPrograms) Close() error {
 	return _LispxdpClose(
 		p.LispXdp,
-		p.LispXdpAnew,
+		p.LispXdpCore,
+		p.LispXdpSite,
 	)
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 25
+const abiVersion = 26
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -230,9 +230,16 @@ func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
 	return &programs, nil
 }
 
+// Places of the map of XDP programs (bpf/maps.h).
+const (
+	xdpCore = iota
+	xdpSite
+	xdpPrograms
+)
+
 // xdpProgram loads the programs of the XDP hook to use the same maps, and returns the
-// one to attach. A program of an earlier process that is attached calls the new one
-// from now on, which the layout that both have allows; the map keeps it loaded.
+// one to attach. A program of an earlier process that is attached calls the new ones
+// from now on, which the layout that both have allows; the map keeps them loaded.
 func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
 	spec, err := loadLispxdp()
 	if err != nil {
@@ -245,9 +252,12 @@ func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
 	if err := spec.LoadAndAssign(&programs, s.sharing(spec)); err != nil {
 		return nil, fmt.Errorf("loading the XDP programs: %w", err)
 	}
-	defer programs.LispXdpAnew.Close()
-	if err := s.maps[lisptcMapXdpPrograms].Put(uint32(0), programs.LispXdpAnew); err != nil {
-		return nil, errors.Join(fmt.Errorf("joining the XDP programs: %w", err), programs.LispXdp.Close())
+	defer programs.LispXdpCore.Close()
+	defer programs.LispXdpSite.Close()
+	for place, program := range []*ebpf.Program{xdpCore: programs.LispXdpCore, xdpSite: programs.LispXdpSite} {
+		if err := s.maps[lisptcMapXdpPrograms].Put(uint32(place), program); err != nil {
+			return nil, errors.Join(fmt.Errorf("joining the XDP programs: %w", err), programs.LispXdp.Close())
+		}
 	}
 	return programs.LispXdp, nil
 }
