@@ -13,6 +13,11 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type fibBenchBlock struct {
+	_         structs.HostLayout
+	Addresses [64]fibLispAddress
+}
+
 type fibBenchPrefix struct {
 	_       structs.HostLayout
 	Length  uint32
@@ -327,7 +332,7 @@ type fibLispWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	fibMapBenchAddresses   = "bench_addresses"
+	fibMapBenchBlocks      = "bench_blocks"
 	fibMapBenchHash        = "bench_hash"
 	fibMapBenchStates      = "bench_states"
 	fibMapBenchTrie        = "bench_trie"
@@ -431,7 +436,7 @@ type fibProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibMapSpecs struct {
-	BenchAddresses  *ebpf.MapSpec `ebpf:"bench_addresses"`
+	BenchBlocks     *ebpf.MapSpec `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.MapSpec `ebpf:"bench_hash"`
 	BenchStates     *ebpf.MapSpec `ebpf:"bench_states"`
 	BenchTrie       *ebpf.MapSpec `ebpf:"bench_trie"`
@@ -501,7 +506,7 @@ func (o *fibObjects) Close() error {
 //
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibMaps struct {
-	BenchAddresses  *ebpf.Map `ebpf:"bench_addresses"`
+	BenchBlocks     *ebpf.Map `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.Map `ebpf:"bench_hash"`
 	BenchStates     *ebpf.Map `ebpf:"bench_states"`
 	BenchTrie       *ebpf.Map `ebpf:"bench_trie"`
@@ -542,7 +547,7 @@ type fibMaps struct {
 
 func (m *fibMaps) Close() error {
 	return _FibClose(
-		m.BenchAddresses,
+		m.BenchBlocks,
 		m.BenchHash,
 		m.BenchStates,
 		m.BenchTrie,

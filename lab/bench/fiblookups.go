@@ -33,11 +33,11 @@ type lookupArm struct {
 }
 
 type lookups struct {
-	arms                         []*lookupArm // the first looks up nothing
-	addresses, trie, hash, state *ebpf.Map
-	pinned                       []*ebpf.Map
-	keyOctets                    int
-	directory                    string // of the engine's pins
+	arms                      []*lookupArm // the first looks up nothing
+	blocks, trie, hash, state *ebpf.Map
+	pinned                    []*ebpf.Map
+	keyOctets                 int
+	directory                 string // of the engine's pins
 }
 
 // enginesMaps are those that lookups need.
@@ -71,16 +71,16 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 		m.KeySize, m.Key, m.MaxEntries = uint32(octets), nil, uint32(t.entries)
 	}
 	var loaded struct {
-		None      *ebpf.Program `ebpf:"bench_no_lookup"`
-		FIB       *ebpf.Program `ebpf:"bench_fib"`
-		Mapping   *ebpf.Program `ebpf:"bench_mapping"`
-		Counted   *ebpf.Program `ebpf:"bench_counted"`
-		Trie      *ebpf.Program `ebpf:"bench_lpm_trie"`
-		Hash      *ebpf.Program `ebpf:"bench_hash_lookup"`
-		Addresses *ebpf.Map     `ebpf:"bench_addresses"`
-		TrieMap   *ebpf.Map     `ebpf:"bench_trie"`
-		HashMap   *ebpf.Map     `ebpf:"bench_hash"`
-		State     *ebpf.Map     `ebpf:"bench_states"`
+		None    *ebpf.Program `ebpf:"bench_no_lookup"`
+		FIB     *ebpf.Program `ebpf:"bench_fib"`
+		Mapping *ebpf.Program `ebpf:"bench_mapping"`
+		Counted *ebpf.Program `ebpf:"bench_counted"`
+		Trie    *ebpf.Program `ebpf:"bench_lpm_trie"`
+		Hash    *ebpf.Program `ebpf:"bench_hash_lookup"`
+		Blocks  *ebpf.Map     `ebpf:"bench_blocks"`
+		TrieMap *ebpf.Map     `ebpf:"bench_trie"`
+		HashMap *ebpf.Map     `ebpf:"bench_hash"`
+		State   *ebpf.Map     `ebpf:"bench_states"`
 	}
 	if err := spec.LoadAndAssign(&loaded, &ebpf.CollectionOptions{MapReplacements: replacements}); err != nil {
 		return nil, errors.Join(fmt.Errorf("load the BPF programs: %w", err), l.close())
@@ -88,7 +88,7 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 	l.arms = []*lookupArm{{name: "loop", program: loaded.None}, {name: armMapping, program: loaded.Mapping},
 		{name: armFIB, program: loaded.FIB}, {name: armTrie, program: loaded.Trie}, {name: armHash, program: loaded.Hash},
 		{name: armCounted, program: loaded.Counted}}
-	l.addresses, l.trie, l.hash, l.state = loaded.Addresses, loaded.TrieMap, loaded.HashMap, loaded.State
+	l.blocks, l.trie, l.hash, l.state = loaded.Blocks, loaded.TrieMap, loaded.HashMap, loaded.State
 	return l, nil
 }
 
@@ -97,7 +97,7 @@ func (l *lookups) close() error {
 	for _, arm := range l.arms {
 		all = append(all, arm.program.Close())
 	}
-	for _, m := range append(l.pinned, l.addresses, l.trie, l.hash, l.state) {
+	for _, m := range append(l.pinned, l.blocks, l.trie, l.hash, l.state) {
 		if m != nil {
 			all = append(all, m.Close())
 		}
@@ -107,16 +107,16 @@ func (l *lookups) close() error {
 
 // aim says what is looked up from here on.
 func (l *lookups) aim(destinations []netip.Addr) error {
-	for from := 0; from < len(destinations); from += fillBatch {
-		part := destinations[from:min(from+fillBatch, len(destinations))]
-		keys, values := make([]uint32, len(part)), make([][16]byte, len(part))
-		for i, a := range part {
-			keys[i] = uint32(from + i)
-			copy(values[i][:], a.AsSlice())
-		}
-		if _, err := l.addresses.BatchUpdate(keys, values, nil); err != nil {
-			return fmt.Errorf("list of destinations: %w", err)
-		}
+	keys := make([]uint32, lookupAddresses/lookupsPerRun)
+	values := make([][lookupsPerRun][16]byte, len(keys))
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	for i, a := range destinations {
+		copy(values[i/lookupsPerRun][i%lookupsPerRun][:], a.AsSlice())
+	}
+	if _, err := l.blocks.BatchUpdate(keys, values, nil); err != nil {
+		return fmt.Errorf("list of destinations: %w", err)
 	}
 	return nil
 }
