@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
@@ -78,6 +80,42 @@ func BenchmarkAdd(b *testing.B) {
 			}
 		})
 	}
+}
+
+// An operation is an add beside listeners that have stopped and lost messages: what it takes
+// of the processors more than without them is what they cost.
+func BenchmarkAddBesideStopped(b *testing.B) {
+	for _, stopped := range []int{0, 1, 64} {
+		b.Run(fmt.Sprintf("%dlisteners", stopped), func(b *testing.B) {
+			s := serve(b, Options{Limits: Limits{QueueOctets: 64 << 10}})
+			c := s.dial(b)
+			for range stopped {
+				s.monitor(b, HearOperations)
+			}
+			operations := puts()
+			for range 100 { // until all have lost some
+				apply(b, c, operations[:1000]...)
+			}
+			if lost := s.server.Counters()["mapsock_messages_lost_total"]; lost == 0 && stopped > 0 {
+				b.Fatal("nothing is lost")
+			}
+			before := processorTime(b)
+			for b.Loop() {
+				apply(b, c, operations[0])
+			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "processor-ns/op")
+		})
+	}
+}
+
+// processorTime is what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // listenToEnd listens until a flush and counts what was lost.

@@ -120,7 +120,7 @@ func NewServer(plane dataplane.Plane, o Options) *Server {
 		listeners: map[net.Listener]struct{}{},
 		sessions:  map[*session]struct{}{},
 		done:      make(chan struct{}),
-		vigil:     vigil{keep: o.StayAwake},
+		vigil:     vigil{keep: o.StayAwake, now: o.Now},
 		told:      make(chan struct{}, 1),
 	}
 	s.group.Go(s.carryEvents)

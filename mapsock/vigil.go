@@ -24,7 +24,8 @@ const (
 // vigil keeps the processors awake while it is worth while.
 type vigil struct {
 	keep  func() (release func()) // nil: never
-	notes atomic.Uint32           // since the window began
+	now   func() time.Time
+	notes atomic.Uint32 // since the window began
 
 	mu      sync.Mutex
 	began   time.Time // of the window
@@ -36,7 +37,7 @@ type vigil struct {
 // note counts something for which a processor may have been woken.
 func (v *vigil) note() {
 	if v.keep != nil && v.notes.Add(1)%vigilNotes == 0 {
-		v.enough(time.Now())
+		v.enough(v.now())
 	}
 }
 

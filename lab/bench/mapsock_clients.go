@@ -160,6 +160,21 @@ func (c *mapConnection) sendHosts(prefix netip.Prefix, from, count int) (err err
 	return c.write(out)
 }
 
+// sendFull sends a message as often as a datagram holds it, and says how often.
+func (c *mapConnection) sendFull(m *mapsock.Message) (count int, err error) {
+	out := c.out[:0]
+	for len(out)+len(out)/max(count, 1) <= mapsock.MaxDatagram {
+		c.seq++
+		m.Seq = c.seq
+		if out, err = m.Append(out); err != nil {
+			return 0, err
+		}
+		count++
+	}
+	c.out = out
+	return count, c.write(out)
+}
+
 // dumpAll reads the map-cache and counts its entries.
 func dumpAll(path string) (entries int, err error) {
 	c, err := dialMapsock(path)
