@@ -16,11 +16,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -93,7 +91,7 @@ func buildControl(ctx context.Context, b *bench, l *line) error {
 	b.control = c
 	l.closers = append(l.closers, c.close)
 	err := errors.Join(pin(os.Getpid(), loadCPU), receiveOn(b.instance.Path("sys"), l.enc, siteLink, serverCPU),
-		receiveByThreadOn(b.instance.Path("sys"), l.src, hostLink, loadCPU), routePeers(l))
+		queueAt(l.enc, siteLink), receiveByThreadOn(b.instance.Path("sys"), l.src, hostLink, loadCPU), routePeers(l))
 	if err != nil {
 		return err
 	}
@@ -318,61 +316,6 @@ func routePeers(l *line) error {
 
 func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
-// pin keeps a process on one core.
-func pin(pid, cpu int) error {
-	var set unix.CPUSet
-	set.Set(cpu)
-	return setAffinity(pid, &set)
-}
-
-func unpin(pid int) error {
-	var set unix.CPUSet
-	for cpu := range runtime.NumCPU() {
-		set.Set(cpu)
-	}
-	return setAffinity(pid, &set)
-}
-
-func setAffinity(pid int, set *unix.CPUSet) error {
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return err
-	}
-	for _, task := range tasks {
-		id, err := strconv.Atoi(task.Name())
-		if err != nil {
-			return err
-		}
-		if err := unix.SchedSetaffinity(id, set); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("keep thread %d on its core: %w", id, err)
-		}
-	}
-	return nil
-}
-
-// receiveOn lets one core do what the kernel does for packets that a link receives. The setting is in a view of /sys that
-// only the namespace has.
-func receiveOn(mountPoint string, ns *testnet.Namespace, link string, cpu int) error {
-	return ns.DoWithSys(mountPoint, func() error {
-		file := filepath.Join(mountPoint, "class/net", link, "queues/rx-0/rps_cpus")
-		return os.WriteFile(file, fmt.Appendf(nil, "%x", 1<<cpu), 0)
-	})
-}
-
-// receiveByThreadOn lets a thread of the kernel on one core receive what comes by a link, as from a card: what the load has to do
-// to receive is no work of who sends. A kernel that does not tell its threads (before Linux 6.8) receives as by receiveOn, where
-// who sends interrupts the other core for each packet.
-func receiveByThreadOn(mountPoint string, ns *testnet.Namespace, link string, cpu int) error {
-	threads, err := ns.ReceiveByThread(mountPoint, link)
-	if err != nil {
-		return receiveOn(mountPoint, ns, link, cpu)
-	}
-	for _, thread := range threads {
-		err = errors.Join(err, pin(thread, cpu))
-	}
-	return err
 }
 
 // clockTick is USER_HZ, which is 100 on every architecture that Go runs on.

@@ -30,9 +30,9 @@ import (
 const (
 	controlKey = "key-of-loci-bench-control"
 	loadWindow = 1024 // messages without an answer at once
-	// loadWindowApart is for answers to so many receivers that the kernel does not put them together: the ring of a veth
-	// holds 256 packets.
-	loadWindowApart = 224
+	// loadWindowApart is for messages that the kernel does not put together. They and the answers find room in the queues
+	// on both sides: a core's backlog of 1,000 packets, and at the server's link as many before the ring.
+	loadWindowApart = 768
 	loadBatch       = 64 // messages of one system call
 	// loadStall is how long answers are waited for. Where it was a tenth of that, a load that had no processor for so
 	// long took what was under way for lost, sent as much again, and the ring lost what it had no room for.
