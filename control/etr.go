@@ -54,7 +54,7 @@ func (e *etr) configure(c *ETRConfig, anew bool) {
 		return announcement{mappings: now, withdrawn: missingPrefixes(before, now), changed: changedPrefixes(before, now), anew: anew}
 	})
 	if len(was) > 0 { // peers know nothing yet of an ETR that begins
-		e.solicitor.mappingsChanged(changed, e.registrar.acknowledges())
+		e.solicitor.mappingsChanged(changed, e.registrar.acknowledges(), e.registrar.changeAt)
 	}
 }
 

@@ -175,13 +175,13 @@ func (t *locatorTable) used(m lisp.Mapping, at instant) {
 	}
 }
 
-// active yields the RLOCs from a row on that were of use lately, of a batch of rows.
-func (t *locatorTable) active(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
+// active yields the locators from a row on that were of use lately, of a batch of rows.
+func (t *locatorTable) active(cursor uint32, yield func(*locator)) (next uint32, more bool) {
 	rows := uint32(t.rows.len())
 	next = min(cursor+peerBatch, rows)
 	for ; cursor < next; cursor++ {
 		if l := t.rows.at(cursor); l.mappings > 0 && t.h.now-l.usedAt <= instant(peerActive) {
-			yield(l.rloc)
+			yield(l)
 		}
 	}
 	return next, next < rows

@@ -139,11 +139,20 @@ func (d *testNode) send(p SendPacket) {
 	}
 	for _, to := range d.net.nodes {
 		if slices.Contains(to.addrs, p.Remote.Addr()) {
-			d.net.queue = append(d.net.queue, testPacket{d.net.now.Add(oneWay), p.Remote, p.Local, to, p.Payload, d.name})
+			d.net.arrive(testPacket{d.net.now.Add(oneWay), p.Remote, p.Local, to, p.Payload, d.name})
 			return
 		}
 	}
 	d.net.stray = append(d.net.stray, p)
+}
+
+// arrive puts a packet into the queue, behind those that arrive no later.
+func (n *testNetwork) arrive(p testPacket) {
+	i := len(n.queue)
+	for i > 0 && n.queue[i-1].at.After(p.at) {
+		i--
+	}
+	n.queue = slices.Insert(n.queue, i, p)
 }
 
 // sourceFor does what a daemon does with a Local that leaves things open.

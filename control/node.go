@@ -305,13 +305,13 @@ func (n *Node) etrIsNearest(asked lisp.Prefix) bool {
 	return !ok || registered.Bits() <= own.Bits()
 }
 
-// activePeers are the locators of mappings that were in use lately: where our ETR's
-// SMRs go.
+// activePeers are the locators of mappings that were in use lately, those that take no
+// traffic too: where our ETR's SMRs go.
 func (n *Node) activePeers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
 	if n.itr == nil {
 		return 0, false
 	}
-	return n.itr.prober.table.active(cursor, yield)
+	return n.itr.prober.peers(cursor, yield)
 }
 
 // isKnown reports whether the Map-Server or the ETR has EID-Prefixes that overlap

@@ -140,6 +140,22 @@ func (p *prober) begin(id uint32) {
 	p.table.timers.set(id, p.h.after(p.below(p.config.RetriesInterval)))
 }
 
+// peers yields the RLOCs of those that we recently sent packets to: of each locator in
+// use, and of the others in a mapping that has it. An xTR whose own locator has priority
+// 255 or is called unreachable sends packets all the same, and caches our mappings (RFC
+// 9301 s.6.1 has all Locators in the Locator-Set told).
+func (p *prober) peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
+	return p.table.active(cursor, func(l *locator) {
+		yield(l.rloc)
+		set, _ := p.find(l.prefix)
+		for _, other := range set {
+			if !other.Usable() {
+				yield(other.RLOC)
+			}
+		}
+	})
+}
+
 // below is a random duration up to d.
 func (p *prober) below(d time.Duration) time.Duration {
 	var b [4]byte

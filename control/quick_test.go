@@ -99,6 +99,45 @@ func TestLargeDatabasesAreRegisteredAtAPace(t *testing.T) {
 	}
 }
 
+// TestMapRegistersDoNotOvertakeEachOther: a Map-Server drops what comes after a greater nonce
+// (RFC 9301 s.5.6), so that messages sent at one moment are lost to jitter, the same ones
+// each time, and without Map-Notifies nobody hears of it.
+func TestMapRegistersDoNotOvertakeEachOther(t *testing.T) {
+	for _, notify := range []bool{false, true} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.0.0.0/8"), "192.0.2.100")
+		var prefixes []string
+		for i := range 60 {
+			prefixes = append(prefixes, fmt.Sprintf("10.0.%d.0/24", i))
+		}
+		c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, prefixes...)
+		c.ETR.MapServers[0].WantMapNotify = notify
+		turn := 0
+		n.lose = func(from *testNode, p SendPacket) bool { // every other message takes 10 ms longer
+			turn++
+			slow := from != ms && turn%2 == 1
+			if slow {
+				n.arrive(testPacket{n.now.Add(oneWay + 10*time.Millisecond), p.Remote, p.Local, ms, p.Payload, from.name})
+			}
+			return slow
+		}
+		x1 := n.add("x1", c, "192.0.2.1")
+		n.run(2 * time.Second)
+		if parts := len(x1.etr.registrar.peers[0].messages); parts < 2 {
+			t.Fatalf("%d messages", parts)
+		}
+		if got := len(ms.registered()); got != len(prefixes) {
+			t.Errorf("want-map-notify %v: %d registrations of %d", notify, got, len(prefixes))
+		}
+		refused := ms.counter(RefusedReplay)
+		n.run(10 * time.Minute)
+		ms.wantCounter(RefusedReplay, refused) // nor do the refreshes
+		if !notify && refused > 0 {
+			t.Errorf("%d Map-Registers were overtaken", refused)
+		}
+	}
+}
+
 func TestChangesAreRegisteredFirst(t *testing.T) {
 	n, ms, x1 := largeSite(t, Limits{MapRegisters: Rate{PerSecond: 1, Burst: 1}})
 	n.run(5 * time.Minute)

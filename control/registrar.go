@@ -31,6 +31,14 @@ const (
 	// Database relies on Map-Notifies.
 	quickPeriod   = 5 * time.Minute
 	quickMessages = 64
+	// registerGap is how far apart the first Map-Registers to one Map-Server are where no
+	// Map-Notify tells of a loss, and repeated ones anywhere: it drops one that another
+	// overtook, whose nonce is greater (RFC 9301 s.5.6). gapMessages are those that keep it;
+	// more follow the pace.
+	registerGap = 20 * time.Millisecond
+	gapMessages = 64
+	// refreshGapPart: refreshes of one Database are this part of their interval apart.
+	refreshGapPart = 4 * gapMessages
 )
 
 // announcement is what a site of the ETR wants registered.
@@ -50,6 +58,7 @@ type registrar struct {
 	timers   deadlines
 	quick    time.Duration // the quick interval, negative for never
 	awaited  int           // messages with changes that no Map-Notify has answered yet
+	changeAt instant       // when the last message with changes goes that no Map-Notify answers
 }
 
 // registrationPeer is a Map-Server and how things stand with it.
@@ -74,6 +83,8 @@ type registerMessage struct {
 	tries        int      // since the last Map-Notify
 	sentAt       instant
 	acknowledged bool // at least once, and not silent since
+	place        int  // among those of the same registration, below gapMessages
+	apart        bool // its refreshes have gone apart from the others'
 }
 
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
@@ -192,13 +203,16 @@ func (r *registrar) withdrawAll(of func(site string) []lisp.Prefix) {
 }
 
 func (r *registrar) add(m registerMessage) {
-	m.awaited = m.awaited && m.peer.config.WantMapNotify
+	at := r.firstAt(&m)
+	if m.awaited && !m.peer.config.WantMapNotify {
+		m.awaited, r.changeAt = false, max(r.changeAt, at)
+	}
 	if m.awaited {
 		r.awaited++
 	}
 	id := r.messages.add(m)
 	m.peer.messages = append(m.peer.messages, id)
-	if at := m.peer.slot(r.h.now, r.h.limits.MapRegisters); at > r.h.now {
+	if at > r.h.now {
 		r.timers.set(id, at)
 	} else {
 		r.send(id)
@@ -207,11 +221,23 @@ func (r *registrar) add(m registerMessage) {
 	r.h.notice(Notice{Kind: NoticeMapRegisterSent, Prefix: first.Prefix, Remote: m.peer.config.Address, Detail: registerDetail(m)})
 }
 
+// firstAt gives a message its place among those for its Map-Server, and the time at which
+// it goes. Where Map-Notifies are wanted all go at once: what one of them lacks is sent again.
+func (r *registrar) firstAt(m *registerMessage) instant {
+	before := len(m.peer.messages)
+	m.place = before % gapMessages
+	at := m.peer.slot(r.h.now, r.h.limits.MapRegisters)
+	if !m.peer.config.WantMapNotify {
+		at += instant(min(before, gapMessages)) * instant(registerGap)
+	}
+	return at
+}
+
 // slot is when the next Map-Register of many may go to the Map-Server. Refreshes and
 // repetitions follow the spacing that it gives.
 func (p *registrationPeer) slot(now instant, r Rate) instant {
 	p.pace = max(p.pace, now) + r.interval()
-	return p.pace - r.refill()
+	return max(p.pace-r.refill(), now)
 }
 
 // interval is how long after an acknowledged Map-Register the next one follows.
@@ -309,13 +335,25 @@ func (r *registrar) send(id uint32) {
 // wait is how long after a Map-Register the next one follows, a Map-Notify not
 // counted in (RFC 9301 s.5.7: one second, doubling, a minute at most).
 func (r *registrar) wait(m *registerMessage) time.Duration {
+	behind := time.Duration(m.place) * registerGap
 	switch {
 	case !m.peer.config.WantMapNotify && !m.withdrawal:
-		return r.interval(m.peer)
+		return r.refreshAfter(m)
 	case m.tries > 6:
-		return registerRetransmitMax
+		return registerRetransmitMax + behind
 	}
-	return min(registerRetransmitFirst<<(m.tries-1), registerRetransmitMax)
+	return min(registerRetransmitFirst<<(m.tries-1), registerRetransmitMax) + behind
+}
+
+// refreshAfter is how long after a Map-Register its refresh follows. The first of them go
+// apart from each other, and stay so.
+func (r *registrar) refreshAfter(m *registerMessage) time.Duration {
+	interval := r.interval(m.peer)
+	if m.apart {
+		return interval
+	}
+	m.apart = true
+	return interval + time.Duration(m.place)*interval/refreshGapPart
 }
 
 func (r *registrar) remember(id uint32, nonce uint64) {

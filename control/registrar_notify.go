@@ -37,7 +37,7 @@ func (r *registrar) handleMapNotify(m *mapNotify) {
 	}
 	message.acknowledged, message.tries = true, 0
 	r.arrived(message)
-	r.timers.set(id, max(message.sentAt+instant(r.interval(p)), r.h.now))
+	r.timers.set(id, max(message.sentAt+instant(r.refreshAfter(message)), r.h.now))
 }
 
 // awaits reports whether a Map-Notify with that nonce acknowledges anything: it

@@ -72,17 +72,18 @@ func newSolicitor(h *host) *solicitor {
 }
 
 // mappingsChanged notes what peers have to be told once it is registered, or when
-// that takes too long.
-func (s *solicitor) mappingsChanged(prefixes []lisp.Prefix, acknowledged bool) {
+// that takes too long; at sentAt the last Map-Register about it has gone that no
+// Map-Notify answers.
+func (s *solicitor) mappingsChanged(prefixes []lisp.Prefix, acknowledged bool, sentAt instant) {
 	if len(prefixes) == 0 {
 		return
 	}
 	s.changed = appendNew(s.changed, prefixes)
-	wait := smrAfterRegister
+	at := max(sentAt, s.h.now) + instant(smrAfterRegister)
 	if acknowledged {
-		wait = smrAfterNotify
+		at = max(at, s.h.after(smrAfterNotify))
 	}
-	s.begin.set(0, s.h.after(wait))
+	s.begin.set(0, at)
 }
 
 func appendNew(list, more []lisp.Prefix) []lisp.Prefix {

@@ -79,6 +79,39 @@ func TestChangedRLOCReachesPeers(t *testing.T) {
 	}
 }
 
+// TestSMRsGoToLocatorsThatTakeNoTraffic: an xTR whose locator has priority 255 or is called
+// unreachable sends from it all the same, and has our mapping (RFC 9301 s.6.1: "all
+// Locators in the Locator-Set").
+func TestSMRsGoToLocatorsThatTakeNoTraffic(t *testing.T) {
+	n, x1, x2, _ := twoSites(t)
+	config := x1.config
+	etr := *config.ETR
+	etr.Database = slices.Clone(etr.Database)
+	silent := []lisp.Locator{
+		{RLOC: rloc("203.0.113.1"), Priority: lisp.PriorityUnused, Weight: 1, Reachable: true},
+		{RLOC: rloc("203.0.113.2"), Priority: 1, Weight: 1},
+	}
+	for i, d := range etr.Database {
+		set, err := lisp.NewLocatorSet(append(slices.Clone(d.Locators), silent...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		etr.Database[i].Locators = set
+	}
+	config.ETR = &etr
+	x1.configure(config)
+	n.run(time.Second)
+	x2.miss("10.2.0.9", "10.1.0.5")
+	n.run(time.Second)
+	x2.configure(withDatabase(x2.config, "192.0.2.2"))
+	n.run(time.Second)
+	for _, to := range []string{"192.0.2.1", "203.0.113.1", "203.0.113.2"} {
+		if x2.countSMRs(to) == 0 {
+			t.Errorf("no SMR to %s", to)
+		}
+	}
+}
+
 func TestSMRFormat(t *testing.T) {
 	n, x1, x2, _ := twoSites(t)
 	n.run(time.Second)

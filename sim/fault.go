@@ -183,6 +183,8 @@ func (w *world) swapAddresses() (string, func()) {
 	if ra.site == rb.site || a.addr.Is4() != b.addr.Is4() {
 		return "", nil
 	}
+	w.network.leave(a.addr, ra)
+	w.network.leave(b.addr, rb)
 	a.addr, b.addr = b.addr, a.addr
 	w.network.attach(ra)
 	w.network.attach(rb)

@@ -8,6 +8,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -161,8 +162,8 @@ func (w *world) checkEncapsulated(r *router, m model.Emission) {
 	}
 }
 
-// checkDelivered judges a packet that goes to the site's hosts.
-func (w *world) checkDelivered(r *router, instance lisp.InstanceID, packet []byte) {
+// checkDelivered judges a packet that goes to the site's hosts, and came to that RLOC.
+func (w *world) checkDelivered(r *router, instance lisp.InstanceID, packet []byte, at netip.Addr) {
 	p := readPayload(packet)
 	to := destinationOf(packet)
 	switch {
@@ -170,7 +171,7 @@ func (w *world) checkDelivered(r *router, instance lisp.InstanceID, packet []byt
 		w.fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.instance, instance, r.site.name)
 	case p.site == nobody:
 		w.fail(r, invariantRightSite, "a packet to %s, an EID of nobody, is delivered to %s", to, r.site.name)
-	case p.site != uint32(r.site.index):
+	case p.site != uint32(r.site.index) && !(w.network.wasOf(at, w.sites[p.site]) && r.site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
 		w.fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.sites[p.site].name, r.site.name)
 	}
 }

@@ -9,6 +9,7 @@ package sim
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/control"
@@ -49,6 +50,7 @@ type network struct {
 	w *world
 	conditions
 	owner     map[netip.Addr]*router
+	former    []formerOwner
 	parted    int  // partitions in force
 	divide    uint // how a partition divides
 	underWay  int
@@ -60,6 +62,27 @@ func (n *network) attach(r *router) {
 	for _, l := range r.links {
 		n.owner[l.addr] = r
 	}
+}
+
+// formerOwner is a site that had an address until it went to another one.
+type formerOwner struct {
+	addr  netip.Addr
+	site  *site
+	until time.Duration
+}
+
+// leave notes that an address goes from a router to one of another site.
+func (n *network) leave(a netip.Addr, r *router) {
+	n.former = append(n.former, formerOwner{addr: a, site: r.site, until: n.w.now})
+}
+
+// wasOf reports whether the site had that address, so lately that a mapping may still say
+// so. When its EIDs are within those of whoever has the address now, that one cannot know
+// that a packet is not for it: its own EID-Prefix has the EID.
+func (n *network) wasOf(a netip.Addr, s *site) bool {
+	return slices.ContainsFunc(n.former, func(f formerOwner) bool {
+		return f.addr == a && f.site == s && n.w.now-f.until < ConvergenceBound
+	})
 }
 
 // send carries out the effect SendPacket.

@@ -130,7 +130,7 @@ func (w *world) arrivePacket(r *router, m *mail) {
 	w.trace.note(w.now, r.index, nil, func() string { return r.name + " decapsulates: " + outcome.Verdict.String() })
 	if outcome.Verdict.String() == "decapsulate" {
 		w.stats.PacketsArrived++
-		w.checkDelivered(r, outcome.Instance, outcome.Packet)
+		w.checkDelivered(r, outcome.Instance, outcome.Packet, m.to.Addr())
 	} else {
 		w.lostPacket(r, m, outcome.Reason.String())
 	}
