@@ -69,7 +69,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 26
+#define LISP_ABI_VERSION 27
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -510,13 +510,13 @@ struct lisp_decision {
 	__u32 flow_mask;    /* not 0: the way depends on these bits of the flow's hash, nothing else here counts */
 	__u32 address_hash; /* the flow's hash so far: both addresses */
 	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
-	__u32 outer_sum;    /* of the outer IPv4 header but for length and TTL, not yet inverted */
+	__u32 outer_sum;    /* of the outer IPv4 header but for length and TTL, in 16 bits, not yet inverted */
 	__u8 outer_family;
-	__u8 zero2;
+	__u8 notice; /* DECISION_* of decisions.h */
 	__u16 generation_place;
 	__u32 used;         /* as lisp_mapping.last_used, which follows when this one does not say the same */
-	__u8 rloc[16];      /* decapsulated: the own one to which the outer packet went */
-	/* What is written before the inner packet: lengths, TTL, checksum, source port, flow label and nonce are 0. */
+	__u8 to[16];        /* XDP: the hardware address of the interface, and zeros */
+	/* What is written before the packet: lengths, TTL, checksum, port, flow label, nonce are 0. Decapsulated: own RLOC at FRONT_RLOC. */
 	__u8 front[LISP_FRONT_OCTETS];
 };
 

@@ -15,6 +15,13 @@
 /* A newcomer takes the place of a decision that still counts once in so many packets; a power of two. */
 #define DISPLACE_ONE_IN 8
 
+/* Of lisp_decision.notice, about the interface where frames come in: checksums may be unfinished; it is of the core (as well). */
+#define DECISION_UNFINISHED (1 << 0)
+#define DECISION_CORE (1 << 1)
+
+/* Where the front of a decapsulated packet's decision has the own RLOC. */
+#define FRONT_RLOC 16
+
 /* The octets at an address, whatever its alignment. */
 #define OCTETS2(at) (*(__u16 *)(at))
 #define OCTETS4(at) (*(__u32 *)(at))
@@ -151,6 +158,7 @@ static __always_inline struct lisp_decision *take_place(const struct decision_ke
 	d->out = hop->ifindex;
 	d->flow_mask = 0;
 	d->used = 0;
+	d->notice = 0;
 	d->address_hash = hash_addresses(p);
 	d->pseudo_sum = sum_address(&p->source, p->family) + sum_address(&p->destination, p->family);
 	OCTETS8(d->front) = OCTETS8(hop->macs);
@@ -163,7 +171,8 @@ static __always_inline __u32 sum_header(const struct iphdr *h)
 	const word_of_header *words = (const word_of_header *)h;
 	__u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
 
-	return (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
+	sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
+	return (sum & 0xFFFF) + (sum >> 16);
 }
 
 static __always_inline void keep_front(struct lisp_decision *d, const struct itr *t, const struct lisp_locator *l)
@@ -216,9 +225,9 @@ static __always_inline void keep_mask(struct decision_key *k, const struct itr *
 	k->what |= LISP_FLOW_COUNTS | (t->hash & mask);
 }
 
-/* Keeps what is about to be done to a packet from the site. */
-static __noinline void keep_encapsulation(hook_frame *frame, const struct itr *t, const struct decision_time *since,
-					  const struct lisp_locator *l, const struct lisp_next_hop *hop)
+/* Keeps what is about to be done to a packet from the site; NULL when it does not. */
+static __noinline struct lisp_decision *keep_encapsulation(hook_frame *frame, const struct itr *t, const struct decision_time *since,
+							   const struct lisp_locator *l, const struct lisp_next_hop *hop)
 {
 	const struct lisp_settings *s = find_settings();
 	__u32 longest = l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu;
@@ -227,9 +236,9 @@ static __noinline void keep_encapsulation(hook_frame *frame, const struct itr *t
 	struct decision_key k;
 
 	if (lisp_tracing || !s || s->flags & SETTINGS_SENT || *(const volatile __u8 *)&l->encapsulation || t->tagged || t->listed)
-		return;
+		return NULL;
 	if (!is_plain(&t->packet) || longest < outer_length(l->family))
-		return;
+		return NULL;
 	fill_addresses(&k, &t->packet);
 	k.where = where_of(incoming_ifindex(frame), 0);
 	k.what = what_of(0, t->packet.tos, t->packet.family, LISP_WAY_ENCAPSULATED);
@@ -237,17 +246,18 @@ static __noinline void keep_encapsulation(hook_frame *frame, const struct itr *t
 		keep_mask(&k, t, since, hop, mask);
 	d = take_place(&k, &t->packet, since, hop);
 	if (!d)
-		return;
+		return NULL;
 	d->longest = longest - outer_length(l->family);
 	d->mapping_index = t->mapping_index;
 	d->counters = counters_of(t->mapping_index);
 	d->outer_family = l->family;
 	keep_front(d, t, l);
+	return d;
 }
 
-/* Keeps what is about to be done to a packet from the core. */
-static __noinline void keep_decapsulation(hook_frame *frame, const struct etr *e, const struct decision_time *since,
-					  const struct lisp_next_hop *hop)
+/* Keeps what is about to be done to a packet from the core; NULL when it does not. */
+static __noinline struct lisp_decision *keep_decapsulation(hook_frame *frame, const struct etr *e, const struct decision_time *since,
+							   const struct lisp_next_hop *hop)
 {
 	const struct lisp_settings *s = find_settings();
 	const __u32 others = SETTINGS_HEEDED | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW;
@@ -255,19 +265,20 @@ static __noinline void keep_decapsulation(hook_frame *frame, const struct etr *e
 	struct decision_key k;
 
 	if (lisp_tracing || !s || s->flags & others || hop->vlan || e->notes || e->next_protocol || !is_plain(&e->inner))
-		return;
+		return NULL;
 	fill_addresses(&k, &e->inner);
 	k.where = where_of(incoming_ifindex(frame), e->iid);
 	k.what = what_of(0, e->tos, e->inner.family, LISP_WAY_DECAPSULATED);
 	d = take_place(&k, &e->inner, since, hop);
 	if (!d)
-		return;
+		return NULL;
 	d->longest = hop->mtu;
 	d->mapping_index = e->mapping_index;
 	d->counters = counters_of(e->mapping_index);
 	d->outer_family = e->outer.family;
-	__builtin_memcpy(d->rloc, &e->outer.destination, sizeof(d->rloc));
 	OCTETS2(d->front + 12) = ethertype_of(e->inner.family);
+	__builtin_memcpy(d->front + FRONT_RLOC, &e->outer.destination, sizeof(e->outer.destination));
+	return d;
 }
 
 #endif

@@ -103,7 +103,8 @@ static __always_inline int refuse(struct xdp_md *frame, const struct itr *t, __u
 }
 
 /* Sends the packet of `t` to its locator by flow, or passes it. */
-static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t, const struct decision_time *since)
+static __always_inline int send_to_locator(struct xdp_md *frame, const struct lisp_interface *site, struct itr *t,
+					   const struct decision_time *since)
 {
 	const struct lisp_locator *l;
 	struct lisp_next_hop *hop;
@@ -122,7 +123,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, struct itr *t, 
 	if (find_outer_hop(frame, t, l, &hop, &mtu) != BPF_FIB_LKUP_RET_SUCCESS || !is_for_frames(hop))
 		return XDP_PASS;
 	choose_header(t, l);
-	keep_encapsulation(frame, t, since, l, hop);
+	keep_interface(keep_encapsulation(frame, t, since, l, hop), site);
 	t->packet.ttl--;
 	failed = trim(frame, &t->packet);
 	if (!failed)
@@ -164,7 +165,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	t.mapping_iid = m->iid;
 	t.locator_set = m->locator_set;
 	if (t.locator_set != LISP_NO_LOCATOR_SET)
-		return send_to_locator(frame, &t, &since);
+		return send_to_locator(frame, site, &t, &since);
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST || m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return XDP_PASS;
 	return refuse(frame, &t, reason_of_action(m->action));
@@ -221,7 +222,7 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e, con
 	hop = find_inner_hop(frame, e);
 	if (!hop || !is_for_frames(hop))
 		return XDP_PASS;
-	keep_decapsulation(frame, e, since, hop);
+	keep_interface(keep_decapsulation(frame, e, since, hop), e->core);
 	count_notes(e, octets);
 	if (trim(frame, &e->inner) < 0 || remove_outer(frame, e, hop) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);

@@ -114,24 +114,17 @@ int lisp_xdp_site(struct xdp_md *frame)
 	return decide_for_site(frame, at, ethertype, tagged);
 }
 
-/* Where the other programs are not in their places, tc decides. */
+/* Which of the other programs decides is the interface's affair; where they are not in their places, tc decides. */
 SEC("xdp")
 int lisp_xdp(struct xdp_md *frame)
 {
-	const struct lisp_interface *at = find_port(frame);
-	const struct ethhdr *header = frame_data(frame);
-	int verdict = NOT_KEPT;
-	__be16 ethertype;
+	const struct lisp_interface *at;
+	int verdict = reuse(frame);
 
-	if (!at || (void *)(header + 1) > frame_end(frame) || !is_for_host(header, at))
-		return XDP_PASS;
-	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
-	if (ethertype == bpf_htons(ETH_P_IP))
-		verdict = reuse(frame, at, 4);
-	else if (ethertype == bpf_htons(ETH_P_IPV6))
-		verdict = reuse(frame, at, 6);
 	if (verdict != NOT_KEPT)
 		return verdict;
-	bpf_tail_call(frame, &xdp_programs, at->flags & LISP_INTERFACE_CORE ? LISP_XDP_CORE : LISP_XDP_SITE);
+	at = find_port(frame);
+	if (at)
+		bpf_tail_call(frame, &xdp_programs, at->flags & LISP_INTERFACE_CORE ? LISP_XDP_CORE : LISP_XDP_SITE);
 	return XDP_PASS;
 }

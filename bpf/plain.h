@@ -24,16 +24,24 @@ struct plain_packet {
 
 #define L4_OCTETS 18 /* up to the checksum of TCP */
 
-/* Reads the packet at `at`, of which `length` octets are there and L4_OCTETS behind the IP header can be read. */
+/* Whether the packet at `at`, of which L4_OCTETS behind the IP header can be read, has the header that nearly all have. */
+static __always_inline bool is_plain_ip(const void *at, __u8 family)
+{
+	if (family == 4)
+		return *(const __u8 *)at == 0x45 && !(((const struct iphdr *)at)->frag_off & bpf_htons(IPV4_MF_OR_OFFSET));
+	return *(const __u8 *)at >> 4 == 6;
+}
+
+/* Reads the packet at `at`, of which L4_OCTETS behind the IP header can be read. */
 static __always_inline bool read_plain(const void *at, __u8 family, struct plain_packet *p, struct decision_key *k)
 {
 	const struct ipv6hdr *h6 = at;
 	const struct iphdr *h4 = at;
 	const void *l4 = at + header_octets(family);
 
+	if (!is_plain_ip(at, family))
+		return false;
 	if (family == 4) {
-		if (*(const __u8 *)at != 0x45 || h4->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
-			return false;
 		p->length = bpf_ntohs(h4->tot_len);
 		p->tos = h4->tos;
 		p->ttl = h4->ttl;
@@ -41,8 +49,6 @@ static __always_inline bool read_plain(const void *at, __u8 family, struct plain
 		k->addresses[0] = OCTETS8(&h4->saddr);
 		k->addresses[1] = k->addresses[2] = k->addresses[3] = 0;
 	} else {
-		if (*(const __u8 *)at >> 4 != 6)
-			return false;
 		p->length = bpf_ntohs(h6->payload_len) + sizeof(*h6);
 		p->tos = bpf_ntohs(OCTETS2(at)) >> 4;
 		p->ttl = h6->hop_limit;
@@ -104,7 +110,7 @@ static __always_inline long write_front_ipv4(hook_frame *frame, const struct lis
 	void *to = frame_data(frame);
 	const __u8 *front = d->front;
 	__u32 total = w->length + sizeof(struct outer_ipv4);
-	__u64 sum = (__u64)d->outer_sum + ((__u32)bpf_htons(total) << 16) + w->ttl;
+	__u32 sum = d->outer_sum + bpf_htons(total) + w->ttl;
 
 	if (to + ETH_HLEN + sizeof(struct outer_ipv4) > frame_end(frame))
 		return -1;
@@ -112,7 +118,8 @@ static __always_inline long write_front_ipv4(hook_frame *frame, const struct lis
 	OCTETS8(to + 8) = OCTETS8(front + 8);
 	OCTETS2(to + 16) = bpf_htons(total);
 	OCTETS4(to + 18) = OCTETS4(front + 18);
-	OCTETS4(to + 22) = OCTETS4(front + 22) | w->ttl | (__u32)checksum_of(sum) << 16;
+	sum = (sum & 0xFFFF) + (sum >> 16);
+	OCTETS4(to + 22) = OCTETS4(front + 22) | w->ttl | ~(sum + (sum >> 16)) << 16;
 	OCTETS8(to + 26) = OCTETS8(front + 26);
 	write_udp_lisp(to + 34, front + 34, w);
 	return 0;
@@ -157,6 +164,20 @@ static __always_inline bool may_be_lisp(const struct lisp_interface *site, const
 	return site->flags & LISP_INTERFACE_CORE && (port == bpf_htons(LISP_DATA_PORT) || port == bpf_htons(LISP_VXLAN_GPE_PORT));
 }
 
+/* Makes a packet one hop older; the IPv4 checksum follows by increments (RFC 1624). */
+static __always_inline void age(void *at, __u8 family, __u8 ttl)
+{
+	__u32 checksum;
+
+	if (family == 6) {
+		((struct ipv6hdr *)at)->hop_limit = ttl;
+		return;
+	}
+	((struct iphdr *)at)->ttl = ttl;
+	checksum = ((struct iphdr *)at)->check + bpf_htons(0x0100);
+	((struct iphdr *)at)->check = checksum + (checksum >= 0xFFFF);
+}
+
 /* The outer header of a packet that may be decapsulated by a kept decision. */
 struct plain_outer {
 	__u32 payload; /* octets behind the LISP header */
@@ -176,13 +197,13 @@ static __always_inline bool read_plain_outer(const void *at, __u32 octets, __u8 
 	if (u->udp.dest != bpf_htons(LISP_DATA_PORT) || u->lisp.flags_nonce & bpf_htonl(~((LISP_FLAG_N | LISP_FLAG_I) << 24 | NONCE_MASK)))
 		return false;
 	if (family == 4) {
-		if (*(const __u8 *)at != 0x45 || h4->frag_off & bpf_htons(IPV4_MF_OR_OFFSET) || h4->protocol != IPPROTO_UDP)
+		if (!is_plain_ip(at, 4) || h4->protocol != IPPROTO_UDP)
 			return false;
 		length = bpf_ntohs(h4->tot_len);
 		o->tos = h4->tos;
 		o->ttl = h4->ttl;
 	} else {
-		if (*(const __u8 *)at >> 4 != 6 || h6->nexthdr != IPPROTO_UDP)
+		if (!is_plain_ip(at, 6) || h6->nexthdr != IPPROTO_UDP)
 			return false;
 		length = bpf_ntohs(h6->payload_len) + sizeof(*h6);
 		o->tos = bpf_ntohs(OCTETS2(at)) >> 4;
@@ -198,14 +219,15 @@ static __always_inline bool read_plain_outer(const void *at, __u32 octets, __u8 
 /* Whether the outer packet at `at` went to the RLOC of a decision, which was an own one then; when it no longer is, the decision is void. */
 static __always_inline bool is_for_rloc(const void *at, __u8 family, const struct lisp_decision *d)
 {
+	const __u8 *rloc = d->front + FRONT_RLOC;
 	const struct ipv6hdr *h6 = at;
 	const struct iphdr *h4 = at;
 
 	if (d->outer_family != family)
 		return false;
 	if (family == 4)
-		return h4->daddr == OCTETS4(d->rloc);
-	return OCTETS8(&h6->daddr) == OCTETS8(d->rloc) && OCTETS8((const void *)&h6->daddr + 8) == OCTETS8(d->rloc + 8);
+		return h4->daddr == OCTETS4(rloc);
+	return OCTETS8(&h6->daddr) == OCTETS8(rloc) && OCTETS8((const void *)&h6->daddr + 8) == OCTETS8(rloc + 8);
 }
 
 #endif

@@ -11,8 +11,10 @@
 
 /* As is_unfinished(), of a packet whose addresses the decision has summed up. A packet that may be a tunnel's shares its decision
  * with all others between two addresses. */
-static __always_inline bool is_plain_unfinished(const struct plain_packet *p, __u8 family, __u32 sum)
+static __always_inline bool is_plain_unfinished(const struct plain_packet *p, __u8 family, const struct lisp_decision *d)
 {
+	__u32 sum = d->pseudo_sum;
+
 	if (p->protocol == IPPROTO_UDP && is_tunnel_port(p->ports >> 16))
 		return true;
 	sum += bpf_htons(p->protocol) + bpf_htons(p->length - header_octets(family));
@@ -28,31 +30,44 @@ static __always_inline long adjust(struct xdp_md *frame, __u32 surplus, int head
 	return bpf_xdp_adjust_head(frame, head);
 }
 
-static __always_inline int reuse_encapsulation(struct xdp_md *frame, const struct lisp_interface *site, __u8 family)
+/* Whether a frame came to the address of its interface. */
+static __always_inline bool is_to(const void *data, const struct lisp_decision *d)
 {
-	void *at = frame_data(frame) + ETH_HLEN, *end = frame_end(frame);
+	return (OCTETS8(data) & bpf_cpu_to_be64(0xFFFFFFFFFFFF0000)) == OCTETS8(d->to);
+}
+
+/* Whether a packet has to be looked at by more than is kept: its checksum may be unfinished, or it may be LISP to us. */
+static __always_inline bool is_notable(const struct plain_packet *p, __u8 family, const struct lisp_decision *d)
+{
+	if (d->notice & DECISION_UNFINISHED && is_plain_unfinished(p, family, d))
+		return true;
+	return d->notice & DECISION_CORE && p->ports >> 16 == bpf_htons(LISP_VXLAN_GPE_PORT);
+}
+
+static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family)
+{
+	const void *data = frame_data(frame), *end = frame_end(frame);
+	void *at = (void *)data + ETH_HLEN;
 	struct lisp_clock *clock = find_clock();
-	struct lisp_decision *d;
 	struct front_words words = {};
+	struct lisp_decision *d;
 	struct decision_key k;
 	struct plain_packet p;
 	__u32 octets;
 	long failed;
 
-	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) || may_be_lisp(site, &p))
+	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k))
 		return NOT_KEPT;
 	octets = end - at;
 	k.where = where_of(frame->ingress_ifindex, 0);
 	k.what = what_of(0, p.tos, family, LISP_WAY_ENCAPSULATED);
 	d = find_for_flow(&k, &p, family, clock->boot_ns, &words.hash);
-	if (!d || p.length > octets || p.length > d->longest)
-		return NOT_KEPT;
-	if (site->flags & LISP_INTERFACE_UNFINISHED && is_plain_unfinished(&p, family, d->pseudo_sum))
+	if (!d || !is_to(data, d) || p.length > octets || p.length > d->longest || (d->notice && is_notable(&p, family, d)))
 		return NOT_KEPT;
 	words.length = p.length;
 	words.ttl = p.ttl - 1;
 	words.nonce = next_nonce(clock);
-	change_head(at, p.tos, words.ttl);
+	age(at, family, words.ttl);
 	failed = adjust(frame, octets - p.length, -(int)outer_length(d->outer_family));
 	if (!failed)
 		failed = d->outer_family == 4 ? write_front_ipv4(frame, d, &words) : write_front_ipv6(frame, d, &words);
@@ -79,9 +94,10 @@ static __always_inline long remove_front(struct xdp_md *frame, const struct lisp
 	return 0;
 }
 
-static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struct lisp_interface *core, __u8 outer_family, __u8 family)
+static __always_inline int reuse_decapsulation(struct xdp_md *frame, __u8 outer_family, __u8 family)
 {
-	void *outer = frame_data(frame) + ETH_HLEN, *end = frame_end(frame);
+	const void *data = frame_data(frame), *end = frame_end(frame);
+	void *outer = (void *)data + ETH_HLEN;
 	void *at = outer + outer_length(outer_family);
 	struct decision_key k;
 	struct plain_packet p;
@@ -99,11 +115,14 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 	k.where = where_of(frame->ingress_ifindex, o.iid);
 	k.what = what_of(0, o.tos, family, LISP_WAY_DECAPSULATED);
 	d = find_decision(&k, family, now);
-	if (!d || p.length > d->longest || !is_for_rloc(outer, outer_family, d))
+	if (!d || !is_to(data, d) || p.length > d->longest || !is_for_rloc(outer, outer_family, d))
 		return NOT_KEPT;
-	if (core->flags & LISP_INTERFACE_UNFINISHED && is_plain_unfinished(&p, family, d->pseudo_sum))
+	if (d->notice & DECISION_UNFINISHED && is_plain_unfinished(&p, family, d))
 		return NOT_KEPT;
-	change_head(at, o.tos, (o.ttl < p.ttl ? o.ttl : p.ttl) - 1);
+	if (p.tos == o.tos && p.ttl <= o.ttl)
+		age(at, family, p.ttl - 1);
+	else
+		change_head(at, o.tos, (o.ttl < p.ttl ? o.ttl : p.ttl) - 1);
 	if (remove_front(frame, d, outer_family, (__u32)(end - at) - p.length) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
 	count(outer_family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, p.length);
@@ -111,38 +130,57 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, const struc
 	return bpf_redirect(d->out, 0);
 }
 
-/* What was decided about such a packet from the core before is done to it; NOT_KEPT where nothing was. */
-static __always_inline int reuse_for_core(struct xdp_md *frame, const struct lisp_interface *core, __u8 outer_family)
+/* What was decided about such a packet to a port of LISP before is done to it; NOT_KEPT where nothing was. */
+static __always_inline int reuse_for_core(struct xdp_md *frame, __u8 outer_family)
 {
-	const __u8 *data = frame_data(frame);
-	const __u8 *first;
+	const __u8 *first = frame_data(frame) + ETH_HLEN + outer_length(outer_family);
 
-	first = data + ETH_HLEN + (outer_family == 4 ? outer_length(4) : outer_length(6));
 	if ((void *)first + 1 > frame_end(frame))
 		return NOT_KEPT;
-	if (*first >> 4 == 4)
-		return outer_family == 4 ? reuse_decapsulation(frame, core, 4, 4) : reuse_decapsulation(frame, core, 6, 4);
-	return outer_family == 4 ? reuse_decapsulation(frame, core, 4, 6) : reuse_decapsulation(frame, core, 6, 6);
+	return *first >> 4 == 4 ? reuse_decapsulation(frame, outer_family, 4) : reuse_decapsulation(frame, outer_family, 6);
 }
 
-/* The same for a packet from the site. */
-static __always_inline int reuse_for_site(struct xdp_md *frame, const struct lisp_interface *site, __u8 family)
+/* The same for any packet of a family. What is LISP by its port is never from the site here, not even where it is. */
+static __always_inline int reuse_family(struct xdp_md *frame, __u8 family)
 {
-	return family == 4 ? reuse_encapsulation(frame, site, 4) : reuse_encapsulation(frame, site, 6);
-}
+	const void *at = frame_data(frame) + ETH_HLEN;
+	const struct udphdr *u = at + header_octets(family);
+	__u8 protocol;
 
-/* The same for a packet of either, whose EtherType tells its family. */
-static __always_inline int reuse(struct xdp_md *frame, const struct lisp_interface *at, __u8 family)
-{
-	int verdict = NOT_KEPT;
-
-	if (at->flags & LISP_INTERFACE_STACK)
+	if ((void *)u + L4_OCTETS > frame_end(frame))
 		return NOT_KEPT;
+	protocol = family == 4 ? ((const struct iphdr *)at)->protocol : ((const struct ipv6hdr *)at)->nexthdr;
+	if (protocol == IPPROTO_UDP && u->dest == bpf_htons(LISP_DATA_PORT))
+		return reuse_for_core(frame, family);
+	return reuse_encapsulation(frame, family);
+}
+
+/* The same for any frame. */
+static __always_inline int reuse(struct xdp_md *frame)
+{
+	const struct ethhdr *header = frame_data(frame);
+	__be16 ethertype;
+
+	if ((void *)(header + 1) > frame_end(frame))
+		return NOT_KEPT;
+	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
+	if (ethertype == bpf_htons(ETH_P_IP))
+		return reuse_family(frame, 4);
+	return ethertype == bpf_htons(ETH_P_IPV6) ? reuse_family(frame, 6) : NOT_KEPT;
+}
+
+/* ---- what is kept of the interface where frames come in ---- */
+
+/* Completes what keep_*() has kept, if anything. */
+static __always_inline void keep_interface(struct lisp_decision *d, const struct lisp_interface *at)
+{
+	if (!d)
+		return;
+	if (at->flags & LISP_INTERFACE_UNFINISHED)
+		d->notice |= DECISION_UNFINISHED;
 	if (at->flags & LISP_INTERFACE_CORE)
-		verdict = reuse_for_core(frame, at, family);
-	if (verdict == NOT_KEPT && at->flags & LISP_INTERFACE_SITE)
-		verdict = reuse_for_site(frame, at, family);
-	return verdict;
+		d->notice |= DECISION_CORE;
+	__builtin_memcpy(d->to, at->mac, sizeof(at->mac));
 }
 
 #endif
