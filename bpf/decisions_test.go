@@ -8,6 +8,7 @@ package bpf_test
 import (
 	"bytes"
 	"encoding/binary"
+	"net"
 	"slices"
 	"testing"
 
@@ -71,7 +72,9 @@ func TestDecisionsAreReused(t *testing.T) {
 		change  func(*ip)
 		members fields // of the kept decision
 		between func()
+		to      net.HardwareAddr // of the second frame; nil: the interface's own
 		reused  bool
+		passes  bool // the second frame
 	}{
 		"the same again":         {reused: true},
 		"another TTL":            {change: func(p *ip) { p.ttl = 9 }, reused: true},
@@ -84,6 +87,8 @@ func TestDecisionsAreReused(t *testing.T) {
 		"the time is over":       {members: fields{"expires_ns": uint32(1)}},
 		"another epoch":          {members: fields{"epoch": uint32(0)}},
 		"a destination's change": {between: func() { raise(8) }},
+		"to another host":        {to: net.HardwareAddr{2, 0, 0, 0, 0, 0x98}, passes: true},
+		"to everybody":           {to: net.HardwareAddr{255, 255, 255, 255, 255, 255}, passes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.forgetDecisions()
@@ -94,9 +99,11 @@ func TestDecisionsAreReused(t *testing.T) {
 			if c.between != nil {
 				c.between()
 			}
-			verdict, got := b.frameXDP(t, b.site, packet(c.change))
-			if verdict != xdpRedirect || bytes.Equal(got[:6], keptMAC) != c.reused {
-				t.Errorf("verdict %d, to %x, want reused: %t", verdict, got[:6], c.reused)
+			second := packet(c.change)
+			copy(second, c.to)
+			verdict, got := b.frameXDP(t, b.site, second)
+			if (verdict == xdpPass) != c.passes || (verdict == xdpRedirect) == c.passes || bytes.Equal(got[:6], keptMAC) != c.reused {
+				t.Errorf("verdict %d, to %x, want reused: %t, passes: %t", verdict, got[:6], c.reused, c.passes)
 			}
 		})
 	}
