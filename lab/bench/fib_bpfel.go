@@ -73,10 +73,10 @@ type fibLispDecision struct {
 	PseudoSum       uint32
 	OuterSum        uint32
 	OuterFamily     uint8
-	Zero2           uint8
+	Notice          uint8
 	GenerationPlace uint16
 	Used            uint32
-	Rloc            [16]uint8
+	To              [16]uint8
 	Front           [72]uint8
 }
 
