@@ -49,7 +49,9 @@ type loop struct {
 	calls   chan func(now time.Time)
 	stopped chan struct{}
 	detour  func(to netip.Addr) // by which sibling the site's packets go; it must not wait
+	waits   time.Time           // when the loop began to wait for its next turn
 	yielded time.Time           // when the others were let run last
+	looked  time.Time           // when it was looked last whether garbage is to be collected
 	clock   turnClock
 	garbage *collector
 }
@@ -82,6 +84,7 @@ func (l *loop) run(ctx context.Context) {
 	for {
 		now := time.Now()
 		timer.set(now, l.deadline(now))
+		l.waits = now
 		select {
 		case batch := <-l.sockets.in:
 			for rest := batch; len(rest) > 0; {
@@ -109,8 +112,10 @@ func (l *loop) run(ctx context.Context) {
 // turn is one event: mutate, then drain.
 func (l *loop) turn(handle func(time.Time)) {
 	start := beginTurn()
+	if start.wall.Sub(l.waits) > restTime {
+		l.yielded = start.wall // the loop waited: the others could run
+	}
 	if start.wall.Sub(l.yielded) > yieldInterval {
-		l.garbage.look()
 		runtime.Gosched()
 		start = beginTurn()
 		l.yielded = start.wall
@@ -119,8 +124,15 @@ func (l *loop) turn(handle func(time.Time)) {
 	l.drain(start.wall)
 	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
-	l.clock.end(start)
+	now := l.clock.end(start)
+	if l.waits = now; now.Sub(l.looked) > yieldInterval {
+		l.looked = now
+		l.garbage.look()
+	}
 }
+
+// restTime between two turns means that the loop waited.
+const restTime = 50 * time.Microsecond
 
 // yieldInterval is how long the loop goes on before it lets the other goroutines run. Go's scheduler
 // would take the processor away after 10 ms, in the middle of a turn.
