@@ -5,7 +5,7 @@ package daemon
 // The loop's alarm clock. A timer's channel in the loop's select would be put into the
 // runtime's timers at each turn and taken out again, and each time some thread would be
 // woken to wait for the new time: that costs more than most turns. This one is set
-// again only when it has to ring earlier. It belongs to the loop's goroutine.
+// again only when it has to ring earlier. It belongs to whoever is in a turn.
 
 import "time"
 

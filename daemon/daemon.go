@@ -155,6 +155,11 @@ func (d *daemon) start(p plan) (err error) {
 	d.loop.store = d.store
 	d.loop.awake.keep = d.stayAwake(&p.config.Datapath)
 	d.loop.handed.configure(p)
+	d.sockets.direct = d.loop.receiveDirectly
+	if prompt, ok := d.plane.(dataplane.PromptPlane); ok {
+		var finder stint // of the one goroutine that finds misses
+		prompt.TellAtOnce(func(events []dataplane.Event) bool { return d.loop.tellAtOnce(&finder, events) })
+	}
 	if remote, ok := d.engine.(*remotePlane); ok {
 		remote.whenRenewed(d.tellAgain)
 	}

@@ -2,10 +2,11 @@
 
 package daemon
 
-// The one event loop: the goroutine that owns the Node. It takes one event,
-// hands it to the Node, drains the Node's effects to the queues of the sockets
-// and the data plane, and sleeps until the next event or deadline. Nothing here
-// waits for anything else, so a turn is as long as the Node's own work.
+// The one event loop. Who has its lock owns the Node and takes a turn: it hands an
+// event to the Node and drains the Node's effects to the queues of the sockets and
+// the data plane. Nothing in a turn waits for anything else, so it is as long as the
+// Node's own work. Events at rest are taken by whoever brings them (directturn.go), all
+// others, and the Node's deadlines, by the loop's own goroutine.
 
 import (
 	"context"
@@ -14,8 +15,8 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
-	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"loci/control"
@@ -37,6 +38,10 @@ var errStopping = errors.New("the daemon is stopping")
 
 // loop owns a Node.
 type loop struct {
+	mu      sync.Mutex // who holds it is in a turn
+	running bool       // from run's start to its end
+	timer   *alarm
+
 	node    *control.Node
 	sockets *sockets
 	worker  *planeWorker           // nil without a data plane
@@ -49,18 +54,17 @@ type loop struct {
 	calls   chan func(now time.Time)
 	stopped chan struct{}
 	detour  func(to netip.Addr) // by which sibling the site's packets go; it must not wait
-	waits   time.Time           // when the loop began to wait for its next turn
-	yielded time.Time           // when the others were let run last
 	looked  time.Time           // when it was looked last whether garbage is to be collected
 	clock   turnClock
 	garbage *collector
+	stint   stint
 }
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
 	l := &loop{
 		node: node, sockets: s, worker: w, events: events, log: log,
 		detour: func(netip.Addr) {}, calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
-		garbage: newCollector(),
+		garbage: newCollector(), timer: newAlarm(),
 	}
 	l.handed = newHandover(s.queue)
 	if w != nil {
@@ -75,16 +79,13 @@ func random(b []byte) { _, _ = rand.Read(b) }
 // run is the loop; it returns when the context ends, the Node's last words queued.
 func (l *loop) run(ctx context.Context) {
 	defer close(l.stopped)
-	timer := newAlarm()
-	defer timer.stop()
+	defer l.timer.stop()
 	var usage chan []control.Usage
 	if l.worker != nil {
 		usage = l.worker.usage
 	}
+	l.setRunning(true)
 	for {
-		now := time.Now()
-		timer.set(now, l.deadline(now))
-		l.waits = now
 		select {
 		case batch := <-l.sockets.in:
 			for rest := batch; len(rest) > 0; {
@@ -97,46 +98,68 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(func(now time.Time) { l.node.HandleUsage(now, u) })
 		case f := <-l.calls:
 			l.turn(f)
-		case <-timer.rings:
-			timer.heard()
-			if now := time.Now(); !now.Before(l.deadline(now)) {
-				l.turn(l.node.HandleTimeout)
-			}
+		case <-l.timer.rings:
+			l.turn(l.ring)
 		case <-ctx.Done():
+			l.setRunning(false)
 			l.turn(l.node.Shutdown)
 			return
 		}
 	}
 }
 
+// setRunning lets others take turns, or no longer.
+func (l *loop) setRunning(running bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running = running
+	now := time.Now()
+	l.timer.set(now, l.deadline(now))
+}
+
+// ring gives the Node what is due, if anything is.
+func (l *loop) ring(now time.Time) {
+	l.timer.heard()
+	if !now.Before(l.deadline(now)) {
+		l.node.HandleTimeout(now)
+	}
+}
+
 // turn is one event: mutate, then drain.
 func (l *loop) turn(handle func(time.Time)) {
+	l.stint.pause()
+	l.mu.Lock()
+	l.turnLocked(handle)
+	l.mu.Unlock()
+	if l.worker != nil {
+		l.worker.wakeUp()
+	}
+	l.betweenTurns(&l.stint)
+}
+
+// turnLocked is a turn of whoever holds the lock.
+func (l *loop) turnLocked(handle func(time.Time)) {
 	start := beginTurn()
-	if start.wall.Sub(l.waits) > restTime {
-		l.yielded = start.wall // the loop waited: the others could run
-	}
-	if start.wall.Sub(l.yielded) > yieldInterval {
-		runtime.Gosched()
-		start = beginTurn()
-		l.yielded = start.wall
-	}
 	handle(start.wall)
 	l.drain(start.wall)
 	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
-	now := l.clock.end(start)
-	if l.waits = now; now.Sub(l.looked) > yieldInterval {
-		l.looked = now
+	l.timer.set(start.wall, l.deadline(start.wall))
+	l.clock.end(start)
+}
+
+// betweenTurns is for what may take its time, when all that a turn wanted is done.
+func (l *loop) betweenTurns(s *stint) {
+	s.worked = time.Now()
+	if !l.mu.TryLock() {
+		return
+	}
+	defer l.mu.Unlock()
+	if s.worked.Sub(l.looked) > yieldInterval {
+		l.looked = s.worked
 		l.garbage.look()
 	}
 }
-
-// restTime between two turns means that the loop waited.
-const restTime = 50 * time.Microsecond
-
-// yieldInterval is how long the loop goes on before it lets the other goroutines run. Go's scheduler
-// would take the processor away after 10 ms, in the middle of a turn.
-const yieldInterval = 3 * time.Millisecond
 
 // drain carries out what the Node wants done.
 func (l *loop) drain(now time.Time) {

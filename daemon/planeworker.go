@@ -3,8 +3,9 @@
 package daemon
 
 // The worker that brings table changes to the data plane, outside the Node's
-// goroutine. Changes of one prefix that wait are merged into the last, so that
-// the queue never holds more than the tables do and no change is ever lost.
+// turns. Changes of one prefix that wait are merged into the last, so that
+// the queue never holds more than the tables do and no change is ever lost. A few changes
+// are made by whoever took the turn that wanted them, when the data plane is at rest.
 
 import (
 	"context"
@@ -22,6 +23,9 @@ import (
 const (
 	// maxBatch bounds one Apply, so that a miss is not held up behind a reload.
 	maxBatch = 1024
+	// appliedHere is up to how many changes are made by whoever took the turn: so few that he
+	// is soon back at his socket.
+	appliedHere = 64
 	// usageInterval is how often entries' use is reported to the Node.
 	usageInterval = 5 * time.Second
 	// reconcileEvery is at how many reports everything is told that the data plane holds, so that the Node
@@ -42,11 +46,13 @@ type changeKey struct {
 
 // planeWorker owns the queue of changes for one Plane.
 type planeWorker struct {
-	plane dataplane.Plane
-	log   *slog.Logger
-	usage chan []control.Usage
+	plane  dataplane.Plane
+	prompt dataplane.PromptPlane // the same, nil where it has no such way
+	log    *slog.Logger
+	usage  chan []control.Usage
 
-	refused atomic.Uint64 // changes that the data plane did not take
+	refused  atomic.Uint64 // changes that the data plane did not take
+	applying sync.Mutex    // who holds it takes changes and applies them, in order
 
 	mu      sync.Mutex
 	pending map[changeKey]dataplane.Operation
@@ -55,24 +61,67 @@ type planeWorker struct {
 }
 
 func newPlaneWorker(plane dataplane.Plane, log *slog.Logger) *planeWorker {
+	prompt, _ := plane.(dataplane.PromptPlane)
 	return &planeWorker{
-		plane: plane, log: log, usage: make(chan []control.Usage),
+		plane: plane, prompt: prompt, log: log, usage: make(chan []control.Usage),
 		pending: map[changeKey]dataplane.Operation{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// queue takes one change; it never blocks.
+// queue takes one change; it never blocks. The end of the turn wakes who applies it.
 func (w *planeWorker) queue(key changeKey, operation dataplane.Operation) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if _, waiting := w.pending[key]; !waiting {
 		w.order = append(w.order, key)
 	}
 	w.pending[key] = operation
-	w.mu.Unlock()
+}
+
+// waiting is how many changes wait.
+func (w *planeWorker) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.order)
+}
+
+// wakeUp has the worker's goroutine apply what waits.
+func (w *planeWorker) wakeUp() {
+	if w.waiting() == 0 {
+		return
+	}
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// applyHere applies a few changes in the caller's goroutine; it does not wait for the data plane.
+// Others, and those beside which others are being applied, are the worker's.
+func (w *planeWorker) applyHere() {
+	waiting := w.waiting()
+	if waiting == 0 {
+		return
+	}
+	if w.prompt != nil && waiting <= appliedHere && w.applying.TryLock() {
+		w.tryApply()
+		w.applying.Unlock()
+	}
+	w.wakeUp()
+}
+
+// tryApply applies what waits, unless the data plane is busy. The caller holds applying.
+func (w *planeWorker) tryApply() {
+	keys, operations := w.take()
+	if len(operations) == 0 {
+		return
+	}
+	errs, done := w.prompt.TryApply(operations...)
+	if !done {
+		w.putBack(keys, operations)
+		return
+	}
+	w.judge(operations, errs)
 }
 
 // run applies changes until the context ends and all that waited are applied.
@@ -92,17 +141,24 @@ func (w *planeWorker) run(ctx context.Context) {
 
 // applyBatch reports whether there was anything to apply.
 func (w *planeWorker) applyBatch() bool {
-	operations := w.take()
+	w.applying.Lock()
+	defer w.applying.Unlock()
+	_, operations := w.take()
 	if len(operations) == 0 {
 		return false
 	}
-	for i, err := range w.plane.Apply(operations...) {
+	w.judge(operations, w.plane.Apply(operations...))
+	return true
+}
+
+// judge counts and tells what the data plane refused.
+func (w *planeWorker) judge(operations []dataplane.Operation, errs []error) {
+	for i, err := range errs {
 		if err != nil && !isGone(operations[i], err) {
 			w.refused.Add(1)
 			w.log.Error("the data plane refused a change", "change", operations[i], "error", err)
 		}
 	}
-	return true
 }
 
 // isGone reports that what was to be removed was not there.
@@ -114,19 +170,35 @@ func isGone(o dataplane.Operation, err error) bool {
 	return false
 }
 
-func (w *planeWorker) take() []dataplane.Operation {
+func (w *planeWorker) take() ([]changeKey, []dataplane.Operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.order), maxBatch)
+	keys := w.order[:n:n]
 	operations := make([]dataplane.Operation, 0, n)
-	for _, key := range w.order[:n] {
+	for _, key := range keys {
 		operations = append(operations, w.pending[key])
 		delete(w.pending, key)
 	}
 	if w.order = w.order[n:]; len(w.order) == 0 {
 		w.order = nil // the array goes with its last entry
 	}
-	return operations
+	return keys, operations
+}
+
+// putBack queues changes again, before those that came since: what was said later of the same
+// entry stands.
+func (w *planeWorker) putBack(keys []changeKey, operations []dataplane.Operation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	order := make([]changeKey, 0, len(keys)+len(w.order))
+	for i, key := range keys {
+		if _, newer := w.pending[key]; !newer {
+			w.pending[key] = operations[i]
+			order = append(order, key)
+		}
+	}
+	w.order = append(order, w.order...)
 }
 
 // reportUsage tells the Node what is in use, until the context ends.

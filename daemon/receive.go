@@ -4,7 +4,7 @@ package daemon
 
 // Receiving control messages, many with one system call: a batch of datagrams, each of which
 // the kernel may have made of several of one sender (UDP GRO). They are parsed and
-// authenticated here, outside the Node's goroutine (RFC 9301 s.5). A receiver waits for
+// authenticated here, outside the Node's turns (RFC 9301 s.5). A receiver waits for
 // nobody: a full queue drops and counts.
 
 import (
@@ -46,6 +46,7 @@ type receiver struct {
 	messages []ipv4.Message
 	batch    []inbound
 	slice    slice
+	stint    stint
 }
 
 func newReceiver(s *sockets, f *familySocket) *receiver {
@@ -102,16 +103,26 @@ func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
 	}
 }
 
-// enqueue hands the batch to the loop.
+// enqueue hands the batch to the Node, or to the loop.
 func (r *receiver) enqueue() {
 	if len(r.batch) == 0 {
 		return
 	}
+	rest := r.s.direct(&r.stint, r.batch)
+	if len(rest) == 0 {
+		clear(r.batch)
+		r.batch = r.batch[:0]
+		return
+	}
+	left := copy(r.batch, rest)
+	clear(r.batch[left:])
+	r.s.queued.Add(1)
 	select {
-	case r.s.in <- r.batch:
+	case r.s.in <- r.batch[:left]:
 		r.batch = r.s.freeInbound()
 	default:
-		r.s.dropped.Add(uint64(len(r.batch)))
+		r.s.queued.Add(-1)
+		r.s.dropped.Add(uint64(left))
 		clear(r.batch)
 		r.batch = r.batch[:0]
 	}
@@ -127,8 +138,9 @@ func (s *sockets) freeInbound() []inbound {
 	}
 }
 
-// release gives a batch back.
+// release gives back a batch that the loop is done with.
 func (s *sockets) release(b []inbound) {
+	s.queued.Add(-1)
 	clear(b)
 	select {
 	case s.done <- b[:0]:

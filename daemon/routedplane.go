@@ -66,6 +66,22 @@ func (p *routedPlane) Apply(operations ...dataplane.Operation) []error {
 	return errs
 }
 
+// TryApply implements dataplane.PromptPlane. What concerns rules and routes takes its time.
+func (p *routedPlane) TryApply(operations ...dataplane.Operation) (errs []error, done bool) {
+	engine, ok := p.Plane.(dataplane.PromptPlane)
+	if !ok || slices.ContainsFunc(operations, changesRoutes) {
+		return nil, false
+	}
+	return engine.TryApply(operations...)
+}
+
+// TellAtOnce implements dataplane.PromptPlane.
+func (p *routedPlane) TellAtOnce(take func([]dataplane.Event) bool) {
+	if engine, ok := p.Plane.(dataplane.PromptPlane); ok {
+		engine.TellAtOnce(take)
+	}
+}
+
 // InterfaceStates implements dataplane.InterfaceReporter.
 func (p *routedPlane) InterfaceStates() []dataplane.InterfaceState {
 	if engine, ok := p.Plane.(dataplane.InterfaceReporter); ok {

@@ -96,7 +96,7 @@ func (d *sender) sendAtOnce(messages []control.SendPacket) bool {
 // hasRoom reports whether a few messages more do not fill the socket's send buffer.
 func (f *familySocket) hasRoom() bool {
 	queued := emptyEnough
-	err := f.raw.Control(func(fd uintptr) {
+	err := f.socket.Control(func(fd uintptr) {
 		if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
 			queued = n
 		}

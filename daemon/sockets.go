@@ -40,7 +40,9 @@ type sockets struct {
 	families []*familySocket
 	keyring  *atomic.Pointer[control.Keyring]
 	in       chan []inbound
-	done     chan []inbound // batches to be used again
+	queued   atomic.Int64                                     // batches that the loop has not dealt with
+	direct   func(s *stint, batch []inbound) (rest []inbound) // tries to hand messages to the Node; the loop gets the rest
+	done     chan []inbound                                   // batches to be used again
 	out      *outbox
 	sender   *sender
 	said     []control.SendPacket // by the turn under way; the loop's
@@ -51,8 +53,7 @@ type sockets struct {
 
 // familySocket hides the two families' different control messages.
 type familySocket struct {
-	conn       *net.UDPConn
-	raw        syscall.RawConn
+	socket     *datagramSocket
 	is4        bool
 	port       uint16
 	readBatch  func([]ipv4.Message) (int, error)
@@ -68,6 +69,7 @@ func listen(addresses []netip.Addr, port uint16, log *slog.Logger) (*sockets, er
 		keyring: new(atomic.Pointer[control.Keyring]), log: log,
 		in: make(chan []inbound, receiveQueueLength), done: make(chan []inbound, receiveQueueLength), out: newOutbox(),
 	}
+	s.direct = func(_ *stint, batch []inbound) []inbound { return batch }
 	s.sender = newSender(s)
 	anywhere := len(addresses) == 0
 	if anywhere {
@@ -101,15 +103,15 @@ func listenFamily(address netip.AddrPort) (*familySocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	udp := conn.(*net.UDPConn)
-	f := &familySocket{conn: udp, is4: address.Addr().Is4(), port: udp.LocalAddr().(*net.UDPAddr).AddrPort().Port()}
-	if f.raw, err = udp.SyscallConn(); err != nil {
+	socket, err := newDatagramSocket(conn.(*net.UDPConn))
+	if err != nil {
 		return nil, err
 	}
+	f := &familySocket{socket: socket, is4: address.Addr().Is4(), port: socket.local.Port()}
 	if f.is4 {
-		return f, f.use4(ipv4.NewPacketConn(udp))
+		return f, f.use4(ipv4.NewPacketConn(socket))
 	}
-	return f, f.use6(ipv6.NewPacketConn(udp))
+	return f, f.use6(ipv6.NewPacketConn(socket))
 }
 
 func setSocketOptions(_, _ string, raw syscall.RawConn) error {
@@ -157,7 +159,7 @@ func (s *sockets) run(ctx context.Context) {
 
 func (s *sockets) close() {
 	for _, f := range s.families {
-		f.conn.Close()
+		f.socket.Close()
 	}
 }
 

@@ -35,15 +35,13 @@ func beginTurn() turnStart {
 	return turnStart{wall: time.Now(), work: work}
 }
 
-// end takes note of a turn, and returns when it ended.
-func (c *turnClock) end(s turnStart) (now time.Time) {
-	now = time.Now()
-	took := now.Sub(s.wall)
+// end takes note of a turn.
+func (c *turnClock) end(s turnStart) {
+	took := time.Since(s.wall)
 	note(&c.longest, &c.long, took)
 	if took > time.Duration(c.longestWork.Load()) || took > longTurn {
 		note(&c.longestWork, &c.longWork, min(took, processTime()-s.work))
 	}
-	return now
 }
 
 func note(longest *atomic.Int64, long *atomic.Uint64, took time.Duration) {

@@ -78,6 +78,19 @@ type Plane interface {
 	Detach(ctx context.Context) error
 }
 
+// PromptPlane is a Plane that does at once, in the caller's goroutine or its own, what a Plane
+// leaves to others: for whoever counts the threads that have to be woken for a packet.
+type PromptPlane interface {
+	Plane
+	// TryApply is Apply unless another changes the engine: then it does nothing, and done
+	// is false.
+	TryApply(operations ...Operation) (errs []error, done bool)
+	// TellAtOnce has the engine call take with misses in the goroutine that found them. What take
+	// returns false for comes by Events, as does what others find. TellAtOnce may be called once;
+	// take is called by one goroutine at a time, must not wait, and may call TryApply.
+	TellAtOnce(take func([]Event) bool)
+}
+
 // Operation is one change of the tables: PutMapping, DeleteMapping, PutDatabase,
 // DeleteDatabase, PutLocatorState, SetSettings or Flush.
 type Operation interface{ operation() }

@@ -29,6 +29,20 @@ const dumpPiece = 128
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	e.changing.Lock()
 	defer e.changing.Unlock()
+	return e.applyAll(operations)
+}
+
+// TryApply implements dataplane.PromptPlane.
+func (e *Engine) TryApply(operations ...dataplane.Operation) (errs []error, done bool) {
+	if !e.changing.TryLock() {
+		return nil, false
+	}
+	defer e.changing.Unlock()
+	return e.applyAll(operations), true
+}
+
+// applyAll carries out operations. The caller holds changing.
+func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 	if e.closed {
 		return slices.Repeat([]error{dataplane.ErrClosed}, len(operations))
 	}

@@ -115,7 +115,7 @@ type attached struct {
 	device uint32 // of a VLAN: the kernel's own device for it; 0: none
 }
 
-var _ dataplane.Plane = (*Engine)(nil)
+var _ dataplane.PromptPlane = (*Engine)(nil)
 
 // Open makes an engine in the calling thread's network namespace, or adopts the one
 // that a process of the same instance left. The errors are ErrBusy, ErrABI, ErrNewer,
@@ -308,6 +308,9 @@ func (e *Engine) start() {
 
 // Events implements dataplane.Plane.
 func (e *Engine) Events() <-chan dataplane.Event { return e.misses.events }
+
+// TellAtOnce implements dataplane.PromptPlane.
+func (e *Engine) TellAtOnce(take func([]dataplane.Event) bool) { e.misses.atOnce.Store(&take) }
 
 // Close implements dataplane.Plane: the programs go on with the tables as they are.
 func (e *Engine) Close() error {

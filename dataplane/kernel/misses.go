@@ -47,6 +47,8 @@ type misses struct {
 	// covering returns the map-cache entry that covers an EID.
 	covering func(lisp.InstanceID, netip.Addr) (lisp.Prefix, bool)
 
+	atOnce atomic.Pointer[func([]dataplane.Event) bool] // takes events in the goroutine that found them
+
 	mu     sync.Mutex
 	recent map[forward.Destination]time.Time
 }
@@ -70,9 +72,24 @@ type missed struct {
 // raise sends an event, unless one of that destination was sent just before. It
 // reports false when there was no room for it.
 func (m *misses) raise(now time.Time, packet missed) bool {
-	if !m.due(now, packet.destination) {
-		return true
+	return !m.due(now, packet.destination) || m.send(packet)
+}
+
+// tellAtOnce tells of packets those who take events at once, if they do.
+func (m *misses) tellAtOnce(packets []missed) bool {
+	take := m.atOnce.Load()
+	if take == nil || len(m.events) > 0 {
+		return false
 	}
+	events := make([]dataplane.Event, len(packets))
+	for i := range packets {
+		events[i] = m.eventOf(packets[i])
+	}
+	return (*take)(events)
+}
+
+// send sends an event that is due, or forgets it when there is no room.
+func (m *misses) send(packet missed) bool {
 	select {
 	case m.events <- m.eventOf(packet):
 		return true

@@ -37,6 +37,10 @@ const (
 	// fewWaiting is up to how many packets are written back by whoever installed their
 	// mapping, when the room is at rest: so few that it does not hold him up.
 	fewWaiting = 64
+	// framesAtOnce are read one after the other, before their misses are told together.
+	framesAtOnce = 64
+	// roomRest without a frame means that the next one comes alone, as a rule.
+	roomRest = time.Millisecond
 	// raiseAgainTime is when an event that found no room is tried again.
 	raiseAgainTime = 100 * time.Millisecond
 	// errorsPerSecond limits the ICMP errors that are sent (RFC 1812 s.4.3.2.8,
@@ -99,6 +103,7 @@ type room struct {
 
 	fragments fragmenter
 
+	untold   []missed                       // of the frames that were just read
 	unraised map[forward.Destination]missed // whose event found no room
 
 	mu       sync.Mutex
@@ -198,19 +203,60 @@ func (r *room) run() {
 		if releases := r.takeReleases(); len(releases) > 0 {
 			r.release(releases)
 			r.unhold(releases, time.Now().Add(maxHoldTime))
+			r.tell()
 		}
 		now := time.Now()
 		r.obeyBounds()
 		r.expire(now)
 		r.raiseAgain(now)
 		r.count()
-		octets, err := r.wait(now)
+		err := r.takeFrames(now)
+		r.tell()
 		if err != nil {
 			r.repair(err)
-			continue
 		}
-		r.takeRead(octets)
 	}
+}
+
+// takeFrames deals with the frames that are there, with so many at most that new mappings do not
+// wait for long, or waits for one.
+func (r *room) takeFrames(now time.Time) error {
+	octets, err := r.wait(now)
+	if octets > 0 && err == nil && time.Since(now) > roomRest {
+		r.takeRead(octets)
+		r.tell() // before it is looked whether there are more
+		octets, err = r.tap.tryRead(r.buffer)
+	}
+	for n := 1; octets > 0 && err == nil && n < framesAtOnce; n++ {
+		r.takeRead(octets)
+		octets, err = r.tap.tryRead(r.buffer)
+	}
+	r.takeRead(octets)
+	return err
+}
+
+// tell raises the events of the frames that were just read, at once if the control plane is at
+// rest: then it hears of them in this goroutine, and the room is free meanwhile.
+func (r *room) tell() {
+	if len(r.untold) == 0 {
+		return
+	}
+	now := time.Now()
+	untold := slices.DeleteFunc(r.untold, func(packet missed) bool { return !r.misses.due(now, packet.destination) })
+	r.untold = nil
+	if len(untold) == 0 {
+		return
+	}
+	r.working.Unlock()
+	told := r.misses.tellAtOnce(untold)
+	r.working.Lock()
+	for _, packet := range untold {
+		if !told && !r.misses.send(packet) && r.queue.Waits(packet.destination) {
+			r.unraised[packet.destination] = packet
+		}
+	}
+	clear(untold)
+	r.untold = untold[:0]
 }
 
 // repair has the TAP made anew when it cannot be read, as after somebody deleted it,
@@ -239,7 +285,7 @@ func (r *room) takeTAP(fresh *tap) {
 // wait waits for a frame, a release, or the end of a packet's time.
 func (r *room) wait(now time.Time) (int, error) {
 	until, _ := r.queue.NextExpiry()
-	if again := now.Add(raiseAgainTime); len(r.unraised) > 0 && again.Before(until) {
+	if again := now.Add(raiseAgainTime); len(r.unraised) > 0 && (until.IsZero() || again.Before(until)) {
 		until = again
 	}
 	r.mu.Lock()
@@ -413,9 +459,7 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 	}
 	packet := missed{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.origin(), form: from.form}
 	packet.octets = toldOf(from.form, header, kept)
-	if !r.misses.raise(now, packet) && r.queue.Waits(to) {
-		r.unraised[to] = packet
-	}
+	r.untold = append(r.untold, packet)
 }
 
 // toldOf is what a miss tells of a packet that was kept.

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Turns that whoever brings an event takes himself. A message that comes to a router at rest is
+// read, judged, answered and put into the tables by one thread: each hand-over to another
+// goroutine would wake a thread, which takes longer than all the rest. Under load, and while
+// somebody else is in a turn, events go to the loop by its queues, in order, as before.
+
+import (
+	"runtime"
+	"time"
+
+	"loci/dataplane"
+)
+
+const (
+	// directMessages is up to how many messages a receiver hands to the Node itself. Of more,
+	// the loop gets them, so that the receiver goes on parsing and authenticating beside it.
+	directMessages = 16
+	// restTime between two turns means that the goroutine has waited, and others could run.
+	restTime = 20 * time.Microsecond
+)
+
+// oneProcessor says that goroutines never run beside each other: queues between them then only
+// cost.
+var oneProcessor = runtime.GOMAXPROCS(0) == 1
+
+// tryTurn takes a turn in the caller's goroutine. It reports false, with nothing done, when
+// another is in a turn, when messages wait for theirs, or when the loop has ended.
+func (l *loop) tryTurn(s *stint, handle func(time.Time)) bool {
+	s.pause()
+	if l.sockets.queued.Load() != 0 || !l.mu.TryLock() {
+		return false
+	}
+	running := l.running
+	if running {
+		l.turnLocked(handle)
+	}
+	l.mu.Unlock()
+	if running && l.worker != nil {
+		l.worker.applyHere()
+	}
+	l.betweenTurns(s)
+	return running
+}
+
+// tellAtOnce takes events of the data plane in the goroutine that found them.
+func (l *loop) tellAtOnce(s *stint, events []dataplane.Event) bool {
+	return l.tryTurn(s, func(now time.Time) {
+		for _, e := range events {
+			l.planeEvent(now, e)
+			l.drain(now)
+		}
+	})
+}
+
+// receiveDirectly hands a receiver's messages to the Node, and returns those that are left to the
+// loop.
+func (l *loop) receiveDirectly(s *stint, batch []inbound) (rest []inbound) {
+	if len(batch) > directMessages && !oneProcessor {
+		return batch
+	}
+	for rest = batch; len(rest) > 0; {
+		if !l.tryTurn(s, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
+			return rest
+		}
+	}
+	return nil
+}
+
+// A stint is the time that a goroutine works without waiting; it belongs to that goroutine.
+type stint struct {
+	began, worked time.Time
+}
+
+// yieldInterval is how long a goroutine goes on before it lets the others run. Go's scheduler
+// would take the processor away after 10 ms, in the middle of a turn.
+const yieldInterval = 3 * time.Millisecond
+
+// pause lets others run when the stint is long.
+func (s *stint) pause() {
+	now := time.Now()
+	if now.Sub(s.worked) > restTime {
+		s.began = now
+	}
+	if now.Sub(s.began) > yieldInterval {
+		runtime.Gosched()
+		s.began = time.Now()
+	}
+}
