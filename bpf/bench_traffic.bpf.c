@@ -11,6 +11,7 @@
  *   bench_requested, bench_forwarded, bench_replied
  *                    when the Map-Request for a packet's destination left the ITR, when the Map-Server forwarded it, and when
  *                    the Map-Reply came
+ *   bench_answer     an ETR (bench_answer.h)
  *
  * Live frames are recycled: whoever had one before may have moved its headers, so all of it is written every time.
  *
@@ -384,6 +385,8 @@ static __always_inline struct bench_stages *stages_of(struct __sk_buff *skb, __u
 	sequence = bpf_ntohl(destination) - settings.first_destination;
 	return bpf_map_lookup_elem(&stages, &sequence);
 }
+
+#include "bench_answer.h"
 
 SEC("tc")
 int bench_requested(struct __sk_buff *skb)

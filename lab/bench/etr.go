@@ -2,7 +2,8 @@
 
 // The ETR of `loci bench miss`: it registers one prefix of each family (RFC 9301 s.5.6) and answers every Map-Request that
 // the Map-Server forwards with a Map-Reply for exactly the EID that was asked for (RFC 9301 s.5.4), so that the next EID is
-// a miss again. It obeys no rate limit: what is measured is not the ETR.
+// a miss again. It obeys no rate limit: what is measured is not the ETR. Map-Requests that come alone are answered in the same way by a
+// program at the ETR's link (bpf/bench_answer.h), so that no thread is woken for what is not measured.
 
 package bench
 

@@ -164,7 +164,8 @@ func prepareMiss(_ *bench, l *line) error {
 	l.traffic = t
 	l.closers = append(l.closers, t.objects.Close)
 	return errors.Join(l.keepDispatched(), l.enc.SetOffload(siteLink, testnet.GRO, true),
-		l.attachTCX(l.dec, coreLink, t.objects.BenchSinkTc, &l.closers), l.attachStages())
+		l.attachTCX(l.dec, coreLink, t.objects.BenchSinkTc, &l.closers),
+		l.attachTCX(l.dec, coreLink, t.objects.BenchAnswer, &l.closers), l.attachStages())
 }
 
 func measureMiss(ctx context.Context, b *bench, l *line, caseName string, slot time.Duration) ([]sample, error) {

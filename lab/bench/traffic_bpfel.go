@@ -70,6 +70,7 @@ const (
 	trafficMapOffsets         = "offsets"
 	trafficMapSlots           = "slots"
 	trafficMapStages          = "stages"
+	trafficProgBenchAnswer    = "bench_answer"
 	trafficProgBenchForwarded = "bench_forwarded"
 	trafficProgBenchGenerate  = "bench_generate"
 	trafficProgBenchRedirect  = "bench_redirect"
@@ -127,6 +128,7 @@ type trafficSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficProgramSpecs struct {
+	BenchAnswer    *ebpf.ProgramSpec `ebpf:"bench_answer"`
 	BenchForwarded *ebpf.ProgramSpec `ebpf:"bench_forwarded"`
 	BenchGenerate  *ebpf.ProgramSpec `ebpf:"bench_generate"`
 	BenchRedirect  *ebpf.ProgramSpec `ebpf:"bench_redirect"`
@@ -208,6 +210,7 @@ type trafficVariables struct {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficPrograms struct {
+	BenchAnswer    *ebpf.Program `ebpf:"bench_answer"`
 	BenchForwarded *ebpf.Program `ebpf:"bench_forwarded"`
 	BenchGenerate  *ebpf.Program `ebpf:"bench_generate"`
 	BenchRedirect  *ebpf.Program `ebpf:"bench_redirect"`
@@ -220,6 +223,7 @@ type trafficPrograms struct {
 
 func (p *trafficPrograms) Close() error {
 	return _TrafficClose(
+		p.BenchAnswer,
 		p.BenchForwarded,
 		p.BenchGenerate,
 		p.BenchRedirect,
