@@ -497,8 +497,8 @@ struct lisp_decision {
 	__u32 flow;         /* LISP_FLOW_COUNTS and bits of the flow's hash; 0: of all flows */
 	__u8 tos;           /* encapsulated: of the inner packet; decapsulated: what it becomes */
 	__u8 family;
-	__u8 way; /* enum lisp_way; 0: nothing is kept here */
-	__u8 zero;
+	__u8 way;  /* enum lisp_way; 0: nothing is kept here */
+	__u8 hook; /* 0: XDP, 1: tc; each sends in its own way */
 	__u32 epoch;
 	__u32 generation;
 	__u64 expires_ns;

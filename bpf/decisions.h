@@ -18,6 +18,8 @@
 /* Of lisp_decision.notice, about the interface where frames come in: checksums may be unfinished; it is of the core (as well). */
 #define DECISION_UNFINISHED (1 << 0)
 #define DECISION_CORE (1 << 1)
+/* At tc: what leaves by that interface takes the shortcut into the other end of a veth. */
+#define DECISION_PEER (1 << 2)
 
 /* Where the front of a decapsulated packet's decision has the own RLOC. */
 #define FRONT_RLOC 16
@@ -33,7 +35,7 @@ static __always_inline __u32 header_octets(__u8 family) { return family == 4 ? s
 struct decision_key {
 	__u64 addresses[4];
 	__u64 where; /* ifindex and Instance-ID */
-	__u64 what;  /* flow, TOS, family, way */
+	__u64 what;  /* flow, TOS, family, way, hook */
 };
 
 _Static_assert(sizeof(struct decision_key) == 48 && __builtin_offsetof(struct lisp_decision, epoch) == 48, "the key comes first");
@@ -44,7 +46,7 @@ static __always_inline __u64 where_of(__u32 ifindex, __u32 iid) { return ifindex
 
 static __always_inline __u64 what_of(__u32 flow, __u8 tos, __u8 family, __u8 way)
 {
-	return flow | (__u64)tos << 32 | (__u64)family << 40 | (__u64)way << 48;
+	return flow | (__u64)tos << 32 | (__u64)family << 40 | (__u64)way << 48 | (__u64)HOOK_OF_DECISION << 56;
 }
 
 /* The place of a key. Products of odd numbers are added up, because they do not wait for each other. */
@@ -94,13 +96,6 @@ static __always_inline struct lisp_decision *find_decision(const struct decision
 
 	return d && has_key(d, k, family) && holds(d, now) ? d : NULL;
 }
-
-/* What was in force when a decision began. */
-struct decision_time {
-	__u32 epoch;
-	__u32 generation;
-	__u32 place; /* of the generation */
-};
 
 /* Before the first lookup of a decision: what is found later is at least as new as these numbers. */
 static __always_inline struct decision_time begin_decision(__u8 family, const union lisp_address *destination)

@@ -6,7 +6,6 @@
 #ifndef LISP_ENCAP_H
 #define LISP_ENCAP_H
 
-#include "hops.h"
 #include "miss.h"
 #include "send.h"
 
@@ -166,6 +165,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
 		return refuse(skb, t, LISP_DROP_NO_ROUTE);
 	choose_header(t, l);
+	if (t->hook == LISP_INTERFACE_SITE && !t->released && is_for_decision(hop, t->l2_length))
+		keep_shortcut(keep_encapsulation(skb, t, &t->since, l, hop), hop);
 	if (t->forwarded)
 		t->packet.ttl--;
 	answer = add_outer(skb, l, t, hop);

@@ -13,6 +13,8 @@
  *   frame_length     octets of the frame, link layer header included
  *   segment_length   octets of payload in each segment of a super-packet; 0 for other packets
  *   incoming_ifindex where the frame came in
+ *   frame_data, frame_end  the octets that are in one piece
+ *   HOOK_OF_DECISION which hook keeps and reuses a decision: each sends in its own way
  */
 #ifndef LISP_HOOK_TC_H
 #define LISP_HOOK_TC_H
@@ -32,8 +34,27 @@ typedef struct __sk_buff hook_frame;
 /* Not static: that makes it a program of its own to the verifier, whose arguments may be anything, NULL as well. */
 #define SHARED_STEP __noinline
 
+#define HOOK_OF_DECISION 1
+
 /* Headers that begin within so many octets are read without a call, the others by one. */
 #define DIRECT_OFFSET_MAX 256
+
+/* Both are pointers to the verifier and 32-bit numbers to the compiler, which must not spill half of one. */
+static __always_inline void *frame_data(const hook_frame *frame)
+{
+	void *data;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(data) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data)));
+	return data;
+}
+
+static __always_inline void *frame_end(const hook_frame *frame)
+{
+	void *end;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(end) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data_end)));
+	return end;
+}
 
 /* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
  * parsing, and nearly always the headers are in the linear part. Nothing is written that way: that would make the kernel

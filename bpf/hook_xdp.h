@@ -17,6 +17,8 @@ typedef struct xdp_md hook_frame;
 #define STEP __noinline
 #define SHARED_STEP static __always_inline
 
+#define HOOK_OF_DECISION 0
+
 /* Beyond it are only packets with more extension headers than anybody sends. */
 #define DIRECT_OFFSET_MAX 256
 

@@ -11,6 +11,13 @@
 #include "route.h"
 #include "trusted.h"
 
+/* What was in force when a decision began that is to be kept (decisions.h). */
+struct decision_time {
+	__u32 epoch;
+	__u32 generation;
+	__u32 place; /* of the generation */
+};
+
 /* A packet on its way through the ITR. */
 struct itr {
 	struct lisp_packet packet;
@@ -31,6 +38,7 @@ struct itr {
 	__be16 port;  /* outer UDP destination */
 	__u32 first;  /* the LISP header that it gets, in host order */
 	__u32 second;
+	struct decision_time since; /* for decisions that are kept */
 };
 
 /* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */

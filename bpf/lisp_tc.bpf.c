@@ -36,6 +36,7 @@
 #include "encap.h"
 #include "icmp.h"
 #include "miss.h"
+#include "reuse_tc.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -115,12 +116,17 @@ SEC("tc")
 int site_ingress(struct __sk_buff *skb)
 {
 	const struct lisp_interface *site = find_interface(skb->ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED);
-	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_SITE, .forwarded = true };
 	__be16 ethertype = skb->protocol;
+	int verdict = NOT_KEPT;
+	struct itr t;
 
 	if (!site || skb->pkt_type != SKB_PACKET_HOST)
 		return TC_ACT_UNSPEC;
-	t.l2_length = site->l2_length;
+	if (!skb->vlan_present && !(site->flags & (LISP_INTERFACE_TAGGED | LISP_INTERFACE_STACK)))
+		verdict = reuse_for_site(skb, site);
+	if (verdict != NOT_KEPT)
+		return verdict;
+	t = (struct itr){ .origin = skb->ifindex, .hook = LISP_INTERFACE_SITE, .forwarded = true, .l2_length = site->l2_length };
 	if (site->flags & LISP_INTERFACE_TAGGED) {
 		site = find_tagged(skb, site, &t, &ethertype);
 		if (!site)
@@ -135,6 +141,7 @@ int site_ingress(struct __sk_buff *skb)
 	t.roots = find_roots(site->roots);
 	if (parse_ip(skb, t.l2_length, ethertype, &t.packet) < 0 || t.packet.malformed)
 		return TC_ACT_UNSPEC;
+	t.since = begin_decision(t.packet.family, &t.packet.destination);
 	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t))
 		return TC_ACT_UNSPEC;
 	/* The stack answers with Time Exceeded. */
@@ -147,12 +154,15 @@ SEC("tc")
 int core_ingress(struct __sk_buff *skb)
 {
 	const struct lisp_interface *core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
-	struct etr e = {};
+	struct etr e;
+	int verdict;
 
 	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	e.core = core;
-	e.l2_length = core->l2_length;
+	verdict = reuse_for_core(skb, core);
+	if (verdict != NOT_KEPT)
+		return verdict;
+	e = (struct etr){ .core = core, .l2_length = core->l2_length };
 	if (parse_ip(skb, e.l2_length, skb->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
 		return TC_ACT_UNSPEC;
 	return decapsulate(skb, &e);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What tc changes of an skb and how it sends one on: TTL and TOS, padding, link layer headers. Nothing here knows LISP, and
- * nothing decides where a packet goes (route.h).
+ * What tc changes of an skb and how it sends one on: TTL and TOS, padding, link layer headers, the way out, which kept decisions
+ * remember. Nothing here reads or writes a LISP packet, and nothing decides where one goes (route.h).
  */
 #ifndef LISP_SEND_H
 #define LISP_SEND_H
 
-#include "route.h"
+#include "decisions.h"
 
 /* Since Linux 6.3. UAPI headers of the building machine may be older. */
 #define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
@@ -49,6 +49,24 @@ static __always_inline int send_by_neighbour(__u32 ifindex, __u8 family, const v
 		return bpf_redirect_neigh(ifindex, NULL, 0, 0);
 	__builtin_memcpy(next.ipv6_nh, gateway, sizeof(next.ipv6_nh));
 	return bpf_redirect_neigh(ifindex, &next, sizeof(next), 0);
+}
+
+/* Whether packets can go again as one to that next hop does, which came with a link layer header of so many octets. */
+static __always_inline bool is_for_decision(const struct lisp_next_hop *hop, __u32 l2_length)
+{
+	return hop->flags & LISP_NEXT_HOP_RESOLVED && l2_length == ETH_HLEN;
+}
+
+/* Completes a decision, NULL for none, by the way its packets leave. */
+static __always_inline void keep_shortcut(struct lisp_decision *d, const struct lisp_next_hop *hop)
+{
+	if (d && hop->flags & LISP_NEXT_HOP_PEER)
+		d->notice |= DECISION_PEER;
+}
+
+static __always_inline int send_by_decision(const struct lisp_decision *d)
+{
+	return d->notice & DECISION_PEER ? bpf_redirect_peer(d->out, 0) : bpf_redirect(d->out, 0);
 }
 
 /* Sends the packet, whose link layer header is written. */
