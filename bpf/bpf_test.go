@@ -100,9 +100,11 @@ func (b *bench) run(t testing.TB, program string, at netlink.Link, came bool, fr
 	}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 	var answer uint32
-	must(t, b.ns.Do(func() (err error) {
-		answer, err = b.coll.Programs[program].Run(options)
-		return err
+	must(t, b.ns.Do(func() error {
+		return onProcessor(0, func() (err error) { // whose decisions are kept
+			answer, err = b.coll.Programs[program].Run(options)
+			return err
+		})
 	}))
 	return answer, options.DataOut
 }
@@ -287,6 +289,14 @@ func (b *bench) decapsulate(t *testing.T, pair pair, inner, outer uint8) {
 	want := pair.toLocal(0xB8|ecn, 32)
 	if !bytes.Equal(got, ethernet(hostMAC, b.site.Attrs().HardwareAddr, want)) {
 		t.Errorf("got\n%x\nwant\n%x\nfrom\n%x", got, want, original)
+	}
+	if inner != outer {
+		return // the markings are judged for each packet
+	}
+	b.markDecisions(t, nil)
+	_, got = b.toCore(t, ethernet(b.core.Attrs().HardwareAddr, peerMAC, packet))
+	if !bytes.Equal(got, ethernet(keptMAC, b.site.Attrs().HardwareAddr, want)) {
+		t.Errorf("by the decision that was kept: got\n%x\nwant\n%x", got, want)
 	}
 }
 

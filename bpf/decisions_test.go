@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decisions that the XDP program keeps: that they are reused, until when, and for which packets. That their packets are
+// Decisions that the programs of both hooks keep: that they are reused, until when, and for which packets. That their packets are
 // right is what the golden packets show, each of which goes twice (golden_test.go).
 
 package bpf_test
@@ -47,9 +47,36 @@ const (
 	expiresAt   = 56 // in struct lisp_decision
 )
 
+// hooks names the hooks that keep decisions.
+var hooks = []string{"XDP", "tc"}
+
+// leaveSite passes a frame from the site to the programs of a hook; `sent` says that it left towards the core.
+func (b *bench) leaveSite(t *testing.T, hook string, frame []byte) (sent bool, got []byte) {
+	t.Helper()
+	if hook == "XDP" {
+		verdict, got := b.frameXDP(t, b.site, frame)
+		return verdict == xdpRedirect, got
+	}
+	answer, got := b.toSite(t, frame)
+	return answer == actRedirect && len(got) != len(frame), got // what waits is as long as it was
+}
+
+// eachHook runs a test for each of them.
+func eachHook(t *testing.T, name string, f func(t *testing.T, hook string)) {
+	for _, hook := range hooks {
+		t.Run(name+"/"+hook, func(t *testing.T) { f(t, hook) })
+	}
+}
+
 func TestDecisionsAreReused(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
+	for _, hook := range hooks {
+		t.Run(hook, func(t *testing.T) { b.decisionsAreReused(t, hook) })
+	}
+}
+
+func (b *bench) decisionsAreReused(t *testing.T, hook string) {
 	b.mapCacheIn(0, pairs[0])
 	p := pairs[0]
 	packet := func(change func(*ip)) []byte {
@@ -92,7 +119,7 @@ func TestDecisionsAreReused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.forgetDecisions()
-			b.frameXDP(t, b.site, packet(nil))
+			b.leaveSite(t, hook, packet(nil))
 			if b.markDecisions(t, c.members) == 0 {
 				t.Fatal("nothing is kept")
 			}
@@ -101,9 +128,9 @@ func TestDecisionsAreReused(t *testing.T) {
 			}
 			second := packet(c.change)
 			copy(second, c.to)
-			verdict, got := b.frameXDP(t, b.site, second)
-			if (verdict == xdpPass) != c.passes || (verdict == xdpRedirect) == c.passes || bytes.Equal(got[:6], keptMAC) != c.reused {
-				t.Errorf("verdict %d, to %x, want reused: %t, passes: %t", verdict, got[:6], c.reused, c.passes)
+			sent, got := b.leaveSite(t, hook, second)
+			if sent == c.passes || bytes.Equal(got[:6], keptMAC) != c.reused {
+				t.Errorf("sent: %t, to %x, want reused: %t, passes: %t", sent, got[:6], c.reused, c.passes)
 			}
 		})
 	}
@@ -150,7 +177,7 @@ func TestDecisionsOfFlows(t *testing.T) {
 			"one locator, routes by flow":  {func(int) byte { return 0 }, "LISP_SETTING_ROUTES_BY_FLOW", 1 + flows},
 			"two locators, routes by flow": {func(bucket int) byte { return byte(bucket >> 6) }, "LISP_SETTING_ROUTES_BY_FLOW", 1 + flows},
 		} {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
+			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
 				b.settings(fields{"flags": map[bool]uint32{true: b.constant("LISP_SETTING_ROUTES_BY_FLOW")}[c.flags != ""]})
 				set(c.buckets)
 				b.removeDecisions(t)
@@ -160,10 +187,10 @@ func TestDecisionsOfFlows(t *testing.T) {
 						payload: []byte("to B, which is far")}.serialize()
 				}
 				for i, packet := range packets {
-					b.expectFlow(t, p, packet, c.buckets, i > 0 && c.most == 1)
+					b.expectFlow(t, hook, p, packet, c.buckets, i > 0 && c.most == 1)
 					if i == 0 {
 						b.markDecisions(t, nil)
-						b.expectFlow(t, p, packet, c.buckets, true)
+						b.expectFlow(t, hook, p, packet, c.buckets, true)
 					}
 				}
 				if kept := b.markDecisions(t, nil); kept == 0 || kept > c.most || (c.most > 1 && kept < flows/2) {
@@ -196,13 +223,13 @@ func (b *bench) mapTwice(p pair) func(buckets func(bucket int) byte) {
 }
 
 // expectFlow wants a packet to go by the locator of its flow; reused says that a decision was there before.
-func (b *bench) expectFlow(t *testing.T, p pair, packet []byte, buckets func(bucket int) byte, reused bool) {
+func (b *bench) expectFlow(t *testing.T, hook string, p pair, packet []byte, buckets func(bucket int) byte, reused bool) {
 	t.Helper()
 	header, err := forward.ParseHeader(packet)
 	must(t, err)
-	verdict, got := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet))
-	if verdict != xdpRedirect {
-		t.Fatalf("verdict %d; %s", verdict, b.allDrops())
+	sent, got := b.leaveSite(t, hook, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet))
+	if !sent {
+		t.Fatalf("not sent; %s", b.allDrops())
 	}
 	if reused && !bytes.Equal(got[:6], keptMAC) {
 		t.Error("decided anew")
@@ -270,13 +297,15 @@ func TestWhatIsNotKept(t *testing.T) {
 		"options":  changed(func(p []byte) { p[0] = 0x46 }),
 		"ICMP":     changed(func(p []byte) { p[9] = 1 }),
 	} {
-		b.forgetDecisions()
-		b.removeDecisions(t)
-		if verdict, _ := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)); verdict != xdpRedirect {
-			t.Errorf("%s: verdict %d; %s", name, verdict, b.allDrops())
-		}
-		if n := b.markDecisions(t, nil); n != 0 {
-			t.Errorf("%s: %d decisions kept", name, n)
-		}
+		eachHook(t, name, func(t *testing.T, hook string) {
+			b.forgetDecisions()
+			b.removeDecisions(t)
+			if sent, _ := b.leaveSite(t, hook, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)); !sent {
+				t.Errorf("not sent; %s", b.allDrops())
+			}
+			if n := b.markDecisions(t, nil); n != 0 {
+				t.Errorf("%d decisions kept", n)
+			}
+		})
 	}
 }

@@ -326,9 +326,11 @@ func (b *goldenBench) runSegmented(t *testing.T, program string, at netlink.Link
 	binary.LittleEndian.PutUint32(context[skbGSOSize:], uint32(segment))
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 	var answer uint32
-	must(t, b.ns.Do(func() (err error) {
-		answer, err = b.coll.Programs[program].Run(options)
-		return err
+	must(t, b.ns.Do(func() error {
+		return onProcessor(0, func() (err error) {
+			answer, err = b.coll.Programs[program].Run(options)
+			return err
+		})
 	}))
 	return answer, options.DataOut
 }
@@ -463,7 +465,7 @@ func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 		t.Run(c.Name, func(t *testing.T) {
 			b.prepare(t, &c)
 			b.check(t, &c)
-			if b.xdp && isRepeatable(&c) && !t.Failed() {
+			if isRepeatable(&c) && !t.Failed() {
 				b.check(t, &c) // by the decision that is kept
 			}
 			if _, told := toldReason(&c); told {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decisions that the XDP program keeps end with what they rest on: whatever an operation changes holds for the next packet, not
+// Decisions that the programs keep end with what they rest on: whatever an operation changes holds for the next packet, not
 // when the decision is 50 ms old. The test needs root.
 
 package kernel
@@ -43,7 +43,10 @@ func newXDPRouter(t *testing.T) (*network, *router) {
 	return n, r
 }
 
-// decide runs the XDP program on a packet from the site; `to` is where it would go.
+// decision runs the program of a hook on a packet from the site; `to` is where it would go.
+type decision func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort)
+
+// decide is that of XDP.
 func (r *router) decide(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
 	t.Helper()
 	site, err := r.ns.Netlink().LinkByName("site0")
@@ -60,6 +63,29 @@ func (r *router) decide(t *testing.T, packet []byte) (verdict uint32, to netip.A
 		return err
 	}))
 	if verdict == xdpRedirect {
+		rloc, _ := netip.AddrFromSlice(options.DataOut[14+16:][:4])
+		to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(options.DataOut[14+20+2:]))
+	}
+	return verdict, to
+}
+
+// decideTC is that of tc.
+func (r *router) decideTC(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
+	t.Helper()
+	site, err := r.ns.Netlink().LinkByName("site0")
+	must(t, err)
+	kind := map[byte]uint16{4: 0x0800, 6: 0x86DD}[packet[0]>>4]
+	frame := append(append([]byte{}, site.Attrs().HardwareAddr...), wireMAC...)
+	frame = append(binary.BigEndian.AppendUint16(frame, kind), packet...)
+	context := make([]byte, 192) // struct __sk_buff
+	binary.NativeEndian.PutUint32(context[36:], uint32(site.Attrs().Index))
+	binary.NativeEndian.PutUint32(context[40:], uint32(site.Attrs().Index))
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
+	must(t, r.ns.Do(func() (err error) {
+		verdict, err = r.hooks.program(lisptcProgSiteIngress).Run(options)
+		return err
+	}))
+	if len(options.DataOut) > len(frame) { // what waits is as long as it was
 		rloc, _ := netip.AddrFromSlice(options.DataOut[14+16:][:4])
 		to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(options.DataOut[14+20+2:]))
 	}
@@ -89,10 +115,10 @@ func (r *router) keepForEver(t *testing.T) (kept int) {
 const forEver = 1 << 62 // nanoseconds
 
 // expectDecision wants the same answer twice: the second one is the kept one.
-func (r *router) expectDecision(t *testing.T, when string, packet []byte, want netip.AddrPort) {
+func expectDecision(t *testing.T, decide decision, when string, packet []byte, want netip.AddrPort) {
 	t.Helper()
 	for _, which := range []string{"first", "second"} {
-		if verdict, to := r.decide(t, packet); to != want {
+		if verdict, to := decide(t, packet); to != want {
 			t.Errorf("%s, the %s packet: to %v (verdict %d), want %v", when, which, to, verdict, want)
 		}
 	}
@@ -115,13 +141,19 @@ func TestDecisionsFollowTables(t *testing.T) {
 		if c.pair != p.name {
 			p = pairs[1]
 		}
-		t.Run(c.pair, func(t *testing.T) {
-			decisionsFollowTables(t, r, udpPacket(t, p, 0, 1, 64), c.covering, c.prefix, c.own, c.around)
-		})
+		for hook, decide := range map[string]decision{"XDP": r.decide, "tc": r.decideTC} {
+			t.Run(c.pair+"/"+hook, func(t *testing.T) {
+				decisionsFollowTables(t, r, decide, udpPacket(t, p, 0, 1, 64), tableSteps{c.covering, c.prefix, c.own, c.around})
+			})
+		}
 	}
 }
 
-func decisionsFollowTables(t *testing.T, r *router, packet []byte, covering, prefix, own, around string) {
+// tableSteps are EID-Prefixes of the map-cache that cover a packet's destination.
+type tableSteps struct{ covering, prefix, own, around string }
+
+func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []byte, eids tableSteps) {
+	covering, prefix, own, around := eids.covering, eids.prefix, eids.own, eids.around
 	drop := func(prefix string) dataplane.PutMapping {
 		m := positive(prefix)
 		m.Entry.Mapping.Action, m.Entry.Mapping.Locators = lisp.ActionDrop, nil
@@ -143,7 +175,7 @@ func decisionsFollowTables(t *testing.T, r *router, packet []byte, covering, pre
 	nowhere := netip.AddrPort{} // dropped, or left to tc
 	r.apply(t, positive(prefix, rloc4(1)))
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if verdict, _ := r.decide(t, packet); verdict == xdpRedirect {
+		if _, to := decide(t, packet); to == one {
 			break // no longer held
 		}
 		if time.Now().After(deadline) {
@@ -184,12 +216,12 @@ func decisionsFollowTables(t *testing.T, r *router, packet []byte, covering, pre
 		{"the shorter one gone", apply(gone(covering)), nowhere},
 		{"none is left", apply(gone(around)), nowhere},
 	} {
-		_, before := r.decide(t, packet)
+		_, before := decide(t, packet)
 		if kept := r.keepForEver(t); before.Port() == forward.DataPort && kept == 0 {
 			t.Fatalf("before %s: nothing is kept", step.when)
 		}
 		step.change()
-		r.expectDecision(t, step.when, packet, step.to)
+		expectDecision(t, decide, step.when, packet, step.to)
 	}
 }
 
