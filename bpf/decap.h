@@ -98,11 +98,12 @@ static __noinline int send_to_site(struct __sk_buff *skb, const struct etr *e, c
 /* Everything about a packet whose outer header is_lisp() has recognised. */
 static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 {
-	struct decision_time since = begin_decision(e->outer.family, &e->outer.destination);
-	int reason = judge(skb, e);
 	struct lisp_next_hop *hop = NULL;
 	__u32 l4_within;
+	int reason;
 
+	e->since = begin_decision(e->outer.family, &e->outer.destination);
+	reason = judge(skb, e);
 	count_notes(e, skb->len);
 	if (reason)
 		return drop(skb, reason);
@@ -111,7 +112,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	if (e->ttl > 1 && !(e->core->flags & LISP_INTERFACE_STACK))
 		hop = find_inner_hop(skb, e);
 	if (hop && is_for_decision(hop, e->l2_length))
-		keep_shortcut(keep_decapsulation(skb, e, &since, hop), hop);
+		keep_shortcut(keep_decapsulation(skb, e, &e->since, hop), hop);
 	if (!hop && !is_for_stack(e))
 		return drop(skb, LISP_DROP_OTHER_INSTANCE);
 	if (remove_outer(skb, e) < 0)
