@@ -60,7 +60,7 @@ type fibLispDecision struct {
 	Tos             uint8
 	Family          uint8
 	Way             uint8
-	Zero            uint8
+	Hook            uint8
 	Epoch           uint32
 	Generation      uint32
 	ExpiresNs       uint64
