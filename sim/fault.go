@@ -168,7 +168,7 @@ func (s *site) configure() {
 func (w *world) changeAddress() (string, func()) {
 	l, r := w.pickLink()
 	old := l.addr
-	delete(w.network.owner, old)
+	w.network.setOwner(old, nil)
 	l.addr = w.newAddress(old.Is4())
 	w.network.attach(r)
 	r.site.configure()

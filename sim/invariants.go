@@ -330,32 +330,52 @@ func (w *world) mustBeQuiet() bool {
 }
 
 // settled reports whether it is: registrations complete, and every steady flow resolved
-// to the right locators. why names the first thing that is not.
+// to the right locators. why names what is not: the first thing, or one of each kind where
+// it is an offence.
 func (w *world) settled() (settled bool, why string) {
 	var missing []string
-	for _, s := range w.servers {
-		if n := w.registrationsMissing(s); n != "" {
-			missing = append(missing, s.name+" lacks "+n)
-		}
-	}
-	if !w.flavour.tight { // entries come and go there
-		for _, f := range w.flows {
-			if problem := w.unresolved(f); problem != "" {
-				missing = append(missing, problem)
+	for _, problem := range []func() string{w.unresolvedFlow, w.unsettledRouter, w.incompleteServer} {
+		if p := problem(); p != "" {
+			missing = append(missing, p)
+			if !w.mustBeQuiet() {
 				break
 			}
 		}
 	}
-	for _, x := range w.xtrs {
-		if rloc, held := x.heldByStatusBit(); held {
-			missing = append(missing, x.name+" holds "+rloc.String()+" down by a status bit")
-		}
-		if problem := x.unacknowledged(); problem != "" {
-			missing = append(missing, problem)
-			break
+	return len(missing) == 0, strings.Join(missing, "; ")
+}
+
+func (w *world) unresolvedFlow() string {
+	if w.flavour.tight { // entries come and go there
+		return ""
+	}
+	for _, f := range w.flows {
+		if problem := w.unresolved(f); problem != "" {
+			return problem
 		}
 	}
-	return len(missing) == 0, strings.Join(missing, "; ")
+	return ""
+}
+
+func (w *world) unsettledRouter() string {
+	for _, x := range w.xtrs {
+		if rloc, held := x.heldByStatusBit(); held {
+			return x.name + " holds " + rloc.String() + " down by a status bit"
+		}
+		if problem := x.unacknowledged(); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+func (w *world) incompleteServer() string {
+	for _, s := range w.servers {
+		if n := w.registrationsMissing(s); n != "" {
+			return s.name + " lacks " + n
+		}
+	}
+	return ""
 }
 
 // unacknowledged is the Map-Server whose Map-Notify a tunnel router wants and does not

@@ -7,6 +7,7 @@ package sim
 // each to whoever has the address when it arrives.
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -49,7 +50,7 @@ const maxMailQueued = 400
 type network struct {
 	w *world
 	conditions
-	owner     map[netip.Addr]*router
+	owners    []owned // by the number of the address
 	former    []formerOwner
 	parted    int  // partitions in force
 	divide    uint // how a partition divides
@@ -60,8 +61,42 @@ type network struct {
 // attach makes the router's addresses its own.
 func (n *network) attach(r *router) {
 	for _, l := range r.links {
-		n.owner[l.addr] = r
+		n.setOwner(l.addr, r)
 	}
+}
+
+// owned is an address with the router that has it, nil for none.
+type owned struct {
+	addr   netip.Addr
+	router *router
+}
+
+// numberOf is the number that newAddress made an address from; false for one of nobody.
+func numberOf(a netip.Addr) (number int, known bool) {
+	b := a.As16()
+	v4 := a.Is4()
+	if v4 && b[12] != firstOctetV4 || !v4 && b[0] != firstOctetV6 {
+		return 0, false
+	}
+	if v4 {
+		b[12], b[13] = 0, b[13]-secondOctetV4
+	}
+	return int(binary.BigEndian.Uint32(b[12:])), true
+}
+
+func (n *network) setOwner(a netip.Addr, r *router) {
+	if number, known := numberOf(a); known {
+		n.owners = append(n.owners, make([]owned, max(0, number+1-len(n.owners)))...)
+		n.owners[number] = owned{a, r}
+	}
+}
+
+// owner is the router that has an address, nil for none.
+func (n *network) owner(a netip.Addr) *router {
+	if number, known := numberOf(a); known && number < len(n.owners) && n.owners[number].addr == a {
+		return n.owners[number].router
+	}
+	return nil
 }
 
 // formerOwner is a site that had an address until it went to another one.
@@ -136,7 +171,7 @@ func (r *router) linkOf(a netip.Addr) *link {
 
 // carry brings mail from a router, or from a stranger when it is nil, on its way.
 func (n *network) carry(from *router, m *mail) {
-	to := n.owner[m.to.Addr()]
+	to := n.owner(m.to.Addr())
 	if to == nil || from != nil && from.isCut(m.from.Addr()) {
 		n.lose(m)
 		return
@@ -194,7 +229,7 @@ func (n *network) apart(from netip.Addr, to *router) bool {
 	if n.parted == 0 {
 		return false
 	}
-	sender := n.owner[from]
+	sender := n.owner(from)
 	return sender != nil && n.side(sender) != n.side(to)
 }
 
@@ -205,7 +240,7 @@ func (w *world) arrive(r *router, m *mail) {
 	w.network.underWay--
 	at := r.linkOf(m.to.Addr())
 	if at == nil {
-		if r = w.network.owner[m.to.Addr()]; r != nil {
+		if r = w.network.owner(m.to.Addr()); r != nil {
 			at = r.linkOf(m.to.Addr())
 		}
 	}

@@ -7,6 +7,7 @@ package sim
 // repeated Map-Registers (s.5.7), SMRs (s.6.1), RLOC-probes (s.7.1).
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"time"
 
@@ -33,9 +34,7 @@ func (w *world) watch(r *router, sent *mail) {
 	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
 		return // no rate is theirs
 	}
-	const probe = 0x2 // P of a Map-Request
-	if t == wire.TypeMapRequest && payload[0]&probe != 0 {
-		r.watchProbe(to) // there are many: they are not parsed
+	if r.watchProbing(t, to, payload) {
 		return
 	}
 	m, err := wire.Parse(payload)
@@ -55,10 +54,40 @@ func (w *world) watch(r *router, sent *mail) {
 	case *wire.MapRequest:
 		r.watchMapRequest(to, m, encapsulated)
 	case *wire.MapReply:
-		r.watchReply(to, m)
+		r.watchReply(to, payload)
 	case *wire.MapRegister:
 		r.requests.registered(to, m)
 	}
+}
+
+// The P bits, of a Map-Request and of a Map-Reply.
+const (
+	probeBit      = 0x2
+	probeReplyBit = 0x8
+)
+
+// parsedProbes: one in so many RLOC-probes and answers to them is parsed, because there are
+// more of them than of everything else.
+const parsedProbes = 8
+
+// watchProbing judges RLOC-probes and their answers; false when it is something else, or
+// one of those that are parsed.
+func (r *router) watchProbing(t wire.MessageType, to netip.AddrPort, payload []byte) bool {
+	probe := t == wire.TypeMapRequest && payload[0]&probeBit != 0
+	if !probe && (t != wire.TypeMapReply || payload[0]&probeReplyBit == 0 || payload[3] == 0) {
+		return false
+	}
+	if r.probing++; r.probing%parsedProbes == 0 {
+		if _, err := wire.Parse(payload); err != nil {
+			r.w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
+		}
+	}
+	if probe {
+		r.watchProbe(to)
+	} else {
+		r.watchReply(to, payload)
+	}
+	return true
 }
 
 // watchMapRequest judges what goes under the name of a Map-Request: SMRs and RLOC-probes go
@@ -73,7 +102,7 @@ func (r *router) watchMapRequest(to netip.AddrPort, m *wire.MapRequest, encapsul
 		r.requests.sent(m)
 	case m.SMR && !m.DontReply:
 		r.w.fail(r, invariantSMR, "an SMR to %s without the D bit", to)
-	case m.SMR && !r.solicits.take(r.time(), to.Addr(), defaultLimits.SMRs):
+	case m.SMR && !r.solicits.take(r.time(), addrKey(to.Addr()), defaultLimits.SMRs):
 		r.w.fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
 	case !m.SMR:
 		r.w.fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
@@ -91,9 +120,9 @@ func (r *router) watchProbe(to netip.AddrPort) {
 	switch {
 	case r.w.flavour.probing.Off:
 		r.w.fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
-	case !r.probes.take(r.time(), to.Addr(), each):
+	case !r.probes.take(r.time(), addrKey(to.Addr()), each):
 		r.w.fail(r, invariantProbe, "too many RLOC-probes to %s", to)
-	case !r.probesTotal.take(r.time(), struct{}{}, defaultLimits.RLOCProbes):
+	case !r.probesTotal.take(r.time(), 0, defaultLimits.RLOCProbes):
 		r.w.fail(r, invariantProbe, "too many RLOC-probes in all")
 	}
 }
@@ -206,53 +235,70 @@ func (q *requestWatch) registered(to netip.AddrPort, m *wire.MapRegister) {
 // configuredSince reports whether the configuration changed after that.
 func (r *router) configuredSince(t time.Time) bool { return !r.configuredAt.Before(t) }
 
-// replyKey is what Map-Replies are limited by.
-type replyKey struct {
-	to     netip.AddrPort
-	prefix lisp.Prefix
-	probe  bool
-}
-
-// watchReply judges a Map-Reply by the rate that the configuration gives.
-func (r *router) watchReply(to netip.AddrPort, m *wire.MapReply) {
-	if len(m.Records) == 0 {
-		r.w.fail(r, invariantNoPanic, "sends a Map-Reply without a record")
-		return
-	}
-	p, err := m.Records[0].Prefix()
-	if err != nil {
-		r.w.fail(r, invariantNoPanic, "answers about %s: %v", m.Records[0].EID, err)
-		return
-	}
-	rate := defaultLimits.MapReplies
-	if m.Probe {
+// watchReply judges a Map-Reply by the rate that the configuration gives: of one RLOC about
+// one EID-Prefix.
+func (r *router) watchReply(to netip.AddrPort, payload []byte) {
+	rate, probe := defaultLimits.MapReplies, payload[0]&probeReplyBit != 0
+	if probe {
 		rate = defaultLimits.ProbeReplies
 	}
-	if !r.replies.take(r.time(), replyKey{to, p, m.Probe}, rate) {
-		r.w.fail(r, invariantReplyRate, "too many Map-Replies about %s to %s", p, to)
+	if !r.replies.take(r.time(), replyKey(to, payload, probe), rate) {
+		r.w.fail(r, invariantReplyRate, "too many Map-Replies to %s: %s", to, describe(payload))
 	}
 }
 
-// rateWatch is a table of token buckets, each the time at which it will be full again.
-type rateWatch[K comparable] struct{ fullAt map[K]*time.Time }
+// replyKey is what Map-Replies are limited by: to whom, about which EID-Prefix, and whether
+// a probe is answered. It is read where it stands, because there are many.
+func replyKey(to netip.AddrPort, payload []byte, probe bool) uint64 {
+	const head, maskAt, afiAt = 12, 5, 10 // of the message, in its first record
+	t := trace{hash: addrKey(to.Addr())}
+	t.mix(uint64(to.Port()))
+	if probe {
+		t.mix(1)
+	}
+	record := payload[head:]
+	t.mix(uint64(record[maskAt]))
+	eid := record[afiAt:]
+	for _, b := range eid[:addressOctets(eid)] {
+		t.mix(uint64(b))
+	}
+	return t.hash
+}
+
+// addressOctets is how many octets an address takes from its AFI on.
+func addressOctets(b []byte) int {
+	const afiOctets, lcafHead, lcafLengthAt = 2, 8, 6
+	switch wire.AFI(binary.BigEndian.Uint16(b)) {
+	case wire.AFIIPv4:
+		return afiOctets + 4
+	case wire.AFIIPv6:
+		return afiOctets + 16
+	}
+	return lcafHead + int(binary.BigEndian.Uint16(b[lcafLengthAt:]))
+}
+
+// addrKey is an address as a number that no other one of a run has.
+func addrKey(a netip.Addr) uint64 {
+	b := a.As16()
+	t := trace{hash: binary.BigEndian.Uint64(b[:])}
+	t.mix(binary.BigEndian.Uint64(b[8:]))
+	return t.hash
+}
+
+// rateWatch is a table of token buckets, each the time at which it will be full again, in
+// nanoseconds.
+type rateWatch struct{ fullAt map[uint64]int64 }
 
 // take reports whether one more is within the rate.
-func (t *rateWatch[K]) take(now time.Time, key K, rate control.Rate) bool {
+func (t *rateWatch) take(at time.Time, key uint64, rate control.Rate) bool {
 	if t.fullAt == nil || len(t.fullAt) > 4096 {
-		t.fullAt = map[K]*time.Time{} // lenient: what is forgotten is full
+		t.fullAt = map[uint64]int64{} // lenient: what is forgotten is full
 	}
-	interval := time.Duration(float64(time.Second) / rate.PerSecond)
+	interval, now := int64(float64(time.Second)/rate.PerSecond), at.UnixNano()
 	fullAt := t.fullAt[key]
-	if fullAt == nil {
-		fullAt = new(time.Time)
-		t.fullAt[key] = fullAt
-	}
-	if fullAt.After(now.Add(time.Duration(rate.Burst-1)*interval + rounding)) {
+	if fullAt > now+int64(rate.Burst-1)*interval+int64(rounding) {
 		return false
 	}
-	if fullAt.Before(now) {
-		*fullAt = now
-	}
-	*fullAt = fullAt.Add(interval)
+	t.fullAt[key] = max(fullAt, now) + interval
 	return true
 }

@@ -44,10 +44,11 @@ type router struct {
 	disk        diskStore // of a Map-Server
 	mirror      mirror
 	requests    requestWatch
-	replies     rateWatch[replyKey]
-	solicits    rateWatch[netip.Addr] // SMRs
-	probes      rateWatch[netip.Addr] // RLOC-probes to one RLOC
-	probesTotal rateWatch[struct{}]
+	replies     rateWatch
+	solicits    rateWatch // SMRs
+	probes      rateWatch // RLOC-probes to one RLOC
+	probesTotal rateWatch
+	probing     uint64 // RLOC-probes and answers to them
 	accepted    acceptance
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
 	heardFrom   gleanWatch
@@ -116,7 +117,7 @@ func (r *router) boot() {
 // startNode starts the process, which adopts what the data plane kept.
 func (r *router) startNode() {
 	r.requests.forget()
-	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch[replyKey]{}, rateWatch[netip.Addr]{}, rateWatch[netip.Addr]{}, rateWatch[struct{}]{}
+	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
 	r.accepted = acceptance{}
 	r.config, r.configuredAt = r.configuration(), r.time()
 	r.configurePlane()

@@ -159,6 +159,11 @@ func (w *world) checkRegistration(at *router, g control.Registration) {
 		}
 	}
 	said := content{router: x.index, prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators)}
+	key := acceptanceKey{x.index, g.Prefix}
+	before, known := at.accepted[key]
+	if known && before == said {
+		return // it was right when it came
+	}
 	v := w.truth.contents[said]
 	if v == nil || !v.authenticated {
 		w.fail(at, invariantAuthentic, "%s is registered as %s, which %s never said with the right key", g.Prefix, g.Mapping, x.name)
@@ -167,9 +172,7 @@ func (w *world) checkRegistration(at *router, g control.Registration) {
 	if at.accepted == nil {
 		at.accepted = acceptance{}
 	}
-	key := acceptanceKey{x.index, g.Prefix}
-	before, known := at.accepted[key]
-	if known && before != said && !owner.site.withoutXTRID && v.until < w.truth.contents[before].since {
+	if known && !owner.site.withoutXTRID && v.until < w.truth.contents[before].since {
 		w.fail(at, invariantAuthentic, "%s went back to %s, which %s said before what was registered already: a replay",
 			g.Prefix, g.Mapping, x.name)
 	}

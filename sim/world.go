@@ -74,7 +74,7 @@ func newWorld(o Options) *world {
 		w.trace.keep = o.TraceLines
 	}
 	w.stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
-	w.network = network{w: w, owner: map[netip.Addr]*router{}}
+	w.network = network{w: w}
 	w.truth = newTruth()
 	w.has = map[content]bool{}
 	return w
@@ -155,14 +155,17 @@ func (w *world) addRouter(name string) *router {
 	return r
 }
 
+// What RLOCs begin with.
+const firstOctetV4, secondOctetV4, firstOctetV6 = 172, 16, 0xfd
+
 // newAddress is an RLOC that nobody had yet.
 func (w *world) newAddress(v4 bool) netip.Addr {
 	w.addresses++
 	n := w.addresses
 	if v4 {
-		return netip.AddrFrom4([4]byte{172, byte(16 + n>>16), byte(n >> 8), byte(n)})
+		return netip.AddrFrom4([4]byte{firstOctetV4, byte(secondOctetV4 + n>>16), byte(n >> 8), byte(n)})
 	}
-	return netip.AddrFrom16([16]byte{0: 0xfd, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)})
+	return netip.AddrFrom16([16]byte{0: firstOctetV6, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)})
 }
 
 // after does something later.
