@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"loci/control"
+	"loci/dataplane"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -29,6 +30,8 @@ const (
 	gleaningShare = 0.25
 	// gleanStream is a stream of chance of its own: seeds without gleaning stay what they are.
 	gleanStream = 3
+	// lateShare is how often a data packet is told of so late that its source is known by then.
+	lateShare = 0.1
 	// forgedGap is the mean time between the stranger's packets.
 	forgedGap = 700 * time.Millisecond
 )
@@ -56,6 +59,9 @@ func (f *forger) act() {
 		return
 	}
 	f.w.after(f.random.between(forgedGap/4, forgedGap*7/4), f.act)
+	if f.random.chance(lateShare) {
+		f.tellLate()
+	}
 	if m := f.forge(); m != nil {
 		f.w.stats.PacketsHostile++
 		f.w.network.carry(nil, m)
@@ -85,6 +91,33 @@ func (f *forger) forge() *mail {
 		from: netip.AddrPortFrom(outer, wire.DataPort), to: netip.AddrPortFrom(l.addr, wire.DataPort),
 		payload: packet, data: true, hostile: true,
 	}
+}
+
+// tellLate lets an engine tell of a packet whose source the map-cache knows: it came before
+// the Map-Reply did, and waited to be told of.
+func (f *forger) tellLate() {
+	x := pick(f.random, f.w.xtrs)
+	target := pick(f.random, x.site.prefixes)
+	if x.node == nil || x.plane == nil || len(target.hosts) == 0 {
+		return
+	}
+	var known []lisp.Prefix
+	for p, e := range x.mirror.entries {
+		if p.Kind() == target.prefix.Kind() && !e.Gleaned {
+			known = append(known, p)
+		}
+	}
+	if len(known) == 0 {
+		return
+	}
+	slices.SortFunc(known, lisp.Prefix.Compare)
+	p := pick(f.random, known)
+	f.w.stats.PacketsHostile++
+	x.plane.Raise(dataplane.Gleaned{
+		Instance: p.Instance(), Source: p.EID(), Destination: lisp.EIDFromAddr(target.hosts[0]),
+		From: lisp.RLOCFromAddr(f.w.stranger.address(x.links[0].addr.Is4())),
+	})
+	x.raiseMisses()
 }
 
 // innerSource is in whose name a packet is sent: a host of another site, or nobody's.
