@@ -69,7 +69,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 27
+#define LISP_ABI_VERSION 28
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -482,8 +482,7 @@ enum lisp_way {
 /* How many decisions a processor keeps; a power of two. */
 #define LISP_DECISIONS 8192
 
-/* Longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words. */
-#define LISP_FRONT_OCTETS 72
+#define LISP_FRONT_OCTETS 72 /* longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words */
 
 /* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor * LISP_DECISIONS + place: what was decided
  * about packets with this key, which stands for all that a decision depends on and that differs from packet to packet, but for
@@ -515,7 +514,8 @@ struct lisp_decision {
 	__u8 notice; /* DECISION_* of decisions.h */
 	__u16 generation_place;
 	__u32 used;         /* as lisp_mapping.last_used, which follows when this one does not say the same */
-	__u8 to[16];        /* XDP: the hardware address of the interface, and zeros */
+	__u8 to[8];         /* XDP: the hardware address of the interface, and two zeros ... */
+	__u64 device;       /* ... and the place of `out` in devices, LISP_DEVICES where it has none */
 	/* What is written before the packet: lengths, TTL, checksum, port, flow label, nonce are 0. Decapsulated: own RLOC at FRONT_RLOC. */
 	__u8 front[LISP_FRONT_OCTETS];
 };

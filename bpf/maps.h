@@ -206,6 +206,17 @@ struct {
 	__type(value, struct lisp_decision);
 } decisions SEC(".maps");
 
+#define LISP_DEVICES 256
+
+/* Interfaces that take frames, at ifindex % LISP_DEVICES where no other one is: sending by them the kernel need not search. It takes
+ * out what is gone. Before user space gives a place to another interface it ends all decisions, which may have the place. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, LISP_DEVICES);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
 /* Places of xdp_programs, which user space fills. */
 enum { LISP_XDP_CORE, LISP_XDP_SITE, LISP_XDP_PROGRAMS };
 

@@ -30,6 +30,14 @@ static __always_inline long adjust(struct xdp_md *frame, __u32 surplus, int head
 	return bpf_xdp_adjust_head(frame, head);
 }
 
+/* The longer way where the interface has no place, or has just gone from it. */
+static __always_inline int send(const struct lisp_decision *d)
+{
+	int verdict = bpf_redirect_map(&devices, d->device, 0);
+
+	return verdict == XDP_REDIRECT ? verdict : bpf_redirect(d->out, 0);
+}
+
 /* Whether a frame came to the address of its interface. */
 static __always_inline bool is_to(const void *data, const struct lisp_decision *d)
 {
@@ -75,7 +83,7 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, p.length);
 	count_use(d, p.length, clock->boot_ns);
-	return bpf_redirect(d->out, 0);
+	return send(d);
 }
 
 /* Takes off the outer headers and `surplus` octets at the end, and writes the Ethernet header anew. */
@@ -127,7 +135,7 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, __u8 outer_
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
 	count(outer_family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, p.length);
 	count_use(d, p.length, now);
-	return bpf_redirect(d->out, 0);
+	return send(d);
 }
 
 /* What was decided about such a packet to a port of LISP before is done to it; NOT_KEPT where nothing was. */
@@ -169,13 +177,19 @@ static __always_inline int reuse(struct xdp_md *frame)
 	return ethertype == bpf_htons(ETH_P_IPV6) ? reuse_family(frame, 6) : NOT_KEPT;
 }
 
-/* ---- what is kept of the interface where frames come in ---- */
+/* ---- what is kept of interfaces ---- */
 
-/* Completes what keep_*() has kept, if anything. */
+/* Completes what keep_*() has kept, if anything, of frames that come in at an interface. */
 static __always_inline void keep_interface(struct lisp_decision *d, const struct lisp_interface *at)
 {
+	const __u32 *device;
+	__u32 place;
+
 	if (!d)
 		return;
+	place = d->out % LISP_DEVICES;
+	device = bpf_map_lookup_elem(&devices, &place);
+	d->device = device && *device == d->out ? place : LISP_DEVICES;
 	if (at->flags & LISP_INTERFACE_UNFINISHED)
 		d->notice |= DECISION_UNFINISHED;
 	if (at->flags & LISP_INTERFACE_CORE)

@@ -92,6 +92,18 @@ func (r *router) decideTC(t *testing.T, packet []byte) (verdict uint32, to netip
 	return verdict, to
 }
 
+// expectDevice wants frames to leave by an interface without a search for it.
+func (r *router) expectDevice(t *testing.T, name string) {
+	t.Helper()
+	link, err := r.ns.Netlink().LinkByName(name)
+	must(t, err)
+	m, index := r.store.maps[lisptcMapDevices], uint32(link.Attrs().Index)
+	var holder uint32
+	if err := m.Lookup(index%m.MaxEntries(), &holder); err != nil || holder != index {
+		t.Errorf("the place of %s, interface %d, has %d (%v)", name, index, holder, err)
+	}
+}
+
 // keepForEver lets all decisions live as long as nothing ends them, and on every processor: neither
 // how slow this machine is nor where the next packet is decided makes a difference. It returns how many there are.
 func (r *router) keepForEver(t *testing.T) (kept int) {
@@ -133,6 +145,7 @@ func positive(prefix string, rlocs ...netip.Addr) dataplane.PutMapping {
 
 func TestDecisionsFollowTables(t *testing.T) {
 	_, r := newXDPRouter(t)
+	r.expectDevice(t, "core0")
 	for _, c := range []struct{ pair, covering, prefix, own, around string }{
 		{pairs[0].name, "0.0.0.0/0", "10.2.0.0/24", "10.2.0.10/32", "10.2.0.0/18"},
 		{pairs[1].name, "::/0", "2001:db8:2::/64", "2001:db8:2::a/128", "2001:db8::/44"},

@@ -106,7 +106,8 @@ type lisptcLispDecision struct {
 	Notice          uint8
 	GenerationPlace uint16
 	Used            uint32
-	To              [16]uint8
+	To              [8]uint8
+	Device          uint64
 	Front           [72]uint8
 }
 
@@ -593,6 +594,7 @@ const (
 	lisptcMapClocks           = "clocks"
 	lisptcMapCounters         = "counters"
 	lisptcMapDecisions        = "decisions"
+	lisptcMapDevices          = "devices"
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
@@ -692,6 +694,7 @@ type lisptcMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
+	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
@@ -759,6 +762,7 @@ type lisptcMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Decisions       *ebpf.Map `ebpf:"decisions"`
+	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
@@ -796,6 +800,7 @@ func (m *lisptcMaps) Close() error {
 		m.Clocks,
 		m.Counters,
 		m.Decisions,
+		m.Devices,
 		m.Drops,
 		m.Events,
 		m.Fib,

@@ -52,7 +52,8 @@ type lispxdpLispDecision struct {
 	Notice          uint8
 	GenerationPlace uint16
 	Used            uint32
-	To              [16]uint8
+	To              [8]uint8
+	Device          uint64
 	Front           [72]uint8
 }
 
@@ -311,6 +312,7 @@ const (
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapCounters         = "counters"
 	lispxdpMapDecisions        = "decisions"
+	lispxdpMapDevices          = "devices"
 	lispxdpMapDrops            = "drops"
 	lispxdpMapEvents           = "events"
 	lispxdpMapFib              = "fib"
@@ -405,6 +407,7 @@ type lispxdpMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
+	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
@@ -471,6 +474,7 @@ type lispxdpMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Decisions       *ebpf.Map `ebpf:"decisions"`
+	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
@@ -508,6 +512,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Clocks,
 		m.Counters,
 		m.Decisions,
+		m.Devices,
 		m.Drops,
 		m.Events,
 		m.Fib,

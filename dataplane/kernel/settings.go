@@ -356,6 +356,9 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	if err != nil {
 		return err
 	}
+	if err := e.fillDevices(wanted); err != nil {
+		return err
+	}
 	return e.store.instances.pinOnly(instances)
 }
 

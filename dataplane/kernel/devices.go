@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file keeps the interfaces that take frames where XDP programs send to them
+// without a search (bpf/maps.h, devices). An interface that finds no place there is
+// searched for, as all others are; nothing here can make a frame take a wrong way.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// fillDevices gives places to the interfaces that take frames. A place is taken from
+// an interface that is not wanted any more, and given away only when no decision has
+// it and no program that found one still runs.
+func (e *Engine) fillDevices(wanted map[uint32]attached) error {
+	missing, err := e.missingDevices(wanted)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	e.store.changed.all()
+	time.Sleep(slotRest)
+	return e.space.do(func() error {
+		for place, ifindex := range missing {
+			err := e.store.maps[lisptcMapDevices].Put(place, ifindex)
+			if err != nil && !errors.Is(err, unix.EINVAL) { // it is gone
+				return fmt.Errorf("interface %d into %s: %w", ifindex, lisptcMapDevices, err)
+			}
+		}
+		return nil
+	})
+}
+
+// missingDevices returns the interfaces that have no place and may have one, by it.
+func (e *Engine) missingDevices(wanted map[uint32]attached) (map[uint32]uint32, error) {
+	devices := e.store.maps[lisptcMapDevices]
+	missing := map[uint32]uint32{}
+	for ifindex, a := range wanted {
+		if isVLAN(ifindex) || a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES) == 0 {
+			continue
+		}
+		place := ifindex % devices.MaxEntries()
+		var holder uint32
+		err := devices.Lookup(place, &holder)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, fmt.Errorf("reading %s: %w", lisptcMapDevices, err)
+		}
+		if _, used := wanted[holder]; err != nil || !used {
+			missing[place] = ifindex
+		}
+	}
+	return missing, nil
+}
