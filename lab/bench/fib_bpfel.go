@@ -76,7 +76,8 @@ type fibLispDecision struct {
 	Notice          uint8
 	GenerationPlace uint16
 	Used            uint32
-	To              [16]uint8
+	To              [8]uint8
+	Device          uint64
 	Front           [72]uint8
 }
 
@@ -339,6 +340,7 @@ const (
 	fibMapClocks           = "clocks"
 	fibMapCounters         = "counters"
 	fibMapDecisions        = "decisions"
+	fibMapDevices          = "devices"
 	fibMapDrops            = "drops"
 	fibMapEvents           = "events"
 	fibMapFib              = "fib"
@@ -443,6 +445,7 @@ type fibMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
+	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
@@ -513,6 +516,7 @@ type fibMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Decisions       *ebpf.Map `ebpf:"decisions"`
+	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
@@ -554,6 +558,7 @@ func (m *fibMaps) Close() error {
 		m.Clocks,
 		m.Counters,
 		m.Decisions,
+		m.Devices,
 		m.Drops,
 		m.Events,
 		m.Fib,
