@@ -27,7 +27,7 @@ var mutations = []mutation{
 	{"instance-forgotten", "control/itr.go", "asked := lisp.HostPrefix(m.Instance, m.Destination)", "asked := lisp.HostPrefix(0, m.Destination)"},
 	{"no-merge", "control/registrations.go", "if last.next != noRow && t.xtrs.at(last.xtr).mergeRequest {", "if last.next != noRow && !t.xtrs.at(last.xtr).mergeRequest {"},
 	{"negative-covers-all", "control/mapserver.go", "leastSpecificHole(host, 0, s.prefixes.overlaps)", "leastSpecificHole(host, 0, func(lisp.Prefix) bool { return false })"},
-	{"more-specifics-untold", "control/mapserver.go", "		if p == best {\n			continue\n		}", "		if p != asked {\n			continue\n		}"},
+	{"more-specifics-untold", "control/mapserver.go", "		if p == best {\n			continue\n		}", "		if p.Bits() >= best.Bits() {\n			continue\n		}"},
 	{"etr-more-specifics-untold", "control/etr.go", "		if p != best {\n			all =", "		if p != best && len(all) > 1 {\n			all ="},
 	{"hasty-register", "control/limits.go", "registerRetransmitFirst = time.Second", "registerRetransmitFirst = time.Second / 4"},
 	{"rare-register", "control/config.go", "defaultRegistrationInterval = time.Minute", "defaultRegistrationInterval = 9 * time.Minute"},
