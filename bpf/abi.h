@@ -453,14 +453,6 @@ struct lisp_inner_hop {
 	struct lisp_next_hop hop;
 };
 
-/* PERCPU_ARRAY clocks[1]: the kernel's clock is read once a jiffy. */
-struct lisp_clock {
-	__u64 jiffies;
-	__u64 boot_ns;
-	__u64 order; /* always 0: adding to it orders what is read before it and after it */
-	__u64 nonces; /* state of the generator of nonces that nobody looks at, seeded once a jiffy by the kernel's own */
-};
-
 /* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something that decisions depend on.
  * A kept decision counts for as long as both are what they were before its first lookup. */
 #define LISP_GENERATIONS 4096 /* a power of two */
@@ -477,6 +469,12 @@ struct lisp_generations {
 enum lisp_way {
 	LISP_WAY_ENCAPSULATED = 1,
 	LISP_WAY_DECAPSULATED = 2,
+	/* What many pairs of addresses share (scattered.h), by other keys: */
+	LISP_WAY_SET = 3,    /* a locator-set's: where its front is */
+	LISP_WAY_FRONT = 4,  /* a locator's: as LISP_WAY_ENCAPSULATED but for the mapping */
+	LISP_WAY_ENTRY = 5,  /* an entry of the Database: as LISP_WAY_DECAPSULATED */
+	LISP_WAY_SOURCE = 6, /* a source that is an EID of the Database */
+	LISP_WAY_BLOCK = 7,  /* destinations of which none is */
 };
 
 /* How many decisions a processor keeps; a power of two. */

@@ -220,19 +220,26 @@ static __always_inline void keep_mask(struct decision_key *k, const struct itr *
 	k->what |= LISP_FLOW_COUNTS | (t->hash & mask);
 }
 
+/* Whether packets like this one can be sent by what is kept; `longest` is what the path carries. */
+static __always_inline bool may_keep_encapsulation(const struct itr *t, const struct lisp_locator *l, __u32 longest)
+{
+	const struct lisp_settings *s = find_settings();
+
+	if (lisp_tracing || !s || s->flags & SETTINGS_SENT || *(const volatile __u8 *)&l->encapsulation || t->tagged || t->listed)
+		return false;
+	return is_plain(&t->packet) && longest >= outer_length(l->family);
+}
+
 /* Keeps what is about to be done to a packet from the site; NULL when it does not. */
 static __noinline struct lisp_decision *keep_encapsulation(hook_frame *frame, const struct itr *t, const struct decision_time *since,
 							   const struct lisp_locator *l, const struct lisp_next_hop *hop)
 {
-	const struct lisp_settings *s = find_settings();
 	__u32 longest = l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu;
 	__u32 mask = flow_mask_of(t);
 	struct lisp_decision *d;
 	struct decision_key k;
 
-	if (lisp_tracing || !s || s->flags & SETTINGS_SENT || *(const volatile __u8 *)&l->encapsulation || t->tagged || t->listed)
-		return NULL;
-	if (!is_plain(&t->packet) || longest < outer_length(l->family))
+	if (!may_keep_encapsulation(t, l, longest))
 		return NULL;
 	fill_addresses(&k, &t->packet);
 	k.where = where_of(incoming_ifindex(frame), 0);
@@ -250,16 +257,23 @@ static __noinline struct lisp_decision *keep_encapsulation(hook_frame *frame, co
 	return d;
 }
 
+/* The same of a packet from the core. */
+static __always_inline bool may_keep_decapsulation(const struct etr *e, const struct lisp_next_hop *hop)
+{
+	const __u32 others = SETTINGS_HEEDED | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW;
+	const struct lisp_settings *s = find_settings();
+
+	return !lisp_tracing && s && !(s->flags & others) && !hop->vlan && !e->notes && !e->next_protocol && is_plain(&e->inner);
+}
+
 /* Keeps what is about to be done to a packet from the core; NULL when it does not. */
 static __noinline struct lisp_decision *keep_decapsulation(hook_frame *frame, const struct etr *e, const struct decision_time *since,
 							   const struct lisp_next_hop *hop)
 {
-	const struct lisp_settings *s = find_settings();
-	const __u32 others = SETTINGS_HEEDED | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW;
 	struct lisp_decision *d;
 	struct decision_key k;
 
-	if (lisp_tracing || !s || s->flags & others || hop->vlan || e->notes || e->next_protocol || !is_plain(&e->inner))
+	if (!may_keep_decapsulation(e, hop))
 		return NULL;
 	fill_addresses(&k, &e->inner);
 	k.where = where_of(incoming_ifindex(frame), e->iid);

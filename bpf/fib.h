@@ -226,6 +226,39 @@ static __always_inline int drop(hook_frame *frame, __u32 reason)
 	return HOOK_DROP;
 }
 
+/* While packets are scattered, one of so many is decided about like all others, to see whether they still are; a power of two. */
+#define SAMPLE_ONE_IN 256
+/* Fewer strangers in a jiffy are not worth a thought. */
+#define STRANGERS_MIN 64
+
+/* Of lisp_clock.scattered. */
+#define SCATTERED 2
+#define SCATTERED_MAX 8
+
+static __always_inline bool is_scattered(const struct lisp_clock *c) { return c->scattered >= SCATTERED; }
+
+static __always_inline __u64 packets_counted(__u32 index)
+{
+	const struct lisp_counter *c = bpf_map_lookup_elem(&counters, &index);
+
+	return c ? c->packets : 0;
+}
+
+/* Judges by the packets of the last jiffy whether they are scattered: most of them strangers, twice in a row. */
+static __noinline int judge_jiffy(struct lisp_clock *c)
+{
+	__u64 forwarded = packets_counted(LISP_COUNTER_ENCAPSULATED_IPV4) + packets_counted(LISP_COUNTER_ENCAPSULATED_IPV6) +
+			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV4) + packets_counted(LISP_COUNTER_DECAPSULATED_IPV6);
+
+	if (c->strangers >= STRANGERS_MIN && c->strangers * 2ULL > forwarded - c->forwarded)
+		c->scattered = c->scattered ? SCATTERED_MAX : 1;
+	else if (c->scattered)
+		c->scattered--;
+	c->forwarded = forwarded;
+	c->strangers = 0;
+	return 0;
+}
+
 /* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew costs as much as a lookup. */
 static __always_inline struct lisp_clock *find_clock(void)
 {
@@ -237,6 +270,7 @@ static __always_inline struct lisp_clock *find_clock(void)
 		c->jiffies = jiffies;
 		c->boot_ns = bpf_ktime_get_boot_ns();
 		c->nonces ^= (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+		judge_jiffy(c);
 	}
 	return c;
 }
@@ -266,9 +300,11 @@ static __always_inline __u32 tick_now(void)
 /* Where this processor counts what a mapping does. */
 static __always_inline __u32 counters_of(__u32 index) { return bpf_get_smp_processor_id() * lisp_mapping_limit + index; }
 
+static __always_inline struct lisp_mapping_counters *find_counters(__u32 own) { return bpf_map_lookup_elem(&mapping_counters, &own); }
+
 static __always_inline void count_at(__u32 own, __u32 octets)
 {
-	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
+	struct lisp_mapping_counters *c = find_counters(own);
 
 	if (!c)
 		return;
@@ -277,13 +313,13 @@ static __always_inline void count_at(__u32 own, __u32 octets)
 }
 
 /* Says when a mapping was last used. */
-static __always_inline void mark_used(__u32 index, __u32 tick)
+static __always_inline void mark_mapping(struct lisp_mapping *m, __u32 tick)
 {
-	struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
-
 	if (m && *(volatile __u32 *)&m->last_used != tick)
 		*(volatile __u32 *)&m->last_used = tick;
 }
+
+static __always_inline void mark_used(__u32 index, __u32 tick) { mark_mapping(bpf_map_lookup_elem(&mappings, &index), tick); }
 
 static __always_inline void count_mapping(__u32 index, __u32 octets)
 {

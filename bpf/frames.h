@@ -6,7 +6,7 @@
 #ifndef LISP_FRAMES_H
 #define LISP_FRAMES_H
 
-#include "reuse.h"
+#include "scattered.h"
 #include "unreachable.h"
 
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel confirm the neighbour. */
@@ -124,6 +124,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 		return XDP_PASS;
 	choose_header(t, l);
 	keep_interface(keep_encapsulation(frame, t, since, l, hop), site);
+	share_encapsulation(frame, t, since, l, hop);
 	t->packet.ttl--;
 	failed = trim(frame, &t->packet);
 	if (!failed)
@@ -149,7 +150,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 || t.packet.malformed)
 		return XDP_PASS;
 	since = begin_decision(t.packet.family, &t.packet.destination);
-	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
+	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
 		return XDP_PASS;
 	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t.packet))
 		return XDP_PASS;
@@ -223,6 +224,7 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e, con
 	if (!hop || !is_for_frames(hop))
 		return XDP_PASS;
 	keep_interface(keep_decapsulation(frame, e, since, hop), e->core);
+	share_decapsulation(frame, e, since, hop);
 	count_notes(e, octets);
 	if (trim(frame, &e->inner) < 0 || remove_outer(frame, e, hop) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);

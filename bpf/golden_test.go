@@ -36,6 +36,7 @@ type goldenBench struct {
 	tap    netlink.Link
 	events *ringbuf.Reader
 	xdp    bool     // packets that come in meet the XDP program first
+	among  bool     // as if it were one of many that are scattered
 	flags  []string // of both interfaces, beside their side
 	lists  uint32   // kinds that have entries
 	vlan   bool     // the site is a VLAN of its interface
@@ -292,7 +293,11 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 // runXDP runs the XDP program, and says what tc would have answered.
 func (b *goldenBench) runXDP(t *testing.T, at netlink.Link, frame []byte) (answer uint32, got []byte, passed bool) {
 	t.Helper()
-	verdict, got := b.frameXDP(t, at, frame)
+	program := "lisp_xdp"
+	if b.among {
+		program = "lisp_xdp_scattered"
+	}
+	verdict, got := b.frameBy(t, program, at, frame)
 	switch verdict {
 	case xdpPass:
 		if !bytes.Equal(got, frame) {
@@ -467,6 +472,9 @@ func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 			b.check(t, &c)
 			if isRepeatable(&c) && !t.Failed() {
 				b.check(t, &c) // by the decision that is kept
+				b.among = true
+				b.check(t, &c) // by what many share
+				b.among = false
 			}
 			if _, told := toldReason(&c); told {
 				b.expectSilence(t, &c)

@@ -142,7 +142,7 @@ int site_ingress(struct __sk_buff *skb)
 	if (parse_ip(skb, t.l2_length, ethertype, &t.packet) < 0 || t.packet.malformed)
 		return TC_ACT_UNSPEC;
 	t.since = begin_decision(t.packet.family, &t.packet.destination);
-	if (!is_routable_unicast(&t.packet) || !comes_from_eid(&t) || is_within_site(&t))
+	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) || is_within_site(&t))
 		return TC_ACT_UNSPEC;
 	/* The stack answers with Time Exceeded. */
 	if (t.packet.ttl <= 1)
@@ -203,7 +203,7 @@ int core_egress(struct __sk_buff *skb)
 	t.iid = from ? from->iid : core->iid;
 	t.roots = find_roots(from ? from->roots : core->roots);
 	t.l2_length = core->l2_length;
-	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet))
+	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet.destination, t.packet.family))
 		return TC_ACT_UNSPEC;
 	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
 	if (is_own_rloc(t.packet.family, &t.packet.source)) {
@@ -246,7 +246,7 @@ int lisp_egress(struct __sk_buff *skb)
 		t.origin = skb->ingress_ifindex;
 	t.iid = from ? from->iid : tap->iid;
 	t.roots = find_roots(from ? from->roots : tap->roots);
-	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 || !is_routable_unicast(&t.packet))
+	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 || !is_routable_unicast(&t.packet.destination, t.packet.family))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.roots))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);

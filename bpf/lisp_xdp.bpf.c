@@ -114,7 +114,41 @@ int lisp_xdp_site(struct xdp_md *frame)
 	return decide_for_site(frame, at, ethertype, tagged);
 }
 
-/* Which of the other programs decides is the interface's affair; where they are not in their places, tc decides. */
+/* Which of the programs that decide anew does so is the interface's affair; where they are not in their places, tc decides. */
+static __always_inline int leave_to_deciders(struct xdp_md *frame, const struct lisp_interface *at)
+{
+	bpf_tail_call(frame, &xdp_programs, at->flags & LISP_INTERFACE_CORE ? LISP_XDP_CORE : LISP_XDP_SITE);
+	return XDP_PASS;
+}
+
+/* Frames of either side while hardly any would go by a decision that lisp_xdp keeps. */
+SEC("xdp")
+int lisp_xdp_scattered(struct xdp_md *frame)
+{
+	const struct lisp_interface *at = find_port(frame);
+	const struct ethhdr *header = frame_data(frame);
+	int verdict = NOT_KEPT;
+	__be16 ethertype;
+
+	if (!at || (void *)(header + 1) > frame_end(frame) || !is_for_host(header, at))
+		return XDP_PASS;
+	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
+	if (ethertype == bpf_htons(ETH_P_IP))
+		verdict = scatter(frame, at, 4);
+	else if (ethertype == bpf_htons(ETH_P_IPV6))
+		verdict = scatter(frame, at, 6);
+	return verdict != NOT_KEPT ? verdict : leave_to_deciders(frame, at);
+}
+
+static __always_inline bool are_scattered(void)
+{
+	__u32 zero = 0;
+	const struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
+
+	return c && is_scattered(c) && c->turn & SAMPLE_ONE_IN - 1;
+}
+
+
 SEC("xdp")
 int lisp_xdp(struct xdp_md *frame)
 {
@@ -123,8 +157,8 @@ int lisp_xdp(struct xdp_md *frame)
 
 	if (verdict != NOT_KEPT)
 		return verdict;
+	if (are_scattered())
+		bpf_tail_call(frame, &xdp_programs, LISP_XDP_SCATTERED);
 	at = find_port(frame);
-	if (at)
-		bpf_tail_call(frame, &xdp_programs, at->flags & LISP_INTERFACE_CORE ? LISP_XDP_CORE : LISP_XDP_SITE);
-	return XDP_PASS;
+	return at ? leave_to_deciders(frame, at) : XDP_PASS;
 }

@@ -183,6 +183,20 @@ struct {
 	__type(value, struct lisp_inner_hop);
 } inner_hops SEC(".maps");
 
+/* What a processor knows of its time: the kernel's clock is read once a jiffy. */
+struct lisp_clock {
+	__u64 jiffies;
+	__u64 boot_ns;
+	__u64 order; /* always 0: adding to it orders what is read before it and after it */
+	__u64 nonces; /* state of the generator of nonces that nobody looks at, seeded once a jiffy by the kernel's own */
+	/* Whether most packets are between addresses about which nothing is kept (scattered.h): */
+	__u64 forwarded; /* packets up to this jiffy */
+	__u32 strangers; /* those of this jiffy that no decision was about */
+	__u32 scattered; /* SCATTERED or more: they are; sinks with each jiffy in which they were not */
+	__u32 turn;      /* of scattered packets: which are taken for samples */
+	__u32 fronts;    /* the latest number of a LISP_WAY_FRONT */
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -218,7 +232,7 @@ struct {
 } devices SEC(".maps");
 
 /* Places of xdp_programs, which user space fills. */
-enum { LISP_XDP_CORE, LISP_XDP_SITE, LISP_XDP_PROGRAMS };
+enum { LISP_XDP_CORE, LISP_XDP_SITE, LISP_XDP_SCATTERED, LISP_XDP_PROGRAMS };
 
 /* The programs to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no pin and no process holds it. */
 struct {

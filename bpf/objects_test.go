@@ -101,19 +101,21 @@ func loadXDP(t testing.TB, coll *ebpf.Collection) {
 		}
 	}
 	var programs struct {
-		XDP  *ebpf.Program `ebpf:"lisp_xdp"`
-		Core *ebpf.Program `ebpf:"lisp_xdp_core"`
-		Site *ebpf.Program `ebpf:"lisp_xdp_site"`
+		XDP       *ebpf.Program `ebpf:"lisp_xdp"`
+		Core      *ebpf.Program `ebpf:"lisp_xdp_core"`
+		Site      *ebpf.Program `ebpf:"lisp_xdp_site"`
+		Scattered *ebpf.Program `ebpf:"lisp_xdp_scattered"`
 	}
 	if err := spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		t.Fatalf("load the XDP program into the kernel: %+v", err)
 	}
-	for place, program := range []*ebpf.Program{programs.Core, programs.Site} {
+	for place, program := range []*ebpf.Program{programs.Core, programs.Site, programs.Scattered} {
 		if err := coll.Maps["xdp_programs"].Put(uint32(place), program); err != nil {
 			t.Fatal(err)
 		}
 	}
 	coll.Programs["lisp_xdp"], coll.Programs["lisp_xdp_core"], coll.Programs["lisp_xdp_site"] = programs.XDP, programs.Core, programs.Site
+	coll.Programs["lisp_xdp_scattered"] = programs.Scattered
 }
 
 // kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows

@@ -166,17 +166,16 @@ SHARED_STEP int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struc
 }
 
 /* Whether LISP may carry packets to this address at all: unicast, and more than link-local. */
-static __always_inline bool is_routable_unicast(const struct lisp_packet *p)
+static __always_inline bool is_routable_unicast(const union lisp_address *destination, __u8 family)
 {
-	const __u8 *a = p->destination.octets;
+	const __u8 *a = destination->octets;
 
-	if (p->family == 4)
+	if (family == 4)
 		return a[0] < 224 && a[0] != 127 && a[0] != 0 && !(a[0] == 169 && a[1] == 254);
 	if (a[0] == 0xFF || (a[0] == 0xFE && (a[1] & 0xC0) == 0x80))
 		return false;
 	/* :: and ::1 */
-	return p->destination.words[0] || p->destination.words[1] || p->destination.words[2] ||
-	       bpf_ntohl(p->destination.words[3]) > 1;
+	return destination->words[0] || destination->words[1] || destination->words[2] || bpf_ntohl(destination->words[3]) > 1;
 }
 
 /* Length of the longest packet that reaches the wire: of a super-packet, its longest segment. */
@@ -202,6 +201,8 @@ static __always_inline __u32 hash_step(__u32 h, __u32 word)
 	return h ^ h >> 15;
 }
 
+#define HASH_BEGIN 0x4C495350U
+
 static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, __u8 family)
 {
 	h = hash_step(h, bpf_ntohl(a->words[0]));
@@ -215,7 +216,7 @@ static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, 
 /* The flow hash of abi.h, as far as the addresses go ... */
 static __always_inline __u32 hash_addresses(const struct lisp_packet *p)
 {
-	return hash_address(hash_address(0x4C495350U, &p->source, p->family), &p->destination, p->family);
+	return hash_address(hash_address(HASH_BEGIN, &p->source, p->family), &p->destination, p->family);
 }
 
 /* ... and to its end. */

@@ -9,12 +9,10 @@
 
 #include "plain.h"
 
-/* As is_unfinished(), of a packet whose addresses the decision has summed up. A packet that may be a tunnel's shares its decision
- * with all others between two addresses. */
-static __always_inline bool is_plain_unfinished(const struct plain_packet *p, __u8 family, const struct lisp_decision *d)
+/* As is_unfinished(), of a packet whose addresses are summed up. A packet that may be a tunnel's shares its decision with all others
+ * between two addresses. */
+static __always_inline bool is_plain_unfinished(const struct plain_packet *p, __u8 family, __u32 sum)
 {
-	__u32 sum = d->pseudo_sum;
-
 	if (p->protocol == IPPROTO_UDP && is_tunnel_port(p->ports >> 16))
 		return true;
 	sum += bpf_htons(p->protocol) + bpf_htons(p->length - header_octets(family));
@@ -47,9 +45,15 @@ static __always_inline bool is_to(const void *data, const struct lisp_decision *
 /* Whether a packet has to be looked at by more than is kept: its checksum may be unfinished, or it may be LISP to us. */
 static __always_inline bool is_notable(const struct plain_packet *p, __u8 family, const struct lisp_decision *d)
 {
-	if (d->notice & DECISION_UNFINISHED && is_plain_unfinished(p, family, d))
+	if (d->notice & DECISION_UNFINISHED && is_plain_unfinished(p, family, d->pseudo_sum))
 		return true;
 	return d->notice & DECISION_CORE && p->ports >> 16 == bpf_htons(LISP_VXLAN_GPE_PORT);
+}
+
+/* While packets are scattered, all but a sample of them go by what many share (scattered.h). */
+static __always_inline bool is_left_to_others(struct lisp_clock *clock)
+{
+	return is_scattered(clock) && ++clock->turn & SAMPLE_ONE_IN - 1;
 }
 
 static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family)
@@ -64,7 +68,7 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family
 	__u32 octets;
 	long failed;
 
-	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k))
+	if (!clock || is_left_to_others(clock) || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k))
 		return NOT_KEPT;
 	octets = end - at;
 	k.where = where_of(frame->ingress_ifindex, 0);
@@ -111,9 +115,10 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, __u8 outer_
 	struct plain_packet p;
 	struct plain_outer o;
 	struct lisp_decision *d;
-	__u64 now = now_ns();
+	struct lisp_clock *clock = find_clock();
+	__u64 now = clock ? clock->boot_ns : 0;
 
-	if (at + header_octets(family) + L4_OCTETS > end)
+	if (!clock || is_left_to_others(clock) || at + header_octets(family) + L4_OCTETS > end)
 		return NOT_KEPT;
 	if (!read_plain_outer(outer, end - outer, outer_family, &o) || !read_plain(at, family, &p, &k))
 		return NOT_KEPT;
@@ -125,7 +130,7 @@ static __always_inline int reuse_decapsulation(struct xdp_md *frame, __u8 outer_
 	d = find_decision(&k, family, now);
 	if (!d || !is_to(data, d) || p.length > d->longest || !is_for_rloc(outer, outer_family, d))
 		return NOT_KEPT;
-	if (d->notice & DECISION_UNFINISHED && is_plain_unfinished(&p, family, d))
+	if (d->notice & DECISION_UNFINISHED && is_plain_unfinished(&p, family, d->pseudo_sum))
 		return NOT_KEPT;
 	if (p.tos == o.tos && p.ttl <= o.ttl)
 		age(at, family, p.ttl - 1);

@@ -29,10 +29,15 @@ const (
 // frameXDP passes a frame to the XDP program as if it had come in at that interface.
 func (b *bench) frameXDP(t testing.TB, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
 	t.Helper()
+	return b.frameBy(t, "lisp_xdp", at, frame)
+}
+
+func (b *bench) frameBy(t testing.TB, program string, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
+	t.Helper()
 	options := xdpOptions(at, frame)
 	must(t, b.ns.Do(func() error {
 		return onProcessor(0, func() (err error) { // whose decisions are kept
-			verdict, err = b.coll.Programs["lisp_xdp"].Run(options)
+			verdict, err = b.coll.Programs[program].Run(options)
 			return err
 		})
 	}))

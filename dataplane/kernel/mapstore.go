@@ -234,6 +234,7 @@ func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
 const (
 	xdpCore = iota
 	xdpSite
+	xdpScattered
 	xdpPrograms
 )
 
@@ -254,7 +255,9 @@ func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
 	}
 	defer programs.LispXdpCore.Close()
 	defer programs.LispXdpSite.Close()
-	for place, program := range []*ebpf.Program{xdpCore: programs.LispXdpCore, xdpSite: programs.LispXdpSite} {
+	defer programs.LispXdpScattered.Close()
+	behind := []*ebpf.Program{xdpCore: programs.LispXdpCore, xdpSite: programs.LispXdpSite, xdpScattered: programs.LispXdpScattered}
+	for place, program := range behind {
 		if err := s.maps[lisptcMapXdpPrograms].Put(uint32(place), program); err != nil {
 			return nil, errors.Join(fmt.Errorf("joining the XDP programs: %w", err), programs.LispXdp.Close())
 		}
