@@ -244,12 +244,17 @@ static __always_inline __u64 packets_counted(__u32 index)
 	return c ? c->packets : 0;
 }
 
-/* Judges by the packets of the last jiffy whether they are scattered: most of them strangers, twice in a row. */
-static __noinline int judge_jiffy(struct lisp_clock *c)
+/* Judges by the packets of the last jiffy whether they are scattered: most of them strangers, twice in a row. A program of its own to
+ * the verifier, which so looks at it once. */
+__noinline int lisp_judge_jiffy(void)
 {
+	__u32 zero = 0;
+	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
 	__u64 forwarded = packets_counted(LISP_COUNTER_ENCAPSULATED_IPV4) + packets_counted(LISP_COUNTER_ENCAPSULATED_IPV6) +
 			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV4) + packets_counted(LISP_COUNTER_DECAPSULATED_IPV6);
 
+	if (!c)
+		return 0;
 	if (c->strangers >= STRANGERS_MIN && c->strangers * 2ULL > forwarded - c->forwarded)
 		c->scattered = c->scattered ? SCATTERED_MAX : 1;
 	else if (c->scattered)
@@ -270,7 +275,7 @@ static __always_inline struct lisp_clock *find_clock(void)
 		c->jiffies = jiffies;
 		c->boot_ns = bpf_ktime_get_boot_ns();
 		c->nonces ^= (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
-		judge_jiffy(c);
+		lisp_judge_jiffy();
 	}
 	return c;
 }

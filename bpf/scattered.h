@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Packets of XDP between more pairs of addresses than decisions can be kept about (docs/decisions/0012): what all packets to a
+ * Packets of XDP between more pairs of addresses than decisions can be kept about (docs/decisions/0014): what all packets to a
  * locator-set, or to an entry of the Database with one way (LISP_MAPPING_ONE_WAY), have in common is kept once, in the shape and by
  * the rules of decisions.h. For each packet only the tables are asked: the map-cache, or the Database, for its destination. Beside
  * that stands which sources are EIDs of the Database, and which blocks of destinations have none of its EIDs (RFC 9300 s.5).
