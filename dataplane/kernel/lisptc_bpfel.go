@@ -30,11 +30,16 @@ type lisptcLispCell struct {
 }
 
 type lisptcLispClock struct {
-	_       structs.HostLayout
-	Jiffies uint64
-	BootNs  uint64
-	Order   uint64
-	Nonces  uint64
+	_         structs.HostLayout
+	Jiffies   uint64
+	BootNs    uint64
+	Order     uint64
+	Nonces    uint64
+	Forwarded uint64
+	Strangers uint32
+	Scattered uint32
+	Turn      uint32
+	Fronts    uint32
 }
 
 type lisptcLispCompare struct {

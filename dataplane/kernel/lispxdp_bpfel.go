@@ -14,11 +14,16 @@ import (
 )
 
 type lispxdpLispClock struct {
-	_       structs.HostLayout
-	Jiffies uint64
-	BootNs  uint64
-	Order   uint64
-	Nonces  uint64
+	_         structs.HostLayout
+	Jiffies   uint64
+	BootNs    uint64
+	Order     uint64
+	Nonces    uint64
+	Forwarded uint64
+	Strangers uint32
+	Scattered uint32
+	Turn      uint32
+	Fronts    uint32
 }
 
 type lispxdpLispCounter struct {
@@ -309,48 +314,49 @@ type lispxdpLispWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	lispxdpMapClocks           = "clocks"
-	lispxdpMapCounters         = "counters"
-	lispxdpMapDecisions        = "decisions"
-	lispxdpMapDevices          = "devices"
-	lispxdpMapDrops            = "drops"
-	lispxdpMapEvents           = "events"
-	lispxdpMapFib              = "fib"
-	lispxdpMapGenerations      = "generations"
-	lispxdpMapHeard            = "heard"
-	lispxdpMapInnerHops        = "inner_hops"
-	lispxdpMapInstances        = "instances"
-	lispxdpMapInterfaceSlots   = "interface_slots"
-	lispxdpMapInterfaces       = "interfaces"
-	lispxdpMapLimits           = "limits"
-	lispxdpMapLists            = "lists"
-	lispxdpMapLocalRlocs       = "local_rlocs"
-	lispxdpMapLocatorSets      = "locator_sets"
-	lispxdpMapLocators         = "locators"
-	lispxdpMapMappingCounters  = "mapping_counters"
-	lispxdpMapMappings         = "mappings"
-	lispxdpMapMissPolicies     = "miss_policies"
-	lispxdpMapOuterHops        = "outer_hops"
-	lispxdpMapPeers            = "peers"
-	lispxdpMapRoomSamples      = "room_samples"
-	lispxdpMapRoots            = "roots"
-	lispxdpMapSamples          = "samples"
-	lispxdpMapSettings         = "settings"
-	lispxdpMapSites            = "sites"
-	lispxdpMapSteps            = "steps"
-	lispxdpMapTrusted          = "trusted"
-	lispxdpMapVlans            = "vlans"
-	lispxdpMapWatch            = "watch"
-	lispxdpMapWide             = "wide"
-	lispxdpMapXdpPrograms      = "xdp_programs"
-	lispxdpProgLispXdp         = "lisp_xdp"
-	lispxdpProgLispXdpCore     = "lisp_xdp_core"
-	lispxdpProgLispXdpSite     = "lisp_xdp_site"
-	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
-	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
-	lispxdpVarLispTick         = "lisp_tick"
-	lispxdpVarLispTickJiffy    = "lisp_tick_jiffy"
-	lispxdpVarLispTracing      = "lisp_tracing"
+	lispxdpMapClocks            = "clocks"
+	lispxdpMapCounters          = "counters"
+	lispxdpMapDecisions         = "decisions"
+	lispxdpMapDevices           = "devices"
+	lispxdpMapDrops             = "drops"
+	lispxdpMapEvents            = "events"
+	lispxdpMapFib               = "fib"
+	lispxdpMapGenerations       = "generations"
+	lispxdpMapHeard             = "heard"
+	lispxdpMapInnerHops         = "inner_hops"
+	lispxdpMapInstances         = "instances"
+	lispxdpMapInterfaceSlots    = "interface_slots"
+	lispxdpMapInterfaces        = "interfaces"
+	lispxdpMapLimits            = "limits"
+	lispxdpMapLists             = "lists"
+	lispxdpMapLocalRlocs        = "local_rlocs"
+	lispxdpMapLocatorSets       = "locator_sets"
+	lispxdpMapLocators          = "locators"
+	lispxdpMapMappingCounters   = "mapping_counters"
+	lispxdpMapMappings          = "mappings"
+	lispxdpMapMissPolicies      = "miss_policies"
+	lispxdpMapOuterHops         = "outer_hops"
+	lispxdpMapPeers             = "peers"
+	lispxdpMapRoomSamples       = "room_samples"
+	lispxdpMapRoots             = "roots"
+	lispxdpMapSamples           = "samples"
+	lispxdpMapSettings          = "settings"
+	lispxdpMapSites             = "sites"
+	lispxdpMapSteps             = "steps"
+	lispxdpMapTrusted           = "trusted"
+	lispxdpMapVlans             = "vlans"
+	lispxdpMapWatch             = "watch"
+	lispxdpMapWide              = "wide"
+	lispxdpMapXdpPrograms       = "xdp_programs"
+	lispxdpProgLispXdp          = "lisp_xdp"
+	lispxdpProgLispXdpCore      = "lisp_xdp_core"
+	lispxdpProgLispXdpScattered = "lisp_xdp_scattered"
+	lispxdpProgLispXdpSite      = "lisp_xdp_site"
+	lispxdpVarLispAbiInBtf      = "lisp_abi_in_btf"
+	lispxdpVarLispMappingLimit  = "lisp_mapping_limit"
+	lispxdpVarLispTick          = "lisp_tick"
+	lispxdpVarLispTickJiffy     = "lisp_tick_jiffy"
+	lispxdpVarLispTracing       = "lisp_tracing"
 )
 
 // loadLispxdp returns the embedded CollectionSpec for lispxdp.
@@ -395,9 +401,10 @@ type lispxdpSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpProgramSpecs struct {
-	LispXdp     *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
-	LispXdpCore *ebpf.ProgramSpec `ebpf:"lisp_xdp_core"`
-	LispXdpSite *ebpf.ProgramSpec `ebpf:"lisp_xdp_site"`
+	LispXdp          *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
+	LispXdpCore      *ebpf.ProgramSpec `ebpf:"lisp_xdp_core"`
+	LispXdpScattered *ebpf.ProgramSpec `ebpf:"lisp_xdp_scattered"`
+	LispXdpSite      *ebpf.ProgramSpec `ebpf:"lisp_xdp_site"`
 }
 
 // lispxdpMapSpecs contains maps before they are loaded into the kernel.
@@ -561,15 +568,17 @@ type lispxdpVariables struct {
 //
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpPrograms struct {
-	LispXdp     *ebpf.Program `ebpf:"lisp_xdp"`
-	LispXdpCore *ebpf.Program `ebpf:"lisp_xdp_core"`
-	LispXdpSite *ebpf.Program `ebpf:"lisp_xdp_site"`
+	LispXdp          *ebpf.Program `ebpf:"lisp_xdp"`
+	LispXdpCore      *ebpf.Program `ebpf:"lisp_xdp_core"`
+	LispXdpScattered *ebpf.Program `ebpf:"lisp_xdp_scattered"`
+	LispXdpSite      *ebpf.Program `ebpf:"lisp_xdp_site"`
 }
 
 func (p *lispxdpPrograms) Close() error {
 	return _LispxdpClose(
 		p.LispXdp,
 		p.LispXdpCore,
+		p.LispXdpScattered,
 		p.LispXdpSite,
 	)
 }

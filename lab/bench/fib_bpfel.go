@@ -38,11 +38,16 @@ type fibLispAddress struct {
 }
 
 type fibLispClock struct {
-	_       structs.HostLayout
-	Jiffies uint64
-	BootNs  uint64
-	Order   uint64
-	Nonces  uint64
+	_         structs.HostLayout
+	Jiffies   uint64
+	BootNs    uint64
+	Order     uint64
+	Nonces    uint64
+	Forwarded uint64
+	Strangers uint32
+	Scattered uint32
+	Turn      uint32
+	Fronts    uint32
 }
 
 type fibLispCounter struct {
