@@ -336,9 +336,7 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 	c := api.Counters{Control: totals}
 	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
 	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
-	clock := &d.loop.clock
-	c.Control["longest_turn_nanoseconds"], c.Control["long_turns_total"] = uint64(clock.longest.Load()), clock.long.Load()
-	c.Control["longest_turn_processor_nanoseconds"], c.Control["long_turns_processor_total"] = uint64(clock.longestWork.Load()), clock.longWork.Load()
+	d.addTurns(&c)
 	if d.store != nil {
 		c.Control["journal_octets_total"] = d.store.written.Load()
 		c.Control["journal_pieces_lost_total"] = d.store.lost.Load()
@@ -357,6 +355,19 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 		addPlaneCounters(&c, d.plane.Counters())
 	}
 	return c, nil
+}
+
+// addTurns tells how long the loop's turns took.
+func (d *daemon) addTurns(c *api.Counters) {
+	clock := &d.loop.clock
+	c.Control["longest_turn_nanoseconds"], c.Control["long_turns_total"] = uint64(clock.longest.Load()), clock.long.Load()
+	c.Control["longest_turn_processor_nanoseconds"], c.Control["long_turns_processor_total"] = uint64(clock.longestWork.Load()), clock.longWork.Load()
+	c.Control["longest_messages_turn_processor_nanoseconds"] = clock.ofKind(turnOfMessages)
+	c.Control["longest_plane_turn_processor_nanoseconds"] = clock.ofKind(turnOfPlane)
+	c.Control["longest_usage_turn_processor_nanoseconds"] = clock.ofKind(turnOfUsage)
+	c.Control["longest_call_turn_processor_nanoseconds"] = clock.ofKind(turnOfCall)
+	c.Control["longest_timeout_turn_processor_nanoseconds"] = clock.ofKind(turnOfTimeout)
+	c.Control["longest_shutdown_turn_processor_nanoseconds"] = clock.ofKind(turnOfShutdown)
 }
 
 func addPlaneCounters(c *api.Counters, p dataplane.Counters) {

@@ -309,7 +309,7 @@ func (d *daemon) run(ctx context.Context) error {
 // settle brings what the Node says at its start to the data plane, before anything
 // runs: ready means that packets of this site's EIDs are taken.
 func (d *daemon) settle() {
-	d.loop.turn(func(time.Time) {})
+	d.loop.turn(turnOfCall, func(time.Time) {})
 	for d.worker != nil && d.worker.applyBatch() {
 	}
 }

@@ -31,14 +31,14 @@ var oneProcessor = runtime.GOMAXPROCS(0) == 1
 
 // tryTurn takes a turn in the caller's goroutine. It reports false, with nothing done, when
 // another is in a turn, when messages wait for theirs, when the caller had one just before, or when the loop has ended.
-func (l *loop) tryTurn(s *stint, handle func(time.Time)) bool {
+func (l *loop) tryTurn(s *stint, kind turnKind, handle func(time.Time)) bool {
 	rested := s.pause()
 	if !rested && !oneProcessor || l.sockets.queued.Load() != 0 || !l.mu.TryLock() {
 		return false
 	}
 	running := l.running
 	if running {
-		l.turnLocked(handle)
+		l.turnLocked(kind, handle)
 	}
 	l.mu.Unlock()
 	if running && l.worker != nil {
@@ -50,7 +50,7 @@ func (l *loop) tryTurn(s *stint, handle func(time.Time)) bool {
 
 // tellAtOnce takes events of the data plane in the goroutine that found them.
 func (l *loop) tellAtOnce(s *stint, events []dataplane.Event) bool {
-	return l.tryTurn(s, func(now time.Time) {
+	return l.tryTurn(s, turnOfPlane, func(now time.Time) {
 		for _, e := range events {
 			l.planeEvent(now, e)
 			l.drain(now)
@@ -65,7 +65,7 @@ func (l *loop) receiveDirectly(s *stint, batch []inbound) (rest []inbound) {
 		return batch
 	}
 	for rest = batch; len(rest) > 0; {
-		if !l.tryTurn(s, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
+		if !l.tryTurn(s, turnOfMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
 			return rest
 		}
 	}

@@ -20,7 +20,7 @@ func TestDirectTurns(t *testing.T) {
 	d := runningDaemon(t)
 	var s stint
 	try := func() (taken bool) {
-		done := d.loop.tryTurn(&s, func(time.Time) { taken = true })
+		done := d.loop.tryTurn(&s, turnOfCall, func(time.Time) { taken = true })
 		if done != taken {
 			t.Fatalf("reported %v, taken %v", done, taken)
 		}

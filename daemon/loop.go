@@ -89,20 +89,20 @@ func (l *loop) run(ctx context.Context) {
 		select {
 		case batch := <-l.sockets.in:
 			for rest := batch; len(rest) > 0; {
-				l.turn(func(now time.Time) { rest = rest[l.receiveSome(now, rest):] })
+				l.turn(turnOfMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] })
 			}
 			l.sockets.release(batch)
 		case e := <-l.misses:
-			l.turn(func(now time.Time) { l.planeEvents(now, e) })
+			l.turn(turnOfPlane, func(now time.Time) { l.planeEvents(now, e) })
 		case u := <-usage:
-			l.turn(func(now time.Time) { l.node.HandleUsage(now, u) })
+			l.turn(turnOfUsage, func(now time.Time) { l.node.HandleUsage(now, u) })
 		case f := <-l.calls:
-			l.turn(f)
+			l.turn(turnOfCall, f)
 		case <-l.timer.rings:
-			l.turn(l.ring)
+			l.turn(turnOfTimeout, l.ring)
 		case <-ctx.Done():
 			l.setRunning(false)
-			l.turn(l.node.Shutdown)
+			l.turn(turnOfShutdown, l.node.Shutdown)
 			return
 		}
 	}
@@ -126,10 +126,10 @@ func (l *loop) ring(now time.Time) {
 }
 
 // turn is one event: mutate, then drain.
-func (l *loop) turn(handle func(time.Time)) {
+func (l *loop) turn(kind turnKind, handle func(time.Time)) {
 	l.stint.pause()
 	l.mu.Lock()
-	l.turnLocked(handle)
+	l.turnLocked(kind, handle)
 	l.mu.Unlock()
 	if l.worker != nil {
 		l.worker.wakeUp()
@@ -138,8 +138,8 @@ func (l *loop) turn(handle func(time.Time)) {
 }
 
 // turnLocked is a turn of whoever holds the lock.
-func (l *loop) turnLocked(handle func(time.Time)) {
-	start := beginTurn()
+func (l *loop) turnLocked(kind turnKind, handle func(time.Time)) {
+	start := beginTurn(kind)
 	handle(start.wall)
 	l.drain(start.wall)
 	l.sockets.endTurn()

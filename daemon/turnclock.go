@@ -18,31 +18,52 @@ import (
 // longTurn is what no turn should take, on a machine with processor time to spare.
 const longTurn = 5 * time.Millisecond
 
-// turnClock keeps the longest turn so far and how many were longer than longTurn.
+// turnKind is what a turn was for.
+type turnKind uint8
+
+// The kinds of turns.
+const (
+	turnOfMessages turnKind = iota // control messages
+	turnOfPlane                    // events of the data plane
+	turnOfUsage                    // what the data plane says of its map-cache's use
+	turnOfCall                     // a question, a reload, a change of the host
+	turnOfTimeout                  // what was due
+	turnOfShutdown                 // the Node's last words
+	turnKinds
+)
+
+// turnClock keeps the longest turn so far, of each kind and of all, and how many were longer than longTurn.
 type turnClock struct {
 	longest, longestWork atomic.Int64 // nanoseconds, by the wall and of processor time
 	long, longWork       atomic.Uint64
+	longestOfKind        [turnKinds]atomic.Int64 // of processor time
 }
 
 // turnStart is when a turn began.
 type turnStart struct {
 	wall time.Time
 	work time.Duration
+	kind turnKind
 }
 
-func beginTurn() turnStart {
+func beginTurn(kind turnKind) turnStart {
 	work := processTime()
-	return turnStart{wall: time.Now(), work: work}
+	return turnStart{wall: time.Now(), work: work, kind: kind}
 }
 
 // end takes note of a turn.
 func (c *turnClock) end(s turnStart) {
 	took := time.Since(s.wall)
 	note(&c.longest, &c.long, took)
-	if took > time.Duration(c.longestWork.Load()) || took > longTurn {
-		note(&c.longestWork, &c.longWork, min(took, processTime()-s.work))
+	if longest := &c.longestOfKind[s.kind]; took > time.Duration(longest.Load()) || took > longTurn {
+		work := min(took, processTime()-s.work)
+		longest.Store(max(longest.Load(), int64(work)))
+		note(&c.longestWork, &c.longWork, work)
 	}
 }
+
+// ofKind is the longest turn of a kind, in nanoseconds of processor time.
+func (c *turnClock) ofKind(kind turnKind) uint64 { return uint64(c.longestOfKind[kind].Load()) }
 
 func note(longest *atomic.Int64, long *atomic.Uint64, took time.Duration) {
 	if int64(took) > longest.Load() {

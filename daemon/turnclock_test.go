@@ -13,7 +13,7 @@ import (
 // TestTurnClock has turns that began in the past by one of the clocks: no time goes by here.
 func TestTurnClock(t *testing.T) {
 	var c turnClock
-	interrupted := beginTurn()
+	interrupted := beginTurn(turnOfMessages)
 	interrupted.wall = interrupted.wall.Add(-time.Hour) // others had the processor
 	c.end(interrupted)
 	if got := time.Duration(c.longest.Load()); got < time.Hour || c.long.Load() != 1 {
@@ -22,10 +22,22 @@ func TestTurnClock(t *testing.T) {
 	if got := time.Duration(c.longestWork.Load()); got > time.Minute {
 		t.Errorf("of processor time: %v, in which nothing was done", got)
 	}
-	parallel := turnStart{wall: time.Now().Add(-time.Minute), work: processTime() - 2*time.Hour} // two processors at work
+	parallel := turnStart{wall: time.Now().Add(-time.Minute), work: processTime() - 2*time.Hour, kind: turnOfTimeout} // two processors at work
 	c.end(parallel)
 	if got := time.Duration(c.longestWork.Load()); got < time.Minute || got > time.Hour || c.longWork.Load() == 0 {
 		t.Errorf("of processor time: %v, %d long turns; a minute went by", got, c.longWork.Load())
+	}
+}
+
+// TestTurnClockTellsKinds looks at which kind the longest turn is told of.
+func TestTurnClockTellsKinds(t *testing.T) {
+	var c turnClock
+	for _, kind := range []turnKind{turnOfCall, turnOfMessages} {
+		c.end(turnStart{wall: time.Now().Add(-time.Minute * time.Duration(1+kind)), work: processTime() - time.Hour, kind: kind})
+	}
+	if call, messages := c.ofKind(turnOfCall), c.ofKind(turnOfMessages); call < uint64(4*time.Minute) || messages < uint64(time.Minute) ||
+		messages >= call || uint64(c.longestWork.Load()) != call || c.ofKind(turnOfTimeout) != 0 {
+		t.Errorf("calls %d, messages %d, of all %d", call, messages, c.longestWork.Load())
 	}
 }
 
