@@ -44,7 +44,7 @@ static __always_inline void keep_hop(struct lisp_next_hop *hop, const struct bpf
 	if (used)
 		hop->flags |= LISP_NEXT_HOP_CONFIRM;
 	hop->flags |= LISP_NEXT_HOP_RESOLVED;
-	hop->expires_ns = now_ns() + LISP_NEXT_HOP_NS;
+	hop->expires_ns = last_ns() + LISP_NEXT_HOP_NS;
 	__builtin_memcpy(hop->macs, f->dmac, ETH_ALEN);
 	__builtin_memcpy(hop->macs + ETH_ALEN, f->smac, ETH_ALEN);
 }
