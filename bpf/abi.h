@@ -40,6 +40,12 @@
  * is no part, they go by the slot of the root as ever. A part is written whole before it is put in its place, edited as nodes
  * are, and taken away when no root names its block and programs are done with it.
  *
+ * A root of IPv6 with many prefixes names a block as well, but its slots are numbers of groups, 0 for none: `groups` has, for the
+ * addresses below LISP_GROUP_BITS, an element for each value of the next LISP_ELEMENT_BITS. It answers what the walk from the
+ * root's slot answers, or LISP_SLOT_WALK: take that one. `value` and `shift` are stored as one; after such a store, until programs are
+ * done, they stay, so does the slot that no longer counts, and the one that counted for all before changes to LISP_SLOT_WALK alone. A
+ * comparison gives way to another one by never. A group is put in its place whole; its number rests before it is used again.
+ *
  * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
  * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action`, `cookie` and times, by
  * aligned stores, and programs write its `last_used`. Of a locator set that a mapping refers to nothing changes but single octets of its buckets and path MTUs; for
@@ -120,7 +126,18 @@ enum lisp_root_kind {
 #define LISP_WIDE_SLOT_BITS 20
 #define LISP_WIDE_PARTS (1U << LISP_WIDE_PART_BITS)
 #define LISP_WIDE_PART_CELLS ((1U << LISP_WIDE_SLOT_BITS) / LISP_CELL_SLOTS)
-
+/* A group of elements: these bits of an IPv6 address choose it, and the element there; the rest of its first 64 is compared. */
+#define LISP_GROUP_BITS 20
+#define LISP_ELEMENT_BITS 16
+#define LISP_ELEMENT_REST_BITS (64 - LISP_GROUP_BITS - LISP_ELEMENT_BITS)
+#define LISP_ELEMENTS (1U << LISP_ELEMENT_BITS)
+#define LISP_SLOT_WALK LISP_SLOT_NODE
+struct lisp_element {
+	__u32 value; /* `match` counts if the rest, shifted right, is this; 1 for never, with a shift of LISP_ELEMENT_REST_BITS */
+	__u32 shift;
+	__u32 match; /* a leaf, empty, or LISP_SLOT_WALK */
+	__u32 otherwise;
+};
 /* ARRAY roots (BPF_F_MMAPABLE); 0 where there are no prefixes. */
 struct lisp_roots {
 	__u64 roots[LISP_ROOT_MAX];
@@ -768,31 +785,14 @@ struct lisp_sample {
 
 /* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
 union lisp_abi {
-	struct lisp_cell cell;
-	struct lisp_compare compare;
-	struct lisp_event event;
-	struct lisp_tap_header tap_header;
-	enum lisp_root_kind root_kind;
-	enum lisp_mapping_flag mapping_flag;
-	enum lisp_action action;
-	enum lisp_locator_flag locator_flag;
-	enum lisp_encapsulation encapsulation;
-	enum lisp_interface_flag interface_flag;
-	enum lisp_setting_flag setting_flag;
-	enum lisp_miss_policy miss_policy;
-	enum lisp_drop drop;
-	enum lisp_counter_index counter_index;
-	enum lisp_event_kind event_kind;
-	enum lisp_tap_magic tap_magic;
-	enum lisp_tap_reason tap_reason;
-	enum lisp_next_hop_flag next_hop_flag;
-	enum lisp_step_kind step_kind;
-	enum lisp_way way;
-	struct lisp_step step;
-	enum lisp_watch_flag watch_flag;
-	enum lisp_list_kind list_kind;
-	enum lisp_list_entry list_entry;
-	enum lisp_peer_flag peer_flag;
+	struct lisp_cell cell; struct lisp_compare compare; struct lisp_element element; struct lisp_event event; struct lisp_tap_header tap_header;
+	enum lisp_root_kind root_kind; enum lisp_mapping_flag mapping_flag; enum lisp_action action;
+	enum lisp_locator_flag locator_flag; enum lisp_encapsulation encapsulation; enum lisp_interface_flag interface_flag;
+	enum lisp_setting_flag setting_flag; enum lisp_miss_policy miss_policy; enum lisp_drop drop;
+	enum lisp_counter_index counter_index; enum lisp_event_kind event_kind; enum lisp_tap_magic tap_magic;
+	enum lisp_tap_reason tap_reason; enum lisp_next_hop_flag next_hop_flag; enum lisp_step_kind step_kind;
+	enum lisp_way way; struct lisp_step step; enum lisp_watch_flag watch_flag; enum lisp_list_kind list_kind;
+	enum lisp_list_entry list_entry; enum lisp_peer_flag peer_flag;
 };
 
 #endif

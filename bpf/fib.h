@@ -91,6 +91,28 @@ static __always_inline bool walk_wide(__u64 root, const union lisp_address *addr
 	return true;
 }
 
+/* What the group with a number answers for an IPv6 address, or LISP_SLOT_WALK. In line and without a branch as well: the outcome of
+ * the comparison is an offset. */
+static __always_inline __u32 ask_group(__u32 number, const union lisp_address *address)
+{
+	__u64 bits = __builtin_bswap64(*(const volatile __u64 *)address->pairs), check, unequal;
+	__u32 at = bits >> LISP_ELEMENT_REST_BITS & (LISP_ELEMENTS - 1);
+	void *to = bpf_map_lookup_elem(&groups, &number);
+
+	if (!to)
+		return LISP_SLOT_WALK;
+	to = bpf_map_lookup_elem(to, &at);
+	if (!to)
+		return LISP_SLOT_WALK;
+	check = *(const volatile __u64 *)to; /* value and shift */
+	unequal = (bits & ((1ULL << LISP_ELEMENT_REST_BITS) - 1)) >> (check >> 32 & 31);
+	unequal ^= (__u32)check;
+	asm volatile("%0 = -%0" : "+r"(unequal));
+	unequal >>= 63;
+	to += unequal * sizeof(__u32);
+	return *(const volatile __u32 *)(to + __builtin_offsetof(struct lisp_element, match));
+}
+
 /* The leaf slot that covers an address below one of the roots, or LISP_SLOT_EMPTY. */
 static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 				       const union lisp_address *address)
@@ -105,9 +127,14 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	root = *(const volatile __u64 *)&of->roots[kind + (family >> 1 & 1)]; /* 6 has that bit, 4 has not */
 	slot = root;
 	if (walk_wide(root, address, &slot)) {
+		if (family == 6)
+			slot = ask_group(slot, address);
 		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
 			return slot;
-		shift = LISP_WIDE_PART_BITS + LISP_WIDE_SLOT_BITS;
+		if (family == 6)
+			slot = root;
+		else
+			shift = LISP_WIDE_PART_BITS + LISP_WIDE_SLOT_BITS;
 	}
 	if (!(root & LISP_ROOT_IN_USE))
 		return LISP_SLOT_EMPTY;

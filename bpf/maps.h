@@ -45,6 +45,22 @@ struct {
 	__array(values, struct lisp_wide_part);
 } wide SEC(".maps");
 
+/* A group of elements of an IPv6 root: all have one size as well. */
+struct lisp_group {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, LISP_ELEMENTS);
+	__type(key, __u32);
+	__type(value, struct lisp_element);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__array(values, struct lisp_group);
+} groups SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

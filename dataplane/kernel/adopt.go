@@ -89,6 +89,7 @@ func (t *tables) adoptRecord(index uint32) error {
 	t.born[index] = t.generation
 	t.addEntry(index, key.kind)
 	t.broaden(key.root())
+	t.regroup(&key, 1)
 	return nil
 }
 

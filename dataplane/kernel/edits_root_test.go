@@ -22,7 +22,7 @@ func decoysOf(t *testing.T, host netip.Addr) (edits []dataplane.PutMapping) {
 	t.Helper()
 	texts := []string{"10.0.0.0/8", "10.2.0.0/16", "10.2.0.128/25", "10.2.0.8/31", "10.2.0.11/32", "10.2.1.0/24", "10.2.0.64/26", "8.0.0.0/5"}
 	if host.Is6() {
-		texts = []string{"2001::/16", "2001:db8::/32", "2001:db8:2:0:8000::/65", "2001:db8:2::8/127", "2001:db8:2::11/128", "2001:db8:2:1::/64"}
+		texts = []string{"2001::/16", "2001:db8::/32", "2001:db8:2:0:8000::/65", "2001:db8:2::8/127", "2001:db8:2::11/128", "2001:db8:2:1::/64", "2001:db8:3::/48", "2001:db8:2::/47"}
 	}
 	for _, text := range texts {
 		edits = append(edits, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
@@ -34,7 +34,7 @@ func decoysOf(t *testing.T, host netip.Addr) (edits []dataplane.PutMapping) {
 }
 
 // wideFromAt lets a root become wide and narrow again with the decoys of the first rounds, which takes a while, and then
-// stay as it is for some hundred rounds each.
+// stay as it is for some hundred rounds each. For IPv6 it lets it have groups.
 func wideFromAt(round int) int {
 	switch {
 	case round < 3:
@@ -49,10 +49,11 @@ func TestEditsUnderTraffic(t *testing.T) {
 	n := newNetwork(t)
 	n.mapBoth(t, rloc4)
 	a := n.routers[0]
-	isWide := func() bool {
-		r := a.tables.roots[rootKey{kind: kindMapCache, family: 4}]
-		return r != nil && r.wide != nil
+	isWide := func(family uint8) bool {
+		r := a.tables.roots[rootKey{kind: kindMapCache, family: family}]
+		return r != nil && (r.wide != nil || r.groups != nil && len(r.groups.open) > 0)
 	}
+	a.tables.groupFrom = 1
 	for _, p := range pairs[:2] {
 		t.Run(p.name, func(t *testing.T) {
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10)) // neighbours are known from here on
@@ -63,21 +64,21 @@ func TestEditsUnderTraffic(t *testing.T) {
 				edits := 0
 				wide, narrow := false, false
 				defer func() {
-					if p.inner(1, 10).Is4() && !(wide && narrow) {
+					if !wide || !narrow {
 						t.Errorf("the root was wide: %v, narrow: %v", wide, narrow)
 					}
 					edited <- edits
 				}()
 				for round := 0; ; round++ {
-					a.tables.wideFrom = wideFromAt(round)
+					a.tables.wideFrom, a.tables.flatFrom = wideFromAt(round), wideFromAt(round)
 					for _, d := range decoys {
 						a.Apply(d)
 					}
-					wide = wide || isWide()
+					wide = wide || isWide(familyOf(p.inner(1, 10)))
 					for _, d := range decoys {
 						a.Apply(dataplane.DeleteMapping{Prefix: d.Entry.Mapping.Prefix})
 					}
-					narrow = narrow || !isWide()
+					narrow = narrow || !isWide(familyOf(p.inner(1, 10)))
 					edits += 2 * len(decoys)
 					select {
 					case <-stop:

@@ -87,8 +87,9 @@ type trie struct {
 
 // A trieRoot is the slot at which walks begin.
 type trieRoot struct {
-	slot uint32
-	wide *wideRoot // what goes before slot; nil: nothing does
+	slot   uint32
+	wide   *wideRoot // what goes before slot; nil: nothing does
+	groups *groups   // what answers instead of walks from slot; nil: nothing does
 	// store tells the programs of a new slot; nil when none begins here yet.
 	store func(slot uint32)
 }

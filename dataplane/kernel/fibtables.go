@@ -85,7 +85,7 @@ func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 	}
 	s.instances.keepOnly(roots)
 	waitForPrograms()
-	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks())
+	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks(), s.deleteOtherGroups())
 }
 
 func (s *mapStore) freeTableIndex() (uint32, error) {

@@ -51,6 +51,11 @@ func (t *trie) fillWide(w *wideRoot, k trieKey, length int, replace func(slot ui
 
 // lookupFrom walks as the BPF programs do, from a root.
 func (t *trie) lookupFrom(r *trieRoot, k trieKey) uint32 {
+	if r.groups != nil {
+		if slot := r.groups.lookup(k); slot != slotWalk {
+			return slot
+		}
+	}
 	if r.wide != nil {
 		if part := r.wide.parts[k.top(widePartBits)]; part != nil {
 			return t.lookup(part[k.top(wideBits)%widePartSize], k.from(wideBits))

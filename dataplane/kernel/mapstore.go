@@ -104,6 +104,7 @@ type mapStore struct {
 	table     *fibTable              // in force
 	pending   []*fibTable            // made since
 	blocks    map[uint32][]*fibTable // the parts of wide roots, in force or made since
+	groups    map[uint32]*fibTable   // by their numbers
 }
 
 // userMapSpecs describes the maps of user space alone.
@@ -122,7 +123,7 @@ func openMapStore(pins *pinDirectory, limits mapLimits) (s *mapStore, found bool
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the BPF object: %w", err)
 	}
-	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32][]*fibTable{}}
+	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32][]*fibTable{}, groups: map[uint32]*fibTable{}}
 	defer func() {
 		if err != nil {
 			_ = opened.close()
@@ -347,12 +348,12 @@ func (s *mapStore) close() error {
 		errs = append(errs, unix.Munmap(memory))
 	}
 	s.mapped = nil
-	for _, table := range slices.Concat(append(slices.Collect(maps.Values(s.blocks)), s.pending, []*fibTable{s.table})...) {
+	for _, table := range slices.Concat(append(slices.Collect(maps.Values(s.blocks)), s.pending, []*fibTable{s.table}, slices.Collect(maps.Values(s.groups)))...) {
 		if table != nil {
 			errs = append(errs, table.close())
 		}
 	}
-	s.table, s.pending, s.blocks = nil, nil, nil
+	s.table, s.pending, s.blocks, s.groups = nil, nil, nil, nil
 	for _, m := range s.maps {
 		errs = append(errs, m.Close())
 	}

@@ -20,8 +20,11 @@ const (
 // begins is what programs are told of a root.
 func (r *trieRoot) begins() walkBegin {
 	b := walkBegin{slot: r.slot}
-	if r.wide != nil {
+	switch {
+	case r.wide != nil:
 		b.block = r.wide.block
+	case r.groups != nil:
+		b.block = r.groups.block
 	}
 	return b
 }
@@ -49,9 +52,12 @@ func (t *tables) openPart(r *trieRoot, key *entryKey) error {
 	return err
 }
 
-// wideOctets is what the parts of all wide roots take.
+// wideOctets is what the parts of all wide roots take, and the groups.
 func (t *tables) wideOctets() (octets uint64) {
 	for _, r := range t.roots {
+		if r.groups != nil {
+			octets += r.groups.octets()
+		}
 		if r.wide == nil {
 			continue
 		}
@@ -156,7 +162,7 @@ func (t *tables) rebuildIn(cells int) (done, short bool) {
 	copies := make(map[rootKey]*trieRoot, len(t.roots))
 	begins := make(map[rootKey]walkBegin, len(t.roots))
 	for key := range t.roots {
-		copies[key] = &trieRoot{}
+		copies[key] = &trieRoot{groups: t.roots[key].groups}
 		err = t.rebuildRoot(next, key, copies[key])
 		if begins[key] = copies[key].begins(); err != nil || next.short {
 			break
@@ -166,9 +172,9 @@ func (t *tables) rebuildIn(cells int) (done, short bool) {
 		err = t.maps.switchTable(begins)
 	}
 	if err != nil || next.short {
-		for _, b := range begins {
-			if b.block != 0 {
-				t.maps.dropBlock(b.block)
+		for _, copied := range copies {
+			if copied.wide != nil && copied.wide.block != 0 {
+				t.maps.dropBlock(copied.wide.block)
 			}
 		}
 		t.maps.dropTable(slots)

@@ -31,6 +31,12 @@ type tableMaps interface {
 	newPart(block, part uint32, write func(slots []uint32)) ([]uint32, error)
 	// dropBlock gives up a block that no root in force names.
 	dropBlock(block uint32)
+	// newGroup returns the elements of a group, which write wrote before any program saw
+	// them, and its number, which is not 0.
+	newGroup(write func(elements []element)) (number uint32, elements []element, err error)
+	// dropGroups gives up groups that no slot leads to any more, when programs are done with
+	// them.
+	dropGroups(numbers []uint32)
 	// switchTable makes the last newTable the one of all roots and removes all other
 	// tables, roots and blocks. After an error the table before is in force.
 	switchTable(roots map[rootKey]walkBegin) error
@@ -64,7 +70,8 @@ type tables struct {
 	fib        *trie
 	cellLimit  int
 	wideFrom   int // entries from which a root of IPv4 is wide
-	flatFrom   int // entries from which a root of IPv6 is flat
+	flatFrom   int // entries from which a root of IPv6 is flat, and has groups
+	groupFrom  int // prefixes for which there is a group
 	entries    entryIndex
 	database   map[uint32]struct{} // indexes of the Database's entries
 	bits       []uint8             // by index: the prefix length, which the trie asks for all the time
@@ -94,6 +101,7 @@ type tableParts struct {
 	cellLimit int
 	wideFrom  int // see tables; 0: wideFrom
 	flatFrom  int // 0: flatFrom
+	groupFrom int // 0: groupFrom
 	now       func() time.Duration
 	wait      func() // until no program holds an index that was retired before
 }
@@ -102,7 +110,8 @@ type tableParts struct {
 func newTables(p tableParts) (*tables, error) {
 	t := &tables{
 		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom), flatFrom: cmp.Or(p.flatFrom, flatFrom),
-		indexes: newRecycler(uint32(len(p.records)), p.now, p.wait),
+		groupFrom: cmp.Or(p.groupFrom, groupFrom),
+		indexes:   newRecycler(uint32(len(p.records)), p.now, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), born: make([]uint64, len(p.records)),
@@ -189,6 +198,7 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	t.born[index] = t.generation
 	t.addEntry(index, e.key.kind)
 	t.broaden(e.key.root())
+	t.regroup(&e.key, 1)
 	t.changed.of(&e.key)
 	return index, nil
 }
@@ -267,6 +277,7 @@ func (t *tables) delete(key entryKey) (bool, error) {
 		t.clearRoot(below, r)
 	} else {
 		t.fib.remove(&r.trieRoot, key.trieKey(), int(key.bits), index, t.covering(r, key))
+		t.regroup(&key, -1)
 	}
 	t.changed.of(&key)
 	record := &t.records[index]
@@ -286,6 +297,9 @@ func (t *tables) clearRoot(below rootKey, r *root) {
 	block := r.begins().block
 	r.store = nil
 	t.fib.clear(&r.trieRoot)
+	if r.groups != nil {
+		t.maps.dropGroups(r.groups.numbers())
+	}
 	if block != 0 {
 		t.maps.dropBlock(block)
 	}

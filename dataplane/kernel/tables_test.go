@@ -27,14 +27,16 @@ type plainMaps struct {
 	slots   []uint32 // of the table in force
 	next    []uint32
 	blocks  map[uint32]*[wideParts][]uint32
+	groups  map[uint32][]element
 	failing error // what every call answers, when set
 	// tableFailing is what newTable alone answers, switchFailing what switchTable does.
 	tableFailing, switchFailing error
-	made                        int // tables
+	groupFailing                error // what newGroup alone answers
+	made                        int   // tables
 }
 
 func newPlainMaps() *plainMaps {
-	return &plainMaps{roots: map[rootKey]walkBegin{}, blocks: map[uint32]*[wideParts][]uint32{}}
+	return &plainMaps{roots: map[rootKey]walkBegin{}, blocks: map[uint32]*[wideParts][]uint32{}, groups: map[uint32][]element{}}
 }
 
 func (m *plainMaps) dropTable([]uint32) { m.next = nil }
@@ -66,6 +68,29 @@ func (m *plainMaps) dropBlock(block uint32) {
 		}
 	}
 	delete(m.blocks, block)
+}
+
+func (m *plainMaps) newGroup(write func([]element)) (uint32, []element, error) {
+	if err := cmp.Or(m.failing, m.groupFailing); err != nil {
+		return 0, nil, err
+	}
+	number := uint32(1)
+	for m.groups[number] != nil {
+		number++
+	}
+	m.groups[number] = make([]element, groupSize)
+	write(m.groups[number])
+	return number, m.groups[number], nil
+}
+
+// dropGroups makes nonsense of them as well.
+func (m *plainMaps) dropGroups(numbers []uint32) {
+	for _, number := range numbers {
+		for i := range m.groups[number] {
+			m.groups[number][i] = plainElement(slotLeaf | slotIndex)
+		}
+		delete(m.groups, number)
+	}
 }
 
 func (m *plainMaps) newTable(cells int) ([]uint32, error) {
@@ -108,10 +133,18 @@ func (m *plainMaps) clearUsage(uint32) {}
 func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32, bool) {
 	begin := m.roots[rootKey{kind: kind, family: familyOf(address), instance: uint32(p.Instance())}]
 	root := trieRoot{slot: begin.slot}
-	if block := m.blocks[begin.block]; begin.block != 0 {
+	k, slot := trieKeyOf(address.AsSlice()), slotWalk
+	if block := m.blocks[begin.block]; begin.block != 0 && address.Is4() {
 		root.wide = &wideRoot{block: begin.block, parts: *block}
+	} else if begin.block != 0 && block[k.top(widePartBits)] != nil {
+		number := block[k.top(widePartBits)][k.top(wideBits)%widePartSize]
+		if elements := m.groups[number]; elements != nil {
+			slot = elementAnswer(elements, k)
+		}
 	}
-	slot := (&trie{slots: m.slots}).lookupFrom(&root, trieKeyOf(address.AsSlice()))
+	if slot == slotWalk {
+		slot = (&trie{slots: m.slots}).lookupFrom(&root, k)
+	}
 	return slot & slotIndex, slot&slotTagMask == slotLeaf
 }
 
@@ -186,6 +219,85 @@ func TestWideRootsAgainstModel(t *testing.T) {
 	wide, narrowed := editTables(t, p, rand.New(rand.NewPCG(5, 7)), 400)
 	if wide == 0 || narrowed == 0 {
 		t.Errorf("roots became wide at %d steps, narrow at %d", wide, narrowed)
+	}
+}
+
+// TestGroupsAgainstModel has roots of IPv6 that have groups by few entries.
+func TestGroupsAgainstModel(t *testing.T) {
+	p := newPlainTables(t, 400, 64, 1<<19)
+	p.parts.flatFrom, p.parts.groupFrom, p.parts.wideFrom = 4, 1, 1<<20
+	p.reopen(t)
+	begun, ended := editTables(t, p, rand.New(rand.NewPCG(8, 7)), 300)
+	if begun == 0 || ended == 0 {
+		t.Errorf("roots got groups at %d steps, lost them at %d", begun, ended)
+	}
+}
+
+// TestGroupsComeAndGo fills the addresses of two groups and empties them again; what programs find is right all the time.
+func TestGroupsComeAndGo(t *testing.T) {
+	p := newPlainTables(t, 100, 4, 1<<19)
+	p.parts.flatFrom, p.parts.groupFrom = 16, 8
+	p.reopen(t)
+	var prefixes []lisp.Prefix
+	for i := range 32 {
+		prefixes = append(prefixes, lisp.MustParsePrefix(fmt.Sprintf("2001:%x:%x::/48", 0x1000*(i%2), i)))
+	}
+	expect := func(in []lisp.Prefix, groups int) {
+		t.Helper()
+		if got := len(p.maps.groups); got != groups {
+			t.Fatalf("%d groups with %d prefixes, want %d", got, len(in), groups)
+		}
+		for _, prefix := range prefixes {
+			index, ok := p.maps.walk(kindMapCache, prefix, prefix.EID().Addr())
+			key, _ := keyOf(kindMapCache, prefix)
+			if want := slices.Contains(in, prefix); ok != want || ok && keyOfRecord(&p.records[index]) != key {
+				t.Fatalf("%v: found %v, want %v, with %d prefixes", prefix, ok, want, len(in))
+			}
+		}
+	}
+	for i, prefix := range prefixes {
+		must(t, p.putPrefix(t, kindMapCache, prefix.String(), nil))
+		expect(prefixes[:i+1], map[bool]int{true: 2}[i >= 15])
+	}
+	for i, prefix := range prefixes[:30] {
+		p.clock += time.Millisecond
+		key, _ := keyOf(kindMapCache, prefix)
+		if existed, err := p.delete(key); !existed || err != nil {
+			t.Fatalf("delete: %v, %v", existed, err)
+		}
+		groups := 2
+		if i >= 28 { // 3 prefixes are fewer than a quarter of 16
+			groups = 0
+		}
+		expect(prefixes[i+1:], groups)
+	}
+	if len(p.maps.blocks) != 0 {
+		t.Errorf("%d blocks without groups", len(p.maps.blocks))
+	}
+}
+
+// TestGroupsWithoutMemory goes on by the trie.
+func TestGroupsWithoutMemory(t *testing.T) {
+	p := newPlainTables(t, 100, 4, 1<<19)
+	p.parts.flatFrom, p.parts.groupFrom = 4, 4
+	p.reopen(t)
+	p.maps.groupFailing = errors.New("no memory")
+	put := func(i int) {
+		t.Helper()
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("2001:0:%x::/48", i), nil))
+		if _, ok := p.maps.walk(kindMapCache, lisp.MustParsePrefix("::/0"), netip.MustParseAddr(fmt.Sprintf("2001:0:%x::1", i))); !ok {
+			t.Fatalf("prefix %d is not found", i)
+		}
+	}
+	for i := range 7 {
+		put(i)
+	}
+	p.maps.groupFailing = nil
+	for i := 7; i < 9; i++ {
+		put(i)
+	}
+	if len(p.maps.groups) != 1 {
+		t.Errorf("%d groups when there was memory again", len(p.maps.groups))
 	}
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file holds the inner maps of wide, the parts of wide roots (bpf/abi.h, "Forwarding table"): which blocks are taken, and
-// their memory. A part is in its place before a root names its block, or whole before it is put there. It never edits one.
+// This file holds the inner maps of wide and of groups, the parts of wide roots and the elements of IPv6 roots (bpf/abi.h, "Forwarding
+// table"): which blocks and numbers are taken, and their memory. A part is in its place before a root names its block, or whole
+// before it is put there; so is a group. It never edits one.
 
 package kernel
 
@@ -100,6 +101,59 @@ func (s *mapStore) deleteOtherBlocks() error {
 		}
 		errs = append(errs, s.emptyBlock(block))
 		s.dropBlock(block)
+	}
+	return errors.Join(errs...)
+}
+
+// newGroup implements tableMaps. It takes no number that another process's roots may lead to.
+func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elements []element, err error) {
+	outer := s.maps[lisptcMapGroups]
+	for number = 1; number < outer.MaxEntries(); number++ {
+		var id uint32
+		if errors.Is(outer.Lookup(number, &id), ebpf.ErrKeyNotExist) {
+			break
+		}
+	}
+	if number == outer.MaxEntries() {
+		return 0, nil, fmt.Errorf("%w: %d groups of IPv6 prefixes", dataplane.ErrFull, number-1)
+	}
+	m, err := ebpf.NewMap(s.spec.Maps[lisptcMapGroups].InnerMap.Copy())
+	if err != nil {
+		return 0, nil, fmt.Errorf("making a group of IPv6 prefixes: %w", err)
+	}
+	memory, err := s.mmap(m)
+	if err != nil {
+		return 0, nil, errors.Join(err, m.Close())
+	}
+	elements = unsafe.Slice((*element)(unsafe.Pointer(&memory[0])), groupSize)
+	write(elements)
+	made := &fibTable{m: m, memory: memory}
+	if err := outer.Put(number, m); err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("adding a group of IPv6 prefixes: %w", err), made.close())
+	}
+	s.groups[number] = made
+	return number, elements, nil
+}
+
+// dropGroups implements tableMaps.
+func (s *mapStore) dropGroups(numbers []uint32) {
+	waitForPrograms()
+	for _, number := range numbers {
+		_ = s.maps[lisptcMapGroups].Delete(number) // else the number stays taken
+		_ = s.groups[number].close()
+		delete(s.groups, number)
+	}
+}
+
+// deleteOtherGroups removes the groups of an earlier process, to which no root in force leads.
+func (s *mapStore) deleteOtherGroups() error {
+	var errs []error
+	outer := s.maps[lisptcMapGroups]
+	for number := range outer.MaxEntries() {
+		var id uint32
+		if s.groups[number] == nil && outer.Lookup(number, &id) == nil {
+			errs = append(errs, outer.Delete(number))
+		}
 	}
 	return errors.Join(errs...)
 }
