@@ -161,6 +161,14 @@ const (
 	lisptcLispDropLISP_DROP_MAX                      lisptcLispDrop = 64
 )
 
+type lisptcLispElement struct {
+	_         structs.HostLayout
+	Value     uint32
+	Shift     uint32
+	Match     uint32
+	Otherwise uint32
+}
+
 type lisptcLispEncapsulation uint32
 
 const (
@@ -604,6 +612,7 @@ const (
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
 	lisptcMapGenerations      = "generations"
+	lisptcMapGroups           = "groups"
 	lisptcMapHeard            = "heard"
 	lisptcMapInnerHops        = "inner_hops"
 	lisptcMapInstances        = "instances"
@@ -704,6 +713,7 @@ type lisptcMapSpecs struct {
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
+	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
@@ -772,6 +782,7 @@ type lisptcMaps struct {
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
 	Generations     *ebpf.Map `ebpf:"generations"`
+	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
@@ -810,6 +821,7 @@ func (m *lisptcMaps) Close() error {
 		m.Events,
 		m.Fib,
 		m.Generations,
+		m.Groups,
 		m.Heard,
 		m.InnerHops,
 		m.Instances,

@@ -322,6 +322,7 @@ const (
 	lispxdpMapEvents            = "events"
 	lispxdpMapFib               = "fib"
 	lispxdpMapGenerations       = "generations"
+	lispxdpMapGroups            = "groups"
 	lispxdpMapHeard             = "heard"
 	lispxdpMapInnerHops         = "inner_hops"
 	lispxdpMapInstances         = "instances"
@@ -419,6 +420,7 @@ type lispxdpMapSpecs struct {
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
+	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
@@ -486,6 +488,7 @@ type lispxdpMaps struct {
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
 	Generations     *ebpf.Map `ebpf:"generations"`
+	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
@@ -524,6 +527,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Events,
 		m.Fib,
 		m.Generations,
+		m.Groups,
 		m.Heard,
 		m.InnerHops,
 		m.Instances,

@@ -350,6 +350,7 @@ const (
 	fibMapEvents           = "events"
 	fibMapFib              = "fib"
 	fibMapGenerations      = "generations"
+	fibMapGroups           = "groups"
 	fibMapHeard            = "heard"
 	fibMapInnerHops        = "inner_hops"
 	fibMapInstances        = "instances"
@@ -455,6 +456,7 @@ type fibMapSpecs struct {
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
+	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
@@ -526,6 +528,7 @@ type fibMaps struct {
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
 	Generations     *ebpf.Map `ebpf:"generations"`
+	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
@@ -568,6 +571,7 @@ func (m *fibMaps) Close() error {
 		m.Events,
 		m.Fib,
 		m.Generations,
+		m.Groups,
 		m.Heard,
 		m.InnerHops,
 		m.Instances,
