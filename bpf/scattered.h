@@ -154,13 +154,18 @@ static __always_inline bool is_elsewhere(const struct itr *t)
 								 bpf_be64_to_cpu(t->packet.destination.pairs[0]), BLOCK_BITS6);
 }
 
-/* One more packet that no decision was about. Of those that scattered packets leave for a sample each counts for many. */
+/* One more packet that no decision was about. While packets are scattered only a sample is known to be, and stands for as many as it
+ * is one of: for the others no decision was looked for. */
 static __always_inline void note_stranger(void)
 {
 	struct lisp_clock *c = find_clock();
 
-	if (c)
-		c->strangers += is_scattered(c) ? SAMPLE_ONE_IN : 1;
+	if (!c)
+		return;
+	if (!is_scattered(c))
+		c->strangers++;
+	else if (!(c->turn & SAMPLE_ONE_IN - 1))
+		c->strangers += SAMPLE_ONE_IN;
 }
 
 /* The key of the front of a locator's packets. Where routes look at ports, the front is that of flows with one source port. */
@@ -353,7 +358,6 @@ static __always_inline int encapsulate_scattered(struct xdp_md *frame, const str
 	struct decision_key k;
 	struct plain_packet p;
 	__u32 octets, index;
-	__u64 packets;
 	long failed;
 
 	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) || may_be_lisp(site, &p))
@@ -366,7 +370,7 @@ static __always_inline int encapsulate_scattered(struct xdp_md *frame, const str
 	if (!used)
 		return NOT_KEPT;
 	/* Long before it is needed: both wait for memory at the same time. */
-	packets = *(const volatile __u64 *)&used->packets;
+	(void)*(const volatile __u64 *)&used->packets;
 	words.hash = hash_address(hash_address(HASH_BEGIN, &a.source, family), &a.destination, family);
 	words.hash = finish_hash(words.hash, p.ports, p.protocol);
 	if (!leaves_site(of, &a, family, frame->ingress_ifindex, clock->boot_ns) || may_be_unfinished(site, &p, &a, family))
@@ -379,8 +383,6 @@ static __always_inline int encapsulate_scattered(struct xdp_md *frame, const str
 	words.length = p.length;
 	words.ttl = p.ttl - 1;
 	words.nonce = next_nonce(clock);
-	used->packets = packets + 1;
-	used->octets += p.length;
 	mark_mapping(m, clock->boot_ns >> LISP_LAST_USED_SHIFT);
 	age(at, family, words.ttl);
 	failed = adjust(frame, octets - p.length, -(int)outer_length(d->outer_family));
@@ -389,6 +391,8 @@ static __always_inline int encapsulate_scattered(struct xdp_md *frame, const str
 	if (failed)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, p.length);
+	used->packets++;
+	used->octets += p.length;
 	return bpf_redirect(d->out, 0);
 }
 

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 )
@@ -171,3 +172,41 @@ func TestScatteredFromCore(t *testing.T) {
 		}
 	}
 }
+
+// TestScatteredNoLonger has packets of one pair of addresses at a processor that takes them for scattered, and about which nothing is shared:
+// that they are decided about anew because of that does not make strangers of them.
+func TestScatteredNoLonger(t *testing.T) {
+	b := newBench(t)
+	b.takeFrames(t)
+	p := pairs[0]
+	for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} { // of more ways than one
+		b.database(0, own)
+	}
+	b.mapCacheIn(0, p)
+	inner := ip{from: p.inner(1, 10), to: p.inner(0, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to A, which is here")}
+	frame := ethernet(b.core.Attrs().HardwareAddr, peerMAC, lispPacket(p.outer, 0, 60, [8]byte{0x80, 1, 2, 3}, inner.serialize()))
+	clocks := b.coll.Maps["clocks"]
+	scattered := func() uint32 {
+		var each [][]byte
+		must(t, clocks.Lookup(uint32(0), &each))
+		return binary.NativeEndian.Uint32(each[0][scatteredAt:])
+	}
+	var each [][]byte
+	must(t, clocks.Lookup(uint32(0), &each))
+	for _, value := range each {
+		binary.NativeEndian.PutUint32(value[scatteredAt:], 8)
+	}
+	must(t, clocks.Put(uint32(0), each))
+	options := xdpOptions(b.core, frame)
+	options.DataOut = nil
+	for deadline := time.Now().Add(30 * time.Second); scattered() >= 2; {
+		must(t, b.ns.Do(func() error {
+			return onProcessor(0, func() error { return b.runTimes(100, "lisp_xdp", options) })
+		}))
+		if time.Now().After(deadline) {
+			t.Fatalf("after 30 s packets of one pair of addresses are still taken for scattered; %s", b.allDrops())
+		}
+	}
+}
+
+const scatteredAt = 44 // in struct lisp_clock

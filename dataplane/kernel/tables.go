@@ -106,13 +106,20 @@ type tableParts struct {
 	wait      func() // until no program holds an index that was retired before
 }
 
+// waitForDecisions waits as well until no program goes by what it keeps about the
+// index of a locator-set, which it does for nearly as long as an index rests.
+func (p *tableParts) waitForDecisions() {
+	p.wait()
+	p.changed.all()
+}
+
 // newTables makes empty tables, which goOnline puts in force.
 func newTables(p tableParts) (*tables, error) {
 	t := &tables{
 		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom), flatFrom: cmp.Or(p.flatFrom, flatFrom),
 		groupFrom: cmp.Or(p.groupFrom, groupFrom),
 		indexes:   newRecycler(uint32(len(p.records)), p.now, p.wait),
-		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.wait),
+		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.waitForDecisions),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), born: make([]uint64, len(p.records)),
 		roots: map[rootKey]*root{}, offline: true, database: map[uint32]struct{}{},

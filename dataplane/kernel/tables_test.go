@@ -665,3 +665,23 @@ func BenchmarkPut(b *testing.B) {
 		}
 	}
 }
+
+// TestSetsThatDidNotRest wants kept decisions to end when the index of a locator-set means another one before it has rested.
+func TestSetsThatDidNotRest(t *testing.T) {
+	p := newPlainTables(t, 8, 2, 1024)
+	put := func(outer int) (epoch uint32) {
+		before := p.parts.changed.numbers.Epoch
+		must(t, p.putPrefix(t, kindMapCache, "10.2.0.0/24", locators(rloc4(outer))))
+		return p.parts.changed.numbers.Epoch - before
+	}
+	if put(1) != 0 || put(2) != 0 {
+		t.Error("decisions end though no index is used anew")
+	}
+	if put(3) == 0 {
+		t.Error("decisions about a locator-set go on, and its index means another one")
+	}
+	p.clock += restTime
+	if put(4) != 0 {
+		t.Error("decisions end though the index has rested")
+	}
+}

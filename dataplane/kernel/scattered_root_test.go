@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What packets of XDP between many pairs of addresses share ends with what it rests on: after every operation such a packet gets what
+// is decided about it anew, octet by octet but for its nonce, and is counted in the same way. The test needs root.
+
+package kernel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/internal/testnet"
+	"loci/lisp"
+)
+
+// scatteredRouter is router A with both sides at XDP, and far sites behind gateways, to which one way leads.
+type scatteredRouter struct {
+	*router
+	programs   map[bool]*ebpf.Program // by whether packets are scattered
+	decisions  []lisptcLispDecision
+	site, core netlink.Link
+	far        []*behindGateway
+}
+
+// sharedMAC stands in what is shared for the neighbour's address.
+var sharedMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x99}
+
+func newScatteredRouter(t *testing.T) *scatteredRouter {
+	t.Helper()
+	n, base := newXDPRouter(t)
+	must(t, n.hosts[0].SetOffload("eth0", testnet.GRO, true))
+	r := &scatteredRouter{router: base, far: sitesBehindGateways(), programs: map[bool]*ebpf.Program{}}
+	s := r.Settings()
+	s.Interfaces[1].Hook = dataplane.HookXDP
+	r.apply(t, dataplane.SetSettings{Settings: s})
+	n.waitForFlag(t, 0, "site0", takesFrames)
+	handle := r.ns.Netlink()
+	var err error
+	r.site, err = handle.LinkByName("site0")
+	must(t, err)
+	r.core, err = handle.LinkByName("core0")
+	must(t, err)
+	for _, rloc := range []netip.Addr{rloc6(1), rloc6(2)} {
+		r.setNeighbour(t, r.core, rloc, wireMAC)
+	}
+	for _, f := range r.far {
+		r.setNeighbour(t, r.site, f.gateway, f.gatewayMAC)
+		r.setNeighbour(t, r.site, f.another, f.other)
+		must(t, r.ns.AddRoute(testnet.Route{Destination: f.prefix, Via: f.gateway}))
+		r.apply(t, databaseEntry(f.prefix))
+	}
+	r.takePrograms(t)
+	r.tables.sets.indexes.now = func() time.Duration { return 0 } // what is shared lives longer here than an index rests
+	return r
+}
+
+func (r *scatteredRouter) takePrograms(t *testing.T) {
+	t.Helper()
+	var scattered *ebpf.Program
+	must(t, r.store.maps[lisptcMapXdpPrograms].Lookup(uint32(xdpScattered), &scattered))
+	t.Cleanup(func() { scattered.Close() })
+	r.programs[true], r.programs[false] = scattered, r.hooks.program(lispxdpProgLispXdp)
+	m := r.store.maps[lisptcMapDecisions]
+	memory, err := r.store.mmap(m)
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Munmap(memory)) })
+	r.decisions = viewOf[lisptcLispDecision](memory, m)
+}
+
+func (r *scatteredRouter) setNeighbour(t *testing.T, at netlink.Link, address netip.Addr, mac net.HardwareAddr) {
+	t.Helper()
+	must(t, r.ns.Netlink().NeighSet(&netlink.Neigh{
+		LinkIndex: at.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(address.AsSlice()), HardwareAddr: mac,
+	}))
+}
+
+func eidPrefix(p netip.Prefix) lisp.Prefix {
+	eid, err := lisp.PrefixFromNetip(0, p)
+	if err != nil {
+		panic(err)
+	}
+	return eid
+}
+
+func databaseEntry(p netip.Prefix) dataplane.Operation {
+	return dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: eidPrefix(p), Locators: locators(rloc4(0), rloc6(0))}}
+}
+
+// outcome is what becomes of a frame, and what it adds to the counters.
+type outcome struct {
+	verdict uint32
+	frame   []byte // without a nonce
+	counted string
+}
+
+// sentTo is where an encapsulated packet goes; nowhere for others.
+func (o outcome) sentTo() netip.AddrPort {
+	at := map[byte]int{4: 14 + 16, 6: 14 + 24}[o.frame[14]>>4]
+	length := map[byte]int{4: 4, 6: 16}[o.frame[14]>>4]
+	if o.verdict != xdpRedirect {
+		return netip.AddrPort{}
+	}
+	rloc, _ := netip.AddrFromSlice(o.frame[at:][:length])
+	return netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(o.frame[at+length+2:]))
+}
+
+// pass runs the programs on a frame, with or without regard to what is shared.
+func (r *scatteredRouter) pass(t *testing.T, scattered bool, at netlink.Link, frame []byte) outcome {
+	t.Helper()
+	context := make([]byte, 24) // struct xdp_md
+	binary.NativeEndian.PutUint32(context[4:], uint32(len(frame)))
+	binary.NativeEndian.PutUint32(context[12:], uint32(at.Attrs().Index))
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
+	before, o := r.counted(), outcome{}
+	must(t, r.ns.Do(func() (err error) {
+		o.verdict, err = r.programs[scattered].Run(options)
+		return err
+	}))
+	o.frame = options.DataOut
+	if at == r.site && o.verdict == xdpRedirect {
+		nonce := 14 + map[byte]int{4: 20, 6: 40}[o.frame[14]>>4] + 8 + 1
+		copy(o.frame[nonce:nonce+3], make([]byte, 3))
+	}
+	after := r.counted()
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if after[name] != before[name] {
+			o.counted += fmt.Sprintf("%s +%d ", name, after[name]-before[name])
+		}
+	}
+	return o
+}
+
+// counted is what stands in the counters of packets sent and of each mapping.
+func (r *scatteredRouter) counted() map[string]uint64 {
+	c := r.Counters()
+	all := map[string]uint64{
+		"encapsulated": c.EncapsulatedPackets, "octets": c.EncapsulatedOctets,
+		"decapsulated": c.DecapsulatedPackets, "its octets": c.DecapsulatedOctets,
+	}
+	for name, packets := range c.Drops {
+		all["drop "+fmt.Sprint(name)] = packets
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := len(r.store.records)
+	for index := range r.tables.entries.all() {
+		for at := int(index); at < len(r.store.usage); at += limit {
+			all[fmt.Sprintf("of %d", index)] += r.store.usage[at].Packets
+			all[fmt.Sprintf("octets of %d", index)] += r.store.usage[at].Octets
+		}
+	}
+	return all
+}
+
+// share forgets all, decides about a frame, and lets what is shared then live as long as nothing ends it, on every processor. It
+// returns the address that sharedMAC stands for.
+func (r *scatteredRouter) share(t *testing.T, at netlink.Link, frame []byte) net.HardwareAddr {
+	t.Helper()
+	clear(r.decisions)
+	first := r.pass(t, false, at, frame)
+	for index := range r.decisions {
+		d := r.decisions[index]
+		if d.Way == 0 || d.ExpiresNs == forEver {
+			continue
+		}
+		d.ExpiresNs = forEver
+		copy(d.Front[:], sharedMAC)
+		for place := index % decisionsEach; place < len(r.decisions); place += decisionsEach {
+			r.decisions[place] = d
+		}
+	}
+	return slices.Clone(first.frame[:6])
+}
+
+// followStep is an edit, and what becomes of the next packet.
+type followStep struct {
+	when   string
+	change func()
+	to     netip.AddrPort // from the site; nowhere: it is not sent by XDP
+	alone  bool           // before the edit packets share nothing
+}
+
+// follow makes an edit between two packets that share their way, and holds what becomes of the second one against what is decided about it anew.
+func (r *scatteredRouter) follow(t *testing.T, step followStep, at netlink.Link, first, second []byte) {
+	t.Helper()
+	shared, was := step.alone, r.share(t, at, first)
+	for _, of := range [][]byte{first, second} { // which may have a mapping of its own
+		if !shared {
+			was = r.share(t, at, of)
+			before := r.pass(t, true, at, second)
+			shared = before.verdict != xdpRedirect || !r.isPlain(before) || bytes.Equal(before.frame[:6], sharedMAC)
+		}
+	}
+	if !shared {
+		t.Errorf("before %s: nothing is shared", step.when)
+	}
+	step.change()
+	r.waitForHeld(t, step.when)
+	got := r.pass(t, true, at, second)
+	clear(r.decisions)
+	want := r.pass(t, false, at, second)
+	if bytes.Equal(got.frame[:6], sharedMAC) {
+		copy(got.frame, was)
+	}
+	if got.verdict != want.verdict || !bytes.Equal(got.frame, want.frame) || got.counted != want.counted {
+		t.Errorf("%s: verdict %d, counted %s, frame\n%x\ndecided anew: verdict %d, counted %s, frame\n%x",
+			step.when, got.verdict, got.counted, got.frame, want.verdict, want.counted, want.frame)
+	}
+	if at == r.site && want.sentTo() != step.to {
+		t.Errorf("%s: decided anew, the packet goes to %v, want %v", step.when, want.sentTo(), step.to)
+	}
+}
+
+// isPlain says that nothing in the settings stands against sharing.
+func (r *scatteredRouter) isPlain(o outcome) bool {
+	s := r.Settings()
+	return len(s.Lists) == 0 && !s.Header.StatusBits && !s.Header.PublicInternet && s.Header.SourceCheck == dataplane.SourceUnchecked && o.sentTo().Port() != forward.VXLANGPEPort
+}
+
+// waitForHeld waits until no mapping lets packets wait for earlier ones, unless the step is about that.
+func (r *scatteredRouter) waitForHeld(t *testing.T, when string) {
+	t.Helper()
+	held := func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for index := range r.tables.entries.all() {
+			if atomic.LoadUint32(&r.tables.records[index].Flags)&flagHold != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for deadline := time.Now().Add(patience); when != "held" && held(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: held for ever", when)
+		}
+	}
+}
+
+func (r *scatteredRouter) hold(prefix string, held bool) func() {
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		key, err := keyOf(kindMapCache, lisp.MustParsePrefix(prefix))
+		index, ok := r.tables.entries.get(key)
+		if err != nil || !ok {
+			panic(prefix)
+		}
+		flags := &r.tables.records[index].Flags
+		atomic.StoreUint32(flags, *flags&^flagHold)
+		if held {
+			atomic.StoreUint32(flags, *flags|flagHold)
+		}
+	}
+}
+
+// frame puts a packet behind a link layer header.
+func frameTo(at netlink.Link, packet []byte) []byte {
+	kind := map[byte]uint16{4: unix.ETH_P_IP, 6: unix.ETH_P_IPV6}[packet[0]>>4]
+	frame := append(append([]byte{}, at.Attrs().HardwareAddr...), wireMAC...)
+	return append(binary.BigEndian.AppendUint16(frame, kind), packet...)
+}
+
+func TestScatteredFollowTables(t *testing.T) {
+	r := newScatteredRouter(t)
+	for _, f := range r.far {
+		r.waitForMark(t, f.prefix, true, "at first")
+	}
+	for _, p := range pairs {
+		t.Run(p.name+"/from the site", func(t *testing.T) { r.siteFollows(t, p) })
+		t.Run(p.name+"/from the core", func(t *testing.T) { r.coreFollows(t, p) })
+	}
+}
+
+// edits returns an edit of that many operations.
+func (r *scatteredRouter) edits(t *testing.T, o ...dataplane.Operation) func() {
+	return func() { r.apply(t, o...) }
+}
+
+// with returns an edit of the settings.
+func (r *scatteredRouter) with(t *testing.T, change func(*dataplane.Settings)) func() {
+	s := r.Settings().Clone()
+	if change != nil {
+		change(&s)
+	}
+	return r.edits(t, dataplane.SetSettings{Settings: s})
+}
+
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+func deny(packets dataplane.ListPackets, address dataplane.ListAddress, a netip.Addr) func(*dataplane.Settings) {
+	return func(s *dataplane.Settings) {
+		s.Lists = []dataplane.AccessList{{Packets: packets, Address: address, Deny: []netip.Prefix{hostPrefix(a)}}}
+	}
+}
+
+// without takes an own RLOC away.
+func without(rloc netip.Addr) func(*dataplane.Settings) {
+	return func(s *dataplane.Settings) {
+		s.LocalRLOCs = slices.DeleteFunc(s.LocalRLOCs, func(own lisp.RLOC) bool { return own == lisp.RLOCFromAddr(rloc) })
+	}
+}
+
+// siteFollows edits what packets from the site go by.
+func (r *scatteredRouter) siteFollows(t *testing.T, p pair) {
+	to := func(host int) []byte {
+		return frameTo(r.site, udpPacket(t, pair{"", func(site, _ int) netip.Addr { return p.inner(site, []int{10, host}[site]) }, nil}, 0, 1, 64))
+	}
+	first, second := to(11), to(12)
+	target := p.inner(1, 12)
+	own := hostPrefix(target)
+	prefix, covering := "10.2.0.0/24", "10.0.0.0/7"
+	if target.Is6() {
+		prefix, covering = "2001:db8:2::/64", "2000::/12"
+	}
+	drop := func(prefix string) dataplane.PutMapping {
+		m := positive(prefix)
+		m.Entry.Mapping.Action, m.Entry.Mapping.Locators = lisp.ActionDrop, nil
+		return m
+	}
+	gone := func(prefix string) dataplane.DeleteMapping {
+		return dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(prefix)}
+	}
+	state := func(s dataplane.LocatorState) dataplane.PutLocatorState {
+		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(p.outer(1)), State: s}
+	}
+	mtu := func(octets int) func() {
+		return func() { r.tables.sets.storePathMTU(lisp.RLOCFromAddr(p.outer(1)), octets) }
+	}
+	backup := func() dataplane.PutMapping { // the second locator takes nothing unless the first is down
+		m := positive(prefix, p.outer(1), p.outer(2))
+		for i := range m.Entry.Mapping.Locators {
+			if m.Entry.Mapping.Locators[i].RLOC == lisp.RLOCFromAddr(p.outer(2)) {
+				m.Entry.Mapping.Locators[i].Priority = 2
+			}
+		}
+		return m
+	}
+	database := siteOperations(0)[1:]
+	var noDatabase []dataplane.Operation
+	for _, own := range sitePrefixes(0) {
+		noDatabase = append(noDatabase, dataplane.DeleteDatabase{Prefix: own})
+	}
+	one, two := netip.AddrPortFrom(p.outer(1), forward.DataPort), netip.AddrPortFrom(p.outer(2), forward.DataPort)
+	gpe, nowhere := netip.AddrPortFrom(p.outer(1), forward.VXLANGPEPort), netip.AddrPort{}
+	as := r.with(t, nil)
+	for _, step := range []followStep{
+		{"a mapping", r.edits(t, positive(prefix, p.outer(1))), one, false},
+		{"a shorter one", r.edits(t, drop(covering)), one, false},
+		{"its host's own", r.edits(t, drop(own.String())), nowhere, false},
+		{"that is gone", r.edits(t, gone(own.String())), one, false},
+		{"its host's own elsewhere", r.edits(t, positive(own.String(), p.outer(2))), two, false},
+		{"that is gone as well", r.edits(t, gone(own.String())), one, false},
+		{"another locator", r.edits(t, positive(prefix, p.outer(2))), two, false},
+		{"a negative one", r.edits(t, drop(prefix)), nowhere, false},
+		{"the first one again", r.edits(t, positive(prefix, p.outer(1))), one, false},
+		{"held", r.hold(prefix, true), nowhere, false},
+		{"no longer held", r.hold(prefix, false), one, false},
+		{"its path narrow", mtu(100), nowhere, false},
+		{"and wide", mtu(0), one, false},
+		{"its only locator down", r.edits(t, state(dataplane.LocatorDown)), nowhere, false},
+		{"and up", r.edits(t, state(dataplane.LocatorUp)), one, false},
+		{"a backup", r.edits(t, backup()), one, false},
+		{"which is needed", r.edits(t, state(dataplane.LocatorDown)), two, false},
+		{"and is not", r.edits(t, state(dataplane.LocatorUp)), one, false},
+		{"no backup", r.edits(t, positive(prefix, p.outer(1))), one, false},
+		{"no source of ours", r.edits(t, noDatabase...), nowhere, false},
+		{"ours again", r.edits(t, database...), one, false},
+		{"an own EID where there was none", r.edits(t, databaseEntry(own)), nowhere, false},
+		{"that is gone again", r.edits(t, dataplane.DeleteDatabase{Prefix: eidPrefix(own)}), one, false},
+		{"denied", r.with(t, deny(dataplane.ListEncapsulated, dataplane.ListInnerDestination, target)), nowhere, false},
+		{"its RLOC denied", r.with(t, deny(dataplane.ListEncapsulated, dataplane.ListOuterDestination, p.outer(1))), nowhere, false},
+		{"permitted", as, one, false},
+		{"no own RLOC", r.with(t, without(p.outer(0))), nowhere, false},
+		{"an own RLOC", as, one, false},
+		{"by the stack", r.with(t, func(s *dataplane.Settings) { s.Interfaces[0].Forwarding = dataplane.ForwardingStack }), nowhere, false},
+		{"fast again", as, one, false},
+		{"by VXLAN-GPE", r.with(t, func(s *dataplane.Settings) {
+			s.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: dataplane.EncapsulationVXLANGPE}}
+		}), gpe, false},
+		{"by LISP again", as, one, false},
+		{"with status bits", r.with(t, func(s *dataplane.Settings) { s.Header.StatusBits = true }), one, false},
+		{"without", as, one, false},
+		{"in public", r.with(t, func(s *dataplane.Settings) { s.Header.PublicInternet = true }), one, false},
+		{"in private", as, one, false},
+		{"of another Instance-ID", r.with(t, func(s *dataplane.Settings) { s.Interfaces[0].Instance = 5 }), nowhere, false},
+		{"of its own", as, one, false},
+		{"no interface", r.with(t, func(s *dataplane.Settings) { s.Interfaces = s.Interfaces[1:] }), nowhere, false},
+		{"an interface", as, one, false},
+		{"gone, the shorter one remains", r.edits(t, gone(prefix)), nowhere, false},
+		{"none is left", r.edits(t, gone(covering)), nowhere, false},
+	} {
+		r.follow(t, step, r.site, first, second)
+	}
+}
+
+// coreFollows edits what packets from the core go by.
+func (r *scatteredRouter) coreFollows(t *testing.T, p pair) {
+	f := r.far[0]
+	if p.inner(0, 1).Is6() {
+		f = r.far[1]
+	}
+	to := func(destination netip.Addr) []byte {
+		packet := udpPacket(t, pair{"", func(site, _ int) netip.Addr { return [2]netip.Addr{f.source, destination}[site] }, nil}, 0, 1, 64)
+		header, err := forward.ParseHeader(packet)
+		must(t, err)
+		outer, reason := forward.Encapsulate(nil, packet, &header, &forward.Tunnel{
+			Source: lisp.RLOCFromAddr(p.outer(1)), Destination: lisp.RLOCFromAddr(p.outer(0)),
+		})
+		if reason != forward.DropNone {
+			t.Fatalf("encapsulate: %v", reason)
+		}
+		return frameTo(r.core, outer)
+	}
+	first, second := to(f.there), to(f.here)
+	marked := func(change func(), prefix netip.Prefix, want bool) func() {
+		return func() {
+			change()
+			r.waitForMark(t, prefix, want, "an edit")
+			atomic.StoreUint64(&r.store.changed.numbers.WatchedUntilNs, forEver)
+		}
+	}
+	as := r.with(t, nil)
+	for _, step := range []followStep{
+		{when: "marked", change: marked(func() {}, f.prefix, true)},
+		{when: "an entry of its own", change: marked(r.edits(t, databaseEntry(f.part)), f.part, true)},
+		{when: "that is gone", change: marked(r.edits(t, dataplane.DeleteDatabase{Prefix: eidPrefix(f.part)}), f.prefix, true)},
+		{when: "no entry", change: r.edits(t, dataplane.DeleteDatabase{Prefix: eidPrefix(f.prefix)})},
+		{when: "an entry", change: marked(r.edits(t, databaseEntry(f.prefix)), f.prefix, true)},
+		{when: "a route within", change: func() {
+			must(t, r.ns.AddRoute(testnet.Route{Destination: f.part, Via: f.another}))
+			r.waitForMark(t, f.prefix, false, "a route within")
+		}},
+		{when: "no route within", alone: true, change: marked(func() {
+			must(t, r.ns.Netlink().RouteDel(&netlink.Route{Dst: &net.IPNet{
+				IP: f.part.Addr().AsSlice(), Mask: net.CIDRMask(f.part.Bits(), f.part.Addr().BitLen())}}))
+		}, f.prefix, true)},
+		{when: "no own RLOC", change: r.with(t, without(p.outer(0)))},
+		{when: "an own RLOC", change: as},
+		{when: "denied", change: r.with(t, deny(dataplane.ListDecapsulated, dataplane.ListInnerSource, f.source))},
+		{when: "permitted", change: as},
+		{when: "its source checked", change: r.with(t, func(s *dataplane.Settings) { s.Header.SourceCheck = dataplane.SourceStrict })},
+		{when: "not checked", change: as},
+		{when: "by the stack", change: r.with(t, func(s *dataplane.Settings) { s.Interfaces[1].Forwarding = dataplane.ForwardingStack })},
+		{when: "fast again", change: as},
+		{when: "a site of another Instance-ID", change: r.with(t, func(s *dataplane.Settings) { s.Interfaces[0].Instance = 5 })},
+		{when: "of its own", change: marked(as, f.prefix, true)},
+		{when: "no interface", change: r.with(t, func(s *dataplane.Settings) { s.Interfaces = s.Interfaces[:1] })},
+		{when: "an interface", change: as},
+	} {
+		r.follow(t, step, r.core, first, second)
+	}
+}
