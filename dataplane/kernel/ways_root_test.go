@@ -89,7 +89,7 @@ func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when 
 	}
 }
 
-// markAll marks all entries of the Database, right or wrong. The caller holds mu.
+// markAll marks all entries of the Database, right or wrong, and ends what was decided before. The caller holds mu.
 func (r *router) markAll(marked bool) {
 	for index := range r.tables.database {
 		flags := &r.tables.records[index].Flags
@@ -98,6 +98,7 @@ func (r *router) markAll(marked bool) {
 			atomic.StoreUint32(flags, *flags|flagOneWay)
 		}
 	}
+	r.store.changed.all()
 }
 
 // siteMAC runs the program of the core on a packet of LISP, and returns to whom it would go.
@@ -188,6 +189,7 @@ func TestOneWayFollowsRoutes(t *testing.T) {
 		r.expectWay(t, "watched", f, f.there, f.gatewayMAC)
 		r.expectWay(t, "watched", f, f.here, f.gatewayMAC)
 		atomic.StoreUint64(watched, 1)
+		r.store.changed.all() // what was decided holds for 50 ms more
 		r.expectWay(t, "not watched", f, f.here, f.other)
 		r.markAll(false)
 		r.mu.Unlock()
