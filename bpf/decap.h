@@ -112,7 +112,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	if (e->ttl > 1 && !(e->core->flags & LISP_INTERFACE_STACK))
 		hop = find_inner_hop(skb, e);
 	if (hop && is_for_decision(hop, e->l2_length))
-		keep_shortcut(keep_decapsulation(skb, e, &e->since, hop), hop);
+		keep_shortcut(keep_decapsulation(skb, e, hop), hop);
 	if (!hop && !is_for_stack(e))
 		return drop(skb, LISP_DROP_OTHER_INSTANCE);
 	if (remove_outer(skb, e) < 0)

@@ -122,9 +122,18 @@ static __always_inline bool is_plain(const struct lisp_packet *p)
 	       p->l4_offset - p->offset == header_octets(p->family);
 }
 
-static __always_inline void fill_addresses(struct decision_key *k, const struct lisp_packet *p)
+/* The family of a packet, known to the verifier on each of two ways from here on: whoever asks for it again does not part them. */
+static __always_inline __u8 known_family(const struct lisp_packet *p)
 {
-	if (p->family == 4) {
+	__u32 family = p->family == 4 ? 4 : 6;
+
+	asm volatile("" : "+r"(family)); /* or the compiler asks again as well */
+	return family;
+}
+
+static __always_inline void fill_addresses(struct decision_key *k, const struct lisp_packet *p, __u8 family)
+{
+	if (family == 4) {
 		k->addresses[0] = p->source.words[0] | (__u64)p->destination.words[0] << 32;
 		k->addresses[1] = k->addresses[2] = k->addresses[3] = 0;
 		return;
@@ -136,14 +145,14 @@ static __always_inline void fill_addresses(struct decision_key *k, const struct 
 }
 
 /* Takes a place for a key; NULL where another decision shall stay. */
-static __always_inline struct lisp_decision *take_place(const struct decision_key *k, const struct lisp_packet *p,
+static __always_inline struct lisp_decision *take_place(const struct decision_key *k, const struct lisp_packet *p, __u8 family,
 							const struct decision_time *t, const struct lisp_next_hop *hop)
 {
-	struct lisp_decision *d = decision_at(k, p->family);
+	struct lisp_decision *d = decision_at(k, family);
 
 	if (!d)
 		return NULL;
-	if (!has_key(d, k, p->family) && holds(d, now_ns()) && bpf_get_prandom_u32() & (DISPLACE_ONE_IN - 1))
+	if (!has_key(d, k, family) && holds(d, now_ns()) && bpf_get_prandom_u32() & (DISPLACE_ONE_IN - 1))
 		return NULL;
 	*(struct decision_key *)d = *k;
 	d->epoch = t->epoch;
@@ -154,8 +163,8 @@ static __always_inline struct lisp_decision *take_place(const struct decision_ke
 	d->flow_mask = 0;
 	d->used = 0;
 	d->notice = 0;
-	d->address_hash = hash_addresses(p);
-	d->pseudo_sum = sum_address(&p->source, p->family) + sum_address(&p->destination, p->family);
+	d->address_hash = hash_address(hash_address(HASH_BEGIN, &p->source, family), &p->destination, family);
+	d->pseudo_sum = sum_address(&p->source, family) + sum_address(&p->destination, family);
 	OCTETS8(d->front) = OCTETS8(hop->macs);
 	OCTETS4(d->front + 8) = OCTETS4(hop->macs + 8);
 	return d;
@@ -193,13 +202,13 @@ static __always_inline void keep_front(struct lisp_decision *d, const struct itr
 	u->lisp.flags_nonce &= bpf_htonl(~NONCE_MASK);
 }
 
-/* The bits of a flow's hash on which the way of its packets depends: those of its bucket, unless all are the same, and those of
- * its source port where routes look at it. */
-static __always_inline __u32 flow_mask_of(const struct itr *t)
+/* The bits of a flow's hash on which the way of packets to a locator of a set depends: those of its bucket, unless all are the same,
+ * and those of its source port where routes look at it. A program of its own to the verifier, which so looks at it once. */
+__noinline __u32 lisp_flow_mask(__u32 locator_set, __u32 locator)
 {
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &t->locator_set);
+	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &locator_set);
 	__u32 mask = routes_by_flow(find_settings()) ? 0x3FFF : 0;
-	__u64 all = t->locator * 0x0101010101010101ULL, others = 0;
+	__u64 all = (locator & 0xFF) * 0x0101010101010101ULL, others = 0;
 
 	if (!set)
 		return mask;
@@ -210,10 +219,10 @@ static __always_inline __u32 flow_mask_of(const struct itr *t)
 }
 
 /* Says of all flows between two addresses that they differ by those bits. */
-static __always_inline void keep_mask(struct decision_key *k, const struct itr *t, const struct decision_time *since,
-				      const struct lisp_next_hop *hop, __u32 mask)
+static __always_inline void keep_mask(struct decision_key *k, const struct itr *t, __u8 family, const struct lisp_next_hop *hop,
+				      __u32 mask)
 {
-	struct lisp_decision *d = take_place(k, &t->packet, since, hop);
+	struct lisp_decision *d = take_place(k, &t->packet, family, &t->since, hop);
 
 	if (d)
 		d->flow_mask = mask;
@@ -231,22 +240,23 @@ static __always_inline bool may_keep_encapsulation(const struct itr *t, const st
 }
 
 /* Keeps what is about to be done to a packet from the site; NULL when it does not. */
-static __noinline struct lisp_decision *keep_encapsulation(hook_frame *frame, const struct itr *t, const struct decision_time *since,
-							   const struct lisp_locator *l, const struct lisp_next_hop *hop)
+static __noinline struct lisp_decision *keep_encapsulation(hook_frame *frame, const struct itr *t, const struct lisp_locator *l,
+							   const struct lisp_next_hop *hop)
 {
 	__u32 longest = l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu;
-	__u32 mask = flow_mask_of(t);
+	__u32 mask = lisp_flow_mask(t->locator_set, t->locator);
+	__u8 family = known_family(&t->packet);
 	struct lisp_decision *d;
 	struct decision_key k;
 
 	if (!may_keep_encapsulation(t, l, longest))
 		return NULL;
-	fill_addresses(&k, &t->packet);
+	fill_addresses(&k, &t->packet, family);
 	k.where = where_of(incoming_ifindex(frame), 0);
-	k.what = what_of(0, t->packet.tos, t->packet.family, LISP_WAY_ENCAPSULATED);
+	k.what = what_of(0, t->packet.tos, family, LISP_WAY_ENCAPSULATED);
 	if (mask)
-		keep_mask(&k, t, since, hop, mask);
-	d = take_place(&k, &t->packet, since, hop);
+		keep_mask(&k, t, family, hop, mask);
+	d = take_place(&k, &t->packet, family, &t->since, hop);
 	if (!d)
 		return NULL;
 	d->longest = longest - outer_length(l->family);
@@ -267,18 +277,18 @@ static __always_inline bool may_keep_decapsulation(const struct etr *e, const st
 }
 
 /* Keeps what is about to be done to a packet from the core; NULL when it does not. */
-static __noinline struct lisp_decision *keep_decapsulation(hook_frame *frame, const struct etr *e, const struct decision_time *since,
-							   const struct lisp_next_hop *hop)
+static __noinline struct lisp_decision *keep_decapsulation(hook_frame *frame, const struct etr *e, const struct lisp_next_hop *hop)
 {
+	__u8 family = known_family(&e->inner);
 	struct lisp_decision *d;
 	struct decision_key k;
 
 	if (!may_keep_decapsulation(e, hop))
 		return NULL;
-	fill_addresses(&k, &e->inner);
+	fill_addresses(&k, &e->inner, family);
 	k.where = where_of(incoming_ifindex(frame), e->iid);
-	k.what = what_of(0, e->tos, e->inner.family, LISP_WAY_DECAPSULATED);
-	d = take_place(&k, &e->inner, since, hop);
+	k.what = what_of(0, e->tos, family, LISP_WAY_DECAPSULATED);
+	d = take_place(&k, &e->inner, family, &e->since, hop);
 	if (!d)
 		return NULL;
 	d->longest = hop->mtu;

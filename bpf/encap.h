@@ -166,7 +166,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 		return refuse(skb, t, LISP_DROP_NO_ROUTE);
 	choose_header(t, l);
 	if (t->hook == LISP_INTERFACE_SITE && !t->released && is_for_decision(hop, t->l2_length))
-		keep_shortcut(keep_encapsulation(skb, t, &t->since, l, hop), hop);
+		keep_shortcut(keep_encapsulation(skb, t, l, hop), hop);
 	if (t->forwarded)
 		t->packet.ttl--;
 	answer = add_outer(skb, l, t, hop);

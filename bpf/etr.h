@@ -33,7 +33,7 @@ struct etr {
 	__u8 next_protocol; /* 0 without P */
 	__u32 entry_flags;  /* of the destination's entry in the Database: enum lisp_mapping_flag */
 	__u32 notes; /* counters to count when the packet's fate is sealed, a bit for each */
-	struct decision_time since; /* for decisions that are kept at tc */
+	struct decision_time since; /* for decisions that are kept */
 };
 
 /* Another program may see the packet anew when this one passes it on: nothing is counted before that is decided. */

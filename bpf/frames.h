@@ -102,9 +102,18 @@ static __always_inline int refuse(struct xdp_md *frame, const struct itr *t, __u
 	return is_answer_due(&t->packet, t->iid) ? XDP_PASS : drop(frame, reason);
 }
 
+/* Keeps what was done to a packet, for its flow and for what it has in common with others. Called last, and a function of its own:
+ * each way through it is a way through all that comes behind it to the verifier, and Linux 6.1 has not enough of them. */
+static __noinline int keep_ways_to_core(struct xdp_md *frame, const struct lisp_interface *site, const struct itr *t,
+					const struct lisp_locator *l, const struct lisp_next_hop *hop)
+{
+	share_encapsulation(frame, t, &t->since, l, hop);
+	keep_interface(keep_encapsulation(frame, t, l, hop), site);
+	return 0;
+}
+
 /* Sends the packet of `t` to its locator by flow, or passes it. */
-static __always_inline int send_to_locator(struct xdp_md *frame, const struct lisp_interface *site, struct itr *t,
-					   const struct decision_time *since)
+static __always_inline int send_to_locator(struct xdp_md *frame, const struct lisp_interface *site, struct itr *t)
 {
 	const struct lisp_locator *l;
 	struct lisp_next_hop *hop;
@@ -123,8 +132,6 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 	if (find_outer_hop(frame, t, l, &hop, &mtu) != BPF_FIB_LKUP_RET_SUCCESS || !is_for_frames(hop))
 		return XDP_PASS;
 	choose_header(t, l);
-	keep_interface(keep_encapsulation(frame, t, since, l, hop), site);
-	share_encapsulation(frame, t, since, l, hop);
 	t->packet.ttl--;
 	failed = trim(frame, &t->packet);
 	if (!failed)
@@ -133,6 +140,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(l->family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, t->packet.length);
 	count_mapping(t->mapping_index, t->packet.length);
+	keep_ways_to_core(frame, site, t, l, hop);
 	return bpf_redirect(hop->ifindex, 0);
 }
 
@@ -141,7 +149,6 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 {
 	struct itr t = { .iid = site->iid, .forwarded = true, .tagged = tagged };
 	const struct lisp_mapping *m;
-	struct decision_time since;
 	int reason;
 
 	if (site->flags & LISP_INTERFACE_STACK)
@@ -149,7 +156,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	t.roots = find_roots(site->roots);
 	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 || t.packet.malformed)
 		return XDP_PASS;
-	since = begin_decision(t.packet.family, &t.packet.destination);
+	t.since = begin_decision(t.packet.family, &t.packet.destination);
 	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
 		return XDP_PASS;
 	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t.packet))
@@ -166,7 +173,7 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	t.mapping_iid = m->iid;
 	t.locator_set = m->locator_set;
 	if (t.locator_set != LISP_NO_LOCATOR_SET)
-		return send_to_locator(frame, site, &t, &since);
+		return send_to_locator(frame, site, &t);
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST || m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return XDP_PASS;
 	return refuse(frame, &t, reason_of_action(m->action));
@@ -213,7 +220,7 @@ static __always_inline long remove_outer(struct xdp_md *frame, const struct etr 
 }
 
 /* The packet, which is to be forwarded, to its receiver, or passed. */
-static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e, const struct decision_time *since)
+static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 {
 	__u32 octets = frame_length(frame);
 	struct lisp_next_hop *hop;
@@ -223,23 +230,24 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e, con
 	hop = find_inner_hop(frame, e);
 	if (!hop || !is_for_frames(hop))
 		return XDP_PASS;
-	keep_interface(keep_decapsulation(frame, e, since, hop), e->core);
-	share_decapsulation(frame, e, since, hop);
 	count_notes(e, octets);
 	if (trim(frame, &e->inner) < 0 || remove_outer(frame, e, hop) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, e->inner.length);
 	count_mapping(e->mapping_index, e->inner.length);
+	share_decapsulation(frame, e, &e->since, hop);
+	keep_interface(keep_decapsulation(frame, e, hop), e->core);
 	return bpf_redirect(hop->ifindex, 0);
 }
 
 /* Everything about a packet whose outer header is_lisp() has recognised. */
 static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 {
-	/* Of a Database every change is one of all decisions: whose destination it is does not matter. */
-	struct decision_time since = begin_decision(e->outer.family, &e->outer.destination);
-	int reason = judge(frame, e);
+	int reason;
 
+	/* Of a Database every change is one of all decisions: whose destination it is does not matter. */
+	e->since = begin_decision(e->outer.family, &e->outer.destination);
+	reason = judge(frame, e);
 	if (reason) {
 		count_notes(e, frame_length(frame));
 		return drop(frame, reason);
@@ -248,7 +256,7 @@ static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 		return XDP_PASS;
 	if (e->core->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &e->inner))
 		return XDP_PASS;
-	return send_to_site(frame, e, &since);
+	return send_to_site(frame, e);
 }
 
 #endif

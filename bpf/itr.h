@@ -38,7 +38,7 @@ struct itr {
 	__be16 port;  /* outer UDP destination */
 	__u32 first;  /* the LISP header that it gets, in host order */
 	__u32 second;
-	struct decision_time since; /* for decisions that are kept at tc */
+	struct decision_time since; /* for decisions that are kept */
 };
 
 /* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */

@@ -210,7 +210,7 @@ static __always_inline __u64 share_front(const struct decision_key *k, const str
 static __always_inline void share_set(struct decision_key *k, const struct itr *t, const struct decision_time *since, __u64 front,
 				      __u64 expires_ns)
 {
-	__u32 mask = flow_mask_of(t);
+	__u32 mask = lisp_flow_mask(t->locator_set, t->locator);
 
 	k->addresses[0] = t->locator_set;
 	k->addresses[1] = k->addresses[2] = 0;
