@@ -57,8 +57,8 @@ static __always_inline void *frame_end(const hook_frame *frame)
 }
 
 /* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
- * parsing, and nearly always the headers are in the linear part. Nothing is written that way: that would make the kernel
- * copy the headers of every cloned skb, of those too that pass untouched. */
+ * parsing, and nearly always the headers are in the linear part. What is read that way may be written: reuse_tc.h does so, and the kernel
+ * therefore copies the headers of cloned skbs before these programs run, of those too that pass untouched. */
 static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
 {
 	const void *data = (const void *)(long)frame->data;
