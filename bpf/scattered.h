@@ -155,17 +155,18 @@ static __always_inline bool is_elsewhere(const struct itr *t)
 }
 
 /* One more packet that no decision was about. While packets are scattered only a sample is known to be, and stands for as many as it
- * is one of: for the others no decision was looked for. */
-static __always_inline void note_stranger(void)
+ * is one of: for the others no decision was looked for. A program of its own to the verifier, which so looks at it once. */
+__noinline int lisp_note_stranger(void)
 {
 	struct lisp_clock *c = find_clock();
 
 	if (!c)
-		return;
+		return 0;
 	if (!is_scattered(c))
 		c->strangers++;
 	else if (!(c->turn & SAMPLE_ONE_IN - 1))
 		c->strangers += SAMPLE_ONE_IN;
+	return 0;
 }
 
 /* The key of the front of a locator's packets. Where routes look at ports, the front is that of flows with one source port. */
@@ -235,7 +236,7 @@ static __noinline void share_encapsulation(hook_frame *frame, const struct itr *
 
 	if (!may_keep_encapsulation(t, l, l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu))
 		return;
-	note_stranger();
+	lisp_note_stranger();
 	if (l->ifindex)
 		return;
 	if (is_elsewhere(t)) {
@@ -259,7 +260,7 @@ static __noinline void share_decapsulation(hook_frame *frame, const struct etr *
 
 	if (!may_keep_decapsulation(e, hop))
 		return;
-	note_stranger();
+	lisp_note_stranger();
 	if (!lisp_entry_of_one_way(e->entry_flags, e->mapping_index))
 		return;
 	k.addresses[0] = e->mapping_index;
