@@ -103,14 +103,14 @@ func (p *painter) paint(slot uint32, first uint64, bits int) {
 
 func (p *painter) paintCompare(c []uint32, first uint64, bits int) {
 	value, length := uint64(c[compareValue]), int(c[compareLength])
-	at, width := first, uint64(1)<<bits
+	at, width := first, uint64(1)
 	if length <= bits {
 		width = 1 << (bits - length)
 		at += value * width
 		p.paint(c[compareMatch], at, bits-length)
 	} else {
 		left := length - bits
-		at, width = first+value>>left, 1
+		at = first + value>>left
 		p.write(at, at+1, p.trie.joined(uint32(value&(1<<left-1)), left, c[compareMatch], c[compareOtherwise]))
 	}
 	p.write(first, at, plainElement(c[compareOtherwise]))
