@@ -102,17 +102,8 @@ static __always_inline int refuse(struct xdp_md *frame, const struct itr *t, __u
 	return is_answer_due(&t->packet, t->iid) ? XDP_PASS : drop(frame, reason);
 }
 
-/* Keeps what was done to a packet, for its flow and for what it has in common with others. Called last, and a function of its own:
- * each way through it is a way through all that comes behind it to the verifier, and Linux 6.1 has not enough of them. */
-static __noinline int keep_ways_to_core(struct xdp_md *frame, const struct lisp_interface *site, const struct itr *t,
-					const struct lisp_locator *l, const struct lisp_next_hop *hop)
-{
-	share_encapsulation(frame, t, &t->since, l, hop);
-	keep_interface(keep_encapsulation(frame, t, l, hop), site);
-	return 0;
-}
-
-/* Sends the packet of `t` to its locator by flow, or passes it. */
+/* Sends the packet of `t` to its locator by flow, or passes it. What was decided is kept last: each way through that is a way through
+ * all that comes behind it to the verifier, and Linux 6.1 has not enough of them. */
 static __always_inline int send_to_locator(struct xdp_md *frame, const struct lisp_interface *site, struct itr *t)
 {
 	const struct lisp_locator *l;
@@ -140,7 +131,8 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(l->family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, t->packet.length);
 	count_mapping(t->mapping_index, t->packet.length);
-	keep_ways_to_core(frame, site, t, l, hop);
+	share_encapsulation(frame, t, &t->since, l, hop);
+	keep_interface(keep_encapsulation(frame, t, l, hop), site);
 	return bpf_redirect(hop->ifindex, 0);
 }
 
