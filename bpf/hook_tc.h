@@ -39,26 +39,11 @@ typedef struct __sk_buff hook_frame;
 /* Headers that begin within so many octets are read without a call, the others by one. */
 #define DIRECT_OFFSET_MAX 256
 
-/* Both are pointers to the verifier and 32-bit numbers to the compiler, which must not spill half of one. */
-static __always_inline void *frame_data(const hook_frame *frame)
-{
-	void *data;
-
-	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(data) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data)));
-	return data;
-}
-
-static __always_inline void *frame_end(const hook_frame *frame)
-{
-	void *end;
-
-	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(end) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data_end)));
-	return end;
-}
+#include "frame_ends.h"
 
 /* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
- * parsing, and nearly always the headers are in the linear part. What is read that way may be written: reuse_tc.h does so, and the kernel
- * therefore copies the headers of cloned skbs before these programs run, of those too that pass untouched. */
+ * parsing, and nearly always the headers are in the linear part. What is read that way may be written: reuse_tc.h does so, and
+ * the kernel therefore copies the headers of cloned skbs before these programs run, of those too that pass untouched. */
 static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
 {
 	const void *data = (const void *)(long)frame->data;

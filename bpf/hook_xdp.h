@@ -22,22 +22,7 @@ typedef struct xdp_md hook_frame;
 /* Beyond it are only packets with more extension headers than anybody sends. */
 #define DIRECT_OFFSET_MAX 256
 
-/* Both are pointers to the verifier and 32-bit numbers to the compiler, which must not spill half of one. */
-static __always_inline void *frame_data(const hook_frame *frame)
-{
-	void *data;
-
-	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(data) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data)));
-	return data;
-}
-
-static __always_inline void *frame_end(const hook_frame *frame)
-{
-	void *end;
-
-	asm volatile("%0 = *(u32 *)(%1 + %2)" : "=r"(end) : "r"(frame), "i"(__builtin_offsetof(hook_frame, data_end)));
-	return end;
-}
+#include "frame_ends.h"
 
 /* `length` is a constant. */
 static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): three programs, in front of those of lisp_tc.bpf.c, which must be
+ * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): four programs, in front of those of lisp_tc.bpf.c, which must be
  * attached as well. lisp_xdp is attached at both sides and does what was decided before (reuse.h); what is left it gives to
- * lisp_xdp_core or lisp_xdp_site by a tail call, so that none needs calls or room on the stack for another, and the verifier
- * looks at each alone.
+ * lisp_xdp_core or lisp_xdp_site by a tail call, while hardly any flow comes twice to lisp_xdp_scattered before (scattered.h).
+ * So none needs calls or room on the stack for another, and the verifier looks at each alone.
  *
  * What itr.h and etr.h decide is the same; they take the packets that can go out at once to a neighbour that the kernel knows,
  * and drop what has to be dropped. Everything else they pass on, unchanged and not counted, and the program at tc treats it as if
@@ -148,7 +148,7 @@ static __always_inline bool are_scattered(void)
 	return c && is_scattered(c) && c->turn & SAMPLE_ONE_IN - 1;
 }
 
-
+/* All frames, before anybody else sees them. */
 SEC("xdp")
 int lisp_xdp(struct xdp_md *frame)
 {
