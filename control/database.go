@@ -50,7 +50,12 @@ func (m DatabaseMapping) equal(o DatabaseMapping) bool { return m.mapping().Equa
 // withLocalBits sets L on the locators that are our own and clears it on the
 // others (RFC 9301 s.5.4).
 func withLocalBits(set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
-	marked := slices.Clone(set)
+	return appendWithLocalBits(nil, set, own)
+}
+
+// appendWithLocalBits is withLocalBits in the room given.
+func appendWithLocalBits(room, set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
+	marked := append(room, set...)
 	for i := range marked {
 		marked[i].Local = slices.Contains(own, marked[i].RLOC)
 	}

@@ -21,6 +21,7 @@ type etr struct {
 	registrar *registrar
 	solicitor *solicitor
 	announced []lisp.Mapping // what is registered
+	probed    []lisp.Locator // room for the answer to an RLOC-probe
 	isSibling func(netip.Addr) bool
 }
 
@@ -195,7 +196,9 @@ func (e *etr) handleProbe(m *mapRequest) {
 			continue
 		}
 		e.noteAsker(m, match.Prefix)
-		mapping := e.local(match)
+		mapping := match.mapping()
+		e.probed = appendWithLocalBits(e.probed[:0], mapping.Locators, e.h.rlocs)
+		mapping.Locators = e.probed // for as long as it is being encoded
 		probed := lisp.RLOCFromAddr(m.local.Addr())
 		i := slices.IndexFunc(mapping.Locators, func(l lisp.Locator) bool { return !probed.IsZero() && l.RLOC == probed })
 		if i >= 0 {

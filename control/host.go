@@ -37,7 +37,8 @@ type host struct {
 	drained  int // effects already polled
 	counters counters
 
-	free []byte // room for payloads
+	free    []byte // room for payloads
+	scratch []byte // for what stands in a message only until that is encoded
 
 	registerNonce uint64
 	noticeLimit   bucket

@@ -40,11 +40,16 @@ func (r *Refusal) Error() string {
 // anywhere, at any time. local is the address that the packet came to, which may
 // be unknown.
 func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
+	return inspect(keys, local, from, b, nil)
+}
+
+// inspect is Inspect of octets that parsed is the message of, unless that is nil.
+func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, parsed wire.Message) (Received, *Refusal) {
 	at := arrival{
 		local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()),
 		from:  netip.AddrPortFrom(from.Addr().Unmap(), from.Port()),
 	}
-	message, refused := keys.inspect(at, b)
+	message, refused := keys.inspect(at, b, parsed)
 	if refused != nil {
 		refused.From = at.from
 		if len(b) > 0 {
@@ -55,7 +60,7 @@ func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Re
 	return Received{keyring: keys, message: message}, nil
 }
 
-func (k *Keyring) inspect(at arrival, b []byte) (any, *Refusal) {
+func (k *Keyring) inspect(at arrival, b []byte, m wire.Message) (any, *Refusal) {
 	if len(b) > maxMessageOctets {
 		return nil, refusal(RefusedOversized, "%d octets: want at most %d", len(b), maxMessageOctets)
 	}
@@ -63,9 +68,11 @@ func (k *Keyring) inspect(at arrival, b []byte) (any, *Refusal) {
 	if at.local.Port() != 0 && at.local.Port() != k.controlPort && at.from.Port() != k.controlPort {
 		return nil, refusal(RefusedPort, "ports %d and %d: one must be %d", at.from.Port(), at.local.Port(), k.controlPort)
 	}
-	m, err := k.parser.Parse(b)
-	if err != nil {
-		return nil, parseRefused(err)
+	if m == nil {
+		var err error
+		if m, err = k.parser.Parse(b); err != nil {
+			return nil, parseRefused(err)
+		}
 	}
 	switch m := m.(type) {
 	case *wire.EncapsulatedControlMessage:
@@ -191,9 +198,16 @@ func (k *Keyring) inspectMapRegister(at arrival, m *wire.MapRegister, b []byte) 
 	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
 	// word, and could make a replayed message look like another xTR's first.
 	if covered == wire.CoverRecords {
-		m.XTRIDPresent = false
+		m = withoutXTRID(m)
 	}
 	return &mapRegister{arrival: at, MapRegister: m, mappings: mappings, site: site.Name, key: key}, nil
+}
+
+// withoutXTRID is a copy: the message is not ours to change.
+func withoutXTRID(m *wire.MapRegister) *wire.MapRegister {
+	without := *m
+	without.XTRIDPresent = false
+	return &without
 }
 
 func (k *Keyring) siteOfRecords(records []wire.Record) ([]lisp.Mapping, *Site, *Refusal) {

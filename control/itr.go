@@ -149,24 +149,33 @@ func (r *itr) sendMapRequest(q *pendingRequest, nonce uint64, resolver netip.Add
 	if !q.source.IsZero() {
 		m.SourceEID = wire.EIDAddress(q.prefix.Instance(), q.source)
 	}
-	for _, rloc := range r.h.rlocs[:min(len(r.h.rlocs), wire.MaxITRRLOCs)] {
+	rlocs := r.h.rlocs[:min(len(r.h.rlocs), wire.MaxITRRLOCs)]
+	m.ITRRLOCs = make([]wire.Address, 0, len(rlocs))
+	for _, rloc := range rlocs {
 		m.ITRRLOCs = append(m.ITRRLOCs, wire.RLOCAddress(rloc))
 	}
-	message, err := m.AppendTo(nil)
-	if err == nil {
-		source, destination := r.innerAddresses(q.prefix.EID(), resolver.Addr())
-		message, err = wire.AppendECM(nil, source, destination, message)
-	}
+	payload, err := r.encapsulated(&m, q.prefix.EID(), resolver.Addr())
 	if err != nil {
 		r.h.count(RefusedEncoding)
 		return
 	}
-	r.h.send(netip.AddrPort{}, resolver, message)
+	r.h.send(netip.AddrPort{}, resolver, r.h.used(payload))
 	r.h.count(MapRequestSent)
 	if q.smrInvoked {
 		r.h.count(SMRInvokedMapRequestSent)
 	}
 	r.h.notice(Notice{Kind: NoticeMapRequestSent, Prefix: q.prefix, Remote: resolver, Detail: tryDetail(q)})
+}
+
+// encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.
+func (r *itr) encapsulated(m *wire.MapRequest, e lisp.EID, resolver netip.Addr) ([]byte, error) {
+	message, err := m.AppendTo(r.h.scratch[:0])
+	if err != nil {
+		return nil, err
+	}
+	r.h.scratch = message
+	source, destination := r.innerAddresses(e, resolver)
+	return wire.AppendECM(r.h.room(usualECMOctets), source, destination, message)
 }
 
 // innerAddresses are those of the packet inside an ECM: from our RLOC to the EID

@@ -19,7 +19,7 @@ func (r *itr) handleProbeReply(m *mapReply) {
 		return
 	}
 	at := slices.IndexFunc(m.mappings, func(m lisp.Mapping) bool { return m.Prefix == l.prefix })
-	if _, e, cached := r.cache.get(l.prefix); at >= 0 && cached && !e.static {
+	if e, cached := l.entryIn(&r.cache); at >= 0 && cached && !e.static {
 		r.hearNews(l, e.mapping, m.mappings[at])
 	}
 }
@@ -28,11 +28,12 @@ func (r *itr) handleProbeReply(m *mapReply) {
 // the cached ones; once for each thing that it tells, because two ETRs of one site may
 // differ for ever.
 func (r *itr) hearNews(l *locator, cached, told lisp.Mapping) {
-	news := withoutReplyBits(told.Locators)
-	switch {
-	case slices.Equal(news, withoutReplyBits(cached.Locators)):
+	if sameButReplyBits(told.Locators, cached.Locators) {
 		l.probes.differing = nil
 		return
+	}
+	news := withoutReplyBits(told.Locators)
+	switch {
 	case len(news) == 0, lisp.CompareMapVersions(told.Version, cached.Version) < 0, slices.Equal(news, l.probes.differing):
 		return
 	case !r.smrs.take(r.h.now, cached.Prefix, r.h.limits.SMRInvoked, r.h.limits.RateTable):
@@ -51,6 +52,14 @@ func (r *itr) locatorsOf(p lisp.Prefix) (lisp.LocatorSet, bool) {
 		return nil, false
 	}
 	return e.mapping.Locators, true
+}
+
+// sameButReplyBits compares what withoutReplyBits leaves of both.
+func sameButReplyBits(a, b lisp.LocatorSet) bool {
+	return slices.EqualFunc(a, b, func(a, b lisp.Locator) bool {
+		a.Local, a.Probed, b.Local, b.Probed = false, false, false, false
+		return a == b
+	})
 }
 
 // withoutReplyBits leaves out what depends on who answers: the L and p bits.

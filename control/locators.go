@@ -55,6 +55,7 @@ const (
 type locator struct {
 	rloc      lisp.RLOC
 	prefix    lisp.Prefix // one of the mappings with this RLOC, for probes to name
+	entry     uint32      // where in the map-cache that one was last
 	mappings  int         // of the map-cache with this RLOC
 	usedAt    instant     // when one of them last forwarded, or was installed
 	state     LocatorState

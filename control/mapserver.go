@@ -379,12 +379,12 @@ func (s *mapServer) acknowledge(m *mapRegister) {
 		Nonce: m.Nonce, KeyID: m.KeyID, AlgorithmID: m.AlgorithmID,
 		Authentication: make([]byte, len(m.Authentication)), Records: m.Records,
 	}
-	payload, err := wire.AppendSigned(nil, notify, m.key.Secret)
+	payload, err := wire.AppendSigned(s.h.room(usualSignedOctets+len(m.Records)*usualRecordOctets), notify, m.key.Secret)
 	if err != nil {
 		s.h.count(RefusedEncoding)
 		return
 	}
-	s.h.send(s.h.answerFrom(m.local), netip.AddrPortFrom(m.from.Addr(), s.h.controlPort), payload)
+	s.h.send(s.h.answerFrom(m.local), netip.AddrPortFrom(m.from.Addr(), s.h.controlPort), s.h.used(payload))
 	s.h.count(MapNotifySent)
 }
 

@@ -151,7 +151,13 @@ func (n *Node) Keyring() *Keyring { return n.keyring }
 // HandlePacket is Inspect, then HandleReceived or HandleRefusal. local is the
 // address and port that the packet came to, zero where unknown. b is not kept.
 func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte) {
-	received, refused := Inspect(n.keyring, local, from, b)
+	n.HandleParsed(now, local, from, b, nil)
+}
+
+// HandleParsed is HandlePacket for who has parsed the octets already, by wire.Parse: m is
+// what came of it, nil where that erred. m is not changed, and may be handed to others.
+func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte, m wire.Message) {
+	received, refused := inspect(n.keyring, local, from, b, m)
 	if refused != nil {
 		n.HandleRefusal(now, refused)
 		return

@@ -31,6 +31,8 @@ const (
 	confirmInterval = 3100 * time.Millisecond
 	// reviewRows is how many locators one turn brings into line with another configuration.
 	reviewRows = 2048
+	// usualProbeOctets is enough for an RLOC-probe about an IPv6 EID-Prefix of any Instance-ID.
+	usualProbeOctets = 80
 	// prefixSearchSteps bounds one search for a mapping that has an RLOC.
 	prefixSearchSteps = 4096
 )
@@ -231,7 +233,7 @@ func (p *prober) hasAlternative(l *locator, set lisp.LocatorSet) bool {
 // mappingFor finds a mapping of the map-cache that has the locator: mostly the one
 // noted with it, else by a search that goes on at the next call.
 func (p *prober) mappingFor(l *locator, cached *mapCache) (*cacheEntry, bool) {
-	if _, e, ok := cached.get(l.prefix); ok && holds(e, l.rloc) {
+	if e, ok := l.entryIn(cached); ok && holds(e, l.rloc) {
 		return e, true
 	}
 	rows := uint32(cached.entries.len())
@@ -244,6 +246,18 @@ func (p *prober) mappingFor(l *locator, cached *mapCache) (*cacheEntry, bool) {
 		}
 	}
 	return nil, false
+}
+
+// entryIn is the entry of the locator's mapping. It mostly stands where it stood before.
+func (l *locator) entryIn(cached *mapCache) (*cacheEntry, bool) {
+	if int(l.entry) < cached.entries.len() {
+		if e := cached.entries.at(l.entry); e.mapping.Prefix == l.prefix && !l.prefix.IsZero() {
+			return e, true
+		}
+	}
+	id, e, ok := cached.get(l.prefix)
+	l.entry = id
+	return e, ok
 }
 
 func holds(e *cacheEntry, r lisp.RLOC) bool {
@@ -263,7 +277,7 @@ func (p *prober) send(id uint32) {
 	s.unanswered++
 	s.sent++
 	s.sentAt = p.h.now
-	payload, err := m.AppendTo(nil)
+	payload, err := m.AppendTo(p.h.room(usualProbeOctets))
 	if err != nil {
 		p.h.count(RefusedEncoding)
 		return
@@ -273,7 +287,7 @@ func (p *prober) send(id uint32) {
 	s.turn = (s.turn + 1) % probeNonces
 	p.byNonce[m.Nonce] = id
 	to := netip.AddrPortFrom(l.rloc.Addr(), p.h.controlPort)
-	p.h.send(netip.AddrPortFrom(own.Addr(), 0), to, payload)
+	p.h.send(netip.AddrPortFrom(own.Addr(), 0), to, p.h.used(payload))
 	p.h.count(RLOCProbeSent)
 	p.h.noticeProbe(func() Notice {
 		return Notice{Kind: NoticeRLOCProbeSent, Prefix: l.prefix, Remote: to, Detail: fmt.Sprintf("%d unanswered before", s.unanswered-1)}

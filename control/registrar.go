@@ -390,7 +390,8 @@ func (r *registrar) encode(m *registerMessage, nonce uint64) ([]byte, error) {
 	for i, mapping := range m.mappings {
 		message.Records[i] = wire.RecordOf(mapping)
 	}
-	return wire.AppendSigned(nil, message, p.Key.Secret)
+	payload, err := wire.AppendSigned(r.h.room(usualSignedOctets+len(m.mappings)*usualRecordOctets), message, p.Key.Secret)
+	return r.h.used(payload), err
 }
 
 // handleTimeout sends a message again, or ends a withdrawal.

@@ -64,12 +64,12 @@ func (r *registrar) acknowledge(m *mapNotify) {
 	}
 	ack := wire.MapNotifyAck(*m.MapNotify)
 	ack.Authentication = make([]byte, len(m.Authentication))
-	payload, err := wire.AppendSigned(nil, &ack, key.Secret)
+	payload, err := wire.AppendSigned(r.h.room(usualSignedOctets+len(ack.Records)*usualRecordOctets), &ack, key.Secret)
 	if err != nil {
 		r.h.count(RefusedEncoding)
 		return
 	}
-	r.h.send(r.h.answerFrom(m.local), m.from, payload)
+	r.h.send(r.h.answerFrom(m.local), m.from, r.h.used(payload))
 	r.h.count(MapNotifyAckSent)
 	if len(m.Records) > 0 && r.h.mayNotice() {
 		r.h.say(unsolicitedNotice(m))

@@ -16,6 +16,8 @@ import (
 const (
 	// mapReplyOctets is a Map-Reply without records.
 	mapReplyOctets = 12
+	// usualSignedOctets is a Map-Register or a Map-Notify without records, with xTR-ID and the longest MAC.
+	usualSignedOctets = 16 + 32 + 24
 	// usualRecordOctets is enough for most records.
 	usualRecordOctets = 96
 )

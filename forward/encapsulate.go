@@ -12,6 +12,7 @@ package forward
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"loci/lisp"
 	"loci/wire"
@@ -106,6 +107,7 @@ func Encapsulate(dst, packet []byte, h *Header, t *Tunnel) ([]byte, DropReason) 
 		inner.TTL--
 	}
 	before := len(dst)
+	dst = slices.Grow(dst, Overhead(t.Destination)+h.Length)
 	dst = appendOuter(dst, &inner, t)
 	dst, err := t.Header.AppendTo(dst)
 	if err != nil {

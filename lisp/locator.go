@@ -52,10 +52,16 @@ type LocatorSet []Locator
 // NewLocatorSet sorts a copy of the locators and refuses a set that is too large
 // or names an RLOC twice.
 func NewLocatorSet(locators ...Locator) (LocatorSet, error) {
+	return LocatorSetOf(slices.Clone(locators))
+}
+
+// LocatorSetOf is NewLocatorSet of a slice that is the caller's no more: it is sorted in
+// place, and becomes the set.
+func LocatorSetOf(locators []Locator) (LocatorSet, error) {
 	if len(locators) > MaxLocators {
 		return nil, fmt.Errorf("%d locators: at most %d fit the Locator-Status-Bits", len(locators), MaxLocators)
 	}
-	set := slices.Clone(LocatorSet(locators))
+	set := LocatorSet(locators)
 	slices.SortFunc(set, func(a, b Locator) int { return a.RLOC.Compare(b.RLOC) })
 	for i, l := range set {
 		if i > 0 && set[i-1].RLOC == l.RLOC {

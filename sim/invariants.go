@@ -397,22 +397,28 @@ func (w *world) registrationsMissing(at *router) string {
 	if at.node == nil {
 		return "everything: it is down"
 	}
-	has := w.has
-	clear(has)
-	for g := range at.node.Registrations() {
-		has[content{prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators)}] = true
-	}
 	for _, x := range w.xtrs {
 		if x.node == nil {
 			return x.name + ", which is down"
 		}
 		for _, m := range x.config.ETR.Database {
-			if !has[content{prefix: m.Prefix, locators: hashLocators(m.Locators)}] {
+			if !registered(at, m) {
 				return m.Prefix.String() + " of " + x.name
 			}
 		}
 	}
 	return ""
+}
+
+// registered reports whether a Map-Server has a registration that says what an xTR was
+// configured to say.
+func registered(at *router, m control.DatabaseMapping) bool {
+	for g := range at.node.RegistrationsOf(m.Prefix) {
+		if sameLocators(g.Mapping.Locators, m.Locators) {
+			return true
+		}
+	}
+	return false
 }
 
 // unresolved says what is wrong with the mapping that a flow's packets use.

@@ -21,12 +21,11 @@ import (
 type mail struct {
 	from, to netip.AddrPort
 	payload  []byte
-	data     bool // an IP packet for the data plane
-	hostile  bool // made by the stranger
-	forged   bool // and with authentication data that nobody with the key made
-	// message is the payload as it was parsed to be judged when it was sent; nil where
-	// nobody did.
-	message wire.Message
+	data     bool         // an IP packet for the data plane
+	hostile  bool         // made by the stranger
+	forged   bool         // and with authentication data that nobody with the key made
+	message  wire.Message // the payload as it was parsed, which everybody shares; nil before and where it is none
+	copies   int          // under way
 }
 
 // parsed is the payload as a message, nil where it is none.
@@ -56,6 +55,25 @@ type network struct {
 	divide    uint // how a partition divides
 	underWay  int
 	lostHeavy int // faults of heavy loss in force
+	spare     []*mail
+}
+
+// newMail is mail that says nothing yet.
+func (n *network) newMail() *mail {
+	if last := len(n.spare) - 1; last >= 0 {
+		m := n.spare[last]
+		n.spare = n.spare[:last]
+		return m
+	}
+	return &mail{}
+}
+
+// read takes mail back that has arrived, unless a copy of it has yet to.
+func (n *network) read(m *mail) {
+	if m.copies == 0 {
+		*m = mail{}
+		n.spare = append(n.spare, m)
+	}
 }
 
 // attach makes the router's addresses its own.
@@ -124,7 +142,8 @@ func (n *network) wasOf(a netip.Addr, s *site) bool {
 func (r *router) send(p control.SendPacket) {
 	from := r.source(p)
 	r.w.count(p.Payload)
-	m := &mail{from: from, to: p.Remote, payload: p.Payload}
+	m := r.w.network.newMail()
+	m.from, m.to, m.payload = from, p.Remote, p.Payload
 	r.w.watch(r, m)
 	r.w.trace.note(r.w.now, r.index, p.Payload, func() string {
 		return fmt.Sprintf("%s sends %s to %s", r.name, describe(p.Payload), p.Remote)
@@ -187,6 +206,7 @@ func (n *network) carry(from *router, m *mail) {
 			continue
 		}
 		n.underWay++
+		m.copies++
 		n.w.queue.push(event{at: n.w.now + n.delay(from, to), kind: eventArrival, router: to, mail: m})
 	}
 	if limit := maxMailQueued * (len(n.w.routers) + 10); n.underWay > limit {
@@ -238,6 +258,8 @@ func (n *network) side(r *router) bool { return n.divide>>(uint(r.index)%32)&1 =
 // arrive is mail at a router. The address may have moved to another one meanwhile.
 func (w *world) arrive(r *router, m *mail) {
 	w.network.underWay--
+	m.copies--
+	defer w.network.read(m)
 	at := r.linkOf(m.to.Addr())
 	if at == nil {
 		if r = w.network.owner(m.to.Addr()); r != nil {
@@ -260,7 +282,7 @@ func (w *world) arrive(r *router, m *mail) {
 		return fmt.Sprintf("%s receives %s from %s%s", r.name, describe(m.payload), m.from, origin(m))
 	})
 	w.beforeMessage(r, m)
-	r.node.HandlePacket(r.time(), m.to, m.from, m.payload)
+	r.node.HandleParsed(r.time(), m.to, m.from, m.payload, m.parsed())
 	r.drain()
 	w.afterMessage(r, m)
 }

@@ -17,17 +17,26 @@ const (
 
 type event struct {
 	at     time.Duration
-	order  uint64
 	kind   eventKind
 	router *router
 	mail   *mail
 	do     func()
 }
 
-// eventQueue is a heap of four children a node, which has half the levels of a binary one.
+// eventQueue is a heap of four children a node, which has half the levels of a binary one. What
+// moves in it is when an event comes and where it stands meanwhile.
 type eventQueue struct {
-	heap []event
-	next uint64
+	heap   []queued
+	events []event
+	free   []uint32 // places in events
+	next   uint64
+}
+
+// queued is an event's place by its time, and by its number among those of one moment.
+type queued struct {
+	at    time.Duration
+	order uint64
+	place uint32
 }
 
 // children of a node of the heap.
@@ -35,35 +44,49 @@ const children = 4
 
 func (q *eventQueue) push(e event) {
 	q.next++
-	e.order = q.next
-	q.heap = append(q.heap, e)
+	added := queued{at: e.at, order: q.next, place: q.store(e)}
+	q.heap = append(q.heap, added)
 	i := len(q.heap) - 1
 	for i > 0 {
 		parent := (i - 1) / children
-		if !before(&e, &q.heap[parent]) {
+		if !before(&added, &q.heap[parent]) {
 			break
 		}
 		q.heap[i] = q.heap[parent]
 		i = parent
 	}
-	q.heap[i] = e
+	q.heap[i] = added
+}
+
+// store gives an event a place.
+func (q *eventQueue) store(e event) uint32 {
+	if last := len(q.free) - 1; last >= 0 {
+		place := q.free[last]
+		q.free = q.free[:last]
+		q.events[place] = e
+		return place
+	}
+	q.events = append(q.events, e)
+	return uint32(len(q.events) - 1)
 }
 
 func (q *eventQueue) pop() (event, bool) {
 	if len(q.heap) == 0 {
 		return event{}, false
 	}
-	first := q.heap[0]
+	place := q.heap[0].place
+	first := q.events[place]
+	q.events[place] = event{}
+	q.free = append(q.free, place)
 	last := len(q.heap) - 1
 	moved := q.heap[last]
-	q.heap[last] = event{}
 	q.heap = q.heap[:last]
 	q.sink(moved)
 	return first, true
 }
 
 // sink finds a place for an event, from the top, which is free.
-func (q *eventQueue) sink(e event) {
+func (q *eventQueue) sink(e queued) {
 	i := 0
 	for {
 		first := children*i + 1
@@ -87,4 +110,4 @@ func (q *eventQueue) sink(e event) {
 	}
 }
 
-func before(a, b *event) bool { return a.at < b.at || a.at == b.at && a.order < b.order }
+func before(a, b *queued) bool { return a.at < b.at || a.at == b.at && a.order < b.order }

@@ -34,17 +34,18 @@ func (w *world) watch(r *router, sent *mail) {
 	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
 		return // no rate is theirs
 	}
-	if r.watchProbing(t, to, payload) {
-		return
-	}
-	m, err := wire.Parse(payload)
-	if err != nil {
+	m := sent.parsed()
+	if m == nil {
+		_, err := wire.Parse(payload)
 		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
 		return
 	}
-	sent.message = m
+	if r.watchProbing(t, to, payload) {
+		return
+	}
 	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
 	if encapsulated && r.site != nil {
+		var err error
 		if m, err = wire.Parse(ecm.Inner.Message); err != nil {
 			w.fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
 			return
@@ -66,21 +67,11 @@ const (
 	probeReplyBit = 0x8
 )
 
-// parsedProbes: one in so many RLOC-probes and answers to them is parsed, because there are
-// more of them than of everything else.
-const parsedProbes = 8
-
-// watchProbing judges RLOC-probes and their answers; false when it is something else, or
-// one of those that are parsed.
+// watchProbing judges RLOC-probes and their answers; false when it is something else.
 func (r *router) watchProbing(t wire.MessageType, to netip.AddrPort, payload []byte) bool {
 	probe := t == wire.TypeMapRequest && payload[0]&probeBit != 0
 	if !probe && (t != wire.TypeMapReply || payload[0]&probeReplyBit == 0 || payload[3] == 0) {
 		return false
-	}
-	if r.probing++; r.probing%parsedProbes == 0 {
-		if _, err := wire.Parse(payload); err != nil {
-			r.w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
-		}
 	}
 	if probe {
 		r.watchProbe(to)

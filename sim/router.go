@@ -48,7 +48,6 @@ type router struct {
 	solicits    rateWatch // SMRs
 	probes      rateWatch // RLOC-probes to one RLOC
 	probesTotal rateWatch
-	probing     uint64 // RLOC-probes and answers to them
 	accepted    acceptance
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
 	heardFrom   gleanWatch
@@ -254,9 +253,9 @@ func (r *router) drain() {
 		}
 		r.carryOut(e)
 	}
-	if sizes, limit := r.node.Sizes(), r.limits(); sizes.MapCache > limit.MapCacheEntries || sizes.Pending > limit.PendingRequests {
-		r.w.fail(r, invariantLimits, "%d mappings and %d requests under way, the limits are %d and %d",
-			sizes.MapCache, sizes.Pending, limit.MapCacheEntries, limit.PendingRequests)
+	mappings, requests := r.limits()
+	if sizes := r.node.Sizes(); sizes.MapCache > mappings || sizes.Pending > requests {
+		r.w.fail(r, invariantLimits, "%d mappings and %d requests under way, the limits are %d and %d", sizes.MapCache, sizes.Pending, mappings, requests)
 	}
 	r.schedule()
 }
@@ -327,13 +326,12 @@ func (r *router) install(e control.MapCacheEntry) {
 	}})
 }
 
-// limits are those of the configuration in force.
-func (r *router) limits() control.Limits {
-	l := defaultLimits
-	if own := r.config.Limits; own.MapCacheEntries > 0 {
-		l.MapCacheEntries, l.PendingRequests = own.MapCacheEntries, own.PendingRequests
+// limits are those of the configuration in force, of mappings and of requests under way.
+func (r *router) limits() (mappings, requests int) {
+	if own := &r.config.Limits; own.MapCacheEntries > 0 {
+		return own.MapCacheEntries, own.PendingRequests
 	}
-	return l
+	return defaultLimits.MapCacheEntries, defaultLimits.PendingRequests
 }
 
 // reportUsage tells the Node which mappings were used since the last report.

@@ -115,7 +115,9 @@ func (r *router) emit(m model.Emission) {
 		w.trace.note(w.now, r.index, m.Packet, func() string { return r.name + " encapsulates to " + m.Destination.String() })
 		to := netip.AddrPortFrom(m.Destination.Addr(), wire.DataPort)
 		from := netip.AddrPortFrom(outerSource(m.Packet), wire.DataPort)
-		w.network.carry(r, &mail{from: from, to: to, payload: m.Packet, data: true})
+		carried := w.network.newMail()
+		carried.from, carried.to, carried.payload, carried.data = from, to, m.Packet, true
+		w.network.carry(r, carried)
 	}
 }
 

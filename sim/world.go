@@ -61,8 +61,7 @@ type world struct {
 	forger    forger
 	flows     []*flow
 	packets   uint32
-	atOnce    int              // events at this moment
-	has       map[content]bool // what registrationsMissing finds at a Map-Server
+	atOnce    int // events at this moment
 
 	lastUnsettled time.Duration // the last sweep that found something unconverged
 }
@@ -76,7 +75,6 @@ func newWorld(o Options) *world {
 	w.stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
 	w.network = network{w: w}
 	w.truth = newTruth()
-	w.has = map[content]bool{}
 	return w
 }
 

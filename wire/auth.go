@@ -21,13 +21,11 @@ package wire
 // Nonces and keys are the caller's. This file never compares nonces.
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash"
 )
 
 // The algorithms of RFC 9301 s.12.5.
@@ -117,7 +115,8 @@ func SignOver(b, key []byte, c Coverage) error {
 	if err != nil {
 		return err
 	}
-	copy(f.data, f.mac(key, f.covered(c)))
+	var sum [sha256.Size]byte
+	copy(f.data, f.appendMAC(sum[:0], key, f.covered(c)))
 	return nil
 }
 
@@ -225,35 +224,27 @@ func (f *authenticatedFields) covered(c Coverage) int {
 }
 
 func (f *authenticatedFields) matches(key []byte, c Coverage) bool {
-	return hmac.Equal(f.data, f.mac(key, f.covered(c))[:len(f.data)])
+	var sum [sha256.Size]byte
+	return hmac.Equal(f.data, f.appendMAC(sum[:0], key, f.covered(c))[:len(f.data)])
 }
 
-func (f *authenticatedFields) mac(key []byte, end int) []byte {
-	var zeros [sha256.Size]byte
-	h := f.newMAC(key)
-	h.Write(f.message[:authDataAt])
-	h.Write(zeros[:len(f.data)])
-	h.Write(f.message[authDataAt+len(f.data) : end])
-	return h.Sum(nil)
-}
+// usualAuthenticatedOctets is a block of the key and a message that fits an IPv6 packet of 1280 octets.
+const usualAuthenticatedOctets = sha256.BlockSize + 1232
 
-func (f *authenticatedFields) newMAC(key []byte) hash.Hash {
-	switch f.algorithm {
-	case AlgorithmHMACSHA1:
-		return hmac.New(sha1.New, key)
-	case AlgorithmHMACSHA256HKDF:
-		key = perMessageKey(f.message[authNonceAt:authNonceAt+8], key, f.t)
+// appendMAC appends the MAC of the octets up to end, the authentication data taken as zeros.
+func (f *authenticatedFields) appendMAC(b, key []byte, end int) []byte {
+	var room [usualAuthenticatedOctets]byte
+	var derived [sha256.Size]byte
+	if f.algorithm == AlgorithmHMACSHA256HKDF {
+		derived = perMessageKey(f.message[authNonceAt:authNonceAt+8], key, f.t)
+		key = derived[:]
 	}
-	return hmac.New(sha256.New, key)
-}
-
-// perMessageKey derives the MAC key of algorithm 3 (RFC 9301 s.5.6, s.5.7).
-func perMessageKey(nonce, preShared []byte, t MessageType) []byte {
-	secret := make([]byte, 0, len(nonce)+len(preShared))
-	secret = append(append(secret, nonce...), preShared...)
-	key, err := hkdf.Key(sha256.New, secret, []byte(t.String()+" Authentication"), "", sha256.Size)
-	if err != nil { // only a length beyond 255 hashes can fail
-		return nil
+	octets := append(room[:sha256.BlockSize], f.message[:end]...)
+	clear(octets[sha256.BlockSize+authDataAt:][:len(f.data)])
+	if f.algorithm == AlgorithmHMACSHA1 {
+		sum := hmacSHA1(key, octets)
+		return append(b, sum[:]...)
 	}
-	return key
+	sum := hmacSHA256(key, octets)
+	return append(b, sum[:]...)
 }

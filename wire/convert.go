@@ -192,7 +192,7 @@ func (rec *Record) Mapping() (lisp.Mapping, error) {
 	if err != nil {
 		return lisp.Mapping{}, err
 	}
-	locators, err := lisp.NewLocatorSet(rec.usableLocators()...)
+	locators, err := lisp.LocatorSetOf(rec.usableLocators())
 	if err != nil {
 		return lisp.Mapping{}, fmt.Errorf("mapping of %s: %w", prefix, err)
 	}

@@ -22,7 +22,7 @@ import (
 type tables struct {
 	options   Options
 	instances map[lisp.InstanceID]*instance
-	cached    int // entries of all instances
+	all       []*cached // the map-caches of all instances, each entry at its place
 	owned     int
 	local     []lisp.RLOC
 	quiet     map[lisp.Prefix]time.Time // Database entries that tell no status bits before
@@ -39,6 +39,7 @@ type instance struct {
 type cached struct {
 	entry   dataplane.MapCacheEntry
 	forward forward.Entry
+	place   int // in all
 }
 
 func newTables(o Options) tables {
@@ -75,16 +76,17 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 	}
 	cache := &t.instance(prefix.Instance()).cache
 	entry.Usage = dataplane.Usage{}
+	added := &cached{entry: entry, place: len(t.all)}
 	old, replaces := cache.Get(prefix.Netip())
 	switch {
 	case replaces:
-		entry.Usage = old.entry.Usage
-	case t.cached >= t.options.Mappings:
-		return fmt.Errorf("%s: %d mappings: %w", prefix, t.cached, dataplane.ErrFull)
+		added.entry.Usage, added.place = old.entry.Usage, old.place
+		t.all[added.place] = added
+	case len(t.all) >= t.options.Mappings:
+		return fmt.Errorf("%s: %d mappings: %w", prefix, len(t.all), dataplane.ErrFull)
 	default:
-		t.cached++
+		t.all = append(t.all, added)
 	}
-	added := &cached{entry: entry}
 	added.entry.Mapping.Locators = slices.Clone(entry.Mapping.Locators)
 	added.forward = forward.Entry{
 		Locators: added.entry.Mapping.Locators, Action: entry.Mapping.Action,
@@ -108,11 +110,14 @@ func (t *tables) deleteMapping(prefix lisp.Prefix) error {
 	if i == nil || !prefix.EID().IsIP() {
 		return fmt.Errorf("mapping %s: %w", prefix, dataplane.ErrNotFound)
 	}
-	if _, ok := i.cache.Get(prefix.Netip()); !ok {
+	gone, ok := i.cache.Get(prefix.Netip())
+	if !ok {
 		return fmt.Errorf("mapping %s: %w", prefix, dataplane.ErrNotFound)
 	}
 	i.cache.Delete(prefix.Netip())
-	t.cached--
+	last := t.all[len(t.all)-1]
+	t.all[gone.place], last.place = last, gone.place
+	t.all = slices.Delete(t.all, len(t.all)-1, len(t.all))
 	return nil
 }
 
@@ -170,20 +175,16 @@ func (t *tables) setLocalRLOCs(local []lisp.RLOC) {
 
 // shareOutTo does so for the entries that have the locator.
 func (t *tables) shareOutTo(rloc lisp.RLOC) {
-	for _, i := range t.instances {
-		for _, c := range i.cache.All() {
-			if _, has := c.forward.Locators.Find(rloc); has {
-				t.shareOut(c)
-			}
+	for _, c := range t.all {
+		if _, has := c.forward.Locators.Find(rloc); has {
+			t.shareOut(c)
 		}
 	}
 }
 
 func (t *tables) shareOutAll() {
-	for _, i := range t.instances {
-		for _, c := range i.cache.All() {
-			t.shareOut(c)
-		}
+	for _, c := range t.all {
+		t.shareOut(c)
 	}
 }
 
@@ -197,7 +198,7 @@ func (t *tables) flush(f dataplane.Flush) {
 		}
 	}
 	if f.MapCache {
-		t.cached = 0
+		t.all = nil
 	}
 	if f.Database {
 		t.owned = 0
@@ -219,11 +220,9 @@ func (t *tables) mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 
 // mappings appends the map-cache to the room given.
 func (t *tables) mappings(room []dataplane.MapCacheEntry) []dataplane.MapCacheEntry {
-	entries := slices.Grow(room[:0], t.cached)
-	for _, i := range t.instances {
-		for _, c := range i.cache.All() {
-			entries = append(entries, c.entry)
-		}
+	entries := slices.Grow(room[:0], len(t.all))
+	for _, c := range t.all {
+		entries = append(entries, c.entry)
 	}
 	return entries
 }
