@@ -7,6 +7,7 @@
 #define LISP_DECAP_H
 
 #include "send.h"
+#include "shared.h"
 
 /* Removes the outer headers. Where the kernel lacks the flags that say which
  * family remains, bpf_skb_change_proto turns the outer header into one of that family first, 20 octets longer or shorter. */
@@ -111,8 +112,10 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	e->inner.tos = e->tos;
 	if (e->ttl > 1 && !(e->core->flags & LISP_INTERFACE_STACK))
 		hop = find_inner_hop(skb, e);
-	if (hop && is_for_decision(hop, e->l2_length))
+	if (hop && is_for_decision(hop, e->l2_length)) {
+		share_decapsulation(skb, e, hop);
 		keep_shortcut(keep_decapsulation(skb, e, hop), hop);
+	}
 	if (!hop && !is_for_stack(e))
 		return drop(skb, LISP_DROP_OTHER_INSTANCE);
 	if (remove_outer(skb, e) < 0)

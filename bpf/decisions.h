@@ -53,7 +53,7 @@ static __always_inline __u64 what_of(__u32 flow, __u8 tos, __u8 family, __u8 way
 static __always_inline struct lisp_decision *decision_at(const struct decision_key *k, __u8 family)
 {
 	__u64 h = k->addresses[0] * 0x9E3779B97F4A7C15ULL + k->where * 0xC2B2AE3D27D4EB4FULL + k->what * 0xD6E8FEB86659FD93ULL;
-	__u32 place = bpf_get_smp_processor_id() * LISP_DECISIONS;
+	__u32 place = bpf_get_smp_processor_id() * LISP_PLACES;
 
 	if (family == 6)
 		h += k->addresses[1] * 0xFF51AFD7ED558CCDULL + k->addresses[2] * 0xC4CEB9FE1A85EC53ULL + k->addresses[3] * 0x87C37B91114253D5ULL;

@@ -8,6 +8,7 @@
 
 #include "miss.h"
 #include "send.h"
+#include "shared.h"
 
 #ifndef offsetof
 #define offsetof(type, member) __builtin_offsetof(type, member)
@@ -165,8 +166,10 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
 		return refuse(skb, t, LISP_DROP_NO_ROUTE);
 	choose_header(t, l);
-	if (t->hook == LISP_INTERFACE_SITE && !t->released && is_for_decision(hop, t->l2_length))
+	if (t->hook == LISP_INTERFACE_SITE && !t->released && is_for_decision(hop, t->l2_length)) {
+		share_encapsulation(skb, t, l, hop);
 		keep_shortcut(keep_encapsulation(skb, t, l, hop), hop);
+	}
 	if (t->forwarded)
 		t->packet.ttl--;
 	answer = add_outer(skb, l, t, hop);

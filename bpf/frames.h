@@ -131,7 +131,7 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count(l->family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, t->packet.length);
 	count_mapping(t->mapping_index, t->packet.length);
-	share_encapsulation(frame, t, &t->since, l, hop);
+	keep_device(share_encapsulation(frame, t, l, hop));
 	keep_interface(keep_encapsulation(frame, t, l, hop), site);
 	return bpf_redirect(hop->ifindex, 0);
 }
@@ -227,7 +227,7 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, e->inner.length);
 	count_mapping(e->mapping_index, e->inner.length);
-	share_decapsulation(frame, e, &e->since, hop);
+	keep_device(share_decapsulation(frame, e, hop));
 	keep_interface(keep_decapsulation(frame, e, hop), e->core);
 	return bpf_redirect(hop->ifindex, 0);
 }

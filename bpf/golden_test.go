@@ -322,6 +322,9 @@ const skbGSOSize = 176
 // runSegmented is run for a super-packet.
 func (b *goldenBench) runSegmented(t *testing.T, program string, at netlink.Link, came bool, frame []byte, segment int) (uint32, []byte) {
 	t.Helper()
+	if b.among {
+		b.scatter(true)
+	}
 	if segment == 0 {
 		return b.run(t, program, at, came, frame)
 	}
@@ -475,6 +478,7 @@ func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 				b.among = true
 				b.check(t, &c) // by what many share
 				b.among = false
+				b.scatter(false)
 			}
 			if _, told := toldReason(&c); told {
 				b.expectSilence(t, &c)

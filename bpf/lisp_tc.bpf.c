@@ -36,7 +36,7 @@
 #include "encap.h"
 #include "icmp.h"
 #include "miss.h"
-#include "reuse_tc.h"
+#include "scattered_tc.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -112,6 +112,14 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 	return find_interface(*index, LISP_INTERFACE_SITE);
 }
 
+/* By a decision about its addresses, or while hardly any would go by one, by what many share; NOT_KEPT where nothing is known. */
+static __always_inline int forward_kept(struct __sk_buff *skb, const struct lisp_interface *site)
+{
+	int verdict = reuse_for_site(skb, site);
+
+	return verdict == NOT_KEPT && are_scattered() ? scatter_from_site(skb, site) : verdict;
+}
+
 SEC("tc")
 int site_ingress(struct __sk_buff *skb)
 {
@@ -123,7 +131,7 @@ int site_ingress(struct __sk_buff *skb)
 	if (!site || skb->pkt_type != SKB_PACKET_HOST)
 		return TC_ACT_UNSPEC;
 	if (!skb->vlan_present && !(site->flags & (LISP_INTERFACE_TAGGED | LISP_INTERFACE_STACK)))
-		verdict = reuse_for_site(skb, site);
+		verdict = forward_kept(skb, site);
 	if (verdict != NOT_KEPT)
 		return verdict;
 	t = (struct itr){ .origin = skb->ifindex, .hook = LISP_INTERFACE_SITE, .forwarded = true, .l2_length = site->l2_length };
@@ -160,6 +168,8 @@ int core_ingress(struct __sk_buff *skb)
 	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
 	verdict = reuse_for_core(skb, core);
+	if (verdict == NOT_KEPT && are_scattered())
+		verdict = scatter_from_core(skb, core);
 	if (verdict != NOT_KEPT)
 		return verdict;
 	e = (struct etr){ .core = core, .l2_length = core->l2_length };

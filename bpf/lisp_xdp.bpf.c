@@ -140,14 +140,6 @@ int lisp_xdp_scattered(struct xdp_md *frame)
 	return verdict != NOT_KEPT ? verdict : leave_to_deciders(frame, at);
 }
 
-static __always_inline bool are_scattered(void)
-{
-	__u32 zero = 0;
-	const struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
-
-	return c && is_scattered(c) && c->turn & SAMPLE_ONE_IN - 1;
-}
-
 /* All frames, before anybody else sees them. */
 SEC("xdp")
 int lisp_xdp(struct xdp_md *frame)

@@ -228,10 +228,14 @@ struct {
 	__type(value, struct lisp_generations);
 } generations SEC(".maps");
 
+/* Of each processor: those of decisions.h and most of shared.h, whose place any other one may take, and behind them fronts. */
+#define LISP_FRONTS 4096
+#define LISP_PLACES (LISP_DECISIONS + LISP_FRONTS)
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, LISP_DECISIONS);
+	__uint(max_entries, LISP_PLACES);
 	__type(key, __u32);
 	__type(value, struct lisp_decision);
 } decisions SEC(".maps");

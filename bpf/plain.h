@@ -80,6 +80,21 @@ static __always_inline struct lisp_decision *find_for_flow(struct decision_key *
 	return find_decision(k, family, now);
 }
 
+/* While packets are scattered, all but a sample of them go by what many share (shared.h). */
+static __always_inline bool is_left_to_others(struct lisp_clock *clock)
+{
+	return is_scattered(clock) && ++clock->turn & SAMPLE_ONE_IN - 1;
+}
+
+/* Whether the packet at hand was just left to them. */
+static __always_inline bool are_scattered(void)
+{
+	__u32 zero = 0;
+	const struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
+
+	return c && is_scattered(c) && c->turn & SAMPLE_ONE_IN - 1;
+}
+
 /* What differs between the fronts of two packets. */
 struct front_words {
 	__u32 length; /* of the inner packet */
@@ -94,6 +109,13 @@ static __always_inline __u32 next_nonce(struct lisp_clock *c)
 {
 	c->nonces = c->nonces * 0x5851F42D4C957F2DULL + 0x14057B7EF767814FULL;
 	return c->nonces >> 40;
+}
+
+static __always_inline void fill_words(struct front_words *w, const struct plain_packet *p, struct lisp_clock *c)
+{
+	w->length = p->length;
+	w->ttl = p->ttl - 1;
+	w->nonce = next_nonce(c);
 }
 
 static __always_inline void write_udp_lisp(void *to, const __u8 *front, const struct front_words *w)

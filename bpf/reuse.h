@@ -50,10 +50,16 @@ static __always_inline bool is_notable(const struct plain_packet *p, __u8 family
 	return d->notice & DECISION_CORE && p->ports >> 16 == bpf_htons(LISP_VXLAN_GPE_PORT);
 }
 
-/* While packets are scattered, all but a sample of them go by what many share (scattered.h). */
-static __always_inline bool is_left_to_others(struct lisp_clock *clock)
+/* Puts the outer headers before the packet, whose TTL is written, in place of `surplus` octets behind it, and counts it. */
+static __always_inline long put_front(struct xdp_md *frame, const struct lisp_decision *d, const struct front_words *w, __u32 surplus)
 {
-	return is_scattered(clock) && ++clock->turn & SAMPLE_ONE_IN - 1;
+	long failed = adjust(frame, surplus, -(int)outer_length(d->outer_family));
+
+	if (!failed)
+		failed = d->outer_family == 4 ? write_front_ipv4(frame, d, w) : write_front_ipv6(frame, d, w);
+	if (!failed)
+		count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, w->length);
+	return failed;
 }
 
 static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family)
@@ -66,7 +72,6 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family
 	struct decision_key k;
 	struct plain_packet p;
 	__u32 octets;
-	long failed;
 
 	if (!clock || is_left_to_others(clock) || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k))
 		return NOT_KEPT;
@@ -76,16 +81,10 @@ static __always_inline int reuse_encapsulation(struct xdp_md *frame, __u8 family
 	d = find_for_flow(&k, &p, family, clock->boot_ns, &words.hash);
 	if (!d || !is_to(data, d) || p.length > octets || p.length > d->longest || (d->notice && is_notable(&p, family, d)))
 		return NOT_KEPT;
-	words.length = p.length;
-	words.ttl = p.ttl - 1;
-	words.nonce = next_nonce(clock);
+	fill_words(&words, &p, clock);
 	age(at, family, words.ttl);
-	failed = adjust(frame, octets - p.length, -(int)outer_length(d->outer_family));
-	if (!failed)
-		failed = d->outer_family == 4 ? write_front_ipv4(frame, d, &words) : write_front_ipv6(frame, d, &words);
-	if (failed)
+	if (put_front(frame, d, &words, octets - p.length) < 0)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
-	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, p.length);
 	count_use(d, p.length, clock->boot_ns);
 	return send(d);
 }
@@ -184,17 +183,29 @@ static __always_inline int reuse(struct xdp_md *frame)
 
 /* ---- what is kept of interfaces ---- */
 
+/* The place of an interface in devices, LISP_DEVICES where it has none. A map of devices is for XDP alone. A program of its own to the
+ * verifier, which so looks at it once. */
+__noinline __u32 lisp_place_device(__u32 ifindex)
+{
+	__u32 place = ifindex % LISP_DEVICES;
+	const __u32 *device = bpf_map_lookup_elem(&devices, &place);
+
+	return device && *device == ifindex ? place : LISP_DEVICES;
+}
+
+/* Completes what shared.h has shared, if anything. */
+static __always_inline void keep_device(struct lisp_decision *d)
+{
+	if (d)
+		d->device = lisp_place_device(d->out);
+}
+
 /* Completes what keep_*() has kept, if anything, of frames that come in at an interface. */
 static __always_inline void keep_interface(struct lisp_decision *d, const struct lisp_interface *at)
 {
-	const __u32 *device;
-	__u32 place;
-
 	if (!d)
 		return;
-	place = d->out % LISP_DEVICES;
-	device = bpf_map_lookup_elem(&devices, &place);
-	d->device = device && *device == d->out ? place : LISP_DEVICES;
+	d->device = lisp_place_device(d->out);
 	if (at->flags & LISP_INTERFACE_UNFINISHED)
 		d->notice |= DECISION_UNFINISHED;
 	if (at->flags & LISP_INTERFACE_CORE)

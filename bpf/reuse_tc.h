@@ -53,6 +53,28 @@ static __always_inline long make_plain_room(struct __sk_buff *skb, __u8 outer_fa
 	return bpf_skb_adjust_room(skb, outer_length(6), BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
 }
 
+/* Puts the outer headers before the packet, of which `octets` are there, and counts it. NOT_KEPT and HOOK_DROP are answers as well. */
+static __always_inline int put_front(struct __sk_buff *skb, const struct lisp_decision *d, const struct front_words *w, __u8 tos,
+				     __u32 octets)
+{
+	long failed;
+
+	/* A super-packet has no padding, and fits no length field when it is too long. */
+	if (skb->gso_size && (w->length != octets || octets + sizeof(struct outer_ipv6) > MAX_IP_LENGTH))
+		return NOT_KEPT;
+	if (octets > w->length && bpf_skb_change_tail(skb, ETH_HLEN + w->length, 0) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	failed = make_plain_room(skb, d->outer_family);
+	if (failed == ALREADY_ENCAPSULATED)
+		return NOT_KEPT;
+	if (!failed)
+		failed = d->outer_family == 4 ? write_before(skb, d, w, tos, 4) : write_before(skb, d, w, tos, 6);
+	if (failed)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, w->length);
+	return TC_ACT_OK;
+}
+
 static __always_inline int reuse_encapsulation(struct __sk_buff *skb, const struct lisp_interface *site, __u8 family)
 {
 	void *at = frame_data(skb) + ETH_HLEN, *end = frame_end(skb);
@@ -62,9 +84,10 @@ static __always_inline int reuse_encapsulation(struct __sk_buff *skb, const stru
 	struct lisp_decision *d;
 	struct decision_key k;
 	struct plain_packet p;
-	long failed;
+	int answer;
 
-	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) || may_be_lisp(site, &p))
+	if (!clock || is_left_to_others(clock) || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) ||
+	    may_be_lisp(site, &p))
 		return NOT_KEPT;
 	k.where = where_of(skb->ifindex, 0);
 	k.what = what_of(0, p.tos, family, LISP_WAY_ENCAPSULATED);
@@ -72,22 +95,10 @@ static __always_inline int reuse_encapsulation(struct __sk_buff *skb, const stru
 	d = find_for_flow(&k, &p, family, clock->boot_ns, &words.hash);
 	if (!d || p.length > octets || longest > d->longest)
 		return NOT_KEPT;
-	/* A super-packet has no padding, and fits no length field when it is too long. */
-	if (skb->gso_size && (p.length != octets || octets + sizeof(struct outer_ipv6) > MAX_IP_LENGTH))
-		return NOT_KEPT;
-	if (octets > p.length && bpf_skb_change_tail(skb, ETH_HLEN + p.length, 0) < 0)
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	failed = make_plain_room(skb, d->outer_family);
-	if (failed == ALREADY_ENCAPSULATED)
-		return NOT_KEPT;
-	words.length = p.length;
-	words.ttl = p.ttl - 1;
-	words.nonce = next_nonce(clock);
-	if (!failed)
-		failed = d->outer_family == 4 ? write_before(skb, d, &words, p.tos, 4) : write_before(skb, d, &words, p.tos, 6);
-	if (failed)
-		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	count(d->outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, p.length);
+	fill_words(&words, &p, clock);
+	answer = put_front(skb, d, &words, p.tos, octets);
+	if (answer != TC_ACT_OK)
+		return answer;
 	count_use(d, p.length, clock->boot_ns);
 	return send_by_decision(d);
 }
@@ -119,40 +130,72 @@ static __always_inline long write_bare(struct __sk_buff *skb, const struct lisp_
 	return 0;
 }
 
+/* Takes off the outer headers and the padding, writes the TOS and TTL that `p` has, and counts the packet; its octets, or -1. */
+static __always_inline long remove_front(struct __sk_buff *skb, const struct lisp_decision *d, const struct plain_packet *p,
+					 __u8 outer_family, __u8 family)
+{
+	if (remove_plain(skb, outer_family, family) < 0)
+		return -1;
+	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding does no harm then. */
+	if (skb->len - ETH_HLEN > p->length && !skb->gso_size)
+		bpf_skb_change_tail(skb, ETH_HLEN + p->length, 0);
+	if (write_bare(skb, d, p->tos, p->ttl, family) < 0)
+		return -1;
+	count(outer_family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, skb->len - ETH_HLEN);
+	return skb->len - ETH_HLEN;
+}
+
+/* Reads a packet from the core that may go by what is kept, and what the headers say that is left of it: TOS, TTL. */
+static __always_inline bool read_incoming(struct __sk_buff *skb, struct plain_packet *p, struct decision_key *k, __u8 outer_family,
+					  __u8 family)
+{
+	const void *outer = frame_data(skb) + ETH_HLEN, *end = frame_end(skb);
+	const void *at = outer + outer_length(outer_family);
+	struct plain_outer o;
+
+	if (at + header_octets(family) + L4_OCTETS > end || (outer_family != family && !lisp_decap_l3_flags))
+		return false;
+	if (!read_plain_outer(outer, skb->len - ETH_HLEN, outer_family, &o) || !read_plain(at, family, p, k))
+		return false;
+	/* Where the markings differ, RFC 6040 may have more to say; a super-packet whose lengths differ may be several of LISP. */
+	if (o.ttl <= 1 || p->length > o.payload || (o.tos ^ p->tos) & ECN_MASK || (skb->gso_size && p->length != o.payload))
+		return false;
+	k->where = where_of(skb->ifindex, o.iid);
+	p->tos = o.tos;
+	p->ttl = (o.ttl < p->ttl ? o.ttl : p->ttl) - 1;
+	return true;
+}
+
+/* Whether a packet from the core is one that a decision is about: it fits, and came to the same RLOC. */
+static __always_inline bool is_for(struct __sk_buff *skb, const struct lisp_decision *d, const struct plain_packet *p, __u8 outer_family,
+				   __u8 family)
+{
+	const void *outer = frame_data(skb) + ETH_HLEN;
+	const void *at = outer + outer_length(outer_family);
+
+	if (at + header_octets(family) + L4_OCTETS > frame_end(skb))
+		return false;
+	return longest_of(skb, at, p, family) <= d->longest && is_for_rloc(outer, outer_family, d);
+}
+
 static __always_inline int reuse_decapsulation(struct __sk_buff *skb, __u8 outer_family, __u8 family)
 {
-	void *outer = frame_data(skb) + ETH_HLEN, *end = frame_end(skb);
-	void *at = outer + outer_length(outer_family);
-	__u32 octets = skb->len - ETH_HLEN, longest;
+	struct lisp_clock *clock = find_clock();
 	struct lisp_decision *d;
 	struct decision_key k;
 	struct plain_packet p;
-	struct plain_outer o;
-	__u64 now = now_ns();
+	long octets;
 
-	if (at + header_octets(family) + L4_OCTETS > end || (outer_family != family && !lisp_decap_l3_flags))
+	if (!clock || is_left_to_others(clock) || !read_incoming(skb, &p, &k, outer_family, family))
 		return NOT_KEPT;
-	if (!read_plain_outer(outer, octets, outer_family, &o) || !read_plain(at, family, &p, &k))
+	k.what = what_of(0, p.tos, family, LISP_WAY_DECAPSULATED);
+	d = find_decision(&k, family, clock->boot_ns);
+	if (!d || !is_for(skb, d, &p, outer_family, family))
 		return NOT_KEPT;
-	/* Where the markings differ, RFC 6040 may have more to say; a super-packet whose lengths differ may be several of LISP. */
-	if (o.ttl <= 1 || p.length > o.payload || (o.tos ^ p.tos) & ECN_MASK || (skb->gso_size && p.length != o.payload))
-		return NOT_KEPT;
-	longest = longest_of(skb, at, &p, family);
-	k.where = where_of(skb->ifindex, o.iid);
-	k.what = what_of(0, o.tos, family, LISP_WAY_DECAPSULATED);
-	d = find_decision(&k, family, now);
-	if (!d || longest > d->longest || !is_for_rloc(outer, outer_family, d))
-		return NOT_KEPT;
-	if (remove_plain(skb, outer_family, family) < 0)
+	octets = remove_front(skb, d, &p, outer_family, family);
+	if (octets < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding does no harm then. */
-	if (octets - outer_length(outer_family) > p.length && !skb->gso_size)
-		bpf_skb_change_tail(skb, ETH_HLEN + p.length, 0);
-	if (write_bare(skb, d, o.tos, (o.ttl < p.ttl ? o.ttl : p.ttl) - 1, family) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	octets = skb->len - ETH_HLEN;
-	count(outer_family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, octets);
-	count_use(d, octets, now);
+	count_use(d, octets, clock->boot_ns);
 	return send_by_decision(d);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What packets of XDP between many pairs of addresses share: which packets go by it, and until when. That these are right
+// What packets between many pairs of addresses share, at both hooks: which packets go by it, and until when. That these are right
 // is what the golden packets show as well, each of which goes this way once (golden_test.go).
 
 package bpf_test
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
 )
 
 // leaveAlone takes the programs away that decide anew: what is not shared passes.
@@ -29,6 +30,52 @@ func (b *bench) decideAnew(t *testing.T) {
 	}
 }
 
+// scatter makes all processors take packets for scattered, or no longer.
+func (p *plane) scatter(scattered bool) {
+	p.t.Helper()
+	var each [][]byte
+	must(p.t, p.coll.Maps["clocks"].Lookup(uint32(0), &each))
+	for _, value := range each {
+		binary.NativeEndian.PutUint32(value[scatteredAt:], map[bool]uint32{true: 8}[scattered])
+		binary.NativeEndian.PutUint32(value[turnAt:], 0) // the next one is no sample
+	}
+	must(p.t, p.coll.Maps["clocks"].Put(uint32(0), each))
+}
+
+// goScattered passes a frame to the programs of a hook as one of many. It says whether it left by what is shared; if not, XDP has
+// passed it as it came.
+func (b *bench) goScattered(t *testing.T, hook string, at netlink.Link, frame []byte) (gone bool, got []byte) {
+	t.Helper()
+	if hook == "tc" {
+		b.scatter(true)
+		program := map[netlink.Link]string{b.site: "site_ingress", b.core: "core_ingress"}[at]
+		answer, got := b.run(t, program, at, true, frame)
+		return answer == actRedirect && bytes.Equal(got[:6], keptMAC), got
+	}
+	b.leaveAlone(t)
+	verdict, got := b.frameBy(t, "lisp_xdp_scattered", at, frame)
+	if verdict != xdpRedirect && (verdict != xdpPass || !bytes.Equal(got, frame)) {
+		t.Errorf("verdict %d, frame %x: want it to pass as it came", verdict, got)
+	}
+	return verdict == xdpRedirect && bytes.Equal(got[:6], keptMAC), got
+}
+
+// decideFirst passes a frame to the programs of a hook, which decide about it.
+func (b *bench) decideFirst(t *testing.T, hook string, at netlink.Link, frame []byte) {
+	t.Helper()
+	b.decideAnew(t)
+	if hook == "tc" {
+		program := map[netlink.Link]string{b.site: "site_ingress", b.core: "core_ingress"}[at]
+		if answer, _ := b.run(t, program, at, true, frame); answer != actRedirect {
+			t.Fatalf("answer %d; %s", answer, b.allDrops())
+		}
+		return
+	}
+	if verdict, _ := b.frameXDP(t, at, frame); verdict != xdpRedirect {
+		t.Fatalf("verdict %d; %s", verdict, b.allDrops())
+	}
+}
+
 func TestScatteredFromSite(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
@@ -43,13 +90,14 @@ func TestScatteredFromSite(t *testing.T) {
 			change  func(*ip)
 			members fields // of what is kept
 			goes    bool
+			tcGoes  bool
 		}{
 			"another destination": {change: func(d *ip) { d.to = p.inner(1, 11) }, goes: true},
 			"another port":        {change: func(d *ip) { d.to, d.port = p.inner(1, 12), 10 }, goes: true},
 			"another TTL":         {change: func(d *ip) { d.ttl = 9 }, goes: true},
 			"longer":              {change: func(d *ip) { d.payload = make([]byte, 1000) }, goes: true},
 			"too long":            {change: func(d *ip) { d.payload = make([]byte, 1000) }, members: fields{"longest": uint32(999)}},
-			"of a tunnel":         {change: func(d *ip) { d.port = 4789 }},
+			"of a tunnel":         {change: func(d *ip) { d.to, d.port = p.inner(1, 13), 4789 }, tcGoes: true},
 			"another TOS":         {change: func(d *ip) { d.tos = 1 }},
 			"another source":      {change: func(d *ip) { d.from = p.inner(0, 11) }},
 			"within the site":     {change: func(d *ip) { d.to = p.inner(0, 11) }},
@@ -59,29 +107,24 @@ func TestScatteredFromSite(t *testing.T) {
 			"another epoch":       {members: fields{"epoch": uint32(0)}},
 			"another front":       {members: fields{"generation": uint32(0)}},
 		} {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
+			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
 				b.forgetDecisions()
-				b.decideAnew(t)
-				if verdict, _ := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, plain.serialize())); verdict != xdpRedirect {
-					t.Fatalf("verdict %d", verdict)
+				if c.members["generation"] != nil {
+					b.removeDecisions(t) // a front that stays what it was keeps its number
 				}
+				b.decideFirst(t, hook, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, plain.serialize()))
 				b.markDecisions(t, c.members)
-				b.leaveAlone(t)
 				described := plain
 				if c.change != nil {
 					c.change(&described)
 				}
 				packet := described.serialize()
-				frame := ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)
-				verdict, got := b.frameBy(t, "lisp_xdp_scattered", b.site, frame)
-				if !c.goes {
-					if verdict != xdpPass || !bytes.Equal(got, frame) {
-						t.Errorf("verdict %d, frame %x: want it to pass as it came", verdict, got)
-					}
-					return
+				gone, got := b.goScattered(t, hook, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet))
+				if gone != (c.goes || c.tcGoes && hook == "tc") {
+					t.Errorf("gone by what is shared: %t; got %x", gone, got)
 				}
-				if verdict != xdpRedirect || !bytes.Equal(got[:6], keptMAC) {
-					t.Fatalf("verdict %d, to %x", verdict, got[:6])
+				if !gone {
+					return
 				}
 				want := b.encapsulated(t, p, 0, packet, got)
 				outer := want[14:]
@@ -138,15 +181,11 @@ func TestScatteredFromCore(t *testing.T) {
 			"another ECN":         {change: func(d *ip) { d.tos = 0xB8 }, until: 1 << 62},
 			"another epoch":       {members: fields{"epoch": uint32(0)}, until: 1 << 62},
 		} {
-			t.Run(p.name+"/"+name, func(t *testing.T) {
+			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
 				b.forgetDecisions()
-				b.decideAnew(t)
 				watch(1 << 62)
-				if verdict, _ := b.frameXDP(t, b.core, frame(inner, header)); verdict != xdpRedirect {
-					t.Fatalf("verdict %d; %s", verdict, b.allDrops())
-				}
+				b.decideFirst(t, hook, b.core, frame(inner, header))
 				b.markDecisions(t, c.members)
-				b.leaveAlone(t)
 				watch(c.until)
 				described, with := inner, c.header
 				if c.change != nil {
@@ -155,18 +194,17 @@ func TestScatteredFromCore(t *testing.T) {
 				if with == ([8]byte{}) {
 					with = header
 				}
-				came := frame(described, with)
-				verdict, got := b.frameBy(t, "lisp_xdp_scattered", b.core, came)
-				if !c.goes {
-					if verdict != xdpPass || !bytes.Equal(got, came) {
-						t.Errorf("verdict %d, frame %x: want it to pass as it came", verdict, got)
-					}
+				gone, got := b.goScattered(t, hook, b.core, frame(described, with))
+				if gone != c.goes {
+					t.Errorf("gone by what is shared: %t; got %x", gone, got)
+				}
+				if !gone {
 					return
 				}
 				described.ttl = 59
 				want := ethernet(keptMAC, b.site.Attrs().HardwareAddr, described.serialize())
-				if verdict != xdpRedirect || !bytes.Equal(got, want) {
-					t.Errorf("verdict %d, got\n%x\nwant\n%x", verdict, got, want)
+				if !bytes.Equal(got, want) {
+					t.Errorf("got\n%x\nwant\n%x", got, want)
 				}
 			})
 		}
@@ -185,18 +223,12 @@ func TestScatteredNoLonger(t *testing.T) {
 	b.mapCacheIn(0, p)
 	inner := ip{from: p.inner(1, 10), to: p.inner(0, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to A, which is here")}
 	frame := ethernet(b.core.Attrs().HardwareAddr, peerMAC, lispPacket(p.outer, 0, 60, [8]byte{0x80, 1, 2, 3}, inner.serialize()))
-	clocks := b.coll.Maps["clocks"]
 	scattered := func() uint32 {
 		var each [][]byte
-		must(t, clocks.Lookup(uint32(0), &each))
+		must(t, b.coll.Maps["clocks"].Lookup(uint32(0), &each))
 		return binary.NativeEndian.Uint32(each[0][scatteredAt:])
 	}
-	var each [][]byte
-	must(t, clocks.Lookup(uint32(0), &each))
-	for _, value := range each {
-		binary.NativeEndian.PutUint32(value[scatteredAt:], 8)
-	}
-	must(t, clocks.Put(uint32(0), each))
+	b.scatter(true)
 	options := xdpOptions(b.core, frame)
 	options.DataOut = nil
 	for deadline := time.Now().Add(30 * time.Second); scattered() >= 2; {
@@ -209,4 +241,62 @@ func TestScatteredNoLonger(t *testing.T) {
 	}
 }
 
-const scatteredAt = 44 // in struct lisp_clock
+// In struct lisp_clock.
+const (
+	scatteredAt = 44
+	turnAt      = 48
+)
+
+// TestFrontsStandApart has packets to as many locator-sets of one front as there are. Whatever is kept of the sets takes no place of the
+// front: those to the first set would have to be decided about anew, and then all others.
+func TestFrontsStandApart(t *testing.T) {
+	b := newBench(t)
+	b.takeFrames(t)
+	for _, p := range pairs {
+		b.leafs = map[rootKey][]leaf{}
+		for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
+			b.database(0, own)
+		}
+		b.mapCacheIn(0, p)
+		frame := func(host int) []byte {
+			plain := ip{from: p.inner(0, 10), to: p.inner(1, host), ttl: 64, port: 9, checksum: true, payload: []byte("to B, which is far")}
+			return ethernet(b.site.Attrs().HardwareAddr, hostMAC, plain.serialize())
+		}
+		eachHook(t, p.name, func(t *testing.T, hook string) {
+			b.removeDecisions(t)
+			b.decideFirst(t, hook, b.site, frame(10))
+			b.markDecisions(t, nil)
+			front, sets := b.placesOf(t, "LISP_WAY_FRONT"), b.placesOf(t, "LISP_WAY_SET")
+			if len(front) == 0 || len(sets) == 0 {
+				t.Fatalf("fronts at %v, sets at %v", front, sets)
+			}
+			for place := range sets {
+				if place >= decisionsEach {
+					t.Errorf("a set is kept at place %d, among fronts", place)
+				}
+			}
+			for place := range front {
+				if place < decisionsEach {
+					t.Errorf("a front is kept at place %d, which sets of other numbers may take", place)
+				}
+			}
+		})
+	}
+}
+
+const decisionsEach = 8192 // LISP_DECISIONS
+
+// placesOf returns where a processor keeps what is kept in a way.
+func (b *bench) placesOf(t *testing.T, way string) map[uint32]bool {
+	t.Helper()
+	m, places := b.coll.Maps["decisions"], map[uint32]bool{}
+	each := m.MaxEntries() / uint32(ebpf.MustPossibleCPU())
+	for index := range m.MaxEntries() {
+		var d []byte
+		must(t, m.Lookup(index, &d))
+		if uint32(b.member("lisp_decision", "way", d)) == b.constant(way) {
+			places[index%each] = true
+		}
+	}
+	return places
+}

@@ -9,11 +9,13 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -21,7 +23,13 @@ import (
 	"loci/lisp"
 )
 
-const xdpRedirect = 4
+const (
+	hookXDP = "XDP"
+	hookTC  = "tc"
+
+	xdpRedirect = 4
+	tcRedirect  = 7
+)
 
 // newXDPRouter is router A with its site at XDP and a core that takes frames; its neighbours never change.
 func newXDPRouter(t *testing.T) (*network, *router) {
@@ -46,50 +54,48 @@ func newXDPRouter(t *testing.T) (*network, *router) {
 // decision runs the program of a hook on a packet from the site; `to` is where it would go.
 type decision func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort)
 
-// decide is that of XDP.
-func (r *router) decide(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
-	t.Helper()
-	site, err := r.ns.Netlink().LinkByName("site0")
-	must(t, err)
-	kind := map[byte]uint16{4: 0x0800, 6: 0x86DD}[packet[0]>>4]
-	frame := append(append([]byte{}, site.Attrs().HardwareAddr...), wireMAC...)
-	frame = append(binary.BigEndian.AppendUint16(frame, kind), packet...)
-	context := binary.NativeEndian.AppendUint32(make([]byte, 4), uint32(len(frame))) // data_end
-	context = append(context, make([]byte, 16)...)
-	binary.NativeEndian.PutUint32(context[12:], uint32(site.Attrs().Index)) // ingress_ifindex
-	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: append(context, 0, 0, 0, 0)[:24]}
-	must(t, r.ns.Do(func() (err error) {
-		verdict, err = r.hooks.program(lispxdpProgLispXdp).Run(options)
-		return err
-	}))
-	if verdict == xdpRedirect {
-		rloc, _ := netip.AddrFromSlice(options.DataOut[14+16:][:4])
-		to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(options.DataOut[14+20+2:]))
-	}
-	return verdict, to
+// frameTo puts a packet behind a link layer header.
+func frameTo(at netlink.Link, packet []byte) []byte {
+	kind := map[byte]uint16{4: unix.ETH_P_IP, 6: unix.ETH_P_IPV6}[packet[0]>>4]
+	frame := append(slices.Clone(at.Attrs().HardwareAddr), wireMAC...)
+	return append(binary.BigEndian.AppendUint16(frame, kind), packet...)
 }
 
-// decideTC is that of tc.
-func (r *router) decideTC(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
+// run passes a frame to a program of a hook, as it comes in at an interface.
+func (r *router) run(t *testing.T, hook string, program *ebpf.Program, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
 	t.Helper()
-	site, err := r.ns.Netlink().LinkByName("site0")
-	must(t, err)
-	kind := map[byte]uint16{4: 0x0800, 6: 0x86DD}[packet[0]>>4]
-	frame := append(append([]byte{}, site.Attrs().HardwareAddr...), wireMAC...)
-	frame = append(binary.BigEndian.AppendUint16(frame, kind), packet...)
+	index := uint32(at.Attrs().Index)
 	context := make([]byte, 192) // struct __sk_buff
-	binary.NativeEndian.PutUint32(context[36:], uint32(site.Attrs().Index))
-	binary.NativeEndian.PutUint32(context[40:], uint32(site.Attrs().Index))
+	binary.NativeEndian.PutUint32(context[36:], index)
+	binary.NativeEndian.PutUint32(context[40:], index)
+	if hook == hookXDP {
+		context = make([]byte, 24) // struct xdp_md
+		binary.NativeEndian.PutUint32(context[4:], uint32(len(frame)))
+		binary.NativeEndian.PutUint32(context[12:], index)
+	}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 	must(t, r.ns.Do(func() (err error) {
-		verdict, err = r.hooks.program(lisptcProgSiteIngress).Run(options)
+		verdict, err = program.Run(options)
 		return err
 	}))
-	if len(options.DataOut) > len(frame) { // what waits is as long as it was
-		rloc, _ := netip.AddrFromSlice(options.DataOut[14+16:][:4])
-		to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(options.DataOut[14+20+2:]))
+	return verdict, options.DataOut
+}
+
+// decideAt is the decision of a hook.
+func (r *router) decideAt(hook string) decision {
+	program := map[string]string{hookXDP: lispxdpProgLispXdp, hookTC: lisptcProgSiteIngress}[hook]
+	return func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
+		t.Helper()
+		site, err := r.ns.Netlink().LinkByName("site0")
+		must(t, err)
+		frame := frameTo(site, packet)
+		verdict, got := r.run(t, hook, r.hooks.program(program), site, frame)
+		if len(got) > len(frame) { // what passes or waits is as long as it was
+			rloc, _ := netip.AddrFromSlice(got[14+16:][:4])
+			to = netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(got[14+20+2:]))
+		}
+		return verdict, to
 	}
-	return verdict, to
 }
 
 // expectDevice wants frames to leave by an interface without a search for it.
@@ -143,6 +149,21 @@ func positive(prefix string, rlocs ...netip.Addr) dataplane.PutMapping {
 	}}
 }
 
+// drop is a negative mapping.
+func drop(prefix string) dataplane.PutMapping {
+	m := positive(prefix)
+	m.Entry.Mapping.Action, m.Entry.Mapping.Locators = lisp.ActionDrop, nil
+	return m
+}
+
+func gone(prefix string) dataplane.DeleteMapping {
+	return dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(prefix)}
+}
+
+func stateOf(rloc netip.Addr, s dataplane.LocatorState) dataplane.PutLocatorState {
+	return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc), State: s}
+}
+
 func TestDecisionsFollowTables(t *testing.T) {
 	_, r := newXDPRouter(t)
 	r.expectDevice(t, "core0")
@@ -154,9 +175,9 @@ func TestDecisionsFollowTables(t *testing.T) {
 		if c.pair != p.name {
 			p = pairs[1]
 		}
-		for hook, decide := range map[string]decision{"XDP": r.decide, "tc": r.decideTC} {
+		for _, hook := range []string{hookXDP, hookTC} {
 			t.Run(c.pair+"/"+hook, func(t *testing.T) {
-				decisionsFollowTables(t, r, decide, udpPacket(t, p, 0, 1, 64), tableSteps{c.covering, c.prefix, c.own, c.around})
+				decisionsFollowTables(t, r, r.decideAt(hook), udpPacket(t, p, 0, 1, 64), tableSteps{c.covering, c.prefix, c.own, c.around})
 			})
 		}
 	}
@@ -167,17 +188,6 @@ type tableSteps struct{ covering, prefix, own, around string }
 
 func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []byte, eids tableSteps) {
 	covering, prefix, own, around := eids.covering, eids.prefix, eids.own, eids.around
-	drop := func(prefix string) dataplane.PutMapping {
-		m := positive(prefix)
-		m.Entry.Mapping.Action, m.Entry.Mapping.Locators = lisp.ActionDrop, nil
-		return m
-	}
-	gone := func(prefix string) dataplane.DeleteMapping {
-		return dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(prefix)}
-	}
-	state := func(s dataplane.LocatorState) dataplane.PutLocatorState {
-		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc4(1)), State: s}
-	}
 	database := siteOperations(0)[1:]
 	var noDatabase []dataplane.Operation
 	for _, own := range sitePrefixes(0) {
@@ -214,8 +224,8 @@ func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []by
 		{"that is gone", apply(gone(own)), one},
 		{"another locator", apply(positive(prefix, rloc4(2))), two},
 		{"the first one again", apply(positive(prefix, rloc4(1))), one},
-		{"which is down", apply(state(dataplane.LocatorDown)), nowhere},
-		{"and up", apply(state(dataplane.LocatorUp)), one},
+		{"which is down", apply(stateOf(rloc4(1), dataplane.LocatorDown)), nowhere},
+		{"and up", apply(stateOf(rloc4(1), dataplane.LocatorUp)), one},
 		{"its path narrow", mtu(100), nowhere},
 		{"and wide", mtu(0), one},
 		{"by the stack", apply(dataplane.SetSettings{Settings: other}), nowhere},

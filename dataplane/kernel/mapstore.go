@@ -24,7 +24,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 29
+const abiVersion = 30
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -76,8 +76,8 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	}, nil
 }
 
-// decisionsEach is LISP_DECISIONS.
-const decisionsEach = 8192
+// decisionsEach is LISP_PLACES.
+const decisionsEach = 8192 + 4096
 
 // locatorsBeside is how many locators so many locator-sets may have together: two
 // each, which is what most have at most, and some for the few that have many.

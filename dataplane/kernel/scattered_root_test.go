@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What packets of XDP between many pairs of addresses share ends with what it rests on: after every operation such a packet gets what
+// What packets between many pairs of addresses share ends with what it rests on: after every operation such a packet gets what
 // is decided about it anew, octet by octet but for its nonce, and is counted in the same way. The test needs root.
 
 package kernel
@@ -30,7 +30,9 @@ import (
 // scatteredRouter is router A with both sides at XDP, and far sites behind gateways, to which one way leads.
 type scatteredRouter struct {
 	*router
-	programs   map[bool]*ebpf.Program // by whether packets are scattered
+	hook       string
+	scattered  *ebpf.Program // of XDP
+	tap        net.HardwareAddr
 	decisions  []lisptcLispDecision
 	site, core netlink.Link
 	far        []*behindGateway
@@ -43,7 +45,7 @@ func newScatteredRouter(t *testing.T) *scatteredRouter {
 	t.Helper()
 	n, base := newXDPRouter(t)
 	must(t, n.hosts[0].SetOffload("eth0", testnet.GRO, true))
-	r := &scatteredRouter{router: base, far: sitesBehindGateways(), programs: map[bool]*ebpf.Program{}}
+	r := &scatteredRouter{router: base, far: sitesBehindGateways()}
 	s := r.Settings()
 	s.Interfaces[1].Hook = dataplane.HookXDP
 	r.apply(t, dataplane.SetSettings{Settings: s})
@@ -70,10 +72,11 @@ func newScatteredRouter(t *testing.T) *scatteredRouter {
 
 func (r *scatteredRouter) takePrograms(t *testing.T) {
 	t.Helper()
-	var scattered *ebpf.Program
-	must(t, r.store.maps[lisptcMapXdpPrograms].Lookup(uint32(xdpScattered), &scattered))
-	t.Cleanup(func() { scattered.Close() })
-	r.programs[true], r.programs[false] = scattered, r.hooks.program(lispxdpProgLispXdp)
+	must(t, r.store.maps[lisptcMapXdpPrograms].Lookup(uint32(xdpScattered), &r.scattered))
+	t.Cleanup(func() { r.scattered.Close() })
+	tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
+	must(t, err)
+	r.tap = tap.Attrs().HardwareAddr
 	m := r.store.maps[lisptcMapDecisions]
 	memory, err := r.store.mmap(m)
 	must(t, err)
@@ -103,17 +106,19 @@ func databaseEntry(p netip.Prefix) dataplane.Operation {
 // outcome is what becomes of a frame, and what it adds to the counters.
 type outcome struct {
 	verdict uint32
-	frame   []byte // without a nonce
+	frame   []byte // without a nonce; at tc of packets that are sent alone
 	counted string
 }
 
+func (o outcome) isShared() bool { return bytes.HasPrefix(o.frame, sharedMAC) }
+
 // sentTo is where an encapsulated packet goes; nowhere for others.
 func (o outcome) sentTo() netip.AddrPort {
-	at := map[byte]int{4: 14 + 16, 6: 14 + 24}[o.frame[14]>>4]
-	length := map[byte]int{4: 4, 6: 16}[o.frame[14]>>4]
 	if o.verdict != xdpRedirect {
 		return netip.AddrPort{}
 	}
+	at := map[byte]int{4: 14 + 16, 6: 14 + 24}[o.frame[14]>>4]
+	length := map[byte]int{4: 4, 6: 16}[o.frame[14]>>4]
 	rloc, _ := netip.AddrFromSlice(o.frame[at:][:length])
 	return netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(o.frame[at+length+2:]))
 }
@@ -121,16 +126,13 @@ func (o outcome) sentTo() netip.AddrPort {
 // pass runs the programs on a frame, with or without regard to what is shared.
 func (r *scatteredRouter) pass(t *testing.T, scattered bool, at netlink.Link, frame []byte) outcome {
 	t.Helper()
-	context := make([]byte, 24) // struct xdp_md
-	binary.NativeEndian.PutUint32(context[4:], uint32(len(frame)))
-	binary.NativeEndian.PutUint32(context[12:], uint32(at.Attrs().Index))
-	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 	before, o := r.counted(), outcome{}
-	must(t, r.ns.Do(func() (err error) {
-		o.verdict, err = r.programs[scattered].Run(options)
-		return err
-	}))
-	o.frame = options.DataOut
+	if r.hook == hookTC {
+		o.verdict, o.frame = r.passTC(t, scattered, at, frame)
+	} else {
+		program := map[bool]*ebpf.Program{true: r.scattered, false: r.hooks.program(lispxdpProgLispXdp)}[scattered]
+		o.verdict, o.frame = r.run(t, hookXDP, program, at, frame)
+	}
 	if at == r.site && o.verdict == xdpRedirect {
 		nonce := 14 + map[byte]int{4: 20, 6: 40}[o.frame[14]>>4] + 8 + 1
 		copy(o.frame[nonce:nonce+3], make([]byte, 3))
@@ -142,6 +144,31 @@ func (r *scatteredRouter) pass(t *testing.T, scattered bool, at netlink.Link, fr
 		}
 	}
 	return o
+}
+
+// passTC is pass at tc, with the verdicts of XDP: what is dropped, waits, or goes to the stack is not sent.
+func (r *scatteredRouter) passTC(t *testing.T, scattered bool, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
+	t.Helper()
+	r.takeForScattered(t, scattered)
+	program := map[netlink.Link]string{r.site: lisptcProgSiteIngress, r.core: lisptcProgCoreIngress}[at]
+	answer, got := r.run(t, hookTC, r.hooks.program(program), at, frame)
+	if answer != tcRedirect || len(got) == len(frame) || bytes.HasPrefix(got, r.tap) {
+		return 0, nil
+	}
+	return xdpRedirect, got
+}
+
+// takeForScattered makes all processors take packets for scattered, or not.
+func (r *scatteredRouter) takeForScattered(t *testing.T, scattered bool) {
+	t.Helper()
+	const scatteredAt, turnAt = 44, 48 // in struct lisp_clock
+	var each [][]byte
+	must(t, r.store.maps[lisptcMapClocks].Lookup(uint32(0), &each))
+	for _, clock := range each {
+		binary.NativeEndian.PutUint32(clock[scatteredAt:], map[bool]uint32{true: 8}[scattered])
+		binary.NativeEndian.PutUint32(clock[turnAt:], 0) // the next one is no sample
+	}
+	must(t, r.store.maps[lisptcMapClocks].Put(uint32(0), each))
 }
 
 // counted is what stands in the counters of packets sent and of each mapping.
@@ -183,7 +210,7 @@ func (r *scatteredRouter) share(t *testing.T, at netlink.Link, frame []byte) net
 			r.decisions[place] = d
 		}
 	}
-	return slices.Clone(first.frame[:6])
+	return slices.Clone(first.frame[:min(6, len(first.frame))])
 }
 
 // followStep is an edit, and what becomes of the next packet.
@@ -202,7 +229,7 @@ func (r *scatteredRouter) follow(t *testing.T, step followStep, at netlink.Link,
 		if !shared {
 			was = r.share(t, at, of)
 			before := r.pass(t, true, at, second)
-			shared = before.verdict != xdpRedirect || !r.isPlain(before) || bytes.Equal(before.frame[:6], sharedMAC)
+			shared = before.verdict != xdpRedirect || !r.isPlain(before) || before.isShared()
 		}
 	}
 	if !shared {
@@ -213,7 +240,7 @@ func (r *scatteredRouter) follow(t *testing.T, step followStep, at netlink.Link,
 	got := r.pass(t, true, at, second)
 	clear(r.decisions)
 	want := r.pass(t, false, at, second)
-	if bytes.Equal(got.frame[:6], sharedMAC) {
+	if got.isShared() {
 		copy(got.frame, was)
 	}
 	if got.verdict != want.verdict || !bytes.Equal(got.frame, want.frame) || got.counted != want.counted {
@@ -268,21 +295,16 @@ func (r *scatteredRouter) hold(prefix string, held bool) func() {
 	}
 }
 
-// frame puts a packet behind a link layer header.
-func frameTo(at netlink.Link, packet []byte) []byte {
-	kind := map[byte]uint16{4: unix.ETH_P_IP, 6: unix.ETH_P_IPV6}[packet[0]>>4]
-	frame := append(append([]byte{}, at.Attrs().HardwareAddr...), wireMAC...)
-	return append(binary.BigEndian.AppendUint16(frame, kind), packet...)
-}
-
 func TestScatteredFollowTables(t *testing.T) {
 	r := newScatteredRouter(t)
 	for _, f := range r.far {
 		r.waitForMark(t, f.prefix, true, "at first")
 	}
 	for _, p := range pairs {
-		t.Run(p.name+"/from the site", func(t *testing.T) { r.siteFollows(t, p) })
-		t.Run(p.name+"/from the core", func(t *testing.T) { r.coreFollows(t, p) })
+		for _, r.hook = range []string{hookXDP, hookTC} {
+			t.Run(p.name+"/from the site/"+r.hook, func(t *testing.T) { r.siteFollows(t, p) })
+			t.Run(p.name+"/from the core/"+r.hook, func(t *testing.T) { r.coreFollows(t, p) })
+		}
 	}
 }
 
@@ -327,17 +349,6 @@ func (r *scatteredRouter) siteFollows(t *testing.T, p pair) {
 	if target.Is6() {
 		prefix, covering = "2001:db8:2::/64", "2000::/12"
 	}
-	drop := func(prefix string) dataplane.PutMapping {
-		m := positive(prefix)
-		m.Entry.Mapping.Action, m.Entry.Mapping.Locators = lisp.ActionDrop, nil
-		return m
-	}
-	gone := func(prefix string) dataplane.DeleteMapping {
-		return dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix(prefix)}
-	}
-	state := func(s dataplane.LocatorState) dataplane.PutLocatorState {
-		return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(p.outer(1)), State: s}
-	}
 	mtu := func(octets int) func() {
 		return func() { r.tables.sets.storePathMTU(lisp.RLOCFromAddr(p.outer(1)), octets) }
 	}
@@ -372,11 +383,11 @@ func (r *scatteredRouter) siteFollows(t *testing.T, p pair) {
 		{"no longer held", r.hold(prefix, false), one, false},
 		{"its path narrow", mtu(100), nowhere, false},
 		{"and wide", mtu(0), one, false},
-		{"its only locator down", r.edits(t, state(dataplane.LocatorDown)), nowhere, false},
-		{"and up", r.edits(t, state(dataplane.LocatorUp)), one, false},
+		{"its only locator down", r.edits(t, stateOf(p.outer(1), dataplane.LocatorDown)), nowhere, false},
+		{"and up", r.edits(t, stateOf(p.outer(1), dataplane.LocatorUp)), one, false},
 		{"a backup", r.edits(t, backup()), one, false},
-		{"which is needed", r.edits(t, state(dataplane.LocatorDown)), two, false},
-		{"and is not", r.edits(t, state(dataplane.LocatorUp)), one, false},
+		{"which is needed", r.edits(t, stateOf(p.outer(1), dataplane.LocatorDown)), two, false},
+		{"and is not", r.edits(t, stateOf(p.outer(1), dataplane.LocatorUp)), one, false},
 		{"no backup", r.edits(t, positive(prefix, p.outer(1))), one, false},
 		{"no source of ours", r.edits(t, noDatabase...), nowhere, false},
 		{"ours again", r.edits(t, database...), one, false},

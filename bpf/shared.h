@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Packets between more pairs of addresses than decisions can be kept about (docs/decisions/0014): what all packets to a
+ * locator-set, or to an entry of the Database with one way (LISP_MAPPING_ONE_WAY), have in common is kept once, in the shape and by
+ * the rules of decisions.h, for each hook by itself. For each packet only the tables are asked: the map-cache, or the Database, for its
+ * destination. Beside that stands which sources are EIDs of the Database, and which blocks of destinations have none of its EIDs
+ * (RFC 9300 s.5).
+ *
+ * A processor goes this way while it decides most packets anew. Only the plainest packets do. Nothing here changes a frame: scattered.h
+ * and scattered_tc.h do.
+ */
+#ifndef LISP_SHARED_H
+#define LISP_SHARED_H
+
+#include "plain.h"
+
+/* Bits by which blocks of destinations are told apart: few, so that not much is kept about those in use. */
+#define BLOCK_BITS4 16
+#define BLOCK_BITS6 48
+
+/* ---- where it is kept ---- */
+
+/* Keys with numbers side by side have places side by side: what a thousand locator-sets share does not take turns. */
+static __always_inline struct lisp_decision *shared_at(const struct decision_key *k)
+{
+	__u64 h = k->addresses[1] * 0xFF51AFD7ED558CCDULL + k->where * 0xC2B2AE3D27D4EB4FULL + k->what * 0xD6E8FEB86659FD93ULL;
+	__u32 place = bpf_get_smp_processor_id() * LISP_PLACES;
+
+	place += (h >> 40) + k->addresses[0] & LISP_DECISIONS - 1;
+	return bpf_map_lookup_elem(&decisions, &place);
+}
+
+static __always_inline const struct lisp_decision *find_shared(const struct decision_key *k, __u64 now)
+{
+	const struct lisp_generations *g = find_generations();
+	const struct lisp_decision *d = shared_at(k);
+	const struct decision_key *own = (const struct decision_key *)d;
+
+	if (!d || !g || own->addresses[0] != k->addresses[0] || own->addresses[1] != k->addresses[1] || own->where != k->where ||
+	    own->what != k->what)
+		return NULL;
+	return *(const volatile __u32 *)&g->epoch == d->epoch && now < d->expires_ns ? d : NULL;
+}
+
+/* Longer than that of a next hop, because only tables are behind it, and shorter than an index of a locator-set rests. */
+#define TABLES_NS 150000000ULL
+
+static __always_inline void fill_source(struct decision_key *k, const union lisp_address *source, __u8 family, __u32 ifindex)
+{
+	k->addresses[0] = family == 4 ? bpf_ntohl(source->words[0]) : bpf_be64_to_cpu(source->pairs[0]);
+	k->addresses[1] = family == 4 ? 0 : bpf_be64_to_cpu(source->pairs[1]);
+	k->where = where_of(ifindex, 0);
+	k->what = what_of(0, 0, family, LISP_WAY_SOURCE);
+}
+
+static __always_inline void fill_block(struct decision_key *k, const union lisp_address *destination, __u8 family, __u32 ifindex)
+{
+	k->addresses[0] = family == 4 ? bpf_ntohl(destination->words[0]) >> (32 - BLOCK_BITS4)
+				      : bpf_be64_to_cpu(destination->pairs[0]) >> (64 - BLOCK_BITS6);
+	k->addresses[1] = 0;
+	k->where = where_of(ifindex, 0);
+	k->what = what_of(0, 0, family, LISP_WAY_BLOCK);
+}
+
+/* Fronts stand apart from all else: packets to many locator-sets rest on one of them, and would all be decided about anew when
+ * something else takes its place. */
+static __always_inline struct lisp_decision *front_at(__u32 place)
+{
+	place += bpf_get_smp_processor_id() * LISP_PLACES + LISP_DECISIONS;
+	return bpf_map_lookup_elem(&decisions, &place);
+}
+
+/* The place of the front with a key, or else the one of its two that is over first. A program of its own to the verifier, which so looks at
+ * it once. */
+__noinline __u32 lisp_place_front(const struct decision_key *k)
+{
+	const struct lisp_decision *one, *other;
+	__u32 place;
+	__u64 h;
+
+	if (!k)
+		return 0;
+	h = k->addresses[0] * 0x9E3779B97F4A7C15ULL + k->addresses[1] * 0xFF51AFD7ED558CCDULL + k->what * 0xD6E8FEB86659FD93ULL;
+	place = (h ^ k->where * 0xC2B2AE3D27D4EB4FULL) >> 40 & LISP_FRONTS - 1;
+	one = front_at(place);
+	other = front_at(place ^ 1);
+	if (!one || !other || has_key(one, k, 6))
+		return place;
+	return has_key(other, k, 6) || other->expires_ns < one->expires_ns ? place ^ 1 : place;
+}
+
+/* ---- what is kept ---- */
+
+static __always_inline struct lisp_decision *share(const struct decision_key *k, const struct decision_time *t, __u64 expires_ns)
+{
+	struct lisp_decision *d = shared_at(k);
+
+	if (!d)
+		return NULL;
+	*(struct decision_key *)d = *k;
+	d->epoch = t->epoch;
+	d->expires_ns = expires_ns;
+	return d;
+}
+
+/* Whether no prefix is in a block, the first `bits` of an address; a walk that ends nowhere within it says so. A program of its own
+ * to the verifier, which so looks at it once. */
+__noinline int lisp_is_empty_block(__u32 index, __u32 slot, __u64 high, __u32 bits)
+{
+	void *table = bpf_map_lookup_elem(&fib, &index);
+	const volatile struct lisp_compare *compare;
+	const struct lisp_cell *cell;
+	__u32 at, consumed, chosen, length;
+	__u64 value;
+
+	if (!table)
+		return false;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < BLOCK_BITS6; i++) {
+		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
+			return slot == LISP_SLOT_EMPTY;
+		at = slot & LISP_SLOT_CELL_MASK;
+		consumed = (slot & ~LISP_SLOT_TAG_MASK) >> LISP_SLOT_STRIDE_SHIFT;
+		if (consumed > bits)
+			return false;
+		chosen = consumed ? high >> (64 - consumed & 63) : 0;
+		at += chosen / LISP_CELL_SLOTS;
+		cell = bpf_map_lookup_elem(table, &at);
+		if (!cell)
+			return false;
+		if (consumed) {
+			slot = *(const volatile __u32 *)&cell->slots[chosen % LISP_CELL_SLOTS];
+		} else {
+			compare = (const volatile struct lisp_compare *)cell;
+			consumed = length = compare->length & 63;
+			value = compare->value;
+			if (length > bits) {
+				value >>= length - bits & 63;
+				length = bits;
+			}
+			if (!length)
+				return false;
+			if (high >> (64 - length & 63) != value)
+				return compare->otherwise == LISP_SLOT_EMPTY;
+			if (consumed > bits)
+				return false;
+			slot = compare->match;
+		}
+		bits -= consumed;
+		high <<= consumed & 63;
+	}
+	return false;
+}
+
+/* Whether packets to all addresses of a block leave the site, and may be carried by LISP. */
+static __always_inline bool is_elsewhere(const struct itr *t)
+{
+	const __u8 *a = t->packet.destination.octets;
+	__u64 root;
+
+	if (!t->roots)
+		return false;
+	if (t->packet.family == 4) {
+		if (a[0] == 0 || a[0] == 127 || a[0] == 169 || a[0] >= 224)
+			return false;
+		root = *(const volatile __u64 *)&t->roots->roots[LISP_ROOT_DATABASE];
+		if (root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK)
+			return false;
+		return !(root & LISP_ROOT_IN_USE) || lisp_is_empty_block(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, root,
+									 (__u64)bpf_ntohl(t->packet.destination.words[0]) << 32, BLOCK_BITS4);
+	}
+	if (a[0] >= 0xFE || !(bpf_be64_to_cpu(t->packet.destination.pairs[0]) >> (64 - BLOCK_BITS6)))
+		return false;
+	root = *(const volatile __u64 *)&t->roots->roots[LISP_ROOT_DATABASE + 1];
+	return !(root & LISP_ROOT_IN_USE) || lisp_is_empty_block(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, root,
+								 bpf_be64_to_cpu(t->packet.destination.pairs[0]), BLOCK_BITS6);
+}
+
+/* One more packet that no decision was about. While packets are scattered only a sample is known to be, and stands for as many as it
+ * is one of: for the others no decision was looked for. A program of its own to the verifier, which so looks at it once. */
+__noinline int lisp_note_stranger(void)
+{
+	struct lisp_clock *c = find_clock();
+
+	if (!c)
+		return 0;
+	if (!is_scattered(c))
+		c->strangers++;
+	else if (!(c->turn & SAMPLE_ONE_IN - 1))
+		c->strangers += SAMPLE_ONE_IN;
+	return 0;
+}
+
+/* The key of the front of a locator's packets. Where routes look at ports, the front is that of flows with one source port. */
+static __always_inline void fill_front(struct decision_key *k, const struct itr *t, const struct lisp_locator *l, __u32 ifindex)
+{
+	__u32 flow = routes_by_flow(find_settings()) ? t->hash & 0x3FFF : 0;
+
+	__builtin_memcpy(k->addresses, l->rloc, sizeof(l->rloc));
+	__builtin_memcpy(k->addresses + 2, l->source, sizeof(l->source));
+	k->where = where_of(ifindex, t->mapping_iid);
+	k->what = what_of(flow << 17 | (l->family == 6) << 16 | l->port, t->packet.tos, t->packet.family, LISP_WAY_FRONT);
+}
+
+/* How packets leave towards a next hop. */
+static __always_inline void share_way(struct lisp_decision *d, const struct lisp_next_hop *hop)
+{
+	d->out = hop->ifindex;
+	d->notice = hop->flags & LISP_NEXT_HOP_PEER ? DECISION_PEER : 0;
+	OCTETS8(d->front) = OCTETS8(hop->macs);
+	OCTETS4(d->front + 8) = OCTETS4(hop->macs + 8);
+}
+
+/* Keeps the front of a locator's packets, at a place that it tells. */
+static __always_inline struct lisp_decision *share_front(const struct decision_key *k, const struct itr *t, const struct lisp_locator *l,
+							 const struct lisp_next_hop *hop, __u32 *place)
+{
+	__u32 longest = l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu;
+	struct lisp_clock *clock = find_clock();
+	struct lisp_decision *d;
+
+	*place = lisp_place_front(k) & LISP_FRONTS - 1;
+	d = front_at(*place);
+	if (!d || !clock)
+		return NULL;
+	if (!has_key(d, k, 6)) {
+		*(struct decision_key *)d = *k;
+		d->generation = ++clock->fronts;
+	}
+	d->epoch = t->since.epoch;
+	d->expires_ns = hop->expires_ns;
+	share_way(d, hop);
+	d->longest = longest - outer_length(l->family);
+	d->outer_family = l->family;
+	keep_front(d, t, l);
+	return d;
+}
+
+/* Says which front the packets to a locator-set have, and of which flows if that makes a difference. */
+static __always_inline void share_set(struct decision_key *k, const struct itr *t, __u64 front, __u64 expires_ns)
+{
+	__u32 mask = lisp_flow_mask(t->locator_set, t->locator);
+
+	k->addresses[0] = t->locator_set;
+	k->addresses[1] = k->addresses[2] = 0;
+	k->addresses[3] = mask;
+	k->what = what_of(0, t->packet.tos, t->packet.family, LISP_WAY_SET);
+	if (mask) {
+		share(k, &t->since, expires_ns);
+		k->what |= LISP_FLOW_COUNTS | (t->hash & mask);
+		k->addresses[3] = 0;
+	}
+	k->addresses[2] = front;
+	share(k, &t->since, expires_ns);
+}
+
+/* Keeps what is about to be done to a packet from the site for all packets to its locator-set; the front that it has, or NULL. */
+static __noinline struct lisp_decision *share_encapsulation(hook_frame *frame, const struct itr *t, const struct lisp_locator *l,
+							    const struct lisp_next_hop *hop)
+{
+	__u32 ifindex = incoming_ifindex(frame), place;
+	__u64 expires_ns = now_ns() + TABLES_NS;
+	struct decision_key k = {};
+	struct lisp_decision *front;
+
+	if (!may_keep_encapsulation(t, l, l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu))
+		return NULL;
+	lisp_note_stranger();
+	if (l->ifindex)
+		return NULL;
+	if (is_elsewhere(t)) {
+		fill_block(&k, &t->packet.destination, t->packet.family, ifindex);
+		share(&k, &t->since, expires_ns);
+	}
+	fill_source(&k, &t->packet.source, t->packet.family, ifindex);
+	share(&k, &t->since, expires_ns);
+	fill_front(&k, t, l, ifindex);
+	front = share_front(&k, t, l, hop, &place);
+	if (front)
+		share_set(&k, t, (__u64)place << 32 | front->generation, expires_ns);
+	return front;
+}
+
+/* Keeps what is about to be done to a packet from the core for all packets to its entry of the Database, where they take one way; NULL
+ * where they do not. */
+static __noinline struct lisp_decision *share_decapsulation(hook_frame *frame, const struct etr *e, const struct lisp_next_hop *hop)
+{
+	struct decision_key k = {};
+	struct lisp_decision *d;
+
+	if (!may_keep_decapsulation(e, hop))
+		return NULL;
+	lisp_note_stranger();
+	if (!lisp_entry_of_one_way(e->entry_flags, e->mapping_index))
+		return NULL;
+	k.addresses[0] = e->mapping_index;
+	k.where = where_of(incoming_ifindex(frame), e->iid);
+	k.what = what_of(0, e->tos, e->inner.family, LISP_WAY_ENTRY);
+	d = share(&k, &e->since, hop->expires_ns);
+	if (!d)
+		return NULL;
+	share_way(d, hop);
+	d->longest = hop->mtu;
+	d->mapping_index = e->mapping_index;
+	d->counters = counters_of(e->mapping_index);
+	d->used = 0;
+	d->outer_family = e->outer.family;
+	OCTETS2(d->front + 12) = ethertype_of(e->inner.family);
+	__builtin_memcpy(d->front + FRONT_RLOC, &e->outer.destination, sizeof(e->outer.destination));
+	return d;
+}
+
+/* ---- what is found ---- */
+
+/* Source and destination of a plain packet. */
+struct plain_addresses {
+	union lisp_address source;
+	union lisp_address destination;
+};
+
+static __always_inline void take_addresses(struct plain_addresses *a, const struct decision_key *k, __u8 family)
+{
+	if (family == 4) {
+		a->source.words[0] = k->addresses[0];
+		a->destination.words[0] = k->addresses[0] >> 32;
+		return;
+	}
+	a->source.pairs[0] = k->addresses[0];
+	a->source.pairs[1] = k->addresses[1];
+	a->destination.pairs[0] = k->addresses[2];
+	a->destination.pairs[1] = k->addresses[3];
+}
+
+/* Whether the packet goes from an own EID to somewhere else. */
+static __always_inline bool leaves_site(const struct lisp_roots *of, const struct plain_addresses *a, __u8 family, __u32 ifindex,
+					__u64 now)
+{
+	struct decision_key k;
+
+	fill_source(&k, &a->source, family, ifindex);
+	if (!find_shared(&k, now))
+		return false;
+	fill_block(&k, &a->destination, family, ifindex);
+	if (find_shared(&k, now))
+		return true;
+	return is_routable_unicast(&a->destination, family) && !is_own_eid(of, family, &a->destination);
+}
+
+/* The front of packets to a mapping's locator-set, or of the flow where that makes a difference. */
+static __always_inline const struct lisp_decision *find_front(const struct lisp_mapping *m, __u8 tos, __u8 family, __u32 ifindex,
+							      __u32 hash, __u64 now)
+{
+	const struct lisp_decision *set, *d;
+	struct decision_key k;
+
+	k.addresses[0] = *(const volatile __u32 *)&m->locator_set;
+	k.addresses[1] = 0;
+	k.where = where_of(ifindex, m->iid);
+	k.what = what_of(0, tos, family, LISP_WAY_SET);
+	set = find_shared(&k, now);
+	if (set && set->addresses[3]) {
+		k.what |= LISP_FLOW_COUNTS | (hash & set->addresses[3]);
+		set = find_shared(&k, now);
+	}
+	d = set ? front_at(set->addresses[2] >> 32 & LISP_FRONTS - 1) : NULL;
+	if (!d || d->way != LISP_WAY_FRONT || d->generation != (__u32)set->addresses[2] || d->epoch != set->epoch)
+		return NULL;
+	return now < d->expires_ns ? d : NULL;
+}
+
+/* A plain packet from the site on its way by what is shared. */
+struct outgoing {
+	struct plain_packet packet;
+	struct plain_addresses addresses;
+	struct front_words words;
+	struct lisp_mapping *mapping;
+	struct lisp_mapping_counters *used;
+};
+
+/* The front that it gets; NULL where nothing is shared. */
+static __always_inline const struct lisp_decision *find_for_outgoing(const struct lisp_interface *site, struct outgoing *o, __u8 family,
+								     __u32 ifindex, __u64 now)
+{
+	const struct lisp_roots *of = find_roots(site->roots);
+	__u32 index;
+
+	o->mapping = find_covering(of, LISP_ROOT_MAP_CACHE, family, &o->addresses.destination, &index);
+	o->used = o->mapping ? find_counters(counters_of(index)) : NULL;
+	if (!o->used)
+		return NULL;
+	/* Long before it is needed: both wait for memory at the same time. */
+	(void)*(const volatile __u64 *)&o->used->packets;
+	o->words.hash = hash_address(hash_address(HASH_BEGIN, &o->addresses.source, family), &o->addresses.destination, family);
+	o->words.hash = finish_hash(o->words.hash, o->packet.ports, o->packet.protocol);
+	if (!leaves_site(of, &o->addresses, family, ifindex, now) || o->mapping->flags & LISP_MAPPING_HOLD)
+		return NULL;
+	return find_front(o->mapping, o->packet.tos, family, ifindex, o->words.hash, now);
+}
+
+static __always_inline void count_outgoing(const struct outgoing *o, __u64 now)
+{
+	mark_mapping(o->mapping, now >> LISP_LAST_USED_SHIFT);
+	o->used->packets++;
+	o->used->octets += o->packet.length;
+}
+
+/* What is kept for the entry of the Database to whose addresses a packet goes; NULL where they have no common way. */
+static __always_inline struct lisp_decision *find_for_entry(const struct lisp_interface *core, struct decision_key *k,
+								  const union lisp_address *destination, __u8 family, __u64 now)
+{
+	const struct lisp_generations *g = find_generations();
+	const struct lisp_roots *of;
+	const struct lisp_mapping *m;
+	__u32 index, iid = k->where >> 32;
+
+	of = iid == core->iid ? find_roots(core->roots) : find_instance(iid);
+	m = find_covering(of, LISP_ROOT_DATABASE, family, destination, &index);
+	if (!m || !g || !(*(const volatile __u32 *)&m->flags & LISP_MAPPING_ONE_WAY) || now >= *(const volatile __u64 *)&g->watched_until_ns)
+		return NULL;
+	k->addresses[0] = index;
+	k->addresses[1] = 0;
+	return (struct lisp_decision *)find_shared(k, now);
+}
+
+#endif
