@@ -100,9 +100,10 @@ func (b *bench) run(t testing.TB, program string, at netlink.Link, came bool, fr
 	}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 	var answer uint32
+	loaded := b.program(program)
 	must(t, b.ns.Do(func() error {
 		return onProcessor(0, func() (err error) { // whose decisions are kept
-			answer, err = b.coll.Programs[program].Run(options)
+			answer, err = loaded.Run(options)
 			return err
 		})
 	}))
@@ -544,7 +545,7 @@ func onProcessor(cpu int, f func() error) error {
 
 func (b *bench) runTimes(times uint32, program string, options *ebpf.RunOptions) error {
 	for range times {
-		if _, err := b.coll.Programs[program].Run(options); err != nil {
+		if _, err := b.program(program).Run(options); err != nil {
 			return err
 		}
 	}

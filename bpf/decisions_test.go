@@ -148,6 +148,7 @@ func TestNobodyDecidesAnew(t *testing.T) {
 	if verdict, _ := b.frameXDP(t, b.site, packet); verdict != xdpRedirect {
 		t.Fatalf("verdict %d with all programs", verdict)
 	}
+	b.program("lisp_xdp")
 	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(0)))
 	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(1)))
 	b.markDecisions(t, nil)

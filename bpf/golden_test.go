@@ -334,9 +334,10 @@ func (b *goldenBench) runSegmented(t *testing.T, program string, at netlink.Link
 	binary.LittleEndian.PutUint32(context[skbGSOSize:], uint32(segment))
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+256), Context: context}
 	var answer uint32
+	loaded := b.program(program)
 	must(t, b.ns.Do(func() error {
 		return onProcessor(0, func() (err error) {
-			answer, err = b.coll.Programs[program].Run(options)
+			answer, err = loaded.Run(options)
 			return err
 		})
 	}))

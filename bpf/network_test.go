@@ -117,9 +117,9 @@ func (r *router) link(t testing.TB, name string) netlink.Link {
 // attach uses tcx, or clsact where the kernel is older than 6.6.
 func (r *router) attach(t *testing.T, name, program string, hook ebpf.AttachType) {
 	t.Helper()
-	index := r.link(t, name).Attrs().Index
+	index, loaded := r.link(t, name).Attrs().Index, r.program(program)
 	must(t, r.ns.Do(func() error {
-		l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: r.coll.Programs[program], Attach: hook})
+		l, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: loaded, Attach: hook})
 		if errors.Is(err, ebpf.ErrNotSupported) {
 			return r.attachClsact(index, program, hook)
 		}
@@ -143,7 +143,7 @@ func (r *router) attachClsact(index int, program string, hook ebpf.AttachType) e
 	}
 	return r.ns.Netlink().FilterReplace(&netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: parent, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
-		Fd:          r.coll.Programs[program].FD(), Name: program, DirectAction: true,
+		Fd:          r.program(program).FD(), Name: program, DirectAction: true,
 	})
 }
 

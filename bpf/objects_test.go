@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"reflect"
 	"sort"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -57,7 +58,8 @@ type leaf struct {
 	mapping uint32
 }
 
-// loadPlane loads the objects. decapFlags says whether the programs may use the newer flags of bpf_skb_adjust_room.
+// loadPlane makes the maps; each program comes when it is asked for, because the kernel takes up to a second to verify one.
+// decapFlags says whether the programs may use the newer flags of bpf_skb_adjust_room.
 func loadPlane(t testing.TB, decapFlags bool) *plane {
 	t.Helper()
 	spec, err := ebpf.LoadCollectionSpec(objectFile)
@@ -75,16 +77,47 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 			t.Fatal(err)
 		}
 	}
-	coll, err := ebpf.NewCollection(spec)
+	maps := spec.Copy()
+	clear(maps.Programs)
+	coll, err := ebpf.NewCollection(maps)
 	if err != nil {
 		t.Fatalf("load into the kernel: %+v", err)
 	}
 	t.Cleanup(coll.Close)
-	loadXDP(t, coll)
 	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}}
 }
 
-// loadXDP adds the program of the XDP hook, which shares the maps of the others.
+// program loads a program, unless it is loaded. Those of the XDP hook, which call each other, come together.
+func (p *plane) program(name string) *ebpf.Program {
+	p.t.Helper()
+	switch {
+	case p.coll.Programs[name] != nil:
+	case strings.HasPrefix(name, "lisp_xdp"):
+		loadXDP(p.t, p.coll)
+	default:
+		p.loadTC(name)
+	}
+	return p.coll.Programs[name]
+}
+
+// loadTC adds a program of the tc hooks.
+func (p *plane) loadTC(name string) {
+	p.t.Helper()
+	spec := p.spec.Copy()
+	for other := range spec.Programs {
+		if other != name {
+			delete(spec.Programs, other)
+		}
+	}
+	coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: p.coll.Maps})
+	if err != nil {
+		p.t.Fatalf("load %s into the kernel: %+v", name, err)
+	}
+	p.coll.Programs[name] = coll.DetachProgram(name)
+	coll.Close()
+}
+
+// loadXDP adds the programs of the XDP hook, which share the maps of the others.
 func loadXDP(t testing.TB, coll *ebpf.Collection) {
 	t.Helper()
 	spec, err := ebpf.LoadCollectionSpec(xdpObjectFile)

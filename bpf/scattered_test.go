@@ -18,6 +18,7 @@ import (
 // leaveAlone takes the programs away that decide anew: what is not shared passes.
 func (b *bench) leaveAlone(t *testing.T) {
 	t.Helper()
+	b.program("lisp_xdp")
 	for place := range uint32(2) {
 		must(t, b.coll.Maps["xdp_programs"].Delete(place))
 	}
@@ -26,7 +27,7 @@ func (b *bench) leaveAlone(t *testing.T) {
 func (b *bench) decideAnew(t *testing.T) {
 	t.Helper()
 	for place, program := range []string{"lisp_xdp_core", "lisp_xdp_site"} {
-		must(t, b.coll.Maps["xdp_programs"].Put(uint32(place), b.coll.Programs[program]))
+		must(t, b.coll.Maps["xdp_programs"].Put(uint32(place), b.program(program)))
 	}
 }
 

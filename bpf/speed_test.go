@@ -57,12 +57,12 @@ func BenchmarkForward(b *testing.B) {
 // timePackets reports the kernel's own measure of a program's run.
 func (b *bench) timePackets(t *testing.B, program string, at netlink.Link, frame []byte) {
 	t.Helper()
-	before, err := b.coll.Programs[program].Stats()
+	before, err := b.program(program).Stats()
 	must(t, err)
 	options := speedOptions(at, frame)
 	must(t, b.ns.Do(func() error {
 		for range t.N {
-			answer, err := b.coll.Programs[program].Run(options)
+			answer, err := b.program(program).Run(options)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (b *bench) timePackets(t *testing.B, program string, at netlink.Link, frame
 		}
 		return nil
 	}))
-	after, err := b.coll.Programs[program].Stats()
+	after, err := b.program(program).Stats()
 	must(t, err)
 	t.ReportMetric(float64(after.Runtime-before.Runtime)/float64(after.RunCount-before.RunCount), "ns/packet")
 }
@@ -106,7 +106,7 @@ func (b *bench) timeDrops(t *testing.B, program string, at netlink.Link, frame [
 	options.Repeat = dropRepeats
 	must(t, b.ns.Do(func() error {
 		for t.Loop() {
-			answer, err := b.coll.Programs[program].Run(options)
+			answer, err := b.program(program).Run(options)
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func BenchmarkForwardXDP(b *testing.B) {
 // timeFrames reports the kernel's own measure of the XDP program's run.
 func (b *bench) timeFrames(t *testing.B, at netlink.Link, frame []byte) {
 	t.Helper()
-	program := b.coll.Programs["lisp_xdp"]
+	program := b.program("lisp_xdp")
 	before, err := program.Stats()
 	must(t, err)
 	options := xdpOptions(at, frame)

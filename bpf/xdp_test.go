@@ -35,9 +35,10 @@ func (b *bench) frameXDP(t testing.TB, at netlink.Link, frame []byte) (verdict u
 func (b *bench) frameBy(t testing.TB, program string, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
 	t.Helper()
 	options := xdpOptions(at, frame)
+	loaded := b.program(program)
 	must(t, b.ns.Do(func() error {
 		return onProcessor(0, func() (err error) { // whose decisions are kept
-			verdict, err = b.coll.Programs[program].Run(options)
+			verdict, err = loaded.Run(options)
 			return err
 		})
 	}))
