@@ -51,9 +51,13 @@ func (p plan) waitsForRLOC() bool {
 // databaseStep leaves room for EID-Prefixes that a reload adds.
 const databaseStep = 1024
 
+// restingMappings is how many entries of the data plane rest after they were removed, when its map-cache is full and 20,000 mappings
+// a second take the places of others: 200 ms each.
+const restingMappings = 4096
+
 // mappingLimit is how many entries both tables of the data plane may need.
 func (p plan) mappingLimit() int {
-	limit := p.control.Limits.MapCacheEntries
+	limit := p.control.Limits.MapCacheEntries + restingMappings
 	if p.config.ETR != nil {
 		limit += (len(p.config.ETR.LocalEIDs)/databaseStep + 1) * databaseStep
 	}

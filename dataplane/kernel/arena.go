@@ -31,15 +31,10 @@ type arena struct {
 	isFree  []uint8                     // by cell: 1 + the order of the free block that begins there
 	unused  uint32                      // cells in free blocks
 	asleep  uint32                      // cells in resting blocks
-	resting []restingBlock              // in the order of their retirement
+	resting restQueue[block]
 	now     func() time.Duration
 	wait    func() // returns when no program walks through a retired block any more
 	private bool   // no program knows the table: nothing needs rest
-}
-
-type restingBlock struct {
-	block
-	until time.Duration
 }
 
 func newArena(size uint32, now func() time.Duration, wait func()) *arena {
@@ -65,7 +60,7 @@ func (a *arena) take(order uint8) (block, bool) {
 	if b, ok := a.pick(order); ok {
 		return b, true
 	}
-	if len(a.resting) == 0 {
+	if a.resting.len() == 0 {
 		return block{}, false
 	}
 	a.wake(a.now())
@@ -139,7 +134,7 @@ func (a *arena) giveBack(b block) {
 		return
 	}
 	a.asleep += b.cells()
-	a.resting = append(a.resting, restingBlock{b, a.now() + restTime})
+	a.resting.push(b, a.now()+restTime)
 }
 
 // release makes a block free that no program can know.
@@ -159,21 +154,13 @@ func (a *arena) release(b block) {
 
 // rested makes all retired blocks free: the caller knows that no program walks there.
 func (a *arena) rested() {
-	for _, r := range a.resting {
-		a.release(r.block)
-	}
-	a.resting, a.asleep = a.resting[:0], 0
+	a.wake(never)
 }
 
 func (a *arena) wake(now time.Duration) {
-	done := 0
-	for done < len(a.resting) && a.resting[done].until <= now {
-		a.asleep -= a.resting[done].cells()
-		a.release(a.resting[done].block)
-		done++
-	}
-	if done > 0 {
-		a.resting = append(a.resting[:0], a.resting[done:]...)
+	for b, ok := a.resting.pop(now); ok; b, ok = a.resting.pop(now) {
+		a.asleep -= b.cells()
+		a.release(b)
 	}
 }
 

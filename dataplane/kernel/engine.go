@@ -99,6 +99,7 @@ type Engine struct {
 	closed   bool
 
 	tables     *tables
+	graces     *graceClock
 	ways       ways
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
@@ -122,7 +123,7 @@ var _ dataplane.PromptPlane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: newGraceClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
 	}
@@ -270,7 +271,7 @@ func (e *Engine) openTables(o Options) error {
 	e.tables, err = newTables(tableParts{
 		maps: e.store, changed: e.store.changed, records: e.store.records, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / cellOctets,
 		now:  func() time.Duration { return time.Since(started) },
-		wait: waitForPrograms,
+		wait: waitForPrograms, passed: e.graces.now, hurry: e.graces.hurry,
 	})
 	if err != nil {
 		return err
@@ -297,6 +298,7 @@ func (e *Engine) openTables(o Options) error {
 // start begins to read.
 func (e *Engine) start() {
 	e.running.Go(e.room.run)
+	e.running.Go(func() { e.graces.run(e.stop, waitForPrograms) })
 	e.running.Go(func() { e.misses.read(e.ring, e.log) })
 	e.running.Go(e.watchLinks)
 	e.running.Go(e.watchSurroundings)

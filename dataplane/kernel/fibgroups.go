@@ -48,7 +48,7 @@ type group struct {
 	elements []element
 	private  bool                     // no program knows it
 	until    map[uint32]time.Duration // by element: how long programs may act by the check before
-	resting  []restingIndex           // the same, in the order of time
+	resting  []restingItem[uint32]    // the same, in the order of time
 	stored   func()                   // called after each store; tests look then
 }
 
@@ -221,7 +221,7 @@ func (g *group) storeCheck(at uint32, check uint64, now time.Duration) {
 		g.forget(now)
 	}
 	g.until[at] = now + restTime
-	g.resting = append(g.resting, restingIndex{at, now + restTime})
+	g.resting = append(g.resting, restingItem[uint32]{at, now + restTime})
 	g.stored()
 }
 
@@ -229,8 +229,8 @@ func (g *group) storeCheck(at uint32, check uint64, now time.Duration) {
 func (g *group) forget(now time.Duration) {
 	done := 0
 	for ; done < len(g.resting) && g.resting[done].until <= now; done++ {
-		if r := g.resting[done]; g.until[r.index] == r.until {
-			delete(g.until, r.index)
+		if r := g.resting[done]; g.until[r.item] == r.until {
+			delete(g.until, r.item)
 		}
 	}
 	g.resting = append(g.resting[:0], g.resting[done:]...)

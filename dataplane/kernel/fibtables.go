@@ -21,6 +21,7 @@ import (
 // A fibTable is an inner map of fib.
 type fibTable struct {
 	index  uint32
+	placed bool // at index
 	m      *ebpf.Map
 	memory []byte
 }
@@ -29,8 +30,33 @@ func (t *fibTable) close() error {
 	return errors.Join(unix.Munmap(t.memory), t.m.Close())
 }
 
+func (t *fibTable) slots() []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&t.memory[0])), int(t.m.MaxEntries())*cellSlots)
+}
+
+// A preparedTable is being made by a goroutine of its own: to make one and to put it in its place takes longer than
+// packets should wait.
+type preparedTable struct {
+	cells int
+	made  chan struct{} // closed when all else is as it stays
+	table *fibTable
+	err   error
+}
+
 // newTable implements tableMaps.
 func (s *mapStore) newTable(cells int) ([]uint32, error) {
+	table := s.takePrepared(cells)
+	if table == nil {
+		var err error
+		if table, err = s.makeTable(cells); err != nil {
+			return nil, err
+		}
+	}
+	s.pending = append(s.pending, table)
+	return table.slots(), nil
+}
+
+func (s *mapStore) makeTable(cells int) (*fibTable, error) {
 	spec := s.spec.Maps[lisptcMapFib].InnerMap.Copy()
 	spec.MaxEntries = uint32(cells)
 	m, err := ebpf.NewMap(spec)
@@ -39,18 +65,71 @@ func (s *mapStore) newTable(cells int) ([]uint32, error) {
 	}
 	memory, err := s.mmap(m)
 	if err != nil {
-		_ = m.Close()
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
-	s.pending = append(s.pending, &fibTable{m: m, memory: memory})
-	return unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), cells*cellSlots), nil
+	return &fibTable{m: m, memory: memory}, nil
+}
+
+// prepareTable implements tableMaps.
+func (s *mapStore) prepareTable(cells int) {
+	if s.prepared != nil {
+		return // mostly this one
+	}
+	index, err := s.freeTableIndex()
+	if err != nil {
+		return // newTable's caller learns of it
+	}
+	p := &preparedTable{cells: cells, made: make(chan struct{})}
+	s.prepared = p
+	s.background.Go(func() {
+		defer close(p.made)
+		if p.table, p.err = s.makeTable(cells); p.err == nil {
+			p.table.index = index
+			p.err = s.place(p.table)
+		}
+	})
+}
+
+// takePrepared returns the prepared table when it has so many cells, and is rid of it when it has not.
+func (s *mapStore) takePrepared(cells int) *fibTable {
+	p := s.prepared
+	if p == nil {
+		return nil
+	}
+	s.prepared = nil
+	<-p.made
+	if p.err == nil && p.cells == cells {
+		return p.table
+	}
+	if p.table != nil {
+		_ = s.discard(p.table)
+	}
+	return nil
+}
+
+// place puts a table where roots can name it, which waits until programs see it.
+func (s *mapStore) place(table *fibTable) error {
+	if err := s.maps[lisptcMapFib].Put(table.index, table.m); err != nil {
+		return fmt.Errorf("adding a forwarding table: %w", err)
+	}
+	table.placed = true
+	return nil
+}
+
+// discard takes a table away that no program walks in.
+func (s *mapStore) discard(table *fibTable) error {
+	var err error
+	if table.placed {
+		err = s.maps[lisptcMapFib].Delete(table.index)
+	}
+	return errors.Join(err, table.close())
 }
 
 // dropTable implements tableMaps.
 func (s *mapStore) dropTable(slots []uint32) {
 	for i, table := range s.pending {
 		if unsafe.Pointer(&table.memory[0]) == unsafe.Pointer(&slots[0]) {
-			_ = table.close() // nothing can be done about it
+			_ = s.discard(table) // nothing can be done about it
 			s.pending = append(s.pending[:i], s.pending[i+1:]...)
 			return
 		}
@@ -59,35 +138,60 @@ func (s *mapStore) dropTable(slots []uint32) {
 
 // switchTable implements tableMaps.
 func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
-	if len(s.pending) == 0 {
-		return errors.New("there is no new forwarding table to switch to")
-	}
-	next := s.pending[len(s.pending)-1]
-	index, err := s.freeTableIndex()
+	s.background.Wait()   // else it would take tables away from where others are by then
+	_ = s.takePrepared(0) // what comes now has another size
+	previous, err := s.enforce(roots)
 	if err != nil {
 		return err
-	}
-	next.index = index
-	for key := range roots {
-		if _, err := s.instances.place(key.instance); err != nil {
-			return err
-		}
-	}
-	if err := s.maps[lisptcMapFib].Put(index, next.m); err != nil {
-		return fmt.Errorf("adding a forwarding table: %w", err)
-	}
-	previous := s.table
-	s.table = next
-	for key, begin := range roots {
-		if err := s.putRoot(key, begin); err != nil {
-			return err // it cannot be: every root has its place
-		}
 	}
 	s.instances.keepOnly(roots)
 	waitForPrograms()
 	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks(), s.deleteOtherGroups())
 }
 
+// extendTable implements tableMaps.
+func (s *mapStore) extendTable(roots map[rootKey]walkBegin) error {
+	previous, err := s.enforce(roots)
+	if err != nil {
+		return err
+	}
+	s.pending = nil
+	s.background.Go(func() {
+		waitForPrograms()
+		_ = s.discard(previous) // else its place stays taken until the next switch
+	})
+	return nil
+}
+
+// enforce makes all roots begin in the last table of newTable, and returns the one before.
+func (s *mapStore) enforce(roots map[rootKey]walkBegin) (previous *fibTable, err error) {
+	if len(s.pending) == 0 {
+		return nil, errors.New("there is no new forwarding table to switch to")
+	}
+	next := s.pending[len(s.pending)-1]
+	for key := range roots {
+		if _, err := s.instances.place(key.instance); err != nil {
+			return nil, err
+		}
+	}
+	if !next.placed {
+		if next.index, err = s.freeTableIndex(); err != nil {
+			return nil, err
+		}
+		if err := s.place(next); err != nil {
+			return nil, err
+		}
+	}
+	previous, s.table = s.table, next
+	for key, begin := range roots {
+		if err := s.putRoot(key, begin); err != nil {
+			return nil, err // it cannot be: every root has its place
+		}
+	}
+	return previous, nil
+}
+
+// freeTableIndex returns a place where no table is, nor is being put.
 func (s *mapStore) freeTableIndex() (uint32, error) {
 	fib := s.maps[lisptcMapFib]
 	for index := range fib.MaxEntries() {

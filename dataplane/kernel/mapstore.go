@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -103,8 +104,11 @@ type mapStore struct {
 	changed   generations
 	table     *fibTable              // in force
 	pending   []*fibTable            // made since
+	prepared  *preparedTable         // for newTable, nil when there is none
 	blocks    map[uint32][]*fibTable // the parts of wide roots, in force or made since
 	groups    map[uint32]*fibTable   // by their numbers
+
+	background sync.WaitGroup // those that prepare a table or take one away
 }
 
 // userMapSpecs describes the maps of user space alone.
@@ -343,6 +347,8 @@ func viewOf[T any](memory []byte, m *ebpf.Map) []T {
 
 // close lets go of the maps; what is pinned or used by programs lives on.
 func (s *mapStore) close() error {
+	s.background.Wait()
+	_ = s.takePrepared(0)
 	var errs []error
 	for _, memory := range s.mapped {
 		errs = append(errs, unix.Munmap(memory))

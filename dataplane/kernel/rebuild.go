@@ -109,7 +109,7 @@ func (t *tables) shrink(below rootKey) {
 		t.reshape(r)
 		return
 	}
-	if size := t.fib.cells.size; size > firstTableCells && t.fib.cells.inUse() <= size/shrinkShare {
+	if size := t.fib.cells.size; size > uint32(t.smallest) && t.fib.cells.inUse() <= size/shrinkShare {
 		t.rebuild()
 	}
 }
@@ -123,7 +123,7 @@ func (t *tables) reshape(r *root) {
 }
 
 func (t *tables) rebuild() bool {
-	cells := max(2*t.cellsWanted(), firstTableCells)
+	cells := max(2*t.cellsWanted(), t.smallest)
 	for range rebuildTries {
 		cells = min(cells, t.cellLimit)
 		done, short := t.rebuildIn(cells)

@@ -6,7 +6,10 @@
 
 package kernel
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // restTime is how long a retired index stays unused: programs run for
 // microseconds, so this is ample (bpf/abi.h asks for some 100 ms).
@@ -17,14 +20,9 @@ type recycler struct {
 	fresh   uint32 // indexes from here on were never handed out
 	limit   uint32
 	ready   []uint32
-	resting []restingIndex // in the order of their retirement
+	resting restQueue[uint32]
 	now     func() time.Duration
 	wait    func() // returns when no program holds a retired index any more
-}
-
-type restingIndex struct {
-	index uint32
-	until time.Duration
 }
 
 // newRecycler makes a recycler for indexes below limit. now is any clock that only
@@ -37,7 +35,7 @@ func newRecycler(limit uint32, now func() time.Duration, wait func()) *recycler 
 // what belongs to it may need clearing; ok is false when all are in use.
 func (r *recycler) take() (index uint32, reused, ok bool) {
 	r.wake(r.now())
-	if len(r.ready) == 0 && r.fresh == r.limit && len(r.resting) > 0 {
+	if len(r.ready) == 0 && r.fresh == r.limit && r.resting.len() > 0 {
 		r.wait()
 		r.rested()
 	}
@@ -55,26 +53,30 @@ func (r *recycler) take() (index uint32, reused, ok bool) {
 
 // giveBack retires an index.
 func (r *recycler) giveBack(index uint32) {
-	r.resting = append(r.resting, restingIndex{index, r.now() + restTime})
+	r.resting.push(index, r.now()+restTime)
 }
 
 // rested makes all retired indexes usable: the caller knows that no program can
 // hold one.
 func (r *recycler) rested() {
-	for _, resting := range r.resting {
-		r.ready = append(r.ready, resting.index)
+	for index, ok := r.resting.pop(never); ok; index, ok = r.resting.pop(never) {
+		r.ready = append(r.ready, index)
 	}
-	r.resting = r.resting[:0]
+}
+
+// isScarce reports whether some rest, and fewer than so many do not.
+func (r *recycler) isScarce(few int) bool {
+	return r.resting.len() > 0 && len(r.ready)+int(r.limit-r.fresh) < few
 }
 
 // available is how many indexes take could return.
 func (r *recycler) available() int {
-	return len(r.ready) + len(r.resting) + int(r.limit-r.fresh)
+	return len(r.ready) + r.resting.len() + int(r.limit-r.fresh)
 }
 
 // inUse is how many indexes are handed out.
 func (r *recycler) inUse() int {
-	return int(r.fresh) - len(r.ready) - len(r.resting)
+	return int(r.fresh) - len(r.ready) - r.resting.len()
 }
 
 // adopt marks the indexes for which used holds as handed out. All others count as
@@ -89,12 +91,39 @@ func (r *recycler) adopt(used func(index uint32) bool) {
 }
 
 func (r *recycler) wake(now time.Duration) {
-	done := 0
-	for done < len(r.resting) && r.resting[done].until <= now {
-		r.ready = append(r.ready, r.resting[done].index)
-		done++
+	for index, ok := r.resting.pop(now); ok; index, ok = r.resting.pop(now) {
+		r.ready = append(r.ready, index)
 	}
-	if done > 0 {
-		r.resting = append(r.resting[:0], r.resting[done:]...)
+}
+
+// A restQueue holds what rests, in the order in which it was retired.
+type restQueue[T any] struct {
+	items []restingItem[T]
+	first int // of those that still rest
+}
+
+type restingItem[T any] struct {
+	item  T
+	until time.Duration
+}
+
+// never is no time at which anything still rests.
+const never = time.Duration(math.MaxInt64)
+
+func (q *restQueue[T]) len() int { return len(q.items) - q.first }
+
+func (q *restQueue[T]) push(item T, until time.Duration) {
+	if q.first > len(q.items)/2 { // so each is moved once, on average
+		q.items, q.first = append(q.items[:0], q.items[q.first:]...), 0
 	}
+	q.items = append(q.items, restingItem[T]{item, until})
+}
+
+// pop takes out the first if its rest is over.
+func (q *restQueue[T]) pop(now time.Duration) (item T, ok bool) {
+	if q.len() == 0 || q.items[q.first].until > now {
+		return item, false
+	}
+	q.first++
+	return q.items[q.first-1].item, true
 }

@@ -22,6 +22,8 @@ import (
 type tableMaps interface {
 	// newTable returns the memory of a table of so many cells that no root refers to.
 	newTable(cells int) ([]uint32, error)
+	// prepareTable begins to make a table that newTable will be asked for. It does not wait.
+	prepareTable(cells int)
 	// dropTable gives up a table of newTable that never came into force.
 	dropTable(slots []uint32)
 	// newBlock returns a block without parts for a wide root.
@@ -40,6 +42,10 @@ type tableMaps interface {
 	// switchTable makes the last newTable the one of all roots and removes all other
 	// tables, roots and blocks. After an error the table before is in force.
 	switchTable(roots map[rootKey]walkBegin) error
+	// extendTable makes the last newTable, which leads to the same blocks and groups, the one of all
+	// roots. It does not wait for programs: the table before goes when they are done with it.
+	// After an error the table before is in force.
+	extendTable(roots map[rootKey]walkBegin) error
 	// putRoot stores a root. It cannot fail where there is one.
 	putRoot(key rootKey, begin walkBegin) error
 	// deleteRoot removes a root. No program walks in its block any more, which dropBlock
@@ -50,12 +56,18 @@ type tableMaps interface {
 }
 
 const (
-	// firstTableCells is the size of a new forwarding table: 64 KiB. It doubles up
-	// to 1 MiB, then grows by quarters.
-	firstTableCells = 1 << 12
-	doublingCells   = 1 << 16
+	// smallestTable is the size of a new forwarding table: 1 MiB. It grows by quarters.
+	smallestTable = 1 << 16
 	// shrinkShare of a table's cells must be in use, or it shrinks.
 	shrinkShare = 4
+	// When more than the hurryShare of a table's cells rests, programs are waited for in the background; with more
+	// than the restShare, at once. So are they when fewer than scarceIndexes are left of those of entries.
+	hurryShare    = 8
+	restShare     = 4
+	scarceIndexes = 1 << 10
+	// preparedCells are left, or half of the table's, when a larger one is prepared: so many that it is mostly there in time,
+	// and so few that a table seldom stays in that state, with two tables' memory.
+	preparedCells = 1 << 12
 )
 
 // walkBegin is what programs are told of a root: the slot, and the block of a wide one.
@@ -69,9 +81,11 @@ type tables struct {
 	sets       *locatorSets
 	fib        *trie
 	cellLimit  int
-	wideFrom   int // entries from which a root of IPv4 is wide
-	flatFrom   int // entries from which a root of IPv6 is flat, and has groups
-	groupFrom  int // prefixes for which there is a group
+	smallest   int    // cells of a table
+	hurry      func() // see tableParts
+	wideFrom   int    // entries from which a root of IPv4 is wide
+	flatFrom   int    // entries from which a root of IPv6 is flat, and has groups
+	groupFrom  int    // prefixes for which there is a group
 	entries    entryIndex
 	database   map[uint32]struct{} // indexes of the Database's entries
 	bits       []uint8             // by index: the prefix length, which the trie asks for all the time
@@ -99,11 +113,16 @@ type tableParts struct {
 	sets      []lisptcLispLocatorSet
 	locators  []lisptcLispLocator
 	cellLimit int
-	wideFrom  int // see tables; 0: wideFrom
+	smallest  int // see tables; 0: smallestTable
+	wideFrom  int // 0: wideFrom
 	flatFrom  int // 0: flatFrom
 	groupFrom int // 0: groupFrom
 	now       func() time.Duration
 	wait      func() // until no program holds an index that was retired before
+	// passed is a clock that need not be even: by it restTime goes by when programs are known to hold nothing retired
+	// before, and hurry has that looked after; nil: now, and no such way.
+	passed func() time.Duration
+	hurry  func()
 }
 
 // waitForDecisions waits as well until no program goes by what it keeps about the
@@ -115,21 +134,24 @@ func (p *tableParts) waitForDecisions() {
 
 // newTables makes empty tables, which goOnline puts in force.
 func newTables(p tableParts) (*tables, error) {
+	if p.passed == nil {
+		p.passed, p.hurry = p.now, func() {}
+	}
 	t := &tables{
 		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom), flatFrom: cmp.Or(p.flatFrom, flatFrom),
-		groupFrom: cmp.Or(p.groupFrom, groupFrom),
-		indexes:   newRecycler(uint32(len(p.records)), p.now, p.wait),
+		smallest: cmp.Or(p.smallest, smallestTable), groupFrom: cmp.Or(p.groupFrom, groupFrom), hurry: p.hurry,
+		indexes: newRecycler(uint32(len(p.records)), p.passed, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.waitForDecisions),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), born: make([]uint64, len(p.records)),
 		roots: map[rootKey]*root{}, offline: true, database: map[uint32]struct{}{},
 	}
 	t.sets.changed = p.changed
-	slots, err := t.maps.newTable(min(firstTableCells, t.cellLimit))
+	slots, err := t.maps.newTable(min(t.smallest, t.cellLimit))
 	if err != nil {
 		return nil, err
 	}
-	t.fib = newTrie(slots, t.bitsOf, p.now, p.wait)
+	t.fib = newTrie(slots, t.bitsOf, p.passed, p.wait)
 	return t, nil
 }
 
@@ -191,6 +213,9 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	index, reused, ok := t.indexes.take()
 	if !ok {
 		return 0, fmt.Errorf("%w: %d entries", dataplane.ErrFull, len(t.records))
+	}
+	if t.indexes.isScarce(scarceIndexes) {
+		t.hurry()
 	}
 	if reused {
 		t.maps.clearUsage(index)
@@ -362,23 +387,16 @@ func (t *tables) setSources(source4, source6 lisp.RLOC) error {
 
 // makeRoom makes sure that linking an entry finds the cells that it needs.
 func (t *tables) makeRoom() error {
-	c := t.fib.cells
-	if c.asleep > c.size/shrinkShare {
-		c.wait()
-		c.rested()
-	}
-	lacking := t.fib.wanted
+	t.awaken()
+	c, lacking := t.fib.cells, t.fib.wanted
+	size := t.largerTable()
 	if c.available() >= insertCells && (lacking == 0 || int(c.size) == t.cellLimit) {
+		if !t.offline && c.available() < min(c.size/2, preparedCells) && size > int(c.size) {
+			t.maps.prepareTable(size)
+		}
 		return nil
 	}
-	size := int(c.size) + int(c.size)/4
-	if lacking > 0 { // a block begins at a multiple of its size
-		size = max(size, (int(c.size+lacking-1)&^int(lacking-1))+int(lacking))
-	}
-	if c.size < doublingCells {
-		size = max(size, 2*int(c.size))
-	}
-	if size = min(size, t.cellLimit); size == int(c.size) {
+	if size == int(c.size) {
 		return fmt.Errorf("%w: the forwarding table has %d octets", dataplane.ErrFull, t.cellLimit*cellOctets)
 	}
 	slots, err := t.maps.newTable(size)
@@ -387,12 +405,37 @@ func (t *tables) makeRoom() error {
 	}
 	copy(slots, t.fib.slots)
 	if !t.offline {
-		if err := t.maps.switchTable(t.beginnings()); err != nil {
+		if err := t.maps.extendTable(t.beginnings()); err != nil {
+			t.maps.dropTable(slots)
 			return err
 		}
 	}
 	t.fib.move(slots)
 	return nil
+}
+
+// awaken looks after the cells that rest.
+func (t *tables) awaken() {
+	c := t.fib.cells
+	if c.asleep <= c.size/hurryShare {
+		return
+	}
+	if c.wake(c.now()); c.asleep > c.size/restShare {
+		c.wait()
+		c.rested()
+	} else if c.asleep > c.size/hurryShare {
+		t.hurry()
+	}
+}
+
+// largerTable is how many cells the next table has; as many as this one at the limit.
+func (t *tables) largerTable() int {
+	c, lacking := t.fib.cells, t.fib.wanted
+	size := int(c.size) + int(c.size)/4
+	if lacking > 0 { // a block begins at a multiple of its size
+		size = max(size, (int(c.size+lacking-1)&^int(lacking-1))+int(lacking))
+	}
+	return min(size, t.cellLimit)
 }
 
 func (r *root) count(bits uint8, change int) {

@@ -99,6 +99,10 @@ func (m *plainMaps) newTable(cells int) ([]uint32, error) {
 	return m.next, cmp.Or(m.failing, m.tableFailing)
 }
 
+func (m *plainMaps) prepareTable(int) {}
+
+func (m *plainMaps) extendTable(roots map[rootKey]walkBegin) error { return m.switchTable(roots) }
+
 func (m *plainMaps) switchTable(roots map[rootKey]walkBegin) error {
 	if err := cmp.Or(m.failing, m.switchFailing); err != nil {
 		return err
@@ -160,7 +164,7 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	p := &plainTables{maps: newPlainMaps()}
 	p.parts = tableParts{
 		maps: p.maps, changed: generations{new(lisptcLispGenerations)}, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
-		now: func() time.Duration { return p.clock }, wait: func() {},
+		now: func() time.Duration { return p.clock }, wait: func() {}, smallest: 1 << 12,
 	}
 	p.reopen(t)
 	return p
