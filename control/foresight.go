@@ -9,8 +9,8 @@ package control
 
 import "loci/lisp"
 
-// maxAhead bounds what is read ahead.
-const maxAhead = 64
+// maxAhead bounds what is read ahead, in lookups of one mask length.
+const maxAhead = 128
 
 // foreseen is a lookup that was made ahead.
 type foreseen struct {
@@ -23,7 +23,7 @@ type foreseen struct {
 // HandleReceived for each. It has no effect but on how long those take.
 func (n *Node) Foresee(r Received) {
 	if m, ok := r.message.(*mapRequest); ok && n.mapServer != nil && m.ecm != nil && len(m.prefixes) == 1 {
-		m.foreseen = n.mapServer.registrations.foresee(m.prefixes[0])
+		n.mapServer.registrations.foresee(m)
 	}
 }
 
@@ -34,25 +34,42 @@ func (n *Node) bring() {
 	}
 }
 
-func (t *registrations) foresee(asked lisp.Prefix) foreseen {
-	row, ok := t.index.lookup(asked)
-	if ok && len(t.ahead) < maxAhead {
-		t.ahead = append(t.ahead, row)
-	}
-	return foreseen{edits: t.edits, row: row, ok: ok}
+// ahead is a lookup to come: of a Map-Request, and what may be found by which hash.
+type ahead struct {
+	m    *mapRequest
+	hash uint32
 }
 
-// bring reads the rows that were foreseen, and who registered last where the Map-Server does not
-// answer itself, so that all of it is in the processor's cache.
-func (t *registrations) bring() {
-	for _, row := range t.ahead {
-		t.touched += uint32(t.rows.at(row).turn)
+// foresee has the processor fetch where the row's number is.
+func (t *registrations) foresee(m *mapRequest) {
+	lengths, ok := t.exact.lengthsFor(&m.prefixes[0])
+	if !ok || len(t.ahead)+len(lengths) > maxAhead {
+		return
 	}
-	for _, row := range t.ahead {
+	for _, length := range lengths {
+		_, hash := covering(&m.prefixes[0], length)
+		t.touched += t.exact.touch(hash)
+		t.ahead = append(t.ahead, ahead{m, hash})
+	}
+}
+
+// bring has the processor fetch the rows, looks them up, and reads who registered last where the Map-Server does not answer
+// itself.
+func (t *registrations) bring() {
+	for _, a := range t.ahead {
+		t.touched += t.exact.touchRow(&t.rows, a.hash)
+	}
+	for _, a := range t.ahead {
+		row, ok := t.lookup(&a.m.prefixes[0])
+		a.m.foreseen = foreseen{edits: t.edits, row: row, ok: ok}
+		if !ok {
+			continue
+		}
 		if r := t.rows.at(row); !r.proxyReply && r.newest != noRow {
 			t.touched += t.registrants.at(r.newest).xtr
 		}
 	}
+	clear(t.ahead)
 	t.ahead = t.ahead[:0]
 }
 
@@ -61,5 +78,5 @@ func (t *registrations) nearest(asked lisp.Prefix, ahead foreseen) (row uint32, 
 	if ahead.edits == t.edits {
 		return ahead.row, ahead.ok
 	}
-	return t.index.lookup(asked)
+	return t.lookup(&asked)
 }

@@ -36,6 +36,9 @@ func (h *host) forward(m *mapRequest, to netip.AddrPort, matched lisp.Prefix) {
 		h.count(RefusedEncoding)
 		return
 	}
+	if m.forwardedTo == nil {
+		m.forwardedTo = m.usualForwarded[:0]
+	}
 	m.forwardedTo = append(m.forwardedTo, to)
 	h.send(netip.AddrPort{}, to, h.used(payload))
 	h.count(MapRequestForwarded)

@@ -40,16 +40,27 @@ func (r *Refusal) Error() string {
 // anywhere, at any time. local is the address that the packet came to, which may
 // be unknown.
 func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
-	return inspect(keys, local, from, b, nil)
+	return inspect(keys, local, from, b, reading{})
 }
 
-// inspect is Inspect of octets that parsed is the message of, unless that is nil.
-func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, parsed wire.Message) (Received, *Refusal) {
+// InspectIn is Inspect that makes a Map-Request in a room. Be done with what came of the room before
+// using it again.
+func InspectIn(room *Room, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
+	return inspect(keys, local, from, b, reading{room: room})
+}
+
+// reading is how octets become a message.
+type reading struct {
+	parsed wire.Message // the message that they are, nil where nobody has parsed them
+	room   *Room        // for a Map-Request, nil for new memory
+}
+
+func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, how reading) (Received, *Refusal) {
 	at := arrival{
 		local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()),
 		from:  netip.AddrPortFrom(from.Addr().Unmap(), from.Port()),
 	}
-	message, refused := keys.inspect(at, b, parsed)
+	message, refused := keys.inspect(at, b, how)
 	if refused != nil {
 		refused.From = at.from
 		if len(b) > 0 {
@@ -60,7 +71,7 @@ func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, parsed wire.Me
 	return Received{keyring: keys, message: message}, nil
 }
 
-func (k *Keyring) inspect(at arrival, b []byte, m wire.Message) (any, *Refusal) {
+func (k *Keyring) inspect(at arrival, b []byte, how reading) (any, *Refusal) {
 	if len(b) > maxMessageOctets {
 		return nil, refusal(RefusedOversized, "%d octets: want at most %d", len(b), maxMessageOctets)
 	}
@@ -68,20 +79,21 @@ func (k *Keyring) inspect(at arrival, b []byte, m wire.Message) (any, *Refusal) 
 	if at.local.Port() != 0 && at.local.Port() != k.controlPort && at.from.Port() != k.controlPort {
 		return nil, refusal(RefusedPort, "ports %d and %d: one must be %d", at.from.Port(), at.local.Port(), k.controlPort)
 	}
+	m, room := how.parsed, how.room
 	if m == nil {
 		var err error
-		if m, err = k.parser.Parse(b); err != nil {
+		if m, err = k.parser.ParseIn(room.forMessage(), b); err != nil {
 			return nil, parseRefused(err)
 		}
 	}
 	switch m := m.(type) {
 	case *wire.EncapsulatedControlMessage:
-		return k.inspectECM(at, m)
+		return k.inspectECM(room, at, m)
 	case *wire.MapRequest:
 		if !k.itr && !k.etr {
 			return nil, refusal(RefusedRole, "this system takes Encapsulated Map-Requests only")
 		}
-		return k.inspectMapRequest(&mapRequest{arrival: at, MapRequest: m, replyPort: at.from.Port()})
+		return k.inspectMapRequest(room.forMapRequest(at, m, at.from.Port()))
 	case *wire.MapReply:
 		return k.inspectMapReply(at, m)
 	case *wire.MapRegister:
@@ -102,7 +114,7 @@ func parseRefused(err error) *Refusal {
 	return &Refusal{Reason: RefusedType, Err: err}
 }
 
-func (k *Keyring) inspectECM(at arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
+func (k *Keyring) inspectECM(room *Room, at arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
 	switch {
 	case !k.etr && !k.mapServer && !k.mapResolver:
 		return nil, refusal(RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
@@ -111,7 +123,7 @@ func (k *Keyring) inspectECM(at arrival, ecm *wire.EncapsulatedControlMessage) (
 	case ecm.Inner.MessageType() != wire.TypeMapRequest:
 		return nil, refusal(RefusedECMInner, "%s in an Encapsulated Control Message", ecm.Inner.MessageType())
 	}
-	m, err := k.parser.Parse(ecm.Inner.Message)
+	m, err := k.parser.ParseIn(room.forMessage(), ecm.Inner.Message)
 	if err != nil {
 		return nil, parseRefused(err)
 	}
@@ -122,7 +134,9 @@ func (k *Keyring) inspectECM(at arrival, ecm *wire.EncapsulatedControlMessage) (
 	case inner.Probe:
 		return nil, refusal(RefusedProbeInECM, "an RLOC-probe goes to its RLOC directly (RFC 9301 s.5.8)")
 	}
-	return k.inspectMapRequest(&mapRequest{arrival: at, MapRequest: inner, ecm: ecm, replyPort: ecm.Inner.Source.Port()})
+	request := room.forMapRequest(at, inner, ecm.Inner.Source.Port())
+	request.ecm = ecm
+	return k.inspectMapRequest(request)
 }
 
 func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {

@@ -31,6 +31,8 @@ const (
 	// checkpointRows and checkpointNonces bound one piece of a checkpoint.
 	checkpointRows   = 512
 	checkpointNonces = 512
+	// checkpointOctets are enough for most pieces.
+	checkpointOctets = 64 << 10
 	// checkpointPause leaves the loop to others between two pieces.
 	checkpointPause = 2 * time.Millisecond
 	// maxEntryRecords fits 16 bits, and bounds what one entry makes the reader keep.
@@ -155,6 +157,9 @@ func (j *journal) checkpoint() {
 func (s *mapServer) handleCheckpoint(uint32) {
 	j := &s.journal
 	j.open = nil
+	if cap(j.pending.Octets) == 0 {
+		j.pending.Octets = make([]byte, 0, checkpointOctets)
+	}
 	if !j.rowsDone {
 		end := min(j.row+checkpointRows, uint32(s.registrations.rows.len()))
 		for ; j.row < end; j.row++ {
@@ -176,7 +181,8 @@ func (s *mapServer) journalRow(row *registration) {
 	if row.prefix.IsZero() {
 		return // a free row
 	}
-	for _, r := range slices.Backward(slices.Collect(s.registrations.each(row))) {
+	var few [4]*registrant
+	for _, r := range slices.Backward(s.registrations.appendEach(few[:0], row)) {
 		s.journalRegistrant(row, r, time.Duration(r.expiresAt-r.lastAt))
 	}
 }

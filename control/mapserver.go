@@ -421,11 +421,7 @@ func (s *mapServer) status() iter.Seq[Registration] {
 // statusOf yields who registered an EID-Prefix, and reports whether to go on.
 func (s *mapServer) statusOf(row *registration, yield func(Registration) bool) bool {
 	var few [4]*registrant
-	chain := few[:0]
-	for at := row.newest; at != noRow; at = s.registrations.registrants.at(at).next {
-		chain = append(chain, s.registrations.registrants.at(at))
-	}
-	for _, r := range slices.Backward(chain) {
+	for _, r := range slices.Backward(s.registrations.appendEach(few[:0], row)) {
 		if !yield(s.registrationStatus(row, r)) {
 			return false
 		}

@@ -31,8 +31,33 @@ type mapRequest struct {
 
 	// Room for the lists of usual messages, so that the hundreds of thousands a second are
 	// made in one piece each.
-	usualPrefixes [1]lisp.Prefix
-	usualRLOCs    [2]lisp.RLOC
+	usualPrefixes  [1]lisp.Prefix
+	usualRLOCs     [2]lisp.RLOC
+	usualForwarded [1]netip.AddrPort
+}
+
+// Room is memory for a Map-Request. What was inspected in it is overwritten by the next
+// message that is.
+type Room struct {
+	request mapRequest
+	message wire.Room
+}
+
+// forMessage is where the message itself goes; nil for new memory.
+func (room *Room) forMessage() *wire.Room {
+	if room == nil {
+		return nil
+	}
+	return &room.message
+}
+
+// forMapRequest is a Map-Request of which nothing else is known, in the room or in new memory.
+func (room *Room) forMapRequest(at arrival, m *wire.MapRequest, replyPort uint16) *mapRequest {
+	if room == nil {
+		return &mapRequest{arrival: at, MapRequest: m, replyPort: replyPort}
+	}
+	room.request = mapRequest{arrival: at, MapRequest: m, replyPort: replyPort}
+	return &room.request
 }
 
 // mapReply is a Map-Reply.

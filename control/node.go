@@ -157,7 +157,7 @@ func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte)
 // HandleParsed is HandlePacket for who has parsed the octets already, by wire.Parse: m is
 // what came of it, nil where that erred. m is not changed, and may be handed to others.
 func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte, m wire.Message) {
-	received, refused := inspect(n.keyring, local, from, b, m)
+	received, refused := inspect(n.keyring, local, from, b, reading{parsed: m})
 	if refused != nil {
 		n.HandleRefusal(now, refused)
 		return
@@ -168,13 +168,13 @@ func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte,
 // HandleReceived acts on a control message that Inspect let pass.
 func (n *Node) HandleReceived(now time.Time, r Received) {
 	n.host.turn(now)
+	n.bring()
 	if r.keyring != n.keyring { // roles and keys may be others now
 		n.host.count(RefusedStaleKeys)
 		return
 	}
 	switch m := r.message.(type) {
 	case *mapRequest:
-		n.bring()
 		n.handleMapRequest(m)
 	case *mapReply:
 		n.handleMapReply(m)

@@ -68,12 +68,13 @@ type registrations struct {
 	rows        slab[registration]
 	registrants slab[registrant]
 	index       prefixTable[uint32]
+	exact       rowHash   // of the same rows
 	timers      deadlines // not later than the first expiry; a refresh does not move them
 	xtrs        interned[xtr]
 	sets        locatorSets
 	sites       siteTable
 	edits       uint64    // of index
-	ahead       []uint32  // rows that were foreseen
+	ahead       []ahead   // whose rows are looked up next
 	touched     uint32    // what bring read, so that the compiler keeps the reads
 	sweep       deadlines // one row: the next batch of the pass after a change of the configuration
 	swept       uint32    // where that pass is
@@ -83,11 +84,31 @@ type registrations struct {
 var errMergedLocators = errors.New("the merged locator-set is too large")
 
 func (t *registrations) get(p lisp.Prefix) (uint32, *registration, bool) {
-	id, ok := t.index.get(p)
+	id, ok := uint32(0), false
+	if t.exact.off {
+		id, ok = t.index.get(p)
+	} else {
+		id, ok = t.exact.find(&t.rows, &p, hashOf(&p))
+	}
 	if !ok {
 		return 0, nil, false
 	}
 	return id, t.rows.at(id), true
+}
+
+// lookup is the registration that covers what is asked for most closely.
+func (t *registrations) lookup(asked *lisp.Prefix) (row uint32, ok bool) {
+	lengths, ok := t.exact.lengthsFor(asked)
+	if !ok {
+		return t.index.lookup(*asked)
+	}
+	for _, length := range lengths {
+		wider, hash := covering(asked, length)
+		if row, ok := t.exact.find(&t.rows, &wider, hash); ok {
+			return row, true
+		}
+	}
+	return 0, false
 }
 
 // siteOf is the site of a registration.
@@ -103,6 +124,14 @@ func (t *registrations) each(row *registration) iter.Seq[*registrant] {
 			}
 		}
 	}
+}
+
+// appendEach appends those who registered, who did so last first.
+func (t *registrations) appendEach(all []*registrant, row *registration) []*registrant {
+	for at := row.newest; at != noRow; at = t.registrants.at(at).next {
+		all = append(all, t.registrants.at(at))
+	}
+	return all
 }
 
 // count is how many registered.
@@ -139,6 +168,7 @@ func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fres
 		id = t.rows.add(registration{prefix: m.Prefix, site: site.id, newest: noRow, merged: t.contentOf(lisp.Mapping{})})
 		t.widen(m.Prefix, id)
 		t.index.insert(m.Prefix, id)
+		t.exact.insert(&t.rows, id)
 		t.edits++
 		site.registrations++
 		row = t.rows.at(id)
@@ -247,6 +277,7 @@ func (t *registrations) remove(id uint32) {
 	}
 	t.siteOf(row).registrations--
 	t.sets.release(row.merged.locators)
+	t.exact.remove(&t.rows, id)
 	t.index.remove(row.prefix)
 	t.edits++
 	t.timers.remove(id)

@@ -362,6 +362,7 @@ func (d *daemon) addTurns(c *api.Counters) {
 	clock := &d.loop.clock
 	c.Control["longest_turn_nanoseconds"], c.Control["long_turns_total"] = uint64(clock.longest.Load()), clock.long.Load()
 	c.Control["longest_turn_processor_nanoseconds"], c.Control["long_turns_processor_total"] = uint64(clock.longestWork.Load()), clock.longWork.Load()
+	c.Control["longest_turn_thread_nanoseconds"], c.Control["long_turns_thread_total"] = uint64(clock.longestOwn.Load()), clock.longOwn.Load()
 	c.Control["longest_messages_turn_processor_nanoseconds"] = clock.ofKind(turnOfMessages)
 	c.Control["longest_plane_turn_processor_nanoseconds"] = clock.ofKind(turnOfPlane)
 	c.Control["longest_usage_turn_processor_nanoseconds"] = clock.ofKind(turnOfUsage)

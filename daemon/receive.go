@@ -33,10 +33,19 @@ const (
 	udpGRO = 104
 )
 
-// inbound is one message for the loop: one of the two is set.
+// inbound is one message for the loop: one of the first two is set.
 type inbound struct {
 	received control.Received
 	refusal  *control.Refusal
+	room     *control.Room // where received may be; no other element of any batch has it
+}
+
+// emptied is a batch that its messages are done with. It keeps their rooms.
+func emptied(b []inbound) []inbound {
+	for i := range b {
+		b[i] = inbound{room: b[i].room}
+	}
+	return b[:0]
 }
 
 // receiver reads one socket.
@@ -92,8 +101,8 @@ func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
 	for {
 		one := octets[:min(segment, len(octets))]
 		octets = octets[len(one):]
-		received, refusal := control.Inspect(keys, local, from, one)
-		if r.batch = append(r.batch, inbound{received: received, refusal: refusal}); len(r.batch) == cap(r.batch) {
+		next := r.next()
+		if next.received, next.refusal = control.InspectIn(next.room, keys, local, from, one); len(r.batch) == cap(r.batch) {
 			r.enqueue()
 		}
 		r.slice.yield()
@@ -103,6 +112,17 @@ func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
 	}
 }
 
+// next is the next element of the batch, with a room.
+func (r *receiver) next() *inbound {
+	at := len(r.batch)
+	r.batch = r.batch[:at+1]
+	next := &r.batch[at]
+	if next.room == nil {
+		next.room = new(control.Room)
+	}
+	return next
+}
+
 // enqueue hands the batch to the Node, or to the loop.
 func (r *receiver) enqueue() {
 	if len(r.batch) == 0 {
@@ -110,12 +130,14 @@ func (r *receiver) enqueue() {
 	}
 	rest := r.s.direct(&r.stint, r.batch)
 	if len(rest) == 0 {
-		clear(r.batch)
-		r.batch = r.batch[:0]
+		r.batch = emptied(r.batch)
 		return
 	}
-	left := copy(r.batch, rest)
-	clear(r.batch[left:])
+	left := len(rest)
+	for i, from := 0, len(r.batch)-left; i < left && from > 0; i++ {
+		r.batch[i], r.batch[from+i] = r.batch[from+i], r.batch[i] // a copy would leave two with one room
+	}
+	_ = emptied(r.batch[left:])
 	r.s.queued.Add(1)
 	select {
 	case r.s.in <- r.batch[:left]:
@@ -123,8 +145,7 @@ func (r *receiver) enqueue() {
 	default:
 		r.s.queued.Add(-1)
 		r.s.dropped.Add(uint64(left))
-		clear(r.batch)
-		r.batch = r.batch[:0]
+		r.batch = emptied(r.batch)
 	}
 }
 
@@ -141,9 +162,8 @@ func (s *sockets) freeInbound() []inbound {
 // release gives back a batch that the loop is done with.
 func (s *sockets) release(b []inbound) {
 	s.queued.Add(-1)
-	clear(b)
 	select {
-	case s.done <- b[:0]:
+	case s.done <- emptied(b):
 	default:
 	}
 }

@@ -182,11 +182,16 @@ func (s *store) write(pieces []control.Journal) error {
 	var began, ended bool
 	var beganAt uint64
 	var beforeBegin int64
+	left := 0
+	for _, p := range pieces {
+		left += len(p.Octets)
+	}
 	for _, p := range pieces {
 		if last := len(entries) - 1; last < 0 || p.Begin || len(entries[last]) > storeEntryOctets {
-			entries = append(entries, nil)
+			entries = append(entries, make([]byte, 0, min(left, storeEntryOctets+len(p.Octets))))
 			others.yield()
 		}
+		left -= len(p.Octets)
 		if p.Begin {
 			began, ended, beganAt, beforeBegin = true, false, s.disk.last+uint64(len(entries)), octetsOf(entries)
 		}

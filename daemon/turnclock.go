@@ -2,13 +2,15 @@
 
 package daemon
 
-// How long the loop's turns take, by two clocks. By the wall clock a turn is also as long as others
+// How long the loop's turns take, by three clocks. By the wall clock a turn is also as long as others
 // had the processor: other processes, and a hypervisor, which on the machine of docs/benchmarks.md
-// takes a virtual processor away for up to 200 ms. By the processor time of this process it is as
-// long as this daemon made it: what its other goroutines and the collector did while the turn was
-// interrupted counts, on all processors, but never more than went by on the wall.
+// takes a virtual processor away for up to 200 ms. By the processor time of this process what its other
+// goroutines and the collector did while the turn was interrupted counts, on all processors, but never
+// more than went by on the wall. By the processor time of its thread, which does nothing else until the
+// turn ends, it is as long as its own work, and what the kernel did to receive meanwhile.
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -34,29 +36,33 @@ const (
 
 // turnClock keeps the longest turn so far, of each kind and of all, and how many were longer than longTurn.
 type turnClock struct {
-	longest, longestWork atomic.Int64 // nanoseconds, by the wall and of processor time
-	long, longWork       atomic.Uint64
-	longestOfKind        [turnKinds]atomic.Int64 // of processor time
+	longest, longestWork, longestOwn atomic.Int64 // nanoseconds, by the wall, of processor time, and of the thread's
+	long, longWork, longOwn          atomic.Uint64
+	longestOfKind                    [turnKinds]atomic.Int64 // of processor time
 }
 
 // turnStart is when a turn began.
 type turnStart struct {
-	wall time.Time
-	work time.Duration
-	kind turnKind
+	wall      time.Time
+	work, own time.Duration
+	kind      turnKind
 }
 
+// beginTurn begins a turn, for which the caller has a thread of his own until its end.
 func beginTurn(kind turnKind) turnStart {
-	work := processTime()
-	return turnStart{wall: time.Now(), work: work, kind: kind}
+	runtime.LockOSThread()
+	work, own := processorTime(unix.RUSAGE_SELF), processorTime(unix.RUSAGE_THREAD)
+	return turnStart{wall: time.Now(), work: work, own: own, kind: kind}
 }
 
 // end takes note of a turn.
 func (c *turnClock) end(s turnStart) {
+	defer runtime.UnlockOSThread()
 	took := time.Since(s.wall)
 	note(&c.longest, &c.long, took)
-	if longest := &c.longestOfKind[s.kind]; took > time.Duration(longest.Load()) || took > longTurn {
-		work := min(took, processTime()-s.work)
+	if longest := &c.longestOfKind[s.kind]; took > time.Duration(min(longest.Load(), c.longestOwn.Load())) || took > longTurn {
+		own, work := processorTime(unix.RUSAGE_THREAD)-s.own, min(took, processorTime(unix.RUSAGE_SELF)-s.work)
+		note(&c.longestOwn, &c.longOwn, own)
 		longest.Store(max(longest.Load(), int64(work)))
 		note(&c.longestWork, &c.longWork, work)
 	}
@@ -74,11 +80,11 @@ func note(longest *atomic.Int64, long *atomic.Uint64, took time.Duration) {
 	}
 }
 
-// processTime is the processor time that all threads of this process have had, in microseconds. Of
+// processorTime is the processor time that all threads of this process or the caller's have had, in microseconds. Of
 // the system calls that tell it, this is the one at which Go's runtime lets nobody else have the
 // caller's processor.
-func processTime() time.Duration {
+func processorTime(whose int) time.Duration {
 	var used unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &used) // nothing can be wrong with it
+	_ = unix.Getrusage(whose, &used) // nothing can be wrong with it
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

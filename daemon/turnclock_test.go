@@ -8,6 +8,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestTurnClock has turns that began in the past by one of the clocks: no time goes by here.
@@ -22,18 +24,47 @@ func TestTurnClock(t *testing.T) {
 	if got := time.Duration(c.longestWork.Load()); got > time.Minute {
 		t.Errorf("of processor time: %v, in which nothing was done", got)
 	}
-	parallel := turnStart{wall: time.Now().Add(-time.Minute), work: processTime() - 2*time.Hour, kind: turnOfTimeout} // two processors at work
+	parallel := turnStart{wall: time.Now().Add(-time.Minute), work: processorTime(unix.RUSAGE_SELF) - 2*time.Hour, own: processorTime(unix.RUSAGE_THREAD), kind: turnOfTimeout} // two processors at work
 	c.end(parallel)
 	if got := time.Duration(c.longestWork.Load()); got < time.Minute || got > time.Hour || c.longWork.Load() == 0 {
 		t.Errorf("of processor time: %v, %d long turns; a minute went by", got, c.longWork.Load())
 	}
+	if got := time.Duration(c.longestOwn.Load()); got > time.Minute {
+		t.Errorf("of the thread's processor time: %v; others had all of it", got)
+	}
+	own := beginTurn(turnOfMessages)
+	own.wall, own.own = own.wall.Add(-time.Minute), own.own-time.Minute
+	c.end(own)
+	if got := time.Duration(c.longestOwn.Load()); got < time.Minute || c.longOwn.Load() == 0 {
+		t.Errorf("of the thread's processor time: %v, %d long turns; it had a minute", got, c.longOwn.Load())
+	}
+}
+
+// TestTurnHasItsThread lets others run in the middle of a turn: none of them has the turn's thread.
+func TestTurnHasItsThread(t *testing.T) {
+	var c turnClock
+	start := beginTurn(turnOfCall)
+	thread := unix.Gettid()
+	others := make(chan int)
+	for range 8 {
+		go func() { others <- unix.Gettid() }()
+	}
+	for range 8 {
+		if other := <-others; other == thread {
+			t.Error("another goroutine has the turn's thread")
+		}
+	}
+	if unix.Gettid() != thread {
+		t.Error("the turn went on in another thread")
+	}
+	c.end(start)
 }
 
 // TestTurnClockTellsKinds looks at which kind the longest turn is told of.
 func TestTurnClockTellsKinds(t *testing.T) {
 	var c turnClock
 	for _, kind := range []turnKind{turnOfCall, turnOfMessages} {
-		c.end(turnStart{wall: time.Now().Add(-time.Minute * time.Duration(1+kind)), work: processTime() - time.Hour, kind: kind})
+		c.end(turnStart{wall: time.Now().Add(-time.Minute * time.Duration(1+kind)), work: processorTime(unix.RUSAGE_SELF) - time.Hour, kind: kind})
 	}
 	if call, messages := c.ofKind(turnOfCall), c.ofKind(turnOfMessages); call < uint64(4*time.Minute) || messages < uint64(time.Minute) ||
 		messages >= call || uint64(c.longestWork.Load()) != call || c.ofKind(turnOfTimeout) != 0 {

@@ -6,7 +6,9 @@ package lisp
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -129,6 +131,27 @@ func MustParsePrefix(s string) Prefix {
 		panic(err)
 	}
 	return p
+}
+
+// Hash is a number that equal prefixes share and others hardly ever, all of whose bits depend on all of the prefix. It is no
+// secret: who may choose prefixes can make some that share it.
+func (p Prefix) Hash() uint64 {
+	const a, b, c = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93, 0xa0761d6478bd642f // odd, about half of their bits set
+	octets := &p.eid.raw
+	head := uint64(p.instance)<<24 | uint64(p.bits)<<16 | uint64(p.eid.kind)<<8 | uint64(p.eid.size)
+	h := fold(binary.LittleEndian.Uint64(octets[:])^a, head^b)
+	h = fold(h^c, binary.LittleEndian.Uint64(octets[8:])^b)
+	if p.eid.kind == EIDName { // the others are no longer
+		h = fold(h^a, binary.LittleEndian.Uint64(octets[16:])^c)
+		h = fold(h^b, binary.LittleEndian.Uint64(octets[MaxNameLength-8:])^a)
+	}
+	return h
+}
+
+// fold multiplies and adds both halves of the product up.
+func fold(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
 }
 
 // Instance is the prefix's Instance-ID.

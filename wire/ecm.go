@@ -57,9 +57,18 @@ type usualECM struct {
 	message [96]byte
 }
 
+// forECM is an empty ECM.
+func (room *Room) forECM() *usualECM {
+	if room == nil {
+		return &usualECM{}
+	}
+	room.ecm.EncapsulatedControlMessage = EncapsulatedControlMessage{}
+	return &room.ecm
+}
+
 func parseECM(r *reader) *EncapsulatedControlMessage {
 	word := r.u32("flags")
-	made := &usualECM{}
+	made := r.room.forECM()
 	m := &made.EncapsulatedControlMessage
 	m.Security = word&ecmSecurity != 0
 	m.DDTOriginated = word&ecmDDTOriginated != 0

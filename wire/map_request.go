@@ -95,8 +95,17 @@ type usualMapRequest struct {
 	records  [1]RequestRecord
 }
 
+// forMapRequest is an empty Map-Request.
+func (room *Room) forMapRequest() *usualMapRequest {
+	if room == nil {
+		return &usualMapRequest{}
+	}
+	room.request = usualMapRequest{}
+	return &room.request
+}
+
 func parseMapRequest(r *reader) *MapRequest {
-	made := &usualMapRequest{}
+	made := r.room.forMapRequest()
 	m := &made.MapRequest
 	word := r.u32("flags")
 	m.setFlags(word)

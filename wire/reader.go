@@ -22,6 +22,7 @@ type reader struct {
 
 	knownOUIs          []OUI
 	acceptZeroChecksum bool
+	room               *Room // for what is parsed, nil for new memory
 }
 
 func newReader(message string, b []byte) *reader {

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// Nothing of a Map-Request is left in its room for the next one.
+func TestInspectInRoom(t *testing.T) {
+	cfg := mapServerConfig("10.0.0.0/8", "2001:db8:1000::/36")
+	n, err := New(cfg, epoch, testRandom(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	itr := wire.IPv4([4]byte{192, 0, 2, 1})
+	record := wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix("10.9.0.0/24"), TTLMinutes: 1, Locators: locators("192.0.2.1")})
+	asked := func(p string) wire.RequestRecord {
+		prefix := lisp.MustParsePrefix(p)
+		return wire.RequestRecord{EID: wire.AddressOf(prefix), MaskLen: uint8(prefix.Bits())}
+	}
+	requests := []wire.MapRequest{
+		{Nonce: 1, MapDataPresent: true, MapReplyRecord: &record, SourceEID: record.EID, XTRIDPresent: true, SiteID: 7,
+			ITRRLOCs: []wire.Address{itr, wire.IPv4([4]byte{192, 0, 2, 2}), itr}, Records: []wire.RequestRecord{asked("10.1.0.1/32"), asked("10.2.0.0/16")}},
+		{Nonce: 2, ITRRLOCs: []wire.Address{itr}, Records: []wire.RequestRecord{asked("10.1.0.1/32")}},
+		{Nonce: 3, ITRRLOCs: []wire.Address{itr}, Records: []wire.RequestRecord{asked("2001:db8:1000::1/128")}},
+	}
+	from, local := netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("198.51.100.1:4342")
+	var room Room
+	for i := range requests {
+		inner, err := requests[i].AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		message, err := wire.AppendECM(nil, from, netip.MustParseAddrPort("10.1.0.1:4342"), inner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, refused := Inspect(n.Keyring(), local, from, message)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		roomed, refused := InspectIn(&room, n.Keyring(), local, from, message)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		if !reflect.DeepEqual(alone.message, roomed.message) {
+			t.Errorf("Map-Request %d in a room is %+v, else %+v", i, roomed.message, alone.message)
+		}
+		if roomed.message != any(&room.request) {
+			t.Errorf("Map-Request %d is not in its room", i)
+		}
+	}
+}
