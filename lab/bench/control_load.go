@@ -34,9 +34,6 @@ const (
 	// on both sides: a core's backlog of 1,000 packets, and at the server's link as many before the ring.
 	loadWindowApart = 768
 	loadBatch       = 64 // messages of one system call
-	// loadRefill: Map-Requests are sent when answers have made room for this part of the window. A core that is interrupted
-	// for each of a few super-packets pays for the interrupts, which a card would put together.
-	loadRefill = 4
 	// loadStall is how long answers are waited for. Where it was a tenth of that, a load that had no processor for so
 	// long took what was under way for lost, sent as much again, and the ring lost what it had no room for.
 	loadStall = time.Second
@@ -304,12 +301,8 @@ func (m *mapLoad) stall(o *loadOutcome, got int, before int64) {
 
 // step sends what is due.
 func (m *mapLoad) step(p loadPlan, o *loadOutcome, elapsed time.Duration, got int) (sent int, err error) {
-	window := cmp.Or(p.window, loadWindow)
-	room := window - (o.asked + o.registered - o.lost - got)
+	room := cmp.Or(p.window, loadWindow) - (o.asked + o.registered - o.lost - got)
 	requests, registers := room, room
-	if requests < window/loadRefill {
-		requests = 0
-	}
 	if p.requestRate > 0 {
 		requests = int(p.requestRate*elapsed.Seconds()) - o.asked
 		registers = int(p.registerRate*elapsed.Seconds()) - o.registered
