@@ -158,12 +158,29 @@ func (d *sender) add(run []control.SendPacket) {
 	for i := range run {
 		m.Buffers = append(m.Buffers, run[i].Payload)
 	}
-	m.Addr = net.UDPAddrFromAddrPort(run[0].Remote)
+	m.Addr = remoteAddr(m.Addr, run[0].Remote)
 	m.OOB = d.f.sourceControl(run[0].Local.Addr().Unmap())
 	if len(run) > 1 {
 		m.OOB = appendSegment(m.OOB, len(run[0].Payload))
 	}
 	d.packets = append(d.packets, len(run))
+}
+
+// remoteAddr is an address as a message takes it, in the memory of the one before.
+func remoteAddr(before net.Addr, to netip.AddrPort) net.Addr {
+	u, ok := before.(*net.UDPAddr)
+	if !ok {
+		u = &net.UDPAddr{}
+	}
+	if a := to.Addr(); a.Is4() {
+		octets := a.As4()
+		u.IP = append(u.IP[:0], octets[:]...)
+	} else {
+		octets := a.As16()
+		u.IP = append(u.IP[:0], octets[:]...)
+	}
+	u.Port, u.Zone = int(to.Port()), to.Addr().Zone()
+	return u
 }
 
 // flush sends what was added.
