@@ -24,10 +24,10 @@ import (
 // connection is a socket of one client. One goroutine may read and one write at a time;
 // writeAtOnce, the deadlines and Close are for any.
 type connection struct {
-	file *os.File // not in the poller's care; it keeps the descriptor while it is used
-	raw  syscall.RawConn
-	in   *interest
-	out  *interest
+	using sync.RWMutex // who uses the descriptor holds it for reading: nothing here costs more than the system calls
+	fd    int          // in blocking mode; -1 when closed
+	in    *interest
+	out   *interest
 
 	waited    bool        // the last Read did: nothing was there when it began
 	attention *sync.Mutex // of the server, for one connection at a time
@@ -54,51 +54,52 @@ func newConnection(conn *net.UnixConn, attention *sync.Mutex) (c *connection, pe
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := unix.SetNonblock(fd, false); err != nil { // what keeps os from giving it to the poller
-		return nil, nil, errors.Join(err, unix.Close(fd))
-	}
-	c = &connection{file: os.NewFile(uintptr(fd), "mapping socket"), attention: attention}
-	if peer, err = c.open(fd); err != nil {
+	c = &connection{fd: fd, attention: attention}
+	if peer, err = c.open(); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	return c, peer, nil
 }
 
-func (c *connection) open(fd int) (peer *unix.Ucred, err error) {
-	if c.raw, err = c.file.SyscallConn(); err != nil {
-		return nil, err
-	}
+func (c *connection) open() (peer *unix.Ucred, err error) {
 	moment := unix.NsecToTimeval(int64(attentive))
-	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &moment); err != nil {
+	err = errors.Join(unix.SetNonblock(c.fd, false), unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &moment))
+	if err != nil {
 		return nil, err
 	}
-	if c.in, err = newInterest(fd, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
+	if c.in, err = newInterest(c.fd, unix.EPOLLIN|unix.EPOLLRDHUP); err != nil {
 		return nil, err
 	}
-	if c.out, err = newInterest(fd, unix.EPOLLONESHOT); err != nil {
+	if c.out, err = newInterest(c.fd, unix.EPOLLONESHOT); err != nil {
 		return nil, err
 	}
-	return unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	return unix.GetsockoptUcred(c.fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 }
 
 // Read waits for a datagram; io.EOF when the client has closed its side.
 func (c *connection) Read(buffer []byte) (octets int, err error) {
-	if octets, err = c.readAtOnce(buffer); !errors.Is(err, unix.EAGAIN) {
-		c.waited = false
-		return octets, err
-	}
-	c.waited = true
 	began := time.Now()
+	c.waited = false
 	if octets, err = c.attend(buffer, began); errors.Is(err, unix.EAGAIN) {
-		failed := c.in.await(func() (done bool) {
-			octets, err = c.readAtOnce(buffer)
-			return !errors.Is(err, unix.EAGAIN)
-		})
-		if failed != nil {
-			return 0, failed
-		}
+		octets, err = c.readWhenThere(buffer)
 	}
-	c.pace.took(time.Since(began))
+	if c.waited {
+		c.pace.took(time.Since(began))
+	}
+	return octets, err
+}
+
+// readWhenThere waits by way of Go's poller.
+func (c *connection) readWhenThere(buffer []byte) (octets int, err error) {
+	failed := c.in.await(func() (done bool) {
+		octets, err = c.readAtOnce(buffer)
+		nothing := errors.Is(err, unix.EAGAIN)
+		c.waited = c.waited || nothing
+		return !nothing
+	})
+	if failed != nil {
+		return 0, failed
+	}
 	return octets, err
 }
 
@@ -110,14 +111,14 @@ func (c *connection) readAtOnce(buffer []byte) (octets int, err error) {
 // receive reads a datagram, or fails with EAGAIN when there is none for as long as the
 // flags and the socket's own bound let it wait.
 func (c *connection) receive(buffer []byte, flags int) (octets int, err error) {
-	err = c.control(func(fd int) (err error) {
-		for {
-			octets, _, err = unix.Recvfrom(fd, buffer, flags)
-			if !errors.Is(err, unix.EINTR) {
-				return err
-			}
+	c.using.RLock()
+	defer c.using.RUnlock()
+	for {
+		octets, _, err = unix.Recvfrom(c.fd, buffer, flags)
+		if !errors.Is(err, unix.EINTR) {
+			break
 		}
-	})
+	}
 	if err == nil && octets == 0 {
 		err = io.EOF
 	}
@@ -128,7 +129,14 @@ func (c *connection) receive(buffer []byte, flags int) (octets int, err error) {
 // one does not. It keeps one of the places that goroutines have to run, so only one
 // connection may, and only where there is another place.
 func (c *connection) attend(buffer []byte, began time.Time) (octets int, err error) {
-	if !c.pace.lively || runtime.GOMAXPROCS(0) < 2 || !c.attention.TryLock() {
+	if !c.pace.lively || runtime.GOMAXPROCS(0) < 2 {
+		return 0, unix.EAGAIN
+	}
+	if octets, err = c.readAtOnce(buffer); !errors.Is(err, unix.EAGAIN) {
+		return octets, err
+	}
+	c.waited = true
+	if !c.attention.TryLock() {
 		return 0, unix.EAGAIN
 	}
 	defer c.attention.Unlock()
@@ -150,8 +158,7 @@ func (c *connection) Write(datagram []byte) (octets int, err error) {
 		if err = c.writeAtOnce(datagram); !errors.Is(err, unix.EAGAIN) {
 			return true
 		}
-		wanted := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT}
-		err = c.control(func(fd int) error { return c.out.change(unix.EPOLL_CTL_MOD, fd, &wanted) })
+		err = c.wantRoom()
 		return err != nil
 	})
 	if err = errors.Join(failed, err); err != nil {
@@ -160,24 +167,23 @@ func (c *connection) Write(datagram []byte) (octets int, err error) {
 	return len(datagram), nil
 }
 
-// writeAtOnce writes a datagram, or fails with EAGAIN when that has to wait.
-func (c *connection) writeAtOnce(datagram []byte) error {
-	return c.control(func(fd int) error {
-		for {
-			err := unix.Sendto(fd, datagram, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
-			if !errors.Is(err, unix.EINTR) {
-				return err
-			}
-		}
-	})
+// wantRoom has the poller told once when there is room to write.
+func (c *connection) wantRoom() error {
+	c.using.RLock()
+	defer c.using.RUnlock()
+	return c.out.change(unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT})
 }
 
-func (c *connection) control(do func(fd int) error) error {
-	var failed error
-	if err := c.raw.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
-		return err
+// writeAtOnce writes a datagram, or fails with EAGAIN when that has to wait.
+func (c *connection) writeAtOnce(datagram []byte) error {
+	c.using.RLock()
+	defer c.using.RUnlock()
+	for {
+		err := unix.Sendto(c.fd, datagram, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
 	}
-	return failed
 }
 
 // SetReadDeadline bounds how long Read waits, also one that waits already.
@@ -188,7 +194,17 @@ func (c *connection) SetWriteDeadline(t time.Time) error { return c.out.epoll.Se
 
 // Close ends the connection, and Read and Write with it.
 func (c *connection) Close() error {
-	return errors.Join(c.file.Close(), c.in.close(), c.out.close())
+	c.using.RLock()
+	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // who waits in a system call is told so
+	c.using.RUnlock()
+	c.using.Lock()
+	defer c.using.Unlock()
+	if c.fd < 0 {
+		return os.ErrClosed
+	}
+	err := unix.Close(c.fd)
+	c.fd = -1 // with which every system call fails
+	return errors.Join(err, c.in.close(), c.out.close())
 }
 
 // interest is an epoll instance of one descriptor.

@@ -53,7 +53,9 @@ func (c *session) commit() {
 	s := c.server
 	s.apply.Lock()
 	defer s.apply.Unlock()
-	b := batch{server: s, session: c, heard: s.heard(HearOperations, c), touched: map[lisp.Prefix]struct{}{}}
+	b := &c.batch
+	b.server, b.session, b.heard = s, c, s.heard(HearOperations, c)
+	defer b.rest()
 	for _, raw := range c.run {
 		b.add(raw, &c.message)
 	}
@@ -68,6 +70,22 @@ func (c *session) commit() {
 	c.queue.answer(b.own, b.messages)
 	s.counters.operations.Add(uint64(len(c.run)))
 	c.run = c.run[:0]
+}
+
+// fewTouched are so few prefixes that to forget them costs less than a new map.
+const fewTouched = 8
+
+// rest keeps of a batch that is done the room for the next.
+func (b *batch) rest() {
+	*b = batch{operations: b.operations, parts: b.parts, touched: b.touched}
+}
+
+// touch notes that an operation that waits changes a prefix.
+func (b *batch) touch(prefix lisp.Prefix) {
+	if b.touched == nil {
+		b.touched = map[lisp.Prefix]struct{}{}
+	}
+	b.touched[prefix] = struct{}{}
 }
 
 // add plans what a message asks.
@@ -158,7 +176,7 @@ func (b *batch) planDelete(m *Message, p *part) {
 	if m.database() {
 		b.ask(p, dataplane.DeleteDatabase{Prefix: m.Prefix})
 	}
-	b.touched[m.Prefix] = struct{}{}
+	b.touch(m.Prefix)
 }
 
 // expired reports whether the TTL of a mapping that is to be deleted has ended.
@@ -194,7 +212,7 @@ func (b *batch) planEntry(m *Message, p *part) error {
 		}
 		operations = append(operations, operation)
 	}
-	b.touched[m.Prefix] = struct{}{}
+	b.touch(m.Prefix)
 	if len(operations) > 1 {
 		return b.both(operations, undo)
 	}
@@ -299,7 +317,12 @@ func (b *batch) flush() {
 		at += p.operations
 		b.echo(p)
 	}
+	clear(b.operations) // they are not to be kept
+	clear(b.parts)
 	b.operations, b.parts, b.flushes = b.operations[:0], b.parts[:0], false
+	if len(b.touched) > fewTouched {
+		b.touched = nil
+	}
 	clear(b.touched)
 }
 

@@ -48,6 +48,7 @@ type session struct {
 	// Of the receiving goroutine alone:
 	message  Message
 	run      [][]byte // writes that follow each other
+	batch    batch    // that carries out run
 	settings settingsParts
 	few      fewSessions // who is still to be sent the echoes of the last run
 }

@@ -48,9 +48,7 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 	}
 	var errs []error
 	var releases []release
-	if err := e.clock.adjust(); err != nil {
-		e.log.Error("the clocks cannot be read", "error", err)
-	}
+	e.adjustClock()
 	for i, operation := range operations {
 		released, err := e.apply(operation)
 		if released != nil {
@@ -66,6 +64,21 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 	}
 	e.room.installed(releases)
 	return errs
+}
+
+// clockInterval is how often the time of day is compared with the time since boot at most:
+// to read that is a system call, which takes longer than many an operation.
+const clockInterval = 10 * time.Millisecond
+
+// adjustClock is for who holds changing.
+func (e *Engine) adjustClock() {
+	if time.Since(e.clockAdjusted) < clockInterval {
+		return
+	}
+	if err := e.clock.adjust(); err != nil {
+		e.log.Error("the clocks cannot be read", "error", err)
+	}
+	e.clockAdjusted = time.Now()
 }
 
 // apply carries out one operation. The caller holds changing.

@@ -96,7 +96,9 @@ type Engine struct {
 	// settings or interfaces are at hand. Both are taken in this order.
 	changing sync.Mutex
 	mu       sync.Mutex
-	closed   bool
+
+	clockAdjusted time.Time // when the clocks were compared last
+	closed        bool
 
 	tables     *tables
 	graces     *graceClock

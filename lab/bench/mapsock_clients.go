@@ -79,7 +79,7 @@ func (c *mapConnection) send(m *mapsock.Message) error {
 }
 
 func (c *mapConnection) write(datagram []byte) error {
-	_, err := uninterrupted(func() (int, error) { return unix.SendmsgN(c.fd, datagram, nil, nil, unix.MSG_NOSIGNAL) })
+	_, err := uninterrupted(func() (int, error) { return unix.Write(c.fd, datagram) })
 	return err
 }
 
