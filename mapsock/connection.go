@@ -197,6 +197,14 @@ func (c *connection) Close() error {
 	c.using.RLock()
 	_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // who waits in a system call is told so
 	c.using.RUnlock()
+	if err := c.release(); err != nil {
+		return err
+	}
+	return errors.Join(c.in.close(), c.out.close()) // they wait for who waits by way of them, who may want the descriptor
+}
+
+// release closes the descriptor when nobody uses it.
+func (c *connection) release() error {
 	c.using.Lock()
 	defer c.using.Unlock()
 	if c.fd < 0 {
@@ -204,7 +212,7 @@ func (c *connection) Close() error {
 	}
 	err := unix.Close(c.fd)
 	c.fd = -1 // with which every system call fails
-	return errors.Join(err, c.in.close(), c.out.close())
+	return err
 }
 
 // interest is an epoll instance of one descriptor.
