@@ -267,6 +267,7 @@ func (d *dumper) write() bool {
 		return false
 	}
 	_, d.err = c.conn.Write(d.datagram)
+	runtime.Gosched() // who waits for a place to run would else wait until it is taken from this goroutine
 	pause := unix.NsecToTimespec(int64(dumpPause))
 	_ = unix.Nanosleep(&pause, nil) // it may be cut short
 	d.datagram = d.datagram[:0]

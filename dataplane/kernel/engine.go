@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
@@ -85,7 +84,7 @@ type Engine struct {
 	paths      paths
 	reassembly reassembly
 	misses     *misses
-	ring       *ringbuf.Reader
+	ring       *eventRing
 	stop       chan struct{}
 	running    sync.WaitGroup
 
@@ -186,7 +185,7 @@ func (e *Engine) open(o Options) (err error) {
 		return err
 	}
 	e.hooks.clsact = o.Attach == AttachClsact
-	if e.ring, err = ringbuf.NewReader(e.store.maps[lisptcMapEvents]); err != nil {
+	if e.ring, err = openEventRing(e.store.maps[lisptcMapEvents]); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName, e.roomTells)
@@ -341,7 +340,7 @@ func (e *Engine) end() bool {
 		return false
 	}
 	close(e.stop)
-	_ = e.ring.Close()
+	_ = e.ring.close()
 	_ = e.closePaths()
 	e.closeReassembly()
 	e.room.stop()
@@ -372,7 +371,7 @@ func (e *Engine) release() error {
 func (e *Engine) releaseAll() error {
 	var errs []error
 	if e.ring != nil {
-		errs = append(errs, e.ring.Close())
+		errs = append(errs, e.ring.close())
 	}
 	errs = append(errs, e.closePaths())
 	e.closeReassembly()

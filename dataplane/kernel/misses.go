@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,10 +165,10 @@ func (m *misses) forget(destination forward.Destination) {
 }
 
 // read raises what the programs report until the ring buffer is closed.
-func (m *misses) read(ring *ringbuf.Reader, log *slog.Logger) {
+func (m *misses) read(ring *eventRing, log *slog.Logger) {
 	var record ringbuf.Record
 	for {
-		err := ring.ReadInto(&record)
+		err := ring.next(&record)
 		if errors.Is(err, ringbuf.ErrClosed) {
 			return
 		}
@@ -180,9 +179,6 @@ func (m *misses) read(ring *ringbuf.Reader, log *slog.Logger) {
 		if err := m.take(record.RawSample); err != nil {
 			log.Warn("event of a program is not understood", "error", err)
 		}
-		// To wait for the next is a system call that keeps the processor until Go's
-		// monitor takes it away: whoever the event is for goes first.
-		runtime.Gosched()
 	}
 }
 

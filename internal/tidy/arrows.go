@@ -18,7 +18,7 @@ var arrows = map[string][]string{
 	"control":                {"lisp", "wire"},
 	"forward":                {"lisp", "wire"},
 	"dataplane":              {"lisp"},
-	"dataplane/":             {"lisp", "dataplane", "forward", "internal/genetlink"},
+	"dataplane/":             {"lisp", "dataplane", "forward", "internal/genetlink", "internal/waitread"},
 	"mapsock":                {"lisp", "dataplane"},
 	"config":                 {"lisp"},
 	"sim":                    {"lisp", "wire", "control", "dataplane", "dataplane/"},

@@ -197,7 +197,7 @@ func (b *bench) run(ctx context.Context) error {
 	if _, err := runs.RemoveLeftovers(false); err != nil {
 		return b.fail(fmt.Errorf("remove what an earlier run left: %w", err))
 	}
-	began := time.Now()
+	began, before := time.Now(), timeShareNow()
 	limited, cancel := context.WithTimeout(ctx, b.options.Measure+maxOverrun)
 	defer cancel()
 	err := b.measureAll(limited)
@@ -206,6 +206,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	removal := b.remove()
 	b.report.Seconds = time.Since(began).Seconds()
+	b.report.Environment.StolenPercent = before.stolenPercent(timeShareNow())
 	switch {
 	case removal != nil:
 		err = errors.Join(err, fmt.Errorf("remove the network: %w", removal))

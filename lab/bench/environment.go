@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,10 @@ type Environment struct {
 	Go           string  `json:"go"`
 	LoadAtStart  float64 `json:"load_at_start"` // of the last minute; above 0.5 the figures mean little
 	Date         string  `json:"date"`          // UTC
+
+	// StolenPercent is what a hypervisor gave of the processors' time to others while the bench ran. Above 1, the figures mean
+	// little, those of delays least.
+	StolenPercent float64 `json:"stolen_percent"`
 }
 
 func environment(version string, now time.Time) Environment {
@@ -45,6 +50,36 @@ func environment(version string, now time.Time) Environment {
 	return e
 }
 
+// timeShare is what time all processors had so far, in ticks, and what of it a hypervisor gave to others; both are 0 when unknown.
+type timeShare struct{ all, stolen float64 }
+
+// timeColumns of a line of /proc/stat add up to all there was; the last is what was stolen. Those behind are part of others.
+const timeColumns = 8
+
+func timeShareNow() (t timeShare) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return t
+	}
+	fields := strings.Fields(strings.SplitN(string(stat), "\n", 2)[0])
+	if len(fields) <= timeColumns {
+		return t
+	}
+	for _, field := range fields[1 : timeColumns+1] {
+		t.stolen, _ = strconv.ParseFloat(field, 64) // 0 for what is no number
+		t.all += t.stolen
+	}
+	return t
+}
+
+// stolenPercent is the part of the time since then that was stolen.
+func (t timeShare) stolenPercent(now timeShare) float64 {
+	if now.all <= t.all {
+		return 0
+	}
+	return 100 * (now.stolen - t.stolen) / (now.all - t.all)
+}
+
 func cpuModel() string {
 	file, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -61,5 +96,9 @@ func cpuModel() string {
 
 // String is one line for people.
 func (e Environment) String() string {
-	return fmt.Sprintf("%s, %d cores, Linux %s, Loci %s, load %.2f at the start", e.CPU, e.Cores, e.Kernel, e.Loci, e.LoadAtStart)
+	line := fmt.Sprintf("%s, %d cores, Linux %s, Loci %s, load %.2f at the start", e.CPU, e.Cores, e.Kernel, e.Loci, e.LoadAtStart)
+	if e.StolenPercent > 0 {
+		line += fmt.Sprintf(", %.1f %% of the processors' time stolen", e.StolenPercent)
+	}
+	return line
 }

@@ -72,7 +72,7 @@ func TestReportAsJSON(t *testing.T) {
 		Targets     []map[string]any
 	}
 	must(t, json.Unmarshal(out.Bytes(), &object))
-	wantKeys(t, "environment", object.Environment, "kernel", "cpu", "cores", "loci", "go", "load_at_start", "memory_octets", "architecture", "date")
+	wantKeys(t, "environment", object.Environment, "kernel", "cpu", "cores", "loci", "go", "load_at_start", "stolen_percent", "memory_octets", "architecture", "date")
 	wantKeys(t, "result", object.Results[0], "case", "arm", "metric", "unit", "value", "min", "median", "max", "low", "high", "confidence", "samples")
 	wantKeys(t, "ratio", object.Ratios[0], "case", "metric", "of", "to", "min", "median", "max", "low", "high", "confidence")
 	wantKeys(t, "target", object.Targets[0], "name", "target", "measured", "met")
@@ -149,5 +149,22 @@ func TestChooseCases(t *testing.T) {
 		if (err != nil) != c.fails || !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, %v; want %v", c.wanted, got, err, c.want)
 		}
+	}
+}
+
+func TestStolenTime(t *testing.T) {
+	before := timeShare{all: 1000, stolen: 10}
+	for _, test := range []struct {
+		now  timeShare
+		want float64
+	}{
+		{timeShare{all: 1200, stolen: 20}, 5}, {timeShare{all: 1100, stolen: 10}, 0}, {before, 0}, {timeShare{}, 0},
+	} {
+		if got := before.stolenPercent(test.now); got != test.want {
+			t.Errorf("%+v: %v %%, want %v", test.now, got, test.want)
+		}
+	}
+	if now := timeShareNow(); now.all <= 0 || now.stolen > now.all {
+		t.Errorf("the processors had %+v", now)
 	}
 }
