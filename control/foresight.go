@@ -4,8 +4,9 @@ package control
 
 // Looking ahead: what Map-Requests that came together ask for is looked up for all of them before
 // the first is handled. In a table of a million each lookup waits for memory several times; one
-// right after the other, the processor does much of the waiting at once. No answer depends on it:
-// what was foreseen counts only while the table is as it was.
+// right after the other, the processor does much of the waiting at once. Where registrations are
+// found by hash (rowhash.go), buckets are fetched for all, then rows, then who registered. No answer
+// depends on it: what was foreseen counts only while the table is as it was.
 
 import "loci/lisp"
 
@@ -19,8 +20,9 @@ type foreseen struct {
 	ok    bool
 }
 
-// Foresee looks up what a message will need. Call it for the messages of a batch, then
-// HandleReceived for each. It has no effect but on how long those take.
+// Foresee begins to look up what a message will need. Call it for the messages of a batch, then
+// HandleReceived or HandleRefusal for each, the first of which ends it: until then they must stay
+// as they are. It has no effect but on how long those take.
 func (n *Node) Foresee(r Received) {
 	if m, ok := r.message.(*mapRequest); ok && n.mapServer != nil && m.ecm != nil && len(m.prefixes) == 1 {
 		n.mapServer.registrations.foresee(m)
@@ -29,54 +31,66 @@ func (n *Node) Foresee(r Received) {
 
 // bring makes use of what was foreseen, if anything was.
 func (n *Node) bring() {
-	if n.mapServer != nil && len(n.mapServer.registrations.ahead) > 0 {
+	if n.mapServer != nil && len(n.mapServer.registrations.toCome) > 0 {
 		n.mapServer.registrations.bring()
 	}
 }
 
-// ahead is a lookup to come: of a Map-Request, and what may be found by which hash.
-type ahead struct {
+// toCome is a lookup to come: of a Map-Request, and what may be found by which hash.
+type toCome struct {
 	m    *mapRequest
 	hash uint32
 }
 
-// foresee has the processor fetch where the row's number is.
+// foresee has the processor fetch where the row's number is, or looks the row up where that is not known by hash.
 func (t *registrations) foresee(m *mapRequest) {
 	lengths, ok := t.exact.lengthsFor(&m.prefixes[0])
-	if !ok || len(t.ahead)+len(lengths) > maxAhead {
+	if !ok {
+		t.lookAhead(m)
+		return
+	}
+	if len(t.toCome)+len(lengths) > maxAhead {
 		return
 	}
 	for _, length := range lengths {
 		_, hash := covering(&m.prefixes[0], length)
 		t.touched += t.exact.touch(hash)
-		t.ahead = append(t.ahead, ahead{m, hash})
+		t.toCome = append(t.toCome, toCome{m, hash})
 	}
 }
 
-// bring has the processor fetch the rows, looks them up, and reads who registered last where the Map-Server does not answer
-// itself.
+// bring has the processor fetch the rows, and looks ahead for each message.
 func (t *registrations) bring() {
-	for _, a := range t.ahead {
-		t.touched += t.exact.touchRow(&t.rows, a.hash)
+	for _, c := range t.toCome {
+		t.touched += t.exact.touchRow(&t.rows, c.hash)
 	}
-	for _, a := range t.ahead {
-		row, ok := t.lookup(&a.m.prefixes[0])
-		a.m.foreseen = foreseen{edits: t.edits, row: row, ok: ok}
-		if !ok {
-			continue
+	var last *mapRequest
+	for _, c := range t.toCome {
+		if c.m != last {
+			t.lookAhead(c.m)
 		}
-		if r := t.rows.at(row); !r.proxyReply && r.newest != noRow {
-			t.touched += t.registrants.at(r.newest).xtr
-		}
+		last = c.m
 	}
-	clear(t.ahead)
-	t.ahead = t.ahead[:0]
+	clear(t.toCome)
+	t.toCome = t.toCome[:0]
+}
+
+// lookAhead looks up what is asked for, and reads who registered it last where the Map-Server does not answer itself.
+func (t *registrations) lookAhead(m *mapRequest) {
+	row, ok := t.lookup(&m.prefixes[0])
+	m.foreseen = foreseen{edits: t.edits, row: row, ok: ok}
+	if !ok {
+		return
+	}
+	if r := t.rows.at(row); !r.proxyReply && r.newest != noRow {
+		t.touched += t.registrants.at(r.newest).xtr
+	}
 }
 
 // nearest is the registration that covers what is asked for most closely.
-func (t *registrations) nearest(asked lisp.Prefix, ahead foreseen) (row uint32, ok bool) {
-	if ahead.edits == t.edits {
-		return ahead.row, ahead.ok
+func (t *registrations) nearest(asked lisp.Prefix, known foreseen) (row uint32, ok bool) {
+	if known.edits == t.edits {
+		return known.row, known.ok
 	}
 	return t.lookup(&asked)
 }

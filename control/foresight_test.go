@@ -52,15 +52,55 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := foresightServer(t)
-			r, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), foresightRequest(t, "10.1.2.3/32"))
-			if refused != nil {
-				t.Fatal(refused)
+			first, second := foresightReceived(t, s, "10.1.7.7/32"), foresightReceived(t, s, "10.1.2.3/32")
+			s.Foresee(first)
+			s.Foresee(second)
+			wantForeseen(t, s, first, "10.1.0.0/16", 1)
+			if second.message.(*mapRequest).foreseen.edits != s.mapServer.registrations.edits {
+				t.Fatal("the second was not foreseen when the first was handled")
 			}
-			s.Foresee(r)
+			s.sent = nil
 			c.between(s)
-			wantForeseen(t, s, r, c.want, c.records)
+			wantForeseen(t, s, second, c.want, c.records)
 		})
 	}
+}
+
+// What is refused ends looking ahead, too: the messages may be gone afterwards.
+func TestForesightEndsWithARefusal(t *testing.T) {
+	s := foresightServer(t)
+	s.Foresee(foresightReceived(t, s, "10.1.2.3/32"))
+	if len(s.mapServer.registrations.toCome) == 0 {
+		t.Fatal("nothing is looked for ahead")
+	}
+	_, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), []byte{0xf0})
+	s.HandleRefusal(s.now, refused)
+	if left := len(s.mapServer.registrations.toCome); left > 0 {
+		t.Errorf("%d lookups are still to come", left)
+	}
+}
+
+// Where the trie has to be asked, it is asked ahead.
+func TestForesightOfManyLengths(t *testing.T) {
+	s := foresightServer(t)
+	for _, prefix := range []string{"10.2.0.0/17", "10.3.0.0/18", "10.4.0.0/19", "10.5.0.0/20", "10.6.0.0/21"} {
+		foresightRegister(s, prefix)
+	}
+	r := foresightReceived(t, s, "10.1.2.3/32")
+	s.Foresee(r)
+	if known := r.message.(*mapRequest).foreseen; !known.ok || known.edits != s.mapServer.registrations.edits {
+		t.Errorf("foreseen is %+v", known)
+	}
+	wantForeseen(t, s, r, "10.1.0.0/16", 1)
+}
+
+func foresightReceived(t *testing.T, s *journalledServer, asked string) Received {
+	t.Helper()
+	r, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), foresightRequest(t, asked))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	return r
 }
 
 // wantForeseen lets a server answer, and does not wait for one that follows a row which is

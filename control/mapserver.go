@@ -80,8 +80,8 @@ func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix, owner own
 // registered finds the registration to use. One that is less specific than the
 // configured EID-Prefix counts only if it is of the same site: another site's
 // aggregate says nothing about this one.
-func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState, ahead foreseen) (*registration, bool) {
-	id, ok := s.registrations.nearest(asked, ahead)
+func (s *mapServer) registered(asked, configured lisp.Prefix, site *siteState, known foreseen) (*registration, bool) {
+	id, ok := s.registrations.nearest(asked, known)
 	if !ok {
 		return nil, false
 	}

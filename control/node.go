@@ -191,6 +191,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 // HandleRefusal counts a packet that Inspect refused, and tells of it.
 func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 	n.host.turn(now)
+	n.bring()
 	n.host.count(r.Reason)
 	if r.site != "" && n.mapServer != nil {
 		n.mapServer.noteAuthFailure(r.site)

@@ -74,7 +74,7 @@ type registrations struct {
 	sets        locatorSets
 	sites       siteTable
 	edits       uint64    // of index
-	ahead       []ahead   // whose rows are looked up next
+	toCome      []toCome  // whose rows are looked up next
 	touched     uint32    // what bring read, so that the compiler keeps the reads
 	sweep       deadlines // one row: the next batch of the pass after a change of the configuration
 	swept       uint32    // where that pass is

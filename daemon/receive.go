@@ -40,6 +40,18 @@ type inbound struct {
 	room     *control.Room // where received may be; no other element of any batch has it
 }
 
+// roomOctets is the longest message that is read into a room. A room keeps what its last message
+// needed, and there are thousands.
+const roomOctets = 192
+
+// roomFor is where a message is read into; nil for new memory.
+func (i *inbound) roomFor(message []byte) *control.Room {
+	if len(message) > roomOctets {
+		return nil
+	}
+	return i.room
+}
+
 // emptied is a batch that its messages are done with. It keeps their rooms.
 func emptied(b []inbound) []inbound {
 	for i := range b {
@@ -102,7 +114,7 @@ func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
 		one := octets[:min(segment, len(octets))]
 		octets = octets[len(one):]
 		next := r.next()
-		if next.received, next.refusal = control.InspectIn(next.room, keys, local, from, one); len(r.batch) == cap(r.batch) {
+		if next.received, next.refusal = control.InspectIn(next.roomFor(one), keys, local, from, one); len(r.batch) == cap(r.batch) {
 			r.enqueue()
 		}
 		r.slice.yield()

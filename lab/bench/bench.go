@@ -219,6 +219,9 @@ func (b *bench) run(ctx context.Context) error {
 	b.report.sumUp()
 	b.kind.judge(b.report)
 	b.screen.report(b.report)
+	if stolen := b.report.Environment.StolenPercent; stolen > 0 {
+		b.screen.line("\n%.1f %% of the processors' time was stolen.", stolen)
+	}
 	return nil
 }
 
