@@ -51,8 +51,11 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 	e.adjustClock()
 	for i, operation := range operations {
 		released, err := e.apply(operation)
-		if released != nil {
-			releases = append(releases, *released)
+		if released.generation != 0 {
+			if releases == nil {
+				releases = make([]release, 0, len(operations)-i)
+			}
+			releases = append(releases, released)
 		}
 		if err == nil {
 			continue
@@ -81,10 +84,10 @@ func (e *Engine) adjustClock() {
 	e.clockAdjusted = time.Now()
 }
 
-// apply carries out one operation. The caller holds changing.
-func (e *Engine) apply(operation dataplane.Operation) (*release, error) {
+// apply carries out one operation. The caller holds changing. A release without a generation is none.
+func (e *Engine) apply(operation dataplane.Operation) (none release, err error) {
 	if o, ok := operation.(dataplane.SetSettings); ok {
-		return nil, e.setSettings(o.Settings)
+		return none, e.setSettings(o.Settings)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,27 +95,27 @@ func (e *Engine) apply(operation dataplane.Operation) (*release, error) {
 	case dataplane.PutMapping:
 		return e.putMapping(o.Entry)
 	case dataplane.DeleteMapping:
-		return nil, e.deleteMapping(o.Prefix)
+		return none, e.deleteMapping(o.Prefix)
 	case dataplane.PutDatabase:
-		return nil, e.putDatabase(o.Entry)
+		return none, e.putDatabase(o.Entry)
 	case dataplane.DeleteDatabase:
-		return nil, e.deleteEntry(kindDatabase, o.Prefix)
+		return none, e.deleteEntry(kindDatabase, o.Prefix)
 	case dataplane.PutLocatorState:
-		return nil, e.putLocatorState(o)
+		return none, e.putLocatorState(o)
 	case dataplane.Flush:
-		return nil, e.flush(o)
+		return none, e.flush(o)
 	}
-	return nil, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
+	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
 
-func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
+func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error) {
 	key, err := keyOf(kindMapCache, m.Mapping.Prefix)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	locators, err := checkLocators(m.Mapping.Locators)
 	if err != nil {
-		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
+		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
 	record := entry{
 		key: key, locators: locators, action: m.Mapping.Action, cookie: cookieOf(&m),
@@ -128,15 +131,15 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (*release, error) {
 	another := e.hasOtherLocators(record)
 	index, held, err := e.tables.put(record)
 	if err != nil {
-		return nil, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
+		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
 	if another {
 		e.forgetStatusBits(key, false)
 	}
 	if m.Mapping.Negative() && m.Mapping.Action == lisp.ActionSendMapRequest {
-		return nil, nil // still a miss
+		return none, nil // still a miss
 	}
-	return &release{
+	return release{
 		prefix: m.Mapping.Prefix, held: held, index: index, generation: e.tables.born[index],
 	}, nil
 }

@@ -54,7 +54,7 @@ func (c bootClock) toBoot(t time.Time) uint64 {
 		return 0
 	}
 	nanoseconds := t.UnixNano()
-	if t.Year() > 2261 || t.Year() < 1678 { // beyond what UnixNano can say
+	if seconds := t.Unix(); seconds >= math.MaxInt64/int64(time.Second) || seconds <= math.MinInt64/int64(time.Second) { // beyond what UnixNano can say
 		nanoseconds = math.MaxInt64 / 2
 	}
 	boot := uint64(nanoseconds - int64(*c.offset))

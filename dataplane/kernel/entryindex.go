@@ -21,17 +21,28 @@ type entryIndex struct {
 	records []lisptcLispMapping
 	places  []entryPlace // a power of two of them, a quarter free at least
 	count   int
+
+	// What was hashed last: an entry is looked for two or three times before it is added. So looking writes, and is for one at a time.
+	lastKey  entryKey
+	lastHash uint32
 }
 
 // An entryPlace is free when after is 0.
 type entryPlace struct{ hash, after uint32 } // after: the index and one
 
 func newEntryIndex(records []lisptcLispMapping) entryIndex {
-	return entryIndex{seed: maphash.MakeSeed(), records: records, places: make([]entryPlace, leastPlaces)}
+	x := entryIndex{seed: maphash.MakeSeed(), records: records, places: make([]entryPlace, leastPlaces)}
+	x.lastHash = uint32(maphash.Comparable(x.seed, x.lastKey))
+	return x
 }
 
 // hashOf mixes all of a key, with a seed that nobody outside knows: prefixes are chosen by others.
-func (x *entryIndex) hashOf(key *entryKey) uint32 { return uint32(maphash.Comparable(x.seed, *key)) }
+func (x *entryIndex) hashOf(key *entryKey) uint32 {
+	if x.lastKey != *key {
+		x.lastKey, x.lastHash = *key, uint32(maphash.Comparable(x.seed, *key))
+	}
+	return x.lastHash
+}
 
 // find returns the place of a key, or the free one where it would be put.
 func (x *entryIndex) find(key *entryKey) (place uint32, found bool) {

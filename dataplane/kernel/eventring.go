@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -22,8 +23,9 @@ import (
 
 // eventRing is a ring buffer and who waits for it. One goroutine may read.
 type eventRing struct {
-	reader *ringbuf.Reader // never waits itself
 	file   *waitread.File  // the map
+	mu     sync.Mutex      // held while the ring is looked at, not while it is waited for: what is asked how much is there must not be closed then
+	reader *ringbuf.Reader // never waits itself; nil: closed
 }
 
 func openEventRing(from *ebpf.Map) (*eventRing, error) {
@@ -40,12 +42,18 @@ func openEventRing(from *ebpf.Map) (*eventRing, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	reader.SetDeadline(time.Unix(1, 0))
-	return &eventRing{reader, file}, nil
+	return &eventRing{file: file, reader: reader}, nil
 }
 
 // next waits for an event; ringbuf.ErrClosed after close.
 func (r *eventRing) next(record *ringbuf.Record) (err error) {
 	failed := r.file.Read(func(uintptr) (done bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.reader == nil {
+			err = ringbuf.ErrClosed
+			return true
+		}
 		if r.reader.AvailableBytes() == 0 {
 			return false
 		}
@@ -64,5 +72,12 @@ func (r *eventRing) close() error {
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
-	return errors.Join(err, r.reader.Close())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reader == nil {
+		return err
+	}
+	err = errors.Join(err, r.reader.Close())
+	r.reader = nil
+	return err
 }

@@ -54,7 +54,8 @@ func (s *locatorSets) acquire(set lisp.LocatorSet) (uint32, error) {
 	if len(set) == 0 {
 		return noLocatorSet, nil
 	}
-	if index, ok := s.byContent[contentOf(set)]; ok {
+	var room [2 * contentOctets]byte
+	if index, ok := s.byContent[string(appendContent(room[:0], set))]; ok {
 		s.uses[index].mappings++
 		return index, nil
 	}
@@ -281,12 +282,18 @@ func (s *locatorSets) retire(index uint32) {
 
 // contentOf returns octets that are equal for equal sets.
 func contentOf(set lisp.LocatorSet) string {
-	content := make([]byte, 0, 24*len(set))
+	return string(appendContent(make([]byte, 0, contentOctets*len(set)), set))
+}
+
+// contentOctets is what a locator adds to the content of its set.
+const contentOctets = 16 + 6
+
+func appendContent(content []byte, set lisp.LocatorSet) []byte {
 	for _, l := range set {
 		record := encodeLocator(l, lisp.RLOC{})
 		content = append(content, record.Rloc[:]...)
 		content = append(content, record.Family, record.Priority, record.Weight,
 			record.MulticastPriority, record.MulticastWeight, record.Flags)
 	}
-	return string(content)
+	return content
 }

@@ -76,3 +76,12 @@ func ratiosOf(of, to []float64) []float64 {
 	}
 	return all
 }
+
+// differencesOf are by how much more each sample is than the one of the same round: what disturbs a round disturbs both.
+func differencesOf(of, from []float64) []float64 {
+	var all []float64
+	for i := range min(len(of), len(from)) {
+		all = append(all, of[i]-from[i])
+	}
+	return all
+}

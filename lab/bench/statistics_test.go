@@ -65,3 +65,11 @@ func TestRatiosOf(t *testing.T) {
 		t.Errorf("%v, want one ratio: of what has a partner that is not zero", got)
 	}
 }
+
+// Both were slower in the second round: what one adds to the other is 5, not the difference of medians, 4.
+func TestDifferencesOf(t *testing.T) {
+	of, from := []float64{15, 35, 16, 99}, []float64{10, 30, 12}
+	if got := differencesOf(of, from); !slices.Equal(got, []float64{5, 5, 4}) {
+		t.Errorf("differences %v", got)
+	}
+}
