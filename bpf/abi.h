@@ -486,7 +486,7 @@ struct lisp_generations {
 enum lisp_way {
 	LISP_WAY_ENCAPSULATED = 1,
 	LISP_WAY_DECAPSULATED = 2,
-	/* What many pairs of addresses share (scattered.h), by other keys: */
+	/* What many pairs of addresses share (shared.h), by other keys: */
 	LISP_WAY_SET = 3,    /* a locator-set's: where its front is */
 	LISP_WAY_FRONT = 4,  /* a locator's: as LISP_WAY_ENCAPSULATED but for the mapping */
 	LISP_WAY_ENTRY = 5,  /* an entry of the Database: as LISP_WAY_DECAPSULATED */
@@ -499,7 +499,7 @@ enum lisp_way {
 
 #define LISP_FRONT_OCTETS 72 /* longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words */
 
-/* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor * LISP_DECISIONS + place: what was decided
+/* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor * LISP_PLACES + place: what was decided
  * about packets with this key, which stands for all that a decision depends on and that differs from packet to packet, but for
  * lengths, TTL, ECN. Flows between two addresses share it where their ports make no difference to their way; where they do, it says
  * by which bits of the flow's hash, and there is another decision for each value of those. User space makes room for every

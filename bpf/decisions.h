@@ -2,7 +2,7 @@
 /*
  * Decisions about packets, kept by each processor for packets that differ only in their lengths, TTL, ports and contents
  * (docs/decisions/0009): where they are, until when they hold, and what is put into them. What a decision rests on is in its key, in
- * what is looked at anew for each packet (reuse.h, reuse_tc.h), in a generation that user space raises when it changes a table, or it is the
+ * what is looked at anew for each packet (reuse.h, reuse_tc.h, shared.h), in a generation that user space raises when it changes a table, or it is the
  * kernel's (routes, neighbours), which is asked again after LISP_NEXT_HOP_NS. Counters, TTL (RFC 9300 s.5.3), ECN (RFC 6040),
  * nonces, source ports and sizes are never kept. Nothing here ever changes a frame.
  */

@@ -205,7 +205,7 @@ struct lisp_clock {
 	__u64 boot_ns;
 	__u64 order; /* always 0: adding to it orders what is read before it and after it */
 	__u64 nonces; /* state of the generator of nonces that nobody looks at, seeded once a jiffy by the kernel's own */
-	/* Whether most packets are between addresses about which nothing is kept (scattered.h): */
+	/* Whether most packets are between addresses about which nothing is kept (shared.h): */
 	__u64 forwarded; /* packets up to this jiffy */
 	__u32 strangers; /* those of this jiffy that no decision was about */
 	__u32 scattered; /* SCATTERED or more: they are; sinks with each jiffy in which they were not */

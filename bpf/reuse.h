@@ -2,7 +2,8 @@
 /*
  * What is done to frames by decisions that are kept (decisions.h): encapsulation and decapsulation of the plainest packets (RFC 9300
  * s.5.1-5.3), with their own lengths, TTL, ports and nonces, counted like all others. Whatever is not the plainest packet (options,
- * extension headers, fragments, tags, other header flags) is decided anew: this file never drops, waits or passes on its own account.
+ * extension headers, fragments, tags, other header flags) is decided anew: this file never waits or passes on its own account,
+ * and drops only for want of room.
  */
 #ifndef LISP_REUSE_H
 #define LISP_REUSE_H

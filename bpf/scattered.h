@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What is done to frames by what packets between many pairs of addresses share (shared.h): encapsulation and decapsulation of the
- * plainest packets (RFC 9300 s.5.1-5.3), as reuse.h does it by decisions about one pair. Nothing here drops, waits or passes on its own
- * account.
+ * plainest packets (RFC 9300 s.5.1-5.3), as reuse.h does it by decisions about one pair. Nothing here waits or passes on its own
+ * account, or drops but for want of room.
  */
 #ifndef LISP_SCATTERED_H
 #define LISP_SCATTERED_H

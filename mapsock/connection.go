@@ -24,7 +24,7 @@ import (
 // connection is a socket of one client. One goroutine may read and one write at a time;
 // writeAtOnce, the deadlines and Close are for any.
 type connection struct {
-	using sync.RWMutex // who uses the descriptor holds it for reading: nothing here costs more than the system calls
+	using sync.RWMutex // who uses the descriptor holds it for reading; an os.File costs as much as a system call
 	fd    int          // in blocking mode; -1 when closed
 	in    *interest
 	out   *interest

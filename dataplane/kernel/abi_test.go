@@ -191,3 +191,27 @@ func TestMissesAreToldOnceAMoment(t *testing.T) {
 		t.Error("a lost event is not raised again with the next packet")
 	}
 }
+
+func TestMomentStepped(t *testing.T) {
+	began := moment{time.Unix(1_700_000_000, 0), time.Minute}
+	for name, c := range map[string]struct {
+		day, running time.Duration
+		want         bool
+	}{
+		"no time":          {0, 0, false},
+		"a millisecond":    {time.Millisecond, time.Millisecond, false},
+		"an hour":          {time.Hour, time.Hour, false},
+		"drift":            {time.Hour + clockStep/2, time.Hour, false},
+		"set forwards":     {time.Hour, time.Millisecond, true},
+		"set backwards":    {-time.Hour, time.Millisecond, true},
+		"never looked yet": {0, 0, true},
+	} {
+		earlier := began
+		if name == "never looked yet" {
+			earlier = moment{}
+		}
+		if got := (moment{began.day.Add(c.day), began.running + c.running}).stepped(earlier); got != c.want {
+			t.Errorf("%s: stepped is %v", name, got)
+		}
+	}
+}

@@ -75,13 +75,14 @@ const clockInterval = 10 * time.Millisecond
 
 // adjustClock is for who holds changing.
 func (e *Engine) adjustClock() {
-	if time.Since(e.clockAdjusted) < clockInterval {
+	now := momentNow()
+	if now.running-e.clockAdjusted.running < clockInterval && !now.stepped(e.clockAdjusted) {
 		return
 	}
 	if err := e.clock.adjust(); err != nil {
 		e.log.Error("the clocks cannot be read", "error", err)
 	}
-	e.clockAdjusted = time.Now()
+	e.clockAdjusted = now
 }
 
 // apply carries out one operation. The caller holds changing. A release without a generation is none.

@@ -47,6 +47,25 @@ func (c bootClock) adjust() error {
 	return nil
 }
 
+// moment is one point in time by two clocks.
+type moment struct {
+	day     time.Time     // without a monotonic part
+	running time.Duration // since this process began, which nobody sets
+}
+
+var processBegan = time.Now()
+
+func momentNow() moment {
+	now := time.Now()
+	return moment{now.Round(0), now.Sub(processBegan)}
+}
+
+// stepped reports whether the time of day was set since an earlier moment.
+func (m moment) stepped(earlier moment) bool {
+	moved := m.day.Sub(earlier.day) - (m.running - earlier.running)
+	return moved > clockStep || moved < -clockStep
+}
+
 // toBoot converts a time; the zero time is 0. The result is signed when the time
 // lies before boot, and survives as such.
 func (c bootClock) toBoot(t time.Time) uint64 {

@@ -123,7 +123,7 @@ func (r *router) keepForEver(t *testing.T) (kept int) {
 		}
 		kept++
 		d.ExpiresNs = forEver
-		for place := index % decisionsEach; place < m.MaxEntries(); place += decisionsEach {
+		for place := index % placesEach; place < m.MaxEntries(); place += placesEach {
 			must(t, m.Put(place, d))
 		}
 	}

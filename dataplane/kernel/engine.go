@@ -96,7 +96,7 @@ type Engine struct {
 	changing sync.Mutex
 	mu       sync.Mutex
 
-	clockAdjusted time.Time // when the clocks were compared last
+	clockAdjusted moment // when the clocks were compared last; for who holds changing
 	closed        bool
 
 	tables     *tables

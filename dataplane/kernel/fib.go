@@ -128,7 +128,8 @@ func storeRun(slots []uint32, value uint32) {
 
 // move continues in a larger table, into which the slots were copied; cells keep
 // their places. Walks that begin now see no retired block, those in the old table
-// see the old memory: retired blocks can be used at once.
+// see the old memory, and none comes from an older root to a slot outside of both (fibtables.go):
+// retired blocks can be used at once.
 func (t *trie) move(slots []uint32) {
 	size := uint32(len(slots) / cellSlots)
 	more := make([]uint32, size-t.cells.size)

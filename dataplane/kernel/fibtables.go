@@ -156,11 +156,25 @@ func (s *mapStore) extendTable(roots map[rootKey]walkBegin) error {
 		return err
 	}
 	s.pending = nil
+	if haveBlocks(roots) {
+		// Slots of a block name cells of either table: none may change while a walk is between an older root and such a slot.
+		waitForPrograms()
+	}
 	s.background.Go(func() {
 		waitForPrograms()
 		_ = s.discard(previous) // else its place stays taken until the next switch
 	})
 	return nil
+}
+
+// haveBlocks reports whether a root begins in a block of its own, which no table has.
+func haveBlocks(roots map[rootKey]walkBegin) bool {
+	for key, begin := range roots {
+		if key.family == 4 && begin.block != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // enforce makes all roots begin in the last table of newTable, and returns the one before.

@@ -73,12 +73,12 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	return map[string]uint32{
 		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
 		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
-		lisptcMapDecisions: uint32(decisionsEach * processors),
+		lisptcMapDecisions: uint32(placesEach * processors),
 	}, nil
 }
 
-// decisionsEach is LISP_PLACES.
-const decisionsEach = 8192 + 4096
+// placesEach is LISP_PLACES.
+const placesEach = 8192 + 4096
 
 // locatorsBeside is how many locators so many locator-sets may have together: two
 // each, which is what most have at most, and some for the few that have many.

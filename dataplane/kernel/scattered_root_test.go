@@ -206,7 +206,7 @@ func (r *scatteredRouter) share(t *testing.T, at netlink.Link, frame []byte) net
 		}
 		d.ExpiresNs = forEver
 		copy(d.Front[:], sharedMAC)
-		for place := index % decisionsEach; place < len(r.decisions); place += decisionsEach {
+		for place := index % placesEach; place < len(r.decisions); place += placesEach {
 			r.decisions[place] = d
 		}
 	}
