@@ -148,6 +148,11 @@ const dumpSlice = 100 * time.Millisecond
 // entries: whoever was to run on it need not be moved or wait.
 const dumpPause = 100 * time.Microsecond
 
+// datagramsATurn is after how many datagrams, half a millisecond each, a dump lets others have its
+// place to run, who would else wait until Go takes it away after 10 ms. To give it up takes two
+// threads, so not after each.
+const datagramsATurn = 4
+
 // yieldToOthers puts the calling goroutine on a thread of its own that others precede:
 // a dump is long, and packets wait for what comes meanwhile. The thread ends with it.
 func yieldToOthers() {
@@ -178,6 +183,8 @@ type dumper struct {
 	datagram []byte
 	entries  uint64
 	err      error
+
+	datagrams uint // written so far
 }
 
 func (d *dumper) run() {
@@ -267,7 +274,9 @@ func (d *dumper) write() bool {
 		return false
 	}
 	_, d.err = c.conn.Write(d.datagram)
-	runtime.Gosched() // who waits for a place to run would else wait until it is taken from this goroutine
+	if d.datagrams++; d.datagrams%datagramsATurn == 0 {
+		runtime.Gosched()
+	}
 	pause := unix.NsecToTimespec(int64(dumpPause))
 	_ = unix.Nanosleep(&pause, nil) // it may be cut short
 	d.datagram = d.datagram[:0]
