@@ -219,6 +219,15 @@ func TestChecksumsOfInnerHeaders(t *testing.T) {
 	}
 }
 
+// oneMapping leaves of the tables the own site, in both families, and site B as one of its mappings.
+func (b *bench) oneMapping(p pair) {
+	b.leafs = map[rootKey][]leaf{}
+	for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
+		b.database(0, own)
+	}
+	b.mapCacheIn(0, p)
+}
+
 // mapCacheIn maps site B to Instance-ID iid of the remote side.
 func (b *bench) mapCacheIn(iid uint32, pair pair) {
 	set := b.locatorSet(fields{}, pair.outer(1).String(), pair.outer(0).String())

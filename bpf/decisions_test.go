@@ -262,11 +262,7 @@ func TestTunnelsBesideDecisions(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	for _, p := range pairs {
-		b.leafs = map[rootKey][]leaf{}
-		for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
-			b.database(0, own)
-		}
-		b.mapCacheIn(0, p)
+		b.oneMapping(p)
 		for port, want := range map[uint16]uint32{9: xdpRedirect, 4789: toTC, 8472: toTC, 6081: toTC, 4341: toTC} {
 			b.removeDecisions(t)
 			for _, to := range []uint16{9, port} {

@@ -81,11 +81,7 @@ func TestScatteredFromSite(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	for _, p := range pairs {
-		b.leafs = map[rootKey][]leaf{}
-		for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
-			b.database(0, own)
-		}
-		b.mapCacheIn(0, p)
+		b.oneMapping(p)
 		plain := ip{from: p.inner(0, 10), to: p.inner(1, 10), tos: 0xB9, ttl: 64, port: 9, checksum: true, payload: []byte("to B, which is far")}
 		for name, c := range map[string]struct {
 			change  func(*ip)
@@ -254,11 +250,7 @@ func TestFrontsStandApart(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	for _, p := range pairs {
-		b.leafs = map[rootKey][]leaf{}
-		for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
-			b.database(0, own)
-		}
-		b.mapCacheIn(0, p)
+		b.oneMapping(p)
 		frame := func(host int) []byte {
 			plain := ip{from: p.inner(0, 10), to: p.inner(1, host), ttl: 64, port: 9, checksum: true, payload: []byte("to B, which is far")}
 			return ethernet(b.site.Attrs().HardwareAddr, hostMAC, plain.serialize())

@@ -23,9 +23,11 @@ import (
 
 // eventRing is a ring buffer and who waits for it. One goroutine may read.
 type eventRing struct {
-	file   *waitread.File  // the map
-	mu     sync.Mutex      // held while the ring is looked at, not while it is waited for: what is asked how much is there must not be closed then
-	reader *ringbuf.Reader // never waits itself; nil: closed
+	file *waitread.File // the map
+	mu   sync.Mutex     // held while the ring is looked at, which must not be closed then; not while it is waited for
+
+	// The reader never sleeps, but goes round while a program is about to finish the record that comes next. nil: closed.
+	reader *ringbuf.Reader
 }
 
 func openEventRing(from *ebpf.Map) (*eventRing, error) {
