@@ -21,32 +21,34 @@ const (
 	// smrTries of one SMR, smrInterval apart: the RECOMMENDED distance.
 	smrTries    = 3
 	smrInterval = 3 * time.Second
-	// smrPrefixes bounds the EID-Prefixes that one peer is told about at a time.
-	smrPrefixes = 16
 	// smrAfterNotify is how long the Map-Notifies are waited for, smrAfterRegister
 	// how long when no Map-Server sends any.
 	smrAfterNotify   = time.Second
 	smrAfterRegister = 20 * time.Millisecond
 	// peerActive: RFC 9301 s.6.1 speaks of the last minute; use is reported late.
 	peerActive = time.Minute + usageDelay
-	// peerBatch bounds the peers that one turn looks at.
-	peerBatch = 4096
+	// peerBatch and askerBatch bound the peers that one turn looks at.
+	peerBatch  = 4096
+	askerBatch = 2048
+	// askerPrefixes bounds what is remembered of what one peer asked for, askedPrefixes
+	// what it asked for since it was told.
+	askerPrefixes = 8
+	askedPrefixes = 32
 )
 
 // peerSource gives the RLOCs that we recently sent packets to, a batch of them from
 // a cursor on. more reports that there are further ones from next.
 type peerSource func(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool)
 
-// solicitation is what one peer is to be told.
+// solicitation is what one peer is told: a range of the news, smrTries times over.
 type solicitation struct {
-	rloc    lisp.RLOC
-	waiting []solicitedPrefix // earliest first
-}
-
-type solicitedPrefix struct {
-	prefix lisp.Prefix
-	tries  int
-	at     instant // not before
+	rloc     lisp.RLOC
+	from, to uint64
+	first    []lisp.Prefix // of these, what it is known to have asked for: told first
+	place    uint64        // in the pass: first, then the range
+	pass     int
+	at       instant       // when the pass begins
+	asked    []lisp.Prefix // what it was told and asked for
 }
 
 // solicitor sends SMRs.
@@ -55,8 +57,11 @@ type solicitor struct {
 	peers  peerSource
 	askers askers
 
-	changed []lisp.Prefix // wait for their registration
-	telling []lisp.Prefix // peers are being gathered for
+	changed changedMappings // wait for their registration
+	news    news            // what peers are told
+	telling bool            // peers are being gathered for
+	from    uint64          // the news since that number
+	left    []lisp.RLOC     // askers that are still to be told
 	cursor  uint32
 	begin   deadlines // one row: when the waiting ends, or gathering goes on
 
@@ -78,7 +83,9 @@ func (s *solicitor) mappingsChanged(prefixes []lisp.Prefix, acknowledged bool, s
 	if len(prefixes) == 0 {
 		return
 	}
-	s.changed = appendNew(s.changed, prefixes)
+	for range s.changed.add(prefixes) {
+		s.h.count(RefusedSMRTable)
+	}
 	at := max(sentAt, s.h.now) + instant(smrAfterRegister)
 	if acknowledged {
 		at = max(at, s.h.after(smrAfterNotify))
@@ -86,56 +93,77 @@ func (s *solicitor) mappingsChanged(prefixes []lisp.Prefix, acknowledged bool, s
 	s.begin.set(0, at)
 }
 
-func appendNew(list, more []lisp.Prefix) []lisp.Prefix {
-	for _, p := range more {
-		if !slices.Contains(list, p) && len(list) < smrPrefixes {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
 // registered begins to tell the peers.
 func (s *solicitor) registered() {
-	if len(s.changed) == 0 {
+	if len(s.changed.list) == 0 {
 		return
 	}
-	s.telling = appendNew(s.telling, s.changed)
-	s.changed, s.cursor = nil, 0
-	for _, rloc := range s.askers.list() {
-		s.tell(rloc, s.telling)
+	from := s.publish(s.changed.list)
+	if !s.telling {
+		s.from = from
 	}
+	s.changed = changedMappings{}
+	s.telling, s.cursor, s.left = true, 0, s.askers.list()
 	s.gather()
 }
 
-// gather goes through the peers that we send to, a batch a turn.
+// publish makes news of EID-Prefixes and returns the number of the first.
+func (s *solicitor) publish(prefixes []lisp.Prefix) (from uint64) {
+	if s.news.lacksRoom(len(prefixes)) {
+		s.news.forget(s.earliest())
+	}
+	from = s.news.end()
+	for range s.news.add(prefixes) {
+		s.h.count(RefusedSMRTable)
+	}
+	return from
+}
+
+// earliest is the number of the first news that anybody is still to be told.
+func (s *solicitor) earliest() uint64 {
+	earliest := s.news.end()
+	if s.telling {
+		earliest = s.from
+	}
+	for _, id := range s.byRLOC {
+		earliest = min(earliest, s.rows.at(id).from)
+	}
+	return earliest
+}
+
+// gather goes through the askers, then the peers that we send to, a batch a turn.
 func (s *solicitor) gather() {
-	more := false
-	if s.peers != nil {
-		s.cursor, more = s.peers(s.cursor, func(rloc lisp.RLOC) { s.tell(rloc, s.telling) })
+	batch := s.left[:min(len(s.left), askerBatch)]
+	for _, rloc := range batch {
+		s.tell(rloc, s.from)
+	}
+	s.left = s.left[len(batch):]
+	more := len(s.left) > 0
+	if !more && s.peers != nil {
+		s.cursor, more = s.peers(s.cursor, func(rloc lisp.RLOC) { s.tell(rloc, s.from) })
 	}
 	switch {
 	case more:
 		s.begin.set(0, s.h.now+1) // the next turn
-	case len(s.changed) == 0:
+		return
+	case len(s.changed.list) == 0:
 		s.begin.remove(0)
 	}
-	if !more {
-		s.telling = nil
-	}
+	s.telling, s.left = false, nil
 }
 
 // handleBegin ends the waiting for Map-Notifies, or goes on gathering.
 func (s *solicitor) handleBegin(uint32) {
-	if len(s.changed) > 0 {
+	if len(s.changed.list) > 0 {
 		s.registered()
 		return
 	}
 	s.gather()
 }
 
-// tell queues SMRs to one peer.
-func (s *solicitor) tell(rloc lisp.RLOC, prefixes []lisp.Prefix) {
+// tell queues SMRs about the news from a number on to one peer. One that is being told of
+// others is told all from the beginning.
+func (s *solicitor) tell(rloc lisp.RLOC, from uint64) {
 	if _, ok := s.h.rlocOf(rloc.Is4()); !ok || slices.Contains(s.h.rlocs, rloc) {
 		return
 	}
@@ -145,66 +173,94 @@ func (s *solicitor) tell(rloc lisp.RLOC, prefixes []lisp.Prefix) {
 			s.h.count(RefusedSMRTable)
 			return
 		}
-		id = s.rows.add(solicitation{rloc: rloc})
+		id = s.rows.add(solicitation{rloc: rloc, from: from})
 		s.byRLOC[rloc] = id
 	}
 	row := s.rows.at(id)
-	for _, p := range prefixes {
-		row.waiting = slices.DeleteFunc(row.waiting, func(w solicitedPrefix) bool { return w.prefix == p })
-		if len(row.waiting) >= smrPrefixes {
-			s.h.count(RefusedSMRTable)
-			continue
-		}
-		row.waiting = append(row.waiting, solicitedPrefix{prefix: p, at: s.h.now})
-	}
-	s.order(id)
+	row.to, row.place, row.pass, row.at, row.asked = s.news.end(), 0, 0, s.h.now, nil
+	isNew := func(p lisp.Prefix) bool { return s.news.has(p, row.from, row.to) }
+	row.first = slices.DeleteFunc(s.askers.askedFor(rloc), func(p lisp.Prefix) bool { return !isNew(p) })
+	s.timers.set(id, s.h.now)
 }
 
 // outdated tells a peer whose packets carry an old Map-Version, unless it is being told
 // (RFC 9302 s.7.1).
 func (s *solicitor) outdated(rloc lisp.RLOC, prefix lisp.Prefix) {
-	if id, known := s.byRLOC[rloc]; known &&
-		slices.ContainsFunc(s.rows.at(id).waiting, func(w solicitedPrefix) bool { return w.prefix == prefix }) {
-		return
+	if id, known := s.byRLOC[rloc]; known {
+		row := s.rows.at(id)
+		if s.news.has(prefix, row.from, row.to) && !row.hasAsked(prefix) {
+			return
+		}
 	}
-	s.tell(rloc, []lisp.Prefix{prefix})
+	s.tell(rloc, s.publish([]lisp.Prefix{prefix}))
 }
 
-// order sets when a peer is next written to, or forgets it when there is nothing
-// more to say.
-func (s *solicitor) order(id uint32) {
-	row := s.rows.at(id)
-	if len(row.waiting) == 0 {
-		s.timers.remove(id)
-		delete(s.byRLOC, row.rloc)
-		s.rows.release(id)
-		return
+// step goes on to what the peer is told next, if there is anything.
+func (s *solicitor) step(row *solicitation) (p lisp.Prefix, ok bool) {
+	for row.pass < smrTries {
+		for ; row.place < uint64(len(row.first))+row.to-row.from; row.place++ {
+			if p, ok = s.current(row); ok && !row.hasAsked(p) {
+				return p, true
+			}
+		}
+		row.pass, row.place = row.pass+1, 0
+		row.at = max(row.at+instant(smrInterval), s.h.now)
 	}
-	slices.SortStableFunc(row.waiting, func(a, b solicitedPrefix) int { return int(a.at - b.at) })
-	s.timers.set(id, row.waiting[0].at)
+	return lisp.Prefix{}, false
+}
+
+// current is what stands at the peer's place; ok is false where that is told at another one.
+func (s *solicitor) current(row *solicitation) (p lisp.Prefix, ok bool) {
+	if row.place < uint64(len(row.first)) {
+		return row.first[row.place], true
+	}
+	p, ok = s.news.at(row.from+row.place-uint64(len(row.first)), row.to)
+	return p, ok && !slices.Contains(row.first, p)
+}
+
+func (row *solicitation) hasAsked(p lisp.Prefix) bool {
+	return slices.ContainsFunc(row.asked, p.Overlaps)
+}
+
+// drop forgets a peer; without any there are no news.
+func (s *solicitor) drop(id uint32) {
+	s.timers.remove(id)
+	delete(s.byRLOC, s.rows.at(id).rloc)
+	s.rows.release(id)
+	if len(s.byRLOC) == 0 && !s.telling {
+		s.news.forget(s.news.end())
+	}
 }
 
 // handleTimeout sends the next SMR to a peer, within the rates.
 func (s *solicitor) handleTimeout(id uint32) {
 	row := s.rows.at(id)
-	total := s.total
-	if !total.take(s.h.now, s.h.limits.SMRsTotal) {
+	p, ok := s.step(row)
+	switch total := s.total; {
+	case !ok:
+		s.drop(id)
+	case row.at > s.h.now:
+		s.timers.set(id, row.at)
+	case !total.take(s.h.now, s.h.limits.SMRsTotal):
 		s.timers.set(id, s.h.now+s.h.limits.SMRsTotal.interval())
-		return
-	}
-	if !s.sent.take(s.h.now, row.rloc, s.h.limits.SMRs, s.h.limits.RateTable) {
+	case !s.sent.take(s.h.now, row.rloc, s.h.limits.SMRs, s.h.limits.RateTable):
 		s.timers.set(id, s.h.now+s.h.limits.SMRs.interval())
+	default:
+		s.total = total
+		s.send(row.rloc, p)
+		row.place++
+		s.order(id)
+	}
+}
+
+// order sets when a peer is next written to, or forgets it when there is nothing more to say.
+func (s *solicitor) order(id uint32) {
+	row := s.rows.at(id)
+	if _, ok := s.step(row); !ok {
+		s.drop(id)
 		return
 	}
-	s.total = total
-	w := &row.waiting[0]
-	s.send(row.rloc, w.prefix)
-	if w.tries++; w.tries >= smrTries {
-		row.waiting = row.waiting[1:]
-	} else {
-		w.at = s.h.after(smrInterval)
-	}
-	s.order(id)
+	s.timers.set(id, max(row.at, s.h.now))
 }
 
 // send sends one SMR, with D: nobody answers it with a Map-Reply. Its Source EID is
@@ -232,7 +288,7 @@ func (s *solicitor) send(rloc lisp.RLOC, changed lisp.Prefix) {
 
 // asked notes who asked for a mapping of ours, and ends the SMRs that made it ask.
 func (s *solicitor) asked(by lisp.RLOC, m *mapRequest, prefix lisp.Prefix) {
-	s.askers.note(by, s.h.limits.SMRPeers)
+	s.askers.note(by, prefix, s.h.limits.SMRPeers)
 	if !m.SMRInvoked {
 		return
 	}
@@ -242,23 +298,29 @@ func (s *solicitor) asked(by lisp.RLOC, m *mapRequest, prefix lisp.Prefix) {
 			continue
 		}
 		row := s.rows.at(id)
-		row.waiting = slices.DeleteFunc(row.waiting, func(w solicitedPrefix) bool { return w.prefix.Overlaps(prefix) })
+		if len(row.asked) < askedPrefixes {
+			row.asked = append(row.asked, prefix)
+		}
 		s.order(id)
 	}
 }
 
-// askers are the RLOCs that asked for our mappings, the recent ones: two generations
-// of half the limit each.
-type askers struct{ current, previous map[lisp.RLOC]struct{} }
+// askers are the RLOCs that asked for our mappings, and for which: the recent ones, two
+// generations of half the limit each.
+type askers struct{ current, previous map[lisp.RLOC][]lisp.Prefix }
 
-func (a *askers) note(rloc lisp.RLOC, limit int) {
-	if _, known := a.current[rloc]; known {
+func (a *askers) note(rloc lisp.RLOC, prefix lisp.Prefix, limit int) {
+	known, ok := a.current[rloc]
+	if slices.Contains(known, prefix) {
 		return
 	}
-	if a.current == nil || len(a.current) >= max(limit/2, 1) {
-		a.previous, a.current = a.current, make(map[lisp.RLOC]struct{})
+	if !ok && (a.current == nil || len(a.current) >= max(limit/2, 1)) {
+		a.previous, a.current = a.current, make(map[lisp.RLOC][]lisp.Prefix)
 	}
-	a.current[rloc] = struct{}{}
+	if len(known) == askerPrefixes {
+		known = slices.Delete(known, 0, 1)
+	}
+	a.current[rloc] = append(known, prefix)
 }
 
 // list is all of them in order.
@@ -273,5 +335,18 @@ func (a *askers) list() []lisp.RLOC {
 		}
 	}
 	slices.SortFunc(all, lisp.RLOC.Compare)
+	return all
+}
+
+// askedFor is what one of them asked for, the latest first.
+func (a *askers) askedFor(rloc lisp.RLOC) []lisp.Prefix {
+	var all []lisp.Prefix
+	for _, p := range slices.Concat(a.previous[rloc], a.current[rloc]) {
+		if at := slices.Index(all, p); at >= 0 {
+			all = slices.Delete(all, at, at+1)
+		}
+		all = append(all, p)
+	}
+	slices.Reverse(all)
 	return all
 }

@@ -257,10 +257,147 @@ func TestSMRsAreBounded(t *testing.T) {
 		t.Errorf("%d SMRs in the first second at ten a second", got)
 	}
 	n.run(time.Hour)
-	if got := x2.countSMRs(""); got != 10*smrPrefixes*smrTries {
-		t.Errorf("%d SMRs, want %d", got, 10*smrPrefixes*smrTries)
+	if got := x2.countSMRs(""); got != 10*len(prefixes)*smrTries {
+		t.Errorf("%d SMRs, want %d", got, 10*len(prefixes)*smrTries)
 	}
 	if at := x2.etr.solicitor.timers.next(); at != never {
 		t.Errorf("SMRs go on at %d", at)
+	}
+}
+
+// manyPrefixes are a Map-Server, a site with forty EID-Prefixes, and a peer of it.
+func manyPrefixes(t *testing.T) (n *testNetwork, peer, site *testNode) {
+	t.Helper()
+	n = newNetwork(t)
+	prefixes := []string{"10.1.0.0/16"}
+	for i := range 40 {
+		prefixes = append(prefixes, fmt.Sprintf("10.2.%d.0/24", i))
+	}
+	server := mapServerConfig(prefixes...)
+	first := server.MapServer.Sites[1]
+	for _, other := range server.MapServer.Sites[2:] {
+		first.Prefixes = append(first.Prefixes, other.Prefixes...)
+	}
+	server.MapServer.Sites = []Site{server.MapServer.Sites[0], first}
+	n.add("ms", server, "192.0.2.100")
+	peer = n.add("peer", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), "192.0.2.1")
+	site = n.add("site", xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, prefixes[1:]...), "192.0.2.2")
+	n.run(2 * time.Second)
+	return n, peer, site
+}
+
+// TestEveryChangedPrefixIsTold, however many there are: those that the peer asked for at once, the others as the rate allows.
+func TestEveryChangedPrefixIsTold(t *testing.T) {
+	n, peer, site := manyPrefixes(t)
+	peer.miss("10.1.0.5", "10.2.39.9")
+	peer.miss("10.1.0.5", "10.2.17.9")
+	n.run(time.Second)
+	site.addrs = []netip.Addr{netip.MustParseAddr("198.51.100.2")}
+	site.configure(withDatabase(site.config, "198.51.100.2"))
+	n.run(7 * oneWay)
+	peer.wantCached("10.2.39.0/24", "198.51.100.2")
+	peer.wantCached("10.2.17.0/24", "198.51.100.2")
+	n.run(7 * time.Minute)
+	told := map[lisp.Prefix]int{}
+	for _, p := range site.sent {
+		m, _ := wire.Parse(p.Payload)
+		if r, ok := m.(*wire.MapRequest); ok && r.SMR {
+			prefix, _ := r.Records[0].Prefix()
+			told[prefix]++
+		}
+	}
+	for i := range 40 {
+		prefix, want := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)), smrTries
+		if i == 39 || i == 17 {
+			want = 1 // it asked
+		}
+		if told[prefix] != want {
+			t.Errorf("%d SMRs about %s, want %d", told[prefix], prefix, want)
+		}
+	}
+	if len(site.etr.solicitor.byRLOC) != 0 || site.etr.solicitor.news.list != nil {
+		t.Errorf("what is left: %+v", site.etr.solicitor.news)
+	}
+}
+
+// TestChangeWhileAnotherIsBeingTold: nobody who is being told misses the second one, or hears of the first in its place.
+func TestChangeWhileAnotherIsBeingTold(t *testing.T) {
+	n, peer, site := manyPrefixes(t)
+	peer.miss("10.1.0.5", "10.2.5.9")
+	n.run(time.Second)
+	site.configure(withDatabase(site.config, "198.51.100.2"))
+	n.run(30 * time.Second)
+	before := peer.counter(SMRReceived)
+	config := site.config
+	etr := *config.ETR
+	etr.Database = slices.Clone(etr.Database)
+	etr.Database[38].Locators, etr.Database = locators("198.51.100.3"), etr.Database[:39] // another change, and a withdrawal
+	config.ETR = &etr
+	site.configure(config)
+	n.run(10 * time.Minute)
+	about := map[lisp.Prefix]int{}
+	for _, p := range site.sent {
+		m, _ := wire.Parse(p.Payload)
+		if r, ok := m.(*wire.MapRequest); ok && r.SMR {
+			prefix, _ := r.Records[0].Prefix()
+			about[prefix]++
+		}
+	}
+	for i := range 40 {
+		prefix := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i))
+		if about[prefix] < smrTries && i != 5 {
+			t.Errorf("%d SMRs about %s", about[prefix], prefix)
+		}
+	}
+	if got := peer.counter(SMRReceived); got < before+2*smrTries || got > 3*40*smrTries {
+		t.Errorf("%d SMRs in all, %d before the second change", got, before)
+	}
+}
+
+func TestNewsAreBounded(t *testing.T) {
+	var c changedMappings
+	var all []lisp.Prefix
+	for i := range smrNews + 10 {
+		all = append(all, lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}))))
+	}
+	if refused := c.add(all); refused != 10 || len(c.list) != smrNews || c.add(all[:5]) != 0 {
+		t.Errorf("%d refused, %d kept", refused, len(c.list))
+	}
+	var n news
+	if refused := n.add(all[:smrNews-2]); refused != 0 || n.add(all[:5]) != 3 {
+		t.Errorf("a list of %d has room for more", len(n.list))
+	}
+	if _, ok := n.at(0, n.end()); ok {
+		t.Error("said again later, and told twice")
+	}
+	if p, ok := n.at(0, 10); !ok || p != all[0] {
+		t.Error("who is told the first ten only is not told the first")
+	}
+	n.forget(100)
+	if _, ok := n.at(99, n.end()); ok || n.lacksRoom(100) || !n.has(all[0], 0, n.end()) || n.has(all[50], 0, n.end()) {
+		t.Errorf("after forgetting a hundred: %d are left from %d on", len(n.list), n.first)
+	}
+	n.forget(n.end())
+	if n.list != nil || len(n.last) != 0 {
+		t.Errorf("%d and %d are left of nothing", len(n.list), len(n.last))
+	}
+}
+
+func TestAskersAndWhatTheyAskedFor(t *testing.T) {
+	var a askers
+	prefix := func(i int) lisp.Prefix { return lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)) }
+	for i := range askerPrefixes + 3 {
+		a.note(rloc("192.0.2.1"), prefix(i), 4)
+		a.note(rloc("192.0.2.1"), prefix(i), 4)
+	}
+	if got := a.askedFor(rloc("192.0.2.1")); len(got) != askerPrefixes || got[0] != prefix(askerPrefixes+2) || slices.Contains(got, prefix(2)) {
+		t.Errorf("asked for %v", got)
+	}
+	for i := range 100 {
+		a.note(rloc(fmt.Sprintf("198.51.100.%d", i)), prefix(0), 4)
+		a.note(rloc("192.0.2.1"), prefix(200), 4)
+	}
+	if got := a.askedFor(rloc("192.0.2.1")); len(a.list()) > 4 || len(got) == 0 || got[0] != prefix(200) {
+		t.Errorf("%d askers, one of whom asked for %v", len(a.list()), got)
 	}
 }
