@@ -81,6 +81,7 @@ type Notice struct {
 	Prefix lisp.Prefix    // what it is about, may be zero
 	Remote netip.AddrPort // who it came from or went to, may be zero
 	Site   string         // of the Map-Server's configuration, may be empty
+	Reason string         // why a message was refused, as its counter has it, may be empty
 	Detail string         // the rest in words, may be empty
 }
 
@@ -114,6 +115,7 @@ const (
 	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
 	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
 	NoticeMapVersionNotRaised     NoticeKind = "map-version-not-raised" // a mapping of ours changed, its Map-Version did not grow
+	NoticeMapVersionInvalid       NoticeKind = "map-version-invalid"    // data packets have a Map-Version that our mapping never had
 	NoticeMessageRefused          NoticeKind = "message-refused"
 	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
 	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
@@ -124,6 +126,18 @@ const (
 	NoticeDetour                  NoticeKind = "detour"         // the site's packets go to it, because we have no path to the core
 	NoticeDetourEnded             NoticeKind = "detour-ended"   // we have one again
 )
+
+// isChange reports whether an event is the change of a state that lasts: rarer than messages,
+// and what an operator has to know.
+func (k NoticeKind) isChange() bool {
+	switch k {
+	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeMapNotifyReceived,
+		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
+		NoticeLocatorDown, NoticeLocatorUp, NoticeSiblingHeard, NoticeSiblingSilent, NoticeDetour, NoticeDetourEnded:
+		return true
+	}
+	return false
+}
 
 func (SendPacket) effect()      {}
 func (InstallMapping) effect()  {}

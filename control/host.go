@@ -42,6 +42,7 @@ type host struct {
 
 	registerNonce uint64
 	noticeLimit   bucket
+	changeLimit   bucket
 	refusalLimit  bucket
 	probeNotices  bucket
 	replyLimit    buckets[replyKey]
@@ -104,10 +105,18 @@ func (h *host) poll() (Effect, bool) {
 
 func (h *host) count(c Counter) { h.counters[c]++ }
 
-// notice emits a notice if its rate allows.
+// notice emits a notice if its rate allows. Changes of state have a rate of their own: what
+// happens with every message does not drown them.
 func (h *host) notice(n Notice) {
-	if h.mayNotice() {
+	switch {
+	case !n.Kind.isChange():
+		if h.mayNotice() {
+			h.say(n)
+		}
+	case h.changeLimit.take(h.now, changeNotices()):
 		h.say(n)
+	default:
+		h.count(NoticeLost)
 	}
 }
 
@@ -128,13 +137,13 @@ func (h *host) mayNotice() bool {
 }
 
 // noticeRefusal is notice for what strangers cause: with a rate of its own, so that
-// a flood does not drown the rest.
+// a flood does not drown the rest, nor the rest these.
 func (h *host) noticeRefusal(n Notice) {
 	if !h.refusalLimit.take(h.now, refusalNotices()) {
 		h.count(NoticeLost)
 		return
 	}
-	h.notice(n)
+	h.say(n)
 }
 
 // noticeProbe is notice for RLOC-probes, with a rate of its own: there may be thousands a

@@ -232,3 +232,26 @@ func withNonce(b []byte, nonce uint64) []byte {
 	}
 	return b
 }
+
+// What happens with every message leaves room for the events that an operator has to know.
+func TestBusySystemTellsOfChanges(t *testing.T) {
+	h := newHost(epoch, testRandom(1))
+	h.configure(Config{Limits: DefaultLimits()}.withDefaults())
+	h.turn(epoch)
+	for range 10_000 {
+		h.notice(Notice{Kind: NoticeMapReplySent})
+	}
+	before := len(h.effects)
+	h.notice(Notice{Kind: NoticeLocatorDown})
+	h.noticeRefusal(Notice{Kind: NoticeMessageRefused})
+	if got := len(h.effects) - before; got != 2 {
+		t.Errorf("%d of 2 events were told", got)
+	}
+	for range 10_000 {
+		h.notice(Notice{Kind: NoticeLocatorDown})
+		h.noticeRefusal(Notice{Kind: NoticeMessageRefused})
+	}
+	if got, most := len(h.effects)-before, changeNotices().Burst+refusalNotices().Burst; got != most {
+		t.Errorf("%d events at one moment, want %d", got, most)
+	}
+}

@@ -44,6 +44,9 @@ const (
 // refusalNotices bounds the notices about refused messages.
 func refusalNotices() Rate { return Rate{PerSecond: 10, Burst: 50} }
 
+// changeNotices bounds the notices about changes of state.
+func changeNotices() Rate { return Rate{PerSecond: 50, Burst: 200} }
+
 // probeNotices bounds the notices about RLOC-probes.
 func probeNotices() Rate { return Rate{PerSecond: 20, Burst: 100} }
 

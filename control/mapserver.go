@@ -217,7 +217,7 @@ func (s *mapServer) handleMapRegister(m *mapRegister) {
 func (s *mapServer) refuse(m *mapRegister, r *Refusal) {
 	s.h.count(r.Reason)
 	s.h.noticeRefusal(Notice{Kind: NoticeRegistrationRefused, Prefix: m.mappings[0].Prefix, Remote: m.from, Site: m.site,
-		Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+		Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
 }
 
 // checkNonce reports whether the message is new. An exact duplicate is no replay:

@@ -200,7 +200,7 @@ func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused
 	}
-	n.host.noticeRefusal(Notice{Kind: kind, Remote: r.From, Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+	n.host.noticeRefusal(Notice{Kind: kind, Remote: r.From, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
 }
 
 // handleMapRequest gives each kind of Map-Request to the role that it is for.

@@ -7,6 +7,8 @@ package control
 // again. Whether the packet is forwarded is the data plane's to say.
 
 import (
+	"fmt"
+	"net/netip"
 	"time"
 
 	"loci/lisp"
@@ -43,6 +45,8 @@ func (e *etr) handleVersion(v MapVersions) {
 	switch order := lisp.CompareMapVersions(v.DestinationVersion, own.Version); {
 	case order > 0:
 		e.h.count(MapVersionInvalid)
+		e.h.noticeRefusal(Notice{Kind: NoticeMapVersionInvalid, Prefix: own.Prefix, Remote: netip.AddrPortFrom(v.From.Addr(), 0),
+			Detail: fmt.Sprintf("version %d, ours is %d", v.DestinationVersion, own.Version)})
 	case order < 0:
 		e.h.count(MapVersionOutdated)
 		e.solicitor.outdated(v.From, own.Prefix)

@@ -152,6 +152,10 @@ func TestVersionsOfDataPackets(t *testing.T) {
 			}
 			n.run(20 * time.Second)
 		}
+		if told := slices.ContainsFunc(x1.notices, func(n Notice) bool { return n.Kind == NoticeMapVersionInvalid }); told != (c.invalid > 0) {
+			t.Errorf("%s: the operator is told: %v", c.name, told)
+		}
+		x1.notices = nil
 	}
 	for range 1000 { // a flood of forged packets
 		packet("10.2.0.9", "10.1.0.5", 71, 49)

@@ -13,9 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +48,7 @@ type loop struct {
 	handed  *handover
 	awake   vigil
 	events  *hub
+	notices *noticeLog
 	log     *slog.Logger
 	calls   chan func(now time.Time)
 	stopped chan struct{}
@@ -62,7 +61,7 @@ type loop struct {
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
 	l := &loop{
-		node: node, sockets: s, worker: w, events: events, log: log,
+		node: node, sockets: s, worker: w, events: events, notices: newNoticeLog(log), log: log,
 		detour: func(netip.Addr) {}, calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
 		garbage: newCollector(), timer: newAlarm(),
 	}
@@ -80,6 +79,11 @@ func random(b []byte) { _, _ = rand.Read(b) }
 func (l *loop) run(ctx context.Context) {
 	defer close(l.stopped)
 	defer l.timer.stop()
+	logging, endLogging := context.WithCancel(context.Background())
+	var logged sync.WaitGroup
+	logged.Go(func() { l.notices.run(logging) })
+	defer logged.Wait()
+	defer endLogging()
 	var usage chan []control.Usage
 	if l.worker != nil {
 		usage = l.worker.usage
@@ -328,11 +332,7 @@ func (l *loop) queueAll() {
 func (l *loop) notice(n control.Notice) {
 	fields := noticeFields(n)
 	l.events.publish(api.Event{At: n.At, Kind: string(n.Kind), Fields: fields})
-	attributes := make([]any, 0, len(fields))
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		attributes = append(attributes, slog.String(name, fields[name]))
-	}
-	l.log.Debug(string(n.Kind), attributes...)
+	l.notices.take(n, fields)
 }
 
 func noticeFields(n control.Notice) map[string]string {

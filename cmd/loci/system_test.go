@@ -161,7 +161,7 @@ func (n *lispNetwork) synRetransmissions(at string) int {
 // TestMapServerRefuses sends what a stranger might and reads the counters.
 func TestMapServerRefuses(t *testing.T) {
 	n := newLISPNetwork(t)
-	n.run("ms", n.mappingSystem())
+	n.run("ms", strings.Replace(n.mappingSystem(), "level: debug", "level: info", 1))
 	conn, err := n.at["xtr1"].DialUDP(netip.AddrPort{}, netip.MustParseAddrPort("172.16.9.2:4342"))
 	n.must(err)
 	defer conn.Close()
@@ -195,6 +195,10 @@ func TestMapServerRefuses(t *testing.T) {
 	if countedWords(text, want) != len(want) {
 		t.Errorf("loci show counters does not tell all refusals:\n%s", text)
 	}
+	n.await("refusals are in the log at its usual level", func(context.Context) bool {
+		log := n.logs["ms"].String()
+		return strings.Contains(log, `level=WARN msg=registration-refused`) && strings.Contains(log, "replay: nonce") && strings.Contains(log, "truncated: ")
+	})
 }
 
 // register is a signed Map-Register for EID-Prefixes at site 1's RLOC.

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Which events stand in the log at its usual level, and how many of them: RFC 9301 s.5.1
+// and RFC 9306 s.3 demand that refused messages are logged, RFC 9301 s.5.6 and RFC 9302 s.5
+// and s.7.1 that replays and wrong Map-Versions are; RFC 9302 s.8 that no flood of them fills
+// it. A turn of the loop never waits for whoever reads the log.
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"loci/control"
+)
+
+const (
+	// noticeLines of one kind and reason are logged in a noticeWindow; what is beyond is told
+	// with the first line of the next one.
+	noticeLines  = 5
+	noticeWindow = 10 * time.Second
+	// noticeQueueLength bounds the lines that wait to be written.
+	noticeQueueLength = 256
+)
+
+// noticeLevels are those of the events that are logged; all others are for debugging.
+var noticeLevels = map[control.NoticeKind]slog.Level{
+	control.NoticeMessageRefused:          slog.LevelInfo, // strangers cause it at will
+	control.NoticeRegistrationRefused:     slog.LevelWarn,
+	control.NoticeRegistrationExpired:     slog.LevelInfo,
+	control.NoticeMapNotifyReceived:       slog.LevelInfo,
+	control.NoticeMapNotifyUnacknowledged: slog.LevelWarn,
+	control.NoticeMapServerSilent:         slog.LevelWarn,
+	control.NoticeMapResolverSilent:       slog.LevelWarn,
+	control.NoticeMapResolverAnswers:      slog.LevelInfo,
+	control.NoticeMapRequestUnanswered:    slog.LevelInfo,
+	control.NoticeLocatorDown:             slog.LevelWarn,
+	control.NoticeLocatorUp:               slog.LevelInfo,
+	control.NoticeMapVersionNotRaised:     slog.LevelWarn,
+	control.NoticeMapVersionInvalid:       slog.LevelWarn,
+	control.NoticeSiblingSilent:           slog.LevelWarn,
+	control.NoticeSiblingHeard:            slog.LevelInfo,
+	control.NoticeDetour:                  slog.LevelWarn,
+	control.NoticeDetourEnded:             slog.LevelInfo,
+}
+
+// noticeLine is a line to be written.
+type noticeLine struct {
+	level      slog.Level
+	kind       control.NoticeKind
+	attributes []any
+}
+
+// noticeKey is what the lines are counted by: as many as there are kinds and reasons.
+type noticeKey struct {
+	kind   control.NoticeKind
+	reason string
+}
+
+// noticeCount is what was logged of one of them.
+type noticeCount struct {
+	since   time.Time // begin of the window
+	lines   int
+	leftOut int
+}
+
+// noticeLog writes events to the log.
+type noticeLog struct {
+	log    *slog.Logger
+	lines  chan noticeLine
+	counts map[noticeKey]*noticeCount // of who has the loop's lock
+}
+
+func newNoticeLog(log *slog.Logger) *noticeLog {
+	return &noticeLog{log: log, lines: make(chan noticeLine, noticeQueueLength), counts: map[noticeKey]*noticeCount{}}
+}
+
+// take logs an event, if it is one for the log and its turn.
+func (l *noticeLog) take(n control.Notice, fields map[string]string) {
+	level, told := noticeLevels[n.Kind]
+	if !told {
+		level = slog.LevelDebug
+	}
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	line := noticeLine{level: level, kind: n.Kind}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		line.attributes = append(line.attributes, slog.String(name, fields[name]))
+	}
+	if !told {
+		l.log.Debug(string(n.Kind), line.attributes...) // who debugs wants all of them
+		return
+	}
+	count := l.count(n)
+	if count.lines == noticeLines && !l.log.Enabled(context.Background(), slog.LevelDebug) {
+		count.leftOut++
+		return
+	}
+	if count.leftOut > 0 {
+		line.attributes = append(line.attributes, slog.Int("left-out-before", count.leftOut))
+	}
+	select {
+	case l.lines <- line:
+		count.lines, count.leftOut = min(count.lines+1, noticeLines), 0
+	default:
+		count.leftOut++
+	}
+}
+
+// count is that of the event's kind and reason, in the window that is now.
+func (l *noticeLog) count(n control.Notice) *noticeCount {
+	key := noticeKey{n.Kind, n.Reason}
+	c := l.counts[key]
+	if c == nil {
+		c = &noticeCount{since: n.At}
+		l.counts[key] = c
+	}
+	if age := n.At.Sub(c.since); age >= noticeWindow || age < 0 {
+		c.since, c.lines = n.At, 0
+	}
+	return c
+}
+
+// run writes lines until the context ends, and then what waits.
+func (l *noticeLog) run(ctx context.Context) {
+	for {
+		select {
+		case line := <-l.lines:
+			l.write(line)
+		case <-ctx.Done():
+			for len(l.lines) > 0 {
+				l.write(<-l.lines)
+			}
+			return
+		}
+	}
+}
+
+func (l *noticeLog) write(line noticeLine) {
+	l.log.Log(context.Background(), line.level, string(line.kind), line.attributes...)
+}

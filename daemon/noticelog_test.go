@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/control"
+)
+
+// logged is what events come to in a log of some level.
+func logged(t *testing.T, level slog.Level, take func(*noticeLog)) string {
+	t.Helper()
+	var text bytes.Buffer
+	l := newNoticeLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
+	take(l)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	l.run(ctx) // writes what waits
+	return text.String()
+}
+
+func refusalOf(at time.Time, reason string) control.Notice {
+	return control.Notice{Kind: control.NoticeMessageRefused, At: at, Reason: reason, Detail: reason + ": why"}
+}
+
+// A refused message is logged where nobody asked for more than usual, and a flood of them is summed up.
+// Shows RFC 9301 s.5.1 (1), RFC 9302 s.5 (2), RFC 9302 s.7.1 (3).
+func TestRefusalsAreLogged(t *testing.T) {
+	start := time.Now()
+	text := logged(t, slog.LevelInfo, func(l *noticeLog) {
+		for i := range 1000 {
+			n := refusalOf(start.Add(time.Duration(i)*time.Millisecond), "unknown-afi")
+			l.take(n, noticeFields(n))
+		}
+		for _, n := range []control.Notice{
+			refusalOf(start, "truncated"), {Kind: control.NoticeRegistrationRefused, At: start, Reason: "replay"},
+			{Kind: control.NoticeMapVersionInvalid, At: start}, {Kind: control.NoticeMapReplySent, At: start, Detail: "of every message"},
+			refusalOf(start.Add(noticeWindow), "unknown-afi"),
+		} {
+			l.take(n, noticeFields(n))
+		}
+	})
+	for want, count := range map[string]int{
+		`level=INFO msg=message-refused detail="unknown-afi: why"`: noticeLines + 1, "left-out-before=995": 1, "truncated: why": 1,
+		"level=WARN msg=registration-refused": 1, "level=WARN msg=map-version-invalid": 1, "of every message": 0,
+	} {
+		if got := strings.Count(text, want); got != count {
+			t.Errorf("%q stands %d times in the log, want %d:\n%s", want, got, count, text)
+		}
+	}
+}
+
+func TestLogForDebuggingHasEverything(t *testing.T) {
+	text := logged(t, slog.LevelDebug, func(l *noticeLog) {
+		for range 2 * noticeLines {
+			n := refusalOf(time.Now(), "replay")
+			l.take(n, noticeFields(n))
+		}
+		l.take(control.Notice{Kind: control.NoticeMapReplySent}, nil)
+	})
+	if strings.Count(text, "message-refused") != 2*noticeLines || !strings.Contains(text, "level=DEBUG msg=map-reply-sent") {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
+// Nobody writes: the loop is not held up, and what found no room is told later.
+func TestLogThatNobodyWritesHoldsNobodyUp(t *testing.T) {
+	start := time.Now()
+	text := logged(t, slog.LevelInfo, func(l *noticeLog) {
+		for i := range noticeQueueLength + 7 { // each in a window of its own
+			n := refusalOf(start.Add(time.Duration(i)*noticeWindow), "replay")
+			l.take(n, nil)
+		}
+		for len(l.lines) > 0 {
+			l.write(<-l.lines)
+		}
+		l.take(refusalOf(start, "replay"), nil)
+	})
+	if strings.Count(text, "msg=") != noticeQueueLength+1 || !strings.Contains(text, "left-out-before=7") {
+		t.Errorf("%d lines, the last is %q", strings.Count(text, "msg="), text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:])
+	}
+}
