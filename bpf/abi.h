@@ -35,13 +35,12 @@
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
  * another max_entries.
  *
- * A root of IPv4 with many prefixes may be wide: it names a block of LISP_WIDE_PARTS places in `wide`, of which the first bits of
- * the address choose one. The part there has a slot for each value of the next LISP_WIDE_SLOT_BITS, where walks go on. Where there
- * is no part, they go by the slot of the root as ever. A part is written whole before it is put in its place, edited as nodes
- * are, and taken away when no root names its block and programs are done with it.
+ * A root of IPv4 with many prefixes may be wide: it names a block, an inner map of `wide` with a slot for each value of the first
+ * LISP_WIDE_BITS of the address, where walks go on. For addresses beyond its slots they go by the slot of the root as ever. A
+ * block is written whole before a root names it, edited as nodes are, and taken away when no root names it and programs are done with it.
  *
- * A root of IPv6 with many prefixes names a block as well, but its slots are numbers of groups, 0 for none: `groups` has, for the
- * addresses below LISP_GROUP_BITS, an element for each value of the next LISP_ELEMENT_BITS. It answers what the walk from the
+ * A root of IPv6 with many prefixes names a block of `numbers`: for each value of the first LISP_GROUP_BITS the number of a group, 0
+ * for none. `groups` has, for the addresses below, an element for each value of the next LISP_ELEMENT_BITS. It answers what the walk from the
  * root's slot answers, or LISP_SLOT_WALK: take that one. `value` and `shift` are stored as one; after such a store, until programs are
  * done, they stay, so does the slot that no longer counts, and the one that counted for all before changes to LISP_SLOT_WALK alone. A
  * comparison gives way to another one by never. A group is put in its place whole; its number rests before it is used again.
@@ -75,7 +74,7 @@
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 30
+#define LISP_ABI_VERSION 31
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -114,18 +113,16 @@ enum lisp_root_kind {
 	LISP_ROOT_MAX = 4,
 };
 
-/* Tag of a root that is in use; its block of `wide`, 0 for none; index into fib; then come 32 bits of slot in that table. */
+/* Tag of a root that is in use; its block, 0 for none; index into fib; then come 32 bits of slot in that table. */
 #define LISP_ROOT_IN_USE 0x8000000000000000ULL
 #define LISP_ROOT_BLOCK_SHIFT 44
 #define LISP_ROOT_BLOCK_MASK 0x3FU
 #define LISP_ROOT_TABLE_SHIFT 32
 #define LISP_ROOT_TABLE_MASK 0xFFFU
 
-/* A wide root: these bits of an IPv4 address choose its part, and the slot there. */
-#define LISP_WIDE_PART_BITS 4
-#define LISP_WIDE_SLOT_BITS 20
-#define LISP_WIDE_PARTS (1U << LISP_WIDE_PART_BITS)
-#define LISP_WIDE_PART_CELLS ((1U << LISP_WIDE_SLOT_BITS) / LISP_CELL_SLOTS)
+/* A wide root: so many bits of an IPv4 address choose its slot, if that is one of these: those of unicast, below 224.0.0.0. */
+#define LISP_WIDE_BITS 24
+#define LISP_WIDE_SLOTS (14U << 20)
 /* A group of elements: these bits of an IPv6 address choose it, and the element there; the rest of its first 64 is compared. */
 #define LISP_GROUP_BITS 20
 #define LISP_ELEMENT_BITS 16

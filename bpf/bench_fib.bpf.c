@@ -117,9 +117,15 @@ int bench_no_lookup(struct __sk_buff *skb)
 /* The walk alone, as the trie and the hash have nothing but an index either. */
 static __always_inline void find_leaves(struct bench_run *r, const struct lisp_roots *of, __u8 family)
 {
+	const union lisp_address *next = r->next;
+	__u64 sum = 0;
+
 #pragma clang loop unroll(disable)
-	for (; r->next != r->end; r->next++)
-		r->length_sum += find_leaf(of, LISP_ROOT_MAP_CACHE, family, r->next);
+	for (__u32 left = LOOKUPS; left; left--) {
+		sum += find_leaf(of, LISP_ROOT_MAP_CACHE, family, next++);
+		asm volatile("" : "+r"(next), "+r"(left)); /* or the compiler makes two registers of each */
+	}
+	r->length_sum = sum;
 	/* A slot that is no leaf is 0, and the indexes of LOOKUPS mappings are less than the tag of one leaf. */
 	r->found = r->length_sum / LISP_SLOT_LEAF;
 }

@@ -67,26 +67,24 @@ static __always_inline const struct lisp_roots *find_instance(__u32 iid)
 	return *(const volatile __u32 *)&instance->iid == iid ? find_roots(index) : NULL;
 }
 
-/* Follows an IPv4 address over its first bits, where its root is wide and has a part for them; false where it is not. In line,
- * short, and without a branch that waits for what is loaded: so many lookups are under way at once as the processor has room for. */
-static __always_inline bool walk_wide(__u64 root, const union lisp_address *address, __u32 *slot)
+/* What the block that a root names has for the first bits of an address; false where it names none, or where its block ends before them. In
+ * line, short, and without a branch that waits for what is loaded: so many lookups are under way at once as the processor has room for. */
+static __always_inline bool ask_block(void *blocks, __u64 root, __u32 bits, const union lisp_address *address, __u32 *slot)
 {
-	__u32 at = root >> (LISP_ROOT_BLOCK_SHIFT - LISP_WIDE_PART_BITS) & LISP_ROOT_BLOCK_MASK << LISP_WIDE_PART_BITS;
-	__u32 word;
+	const volatile __u8 *octets = address->octets; /* read where they are needed: registers are scarce */
+	__u32 at = root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK;
 	void *to;
 
 	if (!at)
 		return false;
-	word = bpf_ntohl(address->words[0]);
-	at |= word >> (32 - LISP_WIDE_PART_BITS);
-	to = bpf_map_lookup_elem(&wide, &at);
+	to = bpf_map_lookup_elem(blocks, &at);
 	if (!to)
 		return false;
-	at = word << LISP_WIDE_PART_BITS >> (32 - LISP_WIDE_SLOT_BITS + 2);
+	at = bpf_ntohl(*(const volatile __u32 *)octets) >> (32 - bits + 2); /* the cell, which has four slots */
 	to = bpf_map_lookup_elem(to, &at);
 	if (!to)
 		return false;
-	to += word >> (32 - LISP_WIDE_PART_BITS - LISP_WIDE_SLOT_BITS - 2) & (LISP_CELL_SLOTS - 1) * sizeof(__u32);
+	to += (octets[2] >> (24 - bits) & LISP_CELL_SLOTS - 1) * sizeof(__u32);
 	*slot = *(const volatile __u32 *)to;
 	return true;
 }
@@ -125,16 +123,19 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	if (!of)
 		return LISP_SLOT_EMPTY;
 	root = *(const volatile __u64 *)&of->roots[kind + (family >> 1 & 1)]; /* 6 has that bit, 4 has not */
-	slot = root;
-	if (walk_wide(root, address, &slot)) {
-		if (family == 6)
+	if (family == 6) {
+		if (ask_block(&numbers, root, LISP_GROUP_BITS, address, &slot)) {
 			slot = ask_group(slot, address);
+			if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
+				return slot;
+		}
+		slot = root;
+	} else if (ask_block(&wide, root, LISP_WIDE_BITS, address, &slot)) {
 		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
 			return slot;
-		if (family == 6)
-			slot = root;
-		else
-			shift = LISP_WIDE_PART_BITS + LISP_WIDE_SLOT_BITS;
+		shift = LISP_WIDE_BITS;
+	} else {
+		slot = root;
 	}
 	if (!(root & LISP_ROOT_IN_USE))
 		return LISP_SLOT_EMPTY;

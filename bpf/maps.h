@@ -29,21 +29,37 @@ struct {
 	__array(values, struct lisp_table);
 } fib SEC(".maps");
 
-/* A part of a wide root: all have one size, so that lookups in them need no call. */
-struct lisp_wide_part {
+/* The block of a wide root: all have one size, so that lookups in them need no call. */
+struct lisp_wide_block {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, LISP_WIDE_PART_CELLS);
+	__uint(max_entries, LISP_WIDE_SLOTS / LISP_CELL_SLOTS);
 	__type(key, __u32);
 	__type(value, struct lisp_cell);
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, (LISP_ROOT_BLOCK_MASK + 1) * LISP_WIDE_PARTS);
+	__uint(max_entries, LISP_ROOT_BLOCK_MASK + 1);
 	__type(key, __u32);
-	__array(values, struct lisp_wide_part);
+	__array(values, struct lisp_wide_block);
 } wide SEC(".maps");
+
+/* The block of an IPv6 root, likewise: numbers of groups. */
+struct lisp_number_block {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, (1U << LISP_GROUP_BITS) / LISP_CELL_SLOTS);
+	__type(key, __u32);
+	__type(value, struct lisp_cell);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, LISP_ROOT_BLOCK_MASK + 1);
+	__type(key, __u32);
+	__array(values, struct lisp_number_block);
+} numbers SEC(".maps");
 
 /* A group of elements of an IPv6 root: all have one size as well. */
 struct lisp_group {

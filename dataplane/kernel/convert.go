@@ -183,7 +183,7 @@ func (o *olderMaps) convert(pins *pinDirectory, limits mapLimits) (*mapStore, er
 	}
 	limits.mappings = max(limits.mappings, int(o.maps[lisptcMapMappings].MaxEntries()))
 	limits.locatorSets = max(limits.locatorSets, int(o.maps[lisptcMapLocatorSets].MaxEntries()))
-	s := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32][]*fibTable{}, groups: map[uint32]*fibTable{}}
+	s := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32]*fibTable{}, groups: map[uint32]*fibTable{}}
 	err = s.create(pins, limits)
 	if err == nil {
 		err = s.mapMemory()

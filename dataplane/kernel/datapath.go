@@ -58,7 +58,7 @@ func (t *tables) state() (dataplane.TableState, dataplane.LocatorSetsState) {
 	wide := t.wideOctets()
 	return dataplane.TableState{
 			Octets: uint64(c.size)*cellOctets + wide, UsedOctets: uint64(c.inUse())*cellOctets + wide, FreeOctets: uint64(c.available()) * cellOctets,
-			LimitOctets: uint64(t.cellLimit)*cellOctets + uint64(t.wideLimit())*wideParts*widePartSize*4, Roots: len(t.roots), Entries: t.entries.count, EntryLimit: len(t.records),
+			LimitOctets: uint64(t.cellLimit)*cellOctets + uint64(t.wideLimit())*wideSlots*slotOctets, Roots: len(t.roots), Entries: t.entries.count, EntryLimit: len(t.records),
 		}, dataplane.LocatorSetsState{
 			Sets: t.sets.indexes.inUse(), SetLimit: len(t.sets.records),
 			Locators: int(t.sets.places.inUse()), LocatorLimit: len(t.sets.locators),

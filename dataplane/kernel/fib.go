@@ -26,7 +26,8 @@ const (
 	slotCell        = uint32(1)<<slotStrideShift - 1
 
 	cellSlots  = 4
-	cellOctets = 4 * cellSlots
+	slotOctets = 4
+	cellOctets = slotOctets * cellSlots
 	// maxCells is as many as a slot can name: 512 MiB.
 	maxCells = 1 << slotStrideShift
 	// maxStride bounds a node: 64 MiB of slots.
@@ -94,11 +95,11 @@ type trieRoot struct {
 	store func(slot uint32)
 }
 
-// A spot is the place of a slot: in the root, in a part of a wide root, or in a cell of
+// A spot is the place of a slot: in the root, before it where it is wide, or in a cell of
 // a node or comparison.
 type spot struct {
 	root *trieRoot
-	part []uint32 // what at is an index into; nil: slots of the trie
+	wide []uint32 // what at is an index into; nil: slots of the trie
 	at   uint32
 	node uint32 // slot of the node that it is in; 0 elsewhere
 }
@@ -164,20 +165,14 @@ func (t *trie) lookup(slot uint32, k trieKey) uint32 {
 }
 
 // insert adds a prefix that the trie does not hold. The caller made sure of room
-// for insertCells, and of the parts of a wide root.
+// for insertCells.
 func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
 	longer := func(slot uint32) (uint32, bool) {
 		return slotLeaf | leaf, slot == slotEmpty || t.bitsOf(slot&slotIndex) <= length
 	}
 	t.path = t.path[:0]
-	at, k, rest := root.begin(k, length)
-	switch {
-	case rest < 0:
-		t.fillWide(root.wide, k, length, longer)
-	case root.wide != nil && length < widePartBits:
-		t.fillWide(root.wide, k, length, longer)
-		fallthrough
-	default:
+	t.fillWide(root, k, length, longer)
+	if at, k, rest := root.begin(k, length); rest >= 0 {
 		t.insertBelow(at, k, rest, slotLeaf|leaf, longer)
 	}
 	t.widen()
@@ -202,14 +197,8 @@ func (t *trie) insertBelow(at spot, k trieKey, length int, leaf uint32, longer f
 func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint32) {
 	own := func(slot uint32) (uint32, bool) { return covering, slot == slotLeaf|leaf }
 	t.path = t.path[:0]
-	at, k, rest := root.begin(k, length)
-	switch {
-	case rest < 0:
-		t.fillWide(root.wide, k, length, own)
-	case root.wide != nil && length < widePartBits:
-		t.fillWide(root.wide, k, length, own)
-		fallthrough
-	default:
+	t.fillWide(root, k, length, own)
+	if at, k, rest := root.begin(k, length); rest >= 0 {
 		t.removeBelow(at, k, rest, own)
 	}
 	t.tidy()
@@ -318,8 +307,8 @@ func (t *trie) get(at spot) uint32 {
 	switch {
 	case at.root != nil:
 		return at.root.slot
-	case at.part != nil:
-		return at.part[at.at]
+	case at.wide != nil:
+		return at.wide[at.at]
 	}
 	return t.slots[at.at]
 }
@@ -335,8 +324,8 @@ func (t *trie) put(at spot, value uint32) {
 		if at.root.store != nil {
 			at.root.store(value)
 		}
-	case at.part != nil:
-		t.publish(&at.part[at.at], value)
+	case at.wide != nil:
+		t.publish(&at.wide[at.at], value)
 	default:
 		if at.node != 0 && uniform(value) != uniform(t.slots[at.at]) {
 			if uniform(value) {

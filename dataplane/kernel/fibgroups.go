@@ -56,8 +56,8 @@ func newGroup() *group { return &group{until: map[uint32]time.Duration{}, stored
 
 // groups are those of one root.
 type groups struct {
-	block    uint32 // under which programs find the numbers; not 0
-	parts    [wideParts][]uint32
+	block    uint32            // under which programs find the numbers; 0: there is no group
+	numbers  []uint32          // of groups, by the first bits of the address; 0: there is none
 	open     map[uint32]*group // by the first bits of its addresses
 	counts   map[uint32]int    // prefixes of groupBits and more, by the first bits
 	failedAt int               // how many entries the root had when a group could not be made; 0: none failed

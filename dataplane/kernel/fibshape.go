@@ -396,10 +396,8 @@ func (t *trie) simplerCompare(slot uint32) uint32 {
 func (t *trie) clear(root *trieRoot) {
 	t.doomTree(root.slot)
 	if root.wide != nil {
-		for _, part := range root.wide.parts {
-			for _, slot := range part {
-				t.doomTree(slot)
-			}
+		for _, slot := range root.wide.slots {
+			t.doomTree(slot)
 		}
 	}
 	t.put(spot{root: &trieRoot{}}, slotEmpty)

@@ -1,52 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file has the wide roots of the forwarding table (bpf/abi.h): parts that are indexed by the first bits of an IPv4 address,
-// before the trie. They hold prefixes of widePartBits and more, and copies of shorter ones; the trie behind the root's slot
-// has the shorter ones alone, for addresses that have no part. It knows neither BPF nor mappings.
+// This file has the wide roots of the forwarding table (bpf/abi.h): slots that are indexed by the first bits of an IPv4 address,
+// before the trie. They hold all prefixes of addresses that have a slot; the trie behind the root's slot has the others, and those
+// that cover addresses of both kinds. It knows neither BPF nor mappings.
 
 package kernel
 
 const (
-	widePartBits = 4
-	wideSlotBits = 20
-	wideBits     = widePartBits + wideSlotBits
-	wideParts    = 1 << widePartBits
-	widePartSize = 1 << wideSlotBits // slots
+	wideBits  = 24
+	wideSlots = 14 << 20 // those of unicast: addresses below 224.0.0.0
 )
 
 // A wideRoot is what goes before the slot of a root.
 type wideRoot struct {
-	block uint32              // under which programs find it; not 0
-	parts [wideParts][]uint32 // by the first bits of the address; nil: no prefix of widePartBits or more is there
+	block uint32 // under which programs find the slots; not 0
+	slots []uint32
 }
 
-// begin returns where the edit of a prefix begins, and what is left of its key and
-// length there. Less than nothing is left of a prefix that ends within a part.
+// span is which slots a prefix of no more than wideBits covers, and whether it covers addresses that have none.
+func (w *wideRoot) span(k trieKey, length int) (slots []uint32, beyond bool) {
+	first, all := k.top(length)<<(wideBits-length), uint32(len(w.slots))
+	end := first + 1<<(wideBits-length)
+	return w.slots[min(first, all):min(end, all)], end > all
+}
+
+// begin returns where the edit of a prefix begins, and what is left of its key and length there. Less than nothing is left of a
+// prefix that covers whole slots of a wide root and nothing else.
 func (r *trieRoot) begin(k trieKey, length int) (at spot, rest trieKey, left int) {
-	if r.wide == nil || length < widePartBits {
+	if r.wide == nil {
 		return spot{root: r}, k, length
 	}
 	if length <= wideBits {
+		if _, beyond := r.wide.span(k, length); beyond {
+			return spot{root: r}, k, length
+		}
 		return spot{}, k, -1
 	}
-	return spot{part: r.wide.parts[k.top(widePartBits)], at: k.top(wideBits) % widePartSize}, k.from(wideBits), length - wideBits
+	if first := k.top(wideBits); first < uint32(len(r.wide.slots)) {
+		return spot{wide: r.wide.slots, at: first}, k.from(wideBits), length - wideBits
+	}
+	return spot{root: r}, k, length
 }
 
-// fillWide fills the slots that a prefix of no more than wideBits covers.
-func (t *trie) fillWide(w *wideRoot, k trieKey, length int, replace func(slot uint32) (uint32, bool)) {
-	first, count := uint32(0), uint32(1)<<(wideBits-length)
-	if length > 0 {
-		first = k.top(length) << (wideBits - length)
+// fillWide fills the slots that a prefix covers, if it covers whole ones.
+func (t *trie) fillWide(r *trieRoot, k trieKey, length int, replace func(slot uint32) (uint32, bool)) {
+	if r.wide == nil || length > wideBits {
+		return
 	}
-	for count > 0 {
-		part := w.parts[first/widePartSize]
-		at := first % widePartSize
-		n := min(count, widePartSize-at)
-		if part != nil {
-			t.fillRuns(part[at:at+n], func(i uint32) spot { return spot{part: part, at: at + i} }, replace)
-		}
-		first, count = first+n, count-n
-	}
+	slots, _ := r.wide.span(k, length)
+	t.fillRuns(slots, func(i uint32) spot { return spot{wide: slots, at: i} }, replace)
 }
 
 // lookupFrom walks as the BPF programs do, from a root.
@@ -57,14 +59,9 @@ func (t *trie) lookupFrom(r *trieRoot, k trieKey) uint32 {
 		}
 	}
 	if r.wide != nil {
-		if part := r.wide.parts[k.top(widePartBits)]; part != nil {
-			return t.lookup(part[k.top(wideBits)%widePartSize], k.from(wideBits))
+		if first := k.top(wideBits); first < uint32(len(r.wide.slots)) {
+			return t.lookup(r.wide.slots[first], k.from(wideBits))
 		}
 	}
 	return t.lookup(r.slot, k)
-}
-
-// emptyPart is what stands in a part before there is a prefix in it.
-func (t *trie) emptyPart(r *trieRoot, part uint32) uint32 {
-	return t.lookup(r.slot, trieKey{hi: uint64(part) << (64 - widePartBits)})
 }

@@ -6,8 +6,7 @@
 
 package kernel
 
-// groupSlots is how many slots of a block's part lead to one group, all by the same number.
-const groupSlots = 1 << (wideBits - groupBits)
+import "sync/atomic"
 
 // regroup brings the groups of a prefix's root up to date after the trie changed for it: there is one prefix more, or one less.
 func (t *tables) regroup(key *entryKey, change int) {
@@ -83,14 +82,8 @@ func (t *tables) makeGroup(r *root, top uint32) (err error) {
 	g := r.groups
 	named := g.block != 0
 	if !named {
-		if g.block, err = t.maps.newBlock(); err != nil {
+		if g.block, g.numbers, err = t.maps.newBlock(6); err != nil {
 			g.block = 0
-			return err
-		}
-	}
-	part := top >> (groupBits - widePartBits)
-	if g.parts[part] == nil {
-		if g.parts[part], err = t.maps.newPart(g.block, part, func([]uint32) {}); err != nil {
 			return err
 		}
 	}
@@ -108,21 +101,15 @@ func (t *tables) makeGroup(r *root, top uint32) (err error) {
 		return err
 	}
 	made.private = false
-	storeRun(g.slotsOf(top), made.number)
+	atomic.StoreUint32(&g.numbers[top], made.number)
 	if !named && r.store != nil {
 		r.store(r.slot)
 	}
 	return nil
 }
 
-// slotsOf are those by which programs find the number of a group.
-func (g *groups) slotsOf(top uint32) []uint32 {
-	at := top * groupSlots % widePartSize
-	return g.parts[top>>(groupBits-widePartBits)][at : at+groupSlots]
-}
-
 func (t *tables) closeGroup(g *groups, top uint32) {
-	storeRun(g.slotsOf(top), 0)
+	atomic.StoreUint32(&g.numbers[top], 0)
 	t.maps.dropGroups([]uint32{g.open[top].number})
 	delete(g.open, top)
 }
@@ -137,11 +124,11 @@ func (t *tables) endGroups(r *root) {
 	if r.store != nil {
 		r.store(r.slot)
 	}
-	t.maps.dropGroups(g.numbers())
+	t.maps.dropGroups(g.inUse())
 	t.maps.dropBlock(g.block)
 }
 
-func (g *groups) numbers() (all []uint32) {
+func (g *groups) inUse() (all []uint32) {
 	for _, open := range g.open {
 		all = append(all, open.number)
 	}
@@ -149,9 +136,6 @@ func (g *groups) numbers() (all []uint32) {
 }
 
 // octets is what the groups take in the kernel.
-func (g *groups) octets() (octets uint64) {
-	for _, part := range g.parts {
-		octets += uint64(len(part)) * 4
-	}
-	return octets + uint64(len(g.open))*groupSize*elementOctets
+func (g *groups) octets() uint64 {
+	return uint64(len(g.numbers))*slotOctets + uint64(len(g.open))*groupSize*elementOctets
 }

@@ -626,6 +626,7 @@ const (
 	lisptcMapMappingCounters  = "mapping_counters"
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
+	lisptcMapNumbers          = "numbers"
 	lisptcMapOuterHops        = "outer_hops"
 	lisptcMapPeers            = "peers"
 	lisptcMapRoomSamples      = "room_samples"
@@ -727,6 +728,7 @@ type lisptcMapSpecs struct {
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
+	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
@@ -796,6 +798,7 @@ type lisptcMaps struct {
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
+	Numbers         *ebpf.Map `ebpf:"numbers"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
@@ -835,6 +838,7 @@ func (m *lisptcMaps) Close() error {
 		m.MappingCounters,
 		m.Mappings,
 		m.MissPolicies,
+		m.Numbers,
 		m.OuterHops,
 		m.Peers,
 		m.RoomSamples,

@@ -336,6 +336,7 @@ const (
 	lispxdpMapMappingCounters   = "mapping_counters"
 	lispxdpMapMappings          = "mappings"
 	lispxdpMapMissPolicies      = "miss_policies"
+	lispxdpMapNumbers           = "numbers"
 	lispxdpMapOuterHops         = "outer_hops"
 	lispxdpMapPeers             = "peers"
 	lispxdpMapRoomSamples       = "room_samples"
@@ -434,6 +435,7 @@ type lispxdpMapSpecs struct {
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
+	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
@@ -502,6 +504,7 @@ type lispxdpMaps struct {
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
+	Numbers         *ebpf.Map `ebpf:"numbers"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
@@ -541,6 +544,7 @@ func (m *lispxdpMaps) Close() error {
 		m.MappingCounters,
 		m.Mappings,
 		m.MissPolicies,
+		m.Numbers,
 		m.OuterHops,
 		m.Peers,
 		m.RoomSamples,

@@ -25,7 +25,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 30
+const abiVersion = 31
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -102,11 +102,11 @@ type mapStore struct {
 	instances *instances
 	slots     interfaceSlots
 	changed   generations
-	table     *fibTable              // in force
-	pending   []*fibTable            // made since
-	prepared  *preparedTable         // for newTable, nil when there is none
-	blocks    map[uint32][]*fibTable // the parts of wide roots, in force or made since
-	groups    map[uint32]*fibTable   // by their numbers
+	table     *fibTable            // in force
+	pending   []*fibTable          // made since
+	prepared  *preparedTable       // for newTable, nil when there is none
+	blocks    map[uint32]*fibTable // those of roots, in force or made since
+	groups    map[uint32]*fibTable // by their numbers
 
 	background sync.WaitGroup // those that prepare a table or take one away
 }
@@ -127,7 +127,7 @@ func openMapStore(pins *pinDirectory, limits mapLimits) (s *mapStore, found bool
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the BPF object: %w", err)
 	}
-	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32][]*fibTable{}, groups: map[uint32]*fibTable{}}
+	opened := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32]*fibTable{}, groups: map[uint32]*fibTable{}}
 	defer func() {
 		if err != nil {
 			_ = opened.close()
@@ -354,7 +354,7 @@ func (s *mapStore) close() error {
 		errs = append(errs, unix.Munmap(memory))
 	}
 	s.mapped = nil
-	for _, table := range slices.Concat(append(slices.Collect(maps.Values(s.blocks)), s.pending, []*fibTable{s.table}, slices.Collect(maps.Values(s.groups)))...) {
+	for _, table := range slices.Concat(slices.Collect(maps.Values(s.blocks)), s.pending, []*fibTable{s.table}, slices.Collect(maps.Values(s.groups))) {
 		if table != nil {
 			errs = append(errs, table.close())
 		}

@@ -7,7 +7,7 @@
 package kernel
 
 const (
-	// wideFrom is how many entries a root of IPv4 has when it becomes wide, which takes up to 64 MiB: 256 octets
+	// wideFrom is how many entries a root of IPv4 has when it becomes wide, which takes 56 MiB: 224 octets
 	// for each. With less than a quarter of them it is narrow again.
 	wideFrom      = 1 << 18
 	narrowedShare = 4
@@ -37,32 +37,14 @@ func (t *tables) beginnings() map[rootKey]walkBegin {
 	return all
 }
 
-// openPart makes sure that a wide root has the part that a prefix belongs to.
-func (t *tables) openPart(r *trieRoot, key *entryKey) error {
-	if r.wide == nil || key.bits < widePartBits {
-		return nil
-	}
-	at := key.trieKey().top(widePartBits)
-	if r.wide.parts[at] != nil {
-		return nil
-	}
-	covering := t.fib.emptyPart(r, at)
-	part, err := t.maps.newPart(r.wide.block, at, func(slots []uint32) { storeRun(slots, covering) })
-	r.wide.parts[at] = part
-	return err
-}
-
-// wideOctets is what the parts of all wide roots take, and the groups.
+// wideOctets is what the slots of all wide roots take, and the groups.
 func (t *tables) wideOctets() (octets uint64) {
 	for _, r := range t.roots {
 		if r.groups != nil {
 			octets += r.groups.octets()
 		}
-		if r.wide == nil {
-			continue
-		}
-		for _, part := range r.wide.parts {
-			octets += uint64(len(part)) * 4
+		if r.wide != nil {
+			octets += uint64(len(r.wide.slots)) * slotOctets
 		}
 	}
 	return octets
@@ -202,7 +184,7 @@ func (t *tables) rebuildRoot(next *trie, key rootKey, into *trieRoot) (err error
 	r := t.roots[key]
 	if t.wantsWide(key, r) {
 		into.wide = &wideRoot{}
-		if into.wide.block, err = t.maps.newBlock(); err != nil {
+		if into.wide.block, into.wide.slots, err = t.maps.newBlock(4); err != nil {
 			return err
 		}
 	}
@@ -213,17 +195,9 @@ func (t *tables) rebuildRoot(next *trie, key rootKey, into *trieRoot) (err error
 	if r.wide == nil {
 		return nil
 	}
-	for at, part := range r.wide.parts {
-		if part == nil {
-			continue
-		}
-		into.wide.parts[at], err = t.maps.newPart(into.wide.block, uint32(at), func(slots []uint32) {
-			for i, slot := range part {
-				slots[i] = next.copyOf(t.fib, slot)
-			}
-		})
-		if err != nil {
-			return err
+	for i, slot := range r.wide.slots {
+		if slot != slotEmpty {
+			into.wide.slots[i] = next.copyOf(t.fib, slot)
 		}
 	}
 	return nil
@@ -231,7 +205,6 @@ func (t *tables) rebuildRoot(next *trie, key rootKey, into *trieRoot) (err error
 
 // enterAnew inserts all entries below a root into another trie.
 func (t *tables) enterAnew(next *trie, below rootKey, into *trieRoot) error {
-	other := tables{maps: t.maps, fib: next}
 	for index := range t.entries.all() {
 		key := keyOfRecord(&t.records[index])
 		if key.root() != below {
@@ -240,9 +213,6 @@ func (t *tables) enterAnew(next *trie, below rootKey, into *trieRoot) error {
 		if next.cells.available() < insertCells {
 			next.short = true
 			return nil
-		}
-		if err := other.openPart(into, &key); err != nil {
-			return err
 		}
 		next.insert(into, key.trieKey(), int(key.bits), index)
 	}

@@ -26,11 +26,9 @@ type tableMaps interface {
 	prepareTable(cells int)
 	// dropTable gives up a table of newTable that never came into force.
 	dropTable(slots []uint32)
-	// newBlock returns a block without parts for a wide root.
-	newBlock() (block uint32, err error)
-	// newPart returns the memory of a part of a block, which write wrote before any
-	// program saw it.
-	newPart(block, part uint32, write func(slots []uint32)) ([]uint32, error)
+	// newBlock returns a block for a root of a family, which is not 0, and its memory: no slot leads
+	// anywhere.
+	newBlock(family uint8) (block uint32, slots []uint32, err error)
 	// dropBlock gives up a block that no root in force names.
 	dropBlock(block uint32)
 	// newGroup returns the elements of a group, which write wrote before any program saw
@@ -259,9 +257,6 @@ func (t *tables) link(key entryKey, index uint32) error {
 		}
 		t.roots[below] = r
 	}
-	if err := t.openPart(&r.trieRoot, &key); err != nil {
-		return err
-	}
 	t.fib.insert(&r.trieRoot, key.trieKey(), int(key.bits), index)
 	if r.count(key.bits, 1); key.family == 6 && r.entries >= t.flatFrom {
 		t.fib.flatten(&r.trieRoot)
@@ -324,13 +319,13 @@ func (t *tables) delete(key entryKey) (bool, error) {
 }
 
 // clearRoot takes everything below a root out of use that programs know no more. What
-// its parts lead to is looked for before their memory is gone.
+// its block leads to is looked for before that memory is gone.
 func (t *tables) clearRoot(below rootKey, r *root) {
 	block := r.begins().block
 	r.store = nil
 	t.fib.clear(&r.trieRoot)
 	if r.groups != nil {
-		t.maps.dropGroups(r.groups.numbers())
+		t.maps.dropGroups(r.groups.inUse())
 	}
 	if block != 0 {
 		t.maps.dropBlock(block)

@@ -26,7 +26,7 @@ type plainMaps struct {
 	roots   map[rootKey]walkBegin
 	slots   []uint32 // of the table in force
 	next    []uint32
-	blocks  map[uint32]*[wideParts][]uint32
+	blocks  map[uint32][]uint32
 	groups  map[uint32][]element
 	failing error // what every call answers, when set
 	// tableFailing is what newTable alone answers, switchFailing what switchTable does.
@@ -36,37 +36,24 @@ type plainMaps struct {
 }
 
 func newPlainMaps() *plainMaps {
-	return &plainMaps{roots: map[rootKey]walkBegin{}, blocks: map[uint32]*[wideParts][]uint32{}, groups: map[uint32][]element{}}
+	return &plainMaps{roots: map[rootKey]walkBegin{}, blocks: map[uint32][]uint32{}, groups: map[uint32][]element{}}
 }
 
 func (m *plainMaps) dropTable([]uint32) { m.next = nil }
 
-func (m *plainMaps) newBlock() (uint32, error) {
+// newBlock makes small ones, so that addresses from 16.0.0.0 on have no slot in a wide root.
+func (m *plainMaps) newBlock(family uint8) (uint32, []uint32, error) {
 	block := uint32(1)
 	for m.blocks[block] != nil {
 		block++
 	}
-	m.blocks[block] = new([wideParts][]uint32)
-	return block, m.failing
+	m.blocks[block] = make([]uint32, 1<<20)
+	return block, m.blocks[block], m.failing
 }
 
-func (m *plainMaps) newPart(block, part uint32, write func([]uint32)) ([]uint32, error) {
-	if m.failing != nil {
-		return nil, m.failing
-	}
-	slots := make([]uint32, widePartSize)
-	write(slots)
-	m.blocks[block][part] = slots
-	return slots, nil
-}
-
-// dropBlock lets whoever still reads a part find nonsense, as the kernel's memory would be gone.
+// dropBlock lets whoever still reads a block find nonsense, as the kernel's memory would be gone.
 func (m *plainMaps) dropBlock(block uint32) {
-	if parts := m.blocks[block]; parts != nil {
-		for _, part := range parts {
-			storeRun(part, slotNode|slotCell)
-		}
-	}
+	storeRun(m.blocks[block], slotNode|slotCell)
 	delete(m.blocks, block)
 }
 
@@ -112,7 +99,7 @@ func (m *plainMaps) switchTable(roots map[rootKey]walkBegin) error {
 	for _, begin := range roots {
 		named[begin.block] = true
 	}
-	maps.DeleteFunc(m.blocks, func(block uint32, _ *[wideParts][]uint32) bool { return !named[block] })
+	maps.DeleteFunc(m.blocks, func(block uint32, _ []uint32) bool { return !named[block] })
 	return nil
 }
 
@@ -139,10 +126,9 @@ func (m *plainMaps) walk(kind uint8, p lisp.Prefix, address netip.Addr) (uint32,
 	root := trieRoot{slot: begin.slot}
 	k, slot := trieKeyOf(address.AsSlice()), slotWalk
 	if block := m.blocks[begin.block]; begin.block != 0 && address.Is4() {
-		root.wide = &wideRoot{block: begin.block, parts: *block}
-	} else if begin.block != 0 && block[k.top(widePartBits)] != nil {
-		number := block[k.top(widePartBits)][k.top(wideBits)%widePartSize]
-		if elements := m.groups[number]; elements != nil {
+		root.wide = &wideRoot{block: begin.block, slots: block}
+	} else if begin.block != 0 {
+		if elements := m.groups[block[k.top(groupBits)]]; elements != nil {
 			slot = elementAnswer(elements, k)
 		}
 	}

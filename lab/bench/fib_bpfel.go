@@ -364,6 +364,7 @@ const (
 	fibMapMappingCounters  = "mapping_counters"
 	fibMapMappings         = "mappings"
 	fibMapMissPolicies     = "miss_policies"
+	fibMapNumbers          = "numbers"
 	fibMapOuterHops        = "outer_hops"
 	fibMapPeers            = "peers"
 	fibMapRoomSamples      = "room_samples"
@@ -470,6 +471,7 @@ type fibMapSpecs struct {
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
+	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
@@ -542,6 +544,7 @@ type fibMaps struct {
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
+	Numbers         *ebpf.Map `ebpf:"numbers"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
@@ -585,6 +588,7 @@ func (m *fibMaps) Close() error {
 		m.MappingCounters,
 		m.Mappings,
 		m.MissPolicies,
+		m.Numbers,
 		m.OuterHops,
 		m.Peers,
 		m.RoomSamples,

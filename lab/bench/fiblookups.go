@@ -41,7 +41,7 @@ type lookups struct {
 }
 
 // enginesMaps are those that lookups need.
-var enginesMaps = []string{"fib", "wide", "groups", "roots", "instances", "mappings", "mapping_counters"}
+var enginesMaps = []string{"fib", "wide", "numbers", "groups", "roots", "instances", "mappings", "mapping_counters"}
 
 // newLookups loads the programs over the maps that are pinned in a directory.
 func newLookups(pins string, t fibTable) (*lookups, error) {
@@ -236,7 +236,7 @@ func (l *lookups) engineOctets() (uint64, error) {
 		}
 		sum += octets
 	}
-	for _, outer := range l.pinned[:3] { // fib, wide and groups
+	for _, outer := range l.pinned[:4] { // fib, wide, numbers and groups
 		for index := range outer.MaxEntries() {
 			var table *ebpf.Map
 			if outer.Lookup(index, &table) != nil {

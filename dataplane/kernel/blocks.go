@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file holds the inner maps of wide and of groups, the parts of wide roots and the elements of IPv6 roots (bpf/abi.h, "Forwarding
-// table"): which blocks and numbers are taken, and their memory. A part is in its place before a root names its block, or whole
-// before it is put there; so is a group. It never edits one.
+// This file holds the inner maps of wide, numbers and groups, the blocks of wide roots and of IPv6 roots with groups, and their elements
+// (bpf/abi.h, "Forwarding table"): which numbers are taken, and their memory. A block is in its place, and whole, before a root names
+// it; so is a group. It never edits one.
 
 package kernel
 
@@ -17,22 +17,40 @@ import (
 )
 
 // newBlock implements tableMaps.
-func (s *mapStore) newBlock() (uint32, error) {
-	taken := s.namedBlocks()
-	for block := range s.blocks {
-		taken[block] = true
+func (s *mapStore) newBlock(family uint8) (block uint32, slots []uint32, err error) {
+	if block, err = s.freeBlock(); err != nil {
+		return 0, nil, err
 	}
+	outer := lisptcMapWide
+	if family == 6 {
+		outer = lisptcMapNumbers
+	}
+	m, err := ebpf.NewMap(s.spec.Maps[outer].InnerMap.Copy())
+	if err != nil {
+		return 0, nil, fmt.Errorf("making the block of a root: %w", err)
+	}
+	memory, err := s.mmap(m)
+	if err != nil {
+		return 0, nil, errors.Join(err, m.Close())
+	}
+	made := &fibTable{m: m, memory: memory}
+	if err := s.maps[outer].Put(block, m); err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("adding the block of a root: %w", err), made.close())
+	}
+	s.blocks[block] = made
+	return block, made.slots(), nil
+}
+
+// freeBlock returns the number of a block that no root names, nor is about to.
+func (s *mapStore) freeBlock() (uint32, error) {
+	taken := s.namedBlocks()
 	for block := uint32(1); block < rootBlocks; block++ {
-		if taken[block] {
+		if taken[block] || s.blocks[block] != nil {
 			continue
 		}
-		if err := s.emptyBlock(block); err != nil { // of a process that was killed
-			return 0, err
-		}
-		s.blocks[block] = nil
-		return block, nil
+		return block, s.emptyBlock(block) // of a process that was killed
 	}
-	return 0, fmt.Errorf("%w: %d wide roots", dataplane.ErrFull, rootBlocks-1)
+	return 0, fmt.Errorf("%w: %d roots with blocks", dataplane.ErrFull, rootBlocks-1)
 }
 
 // namedBlocks are those of the roots in force.
@@ -46,45 +64,20 @@ func (s *mapStore) namedBlocks() map[uint32]bool {
 	return named
 }
 
-// newPart implements tableMaps.
-func (s *mapStore) newPart(block, part uint32, write func(slots []uint32)) ([]uint32, error) {
-	m, err := ebpf.NewMap(s.spec.Maps[lisptcMapWide].InnerMap.Copy())
-	if err != nil {
-		return nil, fmt.Errorf("making a part of a wide root: %w", err)
-	}
-	memory, err := s.mmap(m)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	slots := unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), widePartSize)
-	write(slots)
-	p := &fibTable{m: m, memory: memory}
-	if err := s.maps[lisptcMapWide].Put(block*wideParts+part, m); err != nil {
-		return nil, errors.Join(fmt.Errorf("adding a part of a wide root: %w", err), p.close())
-	}
-	s.blocks[block] = append(s.blocks[block], p)
-	return slots, nil
-}
-
 // dropBlock implements tableMaps.
 func (s *mapStore) dropBlock(block uint32) {
-	_ = s.emptyBlock(block) // newBlock tries again
-	for _, part := range s.blocks[block] {
-		_ = part.close()
+	_ = s.emptyBlock(block) // freeBlock tries again
+	if dropped := s.blocks[block]; dropped != nil {
+		_ = dropped.close()
 	}
 	delete(s.blocks, block)
 }
 
-// emptyBlock takes the parts of a block out of their places.
+// emptyBlock takes a block out of its place, whichever family it is of.
 func (s *mapStore) emptyBlock(block uint32) error {
-	wide := s.maps[lisptcMapWide]
-	for at := block * wideParts; at < (block+1)*wideParts; at++ {
-		var id uint32
-		if wide.Lookup(at, &id) != nil {
-			continue
-		}
-		if err := wide.Delete(at); err != nil {
-			return fmt.Errorf("removing a part of a wide root: %w", err)
+	for _, name := range []string{lisptcMapWide, lisptcMapNumbers} {
+		if err := s.maps[name].Delete(block); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("removing the block of a root: %w", err)
 		}
 	}
 	return nil
