@@ -59,6 +59,7 @@ const (
 	RLOCProbeSent
 	RLOCProbeAnswered
 	RLOCProbeNews
+	MappingStranded
 	LocatorHintReceived
 	LocatorWentDown
 	LocatorCameUp
@@ -178,6 +179,7 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
 	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
+	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
 	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
 	LocatorCameUp:            {"locator_came_up", "times that a locator that was down may be used again"},

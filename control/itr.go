@@ -26,6 +26,7 @@ type itr struct {
 	requests  bucket
 	smrs      buckets[lisp.Prefix]
 	gleans    bucket
+	renewals  bucket
 	prober    *prober
 	sweeps    sweeps
 	statics   statics
@@ -44,7 +45,7 @@ const (
 
 func newITR(h *host) *itr {
 	r := &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h), resolvers: resolvers{h: h}}
-	r.prober.find = r.locatorsOf
+	r.prober.find, r.prober.renew = r.locatorsOf, r.renew
 	return r
 }
 

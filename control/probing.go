@@ -48,6 +48,7 @@ type probeState struct {
 	answeredAt     instant
 	differing      lisp.LocatorSet // of an answer, asked about already
 	cursor         uint32          // of the search for a mapping
+	renewal        renewal
 }
 
 // prober probes the locators of the table.
@@ -58,6 +59,7 @@ type prober struct {
 	byNonce map[uint64]uint32
 	limit   bucket
 	find    func(lisp.Prefix) (lisp.LocatorSet, bool) // in the map-cache
+	renew   func(*locator, *cacheEntry)               // asks for a mapping whose locators do not answer
 
 	families [2]bool // in which we have an RLOC: IPv4, IPv6
 	reviewed uint32  // rows that the configuration has reached
@@ -124,7 +126,10 @@ func (p *prober) removed(m lisp.Mapping) { p.untrack(m, false) }
 // replaced takes notice of one in whose place another came. sameSet says that the data
 // plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
 // has another.
-func (p *prober) replaced(m lisp.Mapping, sameSet bool) { p.untrack(m, sameSet) }
+func (p *prober) replaced(m lisp.Mapping, sameSet bool) {
+	p.untrack(m, sameSet)
+	p.lookAgain(m.Locators)
+}
 
 func (p *prober) untrack(m lisp.Mapping, keepBits bool) {
 	p.table.untrack(m, keepBits, p.raise, func(id uint32) { p.forgetNonces(p.table.rows.at(id)) })
@@ -198,6 +203,7 @@ func (p *prober) due(id uint32, cached *mapCache) {
 	}
 	if l.probes.unanswered > p.config.Retries {
 		p.judge(l, entry)
+		p.renew(l, entry)
 	}
 	p.send(id)
 	p.table.timers.set(id, p.h.after(p.wait(l)))

@@ -166,6 +166,16 @@ func (t *resolvers) answered(a netip.AddrPort, took instant) {
 	}
 }
 
+// worthAsking reports whether any of them is not silent, or was not asked for long.
+func (t *resolvers) worthAsking() bool {
+	for i := range t.rows {
+		if t.rank(i) < 2 {
+			return true
+		}
+	}
+	return false
+}
+
 // status yields the Map-Resolvers as configured.
 func (t *resolvers) status() iter.Seq[MapResolverStatus] {
 	return func(yield func(MapResolverStatus) bool) {
