@@ -57,19 +57,26 @@ func (a *arena) extend(size uint32) {
 
 // take returns a block; false when there is none, not even among those that rest.
 func (a *arena) take(order uint8) (block, bool) {
-	if b, ok := a.pick(order); ok {
-		return b, true
-	}
-	if a.resting.len() == 0 {
-		return block{}, false
-	}
-	a.wake(a.now())
-	if b, ok := a.pick(order); ok {
-		return b, true
+	if b, ok := a.takeAtOnce(order); ok || a.resting.len() == 0 {
+		return b, ok
 	}
 	a.wait()
 	a.rested()
 	return a.pick(order)
+}
+
+// takeAtOnce is take that does not wait for programs: false also when those that are large enough still rest.
+func (a *arena) takeAtOnce(order uint8) (block, bool) {
+	if b, ok := a.pick(order); ok || a.resting.len() == 0 {
+		return b, ok
+	}
+	a.wake(a.now())
+	return a.pick(order)
+}
+
+// leaves reports whether a share of the cells is unused beside a block, or would be if none rested.
+func (a *arena) leaves(order uint8, share uint32) bool {
+	return a.unused >= 1<<order+a.size/share || a.asleep == 0
 }
 
 // pick takes the smallest free block that is large enough, and frees the rest of it.

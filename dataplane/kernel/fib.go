@@ -77,7 +77,11 @@ type trie struct {
 	doomed []block // what is out of use once the edit at hand is published
 	fresh  []block // what the change of shape at hand took
 	short  bool    // it found no room
-	wanted uint32  // cells of the block that a change of shape lacked; 0: none did
+	wanted uint32  // cells of the block that a change of shape lacked, when what rested had rested too; 0: none did
+
+	spare     bool          // the edit at hand is a change of shape, without which answers are the same: programs are not waited for
+	notBefore time.Duration // no node grows before, by the arena's clock: one found no room
+	hurry     func()        // has what rests be looked after
 
 	// bitsOf returns the prefix length of a leaf's mapping.
 	bitsOf func(leaf uint32) int
@@ -110,7 +114,7 @@ func newTrie(slots []uint32, bitsOf func(leaf uint32) int, now func() time.Durat
 	size := uint32(len(slots) / cellSlots)
 	t := &trie{
 		slots: slots, cells: newArena(size, now, wait), subs: make([]uint32, size), wear: make([]uint32, size),
-		bitsOf: bitsOf, publish: atomic.StoreUint32, publishRun: storeRun,
+		bitsOf: bitsOf, publish: atomic.StoreUint32, publishRun: storeRun, hurry: func() {},
 	}
 	t.cells.private = true
 	return t
@@ -137,7 +141,7 @@ func (t *trie) move(slots []uint32) {
 	t.slots, t.subs, t.wear = slots, append(t.subs, more...), append(t.wear, more...)
 	t.cells.rested()
 	t.cells.extend(size)
-	t.wanted = 0
+	t.wanted, t.notBefore = 0, 0
 }
 
 // uniform reports whether a walk ends at a slot.

@@ -26,6 +26,10 @@ const (
 	// of their first bits, of which comparisons and small nodes would make six steps. It
 	// takes 1 MiB.
 	flatStride = 18
+	// spareShare of the cells stay for entries when nodes grow: who enters them shall not wait for what those leave behind.
+	spareShare = 16
+	// retriedWithin so many times of rest, a change of shape that found no room again has had what it can get.
+	retriedWithin = 4
 	// splitStride is that of a node which begins to tell two ways apart.
 	splitStride = 2
 )
@@ -90,7 +94,13 @@ func (t *trie) take(order uint8) (block, bool) {
 	if t.short {
 		return block{}, false
 	}
-	b, ok := t.cells.take(order)
+	var b block
+	ok := false
+	if !t.spare {
+		b, ok = t.cells.take(order)
+	} else if t.cells.leaves(order, spareShare) {
+		b, ok = t.cells.takeAtOnce(order)
+	}
 	if !ok {
 		t.short = true
 		return block{}, false
@@ -272,6 +282,9 @@ func single(slots []uint32) (odd int, ok bool) {
 // widen widens the nodes through which an insertion went, from below, as long as
 // many of their slots go on.
 func (t *trie) widen() {
+	if !t.mayGrow() {
+		return
+	}
 	for i := len(t.path) - 1; i >= 0; i-- {
 		at := t.path[i]
 		for slot := t.get(at); t.isCrowded(slot); slot = t.get(at) {
@@ -291,11 +304,18 @@ func (t *trie) isCrowded(slot uint32) bool {
 	return !uniform(slot) && s > 0 && s < maxStride && t.subs[slot&slotCell]*share > 1<<s
 }
 
+// mayGrow reports whether a node that is to grow may find room, as far as is known.
+func (t *trie) mayGrow() bool {
+	return t.wanted == 0 && (t.notBefore == 0 || t.cells.now() >= t.notBefore)
+}
+
 // reshape gives a node another stride; false when there was no room for it.
 func (t *trie) reshape(at spot, slot uint32, stride int) bool {
+	t.spare = true
 	node, slots := t.newNode(stride)
 	t.expand(slots, slot)
 	t.finish(node, slots)
+	t.spare = false
 	if t.short {
 		t.abandon(1 << orderOf(stride))
 		return false
@@ -304,22 +324,30 @@ func (t *trie) reshape(at spot, slot uint32, stride int) bool {
 	return true
 }
 
-// flatten makes a root one node of its first bits. Where there is no room, it asks for
-// it, and nobody asks again until it came.
+// flatten makes a root one node of its first bits.
 func (t *trie) flatten(root *trieRoot) {
-	if t.wanted == 0 && !uniform(root.slot) && stride(root.slot) < flatStride {
+	if t.mayGrow() && !uniform(root.slot) && stride(root.slot) < flatStride {
 		t.reshape(spot{root: root}, root.slot, flatStride)
 	}
 }
 
-// abandon gives up a change of shape that found no room. Nothing of it is linked.
+// abandon gives up a change of shape that found no room. Nothing of it is linked. It is tried again when what rests
+// now has rested; where that was of no use just before, a larger table is asked for.
 func (t *trie) abandon(wanted uint32) {
 	for _, b := range t.fresh {
 		t.cells.release(b)
 	}
 	t.fresh, t.doomed, t.short = t.fresh[:0], t.doomed[:0], false
-	t.wanted = max(t.wanted, wanted)
+	now := t.cells.now()
+	if waited := t.notBefore != 0 && now < t.notBefore+restTime*retriedWithin; waited || t.cells.resting.len() == 0 {
+		t.wanted = max(t.wanted, wanted)
+	}
+	t.notBefore = now + restTime
+	t.hurry()
 }
+
+// forgo does without the room that was asked for: there is none. Some may come to rest.
+func (t *trie) forgo() { t.wanted = 0 }
 
 // tidy simplifies what a removal went through, from below.
 func (t *trie) tidy() {
@@ -329,7 +357,10 @@ func (t *trie) tidy() {
 		if uniform(slot) {
 			continue
 		}
-		if simpler := t.simpler(slot); t.short {
+		t.spare = true
+		simpler := t.simpler(slot)
+		t.spare = false
+		if t.short {
 			t.abandon(1)
 			return
 		} else if simpler != slot {

@@ -70,14 +70,23 @@ func (s *mapStore) makeTable(cells int) (*fibTable, error) {
 	return &fibTable{m: m, memory: memory}, nil
 }
 
-// prepareTable implements tableMaps.
-func (s *mapStore) prepareTable(cells int) {
-	if s.prepared != nil {
-		return // mostly this one
+// prepareTable implements tableMaps. Where none can be made, newTable's caller learns of it.
+func (s *mapStore) prepareTable(cells int) (made int) {
+	if p := s.prepared; p != nil {
+		select {
+		case <-p.made:
+		default:
+			return 0
+		}
+		if p.err != nil || p.cells >= cells {
+			return p.cells
+		}
+		s.prepared = nil
+		s.background.Go(func() { _ = s.discard(p.table) })
 	}
 	index, err := s.freeTableIndex()
 	if err != nil {
-		return // newTable's caller learns of it
+		return cells
 	}
 	p := &preparedTable{cells: cells, made: make(chan struct{})}
 	s.prepared = p
@@ -88,6 +97,7 @@ func (s *mapStore) prepareTable(cells int) {
 			p.err = s.place(p.table)
 		}
 	})
+	return 0
 }
 
 // takePrepared returns the prepared table when it has so many cells, and is rid of it when it has not.

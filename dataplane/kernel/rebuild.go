@@ -141,6 +141,7 @@ func (t *tables) rebuildIn(cells int) (done, short bool) {
 		return false, false
 	}
 	next := newTrie(slots, t.bitsOf, t.fib.cells.now, t.fib.cells.wait)
+	next.hurry = t.hurry
 	copies := make(map[rootKey]*trieRoot, len(t.roots))
 	begins := make(map[rootKey]walkBegin, len(t.roots))
 	for key := range t.roots {

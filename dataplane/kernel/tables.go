@@ -22,8 +22,9 @@ import (
 type tableMaps interface {
 	// newTable returns the memory of a table of so many cells that no root refers to.
 	newTable(cells int) ([]uint32, error)
-	// prepareTable begins to make a table that newTable will be asked for. It does not wait.
-	prepareTable(cells int)
+	// prepareTable begins to make a table of so many cells at least, unless one is made, of which it returns the cells:
+	// newTable has it then. 0: it is not made yet. It does not wait.
+	prepareTable(cells int) (made int)
 	// dropTable gives up a table of newTable that never came into force.
 	dropTable(slots []uint32)
 	// newBlock returns a block for a root of a family, which is not 0, and its memory: no slot leads
@@ -58,10 +59,10 @@ const (
 	smallestTable = 1 << 16
 	// shrinkShare of a table's cells must be in use, or it shrinks.
 	shrinkShare = 4
-	// When more than the hurryShare of a table's cells rests, programs are waited for in the background; with more
-	// than the restShare, at once. So are they when fewer than scarceIndexes are left of those of entries.
+	// When more than the hurryShare of a table's cells rests, programs are waited for in the background. So are they when
+	// fewer than scarceCells or scarceIndexes are left. Who needs cells waits only where there are none besides.
 	hurryShare    = 8
-	restShare     = 4
+	scarceCells   = 1 << 10
 	scarceIndexes = 1 << 10
 	// preparedCells are left, or half of the table's, when a larger one is prepared: so many that it is mostly there in time,
 	// and so few that a table seldom stays in that state, with two tables' memory.
@@ -150,6 +151,7 @@ func newTables(p tableParts) (*tables, error) {
 		return nil, err
 	}
 	t.fib = newTrie(slots, t.bitsOf, p.passed, p.wait)
+	t.fib.hurry = t.hurry
 	return t, nil
 }
 
@@ -380,20 +382,43 @@ func (t *tables) setSources(source4, source6 lisp.RLOC) error {
 	})
 }
 
-// makeRoom makes sure that linking an entry finds the cells that it needs.
+// makeRoom makes sure that linking an entry finds the cells that it needs. For what a change of shape lacks
+// nobody waits: until a larger table is made, the shape that is there answers.
 func (t *tables) makeRoom() error {
 	t.awaken()
-	c, lacking := t.fib.cells, t.fib.wanted
+	c := t.fib.cells
 	size := t.largerTable()
-	if c.available() >= insertCells && (lacking == 0 || int(c.size) == t.cellLimit) {
-		if !t.offline && c.available() < min(c.size/2, preparedCells) && size > int(c.size) {
-			t.maps.prepareTable(size)
+	if c.unused < insertCells && (c.asleep > c.size/hurryShare || size == int(c.size)) {
+		c.wait()
+		c.rested()
+	}
+	enough := c.unused >= insertCells
+	switch {
+	case size == int(c.size) && !enough:
+		return fmt.Errorf("%w: the forwarding table has %d octets", dataplane.ErrFull, t.cellLimit*cellOctets)
+	case size == int(c.size):
+		t.fib.forgo()
+		return nil
+	case enough && t.fib.wanted == 0:
+		if !t.offline && c.available() < min(c.size/2, preparedCells) {
+			_ = t.maps.prepareTable(size)
 		}
 		return nil
+	case enough && !t.offline:
+		if size = t.maps.prepareTable(size); size == 0 {
+			return nil
+		}
 	}
-	if size == int(c.size) {
-		return fmt.Errorf("%w: the forwarding table has %d octets", dataplane.ErrFull, t.cellLimit*cellOctets)
+	err := t.extend(size)
+	if err != nil && enough {
+		t.fib.forgo()
+		return nil
 	}
+	return err
+}
+
+// extend continues in a larger table.
+func (t *tables) extend(size int) error {
 	slots, err := t.maps.newTable(size)
 	if err != nil {
 		return err
@@ -409,18 +434,17 @@ func (t *tables) makeRoom() error {
 	return nil
 }
 
-// awaken looks after the cells that rest.
+// awaken looks after the cells that rest: those that nobody needs are waited for in the background.
 func (t *tables) awaken() {
 	c := t.fib.cells
-	if c.asleep <= c.size/hurryShare {
+	restless := func() bool { return c.asleep > c.size/hurryShare || c.asleep > c.unused && c.unused < scarceCells }
+	if !restless() {
 		return
 	}
-	if c.wake(c.now()); c.asleep > c.size/restShare {
-		c.wait()
-		c.rested()
-	} else if c.asleep > c.size/hurryShare {
-		t.hurry()
+	if c.wake(c.now()); !restless() {
+		return
 	}
+	t.hurry()
 }
 
 // largerTable is how many cells the next table has; as many as this one at the limit.

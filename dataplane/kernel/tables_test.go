@@ -33,6 +33,7 @@ type plainMaps struct {
 	tableFailing, switchFailing error
 	groupFailing                error // what newGroup alone answers
 	made                        int   // tables
+	slow                        bool  // a table that is to be prepared never is
 }
 
 func newPlainMaps() *plainMaps {
@@ -86,7 +87,12 @@ func (m *plainMaps) newTable(cells int) ([]uint32, error) {
 	return m.next, cmp.Or(m.failing, m.tableFailing)
 }
 
-func (m *plainMaps) prepareTable(int) {}
+func (m *plainMaps) prepareTable(cells int) int {
+	if m.slow {
+		return 0
+	}
+	return cells
+}
 
 func (m *plainMaps) extendTable(roots map[rootKey]walkBegin) error { return m.switchTable(roots) }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// missedKey is the key of one EID after the other, as misses bring them.
+func missedKey(i int) entryKey {
+	key := entryKey{kind: kindMapCache, family: 4, bits: 32}
+	binary.BigEndian.PutUint32(key.address[:], 10<<24|64<<16|uint32(i))
+	return key
+}
+
+func (p *plainTables) expectMissed(t *testing.T, upTo int) {
+	t.Helper()
+	for i := 1; i <= upTo; i += 97 {
+		key := missedKey(i)
+		address, _ := netip.AddrFromSlice(key.address[:4])
+		if record, ok := p.lookup(kindMapCache, 4, 0, address.AsSlice()); !ok || keyOfRecord(record) != key {
+			t.Fatalf("of %d EIDs, number %d is not found", upTo, i)
+		}
+	}
+}
+
+// TestNobodyWaitsForAShape has nodes that grow with each EID, in tables most of which rests: programs are not waited for, and a
+// larger table is not either as long as there is room for entries.
+func TestNobodyWaitsForAShape(t *testing.T) {
+	const first, all = 30_000, 50_000
+	p := newPlainTables(t, all+1, 4, 1<<20)
+	waits, hurries, ahead := 0, 0, time.Duration(0)
+	p.parts.wait = func() { waits++ }
+	p.parts.passed = func() time.Duration { return p.clock + ahead }
+	p.parts.hurry = func() { hurries++; ahead += restTime / 100 } // some hundred entries later all has rested
+	p.parts.smallest = 1 << 14
+	p.reopen(t)
+	waits, p.maps.slow = 0, true
+	for i := 1; i <= all; i++ {
+		p.clock += 50 * time.Microsecond
+		if i == first {
+			p.expectMissed(t, first-1)
+			if p.fib.wanted == 0 {
+				t.Error("no node lacks room: the test shows nothing")
+			}
+			p.maps.slow = false
+		}
+		made, unused := p.maps.made, p.fib.cells.unused
+		_, _, err := p.put(entry{key: missedKey(i)})
+		must(t, err)
+		if p.maps.slow && p.maps.made > made && unused >= insertCells {
+			t.Fatalf("a table was made for EID %d, with %d cells to be had", i, unused)
+		}
+	}
+	p.expectMissed(t, all)
+	if waits != 0 || hurries == 0 {
+		t.Errorf("programs were waited for %d times, and %d times in the background", waits, hurries)
+	}
+	if p.fib.wanted != 0 {
+		t.Errorf("a node still lacks %d cells", p.fib.wanted)
+	}
+}
+
+// TestShapeWithoutMemory has no table for nodes that are to grow: mappings are entered nevertheless, and tables are not asked for with
+// each of them.
+func TestShapeWithoutMemory(t *testing.T) {
+	const all = 20_000
+	p := newPlainTables(t, all+1, 4, 1<<20)
+	p.parts.smallest = 1 << 15
+	p.reopen(t)
+	p.maps.tableFailing = errors.New("no memory")
+	before := p.maps.made
+	for i := 1; i <= all; i++ {
+		p.clock += 50 * time.Microsecond
+		_, _, err := p.put(entry{key: missedKey(i)})
+		must(t, err)
+	}
+	p.expectMissed(t, all)
+	if tries := p.maps.made - before; tries == 0 || tries > 20 {
+		t.Errorf("%d tables were asked for", tries)
+	}
+}
