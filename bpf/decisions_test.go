@@ -8,11 +8,13 @@ package bpf_test
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"net"
 	"slices"
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"loci/forward"
 )
@@ -23,14 +25,8 @@ var keptMAC = []byte{2, 0, 0, 0, 0, 0x99}
 // markDecisions writes keptMAC and these members into all decisions, lets them live for ever, and returns how many there are.
 func (b *bench) markDecisions(t *testing.T, members fields) (marked int) {
 	t.Helper()
-	m := b.coll.Maps["decisions"]
-	for index := range m.MaxEntries() {
-		var d []byte
-		must(t, m.Lookup(index, &d))
-		if b.member("lisp_decision", "way", d) == 0 {
-			continue
-		}
-		if way := uint32(b.member("lisp_decision", "way", d)); way == b.constant("LISP_WAY_ENCAPSULATED") || way == b.constant("LISP_WAY_DECAPSULATED") {
+	for _, d := range b.keptDecisions(t) {
+		if way := uint32(d[wayAt]); way == b.constant("LISP_WAY_ENCAPSULATED") || way == b.constant("LISP_WAY_DECAPSULATED") {
 			marked++ // not what many share
 		}
 		front := len(d) - int(frontOctets)
@@ -39,14 +35,35 @@ func (b *bench) markDecisions(t *testing.T, members fields) (marked int) {
 		for name, value := range members {
 			b.setMember("lisp_decision", name, d, value.(uint32))
 		}
-		must(t, m.Update(index, d, ebpf.UpdateExist)) // not by update, which ends decisions
 	}
 	return marked
 }
 
+// keptDecisions yields each place where something is kept, by its index, in the memory of the map: to read the places one by one
+// takes the better part of a second.
+func (b *bench) keptDecisions(t *testing.T) iter.Seq2[int, []byte] {
+	t.Helper()
+	m := b.coll.Maps["decisions"]
+	each := int(m.ValueSize())
+	if b.decisions == nil {
+		memory, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries())*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		must(t, err)
+		b.decisions = memory
+		b.t.Cleanup(func() { must(b.t, unix.Munmap(memory)) })
+	}
+	return func(yield func(int, []byte) bool) {
+		for index, start := 0, 0; start < len(b.decisions); index, start = index+1, start+each {
+			if d := b.decisions[start:][:each:each]; d[wayAt] != 0 && !yield(index, d) {
+				return
+			}
+		}
+	}
+}
+
 const (
 	frontOctets = 72 // LISP_FRONT_OCTETS
-	expiresAt   = 56 // in struct lisp_decision
+	wayAt       = 46 // in struct lisp_decision
+	expiresAt   = 56 // as well
 )
 
 // hooks names the hooks that keep decisions.
@@ -249,9 +266,8 @@ func (b *bench) expectFlow(t *testing.T, hook string, p pair, packet []byte, buc
 // removeDecisions empties the map.
 func (b *bench) removeDecisions(t *testing.T) {
 	t.Helper()
-	m := b.coll.Maps["decisions"]
-	for index := range m.MaxEntries() {
-		must(t, m.Update(index, make([]byte, m.ValueSize()), ebpf.UpdateExist))
+	for _, d := range b.keptDecisions(t) {
+		clear(d)
 	}
 }
 

@@ -44,7 +44,9 @@ type plane struct {
 	locators uint32
 	epoch    uint32 // of decisions
 
-	constants map[string]uint32
+	constants  map[string]uint32
+	structures map[string]*btf.Struct
+	decisions  []byte // memory of the map, see keptDecisions
 }
 
 type rootKey struct {
@@ -58,14 +60,27 @@ type leaf struct {
 	mapping uint32
 }
 
+// objects are the files that were read, which takes some 0.1 s under the race detector.
+var objects = map[string]*ebpf.CollectionSpec{}
+
+// readObject returns a copy of what is in a file.
+func readObject(t testing.TB, file string) *ebpf.CollectionSpec {
+	t.Helper()
+	if objects[file] == nil {
+		spec, err := ebpf.LoadCollectionSpec(file)
+		if err != nil {
+			t.Fatalf("load %s: %v", file, err)
+		}
+		objects[file] = spec
+	}
+	return objects[file].Copy()
+}
+
 // loadPlane makes the maps; each program comes when it is asked for, because the kernel takes up to a second to verify one.
 // decapFlags says whether the programs may use the newer flags of bpf_skb_adjust_room.
 func loadPlane(t testing.TB, decapFlags bool) *plane {
 	t.Helper()
-	spec, err := ebpf.LoadCollectionSpec(objectFile)
-	if err != nil {
-		t.Fatalf("load %s: %v", objectFile, err)
-	}
+	spec := readObject(t, objectFile)
 	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
 	spec.Maps["decisions"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
@@ -84,7 +99,7 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 		t.Fatalf("load into the kernel: %+v", err)
 	}
 	t.Cleanup(coll.Close)
-	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}}
+	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}, structures: map[string]*btf.Struct{}}
 }
 
 // program loads a program, unless it is loaded. Those of the XDP hook, which call each other, come together.
@@ -120,10 +135,7 @@ func (p *plane) loadTC(name string) {
 // loadXDP adds the programs of the XDP hook, which share the maps of the others.
 func loadXDP(t testing.TB, coll *ebpf.Collection) {
 	t.Helper()
-	spec, err := ebpf.LoadCollectionSpec(xdpObjectFile)
-	if err != nil {
-		t.Fatalf("load %s: %v", xdpObjectFile, err)
-	}
+	spec := readObject(t, xdpObjectFile)
 	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
 		t.Fatal(err)
 	}
@@ -177,13 +189,24 @@ func kernelHasDecapFlags(t testing.TB) bool {
 	return answer == 0
 }
 
-// encode lays out a structure of abi.h.
-func (p *plane) encode(name string, values fields) []byte {
+// structure describes a structure of abi.h.
+func (p *plane) structure(name string) *btf.Struct {
 	p.t.Helper()
-	var s *btf.Struct
+	s, known := p.structures[name]
+	if known {
+		return s
+	}
 	if err := p.spec.Types.TypeByName(name, &s); err != nil {
 		p.t.Fatalf("abi.h: %v", err)
 	}
+	p.structures[name] = s
+	return s
+}
+
+// encode lays out a structure of abi.h.
+func (p *plane) encode(name string, values fields) []byte {
+	p.t.Helper()
+	s := p.structure(name)
 	out := make([]byte, s.Size)
 	seen := 0
 	for _, m := range s.Members {
@@ -207,10 +230,7 @@ func (p *plane) encode(name string, values fields) []byte {
 // setMember writes a number into a structure of abi.h.
 func (p *plane) setMember(name, member string, octets []byte, value uint32) {
 	p.t.Helper()
-	var s *btf.Struct
-	if err := p.spec.Types.TypeByName(name, &s); err != nil {
-		p.t.Fatalf("abi.h: %v", err)
-	}
+	s := p.structure(name)
 	for _, m := range s.Members {
 		if m.Name == member {
 			size, err := btf.Sizeof(m.Type)
@@ -227,10 +247,7 @@ func (p *plane) setMember(name, member string, octets []byte, value uint32) {
 // member reads a number out of a structure of abi.h.
 func (p *plane) member(name, member string, octets []byte) uint64 {
 	p.t.Helper()
-	var s *btf.Struct
-	if err := p.spec.Types.TypeByName(name, &s); err != nil {
-		p.t.Fatalf("abi.h: %v", err)
-	}
+	s := p.structure(name)
 	for _, m := range s.Members {
 		if m.Name != member {
 			continue

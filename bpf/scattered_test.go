@@ -282,13 +282,11 @@ const decisionsEach = 8192 // LISP_DECISIONS
 // placesOf returns where a processor keeps what is kept in a way.
 func (b *bench) placesOf(t *testing.T, way string) map[uint32]bool {
 	t.Helper()
-	m, places := b.coll.Maps["decisions"], map[uint32]bool{}
-	each := m.MaxEntries() / uint32(ebpf.MustPossibleCPU())
-	for index := range m.MaxEntries() {
-		var d []byte
-		must(t, m.Lookup(index, &d))
-		if uint32(b.member("lisp_decision", "way", d)) == b.constant(way) {
-			places[index%each] = true
+	places := map[uint32]bool{}
+	each := b.coll.Maps["decisions"].MaxEntries() / uint32(ebpf.MustPossibleCPU())
+	for index, d := range b.keptDecisions(t) {
+		if uint32(d[wayAt]) == b.constant(way) {
+			places[uint32(index)%each] = true
 		}
 	}
 	return places

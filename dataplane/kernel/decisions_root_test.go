@@ -110,21 +110,30 @@ func (r *router) expectDevice(t *testing.T, name string) {
 	}
 }
 
-// keepForEver lets all decisions live as long as nothing ends them, and on every processor: neither
-// how slow this machine is nor where the next packet is decided makes a difference. It returns how many there are.
-func (r *router) keepForEver(t *testing.T) (kept int) {
+// mapDecisions maps the memory of all decisions.
+func (r *router) mapDecisions(t *testing.T) []lisptcLispDecision {
 	t.Helper()
 	m := r.store.maps[lisptcMapDecisions]
-	for index := range m.MaxEntries() {
-		var d lisptcLispDecision
-		must(t, m.Lookup(index, &d))
+	memory, err := r.store.mmap(m)
+	must(t, err)
+	t.Cleanup(func() { must(t, unix.Munmap(memory)) })
+	return viewOf[lisptcLispDecision](memory, m)
+}
+
+// keepForEver lets all decisions live as long as nothing ends them, and on every processor: neither
+// how slow this machine is nor where the next packet is decided makes a difference. Their fronts begin with these octets, if any.
+// It returns how many decisions there are.
+func keepForEver(decisions []lisptcLispDecision, front []byte) (kept int) {
+	for index := range decisions {
+		d := &decisions[index]
 		if d.Way == 0 || d.ExpiresNs == forEver {
 			continue
 		}
 		kept++
 		d.ExpiresNs = forEver
-		for place := index % placesEach; place < m.MaxEntries(); place += placesEach {
-			must(t, m.Put(place, d))
+		copy(d.Front[:], front)
+		for place := index % placesEach; place < len(decisions); place += placesEach {
+			decisions[place] = *d
 		}
 	}
 	return kept
@@ -167,6 +176,7 @@ func stateOf(rloc netip.Addr, s dataplane.LocatorState) dataplane.PutLocatorStat
 func TestDecisionsFollowTables(t *testing.T) {
 	_, r := newXDPRouter(t)
 	r.expectDevice(t, "core0")
+	decisions := r.mapDecisions(t)
 	for _, c := range []struct{ pair, covering, prefix, own, around string }{
 		{pairs[0].name, "0.0.0.0/0", "10.2.0.0/24", "10.2.0.10/32", "10.2.0.0/18"},
 		{pairs[1].name, "::/0", "2001:db8:2::/64", "2001:db8:2::a/128", "2001:db8::/44"},
@@ -177,14 +187,17 @@ func TestDecisionsFollowTables(t *testing.T) {
 		}
 		for _, hook := range []string{hookXDP, hookTC} {
 			t.Run(c.pair+"/"+hook, func(t *testing.T) {
-				decisionsFollowTables(t, r, r.decideAt(hook), udpPacket(t, p, 0, 1, 64), tableSteps{c.covering, c.prefix, c.own, c.around})
+				decisionsFollowTables(t, r, r.decideAt(hook), udpPacket(t, p, 0, 1, 64), tableSteps{decisions, c.covering, c.prefix, c.own, c.around})
 			})
 		}
 	}
 }
 
-// tableSteps are EID-Prefixes of the map-cache that cover a packet's destination.
-type tableSteps struct{ covering, prefix, own, around string }
+// tableSteps are EID-Prefixes of the map-cache that cover a packet's destination, and what the programs keep.
+type tableSteps struct {
+	decisions                     []lisptcLispDecision
+	covering, prefix, own, around string
+}
 
 func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []byte, eids tableSteps) {
 	covering, prefix, own, around := eids.covering, eids.prefix, eids.own, eids.around
@@ -240,7 +253,7 @@ func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []by
 		{"none is left", apply(gone(around)), nowhere},
 	} {
 		_, before := decide(t, packet)
-		if kept := r.keepForEver(t); before.Port() == forward.DataPort && kept == 0 {
+		if kept := keepForEver(eids.decisions, nil); before.Port() == forward.DataPort && kept == 0 {
 			t.Fatalf("before %s: nothing is kept", step.when)
 		}
 		step.change()

@@ -19,7 +19,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -77,11 +76,7 @@ func (r *scatteredRouter) takePrograms(t *testing.T) {
 	tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
 	must(t, err)
 	r.tap = tap.Attrs().HardwareAddr
-	m := r.store.maps[lisptcMapDecisions]
-	memory, err := r.store.mmap(m)
-	must(t, err)
-	t.Cleanup(func() { must(t, unix.Munmap(memory)) })
-	r.decisions = viewOf[lisptcLispDecision](memory, m)
+	r.decisions = r.mapDecisions(t)
 }
 
 func (r *scatteredRouter) setNeighbour(t *testing.T, at netlink.Link, address netip.Addr, mac net.HardwareAddr) {
@@ -199,17 +194,7 @@ func (r *scatteredRouter) share(t *testing.T, at netlink.Link, frame []byte) net
 	t.Helper()
 	clear(r.decisions)
 	first := r.pass(t, false, at, frame)
-	for index := range r.decisions {
-		d := r.decisions[index]
-		if d.Way == 0 || d.ExpiresNs == forEver {
-			continue
-		}
-		d.ExpiresNs = forEver
-		copy(d.Front[:], sharedMAC)
-		for place := index % placesEach; place < len(r.decisions); place += placesEach {
-			r.decisions[place] = d
-		}
-	}
+	keepForEver(r.decisions, sharedMAC)
 	return slices.Clone(first.frame[:min(6, len(first.frame))])
 }
 
