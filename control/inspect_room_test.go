@@ -5,6 +5,7 @@ package control
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 
 	"loci/lisp"
@@ -54,6 +55,39 @@ func TestInspectInRoom(t *testing.T) {
 		}
 		if roomed.message != any(&room.request) {
 			t.Errorf("Map-Request %d is not in its room", i)
+		}
+	}
+}
+
+// TestInspectLeavesASharedMessageAsItIs: who parsed a message may hand it to others. Where the records alone are
+// authenticated, what is not is left out of a copy.
+func TestInspectLeavesASharedMessageAsItIs(t *testing.T) {
+	n := newNetwork(t)
+	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+	for _, coverage := range []wire.Coverage{wire.CoverMessage, wire.CoverRecords} {
+		b := register(t, func(m *wire.MapRegister) { m.Nonce += uint64(coverage) }, "10.1.2.0/24", "10.1.3.0/24")
+		if err := wire.SignOver(b, secret(1).Secret, coverage); err != nil {
+			t.Fatal(err)
+		}
+		before := slices.Clone(b)
+		shared, err := wire.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asParsed, err := wire.Parse(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := ms.counter(RegistrationAccepted)
+		ms.HandleParsed(n.now, netip.MustParseAddrPort("192.0.2.100:4342"), netip.MustParseAddrPort("192.0.2.1:4342"), b, shared)
+		if ms.counter(RegistrationAccepted) != accepted+2 {
+			t.Fatalf("coverage %d: the Map-Register was not taken", coverage)
+		}
+		if !reflect.DeepEqual(shared, asParsed) {
+			t.Errorf("coverage %d: the message is now %+v, it was %+v", coverage, shared, asParsed)
+		}
+		if !slices.Equal(b, before) {
+			t.Errorf("coverage %d: the octets were changed", coverage)
 		}
 	}
 }

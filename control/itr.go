@@ -64,17 +64,6 @@ func (r *itr) configure(p *Prepared, begins bool) {
 	r.configureStatic(p, begins)
 }
 
-// stop empties the map-cache, here and in the data plane.
-func (r *itr) stop() {
-	for _, id := range r.cache.index.all() {
-		e := r.cache.entries.at(id)
-		r.h.emit(RemoveMapping{Prefix: e.mapping.Prefix, Reason: RemoveConfigured})
-		if !e.gleaned {
-			r.prober.removed(e.mapping)
-		}
-	}
-}
-
 // handleMiss resolves a destination, unless it is known or being resolved.
 func (r *itr) handleMiss(m Miss) {
 	asked := lisp.HostPrefix(m.Instance, m.Destination)

@@ -111,3 +111,38 @@ func TestTurnsAtAMillionMappings(t *testing.T) {
 		t.Errorf("%d mappings after the end of their TTLs", got)
 	}
 }
+
+func TestTurnsOfSwitchingTheITROffAtAMillionMappings(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("it fills a table of a million rows; the race detector makes everything ten times as long")
+	}
+	s := millionCached(t, turnMappings)
+	runtime.GC()
+	c := s.config
+	c.ITR = nil
+	removed := 0
+	done := func() bool {
+		for e, ok := s.Poll(); ok; e, ok = s.Poll() {
+			if _, ok := e.(RemoveMapping); ok {
+				removed++
+			}
+		}
+		return len(s.retired) == 0
+	}
+	begun := false
+	n, longest := s.turns(func() bool {
+		if !begun {
+			begun = true
+			if err := s.Configure(s.now, c); err != nil {
+				t.Error(err)
+			}
+			return done()
+		}
+		s.timeouts()
+		return done()
+	})
+	t.Logf("%d turns, the longest took %v", n, longest)
+	if longest > longestTurn || removed != turnMappings {
+		t.Errorf("%d mappings removed, the longest of %d turns took %v of processor time: want %d, and at most %v", removed, n, longest, turnMappings, longestTurn)
+	}
+}

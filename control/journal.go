@@ -29,12 +29,12 @@ func (Journal) effect() {}
 
 const (
 	// checkpointRows and checkpointNonces bound one piece of a checkpoint.
-	checkpointRows   = 512
-	checkpointNonces = 512
+	checkpointRows   = 256
+	checkpointNonces = 256
 	// checkpointOctets are enough for most pieces.
-	checkpointOctets = 64 << 10
+	checkpointOctets = 32 << 10
 	// checkpointPause leaves the loop to others between two pieces.
-	checkpointPause = 2 * time.Millisecond
+	checkpointPause = time.Millisecond
 	// maxEntryRecords fits 16 bits, and bounds what one entry makes the reader keep.
 	maxEntryRecords = 4096
 )

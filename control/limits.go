@@ -38,7 +38,7 @@ const (
 	maxRequestRecords = 16
 	// timeoutBatch bounds the deadlines that one HandleTimeout works off, so that a
 	// turn stays short however many end at once.
-	timeoutBatch = 256
+	timeoutBatch = 128
 )
 
 // refusalNotices bounds the notices about refused messages.

@@ -9,8 +9,12 @@ package control
 
 import "slices"
 
-// registrationSweepRows is one batch.
-const registrationSweepRows = 2048
+const (
+	// registrationSweepRows is one batch.
+	registrationSweepRows = 2048
+	// droppedRow is how many rows that stay are as much work as one that is dropped.
+	droppedRow = 8
+)
 
 // startSweep begins a pass; a small table is passed over at once.
 func (s *mapServer) startSweep() {
@@ -31,11 +35,11 @@ func (s *mapServer) handleSweep(uint32) {
 	t := &s.registrations
 	rows, sites := uint32(t.rows.len()), uint32(len(t.sites.numbered))
 	left := registrationSweepRows
-	for ; left > 0 && t.swept < rows; left-- {
-		if !t.rows.at(t.swept).prefix.IsZero() {
-			s.dropDisallowed(t.swept)
+	for ; left > 0 && t.swept < rows; t.swept++ {
+		left--
+		if !t.rows.at(t.swept).prefix.IsZero() && s.dropDisallowed(t.swept) {
+			left -= droppedRow - 1
 		}
-		t.swept++
 	}
 	for ; left > 0 && t.sweptSites < sites; left-- {
 		t.sites.forgetGone(t.sweptSites)

@@ -28,6 +28,8 @@ type Node struct {
 	mapServer   *mapServer
 	mapResolver *mapResolver
 	siblings    *siblings // of no consequence without ITR and ETR
+	retired     []retirement
+	retiring    deadlines // one row: the next batch of what an ITR left behind
 	timers      []timer   // of the roles that are on
 }
 
@@ -95,8 +97,9 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	c := p.config.ITR
 	switch {
 	case c == nil && n.itr != nil:
-		n.itr.stop()
+		was := n.itr
 		n.itr = nil
+		n.retire(was)
 	case c != nil && n.itr == nil:
 		n.itr = newITR(n.host)
 	}
@@ -358,6 +361,12 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 type timer struct {
 	deadlines *deadlines
 	handle    func(id uint32)
+	batch     bool // it is a piece of work as long as a turn may be: nothing else is done in that turn
+}
+
+func oneByOne(d *deadlines, handle func(uint32)) timer { return timer{deadlines: d, handle: handle} }
+func inBatches(d *deadlines, handle func(uint32)) timer {
+	return timer{deadlines: d, handle: handle, batch: true}
 }
 
 // listTimers lists the deadlines of all roles, in the order in which those of one moment
@@ -365,22 +374,23 @@ type timer struct {
 func (n *Node) listTimers() {
 	n.timers = n.timers[:0]
 	if r := n.itr; r != nil {
-		n.timers = append(n.timers, timer{&r.pending.timers, r.handlePendingTimeout}, timer{&r.cache.timers, r.handleCacheTimeout},
-			timer{&r.prober.table.timers, r.handleProbeTimeout}, timer{&r.sweeps.timers, r.handleSweepTimeout},
-			timer{&r.prober.reviews, r.prober.review}, timer{&r.statics.timers, r.handleStatic})
+		n.timers = append(n.timers, oneByOne(&r.pending.timers, r.handlePendingTimeout), oneByOne(&r.cache.timers, r.handleCacheTimeout),
+			oneByOne(&r.prober.table.timers, r.handleProbeTimeout), inBatches(&r.sweeps.timers, r.handleSweepTimeout),
+			inBatches(&r.prober.reviews, r.prober.review), inBatches(&r.statics.timers, r.handleStatic))
 	}
+	n.timers = append(n.timers, inBatches(&n.retiring, n.handleRetirement))
 	if e := n.etr; e != nil {
-		n.timers = append(n.timers, timer{&e.registrar.timers, e.registrar.handleTimeout}, timer{&e.solicitor.begin, e.solicitor.handleBegin},
-			timer{&e.solicitor.timers, e.solicitor.handleTimeout}, timer{&n.siblings.timers, n.handleSiblingTimeout})
+		n.timers = append(n.timers, oneByOne(&e.registrar.timers, e.registrar.handleTimeout), inBatches(&e.solicitor.begin, e.solicitor.handleBegin),
+			oneByOne(&e.solicitor.timers, e.solicitor.handleTimeout), oneByOne(&n.siblings.timers, n.handleSiblingTimeout))
 	}
 	if s := n.mapServer; s != nil {
-		n.timers = append(n.timers, timer{&s.registrations.timers, s.handleTimeout}, timer{&s.notifier.timers, s.notifier.handleTimeout},
-			timer{&s.registrations.sweep, s.handleSweep}, timer{&s.journal.timers, s.handleCheckpoint})
+		n.timers = append(n.timers, oneByOne(&s.registrations.timers, s.handleTimeout), oneByOne(&s.notifier.timers, s.notifier.handleTimeout),
+			inBatches(&s.registrations.sweep, s.handleSweep), inBatches(&s.journal.timers, s.handleCheckpoint))
 	}
 }
 
-// HandleTimeout does what is due. It works off a bounded number of deadlines: as
-// long as NextDeadline is not in the future, call it again.
+// HandleTimeout does what is due. It works off a bounded number of deadlines, and nothing more after a piece
+// of long work: as long as NextDeadline is not in the future, call it again.
 func (n *Node) HandleTimeout(now time.Time) {
 	n.host.turn(now)
 	left := timeoutBatch
@@ -391,6 +401,9 @@ func (n *Node) HandleTimeout(now time.Time) {
 				break
 			}
 			t.handle(id)
+			if t.batch {
+				return
+			}
 		}
 	}
 }

@@ -51,6 +51,7 @@ type turnStart struct {
 // beginTurn begins a turn, for which the caller has a thread of his own until its end.
 func beginTurn(kind turnKind) turnStart {
 	runtime.LockOSThread()
+	// The process' time first: for it the kernel brings the thread's up to date, which otherwise is as old as the last tick.
 	work, own := processorTime(unix.RUSAGE_SELF), processorTime(unix.RUSAGE_THREAD)
 	return turnStart{wall: time.Now(), work: work, own: own, kind: kind}
 }
@@ -61,7 +62,8 @@ func (c *turnClock) end(s turnStart) {
 	took := time.Since(s.wall)
 	note(&c.longest, &c.long, took)
 	if longest := &c.longestOfKind[s.kind]; took > time.Duration(min(longest.Load(), c.longestOwn.Load())) || took > longTurn {
-		own, work := processorTime(unix.RUSAGE_THREAD)-s.own, min(took, processorTime(unix.RUSAGE_SELF)-s.work)
+		work := min(took, processorTime(unix.RUSAGE_SELF)-s.work) // first: see beginTurn
+		own := processorTime(unix.RUSAGE_THREAD) - s.own
 		note(&c.longestOwn, &c.longOwn, own)
 		longest.Store(max(longest.Load(), int64(work)))
 		note(&c.longestWork, &c.longWork, work)

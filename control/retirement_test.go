@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// TestAnITRThatBeginsKeepsWhatIsItsOwn switches the role off with more mappings than a turn takes, and on again
+// before the pass is over.
+func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
+	const count = 4 * retiredRows
+	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
+	c.ITR.RLOCProbing.Off = false
+	s := newJournalledServer(t, c, epoch)
+	fill := func(i int) {
+		m := positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1)
+		m.Locators = locators(fmt.Sprintf("198.51.%d.%d", i/256, i%256))
+		s.itr.put(cacheEntry{mapping: m, expiresAt: s.host.after(time.Hour)})
+	}
+	lower := func(i int) {
+		_, l, ok := s.itr.prober.table.get(rloc(fmt.Sprintf("198.51.%d.%d", i/256, i%256)))
+		if !ok {
+			t.Fatalf("locator %d is not there", i)
+		}
+		s.itr.prober.table.down(l, LocatorUnanswered)
+	}
+	for i := range count {
+		fill(i)
+	}
+	const kept, gone = count - 1, count - 2 // in the last batch
+	lower(kept)
+	lower(gone)
+	drained(s.Node)
+
+	off := c
+	off.ITR = nil
+	if err := s.Configure(s.now, off); err != nil {
+		t.Fatal(err)
+	}
+	removed, up := map[lisp.Prefix]int{}, map[lisp.RLOC]int{}
+	note := func() {
+		for e, ok := s.Poll(); ok; e, ok = s.Poll() {
+			switch e := e.(type) {
+			case RemoveMapping:
+				removed[e.Prefix]++
+			case SetLocatorState:
+				if e.Up {
+					up[e.RLOC]++
+				}
+			}
+		}
+	}
+	note()
+	if len(removed) > retiredRows {
+		t.Errorf("%d mappings removed in one turn", len(removed))
+	}
+	if err := s.Configure(s.now, c); err != nil {
+		t.Fatal(err)
+	}
+	fill(kept)
+	lower(kept)
+	note()
+	for next, ok := s.NextDeadline(); ok && next.Sub(s.now) < time.Millisecond && len(s.retired) > 0; next, ok = s.NextDeadline() {
+		s.now = next
+		s.HandleTimeout(next)
+		note()
+	}
+	if len(removed) != count-1 || removed[lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", 64+kept/256, kept%256))] != 0 {
+		t.Errorf("%d mappings removed: want %d, and not the one that the new ITR has", len(removed), count-1)
+	}
+	for p, times := range removed {
+		if times != 1 {
+			t.Fatalf("%s removed %d times", p, times)
+		}
+	}
+	if up[rloc(fmt.Sprintf("198.51.%d.%d", gone/256, gone%256))] != 1 {
+		t.Error("what the old ITR held for down stays down")
+	}
+	if up[rloc(fmt.Sprintf("198.51.%d.%d", kept/256, kept%256))] != 0 {
+		t.Error("what the new ITR holds for down came up")
+	}
+	if len(s.retired) != 0 {
+		t.Errorf("%d passes are left", len(s.retired))
+	}
+}
