@@ -52,11 +52,13 @@ func (n *Node) Explain(instance lisp.InstanceID, destination lisp.EID) Explanati
 	}
 	e.Resolvers = slices.Collect(n.itr.resolvers.status())
 	n.itr.explainEntry(host, &e)
-	for _, p := range n.itr.pendingStatus() {
-		if p.Prefix == host || e.Entry != nil && p.Prefix == e.Entry.Mapping.Prefix {
-			e.Pending = &p
-			break
-		}
+	id, _, asked := n.itr.pending.get(host)
+	if !asked && e.Entry != nil {
+		id, _, asked = n.itr.pending.get(e.Entry.Mapping.Prefix)
+	}
+	if asked {
+		p := n.itr.pendingRow(id)
+		e.Pending = &p
 	}
 	return e
 }

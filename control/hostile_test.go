@@ -140,7 +140,7 @@ func hostileRun(t testing.TB, seed uint64) string {
 	for name, value := range n.Counters() {
 		fmt.Fprintln(&log, name, value)
 	}
-	for p := range n.Pending() {
+	for _, p := range n.pendings() {
 		fmt.Fprintf(&log, "%+v\n", p)
 	}
 	return log.String()

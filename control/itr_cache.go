@@ -8,7 +8,6 @@ package control
 
 import (
 	"iter"
-	"slices"
 
 	"loci/lisp"
 )
@@ -210,20 +209,15 @@ func (r *itr) entryStatus(e *cacheEntry) MapCacheStatus {
 	return s
 }
 
-// pendingStatus lists the Map-Requests under way in the order of prefixes.
-func (r *itr) pendingStatus() []PendingRequest {
-	list := make([]PendingRequest, 0, r.pending.size())
-	for _, id := range r.pending.byPrefix {
-		q := r.pending.requests.at(id)
-		p := PendingRequest{
-			Prefix: q.prefix, Source: q.source, Tries: q.tries, StartedAt: r.h.time(q.startedAt),
-			NextAt: r.h.time(r.pending.timers.of(id)), State: q.state,
-		}
-		if q.tries > 0 {
-			p.MapResolver = q.resolvers[q.tries-1]
-		}
-		list = append(list, p)
+// pendingRow is a Map-Request under way for `loci show`.
+func (r *itr) pendingRow(id uint32) PendingRequest {
+	q := r.pending.requests.at(id)
+	p := PendingRequest{
+		Prefix: q.prefix, Source: q.source, SMRInvoked: q.smrInvoked, Tries: q.tries, StartedAt: r.h.time(q.startedAt),
+		NextAt: r.h.time(r.pending.timers.of(id)), State: q.state,
 	}
-	slices.SortFunc(list, func(a, b PendingRequest) int { return a.Prefix.Compare(b.Prefix) })
-	return list
+	if q.tries > 0 {
+		p.MapResolver = q.resolvers[q.tries-1]
+	}
+	return p
 }

@@ -360,3 +360,13 @@ func twoSites(t *testing.T) (n *testNetwork, x1, x2, ms *testNode) {
 }
 
 func nonceOf(payload []byte) uint64 { return binary.BigEndian.Uint64(payload[4:]) }
+
+// pendings are the Map-Requests under way, a page at a time.
+func (n *Node) pendings() (all []PendingRequest) {
+	for from, more := uint32(0), true; more; {
+		var page []PendingRequest
+		page, from, more = n.PendingPage(from, 3)
+		all = append(all, page...)
+	}
+	return all
+}

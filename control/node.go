@@ -537,18 +537,19 @@ func (n *Node) MapServers() iter.Seq[MapServerStatus] {
 	return n.etr.registrar.status()
 }
 
-// Pending yields the Map-Requests under way, in the order of prefixes.
-func (n *Node) Pending() iter.Seq[PendingRequest] {
-	return func(yield func(PendingRequest) bool) {
-		if n.itr == nil {
-			return
-		}
-		for _, p := range n.itr.pendingStatus() {
-			if !yield(p) {
-				return
-			}
+// PendingPage is a part of the Map-Requests under way, in no order, as LocatorsPage is one of
+// the locators.
+func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next uint32, more bool) {
+	if n.itr == nil {
+		return nil, 0, false
+	}
+	rows := uint32(n.itr.pending.requests.len())
+	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
+		if !n.itr.pending.requests.at(next).prefix.IsZero() {
+			page = append(page, n.itr.pendingRow(next))
 		}
 	}
+	return page, next, next < rows
 }
 
 // Counters yields every counter by name, in the order of CounterList.

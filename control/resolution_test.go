@@ -3,6 +3,7 @@
 package control
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -247,11 +248,17 @@ func TestManyMissesOneRequest(t *testing.T) {
 	x1.wantCounter(MapRequestSent, 1)
 	x1.miss("10.1.0.5", "10.2.0.10") // another EID
 	x1.wantCounter(MapRequestSent, 2)
-	if got := len(slices.Collect(x1.Pending())); got != 2 {
+	for i, p := range x1.pendings() {
+		if want := fmt.Sprintf("10.2.0.%d/32", 9+i); p.Prefix.String() != want || p.Source != eid("10.1.0.5") || p.Tries != 1 || p.State != PendingWaiting ||
+			p.MapResolver.String() != "192.0.2.100:4342" || p.NextAt.Sub(n.now) != mapRequestInterval || p.SMRInvoked {
+			t.Errorf("under way: %+v", p)
+		}
+	}
+	if got := len(x1.pendings()); got != 2 {
 		t.Errorf("%d Map-Requests under way", got)
 	}
 	n.run(5 * time.Second)
-	if got := len(slices.Collect(x1.Pending())); got != 0 {
+	if got := len(x1.pendings()); got != 0 {
 		t.Errorf("%d Map-Requests under way at rest", got)
 	}
 }

@@ -24,7 +24,7 @@ func TestRolesSwitchedOffTakeTheirTables(t *testing.T) {
 	if len(x1.database) != 0 || len(x1.cache) != 0 {
 		t.Errorf("after: Database %v, map-cache %v", x1.database, x1.cache)
 	}
-	if len(slices.Collect(x1.MapCache()))+len(slices.Collect(x1.Database()))+len(slices.Collect(x1.Pending()))+
+	if len(slices.Collect(x1.MapCache()))+len(slices.Collect(x1.Database()))+len(x1.pendings())+
 		len(slices.Collect(x1.MapServers()))+len(slices.Collect(x1.Registrations())) != 0 {
 		t.Error("a Node without roles has something to show")
 	}

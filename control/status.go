@@ -115,6 +115,7 @@ type LocatorStatus struct {
 type PendingRequest struct {
 	Prefix      lisp.Prefix
 	Source      lisp.EID // zero for refreshes
+	SMRInvoked  bool
 	Tries       int
 	MapResolver netip.AddrPort // the one asked last
 	StartedAt   time.Time

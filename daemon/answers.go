@@ -114,7 +114,8 @@ func (d *daemon) nodeStatus(time.Time) nodeStatus {
 	s := nodeStatus{sizes: d.loop.node.Sizes()}
 	for m := range d.loop.node.MapServers() {
 		s.mapServers = append(s.mapServers, api.MapServer{
-			Address: m.Address.String(), Site: m.Site, State: string(m.State), LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt),
+			Address: m.Address.String(), Site: m.Site, State: string(m.State), EIDPrefixes: m.Prefixes,
+			LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt), NextRegisterAt: timeOrNil(m.NextSendAt), Unacknowledged: m.Unacknowledged,
 		})
 	}
 	for m := range d.loop.node.MapResolvers() {
@@ -163,6 +164,47 @@ func (d *daemon) database(ctx context.Context) ([]api.DatabaseEntry, error) {
 	return list, err
 }
 
+// mapRequestsPage bounds what one turn of the loop lists.
+const mapRequestsPage = 512
+
+func (d *daemon) mapRequests(ctx context.Context) ([]api.PendingMapRequest, error) {
+	type page struct {
+		list []control.PendingRequest
+		next uint32
+		more bool
+	}
+	list := []api.PendingMapRequest{}
+	for at := (page{more: true}); at.more; {
+		from := at.next
+		var err error
+		at, err = ask(ctx, d.loop, func(time.Time) (p page) {
+			p.list, p.next, p.more = d.loop.node.PendingPage(from, mapRequestsPage)
+			return p
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range at.list {
+			list = append(list, mapRequestDocument(r))
+		}
+	}
+	slices.SortFunc(list, func(a, b api.PendingMapRequest) int { return a.EIDPrefix.Compare(b.EIDPrefix) })
+	return list, nil
+}
+
+func mapRequestDocument(r control.PendingRequest) api.PendingMapRequest {
+	document := api.PendingMapRequest{
+		EIDPrefix: r.Prefix, SMRInvoked: r.SMRInvoked, State: string(r.State), Tries: r.Tries, StartedAt: r.StartedAt, NextAt: r.NextAt,
+	}
+	if !r.Source.IsZero() {
+		document.SourceEID = r.Source.String()
+	}
+	if r.MapResolver.IsValid() {
+		document.MapResolver = r.MapResolver.String()
+	}
+	return document
+}
+
 // registrationsPage bounds what one turn of the loop lists.
 const registrationsPage = 512
 
@@ -194,11 +236,16 @@ func (d *daemon) registrations(ctx context.Context) ([]api.Registration, error) 
 func registrationDocument(r control.Registration) api.Registration {
 	document := api.Registration{
 		Site: r.Site, EIDPrefix: r.Prefix, Locators: api.LocatorsOf(r.Mapping.Locators), ETR: r.From.String(), KeyID: r.KeyID,
-		Algorithm: config.Algorithm(r.Algorithm).String(), ProxyReply: r.ProxyReply,
+		Algorithm: config.Algorithm(r.Algorithm).String(), SiteID: r.SiteID,
+		ProxyReply: r.ProxyReply, UseRecordTTL: r.UseTTL, MergeRequest: r.MergeRequest, WantMapNotify: r.WantMapNotify,
+		RecordTTLMinutes: r.Mapping.TTLMinutes, MapVersion: r.Mapping.Version,
 		FirstRegisteredAt: r.FirstRegisteredAt, LastRegisteredAt: r.LastRegisteredAt, ExpiresAt: r.ExpiresAt,
 	}
 	if r.XTRID != [16]byte{} {
 		document.XTRID = hex.EncodeToString(r.XTRID[:])
+	}
+	if !r.Merged.Locators.Equal(r.Mapping.Locators) {
+		document.Answered = api.LocatorsOf(r.Merged.Locators)
 	}
 	return document
 }

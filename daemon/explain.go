@@ -161,12 +161,8 @@ func (x *explainer) explainPending() {
 	if p == nil {
 		return
 	}
-	x.answer.Pending = &api.PendingMapRequest{
-		EIDPrefix: p.Prefix, State: string(p.State), Tries: p.Tries, StartedAt: p.StartedAt, NextAt: p.NextAt,
-	}
-	if p.MapResolver.IsValid() {
-		x.answer.Pending.MapResolver = p.MapResolver.String()
-	}
+	document := mapRequestDocument(*p)
+	x.answer.Pending = &document
 	x.say("a Map-Request for %s is under way: %s, %d sent, last to %s", p.Prefix, p.State, p.Tries, x.answer.Pending.MapResolver)
 }
 

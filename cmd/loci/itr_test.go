@@ -8,6 +8,7 @@ package main_test
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -215,6 +216,31 @@ func (n *lispNetwork) followEvents(name string) (await func(kind string) api.Eve
 			}
 		}
 	}, cancel
+}
+
+// TestMapRequestsUnderWayAreShown while nobody answers them.
+func TestMapRequestsUnderWayAreShown(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.run("xtr1", n.xtr(1))
+	one, two := testSite{1}, testSite{2}
+	for _, family := range []struct {
+		source, destination netip.Addr
+		within              string
+	}{{one.host4(), two.host4(), "10.2.0.0/16"}, {one.host6(), two.host6(), "fd00:2::/32"}} {
+		_, err := testnet.Ping{Namespace: n.at["host1"], Source: family.source, Destination: family.destination, Timeout: time.Millisecond}.Run(t.Context())
+		n.must(err)
+		n.await("the resolution is shown", func(ctx context.Context) bool {
+			list, err := n.client("xtr1").MapRequests(ctx)
+			at := slices.IndexFunc(list, func(r api.PendingMapRequest) bool { return r.EIDPrefix.EID().Addr() == family.destination })
+			return err == nil && at >= 0 && list[at].SourceEID == family.source.String() && list[at].State == "waiting" && list[at].Tries > 0 &&
+				list[at].MapResolver == "172.16.9.2:4342"
+		})
+		text, status := n.loci("xtr1", "show", "map-requests", family.within, "--socket", n.socket("xtr1"))
+		if status != 0 || strings.Count(text, "a packet from ") != 1 || !strings.Contains(text, "a packet from "+family.source.String()) {
+			t.Errorf("loci show map-requests: %d\n%s", status, text)
+		}
+	}
 }
 
 // TestNextMapResolverInNamespaces: the first Map-Resolver is a hole in the net.

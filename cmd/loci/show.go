@@ -39,6 +39,8 @@ func newShowCommand() *cobra.Command {
 		showSubcommand(flags, "status", "State of the daemon", (*api.Client).Status, printStatus),
 		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)",
 			prefixTable[api.MapCacheEntry]{(*api.Client).MapCache, mapCachePrefix, printMapCache}),
+		showTable(flags, "map-requests", "Map-Requests under way (ITR)",
+			prefixTable[api.PendingMapRequest]{(*api.Client).MapRequests, mapRequestPrefix, printMapRequests}),
 		showTable(flags, "database", "EID-Prefixes of this site (ETR)",
 			prefixTable[api.DatabaseEntry]{(*api.Client).Database, databasePrefix, printDatabase}),
 		showTable(flags, "registrations", "What sites have registered (Map-Server)",

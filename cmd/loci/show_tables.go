@@ -51,9 +51,10 @@ func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]
 	return cmd
 }
 
-func mapCachePrefix(e api.MapCacheEntry) lisp.Prefix    { return e.EIDPrefix }
-func databasePrefix(e api.DatabaseEntry) lisp.Prefix    { return e.EIDPrefix }
-func registrationPrefix(e api.Registration) lisp.Prefix { return e.EIDPrefix }
+func mapCachePrefix(e api.MapCacheEntry) lisp.Prefix       { return e.EIDPrefix }
+func mapRequestPrefix(e api.PendingMapRequest) lisp.Prefix { return e.EIDPrefix }
+func databasePrefix(e api.DatabaseEntry) lisp.Prefix       { return e.EIDPrefix }
+func registrationPrefix(e api.Registration) lisp.Prefix    { return e.EIDPrefix }
 
 // printRows prints aligned columns under a heading, or a word when there are none.
 func printRows(out io.Writer, heading string, rows []string) error {
@@ -88,6 +89,22 @@ func printMapCache(out io.Writer, entries []api.MapCacheEntry) error {
 	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tAGE\tEXPIRES\tLAST USED\tPACKETS", rows)
 }
 
+func printMapRequests(out io.Writer, list []api.PendingMapRequest) error {
+	now := time.Now()
+	var rows []string
+	for _, r := range list {
+		why := "asked for again"
+		switch {
+		case r.SMRInvoked:
+			why = "an SMR"
+		case r.SourceEID != "":
+			why = "a packet from " + r.SourceEID
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s\t%s", r.EIDPrefix, why, r.State, age(now, &r.StartedAt), r.Tries, r.MapResolver, untilText(now, &r.NextAt, false)))
+	}
+	return printRows(out, "EID-PREFIX\tWHY\tSTATE\tAGE\tSENT\tLAST TO\tNEXT", rows)
+}
+
 func printDatabase(out io.Writer, entries []api.DatabaseEntry) error {
 	var rows []string
 	for _, e := range entries {
@@ -103,10 +120,27 @@ func printRegistrations(out io.Writer, entries []api.Registration) error {
 	var rows []string
 	for _, e := range entries {
 		first, rest := locatorLines(e.Locators)
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false)))
 		rows = append(rows, rest...)
 	}
-	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tAGE\tEXPIRES", rows)
+	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tFLAGS\tKEY\tAGE\tEXPIRES", rows)
+}
+
+// registrationFlags are the bits of a Map-Register (RFC 9301 s.5.6) by their letters there.
+func registrationFlags(e api.Registration) string {
+	flags := ""
+	for _, f := range []struct {
+		set    bool
+		letter string
+	}{{e.ProxyReply, "P"}, {e.UseRecordTTL, "T"}, {e.MergeRequest, "a"}, {e.WantMapNotify, "M"}} {
+		if f.set {
+			flags += f.letter
+		}
+	}
+	if flags == "" {
+		return "-"
+	}
+	return flags
 }
 
 func printLocators(out io.Writer, locators []api.LocatorState) error {
@@ -192,7 +226,7 @@ func printStatus(out io.Writer, s api.Status) error {
 		if m.Site != "" {
 			m.Address += " for " + m.Site
 		}
-		rows = append(rows, fmt.Sprintf("Map-Server\t%s %s, last Map-Notify %s", m.Address, m.State, age(now, m.LastNotifyAt)))
+		rows = append(rows, "Map-Server\t"+mapServerText(now, m))
 	}
 	for _, r := range s.MapResolverStates {
 		rows = append(rows, "Map-Resolver\t"+mapResolverText(now, r))
@@ -211,6 +245,17 @@ func printStatus(out io.Writer, s api.Status) error {
 		fmt.Fprintln(table, row)
 	}
 	return table.Flush()
+}
+
+func mapServerText(now time.Time, m api.MapServer) string {
+	text := fmt.Sprintf("%s %s, EID-Prefixes %d, last Map-Notify %s", m.Address, m.State, m.EIDPrefixes, age(now, m.LastNotifyAt))
+	if m.Unacknowledged > 0 {
+		text += fmt.Sprintf(", unacknowledged since %d", m.Unacknowledged)
+	}
+	if m.NextRegisterAt != nil {
+		text += ", next Map-Register in " + untilText(now, m.NextRegisterAt, false)
+	}
+	return text
 }
 
 func mapResolverText(now time.Time, r api.MapResolver) string {

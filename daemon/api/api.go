@@ -17,6 +17,7 @@ const (
 	PathStatus        = "/v1/status"
 	PathMapCache      = "/v1/map-cache"
 	PathDatabase      = "/v1/database"
+	PathMapRequests   = "/v1/map-requests" // under way
 	PathRegistrations = "/v1/registrations"
 	PathLocators      = "/v1/locators"
 	PathInterfaces    = "/v1/interfaces"
@@ -126,8 +127,11 @@ type MapServer struct {
 	Address        string     `json:"address"`
 	Site           string     `json:"site,omitempty"` // whose EID-Prefixes
 	State          string     `json:"state"`
+	EIDPrefixes    int        `json:"eid_prefixes"` // registered there
 	LastRegisterAt *time.Time `json:"last_map_register_at,omitempty"`
 	LastNotifyAt   *time.Time `json:"last_map_notify_at,omitempty"`
+	NextRegisterAt *time.Time `json:"next_map_register_at,omitempty"`
+	Unacknowledged int        `json:"unacknowledged_map_registers,omitempty"` // since the last Map-Notify
 }
 
 // MapResolver is how things stand with a Map-Resolver of this ITR: unknown, answers, or silent.
@@ -198,9 +202,16 @@ type Registration struct {
 	Locators          []Locator   `json:"locators"`
 	ETR               string      `json:"etr"`
 	XTRID             string      `json:"xtr_id,omitempty"`
+	SiteID            uint64      `json:"site_id,omitempty"`
 	KeyID             uint8       `json:"key_id"`
 	Algorithm         string      `json:"algorithm"`
 	ProxyReply        bool        `json:"proxy_reply"`
+	UseRecordTTL      bool        `json:"use_record_ttl"`
+	MergeRequest      bool        `json:"merge_request"`
+	WantMapNotify     bool        `json:"want_map_notify"`
+	RecordTTLMinutes  uint32      `json:"record_ttl_minutes"`
+	MapVersion        uint16      `json:"map_version,omitempty"`
+	Answered          []Locator   `json:"answered,omitempty"` // what Map-Requests are answered, where that is something else
 	FirstRegisteredAt time.Time   `json:"first_registered_at"`
 	LastRegisteredAt  time.Time   `json:"last_registered_at"`
 	ExpiresAt         time.Time   `json:"expires_at"`

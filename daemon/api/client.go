@@ -48,6 +48,11 @@ func (c *Client) Database(ctx context.Context) (list []DatabaseEntry, err error)
 	return list, c.get(ctx, PathDatabase, &list)
 }
 
+// MapRequests asks an ITR for the Map-Requests that are under way.
+func (c *Client) MapRequests(ctx context.Context) (list []PendingMapRequest, err error) {
+	return list, c.get(ctx, PathMapRequests, &list)
+}
+
 // Registrations asks a Map-Server for what is registered.
 func (c *Client) Registrations(ctx context.Context) (list []Registration, err error) {
 	return list, c.get(ctx, PathRegistrations, &list)

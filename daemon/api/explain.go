@@ -103,7 +103,9 @@ type ExplainedLocator struct {
 // PendingMapRequest is a Map-Request under way.
 type PendingMapRequest struct {
 	EIDPrefix   lisp.Prefix `json:"eid_prefix"`
-	State       string      `json:"state"`
+	SourceEID   string      `json:"source_eid,omitempty"`  // of the packet that wants it; none for what is asked for again
+	SMRInvoked  bool        `json:"smr_invoked,omitempty"` // an SMR wants it
+	State       string      `json:"state"`                 // waiting, hold-down, settled
 	Tries       int         `json:"tries"`
 	MapResolver string      `json:"map_resolver,omitempty"`
 	StartedAt   time.Time   `json:"started_at"`
