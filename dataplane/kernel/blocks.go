@@ -18,6 +18,13 @@ import (
 
 // newBlock implements tableMaps.
 func (s *mapStore) newBlock(family uint8) (block uint32, slots []uint32, err error) {
+	if p := s.nextBlock; p != nil && family == 4 {
+		s.nextBlock = nil
+		if <-p.made; p.err == nil {
+			s.blocks[p.block] = p.table
+			return p.block, p.table.slots(), nil
+		}
+	}
 	if block, err = s.freeBlock(); err != nil {
 		return 0, nil, err
 	}
@@ -25,27 +32,90 @@ func (s *mapStore) newBlock(family uint8) (block uint32, slots []uint32, err err
 	if family == 6 {
 		outer = lisptcMapNumbers
 	}
-	m, err := ebpf.NewMap(s.spec.Maps[outer].InnerMap.Copy())
+	made, err := s.makeBlock(outer, block)
 	if err != nil {
-		return 0, nil, fmt.Errorf("making the block of a root: %w", err)
-	}
-	memory, err := s.mmap(m)
-	if err != nil {
-		return 0, nil, errors.Join(err, m.Close())
-	}
-	made := &fibTable{m: m, memory: memory}
-	if err := s.maps[outer].Put(block, m); err != nil {
-		return 0, nil, errors.Join(fmt.Errorf("adding the block of a root: %w", err), made.close())
+		return 0, nil, err
 	}
 	s.blocks[block] = made
 	return block, made.slots(), nil
+}
+
+// makeBlock makes an inner map, in its place of an outer one.
+func (s *mapStore) makeBlock(outer string, block uint32) (*fibTable, error) {
+	m, err := ebpf.NewMap(s.spec.Maps[outer].InnerMap.Copy())
+	if err != nil {
+		return nil, fmt.Errorf("making the block of a root: %w", err)
+	}
+	memory, err := s.mmap(m)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	made := &fibTable{m: m, memory: memory}
+	if err := s.maps[outer].Put(block, m); err != nil {
+		return nil, errors.Join(fmt.Errorf("adding the block of a root: %w", err), made.close())
+	}
+	return made, nil
+}
+
+// A preparedBlock is being made by a goroutine of its own, as a preparedTable is.
+type preparedBlock struct {
+	block uint32
+	made  chan struct{} // closed when all else is as it stays
+	table *fibTable
+	err   error
+}
+
+// prepareBlock implements tableMaps.
+func (s *mapStore) prepareBlock() {
+	if s.nextBlock != nil {
+		return
+	}
+	block, err := s.freeBlock()
+	if err != nil {
+		return // newBlock's caller learns of it
+	}
+	p := &preparedBlock{block: block, made: make(chan struct{})}
+	s.nextBlock = p
+	s.background.Go(func() {
+		defer close(p.made)
+		p.table, p.err = s.makeBlock(lisptcMapWide, block)
+	})
+}
+
+// dropNextBlock is rid of a block that nobody asked for.
+func (s *mapStore) dropNextBlock() error {
+	p := s.nextBlock
+	if p == nil {
+		return nil
+	}
+	s.nextBlock = nil
+	if <-p.made; p.err != nil {
+		return nil // there is none
+	}
+	return errors.Join(s.emptyBlock(p.block), p.table.close())
+}
+
+// isOurs reports whether a block is one of this process, or about to be.
+func (s *mapStore) isOurs(block uint32) bool {
+	return s.blocks[block] != nil || s.nextBlock != nil && s.nextBlock.block == block
+}
+
+// blocksAreNamed reports whether a root in force names each block that was made.
+func (s *mapStore) blocksAreNamed() bool {
+	named := s.namedBlocks()
+	for block := range s.blocks {
+		if !named[block] {
+			return false
+		}
+	}
+	return true
 }
 
 // freeBlock returns the number of a block that no root names, nor is about to.
 func (s *mapStore) freeBlock() (uint32, error) {
 	taken := s.namedBlocks()
 	for block := uint32(1); block < rootBlocks; block++ {
-		if taken[block] || s.blocks[block] != nil {
+		if taken[block] || s.isOurs(block) {
 			continue
 		}
 		return block, s.emptyBlock(block) // of a process that was killed
@@ -89,7 +159,7 @@ func (s *mapStore) deleteOtherBlocks() error {
 	var errs []error
 	named := s.namedBlocks()
 	for block := uint32(1); block < rootBlocks; block++ {
-		if named[block] {
+		if named[block] || s.nextBlock != nil && s.nextBlock.block == block {
 			continue
 		}
 		errs = append(errs, s.emptyBlock(block))

@@ -155,8 +155,29 @@ func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 		return err
 	}
 	s.instances.keepOnly(roots)
+	if previous != nil && s.blocksAreNamed() {
+		s.retireTables(previous)
+		return nil
+	}
 	waitForPrograms()
 	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks(), s.deleteOtherGroups())
+}
+
+// retireTables takes all tables of this process but the one in force away when programs are done with them.
+func (s *mapStore) retireTables(previous *fibTable) {
+	retired := []*fibTable{previous}
+	for _, table := range s.pending {
+		if table != s.table {
+			retired = append(retired, table)
+		}
+	}
+	s.pending = nil
+	s.background.Go(func() {
+		waitForPrograms()
+		for _, table := range retired {
+			_ = s.discard(table) // else its place stays taken until the next process
+		}
+	})
 }
 
 // extendTable implements tableMaps.

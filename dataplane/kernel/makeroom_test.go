@@ -84,3 +84,40 @@ func TestShapeWithoutMemory(t *testing.T) {
 		t.Errorf("%d tables were asked for", tries)
 	}
 }
+
+// A root's block is made ready before the root is wide, and not for one that cannot be.
+func TestBlockIsMadeReady(t *testing.T) {
+	const from = 2 * preparedShare
+	p := newPlainTables(t, 2*from-1, 4, 1<<16)
+	p.parts.wideFrom = from
+	p.reopen(t)
+	put := func(i int, instance uint32, family, bits uint8) (ready bool) {
+		key := missedKey(i)
+		key.instance, key.family, key.bits = instance, family, bits
+		_, _, err := p.put(entry{key: key})
+		must(t, err)
+		return p.maps.blocksPrepared > 0
+	}
+	for i := 1; i <= from; i++ {
+		if ready := put(i, 0, 4, 32); ready != (i >= from-2) {
+			t.Fatalf("with %d entries a block is ready: %v", i, ready)
+		}
+	}
+	if p.wideRoots() != 1 {
+		t.Errorf("%d wide roots", p.wideRoots())
+	}
+	p.maps.blocksPrepared = 0
+	for i := 1; i < from; i++ {
+		if put(i, 1, 4, 32) {
+			t.Fatalf("with %d entries a block is ready for a root beyond the limit", i)
+		}
+	}
+	p = newPlainTables(t, from, 4, 1<<16)
+	p.parts.wideFrom = from
+	p.reopen(t)
+	for i := 1; i < from; i++ {
+		if put(i, 0, 6, 128) {
+			t.Fatalf("with %d entries a block is ready for a root of IPv6", i)
+		}
+	}
+}

@@ -106,6 +106,7 @@ type mapStore struct {
 	pending   []*fibTable          // made since
 	prepared  *preparedTable       // for newTable, nil when there is none
 	blocks    map[uint32]*fibTable // those of roots, in force or made since
+	nextBlock *preparedBlock       // for newBlock, nil when there is none
 	groups    map[uint32]*fibTable // by their numbers
 
 	background sync.WaitGroup // those that prepare a table or take one away
@@ -349,7 +350,7 @@ func viewOf[T any](memory []byte, m *ebpf.Map) []T {
 func (s *mapStore) close() error {
 	s.background.Wait()
 	_ = s.takePrepared(0)
-	var errs []error
+	errs := []error{s.dropNextBlock()}
 	for _, memory := range s.mapped {
 		errs = append(errs, unix.Munmap(memory))
 	}

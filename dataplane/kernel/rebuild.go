@@ -15,6 +15,8 @@ const (
 	flatFrom = 1 << 16
 	// rebuildTries is how often a table is built with twice the cells when those it got were too few.
 	rebuildTries = 5
+	// A block is made ready when a root lacks no more than a preparedShare of the entries with which it is wide.
+	preparedShare = 64
 )
 
 // begins is what programs are told of a root.
@@ -74,10 +76,22 @@ func (t *tables) wideRoots() (n int) {
 // stays as it is until there are twice as many.
 func (t *tables) broaden(key rootKey) {
 	r := t.roots[key]
-	if r.wide != nil || r.entries < 2*r.triedAt || !t.wantsWide(key, r) {
+	if r.wide != nil || r.entries < 2*r.triedAt {
+		return
+	}
+	if !t.wantsWide(key, r) {
+		t.readyBlock(key, r)
 		return
 	}
 	t.reshape(r)
+}
+
+// readyBlock has a block ready for a root that is soon to be wide: to make its memory takes longer than packets should wait.
+func (t *tables) readyBlock(key rootKey, r *root) {
+	soon := t.wideFrom - t.wideFrom/preparedShare
+	if key.family == 4 && r.entries >= soon && r.entries < t.wideFrom && t.wideRoots() < t.wideLimit() {
+		t.maps.prepareBlock()
+	}
 }
 
 // shrink continues in a smaller table when little of it is in use, or when a root no
@@ -189,13 +203,17 @@ func (t *tables) rebuildRoot(next *trie, key rootKey, into *trieRoot) (err error
 			return err
 		}
 	}
-	if (into.wide != nil) != (r.wide != nil) {
-		return t.enterAnew(next, key, into)
+	switch {
+	case into.wide == nil && r.wide != nil:
+		return t.enterAnew(next, key, into, func(entryKey) bool { return true })
+	case into.wide == nil:
+		into.slot = next.copyOf(t.fib, r.slot)
+		return nil
+	case r.wide == nil:
+		next.spread(into.wide.slots, t.fib, r.slot, wideBits)
+		return t.enterBeyond(next, key, into)
 	}
 	into.slot = next.copyOf(t.fib, r.slot)
-	if r.wide == nil {
-		return nil
-	}
 	for i, slot := range r.wide.slots {
 		if slot != slotEmpty {
 			into.wide.slots[i] = next.copyOf(t.fib, slot)
@@ -204,11 +222,22 @@ func (t *tables) rebuildRoot(next *trie, key rootKey, into *trieRoot) (err error
 	return nil
 }
 
-// enterAnew inserts all entries below a root into another trie.
-func (t *tables) enterAnew(next *trie, below rootKey, into *trieRoot) error {
+// enterBeyond inserts the entries below a wide root that are about addresses without a slot, as well or alone.
+func (t *tables) enterBeyond(next *trie, below rootKey, into *trieRoot) error {
+	var beyond trieRoot
+	err := t.enterAnew(next, below, &beyond, func(key entryKey) bool {
+		at, _, _ := into.begin(key.trieKey(), int(key.bits))
+		return at.root != nil
+	})
+	into.slot = beyond.slot
+	return err
+}
+
+// enterAnew inserts those entries below a root into another trie that are wanted.
+func (t *tables) enterAnew(next *trie, below rootKey, into *trieRoot, wanted func(entryKey) bool) error {
 	for index := range t.entries.all() {
 		key := keyOfRecord(&t.records[index])
-		if key.root() != below {
+		if key.root() != below || !wanted(key) {
 			continue
 		}
 		if next.cells.available() < insertCells {

@@ -27,6 +27,8 @@ type tableMaps interface {
 	prepareTable(cells int) (made int)
 	// dropTable gives up a table of newTable that never came into force.
 	dropTable(slots []uint32)
+	// prepareBlock begins to make a block that newBlock will be asked for, of family 4. It does not wait.
+	prepareBlock()
 	// newBlock returns a block for a root of a family, which is not 0, and its memory: no slot leads
 	// anywhere.
 	newBlock(family uint8) (block uint32, slots []uint32, err error)

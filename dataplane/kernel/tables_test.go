@@ -32,7 +32,7 @@ type plainMaps struct {
 	// tableFailing is what newTable alone answers, switchFailing what switchTable does.
 	tableFailing, switchFailing error
 	groupFailing                error // what newGroup alone answers
-	made                        int   // tables
+	made, blocksPrepared        int   // tables, and times that a block was to be prepared
 	slow                        bool  // a table that is to be prepared never is
 }
 
@@ -41,6 +41,8 @@ func newPlainMaps() *plainMaps {
 }
 
 func (m *plainMaps) dropTable([]uint32) { m.next = nil }
+
+func (m *plainMaps) prepareBlock() { m.blocksPrepared++ }
 
 // newBlock makes small ones, so that addresses from 16.0.0.0 on have no slot in a wide root.
 func (m *plainMaps) newBlock(family uint8) (uint32, []uint32, error) {
