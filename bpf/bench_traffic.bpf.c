@@ -18,7 +18,7 @@
  * An inner packet is 64 octets of IP and UDP. Its payload tells everything apart and leaves the UDP checksum the same
  * whatever the numbers are, because each number is there beside its complement:
  *
- *   0 magic (16 bits)  2 ~source port  4 sequence  8 ~sequence  12 ~low 32 bits of the destination
+ *   0 magic (16 bits)  2 ~source port  4 sequence  8 ~sequence  12 ~sum of the destination's words of 32 bits, with end-around carry
  */
 
 //go:build ignore
@@ -44,17 +44,19 @@
 struct bench_settings {
 	__u8 frame[FRAME_MAX];	     /* what the generator sends */
 	__u8 packet[PACKET_LENGTH]; /* the inner packet in it, as the sink compares it */
+	__u64 first_destination; /* the half of an IPv6 address that differs, or an IPv4 address */
 	__u32 frame_length;
 	__u32 inner_offset; /* of the inner packet in the frame */
 	__u32 family;
 	__u32 ifindex;		 /* where the generator sends */
 	__u32 flows;		 /* source ports in turn, from first_port on */
 	__u32 destinations;	 /* addresses in turn, from first_destination on */
-	__u32 first_destination; /* low 32 bits */
+	__u32 fixed_sum;	 /* of the words of the other half */
 	__u32 checksum;		 /* sum of the IPv4 header without checksum and destination */
 	__u32 first_port;
-	__u32 scattered;    /* whether destinations are first_destination + offsets[], in the order of that list ... */
-	__u32 first_offset; /* ... from this place on */
+	__u32 scattered;    /* whether destinations are those of `addresses`, in the order of that list ... */
+	__u32 first_address; /* ... from this place on */
+	__u32 upper;	     /* whether IPv6 destinations differ in their first 64 bits, rather than in the others */
 	__u32 sink_offset; /* of the inner packet in what arrives */
 	__u32 stamp_offset; /* of the inner packet where the clock starts anew */
 	__u32 ttl;	   /* that arrives */
@@ -118,25 +120,35 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u32);
-} offsets SEC(".maps");
+	__type(value, __u64);
+} addresses SEC(".maps");
 
 char _license[] SEC("license") = "GPL";
 
 /* Where numbers stand in the inner packet of a family. */
 static __always_inline __u32 udp_offset(void) { return settings.family == 4 ? 20 : 40; }
 
-static __always_inline __u32 destination_of(__u32 sequence)
+static __always_inline __u64 destination_of(__u32 sequence)
 {
 	__u32 n = settings.destinations;
 	__u32 at = n > 1 ? sequence % n : 0;
-	const __u32 *offset;
+	const __u64 *address;
 
 	if (!settings.scattered)
 		return settings.first_destination + at;
-	at += settings.first_offset;
-	offset = bpf_map_lookup_elem(&offsets, &at);
-	return settings.first_destination + (offset ? *offset : 0);
+	at += settings.first_address;
+	address = bpf_map_lookup_elem(&addresses, &at);
+	return address ? *address : 0;
+}
+
+/* What stands in a packet for the sum of its destination. */
+static __always_inline __u32 complement_of(__u64 destination)
+{
+	__u64 sum = (destination >> 32) + (__u32)destination + settings.fixed_sum;
+
+	sum = (sum >> 32) + (__u32)sum;
+	sum += sum >> 32;
+	return ~(__u32)sum;
 }
 
 static __always_inline __u16 port_of(__u32 sequence)
@@ -176,21 +188,23 @@ static __always_inline int write_frame(void *data, void *end)
 
 static __always_inline void write_numbers(__u8 *packet, __u32 sequence)
 {
-	__u32 destination = destination_of(sequence);
+	__u64 destination = destination_of(sequence);
 	__u16 port = port_of(sequence);
 	__u8 *udp = packet + (settings.family == 4 ? 20 : 40);
 
 	if (settings.family == 4) {
 		*(__be16 *)(packet + 10) = bpf_htons(header_checksum(destination));
 		*(__be32 *)(packet + 16) = bpf_htonl(destination);
+	} else if (settings.upper) {
+		*(__be64 *)(packet + 24) = bpf_cpu_to_be64(destination);
 	} else {
-		*(__be32 *)(packet + 36) = bpf_htonl(destination);
+		*(__be64 *)(packet + 32) = bpf_cpu_to_be64(destination);
 	}
 	*(__be16 *)udp = bpf_htons(port);
 	*(__be16 *)(udp + 10) = bpf_htons(~port);
 	*(__be32 *)(udp + 12) = bpf_htonl(sequence);
 	*(__be32 *)(udp + 16) = bpf_htonl(~sequence);
-	*(__be32 *)(udp + 20) = bpf_htonl(~destination);
+	*(__be32 *)(udp + 20) = bpf_htonl(complement_of(destination));
 }
 
 SEC("xdp")
@@ -223,7 +237,7 @@ static __always_inline bool is_ours(const __u8 *packet)
 	       *(__u16 *)(udp + 6) == *(__u16 *)(wanted + 6) && *(__u16 *)(udp + 8) == *(__u16 *)(wanted + 8);
 }
 
-/* Everything before the destination's low 32 bits but TTL and checksum is as it was sent. */
+/* Everything before the payload but TTL and checksum is as it was sent. */
 static __always_inline bool is_right_ipv4(const __u8 *packet, __u32 destination)
 {
 	const __u8 *wanted = settings.packet;
@@ -239,23 +253,29 @@ static __always_inline bool is_right_ipv4(const __u8 *packet, __u32 destination)
 	       *(__be32 *)(packet + 16) == bpf_htonl(destination);
 }
 
-static __always_inline bool is_right_ipv6(const __u8 *packet, __u32 destination)
+static __always_inline bool is_right_ipv6(const __u8 *packet, __u64 destination)
 {
 	const __u8 *wanted = settings.packet;
+	const __u8 *differs = packet + 32, *fixed = packet + 24, *fixed_wanted = wanted + 24;
 
+	if (settings.upper) {
+		differs = packet + 24;
+		fixed = packet + 32;
+		fixed_wanted = wanted + 32;
+	}
 	return *(__u32 *)packet == *(__u32 *)wanted && *(__u16 *)(packet + 4) == *(__u16 *)(wanted + 4) &&
 	       packet[6] == IPPROTO_UDP && packet[7] == settings.ttl && *(__u64 *)(packet + 8) == *(__u64 *)(wanted + 8) &&
-	       *(__u64 *)(packet + 16) == *(__u64 *)(wanted + 16) && *(__u64 *)(packet + 24) == *(__u64 *)(wanted + 24) &&
-	       *(__u32 *)(packet + 32) == *(__u32 *)(wanted + 32) && *(__be32 *)(packet + 36) == bpf_htonl(destination);
+	       *(__u64 *)(packet + 16) == *(__u64 *)(wanted + 16) && *(__u64 *)fixed == *(__u64 *)fixed_wanted &&
+	       *(__be64 *)differs == bpf_cpu_to_be64(destination);
 }
 
 static __always_inline bool is_right(const __u8 *packet, __u32 sequence)
 {
 	const __u8 *udp = packet + (settings.family == 4 ? 20 : 40);
-	__u32 destination = destination_of(sequence);
+	__u64 destination = destination_of(sequence);
 	__u16 port = port_of(sequence);
 
-	if (*(__be32 *)(udp + 16) != bpf_htonl(~sequence) || *(__be32 *)(udp + 20) != bpf_htonl(~destination) ||
+	if (*(__be32 *)(udp + 16) != bpf_htonl(~sequence) || *(__be32 *)(udp + 20) != bpf_htonl(complement_of(destination)) ||
 	    *(__be16 *)udp != bpf_htons(port) || *(__be16 *)(udp + 10) != bpf_htons(~port))
 		return false;
 	return settings.family == 4 ? is_right_ipv4(packet, destination) : is_right_ipv6(packet, destination);
@@ -382,7 +402,7 @@ static __always_inline struct bench_stages *stages_of(struct __sk_buff *skb, __u
 	if (skb->len < ETH_HLEN + sizeof(destination) + after ||
 	    bpf_skb_load_bytes(skb, skb->len - sizeof(destination) - after, &destination, sizeof(destination)) < 0)
 		return NULL;
-	sequence = bpf_ntohl(destination) - settings.first_destination;
+	sequence = bpf_ntohl(destination) - (__u32)settings.first_destination;
 	return bpf_map_lookup_elem(&stages, &sequence);
 }
 

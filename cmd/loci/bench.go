@@ -71,6 +71,8 @@ func newOneBenchCommand(name string) *cobra.Command {
 	flags.register(cmd)
 	if name == bench.Forwarding {
 		cmd.Flags().IntVar(&flags.options.Entries, "entries", 0, "mappings in the map-cache of Enc, packets go to all of them; 0 is a handful and one")
+		cmd.Flags().StringVar(&flags.options.Lengths, "lengths", "", "lengths of the prefixes of --entries: "+bench.LengthsInternet+
+			", as the Internet's tables have them, which is the default, or "+bench.LengthsHosts+", mobile nodes and small sites")
 	}
 	cmd.Flags().StringArrayVar(&flags.options.Cases, "case", nil, "measure this case alone; its beginning up to a slash will do; may be repeated")
 	return cmd

@@ -29,6 +29,7 @@ type Options struct {
 	Rounds  int           // 0 is the bench's own number
 	Measure time.Duration // how long to measure in all; 0 is the bench's own
 	Entries int           // mappings at Enc, for the bench of forwarding; 0 is a handful
+	Lengths string        // of their prefixes: LengthsInternet, which is the default, or LengthsHosts
 
 	Out, Err   io.Writer
 	Executable string // of loci itself; the daemons are started from it
@@ -110,11 +111,14 @@ func Run(ctx context.Context, name string, options Options) (report *Report, err
 	}
 	k := kinds()[i]
 	label := name
-	if options.Entries != 0 {
-		if k, err = withEntries(k, options.Entries); err != nil {
+	if options.Entries != 0 || options.Lengths != "" {
+		if k, err = withEntries(k, options); err != nil {
 			return nil, fmt.Errorf("bench %s: %w", name, err)
 		}
 		label = fmt.Sprintf("%s --entries %d", name, options.Entries)
+		if options.Lengths != "" {
+			label += " --lengths " + options.Lengths
+		}
 	}
 	chosen, err := chooseCases(k.cases, options.Cases)
 	if err != nil {
@@ -137,11 +141,11 @@ func Run(ctx context.Context, name string, options Options) (report *Report, err
 }
 
 // withEntries is the bench with a map-cache of so many mappings.
-func withEntries(k kind, entries int) (kind, error) {
+func withEntries(k kind, options Options) (kind, error) {
 	if k.name != Forwarding {
 		return kind{}, fmt.Errorf("--entries is for the bench %s", Forwarding)
 	}
-	return entriesBench(entries)
+	return entriesBench(options.Entries, options.Lengths)
 }
 
 // chooseCases keeps the order of all.

@@ -8,7 +8,6 @@ package bench
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -31,42 +30,35 @@ const (
 	maxEntries = 2 << 20
 	// entriesMeasure is short: most of the time goes to filling.
 	entriesMeasure = 15 * time.Second
-	// entrySpace is how many addresses of a pair the entries are in: the last 24 bits.
-	entrySpace = 1 << 24
 	// otherMappings are in the map-cache beside the entries.
 	otherMappings = 64
 )
 
-// entryBases hold the EIDs of each pair's entries: the low 24 bits are free.
-var entryBases = map[string]netip.Prefix{
-	"ipv4-in-ipv4": netip.MustParsePrefix("11.0.0.0/8"),
-	"ipv4-in-ipv6": netip.MustParsePrefix("12.0.0.0/8"),
-	"ipv6-in-ipv4": netip.MustParsePrefix("2001:db8:e:4::/104"),
-	"ipv6-in-ipv6": netip.MustParsePrefix("2001:db8:e:6::/104"),
-}
-
-// entryLengths are bits that an entry leaves open, in permille: host routes of mobile nodes, and small sites.
-var entryLengths = []share{{500, 0}, {200, 2}, {300, 4}}
-
 // entrySet is the part of a pair in all entries of a line.
 type entrySet struct {
-	pair    pair
-	first   int // place of its first destination among those of all sets
-	offsets []uint32
-	lengths []int
+	pair     pair
+	mix      entryMix
+	first    int // place of its first destination among those of all sets
+	prefixes []netip.Prefix
 }
 
-func entriesBench(count int) (kind, error) {
+func entriesBench(count int, lengths string) (kind, error) {
 	if count < len(pairs) || count > maxEntries {
 		return kind{}, fmt.Errorf("%d entries: from %d to %d are possible", count, len(pairs), maxEntries)
 	}
+	mix, err := mixOf(lengths)
+	if err != nil {
+		return kind{}, err
+	}
 	full := func(a arm, name, key, hook string) arm {
 		a.name, a.key = name, key
-		a.build = func(ctx context.Context, b *bench, l *line) error { return buildFull(ctx, b, l, count, hook) }
+		a.build = func(ctx context.Context, b *bench, l *line) error {
+			return buildFull(ctx, b, l, drawEntries(mix, b.kind.cases, count), hook)
+		}
 		return a
 	}
 	k := forwardingBench()
-	k.title = fmt.Sprintf("%s; %d mappings at Enc, destinations at random", k.title, count)
+	k.title = fmt.Sprintf("%s; %d mappings at Enc, %s, destinations at random", k.title, count, mix.title)
 	k.rounds, k.length = 5, entriesMeasure
 	k.arms = []arm{lociTC, full(lociTC, armTCFull, "full", "hook: tc"), lociXDP, full(lociXDP, armXDPFull, "lxfull", "hook: xdp")}
 	k.attach = func(l *line) error { return l.attachFor(trafficSizes{destinations: uint32(count)}) }
@@ -86,12 +78,12 @@ func judgeEntries(r *Report) {
 }
 
 // drawEntries divides the entries among the pairs that are measured.
-func drawEntries(cases []string, count int) []entrySet {
+func drawEntries(mix entryMix, cases []string, count int) []entrySet {
 	var sets []entrySet
 	for _, p := range pairs {
 		for _, name := range cases {
 			if strings.HasPrefix(name, p.name+"/") {
-				sets = append(sets, entrySet{pair: p})
+				sets = append(sets, entrySet{pair: p, mix: mix})
 			}
 		}
 	}
@@ -100,39 +92,42 @@ func drawEntries(cases []string, count int) []entrySet {
 		s := &sets[i]
 		s.first = first
 		s.draw(random, count/len(sets))
-		first += len(s.offsets)
+		first += len(s.prefixes)
 	}
 	return sets
 }
 
-// draw takes different prefixes, in the order in which packets go to them.
+// draw takes different prefixes.
 func (s *entrySet) draw(random *rand.Rand, count int) {
-	known := make(map[uint64]struct{}, count)
-	for len(s.offsets) < count {
-		open := drawLength(random, entryLengths)
-		offset := random.Uint32N(entrySpace) >> open << open
-		key := uint64(offset)<<8 | uint64(open)
-		if _, twice := known[key]; twice {
+	known := make(map[netip.Prefix]struct{}, count)
+	for len(s.prefixes) < count {
+		p := s.mix.draw(random, s.pair)
+		if _, twice := known[p]; twice {
 			continue
 		}
-		known[key] = struct{}{}
-		s.offsets = append(s.offsets, offset)
-		s.lengths = append(s.lengths, entryBases[s.pair.name].Addr().BitLen()-open)
+		known[p] = struct{}{}
+		s.prefixes = append(s.prefixes, p)
 	}
 }
 
-// prefix is that of an entry.
-func (s *entrySet) prefix(i int) netip.Prefix {
-	octets := entryBases[s.pair.name].Addr().AsSlice()
-	low := octets[len(octets)-4:]
-	binary.BigEndian.PutUint32(low, binary.BigEndian.Uint32(low)+s.offsets[i])
-	address, _ := netip.AddrFromSlice(octets)
-	return netip.PrefixFrom(address, s.lengths[i])
+// destinations are an address of each entry in the order in which packets go to them, which is another one than that in which they are
+// installed: what stands side by side in the tables is not asked for one after the other.
+func (s *entrySet) destinations() []uint64 {
+	random := rand.New(rand.NewPCG(4, 345))
+	all := make([]uint64, len(s.prefixes))
+	for i, from := range random.Perm(len(all)) {
+		all[i] = s.mix.addressIn(random, s.prefixes[from])
+	}
+	return all
 }
 
 // buildFull fills the tables of Enc, then runs daemons like those of buildLociAt.
-func buildFull(ctx context.Context, b *bench, l *line, count int, keys string) error {
-	l.entries = drawEntries(b.kind.cases, count)
+func buildFull(ctx context.Context, b *bench, l *line, entries []entrySet, keys string) error {
+	l.entries = entries
+	count := 0
+	for _, s := range entries {
+		count += len(s.prefixes)
+	}
 	if err := l.traffic.scatter(l.entries); err != nil {
 		return err
 	}
@@ -146,11 +141,10 @@ func buildFull(ctx context.Context, b *bench, l *line, count int, keys string) e
 	// Without a Map-Resolver nothing could have been learnt, and the daemon would take the entries for another's.
 	encSide = strings.Replace(encSide, "itr:\n", "itr:\n  map-resolvers: [\"192.0.2.1\"]\n", 1)
 	decSide := siteConfig(destinationsOf, sourcesOf, func(p pair) (own, remote netip.Prefix) { return p.decCore, p.encCore })
-	for _, p := range pairs {
-		base := entryBases[p.name]
-		local := fmt.Sprintf("local-eids:\n    - {eid: %q, rlocs: [{address: %q}]}\n", base, p.decCore.Addr())
-		decSide = strings.Replace(decSide, "local-eids:\n", local, 1)
-		if err := l.dec.AddRoute(testnet.Route{Destination: base, Via: p.destination()}); err != nil {
+	for _, at := range entries[0].mix.bases() {
+		rlocs := fmt.Sprintf("[{address: %q}, {address: %q}]", core4Dec.Addr(), core6Dec.Addr())
+		decSide = strings.Replace(decSide, "local-eids:\n", fmt.Sprintf("local-eids:\n    - {eid: %q, rlocs: %s}\n", at, rlocs), 1)
+		if err := l.dec.AddRoute(testnet.Route{Destination: at, Via: destinationOf(at.Addr().Is4())}); err != nil {
 			return err
 		}
 	}
@@ -183,7 +177,7 @@ func (b *bench) fillEntries(ctx context.Context, l *line, count int) (err error)
 	for i := range l.entries {
 		s := &l.entries[i]
 		f := &fibFill{engine: engine}
-		_, err := f.apply(len(s.offsets), func(i int) dataplane.Operation { return entryOperation(s, i, now) })
+		_, err := f.apply(len(s.prefixes), func(i int) dataplane.Operation { return entryOperation(s, i, now) })
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return err
 		}
@@ -196,7 +190,7 @@ func entryOperation(s *entrySet, i int, now time.Time) dataplane.Operation {
 	set, _ := lisp.NewLocatorSet(
 		lisp.Locator{RLOC: lisp.RLOCFromAddr(s.pair.decCore.Addr()), Priority: 1, Weight: 100, Reachable: true},
 		lisp.Locator{RLOC: siteRLOC(i), Priority: 2, Weight: 100, Reachable: true})
-	prefix, _ := lisp.PrefixFromNetip(0, s.prefix(i))
+	prefix, _ := lisp.PrefixFromNetip(0, s.prefixes[i])
 	return dataplane.PutMapping{Entry: dataplane.MapCacheEntry{CreatedAt: now, ExpiresAt: now.Add(24 * time.Hour),
 		Mapping: lisp.Mapping{Prefix: prefix, Locators: set, TTLMinutes: 1440}}}
 }
@@ -217,22 +211,22 @@ func (l *line) aimForwarding(s stream) error {
 	if set == nil {
 		return l.aim(s)
 	}
-	s.destinations = uint32(len(set.offsets))
-	if err := l.aimAt(s, entryBases[s.pair.name].Addr()); err != nil {
+	s.destinations, s.upper = uint32(len(set.prefixes)), set.mix.upper
+	if err := l.aimAt(s, set.prefixes[0].Addr()); err != nil {
 		return err
 	}
-	l.traffic.settings.Scattered, l.traffic.settings.FirstOffset = 1, uint32(set.first)
+	l.traffic.settings.Scattered, l.traffic.settings.FirstAddress = 1, uint32(set.first)
 	return nil
 }
 
-// scatter says where the destinations of all sets are, from their first addresses on.
+// scatter says where the destinations of all sets are.
 func (t *traffic) scatter(sets []entrySet) error {
 	for _, s := range sets {
-		keys := make([]uint32, len(s.offsets))
+		keys := make([]uint32, len(s.prefixes))
 		for i := range keys {
 			keys[i] = uint32(s.first + i)
 		}
-		if _, err := t.objects.Offsets.BatchUpdate(keys, s.offsets, nil); err != nil {
+		if _, err := t.objects.Addresses.BatchUpdate(keys, s.destinations(), nil); err != nil {
 			return fmt.Errorf("destinations of %s: %w", s.pair.name, err)
 		}
 	}

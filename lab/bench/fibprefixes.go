@@ -54,12 +54,15 @@ func drawPrefix4(random *rand.Rand) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(address), drawLength(random, lengths4)).Masked()
 }
 
+// registries6 begin what is given to sites.
+var registries6 = []byte{0x20, 0x24, 0x26, 0x28, 0x2A, 0x2C}
+
 // drawPrefix6 is within one of 512 blocks of /22 of the five registries, which is how dense IPv6 is where it is used at all.
 func drawPrefix6(random *rand.Rand) netip.Prefix {
 	var address [16]byte
 	binary.BigEndian.PutUint64(address[:], random.Uint64())
 	binary.BigEndian.PutUint64(address[8:], random.Uint64())
-	address[0], address[1] = []byte{0x20, 0x24, 0x26, 0x28, 0x2A, 0x2C}[random.IntN(6)], byte(random.IntN(2))
+	address[0], address[1] = registries6[random.IntN(6)], byte(random.IntN(2))
 	address[2] &= 0x3F
 	return netip.PrefixFrom(netip.AddrFrom16(address), drawLength(random, lengths6)).Masked()
 }

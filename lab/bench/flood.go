@@ -147,7 +147,7 @@ func (f *floodRun) aimFlood() error {
 	frame = binary.BigEndian.AppendUint16(frame, etherType(pair.inner4()))
 	t.expect(stream{pair: pair, flows: 1, destinations: missSlots}, packet, f.family.first)
 	t.settings.Ifindex = uint32(out.Index)
-	t.settings.FirstDestination += f.bench.missed[f.family.name]
+	t.settings.FirstDestination += uint64(f.bench.missed[f.family.name])
 	t.settings.SinkOffset = uint32(ethernetOctets + f.line.arm.outer(pair))
 	t.settings.Ttl = uint32(sentTTL - f.line.arm.hops)
 	t.send(append(frame, packet[:]...), ethernetOctets)

@@ -195,7 +195,7 @@ func (m *missRun) aim() error {
 	if err := m.line.aimAt(s, m.family.first); err != nil {
 		return err
 	}
-	t.settings.FirstDestination += m.bench.missed[m.family.name]
+	t.settings.FirstDestination += uint64(m.bench.missed[m.family.name])
 	t.settings.SinkOffset = uint32(ethernetOctets + m.line.arm.outer(s.pair))
 	t.settings.Ttl, t.settings.Record = uint32(sentTTL-m.line.arm.hops), 1
 	return t.reset()

@@ -39,7 +39,7 @@ func innerPacket(source, destination netip.Addr, magic uint16) (packet [packetOc
 	binary.BigEndian.PutUint16(udp[10:], 0xffff^firstPort)
 	binary.BigEndian.PutUint32(udp[12:], 0)
 	binary.BigEndian.PutUint32(udp[16:], 0xffffffff)
-	binary.BigEndian.PutUint32(udp[20:], ^lowOctets(destination))
+	binary.BigEndian.PutUint32(udp[20:], ^sumOf(destination.AsSlice()))
 	binary.BigEndian.PutUint16(udp[6:], wire.UDPChecksum(source, destination, udp))
 	return packet
 }
@@ -65,10 +65,27 @@ func fillIPv6(packet []byte, source, destination netip.Addr) {
 	copy(packet[24:], destination.AsSlice())
 }
 
-// lowOctets are the last 32 bits of an address.
-func lowOctets(a netip.Addr) uint32 {
+// sumOf adds up words of 32 bits with end-around carry, as checksums do with words of 16.
+func sumOf(octets []byte) uint32 {
+	var sum uint64
+	for ; len(octets) > 0; octets = octets[4:] {
+		sum += uint64(binary.BigEndian.Uint32(octets))
+		sum = sum>>32 + sum&0xffffffff
+	}
+	return uint32(sum)
+}
+
+// halvesOf are the 64 bits of an IPv6 address in which a stream's destinations differ, the first ones or the last, and the others; an IPv4
+// address has none of those.
+func halvesOf(a netip.Addr, upper bool) (differ uint64, fixed []byte) {
 	octets := a.AsSlice()
-	return binary.BigEndian.Uint32(octets[len(octets)-4:])
+	switch {
+	case a.Is4():
+		return uint64(binary.BigEndian.Uint32(octets)), nil
+	case upper:
+		return binary.BigEndian.Uint64(octets), octets[8:]
+	}
+	return binary.BigEndian.Uint64(octets[8:]), octets[:8]
 }
 
 // headerSum is the sum of an IPv4 header's words but checksum and destination, to which the program adds the destination.

@@ -21,14 +21,15 @@ func TestInnerPacketChecksumHoldsForAllNumbers(t *testing.T) {
 		for _, number := range []uint32{0, 1, 65535, 65536, 0xfffffffe} {
 			udp := packet[header:]
 			destination := p.destination().AsSlice()
-			low := lowOctets(p.destination()) + number%4096
-			binary.BigEndian.PutUint32(destination[len(destination)-4:], low)
+			low := destination[len(destination)-4:]
+			binary.BigEndian.PutUint32(low, binary.BigEndian.Uint32(low)+number%4096)
+			binary.BigEndian.PutUint32(destination, binary.BigEndian.Uint32(destination)+number>>2)
 			port := uint16(firstPort + number%manyFlows)
 			binary.BigEndian.PutUint16(udp, port)
 			binary.BigEndian.PutUint16(udp[10:], ^port)
 			binary.BigEndian.PutUint32(udp[12:], number)
 			binary.BigEndian.PutUint32(udp[16:], ^number)
-			binary.BigEndian.PutUint32(udp[20:], ^low)
+			binary.BigEndian.PutUint32(udp[20:], ^sumOf(destination))
 			to, _ := netip.AddrFromSlice(destination)
 			if !wire.VerifyUDPChecksum(p.source(), to, udp) {
 				t.Errorf("%s, number %d: the UDP checksum is wrong", p.name, number)

@@ -62,7 +62,7 @@ func newTraffic(sizes trafficSizes) (*traffic, error) {
 		spec.Maps[trafficMapStages].MaxEntries = sizes.stages
 	}
 	if sizes.destinations > 0 {
-		spec.Maps[trafficMapOffsets].MaxEntries = sizes.destinations
+		spec.Maps[trafficMapAddresses].MaxEntries = sizes.destinations
 	}
 	t := &traffic{}
 	if err := spec.LoadAndAssign(&t.objects, nil); err != nil {
@@ -167,6 +167,7 @@ type stream struct {
 	pair         pair
 	flows        uint32
 	destinations uint32
+	upper        bool // IPv6 destinations differ in their first 64 bits, not in the last
 }
 
 // aim prepares src to send a stream, and the sink at dst to expect it.
@@ -202,12 +203,15 @@ func etherType(ipv4 bool) uint16 {
 }
 
 func (t *traffic) expect(s stream, packet [packetOctets]byte, destination netip.Addr) {
+	differ, fixed := halvesOf(destination, s.upper)
 	t.settings = trafficBenchSettings{
 		Packet: packet, Family: 6, Flows: s.flows, Destinations: s.destinations, FirstPort: firstPort,
-		FirstDestination: lowOctets(destination), Checksum: headerSum(packet), SinkOffset: ethernetOctets,
+		FirstDestination: differ, FixedSum: sumOf(fixed), Checksum: headerSum(packet), SinkOffset: ethernetOctets,
 	}
 	if s.pair.inner4() {
 		t.settings.Family = 4
+	} else if s.upper {
+		t.settings.Upper = 1
 	}
 }
 

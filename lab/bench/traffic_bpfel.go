@@ -31,22 +31,25 @@ type trafficBenchSettings struct {
 	_                structs.HostLayout
 	Frame            [192]uint8
 	Packet           [64]uint8
+	FirstDestination uint64
 	FrameLength      uint32
 	InnerOffset      uint32
 	Family           uint32
 	Ifindex          uint32
 	Flows            uint32
 	Destinations     uint32
-	FirstDestination uint32
+	FixedSum         uint32
 	Checksum         uint32
 	FirstPort        uint32
 	Scattered        uint32
-	FirstOffset      uint32
+	FirstAddress     uint32
+	Upper            uint32
 	SinkOffset       uint32
 	StampOffset      uint32
 	Ttl              uint32
 	Record           uint32
 	Capture          uint32
+	_                [4]byte
 }
 
 type trafficBenchSlot struct {
@@ -66,8 +69,8 @@ type trafficBenchStages struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	trafficMapAddresses       = "addresses"
 	trafficMapCounts          = "counts"
-	trafficMapOffsets         = "offsets"
 	trafficMapSlots           = "slots"
 	trafficMapStages          = "stages"
 	trafficProgBenchAnswer    = "bench_answer"
@@ -143,10 +146,10 @@ type trafficProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficMapSpecs struct {
-	Counts  *ebpf.MapSpec `ebpf:"counts"`
-	Offsets *ebpf.MapSpec `ebpf:"offsets"`
-	Slots   *ebpf.MapSpec `ebpf:"slots"`
-	Stages  *ebpf.MapSpec `ebpf:"stages"`
+	Addresses *ebpf.MapSpec `ebpf:"addresses"`
+	Counts    *ebpf.MapSpec `ebpf:"counts"`
+	Slots     *ebpf.MapSpec `ebpf:"slots"`
+	Stages    *ebpf.MapSpec `ebpf:"stages"`
 }
 
 // trafficVariableSpecs contains global variables before they are loaded into the kernel.
@@ -180,16 +183,16 @@ func (o *trafficObjects) Close() error {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficMaps struct {
-	Counts  *ebpf.Map `ebpf:"counts"`
-	Offsets *ebpf.Map `ebpf:"offsets"`
-	Slots   *ebpf.Map `ebpf:"slots"`
-	Stages  *ebpf.Map `ebpf:"stages"`
+	Addresses *ebpf.Map `ebpf:"addresses"`
+	Counts    *ebpf.Map `ebpf:"counts"`
+	Slots     *ebpf.Map `ebpf:"slots"`
+	Stages    *ebpf.Map `ebpf:"stages"`
 }
 
 func (m *trafficMaps) Close() error {
 	return _TrafficClose(
+		m.Addresses,
 		m.Counts,
-		m.Offsets,
 		m.Slots,
 		m.Stages,
 	)
