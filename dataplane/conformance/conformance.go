@@ -71,7 +71,7 @@ type Raiser interface{ Raise(dataplane.Event) }
 // Factory makes a harness and closes it by t.Cleanup.
 type Factory func(t testing.TB) Harness
 
-// Run runs the suite, each test with a harness of its own.
+// Run runs the suite, each test with a harness of its own, several at a time.
 func Run(t *testing.T, factory Factory) {
 	for _, test := range []struct {
 		name string
@@ -133,7 +133,10 @@ func Run(t *testing.T, factory Factory) {
 		{"TooBig", tooBig},
 		{"FragmentsFit", fragmentsFit},
 	} {
-		t.Run(test.name, func(t *testing.T) { test.run(newBench(t, factory)) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // most of them wait more than they work
+			test.run(newBench(t, factory))
+		})
 	}
 }
 

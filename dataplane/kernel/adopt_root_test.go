@@ -132,6 +132,7 @@ func TestKillAndAdopt(t *testing.T) {
 
 // TestRestartKeepsEverything compares what an engine says before Close and after the next Open.
 func TestRestartKeepsEverything(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	a := n.routers[0]
 	many := make([]lisp.Locator, lisp.MaxLocators)
@@ -207,6 +208,7 @@ func (r *router) expectHeard(t *testing.T, key lisptcLispLimitKey, want bool) {
 
 // TestDetachLeavesNothing looks for pins, the TAP and programs.
 func TestDetachLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {
 			n := newLinks(t)
@@ -239,6 +241,7 @@ func TestDetachLeavesNothing(t *testing.T) {
 
 // TestOneProcessAtATime opens an instance, and a TAP, that is in use.
 func TestOneProcessAtATime(t *testing.T) {
+	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
 	for name, options := range map[string]Options{
 		"instance": {Instance: a.instance, TAP: "loci1", Logger: testLogger()},
@@ -257,6 +260,7 @@ func TestOneProcessAtATime(t *testing.T) {
 
 // TestTwoInstancesSideBySide runs a second instance beside the first one.
 func TestTwoInstancesSideBySide(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.mapBoth(t, rloc4)
 	second := &router{ns: n.routers[0].ns, instance: n.routers[0].instance + "-2"}
@@ -270,6 +274,7 @@ func TestTwoInstancesSideBySide(t *testing.T) {
 // TestLeftoversOfAGoneNamespace opens an instance that is in force in another
 // namespace, and again when that is gone.
 func TestLeftoversOfAGoneNamespace(t *testing.T) {
+	t.Parallel()
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact, "xdp": AttachAuto} {
 		t.Run(name, func(t *testing.T) {
 			old := newLinks(t).open(t, 0, Options{Attach: mode})
@@ -302,6 +307,7 @@ func TestLeftoversOfAGoneNamespace(t *testing.T) {
 
 // TestInterfacesComeAndGo replaces the site's interface by a new one of the same name.
 func TestInterfacesComeAndGo(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.mapBoth(t, rloc4)
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))

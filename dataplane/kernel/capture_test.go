@@ -48,6 +48,7 @@ func next(t *testing.T, c *Capture, reason forward.DropReason) (found DroppedPac
 }
 
 func TestCaptureOfDrops(t *testing.T) {
+	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
 			n := newLinks(t)
@@ -122,6 +123,7 @@ func (r *router) wantDropped(t *testing.T, got DroppedPacket, p pair) {
 
 // A capture that was killed leaves nothing switched on for ever.
 func TestAbandonedCaptureEnds(t *testing.T) {
+	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
 	watched := func() bool {
 		var watch lisptcLispWatch

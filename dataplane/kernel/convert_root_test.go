@@ -315,6 +315,7 @@ func withoutUse(description string) string {
 // TestUpgradeInterrupted opens after a process was killed between the two renames that
 // put the converted maps in their place.
 func TestUpgradeInterrupted(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	a := n.routers[0]
 	n.mapBoth(t, rloc4)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestDatapathTellsWhatIsInForce(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	a := n.routers[0]
 	n.mapBoth(t, rloc4)

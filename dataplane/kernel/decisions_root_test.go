@@ -174,6 +174,7 @@ func stateOf(rloc netip.Addr, s dataplane.LocatorState) dataplane.PutLocatorStat
 }
 
 func TestDecisionsFollowTables(t *testing.T) {
+	t.Parallel()
 	_, r := newXDPRouter(t)
 	r.expectDevice(t, "core0")
 	decisions := r.mapDecisions(t)

@@ -16,6 +16,7 @@ import (
 
 // TestHostsAcrossEncapsulations pings over both families of RLOCs, by rules for each.
 func TestHostsAcrossEncapsulations(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	for _, encapsulation := range []dataplane.Encapsulation{
 		dataplane.EncapsulationLISPGPE, dataplane.EncapsulationVXLANGPE, dataplane.EncapsulationLISP,

@@ -248,6 +248,7 @@ func (t *trie) reachable(slot uint32) uint32 {
 // TestTablesOfManyPrefixes fills tables, compares them with the model, takes half and
 // then all out again, and looks at memory and the length of walks.
 func TestTablesOfManyPrefixes(t *testing.T) {
+	t.Parallel()
 	const roots, each = 20, 1000
 	random := rand.New(rand.NewPCG(1, 2))
 	p := newPlainTables(t, roots*each, 4, 1<<20)

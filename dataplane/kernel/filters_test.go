@@ -56,6 +56,7 @@ func (r *router) foreignFilter(t *testing.T, name string) {
 // TestFiltersAfterRestart starts an engine again after an interface got another name,
 // with a configuration that has no site any more.
 func TestFiltersAfterRestart(t *testing.T) {
+	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{Attach: AttachClsact})
 	a.expectClsact(t, "site0", 1, true)
 	a.expectClsact(t, "core0", 2, true)
@@ -80,6 +81,7 @@ func TestFiltersAfterRestart(t *testing.T) {
 
 // TestForeignDisciplineStays has a clsact discipline that was there before.
 func TestForeignDisciplineStays(t *testing.T) {
+	t.Parallel()
 	n := newLinks(t)
 	a := n.routers[0]
 	core, err := a.ns.Netlink().LinkByName("core0")

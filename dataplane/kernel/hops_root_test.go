@@ -79,6 +79,7 @@ func (n *network) expectBy(t *testing.T, p pair, link string) {
 }
 
 func TestKeptHopsFollowRoutesAndRules(t *testing.T) {
+	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
 			n := newTwoCores(t)
@@ -110,6 +111,7 @@ func TestKeptHopsFollowRoutesAndRules(t *testing.T) {
 }
 
 func TestKeptHopsFollowNeighbours(t *testing.T) {
+	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
 			n := newNetwork(t)
@@ -177,6 +179,7 @@ func egressProgram(t *testing.T) *ebpf.Program {
 
 // TestShortcut puts things at an interface that must see what leaves, and expects the shortcut to be given up for them.
 func TestShortcut(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.mapBoth(t, pairs[0].outer)
 	r := n.routers[0]
@@ -222,6 +225,7 @@ func TestShortcut(t *testing.T) {
 
 // TestRoutesByFlow expects rules and policies that look at ports to be seen.
 func TestRoutesByFlow(t *testing.T) {
+	t.Parallel()
 	r := newLinks(t).open(t, 0, Options{})
 	looks := func(want bool, why string) {
 		t.Helper()

@@ -56,6 +56,7 @@ func inOther(t *testing.T, p lisp.Prefix) lisp.Prefix {
 // TestInstancesWithEqualEIDs demands that every host reaches the one of its own
 // Instance-ID, and nobody the other.
 func TestInstancesWithEqualEIDs(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	spaces := testnet.ForTest(t)
 	twins := [2]*testnet.Namespace{n.twin(t, spaces, 0), n.twin(t, spaces, 1)}

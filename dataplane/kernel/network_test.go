@@ -256,6 +256,7 @@ func (n *network) expectTCP(t *testing.T, p pair, octets int64) {
 }
 
 func TestHostsThroughEngines(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
@@ -293,6 +294,7 @@ func (r *router) ownEIDs(t *testing.T, tap netlink.Link, from netip.Prefix) {
 }
 
 func TestOwnEIDs(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	a := n.routers[0]
 	for i, r := range n.routers {

@@ -81,6 +81,7 @@ func (n *network) encapsulateAs(t *testing.T, encapsulation dataplane.Encapsulat
 }
 
 func TestPathMTUIsLearnt(t *testing.T) {
+	t.Parallel()
 	for i, p := range []pair{pairs[0], pairs[1], pairs[3]} {
 		t.Run(p.name, func(t *testing.T) {
 			n, middle := newRoutedNetwork(t, 1400)
@@ -123,6 +124,7 @@ func TestPathMTUIsLearnt(t *testing.T) {
 
 // A restart keeps what was learnt, and it ends with its time.
 func TestPathMTUSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	n, _ := newRoutedNetwork(t, 1400)
 	p := pairs[0]
 	n.mapBoth(t, p.outer)
@@ -143,6 +145,7 @@ func TestPathMTUSurvivesARestart(t *testing.T) {
 
 // Errors that quote what was never sent change nothing.
 func TestForgedPathErrors(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	p := pairs[0]
 	n.mapBoth(t, p.outer)

@@ -35,6 +35,7 @@ func (r *router) becomeForeign(t *testing.T) {
 }
 
 func TestRemoveWhatIsNotUnderstood(t *testing.T) {
+	t.Parallel()
 	for name, mode := range map[string]AttachMode{"tcx": AttachAuto, "clsact": AttachClsact} {
 		t.Run(name, func(t *testing.T) {
 			n := newLinks(t)

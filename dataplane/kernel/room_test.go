@@ -98,6 +98,7 @@ func expectInOrder(t *testing.T, server *net.UDPConn, flows, count int) {
 }
 
 func TestWaitingPacketsArriveInOrder(t *testing.T) {
+	t.Parallel()
 	const perFlow = 60
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
@@ -148,6 +149,7 @@ func TestWaitingPacketsArriveInOrder(t *testing.T) {
 
 // TestHoldEnds makes sure that mappings do not stay on hold.
 func TestHoldEnds(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	n.mapBoth(t, rloc4)
 	a := n.routers[0]
@@ -197,6 +199,7 @@ func netstat(t *testing.T, ns *testnet.Namespace, name string) string {
 
 // TestWaitingSYN lets a SYN wait whose checksum its host left to the interface.
 func TestWaitingSYN(t *testing.T) {
+	t.Parallel()
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
 			n := newNetwork(t)
@@ -221,6 +224,7 @@ func TestWaitingSYN(t *testing.T) {
 
 // TestWaitingSuperPacket removes the mapping under a transfer, until super-packets wait, and brings it back.
 func TestWaitingSuperPacket(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	a := n.routers[0]
 	for _, p := range pairs {
@@ -264,6 +268,7 @@ func TestWaitingSuperPacket(t *testing.T) {
 }
 
 func TestMissPolicies(t *testing.T) {
+	t.Parallel()
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
 	settings := a.Settings()
@@ -297,6 +302,7 @@ func TestWaitingEndsByTime(t *testing.T) {
 
 // TestNegativeMappingEndsWaiting drops what waits, counted by the reason of the mapping.
 func TestNegativeMappingEndsWaiting(t *testing.T) {
+	t.Parallel()
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
 	f := n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(siteAddress4(1, 10), 5000))
@@ -310,6 +316,7 @@ func TestNegativeMappingEndsWaiting(t *testing.T) {
 
 // TestFragments sends datagrams without DF that fit the site but not the core.
 func TestFragments(t *testing.T) {
+	t.Parallel()
 	for _, outer := range []func(int) netip.Addr{rloc4, rloc6} {
 		n := newNetwork(t)
 		n.mapBoth(t, outer)
@@ -341,6 +348,7 @@ func TestFragments(t *testing.T) {
 }
 
 func TestPacketTooBigReachesTheHost(t *testing.T) {
+	t.Parallel()
 	for _, p := range pairs {
 		t.Run(p.name, func(t *testing.T) {
 			n := newNetwork(t)

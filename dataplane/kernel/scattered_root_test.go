@@ -281,6 +281,7 @@ func (r *scatteredRouter) hold(prefix string, held bool) func() {
 }
 
 func TestScatteredFollowTables(t *testing.T) {
+	t.Parallel()
 	r := newScatteredRouter(t)
 	for _, f := range r.far {
 		r.waitForMark(t, f.prefix, true, "at first")

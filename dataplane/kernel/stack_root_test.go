@@ -83,6 +83,7 @@ func (n *network) seen(t *testing.T, counter string) (packets int) {
 }
 
 func TestStackSeesPackets(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	testnet.RequireProgram(t, "nft")
 	both := []dataplane.Side{dataplane.SideSite, dataplane.SideCore}
@@ -124,6 +125,7 @@ func TestStackSeesPackets(t *testing.T) {
 }
 
 func TestStackDrops(t *testing.T) {
+	t.Parallel()
 	testnet.RequireRoot(t)
 	testnet.RequireProgram(t, "nft")
 	for _, p := range []pair{pairs[0], pairs[3]} {

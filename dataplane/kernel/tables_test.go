@@ -190,6 +190,7 @@ func (p *plainTables) putPrefix(t testing.TB, kind uint8, prefix string, locator
 }
 
 func TestTablesAgainstModel(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		editTables(t, newPlainTables(t, 400, 64, 1<<14), rand.New(rand.NewPCG(seed, 7)), 500)
 	}
@@ -197,6 +198,7 @@ func TestTablesAgainstModel(t *testing.T) {
 
 // TestFlatRootsAgainstModel has roots of IPv6 whose first bits are one node, once there was room for it.
 func TestFlatRootsAgainstModel(t *testing.T) {
+	t.Parallel()
 	p := newPlainTables(t, 400, 64, 1<<19)
 	p.parts.flatFrom = 3
 	p.reopen(t)
@@ -211,6 +213,7 @@ func TestFlatRootsAgainstModel(t *testing.T) {
 
 // TestWideRootsAgainstModel has roots that become wide by few entries, and narrow again by fewer.
 func TestWideRootsAgainstModel(t *testing.T) {
+	t.Parallel()
 	p := newPlainTables(t, 400, 64, 1<<14)
 	p.parts.wideFrom = 12
 	p.reopen(t)
@@ -222,6 +225,7 @@ func TestWideRootsAgainstModel(t *testing.T) {
 
 // TestGroupsAgainstModel has roots of IPv6 that have groups by few entries.
 func TestGroupsAgainstModel(t *testing.T) {
+	t.Parallel()
 	p := newPlainTables(t, 400, 64, 1<<19)
 	p.parts.flatFrom, p.parts.groupFrom, p.parts.wideFrom = 4, 1, 1<<20
 	p.reopen(t)

@@ -84,6 +84,7 @@ func wantAll(t *testing.T, text string, parts ...string) {
 }
 
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	for _, p := range []pair{pairs[0], pairs[3], pairs[1]} {
 		t.Run(p.name, func(t *testing.T) {
 			n := newLinks(t)
@@ -158,6 +159,7 @@ func (r *router) wantUntouched(t *testing.T) {
 
 // What programs remember of other routers stays as it is: no echo is asked for by a trace.
 func TestTraceRemembersNothing(t *testing.T) {
+	t.Parallel()
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
 	settings := a.Settings()
@@ -185,6 +187,7 @@ func TestTraceRemembersNothing(t *testing.T) {
 }
 
 func TestTraceOfNothing(t *testing.T) {
+	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
 	tracer, err := a.tracer(t)
 	must(t, err)

@@ -20,6 +20,7 @@ import (
 
 // TestTrainsOfPackets expects none of them to become the contents of the first.
 func TestTrainsOfPackets(t *testing.T) {
+	t.Parallel()
 	n := newLinks(t)
 	r := n.open(t, 0, Options{})
 	for i, p := range []pair{pairs[0], pairs[1]} {

@@ -38,6 +38,7 @@ func (n *network) addOverlay(t *testing.T, p pair) {
 }
 
 func TestTunnelOfHostsThroughLISP(t *testing.T) {
+	t.Parallel()
 	for _, p := range pairs[1:3] {
 		t.Run(p.name, func(t *testing.T) {
 			n := newNetwork(t)
@@ -117,6 +118,7 @@ func mappingTo(site int, rloc netip.Addr) []dataplane.Operation {
 
 // Shows RFC 9300 s.5.3 (18).
 func TestEncapsulatedAnew(t *testing.T) {
+	t.Parallel()
 	families := []struct {
 		name          string
 		first, second func(int) netip.Addr

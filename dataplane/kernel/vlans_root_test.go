@@ -210,6 +210,7 @@ func await(t *testing.T, what string, send func(), end rawEnd, fits func(packet 
 }
 
 func TestVLANsAreSites(t *testing.T) {
+	t.Parallel()
 	v := newVLANRouter(t)
 	for _, hook := range []dataplane.Hook{dataplane.HookTC, dataplane.HookXDP} {
 		s := v.Settings()

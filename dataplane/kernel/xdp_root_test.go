@@ -104,6 +104,7 @@ func countRuns(t *testing.T) {
 
 // TestHostsThroughXDP sends pings and TCP through both directions of all pairs, with XDP at both, or one, of the sides.
 func TestHostsThroughXDP(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	countRuns(t)
 	n.takeFrames(t)
@@ -158,6 +159,7 @@ func (n *network) pingThroughHooks(t *testing.T, p pair, hooks [2]dataplane.Hook
 
 // TestXDPSurvives demands that links at XDP hooks are adopted, replaced, and removed like those at tc.
 func TestXDPSurvives(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t)
 	if n.routers[0].hooks.xdp != nil {
 		t.Error("the XDP program is loaded before any interface is at XDP")
@@ -219,6 +221,7 @@ func (r *router) setXDPLoader(load func() *ebpf.Program) {
 
 // TestXDPOfOthers leaves an interface to whoever was there first, and works at tc.
 func TestXDPOfOthers(t *testing.T) {
+	t.Parallel()
 	r := newLinks(t).open(t, 0, Options{})
 	theirs, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{
 		asm.Mov.Imm(asm.R0, 2), asm.Return(), // XDP_PASS
