@@ -94,3 +94,23 @@ func (t *registrations) nearest(asked lisp.Prefix, known foreseen) (row uint32, 
 	}
 	return t.lookup(&asked)
 }
+
+// comes has the processor fetch where the number of an EID-Prefix's row is, which is registered soon.
+func (t *registrations) comes(p *lisp.Prefix) {
+	hash := hashOf(p)
+	t.touched += t.exact.touch(hash)
+	t.coming = append(t.coming, hash)
+}
+
+// come has it fetch the rows of all that comes said, and who registered.
+func (t *registrations) come() {
+	for i, hash := range t.coming {
+		t.coming[i] = t.exact.touchRow(&t.rows, hash)
+	}
+	for _, newest := range t.coming {
+		if int(newest) < t.registrants.len() {
+			t.touched += t.registrants.at(newest).xtr
+		}
+	}
+	t.coming = t.coming[:0]
+}

@@ -27,11 +27,27 @@ func (k nonceKey) compare(o nonceKey) int {
 	return cmp.Or(cmp.Compare(k.siteID, o.siteID), bytes.Compare(k.xtrID[:], o.xtrID[:]), cmp.Compare(k.keyID, o.keyID))
 }
 
+// replayAhead is how many records of an entry are read before the first of them is taken over: what they need of a table
+// of a million rows, the processor fetches for all of them at once.
+const replayAhead = 64
+
 // journalReader reads fields until one is missing.
 type journalReader struct {
 	h      *host
 	octets []byte
 	short  bool
+
+	records [replayAhead]replayed
+	set     lisp.LocatorSet               // read last,
+	setAs   []byte                        // from these octets
+	owners  [lisp.EIDName + 1]ownedPrefix // found last, of each kind of EID
+}
+
+// replayed is a record of an entry.
+type replayed struct {
+	mapping  lisp.Mapping
+	firstAt  instant
+	lifetime instant
 }
 
 func (r *journalReader) take(n int) []byte {
@@ -66,7 +82,22 @@ func (r *journalReader) time(latest instant) instant {
 	return max(min(r.h.now-instant(age), latest), 1-instant(lisp.MaxLifetime))
 }
 
+// locators reads a locator-set, mostly the one that it read last: no set's octets begin like another's.
 func (r *journalReader) locators() (lisp.LocatorSet, error) {
+	if len(r.setAs) > 0 && bytes.HasPrefix(r.octets, r.setAs) {
+		r.octets = r.octets[len(r.setAs):]
+		return r.set, nil
+	}
+	from := r.octets
+	set, err := r.newLocators()
+	if err != nil || r.short {
+		return set, err
+	}
+	r.set, r.setAs = set, from[:len(from)-len(r.octets)]
+	return set, nil
+}
+
+func (r *journalReader) newLocators() (lisp.LocatorSet, error) {
 	list := make([]lisp.Locator, min(int(r.u8()), lisp.MaxLocators+1))
 	for i := range list {
 		l := lisp.Locator{Priority: r.u8(), Weight: r.u8(), MulticastPriority: r.u8(), MulticastWeight: r.u8()}
@@ -153,10 +184,15 @@ func (s *mapServer) replay(r *journalReader) error {
 	count := int(r.u16())
 	id := s.registrations.xtrs.acquire(x)
 	defer s.registrations.xtrs.release(id)
-	for range count {
-		if err := s.replayRecord(r, site, registrant{xtr: id, lastAt: lastAt}); err != nil {
+	for count > 0 {
+		batch, err := r.readRecords(min(count, replayAhead), lastAt)
+		if site != nil {
+			s.replayRecords(r, batch, site, registrant{xtr: id, lastAt: lastAt})
+		}
+		if err != nil {
 			return err
 		}
+		count -= len(batch)
 	}
 	if r.short {
 		return errJournalEnds
@@ -174,43 +210,79 @@ func (s *mapServer) replayNonce(site *siteState, key nonceKey, seen seenNonce, s
 	}
 }
 
-// replayRecord takes over one record of an entry. The site is nil when it is gone.
-func (s *mapServer) replayRecord(r *journalReader, site *siteState, who registrant) error {
+// readRecords reads so many records, up to one that is malformed.
+func (r *journalReader) readRecords(count int, latest instant) (batch []replayed, err error) {
+	for i := range count {
+		if r.records[i], err = r.record(latest); err != nil {
+			return r.records[:i], err
+		}
+	}
+	return r.records[:count], nil
+}
+
+func (r *journalReader) record(latest instant) (replayed, error) {
 	prefix, err := r.prefix()
-	firstAt, lifetime := r.time(who.lastAt), min(r.u64(), uint64(lisp.MaxLifetime))
+	firstAt, lifetime := r.time(latest), min(r.u64(), uint64(lisp.MaxLifetime))
 	m := lisp.Mapping{Prefix: prefix, TTLMinutes: r.u32(), Version: r.u16()}
 	flags := r.u8()
 	m.Action, m.Authoritative = lisp.Action(flags&^recordAuthoritative), flags&recordAuthoritative != 0
 	locators, locatorsErr := r.locators()
 	switch m.Locators = locators; {
 	case r.short:
-		return errJournalEnds
+		return replayed{}, errJournalEnds
 	case err != nil || locatorsErr != nil:
-		return fmt.Errorf("an entry of the journal: %w", cmp.Or(err, locatorsErr))
-	case site == nil:
-		return nil
+		return replayed{}, fmt.Errorf("an entry of the journal: %w", cmp.Or(err, locatorsErr))
 	}
-	who.firstAt, who.expiresAt = firstAt, who.lastAt+instant(lifetime)
+	return replayed{mapping: m, firstAt: firstAt, lifetime: instant(lifetime)}, nil
+}
+
+// replayRecords takes over records of one xTR.
+func (s *mapServer) replayRecords(r *journalReader, batch []replayed, site *siteState, who registrant) {
+	for i := range batch {
+		s.registrations.comes(&batch[i].mapping.Prefix)
+	}
+	s.registrations.come()
+	for i := range batch {
+		record := &batch[i]
+		who.firstAt, who.expiresAt = record.firstAt, who.lastAt+record.lifetime
+		s.replayRecord(r, record.mapping, site, who)
+	}
+}
+
+// replayRecord takes over one record.
+func (s *mapServer) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who registrant) {
 	id := s.registrations.xtrs.at(who.xtr).id
-	if who.expiresAt <= s.h.now || !s.allows(prefix, site) {
-		s.registrations.removeRegistrant(prefix, id)
-		return nil
+	if who.expiresAt <= s.h.now || !s.ownerAllows(r, m.Prefix, site) {
+		s.registrations.removeRegistrant(m.Prefix, id)
+		return
 	}
-	if reason := s.noRoom(prefix, site, id); reason != nil {
+	at := s.registrations.placeOf(m.Prefix)
+	if reason := s.noRoom(m.Prefix, at, site, id); reason != nil {
 		s.h.count(reason.Reason)
-		return nil
+		return
 	}
-	s.registrations.put(site, m, who)
-	return nil
+	s.registrations.putAt(at, site, m, who)
+}
+
+// ownerAllows is allows for EID-Prefixes that mostly lie in the same configured one.
+func (s *mapServer) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
+	last := &r.owners[p.Kind()]
+	if last.wide || last.prefix.IsZero() || !last.prefix.Covers(p) {
+		_, owner, ok := s.prefixes.longest(p)
+		if !ok {
+			return false
+		}
+		*last = owner
+	}
+	return (last.prefix == p || last.moreSpecifics) && s.siteAt(*last) == site
 }
 
 // noRoom says which limit stands against one more record; limits may have become smaller.
-func (s *mapServer) noRoom(p lisp.Prefix, site *siteState, who registrantID) *Refusal {
-	_, row, known := s.registrations.get(p)
+func (s *mapServer) noRoom(p lisp.Prefix, at place, site *siteState, who registrantID) *Refusal {
 	switch {
-	case !known:
+	case !at.known:
 		return s.checkSizes(site, 1)
-	case s.registrations.find(row, who) == nil && s.registrations.count(row) >= s.h.limits.RegistrantsPerPrefix:
+	case s.registrations.find(at.row, who) == nil && s.registrations.count(at.row) >= s.h.limits.RegistrantsPerPrefix:
 		return refusal(RefusedRegistrants, "%s", p)
 	}
 	return nil

@@ -255,6 +255,10 @@ func (m *mapRegister) seen() seenNonce {
 
 // checkRecords finds what stands against any of the records, before one is taken.
 func (s *mapServer) checkRecords(site *siteState, m *mapRegister) *Refusal {
+	for i := range m.mappings {
+		s.registrations.comes(&m.mappings[i].Prefix)
+	}
+	s.registrations.come()
 	added := 0
 	for _, mapping := range m.mappings {
 		if mapping.TTLMinutes == 0 {

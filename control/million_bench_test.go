@@ -104,3 +104,55 @@ func threadsTime() time.Duration {
 
 func BenchmarkMillionProxied(b *testing.B)   { benchmarkMillion(b, true) }
 func BenchmarkMillionForwarded(b *testing.B) { benchmarkMillion(b, false) }
+
+// BenchmarkMillionReplay takes over a journal that says everything twice, as one does before its next checkpoint.
+func BenchmarkMillionReplay(b *testing.B) {
+	const count = 1_000_000
+	cfg := mapServerConfig("10.0.0.0/8", "2001:db8:1000::/36")
+	cfg.MapServer.Sites[0].Prefixes = append(cfg.MapServer.Sites[0].Prefixes, cfg.MapServer.Sites[1].Prefixes...)
+	cfg.MapServer.Sites = cfg.MapServer.Sites[:1]
+	cfg.MapServer.Journal = true
+	fresh := func() *Node {
+		n, err := New(cfg, epoch, testRandom(1))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return n
+	}
+	n := fresh()
+	var pieces [][]byte
+	for round := range 2 {
+		for i := 0; i < count; i += 20 {
+			_, x := benchMapping(i, count)
+			rloc := netip.AddrFrom4([4]byte{172, 30, byte(x >> 8), byte(x)})
+			m := &mapRegister{arrival: arrival{from: netip.AddrPortFrom(rloc, 4342)}, site: cfg.MapServer.Sites[0].Name}
+			m.MapRegister = &wire.MapRegister{Nonce: uint64(round*count + i + 1), KeyID: 1, AlgorithmID: 3, XTRIDPresent: true, XTRID: [16]byte{byte(x >> 8), byte(x)}, Authentication: make([]byte, 32)}
+			set := locators(rloc.String(), "2001:db8::1")
+			for k := range 20 {
+				p, _ := benchMapping(i+k, count)
+				m.mappings = append(m.mappings, lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: set})
+			}
+			n.mapServer.handleMapRegister(m)
+			for e, ok := n.Poll(); ok; e, ok = n.Poll() {
+				if j, ok := e.(Journal); ok {
+					pieces = append(pieces, j.Octets)
+				}
+			}
+		}
+	}
+	n = nil
+	runtime.GC()
+	for b.Loop() {
+		n := fresh()
+		before := threadsTime()
+		for _, p := range pieces {
+			if err := n.ReplayJournal(epoch, p); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if got := n.Sizes().Registrations; got != count {
+			b.Fatalf("%d registrations", got)
+		}
+		b.ReportMetric(float64((threadsTime()-before).Nanoseconds())/2/count, "cpu-ns/record")
+	}
+}

@@ -89,17 +89,18 @@ func (t *prefixTable[V]) insert(p lisp.Prefix, v V) {
 		in = &instanceTable[V]{}
 		t.instances[p.Instance()] = in
 	}
-	if _, known := t.get(p); !known {
-		in.size++
-		t.size++
-	}
 	if p.Kind() != lisp.EIDName {
 		trie, key := in.trie(p)
+		before := trie.Size()
 		trie.Insert(key, v)
+		in.size += trie.Size() - before
+		t.size += trie.Size() - before
 		return
 	}
 	i, found := in.findName(p)
 	if !found {
+		in.size++
+		t.size++
 		in.names = slices.Insert(in.names, i, namedValue[V]{prefix: p})
 	}
 	in.names[i].value = v

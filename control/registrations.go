@@ -75,6 +75,7 @@ type registrations struct {
 	sites       siteTable
 	edits       uint64    // of index
 	toCome      []toCome  // whose rows are looked up next
+	coming      []uint32  // hashes of EID-Prefixes whose rows are read next
 	touched     uint32    // what bring read, so that the compiler keeps the reads
 	sweep       deadlines // one row: the next batch of the pass after a change of the configuration
 	swept       uint32    // where that pass is
@@ -163,7 +164,28 @@ func (t *registrations) contentOf(m lisp.Mapping) content {
 // everything but its content, and its xtr has a user for the call. changed reports
 // whether other answers come of it.
 func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fresh, changed bool) {
-	id, row, known := t.get(m.Prefix)
+	return t.putAt(t.placeOf(m.Prefix), site, m, r)
+}
+
+// place is where an EID-Prefix is registered, if it is; good until the next one is.
+type place struct {
+	id    uint32
+	row   *registration
+	known bool
+}
+
+func (t *registrations) placeOf(p lisp.Prefix) place {
+	id, row, known := t.get(p)
+	return place{id, row, known}
+}
+
+// putAt is put for who knows the place.
+func (t *registrations) putAt(at place, site *siteState, m lisp.Mapping, r registrant) (fresh, changed bool) {
+	id, row, known := at.id, at.row, at.known
+	if known && t.refresh(row, m, r) {
+		t.hasten(id, r.expiresAt)
+		return false, false
+	}
 	if !known {
 		id = t.rows.add(registration{prefix: m.Prefix, site: site.id, newest: noRow, merged: t.contentOf(lisp.Mapping{})})
 		t.widen(m.Prefix, id)
@@ -181,10 +203,27 @@ func (t *registrations) put(site *siteState, m lisp.Mapping, r registrant) (fres
 	r.content, r.next = t.contentOf(m), row.newest
 	row.newest = t.registrants.add(r)
 	changed = t.merge(row)
-	if expiry := t.expiry(row); expiry < t.timers.of(id) {
+	t.hasten(id, t.expiry(row))
+	return !known, changed || !known
+}
+
+// hasten sees to it that a row is looked at when its first registrant expires.
+func (t *registrations) hasten(id uint32, expiry instant) {
+	if expiry < t.timers.of(id) {
 		t.timers.set(id, expiry)
 	}
-	return !known, changed || !known
+}
+
+// refresh takes what the only registrant of a row says again. It reports false for everything else.
+func (t *registrations) refresh(row *registration, m lisp.Mapping, r registrant) bool {
+	only := t.registrants.at(row.newest)
+	c := &only.content
+	if only.next != noRow || only.xtr != r.xtr || c.ttlMinutes != m.TTLMinutes || c.version != m.Version || c.action != m.Action ||
+		c.authoritative != m.Authoritative || !slices.Equal(t.sets.at(c.locators), m.Locators) {
+		return false
+	}
+	only.lastAt, only.expiresAt = r.lastAt, r.expiresAt
+	return true
 }
 
 // widen notes that an EID-Prefix is registered within the next less specific one; those

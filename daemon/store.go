@@ -29,7 +29,7 @@ const (
 	// A checkpoint begins when the log is checkpointGrowth times as long as after the last
 	// one, and checkpointOctets at least.
 	checkpointOctets = 64 << 20
-	checkpointGrowth = 3
+	checkpointGrowth = 2
 	// storeRetry is the pause after an error.
 	storeRetry = 5 * time.Second
 )
