@@ -182,6 +182,17 @@ type ETR struct {
 	// QuickRegistrationInterval is the distance of Map-Registers in the first five
 	// minutes (RFC 9301 s.8.2); 0 is never.
 	QuickRegistrationInterval time.Duration `key:"quick-registration-interval" unit:"seconds" range:"0s..1h"`
+	// NonceFile is where the last nonce of Map-Registers outlives a restart (RFC 9301 s.5.6);
+	// empty for nowhere.
+	NonceFile string `key:"nonce-file"`
+}
+
+// NonceFile is that of the ETR, empty without one.
+func (c *Config) NonceFile() string {
+	if c.ETR == nil {
+		return ""
+	}
+	return c.ETR.NonceFile
 }
 
 // PiggybackedMappings says what becomes of mappings that Map-Requests bring along.

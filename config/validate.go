@@ -260,6 +260,9 @@ func (c *Config) validatePaths() {
 	if d := c.StateDirectory(); d != "" && !filepath.IsAbs(d) {
 		c.fail("map-server.state-directory", fmt.Sprintf("state-directory: %q is no absolute path", d), "want a path that begins with /")
 	}
+	if f := c.NonceFile(); f != "" && !filepath.IsAbs(f) {
+		c.fail("etr.nonce-file", fmt.Sprintf("nonce-file: %q is no absolute path", f), "want a path that begins with /")
+	}
 	c.validateMappingSocket()
 	c.validateLispers()
 	c.validateDataHeader()

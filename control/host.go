@@ -217,10 +217,10 @@ func (h *host) nonce() uint64 {
 	}
 }
 
-// nextRegisterNonce only grows, also over restarts, without anything stored: it is
-// the wall clock in nanoseconds, or the next number when the clock did not move.
-// A clock set back makes Map-Servers refuse Map-Registers as replays until it has
-// caught up (RFC 9301 s.5.6).
+// nextRegisterNonce only grows, also over restarts: it is the wall clock in nanoseconds, or
+// the next number when the clock did not move or was set back. Where nothing is stored
+// (Restarted) and the clock is set back between two runs, Map-Servers refuse Map-Registers as
+// replays until it has caught up (RFC 9301 s.5.6).
 func (h *host) nextRegisterNonce() uint64 {
 	h.registerNonce = max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))
 	return h.registerNonce

@@ -49,7 +49,14 @@ type Usage struct {
 // called only from within Handle… methods. The effects that set up the data plane
 // and register are ready to be polled. It errs like Config.Validate.
 func New(cfg Config, now time.Time, random func([]byte)) (*Node, error) {
+	return Restarted(cfg, now, random, 0)
+}
+
+// Restarted is New after a run whose Map-Registers had nonces up to that: all that follow are
+// greater, also when the clock was set back (RFC 9301 s.5.6).
+func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce uint64) (*Node, error) {
 	n := &Node{host: newHost(now, random)}
+	n.host.registerNonce = lastRegisterNonce
 	n.siblings = newSiblings(n.host)
 	if err := n.Configure(now, cfg); err != nil {
 		return nil, err
@@ -68,6 +75,9 @@ func (n *Node) Configure(now time.Time, cfg Config) error {
 	n.PutInForce(now, p)
 	return nil
 }
+
+// LastRegisterNonce is the greatest nonce of a Map-Register so far, for Restarted.
+func (n *Node) LastRegisterNonce() uint64 { return n.host.registerNonce }
 
 // InForce is the configuration in force, for Prepare.
 func (n *Node) InForce() *Prepared { return n.inForce }

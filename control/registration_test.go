@@ -144,6 +144,32 @@ func TestNonceGrowsOverRestarts(t *testing.T) {
 	}
 }
 
+// TestNonceGrowsThoughTheClockGoesBack between two runs, where the last nonce is known; elsewhere it is refused until the clock has caught up.
+func TestNonceGrowsThoughTheClockGoesBack(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+		x := n.add("x", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), "192.0.2.1")
+		n.run(time.Second)
+		last := uint64(0)
+		if known {
+			last = x.LastRegisterNonce()
+		}
+		again, err := Restarted(x.config, epoch.Add(-time.Hour), testRandom(9), last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, ok := again.Poll(); ok; e, ok = again.Poll() {
+			if p, ok := e.(SendPacket); ok {
+				ms.inject("192.0.2.100:4342", "192.0.2.1:4342", p.Payload)
+			}
+		}
+		if refused := ms.counter(RefusedReplay) > 0; refused == known {
+			t.Errorf("the last nonce is known: %v; refused as a replay: %v", known, refused)
+		}
+	}
+}
+
 func TestLostMapNotifyIsRepeated(t *testing.T) {
 	n := newNetwork(t)
 	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")

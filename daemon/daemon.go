@@ -65,6 +65,7 @@ type daemon struct {
 	missing []string        // kernel features, with what is lost without them
 	worker  *planeWorker    // nil without a plane
 	store   *store          // nil without a Map-Server that has one
+	nonces  *nonceFile      // nil where nonces follow the clock alone
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
 	loop        *loop
@@ -139,7 +140,13 @@ func (d *daemon) start(p plan) (err error) {
 	// The Node's clock starts when everything else is ready: opening the data plane
 	// takes longer than the first retransmission.
 	now := time.Now()
-	node, err := control.New(p.control, now, random)
+	var lastNonce uint64
+	if path := p.config.NonceFile(); path != "" {
+		if d.nonces, lastNonce, err = openNonceFile(path, now, d.log); err != nil {
+			return err
+		}
+	}
+	node, err := control.Restarted(p.control, now, random, lastNonce)
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
@@ -286,6 +293,9 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.store != nil {
 		workers.Go(func() { d.store.run(rest) })
 	}
+	if d.nonces != nil {
+		workers.Go(func() { d.nonces.run(rest, func() (uint64, bool) { return d.lastNonce(rest) }) })
+	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
 	if d.plan.Load().config.UsesDataPlane() {
 		news := newHostNews(d.plan.Load().routes.protocol, d.log)
@@ -303,7 +313,16 @@ func (d *daemon) run(ctx context.Context) error {
 	d.log.Info("stopping")
 	stopRest()
 	workers.Wait()
+	if d.nonces != nil {
+		d.nonces.end(d.loop.node.LastRegisterNonce())
+	}
 	return d.release()
+}
+
+// lastNonce asks the Node; false when the daemon stops.
+func (d *daemon) lastNonce(ctx context.Context) (uint64, bool) {
+	nonce, err := ask(ctx, d.loop, func(time.Time) uint64 { return d.loop.node.LastRegisterNonce() })
+	return nonce, err == nil
 }
 
 // settle brings what the Node says at its start to the data plane, before anything
@@ -449,6 +468,7 @@ func needsRestart(current, fresh plan) error {
 		{"control.port", old.Control.Port != to.Control.Port},
 		{"control.addresses", !slices.Equal(old.Control.Addresses, to.Control.Addresses)},
 		{"map-server.state-directory", old.StateDirectory() != to.StateDirectory()},
+		{"etr.nonce-file", old.NonceFile() != to.NonceFile()},
 		{"datapath", !reflect.DeepEqual(fixedDatapath(old.Datapath), fixedDatapath(to.Datapath))},
 		{"logging.format", old.Logging.Format != to.Logging.Format},
 		{"the first role that forwards packets, or its removal,", old.UsesDataPlane() != to.UsesDataPlane()},

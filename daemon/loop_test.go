@@ -110,6 +110,9 @@ func TestNeedsRestart(t *testing.T) {
 	if err := needsRestart(again, same); err != nil {
 		t.Errorf("the same file: %v", err)
 	}
+	if kept, err := planOf(t, base+"  nonce-file: /var/lib/loci/nonce\n"); err != nil || needsRestart(current, kept) == nil {
+		t.Errorf("etr.nonce-file may be changed at work: %v", err)
+	}
 	larger := current
 	larger.control.Limits.MapCacheEntries *= 2
 	if err := needsRestart(current, larger); err == nil {

@@ -7,9 +7,12 @@ package main_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,4 +133,38 @@ func TestTrafficSplitsByWeights(t *testing.T) {
 			t.Errorf("%d flows: %.2f %%, want 40 within %.1f points", c.flows, share, c.points)
 		}
 	}
+}
+
+// TestNonceFileOutlivesACrash: a router whose nonces are ahead of its clock, as after a clock that was set back, goes on
+// registering when it has its file, and is refused without.
+func TestNonceFileOutlivesACrash(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	file := filepath.Join(n.dir, "nonce")
+	ahead := uint64(time.Now().Add(365 * 24 * time.Hour).UnixNano())
+	n.must(os.WriteFile(file, []byte(fmt.Sprintln(ahead)), 0o600))
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", strings.Replace(n.xtr(1), "  local-eids:", "  nonce-file: "+file+"\n  local-eids:", 1))
+	n.awaitRegistrations(2)
+	taken := func(more func() bool) {
+		t.Helper()
+		before := n.counter("ms", "map_register_received_total")
+		n.kill("xtr1")
+		n.start("xtr1")
+		n.await("the Map-Server has an opinion", func(context.Context) bool {
+			return n.counter("ms", "map_register_received_total") > before || n.counter("ms", "refused_replay_total") > 0
+		})
+		if !more() {
+			t.Errorf("%d Map-Registers more were taken, %d refused as replays",
+				n.counter("ms", "map_register_received_total")-before, n.counter("ms", "refused_replay_total"))
+		}
+	}
+	taken(func() bool { return n.counter("ms", "refused_replay_total") == 0 })
+	text, err := os.ReadFile(file)
+	n.must(err)
+	if kept, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err != nil || kept <= ahead {
+		t.Errorf("the file has %q, it began with %d", text, ahead)
+	}
+	n.must(os.Remove(file))
+	taken(func() bool { return n.counter("ms", "refused_replay_total") > 0 })
 }
