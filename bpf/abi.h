@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The one definition of everything the programs in bpf/ share with user space: keys and values of every map, slots of
- * the forwarding table, reasons, the metadata of packets that wait, the flow hash. Go's mirror of it is generated
+ * the forwarding table, reasons, the metadata of packets that wait, the flow hash; abi_pages.h is a part of it. Go's mirror of it is generated
  * (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header), s.12 (hash). It holds no code.
  *
  * Byte order: numbers are in host order unless their type is __be16/__be32; addresses are octets in network order, an
@@ -70,6 +70,8 @@
 #define LISP_ABI_H
 
 #include <linux/types.h>
+
+#include "abi_pages.h"
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration

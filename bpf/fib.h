@@ -147,6 +147,15 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	return lisp_walk(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, slot, high, low);
 }
 
+/* What the mappings that stand beside one have in common; 0: nothing that is known. */
+static __always_inline __u64 find_page(__u32 index)
+{
+	__u32 page = index / LISP_PAGE_MAPPINGS;
+	const volatile __u64 *word = bpf_map_lookup_elem(&mapping_pages, &page);
+
+	return word ? *word : 0;
+}
+
 static __always_inline struct lisp_mapping *find_covering(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
 						    const union lisp_address *address, __u32 *index)
 {
@@ -292,6 +301,82 @@ __noinline int lisp_judge_jiffy(void)
 	return 0;
 }
 
+/* Where this processor counts what a mapping does. */
+static __always_inline __u32 counters_of(__u32 index) { return bpf_get_smp_processor_id() * lisp_mapping_limit + index; }
+
+static __always_inline struct lisp_mapping_counters *find_counters(__u32 own) { return bpf_map_lookup_elem(&mapping_counters, &own); }
+
+static __always_inline void count_at(__u32 own, __u32 octets)
+{
+	struct lisp_mapping_counters *c = find_counters(own);
+
+	if (!c)
+		return;
+	c->packets++;
+	c->octets += octets;
+}
+
+/* Says when a mapping was last used. */
+static __always_inline void mark_mapping(struct lisp_mapping *m, __u32 tick)
+{
+	if (m && *(volatile __u32 *)&m->last_used != tick)
+		*(volatile __u32 *)&m->last_used = tick;
+}
+
+static __always_inline void mark_used(__u32 index, __u32 tick) { mark_mapping(bpf_map_lookup_elem(&mappings, &index), tick); }
+
+static __always_inline struct lisp_pending *find_pending(void)
+{
+	__u32 processor = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&pending_counts, &processor);
+}
+
+/* Adds up what is pending. What one item needs from memory does not wait for what another one needs. A program of its own to the verifier, which
+ * so looks at it once. */
+__noinline int lisp_settle_counts(void)
+{
+	struct lisp_pending *p = find_pending();
+	__u32 count, index;
+	__u64 item;
+
+	if (!p || !p->next)
+		return 0;
+	count = p->next < LISP_PENDING_MAX ? p->next : LISP_PENDING_MAX;
+	__sync_fetch_and_add(&p->sequence, 1);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LISP_PENDING_MAX; i++) {
+		if (i >= count)
+			break;
+		item = *(volatile __u64 *)&p->items[i];
+		if (!item)
+			continue;
+		*(volatile __u64 *)&p->items[i] = 0;
+		index = item >> 32;
+		count_at(counters_of(index), item);
+		mark_used(index, p->tick);
+	}
+	p->next = 0;
+	__sync_fetch_and_add(&p->sequence, 1);
+	return 0;
+}
+
+/* As count_mapping(), without touching what is the mapping's. The caller has looked at the clock, so that all items are of one jiffy. */
+static __always_inline void count_later(__u32 index, __u32 octets, __u32 tick)
+{
+	struct lisp_pending *p = find_pending();
+	__u32 at;
+
+	if (!p)
+		return;
+	at = p->next & (LISP_PENDING_MAX - 1);
+	*(volatile __u64 *)&p->items[at] = (__u64)index << 32 | octets;
+	p->tick = tick;
+	p->next = at + 1;
+	if (at + 1 == LISP_PENDING_MAX)
+		lisp_settle_counts();
+}
+
 /* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew costs as much as a lookup. */
 static __always_inline struct lisp_clock *find_clock(void)
 {
@@ -300,6 +385,7 @@ static __always_inline struct lisp_clock *find_clock(void)
 	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
 
 	if (c && c->jiffies != jiffies) {
+		lisp_settle_counts();
 		c->jiffies = jiffies;
 		c->boot_ns = bpf_ktime_get_boot_ns();
 		c->nonces ^= (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
@@ -338,30 +424,6 @@ static __always_inline __u32 tick_now(void)
 	}
 	return lisp_tick;
 }
-
-/* Where this processor counts what a mapping does. */
-static __always_inline __u32 counters_of(__u32 index) { return bpf_get_smp_processor_id() * lisp_mapping_limit + index; }
-
-static __always_inline struct lisp_mapping_counters *find_counters(__u32 own) { return bpf_map_lookup_elem(&mapping_counters, &own); }
-
-static __always_inline void count_at(__u32 own, __u32 octets)
-{
-	struct lisp_mapping_counters *c = find_counters(own);
-
-	if (!c)
-		return;
-	c->packets++;
-	c->octets += octets;
-}
-
-/* Says when a mapping was last used. */
-static __always_inline void mark_mapping(struct lisp_mapping *m, __u32 tick)
-{
-	if (m && *(volatile __u32 *)&m->last_used != tick)
-		*(volatile __u32 *)&m->last_used = tick;
-}
-
-static __always_inline void mark_used(__u32 index, __u32 tick) { mark_mapping(bpf_map_lookup_elem(&mappings, &index), tick); }
 
 static __always_inline void count_mapping(__u32 index, __u32 octets)
 {

@@ -2,7 +2,7 @@
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, when mappings were last used, limits, heard, peers, events, and what is for the programs alone
+ * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, events, and what is for the programs alone
  * (outer_hops, inner_hops, decisions, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
@@ -107,6 +107,22 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lisp_mapping_counters);
 } mapping_counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 65536 / LISP_PAGE_MAPPINGS);
+	__type(key, __u32);
+	__type(value, __u64);
+} mapping_pages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lisp_pending);
+} pending_counts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -14,7 +14,10 @@
 
 #include "plain.h"
 
-/* Bits by which blocks of destinations are told apart: few, so that not much is kept about those in use. */
+/* Bits by which blocks of destinations are told apart: few, so that not much is kept about those in use. Where an EID of the Database is in the
+ * large block, what is kept is about the small one. */
+#define LARGE_BLOCK_BITS4 8
+#define LARGE_BLOCK_BITS6 16
 #define BLOCK_BITS4 16
 #define BLOCK_BITS6 48
 
@@ -53,13 +56,14 @@ static __always_inline void fill_source(struct decision_key *k, const union lisp
 	k->what = what_of(0, 0, family, LISP_WAY_SOURCE);
 }
 
-static __always_inline void fill_block(struct decision_key *k, const union lisp_address *destination, __u8 family, __u32 ifindex)
+static __always_inline void fill_block(struct decision_key *k, const union lisp_address *destination, __u8 family, __u32 bits, __u32 ifindex)
 {
-	k->addresses[0] = family == 4 ? bpf_ntohl(destination->words[0]) >> (32 - BLOCK_BITS4)
-				      : bpf_be64_to_cpu(destination->pairs[0]) >> (64 - BLOCK_BITS6);
+	__u64 high = family == 4 ? (__u64)bpf_ntohl(destination->words[0]) << 32 : bpf_be64_to_cpu(destination->pairs[0]);
+
+	k->addresses[0] = high >> (64 - bits & 63);
 	k->addresses[1] = 0;
 	k->where = where_of(ifindex, 0);
-	k->what = what_of(0, 0, family, LISP_WAY_BLOCK);
+	k->what = what_of(bits, 0, family, LISP_WAY_BLOCK);
 }
 
 /* Fronts stand apart from all else: packets to many locator-sets rest on one of them, and would all be decided about anew when
@@ -152,28 +156,34 @@ __noinline int lisp_is_empty_block(__u32 index, __u32 slot, __u64 high, __u32 bi
 	return false;
 }
 
-/* Whether packets to all addresses of a block leave the site, and may be carried by LISP. */
-static __always_inline bool is_elsewhere(const struct itr *t)
+/* The bits of the larger of two blocks that has no prefix, 0 where neither is empty or its bits are all 0. A program of its own as well. */
+__noinline __u32 lisp_empty_block(__u64 root, __u64 high, __u32 large, __u32 small)
+{
+	__u32 index = root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK;
+
+	if (high >> (64 - large & 63) && (!(root & LISP_ROOT_IN_USE) || lisp_is_empty_block(index, root, high, large)))
+		return large;
+	return high >> (64 - small & 63) && lisp_is_empty_block(index, root, high, small) ? small : 0;
+}
+
+/* By how many bits packets to all addresses of a block leave the site, and may be carried by LISP; 0 where they do not. */
+static __always_inline __u32 block_elsewhere(const struct itr *t)
 {
 	const __u8 *a = t->packet.destination.octets;
 	__u64 root;
 
 	if (!t->roots)
-		return false;
+		return 0;
 	if (t->packet.family == 4) {
-		if (a[0] == 0 || a[0] == 127 || a[0] == 169 || a[0] >= 224)
-			return false;
 		root = *(const volatile __u64 *)&t->roots->roots[LISP_ROOT_DATABASE];
-		if (root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK)
-			return false;
-		return !(root & LISP_ROOT_IN_USE) || lisp_is_empty_block(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, root,
-									 (__u64)bpf_ntohl(t->packet.destination.words[0]) << 32, BLOCK_BITS4);
+		if (a[0] == 0 || a[0] == 127 || a[0] == 169 || a[0] >= 224 || root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK)
+			return 0;
+		return lisp_empty_block(root, (__u64)bpf_ntohl(t->packet.destination.words[0]) << 32, LARGE_BLOCK_BITS4, BLOCK_BITS4);
 	}
-	if (a[0] >= 0xFE || !(bpf_be64_to_cpu(t->packet.destination.pairs[0]) >> (64 - BLOCK_BITS6)))
-		return false;
+	if (a[0] >= 0xFE)
+		return 0;
 	root = *(const volatile __u64 *)&t->roots->roots[LISP_ROOT_DATABASE + 1];
-	return !(root & LISP_ROOT_IN_USE) || lisp_is_empty_block(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, root,
-								 bpf_be64_to_cpu(t->packet.destination.pairs[0]), BLOCK_BITS6);
+	return lisp_empty_block(root, bpf_be64_to_cpu(t->packet.destination.pairs[0]), LARGE_BLOCK_BITS6, BLOCK_BITS6);
 }
 
 /* One more packet that no decision was about. While packets are scattered only a sample is known to be, and stands for as many as it
@@ -262,14 +272,16 @@ static __noinline struct lisp_decision *share_encapsulation(hook_frame *frame, c
 	__u64 expires_ns = now_ns() + TABLES_NS;
 	struct decision_key k = {};
 	struct lisp_decision *front;
+	__u32 bits;
 
 	if (!may_keep_encapsulation(t, l, l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu))
 		return NULL;
 	lisp_note_stranger();
 	if (l->ifindex)
 		return NULL;
-	if (is_elsewhere(t)) {
-		fill_block(&k, &t->packet.destination, t->packet.family, ifindex);
+	bits = block_elsewhere(t);
+	if (bits) {
+		fill_block(&k, &t->packet.destination, t->packet.family, bits, ifindex);
 		share(&k, &t->since, expires_ns);
 	}
 	fill_source(&k, &t->packet.source, t->packet.family, ifindex);
@@ -340,22 +352,25 @@ static __always_inline bool leaves_site(const struct lisp_roots *of, const struc
 	fill_source(&k, &a->source, family, ifindex);
 	if (!find_shared(&k, now))
 		return false;
-	fill_block(&k, &a->destination, family, ifindex);
+	fill_block(&k, &a->destination, family, family == 4 ? LARGE_BLOCK_BITS4 : LARGE_BLOCK_BITS6, ifindex);
+	if (find_shared(&k, now))
+		return true;
+	fill_block(&k, &a->destination, family, family == 4 ? BLOCK_BITS4 : BLOCK_BITS6, ifindex);
 	if (find_shared(&k, now))
 		return true;
 	return is_routable_unicast(&a->destination, family) && !is_own_eid(of, family, &a->destination);
 }
 
-/* The front of packets to a mapping's locator-set, or of the flow where that makes a difference. */
-static __always_inline const struct lisp_decision *find_front(const struct lisp_mapping *m, __u8 tos, __u8 family, __u32 ifindex,
+/* The front of packets to the locator-set that a page's word tells, or of the flow where that makes a difference. */
+static __always_inline const struct lisp_decision *find_front(__u64 word, __u8 tos, __u8 family, __u32 ifindex,
 							      __u32 hash, __u64 now)
 {
 	const struct lisp_decision *set, *d;
 	struct decision_key k;
 
-	k.addresses[0] = *(const volatile __u32 *)&m->locator_set;
+	k.addresses[0] = (__u32)word - 1;
 	k.addresses[1] = 0;
-	k.where = where_of(ifindex, m->iid);
+	k.where = where_of(ifindex, word >> 32);
 	k.what = what_of(0, tos, family, LISP_WAY_SET);
 	set = find_shared(&k, now);
 	if (set && set->addresses[3]) {
@@ -373,35 +388,41 @@ struct outgoing {
 	struct plain_packet packet;
 	struct plain_addresses addresses;
 	struct front_words words;
-	struct lisp_mapping *mapping;
-	struct lisp_mapping_counters *used;
+	__u32 index; /* of the mapping */
 };
+
+/* What find_page() answers where it is asked, of one mapping by its record; 0 where packets cannot be sent by what is shared. */
+static __always_inline __u64 word_of_record(__u32 index)
+{
+	const struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
+
+	if (!m || (m->flags & (LISP_MAPPING_VALID | LISP_MAPPING_HOLD)) != LISP_MAPPING_VALID)
+		return 0;
+	return (__u32)(*(const volatile __u32 *)&m->locator_set + 1) | (__u64)m->iid << 32;
+}
 
 /* The front that it gets; NULL where nothing is shared. */
 static __always_inline const struct lisp_decision *find_for_outgoing(const struct lisp_interface *site, struct outgoing *o, __u8 family,
 								     __u32 ifindex, __u64 now)
 {
 	const struct lisp_roots *of = find_roots(site->roots);
-	__u32 index;
+	__u32 slot = find_leaf(of, LISP_ROOT_MAP_CACHE, family, &o->addresses.destination);
+	__u64 word;
 
-	o->mapping = find_covering(of, LISP_ROOT_MAP_CACHE, family, &o->addresses.destination, &index);
-	o->used = o->mapping ? find_counters(counters_of(index)) : NULL;
-	if (!o->used)
-		return NULL;
-	/* Long before it is needed: both wait for memory at the same time. */
-	(void)*(const volatile __u64 *)&o->used->packets;
+	o->index = slot & LISP_SLOT_INDEX_MASK;
 	o->words.hash = hash_address(hash_address(HASH_BEGIN, &o->addresses.source, family), &o->addresses.destination, family);
 	o->words.hash = finish_hash(o->words.hash, o->packet.ports, o->packet.protocol);
-	if (!leaves_site(of, &o->addresses, family, ifindex, now) || o->mapping->flags & LISP_MAPPING_HOLD)
+	if (!leaves_site(of, &o->addresses, family, ifindex, now) || (slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF)
 		return NULL;
-	return find_front(o->mapping, o->packet.tos, family, ifindex, o->words.hash, now);
+	word = find_page(o->index);
+	if (!word)
+		word = word_of_record(o->index);
+	return word ? find_front(word, o->packet.tos, family, ifindex, o->words.hash, now) : NULL;
 }
 
 static __always_inline void count_outgoing(const struct outgoing *o, __u64 now)
 {
-	mark_mapping(o->mapping, now >> LISP_LAST_USED_SHIFT);
-	o->used->packets++;
-	o->used->octets += o->packet.length;
+	count_later(o->index, o->packet.length, now >> LISP_LAST_USED_SHIFT);
 }
 
 /* What is kept for the entry of the Database to whose addresses a packet goes; NULL where they have no common way. */

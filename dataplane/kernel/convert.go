@@ -282,6 +282,28 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 			record.LastUsed = max(record.LastUsed, counters.lastUsed(usage))
 		}
 	}
+	return o.addPending(s)
+}
+
+// addPending adds to the counters what programs have not added up. There was no such thing until version 30.
+func (o *olderMaps) addPending(s *mapStore) error {
+	m := o.maps[lisptcMapPendingCounts]
+	if m == nil {
+		return nil
+	}
+	pending, err := o.translator(s.spec, m, "lisp_pending")
+	if err != nil {
+		return err
+	}
+	old := make([]byte, pending.fromSize)
+	for processor := range min(m.MaxEntries(), uint32(len(s.unsettled))) {
+		if err := m.Lookup(processor, &old); err != nil {
+			return fmt.Errorf("pending counts of processor %d: %w", processor, err)
+		}
+		var list lisptcLispPending
+		pending.translate(octetsAt(&list), old)
+		s.settle(int(processor), &list)
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -116,12 +117,33 @@ type usage struct{ packets, octets, lastUsedNs uint64 }
 // usageOf returns how much an entry was used, summed up over the processors.
 func (s *mapStore) usageOf(index uint32) usage {
 	sum := usage{lastUsedNs: lastUsedNs(&s.records[index])}
-	for at := int(index); at < len(s.usage); at += len(s.records) {
-		c := &s.usage[at]
-		sum.packets += atomic.LoadUint64(&c.Packets)
-		sum.octets += atomic.LoadUint64(&c.Octets)
+	for processor, at := 0, int(index); at < len(s.usage); processor, at = processor+1, at+len(s.records) {
+		own := s.usageAt(processor, index, &s.usage[at])
+		sum.packets += own.packets
+		sum.octets += own.octets
+		sum.lastUsedNs = max(sum.lastUsedNs, own.lastUsedNs)
 	}
 	return sum
+}
+
+// usageAt is what one processor has counted, with what it has not added up yet.
+func (s *mapStore) usageAt(processor int, index uint32, counted *lisptcLispMappingCounters) (sum usage) {
+	p := &s.unsettled[processor]
+	for {
+		before := atomic.LoadUint32(&p.Sequence)
+		sum = usage{packets: atomic.LoadUint64(&counted.Packets), octets: atomic.LoadUint64(&counted.Octets)}
+		for i := range p.Items {
+			if item := atomic.LoadUint64(&p.Items[i]); item != 0 && uint32(item>>32) == index {
+				sum.packets++
+				sum.octets += uint64(uint32(item))
+				sum.lastUsedNs = uint64(atomic.LoadUint32(&p.Tick)) << lastUsedShift
+			}
+		}
+		if before&1 == 0 && atomic.LoadUint32(&p.Sequence) == before {
+			return sum
+		}
+		runtime.Gosched() // a microsecond
+	}
 }
 
 // lastUsedShift is LISP_LAST_USED_SHIFT.
@@ -132,9 +154,42 @@ func lastUsedNs(record *lisptcLispMapping) uint64 {
 	return uint64(atomic.LoadUint32(&record.LastUsed)) << lastUsedShift
 }
 
+// settle adds the items of a processor's list, which nobody else has, to the counters of entries in force.
+func (s *mapStore) settle(processor int, list *lisptcLispPending) {
+	for _, item := range list.Items {
+		index := int(item >> 32)
+		if item == 0 || index >= len(s.records) || !inForce(&s.records[index]) {
+			continue
+		}
+		s.records[index].LastUsed = max(s.records[index].LastUsed, list.Tick)
+		counted := &s.usage[processor*len(s.records)+index]
+		counted.Packets++
+		counted.Octets += uint64(uint32(item))
+	}
+}
+
 // clearUsage implements tableMaps.
 func (s *mapStore) clearUsage(index uint32) {
-	for at := int(index); at < len(s.usage); at += len(s.records) {
-		s.usage[at] = lisptcLispMappingCounters{}
+	for processor, at := 0, int(index); at < len(s.usage); processor, at = processor+1, at+len(s.records) {
+		s.clearUsageAt(processor, index, &s.usage[at])
+	}
+}
+
+// clearUsageAt makes one processor forget what it counted, also what it has not added up yet, which it may be at.
+func (s *mapStore) clearUsageAt(processor int, index uint32, counted *lisptcLispMappingCounters) {
+	p := &s.unsettled[processor]
+	for {
+		before := atomic.LoadUint32(&p.Sequence)
+		for i := range p.Items {
+			if item := atomic.LoadUint64(&p.Items[i]); item != 0 && uint32(item>>32) == index {
+				atomic.CompareAndSwapUint64(&p.Items[i], item, 0)
+			}
+		}
+		atomic.SwapUint64(&counted.Packets, 0)
+		atomic.SwapUint64(&counted.Octets, 0)
+		if before&1 == 0 && atomic.LoadUint32(&p.Sequence) == before {
+			return
+		}
+		runtime.Gosched()
 	}
 }

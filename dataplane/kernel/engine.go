@@ -270,7 +270,7 @@ func (e *Engine) openTables(o Options) error {
 	started := time.Now()
 	var err error
 	e.tables, err = newTables(tableParts{
-		maps: e.store, changed: e.store.changed, records: e.store.records, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / cellOctets,
+		maps: e.store, changed: e.store.changed, records: e.store.records, pages: e.store.pages, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / cellOctets,
 		now:  func() time.Duration { return time.Since(started) },
 		wait: waitForPrograms, passed: e.graces.now, hurry: e.graces.hurry,
 	})

@@ -21,9 +21,9 @@ func TestGraceClockWaitsForWhatIsRetiredMeanwhile(t *testing.T) {
 		c.run(stop, func() { began <- struct{}{}; <-done })
 	}()
 	frozen := func() time.Duration { return time.Duration(c.ahead.Load()) }
-	r := newRecycler(2, frozen, func() { t.Error("the recycler waited itself") })
-	first, _, _ := r.take()
-	second, _, _ := r.take()
+	r := newMappingPages(make([]lisptcLispMapping, 2), make([]uint64, 1), frozen, func() { t.Error("the pages waited themselves") })
+	first, _, _ := r.take(noPageKey)
+	second, _, _ := r.take(noPageKey)
 	if r.isScarce(1) {
 		t.Error("scarce while nothing rests")
 	}
@@ -36,13 +36,13 @@ func TestGraceClockWaitsForWhatIsRetiredMeanwhile(t *testing.T) {
 	r.giveBack(second)
 	done <- struct{}{}
 	<-began // the second wait: the first is over
-	if r.wake(frozen()); len(r.ready) != 0 {
+	if r.wake(frozen()); r.ready != 0 {
 		t.Errorf("ready after half of what there is to wait for: %v", r.ready)
 	}
 	done <- struct{}{}
 	c.hurry()
 	<-began
-	if r.wake(frozen()); len(r.ready) != 2 {
+	if r.wake(frozen()); r.ready != 2 {
 		t.Errorf("ready after two whole waits since both were retired: %v", r.ready)
 	}
 	done <- struct{}{}

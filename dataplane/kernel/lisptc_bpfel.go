@@ -437,6 +437,16 @@ type lisptcLispPeer struct {
 	Flags       uint32
 }
 
+type lisptcLispPending struct {
+	_        structs.HostLayout
+	Sequence uint32
+	Next     uint32
+	Tick     uint32
+	Zero     uint32
+	Items    [16]uint64
+	Zero2    [6]uint64
+}
+
 type lisptcLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -624,11 +634,13 @@ const (
 	lisptcMapLocatorSets      = "locator_sets"
 	lisptcMapLocators         = "locators"
 	lisptcMapMappingCounters  = "mapping_counters"
+	lisptcMapMappingPages     = "mapping_pages"
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
 	lisptcMapNumbers          = "numbers"
 	lisptcMapOuterHops        = "outer_hops"
 	lisptcMapPeers            = "peers"
+	lisptcMapPendingCounts    = "pending_counts"
 	lisptcMapRoomSamples      = "room_samples"
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
@@ -726,11 +738,13 @@ type lisptcMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
+	MappingPages    *ebpf.MapSpec `ebpf:"mapping_pages"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
+	PendingCounts   *ebpf.MapSpec `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
@@ -796,11 +810,13 @@ type lisptcMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
+	MappingPages    *ebpf.Map `ebpf:"mapping_pages"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	Numbers         *ebpf.Map `ebpf:"numbers"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
+	PendingCounts   *ebpf.Map `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
@@ -836,11 +852,13 @@ func (m *lisptcMaps) Close() error {
 		m.LocatorSets,
 		m.Locators,
 		m.MappingCounters,
+		m.MappingPages,
 		m.Mappings,
 		m.MissPolicies,
 		m.Numbers,
 		m.OuterHops,
 		m.Peers,
+		m.PendingCounts,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,

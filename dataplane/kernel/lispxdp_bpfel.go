@@ -235,6 +235,16 @@ type lispxdpLispPeer struct {
 	Flags       uint32
 }
 
+type lispxdpLispPending struct {
+	_        structs.HostLayout
+	Sequence uint32
+	Next     uint32
+	Tick     uint32
+	Zero     uint32
+	Items    [16]uint64
+	Zero2    [6]uint64
+}
+
 type lispxdpLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -334,11 +344,13 @@ const (
 	lispxdpMapLocatorSets       = "locator_sets"
 	lispxdpMapLocators          = "locators"
 	lispxdpMapMappingCounters   = "mapping_counters"
+	lispxdpMapMappingPages      = "mapping_pages"
 	lispxdpMapMappings          = "mappings"
 	lispxdpMapMissPolicies      = "miss_policies"
 	lispxdpMapNumbers           = "numbers"
 	lispxdpMapOuterHops         = "outer_hops"
 	lispxdpMapPeers             = "peers"
+	lispxdpMapPendingCounts     = "pending_counts"
 	lispxdpMapRoomSamples       = "room_samples"
 	lispxdpMapRoots             = "roots"
 	lispxdpMapSamples           = "samples"
@@ -433,11 +445,13 @@ type lispxdpMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
+	MappingPages    *ebpf.MapSpec `ebpf:"mapping_pages"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
+	PendingCounts   *ebpf.MapSpec `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
@@ -502,11 +516,13 @@ type lispxdpMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
+	MappingPages    *ebpf.Map `ebpf:"mapping_pages"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	Numbers         *ebpf.Map `ebpf:"numbers"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
+	PendingCounts   *ebpf.Map `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
@@ -542,11 +558,13 @@ func (m *lispxdpMaps) Close() error {
 		m.LocatorSets,
 		m.Locators,
 		m.MappingCounters,
+		m.MappingPages,
 		m.Mappings,
 		m.MissPolicies,
 		m.Numbers,
 		m.OuterHops,
 		m.Peers,
+		m.PendingCounts,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,

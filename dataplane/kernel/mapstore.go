@@ -73,7 +73,8 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	return map[string]uint32{
 		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
 		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
-		lisptcMapDecisions: uint32(placesEach * processors),
+		lisptcMapDecisions: uint32(placesEach * processors), lisptcMapMappingPages: uint32((mappings + pageMappings - 1) / pageMappings),
+		lisptcMapPendingCounts: uint32(processors),
 	}, nil
 }
 
@@ -92,12 +93,14 @@ type mapStore struct {
 	spec *ebpf.CollectionSpec
 	maps map[string]*ebpf.Map
 
-	records  []lisptcLispMapping
-	usage    []lisptcLispMappingCounters // of all records for one processor after the other
-	sets     []lisptcLispLocatorSet
-	locators []lisptcLispLocator
-	words    []uint64
-	mapped   [][]byte
+	records   []lisptcLispMapping
+	pages     []uint64
+	usage     []lisptcLispMappingCounters // of all records for one processor after the other
+	unsettled []lisptcLispPending         // by processor
+	sets      []lisptcLispLocatorSet
+	locators  []lisptcLispLocator
+	words     []uint64
+	mapped    [][]byte
 
 	instances *instances
 	slots     interfaceSlots
@@ -284,48 +287,35 @@ func (s *mapStore) sharing(spec *ebpf.CollectionSpec) *ebpf.CollectionOptions {
 
 // mapMemory maps the arrays that are read and written as memory.
 func (s *mapStore) mapMemory() error {
-	records, err := s.mmap(s.maps[lisptcMapMappings])
-	if err != nil {
-		return err
+	of := map[string][]byte{}
+	for _, name := range []string{
+		lisptcMapMappings, lisptcMapMappingPages, lisptcMapMappingCounters, lisptcMapPendingCounts, lisptcMapLocatorSets, lisptcMapLocators,
+		mapWords, lisptcMapRoots, lisptcMapInterfaceSlots, lisptcMapGenerations,
+	} {
+		memory, err := s.mmap(s.maps[name])
+		if err != nil {
+			return err
+		}
+		of[name] = memory
+		s.mapped = append(s.mapped, memory)
 	}
-	usage, err := s.mmap(s.maps[lisptcMapMappingCounters])
-	if err != nil {
-		return err
-	}
-	sets, err := s.mmap(s.maps[lisptcMapLocatorSets])
-	if err != nil {
-		return err
-	}
-	locators, err := s.mmap(s.maps[lisptcMapLocators])
-	if err != nil {
-		return err
-	}
-	user, err := s.mmap(s.maps[mapWords])
-	if err != nil {
-		return err
-	}
-	roots, err := s.mmap(s.maps[lisptcMapRoots])
-	if err != nil {
-		return err
-	}
-	slots, err := s.mmap(s.maps[lisptcMapInterfaceSlots])
-	if err != nil {
-		return err
-	}
-	changed, err := s.mmap(s.maps[lisptcMapGenerations])
-	if err != nil {
-		return err
-	}
-	s.mapped = [][]byte{records, usage, sets, locators, user, roots, slots, changed}
-	s.changed = generations{&viewOf[lisptcLispGenerations](changed, s.maps[lisptcMapGenerations])[0]}
-	s.records = viewOf[lisptcLispMapping](records, s.maps[lisptcMapMappings])
-	s.usage = viewOf[lisptcLispMappingCounters](usage, s.maps[lisptcMapMappingCounters])
-	s.sets = viewOf[lisptcLispLocatorSet](sets, s.maps[lisptcMapLocatorSets])
-	s.locators = viewOf[lisptcLispLocator](locators, s.maps[lisptcMapLocators])
-	s.words = viewOf[uint64](user, s.maps[mapWords])
-	s.slots = viewOf[lisptcLispInterfaceSlot](slots, s.maps[lisptcMapInterfaceSlots])
-	s.instances, err = openInstances(s.maps[lisptcMapInstances], viewOf[lisptcLispRoots](roots, s.maps[lisptcMapRoots]))
+	s.changed = generations{&memoryOf[lisptcLispGenerations](s, of, lisptcMapGenerations)[0]}
+	s.records = memoryOf[lisptcLispMapping](s, of, lisptcMapMappings)
+	s.pages = memoryOf[uint64](s, of, lisptcMapMappingPages)
+	s.usage = memoryOf[lisptcLispMappingCounters](s, of, lisptcMapMappingCounters)
+	s.unsettled = memoryOf[lisptcLispPending](s, of, lisptcMapPendingCounts)
+	s.sets = memoryOf[lisptcLispLocatorSet](s, of, lisptcMapLocatorSets)
+	s.locators = memoryOf[lisptcLispLocator](s, of, lisptcMapLocators)
+	s.words = memoryOf[uint64](s, of, mapWords)
+	s.slots = memoryOf[lisptcLispInterfaceSlot](s, of, lisptcMapInterfaceSlots)
+	var err error
+	s.instances, err = openInstances(s.maps[lisptcMapInstances], memoryOf[lisptcLispRoots](s, of, lisptcMapRoots))
 	return err
+}
+
+// memoryOf sees the memory of a map, one of those by their names, as its values.
+func memoryOf[T any](s *mapStore, memory map[string][]byte, name string) []T {
+	return viewOf[T](memory[name], s.maps[name])
 }
 
 func (s *mapStore) mmap(m *ebpf.Map) ([]byte, error) {

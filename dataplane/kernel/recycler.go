@@ -64,11 +64,6 @@ func (r *recycler) rested() {
 	}
 }
 
-// isScarce reports whether some rest, and fewer than so many do not.
-func (r *recycler) isScarce(few int) bool {
-	return r.resting.len() > 0 && len(r.ready)+int(r.limit-r.fresh) < few
-}
-
 // available is how many indexes take could return.
 func (r *recycler) available() int {
 	return len(r.ready) + r.resting.len() + int(r.limit-r.fresh)

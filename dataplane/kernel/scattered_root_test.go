@@ -178,12 +178,10 @@ func (r *scatteredRouter) counted() map[string]uint64 {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	limit := len(r.store.records)
 	for index := range r.tables.entries.all() {
-		for at := int(index); at < len(r.store.usage); at += limit {
-			all[fmt.Sprintf("of %d", index)] += r.store.usage[at].Packets
-			all[fmt.Sprintf("octets of %d", index)] += r.store.usage[at].Octets
-		}
+		used := r.store.usageOf(index)
+		all[fmt.Sprintf("of %d", index)] += used.packets
+		all[fmt.Sprintf("octets of %d", index)] += used.octets
 	}
 	return all
 }
@@ -273,10 +271,12 @@ func (r *scatteredRouter) hold(prefix string, held bool) func() {
 			panic(prefix)
 		}
 		flags := &r.tables.records[index].Flags
+		r.tables.indexes.change(index)
 		atomic.StoreUint32(flags, *flags&^flagHold)
 		if held {
 			atomic.StoreUint32(flags, *flags|flagHold)
 		}
+		r.tables.indexes.changed(index)
 	}
 }
 
@@ -292,6 +292,81 @@ func TestScatteredFollowTables(t *testing.T) {
 			t.Run(p.name+"/from the core/"+r.hook, func(t *testing.T) { r.coreFollows(t, p) })
 		}
 	}
+}
+
+// Packets that go by what is shared are counted once, whoever reads meanwhile, and are nobody's when their entry is gone.
+func TestScatteredAreCountedOnce(t *testing.T) {
+	r := newScatteredRouter(t)
+	for _, r.hook = range []string{hookXDP, hookTC} {
+		t.Run(r.hook, r.countOnce)
+	}
+}
+
+func (r *scatteredRouter) countOnce(t *testing.T) {
+	const packets = 203
+	to := func(host int) []byte {
+		return frameTo(r.site, udpPacket(t, pair{"", func(site, _ int) netip.Addr { return pairs[0].inner(site, []int{10, host}[site]) }, nil}, 0, 1, 64))
+	}
+	own := hostPrefix(pairs[0].inner(1, 12)).String()
+	r.apply(t, positive("10.2.0.0/24", rloc4(1)), positive(own, rloc4(1)))
+	r.waitForHeld(t, "counting")
+	r.share(t, r.site, to(11))
+	ofSet, ofHost := r.used(t, "10.2.0.0/24"), r.used(t, own)
+	var begun, done atomic.Uint64
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		for done.Load() < packets {
+			least := done.Load()
+			got := r.used(t, "10.2.0.0/24") - ofSet
+			if most := begun.Load(); got < least || got > most {
+				t.Errorf("%d packets, want %d to %d", got, least, most)
+				return
+			}
+		}
+	}()
+	send := func(host int) {
+		r.takeForScattered(t, true)
+		program := r.scattered
+		if r.hook == hookTC {
+			program = r.hooks.program(lisptcProgSiteIngress)
+		}
+		r.run(t, r.hook, program, r.site, to(host))
+	}
+	for range packets {
+		begun.Add(1)
+		send(11)
+		done.Add(1)
+	}
+	<-finished
+	for range 7 {
+		send(12)
+	}
+	if got, host := r.used(t, "10.2.0.0/24")-ofSet, r.used(t, own)-ofHost; got != packets || host != 7 {
+		t.Errorf("%d packets and %d, want %d and 7", got, host, packets)
+	}
+	r.apply(t, gone(own))
+	r.mu.Lock()
+	r.tables.indexes.wake(never)
+	r.mu.Unlock()
+	r.apply(t, positive(own, rloc4(1)))
+	r.waitForHeld(t, "counting")
+	for range 20 {
+		send(11)
+	}
+	if got, host := r.used(t, "10.2.0.0/24")-ofSet, r.used(t, own); got != packets+20 || host != 0 {
+		t.Errorf("after the entry came anew: %d packets and %d, want %d and none", got, host, packets+20)
+	}
+	r.apply(t, gone(own), gone("10.2.0.0/24"))
+}
+
+// used is how many packets went by a mapping.
+func (r *scatteredRouter) used(t *testing.T, prefix string) uint64 {
+	m, ok := r.Mapping(lisp.MustParsePrefix(prefix))
+	if !ok {
+		t.Errorf("%s is not there", prefix)
+	}
+	return m.Usage.Packets
 }
 
 // edits returns an edit of that many operations.

@@ -78,7 +78,7 @@ type tables struct {
 	maps       tableMaps
 	changed    generations
 	records    []lisptcLispMapping
-	indexes    *recycler
+	indexes    *mappingPages
 	sets       *locatorSets
 	fib        *trie
 	cellLimit  int
@@ -111,6 +111,7 @@ type tableParts struct {
 	maps      tableMaps
 	changed   generations
 	records   []lisptcLispMapping
+	pages     []uint64 // see mappingPages
 	sets      []lisptcLispLocatorSet
 	locators  []lisptcLispLocator
 	cellLimit int
@@ -141,7 +142,7 @@ func newTables(p tableParts) (*tables, error) {
 	t := &tables{
 		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom), flatFrom: cmp.Or(p.flatFrom, flatFrom),
 		smallest: cmp.Or(p.smallest, smallestTable), groupFrom: cmp.Or(p.groupFrom, groupFrom), hurry: p.hurry,
-		indexes: newRecycler(uint32(len(p.records)), p.passed, p.wait),
+		indexes: newMappingPages(p.records, p.pages, p.passed, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.waitForDecisions),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
 		entries: newEntryIndex(p.records), bits: make([]uint8, len(p.records)), born: make([]uint64, len(p.records)),
@@ -188,7 +189,9 @@ func (t *tables) put(e entry) (index uint32, held bool, err error) {
 		if held {
 			e.flags |= flagHold
 		}
+		t.indexes.change(index)
 		replaceRecord(record, e, set)
+		t.indexes.changed(index)
 		if e.key.kind == kindDatabase {
 			t.databaseEdits++
 		}
@@ -212,7 +215,7 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	if err := t.makeRoom(); err != nil {
 		return 0, err
 	}
-	index, reused, ok := t.indexes.take()
+	index, reused, ok := t.indexes.take(keyOfPage(&e.key, set))
 	if !ok {
 		return 0, fmt.Errorf("%w: %d entries", dataplane.ErrFull, len(t.records))
 	}
@@ -223,7 +226,9 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 		t.maps.clearUsage(index)
 	}
 	t.records[index] = recordOf(e, set)
+	t.indexes.changed(index)
 	if err := t.link(e.key, index); err != nil {
+		t.indexes.change(index)
 		t.records[index] = lisptcLispMapping{}
 		t.indexes.giveBack(index)
 		return 0, err
@@ -369,6 +374,7 @@ func (t *tables) unhold(index uint32, generation uint64) {
 	if t.born[index] == generation {
 		record := &t.records[index]
 		atomic.StoreUint32(&record.Flags, record.Flags&^flagHold)
+		t.indexes.changed(index)
 	}
 }
 
@@ -377,7 +383,9 @@ func (t *tables) setSources(source4, source6 lisp.RLOC) error {
 	return t.sets.setSources(source4, source6, func(moved map[uint32]uint32) {
 		for index := range t.entries.all() {
 			if to, ok := moved[t.records[index].LocatorSet]; ok {
+				t.indexes.change(index)
 				atomic.StoreUint32(&t.records[index].LocatorSet, to)
+				t.indexes.changed(index)
 			}
 		}
 		t.changed.all()

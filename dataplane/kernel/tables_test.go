@@ -157,7 +157,7 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: newPlainMaps()}
 	p.parts = tableParts{
-		maps: p.maps, changed: generations{new(lisptcLispGenerations)}, records: make([]lisptcLispMapping, records), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
+		maps: p.maps, changed: generations{new(lisptcLispGenerations)}, records: make([]lisptcLispMapping, records), pages: make([]uint64, records/pageMappings+1), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
 		now: func() time.Duration { return p.clock }, wait: func() {}, smallest: 1 << 12,
 	}
 	p.reopen(t)

@@ -259,6 +259,16 @@ type fibLispPeer struct {
 	Flags       uint32
 }
 
+type fibLispPending struct {
+	_        structs.HostLayout
+	Sequence uint32
+	Next     uint32
+	Tick     uint32
+	Zero     uint32
+	Items    [16]uint64
+	Zero2    [6]uint64
+}
+
 type fibLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
@@ -362,11 +372,13 @@ const (
 	fibMapLocatorSets      = "locator_sets"
 	fibMapLocators         = "locators"
 	fibMapMappingCounters  = "mapping_counters"
+	fibMapMappingPages     = "mapping_pages"
 	fibMapMappings         = "mappings"
 	fibMapMissPolicies     = "miss_policies"
 	fibMapNumbers          = "numbers"
 	fibMapOuterHops        = "outer_hops"
 	fibMapPeers            = "peers"
+	fibMapPendingCounts    = "pending_counts"
 	fibMapRoomSamples      = "room_samples"
 	fibMapRoots            = "roots"
 	fibMapSamples          = "samples"
@@ -469,11 +481,13 @@ type fibMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
+	MappingPages    *ebpf.MapSpec `ebpf:"mapping_pages"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
+	PendingCounts   *ebpf.MapSpec `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
@@ -542,11 +556,13 @@ type fibMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
+	MappingPages    *ebpf.Map `ebpf:"mapping_pages"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	Numbers         *ebpf.Map `ebpf:"numbers"`
 	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
+	PendingCounts   *ebpf.Map `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
@@ -586,11 +602,13 @@ func (m *fibMaps) Close() error {
 		m.LocatorSets,
 		m.Locators,
 		m.MappingCounters,
+		m.MappingPages,
 		m.Mappings,
 		m.MissPolicies,
 		m.Numbers,
 		m.OuterHops,
 		m.Peers,
+		m.PendingCounts,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,

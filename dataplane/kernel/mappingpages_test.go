@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What programs are told of pages of mappings agrees with the records, whatever is done to the tables.
+
+package kernel
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"loci/lisp"
+)
+
+// checkPages holds each word against the records of its page, and counts the pages of which something is told.
+func (p *plainTables) checkPages(t *testing.T) (told int) {
+	t.Helper()
+	free := 0
+	for page := range p.indexes.pages {
+		at, word := &p.indexes.pages[page], p.parts.pages[page]
+		free += bits.OnesCount64(at.free)
+		all := at.free != p.indexes.all(uint32(page))
+		for held := p.indexes.all(uint32(page)) &^ at.free; held != 0; held &= held - 1 {
+			index := uint32(page*pageMappings + bits.TrailingZeros64(held))
+			record := &p.records[index]
+			if record.Flags&flagDatabase != 0 {
+				continue
+			}
+			own := uint64(record.Iid)<<32 | uint64(record.LocatorSet+1)
+			fits := record.Flags&(flagValid|flagHold) == flagValid && record.LocatorSet != noLocatorSet && own == at.key.word()
+			all = all && fits
+			if word != 0 && (!fits || word != own) {
+				t.Fatalf("page %d is told to be %x, its mapping %d is %+v", page, word, index, record)
+			}
+		}
+		if all && at.key.word() != word {
+			t.Fatalf("page %d: all fit %x, told is %x", page, at.key.word(), word)
+		}
+		if word != 0 {
+			told++
+		}
+	}
+	if free != p.indexes.ready {
+		t.Fatalf("%d indexes are free, counted are %d", free, p.indexes.ready)
+	}
+	return told
+}
+
+func TestPagesAgreeWithRecords(t *testing.T) {
+	for seed := range uint64(4) {
+		random := rand.New(rand.NewPCG(seed, 64))
+		p := newPlainTables(t, 1000, 64, 1<<14)
+		told := 0
+		for step := range 3000 {
+			p.editPages(t, random)
+			if step%50 == 0 {
+				p.clock += time.Duration(random.IntN(300)) * time.Millisecond
+			}
+			if step%700 == 699 {
+				p.reopen(t)
+			}
+			told += p.checkPages(t)
+		}
+		if told == 0 {
+			t.Error("nothing was ever told of a page")
+		}
+	}
+}
+
+// editPages makes one change.
+func (p *plainTables) editPages(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	kind, instance, host := kindMapCache, random.IntN(2), random.IntN(900)
+	prefix := fmt.Sprintf("[%d]10.%d.%d.0/24", instance, host/200, host%200)
+	switch draw := random.IntN(100); {
+	case draw < 2: // of the Database
+		kind, prefix = kindDatabase, fmt.Sprintf("192.168.%d.0/24", host%200)
+		fallthrough
+	case draw < 55:
+		set := locators(rloc4(1+random.IntN(random.IntN(9)+1)), rloc4(100))
+		if draw > 52 {
+			set = nil
+		}
+		if err := p.putPrefix(t, kind, prefix, set); err != nil {
+			t.Fatal(err)
+		}
+	case draw < 75:
+		key, err := keyOf(kind, lisp.MustParsePrefix(prefix))
+		must(t, err)
+		_, err = p.delete(key)
+		must(t, err)
+	case draw < 99:
+		for index := range p.entries.all() {
+			if random.IntN(4) > 0 {
+				p.unhold(index, p.born[index])
+			}
+		}
+	default:
+		must(t, p.setSources(lisp.RLOCFromAddr(rloc4(200+random.IntN(9))), lisp.RLOCFromAddr(rloc6(0))))
+	}
+}
+
+// Mappings of one site stand side by side, those of others apart, as long as there are pages.
+func TestPagesAreOfOneLocatorSet(t *testing.T) {
+	p := newPlainTables(t, 1024, 64, 1<<14)
+	put := func(i int) {
+		t.Helper()
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), locators(rloc4(1+i%4))))
+		for index := range p.entries.all() {
+			p.unhold(index, p.born[index])
+		}
+	}
+	for i := range 640 {
+		put(i)
+	}
+	if told := p.checkPages(t); told != 12 { // 160 of each
+		t.Errorf("%d pages are told of, want 12", told)
+	}
+	for i := range 4 * 128 { // the same, behind one site
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), locators(rloc4(9))))
+	}
+	if told := p.checkPages(t); told != 12 {
+		t.Errorf("%d pages are told of after locators changed, want 12", told)
+	}
+	for i := 640; i < 1024; i++ {
+		put(i)
+	}
+	p.checkPages(t)
+	if err := p.putPrefix(t, kindMapCache, "172.16.0.0/16", locators(rloc4(1))); err == nil {
+		t.Error("one more than there are indexes")
+	}
+	for i := range 1024 {
+		key, err := keyOf(kindMapCache, lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255)))
+		must(t, err)
+		if existed, err := p.delete(key); !existed || err != nil {
+			t.Fatal(existed, err)
+		}
+	}
+	p.clock += time.Second
+	put(0)
+	if told := p.checkPages(t); told != 1 || p.indexes.inUse() != 1 {
+		t.Errorf("%d pages are told of, %d indexes in use, want one", told, p.indexes.inUse())
+	}
+}
