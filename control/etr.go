@@ -63,31 +63,38 @@ func (e *etr) configure(c *ETRConfig, anew bool) {
 // now. Both lists are in the order of prefixes.
 func changedPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
 	var changed []lisp.Prefix
-	compare := func(m lisp.Mapping, p lisp.Prefix) int { return m.Prefix.Compare(p) }
-	for _, m := range is {
-		at, known := slices.BinarySearchFunc(was, m.Prefix, compare)
-		if !known || !was[at].Equal(m) {
-			changed = append(changed, m.Prefix)
+	at, known := 0, false
+	for i := range is {
+		if at, known = follow(was, at, is[i].Prefix); !known || !was[at].Equal(is[i]) {
+			changed = append(changed, is[i].Prefix)
 		}
 	}
-	for _, m := range was {
-		if _, still := slices.BinarySearchFunc(is, m.Prefix, compare); !still {
-			changed = append(changed, m.Prefix)
-		}
-	}
-	return changed
+	return append(changed, missingPrefixes(was, is)...)
 }
 
 // missingPrefixes lists the EID-Prefixes that are gone. Both lists are in order.
 func missingPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
 	var gone []lisp.Prefix
-	for _, m := range was {
-		_, still := slices.BinarySearchFunc(is, m.Prefix, func(m lisp.Mapping, p lisp.Prefix) int { return m.Prefix.Compare(p) })
-		if !still {
-			gone = append(gone, m.Prefix)
+	at, still := 0, false
+	for i := range was {
+		if at, still = follow(is, at, was[i].Prefix); !still {
+			gone = append(gone, was[i].Prefix)
 		}
 	}
 	return gone
+}
+
+// follow goes on in an ordered list to where an EID-Prefix is, or would be.
+func follow(list []lisp.Mapping, at int, p lisp.Prefix) (to int, found bool) {
+	for ; at < len(list); at++ {
+		if list[at].Prefix == p {
+			return at, true
+		}
+		if list[at].Prefix.Compare(p) > 0 {
+			break
+		}
+	}
+	return at, false
 }
 
 // checkVersions tells the operator of mappings that changed without a newer Map-Version:
@@ -111,13 +118,6 @@ func (e *etr) handleMapNotify(m *mapNotify) {
 	e.registrar.handleMapNotify(m)
 	if e.registrar.registered() {
 		e.solicitor.registered()
-	}
-}
-
-// stop empties the data plane's Database.
-func (e *etr) stop() {
-	for p := range e.database.index.all() {
-		e.h.emit(RemoveDatabase{Prefix: p})
 	}
 }
 

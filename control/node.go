@@ -29,7 +29,7 @@ type Node struct {
 	mapResolver *mapResolver
 	siblings    *siblings // of no consequence without ITR and ETR
 	retired     []retirement
-	retiring    deadlines // one row: the next batch of what an ITR left behind
+	retiring    deadlines // one row: the next batch of what a role left behind
 	timers      []timer   // of the roles that are on
 }
 
@@ -109,7 +109,7 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	case c == nil && n.itr != nil:
 		was := n.itr
 		n.itr = nil
-		n.retire(was)
+		n.retire(retirement{cache: &was.cache, locators: &was.prober.table})
 	case c != nil && n.itr == nil:
 		n.itr = newITR(n.host)
 	}
@@ -121,8 +121,9 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 func (n *Node) configureETR(c *ETRConfig, anew bool) {
 	switch {
 	case c == nil && n.etr != nil:
-		n.etr.stop()
+		was := n.etr
 		n.etr = nil
+		n.retire(retirement{announced: was.announced})
 	case c != nil && n.etr == nil:
 		n.etr = newETR(n.host)
 		n.etr.solicitor.peers = n.activePeers

@@ -2,31 +2,34 @@
 
 package control
 
-// What an ITR leaves behind when the role is switched off: the data plane is emptied of its map-cache and
-// of what it was told about locators, a batch a turn. An ITR that begins meanwhile has
+// What an ITR or ETR leaves behind when the role is switched off: the data plane is emptied of its map-cache and
+// of what it was told about locators, or of its Database, a batch a turn. A role that begins meanwhile has
 // the last word on all that is its own.
+
+import "loci/lisp"
 
 // retiredRows is one batch: each may be a change of the data plane.
 const retiredRows = 512
 
-// retirement is the pass over the tables of an ITR that is gone.
+// retirement is the pass over the tables of a role that is gone: of an ITR, or of an ETR.
 type retirement struct {
-	cache    *mapCache
-	locators *locatorTable
-	entry    uint32 // where the pass is
-	locator  uint32
+	cache     *mapCache
+	locators  *locatorTable
+	entry     uint32 // where the pass is
+	locator   uint32
+	announced []lisp.Mapping // what is left of them
 }
 
 // retire begins to empty the data plane; little is done at once.
-func (n *Node) retire(r *itr) {
-	n.retired = append(n.retired, retirement{cache: &r.cache, locators: &r.prober.table})
+func (n *Node) retire(r retirement) {
+	n.retired = append(n.retired, r)
 	n.handleRetirement(0)
 }
 
 // handleRetirement does one batch.
 func (n *Node) handleRetirement(uint32) {
 	for left := retiredRows; left > 0 && len(n.retired) > 0; left-- {
-		if !n.retired[0].step(n.host, n.itr) {
+		if !n.retired[0].step(n) {
 			n.retired = n.retired[1:]
 		}
 	}
@@ -35,20 +38,28 @@ func (n *Node) handleRetirement(uint32) {
 	}
 }
 
-// step looks at one row and reports whether there was any. The successor is nil as long as there is none.
-func (r *retirement) step(h *host, successor *itr) bool {
+// step looks at one row and reports whether there was any.
+func (r *retirement) step(n *Node) bool {
 	switch {
+	case len(r.announced) > 0:
+		p := r.announced[0].Prefix
+		r.announced = r.announced[1:]
+		if !n.etr.hasPrefix(p) {
+			n.host.emit(RemoveDatabase{Prefix: p})
+		}
+	case r.cache == nil:
+		return false
 	case r.entry < uint32(r.cache.entries.len()):
 		e := r.cache.entries.at(r.entry)
 		r.entry++
-		if !e.mapping.Prefix.IsZero() && !successor.hasMapping(e) {
-			h.emit(RemoveMapping{Prefix: e.mapping.Prefix, Reason: RemoveConfigured})
+		if !e.mapping.Prefix.IsZero() && !n.itr.hasMapping(e) {
+			n.host.emit(RemoveMapping{Prefix: e.mapping.Prefix, Reason: RemoveConfigured})
 		}
 	case r.locator < uint32(r.locators.rows.len()):
 		l := r.locators.rows.at(r.locator)
 		r.locator++
-		if l.told && !successor.holdsDown(l) {
-			h.emit(SetLocatorState{RLOC: l.rloc, Up: true})
+		if l.told && !n.itr.holdsDown(l) {
+			n.host.emit(SetLocatorState{RLOC: l.rloc, Up: true})
 		}
 	default:
 		return false
@@ -56,7 +67,16 @@ func (r *retirement) step(h *host, successor *itr) bool {
 	return true
 }
 
-// hasMapping reports whether the ITR has an entry of its own in an old one's place.
+// hasPrefix reports whether the ETR, nil for none, has an EID-Prefix of its own.
+func (e *etr) hasPrefix(p lisp.Prefix) bool {
+	if e == nil {
+		return false
+	}
+	_, ok := e.database.index.get(p)
+	return ok
+}
+
+// hasMapping reports whether the ITR, nil for none, has an entry of its own in an old one's place.
 func (r *itr) hasMapping(old *cacheEntry) bool {
 	if r == nil {
 		return false
@@ -65,7 +85,7 @@ func (r *itr) hasMapping(old *cacheEntry) bool {
 	return ok
 }
 
-// holdsDown reports whether the ITR itself told the data plane that a locator is down.
+// holdsDown reports whether the ITR, nil for none, told the data plane itself that a locator is down.
 func (r *itr) holdsDown(old *locator) bool {
 	if r == nil {
 		return false

@@ -4,6 +4,8 @@ package control
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,5 +88,94 @@ func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 	}
 	if len(s.retired) != 0 {
 		t.Errorf("%d passes are left", len(s.retired))
+	}
+}
+
+// TestAnETRThatBeginsKeepsWhatIsItsOwn is the same for a Database.
+func TestAnETRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
+	const count = 4 * retiredRows
+	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
+	etr := *c.ETR
+	for i := range count {
+		p := lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256))
+		etr.Database = append(etr.Database, DatabaseMapping{Prefix: p, Locators: locators("192.0.2.1"), TTLMinutes: 60})
+	}
+	last := etr.Database[len(etr.Database)-1]
+	full := c
+	full.ETR = &etr
+	s := newJournalledServer(t, full, epoch)
+	off, one := c, c
+	off.ETR = nil
+	etrOfOne := *c.ETR
+	etrOfOne.Database = []DatabaseMapping{last}
+	one.ETR = &etrOfOne
+	installed := map[lisp.Prefix]bool{}
+	for p := range s.Database() {
+		installed[p.Prefix] = true
+	}
+	note := func() (effects int) {
+		for e, ok := s.Poll(); ok; e, ok = s.Poll() {
+			switch e := e.(type) {
+			case InstallDatabase:
+				installed[e.Prefix] = true
+				effects++
+			case RemoveDatabase:
+				delete(installed, e.Prefix)
+				effects++
+			}
+		}
+		return effects
+	}
+	if err := s.Configure(s.now, off); err != nil {
+		t.Fatal(err)
+	}
+	if effects := note(); effects > retiredRows {
+		t.Errorf("%d changes in one turn", effects)
+	}
+	if err := s.Configure(s.now, one); err != nil {
+		t.Fatal(err)
+	}
+	for note(); len(s.retired) > 0; note() {
+		s.now = s.now.Add(time.Microsecond)
+		s.HandleTimeout(s.now)
+	}
+	if len(installed) != 1 || !installed[last.Prefix] {
+		t.Errorf("%d EID-Prefixes are in the data plane's Database: want the one of the ETR that began", len(installed))
+	}
+}
+
+// TestChangedPrefixes compares with a search for each.
+func TestChangedPrefixes(t *testing.T) {
+	at := func(third int, ttl uint32) lisp.Mapping {
+		return lisp.Mapping{Prefix: lisp.MustParsePrefix(fmt.Sprintf("10.1.%d.0/24", third)), TTLMinutes: ttl}
+	}
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		list := func() (all []lisp.Mapping) {
+			for third := range 12 {
+				if random.IntN(2) == 0 {
+					all = append(all, at(third, uint32(random.IntN(2))))
+				}
+			}
+			return all
+		}
+		was, is := list(), list()
+		var changed, gone []lisp.Prefix
+		for _, m := range is {
+			if !slices.ContainsFunc(was, m.Equal) {
+				changed = append(changed, m.Prefix)
+			}
+		}
+		for _, m := range was {
+			if !slices.ContainsFunc(is, func(o lisp.Mapping) bool { return o.Prefix == m.Prefix }) {
+				gone = append(gone, m.Prefix)
+			}
+		}
+		if got := missingPrefixes(was, is); !slices.Equal(got, gone) {
+			t.Fatalf("from %v to %v: missing %v, want %v", was, is, got, gone)
+		}
+		if got := changedPrefixes(was, is); !slices.Equal(got, append(changed, gone...)) {
+			t.Fatalf("from %v to %v: changed %v, want %v", was, is, got, append(changed, gone...))
+		}
 	}
 }
