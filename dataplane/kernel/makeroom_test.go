@@ -121,3 +121,33 @@ func TestBlockIsMadeReady(t *testing.T) {
 		}
 	}
 }
+
+// TestTableKeepsItsSizeForAWhile has a table that grew and is empty soon after.
+func TestTableKeepsItsSizeForAWhile(t *testing.T) {
+	const all = 20_000
+	p := newPlainTables(t, all+2, 4, 1<<20)
+	p.clock = time.Minute
+	for i := 1; i <= all; i++ {
+		_, _, err := p.put(entry{key: missedKey(i)})
+		must(t, err)
+	}
+	grown := p.fib.cells.size
+	if grown <= uint32(p.smallest) {
+		t.Fatal("the table did not grow: the test shows nothing")
+	}
+	for i := 1; i < all; i++ {
+		if existed, err := p.delete(missedKey(i)); err != nil || !existed {
+			t.Fatalf("delete: %v, %v", existed, err)
+		}
+	}
+	if p.fib.cells.size != grown {
+		t.Errorf("%d cells right after it grew to %d", p.fib.cells.size, grown)
+	}
+	p.clock += keptGrown
+	if existed, err := p.delete(missedKey(all)); err != nil || !existed {
+		t.Fatalf("delete: %v, %v", existed, err)
+	}
+	if p.fib.cells.size != uint32(p.smallest) {
+		t.Errorf("%d cells of an empty table later, want %d", p.fib.cells.size, p.smallest)
+	}
+}

@@ -61,6 +61,9 @@ const (
 	smallestTable = 1 << 16
 	// shrinkShare of a table's cells must be in use, or it shrinks.
 	shrinkShare = 4
+	// keptGrown is how long a table that grew stays as it is: EIDs that come and go in their order need one large node after the other,
+	// and would have it grow and shrink by turns.
+	keptGrown = 30 * time.Second
 	// When more than the hurryShare of a table's cells rests, programs are waited for in the background. So are they when
 	// fewer than scarceCells or scarceIndexes are left. Who needs cells waits only where there are none besides.
 	hurryShare    = 8
@@ -82,11 +85,12 @@ type tables struct {
 	sets       *locatorSets
 	fib        *trie
 	cellLimit  int
-	smallest   int    // cells of a table
-	hurry      func() // see tableParts
-	wideFrom   int    // entries from which a root of IPv4 is wide
-	flatFrom   int    // entries from which a root of IPv6 is flat, and has groups
-	groupFrom  int    // prefixes for which there is a group
+	smallest   int           // cells of a table
+	grownAt    time.Duration // when the table grew last, by the clock of its cells
+	hurry      func()        // see tableParts
+	wideFrom   int           // entries from which a root of IPv4 is wide
+	flatFrom   int           // entries from which a root of IPv6 is flat, and has groups
+	groupFrom  int           // prefixes for which there is a group
 	entries    entryIndex
 	database   map[uint32]struct{} // indexes of the Database's entries
 	bits       []uint8             // by index: the prefix length, which the trie asks for all the time
@@ -441,6 +445,7 @@ func (t *tables) extend(size int) error {
 		}
 	}
 	t.fib.move(slots)
+	t.grownAt = t.fib.cells.now()
 	return nil
 }
 
