@@ -135,12 +135,12 @@ func (s *solicitor) earliest() uint64 {
 func (s *solicitor) gather() {
 	batch := s.left[:min(len(s.left), askerBatch)]
 	for _, rloc := range batch {
-		s.tell(rloc, s.from)
+		s.tell(rloc, s.from, s.news.end())
 	}
 	s.left = s.left[len(batch):]
 	more := len(s.left) > 0
 	if !more && s.peers != nil {
-		s.cursor, more = s.peers(s.cursor, func(rloc lisp.RLOC) { s.tell(rloc, s.from) })
+		s.cursor, more = s.peers(s.cursor, func(rloc lisp.RLOC) { s.tell(rloc, s.from, s.news.end()) })
 	}
 	switch {
 	case more:
@@ -161,9 +161,9 @@ func (s *solicitor) handleBegin(uint32) {
 	s.gather()
 }
 
-// tell queues SMRs about the news from a number on to one peer. One that is being told of
-// others is told all from the beginning.
-func (s *solicitor) tell(rloc lisp.RLOC, from uint64) {
+// tell queues SMRs about the news from one number up to another to one peer. One that is being told
+// of others is told all from the beginning.
+func (s *solicitor) tell(rloc lisp.RLOC, from, to uint64) {
 	if _, ok := s.h.rlocOf(rloc.Is4()); !ok || slices.Contains(s.h.rlocs, rloc) {
 		return
 	}
@@ -173,26 +173,35 @@ func (s *solicitor) tell(rloc lisp.RLOC, from uint64) {
 			s.h.count(RefusedSMRTable)
 			return
 		}
-		id = s.rows.add(solicitation{rloc: rloc, from: from})
+		id = s.rows.add(solicitation{rloc: rloc, from: from, to: to})
 		s.byRLOC[rloc] = id
 	}
 	row := s.rows.at(id)
-	row.to, row.place, row.pass, row.at, row.asked = s.news.end(), 0, 0, s.h.now, nil
+	row.from, row.to = min(row.from, from), max(row.to, to)
+	row.place, row.pass, row.at, row.asked = 0, 0, s.h.now, nil
 	isNew := func(p lisp.Prefix) bool { return s.news.has(p, row.from, row.to) }
 	row.first = slices.DeleteFunc(s.askers.askedFor(rloc), func(p lisp.Prefix) bool { return !isNew(p) })
 	s.timers.set(id, s.h.now)
 }
 
 // outdated tells a peer whose packets carry an old Map-Version, unless it is being told
-// (RFC 9302 s.7.1).
+// (RFC 9302 s.7.1). Then what it asked for has not reached it yet, and is told once more in the
+// passes that follow. However many peers are told of an EID-Prefix, it is one of the news.
 func (s *solicitor) outdated(rloc lisp.RLOC, prefix lisp.Prefix) {
 	if id, known := s.byRLOC[rloc]; known {
 		row := s.rows.at(id)
-		if s.news.has(prefix, row.from, row.to) && !row.hasAsked(prefix) {
+		if s.news.has(prefix, row.from, row.to) {
+			row.asked = slices.DeleteFunc(row.asked, prefix.Overlaps)
 			return
 		}
 	}
-	s.tell(rloc, s.publish([]lisp.Prefix{prefix}))
+	number, listed := s.news.last[prefix]
+	if !listed {
+		if number = s.publish([]lisp.Prefix{prefix}); number == s.news.end() {
+			return // no room
+		}
+	}
+	s.tell(rloc, number, number+1)
 }
 
 // step goes on to what the peer is told next, if there is anything.

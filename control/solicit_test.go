@@ -401,3 +401,86 @@ func TestAskersAndWhatTheyAskedFor(t *testing.T) {
 		t.Errorf("%d askers, one of whom asked for %v", len(a.list()), got)
 	}
 }
+
+// manyAskers are three EID-Prefixes with Map-Versions, and RLOCs that asked for the first of them.
+func manyAskers(t *testing.T, count int) (n *testNetwork, site *testNode, askers []lisp.RLOC) {
+	t.Helper()
+	n = newNetwork(t)
+	c := xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.2.0.0/24", "10.2.1.0/24", "10.2.2.0/24")
+	c.Limits.SMRsTotal = Rate{PerSecond: 1e6, Burst: 1e6}
+	site = n.add("site", withVersion(c, 5, "192.0.2.2"), "192.0.2.2")
+	for i := range count {
+		askers = append(askers, rloc(fmt.Sprintf("203.0.%d.%d", i>>8, i&255)))
+		site.etr.solicitor.askers.note(askers[i], lisp.MustParsePrefix("10.2.0.0/24"), 2*count)
+	}
+	n.run(time.Second)
+	return n, site, askers
+}
+
+func (d *testNode) outdated(from lisp.RLOC, destination string) {
+	d.HandleMapVersions(d.net.now, MapVersions{Source: eid("10.9.0.1"), Destination: eid(destination), From: from, DestinationVersion: 4})
+	d.drain()
+}
+
+// TestPeerWithAnOldVersionIsToldTheRest: a packet of a peer comes between the turns in which peers are gathered.
+func TestPeerWithAnOldVersionIsToldTheRest(t *testing.T) {
+	n, site, askers := manyAskers(t, askerBatch+10)
+	last := askers[len(askers)-1]
+	c := withVersion(site.config, 6, "192.0.2.3")
+	if err := site.Configure(n.now, c); err != nil {
+		t.Fatal(err)
+	}
+	solicitor := site.etr.solicitor
+	solicitor.registered()
+	if !solicitor.telling {
+		t.Fatal("all were gathered in one turn")
+	}
+	site.outdated(last, "10.2.1.9")
+	n.run(time.Minute)
+	about := map[lisp.Prefix]int{}
+	for _, p := range site.sent {
+		m, _ := wire.Parse(p.Payload)
+		if r, ok := m.(*wire.MapRequest); ok && r.SMR && p.Remote.Addr() == last.Addr() {
+			prefix, _ := r.Records[0].Prefix()
+			about[prefix]++
+		}
+	}
+	for _, p := range []string{"10.2.0.0/24", "10.2.1.0/24", "10.2.2.0/24"} {
+		if got := about[lisp.MustParsePrefix(p)]; got < smrTries || got > smrTries+1 {
+			t.Errorf("%d SMRs about %s: want %d, or one more", about[lisp.MustParsePrefix(p)], p, smrTries)
+		}
+	}
+}
+
+// TestPeersWithAnOldVersionLeaveRoomForNews, however many they are.
+func TestPeersWithAnOldVersionLeaveRoomForNews(t *testing.T) {
+	n, site, peers := manyAskers(t, smrNews+10)
+	for _, p := range peers {
+		site.outdated(p, "10.2.1.9")
+	}
+	if got := len(site.etr.solicitor.news.list); got != 1 {
+		t.Errorf("%d news of one EID-Prefix", got)
+	}
+	site.configure(withVersion(site.config, 6, "192.0.2.3"))
+	n.run(time.Minute)
+	site.wantCounter(RefusedSMRTable, 0)
+	if got := site.countSMRs(peers[0].String()); got < 3*smrTries || got > 3*smrTries+1 {
+		t.Errorf("%d SMRs: want %d, or one more", got, 3*smrTries)
+	}
+}
+
+// TestPeerThatAskedIsNotToldAllAgain: packets that were under way when it asked have the old Map-Version as well.
+func TestPeerThatAskedIsNotToldAllAgain(t *testing.T) {
+	n, site, peers := manyAskers(t, 1)
+	site.configure(withVersion(site.config, 6, "192.0.2.3"))
+	n.run(2 * time.Second)
+	for i := range 2 {
+		asked := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i))
+		site.etr.solicitor.asked(peers[0], &mapRequest{MapRequest: &wire.MapRequest{SMRInvoked: true}}, asked)
+	}
+	site.outdated(peers[0], "10.2.0.9")
+	n.run(time.Minute)
+	if got := site.countSMRs(peers[0].String()); got > 1+smrTries+smrTries {
+		t.Errorf("%d SMRs: want one about what it asked for, and %d about each of the others", got, smrTries)
+	}
+}
