@@ -366,6 +366,7 @@ func (p *prober) answered(id uint32) {
 	l := p.table.rows.at(id)
 	l.probes.unanswered, l.probes.answeredAt = 0, p.h.now
 	l.probes.answered++
+	l.probes.renewal = renewal{}
 	p.table.answered(l)
 	wait := p.jittered(p.config.Interval)
 	if l.state == LocatorDown && len(l.loweredBy) == 0 && p.h.now+instant(p.config.Interval) >= l.heldUntil {

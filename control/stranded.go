@@ -45,11 +45,14 @@ func (p *prober) isStranded(set lisp.LocatorSet, by lisp.RLOC) bool {
 // renew asks for a mapping without a locator that answers, when it is its time.
 func (r *itr) renew(l *locator, e *cacheEntry) {
 	w := &l.probes.renewal
+	if e.static || e.gleaned || !r.prober.isStranded(e.mapping.Locators, l.rloc) {
+		*w = renewal{}
+		return
+	}
 	if w.prefix != e.mapping.Prefix {
 		*w = renewal{prefix: e.mapping.Prefix, gap: 1}
 	}
 	switch {
-	case e.static || e.gleaned || !r.prober.isStranded(e.mapping.Locators, l.rloc):
 	case w.in > 0:
 		w.in--
 	case !r.resolvers.worthAsking(), !r.renewals.take(r.h.now, renewals()):

@@ -113,3 +113,30 @@ func TestManyStrandedMappingsAreAskedForAtARate(t *testing.T) {
 		t.Error("nothing was asked for")
 	}
 }
+
+// A site that was dead and came back is asked about at once when it is dead again.
+func TestSiteThatDiesAgainIsAskedAboutAtOnce(t *testing.T) {
+	n, x1, _ := probedSites(t, "10.2.0.9")
+	dead := false
+	n.lose = func(from *testNode, p SendPacket) bool {
+		return dead && (deaf("192.0.2.2")(from, p) || deaf("2001:db8:f::2")(from, p) || deaf("192.0.2.100")(from, p))
+	}
+	pass := func(d time.Duration) {
+		for range int(d / (20 * time.Second)) {
+			n.run(20 * time.Second)
+			x1.use("10.2.0.0/16")
+		}
+	}
+	pass(time.Minute)
+	dead = true
+	pass(time.Hour)
+	dead = false
+	pass(time.Hour)
+	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
+	before := x1.counter(MappingStranded)
+	dead = true
+	pass(time.Minute)
+	if got := x1.counter(MappingStranded) - before; got == 0 {
+		t.Error("nobody was asked")
+	}
+}
