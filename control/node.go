@@ -372,7 +372,7 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 type timer struct {
 	deadlines *deadlines
 	handle    func(id uint32)
-	batch     bool // it is a piece of work as long as a turn may be: nothing else is done in that turn
+	batch     bool // it is a piece of work as long as a turn may be: one is done in a turn, and last
 }
 
 func oneByOne(d *deadlines, handle func(uint32)) timer { return timer{deadlines: d, handle: handle} }
@@ -400,22 +400,30 @@ func (n *Node) listTimers() {
 	}
 }
 
-// HandleTimeout does what is due. It works off a bounded number of deadlines, and nothing more after a piece
-// of long work: as long as NextDeadline is not in the future, call it again.
+// HandleTimeout does what is due: a bounded number of deadlines, and then one piece of long work, of
+// that which waits longest. No pass over a large table holds up the rest, or another pass. As long as
+// NextDeadline is not in the future, call it again.
 func (n *Node) HandleTimeout(now time.Time) {
 	n.host.turn(now)
 	left := timeoutBatch
-	for _, t := range n.timers {
-		for ; left > 0; left-- {
+	piece, since := -1, never
+	for i, t := range n.timers {
+		if at := t.deadlines.next(); t.batch && at < since {
+			piece, since = i, at
+		}
+		for ; left > 0 && !t.batch; left-- {
 			id, ok := t.deadlines.due(n.host.now)
 			if !ok {
 				break
 			}
 			t.handle(id)
-			if t.batch {
-				return
-			}
 		}
+	}
+	if piece < 0 || left == 0 {
+		return
+	}
+	if id, ok := n.timers[piece].deadlines.due(n.host.now); ok {
+		n.timers[piece].handle(id)
 	}
 }
 

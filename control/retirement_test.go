@@ -179,3 +179,35 @@ func TestChangedPrefixes(t *testing.T) {
 		}
 	}
 }
+
+// TestLongWorkHoldsUpNothingElse: neither what is due at a moment, nor other long work.
+func TestLongWorkHoldsUpNothingElse(t *testing.T) {
+	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
+	s := newJournalledServer(t, c, epoch)
+	itr := *c.ITR
+	for i := range 100 * staticChanges {
+		itr.StaticMappings = append(itr.StaticMappings, positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1))
+	}
+	c.ITR = &itr
+	if err := s.Configure(s.now, c); err != nil {
+		t.Fatal(err)
+	}
+	drained(s.Node)
+	s.now = s.now.Add(time.Hour) // the Map-Register is due, and more
+	registered := s.host.counters[MapRegisterSent]
+	s.itr.startSweep(sweep{reinstall: true})
+	for range 3 {
+		s.HandleTimeout(s.now)
+		drained(s.Node)
+		s.now = s.now.Add(time.Microsecond)
+	}
+	if s.host.counters[MapRegisterSent] == registered {
+		t.Error("no Map-Register was sent")
+	}
+	if len(s.itr.sweeps.queue) > 0 && s.itr.sweeps.queue[0].cursor == 0 {
+		t.Error("a sweep waits for the static mappings")
+	}
+	if len(s.itr.statics.to) == 0 {
+		t.Error("the static mappings are in after three turns: this shows nothing")
+	}
+}
