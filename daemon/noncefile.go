@@ -27,6 +27,8 @@ const (
 	// nonceLook is how often it is looked whether that is still so: a clock that jumps ahead by
 	// more than half of it counts from then on.
 	nonceLook = time.Minute
+	// nonceSpare is more nonces than Map-Registers need until the first look, where the clock is behind.
+	nonceSpare = 1 << 24
 	// maxNonceFileOctets is more than any number has.
 	maxNonceFileOctets = 32
 )
@@ -53,8 +55,9 @@ func openNonceFile(path string, now time.Time, log *slog.Logger) (f *nonceFile, 
 			log.Error("the nonces of Map-Registers begin with the clock", "nonce-file", path, "error", err)
 		}
 	}
-	// Until the first look nonces may follow the clock.
-	if err := f.keep(max(last, uint64(max(now.UnixNano(), 0)))); err != nil {
+	// Until the first look nonces may follow the clock. Where they are ahead of it they are counted one by one: a daemon that
+	// is started over and over does not take them further and further away from it.
+	if err := f.write(max(last+nonceSpare, uint64(max(now.UnixNano(), 0))+nonceLead)); err != nil {
 		return nil, 0, fmt.Errorf("etr.nonce-file: %w", err)
 	}
 	return f, last, nil

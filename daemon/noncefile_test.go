@@ -39,6 +39,22 @@ func TestNoncesOutliveRestartsAndClocks(t *testing.T) {
 	}
 }
 
+// TestNoncesStayNearTheClock of a daemon that crashes again and again at its start: beyond it they would one day find no room, and
+// a Map-Server that knows them would refuse all that follow the clock.
+func TestNoncesStayNearTheClock(t *testing.T) {
+	log, now := slog.New(slog.DiscardHandler), time.Now()
+	path := filepath.Join(t.TempDir(), "nonce")
+	for range 100 {
+		f, last, err := openNonceFile(path, now, log)
+		if err != nil || f.mark <= last || f.mark <= uint64(now.UnixNano()) {
+			t.Fatalf("%d is kept, after %d: %v", f.mark, last, err)
+		}
+		if ahead := time.Duration(f.mark - uint64(now.UnixNano())); ahead > 2*time.Hour {
+			t.Fatalf("nonces are %v ahead of the clock", ahead)
+		}
+	}
+}
+
 func TestNonceFileThatSaysNothing(t *testing.T) {
 	log, now := slog.New(slog.DiscardHandler), time.Now()
 	path := filepath.Join(t.TempDir(), "nonce")
