@@ -411,6 +411,8 @@ struct lisp_peer {
 	__u32 flags;    /* enum lisp_peer_flag */
 };
 
+/* LRU_HASH sources: lisp_rloc_key -> __u64, the time when packets from that RLOC were last decapsulated, where they were decided about anew. */
+
 /* LRU_HASH heard: lisp_limit_key -> this. What was last said about a prefix or an RLOC. */
 struct lisp_heard {
 	__u64 raised_ns;

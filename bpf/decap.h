@@ -129,6 +129,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6,
 	      octets_from(skb, e->l2_length));
 	count_mapping(e->mapping_index, octets_from(skb, e->l2_length));
+	lisp_note_source(&e->outer.source, e->outer.family);
 	return hop ? send_to_site(skb, e, hop) : hand_to_stack(skb, e);
 }
 

@@ -225,6 +225,26 @@ static __always_inline bool heeds_headers(void)
 	return s && s->flags & SETTINGS_HEEDED;
 }
 
+/* How often it is noted that packets come from an RLOC. */
+#define SOURCE_NOTED_NS 100000000ULL
+
+/* That packets come from an RLOC: one is about to be decapsulated. A program of its own to the verifier, which so looks at it once. */
+__noinline int lisp_note_source(const union lisp_address *source, __u32 family)
+{
+	struct lisp_rloc_key key = { .family = family };
+	__u64 now = now_ns(), *last;
+
+	if (!source)
+		return 0;
+	__builtin_memcpy(key.address, source, sizeof(key.address));
+	last = bpf_map_lookup_elem(&sources, &key);
+	if (!last)
+		bpf_map_update_elem(&sources, &key, &now, BPF_ANY);
+	else if (now - *last >= SOURCE_NOTED_NS)
+		*last = now;
+	return 0;
+}
+
 /* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */
 static __always_inline int decapsulated_ecn(struct etr *e, __u8 outer, __u8 inner)
 {

@@ -227,6 +227,7 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
 	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, e->inner.length);
 	count_mapping(e->mapping_index, e->inner.length);
+	lisp_note_source(&e->outer.source, e->outer.family);
 	keep_device(share_decapsulation(frame, e, hop));
 	keep_interface(keep_decapsulation(frame, e, hop), e->core);
 	return bpf_redirect(hop->ifindex, 0);

@@ -180,6 +180,7 @@ func (b *goldenBench) remember(t *testing.T, c *golden.Case) {
 	b.empty(t, "peers")
 	b.empty(t, "heard")
 	b.empty(t, "limits")
+	b.empty(t, "sources")
 	var now unix.Timespec
 	must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &now))
 	if p := c.Peer; p != nil {
@@ -222,6 +223,34 @@ func (b *goldenBench) owed() uint32 {
 		return uint32(b.member("lisp_peer", "owed", value))
 	}
 	return 0
+}
+
+// sources returns the RLOCs that packets were decapsulated from.
+func (b *goldenBench) sources() (from []netip.Addr) {
+	m := b.coll.Maps["sources"]
+	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
+	for iterator := m.Iterate(); iterator.Next(&key, &value); {
+		address := [16]byte(key)
+		rloc := netip.AddrFrom16(address)
+		if b.member("lisp_rloc_key", "family", key) == 4 {
+			rloc = netip.AddrFrom4([4]byte(address[:]))
+		}
+		if binary.NativeEndian.Uint64(value) > 0 {
+			from = append(from, rloc)
+		}
+	}
+	return from
+}
+
+// sourcesAfter is what sources returns after a case: its outer source, if the packet is decapsulated.
+func sourcesAfter(c *golden.Case) []netip.Addr {
+	switch {
+	case c.Hook != "core" || c.Verdict != "decapsulate" && c.Verdict != "stack":
+		return nil
+	case c.Input[0]>>4 == 4:
+		return []netip.Addr{netip.AddrFrom4([4]byte(c.Input[12:]))}
+	}
+	return []netip.Addr{netip.AddrFrom16([16]byte(c.Input[8:]))}
 }
 
 // prepare sets what a case has of its own.
@@ -510,6 +539,9 @@ func (b *goldenBench) check(t *testing.T, c *golden.Case) {
 	}
 	if owed := b.owed(); c.Owes != nil && owed != *c.Owes {
 		t.Errorf("owes 0x%x, want 0x%x", owed, *c.Owes)
+	}
+	if got, want := b.sources(), sourcesAfter(c); !slices.Equal(got, want) {
+		t.Errorf("packets came from %v, want %v", got, want)
 	}
 	if err := b.compare(c, answer, sent, got); err != nil {
 		t.Errorf("%v\nwhy: %s", err, c.Why)

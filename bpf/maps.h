@@ -2,7 +2,7 @@
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, events, and what is for the programs alone
+ * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, sources, events, and what is for the programs alone
  * (outer_hops, inner_hops, decisions, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
@@ -314,6 +314,13 @@ struct {
 	__type(key, struct lisp_rloc_key);
 	__type(value, struct lisp_peer);
 } peers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct lisp_rloc_key);
+	__type(value, __u64);
+} sources SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

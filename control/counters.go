@@ -61,6 +61,7 @@ const (
 	RLOCProbeNews
 	MappingStranded
 	LocatorHintReceived
+	LocatorWentSilent
 	LocatorWentDown
 	LocatorCameUp
 	MapVersionOutdated
@@ -181,6 +182,7 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
 	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
 	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
+	LocatorWentSilent:        {"locator_went_silent", "times that a locator was probed because packets are sent to it and none come from it any more"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
 	LocatorCameUp:            {"locator_came_up", "times that a locator that was down may be used again"},
 	MapVersionOutdated:       {"map_version_outdated", "reports of data packets with an outdated Map-Version of ours, or a newer one of theirs"},

@@ -119,6 +119,7 @@ const (
 	NoticeMessageRefused          NoticeKind = "message-refused"
 	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
 	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
+	NoticeLocatorSilent           NoticeKind = "locator-silent" // packets come from it no more: it is probed
 	NoticeLocatorDown             NoticeKind = "locator-down"   // nothing is sent there any more
 	NoticeLocatorUp               NoticeKind = "locator-up"     // it may be used again
 	NoticeSiblingHeard            NoticeKind = "sibling-heard"  // another xTR of the site answers

@@ -6,8 +6,8 @@ package control
 // it is believed. Locator-Status-Bits and Echo-Nonce are for trusted networks alone and are
 // believed there; an ICMP unreachable is believed where another locator is known to answer,
 // so that a forged one moves traffic between paths that work and stops none. Whatever is
-// believed, RLOC-probes are sent at once, and their answers take a hint back. Silence is
-// no hint (RFC 9300 s.10). Nothing here looks at packets.
+// believed, RLOC-probes are sent at once, and their answers take a hint back. Nobody is
+// believed to be down for being silent (RFC 9300 s.10): it makes a probe go out, no more. Nothing here looks at packets.
 
 import (
 	"slices"
@@ -22,7 +22,16 @@ const (
 	hintHold = 30 * time.Second
 	// maxLoweredBy bounds the EID-Prefixes that are remembered to hold one locator down.
 	maxLoweredBy = 64
+	// longSilence is for how long packets are sent to a locator that was heard from, and nothing comes from
+	// it, before it is probed.
+	longSilence = 2 * time.Second
 )
+
+// Heard says when data packets last came from an RLOC.
+type Heard struct {
+	RLOC        lisp.RLOC
+	LastHeardAt time.Time
+}
 
 // StatusBits are the Locator-Status-Bits of a data packet that differ from those before
 // (RFC 9300 s.10).
@@ -170,4 +179,34 @@ func (p *prober) handleHold(id uint32) {
 	case l.hinted():
 		p.table.timers.set(id, l.heldUntil)
 	}
+}
+
+// handleHeard notes from whom packets came, and probes locators that have become silent: once for each
+// silence, because traffic that goes one way from now on is no fault.
+func (p *prober) handleHeard(heard []Heard) {
+	for _, h := range heard {
+		_, l, known := p.table.get(h.RLOC)
+		if !known {
+			continue
+		}
+		l.heardAt = max(l.heardAt, min(p.h.instant(h.LastHeardAt), p.h.now))
+		if p.probes(l.rloc) && !p.h.cutOff && l.isSilent() {
+			p.noteSilence(l)
+		}
+	}
+}
+
+// isSilent reports whether packets were sent to a locator for a while since it was last heard from, which was in
+// the state that it has, and nobody looked after it for that.
+func (l *locator) isSilent() bool {
+	return l.state != LocatorDown && l.heardAt > l.changedAt && l.silence != l.heardAt && l.sentAt-l.heardAt >= instant(longSilence)
+}
+
+func (p *prober) noteSilence(l *locator) {
+	l.silence = l.heardAt
+	p.h.count(LocatorWentSilent)
+	p.h.noticeProbe(func() Notice {
+		return Notice{Kind: NoticeLocatorSilent, Prefix: l.prefix, Detail: l.rloc.String()}
+	})
+	p.suspect(l.rloc)
 }

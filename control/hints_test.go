@@ -219,3 +219,155 @@ func TestHintCutsNoMappingOff(t *testing.T) {
 	x1.unreachable(hinted)
 	x1.wantLocator(hinted, LocatorDown, LocatorUnreachable)
 }
+
+// heard reports when data packets last came from an RLOC, some time before now.
+func (d *testNode) heard(r string, ago time.Duration) {
+	d.HandleHeard(d.net.now, []Heard{{RLOC: rloc(r), LastHeardAt: d.net.now.Add(-ago)}})
+	d.drain()
+}
+
+// silentSites has packets go to and come from a locator of 10.2.0.0/16, the next regular RLOC-probe far away.
+func silentSites(t *testing.T) (n *testNetwork, x1 *testNode) {
+	t.Helper()
+	n, x1, _ = probedSites(t, "10.2.0.9")
+	x1.probing(ProbingConfig{Interval: time.Hour})
+	n.run(20 * time.Second)
+	x1.use("10.2.0.0/16")
+	x1.heard(hinted, 0)
+	return n, x1
+}
+
+// RFC 9300 s.10: silence says nothing by itself.
+func TestSilenceMakesTheITRAsk(t *testing.T) {
+	n, x1 := silentSites(t)
+	before := x1.locator(hinted)
+	if before.Silent || before.LastHeardAt.IsZero() {
+		t.Fatalf("%+v", before)
+	}
+	n.run(longSilence)
+	x1.use("10.2.0.0/16")
+	x1.heard(hinted, longSilence)
+	x1.wantCounter(LocatorWentSilent, 1)
+	n.run(time.Second)
+	after := x1.locator(hinted)
+	if !after.Silent || after.ProbesSent != before.ProbesSent+1 || after.State != LocatorUp || !after.LastHeardAt.Equal(before.LastHeardAt) {
+		t.Errorf("%+v, want one RLOC-probe more than %+v and the same state", after, before)
+	}
+	for range 10 { // a path that goes one way from now on costs nothing more
+		n.run(time.Second)
+		x1.use("10.2.0.0/16")
+		x1.heard(hinted, n.now.Sub(before.LastHeardAt))
+	}
+	x1.wantCounter(LocatorWentSilent, 1)
+	x1.heard(hinted, 0) // and again after that it is heard from
+	if x1.locator(hinted).Silent {
+		t.Error("it is silent when it was heard from")
+	}
+	n.run(longSilence)
+	x1.use("10.2.0.0/16")
+	x1.heard(hinted, longSilence)
+	x1.wantCounter(LocatorWentSilent, 2)
+}
+
+// A locator that is gone is found by the RLOC-probe that its silence caused.
+func TestSilenceFindsWhoIsGone(t *testing.T) {
+	n, x1 := silentSites(t)
+	n.lose = deaf(hinted)
+	n.run(longSilence)
+	x1.use("10.2.0.0/16")
+	x1.heard(hinted, longSilence)
+	x1.wantLocator(hinted, LocatorUp, LocatorAnswered)
+	n.run(4 * time.Second)
+	x1.wantLocator(hinted, LocatorDown, LocatorUnanswered)
+	x1.use("10.2.0.0/16")
+	x1.heard(hinted, 6*time.Second)
+	x1.wantCounter(LocatorWentSilent, 1)
+}
+
+func TestWhatIsNoSilence(t *testing.T) {
+	for name, then := range map[string]func(n *testNetwork, x1 *testNode){
+		"nobody sends there": func(_ *testNetwork, x1 *testNode) { x1.heard(hinted, longSilence) },
+		"it is too short": func(_ *testNetwork, x1 *testNode) {
+			x1.use("10.2.0.0/16")
+			x1.heard(hinted, longSilence-time.Millisecond)
+		},
+		"it was never heard from": func(_ *testNetwork, x1 *testNode) {
+			x1.use("10.2.0.0/16")
+			x1.heard(alternative, time.Hour)
+		},
+		"it is no locator": func(_ *testNetwork, x1 *testNode) {
+			x1.use("10.2.0.0/16")
+			x1.heard("198.51.100.77", longSilence)
+		},
+		"nobody probes": func(_ *testNetwork, x1 *testNode) {
+			x1.probing(ProbingConfig{Off: true})
+			x1.use("10.2.0.0/16")
+			x1.heard(hinted, longSilence)
+		},
+		"it is down": func(_ *testNetwork, x1 *testNode) {
+			x1.bits(0b10, 32)
+			x1.use("10.2.0.0/16")
+			x1.heard(hinted, longSilence)
+		},
+		"it was heard from in another state alone": func(_ *testNetwork, x1 *testNode) {
+			x1.use("10.2.0.0/16")
+			x1.bits(0b10, 32)
+			x1.bits(0b11, 32)
+			x1.heard(hinted, longSilence)
+		},
+		"the clock of the data plane is ahead": func(_ *testNetwork, x1 *testNode) {
+			x1.heard(hinted, -time.Hour)
+			x1.use("10.2.0.0/16")
+			x1.heard(hinted, longSilence)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, x1 := silentSites(t)
+			n.run(longSilence)
+			then(n, x1)
+			x1.wantCounter(LocatorWentSilent, 0)
+		})
+	}
+}
+
+// What packets are not sent to need not be there: of two locators that of the lower priority is meant.
+func TestSpareLocatorMayBeSilent(t *testing.T) {
+	h := newHost(epoch, testRandom(1))
+	h.configure(Config{Limits: DefaultLimits()}.withDefaults())
+	h.turn(epoch)
+	table := newLocatorTable(h)
+	set := locators(hinted, alternative)
+	set[1].Priority = set[0].Priority + 1
+	m := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: set}
+	table.track(m, func(uint32) {})
+	table.used(m, 5)
+	_, first, _ := table.get(rloc(hinted))
+	_, spare, _ := table.get(rloc(alternative))
+	if first.sentAt != 5 || spare.sentAt != 0 {
+		t.Errorf("sent at %d and %d, want 5 and never", first.sentAt, spare.sentAt)
+	}
+	table.set(first, LocatorDown, LocatorUnanswered)
+	table.used(m, 7)
+	if first.sentAt != 5 || spare.sentAt != 7 {
+		t.Errorf("sent at %d and %d, want 5 and 7", first.sentAt, spare.sentAt)
+	}
+}
+
+// Locators that become silent at once are probed at the rate of all RLOC-probes.
+func TestManySilencesKeepTheRateOfProbes(t *testing.T) {
+	n, x1 := silentSites(t)
+	c := x1.config
+	c.Limits.RLOCProbes = Rate{PerSecond: 1, Burst: 1}
+	x1.configure(c)
+	x1.heard(alternative, 0)
+	sent := x1.counter(RLOCProbeSent)
+	n.run(longSilence)
+	x1.use("10.2.0.0/16")
+	x1.heard(hinted, longSilence)
+	x1.heard(alternative, longSilence)
+	x1.wantCounter(LocatorWentSilent, 2)
+	n.run(10 * time.Millisecond)
+	x1.wantCounter(RLOCProbeSent, sent+1)
+	n.run(3 * time.Second)
+	x1.wantCounter(RLOCProbeSent, sent+2)
+}

@@ -71,6 +71,9 @@ type locator struct {
 	answers   int           // in a row, since it went down
 	alone     int           // mappings in which no other locator may be used
 	loweredBy []lisp.Prefix // mappings whose Locator-Status-Bits hold it down
+	sentAt    instant       // when packets were last sent that were for it, or for another one of its priority
+	heardAt   instant       // when packets last came from it
+	silence   instant       // heardAt when it was last probed for being silent since
 
 	probes probeState
 	trips  roundTrips
@@ -169,11 +172,26 @@ func aloneIn(m lisp.Mapping) int {
 
 // used notes that a mapping with these locators forwarded something.
 func (t *locatorTable) used(m lisp.Mapping, at instant) {
+	best := t.bestPriority(m.Locators)
 	for _, l := range m.Locators {
 		if _, row, known := t.get(l.RLOC); known {
 			row.usedAt, row.prefix = max(row.usedAt, at), m.Prefix
+			if l.Usable() && l.Priority == best {
+				row.sentAt = max(row.sentAt, at)
+			}
 		}
 	}
+}
+
+// bestPriority is that of the locators which packets are sent to now: the lowest of those that are not down.
+func (t *locatorTable) bestPriority(set lisp.LocatorSet) uint8 {
+	best := uint8(lisp.PriorityUnused)
+	for _, l := range set {
+		if _, row, known := t.get(l.RLOC); known && l.Usable() && row.state != LocatorDown {
+			best = min(best, l.Priority)
+		}
+	}
+	return best
 }
 
 // active yields the locators from a row on that were of use lately, of a batch of rows.
@@ -326,6 +344,9 @@ func (t *locatorTable) rowStatus(id uint32) LocatorStatus {
 	s := LocatorStatus{
 		RLOC: l.rloc, State: l.state, Reason: l.reason, ChangedAt: t.h.time(l.changedAt), Mappings: l.mappings, Prefix: l.prefix,
 		ProbesSent: l.probes.sent, ProbesAnswered: l.probes.answered, RoundTrip: l.trips.status(),
+	}
+	if l.heardAt > 0 {
+		s.LastHeardAt, s.Silent = t.h.time(l.heardAt), l.silence == l.heardAt
 	}
 	if l.state == LocatorDown && l.heldUntil > t.h.now {
 		s.HeldUntil = t.h.time(l.heldUntil)

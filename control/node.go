@@ -368,6 +368,15 @@ func (n *Node) HandleUsage(now time.Time, usage []Usage) {
 	}
 }
 
+// HandleHeard takes notice of the RLOCs from which data packets come. Report it after the use of the
+// map-cache's entries, of each RLOC as long as the time of its last packet is known.
+func (n *Node) HandleHeard(now time.Time, heard []Heard) {
+	n.host.turn(now)
+	if n.itr != nil {
+		n.itr.prober.handleHeard(heard)
+	}
+}
+
 // timer is the deadlines of a table with what handles them.
 type timer struct {
 	deadlines *deadlines

@@ -108,6 +108,8 @@ type LocatorStatus struct {
 	LastProbeAt    time.Time // zero for never, as the next two
 	LastReplyAt    time.Time
 	NextProbeAt    time.Time
+	LastHeardAt    time.Time // when data packets last came from it, as the data plane tells; zero for never
+	Silent         bool      // it was probed because none has come since, while packets are sent to it
 	RoundTrip      RoundTrip
 }
 

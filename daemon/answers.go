@@ -350,6 +350,7 @@ func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
 	}
 	document.Reason, document.ChangedAt = string(s.Reason), timeOrNil(s.ChangedAt)
 	document.RoundTrip, document.HeldUntil = inMilliseconds(s.RoundTrip.Average), timeOrNil(s.HeldUntil)
+	document.LastHeardAt, document.Silent = timeOrNil(s.LastHeardAt), s.Silent
 	document.Probes = &api.Probes{
 		Sent: s.ProbesSent, Answered: s.ProbesAnswered,
 		LastSentAt: timeOrNil(s.LastProbeAt), LastReplyAt: timeOrNil(s.LastReplyAt), NextAt: timeOrNil(s.NextProbeAt),

@@ -85,8 +85,9 @@ func (l *loop) run(ctx context.Context) {
 	defer logged.Wait()
 	defer endLogging()
 	var usage chan []control.Usage
+	var heard chan []control.Heard
 	if l.worker != nil {
-		usage = l.worker.usage
+		usage, heard = l.worker.usage, l.worker.heard
 	}
 	l.setRunning(true)
 	for {
@@ -100,6 +101,8 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(turnOfPlane, func(now time.Time) { l.planeEvents(now, e) })
 		case u := <-usage:
 			l.turn(turnOfUsage, func(now time.Time) { l.node.HandleUsage(now, u) })
+		case h := <-heard:
+			l.turn(turnOfUsage, func(now time.Time) { l.node.HandleHeard(now, h) })
 		case f := <-l.calls:
 			l.turn(turnOfCall, f)
 		case <-l.timer.rings:

@@ -26,12 +26,15 @@ const (
 	// appliedHere is up to how many changes are made by whoever took the turn: so few that he
 	// is soon back at his socket.
 	appliedHere = 64
-	// usageInterval is how often entries' use is reported to the Node.
-	usageInterval = 5 * time.Second
-	// reconcileEvery is at how many reports everything is told that the data plane holds, so that the Node
-	// takes out what it does not know. The others tell what was used, which with a million entries costs a
-	// fraction of that.
-	reconcileEvery = 12
+	// usageShortest and usageLongest bound how long it is from one report of use to the Node to the next,
+	// usageShare is how many times as long as the report took it is: many entries take one second in a hundred.
+	usageShortest = time.Second
+	usageLongest  = 5 * time.Second
+	usageShare    = 100
+	// reconcileInterval is how often everything is told that the data plane holds, so that the Node takes
+	// out what it does not know. The reports between tell what was used, which with a million entries costs
+	// a fraction of that.
+	reconcileInterval = time.Minute
 	// usedMargin is for clocks that are exact to a second (dataplane.Usage).
 	usedMargin = 2 * time.Second
 	// usageChunk bounds one report, so that the Node's turn stays short.
@@ -50,6 +53,7 @@ type planeWorker struct {
 	prompt dataplane.PromptPlane // the same, nil where it has no such way
 	log    *slog.Logger
 	usage  chan []control.Usage
+	heard  chan []control.Heard
 
 	refused  atomic.Uint64 // changes that the data plane did not take
 	applying sync.Mutex    // who holds it takes changes and applies them, in order
@@ -63,7 +67,7 @@ type planeWorker struct {
 func newPlaneWorker(plane dataplane.Plane, log *slog.Logger) *planeWorker {
 	prompt, _ := plane.(dataplane.PromptPlane)
 	return &planeWorker{
-		plane: plane, prompt: prompt, log: log, usage: make(chan []control.Usage),
+		plane: plane, prompt: prompt, log: log, usage: make(chan []control.Usage), heard: make(chan []control.Heard),
 		pending: map[changeKey]dataplane.Operation{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -201,23 +205,53 @@ func (w *planeWorker) putBack(keys []changeKey, operations []dataplane.Operation
 	w.order = append(order, w.order...)
 }
 
-// reportUsage tells the Node what is in use, until the context ends.
+// reportUsage tells the Node what is in use, and then from whom packets come, until the context ends.
 func (w *planeWorker) reportUsage(ctx context.Context) {
-	ticker := time.NewTicker(usageInterval)
-	defer ticker.Stop()
-	var before time.Time // when the report before began
-	for reports := 0; ; reports++ {
+	pause := time.NewTimer(usageShortest)
+	defer pause.Stop()
+	var before, reconciled time.Time // when the report before began, and the last of everything
+	for {
 		select {
-		case <-ticker.C:
-			if reports%reconcileEvery == 0 {
-				before = time.Time{}
-			}
+		case <-pause.C:
 			began := time.Now()
+			if began.Sub(reconciled) >= reconcileInterval {
+				before, reconciled = time.Time{}, began
+			}
 			w.reportOnce(ctx, before)
+			w.reportHeard(ctx)
 			before = began.Add(-usedMargin)
+			pause.Reset(usagePause(time.Since(began)))
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// usagePause is how long nothing is reported after a report that took so long.
+func usagePause(took time.Duration) time.Duration {
+	return min(max(usageShare*took, usageShortest), usageLongest)
+}
+
+// reportHeard tells from whom packets come. It follows the use, so that nobody seems silent who answered
+// what was counted in between.
+func (w *planeWorker) reportHeard(ctx context.Context) {
+	reporter, ok := w.plane.(dataplane.SourceReporter)
+	if !ok {
+		return
+	}
+	chunk := make([]control.Heard, 0, usageChunk)
+	for rloc, at := range reporter.Sources() {
+		chunk = append(chunk, control.Heard{RLOC: rloc, LastHeardAt: at})
+		if len(chunk) < usageChunk {
+			continue
+		}
+		if !tell(ctx, w.heard, chunk) {
+			return
+		}
+		chunk = make([]control.Heard, 0, usageChunk)
+	}
+	if len(chunk) > 0 {
+		tell(ctx, w.heard, chunk)
 	}
 }
 
@@ -232,19 +266,20 @@ func (w *planeWorker) reportOnce(ctx context.Context, since time.Time) {
 		if len(chunk) < usageChunk {
 			continue
 		}
-		if !w.report(ctx, chunk) {
+		if !tell(ctx, w.usage, chunk) {
 			return
 		}
 		chunk = make([]control.Usage, 0, usageChunk)
 	}
 	if len(chunk) > 0 {
-		w.report(ctx, chunk)
+		tell(ctx, w.usage, chunk)
 	}
 }
 
-func (w *planeWorker) report(ctx context.Context, chunk []control.Usage) bool {
+// tell hands a report over; false when the context ends first.
+func tell[T any](ctx context.Context, to chan<- T, report T) bool {
 	select {
-	case w.usage <- chunk:
+	case to <- report:
 		return true
 	case <-ctx.Done():
 		return false

@@ -6,6 +6,8 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -122,5 +124,54 @@ func TestReportsOfUse(t *testing.T) {
 				t.Errorf("told of %v, want %v", told, c.want)
 			}
 		})
+	}
+}
+
+// hearingPlane knows from whom packets came.
+type hearingPlane struct {
+	dataplane.Plane
+	heard map[lisp.RLOC]time.Time
+}
+
+func (p *hearingPlane) Sources() iter.Seq2[lisp.RLOC, time.Time] { return maps.All(p.heard) }
+
+func TestReportsOfHearing(t *testing.T) {
+	now := time.Now()
+	for _, sources := range []int{0, 1, usageChunk, usageChunk + 1} {
+		plane := &hearingPlane{heard: map[lisp.RLOC]time.Time{}}
+		for i := range sources {
+			plane.heard[lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}))] = now.Add(time.Duration(i))
+		}
+		w := newPlaneWorker(plane, slog.New(slog.DiscardHandler))
+		w.heard = make(chan []control.Heard, 2)
+		w.reportHeard(t.Context())
+		close(w.heard)
+		told := map[lisp.RLOC]time.Time{}
+		for chunk := range w.heard {
+			if len(chunk) == 0 || len(chunk) > usageChunk {
+				t.Errorf("a report of %d", len(chunk))
+			}
+			for _, h := range chunk {
+				told[h.RLOC] = h.LastHeardAt
+			}
+		}
+		if !maps.Equal(told, plane.heard) {
+			t.Errorf("told of %d sources, want %d with their times", len(told), sources)
+		}
+	}
+}
+
+// A plane that cannot tell from whom packets come is not asked, and nobody waits for it.
+func TestNoReportOfHearing(t *testing.T) {
+	newPlaneWorker(&heldPlane{}, slog.New(slog.DiscardHandler)).reportHeard(t.Context())
+}
+
+func TestPauseBetweenReports(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: usageShortest, 10 * time.Millisecond: usageShortest, 20 * time.Millisecond: 2 * time.Second, time.Minute: usageLongest,
+	} {
+		if got := usagePause(took); got != want {
+			t.Errorf("%s after a report of %s, want %s", got, took, want)
+		}
 	}
 }

@@ -9,10 +9,12 @@ package daemon
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel"
@@ -138,6 +140,14 @@ func (p *routedPlane) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 		return engine.EchoNonce(rloc)
 	}
 	return dataplane.EchoState{}
+}
+
+// Sources implements dataplane.SourceReporter.
+func (p *routedPlane) Sources() iter.Seq2[lisp.RLOC, time.Time] {
+	if engine, ok := p.Plane.(dataplane.SourceReporter); ok {
+		return engine.Sources()
+	}
+	return func(func(lisp.RLOC, time.Time) bool) {}
 }
 
 // changesRoutes reports whether rules and routes depend on what an operation changes:

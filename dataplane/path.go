@@ -5,6 +5,7 @@
 package dataplane
 
 import (
+	"iter"
 	"time"
 
 	"loci/lisp"
@@ -34,3 +35,12 @@ type EchoState struct {
 
 // Fails reports whether the last word about the path is that an echo did not come.
 func (s EchoState) Fails() bool { return s.MissingAt.After(s.EchoedAt) }
+
+// SourceReporter is an engine that can tell from which RLOCs packets come: silence is a reason to
+// ask whether a locator is still there (RFC 9300 s.10).
+type SourceReporter interface {
+	// Sources yields the outer sources of packets that were decapsulated lately, of a bounded
+	// number of them, in no order, with the time of the last packet: exact to a quarter of a second. Of
+	// packets between more addresses than the engine keeps decisions about it may know samples.
+	Sources() iter.Seq2[lisp.RLOC, time.Time]
+}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -21,18 +22,22 @@ import (
 	"loci/internal/testnet"
 )
 
-// hintingXTR is an xTR that gleans and asks for echoes, and does not probe: what is known of a locator, packets told. Its
-// EIDs of a family prefer the RLOC of that family.
+// hintingXTR is an xTR that gleans and asks for echoes, and does not probe: what is known of a locator, packets told.
 func (n *lispNetwork) hintingXTR(number int, resolver, itr string) string {
+	text := n.preferringXTR(number, resolver, "  gleaning: true\n  rloc-probing: {enabled: false}\n"+itr)
+	return strings.Replace(text, "datapath:\n", "datapath:\n  data-header: {echo-nonce: true, echo-nonce-wait: 1s, echo-nonce-interval: 1s}\n", 1)
+}
+
+// preferringXTR is an xTR whose EIDs of a family prefer the RLOC of that family.
+func (n *lispNetwork) preferringXTR(number int, resolver, itr string) string {
 	s := testSite{number}
-	text := fmt.Sprintf("interfaces: {site: [site0], core: [core0]}\n"+
+	return fmt.Sprintf("interfaces: {site: [site0], core: [core0]}\n"+
 		"locator-sets:\n  four: [{interface: core0, address-family: ipv4}, {interface: core0, address-family: ipv6, priority: 2}]\n"+
 		"  six: [{interface: core0, address-family: ipv6}, {interface: core0, address-family: ipv4, priority: 2}]\n"+
-		"itr:\n  map-resolvers: [%s]\n  gleaning: true\n  rloc-probing: {enabled: false}\n%s"+
+		"itr:\n  map-resolvers: [%s]\n%s"+
 		"etr:\n  map-servers:\n    - ms-address: 172.16.9.2\n      authentication-keys: [{auth-key-value: %s}]\n"+
 		"  local-eids: [{eid: %s, rlocs: four}, {eid: '%s', rlocs: six}]\n",
-		resolver, itr, siteKey(number), s.eid4(), s.eid6())
-	return strings.Replace(text+n.common(s.name()), "datapath:\n", "datapath:\n  data-header: {echo-nonce: true, echo-nonce-wait: 1s, echo-nonce-interval: 1s}\n", 1)
+		resolver, itr, siteKey(number), s.eid4(), s.eid6()) + n.common(s.name())
 }
 
 // locator is what a router knows of one.
@@ -139,5 +144,35 @@ func (n *lispNetwork) expectEchoes() {
 		if text, _ := n.loci(c.observer, "show", "locators", "--socket", n.socket(c.observer)); !strings.Contains(text, "missing since") {
 			n.t.Errorf("loci show locators:\n%s", text)
 		}
+	}
+}
+
+// TestSilenceIsAskedAbout: a path dies in one direction, and the next regular RLOC-probe is an hour away.
+func TestSilenceIsAskedAbout(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.run("ms", n.mappingSystem())
+	n.run("xtr1", n.preferringXTR(1, "172.16.9.2", "  rloc-probing: {interval: 1h, retries: 1, retries-interval: 500ms}\n"))
+	n.run("xtr2", n.preferringXTR(2, "172.16.9.2", ""))
+	n.awaitRegistrations(4)
+	one, two := testSite{1}, testSite{2}
+	const rloc, back = "172.16.2.2", "172.16.1.2"
+	n.await(rloc+" answers, and packets come from it", func(ctx context.Context) bool {
+		n.awaitPing("host1", one.host4(), two.host4())
+		l := n.locator(ctx, "xtr1", rloc)
+		return l.State == "up" && l.LastHeardAt != nil && l.LastHeardAt.After(*l.ChangedAt) && !l.Silent
+	})
+	n.must(n.at["core"].Netlink().RouteAdd(&netlink.Route{Type: unix.RTN_BLACKHOLE, Dst: &net.IPNet{IP: net.ParseIP(back), Mask: net.CIDRMask(32, 32)}}))
+	n.await(rloc+" was left", func(ctx context.Context) bool {
+		_, err := testnet.Ping{Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Timeout: 100 * time.Millisecond}.Run(ctx)
+		n.must(err)
+		l := n.locator(ctx, "xtr1", rloc)
+		return l.State == "down" && l.Reason == "probes-unanswered" && l.Silent
+	})
+	if silences := n.counter("xtr1", "locator_went_silent_total"); silences != 1 {
+		t.Errorf("%d silences, want 1", silences)
+	}
+	if text, _ := n.loci("xtr1", "show", "locators", "--socket", n.socket("xtr1")); !strings.Contains(text, "silent for") {
+		t.Errorf("loci show locators:\n%s", text)
 	}
 }

@@ -157,9 +157,9 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 		if l.RoundTrips != nil {
 			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip, l.RoundTrips.Median, l.RoundTrips.Percentile99)
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), side, l.EIDPrefixes))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), heardText(now, l), side, l.EIDPrefixes))
 	}
-	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tECHO\tSIDE\tEID-PREFIXES", rows)
+	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tECHO\tHEARD\tSIDE\tEID-PREFIXES", rows)
 }
 
 // pathMTU is what the path to a locator carries; "<" says that the route promises more.
@@ -171,6 +171,17 @@ func pathMTU(l api.LocatorState) string {
 		return fmt.Sprintf("<%d", l.PathMTU)
 	}
 	return strconv.Itoa(l.PathMTU)
+}
+
+// heardText is when data packets last came from a locator.
+func heardText(now time.Time, l api.LocatorState) string {
+	switch {
+	case l.LastHeardAt == nil:
+		return ""
+	case l.Silent:
+		return "silent for " + age(now, l.LastHeardAt)
+	}
+	return age(now, l.LastHeardAt) + " ago"
 }
 
 // echoText is the last news of Echo-Nonce with a locator.

@@ -227,6 +227,8 @@ type LocatorState struct {
 	RoundTrips  *RoundTrip `json:"round_trips,omitempty"`   // the rest of what they tell; nil before the first answer
 	HeldUntil   *time.Time `json:"held_until,omitempty"`    // not up before, because it flapped
 	Probes      *Probes    `json:"probes,omitempty"`        // nil when it is not watched
+	LastHeardAt *time.Time `json:"last_heard_at,omitempty"` // when data packets last came from it
+	Silent      bool       `json:"silent,omitempty"`        // probed because none has come since, while packets are sent to it
 	EIDPrefixes int        `json:"eid_prefixes"`            // mappings it stands in
 	Local       bool       `json:"local,omitempty"`
 	PathMTU     int        `json:"path_mtu,omitempty"`        // octets of the largest outer packet; 0 where that is not known

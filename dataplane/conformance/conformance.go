@@ -120,6 +120,7 @@ func Run(t *testing.T, factory Factory) {
 		{"NoLocatorIsUp", noLocatorIsUp},
 		{"FromCore", fromCore},
 		{"FromCoreRefused", fromCoreRefused},
+		{"SourcesAreTold", sourcesAreTold},
 		{"HeadersTell", headersTell},
 		{"HeadersOnThePublicInternet", headersOnThePublicInternet},
 		{"HeadersAreHeeded", headersAreHeeded},

@@ -6,9 +6,14 @@ package conformance
 
 import (
 	"encoding/binary"
+	"maps"
 	"net/netip"
+	"time"
 
 	"github.com/gopacket/gopacket/layers"
+
+	"loci/dataplane"
+	"loci/lisp"
 )
 
 // toHost is a packet of a remote EID to a host of the site.
@@ -62,6 +67,42 @@ func fromCoreRefused(b *bench) {
 	if _, number := b.receiveAtSite().flow(); number != 9 {
 		b.Errorf("number %d arrived at the site, want 9", number)
 	}
+}
+
+// sourcesAreTold demands the RLOCs that good packets came from, and the time of the last.
+func sourcesAreTold(b *bench) {
+	reporter, ok := b.plane.(dataplane.SourceReporter)
+	if !ok {
+		b.Skipf("%T does not tell from whom packets come", b.plane)
+	}
+	if told := maps.Collect(reporter.Sources()); len(told) != 0 {
+		b.Errorf("%v before any packet", told)
+	}
+	began := time.Now()
+	stranger := toHost(SiteHosts[0])
+	stranger.to = netip.MustParseAddr("10.77.0.1")
+	b.SendFromCore(b, fromPeer(PeerRLOCs[1], 0, stranger.bytes()))
+	b.eventuallyDropped("eid-not-in-database", 1)
+	for _, peer := range []netip.Addr{PeerRLOCs[0], PeerRLOCs[2]} {
+		b.SendFromCore(b, fromPeer(peer, 0, toHost(SiteHosts[0]).bytes()))
+		b.receiveAtSite()
+	}
+	told := maps.Collect(reporter.Sources())
+	if len(told) != 2 {
+		b.Errorf("%v, want %s and %s", told, PeerRLOCs[0], PeerRLOCs[2])
+	}
+	for _, peer := range []netip.Addr{PeerRLOCs[0], PeerRLOCs[2]} {
+		if at := told[lisp.RLOCFromAddr(peer)]; at.Before(began.Add(-time.Second)) || at.After(time.Now().Add(time.Second)) {
+			b.Errorf("%s was heard from at %s, want a time since %s", peer, at, began)
+		}
+	}
+	first := told[lisp.RLOCFromAddr(PeerRLOCs[0])]
+	b.eventually("a later packet", func() bool {
+		b.Pass(100 * time.Millisecond)
+		b.SendFromCore(b, fromPeer(PeerRLOCs[0], 0, toHost(SiteHosts[0]).bytes()))
+		b.receiveAtSite()
+		return maps.Collect(reporter.Sources())[lisp.RLOCFromAddr(PeerRLOCs[0])].After(first)
+	})
 }
 
 func countersMove(b *bench) {

@@ -7,8 +7,13 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
 	"loci/lisp"
@@ -69,4 +74,38 @@ func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 		return dataplane.EchoState{}
 	}
 	return dataplane.EchoState{AskedAt: e.clock.fromBoot(peer.AskedNs), EchoedAt: e.clock.fromBoot(peer.EchoedNs), MissingAt: e.clock.fromBoot(peer.MissingNs)}
+}
+
+// sourcesPiece is how many sources are read at once: more than are in one bucket of the kernel's table.
+const sourcesPiece = 1024
+
+// Sources implements dataplane.SourceReporter.
+func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
+	return func(yield func(lisp.RLOC, time.Time) bool) {
+		var cursor ebpf.MapBatchCursor
+		keys, times := make([]lisptcLispRlocKey, sourcesPiece), make([]uint64, sourcesPiece)
+		for more := true; more; {
+			var n int
+			n, more = e.sourcesFrom(&cursor, keys, times)
+			for i := range n {
+				if !yield(rlocFromKey(keys[i]), e.clock.fromBoot(times[i])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sourcesFrom reads the next sources, and says whether there are others behind them.
+func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []lisptcLispRlocKey, times []uint64) (n int, more bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return 0, false
+	}
+	n, err := e.store.maps[lisptcMapSources].BatchLookup(cursor, keys, times, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		e.log.Error("from which RLOCs packets come cannot be read", "error", err)
+	}
+	return n, err == nil
 }

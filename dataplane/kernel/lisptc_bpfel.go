@@ -646,6 +646,7 @@ const (
 	lisptcMapSamples          = "samples"
 	lisptcMapSettings         = "settings"
 	lisptcMapSites            = "sites"
+	lisptcMapSources          = "sources"
 	lisptcMapSteps            = "steps"
 	lisptcMapTrusted          = "trusted"
 	lisptcMapVlans            = "vlans"
@@ -750,6 +751,7 @@ type lisptcMapSpecs struct {
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
+	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
@@ -822,6 +824,7 @@ type lisptcMaps struct {
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
+	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
@@ -864,6 +867,7 @@ func (m *lisptcMaps) Close() error {
 		m.Samples,
 		m.Settings,
 		m.Sites,
+		m.Sources,
 		m.Steps,
 		m.Trusted,
 		m.Vlans,

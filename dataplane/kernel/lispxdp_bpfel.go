@@ -356,6 +356,7 @@ const (
 	lispxdpMapSamples           = "samples"
 	lispxdpMapSettings          = "settings"
 	lispxdpMapSites             = "sites"
+	lispxdpMapSources           = "sources"
 	lispxdpMapSteps             = "steps"
 	lispxdpMapTrusted           = "trusted"
 	lispxdpMapVlans             = "vlans"
@@ -457,6 +458,7 @@ type lispxdpMapSpecs struct {
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
+	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
@@ -528,6 +530,7 @@ type lispxdpMaps struct {
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
+	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
@@ -570,6 +573,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Samples,
 		m.Settings,
 		m.Sites,
+		m.Sources,
 		m.Steps,
 		m.Trusted,
 		m.Vlans,

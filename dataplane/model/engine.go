@@ -76,6 +76,7 @@ type Engine struct {
 	waiting      *forward.WaitQueue[waitingPacket]
 	unreachables limiter // of answers, by source
 	misses       limiter // of events, by destination
+	sources      map[lisp.RLOC]time.Time
 	counters     dataplane.Counters
 	events       chan dataplane.Event
 }
@@ -109,6 +110,7 @@ func New(o Options) *Engine {
 		waiting:  forward.NewWaitQueue[waitingPacket](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 		events:   make(chan dataplane.Event, eventsWaiting),
 		misses:   limiter{interval: missInterval}, unreachables: limiter{interval: unreachableInterval},
+		sources: map[lisp.RLOC]time.Time{},
 	}
 	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
 	e.tables = newTables(o)

@@ -6,6 +6,10 @@ package model
 // rate. Nothing here acts on them.
 
 import (
+	"iter"
+	"maps"
+	"time"
+
 	"loci/dataplane"
 	"loci/forward"
 	"loci/lisp"
@@ -60,4 +64,24 @@ func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 		return dataplane.EchoState{}
 	}
 	return dataplane.EchoState{AskedAt: peer.AskedAt, EchoedAt: peer.EchoedAt, MissingAt: peer.MissingAt}
+}
+
+// maxSources bounds the outer sources that are remembered.
+const maxSources = 16384
+
+// noteSource remembers that an outer packet was decapsulated.
+func (e *Engine) noteSource(outer []byte) {
+	h, err := forward.ParseHeader(outer)
+	source := lisp.RLOCFromAddr(h.Source)
+	if _, known := e.sources[source]; err != nil || !known && len(e.sources) == maxSources {
+		return
+	}
+	e.sources[source] = e.options.Now()
+}
+
+// Sources implements dataplane.SourceReporter.
+func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.All(maps.Clone(e.sources))
 }

@@ -122,6 +122,7 @@ func (e *Engine) inbound(name string, packet []byte) forward.Outcome {
 	case forward.VerdictDecapsulate:
 		e.counters.DecapsulatedPackets++
 		e.counters.DecapsulatedOctets += uint64(len(o.Packet))
+		e.noteSource(packet)
 		if o.Header.TTL <= 1 {
 			e.emit(Emission{Way: ToStack, Packet: o.Packet, Interface: name})
 			break

@@ -384,6 +384,7 @@ const (
 	fibMapSamples          = "samples"
 	fibMapSettings         = "settings"
 	fibMapSites            = "sites"
+	fibMapSources          = "sources"
 	fibMapSteps            = "steps"
 	fibMapTrusted          = "trusted"
 	fibMapVlans            = "vlans"
@@ -493,6 +494,7 @@ type fibMapSpecs struct {
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
+	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
@@ -568,6 +570,7 @@ type fibMaps struct {
 	Samples         *ebpf.Map `ebpf:"samples"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
+	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
@@ -614,6 +617,7 @@ func (m *fibMaps) Close() error {
 		m.Samples,
 		m.Settings,
 		m.Sites,
+		m.Sources,
 		m.Steps,
 		m.Trusted,
 		m.Vlans,
