@@ -24,9 +24,9 @@ import (
 const (
 	// nonceLead is how far the number in the file is ahead of the nonces: they are nanoseconds.
 	nonceLead = uint64(time.Hour)
-	// nonceLook is how often it is looked whether that is still so: a clock that jumps ahead by
-	// more than half of it counts from then on.
-	nonceLook = time.Minute
+	// nonceLook is how often it is looked whether that is still so. A clock that jumps ahead by more than half of it, as
+	// those without a battery do soon after they started, counts from then on: a look is cheap, a mark that is behind is not.
+	nonceLook = 5 * time.Second
 	// nonceSpare is more nonces than Map-Registers need until the first look, where the clock is behind.
 	nonceSpare = 1 << 24
 	// maxNonceFileOctets is more than any number has.
