@@ -8,6 +8,11 @@ import (
 	"math"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
 )
 
 func TestUsageIsOfAllProcessors(t *testing.T) {
@@ -156,5 +161,32 @@ func TestPendingCountsAreTakenOver(t *testing.T) {
 	s.settle(1, &list)
 	if got := s.usageOf(1); got != (usage{2, 100, 9 << lastUsedShift}) || s.usageOf(0) != (usage{}) {
 		t.Errorf("%+v and %+v", got, s.usageOf(0))
+	}
+}
+
+// An error about a packet that is pending is believed: the answer may be there before the record says that the mapping was used.
+func TestErrorsAboutPendingPackets(t *testing.T) {
+	p := newPlainTables(t, 4, 4, 1<<12)
+	must(t, p.putPrefix(t, kindMapCache, "10.2.0.0/24", locators(rloc4(1))))
+	key, err := keyOf(kindMapCache, lisp.MustParsePrefix("10.2.0.0/24"))
+	must(t, err)
+	index, ok := p.entries.get(key)
+	if !ok {
+		t.Fatal("the mapping is not there")
+	}
+	const tick = 1000
+	s := &mapStore{records: p.records, unsettled: make([]lisptcLispPending, 1), usage: make([]lisptcLispMappingCounters, len(p.records))}
+	s.unsettled[0].Tick = tick
+	offset := uint64(0)
+	e := &Engine{store: s, tables: p.tables, clock: bootClock{offset: &offset}, settings: dataplane.Settings{LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(rloc4(0))}}}
+	about := &forward.OuterError{Consistent: true, Source: rloc4(0), Destination: rloc4(1), Port: forward.DataPort}
+	about.Inner.Destination = pairs[0].inner(1, 10)
+	now := e.clock.fromBoot(tick << lastUsedShift).Add(time.Second)
+	if e.maySend(now, about) {
+		t.Error("believed before anything was sent")
+	}
+	s.count(0, index, 100)
+	if !e.maySend(now, about) {
+		t.Error("not believed while the packet is pending")
 	}
 }

@@ -180,18 +180,22 @@ func (e *Engine) maySend(now time.Time, about *forward.OuterError) bool {
 		return false
 	}
 	address := about.Inner.Destination
-	record, ok := e.tables.lookup(kindMapCache, familyOf(address), uint32(about.Instance), address.AsSlice())
-	if !ok || record.LocatorSet == noLocatorSet {
+	index, ok := e.tables.lookupIndex(kindMapCache, familyOf(address), uint32(about.Instance), address.AsSlice())
+	if !ok {
+		return false
+	}
+	set := e.tables.records[index].LocatorSet
+	if set == noLocatorSet {
 		return false
 	}
 	rloc := lisp.RLOCFromAddr(about.Destination)
 	if about.Port != e.dataPortTo(rloc) {
 		return false
 	}
-	if !slices.ContainsFunc(e.tables.sets.of(record.LocatorSet), func(l lisp.Locator) bool { return l.RLOC == rloc }) {
+	if !slices.ContainsFunc(e.tables.sets.of(set), func(l lisp.Locator) bool { return l.RLOC == rloc }) {
 		return false
 	}
-	used := lastUsedNs(record)
+	used := e.store.usageOf(index).lastUsedNs // the record alone does not know yet of packets that are pending
 	return used != 0 && now.Sub(e.clock.fromBoot(used)) < sentWindow
 }
 

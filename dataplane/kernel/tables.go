@@ -361,15 +361,21 @@ func (t *tables) covering(r *root, key entryKey) uint32 {
 
 // lookup returns the record that programs find for an address.
 func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*lisptcLispMapping, bool) {
+	index, ok := t.lookupIndex(kind, family, instance, address)
+	if !ok {
+		return nil, false
+	}
+	return &t.records[index], true
+}
+
+// lookupIndex returns the index of that record.
+func (t *tables) lookupIndex(kind, family uint8, instance uint32, address []byte) (uint32, bool) {
 	r := t.roots[rootKey{kind: kind, family: family, instance: instance}]
 	if r == nil {
-		return nil, false
+		return 0, false
 	}
 	slot := t.fib.lookupFrom(&r.trieRoot, trieKeyOf(address))
-	if slot == slotEmpty {
-		return nil, false
-	}
-	return &t.records[slot&slotIndex], true
+	return slot & slotIndex, slot != slotEmpty
 }
 
 // unhold lets the programs forward by an entry, if it is still the one that was
