@@ -105,7 +105,7 @@ func (t *tables) shrink(below rootKey) {
 		t.reshape(r)
 		return
 	}
-	if c := t.fib.cells; c.size > uint32(t.smallest) && c.inUse() <= c.size/shrinkShare && c.now() >= t.grownAt+keptGrown {
+	if c := t.fib.cells; c.size > uint32(t.smallest) && c.inUse() <= c.size/shrinkShare && t.now() >= t.grownAt+keptGrown {
 		t.rebuild()
 	}
 }

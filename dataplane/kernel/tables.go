@@ -85,8 +85,9 @@ type tables struct {
 	sets       *locatorSets
 	fib        *trie
 	cellLimit  int
-	smallest   int           // cells of a table
-	grownAt    time.Duration // when the table grew last, by the clock of its cells
+	smallest   int // cells of a table
+	now        func() time.Duration
+	grownAt    time.Duration // when the table grew last
 	hurry      func()        // see tableParts
 	wideFrom   int           // entries from which a root of IPv4 is wide
 	flatFrom   int           // entries from which a root of IPv6 is flat, and has groups
@@ -145,7 +146,7 @@ func newTables(p tableParts) (*tables, error) {
 	}
 	t := &tables{
 		maps: p.maps, changed: p.changed, records: p.records, cellLimit: min(p.cellLimit, maxCells), wideFrom: cmp.Or(p.wideFrom, wideFrom), flatFrom: cmp.Or(p.flatFrom, flatFrom),
-		smallest: cmp.Or(p.smallest, smallestTable), groupFrom: cmp.Or(p.groupFrom, groupFrom), hurry: p.hurry,
+		smallest: cmp.Or(p.smallest, smallestTable), groupFrom: cmp.Or(p.groupFrom, groupFrom), hurry: p.hurry, now: p.now,
 		indexes: newMappingPages(p.records, p.pages, p.passed, p.wait),
 		sets: newLocatorSets(p.sets, newRecycler(uint32(len(p.sets)), p.now, p.waitForDecisions),
 			p.locators, newArena(uint32(len(p.locators)), p.now, p.wait)),
@@ -451,7 +452,7 @@ func (t *tables) extend(size int) error {
 		}
 	}
 	t.fib.move(slots)
-	t.grownAt = t.fib.cells.now()
+	t.grownAt = t.now()
 	return nil
 }
 
