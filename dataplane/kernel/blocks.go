@@ -42,6 +42,9 @@ func (s *mapStore) newBlock(family uint8) (block uint32, slots []uint32, err err
 
 // makeBlock makes an inner map, in its place of an outer one.
 func (s *mapStore) makeBlock(outer string, block uint32) (*fibTable, error) {
+	if err := s.emptyBlock(block); err != nil { // of a process that was killed
+		return nil, err
+	}
 	m, err := ebpf.NewMap(s.spec.Maps[outer].InnerMap.Copy())
 	if err != nil {
 		return nil, fmt.Errorf("making the block of a root: %w", err)
@@ -118,7 +121,7 @@ func (s *mapStore) freeBlock() (uint32, error) {
 		if taken[block] || s.isOurs(block) {
 			continue
 		}
-		return block, s.emptyBlock(block) // of a process that was killed
+		return block, nil
 	}
 	return 0, fmt.Errorf("%w: %d roots with blocks", dataplane.ErrFull, rootBlocks-1)
 }
@@ -136,11 +139,17 @@ func (s *mapStore) namedBlocks() map[uint32]bool {
 
 // dropBlock implements tableMaps.
 func (s *mapStore) dropBlock(block uint32) {
-	_ = s.emptyBlock(block) // freeBlock tries again
+	_ = s.takeBlock(block) // makeBlock tries again
+}
+
+// takeBlock takes a block away, whoever made it.
+func (s *mapStore) takeBlock(block uint32) error {
+	err := s.emptyBlock(block)
 	if dropped := s.blocks[block]; dropped != nil {
-		_ = dropped.close()
+		err = errors.Join(err, dropped.close())
 	}
 	delete(s.blocks, block)
+	return err
 }
 
 // emptyBlock takes a block out of its place, whichever family it is of.
@@ -159,11 +168,10 @@ func (s *mapStore) deleteOtherBlocks() error {
 	var errs []error
 	named := s.namedBlocks()
 	for block := uint32(1); block < rootBlocks; block++ {
-		if named[block] || s.nextBlock != nil && s.nextBlock.block == block {
+		if named[block] {
 			continue
 		}
-		errs = append(errs, s.emptyBlock(block))
-		s.dropBlock(block)
+		errs = append(errs, s.takeBlock(block))
 	}
 	return errors.Join(errs...)
 }

@@ -150,6 +150,7 @@ func (s *mapStore) dropTable(slots []uint32) {
 func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 	s.background.Wait()   // else it would take tables away from where others are by then
 	_ = s.takePrepared(0) // what comes now has another size
+	_ = s.dropNextBlock() // a root that still lacks little has it made again
 	previous, err := s.enforce(roots)
 	if err != nil {
 		return err

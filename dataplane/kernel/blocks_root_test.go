@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cilium/ebpf"
+)
+
+// TestPreparedBlockIsGivenUp has a block made ready that no root ever needs: it goes with the next table.
+func TestPreparedBlockIsGivenUp(t *testing.T) {
+	t.Parallel()
+	a := newLinks(t).open(t, 0, Options{})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.store.prepareBlock()
+	p := a.store.nextBlock
+	if <-p.made; p.err != nil {
+		t.Fatal(p.err)
+	}
+	if !a.tables.rebuild() {
+		t.Fatal("no other table could be made")
+	}
+	var id uint32
+	if err := a.store.maps[lisptcMapWide].Lookup(p.block, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || a.store.nextBlock != nil {
+		t.Errorf("the block is still there: %v", err)
+	}
+}
