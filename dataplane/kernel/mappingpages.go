@@ -177,7 +177,21 @@ func (p *mappingPages) release(index uint32) {
 	case !linked:
 		p.link(page)
 	}
+	if at.fits == 0 {
+		p.findKey(page)
+	}
 	p.publish(page)
+}
+
+// findKey gives a page of which nothing fits the key of one of its mappings: what rested may have been the last with the key before.
+func (p *mappingPages) findKey(page uint32) {
+	for taken := p.all(page) &^ p.pages[page].free; taken != 0; taken &= taken - 1 {
+		record := &p.records[page*pageMappings+uint32(bits.TrailingZeros64(taken))]
+		if hasPageKey(record) {
+			p.adoptKey(page, pageKey{record.LocatorSet, record.Iid})
+			return
+		}
+	}
 }
 
 func bitOf(index uint32) uint64 { return 1 << (index % pageMappings) }

@@ -144,3 +144,33 @@ func TestPagesAreOfOneLocatorSet(t *testing.T) {
 		t.Errorf("%d pages are told of, %d indexes in use, want one", told, p.indexes.inUse())
 	}
 }
+
+// A page whose mappings all change to another set has that one, also where one of them rests meanwhile.
+func TestPageChangesBesideWhatRests(t *testing.T) {
+	p := newPlainTables(t, 2*pageMappings, 4, 1<<14)
+	put := func(i int, set lisp.LocatorSet) {
+		t.Helper()
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.0.%d.0/24", i), set))
+		for index := range p.entries.all() {
+			p.unhold(index, p.born[index])
+		}
+	}
+	for i := range pageMappings {
+		put(i, locators(rloc4(1)))
+	}
+	key, err := keyOf(kindMapCache, lisp.MustParsePrefix("10.0.0.0/24"))
+	must(t, err)
+	_, err = p.delete(key)
+	must(t, err)
+	for i := 1; i < pageMappings; i++ {
+		put(i, locators(rloc4(2)))
+	}
+	if told := p.checkPages(t); told != 0 {
+		t.Errorf("%d pages are told of while a mapping of another set rests", told)
+	}
+	p.clock += time.Second
+	put(pageMappings, locators(rloc4(3)))
+	if told := p.checkPages(t); told != 2 {
+		t.Errorf("%d pages are told of when it has rested, want 2", told)
+	}
+}
