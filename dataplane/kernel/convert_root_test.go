@@ -332,6 +332,25 @@ func TestUpgradeInterrupted(t *testing.T) {
 	}
 }
 
+// TestUpgradeFromFewerMaps opens what the first of version 31 left, which had not all maps of the later ones.
+func TestUpgradeFromFewerMaps(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	a := n.routers[0]
+	n.mapBoth(t, rloc4)
+	settings := a.store.maps[lisptcMapSettings]
+	value, err := settings.LookupBytes(uint32(0))
+	must(t, err)
+	binary.NativeEndian.PutUint32(value, 31)
+	must(t, settings.Put(uint32(0), value))
+	for _, name := range []string{lisptcMapMappingPages, lisptcMapPendingCounts, lisptcMapSources} {
+		must(t, os.Remove(filepath.Join(DefaultPinDirectory, a.instance, "maps", name)))
+	}
+	must(t, a.Close())
+	a.open(t, Options{})
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+}
+
 func TestTranslateByName(t *testing.T) {
 	x := translator{
 		from: map[string]field{"a": {0, 2}, "gone": {2, 2}, "wider": {4, 2}, "list": {8, 4}},
