@@ -352,6 +352,18 @@ func (r *router) reportUsage() {
 	slices.SortFunc(used, func(a, b control.Usage) int { return a.Prefix.Compare(b.Prefix) })
 	r.node.HandleUsage(r.time(), used)
 	r.drain()
+	r.reportHeard()
+}
+
+// reportHeard tells the Node from whom packets come.
+func (r *router) reportHeard() {
+	var heard []control.Heard
+	for rloc, at := range r.plane.Sources() {
+		heard = append(heard, control.Heard{RLOC: rloc, LastHeardAt: at})
+	}
+	slices.SortFunc(heard, func(a, b control.Heard) int { return a.RLOC.Compare(b.RLOC) })
+	r.node.HandleHeard(r.time(), heard)
+	r.drain()
 }
 
 // raiseMisses hands the engine's events to the Node.

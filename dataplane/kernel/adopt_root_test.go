@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -127,6 +128,9 @@ func TestKillAndAdopt(t *testing.T) {
 	if !ok || entry.Usage.Packets < 300 || entry.Usage.LastUsedAt.IsZero() || time.Since(entry.CreatedAt) < time.Second ||
 		entry.ExpiresAt.Sub(entry.CreatedAt).Round(time.Second) != 10*time.Minute {
 		t.Errorf("adopted mapping %+v", entry)
+	}
+	if at := maps.Collect(a.Sources())[lisp.RLOCFromAddr(rloc4(1))]; time.Since(at) > time.Minute {
+		t.Errorf("packets last came from %s at %v after a restart", rloc4(1), at)
 	}
 }
 
