@@ -34,7 +34,7 @@ test: ## all tests with the race detector; installs by apt what they need beyond
 	@$(MAKE) --no-print-directory lint
 	.ci/test $(PACKAGES)
 
-turns: ## that no turn of the control plane's loop takes more than 5 ms of processor time at a million entries, or by a reload of 100,000 sites; not under the race detector
+turns: ## that no turn of the control plane's loop takes more than 5 ms of processor time at a million entries, or by a reload of 100,000 sites or local EIDs; not under the race detector
 	$(GO) test -count=1 -v -run 'Turns(At|Of)A' ./control
 
 kernels: ## the programs, the golden packets and the demo on Debian's 6.1 kernel under qemu; installs what it needs by apt

@@ -67,12 +67,10 @@ func (c *corePath) takes(s *siblings, m *mapReply) bool {
 
 // ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours.
 func (c *corePath) ask(s *siblings) (asked bool) {
-	for _, m := range s.mappings {
-		for _, l := range m.Locators {
-			if own, family := s.h.rlocOf(l.RLOC.Is4()); family && s.isSiblings(l.RLOC) {
-				c.send(s, own, l.RLOC, m.Prefix)
-				return true
-			}
+	for _, l := range s.database.rlocs {
+		if own, family := s.h.rlocOf(l.rloc.Is4()); family && s.isSiblings(l.rloc) {
+			c.send(s, own, l.rloc, l.prefix)
+			return true
 		}
 	}
 	return false
@@ -170,16 +168,14 @@ func (s *siblings) decide() (to int, why DetourReason) {
 // ownDown reports that the host can use none of the locators that are ours.
 func (s *siblings) ownDown() bool {
 	found := false
-	for _, m := range s.mappings {
-		for _, l := range m.Locators {
-			if !slices.Contains(s.h.rlocs, l.RLOC) {
-				continue
-			}
-			if l.Reachable {
-				return false
-			}
-			found = true
+	for _, l := range s.database.rlocs {
+		if !slices.Contains(s.h.rlocs, l.rloc) {
+			continue
 		}
+		if l.reachable {
+			return false
+		}
+		found = true
 	}
 	return found
 }

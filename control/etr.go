@@ -7,7 +7,6 @@ package control
 // never answers for anybody else's EIDs.
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -20,95 +19,28 @@ type etr struct {
 	database  *database
 	registrar *registrar
 	solicitor *solicitor
-	announced []lisp.Mapping // what is registered
 	probed    []lisp.Locator // room for the answer to an RLOC-probe
+
+	wanted     *database // to be announced next, nil for none
+	anew       bool      // all of it is to be registered
+	announced  chunked[DatabaseMapping]
+	pass       announcing
+	announcing deadlines // one row: the next batch of the pass
+
 	isSibling func(netip.Addr) bool
+	lowered   func(lisp.LocatorSet) lisp.LocatorSet // without the R bits that must not be set now
 }
 
 func newETR(h *host) *etr {
 	return &etr{h: h, config: &ETRConfig{}, database: newDatabase(nil), registrar: newRegistrar(h), solicitor: newSolicitor(h)}
 }
 
-// configure takes over another configuration: the data plane's Database first,
-// then the registrations. anew says that these must be sent whatever they say.
-func (e *etr) configure(c *ETRConfig, anew bool) {
-	next := newDatabase(c.Database)
-	for p := range e.database.index.all() {
-		if _, still := next.index.get(p); !still {
-			e.h.emit(RemoveDatabase{Prefix: p})
-		}
-	}
-	for p, m := range next.index.all() {
-		if old, known := e.database.index.get(p); !known || !old.equal(m) {
-			e.h.emit(InstallDatabase{m})
-		}
-	}
-	old := e.database
-	e.config, e.database = c, next
-	was := e.announced
-	mappings := e.mappings()
-	changed := changedPrefixes(was, mappings)
-	e.checkVersions(changed, old)
-	e.announced = mappings
-	e.registrar.configure(c.MapServers, c.QuickRegistrationInterval, func(site string) announcement {
-		before, now := old.ofSite(was, site), next.ofSite(mappings, site)
-		return announcement{mappings: now, withdrawn: missingPrefixes(before, now), changed: changedPrefixes(before, now), anew: anew}
-	})
-	if len(was) > 0 { // peers know nothing yet of an ETR that begins
-		e.solicitor.mappingsChanged(changed, e.registrar.acknowledges(), e.registrar.changeAt)
-	}
-}
-
-// changedPrefixes lists the EID-Prefixes that are new, gone, or have another mapping
-// now. Both lists are in the order of prefixes.
-func changedPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
-	var changed []lisp.Prefix
-	at, known := 0, false
-	for i := range is {
-		if at, known = follow(was, at, is[i].Prefix); !known || !was[at].Equal(is[i]) {
-			changed = append(changed, is[i].Prefix)
-		}
-	}
-	return append(changed, missingPrefixes(was, is)...)
-}
-
-// missingPrefixes lists the EID-Prefixes that are gone. Both lists are in order.
-func missingPrefixes(was, is []lisp.Mapping) []lisp.Prefix {
-	var gone []lisp.Prefix
-	at, still := 0, false
-	for i := range was {
-		if at, still = follow(is, at, was[i].Prefix); !still {
-			gone = append(gone, was[i].Prefix)
-		}
-	}
-	return gone
-}
-
-// follow goes on in an ordered list to where an EID-Prefix is, or would be.
-func follow(list []lisp.Mapping, at int, p lisp.Prefix) (to int, found bool) {
-	for ; at < len(list); at++ {
-		if list[at].Prefix == p {
-			return at, true
-		}
-		if list[at].Prefix.Compare(p) > 0 {
-			break
-		}
-	}
-	return at, false
-}
-
-// checkVersions tells the operator of mappings that changed without a newer Map-Version:
-// nobody who compares versions will notice the change (RFC 9302 s.6). Raising it is the
-// operator's, an ETR must not do it.
-func (e *etr) checkVersions(changed []lisp.Prefix, old *database) {
-	for _, p := range changed {
-		was, before := old.index.get(p)
-		is, after := e.database.index.get(p)
-		versioned := before && after && was.Version != lisp.NullMapVersion && is.Version != lisp.NullMapVersion
-		if versioned && lisp.CompareMapVersions(is.Version, was.Version) <= 0 && !is.equal(was) {
-			e.h.count(MapVersionNotRaised)
-			e.h.notice(Notice{Kind: NoticeMapVersionNotRaised, Prefix: p, Detail: fmt.Sprintf("from %d to %d", was.Version, is.Version)})
-		}
+// configure takes over another configuration and its Database. anew says that the registrations
+// must be sent whatever they say; begins that no turn is waiting.
+func (e *etr) configure(c *ETRConfig, d *database, anew, begins bool) {
+	e.config = c
+	for e.announce(d, anew); begins && e.announces(); {
+		e.handleAnnouncing(0)
 	}
 }
 
@@ -123,26 +55,15 @@ func (e *etr) handleMapNotify(m *mapNotify) {
 
 // shutdown withdraws the registrations if it is configured so.
 func (e *etr) shutdown() {
-	if !e.config.WithdrawOnShutdown || e.database.index.size == 0 {
-		return
+	if e.config.WithdrawOnShutdown {
+		e.registrar.withdrawAll(e.registeredWith)
 	}
-	e.registrar.withdrawAll(func(site string) []lisp.Prefix {
-		return missingPrefixes(e.database.ofSite(e.announced, site), nil)
-	})
 }
 
-// mappings lists what the ETR registers, in order.
-func (e *etr) mappings() []lisp.Mapping {
-	list := make([]lisp.Mapping, 0, e.database.index.size)
-	for _, m := range e.database.index.all() {
-		list = append(list, e.local(m))
-	}
-	return list
-}
-
+// local is a mapping of the Database as it is announced.
 func (e *etr) local(m DatabaseMapping) lisp.Mapping {
 	mapping := m.mapping()
-	mapping.Locators = withLocalBits(mapping.Locators, e.h.rlocs)
+	mapping.Locators = withLocalBits(e.lowered(mapping.Locators), e.h.rlocs)
 	return mapping
 }
 
@@ -197,7 +118,7 @@ func (e *etr) handleProbe(m *mapRequest) {
 		}
 		e.noteAsker(m, match.Prefix)
 		mapping := match.mapping()
-		e.probed = appendWithLocalBits(e.probed[:0], mapping.Locators, e.h.rlocs)
+		e.probed = appendWithLocalBits(e.probed[:0], e.lowered(mapping.Locators), e.h.rlocs)
 		mapping.Locators = e.probed // for as long as it is being encoded
 		probed := lisp.RLOCFromAddr(m.local.Addr())
 		i := slices.IndexFunc(mapping.Locators, func(l lisp.Locator) bool { return !probed.IsZero() && l.RLOC == probed })

@@ -44,6 +44,7 @@ func (n *Node) Explain(instance lisp.InstanceID, destination lisp.EID) Explanati
 	e := Explanation{ITR: n.itr != nil}
 	if n.etr != nil {
 		if _, own, ok := n.etr.database.index.longest(host); ok {
+			own.Locators = n.etr.lowered(own.Locators)
 			e.Own = &own
 		}
 	}

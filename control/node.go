@@ -9,6 +9,7 @@ package control
 import (
 	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/lisp"
@@ -83,7 +84,7 @@ func (n *Node) LastRegisterNonce() uint64 { return n.host.registerNonce }
 func (n *Node) InForce() *Prepared { return n.inForce }
 
 // PutInForce is Configure with what was made ready by Prepare, in a turn that is short however long
-// the configuration is. Many static mappings follow in the next turns.
+// the configuration is. Many static mappings, and many EID-Prefixes of the ETR, follow in the next turns.
 func (n *Node) PutInForce(now time.Time, p *Prepared) {
 	if p.before != n.inForce {
 		p.compare(n.inForce) // another one came in between
@@ -97,7 +98,7 @@ func (n *Node) PutInForce(now time.Time, p *Prepared) {
 	n.keyring, n.config = p.keyring, p.config
 	n.host.configure(p.config)
 	n.configureITR(p, begins)
-	n.configureETR(p.config.ETR, p.anew)
+	n.configureETR(p, begins)
 	n.configureMapServer(p)
 	n.configureMapResolver(p)
 	n.listTimers()
@@ -118,23 +119,26 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	}
 }
 
-func (n *Node) configureETR(c *ETRConfig, anew bool) {
+func (n *Node) configureETR(p *Prepared, begins bool) {
+	c := p.config.ETR
 	switch {
 	case c == nil && n.etr != nil:
 		was := n.etr
 		n.etr = nil
-		n.retire(retirement{announced: was.announced})
+		n.retire(was.retirement())
 	case c != nil && n.etr == nil:
 		n.etr = newETR(n.host)
 		n.etr.solicitor.peers = n.activePeers
 		n.etr.isSibling = func(a netip.Addr) bool { return n.siblings.of(a) >= 0 }
+		n.etr.lowered = func(set lisp.LocatorSet) lisp.LocatorSet { return n.siblings.lowered(set) }
 	}
-	if c != nil {
-		n.etr.configure(n.configureSiblings(c), anew)
-		n.siblings.tellChange()
-	} else {
-		n.siblings.configure(nil, nil)
+	if c == nil {
+		n.siblings.configure(nil, p.database)
+		return
 	}
+	n.configureSiblings(c.Siblings, p.database)
+	n.etr.configure(c, p.database, p.anew, begins)
+	n.siblings.tellChange()
 }
 
 func (n *Node) configureMapServer(p *Prepared) {
@@ -401,7 +405,8 @@ func (n *Node) listTimers() {
 	n.timers = append(n.timers, inBatches(&n.retiring, n.handleRetirement))
 	if e := n.etr; e != nil {
 		n.timers = append(n.timers, oneByOne(&e.registrar.timers, e.registrar.handleTimeout), inBatches(&e.solicitor.begin, e.solicitor.handleBegin),
-			oneByOne(&e.solicitor.timers, e.solicitor.handleTimeout), oneByOne(&n.siblings.timers, n.handleSiblingTimeout))
+			oneByOne(&e.solicitor.timers, e.solicitor.handleTimeout), oneByOne(&n.siblings.timers, n.handleSiblingTimeout),
+			inBatches(&e.announcing, e.handleAnnouncing))
 	}
 	if s := n.mapServer; s != nil {
 		n.timers = append(n.timers, oneByOne(&s.registrations.timers, s.handleTimeout), oneByOne(&s.notifier.timers, s.notifier.handleTimeout),
@@ -503,12 +508,30 @@ func (n *Node) Database() iter.Seq[DatabaseMapping] {
 		if n.etr == nil {
 			return
 		}
-		for _, m := range n.etr.database.index.all() {
+		for _, m := range n.etr.database.list {
+			m.Locators = n.etr.lowered(m.Locators)
 			if !yield(m) {
 				return
 			}
 		}
 	}
+}
+
+// DatabasePage is a part of what Database yields: at most so many after an EID-Prefix, from the
+// beginning for the zero one.
+func (n *Node) DatabasePage(after lisp.Prefix, most int) (page []DatabaseMapping) {
+	if n.etr == nil {
+		return nil
+	}
+	list, from := n.etr.database.list, 0
+	if !after.IsZero() {
+		from = n.etr.database.after(after)
+	}
+	page = slices.Clone(list[from:min(from+most, len(list))])
+	for i := range page {
+		page[i].Locators = n.etr.lowered(page[i].Locators)
+	}
+	return page
 }
 
 // Locators yields the RLOCs of the map-cache with their states, in the order of RLOCs.

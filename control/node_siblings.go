@@ -10,22 +10,13 @@ import (
 	"time"
 )
 
-// configureSiblings takes over siblings and Database, and returns the configuration with
-// the R bits as they are.
-func (n *Node) configureSiblings(c *ETRConfig) *ETRConfig {
-	configs := c.Siblings
+// configureSiblings takes over siblings and Database.
+func (n *Node) configureSiblings(configs []SiblingConfig, d *database) {
 	if n.itr == nil { // nobody takes their answers
 		configs = nil
 	}
-	n.siblings.configure(configs, c.Database)
+	n.siblings.configure(configs, d)
 	n.siblings.act(n.below)
-	return n.withReachability(c)
-}
-
-func (n *Node) withReachability(c *ETRConfig) *ETRConfig {
-	effective := *c
-	effective.Database = n.siblings.effective()
-	return &effective
 }
 
 // below is a random duration up to d.
@@ -65,7 +56,7 @@ func (n *Node) siblingsChanged(theirs bool) {
 	if !ours && !theirs {
 		return
 	}
-	n.etr.configure(n.withReachability(n.config.ETR), false)
+	n.etr.announce(n.inForce.database, false)
 	n.siblings.tellChange()
 }
 

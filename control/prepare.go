@@ -15,15 +15,16 @@ import (
 
 // Prepared is a configuration that PutInForce takes, once; it belongs to the Node then.
 type Prepared struct {
-	before  *Prepared // what it was compared with; nil once it is in force
-	config  Config    // defaults filled in
-	keyring *Keyring
-	sites   map[string]int // of the Map-Server: index in config.MapServer.Sites by name
-	routes  mapResolverRoutes
-	static  map[lisp.Prefix]struct{} // EID-Prefixes of the static mappings
-	gone    []lisp.Prefix            // those that were static before
-	same    bool                     // nothing differs
-	anew    bool                     // another xTR-ID or Site-ID
+	before   *Prepared // what it was compared with; nil once it is in force
+	config   Config    // defaults filled in
+	keyring  *Keyring
+	sites    map[string]int // of the Map-Server: index in config.MapServer.Sites by name
+	routes   mapResolverRoutes
+	static   map[lisp.Prefix]struct{} // EID-Prefixes of the static mappings
+	gone     []lisp.Prefix            // those that were static before
+	database *database                // of the ETR
+	same     bool                     // nothing differs
+	anew     bool                     // another xTR-ID or Site-ID
 }
 
 // Prepare makes a configuration ready to take the place of the one in force: Node.InForce, nil for
@@ -47,6 +48,10 @@ func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
 	}
 	if c := p.config.MapResolver; c != nil {
 		p.routes = newMapResolverRoutes(c)
+	}
+	p.database = newDatabase(nil)
+	if c := p.config.ETR; c != nil {
+		p.database = newDatabase(c.Database)
 	}
 	p.compare(inForce)
 	return p, nil

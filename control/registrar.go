@@ -41,18 +41,11 @@ const (
 	refreshGapPart = 4 * gapMessages
 )
 
-// announcement is what a site of the ETR wants registered.
-type announcement struct {
-	mappings  []lisp.Mapping // in order
-	withdrawn []lisp.Prefix
-	changed   []lisp.Prefix // they go first, and count for registered
-	anew      bool          // send everything, whatever changed
-}
-
 // registrar registers mappings with all Map-Servers.
 type registrar struct {
 	h        *host
 	peers    []*registrationPeer
+	work     []*registering // Map-Servers whose registration is being brought into line
 	messages slab[registerMessage]
 	byNonce  map[uint64]uint32
 	timers   deadlines
@@ -89,35 +82,6 @@ type registerMessage struct {
 
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
 
-// configure brings the registrations into line: a peer is left alone unless it or
-// the mappings of its site changed.
-func (r *registrar) configure(peers []MapServerPeer, quick time.Duration, of func(site string) announcement) {
-	old := r.peers
-	r.quick = quick
-	r.peers = make([]*registrationPeer, len(peers))
-	for i, config := range peers {
-		a := of(config.Site)
-		at := slices.IndexFunc(old, func(p *registrationPeer) bool { return p.config.id() == config.id() })
-		if at < 0 {
-			r.peers[i] = &registrationPeer{config: config}
-			r.register(r.peers[i], a)
-			continue
-		}
-		p := old[at]
-		r.peers[i] = p
-		same := p.config.equal(config)
-		p.config = config
-		if !same || a.anew || len(a.changed) > 0 {
-			r.register(p, a)
-		}
-	}
-	for _, p := range old {
-		if !slices.Contains(r.peers, p) {
-			r.forget(p)
-		}
-	}
-}
-
 func (p MapServerPeer) equal(o MapServerPeer) bool {
 	return p.id() == o.id() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
 		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
@@ -127,78 +91,26 @@ func (k Key) equal(o Key) bool {
 	return k.ID == o.ID && k.Algorithm == o.Algorithm && k.TruncatedMAC == o.TruncatedMAC && slices.Equal(k.Secret, o.Secret)
 }
 
-// register sends everything to a Map-Server: what changed first, the rest within the
-// pace of Map-Registers. Withdrawals that are under way go on.
-func (r *registrar) register(p *registrationPeer, a announcement) {
-	withdrawn := append(r.withdrawing(p, a.mappings), a.withdrawn...)
-	r.forget(p)
-	p.prefixes = len(a.mappings)
-	if len(withdrawn) > 0 {
-		r.withdraw(p, withdrawn)
-	}
-	changed := make(map[lisp.Prefix]bool, len(a.changed))
-	for _, prefix := range a.changed {
-		changed[prefix] = true
-	}
-	ordered := slices.Clone(a.mappings)
-	slices.SortStableFunc(ordered, func(x, y lisp.Mapping) int { return rank(changed[x.Prefix]) - rank(changed[y.Prefix]) })
-	parts := r.split(p, ordered)
-	p.quickUntil = 0
-	if r.quick > 0 && len(parts) <= quickMessages {
-		p.quickUntil = r.h.after(quickPeriod)
-	}
-	for _, part := range parts {
-		r.add(registerMessage{peer: p, mappings: part, awaited: changed[part[0].Prefix]})
-	}
-}
-
-func rank(first bool) int {
-	if first {
-		return 0
-	}
-	return 1
-}
-
-// withdrawing lists what is being withdrawn from a Map-Server and not registered anew.
-func (r *registrar) withdrawing(p *registrationPeer, mappings []lisp.Mapping) []lisp.Prefix {
-	var prefixes []lisp.Prefix
-	for _, id := range p.messages {
-		m := r.messages.at(id)
-		if !m.withdrawal {
-			continue
-		}
-		for _, gone := range m.mappings {
-			_, back := slices.BinarySearchFunc(mappings, gone.Prefix, func(m lisp.Mapping, p lisp.Prefix) int { return m.Prefix.Compare(p) })
-			if !back {
-				prefixes = append(prefixes, gone.Prefix)
-			}
-		}
-	}
-	return prefixes
-}
-
-// withdraw sends Map-Registers with TTL 0.
-func (r *registrar) withdraw(p *registrationPeer, prefixes []lisp.Prefix) {
-	gone := make([]lisp.Mapping, len(prefixes))
-	for i, prefix := range prefixes {
-		gone[i] = lisp.Mapping{Prefix: prefix, Authoritative: true}
-	}
-	for _, part := range r.split(p, gone) {
-		r.add(registerMessage{peer: p, mappings: part, withdrawal: true, awaited: true})
-	}
-}
-
 // withdrawAll withdraws what is registered, once, without waiting for anything: there
 // is no time left to keep a pace.
-func (r *registrar) withdrawAll(of func(site string) []lisp.Prefix) {
+func (r *registrar) withdrawAll(of func(p *registrationPeer, yield func(lisp.Prefix))) {
 	for _, p := range r.peers {
 		r.forget(p)
-		r.withdraw(p, of(p.config.Site))
-		for _, id := range p.messages {
-			if r.messages.at(id).tries == 0 {
-				r.send(id)
-			}
-		}
+		pack := r.packingFor(p)
+		of(p, func(gone lisp.Prefix) { r.withdrawNow(p, pack.put(withdrawalOf(gone))) })
+		r.withdrawNow(p, pack.take())
+	}
+	r.work = nil
+}
+
+// withdrawNow sends a Map-Register with TTL 0 at once.
+func (r *registrar) withdrawNow(p *registrationPeer, gone []lisp.Mapping) {
+	if len(gone) == 0 {
+		return
+	}
+	r.add(registerMessage{peer: p, mappings: gone, withdrawal: true, awaited: true})
+	if id := p.messages[len(p.messages)-1]; r.messages.at(id).tries == 0 {
+		r.send(id)
 	}
 }
 
@@ -283,27 +195,6 @@ func (r *registrar) arrived(m *registerMessage) {
 		m.awaited = false
 		r.awaited--
 	}
-}
-
-// split groups mappings so that each Map-Register stays within the size of control
-// messages; a mapping that is too large for that goes alone.
-func (r *registrar) split(p *registrationPeer, mappings []lisp.Mapping) [][]lisp.Mapping {
-	const headOctets, xtrIDOctets = 16, 24
-	room := controlOctets(p.config.Address.Addr()) - headOctets - xtrIDOctets - p.config.Key.macOctets()
-	var parts [][]lisp.Mapping
-	used := 0
-	for _, m := range mappings {
-		octets := recordOctets(m)
-		last := len(parts) - 1
-		if last < 0 || used+octets > room || len(parts[last]) == wire.MaxRecords {
-			parts = append(parts, []lisp.Mapping{m})
-			used = octets
-			continue
-		}
-		parts[last] = append(parts[last], m)
-		used += octets
-	}
-	return parts
 }
 
 // send sends a message with the next nonce and sets its deadline: the

@@ -92,7 +92,7 @@ func (r *registrar) acknowledges() bool {
 }
 
 // registered reports whether all changes have arrived where Map-Notifies tell it.
-func (r *registrar) registered() bool { return r.awaited == 0 }
+func (r *registrar) registered() bool { return r.awaited == 0 && !r.busy() }
 
 // status yields how things stand with each Map-Server.
 func (r *registrar) status() iter.Seq[MapServerStatus] {

@@ -17,7 +17,10 @@ type retirement struct {
 	locators  *locatorTable
 	entry     uint32 // where the pass is
 	locator   uint32
-	announced []lisp.Mapping // what is left of them
+	database  *database                 // what an ETR's pass was about to announce, nil for an ITR
+	announced *chunked[DatabaseMapping] // and what was announced before
+	listed    int
+	was       int
 }
 
 // retire begins to empty the data plane; little is done at once.
@@ -41,11 +44,13 @@ func (n *Node) handleRetirement(uint32) {
 // step looks at one row and reports whether there was any.
 func (r *retirement) step(n *Node) bool {
 	switch {
-	case len(r.announced) > 0:
-		p := r.announced[0].Prefix
-		r.announced = r.announced[1:]
-		if !n.etr.hasPrefix(p) {
-			n.host.emit(RemoveDatabase{Prefix: p})
+	case r.database != nil && r.listed < len(r.database.list):
+		r.listed++
+		n.forgetDatabase(r.database.list[r.listed-1].Prefix)
+	case r.database != nil && r.was < r.announced.len():
+		r.was++
+		if p := r.announced.at(r.was - 1).Prefix; !r.database.holds(p) {
+			n.forgetDatabase(p)
 		}
 	case r.cache == nil:
 		return false
@@ -67,13 +72,21 @@ func (r *retirement) step(n *Node) bool {
 	return true
 }
 
-// hasPrefix reports whether the ETR, nil for none, has an EID-Prefix of its own.
-func (e *etr) hasPrefix(p lisp.Prefix) bool {
-	if e == nil {
-		return false
+// forgetDatabase takes an EID-Prefix out of the data plane's Database, unless the ETR, if there is one, has it.
+func (n *Node) forgetDatabase(p lisp.Prefix) {
+	if n.etr == nil || !n.etr.database.holds(p) {
+		n.host.emit(RemoveDatabase{Prefix: p})
 	}
-	_, ok := e.database.index.get(p)
-	return ok
+}
+
+// retirement is what an ETR leaves behind. Of a pass under way that is also what comes yet: an older
+// retirement may have left it where it was.
+func (e *etr) retirement() retirement {
+	r := retirement{database: e.database, announced: &e.announced, was: e.announced.len()}
+	if e.pass.walking {
+		r.was = e.pass.was
+	}
+	return r
 }
 
 // hasMapping reports whether the ITR, nil for none, has an entry of its own in an old one's place.

@@ -4,8 +4,6 @@ package control
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -141,42 +139,6 @@ func TestAnETRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 	}
 	if len(installed) != 1 || !installed[last.Prefix] {
 		t.Errorf("%d EID-Prefixes are in the data plane's Database: want the one of the ETR that began", len(installed))
-	}
-}
-
-// TestChangedPrefixes compares with a search for each.
-func TestChangedPrefixes(t *testing.T) {
-	at := func(third int, ttl uint32) lisp.Mapping {
-		return lisp.Mapping{Prefix: lisp.MustParsePrefix(fmt.Sprintf("10.1.%d.0/24", third)), TTLMinutes: ttl}
-	}
-	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		list := func() (all []lisp.Mapping) {
-			for third := range 12 {
-				if random.IntN(2) == 0 {
-					all = append(all, at(third, uint32(random.IntN(2))))
-				}
-			}
-			return all
-		}
-		was, is := list(), list()
-		var changed, gone []lisp.Prefix
-		for _, m := range is {
-			if !slices.ContainsFunc(was, m.Equal) {
-				changed = append(changed, m.Prefix)
-			}
-		}
-		for _, m := range was {
-			if !slices.ContainsFunc(is, func(o lisp.Mapping) bool { return o.Prefix == m.Prefix }) {
-				gone = append(gone, m.Prefix)
-			}
-		}
-		if got := missingPrefixes(was, is); !slices.Equal(got, gone) {
-			t.Fatalf("from %v to %v: missing %v, want %v", was, is, got, gone)
-		}
-		if got := changedPrefixes(was, is); !slices.Equal(got, append(changed, gone...)) {
-			t.Fatalf("from %v to %v: changed %v, want %v", was, is, got, append(changed, gone...))
-		}
 	}
 }
 

@@ -79,7 +79,7 @@ type siblings struct {
 	h         *host
 	rows      []sibling
 	timers    deadlines // ids are indexes of rows; coreTimer is the judgement's
-	mappings  []DatabaseMapping
+	database  *database
 	path      corePath
 	detourBy  int     // index of who gets the site's packets, -1 for nobody
 	detourAt  instant // since when, or since when not
@@ -91,13 +91,13 @@ type siblings struct {
 // coreTimer is the deadline of the next judgement of our own paths.
 const coreTimer = maxSiblings
 
-func newSiblings(h *host) *siblings { return &siblings{h: h, detourBy: -1} }
+func newSiblings(h *host) *siblings { return &siblings{h: h, detourBy: -1, database: newDatabase(nil)} }
 
 // configure takes over the siblings and the Database of a configuration. What is known
 // of siblings that stay, stays.
-func (s *siblings) configure(configs []SiblingConfig, mappings []DatabaseMapping) {
+func (s *siblings) configure(configs []SiblingConfig, d *database) {
 	old := s.rows
-	s.mappings, s.rows = mappings, nil
+	s.database, s.rows = d, nil
 	s.h.cutOff = s.ownDown()
 	for i, c := range configs {
 		row := sibling{reachable: map[lisp.RLOC]bool{}}
@@ -156,15 +156,13 @@ func (s *siblings) ask(i int) {
 func (s *siblings) prefixesToAsk() []lisp.Prefix {
 	var asked []lisp.Prefix
 	covered := map[lisp.RLOC]bool{}
-	for _, m := range s.mappings {
-		fresh := false
-		for _, l := range m.Locators {
-			if !slices.Contains(s.h.rlocs, l.RLOC) && !covered[l.RLOC] {
-				covered[l.RLOC], fresh = true, true
-			}
+	for _, l := range s.database.rlocs {
+		if slices.Contains(s.h.rlocs, l.rloc) || covered[l.rloc] {
+			continue
 		}
-		if fresh && len(asked) < maxRequestRecords {
-			asked = append(asked, m.Prefix)
+		covered[l.rloc] = true
+		if len(asked) < maxRequestRecords && !slices.Contains(asked, l.prefix) {
+			asked = append(asked, l.prefix)
 		}
 	}
 	return asked
@@ -186,10 +184,10 @@ func (s *siblings) send(row *sibling, m *wire.MapRequest, counted Counter) {
 
 // tell says to all siblings that our mapping changed.
 func (s *siblings) tell() {
-	if len(s.mappings) == 0 {
+	p := s.database.first
+	if p.IsZero() {
 		return
 	}
-	p := s.mappings[0].Prefix
 	for i := range s.rows {
 		m := wire.MapRequest{
 			SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.nonce(), SourceEID: wire.EIDAddress(p.Instance(), p.EID()),
@@ -203,11 +201,9 @@ func (s *siblings) tell() {
 // tellChange tells siblings when our own R bits are others than they were told.
 func (s *siblings) tellChange() {
 	var own []lisp.RLOC
-	for _, m := range s.mappings {
-		for _, l := range m.Locators {
-			if l.Reachable && slices.Contains(s.h.rlocs, l.RLOC) && s.isReachable(l.RLOC) && !slices.Contains(own, l.RLOC) {
-				own = append(own, l.RLOC)
-			}
+	for _, l := range s.database.rlocs {
+		if l.reachable && slices.Contains(s.h.rlocs, l.rloc) && s.isReachable(l.rloc) {
+			own = append(own, l.rloc)
 		}
 	}
 	if s.told == nil || !slices.Equal(own, s.told) {
@@ -250,7 +246,7 @@ func (s *siblings) takes(m *mapReply) (taken, changed bool) {
 
 // note takes what a sibling says of one of its own locators, if our Database has it.
 func (s *siblings) note(row *sibling, l lisp.Locator) (changed bool) {
-	if !l.Local || slices.Contains(s.h.rlocs, l.RLOC) || !s.has(l.RLOC) {
+	if !l.Local || slices.Contains(s.h.rlocs, l.RLOC) || !s.database.has(l.RLOC) {
 		return false
 	}
 	was, known := row.reachable[l.RLOC]
@@ -261,22 +257,8 @@ func (s *siblings) note(row *sibling, l lisp.Locator) (changed bool) {
 	return !known || was != l.Reachable
 }
 
-// has reports whether an RLOC stands in the Database.
-func (s *siblings) has(r lisp.RLOC) bool {
-	return slices.ContainsFunc(s.mappings, func(m DatabaseMapping) bool { _, ok := m.Locators.Find(r); return ok })
-}
-
-// effective is the Database with the R bits as they are: configured, and neither lowered
-// by a sibling for its locators nor by us for ours.
-func (s *siblings) effective() []DatabaseMapping {
-	list := slices.Clone(s.mappings)
-	for i := range list {
-		list[i].Locators = s.lowered(list[i].Locators)
-	}
-	return list
-}
-
-// lowered is a set with the R bits cleared that have to be.
+// lowered is a set with the R bits as they are: configured, and neither lowered by a sibling for
+// its locators nor by us for ours.
 func (s *siblings) lowered(set lisp.LocatorSet) lisp.LocatorSet {
 	isWrong := func(l lisp.Locator) bool { return l.Reachable && !s.isReachable(l.RLOC) }
 	if !slices.ContainsFunc(set, isWrong) {

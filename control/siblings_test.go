@@ -235,7 +235,7 @@ func TestSiblingSpeaksForItselfAlone(t *testing.T) {
 		{"another nonce", linkB, func(m *wire.MapReply) { m.Nonce++ }},
 		{"another address", "10.1.0.3", func(*wire.MapReply) {}},
 	} {
-		mapping := n.a.etr.announced[0]
+		mapping := n.a.etr.announced.at(0).mapping()
 		set := slices.Clone(mapping.Locators)
 		for i := range set {
 			set[i].Reachable, set[i].Local = false, set[i].RLOC == rloc(rlocB)

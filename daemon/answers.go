@@ -155,13 +155,21 @@ func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
 	return document
 }
 
+// databasePage bounds what one turn of the loop lists.
+const databasePage = 512
+
 func (d *daemon) database(ctx context.Context) ([]api.DatabaseEntry, error) {
-	mappings, err := ask(ctx, d.loop, func(time.Time) []control.DatabaseMapping { return slices.Collect(d.loop.node.Database()) })
-	list := make([]api.DatabaseEntry, len(mappings))
-	for i, m := range mappings {
-		list[i] = api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes, MapVersion: m.Version, Site: m.Site}
+	list := []api.DatabaseEntry{}
+	for after := (lisp.Prefix{}); ; {
+		page, err := ask(ctx, d.loop, func(time.Time) []control.DatabaseMapping { return d.loop.node.DatabasePage(after, databasePage) })
+		if err != nil || len(page) == 0 {
+			return list, err
+		}
+		for _, m := range page {
+			list = append(list, api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes, MapVersion: m.Version, Site: m.Site})
+		}
+		after = page[len(page)-1].Prefix
 	}
-	return list, err
 }
 
 // mapRequestsPage bounds what one turn of the loop lists.

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// A Database of a hundred thousand EID-Prefixes is brought into force in turns that stay short, and
+// whatever comes while that is under way, the data plane and the Map-Servers end up with what is configured.
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// announceConfig is an ETR of two sites, each with a Map-Server, and the EID-Prefixes of those numbers
+// that site names.
+func announceConfig(count int, site func(i int) string, locator func(i int) string) Config {
+	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"})
+	c.ETR.MapServers = []MapServerPeer{
+		{Address: addrPort("192.0.2.100"), Site: "north", Key: secret(1), WantMapNotify: true},
+		{Address: addrPort("192.0.2.101"), Site: "south", Key: secret(1), WantMapNotify: true},
+	}
+	for i := range count {
+		if name := site(i); name != "" {
+			c.ETR.Database = append(c.ETR.Database, DatabaseMapping{Prefix: reloadPrefix(10, i), Locators: locators(locator(i)), TTLMinutes: 60, Site: name})
+		}
+	}
+	return c
+}
+
+// announced is what the world knows of an ETR: its data plane and its Map-Servers.
+type announced struct {
+	*journalledServer
+	database map[lisp.Prefix]DatabaseMapping
+	servers  map[netip.Addr]map[lisp.Prefix]lisp.Mapping
+	effects  []Effect // not looked at yet
+}
+
+func newAnnounced(t *testing.T, c Config) *announced {
+	t.Helper()
+	n, err := New(c, epoch, testRandom(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &announced{
+		journalledServer: &journalledServer{Node: n, now: epoch}, database: map[lisp.Prefix]DatabaseMapping{},
+		servers: map[netip.Addr]map[lisp.Prefix]lisp.Mapping{netip.MustParseAddr("192.0.2.100"): {}, netip.MustParseAddr("192.0.2.101"): {}},
+	}
+	a.look(t)
+	return a
+}
+
+// keep takes the effects of a turn and returns how many.
+func (a *announced) keep() int {
+	before := len(a.effects)
+	for e, ok := a.Poll(); ok; e, ok = a.Poll() {
+		a.effects = append(a.effects, e)
+	}
+	return len(a.effects) - before
+}
+
+// look carries the effects out.
+func (a *announced) look(t *testing.T) {
+	t.Helper()
+	a.keep()
+	for _, e := range a.effects {
+		switch e := e.(type) {
+		case InstallDatabase:
+			a.database[e.Prefix] = e.DatabaseMapping
+		case RemoveDatabase:
+			delete(a.database, e.Prefix)
+		case SendPacket:
+			a.register(t, e)
+		}
+	}
+	a.effects = nil
+}
+
+func (a *announced) register(t *testing.T, e SendPacket) {
+	t.Helper()
+	m, err := wire.Parse(e.Payload)
+	register, ok := m.(*wire.MapRegister)
+	if err != nil || !ok {
+		return
+	}
+	for _, r := range register.Records {
+		mapping, err := r.Mapping()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mapping.TTLMinutes == 0 {
+			delete(a.servers[e.Remote.Addr()], mapping.Prefix)
+			continue
+		}
+		a.servers[e.Remote.Addr()][mapping.Prefix] = mapping
+	}
+}
+
+// turn is one turn, a little later.
+func (a *announced) turn() {
+	a.now = a.now.Add(100 * time.Microsecond)
+	a.HandleTimeout(a.now)
+}
+
+func (a *announced) reload(t *testing.T, c Config) {
+	t.Helper()
+	if err := a.Configure(a.now, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle takes turns until all is announced and sent.
+func (a *announced) settle(t *testing.T) {
+	t.Helper()
+	for end := a.now.Add(20 * time.Second); a.now.Before(end) || a.etr.announces(); a.look(t) {
+		a.turn()
+		if !a.etr.announces() {
+			a.now = a.now.Add(10 * time.Millisecond)
+		}
+	}
+}
+
+// databaseIs fails unless the data plane has exactly what is configured.
+func (a *announced) databaseIs(t *testing.T, c Config) {
+	t.Helper()
+	for _, m := range c.ETR.Database {
+		if got, ok := a.database[m.Prefix]; !ok || !got.equal(m) {
+			t.Fatalf("the data plane has %v: want %v", got, m)
+		}
+	}
+	if len(a.database) != len(c.ETR.Database) {
+		t.Fatalf("%d EID-Prefixes in the data plane: want %d", len(a.database), len(c.ETR.Database))
+	}
+}
+
+// serversHave fails unless each Map-Server has exactly its site's EID-Prefixes, and each of them is in one message.
+func (a *announced) serversHave(t *testing.T, c Config) {
+	t.Helper()
+	want := map[string]int{}
+	for _, m := range c.ETR.Database {
+		want[m.Site]++
+		for _, p := range a.etr.registrar.peers {
+			got, ok := a.servers[p.config.Address.Addr()][m.Prefix]
+			if mine := p.config.Site == m.Site; ok != mine || mine && (len(got.Locators) != 1 || got.Locators[0].RLOC != m.Locators[0].RLOC) {
+				t.Fatalf("site %s has %v of %s, which is of site %s", p.config.Site, got, m.Prefix, m.Site)
+			}
+		}
+	}
+	for _, p := range a.etr.registrar.peers {
+		times := map[lisp.Prefix]int{}
+		for _, id := range p.messages {
+			if m := a.etr.registrar.messages.at(id); !m.withdrawal {
+				for _, mapping := range m.mappings {
+					times[mapping.Prefix]++
+				}
+			}
+		}
+		rows := want[p.config.Site]
+		if p.prefixes != rows || len(times) != rows || len(a.servers[p.config.Address.Addr()]) != rows {
+			t.Fatalf("site %s: %d EID-Prefixes, %d in messages, the Map-Server has %d: want %d", p.config.Site, p.prefixes, len(times), len(a.servers[p.config.Address.Addr()]), rows)
+		}
+		for prefix, n := range times {
+			if n != 1 {
+				t.Fatalf("%s is in %d messages", prefix, n)
+			}
+		}
+	}
+}
+
+func north(int) string { return "north" }
+
+func everywhere(locator string) func(int) string { return func(int) string { return locator } }
+
+func TestTurnsOfADatabase(t *testing.T) {
+	count := 100_000
+	if testing.Short() || raceEnabled {
+		count = 5_000 // the work of each turn is counted all the same
+	}
+	a := newAnnounced(t, announceConfig(1, north, everywhere("192.0.2.1")))
+	runtime.GC()
+	check := func(what string, c Config) {
+		t.Helper()
+		prepared, err := Prepare(c, a.InForce())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, most := false, 0
+		n, longest := a.turns(func() bool {
+			if begun {
+				a.turn()
+			} else {
+				begun = true
+				a.PutInForce(a.now, prepared)
+			}
+			most = max(most, a.keep())
+			return !a.etr.announces()
+		})
+		t.Logf("%s: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
+		if n < count/announceBatch || most > 4*announceBatch || count == 100_000 && longest > longestTurn {
+			t.Errorf("%s: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
+		}
+		a.look(t)
+		a.databaseIs(t, c)
+	}
+	all := announceConfig(count, north, everywhere("192.0.2.1"))
+	check("a Database that comes", all)
+	check("a few that change", announceConfig(count, north, func(i int) string { return []string{"192.0.2.1", "192.0.2.2"}[i%(count/5)/(count/5-1)] }))
+	check("all that change", announceConfig(count, north, everywhere("192.0.2.7")))
+	check("all that move to another site", announceConfig(count, func(int) string { return "south" }, everywhere("192.0.2.7")))
+	half := announceConfig(count, func(i int) string { return []string{"south", ""}[i%2] }, everywhere("192.0.2.7"))
+	check("half of them goes", half)
+	a.settle(t)
+	a.serversHave(t, half)
+
+	after, listed := lisp.Prefix{}, 0
+	n, longest := a.turns(func() bool {
+		page := a.DatabasePage(after, 512)
+		if listed += len(page); len(page) > 0 {
+			after = page[len(page)-1].Prefix
+		}
+		return len(page) == 0
+	})
+	t.Logf("a list: %d turns, the longest took %v", n, longest)
+	if listed != count/2 || count == 100_000 && longest > longestTurn {
+		t.Errorf("%d EID-Prefixes listed in %d turns, the longest took %v", listed, n, longest)
+	}
+	check("all of it goes", announceConfig(0, nil, nil))
+}
+
+// TestReloadsWhileADatabaseIsAnnounced has reloads come at any point of the ones before.
+func TestReloadsWhileADatabaseIsAnnounced(t *testing.T) {
+	const count = 2 * announceBatch
+	seeds := uint64(30)
+	if raceEnabled {
+		seeds = 4
+	}
+	for seed := range seeds {
+		random := rand.New(rand.NewPCG(seed, 1))
+		fresh := func() Config {
+			return announceConfig(count, func(int) string { return []string{"north", "south", ""}[random.IntN(3)] },
+				func(int) string { return fmt.Sprint("192.0.2.", 1+random.IntN(2)) })
+		}
+		c := fresh()
+		a := newAnnounced(t, c)
+		for range 2 + random.IntN(5) {
+			c = fresh()
+			a.reload(t, c)
+			for range random.IntN(12) {
+				a.look(t)
+				a.turn()
+			}
+		}
+		a.settle(t)
+		a.databaseIs(t, c)
+		a.serversHave(t, c)
+	}
+}
+
+// TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced leaves nothing in the data plane that the next does not have.
+func TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced(t *testing.T) {
+	const count = 4 * announceBatch
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		fresh := func() Config {
+			return announceConfig(count, func(int) string { return []string{"north", ""}[random.IntN(2)] }, everywhere("192.0.2.1"))
+		}
+		c := fresh()
+		a := newAnnounced(t, c)
+		for range 2 + random.IntN(4) {
+			if c = fresh(); random.IntN(2) == 0 {
+				off := c
+				off.ETR = nil
+				a.reload(t, off)
+			}
+			for range random.IntN(4) {
+				a.turn()
+			}
+			a.reload(t, c)
+			for range random.IntN(4) {
+				a.turn()
+			}
+		}
+		for a.etr.announces() || len(a.retired) > 0 {
+			a.turn()
+		}
+		a.look(t)
+		a.databaseIs(t, c)
+	}
+}
+
+// TestShutdownWhileADatabaseIsAnnounced withdraws what any Map-Server was told.
+func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
+	const count = 4 * announceBatch
+	began := announceConfig(count, func(i int) string { return []string{"north", "north", "south", ""}[i%4] }, everywhere("192.0.2.1"))
+	after := announceConfig(count, func(i int) string { return []string{"", "south", "north", "north"}[i%4] }, everywhere("192.0.2.2"))
+	after.ETR.WithdrawOnShutdown = true
+	under := 0
+	for turns := range 20 {
+		a := newAnnounced(t, began)
+		for range 20_000 { // all is sent
+			a.turn()
+		}
+		a.reload(t, after)
+		for range turns {
+			a.turn()
+		}
+		if a.etr.announces() {
+			under++
+		}
+		a.Shutdown(a.now)
+		a.look(t)
+		for address, has := range a.servers {
+			if len(has) > 0 {
+				t.Fatalf("after %d turns %s has %d registrations: %v", turns, address, len(has), slices.Collect(maps.Keys(has))[:1])
+			}
+		}
+	}
+	if under < 5 {
+		t.Errorf("%d of the passes were under way: the test proves nothing", under)
+	}
+}
+
+// TestPeersHearOfEveryReload has them told of what two reloads changed, the second of which came during the first.
+func TestPeersHearOfEveryReload(t *testing.T) {
+	const count = 4 * announceBatch
+	config := func(changed ...int) Config {
+		return announceConfig(count, north, func(i int) string {
+			return fmt.Sprint("192.0.2.", 1+slices.Index(changed, i)+1)
+		})
+	}
+	a := newAnnounced(t, config())
+	a.settle(t)
+	last := count - 1
+	a.reload(t, config(1))
+	if !a.etr.pass.walking {
+		t.Fatal("the pass is over already: the test proves nothing")
+	}
+	a.reload(t, config(1, last))
+	if a.etr.registrar.registered() && len(a.etr.solicitor.changed.list) > 0 {
+		t.Error("peers are to be told before anything is registered")
+	}
+	for a.etr.announces() {
+		a.turn()
+	}
+	want := []lisp.Prefix{reloadPrefix(10, 1), reloadPrefix(10, last)}
+	if got := a.etr.solicitor.changed.list; !slices.Equal(got, want) {
+		t.Errorf("peers are to be told of %v: want %v", got, want)
+	}
+}
+
+// TestNothingIsRegisteredWhileRegistrationsAreBeingMade: a Map-Notify for the last that was sent is no sign that all is.
+func TestNothingIsRegisteredWhileRegistrationsAreBeingMade(t *testing.T) {
+	const count = 8 * announceBatch
+	a := newAnnounced(t, announceConfig(count, north, everywhere("192.0.2.1")))
+	a.reload(t, announceConfig(count, north, everywhere("192.0.2.2")))
+	unsent := 0
+	for ; a.etr.announces(); a.turn() {
+		if r := a.etr.registrar; r.busy() {
+			if r.registered() {
+				t.Fatal("all is said to be registered")
+			}
+			if r.awaited == 0 {
+				unsent++
+			}
+		}
+	}
+	if unsent == 0 {
+		t.Error("there was always a message awaited: the test proves nothing")
+	}
+}
+
+// TestWithdrawalsGoOnThroughAReload has nobody acknowledge a withdrawal before the next change comes, which
+// brings one of the two EID-Prefixes back.
+func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
+	config := func(without ...int) Config {
+		return announceConfig(4*announceBatch, func(i int) string {
+			if slices.Contains(without, i) {
+				return ""
+			}
+			return "north"
+		}, everywhere("192.0.2.1"))
+	}
+	a := newAnnounced(t, config())
+	for _, c := range []Config{config(1, 2), config(2, 3)} {
+		for a.reload(t, c); a.etr.announces(); {
+			a.turn()
+		}
+	}
+	var gone []lisp.Prefix
+	for _, id := range a.etr.registrar.peers[0].messages {
+		if m := a.etr.registrar.messages.at(id); m.withdrawal {
+			for _, mapping := range m.mappings {
+				gone = append(gone, mapping.Prefix)
+			}
+		}
+	}
+	if want := []lisp.Prefix{reloadPrefix(10, 2), reloadPrefix(10, 3)}; !slices.Equal(gone, want) {
+		t.Errorf("%v are being withdrawn: want %v", gone, want)
+	}
+}
+
+// TestAnotherXTRIDRegistersAllWhileADatabaseIsAnnounced: what comes during a pass is not lost by a reload after it.
+func TestAnotherXTRIDRegistersAllWhileADatabaseIsAnnounced(t *testing.T) {
+	const count = 4 * announceBatch
+	c := announceConfig(count, north, everywhere("192.0.2.1"))
+	a := newAnnounced(t, c)
+	a.settle(t)
+	c.XTRID[0]++
+	other := announceConfig(count, func(i int) string { return []string{"south", "north"}[min(i, 1)] }, everywhere("192.0.2.1"))
+	other.XTRID = c.XTRID
+	began := announceConfig(count, func(i int) string { return []string{"", "north"}[min(i, 1)] }, everywhere("192.0.2.1"))
+	a.reload(t, began)
+	a.reload(t, c)
+	a.reload(t, other)
+	if !a.etr.pass.walking {
+		t.Fatal("the first pass is over already: the test proves nothing")
+	}
+	for a.etr.pass.walking {
+		a.turn()
+	}
+	if !a.etr.anew {
+		t.Error("the next pass would not register all")
+	}
+	a.settle(t)
+	a.serversHave(t, other)
+}
+
+// TestQuickIsForFewMessages registers ever more, to where the messages are too many.
+func TestQuickIsForFewMessages(t *testing.T) {
+	few, many := false, false
+	for count := 500; !many || !few; count += 10 {
+		c := announceConfig(count, north, everywhere("192.0.2.1"))
+		c.ETR.QuickRegistrationInterval = 20 * time.Second
+		p := newAnnounced(t, c).etr.registrar.peers[0]
+		messages := len(p.messages)
+		if quick := p.quickUntil != 0; quick != (messages <= quickMessages) {
+			t.Fatalf("%d messages, quick is %v", messages, quick)
+		}
+		few, many = few || messages == quickMessages, many || messages == quickMessages+1
+		if messages > quickMessages+1 {
+			t.Fatal("neither side of the limit was tried: begin with fewer")
+		}
+	}
+}
+
+// TestOwnLocatorsAreNoChangeOfTheDataPlane has an RLOC become the ETR's own.
+func TestOwnLocatorsAreNoChangeOfTheDataPlane(t *testing.T) {
+	c := announceConfig(3, north, everywhere("192.0.2.2"))
+	a := newAnnounced(t, c)
+	c.LocalRLOCs = append(slices.Clone(c.LocalRLOCs), rloc("192.0.2.2"))
+	a.reload(t, c)
+	for a.keep(); len(a.effects) > 0; a.effects = a.effects[1:] {
+		if e, changes := a.effects[0].(InstallDatabase); changes {
+			t.Errorf("the data plane is told of %s, which is as it was for it", e.Prefix)
+		}
+	}
+	if !a.etr.announced.at(0).Locators[0].Local {
+		t.Error("the L bit is not announced")
+	}
+}

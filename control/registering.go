@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Registering a Database anew, piece by piece: for each Map-Server what it was told is forgotten, then
+// withdrawals go, then what changed, then the rest. Until its turn comes a Map-Server's registration
+// goes on as it was. The registrar is given the next announcement when this one is through.
+
+import (
+	"slices"
+	"time"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// forgetCost and messageCost compare a Map-Register that is forgotten, or made, with a row of announceBatch.
+	forgetCost  = 2
+	messageCost = 8
+)
+
+// announcement is what a site of the ETR wants registered.
+type announcement struct {
+	site      string
+	all       *chunked[DatabaseMapping] // in order, other sites' too
+	changed   chunked[int]              // numbers of all, in order: they go first, and count for registered
+	withdrawn chunked[lisp.Prefix]
+	anew      bool // send everything, whatever changed
+}
+
+// has reports whether an EID-Prefix is among them.
+func (a *announcement) has(p lisp.Prefix) bool {
+	low, high := 0, a.all.len()
+	for low < high {
+		if middle := (low + high) / 2; a.all.at(middle).Prefix.Compare(p) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low < a.all.len() && a.all.at(low).Prefix == p && a.all.at(low).Site == a.site
+}
+
+// registering is what is left to be done for one Map-Server.
+type registering struct {
+	*announcement // nil for a Map-Server that is gone
+	peer          *registrationPeer
+	under         []lisp.Prefix // withdrawals that are under way, and go on
+	forgotten     bool          // what it was told before
+	place         int           // among under, then withdrawn, then changed, then all
+	stage         registerStage
+	skip          int // place in changed while the rest goes
+	pack          packing
+	first         bool              // what is being packed begins with what changed
+	held          []registerMessage // until it is known whether they are few
+	many          bool              // they are not
+	prefixes      int
+}
+
+type registerStage uint8
+
+const (
+	stageUnder registerStage = iota
+	stageWithdrawn
+	stageChanged
+	stageRest
+	stageEnd
+)
+
+// configure takes over the Map-Servers; step brings the registrations into line: a peer is left alone unless
+// it or the mappings of its site changed.
+func (r *registrar) configure(peers []MapServerPeer, quick time.Duration, of func(site string) *announcement) {
+	old := r.peers
+	r.quick = quick
+	r.peers = make([]*registrationPeer, len(peers))
+	for i, config := range peers {
+		a := of(config.Site)
+		at := slices.IndexFunc(old, func(p *registrationPeer) bool { return p.config.id() == config.id() })
+		if at < 0 {
+			r.peers[i] = &registrationPeer{config: config}
+			r.work = append(r.work, &registering{announcement: a, peer: r.peers[i]})
+			continue
+		}
+		p := old[at]
+		r.peers[i] = p
+		same := p.config.equal(config)
+		p.config = config
+		if !same || a.anew || a.changed.len()+a.withdrawn.len() > 0 {
+			r.work = append(r.work, &registering{announcement: a, peer: p})
+		}
+	}
+	for _, p := range old {
+		if !slices.Contains(r.peers, p) {
+			r.work = append(r.work, &registering{peer: p})
+		}
+	}
+}
+
+// busy reports whether registrations are being brought into line.
+func (r *registrar) busy() bool { return len(r.work) > 0 }
+
+// step does the least piece of that and returns what it costs.
+func (r *registrar) step() (cost int) {
+	w := r.work[0]
+	switch {
+	case !w.forgotten:
+		r.forgetNext(w)
+		return forgetCost
+	case w.announcement == nil || w.stage == stageEnd:
+		r.work = r.work[1:]
+		return 1
+	}
+	before := len(w.peer.messages)
+	r.registerNext(w)
+	return 1 + messageCost*(len(w.peer.messages)-before)
+}
+
+// forgetNext drops the next message to a Map-Server. Withdrawals that are under way go on.
+func (r *registrar) forgetNext(w *registering) {
+	p := w.peer
+	if len(p.messages) == 0 {
+		p.messages, p.unacknowledged, w.forgotten = nil, 0, true
+		if w.announcement != nil {
+			w.pack = r.packingFor(p)
+		}
+		return
+	}
+	id := p.messages[0]
+	p.messages = p.messages[1:]
+	if m := r.messages.at(id); m.withdrawal && w.announcement != nil {
+		for _, gone := range m.mappings {
+			if !w.has(gone.Prefix) {
+				w.under = append(w.under, gone.Prefix)
+			}
+		}
+	}
+	r.drop(id)
+}
+
+// registerNext packs the next EID-Prefix.
+func (r *registrar) registerNext(w *registering) {
+	m, ok := w.next()
+	switch {
+	case ok:
+		r.put(w, m)
+	case w.stage == stageWithdrawn:
+		r.flush(w, w.pack.take())
+	case w.stage == stageRest:
+		r.flush(w, w.pack.take())
+		r.decide(w, false)
+		w.peer.prefixes = w.prefixes
+	}
+	if !ok {
+		w.stage, w.place = w.stage+1, 0
+	}
+}
+
+// next is the next mapping of the stage; ok is false where that is at its end. A zero mapping is to be passed over.
+func (w *registering) next() (m lisp.Mapping, ok bool) {
+	at := w.place
+	w.place++
+	switch {
+	case w.stage == stageUnder && at < len(w.under):
+		return withdrawalOf(w.under[at]), true
+	case w.stage == stageWithdrawn && at < w.withdrawn.len():
+		return withdrawalOf(*w.withdrawn.at(at)), true
+	case w.stage == stageChanged && at < w.changed.len():
+		return w.all.at(*w.changed.at(at)).mapping(), true
+	case w.stage != stageRest || at >= w.all.len():
+		return lisp.Mapping{}, false
+	case w.skip < w.changed.len() && *w.changed.at(w.skip) == at:
+		w.skip++
+		return lisp.Mapping{}, true
+	case w.all.at(at).Site != w.site:
+		return lisp.Mapping{}, true
+	}
+	return w.all.at(at).mapping(), true
+}
+
+func withdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, Authoritative: true} }
+
+// put packs a mapping; what was packed before goes when that is full.
+func (r *registrar) put(w *registering, m lisp.Mapping) {
+	if m.Prefix.IsZero() {
+		return
+	}
+	if w.stage >= stageChanged {
+		w.prefixes++
+	}
+	r.flush(w, w.pack.put(m))
+	if len(w.pack.open) == 1 {
+		w.first = w.stage == stageChanged
+	}
+}
+
+// flush makes a message. Those of the Database are held until it is known whether they are few.
+func (r *registrar) flush(w *registering, mappings []lisp.Mapping) {
+	switch {
+	case len(mappings) == 0:
+	case w.stage <= stageWithdrawn:
+		r.add(registerMessage{peer: w.peer, mappings: mappings, withdrawal: true, awaited: true})
+	case w.many:
+		r.add(registerMessage{peer: w.peer, mappings: mappings, awaited: w.first})
+	default:
+		w.held = append(w.held, registerMessage{peer: w.peer, mappings: mappings, awaited: w.first})
+		if len(w.held) > quickMessages {
+			r.decide(w, true)
+		}
+	}
+}
+
+// decide lets the messages go that were held: the quick interval is for few.
+func (r *registrar) decide(w *registering, many bool) {
+	if w.many {
+		return
+	}
+	w.many, w.peer.quickUntil = many, 0
+	if r.quick > 0 && !many {
+		w.peer.quickUntil = r.h.after(quickPeriod)
+	}
+	for _, m := range w.held {
+		r.add(m)
+	}
+	w.held = nil
+}
+
+// packing groups mappings so that each Map-Register stays within the size of control
+// messages; a mapping that is too large for that goes alone.
+type packing struct {
+	room, used int
+	open       []lisp.Mapping
+}
+
+func (r *registrar) packingFor(p *registrationPeer) packing {
+	const headOctets, xtrIDOctets = 16, 24
+	return packing{room: controlOctets(p.config.Address.Addr()) - headOctets - xtrIDOctets - p.config.Key.macOctets()}
+}
+
+// put takes a mapping; full is what was packed before where that has no room for it.
+func (k *packing) put(m lisp.Mapping) (full []lisp.Mapping) {
+	octets := recordOctets(m)
+	if len(k.open) > 0 && (k.used+octets > k.room || len(k.open) == wire.MaxRecords) {
+		full = k.take()
+	}
+	k.open = append(k.open, m)
+	k.used += octets
+	return full
+}
+
+// take empties it.
+func (k *packing) take() []lisp.Mapping {
+	full := k.open
+	k.open, k.used = nil, 0
+	return full
+}
