@@ -108,6 +108,7 @@ func (r *registrar) step() (cost int) {
 		r.forgetNext(w)
 		return forgetCost
 	case w.announcement == nil || w.stage == stageEnd:
+		r.work[0] = nil // or what it was about would stay
 		r.work = r.work[1:]
 		return 1
 	}

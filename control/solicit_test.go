@@ -298,14 +298,7 @@ func TestEveryChangedPrefixIsTold(t *testing.T) {
 	peer.wantCached("10.2.39.0/24", "198.51.100.2")
 	peer.wantCached("10.2.17.0/24", "198.51.100.2")
 	n.run(7 * time.Minute)
-	told := map[lisp.Prefix]int{}
-	for _, p := range site.sent {
-		m, _ := wire.Parse(p.Payload)
-		if r, ok := m.(*wire.MapRequest); ok && r.SMR {
-			prefix, _ := r.Records[0].Prefix()
-			told[prefix]++
-		}
-	}
+	told := smrsOf(site.sent)
 	for i := range 40 {
 		prefix, want := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)), smrTries
 		if i == 39 || i == 17 {
@@ -335,14 +328,7 @@ func TestChangeWhileAnotherIsBeingTold(t *testing.T) {
 	config.ETR = &etr
 	site.configure(config)
 	n.run(10 * time.Minute)
-	about := map[lisp.Prefix]int{}
-	for _, p := range site.sent {
-		m, _ := wire.Parse(p.Payload)
-		if r, ok := m.(*wire.MapRequest); ok && r.SMR {
-			prefix, _ := r.Records[0].Prefix()
-			about[prefix]++
-		}
-	}
+	about := smrsOf(site.sent)
 	for i := range 40 {
 		prefix := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i))
 		if about[prefix] < smrTries && i != 5 {
@@ -483,4 +469,17 @@ func TestPeerThatAskedIsNotToldAllAgain(t *testing.T) {
 	if got := site.countSMRs(peers[0].String()); got > 1+smrTries+smrTries {
 		t.Errorf("%d SMRs: want one about what it asked for, and %d about each of the others", got, smrTries)
 	}
+}
+
+// smrsOf is how many SMRs there are about each EID-Prefix.
+func smrsOf(sent []SendPacket) map[lisp.Prefix]int {
+	about := map[lisp.Prefix]int{}
+	for _, p := range sent {
+		m, _ := wire.Parse(p.Payload)
+		if r, ok := m.(*wire.MapRequest); ok && r.SMR {
+			prefix, _ := r.Records[0].Prefix()
+			about[prefix]++
+		}
+	}
+	return about
 }

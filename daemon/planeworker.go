@@ -10,6 +10,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -239,40 +240,43 @@ func (w *planeWorker) reportHeard(ctx context.Context) {
 	if !ok {
 		return
 	}
-	chunk := make([]control.Heard, 0, usageChunk)
-	for rloc, at := range reporter.Sources() {
-		chunk = append(chunk, control.Heard{RLOC: rloc, LastHeardAt: at})
-		if len(chunk) < usageChunk {
-			continue
+	tellAll(ctx, w.heard, func(yield func(control.Heard) bool) {
+		for rloc, at := range reporter.Sources() {
+			if !yield(control.Heard{RLOC: rloc, LastHeardAt: at}) {
+				return
+			}
 		}
-		if !tell(ctx, w.heard, chunk) {
-			return
-		}
-		chunk = make([]control.Heard, 0, usageChunk)
-	}
-	if len(chunk) > 0 {
-		tell(ctx, w.heard, chunk)
-	}
+	})
 }
 
 // reportOnce tells of the entries that were used since then, or of all for the zero time.
 func (w *planeWorker) reportOnce(ctx context.Context, since time.Time) {
-	chunk := make([]control.Usage, 0, usageChunk)
-	for entry := range w.plane.Mappings() {
-		if entry.Usage.LastUsedAt.Before(since) {
+	tellAll(ctx, w.usage, func(yield func(control.Usage) bool) {
+		for entry := range w.plane.Mappings() {
+			if entry.Usage.LastUsedAt.Before(since) {
+				continue
+			}
+			if !yield(control.Usage{Prefix: entry.Mapping.Prefix, LastUsedAt: entry.Usage.LastUsedAt}) {
+				return
+			}
+		}
+	})
+}
+
+// tellAll hands reports over, a chunk at a time, until the context ends.
+func tellAll[T any](ctx context.Context, to chan<- []T, all iter.Seq[T]) {
+	chunk := make([]T, 0, usageChunk)
+	for report := range all {
+		if chunk = append(chunk, report); len(chunk) < usageChunk {
 			continue
 		}
-		chunk = append(chunk, control.Usage{Prefix: entry.Mapping.Prefix, LastUsedAt: entry.Usage.LastUsedAt})
-		if len(chunk) < usageChunk {
-			continue
-		}
-		if !tell(ctx, w.usage, chunk) {
+		if !tell(ctx, to, chunk) {
 			return
 		}
-		chunk = make([]control.Usage, 0, usageChunk)
+		chunk = make([]T, 0, usageChunk)
 	}
 	if len(chunk) > 0 {
-		tell(ctx, w.usage, chunk)
+		tell(ctx, to, chunk)
 	}
 }
 
