@@ -159,6 +159,29 @@ func TestChangesAreRegisteredFirst(t *testing.T) {
 	}
 }
 
+// TestForgottenMapRegistersKeepNobodyWaiting: changes follow each other faster than all Map-Registers of one can go.
+func TestForgottenMapRegistersKeepNobodyWaiting(t *testing.T) {
+	n, ms, x1 := largeSite(t, Limits{MapRegisters: Rate{PerSecond: 1, Burst: 1}})
+	n.run(5 * time.Minute)
+	c := x1.config
+	database := c.ETR.Database
+	last := len(database) - 1
+	for i := range 5 {
+		etr := *c.ETR
+		etr.Database = slices.Clone(database)
+		etr.Database[last].Locators = locators(fmt.Sprintf("203.0.113.%d", i+1))
+		c.ETR = &etr
+		x1.configure(c)
+		n.run(100 * time.Millisecond)
+	}
+	n.run(3 * time.Second)
+	for _, r := range ms.registered() {
+		if r.Prefix == database[last].Prefix && !withLocalBits(r.Mapping.Locators, nil).Equal(c.ETR.Database[last].Locators) {
+			t.Errorf("registered is %s", r.Mapping)
+		}
+	}
+}
+
 func withoutDatabase(c Config, prefix string) Config {
 	etr := *c.ETR
 	p := lisp.MustParsePrefix(prefix)

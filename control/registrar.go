@@ -185,6 +185,9 @@ func (r *registrar) drop(id uint32) {
 		delete(r.byNonce, nonce)
 	}
 	r.arrived(m)
+	if m.sentAt == 0 { // its turn is another one's
+		m.peer.pace -= r.h.limits.MapRegisters.interval()
+	}
 	r.timers.remove(id)
 	r.messages.release(id)
 }
