@@ -230,7 +230,7 @@ func createNamespace(name, role string) (*Namespace, error) {
 
 // mountNamespace makes a namespace on a thread that is thrown away afterwards, and binds it to the path.
 func mountNamespace(path string) (*os.File, error) {
-	if err := os.MkdirAll(namespaceDirectory, 0o755); err != nil {
+	if err := shareDirectory(); err != nil {
 		return nil, err
 	}
 	target, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
@@ -247,6 +247,30 @@ func mountNamespace(path string) (*os.File, error) {
 		return nil, err
 	}
 	return os.Open(path)
+}
+
+// shareDirectory makes the directory of names a mount point whose mounts are shared, as `ip netns` does with its first name. Would it
+// find ours beneath a plain directory, it put a mount over them, and no name could be removed after that.
+func shareDirectory() error {
+	if err := os.MkdirAll(namespaceDirectory, 0o755); err != nil {
+		return err
+	}
+	directory, err := os.Open(namespaceDirectory)
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	if err := unix.Flock(int(directory.Fd()), unix.LOCK_EX); err != nil { // `ip netns` takes this lock, too
+		return fmt.Errorf("lock %s: %w", namespaceDirectory, err)
+	}
+	err = unix.Mount("", namespaceDirectory, "none", unix.MS_SHARED|unix.MS_REC, "")
+	if !errors.Is(err, unix.EINVAL) { // EINVAL: no mount point yet
+		return err
+	}
+	if err := unix.Mount(namespaceDirectory, namespaceDirectory, "none", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("make a mount point of %s: %w", namespaceDirectory, err)
+	}
+	return unix.Mount("", namespaceDirectory, "none", unix.MS_SHARED|unix.MS_REC, "")
 }
 
 func unshareOnto(path string) error {
