@@ -187,27 +187,3 @@ func (e *etr) tellPeers() {
 		e.h.count(RefusedSMRTable)
 	}
 }
-
-// registeredWith yields what is registered with a Map-Server, or is to be withdrawn from it and was not yet.
-func (e *etr) registeredWith(p *registrationPeer, yield func(lisp.Prefix)) {
-	a, rest := &e.pass, 0
-	if a.walking {
-		rest = a.was
-	}
-	ofSite := func(m *DatabaseMapping) {
-		if m.Site == p.config.Site {
-			yield(m.Prefix)
-		}
-	}
-	for i := range a.is.len() {
-		ofSite(a.is.at(i))
-	}
-	for i := rest; i < e.announced.len(); i++ {
-		ofSite(e.announced.at(i))
-	}
-	if of := a.sites[p.config.Site]; of != nil {
-		for i := range of.withdrawn.len() {
-			yield(*of.withdrawn.at(i))
-		}
-	}
-}

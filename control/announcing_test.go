@@ -234,6 +234,44 @@ func TestTurnsOfADatabase(t *testing.T) {
 	check("all of it goes", announceConfig(0, nil, nil))
 }
 
+// TestTurnsOfAShutdown has all of a Database withdrawn, half of which is being withdrawn already.
+func TestTurnsOfAShutdown(t *testing.T) {
+	count := 100_000
+	if testing.Short() || raceEnabled {
+		count = 5_000
+	}
+	c := announceConfig(count, north, everywhere("192.0.2.1"))
+	c.ETR.WithdrawOnShutdown = true
+	a := newAnnounced(t, c)
+	for range count {
+		a.turn()
+		a.look(t)
+	}
+	half := announceConfig(count, func(i int) string { return []string{"north", ""}[i%2] }, everywhere("192.0.2.1"))
+	half.ETR.WithdrawOnShutdown = true
+	for a.reload(t, half); a.etr.announces(); {
+		a.turn()
+	}
+	a.look(t)
+	runtime.GC()
+	most := 0
+	n, longest := a.turns(func() bool {
+		more := a.Shutdown(a.now)
+		most = max(most, a.keep())
+		return !more
+	})
+	t.Logf("%d turns, the longest took %v, the fullest had %d effects", n, longest, most)
+	if n < count/announceBatch || most > 4*announceBatch || count == 100_000 && longest > longestTurn {
+		t.Errorf("%d turns, of which the longest took %v of processor time and the fullest had %d effects", n, longest, most)
+	}
+	a.look(t)
+	for address, has := range a.servers {
+		if len(has) > 0 {
+			t.Errorf("%s has %d registrations", address, len(has))
+		}
+	}
+}
+
 // TestReloadsWhileADatabaseIsAnnounced has reloads come at any point of the ones before.
 func TestReloadsWhileADatabaseIsAnnounced(t *testing.T) {
 	const count = 2 * announceBatch
@@ -314,8 +352,7 @@ func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
 		if a.etr.announces() {
 			under++
 		}
-		a.Shutdown(a.now)
-		a.look(t)
+		a.shutDown(t)
 		for address, has := range a.servers {
 			if len(has) > 0 {
 				t.Fatalf("after %d turns %s has %d registrations: %v", turns, address, len(has), slices.Collect(maps.Keys(has))[:1])
@@ -324,6 +361,64 @@ func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
 	}
 	if under < 5 {
 		t.Errorf("%d of the passes were under way: the test proves nothing", under)
+	}
+}
+
+// shutDown takes the last turns.
+func (a *announced) shutDown(t *testing.T) {
+	t.Helper()
+	for a.Shutdown(a.now) {
+		a.look(t)
+	}
+	a.look(t)
+}
+
+// TestShutdownSendsWithdrawalsThatWait: what left the Database is withdrawn before the end, whether its turn was still to come or
+// another reload overtook it, and what is configured stays where nobody wants that withdrawn.
+func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
+	const count, left = 2 * announceBatch, 7
+	config := func(first int, withdraw bool) Config {
+		c := announceConfig(count, func(i int) string {
+			if i < first {
+				return ""
+			}
+			return "north"
+		}, everywhere("192.0.2.1"))
+		c.Limits.MapRegisters = Rate{PerSecond: 1, Burst: 1}
+		c.ETR.WithdrawOnShutdown = withdraw
+		return c
+	}
+	under := 0
+	for _, withdraw := range []bool{false, true} {
+		for turns := range 40 {
+			a := newAnnounced(t, config(0, withdraw))
+			a.now = a.now.Add(time.Hour)
+			for range count {
+				a.turn()
+			}
+			a.reload(t, config(count-left-1, withdraw))
+			for a.etr.announces() {
+				a.turn()
+			}
+			a.reload(t, config(count-left, withdraw))
+			for range turns {
+				a.turn()
+			}
+			for _, w := range a.etr.registrar.work {
+				under += len(w.under)
+			}
+			a.shutDown(t)
+			want := left
+			if withdraw {
+				want = 0
+			}
+			if has := a.servers[netip.MustParseAddr("192.0.2.100")]; len(has) != want {
+				t.Fatalf("withdraw %v, after %d turns: the Map-Server has %d registrations: want %d", withdraw, turns, len(has), want)
+			}
+		}
+	}
+	if under == 0 {
+		t.Error("no shutdown came while withdrawals were collected: the test proves nothing")
 	}
 }
 

@@ -26,6 +26,7 @@ type etr struct {
 	announced  chunked[DatabaseMapping]
 	pass       announcing
 	announcing deadlines // one row: the next batch of the pass
+	last       withdrawing
 
 	isSibling func(netip.Addr) bool
 	lowered   func(lisp.LocatorSet) lisp.LocatorSet // without the R bits that must not be set now
@@ -50,13 +51,6 @@ func (e *etr) handleMapNotify(m *mapNotify) {
 	e.registrar.handleMapNotify(m)
 	if e.registrar.registered() {
 		e.solicitor.registered()
-	}
-}
-
-// shutdown withdraws the registrations if it is configured so.
-func (e *etr) shutdown() {
-	if e.config.WithdrawOnShutdown {
-		e.registrar.withdrawAll(e.registeredWith)
 	}
 }
 

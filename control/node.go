@@ -485,13 +485,12 @@ func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
 	n.itr.prober.table.adoptDown(rlocs)
 }
 
-// Shutdown is the last call. Registrations are left to the next run, or withdrawn
-// where ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
-func (n *Node) Shutdown(now time.Time) {
+// Shutdown is the last call; as long as it reports that there is more, call it again. What left the Database is withdrawn
+// where a Map-Server may still have it. Other registrations are left to the next run, or withdrawn where
+// ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
+func (n *Node) Shutdown(now time.Time) (more bool) {
 	n.host.turn(now)
-	if n.etr != nil {
-		n.etr.shutdown()
-	}
+	return n.etr != nil && n.etr.shutdown()
 }
 
 // MapCache yields the map-cache in the order of prefixes.
@@ -500,6 +499,20 @@ func (n *Node) MapCache() iter.Seq[MapCacheStatus] {
 		return func(func(MapCacheStatus) bool) {}
 	}
 	return n.itr.status()
+}
+
+// MapCachePage is a part of the map-cache, in no order, as LocatorsPage is one of the locators.
+func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next uint32, more bool) {
+	if n.itr == nil {
+		return nil, 0, false
+	}
+	rows := uint32(n.itr.cache.entries.len())
+	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
+		if e := n.itr.cache.entries.at(next); !e.mapping.Prefix.IsZero() {
+			page = append(page, n.itr.entry(e))
+		}
+	}
+	return page, next, next < rows
 }
 
 // Database yields the EID-Prefixes of this site in their order.

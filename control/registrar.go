@@ -91,27 +91,36 @@ func (k Key) equal(o Key) bool {
 	return k.ID == o.ID && k.Algorithm == o.Algorithm && k.TruncatedMAC == o.TruncatedMAC && slices.Equal(k.Secret, o.Secret)
 }
 
-// withdrawAll withdraws what is registered, once, without waiting for anything: there
-// is no time left to keep a pace.
-func (r *registrar) withdrawAll(of func(p *registrationPeer, yield func(lisp.Prefix))) {
-	for _, p := range r.peers {
-		r.forget(p)
-		pack := r.packingFor(p)
-		of(p, func(gone lisp.Prefix) { r.withdrawNow(p, pack.put(withdrawalOf(gone))) })
-		r.withdrawNow(p, pack.take())
+// withdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
+func (r *registrar) withdrawNow(p *registrationPeer, gone []lisp.Mapping) (cost int) {
+	if len(gone) == 0 {
+		return 0
 	}
-	r.work = nil
+	m := registerMessage{peer: p, mappings: gone, withdrawal: true}
+	payload, err := r.encode(&m, r.h.nextRegisterNonce())
+	if err != nil {
+		r.h.count(RefusedEncoding)
+		return messageCost
+	}
+	r.h.send(netip.AddrPort{}, p.config.Address, payload)
+	r.h.count(MapRegisterSent)
+	r.tell(&m)
+	return messageCost
 }
 
-// withdrawNow sends a Map-Register with TTL 0 at once.
-func (r *registrar) withdrawNow(p *registrationPeer, gone []lisp.Mapping) {
-	if len(gone) == 0 {
-		return
+// under is what is to be withdrawn from a Map-Server and was taken back to be sent anew.
+func (r *registrar) under(p *registrationPeer) []lisp.Prefix {
+	for _, w := range r.work {
+		if w.peer == p {
+			return w.under
+		}
 	}
-	r.add(registerMessage{peer: p, mappings: gone, withdrawal: true, awaited: true})
-	if id := p.messages[len(p.messages)-1]; r.messages.at(id).tries == 0 {
-		r.send(id)
-	}
+	return nil
+}
+
+// tell tells of a Map-Register that says something new.
+func (r *registrar) tell(m *registerMessage) {
+	r.h.notice(Notice{Kind: NoticeMapRegisterSent, Prefix: m.mappings[0].Prefix, Remote: m.peer.config.Address, Detail: registerDetail(*m)})
 }
 
 func (r *registrar) add(m registerMessage) {
@@ -129,8 +138,7 @@ func (r *registrar) add(m registerMessage) {
 	} else {
 		r.send(id)
 	}
-	first := m.mappings[0]
-	r.h.notice(Notice{Kind: NoticeMapRegisterSent, Prefix: first.Prefix, Remote: m.peer.config.Address, Detail: registerDetail(m)})
+	r.tell(&m)
 }
 
 // firstAt gives a message its place among those for its Map-Server, and the time at which
@@ -169,14 +177,6 @@ func registerDetail(m registerMessage) string {
 		return text + " with others in one message"
 	}
 	return text
-}
-
-// forget drops all messages for a peer.
-func (r *registrar) forget(p *registrationPeer) {
-	for _, id := range p.messages {
-		r.drop(id)
-	}
-	p.messages, p.unacknowledged = nil, 0
 }
 
 func (r *registrar) drop(id uint32) {

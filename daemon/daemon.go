@@ -187,21 +187,6 @@ func (d *daemon) startStore(p plan, node *control.Node) (err error) {
 	return nil
 }
 
-// tellAgain brings everything to a data plane that was away. After an error it is to be
-// called again.
-func (d *daemon) tellAgain() error {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	p := d.plan.Load()
-	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
-		return fmt.Errorf("settings of the data plane: %w", err)
-	}
-	d.forgetDatabase(*p)
-	// It fails when the daemon stops.
-	_, _ = ask(context.Background(), d.loop, func(time.Time) struct{} { d.loop.queueAll(); return struct{}{} })
-	return nil
-}
-
 // startPlane opens the data plane, or takes over the one that an earlier run left.
 func (d *daemon) startPlane(p plan) (err error) {
 	if err := d.openPlane(p); err != nil {

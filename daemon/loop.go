@@ -109,9 +109,26 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(turnOfTimeout, l.ring)
 		case <-ctx.Done():
 			l.setRunning(false)
-			l.turn(turnOfShutdown, l.node.Shutdown)
+			l.shutdown(time.Now().Add(shutdownTime))
 			return
 		}
+	}
+}
+
+const (
+	// shutdownTime bounds the Node's last words, shutdownPause is for the sender where they are many.
+	shutdownTime  = 5 * time.Second
+	shutdownPause = time.Millisecond
+)
+
+// shutdown lets the Node say its last words, a turn after the other, until that time.
+func (l *loop) shutdown(end time.Time) {
+	for more := true; more && time.Now().Before(end); {
+		if l.sockets.out.isHalfFull() {
+			time.Sleep(shutdownPause)
+			continue
+		}
+		l.turn(turnOfShutdown, func(now time.Time) { more = l.node.Shutdown(now) })
 	}
 }
 
@@ -314,21 +331,6 @@ func (l *loop) change(effect control.Effect) {
 		l.worker.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
 	case control.RemoveDatabase:
 		l.worker.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.DeleteDatabase{Prefix: e.Prefix})
-	}
-}
-
-// queueAll queues every entry of the Node's tables and the locators that are down,
-// for a data plane that was away. What it has beyond that, the reports of usage
-// bring to light. It runs in the loop.
-func (l *loop) queueAll() {
-	for m := range l.node.Database() {
-		l.change(control.InstallDatabase{DatabaseMapping: m})
-	}
-	for e := range l.node.MapCache() {
-		l.change(control.InstallMapping{MapCacheEntry: e.MapCacheEntry})
-	}
-	for s := range l.node.Locators() {
-		l.change(control.SetLocatorState{RLOC: s.RLOC, Up: s.State != control.LocatorDown})
 	}
 }
 

@@ -57,3 +57,10 @@ func (o *outbox) isEmpty() bool {
 	defer o.mu.Unlock()
 	return len(o.messages) == 0
 }
+
+// isHalfFull says that who can wait should.
+func (o *outbox) isHalfFull() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.messages) > outboxMessages/2
+}

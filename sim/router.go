@@ -164,7 +164,9 @@ func (r *router) stop(orderly bool) {
 		return
 	}
 	if orderly {
-		r.node.Shutdown(r.time())
+		for r.node.Shutdown(r.time()) {
+			r.drain()
+		}
 		r.drain()
 	}
 	r.node, r.timerAt = nil, 0
