@@ -20,10 +20,14 @@ type instant int64
 // never is later than every deadline.
 const never = instant(1<<63 - 1)
 
+// clockStep is by how much the time of day must have moved against the monotonic clock to count as set.
+const clockStep = 100 * time.Millisecond
+
 type host struct {
-	start  time.Time
-	wall   time.Time // of this turn
-	now    instant   // the same; never goes back
+	start  time.Time     // of instants, by the time of day as it is set now
+	set    time.Duration // by how much that was set since the Node was made
+	wall   time.Time     // of this turn
+	now    instant       // the same; never goes back
 	random func([]byte)
 
 	xtrID       [16]byte
@@ -71,9 +75,17 @@ func (h *host) configure(c Config) {
 
 // turn begins a turn at that time. Time does not go back, whatever the caller's
 // clock does.
-func (h *host) turn(now time.Time) {
+func (h *host) turn(now time.Time) { h.follow(now, h.instant(now)) }
+
+// follow begins a turn at that time of day and that time by the monotonic clock. Where the time of day was set, what is told by it
+// alone, by the data plane and to it, is so by the new one.
+func (h *host) follow(now time.Time, running instant) {
 	h.wall = now
-	h.now = max(h.now, h.instant(now))
+	h.now = max(h.now, running)
+	if moved := now.Round(0).Sub(h.start.Round(0)) - time.Duration(running); moved.Abs() > clockStep {
+		h.start = now.Add(-time.Duration(running))
+		h.set += moved
+	}
 }
 
 func (h *host) instant(t time.Time) instant {

@@ -35,6 +35,8 @@ const (
 	checkpointOctets = 32 << 10
 	// checkpointPause leaves the loop to others between two pieces.
 	checkpointPause = time.Millisecond
+	// journalClock is by how much times may be off that were said before the clock was set.
+	journalClock = 5 * time.Second
 	// maxEntryRecords fits 16 bits, and bounds what one entry makes the reader keep.
 	maxEntryRecords = 4096
 )
@@ -59,6 +61,7 @@ const recordAuthoritative = 0x80 // beside the action
 type journal struct {
 	h        *host
 	on       bool
+	set      time.Duration // by how much the clock had been set when it began to say everything
 	pending  Journal
 	open     *entryHead // the entry at the end of pending that may get more records
 	head     entryHead
@@ -149,7 +152,7 @@ func (j *journal) checkpoint() {
 		return
 	}
 	j.pending = Journal{Octets: j.pending.Octets, Begin: true} // what is pending is said again, or after
-	j.open, j.row, j.site, j.rowsDone = nil, 0, 0, false
+	j.open, j.row, j.site, j.rowsDone, j.set = nil, 0, 0, false, j.h.set
 	j.timers.set(0, j.h.now)
 }
 
@@ -216,6 +219,9 @@ func (s *mapServer) journalRegister(site *siteState, m *mapRegister, x xtr) {
 	j := &s.journal
 	if !j.on {
 		return
+	}
+	if (s.h.set - j.set).Abs() > journalClock {
+		j.checkpoint() // or a restart would take what is said for old, or new
 	}
 	j.entry(entryHead{site: site.config.Name, xtr: x, lastAt: s.h.now, nonce: m.seen(), known: !site.config.AcceptAnyNonce})
 	for i := range m.mappings {

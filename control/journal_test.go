@@ -380,6 +380,29 @@ func TestJournalAndClocks(t *testing.T) {
 	}
 }
 
+// TestJournalAfterAClockWasSet restarts after the clock was set while the Map-Server ran: registrations from before have the time left
+// that they had, once anybody has registered since.
+func TestJournalAfterAClockWasSet(t *testing.T) {
+	for _, step := range clockSteps {
+		s := newJournalledServer(t, journalledConfig(), epoch)
+		s.take(journalXTRs[0], register(t, nil, "10.1.0.0/16"))
+		s.wait(time.Minute)
+		s.host.follow(s.now.Add(step), s.host.instant(s.now))
+		s.now = s.now.Add(step)
+		s.take(journalXTRs[1], register(t, func(m *wire.MapRegister) { m.XTRID[0], m.Nonce = 7, m.Nonce+1 }, "2001:db8:1::/48"))
+		s.wait(time.Second)
+		begin := slices.IndexFunc(s.pieces[1:], func(p Journal) bool { return p.Begin })
+		s.pieces = s.pieces[begin+1:] // as a store forgets what was before
+		n := s.restarted(t)
+		sameRegistrations(t, n, s)
+		for _, r := range n.list() {
+			if left := r.ExpiresAt.Sub(n.now); left > 3*time.Minute || left < 119*time.Second || r.FirstRegisteredAt.After(n.now) {
+				t.Errorf("set by %v: %s has %v left", step, r.Prefix, left)
+			}
+		}
+	}
+}
+
 func TestMalformedJournal(t *testing.T) {
 	s := newJournalledServer(t, journalledConfig(), epoch)
 	s.take(journalXTRs[2], register(t, nil, "10.1.0.0/16", "2001:db8:1::/48"))

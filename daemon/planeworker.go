@@ -210,7 +210,7 @@ func (w *planeWorker) putBack(keys []changeKey, operations []dataplane.Operation
 func (w *planeWorker) reportUsage(ctx context.Context) {
 	pause := time.NewTimer(usageShortest)
 	defer pause.Stop()
-	var before, reconciled time.Time // when the report before began, and the last of everything
+	var before, reconciled time.Time // when the report before began, zero to have everything told, and the last of everything
 	for {
 		select {
 		case <-pause.C:
@@ -218,14 +218,23 @@ func (w *planeWorker) reportUsage(ctx context.Context) {
 			if began.Sub(reconciled) >= reconcileInterval {
 				before, reconciled = time.Time{}, began
 			}
-			w.reportOnce(ctx, before)
+			w.reportOnce(ctx, usedSince(began, before))
 			w.reportHeard(ctx)
-			before = began.Add(-usedMargin)
+			before = began
 			pause.Reset(usagePause(time.Since(began)))
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// usedSince is since when what was used is told; before that a report began. The data plane knows the time of day alone, which may
+// have been set meanwhile.
+func usedSince(now, before time.Time) time.Time {
+	if before.IsZero() {
+		return time.Time{}
+	}
+	return now.Round(0).Add(-now.Sub(before) - usedMargin)
 }
 
 // usagePause is how long nothing is reported after a report that took so long.

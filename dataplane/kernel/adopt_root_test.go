@@ -134,6 +134,46 @@ func TestKillAndAdopt(t *testing.T) {
 	}
 }
 
+// TestTimesAfterAClockWasSet sets the time of day while nothing is applied any more, as on a router whose tables do not change.
+func TestTimesAfterAClockWasSet(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	a := n.routers[0]
+	n.mapBoth(t, rloc4)
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+	prefix, rloc := sitePrefixes(1)[0], lisp.RLOCFromAddr(rloc4(1))
+	for _, ways := range []func() []time.Time{
+		func() []time.Time {
+			for m := range a.Mappings() {
+				if m.Mapping.Prefix == prefix {
+					return []time.Time{m.CreatedAt, m.ExpiresAt.Add(-10 * time.Minute), m.Usage.LastUsedAt}
+				}
+			}
+			return nil
+		},
+		func() []time.Time {
+			m, _ := a.Mapping(prefix)
+			return []time.Time{m.CreatedAt, m.ExpiresAt.Add(-10 * time.Minute), m.Usage.LastUsedAt}
+		},
+		func() []time.Time { return []time.Time{maps.Collect(a.Sources())[rloc]} },
+	} {
+		for _, step := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
+			a.mu.Lock()
+			a.clock.sample = func() (wall, boot int64, err error) {
+				wall, boot, err = sampleClocks()
+				return wall + int64(step), boot, err
+			}
+			a.mu.Unlock()
+			now := time.Now().Add(step)
+			for i, at := range ways() {
+				if at.Sub(now).Abs() > time.Minute {
+					t.Errorf("set by %v: time %d is %v: it is %v now", step, i, at, now)
+				}
+			}
+		}
+	}
+}
+
 // TestRestartKeepsEverything compares what an engine says before Close and after the next Open.
 func TestRestartKeepsEverything(t *testing.T) {
 	t.Parallel()

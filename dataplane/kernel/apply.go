@@ -79,10 +79,15 @@ func (e *Engine) adjustClock() {
 	if now.running-e.clockAdjusted.running < clockInterval && !now.stepped(e.clockAdjusted) {
 		return
 	}
+	e.followClock()
+	e.clockAdjusted = now
+}
+
+// followClock has times told by the time of day as it is set now. The caller holds changing, or mu of an engine that is not closed.
+func (e *Engine) followClock() {
 	if err := e.clock.adjust(); err != nil {
 		e.log.Error("the clocks cannot be read", "error", err)
 	}
-	e.clockAdjusted = now
 }
 
 // apply carries out one operation. The caller holds changing. A release without a generation is none.
@@ -249,6 +254,7 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	if !ok || e.closed {
 		return dataplane.MapCacheEntry{}, false
 	}
+	e.followClock()
 	found := e.readMapping(index)
 	return e.mapCacheEntry(&found), true
 }
@@ -277,6 +283,7 @@ func (e *Engine) dumpLimits() (generation uint64, limit int) {
 	if e.closed {
 		return 0, 0
 	}
+	e.followClock()
 	return e.tables.generation, len(e.tables.records)
 }
 
@@ -286,7 +293,7 @@ type readMapping struct {
 	record   lisptcLispMapping
 	usage    usage
 	locators lisp.LocatorSet
-	clock    uint64 // offset
+	ahead    uint64 // the time of day of the time since boot
 }
 
 func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
@@ -308,11 +315,11 @@ func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64)
 // readMapping copies a mapping. The caller holds mu.
 func (e *Engine) readMapping(index uint32) readMapping {
 	record := &e.tables.records[index]
-	return readMapping{*record, e.store.usageOf(index), e.tables.sets.of(record.LocatorSet), *e.clock.offset}
+	return readMapping{*record, e.store.usageOf(index), e.tables.sets.of(record.LocatorSet), e.clock.ahead()}
 }
 
 func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
-	record, clock := &m.record, bootClock{offset: &m.clock}
+	record := &m.record
 	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
 			Prefix: e.prefixOf(record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
@@ -320,8 +327,8 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 			EchoNonce: record.Flags&flagEchoes != 0,
 		},
 		Static: record.Flags&flagStatic != 0, Gleaned: record.Cookie&cookieGleaned != 0,
-		CreatedAt: clock.fromBoot(record.CreatedNs), ExpiresAt: clock.fromBoot(record.ExpiresNs),
-		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: clock.fromBoot(m.usage.lastUsedNs)},
+		CreatedAt: dayOf(record.CreatedNs, m.ahead), ExpiresAt: dayOf(record.ExpiresNs, m.ahead),
+		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: dayOf(m.usage.lastUsedNs, m.ahead)},
 	}
 }
 

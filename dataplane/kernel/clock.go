@@ -9,6 +9,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,8 @@ import (
 const clockStep = 100 * time.Millisecond
 
 // A bootClock knows how far the time of day is ahead of the time since boot. It is
-// kept in pinned memory, so that a restart converts as before.
+// kept in pinned memory, so that a restart converts as before. Who tells times
+// adjusts it first, as who takes some does: nobody else may have for long.
 type bootClock struct {
 	offset *uint64 // nanoseconds
 	sample func() (wall, boot int64, err error)
@@ -41,11 +43,13 @@ func (c bootClock) adjust() error {
 		return err
 	}
 	offset := wall - boot
-	if moved := time.Duration(offset - int64(*c.offset)); moved > clockStep || moved < -clockStep {
-		*c.offset = uint64(offset)
+	if moved := time.Duration(offset - int64(c.ahead())); moved.Abs() > clockStep {
+		atomic.StoreUint64(c.offset, uint64(offset))
 	}
 	return nil
 }
+
+func (c bootClock) ahead() uint64 { return atomic.LoadUint64(c.offset) }
 
 // moment is one point in time by two clocks.
 type moment struct {
@@ -76,7 +80,7 @@ func (c bootClock) toBoot(t time.Time) uint64 {
 	if seconds := t.Unix(); seconds >= math.MaxInt64/int64(time.Second) || seconds <= math.MinInt64/int64(time.Second) { // beyond what UnixNano can say
 		nanoseconds = math.MaxInt64 / 2
 	}
-	boot := uint64(nanoseconds - int64(*c.offset))
+	boot := uint64(nanoseconds - int64(c.ahead()))
 	if boot == 0 {
 		return 1
 	}
@@ -84,9 +88,12 @@ func (c bootClock) toBoot(t time.Time) uint64 {
 }
 
 // fromBoot converts back.
-func (c bootClock) fromBoot(boot uint64) time.Time {
+func (c bootClock) fromBoot(boot uint64) time.Time { return dayOf(boot, c.ahead()) }
+
+// dayOf is fromBoot where the time of day is ahead by that.
+func dayOf(boot, ahead uint64) time.Time {
 	if boot == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, int64(boot)+int64(*c.offset))
+	return time.Unix(0, int64(boot)+int64(ahead))
 }

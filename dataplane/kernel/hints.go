@@ -73,6 +73,7 @@ func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 	if err := e.store.maps[lisptcMapPeers].Lookup(rlocKey(rloc), &peer); err != nil {
 		return dataplane.EchoState{}
 	}
+	e.followClock()
 	return dataplane.EchoState{AskedAt: e.clock.fromBoot(peer.AskedNs), EchoedAt: e.clock.fromBoot(peer.EchoedNs), MissingAt: e.clock.fromBoot(peer.MissingNs)}
 }
 
@@ -103,6 +104,7 @@ func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []lisptcLispRlocK
 	if e.closed {
 		return 0, false
 	}
+	e.followClock()
 	n, err := e.store.maps[lisptcMapSources].BatchLookup(cursor, keys, times, nil)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		e.log.Error("from which RLOCs packets come cannot be read", "error", err)

@@ -147,6 +147,9 @@ func (e *Engine) hearErrors(socket *icmp.PacketConn) {
 func (e *Engine) hearError(now time.Time, about *forward.OuterError) {
 	rloc := lisp.RLOCFromAddr(about.Destination)
 	e.mu.Lock()
+	if !e.closed {
+		e.followClock()
+	}
 	believed := e.maySend(now, about)
 	changed, tell := false, false
 	switch {
