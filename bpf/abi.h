@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The one definition of everything the programs in bpf/ share with user space: keys and values of every map, slots of
- * the forwarding table, reasons, the metadata of packets that wait, the flow hash; abi_pages.h is a part of it. Go's mirror of it is generated
+ * the forwarding table, reasons, the metadata of packets that wait, the flow hash; abi_pages.h and abi_unread.h are parts of it. Go's mirror of it is generated
  * (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header), s.12 (hash). It holds no code.
  *
  * Byte order: numbers are in host order unless their type is __be16/__be32; addresses are octets in network order, an
@@ -72,11 +72,12 @@
 #include <linux/types.h>
 
 #include "abi_pages.h"
+#include "abi_unread.h"
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
  * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
  * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
-#define LISP_ABI_VERSION 32
+#define LISP_ABI_VERSION 33
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -584,6 +585,7 @@ enum lisp_drop {
 	LISP_DROP_NO_NATIVE_ROUTE = 13,      /* to be forwarded natively, but the main table has no route */
 	LISP_DROP_MISS = 14,                 /* no mapping, and settings say drop */
 	LISP_DROP_NOT_FORWARDABLE = 15,      /* routed into the TAP: not IP, multicast, broadcast or link-local */
+	LISP_DROP_UNREAD_SOURCE_LIMIT = 16,  /* has to wait, and its source has its share of the TAP's queue: see abi_unread.h */
 	/* from the core */
 	LISP_DROP_OUTER_MALFORMED = 20,      /* lengths of the outer headers contradict each other */
 	LISP_DROP_LISP_HEADER_TRUNCATED = 21,
@@ -787,13 +789,12 @@ struct lisp_sample {
 /* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
 union lisp_abi {
 	struct lisp_cell cell; struct lisp_compare compare; struct lisp_element element; struct lisp_event event; struct lisp_tap_header tap_header;
-	enum lisp_root_kind root_kind; enum lisp_mapping_flag mapping_flag; enum lisp_action action;
-	enum lisp_locator_flag locator_flag; enum lisp_encapsulation encapsulation; enum lisp_interface_flag interface_flag;
-	enum lisp_setting_flag setting_flag; enum lisp_miss_policy miss_policy; enum lisp_drop drop;
-	enum lisp_counter_index counter_index; enum lisp_event_kind event_kind; enum lisp_tap_magic tap_magic;
-	enum lisp_tap_reason tap_reason; enum lisp_next_hop_flag next_hop_flag; enum lisp_step_kind step_kind;
-	enum lisp_way way; struct lisp_step step; enum lisp_watch_flag watch_flag; enum lisp_list_kind list_kind;
-	enum lisp_list_entry list_entry; enum lisp_peer_flag peer_flag;
+	enum lisp_root_kind root_kind; enum lisp_mapping_flag mapping_flag; enum lisp_action action; enum lisp_locator_flag locator_flag;
+	enum lisp_encapsulation encapsulation; enum lisp_interface_flag interface_flag; enum lisp_setting_flag setting_flag;
+	enum lisp_miss_policy miss_policy; enum lisp_drop drop; enum lisp_counter_index counter_index; enum lisp_event_kind event_kind;
+	enum lisp_tap_magic tap_magic; enum lisp_tap_reason tap_reason; enum lisp_next_hop_flag next_hop_flag; enum lisp_step_kind step_kind;
+	enum lisp_way way; struct lisp_step step; enum lisp_watch_flag watch_flag; enum lisp_list_kind list_kind; enum lisp_list_entry list_entry;
+	enum lisp_peer_flag peer_flag;
 };
 
 #endif

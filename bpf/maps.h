@@ -2,7 +2,7 @@
 /*
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, sources, events, and what is for the programs alone
+ * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, sources, unread, events, and what is for the programs alone
  * (outer_hops, inner_hops, decisions, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
@@ -328,6 +328,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lisp_trusted);
 } trusted SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lisp_unread);
+} unread SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -10,6 +10,7 @@
 #include "itr.h"
 #include "send.h"
 #include "unreachable.h"
+#include "unread.h"
 
 /* Whether no event for this destination was raised within the interval; two processors at once may both get a yes. */
 static __always_inline bool may_raise(const struct itr *t, __u64 now)
@@ -80,8 +81,9 @@ static __noinline long untag(struct __sk_buff *skb, struct itr *t)
 	return 0;
 }
 
-/* No verdict: there is no TAP. */
+/* No verdicts: there is no TAP, or no place in its queue for this source. */
 #define NOT_AT_TAP -2
+#define NO_PLACE_AT_TAP -3
 
 /* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two octets (abi.h). */
 static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 detail)
@@ -89,7 +91,11 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reas
 	const struct lisp_settings *s = find_settings();
 	struct lisp_tap_header h = { .protocol = ethertype_of(t->packet.family) };
 
-	if (!s || !s->tap_ifindex || (t->tagged && untag(skb, t) < 0))
+	if (!s || !s->tap_ifindex)
+		return NOT_AT_TAP;
+	if (add_unread(t) < 0)
+		return NO_PLACE_AT_TAP;
+	if (t->tagged && untag(skb, t) < 0)
 		return NOT_AT_TAP;
 	if (t->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
 		return NOT_AT_TAP;
@@ -118,6 +124,8 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 rea
 
 	if (verdict == NOT_AT_TAP)
 		return drop(skb, LISP_DROP_NO_TAP);
+	if (verdict == NO_PLACE_AT_TAP)
+		return drop(skb, LISP_DROP_UNREAD_SOURCE_LIMIT);
 	step(LISP_STEP_WAIT, reason, mtu, 0);
 	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
 	return verdict;
@@ -144,7 +152,7 @@ static __noinline int refuse(struct __sk_buff *skb, struct itr *t, __u32 reason)
 		return verdict;
 	note_answer(&t->packet, t->iid);
 	verdict = put_at_tap(skb, t, LISP_TAP_REASON_UNREACHABLE, reason);
-	return verdict == NOT_AT_TAP ? TC_ACT_SHOT : verdict;
+	return verdict == NOT_AT_TAP || verdict == NO_PLACE_AT_TAP ? TC_ACT_SHOT : verdict;
 }
 
 static __always_inline int wait_too_big(struct __sk_buff *skb, struct itr *t, __u32 mtu)

@@ -20,9 +20,13 @@ import (
 
 func readABI(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../bpf/abi.h")
-	must(t, err)
-	return string(text)
+	all := ""
+	for _, name := range []string{"abi.h", "abi_unread.h"} {
+		text, err := os.ReadFile("../../bpf/" + name)
+		must(t, err)
+		all += string(text)
+	}
+	return all
 }
 
 func TestConstantsAreThoseOfTheABI(t *testing.T) {
@@ -33,7 +37,7 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 		"LISP_SLOT_STRIDE_SHIFT": slotStrideShift, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
 		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
 		"LISP_ROOT_BLOCK_SHIFT": rootBlockShift, "LISP_ROOT_BLOCK_MASK": rootBlocks - 1, "LISP_ROOT_TABLE_SHIFT": rootTableShift,
-		"LISP_WIDE_BITS": wideBits, "LISP_GROUP_BITS": groupBits, "LISP_ELEMENT_BITS": elementBits, "LISP_LAST_USED_SHIFT": lastUsedShift,
+		"LISP_WIDE_BITS": wideBits, "LISP_GROUP_BITS": groupBits, "LISP_ELEMENT_BITS": elementBits, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_UNREAD_SHARES": unreadShares,
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?L*\s`).FindStringSubmatch(text)
 		if found == nil {

@@ -190,7 +190,9 @@ func (e *Engine) open(o Options) (err error) {
 	}
 	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName, e.roomTells)
 	e.misses.covering = e.covering
+	e.store.unread.begin(tapQueuePackets)
 	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
+	e.room.unread = e.store.unread
 	e.lookAtRoutes()
 	e.room.fragments.space = e.space
 	e.listenToPaths()

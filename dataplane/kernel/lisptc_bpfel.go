@@ -135,6 +135,7 @@ const (
 	lisptcLispDropLISP_DROP_NO_NATIVE_ROUTE          lisptcLispDrop = 13
 	lisptcLispDropLISP_DROP_MISS                     lisptcLispDrop = 14
 	lisptcLispDropLISP_DROP_NOT_FORWARDABLE          lisptcLispDrop = 15
+	lisptcLispDropLISP_DROP_UNREAD_SOURCE_LIMIT      lisptcLispDrop = 16
 	lisptcLispDropLISP_DROP_OUTER_MALFORMED          lisptcLispDrop = 20
 	lisptcLispDropLISP_DROP_LISP_HEADER_TRUNCATED    lisptcLispDrop = 21
 	lisptcLispDropLISP_DROP_RESERVED_BIT             lisptcLispDrop = 22
@@ -592,6 +593,16 @@ type lisptcLispTrusted struct {
 	Value        [64]uint8
 }
 
+type lisptcLispUnread struct {
+	_       structs.HostLayout
+	Limit   uint32
+	Seed    uint32
+	Packets int32
+	Zero    uint32
+	TriedNs uint64
+	Shares  [16384]int32
+}
+
 type lisptcLispVlanKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -649,6 +660,7 @@ const (
 	lisptcMapSources          = "sources"
 	lisptcMapSteps            = "steps"
 	lisptcMapTrusted          = "trusted"
+	lisptcMapUnread           = "unread"
 	lisptcMapVlans            = "vlans"
 	lisptcMapWatch            = "watch"
 	lisptcMapWide             = "wide"
@@ -754,6 +766,7 @@ type lisptcMapSpecs struct {
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
+	Unread          *ebpf.MapSpec `ebpf:"unread"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	Wide            *ebpf.MapSpec `ebpf:"wide"`
@@ -827,6 +840,7 @@ type lisptcMaps struct {
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
+	Unread          *ebpf.Map `ebpf:"unread"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	Wide            *ebpf.Map `ebpf:"wide"`
@@ -870,6 +884,7 @@ func (m *lisptcMaps) Close() error {
 		m.Sources,
 		m.Steps,
 		m.Trusted,
+		m.Unread,
 		m.Vlans,
 		m.Watch,
 		m.Wide,

@@ -308,6 +308,16 @@ type lispxdpLispTrusted struct {
 	Value        [64]uint8
 }
 
+type lispxdpLispUnread struct {
+	_       structs.HostLayout
+	Limit   uint32
+	Seed    uint32
+	Packets int32
+	Zero    uint32
+	TriedNs uint64
+	Shares  [16384]int32
+}
+
 type lispxdpLispVlanKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -359,6 +369,7 @@ const (
 	lispxdpMapSources           = "sources"
 	lispxdpMapSteps             = "steps"
 	lispxdpMapTrusted           = "trusted"
+	lispxdpMapUnread            = "unread"
 	lispxdpMapVlans             = "vlans"
 	lispxdpMapWatch             = "watch"
 	lispxdpMapWide              = "wide"
@@ -461,6 +472,7 @@ type lispxdpMapSpecs struct {
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
+	Unread          *ebpf.MapSpec `ebpf:"unread"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	Wide            *ebpf.MapSpec `ebpf:"wide"`
@@ -533,6 +545,7 @@ type lispxdpMaps struct {
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
+	Unread          *ebpf.Map `ebpf:"unread"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	Wide            *ebpf.Map `ebpf:"wide"`
@@ -576,6 +589,7 @@ func (m *lispxdpMaps) Close() error {
 		m.Sources,
 		m.Steps,
 		m.Trusted,
+		m.Unread,
 		m.Vlans,
 		m.Watch,
 		m.Wide,

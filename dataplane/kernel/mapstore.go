@@ -25,7 +25,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 32
+const abiVersion = 33
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -105,6 +105,7 @@ type mapStore struct {
 	instances *instances
 	slots     interfaceSlots
 	changed   generations
+	unread    unread
 	table     *fibTable            // in force
 	pending   []*fibTable          // made since
 	prepared  *preparedTable       // for newTable, nil when there is none
@@ -290,7 +291,7 @@ func (s *mapStore) mapMemory() error {
 	of := map[string][]byte{}
 	for _, name := range []string{
 		lisptcMapMappings, lisptcMapMappingPages, lisptcMapMappingCounters, lisptcMapPendingCounts, lisptcMapLocatorSets, lisptcMapLocators,
-		mapWords, lisptcMapRoots, lisptcMapInterfaceSlots, lisptcMapGenerations,
+		mapWords, lisptcMapRoots, lisptcMapInterfaceSlots, lisptcMapGenerations, lisptcMapUnread,
 	} {
 		memory, err := s.mmap(s.maps[name])
 		if err != nil {
@@ -300,6 +301,7 @@ func (s *mapStore) mapMemory() error {
 		s.mapped = append(s.mapped, memory)
 	}
 	s.changed = generations{&memoryOf[lisptcLispGenerations](s, of, lisptcMapGenerations)[0]}
+	s.unread = unread{&memoryOf[lisptcLispUnread](s, of, lisptcMapUnread)[0]}
 	s.records = memoryOf[lisptcLispMapping](s, of, lisptcMapMappings)
 	s.pages = memoryOf[uint64](s, of, lisptcMapMappingPages)
 	s.usage = memoryOf[lisptcLispMappingCounters](s, of, lisptcMapMappingCounters)

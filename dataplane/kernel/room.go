@@ -94,6 +94,7 @@ type room struct {
 	words  []uint64 // user space's counters
 	log    *slog.Logger
 	limit  *rate.Limiter // of ICMP errors
+	unread unread
 
 	buffer       []byte // for one frame
 	queue        *forward.WaitQueue[frame]
@@ -210,6 +211,7 @@ func (r *room) run() {
 		r.expire(now)
 		r.raiseAgain(now)
 		r.count()
+		r.recount()
 		err := r.takeFrames(now)
 		r.tell()
 		if err != nil {
@@ -280,6 +282,7 @@ func (r *room) takeTAP(fresh *tap) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*r.tap, r.wakes = *fresh, time.Time{}
+	r.unread.forget()
 }
 
 // wait waits for a frame, a release, or the end of a packet's time.
@@ -344,7 +347,16 @@ func (r *room) unhold(releases []release, deadline time.Time) {
 // takeRead deals with what was read into the buffer.
 func (r *room) takeRead(octets int) {
 	if octets >= vnetOctets+ethernetOctets {
-		r.take(frame(r.buffer[:octets]))
+		f := frame(r.buffer[:octets])
+		r.unread.read(f)
+		r.take(f)
+	}
+}
+
+// recount makes good what was counted and never got into the TAP's queue, as while nobody had it open.
+func (r *room) recount() {
+	if !r.unread.isZero() && r.tap.isEmpty() {
+		r.unread.forget()
 	}
 }
 

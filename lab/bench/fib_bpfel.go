@@ -332,6 +332,16 @@ type fibLispTrusted struct {
 	Value        [64]uint8
 }
 
+type fibLispUnread struct {
+	_       structs.HostLayout
+	Limit   uint32
+	Seed    uint32
+	Packets int32
+	Zero    uint32
+	TriedNs uint64
+	Shares  [16384]int32
+}
+
 type fibLispVlanKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -387,6 +397,7 @@ const (
 	fibMapSources          = "sources"
 	fibMapSteps            = "steps"
 	fibMapTrusted          = "trusted"
+	fibMapUnread           = "unread"
 	fibMapVlans            = "vlans"
 	fibMapWatch            = "watch"
 	fibMapWide             = "wide"
@@ -497,6 +508,7 @@ type fibMapSpecs struct {
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
+	Unread          *ebpf.MapSpec `ebpf:"unread"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
 	Wide            *ebpf.MapSpec `ebpf:"wide"`
@@ -573,6 +585,7 @@ type fibMaps struct {
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
+	Unread          *ebpf.Map `ebpf:"unread"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
 	Wide            *ebpf.Map `ebpf:"wide"`
@@ -620,6 +633,7 @@ func (m *fibMaps) Close() error {
 		m.Sources,
 		m.Steps,
 		m.Trusted,
+		m.Unread,
 		m.Vlans,
 		m.Watch,
 		m.Wide,

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Whose packet finds a place in the TAP's queue (abi_unread.h), so that a source which sends faster than user space reads
+ * loses its own packets and nobody else's. Nothing here looks at where a packet goes, or changes it.
+ */
+#ifndef LISP_UNREAD_H
+#define LISP_UNREAD_H
+
+#include "itr.h"
+
+/* How many times what is left free ... */
+#define NETWORK_SHARE 3
+#define INTERFACE_SHARE 7
+
+/* What was counted and lost on its way to the queue, as while loci0 was down, is forgotten when the reader looks: so seldom, somebody has to
+ * wake him although there seems to be no place. */
+#define TRY_NS 100000000
+
+static __always_inline bool is_refused(struct lisp_unread *u)
+{
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	if ((__s64)(now - u->tried_ns) < TRY_NS)
+		return true;
+	u->tried_ns = now;
+	return false;
+}
+
+static __always_inline __s32 *share_at(struct lisp_unread *u, __u32 hash)
+{
+	return &u->shares[hash & (LISP_UNREAD_SHARES - 1)];
+}
+
+/* 0, and the packet is counted; -1 when its source, or those that it is among, have their share. */
+static __noinline int add_unread(const struct itr *t)
+{
+	const union lisp_address *a = &t->packet.source;
+	__s32 *of_interface, *of_network, *of_source, left;
+	__u32 zero = 0, hash;
+	struct lisp_unread *u = bpf_map_lookup_elem(&unread, &zero);
+
+	if (!u || !u->limit)
+		return 0;
+	hash = hash_step(u->seed, t->origin);
+	of_interface = share_at(u, hash);
+	if (t->packet.family == 4) {
+		hash = hash_step(hash, bpf_ntohl(a->words[0]) >> 8);
+		of_network = share_at(u, hash);
+		hash = hash_step(hash, bpf_ntohl(a->words[0]) & 255);
+	} else {
+		hash = hash_step(hash_step(hash, bpf_ntohl(a->words[0])), bpf_ntohl(a->words[1]));
+		of_network = share_at(u, hash);
+		hash = hash_step(hash_step(hash, bpf_ntohl(a->words[2])), bpf_ntohl(a->words[3]));
+	}
+	of_source = share_at(u, hash);
+	left = (__s32)u->limit - u->packets;
+	if ((left <= 0 || *of_source >= left || *of_network >= NETWORK_SHARE * left || *of_interface >= INTERFACE_SHARE * left) &&
+	    is_refused(u))
+		return -1;
+	/* A packet that is traced goes nowhere. */
+	if (lisp_tracing)
+		return 0;
+	__sync_fetch_and_add(&u->packets, 1);
+	__sync_fetch_and_add(of_interface, 1);
+	__sync_fetch_and_add(of_network, 1);
+	__sync_fetch_and_add(of_source, 1);
+	return 0;
+}
+
+#endif
