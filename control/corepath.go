@@ -5,7 +5,8 @@ package control
 // Whether this xTR has a path to the core, and the detour of the site's packets by a
 // sibling while it has none. The configuration says which own locators the host can use; beyond
 // that the path is lost when every RLOC that answered once is down, and a sibling's RLOC,
-// asked through the core, does not answer either: one dead site is no lost path. Nothing
+// asked through the core, does not answer either: one dead site is no lost path. Where the
+// map-cache is empty, Map-Resolvers that are silent, all of them, say as much. Nothing
 // goes to a sibling that has no path itself.
 
 import (
@@ -95,10 +96,11 @@ func (c *corePath) send(s *siblings, own, to lisp.RLOC, p lisp.Prefix) {
 	s.h.count(SiblingAsked)
 }
 
-// judge brings lost up to date and returns when to judge again.
-func (c *corePath) judge(s *siblings, p *prober) (again time.Duration) {
+// judge brings lost up to date and returns when to judge again. silent says that no Map-Resolver answers.
+func (c *corePath) judge(s *siblings, p *prober, silent bool) (again time.Duration) {
 	retry := p.config.RetriesInterval
 	up, doubtful, down := p.table.liveness()
+	down = down || silent
 	switch {
 	case up:
 		*c = corePath{}

@@ -78,7 +78,7 @@ func (r *itr) trusts() bool { return !r.config.PublicInternet }
 
 func (r *itr) handleStatusBits(s StatusBits) {
 	_, e, ok := r.cache.get(s.Prefix)
-	if !ok || !r.trusts() {
+	if !ok || e.gleaned || !r.trusts() { // the bits are by the places of a locator-set, which a gleaned mapping has not
 		r.h.count(RefusedHint)
 		return
 	}

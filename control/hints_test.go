@@ -115,6 +115,53 @@ func TestStatusBitsStayWithTheLocatorSet(t *testing.T) {
 	x1.wantLocator(hinted, LocatorDown, LocatorStatusBit)
 }
 
+// TestStatusBitsOfAGleanedMappingSayNothing: their places are those of a locator-set that is not known yet.
+func TestStatusBitsOfAGleanedMappingSayNothing(t *testing.T) {
+	n, x1, _, _ := gleaningSites(t)
+	x1.miss("10.1.0.5", "10.2.0.9")
+	n.run(time.Second)
+	static := *x1.config.ITR
+	static.StaticMappings = []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.9.0.0/16"), Locators: locators(hinted)}}
+	c := x1.config
+	c.ITR = &static
+	x1.configure(c)
+	n.lose = deaf("192.0.2.100")
+	x1.gleaned("10.3.0.9", hinted)
+	x1.HandleStatusBits(n.now, StatusBits{Prefix: lisp.MustParsePrefix("10.3.0.9/32"), From: rloc(hinted), Bits: 0b10, Count: 32})
+	x1.drain()
+	if l := x1.locator(hinted); l.State == LocatorDown {
+		t.Errorf("the first status bit of a site with several locators took %s out of use", hinted)
+	}
+	x1.wantCounter(RefusedHint, 1)
+}
+
+// TestStatusBitsOfAnUnusedLocatorGoToo: a mapping that takes no traffic by a locator may speak of it all the same.
+func TestStatusBitsOfAnUnusedLocatorGoToo(t *testing.T) {
+	n, x1, x2 := probedSites(t, "10.2.0.9")
+	c := x1.config
+	itr := *c.ITR
+	itr.StaticMappings = []lisp.Mapping{{Prefix: lisp.MustParsePrefix("10.9.0.0/16"), Locators: locators(hinted)}}
+	c.ITR = &itr
+	x1.configure(c)
+	reachable := func(up bool) {
+		c := x2.config
+		etr := *c.ETR
+		etr.Database = append([]DatabaseMapping(nil), etr.Database...)
+		etr.Database[0].Locators = locators(hinted, alternative)
+		etr.Database[0].Locators[0].Reachable = up
+		c.ETR = &etr
+		x2.configure(c)
+		n.run(3 * time.Second)
+	}
+	reachable(false)
+	x1.bits(0b10, 32)
+	x1.wantLocator(hinted, LocatorDown, LocatorStatusBit)
+	reachable(true)
+	if l := x1.locator(hinted); l.State == LocatorDown {
+		t.Errorf("the status bit of another locator-set holds %s down", hinted)
+	}
+}
+
 // TestNonceMismatch: RFC 9300 s.10.1: the path is unreachable; other algorithms override.
 func TestNonceMismatch(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")

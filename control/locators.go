@@ -135,12 +135,15 @@ func (t *locatorTable) untrack(m lisp.Mapping, keepBits bool, raise, last func(i
 	alone := aloneIn(m)
 	for _, l := range m.Locators {
 		id, row, known := t.get(l.RLOC)
-		if !known || !l.Usable() {
+		if !known {
 			continue
 		}
 		if at := slices.Index(row.loweredBy, m.Prefix); at >= 0 && !keepBits { // those bits were of another locator-set
 			row.loweredBy = slices.Delete(row.loweredBy, at, at+1)
 			raise(id)
+		}
+		if !l.Usable() {
+			continue
 		}
 		row.alone = max(row.alone-alone, 0)
 		if row.mappings--; row.mappings > 0 {

@@ -35,7 +35,7 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 		return
 	}
 	s := n.siblings
-	s.timers.set(coreTimer, n.host.after(s.path.judge(s, n.itr.prober)))
+	s.timers.set(coreTimer, n.host.after(s.path.judge(s, n.itr.prober, n.itr.resolvers.silent())))
 	n.siblingsChanged(false)
 }
 

@@ -176,6 +176,11 @@ func (t *resolvers) worthAsking() bool {
 	return false
 }
 
+// silent reports whether none of them answers.
+func (t *resolvers) silent() bool {
+	return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(r resolverState) bool { return !r.silent })
+}
+
 // status yields the Map-Resolvers as configured.
 func (t *resolvers) status() iter.Seq[MapResolverStatus] {
 	return func(yield func(MapResolverStatus) bool) {

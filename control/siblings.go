@@ -105,6 +105,7 @@ func (s *siblings) configure(configs []SiblingConfig, d *database) {
 			row = old[at]
 		}
 		row.config = c
+		row.forgetOthers(d)
 		s.rows = append(s.rows, row)
 		s.timers.set(uint32(i), s.h.now)
 	}
@@ -119,6 +120,15 @@ func (s *siblings) configure(configs []SiblingConfig, d *database) {
 	}
 	if s.detourBy >= len(s.rows) || s.detourBy >= 0 && (s.detourBy >= len(old) || s.rows[s.detourBy].config.Address != old[s.detourBy].config.Address) {
 		s.endDetour()
+	}
+}
+
+// forgetOthers forgets what a sibling said of locators that the Database has no more: they are no path of its.
+func (row *sibling) forgetOthers(d *database) {
+	for r := range row.reachable {
+		if !d.has(r) {
+			delete(row.reachable, r)
+		}
 	}
 }
 

@@ -156,6 +156,45 @@ func TestSiblingTakesOverADeadPath(t *testing.T) {
 	n.want("the path is back", "", rlocA, rlocB)
 }
 
+// TestDeadPathIsFoundWithoutMappings: where nothing is left in the map-cache, that no Map-Resolver answers tells, also
+// to who starts without a path; a sibling whose path it is does not take it for its own.
+func TestDeadPathIsFoundWithoutMappings(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		n := newSiblingNetwork(t)
+		for _, x := range []*testNode{n.a, n.b} {
+			itr := *x.config.ITR
+			itr.IdleTimeout = 10 * time.Second
+			x.config.ITR = &itr
+			x.start()
+		}
+		n.a.miss("10.1.0.10", "10.2.0.10")
+		n.run(30 * time.Second)
+		n.cut = []string{rlocA}
+		if restart {
+			n.a.start()
+		}
+		n.a.miss("10.1.0.10", "10.2.0.10")
+		n.b.miss("10.1.0.10", "10.2.0.11")
+		n.run(20 * time.Second)
+		n.want("the path is dead", linkB, rlocB)
+		n.cut = nil
+		n.run(20 * time.Second)
+		n.want("the path is back", "", rlocA, rlocB)
+	}
+}
+
+// TestSilentMapResolversAreNoDeadPath while the sibling's RLOC answers through the core.
+func TestSilentMapResolversAreNoDeadPath(t *testing.T) {
+	n := newSiblingNetwork(t)
+	n.a.start()
+	n.cut = []string{"192.0.2.100"}
+	n.a.miss("10.1.0.10", "10.2.0.10")
+	n.run(30 * time.Second)
+	if by := n.a.Detour().To; by.IsValid() {
+		t.Errorf("a makes a detour by %s, and its path is good", by)
+	}
+}
+
 // TestDeadSiteIsNoDeadPath: a sibling's RLOC answers through the core.
 func TestDeadSiteIsNoDeadPath(t *testing.T) {
 	n := newSiblingNetwork(t)
@@ -254,6 +293,38 @@ func TestSiblingSpeaksForItselfAlone(t *testing.T) {
 		if got := reachable(n.a.database[mapping.Prefix].Locators); len(got) != 2 {
 			t.Errorf("%s: reachable %v", c.name, got)
 		}
+	}
+}
+
+// TestFormerLocatorOfASiblingIsForgotten: what it said of an address that it had says nothing of its paths.
+func TestFormerLocatorOfASiblingIsForgotten(t *testing.T) {
+	n := newSiblingNetwork(t)
+	for _, x := range []*testNode{n.a, n.b} {
+		c := x.config
+		etr := *c.ETR
+		etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: locators(rlocA, "192.0.2.20")}}
+		c.ETR = &etr
+		if x == n.b {
+			c.LocalRLOCs = []lisp.RLOC{rloc("192.0.2.20")}
+			x.addrs = append(x.addrs, addrPort("192.0.2.20").Addr())
+		}
+		x.configure(c)
+	}
+	n.run(5 * time.Second)
+	c := n.b.config
+	etr := *c.ETR
+	set := locators(rlocA, "192.0.2.20")
+	set[1].Reachable = false
+	etr.Database = []DatabaseMapping{{Prefix: etr.Database[0].Prefix, Locators: set}}
+	c.ETR = &etr
+	n.b.configure(c) // b has lost its link
+	n.run(5 * time.Second)
+	if by := n.b.Detour().To.String(); by != linkA {
+		t.Fatalf("b's detour is by %s", by)
+	}
+	n.linkDown(true)
+	if by := n.a.Detour().To; by.IsValid() {
+		t.Errorf("a hands the site's packets to %s, which has no path", by)
 	}
 }
 
