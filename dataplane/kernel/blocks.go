@@ -54,7 +54,7 @@ func (s *mapStore) makeBlock(outer string, block uint32) (*fibTable, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	made := &fibTable{m: m, memory: memory}
-	if err := s.maps[outer].Put(block, m); err != nil {
+	if err := s.outer[outer].put(block, m); err != nil {
 		return nil, errors.Join(fmt.Errorf("adding the block of a root: %w", err), made.close())
 	}
 	return made, nil
@@ -155,7 +155,7 @@ func (s *mapStore) takeBlock(block uint32) error {
 // emptyBlock takes a block out of its place, whichever family it is of.
 func (s *mapStore) emptyBlock(block uint32) error {
 	for _, name := range []string{lisptcMapWide, lisptcMapNumbers} {
-		if err := s.maps[name].Delete(block); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if err := s.outer[name].empty(block); err != nil {
 			return fmt.Errorf("removing the block of a root: %w", err)
 		}
 	}
@@ -167,26 +167,22 @@ func (s *mapStore) emptyBlock(block uint32) error {
 func (s *mapStore) deleteOtherBlocks() error {
 	var errs []error
 	named := s.namedBlocks()
-	for block := uint32(1); block < rootBlocks; block++ {
-		if named[block] {
-			continue
+	for _, name := range []string{lisptcMapWide, lisptcMapNumbers} {
+		for block := range s.outer[name].all() {
+			if !named[block] {
+				errs = append(errs, s.takeBlock(block))
+			}
 		}
-		errs = append(errs, s.takeBlock(block))
 	}
 	return errors.Join(errs...)
 }
 
 // newGroup implements tableMaps. It takes no number that another process's roots may lead to.
 func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elements []element, err error) {
-	outer := s.maps[lisptcMapGroups]
-	for number = 1; number < outer.MaxEntries(); number++ {
-		var id uint32
-		if errors.Is(outer.Lookup(number, &id), ebpf.ErrKeyNotExist) {
-			break
-		}
-	}
-	if number == outer.MaxEntries() {
-		return 0, nil, fmt.Errorf("%w: %d groups of IPv6 prefixes", dataplane.ErrFull, number-1)
+	outer := s.outer[lisptcMapGroups]
+	number, ok := outer.free(1)
+	if !ok {
+		return 0, nil, fmt.Errorf("%w: %d groups of IPv6 prefixes", dataplane.ErrFull, outer.places()-1)
 	}
 	m, err := ebpf.NewMap(s.spec.Maps[lisptcMapGroups].InnerMap.Copy())
 	if err != nil {
@@ -199,7 +195,7 @@ func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elem
 	elements = unsafe.Slice((*element)(unsafe.Pointer(&memory[0])), groupSize)
 	write(elements)
 	made := &fibTable{m: m, memory: memory}
-	if err := outer.Put(number, m); err != nil {
+	if err := outer.put(number, m); err != nil {
 		return 0, nil, errors.Join(fmt.Errorf("adding a group of IPv6 prefixes: %w", err), made.close())
 	}
 	s.groups[number] = made
@@ -210,21 +206,23 @@ func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elem
 func (s *mapStore) dropGroups(numbers []uint32) {
 	waitForPrograms()
 	for _, number := range numbers {
-		_ = s.maps[lisptcMapGroups].Delete(number) // else the number stays taken
+		_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
 		_ = s.groups[number].close()
 		delete(s.groups, number)
 	}
 }
 
-// deleteOtherGroups removes the groups of an earlier process, to which no root in force leads.
-func (s *mapStore) deleteOtherGroups() error {
-	var errs []error
-	outer := s.maps[lisptcMapGroups]
-	for number := range outer.MaxEntries() {
-		var id uint32
-		if s.groups[number] == nil && outer.Lookup(number, &id) == nil {
-			errs = append(errs, outer.Delete(number))
+// deleteOtherGroups removes the groups of an earlier process, to which no root in force leads, in the background: there may be many.
+func (s *mapStore) deleteOtherGroups() {
+	var others []uint32
+	for number := range s.outer[lisptcMapGroups].all() {
+		if s.groups[number] == nil {
+			others = append(others, number)
 		}
 	}
-	return errors.Join(errs...)
+	s.background.Go(func() {
+		for _, number := range others {
+			_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
+		}
+	})
 }

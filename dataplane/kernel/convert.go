@@ -201,7 +201,7 @@ func (o *olderMaps) convert(pins *pinDirectory, limits mapLimits) (*mapStore, er
 }
 
 func (o *olderMaps) fill(s *mapStore) error {
-	copy(s.words, o.words)
+	copy(s.words[:wordPlacesKept], o.words)
 	for _, name := range []string{mapSettings, mapStates} {
 		if err := o.copyMap(s, name); err != nil {
 			return err

@@ -100,6 +100,14 @@ func (s *mapStore) prepareTable(cells int) (made int) {
 	return 0
 }
 
+// preparedCells implements tableMaps.
+func (s *mapStore) preparedCells() int {
+	if s.prepared == nil {
+		return 0
+	}
+	return s.prepared.cells
+}
+
 // takePrepared returns the prepared table when it has so many cells, and is rid of it when it has not.
 func (s *mapStore) takePrepared(cells int) *fibTable {
 	p := s.prepared
@@ -119,7 +127,7 @@ func (s *mapStore) takePrepared(cells int) *fibTable {
 
 // place puts a table where roots can name it, which waits until programs see it.
 func (s *mapStore) place(table *fibTable) error {
-	if err := s.maps[lisptcMapFib].Put(table.index, table.m); err != nil {
+	if err := s.outer[lisptcMapFib].put(table.index, table.m); err != nil {
 		return fmt.Errorf("adding a forwarding table: %w", err)
 	}
 	table.placed = true
@@ -130,7 +138,7 @@ func (s *mapStore) place(table *fibTable) error {
 func (s *mapStore) discard(table *fibTable) error {
 	var err error
 	if table.placed {
-		err = s.maps[lisptcMapFib].Delete(table.index)
+		err = s.outer[lisptcMapFib].empty(table.index)
 	}
 	return errors.Join(err, table.close())
 }
@@ -161,7 +169,8 @@ func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 		return nil
 	}
 	waitForPrograms()
-	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks(), s.deleteOtherGroups())
+	s.deleteOtherGroups()
+	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks())
 }
 
 // retireTables takes all tables of this process but the one in force away when programs are done with them.
@@ -239,25 +248,22 @@ func (s *mapStore) enforce(roots map[rootKey]walkBegin) (previous *fibTable, err
 
 // freeTableIndex returns a place where no table is, nor is being put.
 func (s *mapStore) freeTableIndex() (uint32, error) {
-	fib := s.maps[lisptcMapFib]
-	for index := range fib.MaxEntries() {
-		var id uint32
-		if err := fib.Lookup(index, &id); errors.Is(err, ebpf.ErrKeyNotExist) {
-			return index, nil
-		}
+	fib := s.outer[lisptcMapFib]
+	index, ok := fib.free(0)
+	if !ok {
+		return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.places())
 	}
-	return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.MaxEntries())
+	return index, nil
 }
 
 // deleteOtherTables removes all tables but the one in force. previous is still
 // mapped.
 func (s *mapStore) deleteOtherTables(previous *fibTable) error {
-	fib := s.maps[lisptcMapFib]
+	fib := s.outer[lisptcMapFib]
 	var errs []error
-	for index := range fib.MaxEntries() {
-		var id uint32
-		if index != s.table.index && fib.Lookup(index, &id) == nil {
-			errs = append(errs, fib.Delete(index))
+	for index := range fib.all() {
+		if index != s.table.index {
+			errs = append(errs, fib.empty(index))
 		}
 	}
 	for _, table := range append(s.pending, previous) {

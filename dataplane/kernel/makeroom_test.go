@@ -155,3 +155,50 @@ func TestTableKeepsItsSizeForAWhile(t *testing.T) {
 		t.Errorf("%d cells of an empty table later, want %d", p.fib.cells.size, p.smallest)
 	}
 }
+
+// TestTableShrinksInTime has a table that grew, is empty soon after, and is left alone.
+func TestTableShrinksInTime(t *testing.T) {
+	t.Parallel()
+	a := newLinks(t).open(t, 0, Options{})
+	a.mu.Lock()
+	grown := 2 * int(a.tables.fib.cells.size)
+	must(t, a.tables.extend(grown))
+	a.tables.now = func() time.Duration { return a.tables.grownAt + keptGrown - 1 }
+	a.mu.Unlock()
+	size := func() uint32 {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.tables.fib.cells.size
+	}
+	a.shrinkInTime()
+	if size() != uint32(grown) {
+		t.Errorf("%d cells right after it grew to %d", size(), grown)
+	}
+	a.mu.Lock()
+	a.tables.now = func() time.Duration { return a.tables.grownAt + keptGrown }
+	a.mu.Unlock()
+	eventually(t, "the table is small again", func() bool { return size() == uint32(smallestTable) })
+}
+
+// TestPreparedTableIsTaken has a table prepared, and then a node that would have it larger, and no cell left.
+func TestPreparedTableIsTaken(t *testing.T) {
+	const all = 50_000
+	p := newPlainTables(t, all+1, 4, 1<<22)
+	p.parts.smallest = 1 << 14
+	p.reopen(t)
+	p.maps.slow = true
+	before := p.maps.made
+	for i := 1; i <= all && p.maps.made == before; i++ {
+		p.clock += 50 * time.Microsecond
+		if p.fib.wanted = 0; p.maps.prepared != 0 && p.fib.cells.unused < insertCells {
+			for p.fib.wanted = 1; p.largerTable() <= p.maps.prepared; {
+				p.fib.wanted *= 2
+			}
+		}
+		_, _, err := p.put(entry{key: missedKey(i)})
+		must(t, err)
+	}
+	if p.maps.made == before || p.maps.wasted > 0 {
+		t.Errorf("%d tables were made, and %d prepared for nothing", p.maps.made-before, p.maps.wasted)
+	}
+}

@@ -52,7 +52,11 @@ const (
 	wordOuterFragmented   // packets sent in outer fragments
 	wordReassembled       // outer packets that came in fragments
 	wordUnreachablesSent  // Destination Unreachable sent about dropped packets
-	words                 = 128
+
+	// From here on they are about the maps themselves, which those of a later layout do not take over.
+	wordPlacesKept = words - 20 // 1: those that follow are true
+	wordPlaces     = words - 19 // placeWords
+	words          = 128
 )
 
 // mapLimits are the sizes that the user chooses; 0 leaves them to us.
@@ -112,6 +116,7 @@ type mapStore struct {
 	blocks    map[uint32]*fibTable // those of roots, in force or made since
 	nextBlock *preparedBlock       // for newBlock, nil when there is none
 	groups    map[uint32]*fibTable // by their numbers
+	outer     map[string]*outerMap // by their names
 
 	background sync.WaitGroup // those that prepare a table or take one away
 }
@@ -190,10 +195,10 @@ func (s *mapStore) create(pins *pinDirectory, limits mapLimits) error {
 			return fmt.Errorf("pinning map %s: %w", name, err)
 		}
 	}
-	if err := s.putSettings(lisptcLispSettings{AbiVersion: abiVersion}); err != nil {
-		return err
+	if err := s.maps[mapWords].Put(uint32(wordPlacesKept), uint64(1)); err != nil {
+		return fmt.Errorf("storing that the maps are empty: %w", err)
 	}
-	return nil
+	return s.putSettings(lisptcLispSettings{AbiVersion: abiVersion})
 }
 
 // reopen opens pinned maps, whose sizes hold from then on.
@@ -311,6 +316,9 @@ func (s *mapStore) mapMemory() error {
 	s.words = memoryOf[uint64](s, of, mapWords)
 	s.slots = memoryOf[lisptcLispInterfaceSlot](s, of, lisptcMapInterfaceSlots)
 	var err error
+	if s.outer, err = s.outerMaps(); err != nil {
+		return err
+	}
 	s.instances, err = openInstances(s.maps[lisptcMapInstances], memoryOf[lisptcLispRoots](s, of, lisptcMapRoots))
 	return err
 }

@@ -110,6 +110,15 @@ func (t *tables) shrink(below rootKey) {
 	}
 }
 
+// shrinkInTime lets a table become small that was kept because it grew, where no entry goes any more.
+func (e *Engine) shrinkInTime() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.tables.shrink(rootKey{}) // no root that there is
+	}
+}
+
 // reshape rebuilds the table because of a root.
 func (t *tables) reshape(r *root) {
 	r.triedAt = r.entries

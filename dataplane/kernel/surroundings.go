@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file follows what the kernel does not tell of by itself: rules and policies
-// that routes depend on, and what others put at interfaces. It looks once a second.
+// that routes depend on, and what others put at interfaces. It looks once a second, and lets tables shrink then.
 
 package kernel
 
@@ -75,6 +75,7 @@ func (e *Engine) watchSurroundings() {
 		if e.shortcutsDiffer() {
 			e.resync()
 		}
+		e.shrinkInTime()
 	}
 }
 

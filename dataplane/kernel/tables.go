@@ -25,6 +25,8 @@ type tableMaps interface {
 	// prepareTable begins to make a table of so many cells at least, unless one is made, of which it returns the cells:
 	// newTable has it then. 0: it is not made yet. It does not wait.
 	prepareTable(cells int) (made int)
+	// preparedCells are those of the table that is prepared, or being so; 0: there is none.
+	preparedCells() int
 	// dropTable gives up a table of newTable that never came into force.
 	dropTable(slots []uint32)
 	// prepareBlock begins to make a block that newBlock will be asked for, of family 4. It does not wait.
@@ -428,6 +430,11 @@ func (t *tables) makeRoom() error {
 	case enough && !t.offline:
 		if size = t.maps.prepareTable(size); size == 0 {
 			return nil
+		}
+	case !t.offline:
+		// What is prepared has room for the entry, and is there sooner than one of the size that a node would have it now.
+		if prepared := t.maps.preparedCells(); prepared > int(c.size) {
+			size = min(prepared, t.cellLimit)
 		}
 	}
 	err := t.extend(size)

@@ -34,6 +34,8 @@ type plainMaps struct {
 	groupFailing                error // what newGroup alone answers
 	made, blocksPrepared        int   // tables, and times that a block was to be prepared
 	slow                        bool  // a table that is to be prepared never is
+	prepared                    int   // cells of the one that is being prepared
+	wasted                      int   // tables that were prepared for nothing
 }
 
 func newPlainMaps() *plainMaps {
@@ -85,16 +87,23 @@ func (m *plainMaps) dropGroups(numbers []uint32) {
 
 func (m *plainMaps) newTable(cells int) ([]uint32, error) {
 	m.made++
+	if m.prepared != 0 && m.prepared != cells {
+		m.wasted++
+	}
+	m.prepared = 0
 	m.next = make([]uint32, cells*cellSlots)
 	return m.next, cmp.Or(m.failing, m.tableFailing)
 }
 
 func (m *plainMaps) prepareTable(cells int) int {
+	m.prepared = max(m.prepared, cells)
 	if m.slow {
 		return 0
 	}
-	return cells
+	return m.prepared
 }
+
+func (m *plainMaps) preparedCells() int { return m.prepared }
 
 func (m *plainMaps) extendTable(roots map[rootKey]walkBegin) error { return m.switchTable(roots) }
 

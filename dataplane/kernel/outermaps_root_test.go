@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// countedMaps counts what the kernel is asked, which before Linux 6.8 takes it some 20 ms each time.
+type countedMaps struct {
+	innerMaps
+	asked *atomic.Int32
+}
+
+func (c countedMaps) Put(place, inner any) error {
+	c.asked.Add(1)
+	return c.innerMaps.Put(place, inner)
+}
+
+func (c countedMaps) Delete(place any) error {
+	c.asked.Add(1)
+	return c.innerMaps.Delete(place)
+}
+
+// beginCounted opens the maps and puts tables in force as an engine does, and returns how often outer maps were asked.
+func beginCounted(t *testing.T, pins *pinDirectory) (*mapStore, int32) {
+	t.Helper()
+	s, _, err := openMapStore(pins, mapLimits{mappings: 1024})
+	must(t, err)
+	var count atomic.Int32
+	for _, o := range s.outer {
+		o.m = countedMaps{o.m, &count}
+	}
+	tables, err := newTables(tableParts{
+		maps: s, changed: s.changed, records: s.records, pages: s.pages, sets: s.sets, locators: s.locators, cellLimit: 1 << 20,
+		now: func() time.Duration { return 0 }, wait: waitForPrograms,
+	})
+	must(t, err)
+	_, err = tables.adopt()
+	must(t, err)
+	must(t, tables.goOnline())
+	s.background.Wait()
+	return s, count.Load()
+}
+
+// inPlace are the places where the kernel has something, by the map.
+func (s *mapStore) inPlace() map[string][]uint32 {
+	found := map[string][]uint32{}
+	for _, p := range placeWords {
+		for place := range s.maps[p.name].MaxEntries() {
+			var id uint32
+			if s.maps[p.name].Lookup(place, &id) == nil {
+				found[p.name] = append(found[p.name], place)
+			}
+		}
+	}
+	return found
+}
+
+// TestStartAsksLittle demands that a start does not go through all places of the outer maps, whether an earlier process left something
+// in them or nothing, and that what it left goes.
+func TestStartAsksLittle(t *testing.T) {
+	t.Parallel()
+	pins, err := openPins(DefaultPinDirectory, strings.ReplaceAll(testnet.ForTest(t).Name(), ".", "_"))
+	must(t, err)
+	t.Cleanup(func() { must(t, pins.remove()) })
+	begun := func(wanted int32, what string) *mapStore {
+		t.Helper()
+		s, asked := beginCounted(t, pins)
+		if asked != wanted {
+			t.Errorf("%s: outer maps were asked %d times, want %d", what, asked, wanted)
+		}
+		if left := s.inPlace(); !maps.EqualFunc(left, map[string][]uint32{lisptcMapFib: {s.table.index}}, slices.Equal) {
+			t.Errorf("%s: there is %v, want the table in force alone", what, left)
+		}
+		return s
+	}
+	first := begun(1, "the first start") // its table
+	must(t, first.close())
+	second := begun(2, "a start after a process that left a table") // and that one's
+	for range 3 {
+		_, _, err := second.newGroup(func([]element) {})
+		must(t, err)
+	}
+	for _, family := range []uint8{4, 6} {
+		_, _, err := second.newBlock(family)
+		must(t, err)
+	}
+	second.prepareTable(1 << 16)
+	second.background.Wait()
+	second.prepared = nil // killed, it does not clear it away
+	must(t, second.close())
+	third := begun(2+3+2+1, "a start after one that was killed")
+	third.words[wordPlacesKept] = 0
+	for _, o := range third.outer {
+		clear(o.taken)
+	}
+	must(t, third.close())
+	must(t, begun(2, "a start where nobody kept what is taken").close())
+}
