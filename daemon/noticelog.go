@@ -12,14 +12,16 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"loci/control"
 )
 
 const (
-	// noticeLines of one kind and reason are logged in a noticeWindow; what is beyond is told
-	// with the first line of the next one.
+	// noticeLines of one kind and reason are logged in a noticeWindow; how many are beyond is told
+	// with the first line of the next one, or when the window is over.
 	noticeLines  = 5
 	noticeWindow = 10 * time.Second
 	// noticeQueueLength bounds the lines that wait to be written.
@@ -69,13 +71,16 @@ type noticeCount struct {
 
 // noticeLog writes events to the log.
 type noticeLog struct {
-	log    *slog.Logger
-	lines  chan noticeLine
-	counts map[noticeKey]*noticeCount // of who has the loop's lock
+	log   *slog.Logger
+	lines chan noticeLine
+	left  chan struct{} // wakes who tells what was left out
+
+	mu     sync.Mutex // held for moments: who takes events has the loop's lock
+	counts map[noticeKey]*noticeCount
 }
 
 func newNoticeLog(log *slog.Logger) *noticeLog {
-	return &noticeLog{log: log, lines: make(chan noticeLine, noticeQueueLength), counts: map[noticeKey]*noticeCount{}}
+	return &noticeLog{log: log, lines: make(chan noticeLine, noticeQueueLength), left: make(chan struct{}, 1), counts: map[noticeKey]*noticeCount{}}
 }
 
 // take logs an event, if it is one for the log and its turn.
@@ -95,9 +100,11 @@ func (l *noticeLog) take(n control.Notice, fields map[string]string) {
 		l.log.Debug(string(n.Kind), line.attributes...) // who debugs wants all of them
 		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	count := l.count(n)
 	if count.lines == noticeLines && !l.log.Enabled(context.Background(), slog.LevelDebug) {
-		count.leftOut++
+		l.leaveOut(count)
 		return
 	}
 	if count.leftOut > 0 {
@@ -107,7 +114,16 @@ func (l *noticeLog) take(n control.Notice, fields map[string]string) {
 	case l.lines <- line:
 		count.lines, count.leftOut = min(count.lines+1, noticeLines), 0
 	default:
-		count.leftOut++
+		l.leaveOut(count)
+	}
+}
+
+// leaveOut counts an event that is not logged.
+func (l *noticeLog) leaveOut(c *noticeCount) {
+	c.leftOut++
+	select {
+	case l.left <- struct{}{}:
+	default:
 	}
 }
 
@@ -127,17 +143,58 @@ func (l *noticeLog) count(n control.Notice) *noticeCount {
 
 // run writes lines until the context ends, and then what waits.
 func (l *noticeLog) run(ctx context.Context) {
+	var ends <-chan time.Time // of a window in which something was left out
 	for {
 		select {
 		case line := <-l.lines:
 			l.write(line)
+		case <-l.left:
+			if ends == nil {
+				ends = time.After(noticeWindow)
+			}
+		case now := <-ends:
+			if ends = nil; l.tellLeftOut(now) {
+				ends = time.After(noticeWindow)
+			}
 		case <-ctx.Done():
 			for len(l.lines) > 0 {
 				l.write(<-l.lines)
 			}
+			l.tellLeftOut(time.Now().Add(noticeWindow))
 			return
 		}
 	}
+}
+
+// tellLeftOut tells of windows that are over how many events were left out, and reports whether there are others.
+func (l *noticeLog) tellLeftOut(now time.Time) (more bool) {
+	l.mu.Lock()
+	var lines []noticeLine
+	for key, c := range l.counts {
+		switch {
+		case c.leftOut == 0:
+		case now.Sub(c.since) < noticeWindow:
+			more = true
+		default:
+			lines = append(lines, leftOutLine(key, c.leftOut))
+			c.leftOut = 0
+		}
+	}
+	l.mu.Unlock()
+	slices.SortFunc(lines, func(a, b noticeLine) int { return strings.Compare(string(a.kind), string(b.kind)) })
+	for _, line := range lines {
+		l.write(line)
+	}
+	return more
+}
+
+func leftOutLine(key noticeKey, count int) noticeLine {
+	line := noticeLine{level: noticeLevels[key.kind], kind: key.kind}
+	if key.reason != "" {
+		line.attributes = append(line.attributes, slog.String("reason", key.reason))
+	}
+	line.attributes = append(line.attributes, slog.Int("left-out", count))
+	return line
 }
 
 func (l *noticeLog) write(line noticeLine) {

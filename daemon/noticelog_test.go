@@ -7,7 +7,9 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"loci/control"
@@ -85,4 +87,62 @@ func TestLogThatNobodyWritesHoldsNobodyUp(t *testing.T) {
 	if strings.Count(text, "msg=") != noticeQueueLength+1 || !strings.Contains(text, "left-out-before=7") {
 		t.Errorf("%d lines, the last is %q", strings.Count(text, "msg="), text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:])
 	}
+}
+
+// sharedText is a log that is read while it is written.
+type sharedText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *sharedText) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *sharedText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// What was left out is told though nothing of that kind happens again, and once.
+func TestLeftOutLinesAreToldWhenTheWindowEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text sharedText
+		l := newNoticeLog(slog.New(slog.NewTextHandler(&text, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go l.run(ctx)
+		flood := func(reason string, count int) {
+			for range count {
+				l.take(refusalOf(time.Now(), reason), nil)
+				synctest.Wait()
+			}
+		}
+		told := func(line string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := strings.Count(text.String(), line); got != want {
+				t.Errorf("after %v %q stands %d times in the log: want %d\n%s", time.Now(), line, got, want, text.String())
+			}
+		}
+		flood("replay", noticeLines)
+		time.Sleep(2 * noticeWindow)
+		told("left-out", 0)
+		flood("replay", noticeLines+995)
+		time.Sleep(noticeWindow / 2)
+		flood("truncated", noticeLines+3)
+		told("left-out", 0)
+		time.Sleep(3 * noticeWindow)
+		told("level=INFO msg=message-refused reason=replay left-out=995", 1)
+		told("reason=truncated left-out=3", 1)
+		time.Sleep(10 * noticeWindow)
+		flood("replay", noticeLines+1)
+		told("left-out", 2)
+		stop()
+		told("reason=replay left-out=1", 1) // the end of the daemon
+		told("left-out", 3)
+	})
 }
