@@ -7,8 +7,9 @@
 
 #include <linux/types.h>
 
-/* ARRAY unread[1] (BPF_F_MMAPABLE): what is in the TAP's queue. Programs add the packets that they send there, the reader takes off those that
- * it reads, and sets all to 0 when the queue is empty; both by atomic additions. No source takes more of the queue than it leaves free, so
+/* ARRAY unread[1] (BPF_F_MMAPABLE): what is in the TAP's queue, in places: a packet takes one, and one more for each LISP_UNREAD_OCTETS of it.
+ * Programs add the packets that they send there, the reader takes off those that it reads, and sets all to 0 when the queue is empty; both
+ * by atomic additions. No source takes more of the queue than it leaves free, so
  * one alone takes half. Its network, the first 24 (IPv4) or 64 bits (IPv6) of the address, takes three times that at most, its interface seven
  * times: forged sources leave room to others. A number is at the lowest bits of the flow hash's h after
  *   seed, step(origin)           the interface's
@@ -16,11 +17,12 @@
  *   step for each of             the source's: IPv4: the address & 255; IPv6: its last two words
  * and others may be at the same place: user space chooses the seed at random. */
 #define LISP_UNREAD_SHARES 16384 /* a power of two */
+#define LISP_UNREAD_OCTETS 4096
 
 struct lisp_unread {
-	__u32 limit; /* packets that the queue holds; 0: nobody counts */
+	__u32 limit; /* places; not more than packets that the queue holds; 0: nobody counts */
 	__u32 seed;
-	__s32 packets;
+	__s32 places; /* taken */
 	__u32 zero;
 	__u64 tried_ns; /* when a packet was sent there though it was refused a place: see unread.h */
 	__s32 shares[LISP_UNREAD_SHARES];

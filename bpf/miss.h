@@ -93,7 +93,7 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reas
 
 	if (!s || !s->tap_ifindex)
 		return NOT_AT_TAP;
-	if (add_unread(t) < 0)
+	if (add_unread(t, octets_from(skb, t->packet.offset)) < 0)
 		return NO_PLACE_AT_TAP;
 	if (t->tagged && untag(skb, t) < 0)
 		return NOT_AT_TAP;

@@ -31,11 +31,11 @@ static __always_inline __s32 *share_at(struct lisp_unread *u, __u32 hash)
 	return &u->shares[hash & (LISP_UNREAD_SHARES - 1)];
 }
 
-/* 0, and the packet is counted; -1 when its source, or those that it is among, have their share. */
-static __noinline int add_unread(const struct itr *t)
+/* 0, and a packet of so many octets is counted; -1 when its source, or those that it is among, have their share. */
+static __noinline int add_unread(const struct itr *t, __u32 octets)
 {
 	const union lisp_address *a = &t->packet.source;
-	__s32 *of_interface, *of_network, *of_source, left;
+	__s32 *of_interface, *of_network, *of_source, left, places = 1 + octets / LISP_UNREAD_OCTETS;
 	__u32 zero = 0, hash;
 	struct lisp_unread *u = bpf_map_lookup_elem(&unread, &zero);
 
@@ -53,17 +53,17 @@ static __noinline int add_unread(const struct itr *t)
 		hash = hash_step(hash_step(hash, bpf_ntohl(a->words[2])), bpf_ntohl(a->words[3]));
 	}
 	of_source = share_at(u, hash);
-	left = (__s32)u->limit - u->packets;
+	left = (__s32)u->limit - u->places;
 	if ((left <= 0 || *of_source >= left || *of_network >= NETWORK_SHARE * left || *of_interface >= INTERFACE_SHARE * left) &&
 	    is_refused(u))
 		return -1;
 	/* A packet that is traced goes nowhere. */
 	if (lisp_tracing)
 		return 0;
-	__sync_fetch_and_add(&u->packets, 1);
-	__sync_fetch_and_add(of_interface, 1);
-	__sync_fetch_and_add(of_network, 1);
-	__sync_fetch_and_add(of_source, 1);
+	__sync_fetch_and_add(&u->places, places);
+	__sync_fetch_and_add(of_interface, places);
+	__sync_fetch_and_add(of_network, places);
+	__sync_fetch_and_add(of_source, places);
 	return 0;
 }
 

@@ -37,7 +37,7 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 		"LISP_SLOT_STRIDE_SHIFT": slotStrideShift, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
 		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
 		"LISP_ROOT_BLOCK_SHIFT": rootBlockShift, "LISP_ROOT_BLOCK_MASK": rootBlocks - 1, "LISP_ROOT_TABLE_SHIFT": rootTableShift,
-		"LISP_WIDE_BITS": wideBits, "LISP_GROUP_BITS": groupBits, "LISP_ELEMENT_BITS": elementBits, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_UNREAD_SHARES": unreadShares,
+		"LISP_WIDE_BITS": wideBits, "LISP_GROUP_BITS": groupBits, "LISP_ELEMENT_BITS": elementBits, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_UNREAD_SHARES": unreadShares, "LISP_UNREAD_OCTETS": unreadOctets,
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?L*\s`).FindStringSubmatch(text)
 		if found == nil {

@@ -312,7 +312,7 @@ type lispxdpLispUnread struct {
 	_       structs.HostLayout
 	Limit   uint32
 	Seed    uint32
-	Packets int32
+	Places  int32
 	Zero    uint32
 	TriedNs uint64
 	Shares  [16384]int32

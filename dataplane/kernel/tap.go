@@ -27,9 +27,9 @@ const (
 	// DefaultTAP names the TAP of a system that runs one instance.
 	DefaultTAP = "loci0"
 
-	// tapQueuePackets is how many packets the kernel keeps until they are read: as
-	// many as wait by default, so that a burst finds room.
-	tapQueuePackets = 8192
+	// tapQueuePackets is how many packets the kernel keeps until they are read: one
+	// source's half is as many as wait by default, so that a burst finds room.
+	tapQueuePackets = 16384
 
 	vnetOctets     = 10 // struct virtio_net_hdr
 	ethernetOctets = 14

@@ -16,13 +16,14 @@ import (
 
 const (
 	unreadShares = 16384 // LISP_UNREAD_SHARES
+	unreadOctets = 4096  // LISP_UNREAD_OCTETS
 	hashFactor   = 0x9E3779B1
 )
 
 // unread is the memory of that map.
 type unread struct{ numbers *lisptcLispUnread }
 
-// begin sets how many packets the queue holds, and counts anew.
+// begin sets how many places there are, and counts anew.
 func (u unread) begin(limit uint32) {
 	u.numbers.Seed = rand.Uint32() // nobody chooses a source that is at another one's place
 	u.forget()
@@ -35,31 +36,32 @@ func (u unread) forget() {
 	for i := range u.numbers.Shares {
 		atomic.StoreInt32(&u.numbers.Shares[i], 0)
 	}
-	atomic.StoreInt32(&u.numbers.Packets, 0)
+	atomic.StoreInt32(&u.numbers.Places, 0)
 }
 
 // isZero reports whether nothing that is counted is in the queue.
-func (u unread) isZero() bool { return atomic.LoadInt32(&u.numbers.Packets) == 0 }
+func (u unread) isZero() bool { return atomic.LoadInt32(&u.numbers.Places) == 0 }
 
 // read takes a frame off that was read.
 func (u unread) read(f frame) {
 	if f.magic() != tapWaiting {
 		return
 	}
-	takeOff(&u.numbers.Packets)
-	for _, place := range u.placesOf(f) {
-		takeOff(&u.numbers.Shares[place])
+	places := 1 + int32(len(f.packet())/unreadOctets)
+	takeOff(&u.numbers.Places, places)
+	for _, share := range u.sharesOf(f) {
+		takeOff(&u.numbers.Shares[share], places)
 	}
 }
 
-func takeOff(number *int32) {
-	if atomic.LoadInt32(number) > 0 {
-		atomic.AddInt32(number, -1)
+func takeOff(number *int32, places int32) {
+	if had := atomic.LoadInt32(number); had > 0 {
+		atomic.AddInt32(number, -min(places, had))
 	}
 }
 
-// placesOf returns where the shares of a frame's interface, network and source are.
-func (u unread) placesOf(f frame) (places [3]uint32) {
+// sharesOf returns where the shares of a frame's interface, network and source are.
+func (u unread) sharesOf(f frame) [3]uint32 {
 	ofInterface := hashStep(u.numbers.Seed, f.origin())
 	ofNetwork, ofSource := ofInterface, ofInterface
 	packet := f.packet()

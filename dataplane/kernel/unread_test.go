@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestUnreadPlaces takes off what programs counted for packets of several lengths, and never more than there is.
+func TestUnreadPlaces(t *testing.T) {
+	for octets, places := range map[int]int32{20: 1, unreadOctets - 1: 1, unreadOctets: 2, 65535: 16} {
+		u := unread{&lisptcLispUnread{}}
+		f := make(frame, vnetOctets+ethernetOctets+octets)
+		f.setMagic(tapWaiting)
+		binary.BigEndian.PutUint16(f.ethernet()[12:], unix.ETH_P_IP)
+		u.numbers.Places = places + 3
+		for _, share := range u.sharesOf(f) {
+			u.numbers.Shares[share] = 1
+		}
+		u.read(f)
+		if u.numbers.Places != 3 {
+			t.Errorf("%d octets: %d places are left, want 3", octets, u.numbers.Places)
+		}
+		for _, share := range u.sharesOf(f) {
+			if got := u.numbers.Shares[share]; got != 0 {
+				t.Errorf("%d octets: a share of %d is left", octets, got)
+			}
+		}
+	}
+}
