@@ -4,9 +4,9 @@ package daemon
 
 // The store of the Map-Server: what has to outlive a restart, from the Node's journal to
 // the log on disk (RFC 9301 s.5.6). The loop never waits for a disk: it leaves pieces here,
-// and a goroutine writes what has gathered, a few times a second. At most storeInterval and
-// the time of one write are at risk. When the disk does not keep up or fails, the store says
-// so, and begins with a checkpoint when it can write again.
+// and a goroutine writes what has gathered, a few times a second, and sooner where it is much: what waits for a disk takes
+// as long as it is long. At risk is what came within storeInterval, or while the write before it lasted, and until it is
+// written itself. When the disk does not keep up or fails, the store says so, and begins with a checkpoint when it can write again.
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 const (
 	// storeInterval is how long the first piece waits for others to be written with it.
 	storeInterval = 200 * time.Millisecond
+	// storePlenty is for how many octets it waits no longer.
+	storePlenty = 1 << 20
 	// maxPendingOctets bounds what waits for the disk.
 	maxPendingOctets = 64 << 20
 	// storeEntryOctets is about how long an entry of the log gets.
@@ -43,9 +45,11 @@ type store struct {
 
 	mutex   sync.Mutex
 	pending []control.Journal
-	octets  int  // of pending
-	gap     bool // something was lost: the log does not tell all
-	wake    chan struct{}
+	since   time.Time     // when the first of them came
+	octets  int           // of pending
+	gap     bool          // something was lost: the log does not tell all
+	wake    chan struct{} // there is a piece
+	plenty  chan struct{} // there are storePlenty octets
 
 	// The rest is of the goroutine that writes.
 	base, size   int64  // octets of the log after the last checkpoint, and now
@@ -64,7 +68,7 @@ func openStore(directory string, log *slog.Logger, replay func([]byte) error) (*
 	if err != nil {
 		return nil, fmt.Errorf("map-server.state-directory: %w", err)
 	}
-	s := &store{disk: disk, log: log, wake: make(chan struct{}, 1)}
+	s := &store{disk: disk, log: log, wake: make(chan struct{}, 1), plenty: make(chan struct{}, 1)}
 	malformed := 0
 	size, damaged, err := disk.read(func(piece []byte) {
 		if err := replay(piece); err != nil {
@@ -105,11 +109,14 @@ func (s *store) queue(j control.Journal) {
 		s.gap = true
 		return
 	}
+	if len(s.pending) == 0 {
+		s.since = time.Now()
+	}
 	s.pending = append(s.pending, j)
 	s.octets += len(j.Octets)
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	wake(s.wake)
+	if s.octets >= storePlenty {
+		wake(s.plenty)
 	}
 }
 
@@ -118,7 +125,7 @@ func (s *store) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-s.wake:
-			sleep(ctx, storeInterval)
+			s.gather(ctx)
 			s.flush(ctx)
 		case <-time.After(storeRetry):
 		case <-ctx.Done():
@@ -140,24 +147,41 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// gather waits until what waits is plenty, or has waited for storeInterval.
+func (s *store) gather(ctx context.Context) {
+	s.mutex.Lock()
+	left := time.Until(s.since.Add(storeInterval))
+	s.mutex.Unlock()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.plenty:
+	case <-ctx.Done():
+	}
+}
+
 // flush writes what has gathered.
 func (s *store) flush(ctx context.Context) {
-	began := time.Now()
 	s.mutex.Lock()
-	pieces := s.pending
+	pieces, since := s.pending, s.since
 	s.pending, s.octets = nil, 0
 	s.mutex.Unlock()
 	if len(pieces) == 0 {
 		return
 	}
-	if err := s.write(pieces); err != nil {
+	ended, err := s.write(pieces)
+	if err == nil {
+		s.slowest.Store(max(s.slowest.Load(), int64(time.Since(since))))
+	}
+	if ended {
+		err = s.endCheckpoint()
+	}
+	if err != nil {
 		s.failed.Add(1)
 		s.log.Error("the registrations are not stored: a restart would lose them; trying again", "error", err)
 		s.recover(ctx)
-		return
 	}
-	took := int64(storeInterval + time.Since(began))
-	s.slowest.Store(max(s.slowest.Load(), took))
 }
 
 // recover opens the log again after an error, and wants everything said anew.
@@ -174,12 +198,12 @@ func (s *store) recover(ctx context.Context) {
 	}
 }
 
-// write joins pieces to entries of some length and writes them.
-func (s *store) write(pieces []control.Journal) error {
+// write joins pieces to entries of some length and writes them. It reports whether a checkpoint has ended.
+func (s *store) write(pieces []control.Journal) (ended bool, err error) {
 	var entries [][]byte
 	var others slice
 	others.begin()
-	var began, ended bool
+	var began bool
 	var beganAt uint64
 	var beforeBegin int64
 	left := 0
@@ -200,17 +224,14 @@ func (s *store) write(pieces []control.Journal) error {
 		ended = ended || p.End
 	}
 	if err := s.disk.append(entries); err != nil {
-		return err
+		return false, err
 	}
 	if began {
 		s.checkpoint, s.beganSize, s.wantedAt = beganAt, s.size+beforeBegin, time.Time{}
 	}
 	s.written.Add(uint64(octetsOf(entries)))
 	s.size += octetsOf(entries)
-	if ended && s.checkpoint > 0 {
-		return s.endCheckpoint()
-	}
-	return nil
+	return ended && s.checkpoint > 0, nil
 }
 
 func octetsOf(entries [][]byte) (sum int64) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"loci/control"
 )
@@ -234,5 +235,35 @@ func TestLongBatchesAreSplit(t *testing.T) {
 	_, had := openedStore(t, crashed(t, directory))
 	if all := strings.Join(had, ""); len(all) != 1_000_000 || len(had) < 3 {
 		t.Errorf("%d octets in %d entries", len(all), len(had))
+	}
+}
+
+// What is told as the time until a change is durable began when the first piece came, not when it was its turn to be written.
+func TestSlowestWriteCountsTheWait(t *testing.T) {
+	s, _ := openedStore(t, t.TempDir())
+	s.queue(said("one"))
+	s.since = s.since.Add(-time.Hour) // so long the write before it took
+	s.queue(said("two"))
+	s.flush(t.Context())
+	if took := time.Duration(s.slowest.Load()); took < time.Hour {
+		t.Errorf("durable after %v", took)
+	}
+	s.slowest.Store(0)
+	s.put(t, said("three"))
+	if took := time.Duration(s.slowest.Load()); took <= 0 || took >= time.Hour {
+		t.Errorf("durable after %v: it counts what was written before", took)
+	}
+}
+
+// Much is written without waiting for more.
+func TestPlentyIsWrittenAtOnce(t *testing.T) {
+	s, _ := openedStore(t, t.TempDir())
+	s.queue(control.Journal{Octets: make([]byte, storePlenty-1)})
+	if len(s.plenty) != 0 {
+		t.Error("little is called plenty")
+	}
+	s.queue(said("."))
+	if len(s.plenty) != 1 {
+		t.Error("plenty waits for more")
 	}
 }
