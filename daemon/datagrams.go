@@ -2,25 +2,24 @@
 
 package daemon
 
-// A datagram socket whose reader is woken by what there is to read alone (internal/waitread).
+// A datagram socket whose reader is woken by what there is to read alone (internal/waitread), and whose system calls Go's runtime is not
+// told of, since none of them waits (dataplane/kernel/atonce).
 
 import (
 	"errors"
 	"net"
 	"net/netip"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/atonce"
 	"loci/internal/waitread"
 )
 
-// datagramSocket is a bound UDP socket as golang.org/x/net takes one: of *net.UDPConn it has the
-// methods, none of which is called, but for those here.
+// datagramSocket is a bound UDP socket.
 type datagramSocket struct {
-	*net.UDPConn // nil
-	file         *waitread.File
-	local        netip.AddrPort
+	file  *waitread.File
+	local netip.AddrPort
 }
 
 // newDatagramSocket takes a socket away from Go's network poller.
@@ -39,11 +38,30 @@ func newDatagramSocket(from *net.UDPConn) (*datagramSocket, error) {
 	return &datagramSocket{file: file, local: from.LocalAddr().(*net.UDPAddr).AddrPort()}, err
 }
 
-// SyscallConn returns the socket.
-func (s *datagramSocket) SyscallConn() (syscall.RawConn, error) { return s.file, nil }
+// receive waits for datagrams and returns how many it took.
+func (s *datagramSocket) receive(box *atonce.Inbox) (n int, err error) {
+	failed := s.file.Read(func(fd uintptr) (done bool) {
+		n, err = box.Receive(fd)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return n, errors.Join(failed, err)
+}
 
-// LocalAddr is what errors name.
-func (s *datagramSocket) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(s.local) }
+// send sends from one datagram of a box on, and returns how many it sent. It fails with unix.EAGAIN when there is no room for the
+// first one, unless it is to wait for that.
+func (s *datagramSocket) send(box *atonce.Outbox, first int, wait bool) (n int, err error) {
+	try := func(fd uintptr) (done bool) {
+		n, err = box.Send(fd, first)
+		return !errors.Is(err, unix.EAGAIN)
+	}
+	var failed error
+	if wait {
+		failed = s.file.Write(try)
+	} else {
+		failed = s.file.Control(func(fd uintptr) { try(fd) })
+	}
+	return n, errors.Join(failed, err)
+}
 
 // Close ends all waiting.
 func (s *datagramSocket) Close() error { return s.file.Close() }

@@ -15,10 +15,10 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
 	"loci/control"
+	"loci/dataplane/kernel/atonce"
 )
 
 const (
@@ -62,27 +62,22 @@ func emptied(b []inbound) []inbound {
 
 // receiver reads one socket.
 type receiver struct {
-	s        *sockets
-	f        *familySocket
-	messages []ipv4.Message
-	batch    []inbound
-	slice    slice
-	stint    stint
+	s     *sockets
+	f     *familySocket
+	box   *atonce.Inbox
+	batch []inbound
+	slice slice
+	stint stint
 }
 
 func newReceiver(s *sockets, f *familySocket) *receiver {
-	r := &receiver{s: s, f: f, messages: make([]ipv4.Message, receiveBatch), batch: s.freeInbound()}
-	for i := range r.messages {
-		r.messages[i].Buffers = [][]byte{make([]byte, maxDatagramOctets)}
-		r.messages[i].OOB = make([]byte, receiveControlOctets)
-	}
-	return r
+	return &receiver{s: s, f: f, box: atonce.NewInbox(receiveBatch, maxDatagramOctets, receiveControlOctets), batch: s.freeInbound()}
 }
 
 // run reads until the context ends.
 func (r *receiver) run(ctx context.Context) {
 	for {
-		n, err := r.f.readBatch(r.messages)
+		n, err := r.f.socket.receive(r.box)
 		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -95,18 +90,18 @@ func (r *receiver) run(ctx context.Context) {
 		keys := r.s.keyring.Load()
 		r.slice.begin()
 		for i := range n {
-			r.datagrams(keys, &r.messages[i])
+			r.datagrams(keys, i)
 		}
 		r.enqueue()
 	}
 }
 
-// datagrams looks at each datagram of a message.
-func (r *receiver) datagrams(keys *control.Keyring, m *ipv4.Message) {
-	destination, segment := parseControl(m.OOB[:m.NN])
+// datagrams looks at each datagram of those that came as one.
+func (r *receiver) datagrams(keys *control.Keyring, i int) {
+	octets, about, from := r.box.Datagram(i)
+	destination, segment := parseControl(about)
 	local := netip.AddrPortFrom(destination, r.f.port)
-	from := unmap(m.Addr.(*net.UDPAddr).AddrPort())
-	octets := m.Buffers[0][:m.N]
+	from = unmap(from)
 	if segment <= 0 {
 		segment = len(octets)
 	}

@@ -10,7 +10,7 @@ package daemon
 import (
 	"context"
 	"encoding/binary"
-	"net"
+	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/control"
+	"loci/dataplane/kernel/atonce"
 	"loci/forward"
 )
 
@@ -32,22 +33,20 @@ const (
 	maxGSOOctets = 60_000
 	// udpSegment is UDP_SEGMENT of linux/udp.h.
 	udpSegment = 103
-	// emptyEnough is how much may still be in a socket's send buffer of socketBufferOctets when
-	// the loop adds to it: with a quarter of the buffer in use no write waits.
-	emptyEnough = socketBufferOctets / 4
 )
 
 // sender writes what the Node says. Who sends holds mu.
 type sender struct {
-	mu       sync.Mutex
-	s        *sockets
-	messages []ipv4.Message
-	packets  []int // how many packets each message holds
-	f        *familySocket
+	mu     sync.Mutex
+	s      *sockets
+	box    *atonce.Outbox
+	runs   [][]control.SendPacket // what each datagram in the box is made of
+	pieces [][]byte               // of the one that is added
+	f      *familySocket          // by which they leave
 }
 
 func newSender(s *sockets) *sender {
-	return &sender{s: s, messages: make([]ipv4.Message, 0, sendBatch), packets: make([]int, 0, sendBatch)}
+	return &sender{s: s, box: atonce.NewOutbox(sendBatch), runs: make([][]control.SendPacket, 0, sendBatch)}
 }
 
 // run sends until the context ends, then what the Node still said when it stopped, briefly.
@@ -71,58 +70,43 @@ func (d *sender) sendWaiting(before []control.SendPacket) (taken []control.SendP
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken = d.s.out.take(before)
-	d.send(taken)
+	d.send(taken, true)
 	return taken
 }
 
-// sendAtOnce sends messages unless others wait before them or a socket is busy.
-func (d *sender) sendAtOnce(messages []control.SendPacket) bool {
+// sendAtOnce sends messages without waiting for anything, and returns those that are left: when others wait before them, or when a
+// socket is busy.
+func (d *sender) sendAtOnce(messages []control.SendPacket) (left []control.SendPacket) {
 	if !d.mu.TryLock() {
-		return false
+		return messages
 	}
 	defer d.mu.Unlock()
 	if !d.s.out.isEmpty() {
-		return false
+		return messages
 	}
-	for i := range messages {
-		if f := d.s.familyOf(messages[i].Remote.Addr()); f != nil && !f.hasRoom() {
-			return false
-		}
-	}
-	d.send(messages)
-	return true
+	return d.send(messages, false)
 }
 
-// hasRoom reports whether a few messages more do not fill the socket's send buffer.
-func (f *familySocket) hasRoom() bool {
-	queued := emptyEnough
-	err := f.socket.Control(func(fd uintptr) {
-		if n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
-			queued = n
-		}
-	})
-	return err == nil && queued < emptyEnough
-}
-
-// send sends a batch.
-func (d *sender) send(batch []control.SendPacket) {
-	for len(batch) > 0 {
-		run := sameFlow(batch)
-		f := d.s.familyOf(batch[0].Remote.Addr())
-		if f == nil {
-			d.s.unsent.Add(uint64(run))
-			d.s.log.Debug("control message not sent: no socket of that family", "to", batch[0].Remote)
-			batch = batch[run:]
-			continue
-		}
-		if f != d.f || len(d.messages) == sendBatch {
-			d.flush()
+// send sends a batch. What is left found no room in a socket's buffer, unless that is to be waited for.
+func (d *sender) send(batch []control.SendPacket, wait bool) (left []control.SendPacket) {
+	for rest := batch; len(rest) > 0; {
+		f := d.s.familyOf(rest[0].Remote.Addr())
+		if f != d.f || len(d.runs) == sendBatch {
+			if unsent := d.flush(wait); unsent > 0 {
+				return batch[len(batch)-len(rest)-unsent:]
+			}
 			d.f = f
 		}
-		d.add(batch[:run])
-		batch = batch[run:]
+		run := rest[:sameFlow(rest)]
+		rest = rest[len(run):]
+		if f == nil {
+			d.s.unsent.Add(uint64(len(run)))
+			d.s.log.Debug("control message not sent: no socket of that family", "to", run[0].Remote)
+			continue
+		}
+		d.add(run)
 	}
-	d.flush()
+	return batch[len(batch)-d.flush(wait):]
 }
 
 // sameFlow is how many of the first packets can leave as one: between the same addresses, of
@@ -149,74 +133,71 @@ func sameFlow(batch []control.SendPacket) int {
 	return n
 }
 
-// add makes one message of packets.
+// add makes one datagram of packets.
 func (d *sender) add(run []control.SendPacket) {
-	at := len(d.messages)
-	d.messages = d.messages[:at+1]
-	m := &d.messages[at]
-	m.Buffers = m.Buffers[:0]
+	d.pieces = d.pieces[:0]
 	for i := range run {
-		m.Buffers = append(m.Buffers, run[i].Payload)
+		d.pieces = append(d.pieces, run[i].Payload)
 	}
-	m.Addr = remoteAddr(m.Addr, run[0].Remote)
-	m.OOB = d.f.sourceControl(run[0].Local.Addr().Unmap())
+	source := d.f.sourceControl(run[0].Local.Addr().Unmap())
 	if len(run) > 1 {
-		m.OOB = appendSegment(m.OOB, len(run[0].Payload))
+		source = appendSegment(source, len(run[0].Payload))
 	}
-	d.packets = append(d.packets, len(run))
+	d.box.Add(run[0].Remote, source, d.pieces...)
+	d.runs = append(d.runs, run)
 }
 
-// remoteAddr is an address as a message takes it, in the memory of the one before.
-func remoteAddr(before net.Addr, to netip.AddrPort) net.Addr {
-	u, ok := before.(*net.UDPAddr)
-	if !ok {
-		u = &net.UDPAddr{}
-	}
-	if a := to.Addr(); a.Is4() {
-		octets := a.As4()
-		u.IP = append(u.IP[:0], octets[:]...)
-	} else {
-		octets := a.As16()
-		u.IP = append(u.IP[:0], octets[:]...)
-	}
-	u.Port, u.Zone = int(to.Port()), to.Addr().Zone()
-	return u
-}
-
-// flush sends what was added.
-func (d *sender) flush() {
-	messages, packets := d.messages, d.packets
-	for len(messages) > 0 {
-		n, err := d.f.writeBatch(messages)
-		if err != nil {
-			n = max(n, 0)
-			d.alone(&messages[n], packets[n], err)
-			n++
+// flush sends what was added, and returns how many packets found no room.
+func (d *sender) flush(wait bool) (unsent int) {
+	defer d.forget()
+	for first := 0; first < len(d.runs); {
+		n, err := d.f.socket.send(d.box, first, wait)
+		first += n
+		if errors.Is(err, unix.EAGAIN) {
+			return packetsOf(d.runs[first:])
 		}
-		messages, packets = messages[n:], packets[n:]
+		if err != nil {
+			d.alone(d.runs[first], err)
+			first++
+		}
 	}
-	for i := range d.messages {
-		clear(d.messages[i].Buffers)
-	}
-	d.messages, d.packets = d.messages[:0], d.packets[:0]
+	return 0
 }
 
-// alone sends the packets of a message one by one when they could not leave together: a path
+func packetsOf(runs [][]control.SendPacket) (sum int) {
+	for _, run := range runs {
+		sum += len(run)
+	}
+	return sum
+}
+
+func (d *sender) forget() {
+	d.box.Forget()
+	clear(d.runs)
+	clear(d.pieces)
+	d.runs = d.runs[:0]
+}
+
+// alone sends the packets of a datagram one by one when they could not leave together: a path
 // with a small MTU wants fragments.
-func (d *sender) alone(m *ipv4.Message, packets int, err error) {
-	if packets == 1 {
-		d.s.unsent.Add(1)
-		d.s.log.Debug("control message not sent", "to", m.Addr, "error", err)
+func (d *sender) alone(run []control.SendPacket, err error) {
+	if len(run) == 1 {
+		d.unsent(&run[0], err)
 		return
 	}
-	source := m.OOB[:len(m.OOB)-unix.CmsgSpace(2)]
-	for _, payload := range m.Buffers {
-		one := []ipv4.Message{{Buffers: [][]byte{payload}, Addr: m.Addr, OOB: source}}
-		if _, err := d.f.writeBatch(one); err != nil {
-			d.s.unsent.Add(1)
-			d.s.log.Debug("control message not sent", "to", m.Addr, "error", err)
+	box := atonce.NewOutbox(1)
+	for i := range run {
+		box.Add(run[i].Remote, d.f.sourceControl(run[i].Local.Addr().Unmap()), run[i].Payload)
+		if _, err := d.f.socket.send(box, 0, false); err != nil {
+			d.unsent(&run[i], err)
 		}
+		box.Forget()
 	}
+}
+
+func (d *sender) unsent(p *control.SendPacket, err error) {
+	d.s.unsent.Add(1)
+	d.s.log.Debug("control message not sent", "to", p.Remote, "error", err)
 }
 
 // sourceControl is the control message that chooses a source address, kept for the next

@@ -3,23 +3,98 @@
 package daemon
 
 import (
-	"net"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
 )
 
-// The address of the next message is in the memory of the one before, whatever the families.
-func TestRemoteAddr(t *testing.T) {
-	var a net.Addr
-	for _, s := range []string{"192.0.2.1:4342", "[2001:db8::1]:4343", "192.0.2.2:1", "[fe80::1%eth0]:4342", "[2001:db8::2]:4342"} {
-		to := netip.MustParseAddrPort(s)
-		next := remoteAddr(a, to)
-		if got := next.(*net.UDPAddr).AddrPort(); got != to {
-			t.Errorf("%s became %s", to, got)
-		}
-		if a != nil && next != a {
-			t.Errorf("%s has new memory", to)
-		}
-		a = next
+// linked is the end of a link on which nobody answers.
+func linked(t *testing.T, address string) *testnet.Namespace {
+	t.Helper()
+	network, err := testnet.New("loci-test")
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := network.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	here, err := network.Namespace("here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := network.Namespace("there")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = testnet.Connect(testnet.End{Namespace: here, Name: "link", Addresses: []netip.Prefix{netip.MustParsePrefix(address)}},
+		testnet.End{Namespace: there, Name: "link"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return here
+}
+
+// What a socket has no room for waits in the outbox, in its order, and nobody waits for it: here for a neighbour that does not answer.
+func TestSocketWithoutRoom(t *testing.T) {
+	testnet.RequireRoot(t)
+	for _, c := range []struct{ own, to string }{{"192.0.2.1/24", "192.0.2.9:4342"}, {"2001:db8::1/64", "[2001:db8::9]:4342"}} {
+		here := linked(t, c.own)
+		fitted := map[int]int{}                     // into the buffer, by how many were said at once
+		for each := 1; each <= sentAtOnce; each++ { // where it ends within a turn depends on how many there are
+			var s *sockets
+			err := here.Do(func() (err error) {
+				s, err = listen([]netip.Addr{netip.MustParsePrefix(c.own).Addr()}, 0, slog.New(slog.DiscardHandler))
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fitted[each] = fillUp(t, s, netip.MustParseAddrPort(c.to), each)
+			s.close()
+		}
+		for each, n := range fitted {
+			if n != fitted[1] {
+				t.Errorf("to %s: %d messages are sent or lost of %d at once, %d one by one", c.to, n, each, fitted[1])
+			}
+		}
+	}
+}
+
+// fillUp says so many messages a turn, until there is no room for more, and returns how many do not wait.
+func fillUp(t *testing.T, s *sockets, to netip.AddrPort, each int) int {
+	t.Helper()
+	var failed error
+	err := s.families[0].socket.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1) })
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	const turns = 20
+	for i := range turns {
+		for j := range each { // to several ports, so that none leave as one
+			s.said = append(s.said, numbered(i*each+j, 1, netip.AddrPortFrom(to.Addr(), to.Port()+uint16(j)))...)
+		}
+		s.endTurn()
+	}
+	waiting := s.out.take(nil)
+	if len(waiting) == 0 || len(waiting) >= turns*each {
+		t.Fatalf("to %s: %d of %d messages wait", to, len(waiting), turns*each)
+	}
+
+	for i, one := range waiting {
+		if want := fmt.Sprintf("%06d", turns*each-len(waiting)+i); string(one.Payload) != want {
+			t.Fatalf("to %s: message %d of those that wait is %s, want %s", to, i, one.Payload, want)
+		}
+	}
+	if n := s.unsent.Load(); n != 0 {
+		t.Errorf("to %s: %d messages were given up", to, n)
+	}
+	return turns*each - len(waiting)
 }

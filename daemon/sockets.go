@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
 	"loci/control"
@@ -53,11 +51,9 @@ type sockets struct {
 
 // familySocket hides the two families' different control messages.
 type familySocket struct {
-	socket     *datagramSocket
-	is4        bool
-	port       uint16
-	readBatch  func([]ipv4.Message) (int, error)
-	writeBatch func([]ipv4.Message) (int, error)
+	socket *datagramSocket
+	is4    bool
+	port   uint16
 
 	source       netip.Addr // the last one chosen, with its control message; the sender's
 	sourceOctets []byte
@@ -108,10 +104,7 @@ func listenFamily(address netip.AddrPort) (*familySocket, error) {
 		return nil, err
 	}
 	f := &familySocket{socket: socket, is4: address.Addr().Is4(), port: socket.local.Port()}
-	if f.is4 {
-		return f, f.use4(ipv4.NewPacketConn(socket))
-	}
-	return f, f.use6(ipv6.NewPacketConn(socket))
+	return f, f.askForDestinations()
 }
 
 func setSocketOptions(_, _ string, raw syscall.RawConn) error {
@@ -124,16 +117,15 @@ func setSocketOptions(_, _ string, raw syscall.RawConn) error {
 	})
 }
 
-func (f *familySocket) use4(p *ipv4.PacketConn) error {
-	f.readBatch = func(m []ipv4.Message) (int, error) { return p.ReadBatch(m, 0) }
-	f.writeBatch = func(m []ipv4.Message) (int, error) { return p.WriteBatch(m, 0) }
-	return p.SetControlMessage(ipv4.FlagDst, true)
-}
-
-func (f *familySocket) use6(p *ipv6.PacketConn) error {
-	f.readBatch = func(m []ipv4.Message) (int, error) { return p.ReadBatch(m, 0) }
-	f.writeBatch = func(m []ipv4.Message) (int, error) { return p.WriteBatch(m, 0) }
-	return p.SetControlMessage(ipv6.FlagDst, true)
+// askForDestinations has each datagram say which address it came to.
+func (f *familySocket) askForDestinations() error {
+	level, option := unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO
+	if f.is4 {
+		level, option = unix.IPPROTO_IP, unix.IP_PKTINFO
+	}
+	var failed error
+	err := f.socket.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), level, option, 1) })
+	return errors.Join(err, failed)
 }
 
 // familyOf is the socket for an address, nil where there is none.
@@ -172,8 +164,12 @@ func (s *sockets) endTurn() {
 	if len(s.said) == 0 {
 		return
 	}
-	if len(s.said) > sentAtOnce || !s.sender.sendAtOnce(s.said) {
-		s.unsent.Add(uint64(s.out.add(s.said)))
+	left := s.said
+	if len(left) <= sentAtOnce {
+		left = s.sender.sendAtOnce(left)
+	}
+	if len(left) > 0 {
+		s.unsent.Add(uint64(s.out.add(left)))
 	}
 	clear(s.said)
 	s.said = s.said[:0]

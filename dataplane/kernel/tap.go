@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/atonce"
 	"loci/forward"
 )
 
@@ -183,7 +184,7 @@ func (t *tap) remove() error {
 // tryRead reads a frame if there is one; 0 if not.
 func (t *tap) tryRead(frame []byte) (octets int, err error) {
 	controlErr := t.raw.Control(func(fd uintptr) {
-		octets, err = readAtOnce(fd, frame)
+		octets, err = atonce.Read(fd, frame)
 	})
 	return readResult(octets, errors.Join(controlErr, err))
 }
@@ -195,7 +196,7 @@ func (t *tap) read(frame []byte, working sync.Locker) (octets int, err error) {
 	locked := false
 	waitErr := t.raw.Read(func(fd uintptr) bool {
 		working.Lock()
-		octets, err = readAtOnce(fd, frame)
+		octets, err = atonce.Read(fd, frame)
 		if locked = !errors.Is(err, unix.EAGAIN); !locked {
 			working.Unlock()
 		}
@@ -210,7 +211,7 @@ func (t *tap) read(frame []byte, working sync.Locker) (octets int, err error) {
 // isEmpty reports whether no frame is there to be read.
 func (t *tap) isEmpty() bool {
 	ready := true
-	err := t.raw.Control(func(fd uintptr) { ready = isReadable(fd) })
+	err := t.raw.Control(func(fd uintptr) { ready = atonce.IsReadable(fd) })
 	return err == nil && !ready
 }
 
@@ -228,7 +229,7 @@ func (t *tap) wakeAt(when time.Time) error { return t.file.SetReadDeadline(when)
 func (t *tap) write(frame []byte) error {
 	var failed error
 	err := t.raw.Control(func(fd uintptr) {
-		failed = writeAtOnce(fd, frame)
+		failed = atonce.Write(fd, frame)
 	})
 	return errors.Join(err, failed)
 }
