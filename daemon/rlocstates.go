@@ -20,7 +20,7 @@ type rlocReason string
 const (
 	rlocUsable        rlocReason = "usable"
 	rlocAddressGone   rlocReason = "address-gone"   // no interface has it any more
-	rlocLinkDown      rlocReason = "link-down"      // its interface is down, or without a carrier
+	rlocLinkDown      rlocReason = "link-down"      // its interface is down, or without a carrier; or no core interface is there for it
 	rlocGatewaySilent rlocReason = "gateway-silent" // no gateway at its interface answers
 )
 
@@ -112,7 +112,9 @@ func (s *rlocStates) reasonFor(view hostView, core []string, rloc netip.Addr) rl
 	switch {
 	case !ok:
 		return rlocAddressGone
-	case link.loopback: // reached by any of the core's interfaces
+	case !link.up:
+		return rlocLinkDown
+	case link.loopback || len(core) > 0 && !slices.Contains(core, link.name): // reached by any of the core's interfaces
 		usable := func(name string) bool {
 			l, ok := view.link(name)
 			return ok && l.up && !s.gatewaysSilent(l, rloc.Is4())
@@ -121,8 +123,6 @@ func (s *rlocStates) reasonFor(view hostView, core []string, rloc netip.Addr) rl
 			return rlocLinkDown
 		}
 		return rlocUsable
-	case !link.up:
-		return rlocLinkDown
 	case s.gatewaysSilent(link, rloc.Is4()):
 		return rlocGatewaySilent
 	}

@@ -30,6 +30,8 @@ func TestOwnRLOCReasons(t *testing.T) {
 		{"a silent gateway of the other family", core0, func(l *hostLink) { l.gateways = addresses("2001:db8::1"); l.silent = l.gateways }, rlocUsable},
 		{"on lo", loopback, func(*hostLink) {}, rlocUsable},
 		{"on lo, the core's link is down", loopback, func(l *hostLink) { l.up = false }, rlocLinkDown},
+		{"where no programs are", core0, func(l *hostLink) { l.name = "core9" }, rlocLinkDown},
+		{"where no programs are, which is down", core0, func(l *hostLink) { l.name, l.up = "core9", false }, rlocLinkDown},
 	} {
 		s := newRLOCStates()
 		rloc := netip.MustParseAddr(c.rloc)
@@ -38,6 +40,20 @@ func TestOwnRLOCReasons(t *testing.T) {
 		if got.reason != c.want || got.up != (c.want == rlocUsable) || len(changes) > 0 == got.up {
 			t.Errorf("%s: %+v, %d changes, want %s", c.name, *got, len(changes), c.want)
 		}
+	}
+}
+
+// An RLOC need not be at a core interface, as long as there is one that packets to it may come in by.
+func TestRLOCBesideTheCore(t *testing.T) {
+	rloc := netip.MustParseAddr("203.0.113.1")
+	view := oneRLOC(func(*hostLink) {})
+	view.links = append(view.links, hostLink{name: "bridge0", up: true, addresses: addresses("203.0.113.1"), gateways: addresses("203.0.113.254"), silent: addresses("203.0.113.254")})
+	s := newRLOCStates()
+	if s.judge(view, []string{"core0"}, []netip.Addr{rloc}, time.Now()); s.byRLOC[rloc].reason != rlocUsable {
+		t.Errorf("beside a core interface: %s", s.byRLOC[rloc].reason)
+	}
+	if s.judge(view, []string{"core1"}, []netip.Addr{rloc}, time.Now()); s.byRLOC[rloc].reason != rlocLinkDown {
+		t.Errorf("without one: %s", s.byRLOC[rloc].reason)
 	}
 }
 

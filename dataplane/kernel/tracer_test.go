@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -154,6 +155,19 @@ func (r *router) wantUntouched(t *testing.T) {
 	case e := <-r.Events():
 		t.Errorf("a trace raised %+v", e)
 	default:
+	}
+}
+
+func TestRouteAnswers(t *testing.T) {
+	for want, s := range map[string]lisptcLispStep{
+		"next hop known by lo":               {B: 1},
+		"too big for the path, MTU 1400":     {A: 8, C: 1400, B: 1},
+		"the kernel refuses: no such device": {A: ^uint32(unix.ENODEV) + 1, B: 1},
+		"answer 99":                          {A: 99},
+	} {
+		if got := routeAnswer(&s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"net"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"loci/forward"
 	"loci/lisp"
 )
@@ -186,7 +188,10 @@ const routeNoNeighbour = 7
 
 func routeAnswer(s *lisptcLispStep) string {
 	answer := fmt.Sprintf("answer %d", s.A)
-	if s.A < uint32(len(routeAnswers)) {
+	switch refused := int32(s.A); {
+	case refused < 0:
+		answer = "the kernel refuses: " + unix.Errno(-refused).Error()
+	case s.A < uint32(len(routeAnswers)):
 		answer = routeAnswers[s.A]
 	}
 	if s.A == 0 || s.A == routeNoNeighbour { // the others leave the interface as it was asked for
