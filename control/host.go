@@ -44,6 +44,8 @@ type host struct {
 	free    []byte // room for payloads
 	scratch []byte // for what stands in a message only until that is encoded
 
+	unheeded bool // nobody wants to know what happens with every message
+
 	registerNonce uint64
 	noticeLimit   bucket
 	changeLimit   bucket
@@ -141,6 +143,9 @@ func (h *host) say(n Notice) {
 // mayNotice takes from the rate of notices. Who calls it makes the words of what happens with
 // every packet only when somebody will read them.
 func (h *host) mayNotice() bool {
+	if h.unheeded {
+		return false
+	}
 	if h.noticeLimit.take(h.now, h.limits.Notices) {
 		return true
 	}

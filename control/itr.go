@@ -84,9 +84,12 @@ func (r *itr) ask(q pendingRequest) bool {
 		r.h.count(RefusedNoMapResolver)
 		return false
 	}
-	if _, known, ok := r.pending.get(q.prefix); ok {
+	if id, known, ok := r.pending.get(q.prefix); ok {
 		known.smrInvoked = known.smrInvoked || q.smrInvoked
-		known.again = known.state == PendingSettled
+		if known.state == PendingSettled && !known.again {
+			known.again = true
+			r.pending.timers.set(id, max(r.h.now, known.lastSentAt+instant(mapRequestInterval)))
+		}
 		return true
 	}
 	if r.pending.size() >= r.h.limits.PendingRequests {
@@ -154,7 +157,9 @@ func (r *itr) sendMapRequest(q *pendingRequest, nonce uint64, resolver netip.Add
 	if q.smrInvoked {
 		r.h.count(SMRInvokedMapRequestSent)
 	}
-	r.h.notice(Notice{Kind: NoticeMapRequestSent, Prefix: q.prefix, Remote: resolver, Detail: tryDetail(q)})
+	if r.h.mayNotice() {
+		r.h.say(Notice{Kind: NoticeMapRequestSent, Prefix: q.prefix, Remote: resolver, Detail: tryDetail(q)})
+	}
 }
 
 // encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.
@@ -230,7 +235,7 @@ func (r *itr) superfluous(q *pendingRequest) bool {
 	return ok && !e.gleaned && e.mapping.Action != lisp.ActionSendMapRequest
 }
 
-// settle ends a resolution; its EID-Prefix stays for the rate limit's second.
+// settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many resolutions go together.
 func (r *itr) settle(id uint32) {
 	q := r.pending.requests.at(id)
 	until := q.lastSentAt + instant(mapRequestInterval)
@@ -239,7 +244,7 @@ func (r *itr) settle(id uint32) {
 		r.pending.remove(id)
 		return
 	}
-	r.pending.timers.set(id, until)
+	r.pending.timers.set(id, (until/settledGrid+1)*settledGrid)
 }
 
 // handleMapReply takes what answers one of our Map-Requests (RFC 9301 s.5.3).

@@ -13,6 +13,9 @@ import "time"
 const (
 	// mapRequestInterval: at most one Map-Request a second for an EID-Prefix.
 	mapRequestInterval = time.Second
+	// settledGrid: what is kept for that second is forgotten at such times. Else each resolution would want a turn of its own, a second
+	// after its Map-Request, and where packets miss at a steady pace that is in the midst of another one.
+	settledGrid = instant(100 * time.Millisecond)
 	// mapRequestTries unanswered Map-Requests are followed by a pause of
 	// mapRequestHoldDown (RFC 9301 s.5.3).
 	mapRequestTries    = 10

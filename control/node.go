@@ -345,6 +345,10 @@ func (n *Node) isKnown(p lisp.Prefix) bool {
 	return n.mapServer != nil && n.mapServer.prefixes.overlaps(p) || n.etr != nil && n.etr.database.index.overlaps(p)
 }
 
+// Heed says whether anybody wants to know what happens with every message, as somebody does until it is said. To put it into words takes
+// longer than many a message. Changes of state and refusals are told at any rate.
+func (n *Node) Heed(heeded bool) { n.host.unheeded = !heeded }
+
 // HandleMiss asks for the mapping of a destination, unless that is under way.
 func (n *Node) HandleMiss(now time.Time, m Miss) {
 	n.host.turn(now)

@@ -719,3 +719,97 @@ func TestMapRepliesAreLimited(t *testing.T) {
 	}
 	ms.wantCounter(NegativeMapReplySent, 3)
 }
+
+// What happens with every message is told to those who heed it alone; what changes is told at any rate, and nothing counts as lost.
+func TestUnheededMessages(t *testing.T) {
+	n, x1, _, _ := twoSites(t)
+	n.run(time.Second)
+	resolve := func(destination string) (told []NoticeKind) {
+		x1.notices = nil
+		x1.HandleMiss(n.now, Miss{Source: eid("10.1.0.1"), Destination: eid(destination)})
+		x1.drain()
+		n.run(time.Second)
+		for _, notice := range x1.notices {
+			told = append(told, notice.Kind)
+		}
+		return told
+	}
+	x1.Heed(false)
+	if told := resolve("10.2.0.1"); len(told) > 0 {
+		t.Errorf("told %v though nobody heeds it", told)
+	}
+	n.lose = func(from *testNode, p SendPacket) bool { return from == x1 }
+	x1.HandleMiss(n.now, Miss{Source: eid("10.1.0.1"), Destination: eid("10.3.0.1")})
+	x1.drain()
+	n.run(time.Minute)
+	if !slices.ContainsFunc(x1.notices, func(notice Notice) bool { return notice.Kind == NoticeMapResolverSilent }) {
+		t.Errorf("a change is not told: %v", x1.notices)
+	}
+	n.lose = nil
+	x1.Heed(true)
+	if told := resolve("10.4.0.1"); !slices.Contains(told, NoticeMapRequestSent) || !slices.Contains(told, NoticeMapReplyReceived) {
+		t.Errorf("told %v to who heeds it", told)
+	}
+	x1.wantCounter(NoticeLost, 0)
+}
+
+// resolved has a Node ask for the mapping of a destination, and answers for exactly that at once.
+func resolved(t *testing.T, n *Node, now time.Time, destination lisp.EID) {
+	t.Helper()
+	n.HandleMiss(now, Miss{Source: eid("10.1.0.1"), Destination: destination})
+	for effect, ok := n.Poll(); ok; effect, ok = n.Poll() {
+		sent, ok := effect.(SendPacket)
+		if !ok {
+			continue
+		}
+		ecm, err := wire.Parse(sent.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := wire.Parse(ecm.(*wire.EncapsulatedControlMessage).Inner.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapping := lisp.Mapping{Prefix: lisp.HostPrefix(0, destination), TTLMinutes: 1440, Locators: locators("192.0.2.9")}
+		reply := &wire.MapReply{Nonce: request.(*wire.MapRequest).Nonce, Records: []wire.Record{wire.RecordOf(mapping)}}
+		octets, err := reply.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.HandlePacket(now, netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("192.0.2.9:4342"), octets)
+	}
+}
+
+// Resolutions at a steady pace are forgotten together, none before its second is over.
+func TestResolutionsAreForgottenTogether(t *testing.T) {
+	const resolutions, pace = 50, 20 * time.Millisecond
+	n, err := New(xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), epoch, testRandom(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := epoch.Add(time.Minute)
+	n.HandleTimeout(began)
+	drain(n)
+	for i := range resolutions {
+		resolved(t, n, began.Add(time.Duration(i)*pace), lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 9, 0, byte(i)})))
+	}
+	turns, kept := 0, resolutions
+	for now := began; kept > 0 && turns < resolutions; {
+		var ok bool
+		if now, ok = n.NextDeadline(); !ok {
+			break
+		}
+		before := kept
+		n.HandleTimeout(now)
+		drain(n)
+		if kept = n.itr.pending.size(); kept < before {
+			turns++
+		}
+		if over := int(now.Sub(began)-mapRequestInterval)/int(pace) + 1; resolutions-kept > max(over, 0) {
+			t.Fatalf("%d are forgotten when the second of %d is over", resolutions-kept, over)
+		}
+	}
+	if kept > 0 || turns > resolutions/4 {
+		t.Errorf("%d are left after %d turns", kept, turns)
+	}
+}

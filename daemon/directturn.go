@@ -23,6 +23,9 @@ const (
 	// directRest is how long nothing came to a goroutine that takes a turn itself. What comes closer together is better
 	// taken together: by the loop, while the goroutine reads what comes next.
 	directRest = 500 * time.Microsecond
+	// restedLook is how often it is looked whether garbage is to be collected while turns come one by one: they leave
+	// little of it, and whoever gets the processor next waits meanwhile.
+	restedLook = 100 * time.Millisecond
 )
 
 // oneProcessor says that goroutines never run beside each other: queues between them then only
@@ -75,6 +78,7 @@ func (l *loop) receiveDirectly(s *stint, batch []inbound) (rest []inbound) {
 // A stint is the time that a goroutine works without waiting; it belongs to that goroutine.
 type stint struct {
 	began, worked time.Time
+	rested        bool // before the turn there was nothing to do for directRest
 }
 
 // yieldInterval is how long a goroutine goes on before it lets the others run. Go's scheduler
@@ -93,5 +97,6 @@ func (s *stint) pause() (rested bool) {
 		runtime.Gosched()
 		s.began = time.Now()
 	}
-	return away > directRest
+	s.rested = away > directRest
+	return s.rested
 }

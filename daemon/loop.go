@@ -164,12 +164,19 @@ func (l *loop) turn(kind turnKind, handle func(time.Time)) {
 // turnLocked is a turn of whoever holds the lock.
 func (l *loop) turnLocked(kind turnKind, handle func(time.Time)) {
 	start := beginTurn(kind)
+	l.node.Heed(l.heeded())
 	handle(start.wall)
 	l.drain(start.wall)
 	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
 	l.timer.set(start.wall, l.deadline(start.wall))
 	l.clock.end(start)
+}
+
+// heeded reports whether anybody wants to know what happens with every message: nobody does, mostly, and there are several such notices
+// for each packet that misses.
+func (l *loop) heeded() bool {
+	return l.events.followed() || l.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // betweenTurns is for what may take its time, when all that a turn wanted is done.
@@ -179,7 +186,11 @@ func (l *loop) betweenTurns(s *stint) {
 		return
 	}
 	defer l.mu.Unlock()
-	if s.worked.Sub(l.looked) > yieldInterval {
+	interval := yieldInterval
+	if s.rested {
+		interval = restedLook
+	}
+	if s.worked.Sub(l.looked) > interval {
 		l.looked = s.worked
 		l.garbage.look()
 	}

@@ -69,9 +69,9 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 	return errs
 }
 
-// clockInterval is how often the time of day is compared with the time since boot at most:
-// to read that is a system call, which takes longer than many an operation.
-const clockInterval = 10 * time.Millisecond
+// clockInterval is how often the time of day is compared with the time since boot: to read that is a system call, which takes longer
+// than many an operation. That the time of day was set in between, by whomever, tells a clock that takes none.
+const clockInterval = time.Second
 
 // adjustClock is for who holds changing.
 func (e *Engine) adjustClock() {

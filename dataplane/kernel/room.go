@@ -226,8 +226,7 @@ func (r *room) takeFrames(now time.Time) error {
 	octets, err := r.wait(now)
 	if octets > 0 && err == nil && time.Since(now) > roomRest {
 		r.takeRead(octets)
-		r.tell() // before it is looked whether there are more
-		octets, err = r.tap.tryRead(r.buffer)
+		return nil // it is told before it is looked whether there are more
 	}
 	for n := 1; octets > 0 && err == nil && n < framesAtOnce; n++ {
 		r.takeRead(octets)
