@@ -42,3 +42,17 @@ func TestRoomsOfABatch(t *testing.T) {
 		seen[one.room] = true
 	}
 }
+
+// While half of the queue is taken, messages gather in the sockets.
+func TestMessagesGatherWhileTheQueueIsLong(t *testing.T) {
+	const places = 8
+	s := &sockets{in: make(chan []inbound, places)}
+	for waiting := range places + 1 {
+		if pause := s.gatherPause(); pause > 0 != (waiting > places/2) {
+			t.Errorf("with %d batches of %d: %v", waiting, places, pause)
+		}
+		if waiting < places {
+			s.in <- nil
+		}
+	}
+}
