@@ -26,7 +26,15 @@ const oneDestinationShare = 2
 
 // No source takes more packets or octets than it leaves free: a host that floods alone
 // fills half of the queue, two a third each, and there is always room for another
-// host's first packet.
+// host's first packet. All of its network take networkShare times what is left free, all
+// of its Instance-ID and family instanceShare times: forged sources leave room to others.
+const (
+	networkShare  = 3
+	instanceShare = 7
+
+	networkBits4 = 24
+	networkBits6 = 64
+)
 
 // Destination is what packets wait for: an EID in an Instance-ID.
 type Destination struct {
@@ -48,8 +56,8 @@ type Waiting[P any] struct {
 type WaitQueue[P any] struct {
 	bounds       WaitBounds
 	destinations map[Destination]*waitList[P]
-	sources      map[Destination]waitShare // the EID is the source's
-	oldest       *waitNode[P]              // of all destinations
+	shares       map[lisp.Prefix]*waitShare // of sources and those they are among
+	oldest       *waitNode[P]               // of all destinations
 	newest       *waitNode[P]
 	packets      int
 	octets       int
@@ -58,12 +66,23 @@ type WaitQueue[P any] struct {
 // waitNode is in two lists: of all packets, and of those of its destination.
 type waitNode[P any] struct {
 	Waiting[P]
+	shares       sharesOf
 	older, newer *waitNode[P]
 	next         *waitNode[P] // of the same destination
 }
 
-// waitShare is what of the queue a source takes.
-type waitShare struct{ packets, octets int }
+// waitShare is what of the queue all sources of a prefix take.
+type waitShare struct {
+	prefix          lisp.Prefix
+	packets, octets int
+}
+
+// sharesOf are the shares that a packet is a part of: those of its source, of the
+// source's network, and of its Instance-ID and family; nil for none.
+type sharesOf [3]*waitShare
+
+// shareTimes is how many times what is left free each of them may be.
+var shareTimes = [...]int{1, networkShare, instanceShare}
 
 type waitList[P any] struct {
 	first, last *waitNode[P]
@@ -73,7 +92,7 @@ type waitList[P any] struct {
 
 // NewWaitQueue makes an empty queue.
 func NewWaitQueue[P any](bounds WaitBounds) *WaitQueue[P] {
-	return &WaitQueue[P]{bounds: bounds, destinations: make(map[Destination]*waitList[P]), sources: make(map[Destination]waitShare)}
+	return &WaitQueue[P]{bounds: bounds, destinations: make(map[Destination]*waitList[P]), shares: make(map[lisp.Prefix]*waitShare)}
 }
 
 // SetBounds changes the bounds. Packets beyond them stay until they are released
@@ -97,12 +116,15 @@ func (q *WaitQueue[P]) AddFrom(now time.Time, from lisp.EID, to Destination, oct
 		return false, DropWaitingPacketsLimit
 	case octets > q.bounds.OctetsTotal-q.octets, octets > q.bounds.OctetsTotal/oneDestinationShare-list.octets:
 		return false, DropWaitingOctetsLimit
-	case !q.hasShare(to.Instance, from, octets):
+	}
+	shares := q.sharesOf(to.Instance, from)
+	if !q.hasPlace(shares, octets) {
+		q.shareOut(shares, 0, 0)
 		return false, DropWaitingSourceLimit
 	}
 	first = list.packets == 0
 	q.destinations[to] = list
-	n := &waitNode[P]{Waiting: Waiting[P]{Source: from, Destination: to, Since: now, Octets: octets, Packet: packet}}
+	n := &waitNode[P]{Waiting: Waiting[P]{Source: from, Destination: to, Since: now, Octets: octets, Packet: packet}, shares: shares}
 	list.push(n)
 	q.push(n)
 	return first, DropNone
@@ -185,32 +207,53 @@ func (q *WaitQueue[P]) push(n *waitNode[P]) {
 	q.newest = n
 	q.packets++
 	q.octets += n.Octets
-	q.shareOut(&n.Waiting, 1)
+	q.shareOut(n.shares, 1, n.Octets)
 }
 
-// hasShare reports whether a source takes no more than it leaves free.
-func (q *WaitQueue[P]) hasShare(instance lisp.InstanceID, from lisp.EID, octets int) bool {
-	if from == (lisp.EID{}) {
-		return true
+// sharesOf finds the shares of a source, and makes those that are not there.
+func (q *WaitQueue[P]) sharesOf(instance lisp.InstanceID, source lisp.EID) (all sharesOf) {
+	if source == (lisp.EID{}) {
+		return all
 	}
-	share := q.sources[Destination{Instance: instance, EID: from}]
-	return share.packets < q.bounds.PacketsTotal-q.packets && share.octets+octets <= q.bounds.OctetsTotal-q.octets
+	network := networkBits4
+	if source.Kind() == lisp.EIDIPv6 {
+		network = networkBits6
+	}
+	for i, bits := range [...]int{source.BitLen(), min(network, source.BitLen()), 0} {
+		prefix, _ := lisp.PrefixFrom(instance, source, bits)
+		share := q.shares[prefix]
+		if share == nil {
+			share = &waitShare{prefix: prefix}
+			q.shares[prefix] = share
+		}
+		all[i] = share
+	}
+	return all
 }
 
-// shareOut adds a packet to its source's share, or takes it out with -1.
-func (q *WaitQueue[P]) shareOut(w *Waiting[P], packets int) {
-	if w.Source == (lisp.EID{}) {
-		return
+// hasPlace reports whether each share may grow by a packet.
+func (q *WaitQueue[P]) hasPlace(shares sharesOf, octets int) bool {
+	freePackets, freeOctets := q.bounds.PacketsTotal-q.packets, q.bounds.OctetsTotal-q.octets
+	for i, share := range shares {
+		if share != nil && (share.packets >= shareTimes[i]*freePackets || share.octets+octets > shareTimes[i]*freeOctets) {
+			return false
+		}
 	}
-	source := Destination{Instance: w.Destination.Instance, EID: w.Source}
-	share := q.sources[source]
-	share.packets += packets
-	share.octets += packets * w.Octets
-	if share.packets == 0 {
-		delete(q.sources, source)
-		return
+	return true
+}
+
+// shareOut adds packets to shares, or takes them out with less than 0; empty ones go.
+func (q *WaitQueue[P]) shareOut(shares sharesOf, packets, octets int) {
+	for _, share := range shares {
+		if share == nil {
+			continue
+		}
+		share.packets += packets
+		share.octets += octets
+		if share.packets == 0 {
+			delete(q.shares, share.prefix)
+		}
 	}
-	q.sources[source] = share
 }
 
 func (l *waitList[P]) push(n *waitNode[P]) {
@@ -246,6 +289,6 @@ func (q *WaitQueue[P]) take(n *waitNode[P]) Waiting[P] {
 	}
 	q.packets--
 	q.octets -= n.Octets
-	q.shareOut(&n.Waiting, -1)
+	q.shareOut(n.shares, -1, -n.Octets)
 	return n.Waiting
 }
