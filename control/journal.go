@@ -11,7 +11,6 @@ package control
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 	"time"
 
@@ -70,6 +69,7 @@ type journal struct {
 	timers   deadlines // one row: the next piece of a checkpoint
 	row      uint32    // where the checkpoint is
 	site     int
+	nonce    int // of the site
 	rowsDone bool
 }
 
@@ -152,7 +152,7 @@ func (j *journal) checkpoint() {
 		return
 	}
 	j.pending = Journal{Octets: j.pending.Octets, Begin: true} // what is pending is said again, or after
-	j.open, j.row, j.site, j.rowsDone, j.set = nil, 0, 0, false, j.h.set
+	j.open, j.row, j.site, j.nonce, j.rowsDone, j.set = nil, 0, 0, 0, false, j.h.set
 	j.timers.set(0, j.h.now)
 }
 
@@ -198,20 +198,27 @@ func (s *mapServer) journalRegistrant(row *registration, r *registrant, lifetime
 	s.journal.record(s.registrations.mapping(row.prefix, r.content), r.firstAt, lifetime)
 }
 
-// journalNonces says the last nonces of some sites.
+// journalNonces says some of the last nonces.
 func (s *mapServer) journalNonces() {
-	j := &s.journal
-	for said := 0; said < checkpointNonces && j.site < len(s.registrations.sites.numbered); j.site++ {
-		site := s.registrations.sites.numbered[j.site]
-		if site == nil {
+	j, sites := &s.journal, s.registrations.sites.numbered
+	for said := 0; said < checkpointNonces && j.site < len(sites); said++ {
+		site := sites[j.site]
+		if site == nil || j.nonce >= len(site.nonceKeys) {
+			j.site, j.nonce = j.site+1, 0
 			continue
 		}
-		said += 1 + len(site.nonces)
-		for _, k := range slices.SortedFunc(maps.Keys(site.nonces), site.compareKeys) {
-			x := xtr{id: registrantID{xtrID: k.xtrID, siteID: k.siteID}, keyID: k.keyID, from: unspecified}
-			j.entry(entryHead{site: site.config.Name, xtr: x, nonce: site.nonces[k], known: true})
+		k := site.nonceKeys[j.nonce]
+		j.nonce++
+		j.nonceOf(site, k)
+		if inUse, left := site.leftFor(k); left {
+			j.nonceOf(site, inUse) // who reads takes the last key for the one in use
 		}
 	}
+}
+
+func (j *journal) nonceOf(site *siteState, k nonceKey) {
+	x := xtr{id: registrantID{xtrID: k.xtrID, siteID: k.siteID}, keyID: k.keyID, from: unspecified}
+	j.entry(entryHead{site: site.config.Name, xtr: x, nonce: site.nonces[k], known: true})
 }
 
 // journalRegister says what a Map-Register that was taken has left.

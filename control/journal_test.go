@@ -3,6 +3,7 @@
 package control
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -238,6 +239,38 @@ func TestCheckpoint(t *testing.T) {
 		if got := next.counters()[RefusedReplay]; got != uint64(len(journalXTRs)) {
 			t.Errorf("seed %d: %d of %d old Map-Registers are called replays", seed, got, len(journalXTRs))
 		}
+	}
+}
+
+// TestCheckpointOfManyNonces has a site of many xTRs, which use another key by now: no piece is much longer than another, and
+// nothing that any of them said before is taken after a restart.
+func TestCheckpointOfManyNonces(t *testing.T) {
+	const xtrs = 3 * checkpointNonces
+	c := journalledConfig()
+	c.MapServer.Sites[0].Keys = []Key{secret(1), secret(2)}
+	s := newJournalledServer(t, c, epoch)
+	site := s.mapServer.registrations.sites.at(0)
+	for i := range 2 * xtrs {
+		site.saw(nonceKey{xtrID: [16]byte{1, byte(i >> 8), byte(i)}, siteID: 7, keyID: 1}, seenNonce{nonce: 1000})
+		if i%2 == 0 {
+			site.saw(nonceKey{xtrID: [16]byte{1, byte(i >> 8), byte(i)}, siteID: 7, keyID: 2}, seenNonce{nonce: 500})
+		}
+		if i%4 == 0 { // and back
+			site.saw(nonceKey{xtrID: [16]byte{1, byte(i >> 8), byte(i)}, siteID: 7, keyID: 1}, seenNonce{nonce: 1001})
+		}
+	}
+	s.Checkpoint(s.now)
+	s.wait(time.Minute)
+	octets, longest := 0, 0
+	for _, p := range s.pieces {
+		octets, longest = octets+len(p.Octets), max(longest, len(p.Octets))
+	}
+	if most := octets / (3 * xtrs / checkpointNonces) * 2; longest > most || longest == 0 {
+		t.Errorf("of %d octets in %d pieces, the longest has %d: want %d at most", octets, len(s.pieces), longest, most)
+	}
+	next := s.restarted(t).mapServer.registrations.sites.at(0)
+	if !maps.Equal(next.nonces, site.nonces) || !maps.Equal(next.keysInUse, site.keysInUse) {
+		t.Errorf("%d nonces and %d keys in use after the restart, before it %d and %d, or others", len(next.nonces), len(next.keysInUse), len(site.nonces), len(site.keysInUse))
 	}
 }
 

@@ -27,6 +27,7 @@ type siteState struct {
 	registers     bucket  // of the site's own rate
 	authFailedAt  instant // 0 for never
 	nonces        map[nonceKey]seenNonce
+	nonceKeys     []nonceKey         // of these, as they came
 	keysInUse     map[nonceKey]uint8 // the Key ID that an xTR (key 0 here) registered with last
 }
 
@@ -118,44 +119,30 @@ func (k nonceKey) holder() (holder nonceKey, known bool) {
 
 // saw keeps a nonce, and the key it came with as the one that the xTR uses now.
 func (site *siteState) saw(k nonceKey, n seenNonce) {
+	if _, known := site.nonces[k]; !known {
+		site.nonceKeys = append(site.nonceKeys, k)
+	}
 	site.nonces[k] = n
 	if holder, known := k.holder(); known {
 		site.keysInUse[holder] = k.keyID
 	}
 }
 
-// isInUse reports whether it is the key that the xTR registered with last.
-func (site *siteState) isInUse(k nonceKey) bool {
-	holder, _ := k.holder()
-	inUse, known := site.keysInUse[holder]
-	return known && inUse == k.keyID
+// leftFor is the key that the xTR went on to after this one, if it did.
+func (site *siteState) leftFor(k nonceKey) (other nonceKey, left bool) {
+	other, _ = k.holder()
+	inUse, known := site.keysInUse[other]
+	other.keyID = inUse
+	return other, known && inUse != k.keyID
 }
 
-// sinceLeft is the last nonce under the key that the xTR went on to after this one, if it did.
+// sinceLeft is the last nonce under that key.
 func (site *siteState) sinceLeft(k nonceKey) (nonce uint64, left bool) {
-	holder, _ := k.holder()
-	inUse, known := site.keysInUse[holder]
-	if !known || inUse == k.keyID {
+	other, left := site.leftFor(k)
+	if !left {
 		return 0, false
 	}
-	holder.keyID = inUse
-	return site.nonces[holder].nonce, true
-}
-
-// compareKeys orders them, so that a checkpoint is the same each time; the one in use is the last of its xTR.
-func (site *siteState) compareKeys(a, b nonceKey) int {
-	holderA, _ := a.holder()
-	holderB, _ := b.holder()
-	if byHolder := holderA.compare(holderB); byHolder != 0 {
-		return byHolder
-	}
-	switch {
-	case site.isInUse(a):
-		return 1
-	case site.isInUse(b):
-		return -1
-	}
-	return a.compare(b)
+	return site.nonces[other].nonce, true
 }
 
 // seenNonce is the last nonce with the start of its message's MAC, which tells a

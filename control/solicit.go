@@ -34,6 +34,10 @@ const (
 	// what it asked for since it was told.
 	askerPrefixes = 8
 	askedPrefixes = 32
+	// smrPlaces bounds the places of the news that are looked at for one peer at a time, among those that it is not told of.
+	smrPlaces = 64
+	// newsRest is how long nobody looks for room among the news after there was none.
+	newsRest = 100 * time.Millisecond
 )
 
 // peerSource gives the RLOCs that we recently sent packets to, a batch of them from
@@ -63,6 +67,7 @@ type solicitor struct {
 	from    uint64          // the news since that number
 	left    []lisp.RLOC     // askers that are still to be told
 	cursor  uint32
+	roomAt  instant   // when room for an outdated peer's EID-Prefix is looked for again
 	begin   deadlines // one row: when the waiting ends, or gathering goes on
 
 	rows   slab[solicitation]
@@ -197,23 +202,33 @@ func (s *solicitor) outdated(rloc lisp.RLOC, prefix lisp.Prefix) {
 	}
 	number, listed := s.news.last[prefix]
 	if !listed {
+		if s.h.now < s.roomAt {
+			s.h.count(RefusedSMRTable)
+			return
+		}
 		if number = s.publish([]lisp.Prefix{prefix}); number == s.news.end() {
-			return // no room
+			s.roomAt = s.h.after(newsRest) // to go through all peers in vain takes a while
+			return
 		}
 	}
 	s.tell(rloc, number, number+1)
 }
 
-// step goes on to what the peer is told next, if there is anything.
+// step goes on to what the peer is told next. A zero EID-Prefix is none yet; ok is false where there is nothing more.
 func (s *solicitor) step(row *solicitation) (p lisp.Prefix, ok bool) {
-	for row.pass < smrTries {
-		for ; row.place < uint64(len(row.first))+row.to-row.from; row.place++ {
-			if p, ok = s.current(row); ok && !row.hasAsked(p) {
-				return p, true
-			}
+	for looked := 0; row.pass < smrTries; looked++ {
+		switch {
+		case row.place >= uint64(len(row.first))+row.to-row.from:
+			row.pass, row.place = row.pass+1, 0
+			row.at = max(row.at+instant(smrInterval), s.h.now)
+			continue
+		case looked >= smrPlaces:
+			return lisp.Prefix{}, true
 		}
-		row.pass, row.place = row.pass+1, 0
-		row.at = max(row.at+instant(smrInterval), s.h.now)
+		if p, ok = s.current(row); ok && !row.hasAsked(p) {
+			return p, true
+		}
+		row.place++
 	}
 	return lisp.Prefix{}, false
 }
@@ -250,6 +265,8 @@ func (s *solicitor) handleTimeout(id uint32) {
 		s.drop(id)
 	case row.at > s.h.now:
 		s.timers.set(id, row.at)
+	case p.IsZero():
+		s.timers.set(id, s.h.now+1) // the next turn
 	case !total.take(s.h.now, s.h.limits.SMRsTotal):
 		s.timers.set(id, s.h.now+s.h.limits.SMRsTotal.interval())
 	case !s.sent.take(s.h.now, row.rloc, s.h.limits.SMRs, s.h.limits.RateTable):
@@ -265,11 +282,15 @@ func (s *solicitor) handleTimeout(id uint32) {
 // order sets when a peer is next written to, or forgets it when there is nothing more to say.
 func (s *solicitor) order(id uint32) {
 	row := s.rows.at(id)
-	if _, ok := s.step(row); !ok {
+	p, ok := s.step(row)
+	switch {
+	case !ok:
 		s.drop(id)
-		return
+	case p.IsZero():
+		s.timers.set(id, max(row.at, s.h.now+1)) // the next turn
+	default:
+		s.timers.set(id, max(row.at, s.h.now))
 	}
-	s.timers.set(id, max(row.at, s.h.now))
 }
 
 // send sends one SMR, with D: nobody answers it with a Map-Reply. Its Source EID is

@@ -471,6 +471,61 @@ func TestPeerThatAskedIsNotToldAllAgain(t *testing.T) {
 	}
 }
 
+// TestPlacesOfTheNewsAreLookedAtInPieces has peers that asked for all but the last of what they are told.
+func TestPlacesOfTheNewsAreLookedAtInPieces(t *testing.T) {
+	n, site, peers := manyAskers(t, 3)
+	solicitor := site.etr.solicitor
+	var all []lisp.Prefix
+	for i := range smrNews - 1 {
+		all = append(all, lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}))))
+	}
+	last := lisp.MustParsePrefix("2001:db8:2::/48")
+	from := solicitor.publish(append(all, last))
+	for _, peer := range peers {
+		solicitor.tell(peer, from, solicitor.news.end())
+		solicitor.rows.at(solicitor.byRLOC[peer]).asked = []lisp.Prefix{lisp.MustParsePrefix("10.2.0.0/16")}
+	}
+	row := solicitor.rows.at(solicitor.byRLOC[peers[0]])
+	for turns, before := 0, 0; row.pass == 0; turns++ {
+		n.now = n.now.Add(time.Microsecond)
+		site.HandleTimeout(n.now)
+		site.drain()
+		place := row.pass*smrNews + int(row.place)
+		if place-before > smrNews/4 || turns > smrNews {
+			t.Fatalf("%d places from %d on were looked at in turn %d", place-before, before, turns)
+		}
+		before = place
+	}
+	n.run(time.Minute)
+	about := smrsOf(site.sent)
+	if about[last] != len(peers)*smrTries || len(about) != 1 || len(solicitor.byRLOC) != 0 {
+		t.Errorf("SMRs about %v, %d peers are still being told: want %d about %s alone", about, len(solicitor.byRLOC), len(peers)*smrTries, last)
+	}
+}
+
+// TestRoomForAnOldVersionIsLookedForNowAndThen: there are thousands of peers, and each packet may be one with an old Map-Version.
+func TestRoomForAnOldVersionIsLookedForNowAndThen(t *testing.T) {
+	n, site, peers := manyAskers(t, 3)
+	solicitor := site.etr.solicitor
+	var all []lisp.Prefix
+	for i := range smrNews {
+		all = append(all, lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))))
+	}
+	solicitor.tell(peers[0], solicitor.publish(all), solicitor.news.end())
+	site.outdated(peers[1], "10.2.1.9")
+	solicitor.drop(solicitor.byRLOC[peers[0]])
+	solicitor.news.add(all) // nobody is told of these any more
+	site.outdated(peers[1], "10.2.1.9")
+	if len(solicitor.byRLOC) != 0 {
+		t.Error("room was looked for again at once")
+	}
+	n.run(2 * newsRest)
+	site.outdated(peers[1], "10.2.1.9")
+	if len(solicitor.byRLOC) != 1 {
+		t.Error("no room was found though nobody is told of the news")
+	}
+}
+
 // smrsOf is how many SMRs there are about each EID-Prefix.
 func smrsOf(sent []SendPacket) map[lisp.Prefix]int {
 	about := map[lisp.Prefix]int{}
