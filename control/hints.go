@@ -20,6 +20,9 @@ const (
 	// hintHold is how long a locator that a hint took out of use stays so where no
 	// RLOC-probe can take the hint back.
 	hintHold = 30 * time.Second
+	// statusBitHold is how old a status bit has to be for a Map-Reply to be newer: the site registers
+	// what the bit says at once, and tells its peers.
+	statusBitHold = 10 * time.Second
 	// maxLoweredBy bounds the EID-Prefixes that are remembered to hold one locator down.
 	maxLoweredBy = 64
 	// longSilence is for how long packets are sent to a locator that was heard from, and nothing comes from
@@ -98,8 +101,23 @@ func (p *prober) setStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
 		l.loweredBy = slices.Delete(l.loweredBy, at, at+1)
 		p.raise(id)
 	case !up && at < 0 && len(l.loweredBy) < maxLoweredBy:
-		l.loweredBy = append(l.loweredBy, by)
+		l.loweredBy, l.loweredAt = append(l.loweredBy, by), p.h.now
 		p.table.down(l, LocatorStatusBit)
+	}
+}
+
+// heed lets go of old status bits of a mapping's locators that its site, by a Map-Reply, calls reachable: who sends us
+// no packets any more cannot take them back.
+func (p *prober) heed(m lisp.Mapping) {
+	for _, o := range m.Locators {
+		id, l, known := p.table.get(o.RLOC)
+		if !known || len(l.loweredBy) == 0 || !o.Usable() || p.h.now-l.loweredAt < instant(statusBitHold) {
+			continue
+		}
+		if at := slices.Index(l.loweredBy, m.Prefix); at >= 0 {
+			l.loweredBy = slices.Delete(l.loweredBy, at, at+1)
+			p.raise(id)
+		}
 	}
 }
 

@@ -115,6 +115,25 @@ func TestStatusBitsStayWithTheLocatorSet(t *testing.T) {
 	x1.wantLocator(hinted, LocatorDown, LocatorStatusBit)
 }
 
+// TestStatusBitGivesWayToALaterMapReply: where nobody sends packets any more, no bit returns.
+func TestStatusBitGivesWayToALaterMapReply(t *testing.T) {
+	n, x1, x2 := probedSites(t, "10.2.0.9")
+	x1.bits(0b10, 32)
+	for version, want := range []LocatorState{LocatorDown, LocatorUp} {
+		c := x2.config
+		etr := *c.ETR
+		etr.Database = append([]DatabaseMapping(nil), etr.Database...)
+		etr.Database[0].Version = uint16(version + 1)
+		c.ETR = &etr
+		x2.configure(c) // which makes x1 ask
+		n.run(3 * time.Second)
+		if l := x1.locator(hinted); l.State != want {
+			t.Errorf("%s is %s by %s, want %s", hinted, l.State, l.Reason, want)
+		}
+		n.run(statusBitHold)
+	}
+}
+
 // TestStatusBitsOfAGleanedMappingSayNothing: their places are those of a locator-set that is not known yet.
 func TestStatusBitsOfAGleanedMappingSayNothing(t *testing.T) {
 	n, x1, _, _ := gleaningSites(t)

@@ -358,6 +358,9 @@ func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	}
 	expiresAt := min(r.h.after(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.coveredExpiry(m.Prefix, outdated))
 	r.put(cacheEntry{mapping: m, from: from, expiresAt: expiresAt})
+	if ok {
+		r.prober.heed(m)
+	}
 	if refreshed {
 		r.h.notice(Notice{Kind: NoticeMappingRefreshed, Prefix: m.Prefix, Remote: from})
 	}

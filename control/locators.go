@@ -71,6 +71,7 @@ type locator struct {
 	answers   int           // in a row, since it went down
 	alone     int           // mappings in which no other locator may be used
 	loweredBy []lisp.Prefix // mappings whose Locator-Status-Bits hold it down
+	loweredAt instant       // when the last of them did
 	sentAt    instant       // when packets were last sent that were for it, or for another one of its priority
 	heardAt   instant       // when packets last came from it
 	silence   instant       // heardAt when it was last probed for being silent since
