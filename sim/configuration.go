@@ -7,6 +7,7 @@ package sim
 
 import (
 	"net/netip"
+	"slices"
 
 	"loci/control"
 	"loci/lisp"
@@ -35,21 +36,18 @@ func (r *router) configuration() control.Config {
 	return c
 }
 
-// localRLOCs are the addresses in use: those of links that are known to be down are
-// left out while others remain.
+// localRLOCs are the addresses of the router, those of links that are known to be down at the end.
 func (r *router) localRLOCs() []lisp.RLOC {
-	var up, all []lisp.RLOC
+	var up, down []lisp.RLOC
 	for _, l := range r.links {
 		rloc := lisp.RLOCFromAddr(l.addr)
-		all = append(all, rloc)
 		if l.noticed == 0 {
 			up = append(up, rloc)
+		} else {
+			down = append(down, rloc)
 		}
 	}
-	if len(up) == 0 {
-		return all
-	}
-	return up
+	return append(up, down...)
 }
 
 func (r *router) configureSite(c *control.Config) {
@@ -57,12 +55,12 @@ func (r *router) configureSite(c *control.Config) {
 	if !s.withoutXTRID {
 		c.XTRID, c.SiteID = r.xtrID(), uint64(s.index)
 	}
-	c.ITR = &control.ITRConfig{RLOCProbing: r.w.flavour.probing, IdleTimeout: r.w.flavour.idle, Gleaning: r.w.flavour.gleaning}
+	c.ITR = &control.ITRConfig{RLOCProbing: r.probing(), IdleTimeout: r.w.flavour.idle, Gleaning: r.w.flavour.gleaning}
 	for i := range r.w.resolvers {
 		at := r.w.resolvers[(i+r.index)%len(r.w.resolvers)]
 		c.ITR.MapResolvers = append(c.ITR.MapResolvers, r.reach(at))
 	}
-	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.index%3 == 0}
+	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.index%3 == 0, Siblings: r.siblingsOf()}
 	for _, at := range r.w.servers {
 		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{
 			Address: r.reach(at), Key: r.key(), ProxyReply: s.proxy, WantMapNotify: s.notify, UseTTL: s.useTTL, MergeRequest: s.merge,
@@ -91,8 +89,13 @@ func (r *router) database() []control.DatabaseMapping {
 	if !r.site.merge {
 		of = nil
 	}
-	for _, p := range r.site.prefixes {
-		list = append(list, control.DatabaseMapping{Prefix: p.prefix, Locators: p.locators(of), TTLMinutes: r.site.ttlMinutes})
+	for i, p := range r.site.prefixes {
+		if r.site.isWithdrawn(i) {
+			continue
+		}
+		list = append(list, control.DatabaseMapping{
+			Prefix: p.prefix, Locators: r.withSiblingsUp(p.locators(of)), TTLMinutes: r.site.ttlMinutes, Version: r.site.version,
+		})
 	}
 	return list
 }
@@ -120,8 +123,8 @@ func (w *world) mapServerSites() []control.Site {
 		}
 		site := control.Site{Name: s.name, Keys: append([]control.Key(nil), s.keys...)}
 		for i, p := range s.prefixes {
-			implied := s.moreSpecifics && i > 0 && s.prefixes[0].prefix.Covers(p.prefix)
-			if !implied {
+			implied := func(wider *sitePrefix) bool { return wider.prefix.Covers(p.prefix) }
+			if !s.moreSpecifics || !slices.ContainsFunc(s.prefixes[:i], implied) {
 				site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: p.prefix, AcceptMoreSpecifics: s.moreSpecifics})
 			}
 		}

@@ -46,16 +46,17 @@ func faults() []fault {
 }
 
 // planFaults puts the run's faults into the queue.
-func (w *world) planFaults() {
-	kinds := faults()
-	end := w.options.faultsEnd()
-	for at := firstFault; ; {
-		at += w.random.between(w.flavour.faultGap/4, w.flavour.faultGap*7/4)
+func (w *world) planFaults() { w.planFaultsOf(w.random, faults(), w.options.faultsEnd()) }
+
+// planFaultsOf puts faults of some kinds into it, at the times that chance gives, until the end.
+func (w *world) planFaultsOf(r random, kinds []fault, end time.Duration) {
+	for at := firstFault; len(kinds) > 0; {
+		at += r.between(w.flavour.faultGap/4, w.flavour.faultGap*7/4)
 		if at >= end {
 			return
 		}
-		f := pick(w.random, kinds)
-		lasts := min(w.random.between(f.longest/50, f.longest), end-at-time.Millisecond)
+		f := pick(r, kinds)
+		lasts := min(r.between(f.longest/50, f.longest), end-at-time.Millisecond)
 		w.after(at, func() { w.strike(f, max(lasts, 0)) })
 	}
 }
@@ -155,6 +156,7 @@ func (w *world) pickLink() (*link, *router) {
 
 // configure brings what changed to all tunnel routers of the site, one after the other.
 func (s *site) configure() {
+	s.raiseVersion()
 	for i, x := range s.xtrs {
 		if i == 0 {
 			x.configure()

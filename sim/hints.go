@@ -25,6 +25,10 @@ func (r *router) handleEvent(e dataplane.Event) {
 		r.node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
 	case dataplane.StatusBitsChanged:
 		r.node.HandleStatusBits(now, control.StatusBits{Prefix: e.Prefix, From: e.From, Bits: e.Bits, Count: e.Count})
+	case dataplane.LocalVersionStale:
+		r.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
+	case dataplane.RemoteVersionStale:
+		r.node.HandleMapVersions(now, versionsOf(e.PacketVersions))
 	case dataplane.Gleaned:
 		r.node.HandleGleaned(now, control.Gleaned{Instance: e.Instance, Source: e.Source, Destination: e.Destination, From: e.From})
 	case dataplane.NonceMismatch:
@@ -121,7 +125,7 @@ func (r *router) checkNobodyCutOff(rloc lisp.RLOC) {
 				usable++
 			}
 		}
-		if _, has := e.Mapping.Locators.Find(rloc); has && usable == 1 && !e.Gleaned {
+		if l, has := e.Mapping.Locators.Find(rloc); has && l.Usable() && usable == 1 && !e.Gleaned {
 			r.w.fail(r, invariantLocator, "a hint took %s its only locator, %s", p, rloc)
 		}
 	}

@@ -38,6 +38,7 @@ const (
 	invariantLimits      = "within-limits"        // tables, queues, turns
 	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from whoever has the key
 	invariantStored      = "stored"               // what a Map-Server's store took is there after a restart
+	invariantVersion     = "map-version"          // RFC 9302 s.7: never by a newer version than there is, never back to an older one
 	invariantConvergence = "convergence"          // in time, and for good
 )
 
@@ -110,13 +111,14 @@ func (w *world) checkMapping(r *router, e *control.MapCacheEntry) {
 		w.checkNegative(r, e)
 		return
 	}
+	w.checkVersion(r, e)
 	owner, ok := w.truth.longest(p)
 	if !ok {
 		w.fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
 		return
 	}
 	for _, l := range e.Mapping.Locators {
-		if !w.truth.locators[factOf(owner.prefix, l)] {
+		if !w.truth.hasSaid(owner, l) {
 			w.fail(r, invariantTrue, "%s is in the map-cache: %s never said %s of %s", e.Mapping, owner.site.name, l, owner.prefix)
 		}
 	}
@@ -263,6 +265,7 @@ func (w *world) sweep() {
 		}
 		w.sweepTables(r)
 	}
+	w.sweepSiblings()
 	if w.now < w.calmSince() || w.now-w.lastUnsettled > settledFor && w.now%settledFor >= sweepInterval {
 		return
 	}
@@ -359,6 +362,9 @@ func (w *world) unresolvedFlow() string {
 
 func (w *world) unsettledRouter() string {
 	for _, x := range w.xtrs {
+		if x.sibling.coreLost > 0 {
+			continue // nobody hears of it, nor it of anybody
+		}
 		if rloc, held := x.heldByStatusBit(); held {
 			return x.name + " holds " + rloc.String() + " down by a status bit"
 		}
@@ -401,20 +407,35 @@ func (w *world) registrationsMissing(at *router) string {
 		if x.node == nil {
 			return x.name + ", which is down"
 		}
-		for _, m := range x.config.ETR.Database {
-			if !registered(at, m) {
-				return m.Prefix.String() + " of " + x.name
-			}
+		if p, ok := x.unregistered(at); ok {
+			return p.String() + " of " + x.name
 		}
 	}
 	return ""
 }
 
-// registered reports whether a Map-Server has a registration that says what an xTR was
-// configured to say.
+// unregistered is the first mapping of a tunnel router's Database that a Map-Server has not from it, or from its
+// sibling, as it has to be.
+func (r *router) unregistered(at *router) (lisp.Prefix, bool) {
+	of := r
+	if !r.site.merge {
+		of = nil
+	}
+	for i, m := range r.config.ETR.Database {
+		if r.site.siblings {
+			m.Locators = r.site.prefixes[i].locators(of)
+		}
+		if !registered(at, m) {
+			return m.Prefix, true
+		}
+	}
+	return lisp.Prefix{}, false
+}
+
+// registered reports whether a Map-Server has a registration that says that.
 func registered(at *router, m control.DatabaseMapping) bool {
 	for g := range at.node.RegistrationsOf(m.Prefix) {
-		if sameLocators(g.Mapping.Locators, m.Locators) {
+		if sameLocators(g.Mapping.Locators, m.Locators) && g.Mapping.Version == m.Version {
 			return true
 		}
 	}
@@ -425,16 +446,22 @@ func registered(at *router, m control.DatabaseMapping) bool {
 func (w *world) unresolved(f *flow) string {
 	eid := lisp.EIDFromAddr(f.to)
 	owner, ok := w.ownerOf(f.from.site.instance, eid)
-	e, cached := f.from.mirror.longest(f.from.site.instance, eid)
+	from := f.from.way()
+	if from == nil {
+		return f.from.name + " has no way to the core"
+	}
+	e, cached := from.mirror.longest(from.site.instance, eid)
 	switch {
 	case !ok:
 		return "nobody owns " + f.to.String()
-	case f.from.plane == nil || f.from.node == nil:
-		return f.from.name + " is down"
+	case from.plane == nil || from.node == nil:
+		return from.name + " is down"
 	case !cached:
-		return f.from.name + " has no mapping for " + f.to.String()
+		return from.name + " has no mapping for " + f.to.String()
+	case e.Mapping.Version != owner.site.version:
+		return fmt.Sprintf("%s has %s of version %d, right is %d", from.name, e.Mapping, e.Mapping.Version, owner.site.version)
 	case !sameLocators(e.Mapping.Locators, owner.locators(nil)):
-		return f.from.name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.prefix, Locators: owner.locators(nil)}.String()
+		return from.name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.prefix, Locators: owner.locators(nil)}.String()
 	}
 	return ""
 }

@@ -151,7 +151,9 @@ func (r *router) send(p control.SendPacket) {
 	if !from.IsValid() {
 		return // no address of that family
 	}
-	r.w.stranger.overhear(from, p.Remote, p.Payload)
+	if !r.isInside(from.Addr()) {
+		r.w.stranger.overhear(from, p.Remote, p.Payload)
+	}
 	r.w.network.carry(r, m)
 }
 
@@ -185,6 +187,9 @@ func (r *router) linkOf(a netip.Addr) *link {
 			return &r.links[i]
 		}
 	}
+	if r.isInside(a) {
+		return &r.sibling.link
+	}
 	return nil
 }
 
@@ -193,6 +198,10 @@ func (n *network) carry(from *router, m *mail) {
 	to := n.owner(m.to.Addr())
 	if to == nil || from != nil && from.isCut(m.from.Addr()) {
 		n.lose(m)
+		return
+	}
+	if to.isInside(m.to.Addr()) {
+		n.carryInside(from, to, m)
 		return
 	}
 	r := n.w.random
@@ -234,7 +243,9 @@ func (n *network) delay(from, to *router) time.Duration {
 func (n *network) lose(m *mail) {
 	if !m.data {
 		n.w.stats.MessagesLost++
+		return
 	}
+	n.w.lostPacket(nil, m, "nobody has that address, or its link is cut")
 }
 
 // isCut reports whether nothing leaves or reaches the router by that address.
@@ -266,7 +277,7 @@ func (w *world) arrive(r *router, m *mail) {
 			at = r.linkOf(m.to.Addr())
 		}
 	}
-	if at == nil || at.cut > 0 || w.network.apart(m.from.Addr(), r) {
+	if at == nil || at.cut > 0 || !r.isInside(at.addr) && w.network.apart(m.from.Addr(), r) {
 		w.network.lose(m)
 		return
 	}

@@ -40,7 +40,7 @@ func (w *world) watch(r *router, sent *mail) {
 		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
 		return
 	}
-	if r.watchProbing(t, to, payload) {
+	if r.watchInside(sent) || r.watchProbing(t, to, payload) {
 		return
 	}
 	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
@@ -103,13 +103,13 @@ func (r *router) watchMapRequest(to netip.AddrPort, m *wire.MapRequest, encapsul
 // watchProbe judges an RLOC-probe by the rate of all and by the retry interval, the
 // shortest time between two to one RLOC, with room for a new mapping and for hints.
 func (r *router) watchProbe(to netip.AddrPort) {
-	retry := r.w.flavour.probing.RetriesInterval
+	retry := r.probing().RetriesInterval
 	if retry == 0 {
 		retry = control.DefaultProbing().RetriesInterval
 	}
 	each := control.Rate{PerSecond: 1.25 * float64(time.Second) / float64(retry), Burst: 6}
 	switch {
-	case r.w.flavour.probing.Off:
+	case r.probing().Off:
 		r.w.fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
 	case !r.probes.take(r.time(), addrKey(to.Addr()), each):
 		r.w.fail(r, invariantProbe, "too many RLOC-probes to %s", to)

@@ -51,6 +51,7 @@ type router struct {
 	accepted    acceptance
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
 	heardFrom   gleanWatch
+	sibling     siblingState
 }
 
 // link is a way to the core with its address.
@@ -118,6 +119,7 @@ func (r *router) startNode() {
 	r.requests.forget()
 	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
 	r.accepted = acceptance{}
+	r.sibling.said, r.sibling.detour = nil, netip.Addr{}
 	r.config, r.configuredAt = r.configuration(), r.time()
 	r.configurePlane()
 	r.w.truth.record(r)
@@ -168,6 +170,7 @@ func (r *router) stop(orderly bool) {
 			r.drain()
 		}
 		r.drain()
+		r.sibling.detour = netip.Addr{}
 	}
 	r.node, r.timerAt = nil, 0
 	r.w.truth.retire(r)
@@ -176,7 +179,7 @@ func (r *router) stop(orderly bool) {
 // powerOff takes the data plane away too.
 func (r *router) powerOff() {
 	r.stop(false)
-	r.plane = nil
+	r.plane, r.sibling.detour = nil, netip.Addr{}
 }
 
 // configure puts what the operator wants now in force.
@@ -208,7 +211,7 @@ func (r *router) configurePlane() {
 			{Name: siteInterface, Side: dataplane.SideSite, Instance: r.site.instance}, {Name: coreInterface, Side: dataplane.SideCore},
 		},
 		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
-		Header: dataplane.HeaderSettings{Glean: r.w.flavour.gleaning},
+		Header: dataplane.HeaderSettings{Glean: r.w.flavour.gleaning, StatusBits: r.sendsStatusBits(), MapVersions: r.w.flavour.versions},
 	}
 	r.apply(dataplane.SetSettings{Settings: wanted})
 }
@@ -274,11 +277,16 @@ func (r *router) carryOut(e control.Effect) {
 		r.mirror.remove(e.Prefix)
 		r.plane.Apply(dataplane.DeleteMapping{Prefix: e.Prefix})
 	case control.InstallDatabase:
+		r.says(e.Prefix, e.Locators)
 		r.apply(dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}})
 	case control.RemoveDatabase:
+		delete(r.sibling.said, e.Prefix)
 		r.plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
 	case control.SetLocatorState:
 		r.setLocator(e)
+	case control.Detour:
+		r.sibling.detour = e.To
+		r.w.trace.say(r.w.now, func() string { return r.name + " makes a detour by " + e.To.String() })
 	case control.Journal:
 		r.store(e)
 	case control.Notice:

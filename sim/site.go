@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"loci/control"
 	"loci/lisp"
@@ -31,6 +32,14 @@ type site struct {
 	moreSpecifics bool // the Map-Servers name the widest EID-Prefix alone
 	withoutXTRID  bool
 	ttlMinutes    uint32
+
+	siblings        bool // the tunnel routers are
+	siblingInterval time.Duration
+	probing         control.ProbingConfig // with siblings
+	version         uint16                // Map-Version of all mappings, 0 for none
+	versionOf       uint64                // contents that it stands for
+	wideAt          int                   // where in prefixes the many begin, 0 for none
+	fewer           int                   // every so many of them are withdrawn, 0 for none
 
 	withdrawn int // faults that took the Database away
 	barred    int // faults that took the site from the Map-Servers' configuration
@@ -72,7 +81,9 @@ func (w *world) addSite() {
 		s.xtrs, w.xtrs = append(s.xtrs, x), append(w.xtrs, x)
 	}
 	w.addPrefixes(s)
+	w.addKinds(s)
 	s.drawPolicy(r)
+	s.versionOf = s.contents()
 	w.sites = append(w.sites, s)
 }
 
@@ -185,14 +196,16 @@ func (s *site) links() []*link {
 }
 
 // locators are those of a prefix as they are meant to be now: of one tunnel router, or
-// of all when it is nil.
+// of all when it is nil, with those unreachable that are cut off the core.
 func (p *sitePrefix) locators(of *router) lisp.LocatorSet {
 	var list []lisp.Locator
 	i := 0
 	for _, x := range p.site.xtrs {
 		for l := range x.links {
 			if of == nil || of == x {
-				list = append(list, x.links[l].locator(p.policy[i]))
+				locator := x.links[l].locator(p.policy[i])
+				locator.Reachable = locator.Reachable && (of != nil || x.sibling.coreLost == 0)
+				list = append(list, locator)
 			}
 			i++
 		}

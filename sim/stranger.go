@@ -165,14 +165,14 @@ func (s *stranger) forgeRegister() *mail {
 func (s *stranger) overclaim() *mail {
 	own, v := s.victim(), s.victim()
 	x := own.site.xtrs[0]
-	if own.site == v.site || x.node == nil || x.site.withdrawn > 0 || x.wrongKey > 0 || own.site.barred > 0 {
+	if own.site == v.site || x.node == nil || x.site.withdrawn > 0 || x.wrongKey > 0 || own.site.barred > 0 || own.site.siblings || own.site.fewer > 0 {
 		return nil
 	}
 	set := own.locators(x)
 	if !own.site.merge {
 		set = own.locators(nil)
 	}
-	honest := lisp.Mapping{Prefix: own.prefix, Locators: set, TTLMinutes: 1}
+	honest := lisp.Mapping{Prefix: own.prefix, Locators: set, TTLMinutes: 1, Version: own.site.version}
 	return s.register(own.site, own.site.keys[0], honest, s.mapping(v))
 }
 

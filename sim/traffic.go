@@ -84,23 +84,24 @@ func (w *world) brief(x *router) {
 
 // transmit sends one packet of a flow into its tunnel router.
 func (w *world) transmit(f *flow, steady bool) {
-	if f.from.plane == nil {
+	by := f.from.way()
+	if by == nil || by.plane == nil {
 		return
 	}
 	w.packets++
 	w.stats.PacketsSent++
-	p := payload{number: w.packets, from: uint32(f.from.index), instance: uint32(f.from.site.instance), site: nobody}
+	p := payload{number: w.packets, from: uint32(by.index), instance: uint32(f.from.site.instance), site: nobody}
 	if f.destination != nil {
 		p.site = uint32(f.destination.index)
 	}
 	if f.from.site.contains(lisp.HostPrefix(f.from.site.instance, lisp.EIDFromAddr(f.to))) {
 		return // the site's own affair
 	}
-	outcome := f.from.plane.Send(siteInterface, p.packet(f.source, f.to))
+	outcome := by.plane.Send(siteInterface, p.packet(f.source, f.to))
 	if verdict := outcome.Verdict.String(); steady && w.mustBeQuiet() && !w.flavour.tight && verdict != "encapsulate" {
-		w.fail(f.from, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, verdict)
+		w.fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, verdict)
 	}
-	f.from.raiseMisses()
+	by.raiseMisses()
 }
 
 // emit takes what an engine sends. It must not call the engine.
@@ -132,6 +133,9 @@ func (w *world) arrivePacket(r *router, m *mail) {
 	w.trace.note(w.now, r.index, nil, func() string { return r.name + " decapsulates: " + outcome.Verdict.String() })
 	if outcome.Verdict.String() == "decapsulate" {
 		w.stats.PacketsArrived++
+		if w.flavour.versions {
+			w.checkVersions(r, m.payload)
+		}
 		w.checkDelivered(r, outcome.Instance, outcome.Packet, m.to.Addr())
 	} else {
 		w.lostPacket(r, m, outcome.Reason.String())

@@ -37,6 +37,7 @@ type content struct {
 	router   int
 	prefix   lisp.Prefix
 	locators uint64
+	version  uint16
 }
 
 // validity is when a content was last in force.
@@ -91,16 +92,20 @@ func (t *truth) record(r *router) {
 	}
 	t.retire(r)
 	for _, m := range r.config.ETR.Database {
-		for _, l := range m.Locators {
+		said := r.saying(m)
+		for _, l := range said {
 			t.locators[factOf(m.Prefix, l)] = true
 		}
-		c := content{router: r.index, prefix: m.Prefix, locators: hashLocators(m.Locators)}
+		c := content{router: r.index, prefix: m.Prefix, locators: hashLocators(said), version: m.Version}
 		v := t.contents[c]
 		if v == nil {
 			v = &validity{}
 			t.contents[c] = v
 		}
-		v.since, v.until = r.w.now, inForce
+		if v.until != r.w.now {
+			v.since = r.w.now
+		}
+		v.until = inForce
 		v.authenticated = v.authenticated || r.wrongKey == 0
 		t.inForce[r.index] = append(t.inForce[r.index], c)
 	}
@@ -136,7 +141,17 @@ func hashLocators(set lisp.LocatorSet) uint64 {
 func sameLocators(a, b lisp.LocatorSet) bool { return hashLocators(a) == hashLocators(b) }
 
 // acceptance is what a Map-Server was seen to have accepted from each tunnel router.
-type acceptance map[acceptanceKey]content
+type acceptance map[acceptanceKey]accepted
+
+// accepted is a content with the time since which it was in force when it was accepted.
+type accepted struct {
+	content
+	since time.Duration
+}
+
+// underWay is longer than any message takes: what was said so shortly before the content that is accepted may
+// come after an earlier time of that one.
+const underWay = time.Second
 
 type acceptanceKey struct {
 	router int
@@ -158,10 +173,10 @@ func (w *world) checkRegistration(at *router, g control.Registration) {
 			x = sibling
 		}
 	}
-	said := content{router: x.index, prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators)}
+	said := content{router: x.index, prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators), version: g.Mapping.Version}
 	key := acceptanceKey{x.index, g.Prefix}
 	before, known := at.accepted[key]
-	if known && before == said {
+	if known && before.content == said {
 		return // it was right when it came
 	}
 	v := w.truth.contents[said]
@@ -172,9 +187,9 @@ func (w *world) checkRegistration(at *router, g control.Registration) {
 	if at.accepted == nil {
 		at.accepted = acceptance{}
 	}
-	if known && !owner.site.withoutXTRID && v.until < w.truth.contents[before].since {
+	if known && !owner.site.withoutXTRID && v.until < before.since-underWay {
 		w.fail(at, invariantAuthentic, "%s went back to %s, which %s said before what was registered already: a replay",
 			g.Prefix, g.Mapping, x.name)
 	}
-	at.accepted[key] = said
+	at.accepted[key] = accepted{said, v.since}
 }

@@ -37,12 +37,18 @@ type flavour struct {
 	probing   control.ProbingConfig
 	idle      time.Duration // how long unused mappings are kept
 	gleaning  bool          // RFC 9300 s.9
+
+	siblings   bool // sites whose tunnel routers are siblings
+	statusBits bool // data packets carry Locator-Status-Bits (RFC 9300 s.10)
+	versions   bool // and Map-Versions (RFC 9302)
+	wide       bool // sites with many EID-Prefixes
 }
 
 type world struct {
 	options Options
 	flavour flavour
 	random  random
+	kinds   random // of kinds.go
 	now     time.Duration
 	queue   eventQueue
 	network network
@@ -57,6 +63,7 @@ type world struct {
 	resolvers []*router // Map-Resolvers, which may be the same
 	sites     []*site
 	addresses int // RLOCs given out
+	wides     int // sites with many EID-Prefixes
 	stranger  stranger
 	forger    forger
 	flows     []*flow
@@ -111,6 +118,7 @@ const serverCount = 2
 func (w *world) build() {
 	w.drawFlavour()
 	w.drawGleaning()
+	w.drawKinds()
 	for i := range serverCount {
 		w.servers = append(w.servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
 	}
@@ -139,6 +147,7 @@ func (w *world) start() {
 	}
 	w.startTraffic()
 	w.every(sweepInterval, w.sweep)
+	w.startKinds()
 	if w.options.faultsEnd() > 0 {
 		w.planFaults()
 		w.stranger.start(w)
