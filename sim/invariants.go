@@ -231,7 +231,7 @@ func (w *world) checkRegistered(at *router, m *mail) {
 			continue
 		}
 		for g := range at.node.RegistrationsOf(p) {
-			w.checkRegistration(at, g)
+			w.checkRegistration(at, g, true)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func (w *world) checkRegistered(at *router, m *mail) {
 // checkRegistrations looks at all of them.
 func (w *world) checkRegistrations(r *router) {
 	for g := range r.node.Registrations() {
-		w.checkRegistration(r, g)
+		w.checkRegistration(r, g, false)
 	}
 }
 

@@ -42,6 +42,7 @@ type content struct {
 
 // validity is when a content was last in force.
 type validity struct {
+	first         time.Duration // when it was so for the first time
 	since, until  time.Duration
 	authenticated bool // registered with the right key at any time
 }
@@ -99,7 +100,7 @@ func (t *truth) record(r *router) {
 		c := content{router: r.index, prefix: m.Prefix, locators: hashLocators(said), version: m.Version}
 		v := t.contents[c]
 		if v == nil {
-			v = &validity{}
+			v = &validity{first: r.w.now}
 			t.contents[c] = v
 		}
 		if v.until != r.w.now {
@@ -160,8 +161,9 @@ type acceptanceKey struct {
 
 // checkRegistration holds a registration against what its tunnel router had the right to
 // say: that very content, with the right key, and nothing older than what the Map-Server
-// had from it before (RFC 9301 s.5.6).
-func (w *world) checkRegistration(at *router, g control.Registration) {
+// had from it before (RFC 9301 s.5.6). heard says that a Map-Register just
+// spoke of it.
+func (w *world) checkRegistration(at *router, g control.Registration, heard bool) {
 	owner, ok := w.truth.prefixes[g.Prefix]
 	if !ok {
 		w.fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
@@ -191,5 +193,9 @@ func (w *world) checkRegistration(at *router, g control.Registration) {
 		w.fail(at, invariantAuthentic, "%s went back to %s, which %s said before what was registered already: a replay",
 			g.Prefix, g.Mapping, x.name)
 	}
-	at.accepted[key] = accepted{said, v.since}
+	since := v.since
+	if !heard { // what a store kept may be of an earlier time
+		since = v.first
+	}
+	at.accepted[key] = accepted{said, since}
 }
