@@ -52,6 +52,7 @@ type router struct {
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
 	heardFrom   gleanWatch
 	sibling     siblingState
+	own         map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
 }
 
 // link is a way to the core with its address.
@@ -109,7 +110,7 @@ func (r *router) boot() {
 		r.plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.mirror.clear()
 		r.lowered = map[lisp.RLOC]bool{}
-		r.heardFrom = gleanWatch{}
+		r.heardFrom, r.own = gleanWatch{}, map[lisp.Prefix]uint16{}
 	}
 	r.startNode()
 }
@@ -150,6 +151,7 @@ func (r *router) kept() []control.MapCacheEntry {
 	for d := range r.plane.Database() {
 		if !slices.ContainsFunc(r.config.ETR.Database, func(m control.DatabaseMapping) bool { return m.Prefix == d.Prefix }) {
 			r.plane.Apply(dataplane.DeleteDatabase{Prefix: d.Prefix})
+			delete(r.own, d.Prefix)
 		}
 	}
 	var kept []control.MapCacheEntry
@@ -278,9 +280,11 @@ func (r *router) carryOut(e control.Effect) {
 		r.plane.Apply(dataplane.DeleteMapping{Prefix: e.Prefix})
 	case control.InstallDatabase:
 		r.says(e.Prefix, e.Locators)
+		r.own[e.Prefix] = e.Version
 		r.apply(dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}})
 	case control.RemoveDatabase:
 		delete(r.sibling.said, e.Prefix)
+		delete(r.own, e.Prefix)
 		r.plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
 	case control.SetLocatorState:
 		r.setLocator(e)

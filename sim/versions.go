@@ -73,11 +73,11 @@ func (w *world) checkVersions(r *router, packet []byte) {
 	}
 }
 
-// ownMapping is the version of the Database entry that an EID is in.
+// ownMapping is the version of the Database entry that an EID is in, as the data plane was told.
 func (r *router) ownMapping(eid lisp.EID) (p lisp.Prefix, version uint16, ok bool) {
-	for d := range r.plane.Database() {
-		if d.Prefix.Contains(r.site.instance, eid) && (!ok || d.Prefix.Bits() > p.Bits()) {
-			p, version, ok = d.Prefix, d.Version, true
+	for own, v := range r.own {
+		if own.Contains(r.site.instance, eid) && (!ok || own.Bits() > p.Bits()) {
+			p, version, ok = own, v, true
 		}
 	}
 	return p, version, ok

@@ -124,6 +124,9 @@ func (w *world) flowTo(to *sitePrefix) *flow {
 // hasSaid reports whether the site of an EID-Prefix ever said that of it, or of a less specific one of its own,
 // which an answer about it can be cut from while it is not registered.
 func (t *truth) hasSaid(owner *sitePrefix, l lisp.Locator) bool {
+	if t.locators[factOf(owner.prefix, l)] {
+		return true
+	}
 	for _, p := range owner.site.prefixes {
 		if p.prefix.Covers(owner.prefix) && t.locators[factOf(p.prefix, l)] {
 			return true
