@@ -6,8 +6,9 @@ package control
 // sibling while it has none. The configuration says which own locators the host can use; beyond
 // that the path is lost when every RLOC that answered once is down, and a sibling's RLOC,
 // asked through the core, does not answer either: one dead site is no lost path. Where the
-// map-cache is empty, Map-Resolvers that are silent, all of them, say as much. Nothing
-// goes to a sibling that has no path itself.
+// map-cache is empty, Map-Resolvers that are silent, all of them, say as much. That the path
+// is back a sibling's RLOC tells, or the one that answered last before: the sibling may have
+// lost its own path meanwhile. Nothing goes to a sibling that has no path itself.
 
 import (
 	"net/netip"
@@ -44,7 +45,7 @@ const (
 	returnAnswers = 3
 )
 
-// corePath is the probing of a sibling's RLOC through the core.
+// corePath is the probing of a sibling's RLOC through the core, and of a witness.
 type corePath struct {
 	lost       bool
 	nonce      uint64
@@ -52,6 +53,14 @@ type corePath struct {
 	unanswered int
 	answers    int     // in a row
 	answeredAt instant // 0 for never
+	witness    witness
+	other      bool // the witness is asked
+}
+
+// witness is an RLOC of another site that answered, with an EID-Prefix of it; zero for none.
+type witness struct {
+	rloc   lisp.RLOC
+	prefix lisp.Prefix
 }
 
 // takes reports whether a Map-Reply answers the question through the core.
@@ -66,8 +75,16 @@ func (c *corePath) takes(s *siblings, m *mapReply) bool {
 	return true
 }
 
-// ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours.
+// ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours; while the path is lost to the witness, too, in turn
+// until one of them answers.
 func (c *corePath) ask(s *siblings) (asked bool) {
+	if c.unanswered > 0 {
+		c.other = c.lost && !c.other
+	}
+	if own, family := s.h.rlocOf(c.witness.rloc.Is4()); c.other && family && !c.witness.rloc.IsZero() {
+		c.send(s, own, c.witness.rloc, c.witness.prefix)
+		return true
+	}
 	for _, l := range s.database.rlocs {
 		if own, family := s.h.rlocOf(l.rloc.Is4()); family && s.isSiblings(l.rloc) {
 			c.send(s, own, l.rloc, l.prefix)
@@ -99,17 +116,17 @@ func (c *corePath) send(s *siblings, own, to lisp.RLOC, p lisp.Prefix) {
 // judge brings lost up to date and returns when to judge again. silent says that no Map-Resolver answers.
 func (c *corePath) judge(s *siblings, p *prober, silent bool) (again time.Duration) {
 	retry := p.config.RetriesInterval
-	up, doubtful, down := p.table.liveness()
+	answers, doubtful, down := p.table.liveness()
 	down = down || silent
 	switch {
-	case up:
-		*c = corePath{}
+	case answers != nil:
+		*c = corePath{witness: witness{answers.rloc, answers.prefix}}
 		return min(retry, time.Second)
 	case !c.lost && !down && !doubtful: // nobody has answered yet: nothing is known
 		c.unanswered = 0
 		return min(retry, time.Second)
 	case c.lost && c.answers >= returnAnswers:
-		*c = corePath{}
+		*c = corePath{witness: c.witness}
 		return min(retry, time.Second)
 	}
 	wait := c.wait(p.config)
@@ -136,22 +153,22 @@ func (c *corePath) wait(p ProbingConfig) time.Duration {
 	return p.RetriesInterval
 }
 
-// liveness reports whether any RLOC answers its probes, whether one that did is being
+// liveness returns an RLOC that answers its probes, nil for none, whether one that did is being
 // asked again, and whether one that did is down.
-func (t *locatorTable) liveness() (up, doubtful, down bool) {
+func (t *locatorTable) liveness() (up *locator, doubtful, down bool) {
 	for id := range min(t.rows.len(), judgeRows) {
 		l := t.rows.at(uint32(id))
 		switch {
 		case l.mappings == 0:
 		case l.state == LocatorUp && l.probes.unanswered == 0:
-			return true, doubtful, down
+			return l, doubtful, down
 		case l.state == LocatorUp:
 			doubtful = true
 		case l.state == LocatorDown && l.proven:
 			down = true
 		}
 	}
-	return false, doubtful, down
+	return nil, doubtful, down
 }
 
 // decide says who has to get the site's packets, and why.

@@ -226,6 +226,34 @@ func TestBothWithoutAPath(t *testing.T) {
 	n.want("both are back", "", rlocA, rlocB)
 }
 
+// TestOneOfBothComesBack: it cannot learn that from its sibling's RLOC, which still has no path.
+func TestOneOfBothComesBack(t *testing.T) {
+	n := newSiblingNetwork(t)
+	for _, x := range []*testNode{n.a, n.b} {
+		itr := *x.config.ITR
+		itr.IdleTimeout = 20 * time.Second
+		x.config.ITR = &itr
+		x.start()
+		x.miss("10.1.0.10", "10.2.0.10")
+	}
+	n.run(10 * time.Second)
+	n.cut = []string{rlocA, rlocB}
+	n.run(3 * time.Minute) // nothing is left in the map-caches that could answer, nor asked for
+	by := map[*testNode]string{n.a: rlocA, n.b: rlocB}
+	for x, other := range map[*testNode]*testNode{n.a: n.b, n.b: n.a} {
+		if !x.Detour().To.IsValid() {
+			continue
+		}
+		n.cut = []string{by[other]} // who makes the detour has a path again
+		n.run(30 * time.Second)
+		if x.Detour().To.IsValid() || !other.Detour().To.IsValid() {
+			t.Errorf("%s makes a detour: %+v, its sibling: %+v", x.name, x.Detour(), other.Detour())
+		}
+		return
+	}
+	t.Error("nobody made a detour")
+}
+
 // TestNothingGoesToASilentSibling, nor to one that has no path itself.
 func TestNothingGoesToASilentSibling(t *testing.T) {
 	n := newSiblingNetwork(t)

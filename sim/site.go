@@ -170,13 +170,13 @@ func offset(a netip.Addr, n int) netip.Addr {
 }
 
 // drawPolicy chooses priorities and weights anew. One locator of a family is always of
-// use.
+// use, with siblings all of them: one of them may have to do.
 func (s *site) drawPolicy(r random) {
 	for _, p := range s.prefixes {
 		p.policy = nil
 		for i := range s.links() {
 			policy := locatorPolicy{priority: uint8(1 + r.IntN(3)), weight: uint8(r.IntN(101))}
-			if i > 1 && r.chance(0.15) {
+			if i > 1 && !s.siblings && r.chance(0.15) {
 				policy.priority = lisp.PriorityUnused
 			}
 			p.policy = append(p.policy, policy)
