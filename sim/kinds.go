@@ -9,7 +9,7 @@ package sim
 const (
 	kindStream = 4
 	// siblingShare, versionShare and wideShare are in how many seeds there are such sites.
-	siblingShare = 0.35
+	siblingShare = 0.3
 	versionShare = 0.3
 	wideShare    = 0.2
 	// statusBitShare is in how many of the seeds with siblings data packets carry Locator-Status-Bits.

@@ -44,11 +44,11 @@ type saidMappings map[lisp.Prefix]lisp.LocatorSet
 // makeSiblings makes the tunnel routers of some sites siblings. Those whose registrations are merged register
 // their own locators alone, and have nothing to say of each other's.
 func (w *world) makeSiblings(s *site) {
-	if len(s.xtrs) < 2 || s.merge || w.kinds.chance(0.2) {
+	if len(s.xtrs) < 2 || s.merge || w.kinds.chance(0.35) {
 		return
 	}
 	s.siblings = true
-	s.siblingInterval = pick(w.kinds, []time.Duration{0, 5 * time.Second, 10 * time.Second, 10 * time.Second})
+	s.siblingInterval = pick(w.kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
 	s.probing = pick(w.kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
 	for _, x := range s.xtrs {
 		x.sibling.link = link{addr: w.newAddress(x.links[0].addr.Is4())}
