@@ -14,10 +14,18 @@ import (
 	"loci/lisp"
 )
 
-// TestHostsAcrossEncapsulations pings over both families of RLOCs, by rules for each.
+// TestHostsAcrossEncapsulations pings over both families of RLOCs, by rules for each, at both hooks.
 func TestHostsAcrossEncapsulations(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
+	for _, hook := range []dataplane.Hook{dataplane.HookTC, dataplane.HookXDP} {
+		n.setSides(t, hook)
+		n.acrossEncapsulations(t, hook)
+	}
+}
+
+func (n *network) acrossEncapsulations(t *testing.T, hook dataplane.Hook) {
+	t.Helper()
 	for _, encapsulation := range []dataplane.Encapsulation{
 		dataplane.EncapsulationLISPGPE, dataplane.EncapsulationVXLANGPE, dataplane.EncapsulationLISP,
 	} {
@@ -30,7 +38,7 @@ func TestHostsAcrossEncapsulations(t *testing.T) {
 		}
 		for _, p := range pairs {
 			n.mapBoth(t, p.outer)
-			t.Run(fmt.Sprintf("encapsulation %d, %s", encapsulation, p.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v, encapsulation %d, %s", hook, encapsulation, p.name), func(t *testing.T) {
 				n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
 				n.expectTCP(t, p, 1<<20)
 			})

@@ -79,9 +79,14 @@ func TestInstancesWithEqualEIDs(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		hosts, others [2]*testnet.Namespace
-	}{{"default instance", n.hosts, twins}, {"instance 7", twins, n.hosts}} {
+		hook          dataplane.Hook
+	}{
+		{"default instance", n.hosts, twins, dataplane.HookTC}, {"instance 7", twins, n.hosts, dataplane.HookTC},
+		{"default instance", n.hosts, twins, dataplane.HookXDP}, {"instance 7", twins, n.hosts, dataplane.HookXDP},
+	} {
+		n.setSides(t, c.hook)
 		for _, p := range pairs[:2] {
-			t.Run(c.name+", "+p.name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, %v, %s", c.name, c.hook, p.name), func(t *testing.T) {
 				before := rxPackets(t, c.others[1])
 				n.expectPings(t, c.hosts[0], p.inner(0, 10), p.inner(1, 10))
 				if after := rxPackets(t, c.others[1]); after-before >= 5 {

@@ -22,6 +22,18 @@ import (
 	"loci/internal/testnet"
 )
 
+// setSides puts all interfaces of both routers at a hook.
+func (n *network) setSides(t *testing.T, hook dataplane.Hook) {
+	t.Helper()
+	for _, r := range n.routers {
+		settings := r.Settings()
+		for i := range settings.Interfaces {
+			settings.Interfaces[i].Hook = hook
+		}
+		r.apply(t, dataplane.SetSettings{Settings: settings})
+	}
+}
+
 // setHooks sets the settings of both routers again, with other hooks.
 func (n *network) setHooks(t *testing.T, site, core dataplane.Hook) {
 	t.Helper()
