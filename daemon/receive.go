@@ -24,6 +24,8 @@ import (
 const (
 	// receiveBatch is how many datagrams one system call takes at most.
 	receiveBatch = 32
+	// fullBatchesInARow is after how many full ones a socket takes what one sender sends in a piece.
+	fullBatchesInARow = 4
 	// inboundBatch is how many messages the loop takes at once: few enough to end within a
 	// few milliseconds, whatever they are.
 	inboundBatch = 64
@@ -70,6 +72,7 @@ type receiver struct {
 	batch []inbound
 	slice slice
 	stint stint
+	full  int // batches in a row
 }
 
 func newReceiver(s *sockets, f *familySocket) *receiver {
@@ -90,6 +93,7 @@ func (r *receiver) run(ctx context.Context) {
 			time.Sleep(receiveErrorPause)
 			continue
 		}
+		r.heed(n)
 		keys := r.s.keyring.Load()
 		r.slice.begin()
 		for i := range n {
@@ -106,6 +110,19 @@ func (s *sockets) gatherPause() time.Duration {
 		return receiveGather
 	}
 	return 0
+}
+
+// heed has the kernel aggregate what comes (UDP_GRO) from the first time on that many datagrams wait. Not before: while any
+// socket of the machine asks for that, the kernel looks for a socket for each UDP packet that an interface aggregates, also
+// for those that are forwarded, and with many destinations each look is at another place in memory.
+func (r *receiver) heed(datagrams int) {
+	if datagrams < receiveBatch {
+		r.full = 0
+		return
+	}
+	if r.full++; r.full == fullBatchesInARow {
+		_ = r.f.socket.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, udpGRO, 1) })
+	}
 }
 
 // datagrams looks at each datagram of those that came as one.

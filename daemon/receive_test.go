@@ -3,10 +3,42 @@
 package daemon
 
 import (
+	"log/slog"
+	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"loci/control"
 )
+
+// A socket takes what one sender sends in a piece where many messages wait, and only there: the kernel looks for a socket for every
+// packet that an interface aggregates while any has that option.
+func TestMessagesAreAggregatedUnderLoad(t *testing.T) {
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		s, err := listen([]netip.Addr{netip.MustParseAddr(address)}, 0, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		r := newReceiver(s, s.families[0])
+		heeds := func(datagrams int) (option int) {
+			r.heed(datagrams)
+			if err := r.f.socket.Control(func(fd uintptr) { option, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_UDP, udpGRO) }); err != nil {
+				t.Fatal(err)
+			}
+			return option
+		}
+		for _, datagrams := range []int{receiveBatch, receiveBatch, receiveBatch, 1, receiveBatch, receiveBatch, receiveBatch} {
+			if option := heeds(datagrams); option != 0 {
+				t.Errorf("%s: aggregates before four batches in a row were full", address)
+			}
+		}
+		if heeds(receiveBatch) != 1 || heeds(1) != 1 {
+			t.Errorf("%s: does not aggregate after four full batches", address)
+		}
+	}
+}
 
 // What is left to the loop of a batch keeps its rooms, and no two messages of any batch share one.
 func TestRoomsOfABatch(t *testing.T) {

@@ -110,7 +110,6 @@ func listenFamily(address netip.AddrPort) (*familySocket, error) {
 func setSocketOptions(_, _ string, raw syscall.RawConn) error {
 	return raw.Control(func(fd uintptr) {
 		// Best effort: FORCE needs privileges, the plain call is capped by a sysctl.
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, udpGRO, 1)
 		for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE} {
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, socketBufferOctets)
 		}
