@@ -250,7 +250,7 @@ struct lisp_locator_set {
 	__u32 count; /* at most LISP_LOCATORS_MAX */
 	__u32 first;
 	__u32 status_bits; /* RFC 9300 s.10: bit i is R of its locator i; sent where the set is a Database entry's */
-	__u32 zero;
+	__u32 serial;      /* another one each time the index means another set, in 16 bits */
 	__u8 buckets[LISP_BUCKETS];
 };
 
@@ -489,7 +489,7 @@ enum lisp_way {
 	LISP_WAY_ENCAPSULATED = 1,
 	LISP_WAY_DECAPSULATED = 2,
 	/* What many pairs of addresses share (shared.h), by other keys: */
-	LISP_WAY_SET = 3,    /* a locator-set's: where its front is */
+	LISP_WAY_SET = 3,    /* a locator-set's, of some flows: where their front is */
 	LISP_WAY_FRONT = 4,  /* a locator's: as LISP_WAY_ENCAPSULATED but for the mapping */
 	LISP_WAY_ENTRY = 5,  /* an entry of the Database: as LISP_WAY_DECAPSULATED */
 	LISP_WAY_SOURCE = 6, /* a source that is an EID of the Database */

@@ -147,13 +147,13 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	return lisp_walk(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, slot, high, low);
 }
 
-/* What the mappings that stand beside one have in common; 0: nothing that is known. */
-static __always_inline __u64 find_page(__u32 index)
+/* The locator-set and 1 of the mappings that stand beside one; 0: look at its record. */
+static __always_inline __u32 find_page(__u32 index)
 {
-	__u32 page = index / LISP_PAGE_MAPPINGS;
-	const volatile __u64 *word = bpf_map_lookup_elem(&mapping_pages, &page);
+	__u32 page = index / LISP_PAGE_MAPPINGS, at = page / LISP_WORD_PAGES;
+	const volatile __u64 *word = bpf_map_lookup_elem(&mapping_pages, &at);
 
-	return word ? *word : 0;
+	return word ? *word >> page % LISP_WORD_PAGES * 16 & 0xFFFF : 0;
 }
 
 static __always_inline struct lisp_mapping *find_covering(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
@@ -264,7 +264,7 @@ static __always_inline int drop(hook_frame *frame, __u32 reason)
 }
 
 /* While packets are scattered, one of so many is decided about like all others, to see whether they still are; a power of two. */
-#define SAMPLE_ONE_IN 256
+#define SAMPLE_ONE_IN 512
 /* Fewer strangers in a jiffy are not worth a thought. */
 #define STRANGERS_MIN 64
 
@@ -341,17 +341,40 @@ static __always_inline void advance(struct lisp_pending *p)
 	asm volatile("" : : "r"(before));
 }
 
-/* Adds up what is pending. What one item needs from memory does not wait for what another one needs. A program of its own to the verifier, which
- * so looks at it once. */
+/* Reads what the pending items of a list are added to, and does nothing with it: loads alone are so few instructions that the processor has those for
+ * all items under way at once, while one that adds has to wait for its own. */
+static __always_inline void touch_counted(const struct lisp_pending *p, __u32 count, __u32 first)
+{
+	const struct lisp_mapping_counters *c;
+	const struct lisp_mapping *m;
+	__u32 index, own;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LISP_PENDING_MAX; i++) {
+		if (i >= count)
+			break;
+		index = *(const volatile __u64 *)&p->items[i] >> 32;
+		own = first + index;
+		c = bpf_map_lookup_elem(&mapping_counters, &own);
+		if (c)
+			(void)*(const volatile __u64 *)&c->packets;
+		m = bpf_map_lookup_elem(&mappings, &index);
+		if (m)
+			(void)*(const volatile __u32 *)&m->last_used;
+	}
+}
+
+/* Adds up what is pending. A program of its own to the verifier, which so looks at it once. */
 __noinline int lisp_settle_counts(void)
 {
 	struct lisp_pending *p = find_pending();
-	__u32 count, index;
+	__u32 count, index, first = counters_of(0);
 	__u64 item;
 
 	if (!p || !p->next)
 		return 0;
 	count = p->next < LISP_PENDING_MAX ? p->next : LISP_PENDING_MAX;
+	touch_counted(p, count, first);
 	advance(p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < LISP_PENDING_MAX; i++) {
@@ -362,7 +385,7 @@ __noinline int lisp_settle_counts(void)
 			continue;
 		*(volatile __u64 *)&p->items[i] = 0;
 		index = item >> 32;
-		count_at(counters_of(index), item);
+		count_at(first + index, item);
 		mark_used(index, p->tick);
 	}
 	p->next = 0;

@@ -115,9 +115,7 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 /* By a decision about its addresses, or while hardly any would go by one, by what many share; NOT_KEPT where nothing is known. */
 static __always_inline int forward_kept(struct __sk_buff *skb, const struct lisp_interface *site)
 {
-	int verdict = reuse_for_site(skb, site);
-
-	return verdict == NOT_KEPT && are_scattered() ? scatter_from_site(skb, site) : verdict;
+	return goes_scattered() ? scatter_from_site(skb, site) : reuse_for_site(skb, site);
 }
 
 SEC("tc")
@@ -167,9 +165,7 @@ int core_ingress(struct __sk_buff *skb)
 
 	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	verdict = reuse_for_core(skb, core);
-	if (verdict == NOT_KEPT && are_scattered())
-		verdict = scatter_from_core(skb, core);
+	verdict = goes_scattered() ? scatter_from_core(skb, core) : reuse_for_core(skb, core);
 	if (verdict != NOT_KEPT)
 		return verdict;
 	e = (struct etr){ .core = core, .l2_length = core->l2_length };

@@ -3,7 +3,7 @@
  * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
  * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
  * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, sources, unread, events, and what is for the programs alone
- * (outer_hops, inner_hops, decisions, clocks, trusted).
+ * (outer_hops, inner_hops, decisions, set_fronts, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -111,7 +111,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 65536 / LISP_PAGE_MAPPINGS);
+	__uint(max_entries, 65536 / LISP_PAGE_MAPPINGS / LISP_WORD_PAGES);
 	__type(key, __u32);
 	__type(value, __u64);
 } mapping_pages SEC(".maps");
@@ -271,6 +271,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lisp_decision);
 } decisions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, LISP_SET_FRONTS);
+	__type(key, __u32);
+	__type(value, struct lisp_set_front);
+} set_fronts SEC(".maps");
 
 #define LISP_DEVICES 256
 

@@ -84,6 +84,7 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
 	spec.Maps["decisions"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
+	spec.Maps["set_fronts"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
 	spec.Maps["pending_counts"].MaxEntries = uint32(ebpf.MustPossibleCPU())
 	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ static __always_inline int reuse_encapsulation(struct __sk_buff *skb, const stru
 	struct plain_packet p;
 	int answer;
 
-	if (!clock || is_left_to_others(clock) || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) ||
+	if (!clock || at + header_octets(family) + L4_OCTETS > end || !read_plain(at, family, &p, &k) ||
 	    may_be_lisp(site, &p))
 		return NOT_KEPT;
 	k.where = where_of(skb->ifindex, 0);
@@ -186,7 +186,7 @@ static __always_inline int reuse_decapsulation(struct __sk_buff *skb, __u8 outer
 	struct plain_packet p;
 	long octets;
 
-	if (!clock || is_left_to_others(clock) || !read_incoming(skb, &p, &k, outer_family, family))
+	if (!clock || !read_incoming(skb, &p, &k, outer_family, family))
 		return NOT_KEPT;
 	k.what = what_of(0, p.tos, family, LISP_WAY_DECAPSULATED);
 	d = find_decision(&k, family, clock->boot_ns);

@@ -58,6 +58,14 @@ static __always_inline int decapsulate_scattered(struct __sk_buff *skb, const st
 	return send_by_decision(d);
 }
 
+/* Whether the packet at hand goes by what is shared, and not by a decision about its addresses. */
+static __always_inline bool goes_scattered(void)
+{
+	struct lisp_clock *clock = lisp_tracing ? NULL : find_clock();
+
+	return clock && is_left_to_others(clock);
+}
+
 /* Sends a packet from the site by what is shared; NOT_KEPT where nothing is. A call of its own, as reuse_for_site(). */
 static __noinline int scatter_from_site(struct __sk_buff *skb, const struct lisp_interface *site)
 {

@@ -244,7 +244,57 @@ const (
 	turnAt      = 48
 )
 
-// TestFrontsStandApart has packets to as many locator-sets of one front as there are. Whatever is kept of the sets takes no place of the
+// TestSetsAreBelievedLonger has what is kept of a locator-set expire: it goes on for as long as the index means the same set.
+func TestSetsAreBelievedLonger(t *testing.T) {
+	b := newBench(t)
+	b.takeFrames(t)
+	serial := uint32(0)
+	for _, p := range pairs {
+		b.oneMapping(p)
+		plain := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to B, which is far")}
+		frame := ethernet(b.site.Attrs().HardwareAddr, hostMAC, plain.serialize())
+		for name, c := range map[string]struct {
+			kept          fields
+			another, goes bool
+		}{
+			"it has expired":                {kept: fields{"expires": uint32(0)}, goes: true},
+			"another set, it has expired":   {kept: fields{"expires": uint32(0)}, another: true},
+			"another set, and has not":      {kept: fields{"expires": uint32(1) << 31}, another: true, goes: true},
+			"another epoch":                 {kept: fields{"epoch": uint32(0)}},
+			"another front":                 {kept: fields{"generation": uint32(0)}},
+			"a front of its flow, not kept": {kept: fields{"front": uint32(1) << 31}},
+		} {
+			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
+				b.forgetDecisions()
+				b.decideFirst(t, hook, b.site, frame)
+				b.markDecisions(t, nil)
+				b.changeAll(t, "set_fronts", "lisp_set_front", c.kept)
+				if serial++; c.another {
+					b.changeAll(t, "locator_sets", "lisp_locator_set", fields{"serial": serial})
+				}
+				if gone, got := b.goScattered(t, hook, b.site, frame); gone != c.goes {
+					t.Errorf("gone by what is shared: %t; got %x", gone, got)
+				}
+			})
+		}
+	}
+}
+
+// changeAll changes members of all values of an array.
+func (b *bench) changeAll(t *testing.T, name, structure string, members fields) {
+	t.Helper()
+	m := b.coll.Maps[name]
+	for index := range m.MaxEntries() {
+		var value []byte
+		must(t, m.Lookup(index, &value))
+		for member, to := range members {
+			b.setMember(structure, member, value, to.(uint32))
+		}
+		must(t, m.Put(index, value))
+	}
+}
+
+// TestFrontsStandApart has packets to as many locator-sets of one front as there are. Whatever else is kept takes no place of the
 // front: those to the first set would have to be decided about anew, and then all others.
 func TestFrontsStandApart(t *testing.T) {
 	b := newBench(t)
@@ -259,13 +309,13 @@ func TestFrontsStandApart(t *testing.T) {
 			b.removeDecisions(t)
 			b.decideFirst(t, hook, b.site, frame(10))
 			b.markDecisions(t, nil)
-			front, sets := b.placesOf(t, "LISP_WAY_FRONT"), b.placesOf(t, "LISP_WAY_SET")
-			if len(front) == 0 || len(sets) == 0 {
-				t.Fatalf("fronts at %v, sets at %v", front, sets)
+			front, sources := b.placesOf(t, "LISP_WAY_FRONT"), b.placesOf(t, "LISP_WAY_SOURCE")
+			if len(front) == 0 || len(sources) == 0 {
+				t.Fatalf("fronts at %v, sources at %v", front, sources)
 			}
-			for place := range sets {
+			for place := range sources {
 				if place >= decisionsEach {
-					t.Errorf("a set is kept at place %d, among fronts", place)
+					t.Errorf("a source is kept at place %d, among fronts", place)
 				}
 			}
 			for place := range front {

@@ -246,22 +246,72 @@ static __always_inline struct lisp_decision *share_front(const struct decision_k
 	return d;
 }
 
-/* Says which front the packets to a locator-set have, and of which flows if that makes a difference. */
-static __always_inline void share_set(struct decision_key *k, const struct itr *t, __u64 front, __u64 expires_ns)
+/* What an entry of set_fronts says of packets beside the locator-set and the interface, but for the highest 16 bits. */
+static __always_inline __u64 set_front_what(__u32 iid, __u8 tos, __u8 family)
 {
+	return iid | (__u32)tos << 24 | (__u64)family << 32 | (__u64)HOOK_OF_DECISION << 40;
+}
+
+/* The place for a locator-set. Sets side by side have places side by side. */
+static __always_inline __u32 place_set_front(__u32 set, __u32 ifindex, __u64 what)
+{
+	__u32 first = bpf_get_smp_processor_id() * LISP_SET_FRONTS;
+
+	return first + (set + ((what + ifindex) * 0x9E3779B97F4A7C15ULL >> 40) & LISP_SET_FRONTS - 1);
+}
+
+/* In LISP_LAST_USED_SHIFT: with what is missing of the first one less than an index of a locator-set rests. */
+#define SET_TICKS (TABLES_NS >> LISP_LAST_USED_SHIFT)
+
+/* Whether an entry of set_fronts that has expired is still right: its locator-set has not become another one since, as far as this packet can
+ * know, and then it is so for as long as before. A program of its own to the verifier, which so looks at it once. */
+__noinline int lisp_believe_longer(__u32 place, __u32 set, __u32 tick)
+{
+	struct lisp_set_front *s = bpf_map_lookup_elem(&set_fronts, &place);
+	const struct lisp_locator_set *l = bpf_map_lookup_elem(&locator_sets, &set);
+
+	if (!s || !l || (__u16)*(const volatile __u32 *)&l->serial != s->serial)
+		return 0;
+	s->expires = tick + SET_TICKS;
+	return 1;
+}
+
+/* Keeps which front the packets to a locator-set get; NULL for no room. */
+static __always_inline struct lisp_set_front *share_set_front(const struct itr *t, __u32 ifindex)
+{
+	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &t->locator_set);
+	__u64 what = set_front_what(t->mapping_iid, t->packet.tos, t->packet.family);
+	__u32 place = place_set_front(t->locator_set, ifindex, what);
+	struct lisp_set_front *s = bpf_map_lookup_elem(&set_fronts, &place);
+
+	if (!s || !set)
+		return NULL;
+	s->set = t->locator_set + 1;
+	s->ifindex = ifindex;
+	OCTETS8(&s->iid_tos) = what;
+	s->serial = *(const volatile __u32 *)&set->serial;
+	s->epoch = t->since.epoch;
+	s->expires = (last_ns() >> LISP_LAST_USED_SHIFT) + SET_TICKS;
+	return s;
+}
+
+/* Says which front the packets to a locator-set have, and of which flows if that makes a difference. */
+static __always_inline void share_set(struct decision_key *k, const struct itr *t, __u32 place, __u32 generation, __u32 ifindex)
+{
+	struct lisp_set_front *s = share_set_front(t, ifindex);
 	__u32 mask = lisp_flow_mask(t->locator_set, t->locator);
 
+	if (!s)
+		return;
+	s->front = mask ? LISP_FLOW_COUNTS | mask : place;
+	s->generation = generation;
+	if (!mask)
+		return;
 	k->addresses[0] = t->locator_set;
-	k->addresses[1] = k->addresses[2] = 0;
-	k->addresses[3] = mask;
-	k->what = what_of(0, t->packet.tos, t->packet.family, LISP_WAY_SET);
-	if (mask) {
-		share(k, &t->since, expires_ns);
-		k->what |= LISP_FLOW_COUNTS | (t->hash & mask);
-		k->addresses[3] = 0;
-	}
-	k->addresses[2] = front;
-	share(k, &t->since, expires_ns);
+	k->addresses[1] = k->addresses[3] = 0;
+	k->addresses[2] = (__u64)place << 32 | generation;
+	k->what = what_of(LISP_FLOW_COUNTS | (t->hash & mask), t->packet.tos, t->packet.family, LISP_WAY_SET);
+	share(k, &t->since, last_ns() + TABLES_NS);
 }
 
 /* Keeps what is about to be done to a packet from the site for all packets to its locator-set; the front that it has, or NULL. */
@@ -269,9 +319,9 @@ static __noinline struct lisp_decision *share_encapsulation(hook_frame *frame, c
 							    const struct lisp_next_hop *hop)
 {
 	__u32 ifindex = incoming_ifindex(frame), place;
-	__u64 expires_ns = now_ns() + TABLES_NS;
 	struct decision_key k = {};
 	struct lisp_decision *front;
+	__u64 expires_ns = now_ns() + TABLES_NS;
 	__u32 bits;
 
 	if (!may_keep_encapsulation(t, l, l->path_mtu && l->path_mtu < hop->mtu ? l->path_mtu : hop->mtu))
@@ -289,7 +339,7 @@ static __noinline struct lisp_decision *share_encapsulation(hook_frame *frame, c
 	fill_front(&k, t, l, ifindex);
 	front = share_front(&k, t, l, hop, &place);
 	if (front)
-		share_set(&k, t, (__u64)place << 32 | front->generation, expires_ns);
+		share_set(&k, t, place, front->generation, ifindex);
 	return front;
 }
 
@@ -361,24 +411,35 @@ static __always_inline bool leaves_site(const struct lisp_roots *of, const struc
 	return is_routable_unicast(&a->destination, family) && !is_own_eid(of, family, &a->destination);
 }
 
-/* The front of packets to the locator-set that a page's word tells, or of the flow where that makes a difference. */
-static __always_inline const struct lisp_decision *find_front(__u64 word, __u8 tos, __u8 family, __u32 ifindex,
+/* The number and the place of the front of one flow to a locator-set whose flows have several, as addresses[2] of a lisp_decision; 0 for none. */
+static __always_inline __u64 find_front_of_flow(__u32 set, __u64 where, __u64 what, __u64 now)
+{
+	struct decision_key k = { .addresses = { set }, .where = where, .what = what };
+	const struct lisp_decision *d = find_shared(&k, now);
+
+	return d ? d->addresses[2] : 0;
+}
+
+/* The front of packets to a locator-set, or of the flow where that makes a difference. */
+static __always_inline const struct lisp_decision *find_front(__u32 set, __u32 iid, __u8 tos, __u8 family, __u32 ifindex,
 							      __u32 hash, __u64 now)
 {
-	const struct lisp_decision *set, *d;
-	struct decision_key k;
+	const struct lisp_generations *g = find_generations();
+	__u64 what = set_front_what(iid, tos, family), front;
+	__u32 place = place_set_front(set, ifindex, what);
+	const struct lisp_set_front *s = bpf_map_lookup_elem(&set_fronts, &place);
+	const struct lisp_decision *d;
 
-	k.addresses[0] = (__u32)word - 1;
-	k.addresses[1] = 0;
-	k.where = where_of(ifindex, word >> 32);
-	k.what = what_of(0, tos, family, LISP_WAY_SET);
-	set = find_shared(&k, now);
-	if (set && set->addresses[3]) {
-		k.what |= LISP_FLOW_COUNTS | (hash & set->addresses[3]);
-		set = find_shared(&k, now);
-	}
-	d = set ? front_at(set->addresses[2] >> 32 & LISP_FRONTS - 1) : NULL;
-	if (!d || d->way != LISP_WAY_FRONT || d->generation != (__u32)set->addresses[2] || d->epoch != set->epoch)
+	if (!s || !g || s->set != set + 1 || s->ifindex != ifindex || (OCTETS8(&s->iid_tos) ^ what) << 16 ||
+	    *(const volatile __u32 *)&g->epoch != s->epoch)
+		return NULL;
+	if ((__u32)(now >> LISP_LAST_USED_SHIFT) >= s->expires && !lisp_believe_longer(place, set, now >> LISP_LAST_USED_SHIFT))
+		return NULL;
+	front = (__u64)s->front << 32 | s->generation;
+	if (s->front & LISP_FLOW_COUNTS)
+		front = find_front_of_flow(set, where_of(ifindex, iid), what_of(LISP_FLOW_COUNTS | (hash & s->front), tos, family, LISP_WAY_SET), now);
+	d = front_at(front >> 32 & LISP_FRONTS - 1);
+	if (!d || d->way != LISP_WAY_FRONT || d->generation != (__u32)front || d->epoch != s->epoch)
 		return NULL;
 	return now < d->expires_ns ? d : NULL;
 }
@@ -392,13 +453,13 @@ struct outgoing {
 };
 
 /* What find_page() answers where it is asked, of one mapping by its record; 0 where packets cannot be sent by what is shared. */
-static __always_inline __u64 word_of_record(__u32 index)
+static __always_inline __u32 word_of_record(__u32 index, __u32 iid)
 {
 	const struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
 
-	if (!m || (m->flags & (LISP_MAPPING_VALID | LISP_MAPPING_HOLD)) != LISP_MAPPING_VALID)
+	if (!m || (m->flags & (LISP_MAPPING_VALID | LISP_MAPPING_HOLD)) != LISP_MAPPING_VALID || m->iid != iid)
 		return 0;
-	return (__u32)(*(const volatile __u32 *)&m->locator_set + 1) | (__u64)m->iid << 32;
+	return *(const volatile __u32 *)&m->locator_set + 1;
 }
 
 /* The front that it gets; NULL where nothing is shared. */
@@ -406,8 +467,7 @@ static __always_inline const struct lisp_decision *find_for_outgoing(const struc
 								     __u32 ifindex, __u64 now)
 {
 	const struct lisp_roots *of = find_roots(site->roots);
-	__u32 slot = find_leaf(of, LISP_ROOT_MAP_CACHE, family, &o->addresses.destination);
-	__u64 word;
+	__u32 slot = find_leaf(of, LISP_ROOT_MAP_CACHE, family, &o->addresses.destination), word;
 
 	o->index = slot & LISP_SLOT_INDEX_MASK;
 	o->words.hash = hash_address(hash_address(HASH_BEGIN, &o->addresses.source, family), &o->addresses.destination, family);
@@ -416,8 +476,8 @@ static __always_inline const struct lisp_decision *find_for_outgoing(const struc
 		return NULL;
 	word = find_page(o->index);
 	if (!word)
-		word = word_of_record(o->index);
-	return word ? find_front(word, o->packet.tos, family, ifindex, o->words.hash, now) : NULL;
+		word = word_of_record(o->index, site->iid);
+	return word ? find_front(word - 1, site->iid, o->packet.tos, family, ifindex, o->words.hash, now) : NULL;
 }
 
 static __always_inline void count_outgoing(const struct outgoing *o, __u64 now)

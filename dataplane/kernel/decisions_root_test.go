@@ -113,11 +113,17 @@ func (r *router) expectDevice(t *testing.T, name string) {
 // mapDecisions maps the memory of all decisions.
 func (r *router) mapDecisions(t *testing.T) []lisptcLispDecision {
 	t.Helper()
-	m := r.store.maps[lisptcMapDecisions]
+	return memoryFor[lisptcLispDecision](t, r, lisptcMapDecisions)
+}
+
+// memoryFor maps the memory of an array that is the programs' own.
+func memoryFor[T any](t *testing.T, r *router, name string) []T {
+	t.Helper()
+	m := r.store.maps[name]
 	memory, err := r.store.mmap(m)
 	must(t, err)
 	t.Cleanup(func() { must(t, unix.Munmap(memory)) })
-	return viewOf[lisptcLispDecision](memory, m)
+	return viewOf[T](memory, m)
 }
 
 // keepForEver lets all decisions live as long as nothing ends them, and on every processor: neither

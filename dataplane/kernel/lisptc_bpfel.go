@@ -354,7 +354,7 @@ type lisptcLispLocatorSet struct {
 	Count      uint32
 	First      uint32
 	StatusBits uint32
-	Zero       uint32
+	Serial     uint32
 	Buckets    [128]uint8
 }
 
@@ -478,6 +478,20 @@ type lisptcLispSample struct {
 	L2Length uint8
 	Zero     [2]uint8
 	Octets   [128]uint8
+}
+
+type lisptcLispSetFront struct {
+	_          structs.HostLayout
+	Set        uint32
+	Ifindex    uint32
+	IidTos     uint32
+	Family     uint8
+	Hook       uint8
+	Serial     uint16
+	Epoch      uint32
+	Expires    uint32
+	Front      uint32
+	Generation uint32
 }
 
 type lisptcLispSettingFlag uint32
@@ -655,6 +669,7 @@ const (
 	lisptcMapRoomSamples      = "room_samples"
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
+	lisptcMapSetFronts        = "set_fronts"
 	lisptcMapSettings         = "settings"
 	lisptcMapSites            = "sites"
 	lisptcMapSources          = "sources"
@@ -761,6 +776,7 @@ type lisptcMapSpecs struct {
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SetFronts       *ebpf.MapSpec `ebpf:"set_fronts"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
@@ -835,6 +851,7 @@ type lisptcMaps struct {
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SetFronts       *ebpf.Map `ebpf:"set_fronts"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
@@ -879,6 +896,7 @@ func (m *lisptcMaps) Close() error {
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
+		m.SetFronts,
 		m.Settings,
 		m.Sites,
 		m.Sources,

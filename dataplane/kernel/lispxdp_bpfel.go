@@ -170,7 +170,7 @@ type lispxdpLispLocatorSet struct {
 	Count      uint32
 	First      uint32
 	StatusBits uint32
-	Zero       uint32
+	Serial     uint32
 	Buckets    [128]uint8
 }
 
@@ -269,6 +269,20 @@ type lispxdpLispSample struct {
 	Octets   [128]uint8
 }
 
+type lispxdpLispSetFront struct {
+	_          structs.HostLayout
+	Set        uint32
+	Ifindex    uint32
+	IidTos     uint32
+	Family     uint8
+	Hook       uint8
+	Serial     uint16
+	Epoch      uint32
+	Expires    uint32
+	Front      uint32
+	Generation uint32
+}
+
 type lispxdpLispSettings struct {
 	_              structs.HostLayout
 	AbiVersion     uint32
@@ -364,6 +378,7 @@ const (
 	lispxdpMapRoomSamples       = "room_samples"
 	lispxdpMapRoots             = "roots"
 	lispxdpMapSamples           = "samples"
+	lispxdpMapSetFronts         = "set_fronts"
 	lispxdpMapSettings          = "settings"
 	lispxdpMapSites             = "sites"
 	lispxdpMapSources           = "sources"
@@ -467,6 +482,7 @@ type lispxdpMapSpecs struct {
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SetFronts       *ebpf.MapSpec `ebpf:"set_fronts"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
@@ -540,6 +556,7 @@ type lispxdpMaps struct {
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SetFronts       *ebpf.Map `ebpf:"set_fronts"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
@@ -584,6 +601,7 @@ func (m *lispxdpMaps) Close() error {
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
+		m.SetFronts,
 		m.Settings,
 		m.Sites,
 		m.Sources,

@@ -191,7 +191,7 @@ func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: %d different locator-sets", dataplane.ErrFull, len(s.records))
 	}
-	record := lisptcLispLocatorSet{Count: uint32(len(set)), StatusBits: forward.StatusBits(set), Buckets: s.buckets(set)}
+	record := lisptcLispLocatorSet{Count: uint32(len(set)), StatusBits: forward.StatusBits(set), Serial: s.records[index].Serial + 1, Buckets: s.buckets(set)}
 	place, ok := s.places.take(placeOf(&record).order)
 	if !ok {
 		s.indexes.giveBack(index)

@@ -12,8 +12,17 @@ import (
 	"time"
 )
 
-// pageMappings is LISP_PAGE_MAPPINGS.
-const pageMappings = 64
+const (
+	pageMappings = 64 // LISP_PAGE_MAPPINGS
+	wordPages    = 4  // LISP_WORD_PAGES
+	pageBits     = 64 / wordPages
+)
+
+// wordsOfPages is how many words programs are told of so many mappings.
+func wordsOfPages(mappings int) int {
+	const each = pageMappings * wordPages
+	return (mappings + each - 1) / each
+}
 
 // pageKey is what the mappings of a page have in common.
 type pageKey struct{ set, iid uint32 }
@@ -21,8 +30,13 @@ type pageKey struct{ set, iid uint32 }
 // noPageKey is for entries about which a page says nothing: those of the Database, those without locators.
 var noPageKey = pageKey{set: noLocatorSet}
 
-// word is what programs are told of a page of which all is known.
-func (k pageKey) word() uint64 { return uint64(k.iid)<<32 | uint64(k.set+1) }
+// word is what programs are told of a page of which all is known: nothing where that does not fit.
+func (k pageKey) word() uint64 {
+	if k.set >= 1<<pageBits-1 {
+		return 0
+	}
+	return uint64(k.set + 1)
+}
 
 // keyOfPage is that of the page in which an entry should be.
 func keyOfPage(key *entryKey, set uint32) pageKey {
@@ -44,7 +58,7 @@ type mappingPage struct {
 // mappingPages hands out the indexes from 0 to len(records)-1.
 type mappingPages struct {
 	records []lisptcLispMapping
-	words   []uint64 // that programs read, by page
+	words   []uint64 // that programs read, of wordPages each
 	pages   []mappingPage
 	fresh   uint32             // pages from here on were never used
 	empty   []uint32           // pages before that of which all indexes are free
@@ -258,9 +272,15 @@ func (p *mappingPages) publish(page uint32) {
 	if taken := p.all(page) &^ at.free; taken != 0 && taken == at.fits {
 		word = at.key.word()
 	}
-	if p.words[page] != word {
-		atomic.StoreUint64(&p.words[page], word)
+	if p.told(page) != word {
+		of, shift := &p.words[page/wordPages], page%wordPages*pageBits
+		atomic.StoreUint64(of, *of&^((1<<pageBits-1)<<shift)|word<<shift)
 	}
+}
+
+// told is what programs are told of a page.
+func (p *mappingPages) told(page uint32) uint64 {
+	return p.words[page/wordPages] >> (page % wordPages * pageBits) & (1<<pageBits - 1)
 }
 
 // adopt marks the indexes for which used holds as handed out. All others count as used before, by whoever had them.

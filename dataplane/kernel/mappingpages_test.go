@@ -19,7 +19,7 @@ func (p *plainTables) checkPages(t *testing.T) (told int) {
 	t.Helper()
 	free := 0
 	for page := range p.indexes.pages {
-		at, word := &p.indexes.pages[page], p.parts.pages[page]
+		at, word := &p.indexes.pages[page], p.indexes.told(uint32(page))
 		free += bits.OnesCount64(at.free)
 		all := at.free != p.indexes.all(uint32(page))
 		for held := p.indexes.all(uint32(page)) &^ at.free; held != 0; held &= held - 1 {
@@ -28,10 +28,10 @@ func (p *plainTables) checkPages(t *testing.T) (told int) {
 			if record.Flags&flagDatabase != 0 {
 				continue
 			}
-			own := uint64(record.Iid)<<32 | uint64(record.LocatorSet+1)
-			fits := record.Flags&(flagValid|flagHold) == flagValid && record.LocatorSet != noLocatorSet && own == at.key.word()
+			own, iid := uint64(record.LocatorSet+1), record.Iid
+			fits := record.Flags&(flagValid|flagHold) == flagValid && record.LocatorSet != noLocatorSet && own == at.key.word() && iid == at.key.iid
 			all = all && fits
-			if word != 0 && (!fits || word != own) {
+			if word != 0 && (!fits || word != own) { // all of a page have one Instance-ID, of which programs are not told
 				t.Fatalf("page %d is told to be %x, its mapping %d is %+v", page, word, index, record)
 			}
 		}

@@ -77,13 +77,16 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	return map[string]uint32{
 		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
 		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
-		lisptcMapDecisions: uint32(placesEach * processors), lisptcMapMappingPages: uint32((mappings + pageMappings - 1) / pageMappings),
-		lisptcMapPendingCounts: uint32(processors),
+		lisptcMapDecisions: uint32(placesEach * processors), lisptcMapMappingPages: uint32(wordsOfPages(mappings)),
+		lisptcMapPendingCounts: uint32(processors), lisptcMapSetFronts: uint32(setFrontsEach * processors),
 	}, nil
 }
 
 // placesEach is LISP_PLACES.
 const placesEach = 8192 + 4096
+
+// setFrontsEach is LISP_SET_FRONTS.
+const setFrontsEach = 4096
 
 // locatorsBeside is how many locators so many locator-sets may have together: two
 // each, which is what most have at most, and some for the few that have many.

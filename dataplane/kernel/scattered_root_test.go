@@ -33,6 +33,7 @@ type scatteredRouter struct {
 	scattered  *ebpf.Program // of XDP
 	tap        net.HardwareAddr
 	decisions  []lisptcLispDecision
+	setFronts  []lisptcLispSetFront
 	site, core netlink.Link
 	far        []*behindGateway
 }
@@ -77,6 +78,7 @@ func (r *scatteredRouter) takePrograms(t *testing.T) {
 	must(t, err)
 	r.tap = tap.Attrs().HardwareAddr
 	r.decisions = r.mapDecisions(t)
+	r.setFronts = memoryFor[lisptcLispSetFront](t, r.router, lisptcMapSetFronts)
 }
 
 func (r *scatteredRouter) setNeighbour(t *testing.T, at netlink.Link, address netip.Addr, mac net.HardwareAddr) {
@@ -191,8 +193,14 @@ func (r *scatteredRouter) counted() map[string]uint64 {
 func (r *scatteredRouter) share(t *testing.T, at netlink.Link, frame []byte) net.HardwareAddr {
 	t.Helper()
 	clear(r.decisions)
+	clear(r.setFronts)
 	first := r.pass(t, false, at, frame)
 	keepForEver(r.decisions, sharedMAC)
+	for index, kept := range r.setFronts {
+		for place := index % setFrontsEach; kept.Set != 0 && place < len(r.setFronts); place += setFrontsEach {
+			r.setFronts[place] = kept
+		}
+	}
 	return slices.Clone(first.frame[:min(6, len(first.frame))])
 }
 

@@ -166,7 +166,7 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: newPlainMaps()}
 	p.parts = tableParts{
-		maps: p.maps, changed: generations{new(lisptcLispGenerations)}, records: make([]lisptcLispMapping, records), pages: make([]uint64, records/pageMappings+1), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
+		maps: p.maps, changed: generations{new(lisptcLispGenerations)}, records: make([]lisptcLispMapping, records), pages: make([]uint64, wordsOfPages(records)), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
 		now: func() time.Duration { return p.clock }, wait: func() {}, smallest: 1 << 12,
 	}
 	p.reopen(t)
@@ -695,5 +695,25 @@ func TestSetsThatDidNotRest(t *testing.T) {
 	p.clock += restTime
 	if put(4) != 0 {
 		t.Error("decisions end though the index has rested")
+	}
+}
+
+// TestSerialOfALocatorSet has an index mean one locator-set after another: programs tell them apart by the serial number alone.
+func TestSerialOfALocatorSet(t *testing.T) {
+	clock := time.Duration(0)
+	now, wait := func() time.Duration { return clock }, func() {}
+	s := newLocatorSets(make([]lisptcLispLocatorSet, 1), newRecycler(1, now, wait), make([]lisptcLispLocator, 64), newArena(64, now, wait))
+	seen := map[uint32]bool{}
+	for i := range 5 {
+		index, err := s.acquire(locators(rloc4(1 + i)))
+		if err != nil || index != 0 {
+			t.Fatalf("index %d (%v)", index, err)
+		}
+		if serial := s.records[index].Serial; seen[serial] {
+			t.Errorf("set %d has serial number %d as well", i, serial)
+		}
+		seen[s.records[index].Serial] = true
+		s.release(index)
+		clock += 2 * restTime
 	}
 }

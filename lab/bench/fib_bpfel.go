@@ -194,7 +194,7 @@ type fibLispLocatorSet struct {
 	Count      uint32
 	First      uint32
 	StatusBits uint32
-	Zero       uint32
+	Serial     uint32
 	Buckets    [128]uint8
 }
 
@@ -291,6 +291,20 @@ type fibLispSample struct {
 	L2Length uint8
 	Zero     [2]uint8
 	Octets   [128]uint8
+}
+
+type fibLispSetFront struct {
+	_          structs.HostLayout
+	Set        uint32
+	Ifindex    uint32
+	IidTos     uint32
+	Family     uint8
+	Hook       uint8
+	Serial     uint16
+	Epoch      uint32
+	Expires    uint32
+	Front      uint32
+	Generation uint32
 }
 
 type fibLispSettings struct {
@@ -392,6 +406,7 @@ const (
 	fibMapRoomSamples      = "room_samples"
 	fibMapRoots            = "roots"
 	fibMapSamples          = "samples"
+	fibMapSetFronts        = "set_fronts"
 	fibMapSettings         = "settings"
 	fibMapSites            = "sites"
 	fibMapSources          = "sources"
@@ -503,6 +518,7 @@ type fibMapSpecs struct {
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SetFronts       *ebpf.MapSpec `ebpf:"set_fronts"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
@@ -580,6 +596,7 @@ type fibMaps struct {
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SetFronts       *ebpf.Map `ebpf:"set_fronts"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
@@ -628,6 +645,7 @@ func (m *fibMaps) Close() error {
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
+		m.SetFronts,
 		m.Settings,
 		m.Sites,
 		m.Sources,
