@@ -142,10 +142,10 @@ func (h *host) say(n Notice) {
 
 // mayNotice takes from the rate of notices. Who calls it makes the words of what happens with
 // every packet only when somebody will read them.
-func (h *host) mayNotice() bool {
-	if h.unheeded {
-		return false
-	}
+func (h *host) mayNotice() bool { return !h.unheeded && h.hasNoticeLeft() }
+
+// hasNoticeLeft is mayNotice for what an operator has to know, whoever follows.
+func (h *host) hasNoticeLeft() bool {
 	if h.noticeLimit.take(h.now, h.limits.Notices) {
 		return true
 	}

@@ -4,6 +4,7 @@ package control
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,25 @@ func TestSiblingsAreNotified(t *testing.T) {
 		if !told {
 			t.Error("the sibling's operator is not told")
 		}
+	}
+}
+
+// TestSiblingsAreToldOfInTheLog, where nobody follows what happens with every message.
+func TestSiblingsAreToldOfInTheLog(t *testing.T) {
+	n, _, xtrs := oneSite(t, true, "192.0.2.1")
+	xtrs[0].Heed(false)
+	c := xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.1.0.0/16")
+	c.ETR.MapServers[0].MergeRequest = true
+	n.add("second", c, "192.0.2.2")
+	n.run(time.Second)
+	told := func(n Notice) bool {
+		return n.Kind == NoticeMapNotifyReceived && strings.HasPrefix(n.Detail, "unasked: ")
+	}
+	if !slices.ContainsFunc(xtrs[0].notices, told) {
+		t.Errorf("the first xTR's operator is not told of the second: %+v", xtrs[0].notices)
+	}
+	if slices.ContainsFunc(xtrs[0].notices, func(n Notice) bool { return n.At.After(epoch.Add(time.Second)) && !n.Kind.isChange() }) {
+		t.Errorf("what nobody wants to know is put into words: %+v", xtrs[0].notices)
 	}
 }
 

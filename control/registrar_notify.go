@@ -71,7 +71,7 @@ func (r *registrar) acknowledge(m *mapNotify) {
 	}
 	r.h.send(r.h.answerFrom(m.local), m.from, r.h.used(payload))
 	r.h.count(MapNotifyAckSent)
-	if len(m.Records) > 0 && r.h.mayNotice() {
+	if len(m.Records) > 0 && r.h.hasNoticeLeft() {
 		r.h.say(unsolicitedNotice(m))
 	}
 }
