@@ -70,7 +70,7 @@ func (d *sender) sendWaiting(before []control.SendPacket) (taken []control.SendP
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken = d.s.out.take(before)
-	d.send(taken, true)
+	d.s.unsent.Add(uint64(len(d.send(taken, true)))) // the sockets are closed
 	return taken
 }
 
@@ -153,12 +153,15 @@ func (d *sender) flush(wait bool) (unsent int) {
 	for first := 0; first < len(d.runs); {
 		n, err := d.f.socket.send(d.box, first, wait)
 		first += n
-		if errors.Is(err, unix.EAGAIN) {
-			return packetsOf(d.runs[first:])
+		if err == nil {
+			continue
 		}
-		if err != nil {
-			d.alone(d.runs[first], err)
-			first++
+		left := d.runs[first]
+		if !errors.Is(err, unix.EAGAIN) {
+			left = d.alone(left, wait, err)
+		}
+		if first++; len(left) > 0 {
+			return len(left) + packetsOf(d.runs[first:])
 		}
 	}
 	return 0
@@ -179,20 +182,25 @@ func (d *sender) forget() {
 }
 
 // alone sends the packets of a datagram one by one when they could not leave together: a path
-// with a small MTU wants fragments.
-func (d *sender) alone(run []control.SendPacket, err error) {
+// with a small MTU wants fragments. What is left found no room.
+func (d *sender) alone(run []control.SendPacket, wait bool, err error) (left []control.SendPacket) {
 	if len(run) == 1 {
 		d.unsent(&run[0], err)
-		return
+		return nil
 	}
 	box := atonce.NewOutbox(1)
 	for i := range run {
 		box.Add(run[i].Remote, d.f.sourceControl(run[i].Local.Addr().Unmap()), run[i].Payload)
-		if _, err := d.f.socket.send(box, 0, false); err != nil {
+		_, err := d.f.socket.send(box, 0, wait)
+		if errors.Is(err, unix.EAGAIN) {
+			return run[i:]
+		}
+		if err != nil {
 			d.unsent(&run[i], err)
 		}
 		box.Forget()
 	}
+	return nil
 }
 
 func (d *sender) unsent(p *control.SendPacket, err error) {

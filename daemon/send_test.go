@@ -68,14 +68,20 @@ func TestSocketWithoutRoom(t *testing.T) {
 	}
 }
 
-// fillUp says so many messages a turn, until there is no room for more, and returns how many do not wait.
-func fillUp(t *testing.T, s *sockets, to netip.AddrPort, each int) int {
+// smallBuffer gives the first socket as little room as can be.
+func smallBuffer(t *testing.T, s *sockets) {
 	t.Helper()
 	var failed error
 	err := s.families[0].socket.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1) })
 	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fillUp says so many messages a turn, until there is no room for more, and returns how many do not wait.
+func fillUp(t *testing.T, s *sockets, to netip.AddrPort, each int) int {
+	t.Helper()
+	smallBuffer(t, s)
 	const turns = 20
 	for i := range turns {
 		for j := range each { // to several ports, so that none leave as one
@@ -97,4 +103,53 @@ func fillUp(t *testing.T, s *sockets, to netip.AddrPort, each int) int {
 		t.Errorf("to %s: %d messages were given up", to, n)
 	}
 	return turns*each - len(waiting)
+}
+
+// What leaves one by one because segments do not fit the path waits for room like all else.
+func TestSegmentsWithoutRoom(t *testing.T) {
+	testnet.RequireRoot(t)
+	const turns, each = 8, sentAtOnce
+	for _, c := range []struct{ own, to string }{{"192.0.2.1/24", "192.0.2.9:4342"}, {"2001:db8::1/64", "[2001:db8::9]:4342"}} {
+		here := linked(t, c.own)
+		for _, family := range []string{"ipv4", "ipv6"} {
+			neighbours := "net." + family + ".neigh.link."
+			if err := errors.Join(here.SetSysctl(neighbours+"retrans_time_ms", "10"), here.SetSysctl(neighbours+"mcast_solicit", "1")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := here.SetMTU("link", 1280); err != nil {
+			t.Fatal(err)
+		}
+		var s *sockets
+		err := here.Do(func() (err error) {
+			s, err = listen([]netip.Addr{netip.MustParsePrefix(c.own).Addr()}, 0, slog.New(slog.DiscardHandler))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		smallBuffer(t, s)
+		for i := range turns {
+			for _, one := range numbered(i*each, each, netip.MustParseAddrPort(c.to)) {
+				one.Payload = append(one.Payload, make([]byte, 1400)...)
+				s.said = append(s.said, one)
+			}
+			s.endTurn()
+		}
+		waiting := s.out.take(nil)
+		if len(waiting) == 0 || len(waiting) == turns*each || s.unsent.Load() != 0 {
+			t.Fatalf("to %s: %d of %d messages wait, %d were given up", c.to, len(waiting), turns*each, s.unsent.Load())
+		}
+		for i, one := range waiting {
+			if want := fmt.Sprintf("%06d", turns*each-len(waiting)+i); string(one.Payload[:len(want)]) != want {
+				t.Fatalf("to %s: message %d of those that wait is %s, want %s", c.to, i, one.Payload[:len(want)], want)
+			}
+		}
+		s.out.add(waiting)
+		s.sender.sendWaiting(nil) // there is room again each time that the kernel gives the neighbour up
+		if n := s.unsent.Load(); n != 0 {
+			t.Errorf("to %s: %d messages were given up though there is room in the end", c.to, n)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"loci/control"
@@ -255,15 +256,27 @@ func TestSlowestWriteCountsTheWait(t *testing.T) {
 	}
 }
 
-// Much is written without waiting for more.
+// Much is written without waiting for more; less waits, from when it came.
 func TestPlentyIsWrittenAtOnce(t *testing.T) {
-	s, _ := openedStore(t, t.TempDir())
-	s.queue(control.Journal{Octets: make([]byte, storePlenty-1)})
-	if len(s.plenty) != 0 {
-		t.Error("little is called plenty")
-	}
-	s.queue(said("."))
-	if len(s.plenty) != 1 {
-		t.Error("plenty waits for more")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := openedStore(t, t.TempDir())
+		gathers := func() time.Duration {
+			began := time.Now()
+			s.gather(t.Context())
+			return time.Since(began)
+		}
+		s.queue(control.Journal{Octets: make([]byte, storePlenty-1)})
+		if waited := gathers(); waited != storeInterval {
+			t.Errorf("little waits for others %v", waited)
+		}
+		if waited := gathers(); waited > 0 {
+			t.Errorf("what has waited already waits %v more", waited)
+		}
+		s.flush(t.Context())
+		s.queue(control.Journal{Octets: make([]byte, storePlenty-1)})
+		s.queue(said("."))
+		if waited := gathers(); waited != 0 {
+			t.Errorf("plenty waits %v for more", waited)
+		}
+	})
 }
