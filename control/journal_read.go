@@ -22,11 +22,6 @@ var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 
 var errJournalEnds = errors.New("the journal ends inside an entry")
 
-// compare orders keys of nonces.
-func (k nonceKey) compare(o nonceKey) int {
-	return cmp.Or(cmp.Compare(k.siteID, o.siteID), bytes.Compare(k.xtrID[:], o.xtrID[:]), cmp.Compare(k.keyID, o.keyID))
-}
-
 // replayAhead is how many records of an entry are read before the first of them is taken over: what they need of a table
 // of a million rows, the processor fetches for all of them at once.
 const replayAhead = 64
