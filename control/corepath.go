@@ -48,6 +48,7 @@ const (
 // corePath is the probing of a sibling's RLOC through the core, and of a witness.
 type corePath struct {
 	lost       bool
+	bySilence  bool // of the Map-Resolvers alone
 	nonce      uint64
 	askedAt    instant
 	unanswered int
@@ -116,8 +117,8 @@ func (c *corePath) send(s *siblings, own, to lisp.RLOC, p lisp.Prefix) {
 // judge brings lost up to date and returns when to judge again. silent says that no Map-Resolver answers.
 func (c *corePath) judge(s *siblings, p *prober, silent bool) (again time.Duration) {
 	retry := p.config.RetriesInterval
-	answers, doubtful, down := p.table.liveness()
-	down = down || silent
+	answers, doubtful, dead := p.table.liveness()
+	down := dead || silent
 	switch {
 	case answers != nil:
 		*c = corePath{witness: witness{answers.rloc, answers.prefix}}
@@ -125,7 +126,7 @@ func (c *corePath) judge(s *siblings, p *prober, silent bool) (again time.Durati
 	case !c.lost && !down && !doubtful: // nobody has answered yet: nothing is known
 		c.unanswered = 0
 		return min(retry, time.Second)
-	case c.lost && c.answers >= returnAnswers:
+	case c.lost && (c.answers >= returnAnswers || c.bySilence && !silent):
 		*c = corePath{witness: c.witness}
 		return min(retry, time.Second)
 	}
@@ -134,7 +135,7 @@ func (c *corePath) judge(s *siblings, p *prober, silent bool) (again time.Durati
 		return time.Duration(c.askedAt + instant(wait) - s.h.now)
 	}
 	if c.unanswered > p.config.Retries && !doubtful {
-		c.lost = true
+		c.lost, c.bySilence = true, !dead
 	}
 	if !c.ask(s) { // only a sibling could tell otherwise
 		c.unanswered, c.askedAt = p.config.Retries+1, s.h.now

@@ -27,6 +27,7 @@ type itr struct {
 	smrs      buckets[lisp.Prefix]
 	gleans    bucket
 	renewals  bucket
+	last      lisp.Prefix // asked for
 	prober    *prober
 	sweeps    sweeps
 	statics   statics
@@ -101,6 +102,14 @@ func (r *itr) ask(q pendingRequest) bool {
 	return true
 }
 
+// askAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: during a detour no packet makes
+// us ask.
+func (r *itr) askAgain() {
+	if !r.last.IsZero() {
+		r.ask(pendingRequest{prefix: r.last})
+	}
+}
+
 // try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
 // limit Map-Requests take turns, in the order in which they were wanted, as long as their
 // turn comes within the interval of repetition.
@@ -119,7 +128,7 @@ func (r *itr) try(id uint32) {
 			return
 		}
 	}
-	q.admitted = false
+	q.admitted, r.last = false, q.prefix
 	if q.tries > 0 {
 		r.resolvers.unanswered(q.resolvers[q.tries-1])
 	}

@@ -36,6 +36,9 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 	}
 	s := n.siblings
 	s.timers.set(coreTimer, n.host.after(s.path.judge(s, n.itr.prober, n.itr.resolvers.silent())))
+	if s.path.lost && s.path.bySilence {
+		n.itr.askAgain()
+	}
 	n.siblingsChanged(false)
 }
 
