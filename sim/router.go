@@ -38,6 +38,8 @@ type router struct {
 	config       control.Config
 	configuredAt time.Time
 
+	registersWrong bool // with the key of that configuration
+
 	wrongKey int // faults that gave it a wrong key
 	down     int // faults that keep it down
 
@@ -121,7 +123,7 @@ func (r *router) startNode() {
 	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
 	r.accepted = acceptance{}
 	r.sibling.said, r.sibling.detour = nil, netip.Addr{}
-	r.config, r.configuredAt = r.configuration(), r.time()
+	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.wrongKey > 0
 	r.configurePlane()
 	r.w.truth.record(r)
 	node, err := control.New(r.config, r.time(), r.random.fill)
@@ -189,7 +191,7 @@ func (r *router) configure() {
 	if r.node == nil {
 		return
 	}
-	r.config, r.configuredAt = r.configuration(), r.time()
+	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.wrongKey > 0
 	r.configurePlane()
 	r.w.truth.record(r)
 	if err := r.node.Configure(r.time(), r.config); err != nil {

@@ -107,7 +107,7 @@ func (t *truth) record(r *router) {
 			v.since = r.w.now
 		}
 		v.until = inForce
-		v.authenticated = v.authenticated || r.wrongKey == 0
+		v.authenticated = v.authenticated || !r.registersWrong
 		t.inForce[r.index] = append(t.inForce[r.index], c)
 	}
 }
