@@ -174,6 +174,28 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 	}
 }
 
+// TestSourcesOfAnEngineThatEnds has it closed while somebody goes through what it tells.
+func TestSourcesOfAnEngineThatEnds(t *testing.T) {
+	t.Parallel()
+	a := newLinks(t).open(t, 0, Options{})
+	heard := a.clock.toBoot(time.Now())
+	for i := range 3 {
+		must(t, a.store.maps[lisptcMapSources].Put(rlocKey(lisp.RLOCFromAddr(rloc4(i))), heard))
+	}
+	told := 0
+	for _, at := range a.Sources() {
+		if told++; told == 1 {
+			must(t, a.Close())
+		}
+		if time.Since(at).Abs() > time.Minute {
+			t.Errorf("heard at %v: it is %v now", at, time.Now())
+		}
+	}
+	if told == 0 {
+		t.Error("no source was told")
+	}
+}
+
 // TestRestartKeepsEverything compares what an engine says before Close and after the next Open.
 func TestRestartKeepsEverything(t *testing.T) {
 	t.Parallel()

@@ -87,9 +87,10 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 		keys, times := make([]lisptcLispRlocKey, sourcesPiece), make([]uint64, sourcesPiece)
 		for more := true; more; {
 			var n int
-			n, more = e.sourcesFrom(&cursor, keys, times)
+			var ahead uint64
+			n, ahead, more = e.sourcesFrom(&cursor, keys, times)
 			for i := range n {
-				if !yield(rlocFromKey(keys[i]), e.clock.fromBoot(times[i])) {
+				if !yield(rlocFromKey(keys[i]), dayOf(times[i], ahead)) {
 					return
 				}
 			}
@@ -97,17 +98,17 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 	}
 }
 
-// sourcesFrom reads the next sources, and says whether there are others behind them.
-func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []lisptcLispRlocKey, times []uint64) (n int, more bool) {
+// sourcesFrom reads the next sources, how far the time of day is ahead of their times, and whether there are others behind them.
+func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []lisptcLispRlocKey, times []uint64) (n int, ahead uint64, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return 0, false
+		return 0, 0, false
 	}
 	e.followClock()
 	n, err := e.store.maps[lisptcMapSources].BatchLookup(cursor, keys, times, nil)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		e.log.Error("from which RLOCs packets come cannot be read", "error", err)
 	}
-	return n, err == nil
+	return n, e.clock.ahead(), err == nil
 }
