@@ -110,8 +110,13 @@ func (t *tables) shrink(below rootKey) {
 	}
 }
 
-// shrinkInTime lets a table become small that was kept because it grew, where no entry goes any more.
+// shrinkInTime lets a table become small that was kept because it grew, where no entry goes any more. That stores roots, whose places
+// whoever tells programs of interfaces looks for as well: while somebody changes anything it is left for the next time.
 func (e *Engine) shrinkInTime() {
+	if !e.changing.TryLock() {
+		return
+	}
+	defer e.changing.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
