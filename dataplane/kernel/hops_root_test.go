@@ -219,7 +219,8 @@ func TestShortcut(t *testing.T) {
 	must(t, attached.Close())
 	shortens(true, "nobody's program")
 
-	r.noShortcut = true
+	must(t, r.Close())
+	n.open(t, 0, Options{NoShortcut: true})
 	shortens(false, "as configured")
 }
 

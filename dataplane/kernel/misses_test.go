@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/forward"
 	"loci/lisp"
 )
 
@@ -40,5 +41,31 @@ func TestOldMissesAreNotToldAgain(t *testing.T) {
 				t.Errorf("%d events told, want %d", len(m.events), c.told)
 			}
 		})
+	}
+}
+
+// Events for which nobody has room are tried now and then, not with each packet that is read: they may be thousands.
+func TestEventsWithoutRoomAreTriedNowAndThen(t *testing.T) {
+	var lost uint64
+	m := newMisses(&lost, func(uint32) string { return "site0" }, func(lisp.InstanceID) bool { return false })
+	r := newRoom(nil, nil, m, nil, nil)
+	now := time.Now()
+	to := forward.Destination{EID: lisp.MustParsePrefix("10.2.0.1/32").EID()}
+	r.queue.AddFrom(now, to.EID, to, 1, nil)
+	r.unraised[to] = missed{destination: to}
+	for len(m.events) < cap(m.events) {
+		m.events <- nil
+	}
+	for i, c := range []struct {
+		later time.Duration
+		lost  uint64
+	}{{0, 1}, {time.Millisecond, 1}, {raiseAgainTime - 1, 1}, {raiseAgainTime, 2}} {
+		if r.raiseAgain(now.Add(c.later)); lost != c.lost {
+			t.Errorf("step %d: %d events found no room, want %d", i, lost, c.lost)
+		}
+	}
+	<-m.events
+	if r.raiseAgain(now.Add(2 * raiseAgainTime)); len(r.unraised) > 0 || lost != 2 {
+		t.Errorf("%d events are still to be raised, %d found no room", len(r.unraised), lost)
 	}
 }

@@ -106,6 +106,7 @@ type room struct {
 
 	untold   []missed                       // of the frames that were just read
 	unraised map[forward.Destination]missed // whose event found no room
+	raisedAt time.Time                      // when they were tried last
 
 	mu       sync.Mutex
 	stopped  bool
@@ -223,8 +224,9 @@ func (r *room) run() {
 // takeFrames deals with the frames that are there, with so many at most that new mappings do not
 // wait for long, or waits for one.
 func (r *room) takeFrames(now time.Time) error {
+	asked := time.Now() // what came before may have taken long
 	octets, err := r.wait(now)
-	if octets > 0 && err == nil && time.Since(now) > roomRest {
+	if octets > 0 && err == nil && time.Since(asked) > roomRest {
 		r.takeRead(octets)
 		return nil // it is told before it is looked whether there are more
 	}
@@ -359,8 +361,12 @@ func (r *room) recount() {
 	}
 }
 
-// raiseAgain raises the events of packets that still wait and found no room.
+// raiseAgain raises the events of packets that still wait and found no room, once in a while: they may be as many as packets.
 func (r *room) raiseAgain(now time.Time) {
+	if len(r.unraised) == 0 || now.Sub(r.raisedAt) < raiseAgainTime {
+		return
+	}
+	r.raisedAt = now
 	for to, packet := range r.unraised {
 		if !r.queue.Waits(to) || r.misses.raise(now, packet) {
 			delete(r.unraised, to)
