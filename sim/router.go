@@ -72,9 +72,10 @@ type clock struct {
 
 func (c clock) at(t time.Duration) time.Time { return epoch.Add(c.shows(t)) }
 
-// shows is how much time has gone by since epoch, by this clock.
+// shows is how much time has gone by since epoch, by this clock. It never goes back.
 func (c clock) shows(t time.Duration) time.Duration {
-	return c.offset + t + t/1_000_000*time.Duration(c.ppm)
+	wrong := time.Duration(c.ppm)
+	return c.offset + t + t/1_000_000*wrong + t%1_000_000*wrong/1_000_000
 }
 
 // until is the first virtual time at which the clock shows that.
