@@ -42,6 +42,20 @@ func linked(t *testing.T, address string) *testnet.Namespace {
 	return here
 }
 
+// listenOn has sockets in a namespace, at an address of it.
+func listenOn(t *testing.T, ns *testnet.Namespace, address string) *sockets {
+	t.Helper()
+	var s *sockets
+	err := ns.Do(func() (err error) {
+		s, err = listen([]netip.Addr{netip.MustParsePrefix(address).Addr()}, 0, slog.New(slog.DiscardHandler))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // What a socket has no room for waits in the outbox, in its order, and nobody waits for it: here for a neighbour that does not answer.
 func TestSocketWithoutRoom(t *testing.T) {
 	testnet.RequireRoot(t)
@@ -49,14 +63,7 @@ func TestSocketWithoutRoom(t *testing.T) {
 		here := linked(t, c.own)
 		fitted := map[int]int{}                     // into the buffer, by how many were said at once
 		for each := 1; each <= sentAtOnce; each++ { // where it ends within a turn depends on how many there are
-			var s *sockets
-			err := here.Do(func() (err error) {
-				s, err = listen([]netip.Addr{netip.MustParsePrefix(c.own).Addr()}, 0, slog.New(slog.DiscardHandler))
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := listenOn(t, here, c.own)
 			fitted[each] = fillUp(t, s, netip.MustParseAddrPort(c.to), each)
 			s.close()
 		}
@@ -120,14 +127,7 @@ func TestSegmentsWithoutRoom(t *testing.T) {
 		if err := here.SetMTU("link", 1280); err != nil {
 			t.Fatal(err)
 		}
-		var s *sockets
-		err := here.Do(func() (err error) {
-			s, err = listen([]netip.Addr{netip.MustParsePrefix(c.own).Addr()}, 0, slog.New(slog.DiscardHandler))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := listenOn(t, here, c.own)
 		defer s.close()
 		smallBuffer(t, s)
 		for i := range turns {

@@ -103,9 +103,6 @@ func NewOutbox(datagrams int) *Outbox {
 	return &Outbox{headers: make([]header, 0, datagrams), names: make([]name, datagrams)}
 }
 
-// Len is how many datagrams were added.
-func (b *Outbox) Len() int { return len(b.headers) }
-
 // Add puts a datagram behind those that were added before, where there is room for it. Its octets and its control messages must
 // not change until Forget. The address is of the family of the socket that it will leave by, and has no zone.
 func (b *Outbox) Add(to netip.AddrPort, control []byte, pieces ...[]byte) {
