@@ -82,7 +82,7 @@ func (c clock) shows(t time.Duration) time.Duration {
 func (c clock) until(deadline time.Time) time.Duration {
 	shown := deadline.Sub(epoch)
 	t := shown - c.offset
-	t -= t / 1_000_000 * time.Duration(c.ppm)
+	t -= t/1_000_000*time.Duration(c.ppm) + t%1_000_000*time.Duration(c.ppm)/1_000_000
 	for left := shown - c.shows(t); left > 0; left = shown - c.shows(t) {
 		t += max(left/2, 1)
 	}
