@@ -24,7 +24,8 @@ func TestTurnClock(t *testing.T) {
 	if got := time.Duration(c.longestWork.Load()); got > time.Minute {
 		t.Errorf("of processor time: %v, in which nothing was done", got)
 	}
-	parallel := turnStart{wall: time.Now().Add(-time.Minute), work: processorTime(unix.RUSAGE_SELF) - 2*time.Hour, own: processorTime(unix.RUSAGE_THREAD), kind: turnOfTimeout} // two processors at work
+	parallel := beginTurn(turnOfTimeout)
+	parallel.wall, parallel.work = parallel.wall.Add(-time.Minute), parallel.work-2*time.Hour // two processors at work
 	c.end(parallel)
 	if got := time.Duration(c.longestWork.Load()); got < time.Minute || got > time.Hour || c.longWork.Load() == 0 {
 		t.Errorf("of processor time: %v, %d long turns; a minute went by", got, c.longWork.Load())
@@ -33,7 +34,7 @@ func TestTurnClock(t *testing.T) {
 		t.Errorf("of the thread's processor time: %v; others had all of it", got)
 	}
 	own := beginTurn(turnOfMessages)
-	own.wall, own.own = own.wall.Add(-time.Minute), own.own-time.Minute
+	own.wall, own.thread.Utime.Sec = own.wall.Add(-time.Minute), own.thread.Utime.Sec-60
 	c.end(own)
 	if got := time.Duration(c.longestOwn.Load()); got < time.Minute || c.longOwn.Load() == 0 {
 		t.Errorf("of the thread's processor time: %v, %d long turns; it had a minute", got, c.longOwn.Load())
@@ -60,15 +61,32 @@ func TestTurnHasItsThread(t *testing.T) {
 	c.end(start)
 }
 
-// TestTurnClockTellsKinds looks at which kind the longest turn is told of.
+// TestTurnClockTellsKinds looks at which kind the longest turn is told of, and what it had.
 func TestTurnClockTellsKinds(t *testing.T) {
 	var c turnClock
-	for _, kind := range []turnKind{turnOfCall, turnOfMessages} {
-		c.end(turnStart{wall: time.Now().Add(-time.Minute * time.Duration(1+kind)), work: processorTime(unix.RUSAGE_SELF) - time.Hour, kind: kind})
+	for _, kind := range []turnKind{turnOfCall, turnOfMessages, turnOfPlane} {
+		s := beginTurn(kind)
+		length := int64(60 * (1 + kind%4)) // by all three clocks
+		s.wall, s.work = s.wall.Add(-time.Duration(length)*time.Second), s.work-time.Hour
+		s.thread.Utime.Sec -= length
+		s.thread.Minflt -= 1000 * length
+		s.thread.Nivcsw -= 10 * length
+		c.end(s)
 	}
-	if call, messages := c.ofKind(turnOfCall), c.ofKind(turnOfMessages); call < uint64(4*time.Minute) || messages < uint64(time.Minute) ||
-		messages >= call || uint64(c.longestWork.Load()) != call || c.ofKind(turnOfTimeout) != 0 {
-		t.Errorf("calls %d, messages %d, of all %d", call, messages, c.longestWork.Load())
+	of := func(kind turnKind) (work, own time.Duration) {
+		return time.Duration(c.ofKind[kind].longestWork.Load()), time.Duration(c.ofKind[kind].longestOwn.Load())
+	}
+	for kind, least := range [turnKinds]time.Duration{turnOfMessages: time.Minute, turnOfPlane: 2 * time.Minute, turnOfCall: 4 * time.Minute} {
+		if work, own := of(turnKind(kind)); work < least || own < least || least > 0 && (work >= 2*least || own >= 2*least) || least == 0 && own != 0 {
+			t.Errorf("%s: %v, %v of the thread, want at least %v", turnNames[kind], work, own, least)
+		}
+	}
+	work, own := of(turnOfCall)
+	if c.longestWork.Load() != int64(work) || c.longestOwn.Load() != int64(own) || c.longOwn.Load() != 3 {
+		t.Errorf("of all: %v, %v of the thread, %d long ones", c.longestWork.Load(), c.longestOwn.Load(), c.longOwn.Load())
+	}
+	if faults, switches := c.faults.Load(), c.switches.Load(); faults < 240_000 || faults > 290_000 || switches < 2400 || switches > 2900 {
+		t.Errorf("the longest had %d page faults and %d switches", faults, switches)
 	}
 }
 

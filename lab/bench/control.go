@@ -199,12 +199,26 @@ func (c *controlRun) counters(ctx context.Context, samples []sample) ([]sample, 
 	if err != nil {
 		return nil, err
 	}
-	return append(samples,
-		sample{"longest turn so far, its thread's processor time", "ms", float64(counters.Control["longest_turn_thread_nanoseconds"]) / 1e6},
+	return append(append(samples, turnSamples(counters.Control)...),
 		sample{"longest turn so far, processor time", "ms", float64(counters.Control["longest_turn_processor_nanoseconds"]) / 1e6},
 		sample{"longest turn so far", "ms", float64(counters.Control["longest_turn_nanoseconds"]) / 1e6},
 		sample{"durable after at most", "ms", float64(counters.Control["journal_slowest_write_nanoseconds"]) / 1e6},
 		sample{"journal pieces lost", "", float64(counters.Control["journal_pieces_lost_total"])}), nil
+}
+
+// turnSamples are the longest turn by the clock of its thread, those of each kind that there was, and what helps to find out why.
+func turnSamples(counters map[string]uint64) []sample {
+	const longest = "longest turn so far, its thread's processor time"
+	samples := []sample{
+		{longest, "ms", float64(counters["longest_turn_thread_nanoseconds"]) / 1e6},
+		{longest + ", page faults", "", float64(counters["longest_turn_thread_page_faults"])},
+		{longest + ", switches", "", float64(counters["longest_turn_thread_switches"])},
+		{"turns of more than 5 ms so far, their threads' processor time", "", float64(counters["long_turns_thread_total"])},
+	}
+	for _, kind := range []string{"messages", "call", "timeout"} { // a Map-Server has no others until it ends
+		samples = append(samples, sample{longest + ", of " + kind, "ms", float64(counters["longest_"+kind+"_turn_thread_nanoseconds"]) / 1e6})
+	}
+	return samples
 }
 
 func (c *controlRun) requests(ctx context.Context, which requestSet, slot time.Duration) ([]sample, error) {
