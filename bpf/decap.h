@@ -72,15 +72,18 @@ static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
 	struct front_inner front = {};
+	__u32 tap = present_tap(skb);
 
+	if (!tap && s && s->tap_ifindex)
+		return drop(skb, LISP_DROP_NO_TAP);
 	count(LISP_COUNTER_TO_STACK, skb->len);
 	step(LISP_STEP_STACK, 0, 0, 0);
-	if (!s || !s->tap_ifindex)
+	if (!tap || !s)
 		return leave_to_stack(skb, e, &front);
 	__builtin_memcpy(front.ethernet.h_dest, s->tap_mac, ETH_ALEN);
 	if (store_front_inner(skb, e, &front, e->ttl) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return bpf_redirect(s->tap_ifindex, BPF_F_INGRESS);
+	return bpf_redirect(tap, BPF_F_INGRESS);
 }
 
 /* The packet is bare now. To the site by route and neighbour. */

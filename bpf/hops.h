@@ -180,6 +180,10 @@ static STEP bool ask_inner_hop(hook_frame *frame, const struct etr *e, __u32 fla
 	kept->hop.expires_ns = 0;
 	f.tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
 	answer = find_route(frame, &f, &e->inner, flags);
+	if (answer == -NO_SUCH_DEVICE) { /* the TAP was deleted, and whoever makes another does not live */
+		f.ifindex = incoming_ifindex(frame);
+		answer = find_route(frame, &f, &e->inner, flags);
+	}
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return false;
 	to = find_site(f.ifindex, e->iid);

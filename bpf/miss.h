@@ -88,10 +88,10 @@ static __noinline long untag(struct __sk_buff *skb, struct itr *t)
 /* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two octets (abi.h). */
 static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 detail)
 {
-	const struct lisp_settings *s = find_settings();
 	struct lisp_tap_header h = { .protocol = ethertype_of(t->packet.family) };
+	__u32 tap = present_tap(skb);
 
-	if (!s || !s->tap_ifindex)
+	if (!tap)
 		return NOT_AT_TAP;
 	if (add_unread(t, octets_from(skb, t->packet.offset)) < 0)
 		return NO_PLACE_AT_TAP;
@@ -114,7 +114,7 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reas
 		return NOT_AT_TAP;
 	if (t->hook == LISP_INTERFACE_TAP && !t->released)
 		return TC_ACT_OK;
-	return bpf_redirect(s->tap_ifindex, 0);
+	return bpf_redirect(tap, 0);
 }
 
 /* mtu is 0 but for LISP_TAP_REASON_TOO_BIG. */

@@ -17,6 +17,7 @@
 #endif
 
 #define LO_IFINDEX 1
+#define NO_SUCH_DEVICE 19 /* ENODEV */
 #define MAX_IP_LENGTH 65535
 
 /* Asks for the route between two addresses of one family. `length` is that of the longest packet on the wire. */

@@ -30,6 +30,18 @@ static __always_inline __u32 fold(__u64 sum)
 	return (sum & 0xFFFFFFFF) + (sum >> 32);
 }
 
+/* The TAP's index; 0 while there is none. One that was deleted leaves its index in the settings until user space makes another:
+ * a packet that is sent to it would be lost without a word. */
+static __noinline __u32 present_tap(struct __sk_buff *skb)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 mtu = 0;
+
+	if (!s || !s->tap_ifindex || bpf_check_mtu(skb, s->tap_ifindex, &mtu, 0, 0) == -NO_SUCH_DEVICE)
+		return 0;
+	return s->tap_ifindex;
+}
+
 /* Writes an Ethernet header before the packet, making room for it on interfaces that have none. */
 static __always_inline long set_ethernet(struct __sk_buff *skb, __u32 l2_length, const struct ethhdr *header)
 {

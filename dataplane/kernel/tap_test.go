@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What becomes of an engine whose TAP somebody deletes. The test needs root.
+// What becomes of an engine whose TAP somebody deletes, and of packets while no engine makes another one. The tests need root.
 
 package kernel
 
@@ -8,6 +8,11 @@ import (
 	"context"
 	"net/netip"
 	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/forward"
+	"loci/internal/testnet"
 )
 
 func TestTAPIsMadeAnew(t *testing.T) {
@@ -40,4 +45,45 @@ func TestTAPIsMadeAnew(t *testing.T) {
 	a.apply(t, mappingOf(1, rloc4)...)
 	expectInOrder(t, server, 1, 6)
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+}
+
+// TestTAPGoesWithoutAnEngine takes the TAP away while no engine lives: packets from one site to the other go on, what needs the TAP
+// is told to be dropped, and the next engine has all as it was.
+func TestTAPGoesWithoutAnEngine(t *testing.T) {
+	t.Parallel()
+	for i, p := range []pair{pairs[0], pairs[3]} {
+		t.Run(p.name, func(t *testing.T) {
+			n := newNetwork(t)
+			n.setSides(t, []dataplane.Hook{dataplane.HookTC, dataplane.HookXDP}[i])
+			b := n.routers[1]
+			n.mapBoth(t, p.outer)
+			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
+			noTAP := func() uint64 { return b.Counters().Drops[forward.DropNoTAP.String()] }
+			before := noTAP()
+			must(t, b.Close())
+			tap, err := b.ns.Netlink().LinkByName(DefaultTAP)
+			must(t, err)
+			must(t, b.ns.Netlink().LinkDel(tap))
+			time.Sleep(followTime) // nothing is kept from before
+			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
+			const count = 5
+			for _, ping := range []testnet.Ping{ // to the router itself, and to where no mapping leads
+				{Namespace: n.hosts[0], Source: p.inner(0, 10), Destination: p.inner(1, 1)},
+				{Namespace: n.hosts[1], Source: p.inner(1, 10), Destination: p.inner(7, 10)},
+			} {
+				ping.Count, ping.Timeout = count, time.Millisecond
+				if result, err := ping.Run(t.Context()); err != nil || result.Received != 0 {
+					t.Errorf("%v answered %d pings, %v", ping.Destination, result.Received, err)
+				}
+			}
+			n.open(t, 1, Options{})
+			eventually(t, "packets were dropped for want of a TAP", func() bool { return noTAP()-before == 2*count })
+			n.mapBoth(t, p.outer)
+			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
+			tap, err = b.ns.Netlink().LinkByName(DefaultTAP)
+			must(t, err)
+			b.ownEIDs(t, tap, netip.PrefixFrom(p.inner(1, 1), []int{24, 64}[i]))
+			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 1))
+		})
+	}
 }
