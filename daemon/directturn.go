@@ -41,7 +41,7 @@ func (l *loop) tryTurn(s *stint, kind turnKind, handle func(time.Time)) bool {
 	}
 	running := l.running
 	if running {
-		l.turnLocked(kind, handle)
+		l.turnLocked(beginTurnAtRest(kind), handle)
 	}
 	l.mu.Unlock()
 	if running && l.worker != nil {

@@ -153,7 +153,7 @@ func (l *loop) ring(now time.Time) {
 func (l *loop) turn(kind turnKind, handle func(time.Time)) {
 	l.stint.pause()
 	l.mu.Lock()
-	l.turnLocked(kind, handle)
+	l.turnLocked(beginTurn(kind), handle)
 	l.mu.Unlock()
 	if l.worker != nil {
 		l.worker.wakeUp()
@@ -162,8 +162,7 @@ func (l *loop) turn(kind turnKind, handle func(time.Time)) {
 }
 
 // turnLocked is a turn of whoever holds the lock.
-func (l *loop) turnLocked(kind turnKind, handle func(time.Time)) {
-	start := beginTurn(kind)
+func (l *loop) turnLocked(start turnStart, handle func(time.Time)) {
 	l.node.Heed(l.heeded())
 	handle(start.wall)
 	l.drain(start.wall)

@@ -55,13 +55,14 @@ type Inbox struct {
 	names           []name
 	vectors         []unix.Iovec
 	octets, control [][]byte
+	used            int // headers that the kernel may have written to
 }
 
 // NewInbox makes room for so many datagrams, of up to so many octets and octets of control messages each.
 func NewInbox(datagrams, octets, control int) *Inbox {
 	b := &Inbox{
 		headers: make([]header, datagrams), names: make([]name, datagrams), vectors: make([]unix.Iovec, datagrams),
-		octets: make([][]byte, datagrams), control: make([][]byte, datagrams),
+		octets: make([][]byte, datagrams), control: make([][]byte, datagrams), used: datagrams,
 	}
 	for i := range datagrams {
 		b.octets[i], b.control[i] = make([]byte, octets), make([]byte, control)
@@ -75,14 +76,17 @@ func NewInbox(datagrams, octets, control int) *Inbox {
 }
 
 // Receive takes what has come to a socket, and returns how many datagrams that are; unix.EAGAIN when none has.
-func (b *Inbox) Receive(fd uintptr) (int, error) {
-	for i := range b.headers {
+func (b *Inbox) Receive(fd uintptr) (n int, err error) {
+	for i := range b.used {
 		m := &b.headers[i].message
 		m.Namelen = uint32(unsafe.Sizeof(name{}))
 		m.SetControllen(len(b.control[i]))
 	}
-	return result(unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b.headers))), uintptr(len(b.headers)),
+	n, err = result(unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b.headers))), uintptr(len(b.headers)),
 		unix.MSG_DONTWAIT, 0, 0))
+	// A datagram that fails may have changed its header before that. All others are in nobody's cache after a rest, and stay there.
+	b.used = min(max(n, 0)+1, len(b.headers))
+	return n, err
 }
 
 // Datagram returns one of those that Receive took, in memory that the next one overwrites.

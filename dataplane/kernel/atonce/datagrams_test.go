@@ -86,6 +86,33 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
+// Each batch has all of its room, whatever the ones before took of it.
+func TestBatchesOfAnyLength(t *testing.T) {
+	from, sender := socketAt(t, "127.0.0.1")
+	to, receiver := socketAt(t, "127.0.0.1")
+	in := NewInbox(4, 64, 128)
+	for batch, length := range []int{4, 1, 0, 3, 4, 2, 4} {
+		told := batch % 2 // of every other batch the kernel says something
+		if err := unix.SetsockoptInt(int(to), unix.IPPROTO_IP, unix.IP_PKTINFO, told); err != nil {
+			t.Fatal(err)
+		}
+		for range length {
+			if err := unix.Sendto(int(from), []byte("x"), 0, &unix.SockaddrInet4{Port: int(receiver.Port()), Addr: receiver.Addr().As4()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, _ := in.Receive(to); n != length {
+			t.Fatalf("batch %d: %d of %d", batch, n, length)
+		}
+		for i := range length {
+			_, control, source := in.Datagram(i)
+			if want := told * unix.CmsgSpace(unix.SizeofInet4Pktinfo); len(control) != want || source != sender {
+				t.Errorf("batch %d, datagram %d of %d: %d octets of control messages, want %d; from %v", batch, i, length, len(control), want, source)
+			}
+		}
+	}
+}
+
 // What cannot be sent is told of the first one alone.
 func TestSendFails(t *testing.T) {
 	from, _ := socketAt(t, "127.0.0.1")
