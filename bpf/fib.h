@@ -316,10 +316,10 @@ static __always_inline void count_at(__u32 own, __u32 octets)
 	c->octets += octets;
 }
 
-/* Says when a mapping was last used. */
+/* Says when a mapping was last used, which a packet that is traced does not. */
 static __always_inline void mark_mapping(struct lisp_mapping *m, __u32 tick)
 {
-	if (m && *(volatile __u32 *)&m->last_used != tick)
+	if (!lisp_tracing && m && *(volatile __u32 *)&m->last_used != tick)
 		*(volatile __u32 *)&m->last_used = tick;
 }
 

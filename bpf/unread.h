@@ -22,7 +22,8 @@ static __always_inline bool is_refused(struct lisp_unread *u)
 
 	if ((__s64)(now - u->tried_ns) < TRY_NS)
 		return true;
-	u->tried_ns = now;
+	if (!lisp_tracing)
+		u->tried_ns = now;
 	return false;
 }
 

@@ -7,6 +7,7 @@ package kernel
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -197,6 +198,45 @@ func TestTraceRemembersNothing(t *testing.T) {
 	}
 	if err := tracer.copies.Maps[lisptcMapPeers].NextKey(nil, new([]byte)); err != nil {
 		t.Errorf("the trace did not come to what it must not remember: %v", err)
+	}
+}
+
+// What packets have told of mappings and of the queue before the TAP stays as it is, too: when a mapping was last used, what is not
+// added up yet, and when a packet was last tried although there seemed to be no place.
+func TestTraceChangesNoCounts(t *testing.T) {
+	t.Parallel()
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
+	a.apply(t, mappingOf(1, rloc4)...)
+	n.expectPings(t, a.ns, rloc4(0), rloc4(1)) // the neighbour is known from now on
+	tracer, err := a.tracer(t)
+	must(t, err)
+	key, err := keyOf(kindMapCache, sitePrefixes(1)[0])
+	must(t, err)
+	index, ok := a.tables.entries.get(key)
+	if !ok {
+		t.Fatal("no mapping")
+	}
+	for processor := range a.store.unsettled {
+		list := &a.store.unsettled[processor]
+		list.Items[0], list.Tick, list.Next = uint64(index)<<32|100, 7, 1
+	}
+	a.store.records[index].LastUsed = 7
+	want := a.store.usageOf(index)
+	if want.packets == 0 {
+		t.Fatal("nothing is counted")
+	}
+	text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
+	wantAll(t, text, "encapsulate")
+	if got := a.store.usageOf(index); got != want || a.store.records[index].LastUsed != 7 {
+		t.Errorf("use of the mapping %+v after a trace, %+v before; last used %d", got, want, a.store.records[index].LastUsed)
+	}
+	unread := a.store.unread.numbers
+	unread.Limit, unread.TriedNs = math.MaxUint32, 5 // less than nothing: nobody has a place
+	text, _ = a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 2, 10)})
+	wantAll(t, text, "wait miss")
+	if unread.TriedNs != 5 {
+		t.Errorf("a trace was taken for a try to find a place: %d", unread.TriedNs)
 	}
 }
 
