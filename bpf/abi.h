@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The one definition of everything the programs in bpf/ share with user space: keys and values of every map, slots of
- * the forwarding table, reasons, the metadata of packets that wait, the flow hash; abi_pages.h and abi_unread.h are parts of it. Go's mirror of it is generated
- * (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header), s.12 (hash). It holds no code.
+ * the forwarding table, reasons, the metadata of packets that wait, the flow hash. Its parts are abi_*.h, which it includes, so that
+ * abi.h means all of them. Go's mirror is generated (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header),
+ * s.12 (hash). It holds no code.
  *
  * Byte order: numbers are in host order unless their type is __be16/__be32; addresses are octets in network order, an
  * IPv4 address in the first four octets of its field and the other twelve zero. Families are 4 and 6, not AF_*.
@@ -71,7 +72,9 @@
 
 #include <linux/types.h>
 
+#include "abi_events.h"
 #include "abi_pages.h"
+#include "abi_trace.h"
 #include "abi_unread.h"
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
@@ -642,148 +645,6 @@ enum lisp_counter_index {
 	LISP_COUNTER_VERSION_STALE_DESTINATION = 25, /* packets whose destination version is older than ours */
 	LISP_COUNTER_VERSION_STALE_SOURCE = 26,      /* packets whose source version is newer than the map-cache's */
 	LISP_COUNTER_MAX = 48,
-};
-
-/* ---- events (ring buffer `events`) ---- */
-enum lisp_event_kind {
-	LISP_EVENT_MISS = 1,
-	/* What headers of packets from the core say. `source` and `destination` are the inner packet's, `rloc` its outer source. */
-	LISP_EVENT_STATUS_BITS = 2,          /* those of the mapping of `source` are `value` now; `other` is how many fit the header */
-	LISP_EVENT_DESTINATION_VERSION = 3,  /* the destination version is older than ours; `value` is the source's, `other` it */
-	LISP_EVENT_SOURCE_VERSION = 4,       /* the source version, `value`, is newer than the map-cache's; `other` is the destination's */
-	LISP_EVENT_ECHO_MISSING = 5,         /* packets come from `rloc` without the echo of `value`; the last had `other` */
-	LISP_EVENT_GLEANED = 6,               /* no mapping covers `source`, which sends by `rloc` */
-};
-
-struct lisp_event {
-	__u32 kind; /* enum lisp_event_kind */
-	__u32 iid;
-	__u32 ifindex; /* origin of the packet */
-	__u8 family;
-	__u8 reason; /* enum lisp_tap_reason */
-	__u8 rloc_family; /* 0 with LISP_EVENT_MISS */
-	__u8 zero;
-	__u8 source[16];
-	__u8 destination[16];
-	__u8 rloc[16];
-	__u32 value;
-	__u32 other;
-	__u64 time_ns;
-};
-
-/* Key of the LRU_HASH `limits`, whose value is the time of the last event or packet of that kind, and of `heard`. */
-struct lisp_limit_key {
-	__u32 kind;
-	__u32 iid;
-	__u8 family;
-	__u8 prefix_length; /* where `destination` is a mapping's prefix */
-	__u8 zero[2];
-	__u8 destination[16];
-};
-
-/* ---- metadata of packets at the TAP: it takes the place of the Ethernet source address ----
- *
- * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The packet is as the hook
- * saw it: TTL not yet decremented, checksum and segmentation state in the virtio header. `origin` is the ifindex where
- * it came from; loci0's own for what this host sends by loci0. The destination address is the original one, except that
- * for LISP_TAP_REASON_TOO_BIG its first two octets are the largest inner packet that would fit (__be16), the others zero, and
- * for LISP_TAP_REASON_UNREACHABLE they are the reason of the drop (enum lisp_drop).
- *
- * Reader -> kernel, with the virtio header it read:
- *   RELEASED, all else as read: encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the
- *     mapping says so (a site's packet returns to the ingress of `origin`, with the destination address it has then).
- *     Still no mapping: dropped, never back to the TAP for a miss (but for its size).
- *     A packet that came as TOO_BIG is written back in fragments that fit, or not at all.
- *   TRANSMIT: look up the route of the packet in the main table and send it, outside of LISP, TTL as it is. For answers
- *     that user space makes, such as Packet Too Big: through the stack they would be martians. Not for packets to this
- *     host itself.
- *   REASSEMBLED: an outer packet that came to `origin` in fragments, whole again: decapsulate it.
- *   anything else: an ordinary frame, up the stack (destination: the address of loci0).
- */
-enum lisp_tap_magic {
-	LISP_TAP_WAITING = 0x4A,
-	LISP_TAP_RELEASED = 0x4E,
-	LISP_TAP_TRANSMIT = 0x52,
-	LISP_TAP_REASSEMBLED = 0x56,
-};
-
-enum lisp_tap_reason {
-	LISP_TAP_REASON_MISS = 1,
-	LISP_TAP_REASON_HOLD = 2,
-	LISP_TAP_REASON_TOO_BIG = 3,
-	LISP_TAP_REASON_UNREACHABLE = 4, /* dropped and counted already: it only waits for an answer to its source */
-};
-
-/* So often a packet for which Destination Unreachable is due goes to user space: of one source, and of all of an Instance-ID and family.
- * User space has a limit of its own for all ICMP errors together; these are there so that they take no place from packets that wait. */
-#define LISP_UNREACHABLE_SOURCE_NS 100000000ULL
-#define LISP_UNREACHABLE_NS 2000000ULL
-
-#define LISP_LIMIT_UNREACHABLE 0x100 /* kind of a lisp_limit_key: its `destination` is a packet's source, or nobody for all of them */
-
-struct lisp_tap_header {
-	__u8 destination[6];
-	__u8 magic;  /* enum lisp_tap_magic */
-	__u8 reason; /* enum lisp_tap_reason */
-	__u8 origin[4]; /* ifindex, most significant octet first */
-	__be16 protocol;
-};
-
-/* ---- tracing ----
- *
- * What a program decides about one packet, step by step, into the ring buffer `steps`: only by the copies of the programs
- * that have lisp_tracing set, which user space runs itself and attaches nowhere.
- */
-enum lisp_step_kind {
-	LISP_STEP_SOURCE = 1,       /* a: whether the source is an own EID */
-	LISP_STEP_WITHIN_SITE = 2,  /* a: whether the destination is one as well */
-	LISP_STEP_MAPPING = 3,      /* a: enum lisp_root_kind; b: whether there is one; c: its index */
-	LISP_STEP_LOCATOR = 4,      /* a: locator set; b: place in it, or LISP_BUCKET_NONE; c: flow hash */
-	LISP_STEP_ROUTE = 5,        /* a: answer of bpf_fib_lookup; b: ifindex; c: MTU of the path where that is the answer */
-	LISP_STEP_LISP_HEADER = 6,  /* a: flags; b: Instance-ID */
-	LISP_STEP_MARKING = 7,      /* a: DSCP and ECN, b: TTL, both of the decapsulated packet */
-	LISP_STEP_WAIT = 8,         /* a: enum lisp_tap_reason; b: largest inner packet that fits */
-	LISP_STEP_NATIVE = 9,
-	LISP_STEP_STACK = 10,       /* decapsulated, and handed to the stack */
-	LISP_STEP_ENCAPSULATED = 11, /* a: family of the RLOCs */
-	LISP_STEP_DECAPSULATED = 12,
-	LISP_STEP_DROP = 13,        /* a: enum lisp_drop */
-	LISP_STEP_LIST = 14,        /* a: enum lisp_list_kind; b: enum lisp_list_entry */
-};
-
-struct lisp_step {
-	__u32 kind; /* enum lisp_step_kind */
-	__u32 a;
-	__u32 b;
-	__u32 c;
-};
-
-/* ---- capture of dropped packets ----
- *
- * While user space watches, each drop leaves the beginning of its packet in the ring buffer `samples`; those of user
- * space itself are in the QUEUE `room_samples`.
- */
-#define LISP_SAMPLE_OCTETS 128
-
-enum lisp_watch_flag {
-	LISP_WATCH_DROPS = 1 << 0,
-};
-
-/* ARRAY watch[1]. */
-struct lisp_watch {
-	__u64 flags; /* enum lisp_watch_flag */
-	__u64 lost;  /* samples that found no room */
-};
-
-struct lisp_sample {
-	__u64 time_ns;
-	__u32 ifindex; /* where the packet came in; at the way out, where it was to leave */
-	__u32 length;  /* of the frame */
-	__u32 captured; /* octets of it that are here */
-	__u8 reason;    /* enum lisp_drop */
-	__u8 l2_length; /* of its link layer header */
-	__u8 zero[2];
-	__u8 octets[LISP_SAMPLE_OCTETS];
 };
 
 /* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What programs tell of single packets: the steps of a decision, for `loci trace`, which the verifier removes from attached
- * programs, because the constant is 0 there; and what was dropped, for `loci capture`, while it runs (abi.h).
+ * programs, because the constant is 0 there; and what was dropped, for `loci capture`, while it runs (abi_trace.h).
  */
 #ifndef LISP_TRACE_H
 #define LISP_TRACE_H
