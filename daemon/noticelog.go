@@ -8,11 +8,11 @@ package daemon
 // it. A turn of the loop never waits for whoever reads the log.
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +60,10 @@ type noticeLine struct {
 type noticeKey struct {
 	kind   control.NoticeKind
 	reason string
+}
+
+func (k noticeKey) compare(other noticeKey) int {
+	return cmp.Or(cmp.Compare(k.kind, other.kind), cmp.Compare(k.reason, other.reason))
 }
 
 // noticeCount is what was logged of one of them.
@@ -170,7 +174,8 @@ func (l *noticeLog) run(ctx context.Context) {
 func (l *noticeLog) tellLeftOut(now time.Time) (more bool) {
 	l.mu.Lock()
 	var lines []noticeLine
-	for key, c := range l.counts {
+	for _, key := range slices.SortedFunc(maps.Keys(l.counts), noticeKey.compare) {
+		c := l.counts[key]
 		switch {
 		case c.leftOut == 0:
 		case now.Sub(c.since) < noticeWindow:
@@ -181,7 +186,6 @@ func (l *noticeLog) tellLeftOut(now time.Time) (more bool) {
 		}
 	}
 	l.mu.Unlock()
-	slices.SortFunc(lines, func(a, b noticeLine) int { return strings.Compare(string(a.kind), string(b.kind)) })
 	for _, line := range lines {
 		l.write(line)
 	}

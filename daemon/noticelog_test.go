@@ -58,6 +58,33 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
+// What was left out is told in one order, whatever order a map has: that of kinds, then of reasons.
+func TestLeftOutLinesHaveAnOrder(t *testing.T) {
+	reasons := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	text := logged(t, slog.LevelInfo, func(l *noticeLog) {
+		for _, reason := range reasons {
+			for range noticeLines + 1 {
+				l.take(refusalOf(time.Now(), reason), nil)
+				l.take(control.Notice{Kind: control.NoticeRegistrationRefused, At: time.Now(), Reason: reason}, nil)
+			}
+		}
+	})
+	want, got := "", ""
+	for _, kind := range []string{"message-refused", "registration-refused"} {
+		for _, reason := range reasons {
+			want += kind + " " + reason + "\n"
+		}
+	}
+	for line := range strings.Lines(text) {
+		if _, found, ok := strings.Cut(strings.TrimSuffix(line, " left-out=1\n"), "msg="); ok && strings.HasSuffix(line, " left-out=1\n") {
+			got += strings.Replace(found, "reason=", "", 1) + "\n"
+		}
+	}
+	if got != want {
+		t.Errorf("left out are\n%s, want\n%s", got, want)
+	}
+}
+
 func TestLogForDebuggingHasEverything(t *testing.T) {
 	text := logged(t, slog.LevelDebug, func(l *noticeLog) {
 		for range 2 * noticeLines {
