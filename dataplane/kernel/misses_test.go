@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"os"
 	"testing"
 	"time"
 	"unsafe"
@@ -68,4 +69,33 @@ func TestEventsWithoutRoomAreTriedNowAndThen(t *testing.T) {
 	if r.raiseAgain(now.Add(2 * raiseAgainTime)); len(r.unraised) > 0 || lost != 2 {
 		t.Errorf("%d events are still to be raised, %d found no room", len(r.unraised), lost)
 	}
+}
+
+// TestRestBeginsWithAsking has the room busy for long before it asks for a frame that is there: that is no rest, and the frame behind it
+// is taken as well before anything is told. That a machine sleeps in between is no fault: then it is asked again.
+func TestRestBeginsWithAsking(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	near, far := os.NewFile(uintptr(ends[0]), "tap"), os.NewFile(uintptr(ends[1]), "wire")
+	defer near.Close()
+	defer far.Close()
+	asTAP := &tap{file: near}
+	asTAP.raw, err = near.SyscallConn()
+	must(t, err)
+	r := newRoom(asTAP, nil, nil, nil, nil)
+	r.working.Lock()
+	defer r.working.Unlock()
+	eventually(t, "two frames are taken together", func() bool {
+		for range 2 {
+			_, err := far.Write(make([]byte, vnetOctets+ethernetOctets))
+			must(t, err)
+		}
+		must(t, r.takeFrames(time.Now().Add(-time.Hour)))
+		if asTAP.isEmpty() {
+			return true
+		}
+		_, err := asTAP.tryRead(r.buffer)
+		must(t, err)
+		return false
+	})
 }
