@@ -10,38 +10,47 @@ const (
 	chunkMask = 1<<chunkBits - 1
 )
 
-// chunked is a slice in pieces. The first grows like a slice: most tables are small.
+// chunked is a slice in pieces. The first grows like a slice and is found by one step less: most tables are small.
 type chunked[T any] struct {
-	chunks [][]T
+	first  []T
+	chunks [][]T // the others
 	length int
 }
 
 func (c *chunked[T]) len() int { return c.length }
 
 // at is good until the next push.
-func (c *chunked[T]) at(i int) *T { return &c.chunks[i>>chunkBits][i&chunkMask] }
+func (c *chunked[T]) at(i int) *T {
+	if i < len(c.first) {
+		return &c.first[i]
+	}
+	return &c.chunks[i>>chunkBits-1][i&chunkMask]
+}
 
 func (c *chunked[T]) push(v T) {
-	i := c.length >> chunkBits
+	c.length++
+	if len(c.first) <= chunkMask {
+		c.first = append(c.first, v)
+		return
+	}
+	i := (c.length-1)>>chunkBits - 1
 	if i == len(c.chunks) {
-		var chunk []T
-		if i > 0 {
-			chunk = make([]T, 0, 1<<chunkBits)
-		}
-		c.chunks = append(c.chunks, chunk)
+		c.chunks = append(c.chunks, make([]T, 0, 1<<chunkBits))
 	}
 	c.chunks[i] = append(c.chunks[i], v)
-	c.length++
 }
 
 // pop takes the last one off. The pieces stay: what was full once will be again.
 func (c *chunked[T]) pop() T {
 	c.length--
-	i := c.length >> chunkBits
-	last := len(c.chunks[i]) - 1
-	v := c.chunks[i][last]
+	piece := &c.first
+	if i := c.length >> chunkBits; i > 0 {
+		piece = &c.chunks[i-1]
+	}
+	last := len(*piece) - 1
+	v := (*piece)[last]
 	var zero T
-	c.chunks[i][last] = zero
-	c.chunks[i] = c.chunks[i][:last]
+	(*piece)[last] = zero
+	*piece = (*piece)[:last]
 	return v
 }

@@ -12,8 +12,9 @@ type deadline struct {
 }
 
 type deadlines struct {
-	heap  chunked[deadline]
-	place chunked[int32] // by id: index in heap plus one, 0 for none
+	earliest instant // where there is any
+	heap     chunked[deadline]
+	place    chunked[int32] // by id: index in heap plus one, 0 for none
 }
 
 // set gives the row a deadline, in place of the one it had; never removes it.
@@ -30,8 +31,7 @@ func (d *deadlines) set(id uint32, at instant) {
 		i = d.heap.len()
 		d.heap.push(deadline{})
 	}
-	d.put(i, deadline{at, id})
-	d.down(d.up(i))
+	d.settle(i, deadline{at, id})
 }
 
 // remove takes the row's deadline away, if it has one.
@@ -43,8 +43,7 @@ func (d *deadlines) remove(id uint32) {
 	*d.place.at(int(id)) = 0
 	moved := d.heap.pop()
 	if i < d.heap.len() {
-		d.put(i, moved)
-		d.down(d.up(i))
+		d.settle(i, moved)
 	}
 }
 
@@ -63,7 +62,7 @@ func (d *deadlines) next() instant {
 	if d.heap.len() == 0 {
 		return never
 	}
-	return d.heap.at(0).at
+	return d.earliest
 }
 
 // of is the row's deadline, never when it has none.
@@ -79,38 +78,48 @@ func (d *deadlines) has(id uint32) bool { return int(id) < d.place.len() && *d.p
 func (d *deadlines) put(i int, e deadline) {
 	*d.heap.at(i) = e
 	*d.place.at(int(e.id)) = int32(i) + 1
+	if i == 0 {
+		d.earliest = e.at
+	}
 }
 
 // before orders by time, then by row, so that equal deadlines have one order.
-func (d *deadlines) before(i, j int) bool {
-	a, b := *d.heap.at(i), *d.heap.at(j)
-	return a.at < b.at || a.at == b.at && a.id < b.id
-}
+func (e deadline) before(o deadline) bool { return e.at < o.at || e.at == o.at && e.id < o.id }
 
-func (d *deadlines) swap(i, j int) {
-	a, b := *d.heap.at(i), *d.heap.at(j)
-	d.put(i, b)
-	d.put(j, a)
-}
-
-func (d *deadlines) up(i int) int {
-	for i > 0 && d.before(i, (i-1)/2) {
-		d.swap(i, (i-1)/2)
-		i = (i - 1) / 2
+// settle gives a deadline its place, from a free one on: up past later ones, else down past earlier ones.
+func (d *deadlines) settle(i int, e deadline) {
+	free := i
+	for free > 0 {
+		parent := *d.heap.at((free - 1) / 2)
+		if !e.before(parent) {
+			break
+		}
+		d.put(free, parent)
+		free = (free - 1) / 2
 	}
-	return i
+	if free == i {
+		free = d.sink(i, e)
+	}
+	d.put(free, e)
 }
 
-func (d *deadlines) down(i int) {
+// sink moves earlier ones up until a deadline may stand in the free place, and returns that.
+func (d *deadlines) sink(free int, e deadline) int {
 	for {
-		child := 2*i + 1
-		if child+1 < d.heap.len() && d.before(child+1, child) {
-			child++
+		child := 2*free + 1
+		if child >= d.heap.len() {
+			return free
 		}
-		if child >= d.heap.len() || !d.before(child, i) {
-			return
+		least := *d.heap.at(child)
+		if child+1 < d.heap.len() {
+			if other := *d.heap.at(child + 1); other.before(least) {
+				child, least = child+1, other
+			}
 		}
-		d.swap(i, child)
-		i = child
+		if !least.before(e) {
+			return free
+		}
+		d.put(free, least)
+		free = child
 	}
 }
