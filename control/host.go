@@ -41,8 +41,9 @@ type host struct {
 	drained  int // effects already polled
 	counters counters
 
-	free    []byte // room for payloads
-	scratch []byte // for what stands in a message only until that is encoded
+	free    []byte  // room for payloads
+	scratch []byte  // for what stands in a message only until that is encoded
+	chance  [8]byte // what is being drawn
 
 	unheeded bool // nobody wants to know what happens with every message
 
@@ -225,10 +226,9 @@ func (h *host) mayNotify(to netip.Addr) bool {
 // nonce is an unpredictable nonce (RFC 9301 s.5.2), never 0: RFC 6830 systems mark
 // SMRs with that.
 func (h *host) nonce() uint64 {
-	var b [8]byte
 	for {
-		h.random(b[:])
-		if n := binary.BigEndian.Uint64(b[:]); n != 0 {
+		h.random(h.chance[:])
+		if n := binary.BigEndian.Uint64(h.chance[:]); n != 0 {
 			return n
 		}
 	}

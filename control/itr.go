@@ -143,20 +143,15 @@ func (r *itr) try(id uint32) {
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
 func (r *itr) sendMapRequest(q *pendingRequest, nonce uint64, resolver netip.AddrPort) {
-	m := wire.MapRequest{
-		SMRInvoked: q.smrInvoked, LocalXTR: true, Nonce: nonce,
-		SourceEID: wire.NoAddress{},
-		Records:   []wire.RequestRecord{{EID: wire.AddressOf(q.prefix), MaskLen: uint8(q.prefix.Bits())}},
-	}
-	if !q.source.IsZero() {
-		m.SourceEID = wire.EIDAddress(q.prefix.Instance(), q.source)
-	}
+	m := wire.MapRequest{SMRInvoked: q.smrInvoked, LocalXTR: true, Nonce: nonce}
 	rlocs := r.h.rlocs[:min(len(r.h.rlocs), wire.MaxITRRLOCs)]
-	m.ITRRLOCs = make([]wire.Address, 0, len(rlocs))
-	for _, rloc := range rlocs {
-		m.ITRRLOCs = append(m.ITRRLOCs, wire.RLOCAddress(rloc))
+	message, err := wire.AppendMapRequest(r.h.scratch[:0], &m, q.source, rlocs, q.prefix)
+	if err != nil {
+		r.h.count(RefusedEncoding)
+		return
 	}
-	payload, err := r.encapsulated(&m, q.prefix.EID(), resolver.Addr())
+	r.h.scratch = message
+	payload, err := r.encapsulated(message, q.prefix.EID(), resolver.Addr())
 	if err != nil {
 		r.h.count(RefusedEncoding)
 		return
@@ -172,12 +167,7 @@ func (r *itr) sendMapRequest(q *pendingRequest, nonce uint64, resolver netip.Add
 }
 
 // encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.
-func (r *itr) encapsulated(m *wire.MapRequest, e lisp.EID, resolver netip.Addr) ([]byte, error) {
-	message, err := m.AppendTo(r.h.scratch[:0])
-	if err != nil {
-		return nil, err
-	}
-	r.h.scratch = message
+func (r *itr) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]byte, error) {
 	source, destination := r.innerAddresses(e, resolver)
 	return wire.AppendECM(r.h.room(usualECMOctets), source, destination, message)
 }

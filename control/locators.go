@@ -226,18 +226,17 @@ func (t *locatorTable) set(l *locator, state LocatorState, reason LocatorReason)
 }
 
 func (t *locatorTable) noteChange(l *locator, was LocatorState) {
-	n := Notice{Prefix: l.prefix, Detail: l.rloc.String() + ": " + string(l.reason)}
+	kind := NoticeLocatorDown
 	switch {
 	case l.state == LocatorDown:
-		n.Kind = NoticeLocatorDown
 		t.h.count(LocatorWentDown)
 	case was == LocatorDown:
-		n.Kind = NoticeLocatorUp
+		kind = NoticeLocatorUp
 		t.h.count(LocatorCameUp)
 	default:
 		return // unknown and up are the same to packets
 	}
-	t.h.notice(n)
+	t.h.notice(Notice{Kind: kind, Prefix: l.prefix, Detail: l.rloc.String() + ": " + string(l.reason)})
 }
 
 // tell keeps the data plane's view in step. It takes every RLOC for up that it was not

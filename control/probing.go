@@ -165,9 +165,9 @@ func (p *prober) peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more 
 
 // below is a random duration up to d.
 func (p *prober) below(d time.Duration) time.Duration {
-	var b [4]byte
-	p.h.random(b[:])
-	return time.Duration(float64(d) * float64(binary.BigEndian.Uint32(b[:])) / (1 << 32))
+	b := p.h.chance[:4]
+	p.h.random(b)
+	return time.Duration(float64(d) * float64(binary.BigEndian.Uint32(b)) / (1 << 32))
 }
 
 // jittered is d more or less (RFC 9301 s.7.1: a jittered timer interval).
@@ -275,20 +275,19 @@ func holds(e *cacheEntry, r lisp.RLOC) bool {
 func (p *prober) send(id uint32) {
 	l := p.table.rows.at(id)
 	own, _ := p.h.rlocOf(l.rloc.Is4())
-	m := wire.MapRequest{
-		Probe: true, LocalXTR: true, Nonce: p.h.nonce(), SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.RLOCAddress(own)},
-		Records: []wire.RequestRecord{{EID: wire.AddressOf(l.prefix), MaskLen: uint8(l.prefix.Bits())}},
-	}
+	m := wire.MapRequest{Probe: true, LocalXTR: true, Nonce: p.h.nonce()}
 	s := &l.probes
 	s.unanswered++
 	s.sent++
 	s.sentAt = p.h.now
-	payload, err := m.AppendTo(p.h.room(usualProbeOctets))
+	payload, err := wire.AppendMapRequest(p.h.room(usualProbeOctets), &m, lisp.EID{}, []lisp.RLOC{own}, l.prefix)
 	if err != nil {
 		p.h.count(RefusedEncoding)
 		return
 	}
-	delete(p.byNonce, s.nonces[s.turn])
+	if old := s.nonces[s.turn]; old != 0 {
+		delete(p.byNonce, old)
+	}
 	s.nonces[s.turn], s.sentAts[s.turn] = m.Nonce, p.h.now
 	s.turn = (s.turn + 1) % probeNonces
 	p.byNonce[m.Nonce] = id
@@ -302,8 +301,10 @@ func (p *prober) send(id uint32) {
 
 func (p *prober) forgetNonces(l *locator) {
 	for i, nonce := range l.probes.nonces {
-		delete(p.byNonce, nonce)
-		l.probes.nonces[i] = 0
+		if nonce != 0 {
+			delete(p.byNonce, nonce)
+			l.probes.nonces[i] = 0
+		}
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	smrPlaces = 64
 	// newsRest is how long nobody looks for room among the news after there was none.
 	newsRest = 100 * time.Millisecond
+	// usualSMROctets is enough for an SMR about an IPv6 EID-Prefix of any Instance-ID.
+	usualSMROctets = 112
 )
 
 // peerSource gives the RLOCs that we recently sent packets to, a batch of them from
@@ -300,18 +302,14 @@ func (s *solicitor) send(rloc lisp.RLOC, changed lisp.Prefix) {
 	if !ok {
 		return // the family went while the SMR waited
 	}
-	m := wire.MapRequest{
-		SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.nonce(),
-		SourceEID: wire.EIDAddress(changed.Instance(), changed.EID()), ITRRLOCs: []wire.Address{wire.RLOCAddress(own)},
-		Records: []wire.RequestRecord{{EID: wire.AddressOf(changed), MaskLen: uint8(changed.Bits())}},
-	}
-	payload, err := m.AppendTo(nil)
+	m := wire.MapRequest{SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.nonce()}
+	payload, err := wire.AppendMapRequest(s.h.room(usualSMROctets), &m, changed.EID(), []lisp.RLOC{own}, changed)
 	if err != nil {
 		s.h.count(RefusedEncoding)
 		return
 	}
 	to := netip.AddrPortFrom(rloc.Addr(), s.h.controlPort)
-	s.h.send(netip.AddrPortFrom(own.Addr(), 0), to, payload)
+	s.h.send(netip.AddrPortFrom(own.Addr(), 0), to, s.h.used(payload))
 	s.h.count(SMRSent)
 	s.h.notice(Notice{Kind: NoticeSolicitMapRequestSent, Prefix: changed, Remote: to})
 }

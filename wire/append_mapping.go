@@ -44,7 +44,7 @@ func appendMapping(b []byte, m *lisp.Mapping) ([]byte, error) {
 	b = append(b, uint8(len(m.Locators)), uint8(m.Prefix.Bits()))
 	b = binary.BigEndian.AppendUint16(b, uint16(action)<<recordActionShift|bit16(m.Authoritative, recordAuthoritative))
 	b = binary.BigEndian.AppendUint16(b, m.Version)
-	b, err := appendEID(b, m.Prefix)
+	b, err := appendEID(b, m.Prefix.Instance(), m.Prefix.EID())
 	if err != nil {
 		return b, err
 	}
@@ -54,27 +54,40 @@ func appendMapping(b []byte, m *lisp.Mapping) ([]byte, error) {
 	return b, nil
 }
 
-func appendEID(b []byte, p lisp.Prefix) ([]byte, error) {
+// appendEID is AddressOf and appendTo at once.
+func appendEID(b []byte, instance lisp.InstanceID, e lisp.EID) ([]byte, error) {
 	switch {
-	case p.Instance() != 0:
-		return appendAddress(b, AddressOf(p))
-	case p.Kind() == lisp.EIDIPv4:
-		b = appendAFI(b, AFIIPv4)
-	default:
-		b = appendAFI(b, AFIIPv6)
+	case !e.IsIP():
+		return appendAddress(b, EIDAddress(instance, e))
+	case instance == 0:
+		return appendIP(b, e), nil
 	}
-	return p.EID().AppendOctets(b), nil
+	b, at := beginLCAF(b, LCAFInstanceID, 0)
+	return endLCAF(appendIP(binary.BigEndian.AppendUint32(b, uint32(instance)), e), at)
+}
+
+func appendIP(b []byte, e lisp.EID) []byte {
+	afi := AFIIPv6
+	if e.Kind() == lisp.EIDIPv4 {
+		afi = AFIIPv4
+	}
+	return e.AppendOctets(appendAFI(b, afi))
 }
 
 func appendLocator(b []byte, l *lisp.Locator) []byte {
 	b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight)
 	b = binary.BigEndian.AppendUint16(b, bit16(l.Local, locatorLocal)|bit16(l.Probed, locatorProbed)|bit16(l.Reachable, locatorReachable))
+	return appendRLOC(b, l.RLOC)
+}
+
+// appendRLOC is RLOCAddress and appendTo at once.
+func appendRLOC(b []byte, r lisp.RLOC) []byte {
 	switch {
-	case l.RLOC.Is4():
-		a := l.RLOC.Addr().As4()
+	case r.Is4():
+		a := r.Addr().As4()
 		return append(appendAFI(b, AFIIPv4), a[:]...)
-	case l.RLOC.Is6():
-		a := l.RLOC.Addr().As16()
+	case r.Is6():
+		a := r.Addr().As16()
 		return append(appendAFI(b, AFIIPv6), a[:]...)
 	}
 	return appendAFI(b, AFINone)
