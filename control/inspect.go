@@ -43,7 +43,7 @@ func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Re
 	return inspect(keys, local, from, b, reading{})
 }
 
-// InspectIn is Inspect that makes a Map-Request in a room. Be done with what came of the room before
+// InspectIn is Inspect that makes a message in a room. Be done with what came of the room before
 // using it again.
 func InspectIn(room *Room, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
 	return inspect(keys, local, from, b, reading{room: room})
@@ -52,7 +52,7 @@ func InspectIn(room *Room, keys *Keyring, local, from netip.AddrPort, b []byte) 
 // reading is how octets become a message.
 type reading struct {
 	parsed wire.Message // the message that they are, nil where nobody has parsed them
-	room   *Room        // for a Map-Request, nil for new memory
+	room   *Room        // for the message, nil for new memory
 }
 
 func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, how reading) (Received, *Refusal) {
@@ -95,13 +95,13 @@ func (k *Keyring) inspect(at arrival, b []byte, how reading) (any, *Refusal) {
 		}
 		return k.inspectMapRequest(room.forMapRequest(at, m, at.from.Port()))
 	case *wire.MapReply:
-		return k.inspectMapReply(at, m)
+		return k.inspectMapReply(room, at, m)
 	case *wire.MapRegister:
-		return k.inspectMapRegister(at, m, b)
+		return k.inspectMapRegister(room, at, m, b)
 	case *wire.MapNotify:
 		return k.inspectMapNotify(at, m, b)
 	case *wire.MapNotifyAck:
-		return k.inspectMapNotifyAck(at, m, b)
+		return k.inspectMapNotifyAck(room, at, m, b)
 	}
 	return nil, refusal(RefusedType, "no role takes a %s", m.Type())
 }
@@ -182,25 +182,27 @@ func orNoEID(err error) error {
 	return err
 }
 
-func (k *Keyring) inspectMapReply(at arrival, m *wire.MapReply) (any, *Refusal) {
+func (k *Keyring) inspectMapReply(room *Room, at arrival, m *wire.MapReply) (any, *Refusal) {
 	if !k.itr {
 		return nil, refusal(RefusedRole, "the ITR is off")
 	}
-	mappings, refused := mappingsOf(m.Records)
+	mappings, refused := mappingsOf(room, m.Records)
 	if refused != nil {
 		return nil, refused
 	}
 	for i := range mappings {
 		mappings[i].EchoNonce = m.EchoNonce
 	}
-	return &mapReply{arrival: at, nonce: m.Nonce, probe: m.Probe, mappings: mappings}, nil
+	reply := room.forMapReply()
+	*reply = mapReply{arrival: at, nonce: m.Nonce, probe: m.Probe, mappings: mappings}
+	return reply, nil
 }
 
-func (k *Keyring) inspectMapRegister(at arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
+func (k *Keyring) inspectMapRegister(room *Room, at arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
 	if !k.mapServer {
 		return nil, refusal(RefusedRole, "the Map-Server is off")
 	}
-	mappings, site, refused := k.siteOfRecords(m.Records)
+	mappings, site, refused := k.siteOfRecords(room, m.Records)
 	if refused != nil {
 		return nil, refused
 	}
@@ -224,16 +226,12 @@ func withoutXTRID(m *wire.MapRegister) *wire.MapRegister {
 	return &without
 }
 
-func (k *Keyring) siteOfRecords(records []wire.Record) ([]lisp.Mapping, *Site, *Refusal) {
-	mappings, refused := mappingsOf(records)
+func (k *Keyring) siteOfRecords(room *Room, records []wire.Record) ([]lisp.Mapping, *Site, *Refusal) {
+	mappings, refused := mappingsOf(room, records)
 	if refused != nil {
 		return nil, nil, refused
 	}
-	prefixes := make([]lisp.Prefix, len(mappings))
-	for i := range mappings {
-		prefixes[i] = mappings[i].Prefix
-	}
-	site, refused := k.siteOf(prefixes)
+	site, refused := k.siteOf(mappings)
 	return mappings, site, refused
 }
 
@@ -248,11 +246,11 @@ func (k *Keyring) inspectMapNotify(at arrival, m *wire.MapNotify, b []byte) (any
 	return &mapNotify{arrival: at, MapNotify: m, peer: peer}, nil
 }
 
-func (k *Keyring) inspectMapNotifyAck(at arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
+func (k *Keyring) inspectMapNotifyAck(room *Room, at arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
 	if !k.mapServer {
 		return nil, refusal(RefusedRole, "the Map-Server is off")
 	}
-	_, site, refused := k.siteOfRecords(m.Records)
+	_, site, refused := k.siteOfRecords(room, m.Records)
 	if refused != nil {
 		return nil, refused
 	}
@@ -263,17 +261,17 @@ func (k *Keyring) inspectMapNotifyAck(at arrival, m *wire.MapNotifyAck, b []byte
 }
 
 // mappingsOf turns records into mappings, all or none.
-func mappingsOf(records []wire.Record) ([]lisp.Mapping, *Refusal) {
+func mappingsOf(room *Room, records []wire.Record) ([]lisp.Mapping, *Refusal) {
 	if len(records) == 0 {
 		return nil, refusal(RefusedNoRecord, "no record")
 	}
-	mappings := make([]lisp.Mapping, len(records))
+	mappings := room.forMappings(len(records))
 	for i := range records {
 		p, err := records[i].Prefix()
 		if err != nil || p.Kind() == lisp.EIDNone {
 			return nil, refusal(RefusedEID, "record %d is about %s: %w", i+1, records[i].EID, orNoEID(err))
 		}
-		if mappings[i], err = records[i].Mapping(); err != nil {
+		if mappings[i], err = records[i].MappingOf(p); err != nil {
 			return nil, refusal(RefusedLocators, "record %d: %w", i+1, err)
 		}
 	}

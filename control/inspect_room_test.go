@@ -59,6 +59,41 @@ func TestInspectInRoom(t *testing.T) {
 	}
 }
 
+// Nor is anything of other messages, whatever was in the room before.
+func TestInspectOthersInRoom(t *testing.T) {
+	cfg := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
+	cfg.MapServer = mapServerConfig("10.0.0.0/8").MapServer
+	n, err := New(cfg, epoch, testRandom(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, local := netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("198.51.100.1:4342")
+	var room Room
+	for i, prefixes := range [][]string{{"10.9.0.0/24"}, {"10.9.1.0/24", "10.9.2.0/24", "10.9.3.0/24"}, {"10.9.4.0/24"}} {
+		reply := wire.MapReply{Nonce: uint64(i), Probe: i == 0, EchoNonce: i == 0}
+		for _, p := range prefixes[i%2:] {
+			reply.Records = append(reply.Records, wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix(p), TTLMinutes: 1, Locators: locators("192.0.2.1")}))
+		}
+		b, err := reply.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, message := range [][]byte{b, register(t, func(m *wire.MapRegister) { m.Nonce += uint64(i) }, prefixes...)} {
+			alone, refused := Inspect(n.Keyring(), local, from, message)
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			roomed, refused := InspectIn(&room, n.Keyring(), local, from, message)
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			if !reflect.DeepEqual(alone.message, roomed.message) {
+				t.Errorf("in a room it is %+v, else %+v", roomed.message, alone.message)
+			}
+		}
+	}
+}
+
 // TestInspectLeavesASharedMessageAsItIs: who parsed a message may hand it to others. Where the records alone are
 // authenticated, what is not is left out of a copy.
 func TestInspectLeavesASharedMessageAsItIs(t *testing.T) {

@@ -79,14 +79,18 @@ func (k *Keyring) widen() {
 	}
 }
 
-// siteOf finds the site that all prefixes belong to, by the first of them.
-func (k *Keyring) siteOf(prefixes []lisp.Prefix) (*Site, *Refusal) {
-	_, first, ok := k.prefixes.longest(prefixes[0])
+// siteOf finds the site that all mappings belong to, by the first of them.
+func (k *Keyring) siteOf(mappings []lisp.Mapping) (*Site, *Refusal) {
+	match, first, ok := k.prefixes.longest(mappings[0].Prefix)
 	if !ok {
-		return nil, refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", prefixes[0])
+		return nil, refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
 	}
-	for _, p := range prefixes {
-		match, owner, ok := k.prefixes.longest(p)
+	owner := first
+	for i := range mappings {
+		p := mappings[i].Prefix
+		if i > 0 {
+			match, owner, ok = k.prefixes.longest(p)
+		}
 		switch {
 		case !ok || owner.site != first.site:
 			return nil, refusal(RefusedPrefixOutsideSite, "EID-Prefix %s is not of site %s", p, k.sites[first.site].Name)

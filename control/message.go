@@ -36,11 +36,13 @@ type mapRequest struct {
 	usualForwarded [1]netip.AddrPort
 }
 
-// Room is memory for a Map-Request. What was inspected in it is overwritten by the next
+// Room is memory for a message. What was inspected in it is overwritten by the next
 // message that is.
 type Room struct {
-	request mapRequest
-	message wire.Room
+	request  mapRequest
+	reply    mapReply
+	mappings []lisp.Mapping
+	message  wire.Room
 }
 
 // forMessage is where the message itself goes; nil for new memory.
@@ -58,6 +60,25 @@ func (room *Room) forMapRequest(at arrival, m *wire.MapRequest, replyPort uint16
 	}
 	room.request = mapRequest{arrival: at, MapRequest: m, replyPort: replyPort}
 	return &room.request
+}
+
+// forMapReply is a Map-Reply, to be overwritten.
+func (room *Room) forMapReply() *mapReply {
+	if room == nil {
+		return &mapReply{}
+	}
+	return &room.reply
+}
+
+// forMappings are so many mappings, to be overwritten.
+func (room *Room) forMappings(n int) []lisp.Mapping {
+	if room == nil {
+		return make([]lisp.Mapping, n)
+	}
+	if n > cap(room.mappings) {
+		room.mappings = make([]lisp.Mapping, n)
+	}
+	return room.mappings[:n:n]
 }
 
 // mapReply is a Map-Reply.

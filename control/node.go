@@ -32,6 +32,7 @@ type Node struct {
 	retired     []retirement
 	retiring    deadlines // one row: the next batch of what a role left behind
 	timers      []timer   // of the roles that are on
+	room        Room      // of the message that is being handled
 }
 
 // Miss says that a packet from a local EID found no mapping.
@@ -175,7 +176,7 @@ func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte)
 // HandleParsed is HandlePacket for who has parsed the octets already, by wire.Parse: m is
 // what came of it, nil where that erred. m is not changed, and may be handed to others.
 func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte, m wire.Message) {
-	received, refused := inspect(n.keyring, local, from, b, reading{parsed: m})
+	received, refused := inspect(n.keyring, local, from, b, reading{parsed: m, room: &n.room})
 	if refused != nil {
 		n.HandleRefusal(now, refused)
 		return

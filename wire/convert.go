@@ -192,6 +192,11 @@ func (rec *Record) Mapping() (lisp.Mapping, error) {
 	if err != nil {
 		return lisp.Mapping{}, err
 	}
+	return rec.MappingOf(prefix)
+}
+
+// MappingOf is Mapping for who knows the record's Prefix already.
+func (rec *Record) MappingOf(prefix lisp.Prefix) (lisp.Mapping, error) {
 	locators, err := lisp.LocatorSetOf(rec.usableLocators())
 	if err != nil {
 		return lisp.Mapping{}, fmt.Errorf("mapping of %s: %w", prefix, err)

@@ -93,18 +93,22 @@ func Parse(b []byte) (Message, error) { return Parser{}.Parse(b) }
 // message does not refer to b afterwards. The error is a *ParseError.
 func (p Parser) Parse(b []byte) (Message, error) { return p.ParseIn(nil, b) }
 
-// Room is memory for a Map-Request and the ECM around it, for those who read hundreds of
-// thousands a second.
+// Room is memory for a message, for those who read hundreds of thousands a second: for a Map-Request
+// and the ECM around it, and for the records of others.
 type Room struct {
-	ecm     usualECM
-	request usualMapRequest
+	ecm      usualECM
+	request  usualMapRequest
+	records  []Record
+	locators []LocatorRecord // of all records
 }
 
-// ParseIn is Parse into a room, where it has one for such a message: parsing the next message of
-// that type into the same room overwrites it. A nil room is none.
+// ParseIn is Parse into a room: parsing the next message into it overwrites what is there, except
+// that an ECM stays while its inner message is parsed. A nil room is none.
 func (p Parser) ParseIn(room *Room, b []byte) (Message, error) {
 	r := newReader(anyMessage, b)
-	r.room = room
+	if r.room = room; room != nil {
+		room.locators = room.locators[:0]
+	}
 	r.knownOUIs = p.KnownOUIs
 	r.acceptZeroChecksum = p.AcceptZeroInnerChecksum
 	if len(b) == 0 {

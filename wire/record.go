@@ -77,11 +77,35 @@ func parseRecords(r *reader, n int) []Record {
 	if n = r.count(n, recordMinOctets, "record count"); n == 0 {
 		return nil
 	}
-	records := make([]Record, n)
+	records := r.room.forRecords(n)
 	for i := range records {
 		parseRecord(r, &records[i])
 	}
 	return records
+}
+
+// forRecords are so many records, to be overwritten.
+func (room *Room) forRecords(n int) []Record {
+	if room == nil {
+		return make([]Record, n)
+	}
+	if n > cap(room.records) {
+		room.records = make([]Record, n)
+	}
+	return room.records[:n:n]
+}
+
+// forLocators are so many locators of the next record, to be overwritten. Those of the records before stay where they are.
+func (room *Room) forLocators(n int) []LocatorRecord {
+	if room == nil {
+		return make([]LocatorRecord, n)
+	}
+	used := len(room.locators)
+	if n > cap(room.locators)-used {
+		room.locators, used = make([]LocatorRecord, 0, 2*used+n), 0
+	}
+	room.locators = room.locators[:used+n]
+	return room.locators[used : used+n : used+n]
 }
 
 func parseRecord(r *reader, rec *Record) {
@@ -100,7 +124,7 @@ func parseLocators(r *reader, n int) []LocatorRecord {
 	if n = r.count(n, locatorMinOctets, "locator count"); n == 0 {
 		return nil
 	}
-	locators := make([]LocatorRecord, n)
+	locators := r.room.forLocators(n)
 	for i := range locators {
 		l := &locators[i]
 		l.Priority = r.u8("priority")
