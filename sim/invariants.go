@@ -297,7 +297,7 @@ func (w *world) sweepTables(r *router) {
 func (w *world) sweepMapCache(r *router, now time.Time) {
 	r.mirror.firstExpiry = time.Time{}
 	entries := 0
-	for e := range r.plane.Mappings() {
+	for e := range r.plane.InPlace() {
 		entries++
 		told, ok := r.mirror.entries[e.Mapping.Prefix]
 		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
@@ -314,8 +314,8 @@ func (w *world) sweepMapCache(r *router, now time.Time) {
 		w.fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.mirror.entries))
 	}
 	bounds := dataplane.DefaultWaitBounds
-	if c := r.plane.Counters(); c.WaitingPackets > uint64(bounds.PacketsTotal) || c.EventsLost > 0 && r.down == 0 && !w.flavour.tight && w.mustBeQuiet() {
-		w.fail(r, invariantLimits, "%d packets wait, %d events were lost", c.WaitingPackets, c.EventsLost)
+	if waiting, lost := r.plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.down == 0 && !w.flavour.tight && w.mustBeQuiet() {
+		w.fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
 	}
 }
 

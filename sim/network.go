@@ -25,13 +25,14 @@ type mail struct {
 	hostile  bool         // made by the stranger
 	forged   bool         // and with authentication data that nobody with the key made
 	message  wire.Message // the payload as it was parsed, which everybody shares; nil before and where it is none
+	room     *wire.Room   // where it is
 	copies   int          // under way
 }
 
 // parsed is the payload as a message, nil where it is none.
 func (m *mail) parsed() wire.Message {
 	if m.message == nil {
-		m.message, _ = wire.Parse(m.payload)
+		m.message, _ = wire.Parser{}.ParseIn(m.room, m.payload)
 	}
 	return m.message
 }
@@ -65,13 +66,13 @@ func (n *network) newMail() *mail {
 		n.spare = n.spare[:last]
 		return m
 	}
-	return &mail{}
+	return &mail{room: new(wire.Room)}
 }
 
-// read takes mail back that has arrived, unless a copy of it has yet to.
+// read takes mail back that nobody needs any more, unless a copy of it has yet to arrive.
 func (n *network) read(m *mail) {
-	if m.copies == 0 {
-		*m = mail{}
+	if m.copies == 0 && m.room != nil { // those of strangers have none
+		*m = mail{room: m.room}
 		n.spare = append(n.spare, m)
 	}
 }
@@ -193,8 +194,14 @@ func (r *router) linkOf(a netip.Addr) *link {
 	return nil
 }
 
-// carry brings mail from a router, or from a stranger when it is nil, on its way.
+// carry brings mail from a router, or from a stranger when it is nil, on its way. Nothing is known of it afterwards.
 func (n *network) carry(from *router, m *mail) {
+	n.dispatch(from, m)
+	n.read(m)
+}
+
+// dispatch puts the copies of mail that come through into the queue.
+func (n *network) dispatch(from *router, m *mail) {
 	to := n.owner(m.to.Addr())
 	if to == nil || from != nil && from.isCut(m.from.Addr()) {
 		n.lose(m)

@@ -46,7 +46,7 @@ func (w *world) watch(r *router, sent *mail) {
 	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
 	if encapsulated && r.site != nil {
 		var err error
-		if m, err = wire.Parse(ecm.Inner.Message); err != nil {
+		if m, err = (wire.Parser{}).ParseIn(&w.inner, ecm.Inner.Message); err != nil {
 			w.fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
 			return
 		}

@@ -356,14 +356,13 @@ func (r *router) reportUsage() {
 	if r.node == nil || r.plane == nil {
 		return
 	}
-	var used []control.Usage
-	since := r.time().Add(-2 * usageInterval)
-	for e := range r.plane.Mappings() {
+	used, since := r.w.used[:0], r.time().Add(-2*usageInterval)
+	for e := range r.plane.InPlace() {
 		if e.Usage.LastUsedAt.After(since) {
 			used = append(used, control.Usage{Prefix: e.Mapping.Prefix, LastUsedAt: e.Usage.LastUsedAt})
 		}
 	}
-	if len(used) == 0 {
+	if r.w.used = used; len(used) == 0 {
 		return
 	}
 	slices.SortFunc(used, func(a, b control.Usage) int { return a.Prefix.Compare(b.Prefix) })
@@ -374,11 +373,11 @@ func (r *router) reportUsage() {
 
 // reportHeard tells the Node from whom packets come.
 func (r *router) reportHeard() {
-	var heard []control.Heard
+	heard := r.w.heard[:0]
 	for rloc, at := range r.plane.Sources() {
 		heard = append(heard, control.Heard{RLOC: rloc, LastHeardAt: at})
 	}
-	slices.SortFunc(heard, func(a, b control.Heard) int { return a.RLOC.Compare(b.RLOC) })
+	r.w.heard = heard
 	r.node.HandleHeard(r.time(), heard)
 	r.drain()
 }

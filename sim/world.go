@@ -12,6 +12,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/wire"
 )
 
 // epoch is the wall clock at virtual time 0.
@@ -68,7 +69,10 @@ type world struct {
 	forger    forger
 	flows     []*flow
 	packets   uint32
-	atOnce    int // events at this moment
+	atOnce    int             // events at this moment
+	inner     wire.Room       // of what an ECM that is being looked at carries
+	used      []control.Usage // room for reports
+	heard     []control.Heard
 
 	lastUnsettled time.Duration // the last sweep that found something unconverged
 }

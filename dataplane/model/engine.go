@@ -76,7 +76,7 @@ type Engine struct {
 	waiting      *forward.WaitQueue[waitingPacket]
 	unreachables limiter // of answers, by source
 	misses       limiter // of events, by destination
-	sources      map[lisp.RLOC]time.Time
+	sources      []source // in the order of RLOCs
 	counters     dataplane.Counters
 	events       chan dataplane.Event
 }
@@ -110,7 +110,6 @@ func New(o Options) *Engine {
 		waiting:  forward.NewWaitQueue[waitingPacket](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 		events:   make(chan dataplane.Event, eventsWaiting),
 		misses:   limiter{interval: missInterval}, unreachables: limiter{interval: unreachableInterval},
-		sources: map[lisp.RLOC]time.Time{},
 	}
 	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
 	e.tables = newTables(o)
@@ -168,7 +167,7 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	return fmt.Errorf("operation %T: %w", operation, dataplane.ErrUnsupported)
 }
 
-var missPolicies = map[dataplane.MissPolicy]forward.MissPolicy{
+var missPolicies = [...]forward.MissPolicy{
 	dataplane.MissQueue: forward.MissWait, dataplane.MissHandOver: forward.MissWait, dataplane.MissDrop: forward.MissDrop, dataplane.MissForwardNatively: forward.MissNative,
 }
 
@@ -243,6 +242,19 @@ func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	}
 }
 
+// InPlace yields the map-cache's entries as they stand, not copies. They must not be changed, nor the engine be called meanwhile.
+func (e *Engine) InPlace() iter.Seq[*dataplane.MapCacheEntry] {
+	return func(yield func(*dataplane.MapCacheEntry) bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, c := range e.tables.all {
+			if !yield(&c.entry) {
+				return
+			}
+		}
+	}
+}
+
 // Database yields the Database in prefix order, as it is when the iteration begins.
 func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	return func(yield func(dataplane.DatabaseEntry) bool) {
@@ -287,6 +299,14 @@ func (e *Engine) Counters() dataplane.Counters {
 	c.WaitingPackets, c.WaitingOctets = uint64(e.waiting.Packets()), uint64(e.waiting.Octets())
 	c.Drops, c.Other = cloneCounts(c.Drops), cloneCounts(c.Other)
 	return c
+}
+
+// Burden is how many packets wait, and how many events found no room.
+func (e *Engine) Burden() (packets int, eventsLost uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expire()
+	return e.waiting.Packets(), e.counters.EventsLost
 }
 
 func cloneCounts(counts map[string]uint64) map[string]uint64 {

@@ -7,7 +7,7 @@ package model
 
 import (
 	"iter"
-	"maps"
+	"slices"
 	"time"
 
 	"loci/dataplane"
@@ -69,19 +69,36 @@ func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 // maxSources bounds the outer sources that are remembered.
 const maxSources = 16384
 
+// source is an outer source with the time of its last packet.
+type source struct {
+	rloc lisp.RLOC
+	at   time.Time
+}
+
 // noteSource remembers that an outer packet was decapsulated.
 func (e *Engine) noteSource(outer []byte) {
 	h, err := forward.ParseHeader(outer)
-	source := lisp.RLOCFromAddr(h.Source)
-	if _, known := e.sources[source]; err != nil || !known && len(e.sources) == maxSources {
-		return
+	rloc := lisp.RLOCFromAddr(h.Source)
+	at, known := slices.BinarySearchFunc(e.sources, rloc, func(s source, r lisp.RLOC) int { return s.rloc.Compare(r) })
+	switch {
+	case err != nil || !known && len(e.sources) == maxSources:
+	case known:
+		e.sources[at].at = e.options.Now()
+	default:
+		e.sources = slices.Insert(e.sources, at, source{rloc, e.options.Now()})
 	}
-	e.sources[source] = e.options.Now()
 }
 
-// Sources implements dataplane.SourceReporter.
+// Sources implements dataplane.SourceReporter. They come in the order of RLOCs.
 func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return maps.All(maps.Clone(e.sources))
+	sources := slices.Clone(e.sources)
+	e.mu.Unlock()
+	return func(yield func(lisp.RLOC, time.Time) bool) {
+		for i := range sources {
+			if !yield(sources[i].rloc, sources[i].at) {
+				return
+			}
+		}
+	}
 }
