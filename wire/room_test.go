@@ -23,7 +23,7 @@ func TestRoomIsUsedAgain(t *testing.T) {
 	several := MapReply{Nonce: 1}
 	for i := range 5 {
 		r := goldenRecord()
-		r.TTLMinutes = uint32(i)
+		r.TTLMinutes, r.Locators[0].Weight = uint32(i), uint8(i)
 		several.Records = append(several.Records, r)
 	}
 	b, err := several.AppendTo(nil)

@@ -74,8 +74,8 @@ type Engine struct {
 	spare        []dataplane.MapCacheEntry // room for the next iteration of Mappings
 	router       forward.XTR
 	waiting      *forward.WaitQueue[waitingPacket]
-	unreachables limiter // of answers, by source
-	misses       limiter // of events, by destination
+	unreachables limiter  // of answers, by source
+	misses       limiter  // of events, by destination
 	sources      []source // in the order of RLOCs
 	counters     dataplane.Counters
 	events       chan dataplane.Event
