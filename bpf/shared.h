@@ -420,7 +420,9 @@ static __always_inline __u64 find_front_of_flow(__u32 set, __u64 where, __u64 wh
 	return d ? d->addresses[2] : 0;
 }
 
-/* The front of packets to a locator-set, or of the flow where that makes a difference. */
+/* The front of packets to a locator-set, or of the flow where that makes a difference. The epoch need not be read before or after the
+ * number of the set: what is kept for a set is true of it in either epoch, or has expired by the time that a set's number means another one
+ * (TABLES_NS), and ticks may wrap around meanwhile. */
 static __always_inline const struct lisp_decision *find_front(__u32 set, __u32 iid, __u8 tos, __u8 family, __u32 ifindex,
 							      __u32 hash, __u64 now)
 {
@@ -433,7 +435,7 @@ static __always_inline const struct lisp_decision *find_front(__u32 set, __u32 i
 	if (!s || !g || s->set != set + 1 || s->ifindex != ifindex || (OCTETS8(&s->iid_tos) ^ what) << 16 ||
 	    *(const volatile __u32 *)&g->epoch != s->epoch)
 		return NULL;
-	if ((__u32)(now >> LISP_LAST_USED_SHIFT) >= s->expires && !lisp_believe_longer(place, set, now >> LISP_LAST_USED_SHIFT))
+	if ((__s32)((__u32)(now >> LISP_LAST_USED_SHIFT) - s->expires) >= 0 && !lisp_believe_longer(place, set, now >> LISP_LAST_USED_SHIFT))
 		return NULL;
 	front = (__u64)s->front << 32 | s->generation;
 	if (s->front & LISP_FLOW_COUNTS)
