@@ -22,6 +22,9 @@ func TestTAPIsMadeAnew(t *testing.T) {
 	remade := make(chan struct{}, 1)
 	a.open(t, Options{TAPRemade: func() { remade <- struct{}{} }})
 	a.apply(t, siteOperations(0)...)
+	settings := a.Settings()
+	settings.Wait.Time = 10 * patience // however long the TAP takes to be made anew, twice
+	a.apply(t, dataplane.SetSettings{Settings: settings})
 	n.routers[1].apply(t, mappingOf(0, rloc4)...)
 	f := n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(siteAddress4(1, 10), 5000))
 	server, err := n.hosts[1].ListenUDP(netip.AddrPortFrom(siteAddress4(1, 10), 5000))
