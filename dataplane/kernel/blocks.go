@@ -212,17 +212,26 @@ func (s *mapStore) dropGroups(numbers []uint32) {
 	}
 }
 
-// deleteOtherGroups removes the groups of an earlier process, to which no root in force leads, in the background: there may be many.
+// deleteOtherGroups removes the groups of an earlier process, to which no root in force leads, in the background. There may be many, and before
+// Linux 6.8 each takes some 20 ms: nobody waits for them. What has no number any more is of this process, so once is enough.
 func (s *mapStore) deleteOtherGroups() {
-	var others []uint32
-	for number := range s.outer[lisptcMapGroups].all() {
-		if s.groups[number] == nil {
-			others = append(others, number)
+	s.clearing.Do(func() {
+		var others []uint32
+		for number := range s.outer[lisptcMapGroups].all() {
+			if s.groups[number] == nil {
+				others = append(others, number)
+			}
 		}
-	}
-	s.background.Go(func() {
-		for _, number := range others {
-			_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
-		}
+		s.cleared.Go(func() { s.emptyGroups(others) })
 	})
+}
+
+// emptyGroups ends early when the store is closed: what is left the next process finds.
+func (s *mapStore) emptyGroups(numbers []uint32) {
+	for _, number := range numbers {
+		if s.closing.Load() {
+			return
+		}
+		_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -122,6 +123,9 @@ type mapStore struct {
 	outer     map[string]*outerMap // by their names
 
 	background sync.WaitGroup // those that prepare a table or take one away
+	clearing   sync.Once      // of groups of an earlier process
+	cleared    sync.WaitGroup // whoever does that
+	closing    atomic.Bool
 }
 
 // userMapSpecs describes the maps of user space alone.
@@ -351,7 +355,9 @@ func viewOf[T any](memory []byte, m *ebpf.Map) []T {
 
 // close lets go of the maps; what is pinned or used by programs lives on.
 func (s *mapStore) close() error {
+	s.closing.Store(true)
 	s.background.Wait()
+	s.cleared.Wait()
 	_ = s.takePrepared(0)
 	errs := []error{s.dropNextBlock()}
 	for _, memory := range s.mapped {

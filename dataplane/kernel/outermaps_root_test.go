@@ -47,6 +47,7 @@ func beginCounted(t *testing.T, pins *pinDirectory) (*mapStore, int32) {
 	must(t, err)
 	must(t, tables.goOnline())
 	s.background.Wait()
+	s.cleared.Wait()
 	return s, count.Load()
 }
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// slowMaps has each removal wait for somebody, and notes it.
+type slowMaps struct {
+	innerMaps
+	onward  chan struct{}
+	removed []uint32
+}
+
+func (m *slowMaps) Delete(place any) error {
+	<-m.onward
+	m.removed = append(m.removed, place.(uint32))
+	return nil
+}
+
+// TestNobodyWaitsForOldGroups has an earlier process leave groups whose removal takes long: a switch of tables, which waits for what is done in
+// the background, does not wait for that, nor does the end of the engine wait for all of it. No group is removed twice: another one may have its number.
+func TestNobodyWaitsForOldGroups(t *testing.T) {
+	m := &slowMaps{onward: make(chan struct{})}
+	o := &outerMap{m: m, taken: make([]uint64, 1)}
+	s := &mapStore{outer: map[string]*outerMap{lisptcMapGroups: o}, groups: map[uint32]*fibTable{2: {}}}
+	for number := range uint32(6) {
+		o.mark(number + 1)
+	}
+	s.deleteOtherGroups()
+	ready := make(chan struct{})
+	go func() {
+		s.background.Wait()
+		close(ready)
+	}()
+	select {
+	case <-ready:
+	case <-time.After(patience):
+		t.Fatal("a switch of tables waits for groups that nobody uses")
+	}
+	for range 2 {
+		m.onward <- struct{}{}
+	}
+	eventually(t, "two groups are removed", func() bool { return !o.isTaken(1) && !o.isTaken(3) })
+	o.mark(1) // a new one
+	s.groups[1] = &fibTable{}
+	s.deleteOtherGroups()
+	s.closing.Store(true)
+	m.onward <- struct{}{} // it was on its way
+	s.cleared.Wait()
+	if want := []uint32{1, 3, 4}; !slices.Equal(m.removed, want) || !o.isTaken(1) || !o.isTaken(5) {
+		t.Errorf("removed %v, want %v", m.removed, want)
+	}
+}
