@@ -51,7 +51,7 @@ func newAnnounced(t *testing.T, c Config) *announced {
 	}
 	a := &announced{
 		journalledServer: &journalledServer{Node: n, now: epoch}, database: map[lisp.Prefix]DatabaseMapping{},
-		servers: map[netip.Addr]map[lisp.Prefix]lisp.Mapping{netip.MustParseAddr("192.0.2.100"): {}, netip.MustParseAddr("192.0.2.101"): {}},
+		servers: map[netip.Addr]map[lisp.Prefix]lisp.Mapping{},
 	}
 	a.look(t)
 	return a
@@ -89,6 +89,9 @@ func (a *announced) register(t *testing.T, e SendPacket) {
 	register, ok := m.(*wire.MapRegister)
 	if err != nil || !ok {
 		return
+	}
+	if a.servers[e.Remote.Addr()] == nil {
+		a.servers[e.Remote.Addr()] = map[lisp.Prefix]lisp.Mapping{}
 	}
 	for _, r := range register.Records {
 		mapping, err := r.Mapping()
@@ -405,7 +408,7 @@ func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
 				a.turn()
 			}
 			for _, w := range a.etr.registrar.work {
-				under += len(w.under)
+				under += w.under.len()
 			}
 			a.shutDown(t)
 			want := left

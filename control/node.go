@@ -491,10 +491,14 @@ func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
 }
 
 // Shutdown is the last call; as long as it reports that there is more, call it again. What left the Database is withdrawn
-// where a Map-Server may still have it. Other registrations are left to the next run, or withdrawn where
+// where a Map-Server may still have it, and what a role left behind that was switched off is removed. Other registrations are left to the next run, or withdrawn where
 // ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
 func (n *Node) Shutdown(now time.Time) (more bool) {
 	n.host.turn(now)
+	if len(n.retired) > 0 {
+		n.handleRetirement(0)
+		return true
+	}
 	return n.etr != nil && n.etr.shutdown()
 }
 

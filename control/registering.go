@@ -44,11 +44,11 @@ func (a *announcement) has(p lisp.Prefix) bool {
 
 // registering is what is left to be done for one Map-Server.
 type registering struct {
-	*announcement // nil for a Map-Server that is gone
+	*announcement // of nothing for a Map-Server that leaves
 	peer          *registrationPeer
-	under         []lisp.Prefix // withdrawals that are under way, and go on
-	forgotten     bool          // what it was told before
-	place         int           // among under, then withdrawn, then changed, then all
+	under         chunked[lisp.Prefix] // withdrawals that are under way, and go on; all that it was told for a Map-Server that leaves
+	forgotten     bool                 // what it was told before
+	place         int                  // among under, then withdrawn, then changed, then all
 	stage         registerStage
 	skip          int // place in changed while the rest goes
 	pack          packing
@@ -69,31 +69,48 @@ const (
 )
 
 // configure takes over the Map-Servers; step brings the registrations into line: a peer is left alone unless
-// it or the mappings of its site changed.
+// it or the mappings of its site changed. From one that is configured no more, all is withdrawn.
 func (r *registrar) configure(peers []MapServerPeer, quick time.Duration, of func(site string) *announcement) {
-	old := r.peers
+	known := append(r.peers, r.leaving...)
 	r.quick = quick
-	r.peers = make([]*registrationPeer, len(peers))
+	r.peers, r.leaving = make([]*registrationPeer, len(peers)), nil
 	for i, config := range peers {
 		a := of(config.Site)
-		at := slices.IndexFunc(old, func(p *registrationPeer) bool { return p.config.id() == config.id() })
+		at := slices.IndexFunc(known, func(p *registrationPeer) bool { return p.config.id() == config.id() })
 		if at < 0 {
 			r.peers[i] = &registrationPeer{config: config}
 			r.work = append(r.work, &registering{announcement: a, peer: r.peers[i]})
 			continue
 		}
-		p := old[at]
+		p := known[at]
 		r.peers[i] = p
-		same := p.config.equal(config)
-		p.config = config
+		same := p.config.equal(config) && !p.leaves
+		p.config, p.leaves = config, false
 		if !same || a.anew || a.changed.len()+a.withdrawn.len() > 0 {
 			r.work = append(r.work, &registering{announcement: a, peer: p})
 		}
 	}
-	for _, p := range old {
+	for _, p := range known {
 		if !slices.Contains(r.peers, p) {
-			r.work = append(r.work, &registering{peer: p})
+			r.leave(p)
 		}
+	}
+}
+
+// leave begins to withdraw all from a Map-Server. Its Map-Notifies are not asked for: its keys are gone with it.
+func (r *registrar) leave(p *registrationPeer) {
+	r.leaving = append(r.leaving, p)
+	if p.leaves {
+		return
+	}
+	p.leaves, p.config.WantMapNotify = true, false
+	r.work = append(r.work, &registering{announcement: &announcement{site: p.config.Site, all: new(chunked[DatabaseMapping])}, peer: p})
+}
+
+// forget ends what is known of a Map-Server that leaves when nothing is left to be withdrawn.
+func (r *registrar) forget(p *registrationPeer) {
+	if p.leaves && len(p.messages) == 0 && !slices.ContainsFunc(r.work, func(w *registering) bool { return w.peer == p }) {
+		r.leaving = slices.DeleteFunc(r.leaving, func(l *registrationPeer) bool { return l == p })
 	}
 }
 
@@ -107,9 +124,10 @@ func (r *registrar) step() (cost int) {
 	case !w.forgotten:
 		r.forgetNext(w)
 		return forgetCost
-	case w.announcement == nil || w.stage == stageEnd:
+	case w.stage == stageEnd:
 		r.work[0] = nil // or what it was about would stay
 		r.work = r.work[1:]
+		r.forget(w.peer)
 		return 1
 	}
 	before := len(w.peer.messages)
@@ -117,22 +135,20 @@ func (r *registrar) step() (cost int) {
 	return 1 + messageCost*(len(w.peer.messages)-before)
 }
 
-// forgetNext drops the next message to a Map-Server. Withdrawals that are under way go on.
+// forgetNext drops the next message to a Map-Server. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
 func (r *registrar) forgetNext(w *registering) {
 	p := w.peer
 	if len(p.messages) == 0 {
-		p.messages, p.unacknowledged, w.forgotten = nil, 0, true
-		if w.announcement != nil {
-			w.pack = r.packingFor(p)
-		}
+		p.messages, p.cut, p.unacknowledged, w.forgotten = nil, 0, 0, true
+		w.pack = r.packingFor(p)
 		return
 	}
 	id := p.messages[0]
-	p.messages = p.messages[1:]
-	if m := r.messages.at(id); m.withdrawal && w.announcement != nil {
+	p.messages, p.cut = p.messages[1:], p.cut+1
+	if m := r.messages.at(id); m.withdrawal || p.leaves {
 		for _, gone := range m.mappings {
 			if !w.has(gone.Prefix) {
-				w.under = append(w.under, gone.Prefix)
+				w.under.push(gone.Prefix)
 			}
 		}
 	}
@@ -162,8 +178,8 @@ func (w *registering) next() (m lisp.Mapping, ok bool) {
 	at := w.place
 	w.place++
 	switch {
-	case w.stage == stageUnder && at < len(w.under):
-		return withdrawalOf(w.under[at]), true
+	case w.stage == stageUnder && at < w.under.len():
+		return withdrawalOf(*w.under.at(at)), true
 	case w.stage == stageWithdrawn && at < w.withdrawn.len():
 		return withdrawalOf(*w.withdrawn.at(at)), true
 	case w.stage == stageChanged && at < w.changed.len():
@@ -200,7 +216,7 @@ func (r *registrar) flush(w *registering, mappings []lisp.Mapping) {
 	switch {
 	case len(mappings) == 0:
 	case w.stage <= stageWithdrawn:
-		r.add(registerMessage{peer: w.peer, mappings: mappings, withdrawal: true, awaited: true})
+		r.add(registerMessage{peer: w.peer, mappings: mappings, withdrawal: true, awaited: !w.peer.leaves})
 	case w.many:
 		r.add(registerMessage{peer: w.peer, mappings: mappings, awaited: w.first})
 	default:

@@ -45,7 +45,8 @@ const (
 type registrar struct {
 	h        *host
 	peers    []*registrationPeer
-	work     []*registering // Map-Servers whose registration is being brought into line
+	leaving  []*registrationPeer // configured no more; they are told so
+	work     []*registering      // Map-Servers whose registration is being brought into line
 	messages slab[registerMessage]
 	byNonce  map[uint64]uint32
 	timers   deadlines
@@ -58,6 +59,8 @@ type registrar struct {
 type registrationPeer struct {
 	config         MapServerPeer
 	messages       []uint32
+	cut            int  // messages that are gone from the front: numbers of the others do not change
+	leaves         bool // it is configured no more
 	prefixes       int
 	lastSentAt     instant
 	lastNotifyAt   instant
@@ -78,6 +81,7 @@ type registerMessage struct {
 	acknowledged bool // at least once, and not silent since
 	place        int  // among those of the same registration, below gapMessages
 	apart        bool // its refreshes have gone apart from the others'
+	number       int  // its place in peer.messages, and peer.cut
 }
 
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
@@ -93,9 +97,6 @@ func (k Key) equal(o Key) bool {
 
 // withdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
 func (r *registrar) withdrawNow(p *registrationPeer, gone []lisp.Mapping) (cost int) {
-	if len(gone) == 0 {
-		return 0
-	}
 	m := registerMessage{peer: p, mappings: gone, withdrawal: true}
 	payload, err := r.encode(&m, r.h.nextRegisterNonce())
 	if err != nil {
@@ -109,13 +110,13 @@ func (r *registrar) withdrawNow(p *registrationPeer, gone []lisp.Mapping) (cost 
 }
 
 // under is what is to be withdrawn from a Map-Server and was taken back to be sent anew.
-func (r *registrar) under(p *registrationPeer) []lisp.Prefix {
+func (r *registrar) under(p *registrationPeer) *chunked[lisp.Prefix] {
 	for _, w := range r.work {
 		if w.peer == p {
-			return w.under
+			return &w.under
 		}
 	}
-	return nil
+	return &chunked[lisp.Prefix]{}
 }
 
 // tell tells of a Map-Register that says something new.
@@ -132,7 +133,7 @@ func (r *registrar) add(m registerMessage) {
 		r.awaited++
 	}
 	id := r.messages.add(m)
-	m.peer.messages = append(m.peer.messages, id)
+	r.list(id)
 	if at > r.h.now {
 		r.timers.set(id, at)
 	} else {
@@ -301,8 +302,20 @@ func (r *registrar) handleTimeout(id uint32) {
 	r.send(id)
 }
 
+// list puts a message behind the others to its Map-Server.
+func (r *registrar) list(id uint32) {
+	m := r.messages.at(id)
+	m.number = m.peer.cut + len(m.peer.messages)
+	m.peer.messages = append(m.peer.messages, id)
+}
+
+// end is for a withdrawal that arrived, or did not for too long: the last message takes its place.
 func (r *registrar) end(id uint32) {
-	p := r.messages.at(id).peer
-	p.messages = slices.DeleteFunc(p.messages, func(x uint32) bool { return x == id })
+	m := r.messages.at(id)
+	p, last := m.peer, len(m.peer.messages)-1
+	moved := p.messages[last]
+	p.messages[m.number-p.cut], r.messages.at(moved).number = moved, m.number
+	p.messages = p.messages[:last]
 	r.drop(id)
+	r.forget(p)
 }

@@ -3,8 +3,8 @@
 package control
 
 // What an ITR or ETR leaves behind when the role is switched off: the data plane is emptied of its map-cache and
-// of what it was told about locators, or of its Database, a batch a turn. A role that begins meanwhile has
-// the last word on all that is its own.
+// of what it was told about locators, or of its Database, and its registrations are withdrawn, a batch a turn. A role that
+// begins meanwhile has the last word on all that is its own.
 
 import "loci/lisp"
 
@@ -17,7 +17,8 @@ type retirement struct {
 	locators  *locatorTable
 	entry     uint32 // where the pass is
 	locator   uint32
-	database  *database                 // what an ETR's pass was about to announce, nil for an ITR
+	etr       *etr                      // nil for an ITR
+	database  *database                 // what an ETR's pass was about to announce
 	announced *chunked[DatabaseMapping] // and what was announced before
 	listed    int
 	was       int
@@ -31,14 +32,31 @@ func (n *Node) retire(r retirement) {
 
 // handleRetirement does one batch.
 func (n *Node) handleRetirement(uint32) {
+	next := n.host.now + 1 // the next turn
 	for left := retiredRows; left > 0 && len(n.retired) > 0; left-- {
-		if !n.retired[0].step(n) {
+		r := &n.retired[0]
+		if r.step(n) {
+			continue
+		}
+		more := false
+		if r.etr != nil {
+			before := r.etr.last.sent
+			more = r.etr.withdraw(n.registers)
+			next += instant(r.etr.last.sent-before) * n.host.limits.MapRegisters.interval()
+			left = 0 // that was a batch
+		}
+		if !more {
 			n.retired = n.retired[1:]
 		}
 	}
 	if len(n.retired) > 0 {
-		n.retiring.set(0, n.host.now+1) // the next turn
+		n.retiring.set(0, next)
 	}
+}
+
+// registers reports whether the ETR, if there is one, registers an EID-Prefix with that Map-Server.
+func (n *Node) registers(with *registrationPeer, p lisp.Prefix) bool {
+	return n.etr != nil && n.etr.wants(p, with)
 }
 
 // step looks at one row and reports whether there was any.
@@ -82,7 +100,7 @@ func (n *Node) forgetDatabase(p lisp.Prefix) {
 // retirement is what an ETR leaves behind. Of a pass under way that is also what comes yet: an older
 // retirement may have left it where it was.
 func (e *etr) retirement() retirement {
-	r := retirement{database: e.database, announced: &e.announced, was: e.announced.len()}
+	r := retirement{etr: e, database: e.database, announced: &e.announced, was: e.announced.len()}
 	if e.pass.walking {
 		r.was = e.pass.was
 	}

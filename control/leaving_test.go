@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// A Map-Server that a reload takes out of the configuration, or all of them with the ETR: what it has of us is
+// withdrawn, in short turns, unless it comes back.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"loci/wire"
+)
+
+var leavingAddresses = []string{"192.0.2.101:4342", "[2001:db8:ff::101]:4342"}
+
+// leavingConfig has a Map-Server that stays and one that leaves, both of the one site there is.
+func leavingConfig(count int, leaves string) (both, without Config) {
+	both = announceConfig(count, north, everywhere("192.0.2.1"))
+	both.ETR.MapServers[1] = MapServerPeer{Address: netip.MustParseAddrPort(leaves), Site: "north", Key: secret(1), WantMapNotify: true}
+	without = both
+	etr := *both.ETR
+	etr.MapServers = etr.MapServers[:1]
+	without.ETR = &etr
+	return both, without
+}
+
+// withdrawals are the Map-Registers with TTL 0 to an address among the effects that nobody looked at.
+func (a *announced) withdrawals(t *testing.T, to netip.Addr) (n int) {
+	t.Helper()
+	a.keep()
+	for _, e := range a.effects {
+		sent, ok := e.(SendPacket)
+		if !ok || sent.Remote.Addr() != to {
+			continue
+		}
+		if m, err := wire.Parse(sent.Payload); err != nil {
+			t.Fatal(err)
+		} else if m, ok := m.(*wire.MapRegister); ok && m.Records[0].TTLMinutes == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestMapServerThatLeaves(t *testing.T) {
+	for _, leaves := range leavingAddresses {
+		t.Run(leaves, func(t *testing.T) {
+			both, without := leavingConfig(2*announceBatch, leaves)
+			gone := netip.MustParseAddrPort(leaves).Addr()
+			a := newAnnounced(t, both)
+			a.settle(t)
+			a.serversHave(t, both)
+			a.reload(t, without)
+			packets := 0
+			for end := a.now.Add(2 * time.Minute); a.now.Before(end); a.now = a.now.Add(10 * time.Millisecond) {
+				a.turn()
+				packets += a.withdrawals(t, gone)
+				if n := a.withdrawals(t, netip.MustParseAddr("192.0.2.100")); n > 0 {
+					t.Fatalf("%d withdrawals to the Map-Server that stays", n)
+				}
+				a.look(t)
+			}
+			if has := len(a.servers[gone]); has > 0 {
+				t.Errorf("the Map-Server that left has %d registrations", has)
+			}
+			a.serversHave(t, without)
+			if packets < 2*withdrawTries || packets%withdrawTries != 0 {
+				t.Errorf("%d Map-Registers with TTL 0: want each %d times", packets, withdrawTries)
+			}
+			if len(a.etr.registrar.leaving) > 0 {
+				t.Error("it is still known")
+			}
+		})
+	}
+}
+
+// TestMapServerThatComesBack: nothing that was withdrawn meanwhile stays so, and no withdrawal comes later.
+func TestMapServerThatComesBack(t *testing.T) {
+	for _, leaves := range leavingAddresses {
+		for turns := range 30 {
+			both, without := leavingConfig(2*announceBatch, leaves)
+			both.ETR.MapServers[1].WantMapNotify = turns%2 == 0
+			a := newAnnounced(t, both)
+			a.settle(t)
+			a.reload(t, without)
+			for range turns * turns {
+				a.turn()
+			}
+			a.look(t)
+			a.reload(t, both)
+			a.settle(t)
+			a.serversHave(t, both)
+		}
+	}
+}
+
+// TestETRThatComesBack has what is configured registered, while more is being withdrawn than one turn does.
+func TestETRThatComesBack(t *testing.T) {
+	under := 0
+	for _, leaves := range leavingAddresses {
+		both, _ := leavingConfig(24*announceBatch, leaves)
+		off := both
+		off.ETR = nil
+		for turns := range 8 {
+			a := newAnnounced(t, both)
+			a.settle(t)
+			a.reload(t, off)
+			for range 10 * turns {
+				a.turn()
+			}
+			a.look(t)
+			a.reload(t, both)
+			under += len(a.retired)
+			for len(a.retired) > 0 {
+				a.turn()
+			}
+			for address := range a.servers {
+				if n := a.withdrawals(t, address); n > 0 {
+					t.Fatalf("after %d turns: %d Map-Registers with TTL 0 for what is configured", 10*turns, n)
+				}
+			}
+			a.settle(t)
+			a.serversHave(t, both)
+		}
+	}
+	if under < 8 {
+		t.Errorf("%d withdrawals were under way: the test proves nothing", under)
+	}
+}
+
+// TestETRThatIsSwitchedOffWithdraws what its Map-Servers have, of a pass under way too, and what is left of it at a shutdown.
+func TestETRThatIsSwitchedOffWithdraws(t *testing.T) {
+	for _, leaves := range leavingAddresses {
+		both, _ := leavingConfig(4*announceBatch, leaves)
+		half, _ := leavingConfig(2*announceBatch, leaves)
+		off := both
+		off.ETR = nil
+		for turns := range 20 {
+			for _, shutDown := range []bool{false, true} {
+				a := newAnnounced(t, both)
+				a.settle(t)
+				a.reload(t, half)
+				for range turns {
+					a.turn()
+				}
+				a.reload(t, off)
+				for !shutDown && len(a.retired) > 0 {
+					a.now = a.now.Add(time.Millisecond)
+					a.turn()
+				}
+				a.shutDown(t)
+				for address, has := range a.servers {
+					if len(has) > 0 {
+						t.Fatalf("after %d turns, shut down %v: %s has %d registrations", turns, shutDown, address, len(has))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestShutdownWhileAMapServerLeaves withdraws there at any moment, and nowhere else.
+func TestShutdownWhileAMapServerLeaves(t *testing.T) {
+	for _, leaves := range leavingAddresses {
+		both, without := leavingConfig(4*announceBatch, leaves)
+		gone, stays := netip.MustParseAddrPort(leaves).Addr(), netip.MustParseAddr("192.0.2.100")
+		for turns := range 40 {
+			a := newAnnounced(t, both)
+			a.settle(t)
+			a.reload(t, without)
+			for range turns {
+				a.turn()
+			}
+			a.shutDown(t)
+			if left, kept := len(a.servers[gone]), len(a.servers[stays]); left > 0 || kept != 4*announceBatch {
+				t.Fatalf("after %d turns: the Map-Server that left has %d registrations, the other %d of %d", turns, left, kept, 4*announceBatch)
+			}
+		}
+	}
+}
+
+// TestReloadsOfMapServers has Map-Servers, and the ETR, come and go at any point of what went before.
+func TestReloadsOfMapServers(t *testing.T) {
+	seeds := uint64(60)
+	if raceEnabled {
+		seeds = 6
+	}
+	for seed := range seeds {
+		random := rand.New(rand.NewPCG(seed, 3))
+		all, _ := leavingConfig(0, leavingAddresses[seed%2])
+		servers := all.ETR.MapServers
+		fresh := func(last bool) Config {
+			c := announceConfig(2*announceBatch, func(int) string { return []string{"north", ""}[random.IntN(2)] },
+				func(int) string { return fmt.Sprint("192.0.2.", 1+random.IntN(2)) })
+			c.ETR.MapServers = [][]MapServerPeer{servers, servers[:1], servers[1:]}[random.IntN(3)]
+			if !last && random.IntN(4) == 0 {
+				c.ETR = nil
+			}
+			return c
+		}
+		a := newAnnounced(t, fresh(true))
+		for range 2 + random.IntN(6) {
+			a.reload(t, fresh(false))
+			for range random.IntN(20) {
+				a.turn()
+				a.look(t)
+			}
+		}
+		c := fresh(true)
+		a.reload(t, c)
+		a.settle(t)
+		a.databaseIs(t, c)
+		a.serversHave(t, c)
+		configured := map[netip.Addr]bool{}
+		for _, p := range c.ETR.MapServers {
+			configured[p.Address.Addr()] = true
+		}
+		for address, has := range a.servers {
+			if len(has) > 0 && !configured[address] {
+				t.Fatalf("seed %d: %s, which is not configured, has %d registrations", seed, address, len(has))
+			}
+		}
+	}
+}
+
+// TestTurnsOfALeave has a Map-Server of a large Database leave, then the whole ETR.
+func TestTurnsOfALeave(t *testing.T) {
+	count := 100_000
+	if testing.Short() || raceEnabled {
+		count = 5_000
+	}
+	both, without := leavingConfig(count, leavingAddresses[1])
+	a := newAnnounced(t, both)
+	a.settle(t)
+	off := both
+	off.ETR = nil
+	for what, step := range []struct {
+		config Config
+		length time.Duration
+	}{{without, time.Minute}, {off, 20 * time.Second}} {
+		runtime.GC()
+		end, most := a.now.Add(step.length), 0
+		a.turns(func() bool { a.reload(t, step.config); a.keep(); return true })
+		n, longest := a.turns(func() bool {
+			if deadline, ok := a.NextDeadline(); ok && deadline.After(a.now) {
+				a.now = deadline
+			}
+			a.turn()
+			most = max(most, a.keep())
+			return !a.now.Before(end)
+		})
+		t.Logf("step %d: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
+		if most > 4*announceBatch || count == 100_000 && longest > longestTurn {
+			t.Errorf("step %d: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
+		}
+		a.look(t)
+	}
+	for address, has := range a.servers {
+		if len(has) > 0 {
+			t.Errorf("%s has %d registrations", address, len(has))
+		}
+	}
+	if len(a.database) > 0 {
+		t.Errorf("%d EID-Prefixes are in the data plane", len(a.database))
+	}
+}
