@@ -420,10 +420,13 @@ func (d *daemon) addTurns(c *api.Counters) {
 	c.Control["longest_turn_processor_nanoseconds"], c.Control["long_turns_processor_total"] = uint64(clock.longestWork.Load()), clock.longWork.Load()
 	c.Control["longest_turn_thread_nanoseconds"], c.Control["long_turns_thread_total"] = uint64(clock.longestOwn.Load()), clock.longOwn.Load()
 	c.Control["longest_turn_thread_page_faults"], c.Control["longest_turn_thread_switches"] = clock.faults.Load(), clock.switches.Load()
-	for kind, name := range turnNames {
-		c.Control["longest_"+name+"_turn_processor_nanoseconds"] = uint64(clock.ofKind[kind].longestWork.Load())
-		c.Control["longest_"+name+"_turn_thread_nanoseconds"] = uint64(clock.ofKind[kind].longestOwn.Load())
-	}
+	work, own := clock.ofKinds()
+	c.Control["longest_messages_turn_processor_nanoseconds"], c.Control["longest_messages_turn_thread_nanoseconds"] = work[turnOfMessages], own[turnOfMessages]
+	c.Control["longest_plane_turn_processor_nanoseconds"], c.Control["longest_plane_turn_thread_nanoseconds"] = work[turnOfPlane], own[turnOfPlane]
+	c.Control["longest_usage_turn_processor_nanoseconds"], c.Control["longest_usage_turn_thread_nanoseconds"] = work[turnOfUsage], own[turnOfUsage]
+	c.Control["longest_call_turn_processor_nanoseconds"], c.Control["longest_call_turn_thread_nanoseconds"] = work[turnOfCall], own[turnOfCall]
+	c.Control["longest_timeout_turn_processor_nanoseconds"], c.Control["longest_timeout_turn_thread_nanoseconds"] = work[turnOfTimeout], own[turnOfTimeout]
+	c.Control["longest_shutdown_turn_processor_nanoseconds"], c.Control["longest_shutdown_turn_thread_nanoseconds"] = work[turnOfShutdown], own[turnOfShutdown]
 }
 
 func addPlaneCounters(c *api.Counters, p dataplane.Counters) {

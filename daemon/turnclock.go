@@ -37,9 +37,6 @@ const (
 	turnKinds
 )
 
-// turnNames are the kinds in the names of counters.
-var turnNames = [turnKinds]string{"messages", "plane", "usage", "call", "timeout", "shutdown"}
-
 // turnClock keeps the longest turn so far, of each kind and of all, and how many were longer than longTurn.
 type turnClock struct {
 	longest, longestWork, longestOwn atomic.Int64 // nanoseconds, by the wall, of processor time, and of the thread's
@@ -97,6 +94,14 @@ func (c *turnClock) end(s turnStart) {
 		c.faults.Store(uint64(thread.Minflt - s.thread.Minflt + thread.Majflt - s.thread.Majflt))
 		c.switches.Store(uint64(thread.Nvcsw - s.thread.Nvcsw + thread.Nivcsw - s.thread.Nivcsw))
 	}
+}
+
+// ofKinds are the longest turns of each kind, in nanoseconds of processor time and of the thread's.
+func (c *turnClock) ofKinds() (work, own [turnKinds]uint64) {
+	for kind := range c.ofKind {
+		work[kind], own[kind] = uint64(c.ofKind[kind].longestWork.Load()), uint64(c.ofKind[kind].longestOwn.Load())
+	}
+	return work, own
 }
 
 // note takes note of a turn by one of the clocks, and reports whether it is the longest so far.

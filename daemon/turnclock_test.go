@@ -85,16 +85,14 @@ func TestTurnClockTellsKinds(t *testing.T) {
 		s.thread.Nivcsw -= 10 * length
 		c.end(s)
 	}
-	of := func(kind turnKind) (work, own time.Duration) {
-		return time.Duration(c.ofKind[kind].longestWork.Load()), time.Duration(c.ofKind[kind].longestOwn.Load())
-	}
+	work, own := c.ofKinds()
 	for kind, least := range [turnKinds]time.Duration{turnOfMessages: time.Minute, turnOfPlane: 2 * time.Minute, turnOfCall: 4 * time.Minute} {
-		if work, own := of(turnKind(kind)); work < least || own < least || least > 0 && (work >= 2*least || own >= 2*least) || least == 0 && own != 0 {
-			t.Errorf("%s: %v, %v of the thread, want at least %v", turnNames[kind], work, own, least)
+		w, o := time.Duration(work[kind]), time.Duration(own[kind])
+		if w < least || o < least || least > 0 && (w >= 2*least || o >= 2*least) || least == 0 && o != 0 {
+			t.Errorf("kind %d: %v, %v of the thread, want at least %v", kind, w, o, least)
 		}
 	}
-	work, own := of(turnOfCall)
-	if c.longestWork.Load() != int64(work) || c.longestOwn.Load() != int64(own) || c.longOwn.Load() != 3 {
+	if uint64(c.longestWork.Load()) != work[turnOfCall] || uint64(c.longestOwn.Load()) != own[turnOfCall] || c.longOwn.Load() != 3 {
 		t.Errorf("of all: %v, %v of the thread, %d long ones", c.longestWork.Load(), c.longestOwn.Load(), c.longOwn.Load())
 	}
 	if faults, switches := c.faults.Load(), c.switches.Load(); faults < 240_000 || faults > 290_000 || switches < 2400 || switches > 2900 {
