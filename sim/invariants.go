@@ -180,11 +180,11 @@ func (w *world) checkDelivered(r *router, instance lisp.InstanceID, packet []byt
 
 // beforeMessage notes what a message allows its receiver to do.
 func (w *world) beforeMessage(r *router, m *mail) {
-	if len(m.payload) < 12 || r.site == nil || wire.MessageType(m.payload[0]>>4) != wire.TypeMapReply {
-		return
+	if len(m.payload) < 12 || r.site == nil || wire.MessageType(m.payload[0]>>4) != wire.TypeMapReply || m.payload[0]&probeReplyBit != 0 {
+		return // the answer to an RLOC-probe allows nothing
 	}
 	if _, asked := r.requests.nonces[binary.BigEndian.Uint64(m.payload[4:])]; !asked {
-		return // nor does the answer to an RLOC-probe allow anything
+		return
 	}
 	reply, ok := m.parsed().(*wire.MapReply)
 	if !ok || !r.requests.answered(reply.Nonce) {

@@ -9,6 +9,7 @@ package sim
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/control"
@@ -122,13 +123,16 @@ func (r *router) watchProbe(to netip.AddrPort) {
 type requestWatch struct {
 	router    *router
 	asked     map[lisp.Prefix]*askedPrefix
+	open      []*askedPrefix // those that are not answered, and some that are
 	nonces    map[uint64]lisp.Prefix
 	registers map[registerKey]time.Time
 }
 
 type askedPrefix struct {
+	prefix     lisp.Prefix
 	lastAt     time.Time
 	unanswered int
+	open       bool // listed as such
 }
 
 type registerKey struct {
@@ -139,7 +143,7 @@ type registerKey struct {
 }
 
 func (q *requestWatch) forget() {
-	q.asked, q.nonces = map[lisp.Prefix]*askedPrefix{}, map[uint64]lisp.Prefix{}
+	q.asked, q.nonces, q.open = map[lisp.Prefix]*askedPrefix{}, map[uint64]lisp.Prefix{}, nil
 	q.registers = map[registerKey]time.Time{}
 }
 
@@ -154,7 +158,7 @@ func (q *requestWatch) sent(m *wire.MapRequest) {
 		}
 		a := q.asked[p]
 		if a == nil {
-			a = &askedPrefix{}
+			a = &askedPrefix{prefix: p}
 			q.asked[p] = a
 		}
 		gap := now.Sub(a.lastAt)
@@ -166,7 +170,9 @@ func (q *requestWatch) sent(m *wire.MapRequest) {
 		case gap >= requestPause-rounding:
 			a.unanswered = 0
 		}
-		a.lastAt = now
+		if a.lastAt = now; !a.open {
+			a.open, q.open = true, append(q.open, a)
+		}
 		a.unanswered++
 		q.nonces[m.Nonce] = p
 	}
@@ -186,11 +192,13 @@ func (q *requestWatch) answered(nonce uint64) bool {
 
 // covered notes that a mapping came for what else was asked: that is answered too.
 func (q *requestWatch) covered(by lisp.Prefix) {
-	for p, a := range q.asked {
-		if by.Covers(p) {
+	q.open = slices.DeleteFunc(q.open, func(a *askedPrefix) bool {
+		if by.Covers(a.prefix) {
 			a.unanswered = 0
 		}
-	}
+		a.open = a.unanswered > 0
+		return !a.open
+	})
 }
 
 // prune forgets what is too old to matter.
@@ -200,10 +208,15 @@ func (q *requestWatch) prune() {
 	}
 	now := q.router.time()
 	for nonce, p := range q.nonces {
-		if a := q.asked[p]; a == nil || now.Sub(a.lastAt) > 2*requestPause {
-			delete(q.nonces, nonce)
-			delete(q.asked, p)
+		a := q.asked[p]
+		if a != nil && now.Sub(a.lastAt) <= 2*requestPause {
+			continue
 		}
+		if a != nil {
+			a.unanswered = 0 // no longer open
+		}
+		delete(q.nonces, nonce)
+		delete(q.asked, p)
 	}
 }
 
@@ -278,18 +291,22 @@ func addrKey(a netip.Addr) uint64 {
 
 // rateWatch is a table of token buckets, each the time at which it will be full again, in
 // nanoseconds.
-type rateWatch struct{ fullAt map[uint64]int64 }
+type rateWatch struct{ fullAt map[uint64]*int64 }
 
 // take reports whether one more is within the rate.
 func (t *rateWatch) take(at time.Time, key uint64, rate control.Rate) bool {
 	if t.fullAt == nil || len(t.fullAt) > 4096 {
-		t.fullAt = map[uint64]int64{} // lenient: what is forgotten is full
+		t.fullAt = map[uint64]*int64{} // lenient: what is forgotten is full
 	}
 	interval, now := int64(float64(time.Second)/rate.PerSecond), at.UnixNano()
 	fullAt := t.fullAt[key]
-	if fullAt > now+int64(rate.Burst-1)*interval+int64(rounding) {
+	if fullAt == nil {
+		fullAt = new(int64)
+		t.fullAt[key] = fullAt
+	}
+	if *fullAt > now+int64(rate.Burst-1)*interval+int64(rounding) {
 		return false
 	}
-	t.fullAt[key] = max(fullAt, now) + interval
+	*fullAt = max(*fullAt, now) + interval
 	return true
 }

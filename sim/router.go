@@ -35,8 +35,10 @@ type router struct {
 	node         *control.Node // nil while it is down
 	plane        *model.Engine // nil for servers and while the machine is off
 	timerAt      time.Duration // of the timer in the queue, 0 for none
+	timerFor     time.Time     // the deadline that it is for
 	config       control.Config
 	configuredAt time.Time
+	usageSince   time.Time // the last report of use to this Node, zero for none
 
 	registersWrong bool // with the key of that configuration
 
@@ -122,7 +124,7 @@ func (r *router) boot() {
 func (r *router) startNode() {
 	r.requests.forget()
 	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
-	r.accepted = acceptance{}
+	r.accepted, r.usageSince = acceptance{}, time.Time{}
 	r.sibling.said, r.sibling.detour = nil, netip.Addr{}
 	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.wrongKey > 0
 	r.configurePlane()
@@ -242,14 +244,14 @@ func (r *router) timer(at time.Duration) {
 // schedule puts the next deadline into the queue, unless an earlier one stands there.
 func (r *router) schedule() {
 	deadline, ok := r.node.NextDeadline()
-	if !ok {
+	if !ok || r.timerAt != 0 && !deadline.Before(r.timerFor) {
 		return
 	}
 	at := max(r.clock.until(deadline), r.w.now)
 	if r.timerAt != 0 && r.timerAt <= at {
 		return
 	}
-	r.timerAt = at
+	r.timerAt, r.timerFor = at, deadline
 	r.w.queue.push(event{at: at, kind: eventTimer, router: r})
 }
 
@@ -356,9 +358,10 @@ func (r *router) reportUsage() {
 	if r.node == nil || r.plane == nil {
 		return
 	}
-	used, since := r.w.used[:0], r.time().Add(-2*usageInterval)
+	used, since := r.w.used[:0], r.usageSince
+	r.usageSince = r.time()
 	for e := range r.plane.InPlace() {
-		if e.Usage.LastUsedAt.After(since) {
+		if !e.Usage.LastUsedAt.IsZero() && !e.Usage.LastUsedAt.Before(since) {
 			used = append(used, control.Usage{Prefix: e.Mapping.Prefix, LastUsedAt: e.Usage.LastUsedAt})
 		}
 	}

@@ -139,7 +139,11 @@ func hashLocators(set lisp.LocatorSet) uint64 {
 }
 
 // sameLocators compares what matters of two sets.
-func sameLocators(a, b lisp.LocatorSet) bool { return hashLocators(a) == hashLocators(b) }
+func sameLocators(a, b lisp.LocatorSet) bool {
+	return slices.EqualFunc(a, b, func(a, b lisp.Locator) bool {
+		return a.RLOC == b.RLOC && a.Priority == b.Priority && a.Weight == b.Weight && a.Reachable == b.Reachable
+	})
+}
 
 // acceptance is what a Map-Server was seen to have accepted from each tunnel router.
 type acceptance map[acceptanceKey]accepted

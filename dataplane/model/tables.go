@@ -22,6 +22,7 @@ import (
 type tables struct {
 	options   Options
 	instances map[lisp.InstanceID]*instance
+	recent    *instance // the one that was looked into last
 	all       []*cached // the map-caches of all instances, each entry at its place
 	owned     int
 	local     []lisp.RLOC
@@ -31,6 +32,7 @@ type tables struct {
 
 // instance holds the tables of one Instance-ID, both families in each.
 type instance struct {
+	id       lisp.InstanceID
 	cache    bart.Table[*cached]
 	database bart.Table[dataplane.DatabaseEntry]
 }
@@ -49,7 +51,7 @@ func newTables(o Options) tables {
 func (t *tables) instance(id lisp.InstanceID) *instance {
 	i := t.instances[id]
 	if i == nil {
-		i = &instance{}
+		i = &instance{id: id}
 		t.instances[id] = i
 	}
 	return i
@@ -163,8 +165,10 @@ func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) e
 	if rloc.IsZero() || state > dataplane.LocatorDown {
 		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
 	}
-	t.states[rloc] = state
-	t.shareOutTo(rloc)
+	was := t.states[rloc] // up, where nobody said anything
+	if t.states[rloc] = state; state != was {
+		t.shareOutTo(rloc)
+	}
 	return nil
 }
 
@@ -252,9 +256,17 @@ func (t *tables) locatorStates() []locatorState {
 	return states
 }
 
+// known are the tables of an Instance-ID, nil where nothing was put into them yet. Packets mostly have that of the one before.
+func (t *tables) known(id lisp.InstanceID) *instance {
+	if t.recent == nil || t.recent.id != id {
+		t.recent = t.instances[id]
+	}
+	return t.recent
+}
+
 // lookup returns the entry of the longest prefix.
 func (t *tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
-	i := t.instances[id]
+	i := t.known(id)
 	if i == nil {
 		return nil
 	}
@@ -264,7 +276,7 @@ func (t *tables) lookup(id lisp.InstanceID, eid netip.Addr) *cached {
 
 // InDatabase is forward.Tables.
 func (t *tables) InDatabase(id lisp.InstanceID, eid netip.Addr) bool {
-	i := t.instances[id]
+	i := t.known(id)
 	if i == nil {
 		return false
 	}
