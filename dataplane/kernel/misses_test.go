@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"os"
 	"testing"
 	"time"
 	"unsafe"
@@ -74,14 +73,7 @@ func TestEventsWithoutRoomAreTriedNowAndThen(t *testing.T) {
 // TestRestBeginsWithAsking has the room busy for long before it asks for a frame that is there: that is no rest, and the frame behind it
 // is taken as well before anything is told. That a machine sleeps in between is no fault: then it is asked again.
 func TestRestBeginsWithAsking(t *testing.T) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	near, far := os.NewFile(uintptr(ends[0]), "tap"), os.NewFile(uintptr(ends[1]), "wire")
-	defer near.Close()
-	defer far.Close()
-	asTAP := &tap{file: near}
-	asTAP.raw, err = near.SyscallConn()
-	must(t, err)
+	asTAP, far := pairedTAP(t)
 	r := newRoom(asTAP, nil, nil, nil, nil)
 	r.working.Lock()
 	defer r.working.Unlock()

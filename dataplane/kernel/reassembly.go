@@ -165,7 +165,7 @@ func (e *Engine) isCore(ifindex uint32) bool {
 // bringBack writes the packet to the TAP, where the programs decapsulate it.
 func (e *Engine) bringBack(header outerHeader, f frame) {
 	e.mu.Lock()
-	tap := e.room.tap
+	tap := *e.room.tap // which may become another one
 	e.mu.Unlock()
 	ethernet := f.ethernet()
 	copy(ethernet, tap.mac[:])
