@@ -90,6 +90,7 @@ type Engine struct {
 
 	tapRemade  func()
 	noShortcut bool
+	fresh      bool // nothing was in force before
 
 	// changing is held by whoever changes anything, mu as well while tables,
 	// settings or interfaces are at hand. Both are taken in this order.
@@ -126,7 +127,7 @@ func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
 	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: newGraceClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}}
 	if err := e.open(options); err != nil {
-		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.release(), missingFeatures())
+		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), missingFeatures())
 	}
 	e.start()
 	return e, nil
@@ -160,6 +161,7 @@ func (e *Engine) open(o Options) (err error) {
 	if e.pins, err = openPins(o.PinDirectory, o.Instance); err != nil {
 		return err
 	}
+	e.fresh = e.pins.isEmpty()
 	if e.tap, err = openTAP(e.space, o.TAP); err != nil {
 		return err
 	}
@@ -359,6 +361,21 @@ func (e *Engine) markClosed() bool {
 	was := e.closed
 	e.closed = true
 	return !was
+}
+
+// giveUp lets go of everything when the engine cannot be opened. What it made goes, unless there was something in force before.
+func (e *Engine) giveUp() error {
+	if !e.fresh {
+		return e.release()
+	}
+	var errs []error
+	if e.hooks != nil {
+		errs = append(errs, e.hooks.keepOnly(nil))
+	}
+	if e.tap != nil && e.tap.made {
+		errs = append(errs, e.tap.remove())
+	}
+	return errors.Join(append(errs, e.releaseAll(), e.pins.remove())...)
 }
 
 // release lets go of everything that this process holds.

@@ -99,6 +99,12 @@ func (p *pinDirectory) settle() error {
 // forget removes the previous maps, which live on for as long as programs use them.
 func (p *pinDirectory) forget() error { return os.RemoveAll(p.previous()) }
 
+// isEmpty reports whether no process has left anything.
+func (p *pinDirectory) isEmpty() bool {
+	left, err := os.ReadDir(p.path)
+	return err == nil && len(left) == 0
+}
+
 // close gives up the lock, if it was taken, and leaves the pins.
 func (p *pinDirectory) close() error {
 	if p.lock == nil {

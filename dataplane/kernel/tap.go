@@ -45,22 +45,27 @@ type tap struct {
 	raw   syscall.RawConn
 	index uint32
 	mac   [6]byte
+	made  bool // it was not there before
 }
 
 // openTAP makes the TAP, or takes over the one that an earlier process left.
 func openTAP(s *space, name string) (*tap, error) {
-	t := &tap{name: name}
+	_, notThere := s.netlink.LinkByName(name)
+	t := &tap{name: name, made: errors.As(notThere, &netlink.LinkNotFoundError{})}
 	if err := s.do(func() (err error) {
 		t.file, err = openTUNFile(name)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	err := t.setUp(s, name)
-	if err == nil {
-		t.raw, err = t.file.SyscallConn()
+	var err error
+	if t.raw, err = t.file.SyscallConn(); err == nil {
+		err = t.setUp(s, name)
 	}
 	if err != nil {
+		if t.made {
+			_ = t.remove()
+		}
 		_ = t.file.Close()
 		return nil, fmt.Errorf("TAP %s: %w", name, err)
 	}
