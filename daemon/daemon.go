@@ -146,7 +146,7 @@ func (d *daemon) start(p plan) (err error) {
 			return err
 		}
 	}
-	node, err := control.Restarted(p.control, now, random, lastNonce)
+	node, err := control.Restarted(p.control, now, new(random).read, lastNonce)
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}

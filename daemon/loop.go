@@ -10,7 +10,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -71,9 +70,6 @@ func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *s
 	}
 	return l
 }
-
-// random feeds the Node's nonces from the system's generator, which never fails.
-func random(b []byte) { _, _ = rand.Read(b) }
 
 // run is the loop; it returns when the context ends, the Node's last words queued.
 func (l *loop) run(ctx context.Context) {

@@ -33,7 +33,7 @@ func runningDaemon(t *testing.T) *daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.sockets.close)
-	node, err := control.New(p.control, time.Now(), random)
+	node, err := control.New(p.control, time.Now(), new(random).read)
 	if err != nil {
 		t.Fatal(err)
 	}

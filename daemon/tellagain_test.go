@@ -28,7 +28,7 @@ func TestDataPlaneIsToldAgainAPageATurn(t *testing.T) {
 		c.ETR.Database = append(c.ETR.Database, control.DatabaseMapping{Prefix: own, Locators: locator(0), TTLMinutes: 60})
 		c.ITR.StaticMappings = append(c.ITR.StaticMappings, lisp.Mapping{Prefix: other, Locators: locator(i), TTLMinutes: 60})
 	}
-	node, err := control.New(c, time.Now(), random)
+	node, err := control.New(c, time.Now(), new(random).read)
 	if err != nil {
 		t.Fatal(err)
 	}
