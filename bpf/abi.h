@@ -497,6 +497,7 @@ enum lisp_way {
 	LISP_WAY_ENTRY = 5,  /* an entry of the Database: as LISP_WAY_DECAPSULATED */
 	LISP_WAY_SOURCE = 6, /* a source that is an EID of the Database */
 	LISP_WAY_BLOCK = 7,  /* destinations of which none is */
+	LISP_WAY_ENTRY_BLOCK = 8, /* destinations that an entry of the Database has to itself; mapping_index is that */
 };
 
 /* How many decisions a processor keeps; a power of two. */

@@ -38,7 +38,18 @@ func (p *plane) scatter(scattered bool) {
 	must(p.t, p.coll.Maps["clocks"].Lookup(uint32(0), &each))
 	for _, value := range each {
 		binary.NativeEndian.PutUint32(value[scatteredAt:], map[bool]uint32{true: 8}[scattered])
-		binary.NativeEndian.PutUint32(value[turnAt:], 0) // the next one is no sample
+		binary.NativeEndian.PutUint32(value[turnAt:], 15) // the next one is no sample, and says which entry has a block
+	}
+	must(p.t, p.coll.Maps["clocks"].Put(uint32(0), each))
+}
+
+// setTurn says of all processors how many scattered packets there were.
+func (p *plane) setTurn(turn uint32) {
+	p.t.Helper()
+	var each [][]byte
+	must(p.t, p.coll.Maps["clocks"].Lookup(uint32(0), &each))
+	for _, value := range each {
+		binary.NativeEndian.PutUint32(value[turnAt:], turn)
 	}
 	must(p.t, p.coll.Maps["clocks"].Put(uint32(0), each))
 }
@@ -54,6 +65,7 @@ func (b *bench) goScattered(t *testing.T, hook string, at netlink.Link, frame []
 		return answer == actRedirect && bytes.Equal(got[:6], keptMAC), got
 	}
 	b.leaveAlone(t)
+	b.setTurn(16) // as lisp_xdp would have
 	verdict, got := b.frameBy(t, "lisp_xdp_scattered", at, frame)
 	if verdict != xdpRedirect && (verdict != xdpPass || !bytes.Equal(got, frame)) {
 		t.Errorf("verdict %d, frame %x: want it to pass as it came", verdict, got)
@@ -155,13 +167,6 @@ func TestScatteredFromCore(t *testing.T) {
 		frame := func(d ip, header [8]byte) []byte {
 			return ethernet(b.core.Attrs().HardwareAddr, peerMAC, lispPacket(p.outer, 0xB9, 60, header, d.serialize()))
 		}
-		watch := func(until uint64) {
-			m := b.coll.Maps["generations"]
-			var value []byte
-			must(t, m.Lookup(uint32(0), &value))
-			binary.NativeEndian.PutUint64(value[8:], until)
-			must(t, m.Update(uint32(0), value, ebpf.UpdateExist))
-		}
 		for name, c := range map[string]struct {
 			change  func(*ip)
 			header  [8]byte
@@ -180,10 +185,10 @@ func TestScatteredFromCore(t *testing.T) {
 		} {
 			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
 				b.forgetDecisions()
-				watch(1 << 62)
+				b.watchRoutes(t, 1<<62)
 				b.decideFirst(t, hook, b.core, frame(inner, header))
 				b.markDecisions(t, c.members)
-				watch(c.until)
+				b.watchRoutes(t, c.until)
 				described, with := inner, c.header
 				if c.change != nil {
 					c.change(&described)
@@ -340,4 +345,138 @@ func (b *bench) placesOf(t *testing.T, way string) map[uint32]bool {
 		}
 	}
 	return places
+}
+
+// TestBlocksOfEntries has a block of destinations kept for an entry of the Database: only where the entry has all of it, for as long as nothing changes, and
+// not where the entry is none any more, nor where it has more than can be kept. Packets to other blocks ask the table.
+func TestBlocksOfEntries(t *testing.T) {
+	b := newBench(t)
+	b.takeFrames(t)
+	for _, p := range pairs {
+		for name, c := range map[string]struct {
+			entries [2][]string // of IPv4, of IPv6
+			bits    uint32      // of the block, 0 for none
+		}{
+			"a block":            {[2][]string{{"10.1.0.0/24"}, {"2001:db8:1::/48"}}, 24},
+			"several blocks":     {[2][]string{{"10.1.0.0/16"}, {"2001:db8::/40"}}, 24},
+			"too many blocks":    {[2][]string{{"10.0.0.0/15"}, {"2001:db8::/39"}}, 0},
+			"a large block":      {[2][]string{{"10.0.0.0/8"}, {"2001::/16"}}, 8},
+			"all":                {[2][]string{{"0.0.0.0/0"}, {"::/0"}}, 8},
+			"part of a block":    {[2][]string{{"10.1.0.0/25"}, {"2001:db8:1::/64"}}, 0},
+			"another one within": {[2][]string{{"10.1.0.0/16", "10.1.0.128/25"}, {"2001:db8::/40", "2001:db8:1:77::/64"}}, 0},
+			"another one beside": {[2][]string{{"10.1.0.0/16", "10.1.1.0/24"}, {"2001:db8::/40", "2001:db8:2::/48"}}, 24},
+		} {
+			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
+				bits := map[uint32]uint32{24: 48, 8: 20}[c.bits]
+				if p.inner(0, 1).Is4() {
+					bits = c.bits
+				}
+				b.blockIsKept(t, hook, p, c.entries, bits)
+			})
+		}
+	}
+}
+
+// blockIsKept has such a Database, and says how many bits the block has that is kept for a packet, 0 for none.
+func (b *bench) blockIsKept(t *testing.T, hook string, p pair, entries [2][]string, bits uint32) {
+	t.Helper()
+	b.leafs = map[rootKey][]leaf{}
+	defer func(next uint32) { b.next = next }(b.next)
+	flags := b.constant("LISP_MAPPING_VALID") | b.constant("LISP_MAPPING_DATABASE") | b.constant("LISP_MAPPING_ONE_WAY")
+	first := map[bool]uint32{}
+	for family, prefixes := range entries {
+		for i, own := range prefixes {
+			index := b.add("LISP_ROOT_DATABASE", 0, own, fields{"flags": flags, "locator_set": uint32(0xFFFFFFFF)})
+			if i == 0 {
+				first[family == 0] = index
+			}
+		}
+	}
+	entry := first[p.inner(0, 1).Is4()]
+	b.watchRoutes(t, 1<<62)
+	b.removeDecisions(t)
+	inner := ip{from: p.inner(1, 10), to: p.inner(0, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to A, which is here")}
+	frame := ethernet(b.core.Attrs().HardwareAddr, peerMAC, lispPacket(p.outer, 0, 60, [8]byte{0x80, 1, 2, 3}, inner.serialize()))
+	b.decideFirst(t, hook, b.core, frame)
+	goes := func(when string, want bool) {
+		t.Helper()
+		b.decideAnew(t)
+		b.markDecisions(t, nil) // anew where tc has decided meanwhile
+		if gone, _ := b.goScattered(t, hook, b.core, frame); gone != want {
+			t.Errorf("%s: gone by what is shared: %t", when, gone)
+		}
+	}
+	goes("nothing kept", true)
+	kept := b.blocksOfEntries(t)
+	if bits == 0 {
+		if len(kept) != 0 {
+			t.Errorf("a block is kept: %x", kept)
+		}
+		return
+	}
+	if len(kept) != 1 || binary.NativeEndian.Uint32(kept[0][flowAt:]) != bits || binary.NativeEndian.Uint32(kept[0][mappingIndexAt:]) != entry {
+		t.Fatalf("kept: %x, want one block of %d bits for mapping %d", kept, bits, entry)
+	}
+	putOther := func() { binary.NativeEndian.PutUint32(kept[0][mappingIndexAt:], entry+1000) } // which is none: so it shows that the block is asked for
+	putOther()
+	goes("of another entry", false)
+	binary.NativeEndian.PutUint32(kept[0][epochAt:], binary.NativeEndian.Uint32(kept[0][epochAt:])+1)
+	goes("another epoch", true)
+	if got := binary.NativeEndian.Uint32(kept[0][mappingIndexAt:]); got != entry {
+		t.Errorf("after another epoch it is kept for %d, want %d", got, entry)
+	}
+	b.saidInTurn(t, hook, frame, entry)
+	b.setMappingFlags(entry, "LISP_MAPPING_DATABASE", "LISP_MAPPING_ONE_WAY")
+	goes("no entry any more", false)
+}
+
+// saidInTurn has one of sixteen packets that ask the table say which entry has the block, and not one whose time is over.
+func (b *bench) saidInTurn(t *testing.T, hook string, frame []byte, entry uint32) {
+	t.Helper()
+	program := map[string]string{"tc": "core_ingress", "XDP": "lisp_xdp"}[hook]
+	for _, turn := range []uint32{5, 15} { // before the packet takes its own
+		for _, d := range b.blocksOfEntries(t) {
+			binary.NativeEndian.PutUint32(d[mappingIndexAt:], entry+1000)
+			binary.NativeEndian.PutUint64(d[expiresAt:], 1)
+		}
+		b.scatter(true)
+		b.setTurn(turn)
+		if hook == "tc" {
+			b.run(t, program, b.core, true, frame)
+		} else {
+			b.frameBy(t, program, b.core, frame)
+		}
+		kept := b.blocksOfEntries(t)
+		if again := len(kept) == 1 && binary.NativeEndian.Uint32(kept[0][mappingIndexAt:]) == entry; again != (turn == 15) {
+			t.Errorf("in turn %d: kept %x", turn+1, kept)
+		}
+	}
+}
+
+// In struct lisp_decision.
+const (
+	flowAt         = 40
+	epochAt        = 48
+	mappingIndexAt = 64
+)
+
+// blocksOfEntries are the decisions that say which entry a block has.
+func (b *bench) blocksOfEntries(t *testing.T) (kept [][]byte) {
+	t.Helper()
+	for _, d := range b.keptDecisions(t) {
+		if uint32(d[wayAt]) == b.constant("LISP_WAY_ENTRY_BLOCK") {
+			kept = append(kept, d)
+		}
+	}
+	return kept
+}
+
+// watchRoutes says until when marks of entries count.
+func (b *bench) watchRoutes(t *testing.T, until uint64) {
+	t.Helper()
+	m := b.coll.Maps["generations"]
+	var value []byte
+	must(t, m.Lookup(uint32(0), &value))
+	binary.NativeEndian.PutUint64(value[8:], until)
+	must(t, m.Update(uint32(0), value, ebpf.UpdateExist))
 }

@@ -4,7 +4,7 @@
  * locator-set, or to an entry of the Database with one way (LISP_MAPPING_ONE_WAY), have in common is kept once, in the shape and by
  * the rules of decisions.h, for each hook by itself. For each packet only the tables are asked: the map-cache, or the Database, for its
  * destination. Beside that stands which sources are EIDs of the Database, and which blocks of destinations have none of its EIDs
- * (RFC 9300 s.5).
+ * (RFC 9300 s.5), or are one entry's alone (docs/decisions/0019).
  *
  * A processor goes this way while it decides most packets anew. Only the plainest packets do. Nothing here changes a frame: scattered.h
  * and scattered_tc.h do.
@@ -20,6 +20,15 @@
 #define LARGE_BLOCK_BITS6 16
 #define BLOCK_BITS4 16
 #define BLOCK_BITS6 48
+/* The same of blocks that an entry of the Database has to itself: large ones, and as small as are routed in the Internet. */
+#define ENTRY_LARGE_BITS4 8
+#define ENTRY_LARGE_BITS6 20
+#define ENTRY_BLOCK_BITS4 24
+#define ENTRY_BLOCK_BITS6 48
+/* An entry of more small blocks than 2 to this, and of no large one, would need more places than there are. */
+#define ENTRY_BLOCKS_BITS 8
+/* What is kept of such a block is said by one of so many packets that asked the table; a power of two. */
+#define ENTRY_BLOCK_ONE_IN 16
 
 /* ---- where it is kept ---- */
 
@@ -56,14 +65,26 @@ static __always_inline void fill_source(struct decision_key *k, const union lisp
 	k->what = what_of(0, 0, family, LISP_WAY_SOURCE);
 }
 
-static __always_inline void fill_block(struct decision_key *k, const union lisp_address *destination, __u8 family, __u32 bits, __u32 ifindex)
+/* The first 64 bits of an address. */
+static __always_inline __u64 high_of(const union lisp_address *a, __u8 family)
 {
-	__u64 high = family == 4 ? (__u64)bpf_ntohl(destination->words[0]) << 32 : bpf_be64_to_cpu(destination->pairs[0]);
+	return family == 4 ? (__u64)bpf_ntohl(a->words[0]) << 32 : bpf_be64_to_cpu(a->pairs[0]);
+}
 
+static __always_inline void fill_block(struct decision_key *k, __u64 high, __u8 family, __u32 bits, __u64 where, __u8 way)
+{
 	k->addresses[0] = high >> (64 - bits & 63);
 	k->addresses[1] = 0;
-	k->where = where_of(ifindex, 0);
-	k->what = what_of(bits, 0, family, LISP_WAY_BLOCK);
+	k->where = where;
+	k->what = what_of(bits, 0, family, way);
+}
+
+/* The key of a block that an entry of the Database may have. Blocks in use are multiples of large powers of two: all of the number counts for the place. */
+static __always_inline void fill_block_of_entry(struct decision_key *k, __u64 high, __u8 family, __u32 bits, __u64 where)
+{
+	fill_block(k, high, family, bits, where, LISP_WAY_ENTRY_BLOCK);
+	k->addresses[1] = k->addresses[0];
+	k->addresses[0] = 0;
 }
 
 /* Fronts stand apart from all else: packets to many locator-sets rest on one of them, and would all be decided about anew when
@@ -107,9 +128,9 @@ static __always_inline struct lisp_decision *share(const struct decision_key *k,
 	return d;
 }
 
-/* Whether no prefix is in a block, the first `bits` of an address; a walk that ends nowhere within it says so. A program of its own
- * to the verifier, which so looks at it once. */
-__noinline int lisp_is_empty_block(__u32 index, __u32 slot, __u64 high, __u32 bits)
+/* The slot that answers for all addresses of a block, the first `bits` of `high`; one of a node where they differ, or may. A program of its
+ * own to the verifier, which so looks at it once. */
+__noinline __u32 lisp_slot_of_block(__u32 index, __u32 slot, __u64 high, __u32 bits)
 {
 	void *table = bpf_map_lookup_elem(&fib, &index);
 	const volatile struct lisp_compare *compare;
@@ -118,20 +139,20 @@ __noinline int lisp_is_empty_block(__u32 index, __u32 slot, __u64 high, __u32 bi
 	__u64 value;
 
 	if (!table)
-		return false;
+		return LISP_SLOT_NODE;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < BLOCK_BITS6; i++) {
 		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
-			return slot == LISP_SLOT_EMPTY;
+			return slot;
 		at = slot & LISP_SLOT_CELL_MASK;
 		consumed = (slot & ~LISP_SLOT_TAG_MASK) >> LISP_SLOT_STRIDE_SHIFT;
 		if (consumed > bits)
-			return false;
+			return LISP_SLOT_NODE;
 		chosen = consumed ? high >> (64 - consumed & 63) : 0;
 		at += chosen / LISP_CELL_SLOTS;
 		cell = bpf_map_lookup_elem(table, &at);
 		if (!cell)
-			return false;
+			return LISP_SLOT_NODE;
 		if (consumed) {
 			slot = *(const volatile __u32 *)&cell->slots[chosen % LISP_CELL_SLOTS];
 		} else {
@@ -143,17 +164,17 @@ __noinline int lisp_is_empty_block(__u32 index, __u32 slot, __u64 high, __u32 bi
 				length = bits;
 			}
 			if (!length)
-				return false;
+				return LISP_SLOT_NODE;
 			if (high >> (64 - length & 63) != value)
-				return compare->otherwise == LISP_SLOT_EMPTY;
+				return compare->otherwise;
 			if (consumed > bits)
-				return false;
+				return LISP_SLOT_NODE;
 			slot = compare->match;
 		}
 		bits -= consumed;
 		high <<= consumed & 63;
 	}
-	return false;
+	return LISP_SLOT_NODE;
 }
 
 /* The bits of the larger of two blocks that has no prefix, 0 where neither is empty or its bits are all 0. A program of its own as well. */
@@ -161,9 +182,34 @@ __noinline __u32 lisp_empty_block(__u64 root, __u64 high, __u32 large, __u32 sma
 {
 	__u32 index = root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK;
 
-	if (high >> (64 - large & 63) && (!(root & LISP_ROOT_IN_USE) || lisp_is_empty_block(index, root, high, large)))
+	if (high >> (64 - large & 63) && (!(root & LISP_ROOT_IN_USE) || lisp_slot_of_block(index, root, high, large) == LISP_SLOT_EMPTY))
 		return large;
-	return high >> (64 - small & 63) && lisp_is_empty_block(index, root, high, small) ? small : 0;
+	return high >> (64 - small & 63) && lisp_slot_of_block(index, root, high, small) == LISP_SLOT_EMPTY ? small : 0;
+}
+
+/* Keeps which entry of the Database has a block to itself, of so many bits, if one does: what the table says after the epoch was read. A program
+ * of its own to the verifier, which so looks at it once; stack is scarce where it is called. */
+__noinline int lisp_share_block_of_entry(__u64 root, __u64 high, __u64 where, __u32 family, __u32 bits)
+{
+	__u32 index = root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, slot;
+	const struct lisp_generations *g = find_generations();
+	struct lisp_clock *c = find_clock();
+	struct decision_time t = {};
+	struct decision_key k = {};
+	struct lisp_decision *d;
+
+	if (!g || !c || !(root & LISP_ROOT_IN_USE) || (family == 4 && root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK))
+		return 0;
+	t.epoch = *(const volatile __u32 *)&g->epoch;
+	t.epoch += __sync_fetch_and_add(&c->order, 0);
+	slot = lisp_slot_of_block(index, root, high, bits);
+	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF)
+		return 0;
+	fill_block_of_entry(&k, high, family, bits, where);
+	d = share(&k, &t, c->boot_ns + TABLES_NS);
+	if (d)
+		d->mapping_index = slot & LISP_SLOT_INDEX_MASK;
+	return 0;
 }
 
 /* By how many bits packets to all addresses of a block leave the site, and may be carried by LISP; 0 where they do not. */
@@ -331,7 +377,7 @@ static __noinline struct lisp_decision *share_encapsulation(hook_frame *frame, c
 		return NULL;
 	bits = block_elsewhere(t);
 	if (bits) {
-		fill_block(&k, &t->packet.destination, t->packet.family, bits, ifindex);
+		fill_block(&k, high_of(&t->packet.destination, t->packet.family), t->packet.family, bits, where_of(ifindex, 0), LISP_WAY_BLOCK);
 		share(&k, &t->since, expires_ns);
 	}
 	fill_source(&k, &t->packet.source, t->packet.family, ifindex);
@@ -397,15 +443,16 @@ static __always_inline void take_addresses(struct plain_addresses *a, const stru
 static __always_inline bool leaves_site(const struct lisp_roots *of, const struct plain_addresses *a, __u8 family, __u32 ifindex,
 					__u64 now)
 {
+	__u64 high = high_of(&a->destination, family), where = where_of(ifindex, 0);
 	struct decision_key k;
 
 	fill_source(&k, &a->source, family, ifindex);
 	if (!find_shared(&k, now))
 		return false;
-	fill_block(&k, &a->destination, family, family == 4 ? LARGE_BLOCK_BITS4 : LARGE_BLOCK_BITS6, ifindex);
+	fill_block(&k, high, family, family == 4 ? LARGE_BLOCK_BITS4 : LARGE_BLOCK_BITS6, where, LISP_WAY_BLOCK);
 	if (find_shared(&k, now))
 		return true;
-	fill_block(&k, &a->destination, family, family == 4 ? BLOCK_BITS4 : BLOCK_BITS6, ifindex);
+	fill_block(&k, high, family, family == 4 ? BLOCK_BITS4 : BLOCK_BITS6, where, LISP_WAY_BLOCK);
 	if (find_shared(&k, now))
 		return true;
 	return is_routable_unicast(&a->destination, family) && !is_own_eid(of, family, &a->destination);
@@ -487,18 +534,67 @@ static __always_inline void count_outgoing(const struct outgoing *o, __u64 now)
 	count_later(o->index, o->packet.length, now >> LISP_LAST_USED_SHIFT);
 }
 
+/* The entry of the Database that a block of destinations has to itself, if that is kept. */
+static __always_inline const struct lisp_decision *find_block_of_entry(__u64 high, __u8 family, __u64 where, __u64 now)
+{
+	const struct lisp_decision *d;
+	struct decision_key k;
+
+	fill_block_of_entry(&k, high, family, family == 4 ? ENTRY_LARGE_BITS4 : ENTRY_LARGE_BITS6, where);
+	d = find_shared(&k, now);
+	if (d)
+		return d;
+	fill_block_of_entry(&k, high, family, family == 4 ? ENTRY_BLOCK_BITS4 : ENTRY_BLOCK_BITS6, where);
+	return find_shared(&k, now);
+}
+
+/* By how many bits the blocks of an entry are kept, 0 for not at all. */
+static __always_inline __u32 block_bits_of(const struct lisp_mapping *m, __u8 family)
+{
+	__u32 large = family == 4 ? ENTRY_LARGE_BITS4 : ENTRY_LARGE_BITS6, small = family == 4 ? ENTRY_BLOCK_BITS4 : ENTRY_BLOCK_BITS6;
+
+	if (m->prefix_length <= large)
+		return large;
+	return m->prefix_length + ENTRY_BLOCKS_BITS >= small && m->prefix_length <= small ? small : 0;
+}
+
+/* The entry of the Database to whose addresses a packet from the core goes. The table is asked where nothing is kept about the block. */
+static __always_inline const struct lisp_mapping *find_entry(const struct lisp_interface *core, __u64 where, const union lisp_address *destination,
+							     __u8 family, __u64 now, __u32 *index)
+{
+	__u64 high = high_of(destination, family);
+	const struct lisp_decision *d = find_block_of_entry(high, family, where, now);
+	const struct lisp_clock *clock;
+	const struct lisp_mapping *m;
+	const struct lisp_roots *of;
+	__u32 iid = where >> 32, zero = 0, bits;
+
+	if (d) {
+		*index = d->mapping_index;
+		return bpf_map_lookup_elem(&mappings, index);
+	}
+	of = iid == core->iid ? find_roots(core->roots) : find_instance(iid);
+	m = find_covering(of, LISP_ROOT_DATABASE, family, destination, index);
+	clock = bpf_map_lookup_elem(&clocks, &zero);
+	if (!m || !of || !clock || clock->turn & ENTRY_BLOCK_ONE_IN - 1)
+		return m;
+	bits = block_bits_of(m, family);
+	if (bits)
+		lisp_share_block_of_entry(*(const volatile __u64 *)&of->roots[LISP_ROOT_DATABASE + (family == 6)], high, where, family, bits);
+	return m;
+}
+
 /* What is kept for the entry of the Database to whose addresses a packet goes; NULL where they have no common way. */
 static __always_inline struct lisp_decision *find_for_entry(const struct lisp_interface *core, struct decision_key *k,
 								  const union lisp_address *destination, __u8 family, __u64 now)
 {
+	const __u32 flags = LISP_MAPPING_VALID | LISP_MAPPING_ONE_WAY;
 	const struct lisp_generations *g = find_generations();
-	const struct lisp_roots *of;
 	const struct lisp_mapping *m;
-	__u32 index, iid = k->where >> 32;
+	__u32 index;
 
-	of = iid == core->iid ? find_roots(core->roots) : find_instance(iid);
-	m = find_covering(of, LISP_ROOT_DATABASE, family, destination, &index);
-	if (!m || !g || !(*(const volatile __u32 *)&m->flags & LISP_MAPPING_ONE_WAY) || now >= *(const volatile __u64 *)&g->watched_until_ns)
+	m = find_entry(core, k->where, destination, family, now, &index);
+	if (!m || !g || (*(const volatile __u32 *)&m->flags & flags) != flags || now >= *(const volatile __u64 *)&g->watched_until_ns)
 		return NULL;
 	k->addresses[0] = index;
 	k->addresses[1] = 0;

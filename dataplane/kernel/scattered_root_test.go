@@ -127,6 +127,7 @@ func (r *scatteredRouter) pass(t *testing.T, scattered bool, at netlink.Link, fr
 	if r.hook == hookTC {
 		o.verdict, o.frame = r.passTC(t, scattered, at, frame)
 	} else {
+		r.takeForScattered(t, false)
 		program := map[bool]*ebpf.Program{true: r.scattered, false: r.hooks.program(lispxdpProgLispXdp)}[scattered]
 		o.verdict, o.frame = r.run(t, hookXDP, program, at, frame)
 	}
@@ -159,11 +160,15 @@ func (r *scatteredRouter) passTC(t *testing.T, scattered bool, at netlink.Link, 
 func (r *scatteredRouter) takeForScattered(t *testing.T, scattered bool) {
 	t.Helper()
 	const scatteredAt, turnAt = 44, 48 // in struct lisp_clock
+	turn := uint32(15)                 // the next one is no sample, and says which entry has a block; at XDP the program before has counted it
+	if r.hook == hookXDP {
+		turn++
+	}
 	var each [][]byte
 	must(t, r.store.maps[lisptcMapClocks].Lookup(uint32(0), &each))
 	for _, clock := range each {
 		binary.NativeEndian.PutUint32(clock[scatteredAt:], map[bool]uint32{true: 8}[scattered])
-		binary.NativeEndian.PutUint32(clock[turnAt:], 0) // the next one is no sample
+		binary.NativeEndian.PutUint32(clock[turnAt:], turn)
 	}
 	must(t, r.store.maps[lisptcMapClocks].Put(uint32(0), each))
 }
@@ -220,6 +225,7 @@ func (r *scatteredRouter) follow(t *testing.T, step followStep, at netlink.Link,
 		if !shared {
 			was = r.share(t, at, of)
 			before := r.pass(t, true, at, second)
+			keepForEver(r.decisions, sharedMAC) // blocks of entries as well, which it may have said
 			shared = before.verdict != xdpRedirect || !r.isPlain(before) || before.isShared()
 		}
 	}
