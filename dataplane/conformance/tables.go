@@ -353,6 +353,7 @@ func useFromManyGoroutines(b *bench) {
 
 func closeTwice(b *bench) {
 	b.apply(b.to("10.2.0.0/24", "192.0.2.2"))
+	b.askAll()
 	for range 2 {
 		if err := b.plane.Close(); err != nil {
 			b.Errorf("Close: %v", err)
@@ -363,5 +364,36 @@ func closeTwice(b *bench) {
 	results := b.plane.Apply(b.to("10.3.0.0/24", "192.0.2.2"), dataplane.Flush{MapCache: true})
 	if len(results) != 2 || !errors.Is(results[0], dataplane.ErrClosed) || !errors.Is(results[1], dataplane.ErrClosed) {
 		b.Errorf("after Close: %v, want %v twice", results, dataplane.ErrClosed)
+	}
+	b.askAll()
+}
+
+// askAll asks an engine for all that it can tell: what it says is free, that it says something and goes on is not.
+func (b *bench) askAll() {
+	prefix, rloc := lisp.MustParsePrefix("10.2.0.0/24"), lisp.RLOCFromAddr(PeerRLOCs[0])
+	b.plane.Mapping(prefix)
+	b.plane.Settings()
+	b.plane.Counters()
+	for range b.plane.Mappings() {
+	}
+	for range b.plane.Database() {
+	}
+	for range b.plane.LocatorStates() {
+	}
+	if p, ok := b.plane.(dataplane.InterfaceReporter); ok {
+		p.InterfaceStates()
+	}
+	if p, ok := b.plane.(dataplane.DatapathReporter); ok {
+		_, _ = p.Datapath() // an error is an answer, too
+	}
+	if p, ok := b.plane.(dataplane.PathReporter); ok {
+		p.PathMTU(rloc)
+	}
+	if p, ok := b.plane.(dataplane.EchoReporter); ok {
+		p.EchoNonce(rloc)
+	}
+	if p, ok := b.plane.(dataplane.SourceReporter); ok {
+		for range p.Sources() {
+		}
 	}
 }

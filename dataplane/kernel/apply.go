@@ -250,8 +250,11 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.closed { // the records are no longer in memory
+		return dataplane.MapCacheEntry{}, false
+	}
 	index, ok := e.tables.entries.get(key)
-	if !ok || e.closed {
+	if !ok {
 		return dataplane.MapCacheEntry{}, false
 	}
 	e.followClock()
@@ -346,10 +349,13 @@ func (e *Engine) prefixOf(record *lisptcLispMapping) lisp.Prefix {
 func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.closed { // the records are no longer in memory
+		return slices.Values([]dataplane.DatabaseEntry(nil))
+	}
 	var entries []dataplane.DatabaseEntry
 	for index := range e.tables.entries.all() {
 		record := &e.tables.records[index]
-		if record.Flags&flagDatabase == 0 || e.closed {
+		if record.Flags&flagDatabase == 0 {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
