@@ -232,6 +232,27 @@ func (c *Config) validateDataHeader() {
 	}
 }
 
+// validateMergedBits warns of EID-Prefixes that are merged with what other xTRs register, but list own locators alone, while
+// Locator-Status-Bits are sent: those go by place in the merged set, which this router does not know (RFC 9300 s.10).
+func (c *Config) validateMergedBits() {
+	if c.ETR == nil || !c.Datapath.DataHeader.StatusBits {
+		return
+	}
+	for i, m := range c.ETR.MapServers {
+		at := slices.IndexFunc(c.ETR.LocalEIDs, func(l LocalEID) bool { return l.Site == m.Site && !namesAnother(c.LocatorsOf(l.RLOCs)) })
+		if m.MergeRequest && at >= 0 {
+			c.warn(fmt.Sprintf("etr.map-servers[%d].merge-request", i), fmt.Sprintf(
+				"merge-request: %s lists locators of this router alone, and locator-status-bits go by place: its bits mean other locators of the merged set",
+				c.ETR.LocalEIDs[at].Prefix()), "list there the locators of all xTRs of the site, at each of them, or leave out one of the two keys")
+		}
+	}
+}
+
+// namesAnother reports whether one of these may be another xTR's locator: those of an interface are our own, and so is a single one.
+func namesAnother(locators []Locator) bool {
+	return len(locators) > 1 && slices.ContainsFunc(locators, func(l Locator) bool { return l.Interface == "" })
+}
+
 func (c *Config) validateMappingSocket() {
 	m := c.Datapath.MappingSocket
 	if m == nil {
@@ -266,6 +287,7 @@ func (c *Config) validatePaths() {
 	c.validateMappingSocket()
 	c.validateLispers()
 	c.validateDataHeader()
+	c.validateMergedBits()
 	if len(c.Control.Socket) > maxSocketPath {
 		c.fail("control.socket", fmt.Sprintf("socket: the path has %d octets", len(c.Control.Socket)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
 	}
