@@ -19,6 +19,35 @@ import (
 	"loci/internal/testnet"
 )
 
+// coreFamily is over what the routers of a sibling network meet: addresses of one family at the core.
+type coreFamily struct {
+	name                          string // as in address-family
+	mapServer, xtr1, xtr3, remote string // remote is xtr2
+	sibling1, sibling3            string // addresses at the site, the one for control messages first
+}
+
+var coreFamilies = []coreFamily{
+	{"ipv4", "172.16.9.2", "172.16.1.2", "172.16.3.2", "172.16.2.2", "10.1.0.1, 'fd00:1::1'", "10.1.0.2, 'fd00:1::2'"},
+	{"ipv6", "2001:db8:9::2", "2001:db8:1::2", "2001:db8:3::2", "2001:db8:2::2", "'fd00:1::1', 10.1.0.1", "'fd00:1::2', 10.1.0.2"},
+}
+
+// first is the first of a sibling's addresses.
+func first(addresses string) string {
+	address, _, _ := strings.Cut(addresses, ",")
+	return strings.Trim(address, "'")
+}
+
+// overEach runs a test with RLOCs of either family.
+func overEach(t *testing.T, test func(*testing.T, coreFamily)) {
+	t.Parallel() // it mostly waits
+	for _, over := range coreFamilies {
+		t.Run(over.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, over)
+		})
+	}
+}
+
 // newSiblingNetwork is the usual network with another router, xtr3, at site 1. The two
 // have a provider each, isp1 and isp3, and meet the host at a switch.
 func newSiblingNetwork(t *testing.T) *lispNetwork {
@@ -39,6 +68,7 @@ func newSiblingNetwork(t *testing.T) *lispNetwork {
 		n.must(n.at["core"].AddRoute(testnet.Route{Destination: netip.MustParsePrefix(fmt.Sprintf("172.16.%d.0/30", router)), Via: netip.MustParseAddr(fmt.Sprintf("172.16.2%d.2", router))}))
 		n.must(n.at["core"].AddRoute(testnet.Route{Destination: netip.MustParsePrefix(fmt.Sprintf("2001:db8:%d::/64", router)), Via: netip.MustParseAddr(fmt.Sprintf("2001:db8:2%d::2", router))}))
 		n.defaults(isp, fmt.Sprintf("172.16.2%d.1", router), fmt.Sprintf("2001:db8:2%d::1", router))
+		n.must(n.at[isp].SetSysctl("net.ipv6.conf.all.keep_addr_on_down", "1")) // as IPv4 does
 		n.must(n.at[xtr].Forward())
 		n.defaults(xtr, fmt.Sprintf("172.16.%d.1", router), fmt.Sprintf("2001:db8:%d::1", router))
 		n.plugLAN(xtr, "site0", fmt.Sprintf("10.1.0.%d/24", i+1), fmt.Sprintf("fd00:1::%d/64", i+1))
@@ -63,32 +93,41 @@ const quickProbing = "  rloc-probing: {interval: 1s, retries: 2, retries-interva
 
 // siblingXTR is the configuration of router 1 or 3 of site 1. Both register the same
 // locators: xtr1's with weight 10, xtr3's with 15.
-func (n *lispNetwork) siblingXTR(router int) string {
-	own, other, sibling := "interface: core0, address-family: ipv4, weight: 10", "address: 172.16.3.2, weight: 15", 2
+func (n *lispNetwork) siblingXTR(router int, over coreFamily) string {
+	own, other, sibling := 10, fmt.Sprintf("address: '%s', weight: 15", over.xtr3), over.sibling3
 	if router == 3 {
-		own, other, sibling = "interface: core0, address-family: ipv4, weight: 15", "address: 172.16.1.2, weight: 10", 1
+		own, other, sibling = 15, fmt.Sprintf("address: '%s', weight: 10", over.xtr1), over.sibling1
 	}
 	return fmt.Sprintf("interfaces: {site: [site0], core: [core0]}\nlisp-router-id: {xtr-id: %032d, site-id: 1}\n"+
-		"locator-sets: {both: [{%s}, {%s}]}\n"+
-		"itr:\n  map-resolvers: [172.16.9.2]\n"+quickProbing+
-		"etr:\n  map-servers:\n    - ms-address: 172.16.9.2\n      authentication-keys: [{auth-key-value: %s}]\n"+
-		"  siblings: [{addresses: [10.1.0.%d, 'fd00:1::%d']}]\n"+
+		"locator-sets: {both: [{interface: core0, address-family: %s, weight: %d}, {%s}]}\n"+
+		"itr:\n  map-resolvers: ['%s']\n"+quickProbing+
+		"etr:\n  map-servers:\n    - ms-address: '%s'\n      authentication-keys: [{auth-key-value: %s}]\n"+
+		"  siblings: [{addresses: [%s]}]\n"+
 		"  local-eids: [{eid: 10.1.0.0/24, rlocs: both}, {eid: 'fd00:1::/64', rlocs: both}]\n",
-		router, own, other, siteKey(1), sibling, sibling) + n.common(fmt.Sprintf("xtr%d", router))
+		router, over.name, own, other, over.mapServer, over.mapServer, siteKey(1), sibling) + n.common(fmt.Sprintf("xtr%d", router))
+}
+
+// remoteXTR is the configuration of the other site's router.
+func (n *lispNetwork) remoteXTR(over coreFamily) string {
+	return fmt.Sprintf("interfaces: {site: [site0], core: [core0]}\nlocator-sets: {own: [{interface: core0, address-family: %s}]}\n"+
+		"itr:\n  map-resolvers: ['%s']\n"+quickProbing+
+		"etr:\n  map-servers:\n    - ms-address: '%s'\n      authentication-keys: [{auth-key-value: %s}]\n"+
+		"  local-eids: [{eid: %s, rlocs: own}, {eid: '%s', rlocs: own}]\n",
+		over.name, over.mapServer, over.mapServer, siteKey(2), testSite{2}.eid4(), testSite{2}.eid6()) + n.common("xtr2")
 }
 
 // runSiblings starts everything, with traffic in both directions. xtr1 is one process, or
 // one for each plane.
-func (n *lispNetwork) runSiblings(split bool) {
+func (n *lispNetwork) runSiblings(over coreFamily, split bool) {
 	n.t.Helper()
 	n.run("ms", n.mappingSystem())
 	if split {
-		n.runSplit(n.siblingXTR(1))
+		n.runSplit(n.siblingXTR(1, over))
 	} else {
-		n.run("xtr1", n.siblingXTR(1))
+		n.run("xtr1", n.siblingXTR(1, over))
 	}
-	n.run("xtr3", n.siblingXTR(3))
-	n.run("xtr2", strings.Replace(n.xtr(2), "itr: {map-resolvers: [172.16.9.2]}\n", "itr:\n  map-resolvers: [172.16.9.2]\n"+quickProbing, 1))
+	n.run("xtr3", n.siblingXTR(3, over))
+	n.run("xtr2", n.remoteXTR(over))
 	n.await("both routers of site 1 are registered", func(ctx context.Context) bool {
 		list, err := n.client("ms").Registrations(ctx)
 		return err == nil && len(list) == 6
@@ -199,19 +238,20 @@ func (tr *traffic) end() time.Duration {
 
 // TestSiblingTakesOverWhenALinkDies, and gives back when it lives again. The router is two
 // processes here: its data plane's takes the detour, as its control plane's tells it to.
-func TestSiblingTakesOverWhenALinkDies(t *testing.T) {
-	t.Parallel() // it mostly waits
+func TestSiblingTakesOverWhenALinkDies(t *testing.T) { overEach(t, siblingTakesOverWhenALinkDies) }
+
+func siblingTakesOverWhenALinkDies(t *testing.T, over coreFamily) {
 	n := newSiblingNetwork(t)
-	n.runSiblings(true)
+	n.runSiblings(over, true)
 	traffic := n.startTraffic(4 * time.Second)
 	time.Sleep(time.Second)
 	n.must(n.at["isp1"].SetUp("to-xtr1", false))
-	n.await("xtr1 takes the detour", func(ctx context.Context) bool { return n.detourBy(ctx, "xtr1") == "10.1.0.2" })
+	n.await("xtr1 takes the detour", func(ctx context.Context) bool { return n.detourBy(ctx, "xtr1") == first(over.sibling3) })
 	n.await("the other site uses xtr3 alone", func(ctx context.Context) bool {
-		return slices.Equal(n.usable(ctx, "xtr2", testSite{1}.host4()), []string{"172.16.3.2"})
+		return slices.Equal(n.usable(ctx, "xtr2", testSite{1}.host4()), []string{over.xtr3})
 	})
 	t.Logf("longest gap in 1,000 pings a second: %s", traffic.end())
-	if states := n.ownRLOCs(t.Context(), "xtr1"); states["172.16.1.2"] != "down" {
+	if states := n.ownRLOCs(t.Context(), "xtr1"); states[over.xtr1] != "down" {
 		t.Errorf("own RLOCs of xtr1: %v", states)
 	}
 	n.ping("xtr1", testSite{1}.router4(), testSite{2}.host4(), 3) // its own EIDs too
@@ -225,17 +265,18 @@ func TestSiblingTakesOverWhenALinkDies(t *testing.T) {
 
 // TestSiblingTakesOverWhenAPathDies silently, behind a link that stays up. It is xtr3's
 // path this time: its sibling gets its packets, and it the sibling's none.
-func TestSiblingTakesOverWhenAPathDies(t *testing.T) {
-	t.Parallel() // it mostly waits
+func TestSiblingTakesOverWhenAPathDies(t *testing.T) { overEach(t, siblingTakesOverWhenAPathDies) }
+
+func siblingTakesOverWhenAPathDies(t *testing.T, over coreFamily) {
 	n := newSiblingNetwork(t)
-	n.runSiblings(false)
+	n.runSiblings(over, false)
 	for _, c := range []struct{ isp, xtr, sibling, left string }{
-		{"isp1", "xtr1", "10.1.0.2", "172.16.3.2"}, {"isp3", "xtr3", "10.1.0.1", "172.16.1.2"},
+		{"isp1", "xtr1", first(over.sibling3), over.xtr3}, {"isp3", "xtr3", first(over.sibling1), over.xtr1},
 	} {
 		if c.xtr == "xtr3" { // who has no traffic notices nothing
 			n.must(n.at["host1"].Netlink().RouteReplace(defaultRoute4("10.1.0.2")))
 			n.awaitPing("host1", testSite{1}.host4(), testSite{2}.host4())
-			n.awaitLocatorUp(c.xtr, testSite{2}.rloc4())
+			n.awaitLocatorUp(c.xtr, over.remote)
 		}
 		traffic := n.startTraffic(6 * time.Second)
 		time.Sleep(time.Second)
@@ -248,8 +289,8 @@ func TestSiblingTakesOverWhenAPathDies(t *testing.T) {
 		n.pass(c.isp, "1")
 		n.await(c.xtr+" works again", func(ctx context.Context) bool { return n.detourBy(ctx, c.xtr) == "" })
 		n.await("the other site uses both", func(ctx context.Context) bool { return len(n.usable(ctx, "xtr2", testSite{1}.host4())) == 2 })
-		n.awaitLocatorUp("xtr2", "172.16.1.2")
-		n.awaitLocatorUp("xtr2", "172.16.3.2")
+		n.awaitLocatorUp("xtr2", over.xtr1)
+		n.awaitLocatorUp("xtr2", over.xtr3)
 	}
 }
 
@@ -269,10 +310,11 @@ func (n *lispNetwork) awaitLocatorUp(name, rloc string) {
 }
 
 // TestTrafficSplitsByWeight: 10 to 15 is 40 to 60.
-func TestTrafficSplitsByWeight(t *testing.T) {
-	t.Parallel() // it mostly waits
+func TestTrafficSplitsByWeight(t *testing.T) { overEach(t, trafficSplitsByWeight) }
+
+func trafficSplitsByWeight(t *testing.T, over coreFamily) {
 	n := newSiblingNetwork(t)
-	n.runSiblings(false)
+	n.runSiblings(over, false)
 	for _, c := range []struct {
 		flows  int
 		points float64
