@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,31 +42,32 @@ func (n *lispNetwork) runOOR(at, configuration string) {
 	})
 }
 
-// oorMappings are site 2's EID-Prefixes at its IPv4 RLOC.
-func oorMappings() (text string) {
+// oorMappings are site 2's EID-Prefixes at its RLOC of that family.
+func oorMappings(over coreFamily) (text string) {
 	for _, prefix := range []string{testSite{2}.eid4(), testSite{2}.eid6()} {
-		text += fmt.Sprintf("database-mapping {\n eid-prefix = %s\n iid = 0\n ttl = 10\n rloc-iface {\n  interface = core0\n  ip_version = 4\n  priority = 1\n  weight = 100\n }\n}\n", prefix)
+		text += fmt.Sprintf("database-mapping {\n eid-prefix = %s\n iid = 0\n ttl = 10\n rloc-iface {\n  interface = core0\n  ip_version = %s\n  priority = 1\n  weight = 100\n }\n}\n", prefix, strings.TrimPrefix(over.name, "ipv"))
 	}
 	return text
 }
 
-func (n *lispNetwork) runOORAsSite2() {
+func (n *lispNetwork) runOORAsSite2(over coreFamily) {
 	n.t.Helper()
-	n.runOOR("xtr2", "operating-mode = xTR\nmap-resolver = {\n 172.16.9.2\n}\nmap-server {\n address = 172.16.9.2\n key-type = 1\n key = the-key-of-site-2\n proxy-reply = off\n}\n"+
-		"rloc-probing {\n rloc-probe-interval = 10\n rloc-probe-retries = 2\n rloc-probe-retries-interval = 2\n}\n"+oorMappings())
+	n.runOOR("xtr2", "operating-mode = xTR\nmap-resolver = {\n "+over.mapServer+"\n}\nmap-server {\n address = "+over.mapServer+"\n key-type = 1\n key = the-key-of-site-2\n proxy-reply = off\n}\n"+
+		"rloc-probing {\n rloc-probe-interval = 10\n rloc-probe-retries = 2\n rloc-probe-retries-interval = 2\n}\n"+oorMappings(over))
 }
 
-// site1OverIPv4 is site 1 with its IPv4 RLOC alone: OpenOverlayRouter has no other here.
-func (n *lispNetwork) site1OverIPv4(key string) string {
+// site1 is site 1 with its RLOC of that family alone: OpenOverlayRouter has no other here.
+func (n *lispNetwork) site1(key string, over coreFamily) string {
+	rloc := "', rlocs: [{address: '" + over.xtr1 + "'}]}"
 	return strings.NewReplacer(
-		"authentication-keys: [{auth-key-value: "+siteKey(1)+"}]", "authentication-keys: [{"+key+"}]",
-		"}, {eid", ", rlocs: [{address: 172.16.1.2}]}, {eid", "'}]", "', rlocs: [{address: 172.16.1.2}]}]",
+		"authentication-keys: [{auth-key-value: "+siteKey(1)+"}]", "authentication-keys: [{"+key+"}]", "172.16.9.2", "'"+over.mapServer+"'",
+		"}, {eid", strings.TrimPrefix(rloc, "'")+", {eid", "'}]", rloc+"]",
 	).Replace(n.xtr(1))
 }
 
 // bothReach pings and transfers in both directions and families. The first ping
 // is not judged: OpenOverlayRouter drops the packets that miss.
-func (n *lispNetwork) bothReach() {
+func (n *lispNetwork) bothReach(over coreFamily) {
 	n.t.Helper()
 	// A veth never finishes the checksum that host1 leaves to its interface, and
 	// OpenOverlayRouter, in user space, cannot know that it is unfinished.
@@ -91,21 +93,38 @@ func (n *lispNetwork) bothReach() {
 			n.t.Errorf("TCP %s -> %s: %d octets arrived", c.source, c.destination, transfer.Octets)
 		}
 	}
+	for _, eid := range []netip.Addr{two.host4(), two.host6()} {
+		if got := n.usable(n.t.Context(), "xtr1", eid); !slices.Equal(got, []string{over.remote}) {
+			n.t.Errorf("%s is reached by %v, want %s", eid, got, over.remote)
+		}
+	}
 }
 
-func TestInteropOpenOverlayRouterAsXTR(t *testing.T) {
+func TestInteropOpenOverlayRouterAsXTR(t *testing.T) { overEachInTurn(t, openOverlayRouterAsXTR) }
+
+// overEachInTurn runs a test with RLOCs of either family.
+func overEachInTurn(t *testing.T, test func(*testing.T, coreFamily)) {
 	testnet.RequireProgram(t, "oor")
+	for _, over := range coreFamilies {
+		t.Run(over.name, func(t *testing.T) { test(t, over) })
+	}
+}
+
+func openOverlayRouterAsXTR(t *testing.T, over coreFamily) {
 	n := newLISPNetwork(t)
 	n.run("ms", strings.Replace(n.mappingSystem(), "authentication-keys: [{auth-key-value: "+siteKey(2)+"}]",
 		"accept-any-nonce: true\n      authentication-keys: [{"+oorKey+"}]", 1))
-	n.run("xtr1", n.site1OverIPv4("auth-key-value: "+siteKey(1)))
-	n.runOORAsSite2()
+	n.run("xtr1", n.site1("auth-key-value: "+siteKey(1), over))
+	n.runOORAsSite2(over)
 	n.awaitRegistrations(4)
-	n.bothReach()
+	n.bothReach(over)
 }
 
 func TestInteropOpenOverlayRouterAsMappingSystem(t *testing.T) {
-	testnet.RequireProgram(t, "oor")
+	overEachInTurn(t, openOverlayRouterAsMappingSystem)
+}
+
+func openOverlayRouterAsMappingSystem(t *testing.T, over coreFamily) {
 	n := newLISPNetwork(t)
 	text := "operating-mode = MS\ncontrol-iface = core0\n"
 	for number := 1; number <= 2; number++ {
@@ -114,8 +133,8 @@ func TestInteropOpenOverlayRouterAsMappingSystem(t *testing.T) {
 		}
 	}
 	n.runOOR("ms", text)
-	n.run("xtr1", n.site1OverIPv4("auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-1"))
-	n.runOORAsSite2()
+	n.run("xtr1", n.site1("auth-algorithm-id: hmac-sha-1-96, auth-key-value: the-key-of-site-1", over))
+	n.runOORAsSite2(over)
 	n.await("xtr1 is registered", func(ctx context.Context) bool {
 		s, err := n.client("xtr1").Status(ctx)
 		return err == nil && len(s.MapServers) == 1 && s.MapServers[0].State == "registered"
@@ -124,9 +143,9 @@ func TestInteropOpenOverlayRouterAsMappingSystem(t *testing.T) {
 	// site is not registered yet, for a minute.
 	for eid, prefix := range map[string]string{"10.2.0.10": testSite{2}.eid4(), "fd00:2::10": testSite{2}.eid6()} {
 		n.await("lig finds "+eid, func(context.Context) bool {
-			out, status := n.loci("xtr1", "lig", eid, "to", "172.16.9.2", "count", "1")
+			out, status := n.loci("xtr1", "lig", eid, "to", over.mapServer, "count", "1")
 			return status == 0 && strings.Contains(out, prefix)
 		})
 	}
-	n.bothReach()
+	n.bothReach(over)
 }
