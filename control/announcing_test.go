@@ -329,6 +329,7 @@ func TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced(t *testing.T) {
 			}
 		}
 		for a.etr.announces() || len(a.retired) > 0 {
+			a.now = a.now.Add(time.Millisecond)
 			a.turn()
 		}
 		a.look(t)

@@ -117,6 +117,7 @@ func TestETRThatComesBack(t *testing.T) {
 			a.reload(t, both)
 			under += len(a.retired)
 			for len(a.retired) > 0 {
+				a.now = a.now.Add(time.Millisecond)
 				a.turn()
 			}
 			for address := range a.servers {
@@ -130,6 +131,34 @@ func TestETRThatComesBack(t *testing.T) {
 	}
 	if under < 8 {
 		t.Errorf("%d withdrawals were under way: the test proves nothing", under)
+	}
+}
+
+// TestETRThatIsSwitchedOffTellsAgain: the first Map-Registers may be lost, or overtake each other.
+func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
+	for _, leaves := range leavingAddresses {
+		both, _ := leavingConfig(announceBatch/8, leaves)
+		off := both
+		off.ETR = nil
+		a := newAnnounced(t, both)
+		a.settle(t)
+		packets := map[netip.Addr]int{}
+		for a.reload(t, off); len(a.retired) > 0; {
+			a.now = a.now.Add(time.Millisecond)
+			a.turn()
+			for address := range a.servers {
+				packets[address] += a.withdrawals(t, address)
+			}
+			a.look(t)
+		}
+		for address, n := range packets {
+			if n == 0 || n%withdrawTries != 0 {
+				t.Errorf("%d Map-Registers with TTL 0 to %s, want each %d times", n, address, withdrawTries)
+			}
+		}
+		if len(packets) != 2 {
+			t.Errorf("%d Map-Servers were told", len(packets))
+		}
 	}
 }
 

@@ -495,8 +495,7 @@ func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
 // ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
 func (n *Node) Shutdown(now time.Time) (more bool) {
 	n.host.turn(now)
-	if len(n.retired) > 0 {
-		n.handleRetirement(0)
+	if n.endRetirements() {
 		return true
 	}
 	return n.etr != nil && n.etr.shutdown()

@@ -6,7 +6,11 @@ package control
 // of what it was told about locators, or of its Database, and its registrations are withdrawn, a batch a turn. A role that
 // begins meanwhile has the last word on all that is its own.
 
-import "loci/lisp"
+import (
+	"slices"
+
+	"loci/lisp"
+)
 
 // retiredRows is one batch: each may be a change of the data plane.
 const retiredRows = 512
@@ -22,6 +26,8 @@ type retirement struct {
 	announced *chunked[DatabaseMapping] // and what was announced before
 	listed    int
 	was       int
+	rounds    int     // of withdrawals
+	at        instant // when it goes on
 }
 
 // retire begins to empty the data plane; little is done at once.
@@ -32,26 +38,58 @@ func (n *Node) retire(r retirement) {
 
 // handleRetirement does one batch.
 func (n *Node) handleRetirement(uint32) {
-	next := n.host.now + 1 // the next turn
-	for left := retiredRows; left > 0 && len(n.retired) > 0; left-- {
-		r := &n.retired[0]
-		if r.step(n) {
-			continue
-		}
-		more := false
-		if r.etr != nil {
-			before := r.etr.last.sent
-			more = r.etr.withdraw(n.registers)
-			next += instant(r.etr.last.sent-before) * n.host.limits.MapRegisters.interval()
-			left = 0 // that was a batch
-		}
-		if !more {
-			n.retired = n.retired[1:]
+	left, next, kept := retiredRows, never, n.retired[:0]
+	for _, r := range n.retired {
+		if !n.proceed(&r, &left) {
+			kept = append(kept, r)
+			next = min(next, max(r.at, n.host.now+1))
 		}
 	}
-	if len(n.retired) > 0 {
-		n.retiring.set(0, next)
+	clear(n.retired[len(kept):])
+	n.retired = kept
+	n.retiring.set(0, next)
+}
+
+// proceed does what is due of a retirement while any of the batch is left, and reports whether that was all.
+func (n *Node) proceed(r *retirement, left *int) (ended bool) {
+	if r.at > n.host.now {
+		return false
 	}
+	for *left > 0 && r.step(n) {
+		*left--
+	}
+	if *left == 0 || r.etr == nil {
+		return *left > 0
+	}
+	*left = 0 // what follows is a batch
+	return n.withdrawRetired(r)
+}
+
+// withdrawRetired withdraws what an ETR registered, all of it several times: nobody tells what arrived.
+func (n *Node) withdrawRetired(r *retirement) (ended bool) {
+	l := &r.etr.last
+	before := l.sent
+	more := r.etr.withdraw(n.registers)
+	r.at = n.host.now + 1 + instant(l.sent-before)*n.host.limits.MapRegisters.interval()
+	if more {
+		return false
+	}
+	r.at += instant(registerRetransmitFirst << r.rounds)
+	r.rounds++
+	ended = l.sent == 0 || r.rounds == withdrawTries
+	*l = withdrawing{}
+	return ended
+}
+
+// endRetirements does a batch before the end of all, without a pause, and reports whether there was any. Nothing goes again.
+func (n *Node) endRetirements() (more bool) {
+	n.retired = slices.DeleteFunc(n.retired, func(r retirement) bool { return r.rounds > 0 })
+	for i := range n.retired {
+		n.retired[i].at = 0
+	}
+	more = len(n.retired) > 0
+	n.handleRetirement(0)
+	return more
 }
 
 // registers reports whether the ETR, if there is one, registers an EID-Prefix with that Map-Server.
@@ -100,6 +138,9 @@ func (n *Node) forgetDatabase(p lisp.Prefix) {
 // retirement is what an ETR leaves behind. Of a pass under way that is also what comes yet: an older
 // retirement may have left it where it was.
 func (e *etr) retirement() retirement {
+	for _, p := range e.registrar.peers {
+		p.config.WantMapNotify = false // nobody would take them
+	}
 	r := retirement{etr: e, database: e.database, announced: &e.announced, was: e.announced.len()}
 	if e.pass.walking {
 		r.was = e.pass.was

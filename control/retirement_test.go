@@ -134,7 +134,7 @@ func TestAnETRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for note(); len(s.retired) > 0; note() {
-		s.now = s.now.Add(time.Microsecond)
+		s.now = s.now.Add(time.Millisecond)
 		s.HandleTimeout(s.now)
 	}
 	if len(installed) != 1 || !installed[last.Prefix] {

@@ -4,8 +4,8 @@ package control
 
 // The ETR's last words: Map-Registers with TTL 0 for what Map-Servers would keep until it expires (RFC 9301 s.5.6).
 // What left the Database is withdrawn in any case, also where its Map-Register waits for its turn; what is in it, if that is
-// configured, or if the ETR is switched off (retirement.go). Each goes once, a batch a turn, and nothing is waited for: there is no time
-// left to keep a pace.
+// configured. Each goes once, a batch a turn, and nothing is waited for: there is no time left to keep a pace. An ETR that is switched off
+// says them, too, some times (retirement.go).
 
 import (
 	"slices"

@@ -55,13 +55,13 @@ const databaseStep = 1024
 // a second take the places of others: 200 ms each.
 const restingMappings = 4096
 
-// mappingLimit is how many entries both tables of the data plane may need.
+// mappingLimit is how many entries both tables of the data plane may need. There is room for an ETR that a reload adds.
 func (p plan) mappingLimit() int {
-	limit := p.control.Limits.MapCacheEntries + restingMappings
+	own := 0
 	if p.config.ETR != nil {
-		limit += (len(p.config.ETR.LocalEIDs)/databaseStep + 1) * databaseStep
+		own = len(p.config.ETR.LocalEIDs)
 	}
-	return limit
+	return p.control.Limits.MapCacheEntries + restingMappings + (own/databaseStep+1)*databaseStep
 }
 
 // planner collects problems while it makes a plan.

@@ -51,6 +51,7 @@ type daemon struct {
 	plan      atomic.Pointer[plan]
 	ready     atomic.Bool
 	reloading sync.Mutex
+	madeFor   int                           // how many mappings the data plane was made for; reloading guards it
 	memory    *hostMemory                   // guarded by reloading
 	detourBy  atomic.Pointer[netip.Addr]    // the sibling that gets the site's packets, nil for none
 	replan    chan struct{}                 // wakes who follows the host
@@ -384,7 +385,7 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	}
 	current := d.plan.Load()
 	changes := config.Diff(current.config, fresh.config)
-	if err := errors.Join(needsRestart(*current, fresh), checkNewWaits(*current, fresh)); err != nil {
+	if err := errors.Join(needsRestart(*current, fresh, d.madeFor), checkNewWaits(*current, fresh)); err != nil {
 		return api.Reload{}, err
 	}
 	if err := d.apply(ctx, *current, fresh); err != nil {
@@ -442,8 +443,8 @@ func (d *daemon) applyPlane(p plan) error {
 	return errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...)
 }
 
-// needsRestart names changes that a running daemon cannot make.
-func needsRestart(current, fresh plan) error {
+// needsRestart names changes that a running daemon cannot make, whose data plane was made for so many mappings.
+func needsRestart(current, fresh plan, madeFor int) error {
 	old, to := current.config, fresh.config
 	for _, c := range []struct {
 		what    string
@@ -458,7 +459,7 @@ func needsRestart(current, fresh plan) error {
 		{"logging.format", old.Logging.Format != to.Logging.Format},
 		{"the first role that forwards packets, or its removal,", old.UsesDataPlane() != to.UsesDataPlane()},
 		// The kernel's tables are made once; a restart takes them over as they are.
-		{"itr.map-cache.limit beyond what the data plane was made for, and a clean stop with --detach,", fresh.mappingLimit() > current.mappingLimit()},
+		{"itr.map-cache.limit, or of etr.local-eids, beyond what the data plane was made for, and a clean stop with --detach,", fresh.mappingLimit() > madeFor},
 	} {
 		if c.differs {
 			return fmt.Errorf("a change of %s needs a restart: nothing was changed", c.what)

@@ -163,6 +163,10 @@ func (x *explainer) explainPending() {
 	}
 	document := mapRequestDocument(*p)
 	x.answer.Pending = &document
+	if p.State == control.PendingSettled {
+		x.say("a Map-Request for %s was answered just now: none goes for a second", p.Prefix)
+		return
+	}
 	x.say("a Map-Request for %s is under way: %s, %d sent, last to %s", p.Prefix, p.State, p.Tries, x.answer.Pending.MapResolver)
 }
 

@@ -172,6 +172,17 @@ func TestExplainTellsOfAMapRequestUnderWay(t *testing.T) {
 	}
 }
 
+// TestExplainTellsOfAnAnsweredMapRequest: it is under way no more, but kept for the rate limit's second.
+func TestExplainTellsOfAnAnsweredMapRequest(t *testing.T) {
+	for _, prefix := range []string{"10.2.0.1/32", "2001:db8::1/128"} {
+		x := explainer{node: control.Explanation{Pending: &control.PendingRequest{Prefix: lisp.MustParsePrefix(prefix), State: control.PendingSettled}}}
+		x.explainPending()
+		if want := "a Map-Request for " + prefix + " was answered just now: none goes for a second"; len(x.answer.Why) != 1 || x.answer.Why[0] != want {
+			t.Errorf("got %q, want %q", x.answer.Why, want)
+		}
+	}
+}
+
 func TestExplainQueries(t *testing.T) {
 	for query, want := range map[string]string{
 		"":                               "EID",

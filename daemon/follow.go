@@ -160,6 +160,9 @@ func (d *daemon) chooseSibling() {
 // enforce notes the plan that is in force now. The caller holds reloading, or is alone.
 func (d *daemon) enforce(p plan) {
 	d.memory.owned = p.rlocs
+	if d.madeFor == 0 {
+		d.madeFor = p.mappingLimit()
+	}
 	d.plan.Store(&p)
 }
 

@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -101,21 +102,50 @@ func TestNeedsRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := needsRestart(current, fresh); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := needsRestart(current, fresh, current.mappingLimit()); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%sgot %v, want %q", c.added, err, c.want)
 		}
 	}
 	again, _ := planOf(t, base+"datapath: {mapping-socket: {path: /run/map.sock}}\n")
 	same, _ := planOf(t, base+"datapath: {mapping-socket: {path: /run/map.sock}}\n")
-	if err := needsRestart(again, same); err != nil {
+	if err := needsRestart(again, same, again.mappingLimit()); err != nil {
 		t.Errorf("the same file: %v", err)
 	}
-	if kept, err := planOf(t, base+"  nonce-file: /var/lib/loci/nonce\n"); err != nil || needsRestart(current, kept) == nil {
+	if kept, err := planOf(t, base+"  nonce-file: /var/lib/loci/nonce\n"); err != nil || needsRestart(current, kept, current.mappingLimit()) == nil {
 		t.Errorf("etr.nonce-file may be changed at work: %v", err)
 	}
 	larger := current
 	larger.control.Limits.MapCacheEntries *= 2
-	if err := needsRestart(current, larger); err == nil {
+	if err := needsRestart(current, larger, current.mappingLimit()); err == nil {
 		t.Error("a larger map-cache needs no new tables")
+	}
+}
+
+// TestETRComesAndGoes: what counts is what the data plane was made for, not what was configured last.
+func TestETRComesAndGoes(t *testing.T) {
+	without, err := planOf(t, planHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(count int) plan {
+		text := planHead + "etr:\n  local-eids:\n"
+		for i := range count {
+			text += fmt.Sprintf("    - {eid: 10.%d.%d.0/24, instance-id: 7}\n", 64+i/256, i%256)
+		}
+		p, err := planOf(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	few, many := with(1), with(databaseStep)
+	if err := needsRestart(without, few, without.mappingLimit()); err != nil {
+		t.Errorf("an ETR that a reload adds: %v", err)
+	}
+	if err := needsRestart(without, many, many.mappingLimit()); err != nil {
+		t.Errorf("an ETR that comes back: %v", err)
+	}
+	if err := needsRestart(few, many, few.mappingLimit()); err == nil || !strings.Contains(err.Error(), "etr.local-eids") {
+		t.Errorf("more EID-Prefixes than there is room for: %v", err)
 	}
 }

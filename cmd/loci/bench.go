@@ -35,6 +35,7 @@ Ctrl-C.`,
   loci bench tcp --json | jq '.ratios[] | {case, to, median}'
   loci bench all --write docs/benchmarks.md`,
 		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, name := range bench.Names() {
 		cmd.AddCommand(newOneBenchCommand(name))

@@ -15,6 +15,7 @@ func newDatapathCommand() *cobra.Command {
 		Use:   "datapath",
 		Short: "End the forwarding that a stopped daemon left in the kernel",
 		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDatapathDetachCommand())
 	return cmd

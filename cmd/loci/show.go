@@ -32,6 +32,8 @@ func newShowCommand() *cobra.Command {
 		Example: `  loci show status
   loci show map-cache 10.2.0.1
   loci show registrations --json --socket /run/loci/ms.sock`,
+		Args: cobra.NoArgs, // or a mistyped table would be answered by help, and success
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVarP(&flags.socket, "socket", "s", api.DefaultSocket, "the daemon's control socket")
 	cmd.PersistentFlags().BoolVar(&flags.asJSON, "json", false, "print JSON")

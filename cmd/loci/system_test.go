@@ -309,6 +309,16 @@ func TestVersionAndCompletion(t *testing.T) {
 	}
 }
 
+// TestMistypedCommands: help is no answer to a script.
+func TestMistypedCommands(t *testing.T) {
+	for _, arguments := range [][]string{{"shov"}, {"show", "map-cash"}, {"datapath", "detatch"}, {"bench", "controll"}} {
+		out, err := exec.Command(binary, arguments...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "unknown command \""+arguments[len(arguments)-1]) {
+			t.Errorf("loci %v: %v, %s", arguments, err, out)
+		}
+	}
+}
+
 // countedRefusals counts the words that name a counter above zero.
 func countedRefusals(c api.Counters, words []string) (found int) {
 	for _, word := range words {
