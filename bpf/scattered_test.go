@@ -8,10 +8,12 @@ package bpf_test
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/vishvananda/netlink"
 )
 
@@ -479,4 +481,71 @@ func (b *bench) watchRoutes(t *testing.T, until uint64) {
 	must(t, m.Lookup(uint32(0), &value))
 	binary.NativeEndian.PutUint64(value[8:], until)
 	must(t, m.Update(uint32(0), value, ebpf.UpdateExist))
+}
+
+// TestBlockOfEntryOfAnotherDatabase has user space put another root in place, and advance the epoch after that, when a program has found an entry and is about
+// to keep its block: the new epoch is read, so the new root is, and nothing is kept of the Database before it.
+func TestBlockOfEntryOfAnotherDatabase(t *testing.T) {
+	for _, p := range []pair{pairs[0], pairs[3]} {
+		t.Run(p.name, func(t *testing.T) {
+			b := newBench(t)
+			b.leafs = map[rootKey][]leaf{}
+			flags := b.constant("LISP_MAPPING_VALID") | b.constant("LISP_MAPPING_DATABASE") | b.constant("LISP_MAPPING_ONE_WAY")
+			for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/48"} {
+				b.add("LISP_ROOT_DATABASE", 0, own, fields{"flags": flags, "locator_set": uint32(0xFFFFFFFF)})
+			}
+			b.watchRoutes(t, 1<<62)
+			b.editWithin(t, "core_ingress", "lisp_share_block_of_entry", b.constant("LISP_ROOT_DATABASE")+map[bool]uint32{false: 1}[p.inner(0, 1).Is4()])
+			inner := ip{from: p.inner(1, 10), to: p.inner(0, 10), ttl: 64, port: 9, checksum: true, payload: []byte("to A, which is here")}
+			frame := ethernet(b.core.Attrs().HardwareAddr, peerMAC, lispPacket(p.outer, 0, 60, [8]byte{0x80, 1, 2, 3}, inner.serialize()))
+			b.decideFirst(t, "tc", b.core, frame)
+			b.markDecisions(t, nil)
+			before := b.epoch(t)
+			b.goScattered(t, "tc", b.core, frame)
+			if after := b.epoch(t); after != before+1 {
+				t.Fatalf("epoch %d after %d: there was no edit", after, before)
+			}
+			if kept := b.blocksOfEntries(t); len(kept) != 0 {
+				t.Errorf("kept of a Database that is no more, in epoch %d: %x", b.epoch(t), kept)
+			}
+		})
+	}
+}
+
+// epoch is that of user space.
+func (b *bench) epoch(t *testing.T) uint32 {
+	t.Helper()
+	var value []byte
+	must(t, b.coll.Maps["generations"].Lookup(uint32(0), &value))
+	return uint32(b.member("lisp_generations", "epoch", value))
+}
+
+// editWithin has a program that is not loaded yet do at the beginning of one of its functions what user space may do at any time: put an empty root in
+// place of one of Instance-ID 0, then advance the epoch.
+func (b *bench) editWithin(t *testing.T, program, function string, root uint32) {
+	t.Helper()
+	whole := b.spec.Programs[program].Instructions
+	at := slices.IndexFunc(whole, func(i asm.Instruction) bool { return i.Symbol() == function })
+	if at < 0 {
+		t.Fatalf("%s has no %s", program, function)
+	}
+	const fifth, key = -72, -80 // below what the function uses
+	lookUp := func(name string, index uint32) asm.Instructions {
+		return asm.Instructions{
+			asm.StoreImm(asm.R10, key, int64(index), asm.Word), asm.LoadMapPtr(asm.R1, 0).WithReference(name), asm.Mov.Reg(asm.R2, asm.R10), asm.Add.Imm(asm.R2, key),
+			asm.FnMapLookupElem.Call(), asm.JEq.Imm(asm.R0, 0, "edited"),
+		}
+	}
+	edit := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1), asm.Mov.Reg(asm.R7, asm.R2), asm.Mov.Reg(asm.R8, asm.R3), asm.Mov.Reg(asm.R9, asm.R4), asm.StoreMem(asm.R10, fifth, asm.R5, asm.DWord),
+	}
+	edit = append(edit, lookUp("roots", b.rootsOf(0))...)
+	edit = append(edit, asm.LoadImm(asm.R1, -1<<63, asm.DWord), asm.StoreMem(asm.R0, int16(8*root), asm.R1, asm.DWord))
+	edit = append(edit, lookUp("generations", 0)...)
+	edit = append(edit,
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.Word), asm.Add.Imm(asm.R1, 1), asm.StoreMem(asm.R0, 0, asm.R1, asm.Word),
+		asm.Mov.Reg(asm.R1, asm.R6).WithSymbol("edited"), asm.Mov.Reg(asm.R2, asm.R7), asm.Mov.Reg(asm.R3, asm.R8), asm.Mov.Reg(asm.R4, asm.R9), asm.LoadMem(asm.R5, asm.R10, fifth, asm.DWord),
+	)
+	edit[0].Metadata, whole[at].Metadata = whole[at].Metadata, asm.Metadata{}
+	b.spec.Programs[program].Instructions = slices.Insert(whole, at, edit...)
 }

@@ -187,22 +187,27 @@ __noinline __u32 lisp_empty_block(__u64 root, __u64 high, __u32 large, __u32 sma
 	return high >> (64 - small & 63) && lisp_slot_of_block(index, root, high, small) == LISP_SLOT_EMPTY ? small : 0;
 }
 
-/* Keeps which entry of the Database has a block to itself, of so many bits, if one does: what the table says after the epoch was read. A program
- * of its own to the verifier, which so looks at it once; stack is scarce where it is called. */
-__noinline int lisp_share_block_of_entry(__u64 root, __u64 high, __u64 where, __u32 family, __u32 bits)
+/* Keeps which entry of the Database has a block to itself, of so many bits, if one does: what the table says, its root as well, after the epoch was
+ * read. A root that was read before may be that of an earlier epoch. A program of its own to the verifier, which so looks at it once; stack is
+ * scarce where it is called. */
+__noinline int lisp_share_block_of_entry(const struct lisp_roots *of, __u64 high, __u64 where, __u32 family, __u32 bits)
 {
-	__u32 index = root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, slot;
 	const struct lisp_generations *g = find_generations();
 	struct lisp_clock *c = find_clock();
 	struct decision_time t = {};
 	struct decision_key k = {};
 	struct lisp_decision *d;
+	__u32 slot;
+	__u64 root;
 
-	if (!g || !c || !(root & LISP_ROOT_IN_USE) || (family == 4 && root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK))
+	if (!of || !g || !c)
 		return 0;
 	t.epoch = *(const volatile __u32 *)&g->epoch;
 	t.epoch += __sync_fetch_and_add(&c->order, 0);
-	slot = lisp_slot_of_block(index, root, high, bits);
+	root = *(const volatile __u64 *)&of->roots[LISP_ROOT_DATABASE + (family == 6)];
+	if (!(root & LISP_ROOT_IN_USE) || (family == 4 && root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK))
+		return 0;
+	slot = lisp_slot_of_block(root >> LISP_ROOT_TABLE_SHIFT & LISP_ROOT_TABLE_MASK, root, high, bits);
 	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF)
 		return 0;
 	fill_block_of_entry(&k, high, family, bits, where);
@@ -580,7 +585,7 @@ static __always_inline const struct lisp_mapping *find_entry(const struct lisp_i
 		return m;
 	bits = block_bits_of(m, family);
 	if (bits)
-		lisp_share_block_of_entry(*(const volatile __u64 *)&of->roots[LISP_ROOT_DATABASE + (family == 6)], high, where, family, bits);
+		lisp_share_block_of_entry(of, high, where, family, bits);
 	return m;
 }
 
