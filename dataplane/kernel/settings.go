@@ -384,7 +384,12 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 		coreMTU = usualMTU
 	}
 	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
-	return e.tap.setMTU(e.space, max(coreMTU-overhead, smallestMTU))
+	err := e.tap.setMTU(e.space, max(coreMTU-overhead, smallestMTU))
+	if errors.As(err, &netlink.LinkNotFoundError{}) || isGone(err) {
+		e.log.Info("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.name)
+		return nil
+	}
+	return err
 }
 
 // watchLinks follows changes of interfaces until the engine ends.

@@ -50,6 +50,31 @@ func TestTAPIsMadeAnew(t *testing.T) {
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 }
 
+// TestInterfacesFollowWithoutTAP changes the core's MTU when the TAP was deleted and is not made anew yet: nothing is wrong with that, and the new one
+// has the MTU that fits.
+func TestInterfacesFollowWithoutTAP(t *testing.T) {
+	t.Parallel()
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
+	a.apply(t, siteOperations(0)...)
+	core, err := a.ns.Netlink().LinkByName("core0")
+	must(t, err)
+	tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+	must(t, err)
+	a.changing.Lock() // so that nobody makes another one
+	must(t, a.ns.Netlink().LinkDel(tap))
+	must(t, a.ns.Netlink().LinkSetMTU(core, core.Attrs().MTU-100))
+	followed := a.syncInterfaces()
+	a.changing.Unlock()
+	if followed != nil {
+		t.Errorf("without a TAP: %v", followed)
+	}
+	eventually(t, "the new TAP has the MTU", func() bool {
+		made, err := a.ns.Netlink().LinkByName(DefaultTAP)
+		return err == nil && made.Attrs().Index != tap.Attrs().Index && made.Attrs().MTU == tap.Attrs().MTU-100
+	})
+}
+
 // TestTAPGoesWithoutAnEngine takes the TAP away while no engine lives: packets from one site to the other go on, what needs the TAP
 // is told to be dropped, and the next engine has all as it was.
 func TestTAPGoesWithoutAnEngine(t *testing.T) {
