@@ -322,7 +322,7 @@ func (e *Engine) readMapping(index uint32) readMapping {
 }
 
 func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
-	record := &m.record
+	record, now := &m.record, uint64(time.Now().UnixNano())-m.ahead
 	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
 			Prefix: e.prefixOf(record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
@@ -331,7 +331,7 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 		},
 		Static: record.Flags&flagStatic != 0, Gleaned: record.Cookie&cookieGleaned != 0,
 		CreatedAt: dayOf(record.CreatedNs, m.ahead), ExpiresAt: dayOf(record.ExpiresNs, m.ahead),
-		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: dayOf(m.usage.lastUsedNs, m.ahead)},
+		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: dayOf(m.usage.nanoseconds(now), m.ahead)},
 	}
 }
 

@@ -279,7 +279,7 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 			if at := int(processor)*len(s.records) + int(index); at < len(s.usage) {
 				counters.translate(octetsAt(&s.usage[at]), usage)
 			}
-			record.LastUsed = max(record.LastUsed, counters.lastUsed(usage))
+			record.LastUsed = laterTick(record.LastUsed, counters.lastUsed(usage))
 		}
 	}
 	return o.addPending(s)

@@ -112,7 +112,7 @@ func (d *downgrade) putCounters(at uint32, record *lisptcLispMapping, counters *
 	t := d.back("lisp_mapping_counters")
 	old := make([]byte, t.toSize)
 	t.translate(old, octetsAt(counters))
-	binary.NativeEndian.PutUint64(old[t.to["last_used_ns"].offset:], lastUsedNs(record))
+	binary.NativeEndian.PutUint64(old[t.to["last_used_ns"].offset:], uint64(record.LastUsed)<<lastUsedShift)
 	must(d.t, d.coll.Maps[lisptcMapMappingCounters].Put(at, old))
 }
 

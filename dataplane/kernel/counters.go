@@ -111,17 +111,20 @@ func (s *mapStore) counters() (dataplane.Counters, error) {
 	return c, nil
 }
 
-// usage is how much an entry was used, and when last, by the time since boot; 0: never.
-type usage struct{ packets, octets, lastUsedNs uint64 }
+// usage is how much an entry was used, and in which tick last; 0: never.
+type usage struct {
+	packets, octets uint64
+	lastUsed        uint32
+}
 
 // usageOf returns how much an entry was used, summed up over the processors.
 func (s *mapStore) usageOf(index uint32) usage {
-	sum := usage{lastUsedNs: lastUsedNs(&s.records[index])}
+	sum := usage{lastUsed: atomic.LoadUint32(&s.records[index].LastUsed)}
 	for processor, at := 0, int(index); at < len(s.usage); processor, at = processor+1, at+len(s.records) {
 		own := s.usageAt(processor, index, &s.usage[at])
 		sum.packets += own.packets
 		sum.octets += own.octets
-		sum.lastUsedNs = max(sum.lastUsedNs, own.lastUsedNs)
+		sum.lastUsed = laterTick(sum.lastUsed, own.lastUsed)
 	}
 	return sum
 }
@@ -136,7 +139,7 @@ func (s *mapStore) usageAt(processor int, index uint32, counted *lisptcLispMappi
 			if item := atomic.LoadUint64(&p.Items[i]); item != 0 && uint32(item>>32) == index {
 				sum.packets++
 				sum.octets += uint64(uint32(item))
-				sum.lastUsedNs = uint64(atomic.LoadUint32(&p.Tick)) << lastUsedShift
+				sum.lastUsed = atomic.LoadUint32(&p.Tick)
 			}
 		}
 		if before&1 == 0 && atomic.LoadUint32(&p.Sequence) == before {
@@ -149,9 +152,29 @@ func (s *mapStore) usageAt(processor int, index uint32, counted *lisptcLispMappi
 // lastUsedShift is LISP_LAST_USED_SHIFT.
 const lastUsedShift = 25
 
-// lastUsedNs is when a packet last went by an entry, as programs wrote it: up to 34 ms early.
-func lastUsedNs(record *lisptcLispMapping) uint64 {
-	return uint64(atomic.LoadUint32(&record.LastUsed)) << lastUsedShift
+// ticksAhead is by how much a tick may be ahead of the time that it is read at, some six days: what is further ahead was a turn ago.
+const ticksAhead = 1 << 24
+
+// nanoseconds is when an entry was last used, by the time since boot, up to 34 ms early; 0: never. Ticks wrap around after four and a half years:
+// now, the time since boot as well, tells which one it was.
+func (u usage) nanoseconds(now uint64) uint64 {
+	if u.lastUsed == 0 {
+		return 0
+	}
+	ticks := now>>lastUsedShift + ticksAhead
+	age := uint64(uint32(ticks) - u.lastUsed)
+	if age > ticks { // before boot
+		return uint64(u.lastUsed) << lastUsedShift
+	}
+	return (ticks - age) << lastUsedShift
+}
+
+// laterTick is the later one of two, of which 0 is never.
+func laterTick(one, other uint32) uint32 {
+	if one == 0 || other != 0 && int32(other-one) > 0 {
+		return other
+	}
+	return one
 }
 
 // settle adds the items of a processor's list, which nobody else has, to the counters of entries in force.
@@ -161,7 +184,7 @@ func (s *mapStore) settle(processor int, list *lisptcLispPending) {
 		if item == 0 || index >= len(s.records) || !inForce(&s.records[index]) {
 			continue
 		}
-		s.records[index].LastUsed = max(s.records[index].LastUsed, list.Tick)
+		s.records[index].LastUsed = laterTick(s.records[index].LastUsed, list.Tick)
 		counted := &s.usage[processor*len(s.records)+index]
 		counted.Packets++
 		counted.Octets += uint64(uint32(item))

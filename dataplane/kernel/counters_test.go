@@ -21,7 +21,7 @@ func TestUsageIsOfAllProcessors(t *testing.T) {
 		{Packets: 4, Octets: 40}, {Packets: 8, Octets: 80}, // processor 1
 	}}
 	s.records[0].LastUsed = 5
-	if got := s.usageOf(0); got != (usage{5, 50, 5 << lastUsedShift}) {
+	if got := s.usageOf(0); got != (usage{5, 50, 5}) {
 		t.Errorf("entry 0: %+v", got)
 	}
 	s.clearUsage(0)
@@ -82,7 +82,7 @@ func TestPendingCountsAreUsage(t *testing.T) {
 		s.count(1, 1, 100)
 	}
 	s.count(1, 0, 50)
-	if got := s.usageOf(1); got != (usage{20, 2000, 7 << lastUsedShift}) {
+	if got := s.usageOf(1); got != (usage{20, 2000, 7}) {
 		t.Errorf("20 packets are %+v", got)
 	}
 	s.clearUsage(1)
@@ -159,8 +159,44 @@ func TestPendingCountsAreTakenOver(t *testing.T) {
 	list := lisptcLispPending{Tick: 9}
 	list.Items[0], list.Items[3], list.Items[4], list.Items[5] = 1<<32|70, 1<<32|30, 5<<32|1, 0<<32|1 // of no entry, and of one that is gone
 	s.settle(1, &list)
-	if got := s.usageOf(1); got != (usage{2, 100, 9 << lastUsedShift}) || s.usageOf(0) != (usage{}) {
+	if got := s.usageOf(1); got != (usage{2, 100, 9}) || s.usageOf(0) != (usage{}) {
 		t.Errorf("%+v and %+v", got, s.usageOf(0))
+	}
+}
+
+// Ticks wrap around when a machine runs for four and a half years: what was used after that was used later.
+func TestUseAfterTicksWrappedAround(t *testing.T) {
+	const wrapped = uint64(1) << 32
+	for _, c := range []struct {
+		now  uint64
+		tick uint32
+		want uint64
+	}{
+		{100, 0, 0}, {100, 7, 7}, {100, 101, 101}, {100, 1 << 31, 1 << 31},
+		{wrapped - 1, 1 << 25, 1 << 25}, {wrapped - 1, 1<<32 - 9, wrapped - 9}, {wrapped - 1, 2, wrapped + 2},
+		{wrapped + 5, 3, wrapped + 3}, {wrapped + 5, 6, wrapped + 6}, {wrapped + 5, 1<<32 - 9, wrapped - 9}, {wrapped + 5, 0, 0},
+		{3*wrapped - 1, 4, 3*wrapped + 4},
+	} {
+		if got := (usage{lastUsed: c.tick}).nanoseconds(c.now<<lastUsedShift + 5); got != c.want<<lastUsedShift {
+			t.Errorf("in tick %d, last used in tick %d: %d, want %d", c.now, c.tick, got>>lastUsedShift, c.want)
+		}
+	}
+	s := pendingStore()
+	s.records[1] = lisptcLispMapping{Flags: flagValid, LastUsed: math.MaxUint32 - 1}
+	list := lisptcLispPending{Tick: 3}
+	list.Items[0] = 1<<32 | 70
+	s.settle(0, &list)
+	if got := s.usageOf(1).lastUsed; got != 3 {
+		t.Errorf("taken over: last used in tick %d, want 3", got)
+	}
+	s.unsettled[1].Tick = math.MaxUint32
+	s.count(1, 1, 100)
+	if got := s.usageOf(1).lastUsed; got != 3 {
+		t.Errorf("pending on a processor that rested: last used in tick %d, want 3", got)
+	}
+	s.unsettled[1].Tick = 5
+	if got := s.usageOf(1).lastUsed; got != 5 {
+		t.Errorf("pending: last used in tick %d, want 5", got)
 	}
 }
 

@@ -198,7 +198,7 @@ func (e *Engine) maySend(now time.Time, about *forward.OuterError) bool {
 	if !slices.ContainsFunc(e.tables.sets.of(set), func(l lisp.Locator) bool { return l.RLOC == rloc }) {
 		return false
 	}
-	used := e.store.usageOf(index).lastUsedNs // the record alone does not know yet of packets that are pending
+	used := e.store.usageOf(index).nanoseconds(uint64(now.UnixNano()) - e.clock.ahead()) // the record alone does not know yet of packets that are pending
 	return used != 0 && now.Sub(e.clock.fromBoot(used)) < sentWindow
 }
 
