@@ -29,8 +29,8 @@ type announcement struct {
 	anew      bool // send everything, whatever changed
 }
 
-// has reports whether an EID-Prefix is among them.
-func (a *announcement) has(p lisp.Prefix) bool {
+// find looks for an EID-Prefix among all, whichever site it is of.
+func (a *announcement) find(p lisp.Prefix) (m *DatabaseMapping, ok bool) {
 	low, high := 0, a.all.len()
 	for low < high {
 		if middle := (low + high) / 2; a.all.at(middle).Prefix.Compare(p) < 0 {
@@ -39,12 +39,15 @@ func (a *announcement) has(p lisp.Prefix) bool {
 			high = middle
 		}
 	}
-	return low < a.all.len() && a.all.at(low).Prefix == p && a.all.at(low).Site == a.site
+	if low == a.all.len() || a.all.at(low).Prefix != p {
+		return nil, false
+	}
+	return a.all.at(low), true
 }
 
 // registering is what is left to be done for one Map-Server.
 type registering struct {
-	*announcement // of nothing for a Map-Server that leaves
+	*announcement // of a Map-Server that leaves nothing is announced
 	peer          *registrationPeer
 	under         chunked[lisp.Prefix] // withdrawals that are under way, and go on; all that it was told for a Map-Server that leaves
 	forgotten     bool                 // what it was told before
@@ -69,7 +72,8 @@ const (
 )
 
 // configure takes over the Map-Servers; step brings the registrations into line: a peer is left alone unless
-// it or the mappings of its site changed. From one that is configured no more, all is withdrawn.
+// it or the mappings of its site changed, or something is being withdrawn there that another site of it may have now. From one that
+// is configured no more, all is withdrawn.
 func (r *registrar) configure(peers []MapServerPeer, quick time.Duration, of func(site string) *announcement) {
 	known := append(r.peers, r.leaving...)
 	r.quick = quick
@@ -86,25 +90,39 @@ func (r *registrar) configure(peers []MapServerPeer, quick time.Duration, of fun
 		r.peers[i] = p
 		same := p.config.equal(config) && !p.leaves
 		p.config, p.leaves = config, false
-		if !same || a.anew || a.changed.len()+a.withdrawn.len() > 0 {
+		if !same || a.anew || a.changed.len()+a.withdrawn.len() > 0 || p.withdrawals > 0 && p.hasAnother(peers) {
 			r.work = append(r.work, &registering{announcement: a, peer: p})
 		}
 	}
 	for _, p := range known {
 		if !slices.Contains(r.peers, p) {
-			r.leave(p)
+			r.leave(p, peers, of(p.config.Site).all)
 		}
 	}
 }
 
 // leave begins to withdraw all from a Map-Server. Its Map-Notifies are not asked for: its keys are gone with it.
-func (r *registrar) leave(p *registrationPeer) {
+func (r *registrar) leave(p *registrationPeer, stay []MapServerPeer, all *chunked[DatabaseMapping]) {
 	r.leaving = append(r.leaving, p)
-	if p.leaves {
+	if p.leaves && !p.hasAnother(stay) {
 		return
 	}
 	p.leaves, p.config.WantMapNotify = true, false
-	r.work = append(r.work, &registering{announcement: &announcement{site: p.config.Site, all: new(chunked[DatabaseMapping])}, peer: p})
+	r.work = append(r.work, &registering{announcement: &announcement{site: p.config.Site, all: all}, peer: p})
+}
+
+// hasAnother reports whether the same Map-Server is configured for another site.
+func (p *registrationPeer) hasAnother(peers []MapServerPeer) bool {
+	return slices.ContainsFunc(peers, func(c MapServerPeer) bool { return c.Address == p.config.Address && c.Site != p.config.Site })
+}
+
+// keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one: there
+// it is one registration, which the withdrawal for any of them would end.
+func (r *registrar) keeps(w *registering, gone lisp.Prefix) bool {
+	m, ok := w.find(gone)
+	return ok && slices.ContainsFunc(r.peers, func(p *registrationPeer) bool {
+		return p.config.Address == w.peer.config.Address && p.config.Site == m.Site
+	})
 }
 
 // forget ends what is known of a Map-Server that leaves when nothing is left to be withdrawn.
@@ -122,8 +140,7 @@ func (r *registrar) step() (cost int) {
 	w := r.work[0]
 	switch {
 	case !w.forgotten:
-		r.forgetNext(w)
-		return forgetCost
+		return r.forgetNext(w)
 	case w.stage == stageEnd:
 		r.work[0] = nil // or what it was about would stay
 		r.work = r.work[1:]
@@ -135,24 +152,27 @@ func (r *registrar) step() (cost int) {
 	return 1 + messageCost*(len(w.peer.messages)-before)
 }
 
-// forgetNext drops the next message to a Map-Server. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
-func (r *registrar) forgetNext(w *registering) {
+// forgetNext drops the next message to a Map-Server, and returns what that costs. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
+func (r *registrar) forgetNext(w *registering) (cost int) {
 	p := w.peer
 	if len(p.messages) == 0 {
 		p.messages, p.cut, p.unacknowledged, w.forgotten = nil, 0, 0, true
 		w.pack = r.packingFor(p)
-		return
+		return forgetCost
 	}
+	cost = forgetCost
 	id := p.messages[0]
 	p.messages, p.cut = p.messages[1:], p.cut+1
 	if m := r.messages.at(id); m.withdrawal || p.leaves {
+		cost += len(m.mappings)
 		for _, gone := range m.mappings {
-			if !w.has(gone.Prefix) {
+			if !r.keeps(w, gone.Prefix) {
 				w.under.push(gone.Prefix)
 			}
 		}
 	}
 	r.drop(id)
+	return cost
 }
 
 // registerNext packs the next EID-Prefix.
@@ -184,7 +204,7 @@ func (w *registering) next() (m lisp.Mapping, ok bool) {
 		return withdrawalOf(*w.withdrawn.at(at)), true
 	case w.stage == stageChanged && at < w.changed.len():
 		return w.all.at(*w.changed.at(at)).mapping(), true
-	case w.stage != stageRest || at >= w.all.len():
+	case w.stage != stageRest || w.peer.leaves || at >= w.all.len():
 		return lisp.Mapping{}, false
 	case w.skip < w.changed.len() && *w.changed.at(w.skip) == at:
 		w.skip++
@@ -199,7 +219,7 @@ func withdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, A
 
 // put packs a mapping; what was packed before goes when that is full.
 func (r *registrar) put(w *registering, m lisp.Mapping) {
-	if m.Prefix.IsZero() {
+	if m.Prefix.IsZero() || w.stage == stageWithdrawn && r.keeps(w, m.Prefix) {
 		return
 	}
 	if w.stage >= stageChanged {

@@ -60,6 +60,7 @@ type registrationPeer struct {
 	config         MapServerPeer
 	messages       []uint32
 	cut            int  // messages that are gone from the front: numbers of the others do not change
+	withdrawals    int  // of the messages
 	leaves         bool // it is configured no more
 	prefixes       int
 	lastSentAt     instant
@@ -186,6 +187,9 @@ func (r *registrar) drop(id uint32) {
 		delete(r.byNonce, nonce)
 	}
 	r.arrived(m)
+	if m.withdrawal {
+		m.peer.withdrawals--
+	}
 	if m.sentAt == 0 { // its turn is another one's
 		m.peer.pace -= r.h.limits.MapRegisters.interval()
 	}
@@ -307,6 +311,9 @@ func (r *registrar) list(id uint32) {
 	m := r.messages.at(id)
 	m.number = m.peer.cut + len(m.peer.messages)
 	m.peer.messages = append(m.peer.messages, id)
+	if m.withdrawal {
+		m.peer.withdrawals++
+	}
 }
 
 // end is for a withdrawal that arrived, or did not for too long: the last message takes its place.

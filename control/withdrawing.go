@@ -77,17 +77,14 @@ func (r *registrar) numbered(i int) *registrationPeer {
 	return r.leaving[i-len(r.peers)]
 }
 
-// wants reports whether an EID-Prefix is to be registered with a Map-Server, once all that is configured is in force.
+// wants reports whether an EID-Prefix is to be registered with a Map-Server, for whichever site, once all that is configured is in force.
 func (e *etr) wants(p lisp.Prefix, peer *registrationPeer) bool {
-	if !slices.ContainsFunc(e.config.MapServers, func(c MapServerPeer) bool { return c.id() == peer.config.id() }) {
-		return false
-	}
 	d := e.database
 	if e.wanted != nil {
 		d = e.wanted
 	}
 	m, ok := d.index.get(p)
-	return ok && m.Site == peer.config.Site
+	return ok && slices.ContainsFunc(e.config.MapServers, func(c MapServerPeer) bool { return c.Address == peer.config.Address && c.Site == m.Site })
 }
 
 // told yields what a place stands for in all that a Map-Server may have of us: withdrawals that are not acknowledged, those
