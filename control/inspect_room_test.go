@@ -42,14 +42,7 @@ func TestInspectInRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone, refused := Inspect(n.Keyring(), local, from, message)
-		if refused != nil {
-			t.Fatal(refused)
-		}
-		roomed, refused := InspectIn(&room, n.Keyring(), local, from, message)
-		if refused != nil {
-			t.Fatal(refused)
-		}
+		alone, roomed := inspectTwice(t, &room, n.Keyring(), local, from, message)
 		if !reflect.DeepEqual(alone.message, roomed.message) {
 			t.Errorf("Map-Request %d in a room is %+v, else %+v", i, roomed.message, alone.message)
 		}
@@ -79,14 +72,7 @@ func TestInspectOthersInRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, message := range [][]byte{b, register(t, func(m *wire.MapRegister) { m.Nonce += uint64(i) }, prefixes...)} {
-			alone, refused := Inspect(n.Keyring(), local, from, message)
-			if refused != nil {
-				t.Fatal(refused)
-			}
-			roomed, refused := InspectIn(&room, n.Keyring(), local, from, message)
-			if refused != nil {
-				t.Fatal(refused)
-			}
+			alone, roomed := inspectTwice(t, &room, n.Keyring(), local, from, message)
 			if !reflect.DeepEqual(alone.message, roomed.message) {
 				t.Errorf("in a room it is %+v, else %+v", roomed.message, alone.message)
 			}
@@ -125,4 +111,17 @@ func TestInspectLeavesASharedMessageAsItIs(t *testing.T) {
 			t.Errorf("coverage %d: the octets were changed", coverage)
 		}
 	}
+}
+
+// inspectTwice inspects a message by itself, and in a room.
+func inspectTwice(t *testing.T, room *Room, keys *Keyring, local, from netip.AddrPort, message []byte) (alone, roomed Received) {
+	t.Helper()
+	alone, refused := Inspect(keys, local, from, message)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	if roomed, refused = InspectIn(room, keys, local, from, message); refused != nil {
+		t.Fatal(refused)
+	}
+	return alone, roomed
 }
