@@ -61,7 +61,7 @@ type Plane interface {
 	Mappings() iter.Seq[MapCacheEntry]
 	// Database yields the Database in prefix order.
 	Database() iter.Seq[DatabaseEntry]
-	// LocatorStates yields the locators whose state was set.
+	// LocatorStates yields the locators that are down; it may yield others that were.
 	LocatorStates() iter.Seq2[lisp.RLOC, LocatorState]
 	// Settings returns what was last set.
 	Settings() Settings

@@ -434,7 +434,7 @@ func (c *Client) Mappings() iter.Seq[dataplane.MapCacheEntry] { return untilErro
 // uses DumpDatabase.
 func (c *Client) Database() iter.Seq[dataplane.DatabaseEntry] { return untilError(c.DumpDatabase()) }
 
-// LocatorStates yields the locators whose state was set.
+// LocatorStates yields the locators that are down; it may yield others that were.
 func (c *Client) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
 		for m, err := range c.dump(Message{Type: TypeDumpLocatorStates}) {

@@ -90,7 +90,11 @@ func (s *locatorSets) of(index uint32) lisp.LocatorSet {
 
 // setState stores what is known of an RLOC and moves the flows it concerns.
 func (s *locatorSets) setState(rloc lisp.RLOC, state dataplane.LocatorState) {
-	s.states[rloc] = state
+	if state == dataplane.LocatorUp {
+		delete(s.states, rloc)
+	} else {
+		s.states[rloc] = state
+	}
 	for index := range s.byRLOC[rloc] {
 		s.refresh(index)
 	}

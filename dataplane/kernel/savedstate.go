@@ -59,8 +59,11 @@ func (s *mapStore) savedSettings() (settings dataplane.Settings, ok bool, err er
 	return settings, true, nil
 }
 
-// saveState stores what is known of an RLOC.
+// saveState stores what is known of an RLOC. One that is up is as one that nobody told of, and takes no place: RLOCs come and go for years.
 func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
+	if state == dataplane.LocatorUp {
+		return deleteAll(s.maps[mapStates], []lisptcLispRlocKey{rlocKey(rloc)})
+	}
 	err := s.maps[mapStates].Put(rlocKey(rloc), uint8(state))
 	if errors.Is(err, unix.E2BIG) {
 		return fmt.Errorf("RLOC %v: %w: %d locator states", rloc, dataplane.ErrFull, maxLocatorStates)
@@ -71,13 +74,18 @@ func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error
 	return nil
 }
 
-// savedStates calls yield for all states stored.
+// savedStates calls yield for the RLOCs that are down, and removes others, which earlier versions stored.
 func (s *mapStore) savedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error {
 	var key lisptcLispRlocKey
 	var state uint8
+	var up []lisptcLispRlocKey
 	iterator := s.maps[mapStates].Iterate()
 	for iterator.Next(&key, &state) {
+		if dataplane.LocatorState(state) == dataplane.LocatorUp {
+			up = append(up, key)
+			continue
+		}
 		yield(rlocFromKey(key), dataplane.LocatorState(state))
 	}
-	return iterator.Err()
+	return errors.Join(iterator.Err(), deleteAll(s.maps[mapStates], up))
 }

@@ -269,7 +269,7 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	}
 }
 
-// LocatorStates yields the locators whose state was set, in RLOC order.
+// LocatorStates yields the locators that are down, in RLOC order.
 func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
 		e.mu.Lock()

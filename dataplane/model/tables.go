@@ -166,9 +166,15 @@ func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) e
 		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
 	}
 	was := t.states[rloc] // up, where nobody said anything
-	if t.states[rloc] = state; state != was {
-		t.shareOutTo(rloc)
+	if state == was {
+		return nil
 	}
+	if state == dataplane.LocatorUp {
+		delete(t.states, rloc)
+	} else {
+		t.states[rloc] = state
+	}
+	t.shareOutTo(rloc)
 	return nil
 }
 
