@@ -72,7 +72,7 @@ func removeTAP(s *space, name string) error {
 }
 
 func tryTUN(name string) error {
-	file, err := openTUNFile(name)
+	file, err := openTUNFile(name, vnetOctets)
 	if err != nil {
 		return err
 	}

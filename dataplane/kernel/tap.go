@@ -53,7 +53,7 @@ func openTAP(s *space, name string) (*tap, error) {
 	_, notThere := s.netlink.LinkByName(name)
 	t := &tap{name: name, made: errors.As(notThere, &netlink.LinkNotFoundError{})}
 	if err := s.do(func() (err error) {
-		t.file, err = openTUNFile(name)
+		t.file, err = openTUNFile(name, vnetOctets)
 		return err
 	}); err != nil {
 		return nil, err
@@ -72,7 +72,8 @@ func openTAP(s *space, name string) (*tap, error) {
 	return t, nil
 }
 
-func openTUNFile(name string) (*os.File, error) {
+// openTUNFile opens the TAP, whose frames have a virtio header of so many octets. After an error nothing is there that was not before.
+func openTUNFile(name string, header int) (*os.File, error) {
 	request, err := unix.NewIfreq(name)
 	if err != nil {
 		return nil, fmt.Errorf("TAP %q: %w", name, err)
@@ -89,31 +90,35 @@ func openTUNFile(name string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("TAP %s: %w", name, err)
 	}
-	if err := configureTUN(fd); err != nil {
+	if err := configureTUN(fd, header); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("TAP %s: %w", name, err)
 	}
 	return os.NewFile(uintptr(fd), "/dev/net/tun"), nil
 }
 
-// configureTUN makes the TAP outlive the process and take packets as they are, with
-// unfinished checksums and whole super-packets.
-func configureTUN(fd int) error {
+// configureTUN makes the TAP take packets as they are, with unfinished checksums and whole super-packets, and, when nothing is left
+// that may fail, outlive the process.
+func configureTUN(fd, header int) error {
+	if err := unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, header); err != nil {
+		return fmt.Errorf("virtio header of %d octets: %w", header, err)
+	}
+	if err := takeOffloads(fd); err != nil {
+		return fmt.Errorf("offloads: %w", err)
+	}
 	if err := unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1); err != nil {
 		return fmt.Errorf("making it persistent: %w", err)
 	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, vnetOctets); err != nil {
-		return fmt.Errorf("virtio header of %d octets: %w", vnetOctets, err)
-	}
+	return nil
+}
+
+func takeOffloads(fd int) error {
 	const tcp = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
 	if unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp|unix.TUN_F_USO4|unix.TUN_F_USO6) == nil {
 		return nil
 	}
 	// Linux before 6.2 cuts super-packets of UDP itself.
-	if err := unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp); err != nil {
-		return fmt.Errorf("offloads: %w", err)
-	}
-	return nil
+	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp)
 }
 
 // setUp gives the interface what it needs to be used.

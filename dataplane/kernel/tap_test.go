@@ -50,6 +50,26 @@ func TestTAPIsMadeAnew(t *testing.T) {
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 }
 
+// TestTAPThatCannotBeConfigured has the kernel refuse how the TAP is to be: none is left behind.
+func TestTAPThatCannotBeConfigured(t *testing.T) {
+	t.Parallel()
+	n := testnet.ForTest(t)
+	ns, err := n.Namespace("router")
+	must(t, err)
+	const tooFew = 1
+	must(t, ns.Do(func() error {
+		file, err := openTUNFile(DefaultTAP, tooFew)
+		if err == nil {
+			t.Error("it is there")
+			return file.Close()
+		}
+		return nil
+	}))
+	if left, err := ns.Netlink().LinkByName(DefaultTAP); err == nil {
+		t.Errorf("left behind: %+v", left.Attrs())
+	}
+}
+
 // TestInterfacesFollowWithoutTAP changes the core's MTU when the TAP was deleted and is not made anew yet: nothing is wrong with that, and the new one
 // has the MTU that fits.
 func TestInterfacesFollowWithoutTAP(t *testing.T) {
