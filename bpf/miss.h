@@ -30,14 +30,12 @@ static __always_inline bool may_raise(const struct itr *t, __u64 now)
 /* So many octets of events that nobody was woken for may lie in the ring buffer. */
 #define EVENTS_UNREAD 16384
 
-/* Whoever reads the TAP tells of a packet that waits there as soon as it is read; to wake another reader for the same costs
+/* Whoever reads the TAP, where there is one, tells of a packet that waits there as soon as it is read; to wake another reader for the same costs
  * more than all else here. The event remains for when the TAP overflows. Without BPF_RB_FORCE_WAKEUP the kernel would
  * wake nobody as long as such events are unread. */
-static __always_inline __u64 wake_up_for(bool waits)
+static __always_inline __u64 wake_up_for(struct __sk_buff *skb, bool waits)
 {
-	const struct lisp_settings *s = find_settings();
-
-	if (waits && s && s->tap_ifindex && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < EVENTS_UNREAD)
+	if (waits && present_tap(skb) && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < EVENTS_UNREAD)
 		return BPF_RB_NO_WAKEUP;
 	return BPF_RB_FORCE_WAKEUP;
 }
@@ -63,7 +61,7 @@ static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, boo
 	__builtin_memcpy(e->source, &t->packet.source, sizeof(e->source));
 	__builtin_memcpy(e->destination, &t->packet.destination, sizeof(e->destination));
 	e->time_ns = now;
-	bpf_ringbuf_submit(e, wake_up_for(waits));
+	bpf_ringbuf_submit(e, wake_up_for(skb, waits));
 	return 0;
 }
 

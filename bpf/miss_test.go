@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // newBenchWithTAP adds loci0, of which only index and address matter here.
@@ -68,6 +69,33 @@ func TestMissEvent(t *testing.T) {
 		events.SetDeadline(time.Now())
 		if extra, err := events.Read(); err == nil {
 			t.Errorf("a second event within the interval: %x", extra.RawSample)
+		}
+	}
+}
+
+// TestMissWakesWithoutTAP deletes loci0: no packet that waits there tells of a miss, so its event has to wake somebody.
+func TestMissWakesWithoutTAP(t *testing.T) {
+	b, tap := newBenchWithTAP(t, fields{})
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	must(t, err)
+	defer unix.Close(poll)
+	must(t, unix.EpollCtl(poll, unix.EPOLL_CTL_ADD, b.coll.Maps["events"].FD(), &unix.EpollEvent{Events: unix.EPOLLIN}))
+	woken := func(wait time.Duration) bool {
+		n, err := unix.EpollWait(poll, make([]unix.EpollEvent, 1), int(wait.Milliseconds()))
+		must(t, err)
+		return n > 0
+	}
+	for _, pair := range pairs[:2] {
+		b.toSite(t, b.fromHost(pair.toRemote(0, 64)))
+	}
+	if woken(0) {
+		t.Error("packets that wait wake whoever reads events")
+	}
+	must(t, b.ns.Netlink().LinkDel(tap))
+	for _, pair := range pairs[:2] {
+		b.toSite(t, b.fromHost(pair.toRemote(0, 64)))
+		if !woken(10 * time.Second) {
+			t.Errorf("%s: nobody is woken; %s", pair.name, b.allDrops())
 		}
 	}
 }
