@@ -108,9 +108,14 @@ func (e *Engine) takeWayNews(news wayNews) {
 		return
 	}
 	e.ways.news++
+	e.unmarkWays(func(prefix netip.Prefix) bool { return news.all || news.prefix.Overlaps(prefix) })
+}
+
+// unmarkWays takes the marks of some entries away. The caller holds mu.
+func (e *Engine) unmarkWays(which func(prefix netip.Prefix) bool) {
 	cleared := false
 	for index, prefix := range e.ways.marked {
-		if !news.all && !news.prefix.Overlaps(prefix) {
+		if !which(prefix) {
 			continue
 		}
 		record := &e.tables.records[index]
@@ -177,6 +182,7 @@ func (e *Engine) wayCandidates() (candidates []wayCandidate, edits, news uint64)
 		own = append(own, rloc.Addr())
 	}
 	w.judged = newWayJudge(prefixes, e.tap.name, own)
+	e.unmarkWays(func(prefix netip.Prefix) bool { return w.judged.verdicts[prefix] == nil }) // no news would end those marks
 	return candidates, t.databaseEdits, w.news
 }
 
