@@ -3,33 +3,48 @@
 // This file reads tables back that an earlier process left in pinned maps: the
 // records are the truth, and the forwarding table is compiled anew beside the one
 // that programs use meanwhile. Half an edit of a process that was killed is at worst
-// an edit that was never made, or one that is made now.
+// an edit that was never made, or one that is made now; half a change of own RLOCs is
+// finished by whoever puts the settings in force.
 
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"loci/dataplane"
 )
 
 // adopt fills tables that are still empty and offline from their own records, and
 // says why it refused some: those are gone.
 func (t *tables) adopt() (refused []error, err error) {
 	refused = t.refuseRecords(nil)
-	bad := map[uint32]error{}
+	bad, twins := map[uint32]error{}, map[uint32]uint32{}
 	for set, uses := range t.usesOfSets() {
-		if err := t.sets.adopt(set, uses); err != nil {
+		switch stands, err := t.sets.adopt(set, uses); {
+		case err != nil:
 			bad[set] = err
+		case stands != set:
+			twins[set] = stands
 		}
 	}
 	if len(bad) > 0 {
 		refused = append(refused, t.refuseRecords(bad)...)
 	}
 	for index := range t.records {
-		if !inForce(&t.records[index]) {
+		record := &t.records[index]
+		if !inForce(record) {
 			continue
 		}
-		if err := t.adoptRecord(uint32(index)); err != nil {
+		if stands, ok := twins[record.LocatorSet]; ok {
+			atomic.StoreUint32(&record.LocatorSet, stands)
+		}
+		err := t.adoptRecord(uint32(index))
+		if errors.Is(err, dataplane.ErrFull) { // the table takes another shape than the one before had
+			refused = append(refused, fmt.Errorf("entry %d: %w", index, err))
+			t.refuse(record)
+		} else if err != nil {
 			return refused, err
 		}
 	}
@@ -62,6 +77,12 @@ func (t *tables) refuseRecords(badSets map[uint32]error) (refused []error) {
 		seen[key] = struct{}{}
 	}
 	return refused
+}
+
+// refuse removes a record that is not linked, and whose locator-set was taken over.
+func (t *tables) refuse(record *lisptcLispMapping) {
+	atomic.StoreUint32(&record.Cookie, record.Cookie|cookieDeleted)
+	t.sets.release(record.LocatorSet)
 }
 
 func checkKey(key entryKey) error {

@@ -10,7 +10,6 @@ package kernel
 
 import (
 	"fmt"
-	"maps"
 	"math/bits"
 	"slices"
 
@@ -120,16 +119,13 @@ func (s *locatorSets) encapsulationTo(r lisp.RLOC) dataplane.Encapsulation {
 	return s.encapsulation(r)
 }
 
-// setSources changes the own RLOCs that packets are sent from. It calls move with the
+// setSources changes the own RLOCs that packets are sent from, where a set has others. It calls move with the
 // sets that stand at another index since, so that mappings can follow. After an error
-// some sets have the new sources and the others the old ones.
+// some sets have the new sources and the others the old ones, until it is called with these.
 func (s *locatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map[uint32]uint32)) error {
-	if source4 == s.source4 && source6 == s.source6 {
-		return nil
-	}
 	old4, old6 := s.source4, s.source6
 	s.source4, s.source6 = source4, source6
-	pending := slices.Collect(maps.Values(s.byContent))
+	pending := s.withOtherSources()
 	for len(pending) > 0 {
 		batch := pending[:min(len(pending), s.indexes.available(), max(int(s.places.available())/lisp.MaxLocators, 1))]
 		if len(batch) == 0 {
@@ -150,6 +146,20 @@ func (s *locatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map
 	return nil
 }
 
+// withOtherSources are the sets that were written when own RLOCs were others: by a process that was killed before it had written all, too.
+func (s *locatorSets) withOtherSources() (indexes []uint32) {
+	for _, index := range s.byContent {
+		run := s.locators[s.records[index].First:][:s.records[index].Count]
+		if slices.ContainsFunc(run, func(l lisptcLispLocator) bool {
+			return l.Source != octetsOf(s.sourceFor(decodeLocator(&l).RLOC).Addr())
+		}) {
+			indexes = append(indexes, index)
+		}
+	}
+	slices.Sort(indexes)
+	return indexes
+}
+
 // rewrite writes sets anew and returns the new index of each.
 func (s *locatorSets) rewrite(batch []uint32) (moved map[uint32]uint32, err error) {
 	moved = make(map[uint32]uint32, len(batch))
@@ -165,28 +175,33 @@ func (s *locatorSets) rewrite(batch []uint32) (moved map[uint32]uint32, err erro
 	return moved, nil
 }
 
-// adopt takes over the record at an index, which mappings refer to.
-func (s *locatorSets) adopt(index uint32, mappings int) error {
+// adopt takes over the record at an index, which mappings refer to. Of two that are equal, as when a process was killed while it wrote
+// sets anew, one stands for both: that is for these mappings to refer to.
+func (s *locatorSets) adopt(index uint32, mappings int) (stands uint32, err error) {
 	if int(index) >= len(s.records) {
-		return fmt.Errorf("locator-set %d of %d", index, len(s.records))
+		return 0, fmt.Errorf("locator-set %d of %d", index, len(s.records))
 	}
 	record := &s.records[index]
 	if record.Count == 0 || record.Count > lisp.MaxLocators || uint64(record.First)+uint64(record.Count) > uint64(len(s.locators)) {
-		return fmt.Errorf("locator-set %d has %d locators from %d", index, record.Count, record.First)
+		return 0, fmt.Errorf("locator-set %d has %d locators from %d", index, record.Count, record.First)
 	}
 	set, err := lisp.NewLocatorSet(s.locatorsOf(record)...)
 	if err != nil {
-		return fmt.Errorf("locator-set %d: %w", index, err)
+		return 0, fmt.Errorf("locator-set %d: %w", index, err)
+	}
+	if stands, twice := s.byContent[contentOf(set)]; twice {
+		s.uses[stands].mappings += mappings
+		return stands, nil
 	}
 	if !s.places.reserve(placeOf(record)) {
-		return fmt.Errorf("locator-set %d shares its locators from %d", index, record.First)
+		return 0, fmt.Errorf("locator-set %d shares its locators from %d", index, record.First)
 	}
 	s.enter(index, set)
 	s.uses[index].mappings = mappings
 	s.adoptPathMTUs(record)
 	s.records[index].StatusBits = forward.StatusBits(set) // older tables have none
 	s.refresh(index)                                      // the process before may have stopped between a state and its buckets
-	return nil
+	return index, nil
 }
 
 // write fills the record of a set that no mapping refers to yet.

@@ -56,7 +56,7 @@ func (t *tables) wantsWide(key rootKey, r *root) bool {
 	if r.wide != nil {
 		return r.entries >= t.wideFrom/narrowedShare
 	}
-	return key.family == 4 && r.entries >= t.wideFrom && t.wideRoots() < t.wideLimit()
+	return key.family == 4 && r.entries >= t.wideFrom && r.entries >= 2*r.triedAt && t.wideRoots() < t.wideLimit()
 }
 
 // wideLimit is how many roots may be wide: those that can have so many entries at a time. Roots that
@@ -95,7 +95,7 @@ func (t *tables) readyBlock(key rootKey, r *root) {
 }
 
 // shrink continues in a smaller table when little of it is in use, or when a root no
-// longer is to be wide. Where that fails, all stays as it is.
+// longer is to be wide. Where that fails, all stays as it is, for as long as if it had grown.
 func (t *tables) shrink(below rootKey) {
 	if t.offline {
 		return
@@ -105,8 +105,8 @@ func (t *tables) shrink(below rootKey) {
 		t.reshape(r)
 		return
 	}
-	if c := t.fib.cells; c.size > uint32(t.smallest) && c.inUse() <= c.size/shrinkShare && t.now() >= t.grownAt+keptGrown {
-		t.rebuild()
+	if c := t.fib.cells; c.size > uint32(t.smallest) && c.inUse() <= c.size/shrinkShare && t.now() >= t.grownAt+keptGrown && !t.rebuild() {
+		t.grownAt = t.now()
 	}
 }
 
@@ -126,9 +126,8 @@ func (e *Engine) shrinkInTime() {
 
 // reshape rebuilds the table because of a root.
 func (t *tables) reshape(r *root) {
-	r.triedAt = r.entries
-	if t.rebuild() {
-		r.triedAt = 0
+	if !t.rebuild() {
+		r.triedAt = r.entries
 	}
 }
 

@@ -77,7 +77,7 @@ func (r *recycler) inUse() int {
 // adopt marks the indexes for which used holds as handed out. All others count as
 // used before, by whoever had them.
 func (r *recycler) adopt(used func(index uint32) bool) {
-	r.fresh = r.limit
+	r.fresh, r.ready, r.resting = r.limit, nil, restQueue[uint32]{}
 	for index := r.limit; index > 0; index-- {
 		if !used(index - 1) {
 			r.ready = append(r.ready, index-1)

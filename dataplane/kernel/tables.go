@@ -89,7 +89,7 @@ type tables struct {
 	cellLimit  int
 	smallest   int // cells of a table
 	now        func() time.Duration
-	grownAt    time.Duration // when the table grew last
+	grownAt    time.Duration // when the table grew last, or could not shrink
 	hurry      func()        // see tableParts
 	wideFrom   int           // entries from which a root of IPv4 is wide
 	flatFrom   int           // entries from which a root of IPv6 is flat, and has groups
@@ -411,7 +411,7 @@ func (t *tables) makeRoom() error {
 	t.awaken()
 	c := t.fib.cells
 	size := t.largerTable()
-	if c.unused < insertCells && (c.asleep > c.size/hurryShare || size == int(c.size)) {
+	if c.unused < insertCells && c.asleep > 0 && (c.asleep > c.size/hurryShare || size == int(c.size)) {
 		c.wait()
 		c.rested()
 	}
@@ -502,16 +502,21 @@ func recordOf(e entry, set uint32) lisptcLispMapping {
 
 // replaceRecord changes a linked record. The action counts only without locators,
 // so it is stored while they still count, or not at all: in between, programs act by
-// the old entry or by the new one.
+// the old entry or by the new one. The times of a mapping come last: where the process is
+// killed before, the next one lets no old locators live for longer. Those of the Database's
+// entries are for programs, which are not to tell Locator-Status-Bits of other locators before.
 func replaceRecord(record *lisptcLispMapping, e entry, set uint32) {
-	atomic.StoreUint64(&record.CreatedNs, e.createdNs)
-	atomic.StoreUint64(&record.ExpiresNs, e.expiresNs)
-	atomic.StoreUint32(&record.TtlMinutes, e.ttl)
+	if e.key.kind == kindDatabase {
+		atomic.StoreUint64(&record.ExpiresNs, e.expiresNs)
+	}
 	record.MapVersion = e.version
-	atomic.StoreUint32(&record.Cookie, e.cookie)
 	atomic.StoreUint32(&record.Flags, e.flags|flagValid)
 	if set == noLocatorSet {
 		record.Action = uint8(e.action)
 	}
 	atomic.StoreUint32(&record.LocatorSet, set)
+	atomic.StoreUint64(&record.CreatedNs, e.createdNs)
+	atomic.StoreUint64(&record.ExpiresNs, e.expiresNs)
+	atomic.StoreUint32(&record.TtlMinutes, e.ttl)
+	atomic.StoreUint32(&record.Cookie, e.cookie)
 }

@@ -32,6 +32,7 @@ type plainMaps struct {
 	// tableFailing is what newTable alone answers, switchFailing what switchTable does.
 	tableFailing, switchFailing error
 	groupFailing                error // what newGroup alone answers
+	blockFailing                error // what newBlock alone answers
 	made, blocksPrepared        int   // tables, and times that a block was to be prepared
 	slow                        bool  // a table that is to be prepared never is
 	prepared                    int   // cells of the one that is being prepared
@@ -48,12 +49,15 @@ func (m *plainMaps) prepareBlock() { m.blocksPrepared++ }
 
 // newBlock makes small ones, so that addresses from 16.0.0.0 on have no slot in a wide root.
 func (m *plainMaps) newBlock(family uint8) (uint32, []uint32, error) {
+	if err := cmp.Or(m.failing, m.blockFailing); err != nil {
+		return 0, nil, err
+	}
 	block := uint32(1)
 	for m.blocks[block] != nil {
 		block++
 	}
 	m.blocks[block] = make([]uint32, 1<<20)
-	return block, m.blocks[block], m.failing
+	return block, m.blocks[block], nil
 }
 
 // dropBlock lets whoever still reads a block find nonsense, as the kernel's memory would be gone.
@@ -310,6 +314,9 @@ func TestGroupsWithoutMemory(t *testing.T) {
 	}
 	if len(p.maps.groups) != 1 {
 		t.Errorf("%d groups when there was memory again", len(p.maps.groups))
+	}
+	if begin := p.maps.roots[rootKey{kind: kindMapCache, family: 6}]; begin.block == 0 || len(p.maps.blocks) != 1 {
+		t.Errorf("the root names block %d of %d", begin.block, len(p.maps.blocks))
 	}
 }
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// These tests kill the process in the middle of what it does to the tables, and look at what the next one makes of the memory.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// expectSources wants all mappings' locators to have one source of IPv4, and locator-sets that are equal to stand once.
+func (p *plainTables) expectSources(t *testing.T, when string, source lisp.RLOC) {
+	t.Helper()
+	sets := map[string]uint32{}
+	for index := range p.entries.all() {
+		set := p.records[index].LocatorSet
+		if set == noLocatorSet {
+			continue
+		}
+		record := &p.parts.sets[set]
+		for _, l := range p.parts.locators[record.First:][:record.Count] {
+			if l.Family == 4 && addrFrom(4, l.Source) != source.Addr() {
+				t.Errorf("%s: entry %d of set %d has source %v, want %v", when, index, set, addrFrom(4, l.Source), source)
+			}
+		}
+		content := contentOf(p.sets.of(set))
+		if other, ok := sets[content]; ok && other != set {
+			t.Errorf("%s: sets %d and %d are equal", when, set, other)
+		}
+		sets[content] = set
+	}
+	if p.sets.indexes.inUse() != len(sets) || len(p.sets.byContent) != len(sets) {
+		t.Errorf("%s: %d sets in use, %d known, want %d", when, p.sets.indexes.inUse(), len(p.sets.byContent), len(sets))
+	}
+}
+
+// TestCrashWhileSourcesChange has only some of a set's mappings moved to the set with the new source.
+func TestCrashWhileSourcesChange(t *testing.T) {
+	before, after := lisp.RLOCFromAddr(rloc4(0)), lisp.RLOCFromAddr(rloc4(50))
+	for _, next := range []lisp.RLOC{before, after} {
+		for movedEntries := range 4 {
+			p := newPlainTables(t, 16, 16, 1<<10)
+			for i := range 4 {
+				must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.0.0/16", i), locators(rloc4(1+i/3), rloc6(1))))
+			}
+			must(t, p.sets.setSources(after, lisp.RLOCFromAddr(rloc6(0)), func(moved map[uint32]uint32) {
+				for i := range movedEntries {
+					p.records[i].LocatorSet = moved[p.records[i].LocatorSet]
+				}
+			}))
+			if refused := p.reopen(t); len(refused) > 0 {
+				t.Fatal(refused)
+			}
+			when := fmt.Sprintf("%d moved, then %v", movedEntries, next)
+			must(t, p.setSources(next, lisp.RLOCFromAddr(rloc6(0))))
+			p.expectSources(t, when, next)
+			must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/16", nil)) // the others keep theirs
+			must(t, p.putPrefix(t, kindMapCache, "10.9.0.0/16", locators(rloc4(1), rloc6(1))))
+			must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/16", locators(rloc4(1), rloc6(1))))
+			p.expectSources(t, when+", after edits", next)
+		}
+	}
+}
+
+// TestSourcesThatCannotChange lacks room for some sets with the new source, and goes back to the old one.
+func TestSourcesThatCannotChange(t *testing.T) {
+	p := newPlainTables(t, 256, 100, 1<<12)
+	for i := range 5 { // of one locator: there is room for these
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.0.%d.0/24", i), locators(rloc4(1+i))))
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		var many []netip.Addr
+		for j := range lisp.MaxLocators {
+			many = append(many, netip.AddrFrom4([4]byte{198, 51, byte(i), byte(j)}))
+		}
+		err = p.putPrefix(t, kindMapCache, fmt.Sprintf("10.1.%d.0/24", i), locators(many...))
+	}
+	if !errors.Is(err, dataplane.ErrFull) {
+		t.Fatal(err)
+	}
+	before := p.sets.source4
+	if err := p.setSources(lisp.RLOCFromAddr(rloc4(50)), p.sets.source6); !errors.Is(err, dataplane.ErrFull) {
+		t.Fatalf("there was room: %v", err)
+	}
+	must(t, p.setSources(before, p.sets.source6))
+	p.expectSources(t, "back again", before)
+}
+
+// A snapshot is what a later process finds of tables that were killed.
+type snapshot struct {
+	records  []lisptcLispMapping
+	pages    []uint64
+	sets     []lisptcLispLocatorSet
+	locators []lisptcLispLocator
+}
+
+func (p *plainTables) snapshot() snapshot {
+	return snapshot{slices.Clone(p.parts.records), slices.Clone(p.parts.pages), slices.Clone(p.parts.sets), slices.Clone(p.parts.locators)}
+}
+
+// revive makes other tables of a snapshot.
+func (s snapshot) revive(t *testing.T, of *plainTables) *plainTables {
+	t.Helper()
+	p := &plainTables{maps: newPlainMaps(), parts: of.parts}
+	p.parts.maps, p.parts.changed = p.maps, generations{new(lisptcLispGenerations)}
+	p.parts.records, p.parts.pages, p.parts.sets, p.parts.locators = s.records, s.pages, s.sets, s.locators
+	p.parts.now = func() time.Duration { return p.clock }
+	p.parts.wait = func() {}
+	if refused := p.reopen(t); len(refused) > 0 {
+		t.Fatalf("refused %v", refused)
+	}
+	return p
+}
+
+// A victim is a process that is killed at some step of an edit.
+type victim struct {
+	*plainTables
+	random *rand.Rand
+	model  map[uint8]map[string]lisp.LocatorSet
+	steps  int // that are left
+	found  *snapshot
+}
+
+func newVictim(t *testing.T, seed uint64) *victim {
+	v := &victim{plainTables: newPlainTables(t, 400, 64, 1<<14), random: rand.New(rand.NewPCG(seed, 21))}
+	v.model = map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
+	v.parts.now = func() time.Duration {
+		v.step()
+		return v.clock
+	}
+	v.reopen(t)
+	store := v.fib.publish
+	v.fib.publish = func(slot *uint32, value uint32) {
+		v.step()
+		store(slot, value)
+	}
+	return v
+}
+
+func (v *victim) step() {
+	if v.steps--; v.steps == 0 {
+		found := v.snapshot()
+		v.found = &found
+	}
+}
+
+// edit makes one change.
+func (v *victim) edit(t *testing.T) {
+	t.Helper()
+	kind, prefix := []uint8{kindMapCache, kindDatabase}[v.random.IntN(2)], randomEIDPrefix(v.random)
+	switch v.random.IntN(9) {
+	case 0:
+		must(t, v.setSources(lisp.RLOCFromAddr(rloc4(40+v.random.IntN(3))), lisp.RLOCFromAddr(rloc6(0))))
+	case 1:
+		for index := range v.entries.all() {
+			v.unhold(index, v.born[index])
+		}
+	case 2, 3, 4:
+		prefix = anyOf(v.model[kind], prefix)
+		key, _ := keyOf(kind, prefix)
+		_, err := v.delete(key)
+		must(t, err)
+		delete(v.model[kind], prefix.String())
+	default:
+		set := locators(rloc4(1+v.random.IntN(4)), rloc6(v.random.IntN(3)))
+		if v.random.IntN(4) == 0 {
+			set = nil
+		}
+		must(t, v.putPrefix(t, kind, prefix.String(), set))
+		v.model[kind][prefix.String()] = set
+	}
+}
+
+// modelOf is what tables hold by their own index.
+func (p *plainTables) modelOf() map[uint8]map[string]lisp.LocatorSet {
+	model := map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
+	for index := range p.entries.all() {
+		key := keyOfRecord(&p.records[index])
+		prefix, _ := key.prefix()
+		model[key.kind][prefix.String()] = p.sets.of(p.records[index].LocatorSet)
+	}
+	return model
+}
+
+// expectEither wants each entry to be as it was before an edit, or as it is after it.
+func expectEither(t *testing.T, got, before, after map[string]lisp.LocatorSet) {
+	t.Helper()
+	for prefix := range maps.Keys(merged(merged(got, before), after)) {
+		set, has := got[prefix]
+		old, had := before[prefix]
+		fresh, will := after[prefix]
+		if asBefore, asAfter := has == had && set.Equal(old), has == will && set.Equal(fresh); !asBefore && !asAfter {
+			t.Fatalf("%s: %v (%v), before %v (%v), after %v (%v)", prefix, set, has, old, had, fresh, will)
+		}
+	}
+}
+
+func merged(a, b map[string]lisp.LocatorSet) map[string]lisp.LocatorSet {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// TestKilledWhileEditing kills a process at any step of edits at random: the next one finds all entries, as before the edit or after it, and
+// goes on without having lost anything.
+func TestKilledWhileEditing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		v, kills := newVictim(t, seed), 0
+		for range 400 {
+			v.clock += time.Duration(v.random.IntN(100)) * time.Millisecond
+			before := map[uint8]map[string]lisp.LocatorSet{kindMapCache: maps.Clone(v.model[kindMapCache]), kindDatabase: maps.Clone(v.model[kindDatabase])}
+			v.found, v.steps = nil, 1+v.random.IntN(12)
+			v.edit(t)
+			if v.found == nil {
+				continue
+			}
+			kills++
+			next := v.found.revive(t, v.plainTables)
+			model := next.modelOf()
+			for kind := range model {
+				expectEither(t, model[kind], before[kind], v.model[kind])
+			}
+			compareTables(t, next, model, v.random)
+			next.checkPages(t)
+			must(t, next.setSources(lisp.RLOCFromAddr(rloc4(44)), lisp.RLOCFromAddr(rloc6(0))))
+			next.expectSources(t, "after a restart", lisp.RLOCFromAddr(rloc4(44)))
+			compareTables(t, next, model, v.random)
+		}
+		if kills < 100 {
+			t.Errorf("killed %d times", kills)
+		}
+	}
+}
+
+// TestKilledWhileReplacing wants locators of before to live no longer than before: the new times are stored after the new locator-set.
+func TestKilledWhileReplacing(t *testing.T) {
+	const replacements = 200000
+	var record lisptcLispMapping
+	var done atomic.Bool
+	go func() {
+		defer done.Store(true)
+		for i := range uint64(replacements) {
+			replaceRecord(&record, entry{expiresNs: i, createdNs: i, ttl: uint32(i), cookie: uint32(i)}, uint32(i))
+		}
+	}()
+	for !done.Load() {
+		expires, created := atomic.LoadUint64(&record.ExpiresNs), atomic.LoadUint64(&record.CreatedNs)
+		ttl, cookie := atomic.LoadUint32(&record.TtlMinutes), atomic.LoadUint32(&record.Cookie)
+		if set := atomic.LoadUint32(&record.LocatorSet); max(uint32(expires), uint32(created), ttl, cookie) > set {
+			t.Fatalf("times %d, %d, %d and cookie %d with locator-set %d", expires, created, ttl, cookie, set)
+		}
+	}
+}
