@@ -98,6 +98,10 @@ func (t *tables) makeGroup(r *root, top uint32) (err error) {
 	})
 	if err != nil {
 		delete(g.open, top)
+		if !named {
+			t.maps.dropBlock(g.block)
+			g.block, g.numbers = 0, nil
+		}
 		return err
 	}
 	made.private = false

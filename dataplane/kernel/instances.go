@@ -91,6 +91,11 @@ func newInstances(d directory, roots []lisptcLispRoots, places map[uint32]uint32
 		used[place] = true
 		s.pinned[iid] = true
 	}
+	for place := range roots {
+		if !used[uint32(place)] { // its process was killed before it took them away
+			roots[place] = lisptcLispRoots{}
+		}
+	}
 	free.adopt(func(place uint32) bool { return used[place] })
 	return s
 }

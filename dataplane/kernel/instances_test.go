@@ -90,6 +90,16 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 	}
 }
 
+// TestRootsWithoutAnInstanceID has a process killed between taking an Instance-ID away and its roots: what these name is free.
+func TestRootsWithoutAnInstanceID(t *testing.T) {
+	roots := make([]lisptcLispRoots, 3)
+	roots[1].Roots[0], roots[2].Roots[0] = rootAt(1, walkBegin{block: 4}), rootAt(1, walkBegin{block: 5})
+	newInstances(&plainDirectory{}, roots, map[uint32]uint32{7: 1}, newRecycler(3, func() time.Duration { return 0 }, func() {}))
+	if blockOf(roots[1].Roots[0]) != 4 || roots[2].Roots[0] != 0 {
+		t.Errorf("roots %x of an Instance-ID, %x of none", roots[1].Roots[0], roots[2].Roots[0])
+	}
+}
+
 func TestInstancesFull(t *testing.T) {
 	var now time.Duration
 	s, d := newPlainInstances(map[uint32]uint32{}, &now)
