@@ -119,14 +119,17 @@ func (v *hostView) addGateways(byIndex map[int]int) error {
 	return nil
 }
 
-// hopsOf are the next hops of a route, whether it has one or several.
+// hopsOf are the next hops of a route, whether it has one or several. A route of several stays when the link of one is set down; the
+// kernel uses that one no more, nor does it take it in a route of ours.
 func hopsOf(r netlink.Route) []netlink.NexthopInfo {
 	if len(r.MultiPath) == 0 {
 		return []netlink.NexthopInfo{{LinkIndex: r.LinkIndex, Gw: r.Gw, Flags: r.Flags}}
 	}
 	var hops []netlink.NexthopInfo
 	for _, hop := range r.MultiPath {
-		hops = append(hops, *hop)
+		if hop.Flags&unix.RTNH_F_DEAD == 0 {
+			hops = append(hops, *hop)
+		}
 	}
 	return hops
 }

@@ -146,3 +146,34 @@ func TestSourceRoutesFollowTheGateway(t *testing.T) {
 		t.Errorf("switched off: %+v, %+v", rules, routes)
 	}
 }
+
+// One default route by both providers, as for ECMP: it stays when one link goes down, with a next hop that nobody may use.
+func TestSourceRoutesWithoutDeadNextHops(t *testing.T) {
+	ns, r := twoProviders(t)
+	for _, gateways := range [][]string{{"192.0.2.254", "198.51.100.254"}, {"2001:db8:a::fe", "2001:db8:b::fe"}} {
+		route := &netlink.Route{Dst: netOf(everything(familyOf(netip.MustParseAddr(gateways[0])))), Priority: 1}
+		for i, gateway := range gateways {
+			link, err := ns.Netlink().LinkByName([]string{"core0", "core1"}[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			route.MultiPath = append(route.MultiPath, &netlink.NexthopInfo{LinkIndex: link.Attrs().Index, Gw: netip.MustParseAddr(gateway).AsSlice()})
+		}
+		if err := ns.Netlink().RouteAdd(route); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, ns, r.look)
+	if err := ns.SetUp("core0", false); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, ns, r.look)
+	leavesBy(t, ns, "198.51.100.1", "203.0.113.1", "core1")
+	leavesBy(t, ns, "2001:db8:b::1", "2001:db8:f::1", "core1")
+	_, routes := ownState(t, ns, r)
+	for _, route := range routes {
+		if route.table == 4342 {
+			t.Errorf("by a link that is down: %+v", route)
+		}
+	}
+}

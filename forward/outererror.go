@@ -52,6 +52,19 @@ func ParseOuterError(message []byte, family uint8) (e OuterError, ok bool) {
 	return e, true
 }
 
+// farthestHop is how many hops a traceroute looks at; hosts send packets with a TTL of 64 and more.
+const farthestHop = 32
+
+// AgainstPath reports whether the error speaks against the path to the locator. A Time Exceeded tells of a loop, but of nothing where the packet was
+// sent with few hops to go: the outer header has the TTL of the inner one, and a host of the site may well look for the routers on the way.
+func (e *OuterError) AgainstPath() bool {
+	exceeded := e.Type == icmpv4TimeExceeded
+	if e.Destination.Is6() {
+		exceeded = e.Type == icmpv6TimeExceeded
+	}
+	return e.MTU == 0 && (!exceeded || e.Inner.TTL > farthestHop)
+}
+
 // readKind reports whether the error is one of those that tell something of a path.
 func (e *OuterError) readKind(message []byte, family uint8) bool {
 	switch {

@@ -86,6 +86,40 @@ func TestParseOuterError(t *testing.T) {
 	}
 }
 
+// A loop speaks against a locator, a traceroute does not.
+func TestErrorsAgainstThePath(t *testing.T) {
+	four := outerPacket(t, "10.1.0.5", "10.2.0.9", "192.0.2.1", "192.0.2.2", 0)
+	mixed := outerPacket(t, "2001:db8:1::5", "2001:db8:2::9", "192.0.2.1", "192.0.2.2", 0)
+	six := outerPacket(t, "10.1.0.5", "10.2.0.9", "2001:db8:f::1", "2001:db8:f::2", 7)
+	near := func(packet []byte, at int, ttl byte) []byte { // at is where the inner TTL is
+		packet = append([]byte(nil), packet...)
+		packet[at] = ttl
+		return packet
+	}
+	const inner4, inner6 = 36, 56 // octets in front of the inner packet
+	for _, c := range []struct {
+		name    string
+		family  uint8
+		message []byte
+		against bool
+	}{
+		{"host unreachable", 4, icmpAbout(3, 1, 0, four, 576), true},
+		{"no route", 6, icmpAbout(1, 0, 0, six, 1232), true},
+		{"unreachable at the end of a traceroute", 4, icmpAbout(3, 1, 0, near(four, inner4+8, 1), 576), true},
+		{"a loop", 4, icmpAbout(11, 0, 0, four, 576), true},
+		{"a loop, IPv6", 6, icmpAbout(3, 0, 0, six, 1232), true},
+		{"a traceroute", 4, icmpAbout(11, 0, 0, near(four, inner4+8, 30), 576), false},
+		{"a traceroute of IPv6", 4, icmpAbout(11, 0, 0, near(mixed, inner4+7, 1), 576), false},
+		{"a traceroute, IPv6", 6, icmpAbout(3, 0, 0, near(six, inner6+8, 1), 1232), false},
+		{"fragmentation needed", 4, icmpAbout(3, 4, 1400, four, 576), false},
+	} {
+		e, ok := ParseOuterError(c.message, c.family)
+		if !ok || !e.Consistent || e.AgainstPath() != c.against {
+			t.Errorf("%s: %v, %v, %+v", c.name, ok, e.AgainstPath(), e)
+		}
+	}
+}
+
 func FuzzParseOuterError(f *testing.F) {
 	f.Add([]byte{3, 4, 0, 0, 0, 0, 5, 0x78, 0x45}, true)
 	f.Fuzz(func(t *testing.T, message []byte, six bool) {

@@ -157,7 +157,7 @@ func (e *Engine) hearError(now time.Time, about *forward.OuterError) {
 		atomic.AddUint64(&e.store.words[wordPathErrorsRefused], 1)
 	case about.MTU > 0:
 		changed = e.tables.sets.lowerPathMTU(rloc, pathMTU{max(about.MTU, leastMTU(rloc)), now.Add(pathMTULife)})
-	default:
+	case about.AgainstPath():
 		tell = e.paths.mayTell(now, rloc)
 	}
 	e.mu.Unlock()

@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -174,5 +177,63 @@ func TestForgedPathErrors(t *testing.T) {
 	eventually(t, "the error is refused", func() bool { return a.Counters().Other["path-errors-refused"] == 1 })
 	if octets, learnt := a.PathMTU(rloc); octets != 1500 || learnt {
 		t.Errorf("a forged error made the path carry %d octets", octets)
+	}
+}
+
+// sendWithHops sends a datagram that has so many hops to go.
+func sendWithHops(t *testing.T, from *testnet.Namespace, source, destination netip.Addr, hops int) {
+	t.Helper()
+	must(t, from.Do(func() error {
+		socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: source.AsSlice()})
+		if err != nil {
+			return err
+		}
+		defer socket.Close()
+		if source.Is4() {
+			err = ipv4.NewConn(socket).SetTTL(hops)
+		} else {
+			err = ipv6.NewConn(socket).SetHopLimit(hops)
+		}
+		if err == nil {
+			_, err = socket.WriteTo([]byte("hops"), &net.UDPAddr{IP: destination.AsSlice(), Port: 33434})
+		}
+		return err
+	}))
+}
+
+// Routers of the core answer a host's traceroute with errors about outer packets. Those say nothing about the locator; that the core
+// has lost its way to it does.
+func TestTracerouteIsNoUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, p := range pairs {
+		t.Run(p.name, func(t *testing.T) {
+			n, middle := newRoutedNetwork(t, 1500)
+			n.mapBoth(t, p.outer)
+			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
+			sendWithHops(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10), 2)
+			own := netip.PrefixFrom(p.outer(1), p.outer(1).BitLen())
+			must(t, middle.Netlink().RouteReplace(&netlink.Route{
+				Dst: &net.IPNet{IP: own.Addr().AsSlice(), Mask: net.CIDRMask(own.Bits(), own.Bits())}, Type: unix.RTN_UNREACHABLE,
+			}))
+			first := dataplane.LocatorUnreachable{}
+			eventually(t, "the event", func() bool {
+				sendWithHops(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10), 64)
+				select {
+				case e := <-n.routers[0].Events():
+					u, ok := e.(dataplane.LocatorUnreachable)
+					first = u
+					return ok
+				default:
+					return false
+				}
+			})
+			unreachable := uint8(3)
+			if p.outer(1).Is6() {
+				unreachable = 1
+			}
+			if first.RLOC != lisp.RLOCFromAddr(p.outer(1)) || first.Type != unreachable {
+				t.Errorf("the first event is %+v", first)
+			}
+		})
 	}
 }
