@@ -595,7 +595,7 @@ enum lisp_drop {
 	LISP_DROP_LISP_HEADER_TRUNCATED = 21,
 	LISP_DROP_RESERVED_BIT = 22,         /* bit 5 of the LISP header set, and what follows is neither IPv4 nor IPv6 (RFC 9305) */
 	LISP_DROP_KEY_ID = 23,               /* KK not 00: encrypted, no keys */
-	LISP_DROP_INNER_MALFORMED = 24,      /* inner packet is neither IPv4 nor IPv6, or cut off, or a wrong header length */
+	LISP_DROP_INNER_MALFORMED = 24,      /* inner packet is neither IPv4 nor IPv6, cut off, of a wrong length, or from no unicast address */
 	LISP_DROP_EID_NOT_IN_DATABASE = 25,  /* inner destination is not an own EID of the Instance-ID */
 	LISP_DROP_ECN = 26,                  /* RFC 6040 s.4.2: inner Not-ECT, outer CE */
 	LISP_DROP_DECAPSULATION_FAILED = 27, /* the kernel could not shrink the packet, or cannot change its family */

@@ -182,6 +182,9 @@ static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 
 	if (parse_ip(frame, offset, ethertype_told(e), &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
+	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards packets from there. */
+	if (!is_routable_unicast(&e->inner.source, e->inner.family))
+		return LISP_DROP_INNER_MALFORMED;
 	if (is_train(frame, e))
 		return LISP_DROP_OUTER_MALFORMED; /* nothing here can cut it apart, and the others would become contents of the first */
 	if (!segment_length(frame) && e->inner.length > e->payload)

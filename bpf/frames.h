@@ -151,6 +151,9 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 	t.since = begin_decision(t.packet.family, &t.packet.destination);
 	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
 		return XDP_PASS;
+	/* The walk over extension headers may have ended at what cannot be read here. */
+	if (t.packet.l4_offset > DIRECT_OFFSET_MAX)
+		return XDP_PASS;
 	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t.packet))
 		return XDP_PASS;
 	t.listed = has_lists();
@@ -238,6 +241,9 @@ static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 {
 	int reason;
 
+	/* The inner packet begins where it cannot be read here. */
+	if (e->outer.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
+		return XDP_PASS;
 	/* Of a Database every change is one of all decisions: whose destination it is does not matter. */
 	e->since = begin_decision(e->outer.family, &e->outer.destination);
 	reason = judge(frame, e);

@@ -33,21 +33,22 @@ import (
 // goldenBench is a bench that is the golden router.
 type goldenBench struct {
 	*bench
-	tap    netlink.Link
-	events *ringbuf.Reader
-	xdp    bool     // packets that come in meet the XDP program first
-	among  bool     // as if it were one of many that are scattered
-	flags  []string // of both interfaces, beside their side
-	lists  uint32   // kinds that have entries
-	vlan   bool     // the site is a VLAN of its interface
-	tagged int      // frames that XDP gave a tag
-	taken  int      // by the XDP program
-	passed int      // on to tc
+	tap      netlink.Link
+	events   *ringbuf.Reader
+	xdp      bool          // packets that come in meet the XDP program first
+	among    bool          // as if it were one of many that are scattered
+	flags    []string      // of both interfaces, beside their side
+	lists    uint32        // kinds that have entries
+	vlan     bool          // the site is a VLAN of its interface
+	interval time.Duration // between hints
+	tagged   int           // frames that XDP gave a tag
+	taken    int           // by the XDP program
+	passed   int           // on to tc
 }
 
 func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 	t.Helper()
-	b := &goldenBench{bench: newBench(t)}
+	b := &goldenBench{bench: newBench(t), interval: time.Second}
 	b.addSilentTAP(t)
 	for _, a := range []string{"10.7.0.10", "2001:db8:7::10", "2001:db8:1::10"} {
 		address := netip.MustParseAddr(a)
@@ -137,6 +138,9 @@ func (b *goldenBench) addGoldenDatabase(t *testing.T, r golden.Router, p lisp.Pr
 	})
 	b.sets++
 }
+
+// goldenEchoWait is how long an echo is waited for.
+const goldenEchoWait = 10 * time.Second
 
 // goldenGeneration is that of the lists in force; another one beside it denies everything.
 const goldenGeneration = 3
@@ -268,7 +272,7 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 	policy := map[string]string{"": "LISP_MISS_QUEUE", "drop": "LISP_MISS_DROP", "natively-forward": "LISP_MISS_FORWARD_NATIVELY"}[c.MissPolicy]
 	b.settings(fields{
 		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),
-		"hint_interval_ns": uint64(time.Second), "echo_wait_ns": uint64(10 * time.Second), "echo_interval_ns": uint64(time.Minute),
+		"hint_interval_ns": uint64(b.interval), "echo_wait_ns": uint64(goldenEchoWait), "echo_interval_ns": uint64(time.Minute),
 		"lists": b.lists, "list_generation": goldenGeneration,
 	})
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
@@ -599,12 +603,16 @@ func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []
 	case !c.Miss:
 		reason = reasonHold
 	}
-	if c.Hook == "local" {
+	wantAnswer := uint32(actRedirect)
+	switch c.Hook {
+	case "local":
 		origin = uint32(b.core.Attrs().Index)
+	case "tap":
+		wantAnswer, origin = actOK, uint32(b.tap.Attrs().Index)
 	}
 	switch {
-	case answer != actRedirect:
-		return fmt.Errorf("answer %d, want %d", int32(answer), actRedirect)
+	case answer != wantAnswer:
+		return fmt.Errorf("answer %d, want %d", int32(answer), int32(wantAnswer))
 	case !bytes.Equal(f.ip(), c.Input):
 		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), []byte(c.Input))
 	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != origin:

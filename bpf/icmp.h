@@ -15,7 +15,7 @@ static __always_inline bool is_icmp_error(struct __sk_buff *skb, const struct li
 {
 	__u8 type;
 
-	if (p->fragment || read_octets(skb, p->l4_offset, &type, sizeof(type)) < 0)
+	if (p->fragment || load_from(skb, p, p->l4_offset, &type, sizeof(type)) < 0)
 		return false;
 	if (p->family == 6)
 		return p->protocol == NEXTHDR_ICMPV6 && type < 128;
@@ -34,9 +34,9 @@ static __noinline bool is_error_to_remote_eid(struct __sk_buff *skb, const struc
 	if (!is_icmp_error(skb, p))
 		return false;
 	if (p->family == 4)
-		failed = read_octets(skb, quote + 16, &quoted, 4);
+		failed = load_from(skb, p, quote + 16, &quoted, 4);
 	else
-		failed = read_octets(skb, quote + 24, &quoted, 16);
+		failed = load_from(skb, p, quote + 24, &quoted, 16);
 	return failed == 0 && is_own_eid(of, p->family, &quoted);
 }
 

@@ -192,6 +192,12 @@ static __always_inline const struct lisp_interface *forwarded_from(struct __sk_b
 	return from && from->flags & LISP_INTERFACE_SITE ? from : NULL;
 }
 
+/* Whether what this host sends can be carried. Only a super-packet may be longer than its length field tells. */
+static __always_inline bool is_forwardable(const struct __sk_buff *skb, const struct lisp_packet *p)
+{
+	return (!p->malformed || segment_length(skb)) && is_routable_unicast(&p->destination, p->family);
+}
+
 SEC("tc")
 int core_egress(struct __sk_buff *skb)
 {
@@ -209,7 +215,7 @@ int core_egress(struct __sk_buff *skb)
 	t.iid = from ? from->iid : core->iid;
 	t.roots = find_roots(from ? from->roots : core->roots);
 	t.l2_length = core->l2_length;
-	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_routable_unicast(&t.packet.destination, t.packet.family))
+	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_forwardable(skb, &t.packet))
 		return TC_ACT_UNSPEC;
 	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
 	if (is_own_rloc(t.packet.family, &t.packet.source)) {
@@ -252,7 +258,7 @@ int lisp_egress(struct __sk_buff *skb)
 		t.origin = skb->ingress_ifindex;
 	t.iid = from ? from->iid : tap->iid;
 	t.roots = find_roots(from ? from->roots : tap->roots);
-	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 || !is_routable_unicast(&t.packet.destination, t.packet.family))
+	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 || !is_forwardable(skb, &t.packet))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.roots))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);

@@ -165,17 +165,17 @@ SHARED_STEP int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struc
 	return failed;
 }
 
-/* Whether LISP may carry packets to this address at all: unicast, and more than link-local. */
-static __always_inline bool is_routable_unicast(const union lisp_address *destination, __u8 family)
+/* Whether LISP may carry packets to this address, or from it, at all: unicast, and more than link-local. */
+static __always_inline bool is_routable_unicast(const union lisp_address *address, __u8 family)
 {
-	const __u8 *a = destination->octets;
+	const __u8 *a = address->octets;
 
 	if (family == 4)
 		return a[0] < 224 && a[0] != 127 && a[0] != 0 && !(a[0] == 169 && a[1] == 254);
 	if (a[0] == 0xFF || (a[0] == 0xFE && (a[1] & 0xC0) == 0x80))
 		return false;
 	/* :: and ::1 */
-	return destination->words[0] || destination->words[1] || destination->words[2] || bpf_ntohl(destination->words[3]) > 1;
+	return address->words[0] || address->words[1] || address->words[2] || bpf_ntohl(address->words[3]) > 1;
 }
 
 /* Length of the longest packet that reaches the wire: of a super-packet, its longest segment. */

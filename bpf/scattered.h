@@ -59,6 +59,8 @@ static __always_inline int decapsulate_scattered(struct xdp_md *frame, const str
 	if (o.ttl <= 1 || p.length > o.payload || (o.tos ^ p.tos) & ECN_MASK)
 		return NOT_KEPT;
 	take_addresses(&a, &k, family);
+	if (!is_routable_unicast(&a.source, family))
+		return NOT_KEPT;
 	k.where = where_of(frame->ingress_ifindex, o.iid);
 	k.what = what_of(0, o.tos, family, LISP_WAY_ENTRY);
 	d = find_for_entry(core, &k, &a.destination, family, now);

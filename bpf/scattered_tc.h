@@ -47,6 +47,8 @@ static __always_inline int decapsulate_scattered(struct __sk_buff *skb, const st
 	if (!read_incoming(skb, &p, &k, outer_family, family))
 		return NOT_KEPT;
 	take_addresses(&a, &k, family);
+	if (!is_routable_unicast(&a.source, family))
+		return NOT_KEPT;
 	k.what = what_of(0, p.tos, family, LISP_WAY_ENTRY);
 	d = find_for_entry(core, &k, &a.destination, family, now);
 	if (!d || !is_for(skb, d, &p, outer_family, family))

@@ -60,14 +60,14 @@ func (h *Header) udpPayload(packet []byte) ([]byte, DropReason) {
 	if h.PayloadOffset+headers > len(packet) {
 		return nil, DropLISPHeaderTruncated
 	}
-	if h.Family == 4 && (h.PayloadOffset < ipv4HeaderOctets || h.Length < h.PayloadOffset) {
+	if h.checkLengths(len(packet)) != nil {
 		return nil, DropOuterMalformed
 	}
 	octets := int(binary.BigEndian.Uint16(packet[h.PayloadOffset+4:]))
 	switch {
 	case octets < headers:
 		return nil, DropLISPHeaderTruncated
-	case h.PayloadOffset+octets > min(h.Length, len(packet)):
+	case h.PayloadOffset+octets > h.Length:
 		return nil, DropOuterMalformed
 	}
 	return packet[h.PayloadOffset+udpHeaderOctets : h.PayloadOffset+octets], DropNone

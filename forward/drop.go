@@ -38,7 +38,7 @@ const (
 	DropLISPHeaderTruncated DropReason = 21
 	DropReservedBit         DropReason = 22 // bit 5 of the LISP header, and what follows is neither IPv4 nor IPv6
 	DropKeyID               DropReason = 23 // KK is not 00: encrypted
-	DropInnerMalformed      DropReason = 24 // neither IPv4 nor IPv6, cut off, or a wrong length
+	DropInnerMalformed      DropReason = 24 // neither IPv4 nor IPv6, cut off, a wrong length, or a source that is no unicast address
 	DropEIDNotInDatabase    DropReason = 25 // inner destination is not an own EID of the Instance-ID
 	DropECN                 DropReason = 26 // RFC 6040 s.4.2: inner Not-ECT, outer CE
 	DropDecapsulationFailed DropReason = 27 // the kernel could not shrink the packet

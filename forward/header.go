@@ -189,9 +189,10 @@ func (h *Header) hasPorts() bool {
 // RoutableUnicast reports whether LISP may carry packets to that address at all:
 // unicast, and of more than local scope.
 func RoutableUnicast(a netip.Addr) bool {
-	if !a.Is4() {
-		return a.IsValid() && !a.IsMulticast() && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified()
+	if a.Is4() {
+		octets := a.As4()
+		return octets[0] != 0 && octets[0] < 224 && !a.IsLoopback() && !a.IsLinkLocalUnicast()
 	}
-	octets := a.As4()
-	return octets[0] != 0 && octets[0] < 224 && !a.IsLoopback() && !a.IsLinkLocalUnicast()
+	// netip judges an IPv4-mapped address by the IPv4 address within.
+	return a.Is4In6() || a.IsValid() && !a.IsMulticast() && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified()
 }

@@ -5,7 +5,7 @@ package forward
 // The ICMP errors that a tunnel router owes a source: Packet Too Big
 // (RFC 1191 s.4, RFC 4443 s.3.2; RFC 9300 s.7), Time Exceeded, and Destination
 // Unreachable. An answer is never about an ICMP error, a multicast or broadcast,
-// or a fragment but the first (RFC 1812 s.4.3.2.7, RFC 4443 s.2.4). Limiting their
+// a damaged header, or a fragment but the first (RFC 1812 s.4.3.2.7, RFC 4443 s.2.4). Limiting their
 // rate is the caller's task.
 
 import (
@@ -114,6 +114,9 @@ func mayAnswer(packet []byte, h *Header) bool {
 	if !RoutableUnicast(h.Source) || !RoutableUnicast(h.Destination) || h.FragmentOctets > 0 {
 		return false
 	}
+	if h.Family == 4 && Checksum(packet[:h.PayloadOffset]) != 0 {
+		return false // who knows whose it is
+	}
 	return !isICMPError(packet, h)
 }
 
@@ -127,18 +130,18 @@ func isICMPError(packet []byte, h *Header) bool {
 	}
 	kind := packet[h.PayloadOffset]
 	if h.Protocol == protocolICMPv6 {
-		return kind == icmpv6Redirect || isDeliveryError(h.Protocol, kind)
+		return kind == icmpv6Redirect || isDeliveryError(h, kind)
 	}
-	return kind == icmpv4SourceQuench || kind == icmpv4Redirect || isDeliveryError(h.Protocol, kind)
+	return kind == icmpv4SourceQuench || kind == icmpv4Redirect || isDeliveryError(h, kind)
 }
 
-// isDeliveryError reports whether a message tells a source that its packet did not
-// arrive.
-func isDeliveryError(protocol, kind uint8) bool {
-	if protocol == protocolICMPv6 {
-		return kind < 128
+// isDeliveryError reports whether a packet of that header is an ICMP message of its family which tells a source
+// that its packet did not arrive.
+func isDeliveryError(h *Header, kind uint8) bool {
+	if h.Family == 6 {
+		return h.Protocol == protocolICMPv6 && kind < 128
 	}
-	return protocol == protocolICMPv4 && (kind == icmpv4Unreachable || kind == icmpv4TimeExceeded || kind == icmpv4ParameterProblem)
+	return h.Protocol == protocolICMPv4 && (kind == icmpv4Unreachable || kind == icmpv4TimeExceeded || kind == icmpv4ParameterProblem)
 }
 
 func appendICMPv4(dst []byte, source, destination netip.Addr, e icmpError, quoted []byte) []byte {

@@ -112,6 +112,7 @@ func icmpPacket(t testing.TB, family, kind uint8) []byte {
 	h := mustHeader(t, packet)
 	packet[h.PayloadOffset] = kind
 	if family == 4 {
+		updateChecksum(packet[10:12], uint16(packet[8])<<8|uint16(packet[9]), uint16(packet[8])<<8|protocolICMPv4)
 		packet[9] = protocolICMPv4
 	} else {
 		packet[6] = protocolICMPv6
@@ -124,11 +125,14 @@ func TestICMPIsNotAnswered(t *testing.T) {
 	first := udpPacket(t, host4, remote4, 100, func(v4 *layers.IPv4) { v4.Flags = layers.IPv4MoreFragments })
 	later6 := udpPacket(t, host6, remote6, 100)
 	later6[6], later6[40], later6[42], later6[43] = protocolFragment, protocolUDP, 0, 9
+	damaged := udpPacket(t, host4, remote4, 100)
+	damaged[10] ^= 0x10
 	cases := map[string]struct {
 		packet []byte
 		source netip.Addr
 		want   bool
 	}{
+		"header checksum wrong":  {damaged, router4, false},
 		"ordinary":               {udpPacket(t, host4, remote4, 100), router4, true},
 		"first fragment":         {first, router4, true},
 		"later fragment":         {later, router4, false},

@@ -90,8 +90,7 @@ func (m Marking) Inner(inner, outer uint8) (class uint8, notes Notes, ok bool) {
 // setMarks writes TTL and traffic class into an IP packet of that header.
 func setMarks(packet []byte, h *Header, ttl, class uint8) {
 	if h.Family == 4 {
-		setIPv4Word(packet, 0, uint16(packet[0])<<8|uint16(class))
-		setIPv4Word(packet, 8, uint16(ttl)<<8|uint16(packet[9]))
+		setIPv4Marks(packet, ttl, class)
 	} else {
 		packet[0] = packet[0]&0xf0 | class>>4
 		packet[1] = packet[1]&0x0f | class<<4
@@ -100,14 +99,12 @@ func setMarks(packet []byte, h *Header, ttl, class uint8) {
 	h.TTL, h.TrafficClass = ttl, class
 }
 
-// setIPv4Word replaces a 16-bit word of an IPv4 header.
-func setIPv4Word(packet []byte, offset int, value uint16) {
-	before := binary.BigEndian.Uint16(packet[offset:])
-	if before == value {
-		return
-	}
-	binary.BigEndian.PutUint16(packet[offset:], value)
-	updateChecksum(packet[10:12], before, value)
+// setIPv4Marks updates the checksum, even where nothing changes: one of 0xFFFF becomes the 0 that it stands for.
+func setIPv4Marks(packet []byte, ttl, class uint8) {
+	first, fifth := binary.BigEndian.Uint16(packet), binary.BigEndian.Uint16(packet[8:])
+	packet[1], packet[8] = class, ttl
+	updateChecksum(packet[10:12], first, binary.BigEndian.Uint16(packet))
+	updateChecksum(packet[10:12], fifth, binary.BigEndian.Uint16(packet[8:]))
 }
 
 // DecrementTTL does what a router does to a packet it forwards. The TTL must be

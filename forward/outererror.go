@@ -13,6 +13,9 @@ import (
 	"loci/wire"
 )
 
+// leastIPv6MTU is what IPv6 asks of any link (RFC 8200 s.5).
+const leastIPv6MTU = 1280
+
 // OuterError is an ICMP error about an outer packet, and what it quotes of that packet.
 type OuterError struct {
 	Type, Code  uint8      // of ICMPv4 or ICMPv6, after the family of Source
@@ -73,7 +76,7 @@ func (e *OuterError) readKind(message []byte, family uint8) bool {
 		return e.MTU > 0 // RFC 1191 s.3: 0 is of routers that do not know
 	case family == 6 && e.Type == icmpv6TooBig:
 		e.MTU = int(min(binary.BigEndian.Uint32(message[4:]), 1<<16))
-		return true
+		return e.MTU >= leastIPv6MTU // RFC 8201 s.4: what says less is discarded
 	case family == 4:
 		return e.Type == icmpv4Unreachable || e.Type == icmpv4TimeExceeded
 	}

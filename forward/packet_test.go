@@ -94,6 +94,7 @@ func TestRoutableUnicast(t *testing.T) {
 		"10.0.0.1": true, "223.255.255.255": true, "224.0.0.1": false, "255.255.255.255": false, "0.0.0.0": false, "0.1.2.3": false, "127.1.2.3": false,
 		"169.254.0.1": false, "169.253.0.1": true, "2001:db8::1": true, "fd00::1": true, "fe80::1": false, "ff02::1": false, "::1": false, "::": false,
 		"::ffff:10.0.0.1": true, "::2": true, "febf::1": false, "fec0::1": true,
+		"::ffff:127.0.0.1": true, "::ffff:0.0.0.0": true, "::ffff:224.0.0.1": true, "::ffff:169.254.0.1": true, // IPv6 like all mapped ones
 	} {
 		if got := RoutableUnicast(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %t, want %t", text, got, want)
@@ -184,6 +185,7 @@ func TestFragmentRefuses(t *testing.T) {
 		"df":        {udpPacket(t, host4, remote4, 1500, dontFragment), 1400, DropTooBig},
 		"too small": {udpPacket(t, host4, remote4, 65535), 300, DropTooBig},
 		"no room":   {udpPacket(t, host4, remote4, 1500), 20, DropTooBig},
+		"beyond":    {udpPacket(t, host4, remote4, 1500, func(v4 *layers.IPv4) { v4.FragOffset = 0x1FFF }), 1400, DropInnerMalformed},
 		"ipv6":      {udpPacket(t, host6, remote6, 1500), 1400, DropInnerMalformed},
 		"garbage":   {[]byte{1, 2, 3}, 1400, DropInnerMalformed},
 	} {

@@ -77,6 +77,9 @@ func Fragment(dst [][]byte, packet []byte, largest int) ([][]byte, DropReason) {
 	if h.DontFragment {
 		return dst, DropTooBig
 	}
+	if h.FragmentOctets+h.Length-h.PayloadOffset > maxIPv4Octets {
+		return dst, DropInnerMalformed // parts of it would begin where no offset tells
+	}
 	parts := [][]byte{packet[:h.Length]}
 	for range maxFragmentHalvings {
 		if longest(parts) <= largest {

@@ -171,14 +171,17 @@ func (x *XTR) Outbound(dst, packet []byte, in Ingress) Outcome {
 // an ICMP error that this system owes to a remote EID and for which it chose an
 // RLOC as source.
 func (x *XTR) concernsLISP(packet []byte, h *Header, in Ingress) bool {
-	if in.Own && x.Tables.IsLocalRLOC(h.Source) {
+	switch {
+	case in.Routed && x.isErrorToRemoteEID(packet, h, in.Instance):
+		return true // from whatever address: routes have chosen LISP
+	case in.Own && !in.Routed && x.Tables.IsLocalRLOC(h.Source):
 		return x.isErrorToRemoteEID(packet, h, in.Instance)
 	}
 	return x.Tables.InDatabase(in.Instance, h.Source)
 }
 
 func (x *XTR) isErrorToRemoteEID(packet []byte, h *Header, instance lisp.InstanceID) bool {
-	if h.Fragment || h.PayloadOffset+icmpHeaderOctets > h.Length || !isDeliveryError(h.Protocol, packet[h.PayloadOffset]) {
+	if h.Fragment || h.PayloadOffset+icmpHeaderOctets > h.Length || !isDeliveryError(h, packet[h.PayloadOffset]) {
 		return false
 	}
 	quoted := packet[h.PayloadOffset+icmpHeaderOctets : h.Length]
@@ -273,10 +276,12 @@ func (x *XTR) Inbound(packet []byte, now time.Time) Outcome {
 	}
 	e, reason := ParseEncapsulated(packet)
 	o.Header, o.Instance, o.Notes = e.Header, e.Instance, e.Notes
-	if reason != DropNone {
+	switch {
+	case reason != DropNone:
 		return o.drop(reason)
-	}
-	if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {
+	case !RoutableUnicast(e.Header.Source):
+		return o.drop(DropInnerMalformed) // RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards them
+	case !x.Tables.InDatabase(e.Instance, e.Header.Destination):
 		return o.drop(DropEIDNotInDatabase)
 	}
 	if reason = x.judgeLists(&e); reason != DropNone {

@@ -257,6 +257,10 @@ def encapsulated_extensions():
     encapsulate("ipv6 extension header missing", "announced, but the packet ends before it", v6(nh=60), PEER4, 60)
     encapsulate("ipv6 extension header too long", "the walk ends with what the cut header announces",
                 v6(nh=0) / Raw(bytes([17, 9]) + b"\0" * 6), PEER4, 17)
+    long = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 252)])
+    encapsulate("ipv6 long extension header", "its ports are far behind, and count", v6() / long / udp(), PEER4, 17, UDP_PORTS)
+    encapsulate("ipv6 header behind a long one", "both are walked over", v6() / long / destination / tcp(), PEER4, 6, TCP_PORTS)
+    encapsulate("ipv6 fragment behind a long header", "no ports in the hash", v6() / long / IPv6ExtHdrFragment(m=1, id=9, nh=17) / udp(b"x" * 24), PEER4, 17)
     encapsulate("ipv4 router alert", "RFC 791: options belong to the inner packet", v4(options=[IPOption_Router_Alert()]) / udp(), PEER4, 17, UDP_PORTS)
     encapsulate("ipv4 record route over ipv6", "options of 40 octets",
                 v4("10.3.0.10", options=[IPOption_RR(routers=["0.0.0.0"] * 9)]) / tcp(), PEER6, 6, TCP_PORTS)
@@ -319,6 +323,7 @@ def not_encapsulated():
     case("unknown eid ipv4", "miss", "site", v4("10.99.0.1") / udp(), "wait", miss=True)
     case("unknown eid ipv6", "miss", "site", v6("2001:db8:99::1") / udp(), "wait", miss=True)
     case("ipv4-mapped ipv6", "is IPv6: the IPv4 mapping does not cover it", "site", v6("::ffff:10.2.0.10") / udp(), "wait", miss=True)
+    case("ipv4-mapped loopback", "is IPv6, and of no meaning there", "site", v6("::ffff:127.0.0.1") / udp(), "wait", miss=True)
     case("unknown eid dropped", "miss policy drop", "site", v4("10.99.0.1") / udp(), "drop", reason="miss", miss=True, miss_policy="drop")
     case("unknown eid native", "miss policy natively-forward", "site", v4("10.99.0.1") / udp(), "native", miss=True, miss_policy="natively-forward")
     case("unknown eid, syn", "the first packet of a connection waits", "site", v6("2001:db8:99::1") / tcp(), "wait", miss=True)
@@ -412,12 +417,25 @@ def local_packets():
     quoted = v4("172.16.0.1", source="10.2.0.10", ttl=1) / udp()
     error = IP(src=OWN4, dst="10.2.0.10", id=5) / ICMP(type=11) / Raw(bytes(quoted)[:28])
     case("own icmp error about no eid", "not about a packet to an EID of ours", "local", error, "pass")
+    error = IP(src=OWN4, dst="10.2.0.10", id=5) / ICMP(type=11)
+    case("own icmp error without its quote", "what follows the packet is no part of it", "local", bytes(error) + bytes(i4() / udp()), "pass")
+    error = IP(src=OWN4, dst="10.2.0.10", id=5, proto=58) / Raw(b"\x03" + b"\0" * 7 + bytes(i4() / udp()))
+    case("own icmpv6 over ipv4", "no error of its family", "local", error, "pass")
+    error = IPv6(src=OWN6, dst="2001:db8:2::10", nh=1) / Raw(b"\x03" + b"\0" * 7 + bytes(i6() / udp()))
+    case("own icmpv4 over ipv6", "no error of its family", "local", error, "pass")
+    good = bytes(v4() / udp())
+    case("own packet cut off", "a length that lies is not carried further", "local", good[:-1], "pass")
+    case("own packet with header length 15", "the header is longer than the packet", "local", bytes([0x4F]) + good[1:], "pass")
     case("own ping from an rloc", "no error", "local", IP(src=OWN4, dst="10.2.0.10") / ICMP(), "pass")
 
 
 def tap_packets():
     encapsulate("routed to lisp", "own EID, by the route into LISP", v4() / udp(), PEER4, 17, UDP_PORTS, hook="tap")
     case("routed to lisp, no eid", "nothing else may leave there", "tap", v4(source="172.16.0.1") / udp(), "drop", reason="source-not-eid")
+    error = IP(src="172.16.0.1", dst="10.2.0.10", id=5) / ICMP(type=11) / Raw(bytes(v4("10.1.0.10", source="10.2.0.10", ttl=1) / udp())[:28])
+    encapsulate("routed to lisp, icmp error from anywhere", "RFC 9300 s.4: it is owed to a remote EID, and the kernel chose the source", error, PEER4, 1, hook="tap")
+    case("routed to lisp, cut off", "a length that lies is not carried further", "tap", bytes(v6() / udp())[:-1], "drop", reason="not-forwardable")
+    case("routed to lisp, unknown eid", "miss", "tap", v4("10.99.0.1") / udp(), "wait", miss=True)
     case("routed to lisp, multicast", "not routable unicast", "tap", v6("ff0e::1") / udp(), "drop", reason="not-forwardable")
 
 
@@ -496,6 +514,9 @@ def decapsulated_pairs():
     decapsulate("outer df clear", "RFC 9300 s.7.1: DF may be 0", tunnel(packet, flags=0), packet, 64)
     outer = IPv6(src=PEER6, dst=OWN6) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)]) / UDP(sport=OUTER_PORT, dport=4341, chksum=0)
     decapsulate("outer extension header", "RFC 8200", bytes(outer / Raw(lisp_header() + bytes(packet))), packet, 64)
+    for octets in (188, 252):
+        outer = IPv6(src=PEER6, dst=OWN6) / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * octets)]) / UDP(sport=OUTER_PORT, dport=4341, chksum=0)
+        decapsulate(f"outer extension header of {octets + 4} octets", "RFC 8200", bytes(outer / Raw(lisp_header() + bytes(packet))), packet, 64)
     decapsulate("octets behind the outer packet", "Ethernet padding", tunnel(packet) + b"\0" * 7, packet, 64)
     decapsulate("octets behind the inner packet", "they are not the inner packet's", tunnel(bytes(packet) + b"\xEE" * 9), packet, 64)
     bad = bytes(packet)
@@ -817,6 +838,18 @@ def malformed_from_core():
     drop("outer packet cut off ipv6", "the frame ends first", tunnel(inner, 6)[:-1], "outer-malformed")
     drop("outer packet cut off in the lisp header", "the frame ends first", short[:34], "lisp-header-truncated")
     drop("outer total length below header", "RFC 791", short[:2] + b"\0\x13" + short[4:], "outer-malformed")
+    drop("outer total length beyond the frame", "UDP's is right all the same", short[:2] + struct.pack(">H", len(short) + 1) + short[4:], "outer-malformed")
+    long = tunnel(inner, 6)
+    drop("outer payload length beyond the frame", "UDP's is right all the same", long[:4] + struct.pack(">H", len(long) - 39) + long[6:], "outer-malformed")
+    drop("outer total length beyond the frame, udp length 8", "the outer header is judged first",
+         (cut := tunnel(inner, udp_fields={"len": 8}))[:2] + struct.pack(">H", len(cut) + 1) + cut[4:], "outer-malformed")
+    why = "RFC 1812 s.5.3.7, RFC 3927 s.7: no router forwards packets from there"
+    for name, source in (("loopback", "127.0.0.1"), ("zero", "0.0.0.0"), ("link-local", "169.254.1.1"), ("multicast", "224.0.0.5"),
+                         ("broadcast", "255.255.255.255"), ("class e", "240.0.0.1")):
+        drop(f"inner source ipv4 {name}", why, tunnel(i4(source=source) / udp()), "inner-malformed")
+    why = "RFC 4291 s.2.5.2, s.2.5.3, s.2.5.6, s.2.7: no router forwards packets from there"
+    for name, source in (("loopback", "::1"), ("unspecified", "::"), ("link-local", "fe80::1"), ("multicast", "ff02::1")):
+        drop(f"inner source ipv6 {name}", why, tunnel(i6(source=source) / udp(), 6), "inner-malformed")
 
 
 def not_lisp():
