@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Random packets through package forward and through the programs, at tc and with XDP in front of it, with equal results: what
+// the golden packets demand of packets that somebody thought of, demanded of those that nobody did (mutate_test.go). Whatever
+// differs belongs into the table of golden packets.
+//
+// For longer, or for one seed that failed: go test ./bpf -run TestDifferential -rounds 5000, -rounds 1 -seed 77.
+
+package bpf_test
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/vishvananda/netlink"
+
+	"loci/forward"
+	"loci/internal/golden"
+	"loci/lisp"
+)
+
+var (
+	differentialRounds = flag.Int("rounds", 50, "how many seeds TestDifferential has")
+	differentialSeed   = flag.Uint64("seed", 1, "the first seed of TestDifferential")
+)
+
+const (
+	// packetsOfRound meet the same settings, one after the other: what is kept about one decides about others.
+	packetsOfRound = 150
+	// siteMTU is what the site's interface carries.
+	siteMTU = 1500
+	// differencesMax ends a run.
+	differencesMax = 10
+)
+
+// differential is the golden router with its twin in Go.
+type differential struct {
+	*goldenBench
+	*rand.Rand
+	cases    map[string][]golden.Case // by hook
+	tables   *goldenTables
+	twin     *forward.XTR
+	drops    counterMap
+	counters counterMap
+	seen     map[string]int // verdicts
+}
+
+// TestDifferential compares verdict, reason, notes, events, octets and counters.
+func TestDifferential(t *testing.T) {
+	d := newDifferential(t)
+	for round := range *differentialRounds {
+		seed := *differentialSeed + uint64(round)
+		if err := d.round(t, seed); err != nil {
+			t.Errorf("-seed %d: %v", seed, err)
+		}
+		if round >= differencesMax && t.Failed() {
+			break
+		}
+	}
+	for _, verdict := range []string{"pass", "drop", "native", "wait", "too-big", "encapsulate", "decapsulate", "stack"} {
+		if d.seen[verdict] == 0 && *differentialRounds > 20 {
+			t.Errorf("no packet has the verdict %s", verdict)
+		}
+	}
+	t.Logf("verdicts %v", d.seen)
+}
+
+func newDifferential(t *testing.T) *differential {
+	t.Helper()
+	table, err := golden.Load("..")
+	must(t, err)
+	d := &differential{
+		goldenBench: newGoldenBench(t, table.Router), tables: newGoldenTables(t, table.Router),
+		cases: map[string][]golden.Case{}, seen: map[string]int{},
+	}
+	d.interval = time.Hour // no hint twice in a round, however long that takes
+	for _, c := range table.Cases {
+		if c.Segment == 0 { // nothing is cut in Go
+			d.cases[c.Hook] = append(d.cases[c.Hook], c)
+		}
+	}
+	d.drops = d.counterMap(t, "drops", "lisp_drop", "LISP_DROP_")
+	d.counters = d.counterMap(t, "counters", "lisp_counter_index", "LISP_COUNTER_")
+	d.routeDatabase(t)
+	return d
+}
+
+// routeDatabase gives all EIDs of the site one way, but for the router's own, and says so to the programs.
+func (d *differential) routeDatabase(t *testing.T) {
+	t.Helper()
+	for prefix, gateway := range map[string]string{
+		"10.1.0.0/25": "10.1.0.10", "10.1.0.128/25": "10.1.0.10", "10.1.128.0/17": "10.1.0.10", "10.7.0.0/24": "10.1.0.10",
+		"2001:db8:1::/65": "2001:db8:1::10", "2001:db8:1:0:8000::/65": "2001:db8:1::10", "2001:db8:7::/64": "2001:db8:1::10",
+	} {
+		must(t, d.ns.Netlink().RouteAdd(&netlink.Route{
+			LinkIndex: d.site.Attrs().Index, Dst: ipNet(netip.MustParsePrefix(prefix)), Gw: netip.MustParseAddr(gateway).AsSlice(),
+		}))
+	}
+	first := d.next - uint32(len(d.tables.Router.MapCache)+len(d.tables.Database))
+	for i := range d.tables.Database {
+		d.setMappingFlags(first+uint32(i), "LISP_MAPPING_VALID", "LISP_MAPPING_DATABASE", "LISP_MAPPING_ONE_WAY")
+	}
+}
+
+// isOwn reports whether an EID of the site is an address of the router itself, or a broadcast address of its link.
+func isOwn(a netip.Addr) bool {
+	return slices.Contains([]string{"10.1.0.1", "10.1.0.0", "10.1.0.255", "2001:db8:1::1", "2001:db8:1::"}, a.String())
+}
+
+// The settings, hooks and interfaces that rounds have.
+var (
+	differentialSettings = [][]string{
+		nil, nil, nil, {"outer-not-ect"}, {"outer-dscp-zero"}, {"inner-dscp-kept"}, {"lisp-gpe"}, {"vxlan-gpe"}, {"vxlan-gpe", "lists"}, {"lists"},
+		{"check-source"}, {"check-source", "check-source-strict"}, {"check-source", "lists"}, {"status-bits"}, {"map-versions"}, {"echo-nonce"},
+		{"status-bits", "map-versions", "echo-nonce"}, {"public-internet", "status-bits"}, {"status-bits", "map-versions", "check-source", "lists"},
+	}
+	differentialHooks = []string{"site", "site", "site", "core", "core", "core", "local", "tap", "released"}
+	differentialFlags = [][]string{nil, {"LISP_INTERFACE_TAKES_FRAMES"}, {"LISP_INTERFACE_TAKES_FRAMES"}, {"LISP_INTERFACE_TAKES_FRAMES", "LISP_INTERFACE_UNFINISHED"}}
+)
+
+// round sends the packets of a seed, and returns the first difference.
+func (d *differential) round(t *testing.T, seed uint64) error {
+	d.Rand = rand.New(rand.NewPCG(seed, 0))
+	c := golden.Case{
+		Hook: pick(d.Rand, differentialHooks), Settings: pick(d.Rand, differentialSettings), ExactNonce: true,
+		Instance: pick(d.Rand, []lisp.InstanceID{0, 0, 0, 7, 16777214}), MissPolicy: pick(d.Rand, []string{"", "", "", "drop", "natively-forward"}),
+	}
+	if c.Has("echo-nonce") {
+		c.Peer = pick(d.Rand, d.cases["core"]).Peer
+	}
+	d.xdp, d.among, d.flags = d.IntN(2) == 1, d.IntN(3) == 0, pick(d.Rand, differentialFlags)
+	d.prepare(t, &c)
+	d.watchRoutes(t, 1<<62)
+	d.scatter(d.among)
+	d.twin = newTwin(d.tables, &c)
+	m := &mutator{Rand: d.Rand}
+	for i := range packetsOfRound {
+		c.Input = m.next(d.cases[c.Hook])
+		if len(c.Input) < 20 || c.Input[0]>>4 == 6 && len(c.Input) < 40 {
+			continue // BPF_PROG_TEST_RUN refuses to make an skb of half an IP header
+		}
+		if c.Hook == "released" && !d.waits(c) {
+			continue // only what waited is released
+		}
+		if err := d.compareWithTwin(t, c); err != nil {
+			return fmt.Errorf("packet %d at %s, settings %v, Instance-ID %d, misses %q, XDP %t %v, scattered %t: %w\nin: %x",
+				i, c.Hook, c.Settings, c.Instance, c.MissPolicy, d.xdp, d.flags, d.among, err, []byte(c.Input))
+		}
+	}
+	return nil
+}
+
+func (d *differential) waits(c golden.Case) bool {
+	c.Hook = "site"
+	verdict := d.ask(&c, 0).Verdict
+	return verdict == forward.VerdictWait || verdict == forward.VerdictTooBig
+}
+
+// compareWithTwin puts a packet through, and makes a golden case of what its twin says.
+func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
+	t.Helper()
+	d.drops.grown(t)
+	d.counters.grown(t)
+	answer, sent, got := d.pass(t, &c)
+	drops, _ := d.drops.grown(t)
+	counters, octets := d.counters.grown(t)
+	r := judge(drops, counters)
+	o := d.ask(&c, nonceOf(got, r.verdict))
+	describe(&c, &o)
+	d.seen[c.Verdict]++
+	raised, hints := d.eventsRaised(t)
+	if isHostsAffair(&c, &o, r) {
+		return nil
+	}
+	if r.verdict != c.Verdict || r.reason != c.Reason || !slices.Equal(r.notes, c.Notes) {
+		return fmt.Errorf("programs: %s %s %v, forward: %s %s %v", r.verdict, r.reason, r.notes, c.Verdict, c.Reason, c.Notes)
+	}
+	if raised != c.Miss || !slices.Equal(hints, c.Hints) {
+		return fmt.Errorf("programs: miss %t, hints %v, forward: %t, %v", raised, hints, c.Miss, c.Hints)
+	}
+	if want := octetsOf(&c, &o); want > 0 && octets != uint64(want) {
+		return fmt.Errorf("programs: %d octets, forward: %d", octets, want)
+	}
+	if _, told := toldReason(&c); told && answer == actShot {
+		return nil // its source was told a moment ago
+	}
+	if n := o.Header.Length; (c.Verdict == "too-big" || c.Verdict == "drop" && answer != actShot) && n < len(c.Input) {
+		c.Input, got = c.Input[:n], got[:etherLength+n] // the padding may have gone before that was found out
+	}
+	return d.compare(&c, answer, sent, got)
+}
+
+// isHostsAffair makes allowance for the host's routes and addresses, of which package forward knows nothing: what is routed by the
+// main table may have no route; what is decapsulated may be for the router itself, or too big for the site, and is the stack's then.
+func isHostsAffair(c *golden.Case, o *forward.Outcome, r goldenResult) bool {
+	switch {
+	case c.Verdict == "native" && (c.Hook == "tap" || c.Hook == "released"):
+		return r.verdict == "native" || r.reason == forward.DropNoNativeRoute.String()
+	case c.Verdict == "decapsulate" && r.verdict == "stack":
+		return isOwn(o.Header.Destination) || len(o.Packet) > siteMTU
+	}
+	return false
+}
+
+// octetsOf is what an encapsulated or decapsulated packet counts for.
+func octetsOf(c *golden.Case, o *forward.Outcome) int {
+	if c.Verdict == "encapsulate" || c.Verdict == "decapsulate" {
+		return o.Header.Length
+	}
+	return 0
+}
+
+// nonceOf reads the nonce of a frame that was encapsulated, which is random.
+func nonceOf(frame []byte, verdict string) uint32 {
+	at := etherLength + 20 + 8
+	if len(frame) > etherLength && frame[etherLength]>>4 == 6 {
+		at += 20
+	}
+	if verdict != "encapsulate" || len(frame) < at+4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(frame[at:]) & 0xFFFFFF
+}
+
+// counterMap is a map of counters as it was seen last.
+type counterMap struct {
+	*ebpf.Map
+	names  []string
+	values []counterValue
+}
+
+type counterValue struct{ Packets, Octets uint64 }
+
+func (d *differential) counterMap(t *testing.T, name, enumeration, prefix string) counterMap {
+	t.Helper()
+	var enum *btf.Enum
+	must(t, d.spec.Types.TypeByName(enumeration, &enum))
+	m := d.coll.Maps[name]
+	c := counterMap{Map: m, names: make([]string, m.MaxEntries()), values: make([]counterValue, m.MaxEntries())}
+	for _, v := range enum.Values {
+		if !strings.HasSuffix(v.Name, "_MAX") {
+			c.names[v.Value] = strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(v.Name, prefix)), "_", "-")
+		}
+	}
+	return c
+}
+
+// grown returns the names of those that have grown, each as often as it has, and the octets of encapsulated and decapsulated packets.
+func (c *counterMap) grown(t *testing.T) (names []string, octets uint64) {
+	t.Helper()
+	var cursor ebpf.MapBatchCursor
+	processors := ebpf.MustPossibleCPU()
+	keys, values := make([]uint32, len(c.values)), make([]counterValue, len(c.values)*processors)
+	n, err := c.BatchLookup(&cursor, keys, values, nil)
+	if n < len(keys) {
+		t.Fatalf("%d of %d counters: %v", n, len(keys), err)
+	}
+	for i, key := range keys {
+		var sum counterValue
+		for _, v := range values[i*processors:][:processors] {
+			sum.Packets += v.Packets
+			sum.Octets += v.Octets
+		}
+		names = append(names, slices.Repeat([]string{c.names[key]}, int(sum.Packets-c.values[key].Packets))...)
+		if strings.Contains(c.names[key], "capsulated-") {
+			octets += sum.Octets - c.values[key].Octets
+		}
+		c.values[key] = sum
+	}
+	slices.Sort(names)
+	return names, octets
+}
+
+// ---- the twin ----
+
+// twinNow is the twin's time. The hints' interval and the times of Echo-Nonce are longer than a round takes.
+var twinNow = time.Unix(1_800_000_000, 0)
+
+// goldenTables are the golden router's, searched one by one.
+type goldenTables struct {
+	golden.Router
+	entries map[lisp.Prefix]*forward.Entry
+	sites   map[lisp.Prefix]forward.Site
+}
+
+func newGoldenTables(t *testing.T, r golden.Router) *goldenTables {
+	t.Helper()
+	g := &goldenTables{Router: r, entries: map[lisp.Prefix]*forward.Entry{}, sites: map[lisp.Prefix]forward.Site{}}
+	for _, m := range r.MapCache {
+		set, err := m.LocatorSet()
+		must(t, err)
+		g.entries[m.Prefix] = &forward.Entry{
+			Locators: set, Buckets: forward.Buckets(set, nil), Action: m.Action, Hold: m.Hold, Prefix: m.Prefix.Netip(),
+			Version: r.Versions[m.Prefix], EchoNonce: slices.Contains(r.EchoNonce, m.Prefix),
+		}
+	}
+	for _, p := range r.Database {
+		set, err := r.DatabaseLocators(p)
+		must(t, err)
+		g.sites[p] = forward.Site{Known: true, Version: r.Versions[p], StatusBits: golden.StatusBits(set)}
+	}
+	return g
+}
+
+// longest returns what the longest prefix that covers an address has, the zero value for none.
+func longest[V any](of map[lisp.Prefix]V, instance lisp.InstanceID, a netip.Addr) (found V) {
+	bits := -1
+	for p, v := range of {
+		if p.Instance() == instance && p.Bits() > bits && p.Netip().Contains(a) {
+			found, bits = v, p.Bits()
+		}
+	}
+	return found
+}
+
+func (g *goldenTables) InDatabase(instance lisp.InstanceID, a netip.Addr) bool {
+	return longest(g.sites, instance, a).Known
+}
+
+func (g *goldenTables) Site(instance lisp.InstanceID, a netip.Addr) forward.Site {
+	return longest(g.sites, instance, a)
+}
+
+func (g *goldenTables) MapCache(instance lisp.InstanceID, a netip.Addr) *forward.Entry {
+	return longest(g.entries, instance, a)
+}
+
+func (g *goldenTables) IsLocalRLOC(a netip.Addr) bool { return slices.Contains(g.LocalRLOCs, a) }
+
+func (g *goldenTables) Path(to lisp.RLOC) (lisp.RLOC, int) {
+	if slices.Contains(g.Unreachable, to.Addr()) {
+		return lisp.RLOC{}, 0
+	}
+	own := g.LocalRLOCs[slices.IndexFunc(g.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == to.Is4() })]
+	return lisp.RLOCFromAddr(own), g.PathMTU
+}
+
+func (g *goldenTables) denies(kind forward.ListKind, instance lisp.InstanceID, a netip.Addr) bool {
+	return slices.ContainsFunc(g.Lists, func(l golden.List) bool { return l.Kind() == uint8(kind) && l.Instance == instance && l.Denies(a) })
+}
+
+// newTwin is the golden router with the settings of a case, and what it remembers before.
+func newTwin(tables *goldenTables, c *golden.Case) *forward.XTR {
+	x := &forward.XTR{
+		Tables: tables, Memory: &forward.Memory{}, VXLANGPE: c.Has("vxlan-gpe"),
+		Miss:    map[string]forward.MissPolicy{"drop": forward.MissDrop, "natively-forward": forward.MissNative}[c.MissPolicy],
+		Marking: forward.Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")},
+		Trusted: forward.Trusted{
+			PublicInternet: c.Has("public-internet"), StatusBits: c.Has("status-bits"), MapVersions: c.Has("map-versions"), EchoNonce: c.Has("echo-nonce"),
+			Echo: forward.EchoTimes{Wait: goldenEchoWait, Interval: time.Minute}, HintInterval: time.Hour,
+		},
+		Encapsulation: func(lisp.RLOC) forward.Encapsulation {
+			return map[bool]forward.Encapsulation{c.Has("lisp-gpe"): forward.EncapsulationLISPGPE, c.Has("vxlan-gpe"): forward.EncapsulationVXLANGPE}[true]
+		},
+	}
+	if c.Has("lists") {
+		x.Denies = tables.denies
+	}
+	if c.Has("check-source") {
+		x.Trusted.Source = forward.SourceLoose
+	}
+	if c.Has("check-source-strict") {
+		x.Trusted.Source = forward.SourceStrict
+	}
+	if p := c.Peer; p != nil {
+		rememberPeer(x.Memory.Peer(p.RLOC, true), p)
+	}
+	return x
+}
+
+func rememberPeer(e *forward.Echo, p *golden.Peer) {
+	at := twinNow.Add(-time.Duration(p.Age) * time.Second)
+	if p.Owed != 0 {
+		e.Owed, e.OwedAt = p.Owed, at
+	}
+	if p.Requested != 0 {
+		e.Requested, e.RequestedAt = p.Requested, at
+	}
+}
+
+// ask returns what the twin makes of a case's packet.
+func (d *differential) ask(c *golden.Case, nonce uint32) forward.Outcome {
+	packet := slices.Clone([]byte(c.Input))
+	if c.Hook == "core" {
+		return d.twin.Inbound(packet, twinNow)
+	}
+	return d.twin.Outbound(nil, packet, forward.Ingress{
+		Instance: c.Instance, Own: c.Hook == "local" || c.Hook == "tap", Routed: c.Hook == "tap", Released: c.Hook == "released",
+		Nonce: nonce, Now: twinNow,
+	})
+}
+
+var noteNames = map[forward.Notes]string{
+	forward.NoteECNAlarm: "ecn-alarm", forward.NoteECNCurious: "ecn-curious", forward.NoteNonceAndVersion: "nonce-and-version",
+	forward.NoteStaleDestination: "version-stale-destination", forward.NoteStaleSource: "version-stale-source",
+	forward.NoteEchoReceived: "echo-received", forward.NoteEchoMissing: "echo-missing",
+}
+
+var hintNames = map[forward.HintKind]string{
+	forward.HintStatusBits: "status-bits", forward.HintDestinationVersion: "destination-version", forward.HintSourceVersion: "source-version",
+	forward.HintEchoMissing: "echo-missing",
+}
+
+// describe words an outcome as the table does.
+func describe(c *golden.Case, o *forward.Outcome) {
+	c.Verdict, c.Miss, c.LargestInner, c.Output = o.Verdict.String(), o.Miss, o.LargestInner, o.Packet
+	switch {
+	case o.Verdict == forward.VerdictDrop:
+		c.Reason = o.Reason.String()
+	case o.Verdict == forward.VerdictDecapsulate && o.Header.TTL <= 1:
+		c.Verdict = "stack"
+	case o.Verdict == forward.VerdictDecapsulate:
+		forward.DecrementTTL(o.Packet, &o.Header)
+	}
+	for _, note := range slices.Sorted(maps.Keys(noteNames)) {
+		if o.Notes&note != 0 {
+			c.Notes = append(c.Notes, noteNames[note])
+		}
+	}
+	slices.Sort(c.Notes)
+	for _, h := range o.Hints {
+		c.Hints = append(c.Hints, golden.Hint{Kind: hintNames[h.Kind], Value: h.Value, Other: h.Other})
+	}
+}
