@@ -29,6 +29,8 @@ func newBenchWithTAP(t *testing.T, settings fields) (*bench, netlink.Link) {
 		}
 		return err
 	}))
+	// The kernel's random address may begin with a magic of metadata.
+	must(t, b.ns.Netlink().LinkSetHardwareAddr(b.link(t, "loci0"), tapMAC))
 	must(t, b.ns.SetUp("loci0", true))
 	tap := b.link(t, "loci0")
 	b.declare(t, "loci0", "LISP_INTERFACE_TAP")
