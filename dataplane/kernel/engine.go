@@ -97,7 +97,9 @@ type Engine struct {
 	changing sync.Mutex
 	mu       sync.Mutex
 
-	clockAdjusted moment // when the clocks were compared last; for who holds changing
+	clockAdjusted moment          // when the clocks were compared last; for who holds changing, as the next two
+	missing       map[string]bool // interfaces that were told not to be there
+	unusable      string          // why interfaces could not be followed; empty: they could
 	closed        bool
 
 	tables     *tables
@@ -125,7 +127,7 @@ var _ dataplane.PromptPlane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: newGraceClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}}
+	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: newGraceClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}, missing: map[string]bool{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), missingFeatures())
 	}
@@ -407,36 +409,6 @@ func (e *Engine) releaseAll() error {
 		errs = append(errs, e.space.close())
 	}
 	return errors.Join(errs...)
-}
-
-// reopenTAP implements roomTables. What waits stays in the room.
-func (e *Engine) reopenTAP(pause time.Duration) error {
-	select {
-	case <-e.stop:
-		return dataplane.ErrClosed
-	case <-time.After(pause):
-	}
-	e.changing.Lock()
-	defer e.changing.Unlock()
-	if e.closed {
-		return dataplane.ErrClosed
-	}
-	_ = e.tap.file.Close() // whatever is wrong with it; fails the second time
-	fresh, err := openTAP(e.space, e.tap.name)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	e.room.takeTAP(fresh)
-	e.mu.Unlock()
-	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
-		return err
-	}
-	if err := e.syncInterfaces(); err != nil {
-		return err
-	}
-	go e.tapRemade()
-	return nil
 }
 
 // isGone reports whether an interface vanished while it was being changed.

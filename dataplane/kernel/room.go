@@ -271,10 +271,27 @@ func (r *room) repair(err error) {
 		err := r.tables.reopenTAP(pause)
 		if err == nil {
 			r.log.Info("the TAP was made anew")
+			r.releaseAllCovered()
 			return
 		}
 		atomic.AddUint64(&r.words[wordTAPErrors], 1)
 		r.log.Debug("the TAP is not made anew", "error", err)
+		r.goOnWithoutTAP(time.Now())
+	}
+}
+
+// goOnWithoutTAP lets new mappings go, though what waits for them stays: nobody is overtaken by packets that would be dropped.
+func (r *room) goOnWithoutTAP(now time.Time) {
+	r.unhold(r.takeReleases(), time.Time{})
+	r.obeyBounds()
+	r.expire(now)
+	r.count()
+}
+
+// releaseAllCovered writes back what waits for mappings that came while there was no TAP.
+func (r *room) releaseAllCovered() {
+	for to := range r.destinations {
+		r.releaseIfCovered(to)
 	}
 }
 

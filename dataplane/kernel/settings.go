@@ -227,7 +227,7 @@ func (e *Engine) syncInterfaces() error {
 	for _, i := range e.settings.Interfaces {
 		link, err := e.space.netlink.LinkByName(i.Name)
 		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			e.log.Warn("an interface is not there; it is used when it comes", "interface", i.Name)
+			e.tellMissing(i.Name)
 			continue
 		}
 		if err != nil {
@@ -236,6 +236,7 @@ func (e *Engine) syncInterfaces() error {
 		if err := e.addInterface(wanted, i, link.Attrs()); err != nil {
 			return err
 		}
+		delete(e.missing, i.Name)
 		e.addShortcut(wanted, link)
 		e.chooseHook(wanted, i, link)
 		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
@@ -249,6 +250,14 @@ func (e *Engine) syncInterfaces() error {
 		return err
 	}
 	return e.syncTAPMTU(coreMTU)
+}
+
+// tellMissing says once that an interface is not there.
+func (e *Engine) tellMissing(name string) {
+	if !e.missing[name] {
+		e.log.Warn("an interface is not there; it is used when it comes", "interface", name)
+	}
+	e.missing[name] = true
 }
 
 // addInterface adds one of the settings' interfaces; one may lead to both sides.
@@ -416,14 +425,14 @@ func (e *Engine) watchLinks() {
 	}
 }
 
-// followLinks syncs interfaces after each bunch of updates; true when the engine ends.
+// followLinks syncs interfaces after each bunch of updates, and for what happened before it was subscribed to them; true when the engine ends.
 func (e *Engine) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
 	retry := time.NewTimer(retryTime)
 	defer retry.Stop()
 	if subscribed {
 		retry.Stop()
 	}
-	var due <-chan time.Time
+	due := time.After(settleTime)
 	for {
 		select {
 		case <-e.stop:
@@ -435,12 +444,14 @@ func (e *Engine) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool)
 				updates = nil
 				retry.Reset(retryTime)
 			}
-			if !ok || e.concerns(update) {
+			if due == nil && (!ok || e.concerns(update)) { // later updates put off nothing: they may never end
 				due = time.After(settleTime)
 			}
 		case <-due:
 			due = nil
-			e.resync()
+			if !e.resync() {
+				due = time.After(retryTime)
+			}
 		}
 	}
 }
@@ -453,7 +464,10 @@ func (e *Engine) concerns(update netlink.LinkUpdate) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	index := uint32(update.Link.Attrs().Index)
-	if _, known := e.interfaces[index]; known && index != e.tap.index {
+	if index == e.tap.index {
+		return e.isTAPAmiss(update)
+	}
+	if _, known := e.interfaces[index]; known {
 		return true
 	}
 	return slices.ContainsFunc(e.settings.Interfaces, func(i dataplane.Interface) bool {
@@ -461,15 +475,23 @@ func (e *Engine) concerns(update netlink.LinkUpdate) bool {
 	})
 }
 
-func (e *Engine) resync() {
+// resync makes interfaces what they have to be; false when that has to be tried again.
+func (e *Engine) resync() bool {
 	e.changing.Lock()
 	defer e.changing.Unlock()
 	if e.closed {
-		return
+		return true
 	}
-	if err := e.syncInterfaces(); err != nil {
+	err := errors.Join(e.keepTAP(), e.syncInterfaces())
+	if err == nil {
+		e.unusable = ""
+		return true
+	}
+	if e.unusable != err.Error() { // said once, while it is tried again and again
 		e.log.Error("a changed interface cannot be used", "error", err)
 	}
+	e.unusable = err.Error()
+	return false
 }
 
 // interfaceName returns the name of an interface of ours, or its number.

@@ -6,9 +6,14 @@ package kernel
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
 	"loci/forward"
@@ -48,6 +53,103 @@ func TestTAPIsMadeAnew(t *testing.T) {
 	a.apply(t, mappingOf(1, rloc4)...)
 	expectInOrder(t, server, 1, 6)
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+}
+
+// TestTAPIsKept sets the TAP down, renames it, and moves it to another network namespace: each time it is as it was soon after, routes by it are asked
+// for again, and packets wait there.
+func TestTAPIsKept(t *testing.T) {
+	n := newLinks(t)
+	a := n.routers[0]
+	remade := make(chan struct{}, 1)
+	a.open(t, Options{TAPRemade: func() { remade <- struct{}{} }})
+	a.apply(t, siteOperations(0)...)
+	settings := a.Settings()
+	settings.Wait.Time = 10 * patience
+	a.apply(t, dataplane.SetSettings{Settings: settings})
+	f := n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(siteAddress4(1, 10), 5000))
+	handle, there := a.ns.Netlink(), n.hosts[0]
+	for _, amiss := range []struct {
+		name string
+		make func(netlink.Link) error
+	}{
+		{"set down", handle.LinkSetDown},
+		{"renamed", func(tap netlink.Link) error {
+			return errors.Join(handle.LinkSetDown(tap), handle.LinkSetName(tap, "other"), handle.LinkSetUp(tap))
+		}},
+		{"moved", func(tap netlink.Link) error {
+			fd, err := os.Open(there.Path())
+			if err != nil {
+				return err
+			}
+			defer fd.Close()
+			return handle.LinkSetNsFd(tap, int(fd.Fd()))
+		}},
+	} {
+		before := a.Counters().Other["tap-errors"]
+		tap, err := handle.LinkByName(DefaultTAP)
+		must(t, err)
+		must(t, amiss.make(tap))
+		select {
+		case <-remade:
+		case <-time.After(patience):
+			t.Fatalf("%s: nothing is done", amiss.name)
+		}
+		eventually(t, amiss.name+": it is as it was", func() bool {
+			kept, err := handle.LinkByName(DefaultTAP)
+			return err == nil && kept.Attrs().Flags&net.FlagUp != 0
+		})
+		if after := a.Counters().Other["tap-errors"]; after == before {
+			t.Errorf("%s: nobody is told", amiss.name)
+		}
+		waiting := a.Counters().WaitingPackets
+		eventually(t, amiss.name+": packets wait", func() bool {
+			f.send(t, 1)
+			return a.Counters().WaitingPackets > waiting
+		})
+	}
+	eventually(t, "the one that was moved is gone", func() bool {
+		_, err := there.Netlink().LinkByName(DefaultTAP)
+		return errors.As(err, &netlink.LinkNotFoundError{})
+	})
+}
+
+// TestMappingsGoWithoutTAP installs mappings while no TAP can be made, because something else has its name: what they are for is forwarded, and what
+// waited before follows when there is a TAP again.
+func TestMappingsGoWithoutTAP(t *testing.T) {
+	t.Parallel()
+	for _, p := range []pair{pairs[0], pairs[3]} {
+		t.Run(p.name, func(t *testing.T) {
+			n := newNetwork(t)
+			a := n.routers[0]
+			settings := a.Settings()
+			settings.Wait.Time = 10 * patience
+			a.apply(t, dataplane.SetSettings{Settings: settings})
+			n.routers[1].apply(t, mappingOf(0, p.outer)...)
+			server, err := n.hosts[1].ListenUDP(netip.AddrPortFrom(p.inner(1, 10), 5000))
+			must(t, err)
+			defer server.Close()
+			n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(p.inner(1, 10), 5000)).send(t, 3)
+			eventually(t, "packets wait", func() bool { return a.Counters().WaitingPackets == 3 })
+			tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+			must(t, err)
+			other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: DefaultTAP}}
+			a.changing.Lock() // so that nobody makes another one
+			must(t, errors.Join(a.ns.Netlink().LinkDel(tap), a.ns.Netlink().LinkAdd(other)))
+			a.changing.Unlock()
+			before := a.Counters().Other["tap-errors"]
+			eventually(t, "no TAP can be made", func() bool { return a.Counters().Other["tap-errors"] > before })
+			a.apply(t, mappingOf(1, p.outer)...)
+			eventually(t, "the mapping is obeyed", func() bool {
+				result, err := testnet.Ping{Namespace: n.hosts[0], Source: p.inner(0, 10), Destination: p.inner(1, 10), Count: 1, Timeout: time.Second}.Run(t.Context())
+				return err == nil && result.Received == 1
+			})
+			if waiting := a.Counters().WaitingPackets; waiting != 3 {
+				t.Errorf("%d packets wait", waiting)
+			}
+			must(t, a.ns.Netlink().LinkDel(other))
+			expectInOrder(t, server, 1, 3)
+		})
+	}
 }
 
 // TestTAPThatCannotBeConfigured has the kernel refuse how the TAP is to be: none is left behind.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file keeps the TAP as it has to be while the engine lives: one that somebody deleted, moved to another network
+// namespace, renamed or set down. It reads and writes no frame.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+)
+
+// reopenTAP implements roomTables. What waits stays in the room.
+func (e *Engine) reopenTAP(pause time.Duration) error {
+	select {
+	case <-e.stop:
+		return dataplane.ErrClosed
+	case <-time.After(pause):
+	}
+	e.changing.Lock()
+	defer e.changing.Unlock()
+	if e.closed {
+		return dataplane.ErrClosed
+	}
+	_ = e.tap.file.Close() // whatever is wrong with it; fails the second time
+	fresh, err := openTAP(e.space, e.tap.name)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.room.takeTAP(fresh)
+	e.mu.Unlock()
+	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
+		return err
+	}
+	if err := e.syncInterfaces(); err != nil {
+		return err
+	}
+	go e.tapRemade()
+	return nil
+}
+
+// isTAPAmiss reports whether news of the TAP are about something that keepTAP mends. The caller holds mu.
+func (e *Engine) isTAPAmiss(update netlink.LinkUpdate) bool {
+	attrs := update.Link.Attrs()
+	return uint32(attrs.Index) == e.tap.index &&
+		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != e.tap.name)
+}
+
+// keepTAP makes the TAP what it has to be. The caller holds changing.
+func (e *Engine) keepTAP() error {
+	link, err := e.space.netlink.LinkByIndex(int(e.tap.index))
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		e.giveUpTAP()
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("TAP: %w", err)
+	}
+	attrs := link.Attrs()
+	if attrs.Flags&net.FlagUp != 0 && attrs.Name == e.tap.name {
+		return nil
+	}
+	atomic.AddUint64(&e.store.words[wordTAPErrors], 1)
+	e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.name)
+	if attrs.Name != e.tap.name {
+		if err := e.renameTAP(link); err != nil {
+			return err
+		}
+	}
+	if err := e.space.netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("TAP %s: setting it up: %w", e.tap.name, err)
+	}
+	go e.tapRemade()
+	return nil
+}
+
+// renameTAP gives the TAP its name back, by which the next process finds it.
+func (e *Engine) renameTAP(link netlink.Link) error {
+	if err := e.space.netlink.LinkSetDown(link); err != nil {
+		return fmt.Errorf("TAP %s: setting it down: %w", e.tap.name, err)
+	}
+	if err := e.space.netlink.LinkSetName(link, e.tap.name); err != nil {
+		return errors.Join(fmt.Errorf("TAP %s: giving it its name back: %w", e.tap.name, err), e.space.netlink.LinkSetUp(link))
+	}
+	return nil
+}
+
+// giveUpTAP has the waiting room make another TAP where this one is no longer in our namespace. One that was deleted the room notices by itself;
+// one that was moved goes.
+func (e *Engine) giveUpTAP() {
+	_ = e.tap.remove()
+	_ = e.tap.file.Close()
+}
