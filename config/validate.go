@@ -73,8 +73,11 @@ func (c *Config) validateInterface(seen map[SiteInterface]string, ref SiteInterf
 		c.fail(path, fmt.Sprintf("%s is the interface that Loci makes itself", ref), "name another here, or change datapath.interface")
 	}
 	if first, twice := seen[ref]; twice {
-		side := label(first)
-		c.fail(path, fmt.Sprintf("interface %s is in %s already", ref, side), "an interface leads either to the site or to the core")
+		side, hint := label(first), "an interface leads either to the site or to the core"
+		if side == label(path) {
+			hint = "name each interface once there, and each VLAN of it"
+		}
+		c.fail(path, fmt.Sprintf("interface %s is in %s already", ref, side), hint)
 		return
 	}
 	seen[ref] = path

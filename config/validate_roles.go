@@ -196,6 +196,9 @@ func (c *Config) validateLocalEID(l LocalEID, path string) {
 	}
 	if kind := l.EID.Kind(); kind != lisp.EIDIPv4 && kind != lisp.EIDIPv6 {
 		c.warn(path+".eid", fmt.Sprintf("eid: %s is registered, but packets of such EIDs are not forwarded", l.EID), "the data plane forwards IPv4 and IPv6")
+	} else if l.EID.Bits() > 0 && !l.EID.EID().Addr().IsGlobalUnicast() {
+		c.warn(path+".eid", fmt.Sprintf("eid: %s is registered, but packets of such EIDs are not forwarded", l.EID),
+			"the data plane forwards unicast packets of more than local scope")
 	}
 	if c.ITR == nil {
 		return

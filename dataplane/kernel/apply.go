@@ -404,6 +404,7 @@ func (e *Engine) originOf(ifindex uint32) (origin, bool) {
 	return origin{
 		instance: instance,
 		site:     a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) != 0,
+		stack:    a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_STACK) != 0,
 		policy:   e.settings.MissPolicyOf(instance),
 		form:     e.settings.MissForm,
 	}, ok

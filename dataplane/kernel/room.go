@@ -53,6 +53,7 @@ const (
 type origin struct {
 	instance lisp.InstanceID
 	site     bool // not this host's own packet
+	stack    bool // the host's IP forwarding has seen it
 	policy   dataplane.MissPolicy
 	form     dataplane.MissForm
 }

@@ -124,6 +124,48 @@ func TestStackSeesPackets(t *testing.T) {
 	}
 }
 
+// A router that translates its hosts' addresses, and whose default route leaves by the core: TCP needs to be told what fits, about packets with
+// other addresses than the host gave them.
+func TestStackTranslatesAnswers(t *testing.T) {
+	t.Parallel()
+	testnet.RequireRoot(t)
+	testnet.RequireProgram(t, "nft")
+	for _, p := range pairs {
+		t.Run(p.name, func(t *testing.T) {
+			n := newNetwork(t)
+			n.useStack(t, dataplane.SideSite)
+			n.leadIntoLISP(t, p)
+			n.mapBoth(t, p.outer)
+			family, gateway, all := "ip", rloc4(1), net.CIDRMask(0, 32)
+			if p.inner(0, 0).Is6() {
+				family, gateway, all = "ip6", rloc6(1), net.CIDRMask(0, 128)
+			}
+			ns := n.routers[0].ns
+			core, err := ns.Netlink().LinkByName("core0")
+			must(t, err)
+			n.nft(t, fmt.Sprintf(`table %s nat {
+	chain after {
+		type nat hook postrouting priority 100
+		oifname "core0" %s saddr %s snat to %s
+	}
+}`, family, family, p.inner(0, 10), p.inner(0, 99)))
+			tap, err := ns.Netlink().LinkByName(DefaultTAP)
+			must(t, err)
+			routes, err := ns.Netlink().RouteList(tap, netlink.FAMILY_ALL)
+			must(t, err)
+			for _, r := range routes {
+				if r.Dst != nil && r.Dst.Contains(p.inner(1, 10).AsSlice()) {
+					must(t, ns.Netlink().RouteDel(&r))
+				}
+			}
+			must(t, ns.Netlink().RouteAdd(&netlink.Route{LinkIndex: core.Attrs().Index, Gw: gateway.AsSlice(),
+				Dst: &net.IPNet{IP: make(net.IP, len(all)), Mask: all}}))
+			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
+			n.expectTCP(t, p, 4<<20)
+		})
+	}
+}
+
 func TestStackDrops(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
