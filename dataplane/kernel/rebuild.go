@@ -204,6 +204,9 @@ func (t *tables) succeed(next *trie, copies map[rootKey]*trieRoot) {
 		r.slot, r.wide, r.triedAt = copies[key].slot, copies[key].wide, 0
 	}
 	next.publish, next.publishRun, next.cells.private = t.fib.publish, t.fib.publishRun, t.offline
+	if t.offline {
+		t.maps.dropTable(t.fib.slots)
+	}
 	t.fib = next
 }
 

@@ -27,20 +27,20 @@ type tableMaps interface {
 	prepareTable(cells int) (made int)
 	// preparedCells are those of the table that is prepared, or being so; 0: there is none.
 	preparedCells() int
-	// dropTable gives up a table of newTable that never came into force.
+	// dropTable gives up a table of newTable that is not in force.
 	dropTable(slots []uint32)
 	// prepareBlock begins to make a block that newBlock will be asked for, of family 4. It does not wait.
 	prepareBlock()
 	// newBlock returns a block for a root of a family, which is not 0, and its memory: no slot leads
 	// anywhere.
 	newBlock(family uint8) (block uint32, slots []uint32, err error)
-	// dropBlock gives up a block that no root in force names.
+	// dropBlock gives up a block that no root in force names, when programs are done with it.
 	dropBlock(block uint32)
 	// newGroup returns the elements of a group, which write wrote before any program saw
 	// them, and its number, which is not 0.
 	newGroup(write func(elements []element)) (number uint32, elements []element, err error)
 	// dropGroups gives up groups that no slot leads to any more, when programs are done with
-	// them.
+	// them. It does not wait for that.
 	dropGroups(numbers []uint32)
 	// switchTable makes the last newTable the one of all roots and removes all other
 	// tables, roots and blocks. After an error the table before is in force.
@@ -51,7 +51,7 @@ type tableMaps interface {
 	extendTable(roots map[rootKey]walkBegin) error
 	// putRoot stores a root. It cannot fail where there is one.
 	putRoot(key rootKey, begin walkBegin) error
-	// deleteRoot removes a root. No program walks in its block any more, which dropBlock
+	// deleteRoot removes a root. Programs may still walk in its block, which dropBlock
 	// gives up then.
 	deleteRoot(key rootKey) error
 	// clearUsage zeroes the counters of a mapping's index.
@@ -458,7 +458,11 @@ func (t *tables) extend(size int) error {
 			return err
 		}
 	}
+	before := t.fib.slots
 	t.fib.move(slots)
+	if t.offline {
+		t.maps.dropTable(before)
+	}
 	t.grownAt = t.now()
 	return nil
 }

@@ -37,13 +37,19 @@ type plainMaps struct {
 	slow                        bool  // a table that is to be prepared never is
 	prepared                    int   // cells of the one that is being prepared
 	wasted                      int   // tables that were prepared for nothing
+	live, most                  int   // tables that there are, and were at a time
 }
 
 func newPlainMaps() *plainMaps {
 	return &plainMaps{roots: map[rootKey]walkBegin{}, blocks: map[uint32][]uint32{}, groups: map[uint32][]element{}}
 }
 
-func (m *plainMaps) dropTable([]uint32) { m.next = nil }
+func (m *plainMaps) dropTable(slots []uint32) {
+	m.live--
+	if m.next != nil && &slots[0] == &m.next[0] {
+		m.next = nil
+	}
+}
 
 func (m *plainMaps) prepareBlock() { m.blocksPrepared++ }
 
@@ -91,6 +97,8 @@ func (m *plainMaps) dropGroups(numbers []uint32) {
 
 func (m *plainMaps) newTable(cells int) ([]uint32, error) {
 	m.made++
+	m.live++
+	m.most = max(m.most, m.live)
 	if m.prepared != 0 && m.prepared != cells {
 		m.wasted++
 	}
@@ -115,7 +123,7 @@ func (m *plainMaps) switchTable(roots map[rootKey]walkBegin) error {
 	if err := cmp.Or(m.failing, m.switchFailing); err != nil {
 		return err
 	}
-	m.roots, m.slots = maps.Clone(roots), m.next
+	m.roots, m.slots, m.live = maps.Clone(roots), m.next, 1
 	named := map[uint32]bool{}
 	for _, begin := range roots {
 		named[begin.block] = true
