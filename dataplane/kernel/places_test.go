@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This test has more Instance-IDs than there are places for, which come and go with entries and interfaces, beside a model.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// placedMaps have their roots where programs find them: at places of Instance-IDs.
+type placedMaps struct {
+	*plainMaps
+	*instances
+	found *plainDirectory
+}
+
+func (m *placedMaps) putRoot(key rootKey, begin walkBegin) error {
+	return m.instances.put(key, rootAt(1, begin))
+}
+
+func (m *placedMaps) deleteRoot(key rootKey) error { return m.instances.delete(key) }
+
+func (m *placedMaps) switchTable(roots map[rootKey]walkBegin) error {
+	for key, begin := range roots {
+		if err := m.putRoot(key, begin); err != nil {
+			return err
+		}
+	}
+	m.instances.keepOnly(roots)
+	return m.plainMaps.switchTable(roots)
+}
+
+func (m *placedMaps) extendTable(roots map[rootKey]walkBegin) error { return m.switchTable(roots) }
+
+// walkAt looks an address up by the roots of a place.
+func (m *placedMaps) walkAt(place uint32, key *entryKey) (index uint32, found bool) {
+	root := m.instances.roots[place].Roots[key.root().position()]
+	if root&rootInUse == 0 {
+		return 0, false
+	}
+	slot := (&trie{slots: m.slots}).lookup(uint32(root), key.trieKey())
+	return slot & slotIndex, slot&slotTagMask == slotLeaf
+}
+
+// A heldPlace is what a program has read of an Instance-ID some time ago.
+type heldPlace struct {
+	instance, place uint32
+	since           time.Duration
+}
+
+const (
+	placesThere   = 6
+	instancesUsed = 10
+)
+
+func newPlacedTables(t *testing.T) (*plainTables, *placedMaps) {
+	t.Helper()
+	p := newPlainTables(t, 200, 4, 1<<12)
+	m := &placedMaps{plainMaps: newPlainMaps(), found: &plainDirectory{places: map[uint32]uint32{}}}
+	m.instances = newInstances(m.found, make([]lisptcLispRoots, placesThere), map[uint32]uint32{},
+		newRecycler(placesThere, func() time.Duration { return p.clock }, func() { p.clock += restTime }))
+	p.maps, p.parts.maps = m.plainMaps, m
+	p.reopen(t)
+	return p, m
+}
+
+func TestMoreInstanceIDsThanPlaces(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		random := rand.New(rand.NewPCG(seed, 31))
+		p, m := newPlacedTables(t)
+		model, full, held := map[entryKey]bool{}, 0, []heldPlace(nil)
+		for range 3000 {
+			p.clock += time.Duration(random.IntN(40)) * time.Millisecond
+			key := placedKey(t, random)
+			switch random.IntN(8) {
+			case 0, 1, 2:
+				switch _, _, err := p.put(entry{key: key, flags: flagIfDatabase(key)}); {
+				case err == nil:
+					model[key] = true
+				case errors.Is(err, dataplane.ErrFull):
+					full++
+				default:
+					t.Fatal(err)
+				}
+			case 3:
+				must(t, m.pinOnly(map[uint32]bool{uint32(random.IntN(instancesUsed)): true}))
+			default:
+				existed, err := p.delete(key)
+				if err != nil || existed != model[key] {
+					t.Fatalf("delete: %v, %v, want %v", existed, err, model[key])
+				}
+				delete(model, key)
+			}
+			held = m.expectPlaces(t, p, model, held)
+		}
+		if full == 0 {
+			t.Error("there always was a place")
+		}
+	}
+}
+
+func placedKey(t *testing.T, random *rand.Rand) entryKey {
+	t.Helper()
+	prefix := []string{"10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32", "::/0"}[random.IntN(4)]
+	key, err := keyOf([]uint8{kindMapCache, kindDatabase}[random.IntN(2)], lisp.MustParsePrefix(fmt.Sprintf("[%d]%s", random.IntN(instancesUsed), prefix)))
+	must(t, err)
+	return key
+}
+
+func flagIfDatabase(key entryKey) uint32 {
+	if key.kind == kindDatabase {
+		return flagDatabase
+	}
+	return 0
+}
+
+// expectPlaces wants each entry to be found by the place of its Instance-ID, and a place that a program has read just before to lead to no
+// entry of another one. It returns what programs hold.
+func (m *placedMaps) expectPlaces(t *testing.T, p *plainTables, model map[entryKey]bool, held []heldPlace) []heldPlace {
+	t.Helper()
+	for key := range maps.Keys(model) {
+		place, ok := m.found.places[key.instance]
+		if !ok {
+			t.Fatalf("Instance-ID %d has entries, and no place", key.instance)
+		}
+		held = append(held, heldPlace{key.instance, place, p.clock})
+		if index, found := m.walkAt(place, &key); !found || keyOfRecord(&p.records[index]) != key {
+			t.Fatalf("%+v is not found", key)
+		}
+	}
+	rest := held[:0]
+	for _, h := range held {
+		if p.clock-h.since >= restTime {
+			continue
+		}
+		rest = append(rest, h)
+		for position, root := range m.instances.roots[h.place].Roots {
+			key := entryKey{kind: rootKeyAt(0, position).kind, family: rootKeyAt(0, position).family}
+			if index, found := m.walkAt(h.place, &key); root != 0 && found && p.records[index].Iid != h.instance {
+				t.Fatalf("a program that holds the place of Instance-ID %d finds entries of %d", h.instance, p.records[index].Iid)
+			}
+		}
+	}
+	return rest
+}
