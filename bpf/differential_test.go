@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	differentialRounds = flag.Int("rounds", 50, "how many seeds TestDifferential has")
+	differentialRounds = flag.Int("rounds", 100, "how many seeds TestDifferential has")
 	differentialSeed   = flag.Uint64("seed", 1, "the first seed of TestDifferential")
 )
 
@@ -120,7 +120,7 @@ func isOwn(a netip.Addr) bool {
 // The settings, hooks and interfaces that rounds have.
 var (
 	differentialSettings = [][]string{
-		nil, nil, nil, {"outer-not-ect"}, {"outer-dscp-zero"}, {"inner-dscp-kept"}, {"lisp-gpe"}, {"vxlan-gpe"}, {"vxlan-gpe", "lists"}, {"lists"},
+		nil, nil, nil, nil, nil, nil, nil, nil, {"outer-not-ect"}, {"outer-dscp-zero"}, {"inner-dscp-kept"}, {"lisp-gpe"}, {"vxlan-gpe"}, {"vxlan-gpe", "lists"}, {"lists"},
 		{"check-source"}, {"check-source", "check-source-strict"}, {"check-source", "lists"}, {"status-bits"}, {"map-versions"}, {"echo-nonce"},
 		{"status-bits", "map-versions", "echo-nonce"}, {"public-internet", "status-bits"}, {"status-bits", "map-versions", "check-source", "lists"},
 	}
@@ -138,7 +138,7 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 	if c.Has("echo-nonce") {
 		c.Peer = pick(d.Rand, d.cases["core"]).Peer
 	}
-	d.xdp, d.among, d.flags = d.IntN(2) == 1, d.IntN(3) == 0, pick(d.Rand, differentialFlags)
+	d.xdp, d.among, d.flags = d.IntN(2) == 1, d.IntN(2) == 0, pick(d.Rand, differentialFlags)
 	d.prepare(t, &c)
 	d.watchRoutes(t, 1<<62)
 	d.scatter(d.among)
