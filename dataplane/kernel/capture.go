@@ -159,12 +159,20 @@ func ignoreEmpty(err error) error {
 // ends, which is none.
 func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) error {
 	var record ringbuf.Record
+	var looked time.Time // at the waiting room, however much the programs drop
 	for ctx.Err() == nil {
-		c.ring.SetDeadline(time.Now().Add(roomPause))
+		now := time.Now()
+		if now.Sub(looked) >= roomPause {
+			looked = now
+			if err := c.readRoom(each); err != nil {
+				return err
+			}
+		}
+		c.ring.SetDeadline(now.Add(roomPause))
 		err := c.ring.ReadInto(&record)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			err = c.readRoom(each)
+			err = nil
 		case err == nil && len(record.RawSample) < int(unsafe.Sizeof(lisptcLispSample{})):
 			err = fmt.Errorf("a dropped packet of %d octets", len(record.RawSample))
 		case err == nil:
@@ -177,9 +185,9 @@ func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) erro
 	return nil
 }
 
-// readRoom takes what the waiting room dropped.
+// readRoom takes what the waiting room dropped, as much as there is room for.
 func (c *Capture) readRoom(each func(DroppedPacket) error) error {
-	for {
+	for range c.store.maps[lisptcMapRoomSamples].MaxEntries() {
 		var sample lisptcLispSample
 		if err := c.store.maps[lisptcMapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
 			return ignoreEmpty(err)
@@ -188,6 +196,7 @@ func (c *Capture) readRoom(each func(DroppedPacket) error) error {
 			return err
 		}
 	}
+	return nil
 }
 
 func (c *Capture) packet(s *lisptcLispSample) DroppedPacket {

@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +77,39 @@ func TestCaptureOfDrops(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCaptureOfTheRoomDuringAFlood shows what the waiting room drops while programs drop packets without end.
+func TestCaptureOfTheRoomDuringAFlood(t *testing.T) {
+	t.Parallel()
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
+	flooded, waits := pairs[0], pairs[3]
+	a.apply(t, negative(flooded, lisp.ActionDrop))
+	settings := a.Settings()
+	settings.Wait.Time = 100 * time.Millisecond
+	a.apply(t, dataplane.SetSettings{Settings: settings})
+	c, err := a.capture(t)
+	must(t, err)
+	defer c.Close()
+	f := n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(flooded.inner(1, 10), 9))
+	ended := make(chan struct{})
+	var flood sync.WaitGroup
+	flood.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(roomPause / 50):
+				_, _ = f.conn.Write([]byte{0}) // refused once its source was told
+			}
+		}
+	})
+	defer flood.Wait()
+	defer close(ended)
+	next(t, c, forward.DropActionDrop)
+	n.send(t, waits, 3)
+	a.wantDropped(t, next(t, c, forward.DropWaitingTimeLimit), waits)
 }
 
 // negative is an entry for site B without locators.

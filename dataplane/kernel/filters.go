@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,6 +134,16 @@ func (f filters) list(ifindex uint32) ([]netlink.Filter, error) {
 func (f filters) isOwn(b *netlink.BpfFilter) bool {
 	program, named := strings.CutPrefix(b.Name, filterName)
 	return named && b.Priority == filterPriority && b.Handle == f.handle(program)
+}
+
+// has reports whether the filter of a hook point is there, as it is not after somebody removed the discipline, or moved the interface to another
+// network namespace and back. When that cannot be told, it is.
+func (f filters) has(at hookPoint) bool {
+	present, err := f.list(at.ifindex)
+	return err != nil || slices.ContainsFunc(present, func(filter netlink.Filter) bool {
+		b, ok := filter.(*netlink.BpfFilter)
+		return ok && f.isOwn(b) && b.Name == filterName+at.program
+	})
 }
 
 // remove removes a filter. One that is gone is no error.

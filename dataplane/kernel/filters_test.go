@@ -79,6 +79,23 @@ func TestFiltersAfterRestart(t *testing.T) {
 	a.expectClsact(t, "core0", 1, true)
 }
 
+// TestFiltersComeBack removes the discipline under the filters: they are back when something is heard of the interface.
+func TestFiltersComeBack(t *testing.T) {
+	t.Parallel()
+	a := newLinks(t).open(t, 0, Options{Attach: AttachClsact})
+	core, err := a.ns.Netlink().LinkByName("core0")
+	must(t, err)
+	must(t, a.ns.Netlink().QdiscDel(clsactOf(uint32(core.Attrs().Index))))
+	a.expectClsact(t, "core0", 0, false)
+	must(t, a.ns.Netlink().LinkSetMTU(core, core.Attrs().MTU-100))
+	eventually(t, "the filters are back", func() bool {
+		count, discipline := a.clsactAt(t, "core0")
+		return count == 2 && discipline
+	})
+	must(t, a.Detach(context.Background()))
+	a.expectClsact(t, "core0", 0, false)
+}
+
 // TestForeignDisciplineStays has a clsact discipline that was there before.
 func TestForeignDisciplineStays(t *testing.T) {
 	t.Parallel()

@@ -260,7 +260,7 @@ func mapsOfProgram(id ebpf.ProgramID) ([]ebpf.MapID, error) {
 // attach attaches a program, unless it is attached.
 func (h *hooks) attach(at hookPoint) error {
 	if l, ok := h.links[at]; ok {
-		if l == nil || linkAlive(h.pinOf(at)) {
+		if l == nil && h.filters.has(at) || l != nil && linkAlive(h.pinOf(at)) {
 			return nil
 		}
 		if err := h.detach(at); err != nil {

@@ -162,7 +162,7 @@ func (e *Engine) isCore(ifindex uint32) bool {
 	return e.interfaces[ifindex].record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE) != 0
 }
 
-// bringBack writes the packet to the TAP, where the programs decapsulate it.
+// bringBack writes the packet to the TAP, where the programs decapsulate it, or drops it while there is none.
 func (e *Engine) bringBack(header outerHeader, f frame) {
 	e.mu.Lock()
 	tap := *e.room.tap // which may become another one
@@ -176,7 +176,9 @@ func (e *Engine) bringBack(header outerHeader, f frame) {
 		protocol = unix.ETH_P_IPV6
 	}
 	binary.BigEndian.PutUint16(ethernet[12:], protocol)
-	if tap.write(f) == nil {
-		atomic.AddUint64(&e.store.words[wordReassembled], 1)
+	if tap.write(f) != nil {
+		e.room.drop(forward.DropNoTAP, f)
+		return
 	}
+	atomic.AddUint64(&e.store.words[wordReassembled], 1)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"loci/forward"
 )
 
 // pairedTAP is what looks like a TAP, and its other end.
@@ -32,7 +34,7 @@ func TestReassembledWhileTAPIsMadeAnew(t *testing.T) {
 	second, far := pairedTAP(t)
 	e := &Engine{store: &mapStore{words: make([]uint64, words)}}
 	inUse := *first
-	e.room = newRoom(&inUse, e, nil, e.store.words, testLogger())
+	e.room = newRoom(&inUse, deafTables{}, nil, e.store.words, testLogger())
 	e.room.unread.numbers = &lisptcLispUnread{}
 	var running sync.WaitGroup
 	packet := func() frame { return append(make(frame, vnetOctets+ethernetOctets), make([]byte, 20)...) }
@@ -54,4 +56,15 @@ func TestReassembledWhileTAPIsMadeAnew(t *testing.T) {
 	if n, err := far.Read(make([]byte, 100)); err != nil || n == 0 {
 		t.Errorf("nothing comes to the new TAP: %v", err)
 	}
+	must(t, second.file.Close())
+	before := e.store.words[forward.DropNoTAP]
+	e.bringBack(outerHeader{ifindex: 7}, packet())
+	if dropped := e.store.words[forward.DropNoTAP] - before; dropped != 1 {
+		t.Errorf("%d packets are told to be dropped without a TAP", dropped)
+	}
 }
+
+// deafTables are told of drops, and tell nothing.
+type deafTables struct{ roomTables }
+
+func (deafTables) droppedWaiting(frame, forward.DropReason) {}

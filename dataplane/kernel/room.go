@@ -425,9 +425,18 @@ func (r *room) releaseDestination(to forward.Destination) {
 func (r *room) writeBack(released []forward.Waiting[frame]) {
 	for _, waiting := range released {
 		delete(r.destinations, waiting.Destination)
-		r.write(waiting.Packet, tapReleased)
+		r.writeWaiting(&waiting)
 	}
 	r.count()
+}
+
+// writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take it for one of that site.
+func (r *room) writeWaiting(waiting *forward.Waiting[frame]) {
+	if from, ok := r.tables.originOf(waiting.Packet.origin()); !ok || from.instance != waiting.Destination.Instance {
+		r.drop(forward.DropTAPOriginUnknown, waiting.Packet)
+		return
+	}
+	r.write(waiting.Packet, tapReleased)
 }
 
 // expire drops what waited in vain.

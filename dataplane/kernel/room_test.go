@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -94,6 +95,34 @@ func expectInOrder(t *testing.T, server *net.UDPConn, flows, count int) {
 	}
 	if len(next) != flows {
 		t.Errorf("datagrams of %d flows, want %d", len(next), flows)
+	}
+}
+
+// TestWaitingPacketsOfAnotherSite gives the interface, where packets came in that wait, to another Instance-ID: they do not go by its mappings.
+func TestWaitingPacketsOfAnotherSite(t *testing.T) {
+	t.Parallel()
+	for _, p := range []pair{pairs[0], pairs[3]} {
+		t.Run(p.name, func(t *testing.T) {
+			n := newLinks(t)
+			a := n.open(t, 0, Options{})
+			settings := a.Settings()
+			settings.Wait.Time = 10 * patience
+			a.apply(t, dataplane.SetSettings{Settings: settings})
+			n.send(t, p, 3)
+			eventually(t, "it waits", func() bool { return a.Counters().WaitingPackets == 1 })
+			settings.Interfaces[0].Instance = 7
+			a.apply(t, dataplane.SetSettings{Settings: settings})
+			for _, o := range mappingOf(1, p.outer) {
+				other := o.(dataplane.PutMapping)
+				prefix := other.Entry.Mapping.Prefix
+				other.Entry.Mapping.Prefix = lisp.MustParsePrefix("[7]" + prefix.String())
+				a.apply(t, other, o)
+			}
+			eventually(t, "it waits no more", func() bool { return a.Counters().WaitingPackets == 0 })
+			if c := a.Counters(); c.Drops[forward.DropTAPOriginUnknown.String()] != 1 || c.EncapsulatedPackets != 0 {
+				t.Errorf("%s", n.report())
+			}
+		})
 	}
 }
 

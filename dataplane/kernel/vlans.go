@@ -96,11 +96,12 @@ func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
 }
 
 // addVLANDevices finds the kernel's own devices of VLANs that are sites: routes lead to
-// them.
+// them. A service tag is another one, and the number of an interface in another network
+// namespace says nothing.
 func addVLANDevices(wanted map[uint32]attached, links []netlink.Link) {
 	for _, link := range links {
 		device, ok := link.(*netlink.Vlan)
-		if !ok {
+		if !ok || device.VlanProtocol != netlink.VLAN_PROTOCOL_8021Q || device.NetNsID >= 0 {
 			continue
 		}
 		for index, a := range wanted {
