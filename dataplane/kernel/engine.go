@@ -291,7 +291,7 @@ func (e *Engine) openTables(o Options) error {
 		return fmt.Errorf("adopting the tables in force: %w", err)
 	}
 	for _, reason := range refused {
-		e.log.Warn("an entry in force makes no sense and was removed", "reason", reason)
+		e.log.Warn("an entry in force makes no sense, or has no room, and was removed", "reason", reason)
 	}
 	if err := e.tables.goOnline(); err != nil {
 		return err
