@@ -31,6 +31,7 @@ type olderMaps struct {
 	version uint32
 	maps    map[string]*ebpf.Map
 	words   []uint64
+	copied  map[uint32]counted // by mappings in force
 }
 
 // openOlder opens the pinned maps if they are of an older layout; nil when there are
@@ -215,6 +216,7 @@ func (o *olderMaps) fill(s *mapStore) error {
 	if err := o.copyMappings(s); err != nil {
 		return err
 	}
+	o.noteCopied(s)
 	return o.copyLocatorSets(s)
 }
 

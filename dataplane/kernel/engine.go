@@ -76,6 +76,7 @@ type Engine struct {
 	pins  *pinDirectory
 	space *space
 	store *mapStore
+	older *olderMaps // whose programs are attached yet; nil: none are
 	clock bootClock
 	hooks *hooks
 	tap   *tap
@@ -203,7 +204,10 @@ func (e *Engine) open(o Options) (err error) {
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
 	}
-	return errors.Join(e.hooks.replacePrograms(), e.pins.forget())
+	if err := e.hooks.replacePrograms(); err != nil {
+		return err
+	}
+	return errors.Join(e.takeLaterCounts(), e.pins.forget())
 }
 
 // ErrElsewhere says that the instance forwards in another network namespace.
@@ -217,15 +221,16 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 		return false, err
 	}
 	if older != nil {
-		defer older.close()
+		e.older = older // until its programs are replaced
 		if older.words[wordNamespace] == e.space.cookie {
 			e.log.Info("converting the tables in force", "from", older.version, "to", abiVersion)
 			e.store, err = older.convert(e.pins, limits)
 			return true, err
 		}
-		if err := e.removeElsewhere(older.maps); err != nil {
+		if err := errors.Join(e.removeElsewhere(older.maps), older.close()); err != nil {
 			return false, err
 		}
+		e.older = nil
 	}
 	if e.store, found, err = openMapStore(e.pins, limits); err != nil {
 		return false, err
@@ -401,6 +406,9 @@ func (e *Engine) releaseAll() error {
 	}
 	if e.tap != nil {
 		errs = append(errs, e.tap.file.Close())
+	}
+	if e.older != nil {
+		errs = append(errs, e.older.close())
 	}
 	if e.store != nil {
 		errs = append(errs, e.store.close())
