@@ -310,7 +310,9 @@ func TestVLANDevices(t *testing.T) {
 		firstVLANIndex + 1: {name: "eth0 VLAN 20", record: lisptcLispInterface{Flags: flagSite, Iid: 8, Vlan: 20, Parent: 5}},
 	}
 	device := func(index, parent, id int) *netlink.Vlan {
-		return &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Index: index, ParentIndex: parent, Name: fmt.Sprintf("v%d", index)}, VlanId: id}
+		attributes := netlink.NewLinkAttrs()
+		attributes.Index, attributes.ParentIndex, attributes.Name = index, parent, fmt.Sprintf("v%d", index)
+		return &netlink.Vlan{LinkAttrs: attributes, VlanId: id, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q}
 	}
 	addVLANDevices(wanted, []netlink.Link{device(9, 5, 10), device(10, 6, 20), device(11, 5, 30), &netlink.Dummy{}})
 	if got := wanted[9]; got.record.Flags != flagTagged || got.name != "v9" || len(wanted) != 4 {
