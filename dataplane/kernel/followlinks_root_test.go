@@ -49,11 +49,12 @@ func TestInterfacesAreFollowed(t *testing.T) {
 	must(t, a.ns.Do(func() error {
 		return netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tun0"}, Mode: netlink.TUNTAP_MODE_TUN})
 	}))
+	tunnel, err := a.ns.Netlink().LinkByName("tun0")
+	must(t, err)
 	right := a.Settings().Interfaces
 	a.setInterfaces([]dataplane.Interface{{Name: "tun0", Side: dataplane.SideSite, VLAN: 1}}) // no Ethernet
 	a.forgetInterfaces()
-	updates <- netlink.LinkUpdate{Link: site}
-	updates <- netlink.LinkUpdate{Link: site}
+	updates <- netlink.LinkUpdate{Link: tunnel}
 	eventually(t, "the interface is refused", a.isUnusable)
 	a.setInterfaces(right)
 	eventually(t, "it is tried again", a.knowsInterfaces)
