@@ -190,13 +190,19 @@ func (c *Config) validateSiteName(site, path, others string, has func() bool) {
 	}
 }
 
+// unforwarded are the EIDs whose packets forward.RoutableUnicast refuses.
+var unforwarded = []lisp.Prefix{
+	lisp.MustParsePrefix("0.0.0.0/8"), lisp.MustParsePrefix("127.0.0.0/8"), lisp.MustParsePrefix("169.254.0.0/16"), lisp.MustParsePrefix("224.0.0.0/3"),
+	lisp.MustParsePrefix("::/127"), lisp.MustParsePrefix("fe80::/10"), lisp.MustParsePrefix("ff00::/8"),
+}
+
 func (c *Config) validateLocalEID(l LocalEID, path string) {
 	if l.EID.Bits() == 0 {
 		c.fail(path+".eid", fmt.Sprintf("eid: %s covers every EID", l.EID), "want the prefix of this site alone")
 	}
 	if kind := l.EID.Kind(); kind != lisp.EIDIPv4 && kind != lisp.EIDIPv6 {
 		c.warn(path+".eid", fmt.Sprintf("eid: %s is registered, but packets of such EIDs are not forwarded", l.EID), "the data plane forwards IPv4 and IPv6")
-	} else if l.EID.Bits() > 0 && !l.EID.EID().Addr().IsGlobalUnicast() {
+	} else if slices.ContainsFunc(unforwarded, func(p lisp.Prefix) bool { return p.Covers(l.EID) }) {
 		c.warn(path+".eid", fmt.Sprintf("eid: %s is registered, but packets of such EIDs are not forwarded", l.EID),
 			"the data plane forwards unicast packets of more than local scope")
 	}
