@@ -98,9 +98,10 @@ type Engine struct {
 	changing sync.Mutex
 	mu       sync.Mutex
 
-	clockAdjusted moment          // when the clocks were compared last; for who holds changing, as the next two
+	clockAdjusted moment          // when the clocks were compared last; for who holds changing, as the next three
 	missing       map[string]bool // interfaces that were told not to be there
 	unusable      string          // why interfaces could not be followed; empty: they could
+	tapAmiss      bool            // the TAP was set down or renamed, which was told
 	closed        bool
 
 	tables     *tables

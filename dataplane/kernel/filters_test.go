@@ -85,8 +85,10 @@ func TestFiltersComeBack(t *testing.T) {
 	a := newLinks(t).open(t, 0, Options{Attach: AttachClsact})
 	core, err := a.ns.Netlink().LinkByName("core0")
 	must(t, err)
+	a.changing.Lock() // so that nobody hears of anything in between
 	must(t, a.ns.Netlink().QdiscDel(clsactOf(uint32(core.Attrs().Index))))
 	a.expectClsact(t, "core0", 0, false)
+	a.changing.Unlock()
 	must(t, a.ns.Netlink().LinkSetMTU(core, core.Attrs().MTU-100))
 	eventually(t, "the filters are back", func() bool {
 		count, discipline := a.clsactAt(t, "core0")

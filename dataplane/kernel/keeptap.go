@@ -67,29 +67,45 @@ func (e *Engine) keepTAP() error {
 	}
 	attrs := link.Attrs()
 	if attrs.Flags&net.FlagUp != 0 && attrs.Name == e.tap.name {
+		e.tapAmiss = false
 		return nil
 	}
-	atomic.AddUint64(&e.store.words[wordTAPErrors], 1)
-	e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.name)
+	e.tellTAPAmiss()
+	var renamed error
 	if attrs.Name != e.tap.name {
-		if err := e.renameTAP(link); err != nil {
-			return err
-		}
+		renamed = e.renameTAP(link)
 	}
 	if err := e.space.netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("TAP %s: setting it up: %w", e.tap.name, err)
+		return errors.Join(renamed, fmt.Errorf("TAP %s: setting it up: %w", e.tap.name, err))
 	}
+	if renamed != nil {
+		return renamed
+	}
+	e.tapAmiss = false
 	go e.tapRemade()
 	return nil
 }
 
-// renameTAP gives the TAP its name back, by which the next process finds it.
+// tellTAPAmiss counts each time, and says it once while it is tried again and again to mend it.
+func (e *Engine) tellTAPAmiss() {
+	atomic.AddUint64(&e.store.words[wordTAPErrors], 1)
+	if !e.tapAmiss {
+		e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.name)
+	}
+	e.tapAmiss = true
+}
+
+// renameTAP gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
+// while another interface has the name.
 func (e *Engine) renameTAP(link netlink.Link) error {
+	if _, err := e.space.netlink.LinkByName(e.tap.name); err == nil {
+		return fmt.Errorf("TAP %s: another interface has its name", e.tap.name)
+	}
 	if err := e.space.netlink.LinkSetDown(link); err != nil {
 		return fmt.Errorf("TAP %s: setting it down: %w", e.tap.name, err)
 	}
 	if err := e.space.netlink.LinkSetName(link, e.tap.name); err != nil {
-		return errors.Join(fmt.Errorf("TAP %s: giving it its name back: %w", e.tap.name, err), e.space.netlink.LinkSetUp(link))
+		return fmt.Errorf("TAP %s: giving it its name back: %w", e.tap.name, err)
 	}
 	return nil
 }

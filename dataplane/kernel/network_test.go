@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func coreEnd(ns *testnet.Namespace, i int) testnet.End {
 func (r *router) open(t *testing.T, options Options) {
 	t.Helper()
 	options.Instance = r.instance
-	options.Logger = testLogger()
+	options.Logger = cmp.Or(options.Logger, testLogger())
 	must(t, r.ns.Do(func() (err error) {
 		r.Engine, err = Open(options)
 		return err

@@ -5,11 +5,14 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,6 +113,53 @@ func TestTAPIsKept(t *testing.T) {
 	eventually(t, "the one that was moved is gone", func() bool {
 		_, err := there.Netlink().LinkByName(DefaultTAP)
 		return errors.As(err, &netlink.LinkNotFoundError{})
+	})
+}
+
+// warnings counts those of a text.
+type warnings struct {
+	of    string
+	count atomic.Int64
+}
+
+// Write implements io.Writer.
+func (w *warnings) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(w.of)) {
+		w.count.Add(1)
+	}
+	return os.Stderr.Write(line)
+}
+
+// TestTAPWhoseNameIsTaken renames the TAP and gives its name to another interface. It is said once, however often it is tried again, and the TAP stays as
+// it is meanwhile, with its routes.
+func TestTAPWhoseNameIsTaken(t *testing.T) {
+	t.Parallel()
+	a := newLinks(t).routers[0]
+	told := &warnings{of: "set down or renamed"}
+	a.open(t, Options{Logger: slog.New(slog.NewTextHandler(told, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	handle := a.ns.Netlink()
+	tap, err := handle.LinkByName(DefaultTAP)
+	must(t, err)
+	other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: DefaultTAP}}
+	route := &netlink.Route{LinkIndex: tap.Attrs().Index, Dst: netOf("203.0.113.0/24")}
+	a.changing.Lock() // so that nobody gives it its name back in between
+	must(t, errors.Join(handle.LinkSetDown(tap), handle.LinkSetName(tap, "other"), handle.LinkSetUp(tap), handle.LinkAdd(other), handle.RouteAdd(route)))
+	a.changing.Unlock()
+	for range 3 {
+		if a.resync() {
+			t.Error("nothing is amiss")
+		}
+	}
+	if routes, err := handle.RouteList(tap, netlink.FAMILY_V4); err != nil || len(routes) != 1 {
+		t.Errorf("routes by the TAP: %v, %v", routes, err)
+	}
+	if n := told.count.Load(); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+	must(t, handle.LinkDel(other))
+	eventually(t, "it has its name again", func() bool {
+		kept, err := handle.LinkByName(DefaultTAP)
+		return err == nil && kept.Attrs().Index == tap.Attrs().Index && kept.Attrs().Flags&net.FlagUp != 0
 	})
 }
 
