@@ -203,17 +203,18 @@ func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elem
 	return number, elements, nil
 }
 
-// dropGroups implements tableMaps. A table that empties gives up hundreds, one after the other: they go in the background.
+// dropGroups implements tableMaps. A table that empties gives up hundreds, one after the other: they go in the background, for which
+// no switch of tables waits.
 func (s *mapStore) dropGroups(numbers []uint32) {
-	dropped := make(map[uint32]*fibTable, len(numbers))
-	for _, number := range numbers {
-		dropped[number] = s.groups[number]
+	dropped := make([]*fibTable, len(numbers))
+	for i, number := range numbers {
+		dropped[i] = s.groups[number]
 		delete(s.groups, number)
 	}
-	s.background.Go(func() {
+	s.cleared.Go(func() {
 		waitForPrograms()
-		for number, group := range dropped {
-			_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
+		s.emptyGroups(numbers)
+		for _, group := range dropped {
 			_ = group.close()
 		}
 	})

@@ -76,8 +76,18 @@ func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	if !o.isTaken(2) || s.groups[2] != nil {
 		t.Error("the number of a group that programs may still hold is free, or the group is known")
 	}
+	switched := make(chan struct{})
+	go func() {
+		s.background.Wait() // as switchTable does
+		close(switched)
+	}()
+	select {
+	case <-switched:
+	case <-time.After(patience):
+		t.Fatal("a table that becomes smaller waits for a group to be removed")
+	}
 	m.onward <- struct{}{}
-	s.background.Wait()
+	s.cleared.Wait()
 	if !slices.Equal(m.removed, []uint32{2}) || o.isTaken(2) || !o.isTaken(1) {
 		t.Errorf("removed %v, want group 2", m.removed)
 	}

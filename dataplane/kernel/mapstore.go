@@ -124,7 +124,7 @@ type mapStore struct {
 
 	background sync.WaitGroup // those that prepare a table or take one away
 	clearing   sync.Once      // of groups of an earlier process
-	cleared    sync.WaitGroup // whoever does that
+	cleared    sync.WaitGroup // whoever does that, or takes away groups of this one
 	closing    atomic.Bool
 }
 
