@@ -11,6 +11,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"loci/dataplane"
@@ -51,6 +52,20 @@ func (t *tables) adopt() (refused []error, err error) {
 	t.indexes.adopt(func(index uint32) bool { return t.born[index] != 0 })
 	t.sets.indexes.adopt(func(index uint32) bool { return t.sets.uses[index].mappings > 0 })
 	return refused, nil
+}
+
+// refusedTold is of how many refused entries the reason is told: a table that is too small now may lack room for a million.
+const refusedTold = 16
+
+// tellRefused says which entries were removed, and why.
+func tellRefused(log *slog.Logger, refused []error) {
+	told := refused[:min(len(refused), refusedTold)]
+	for _, reason := range told {
+		log.Warn("an entry in force makes no sense, or has no room, and was removed", "reason", reason)
+	}
+	if more := len(refused) - len(told); more > 0 {
+		log.Warn("more entries in force were removed", "entries", more)
+	}
 }
 
 // refuseRecords removes records that make no sense, such as those of another

@@ -31,7 +31,7 @@ type olderMaps struct {
 	version uint32
 	maps    map[string]*ebpf.Map
 	words   []uint64
-	copied  map[uint32]counted // by mappings in force
+	copied  []counted // by mappings
 }
 
 // openOlder opens the pinned maps if they are of an older layout; nil when there are
@@ -256,26 +256,28 @@ func (o *olderMaps) copyCounters(s *mapStore, name string) error {
 
 // copyMappings copies the records in force and their counters; each keeps its index.
 func (o *olderMaps) copyMappings(s *mapStore) error {
-	mapping, err1 := o.translator(s.spec, o.maps[lisptcMapMappings], "lisp_mapping")
-	counters, err2 := o.translator(s.spec, o.maps[lisptcMapMappingCounters], "lisp_mapping_counters")
+	mappings, err1 := o.array(s.spec, lisptcMapMappings, "lisp_mapping")
+	defer mappings.close()
+	counters, err2 := o.array(s.spec, lisptcMapMappingCounters, "lisp_mapping_counters")
+	defer counters.close()
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	limit := o.maps[lisptcMapMappings].MaxEntries()
-	old := make([]byte, mapping.fromSize)
-	usage := make([]byte, counters.fromSize)
+	limit := mappings.m.MaxEntries()
 	for index := range limit {
-		if err := o.maps[lisptcMapMappings].Lookup(index, &old); err != nil {
+		old, err := mappings.at(index)
+		if err != nil {
 			return fmt.Errorf("mapping %d: %w", index, err)
 		}
 		record := &s.records[index]
-		mapping.translate(octetsAt(record), old)
+		mappings.translate(octetsAt(record), old)
 		if !inForce(record) {
 			*record = lisptcLispMapping{}
 			continue
 		}
-		for processor := range o.maps[lisptcMapMappingCounters].MaxEntries() / limit {
-			if err := o.maps[lisptcMapMappingCounters].Lookup(processor*limit+index, &usage); err != nil {
+		for processor := range counters.m.MaxEntries() / limit {
+			usage, err := counters.at(processor*limit + index)
+			if err != nil {
 				return fmt.Errorf("counters of mapping %d: %w", index, err)
 			}
 			if at := int(processor)*len(s.records) + int(index); at < len(s.usage) {

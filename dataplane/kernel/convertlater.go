@@ -21,16 +21,14 @@ func (c *counted) add(packets, octets uint64) {
 
 // noteCopied keeps what was copied. No program counts in the new maps yet.
 func (o *olderMaps) noteCopied(s *mapStore) {
-	o.copied = map[uint32]counted{}
-	for index := range s.records {
+	o.copied = make([]counted, o.maps[lisptcMapMappings].MaxEntries())
+	for index := range o.copied {
 		if !inForce(&s.records[index]) {
 			continue
 		}
-		var sum counted
 		for at := index; at < len(s.usage); at += len(s.records) {
-			sum.add(s.usage[at].Packets, s.usage[at].Octets)
+			o.copied[index].add(s.usage[at].Packets, s.usage[at].Octets)
 		}
-		o.copied[uint32(index)] = sum
 	}
 }
 
@@ -51,12 +49,27 @@ func (e *Engine) takeLaterCounts() error {
 
 // addLater adds to one processor's counters, which its programs add to as well: by atomic additions.
 func (o *olderMaps) addLater(s *mapStore) error {
-	total, err := o.countedNow(s)
-	if err != nil {
+	pending, err1 := o.pendingNow(s)
+	counters, err2 := o.array(s.spec, lisptcMapMappingCounters, "lisp_mapping_counters")
+	defer counters.close()
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	for index, now := range total {
-		if was := o.copied[index]; now != was {
+	for index, was := range o.copied {
+		if !inForce(&s.records[index]) {
+			continue // or it made no sense
+		}
+		now := pending[uint32(index)]
+		for at := index; at < int(counters.m.MaxEntries()); at += len(o.copied) {
+			old, err := counters.at(uint32(at))
+			if err != nil {
+				return fmt.Errorf("counters of mapping %d: %w", index, err)
+			}
+			var c lisptcLispMappingCounters
+			counters.translate(octetsAt(&c), old)
+			now.add(c.Packets, c.Octets)
+		}
+		if now != was {
 			atomic.AddUint64(&s.usage[index].Packets, now.packets-was.packets)
 			atomic.AddUint64(&s.usage[index].Octets, now.octets-was.octets)
 		}
@@ -64,56 +77,32 @@ func (o *olderMaps) addLater(s *mapStore) error {
 	return nil
 }
 
-// countedNow is what the older maps have for the mappings in force.
-func (o *olderMaps) countedNow(s *mapStore) (map[uint32]counted, error) {
-	m := o.maps[lisptcMapMappingCounters]
-	counters, err := o.translator(s.spec, m, "lisp_mapping_counters")
-	if err != nil {
-		return nil, err
-	}
-	limit := o.maps[lisptcMapMappings].MaxEntries()
-	total := make(map[uint32]counted, len(o.copied))
-	old := make([]byte, counters.fromSize)
-	for index := range o.copied {
-		if !inForce(&s.records[index]) {
-			continue // it made no sense
-		}
-		var sum counted
-		for at := index; at < m.MaxEntries(); at += limit {
-			if err := m.Lookup(at, &old); err != nil {
-				return nil, fmt.Errorf("counters of mapping %d: %w", index, err)
-			}
-			var c lisptcLispMappingCounters
-			counters.translate(octetsAt(&c), old)
-			sum.add(c.Packets, c.Octets)
-		}
-		total[index] = sum
-	}
-	return total, o.addPendingTo(total, s)
-}
-
-// addPendingTo adds what programs have not added up.
-func (o *olderMaps) addPendingTo(total map[uint32]counted, s *mapStore) error {
+// pendingNow is what programs have not added up.
+func (o *olderMaps) pendingNow(s *mapStore) (map[uint32]counted, error) {
 	m := o.maps[lisptcMapPendingCounts]
 	if m == nil {
-		return nil
+		return nil, nil
 	}
 	pending, err := o.translator(s.spec, m, "lisp_pending")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var errs []error
+	total := map[uint32]counted{}
 	old := make([]byte, pending.fromSize)
 	for processor := range m.MaxEntries() {
-		errs = append(errs, m.Lookup(processor, &old))
+		if err := m.Lookup(processor, &old); err != nil {
+			return nil, fmt.Errorf("pending counts of processor %d: %w", processor, err)
+		}
 		var list lisptcLispPending
 		pending.translate(octetsAt(&list), old)
 		for _, item := range list.Items {
-			if sum, ok := total[uint32(item>>32)]; ok && item != 0 {
-				sum.add(1, uint64(uint32(item)))
-				total[uint32(item>>32)] = sum
+			if item == 0 {
+				continue
 			}
+			sum := total[uint32(item>>32)]
+			sum.add(1, uint64(uint32(item)))
+			total[uint32(item>>32)] = sum
 		}
 	}
-	return errors.Join(errs...)
+	return total, nil
 }

@@ -296,9 +296,7 @@ func (e *Engine) openTables(o Options) error {
 	if err != nil {
 		return fmt.Errorf("adopting the tables in force: %w", err)
 	}
-	for _, reason := range refused {
-		e.log.Warn("an entry in force makes no sense, or has no room, and was removed", "reason", reason)
-	}
+	tellRefused(e.log, refused)
 	if err := e.tables.goOnline(); err != nil {
 		return err
 	}
