@@ -278,6 +278,7 @@ func siblingTakesOverWhenAPathDies(t *testing.T, over coreFamily) {
 			n.awaitPing("host1", testSite{1}.host4(), testSite{2}.host4())
 			n.awaitLocatorUp(c.xtr, over.remote)
 		}
+		n.awaitPing("host1", testSite{1}.host6(), testSite{2}.host6()) // by xtr1, which may not know yet that its path is back
 		traffic := n.startTraffic(6 * time.Second)
 		time.Sleep(time.Second)
 		n.pass(c.isp, "0")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,8 @@ func MissingRights() []string {
 }
 
 func effectiveCapabilities() (uint64, error) {
+	runtime.LockOSThread() // the thread whose file is open must not end before it is read
+	defer runtime.UnlockOSThread()
 	status, err := os.ReadFile("/proc/thread-self/status")
 	if err != nil {
 		return 0, fmt.Errorf("capabilities: %w", err)
