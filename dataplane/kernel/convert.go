@@ -289,24 +289,33 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 	return o.addPending(s)
 }
 
-// addPending adds to the counters what programs have not added up. There was no such thing until version 30.
+// addPending adds to the counters what programs have not added up.
 func (o *olderMaps) addPending(s *mapStore) error {
+	return o.eachPending(s.spec, func(processor int, list *lisptcLispPending) {
+		if processor < len(s.unsettled) {
+			s.settle(processor, list)
+		}
+	})
+}
+
+// eachPending hands over what each processor's programs have not added up. There was no such thing until version 30.
+func (o *olderMaps) eachPending(spec *ebpf.CollectionSpec, take func(processor int, list *lisptcLispPending)) error {
 	m := o.maps[lisptcMapPendingCounts]
 	if m == nil {
 		return nil
 	}
-	pending, err := o.translator(s.spec, m, "lisp_pending")
+	pending, err := o.translator(spec, m, "lisp_pending")
 	if err != nil {
 		return err
 	}
 	old := make([]byte, pending.fromSize)
-	for processor := range min(m.MaxEntries(), uint32(len(s.unsettled))) {
+	for processor := range m.MaxEntries() {
 		if err := m.Lookup(processor, &old); err != nil {
 			return fmt.Errorf("pending counts of processor %d: %w", processor, err)
 		}
 		var list lisptcLispPending
 		pending.translate(octetsAt(&list), old)
-		s.settle(int(processor), &list)
+		take(int(processor), &list)
 	}
 	return nil
 }

@@ -77,24 +77,10 @@ func (o *olderMaps) addLater(s *mapStore) error {
 	return nil
 }
 
-// pendingNow is what programs have not added up.
+// pendingNow is what programs have not added up, by mapping.
 func (o *olderMaps) pendingNow(s *mapStore) (map[uint32]counted, error) {
-	m := o.maps[lisptcMapPendingCounts]
-	if m == nil {
-		return nil, nil
-	}
-	pending, err := o.translator(s.spec, m, "lisp_pending")
-	if err != nil {
-		return nil, err
-	}
 	total := map[uint32]counted{}
-	old := make([]byte, pending.fromSize)
-	for processor := range m.MaxEntries() {
-		if err := m.Lookup(processor, &old); err != nil {
-			return nil, fmt.Errorf("pending counts of processor %d: %w", processor, err)
-		}
-		var list lisptcLispPending
-		pending.translate(octetsAt(&list), old)
+	err := o.eachPending(s.spec, func(_ int, list *lisptcLispPending) {
 		for _, item := range list.Items {
 			if item == 0 {
 				continue
@@ -103,6 +89,6 @@ func (o *olderMaps) pendingNow(s *mapStore) (map[uint32]counted, error) {
 			sum.add(1, uint64(uint32(item)))
 			total[uint32(item>>32)] = sum
 		}
-	}
-	return total, nil
+	})
+	return total, err
 }
