@@ -163,11 +163,14 @@ func (r *router) apply(t *testing.T, operations ...dataplane.Operation) {
 }
 
 // siteOperations are the settings and Database of site i.
-func siteOperations(i int) []dataplane.Operation {
+func siteOperations(i int) []dataplane.Operation { return siteOperationsAt(i, dataplane.HookAuto) }
+
+// siteOperationsAt are those with another hook.
+func siteOperationsAt(i int, hook dataplane.Hook) []dataplane.Operation {
 	own := []lisp.RLOC{lisp.RLOCFromAddr(rloc4(i)), lisp.RLOCFromAddr(rloc6(i))}
 	operations := []dataplane.Operation{dataplane.SetSettings{Settings: dataplane.Settings{
 		Interfaces: []dataplane.Interface{
-			{Name: "site0", Side: dataplane.SideSite}, {Name: "core0", Side: dataplane.SideCore},
+			{Name: "site0", Side: dataplane.SideSite, Hook: hook}, {Name: "core0", Side: dataplane.SideCore, Hook: hook},
 		},
 		LocalRLOCs: own, Wait: dataplane.DefaultWaitBounds,
 	}}}
