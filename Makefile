@@ -51,6 +51,7 @@ check: lint ## what takes no root: gofmt, go vet, staticcheck, the rules of inte
 # Compiled as by `make build` and by the tests that build the command: what is compiled once serves all of them.
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	@.ci/format-c
 	CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO) tool staticcheck ./...
 

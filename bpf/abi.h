@@ -1,68 +1,87 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The one definition of everything the programs in bpf/ share with user space: keys and values of every map, slots of
- * the forwarding table, reasons, the metadata of packets that wait, the flow hash. Its parts are abi_*.h, which it includes, so that
- * abi.h means all of them. Go's mirror is generated (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header),
- * s.12 (hash). It holds no code.
+ * The one definition of everything the programs in bpf/ share with user space: keys and values of
+ * every map, slots of the forwarding table, reasons, the metadata of packets that wait, the flow
+ * hash. Its parts are abi_*.h, which it includes, so that abi.h means all of them. Go's mirror is
+ * generated (bpf2go -type); nothing here is ever copied by hand. Obeys RFC 9300 s.5 (header), s.12
+ * (hash). It holds no code.
  *
- * Byte order: numbers are in host order unless their type is __be16/__be32; addresses are octets in network order, an
- * IPv4 address in the first four octets of its field and the other twelve zero. Families are 4 and 6, not AF_*.
- * Times are CLOCK_BOOTTIME nanoseconds. An Instance-ID (iid) has 24 bits; 0 is the default instance.
+ * Byte order: numbers are in host order unless their type is __be16/__be32; addresses are octets in
+ * network order, an IPv4 address in the first four octets of its field and the other twelve zero.
+ * Families are 4 and 6, not AF_*. Times are CLOCK_BOOTTIME nanoseconds. An Instance-ID (iid) has 24
+ * bits; 0 is the default instance.
  *
- * ---- Forwarding table -------------------------------------------------------------------------------------------
- * `fib` is an array of tables; a table is an ARRAY map of cells (struct lisp_cell, four slots). A root says in which table
- * the walk goes, and with which slot it begins. `roots` has the roots of one Instance-ID side by side, one for each kind and
- * family. Where an Instance-ID's stand is in the record of each interface, so that a packet of the interface's own
- * Instance-ID needs no search for them, and in the HASH `instances` for the others. Several roots may share a table, or each
+ * ---- Forwarding table ----
+ *
+ * `fib` is an array of tables; a table is an ARRAY map of cells (struct lisp_cell, four slots). A
+ * root says in which table the walk goes, and with which slot it begins. `roots` has the roots of
+ * one Instance-ID side by side, one for each kind and family. Where an Instance-ID's stand is in
+ * the record of each interface, so that a packet of the interface's own Instance-ID needs no search
+ * for them, and in the HASH `instances` for the others. Several roots may share a table, or each
  * have its own. A slot is 32 bits, a tag of two and:
  *
- *   0                                       empty: no prefix covers these addresses, the walk ends in a miss
- *   LISP_SLOT_NODE | stride << 25 | cell    a node: the next `stride` bits of the address, 1 to LISP_STRIDE_MAX, choose one
- *                                           of 2^stride slots, which begin at that cell of the same table
- *   LISP_SLOT_NODE | 0 << 25 | cell         a comparison: that cell is a struct lisp_compare; if the next `length` bits of
- *                                           the address are `value`, the walk goes on with `match`, else with `otherwise`
- *   LISP_SLOT_LEAF | index                  the walk ends at mappings[index]
+ *   0
+ *     empty: no prefix covers these addresses, the walk ends in a miss
+ *   LISP_SLOT_NODE | stride << 25 | cell
+ *     a node: the next `stride` bits of the address, 1 to LISP_STRIDE_MAX, choose one of 2^stride
+ *     slots, which begin at that cell of the same table
+ *   LISP_SLOT_NODE | 0 << 25 | cell
+ *     a comparison: that cell is a struct lisp_compare; if the next `length` bits of the address
+ *     are `value`, the walk goes on with `match`, else with `otherwise`
+ *   LISP_SLOT_LEAF | index
+ *     the walk ends at mappings[index]
  *
- * There is no way back up: a prefix fills all slots that it covers (one of /20 that ends in a node for bits 17 to 24 has 16
- * of them), and what begins below a slot begins as copies of it. So each slot alone is a complete answer for all addresses
- * that lead to it: user space edits by single aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), writing a node
- * or comparison whole before the store that links it, and must not reuse its cells, or a mapping, until programs that may
- * still walk there are done (some 100 ms are ample; a program runs for microseconds). `value` and `length` of a linked
- * comparison never change; its `otherwise` is never a node. Which strides there are is the choice of user space: wide nodes
- * where prefixes are dense, comparisons where they are sparse. To grow or shrink: make another table at a free index of
- * `fib`, copy, then store the roots: each is 64 bits, that one aligned store is its swap. The place of an Instance-ID's
- * roots is not used for another one until programs are done with it.
+ * There is no way back up: a prefix fills all slots that it covers (one of /20 that ends in a node
+ * for bits 17 to 24 has 16 of them), and what begins below a slot begins as copies of it. So each
+ * slot alone is a complete answer for all addresses that lead to it: user space edits by single
+ * aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), writing a node or comparison
+ * whole before the store that links it, and must not reuse its cells, or a mapping, until programs
+ * that may still walk there are done (some 100 ms are ample; a program runs for microseconds).
+ * `value` and `length` of a linked comparison never change; its `otherwise` is never a node. Which
+ * strides there are is the choice of user space: wide nodes where prefixes are dense, comparisons
+ * where they are sparse. To grow or shrink: make another table at a free index of `fib`, copy, then
+ * store the roots: each is 64 bits, that one aligned store is its swap. The place of an
+ * Instance-ID's roots is not used for another one until programs are done with it.
  *
- * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so compare that), with
- * another max_entries.
+ * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so
+ * compare that), with another max_entries.
  *
- * A root of IPv4 with many prefixes may be wide: it names a block, an inner map of `wide` with a slot for each value of the first
- * LISP_WIDE_BITS of the address, where walks go on. For addresses beyond its slots they go by the slot of the root as ever. A
- * block is written whole before a root names it, edited as nodes are, and taken away when no root names it and programs are done with it.
+ * A root of IPv4 with many prefixes may be wide: it names a block, an inner map of `wide` with a
+ * slot for each value of the first LISP_WIDE_BITS of the address, where walks go on. For addresses
+ * beyond its slots they go by the slot of the root as ever. A block is written whole before a root
+ * names it, edited as nodes are, and taken away when no root names it and programs are done with
+ * it.
  *
- * A root of IPv6 with many prefixes names a block of `numbers`: for each value of the first LISP_GROUP_BITS the number of a group, 0
- * for none. `groups` has, for the addresses below, an element for each value of the next LISP_ELEMENT_BITS. It answers what the walk from the
- * root's slot answers, or LISP_SLOT_WALK: take that one. `value` and `shift` are stored as one; after such a store, until programs are
- * done, they stay, so does the slot that no longer counts, and the one that counted for all before changes to LISP_SLOT_WALK alone. A
- * comparison gives way to another one by never. A group is put in its place whole; its number rests before it is used again.
+ * A root of IPv6 with many prefixes names a block of `numbers`: for each value of the first
+ * LISP_GROUP_BITS the number of a group, 0 for none. `groups` has, for the addresses below, an
+ * element for each value of the next LISP_ELEMENT_BITS. It answers what the walk from the root's
+ * slot answers, or LISP_SLOT_WALK: take that one. `value` and `shift` are stored as one; after such
+ * a store, until programs are done, they stay, so does the slot that no longer counts, and the one
+ * that counted for all before changes to LISP_SLOT_WALK alone. A comparison gives way to another
+ * one by never. A group is put in its place whole; its number rests before it is used again.
  *
- * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole at an index no slot refers to,
- * then linked; when it is linked, user space changes nothing of it but `flags`, `locator_set`, `action`, `cookie` and times, by
- * aligned stores, and programs write its `last_used`. Of a locator set that a mapping refers to nothing changes but single octets of its buckets and path MTUs; for
- * anything else make another and store its index.
+ * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole
+ * at an index no slot refers to, then linked; when it is linked, user space changes nothing of it
+ * but `flags`, `locator_set`, `action`, `cookie` and times, by aligned stores, and programs write
+ * its `last_used`. Of a locator set that a mapping refers to nothing changes but single octets of
+ * its buckets and path MTUs; for anything else make another and store its index.
  *
- * ---- Flow hash (must equal forward.FlowHash) --------------------------------------------------------------------
+ * ---- Flow hash (must equal forward.FlowHash) ----
+ *
  *   h = 0x4C495350
- *   step(w): h ^= w; h *= 0x9E3779B1; h ^= h >> 15                                  (32-bit arithmetic)
- *   step for each 32-bit big-endian word of the source address (1 or 4), then of the destination address,
- *   then step(source port << 16 | destination port), then step(protocol)
+ *   step(w): h ^= w; h *= 0x9E3779B1; h ^= h >> 15    (32-bit arithmetic)
+ *   step for each 32-bit big-endian word of the source address (1 or 4), then of the destination
+ *   address, then step(source port << 16 | destination port), then step(protocol)
  *   h ^= h >> 16; h *= 0x85EBCA6B; h ^= h >> 13; h *= 0xC2B2AE35; h ^= h >> 16
- * The ports are 0 unless the protocol is TCP (6), UDP (17) or SCTP (132), the packet is no fragment (IPv4: MF clear and
- * offset 0; IPv6: no Fragment header) and both ports are within the packet. The protocol of IPv6 is the Next Header at
- * which the walk over extension headers stops: Hop-by-Hop (0), Routing (43) and Destination Options (60) are walked
- * over, at most LISP_EXTENSION_HEADERS_MAX of them; a Fragment header (44) ends the walk and gives its own Next Header;
- * a header cut off by the packet's end, or one more than the limit, ends it with the Next Header that announced it.
- * Of the hash:
+ *
+ * The ports are 0 unless the protocol is TCP (6), UDP (17) or SCTP (132), the packet is no fragment
+ * (IPv4: MF clear and offset 0; IPv6: no Fragment header) and both ports are within the packet. The
+ * protocol of IPv6 is the Next Header at which the walk over extension headers stops: Hop-by-Hop
+ * (0), Routing (43) and Destination Options (60) are walked over, at most
+ * LISP_EXTENSION_HEADERS_MAX of them; a Fragment header (44) ends the walk and gives its own Next
+ * Header; a header cut off by the packet's end, or one more than the limit, ends it with the Next
+ * Header that announced it. Of the hash:
+ *
  *   outer UDP source port  0xC000 | (h & 0x3FFF)
  *   bucket                 (h >> 14) & 127
  *   outer IPv6 flow label  h >> 12
@@ -72,14 +91,17 @@
 
 #include <linux/types.h>
 
+#include "abi_counters.h"
 #include "abi_events.h"
 #include "abi_pages.h"
 #include "abi_trace.h"
 #include "abi_unread.h"
 
-/* Grows with every change of this file that an older user space or older pinned maps would misread. A newer user space takes
- * over older maps by the names of their fields (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration
- * as well, and 0 in a new field stands for what was before it. Where that cannot be, the converter needs a case of its own. */
+/* Grows with every change of this file that an older user space or older pinned maps would misread.
+ * A newer user space takes over older maps by the names of their fields
+ * (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration as well, and 0
+ * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
+ * its own. */
 #define LISP_ABI_VERSION 33
 
 #define LISP_DATA_PORT 4341
@@ -115,28 +137,34 @@ struct lisp_compare {
 /* What stands where in lisp_roots; the root of IPv6 follows that of IPv4. */
 enum lisp_root_kind {
 	LISP_ROOT_MAP_CACHE = 0, /* destination EIDs: what the ITR looks up */
-	LISP_ROOT_DATABASE = 2,  /* our own EID-prefixes: sources of the ITR, destinations of the ETR */
+	/* our own EID-prefixes: sources of the ITR, destinations of the ETR */
+	LISP_ROOT_DATABASE = 2,
 	LISP_ROOT_MAX = 4,
 };
 
-/* Tag of a root that is in use; its block, 0 for none; index into fib; then come 32 bits of slot in that table. */
+/* Tag of a root that is in use; its block, 0 for none; index into fib; then come 32 bits of slot in
+ * that table. */
 #define LISP_ROOT_IN_USE 0x8000000000000000ULL
 #define LISP_ROOT_BLOCK_SHIFT 44
 #define LISP_ROOT_BLOCK_MASK 0x3FU
 #define LISP_ROOT_TABLE_SHIFT 32
 #define LISP_ROOT_TABLE_MASK 0xFFFU
 
-/* A wide root: so many bits of an IPv4 address choose its slot, if that is one of these: those of unicast, below 224.0.0.0. */
+/* A wide root: so many bits of an IPv4 address choose its slot, if that is one of these: those of
+ * unicast, below 224.0.0.0. */
 #define LISP_WIDE_BITS 24
 #define LISP_WIDE_SLOTS (14U << 20)
-/* A group of elements: these bits of an IPv6 address choose it, and the element there; the rest of its first 64 is compared. */
+/* A group of elements: these bits of an IPv6 address choose it, and the element there; the rest of
+ * its first 64 is compared. */
 #define LISP_GROUP_BITS 20
 #define LISP_ELEMENT_BITS 16
 #define LISP_ELEMENT_REST_BITS (64 - LISP_GROUP_BITS - LISP_ELEMENT_BITS)
 #define LISP_ELEMENTS (1U << LISP_ELEMENT_BITS)
 #define LISP_SLOT_WALK LISP_SLOT_NODE
 struct lisp_element {
-	__u32 value; /* `match` counts if the rest, shifted right, is this; 1 for never, with a shift of LISP_ELEMENT_REST_BITS */
+	/* `match` counts if the rest, shifted right, is this; 1 for never, with a shift of
+	 * LISP_ELEMENT_REST_BITS */
+	__u32 value;
 	__u32 shift;
 	__u32 match; /* a leaf, empty, or LISP_SLOT_WALK */
 	__u32 otherwise;
@@ -148,21 +176,28 @@ struct lisp_roots {
 
 /* HASH instances: Instance-ID (__u32) -> this. */
 struct lisp_instance {
-	__u32 iid;   /* once more: the kernel may give an element to another key while a program looks at it */
+	/* once more: the kernel may give an element to another key while a program looks at it */
+	__u32 iid;
 	__u32 roots; /* index into roots */
 };
 
 /* ---- mappings ---- */
 enum lisp_mapping_flag {
-	LISP_MAPPING_VALID = 1 << 0,    /* the entry is in use; the programs treat a leaf without it as a miss */
-	LISP_MAPPING_HOLD = 1 << 1,     /* packets wait in the TAP while earlier ones of their flow are being written back */
-	LISP_MAPPING_DATABASE = 1 << 2, /* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
-	LISP_MAPPING_STATIC = 1 << 3,   /* for user space alone: configured, never expires */
-	LISP_MAPPING_ECHO_NONCE = 1 << 4, /* whoever answers for it echoes nonces (RFC 9301 s.5.4, E) */
-	LISP_MAPPING_ONE_WAY = 1 << 5, /* of the Database: one next hop for all addresses; see lisp_generations.watched_until_ns */
+	/* the entry is in use; the programs treat a leaf without it as a miss */
+	LISP_MAPPING_VALID = 1 << 0,
+	/* packets wait in the TAP while earlier ones of their flow are being written back */
+	LISP_MAPPING_HOLD = 1 << 1,
+	/* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
+	LISP_MAPPING_DATABASE = 1 << 2,
+	LISP_MAPPING_STATIC = 1 << 3, /* for user space alone: configured, never expires */
+	/* whoever answers for it echoes nonces (RFC 9301 s.5.4, E) */
+	LISP_MAPPING_ECHO_NONCE = 1 << 4,
+	/* of the Database: one next hop for all addresses; see lisp_generations.watched_until_ns */
+	LISP_MAPPING_ONE_WAY = 1 << 5,
 };
 
-/* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated as NO_ACTION. */
+/* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated
+ * as NO_ACTION. */
 enum lisp_action {
 	LISP_ACTION_NO_ACTION = 0, /* neither encapsulated nor forwarded: dropped */
 	LISP_ACTION_NATIVELY_FORWARD = 1,
@@ -174,7 +209,8 @@ enum lisp_action {
 
 #define LISP_NO_LOCATOR_SET 0xFFFFFFFFU
 
-/* Of lisp_mapping.last_used: times are right-shifted by so much, which makes units of 34 ms that last for four years. */
+/* Of lisp_mapping.last_used: times are right-shifted by so much, which makes units of 34 ms that
+ * last for four years. */
 #define LISP_LAST_USED_SHIFT 25
 
 struct lisp_mapping {
@@ -187,23 +223,25 @@ struct lisp_mapping {
 	__u8 zero;
 	__u8 prefix[16];
 	__u64 created_ns;
-	/* Of a mapping for user space alone: programs forward by expired ones until they are removed. Of an entry of the Database:
-	 * Locator-Status-Bits are not sent before (RFC 9300 s.13.1). */
+	/* Of a mapping for user space alone: programs forward by expired ones until they are
+	 * removed. Of an entry of the Database: Locator-Status-Bits are not sent before (RFC 9300
+	 * s.13.1). */
 	__u64 expires_ns;
 	__u32 ttl_minutes;
 	__u16 map_version;
 	__u16 zero2;
 	__u32 cookie; /* for user space alone */
-	/* When a packet last went by it, in LISP_LAST_USED_SHIFT: the one word here that programs write, on whatever processor, and
-	 * only when it changes. 0: never. */
+	/* When a packet last went by it, in LISP_LAST_USED_SHIFT: the one word here that programs
+	 * write, on whatever processor, and only when it changes. 0: never. */
 	__u32 last_used;
 };
 
-/* ARRAY mapping_counters (BPF_F_MMAPABLE), at processor * lisp_mapping_limit + index of the mapping: packets encapsulated by
- * a map-cache entry, packets decapsulated towards a database entry. Octets are of the inner packet. Only that processor
- * writes there. User space makes room for every possible processor, sets the programs' constant lisp_mapping_limit to how
- * many mappings there are, sums up, and zeroes the counters before it reuses an index. It is no PERCPU_ARRAY, because that
- * one allocates entry by entry: a million of them takes seconds. */
+/* ARRAY mapping_counters (BPF_F_MMAPABLE), at processor * lisp_mapping_limit + index of the
+ * mapping: packets encapsulated by a map-cache entry, packets decapsulated towards a database
+ * entry. Octets are of the inner packet. Only that processor writes there. User space makes room
+ * for every possible processor, sets the programs' constant lisp_mapping_limit to how many mappings
+ * there are, sums up, and zeroes the counters before it reuses an index. It is no PERCPU_ARRAY,
+ * because that one allocates entry by entry: a million of them takes seconds. */
 struct lisp_mapping_counters {
 	__u64 packets;
 	__u64 octets;
@@ -223,9 +261,10 @@ enum lisp_locator_flag {
 
 /* What stands between UDP and the inner packet. */
 enum lisp_encapsulation {
-	LISP_ENCAPSULATION_LISP = 0,      /* RFC 9300 s.5 */
-	LISP_ENCAPSULATION_LISP_GPE = 1,  /* RFC 9305: P and Next Protocol, no nonce */
-	LISP_ENCAPSULATION_VXLAN_GPE = 2, /* the same words at port LISP_VXLAN_GPE_PORT, the Instance-ID as VNI */
+	LISP_ENCAPSULATION_LISP = 0,     /* RFC 9300 s.5 */
+	LISP_ENCAPSULATION_LISP_GPE = 1, /* RFC 9305: P and Next Protocol, no nonce */
+	/* the same words at port LISP_VXLAN_GPE_PORT, the Instance-ID as VNI */
+	LISP_ENCAPSULATION_VXLAN_GPE = 2,
 };
 
 #define LISP_VXLAN_GPE_PORT 4790
@@ -238,22 +277,26 @@ struct lisp_locator {
 	__u8 weight;
 	__u8 multicast_priority;
 	__u8 multicast_weight;
-	__u8 flags;      /* enum lisp_locator_flag */
-	__be16 port;     /* 0 stands for 4341 */
-	__u8 encapsulation; /* enum lisp_encapsulation; the one octet of a linked locator that may change */
+	__u8 flags;  /* enum lisp_locator_flag */
+	__be16 port; /* 0 stands for 4341 */
+	/* enum lisp_encapsulation; the one octet of a linked locator that may change */
+	__u8 encapsulation;
 	__u8 zero;
-	__u16 path_mtu;  /* 0: as the route says; else the smaller of both holds for the outer packet */
-	__u32 ifindex;   /* 0: as the route says; else outer packets leave by this interface */
+	/* 0: as the route says; else the smaller of both holds for the outer packet */
+	__u16 path_mtu;
+	__u32 ifindex; /* 0: as the route says; else outer packets leave by this interface */
 };
 
-/* ARRAY locator_sets (BPF_F_MMAPABLE). Its locators stand side by side in the ARRAY locators (BPF_F_MMAPABLE), from index
- * `first` on. buckets[] holds places among them: the best priority that is up, as often as its weight demands;
- * LISP_BUCKET_NONE everywhere when nothing is usable. */
+/* ARRAY locator_sets (BPF_F_MMAPABLE). Its locators stand side by side in the ARRAY locators
+ * (BPF_F_MMAPABLE), from index `first` on. buckets[] holds places among them: the best priority
+ * that is up, as often as its weight demands; LISP_BUCKET_NONE everywhere when nothing is usable.
+ */
 struct lisp_locator_set {
 	__u32 count; /* at most LISP_LOCATORS_MAX */
 	__u32 first;
-	__u32 status_bits; /* RFC 9300 s.10: bit i is R of its locator i; sent where the set is a Database entry's */
-	__u32 serial;      /* another one each time the index means another set, in 16 bits */
+	/* RFC 9300 s.10: bit i is R of its locator i; sent where the set is a Database entry's */
+	__u32 status_bits;
+	__u32 serial; /* another one each time the index means another set, in 16 bits */
 	__u8 buckets[LISP_BUCKETS];
 };
 
@@ -262,20 +305,27 @@ enum lisp_interface_flag {
 	LISP_INTERFACE_SITE = 1 << 0,
 	LISP_INTERFACE_CORE = 1 << 1,
 	LISP_INTERFACE_TAP = 1 << 2, /* loci0 */
-	LISP_INTERFACE_TAKES_FRAMES = 1 << 3, /* XDP frames can be redirected to it; without it they are lost silently */
-	LISP_INTERFACE_UNFINISHED = 1 << 4,   /* virtual: what arrives may have a checksum that the sender left to its link */
-	LISP_INTERFACE_PEER = 1 << 8, /* a veth into another namespace, with nothing on its way out that must see packets */
-	LISP_INTERFACE_STACK = 1 << 9, /* the host's IP forwarding sees what comes in by it, and what goes to it as a site */
-	LISP_INTERFACE_TAGGED = 1 << 10, /* some of its VLANs are sites, or it is the kernel's device of such a VLAN: see vlans */
+	/* XDP frames can be redirected to it; without it they are lost silently */
+	LISP_INTERFACE_TAKES_FRAMES = 1 << 3,
+	/* virtual: what arrives may have a checksum that the sender left to its link */
+	LISP_INTERFACE_UNFINISHED = 1 << 4,
+	/* a veth into another namespace, with nothing on its way out that must see packets */
+	LISP_INTERFACE_PEER = 1 << 8,
+	/* the host's IP forwarding sees what comes in by it, and what goes to it as a site */
+	LISP_INTERFACE_STACK = 1 << 9,
+	/* some of its VLANs are sites, or it is the kernel's device of such a VLAN: see vlans */
+	LISP_INTERFACE_TAGGED = 1 << 10,
 };
 
-/* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes everything. A VLAN that is a site
- * has a record of its own, as if it were an interface: its index has LISP_VLAN_INDEX set, which no ifindex has. */
+/* HASH interfaces: ifindex (__u32) -> this. A program on an interface that is not here passes
+ * everything. A VLAN that is a site has a record of its own, as if it were an interface: its index
+ * has LISP_VLAN_INDEX set, which no ifindex has. */
 #define LISP_VLAN_INDEX 0x80000000U
 
 struct lisp_interface {
-	__u32 flags;     /* enum lisp_interface_flag */
-	__u32 iid;       /* of the EIDs behind a site interface; on core and TAP: of this host's own EIDs */
+	__u32 flags; /* enum lisp_interface_flag */
+	/* of the EIDs behind a site interface; on core and TAP: of this host's own EIDs */
+	__u32 iid;
 	__u32 l2_length; /* 14 for Ethernet, 0 for a device without link layer header (TUN, PPP) */
 	__u8 mac[6];     /* its own address, zero without link layer */
 	__u16 vlan;      /* tag of the VLAN; 0: none */
@@ -283,7 +333,8 @@ struct lisp_interface {
 	__u32 parent;    /* of a VLAN: the interface where its frames come and go */
 };
 
-/* HASH vlans: this -> index in interfaces (__u32). Asked for interfaces with LISP_INTERFACE_TAGGED alone. */
+/* HASH vlans: this -> index in interfaces (__u32). Asked for interfaces with LISP_INTERFACE_TAGGED
+ * alone. */
 struct lisp_vlan_key {
 	__u32 ifindex;
 	__u32 tag; /* VLAN identifier, or LISP_VLAN_OF_INSTANCE | Instance-ID for the way back */
@@ -291,9 +342,10 @@ struct lisp_vlan_key {
 
 #define LISP_VLAN_OF_INSTANCE 0x80000000U
 
-/* ARRAY interface_slots (BPF_F_MMAPABLE): the same once more, at ifindex % LISP_INTERFACE_SLOTS, because a hash costs as much as
- * two other lookups. A slot that has another ifindex says nothing: the hash does. The record that counts is records[which];
- * user space fills the other one, then stores `which`, and leaves the old one alone until programs are done with it. */
+/* ARRAY interface_slots (BPF_F_MMAPABLE): the same once more, at ifindex % LISP_INTERFACE_SLOTS,
+ * because a hash costs as much as two other lookups. A slot that has another ifindex says nothing:
+ * the hash does. The record that counts is records[which]; user space fills the other one, then
+ * stores `which`, and leaves the old one alone until programs are done with it. */
 #define LISP_INTERFACE_SLOTS 256
 
 struct lisp_interface_slot {
@@ -302,8 +354,9 @@ struct lisp_interface_slot {
 	struct lisp_interface records[2];
 };
 
-/* HASH sites: Instance-ID (__u32) -> ifindex (__u32) of its only site interface, 0 where it has several. It is asked with
- * LISP_SETTING_INSTANCES alone: of equal EIDs in several Instance-IDs the route by that interface is the right one. */
+/* HASH sites: Instance-ID (__u32) -> ifindex (__u32) of its only site interface, 0 where it has
+ * several. It is asked with LISP_SETTING_INSTANCES alone: of equal EIDs in several Instance-IDs the
+ * route by that interface is the right one. */
 
 /* HASH local_rlocs: key -> __u32 flags (0). Only what is sent to one of these is taken for LISP. */
 struct lisp_rloc_key {
@@ -313,22 +366,28 @@ struct lisp_rloc_key {
 };
 
 enum lisp_setting_flag {
-	LISP_SETTING_OUTER_NOT_ECT = 1 << 0, /* RFC 6040 s.4.1 compatibility mode: the outer header says Not-ECT */
+	/* RFC 6040 s.4.1 compatibility mode: the outer header says Not-ECT */
+	LISP_SETTING_OUTER_NOT_ECT = 1 << 0,
 	LISP_SETTING_OUTER_DSCP_ZERO = 1 << 1, /* pipe model: outer DSCP 0 ... */
 	LISP_SETTING_INNER_DSCP_KEPT = 1 << 2, /* ... and the inner one survives decapsulation */
-	/* RFC 9300 s.4.1: N, L, E and V are sent as 0 and what is received of L, E and V has no effect; wins over what follows */
+	/* RFC 9300 s.4.1: N, L, E and V are sent as 0 and what is received of L, E and V has no
+	 * effect; wins over what follows */
 	LISP_SETTING_PUBLIC_INTERNET = 1 << 3,
 	LISP_SETTING_STATUS_BITS = 1 << 4,  /* RFC 9300 s.10 */
 	LISP_SETTING_ECHO_NONCE = 1 << 5,   /* RFC 9300 s.10.1 */
 	LISP_SETTING_MAP_VERSIONS = 1 << 6, /* RFC 9302 */
-	LISP_SETTING_CHECK_SOURCE = 1 << 7, /* the inner source's mapping must have the outer source among its locators ... */
+	/* the inner source's mapping must have the outer source among its locators ... */
+	LISP_SETTING_CHECK_SOURCE = 1 << 7,
 	LISP_SETTING_CHECK_SOURCE_STRICT = 1 << 8, /* ... and must be there, with locators */
-	LISP_SETTING_GLEAN = 1 << 9, /* RFC 9300 s.9: LISP_EVENT_GLEANED */
-	LISP_SETTING_INSTANCES = 1 << 10, /* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
-	LISP_SETTING_VXLAN_GPE = 1 << 11, /* UDP to LISP_VXLAN_GPE_PORT of an own RLOC is ours as well */
-	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12, /* rules or multipath routes of this host look at ports: see outer_hops */
+	LISP_SETTING_GLEAN = 1 << 9,               /* RFC 9300 s.9: LISP_EVENT_GLEANED */
+	/* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
+	LISP_SETTING_INSTANCES = 1 << 10,
+	/* UDP to LISP_VXLAN_GPE_PORT of an own RLOC is ours as well */
+	LISP_SETTING_VXLAN_GPE = 1 << 11,
+	/* rules or multipath routes of this host look at ports: see outer_hops */
+	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12,
 	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
-	LISP_SETTING_LISTS = 1 << 14, /* settings.lists is not 0 */
+	LISP_SETTING_LISTS = 1 << 14,     /* settings.lists is not 0 */
 };
 
 /* Which address of which packets a deny and allow list is about. */
@@ -337,15 +396,18 @@ enum lisp_list_kind {
 	LISP_LIST_INNER_DESTINATION = 1,
 	LISP_LIST_OUTER_SOURCE = 2,
 	LISP_LIST_OUTER_DESTINATION = 3,
-	LISP_LIST_DECAPSULATED = 4, /* added to the others: packets from the core, not those towards it */
+	/* added to the others: packets from the core, not those towards it */
+	LISP_LIST_DECAPSULATED = 4,
 	LISP_LIST_MAX = 8,
 };
 
-#define LISP_LIST_FIXED_BITS 64 /* what stands before the address in a lisp_list_key; all of it has to match */
+/* what stands before the address in a lisp_list_key; all of it has to match */
+#define LISP_LIST_FIXED_BITS 64
 
-/* LPM_TRIE lists: this -> enum lisp_list_entry, __u32. What no prefix covers is permitted. They are asked with
- * LISP_SETTING_LISTS alone, and only those of settings.list_generation: user space makes another generation beside the one in
- * force, stores its number, and removes the older one when it makes the next. */
+/* LPM_TRIE lists: this -> enum lisp_list_entry, __u32. What no prefix covers is permitted. They are
+ * asked with LISP_SETTING_LISTS alone, and only those of settings.list_generation: user space makes
+ * another generation beside the one in force, stores its number, and removes the older one when it
+ * makes the next. */
 struct lisp_list_key {
 	__u32 bits; /* LISP_LIST_FIXED_BITS and the prefix length */
 	__u8 generation;
@@ -361,10 +423,12 @@ enum lisp_list_entry {
 	LISP_LIST_DENIES = 1,
 };
 
-/* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs with a policy of their own are
- * in the HASH miss_policies (Instance-ID, __u32 -> enum lisp_miss_policy, __u32), all others have that of the settings. */
+/* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs
+ * with a policy of their own are in the HASH miss_policies (Instance-ID, __u32 -> enum
+ * lisp_miss_policy, __u32), all others have that of the settings. */
 enum lisp_miss_policy {
-	LISP_MISS_QUEUE = 0, /* it goes to the TAP, where user space lets it wait or hands it to the control plane */
+	/* it goes to the TAP, where user space lets it wait or hands it to the control plane */
+	LISP_MISS_QUEUE = 0,
 	LISP_MISS_DROP = 1,
 	LISP_MISS_FORWARD_NATIVELY = 2,
 };
@@ -375,32 +439,40 @@ struct lisp_settings {
 	__u32 flags;       /* enum lisp_setting_flag */
 	__u32 tap_ifindex; /* loci0; 0: none, packets that would wait are dropped and counted */
 	__u8 tap_mac[6];   /* its first octet must not be one of enum lisp_tap_magic */
-	__u8 miss_policy; /* enum lisp_miss_policy */
-	__u8 lists;       /* a bit for each lisp_list_kind that has entries */
+	__u8 miss_policy;  /* enum lisp_miss_policy */
+	__u8 lists;        /* a bit for each lisp_list_kind that has entries */
 	__u8 list_generation;
 	__u8 zero[3];
-	__u64 miss_interval_ns; /* the shortest time between two events of one kind for one destination */
-	__u64 hint_interval_ns; /* the same for what headers say: LISP_EVENT_STATUS_BITS and those after it */
+	/* the shortest time between two events of one kind for one destination */
+	__u64 miss_interval_ns;
+	/* the same for what headers say: LISP_EVENT_STATUS_BITS and those after it */
+	__u64 hint_interval_ns;
 	__u64 echo_interval_ns; /* from one Echo-Nonce-request state of a locator to the next */
 	__u64 echo_wait_ns;     /* how long the echo may take while packets come from there */
-	__u8 rloc6[16];         /* one of local_rlocs of each family, found without a search; zero for none */
+	/* one of local_rlocs of each family, found without a search; zero for none */
+	__u8 rloc6[16];
 	__u8 rloc4[4];
 	__u8 zero2[4];
 };
 
-#define LISP_ECHO_OWED_NS 60000000000ULL /* RFC 9300 s.10.1: an echo is owed no longer than this */
+/* RFC 9300 s.10.1: an echo is owed no longer than this */
+#define LISP_ECHO_OWED_NS 60000000000ULL
 
-/* RFC 9302 s.7.1: after so many events about an old version from an RLOC, about ten Solicit-Map-Requests at one in three
- * seconds, its packets with an old version are dropped, until it has been silent for LISP_STALE_FORGET_NS. */
+/* RFC 9302 s.7.1: after so many events about an old version from an RLOC, about ten
+ * Solicit-Map-Requests at one in three seconds, its packets with an old version are dropped, until
+ * it has been silent for LISP_STALE_FORGET_NS. */
 #define LISP_STALE_EVENTS_MAX 30
 #define LISP_STALE_FORGET_NS 60000000000ULL
 
 enum lisp_peer_flag {
-	LISP_PEER_SUSPENDED = 1 << 0,  /* gave up its state once since the last echo came or stayed away, because the other one asked */
+	/* gave up its state once since the last echo came or stayed away, because the other one
+	 * asked */
+	LISP_PEER_SUSPENDED = 1 << 0,
 	LISP_PEER_ASKED_LAST = 1 << 1, /* the last packet asked, though an echo was owed */
 };
 
-/* LRU_HASH peers: lisp_rloc_key -> this. Echo-Nonce with one remote RLOC (forward.Echo). Times of 0 say never. */
+/* LRU_HASH peers: lisp_rloc_key -> this. Echo-Nonce with one remote RLOC (forward.Echo). Times of 0
+ * say never. */
 struct lisp_peer {
 	__u64 owed_ns;      /* when `owed` was asked for; 0: nothing is owed */
 	__u64 requested_ns; /* when the Echo-Nonce-request state began; 0: we are not in it */
@@ -415,27 +487,33 @@ struct lisp_peer {
 	__u32 flags;    /* enum lisp_peer_flag */
 };
 
-/* LRU_HASH sources: lisp_rloc_key -> __u64, the time when packets from that RLOC were last decapsulated, where they were decided about anew. */
+/* LRU_HASH sources: lisp_rloc_key -> __u64, the time when packets from that RLOC were last
+ * decapsulated, where they were decided about anew. */
 
 /* LRU_HASH heard: lisp_limit_key -> this. What was last said about a prefix or an RLOC. */
 struct lisp_heard {
 	__u64 raised_ns;
 	__u32 value; /* Locator-Status-Bits */
-	__u32 count; /* events about old versions since the last silence; status bits: LISP_HEARD_ANEW or 0 */
+	/* events about old versions since the last silence; status bits: LISP_HEARD_ANEW or 0 */
+	__u32 count;
 };
 
-#define LISP_HEARD_ANEW 1 /* user space says so when a mapping gets another locator-set: the next status bits are told in any case */
+/* user space says so when a mapping gets another locator-set: the next status bits are told in any
+ * case */
+#define LISP_HEARD_ANEW 1
 
 /* ---- what the programs keep for themselves ---- */
 
-/* What bpf_fib_lookup answered, kept for so long: a route or neighbour that changed is followed after that time at the
- * latest, with nobody's help, and each index that user space may use anew has rested longer. */
+/* What bpf_fib_lookup answered, kept for so long: a route or neighbour that changed is followed
+ * after that time at the latest, with nobody's help, and each index that user space may use anew
+ * has rested longer. */
 #define LISP_NEXT_HOP_NS 50000000ULL
 
 enum lisp_next_hop_flag {
 	LISP_NEXT_HOP_RESOLVED = 1 << 0, /* macs are known */
 	LISP_NEXT_HOP_PEER = 1 << 1,     /* the interface has LISP_INTERFACE_PEER */
-	LISP_NEXT_HOP_CONFIRM = 1 << 2,  /* used for long: the kernel shall see to it that the neighbour is still there */
+	/* used for long: the kernel shall see to it that the neighbour is still there */
+	LISP_NEXT_HOP_CONFIRM = 1 << 2,
 	LISP_NEXT_HOP_TAKES_FRAMES = 1 << 3, /* the interface has LISP_INTERFACE_TAKES_FRAMES */
 };
 
@@ -447,22 +525,25 @@ struct lisp_next_hop {
 	__u8 macs[12]; /* destination, source */
 	__u8 family;   /* of gateway: AF_* */
 	__u8 flags;    /* enum lisp_next_hop_flag */
-	__u8 asked;    /* at XDP: how often the kernel was asked since it was last made to confirm the neighbour */
+	/* at XDP: how often the kernel was asked since it was last made to confirm the neighbour */
+	__u8 asked;
 	__u8 zero;
-	__u16 vlan;    /* tag that the frame gets; 0: none */
+	__u16 vlan; /* tag that the frame gets; 0: none */
 	__u8 zero2[6];
 };
 
-/* PERCPU_ARRAY outer_hops: next hops to locators, each at a place that the hash of its key tells. */
+/* PERCPU_ARRAY outer_hops: next hops to locators, each at a place that the hash of its key tells.
+ */
 struct lisp_outer_hop {
 	__u32 locator_set;
-	__u16 port;   /* of the outer source, when routes are by flow */
+	__u16 port; /* of the outer source, when routes are by flow */
 	__u8 locator;
 	__u8 tos;
 	struct lisp_next_hop hop;
 };
 
-/* PERCPU_ARRAY inner_hops: the same to hosts of the site, or to a whole LISP_MAPPING_ONE_WAY; not used when routes are by flow. */
+/* PERCPU_ARRAY inner_hops: the same to hosts of the site, or to a whole LISP_MAPPING_ONE_WAY; not
+ * used when routes are by flow. */
 struct lisp_inner_hop {
 	__u8 source[16];
 	__u8 destination[16];
@@ -471,20 +552,26 @@ struct lisp_inner_hop {
 	__u8 tos;
 	__u8 zero[2];
 	__u32 iid;
-	__u32 entry; /* index of the mapping and 1, and all of the above but ifindex and iid 0; or 0 */
+	/* index of the mapping and 1, and all of the above but ifindex and iid 0; or 0 */
+	__u32 entry;
 	struct lisp_next_hop hop;
 };
 
-/* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something that decisions depend on.
- * A kept decision counts for as long as both are what they were before its first lookup. */
+/* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something
+ * that decisions depend on. A kept decision counts for as long as both are what they were before
+ * its first lookup. */
 #define LISP_GENERATIONS 4096 /* a power of two */
 
 struct lisp_generations {
-	__u32 epoch; /* settings, interfaces, Database, locators, lists; or so many destinations that one by one is too slow */
+	/* settings, interfaces, Database, locators, lists; or so many destinations that one by one
+	 * is too slow */
+	__u32 epoch;
 	__u32 zero;
-	__u64 watched_until_ns; /* LISP_MAPPING_ONE_WAY counts before: user space follows the routes and clears it in time */
-	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6), x:
-	 * at (__u32)(x ^ x >> 32) * 0x9E3779B1 >> 20. */
+	/* LISP_MAPPING_ONE_WAY counts before: user space follows the routes and clears it in time
+	 */
+	__u64 watched_until_ns;
+	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6),
+	 * x: at (__u32)(x ^ x >> 32) * 0x9E3779B1 >> 20. */
 	__u32 destinations[LISP_GENERATIONS];
 };
 
@@ -497,19 +584,23 @@ enum lisp_way {
 	LISP_WAY_ENTRY = 5,  /* an entry of the Database: as LISP_WAY_DECAPSULATED */
 	LISP_WAY_SOURCE = 6, /* a source that is an EID of the Database */
 	LISP_WAY_BLOCK = 7,  /* destinations of which none is */
-	LISP_WAY_ENTRY_BLOCK = 8, /* destinations that an entry of the Database has to itself; mapping_index is that */
+	/* destinations that an entry of the Database has to itself; mapping_index is that */
+	LISP_WAY_ENTRY_BLOCK = 8,
 };
 
 /* How many decisions a processor keeps; a power of two. */
 #define LISP_DECISIONS 8192
 
-#define LISP_FRONT_OCTETS 72 /* longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words */
+/* longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words */
+#define LISP_FRONT_OCTETS 72
 
-/* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor * LISP_PLACES + place: what was decided
- * about packets with this key, which stands for all that a decision depends on and that differs from packet to packet, but for
- * lengths, TTL, ECN. Flows between two addresses share it where their ports make no difference to their way; where they do, it says
- * by which bits of the flow's hash, and there is another decision for each value of those. User space makes room for every
- * possible processor and never looks. Not after expires_ns, which is that of the next hop. */
+/* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor *
+ * LISP_PLACES + place: what was decided about packets with this key, which stands for all that a
+ * decision depends on and that differs from packet to packet, but for lengths, TTL, ECN. Flows
+ * between two addresses share it where their ports make no difference to their way; where they do,
+ * it says by which bits of the flow's hash, and there is another decision for each value of those.
+ * User space makes room for every possible processor and never looks. Not after expires_ns, which
+ * is that of the next hop. */
 struct lisp_decision {
 	__u64 addresses[4]; /* source and destination of the inner packet, as they stand in it */
 	__u32 ifindex;      /* where the frame came in */
@@ -524,138 +615,80 @@ struct lisp_decision {
 	__u64 expires_ns;
 	/* the second cache line */
 	__u32 mapping_index;
-	__u32 counters;     /* of the mapping: index in mapping_counters, those of this processor */
-	__u32 out;          /* ifindex */
-	__u32 longest;      /* inner packet that fits, in octets */
-	__u32 flow_mask;    /* not 0: the way depends on these bits of the flow's hash, nothing else here counts */
+	__u32 counters; /* of the mapping: index in mapping_counters, those of this processor */
+	__u32 out;      /* ifindex */
+	__u32 longest;  /* inner packet that fits, in octets */
+	/* not 0: the way depends on these bits of the flow's hash, nothing else here counts */
+	__u32 flow_mask;
 	__u32 address_hash; /* the flow's hash so far: both addresses */
 	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
-	__u32 outer_sum;    /* of the outer IPv4 header but for length and TTL, in 16 bits, not yet inverted */
+	/* of the outer IPv4 header but for length and TTL, in 16 bits, not yet inverted */
+	__u32 outer_sum;
 	__u8 outer_family;
 	__u8 notice; /* DECISION_* of decisions.h */
 	__u16 generation_place;
-	__u32 used;         /* as lisp_mapping.last_used, which follows when this one does not say the same */
-	__u8 to[8];         /* XDP: the hardware address of the interface, and two zeros ... */
-	__u64 device;       /* ... and the place of `out` in devices, LISP_DEVICES where it has none */
-	/* What is written before the packet: lengths, TTL, checksum, port, flow label, nonce are 0. Decapsulated: own RLOC at FRONT_RLOC. */
+	/* as lisp_mapping.last_used, which follows when this one does not say the same */
+	__u32 used;
+	__u8 to[8]; /* XDP: the hardware address of the interface, and two zeros ... */
+	/* ... and the place of `out` in devices, LISP_DEVICES where it has none */
+	__u64 device;
+	/* What is written before the packet: lengths, TTL, checksum, port, flow label, nonce are 0.
+	 * Decapsulated: own RLOC at FRONT_RLOC. */
 	__u8 front[LISP_FRONT_OCTETS];
 };
 
 /* Added to the bits of a hash in lisp_decision.flow. */
 #define LISP_FLOW_COUNTS 0x80000000U
 
-/* PERCPU_ARRAY trusted[1]: what trusted.h works on. The stack of the programs is full without it. */
+/* PERCPU_ARRAY trusted[1]: what trusted.h works on. The stack of the programs is full without it.
+ */
 struct lisp_trusted {
-	__u32 first;  /* the LISP header in host order: flags, nonce or versions ... */
-	__u32 second; /* ... Instance-ID, status bits */
-	__u32 iid; /* received: of both EIDs; sent: of the header ... */
-	__u32 source_iid; /* ... and of the source */
+	__u32 first;         /* the LISP header in host order: flags, nonce or versions ... */
+	__u32 second;        /* ... Instance-ID, status bits */
+	__u32 iid;           /* received: of both EIDs; sent: of the header ... */
+	__u32 source_iid;    /* ... and of the source */
 	__u32 mapping_index; /* sent: of the map-cache's entry; received: of the Database's */
 	__u32 ifindex;
-	__u32 notes; /* counters, a bit for each */
+	__u32 notes;     /* counters, a bit for each */
 	__u8 source[16]; /* of the inner packet */
 	__u8 destination[16];
-	__u8 rloc[16]; /* the other router's ... */
+	__u8 rloc[16];     /* the other router's ... */
 	__u8 own_rloc[16]; /* ... and ours; for the lists alone */
 	__u8 family;
 	__u8 rloc_family;
 	__u8 zero[2];
-	__u8 key[32]; /* a lisp_limit_key, lisp_rloc_key or lisp_list_key */
+	__u8 key[32];   /* a lisp_limit_key, lisp_rloc_key or lisp_list_key */
 	__u8 value[64]; /* a lisp_heard or lisp_peer */
 };
 
-/* ---- reasons and counters ---- */
-struct lisp_counter {
-	__u64 packets;
-	__u64 octets;
-};
-
-/* PERCPU_ARRAY drops. One list for programs, user space, metrics and documentation. A super-packet counts once. */
-enum lisp_drop {
-	LISP_DROP_NONE = 0, /* never counted */
-	/* towards the core */
-	LISP_DROP_NO_ACTION = 1,             /* negative mapping, ACT 0, 6 or 7 */
-	LISP_DROP_ACTION_DROP = 2,           /* negative mapping, ACT 3 */
-	LISP_DROP_POLICY_DENIED = 3,         /* negative mapping, ACT 4 */
-	LISP_DROP_AUTHENTICATION_FAILURE = 4, /* negative mapping, ACT 5 */
-	LISP_DROP_NO_LOCATOR = 5,            /* no usable locator, or the locator set is not there */
-	LISP_DROP_NO_ROUTE = 6,              /* no route to the RLOC, or it leads into the TAP */
-	LISP_DROP_NO_TAP = 7,                /* the packet has to wait and there is no TAP */
-	LISP_DROP_ENCAPSULATION_FAILED = 8,  /* the kernel made no room (memory, unknown kind of super-packet) */
-	LISP_DROP_SOURCE_NOT_EID = 9,        /* routed into the TAP though its source is not an own EID */
-	LISP_DROP_RELEASED_WITHOUT_MAPPING = 10, /* written back by user space, but its mapping is gone */
-	LISP_DROP_TAP_ORIGIN_UNKNOWN = 11,   /* written back with an ifindex that is not in interfaces */
-	LISP_DROP_TTL_EXPIRED = 12,          /* written back with TTL 0 or 1 */
-	LISP_DROP_NO_NATIVE_ROUTE = 13,      /* to be forwarded natively, but the main table has no route */
-	LISP_DROP_MISS = 14,                 /* no mapping, and settings say drop */
-	LISP_DROP_NOT_FORWARDABLE = 15,      /* routed into the TAP: not IP, multicast, broadcast or link-local */
-	LISP_DROP_UNREAD_SOURCE_LIMIT = 16,  /* has to wait, and its source has its share of the TAP's queue: see abi_unread.h */
-	/* from the core */
-	LISP_DROP_OUTER_MALFORMED = 20,      /* lengths of the outer headers contradict each other */
-	LISP_DROP_LISP_HEADER_TRUNCATED = 21,
-	LISP_DROP_RESERVED_BIT = 22,         /* bit 5 of the LISP header set, and what follows is neither IPv4 nor IPv6 (RFC 9305) */
-	LISP_DROP_KEY_ID = 23,               /* KK not 00: encrypted, no keys */
-	LISP_DROP_INNER_MALFORMED = 24,      /* inner packet is neither IPv4 nor IPv6, cut off, of a wrong length, or from no unicast address */
-	LISP_DROP_EID_NOT_IN_DATABASE = 25,  /* inner destination is not an own EID of the Instance-ID */
-	LISP_DROP_ECN = 26,                  /* RFC 6040 s.4.2: inner Not-ECT, outer CE */
-	LISP_DROP_DECAPSULATION_FAILED = 27, /* the kernel could not shrink the packet, or cannot change its family */
-	LISP_DROP_DESTINATION_VERSION = 28,  /* RFC 9302 s.7.1: newer than ours, or one of the two is Null */
-	LISP_DROP_STALE_VERSION = 29,        /* RFC 9302 s.7.1: older than ours, after many Solicit-Map-Requests */
-	LISP_DROP_SOURCE_VERSION = 30,       /* RFC 9302 s.7.2: older than what the map-cache has */
-	LISP_DROP_SOURCE_RLOC = 31,          /* the outer source is no locator of the inner source */
-	LISP_DROP_OTHER_INSTANCE = 32,       /* with several Instance-IDs: the routes lead to an interface of another one */
-	/* counted by user space, which has its own counters for them */
-	LISP_DROP_WAITING_PACKETS_LIMIT = 40,
-	LISP_DROP_WAITING_OCTETS_LIMIT = 41,
-	LISP_DROP_WAITING_TIME_LIMIT = 42,
-	LISP_DROP_TOO_BIG = 43, /* answered with Packet Too Big */
-	LISP_DROP_WAITING_SOURCE_LIMIT = 45, /* its source takes more of the queue than it leaves free */
-	LISP_DROP_HAND_OVER_LIMIT = 44, /* the control plane does not take what it is handed */
-	/* both ways: denied by a list, in the order of lisp_list_kind */
-	LISP_DROP_DENIED_SOURCE = 48,
-	LISP_DROP_DENIED_DESTINATION = 49,
-	LISP_DROP_DENIED_OUTER_SOURCE = 50,
-	LISP_DROP_DENIED_OUTER_DESTINATION = 51,
-	LISP_DROP_MAX = 64,
-};
-
-/* PERCPU_ARRAY counters: what is worth counting and is no drop. */
-enum lisp_counter_index {
-	LISP_COUNTER_ENCAPSULATED_IPV4 = 0, /* by the family of the RLOCs */
-	LISP_COUNTER_ENCAPSULATED_IPV6 = 1,
-	LISP_COUNTER_DECAPSULATED_IPV4 = 2,
-	LISP_COUNTER_DECAPSULATED_IPV6 = 3,
-	LISP_COUNTER_WAITING = 4,           /* redirected to the TAP because of a miss or HOLD */
-	LISP_COUNTER_TOO_BIG = 5,           /* redirected to the TAP because of their size */
-	LISP_COUNTER_RELEASED = 6,          /* came back from the TAP */
-	LISP_COUNTER_TRANSMITTED = 7,       /* sent natively on behalf of user space (LISP_TAP_TRANSMIT) */
-	LISP_COUNTER_NATIVE = 8,            /* map-cache says: natively */
-	LISP_COUNTER_ECN_ALARM = 9,         /* RFC 6040 s.4.2, the combinations marked (!!!), dropped or not */
-	LISP_COUNTER_ECN_CURIOUS = 10,      /* ... marked (!) */
-	LISP_COUNTER_NONCE_AND_VERSION = 11, /* N and V both set: taken for a nonce */
-	LISP_COUNTER_OUTER_FRAGMENT = 12,   /* fragment sent to an own RLOC: left to the stack */
-	LISP_COUNTER_EVENT_LOST = 13,       /* the ring buffer was full */
-	LISP_COUNTER_TO_STACK = 14,         /* decapsulated and handed to the stack by loci0 (local, TTL, size, other route) */
-	LISP_COUNTER_MISS = 15,             /* no mapping, or one that says send-map-request; whatever the policy */
-	LISP_COUNTER_DOUBLE_TAGGED = 16,    /* frames with two VLAN tags, or a service tag, where VLANs are sites: passed untouched */
-	LISP_COUNTER_ECHO_REQUESTED = 20,   /* packets sent with E set */
-	LISP_COUNTER_ECHO_RETURNED = 21,    /* nonces echoed */
-	LISP_COUNTER_ECHO_RECEIVED = 22,    /* own nonces that came back */
-	LISP_COUNTER_ECHO_MISSING = 23,     /* Echo-Nonce-request states that ended without it though packets came */
-	LISP_COUNTER_STATUS_BITS_CHANGED = 24, /* events about Locator-Status-Bits */
-	LISP_COUNTER_VERSION_STALE_DESTINATION = 25, /* packets whose destination version is older than ours */
-	LISP_COUNTER_VERSION_STALE_SOURCE = 26,      /* packets whose source version is newer than the map-cache's */
-	LISP_COUNTER_MAX = 48,
-};
-
-/* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see lisp_tc.bpf.c). */
+/* Names every type that no map mentions, so that BTF, hence Go's mirror, has them (see
+ * lisp_tc.bpf.c). */
 union lisp_abi {
-	struct lisp_cell cell; struct lisp_compare compare; struct lisp_element element; struct lisp_event event; struct lisp_tap_header tap_header;
-	enum lisp_root_kind root_kind; enum lisp_mapping_flag mapping_flag; enum lisp_action action; enum lisp_locator_flag locator_flag;
-	enum lisp_encapsulation encapsulation; enum lisp_interface_flag interface_flag; enum lisp_setting_flag setting_flag;
-	enum lisp_miss_policy miss_policy; enum lisp_drop drop; enum lisp_counter_index counter_index; enum lisp_event_kind event_kind;
-	enum lisp_tap_magic tap_magic; enum lisp_tap_reason tap_reason; enum lisp_next_hop_flag next_hop_flag; enum lisp_step_kind step_kind;
-	enum lisp_way way; struct lisp_step step; enum lisp_watch_flag watch_flag; enum lisp_list_kind list_kind; enum lisp_list_entry list_entry;
+	struct lisp_cell cell;
+	struct lisp_compare compare;
+	struct lisp_element element;
+	struct lisp_event event;
+	struct lisp_tap_header tap_header;
+	enum lisp_root_kind root_kind;
+	enum lisp_mapping_flag mapping_flag;
+	enum lisp_action action;
+	enum lisp_locator_flag locator_flag;
+	enum lisp_encapsulation encapsulation;
+	enum lisp_interface_flag interface_flag;
+	enum lisp_setting_flag setting_flag;
+	enum lisp_miss_policy miss_policy;
+	enum lisp_drop drop;
+	enum lisp_counter_index counter_index;
+	enum lisp_event_kind event_kind;
+	enum lisp_tap_magic tap_magic;
+	enum lisp_tap_reason tap_reason;
+	enum lisp_next_hop_flag next_hop_flag;
+	enum lisp_step_kind step_kind;
+	enum lisp_way way;
+	struct lisp_step step;
+	enum lisp_watch_flag watch_flag;
+	enum lisp_list_kind list_kind;
+	enum lisp_list_entry list_entry;
 	enum lisp_peer_flag peer_flag;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The part of abi.h about what goes to user space: events, how often there are such, and packets at the TAP with what is told of each.
- * It holds no code.
+ * The part of abi.h about what goes to user space: events, how often there are such, and packets at
+ * the TAP with what is told of each. It holds no code.
  */
 #ifndef LISP_ABI_EVENTS_H
 #define LISP_ABI_EVENTS_H
@@ -11,12 +11,19 @@
 /* ---- events (ring buffer `events`) ---- */
 enum lisp_event_kind {
 	LISP_EVENT_MISS = 1,
-	/* What headers of packets from the core say. `source` and `destination` are the inner packet's, `rloc` its outer source. */
-	LISP_EVENT_STATUS_BITS = 2,          /* those of the mapping of `source` are `value` now; `other` is how many fit the header */
-	LISP_EVENT_DESTINATION_VERSION = 3,  /* the destination version is older than ours; `value` is the source's, `other` it */
-	LISP_EVENT_SOURCE_VERSION = 4,       /* the source version, `value`, is newer than the map-cache's; `other` is the destination's */
-	LISP_EVENT_ECHO_MISSING = 5,         /* packets come from `rloc` without the echo of `value`; the last had `other` */
-	LISP_EVENT_GLEANED = 6,               /* no mapping covers `source`, which sends by `rloc` */
+	/* What headers of packets from the core say. `source` and `destination` are the inner
+	 * packet's, `rloc` its outer source. */
+	/* those of the mapping of `source` are `value` now; `other` is how many fit the header */
+	LISP_EVENT_STATUS_BITS = 2,
+	/* the destination version is older than ours; `value` is the source's, `other` it */
+	LISP_EVENT_DESTINATION_VERSION = 3,
+	/* the source version, `value`, is newer than the map-cache's; `other` is the destination's
+	 */
+	LISP_EVENT_SOURCE_VERSION = 4,
+	/* packets come from `rloc` without the echo of `value`; the last had `other` */
+	LISP_EVENT_ECHO_MISSING = 5,
+	/* no mapping covers `source`, which sends by `rloc` */
+	LISP_EVENT_GLEANED = 6,
 };
 
 struct lisp_event {
@@ -24,7 +31,7 @@ struct lisp_event {
 	__u32 iid;
 	__u32 ifindex; /* origin of the packet */
 	__u8 family;
-	__u8 reason; /* enum lisp_tap_reason */
+	__u8 reason;      /* enum lisp_tap_reason */
 	__u8 rloc_family; /* 0 with LISP_EVENT_MISS */
 	__u8 zero;
 	__u8 source[16];
@@ -35,7 +42,8 @@ struct lisp_event {
 	__u64 time_ns;
 };
 
-/* Key of the LRU_HASH `limits`, whose value is the time of the last event or packet of that kind, and of `heard`. */
+/* Key of the LRU_HASH `limits`, whose value is the time of the last event or packet of that kind,
+ * and of `heard`. */
 struct lisp_limit_key {
 	__u32 kind;
 	__u32 iid;
@@ -47,22 +55,27 @@ struct lisp_limit_key {
 
 /* ---- metadata of packets at the TAP: it takes the place of the Ethernet source address ----
  *
- * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The packet is as the hook
- * saw it: TTL not yet decremented, checksum and segmentation state in the virtio header. `origin` is the ifindex where
- * it came from; loci0's own for what this host sends by loci0. The destination address is the original one, except that
- * for LISP_TAP_REASON_TOO_BIG its first two octets are the largest inner packet that would fit (__be16), the others zero, and
+ * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The
+ * packet is as the hook saw it: TTL not yet decremented, checksum and segmentation state in the
+ * virtio header. `origin` is the ifindex where it came from; loci0's own for what this host sends
+ * by loci0. The destination address is the original one, except that for LISP_TAP_REASON_TOO_BIG
+ * its first two octets are the largest inner packet that would fit (__be16), the others zero, and
  * for LISP_TAP_REASON_UNREACHABLE they are the reason of the drop (enum lisp_drop).
  *
  * Reader -> kernel, with the virtio header it read:
- *   RELEASED, all else as read: encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the
- *     mapping says so (a site's packet returns to the ingress of `origin`, with the destination address it has then).
- *     Still no mapping: dropped, never back to the TAP for a miss (but for its size).
- *     A packet that came as TOO_BIG is written back in fragments that fit, or not at all.
- *   TRANSMIT: look up the route of the packet in the main table and send it, outside of LISP, TTL as it is. For answers
- *     that user space makes, such as Packet Too Big: through the stack they would be martians. Not for packets to this
- *     host itself.
- *   REASSEMBLED: an outer packet that came to `origin` in fragments, whole again: decapsulate it.
- *   anything else: an ordinary frame, up the stack (destination: the address of loci0).
+ *   RELEASED, all else as read
+ *     Encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the mapping
+ *     says so (a site's packet returns to the ingress of `origin`, with the destination address it
+ *     has then). Still no mapping: dropped, never back to the TAP for a miss (but for its size). A
+ *     packet that came as TOO_BIG is written back in fragments that fit, or not at all.
+ *   TRANSMIT
+ *     Look up the route of the packet in the main table and send it, outside of LISP, TTL as it is.
+ *     For answers that user space makes, such as Packet Too Big: through the stack they would be
+ *     martians. Not for packets to this host itself.
+ *   REASSEMBLED
+ *     An outer packet that came to `origin` in fragments, whole again: decapsulate it.
+ *   anything else
+ *     An ordinary frame, up the stack (destination: the address of loci0).
  */
 enum lisp_tap_magic {
 	LISP_TAP_WAITING = 0x4A,
@@ -75,20 +88,23 @@ enum lisp_tap_reason {
 	LISP_TAP_REASON_MISS = 1,
 	LISP_TAP_REASON_HOLD = 2,
 	LISP_TAP_REASON_TOO_BIG = 3,
-	LISP_TAP_REASON_UNREACHABLE = 4, /* dropped and counted already: it only waits for an answer to its source */
+	/* dropped and counted already: it only waits for an answer to its source */
+	LISP_TAP_REASON_UNREACHABLE = 4,
 };
 
-/* So often a packet for which Destination Unreachable is due goes to user space: of one source, and of all of an Instance-ID and family.
- * User space has a limit of its own for all ICMP errors together; these are there so that they take no place from packets that wait. */
+/* So often a packet for which Destination Unreachable is due goes to user space: of one source, and
+ * of all of an Instance-ID and family. User space has a limit of its own for all ICMP errors
+ * together; these are there so that they take no place from packets that wait. */
 #define LISP_UNREACHABLE_SOURCE_NS 100000000ULL
 #define LISP_UNREACHABLE_NS 2000000ULL
 
-#define LISP_LIMIT_UNREACHABLE 0x100 /* kind of a lisp_limit_key: its `destination` is a packet's source, or nobody for all of them */
+/* kind of a lisp_limit_key: its `destination` is a packet's source, or nobody for all of them */
+#define LISP_LIMIT_UNREACHABLE 0x100
 
 struct lisp_tap_header {
 	__u8 destination[6];
-	__u8 magic;  /* enum lisp_tap_magic */
-	__u8 reason; /* enum lisp_tap_reason */
+	__u8 magic;     /* enum lisp_tap_magic */
+	__u8 reason;    /* enum lisp_tap_reason */
 	__u8 origin[4]; /* ifindex, most significant octet first */
 	__be16 protocol;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The part of abi.h about looking at single packets: the steps of a traced one, and what is left of a dropped one. It holds no code.
+ * The part of abi.h about looking at single packets: the steps of a traced one, and what is left of
+ * a dropped one. It holds no code.
  */
 #ifndef LISP_ABI_TRACE_H
 #define LISP_ABI_TRACE_H
@@ -9,24 +10,28 @@
 
 /* ---- tracing ----
  *
- * What a program decides about one packet, step by step, into the ring buffer `steps`: only by the copies of the programs
- * that have lisp_tracing set, which user space runs itself and attaches nowhere.
+ * What a program decides about one packet, step by step, into the ring buffer `steps`: only by the
+ * copies of the programs that have lisp_tracing set, which user space runs itself and attaches
+ * nowhere.
  */
 enum lisp_step_kind {
-	LISP_STEP_SOURCE = 1,       /* a: whether the source is an own EID */
-	LISP_STEP_WITHIN_SITE = 2,  /* a: whether the destination is one as well */
-	LISP_STEP_MAPPING = 3,      /* a: enum lisp_root_kind; b: whether there is one; c: its index */
-	LISP_STEP_LOCATOR = 4,      /* a: locator set; b: place in it, or LISP_BUCKET_NONE; c: flow hash */
-	LISP_STEP_ROUTE = 5,        /* a: answer of bpf_fib_lookup; b: ifindex; c: MTU of the path where that is the answer */
-	LISP_STEP_LISP_HEADER = 6,  /* a: flags; b: Instance-ID */
-	LISP_STEP_MARKING = 7,      /* a: DSCP and ECN, b: TTL, both of the decapsulated packet */
-	LISP_STEP_WAIT = 8,         /* a: enum lisp_tap_reason; b: largest inner packet that fits */
+	LISP_STEP_SOURCE = 1,      /* a: whether the source is an own EID */
+	LISP_STEP_WITHIN_SITE = 2, /* a: whether the destination is one as well */
+	/* a: enum lisp_root_kind; b: whether there is one; c: its index */
+	LISP_STEP_MAPPING = 3,
+	/* a: locator set; b: place in it, or LISP_BUCKET_NONE; c: flow hash */
+	LISP_STEP_LOCATOR = 4,
+	/* a: answer of bpf_fib_lookup; b: ifindex; c: MTU of the path where that is the answer */
+	LISP_STEP_ROUTE = 5,
+	LISP_STEP_LISP_HEADER = 6, /* a: flags; b: Instance-ID */
+	LISP_STEP_MARKING = 7,     /* a: DSCP and ECN, b: TTL, both of the decapsulated packet */
+	LISP_STEP_WAIT = 8,        /* a: enum lisp_tap_reason; b: largest inner packet that fits */
 	LISP_STEP_NATIVE = 9,
-	LISP_STEP_STACK = 10,       /* decapsulated, and handed to the stack */
+	LISP_STEP_STACK = 10,        /* decapsulated, and handed to the stack */
 	LISP_STEP_ENCAPSULATED = 11, /* a: family of the RLOCs */
 	LISP_STEP_DECAPSULATED = 12,
-	LISP_STEP_DROP = 13,        /* a: enum lisp_drop */
-	LISP_STEP_LIST = 14,        /* a: enum lisp_list_kind; b: enum lisp_list_entry */
+	LISP_STEP_DROP = 13, /* a: enum lisp_drop */
+	LISP_STEP_LIST = 14, /* a: enum lisp_list_kind; b: enum lisp_list_entry */
 };
 
 struct lisp_step {
@@ -38,8 +43,8 @@ struct lisp_step {
 
 /* ---- capture of dropped packets ----
  *
- * While user space watches, each drop leaves the beginning of its packet in the ring buffer `samples`; those of user
- * space itself are in the QUEUE `room_samples`.
+ * While user space watches, each drop leaves the beginning of its packet in the ring buffer
+ * `samples`; those of user space itself are in the QUEUE `room_samples`.
  */
 #define LISP_SAMPLE_OCTETS 128
 
@@ -55,8 +60,8 @@ struct lisp_watch {
 
 struct lisp_sample {
 	__u64 time_ns;
-	__u32 ifindex; /* where the packet came in; at the way out, where it was to leave */
-	__u32 length;  /* of the frame */
+	__u32 ifindex;  /* where the packet came in; at the way out, where it was to leave */
+	__u32 length;   /* of the frame */
 	__u32 captured; /* octets of it that are here */
 	__u8 reason;    /* enum lisp_drop */
 	__u8 l2_length; /* of its link layer header */

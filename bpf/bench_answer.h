@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The ETR of `loci bench miss` where Map-Requests come alone: it turns an Encapsulated Map-Request (RFC 9301 s.5.2, s.5.8) around as a
- * Map-Reply (s.5.4) for exactly the EID that was asked for, as lab/bench/etr.go does, without waking anybody. What it does not
- * understand, and Map-Requests that left the Map-Server as one, go on to that ETR. It is of the bench, not of the data plane.
+ * The ETR of `loci bench miss` where Map-Requests come alone: it turns an Encapsulated Map-Request
+ * (RFC 9301 s.5.2, s.5.8) around as a Map-Reply (s.5.4) for exactly the EID that was asked for, as
+ * lab/bench/etr.go does, without waking anybody. What it does not understand, and Map-Requests that
+ * left the Map-Server as one, go on to that ETR. It is of the bench, not of the data plane.
  */
 #ifndef BENCH_ANSWER_H
 #define BENCH_ANSWER_H
@@ -44,7 +45,7 @@ struct answer_locator {
 struct answer_question {
 	struct answer_ipv4 ip;
 	struct answer_udp udp;
-	__be16 port;	 /* of the ITR */
+	__be16 port; /* of the ITR */
 	__be32 itr_rloc;
 	__u32 nonce[2];
 	__u8 mask_length;
@@ -57,7 +58,8 @@ static __always_inline __u32 octets_of_afi(__be16 afi)
 	return afi == bpf_htons(1) ? 4 : afi == bpf_htons(2) ? 16 : 0;
 }
 
-/* Reads the Map-Request in a message to UDP port 4342, of one EID-Prefix and two ITR-RLOCs at most, of which the first is IPv4. */
+/* Reads the Map-Request in a message to UDP port 4342, of one EID-Prefix and two ITR-RLOCs at most,
+ * of which the first is IPv4. */
 static __always_inline bool read_question(struct __sk_buff *skb, struct answer_question *q)
 {
 	__u32 at = OUTER_LENGTH + ECM_LENGTH, eid = 0;
@@ -80,7 +82,8 @@ static __always_inline bool read_question(struct __sk_buff *skb, struct answer_q
 	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->gso_segs > 1 ||
 	    bpf_skb_load_bytes(skb, ETH_HLEN, &q->ip, sizeof(q->ip) + sizeof(q->udp)) < 0)
 		return false;
-	if (q->ip.version_length != 0x45 || q->ip.protocol != IPPROTO_UDP || q->udp.destination != bpf_htons(CONTROL_PORT))
+	if (q->ip.version_length != 0x45 || q->ip.protocol != IPPROTO_UDP ||
+	    q->udp.destination != bpf_htons(CONTROL_PORT))
 		return false;
 	if (bpf_skb_load_bytes(skb, OUTER_LENGTH, &ecm, 1) < 0 || (ecm & 0xF8) != 0x80 ||
 	    bpf_skb_load_bytes(skb, at, &inner, 1) < 0)
@@ -104,7 +107,8 @@ static __always_inline bool read_question(struct __sk_buff *skb, struct answer_q
 		return false;
 	at += sizeof(rest);
 	eid = octets_of_afi(rest.afi);
-	if (eid == 4 ? bpf_skb_load_bytes(skb, at, q->eid, 4) < 0 : eid != 16 || bpf_skb_load_bytes(skb, at, q->eid, 16) < 0)
+	if (eid == 4 ? bpf_skb_load_bytes(skb, at, q->eid, 4) < 0
+		     : eid != 16 || bpf_skb_load_bytes(skb, at, q->eid, 16) < 0)
 		return false;
 	q->itr_rloc = itr.rloc;
 	__builtin_memcpy(q->nonce, request.nonce, sizeof(q->nonce));
@@ -129,31 +133,51 @@ static __always_inline __sum16 checksum_of(const struct answer_ipv4 *ip)
 static __always_inline int send_answer(struct __sk_buff *skb, struct answer_question *q)
 {
 	struct answer_front front = {
-		.type = 0x20, .records = 1, .nonce = { q->nonce[0], q->nonce[1] }, .ttl = bpf_htonl(REPLY_TTL), .locators = 1,
-		.mask_length = q->mask_length, .action = bpf_htons(0x1000), .afi = q->eid_length == 4 ? bpf_htons(1) : bpf_htons(2),
+		.type = 0x20,
+		.records = 1,
+		.nonce = {q->nonce[0], q->nonce[1]},
+		.ttl = bpf_htonl(REPLY_TTL),
+		.locators = 1,
+		.mask_length = q->mask_length,
+		.action = bpf_htons(0x1000),
+		.afi = q->eid_length == 4 ? bpf_htons(1) : bpf_htons(2),
 	};
 	struct answer_locator locator = {
-		.priority = 1, .weight = 100, .multicast_priority = 255, .flags = bpf_htons(5), .afi = bpf_htons(1), .rloc = q->ip.destination,
+		.priority = 1,
+		.weight = 100,
+		.multicast_priority = 255,
+		.flags = bpf_htons(5),
+		.afi = bpf_htons(1),
+		.rloc = q->ip.destination,
 	};
 	__u32 length = sizeof(front) + q->eid_length + sizeof(locator), at = OUTER_LENGTH;
 	struct answer_ipv4 ip = {
-		.version_length = 0x45, .length = bpf_htons(20 + UDP_LENGTH + length), .ttl = 64, .protocol = IPPROTO_UDP,
-		.source = q->ip.destination, .destination = q->itr_rloc,
+		.version_length = 0x45,
+		.length = bpf_htons(20 + UDP_LENGTH + length),
+		.ttl = 64,
+		.protocol = IPPROTO_UDP,
+		.source = q->ip.destination,
+		.destination = q->itr_rloc,
 	};
-	struct answer_udp udp = { .source = bpf_htons(CONTROL_PORT), .destination = q->port, .length = bpf_htons(UDP_LENGTH + length) };
+	struct answer_udp udp = {.source = bpf_htons(CONTROL_PORT),
+				 .destination = q->port,
+				 .length = bpf_htons(UDP_LENGTH + length)};
 	__u8 macs[2][ETH_ALEN], turned[2][ETH_ALEN];
 
 	ip.checksum = checksum_of(&ip);
-	if (bpf_skb_load_bytes(skb, 0, macs, sizeof(macs)) < 0 || bpf_skb_change_tail(skb, OUTER_LENGTH + length, 0) < 0)
+	if (bpf_skb_load_bytes(skb, 0, macs, sizeof(macs)) < 0 ||
+	    bpf_skb_change_tail(skb, OUTER_LENGTH + length, 0) < 0)
 		return TC_ACT_SHOT;
 	__builtin_memcpy(turned[0], macs[1], ETH_ALEN);
 	__builtin_memcpy(turned[1], macs[0], ETH_ALEN);
-	if (bpf_skb_store_bytes(skb, 0, turned, sizeof(turned), 0) < 0 || bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) < 0 ||
+	if (bpf_skb_store_bytes(skb, 0, turned, sizeof(turned), 0) < 0 ||
+	    bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) < 0 ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip), &udp, sizeof(udp), 0) < 0 ||
 	    bpf_skb_store_bytes(skb, at, &front, sizeof(front), 0) < 0)
 		return TC_ACT_SHOT;
 	at += sizeof(front);
-	if (q->eid_length == 4 ? bpf_skb_store_bytes(skb, at, q->eid, 4, 0) < 0 : bpf_skb_store_bytes(skb, at, q->eid, 16, 0) < 0)
+	if (q->eid_length == 4 ? bpf_skb_store_bytes(skb, at, q->eid, 4, 0) < 0
+			       : bpf_skb_store_bytes(skb, at, q->eid, 16, 0) < 0)
 		return TC_ACT_SHOT;
 	if (bpf_skb_store_bytes(skb, at + q->eid_length, &locator, sizeof(locator), 0) < 0)
 		return TC_ACT_SHOT;

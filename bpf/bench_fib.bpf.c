@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Lookups of `loci bench fib`: the data plane's own find_mapping, over the tables of an engine that user space puts in the
- * place of the maps here, and beside it an LPM_TRIE and a HASH. Each run of a program looks up LOOKUPS addresses, the next
- * block of a list; bench_no_lookup reads the block alone, so that its cost can be taken off. None changes a packet.
+ * Lookups of `loci bench fib`: the data plane's own find_mapping, over the tables of an engine that
+ * user space puts in the place of the maps here, and beside it an LPM_TRIE and a HASH. Each run of
+ * a program looks up LOOKUPS addresses, the next block of a list; bench_no_lookup reads the block
+ * alone, so that its cost can be taken off. None changes a packet.
  *
- * What is found is summed up: the prefix lengths of what the data plane and the trie found must be the same. A processor overlaps
- * as many lookups as fit into the instructions that it looks ahead, so the loop, which is the same for all, has as few of
- * its own as can be: the addresses stand side by side, and sums stay in registers until the end.
+ * What is found is summed up: the prefix lengths of what the data plane and the trie found must be
+ * the same. A processor overlaps as many lookups as fit into the instructions that it looks ahead,
+ * so the loop, which is the same for all, has as few of its own as can be: the addresses stand side
+ * by side, and sums stay in registers until the end.
  */
 
 //go:build ignore
@@ -88,7 +90,8 @@ static __always_inline bool begin(struct bench_run *r)
 	if (!block)
 		return false;
 	r->next = block->addresses;
-	asm volatile("" : "+r"(r->next)); /* or the compiler adds to it before it looks whether it is there */
+	/* or the compiler adds to it before it looks whether it is there */
+	asm volatile("" : "+r"(r->next));
 	r->end = r->next + LOOKUPS;
 	r->found = r->length_sum = 0;
 	return true;
@@ -115,7 +118,8 @@ int bench_no_lookup(struct __sk_buff *skb)
 }
 
 /* The walk alone, as the trie and the hash have nothing but an index either. */
-static __always_inline void find_leaves(struct bench_run *r, const struct lisp_roots *of, __u8 family)
+static __always_inline void find_leaves(struct bench_run *r, const struct lisp_roots *of,
+					__u8 family)
 {
 	const union lisp_address *next = r->next;
 	__u64 sum = 0;
@@ -123,10 +127,12 @@ static __always_inline void find_leaves(struct bench_run *r, const struct lisp_r
 #pragma clang loop unroll(disable)
 	for (__u32 left = LOOKUPS; left; left--) {
 		sum += find_leaf(of, LISP_ROOT_MAP_CACHE, family, next++);
-		asm volatile("" : "+r"(next), "+r"(left)); /* or the compiler makes two registers of each */
+		/* or the compiler makes two registers of each */
+		asm volatile("" : "+r"(next), "+r"(left));
 	}
 	r->length_sum = sum;
-	/* A slot that is no leaf is 0, and the indexes of LOOKUPS mappings are less than the tag of one leaf. */
+	/* A slot that is no leaf is 0, and the indexes of LOOKUPS mappings are less than the tag of
+	 * one leaf. */
 	r->found = r->length_sum / LISP_SLOT_LEAF;
 }
 

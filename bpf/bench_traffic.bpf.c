@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Traffic of `loci bench`: a generator, sinks, and the barest router there can be. Nothing of the data plane is in here, and
- * the data plane includes nothing of it.
+ * Traffic of `loci bench`: a generator, sinks, and the barest router there can be. Nothing of the
+ * data plane is in here, and the data plane includes nothing of it.
  *
- *   bench_generate   writes one numbered packet into each live frame of BPF_PROG_TEST_RUN and sends it out
+ *   bench_generate   writes one numbered packet into each live frame of BPF_PROG_TEST_RUN and
+ *                    sends it out
  *   bench_sink_tc    counts and verifies what arrives as skb, wherever tcx has put it
  *   bench_sink_xdp   the same for frames
  *   bench_stamp      starts a packet's clock anew on its way
  *   bench_redirect   other MAC addresses, other interface: what no router can be faster than
  *   bench_requested, bench_forwarded, bench_replied
- *                    when the Map-Request for a packet's destination left the ITR, when the Map-Server forwarded it, and when
- *                    the Map-Reply came
+ *                    when the Map-Request for a packet's destination left the ITR, when the
+ *                    Map-Server forwarded it, and when the Map-Reply came
  *   bench_answer     an ETR (bench_answer.h)
  *
- * Live frames are recycled: whoever had one before may have moved its headers, so all of it is written every time.
+ * Live frames are recycled: whoever had one before may have moved its headers, so all of it is
+ * written every time.
  *
- * An inner packet is 64 octets of IP and UDP. Its payload tells everything apart and leaves the UDP checksum the same
- * whatever the numbers are, because each number is there beside its complement:
+ * An inner packet is 64 octets of IP and UDP. Its payload tells everything apart and leaves the UDP
+ * checksum the same whatever the numbers are, because each number is there beside its complement:
  *
- *   0 magic (16 bits)  2 ~source port  4 sequence  8 ~sequence  12 ~sum of the destination's words of 32 bits, with end-around carry
+ *   0 magic (16 bits)  2 ~source port  4 sequence  8 ~sequence
+ *   12 ~sum of the destination's words of 32 bits, with end-around carry
  */
 
 //go:build ignore
@@ -42,37 +45,39 @@
 
 /* Written by user space between runs, never during one. */
 struct bench_settings {
-	__u8 frame[FRAME_MAX];	     /* what the generator sends */
+	__u8 frame[FRAME_MAX];      /* what the generator sends */
 	__u8 packet[PACKET_LENGTH]; /* the inner packet in it, as the sink compares it */
 	__u64 first_destination; /* the half of an IPv6 address that differs, or an IPv4 address */
 	__u32 frame_length;
 	__u32 inner_offset; /* of the inner packet in the frame */
 	__u32 family;
-	__u32 ifindex;		 /* where the generator sends */
-	__u32 flows;		 /* source ports in turn, from first_port on */
-	__u32 destinations;	 /* addresses in turn, from first_destination on */
-	__u32 fixed_sum;	 /* of the words of the other half */
-	__u32 checksum;		 /* sum of the IPv4 header without checksum and destination */
+	__u32 ifindex;      /* where the generator sends */
+	__u32 flows;        /* source ports in turn, from first_port on */
+	__u32 destinations; /* addresses in turn, from first_destination on */
+	__u32 fixed_sum;    /* of the words of the other half */
+	__u32 checksum;     /* sum of the IPv4 header without checksum and destination */
 	__u32 first_port;
-	__u32 scattered;    /* whether destinations are those of `addresses`, in the order of that list ... */
+	/* whether destinations are those of `addresses`, in the order of that list ... */
+	__u32 scattered;
 	__u32 first_address; /* ... from this place on */
-	__u32 upper;	     /* whether IPv6 destinations differ in their first 64 bits, rather than in the others */
-	__u32 sink_offset; /* of the inner packet in what arrives */
+	/* whether IPv6 destinations differ in their first 64 bits, rather than in the others */
+	__u32 upper;
+	__u32 sink_offset;  /* of the inner packet in what arrives */
 	__u32 stamp_offset; /* of the inner packet where the clock starts anew */
-	__u32 ttl;	   /* that arrives */
-	__u32 record;	   /* whether times go to `slots` */
-	__u32 capture;	   /* whether the sink keeps the next frame */
+	__u32 ttl;          /* that arrives */
+	__u32 record;       /* whether times go to `slots` */
+	__u32 capture;      /* whether the sink keeps the next frame */
 };
 
 struct bench_counts {
 	__u64 received; /* of ours, right ones */
-	__u64 wrong;	/* of ours, but not what was sent */
+	__u64 wrong;    /* of ours, but not what was sent */
 	__u64 sequence_sum;
 	__u64 repeated; /* only while times are recorded */
 };
 
 struct bench_slot {
-	__u64 sent_ns;	/* CLOCK_MONOTONIC */
+	__u64 sent_ns;  /* CLOCK_MONOTONIC */
 	__u64 delay_ns; /* 0: not arrived */
 };
 
@@ -234,7 +239,8 @@ static __always_inline bool is_ours(const __u8 *packet)
 	const __u8 *wanted = settings.packet + udp_offset();
 
 	return packet[0] >> 4 == settings.family && *(__u32 *)(udp + 2) == *(__u32 *)(wanted + 2) &&
-	       *(__u16 *)(udp + 6) == *(__u16 *)(wanted + 6) && *(__u16 *)(udp + 8) == *(__u16 *)(wanted + 8);
+	       *(__u16 *)(udp + 6) == *(__u16 *)(wanted + 6) &&
+	       *(__u16 *)(udp + 8) == *(__u16 *)(wanted + 8);
 }
 
 /* Everything before the payload but TTL and checksum is as it was sent. */
@@ -248,8 +254,9 @@ static __always_inline bool is_right_ipv4(const __u8 *packet, __u32 destination)
 		sum += *(__u16 *)(packet + i);
 	sum = (sum >> 16) + (sum & 0xFFFF);
 	sum += sum >> 16;
-	return (sum & 0xFFFF) == 0xFFFF && *(__u64 *)packet == *(__u64 *)wanted && packet[8] == settings.ttl &&
-	       packet[9] == IPPROTO_UDP && *(__u32 *)(packet + 12) == *(__u32 *)(wanted + 12) &&
+	return (sum & 0xFFFF) == 0xFFFF && *(__u64 *)packet == *(__u64 *)wanted &&
+	       packet[8] == settings.ttl && packet[9] == IPPROTO_UDP &&
+	       *(__u32 *)(packet + 12) == *(__u32 *)(wanted + 12) &&
 	       *(__be32 *)(packet + 16) == bpf_htonl(destination);
 }
 
@@ -263,9 +270,11 @@ static __always_inline bool is_right_ipv6(const __u8 *packet, __u64 destination)
 		fixed = packet + 32;
 		fixed_wanted = wanted + 32;
 	}
-	return *(__u32 *)packet == *(__u32 *)wanted && *(__u16 *)(packet + 4) == *(__u16 *)(wanted + 4) &&
-	       packet[6] == IPPROTO_UDP && packet[7] == settings.ttl && *(__u64 *)(packet + 8) == *(__u64 *)(wanted + 8) &&
-	       *(__u64 *)(packet + 16) == *(__u64 *)(wanted + 16) && *(__u64 *)fixed == *(__u64 *)fixed_wanted &&
+	return *(__u32 *)packet == *(__u32 *)wanted &&
+	       *(__u16 *)(packet + 4) == *(__u16 *)(wanted + 4) && packet[6] == IPPROTO_UDP &&
+	       packet[7] == settings.ttl && *(__u64 *)(packet + 8) == *(__u64 *)(wanted + 8) &&
+	       *(__u64 *)(packet + 16) == *(__u64 *)(wanted + 16) &&
+	       *(__u64 *)fixed == *(__u64 *)fixed_wanted &&
 	       *(__be64 *)differs == bpf_cpu_to_be64(destination);
 }
 
@@ -275,10 +284,12 @@ static __always_inline bool is_right(const __u8 *packet, __u32 sequence)
 	__u64 destination = destination_of(sequence);
 	__u16 port = port_of(sequence);
 
-	if (*(__be32 *)(udp + 16) != bpf_htonl(~sequence) || *(__be32 *)(udp + 20) != bpf_htonl(complement_of(destination)) ||
+	if (*(__be32 *)(udp + 16) != bpf_htonl(~sequence) ||
+	    *(__be32 *)(udp + 20) != bpf_htonl(complement_of(destination)) ||
 	    *(__be16 *)udp != bpf_htons(port) || *(__be16 *)(udp + 10) != bpf_htons(~port))
 		return false;
-	return settings.family == 4 ? is_right_ipv4(packet, destination) : is_right_ipv6(packet, destination);
+	return settings.family == 4 ? is_right_ipv4(packet, destination)
+				    : is_right_ipv6(packet, destination);
 }
 
 static __always_inline void record(struct bench_counts *c, __u32 sequence, __u64 now)
@@ -389,18 +400,21 @@ int bench_redirect(struct xdp_md *ctx)
 	return bpf_redirect(hop.ifindex, 0);
 }
 
-/* An EID-Prefix ends a Map-Request of one record; in a Map-Reply of one record with one IPv4 locator, the locator follows. */
+/* An EID-Prefix ends a Map-Request of one record; in a Map-Reply of one record with one IPv4
+ * locator, the locator follows. */
 #define AFTER_EID_IN_REQUEST 0
 #define AFTER_EID_IN_REPLY 12
 
-/* The stages of the packet whose destination's low 32 bits end so many octets before the end of a control message. */
+/* The stages of the packet whose destination's low 32 bits end so many octets before the end of a
+ * control message. */
 static __always_inline struct bench_stages *stages_of(struct __sk_buff *skb, __u32 after)
 {
 	__u32 sequence;
 	__be32 destination;
 
 	if (skb->len < ETH_HLEN + sizeof(destination) + after ||
-	    bpf_skb_load_bytes(skb, skb->len - sizeof(destination) - after, &destination, sizeof(destination)) < 0)
+	    bpf_skb_load_bytes(skb, skb->len - sizeof(destination) - after, &destination,
+			       sizeof(destination)) < 0)
 		return NULL;
 	sequence = bpf_ntohl(destination) - (__u32)settings.first_destination;
 	return bpf_map_lookup_elem(&stages, &sequence);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Decapsulation at the tc hooks (RFC 9300 s.5.1-5.3): when etr.h has judged the packet, it is changed, then forwarded to the
- * site or handed to the stack. Outer fragments and everything else that is not LISP to an own RLOC are never touched.
+ * Decapsulation at the tc hooks (RFC 9300 s.5.1-5.3): when etr.h has judged the packet, it is
+ * changed, then forwarded to the site or handed to the stack. Outer fragments and everything else
+ * that is not LISP to an own RLOC are never touched.
  */
 #ifndef LISP_DECAP_H
 #define LISP_DECAP_H
@@ -10,7 +11,8 @@
 #include "shared.h"
 
 /* Removes the outer headers. Where the kernel lacks the flags that say which
- * family remains, bpf_skb_change_proto turns the outer header into one of that family first, 20 octets longer or shorter. */
+ * family remains, bpf_skb_change_proto turns the outer header into one of that family first, 20
+ * octets longer or shorter. */
 static __always_inline long remove_outer(struct __sk_buff *skb, const struct etr *e)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
@@ -36,7 +38,8 @@ struct front_inner {
 #define FRONT_INNER_STORED 2
 
 /* Writes TOS, TTL and the link layer header of the bare packet. */
-static __always_inline long store_front_inner(struct __sk_buff *skb, const struct etr *e, struct front_inner *front, __u8 ttl)
+static __always_inline long store_front_inner(struct __sk_buff *skb, const struct etr *e,
+					      struct front_inner *front, __u8 ttl)
 {
 	__u64 sum;
 
@@ -47,11 +50,13 @@ static __always_inline long store_front_inner(struct __sk_buff *skb, const struc
 		return -1;
 	if (e->inner.family == 6)
 		bpf_csum_update(skb, fold(sum));
-	return bpf_skb_store_bytes(skb, 0, &front->ethernet, sizeof(*front) - FRONT_INNER_STORED, 0);
+	return bpf_skb_store_bytes(skb, 0, &front->ethernet, sizeof(*front) - FRONT_INNER_STORED,
+				   0);
 }
 
 /* The stack goes on with the packet where it is, on the core interface. */
-static __always_inline int leave_to_stack(struct __sk_buff *skb, const struct etr *e, struct front_inner *front)
+static __always_inline int leave_to_stack(struct __sk_buff *skb, const struct etr *e,
+					  struct front_inner *front)
 {
 	__u64 sum;
 	long failed = 0;
@@ -60,14 +65,16 @@ static __always_inline int leave_to_stack(struct __sk_buff *skb, const struct et
 	sum = change_head(&front->inner, e->tos, e->ttl);
 	front->ethernet.h_proto = ethertype_of(e->inner.family);
 	if (e->l2_length)
-		failed = bpf_skb_store_bytes(skb, 12, &front->ethernet.h_proto, sizeof(front->ethernet.h_proto), 0);
+		failed = bpf_skb_store_bytes(skb, 12, &front->ethernet.h_proto,
+					     sizeof(front->ethernet.h_proto), 0);
 	if (e->inner.family == 6)
 		bpf_csum_update(skb, fold(sum));
 	failed |= bpf_skb_store_bytes(skb, e->l2_length, &front->inner, sizeof(front->inner), 0);
 	return failed ? drop(skb, LISP_DROP_DECAPSULATION_FAILED) : TC_ACT_OK;
 }
 
-/* By loci0: there, not on a core interface, the reverse path filter lets a packet from a remote EID pass. */
+/* By loci0: there, not on a core interface, the reverse path filter lets a packet from a remote EID
+ * pass. */
 static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
@@ -87,7 +94,8 @@ static __noinline int hand_to_stack(struct __sk_buff *skb, const struct etr *e)
 }
 
 /* The packet is bare now. To the site by route and neighbour. */
-static __noinline int send_to_site(struct __sk_buff *skb, const struct etr *e, const struct lisp_next_hop *hop)
+static __noinline int send_to_site(struct __sk_buff *skb, const struct etr *e,
+				   const struct lisp_next_hop *hop)
 {
 	struct front_inner front = {};
 
@@ -126,10 +134,12 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 	l4_within = e->inner.l4_offset - e->inner.offset;
 	e->inner.offset = e->l2_length;
 	e->inner.l4_offset = e->l2_length + l4_within;
-	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding does no harm then. */
+	/* The kernel may refuse it (it does for what was encapsulated on this machine). Padding
+	 * does no harm then. */
 	trim(skb, &e->inner);
 	step(LISP_STEP_DECAPSULATED, 0, 0, 0);
-	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6,
+	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4
+				   : LISP_COUNTER_DECAPSULATED_IPV6,
 	      octets_from(skb, e->l2_length));
 	count_mapping(e->mapping_index, octets_from(skb, e->l2_length));
 	lisp_note_source(&e->outer.source, e->outer.family);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Encapsulation at the tc hooks (RFC 9300 s.5.1-5.3), as itr.h decides. Never fragments, and never sends a packet that its
- * path cannot carry: those go to user space.
+ * Encapsulation at the tc hooks (RFC 9300 s.5.1-5.3), as itr.h decides. Never fragments, and never
+ * sends a packet that its path cannot carry: those go to user space.
  */
 #ifndef LISP_ENCAP_H
 #define LISP_ENCAP_H
@@ -14,7 +14,8 @@
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #endif
 
-/* All that is written before the rest of the inner packet, in one piece. IP headers stand at multiples of four octets. */
+/* All that is written before the rest of the inner packet, in one piece. IP headers stand at
+ * multiples of four octets. */
 struct front_ipv4 {
 	__u8 zero[2];
 	struct ethhdr ethernet;
@@ -31,10 +32,13 @@ struct front_ipv6 {
 
 #define FRONT_STORED offsetof(struct front_ipv4, ethernet)
 
-_Static_assert(sizeof(struct front_ipv4) == FRONT_STORED + ETH_HLEN + 36 + 12, "headers are stored as they lie in memory");
-_Static_assert(sizeof(struct front_ipv6) == FRONT_STORED + ETH_HLEN + 56 + 12, "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct front_ipv4) == FRONT_STORED + ETH_HLEN + 36 + 12,
+	       "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct front_ipv6) == FRONT_STORED + ETH_HLEN + 56 + 12,
+	       "headers are stored as they lie in memory");
 
-static __always_inline void fill_ethernet(struct ethhdr *ethernet, const struct lisp_next_hop *hop, __u8 family)
+static __always_inline void fill_ethernet(struct ethhdr *ethernet, const struct lisp_next_hop *hop,
+					  __u8 family)
 {
 	__builtin_memcpy(ethernet, hop->macs, sizeof(hop->macs));
 	ethernet->h_proto = ethertype_of(family);
@@ -51,10 +55,11 @@ static __always_inline __u64 sum_of(const void *headers, __u32 octets)
 	return sum;
 }
 
-static __always_inline long store_front_ipv4(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
-					     const struct lisp_next_hop *hop, __u16 length)
+static __always_inline long store_front_ipv4(struct __sk_buff *skb, const struct lisp_locator *l,
+					     const struct itr *t, const struct lisp_next_hop *hop,
+					     __u16 length)
 {
-	struct front_ipv4 front = { .inner = t->packet.head };
+	struct front_ipv4 front = {.inner = t->packet.head};
 	__u64 sum = change_head(&front.inner, t->packet.tos, t->packet.ttl);
 
 	fill_ethernet(&front.ethernet, hop, 4);
@@ -64,10 +69,11 @@ static __always_inline long store_front_ipv4(struct __sk_buff *skb, const struct
 	return bpf_skb_store_bytes(skb, 0, &front.ethernet, sizeof(front) - FRONT_STORED, 0);
 }
 
-static __always_inline long store_front_ipv6(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
-					     const struct lisp_next_hop *hop, __u16 length)
+static __always_inline long store_front_ipv6(struct __sk_buff *skb, const struct lisp_locator *l,
+					     const struct itr *t, const struct lisp_next_hop *hop,
+					     __u16 length)
 {
-	struct front_ipv6 front = { .inner = t->packet.head };
+	struct front_ipv6 front = {.inner = t->packet.head};
 	__u64 sum = change_head(&front.inner, t->packet.tos, t->packet.ttl);
 
 	fill_ethernet(&front.ethernet, hop, 6);
@@ -76,19 +82,21 @@ static __always_inline long store_front_ipv6(struct __sk_buff *skb, const struct
 	return bpf_skb_store_bytes(skb, 0, &front.ethernet, sizeof(front) - FRONT_STORED, 0);
 }
 
-/* What bpf_skb_adjust_room answers for an skb that was encapsulated before, also when it was decapsulated since: the kernel
- * keeps no more than one state of that kind. The skb is as it was then. */
+/* What bpf_skb_adjust_room answers for an skb that was encapsulated before, also when it was
+ * decapsulated since: the kernel keeps no more than one state of that kind. The skb is as it was
+ * then. */
 #define ALREADY_ENCAPSULATED -114
 
 /* What add_outer answers when only a fresh skb can be encapsulated. */
 #define NEEDS_FRESH_SKB 1
 
-/* The kernel may set an skb's family only when it removes a header; so some octets more than needed are made first. */
+/* The kernel may set an skb's family only when it removes a header; so some octets more than needed
+ * are made first. */
 #define SPARE_OCTETS 8
 
-/* Makes room in an skb that was encapsulated before. What it remembers of the headers within is still true when one layer was
- * taken off, and then it can be segmented later as well. A super-packet with a tunnel in it cannot: its segments would each
- * need two layers of lengths. */
+/* Makes room in an skb that was encapsulated before. What it remembers of the headers within is
+ * still true when one layer was taken off, and then it can be segmented later as well. A
+ * super-packet with a tunnel in it cannot: its segments would each need two layers of lengths. */
 static __noinline long make_room_again(struct __sk_buff *skb, __u8 family, const struct itr *t)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
@@ -106,8 +114,8 @@ static __noinline long make_room_again(struct __sk_buff *skb, __u8 family, const
 	return bpf_skb_adjust_room(skb, -SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags);
 }
 
-/* Makes room before the inner packet. FIXED_GSO: each segment keeps its size and grows by the headers, which the size check
- * has allowed for. */
+/* Makes room before the inner packet. FIXED_GSO: each segment keeps its size and grows by the
+ * headers, which the size check has allowed for. */
 static __always_inline long make_room(struct __sk_buff *skb, __u8 family, const struct itr *t)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
@@ -119,8 +127,8 @@ static __always_inline long make_room(struct __sk_buff *skb, __u8 family, const 
 }
 
 /* Makes room and writes everything before the inner packet. */
-static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locator *l, const struct itr *t,
-				 const struct lisp_next_hop *hop)
+static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locator *l,
+				 const struct itr *t, const struct lisp_next_hop *hop)
 {
 	__u32 length = octets_from(skb, t->packet.offset) + outer_length(l->family);
 	long answer = make_room(skb, l->family, t);
@@ -129,10 +137,12 @@ static __noinline long add_outer(struct __sk_buff *skb, const struct lisp_locato
 		return answer;
 	if (t->l2_length == 0 && bpf_skb_change_head(skb, ETH_HLEN, 0) < 0)
 		return -1;
-	/* Only a super-packet can be longer than length fields can tell; its segments get theirs when it is cut. */
+	/* Only a super-packet can be longer than length fields can tell; its segments get theirs
+	 * when it is cut. */
 	if (length > MAX_IP_LENGTH)
 		length = MAX_IP_LENGTH;
-	return l->family == 4 ? store_front_ipv4(skb, l, t, hop, length) : store_front_ipv6(skb, l, t, hop, length);
+	return l->family == 4 ? store_front_ipv4(skb, l, t, hop, length)
+			      : store_front_ipv6(skb, l, t, hop, length);
 }
 
 /* Sends the packet of `t` to its locator by flow. */
@@ -179,7 +189,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, struct itr *t)
 	if (answer < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	step(LISP_STEP_ENCAPSULATED, family, 0, 0);
-	count(family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, octets);
+	count(family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6,
+	      octets);
 	count_mapping(t->mapping_index, octets);
 	return send_by_hop(hop, is_at_ingress(t), t->l2_length);
 }

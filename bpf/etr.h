@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What an ETR decides about a packet from the core (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2), for both hooks: everything is read
- * and judged before anything is changed. Nothing here ever changes a frame. The UDP checksum is not verified (RFC 9300 s.5.3
- * allows that), zero or not.
+ * What an ETR decides about a packet from the core (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2), for both
+ * hooks: everything is read and judged before anything is changed. Nothing here ever changes a
+ * frame. The UDP checksum is not verified (RFC 9300 s.5.3 allows that), zero or not.
  */
 #ifndef LISP_ETR_H
 #define LISP_ETR_H
@@ -32,11 +32,12 @@ struct etr {
 	__u32 second;
 	__u8 next_protocol; /* 0 without P */
 	__u32 entry_flags;  /* of the destination's entry in the Database: enum lisp_mapping_flag */
-	__u32 notes; /* counters to count when the packet's fate is sealed, a bit for each */
+	__u32 notes;        /* counters to count when the packet's fate is sealed, a bit for each */
 	struct decision_time since; /* for decisions that are kept */
 };
 
-/* Another program may see the packet anew when this one passes it on: nothing is counted before that is decided. */
+/* Another program may see the packet anew when this one passes it on: nothing is counted before
+ * that is decided. */
 static __always_inline void note(struct etr *e, __u32 counter) { e->notes |= 1U << counter; }
 
 static __always_inline void count_noted(const struct etr *e, __u32 counter, __u32 octets)
@@ -77,13 +78,16 @@ static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet 
 	}
 	if (read_octets(frame, outer->l4_offset + 2, &port, sizeof(port)) < 0)
 		return false;
-	if (port != bpf_htons(LISP_DATA_PORT) && !(port == bpf_htons(LISP_VXLAN_GPE_PORT) && takes_vxlan_gpe()))
+	if (port != bpf_htons(LISP_DATA_PORT) &&
+	    !(port == bpf_htons(LISP_VXLAN_GPE_PORT) && takes_vxlan_gpe()))
 		return false;
 	return is_own_rloc(outer->family, &outer->destination);
 }
 
-/* Lengths of the outer headers against each other and the packet. A super-packet may be longer than any of them can tell. */
-static __always_inline int check_outer(hook_frame *frame, const struct etr *e, const struct udphdr *udp)
+/* Lengths of the outer headers against each other and the packet. A super-packet may be longer than
+ * any of them can tell. */
+static __always_inline int check_outer(hook_frame *frame, const struct etr *e,
+				       const struct udphdr *udp)
 {
 	__u32 ip_payload = e->outer.offset + e->outer.length - e->outer.l4_offset;
 	__u32 length = bpf_ntohs(udp->len);
@@ -101,15 +105,18 @@ static __always_inline int check_outer(hook_frame *frame, const struct etr *e, c
 	return LISP_DROP_NONE;
 }
 
-/* The flags of VXLAN-GPE as LISP-GPE has them, which differ by the version, B and O bits; KK stands for what is not understood. */
+/* The flags of VXLAN-GPE as LISP-GPE has them, which differ by the version, B and O bits; KK stands
+ * for what is not understood. */
 static __always_inline __u8 vxlan_gpe_flags(__u8 flags)
 {
-	if (flags & (VXLAN_GPE_VERSION | VXLAN_GPE_OAM) || !(flags & LISP_FLAG_P) || !(flags & LISP_FLAG_I))
+	if (flags & (VXLAN_GPE_VERSION | VXLAN_GPE_OAM) || !(flags & LISP_FLAG_P) ||
+	    !(flags & LISP_FLAG_I))
 		return LISP_FLAG_P | LISP_FLAGS_KK;
 	return LISP_FLAG_P | LISP_FLAG_I;
 }
 
-/* RFC 9305 s.3: N, E, V and most of what stands in their place are void. False when what follows is no IP. */
+/* RFC 9305 s.3: N, E, V and most of what stands in their place are void. False when what follows is
+ * no IP. */
 static __always_inline bool read_next_protocol(struct etr *e, __u8 *flags)
 {
 	__u8 next = e->first;
@@ -162,8 +169,9 @@ static __always_inline __be16 ethertype_told(const struct etr *e)
 	return e->next_protocol == NEXT_PROTOCOL_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
-/* Whether an skb holds several LISP packets, as segments of one datagram (UDP_SEGMENT): then the inner packet ends within the
- * first segment. One within which a super-packet is goes far beyond, or is too long for its header to tell its length. */
+/* Whether an skb holds several LISP packets, as segments of one datagram (UDP_SEGMENT): then the
+ * inner packet ends within the first segment. One within which a super-packet is goes far beyond,
+ * or is too long for its header to tell its length. */
 static __always_inline bool is_train(const hook_frame *frame, const struct etr *e)
 {
 	__u32 segment = segment_length(frame);
@@ -171,7 +179,8 @@ static __always_inline bool is_train(const hook_frame *frame, const struct etr *
 
 	if (!segment || e->payload <= inner->length)
 		return false;
-	return inner->length > inner->l4_offset - inner->offset && inner->length + sizeof(struct lisp_header) <= segment;
+	return inner->length > inner->l4_offset - inner->offset &&
+	       inner->length + sizeof(struct lisp_header) <= segment;
 }
 
 /* The inner packet must end within the UDP payload, and its receiver must be ours. */
@@ -182,14 +191,18 @@ static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 
 	if (parse_ip(frame, offset, ethertype_told(e), &e->inner) < 0 || e->inner.malformed)
 		return LISP_DROP_INNER_MALFORMED;
-	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards packets from there. */
+	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards packets from
+	 * there. */
 	if (!is_routable_unicast(&e->inner.source, e->inner.family))
 		return LISP_DROP_INNER_MALFORMED;
 	if (is_train(frame, e))
-		return LISP_DROP_OUTER_MALFORMED; /* nothing here can cut it apart, and the others would become contents of the first */
+		/* nothing here can cut it apart, and the others would become contents of the first
+		 */
+		return LISP_DROP_OUTER_MALFORMED;
 	if (!segment_length(frame) && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;
-	own = find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination, &e->mapping_index);
+	own = find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination,
+			   &e->mapping_index);
 	if (!own)
 		return LISP_DROP_EID_NOT_IN_DATABASE;
 	e->entry_flags = *(const volatile __u32 *)&own->flags;
@@ -231,10 +244,11 @@ static __always_inline bool heeds_headers(void)
 /* How often it is noted that packets come from an RLOC. */
 #define SOURCE_NOTED_NS 100000000ULL
 
-/* That packets come from an RLOC: one is about to be decapsulated. A program of its own to the verifier, which so looks at it once. */
+/* That packets come from an RLOC: one is about to be decapsulated. A program of its own to the
+ * verifier, which so looks at it once. */
 __noinline int lisp_note_source(const union lisp_address *source, __u32 family)
 {
-	struct lisp_rloc_key key = { .family = family };
+	struct lisp_rloc_key key = {.family = family};
 	__u64 now = now_ns(), *last;
 
 	if (!source)
@@ -290,8 +304,9 @@ static __always_inline bool has_instances(const struct lisp_settings *s)
 	return s && s->flags & LISP_SETTING_INSTANCES;
 }
 
-/* Where the packet counts as come in, for its route within the site. Of equal EIDs in several Instance-IDs only the route by
- * the interface of the packet's own is right: *flags says to look for that one. */
+/* Where the packet counts as come in, for its route within the site. Of equal EIDs in several
+ * Instance-IDs only the route by the interface of the packet's own is right: *flags says to look
+ * for that one. */
 static __always_inline __u32 site_route_from(hook_frame *frame, const struct etr *e, __u32 *flags)
 {
 	const struct lisp_settings *s = find_settings();
@@ -316,10 +331,12 @@ static __always_inline bool is_for_stack(const struct etr *e)
 {
 	const struct lisp_settings *s = find_settings();
 
-	return !has_instances(s) || is_of_instance(find_interface(s->tap_ifindex, LISP_INTERFACE_TAP), e);
+	return !has_instances(s) ||
+	       is_of_instance(find_interface(s->tap_ifindex, LISP_INTERFACE_TAP), e);
 }
 
-/* Everything about a packet that is_lisp() has recognised; the reason to drop it, or LISP_DROP_NONE. */
+/* Everything about a packet that is_lisp() has recognised; the reason to drop it, or
+ * LISP_DROP_NONE. */
 static __always_inline int judge(hook_frame *frame, struct etr *e)
 {
 	int reason = read_lisp_header(frame, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Lookups: mappings by longest match (the walk that abi.h describes), own RLOCs, interfaces, settings; and counting.
- * Nothing here ever changes a table.
+ * Lookups: mappings by longest match (the walk that abi.h describes), own RLOCs, interfaces,
+ * settings; and counting. Nothing here ever changes a table.
  */
 #ifndef LISP_FIB_H
 #define LISP_FIB_H
@@ -13,8 +13,8 @@
 /* How many mappings there are; user space sets it before loading. */
 volatile const __u32 lisp_mapping_limit = 65536;
 
-/* The slot at which a walk for an address ends, whose first bit is the highest of `high`. A program of its own to the verifier,
- * which so looks at it once. */
+/* The slot at which a walk for an address ends, whose first bit is the highest of `high`. A program
+ * of its own to the verifier, which so looks at it once. */
 __noinline __u32 lisp_walk(__u32 index, __u32 slot, __u64 high, __u64 low)
 {
 	void *table = bpf_map_lookup_elem(&fib, &index);
@@ -67,11 +67,14 @@ static __always_inline const struct lisp_roots *find_instance(__u32 iid)
 	return *(const volatile __u32 *)&instance->iid == iid ? find_roots(index) : NULL;
 }
 
-/* What the block that a root names has for the first bits of an address; false where it names none, or where its block ends before them. In
- * line, short, and without a branch that waits for what is loaded: so many lookups are under way at once as the processor has room for. */
-static __always_inline bool ask_block(void *blocks, __u64 root, __u32 bits, const union lisp_address *address, __u32 *slot)
+/* What the block that a root names has for the first bits of an address; false where it names none,
+ * or where its block ends before them. In line, short, and without a branch that waits for what is
+ * loaded: so many lookups are under way at once as the processor has room for. */
+static __always_inline bool ask_block(void *blocks, __u64 root, __u32 bits,
+				      const union lisp_address *address, __u32 *slot)
 {
-	const volatile __u8 *octets = address->octets; /* read where they are needed: registers are scarce */
+	/* read where they are needed: registers are scarce */
+	const volatile __u8 *octets = address->octets;
 	__u32 at = root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK;
 	void *to;
 
@@ -80,7 +83,8 @@ static __always_inline bool ask_block(void *blocks, __u64 root, __u32 bits, cons
 	to = bpf_map_lookup_elem(blocks, &at);
 	if (!to)
 		return false;
-	at = bpf_ntohl(*(const volatile __u32 *)octets) >> (32 - bits + 2); /* the cell, which has four slots */
+	/* the cell, which has four slots */
+	at = bpf_ntohl(*(const volatile __u32 *)octets) >> (32 - bits + 2);
 	to = bpf_map_lookup_elem(to, &at);
 	if (!to)
 		return false;
@@ -89,8 +93,8 @@ static __always_inline bool ask_block(void *blocks, __u64 root, __u32 bits, cons
 	return true;
 }
 
-/* What the group with a number answers for an IPv6 address, or LISP_SLOT_WALK. In line and without a branch as well: the outcome of
- * the comparison is an offset. */
+/* What the group with a number answers for an IPv6 address, or LISP_SLOT_WALK. In line and without
+ * a branch as well: the outcome of the comparison is an offset. */
 static __always_inline __u32 ask_group(__u32 number, const union lisp_address *address)
 {
 	__u64 bits = __builtin_bswap64(*(const volatile __u64 *)address->pairs), check, unequal;
@@ -112,17 +116,19 @@ static __always_inline __u32 ask_group(__u32 number, const union lisp_address *a
 }
 
 /* The leaf slot that covers an address below one of the roots, or LISP_SLOT_EMPTY. */
-static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
-				       const union lisp_address *address)
+static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_root_kind kind,
+				       __u8 family, const union lisp_address *address)
 {
-	/* Read anew where the walk goes on, rather than kept in registers that the short way needs. */
+	/* Read anew where the walk goes on, rather than kept in registers that the short way needs.
+	 */
 	const volatile __u32 *words = address->words;
 	__u64 root, high, low = 0;
 	__u32 slot, shift = 0;
 
 	if (!of)
 		return LISP_SLOT_EMPTY;
-	root = *(const volatile __u64 *)&of->roots[kind + (family >> 1 & 1)]; /* 6 has that bit, 4 has not */
+	/* 6 has that bit, 4 has not */
+	root = *(const volatile __u64 *)&of->roots[kind + (family >> 1 & 1)];
 	if (family == 6) {
 		if (ask_block(&numbers, root, LISP_GROUP_BITS, address, &slot)) {
 			slot = ask_group(slot, address);
@@ -156,8 +162,10 @@ static __always_inline __u32 find_page(__u32 index)
 	return word ? *word >> page % LISP_WORD_PAGES * 16 & 0xFFFF : 0;
 }
 
-static __always_inline struct lisp_mapping *find_covering(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
-						    const union lisp_address *address, __u32 *index)
+static __always_inline struct lisp_mapping *find_covering(const struct lisp_roots *of,
+							  enum lisp_root_kind kind, __u8 family,
+							  const union lisp_address *address,
+							  __u32 *index)
 {
 	__u32 slot = find_leaf(of, kind, family, address);
 	struct lisp_mapping *mapping;
@@ -172,7 +180,8 @@ static __always_inline struct lisp_mapping *find_covering(const struct lisp_root
 }
 
 /* The mapping of the longest prefix that covers the address; NULL for none. */
-static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of, enum lisp_root_kind kind, __u8 family,
+static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of,
+						    enum lisp_root_kind kind, __u8 family,
 						    const union lisp_address *address, __u32 *index)
 {
 	struct lisp_mapping *mapping = find_covering(of, kind, family, address, index);
@@ -182,9 +191,11 @@ static __noinline struct lisp_mapping *find_mapping(const struct lisp_roots *of,
 }
 
 /* A leaf is enough: only records in use are linked. */
-static __always_inline bool is_own_eid(const struct lisp_roots *of, __u8 family, const union lisp_address *address)
+static __always_inline bool is_own_eid(const struct lisp_roots *of, __u8 family,
+				       const union lisp_address *address)
 {
-	return (find_leaf(of, LISP_ROOT_DATABASE, family, address) & LISP_SLOT_TAG_MASK) == LISP_SLOT_LEAF;
+	return (find_leaf(of, LISP_ROOT_DATABASE, family, address) & LISP_SLOT_TAG_MASK) ==
+	       LISP_SLOT_LEAF;
 }
 
 static __always_inline const struct lisp_settings *find_settings(void)
@@ -205,15 +216,17 @@ static __always_inline const struct lisp_generations *find_generations(void)
 static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address)
 {
 	const struct lisp_settings *s = find_settings();
-	struct lisp_rloc_key key = { .family = family };
+	struct lisp_rloc_key key = {.family = family};
 	const volatile __u64 *first;
 
 	if (s && family == 4 && address->words[0] && address->words[0] == *(const __u32 *)s->rloc4)
 		return true;
 	if (s && family == 6) {
-		/* Volatile, or the compiler adds the offset before it looks whether there are settings, which Linux 6.1 refuses. */
+		/* Volatile, or the compiler adds the offset before it looks whether there are
+		 * settings, which Linux 6.1 refuses. */
 		first = (const volatile __u64 *)s->rloc6;
-		if (first[0] == address->pairs[0] && first[1] == address->pairs[1] && address->pairs[0])
+		if (first[0] == address->pairs[0] && first[1] == address->pairs[1] &&
+		    address->pairs[0])
 			return true;
 	}
 	__builtin_memcpy(key.address, address, sizeof(key.address));
@@ -263,7 +276,8 @@ static __always_inline int drop(hook_frame *frame, __u32 reason)
 	return HOOK_DROP;
 }
 
-/* While packets are scattered, one of so many is decided about like all others, to see whether they still are; a power of two. */
+/* While packets are scattered, one of so many is decided about like all others, to see whether they
+ * still are; a power of two. */
 #define SAMPLE_ONE_IN 512
 /* Fewer strangers in a jiffy are not worth a thought. */
 #define STRANGERS_MIN 64
@@ -272,7 +286,10 @@ static __always_inline int drop(hook_frame *frame, __u32 reason)
 #define SCATTERED 2
 #define SCATTERED_MAX 8
 
-static __always_inline bool is_scattered(const struct lisp_clock *c) { return c->scattered >= SCATTERED; }
+static __always_inline bool is_scattered(const struct lisp_clock *c)
+{
+	return c->scattered >= SCATTERED;
+}
 
 static __always_inline __u64 packets_counted(__u32 index)
 {
@@ -281,14 +298,16 @@ static __always_inline __u64 packets_counted(__u32 index)
 	return c ? c->packets : 0;
 }
 
-/* Judges by the packets of the last jiffy whether they are scattered: most of them strangers, twice in a row. A program of its own to
- * the verifier, which so looks at it once. */
+/* Judges by the packets of the last jiffy whether they are scattered: most of them strangers, twice
+ * in a row. A program of its own to the verifier, which so looks at it once. */
 __noinline int lisp_judge_jiffy(void)
 {
 	__u32 zero = 0;
 	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
-	__u64 forwarded = packets_counted(LISP_COUNTER_ENCAPSULATED_IPV4) + packets_counted(LISP_COUNTER_ENCAPSULATED_IPV6) +
-			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV4) + packets_counted(LISP_COUNTER_DECAPSULATED_IPV6);
+	__u64 forwarded = packets_counted(LISP_COUNTER_ENCAPSULATED_IPV4) +
+			  packets_counted(LISP_COUNTER_ENCAPSULATED_IPV6) +
+			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV4) +
+			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV6);
 
 	if (!c)
 		return 0;
@@ -302,9 +321,15 @@ __noinline int lisp_judge_jiffy(void)
 }
 
 /* Where this processor counts what a mapping does. */
-static __always_inline __u32 counters_of(__u32 index) { return bpf_get_smp_processor_id() * lisp_mapping_limit + index; }
+static __always_inline __u32 counters_of(__u32 index)
+{
+	return bpf_get_smp_processor_id() * lisp_mapping_limit + index;
+}
 
-static __always_inline struct lisp_mapping_counters *find_counters(__u32 own) { return bpf_map_lookup_elem(&mapping_counters, &own); }
+static __always_inline struct lisp_mapping_counters *find_counters(__u32 own)
+{
+	return bpf_map_lookup_elem(&mapping_counters, &own);
+}
 
 static __always_inline void count_at(__u32 own, __u32 octets)
 {
@@ -323,7 +348,10 @@ static __always_inline void mark_mapping(struct lisp_mapping *m, __u32 tick)
 		*(volatile __u32 *)&m->last_used = tick;
 }
 
-static __always_inline void mark_used(__u32 index, __u32 tick) { mark_mapping(bpf_map_lookup_elem(&mappings, &index), tick); }
+static __always_inline void mark_used(__u32 index, __u32 tick)
+{
+	mark_mapping(bpf_map_lookup_elem(&mappings, &index), tick);
+}
 
 static __always_inline struct lisp_pending *find_pending(void)
 {
@@ -332,8 +360,8 @@ static __always_inline struct lisp_pending *find_pending(void)
 	return bpf_map_lookup_elem(&pending_counts, &processor);
 }
 
-/* Says that counting begins or ends. The result is asked for because an addition without one is in no order with what stands around it, which
- * matters on arm64. */
+/* Says that counting begins or ends. The result is asked for because an addition without one is in
+ * no order with what stands around it, which matters on arm64. */
 static __always_inline void advance(struct lisp_pending *p)
 {
 	__u64 before = __sync_fetch_and_add(&p->sequence, 1);
@@ -341,8 +369,9 @@ static __always_inline void advance(struct lisp_pending *p)
 	asm volatile("" : : "r"(before));
 }
 
-/* Reads what the pending items of a list are added to, and does nothing with it: loads alone are so few instructions that the processor has those for
- * all items under way at once, while one that adds has to wait for its own. */
+/* Reads what the pending items of a list are added to, and does nothing with it: loads alone are so
+ * few instructions that the processor has those for all items under way at once, while one that
+ * adds has to wait for its own. */
 static __always_inline void touch_counted(const struct lisp_pending *p, __u32 count, __u32 first)
 {
 	const struct lisp_mapping_counters *c;
@@ -393,7 +422,8 @@ __noinline int lisp_settle_counts(void)
 	return 0;
 }
 
-/* As count_mapping(), without touching what is the mapping's. The caller has looked at the clock, so that all items are of one jiffy. */
+/* As count_mapping(), without touching what is the mapping's. The caller has looked at the clock,
+ * so that all items are of one jiffy. */
 static __always_inline void count_later(__u32 index, __u32 octets, __u32 tick)
 {
 	struct lisp_pending *p = find_pending();
@@ -409,7 +439,8 @@ static __always_inline void count_later(__u32 index, __u32 octets, __u32 tick)
 		lisp_settle_counts();
 }
 
-/* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew costs as much as a lookup. */
+/* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew
+ * costs as much as a lookup. */
 static __always_inline struct lisp_clock *find_clock(void)
 {
 	__u64 jiffies = bpf_jiffies64();
@@ -426,7 +457,8 @@ static __always_inline struct lisp_clock *find_clock(void)
 	return c;
 }
 
-/* The clock as this packet has looked at it before: where the stack has no room for the call that a new jiffy makes. */
+/* The clock as this packet has looked at it before: where the stack has no room for the call that a
+ * new jiffy makes. */
 static __always_inline __u64 last_ns(void)
 {
 	__u32 zero = 0;
@@ -442,8 +474,8 @@ static __always_inline __u64 now_ns(void)
 	return c ? c->boot_ns : 0;
 }
 
-/* The time as lisp_mapping.last_used has it, and the jiffy in which a processor read it. One word for all of them is enough: it
- * is written once a jiffy, and reached without a lookup. */
+/* The time as lisp_mapping.last_used has it, and the jiffy in which a processor read it. One word
+ * for all of them is enough: it is written once a jiffy, and reached without a lookup. */
 volatile __u32 lisp_tick, lisp_tick_jiffy;
 
 static __always_inline __u32 tick_now(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Encapsulation and decapsulation of XDP frames (RFC 9300 s.5.1-5.3), as itr.h and etr.h decide. A frame is changed, and
- * anything counted, only when it is certain to leave or to be dropped; until then XDP_PASS gives it to tc as it came.
+ * Encapsulation and decapsulation of XDP frames (RFC 9300 s.5.1-5.3), as itr.h and etr.h decide. A
+ * frame is changed, and anything counted, only when it is certain to leave or to be dropped; until
+ * then XDP_PASS gives it to tc as it came.
  */
 #ifndef LISP_FRAMES_H
 #define LISP_FRAMES_H
@@ -9,7 +10,8 @@
 #include "scattered.h"
 #include "unreachable.h"
 
-/* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel confirm the neighbour. */
+/* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel
+ * confirm the neighbour. */
 #define CONFIRM_AFTER 100
 
 /* Whether frames can be redirected there. */
@@ -36,8 +38,10 @@ static __always_inline long trim(struct xdp_md *frame, const struct lisp_packet 
 	return octets <= p->length ? 0 : bpf_xdp_adjust_tail(frame, -(int)(octets - p->length));
 }
 
-/* Gives the packet behind a link layer header another TOS and TTL. -1 when it is not within the frame, which cannot be. */
-static __always_inline long write_head(struct xdp_md *frame, union lisp_head *head, __u8 tos, __u8 ttl)
+/* Gives the packet behind a link layer header another TOS and TTL. -1 when it is not within the
+ * frame, which cannot be. */
+static __always_inline long write_head(struct xdp_md *frame, union lisp_head *head, __u8 tos,
+				       __u8 ttl)
 {
 	if ((void *)(head + 1) > frame_end(frame))
 		return -1;
@@ -45,7 +49,8 @@ static __always_inline long write_head(struct xdp_md *frame, union lisp_head *he
 	return 0;
 }
 
-static __always_inline void write_ethernet(struct ethhdr *h, const struct lisp_next_hop *hop, __u8 family)
+static __always_inline void write_ethernet(struct ethhdr *h, const struct lisp_next_hop *hop,
+					   __u8 family)
 {
 	__builtin_memcpy(h, hop->macs, sizeof(hop->macs));
 	h->h_proto = ethertype_of(family);
@@ -58,8 +63,8 @@ static __always_inline __u32 tag_octets(const struct itr *t)
 }
 
 /* Puts the outer headers before the packet and makes it one hop older. */
-static __always_inline long add_outer_ipv4(struct xdp_md *frame, const struct lisp_locator *l, struct itr *t,
-					   const struct lisp_next_hop *hop)
+static __always_inline long add_outer_ipv4(struct xdp_md *frame, const struct lisp_locator *l,
+					   struct itr *t, const struct lisp_next_hop *hop)
 {
 	struct outer_ipv4 *outer;
 	struct ethhdr *header;
@@ -77,8 +82,8 @@ static __always_inline long add_outer_ipv4(struct xdp_md *frame, const struct li
 	return 0;
 }
 
-static __always_inline long add_outer_ipv6(struct xdp_md *frame, const struct lisp_locator *l, struct itr *t,
-					   const struct lisp_next_hop *hop)
+static __always_inline long add_outer_ipv6(struct xdp_md *frame, const struct lisp_locator *l,
+					   struct itr *t, const struct lisp_next_hop *hop)
 {
 	struct outer_ipv6 *outer;
 	struct ethhdr *header;
@@ -102,9 +107,11 @@ static __always_inline int refuse(struct xdp_md *frame, const struct itr *t, __u
 	return is_answer_due(&t->packet, t->iid) ? XDP_PASS : drop(frame, reason);
 }
 
-/* Sends the packet of `t` to its locator by flow, or passes it. What was decided is kept last: each way through that is a way through
- * all that comes behind it to the verifier, and Linux 6.1 has not enough of them. */
-static __always_inline int send_to_locator(struct xdp_md *frame, const struct lisp_interface *site, struct itr *t)
+/* Sends the packet of `t` to its locator by flow, or passes it. What was decided is kept last: each
+ * way through that is a way through all that comes behind it to the verifier, and Linux 6.1 has not
+ * enough of them. */
+static __always_inline int send_to_locator(struct xdp_md *frame, const struct lisp_interface *site,
+					   struct itr *t)
 {
 	const struct lisp_locator *l;
 	struct lisp_next_hop *hop;
@@ -120,16 +127,19 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 		if (failed)
 			return drop(frame, failed);
 	}
-	if (find_outer_hop(frame, t, l, &hop, &mtu) != BPF_FIB_LKUP_RET_SUCCESS || !is_for_frames(hop))
+	if (find_outer_hop(frame, t, l, &hop, &mtu) != BPF_FIB_LKUP_RET_SUCCESS ||
+	    !is_for_frames(hop))
 		return XDP_PASS;
 	choose_header(t, l);
 	t->packet.ttl--;
 	failed = trim(frame, &t->packet);
 	if (!failed)
-		failed = l->family == 4 ? add_outer_ipv4(frame, l, t, hop) : add_outer_ipv6(frame, l, t, hop);
+		failed = l->family == 4 ? add_outer_ipv4(frame, l, t, hop)
+					: add_outer_ipv6(frame, l, t, hop);
 	if (failed)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
-	count(l->family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6, t->packet.length);
+	count(l->family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6,
+	      t->packet.length);
 	count_mapping(t->mapping_index, t->packet.length);
 	keep_device(share_encapsulation(frame, t, l, hop));
 	keep_interface(keep_encapsulation(frame, t, l, hop), site);
@@ -137,19 +147,22 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 }
 
 /* What lisp_tc.bpf.c does in site_ingress() and itr(), as far as it is done here. */
-static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_interface *site, __be16 ethertype, bool tagged)
+static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_interface *site,
+				       __be16 ethertype, bool tagged)
 {
-	struct itr t = { .iid = site->iid, .forwarded = true, .tagged = tagged };
+	struct itr t = {.iid = site->iid, .forwarded = true, .tagged = tagged};
 	const struct lisp_mapping *m;
 	int reason;
 
 	if (site->flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
 	t.roots = find_roots(site->roots);
-	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 || t.packet.malformed)
+	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 ||
+	    t.packet.malformed)
 		return XDP_PASS;
 	t.since = begin_decision(t.packet.family, &t.packet.destination);
-	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) || is_within_site(&t) || t.packet.ttl <= 1)
+	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) ||
+	    is_within_site(&t) || t.packet.ttl <= 1)
 		return XDP_PASS;
 	/* The walk over extension headers may have ended at what cannot be read here. */
 	if (t.packet.l4_offset > DIRECT_OFFSET_MAX)
@@ -162,7 +175,8 @@ static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_i
 		if (reason)
 			return drop(frame, reason);
 	}
-	m = find_mapping(t.roots, LISP_ROOT_MAP_CACHE, t.packet.family, &t.packet.destination, &t.mapping_index);
+	m = find_mapping(t.roots, LISP_ROOT_MAP_CACHE, t.packet.family, &t.packet.destination,
+			 &t.mapping_index);
 	if (!m || m->flags & LISP_MAPPING_HOLD)
 		return XDP_PASS;
 	t.mapping_iid = m->iid;
@@ -179,10 +193,12 @@ struct tagged_ethernet {
 	struct vlan_tag tag;
 };
 
-_Static_assert(sizeof(struct tagged_ethernet) == ETH_HLEN + sizeof(struct vlan_tag), "headers are stored as they lie in memory");
+_Static_assert(sizeof(struct tagged_ethernet) == ETH_HLEN + sizeof(struct vlan_tag),
+	       "headers are stored as they lie in memory");
 
 /* The same with a VLAN tag in front of the packet. */
-static __noinline long remove_outer_tagged(struct xdp_md *frame, const struct etr *e, const struct lisp_next_hop *hop)
+static __noinline long remove_outer_tagged(struct xdp_md *frame, const struct etr *e,
+					   const struct lisp_next_hop *hop)
 {
 	struct tagged_ethernet *header;
 
@@ -199,7 +215,8 @@ static __noinline long remove_outer_tagged(struct xdp_md *frame, const struct et
 }
 
 /* Cuts the outer headers off and makes the packet one hop older. */
-static __always_inline long remove_outer(struct xdp_md *frame, const struct etr *e, const struct lisp_next_hop *hop)
+static __always_inline long remove_outer(struct xdp_md *frame, const struct etr *e,
+					 const struct lisp_next_hop *hop)
 {
 	struct ethhdr *header;
 
@@ -228,7 +245,9 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 	count_notes(e, octets);
 	if (trim(frame, &e->inner) < 0 || remove_outer(frame, e, hop) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
-	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4 : LISP_COUNTER_DECAPSULATED_IPV6, e->inner.length);
+	count(e->outer.family == 4 ? LISP_COUNTER_DECAPSULATED_IPV4
+				   : LISP_COUNTER_DECAPSULATED_IPV6,
+	      e->inner.length);
 	count_mapping(e->mapping_index, e->inner.length);
 	lisp_note_source(&e->outer.source, e->outer.family);
 	keep_device(share_decapsulation(frame, e, hop));
@@ -244,7 +263,8 @@ static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 	/* The inner packet begins where it cannot be read here. */
 	if (e->outer.l4_offset + sizeof(struct udp_lisp) > DIRECT_OFFSET_MAX)
 		return XDP_PASS;
-	/* Of a Database every change is one of all decisions: whose destination it is does not matter. */
+	/* Of a Database every change is one of all decisions: whose destination it is does not
+	 * matter. */
 	e->since = begin_decision(e->outer.family, &e->outer.destination);
 	reason = judge(frame, e);
 	if (reason) {

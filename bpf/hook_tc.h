@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A frame as the tc hooks see it: an skb. hook_tc.h and hook_xdp.h define the same names, and each program includes one of
- * them before all else, so that whatever only reads and judges packets (parse.h, fib.h, route.h, itr.h, etr.h) is written
- * once for both hooks. Nothing here ever changes a frame.
+ * A frame as the tc hooks see it: an skb. hook_tc.h and hook_xdp.h define the same names, and each
+ * program includes one of them before all else, so that whatever only reads and judges packets
+ * (parse.h, fib.h, route.h, itr.h, etr.h) is written once for both hooks. Nothing here ever changes
+ * a frame.
  *
  *   hook_frame       the context of a program
  *   HOOK_DROP        the verdict that drops the frame
- *   STEP             of a larger function: a call of its own, or inline, as the hook's stack and speed demand
- *   SHARED_STEP      the same for what many functions need: the verifier looks at it once, by itself, and not at every call
+ *   STEP             of a larger function: a call of its own, or inline, as the hook's stack and
+ *                    speed demand
+ *   SHARED_STEP      the same for what many functions need: the verifier looks at it once, by
+ *                    itself, and not at every call
  *   read_octets      copies octets of the frame
  *   load_octets      the same, of any number
  *   frame_length     octets of the frame, link layer header included
@@ -28,10 +31,12 @@ typedef struct __sk_buff hook_frame;
 
 #define HOOK_DROP TC_ACT_SHOT
 
-/* Functions are kept apart where the stack of a chain of calls, 512 octets, would not hold their variables. */
+/* Functions are kept apart where the stack of a chain of calls, 512 octets, would not hold their
+ * variables. */
 #define STEP __noinline
 
-/* Not static: that makes it a program of its own to the verifier, whose arguments may be anything, NULL as well. */
+/* Not static: that makes it a program of its own to the verifier, whose arguments may be anything,
+ * NULL as well. */
 #define SHARED_STEP __noinline
 
 #define HOOK_OF_DECISION 1
@@ -41,9 +46,10 @@ typedef struct __sk_buff hook_frame;
 
 #include "frame_ends.h"
 
-/* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more than all the rest of
- * parsing, and nearly always the headers are in the linear part. What is read that way may be written: reuse_tc.h does so, and
- * the kernel therefore copies the headers of cloned skbs before these programs run, of those too that pass untouched. */
+/* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more
+ * than all the rest of parsing, and nearly always the headers are in the linear part. What is read
+ * that way may be written: reuse_tc.h does so, and the kernel therefore copies the headers of
+ * cloned skbs before these programs run, of those too that pass untouched. */
 static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
 {
 	const void *data = (const void *)(long)frame->data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A frame as the XDP hook sees it: octets in one piece, before there is an skb. The names are those of hook_tc.h, which
- * explains them. Nothing here ever changes a frame.
+ * A frame as the XDP hook sees it: octets in one piece, before there is an skb. The names are those
+ * of hook_tc.h, which explains them. Nothing here ever changes a frame.
  */
 #ifndef LISP_HOOK_XDP_H
 #define LISP_HOOK_XDP_H
@@ -55,6 +55,9 @@ static __always_inline __u32 segment_length(const hook_frame *frame)
 	return 0;
 }
 
-static __always_inline __u32 incoming_ifindex(const hook_frame *frame) { return frame->ingress_ifindex; }
+static __always_inline __u32 incoming_ifindex(const hook_frame *frame)
+{
+	return frame->ingress_ifindex;
+}
 
 #endif

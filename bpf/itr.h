@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What an ITR decides about a packet from the site (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1), for both hooks: whose packet
- * it is, locator by flow, route and size check, and the outer headers as octets. Nothing here ever changes a frame.
- * Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I set unless the Instance-ID
- * is 0; what else the LISP header may say is trusted.h's.
+ * What an ITR decides about a packet from the site (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1), for
+ * both hooks: whose packet it is, locator by flow, route and size check, and the outer headers as
+ * octets. Nothing here ever changes a frame. Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4
+ * DF set, N set with a random nonce, I set unless the Instance-ID is 0; what else the LISP header
+ * may say is trusted.h's.
  */
 #ifndef LISP_ITR_H
 #define LISP_ITR_H
@@ -21,15 +22,17 @@ struct decision_time {
 /* A packet on its way through the ITR. */
 struct itr {
 	struct lisp_packet packet;
-	__u32 iid;         /* of its source */
+	__u32 iid;                      /* of its source */
 	const struct lisp_roots *roots; /* of iid */
-	__u32 origin;      /* interface where it came in, or was about to leave when this host sent it */
-	__u32 l2_length;   /* of the frame as it is here */
-	__u32 hook;        /* LISP_INTERFACE_* of the origin */
-	bool forwarded;    /* this host did not send it: its TTL counts */
-	bool released;     /* user space has written it back */
-	bool listed;       /* lists have to be asked */
-	bool tagged;       /* it is of a VLAN and still has the tag, beside the frame or within l2_length */
+	/* interface where it came in, or was about to leave when this host sent it */
+	__u32 origin;
+	__u32 l2_length; /* of the frame as it is here */
+	__u32 hook;      /* LISP_INTERFACE_* of the origin */
+	bool forwarded;  /* this host did not send it: its TTL counts */
+	bool released;   /* user space has written it back */
+	bool listed;     /* lists have to be asked */
+	/* it is of a VLAN and still has the tag, beside the frame or within l2_length */
+	bool tagged;
 	__u32 hash;
 	__u32 mapping_index;
 	__u32 mapping_iid;
@@ -41,7 +44,8 @@ struct itr {
 	struct decision_time since; /* for decisions that are kept */
 };
 
-/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair. */
+/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair.
+ */
 static __always_inline bool is_within_site(const struct itr *t)
 {
 	bool within = is_own_eid(t->roots, t->packet.family, &t->packet.destination);
@@ -124,7 +128,8 @@ _Static_assert(sizeof(struct outer_ipv6) == 56, "headers are stored as they lie 
 
 static __always_inline __u32 outer_length(__u8 family)
 {
-	return (family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) + sizeof(struct udp_lisp);
+	return (family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
+	       sizeof(struct udp_lisp);
 }
 
 /* The bits of a flow's hash above those of its source port tell its bucket. */
@@ -139,7 +144,8 @@ static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 
 	if (!set)
 		return NULL;
-	chosen = *(const volatile __u8 *)&set->buckets[t->hash >> LISP_BUCKET_SHIFT & (LISP_BUCKETS - 1)];
+	chosen = *(const volatile __u8 *)&set
+			  ->buckets[t->hash >> LISP_BUCKET_SHIFT & (LISP_BUCKETS - 1)];
 	step(LISP_STEP_LOCATOR, t->locator_set, chosen, t->hash);
 	if (chosen >= LISP_LOCATORS_MAX)
 		return NULL;
@@ -149,7 +155,8 @@ static __always_inline const struct lisp_locator *select_locator(struct itr *t)
 	return l && (l->family == 4 || l->family == 6) ? l : NULL;
 }
 
-/* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say otherwise. */
+/* RFC 9300 s.5.3: TTL and DSCP copied; ECN by RFC 6040 s.4.1, normal mode unless the settings say
+ * otherwise. */
 static __always_inline __u8 outer_tos(__u8 inner)
 {
 	const struct lisp_settings *s = find_settings();
@@ -206,7 +213,8 @@ static __always_inline void choose_header(struct itr *t, const struct lisp_locat
 		choose_gpe(t, encapsulation);
 		return;
 	}
-	t->first = (LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0)) << 24 | (bpf_get_prandom_u32() & NONCE_MASK);
+	t->first = (LISP_FLAG_N | (t->mapping_iid ? LISP_FLAG_I : 0)) << 24 |
+		   (bpf_get_prandom_u32() & NONCE_MASK);
 	t->second = t->mapping_iid << 8;
 	if (s && s->flags & SETTINGS_SENT)
 		choose_trusted(t, l);
@@ -230,27 +238,31 @@ static __always_inline void fill_udp_lisp(struct udp_lisp *u, const struct itr *
 }
 
 /* The outer headers of an IP packet of `length` octets, outer headers included. */
-static __always_inline void fill_outer_ipv4(struct outer_ipv4 *o, const struct lisp_locator *l, const struct itr *t,
-					    __u16 length)
+static __always_inline void fill_outer_ipv4(struct outer_ipv4 *o, const struct lisp_locator *l,
+					    const struct itr *t, __u16 length)
 {
 	word_of_header *words = (word_of_header *)&o->ip;
 	__be32 first = bpf_htonl(0x45U << 24 | (__u32)outer_tos(t->packet.tos) << 16 | length);
 	__be32 third = bpf_htonl((__u32)t->packet.ttl << 24 | IPPROTO_UDP << 16);
 	const __be32 *source = (const __be32 *)l->source, *rloc = (const __be32 *)l->rloc;
 
-	/* Summed up on the way: reading back what was just written in other pieces stalls the processor. */
+	/* Summed up on the way: reading back what was just written in other pieces stalls the
+	 * processor. */
 	words[0] = first;
 	words[1] = bpf_htonl(IPV4_DF);
-	words[2] = third | (__u32)checksum_of((__u64)first + bpf_htonl(IPV4_DF) + third + *source + *rloc) << 16;
+	words[2] = third |
+		   (__u32)checksum_of((__u64)first + bpf_htonl(IPV4_DF) + third + *source + *rloc)
+			   << 16;
 	words[3] = *source;
 	words[4] = *rloc;
 	fill_udp_lisp(&o->payload, t, length - sizeof(o->ip));
 }
 
-static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct lisp_locator *l, const struct itr *t,
-					    __u16 length)
+static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct lisp_locator *l,
+					    const struct itr *t, __u16 length)
 {
-	__be32 first = bpf_htonl(6U << 28 | (__u32)outer_tos(t->packet.tos) << 20 | flow_label_of(t->hash));
+	__be32 first = bpf_htonl(6U << 28 | (__u32)outer_tos(t->packet.tos) << 20 |
+				 flow_label_of(t->hash));
 
 	*o = (struct outer_ipv6){};
 	__builtin_memcpy(&o->ip, &first, sizeof(first));
@@ -263,12 +275,13 @@ static __always_inline void fill_outer_ipv6(struct outer_ipv6 *o, const struct l
 }
 
 /* The route of the outer packet. On FRAG_NEEDED f->mtu_result is what the path carries. */
-static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f, const struct lisp_locator *l,
-				  const struct itr *t)
+static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_lookup *f,
+					     const struct lisp_locator *l, const struct itr *t)
 {
 	__u32 length = longest_segment(frame, &t->packet) + outer_length(l->family);
 	__u32 flags = l->ifindex ? BPF_FIB_LOOKUP_OUTPUT : 0;
-	struct lisp_packet outer = { .family = l->family, .protocol = IPPROTO_UDP, .tos = outer_tos(t->packet.tos) };
+	struct lisp_packet outer = {
+		.family = l->family, .protocol = IPPROTO_UDP, .tos = outer_tos(t->packet.tos)};
 
 	__builtin_memcpy(&outer.source, l->source, sizeof(outer.source));
 	__builtin_memcpy(&outer.destination, l->rloc, sizeof(outer.destination));

@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4 and s.5. Each decides
- * whether a packet concerns LISP at all and passes it untouched (TC_ACT_UNSPEC: other filters still run) if not; the
- * work is in encap.h, decap.h and miss.h, what they decide in itr.h and etr.h.
+ * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4
+ * and s.5. Each decides whether a packet concerns LISP at all and passes it untouched
+ * (TC_ACT_UNSPEC: other filters still run) if not; the work is in encap.h, decap.h and miss.h, what
+ * they decide in itr.h and etr.h.
  *
  *   site_ingress  packets from the site's hosts: ITR
  *   core_ingress  packets to own RLOCs, UDP port 4341: ETR
  *   core_egress   what this host itself sends from an EID, or an ICMP error it owes to a remote EID
- *   lisp_egress   the same, where routes lead it into loci0; and packets that other hooks sent there to wait
+ *   lisp_egress   the same, where routes lead it into loci0; and packets that other hooks sent
+ *                 there to wait
  *   lisp_ingress  packets that user space writes back to loci0
  *
  * What they need of the machine, which user space sets up:
- *   - net.ipv4.conf.IF.forwarding and net.ipv6.conf.IF.forwarding of `lo` (for packets to RLOCs) and of loci0 (for packets
- *     to the site): bpf_fib_lookup answers only where forwarding is on. Without it for lo, everything towards the core is
- *     dropped as LISP_DROP_NO_ROUTE; without it for loci0, everything from the core takes the stack.
+ *   - net.ipv4.conf.IF.forwarding and net.ipv6.conf.IF.forwarding of `lo` (for packets to RLOCs)
+ *     and of loci0 (for packets to the site): bpf_fib_lookup answers only where forwarding is on.
+ *     Without it for lo, everything towards the core is dropped as LISP_DROP_NO_ROUTE; without it
+ *     for loci0, everything from the core takes the stack.
  *   - loci0: a TAP with IFF_VNET_HDR and TUNSETOFFLOAD, IFF_NOARP, up.
- *   - For this host's own EIDs, a table with a default route by loci0, and rules: to own EID-prefixes the main table, then
- *     `iif lo` from them that table, and, after the main table, that table for all. The last one also makes strict reverse
- *     path filters believe packets from remote EIDs in loci0, and lets the stack answer with Time Exceeded, where the main
- *     table has no default route; where it has one, net.ipv4.conf.loci0.rp_filter must be 2.
+ *   - For this host's own EIDs, a table with a default route by loci0, and rules: to own
+ *     EID-prefixes the main table, then `iif lo` from them that table, and, after the main table,
+ *     that table for all. The last one also makes strict reverse path filters believe packets from
+ *     remote EIDs in loci0, and lets the stack answer with Time Exceeded, where the main table has
+ *     no default route; where it has one, net.ipv4.conf.loci0.rp_filter must be 2.
  *
- * How tests run them (BPF_PROG_TEST_RUN): the result is a frame as it would leave the interface and TC_ACT_REDIRECT,
- * because nothing is redirected in a test run. The route lookup is the kernel's, of the network namespace the caller is
- * in, so tests enter a namespace of their own that has interfaces (two veth pairs), routes, permanent neighbours and
- * net.ipv{4,6}.conf.*.forwarding = 1, give the interface's index in the context (struct __sk_buff.ifindex and
- * ingress_ifindex) and its address as the frame's destination, which makes pkt_type HOST. Everything in the result is
- * then known beforehand but the 24 bits of the nonce. bpf_test.go does it.
+ * How tests run them (BPF_PROG_TEST_RUN): the result is a frame as it would leave the interface and
+ * TC_ACT_REDIRECT, because nothing is redirected in a test run. The route lookup is the kernel's,
+ * of the network namespace the caller is in, so tests enter a namespace of their own that has
+ * interfaces (two veth pairs), routes, permanent neighbours and net.ipv{4,6}.conf.*.forwarding = 1,
+ * give the interface's index in the context (struct __sk_buff.ifindex and ingress_ifindex) and its
+ * address as the frame's destination, which makes pkt_type HOST. Everything in the result is then
+ * known beforehand but the 24 bits of the nonce. bpf_test.go does it.
  */
 
 //go:build ignore
@@ -56,7 +61,8 @@ static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 		if (reason)
 			return drop(skb, reason);
 	}
-	m = find_mapping(t->roots, LISP_ROOT_MAP_CACHE, t->packet.family, &t->packet.destination, &t->mapping_index);
+	m = find_mapping(t->roots, LISP_ROOT_MAP_CACHE, t->packet.family, &t->packet.destination,
+			 &t->mapping_index);
 	if (!m)
 		return miss(skb, t);
 	t->mapping_iid = m->iid;
@@ -73,15 +79,19 @@ static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 	return refuse(skb, t, reason_of_action(m->action));
 }
 
-/* The tag's VLAN and what follows it; the kernel nearly always keeps the tag beside the frame. -1 for no single tag. */
+/* The tag's VLAN and what follows it; the kernel nearly always keeps the tag beside the frame. -1
+ * for no single tag. */
 static __always_inline int read_tag(struct __sk_buff *skb, __be16 *ethertype, __u32 *l2_length)
 {
 	struct vlan_tag tag;
 
 	*ethertype = skb->protocol;
 	if (skb->vlan_present)
-		return skb->vlan_proto == bpf_htons(ETH_P_8021Q) && !is_vlan(*ethertype) ? skb->vlan_tci & VLAN_ID_MASK : -1;
-	if (skb->protocol != bpf_htons(ETH_P_8021Q) || read_octets(skb, ETH_HLEN, &tag, sizeof(tag)) < 0 || is_vlan(tag.ethertype))
+		return skb->vlan_proto == bpf_htons(ETH_P_8021Q) && !is_vlan(*ethertype)
+			       ? skb->vlan_tci & VLAN_ID_MASK
+			       : -1;
+	if (skb->protocol != bpf_htons(ETH_P_8021Q) ||
+	    read_octets(skb, ETH_HLEN, &tag, sizeof(tag)) < 0 || is_vlan(tag.ethertype))
 		return -1;
 	*ethertype = tag.ethertype;
 	*l2_length = ETH_HLEN + sizeof(tag);
@@ -89,10 +99,11 @@ static __always_inline int read_tag(struct __sk_buff *skb, __be16 *ethertype, __
 }
 
 /* The site of a frame at an interface whose VLANs are sites, NULL where it is of none. */
-static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb, const struct lisp_interface *at, struct itr *t,
-							   __be16 *ethertype)
+static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb,
+							   const struct lisp_interface *at,
+							   struct itr *t, __be16 *ethertype)
 {
-	struct lisp_vlan_key key = { .ifindex = skb->ifindex };
+	struct lisp_vlan_key key = {.ifindex = skb->ifindex};
 	const __u32 *index;
 	int vlan;
 
@@ -112,7 +123,8 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 	return find_interface(*index, LISP_INTERFACE_SITE);
 }
 
-/* By a decision about its addresses, or while hardly any would go by one, by what many share; NOT_KEPT where nothing is known. */
+/* By a decision about its addresses, or while hardly any would go by one, by what many share;
+ * NOT_KEPT where nothing is known. */
 static __always_inline int forward_kept(struct __sk_buff *skb, const struct lisp_interface *site)
 {
 	return goes_scattered() ? scatter_from_site(skb, site) : reuse_for_site(skb, site);
@@ -121,7 +133,8 @@ static __always_inline int forward_kept(struct __sk_buff *skb, const struct lisp
 SEC("tc")
 int site_ingress(struct __sk_buff *skb)
 {
-	const struct lisp_interface *site = find_interface(skb->ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED);
+	const struct lisp_interface *site = find_interface(
+		skb->ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED);
 	__be16 ethertype = skb->protocol;
 	int verdict = NOT_KEPT;
 	struct itr t;
@@ -132,7 +145,10 @@ int site_ingress(struct __sk_buff *skb)
 		verdict = forward_kept(skb, site);
 	if (verdict != NOT_KEPT)
 		return verdict;
-	t = (struct itr){ .origin = skb->ifindex, .hook = LISP_INTERFACE_SITE, .forwarded = true, .l2_length = site->l2_length };
+	t = (struct itr){.origin = skb->ifindex,
+			 .hook = LISP_INTERFACE_SITE,
+			 .forwarded = true,
+			 .l2_length = site->l2_length};
 	if (site->flags & LISP_INTERFACE_TAGGED) {
 		site = find_tagged(skb, site, &t, &ethertype);
 		if (!site)
@@ -148,7 +164,8 @@ int site_ingress(struct __sk_buff *skb)
 	if (parse_ip(skb, t.l2_length, ethertype, &t.packet) < 0 || t.packet.malformed)
 		return TC_ACT_UNSPEC;
 	t.since = begin_decision(t.packet.family, &t.packet.destination);
-	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) || is_within_site(&t))
+	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) ||
+	    is_within_site(&t))
 		return TC_ACT_UNSPEC;
 	/* The stack answers with Time Exceeded. */
 	if (t.packet.ttl <= 1)
@@ -168,7 +185,7 @@ int core_ingress(struct __sk_buff *skb)
 	verdict = goes_scattered() ? scatter_from_core(skb, core) : reuse_for_core(skb, core);
 	if (verdict != NOT_KEPT)
 		return verdict;
-	e = (struct etr){ .core = core, .l2_length = core->l2_length };
+	e = (struct etr){.core = core, .l2_length = core->l2_length};
 	if (parse_ip(skb, e.l2_length, skb->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
 		return TC_ACT_UNSPEC;
 	return decapsulate(skb, &e);
@@ -181,7 +198,8 @@ static __always_inline bool any_stack(void)
 	return s && s->flags & LISP_SETTING_ANY_STACK;
 }
 
-/* The site interface where a packet came in that IP forwarding has seen since; NULL for all others. */
+/* The site interface where a packet came in that IP forwarding has seen since; NULL for all others.
+ */
 static __always_inline const struct lisp_interface *forwarded_from(struct __sk_buff *skb)
 {
 	const struct lisp_interface *from;
@@ -192,16 +210,18 @@ static __always_inline const struct lisp_interface *forwarded_from(struct __sk_b
 	return from && from->flags & LISP_INTERFACE_SITE ? from : NULL;
 }
 
-/* Whether what this host sends can be carried. Only a super-packet may be longer than its length field tells. */
+/* Whether what this host sends can be carried. Only a super-packet may be longer than its length
+ * field tells. */
 static __always_inline bool is_forwardable(const struct __sk_buff *skb, const struct lisp_packet *p)
 {
-	return (!p->malformed || segment_length(skb)) && is_routable_unicast(&p->destination, p->family);
+	return (!p->malformed || segment_length(skb)) &&
+	       is_routable_unicast(&p->destination, p->family);
 }
 
 SEC("tc")
 int core_egress(struct __sk_buff *skb)
 {
-	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_CORE };
+	struct itr t = {.origin = skb->ifindex, .hook = LISP_INTERFACE_CORE};
 	const struct lisp_interface *from = forwarded_from(skb), *core;
 
 	/* What came in by another interface was judged there. */
@@ -215,7 +235,8 @@ int core_egress(struct __sk_buff *skb)
 	t.iid = from ? from->iid : core->iid;
 	t.roots = find_roots(from ? from->roots : core->roots);
 	t.l2_length = core->l2_length;
-	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 || !is_forwardable(skb, &t.packet))
+	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 ||
+	    !is_forwardable(skb, &t.packet))
 		return TC_ACT_UNSPEC;
 	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
 	if (is_own_rloc(t.packet.family, &t.packet.source)) {
@@ -231,8 +252,9 @@ int core_egress(struct __sk_buff *skb)
 
 #define NO_KIND 0xFFFFFFFFU
 
-/* Magic octet and, in the low half, protocol of a frame at loci0. A call of its own, because a chain of calls has little stack
- * left for the header: Linux 6.1 counts each function in steps of 32 octets. */
+/* Magic octet and, in the low half, protocol of a frame at loci0. A call of its own, because a
+ * chain of calls has little stack left for the header: Linux 6.1 counts each function in steps of
+ * 32 octets. */
 static __noinline __u32 kind_at_tap(struct __sk_buff *skb)
 {
 	struct lisp_tap_header h;
@@ -247,7 +269,7 @@ int lisp_egress(struct __sk_buff *skb)
 {
 	__u32 kind = kind_at_tap(skb);
 	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP), *from;
-	struct itr t = { .origin = skb->ifindex, .hook = LISP_INTERFACE_TAP, .l2_length = ETH_HLEN };
+	struct itr t = {.origin = skb->ifindex, .hook = LISP_INTERFACE_TAP, .l2_length = ETH_HLEN};
 
 	if (!tap || kind == NO_KIND)
 		return TC_ACT_UNSPEC;
@@ -258,7 +280,8 @@ int lisp_egress(struct __sk_buff *skb)
 		t.origin = skb->ingress_ifindex;
 	t.iid = from ? from->iid : tap->iid;
 	t.roots = find_roots(from ? from->roots : tap->roots);
-	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 || !is_forwardable(skb, &t.packet))
+	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 ||
+	    !is_forwardable(skb, &t.packet))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.roots))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
@@ -270,9 +293,10 @@ int lisp_egress(struct __sk_buff *skb)
 /* A packet that waited takes up its way where it left it. */
 static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_header *h)
 {
-	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 | h->origin[3];
+	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 |
+		       h->origin[3];
 	const struct lisp_interface *from = bpf_map_lookup_elem(&interfaces, &origin);
-	struct itr t = { .origin = origin, .l2_length = ETH_HLEN, .released = true };
+	struct itr t = {.origin = origin, .l2_length = ETH_HLEN, .released = true};
 
 	if (!from)
 		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
@@ -296,7 +320,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 /* A packet that user space made goes out as the routes say. */
 static __noinline int transmit(struct __sk_buff *skb, const struct lisp_tap_header *h)
 {
-	struct itr t = { .l2_length = ETH_HLEN };
+	struct itr t = {.l2_length = ETH_HLEN};
 
 	if (parse_ip(skb, t.l2_length, h->protocol, &t.packet) < 0)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
@@ -307,8 +331,9 @@ static __noinline int transmit(struct __sk_buff *skb, const struct lisp_tap_head
 /* An outer packet that came in fragments takes up its way where they left it. */
 static __noinline int take_reassembled(struct __sk_buff *skb, const struct lisp_tap_header *h)
 {
-	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 | h->origin[3];
-	struct etr e = { .l2_length = ETH_HLEN };
+	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 |
+		       h->origin[3];
+	struct etr e = {.l2_length = ETH_HLEN};
 
 	e.core = find_interface(origin, LISP_INTERFACE_CORE);
 	if (!e.core)
@@ -323,7 +348,8 @@ int lisp_ingress(struct __sk_buff *skb)
 {
 	struct lisp_tap_header h;
 
-	if (!find_interface(skb->ifindex, LISP_INTERFACE_TAP) || read_octets(skb, 0, &h, sizeof(h)) < 0)
+	if (!find_interface(skb->ifindex, LISP_INTERFACE_TAP) ||
+	    read_octets(skb, 0, &h, sizeof(h)) < 0)
 		return TC_ACT_UNSPEC;
 	if (h.magic == LISP_TAP_RELEASED)
 		return release(skb, &h);

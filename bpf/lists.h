@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Deny and allow lists for inner and outer sources and destinations, what P4-LISP's tables of allowed prefixes and valid
- * destinations are for: which packets RFC 9300 s.5 is applied to at all. The longest prefix decides; user space writes what holds for
- * the rest as a prefix as well. Without any list all of this costs one test of the settings' flags. Nothing here
- * touches a packet or knows at which hook it is. package forward has the same in Go (lists.go).
+ * Deny and allow lists for inner and outer sources and destinations, what P4-LISP's tables of
+ * allowed prefixes and valid destinations are for: which packets RFC 9300 s.5 is applied to at all.
+ * The longest prefix decides; user space writes what holds for the rest as a prefix as well.
+ * Without any list all of this costs one test of the settings' flags. Nothing here touches a packet
+ * or knows at which hook it is. package forward has the same in Go (lists.go).
  */
 #ifndef LISP_LISTS_H
 #define LISP_LISTS_H
@@ -24,7 +25,8 @@ static __always_inline bool has_lists(void)
 	return s && s->flags & LISP_SETTING_LISTS;
 }
 
-/* The address that a kind of list is about. Towards the core the other router is the destination. */
+/* The address that a kind of list is about. Towards the core the other router is the destination.
+ */
 static __always_inline const __u8 *listed_address(const struct lisp_trusted *p, __u32 kind)
 {
 	bool decapsulated = kind & LISP_LIST_DECAPSULATED;
@@ -40,8 +42,8 @@ static __always_inline const __u8 *listed_address(const struct lisp_trusted *p, 
 	return decapsulated ? p->own_rloc : p->rloc;
 }
 
-/* Why a list of that kind drops the packet that find_trusted() describes; LISP_DROP_NONE where it does not. A program of its own to
- * the verifier, which so looks at it once. */
+/* Why a list of that kind drops the packet that find_trusted() describes; LISP_DROP_NONE where it
+ * does not. A program of its own to the verifier, which so looks at it once. */
 __noinline int lisp_judge_list(__u32 kind)
 {
 	const struct lisp_settings *s = find_settings();

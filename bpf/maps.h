@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Every map of the programs, by the name under which it is pinned. Sizes given here are what user space finds when it
- * changes nothing; it may set other ones before loading (of mapping_counters it must, see abi.h).
- * No program ever writes to any of them but counters, when mappings were last used, pending counts, limits, heard, peers, sources, unread, events, and what is for the programs alone
- * (outer_hops, inner_hops, decisions, set_fronts, clocks, trusted).
+ * Every map of the programs, by the name under which it is pinned. Sizes given here are what user
+ * space finds when it changes nothing; it may set other ones before loading (of mapping_counters it
+ * must, see abi.h). No program ever writes to any of them but counters, when mappings were last
+ * used, pending counts, limits, heard, peers, sources, unread, events, and what is for the programs
+ * alone (outer_hops, inner_hops, decisions, set_fronts, clocks, trusted).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -13,7 +14,8 @@
 
 #include "abi.h"
 
-/* A table of the forwarding table: any number of cells, hence BPF_F_INNER_MAP; written through mmap. */
+/* A table of the forwarding table: any number of cells, hence BPF_F_INNER_MAP; written through
+ * mmap. */
 struct lisp_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
@@ -236,13 +238,16 @@ struct lisp_clock {
 	__u64 jiffies;
 	__u64 boot_ns;
 	__u64 order; /* always 0: adding to it orders what is read before it and after it */
-	__u64 nonces; /* state of the generator of nonces that nobody looks at, seeded once a jiffy by the kernel's own */
+	/* state of the generator of nonces that nobody looks at, seeded once a jiffy by the
+	 * kernel's own */
+	__u64 nonces;
 	/* Whether most packets are between addresses about which nothing is kept (shared.h): */
 	__u64 forwarded; /* packets up to this jiffy */
 	__u32 strangers; /* those of this jiffy that no decision was about */
-	__u32 scattered; /* SCATTERED or more: they are; sinks with each jiffy in which they were not */
-	__u32 turn;      /* of scattered packets: which are taken for samples */
-	__u32 fronts;    /* the latest number of a LISP_WAY_FRONT */
+	/* SCATTERED or more: they are; sinks with each jiffy in which they were not */
+	__u32 scattered;
+	__u32 turn;   /* of scattered packets: which are taken for samples */
+	__u32 fronts; /* the latest number of a LISP_WAY_FRONT */
 };
 
 struct {
@@ -260,7 +265,8 @@ struct {
 	__type(value, struct lisp_generations);
 } generations SEC(".maps");
 
-/* Of each processor: those of decisions.h and most of shared.h, whose place any other one may take, and behind them fronts. */
+/* Of each processor: those of decisions.h and most of shared.h, whose place any other one may take,
+ * and behind them fronts. */
 #define LISP_FRONTS 4096
 #define LISP_PLACES (LISP_DECISIONS + LISP_FRONTS)
 
@@ -282,8 +288,9 @@ struct {
 
 #define LISP_DEVICES 256
 
-/* Interfaces that take frames, at ifindex % LISP_DEVICES where no other one is: sending by them the kernel need not search. It takes
- * out what is gone. Before user space gives a place to another interface it ends all decisions, which may have the place. */
+/* Interfaces that take frames, at ifindex % LISP_DEVICES where no other one is: sending by them the
+ * kernel need not search. It takes out what is gone. Before user space gives a place to another
+ * interface it ends all decisions, which may have the place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, LISP_DEVICES);
@@ -292,9 +299,15 @@ struct {
 } devices SEC(".maps");
 
 /* Places of xdp_programs, which user space fills. */
-enum { LISP_XDP_CORE, LISP_XDP_SITE, LISP_XDP_SCATTERED, LISP_XDP_PROGRAMS };
+enum {
+	LISP_XDP_CORE,
+	LISP_XDP_SITE,
+	LISP_XDP_SCATTERED,
+	LISP_XDP_PROGRAMS
+};
 
-/* The programs to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no pin and no process holds it. */
+/* The programs to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no
+ * pin and no process holds it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, LISP_XDP_PROGRAMS);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What happens to a packet that cannot go out at once (RFC 9300 s.4, s.7; RFC 9301 s.5.4): an event for user space, at
- * most one per interval and destination, and the packet itself to the TAP with metadata (abi.h), whole: neither its
- * checksum nor its segmentation is touched. Nothing here ever waits or keeps a packet.
+ * What happens to a packet that cannot go out at once (RFC 9300 s.4, s.7; RFC 9301 s.5.4): an event
+ * for user space, at most one per interval and destination, and the packet itself to the TAP with
+ * metadata (abi.h), whole: neither its checksum nor its segmentation is touched. Nothing here ever
+ * waits or keeps a packet.
  */
 #ifndef LISP_MISS_H
 #define LISP_MISS_H
@@ -12,11 +13,13 @@
 #include "unreachable.h"
 #include "unread.h"
 
-/* Whether no event for this destination was raised within the interval; two processors at once may both get a yes. */
+/* Whether no event for this destination was raised within the interval; two processors at once may
+ * both get a yes. */
 static __always_inline bool may_raise(const struct itr *t, __u64 now)
 {
 	const struct lisp_settings *s = find_settings();
-	struct lisp_limit_key key = { .kind = LISP_EVENT_MISS, .iid = t->iid, .family = t->packet.family };
+	struct lisp_limit_key key = {
+		.kind = LISP_EVENT_MISS, .iid = t->iid, .family = t->packet.family};
 	__u64 *last;
 
 	__builtin_memcpy(key.destination, &t->packet.destination, sizeof(key.destination));
@@ -30,12 +33,14 @@ static __always_inline bool may_raise(const struct itr *t, __u64 now)
 /* So many octets of events that nobody was woken for may lie in the ring buffer. */
 #define EVENTS_UNREAD 16384
 
-/* Whoever reads the TAP, where there is one, tells of a packet that waits there as soon as it is read; to wake another reader for the same costs
- * more than all else here. The event remains for when the TAP overflows. Without BPF_RB_FORCE_WAKEUP the kernel would
- * wake nobody as long as such events are unread. */
+/* Whoever reads the TAP, where there is one, tells of a packet that waits there as soon as it is
+ * read; to wake another reader for the same costs more than all else here. The event remains for
+ * when the TAP overflows. Without BPF_RB_FORCE_WAKEUP the kernel would wake nobody as long as such
+ * events are unread. */
 static __always_inline __u64 wake_up_for(struct __sk_buff *skb, bool waits)
 {
-	if (waits && present_tap(skb) && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < EVENTS_UNREAD)
+	if (waits && present_tap(skb) &&
+	    bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < EVENTS_UNREAD)
 		return BPF_RB_NO_WAKEUP;
 	return BPF_RB_FORCE_WAKEUP;
 }
@@ -65,7 +70,8 @@ static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, boo
 	return 0;
 }
 
-/* Takes the VLAN tag off, which user space and the core have no use for; the packet's place in the frame follows. */
+/* Takes the VLAN tag off, which user space and the core have no use for; the packet's place in the
+ * frame follows. */
 static __noinline long untag(struct __sk_buff *skb, struct itr *t)
 {
 	__u32 removed = t->l2_length - ETH_HLEN;
@@ -83,10 +89,11 @@ static __noinline long untag(struct __sk_buff *skb, struct itr *t)
 #define NOT_AT_TAP -2
 #define NO_PLACE_AT_TAP -3
 
-/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two octets (abi.h). */
+/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two
+ * octets (abi.h). */
 static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 detail)
 {
-	struct lisp_tap_header h = { .protocol = ethertype_of(t->packet.family) };
+	struct lisp_tap_header h = {.protocol = ethertype_of(t->packet.family)};
 	__u32 tap = present_tap(skb);
 
 	if (!tap)
@@ -131,7 +138,8 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 rea
 
 static __noinline int note_answer(const struct lisp_packet *p, __u32 iid)
 {
-	struct lisp_limit_key key = { .kind = LISP_LIMIT_UNREACHABLE, .iid = iid, .family = p->family };
+	struct lisp_limit_key key = {
+		.kind = LISP_LIMIT_UNREACHABLE, .iid = iid, .family = p->family};
 	__u64 now = bpf_ktime_get_boot_ns();
 
 	bpf_map_update_elem(&limits, &key, &now, BPF_ANY);
@@ -140,8 +148,8 @@ static __noinline int note_answer(const struct lisp_packet *p, __u32 iid)
 	return 0;
 }
 
-/* Drops a packet, and has its source told with Destination Unreachable where that is due: then what was dropped and counted
- * here goes to the TAP, where nothing is left to do but that. */
+/* Drops a packet, and has its source told with Destination Unreachable where that is due: then what
+ * was dropped and counted here goes to the TAP, where nothing is left to do but that. */
 static __noinline int refuse(struct __sk_buff *skb, struct itr *t, __u32 reason)
 {
 	int verdict = drop(skb, reason);
@@ -165,9 +173,10 @@ static __always_inline bool is_at_ingress(const struct itr *t)
 }
 
 /* Sends the packet as find_route answered. */
-static __always_inline int send(struct __sk_buff *skb, const struct itr *t, const struct bpf_fib_lookup *f, long answer)
+static __always_inline int send(struct __sk_buff *skb, const struct itr *t,
+				const struct bpf_fib_lookup *f, long answer)
 {
-	struct ethhdr header = { .h_proto = ethertype_of(t->packet.family) };
+	struct ethhdr header = {.h_proto = ethertype_of(t->packet.family)};
 
 	if (answer == BPF_FIB_LKUP_RET_SUCCESS) {
 		__builtin_memcpy(header.h_dest, f->dmac, ETH_ALEN);
@@ -180,11 +189,11 @@ static __always_inline int send(struct __sk_buff *skb, const struct itr *t, cons
 	return bpf_redirect(f->ifindex, 0);
 }
 
-/* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table: the rules that led
- * here would lead here again. */
+/* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table:
+ * the rules that led here would lead here again. */
 static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr *t)
 {
-	struct bpf_fib_lookup f = { .ifindex = LO_IFINDEX };
+	struct bpf_fib_lookup f = {.ifindex = LO_IFINDEX};
 	long answer = find_route(skb, &f, &t->packet, BPF_FIB_LOOKUP_DIRECT);
 
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
@@ -194,7 +203,8 @@ static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr
 	return send(skb, t, &f, answer);
 }
 
-/* A site's packet that waited returns to where it came in, as it was: the stack takes it from there. */
+/* A site's packet that waited returns to where it came in, as it was: the stack takes it from
+ * there. */
 static __always_inline int return_to_site(struct __sk_buff *skb, const struct itr *t)
 {
 	const struct lisp_interface *from = find_interface(t->origin, LISP_INTERFACE_SITE);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Reading IP headers out of a frame and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in abi.h). Nothing here
- * ever changes a packet. Values are as the headers say; whoever needs more than that checks it.
+ * Reading IP headers out of a frame and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in
+ * abi.h). Nothing here ever changes a packet. Values are as the headers say; whoever needs more
+ * than that checks it.
  */
 #ifndef LISP_PARSE_H
 #define LISP_PARSE_H
@@ -33,7 +34,8 @@ union lisp_address {
 	__u64 pairs[2];
 };
 
-/* The first octets of an IP header: TOS and TTL of either family are among them, and the checksum of IPv4. */
+/* The first octets of an IP header: TOS and TTL of either family are among them, and the checksum
+ * of IPv4. */
 union lisp_head {
 	__u8 octets[12];
 	__be16 halves[6];
@@ -63,15 +65,16 @@ static __always_inline __u32 octets_from(const hook_frame *frame, __u32 offset)
 	return frame_length(frame) > offset ? frame_length(frame) - offset : 0;
 }
 
-/* Where the packet ends in the frame. What follows is padding; a super-packet has none, and may be too long for its header to
- * tell its length. */
+/* Where the packet ends in the frame. What follows is padding; a super-packet has none, and may be
+ * too long for its header to tell its length. */
 static __always_inline __u32 end_of(const hook_frame *frame, const struct lisp_packet *p)
 {
 	return segment_length(frame) ? frame_length(frame) : p->offset + p->length;
 }
 
 /* Reads octets of the packet itself, never of the padding behind it. */
-static __always_inline long load_from(hook_frame *frame, const struct lisp_packet *p, __u32 offset, void *to, __u32 length)
+static __always_inline long load_from(hook_frame *frame, const struct lisp_packet *p, __u32 offset,
+				      void *to, __u32 length)
 {
 	if (offset + length > end_of(frame, p))
 		return -1;
@@ -114,7 +117,8 @@ static __always_inline void walk_ipv6_extensions(hook_frame *frame, struct lisp_
 			p->l4_offset += 8;
 			return;
 		}
-		if (p->protocol != NEXTHDR_HOP && p->protocol != NEXTHDR_ROUTING && p->protocol != NEXTHDR_DESTINATION)
+		if (p->protocol != NEXTHDR_HOP && p->protocol != NEXTHDR_ROUTING &&
+		    p->protocol != NEXTHDR_DESTINATION)
 			return;
 		if (load_from(frame, p, p->l4_offset, head, sizeof(head)) < 0)
 			return;
@@ -142,8 +146,9 @@ static __always_inline int parse_ipv6(hook_frame *frame, struct lisp_packet *p)
 	return 0;
 }
 
-/* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that is known (0: it is not).
- * Returns -1 when there is no whole IPv4 or IPv6 header. Linux 6.1 wants *p to be set before, to whatever. */
+/* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that
+ * is known (0: it is not). Returns -1 when there is no whole IPv4 or IPv6 header. Linux 6.1 wants
+ * *p to be set before, to whatever. */
 SHARED_STEP int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struct lisp_packet *p)
 {
 	int failed = -1;
@@ -165,7 +170,8 @@ SHARED_STEP int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struc
 	return failed;
 }
 
-/* Whether LISP may carry packets to this address, or from it, at all: unicast, and more than link-local. */
+/* Whether LISP may carry packets to this address, or from it, at all: unicast, and more than
+ * link-local. */
 static __always_inline bool is_routable_unicast(const union lisp_address *address, __u8 family)
 {
 	const __u8 *a = address->octets;
@@ -175,7 +181,8 @@ static __always_inline bool is_routable_unicast(const union lisp_address *addres
 	if (a[0] == 0xFF || (a[0] == 0xFE && (a[1] & 0xC0) == 0x80))
 		return false;
 	/* :: and ::1 */
-	return address->words[0] || address->words[1] || address->words[2] || bpf_ntohl(address->words[3]) > 1;
+	return address->words[0] || address->words[1] || address->words[2] ||
+	       bpf_ntohl(address->words[3]) > 1;
 }
 
 /* Length of the longest packet that reaches the wire: of a super-packet, its longest segment. */
@@ -189,7 +196,8 @@ static __always_inline __u32 longest_segment(hook_frame *frame, const struct lis
 
 		return p->length < octets ? p->length : octets;
 	}
-	if (p->protocol == IPPROTO_TCP && read_octets(frame, p->l4_offset + 12, &data_offset, 1) == 0)
+	if (p->protocol == IPPROTO_TCP &&
+	    read_octets(frame, p->l4_offset + 12, &data_offset, 1) == 0)
 		l4_length = (data_offset >> 4) * 4;
 	return p->l4_offset - p->offset + l4_length + segment_length(frame);
 }
@@ -216,7 +224,8 @@ static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, 
 /* The flow hash of abi.h, as far as the addresses go ... */
 static __always_inline __u32 hash_addresses(const struct lisp_packet *p)
 {
-	return hash_address(hash_address(HASH_BEGIN, &p->source, p->family), &p->destination, p->family);
+	return hash_address(hash_address(HASH_BEGIN, &p->source, p->family), &p->destination,
+			    p->family);
 }
 
 /* ... and to its end. */
@@ -233,10 +242,12 @@ static __always_inline __u32 finish_hash(__u32 h, __be32 ports, __u8 protocol)
 
 static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_packet *p)
 {
-	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_SCTP;
+	bool has_ports = p->protocol == IPPROTO_TCP || p->protocol == IPPROTO_UDP ||
+			 p->protocol == IPPROTO_SCTP;
 	__be32 ports = 0;
 
-	if (has_ports && !p->fragment && load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
+	if (has_ports && !p->fragment &&
+	    load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
 		ports = 0;
 	return finish_hash(hash_addresses(p), ports, p->protocol);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the data header says among routers that trust each other, and nobody else may use (RFC 9300 s.4.1): Locator-Status-
- * Bits (RFC 9300 s.10), Echo-Nonce (s.10.1), Map-Versions (RFC 9302); and the check of the inner source against the locators
- * of its mapping. All of it is off unless the settings say so, and then costs one test of their flags.
- * Nothing here touches a packet or knows at which hook it is; what it finds is told to user space by events, at most one
- * in an interval. package forward has the same in Go (trusted.go, echo.go).
+ * What the data header says among routers that trust each other, and nobody else may use (RFC 9300
+ * s.4.1): Locator-Status- Bits (RFC 9300 s.10), Echo-Nonce (s.10.1), Map-Versions (RFC 9302); and
+ * the check of the inner source against the locators of its mapping. All of it is off unless the
+ * settings say so, and then costs one test of their flags. Nothing here touches a packet or knows
+ * at which hook it is; what it finds is told to user space by events, at most one in an interval.
+ * package forward has the same in Go (trusted.go, echo.go).
  */
 #ifndef LISP_TRUSTED_H
 #define LISP_TRUSTED_H
@@ -30,12 +31,13 @@
 #define VERSION_MASK 0xFFFU
 
 /* Settings without which the header is the plain one: nonce, Instance-ID. */
-#define SETTINGS_SENT \
-	(LISP_SETTING_PUBLIC_INTERNET | LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS)
+#define SETTINGS_SENT                                                                        \
+	(LISP_SETTING_PUBLIC_INTERNET | LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | \
+	 LISP_SETTING_MAP_VERSIONS)
 /* Settings without which it is not looked at. */
-#define SETTINGS_HEEDED \
-	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | LISP_SETTING_GLEAN | \
-	 LISP_SETTING_CHECK_SOURCE | LISP_SETTING_LISTS)
+#define SETTINGS_HEEDED                                                                   \
+	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | \
+	 LISP_SETTING_GLEAN | LISP_SETTING_CHECK_SOURCE | LISP_SETTING_LISTS)
 
 /* RFC 9302 s.6: whether a is newer than b; neither is Null. */
 static __always_inline bool is_newer_version(__u32 a, __u32 b)
@@ -66,8 +68,9 @@ static __always_inline struct lisp_peer *find_peer(struct lisp_trusted *p, bool 
 	return bpf_map_lookup_elem(&peers, key);
 }
 
-/* Whether an echo is owed, and the next packet is to bring it. Whoever keeps asking for what he was sent already may get nothing
- * from here, which is what our own request finds out: the two take turns. */
+/* Whether an echo is owed, and the next packet is to bring it. Whoever keeps asking for what he was
+ * sent already may get nothing from here, which is what our own request finds out: the two take
+ * turns. */
 static __always_inline bool owes_echo(const struct lisp_peer *peer, __u64 now, bool due)
 {
 	if (!peer->owed_ns || now - peer->owed_ns >= LISP_ECHO_OWED_NS)
@@ -75,8 +78,8 @@ static __always_inline bool owes_echo(const struct lisp_peer *peer, __u64 now, b
 	return !due || peer->owed != peer->returned || peer->flags & LISP_PEER_ASKED_LAST;
 }
 
-/* The first word for a locator: an echo that is owed comes first, because its receiver waits; then our own request. `nonce` is
- * random. */
+/* The first word for a locator: an echo that is owed comes first, because its receiver waits; then
+ * our own request. `nonce` is random. */
 static __noinline __u32 echo_word(struct lisp_trusted *p, __u32 nonce)
 {
 	const struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &p->mapping_index);
@@ -116,13 +119,15 @@ static __always_inline __u32 nonce_word(struct lisp_trusted *p, __u32 flags, __u
 
 	if (flags & LISP_SETTING_ECHO_NONCE)
 		word = echo_word(p, word & NONCE_MASK);
-	/* RFC 9302 s.6.1: no versions towards who has none. N excludes V, and an echo does not wait for long. */
+	/* RFC 9302 s.6.1: no versions towards who has none. N excludes V, and an echo does not wait
+	 * for long. */
 	if (version && word == plain)
 		word = LISP_FLAG_V << 24 | source_version << 12 | version;
 	return word;
 }
 
-/* The header of the packet that find_trusted() describes. A program of its own to the verifier, which so looks at it once. */
+/* The header of the packet that find_trusted() describes. A program of its own to the verifier,
+ * which so looks at it once. */
 __noinline int lisp_compose_header(void)
 {
 	const struct lisp_settings *s = find_settings();
@@ -137,11 +142,13 @@ __noinline int lisp_compose_header(void)
 	p->second = p->iid << 8;
 	if (flags & LISP_SETTING_PUBLIC_INTERNET)
 		return 0;
-	own = find_mapping(find_instance(p->source_iid), LISP_ROOT_DATABASE, p->family, (const union lisp_address *)p->source, &index);
+	own = find_mapping(find_instance(p->source_iid), LISP_ROOT_DATABASE, p->family,
+			   (const union lisp_address *)p->source, &index);
 	if (own)
 		source_version = *(const volatile __u16 *)&own->map_version & VERSION_MASK;
 	p->first |= nonce_word(p, flags, source_version);
-	if (!own || !(flags & LISP_SETTING_STATUS_BITS) || bpf_ktime_get_boot_ns() < *(const volatile __u64 *)&own->expires_ns)
+	if (!own || !(flags & LISP_SETTING_STATUS_BITS) ||
+	    bpf_ktime_get_boot_ns() < *(const volatile __u64 *)&own->expires_ns)
 		return 0;
 	set_index = *(const volatile __u32 *)&own->locator_set;
 	set = bpf_map_lookup_elem(&locator_sets, &set_index);
@@ -185,7 +192,8 @@ static __noinline int raise_hint(struct lisp_trusted *p, __u32 kind, __u32 value
 	return 0;
 }
 
-static __always_inline struct lisp_limit_key *limit_key(struct lisp_trusted *p, __u32 kind, __u8 family, const void *address)
+static __always_inline struct lisp_limit_key *limit_key(struct lisp_trusted *p, __u32 kind,
+							__u8 family, const void *address)
 {
 	struct lisp_limit_key *key = (struct lisp_limit_key *)p->key;
 
@@ -197,8 +205,8 @@ static __always_inline struct lisp_limit_key *limit_key(struct lisp_trusted *p, 
 	return key;
 }
 
-/* Counts an event about a version from the packet's RLOC and raises it unless one was raised within the interval. Returns
- * how many were raised since the RLOC was last silent. */
+/* Counts an event about a version from the packet's RLOC and raises it unless one was raised within
+ * the interval. Returns how many were raised since the RLOC was last silent. */
 static __noinline __u32 raise_version(struct lisp_trusted *p, __u32 kind)
 {
 	struct lisp_limit_key *key = limit_key(p, kind, p->rloc_family, p->rloc);
@@ -207,7 +215,9 @@ static __noinline __u32 raise_version(struct lisp_trusted *p, __u32 kind)
 
 	fresh->raised_ns = bpf_ktime_get_boot_ns();
 	fresh->value = 0;
-	fresh->count = last && fresh->raised_ns - last->raised_ns < LISP_STALE_FORGET_NS ? last->count : 0;
+	fresh->count = last && fresh->raised_ns - last->raised_ns < LISP_STALE_FORGET_NS
+			       ? last->count
+			       : 0;
 	if (last && fresh->raised_ns - last->raised_ns < hint_interval_ns())
 		return fresh->count;
 	fresh->count++;
@@ -216,7 +226,8 @@ static __noinline __u32 raise_version(struct lisp_trusted *p, __u32 kind)
 	return fresh->count;
 }
 
-/* RFC 9302 s.7.1 and s.7.2. `known` is the map-cache's entry for the inner source, NULL for none. */
+/* RFC 9302 s.7.1 and s.7.2. `known` is the map-cache's entry for the inner source, NULL for none.
+ */
 static __always_inline int judge_versions(struct lisp_trusted *p, const struct lisp_mapping *known)
 {
 	__u32 destination = p->first & VERSION_MASK, source = p->first >> 12 & VERSION_MASK;
@@ -239,12 +250,14 @@ static __always_inline int judge_versions(struct lisp_trusted *p, const struct l
 	return LISP_DROP_NONE;
 }
 
-/* RFC 9300 s.10: whether the bits of the source's mapping have changed. What was never heard of is as the mapping says (R).
- * A change within the interval is not lost: it is still one when the interval is over. */
+/* RFC 9300 s.10: whether the bits of the source's mapping have changed. What was never heard of is
+ * as the mapping says (R). A change within the interval is not lost: it is still one when the
+ * interval is over. */
 static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp_mapping *known,
 				       const struct lisp_locator_set *set)
 {
-	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_STATUS_BITS, known->family, known->prefix);
+	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_STATUS_BITS, known->family,
+					       known->prefix);
 	__u32 room = p->first >> 24 & LISP_FLAG_I ? 8 : 32;
 	struct lisp_heard *fresh = (struct lisp_heard *)p->value;
 	__u32 mask = set->count < room ? (1U << set->count) - 1 : room == 8 ? 0xFF : ~0U;
@@ -254,7 +267,8 @@ static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp
 	last = bpf_map_lookup_elem(&heard, key);
 	fresh->value = p->second & mask;
 	if (!(last && last->count == LISP_HEARD_ANEW) &&
-	    fresh->value == ((last ? last->value : *(const volatile __u32 *)&set->status_bits) & mask))
+	    fresh->value ==
+		    ((last ? last->value : *(const volatile __u32 *)&set->status_bits) & mask))
 		return 0;
 	fresh->count = 0;
 	fresh->raised_ns = bpf_ktime_get_boot_ns();
@@ -265,8 +279,9 @@ static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp
 	return raise_hint(p, LISP_EVENT_STATUS_BITS, fresh->value, room);
 }
 
-/* RFC 9300 s.10.1. When both sides ask at once, each gives up and asks again after a time that the nonce makes different; then it
- * stays with it: the other one may be asking because nothing of ours arrives there. */
+/* RFC 9300 s.10.1. When both sides ask at once, each gives up and asks again after a time that the
+ * nonce makes different; then it stays with it: the other one may be asking because nothing of ours
+ * arrives there. */
 static __noinline int heed_echo(struct lisp_trusted *p)
 {
 	const struct lisp_settings *s = find_settings();
@@ -283,7 +298,8 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 		if (peer->requested_ns && !(peer->flags & LISP_PEER_SUSPENDED)) {
 			peer->requested_ns = 0;
 			peer->flags |= LISP_PEER_SUSPENDED;
-			peer->next_ns = now + s->echo_wait_ns + (s->echo_wait_ns >> 8) * (nonce & 0xFF);
+			peer->next_ns = now + s->echo_wait_ns +
+					(s->echo_wait_ns >> 8) * (nonce & 0xFF);
 		}
 	}
 	if (!peer->requested_ns)
@@ -303,10 +319,12 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 	peer->missing_ns = now;
 	peer->next_ns = now + s->echo_wait_ns;
 	count(LISP_COUNTER_ECHO_MISSING, 0);
-	return raise_hint(p, LISP_EVENT_ECHO_MISSING, peer->requested, flags & LISP_FLAG_N ? nonce : 0);
+	return raise_hint(p, LISP_EVENT_ECHO_MISSING, peer->requested,
+			  flags & LISP_FLAG_N ? nonce : 0);
 }
 
-/* RFC 9300 s.9: by which RLOC an inner source without mapping sends, at most one event an interval. */
+/* RFC 9300 s.9: by which RLOC an inner source without mapping sends, at most one event an interval.
+ */
 static __noinline int raise_gleaned(struct lisp_trusted *p)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_GLEANED, p->family, p->source);
@@ -319,7 +337,8 @@ static __noinline int raise_gleaned(struct lisp_trusted *p)
 	return raise_hint(p, LISP_EVENT_GLEANED, 0, 0);
 }
 
-/* A strict check needs a mapping that nobody asked for yet: a miss like that of the answer to the packet. */
+/* A strict check needs a mapping that nobody asked for yet: a miss like that of the answer to the
+ * packet. */
 static __noinline int raise_source_miss(struct lisp_trusted *p)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_MISS, p->family, p->source);
@@ -365,8 +384,9 @@ static __noinline bool has_locator(const struct lisp_locator_set *set, const str
 		if (!l || i >= set->count)
 			return false;
 		words = (const __be32 *)l->rloc;
-		if (l->family == p->rloc_family && words[0] == rloc->words[0] && words[1] == rloc->words[1] &&
-		    words[2] == rloc->words[2] && words[3] == rloc->words[3])
+		if (l->family == p->rloc_family && words[0] == rloc->words[0] &&
+		    words[1] == rloc->words[1] && words[2] == rloc->words[2] &&
+		    words[3] == rloc->words[3])
 			return true;
 	}
 	return false;
@@ -386,9 +406,10 @@ static __always_inline const struct lisp_locator_set *set_of(const struct lisp_m
 	return bpf_map_lookup_elem(&locator_sets, &index);
 }
 
-/* What header and inner source of the packet say that find_trusted() describes; its inner destination is ours. Returns why to
- * drop it. The settings are asked again and again because the stack of XDP has no room for them. A program of its own to the
- * verifier, which so looks at it once. */
+/* What header and inner source of the packet say that find_trusted() describes; its inner
+ * destination is ours. Returns why to drop it. The settings are asked again and again because the
+ * stack of XDP has no room for them. A program of its own to the verifier, which so looks at it
+ * once. */
 __noinline int lisp_judge_received(void)
 {
 	struct lisp_trusted *p = find_trusted();
@@ -405,19 +426,21 @@ __noinline int lisp_judge_received(void)
 		if (reason)
 			return reason;
 	}
-	known = find_mapping(find_instance(p->iid), LISP_ROOT_MAP_CACHE, p->family, (const union lisp_address *)p->source,
-			     (__u32 *)p->key);
+	known = find_mapping(find_instance(p->iid), LISP_ROOT_MAP_CACHE, p->family,
+			     (const union lisp_address *)p->source, (__u32 *)p->key);
 	set = known ? set_of(known) : NULL;
 
 	if (is_set(LISP_SETTING_CHECK_SOURCE_STRICT) && !known)
 		raise_source_miss(p);
-	if (is_set(LISP_SETTING_CHECK_SOURCE) && !has_locator(set, p) && (set || is_set(LISP_SETTING_CHECK_SOURCE_STRICT)))
+	if (is_set(LISP_SETTING_CHECK_SOURCE) && !has_locator(set, p) &&
+	    (set || is_set(LISP_SETTING_CHECK_SOURCE_STRICT)))
 		return LISP_DROP_SOURCE_RLOC;
 	if (is_set(LISP_SETTING_PUBLIC_INTERNET))
 		return LISP_DROP_NONE;
 	if (is_set(LISP_SETTING_GLEAN) && !known)
 		raise_gleaned(p);
-	if (is_set(LISP_SETTING_MAP_VERSIONS) && (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
+	if (is_set(LISP_SETTING_MAP_VERSIONS) &&
+	    (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
 		reason = judge_versions(p, known);
 		if (reason)
 			return reason;

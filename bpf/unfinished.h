@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Checksums that a sender on the same machine has left to its network interface: at a virtual link XDP sees such packets as
- * they are, with no word about it, and a frame sent on keeps what is in the field. The field holds the sum of the pseudo
- * header then (RFC 9293 s.3.1, RFC 768), by which the packet is recognised; one finished checksum in 65,536 looks the same
- * and only takes the slower way. Of packets in tunnels of the sender's own the inner checksum may be the unfinished one, so
- * all that may be a tunnel counts as unfinished. Nothing here ever changes a frame.
+ * Checksums that a sender on the same machine has left to its network interface: at a virtual link
+ * XDP sees such packets as they are, with no word about it, and a frame sent on keeps what is in
+ * the field. The field holds the sum of the pseudo header then (RFC 9293 s.3.1, RFC 768), by which
+ * the packet is recognised; one finished checksum in 65,536 looks the same and only takes the
+ * slower way. Of packets in tunnels of the sender's own the inner checksum may be the unfinished
+ * one, so all that may be a tunnel counts as unfinished. Nothing here ever changes a frame.
  */
 #ifndef LISP_UNFINISHED_H
 #define LISP_UNFINISHED_H
@@ -36,7 +37,8 @@ static __always_inline __u16 sum_pseudo_header(const struct lisp_packet *p)
 
 static __always_inline bool is_tunnel_port(__be16 port)
 {
-	return port == bpf_htons(4789) || port == bpf_htons(8472) || port == bpf_htons(6081) || port == bpf_htons(LISP_DATA_PORT);
+	return port == bpf_htons(4789) || port == bpf_htons(8472) || port == bpf_htons(6081) ||
+	       port == bpf_htons(LISP_DATA_PORT);
 }
 
 static __always_inline bool is_unfinished_udp(hook_frame *frame, const struct lisp_packet *p)
@@ -60,9 +62,13 @@ static __always_inline bool is_unfinished(hook_frame *frame, const struct lisp_p
 	case IPPROTO_UDP:
 		return is_unfinished_udp(frame, p);
 	case IPPROTO_TCP:
-		return read_octets(frame, p->l4_offset + TCP_CHECKSUM_OFFSET, &tcp, sizeof(tcp)) == 0 && tcp == sum_pseudo_header(p);
+		return read_octets(frame, p->l4_offset + TCP_CHECKSUM_OFFSET, &tcp, sizeof(tcp)) ==
+			       0 &&
+		       tcp == sum_pseudo_header(p);
 	case IPPROTO_SCTP:
-		return read_octets(frame, p->l4_offset + SCTP_CHECKSUM_OFFSET, &sctp, sizeof(sctp)) == 0 && sctp == 0;
+		return read_octets(frame, p->l4_offset + SCTP_CHECKSUM_OFFSET, &sctp,
+				   sizeof(sctp)) == 0 &&
+		       sctp == 0;
 	case IPPROTO_ICMP:
 	case NEXTHDR_ICMPV6:
 		return false;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How often sources are told that their packets are dropped (RFC 9301 s.5.4: ICMP Destination Unreachable SHOULD be sent): to
- * each source at most once in LISP_UNREACHABLE_SOURCE_NS, to all of them once in LISP_UNREACHABLE_NS, per Instance-ID and family.
- * Who may be told at all, and the answer itself, are user space's (forward/icmp.go). Nothing here ever changes a frame.
+ * How often sources are told that their packets are dropped (RFC 9301 s.5.4: ICMP Destination
+ * Unreachable SHOULD be sent): to each source at most once in LISP_UNREACHABLE_SOURCE_NS, to all of
+ * them once in LISP_UNREACHABLE_NS, per Instance-ID and family. Who may be told at all, and the
+ * answer itself, are user space's (forward/icmp.go). Nothing here ever changes a frame.
  */
 #ifndef LISP_UNREACHABLE_H
 #define LISP_UNREACHABLE_H
@@ -19,7 +20,8 @@ static __always_inline bool has_rested(const struct lisp_limit_key *key, __u64 n
 /* Changes nothing: XDP asks as well, and leaves the packet to tc, which asks again. */
 static __noinline bool is_answer_due(const struct lisp_packet *p, __u32 iid)
 {
-	struct lisp_limit_key key = { .kind = LISP_LIMIT_UNREACHABLE, .iid = iid, .family = p->family };
+	struct lisp_limit_key key = {
+		.kind = LISP_LIMIT_UNREACHABLE, .iid = iid, .family = p->family};
 	__u64 now = bpf_ktime_get_boot_ns();
 
 	if (!has_rested(&key, now, LISP_UNREACHABLE_NS))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose packet finds a place in the TAP's queue (abi_unread.h), so that a source which sends faster than user space reads
- * loses its own packets and nobody else's. Nothing here looks at where a packet goes, or changes it.
+ * Whose packet finds a place in the TAP's queue (abi_unread.h), so that a source which sends faster
+ * than user space reads loses its own packets and nobody else's. Nothing here looks at where a
+ * packet goes, or changes it.
  */
 #ifndef LISP_UNREAD_H
 #define LISP_UNREAD_H
@@ -12,8 +13,8 @@
 #define NETWORK_SHARE 3
 #define INTERFACE_SHARE 7
 
-/* What was counted and lost on its way to the queue, as while loci0 was down, is forgotten when the reader looks: so seldom, somebody has to
- * wake him although there seems to be no place. */
+/* What was counted and lost on its way to the queue, as while loci0 was down, is forgotten when the
+ * reader looks: so seldom, somebody has to wake him although there seems to be no place. */
 #define TRY_NS 100000000
 
 static __always_inline bool is_refused(struct lisp_unread *u)
@@ -32,11 +33,13 @@ static __always_inline __s32 *share_at(struct lisp_unread *u, __u32 hash)
 	return &u->shares[hash & (LISP_UNREAD_SHARES - 1)];
 }
 
-/* 0, and a packet of so many octets is counted; -1 when its source, or those that it is among, have their share. */
+/* 0, and a packet of so many octets is counted; -1 when its source, or those that it is among, have
+ * their share. */
 static __noinline int add_unread(const struct itr *t, __u32 octets)
 {
 	const union lisp_address *a = &t->packet.source;
-	__s32 *of_interface, *of_network, *of_source, left, places = 1 + octets / LISP_UNREAD_OCTETS;
+	__s32 *of_interface, *of_network, *of_source, left,
+		places = 1 + octets / LISP_UNREAD_OCTETS;
 	__u32 zero = 0, hash;
 	struct lisp_unread *u = bpf_map_lookup_elem(&unread, &zero);
 
@@ -55,7 +58,8 @@ static __noinline int add_unread(const struct itr *t, __u32 octets)
 	}
 	of_source = share_at(u, hash);
 	left = (__s32)u->limit - u->places;
-	if ((left <= 0 || *of_source >= left || *of_network >= NETWORK_SHARE * left || *of_interface >= INTERFACE_SHARE * left) &&
+	if ((left <= 0 || *of_source >= left || *of_network >= NETWORK_SHARE * left ||
+	     *of_interface >= INTERFACE_SHARE * left) &&
 	    is_refused(u))
 		return -1;
 	/* A packet that is traced goes nowhere. */

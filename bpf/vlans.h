@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * VLANs of an interface as sites of their own (RFC 9300 s.5.5: interfaces and VLANs map to Instance-IDs): which site a tag
- * stands for, and which tag the packets of an Instance-ID get on their way back. One tag of IEEE 802.1Q; a frame with two, or a service tag,
- * is none of ours. Nothing here ever changes a frame.
+ * VLANs of an interface as sites of their own (RFC 9300 s.5.5: interfaces and VLANs map to
+ * Instance-IDs): which site a tag stands for, and which tag the packets of an Instance-ID get on
+ * their way back. One tag of IEEE 802.1Q; a frame with two, or a service tag, is none of ours.
+ * Nothing here ever changes a frame.
  */
 #ifndef LISP_VLANS_H
 #define LISP_VLANS_H
@@ -21,10 +22,11 @@ static __always_inline bool is_vlan(__be16 ethertype)
 	return ethertype == bpf_htons(ETH_P_8021Q) || ethertype == bpf_htons(ETH_P_8021AD);
 }
 
-/* What stands for a VLAN of an interface, or for an Instance-ID behind its VLANs (LISP_VLAN_OF_INSTANCE); NULL for nothing. */
+/* What stands for a VLAN of an interface, or for an Instance-ID behind its VLANs
+ * (LISP_VLAN_OF_INSTANCE); NULL for nothing. */
 static __always_inline const struct lisp_interface *find_vlan(__u32 ifindex, __u32 tag)
 {
-	struct lisp_vlan_key key = { .ifindex = ifindex, .tag = tag };
+	struct lisp_vlan_key key = {.ifindex = ifindex, .tag = tag};
 	const __u32 *index = bpf_map_lookup_elem(&vlans, &key);
 
 	return index ? find_interface(*index, LISP_INTERFACE_SITE) : NULL;
@@ -33,7 +35,9 @@ static __always_inline const struct lisp_interface *find_vlan(__u32 ifindex, __u
 /* The site behind an interface to which a route of the Instance-ID leads; NULL where none is. */
 static __always_inline const struct lisp_interface *find_site(__u32 ifindex, __u32 iid)
 {
-	const struct lisp_interface *to = find_interface(ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED), *tagged;
+	const struct lisp_interface *to = find_interface(ifindex, LISP_INTERFACE_SITE |
+									  LISP_INTERFACE_TAGGED),
+				    *tagged;
 
 	if (!to || !(to->flags & LISP_INTERFACE_TAGGED))
 		return to;

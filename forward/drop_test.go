@@ -13,7 +13,7 @@ import (
 // TestDropReasonsAreThoseOfThePrograms holds the Go list against the enum of
 // bpf/abi.h: same numbers, same names.
 func TestDropReasonsAreThoseOfThePrograms(t *testing.T) {
-	source, err := os.ReadFile("../bpf/abi.h")
+	source, err := os.ReadFile("../bpf/abi_counters.h")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestDropReasonsAreThoseOfThePrograms(t *testing.T) {
 	}
 	for _, r := range DropReasons() {
 		if programs[r] != r.String() {
-			t.Errorf("reason %d is %q here and %q in bpf/abi.h", r, r, programs[r])
+			t.Errorf("reason %d is %q here and %q in bpf/abi_counters.h", r, r, programs[r])
 		}
 		delete(programs, r)
 	}

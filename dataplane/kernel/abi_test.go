@@ -21,7 +21,7 @@ import (
 func readABI(t *testing.T) string {
 	t.Helper()
 	all := ""
-	for _, name := range []string{"abi.h", "abi_events.h", "abi_pages.h", "abi_trace.h", "abi_unread.h"} {
+	for _, name := range []string{"abi.h", "abi_counters.h", "abi_events.h", "abi_pages.h", "abi_trace.h", "abi_unread.h"} {
 		text, err := os.ReadFile("../../bpf/" + name)
 		must(t, err)
 		all += string(text)
