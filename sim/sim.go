@@ -63,14 +63,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+const (
+	quietAtEnd     = 30 * time.Second // after everything has converged
+	shortestFaults = 30 * time.Second // the time for faults, from the start of the run
+
+	// MinDurationWithFaults is the shortest run that has faults: a shorter one has no time to converge after them.
+	MinDurationWithFaults = shortestFaults + ConvergenceBound + quietAtEnd
+)
+
+// HasFaults reports whether such a run has faults.
+func (o Options) HasFaults() bool { return !o.Calm && o.Duration >= MinDurationWithFaults }
+
 // faultsEnd is when the last fault is over: the rest of the run is for convergence and
-// a while of quiet. Runs too short for that have no faults.
+// a while of quiet. It is 0 for runs without faults.
 func (o Options) faultsEnd() time.Duration {
-	end := o.Duration - ConvergenceBound - 30*time.Second
-	if o.Calm || end < 30*time.Second {
+	if !o.HasFaults() {
 		return 0
 	}
-	return end
+	return o.Duration - ConvergenceBound - quietAtEnd
 }
 
 // Violation is a promise that was not kept.

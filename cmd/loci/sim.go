@@ -5,6 +5,7 @@ package main
 // loci sim: the seeded simulator.
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ happened and the command that replays it are printed.`,
 	flags.Uint64Var(&options.Seed, "seed", 1, "the first seed; alone, the only one")
 	flags.IntVar(&seeds, "seeds", 100, "how many seeds to run, on all cores")
 	flags.IntVar(&options.Routers, "routers", sim.DefaultRouters, "tunnel routers and servers in each run")
-	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, "virtual time of each run")
+	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, fmt.Sprintf("virtual time of each run; there are no faults in less than %s", sim.MinDurationWithFaults))
 	flags.BoolVar(&options.Calm, "calm", false, "no faults, no hostile messages")
 	flags.BoolVar(&options.Trace, "trace", false, "print the last events of a single run")
 	flags.IntVar(&options.TraceLines, "trace-lines", sim.DefaultTraceLines, "how many of them")
@@ -103,17 +104,32 @@ func simulateOne(out io.Writer, o sim.Options, asJSON bool) error {
 	s := r.Stats
 	fmt.Fprintf(out, "seed %d: %d routers, %d sites, %s of virtual time in %s, %d events, trace hash %016x\n",
 		r.Seed, s.Routers, s.Sites, s.Virtual, time.Since(start).Round(time.Millisecond), s.Events, r.Hash)
-	converged := fmt.Sprintf("converged within %s of the last fault", s.Convergence.Round(time.Second))
-	if !s.Converged {
-		converged = "not converged at the end"
-	}
-	fmt.Fprintf(out, "%s; %d octets of memory per router\n", converged, s.HeapPerRouter)
+	fmt.Fprintf(out, "%s; %d octets of memory per router\n", convergence(o, s), s.HeapPerRouter)
 	fmt.Fprintf(out, "packets: %d sent by hosts, %d encapsulated, %d delivered, %d natively, %d hostile; %d misses, %d mappings gleaned\n",
 		s.PacketsSent, s.PacketsCarried, s.PacketsArrived, s.PacketsNative, s.PacketsHostile, s.Misses, s.Gleaned)
 	fmt.Fprintf(out, "messages: %s; %d lost, %d hostile\n", counts(s.Messages), s.MessagesLost, s.MessagesHostile)
-	fmt.Fprintf(out, "faults: %s\n", counts(s.Faults))
+	fmt.Fprintf(out, "faults: %s\n", cmp.Or(counts(s.Faults), "none"))
+	tellNoFaults(out, o)
 	tell(out, o, r)
 	return verdict(r)
+}
+
+// convergence says when everything was as configured: after the last fault, or after the start in a run without faults.
+func convergence(o sim.Options, s sim.Stats) string {
+	switch {
+	case !s.Converged:
+		return "not converged at the end"
+	case !o.HasFaults():
+		return fmt.Sprintf("converged within %s of the start", s.Convergence.Round(time.Second))
+	}
+	return fmt.Sprintf("converged within %s of the last fault", s.Convergence.Round(time.Second))
+}
+
+// tellNoFaults says that a run is too short for faults, unless nobody wanted any.
+func tellNoFaults(out io.Writer, o sim.Options) {
+	if !o.Calm && !o.HasFaults() {
+		fmt.Fprintf(out, "no faults: a run of less than %s has no time to converge after one; use --duration %[1]s or more\n", sim.MinDurationWithFaults)
+	}
 }
 
 // tell says what promise a run broke.
@@ -170,6 +186,7 @@ func simulateMany(cmd *cobra.Command, o sim.Options, seeds int, asJSON bool) err
 	if !asJSON {
 		fmt.Fprintf(out, "%d seeds of %d routers and %s each in %s: %d failed, %d events, slowest convergence %s\n",
 			done, o.Routers, o.Duration, time.Since(start).Round(time.Second), failed, events, slowest.Round(time.Second))
+		tellNoFaults(out, o)
 	}
 	if failed > 0 {
 		return &exitError{status: 1, err: errPromise, quiet: true}
