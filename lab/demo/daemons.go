@@ -185,6 +185,14 @@ func (r *run) launch(name, log string, as *syscall.Credential, arguments ...stri
 	d.cmd = exec.Command(r.options.Executable, append([]string{"run"}, arguments...)...)
 	d.cmd.Stdout, d.cmd.Stderr = output, output
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: as}
+	if as != nil {
+		copied, err := anybodysCopy(r.options.Executable)
+		if err != nil {
+			return nil, err
+		}
+		defer copied.Close()
+		d.cmd.Path = descriptorPath(copied) // its first argument stays the command's path
+	}
 	if err := r.topology.at(name).Start(d.cmd); err != nil {
 		return nil, err
 	}
