@@ -31,6 +31,7 @@ var arrows = map[string][]string{
 	"internal/monitorthread": {},
 	"internal/waitread":      {},
 	"internal/testnet":       {"internal/genetlink"},
+	"internal/testprogress":  {},
 	"internal/tidy":          {},
 }
 
