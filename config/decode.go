@@ -186,7 +186,7 @@ func (d decoder) names(n *node, v reflect.Value, rules reflect.StructTag, path s
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range n.entries {
 		if !validName(e.key) {
-			d.failAt(e.at, join(path, e.key), fmt.Sprintf("%q is no name", e.key), nameHint)
+			d.failAt(e.at, join(path, e.key), fmt.Sprintf("%q is not a name", e.key), nameHint)
 			continue
 		}
 		item := reflect.New(v.Type().Elem()).Elem()
@@ -224,6 +224,23 @@ func (d decoder) word(n *node, v reflect.Value, rules reflect.StructTag, path st
 	message, hint := setWord(n, v, rules)
 	if message != "" {
 		d.fail(path, label(path)+": "+message, hint)
+		return
+	}
+	d.remember(n.text, v, path)
+}
+
+// remember keeps what is looked at again when the whole file is known, and warns of
+// words that are right and hardly meant.
+func (d decoder) remember(text string, v reflect.Value, path string) {
+	switch value := v.Interface().(type) {
+	case netip.Addr:
+		d.addresses = append(d.addresses, placedAddress{value, path})
+	case netip.AddrPort:
+		if value.Port() == 0 {
+			d.addresses = append(d.addresses, placedAddress{value.Addr(), path})
+		}
+	case lisp.Prefix, netip.Prefix:
+		d.warnOfLostMask(text, path)
 	}
 }
 

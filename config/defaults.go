@@ -61,7 +61,7 @@ func (s *Site) setDefaults() {
 }
 
 func (c *Control) setDefaults() {
-	*c = Control{Socket: "/run/loci/control.sock", Port: 4342}
+	*c = Control{Socket: "/run/loci/control.sock", Port: defaultControlPort}
 }
 
 func (d *Datapath) setDefaults() {

@@ -137,8 +137,11 @@ func TestDocumentShowsRightConfigurations(t *testing.T) {
 	}
 	for _, block := range blocks {
 		text, _, _ := strings.Cut(block, "```")
-		if c, err := Parse("document", []byte(text)); err != nil || len(c.Warnings) > 0 {
+		c, err := Parse("document", []byte(text))
+		if err != nil {
 			t.Errorf("%v\n%s", err, text)
+			continue
 		}
+		checkWarnings(t, c, text)
 	}
 }

@@ -2,12 +2,14 @@
 
 package config
 
-// Every file of examples/ is right, warns of nothing, and means what its comments
+// Every file of examples/ is right, warns of its keys alone, and means what its comments
 // say.
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -114,9 +116,7 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%v", err)
 			continue
 		}
-		for _, w := range c.Warnings {
-			t.Errorf("warning: %v", w)
-		}
+		checkWarnings(t, c, string(text))
 		for _, line := range keysOthersRead(string(text)) {
 			t.Errorf("%s: a key without a word on who may read it: %s", file, line)
 		}
@@ -128,6 +128,55 @@ func TestExamples(t *testing.T) {
 	}
 	if len(files) != len(examples) {
 		t.Errorf("%d files, %d expected", len(files), len(examples))
+	}
+}
+
+// checkWarnings expects one for each value that everybody knows, and no other.
+func checkWarnings(t *testing.T, c *Config, text string) {
+	t.Helper()
+	want := len(shownSecret.FindAllString(text, -1)) + len(shownXTRID.FindAllString(text, -1))
+	for _, w := range c.Warnings {
+		if !strings.Contains(w.Message, "stands in Loci's examples") {
+			t.Errorf("warning: %v", w)
+		}
+	}
+	if len(c.Warnings) != want {
+		t.Errorf("%d warnings of values that everybody knows, want %d: %v", len(c.Warnings), want, c.Warnings)
+	}
+}
+
+var (
+	shownSecret = regexp.MustCompile(`auth-key-value: *([^ ,}\n]+)`)
+	shownXTRID  = regexp.MustCompile(`xtr-id: *([0-9a-f-]+)`)
+)
+
+// TestShownKeysAreKnown: what examples and documents show to be copied is warned of. The
+// tutorial shows a network that is removed again.
+func TestShownKeysAreKnown(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(examplesDirectory, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, ids := maps.Clone(exampleKeys), maps.Clone(exampleXTRIDs)
+	for _, file := range append(files, "../README.md", documentFile, "../docs/multihoming.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range shownSecret.FindAllStringSubmatch(string(text), -1) {
+			if delete(keys, match[1]); !exampleKeys[match[1]] {
+				t.Errorf("%s: the key %s is not known", file, match[1])
+			}
+		}
+		for _, match := range shownXTRID.FindAllStringSubmatch(string(text), -1) {
+			id := strings.ReplaceAll(match[1], "-", "")
+			if delete(ids, id); !exampleXTRIDs[id] {
+				t.Errorf("%s: the xTR-ID %s is not known", file, id)
+			}
+		}
+	}
+	if len(keys)+len(ids) > 0 {
+		t.Errorf("known, but shown nowhere: %v %v", keys, ids)
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *RLOCs) decodeNode(d decoder, n *node, path string) {
 		return
 	}
 	if !validName(n.text) {
-		d.fail(path, fmt.Sprintf("%s: %q is no name of a locator-set", label(path), n.text), "write the name of a set in locator-sets, or a list: [{interface: wan0}]")
+		d.fail(path, fmt.Sprintf("%s: %q is not a name of a locator-set", label(path), n.text), "write the name of a set in locator-sets, or a list: [{interface: wan0}]")
 		return
 	}
 	r.Name = n.text

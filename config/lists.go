@@ -74,6 +74,7 @@ func (c *Config) validateList(l AccessList, path string) {
 	if len(l.Allow)+len(l.Deny) == 0 {
 		c.fail(path, "the list is empty", "want allow or deny, with prefixes")
 	}
+	c.warnOfForgottenFamilies(l, path)
 	seen := map[netip.Prefix]bool{}
 	for key, prefixes := range map[string][]netip.Prefix{"allow": l.Allow, "deny": l.Deny} {
 		for i, p := range prefixes {

@@ -100,7 +100,7 @@ func readFile(path string, limit int64) ([]byte, os.FileMode, error) {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("%s is no regular file", path)
+		return nil, 0, fmt.Errorf("%s is not a regular file", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	return text, info.Mode(), err

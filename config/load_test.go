@@ -78,8 +78,8 @@ func TestLoadRefusesFiles(t *testing.T) {
 	directory := t.TempDir()
 	for path, want := range map[string]string{
 		filepath.Join(directory, "none.yaml"): "no such file or directory",
-		directory:                             "is no regular file",
-		"/dev/zero":                           "is no regular file",
+		directory:                             "is not a regular file",
+		"/dev/zero":                           "is not a regular file",
 		write(t, filepath.Join(directory, "long.yaml"), 0o600, strings.Repeat("#\n", maxFileOctets)): "has more than 4194304 octets",
 	} {
 		if _, err := Load(path); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {

@@ -7,6 +7,7 @@ package config
 // data plane hands to the control plane.
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -76,7 +77,22 @@ func (c *Config) validateMisses() {
 	case itr.HandOver.To != HandedToMapping && !hands:
 		c.warn("itr.hand-over.to", fmt.Sprintf("to: %s has no effect: no miss-policy is hand-over", itr.HandOver.To), "choose that policy, or remove hand-over")
 	}
+	c.validateHandOverProxy()
 	if hands && c.Datapath.Lispers != nil {
 		c.warn("itr", "hand-over is queue with datapath.lispers: lispers.net's interface carries no packets", "use a mapping socket to hand packets over")
+	}
+}
+
+func (c *Config) validateHandOverProxy() {
+	const path = "itr.hand-over.proxy"
+	proxy := c.ITR.HandOver.Proxy
+	if !proxy.IsValid() {
+		return
+	}
+	if message, hint := splitError(validHostAddress(proxy)); message != "" || proxy.IsLoopback() {
+		c.fail(path, fmt.Sprintf("proxy: %s is not the RLOC of another router", proxy), cmp.Or(hint, "want a global IPv4 or IPv6 address"))
+	}
+	if own, ok := c.ownPrefixOf(proxy); ok {
+		c.fail(path, fmt.Sprintf("proxy: %s is inside the site's own EID-Prefix %s", proxy, own), "want an RLOC")
 	}
 }

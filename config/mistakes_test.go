@@ -99,6 +99,14 @@ func TestSecretsStaySecret(t *testing.T) {
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value: " + key + "\n        auth-key-id: 1",
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value: \"" + key,
 		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value: &" + key + " x",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value:\n            " + key + "\n            and more",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value:\n            “" + key + "”",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value:\n            " + key + ": a: b",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n        - auth-key-value:\n            " + key + "\tx",
+		"etr:\n  map-servers:\n    - ms-address: 192.0.2.1\n      authentication-keys:\n      - " + key + "\n      - auth-key-value:\n          – " + key,
+		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-key-value: \"" + key + ", " + key + "\", auth-algorithm-id: md5}]}]}",
+		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-algorithm-id: md5, auth-key-value: \"a " + key + "\", auth-key-id: " + "900}]}]}",
+		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-key-value: interface " + key + ": x}]}]}",
 	} {
 		_, err := Parse("f", []byte(yaml))
 		var problems *Problems

@@ -63,6 +63,9 @@ func parseTree(s *source, text string) *node {
 		s.failAt(at, "", fmt.Sprintf("nested more than %d levels deep", maxDepth), "no section of a configuration needs that")
 		return nil
 	}
+	if !s.checkTypography(tokens) {
+		return nil
+	}
 	file, err := parseTokens(tokens)
 	if err != nil {
 		s.failSyntax(err)
@@ -85,7 +88,7 @@ func parseTree(s *source, text string) *node {
 func parseTokens(tokens token.Tokens) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			file, err = nil, errors.New("this is no YAML")
+			file, err = nil, errors.New("this is not YAML")
 		}
 	}()
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())

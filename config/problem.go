@@ -3,7 +3,7 @@
 package config
 
 // What is wrong with a configuration, and where: "file:line:column: what: hint".
-// A problem never shows a secret, nor a line of the file that may hold one.
+// A problem never shows a secret.
 
 import (
 	"fmt"
@@ -35,7 +35,8 @@ type Problem struct {
 	Path    string // of the value, as etr.local-eids[0].eid
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
-	line    string // of the file; empty when it must not be shown
+	line    string // of the file, without secrets; empty when it cannot be shown
+	caret   int    // characters of line before the place
 }
 
 // Error is "file:line:column: what is wrong: hint".
@@ -55,7 +56,7 @@ func (p Problem) Detail() string {
 	if p.line == "" {
 		return p.Error()
 	}
-	return fmt.Sprintf("%s\n    %s\n    %s^", p.Error(), p.line, strings.Repeat(" ", p.Column-1))
+	return fmt.Sprintf("%s\n    %s\n    %s^", p.Error(), p.line, strings.Repeat(" ", p.caret))
 }
 
 // Problems are all mistakes of a file, in the order of the file, at least one.

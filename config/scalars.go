@@ -22,7 +22,7 @@ type XTRID [16]byte
 func (x *XTRID) UnmarshalText(text []byte) error {
 	octets, err := hex.DecodeString(strings.ReplaceAll(string(text), "-", ""))
 	if err != nil || len(octets) != len(x) {
-		return fmt.Errorf("%q is no xTR-ID: want 32 hexadecimal digits, a UUID for example", text)
+		return fmt.Errorf("%q is not an xTR-ID: want 32 hexadecimal digits, a UUID for example", text)
 	}
 	if *x = XTRID(octets); *x == (XTRID{}) {
 		return errors.New("the xTR-ID is zero: want 32 hexadecimal digits, a UUID for example")
@@ -83,7 +83,7 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 		*a = other
 		return nil
 	}
-	return fmt.Errorf("%q is no algorithm: want %s", text, strings.Join(algorithmNames[1:], ", "))
+	return fmt.Errorf("%q is not an algorithm: want %s", text, strings.Join(algorithmNames[1:], ", "))
 }
 
 // Secret is a key. Every text form of it is SecretMask, so that it cannot reach a
@@ -165,7 +165,7 @@ func (f *Frequency) UnmarshalText(text []byte) error {
 	}
 	d, ok := parseDuration(period)
 	if err != nil || !ok || n < 1 || n > maxFrequencyCount || d < time.Millisecond || d > maxFrequencyPeriod {
-		return fmt.Errorf("%q is no rate: want a number and a period, as in 20000/s or 1/3s", text)
+		return fmt.Errorf("%q is not a rate: want a number and a period, as in 20000/s or 1/3s", text)
 	}
 	read := Frequency{Count: n, Period: d}
 	if rate := read.PerSecond(); rate < minPerSecond || rate > maxPerSecond {
@@ -237,9 +237,9 @@ func validInterfaceName(name string) error {
 	case name == "":
 		return errors.New("the interface has no name: want a name as `ip link` shows it, or an address of the interface")
 	case len(name) > maxInterfaceName:
-		return fmt.Errorf("%q is no interface name: it has %d characters, Linux allows %d", name, len(name), maxInterfaceName)
+		return fmt.Errorf("%q is not an interface name: it has %d characters, Linux allows %d", name, len(name), maxInterfaceName)
 	case name == ".", name == "..", strings.ContainsAny(name, "/: \t"), !isPrintable(name):
-		return fmt.Errorf("%q is no interface name: want a name as `ip link` shows it, or an address of the interface", name)
+		return fmt.Errorf("%q is not an interface name: want a name as `ip link` shows it, or an address of the interface", name)
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func validHostAddress(a netip.Addr) error {
 	switch {
 	case a.Zone() != "":
 		return fmt.Errorf("%s has a zone: want a global IPv4 or IPv6 address", a)
-	case a.IsUnspecified(), a.IsMulticast(), a.IsLinkLocalUnicast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+	case a.IsUnspecified(), a.IsMulticast(), a.IsLinkLocalUnicast(), a.Is4() && (a.As4()[0] == 0 || a.As4()[0] >= 240):
 		return fmt.Errorf("%s names no single host: want a global IPv4 or IPv6 address", a)
 	}
 	return nil

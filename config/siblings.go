@@ -52,7 +52,7 @@ func (c *Config) validateSiblingAddress(s Sibling, index int, path string) {
 	a := s.Addresses[index]
 	switch {
 	case a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.Zone() != "":
-		c.fail(path, fmt.Sprintf("addresses: %s is no address of a router of the site", a), "want the sibling's own address on a link of the site")
+		c.fail(path, fmt.Sprintf("addresses: %s is not an address of a router of the site", a), "want the sibling's own address on a link of the site")
 	case slices.ContainsFunc(s.Addresses[:index], func(b netip.Addr) bool { return b.Is4() == a.Is4() }):
 		c.fail(path, fmt.Sprintf("addresses: %s is the second of its family", a), "want at most one IPv4 and one IPv6 address of a sibling")
 	}

@@ -16,11 +16,12 @@ type place struct{ line, column int }
 
 // source is one file while it is read, and afterwards for later problems.
 type source struct {
-	name     string
-	lines    []string
-	places   map[string]place // by path
-	problems []Problem
-	warnings []Problem
+	name      string
+	lines     []string
+	places    map[string]place // by path
+	addresses []placedAddress  // of the file, in its order
+	problems  []Problem
+	warnings  []Problem
 }
 
 func newSource(name string, text string) *source {
@@ -42,31 +43,11 @@ func (s *source) warn(path, message, hint string) {
 }
 
 func (s *source) problem(at place, path, message, hint string) Problem {
+	line, caret := s.excerpt(at, path, message)
 	return Problem{
 		Position: Position{File: s.name, Line: at.line, Column: at.column},
-		Path:     path, Message: message, Hint: hint, line: s.excerpt(at, path),
+		Path:     path, Message: message, Hint: hint, line: line, caret: caret,
 	}
-}
-
-// maxExcerpt bounds the line that is shown with a problem, in octets.
-const maxExcerpt = 160
-
-// excerpt is the line of a place, unless it may hold a secret: the author of a
-// mistake may have put the key where another word belongs.
-func (s *source) excerpt(at place, path string) string {
-	if at.line < 1 || at.line > len(s.lines) || at.column < 1 {
-		return ""
-	}
-	line := s.lines[at.line-1]
-	if len(line) > maxExcerpt || at.column > len(line)+1 || !isPrintable(line) {
-		return ""
-	}
-	for _, word := range []string{"key", "secret", "password"} {
-		if strings.Contains(strings.ToLower(line), word) || strings.Contains(path, word) {
-			return ""
-		}
-	}
-	return line
 }
 
 // find is the place of a path, or of the nearest section around it.

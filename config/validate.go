@@ -27,6 +27,9 @@ func (c *Config) validate() {
 	c.validateLists()
 	c.validatePaths()
 	c.validateLocalAddresses()
+	c.validateServers()
+	c.validateGluedPorts()
+	c.warnOfKnownXTRID()
 }
 
 func (c *Config) fail(path, message, hint string) { c.source.fail(path, message, hint) }
@@ -69,6 +72,13 @@ func (c *Config) validateInterfaces() {
 
 // validateInterface knows an interface by its name and VLAN.
 func (c *Config) validateInterface(seen map[SiteInterface]string, ref SiteInterface, path string) {
+	if ref.Interface.Name == loopback || ref.Interface.Address.IsLoopback() {
+		hint := "name the interface that leads to the hosts"
+		if label(path) == "core" {
+			hint = "name the interface that leads to the core; give an RLOC that stands at lo by rlocs and itr-rlocs: [{interface: lo}]"
+		}
+		c.fail(path, fmt.Sprintf("%s: %s is the loopback interface: no other system is behind it", label(path), ref), hint)
+	}
 	if ref.Interface.Name == c.Datapath.Interface {
 		c.fail(path, fmt.Sprintf("%s is the interface that Loci makes itself", ref), "name another here, or change datapath.interface")
 	}
@@ -146,21 +156,45 @@ func (c *Config) validateLocators(list []Locator, path string) {
 	case len(list) > lisp.MaxLocators:
 		c.fail(path, fmt.Sprintf("%s: %d locators", label(path), len(list)), fmt.Sprintf("want at most %d: a mapping holds no more", lisp.MaxLocators))
 	}
-	usable := false
 	seen := map[Locator]bool{}
 	for i, l := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		c.validateLocator(l, at)
-		usable = usable || l.Priority != lisp.PriorityUnused
 		identity := Locator{Interface: l.Interface, Address: l.Address, AddressFamily: l.AddressFamily}
 		if seen[identity] {
 			c.fail(at, fmt.Sprintf("locator %s stands twice in one set", l), "remove one of the two")
 		}
 		seen[identity] = true
 	}
-	if len(list) > 0 && !usable {
+	c.warnOfUnusedLocators(list, path)
+}
+
+// warnOfUnusedLocators warns of sets that other routers cannot use, or not by weight.
+func (c *Config) warnOfUnusedLocators(list []Locator, path string) {
+	isUsed := func(l Locator) bool { return l.Priority != lisp.PriorityUnused && l.Reachable }
+	switch best := bestOf(list, isUsed); {
+	case len(list) == 0:
+	case slices.ContainsFunc(list, isUsed):
+		if !slices.ContainsFunc(list, func(l Locator) bool { return isUsed(l) && l.Priority == best && l.Weight > 0 }) {
+			c.warn(path, fmt.Sprintf("%s: all locators of the best priority, %d, have weight 0", label(path), best),
+				"weight 0 switches nothing off: the senders choose how to share (RFC 9300 s.9). Want a weight above 0, or priority 255 to switch a locator off")
+		}
+	case !slices.ContainsFunc(list, func(l Locator) bool { return l.Priority != lisp.PriorityUnused }):
 		c.warn(path, label(path)+": every locator has priority 255", "that priority is never used for unicast packets: nobody reaches these EIDs")
+	default:
+		c.warn(path, label(path)+": every locator has priority 255 or reachable: false", "neither is used for unicast packets: nobody reaches these EIDs")
 	}
+}
+
+// bestOf is the lowest priority of those that count, PriorityUnused without one.
+func bestOf(list []Locator, counts func(Locator) bool) uint8 {
+	best := uint8(lisp.PriorityUnused)
+	for _, l := range list {
+		if counts(l) {
+			best = min(best, l.Priority)
+		}
+	}
+	return best
 }
 
 func (c *Config) validateLocator(l Locator, path string) {
@@ -188,6 +222,9 @@ func (c *Config) validateLocatorInterface(name, path string) {
 		c.fail(path, "interface: "+message, hint)
 		return
 	}
+	if name == loopback {
+		return // its addresses are reached by the core interfaces
+	}
 	for _, core := range c.Interfaces.Core {
 		if core.Interface.Name == name || core.Interface.Address.IsValid() { // whose address it is, the host knows
 			return
@@ -210,10 +247,10 @@ func (c *Config) validateLispers() {
 		return
 	}
 	if !filepath.IsAbs(l.Directory) {
-		c.fail("datapath.lispers.directory", fmt.Sprintf("directory: %q is no absolute path", l.Directory), "want a path that begins with /")
+		c.fail("datapath.lispers.directory", fmt.Sprintf("directory: %q is not an absolute path", l.Directory), "want a path that begins with /")
 	}
 	if l.NoLocators != nil && *l.NoLocators != lisp.ActionDrop && *l.NoLocators != lisp.ActionNativelyForward {
-		c.fail("datapath.lispers.no-locators", fmt.Sprintf("no-locators: %s is no choice here", l.NoLocators), "want drop or natively-forward")
+		c.fail("datapath.lispers.no-locators", fmt.Sprintf("no-locators: %s is not a choice here", l.NoLocators), "want drop or natively-forward")
 	}
 }
 
@@ -262,7 +299,7 @@ func (c *Config) validateMappingSocket() {
 		return
 	}
 	if !filepath.IsAbs(m.Path) {
-		c.fail("datapath.mapping-socket.path", fmt.Sprintf("path: %q is no absolute path", m.Path), "want a path that begins with /")
+		c.fail("datapath.mapping-socket.path", fmt.Sprintf("path: %q is not an absolute path", m.Path), "want a path that begins with /")
 	}
 	if len(m.Path) > maxSocketPath {
 		c.fail("datapath.mapping-socket.path", fmt.Sprintf("path: the path has %d octets", len(m.Path)), fmt.Sprintf("Linux allows %d for a socket", maxSocketPath))
@@ -278,14 +315,14 @@ func (c *Config) validatePaths() {
 		{"datapath.pin-directory", c.Datapath.PinDirectory},
 	} {
 		if !filepath.IsAbs(p.value) {
-			c.fail(p.path, fmt.Sprintf("%s: %q is no absolute path", label(p.path), p.value), "want a path that begins with /")
+			c.fail(p.path, fmt.Sprintf("%s: %q is not an absolute path", label(p.path), p.value), "want a path that begins with /")
 		}
 	}
 	if d := c.StateDirectory(); d != "" && !filepath.IsAbs(d) {
-		c.fail("map-server.state-directory", fmt.Sprintf("state-directory: %q is no absolute path", d), "want a path that begins with /")
+		c.fail("map-server.state-directory", fmt.Sprintf("state-directory: %q is not an absolute path", d), "want a path that begins with /")
 	}
 	if f := c.NonceFile(); f != "" && !filepath.IsAbs(f) {
-		c.fail("etr.nonce-file", fmt.Sprintf("nonce-file: %q is no absolute path", f), "want a path that begins with /")
+		c.fail("etr.nonce-file", fmt.Sprintf("nonce-file: %q is not an absolute path", f), "want a path that begins with /")
 	}
 	c.validateMappingSocket()
 	c.validateLispers()
@@ -298,6 +335,10 @@ func (c *Config) validatePaths() {
 		message, hint := splitError(err)
 		c.fail("datapath.interface", "interface: "+message, hint)
 	}
+	if c.Datapath.Interface == loopback {
+		c.fail("datapath.interface", "interface: lo is the loopback interface of the system", "want a name that no interface has, loci0 for example")
+	}
+	c.validatePins()
 	c.validateRouting()
 	if c.Control.Port == dataPort {
 		c.fail("control.port", "port: 4341 is the port of the data plane", "the control plane's is 4342")
@@ -308,17 +349,23 @@ const (
 	// maxSocketPath is sun_path of Linux without the final NUL.
 	maxSocketPath = 107
 	dataPort      = 4341
+	// loopback is the interface that every network namespace has.
+	loopback = "lo"
+	// defaultControlPort is the port of control messages (RFC 9301 s.4).
+	defaultControlPort = 4342
 	// mainRulePriority is the kernel's rule "from all lookup main".
 	mainRulePriority = 32766
 )
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
 // reservedTables are default, main and local.
 var reservedTables = []uint32{253, 254, 255}
 
 func (c *Config) validateLocalAddresses() {
 	for i, a := range c.Control.Addresses {
-		if a.IsMulticast() || a.IsUnspecified() || a.Zone() != "" {
-			c.fail(fmt.Sprintf("control.addresses[%d]", i), fmt.Sprintf("addresses: %s is no address to listen at", a), "want addresses of this host; leave the key out for all")
+		if a.IsMulticast() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.Zone() != "" || a == broadcast {
+			c.fail(fmt.Sprintf("control.addresses[%d]", i), fmt.Sprintf("addresses: %s is not an address to listen at", a), "want addresses of this host; leave the key out for all")
 		}
 	}
 	if at, twice := firstTwice(c.Control.Addresses); twice {

@@ -24,6 +24,8 @@ func (c *Config) validateKeys() {
 			c.fail(k.path, "the key has both auth-key-value and auth-key-file", "want one of them")
 		case !k.Value.IsZero() && len(k.Value.value) < shortKeyOctets:
 			c.warn(k.path, fmt.Sprintf("the key has %d octets only", len(k.Value.value)), "8 can be guessed, 32 random ones cannot: openssl rand -hex 32")
+		default:
+			c.warnOfKnownKey(k)
 		}
 	}
 }
@@ -47,11 +49,15 @@ func (c *Config) validateITR() {
 	}
 	c.validatePeers(itr.MapResolvers, "itr.map-resolvers[%d]")
 	c.validateRemoteLocators(itr.ProxyETRs, "itr.proxy-etrs")
+	c.warnOfUnreachableFamilies()
 	c.validateProbing()
 	c.validateLocatorPolicies()
 	c.validateMisses()
 	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
 		c.fail("itr.wait.packets-per-destination", "packets-per-destination is more than packets", "want at most what may wait in all")
+	}
+	if n := len(itr.MapCache.Mappings); n > itr.MapCache.Limit {
+		c.fail("itr.map-cache.limit", fmt.Sprintf("limit: %d is less than the static mappings, %d", itr.MapCache.Limit, n), "want room for those and for what is asked for")
 	}
 	seen := map[lisp.Prefix]bool{}
 	for i, m := range itr.MapCache.Mappings {
@@ -73,6 +79,26 @@ func (c *Config) validateStatic(m StaticMapping, path string) {
 		c.fail(path, "the mapping has neither rlocs nor map-reply-action", "want one of them")
 	}
 	c.validateRemoteLocators(m.RLOCs, path+".rlocs")
+	c.validateStaticPlace(m, path)
+}
+
+// leastOwnBits is what tells the EID-Prefix of a site from one that stands for all others.
+const leastOwnBits = 8
+
+// validateStaticPlace compares a static mapping with this site's EIDs and with its own RLOCs.
+func (c *Config) validateStaticPlace(m StaticMapping, path string) {
+	if c.ETR != nil {
+		within := func(l LocalEID) bool { return l.Prefix().Covers(m.Prefix()) && l.Prefix() != m.Prefix() } // equal ones: validateLocalEID
+		if own := slices.IndexFunc(c.ETR.LocalEIDs, within); own >= 0 {
+			c.fail(path+".eid", fmt.Sprintf("eid: %s is inside this site's EID-Prefix %s: the mapping would never be used", m.Prefix(), c.ETR.LocalEIDs[own].Prefix()),
+				"packets to it stay in the site: want an EID-Prefix of another site, or narrow local-eids")
+		}
+	}
+	for i, l := range m.RLOCs.Locators {
+		if l.Address.IsValid() && m.InstanceID == 0 && m.EID.Bits() >= leastOwnBits && m.EID.Contains(0, lisp.EIDFromAddr(l.Address)) {
+			c.warn(fmt.Sprintf("%s.rlocs[%d].address", path, i), fmt.Sprintf("address: RLOC %s is inside the EID-Prefix %s that it is for", l.Address, m.EID), "want the address of the other site's router in the core")
+		}
+	}
 }
 
 // validateRemoteLocators refuses interfaces where locators are other systems'.
@@ -139,6 +165,7 @@ func (c *Config) validateETR() {
 		return
 	}
 	c.validateMapServers()
+	c.validateMerging()
 	c.validateQuickRegistration()
 	c.validateSiblings()
 	if len(c.ETR.LocalEIDs) == 0 {
@@ -168,6 +195,7 @@ func (c *Config) validateMapServers() {
 	for i, m := range c.ETR.MapServers {
 		path := fmt.Sprintf("etr.map-servers[%d]", i)
 		c.validatePeer(m.Address, path+".ms-address")
+		c.validateRegistration(m, path)
 		identity := m.Site + " " + c.withPort(m.Address).String()
 		if bySite[identity] {
 			c.fail(path+".ms-address", fmt.Sprintf("ms-address: %s stands here twice for one site", peerText(m.Address)), "remove one of the two, or give each its site")
@@ -184,7 +212,7 @@ func (c *Config) validateMapServers() {
 func (c *Config) validateSiteName(site, path, others string, has func() bool) {
 	switch {
 	case site != "" && !validName(site):
-		c.fail(path, fmt.Sprintf("site: %q is no name", site), nameHint)
+		c.fail(path, fmt.Sprintf("site: %q is not a name", site), nameHint)
 	case site != "" && !has():
 		c.warn(path, fmt.Sprintf("site: nothing in %s is of site %s", others, site), "EID-Prefixes are registered with the Map-Servers that name the same site")
 	}
@@ -263,6 +291,7 @@ func (c *Config) validateMapServer() {
 	if len(c.MapServer.Sites) == 0 {
 		c.warn("map-server", "map-server has no sites", "nobody can register: add sites")
 	}
+	c.validateExpiry()
 	names, ids, keys := map[string]bool{}, map[uint64]bool{}, map[Secret]string{}
 	for i, s := range c.MapServer.Sites {
 		path := fmt.Sprintf("map-server.sites[%d]", i)
@@ -360,6 +389,7 @@ func (c *Config) validateMapResolver() {
 	if len(c.MapResolver.MapServers) == 0 && c.MapServer == nil {
 		c.fail("map-resolver", "map-resolver has no Map-Server to ask", "add ms-address: [ADDRESS], or map-server to this file")
 	}
+	c.validateResolverRoutes()
 	for i, m := range c.MapResolver.MapServers {
 		path := fmt.Sprintf("map-resolver.ms-address[%d]", i)
 		if own, ok := c.ownPrefixOf(m.Address.Addr()); ok {

@@ -35,6 +35,8 @@ func TestReadmeConfiguration(t *testing.T) {
 		t.Errorf("%s: the configuration is no xTR's", readmeFile)
 	}
 	for _, warning := range c.Warnings {
-		t.Errorf("%s: %v", readmeFile, warning)
+		if !strings.Contains(warning.Message, "stands in Loci's examples") { // the key is to be replaced
+			t.Errorf("%s: %v", readmeFile, warning)
+		}
 	}
 }

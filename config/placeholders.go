@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// Values that everybody knows: those of our own examples, which are copied and forgotten,
+// and the passwords that are tried first. A test holds them against the examples.
+
+import "strings"
+
+// exampleKeys are the keys of examples/ and of the documents.
+var exampleKeys = map[string]bool{
+	"replace-by-32-random-characters": true,
+	"and-this-by-32-other-characters": true,
+	"the-next-key-of-this-very-site":  true,
+	"a-secret-of-your-own":            true,
+}
+
+// guessedKeys are tried first by whoever guesses; compared in lower case.
+var guessedKeys = map[string]bool{
+	"password": true, "passw0rd": true, "password1": true, "password123": true, "changeme": true, "change-me": true, "change_me": true,
+	"replaceme": true, "replace-me": true, "lispsecret": true, "lisp-secret": true, "12345678": true, "123456789": true, "1234567890": true,
+	"secretkey": true, "secret-key": true, "verysecret": true, "very-secret": true, "topsecret": true, "qwertyuiop": true,
+}
+
+// exampleXTRIDs are those of the examples; two routers that share one are one to a Map-Server.
+var exampleXTRIDs = map[string]bool{
+	"6f1c3a520d7e4b0e9a532f6c1d0b7e11": true,
+	"3f1c0a526f0e4a599c111f6b7f5f0001": true,
+}
+
+const newKeyHint = "make your own: openssl rand -hex 32"
+
+// warnOfKnownKey warns of a key that others know.
+func (c *Config) warnOfKnownKey(k placedKey) {
+	at := k.path + "." + secretKey
+	if k.File != "" {
+		at = k.path + ".auth-key-file"
+	}
+	switch {
+	case exampleKeys[k.Value.value]:
+		c.warn(at, "this key stands in Loci's examples: everybody knows it", newKeyHint)
+	case guessedKeys[strings.ToLower(k.Value.value)]:
+		c.warn(at, "this key is one of the first that attackers try", newKeyHint)
+	}
+}
+
+func (c *Config) warnOfKnownXTRID() {
+	if c.RouterID != nil && exampleXTRIDs[c.RouterID.XTRID.String()] {
+		c.warn("lisp-router-id.xtr-id", "xtr-id: this xTR-ID stands in Loci's examples", "make your own with uuidgen: a Map-Server takes two routers with the same xTR-ID for one")
+	}
+}

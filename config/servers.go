@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// The other systems that are named by their addresses: none of them may be this daemon,
+// and each needs a socket of its family.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// validateServers checks those of all roles.
+func (c *Config) validateServers() {
+	if c.ITR != nil {
+		for i, a := range c.ITR.MapResolvers {
+			c.validateServer(a, fmt.Sprintf("itr.map-resolvers[%d]", i), "a Map-Resolver", c.MapResolver != nil)
+		}
+	}
+	if c.ETR != nil {
+		for i, m := range c.ETR.MapServers {
+			c.validateServer(m.Address, fmt.Sprintf("etr.map-servers[%d].ms-address", i), "a Map-Server", c.MapServer != nil)
+		}
+	}
+	if c.MapResolver == nil {
+		return
+	}
+	for i, m := range c.MapResolver.MapServers {
+		path := fmt.Sprintf("map-resolver.ms-address[%d]", i)
+		c.validateFamily(m.Address, path)
+		if c.isThisDaemon(m.Address) {
+			hint := "want the address of a Map-Server"
+			if c.MapServer != nil {
+				hint = "remove it: map-server of this file is asked in any case"
+			}
+			c.fail(path, fmt.Sprintf("ms-address: %s is this daemon itself, which would ask itself again and again", peerText(m.Address)), hint)
+		}
+	}
+}
+
+// validateServer refuses this daemon as a server of a role that it does not have.
+func (c *Config) validateServer(server netip.AddrPort, path, role string, hasRole bool) {
+	c.validateFamily(server, path)
+	if c.isThisDaemon(server) && !hasRole {
+		c.fail(path, fmt.Sprintf("%s: %s is this daemon itself, which is not %s", label(path), peerText(server), role), "want the address of another system, or add that role to this file")
+	}
+}
+
+// isThisDaemon reports whether what is sent to an address comes back to our own sockets.
+func (c *Config) isThisDaemon(server netip.AddrPort) bool {
+	switch a := server.Addr(); {
+	case c.withPort(server).Port() != c.Control.Port:
+		return false
+	case len(c.Control.Addresses) > 0:
+		return slices.Contains(c.Control.Addresses, a)
+	default:
+		return a.IsLoopback() || slices.ContainsFunc(c.Interfaces.Core, func(core CoreInterface) bool { return core.Interface.Address == a })
+	}
+}
+
+// validateFamily refuses a server that no socket can send to.
+func (c *Config) validateFamily(server netip.AddrPort, path string) {
+	is4 := server.Addr().Is4()
+	if len(c.Control.Addresses) == 0 || slices.ContainsFunc(c.Control.Addresses, func(a netip.Addr) bool { return a.Is4() == is4 }) {
+		return
+	}
+	c.fail(path, fmt.Sprintf("%s: %s cannot be reached: control.addresses has no %s address", label(path), peerText(server), familyName(is4)),
+		"add one there, or leave control.addresses out for all addresses of this host")
+}
+
+func familyName(is4 bool) string {
+	if is4 {
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// validateResolverRoutes finds what two entries of the Map-Resolver both say.
+func (c *Config) validateResolverRoutes() {
+	type question struct {
+		server netip.AddrPort
+		eids   string // empty for all
+	}
+	seen := map[question]bool{}
+	ask := func(server netip.AddrPort, eids, path string) {
+		q := question{c.withPort(server), eids}
+		if seen[q] {
+			c.fail(path, fmt.Sprintf("%s: %s is asked for %s twice", label(path), peerText(server), orAll(eids)), "remove one of the two")
+		}
+		seen[q] = true
+	}
+	for i, m := range c.MapResolver.MapServers {
+		path := fmt.Sprintf("map-resolver.ms-address[%d]", i)
+		if len(m.EIDPrefixes) == 0 {
+			ask(m.Address, "", path)
+		}
+		for j, e := range m.EIDPrefixes {
+			ask(m.Address, e.Prefix().String(), fmt.Sprintf("%s.eid-prefixes[%d].eid", path, j))
+		}
+	}
+}
+
+func orAll(eids string) string {
+	if eids == "" {
+		return "all EIDs"
+	}
+	return eids
+}
