@@ -206,9 +206,9 @@ func (k *Keyring) inspectMapRegister(room *Room, at arrival, m *wire.MapRegister
 	if refused != nil {
 		return nil, refused
 	}
-	key, covered, refused := authenticateSite(site, b, m.KeyID, m.AlgorithmID)
+	key, covered, refused := authenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID)
 	if refused != nil {
-		refused.site = site.Name
+		refused.site = k.sites[site].Name
 		return nil, refused
 	}
 	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
@@ -216,7 +216,9 @@ func (k *Keyring) inspectMapRegister(room *Room, at arrival, m *wire.MapRegister
 	if covered == wire.CoverRecords {
 		m = withoutXTRID(m)
 	}
-	return &mapRegister{arrival: at, MapRegister: m, mappings: mappings, site: site.Name, key: key}, nil
+	register := &mapRegister{arrival: at, MapRegister: m, mappings: mappings, site: k.sites[site].Name, key: key}
+	register.sift(func(m lisp.Mapping) *Refusal { return k.mayRegister(site, m.Prefix) })
+	return register, nil
 }
 
 // withoutXTRID is a copy: the message is not ours to change.
@@ -226,12 +228,14 @@ func withoutXTRID(m *wire.MapRegister) *wire.MapRegister {
 	return &without
 }
 
-func (k *Keyring) siteOfRecords(room *Room, records []wire.Record) ([]lisp.Mapping, *Site, *Refusal) {
-	mappings, refused := mappingsOf(room, records)
+// siteOfRecords is the site whose key a message has to be authenticated by: that of the first
+// record that is of any.
+func (k *Keyring) siteOfRecords(room *Room, records []wire.Record) (mappings []lisp.Mapping, site int, refused *Refusal) {
+	mappings, refused = mappingsOf(room, records)
 	if refused != nil {
-		return nil, nil, refused
+		return nil, 0, refused
 	}
-	site, refused := k.siteOf(mappings)
+	site, refused = k.siteOf(mappings)
 	return mappings, site, refused
 }
 
@@ -254,10 +258,10 @@ func (k *Keyring) inspectMapNotifyAck(room *Room, at arrival, m *wire.MapNotifyA
 	if refused != nil {
 		return nil, refused
 	}
-	if _, _, refused = authenticateSite(site, b, m.KeyID, m.AlgorithmID); refused != nil {
+	if _, _, refused = authenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID); refused != nil {
 		return nil, refused
 	}
-	return &mapNotifyAck{arrival: at, nonce: m.Nonce, site: site.Name}, nil
+	return &mapNotifyAck{arrival: at, nonce: m.Nonce, site: k.sites[site].Name}, nil
 }
 
 // mappingsOf turns records into mappings, all or none.

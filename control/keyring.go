@@ -79,27 +79,27 @@ func (k *Keyring) widen() {
 	}
 }
 
-// siteOf finds the site that all mappings belong to, by the first of them.
-func (k *Keyring) siteOf(mappings []lisp.Mapping) (*Site, *Refusal) {
-	match, first, ok := k.prefixes.longest(mappings[0].Prefix)
-	if !ok {
-		return nil, refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
-	}
-	owner := first
+// siteOf is the site of the first mapping that is of any.
+func (k *Keyring) siteOf(mappings []lisp.Mapping) (int, *Refusal) {
 	for i := range mappings {
-		p := mappings[i].Prefix
-		if i > 0 {
-			match, owner, ok = k.prefixes.longest(p)
-		}
-		switch {
-		case !ok || owner.site != first.site:
-			return nil, refusal(RefusedPrefixOutsideSite, "EID-Prefix %s is not of site %s", p, k.sites[first.site].Name)
-		case match != p && !owner.moreSpecifics:
-			return nil, refusal(RefusedMoreSpecific, "EID-Prefix %s is more specific than %s, which site %s must register as it is",
-				p, match, k.sites[first.site].Name)
+		if _, owner, ok := k.prefixes.longest(mappings[i].Prefix); ok {
+			return owner.site, nil
 		}
 	}
-	return &k.sites[first.site], nil
+	return 0, refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
+}
+
+// mayRegister says what stands against a site's registering an EID-Prefix.
+func (k *Keyring) mayRegister(site int, p lisp.Prefix) *Refusal {
+	match, owner, ok := k.prefixes.longest(p)
+	switch {
+	case !ok || owner.site != site:
+		return refusal(RefusedPrefixOutsideSite, "EID-Prefix %s is not of site %s", p, k.sites[site].Name)
+	case match != p && !owner.moreSpecifics:
+		return refusal(RefusedMoreSpecific, "EID-Prefix %s is more specific than %s, which site %s must register as it is",
+			p, match, k.sites[site].Name)
+	}
+	return nil
 }
 
 // authenticateSite checks a message's authentication data with the site's key, and says

@@ -185,8 +185,8 @@ func (s *mapServer) forward(m *mapRequest, row *registration) {
 	s.h.forward(m, netip.AddrPortFrom(s.registrations.nextTurn(row), s.h.controlPort), row.prefix)
 }
 
-// handleMapRegister takes a Map-Register as a whole or not at all, and acknowledges
-// it when asked to (RFC 9301 s.5.6, s.5.7).
+// handleMapRegister takes the records of a Map-Register that nothing stands against, and
+// acknowledges those when asked to (RFC 9301 s.5.6, s.5.7).
 func (s *mapServer) handleMapRegister(m *mapRegister) {
 	site := s.registrations.sites.named(m.site)
 	if site == nil {
@@ -198,11 +198,15 @@ func (s *mapServer) handleMapRegister(m *mapRegister) {
 		return
 	}
 	fresh, refused := s.checkNonce(site, m)
-	if refused == nil && fresh {
-		refused = s.checkRecords(site, m)
-	}
 	if refused != nil {
 		s.refuse(m, refused)
+		return
+	}
+	s.siftRecords(site, m)
+	for _, r := range m.refused {
+		s.refuseRecord(m, r)
+	}
+	if len(m.mappings) == 0 {
 		return
 	}
 	s.h.count(MapRegisterReceived)
@@ -214,10 +218,20 @@ func (s *mapServer) handleMapRegister(m *mapRegister) {
 	}
 }
 
-func (s *mapServer) refuse(m *mapRegister, r *Refusal) {
-	s.h.count(r.Reason)
-	s.h.noticeRefusal(Notice{Kind: NoticeRegistrationRefused, Prefix: m.mappings[0].Prefix, Remote: m.from, Site: m.site,
-		Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+// refuse refuses a Map-Register as a whole.
+func (s *mapServer) refuse(m *mapRegister, why *Refusal) {
+	r := refusedRecord{why: why}
+	if len(m.mappings) > 0 {
+		r.prefix = m.mappings[0].Prefix
+	}
+	s.refuseRecord(m, r)
+}
+
+func (s *mapServer) refuseRecord(m *mapRegister, r refusedRecord) {
+	reason := r.why.Reason
+	s.h.count(reason)
+	s.h.noticeRefusal(Notice{Kind: NoticeRegistrationRefused, Prefix: r.prefix, Remote: m.from, Site: m.site,
+		Reason: reason.Reason(), Detail: reason.Reason() + ": " + r.why.Err.Error()})
 }
 
 // checkNonce reports whether the message is new. An exact duplicate is no replay:
@@ -253,27 +267,27 @@ func (m *mapRegister) seen() seenNonce {
 	return n
 }
 
-// checkRecords finds what stands against any of the records, before one is taken.
-func (s *mapServer) checkRecords(site *siteState, m *mapRegister) *Refusal {
+// siftRecords refuses the records that the tables stand against.
+func (s *mapServer) siftRecords(site *siteState, m *mapRegister) {
 	for i := range m.mappings {
 		s.registrations.comes(&m.mappings[i].Prefix)
 	}
 	s.registrations.come()
 	added := 0
-	for _, mapping := range m.mappings {
+	m.sift(func(mapping lisp.Mapping) *Refusal {
 		if mapping.TTLMinutes == 0 {
-			continue
+			return nil
 		}
 		_, row, known := s.registrations.get(mapping.Prefix)
-		if !known {
-			added++
-			continue
+		if known {
+			return s.checkRegistrant(row, m, mapping)
 		}
-		if refused := s.checkRegistrant(row, m, mapping); refused != nil {
+		if refused := s.checkSizes(site, added+1); refused != nil {
 			return refused
 		}
-	}
-	return s.checkSizes(site, added)
+		added++
+		return nil
+	})
 }
 
 // checkSizes refuses more EID-Prefixes than there may be.

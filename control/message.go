@@ -89,13 +89,45 @@ type mapReply struct {
 	mappings []lisp.Mapping // at least one
 }
 
-// mapRegister is an authenticated Map-Register whose EID-Prefixes are the site's.
+// mapRegister is an authenticated Map-Register.
 type mapRegister struct {
 	arrival
-	*wire.MapRegister
-	mappings []lisp.Mapping // at least one
-	site     string
-	key      Key
+	*wire.MapRegister                 // its records are those of mappings
+	mappings          []lisp.Mapping  // that the site may register
+	refused           []refusedRecord // the other records
+	site              string
+	key               Key
+}
+
+// refusedRecord is a record that is not taken, while the others of its message are.
+type refusedRecord struct {
+	prefix lisp.Prefix
+	why    *Refusal
+}
+
+// sift refuses the records that anything stands against.
+func (m *mapRegister) sift(against func(lisp.Mapping) *Refusal) {
+	var records []wire.Record // nil as long as all are kept
+	kept := 0
+	for i := range m.mappings {
+		why := against(m.mappings[i])
+		if why != nil {
+			if records == nil {
+				records = append(make([]wire.Record, 0, len(m.Records)), m.Records[:i]...)
+			}
+			m.refused = append(m.refused, refusedRecord{m.mappings[i].Prefix, why})
+			continue
+		}
+		m.mappings[kept] = m.mappings[i]
+		kept++
+		if records != nil {
+			records = append(records, m.Records[i])
+		}
+	}
+	if m.mappings = m.mappings[:kept]; records != nil {
+		sifted := *m.MapRegister // the message is not ours to change
+		sifted.Records, m.MapRegister = records, &sifted
+	}
 }
 
 // mapNotify is an authenticated Map-Notify.

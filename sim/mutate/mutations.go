@@ -9,7 +9,7 @@ type mutation struct{ name, file, old, new string }
 
 var mutations = []mutation{
 	{"any-key", "control/keyring.go", "	if err != nil {\n		return covered, refusal(RefusedAuthentication", "	if err != nil && len(b) == 0 {\n		return covered, refusal(RefusedAuthentication"},
-	{"other-sites-prefixes", "control/keyring.go", "case !ok || owner.site != first.site:", "case !ok:"},
+	{"other-sites-prefixes", "control/keyring.go", "case !ok || owner.site != site:", "case !ok:"},
 	{"forged-notify", "control/keyring.go", "authenticate(key, b, algorithm); refused == nil {", "authenticate(key, b, algorithm); refused == nil || refused != nil {"},
 	{"replay", "control/mapserver.go", "case m.Nonce > seen.nonce:", "case m.Nonce != seen.nonce:"},
 	{"nonce-starts-over", "control/host.go", "max(h.registerNonce+1, uint64(max(h.wall.UnixNano(), 0)))", "h.registerNonce + 1"},
