@@ -121,7 +121,7 @@ static __noinline int decapsulate(struct __sk_buff *skb, struct etr *e)
 		return drop(skb, reason);
 	/* The route is that of the packet as it will be. Expired TTL is the stack's to answer. */
 	e->inner.tos = e->tos;
-	if (e->ttl > 1 && !(e->core->flags & LISP_INTERFACE_STACK))
+	if (e->ttl > 1 && !(e->interface_flags & LISP_INTERFACE_STACK))
 		hop = find_inner_hop(skb, e);
 	if (hop && is_for_decision(hop, e->l2_length)) {
 		share_decapsulation(skb, e, hop);

@@ -19,8 +19,11 @@
 struct etr {
 	struct lisp_packet outer;
 	struct lisp_packet inner;
-	const struct lisp_interface *core;
-	const struct lisp_roots *roots; /* of the Instance-ID */
+	/* of the interface where it came in */
+	__u32 interface_flags;
+	__u32 interface_iid;
+	__u32 interface_roots;
+	__u32 roots; /* index of those of the Instance-ID */
 	__u32 l2_length;
 	__u32 removed; /* octets of outer headers */
 	__u32 payload; /* octets behind the LISP header, as the UDP length says */
@@ -155,7 +158,7 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct etr *e)
 	iid = flags & LISP_FLAG_I ? e->second >> 8 : 0;
 	e->iid = iid;
 	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
-	e->roots = iid == e->core->iid ? find_roots(e->core->roots) : find_instance(iid);
+	e->roots = iid == e->interface_iid ? e->interface_roots : index_of_roots(iid);
 	e->removed = e->outer.l4_offset + sizeof(u) - e->outer.offset;
 	e->payload = bpf_ntohs(u.udp.len) - sizeof(u);
 	return LISP_DROP_NONE;
@@ -201,8 +204,8 @@ static __always_inline int read_inner(hook_frame *frame, struct etr *e)
 		return LISP_DROP_OUTER_MALFORMED;
 	if (!segment_length(frame) && e->inner.length > e->payload)
 		return LISP_DROP_INNER_MALFORMED;
-	own = find_mapping(e->roots, LISP_ROOT_DATABASE, e->inner.family, &e->inner.destination,
-			   &e->mapping_index);
+	own = find_mapping(find_roots(e->roots), LISP_ROOT_DATABASE, e->inner.family,
+			   &e->inner.destination, &e->mapping_index);
 	if (!own)
 		return LISP_DROP_EID_NOT_IN_DATABASE;
 	e->entry_flags = *(const volatile __u32 *)&own->flags;

@@ -55,16 +55,25 @@ static __always_inline const struct lisp_roots *find_roots(__u32 index)
 	return bpf_map_lookup_elem(&roots, &index);
 }
 
-/* The roots of any Instance-ID; NULL where it has none. */
-static __always_inline const struct lisp_roots *find_instance(__u32 iid)
+/* An index at which there are no roots. */
+#define NO_ROOTS 0xFFFFFFFFU
+
+/* The index of the roots of any Instance-ID; NO_ROOTS where it has none. */
+static __always_inline __u32 index_of_roots(__u32 iid)
 {
 	const struct lisp_instance *instance = bpf_map_lookup_elem(&instances, &iid);
 	__u32 index;
 
 	if (!instance)
-		return NULL;
+		return NO_ROOTS;
 	index = *(const volatile __u32 *)&instance->roots;
-	return *(const volatile __u32 *)&instance->iid == iid ? find_roots(index) : NULL;
+	return *(const volatile __u32 *)&instance->iid == iid ? index : NO_ROOTS;
+}
+
+/* The roots of any Instance-ID; NULL where it has none. */
+static __always_inline const struct lisp_roots *find_instance(__u32 iid)
+{
+	return find_roots(index_of_roots(iid));
 }
 
 /* What the block that a root names has for the first bits of an address; false where it names none,

@@ -150,42 +150,45 @@ static __always_inline int send_to_locator(struct xdp_md *frame, const struct li
 static __always_inline int encapsulate(struct xdp_md *frame, const struct lisp_interface *site,
 				       __be16 ethertype, bool tagged)
 {
-	struct itr t = {.iid = site->iid, .forwarded = true, .tagged = tagged};
+	struct itr *t = new_itr();
 	const struct lisp_mapping *m;
 	int reason;
 
-	if (site->flags & LISP_INTERFACE_STACK)
+	if (!t || site->flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
-	t.roots = find_roots(site->roots);
-	if (parse_ip(frame, ETH_HLEN + tag_octets(&t), ethertype, &t.packet) < 0 ||
-	    t.packet.malformed)
+	t->iid = site->iid;
+	t->forwarded = true;
+	t->tagged = tagged;
+	t->roots = site->roots;
+	if (parse_ip(frame, ETH_HLEN + tag_octets(t), ethertype, &t->packet) < 0 ||
+	    t->packet.malformed)
 		return XDP_PASS;
-	t.since = begin_decision(t.packet.family, &t.packet.destination);
-	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) ||
-	    is_within_site(&t) || t.packet.ttl <= 1)
+	t->since = begin_decision(t->packet.family, &t->packet.destination);
+	if (!is_routable_unicast(&t->packet.destination, t->packet.family) || !comes_from_eid(t) ||
+	    is_within_site(t) || t->packet.ttl <= 1)
 		return XDP_PASS;
 	/* The walk over extension headers may have ended at what cannot be read here. */
-	if (t.packet.l4_offset > DIRECT_OFFSET_MAX)
+	if (t->packet.l4_offset > DIRECT_OFFSET_MAX)
 		return XDP_PASS;
-	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t.packet))
+	if (site->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &t->packet))
 		return XDP_PASS;
-	t.listed = has_lists();
-	if (t.listed) {
-		reason = judge_eids(&t);
+	t->listed = has_lists();
+	if (t->listed) {
+		reason = judge_eids(t);
 		if (reason)
 			return drop(frame, reason);
 	}
-	m = find_mapping(t.roots, LISP_ROOT_MAP_CACHE, t.packet.family, &t.packet.destination,
-			 &t.mapping_index);
+	m = find_mapping(find_roots(t->roots), LISP_ROOT_MAP_CACHE, t->packet.family,
+			 &t->packet.destination, &t->mapping_index);
 	if (!m || m->flags & LISP_MAPPING_HOLD)
 		return XDP_PASS;
-	t.mapping_iid = m->iid;
-	t.locator_set = m->locator_set;
-	if (t.locator_set != LISP_NO_LOCATOR_SET)
-		return send_to_locator(frame, site, &t);
+	t->mapping_iid = m->iid;
+	t->locator_set = m->locator_set;
+	if (t->locator_set != LISP_NO_LOCATOR_SET)
+		return send_to_locator(frame, site, t);
 	if (m->action == LISP_ACTION_SEND_MAP_REQUEST || m->action == LISP_ACTION_NATIVELY_FORWARD)
 		return XDP_PASS;
-	return refuse(frame, &t, reason_of_action(m->action));
+	return refuse(frame, t, reason_of_action(m->action));
 }
 
 struct tagged_ethernet {
@@ -232,7 +235,8 @@ static __always_inline long remove_outer(struct xdp_md *frame, const struct etr 
 }
 
 /* The packet, which is to be forwarded, to its receiver, or passed. */
-static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
+static __always_inline int send_to_site(struct xdp_md *frame, const struct lisp_interface *core,
+					struct etr *e)
 {
 	__u32 octets = frame_length(frame);
 	struct lisp_next_hop *hop;
@@ -251,12 +255,13 @@ static __always_inline int send_to_site(struct xdp_md *frame, struct etr *e)
 	count_mapping(e->mapping_index, e->inner.length);
 	lisp_note_source(&e->outer.source, e->outer.family);
 	keep_device(share_decapsulation(frame, e, hop));
-	keep_interface(keep_decapsulation(frame, e, hop), e->core);
+	keep_interface(keep_decapsulation(frame, e, hop), core);
 	return bpf_redirect(hop->ifindex, 0);
 }
 
 /* Everything about a packet whose outer header is_lisp() has recognised. */
-static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
+static __always_inline int decapsulate(struct xdp_md *frame, const struct lisp_interface *core,
+				       struct etr *e)
 {
 	int reason;
 
@@ -271,11 +276,11 @@ static __always_inline int decapsulate(struct xdp_md *frame, struct etr *e)
 		count_notes(e, frame_length(frame));
 		return drop(frame, reason);
 	}
-	if (e->ttl <= 1 || e->core->flags & LISP_INTERFACE_STACK)
+	if (e->ttl <= 1 || e->interface_flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
-	if (e->core->flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &e->inner))
+	if (e->interface_flags & LISP_INTERFACE_UNFINISHED && is_unfinished(frame, &e->inner))
 		return XDP_PASS;
-	return send_to_site(frame, e);
+	return send_to_site(frame, core, e);
 }
 
 #endif

@@ -15,7 +15,7 @@
 #ifndef LISP_HOPS_H
 #define LISP_HOPS_H
 
-#include "etr.h"
+#include "context.h"
 #include "vlans.h"
 
 static __always_inline bool routes_by_flow(const struct lisp_settings *s)

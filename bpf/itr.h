@@ -22,8 +22,8 @@ struct decision_time {
 /* A packet on its way through the ITR. */
 struct itr {
 	struct lisp_packet packet;
-	__u32 iid;                      /* of its source */
-	const struct lisp_roots *roots; /* of iid */
+	__u32 iid;   /* of its source */
+	__u32 roots; /* index of those of iid */
 	/* interface where it came in, or was about to leave when this host sent it */
 	__u32 origin;
 	__u32 l2_length; /* of the frame as it is here */
@@ -48,7 +48,7 @@ struct itr {
  */
 static __always_inline bool is_within_site(const struct itr *t)
 {
-	bool within = is_own_eid(t->roots, t->packet.family, &t->packet.destination);
+	bool within = is_own_eid(find_roots(t->roots), t->packet.family, &t->packet.destination);
 
 	step(LISP_STEP_WITHIN_SITE, within, 0, 0);
 	return within;
@@ -56,7 +56,7 @@ static __always_inline bool is_within_site(const struct itr *t)
 
 static __always_inline bool comes_from_eid(const struct itr *t)
 {
-	bool own = is_own_eid(t->roots, t->packet.family, &t->packet.source);
+	bool own = is_own_eid(find_roots(t->roots), t->packet.family, &t->packet.source);
 
 	step(LISP_STEP_SOURCE, own, 0, 0);
 	return own;

@@ -61,8 +61,8 @@ static __noinline int itr(struct __sk_buff *skb, struct itr *t)
 		if (reason)
 			return drop(skb, reason);
 	}
-	m = find_mapping(t->roots, LISP_ROOT_MAP_CACHE, t->packet.family, &t->packet.destination,
-			 &t->mapping_index);
+	m = find_mapping(find_roots(t->roots), LISP_ROOT_MAP_CACHE, t->packet.family,
+			 &t->packet.destination, &t->mapping_index);
 	if (!m)
 		return miss(skb, t);
 	t->mapping_iid = m->iid;
@@ -137,7 +137,7 @@ int site_ingress(struct __sk_buff *skb)
 		skb->ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED);
 	__be16 ethertype = skb->protocol;
 	int verdict = NOT_KEPT;
-	struct itr t;
+	struct itr *t;
 
 	if (!site || skb->pkt_type != SKB_PACKET_HOST)
 		return TC_ACT_UNSPEC;
@@ -145,12 +145,15 @@ int site_ingress(struct __sk_buff *skb)
 		verdict = forward_kept(skb, site);
 	if (verdict != NOT_KEPT)
 		return verdict;
-	t = (struct itr){.origin = skb->ifindex,
-			 .hook = LISP_INTERFACE_SITE,
-			 .forwarded = true,
-			 .l2_length = site->l2_length};
+	t = new_itr();
+	if (!t)
+		return TC_ACT_UNSPEC;
+	t->origin = skb->ifindex;
+	t->hook = LISP_INTERFACE_SITE;
+	t->forwarded = true;
+	t->l2_length = site->l2_length;
 	if (site->flags & LISP_INTERFACE_TAGGED) {
-		site = find_tagged(skb, site, &t, &ethertype);
+		site = find_tagged(skb, site, t, &ethertype);
 		if (!site)
 			return TC_ACT_UNSPEC;
 	} else if (skb->vlan_present) {
@@ -159,25 +162,25 @@ int site_ingress(struct __sk_buff *skb)
 	/* The stack forwards it, to one of the egress programs. */
 	if (site->flags & LISP_INTERFACE_STACK)
 		return TC_ACT_UNSPEC;
-	t.iid = site->iid;
-	t.roots = find_roots(site->roots);
-	if (parse_ip(skb, t.l2_length, ethertype, &t.packet) < 0 || t.packet.malformed)
+	t->iid = site->iid;
+	t->roots = site->roots;
+	if (parse_ip(skb, t->l2_length, ethertype, &t->packet) < 0 || t->packet.malformed)
 		return TC_ACT_UNSPEC;
-	t.since = begin_decision(t.packet.family, &t.packet.destination);
-	if (!is_routable_unicast(&t.packet.destination, t.packet.family) || !comes_from_eid(&t) ||
-	    is_within_site(&t))
+	t->since = begin_decision(t->packet.family, &t->packet.destination);
+	if (!is_routable_unicast(&t->packet.destination, t->packet.family) || !comes_from_eid(t) ||
+	    is_within_site(t))
 		return TC_ACT_UNSPEC;
 	/* The stack answers with Time Exceeded. */
-	if (t.packet.ttl <= 1)
+	if (t->packet.ttl <= 1)
 		return TC_ACT_UNSPEC;
-	return itr(skb, &t);
+	return itr(skb, t);
 }
 
 SEC("tc")
 int core_ingress(struct __sk_buff *skb)
 {
 	const struct lisp_interface *core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
-	struct etr e;
+	struct etr *e;
 	int verdict;
 
 	if (!core || skb->pkt_type != SKB_PACKET_HOST || skb->vlan_present)
@@ -185,10 +188,13 @@ int core_ingress(struct __sk_buff *skb)
 	verdict = goes_scattered() ? scatter_from_core(skb, core) : reuse_for_core(skb, core);
 	if (verdict != NOT_KEPT)
 		return verdict;
-	e = (struct etr){.core = core, .l2_length = core->l2_length};
-	if (parse_ip(skb, e.l2_length, skb->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
+	e = new_etr(core);
+	if (!e)
 		return TC_ACT_UNSPEC;
-	return decapsulate(skb, &e);
+	e->l2_length = core->l2_length;
+	if (parse_ip(skb, e->l2_length, skb->protocol, &e->outer) < 0 || !is_lisp(skb, &e->outer))
+		return TC_ACT_UNSPEC;
+	return decapsulate(skb, e);
 }
 
 static __always_inline bool any_stack(void)
@@ -210,6 +216,17 @@ static __always_inline const struct lisp_interface *forwarded_from(struct __sk_b
 	return from && from->flags & LISP_INTERFACE_SITE ? from : NULL;
 }
 
+/* The interface that a packet at the way out counts as come from. */
+static __always_inline __u32 origin_of(const struct __sk_buff *skb,
+				       const struct lisp_interface *from)
+{
+	__u32 origin = skb->ifindex;
+
+	/* Two loads: the verifier refuses one with an offset that depends on `from`. */
+	barrier_var(origin);
+	return from ? skb->ingress_ifindex : origin;
+}
+
 /* Whether what this host sends can be carried. Only a super-packet may be longer than its length
  * field tells. */
 static __always_inline bool is_forwardable(const struct __sk_buff *skb, const struct lisp_packet *p)
@@ -221,8 +238,8 @@ static __always_inline bool is_forwardable(const struct __sk_buff *skb, const st
 SEC("tc")
 int core_egress(struct __sk_buff *skb)
 {
-	struct itr t = {.origin = skb->ifindex, .hook = LISP_INTERFACE_CORE};
 	const struct lisp_interface *from = forwarded_from(skb), *core;
+	struct itr *t;
 
 	/* What came in by another interface was judged there. */
 	if (skb->ingress_ifindex && !from)
@@ -230,24 +247,27 @@ int core_egress(struct __sk_buff *skb)
 	core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
 	if (!core || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	if (from)
-		t.origin = skb->ingress_ifindex;
-	t.iid = from ? from->iid : core->iid;
-	t.roots = find_roots(from ? from->roots : core->roots);
-	t.l2_length = core->l2_length;
-	if (parse_ip(skb, t.l2_length, skb->protocol, &t.packet) < 0 ||
-	    !is_forwardable(skb, &t.packet))
+	t = new_itr();
+	if (!t)
+		return TC_ACT_UNSPEC;
+	t->origin = origin_of(skb, from);
+	t->hook = LISP_INTERFACE_CORE;
+	t->iid = from ? from->iid : core->iid;
+	t->roots = from ? from->roots : core->roots;
+	t->l2_length = core->l2_length;
+	if (parse_ip(skb, t->l2_length, skb->protocol, &t->packet) < 0 ||
+	    !is_forwardable(skb, &t->packet))
 		return TC_ACT_UNSPEC;
 	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
-	if (is_own_rloc(t.packet.family, &t.packet.source)) {
-		if (!is_error_to_remote_eid(skb, &t.packet, t.roots))
+	if (is_own_rloc(t->packet.family, &t->packet.source)) {
+		if (!is_error_to_remote_eid(skb, &t->packet, find_roots(t->roots)))
 			return TC_ACT_UNSPEC;
-	} else if (!comes_from_eid(&t)) {
+	} else if (!comes_from_eid(t)) {
 		return TC_ACT_UNSPEC;
 	}
-	if (is_within_site(&t))
+	if (is_within_site(t))
 		return TC_ACT_UNSPEC;
-	return itr(skb, &t);
+	return itr(skb, t);
 }
 
 #define NO_KIND 0xFFFFFFFFU
@@ -269,25 +289,29 @@ int lisp_egress(struct __sk_buff *skb)
 {
 	__u32 kind = kind_at_tap(skb);
 	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP), *from;
-	struct itr t = {.origin = skb->ifindex, .hook = LISP_INTERFACE_TAP, .l2_length = ETH_HLEN};
+	struct itr *t;
 
 	if (!tap || kind == NO_KIND)
 		return TC_ACT_UNSPEC;
 	if (kind >> 16 == LISP_TAP_WAITING)
 		return TC_ACT_OK;
 	from = forwarded_from(skb);
-	if (from)
-		t.origin = skb->ingress_ifindex;
-	t.iid = from ? from->iid : tap->iid;
-	t.roots = find_roots(from ? from->roots : tap->roots);
-	if (parse_ip(skb, t.l2_length, (__be16)kind, &t.packet) < 0 ||
-	    !is_forwardable(skb, &t.packet))
+	t = new_itr();
+	if (!t)
+		return TC_ACT_UNSPEC;
+	t->origin = origin_of(skb, from);
+	t->hook = LISP_INTERFACE_TAP;
+	t->l2_length = ETH_HLEN;
+	t->iid = from ? from->iid : tap->iid;
+	t->roots = from ? from->roots : tap->roots;
+	if (parse_ip(skb, t->l2_length, (__be16)kind, &t->packet) < 0 ||
+	    !is_forwardable(skb, &t->packet))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
-	if (!comes_from_eid(&t) && !is_error_to_remote_eid(skb, &t.packet, t.roots))
+	if (!comes_from_eid(t) && !is_error_to_remote_eid(skb, &t->packet, find_roots(t->roots)))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
-	if (is_within_site(&t))
-		return forward_natively(skb, &t);
-	return itr(skb, &t);
+	if (is_within_site(t))
+		return forward_natively(skb, t);
+	return itr(skb, t);
 }
 
 /* A packet that waited takes up its way where it left it. */
@@ -296,36 +320,42 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 |
 		       h->origin[3];
 	const struct lisp_interface *from = bpf_map_lookup_elem(&interfaces, &origin);
-	struct itr t = {.origin = origin, .l2_length = ETH_HLEN, .released = true};
+	struct itr *t = new_itr();
 
-	if (!from)
+	if (!from || !t)
 		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
-	t.iid = from->iid;
-	t.roots = find_roots(from->roots);
-	t.hook = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
-		 : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
-						     : LISP_INTERFACE_TAP;
+	t->origin = origin;
+	t->l2_length = ETH_HLEN;
+	t->released = true;
+	t->iid = from->iid;
+	t->roots = from->roots;
+	t->hook = from->flags & LISP_INTERFACE_SITE   ? LISP_INTERFACE_SITE
+		  : from->flags & LISP_INTERFACE_CORE ? LISP_INTERFACE_CORE
+						      : LISP_INTERFACE_TAP;
 	/* IP forwarding has seen it already, and counted its TTL. */
-	if (from->flags & LISP_INTERFACE_STACK && t.hook == LISP_INTERFACE_SITE)
-		t.hook = LISP_INTERFACE_TAP;
-	t.forwarded = t.hook == LISP_INTERFACE_SITE;
-	if (parse_ip(skb, t.l2_length, h->protocol, &t.packet) < 0)
+	if (from->flags & LISP_INTERFACE_STACK && t->hook == LISP_INTERFACE_SITE)
+		t->hook = LISP_INTERFACE_TAP;
+	t->forwarded = t->hook == LISP_INTERFACE_SITE;
+	if (parse_ip(skb, t->l2_length, h->protocol, &t->packet) < 0)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
-	if (t.forwarded && t.packet.ttl <= 1)
+	if (t->forwarded && t->packet.ttl <= 1)
 		return drop(skb, LISP_DROP_TTL_EXPIRED);
-	count(LISP_COUNTER_RELEASED, octets_from(skb, t.l2_length));
-	return itr(skb, &t);
+	count(LISP_COUNTER_RELEASED, octets_from(skb, t->l2_length));
+	return itr(skb, t);
 }
 
 /* A packet that user space made goes out as the routes say. */
 static __noinline int transmit(struct __sk_buff *skb, const struct lisp_tap_header *h)
 {
-	struct itr t = {.l2_length = ETH_HLEN};
+	struct itr *t = new_itr();
 
-	if (parse_ip(skb, t.l2_length, h->protocol, &t.packet) < 0)
+	if (!t)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
-	count(LISP_COUNTER_TRANSMITTED, octets_from(skb, t.l2_length));
-	return send_by_main_table(skb, &t);
+	t->l2_length = ETH_HLEN;
+	if (parse_ip(skb, t->l2_length, h->protocol, &t->packet) < 0)
+		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
+	count(LISP_COUNTER_TRANSMITTED, octets_from(skb, t->l2_length));
+	return send_by_main_table(skb, t);
 }
 
 /* An outer packet that came in fragments takes up its way where they left it. */
@@ -333,14 +363,15 @@ static __noinline int take_reassembled(struct __sk_buff *skb, const struct lisp_
 {
 	__u32 origin = (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 |
 		       h->origin[3];
-	struct etr e = {.l2_length = ETH_HLEN};
+	const struct lisp_interface *core = find_interface(origin, LISP_INTERFACE_CORE);
+	struct etr *e = core ? new_etr(core) : NULL;
 
-	e.core = find_interface(origin, LISP_INTERFACE_CORE);
-	if (!e.core)
+	if (!e)
 		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
-	if (parse_ip(skb, e.l2_length, h->protocol, &e.outer) < 0 || !is_lisp(skb, &e.outer))
+	e->l2_length = ETH_HLEN;
+	if (parse_ip(skb, e->l2_length, h->protocol, &e->outer) < 0 || !is_lisp(skb, &e->outer))
 		return drop(skb, LISP_DROP_OUTER_MALFORMED);
-	return decapsulate(skb, &e);
+	return decapsulate(skb, e);
 }
 
 SEC("tc")

@@ -44,13 +44,13 @@ static __always_inline bool is_for_host(const struct ethhdr *header,
 static __noinline int decide_for_core(struct xdp_md *frame, const struct lisp_interface *at,
 				      __u32 ethertype)
 {
-	struct etr e = {.core = at};
+	struct etr *e = new_etr(at);
 
-	if (parse_ip(frame, ETH_HLEN, ethertype, &e.outer) < 0)
+	if (!e || parse_ip(frame, ETH_HLEN, ethertype, &e->outer) < 0)
 		return XDP_PASS;
-	if (e.outer.fragment || !is_lisp(frame, &e.outer))
+	if (e->outer.fragment || !is_lisp(frame, &e->outer))
 		return NOT_LISP;
-	return decapsulate(frame, &e);
+	return decapsulate(frame, at, e);
 }
 
 static __noinline int decide_for_site(struct xdp_md *frame, const struct lisp_interface *at,

@@ -248,12 +248,13 @@ __noinline int lisp_share_block_of_entry(const struct lisp_roots *of, __u64 high
 static __always_inline __u32 block_elsewhere(const struct itr *t)
 {
 	const __u8 *a = t->packet.destination.octets;
+	const struct lisp_roots *of = find_roots(t->roots);
 	__u64 root;
 
-	if (!t->roots)
+	if (!of)
 		return 0;
 	if (t->packet.family == 4) {
-		root = *(const volatile __u64 *)&t->roots->roots[LISP_ROOT_DATABASE];
+		root = *(const volatile __u64 *)&of->roots[LISP_ROOT_DATABASE];
 		if (a[0] == 0 || a[0] == 127 || a[0] == 169 || a[0] >= 224 ||
 		    root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK)
 			return 0;
@@ -263,7 +264,7 @@ static __always_inline __u32 block_elsewhere(const struct itr *t)
 	}
 	if (a[0] >= 0xFE)
 		return 0;
-	root = *(const volatile __u64 *)&t->roots->roots[LISP_ROOT_DATABASE + 1];
+	root = *(const volatile __u64 *)&of->roots[LISP_ROOT_DATABASE + 1];
 	return lisp_empty_block(root, bpf_be64_to_cpu(t->packet.destination.pairs[0]),
 				LARGE_BLOCK_BITS6, BLOCK_BITS6);
 }

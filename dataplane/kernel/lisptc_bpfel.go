@@ -50,6 +50,145 @@ type lisptcLispCompare struct {
 	Otherwise uint32
 }
 
+type lisptcLispContext struct {
+	_   structs.HostLayout
+	Itr struct {
+		_      structs.HostLayout
+		Packet struct {
+			_         structs.HostLayout
+			Offset    uint32
+			L4Offset  uint32
+			Length    uint32
+			Checksum  uint16
+			Family    uint8
+			Protocol  uint8
+			Tos       uint8
+			Ttl       uint8
+			Fragment  bool
+			Malformed bool
+			_         [4]byte
+			Source    struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Destination struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Head struct {
+				_      structs.HostLayout
+				Octets [12]uint8
+			}
+			_ [4]byte
+		}
+		Iid          uint32
+		Roots        uint32
+		Origin       uint32
+		L2Length     uint32
+		Hook         uint32
+		Forwarded    bool
+		Released     bool
+		Listed       bool
+		Tagged       bool
+		Hash         uint32
+		MappingIndex uint32
+		MappingIid   uint32
+		LocatorSet   uint32
+		Locator      uint8
+		_            [1]byte
+		Port         uint16
+		First        uint32
+		Second       uint32
+		Since        struct {
+			_          structs.HostLayout
+			Epoch      uint32
+			Generation uint32
+			Place      uint32
+		}
+	}
+	Etr struct {
+		_     structs.HostLayout
+		Outer struct {
+			_         structs.HostLayout
+			Offset    uint32
+			L4Offset  uint32
+			Length    uint32
+			Checksum  uint16
+			Family    uint8
+			Protocol  uint8
+			Tos       uint8
+			Ttl       uint8
+			Fragment  bool
+			Malformed bool
+			_         [4]byte
+			Source    struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Destination struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Head struct {
+				_      structs.HostLayout
+				Octets [12]uint8
+			}
+			_ [4]byte
+		}
+		Inner struct {
+			_         structs.HostLayout
+			Offset    uint32
+			L4Offset  uint32
+			Length    uint32
+			Checksum  uint16
+			Family    uint8
+			Protocol  uint8
+			Tos       uint8
+			Ttl       uint8
+			Fragment  bool
+			Malformed bool
+			_         [4]byte
+			Source    struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Destination struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Head struct {
+				_      structs.HostLayout
+				Octets [12]uint8
+			}
+			_ [4]byte
+		}
+		InterfaceFlags uint32
+		InterfaceIid   uint32
+		InterfaceRoots uint32
+		Roots          uint32
+		L2Length       uint32
+		Removed        uint32
+		Payload        uint32
+		Tos            uint8
+		Ttl            uint8
+		_              [2]byte
+		MappingIndex   uint32
+		Iid            uint32
+		First          uint32
+		Second         uint32
+		NextProtocol   uint8
+		_              [3]byte
+		EntryFlags     uint32
+		Notes          uint32
+		Since          struct {
+			_          structs.HostLayout
+			Epoch      uint32
+			Generation uint32
+			Place      uint32
+		}
+	}
+}
+
 type lisptcLispCounter struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -640,6 +779,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	lisptcMapClocks           = "clocks"
+	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
 	lisptcMapDecisions        = "decisions"
 	lisptcMapDevices          = "devices"
@@ -747,6 +887,7 @@ type lisptcProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type lisptcMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
+	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
@@ -822,6 +963,7 @@ func (o *lisptcObjects) Close() error {
 // It can be passed to loadLisptcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lisptcMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
+	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Devices         *ebpf.Map `ebpf:"devices"`
@@ -867,6 +1009,7 @@ type lisptcMaps struct {
 func (m *lisptcMaps) Close() error {
 	return _LisptcClose(
 		m.Clocks,
+		m.Contexts,
 		m.Counters,
 		m.Decisions,
 		m.Devices,

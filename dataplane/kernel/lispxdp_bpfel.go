@@ -26,6 +26,145 @@ type lispxdpLispClock struct {
 	Fronts    uint32
 }
 
+type lispxdpLispContext struct {
+	_   structs.HostLayout
+	Itr struct {
+		_      structs.HostLayout
+		Packet struct {
+			_         structs.HostLayout
+			Offset    uint32
+			L4Offset  uint32
+			Length    uint32
+			Checksum  uint16
+			Family    uint8
+			Protocol  uint8
+			Tos       uint8
+			Ttl       uint8
+			Fragment  bool
+			Malformed bool
+			_         [4]byte
+			Source    struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Destination struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Head struct {
+				_      structs.HostLayout
+				Octets [12]uint8
+			}
+			_ [4]byte
+		}
+		Iid          uint32
+		Roots        uint32
+		Origin       uint32
+		L2Length     uint32
+		Hook         uint32
+		Forwarded    bool
+		Released     bool
+		Listed       bool
+		Tagged       bool
+		Hash         uint32
+		MappingIndex uint32
+		MappingIid   uint32
+		LocatorSet   uint32
+		Locator      uint8
+		_            [1]byte
+		Port         uint16
+		First        uint32
+		Second       uint32
+		Since        struct {
+			_          structs.HostLayout
+			Epoch      uint32
+			Generation uint32
+			Place      uint32
+		}
+	}
+	Etr struct {
+		_     structs.HostLayout
+		Outer struct {
+			_         structs.HostLayout
+			Offset    uint32
+			L4Offset  uint32
+			Length    uint32
+			Checksum  uint16
+			Family    uint8
+			Protocol  uint8
+			Tos       uint8
+			Ttl       uint8
+			Fragment  bool
+			Malformed bool
+			_         [4]byte
+			Source    struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Destination struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Head struct {
+				_      structs.HostLayout
+				Octets [12]uint8
+			}
+			_ [4]byte
+		}
+		Inner struct {
+			_         structs.HostLayout
+			Offset    uint32
+			L4Offset  uint32
+			Length    uint32
+			Checksum  uint16
+			Family    uint8
+			Protocol  uint8
+			Tos       uint8
+			Ttl       uint8
+			Fragment  bool
+			Malformed bool
+			_         [4]byte
+			Source    struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Destination struct {
+				_      structs.HostLayout
+				Octets [16]uint8
+			}
+			Head struct {
+				_      structs.HostLayout
+				Octets [12]uint8
+			}
+			_ [4]byte
+		}
+		InterfaceFlags uint32
+		InterfaceIid   uint32
+		InterfaceRoots uint32
+		Roots          uint32
+		L2Length       uint32
+		Removed        uint32
+		Payload        uint32
+		Tos            uint8
+		Ttl            uint8
+		_              [2]byte
+		MappingIndex   uint32
+		Iid            uint32
+		First          uint32
+		Second         uint32
+		NextProtocol   uint8
+		_              [3]byte
+		EntryFlags     uint32
+		Notes          uint32
+		Since          struct {
+			_          structs.HostLayout
+			Epoch      uint32
+			Generation uint32
+			Place      uint32
+		}
+	}
+}
+
 type lispxdpLispCounter struct {
 	_       structs.HostLayout
 	Packets uint64
@@ -349,6 +488,7 @@ type lispxdpLispWatch struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	lispxdpMapClocks            = "clocks"
+	lispxdpMapContexts          = "contexts"
 	lispxdpMapCounters          = "counters"
 	lispxdpMapDecisions         = "decisions"
 	lispxdpMapDevices           = "devices"
@@ -453,6 +593,7 @@ type lispxdpProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpMapSpecs struct {
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
+	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
@@ -527,6 +668,7 @@ func (o *lispxdpObjects) Close() error {
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpMaps struct {
 	Clocks          *ebpf.Map `ebpf:"clocks"`
+	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Devices         *ebpf.Map `ebpf:"devices"`
@@ -572,6 +714,7 @@ type lispxdpMaps struct {
 func (m *lispxdpMaps) Close() error {
 	return _LispxdpClose(
 		m.Clocks,
+		m.Contexts,
 		m.Counters,
 		m.Decisions,
 		m.Devices,

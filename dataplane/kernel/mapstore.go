@@ -26,7 +26,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 33
+const abiVersion = 34
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")

@@ -32,7 +32,7 @@ var privateMaps = map[string]uint32{ // to the number of entries where that is n
 	lisptcMapMappingCounters: 1, lisptcMapPendingCounts: 0, lisptcMapCounters: 0, lisptcMapDrops: 0, lisptcMapLimits: 0, lisptcMapEvents: 0, lisptcMapSteps: 0, lisptcMapWatch: 0, lisptcMapSamples: 0,
 	lisptcMapRoomSamples: 0,
 	lisptcMapOuterHops:   0, lisptcMapInnerHops: 0, lisptcMapClocks: 0,
-	lisptcMapPeers: 1024, lisptcMapHeard: 1024, lisptcMapSources: 1024, lisptcMapTrusted: 0,
+	lisptcMapPeers: 1024, lisptcMapHeard: 1024, lisptcMapSources: 1024, lisptcMapTrusted: 0, lisptcMapContexts: 0,
 }
 
 // Tracer traces packets through the tables of an instance. It is for one goroutine.
