@@ -6,7 +6,11 @@ package control
 // locator-sets. Rows hold numbers, so that a million of them hold no pointer and the
 // garbage collector walks nothing. A value goes when nobody uses it any more.
 
-import "loci/lisp"
+import (
+	"slices"
+
+	"loci/lisp"
+)
 
 // interned keeps values of one type.
 type interned[K comparable] struct {
@@ -56,8 +60,8 @@ type locatorSets struct {
 
 type sharedSet struct {
 	set    lisp.LocatorSet
-	told   lisp.LocatorSet // the same, with no locator called local: what a Map-Server tells of it
-	octets string          // what it is found by
+	told   uint32 // the number of the same set with no locator called local: what a Map-Server tells of it
+	octets string // what it is found by
 	users  uint32
 }
 
@@ -69,11 +73,21 @@ func (t *locatorSets) acquire(set lisp.LocatorSet) uint32 {
 		if t.ids == nil {
 			t.ids = make(map[string]uint32)
 		}
-		octets := string(t.scratch)
-		id = t.rows.add(sharedSet{set: set, told: withLocalBits(set, nil), octets: octets})
-		t.ids[octets] = id
+		id = t.add(set, string(t.scratch))
 	}
 	t.rows.at(id).users++
+	return id
+}
+
+// add adds a set, and uses the one that is told of it, if that is another one.
+func (t *locatorSets) add(set lisp.LocatorSet, octets string) uint32 {
+	id := t.rows.add(sharedSet{set: set, octets: octets})
+	t.ids[octets] = id
+	told := id
+	if slices.ContainsFunc(set, func(l lisp.Locator) bool { return l.Local || l.Probed }) {
+		told = t.acquire(withoutProbeBits(withLocalBits(set, nil)))
+	}
+	t.rows.at(id).told = told
 	return id
 }
 
@@ -82,17 +96,22 @@ func (t *locatorSets) retain(id uint32) { t.rows.at(id).users++ }
 // release takes a user off.
 func (t *locatorSets) release(id uint32) {
 	row := t.rows.at(id)
-	if row.users--; row.users == 0 {
-		delete(t.ids, row.octets)
-		t.rows.release(id)
+	if row.users--; row.users > 0 {
+		return
+	}
+	told := row.told
+	delete(t.ids, row.octets)
+	t.rows.release(id)
+	if told != id {
+		t.release(told)
 	}
 }
 
 // at is the set; it is shared.
 func (t *locatorSets) at(id uint32) lisp.LocatorSet { return t.rows.at(id).set }
 
-// told is the set as others are told it; it is shared.
-func (t *locatorSets) told(id uint32) lisp.LocatorSet { return t.rows.at(id).told }
+// told is the number of the set as others are told it. It has no user more by that.
+func (t *locatorSets) told(id uint32) uint32 { return t.rows.at(id).told }
 
 // The bits of a locator's third octet in appendLocators.
 const (

@@ -128,6 +128,11 @@ func (t *registrations) verify(test *testing.T) {
 			registrants++
 		}
 	}
+	for _, id := range t.sets.ids {
+		if told := t.sets.told(id); told != id {
+			sets[told]++
+		}
+	}
 	if len(xtrs) != len(t.xtrs.ids) || len(sets) != len(t.sets.ids) || registrants != t.registrants.len()-t.registrants.free.len() {
 		test.Fatalf("%d xTRs, %d sets, %d registrants in use; the table has %d, %d, %d",
 			len(xtrs), len(sets), registrants, len(t.xtrs.ids), len(t.sets.ids), t.registrants.len()-t.registrants.free.len())
@@ -158,6 +163,7 @@ func anyRegister(t *testing.T, random *rand.Rand, nonce uint64) (netip.AddrPort,
 		mapping := lisp.Mapping{Prefix: lisp.MustParsePrefix(journalPrefixes[random.IntN(len(journalPrefixes))]), TTLMinutes: uint32(random.IntN(6))}
 		for i := range random.IntN(3) {
 			set := locators("192.0.2.1", "192.0.2.2", "2001:db8::3")
+			set[(who+i)%3].Local = random.IntN(2) == 0
 			mapping.Locators = append(mapping.Locators, set[(who+i)%3])
 		}
 		mapping.Locators, _ = lisp.NewLocatorSet(mapping.Locators...)

@@ -169,12 +169,10 @@ func (s *mapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 	return false
 }
 
-// proxyMapping is what the Map-Server says for a site: not authoritative, and with
-// no locator called local.
+// proxyMapping is what the Map-Server says for a site.
 func (s *mapServer) proxyMapping(row *registration) lisp.Mapping {
 	m := s.registrations.merged(row)
-	m.Authoritative, m.TTLMinutes = false, s.registrations.siteOf(row).config.Policy.proxyTTL(m)
-	m.Locators = s.registrations.sets.told(row.merged.locators)
+	m.TTLMinutes = s.registrations.siteOf(row).config.Policy.proxyTTL(m)
 	return m
 }
 
@@ -452,6 +450,7 @@ func (s *mapServer) registrationStatus(row *registration, r *registrant) Registr
 	return Registration{
 		Site: s.registrations.siteOf(row).config.Name, Prefix: row.prefix,
 		Mapping: s.registrations.mapping(row.prefix, r.content), Merged: s.registrations.merged(row),
+		AsAnswered:        s.registrations.isAnswered(row, r),
 		FirstRegisteredAt: s.h.time(r.firstAt), LastRegisteredAt: s.h.time(r.lastAt), ExpiresAt: s.h.time(r.expiresAt),
 		From: x.from, XTRID: x.id.xtrID, SiteID: x.id.siteID, KeyID: x.keyID, Algorithm: x.algorithm,
 		ProxyReply: x.proxyReply, UseTTL: x.useTTL, MergeRequest: x.mergeRequest, WantMapNotify: x.wantMapNotify,

@@ -161,3 +161,67 @@ func TestForgedMapNotifyAck(t *testing.T) {
 		t.Error("a Map-Notify outlives its site")
 	}
 }
+
+// sameSet is a site with two xTRs that register the same two locators, each its own one as local.
+func sameSet(t *testing.T, merge bool, first, second string) (n *testNetwork, ms *testNode, xtrs []*testNode) {
+	t.Helper()
+	n = newNetwork(t)
+	at := "192.0.2.100"
+	if !addrPort(first).Addr().Is4() {
+		at = "2001:db8:f::100"
+	}
+	ms = n.add("ms", mapServerConfig("10.1.0.0/16 2001:db8:1::/48"), "192.0.2.100", "2001:db8:f::100")
+	for i, a := range []string{first, second} {
+		c := xtrConfig(byte(i+1), at, []string{a}, "10.1.0.0/16", "2001:db8:1::/48")
+		for j := range c.ETR.Database {
+			c.ETR.Database[j].Locators = locators(first, second)
+		}
+		c.ETR.MapServers[0].MergeRequest = merge
+		xtrs = append(xtrs, n.add("x"+a, c, a))
+		n.run(time.Second)
+	}
+	return n, ms, xtrs
+}
+
+// TestRefreshesOfTwoXTRsChangeNothing: each says of another locator that it is local. That is nothing that is answered.
+func TestRefreshesOfTwoXTRsChangeNothing(t *testing.T) {
+	for _, addresses := range [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8:f::1", "2001:db8:f::2"}} {
+		for _, merge := range []bool{false, true} {
+			n, ms, xtrs := sameSet(t, merge, addresses[0], addresses[1])
+			n.run(5 * time.Minute)
+			for _, x := range xtrs {
+				x.wantCounter(MapNotifyAckSent, 0)
+			}
+			ms.wantCounter(MapNotifyUnsolicitedSent, 0)
+			if slices.ContainsFunc(ms.notices, func(n Notice) bool { return n.Kind == NoticeRegistrationChanged }) {
+				t.Errorf("merge %v: changes are told of: %+v", merge, ms.notices)
+			}
+			list := ms.registered()
+			if len(list) != 4 {
+				t.Fatalf("merge %v: %d registrations", merge, len(list))
+			}
+			for _, r := range list {
+				if !r.Merged.Locators.Equal(locators(addresses[:]...)) || r.Mapping.Locators.Equal(r.Merged.Locators) {
+					t.Errorf("merge %v: %s is registered, %s answered", merge, r.Mapping, r.Merged)
+				}
+			}
+		}
+	}
+}
+
+// TestReachabilityIsAChange, unlike who is local.
+func TestReachabilityIsAChange(t *testing.T) {
+	n, ms, xtrs := sameSet(t, false, "192.0.2.1", "192.0.2.2")
+	c := xtrs[1].config
+	etr := *c.ETR
+	etr.Database = slices.Clone(etr.Database)
+	for i := range etr.Database {
+		etr.Database[i].Locators = slices.Clone(etr.Database[i].Locators)
+		etr.Database[i].Locators[0].Reachable = false
+	}
+	c.ETR = &etr
+	xtrs[1].configure(c)
+	n.run(time.Second)
+	ms.wantCounter(MapNotifyUnsolicitedSent, 2)
+	xtrs[0].wantCounter(MapNotifyAckSent, 2)
+}

@@ -356,7 +356,9 @@ func (t *registrations) expiry(row *registration) instant {
 
 // merge works out what is answered: the last registrant's mapping, with those of
 // all others that asked for merging when it asked for it too (RFC 9301 s.5.6, a
-// bit). Where two speak of one locator, the later one is right.
+// bit). Where two speak of one locator, the later one is right. No locator is called
+// local, and nothing authoritative (RFC 9301 s.5.4): each xTR means others by that, so
+// that every refresh would look like a change.
 func (t *registrations) merge(row *registration) (changed bool) {
 	row.proxyReply = false
 	for r := range t.each(row) {
@@ -364,9 +366,11 @@ func (t *registrations) merge(row *registration) (changed bool) {
 	}
 	last := t.registrants.at(row.newest)
 	merged := last.content
+	merged.authoritative = false
 	if last.next != noRow && t.xtrs.at(last.xtr).mergeRequest {
 		merged.locators = t.sets.acquire(t.mergedLocators(row))
 	} else {
+		merged.locators = t.sets.told(merged.locators)
 		t.sets.retain(merged.locators)
 	}
 	changed = merged != row.merged
@@ -379,14 +383,24 @@ func (t *registrations) mergedLocators(row *registration) lisp.LocatorSet {
 	var locators []lisp.Locator
 	for r := range t.each(row) {
 		if t.xtrs.at(r.xtr).mergeRequest {
-			locators = appendNewLocators(locators, t.sets.at(r.content.locators))
+			locators = appendNewLocators(locators, t.toldBy(r))
 		}
 	}
 	set, err := lisp.NewLocatorSet(locators...)
 	if err != nil { // mergeable saw to it that it is not
-		return t.sets.at(t.registrants.at(row.newest).content.locators)
+		return t.toldBy(t.registrants.at(row.newest))
 	}
 	return set
+}
+
+// toldBy is what a registrant registered as others are told it.
+func (t *registrations) toldBy(r *registrant) lisp.LocatorSet {
+	return t.sets.at(t.sets.told(r.content.locators))
+}
+
+// isAnswered reports whether the locators that are answered are just those that a registrant registered.
+func (t *registrations) isAnswered(row *registration, r *registrant) bool {
+	return t.sets.told(r.content.locators) == row.merged.locators
 }
 
 func appendNewLocators(locators []lisp.Locator, more lisp.LocatorSet) []lisp.Locator {

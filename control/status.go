@@ -37,6 +37,7 @@ type Registration struct {
 	Prefix            lisp.Prefix
 	Mapping           lisp.Mapping // what this xTR registered
 	Merged            lisp.Mapping // what is answered: several xTRs merged where they asked for it
+	AsAnswered        bool         // that has just the locators that this xTR registered
 	FirstRegisteredAt time.Time
 	LastRegisteredAt  time.Time
 	ExpiresAt         time.Time

@@ -252,7 +252,7 @@ func registrationDocument(r control.Registration) api.Registration {
 	if r.XTRID != [16]byte{} {
 		document.XTRID = hex.EncodeToString(r.XTRID[:])
 	}
-	if !r.Merged.Locators.Equal(r.Mapping.Locators) {
+	if !r.AsAnswered {
 		document.Answered = api.LocatorsOf(r.Merged.Locators)
 	}
 	return document

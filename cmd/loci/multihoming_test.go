@@ -310,6 +310,41 @@ func (n *lispNetwork) awaitLocatorUp(name, rloc string) {
 	})
 }
 
+// TestRefreshesOfSiblingsAreQuiet: the two register the same set again and again, each with its own locator marked local.
+// The Map-Server tells nobody of a change.
+func TestRefreshesOfSiblingsAreQuiet(t *testing.T) { overEach(t, refreshesOfSiblingsAreQuiet) }
+
+func refreshesOfSiblingsAreQuiet(t *testing.T, over coreFamily) {
+	n := newSiblingNetwork(t)
+	n.run("ms", n.mappingSystem())
+	for router, name := range map[int]string{1: "xtr1", 3: "xtr3"} {
+		n.run(name, strings.Replace(n.siblingXTR(router, over), "  siblings:", "      registration-interval: 1s\n  siblings:", 1))
+	}
+	n.await("the siblings know each other", func(ctx context.Context) bool {
+		one, err1 := n.client("xtr1").Siblings(ctx)
+		three, err3 := n.client("xtr3").Siblings(ctx)
+		return err1 == nil && err3 == nil && one.Siblings[0].Answers && three.Siblings[0].Answers
+	})
+	refreshed := func(times uint64) {
+		t.Helper()
+		before := n.counter("ms", "registration_accepted_total")
+		n.await("registrations are refreshed", func(context.Context) bool {
+			return n.counter("ms", "registration_accepted_total") >= before+times*4
+		})
+	}
+	refreshed(2) // what the start made the siblings change is registered
+	told := n.counter("ms", "map_notify_unsolicited_sent_total")
+	refreshed(5)
+	if now := n.counter("ms", "map_notify_unsolicited_sent_total"); now != told {
+		t.Errorf("%d unsolicited Map-Notifies though nothing changed", now-told)
+	}
+	for _, r := range n.registrations() {
+		if len(r.Locators) != 2 || r.Answered != nil {
+			t.Errorf("%s registered %v, and something else is answered: %v", r.ETR, r.Locators, r.Answered)
+		}
+	}
+}
+
 // TestTrafficSplitsByWeight: 10 to 15 is 40 to 60.
 func TestTrafficSplitsByWeight(t *testing.T) { overEach(t, trafficSplitsByWeight) }
 
