@@ -450,7 +450,7 @@ func (s *mapServer) registrationStatus(row *registration, r *registrant) Registr
 	return Registration{
 		Site: s.registrations.siteOf(row).config.Name, Prefix: row.prefix,
 		Mapping: s.registrations.mapping(row.prefix, r.content), Merged: s.registrations.merged(row),
-		AsAnswered:        s.registrations.isAnswered(row, r),
+		AsAnswered: s.registrations.isAnswered(row, r), InForce: s.registrations.isInForce(row, r),
 		FirstRegisteredAt: s.h.time(r.firstAt), LastRegisteredAt: s.h.time(r.lastAt), ExpiresAt: s.h.time(r.expiresAt),
 		From: x.from, XTRID: x.id.xtrID, SiteID: x.id.siteID, KeyID: x.keyID, Algorithm: x.algorithm,
 		ProxyReply: x.proxyReply, UseTTL: x.useTTL, MergeRequest: x.mergeRequest, WantMapNotify: x.wantMapNotify,

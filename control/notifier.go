@@ -4,7 +4,8 @@ package control
 
 // Unsolicited Map-Notifies: the Map-Server tells the other xTRs of an EID-Prefix, those
 // that want Map-Notifies, that what it answers has changed, until they acknowledge
-// (RFC 9301 s.5.7). The Map-Notify that acknowledges a Map-Register is mapserver.go's,
+// (RFC 9301 s.5.7). An xTR whose registration was displaced is not told: it may have
+// returned elsewhere. The Map-Notify that acknowledges a Map-Register is mapserver.go's,
 // and never repeated.
 
 import (
@@ -57,11 +58,25 @@ func newNotifier(h *host, known *registrations) *notifier {
 
 // changed tells the xTRs of a registration but the one that changed it.
 func (n *notifier) changed(row *registration, by registrantID) {
+	newest := n.known.registrants.at(row.newest)
 	for r := range n.known.each(row) {
-		if x := n.known.xtrs.at(r.xtr); x.wantMapNotify && x.id != by {
+		if x := n.known.xtrs.at(r.xtr); x.wantMapNotify && x.id != by && n.known.agrees(newest, r) {
 			n.notify(row, x)
 		}
 	}
+}
+
+// reader is the xTR that a Map-Notify is still for, nil when its registration ended or was displaced.
+func (n *notifier) reader(target notifyTarget) *xtr {
+	_, row, ok := n.known.get(target.prefix)
+	if !ok {
+		return nil
+	}
+	r := n.known.find(row, target.xtr)
+	if r == nil || !n.known.agrees(n.known.registrants.at(row.newest), r) {
+		return nil
+	}
+	return n.known.xtrs.at(r.xtr)
 }
 
 func (n *notifier) notify(row *registration, r *xtr) {
@@ -115,6 +130,12 @@ func (n *notifier) send(id uint32) {
 
 func (n *notifier) handleTimeout(id uint32) {
 	row := n.rows.at(id)
+	x := n.reader(row.target)
+	if x == nil {
+		n.drop(id)
+		return
+	}
+	row.remote = netip.AddrPortFrom(x.from.Addr(), n.h.controlPort) // where it is now
 	if row.sent <= notifyEven+notifyDoubling {
 		n.send(id)
 		return

@@ -3,11 +3,13 @@
 package control
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"loci/lisp"
 	"loci/wire"
 )
 
@@ -104,10 +106,114 @@ func TestMapNotifyIsRepeatedUntilAcknowledged(t *testing.T) {
 	}
 }
 
-func TestDisplacedXTRIsNotified(t *testing.T) {
-	_, ms, xtrs := oneSite(t, false, "192.0.2.1", "192.0.2.2")
-	ms.wantCounter(MapNotifyUnsolicitedSent, 1)
-	xtrs[0].wantCounter(MapNotifyAckSent, 1)
+// inForce tells of who registered, by address, whether that is answered.
+func inForce(ms *testNode) map[string]bool {
+	states := map[string]bool{}
+	for _, r := range ms.registered() {
+		states[r.From.Addr().String()] = r.InForce
+	}
+	return states
+}
+
+// TestXTRThatReturnsElsewhere, with another address, port and xTR-ID: nothing is sent to where it was, and the registration
+// that is in force is known from the one that is not.
+func TestXTRThatReturnsElsewhere(t *testing.T) {
+	for _, addresses := range [][2]string{{"192.0.2.1", "192.0.2.11"}, {"2001:db8:f::1", "2001:db8:f::11"}} {
+		n, ms, xtrs := oneSite(t, false, addresses[0])
+		n.lose = func(from *testNode, p SendPacket) bool { return from == xtrs[0] } // it is gone
+		before := n.now
+		n.add("again", func() Config {
+			c := xtrs[0].config
+			c.XTRID, c.LocalRLOCs = [16]byte{99}, []lisp.RLOC{rloc(addresses[1])}
+			etr := *c.ETR
+			etr.Database = []DatabaseMapping{{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), Locators: locators(addresses[1])}}
+			c.ETR = &etr
+			return c
+		}(), addresses[1])
+		n.run(2 * time.Minute)
+		if got := inForce(ms); !maps.Equal(got, map[string]bool{addresses[0]: false, addresses[1]: true}) {
+			t.Errorf("in force: %v", got)
+		}
+		for i, p := range ms.sent {
+			if p.Remote.Addr().String() == addresses[0] && ms.sentAt[i].After(before) {
+				t.Errorf("%d octets were sent to where the xTR was", len(p.Payload))
+			}
+		}
+		ms.wantCounter(MapNotifyUnacknowledged, 0)
+		n.run(2 * time.Minute)
+		if got := inForce(ms); !maps.Equal(got, map[string]bool{addresses[1]: true}) {
+			t.Errorf("in force: %v after the old registration has expired", got)
+		}
+	}
+}
+
+// TestWhoIsInForce where several live xTRs registered one EID-Prefix.
+func TestWhoIsInForce(t *testing.T) {
+	_, ms, _ := sameSet(t, false, "192.0.2.1", "192.0.2.2")
+	if got := inForce(ms); !got["192.0.2.1"] || !got["192.0.2.2"] {
+		t.Errorf("both registered what is answered; in force: %v", got)
+	}
+	_, ms, _ = oneSite(t, true, "192.0.2.1", "192.0.2.2")
+	if got := inForce(ms); !got["192.0.2.1"] || !got["192.0.2.2"] {
+		t.Errorf("both are merged; in force: %v", got)
+	}
+	n, ms, xtrs := sameSet(t, false, "192.0.2.1", "192.0.2.2")
+	c := xtrs[0].config
+	etr := *c.ETR
+	etr.Database = slices.Clone(etr.Database)
+	for i := range etr.Database {
+		etr.Database[i].Locators = slices.Clone(etr.Database[i].Locators)
+		etr.Database[i].Locators[0].Weight = 7
+	}
+	c.ETR = &etr
+	xtrs[0].configure(c)
+	n.run(time.Second)
+	if got := inForce(ms); !got["192.0.2.1"] || got["192.0.2.2"] {
+		t.Errorf("the second registered another weight; in force: %v", got)
+	}
+	xtrs[1].wantCounter(MapNotifyAckSent, 2) // it has the same RLOCs, so it is told
+}
+
+// TestMapNotifyEndsWithItsRegistration: what is under way to an xTR ends when it withdraws, or is displaced, and goes where
+// it is now.
+func TestMapNotifyEndsWithItsRegistration(t *testing.T) {
+	prefix := lisp.MustParsePrefix("10.1.0.0/16")
+	say := func(ms *testNode, from string, id byte, nonce uint64, ttl uint32, merge bool, addresses ...string) {
+		t.Helper()
+		ms.inject("192.0.2.100:4342", from+":4342", register(t, func(m *wire.MapRegister) {
+			m.XTRID, m.Nonce, m.MergeRequest = [16]byte{id}, nonce, merge
+			m.Records = []wire.Record{wire.RecordOf(lisp.Mapping{Prefix: prefix, TTLMinutes: ttl, Locators: locators(addresses...)})}
+		}, "10.1.0.0/16"))
+	}
+	for _, c := range []struct {
+		name   string
+		change func(ms *testNode)
+		want   []string // where Map-Notifies go after the change
+	}{
+		{"nothing", func(*testNode) {}, []string{"192.0.2.1"}},
+		{"withdrawn", func(ms *testNode) { say(ms, "192.0.2.1", 1, 1001, 0, true, "192.0.2.1") }, []string{"192.0.2.2"}},
+		{"displaced", func(ms *testNode) { say(ms, "192.0.2.2", 2, 1001, 10, false, "192.0.2.2") }, nil},
+		{"moved", func(ms *testNode) { say(ms, "192.0.2.11", 1, 1001, 10, true, "192.0.2.1") }, []string{"192.0.2.11"}},
+	} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+		say(ms, "192.0.2.1", 1, 1000, 10, true, "192.0.2.1")
+		say(ms, "192.0.2.2", 2, 1000, 10, true, "192.0.2.2")
+		ms.wantCounter(MapNotifyUnsolicitedSent, 1)
+		n.run(time.Second)
+		c.change(ms)
+		sent := len(ms.sent)
+		n.run(2 * time.Minute)
+		var got []string
+		for _, p := range ms.sent[sent:] {
+			if to := p.Remote.Addr().String(); !slices.Contains(got, to) {
+				got = append(got, to)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: Map-Notifies go to %v, want %v", c.name, got, c.want)
+		}
+	}
 }
 
 func TestExpiryAndWithdrawalNotifyTheOthers(t *testing.T) {

@@ -454,10 +454,21 @@ func (t *registrations) nextTurn(row *registration) netip.Addr {
 	return netip.Addr{}
 }
 
+// isInForce reports whether what a registrant registered is answered, alone or merged with others.
+func (t *registrations) isInForce(row *registration, r *registrant) bool {
+	return t.isAnswered(row, r) || t.areMerged(t.registrants.at(row.newest), r)
+}
+
+// areMerged reports whether both wanted their locators merged.
+func (t *registrations) areMerged(newest, r *registrant) bool {
+	return t.xtrs.at(newest.xtr).mergeRequest && t.xtrs.at(r.xtr).mergeRequest
+}
+
 // agrees reports whether a registrant registered the RLOCs that the newest one did, or
-// both wanted theirs merged.
+// both wanted theirs merged. One that does not is displaced: perhaps the same xTR, which is
+// elsewhere now, so that nobody is where it was.
 func (t *registrations) agrees(newest, r *registrant) bool {
-	if r == newest || t.xtrs.at(newest.xtr).mergeRequest && t.xtrs.at(r.xtr).mergeRequest {
+	if r == newest || t.areMerged(newest, r) {
 		return true
 	}
 	return r.content.locators == newest.content.locators || t.sets.at(newest.content.locators).SameRLOCs(t.sets.at(r.content.locators))

@@ -38,6 +38,7 @@ type Registration struct {
 	Mapping           lisp.Mapping // what this xTR registered
 	Merged            lisp.Mapping // what is answered: several xTRs merged where they asked for it
 	AsAnswered        bool         // that has just the locators that this xTR registered
+	InForce           bool         // what this xTR registered is answered, alone or merged with others
 	FirstRegisteredAt time.Time
 	LastRegisteredAt  time.Time
 	ExpiresAt         time.Time

@@ -243,7 +243,7 @@ func (d *daemon) registrations(ctx context.Context) ([]api.Registration, error) 
 
 func registrationDocument(r control.Registration) api.Registration {
 	document := api.Registration{
-		Site: r.Site, EIDPrefix: r.Prefix, Locators: api.LocatorsOf(r.Mapping.Locators), ETR: r.From.String(), KeyID: r.KeyID,
+		Site: r.Site, EIDPrefix: r.Prefix, Locators: api.LocatorsOf(r.Mapping.Locators), InForce: r.InForce, ETR: r.From.String(), KeyID: r.KeyID,
 		Algorithm: config.Algorithm(r.Algorithm).String(), SiteID: r.SiteID,
 		ProxyReply: r.ProxyReply, UseRecordTTL: r.UseTTL, MergeRequest: r.MergeRequest, WantMapNotify: r.WantMapNotify,
 		RecordTTLMinutes: r.Mapping.TTLMinutes, MapVersion: r.Mapping.Version,

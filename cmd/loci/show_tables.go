@@ -120,10 +120,17 @@ func printRegistrations(out io.Writer, entries []api.Registration) error {
 	var rows []string
 	for _, e := range entries {
 		first, rest := locatorLines(e.Locators)
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, yesOrNo(e.InForce), registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false)))
 		rows = append(rows, rest...)
 	}
-	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tFLAGS\tKEY\tAGE\tEXPIRES", rows)
+	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES", rows)
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // registrationFlags are the bits of a Map-Register (RFC 9301 s.5.6) by their letters there.

@@ -200,6 +200,7 @@ type Registration struct {
 	Site              string      `json:"site"`
 	EIDPrefix         lisp.Prefix `json:"eid_prefix"`
 	Locators          []Locator   `json:"locators"`
+	InForce           bool        `json:"in_force"` // Map-Requests are answered with it, alone or merged with others of the same EID-Prefix
 	ETR               string      `json:"etr"`
 	XTRID             string      `json:"xtr_id,omitempty"`
 	SiteID            uint64      `json:"site_id,omitempty"`
