@@ -24,6 +24,7 @@ type mapServer struct {
 	registrations registrations
 	notifier      *notifier
 	journal       journal
+	choice        etrChoice
 	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
 }
 
@@ -73,7 +74,7 @@ func (s *mapServer) handleMapRequest(m *mapRequest, asked lisp.Prefix, owner own
 	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
 		s.replyForSite(m, asked, row, owner)
 	default:
-		s.forward(m, row)
+		s.forward(m, asked, row)
 	}
 }
 
@@ -176,11 +177,9 @@ func (s *mapServer) proxyMapping(row *registration) lisp.Mapping {
 	return m
 }
 
-// forward passes the Map-Request to one of the ETRs, in turn: a retransmission then
-// meets another one. It goes where the ETR registered from, which it can be reached
-// at for certain.
-func (s *mapServer) forward(m *mapRequest, row *registration) {
-	s.h.forward(m, netip.AddrPortFrom(s.registrations.nextTurn(row), s.h.controlPort), row.prefix)
+// forward passes the Map-Request to one of the ETRs.
+func (s *mapServer) forward(m *mapRequest, asked lisp.Prefix, row *registration) {
+	s.h.forward(m, netip.AddrPortFrom(s.etrFor(m, asked, row), s.h.controlPort), row.prefix)
 }
 
 // handleMapRegister takes the records of a Map-Register that nothing stands against, and

@@ -57,7 +57,6 @@ type registration struct {
 	site   uint32
 	newest uint32  // the registrant who came last; the others follow by next
 	merged content // what is answered
-	turn   uint8   // whose turn it is to get a Map-Request
 	// proxyReply: any of them wants the Map-Server to answer, which is enough (RFC 9301 s.8.3).
 	proxyReply bool
 	wide       bool // something more specific is registered, or was
@@ -425,33 +424,6 @@ func (t *registrations) mergeable(row *registration, who registrantID, new lisp.
 		return errMergedLocators
 	}
 	return nil
-}
-
-// nextTurn is where the registrant is whose turn it is, among those who know what is
-// answered now: an xTR that came to another address, and has no xTR-ID to be known by,
-// stands here under its old one until that registration expires.
-func (t *registrations) nextTurn(row *registration) netip.Addr {
-	newest := t.registrants.at(row.newest)
-	if newest.next == noRow { // nearly always
-		return t.xtrs.at(newest.xtr).from.Addr()
-	}
-	current := 0
-	for r := range t.each(row) {
-		if t.agrees(newest, r) {
-			current++
-		}
-	}
-	row.turn = uint8((int(row.turn) + 1) % current)
-	n := int(row.turn)
-	for r := range t.each(row) {
-		if !t.agrees(newest, r) {
-			continue
-		}
-		if n--; n < 0 {
-			return t.xtrs.at(r.xtr).from.Addr()
-		}
-	}
-	return netip.Addr{}
 }
 
 // isInForce reports whether what a registrant registered is answered, alone or merged with others.

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+// Which ETR of an EID-Prefix gets a Map-Request (RFC 9301 s.8.3 leaves it open). It is one that registered what is answered
+// now, with a locator of its own that is reachable by that, and of those the one that registered last: it was alive then. An
+// ITR that asks again got no answer, and meets the next one. It never waits for an ETR, and never sends to two of them.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/lisp"
+)
+
+const (
+	// askedAgainWithin is how long after a Map-Request another one of the same ITR for the same EID counts as its repetition:
+	// ITRs double their intervals, to eight seconds here.
+	askedAgainWithin = 10 * time.Second
+	// rememberedRequests bounds the Map-Requests that are remembered. One that takes another's place makes that one's
+	// repetition a first request, no more.
+	rememberedRequests = 1024
+)
+
+// forwardedRequest is whom a Map-Request was forwarded to.
+type forwardedRequest struct {
+	itr   lisp.RLOC
+	asked lisp.Prefix
+	at    instant
+	place uint8 // of the ETR in the order of their registrations
+}
+
+// etrChoice remembers the Map-Requests that were forwarded lately, for EID-Prefixes with several ETRs.
+type etrChoice struct {
+	requests []forwardedRequest // by the hash of what was asked and who did
+}
+
+// place is how many ETRs the same Map-Request met before, as far as is known. What was met before an ETR registered counts for
+// nothing: that one is asked.
+func (c *etrChoice) place(itr lisp.RLOC, asked lisp.Prefix, now, registeredAt instant) int {
+	if c.requests == nil {
+		c.requests = make([]forwardedRequest, rememberedRequests)
+	}
+	by := lisp.HostPrefix(0, lisp.EIDFromAddr(itr.Addr()))
+	r := &c.requests[(hashOf(&asked)^hashOf(&by)*31)%rememberedRequests]
+	if r.itr == itr && r.asked == asked && now-r.at < instant(askedAgainWithin) && registeredAt <= r.at {
+		r.place++
+	} else {
+		*r = forwardedRequest{itr: itr, asked: asked}
+	}
+	r.at = now
+	return int(r.place)
+}
+
+// etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at for
+// certain.
+func (s *mapServer) etrFor(m *mapRequest, asked lisp.Prefix, row *registration) netip.Addr {
+	t := &s.registrations
+	newest := t.registrants.at(row.newest)
+	if newest.next == noRow { // nearly always
+		return t.xtrs.at(newest.xtr).from.Addr()
+	}
+	var few [4]netip.Addr
+	all := t.appendETRs(few[:0], row)
+	place := s.choice.place(m.itrRLOCs[0], asked, s.h.now, newest.lastAt)
+	return all[place%len(all)]
+}
+
+// appendETRs appends where the ETRs are that may be asked for an EID-Prefix, who registered last first: of those that agree
+// with what is answered the ones with a reachable locator, or all where none has one.
+func (t *registrations) appendETRs(all []netip.Addr, row *registration) []netip.Addr {
+	newest := t.registrants.at(row.newest)
+	for _, wanted := range []bool{true, false} {
+		for r := range t.each(row) {
+			if t.agrees(newest, r) && t.isReachable(row, r) == wanted {
+				all = append(all, t.xtrs.at(r.xtr).from.Addr())
+			}
+		}
+		if len(all) > 0 {
+			break
+		}
+	}
+	return all
+}
+
+// isReachable reports whether one of an ETR's own locators, those that it called local and where it registered from, is
+// reachable by what is answered. So it is where none is known as its own.
+func (t *registrations) isReachable(row *registration, r *registrant) bool {
+	from, own := lisp.RLOCFromAddr(t.xtrs.at(r.xtr).from.Addr()), false
+	answered := t.sets.at(row.merged.locators)
+	for _, l := range t.sets.at(r.content.locators) {
+		if !l.Local && l.RLOC != from {
+			continue
+		}
+		own = true
+		if a, ok := answered.Find(l.RLOC); ok && a.Reachable {
+			return true
+		}
+	}
+	return !own
+}
