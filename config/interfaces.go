@@ -66,12 +66,8 @@ func (c *Config) validateStack() {
 	}
 }
 
-const (
-	// sourceRules is how many consecutive rule priorities the source routes take.
-	sourceRules = 3
-	// eidRules is how many rule-priority takes.
-	eidRules = 2
-)
+// sourceRules is how many consecutive rule priorities the source routes take.
+const sourceRules = 3
 
 // validateRouting checks the numbers of policy routing against each other.
 func (c *Config) validateRouting() {
@@ -82,8 +78,8 @@ func (c *Config) validateRouting() {
 	if d.SourceRoutes {
 		c.validateSourceRoutes()
 	}
-	if f, p := d.FallbackRulePriority, d.RulePriority; f >= p && f < p+eidRules {
-		c.fail("datapath.fallback-rule-priority", fmt.Sprintf("fallback-rule-priority: %d is taken by rule-priority, which uses %d and %d", f, p, p+1), "want one above 32766, behind the main table's rule")
+	if f := d.FallbackRulePriority; f == d.RulePriority {
+		c.fail("datapath.fallback-rule-priority", fmt.Sprintf("fallback-rule-priority: %d is taken by rule-priority", f), "want one above 32766, behind the main table's rule")
 	} else if f <= mainRulePriority {
 		c.warn("datapath.fallback-rule-priority", "fallback-rule-priority: the rule comes before the main table's", "want one above 32766, or packets of this host that have a route are encapsulated")
 	}
@@ -102,7 +98,7 @@ func (c *Config) validateSourceRoutes() {
 		c.fail("datapath.source-route-table", fmt.Sprintf("source-route-table: tables %d to %d are needed, one for each core interface", first, last), "want a smaller number")
 	}
 	from, to := d.SourceRulePriority, d.SourceRulePriority+sourceRules-1
-	for _, taken := range []uint32{d.RulePriority, d.RulePriority + 1, d.FallbackRulePriority} {
+	for _, taken := range []uint32{d.RulePriority, d.FallbackRulePriority} {
 		if taken >= from && taken <= to {
 			c.fail("datapath.source-rule-priority", fmt.Sprintf("source-rule-priority: %d to %d are needed, and %d is taken by the rules for EIDs", from, to, taken), "want another number")
 			return

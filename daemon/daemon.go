@@ -211,18 +211,22 @@ func missingFeatures() (missing []string) {
 	return missing
 }
 
-// forgetDatabase removes EID-Prefixes that an earlier configuration had.
+// forgetDatabase removes EID-Prefixes that an earlier configuration had, in one change.
 func (d *daemon) forgetDatabase(p plan) {
-	wanted := map[changeKey]bool{}
+	wanted := map[lisp.Prefix]bool{}
 	if p.control.ETR != nil {
 		for _, m := range p.control.ETR.Database {
-			wanted[changeKey{database: true, prefix: m.Prefix}] = true
+			wanted[m.Prefix] = true
 		}
 	}
+	var gone []dataplane.Operation
 	for entry := range d.plane.Database() {
-		if !wanted[changeKey{database: true, prefix: entry.Prefix}] {
-			d.plane.Apply(dataplane.DeleteDatabase{Prefix: entry.Prefix})
+		if !wanted[entry.Prefix] {
+			gone = append(gone, dataplane.DeleteDatabase{Prefix: entry.Prefix})
 		}
+	}
+	if len(gone) > 0 {
+		d.plane.Apply(gone...)
 	}
 }
 
@@ -282,6 +286,9 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.nonces != nil {
 		workers.Go(func() { d.nonces.run(rest, func() (uint64, bool) { return d.lastNonce(rest) }) })
 	}
+	if d.routed != nil {
+		workers.Go(func() { d.routed.run(rest) })
+	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
 	if d.plan.Load().config.UsesDataPlane() {
 		news := newHostNews(d.plan.Load().routes.protocol, d.log)
@@ -317,6 +324,9 @@ func (d *daemon) settle() {
 	d.loop.turn(turnOfCall, func(time.Time) {})
 	for d.worker != nil && d.worker.applyBatch() {
 	}
+	if d.routed != nil {
+		d.routed.settle()
+	}
 }
 
 // release gives back what a clean stop gives back. The kernel goes on forwarding
@@ -329,6 +339,9 @@ func (d *daemon) release() error {
 		d.stopServing()
 	}
 	if !d.options.DetachOnStop {
+		if d.routed != nil {
+			d.routed.settle()
+		}
 		return d.engine.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)

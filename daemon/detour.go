@@ -6,9 +6,9 @@ package daemon
 // The data plane then watches the core alone, so that packets from EIDs go their native way;
 // and that way is to the sibling, for those of hosts as for this router's own:
 //
-//	priority+0  to   EID-PREFIX lookup main   the site among itself
-//	priority+1  from EID-PREFIX lookup TABLE
+//	priority  from SOURCES lookup TABLE
 //	TABLE: default via SIBLING, or unreachable where it has no address of the family
+//	       throw EID-PREFIX    the site among itself
 //
 // Nothing of an EID ever leaves towards the core without encapsulation.
 
@@ -36,22 +36,15 @@ func (h *detour) choose(sibling netip.Addr) {
 
 // route is the default route of the table for EIDs.
 func (h detour) route(family, table int, source netip.Addr, view hostView) routeKey {
-	key := routeKey{family: family, table: table, destination: everything(family), unreachable: true}
+	key := routeKey{family: family, table: table, destination: everything(family), kind: unix.RTN_UNREACHABLE}
 	if len(h.siblings) == 0 {
 		return key.normal()
 	}
 	for _, a := range h.siblings[0] {
 		link, _, ok := view.neighbour(a)
 		if ok && familyOf(a) == family {
-			key.unreachable, key.gateway, key.link, key.source = false, a, link.index, source
+			key.kind, key.gateway, key.link, key.source = 0, a, link.index, source
 		}
 	}
 	return key.normal()
-}
-
-func (h detour) rules(family, priority, table int, eids netip.Prefix) []ruleKey {
-	return []ruleKey{
-		{family: family, priority: priority, table: unix.RT_TABLE_MAIN, destination: eids},
-		{family: family, priority: priority + 1, table: table, source: eids},
-	}
 }

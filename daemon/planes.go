@@ -195,6 +195,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	following.Go(func() { d.followRoutes(ctx) })
+	following.Go(func() { d.routed.run(ctx) })
 	if l := p.config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}

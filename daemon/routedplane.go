@@ -4,7 +4,8 @@ package daemon
 
 // The data plane together with policy routing: this host's own packets from EIDs
 // need rules and routes that follow the Database, whoever changes it, this
-// process's control plane or one behind a mapping socket.
+// process's control plane or one behind a mapping socket. A change of the Database is followed in the
+// background, so that changes which come together cost one comparison with the kernel.
 
 import (
 	"context"
@@ -29,6 +30,9 @@ type routedPlane struct {
 	mu     sync.Mutex
 	routes policyRoutes
 	told   []string // warnings that stand
+	ended  bool     // nothing of ours is in the kernel any more, and nothing is to come back
+
+	changed chan struct{} // filled while rules and routes do not follow a change of the Database yet
 
 	hasSite  bool           // the configuration has interfaces to the site
 	siblings [][]netip.Addr // and siblings
@@ -37,7 +41,7 @@ type routedPlane struct {
 // openRoutedPlane opens the kernel's engine, with policy routing that is not in force
 // before followHost.
 func openRoutedPlane(options kernel.Options, routes policyRoutes, hasSite bool, log *slog.Logger) (*routedPlane, error) {
-	p := &routedPlane{log: log, routes: routes, hasSite: hasSite, siblings: routes.detour.siblings}
+	p := &routedPlane{log: log, routes: routes, hasSite: hasSite, siblings: routes.detour.siblings, changed: make(chan struct{}, 1)}
 	p.mu.Lock() // resync waits until there is an engine
 	defer p.mu.Unlock()
 	options.TAPRemade = p.resync
@@ -56,16 +60,52 @@ func (p *routedPlane) resync() {
 	}
 }
 
-// Apply changes the tables, then the rules and routes if they are concerned.
+// Apply changes the tables, then the rules and routes if they are concerned: by settings before it
+// returns, by the Database soon after.
 func (p *routedPlane) Apply(operations ...dataplane.Operation) []error {
 	prepared := p.prepare(operations)
 	errs := p.Plane.Apply(operations...)
-	if !prepared && slices.ContainsFunc(operations, changesRoutes) {
-		if err := p.sync(); err != nil {
-			p.log.Error("policy routing", "error", err)
-		}
+	switch {
+	case prepared:
+	case slices.ContainsFunc(operations, isSettings):
+		p.follow()
+	case slices.ContainsFunc(operations, changesRoutes):
+		wake(p.changed)
 	}
 	return errs
+}
+
+// run follows the Database until the context ends.
+func (p *routedPlane) run(ctx context.Context) {
+	for {
+		select {
+		case <-p.changed:
+			p.follow()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// settle returns when rules and routes follow the Database, which nobody changes meanwhile.
+func (p *routedPlane) settle() {
+	select {
+	case <-p.changed:
+		p.follow()
+	default:
+	}
+}
+
+// follow is sync for callers that can do nothing about an error.
+func (p *routedPlane) follow() {
+	if err := p.sync(); err != nil {
+		p.log.Error("policy routing", "error", err)
+	}
+}
+
+func isSettings(o dataplane.Operation) bool {
+	_, is := o.(dataplane.SetSettings)
+	return is
 }
 
 // TryApply implements dataplane.PromptPlane. What concerns rules and routes takes its time.
@@ -176,6 +216,9 @@ func (p *routedPlane) sync() error { return p.syncWith(p.Settings()) }
 func (p *routedPlane) syncWith(s dataplane.Settings) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ended {
+		return nil
+	}
 	p.routes.prefixes = databasePrefixes(p.Plane)
 	p.routes.detour.active = p.detours(s)
 	p.routes.sources.rlocs = nil
@@ -201,8 +244,10 @@ func (p *routedPlane) warnings() []string {
 
 // databasePrefixes are the IP prefixes of the Database, of all Instance-IDs.
 func databasePrefixes(plane dataplane.Plane) (prefixes []netip.Prefix) {
+	listed := map[netip.Prefix]bool{}
 	for entry := range plane.Database() {
-		if prefix := entry.Prefix.Netip(); prefix.IsValid() && !slices.Contains(prefixes, prefix) {
+		if prefix := entry.Prefix.Netip(); prefix.IsValid() && !listed[prefix] {
+			listed[prefix] = true
 			prefixes = append(prefixes, prefix)
 		}
 	}
@@ -213,5 +258,6 @@ func databasePrefixes(plane dataplane.Plane) (prefixes []netip.Prefix) {
 func (p *routedPlane) Detach(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.ended = true
 	return errors.Join(p.routes.remove(), p.Plane.Detach(ctx))
 }

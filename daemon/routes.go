@@ -6,12 +6,15 @@ package daemon
 // packets that this host generates with an EID as source go out by the LISP interface,
 // where the data plane encapsulates them. For each family with EIDs:
 //
-//	priority+0  iif lo to   EID-PREFIX lookup main   local EIDs natively
-//	priority+1  iif lo from EID-PREFIX lookup TABLE  own EIDs through LISP
-//	fallback    iif lo                 lookup TABLE  what main has no route for
-//	fallback           from EID-PREFIX lookup TABLE  where main has no default route, the
-//	                                                 reverse path filter finds the way back
+//	priority  iif lo from SOURCES lookup TABLE  own EIDs through LISP
+//	fallback  iif lo              lookup TABLE  what main has no route for
+//	fallback         from SOURCES lookup TABLE  where main has no default route, the
+//	                                            reverse path filter finds the way back
 //	TABLE: default dev LISP-INTERFACE [src an EID of this host]
+//	       throw EID-PREFIX                     local EIDs natively, by the next rule
+//
+// The kernel goes through rules one by one, but finds a route in a tree. So each
+// EID-Prefix is a route, and rules name few prefixes (eidsources.go).
 //
 // Source routes (sourceroutes.go) lead packets from an RLOC out by its interface. What
 // is found in the kernel is brought into line with it by routesync.go.
@@ -37,7 +40,7 @@ var ipFamilies = [...]int{unix.AF_INET, unix.AF_INET6}
 type policyRoutes struct {
 	protocol         int // marks rules and routes as Loci's (`ip route show proto 143`)
 	table            int
-	priority         int // of the first two rules; prefixes share them
+	priority         int // of the rules for what this host sends from EIDs
 	fallbackPriority int
 	link             string         // the LISP interface
 	notes            string         // directory for what has to be put back
@@ -80,7 +83,7 @@ type routeKey struct {
 	metric              int
 	scope               netlink.Scope // IPv4 alone has one
 	onlink              bool
-	unreachable         bool
+	kind                int // unix.RTN_UNREACHABLE or RTN_THROW, 0 for a way
 }
 
 // wanted lists the rules and routes that should be there.
@@ -90,45 +93,37 @@ func (r policyRoutes) wanted() (rules []ruleKey, routes []routeKey, err error) {
 		return nil, nil, fmt.Errorf("LISP interface %s: %w", r.link, err)
 	}
 	for _, family := range ipFamilies {
-		if len(r.familyPrefixes(family)) == 0 {
+		prefixes := r.familyPrefixes(family)
+		if len(prefixes) == 0 {
 			continue
 		}
-		route, err := r.eidRoute(family, link.Attrs().Index)
+		addresses, err := hostAddresses(family)
 		if err != nil {
 			return nil, nil, err
 		}
-		routes = append(routes, route)
+		rules = append(rules, r.rules(family, coverOf(prefixes, maxRuleSources, outside(addresses, prefixes)))...)
+		routes = append(routes, r.eidRoutes(family, link.Attrs().Index, hostEID(addresses, prefixes))...)
 	}
 	sourceRules, sourceRoutes, err := r.sources.wanted()
-	return append(r.rules(), sourceRules...), append(routes, sourceRoutes...), err
+	return append(rules, sourceRules...), append(routes, sourceRoutes...), err
 }
 
-func (r policyRoutes) eidRoute(family, link int) (routeKey, error) {
-	source, err := r.hostEID(family)
-	if err != nil {
-		return routeKey{}, err
+// eidRoutes are the table's: a default route, and out of it for own EIDs. Where all addresses are own EIDs,
+// there is no default route.
+func (r policyRoutes) eidRoutes(family, link int, source netip.Addr) []routeKey {
+	prefixes := r.familyPrefixes(family)
+	routes := make([]routeKey, 0, len(prefixes)+1)
+	for _, p := range prefixes {
+		routes = append(routes, routeKey{family: family, table: r.table, destination: p, kind: unix.RTN_THROW}.normal())
 	}
-	if r.detour.active {
-		return r.detour.route(family, r.table, source, r.sources.view), nil
+	switch {
+	case slices.Contains(prefixes, everything(family)):
+	case r.detour.active:
+		routes = append(routes, r.detour.route(family, r.table, source, r.sources.view))
+	default:
+		routes = append(routes, routeKey{family: family, table: r.table, link: link, destination: everything(family), source: source, scope: netlink.SCOPE_LINK}.normal())
 	}
-	return routeKey{family: family, table: r.table, link: link, destination: everything(family), source: source, scope: netlink.SCOPE_LINK}.normal(), nil
-}
-
-// hostEID is an address of this host inside one of the EID-Prefixes, the source
-// for packets whose program chose none; zero when there is none.
-func (r policyRoutes) hostEID(family int) (netip.Addr, error) {
-	addresses, err := netlink.AddrList(nil, family)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("addresses of this host: %w", err)
-	}
-	for _, a := range addresses {
-		ip, ok := netip.AddrFromSlice(a.IP)
-		covered := func(p netip.Prefix) bool { return ok && p.Contains(ip.Unmap()) }
-		if a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) == 0 && slices.ContainsFunc(r.prefixes, covered) {
-			return ip.Unmap(), nil
-		}
-	}
-	return netip.Addr{}, nil
+	return routes
 }
 
 func (r policyRoutes) familyPrefixes(family int) []netip.Prefix {
@@ -142,21 +137,18 @@ func familyOf(a netip.Addr) int {
 	return unix.AF_INET6
 }
 
-func (r policyRoutes) rules() []ruleKey {
-	var rules []ruleKey
-	for _, family := range ipFamilies {
-		prefixes := r.familyPrefixes(family)
-		for _, p := range prefixes {
-			rules = append(rules,
-				ruleKey{family: family, priority: r.priority, table: unix.RT_TABLE_MAIN, generated: true, destination: p},
-				ruleKey{family: family, priority: r.priority + 1, table: r.table, generated: true, source: p},
-				ruleKey{family: family, priority: r.fallbackPriority, table: r.table, source: p})
-			if r.detour.active {
-				rules = append(rules, r.detour.rules(family, r.priority, r.table, p)...)
-			}
+// rules are those of a family, whose packets from EIDs have such sources.
+func (r policyRoutes) rules(family int, sources []netip.Prefix) []ruleKey {
+	rules := []ruleKey{{family: family, priority: r.fallbackPriority, table: r.table, generated: true}}
+	for _, p := range sources {
+		if p.Bits() == 0 {
+			p = netip.Prefix{} // as the kernel will show it
 		}
-		if len(prefixes) > 0 {
-			rules = append(rules, ruleKey{family: family, priority: r.fallbackPriority, table: r.table, generated: true})
+		rules = append(rules,
+			ruleKey{family: family, priority: r.priority, table: r.table, generated: true, source: p},
+			ruleKey{family: family, priority: r.fallbackPriority, table: r.table, source: p})
+		if r.detour.active {
+			rules = append(rules, ruleKey{family: family, priority: r.priority, table: r.table, source: p})
 		}
 	}
 	return rules

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -65,24 +64,30 @@ func (r policyRoutes) addRoutes(wanted []routeKey) (stale []routeKey, err error)
 	if err != nil {
 		return nil, err
 	}
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("netlink: %w", err)
+	}
+	defer handle.Close()
 	var errs []error
-	for _, key := range wanted {
-		if slices.Contains(present, key) {
-			continue
-		}
-		if err := netlink.RouteReplace(key.route(r.protocol)); err != nil {
+	for _, key := range without(wanted, present) {
+		if err := handle.RouteReplace(key.route(r.protocol)); err != nil {
 			errs = append(errs, fmt.Errorf("route to %s in table %d: %w", key.destination, key.table, err))
 		}
 	}
-	stale = slices.DeleteFunc(present, func(key routeKey) bool { return slices.Contains(wanted, key) })
-	return stale, errors.Join(errs...)
+	return without(present, wanted), errors.Join(errs...)
 }
 
 // deleteRoutes ignores those that a replacement or an interface took along.
 func (r policyRoutes) deleteRoutes(stale []routeKey) error {
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("netlink: %w", err)
+	}
+	defer handle.Close()
 	var errs []error
 	for _, key := range stale {
-		if err := netlink.RouteDel(key.route(r.protocol)); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := handle.RouteDel(key.route(r.protocol)); err != nil && !errors.Is(err, syscall.ESRCH) {
 			errs = append(errs, fmt.Errorf("removing the route to %s from table %d: %w", key.destination, key.table, err))
 		}
 	}
@@ -97,20 +102,29 @@ func (r policyRoutes) applyRules(wanted []ruleKey) error {
 		return err
 	}
 	var errs []error
-	for _, key := range wanted {
-		if slices.Contains(present, key) {
-			continue
-		}
+	for _, key := range without(wanted, present) {
 		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); !errors.Is(err, syscall.EEXIST) {
 			errs = append(errs, err)
 		}
 	}
-	for _, key := range present {
-		if !slices.Contains(wanted, key) {
-			errs = append(errs, key.change(unix.RTM_DELRULE, 0, r.protocol))
-		}
+	for _, key := range without(present, wanted) {
+		errs = append(errs, key.change(unix.RTM_DELRULE, 0, r.protocol))
 	}
 	return errors.Join(errs...)
+}
+
+// without returns what the first list has and the second has not.
+func without[T comparable](list, others []T) (rest []T) {
+	known := make(map[T]struct{}, len(others))
+	for _, key := range others {
+		known[key] = struct{}{}
+	}
+	for _, key := range list {
+		if _, ok := known[key]; !ok {
+			rest = append(rest, key)
+		}
+	}
+	return rest
 }
 
 func (r policyRoutes) ownRules() ([]ruleKey, error) {
@@ -179,8 +193,16 @@ func routeKeyOf(family int, route netlink.Route) routeKey {
 	return routeKey{
 		family: family, table: route.Table, link: route.LinkIndex, destination: destinationOf(route, family),
 		gateway: gateway.Unmap(), source: source.Unmap(), metric: route.Priority, scope: route.Scope,
-		onlink: route.Flags&unix.RTNH_F_ONLINK != 0, unreachable: route.Type == unix.RTN_UNREACHABLE,
+		onlink: route.Flags&unix.RTNH_F_ONLINK != 0, kind: kindOf(route),
 	}.normal()
+}
+
+// kindOf is 0 for all routes that lead somewhere.
+func kindOf(route netlink.Route) int {
+	if route.Type == unix.RTN_UNREACHABLE || route.Type == unix.RTN_THROW {
+		return route.Type
+	}
+	return 0
 }
 
 // normal is the route as the kernel will show it.
@@ -188,7 +210,7 @@ func (k routeKey) normal() routeKey {
 	if k.family == unix.AF_INET6 {
 		k.metric, k.scope = cmp.Or(k.metric, ipv6Metric), 0
 	}
-	if k.unreachable { // IPv6 shows lo
+	if k.kind != 0 { // IPv6 shows lo
 		k.link, k.scope = 0, 0
 	}
 	return k
@@ -208,8 +230,8 @@ func (k routeKey) route(protocol int) *netlink.Route {
 	if k.onlink {
 		route.Flags = unix.RTNH_F_ONLINK
 	}
-	if k.unreachable {
-		route.Type = unix.RTN_UNREACHABLE
+	if k.kind != 0 {
+		route.Type = k.kind
 	}
 	return route
 }
