@@ -69,6 +69,7 @@ const (
 	MapVersionNotRaised
 	RegistrationAccepted
 	RegistrationExpired
+	EIDNotAcknowledged
 	RegistrationWithdrawn
 	NoticeLost
 
@@ -190,6 +191,7 @@ var counterTable = [refusedParse]counterEntry{
 	MapVersionNotRaised:      {"map_version_not_raised", "changes of our own mappings that kept their Map-Version or lowered it"},
 	RegistrationAccepted:     {"registration_accepted", "records of Map-Registers that were taken"},
 	RegistrationExpired:      {"registration_expired", "registrations that nobody refreshed"},
+	EIDNotAcknowledged:       {"eid_not_acknowledged", "EID-Prefixes that a Map-Server does not acknowledge although it does others"},
 	RegistrationWithdrawn:    {"registration_withdrawn", "registrations withdrawn by a TTL of 0"},
 	NoticeLost:               {"notice_lost", "notices beyond their rate"},
 

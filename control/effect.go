@@ -101,6 +101,7 @@ const (
 	NoticeMapNotifySent           NoticeKind = "map-notify-sent"           // to an xTR whose EID-Prefix another one changed
 	NoticeMapNotifyUnacknowledged NoticeKind = "map-notify-unacknowledged" // it never acknowledged that
 	NoticeMapServerSilent         NoticeKind = "map-server-silent"         // several Map-Registers stay unacknowledged
+	NoticeEIDNotAcknowledged      NoticeKind = "eid-not-acknowledged"      // a Map-Server acknowledges others, but not this one
 	NoticeMapRequestSent          NoticeKind = "map-request-sent"          // the ITR asks
 	NoticeMapRequestForwarded     NoticeKind = "map-request-forwarded"     // the mapping system passes one on
 	NoticeMapResolverSilent       NoticeKind = "map-resolver-silent"       // several Map-Requests to it in a row got no answer
@@ -132,7 +133,7 @@ const (
 // and what an operator has to know.
 func (k NoticeKind) isChange() bool {
 	switch k {
-	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeMapNotifyReceived,
+	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
 		NoticeLocatorDown, NoticeLocatorUp, NoticeSiblingHeard, NoticeSiblingSilent, NoticeDetour, NoticeDetourEnded:
 		return true

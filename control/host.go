@@ -234,6 +234,13 @@ func (h *host) nonce() uint64 {
 	}
 }
 
+// below is a random duration up to d.
+func (h *host) below(d time.Duration) time.Duration {
+	b := h.chance[:4]
+	h.random(b)
+	return time.Duration(float64(d) * float64(binary.BigEndian.Uint32(b)) / (1 << 32))
+}
+
 // nextRegisterNonce only grows, also over restarts: it is the wall clock in nanoseconds, or
 // the next number when the clock did not move or was set back. Where nothing is stored
 // (Restarted) and the clock is set back between two runs, Map-Servers refuse Map-Registers as

@@ -9,7 +9,6 @@ package control
 // mapping system is asked, because nothing authenticates the answer.
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -164,11 +163,7 @@ func (p *prober) peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more 
 }
 
 // below is a random duration up to d.
-func (p *prober) below(d time.Duration) time.Duration {
-	b := p.h.chance[:4]
-	p.h.random(b)
-	return time.Duration(float64(d) * float64(binary.BigEndian.Uint32(b)) / (1 << 32))
-}
+func (p *prober) below(d time.Duration) time.Duration { return p.h.below(d) }
 
 // jittered is d more or less (RFC 9301 s.7.1: a jittered timer interval).
 func (p *prober) jittered(d time.Duration) time.Duration {

@@ -142,6 +142,7 @@ func (r *registrar) step() (cost int) {
 	case !w.forgotten:
 		return r.forgetNext(w)
 	case w.stage == stageEnd:
+		w.peer.refused = nil
 		r.work[0] = nil // or what it was about would stay
 		r.work = r.work[1:]
 		r.forget(w.peer)
@@ -163,7 +164,9 @@ func (r *registrar) forgetNext(w *registering) (cost int) {
 	cost = forgetCost
 	id := p.messages[0]
 	p.messages, p.cut = p.messages[1:], p.cut+1
-	if m := r.messages.at(id); m.withdrawal || p.leaves {
+	m := r.messages.at(id)
+	p.keepRefused(m)
+	if m.withdrawal || p.leaves {
 		cost += len(m.mappings)
 		for _, gone := range m.mappings {
 			if !r.keeps(w, gone.Prefix) {
@@ -225,22 +228,33 @@ func (r *registrar) put(w *registering, m lisp.Mapping) {
 	if w.stage >= stageChanged {
 		w.prefixes++
 	}
+	if since, refused := w.peer.takeRefused(m.Prefix); refused {
+		r.release(w, registerMessage{peer: w.peer, mappings: []lisp.Mapping{m}, alone: true, refused: true, since: since})
+		return
+	}
 	r.flush(w, w.pack.put(m))
 	if len(w.pack.open) == 1 {
 		w.first = w.stage == stageChanged
 	}
 }
 
-// flush makes a message. Those of the Database are held until it is known whether they are few.
+// flush makes a message.
 func (r *registrar) flush(w *registering, mappings []lisp.Mapping) {
+	if len(mappings) > 0 {
+		r.release(w, registerMessage{peer: w.peer, mappings: mappings, awaited: w.first})
+	}
+}
+
+// release lets a message go. Those of the Database are held until it is known whether they are few.
+func (r *registrar) release(w *registering, m registerMessage) {
 	switch {
-	case len(mappings) == 0:
 	case w.stage <= stageWithdrawn:
-		r.add(registerMessage{peer: w.peer, mappings: mappings, withdrawal: true, awaited: !w.peer.leaves})
+		m.withdrawal, m.awaited, m.alone, m.refused = true, !w.peer.leaves, false, false
+		r.add(m)
 	case w.many:
-		r.add(registerMessage{peer: w.peer, mappings: mappings, awaited: w.first})
+		r.add(m)
 	default:
-		w.held = append(w.held, registerMessage{peer: w.peer, mappings: mappings, awaited: w.first})
+		w.held = append(w.held, m)
 		if len(w.held) > quickMessages {
 			r.decide(w, true)
 		}

@@ -37,6 +37,8 @@ const (
 	// more follow the pace.
 	registerGap = 20 * time.Millisecond
 	gapMessages = 64
+	// registerJitterPart of the longest time between two repetitions is left to chance.
+	registerJitterPart = 4
 	// refreshGapPart: refreshes of one Database are this part of their interval apart.
 	refreshGapPart = 4 * gapMessages
 )
@@ -67,7 +69,11 @@ type registrationPeer struct {
 	lastNotifyAt   instant
 	unacknowledged int
 	quickUntil     instant
-	pace           instant // when its bucket of Map-Registers is full again
+	pace           instant                 // when its bucket of Map-Registers is full again
+	alone          int                     // of the messages
+	retried        int                     // the place among them where the last one was that was tried again early
+	joined         uint32                  // the message that takes what is acknowledged alone, and 1; 0 for none
+	refused        map[lisp.Prefix]instant // while all is registered anew: what was alone, and since when
 }
 
 // registerMessage is a Map-Register that is sent again and again.
@@ -79,10 +85,16 @@ type registerMessage struct {
 	nonces       []uint64 // of the last messages, registerNonces at most
 	tries        int      // since the last Map-Notify
 	sentAt       instant
-	acknowledged bool // at least once, and not silent since
-	place        int  // among those of the same registration, below gapMessages
-	apart        bool // its refreshes have gone apart from the others'
-	number       int  // its place in peer.messages, and peer.cut
+	since        instant // the first that no Map-Notify answered, 0 for none
+	got          []bool  // which mappings the Map-Notifies since have, nil for none
+	alone        bool    // an EID-Prefix that is not acknowledged
+	refused      bool    // although others are: that was told
+	joined       bool    // its mappings were acknowledged alone before
+	aloneUntil   instant // it was not acknowledged with others; 0 for never
+	acknowledged bool    // at least once, and not silent since
+	place        int     // among those of the same registration, below gapMessages
+	apart        bool    // its refreshes have gone apart from the others'
+	number       int     // its place in peer.messages, and peer.cut
 }
 
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
@@ -126,6 +138,12 @@ func (r *registrar) tell(m *registerMessage) {
 }
 
 func (r *registrar) add(m registerMessage) {
+	r.queue(m)
+	r.tell(&m)
+}
+
+// queue gives a message its turn.
+func (r *registrar) queue(m registerMessage) (id uint32) {
 	at := r.firstAt(&m)
 	if m.awaited && !m.peer.config.WantMapNotify {
 		m.awaited, r.changeAt = false, max(r.changeAt, at)
@@ -133,14 +151,17 @@ func (r *registrar) add(m registerMessage) {
 	if m.awaited {
 		r.awaited++
 	}
-	id := r.messages.add(m)
+	if m.alone {
+		m.peer.alone++
+	}
+	id = r.messages.add(m)
 	r.list(id)
 	if at > r.h.now {
 		r.timers.set(id, at)
 	} else {
 		r.send(id)
 	}
-	r.tell(&m)
+	return id
 }
 
 // firstAt gives a message its place among those for its Map-Server, and the time at which
@@ -190,6 +211,9 @@ func (r *registrar) drop(id uint32) {
 	if m.withdrawal {
 		m.peer.withdrawals--
 	}
+	if r.setAlone(m, false); m.peer.joined == id+1 {
+		m.peer.joined = 0
+	}
 	if m.sentAt == 0 { // its turn is another one's
 		m.peer.pace -= r.h.limits.MapRegisters.interval()
 	}
@@ -223,6 +247,9 @@ func (r *registrar) send(id uint32) {
 	r.remember(id, nonce)
 	m.tries++
 	m.sentAt = r.h.now
+	if m.since == 0 {
+		m.since = r.h.now
+	}
 	m.acknowledged = m.acknowledged && m.tries < silentAfter
 	p.lastSentAt = r.h.now
 	r.h.send(netip.AddrPort{}, p.config.Address, payload)
@@ -232,16 +259,26 @@ func (r *registrar) send(id uint32) {
 }
 
 // wait is how long after a Map-Register the next one follows, a Map-Notify not
-// counted in (RFC 9301 s.5.7: one second, doubling, a minute at most).
+// counted in (RFC 9301 s.5.7: one second, doubling, a minute at most), and no longer than the
+// registration interval: a Map-Server that was away has all again after one. Part of that is
+// chance, so that not all who lost it come back at the same moment.
 func (r *registrar) wait(m *registerMessage) time.Duration {
-	behind := time.Duration(m.place) * registerGap
-	switch {
-	case !m.peer.config.WantMapNotify && !m.withdrawal:
+	p := m.peer
+	if !p.config.WantMapNotify && !m.withdrawal {
 		return r.refreshAfter(m)
-	case m.tries > 6:
-		return registerRetransmitMax + behind
 	}
-	return min(registerRetransmitFirst<<(m.tries-1), registerRetransmitMax) + behind
+	if m.refused {
+		return p.waitRefused(r.h.below)
+	}
+	most := min(registerRetransmitMax, p.config.RegistrationInterval)
+	if wait := registerRetransmitFirst << min(m.tries-1, 6); wait < most {
+		return wait + time.Duration(m.place)*registerGap
+	}
+	return r.jittered(most)
+}
+
+func (r *registrar) jittered(most time.Duration) time.Duration {
+	return max(most-r.h.below(most/registerJitterPart), registerRetransmitFirst)
 }
 
 // refreshAfter is how long after a Map-Register its refresh follows. The first of them go
@@ -270,7 +307,12 @@ func (r *registrar) noteSilence(p *registrationPeer, m *registerMessage) {
 		return
 	}
 	p.unacknowledged++
-	if m.tries == silentAfter {
+	switch {
+	case p.answers(m.since):
+		if m.alone && m.tries >= silentAfter && !m.refused {
+			r.tellRefused(m)
+		}
+	case m.tries == silentAfter && !m.alone:
 		r.h.notice(Notice{Kind: NoticeMapServerSilent, Prefix: m.mappings[0].Prefix, Remote: p.config.Address,
 			Detail: "no Map-Notify: is the address right, do the keys agree, does the site own the EID-Prefix?"})
 	}
@@ -293,10 +335,17 @@ func (r *registrar) encode(m *registerMessage, nonce uint64) ([]byte, error) {
 	return r.h.used(payload), err
 }
 
-// handleTimeout sends a message again, or ends a withdrawal.
+// handleTimeout sends a message again, or what of it is not acknowledged apart, or ends a withdrawal.
 func (r *registrar) handleTimeout(id uint32) {
 	m := r.messages.at(id)
-	if m.withdrawal && m.tries >= withdrawTries {
+	switch {
+	case m.got != nil: // no other Map-Notify came with the rest
+		r.part(id)
+		return
+	case r.mayPart(m):
+		r.partAll(id)
+		return
+	case m.withdrawal && m.tries >= withdrawTries:
 		r.end(id)
 		return
 	}

@@ -27,17 +27,20 @@ func (r *registrar) handleMapNotify(m *mapNotify) {
 		return // a duplicate, or somebody's replay: nothing is registered by it
 	}
 	p := message.peer
-	if p.lastNotifyAt == 0 || message.tries >= silentAfter {
+	complete := message.withdrawal || message.note(m)
+	if p.lastNotifyAt == 0 || message.tries >= silentAfter || message.refused && complete {
 		r.h.notice(Notice{Kind: NoticeMapNotifyReceived, Prefix: message.mappings[0].Prefix, Remote: m.from})
 	}
 	p.lastNotifyAt, p.unacknowledged = r.h.now, 0
-	if message.withdrawal {
+	switch {
+	case message.withdrawal:
 		r.end(id)
-		return
+	case complete:
+		r.arrived(message)
+		r.complete(id)
+	case message.got != nil:
+		r.arrived(message)
 	}
-	message.acknowledged, message.tries = true, 0
-	r.arrived(message)
-	r.timers.set(id, max(message.sentAt+instant(r.refreshAfter(message)), r.h.now))
 }
 
 // awaits reports whether a Map-Notify with that nonce acknowledges anything: it
@@ -113,19 +116,25 @@ func (r *registrar) peerStatus(p *registrationPeer) MapServerStatus {
 	if p.lastNotifyAt != 0 {
 		s.LastNotifyAt = r.h.time(p.lastNotifyAt)
 	}
-	next, acknowledged := never, true
+	next, acknowledged, others := never, true, true
 	for _, id := range p.messages {
+		m := r.messages.at(id)
 		next = min(next, r.timers.of(id))
-		acknowledged = acknowledged && r.messages.at(id).acknowledged
+		acknowledged = acknowledged && m.acknowledged
+		others = others && (m.acknowledged || m.got != nil || m.refused)
 	}
 	if next != never {
 		s.NextSendAt = r.h.time(next)
 	}
 	if p.config.WantMapNotify && len(p.messages) > 0 {
 		s.State = MapServerWaiting
-		if acknowledged {
+		switch {
+		case acknowledged:
 			s.State = MapServerRegistered
+		case others:
+			s.State = MapServerPartial
 		}
 	}
+	s.Lacking, s.LackingCount = r.unacknowledged(p)
 	return s
 }

@@ -96,12 +96,17 @@ func TestRegisterRetransmission(t *testing.T) {
 	n := newNetwork(t)
 	n.lose = func(*testNode, SendPacket) bool { return true }
 	x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), "192.0.2.1")
-	n.run(4 * time.Minute)
-	want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 123, 183}
+	n.run(100 * time.Minute) // for ever, about once a minute
+	want := []time.Duration{0, 1, 3, 7, 15, 31, 63}
 	var last uint64
 	for i, at := range x1.sentAt {
-		if i < len(want) && at.Sub(epoch) != want[i]*time.Second {
-			t.Errorf("Map-Register %d was sent after %s, want %d s", i+1, at.Sub(epoch), want[i])
+		switch {
+		case i < len(want):
+			if at.Sub(epoch) != want[i]*time.Second {
+				t.Errorf("Map-Register %d was sent after %s, want %d s", i+1, at.Sub(epoch), want[i])
+			}
+		case at.Sub(x1.sentAt[i-1]) > time.Minute || at.Sub(x1.sentAt[i-1]) < 45*time.Second:
+			t.Errorf("Map-Register %d was sent %s after the one before", i+1, at.Sub(x1.sentAt[i-1]))
 		}
 		nonce := nonceOf(x1.sent[i].Payload)
 		if nonce <= last {
@@ -109,12 +114,8 @@ func TestRegisterRetransmission(t *testing.T) {
 		}
 		last = nonce
 	}
-	if len(x1.sentAt) != len(want) {
-		t.Errorf("%d Map-Registers, want %d", len(x1.sentAt), len(want))
-	}
-	n.run(100 * time.Minute) // for ever, once a minute
-	if len(x1.sentAt) != len(want)+100 {
-		t.Errorf("%d Map-Registers after 100 minutes more", len(x1.sentAt))
+	if len(x1.sentAt) < 100 {
+		t.Errorf("%d Map-Registers in 100 minutes", len(x1.sentAt))
 	}
 	if !slices.ContainsFunc(x1.notices, func(n Notice) bool { return n.Kind == NoticeMapServerSilent }) {
 		t.Error("nothing tells that the Map-Server is silent")

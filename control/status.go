@@ -62,7 +62,15 @@ type MapServerStatus struct {
 	LastSentAt     time.Time // last Map-Register
 	LastNotifyAt   time.Time // last Map-Notify that answered one
 	NextSendAt     time.Time
-	Unacknowledged int // Map-Registers since the last Map-Notify, when one is wanted
+	Unacknowledged int                 // Map-Registers since the last Map-Notify, when one is wanted
+	Lacking        []UnacknowledgedEID // the first of LackingCount
+	LackingCount   int
+}
+
+// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
+type UnacknowledgedEID struct {
+	Prefix lisp.Prefix
+	Since  time.Time // when the first Map-Register was sent that it did not acknowledge
 }
 
 // MapServerState says whether a Map-Server has our registration.
@@ -74,6 +82,7 @@ const (
 	MapServerSent       MapServerState = "sent"
 	MapServerWaiting    MapServerState = "waiting" // for a Map-Notify
 	MapServerRegistered MapServerState = "registered"
+	MapServerPartial    MapServerState = "partial" // some EID-Prefixes it does not acknowledge, all others it does
 )
 
 // MapResolverStatus is how things stand with one Map-Resolver of the ITR.

@@ -36,6 +36,7 @@ var noticeLevels = map[control.NoticeKind]slog.Level{
 	control.NoticeMapNotifyReceived:       slog.LevelInfo,
 	control.NoticeMapNotifyUnacknowledged: slog.LevelWarn,
 	control.NoticeMapServerSilent:         slog.LevelWarn,
+	control.NoticeEIDNotAcknowledged:      slog.LevelWarn,
 	control.NoticeMapResolverSilent:       slog.LevelWarn,
 	control.NoticeMapResolverAnswers:      slog.LevelInfo,
 	control.NoticeMapRequestUnanswered:    slog.LevelInfo,
