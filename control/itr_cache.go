@@ -12,7 +12,7 @@ import (
 	"loci/lisp"
 )
 
-// solicitedEntries is how many map-cache entries one SMR makes us ask for again.
+// solicitedEntries is how many map-cache entries one SMR makes us look at.
 const solicitedEntries = 8
 
 // schedule sets the next deadline of an entry.
@@ -91,27 +91,38 @@ func (r *itr) handleUsage(usage []Usage) {
 	}
 }
 
-// handleSolicitMapRequest asks again for a cached mapping whose site says that it
-// changed, or for those within the EID-Prefix that changed. The answer is asked for
+// handleSolicitMapRequest asks again for cached mappings that an SMR says changed. The answer is asked for
 // through the mapping system only, the sender of the SMR proves nothing; the mapping
 // stays in use meanwhile (RFC 9301 s.6.1).
-func (r *itr) handleSolicitMapRequest(changed lisp.Prefix) {
+func (r *itr) handleSolicitMapRequest(changed []lisp.Prefix) {
+	met := 0
+	for _, p := range changed {
+		met += r.solicit(p, solicitedEntries-met)
+	}
+	if met == 0 {
+		r.h.count(RefusedSMRWithoutMapping)
+	}
+}
+
+// solicit asks again for the mapping that covers an EID-Prefix, or for those within it, and returns how many that are: at most so
+// many, because one SMR makes no more work than that.
+func (r *itr) solicit(changed lisp.Prefix, most int) (met int) {
+	if most <= 0 {
+		return 0
+	}
 	if _, e, ok := r.cache.longest(changed); ok && !e.static {
 		r.solicited(changed, e.mapping.Prefix)
-		return
+		return 1
 	}
-	met := 0
 	for p, id := range r.cache.index.subtree(changed) {
-		if met == solicitedEntries {
-			return // one SMR makes no more work than this
+		if met == most {
+			break
 		}
 		if met++; !r.cache.entries.at(id).static {
 			r.solicited(p, p)
 		}
 	}
-	if met == 0 {
-		r.h.count(RefusedSMRWithoutMapping)
-	}
+	return met
 }
 
 // verify asks the mapping system for what somebody says of an EID-Prefix, unless the

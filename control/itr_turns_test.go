@@ -97,7 +97,7 @@ func TestTurnsAtAMillionMappings(t *testing.T) {
 		t.Errorf("%d locators listed", listed)
 	}
 	check("an SMR about all", func() bool {
-		s.itr.handleSolicitMapRequest(lisp.MustParsePrefix("0.0.0.0/0"))
+		s.itr.handleSolicitMapRequest([]lisp.Prefix{lisp.MustParsePrefix("0.0.0.0/0")})
 		return true
 	})
 	check("an answer that covers all", func() bool {

@@ -54,10 +54,11 @@ const (
 // locator is what the ITR knows about one RLOC.
 type locator struct {
 	rloc      lisp.RLOC
-	prefix    lisp.Prefix // one of the mappings with this RLOC, for probes to name
-	entry     uint32      // where in the map-cache that one was last
-	mappings  int         // of the map-cache with this RLOC
-	usedAt    instant     // when one of them last forwarded, or was installed
+	prefix    lisp.Prefix    // one of the mappings with this RLOC, for probes to name
+	entry     uint32         // where in the map-cache that one was last
+	sites     [2]lisp.Prefix // of the mappings with this RLOC, the last used of IPv4 and of other EIDs
+	mappings  int            // of the map-cache with this RLOC
+	usedAt    instant        // when one of them last forwarded, or was installed
 	state     LocatorState
 	reason    LocatorReason
 	changedAt instant
@@ -113,6 +114,7 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 			row.mappings++
 			row.alone += alone
 			row.prefix, row.usedAt = m.Prefix, t.h.now
+			row.serves(m.Prefix)
 			continue
 		}
 		if len(t.byRLOC) >= t.h.limits.Locators {
@@ -123,9 +125,32 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 			rloc: l.RLOC, prefix: m.Prefix, mappings: 1, alone: alone, usedAt: t.h.now,
 			state: LocatorUnknown, reason: LocatorNotProbed, changedAt: t.h.now,
 		})
+		t.rows.at(id).serves(m.Prefix)
 		t.byRLOC[l.RLOC] = id
 		first(id)
 	}
+}
+
+// serves notes that a mapping with this RLOC is in use.
+func (l *locator) serves(p lisp.Prefix) { l.sites[siteIndex(p)] = p }
+
+func siteIndex(p lisp.Prefix) int {
+	if p.Kind() == lisp.EIDIPv4 {
+		return 0
+	}
+	return 1
+}
+
+// siteAt is an EID-Prefix of the site behind an RLOC, of the Instance-ID and family of another one; zero for none.
+func (t *locatorTable) siteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
+	_, l, known := t.get(r)
+	if !known {
+		return lisp.Prefix{}
+	}
+	if p := l.sites[siteIndex(like)]; p.Kind() == like.Kind() && p.Instance() == like.Instance() {
+		return p
+	}
+	return lisp.Prefix{}
 }
 
 // untrack takes a mapping's locators out; the ids of rows that nobody needs any more are
@@ -180,6 +205,7 @@ func (t *locatorTable) used(m lisp.Mapping, at instant) {
 	for _, l := range m.Locators {
 		if _, row, known := t.get(l.RLOC); known {
 			row.usedAt, row.prefix = max(row.usedAt, at), m.Prefix
+			row.serves(m.Prefix)
 			if l.Usable() && l.Priority == best {
 				row.sentAt = max(row.sentAt, at)
 			}

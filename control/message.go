@@ -36,6 +36,14 @@ type mapRequest struct {
 	usualForwarded [1]netip.AddrPort
 }
 
+// site is the EID that a Map-Request is from, where that is like the EID-Prefix asked for; zero otherwise.
+func (m *mapRequest) site(asked lisp.Prefix) lisp.Prefix {
+	if m.source.IsZero() || m.source.Kind() != asked.Kind() || m.sourceInstance != asked.Instance() {
+		return lisp.Prefix{}
+	}
+	return lisp.HostPrefix(m.sourceInstance, m.source)
+}
+
 // Room is memory for a message. What was inspected in it is overwritten by the next
 // message that is.
 type Room struct {

@@ -33,6 +33,7 @@ type Node struct {
 	retiring    deadlines // one row: the next batch of what a role left behind
 	timers      []timer   // of the roles that are on
 	room        Room      // of the message that is being handled
+	lastSMR     solicitedBy
 }
 
 // Miss says that a packet from a local EID found no mapping.
@@ -129,7 +130,7 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 		n.retire(was.retirement())
 	case c != nil && n.etr == nil:
 		n.etr = newETR(n.host)
-		n.etr.solicitor.peers = n.activePeers
+		n.etr.solicitor.peers, n.etr.solicitor.siteAt = n.activePeers, n.siteAt
 		n.etr.isSibling = func(a netip.Addr) bool { return n.siblings.of(a) >= 0 }
 		n.etr.lowered = func(set lisp.LocatorSet) lisp.LocatorSet { return n.siblings.lowered(set) }
 	}
@@ -227,7 +228,6 @@ func (n *Node) handleMapRequest(m *mapRequest) {
 	n.host.count(MapRequestReceived)
 	switch {
 	case m.SMR:
-		n.host.count(SMRReceived)
 		n.handleSolicitMapRequest(m)
 	case m.Probe:
 		n.handleProbe(m)
@@ -271,9 +271,22 @@ func (n *Node) handleProbe(m *mapRequest) {
 	n.etr.handleProbe(m)
 }
 
-// handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the
-// record; RFC 6830 ones name our EID there and theirs as the source.
+// handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the record; Cisco's and OpenOverlayRouter name an
+// EID-Prefix of ours there, and theirs as the source. Cisco's set P too, and are answered.
 func (n *Node) handleSolicitMapRequest(m *mapRequest) {
+	if m.Probe && !m.DontReply && m.replyPort != 0 {
+		n.handleProbe(m)
+	}
+	var changed []lisp.Prefix
+	for _, p := range m.prefixes {
+		if !n.isOwn(p) || m.source.IsZero() {
+			changed = append(changed, p)
+		}
+	}
+	if n.isSecondMessage(m) && len(changed) == 0 {
+		return
+	}
+	n.host.count(SMRReceived)
 	if n.itr == nil {
 		n.host.count(RefusedRole)
 		return
@@ -282,12 +295,27 @@ func (n *Node) handleSolicitMapRequest(m *mapRequest) {
 		n.siblings.handleSolicitMapRequest(i)
 		return
 	}
-	for _, changed := range m.prefixes {
-		if n.isOwn(changed) && !m.source.IsZero() {
-			changed = lisp.HostPrefix(m.sourceInstance, m.source)
-		}
-		n.itr.handleSolicitMapRequest(changed)
+	source := lisp.HostPrefix(m.sourceInstance, m.source)
+	if !m.source.IsZero() && !slices.ContainsFunc(changed, func(p lisp.Prefix) bool { return p.Covers(source) }) {
+		changed = append(changed, source)
 	}
+	n.itr.handleSolicitMapRequest(changed)
+}
+
+// solicitedBy tells one SMR from another.
+type solicitedBy struct {
+	from   netip.Addr
+	nonce  uint64
+	source lisp.EID
+	at     instant
+}
+
+// isSecondMessage reports whether a message is of the SMR that came last: ours are two, with one nonce.
+func (n *Node) isSecondMessage(m *mapRequest) bool {
+	last := n.lastSMR
+	n.lastSMR = solicitedBy{m.from.Addr(), m.Nonce, m.source, n.host.now}
+	same := last.from == m.from.Addr() && last.nonce == m.Nonce && last.source == m.source
+	return same && m.Nonce != 0 && n.host.now-last.at < instant(smrInterval)
 }
 
 func (n *Node) isOwn(p lisp.Prefix) bool {
@@ -338,6 +366,14 @@ func (n *Node) activePeers(cursor uint32, yield func(lisp.RLOC)) (next uint32, m
 		return 0, false
 	}
 	return n.itr.prober.peers(cursor, yield)
+}
+
+// siteAt is an EID-Prefix of the site behind an RLOC, like another one, by the map-cache; zero for none.
+func (n *Node) siteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
+	if n.itr == nil {
+		return lisp.Prefix{}
+	}
+	return n.itr.prober.table.siteAt(r, like)
 }
 
 // isKnown reports whether the Map-Server or the ETR has EID-Prefixes that overlap

@@ -30,9 +30,7 @@ const (
 	// peerBatch and askerBatch bound the peers that one turn looks at.
 	peerBatch  = 4096
 	askerBatch = 2048
-	// askerPrefixes bounds what is remembered of what one peer asked for, askedPrefixes
-	// what it asked for since it was told.
-	askerPrefixes = 8
+	// askedPrefixes bounds what is remembered of what a peer asked for since it was told.
 	askedPrefixes = 32
 	// smrPlaces bounds the places of the news that are looked at for one peer at a time, among those that it is not told of.
 	smrPlaces = 64
@@ -61,6 +59,7 @@ type solicitation struct {
 type solicitor struct {
 	h      *host
 	peers  peerSource
+	siteAt func(lisp.RLOC, lisp.Prefix) lisp.Prefix // by the map-cache: an EID-Prefix like that one of the site behind an RLOC, zero for none
 	askers askers
 
 	changed changedMappings // wait for their registration
@@ -295,28 +294,48 @@ func (s *solicitor) order(id uint32) {
 	}
 }
 
-// send sends one SMR, with D: nobody answers it with a Map-Reply. Its Source EID is
-// one of the changed EID-Prefix, as RFC 6830 systems want it.
+// send sends one SMR, with D: nobody answers it with a Map-Reply. RFC 9301 systems look for what changed in the record. Cisco's and
+// OpenOverlayRouter look for an EID-Prefix of their own there, and for what changed in the Source EID. A Map-Request has one record
+// (RFC 9301 s.5.2), so an SMR is two of them, with one nonce, where an EID-Prefix of the receiver is known.
 func (s *solicitor) send(rloc lisp.RLOC, changed lisp.Prefix) {
 	own, ok := s.h.rlocOf(rloc.Is4())
 	if !ok {
 		return // the family went while the SMR waited
 	}
 	m := wire.MapRequest{SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.nonce()}
-	payload, err := wire.AppendMapRequest(s.h.room(usualSMROctets), &m, changed.EID(), []lisp.RLOC{own}, changed)
-	if err != nil {
-		s.h.count(RefusedEncoding)
-		return
-	}
 	to := netip.AddrPortFrom(rloc.Addr(), s.h.controlPort)
-	s.h.send(netip.AddrPortFrom(own.Addr(), 0), to, s.h.used(payload))
+	for _, named := range []lisp.Prefix{changed, s.receiver(rloc, changed)} {
+		if named.IsZero() {
+			continue
+		}
+		payload, err := wire.AppendMapRequest(s.h.room(usualSMROctets), &m, changed.EID(), []lisp.RLOC{own}, named)
+		if err != nil {
+			s.h.count(RefusedEncoding)
+			return
+		}
+		s.h.send(netip.AddrPortFrom(own.Addr(), 0), to, s.h.used(payload))
+	}
 	s.h.count(SMRSent)
 	s.h.notice(Notice{Kind: NoticeSolicitMapRequestSent, Prefix: changed, Remote: to})
 }
 
+// receiver is an EID-Prefix of the site behind an RLOC, of the Instance-ID and family of what changed; zero where none is known.
+func (s *solicitor) receiver(rloc lisp.RLOC, changed lisp.Prefix) (site lisp.Prefix) {
+	if s.siteAt != nil {
+		site = s.siteAt(rloc, changed)
+	}
+	if site.IsZero() {
+		site = s.askers.siteAt(rloc, changed)
+	}
+	if site.Overlaps(changed) {
+		return lisp.Prefix{} // it is in front of ours: no EID-Prefix of the receiver alone
+	}
+	return site
+}
+
 // asked notes who asked for a mapping of ours, and ends the SMRs that made it ask.
 func (s *solicitor) asked(by lisp.RLOC, m *mapRequest, prefix lisp.Prefix) {
-	s.askers.note(by, prefix, s.h.limits.SMRPeers)
+	s.askers.note(by, asking{prefix, m.site(prefix)}, s.h.limits.SMRPeers)
 	if !m.SMRInvoked {
 		return
 	}
@@ -331,50 +350,4 @@ func (s *solicitor) asked(by lisp.RLOC, m *mapRequest, prefix lisp.Prefix) {
 		}
 		s.order(id)
 	}
-}
-
-// askers are the RLOCs that asked for our mappings, and for which: the recent ones, two
-// generations of half the limit each.
-type askers struct{ current, previous map[lisp.RLOC][]lisp.Prefix }
-
-func (a *askers) note(rloc lisp.RLOC, prefix lisp.Prefix, limit int) {
-	known, ok := a.current[rloc]
-	if slices.Contains(known, prefix) {
-		return
-	}
-	if !ok && (a.current == nil || len(a.current) >= max(limit/2, 1)) {
-		a.previous, a.current = a.current, make(map[lisp.RLOC][]lisp.Prefix)
-	}
-	if len(known) == askerPrefixes {
-		known = slices.Delete(known, 0, 1)
-	}
-	a.current[rloc] = append(known, prefix)
-}
-
-// list is all of them in order.
-func (a *askers) list() []lisp.RLOC {
-	var all []lisp.RLOC
-	for rloc := range a.current {
-		all = append(all, rloc)
-	}
-	for rloc := range a.previous {
-		if _, newer := a.current[rloc]; !newer {
-			all = append(all, rloc)
-		}
-	}
-	slices.SortFunc(all, lisp.RLOC.Compare)
-	return all
-}
-
-// askedFor is what one of them asked for, the latest first.
-func (a *askers) askedFor(rloc lisp.RLOC) []lisp.Prefix {
-	var all []lisp.Prefix
-	for _, p := range slices.Concat(a.previous[rloc], a.current[rloc]) {
-		if at := slices.Index(all, p); at >= 0 {
-			all = slices.Delete(all, at, at+1)
-		}
-		all = append(all, p)
-	}
-	slices.Reverse(all)
-	return all
 }

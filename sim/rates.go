@@ -94,11 +94,19 @@ func (r *router) watchMapRequest(to netip.AddrPort, m *wire.MapRequest, encapsul
 		r.requests.sent(m)
 	case m.SMR && !m.DontReply:
 		r.w.fail(r, invariantSMR, "an SMR to %s without the D bit", to)
+	case m.SMR && r.isSecondMessage(to, m.Nonce):
 	case m.SMR && !r.solicits.take(r.time(), addrKey(to.Addr()), defaultLimits.SMRs):
 		r.w.fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
 	case !m.SMR:
 		r.w.fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
 	}
+}
+
+// isSecondMessage reports whether a message is of the SMR that was sent before it: an SMR may be two, with one nonce.
+func (r *router) isSecondMessage(to netip.AddrPort, nonce uint64) bool {
+	last := r.lastSMR
+	r.lastSMR = solicited{to, nonce}
+	return last == r.lastSMR
 }
 
 // watchProbe judges an RLOC-probe by the rate of all and by the retry interval, the
@@ -117,6 +125,12 @@ func (r *router) watchProbe(to netip.AddrPort) {
 	case !r.probesTotal.take(r.time(), 0, defaultLimits.RLOCProbes):
 		r.w.fail(r, invariantProbe, "too many RLOC-probes in all")
 	}
+}
+
+// solicited tells one SMR from another.
+type solicited struct {
+	to    netip.AddrPort
+	nonce uint64
 }
 
 // requestWatch follows the Map-Requests and Map-Registers of one run of a Node.

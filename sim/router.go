@@ -50,6 +50,7 @@ type router struct {
 	requests    requestWatch
 	replies     rateWatch
 	solicits    rateWatch // SMRs
+	lastSMR     solicited
 	probes      rateWatch // RLOC-probes to one RLOC
 	probesTotal rateWatch
 	accepted    acceptance

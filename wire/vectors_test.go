@@ -226,7 +226,7 @@ func TestVectorsReencode(t *testing.T) {
 }
 
 var captures = []string{
-	"lispers-net.pcap", "lispers-net-crypto.pcap",
+	"cisco.pcap", "lispers-net.pcap", "lispers-net-crypto.pcap",
 	"tcpdump-eid-notify.pcap", "tcpdump-eid-register.pcap", "tcpdump-invalid.pcap", "tcpdump-invalid-length.pcap", "tcpdump-ipv6.pcap",
 }
 

@@ -7,6 +7,7 @@ package main_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -145,7 +146,7 @@ func TestRLOCChangesDuringTransfer(t *testing.T) {
 		}()
 	}
 	time.Sleep(time.Second)
-	n.renumber()
+	n.renumber(1)
 	renumbered := time.Now()
 	n.await("xtr2 has the new RLOCs", func(ctx context.Context) bool {
 		list, err := n.client("xtr2").MapCache(ctx)
@@ -164,27 +165,27 @@ func hasLocator(e api.MapCacheEntry, rloc string) bool {
 	return slices.ContainsFunc(e.Locators, func(l api.Locator) bool { return l.RLOC.String() == rloc && l.Reachable })
 }
 
-// renumber gives core0 of site 1 other addresses, as a provider does.
-func (n *lispNetwork) renumber() {
+// renumber gives core0 of a site other addresses, as a provider does: 172.16.N.2 becomes 172.16.10N.2, 2001:db8:N::2 2001:db8:10N::2.
+func (n *lispNetwork) renumber(number int) {
 	n.t.Helper()
-	for _, a := range []struct{ role, link, old, fresh string }{
-		{"core", "to-xtr1", "172.16.1.1/30", "172.16.101.1/30"}, {"core", "to-xtr1", "2001:db8:1::1/64", "2001:db8:101::1/64"},
-		{"xtr1", "core0", "172.16.1.2/30", "172.16.101.2/30"}, {"xtr1", "core0", "2001:db8:1::2/64", "2001:db8:101::2/64"},
-	} {
-		link, err := n.at[a.role].Netlink().LinkByName(a.link)
-		n.must(err)
-		old, err := netlink.ParseAddr(a.old)
-		n.must(err)
-		n.must(n.at[a.role].Netlink().AddrDel(link, old))
-		n.must(n.at[a.role].AddAddress(a.link, netip.MustParsePrefix(a.fresh)))
+	xtr := testSite{number}.name()
+	for _, end := range []struct{ role, link, host string }{{"core", "to-" + xtr, "1"}, {xtr, "core0", "2"}} {
+		for _, address := range []string{"172.16.%d." + end.host + "/30", "2001:db8:%d::" + end.host + "/64"} {
+			link, err := n.at[end.role].Netlink().LinkByName(end.link)
+			n.must(err)
+			old, err := netlink.ParseAddr(fmt.Sprintf(address, number))
+			n.must(err)
+			n.must(n.at[end.role].Netlink().AddrDel(link, old))
+			n.must(n.at[end.role].AddAddress(end.link, netip.MustParsePrefix(fmt.Sprintf(address, 100+number))))
+		}
 	}
 	// IPv6 keeps a route whose gateway's network is gone.
-	routes, err := n.at["xtr1"].Netlink().RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Dst: nil}, netlink.RT_FILTER_DST)
+	routes, err := n.at[xtr].Netlink().RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Dst: nil}, netlink.RT_FILTER_DST)
 	n.must(err)
 	for _, route := range routes {
-		n.must(n.at["xtr1"].Netlink().RouteDel(&route))
+		n.must(n.at[xtr].Netlink().RouteDel(&route))
 	}
-	n.defaults("xtr1", "172.16.101.1", "2001:db8:101::1")
+	n.defaults(xtr, fmt.Sprintf("172.16.%d.1", 100+number), fmt.Sprintf("2001:db8:%d::1", 100+number))
 }
 
 // TestOneRouterWithTwoProviders that drop what has the other's source (BCP 38): each

@@ -93,9 +93,15 @@ func (n *lispNetwork) bothReach(over coreFamily) {
 			n.t.Errorf("TCP %s -> %s: %d octets arrived", c.source, c.destination, transfer.Octets)
 		}
 	}
-	for _, eid := range []netip.Addr{two.host4(), two.host6()} {
-		if got := n.usable(n.t.Context(), "xtr1", eid); !slices.Equal(got, []string{over.remote}) {
-			n.t.Errorf("%s is reached by %v, want %s", eid, got, over.remote)
+	n.siteTwoIsAt(over.remote)
+}
+
+// siteTwoIsAt fails the test when xtr1 has other locators for site 2.
+func (n *lispNetwork) siteTwoIsAt(rloc string) {
+	n.t.Helper()
+	for _, eid := range []netip.Addr{testSite{2}.host4(), testSite{2}.host6()} {
+		if got := n.usable(n.t.Context(), "xtr1", eid); !slices.Equal(got, []string{rloc}) {
+			n.t.Errorf("%s is reached by %v, want %s", eid, got, rloc)
 		}
 	}
 }
@@ -118,6 +124,7 @@ func openOverlayRouterAsXTR(t *testing.T, over coreFamily) {
 	n.runOORAsSite2(over)
 	n.awaitRegistrations(4)
 	n.bothReach(over)
+	n.bothMove(over)
 }
 
 func TestInteropOpenOverlayRouterAsMappingSystem(t *testing.T) {
@@ -148,4 +155,36 @@ func openOverlayRouterAsMappingSystem(t *testing.T, over coreFamily) {
 		})
 	}
 	n.bothReach(over)
+	n.bothMove(over)
+}
+
+// moved is the address that renumber puts in the place of another one.
+func moved(rloc string) string {
+	return strings.NewReplacer("172.16.", "172.16.10", "2001:db8:", "2001:db8:10").Replace(rloc)
+}
+
+// bothMove gives first our xTR another RLOC, then the other one, while packets go both ways. Each tells the other by an SMR: there
+// is no other way for it to know before the TTL ends.
+func (n *lispNetwork) bothMove(over coreFamily) {
+	n.t.Helper()
+	n.renumber(1)
+	text, err := os.ReadFile(n.file("xtr1"))
+	n.must(err)
+	n.reconfigure("xtr1", strings.ReplaceAll(string(text), over.xtr1, moved(over.xtr1)))
+	n.reachAgain("site 1 has moved")
+	n.renumber(2)
+	n.reachAgain("site 2 has moved")
+	n.siteTwoIsAt(moved(over.remote))
+}
+
+// reachAgain waits until packets pass in both directions and families.
+func (n *lispNetwork) reachAgain(after string) {
+	n.t.Helper()
+	began := time.Now()
+	one, two := testSite{1}, testSite{2}
+	n.awaitPing("host1", one.host4(), two.host4())
+	n.awaitPing("host1", one.host6(), two.host6())
+	n.awaitPing("host2", two.host4(), one.host4())
+	n.awaitPing("host2", two.host6(), one.host6())
+	n.t.Logf("%s: all pairs reach each other after %s", after, time.Since(began).Round(time.Millisecond))
 }
