@@ -30,7 +30,10 @@ type plan struct {
 	// used when it comes.
 	waits []hostWait
 	// rlocs are the own RLOCs in the order of the configuration, those that are down too.
-	rlocs       []netip.Addr
+	rlocs []netip.Addr
+	// choices are the own RLOCs, by family, between which other sites choose by a
+	// locator-set, or this router when it sends.
+	choices     [][]lisp.RLOC
 	host        localHost // what the plan was made from
 	own         []ownRLOC
 	interfaces  []dataplane.Interface // also those that the data plane does not watch now
@@ -70,11 +73,13 @@ type planner struct {
 	host     localHost
 	problems []error
 	waits    []hostWait
+	choices  [][]lisp.RLOC
+	chosen   map[string]bool // locator-sets, by name, that are among the choices
 }
 
 // makePlan reports every problem it finds, not only the first.
 func makePlan(c *config.Config, host localHost) (plan, error) {
-	p := &planner{config: c, host: host}
+	p := &planner{config: c, host: host, chosen: map[string]bool{}}
 	made := plan{config: c}
 	made.interfaces = p.interfaces()
 	made.settings.Interfaces = p.inForce(made.interfaces)
@@ -82,6 +87,8 @@ func makePlan(c *config.Config, host localHost) (plan, error) {
 	for _, rloc := range made.control.LocalRLOCs {
 		made.rlocs = append(made.rlocs, rloc.Addr())
 	}
+	p.addChoices(made.control.LocalRLOCs)
+	made.choices = p.choices
 	made.control.LocalRLOCs = p.usableFirst(made.control.LocalRLOCs)
 	made.settings.LocalRLOCs = made.control.LocalRLOCs
 	if c.ITR != nil {
@@ -321,22 +328,37 @@ func (p *planner) siblings() []control.SiblingConfig {
 // yet: it is registered when the first address comes.
 func (p *planner) databaseLocators(r config.RLOCs, index int) (set lisp.LocatorSet, ok bool) {
 	at := where{"etr", "local-eids", index, "rlocs"}
-	set = p.locatorSet(r, at)
+	set = p.configuredSet(r, at)
+	p.addChoicesOf(r, set)
+	set = p.lowered(set)
 	if len(set) > 0 && len(localRLOCs(set)) == 0 {
 		p.wait(at, "", "no locator of this EID-Prefix is an address of this host")
 	}
 	return set, len(localRLOCs(set)) > 0
 }
 
-// locatorSet resolves interfaces to their addresses.
+// locatorSet resolves interfaces to their addresses. Own RLOCs that are down are unreachable.
 func (p *planner) locatorSet(r config.RLOCs, at where) lisp.LocatorSet {
+	return p.lowered(p.configuredSet(r, at))
+}
+
+// lowered clears the R bits of own RLOCs that are down.
+func (p *planner) lowered(set lisp.LocatorSet) lisp.LocatorSet {
+	for i := range set {
+		set[i].Reachable = set[i].Reachable && !p.host.down[set[i].RLOC.Addr()]
+	}
+	return set
+}
+
+// configuredSet is a locator-set with the R bits of the configuration.
+func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
 	var list []lisp.Locator
 	for _, l := range p.config.LocatorsOf(r) {
 		for _, a := range p.locatorAddresses(l, at) {
 			list = append(list, lisp.Locator{
 				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
 				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-				Local: p.host.isOwn(a), Reachable: l.Reachable && !p.host.down[a],
+				Local: p.host.isOwn(a), Reachable: l.Reachable,
 			})
 		}
 	}

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -186,5 +187,33 @@ func TestMapServerNeedsNoInterfaces(t *testing.T) {
 	}
 	if p.config.UsesDataPlane() || len(p.control.MapServer.Sites) != 1 || !p.control.MapServer.Sites[0].Prefixes[0].AcceptMoreSpecifics {
 		t.Errorf("plan %+v", p.control.MapServer)
+	}
+}
+
+// TestChoicesOfAPlan: own RLOCs that stand in for each other, by family, whatever their states; without those that no other site
+// may use.
+func TestChoicesOfAPlan(t *testing.T) {
+	text := strings.Replace(planHead, "itr:", `locator-sets:
+  both: [{interface: core0}, {address: 198.51.100.1}, {address: 203.0.113.5}]
+  spare: [{interface: core0, address-family: ipv4}, {address: 198.51.100.1, priority: 255}]
+itr:`, 1) + `etr:
+  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]
+  local-eids:
+    - {eid: 10.1.0.0/24, rlocs: both}
+    - {eid: 10.2.0.0/24, rlocs: both}
+    - {eid: 10.3.0.0/24, rlocs: spare}
+    - {eid: 10.4.0.0/24, rlocs: [{interface: core0, address-family: ipv4, reachable: false}, {address: 198.51.100.1}]}
+`
+	for _, down := range []bool{false, true} {
+		host := fakeHost
+		host.down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): down}
+		p, err := makePlan(mustConfig(t, text), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "[[192.0.2.1 198.51.100.1] [2001:db8:ffff::1] [192.0.2.1] [198.51.100.1] [192.0.2.1 198.51.100.1] [2001:db8:ffff::1]]"
+		if got := fmt.Sprint(p.choices); got != want {
+			t.Errorf("down %v: %s, want %s", down, got, want)
+		}
 	}
 }

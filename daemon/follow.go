@@ -46,8 +46,8 @@ func (d *daemon) planHere(c *config.Config) (made plan, again time.Time, err err
 	if err != nil {
 		return plan{}, time.Time{}, err
 	}
-	changes, again := d.memory.states.judge(view, coreNames(made), made.rlocs, time.Now())
-	if down := d.memory.down(); !maps.Equal(down, host.down) {
+	changes, again := d.memory.states.judge(view, made, time.Now())
+	if down := d.memory.states.down(); !maps.Equal(down, host.down) {
 		host.down = down
 		made, err = makePlan(c, host)
 	}

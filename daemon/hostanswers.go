@@ -59,8 +59,8 @@ func (p plan) waiting() []string {
 func (m *hostMemory) ownRLOCs(p plan, view hostView) []ownRLOC {
 	var list []ownRLOC
 	for _, rloc := range p.rlocs {
-		if state, known := m.states.byRLOC[rloc]; known {
-			list = append(list, ownRLOC{lisp.RLOCFromAddr(rloc), view.interfaceOf(rloc), *state})
+		if state, known := m.states.of(rloc); known {
+			list = append(list, ownRLOC{lisp.RLOCFromAddr(rloc), view.interfaceOf(rloc), state})
 		}
 	}
 	return list

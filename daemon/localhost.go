@@ -18,7 +18,7 @@ import (
 // localHost is the host as plans see it. The zero value knows nothing.
 type localHost struct {
 	hostView
-	down   map[netip.Addr]bool     // own RLOCs that cannot be used
+	down   map[netip.Addr]bool     // own RLOCs that are not used
 	lost   map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
 	owned  []netip.Addr            // own RLOCs of the plan in force
 	detour bool                    // the site's packets go to a sibling
@@ -81,17 +81,6 @@ func (m *hostMemory) recall(view hostView, named []string) localHost {
 			host.lost[key.link] = append(host.lost[key.link], addresses...)
 		}
 	}
-	host.down = m.down()
+	host.down = m.states.down()
 	return host
-}
-
-// down are the own RLOCs that cannot be used.
-func (m *hostMemory) down() map[netip.Addr]bool {
-	down := map[netip.Addr]bool{}
-	for rloc, state := range m.states.byRLOC {
-		if !state.up {
-			down[rloc] = true
-		}
-	}
-	return down
 }

@@ -4,13 +4,16 @@ package daemon
 
 // Whether this router's own RLOCs can be used, as far as the host shows it: the address
 // is there, its interface has a carrier, a gateway answers (RFC 9300 s.10: what an ETR
-// knows of its own locators goes into R bits and Locator-Status-Bits). Down is believed
-// at once, up only after a while that grows when it flaps. Asks nobody.
+// knows of its own locators goes into R bits and Locator-Status-Bits). Which of those that
+// can be used are used is control.HoldDown's. Asks nobody.
 
 import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"loci/control"
+	"loci/lisp"
 )
 
 // rlocReason says why an own RLOC is in its state.
@@ -22,15 +25,7 @@ const (
 	rlocAddressGone   rlocReason = "address-gone"   // no interface has it any more
 	rlocLinkDown      rlocReason = "link-down"      // its interface is down, or without a carrier; or no core interface is there for it
 	rlocGatewaySilent rlocReason = "gateway-silent" // no gateway at its interface answers
-)
-
-// How long an RLOC that fell must be usable again before it is used: the first time in
-// rlocFlapMemory rlocHold, each further time double, rlocHoldMax at most. One that was
-// never up, as when its interface comes with the start, is used at once.
-const (
-	rlocHold       = time.Second
-	rlocHoldMax    = time.Minute
-	rlocFlapMemory = 10 * time.Minute
+	rlocHeldDown      rlocReason = "held-down"      // it could be used again, and another is used
 )
 
 // rlocState is what is known of one own RLOC.
@@ -38,19 +33,17 @@ type rlocState struct {
 	up        bool
 	reason    rlocReason
 	changedAt time.Time // of up
-	falls     int       // within rlocFlapMemory of each other
-	fellAt    time.Time
-	usableAt  time.Time // since when nothing speaks against it; zero while something does
 }
 
 // rlocStates keeps them, and which gateways did not answer when last asked.
 type rlocStates struct {
-	byRLOC map[netip.Addr]*rlocState
-	silent map[netip.Addr]bool
+	hold    control.HoldDown
+	reasons map[netip.Addr]rlocReason
+	silent  map[netip.Addr]bool
 }
 
 func newRLOCStates() rlocStates {
-	return rlocStates{byRLOC: map[netip.Addr]*rlocState{}, silent: map[netip.Addr]bool{}}
+	return rlocStates{reasons: map[netip.Addr]rlocReason{}, silent: map[netip.Addr]bool{}}
 }
 
 // rlocChange is an RLOC whose state changed.
@@ -59,34 +52,43 @@ type rlocChange struct {
 	rlocState
 }
 
-// judge brings the states of these RLOCs up to date and forgets all others. again is
+// judge brings the states of a plan's own RLOCs up to date and forgets all others. again is
 // when the next of them may come back, zero for never.
-func (s *rlocStates) judge(view hostView, core []string, rlocs []netip.Addr, now time.Time) (changes []rlocChange, again time.Time) {
+func (s *rlocStates) judge(view hostView, p plan, now time.Time) (changes []rlocChange, again time.Time) {
 	s.hear(view)
-	for rloc := range s.byRLOC {
-		if !slices.Contains(rlocs, rloc) {
-			delete(s.byRLOC, rloc)
-		}
+	clear(s.reasons)
+	var paths []control.OwnPath
+	for _, rloc := range p.rlocs {
+		s.reasons[rloc] = s.reasonFor(view, coreNames(p), rloc)
+		paths = append(paths, control.OwnPath{RLOC: lisp.RLOCFromAddr(rloc), Usable: s.reasons[rloc] == rlocUsable})
 	}
-	for _, rloc := range rlocs {
-		reason := s.reasonFor(view, core, rloc)
-		state, known := s.byRLOC[rloc]
-		if !known {
-			state = &rlocState{up: reason == rlocUsable, reason: reason, changedAt: now}
-			s.byRLOC[rloc] = state
-			if !state.up {
-				changes = append(changes, rlocChange{rloc, *state})
-			}
-			continue
-		}
-		if state.update(reason, now) {
-			changes = append(changes, rlocChange{rloc, *state})
-		}
-		if back := state.backAt(); !back.IsZero() && (again.IsZero() || back.Before(again)) {
-			again = back
-		}
+	changed, again := s.hold.Judge(now, paths, p.choices)
+	for _, rloc := range changed {
+		state, _ := s.of(rloc.Addr())
+		changes = append(changes, rlocChange{rloc.Addr(), state})
 	}
 	return changes, again
+}
+
+// of is the state of an own RLOC.
+func (s *rlocStates) of(rloc netip.Addr) (state rlocState, known bool) {
+	state.reason, known = s.reasons[rloc]
+	state.up, state.changedAt = s.hold.IsUp(lisp.RLOCFromAddr(rloc))
+	if !state.up && state.reason == rlocUsable {
+		state.reason = rlocHeldDown
+	}
+	return state, known
+}
+
+// down are the own RLOCs that are not used.
+func (s *rlocStates) down() map[netip.Addr]bool {
+	down := map[netip.Addr]bool{}
+	for rloc := range s.reasons {
+		if state, _ := s.of(rloc); !state.up {
+			down[rloc] = true
+		}
+	}
+	return down
 }
 
 // hear notes which gateways answer. One of which nothing is known stays what it was.
@@ -143,43 +145,4 @@ func (s *rlocStates) gatewaysSilent(l hostLink, is4 bool) bool {
 		found = true
 	}
 	return found
-}
-
-// update reports whether up changed.
-func (r *rlocState) update(reason rlocReason, now time.Time) bool {
-	if reason != rlocUsable {
-		r.reason, r.usableAt = reason, time.Time{}
-		if !r.up {
-			return false
-		}
-		r.fall(now)
-		return true
-	}
-	if r.usableAt.IsZero() {
-		r.usableAt = now
-	}
-	if r.up || now.Before(r.backAt()) {
-		return false
-	}
-	r.up, r.reason, r.changedAt = true, rlocUsable, now
-	return true
-}
-
-func (r *rlocState) fall(now time.Time) {
-	if r.fellAt.IsZero() || now.Sub(r.fellAt) > rlocFlapMemory {
-		r.falls = 0
-	}
-	r.up, r.changedAt, r.fellAt = false, now, now
-	r.falls++
-}
-
-// backAt is when an RLOC that is down may be used again, zero when that is not in sight.
-func (r *rlocState) backAt() time.Time {
-	switch {
-	case r.up || r.usableAt.IsZero():
-		return time.Time{}
-	case r.falls == 0:
-		return r.usableAt
-	}
-	return r.usableAt.Add(min(rlocHold<<min(r.falls-1, 16), rlocHoldMax))
 }

@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"loci/dataplane"
+	"loci/lisp"
 )
 
 // oneRLOC is a host with 192.0.2.1 at core0, whose gateway is 192.0.2.254.
@@ -13,6 +16,17 @@ func oneRLOC(change func(*hostLink)) hostView {
 	link := hostLink{name: "core0", up: true, addresses: addresses("192.0.2.1"), gateways: addresses("192.0.2.254")}
 	change(&link)
 	return hostView{links: []hostLink{{name: "lo", up: true, loopback: true, addresses: addresses("198.51.100.1")}, link}}
+}
+
+// planWith is a plan with a core interface and own RLOCs of one family, each of which will do.
+func planWith(core string, rlocs ...netip.Addr) plan {
+	p := plan{rlocs: rlocs, settings: dataplane.Settings{Interfaces: []dataplane.Interface{{Name: core, Side: dataplane.SideCore}}}}
+	var choice []lisp.RLOC
+	for _, rloc := range rlocs {
+		choice = append(choice, lisp.RLOCFromAddr(rloc))
+	}
+	p.choices = [][]lisp.RLOC{choice}
+	return p
 }
 
 func TestOwnRLOCReasons(t *testing.T) {
@@ -35,10 +49,10 @@ func TestOwnRLOCReasons(t *testing.T) {
 	} {
 		s := newRLOCStates()
 		rloc := netip.MustParseAddr(c.rloc)
-		changes, _ := s.judge(oneRLOC(c.change), []string{"core0"}, []netip.Addr{rloc}, time.Now())
-		got := s.byRLOC[rloc]
+		changes, _ := s.judge(oneRLOC(c.change), planWith("core0", rloc), time.Now())
+		got, _ := s.of(rloc)
 		if got.reason != c.want || got.up != (c.want == rlocUsable) || len(changes) > 0 == got.up {
-			t.Errorf("%s: %+v, %d changes, want %s", c.name, *got, len(changes), c.want)
+			t.Errorf("%s: %+v, %d changes, want %s", c.name, got, len(changes), c.want)
 		}
 	}
 }
@@ -48,12 +62,12 @@ func TestRLOCBesideTheCore(t *testing.T) {
 	rloc := netip.MustParseAddr("203.0.113.1")
 	view := oneRLOC(func(*hostLink) {})
 	view.links = append(view.links, hostLink{name: "bridge0", up: true, addresses: addresses("203.0.113.1"), gateways: addresses("203.0.113.254"), silent: addresses("203.0.113.254")})
-	s := newRLOCStates()
-	if s.judge(view, []string{"core0"}, []netip.Addr{rloc}, time.Now()); s.byRLOC[rloc].reason != rlocUsable {
-		t.Errorf("beside a core interface: %s", s.byRLOC[rloc].reason)
-	}
-	if s.judge(view, []string{"core1"}, []netip.Addr{rloc}, time.Now()); s.byRLOC[rloc].reason != rlocLinkDown {
-		t.Errorf("without one: %s", s.byRLOC[rloc].reason)
+	for core, want := range map[string]rlocReason{"core0": rlocUsable, "core1": rlocLinkDown} {
+		s := newRLOCStates()
+		s.judge(view, planWith(core, rloc), time.Now())
+		if got, _ := s.of(rloc); got.reason != want {
+			t.Errorf("core interface %s: %s, want %s", core, got.reason, want)
+		}
 	}
 }
 
@@ -63,60 +77,39 @@ func TestSilentGatewayStaysSilent(t *testing.T) {
 	rloc := netip.MustParseAddr("192.0.2.1")
 	up := func(change func(*hostLink)) bool {
 		now = now.Add(2 * time.Second)
-		s.judge(oneRLOC(change), []string{"core0"}, []netip.Addr{rloc}, now)
-		return s.byRLOC[rloc].up
+		s.judge(oneRLOC(change), planWith("core0", rloc), now)
+		state, _ := s.of(rloc)
+		return state.up
 	}
 	if !up(func(*hostLink) {}) || up(func(l *hostLink) { l.silent = l.gateways }) || up(func(*hostLink) {}) {
 		t.Error("a silent gateway is forgotten")
 	}
-	answers := func(l *hostLink) { l.answering = l.gateways }
-	if up(answers) || !up(answers) { // the first begins the time for which it must stay so
+	if !up(func(l *hostLink) { l.answering = l.gateways }) {
 		t.Error("a gateway that answers again")
 	}
 }
 
-// TestRLOCThatWasNeverUpIsNotHeld: its interface came up after the start.
-func TestRLOCThatWasNeverUpIsNotHeld(t *testing.T) {
+// TestHeldRLOCSaysSo, until the other one falls.
+func TestHeldRLOCSaysSo(t *testing.T) {
 	s, now := newRLOCStates(), time.Now()
-	rloc := netip.MustParseAddr("192.0.2.1")
-	for _, up := range []bool{false, true} {
-		s.judge(oneRLOC(func(l *hostLink) { l.up = up }), nil, []netip.Addr{rloc}, now)
-		if s.byRLOC[rloc].up != up {
-			t.Errorf("link up %v, RLOC up %v", up, !up)
-		}
+	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")
+	judge := func(oneUp, otherUp bool) rlocState {
+		view := oneRLOC(func(l *hostLink) { l.up = oneUp })
+		view.links = append(view.links, hostLink{name: "core1", up: otherUp, addresses: []netip.Addr{other}})
+		p := planWith("core0", one, other)
+		p.settings.Interfaces = append(p.settings.Interfaces, dataplane.Interface{Name: "core1", Side: dataplane.SideCore})
+		s.judge(view, p, now)
+		state, _ := s.of(one)
+		return state
 	}
-}
-
-func TestFlappingRLOCIsHeldLonger(t *testing.T) {
-	s, now := newRLOCStates(), time.Now()
-	rloc := netip.MustParseAddr("192.0.2.1")
-	judge := func(up bool) (bool, time.Time) {
-		_, again := s.judge(oneRLOC(func(l *hostLink) { l.up = up }), nil, []netip.Addr{rloc}, now)
-		return s.byRLOC[rloc].up, again
-	}
-	judge(true)
-	for fall, hold := 1, rlocHold; fall <= 8; fall++ {
-		if up, _ := judge(false); up {
-			t.Fatal("down is not believed at once")
+	for _, c := range []struct {
+		oneUp, otherUp bool
+		up             bool
+		want           rlocReason
+	}{{true, true, true, rlocUsable}, {false, true, false, rlocLinkDown}, {true, true, false, rlocHeldDown}, {true, false, true, rlocUsable}} {
+		if got := judge(c.oneUp, c.otherUp); got.up != c.up || got.reason != c.want || s.down()[one] == c.up {
+			t.Errorf("%+v: %+v, down %v", c, got, s.down())
 		}
-		up, again := judge(true)
-		if up || again.Sub(now) != hold {
-			t.Fatalf("fall %d: up %v, held for %s, want %s", fall, up, again.Sub(now), hold)
-		}
-		now = again.Add(-time.Millisecond)
-		if up, _ := judge(true); up {
-			t.Fatalf("fall %d: up too early", fall)
-		}
-		now = again
-		if up, _ := judge(true); !up {
-			t.Fatalf("fall %d: not up in time", fall)
-		}
-		hold = min(2*hold, rlocHoldMax)
-	}
-	now = now.Add(rlocFlapMemory + time.Second)
-	judge(false)
-	if _, again := judge(true); again.Sub(now) != rlocHold {
-		t.Errorf("flaps are remembered for ever: %s", again.Sub(now))
 	}
 }
 

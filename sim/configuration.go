@@ -41,7 +41,7 @@ func (r *router) localRLOCs() []lisp.RLOC {
 	var up, down []lisp.RLOC
 	for _, l := range r.links {
 		rloc := lisp.RLOCFromAddr(l.addr)
-		if l.noticed == 0 {
+		if l.isUp() {
 			up = append(up, rloc)
 		} else {
 			down = append(down, rloc)
@@ -50,8 +50,19 @@ func (r *router) localRLOCs() []lisp.RLOC {
 	return append(up, down...)
 }
 
+// noteLinks notes which links are up, for what the router says of them.
+func (r *router) noteLinks() {
+	r.linksUp = r.linksUp[:0]
+	for _, l := range r.links {
+		if l.noticed == 0 {
+			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.addr))
+		}
+	}
+}
+
 func (r *router) configureSite(c *control.Config) {
 	s := r.site
+	r.noteLinks()
 	if !s.withoutXTRID {
 		c.XTRID, c.SiteID = r.xtrID(), uint64(s.index)
 	}

@@ -145,7 +145,7 @@ func (w *world) cutLink() (string, func()) {
 	notice(1)
 	return r.name + " " + l.addr.String(), func() {
 		l.cut--
-		w.after(time.Second, func() { notice(-1) })
+		notice(-1)
 	}
 }
 
@@ -156,6 +156,9 @@ func (w *world) pickLink() (*link, *router) {
 
 // configure brings what changed to all tunnel routers of the site, one after the other.
 func (s *site) configure() {
+	for _, x := range s.xtrs {
+		x.judgeLinks()
+	}
 	s.raiseVersion()
 	for i, x := range s.xtrs {
 		if i == 0 {

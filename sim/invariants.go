@@ -39,6 +39,7 @@ const (
 	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from whoever has the key
 	invariantStored      = "stored"               // what a Map-Server's store took is there after a restart
 	invariantVersion     = "map-version"          // RFC 9302 s.7: never by a newer version than there is, never back to an older one
+	invariantLastPath    = "last-path"            // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
 	invariantConvergence = "convergence"          // in time, and for good
 )
 
@@ -264,6 +265,7 @@ func (w *world) sweep() {
 			continue
 		}
 		w.sweepTables(r)
+		r.checkLastPath()
 	}
 	w.sweepSiblings()
 	if w.now < w.calmSince() || w.now-w.lastUnsettled > settledFor && w.now%settledFor >= sweepInterval {

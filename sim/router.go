@@ -57,15 +57,22 @@ type router struct {
 	lowered     map[lisp.RLOC]bool // locators that the Node called down
 	heardFrom   gleanWatch
 	sibling     siblingState
+	hold        control.HoldDown // of its links
+	holdUntil   time.Time
+	linksUp     []lisp.RLOC            // those up when the Node was configured
 	own         map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
 }
 
 // link is a way to the core with its address.
 type link struct {
 	addr    netip.Addr
-	cut     int // faults that cut it
-	noticed int // of those, how many the router knows of
+	cut     int  // faults that cut it
+	noticed int  // of those, how many the router knows of
+	held    bool // it is up again, and another one is used
 }
+
+// isUp reports whether the router says that others may use it.
+func (l *link) isUp() bool { return l.noticed == 0 && !l.held }
 
 // clock is a router's own.
 type clock struct {
@@ -202,6 +209,7 @@ func (r *router) configure() {
 		panic(err)
 	}
 	r.drain()
+	r.checkLastPath()
 }
 
 // The interfaces of every tunnel router.

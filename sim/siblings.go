@@ -143,7 +143,7 @@ func (r *router) withSiblingsUp(set lisp.LocatorSet) lisp.LocatorSet {
 	}
 	for i := range set {
 		l := r.linkOf(set[i].RLOC.Addr())
-		set[i].Reachable = l == nil || l.noticed == 0
+		set[i].Reachable = l == nil || l.isUp()
 	}
 	return set
 }

@@ -220,6 +220,6 @@ func (p *sitePrefix) locators(of *router) lisp.LocatorSet {
 func (l *link) locator(p locatorPolicy) lisp.Locator {
 	return lisp.Locator{
 		RLOC: lisp.RLOCFromAddr(l.addr), Priority: p.priority, Weight: p.weight,
-		MulticastPriority: lisp.PriorityUnused, Reachable: l.noticed == 0,
+		MulticastPriority: lisp.PriorityUnused, Reachable: l.isUp(),
 	}
 }

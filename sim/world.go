@@ -50,6 +50,7 @@ type world struct {
 	flavour flavour
 	random  random
 	kinds   random // of kinds.go
+	flapper random // of flaps.go
 	now     time.Duration
 	queue   eventQueue
 	network network
@@ -154,6 +155,7 @@ func (w *world) start() {
 	w.startKinds()
 	if w.options.faultsEnd() > 0 {
 		w.planFaults()
+		w.planFlaps(w.options.faultsEnd())
 		w.stranger.start(w)
 		w.forger.start()
 	}

@@ -51,6 +51,7 @@ var mutations = []mutation{
 	{"own-bits-kept", "control/siblings.go", "return s.detourBy < 0 //", "return s.detourBy < maxSiblings //"},
 	{"dead-path-without-mappings", "control/corepath.go", "	down := dead || silent\n", "	down := dead && silent\n"},
 	{"detour-never-ends", "control/corepath.go", "case c.lost && (c.answers >= returnAnswers || c.bySilence && !silent):", "case c.lost && c.answers < 0:"},
+	{"last-path-held", "control/holddown.go", "slices.Contains(choice, r) && !slices.ContainsFunc(choice, isUp)", "len(choice) == 0 && !slices.ContainsFunc(choice, isUp)"},
 	{"older-version-cached", "control/itr.go", "lisp.CompareMapVersions(m.Version, known.mapping.Version) < 0:", "lisp.CompareMapVersions(m.Version, known.mapping.Version) < -1:"},
 	{"stale-source-taken", "forward/trusted.go", "	case order < 0:\n		return DropSourceVersion", "	case order < -1:\n		return DropSourceVersion"},
 	{"newer-destination-taken", "forward/trusted.go", "lisp.CompareMapVersions(destination, own) > 0 {", "lisp.CompareMapVersions(destination, own) > 1 {"},
