@@ -145,3 +145,20 @@ func TestDocumentShowsRightConfigurations(t *testing.T) {
 		checkWarnings(t, c, text)
 	}
 }
+
+// TestTutorialWarnsOfNothing: who follows it is not told that he did something wrong.
+func TestTutorialWarnsOfNothing(t *testing.T) {
+	b, err := os.ReadFile("../docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile(`(?s)<<'END'\n(.*?)\nEND\n`).FindAllSubmatch(b, -1)
+	if len(files) < 2 {
+		t.Fatalf("%d configurations", len(files))
+	}
+	for _, file := range files {
+		if c, err := Parse("tutorial", file[1]); err != nil || len(c.Warnings) > 0 {
+			t.Errorf("%v, %v\n%s", err, c, file[1])
+		}
+	}
+}

@@ -11,52 +11,85 @@ import (
 	"slices"
 )
 
-// validateServers checks those of all roles.
-func (c *Config) validateServers() {
+// namedServer is another system by its address, with the path it stands at.
+type namedServer struct {
+	netip.AddrPort
+	path string
+	// itself says what is wrong where it is this daemon; empty where that is right.
+	itself, hint string
+}
+
+// servers are those of all roles.
+func (c *Config) servers() (list []namedServer) {
+	add := func(address netip.AddrPort, path, role string, hasRole bool) {
+		s := namedServer{AddrPort: address, path: path}
+		if !hasRole {
+			s.itself, s.hint = "which is not "+role, "want the address of another system, or add that role to this file"
+		}
+		list = append(list, s)
+	}
 	if c.ITR != nil {
 		for i, a := range c.ITR.MapResolvers {
-			c.validateServer(a, fmt.Sprintf("itr.map-resolvers[%d]", i), "a Map-Resolver", c.MapResolver != nil)
+			add(a, fmt.Sprintf("itr.map-resolvers[%d]", i), "a Map-Resolver", c.MapResolver != nil)
 		}
 	}
 	if c.ETR != nil {
 		for i, m := range c.ETR.MapServers {
-			c.validateServer(m.Address, fmt.Sprintf("etr.map-servers[%d].ms-address", i), "a Map-Server", c.MapServer != nil)
+			add(m.Address, fmt.Sprintf("etr.map-servers[%d].ms-address", i), "a Map-Server", c.MapServer != nil)
 		}
 	}
 	if c.MapResolver == nil {
-		return
+		return list
+	}
+	hint := "want the address of a Map-Server"
+	if c.MapServer != nil {
+		hint = "remove it: map-server of this file is asked in any case"
 	}
 	for i, m := range c.MapResolver.MapServers {
-		path := fmt.Sprintf("map-resolver.ms-address[%d]", i)
-		c.validateFamily(m.Address, path)
-		if c.isThisDaemon(m.Address) {
-			hint := "want the address of a Map-Server"
-			if c.MapServer != nil {
-				hint = "remove it: map-server of this file is asked in any case"
-			}
-			c.fail(path, fmt.Sprintf("ms-address: %s is this daemon itself, which would ask itself again and again", peerText(m.Address)), hint)
+		list = append(list, namedServer{m.Address, fmt.Sprintf("map-resolver.ms-address[%d]", i), "which would ask itself again and again", hint})
+	}
+	return list
+}
+
+func (s namedServer) message() string {
+	return fmt.Sprintf("%s: %s is this daemon itself, %s", label(s.path), peerText(s.AddrPort), s.itself)
+}
+
+func (c *Config) validateServers() {
+	for _, s := range c.servers() {
+		c.validateFamily(s.AddrPort, s.path)
+		if s.itself != "" && c.isThisDaemon(s.AddrPort, c.isNamedOwn) {
+			c.fail(s.path, s.message(), s.hint)
 		}
 	}
 }
 
-// validateServer refuses this daemon as a server of a role that it does not have.
-func (c *Config) validateServer(server netip.AddrPort, path, role string, hasRole bool) {
-	c.validateFamily(server, path)
-	if c.isThisDaemon(server) && !hasRole {
-		c.fail(path, fmt.Sprintf("%s: %s is this daemon itself, which is not %s", label(path), peerText(server), role), "want the address of another system, or add that role to this file")
+// AsksItself tells of the servers that are this daemon, where the file alone does not show
+// it: own reports whether this host has an address.
+func (c *Config) AsksItself(own func(netip.Addr) bool) (list []Problem) {
+	for _, s := range c.servers() {
+		if s.itself != "" && c.isThisDaemon(s.AddrPort, own) {
+			list = append(list, c.source.problem(c.source.find(s.path), s.path, s.message(), s.hint))
+		}
 	}
+	return list
 }
 
 // isThisDaemon reports whether what is sent to an address comes back to our own sockets.
-func (c *Config) isThisDaemon(server netip.AddrPort) bool {
+func (c *Config) isThisDaemon(server netip.AddrPort, own func(netip.Addr) bool) bool {
 	switch a := server.Addr(); {
 	case c.withPort(server).Port() != c.Control.Port:
 		return false
 	case len(c.Control.Addresses) > 0:
 		return slices.Contains(c.Control.Addresses, a)
 	default:
-		return a.IsLoopback() || slices.ContainsFunc(c.Interfaces.Core, func(core CoreInterface) bool { return core.Interface.Address == a })
+		return own(a)
 	}
+}
+
+// isNamedOwn reports whether the file says that an address is this host's.
+func (c *Config) isNamedOwn(a netip.Addr) bool {
+	return a.IsLoopback() || slices.ContainsFunc(c.Interfaces.Core, func(core CoreInterface) bool { return core.Interface.Address == a })
 }
 
 // validateFamily refuses a server that no socket can send to.

@@ -494,6 +494,9 @@ func (p *planner) warnings(made plan) []string {
 	for _, w := range p.config.Warnings {
 		warnings = append(warnings, w.Error())
 	}
+	for _, w := range p.config.AsksItself(p.host.holds) {
+		warnings = append(warnings, w.Error())
+	}
 	for _, path := range forwardingOff(familiesOf(made.control.ETR)) {
 		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
 	}

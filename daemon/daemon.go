@@ -64,9 +64,11 @@ type daemon struct {
 	engine  dataplane.Plane // what is closed or detached in the end: plane itself, or what is behind it
 	routed  *routedPlane    // the same, where rules and routes are this process's
 	missing []string        // kernel features, with what is lost without them
-	worker  *planeWorker    // nil without a plane
-	store   *store          // nil without a Map-Server that has one
-	nonces  *nonceFile      // nil where nonces follow the clock alone
+	// pinWarning is about the directory for pins as the data plane found it; empty for none.
+	pinWarning string
+	worker     *planeWorker // nil without a plane
+	store      *store       // nil without a Map-Server that has one
+	nonces     *nonceFile   // nil where nonces follow the clock alone
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
 	loop        *loop

@@ -108,6 +108,9 @@ func (d *daemon) hostWarnings() []string {
 	if d.routed != nil {
 		warnings = append(warnings, d.routed.warnings()...)
 	}
+	if d.pinWarning != "" {
+		warnings = append(warnings, d.pinWarning)
+	}
 	return warnings
 }
 

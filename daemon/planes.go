@@ -116,6 +116,13 @@ func (d *daemon) openLispers(c *config.Lispers, p plan) error {
 // openEngine opens the kernel's engine, lets policy routing follow its Database, and
 // others at it by the mapping socket when the configuration says so.
 func (d *daemon) openEngine(p plan) error {
+	var err error
+	if d.pinWarning, err = pinTrouble(p.config); err != nil {
+		return err
+	}
+	if d.pinWarning != "" {
+		d.log.Warn(d.pinWarning)
+	}
 	routed, err := openRoutedPlane(kernel.Options{
 		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
 		MappingLimit: p.mappingLimit(), NoShortcut: !p.config.Datapath.VethShortcut, Logger: d.log,

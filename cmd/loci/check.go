@@ -24,8 +24,9 @@ func newCheckCommand() *cobra.Command {
 		Short: "Check configuration files without running them",
 		Long: `Check configuration files: every problem is told with its file, line and column.
 Exit status 0 when all are right, 1 otherwise. With --json the configuration in
-effect is printed, defaults included and secrets masked, or the problems. For root,
-it also warns of rules of this host for forwarded packets that Loci would pass by.`,
+effect is printed, defaults included and secrets masked, or the problems. It looks at
+this host's pin-directory, too; for root, it also warns of rules of this host for
+forwarded packets that Loci would pass by.`,
 		Example: `  loci check /etc/loci/loci.yaml
   loci check --json xtr.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -60,14 +61,13 @@ type checkResult struct {
 func checkFile(out io.Writer, file string, asJSON bool) (ok bool, err error) {
 	result := checkResult{File: file}
 	loaded, err := config.Load(file)
+	if err == nil {
+		result.Warnings, err = warningsOf(loaded)
+	}
 	if err != nil {
 		result.Problems = problemsOf(err)
 	} else {
 		result.OK, result.Config = true, loaded
-		result.Warnings = warningsOf(loaded)
-		for _, rule := range daemon.SkippedRules(loaded) {
-			result.Warnings = append(result.Warnings, "warning: "+rule)
-		}
 	}
 	if asJSON {
 		return result.OK, json.NewEncoder(out).Encode(result)
@@ -96,10 +96,18 @@ func problemsOf(err error) []string {
 	return []string{err.Error()}
 }
 
-func warningsOf(c *config.Config) []string {
-	var lines []string
+// warningsOf are those of the file and of this host; an error says why the configuration
+// cannot run here.
+func warningsOf(c *config.Config) (lines []string, err error) {
 	for _, w := range c.Warnings {
 		lines = append(lines, "warning: "+w.Error())
 	}
-	return lines
+	for _, rule := range daemon.SkippedRules(c) {
+		lines = append(lines, "warning: "+rule)
+	}
+	pins, err := daemon.CheckPins(c)
+	if pins != "" {
+		lines = append(lines, "warning: "+pins)
+	}
+	return lines, err
 }

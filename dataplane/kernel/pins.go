@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// usualBPFFS is where distributions mount the BPF file system.
-	usualBPFFS = "/sys/fs/bpf"
+	// UsualBPFFileSystem is where distributions mount it.
+	UsualBPFFileSystem = "/sys/fs/bpf"
 	// DefaultPinDirectory holds a directory for each instance.
-	DefaultPinDirectory = usualBPFFS + "/loci"
+	DefaultPinDirectory = UsualBPFFileSystem + "/loci"
 	// DefaultInstance names the instance of a system that runs one alone.
 	DefaultInstance = "default"
 )
@@ -121,27 +121,11 @@ func (p *pinDirectory) remove() error {
 	return errors.Join(err, p.close())
 }
 
-// mountBPFFS makes sure that a directory is in a BPF file system: where it is not,
-// one is mounted at the usual place if the directory is below it, else on the
-// directory itself.
+// mountBPFFS makes sure that a directory is in a BPF file system.
 func mountBPFFS(directory string) error {
-	isBPFFS := func(path string) bool {
-		var s unix.Statfs_t
-		return unix.Statfs(path, &s) == nil && int64(s.Type) == unix.BPF_FS_MAGIC
-	}
-	existing := directory
-	for existing != "/" && existing != "." {
-		if _, err := os.Stat(existing); err == nil {
-			break
-		}
-		existing = filepath.Dir(existing)
-	}
-	if isBPFFS(existing) {
-		return nil
-	}
-	target := directory
-	if strings.HasPrefix(directory, usualBPFFS+"/") {
-		target = usualBPFFS
+	target, err := PinMount(directory)
+	if err != nil || target == "" {
+		return err
 	}
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return fmt.Errorf("place for a BPF file system: %w", err)
@@ -150,4 +134,37 @@ func mountBPFFS(directory string) error {
 		return fmt.Errorf("mounting a BPF file system at %s: %w", target, err)
 	}
 	return nil
+}
+
+// PinMount says where Open mounts a BPF file system for a pin directory: at the usual place
+// if the directory is below it, else at the directory itself. It is empty where the
+// directory is in one already, or where the caller may not look. An error says why none can
+// be mounted: files that are there would be hidden.
+func PinMount(directory string) (target string, err error) {
+	existing, info := directory, os.FileInfo(nil)
+	for {
+		info, err = os.Stat(existing)
+		if err == nil || existing == "/" || existing == "." {
+			break
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return "", nil
+		}
+		existing = filepath.Dir(existing)
+	}
+	if err == nil && !info.IsDir() {
+		return "", fmt.Errorf("%s is not a directory", existing)
+	}
+	var s unix.Statfs_t
+	if unix.Statfs(existing, &s) == nil && int64(s.Type) == unix.BPF_FS_MAGIC {
+		return "", nil
+	}
+	target = filepath.Clean(directory)
+	if strings.HasPrefix(directory, UsualBPFFileSystem+"/") {
+		target = UsualBPFFileSystem
+	}
+	if files, err := os.ReadDir(target); err == nil && len(files) > 0 {
+		return "", fmt.Errorf("%s holds files, and is not on a BPF file system: one that is mounted there would hide them", target)
+	}
+	return target, nil
 }
