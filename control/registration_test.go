@@ -4,6 +4,7 @@ package control
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -691,6 +692,41 @@ func TestRefusedConfigurations(t *testing.T) {
 		}
 		if e, ok := x1.Poll(); ok {
 			t.Errorf("%s: a refused configuration had the effect %+v", c.name, e)
+		}
+	}
+}
+
+// TestRegistrationComesBackAtItsInterval has a Map-Server away for long: one interval after its return it has all
+// EID-Prefixes again, and its xTRs, which all began at the same moment, do not all come back at one.
+func TestRegistrationComesBackAtItsInterval(t *testing.T) {
+	for _, interval := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute} {
+		const xtrs = 20
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.0.0.0/8 2001:db8::/32"), "192.0.2.100")
+		for i := byte(1); i <= xtrs; i++ {
+			rloc := fmt.Sprint("192.0.2.", i)
+			c := xtrConfig(i, "192.0.2.100", []string{rloc}, fmt.Sprintf("10.%d.0.0/16", i), fmt.Sprintf("2001:db8:%d::/48", i))
+			c.ETR.MapServers[0].RegistrationInterval = interval
+			n.add("x"+rloc, c, rloc)
+		}
+		n.lose = func(*testNode, SendPacket) bool { return true }
+		n.run(20 * time.Minute)
+		ms.start()
+		back := map[int]int{}
+		n.lose = func(from *testNode, _ SendPacket) bool {
+			if from != ms {
+				back[int(10*n.now.Sub(epoch.Add(20*time.Minute))/min(interval, time.Minute))]++
+			}
+			return false
+		}
+		n.run(min(interval, time.Minute) + 2*oneWay)
+		if got := len(ms.registered()); got != 2*xtrs {
+			t.Errorf("interval %s: %d registrations one interval after the Map-Server's return, want %d", interval, got, 2*xtrs)
+		}
+		for tenth, count := range back {
+			if count > xtrs/2 && interval >= 10*time.Second {
+				t.Errorf("interval %s: %d of %d Map-Registers in the tenth %d of an interval", interval, count, xtrs, tenth+1)
+			}
 		}
 	}
 }
