@@ -95,6 +95,7 @@ const (
 	RefusedReplyLimit
 	RefusedReplyTotalLimit
 	RefusedNegativeLimit
+	RefusedStarting
 	RefusedUnknownSite
 	RefusedPrefixOutsideSite
 	RefusedMoreSpecific
@@ -215,6 +216,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedReplyLimit:            {"reply_limit", "Map-Requests beyond the rate of one destination RLOC and EID-Prefix"},
 	RefusedReplyTotalLimit:       {"reply_total_limit", "Map-Requests beyond the rate of all Map-Replies"},
 	RefusedNegativeLimit:         {"negative_limit", "Map-Requests beyond the rate of negative Map-Replies"},
+	RefusedStarting:              {"starting", "Map-Requests for EID-Prefixes that nobody has registered yet, in the first registration interval of a Map-Server"},
 	RefusedUnknownSite:           {"unknown_site", "Map-Registers with EID-Prefixes of no site alone"},
 	RefusedPrefixOutsideSite:     {"prefix_outside_site", "records of Map-Registers whose EID-Prefix is not the site's; the others are taken, as with the next one"},
 	RefusedMoreSpecific:          {"more_specific", "records of Map-Registers whose EID-Prefix is more specific than the site may register"},

@@ -52,6 +52,7 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := foresightServer(t)
+			s.mapServer.completeAt = s.host.now
 			first, second := foresightReceived(t, s, "10.1.7.7/32"), foresightReceived(t, s, "10.1.2.3/32")
 			s.Foresee(first)
 			s.Foresee(second)

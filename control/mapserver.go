@@ -26,7 +26,11 @@ type mapServer struct {
 	journal       journal
 	choice        etrChoice
 	answer        []lisp.Mapping // of a Map-Reply under way; its memory is used again
+	completeAt    instant        // one registration interval after the start: who registers here has done so
 }
+
+// registrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three minutes).
+const registrationsLast = 3
 
 func newMapServer(h *host) *mapServer {
 	s := &mapServer{h: h, config: &MapServerConfig{}, journal: journal{h: h}}
@@ -40,6 +44,9 @@ func (s *mapServer) configure(p *Prepared) {
 	c := p.config.MapServer
 	s.config, s.prefixes, s.journal.on = c, p.keyring.prefixes, c.Journal
 	s.registrations.sites.configure(c.Sites, p.sites)
+	if s.completeAt == 0 {
+		s.completeAt = s.h.after(c.RegistrationTimeout / registrationsLast)
+	}
 	s.notifier.keep()
 	s.startSweep()
 }

@@ -20,6 +20,9 @@ import (
 
 const oneWay = 5 * time.Millisecond
 
+// serverStart is how long a Map-Server of these tests says nothing about what is not registered.
+const serverStart = defaultRegistrationTimeout / registrationsLast
+
 var epoch = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 type testPacket struct {

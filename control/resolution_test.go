@@ -135,7 +135,7 @@ func TestNegativeReplies(t *testing.T) {
 		n := newNetwork(t)
 		n.add("ms", mapServerConfig("10.1.0.0/16", "10.2.0.0/16", "2001:db8:1::/48"), "192.0.2.100")
 		x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/22"), "192.0.2.1")
-		n.run(time.Second)
+		n.run(serverStart)
 		source := "10.1.0.5"
 		x1.miss(source, c.asked)
 		n.run(time.Second)
@@ -642,7 +642,7 @@ func TestEverythingInOneNode(t *testing.T) {
 	c.MapServer, c.MapResolver = ms.MapServer, ms.MapResolver
 	all := n.add("all", c, "192.0.2.1")
 	x2 := n.add("x2", xtrConfig(2, "192.0.2.1", []string{"192.0.2.2"}, "10.2.0.0/16"), "192.0.2.2")
-	n.run(time.Second)
+	n.run(serverStart)
 	all.miss("10.1.0.1", "10.2.0.1")
 	x2.miss("10.2.0.1", "10.1.0.1")
 	x2.miss("10.2.0.1", "10.3.0.1")

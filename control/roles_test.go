@@ -65,7 +65,7 @@ func TestOtherKindsOfEID(t *testing.T) {
 	n.add("ms", mapServerConfig(`[3]02:00:00:00:00:00/16 [3]"ietf"/32`), "192.0.2.100")
 	x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "[3]02:00:01:00:00:00/24"), "192.0.2.1")
 	n.add("x2", xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "[3]02:00:02:00:00:00/24", `[3]"ietf.lisp"/80`), "192.0.2.2")
-	n.run(time.Second)
+	n.run(serverStart)
 	for _, e := range []string{"02:00:02:00:00:07", `"ietf.lisp"`, "02:00:03:00:00:07"} {
 		x1.HandleMiss(n.now, Miss{Instance: 3, Source: eid("02:00:01:00:00:01"), Destination: eid(e)})
 		x1.drain()
@@ -123,6 +123,7 @@ func TestProxyReplyLeavesOutWhatOthersAnswer(t *testing.T) {
 func TestAnotherSitesAggregate(t *testing.T) {
 	n := newNetwork(t)
 	ms := n.add("ms", mapServerConfig("10.0.0.0/8", "10.1.0.0/16"), "192.0.2.100")
+	n.run(serverStart)
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, nil, "10.0.0.0/8"))
 	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.1.0.9/32", "192.0.2.9"))
 	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.2.0.9/32", "192.0.2.9"))

@@ -86,12 +86,17 @@ func (s *mapServer) deny(m *mapRequest, asked, configured lisp.Prefix, site *sit
 	return true
 }
 
-// replyUnregistered answers for an EID-Prefix that is configured and not registered.
+// replyUnregistered answers for an EID-Prefix that is configured and not registered. It says nothing until all xTRs
+// have had the time to register after a start: a negative answer would take mappings from ITRs that work.
 func (s *mapServer) replyUnregistered(m *mapRequest, hole lisp.Prefix, site *siteState) {
 	failing := site.authFailedAt != 0 && s.h.now-site.authFailedAt < instant(s.config.RegistrationTimeout)
 	action := lisp.ActionNativelyForward
 	if failing && site.config.Policy.AnswerAuthFailure {
 		action = lisp.ActionDropAuthFailure
+	}
+	if action == lisp.ActionNativelyForward && s.h.now < s.completeAt {
+		s.h.count(RefusedStarting)
+		return
 	}
 	s.h.replyWithout(m, lisp.Mapping{Prefix: hole, TTLMinutes: unregisteredTTLMinutes, Action: action})
 }

@@ -19,7 +19,9 @@ func policedServer(t *testing.T, p SitePolicy) (*testNetwork, *testNode) {
 	n := newNetwork(t)
 	c := mapServerConfig("10.1.0.0/16 2001:db8:1::/48", "10.1.64.0/18")
 	c.MapServer.Sites[0].Policy = p
-	return n, n.add("ms", c, "192.0.2.100", "2001:db8:f::100")
+	ms := n.add("ms", c, "192.0.2.100", "2001:db8:f::100")
+	n.run(serverStart)
+	return n, ms
 }
 
 // ask sends a Map-Request and returns the record of the answer, if there is one.

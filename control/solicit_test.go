@@ -209,7 +209,7 @@ func TestNoSMRsWithoutAChange(t *testing.T) {
 
 func TestWithdrawnPrefixIsSolicited(t *testing.T) {
 	n, x1, x2, _ := twoSites(t)
-	n.run(time.Second)
+	n.run(serverStart)
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(2 * time.Second)
 	c := x2.config
