@@ -122,9 +122,7 @@ func newLogger(to io.Writer, c config.Logging, level *slog.LevelVar) *slog.Logge
 
 // start acquires everything; whatever fails, abandon releases the rest.
 func (d *daemon) start(p plan) (err error) {
-	for _, w := range p.warnings {
-		d.log.Warn(w)
-	}
+	d.warn(p.warnings)
 	d.tellRLOCChanges(p.rlocChanges)
 	d.tellWaits(plan{}, p)
 	listener, err := listenUnix(p.config.Control.Socket)
@@ -408,15 +406,15 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	}
 	d.enforce(fresh)
 	_ = d.logLevel.UnmarshalText([]byte(fresh.config.Logging.Level)) // the configuration was checked
-	for _, w := range fresh.warnings {
-		d.log.Warn(w)
-	}
+	d.warn(fresh.warnings)
 	wake(d.replan) // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {
-		d.log.Info("configuration changed", "change", change.String())
 		done.Changes = append(done.Changes, change.String())
-		d.events.publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": change.String()}})
+	}
+	for _, line := range linesOf(changes) {
+		d.log.Info("configuration changed", "change", line)
+		d.events.publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": line}})
 	}
 	return done, nil
 }
