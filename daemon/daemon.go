@@ -125,11 +125,11 @@ func (d *daemon) start(p plan) (err error) {
 	d.warn(p.warnings)
 	d.tellRLOCChanges(p.rlocChanges)
 	d.tellWaits(plan{}, p)
-	listener, err := listenUnix(p.config.Control.Socket)
+	socket, err := listenUnix(p.config.Control.Socket, d.log)
 	if err != nil {
 		return err
 	}
-	d.server = newServer(listener, d, d.events, d.log)
+	d.server = newServer(socket, d, d.events, d.log)
 	if d.sockets, err = listen(p.config.Control.Addresses, p.config.Control.Port, d.log); err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func (d *daemon) release() error {
 // abandon undoes a start that failed half-way.
 func (d *daemon) abandon() (err error) {
 	if d.server != nil {
-		err = d.server.listener.Close()
+		err = d.server.socket.Close()
 	}
 	if d.sockets != nil {
 		d.sockets.close()

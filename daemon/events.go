@@ -14,7 +14,7 @@ import (
 
 const (
 	subscriberQueueLength = 1024
-	maxSubscribers        = 64
+	maxSubscribers        = 48 // fewer than maxConnections: others have to find a place, too
 )
 
 // hub hands each event to every subscriber.

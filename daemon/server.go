@@ -11,25 +11,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"loci/daemon/api"
 )
 
 const (
-	// socketMode lets the owner and its group ask.
-	socketMode = 0o660
-	// maxConnections bounds the clients of the control socket.
-	maxConnections = 64
-	// requestTimeout bounds how long a client may take to say what it wants.
+	// requestTimeout bounds how long a client may take to say what it wants; one that says nothing is sent away then.
 	requestTimeout = 5 * time.Second
 	// answerTimeout bounds how long an answer takes, reading included.
 	answerTimeout = time.Minute
@@ -55,54 +47,12 @@ type source interface {
 
 // server answers at one Unix socket.
 type server struct {
-	http     *http.Server
-	listener net.Listener
-	log      *slog.Logger
+	http   *http.Server
+	socket *controlSocket
+	log    *slog.Logger
 }
 
-// listenUnix makes the socket. One that a dead daemon left is replaced; one that
-// answers belongs to a running daemon and is an error.
-func listenUnix(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	if err := clearDeadSocket(path); err != nil {
-		return nil, fmt.Errorf("control socket %s: %w", path, err)
-	}
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	if err := os.Chmod(path, socketMode); err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	return &limitedListener{Listener: listener, slots: make(chan struct{}, maxConnections)}, nil
-}
-
-// clearDeadSocket removes a socket that nobody listens on, and nothing else.
-func clearDeadSocket(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("something is there that is no socket: remove it, or name another path (control: socket)")
-	}
-	conn, err := net.DialTimeout("unix", path, time.Second)
-	if err == nil {
-		conn.Close()
-		return errors.New("another daemon answers there: stop it, or give this one its own socket (control: socket)")
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err
-	}
-	return os.Remove(path)
-}
-
-func newServer(listener net.Listener, from source, events *hub, log *slog.Logger) *server {
+func newServer(socket *controlSocket, from source, events *hub, log *slog.Logger) *server {
 	mux := http.NewServeMux()
 	handle(mux, "GET "+api.PathStatus, from.status)
 	handle(mux, "GET "+api.PathMapCache, from.mapCache)
@@ -127,17 +77,42 @@ func newServer(listener net.Listener, from source, events *hub, log *slog.Logger
 		writeProblem(w, http.StatusNotFound, fmt.Errorf("nothing at %s %s", r.Method, r.URL.Path))
 	})
 	return &server{
-		listener: listener, log: log,
-		http: &http.Server{Handler: mux, ReadHeaderTimeout: requestTimeout, IdleTimeout: requestTimeout, MaxHeaderBytes: maxHeaderOctets,
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)},
+		socket: socket, log: log,
+		http: &http.Server{Handler: whereThereIsRoom(mux), ReadHeaderTimeout: requestTimeout, IdleTimeout: requestTimeout, MaxHeaderBytes: maxHeaderOctets,
+			ConnState: socket.clients.follow, ConnContext: withClient, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)},
 	}
 }
+
+// clientKey is where the context of a request has its client.
+type clientKey struct{}
+
+func withClient(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, clientKey{}, conn)
+}
+
+// whereThereIsRoom answers clients for whom there is no room with just that.
+func whereThereIsRoom(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(clientKey{}).(*client); ok && c.beyond {
+			w.Header().Set("Connection", "close")
+			writeProblem(w, http.StatusServiceUnavailable, errNoRoom)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var errNoRoom = errors.New("the control socket has as many clients as it takes, all at work: end one (`loci monitor`, for example), or try again")
 
 // run serves until the context ends; streams are cut off.
 func (s *server) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { s.http.Close() })
 	defer stop()
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	s.socket.leaveDescriptors()
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	keeping.Go(func() { s.socket.keep(ctx) })
+	if err := s.http.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {
 		s.log.Error("control socket", "error", err)
 	}
 }
@@ -187,35 +162,4 @@ func streamEvents(w http.ResponseWriter, r *http.Request, events *hub) {
 			return
 		}
 	}
-}
-
-// limitedListener refuses connections beyond its slots at once.
-type limitedListener struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.slots <- struct{}{}:
-			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
-		default:
-			conn.Close()
-		}
-	}
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	c.release()
-	return c.Conn.Close()
 }

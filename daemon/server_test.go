@@ -10,12 +10,213 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"loci/daemon/api"
 	"loci/lisp"
 )
+
+// awaitAnswer waits until a daemon answers at a socket.
+func awaitAnswer(t *testing.T, client *api.Client) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, err := client.Status(t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no answer: %v", err)
+		}
+	}
+}
+
+// awaitEvent publishes events of a kind until a client has heard one.
+func awaitEvent(t *testing.T, events *hub, heard <-chan string, kind string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		events.publish(api.Event{Kind: kind})
+		select {
+		case got := <-heard:
+			if got == kind {
+				return
+			}
+		case <-time.After(time.Millisecond):
+		}
+	}
+	t.Fatalf("no client hears of %q", kind)
+}
+
+// TestRemovedSocketIsMadeAgain: the file alone, or its directory with it; what else takes its place is left alone.
+func TestRemovedSocketIsMadeAgain(t *testing.T) {
+	var log lockedLog
+	client, events, s := serving(t, slog.New(slog.NewTextHandler(&log, nil)))
+	path := s.socket.path
+	following, stop := context.WithCancel(t.Context())
+	defer stop()
+	heard := make(chan string)
+	go func() { // a client that was there before stays
+		_ = client.Events(following, func(e api.Event) error {
+			select {
+			case heard <- e.Kind:
+			case <-following.Done():
+			}
+			return nil
+		})
+	}()
+	awaitEvent(t, events, heard, "before")
+	for _, remove := range []func(string) error{os.Remove, func(path string) error { return os.RemoveAll(filepath.Dir(path)) }} {
+		if err := remove(path); err != nil {
+			t.Fatal(err)
+		}
+		awaitAnswer(t, client)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != socketMode {
+			t.Errorf("made again: %v, %v", info, err)
+		}
+	}
+	awaitEvent(t, events, heard, "after")
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("precious"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), "replaced by something else"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is told:\n%s", log.String())
+		}
+	}
+	if kept, err := os.ReadFile(path); err != nil || string(kept) != "precious" {
+		t.Errorf("the file holds %q, %v", kept, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	awaitAnswer(t, client)
+	if got := strings.Count(log.String(), "made it again"); got != 3 {
+		t.Errorf("told %d times:\n%s", got, log.String())
+	}
+}
+
+// TestStopLeavesTheNextDaemonsSocket: who stops removes its own socket, not the one that took its place.
+func TestStopLeavesTheNextDaemonsSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	first, err := listenUnix(path, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := listenUnix(path, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the second socket is gone: %v", err)
+	}
+	second.Close()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the second socket is left: %v", err)
+	}
+}
+
+// idleClients opens connections that say nothing.
+func idleClients(t *testing.T, path string, count int) (all []net.Conn) {
+	t.Helper()
+	for range count {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		all = append(all, conn)
+	}
+	return all
+}
+
+// TestIdleClientsMakeRoom: however many connections say nothing, who asks is answered, and they are closed.
+func TestIdleClientsMakeRoom(t *testing.T) {
+	client, _, path := serve(t)
+	all := idleClients(t, path, 2*maxConnections+refusalConnections)
+	for range 3 {
+		if _, err := client.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, conn := range all {
+		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d: read %d octets, %v: want its end", i, n, err)
+		}
+	}
+}
+
+// TestNoRoomIsTold: clients at work keep their places, and the next one is told.
+func TestNoRoomIsTold(t *testing.T) {
+	client, events, s := serving(t, silent)
+	s.socket.clients.setLimit(2)
+	following, stop := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	heard := make(chan struct{}, 2)
+	for range 2 {
+		ended.Go(func() {
+			told := sync.OnceFunc(func() { heard <- struct{}{} })
+			_ = client.Events(following, func(api.Event) error { told(); return nil })
+		})
+	}
+	for count := 0; count < 2; {
+		events.publish(api.Event{Kind: "miss"})
+		select {
+		case <-heard:
+			count++
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for range 2 * refusalConnections {
+		if _, err := client.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "as many clients as it takes") {
+			t.Fatalf("the third client: %v", err)
+		}
+	}
+	stop()
+	ended.Wait()
+	awaitAnswer(t, client)
+}
+
+// TestClientSaysWhatIsWrong: each way not to be answered has its words.
+func TestClientSaysWhatIsWrong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	client := api.NewClient(path)
+	check := func(ctx context.Context, want string) {
+		t.Helper()
+		if _, err := client.Status(ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	check(soon, "takes too long to answer") // nobody accepts
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	check(t.Context(), "closed the connection without an answer")
+	listener.Close()
+	check(t.Context(), "the one that made this socket has ended")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	check(t.Context(), "no daemon answers at")
+}
 
 // cannedSource answers without a daemon.
 type cannedSource struct{ source }
@@ -35,18 +236,24 @@ func (cannedSource) reload(context.Context) (api.Reload, error) {
 
 func serve(t *testing.T) (*api.Client, *hub, string) {
 	t.Helper()
+	client, events, s := serving(t, silent)
+	return client, events, s.socket.path
+}
+
+func serving(t *testing.T, log *slog.Logger) (*api.Client, *hub, *server) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "deep", "control.sock")
-	listener, err := listenUnix(path)
+	listener, err := listenUnix(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events := newHub()
-	s := newServer(listener, cannedSource{}, events, slog.New(slog.DiscardHandler))
+	s := newServer(listener, cannedSource{}, events, log)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { s.run(ctx); close(done) }()
 	t.Cleanup(func() { stop(); <-done })
-	return api.NewClient(path), events, path
+	return api.NewClient(path), events, s
 }
 
 func TestServerAnswers(t *testing.T) {
@@ -103,7 +310,7 @@ func TestEventsAreStreamed(t *testing.T) {
 
 func TestSocketOfARunningDaemonIsNotTaken(t *testing.T) {
 	_, _, path := serve(t)
-	if _, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
+	if _, err := listenUnix(path, silent); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -116,7 +323,7 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 	}
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
-	listener, err := listenUnix(path)
+	listener, err := listenUnix(path, silent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +335,7 @@ func TestWhatIsNoSocketStays(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := listenUnix(path, silent); err == nil || !strings.Contains(err.Error(), "no socket") {
 		t.Errorf("got %v", err)
 	}
 	if kept, err := os.ReadFile(path); err != nil || string(kept) != "precious" {

@@ -51,7 +51,9 @@ Exit status 0 when a Map-Reply came, also a negative one; 1 otherwise.`,
 			if timeout < control.LigMinTimeout || timeout > control.LigMaxTimeout {
 				return fmt.Errorf("--timeout %s: want %s to %s", timeout, control.LigMinTimeout, control.LigMaxTimeout)
 			}
-			query, count, err := ligQuery(cmd.Context(), words, api.NewClient(socket))
+			ctx, cancel := waitForDaemon(cmd, socket)
+			query, count, err := ligQuery(ctx, words, api.NewClient(socket))
+			cancel()
 			if err != nil {
 				return err
 			}

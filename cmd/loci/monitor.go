@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +64,7 @@ func newReloadCommand() *cobra.Command {
 		Example: "  loci check /etc/loci/loci.yaml && loci reload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 30*time.Second)
+			ctx, cancel := waitForDaemon(cmd, socket)
 			defer cancel()
 			done, err := api.NewClient(socket).Reload(ctx)
 			if err != nil {

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -15,8 +16,21 @@ import (
 	"loci/daemon/api"
 )
 
-// showTimeout bounds one question to the daemon.
-const showTimeout = 30 * time.Second
+const (
+	// answerTimeout bounds one question to the daemon.
+	answerTimeout = 30 * time.Second
+	// silenceTold is after how long the user hears that there is no answer yet.
+	silenceTold = 3 * time.Second
+)
+
+// waitForDaemon bounds one question to the daemon, and tells the user when there is no answer for some time.
+func waitForDaemon(cmd *cobra.Command, socket string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), answerTimeout)
+	silence := time.AfterFunc(silenceTold, func() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "loci: the daemon at %s has not answered for %s: waiting up to %s\n", socket, silenceTold, answerTimeout)
+	})
+	return ctx, func() { silence.Stop(); cancel() }
+}
 
 // showFlags are common to all of show's subcommands.
 type showFlags struct {
@@ -72,7 +86,7 @@ func showSubcommand[T any](flags *showFlags, name, short string,
 
 func showAnswer[T any](cmd *cobra.Command, flags *showFlags,
 	ask func(*api.Client, context.Context) (T, error), print func(io.Writer, T) error) error {
-	ctx, cancel := context.WithTimeout(cmd.Context(), showTimeout)
+	ctx, cancel := waitForDaemon(cmd, flags.socket)
 	defer cancel()
 	answer, err := ask(api.NewClient(flags.socket), ctx)
 	if err != nil {

@@ -11,9 +11,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"syscall"
+	"time"
 )
+
+// streamTimeout bounds how long the beginning of a stream is waited for.
+const streamTimeout = 30 * time.Second
 
 // maxAnswerOctets bounds a document: a map-cache of a million entries fits.
 const maxAnswerOctets = 1 << 30
@@ -86,7 +92,11 @@ func (c *Client) Reload(ctx context.Context) (r Reload, err error) {
 
 // Events calls f for every event until the context ends or f fails.
 func (c *Client) Events(ctx context.Context, f func(Event) error) error {
-	body, err := c.open(ctx, http.MethodGet, PathEvents)
+	opening, giveUp := context.WithCancelCause(ctx) // the stream itself may last
+	defer giveUp(nil)
+	late := time.AfterFunc(streamTimeout, func() { giveUp(context.DeadlineExceeded) })
+	body, err := c.open(opening, http.MethodGet, PathEvents)
+	late.Stop()
 	if err != nil {
 		return err
 	}
@@ -127,7 +137,7 @@ func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, 
 	}
 	answer, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, errors.Unwrap(err))
+		return nil, c.noAnswer(err)
 	}
 	if answer.StatusCode == http.StatusOK {
 		return answer.Body, nil
@@ -138,4 +148,29 @@ func (c *Client) open(ctx context.Context, method, path string) (io.ReadCloser, 
 		return nil, fmt.Errorf("%s: %s", path, answer.Status)
 	}
 	return nil, errors.New(problem.Message)
+}
+
+// noAnswer says in the user's words why there is no answer.
+func (c *Client) noAnswer(err error) error {
+	why := err
+	if inner := errors.Unwrap(err); inner != nil { // without the address of the request
+		why = inner
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return why
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, why)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no daemon answers at %s: the one that made this socket has ended (start `loci run` again): %w", c.socket, why)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("the control socket %s is for its owner and its group alone: %w", c.socket, why)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("the daemon at %s takes no more clients: too many wait already: %w", c.socket, why)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the daemon at %s takes too long to answer: it is busy, has too many clients, or is stopped: %w", c.socket, why)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("the daemon at %s closed the connection without an answer: it has too many clients, or is stopping: %w", c.socket, why)
+	}
+	return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, why)
 }
