@@ -18,7 +18,10 @@ import (
 	"loci/lisp"
 )
 
-const examplesDirectory = "../examples"
+const (
+	examplesDirectory    = "../examples"
+	interoperabilityFile = "../docs/interoperability.md"
+)
 
 // examples says of each file what its comments promise.
 var examples = map[string]func(c *Config) map[string]bool{
@@ -158,7 +161,7 @@ func TestShownKeysAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, ids := maps.Clone(exampleKeys), maps.Clone(exampleXTRIDs)
-	for _, file := range append(files, "../README.md", documentFile, "../docs/multihoming.md") {
+	for _, file := range append(files, "../README.md", documentFile, "../docs/multihoming.md", interoperabilityFile) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -199,5 +202,27 @@ func TestMinimalXTR(t *testing.T) {
 	}
 	if lines := strings.Count(string(text), "\n"); lines >= 15 {
 		t.Errorf("the minimal xTR has %d lines with its comments", lines)
+	}
+}
+
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// TestInteroperabilityExamples: each configuration for a peer is accepted, with no warning but of the key that everybody knows.
+func TestInteroperabilityExamples(t *testing.T) {
+	page, err := os.ReadFile(interoperabilityFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := yamlBlock.FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 5 {
+		t.Errorf("%d configurations", len(blocks))
+	}
+	for _, block := range blocks {
+		c, err := Parse(interoperabilityFile, []byte(block[1]))
+		if err != nil {
+			t.Errorf("%v\n%s", err, block[1])
+			continue
+		}
+		checkWarnings(t, c, block[1])
 	}
 }

@@ -20,6 +20,8 @@ type RLOCProbing struct {
 	Interval        time.Duration `key:"interval" unit:"seconds" range:"10ms..24h"`
 	Retries         int           `key:"retries" range:"0..100"`
 	RetriesInterval time.Duration `key:"retries-interval" unit:"seconds" range:"10ms..24h"`
+	// AcceptNonAuthoritative takes an answer without A bit, against RFC 9301 s.5.4, as a sign that the probed RLOC answers.
+	AcceptNonAuthoritative bool `key:"accept-non-authoritative"`
 }
 
 // LocatorPolicy overrides what other sites say about their locators. It fits the

@@ -71,6 +71,9 @@ type ProbingConfig struct {
 	Interval        time.Duration // between probes of a locator; 0 is 10 seconds
 	Retries         int           // after an unanswered probe; 0 is 3, negative none
 	RetriesInterval time.Duration // between them, and until the last is given up; 0 is a second
+
+	// AcceptNonAuthoritative takes answers without A bit for word that the probed RLOC answers, and for nothing else.
+	AcceptNonAuthoritative bool
 }
 
 // ETRConfig configures the ETR.

@@ -233,12 +233,12 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedVersion:               {"version", "records with an older Map-Version than the registered or cached one"},
 	RefusedNotifyLimit:           {"notify_limit", "Map-Notifies not sent because of their rate"},
 	RefusedNotifyTable:           {"notify_table", "Map-Notifies not sent because too many wait for their acknowledgement"},
-	RefusedNotifyAck:             {"notify_ack", "Map-Notify-Acks that acknowledge none of our Map-Notifies"},
+	RefusedNotifyAck:             {"notify_ack", "Map-Notify-Acks that acknowledge none of our unsolicited Map-Notifies; lispers.net acknowledges the others too"},
 	RefusedUnknownPeer:           {"unknown_peer", "Map-Notifies from a Map-Server that is not configured"},
 	RefusedNonce:                 {"nonce", "Map-Replies that answer none of our Map-Requests"},
 	RefusedUnrelatedPrefix:       {"unrelated_prefix", "Map-Replies about another EID-Prefix than the one asked for"},
 	RefusedProbeReply:            {"probe_reply", "Map-Replies to RLOC-probes that nobody sent"},
-	RefusedProbeNotAuthoritative: {"probe_not_authoritative", "answers to RLOC-probes with a record that no ETR answers for (A bit clear)"},
+	RefusedProbeNotAuthoritative: {"probe_not_authoritative", "answers to RLOC-probes with a record that no ETR answers for (A bit clear), unless `itr.rloc-probing.accept-non-authoritative` is set"},
 	RefusedProbeLocator:          {"probe_locator", "answers to RLOC-probes that name a locator of another mapping"},
 	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
 	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
@@ -302,6 +302,9 @@ func (c Counter) String() string {
 func (c Counter) description() string {
 	if c < refusedParse {
 		return counterTable[c].description
+	}
+	if c == parseRefusal(wire.ReasonZeroChecksum) {
+		return "messages that cannot be parsed: " + c.Reason() + " (`control.accept-zero-inner-checksum` accepts them)"
 	}
 	return "messages that cannot be parsed: " + c.Reason()
 }

@@ -101,11 +101,31 @@ func (e *etr) answer(asked lisp.Prefix) (all []lisp.Mapping, best lisp.Prefix) {
 	return all, best
 }
 
+// probedWithoutEID is what an RLOC-probe without an EID is about: the EID that it has as its source if that is ours (lispers.net's first
+// probe of a locator), else the first mapping with the RLOC that it came to.
+func (e *etr) probedWithoutEID(m *mapRequest) (DatabaseMapping, bool) {
+	if p := lisp.HostPrefix(m.sourceInstance, m.source); !m.source.IsZero() {
+		if _, match, ok := e.database.index.longest(p); ok {
+			return match, true
+		}
+	}
+	for _, l := range e.database.rlocs {
+		if l.rloc.Addr() == m.local.Addr() {
+			match, ok := e.database.index.get(l.prefix)
+			return match, ok
+		}
+	}
+	return DatabaseMapping{}, false
+}
+
 // handleProbe answers an RLOC-probe with the current mapping; p marks the locator
 // that the probe was sent to (RFC 9301 s.7.1).
 func (e *etr) handleProbe(m *mapRequest) {
 	for _, asked := range m.prefixes {
 		_, match, ok := e.database.index.match(asked)
+		if asked.Kind() == lisp.EIDNone {
+			match, ok = e.probedWithoutEID(m)
+		}
 		if !ok {
 			e.h.count(RefusedNoMapping)
 			continue

@@ -7,7 +7,9 @@ package control
 // What needs a table (nonces, limits, who is registered) is not decided here.
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"loci/lisp"
@@ -106,9 +108,15 @@ func (k *Keyring) inspect(at arrival, b []byte, how reading) (any, *Refusal) {
 	return nil, refusal(RefusedType, "no role takes a %s", m.Type())
 }
 
+// zeroChecksumAdvice names the setting of loci run.
+const zeroChecksumAdvice = "control.accept-zero-inner-checksum: true accepts it"
+
 func parseRefused(err error) *Refusal {
 	var parse *wire.ParseError
 	if errors.As(err, &parse) {
+		if parse.Reason == wire.ReasonZeroChecksum {
+			err = fmt.Errorf("%w (%s)", err, zeroChecksumAdvice)
+		}
 		return &Refusal{Reason: parseRefusal(parse.Reason), Err: err}
 	}
 	return &Refusal{Reason: RefusedType, Err: err}
@@ -149,7 +157,7 @@ func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
 	m.prefixes, m.itrRLOCs = m.usualPrefixes[:0], m.usualRLOCs[:0]
 	for i := range m.Records[:min(len(m.Records), maxRequestRecords)] {
 		p, err := m.Records[i].Prefix()
-		if err != nil || p.Kind() == lisp.EIDNone {
+		if err != nil || p.Kind() == lisp.EIDNone && (!m.Probe || m.SMR) { // a probe may be of an RLOC alone
 			return nil, refusal(RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
 		}
 		m.prefixes = append(m.prefixes, p)
@@ -253,6 +261,9 @@ func (k *Keyring) inspectMapNotify(at arrival, m *wire.MapNotify, b []byte) (any
 func (k *Keyring) inspectMapNotifyAck(room *Room, at arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
 	if !k.mapServer {
 		return nil, refusal(RefusedRole, "the Map-Server is off")
+	}
+	if len(m.Records) == 0 {
+		return &mapNotifyAck{arrival: at, nonce: m.Nonce, keyID: m.KeyID, algorithm: m.AlgorithmID, unverified: bytes.Clone(b)}, nil
 	}
 	_, site, refused := k.siteOfRecords(room, m.Records)
 	if refused != nil {

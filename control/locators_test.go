@@ -357,6 +357,60 @@ func TestProbeReplyChecks(t *testing.T) {
 	}
 }
 
+// TestNonAuthoritativeProbeReplies are taken where the operator says so, as word that the probed RLOC answers and as nothing else: the RTR
+// of OpenOverlayRouter and Cisco's proxy ETRs answer with A clear and no locators (testdata/vectors/cisco.pcap, frame 15).
+func TestNonAuthoritativeProbeReplies(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*wire.MapReply)
+	}{
+		{"no locators", func(m *wire.MapReply) { m.Records[0].Authoritative, m.Records[0].Locators = false, nil }},
+		{"no locators, TTL 0, another EID-Prefix", func(m *wire.MapReply) {
+			m.Records[0] = wire.Record{EID: wire.IPv4{}}
+		}},
+		{"other locators", func(m *wire.MapReply) {
+			m.Records[0].Authoritative, m.Records[0].Locators[0].Address = false, wire.IPv4{203, 0, 113, 1}
+		}},
+		{"p bit on another locator", func(m *wire.MapReply) {
+			m.Records[0].Authoritative, m.Records[0].Locators[1].Probed = false, true
+		}},
+	} {
+		n, x1, x2, _ := twoSites(t)
+		n.lose = func(from *testNode, p SendPacket) bool {
+			return from == x2 && p.Payload[0]>>4 == 2 && p.Payload[0]&8 != 0
+		}
+		cfg := x1.config
+		cfg.ITR = &ITRConfig{MapResolvers: cfg.ITR.MapResolvers}
+		x1.configure(cfg)
+		n.run(time.Second)
+		x1.miss("10.1.0.5", "10.2.0.9")
+		n.run(1500 * time.Millisecond)
+		cached, asked := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")], x1.counter(MapRequestSent)
+		answerProbe(t, x1, "192.0.2.2", c.change)
+		x1.wantCounter(RefusedProbeNotAuthoritative, 1)
+		x1.wantLocator("192.0.2.2", LocatorUnknown, LocatorAwaitsReply)
+
+		itr := *cfg.ITR
+		itr.RLOCProbing.AcceptNonAuthoritative = true
+		cfg.ITR = &itr
+		x1.configure(cfg) // by a reload
+		n.run(time.Second)
+		answerProbe(t, x1, "192.0.2.2", c.change)
+		x1.wantCounter(RefusedProbeNotAuthoritative, 1)
+		x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
+		if l := x1.locator("2001:db8:f::2"); l.State == LocatorUp {
+			t.Errorf("%s: the other locator is %s", c.name, l.State)
+		}
+		if got := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]; !got.Mapping.Equal(cached.Mapping) || !got.ExpiresAt.Equal(cached.ExpiresAt) {
+			t.Errorf("%s: the mapping is %+v, it was %+v", c.name, got, cached)
+		}
+		x1.wantCounter(MapRequestSent, asked)
+		x1.wantCounter(RLOCProbeNews, 0)
+		answerProbe(t, x1, "2001:db8:f::2", func(m *wire.MapReply) { c.change(m); m.Nonce++ })
+		x1.wantCounter(RefusedProbeReply, 1)
+	}
+}
+
 // TestProbedLocatorOfTheMappingCounts: the state that changes is that of the locator
 // with the p bit, also when the probe went to another one of the mapping.
 // Shows RFC 9301 s.5.4 (8).

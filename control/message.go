@@ -36,9 +36,10 @@ type mapRequest struct {
 	usualForwarded [1]netip.AddrPort
 }
 
-// site is the EID that a Map-Request is from, where that is like the EID-Prefix asked for; zero otherwise.
+// site is the EID that a Map-Request is from, where that is like the EID-Prefix asked for; zero otherwise, and for
+// RLOC-probes, whose source may be the probed site's.
 func (m *mapRequest) site(asked lisp.Prefix) lisp.Prefix {
-	if m.source.IsZero() || m.source.Kind() != asked.Kind() || m.sourceInstance != asked.Instance() {
+	if m.Probe || m.source.IsZero() || m.source.Kind() != asked.Kind() || m.sourceInstance != asked.Instance() {
 		return lisp.Prefix{}
 	}
 	return lisp.HostPrefix(m.sourceInstance, m.source)
@@ -145,11 +146,14 @@ type mapNotify struct {
 	peer peerID // the Map-Server it is from, and the site whose key it has
 }
 
-// mapNotifyAck is an authenticated Map-Notify-Ack.
+// mapNotifyAck is a Map-Notify-Ack that a key of its site authenticated. One without records tells no site: it is authenticated when
+// its nonce has told the Map-Notify that it acknowledges.
 type mapNotifyAck struct {
 	arrival
-	nonce uint64
-	site  string
+	nonce            uint64
+	site             string
+	keyID, algorithm uint8
+	unverified       []byte // the whole of one without records, nil otherwise
 }
 
 // registrant is who sent the Map-Register.

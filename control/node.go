@@ -203,8 +203,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 	case *mapNotify:
 		n.etr.handleMapNotify(m)
 	case *mapNotifyAck:
-		n.host.count(MapNotifyAckReceived)
-		n.mapServer.notifier.acknowledged(m)
+		n.handleMapNotifyAck(m)
 	}
 }
 
@@ -212,6 +211,10 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 	n.host.turn(now)
 	n.bring()
+	n.refuse(r)
+}
+
+func (n *Node) refuse(r *Refusal) {
 	n.host.count(r.Reason)
 	if r.site != "" && n.mapServer != nil {
 		n.mapServer.noteAuthFailure(r.site)
@@ -221,6 +224,25 @@ func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 		kind = NoticeRegistrationRefused
 	}
 	n.host.noticeRefusal(Notice{Kind: kind, Remote: r.From, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+}
+
+// handleMapNotifyAck ends a Map-Notify of the Map-Server.
+func (n *Node) handleMapNotifyAck(m *mapNotifyAck) {
+	if m.unverified != nil {
+		site, known := n.mapServer.notifier.siteOf(m.nonce)
+		if !known {
+			n.host.count(RefusedNotifyAck)
+			return
+		}
+		if _, _, refused := authenticateSite(site, m.unverified, m.keyID, m.algorithm); refused != nil {
+			refused.From, refused.Type = m.from, wire.TypeMapNotifyAck
+			n.refuse(refused)
+			return
+		}
+		m.site = site.Name
+	}
+	n.host.count(MapNotifyAckReceived)
+	n.mapServer.notifier.acknowledged(m)
 }
 
 // handleMapRequest gives each kind of Map-Request to the role that it is for.

@@ -145,6 +145,15 @@ func (n *notifier) handleTimeout(id uint32) {
 	n.drop(id)
 }
 
+// siteOf is the site whose xTR a Map-Notify with that nonce went to.
+func (n *notifier) siteOf(nonce uint64) (*Site, bool) {
+	id, known := n.byNonce[nonce]
+	if !known {
+		return nil, false
+	}
+	return &n.rows.at(id).site.config, true
+}
+
 // acknowledged ends a Map-Notify. The Map-Notify-Ack was authenticated by a key of the
 // site; it must be the site that the Map-Notify went to.
 func (n *notifier) acknowledged(m *mapNotifyAck) {

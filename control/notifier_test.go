@@ -268,6 +268,45 @@ func TestForgedMapNotifyAck(t *testing.T) {
 	}
 }
 
+// TestMapNotifyAckWithoutRecords: lispers.net's has none, so that only the nonce tells what it acknowledges. The site's key has to fit.
+func TestMapNotifyAckWithoutRecords(t *testing.T) {
+	n, ms, _ := oneSite(t, true, "192.0.2.1")
+	n.lose = func(from *testNode, _ SendPacket) bool { return from.name == "x192.0.2.1" }
+	c := xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.1.0.0/16")
+	c.ETR.MapServers[0].MergeRequest = true
+	n.add("x2", c, "192.0.2.2")
+	n.run(time.Second)
+	ack := wire.MapNotifyAck(*lastUnsolicited(t, ms))
+	ack.Records, ack.XTRIDUnflagged, ack.XTRID = nil, true, [16]byte{1}
+	for _, change := range []struct {
+		name, secret string
+		of           func(*wire.MapNotifyAck)
+		counted      Counter
+		left         int
+	}{
+		{"another secret", "another secret", func(*wire.MapNotifyAck) {}, RefusedAuthentication, 1},
+		{"another key", "a secret of the site", func(m *wire.MapNotifyAck) { m.KeyID++ }, RefusedUnknownKey, 1},
+		{"another algorithm", "a secret of the site", func(m *wire.MapNotifyAck) { m.AlgorithmID, m.Authentication = wire.AlgorithmHMACSHA1, make([]byte, 20) }, RefusedAlgorithm, 1},
+		{"another nonce", "a secret of the site", func(m *wire.MapNotifyAck) { m.Nonce++ }, RefusedNotifyAck, 1},
+		{"the right one", string(secret(1).Secret), func(*wire.MapNotifyAck) {}, MapNotifyAckReceived, 0},
+		{"once more", string(secret(1).Secret), func(*wire.MapNotifyAck) {}, RefusedNotifyAck, 0},
+	} {
+		m, before := ack, ms.counter(change.counted)
+		change.of(&m)
+		b, err := wire.AppendSigned(nil, &m, []byte(change.secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms.inject("192.0.2.100:4342", "192.0.2.1:4342", b)
+		if got := ms.counter(change.counted) - before; got != 1 {
+			t.Errorf("%s: %s was counted %d times", change.name, change.counted, got)
+		}
+		if got := len(ms.mapServer.notifier.byNonce); got != change.left {
+			t.Errorf("%s: %d Map-Notifies under way, want %d", change.name, got, change.left)
+		}
+	}
+}
+
 // sameSet is a site with two xTRs that register the same two locators, each its own one as local.
 func sameSet(t *testing.T, merge bool, first, second string) (n *testNetwork, ms *testNode, xtrs []*testNode) {
 	t.Helper()

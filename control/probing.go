@@ -304,7 +304,8 @@ func (p *prober) forgetNonces(l *locator) {
 }
 
 // handleReply takes the answer to a probe and returns the locator whose probe it
-// was; ok is false for what answers none. The state that changes is that of the
+// was; ok is false for what answers none, or speaks for no site. The latter only says that the probed RLOC answers, where the operator
+// accepts it. The state that changes is that of the
 // locator with the p bit, which is another one when the site says so (RFC 9301
 // s.5.4); it must be one of the mapping that the probe was about.
 func (p *prober) handleReply(m *mapReply, cached *mapCache) (l *locator, ok bool) {
@@ -313,13 +314,14 @@ func (p *prober) handleReply(m *mapReply, cached *mapCache) (l *locator, ok bool
 		p.h.count(RefusedProbeReply)
 		return nil, false
 	}
-	if slices.ContainsFunc(m.mappings, func(m lisp.Mapping) bool { return !m.Authoritative }) {
+	authoritative := !slices.ContainsFunc(m.mappings, func(m lisp.Mapping) bool { return !m.Authoritative })
+	if !authoritative && !p.config.AcceptNonAuthoritative {
 		p.h.count(RefusedProbeNotAuthoritative)
 		return nil, false
 	}
 	l = p.table.rows.at(id)
 	answering := id
-	if named, found := probedRLOC(m.mappings); found && named != l.rloc {
+	if named, found := probedRLOC(m.mappings); authoritative && found && named != l.rloc {
 		other, _, known := p.table.get(named)
 		if _, e, is := cached.get(l.prefix); !known || !is || !holds(e, named) {
 			p.h.count(RefusedProbeLocator)
@@ -337,7 +339,7 @@ func (p *prober) handleReply(m *mapReply, cached *mapCache) (l *locator, ok bool
 	})
 	p.forgetNonces(l)
 	p.answered(answering)
-	return l, true
+	return l, authoritative
 }
 
 func (s *probeState) sentAtOf(nonce uint64) instant {

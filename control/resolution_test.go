@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -591,6 +592,53 @@ func TestRLOCProbes(t *testing.T) {
 	ms.wantCounter(MapRequestForwarded, 0)
 }
 
+// TestRLOCProbeWithoutAnEID: lispers.net's first probe of a locator has AFI 0 and mask length 0 as record, and an EID of the probed site as
+// the source (testdata/vectors/lispers-net.pcap, frames 10 and 15).
+func TestRLOCProbeWithoutAnEID(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		at     string
+		change func(*wire.MapRequest)
+		answer string // about which EID-Prefix, none for no answer
+	}{
+		{"our EID as the source", "192.0.2.1", func(m *wire.MapRequest) { m.SourceEID = wire.IPv4{10, 1, 0, 0} }, "10.1.0.0/16"},
+		{"our IPv6 EID as the source", "2001:db8:f::1", func(m *wire.MapRequest) { m.SourceEID = wire.EIDAddress(0, eid("2001:db8:1::1")) }, "2001:db8:1::/48"},
+		{"another source", "192.0.2.1", func(m *wire.MapRequest) { m.SourceEID = wire.IPv4{10, 9, 0, 0} }, "10.1.0.0/16"},
+		{"no source", "2001:db8:f::1", func(*wire.MapRequest) {}, "10.1.0.0/16"},
+		{"at an address that is no locator of ours", "192.0.2.77", func(*wire.MapRequest) {}, ""},
+		{"a mask length", "192.0.2.1", func(m *wire.MapRequest) { m.Records[0].MaskLen = 8 }, ""},
+		{"no probe", "192.0.2.1", func(m *wire.MapRequest) { m.Probe = false }, ""},
+		{"an SMR too", "192.0.2.1", func(m *wire.MapRequest) { m.SMR = true }, ""},
+	} {
+		n, x1, _, _ := twoSites(t)
+		n.run(time.Second)
+		x1.sent = nil
+		probe := wire.MapRequest{Probe: true, Nonce: 77, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 9}}, Records: []wire.RequestRecord{{}}}
+		c.change(&probe)
+		b, err := probe.AppendTo(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x1.inject(netip.AddrPortFrom(netip.MustParseAddr(c.at), 4342).String(), "192.0.2.9:4342", b)
+		replies := sentMessages[*wire.MapReply](x1)
+		if c.answer == "" {
+			if len(replies) != 0 || x1.counter(RefusedEID)+x1.counter(RefusedNoMapping) != 1 {
+				t.Errorf("%s: %d answers, %d and %d refusals", c.name, len(replies), x1.counter(RefusedEID), x1.counter(RefusedNoMapping))
+			}
+			continue
+		}
+		if len(replies) != 1 || !replies[0].Probe || replies[0].Nonce != 77 {
+			t.Fatalf("%s: answers %+v", c.name, replies)
+		}
+		record := replies[0].Records[0]
+		p, _ := record.Prefix()
+		probed := slices.IndexFunc(record.Locators, func(l wire.LocatorRecord) bool { return l.Probed })
+		if p.String() != c.answer || !record.Authoritative || probed < 0 || record.Locators[probed].Address.String() != c.at {
+			t.Errorf("%s: the answer is %+v", c.name, record)
+		}
+	}
+}
+
 func TestMapResolverAlone(t *testing.T) {
 	n, x1, _, ms := twoSites(t)
 	mr := n.add("mr", Config{MapResolver: &MapResolverConfig{MapServers: []MapServerRoute{
@@ -811,5 +859,25 @@ func TestResolutionsAreForgottenTogether(t *testing.T) {
 	}
 	if kept > 0 || turns > resolutions/4 {
 		t.Errorf("%d are left after %d turns", kept, turns)
+	}
+}
+
+// TestRefusalOfAZeroChecksumNamesTheSetting that accepts it, in the event and in the log.
+func TestRefusalOfAZeroChecksumNamesTheSetting(t *testing.T) {
+	n, _, _, ms := twoSites(t)
+	n.run(time.Second)
+	b := encapsulated(t, wire.MapRequest{Nonce: 7}, "10.1.0.9/32", "192.0.2.9")
+	clear(b[4+20+6 : 4+20+8])
+	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", b)
+	if at := slices.IndexFunc(ms.notices, func(n Notice) bool { return n.Kind == NoticeMessageRefused }); at < 0 || !strings.Contains(ms.notices[at].Detail, "control.accept-zero-inner-checksum") {
+		t.Errorf("told: %+v", ms.notices)
+	}
+	c := ms.config
+	c.AcceptZeroInnerChecksum = true
+	ms.configure(c)
+	before := len(ms.sent)
+	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", b)
+	if len(ms.sent) == before {
+		t.Error("refused with the setting too")
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func probingOf(r config.RLOCProbing) control.ProbingConfig {
-	probing := control.ProbingConfig{Off: !r.Enabled, Interval: r.Interval, Retries: r.Retries, RetriesInterval: r.RetriesInterval}
+	probing := control.ProbingConfig{Off: !r.Enabled, Interval: r.Interval, Retries: r.Retries, RetriesInterval: r.RetriesInterval, AcceptNonAuthoritative: r.AcceptNonAuthoritative}
 	if probing.Retries == 0 {
 		probing.Retries = -1 // the file's 0 is "none", the Node's is its default
 	}

@@ -48,7 +48,7 @@ func TestPlanOfPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	itr, l := p.control.ITR, p.control.Limits
-	if want := (control.ProbingConfig{Off: true, Interval: 24 * time.Hour, Retries: 5, RetriesInterval: 10 * time.Millisecond}); itr.RLOCProbing != want {
+	if want := (control.ProbingConfig{Off: true, Interval: 24 * time.Hour, Retries: 5, RetriesInterval: 10 * time.Millisecond, AcceptNonAuthoritative: true}); itr.RLOCProbing != want {
 		t.Errorf("RLOC-probing %+v", itr.RLOCProbing)
 	}
 	unused, none, five := uint8(255), uint8(0), uint8(5)

@@ -68,11 +68,17 @@ const DefaultTTLMinutes = 1440
 // do not hold.
 const MaxLifetime = 365 * 24 * time.Hour
 
+// ttlInSeconds in a TTL says that the other bits count seconds, as lispers.net has it. In minutes it would be 4,000 years.
+const ttlInSeconds = 1 << 31
+
 // Lifetime is how long a TTL in minutes lasts, MaxLifetime at most; unlimited is the
 // receiver's choice for TTLUnlimited (RFC 9301 s.5.4).
 func Lifetime(ttlMinutes uint32, unlimited time.Duration) time.Duration {
-	if ttlMinutes == TTLUnlimited {
+	switch {
+	case ttlMinutes == TTLUnlimited:
 		return unlimited
+	case ttlMinutes&ttlInSeconds != 0:
+		return min(time.Duration(ttlMinutes&^ttlInSeconds)*time.Second, MaxLifetime)
 	}
 	return time.Duration(min(ttlMinutes, uint32(MaxLifetime/time.Minute))) * time.Minute
 }
