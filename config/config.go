@@ -39,6 +39,7 @@ type Config struct {
 	Warnings []Problem
 
 	source *source
+	own    ownEIDs // while the file is checked
 }
 
 // RouterID names this router in its Map-Registers (RFC 9301 s.5.6, I bit).

@@ -361,6 +361,10 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(text)
 	}
+	_, mistakes := readMistakes(f)
+	for _, m := range mistakes {
+		f.Add([]byte(m.yaml))
+	}
 	f.Add([]byte("a: &x [*x]\n"))
 	f.Add([]byte("itr:\n\t- {a: 'b, c\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -103,6 +103,22 @@ func TestLoadWarnsOfFilesThatOthersRead(t *testing.T) {
 	}
 }
 
+// TestLoadWarnsOfKeysInFiles: a file is no place for the quotes of YAML, nor for a known key.
+func TestLoadWarnsOfKeysInFiles(t *testing.T) {
+	for content, want := range map[string]string{
+		"\"the key of this site\"\n":        "the key itself begins and ends with quotes: remove them unless the other side has them, too: the keys must be equal",
+		"the key of this site \n":           "the key begins or ends with a space: remove it unless the other side has it, too: the keys must be equal",
+		"replace-by-32-random-characters\n": "this key stands in Loci's examples: everybody knows it: make your own: openssl rand -hex 32",
+	} {
+		directory := t.TempDir()
+		write(t, filepath.Join(directory, "site.key"), 0o600, content)
+		file := site(t, directory, "site.key")
+		if c, err := Load(file); err != nil || len(c.Warnings) != 1 || c.Warnings[0].Error() != file+":7:26: "+want {
+			t.Errorf("%q: got %v, %v, want %s", content, c, err, want)
+		}
+	}
+}
+
 // TestReloadSeesAChangedKeyFile: the configuration is the same text, the key is not.
 func TestReloadSeesAChangedKeyFile(t *testing.T) {
 	directory := t.TempDir()

@@ -25,7 +25,7 @@ const minMistakes = 90
 type mistake struct{ name, yaml, message string }
 
 // readMistakes reads "=== name", the configuration, ">>>", the message.
-func readMistakes(t *testing.T) (head string, cases []mistake) {
+func readMistakes(t testing.TB) (head string, cases []mistake) {
 	t.Helper()
 	b, err := os.ReadFile(mistakesFile)
 	if err != nil {

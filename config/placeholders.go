@@ -30,8 +30,8 @@ var exampleXTRIDs = map[string]bool{
 
 const newKeyHint = "make your own: openssl rand -hex 32"
 
-// warnOfKnownKey warns of a key that others know.
-func (c *Config) warnOfKnownKey(k placedKey) {
+// warnOfKey warns of a key that others know, and of one that came with more than itself.
+func (c *Config) warnOfKey(k placedKey) {
 	at := k.path + "." + secretKey
 	if k.File != "" {
 		at = k.path + ".auth-key-file"
@@ -41,7 +41,18 @@ func (c *Config) warnOfKnownKey(k placedKey) {
 		c.warn(at, "this key stands in Loci's examples: everybody knows it", newKeyHint)
 	case guessedKeys[strings.ToLower(k.Value.value)]:
 		c.warn(at, "this key is one of the first that attackers try", newKeyHint)
+	case strings.TrimSpace(k.Value.value) != k.Value.value:
+		c.warn(at, "the key begins or ends with a space", "remove it unless the other side has it, too: the keys must be equal")
+	case inQuotes(k.Value.value):
+		c.warn(at, "the key itself begins and ends with quotes", "remove them unless the other side has them, too: the keys must be equal")
 	}
+}
+
+// inQuotes reports whether quotes, straight or typographic, are part of a text.
+func inQuotes(text string) bool {
+	const quotes = openingQuotes + `"'`
+	runes := []rune(text)
+	return len(runes) > 1 && strings.ContainsRune(quotes, runes[0]) && strings.ContainsRune(quotes, runes[len(runes)-1])
 }
 
 func (c *Config) warnOfKnownXTRID() {

@@ -35,8 +35,7 @@ type Problem struct {
 	Path    string // of the value, as etr.local-eids[0].eid
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
-	line    string // of the file, without secrets; empty when it cannot be shown
-	caret   int    // characters of line before the place
+	source  *source
 }
 
 // Error is "file:line:column: what is wrong: hint".
@@ -53,10 +52,11 @@ func (p Problem) String() string { return p.Error() }
 
 // Detail is Error, then the line of the file and a caret below the place.
 func (p Problem) Detail() string {
-	if p.line == "" {
+	line, caret := p.source.excerpt(place{p.Line, p.Column}, p.Path, p.Message)
+	if line == "" {
 		return p.Error()
 	}
-	return fmt.Sprintf("%s\n    %s\n    %s^", p.Error(), p.line, strings.Repeat(" ", p.caret))
+	return fmt.Sprintf("%s\n    %s\n    %s^", p.Error(), line, strings.Repeat(" ", caret))
 }
 
 // Problems are all mistakes of a file, in the order of the file, at least one.

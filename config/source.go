@@ -43,10 +43,9 @@ func (s *source) warn(path, message, hint string) {
 }
 
 func (s *source) problem(at place, path, message, hint string) Problem {
-	line, caret := s.excerpt(at, path, message)
 	return Problem{
 		Position: Position{File: s.name, Line: at.line, Column: at.column},
-		Path:     path, Message: message, Hint: hint, line: line, caret: caret,
+		Path:     path, Message: message, Hint: hint, source: s,
 	}
 }
 

@@ -15,6 +15,10 @@ import (
 )
 
 func (c *Config) validate() {
+	if c.ETR != nil {
+		c.own = newOwnEIDs(c.ETR.LocalEIDs)
+		defer func() { c.own = ownEIDs{} }()
+	}
 	c.validateRoles()
 	c.validatePublicInternet()
 	c.validateInterfaces()

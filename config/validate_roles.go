@@ -25,7 +25,7 @@ func (c *Config) validateKeys() {
 		case !k.Value.IsZero() && len(k.Value.value) < shortKeyOctets:
 			c.warn(k.path, fmt.Sprintf("the key has %d octets only", len(k.Value.value)), "8 can be guessed, 32 random ones cannot: openssl rand -hex 32")
 		default:
-			c.warnOfKnownKey(k)
+			c.warnOfKey(k)
 		}
 	}
 }
@@ -88,8 +88,11 @@ const leastOwnBits = 8
 // validateStaticPlace compares a static mapping with this site's EIDs and with its own RLOCs.
 func (c *Config) validateStaticPlace(m StaticMapping, path string) {
 	if c.ETR != nil {
-		within := func(l LocalEID) bool { return l.Prefix().Covers(m.Prefix()) && l.Prefix() != m.Prefix() } // equal ones: validateLocalEID
-		if own := slices.IndexFunc(c.ETR.LocalEIDs, within); own >= 0 {
+		switch own, ok := c.own.covering(m.Prefix()); {
+		case !ok:
+		case c.ETR.LocalEIDs[own].Prefix() == m.Prefix():
+			c.fail(fmt.Sprintf("etr.local-eids[%d].eid", own), fmt.Sprintf("eid: %s is in itr.map-cache.mappings as well", m.Prefix()), "an EID-Prefix is this site's or another's")
+		default:
 			c.fail(path+".eid", fmt.Sprintf("eid: %s is inside this site's EID-Prefix %s: the mapping would never be used", m.Prefix(), c.ETR.LocalEIDs[own].Prefix()),
 				"packets to it stay in the site: want an EID-Prefix of another site, or narrow local-eids")
 		}
@@ -144,20 +147,6 @@ func peerText(a netip.AddrPort) string {
 		return a.Addr().String()
 	}
 	return a.String()
-}
-
-// ownPrefixOf finds the EID-Prefix of this site that covers an address. Other
-// Instance-IDs than 0 may use the numbers of the core: they are apart from it.
-func (c *Config) ownPrefixOf(a netip.Addr) (lisp.Prefix, bool) {
-	if c.ETR == nil {
-		return lisp.Prefix{}, false
-	}
-	for _, l := range c.ETR.LocalEIDs {
-		if l.InstanceID == 0 && l.EID.Bits() > 0 && l.EID.Contains(0, lisp.EIDFromAddr(a)) {
-			return l.EID, true
-		}
-	}
-	return lisp.Prefix{}, false
 }
 
 func (c *Config) validateETR() {
@@ -233,14 +222,6 @@ func (c *Config) validateLocalEID(l LocalEID, path string) {
 	} else if slices.ContainsFunc(unforwarded, func(p lisp.Prefix) bool { return p.Covers(l.EID) }) {
 		c.warn(path+".eid", fmt.Sprintf("eid: %s is registered, but packets of such EIDs are not forwarded", l.EID),
 			"the data plane forwards unicast packets of more than local scope")
-	}
-	if c.ITR == nil {
-		return
-	}
-	for _, m := range c.ITR.MapCache.Mappings {
-		if m.Prefix() == l.Prefix() {
-			c.fail(path+".eid", fmt.Sprintf("eid: %s is in itr.map-cache.mappings as well", l.Prefix()), "an EID-Prefix is this site's or another's")
-		}
 	}
 }
 
