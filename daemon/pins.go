@@ -44,3 +44,12 @@ func pinTrouble(c *config.Config) (warning string, err error) {
 	return problem(directory+" is not on a BPF file system, so that the daemon mounts one there",
 		"what is pinned is lost when that is unmounted; want a directory below /sys/fs/bpf").Error(), nil
 }
+
+// passingPins warns of pins that end with this mount namespace.
+func passingPins(directory string) (warning string) {
+	if !kernel.PinsEndWithNamespace(directory) {
+		return ""
+	}
+	return fmt.Sprintf("pin-directory: %s is on a BPF file system of this mount namespace alone, as each command of `ip netns exec` has one: "+
+		"when the daemon is killed, what is pinned is lost, and packets are not forwarded; start it by `nsenter --net=/run/netns/NAME loci run` instead", directory)
+}

@@ -131,6 +131,10 @@ func (d *daemon) openEngine(p plan) error {
 		return fmt.Errorf("data plane: %w", err)
 	}
 	d.missing, d.engine, d.plane, d.routed = missingFeatures(), routed, routed, routed
+	if w := passingPins(p.config.Datapath.PinDirectory); w != "" {
+		d.pinWarning = w
+		d.log.Warn(w)
+	}
 	if err := routed.followHost(p.host.hostView); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}

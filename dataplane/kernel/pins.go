@@ -168,3 +168,30 @@ func PinMount(directory string) (target string, err error) {
 	}
 	return target, nil
 }
+
+// PinsEndWithNamespace reports whether the directory is on a BPF file system that the init process's mount namespace does not have: it,
+// and what is pinned there, ends with the last process of this mount namespace. Commands of `ip netns exec` have one each, because it
+// mounts /sys anew. In a container the first process has the same as the others; a service with mounts of its own (systemd's
+// ProtectSystem, for example) has the same file system as the host. What cannot be read is taken for lasting.
+func PinsEndWithNamespace(directory string) bool {
+	var pins unix.Stat_t
+	if unix.Stat(directory, &pins) != nil {
+		return false
+	}
+	mounts, err := os.ReadFile("/proc/1/mountinfo")
+	if err != nil {
+		return false
+	}
+	return !hasDevice(string(mounts), fmt.Sprintf("%d:%d", unix.Major(pins.Dev), unix.Minor(pins.Dev)))
+}
+
+// hasDevice looks for a device among mounts, in the format of /proc/PID/mountinfo.
+func hasDevice(mounts, device string) bool {
+	for line := range strings.Lines(mounts) {
+		const deviceField = 2
+		if fields := strings.Fields(line); len(fields) > deviceField && fields[deviceField] == device {
+			return true
+		}
+	}
+	return false
+}
