@@ -50,7 +50,7 @@ func stepsOf(document string) []step {
 // The reader's commands, in the reader's order, in one shell that stops at the first that fails.
 func TestTutorial(t *testing.T) {
 	testnet.RequireRoot(t)
-	for _, program := range []string{"bash", "ip", "ping", "sysctl", "mount"} {
+	for _, program := range []string{"bash", "ip", "ping", "sysctl", "nsenter"} {
 		testnet.RequireProgram(t, program)
 	}
 	directory := t.TempDir()
@@ -132,8 +132,7 @@ func removeTutorial(t *testing.T, own string) {
     ip netns delete loci-$name
   fi
 done
-if mountpoint -q /run/loci-tutorial/bpf; then umount -l /run/loci-tutorial/bpf; fi
-rm -rf /run/loci-tutorial`
+rm -rf /run/loci-tutorial /sys/fs/bpf/loci-tutorial`
 	if output, err := exec.Command("bash", "-c", strings.ReplaceAll(script, "loci-", own)).CombinedOutput(); err != nil {
 		t.Errorf("remove the tutorial's network: %v\n%s", err, output)
 	}
