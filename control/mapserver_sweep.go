@@ -3,11 +3,10 @@
 package control
 
 // What is too much for one turn at a million registrations: to drop those that another
-// configuration does not allow any more, and to list them all. Both go over the rows of the
-// table, a batch a turn. While a pass is under way, nothing is answered from a row that the
+// configuration does not allow any more, and to list them all, a batch a turn. While a pass is under way, nothing is answered from a row that the
 // configuration does not allow: it is dropped when it is met.
 
-import "slices"
+import "loci/lisp"
 
 const (
 	// registrationSweepRows is one batch.
@@ -68,23 +67,21 @@ func (s *mapServer) dropDisallowed(id uint32) (dropped bool) {
 	return true
 }
 
-// RegistrationsPage is a part of what Registrations yields, in no order: at most about so many
-// from where the last page ended, which is 0 at first. more is false after the last one. What
-// changes between two pages may be in both or in none.
-func (n *Node) RegistrationsPage(from uint32, most int) (page []Registration, next uint32, more bool) {
+// RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another, about so
+// many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning.
+func (n *Node) RegistrationsPage(within, after lisp.Prefix, most int) (page []Registration) {
 	if n.mapServer == nil {
-		return nil, 0, false
+		return nil
 	}
-	t := &n.mapServer.registrations
-	rows := uint32(t.rows.len())
-	for next = from; next < rows && len(page) < most && next-from < registrationSweepRows; next++ {
-		row := t.rows.at(next)
-		if row.prefix.IsZero() {
-			continue
-		}
-		for _, r := range slices.Backward(slices.Collect(t.each(row))) {
-			page = append(page, n.mapServer.registrationStatus(row, r))
-		}
+	add := func(r Registration) bool {
+		page = append(page, r)
+		return true
 	}
-	return page, next, next < rows
+	for _, id := range n.mapServer.registrations.index.overlapping(within, after) {
+		if len(page) >= most {
+			break
+		}
+		n.mapServer.statusOf(n.mapServer.registrations.rows.at(id), add)
+	}
+	return page
 }

@@ -581,6 +581,21 @@ func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next u
 	return page, next, next < rows
 }
 
+// MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after another, so many at
+// most. Zero for within is everything, zero for after the beginning.
+func (n *Node) MapCachePrefixes(within, after lisp.Prefix, most int) (page []lisp.Prefix) {
+	if n.itr == nil {
+		return nil
+	}
+	for p := range n.itr.cache.index.overlapping(within, after) {
+		if len(page) >= most {
+			break
+		}
+		page = append(page, p)
+	}
+	return page
+}
+
 // Database yields the EID-Prefixes of this site in their order.
 func (n *Node) Database() iter.Seq[DatabaseMapping] {
 	return func(yield func(DatabaseMapping) bool) {

@@ -87,8 +87,37 @@ func compareTables(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]
 	if !slices.Equal(subtree, within) {
 		t.Fatalf("subtree of %s is %v, want %v", q, subtree, within)
 	}
+	compareOverlapping(t, table, model, q)
 	if table.overlaps(q) != overlaps || table.size != len(model) {
 		t.Fatalf("overlaps of %s: want %v; size %d, want %d", q, overlaps, table.size, len(model))
+	}
+}
+
+// compareOverlapping lists what overlaps with q, and everything, in pages of three.
+func compareOverlapping(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]int, q lisp.Prefix) {
+	t.Helper()
+	for _, within := range []lisp.Prefix{q, {}} {
+		var want, got []lisp.Prefix
+		for p := range model {
+			if within.IsZero() || p.Overlaps(within) {
+				want = append(want, p)
+			}
+		}
+		slices.SortFunc(want, lisp.Prefix.Compare)
+		for after, more := (lisp.Prefix{}), true; more; {
+			more = false
+			for p, v := range table.overlapping(within, after) {
+				if more = len(got)%3 == 2; v != model[p] {
+					t.Fatalf("%s is %d, want %d", p, v, model[p])
+				}
+				if got, after = append(got, p), p; more {
+					break
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("what overlaps with %s: %v, want %v", within, got, want)
+		}
 	}
 }
 

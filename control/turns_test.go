@@ -95,11 +95,14 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 	s.Checkpoint(s.now)
 	check("a checkpoint", turnMappings/checkpointRows, s.timeouts)
 
-	from, listed := uint32(0), 0
-	check("a list", turnMappings/registrationSweepRows, func() bool {
-		page, next, more := s.RegistrationsPage(from, 512)
-		from, listed = next, listed+len(page)
-		return !more
+	after, listed := lisp.Prefix{}, 0
+	check("a list", turnMappings/512, func() bool {
+		page := s.RegistrationsPage(lisp.Prefix{}, after, 512)
+		if len(page) > 0 {
+			after = page[len(page)-1].Prefix
+		}
+		listed += len(page)
+		return len(page) == 0
 	})
 	if listed != turnMappings {
 		t.Errorf("%d registrations listed", listed)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"loci/config"
 	"loci/control"
+	"loci/daemon/api"
 )
 
 // runningDaemon is a Map-Server's daemon with its loop at work, without sockets.
@@ -47,6 +49,13 @@ func runningDaemon(t *testing.T) *daemon {
 
 // TestAskersMayLeave has clients hang up while the loop is busy. The race detector
 // is the judge.
+// endOf reads a list to its end.
+func endOf[T any](list iter.Seq2[T, error]) (err error) {
+	for _, err = range list {
+	}
+	return err
+}
+
 func TestAskersMayLeave(t *testing.T) {
 	d := runningDaemon(t)
 	for range 200 {
@@ -58,8 +67,8 @@ func TestAskersMayLeave(t *testing.T) {
 		answered := make(chan error, 4)
 		go func() { _, err := d.counters(gone); answered <- err }()
 		go func() { _, err := d.status(gone); answered <- err }()
-		go func() { _, err := d.registrations(gone); answered <- err }()
-		go func() { _, err := d.database(gone); answered <- err }()
+		go func() { answered <- endOf(d.registrations(gone, api.ListQuery{})) }()
+		go func() { answered <- endOf(d.database(gone, api.ListQuery{})) }()
 		leave()
 		for range 4 {
 			if err := <-answered; err != nil && !errors.Is(err, context.Canceled) {
@@ -77,7 +86,7 @@ func TestAskersOfAStoppedLoopAreTold(t *testing.T) {
 	d := runningDaemon(t)
 	d.loop = newLoop(d.loop.node, d.sockets, nil, d.events, d.log)
 	close(d.loop.stopped)
-	if _, err := d.registrations(t.Context()); !errors.Is(err, errStopping) {
+	if err := endOf(d.registrations(t.Context(), api.ListQuery{})); !errors.Is(err, errStopping) {
 		t.Errorf("got %v", err)
 	}
 }

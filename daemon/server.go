@@ -7,10 +7,12 @@ package daemon
 // by asking for a reload.
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -32,10 +34,10 @@ const (
 // source is what the server tells about; the daemon is one.
 type source interface {
 	status(context.Context) (api.Status, error)
-	mapCache(context.Context) ([]api.MapCacheEntry, error)
-	database(context.Context) ([]api.DatabaseEntry, error)
-	mapRequests(context.Context) ([]api.PendingMapRequest, error)
-	registrations(context.Context) ([]api.Registration, error)
+	mapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error]
+	database(context.Context, api.ListQuery) iter.Seq2[api.DatabaseEntry, error]
+	mapRequests(context.Context, api.ListQuery) iter.Seq2[api.PendingMapRequest, error]
+	registrations(context.Context, api.ListQuery) iter.Seq2[api.Registration, error]
 	locators(context.Context) ([]api.LocatorState, error)
 	interfaces(context.Context) (api.Interfaces, error)
 	siblings(context.Context) (api.Siblings, error)
@@ -55,10 +57,10 @@ type server struct {
 func newServer(socket *controlSocket, from source, events *hub, log *slog.Logger) *server {
 	mux := http.NewServeMux()
 	handle(mux, "GET "+api.PathStatus, from.status)
-	handle(mux, "GET "+api.PathMapCache, from.mapCache)
-	handle(mux, "GET "+api.PathDatabase, from.database)
-	handle(mux, "GET "+api.PathMapRequests, from.mapRequests)
-	handle(mux, "GET "+api.PathRegistrations, from.registrations)
+	handleList(mux, "GET "+api.PathMapCache, from.mapCache)
+	handleList(mux, "GET "+api.PathDatabase, from.database)
+	handleList(mux, "GET "+api.PathMapRequests, from.mapRequests)
+	handleList(mux, "GET "+api.PathRegistrations, from.registrations)
 	handle(mux, "GET "+api.PathLocators, from.locators)
 	handle(mux, "GET "+api.PathInterfaces, from.interfaces)
 	handle(mux, "GET "+api.PathSiblings, from.siblings)
@@ -134,6 +136,75 @@ func handleQuery[T any](mux *http.ServeMux, pattern string, answer func(*http.Re
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(body) // a client that left needs no answer
 	})
+}
+
+// handleList answers with an array, whose elements are sent as they come. An error in the midst of it ends
+// the connection: what was sent is no whole document then.
+func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Context, api.ListQuery) iter.Seq2[T, error]) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		q, err := parseListQuery(r.URL.Query())
+		if err != nil {
+			writeProblem(w, http.StatusUnprocessableEntity, err)
+			return
+		}
+		out := &listWriter{control: http.NewResponseController(w), to: bufio.NewWriterSize(w, listBuffer)}
+		for element, err := range list(r.Context(), q) {
+			if err != nil && out.elements == 0 {
+				writeProblem(w, http.StatusUnprocessableEntity, err)
+				return
+			}
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			if out.elements == 0 {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			if out.element(element) != nil || out.elements == q.Limit {
+				break
+			}
+		}
+		if out.elements == 0 {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		_ = out.end() // a client that left needs no answer
+	})
+}
+
+// listBuffer is how many octets of a list wait until they are sent.
+const listBuffer = 32 << 10
+
+// listWriter writes a JSON array. Who does not read what he asked for gives up his place.
+type listWriter struct {
+	control  *http.ResponseController
+	to       *bufio.Writer
+	elements int
+}
+
+func (l *listWriter) element(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	separator := byte(',')
+	if l.elements == 0 {
+		separator = '['
+	}
+	if l.to.Available() <= len(text) {
+		_ = l.control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	}
+	l.elements++
+	_ = l.to.WriteByte(separator) // the next call tells of an error
+	_, err = l.to.Write(text)
+	return err
+}
+
+func (l *listWriter) end() error {
+	_ = l.control.SetWriteDeadline(time.Now().Add(answerTimeout))
+	if l.elements == 0 {
+		_ = l.to.WriteByte('[')
+	}
+	_, _ = l.to.WriteString("]\n")
+	return l.to.Flush()
 }
 
 func writeProblem(w http.ResponseWriter, status int, err error) {

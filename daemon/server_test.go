@@ -5,12 +5,15 @@ package daemon
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,15 +222,43 @@ func TestClientSaysWhatIsWrong(t *testing.T) {
 }
 
 // cannedSource answers without a daemon.
-type cannedSource struct{ source }
+type cannedSource struct {
+	source
+	listed *atomic.Int64
+}
 
 func (cannedSource) status(context.Context) (api.Status, error) {
 	return api.Status{Ready: true, PID: 42}, nil
 }
 
-func (cannedSource) mapCache(context.Context) ([]api.MapCacheEntry, error) {
+func (cannedSource) mapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
 	drop := lisp.ActionDrop
-	return []api.MapCacheEntry{{EIDPrefix: lisp.MustParsePrefix("[7]10.0.0.0/8"), Action: &drop}}, nil
+	return func(yield func(api.MapCacheEntry, error) bool) {
+		yield(api.MapCacheEntry{EIDPrefix: lisp.MustParsePrefix("[7]10.0.0.0/8"), Action: &drop}, nil)
+	}
+}
+
+// database ends with an error in the midst of what it lists.
+func (cannedSource) database(context.Context, api.ListQuery) iter.Seq2[api.DatabaseEntry, error] {
+	return func(yield func(api.DatabaseEntry, error) bool) {
+		for i := 0; i < 2000 && yield(api.DatabaseEntry{EIDPrefix: lisp.MustParsePrefix("10.0.0.0/8")}, nil); i++ {
+		}
+		yield(api.DatabaseEntry{}, errStopping)
+	}
+}
+
+// mapRequests fails at once.
+func (cannedSource) mapRequests(context.Context, api.ListQuery) iter.Seq2[api.PendingMapRequest, error] {
+	return func(yield func(api.PendingMapRequest, error) bool) { yield(api.PendingMapRequest{}, errStopping) }
+}
+
+// registrations are without end: listed counts those that were asked for.
+func (c cannedSource) registrations(_ context.Context, q api.ListQuery) iter.Seq2[api.Registration, error] {
+	return func(yield func(api.Registration, error) bool) {
+		for yield(api.Registration{EIDPrefix: q.EIDPrefix}, nil) {
+			c.listed.Add(1)
+		}
+	}
 }
 
 func (cannedSource) reload(context.Context) (api.Reload, error) {
@@ -248,7 +279,7 @@ func serving(t *testing.T, log *slog.Logger) (*api.Client, *hub, *server) {
 		t.Fatal(err)
 	}
 	events := newHub()
-	s := newServer(listener, cannedSource{}, events, log)
+	s := newServer(listener, cannedSource{listed: new(atomic.Int64)}, events, log)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { s.run(ctx); close(done) }()
@@ -270,6 +301,47 @@ func TestServerAnswers(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != socketMode {
 		t.Errorf("socket mode %v, %v", info.Mode(), err)
+	}
+}
+
+// TestListsAreSentAsTheyCome: a client has the first entries of a list that never ends, and who leaves ends it.
+func TestListsAreSentAsTheyCome(t *testing.T) {
+	client, _, _ := serve(t)
+	within := lisp.MustParsePrefix("10.1.0.0/16")
+	for limit, want := range map[int]int{3: 3, 1: 1, 0: 5000} {
+		read := 0
+		for r, err := range client.EachRegistrations(t.Context(), api.ListQuery{EIDPrefix: within, Limit: limit}) {
+			if err != nil || r.EIDPrefix != within {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if read++; read == 5000 {
+				break
+			}
+		}
+		if read != want {
+			t.Errorf("limit %d: %d entries, want %d", limit, read, want)
+		}
+	}
+}
+
+// TestListThatFails is never taken for a whole one.
+func TestListThatFails(t *testing.T) {
+	client, _, path := serve(t)
+	if list, err := client.Database(t.Context()); err == nil {
+		t.Errorf("%d entries, and no error", len(list))
+	}
+	if _, err := client.MapRequests(t.Context()); err == nil || err.Error() != errStopping.Error() {
+		t.Errorf("a list that fails at once: %v", err)
+	}
+	local := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}}
+	for _, query := range []string{"?eid=nonsense", "?limit=-1", "?limit=many"} {
+		answer, err := local.Get("http://loci" + api.PathRegistrations + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %s", query, answer.Status)
+		}
 	}
 }
 

@@ -26,10 +26,15 @@ const (
 // waitForDaemon bounds one question to the daemon, and tells the user when there is no answer for some time.
 func waitForDaemon(cmd *cobra.Command, socket string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), answerTimeout)
-	silence := time.AfterFunc(silenceTold, func() {
+	silence := tellSilence(cmd, socket)
+	return ctx, func() { silence.Stop(); cancel() }
+}
+
+// tellSilence tells the user that there is no answer yet, unless it is stopped before.
+func tellSilence(cmd *cobra.Command, socket string) *time.Timer {
+	return time.AfterFunc(silenceTold, func() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "loci: the daemon at %s has not answered for %s: waiting up to %s\n", socket, silenceTold, answerTimeout)
 	})
-	return ctx, func() { silence.Stop(); cancel() }
 }
 
 // showFlags are common to all of show's subcommands.
@@ -45,6 +50,7 @@ func newShowCommand() *cobra.Command {
 		Short: "Show the tables and counters of a running daemon",
 		Example: `  loci show status
   loci show map-cache 10.2.0.1
+  loci show registrations 10.0.0.0/8 --limit 20
   loci show registrations --json --socket /run/loci/ms.sock`,
 		Args: cobra.NoArgs, // or a mistyped table would be answered by help, and success
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -54,13 +60,13 @@ func newShowCommand() *cobra.Command {
 	cmd.AddCommand(
 		showSubcommand(flags, "status", "State of the daemon", (*api.Client).Status, printStatus),
 		showTable(flags, "map-cache", "Where remote EIDs are reachable (ITR)",
-			prefixTable[api.MapCacheEntry]{(*api.Client).MapCache, mapCachePrefix, printMapCache}),
+			prefixTable[api.MapCacheEntry]{(*api.Client).EachMapCache, mapCacheHeading, mapCacheRows}),
 		showTable(flags, "map-requests", "Map-Requests under way (ITR)",
-			prefixTable[api.PendingMapRequest]{(*api.Client).MapRequests, mapRequestPrefix, printMapRequests}),
+			prefixTable[api.PendingMapRequest]{(*api.Client).EachMapRequests, mapRequestHeading, mapRequestRows}),
 		showTable(flags, "database", "EID-Prefixes of this site (ETR)",
-			prefixTable[api.DatabaseEntry]{(*api.Client).Database, databasePrefix, printDatabase}),
+			prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows}),
 		showTable(flags, "registrations", "What sites have registered (Map-Server)",
-			prefixTable[api.Registration]{(*api.Client).Registrations, registrationPrefix, printRegistrations}),
+			prefixTable[api.Registration]{(*api.Client).EachRegistrations, registrationHeading, registrationRows}),
 		showSubcommand(flags, "locators", "RLOCs of all mappings and their states", (*api.Client).Locators, printLocators),
 		showSubcommand(flags, "interfaces", "Interfaces and own RLOCs with their states", (*api.Client).Interfaces, printInterfaces),
 		showSubcommand(flags, "siblings", "Other xTRs of this site, and who gets its packets", (*api.Client).Siblings, printSiblings),

@@ -5,7 +5,6 @@ package main
 // How loci show prints what it was told.
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -15,46 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"loci/daemon/api"
-	"loci/lisp"
 )
-
-// prefixTable is a table keyed by EID-Prefix.
-type prefixTable[T any] struct {
-	ask   func(*api.Client, context.Context) ([]T, error)
-	key   func(T) lisp.Prefix
-	print func(io.Writer, []T) error
-}
-
-// showTable is showSubcommand for a table: an argument narrows it to the entries
-// that cover or are covered by it.
-func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]) *cobra.Command {
-	cmd := showSubcommand(flags, name, short, table.ask, table.print)
-	cmd.Use = name + " [EID or EID-PREFIX]"
-	cmd.Args = cobra.MaximumNArgs(1)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return showAnswer(cmd, flags, table.ask, table.print)
-		}
-		wanted, err := lisp.ParsePrefix(args[0])
-		if err != nil {
-			return err
-		}
-		filtered := func(client *api.Client, ctx context.Context) ([]T, error) {
-			list, err := table.ask(client, ctx)
-			return slices.DeleteFunc(list, func(row T) bool { return !table.key(row).Overlaps(wanted) }), err
-		}
-		return showAnswer(cmd, flags, filtered, table.print)
-	}
-	return cmd
-}
-
-func mapCachePrefix(e api.MapCacheEntry) lisp.Prefix       { return e.EIDPrefix }
-func mapRequestPrefix(e api.PendingMapRequest) lisp.Prefix { return e.EIDPrefix }
-func databasePrefix(e api.DatabaseEntry) lisp.Prefix       { return e.EIDPrefix }
-func registrationPrefix(e api.Registration) lisp.Prefix    { return e.EIDPrefix }
 
 // printRows prints aligned columns under a heading, or a word when there are none.
 func printRows(out io.Writer, heading string, rows []string) error {
@@ -70,60 +31,46 @@ func printRows(out io.Writer, heading string, rows []string) error {
 	return table.Flush()
 }
 
-func printMapCache(out io.Writer, entries []api.MapCacheEntry) error {
-	now := time.Now()
-	var rows []string
-	for _, e := range entries {
-		first, rest := locatorLines(e.Locators)
-		switch {
-		case e.ProxyETR:
-			first += " (proxy ETR)"
-		case e.Gleaned:
-			first += " (gleaned)"
-		case e.Action != nil:
-			first = e.Action.String()
-		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d", e.EIDPrefix, first, age(now, &e.CreatedAt), untilText(now, e.ExpiresAt, e.Static), age(now, e.LastUsedAt), e.Packets))
-		rows = append(rows, rest...)
+const mapCacheHeading = "EID-PREFIX\tLOCATOR priority/weight\tAGE\tEXPIRES\tLAST USED\tPACKETS"
+
+func mapCacheRows(now time.Time, e api.MapCacheEntry) []string {
+	first, rest := locatorLines(e.Locators)
+	switch {
+	case e.ProxyETR:
+		first += " (proxy ETR)"
+	case e.Gleaned:
+		first += " (gleaned)"
+	case e.Action != nil:
+		first = e.Action.String()
 	}
-	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tAGE\tEXPIRES\tLAST USED\tPACKETS", rows)
+	return append([]string{fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d", e.EIDPrefix, first, age(now, &e.CreatedAt), untilText(now, e.ExpiresAt, e.Static), age(now, e.LastUsedAt), e.Packets)}, rest...)
 }
 
-func printMapRequests(out io.Writer, list []api.PendingMapRequest) error {
-	now := time.Now()
-	var rows []string
-	for _, r := range list {
-		why := "asked for again"
-		switch {
-		case r.SMRInvoked:
-			why = "an SMR"
-		case r.SourceEID != "":
-			why = "a packet from " + r.SourceEID
-		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s\t%s", r.EIDPrefix, why, r.State, age(now, &r.StartedAt), r.Tries, r.MapResolver, untilText(now, &r.NextAt, false)))
+const mapRequestHeading = "EID-PREFIX\tWHY\tSTATE\tAGE\tSENT\tLAST TO\tNEXT"
+
+func mapRequestRows(now time.Time, r api.PendingMapRequest) []string {
+	why := "asked for again"
+	switch {
+	case r.SMRInvoked:
+		why = "an SMR"
+	case r.SourceEID != "":
+		why = "a packet from " + r.SourceEID
 	}
-	return printRows(out, "EID-PREFIX\tWHY\tSTATE\tAGE\tSENT\tLAST TO\tNEXT", rows)
+	return []string{fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s\t%s", r.EIDPrefix, why, r.State, age(now, &r.StartedAt), r.Tries, r.MapResolver, untilText(now, &r.NextAt, false))}
 }
 
-func printDatabase(out io.Writer, entries []api.DatabaseEntry) error {
-	var rows []string
-	for _, e := range entries {
-		first, rest := locatorLines(e.Locators)
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%dm", e.EIDPrefix, first, e.TTLMinutes))
-		rows = append(rows, rest...)
-	}
-	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tTTL", rows)
+const databaseHeading = "EID-PREFIX\tLOCATOR priority/weight\tTTL"
+
+func databaseRows(_ time.Time, e api.DatabaseEntry) []string {
+	first, rest := locatorLines(e.Locators)
+	return append([]string{fmt.Sprintf("%s\t%s\t%dm", e.EIDPrefix, first, e.TTLMinutes)}, rest...)
 }
 
-func printRegistrations(out io.Writer, entries []api.Registration) error {
-	now := time.Now()
-	var rows []string
-	for _, e := range entries {
-		first, rest := locatorLines(e.Locators)
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, yesOrNo(e.InForce), registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false)))
-		rows = append(rows, rest...)
-	}
-	return printRows(out, "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES", rows)
+const registrationHeading = "EID-PREFIX\tLOCATOR priority/weight\tSITE\tETR\tIN FORCE\tFLAGS\tKEY\tAGE\tEXPIRES"
+
+func registrationRows(now time.Time, e api.Registration) []string {
+	first, rest := locatorLines(e.Locators)
+	return append([]string{fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s", e.EIDPrefix, first, e.Site, e.ETR, yesOrNo(e.InForce), registrationFlags(e), e.KeyID, age(now, &e.FirstRegisteredAt), untilText(now, &e.ExpiresAt, false))}, rest...)
 }
 
 func yesOrNo(b bool) string {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net"
 	"net/http"
 	"syscall"
@@ -21,7 +22,7 @@ import (
 // streamTimeout bounds how long the beginning of a stream is waited for.
 const streamTimeout = 30 * time.Second
 
-// maxAnswerOctets bounds a document: a map-cache of a million entries fits.
+// maxAnswerOctets bounds a document that is no list.
 const maxAnswerOctets = 1 << 30
 
 // Client asks one daemon.
@@ -45,23 +46,43 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 }
 
 // MapCache asks for the map-cache.
-func (c *Client) MapCache(ctx context.Context) (list []MapCacheEntry, err error) {
-	return list, c.get(ctx, PathMapCache, &list)
+func (c *Client) MapCache(ctx context.Context) ([]MapCacheEntry, error) {
+	return collect(c.EachMapCache(ctx, ListQuery{}))
+}
+
+// EachMapCache yields what MapCache has as it comes.
+func (c *Client) EachMapCache(ctx context.Context, q ListQuery) iter.Seq2[MapCacheEntry, error] {
+	return each[MapCacheEntry](ctx, c, PathMapCache, q)
 }
 
 // Database asks for this site's EID-Prefixes.
-func (c *Client) Database(ctx context.Context) (list []DatabaseEntry, err error) {
-	return list, c.get(ctx, PathDatabase, &list)
+func (c *Client) Database(ctx context.Context) ([]DatabaseEntry, error) {
+	return collect(c.EachDatabase(ctx, ListQuery{}))
+}
+
+// EachDatabase yields what Database has as it comes.
+func (c *Client) EachDatabase(ctx context.Context, q ListQuery) iter.Seq2[DatabaseEntry, error] {
+	return each[DatabaseEntry](ctx, c, PathDatabase, q)
 }
 
 // MapRequests asks an ITR for the Map-Requests that are under way.
-func (c *Client) MapRequests(ctx context.Context) (list []PendingMapRequest, err error) {
-	return list, c.get(ctx, PathMapRequests, &list)
+func (c *Client) MapRequests(ctx context.Context) ([]PendingMapRequest, error) {
+	return collect(c.EachMapRequests(ctx, ListQuery{}))
+}
+
+// EachMapRequests yields what MapRequests has as it comes.
+func (c *Client) EachMapRequests(ctx context.Context, q ListQuery) iter.Seq2[PendingMapRequest, error] {
+	return each[PendingMapRequest](ctx, c, PathMapRequests, q)
 }
 
 // Registrations asks a Map-Server for what is registered.
-func (c *Client) Registrations(ctx context.Context) (list []Registration, err error) {
-	return list, c.get(ctx, PathRegistrations, &list)
+func (c *Client) Registrations(ctx context.Context) ([]Registration, error) {
+	return collect(c.EachRegistrations(ctx, ListQuery{}))
+}
+
+// EachRegistrations yields what Registrations has as it comes.
+func (c *Client) EachRegistrations(ctx context.Context, q ListQuery) iter.Seq2[Registration, error] {
+	return each[Registration](ctx, c, PathRegistrations, q)
 }
 
 // Locators asks for the RLOCs of all mappings and their states.
@@ -112,6 +133,49 @@ func (c *Client) Events(ctx context.Context, f func(Event) error) error {
 		}
 	}
 	return errors.Join(lines.Err(), ctx.Err())
+}
+
+// each yields the elements of an array, and an error as the last.
+func each[T any](ctx context.Context, c *Client, path string, q ListQuery) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		fail := func(err error) { yield(*new(T), fmt.Errorf("answer of %s to %s: %w", c.socket, path, err)) }
+		body, err := c.open(ctx, http.MethodGet, path+q.encode())
+		if err != nil {
+			yield(*new(T), err)
+			return
+		}
+		defer body.Close()
+		decoder := json.NewDecoder(body)
+		if _, err := decoder.Token(); err != nil {
+			fail(err)
+			return
+		}
+		for decoder.More() {
+			var element T
+			if err := decoder.Decode(&element); err != nil {
+				fail(err)
+				return
+			}
+			if !yield(element, nil) {
+				return
+			}
+		}
+		if _, err := decoder.Token(); err != nil { // the end of the array
+			fail(err)
+		}
+	}
+}
+
+// collect is never nil without an error.
+func collect[T any](elements iter.Seq2[T, error]) ([]T, error) {
+	list := []T{}
+	for element, err := range elements {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, element)
+	}
+	return list, nil
 }
 
 func (c *Client) get(ctx context.Context, path string, v any) error {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// How loci show prints tables by EID-Prefix, which may have a million entries: as they
+// come from the daemon, which narrows them down.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/daemon/api"
+	"loci/lisp"
+)
+
+// alignedRows is how many rows of a table are aligned with each other. Shorter tables are aligned as a whole.
+const alignedRows = 4096
+
+// prefixTable is a table keyed by EID-Prefix.
+type prefixTable[T any] struct {
+	ask     func(*api.Client, context.Context, api.ListQuery) iter.Seq2[T, error]
+	heading string
+	rows    func(now time.Time, entry T) []string
+}
+
+// showTable shows a table: an argument narrows it to the entries that cover or are covered by it.
+func showTable[T any](flags *showFlags, name, short string, table prefixTable[T]) *cobra.Command {
+	var query api.ListQuery
+	cmd := &cobra.Command{
+		Use:     name + " [EID or EID-PREFIX]",
+		Short:   short,
+		Example: "  loci show " + name + "\n  loci show " + name + " 10.2.0.1\n  loci show " + name + " --json --limit 20",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) > 0 {
+				if query.EIDPrefix, err = lisp.ParsePrefix(args[0]); err != nil {
+					return err
+				}
+			}
+			if query.Limit < 0 {
+				return fmt.Errorf("--limit %d: want 0 for all entries, or a number of entries", query.Limit)
+			}
+			return table.show(cmd, flags, query)
+		},
+	}
+	cmd.Flags().IntVar(&query.Limit, "limit", 0, "print so many entries at most, the first by EID-Prefix; 0 for all")
+	return cmd
+}
+
+func (t prefixTable[T]) show(cmd *cobra.Command, flags *showFlags, query api.ListQuery) error {
+	ctx, giveUp := context.WithCancelCause(cmd.Context()) // the list may last, its next entry may not
+	defer giveUp(nil)
+	late := time.AfterFunc(answerTimeout, func() { giveUp(context.DeadlineExceeded) })
+	defer late.Stop()
+	silence := tellSilence(cmd, flags.socket)
+	defer silence.Stop()
+	answer := t.ask(api.NewClient(flags.socket), ctx, query)
+	entries := func(yield func(T, error) bool) {
+		for entry, err := range answer {
+			silence.Stop()
+			late.Reset(answerTimeout)
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+	print := t.print
+	if flags.asJSON {
+		print = printArray
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	return errors.Join(print(out, entries), out.Flush())
+}
+
+// print prints aligned columns under a heading, or a word when there are none.
+func (t prefixTable[T]) print(out io.Writer, entries iter.Seq2[T, error]) error {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	now, printed := time.Now(), 0
+	for entry, err := range entries {
+		if err != nil {
+			return errors.Join(columns.Flush(), err)
+		}
+		if printed == 0 {
+			fmt.Fprintln(columns, t.heading)
+		}
+		rows := t.rows(now, entry)
+		fmt.Fprintln(columns, strings.Join(rows, "\n"))
+		if printed += len(rows); printed%alignedRows >= len(rows) {
+			continue
+		}
+		if err := columns.Flush(); err != nil {
+			return err
+		}
+	}
+	if printed == 0 {
+		fmt.Fprintln(columns, "none")
+	}
+	return columns.Flush()
+}
+
+// printArray prints what encoding/json makes of the whole, with an indent of two spaces.
+func printArray[T any](out io.Writer, entries iter.Seq2[T, error]) error {
+	opening, closing := "[\n  ", "[]\n"
+	for entry, err := range entries {
+		if err != nil {
+			return err
+		}
+		text, err := json.MarshalIndent(entry, "  ", "  ")
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "%s%s", opening, text); err != nil {
+			return err
+		}
+		opening, closing = ",\n  ", "\n]\n"
+	}
+	_, err := io.WriteString(out, closing)
+	return err
+}

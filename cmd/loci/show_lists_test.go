@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"loci/daemon/api"
+	"loci/lisp"
+)
+
+var databaseTable = prefixTable[api.DatabaseEntry]{(*api.Client).EachDatabase, databaseHeading, databaseRows}
+
+func entriesOf(n int, end error) iter.Seq2[api.DatabaseEntry, error] {
+	return func(yield func(api.DatabaseEntry, error) bool) {
+		for i := range n {
+			if !yield(databaseEntry(i), nil) {
+				return
+			}
+		}
+		if end != nil {
+			yield(api.DatabaseEntry{}, end)
+		}
+	}
+}
+
+func databaseEntry(i int) api.DatabaseEntry {
+	return api.DatabaseEntry{EIDPrefix: lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&0xff)), TTLMinutes: 1440}
+}
+
+// TestListsAsJSON are what encoding/json makes of the whole.
+func TestListsAsJSON(t *testing.T) {
+	for _, n := range []int{0, 1, 3} {
+		list := []api.DatabaseEntry{}
+		for i := range n {
+			list = append(list, databaseEntry(i))
+		}
+		var want, got bytes.Buffer
+		encoder := json.NewEncoder(&want)
+		encoder.SetIndent("", "  ")
+		if err := errors.Join(encoder.Encode(list), printArray(&got, entriesOf(n, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if got.String() != want.String() {
+			t.Errorf("%d entries: %s, want %s", n, got.String(), want.String())
+		}
+	}
+}
+
+// TestListsAsTables: one heading, and rows before the list has ended.
+func TestListsAsTables(t *testing.T) {
+	for entries, want := range map[int]int{0: 1, 1: 2, 2 * alignedRows: 2*alignedRows + 1} {
+		var out bytes.Buffer
+		if err := databaseTable.print(&out, entriesOf(entries, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(out.String(), "\n"); lines != want || strings.Count(out.String(), "EID-PREFIX") != min(entries, 1) {
+			t.Errorf("%d entries: %d lines, want %d", entries, lines, want)
+		}
+	}
+	var out bytes.Buffer
+	early := 0
+	entries := func(yield func(api.DatabaseEntry, error) bool) {
+		for e := range entriesOf(alignedRows, nil) {
+			yield(e, nil)
+		}
+		early = strings.Count(out.String(), "\n")
+		yield(api.DatabaseEntry{}, errors.New("the daemon left"))
+	}
+	if err := databaseTable.print(&out, entries); err == nil || early < alignedRows {
+		t.Errorf("%v; %d lines before the end", err, early)
+	}
+	if rows := registrationRows(time.Now(), api.Registration{}); len(rows) != 1 || strings.Count(rows[0], "\t") != strings.Count(registrationHeading, "\t") {
+		t.Errorf("%q under %q", rows, registrationHeading)
+	}
+}

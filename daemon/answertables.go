@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// The tables that the control socket lists. They may have a million entries: each is read
+// a page a turn of the loop, in the order of EID-Prefixes, and sent before the next page is
+// read. What changes meanwhile may be listed or not.
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"loci/config"
+	"loci/control"
+	"loci/daemon/api"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// tablePage bounds what one turn of the loop lists.
+const tablePage = 256
+
+// parseListQuery reads the query of a URL.
+func parseListQuery(v url.Values) (q api.ListQuery, err error) {
+	if text := v.Get("eid"); text != "" {
+		if q.EIDPrefix, err = lisp.ParsePrefix(text); err != nil {
+			return q, err
+		}
+	}
+	if text := v.Get("limit"); text != "" {
+		limit, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return q, fmt.Errorf("limit: %q is no number from 0 to %d", text, 1<<31-1)
+		}
+		q.Limit = int(limit)
+	}
+	return q, nil
+}
+
+// pageOf is how many entries the next page needs to have.
+func pageOf(q api.ListQuery) int { return min(cmp.Or(q.Limit, tablePage), tablePage) }
+
+// pages yields the entries of a table. read, which is called within turns of the loop, lists a page of what comes after an EID-Prefix.
+func pages[R any](ctx context.Context, l *loop, read func(after lisp.Prefix) []R, prefixOf func(*R) lisp.Prefix) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		for after := (lisp.Prefix{}); ; {
+			page, err := ask(ctx, l, func(time.Time) []R { return read(after) })
+			if err != nil {
+				yield(*new(R), err)
+				return
+			}
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+			if len(page) == 0 {
+				return
+			}
+			after = prefixOf(&page[len(page)-1])
+		}
+	}
+}
+
+// documents makes documents of the entries for which there is one.
+func documents[R, T any](entries iter.Seq2[R, error], document func(R) (T, bool)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for entry, err := range entries {
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			if made, ok := document(entry); ok && !yield(made, nil) {
+				return
+			}
+		}
+	}
+}
+
+// mapCache lists the entries of the ITR that the data plane has.
+func (d *daemon) mapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
+	read := func(after lisp.Prefix) []lisp.Prefix {
+		return d.loop.node.MapCachePrefixes(q.EIDPrefix, after, pageOf(q))
+	}
+	return documents(pages(ctx, d.loop, read, func(p *lisp.Prefix) lisp.Prefix { return *p }), func(p lisp.Prefix) (api.MapCacheEntry, bool) {
+		if d.plane == nil {
+			return api.MapCacheEntry{}, false
+		}
+		entry, ok := d.plane.Mapping(p)
+		return mapCacheDocument(entry), ok
+	})
+}
+
+func (d *daemon) database(ctx context.Context, q api.ListQuery) iter.Seq2[api.DatabaseEntry, error] {
+	read := func(after lisp.Prefix) []control.DatabaseMapping { return d.loop.node.DatabasePage(after, tablePage) }
+	return documents(pages(ctx, d.loop, read, func(m *control.DatabaseMapping) lisp.Prefix { return m.Prefix }), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
+		document := api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes, MapVersion: m.Version, Site: m.Site}
+		return document, q.Wants(m.Prefix)
+	})
+}
+
+func (d *daemon) registrations(ctx context.Context, q api.ListQuery) iter.Seq2[api.Registration, error] {
+	read := func(after lisp.Prefix) []control.Registration {
+		return d.loop.node.RegistrationsPage(q.EIDPrefix, after, pageOf(q))
+	}
+	return documents(pages(ctx, d.loop, read, func(r *control.Registration) lisp.Prefix { return r.Prefix }), func(r control.Registration) (api.Registration, bool) {
+		return registrationDocument(r), true
+	})
+}
+
+// mapRequests lists them when it has read them all: they are few, and the table is in another order.
+func (d *daemon) mapRequests(ctx context.Context, q api.ListQuery) iter.Seq2[api.PendingMapRequest, error] {
+	return func(yield func(api.PendingMapRequest, error) bool) {
+		list, err := d.pendingRequests(ctx, q)
+		if err != nil {
+			yield(api.PendingMapRequest{}, err)
+			return
+		}
+		for _, r := range list {
+			if !yield(mapRequestDocument(r), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (d *daemon) pendingRequests(ctx context.Context, q api.ListQuery) (list []control.PendingRequest, err error) {
+	type page struct {
+		list []control.PendingRequest
+		next uint32
+		more bool
+	}
+	for at := (page{more: true}); at.more; {
+		from := at.next
+		at, err = ask(ctx, d.loop, func(time.Time) (p page) {
+			p.list, p.next, p.more = d.loop.node.PendingPage(from, tablePage)
+			return p
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range at.list {
+			if q.Wants(r.Prefix) {
+				list = append(list, r)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b control.PendingRequest) int { return a.Prefix.Compare(b.Prefix) })
+	return list, nil
+}
+
+func mapCacheDocument(e dataplane.MapCacheEntry) api.MapCacheEntry {
+	document := api.MapCacheEntry{
+		EIDPrefix: e.Mapping.Prefix, Locators: api.LocatorsOf(e.Mapping.Locators), Static: e.Static, Gleaned: e.Gleaned,
+		Authoritative: e.Mapping.Authoritative, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt),
+		LastUsedAt: timeOrNil(e.Usage.LastUsedAt), Packets: e.Usage.Packets, Octets: e.Usage.Octets,
+	}
+	if document.ProxyETR = control.ByProxyETR(e.Mapping); document.ProxyETR || e.Mapping.Negative() {
+		document.Action = &e.Mapping.Action
+	}
+	return document
+}
+
+func mapRequestDocument(r control.PendingRequest) api.PendingMapRequest {
+	document := api.PendingMapRequest{
+		EIDPrefix: r.Prefix, SMRInvoked: r.SMRInvoked, State: string(r.State), Tries: r.Tries, StartedAt: r.StartedAt, NextAt: r.NextAt,
+	}
+	if !r.Source.IsZero() {
+		document.SourceEID = r.Source.String()
+	}
+	if r.MapResolver.IsValid() {
+		document.MapResolver = r.MapResolver.String()
+	}
+	return document
+}
+
+func registrationDocument(r control.Registration) api.Registration {
+	document := api.Registration{
+		Site: r.Site, EIDPrefix: r.Prefix, Locators: api.LocatorsOf(r.Mapping.Locators), InForce: r.InForce, ETR: r.From.String(), KeyID: r.KeyID,
+		Algorithm: config.Algorithm(r.Algorithm).String(), SiteID: r.SiteID,
+		ProxyReply: r.ProxyReply, UseRecordTTL: r.UseTTL, MergeRequest: r.MergeRequest, WantMapNotify: r.WantMapNotify,
+		RecordTTLMinutes: r.Mapping.TTLMinutes, MapVersion: r.Mapping.Version,
+		FirstRegisteredAt: r.FirstRegisteredAt, LastRegisteredAt: r.LastRegisteredAt, ExpiresAt: r.ExpiresAt,
+	}
+	if r.XTRID != [16]byte{} {
+		document.XTRID = hex.EncodeToString(r.XTRID[:])
+	}
+	if !r.AsAnswered {
+		document.Answered = api.LocatorsOf(r.Merged.Locators)
+	}
+	return document
+}
