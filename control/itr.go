@@ -54,12 +54,14 @@ func newITR(h *host) *itr {
 // line with it.
 func (r *itr) configure(p *Prepared, begins bool) {
 	c := p.config.ITR
-	repolicy := r.cache.size() > 0 &&
-		(!reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs))
+	changed := sweep{
+		reinstall:  !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs),
+		reschedule: r.config.IdleTimeout != c.IdleTimeout,
+	}
 	r.config = c
 	r.resolvers.configure(c.MapResolvers)
-	if repolicy {
-		r.startSweep(sweep{reinstall: true})
+	if r.cache.size() > 0 && (changed.reinstall || changed.reschedule) {
+		r.startSweep(changed)
 	}
 	r.prober.configure(c.RLOCProbing)
 	r.configureStatic(p, begins)

@@ -3,8 +3,8 @@
 package control
 
 // Work on the map-cache that is too much for one turn: what a wide Map-Reply means for
-// many thousand more specific entries (RFC 9301 s.5.5), or another policy for all of
-// them. A sweep goes once through the rows of the table, a batch a turn. It never
+// many thousand more specific entries (RFC 9301 s.5.5), or another policy or idle time for all
+// of them. A sweep goes once through the rows of the table, a batch a turn. It never
 // touches an entry that is newer than itself.
 
 import (
@@ -25,12 +25,13 @@ const (
 
 // sweep is one pass over the rows of the map-cache.
 type sweep struct {
-	reinstall bool // tell the data plane every entry anew; the rest is for wide replies
-	startedAt instant
-	cursor    uint32
-	asked     lisp.Prefix
-	whole     lisp.Prefix // what the reply speaks of
-	records   []sweptRecord
+	reinstall  bool // tell the data plane every entry anew
+	reschedule bool // work out every entry's deadline anew; the rest is for wide replies
+	startedAt  instant
+	cursor     uint32
+	asked      lisp.Prefix
+	whole      lisp.Prefix // what the reply speaks of
+	records    []sweptRecord
 }
 
 // sweptRecord is a record of a wide reply, and when it expires because of what it covers.
@@ -76,14 +77,19 @@ func (r *itr) handleSweepTimeout(uint32) {
 	}
 }
 
-// sweepRow looks at one entry and reports whether the data plane was told something.
+// sweepRow looks at one entry and reports whether that was much work.
 func (r *itr) sweepRow(s *sweep, id uint32) (changed bool) {
 	e := r.cache.entries.at(id)
 	switch {
 	case e.mapping.Prefix.IsZero():
 		return false
-	case s.reinstall:
-		r.emitInstall(id)
+	case s.reinstall || s.reschedule:
+		if s.reinstall {
+			r.emitInstall(id)
+		}
+		if s.reschedule {
+			r.schedule(id)
+		}
 		return true
 	case e.static || e.refreshedAt > s.startedAt || !s.whole.Covers(e.mapping.Prefix) || s.names(e.mapping.Prefix):
 		return false

@@ -169,3 +169,43 @@ func TestFloodedInstanceEvictsItsOwn(t *testing.T) {
 		t.Errorf("%d of 20 entries are left; %d in all", left, x.itr.cache.size())
 	}
 }
+
+// TestShorterIdleTimeoutEndsWhatIsThere: entries that are idle for longer than another configuration lets them be go
+// within short turns, those in use and static ones stay.
+func TestShorterIdleTimeoutEndsWhatIsThere(t *testing.T) {
+	const entries = 20_000
+	n, x := crowdedITR(t, entries)
+	n.run(10 * time.Minute)
+	for _, prefix := range []string{"10.0.0.2/32", "2001:db8:0:3::/64"} {
+		x.use(prefix)
+	}
+	x.drain()
+	configure := func(idle time.Duration) {
+		c := x.config
+		itr := *c.ITR
+		itr.IdleTimeout = idle
+		c.ITR = &itr
+		x.configure(c)
+	}
+	configure(time.Hour) // longer: nothing goes now, and nothing at the old time
+	n.run(25 * time.Minute)
+	if got := x.itr.cache.size(); got != entries {
+		t.Fatalf("%d entries after a longer idle time, want %d", got, entries)
+	}
+	for _, prefix := range []string{"10.0.0.2/32", "2001:db8:0:3::/64"} {
+		x.use(prefix)
+	}
+	configure(5 * time.Minute)
+	if gone := entries - x.itr.cache.size(); gone > timeoutBatch {
+		t.Errorf("%d entries went in the turn of the reload", gone)
+	}
+	n.run(time.Minute)
+	if got := x.itr.cache.size(); got != 2 {
+		t.Errorf("%d entries a minute later, want the 2 that are in use", got)
+	}
+	configure(-1)
+	n.run(20 * time.Minute)
+	if got := x.itr.cache.size(); got != 2 {
+		t.Errorf("%d entries after an idle time without end, want 2", got)
+	}
+}
