@@ -43,6 +43,29 @@ func mustParse(t *testing.T, text string) *Config {
 
 // TestEverything: the file gives every key, each with a value that is not the
 // default, so that the tests which use it miss none.
+// TestLongListsFitIntoAFile: what the model allows can be written down.
+func TestLongListsFitIntoAFile(t *testing.T) {
+	for _, c := range []struct {
+		what, entry string
+		section     any
+		field       string
+	}{
+		{"sites", "    - name: site-000000\n      authentication-keys: [{auth-key-value: 0123456789abcdef0123456789abcdef}]\n" +
+			"      eid-prefixes: [{eid: 10.100.100.100/32}, {eid: '2001:db8:aaaa:bbbb:cccc::/80', more-specifics-accepted: true}]\n", MapServer{}, "Sites"},
+		{"local-eids", "    - {eid: '[16777215]2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff/128', rlocs: [{address: '2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff', priority: 100, weight: 100}]}\n", ETR{}, "LocalEIDs"},
+		{"mappings", "    - {eid: '[16777215]2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff/128', rlocs: [{address: '2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff', priority: 100, weight: 100}]}\n", MapCache{}, "Mappings"},
+	} {
+		field, ok := reflect.TypeOf(c.section).FieldByName(c.field)
+		if !ok {
+			t.Fatalf("no field for %s", c.what)
+		}
+		most, err := strconv.Atoi(field.Tag.Get("max"))
+		if err != nil || most*len(c.entry) > maxFileOctets {
+			t.Errorf("%d %s take %d octets, and a file has %d at most; %v", most, c.what, most*len(c.entry), maxFileOctets, err)
+		}
+	}
+}
+
 func TestEverything(t *testing.T) {
 	c := parseFile(t, everythingFile)
 	refused := []string{"itr.map-cache.mappings[].rlocs[].interface", "itr.map-cache.mappings[].rlocs[].address-family",
@@ -205,7 +228,7 @@ func TestRefusedBeforeYAML(t *testing.T) {
 		"NUL":          {"itr: {}\n\x00", "f:2:1: control character 0x00: remove it"},
 		"a bare CR":    {"itr:\r  miss-policy: drop\n", "f:1:5: control character 0x0d: remove it"},
 		"escape codes": {"# \x1b[31mred\n", "f:1:3: control character 0x1b: remove it"},
-		"too large":    {strings.Repeat("# comment\n", maxFileOctets/10+1), "f: the file has more than 4194304 octets: that is the limit of a configuration"},
+		"too large":    {strings.Repeat("# comment\n", maxFileOctets/10+1), "f: the file has more than 33554432 octets: that is the limit of a configuration"},
 	} {
 		if _, err := Parse("f", []byte(c.text)); err == nil || err.Error() != c.want {
 			t.Errorf("%s: got %v, want %s", name, err, c.want)

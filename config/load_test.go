@@ -80,7 +80,7 @@ func TestLoadRefusesFiles(t *testing.T) {
 		filepath.Join(directory, "none.yaml"): "no such file or directory",
 		directory:                             "is not a regular file",
 		"/dev/zero":                           "is not a regular file",
-		write(t, filepath.Join(directory, "long.yaml"), 0o600, strings.Repeat("#\n", maxFileOctets)): "has more than 4194304 octets",
+		write(t, filepath.Join(directory, "long.yaml"), 0o600, strings.Repeat("#\n", maxFileOctets)): "has more than 33554432 octets",
 	} {
 		if _, err := Load(path); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", path, err, want)

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// maxFileOctets bounds a configuration: some 40,000 sites fit.
-	maxFileOctets = 4 << 20
+	// maxFileOctets bounds a configuration: as many sites fit as there may be, with 300 octets each.
+	maxFileOctets = 32 << 20
 	// maxDepth bounds nesting; the model needs 8.
 	maxDepth = 32
 )
