@@ -188,3 +188,27 @@ func (n *lispNetwork) reachAgain(after string) {
 	n.awaitPing("host2", two.host6(), one.host6())
 	n.t.Logf("%s: all pairs reach each other after %s", after, time.Since(began).Round(time.Millisecond))
 }
+
+func TestInteropOpenOverlayRouterAsRTR(t *testing.T) { overEachInTurn(t, openOverlayRouterAsRTR) }
+
+// openOverlayRouterAsRTR answers RLOC-probes with the A bit clear and no locators. That counts as an answer only where the
+// configuration says so, and changes no mapping.
+func openOverlayRouterAsRTR(t *testing.T, over coreFamily) {
+	n := newLISPNetwork(t)
+	n.runOOR("xtr2", "operating-mode = RTR\nmap-resolver = {\n "+over.mapServer+"\n}\nrtr-ifaces {\n rtr-iface {\n  iface = core0\n  ip_version = "+
+		strings.TrimPrefix(over.name, "ipv")+"\n  priority = 1\n  weight = 100\n }\n}\n")
+	const option = ", accept-non-authoritative: true"
+	known := "itr: {rloc-probing: {interval: 1s, retries-interval: 200ms" + option + "}, map-cache: {mappings: [{eid: " + testSite{2}.eid4() +
+		", rlocs: [{address: '" + over.remote + "'}]}]}, "
+	text := strings.Replace(n.xtr(1), "itr: {", known, 1)
+	n.run("xtr1", strings.Replace(text, option, "", 1))
+	n.await("an answer is refused", func(context.Context) bool { return n.counter("xtr1", "refused_probe_not_authoritative_total") > 0 })
+	if got := n.locator(t.Context(), "xtr1", over.remote); got.State == "up" {
+		t.Errorf("without the option: %+v", got)
+	}
+	n.reconfigure("xtr1", text)
+	n.await("the RTR is up", func(ctx context.Context) bool { return n.locator(ctx, "xtr1", over.remote).State == "up" })
+	if got := n.usable(t.Context(), "xtr1", testSite{2}.host4()); !slices.Equal(got, []string{over.remote}) {
+		t.Errorf("the mapping has %v", got)
+	}
+}
