@@ -30,7 +30,8 @@ type Refusal struct {
 	From   netip.AddrPort
 	Err    error // what exactly was wrong
 
-	site string // of a Map-Register that did not authenticate
+	site   string      // of a Map-Register that did not authenticate
+	prefix lisp.Prefix // of one that is of no site
 }
 
 // Error says what was refused from whom.

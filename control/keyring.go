@@ -86,7 +86,9 @@ func (k *Keyring) siteOf(mappings []lisp.Mapping) (int, *Refusal) {
 			return owner.site, nil
 		}
 	}
-	return 0, refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
+	refused := refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
+	refused.prefix = mappings[0].Prefix
+	return 0, refused
 }
 
 // mayRegister says what stands against a site's registering an EID-Prefix.

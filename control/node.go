@@ -223,7 +223,7 @@ func (n *Node) refuse(r *Refusal) {
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused
 	}
-	n.host.noticeRefusal(Notice{Kind: kind, Remote: r.From, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+	n.host.noticeRefusal(Notice{Kind: kind, Prefix: r.prefix, Remote: r.From, Site: r.site, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
 }
 
 // handleMapNotifyAck ends a Map-Notify of the Map-Server.
@@ -680,6 +680,19 @@ func (n *Node) MapServers() iter.Seq[MapServerStatus] {
 		return func(func(MapServerStatus) bool) {}
 	}
 	return n.etr.registrar.status()
+}
+
+// Registering reports whether the Database is still being registered: some of it waits for its turn, or for a Map-Notify.
+func (n *Node) Registering() bool {
+	if n.etr == nil || n.etr.announces() {
+		return n.etr != nil
+	}
+	for s := range n.MapServers() {
+		if s.State == MapServerWaiting {
+			return true
+		}
+	}
+	return false
 }
 
 // PendingPage is a part of the Map-Requests under way, in no order, as LocatorsPage is one of

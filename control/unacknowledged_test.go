@@ -104,7 +104,13 @@ func TestRefusedEIDLeavesTheOthersRegistered(t *testing.T) {
 		}
 		added := n.now
 		x.addEIDs("10.9.0.0/24")
+		if !x.Registering() {
+			t.Error("a change is not under way before its Map-Notify")
+		}
 		n.run(100 * time.Millisecond)
+		if x.Registering() != whole {
+			t.Errorf("whole %v: after the Map-Notify, the change is under way: %v", whole, !whole)
+		}
 		if s := x.mapServer1(); !whole && (s.State != MapServerPartial || s.LackingCount != 1) {
 			t.Errorf("the Map-Server left an EID-Prefix out of its Map-Notify, and is %+v", s)
 		}

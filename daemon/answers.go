@@ -111,16 +111,31 @@ type nodeStatus struct {
 // nodeStatus runs in the loop.
 func (d *daemon) nodeStatus(time.Time) nodeStatus {
 	s := nodeStatus{sizes: d.loop.node.Sizes()}
-	for m := range d.loop.node.MapServers() {
-		s.mapServers = append(s.mapServers, api.MapServer{
-			Address: m.Address.String(), Site: m.Site, State: string(m.State), EIDPrefixes: m.Prefixes,
-			LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt), NextRegisterAt: timeOrNil(m.NextSendAt), Unacknowledged: m.Unacknowledged,
-		})
-	}
+	s.mapServers = d.mapServers()
 	for m := range d.loop.node.MapResolvers() {
 		s.mapResolvers = append(s.mapResolvers, mapResolverDocument(m))
 	}
 	return s
+}
+
+// mapServers runs in the loop.
+func (d *daemon) mapServers() (list []api.MapServer) {
+	for m := range d.loop.node.MapServers() {
+		list = append(list, mapServerDocument(m))
+	}
+	return list
+}
+
+func mapServerDocument(m control.MapServerStatus) api.MapServer {
+	document := api.MapServer{
+		Address: m.Address.String(), Site: m.Site, State: string(m.State), EIDPrefixes: m.Prefixes,
+		LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt), NextRegisterAt: timeOrNil(m.NextSendAt),
+		Unacknowledged: m.Unacknowledged, LackingCount: m.LackingCount,
+	}
+	for _, l := range m.Lacking {
+		document.Lacking = append(document.Lacking, api.UnacknowledgedEID{EIDPrefix: l.Prefix, Since: l.Since})
+	}
+	return document
 }
 
 func mapResolverDocument(m control.MapResolverStatus) api.MapResolver {

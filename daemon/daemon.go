@@ -376,7 +376,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context) {
 	for {
 		select {
 		case <-hangups:
-			if _, err := d.reload(ctx); err != nil {
+			if _, err := d.reread(ctx); err != nil {
 				d.log.Error("the configuration was not reloaded: nothing changed", "error", err)
 			}
 		case <-ctx.Done():
@@ -385,9 +385,35 @@ func (d *daemon) reloadOnHangup(ctx context.Context) {
 	}
 }
 
-// reload reads the file again and applies what differs. A file with an error, or
-// a change that needs a restart, changes nothing.
+// reloadPatience is how long the answer to a reload waits for Map-Notifies.
+const reloadPatience = 2 * time.Second
+
+// reload is reread for somebody who wants to know which Map-Servers did not acknowledge what changed.
 func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
+	done, err := d.reread(ctx)
+	if err != nil || len(done.Changes) == 0 {
+		return done, err
+	}
+	patience, stop := context.WithTimeout(ctx, reloadPatience)
+	defer stop()
+	for registering := true; registering && patience.Err() == nil; {
+		registering, err = ask(patience, d.loop, func(time.Time) bool { return d.loop.node.Registering() })
+		if err == nil && registering {
+			sleep(patience, reloadPatience/40)
+		}
+	}
+	list, err := ask(ctx, d.loop, func(time.Time) []api.MapServer { return d.mapServers() })
+	for _, m := range list {
+		if m.State == string(control.MapServerWaiting) || m.State == string(control.MapServerPartial) {
+			done.MapServers = append(done.MapServers, m)
+		}
+	}
+	return done, err
+}
+
+// reread reads the file again and applies what differs. A file with an error, or
+// a change that needs a restart, changes nothing.
+func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	ctx = context.WithoutCancel(ctx) // who asked may leave, half a reload may not stay

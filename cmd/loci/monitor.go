@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,9 +59,11 @@ func newReloadCommand() *cobra.Command {
 	var socket string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "reload",
-		Short:   "Make the daemon read its configuration file again",
-		Long:    "Make the daemon read its configuration file again. A file with an error changes nothing.",
+		Use:   "reload",
+		Short: "Make the daemon read its configuration file again",
+		Long: `Make the daemon read its configuration file again. A file with an error changes nothing.
+
+After the changes it names the Map-Servers that have not acknowledged all EID-Prefixes within two seconds.`,
 		Example: "  loci check /etc/loci/loci.yaml && loci reload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,13 +79,29 @@ func newReloadCommand() *cobra.Command {
 			if len(done.Changes) == 0 {
 				done.Changes = []string{"nothing changed"}
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(done.Changes, "\n"))
+			lines := done.Changes
+			for _, m := range done.MapServers {
+				lines = append(lines, notRegistered(m)...)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
 			return err
 		},
 	}
 	addSocketFlag(cmd, &socket)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// notRegistered says what a Map-Server has not acknowledged.
+func notRegistered(m api.MapServer) []string {
+	if m.LackingCount == 0 {
+		return []string{"pending: Map-Server " + mapServerName(m) + " has not acknowledged the change yet; see loci show status"}
+	}
+	lines := lackingLines(time.Now(), m)
+	for i := range lines {
+		lines[i] = "Map-Server " + mapServerName(m) + " does not acknowledge " + lines[i]
+	}
+	return lines
 }
 
 func addSocketFlag(cmd *cobra.Command, socket *string) {

@@ -188,10 +188,10 @@ func printStatus(out io.Writer, s api.Status) error {
 		}
 	}
 	for _, m := range s.MapServers {
-		if m.Site != "" {
-			m.Address += " for " + m.Site
-		}
 		rows = append(rows, "Map-Server\t"+mapServerText(now, m))
+		for _, line := range lackingLines(now, m) {
+			rows = append(rows, "not acknowledged\t"+line+" at "+mapServerName(m))
+		}
 	}
 	for _, r := range s.MapResolverStates {
 		rows = append(rows, "Map-Resolver\t"+mapResolverText(now, r))
@@ -212,8 +212,29 @@ func printStatus(out io.Writer, s api.Status) error {
 	return table.Flush()
 }
 
+func mapServerName(m api.MapServer) string {
+	if m.Site == "" {
+		return m.Address
+	}
+	return m.Address + " for " + m.Site
+}
+
+// lackingShown is how many EID-Prefixes are shown that a Map-Server does not acknowledge.
+const lackingShown = 10
+
+// lackingLines tells which EID-Prefixes a Map-Server does not acknowledge, and for how long.
+func lackingLines(now time.Time, m api.MapServer) (lines []string) {
+	for _, l := range m.Lacking[:min(len(m.Lacking), lackingShown)] {
+		lines = append(lines, l.EIDPrefix.String()+" for "+age(now, &l.Since))
+	}
+	if more := m.LackingCount - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more EID-Prefixes", more))
+	}
+	return lines
+}
+
 func mapServerText(now time.Time, m api.MapServer) string {
-	text := fmt.Sprintf("%s %s, EID-Prefixes %d, last Map-Notify %s", m.Address, m.State, m.EIDPrefixes, age(now, m.LastNotifyAt))
+	text := fmt.Sprintf("%s %s, EID-Prefixes %d, last Map-Notify %s", mapServerName(m), m.State, m.EIDPrefixes, age(now, m.LastNotifyAt))
 	if m.Unacknowledged > 0 {
 		text += fmt.Sprintf(", unacknowledged since %d", m.Unacknowledged)
 	}

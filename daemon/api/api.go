@@ -132,6 +132,15 @@ type MapServer struct {
 	LastNotifyAt   *time.Time `json:"last_map_notify_at,omitempty"`
 	NextRegisterAt *time.Time `json:"next_map_register_at,omitempty"`
 	Unacknowledged int        `json:"unacknowledged_map_registers,omitempty"` // since the last Map-Notify
+	// Lacking are the first of LackingCount EID-Prefixes that the Map-Server does not acknowledge.
+	Lacking      []UnacknowledgedEID `json:"unacknowledged_eid_prefixes,omitempty"`
+	LackingCount int                 `json:"unacknowledged_eid_prefix_count,omitempty"`
+}
+
+// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge, and since when.
+type UnacknowledgedEID struct {
+	EIDPrefix lisp.Prefix `json:"eid_prefix"`
+	Since     time.Time   `json:"since"`
 }
 
 // MapResolver is how things stand with a Map-Resolver of this ITR: unknown, answers, or silent.
@@ -283,4 +292,6 @@ type Event struct {
 // Reload tells what reading the configuration again changed.
 type Reload struct {
 	Changes []string `json:"changes"`
+	// MapServers are those that had not acknowledged all of this router's EID-Prefixes when the answer was given.
+	MapServers []MapServer `json:"map_servers,omitempty"`
 }
