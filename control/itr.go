@@ -31,6 +31,7 @@ type itr struct {
 	prober    *prober
 	sweeps    sweeps
 	statics   statics
+	own       func() lisp.Prefix // an EID-Prefix of our own, zero for none
 }
 
 // Refreshing begins a quarter of the TTL before its end, refreshLead at most, for
@@ -132,7 +133,7 @@ func (r *itr) try(id uint32) {
 	}
 	q.admitted, r.last = false, q.prefix
 	if q.tries > 0 {
-		r.resolvers.unanswered(q.resolvers[q.tries-1])
+		r.noteUnanswered(q.resolvers[q.tries-1])
 	}
 	resolver := r.resolvers.next(q)
 	nonce := r.h.nonce()
@@ -141,6 +142,33 @@ func (r *itr) try(id uint32) {
 	r.pending.sent(id, nonce, resolver, r.h.now)
 	r.resolvers.sent(resolver)
 	r.pending.timers.set(id, r.h.after(mapRequestInterval<<min(rounds, requestBackoffMax)))
+}
+
+// noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, if there is
+// any: others may be unanswered because their ETR is dead.
+func (r *itr) noteUnanswered(resolver netip.AddrPort) {
+	i, doubtful := r.resolvers.unanswered(resolver)
+	if !doubtful {
+		return
+	}
+	if r.own().IsZero() {
+		r.resolvers.wentSilent(i)
+		return
+	}
+	r.resolvers.doubt(i)
+}
+
+// handleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that.
+func (r *itr) handleCheck(i uint32) {
+	row, own := &r.resolvers.rows[i], r.own()
+	if !row.checkDue || own.IsZero() || len(r.h.rlocs) == 0 || r.h.now < r.resolvers.pause {
+		row.checkDue = false
+		r.resolvers.wentSilent(int(i))
+		return
+	}
+	nonce := r.h.nonce()
+	r.sendMapRequest(&pendingRequest{prefix: lisp.HostPrefix(own.Instance(), own.EID()), ownEID: true}, nonce, row.address)
+	r.resolvers.checked(int(i), nonce)
 }
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
@@ -195,6 +223,8 @@ func tryDetail(q *pendingRequest) string {
 	switch {
 	case q.tries > 0:
 		return "again"
+	case q.ownEID:
+		return "for our own EID, to learn whether it is silent"
 	case q.smrInvoked:
 		return "because of an SMR"
 	case q.source.IsZero():
@@ -217,7 +247,7 @@ func (r *itr) handlePendingTimeout(id uint32) {
 	case r.superfluous(q):
 		r.settle(id)
 	case q.tries == mapRequestTries:
-		r.resolvers.unanswered(q.resolvers[q.tries-1])
+		r.noteUnanswered(q.resolvers[q.tries-1])
 		q.state = PendingHoldDown
 		r.pending.timers.set(id, r.h.after(mapRequestHoldDown))
 		r.h.count(MapRequestUnanswered)
@@ -255,6 +285,9 @@ func (r *itr) handleMapReply(m *mapReply) {
 		return
 	}
 	id, resolver, sentAt, ok := r.pending.answered(m.nonce)
+	if !ok && r.resolvers.takes(m) {
+		return
+	}
 	if !ok {
 		r.h.count(RefusedNonce)
 		return

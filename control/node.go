@@ -115,6 +115,7 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 		n.retire(retirement{cache: &was.cache, locators: &was.prober.table})
 	case c != nil && n.itr == nil:
 		n.itr = newITR(n.host)
+		n.itr.own = n.ownPrefix
 	}
 	if c != nil {
 		n.itr.configure(p, begins)
@@ -340,6 +341,14 @@ func (n *Node) isSecondMessage(m *mapRequest) bool {
 	return same && m.Nonce != 0 && n.host.now-last.at < instant(smrInterval)
 }
 
+// ownPrefix is an EID-Prefix of our own, zero for none.
+func (n *Node) ownPrefix() lisp.Prefix {
+	if n.etr == nil || len(n.etr.registrar.peers) == 0 {
+		return lisp.Prefix{}
+	}
+	return n.etr.database.first
+}
+
 func (n *Node) isOwn(p lisp.Prefix) bool {
 	if n.etr == nil {
 		return false
@@ -462,6 +471,7 @@ func (n *Node) listTimers() {
 	n.timers = n.timers[:0]
 	if r := n.itr; r != nil {
 		n.timers = append(n.timers, oneByOne(&r.pending.timers, r.handlePendingTimeout), oneByOne(&r.cache.timers, r.handleCacheTimeout),
+			oneByOne(&r.resolvers.checks, r.handleCheck),
 			oneByOne(&r.prober.table.timers, r.handleProbeTimeout), inBatches(&r.sweeps.timers, r.handleSweepTimeout),
 			inBatches(&r.prober.reviews, r.prober.review), inBatches(&r.statics.timers, r.handleStatic))
 	}

@@ -21,6 +21,7 @@ type pendingRequest struct {
 	state      PendingState
 	tries      int
 	smrInvoked bool
+	ownEID     bool // sent apart from the table, to learn whether the Map-Resolver answers
 	gleaned    bool // a data packet's word holds until the answer
 	again      bool // settled, but asked for anew within the second
 	admitted   bool // by the rate limit: its turn to be sent comes with its timer

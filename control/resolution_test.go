@@ -184,9 +184,8 @@ func TestInstanceIDsAreApart(t *testing.T) {
 
 // Shows RFC 9301 s.5.2 (9), RFC 9301 s.5.3 (5).
 func TestRetransmissionThenHoldDown(t *testing.T) {
-	n, x1, _, _ := twoSites(t)
+	n, x1 := loneITR(t, Limits{})
 	n.run(time.Second)
-	n.lose = func(from *testNode, p SendPacket) bool { return from == x1 }
 	x1.sent, x1.sentAt = nil, nil
 	start := n.now
 	for range 50 {

@@ -16,8 +16,11 @@ import (
 const (
 	// resolverSilentAfter Map-Requests in a row without an answer, a Map-Resolver is
 	// asked after the others. More than two, because a Map-Reply may be missing for
-	// the sake of the ETR that should have sent it.
+	// the sake of the ETR that should have sent it. Where the Node has an EID of its own, that is
+	// asked for then: its ETR lives, so that only a Map-Resolver which is silent leaves that unanswered.
 	resolverSilentAfter = 3
+	// resolverCheckWait is how long that answer may take.
+	resolverCheckWait = time.Second
 	// resolverForgetAfter is how long silence counts: then it is asked among the others
 	// again, which is how one that came back is found.
 	resolverForgetAfter = time.Minute
@@ -33,6 +36,8 @@ type resolverState struct {
 	unanswered     int     // Map-Requests in a row
 	sentAt         instant
 	answeredAt     instant
+	checkNonce     uint64 // of the last Map-Request for an EID of our own, 0 for none
+	checkDue       bool   // the next one waits for its turn
 	silent         bool
 	changedAt      instant // of silent, or of the first answer
 }
@@ -41,7 +46,11 @@ type resolverState struct {
 type resolvers struct {
 	h       *host
 	rows    []resolverState
-	current int // the one preferred to others that are hardly better
+	current int       // the one preferred to others that are hardly better
+	checks  deadlines // when an EID of our own is asked for, or an answer about it is too late, by index of rows
+	checkAt instant   // when one is asked for next at the earliest
+	tries   int       // how often one was asked for since the last answer, or pause
+	pause   instant   // until when none is asked for
 }
 
 // configure keeps what is known of those that stay.
@@ -52,6 +61,12 @@ func (t *resolvers) configure(addresses []netip.AddrPort) {
 		if at := t.find(a); at >= 0 {
 			rows[i] = t.rows[at]
 		}
+	}
+	for i := range t.rows {
+		t.checks.remove(uint32(i))
+	}
+	for i := range rows {
+		rows[i].checkDue = false
 	}
 	t.rows, t.current = rows, 0
 }
@@ -124,19 +139,69 @@ func (t *resolvers) sent(a netip.AddrPort) {
 	}
 }
 
-// unanswered notes that a Map-Request got no answer in its time.
-func (t *resolvers) unanswered(a netip.AddrPort) {
-	i := t.find(a)
+// unanswered notes that a Map-Request got no answer in its time, and reports whether there are so
+// many in a row now that the Map-Resolver may be silent, and nobody is finding out yet.
+func (t *resolvers) unanswered(a netip.AddrPort) (i int, doubtful bool) {
+	i = t.find(a)
 	if i < 0 {
+		return i, false
+	}
+	t.rows[i].unanswered++
+	return i, t.rows[i].unanswered%resolverSilentAfter == 0 && !t.checks.has(uint32(i))
+}
+
+// doubt gives a Map-Resolver its turn to be asked for an EID of our own: that is asked for once a second, and not for a while after
+// so many tries without an answer (RFC 9301 s.5.3). In that while nobody is asked: the Map-Resolver is silent.
+func (t *resolvers) doubt(i int) {
+	if t.h.now < t.pause {
+		t.wentSilent(i)
 		return
 	}
+	at := max(t.h.now, t.checkAt)
+	t.checkAt = at + instant(mapRequestInterval)
+	t.rows[i].checkDue = true
+	t.checks.set(uint32(i), at)
+}
+
+// checked notes that a Map-Request for an EID of our own was sent.
+func (t *resolvers) checked(i int, nonce uint64) {
 	r := &t.rows[i]
-	if r.unanswered++; r.unanswered < resolverSilentAfter || r.silent {
+	r.sent++
+	r.sentAt, r.checkNonce, r.checkDue = t.h.now, nonce, false
+	t.checks.set(uint32(i), t.h.after(resolverCheckWait))
+	if t.tries++; t.tries == mapRequestTries {
+		t.tries, t.pause = 0, t.h.after(mapRequestHoldDown)
+	}
+}
+
+// takes reports whether a Map-Reply answers a Map-Request for an EID of our own, and notes it.
+func (t *resolvers) takes(m *mapReply) bool {
+	i := slices.IndexFunc(t.rows, func(r resolverState) bool { return r.checkNonce != 0 && r.checkNonce == m.nonce })
+	if i < 0 {
+		return false
+	}
+	r := &t.rows[i]
+	r.checkNonce, t.tries = 0, 0
+	if !r.checkDue {
+		t.checks.remove(uint32(i))
+	}
+	t.answered(r.address, t.h.now-r.sentAt)
+	return true
+}
+
+// wentSilent notes that a Map-Resolver does not answer any more.
+func (t *resolvers) wentSilent(i int) {
+	r := &t.rows[i]
+	if r.silent {
 		return
+	}
+	detail := "asked after the others now"
+	if len(t.rows) == 1 {
+		detail = "there is no other"
 	}
 	r.silent, r.changedAt = true, t.h.now
 	t.h.count(MapResolverWentSilent)
-	t.h.notice(Notice{Kind: NoticeMapResolverSilent, Remote: a, Detail: "asked after the others now"})
+	t.h.notice(Notice{Kind: NoticeMapResolverSilent, Remote: r.address, Detail: detail})
 }
 
 // answered notes an answer and how long it took.

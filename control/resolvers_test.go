@@ -162,3 +162,124 @@ func TestMapResolversKeepWhatIsKnownOverAReload(t *testing.T) {
 		t.Errorf("asked %v after a reload", got)
 	}
 }
+
+// statesOf are the states of the Map-Resolvers, in the order of the configuration.
+func statesOf(x *testNode) (states []MapResolverState) {
+	for s := range x.MapResolvers() {
+		states = append(states, s.State)
+	}
+	return states
+}
+
+// isDead makes a network lose all that comes from some nodes and goes to them.
+func isDead(dead ...*testNode) func(*testNode, SendPacket) bool {
+	return func(from *testNode, p SendPacket) bool {
+		return slices.ContainsFunc(dead, func(d *testNode) bool { return d == from || slices.Contains(d.addrs, p.Remote.Addr()) })
+	}
+}
+
+// TestDeadSiteIsNoSilentMapResolver: however many of a dead site's EIDs are asked for. A Map-Resolver that is dead is silent, and
+// it is not any more when it is back, though nobody asks for anything but the dead site's EIDs.
+func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
+	for _, resolver := range []string{"192.0.2.100", "2001:db8:f::100"} {
+		n, x1, x2, ms := twoSites(t)
+		c := x1.config
+		itr := *c.ITR
+		itr.MapResolvers = []netip.AddrPort{addrPort(resolver)}
+		c.ITR = &itr
+		x1.configure(c)
+		ask := func() {
+			for range 5 {
+				x1.miss("10.1.0.1", "10.2.0.1")
+				x1.miss("10.1.0.1", "10.2.0.2")
+				x1.miss("2001:db8:1::1", "2001:db8:2::1")
+				n.run(10 * time.Second)
+			}
+		}
+		n.run(time.Second)
+		n.lose = isDead(x2)
+		ask()
+		x1.wantCounter(MapResolverWentSilent, 0)
+		if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverAnswers}) {
+			t.Errorf("%s: the Map-Resolver is %v", resolver, got)
+		}
+		if len(x1.cache) > 0 {
+			t.Errorf("%s: the map-cache has %v", resolver, x1.cachedPrefixes())
+		}
+		n.lose = isDead(x2, ms)
+		ask()
+		x1.wantCounter(MapResolverWentSilent, 1)
+		if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverSilent}) {
+			t.Errorf("%s: the dead Map-Resolver is %v", resolver, got)
+		}
+		n.lose = isDead(x2)
+		ask()
+		if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverAnswers}) {
+			t.Errorf("%s: the Map-Resolver that is back is %v", resolver, got)
+		}
+		x1.wantCounter(MapResolverWentSilent, 1)
+		x1.wantCounter(RefusedNonce, 0)
+	}
+}
+
+// TestReloadDuringACheck: an answer that comes after the Map-Resolvers were configured anew is as good; one that never comes
+// speaks against nobody else.
+func TestReloadDuringACheck(t *testing.T) {
+	n, x1, x2, ms := twoSites(t)
+	n.run(time.Second)
+	n.lose = isDead(x2, ms)
+	for range 4 {
+		x1.miss("10.1.0.1", "10.2.0.1")
+		x1.miss("10.1.0.1", "10.2.0.2")
+		x1.miss("10.1.0.1", "10.2.0.3")
+	}
+	n.run(1100 * time.Millisecond) // three are unanswered: the Map-Resolver is asked for our own EID
+	c := x1.config
+	itr := *c.ITR
+	itr.MapResolvers = []netip.AddrPort{addrPort("192.0.2.200"), addrPort("192.0.2.100")}
+	c.ITR = &itr
+	x1.configure(c)
+	n.run(1500 * time.Millisecond)
+	x1.wantCounter(MapResolverWentSilent, 0)
+	if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverUnknown, MapResolverUnknown}) {
+		t.Errorf("the Map-Resolvers are %v", got)
+	}
+}
+
+// TestChecksTakeTurns: our own EID is asked for once a second, however many Map-Resolvers are in doubt; all of them are found
+// to be silent.
+func TestChecksTakeTurns(t *testing.T) {
+	n, x1, _, _ := twoSites(t)
+	c := x1.config
+	itr := *c.ITR
+	itr.MapResolvers = []netip.AddrPort{addrPort("192.0.2.201"), addrPort("192.0.2.202"), addrPort("192.0.2.203")}
+	c.ITR = &itr
+	x1.configure(c)
+	n.run(time.Second)
+	for i := range byte(12) {
+		x1.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, 0, i}).String())
+	}
+	var last time.Time
+	for range 100 {
+		sent := len(x1.sent)
+		n.run(100 * time.Millisecond)
+		for _, p := range x1.sent[sent:] {
+			m, _ := wire.Parse(p.Payload)
+			ecm, ok := m.(*wire.EncapsulatedControlMessage)
+			if !ok {
+				continue
+			}
+			inner, _ := wire.Parse(ecm.Inner.Message)
+			if asked, _ := inner.(*wire.MapRequest).Records[0].Prefix(); asked.String() != "10.1.0.0/32" {
+				continue
+			}
+			if n.now.Sub(last) < 900*time.Millisecond {
+				t.Errorf("our own EID is asked for after %s", n.now.Sub(last))
+			}
+			last = n.now
+		}
+	}
+	if want := []MapResolverState{MapResolverSilent, MapResolverSilent, MapResolverSilent}; !slices.Equal(statesOf(x1), want) {
+		t.Errorf("the Map-Resolvers are %v", statesOf(x1))
+	}
+}
