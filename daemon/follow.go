@@ -60,6 +60,7 @@ func (d *daemon) followHost(ctx context.Context, news *hostNews) {
 	timer := time.NewTimer(hostLookInterval)
 	defer timer.Stop()
 	settle := hostSettleTime
+	trouble := lastingError{log: d.log, what: "a change of this host's interfaces is not in force"}
 	for {
 		select {
 		case <-news.urgent:
@@ -77,8 +78,10 @@ func (d *daemon) followHost(ctx context.Context, news *hostNews) {
 		}
 		began := time.Now()
 		again, err := d.followOnce(ctx, news)
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("a change of this host's interfaces is not in force", "error", err)
+		if ctx.Err() == nil {
+			trouble.tell(time.Now(), err)
+		}
+		if err != nil {
 			again = time.Now().Add(hostRetry)
 		}
 		settle = max(hostSettleTime, hostSettlePart*time.Since(began))

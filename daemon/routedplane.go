@@ -53,9 +53,13 @@ func openRoutedPlane(options kernel.Options, routes policyRoutes, hasSite bool, 
 	return p, nil
 }
 
-// resync follows the LISP interface, which took the routes by it along.
+// resync follows the LISP interface, which took the routes by it along. It tries for hostRetry: the interface may go once more.
 func (p *routedPlane) resync() {
-	if err := p.sync(); err != nil {
+	err := p.sync()
+	for until := time.Now().Add(hostRetry); err != nil && time.Now().Before(until); err = p.sync() {
+		time.Sleep(hostSettleTime)
+	}
+	if err != nil {
 		p.log.Error("policy routing by the new LISP interface", "error", err)
 	}
 }

@@ -265,18 +265,25 @@ func (r *room) tell() {
 
 // repair has the TAP made anew when it cannot be read, as after somebody deleted it,
 // until that succeeds or the engine ends. Meanwhile programs drop what would wait.
-func (r *room) repair(err error) {
+// It is an error only where the first attempt fails.
+func (r *room) repair(reason error) {
 	atomic.AddUint64(&r.words[wordTAPErrors], 1)
-	r.log.Error("the TAP cannot be read: packets do not wait until it is made anew", "error", err)
 	for pause := time.Duration(0); !r.isStopped(); pause = retryTime {
 		err := r.tables.reopenTAP(pause)
+		switch {
+		case err == nil && pause == 0:
+			r.log.Warn("the LISP interface was deleted or moved: made it anew at once")
+		case err == nil:
+			r.log.Info("the LISP interface was made anew")
+		}
 		if err == nil {
-			r.log.Info("the TAP was made anew")
 			r.releaseAllCovered()
 			return
 		}
 		atomic.AddUint64(&r.words[wordTAPErrors], 1)
-		r.log.Debug("the TAP is not made anew", "error", err)
+		if pause == 0 && !r.isStopped() {
+			r.log.Error("the LISP interface cannot be read: packets do not wait until it is made anew", "error", reason, "attempt", err)
+		}
 		r.goOnWithoutTAP(time.Now())
 	}
 }

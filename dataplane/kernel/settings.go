@@ -395,7 +395,7 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
 	err := e.tap.setMTU(e.space, max(coreMTU-overhead, smallestMTU))
 	if errors.As(err, &netlink.LinkNotFoundError{}) || isGone(err) {
-		e.log.Info("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.name)
+		e.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.name)
 		return nil
 	}
 	return err
