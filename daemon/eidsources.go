@@ -91,7 +91,7 @@ type hostAddress struct {
 }
 
 func hostAddresses(family int) ([]hostAddress, error) {
-	found, err := netlink.AddrList(nil, family)
+	found, err := listed(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, family) })
 	if err != nil {
 		return nil, fmt.Errorf("addresses of this host: %w", err)
 	}

@@ -30,6 +30,7 @@ type hostLink struct {
 	gateways  []netip.Addr   // of default routes by this interface
 	silent    []netip.Addr   // gateways that answered no neighbour solicitation
 	answering []netip.Addr   // gateways that did; of the others nobody knows
+	stale     []netip.Addr   // gateways that no network of the interface has
 }
 
 // hostView is a snapshot of the interfaces.
@@ -38,13 +39,16 @@ type hostView struct{ links []hostLink }
 // lookTries bounds how often a look is begun anew because something changed meanwhile.
 const lookTries = 5
 
-func lookAtHost() (view hostView, err error) {
+func lookAtHost() (hostView, error) { return listed(lookOnce) }
+
+// listed is what a look at the kernel's tables returns, made anew while one of them changed meanwhile.
+func listed[T any](look func() (T, error)) (found T, err error) {
 	for range lookTries {
-		if view, err = lookOnce(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return view, err
+		if found, err = look(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return found, err
 		}
 	}
-	return view, err
+	return found, err
 }
 
 func lookOnce() (hostView, error) {
@@ -107,7 +111,7 @@ func (v *hostView) addGateways(byIndex map[int]int) error {
 		for _, hop := range hops {
 			gateway, ok := netip.AddrFromSlice(hop.Gw)
 			if i, known := byIndex[hop.LinkIndex]; ok && known {
-				v.links[i].gateways = append(v.links[i].gateways, gateway.Unmap())
+				v.links[i].addGateway(gateway.Unmap(), hop.Flags&unix.RTNH_F_ONLINK != 0)
 			}
 		}
 	}
@@ -117,6 +121,34 @@ func (v *hostView) addGateways(byIndex map[int]int) error {
 		}
 	}
 	return nil
+}
+
+// addGateway takes a gateway. Linux keeps a route by one whose network went with an address
+// that was replaced, though it lets nobody make another such route.
+func (l *hostLink) addGateway(gateway netip.Addr, onlink bool) {
+	l.gateways = append(l.gateways, gateway)
+	inNetwork := func(n netip.Prefix) bool { return n.Contains(gateway) }
+	if onlink || !l.up || gateway.IsLinkLocalUnicast() || slices.ContainsFunc(l.networks, inNetwork) || slices.Contains(l.stale, gateway) {
+		return
+	}
+	// A route without a gateway may lead to it all the same.
+	routes, err := netlink.RouteGetWithOptions(gateway.AsSlice(), &netlink.RouteGetOptions{OifIndex: l.index})
+	if err != nil || len(routes) == 0 || len(routes[0].Gw) > 0 {
+		l.stale = append(l.stale, gateway)
+	}
+}
+
+// staleGateways tells of default routes at these interfaces that lead to nobody.
+func (v hostView) staleGateways(interfaces []string) (warnings []string) {
+	for _, l := range v.links {
+		for _, gateway := range l.stale {
+			if slices.Contains(interfaces, l.name) {
+				warnings = append(warnings, fmt.Sprintf("the default route via %s at %s is stale: no network of %s has that gateway, so packets by it may be lost. "+
+					"Remove the route, or give %s an address of the gateway's network", gateway, l.name, l.name, l.name))
+			}
+		}
+	}
+	return warnings
 }
 
 // hopsOf are the next hops of a route, whether it has one or several. A route of several stays when the link of one is set down; the

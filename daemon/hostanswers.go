@@ -114,9 +114,9 @@ func (d *daemon) hostWarnings() []string {
 	return warnings
 }
 
-// lookForTrouble finds out what reverse path filters do, and tells what is new.
+// lookForTrouble finds out what reverse path filters and stale routes do, and tells what is new and what is over.
 func (d *daemon) lookForTrouble(p plan) {
-	trouble := filterTrouble(p)
+	trouble := append(filterTrouble(p), p.host.staleGateways(coreNames(p))...)
 	if now := filteredPackets(); now > d.filtered.Swap(now) && d.trouble.Load() != nil {
 		trouble = append(trouble, "the kernel's reverse path filter dropped packets just now: see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat")
 	}
@@ -124,6 +124,14 @@ func (d *daemon) lookForTrouble(p plan) {
 	for _, w := range trouble {
 		if told == nil || !slices.Contains(*told, w) {
 			d.log.Warn(w)
+		}
+	}
+	if told == nil {
+		return
+	}
+	for _, w := range *told {
+		if !slices.Contains(trouble, w) {
+			d.log.Info("over: " + w)
 		}
 	}
 }

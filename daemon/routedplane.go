@@ -235,7 +235,14 @@ func (p *routedPlane) syncWith(s dataplane.Settings) error {
 			p.log.Warn(w)
 		}
 	}
-	p.told = warnings
+	for _, w := range p.told {
+		if err == nil && !slices.Contains(warnings, w) {
+			p.log.Info("over: " + w)
+		}
+	}
+	if err == nil {
+		p.told = warnings
+	}
 	return err
 }
 

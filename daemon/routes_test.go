@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -288,5 +289,70 @@ func TestManyPrefixesShareRules(t *testing.T) {
 	apply(t, ns, r.remove)
 	if rules, routes := ownState(t, ns, r); len(rules)+len(routes) != 0 {
 		t.Errorf("left behind: %+v, %v", rules, routes)
+	}
+}
+
+// TestRefusedRouteKeepsNoOtherFromBeingInForce: IPv6 is switched off at the LISP interface, as on hosts that have it off by default.
+func TestRefusedRouteKeepsNoOtherFromBeingInForce(t *testing.T) {
+	ns, r := routedHost(t)
+	if err := ns.SetSysctl("net.ipv6.conf.loci0.disable_ipv6", "1"); err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	sync := func() error {
+		var err error
+		warnings, err = r.apply()
+		return err
+	}
+	apply(t, ns, sync)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "route to ::/0 by loci0 is not in force in table 4341") {
+		t.Errorf("warnings %q, want the route of IPv6", warnings)
+	}
+	rules, routes := ownState(t, ns, r)
+	isDefault := func(k routeKey) bool { return k.destination.Bits() == 0 }
+	if at := slices.IndexFunc(routes, isDefault); len(rules) != 8 || len(routes) != 4 || at < 0 || routes[at].family != unix.AF_INET {
+		t.Errorf("rules %v, routes %+v, want all but the route of IPv6", rules, routes)
+	}
+	if err := ns.SetSysctl("net.ipv6.conf.loci0.disable_ipv6", "0"); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, ns, sync)
+	if _, routes := ownState(t, ns, r); len(warnings) != 0 || len(routes) != 5 {
+		t.Errorf("healed: warnings %q, routes %+v", warnings, routes)
+	}
+	apply(t, ns, r.remove)
+}
+
+// TestEIDsKeepTheirRouteWhereAnotherIsRefused: packets from EIDs would leave without encapsulation.
+func TestEIDsKeepTheirRouteWhereAnotherIsRefused(t *testing.T) {
+	ns, r := routedHost(t)
+	apply(t, ns, r.put)
+	_, before := ownState(t, ns, r)
+	apply(t, ns, func() error {
+		view, err := lookAtHost()
+		r.sources.view = view
+		return err
+	})
+	// The siblings' network is there no more when their routes are made.
+	r.detour = detour{active: true, siblings: [][]netip.Addr{addresses("10.1.0.2", "2001:db8:1::2")}}
+	if err := ns.SetUp("site0", false); err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	apply(t, ns, func() (err error) {
+		warnings, err = r.apply()
+		return err
+	})
+	_, after := ownState(t, ns, r)
+	defaults := func(routes []routeKey) (list []string) {
+		for _, route := range routes {
+			if route.destination.Bits() == 0 {
+				list = append(list, fmt.Sprint(route.family, route.link))
+			}
+		}
+		return list
+	}
+	if len(warnings) != 2 || len(defaults(before)) != 2 || !slices.Equal(defaults(before), defaults(after)) {
+		t.Errorf("warnings %q, routes %+v, were %+v", warnings, after, before)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -23,23 +24,26 @@ import (
 // ipv6Metric is what the kernel makes of no metric for IPv6.
 const ipv6Metric = 1024
 
-// apply makes the kernel's state what r says and touches nothing else. What the kernel
-// refuses to have set is a warning.
+// apply makes the kernel's state what r says and touches nothing else. A setting, route or
+// rule that the kernel refuses is a warning: all others are in force.
 func (r policyRoutes) apply() (warnings []string, err error) {
 	rules, routes, err := r.wanted()
 	if err != nil {
 		return nil, err
 	}
-	warnings = setSysctls(r.link, r.notes)
+	var refused refusals
 	// Routes first: a rule to an empty table would send packets on to the next rule.
-	stale, err := r.addRoutes(routes)
-	return warnings, errors.Join(err, r.applyRules(rules), r.deleteRoutes(stale))
+	stale, err := r.addRoutes(routes, &refused)
+	err = errors.Join(err, r.applyRules(rules, &refused), r.deleteRoutes(stale, &refused))
+	return append(setSysctls(r.link, r.notes), refused.warnings()...), err
 }
 
 // remove deletes every rule and route of ours and puts settings back.
 func (r policyRoutes) remove() error {
+	var refused refusals
 	stale, err := r.ownRoutes()
-	return errors.Join(err, r.applyRules(nil), r.deleteRoutes(stale), restoreSysctls(r.notes))
+	err = errors.Join(err, r.applyRules(nil, &refused), r.deleteRoutes(stale, &refused))
+	return errors.Join(err, refused.err(), restoreSysctls(r.notes))
 }
 
 // ownRoutes lists the routes of ours in all tables.
@@ -47,7 +51,9 @@ func (r policyRoutes) ownRoutes() ([]routeKey, error) {
 	var keys []routeKey
 	for _, family := range ipFamilies {
 		filter := &netlink.Route{Table: unix.RT_TABLE_UNSPEC, Protocol: netlink.RouteProtocol(r.protocol)}
-		routes, err := netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		routes, err := listed(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PROTOCOL)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("routes of protocol %d: %w", r.protocol, err)
 		}
@@ -58,8 +64,9 @@ func (r policyRoutes) ownRoutes() ([]routeKey, error) {
 	return keys, nil
 }
 
-// addRoutes adds or replaces what is missing and returns what is not wanted.
-func (r policyRoutes) addRoutes(wanted []routeKey) (stale []routeKey, err error) {
+// addRoutes adds or replaces what is missing and returns what is not wanted. What a refused route of EIDs should have replaced
+// stays: without any route their packets would leave unencapsulated.
+func (r policyRoutes) addRoutes(wanted []routeKey, refused *refusals) (stale []routeKey, err error) {
 	present, err := r.ownRoutes()
 	if err != nil {
 		return nil, err
@@ -69,48 +76,54 @@ func (r policyRoutes) addRoutes(wanted []routeKey) (stale []routeKey, err error)
 		return nil, fmt.Errorf("netlink: %w", err)
 	}
 	defer handle.Close()
-	var errs []error
+	keep := map[routeKey]bool{}
 	for _, key := range without(wanted, present) {
 		if err := handle.RouteReplace(key.route(r.protocol)); err != nil {
-			errs = append(errs, fmt.Errorf("route to %s in table %d: %w", key.destination, key.table, err))
+			refused.route(key, r.sources.view, err)
+			keep[placeOf(key)] = key.table == r.table
 		}
 	}
-	return without(present, wanted), errors.Join(errs...)
+	return slices.DeleteFunc(without(present, wanted), func(key routeKey) bool { return keep[placeOf(key)] }), nil
+}
+
+// placeOf is what a route is replaced by.
+func placeOf(k routeKey) routeKey {
+	return routeKey{family: k.family, table: k.table, destination: k.destination}
 }
 
 // deleteRoutes ignores those that a replacement or an interface took along.
-func (r policyRoutes) deleteRoutes(stale []routeKey) error {
+func (r policyRoutes) deleteRoutes(stale []routeKey, refused *refusals) error {
 	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("netlink: %w", err)
 	}
 	defer handle.Close()
-	var errs []error
 	for _, key := range stale {
 		if err := handle.RouteDel(key.route(r.protocol)); err != nil && !errors.Is(err, syscall.ESRCH) {
-			errs = append(errs, fmt.Errorf("removing the route to %s from table %d: %w", key.destination, key.table, err))
+			refused.add(fmt.Sprintf("the route to %s stays in table %d, where it should not be: %v", key.destination, key.table, err))
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // applyRules adds what is missing first, so that no packet of an EID slips out
 // by another route in between, then deletes what is ours and not wanted.
-func (r policyRoutes) applyRules(wanted []ruleKey) error {
+func (r policyRoutes) applyRules(wanted []ruleKey, refused *refusals) error {
 	present, err := r.ownRules()
 	if err != nil {
 		return err
 	}
-	var errs []error
 	for _, key := range without(wanted, present) {
-		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); !errors.Is(err, syscall.EEXIST) {
-			errs = append(errs, err)
+		if err := key.change(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r.protocol); err != nil && !errors.Is(err, syscall.EEXIST) {
+			refused.add(fmt.Sprintf("the policy rule %s is not in force: %v", key, err))
 		}
 	}
 	for _, key := range without(present, wanted) {
-		errs = append(errs, key.change(unix.RTM_DELRULE, 0, r.protocol))
+		if err := key.change(unix.RTM_DELRULE, 0, r.protocol); err != nil && !errors.Is(err, syscall.ENOENT) {
+			refused.add(fmt.Sprintf("the policy rule %s stays, though it should not: %v", key, err))
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // without returns what the first list has and the second has not.
@@ -130,7 +143,7 @@ func without[T comparable](list, others []T) (rest []T) {
 func (r policyRoutes) ownRules() ([]ruleKey, error) {
 	var keys []ruleKey
 	for _, family := range ipFamilies {
-		rules, err := netlink.RuleList(family)
+		rules, err := listed(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
 		if err != nil {
 			return nil, fmt.Errorf("policy rules: %w", err)
 		}
@@ -180,10 +193,8 @@ func (k ruleKey) change(command, flags, protocol int) error {
 	for _, a := range attributes {
 		request.AddData(a)
 	}
-	if _, err := request.Execute(unix.NETLINK_ROUTE, 0); err != nil {
-		return fmt.Errorf("policy rule %+v: %w", k, err)
-	}
-	return nil
+	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	return err
 }
 
 // routeKeyOf describes a route that the kernel has.

@@ -88,7 +88,9 @@ func (s sourceRoutes) rulesOf(rloc netip.Addr, family, table int) []ruleKey {
 
 // copiesOf are the main table's routes by an interface, for another table.
 func copiesOf(link, family, table int) ([]routeKey, error) {
-	found, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	found, err := listed(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("routes of the main table: %w", err)
 	}
