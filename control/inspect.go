@@ -31,7 +31,7 @@ type Refusal struct {
 	Err    error // what exactly was wrong
 
 	site   string      // of a Map-Register that did not authenticate
-	prefix lisp.Prefix // of one that is of no site
+	prefix lisp.Prefix // of that one, or of one that is of no site: an EID-Prefix in it
 }
 
 // Error says what was refused from whom.
@@ -217,7 +217,7 @@ func (k *Keyring) inspectMapRegister(room *Room, at arrival, m *wire.MapRegister
 	}
 	key, covered, refused := authenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID)
 	if refused != nil {
-		refused.site = k.sites[site].Name
+		refused.site, refused.prefix = k.sites[site].Name, k.firstOf(site, mappings)
 		return nil, refused
 	}
 	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
@@ -235,6 +235,16 @@ func withoutXTRID(m *wire.MapRegister) *wire.MapRegister {
 	without := *m
 	without.XTRIDPresent = false
 	return &without
+}
+
+// firstOf is the first EID-Prefix of a site.
+func (k *Keyring) firstOf(site int, mappings []lisp.Mapping) lisp.Prefix {
+	for i := range mappings {
+		if _, owner, ok := k.prefixes.longest(mappings[i].Prefix); ok && owner.site == site {
+			return mappings[i].Prefix
+		}
+	}
+	return lisp.Prefix{}
 }
 
 // siteOfRecords is the site whose key a message has to be authenticated by: that of the first

@@ -147,7 +147,7 @@ func authenticate(key Key, b []byte, algorithm uint8) (wire.Coverage, *Refusal) 
 	}
 	covered, err := wire.VerifiedCoverage(b, key.Secret)
 	if err != nil {
-		return covered, refusal(RefusedAuthentication, "key %d: %w", key.ID, err)
+		return covered, refusal(RefusedAuthentication, "key %d: %w: the secrets differ, or the message was changed on its way", key.ID, err)
 	}
 	return covered, nil
 }

@@ -730,3 +730,38 @@ func TestRegistrationComesBackAtItsInterval(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthenticationMismatchNamesSiteAndEID of the message, whatever is wrong with the key; the first EID-Prefix of that site.
+func TestAuthenticationMismatchNamesSiteAndEID(t *testing.T) {
+	signed := func(secret string, prefixes ...string) []byte {
+		m, err := wire.Parse(register(t, nil, prefixes...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := wire.AppendSigned(nil, m, []byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name, reason, prefix string
+		message              []byte
+	}{
+		{"another secret", "authentication", "10.1.2.0/24", signed("another secret", "10.1.2.0/24")},
+		{"IPv6", "authentication", "2001:db8:1::/48", signed("another secret", "2001:db8:1::/48", "10.1.2.0/24")},
+		{"after an EID of no site", "authentication", "10.1.2.0/24", signed("another secret", "10.9.0.0/16", "10.1.2.0/24")},
+		{"another key", "unknown-key", "10.1.2.0/24", register(t, func(m *wire.MapRegister) { m.KeyID = 9 }, "10.1.2.0/24")},
+	} {
+		n := newNetwork(t)
+		ms := n.add("ms", mapServerConfig("10.1.0.0/16 2001:db8:1::/48"), "192.0.2.100")
+		ms.inject("192.0.2.100:4342", "192.0.2.1:4342", c.message)
+		want := Notice{Kind: NoticeRegistrationRefused, Prefix: lisp.MustParsePrefix(c.prefix), Site: "site 10.1.0.0/16 2001:db8:1::/48", Reason: c.reason}
+		if len(ms.notices) != 1 {
+			t.Fatalf("%s: notices %v", c.name, ms.notices)
+		}
+		if got := ms.notices[0]; got.Kind != want.Kind || got.Prefix != want.Prefix || got.Site != want.Site || got.Reason != want.Reason {
+			t.Errorf("%s: notice %+v, want %+v", c.name, got, want)
+		}
+	}
+}

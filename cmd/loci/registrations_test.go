@@ -99,3 +99,26 @@ func (n *lispNetwork) expectInForce(want map[string]bool, answered map[string]in
 		}
 	}
 }
+
+// TestDeadSiteIsNoSilentMapResolver: the only ETR of a site is dead and registered yet. Who asks for its EIDs gets no answer, and
+// does not blame the Map-Resolver.
+func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
+	t.Parallel() // it mostly waits
+	n := newLISPNetwork(t)
+	n.runAll()
+	n.kill("xtr1")
+	var state string
+	n.await("many Map-Requests are unanswered and the Map-Resolver is not", func(ctx context.Context) bool {
+		n.sendDatagram("host2", testSite{1}.host4().String())
+		n.sendDatagram("host2", testSite{1}.host6().String())
+		s, err := n.client("xtr2").Status(ctx)
+		if err != nil || n.counter("xtr2", "map_request_sent_total") < 8 {
+			return false
+		}
+		state = s.MapResolverStates[0].State
+		return state == "answers"
+	})
+	if text, _ := n.loci("xtr2", "show", "status", "--socket", n.socket("xtr2")); strings.Contains(text, "silent") {
+		t.Errorf("the Map-Resolver is %s: %s", state, text)
+	}
+}

@@ -197,7 +197,14 @@ func TestMapServerRefuses(t *testing.T) {
 	}
 	n.await("refusals are in the log at its usual level", func(context.Context) bool {
 		log := n.logs["ms"].String()
-		return strings.Contains(log, `level=WARN msg=registration-refused`) && strings.Contains(log, "replay: nonce") && strings.Contains(log, "truncated: ")
+		return strings.Contains(log, `level=WARN msg=registration-refused`) && mismatchIsNamed(log) && strings.Contains(log, "replay: nonce") && strings.Contains(log, "truncated: ")
+	})
+}
+
+// mismatchIsNamed reports whether the log names site and EID-Prefix of a message that did not authenticate.
+func mismatchIsNamed(log string) bool {
+	return slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
+		return strings.Contains(line, "authentication: key 0") && strings.Contains(line, "site=site1") && strings.Contains(line, "eid-prefix=10.1.0.0/24")
 	})
 }
 
