@@ -89,6 +89,7 @@ func (r *registrar) join(id uint32) {
 		others := r.messages.at(p.joined - 1)
 		if others.tries == 0 && others.acknowledged && r.hasRoom(others, m.mappings[0]) {
 			others.mappings = append(others.mappings[:len(others.mappings):len(others.mappings)], m.mappings[0])
+			r.timers.set(p.joined-1, max(r.timers.of(p.joined-1), m.sentAt+instant(registerRetransmitFirst)))
 			r.end(id)
 			return
 		}

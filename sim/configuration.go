@@ -108,6 +108,9 @@ func (r *router) database() []control.DatabaseMapping {
 			Prefix: p.prefix, Locators: r.withSiblingsUp(p.locators(of)), TTLMinutes: r.site.ttlMinutes, Version: r.site.version,
 		})
 	}
+	if s := r.site; !s.strange.IsZero() {
+		list = append(list, control.DatabaseMapping{Prefix: s.strange, Locators: s.prefixes[0].locators(of), TTLMinutes: s.ttlMinutes, Version: s.version})
+	}
 	return list
 }
 

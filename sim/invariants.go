@@ -40,6 +40,7 @@ const (
 	invariantStored      = "stored"               // what a Map-Server's store took is there after a restart
 	invariantVersion     = "map-version"          // RFC 9302 s.7: never by a newer version than there is, never back to an older one
 	invariantLastPath    = "last-path"            // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
+	invariantStart       = "server-start"         // a Map-Server denies nothing before all had the time to register
 	invariantConvergence = "convergence"          // in time, and for good
 )
 
@@ -393,8 +394,12 @@ func (r *router) unacknowledged() string {
 		return ""
 	}
 	for s := range r.node.MapServers() {
-		if s.State != control.MapServerRegistered {
-			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s", r.name, s.Address, s.State)
+		want, lacking := control.MapServerRegistered, 0
+		if !r.site.strange.IsZero() {
+			want, lacking = control.MapServerPartial, 1
+		}
+		if s.State != want || s.LackingCount != lacking {
+			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.name, s.Address, s.State, s.LackingCount)
 		}
 	}
 	return ""
@@ -424,6 +429,9 @@ func (r *router) unregistered(at *router) (lisp.Prefix, bool) {
 		of = nil
 	}
 	for i, m := range r.config.ETR.Database {
+		if m.Prefix == r.site.strange {
+			continue // nobody has it
+		}
 		if r.site.siblings {
 			m.Locators = r.site.prefixes[i].locators(of)
 		}

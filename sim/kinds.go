@@ -3,7 +3,8 @@
 package sim
 
 // Kinds of sites that only some seeds have, and some of their sites: tunnel routers that know each other
-// as siblings (siblings.go), mappings with Map-Versions (versions.go), and many EID-Prefixes (wide.go).
+// as siblings (siblings.go), mappings with Map-Versions (versions.go), many EID-Prefixes (wide.go), and EID-Prefixes
+// that are refused (refused.go).
 // All of it is drawn from a stream of chance of its own: seeds without them stay what they are.
 
 const (
@@ -23,6 +24,8 @@ func (w *world) drawKinds() {
 	f := &w.flavour
 	f.siblings, f.versions, f.wide = r.chance(siblingShare), r.chance(versionShare), r.chance(wideShare)
 	f.statusBits = f.siblings && r.chance(statusBitShare)
+	f.strange, f.outage = r.chance(strangeShare), r.chance(outageShare)
+	f.refusesWhole = f.strange && r.chance(0.5)
 }
 
 // addKinds makes a site one of such a kind, or of several.
@@ -35,6 +38,9 @@ func (w *world) addKinds(s *site) {
 	}
 	if w.flavour.wide {
 		w.widen(s)
+	}
+	if w.flavour.strange {
+		w.makeStrange(s)
 	}
 }
 
@@ -59,6 +65,9 @@ func (w *world) kindFaults() []fault {
 	}
 	if w.flavour.wide {
 		list = append(list, wideFaults()...)
+	}
+	if w.flavour.outage {
+		list = append(list, outageFaults()...)
 	}
 	return list
 }

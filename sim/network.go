@@ -299,6 +299,9 @@ func (w *world) arrive(r *router, m *mail) {
 	w.trace.note(w.now, r.index, m.payload, func() string {
 		return fmt.Sprintf("%s receives %s from %s%s", r.name, describe(m.payload), m.from, origin(m))
 	})
+	if w.refusesWhole(r, m) {
+		return
+	}
 	w.beforeMessage(r, m)
 	r.node.HandleParsed(r.time(), m.to, m.from, m.payload, m.parsed())
 	r.drain()

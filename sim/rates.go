@@ -57,6 +57,7 @@ func (w *world) watch(r *router, sent *mail) {
 		r.watchMapRequest(to, m, encapsulated)
 	case *wire.MapReply:
 		r.watchReply(to, payload)
+		r.watchDenial(m)
 	case *wire.MapRegister:
 		r.requests.registered(to, m)
 	}

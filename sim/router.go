@@ -59,7 +59,8 @@ type router struct {
 	sibling     siblingState
 	hold        control.HoldDown // of its links
 	holdUntil   time.Time
-	linksUp     []lisp.RLOC            // those up when the Node was configured
+	linksUp     []lisp.RLOC // those up when the Node was configured
+	startedAt   time.Time
 	own         map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
 }
 
@@ -141,7 +142,7 @@ func (r *router) startNode() {
 	if err != nil {
 		panic(err)
 	}
-	r.node = node
+	r.node, r.startedAt = node, r.time()
 	r.restore()
 	if kept := r.kept(); len(kept) > 0 {
 		node.AdoptMapCache(r.time(), kept)

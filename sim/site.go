@@ -39,6 +39,7 @@ type site struct {
 	version         uint16                // Map-Version of all mappings, 0 for none
 	versionOf       uint64                // contents that it stands for
 	wideAt          int                   // where in prefixes the many begin, 0 for none
+	strange         lisp.Prefix           // of nobody, in the Database all the same; zero for none
 	fewer           int                   // every so many of them are withdrawn, 0 for none
 
 	withdrawn int // faults that took the Database away

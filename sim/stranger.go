@@ -157,27 +157,23 @@ func (s *stranger) forgeRegister() *mail {
 	if s.random.chance(0.2) {
 		key.Algorithm = wire.AlgorithmHMACSHA1
 	}
-	return s.register(v.site, key, s.mapping(v))
+	return s.register(v.site, key, s.random.Uint64()>>s.random.IntN(16), s.mapping(v))
 }
 
-// overclaim has a site's true key register another site's EIDs. What a site says of its
-// own EIDs is left as it is: the site may say that.
+// overclaim has a site's true key register another site's EIDs, beside what the site may say: that an EID of its own,
+// which nobody registered, is withdrawn. Whoever has the key could say worse of the site.
 func (s *stranger) overclaim() *mail {
 	own, v := s.victim(), s.victim()
 	x := own.site.xtrs[0]
 	if own.site == v.site || x.node == nil || x.site.withdrawn > 0 || x.wrongKey > 0 || own.site.barred > 0 || own.site.siblings || own.site.fewer > 0 {
 		return nil
 	}
-	set := own.locators(x)
-	if !own.site.merge {
-		set = own.locators(nil)
-	}
-	honest := lisp.Mapping{Prefix: own.prefix, Locators: set, TTLMinutes: 1, Version: own.site.version}
-	return s.register(own.site, own.site.keys[0], honest, s.mapping(v))
+	honest := lisp.Mapping{Prefix: lisp.HostPrefix(own.prefix.Instance(), own.prefix.EID()), Authoritative: true}
+	return s.register(own.site, own.site.keys[0], x.node.LastRegisterNonce()+1, honest, s.mapping(v))
 }
 
-func (s *stranger) register(as *site, key control.Key, mappings ...lisp.Mapping) *mail {
-	m := &wire.MapRegister{WantMapNotify: true, ProxyReply: true, Nonce: s.random.Uint64() >> s.random.IntN(16), KeyID: key.ID, AlgorithmID: key.Algorithm,
+func (s *stranger) register(as *site, key control.Key, nonce uint64, mappings ...lisp.Mapping) *mail {
+	m := &wire.MapRegister{WantMapNotify: true, ProxyReply: true, Nonce: nonce, KeyID: key.ID, AlgorithmID: key.Algorithm,
 		Authentication: make([]byte, wire.FullMACOctets(key.Algorithm))}
 	if !as.withoutXTRID {
 		m.XTRIDPresent, m.XTRID, m.SiteID = true, as.xtrs[0].xtrID(), uint64(as.index)

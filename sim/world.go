@@ -43,6 +43,10 @@ type flavour struct {
 	statusBits bool // data packets carry Locator-Status-Bits (RFC 9300 s.10)
 	versions   bool // and Map-Versions (RFC 9302)
 	wide       bool // sites with many EID-Prefixes
+	strange    bool // sites with an EID-Prefix of nobody
+	outage     bool // all Map-Servers may be away for long
+
+	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of nobody
 }
 
 type world struct {
