@@ -5,12 +5,14 @@ package control
 // The Map-Server's journal: what has to outlive a restart (RFC 9301 s.5.6: the last nonces,
 // so that no replay is taken; s.8.2: the registrations), as octets that somebody else
 // stores in order. An entry is one Map-Register that was taken, every entry absolute: to
-// repeat one does no harm. A checkpoint says everything again, a piece a turn, between
+// repeat one does no harm. Each has its length and a checksum, so that damage costs no more
+// than the entries that it is in. A checkpoint says everything again, a piece a turn, between
 // what goes on; what was said before it began is not needed any more once it ended. This
 // file stores nothing and reads no clock.
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -40,8 +42,16 @@ const (
 	maxEntryRecords = 4096
 )
 
-// entryMark opens an entry; another number is another format.
-const entryMark = 0xa1
+// An entry is entryMark, the length of what follows the checksum, its checksum (CRC-32C), the number of the entry's first record, and the
+// rest. Records are numbered from one run to the next, so that who reads can tell how many are missing.
+const (
+	entryMark       = 0xa2 // another number is another format
+	entryLengthAt   = 1
+	entryChecksumAt = 5
+	entryBodyAt     = 9
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // The flags of an entry.
 const (
@@ -64,6 +74,9 @@ type journal struct {
 	pending  Journal
 	open     *entryHead // the entry at the end of pending that may get more records
 	head     entryHead
+	entryAt  int  // where in pending the last entry begins
+	unsealed bool // it has neither length nor checksum yet
+	serial   uint32
 	countAt  int
 	count    int
 	timers   deadlines // one row: the next piece of a checkpoint
@@ -71,6 +84,7 @@ type journal struct {
 	site     int
 	nonce    int // of the site
 	rowsDone bool
+	read     journalRead
 }
 
 // entryHead is what all records of an entry share.
@@ -87,18 +101,38 @@ func (j *journal) poll() (Effect, bool) {
 	if len(j.pending.Octets) == 0 && !j.pending.Begin && !j.pending.End {
 		return nil, false
 	}
+	j.seal()
 	e := j.pending
 	j.pending, j.open = Journal{}, nil
 	return e, true
 }
 
+// seal ends the last entry: nothing is added to it any more.
+func (j *journal) seal() {
+	if j.unsealed {
+		sealEntry(j.pending.Octets[j.entryAt:])
+	}
+	j.unsealed, j.open = false, nil
+}
+
+// sealEntry writes length and checksum of an entry.
+func sealEntry(entry []byte) {
+	body := entry[entryBodyAt:]
+	binary.BigEndian.PutUint32(entry[entryLengthAt:], uint32(len(body)))
+	binary.BigEndian.PutUint32(entry[entryChecksumAt:], crc32.Checksum(body, castagnoli))
+}
+
 // entry begins an entry.
 func (j *journal) entry(h entryHead) {
+	j.seal()
+	j.entryAt, j.unsealed = len(j.pending.Octets), true
 	x := &h.xtr
 	flags := bit(x.proxyReply, entryProxyReply) | bit(x.useTTL, entryUseTTL) | bit(x.mergeRequest, entryMergeRequest) |
 		bit(x.wantMapNotify, entryWantMapNotify) | bit(!x.id.source.IsValid(), entryXTRID) |
 		bit(!x.from.Addr().Is4(), entryFromIPv6) | bit(h.known, entryNonce)
-	b := binary.BigEndian.AppendUint16(append(j.pending.Octets, entryMark, flags), uint16(len(h.site)))
+	b := append(j.pending.Octets, entryMark, 0, 0, 0, 0, 0, 0, 0, 0)
+	b = append(binary.BigEndian.AppendUint32(b, j.serial), flags)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(h.site)))
 	b = append(append(b, h.site...), x.keyID, x.algorithm, x.macOctets)
 	b = append(b, x.id.xtrID[:]...)
 	b = binary.BigEndian.AppendUint64(b, x.id.siteID)
@@ -129,6 +163,7 @@ func (j *journal) record(m lisp.Mapping, firstAt instant, lifetime time.Duration
 	b = append(b, uint8(m.Action)|bit(m.Authoritative, recordAuthoritative))
 	j.pending.Octets = appendLocators(b, m.Locators)
 	j.count++
+	j.serial++
 	binary.BigEndian.PutUint16(j.pending.Octets[j.countAt:], uint16(j.count))
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"time"
 
@@ -20,7 +21,12 @@ import (
 
 var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 
-var errJournalEnds = errors.New("the journal ends inside an entry")
+var (
+	errJournalEnds     = errors.New("the journal ends inside an entry")
+	errJournalChecksum = errors.New("the checksum of an entry is wrong")
+	errJournalLonger   = errors.New("an entry is longer than its records")
+	errJournalGap      = errors.New("entries before this one are missing")
+)
 
 // replayAhead is how many records of an entry are read before the first of them is taken over: what they need of a table
 // of a million rows, the processor fetches for all of them at once.
@@ -127,21 +133,115 @@ func (r *journalReader) prefix() (lisp.Prefix, error) {
 	return lisp.PrefixFrom(instance, e, bits)
 }
 
+// journalRead is how far the journal was read.
+type journalRead struct {
+	next    uint32 // number of the record that should come next
+	known   bool   // it counts
+	damaged bool   // something was left out since the last whole entry
+}
+
+// JournalDamage tells what of a piece of the journal could not be taken over.
+type JournalDamage struct {
+	Octets  int // that are in no whole entry
+	Records int // that are known to be missing, before this piece too; there may be more at the journal's end
+	Reason  error
+}
+
+func (d *JournalDamage) Error() string {
+	return fmt.Sprintf("%d octets of the journal are damaged, %d records are missing: %v", d.Octets, d.Records, d.Reason)
+}
+
+// Unwrap returns the reason.
+func (d *JournalDamage) Unwrap() error { return d.Reason }
+
 // ReplayJournal takes over what an earlier run left: pieces of its journal, oldest first.
-// Call it right after New, before anything else. It errs at an entry that is malformed;
-// what came before that counts.
+// Call it right after New, before anything else. Entries that are damaged are left out, and
+// what is whole behind them counts: the error is a *JournalDamage.
 func (n *Node) ReplayJournal(now time.Time, octets []byte) error {
 	n.host.turn(now)
 	if n.mapServer == nil {
 		return nil
 	}
-	r := &journalReader{h: n.host, octets: octets}
-	for len(r.octets) > 0 {
-		if err := n.mapServer.replay(r); err != nil {
-			return err
+	var damage JournalDamage
+	for len(octets) > 0 {
+		size, err := n.mapServer.replayFirst(octets, &damage)
+		if err != nil {
+			damage.Reason = cmp.Or(damage.Reason, err)
+			damage.Octets += size
+			n.mapServer.journal.read.damaged = true
+		}
+		octets = octets[size:]
+	}
+	if damage.Octets == 0 && damage.Records == 0 {
+		return nil
+	}
+	damage.Reason = cmp.Or(damage.Reason, errJournalGap)
+	return &damage
+}
+
+// replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the next one that is, or to
+// the end.
+func (s *mapServer) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
+	body, err := wholeEntry(octets)
+	if err != nil {
+		return 1 + nextWholeEntry(octets[1:]), err
+	}
+	size = entryBodyAt + len(body)
+	r := &journalReader{h: s.h, octets: body}
+	damage.Records += s.journal.read.missingBefore(r.u32())
+	records, err := s.replay(r)
+	if err == nil && len(r.octets) > 0 {
+		err = errJournalLonger
+	}
+	if err != nil {
+		return size, err
+	}
+	read := &s.journal.read
+	read.next += uint32(records)
+	s.journal.serial = read.next
+	return size, nil
+}
+
+// missingBefore returns how many records were lost before an entry, whose first one's number is given.
+func (r *journalRead) missingBefore(first uint32) (missing int) {
+	if r.known && r.damaged {
+		missing = max(int(int32(first-r.next)), 0)
+	}
+	r.next, r.known, r.damaged = first, true, false
+	return missing
+}
+
+// wholeEntry returns what the first entry holds, without mark, length and checksum.
+func wholeEntry(octets []byte) (body []byte, err error) {
+	if octets[0] != entryMark {
+		return nil, fmt.Errorf("an entry begins with 0x%02x: want 0x%02x", octets[0], entryMark)
+	}
+	if len(octets) < entryBodyAt+4 {
+		return nil, errJournalEnds
+	}
+	length := binary.BigEndian.Uint32(octets[entryLengthAt:])
+	if uint64(length) > uint64(len(octets)-entryBodyAt) {
+		return nil, errJournalEnds
+	}
+	body = octets[entryBodyAt:][:length]
+	if len(body) < 4 || crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(octets[entryChecksumAt:]) {
+		return nil, errJournalChecksum
+	}
+	return body, nil
+}
+
+// nextWholeEntry returns where the next one begins, or the end.
+func nextWholeEntry(octets []byte) int {
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(octets[at:], entryMark)
+		if next < 0 {
+			return len(octets)
+		}
+		at += next
+		if _, err := wholeEntry(octets[at:]); err == nil {
+			return at
 		}
 	}
-	return nil
 }
 
 // Checkpoint makes the journal begin anew: it says all that counts again, a piece a turn.
@@ -152,11 +252,8 @@ func (n *Node) Checkpoint(now time.Time) {
 	}
 }
 
-// replay takes over one entry.
-func (s *mapServer) replay(r *journalReader) error {
-	if mark := r.u8(); mark != entryMark {
-		return fmt.Errorf("an entry begins with 0x%02x: want 0x%02x", mark, entryMark)
-	}
+// replay takes over one entry and returns how many records it has.
+func (s *mapServer) replay(r *journalReader) (records int, err error) {
 	flags := r.u8()
 	name := r.take(int(r.u16()))
 	x := xtr{
@@ -176,23 +273,23 @@ func (s *mapServer) replay(r *journalReader) error {
 		seen := seenNonce{nonce: r.u64(), mac: [16]byte(r.take(16))}
 		s.replayNonce(site, nonceKey{xtrID: x.id.xtrID, siteID: x.id.siteID, keyID: x.keyID}, seen, r.short)
 	}
-	count := int(r.u16())
+	records = int(r.u16())
 	id := s.registrations.xtrs.acquire(x)
 	defer s.registrations.xtrs.release(id)
-	for count > 0 {
+	for count := records; count > 0; {
 		batch, err := r.readRecords(min(count, replayAhead), lastAt)
 		if site != nil {
 			s.replayRecords(r, batch, site, registrant{xtr: id, lastAt: lastAt})
 		}
 		if err != nil {
-			return err
+			return records, err
 		}
 		count -= len(batch)
 	}
 	if r.short {
-		return errJournalEnds
+		return records, errJournalEnds
 	}
-	return nil
+	return records, nil
 }
 
 func (s *mapServer) replayNonce(site *siteState, key nonceKey, seen seenNonce, short bool) {

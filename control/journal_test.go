@@ -3,6 +3,8 @@
 package control
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
@@ -458,6 +460,62 @@ func TestMalformedJournal(t *testing.T) {
 	}
 }
 
+// sealed is an entry with the length and the checksum of what it holds.
+func sealed(entry []byte) []byte {
+	made := slices.Clone(entry)
+	if len(made) >= entryBodyAt {
+		sealEntry(made)
+	}
+	return made
+}
+
+// TestDamagedJournal damages 64 octets at every place: what is in no damaged entry is taken over, and how many records are missing is told
+// as soon as a whole entry follows, be it of the next piece or of the next run.
+func TestDamagedJournal(t *testing.T) {
+	s := newJournalledServer(t, journalledConfig(), epoch)
+	const entries = 20
+	for i := range entries {
+		s.take(journalXTRs[2], register(t, func(m *wire.MapRegister) { m.Nonce += uint64(i) }, fmt.Sprintf("10.1.%d.0/24", i), fmt.Sprintf("2001:db8:1:%d::/64", i)))
+	}
+	var piece, ends = []byte{}, []int{}
+	for _, p := range s.pieces {
+		piece = append(piece, p.Octets...)
+		ends = append(ends, len(piece))
+	}
+	next := s.restarted(t)
+	next.pieces = nil
+	next.take(journalXTRs[2], register(t, func(m *wire.MapRegister) { m.Nonce += entries }, "10.1.100.0/24"))
+	const damagedOctets = 64
+	for at := 0; at < len(piece); at += 7 {
+		broken := slices.Clone(piece)
+		for i := at; i < min(at+damagedOctets, len(broken)); i++ {
+			broken[i] ^= 0x5a
+		}
+		begin, hit := 0, 0
+		for _, end := range ends {
+			if begin < at+damagedOctets && at < end {
+				hit++
+			}
+			begin = end
+		}
+		n := newJournalledServer(t, journalledConfig(), epoch)
+		missing, octets := 0, 0
+		for _, p := range [][]byte{broken, next.pieces[0].Octets} {
+			var damage *JournalDamage
+			if errors.As(n.ReplayJournal(epoch, p), &damage) {
+				missing, octets = missing+damage.Records, octets+damage.Octets
+			}
+		}
+		wantMissing := 2 * hit
+		if at < ends[0] {
+			wantMissing = 0 // where the numbers begin is not known
+		}
+		if got := len(n.list()); got != 2*(entries-hit)+1 || missing != wantMissing || octets < damagedOctets && at+damagedOctets <= len(piece) {
+			t.Fatalf("damage at %d of %d in %d entries: %d registrations, %d records and %d octets missing", at, len(piece), hit, got, missing, octets)
+		}
+	}
+}
+
 func FuzzReplayJournal(f *testing.F) {
 	t := &testing.T{}
 	s := newJournalledServer(t, journalledConfig(), epoch)
@@ -466,6 +524,7 @@ func FuzzReplayJournal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := newJournalledServer(t, journalledConfig(), epoch)
 		_ = n.ReplayJournal(epoch, b)
+		_ = n.ReplayJournal(epoch, sealed(b))
 		n.mapServer.registrations.verify(t)
 		n.Checkpoint(epoch)
 		n.drain()

@@ -102,11 +102,17 @@ func TestReplayOfALongEntry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.ReplayJournal(epoch, entry[:len(entry)-record*(count-whole)+record/2]); err == nil {
+		if err := n.ReplayJournal(epoch, sealed(entry[:len(entry)-record*(count-whole)+record/2])); err == nil {
 			t.Fatalf("an entry of %d records and a half is taken for whole", whole)
 		}
 		if got := n.Sizes().Registrations; got != whole {
 			t.Fatalf("%d registrations of %d whole records", got, whole)
+		}
+		if n, err = New(c, epoch, testRandom(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.ReplayJournal(epoch, entry[:len(entry)-record*(count-whole)+record/2]); err == nil || n.Sizes().Registrations > 0 {
+			t.Fatalf("%d registrations of an entry without its checksum, %v", n.Sizes().Registrations, err)
 		}
 	}
 }

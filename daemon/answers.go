@@ -41,7 +41,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	p := d.plan.Load()
 	s := api.Status{
 		Version: Version, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
-		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: slices.Concat(p.warnings, d.hostWarnings(), d.planeWarnings()), Waiting: p.waiting(),
+		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: slices.Concat(p.warnings, d.hostWarnings(), d.planeWarnings(), d.store.warnings()), Waiting: p.waiting(),
 	}
 	if d.plane != nil {
 		s.Engine = "kernel"

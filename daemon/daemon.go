@@ -179,7 +179,7 @@ func (d *daemon) startStore(p plan, node *control.Node) (err error) {
 	if p.config.MapServer == nil || p.config.MapServer.StateDirectory == "" {
 		return nil
 	}
-	d.store, err = openStore(p.config.MapServer.StateDirectory, d.log, func(piece []byte) error { return node.ReplayJournal(time.Now(), piece) })
+	d.store, err = openStore(p.config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error { return node.ReplayJournal(time.Now(), piece) })
 	if err != nil {
 		return err
 	}

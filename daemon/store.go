@@ -9,7 +9,9 @@ package daemon
 // written itself. When the disk does not keep up or fails, the store says so, and begins with a checkpoint when it can write again.
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -58,46 +60,103 @@ type store struct {
 	wantedAt     time.Time // when a checkpoint was asked for that has not begun; zero for none
 	written      atomic.Uint64
 	failed, lost atomic.Uint64
-	slowest      atomic.Int64 // nanoseconds from the first piece of a batch to its being durable
+	trouble      atomic.Pointer[storeTrouble] // nil while everything is stored
+	slowest      atomic.Int64                 // nanoseconds from the first piece of a batch to its being durable
 }
 
+// replayPiece takes over a piece of the journal. One that is not whole is damaged somewhere, or holds more than the journal.
+type replayPiece func(piece []byte, whole bool) error
+
 // openStore opens the log and hands what is in it to replay, piece by piece.
-func openStore(directory string, log *slog.Logger, replay func([]byte) error) (*store, error) {
+func openStore(directory string, log *slog.Logger, replay replayPiece) (*store, error) {
 	began := time.Now()
 	disk, err := openLog(directory, log)
 	if err != nil {
 		return nil, fmt.Errorf("map-server.state-directory: %w", err)
 	}
 	s := &store{disk: disk, log: log, wake: make(chan struct{}, 1), plenty: make(chan struct{}, 1)}
-	malformed := 0
-	size, damaged, err := disk.read(func(piece []byte) {
-		if err := replay(piece); err != nil {
-			malformed++
-			log.Error("a piece of the journal", "error", err)
-		}
-	})
+	r, cut := restoring{log: log, replay: replay}, disk.cut
+	s.size, err = disk.read(r.take)
 	if err != nil {
-		log.Error("the journal can be read in part only", "error", err)
-		if err := s.beginAnew(); err != nil {
+		log.Error("the journal can be read in part only: what is whole is looked for in its files", "error", err)
+		if r, err = s.beginAnew(replay); err != nil {
 			return nil, err
 		}
+		s.gap = true
 	}
-	s.size = size
-	if damaged+malformed > 0 {
-		log.Error("pieces of the journal were damaged and left out", "checksum", damaged, "format", malformed)
+	if len(cut) > 0 {
+		s.gap = true
+		r.salvage(cut)
 	}
-	s.gap = err != nil || damaged+malformed > 0
-	log.Info("read the journal", "octets", size, "seconds", time.Since(began).Seconds())
+	s.gap = s.gap || r.pieces > 0
+	r.tell(disk)
+	log.Info("read the journal", "octets", s.size, "seconds", time.Since(began).Seconds())
 	return s, nil
 }
 
-// beginAnew puts the log aside and opens an empty one.
-func (s *store) beginAnew() error {
-	_ = s.disk.wal.Close() // it cannot be read
-	if err := s.disk.setAside(s.log); err != nil {
-		return err
+// restoring is what was found while the journal was read.
+type restoring struct {
+	log     *slog.Logger
+	replay  replayPiece
+	pieces  int // that were damaged
+	octets  int // in no whole entry
+	records int // known to be missing
+	copied  []byte
+	reason  error
+}
+
+// take takes over a piece of the log.
+func (r *restoring) take(piece []byte, whole bool) {
+	if err := r.replay(piece, whole); err != nil {
+		r.count(err)
 	}
-	return s.disk.open(s.log)
+	if !whole {
+		r.pieces++
+		r.copied = append(r.copied, piece[:min(len(piece), maxDamagedOctets-len(r.copied))]...)
+	}
+}
+
+// salvage takes over what is whole of octets of which a copy is kept already.
+func (r *restoring) salvage(octets []byte) {
+	if err := r.replay(octets, false); err != nil {
+		r.count(err)
+	}
+}
+
+func (r *restoring) count(err error) {
+	var damage *control.JournalDamage
+	if !errors.As(err, &damage) {
+		r.log.Error("a piece of the journal", "error", err)
+		return
+	}
+	r.octets, r.records, r.reason = r.octets+damage.Octets, r.records+damage.Records, cmp.Or(r.reason, damage.Reason)
+}
+
+// tell says what was lost, and where a copy of the damaged pieces is.
+func (r *restoring) tell(disk *storeLog) {
+	if r.pieces == 0 && r.octets == 0 && r.records == 0 {
+		return
+	}
+	attributes := []any{"octets", r.octets, "records-missing-at-least", r.records, "error", r.reason}
+	if len(r.copied) > 0 {
+		attributes = append(attributes, "pieces", r.pieces, "copy", disk.keepDamaged(r.copied, r.log))
+	}
+	r.log.Error("the journal is damaged: what is whole was taken over", attributes...)
+}
+
+// beginAnew puts the log aside, takes over what is whole in its files, and opens an empty one.
+func (s *store) beginAnew(replay replayPiece) (restoring, error) {
+	r := restoring{log: s.log, replay: replay}
+	_ = s.disk.wal.Close() // it cannot be read
+	aside, err := s.disk.setAside(s.log)
+	if err != nil {
+		return r, err
+	}
+	if err := readFiles(aside, r.salvage); err != nil {
+		s.log.Error("files of the journal cannot be read", "error", err)
+	}
+	s.size = 0
+	return r, s.disk.open(s.log, nil)
 }
 
 // queue takes a piece; the loop calls it.
@@ -122,6 +181,7 @@ func (s *store) queue(j control.Journal) {
 
 // run writes until the context ends, then what is left.
 func (s *store) run(ctx context.Context) {
+	s.askForCheckpoint() // of what was damaged
 	for ctx.Err() == nil {
 		select {
 		case <-s.wake:
@@ -179,22 +239,58 @@ func (s *store) flush(ctx context.Context) {
 	}
 	if err != nil {
 		s.failed.Add(1)
-		s.log.Error("the registrations are not stored: a restart would lose them; trying again", "error", err)
-		s.recover(ctx)
+		s.tellFailure(err)
+		s.recover(ctx, err)
 	}
 }
 
+// storeTrouble is why the registrations are not stored.
+type storeTrouble struct {
+	since  time.Time
+	reason string
+}
+
+// tellFailure logs a failure, and another one when its reason differs: it is tried every few seconds.
+func (s *store) tellFailure(err error) {
+	last := s.trouble.Load()
+	now := &storeTrouble{since: time.Now(), reason: err.Error()}
+	if last != nil {
+		now.since = last.since
+	}
+	s.trouble.Store(now)
+	if last != nil && last.reason == now.reason {
+		s.log.Debug("the registrations are still not stored", "error", err)
+		return
+	}
+	s.log.Error("the registrations are not stored: a restart would lose what came since; trying again", "error", err, "every", storeRetry)
+}
+
+// warnings say that the registrations are not stored, where there is a store.
+func (s *store) warnings() []string {
+	if s == nil {
+		return nil
+	}
+	t := s.trouble.Load()
+	if t == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the registrations are not stored since %s, and a restart would lose what came since (%s): trying again every %s",
+		t.since.Format(time.DateTime), t.reason, storeRetry)}
+}
+
 // recover opens the log again after an error, and wants everything said anew.
-func (s *store) recover(ctx context.Context) {
+func (s *store) recover(ctx context.Context, failed error) {
 	s.mutex.Lock()
 	s.gap = true
 	s.mutex.Unlock()
 	s.checkpoint, s.wantedAt = 0, time.Time{}
 	for ctx.Err() == nil {
 		sleep(ctx, storeRetry)
-		if err := s.disk.reopen(s.log); err == nil {
+		err := s.disk.reopen(s.log, failed)
+		if err == nil {
 			return
 		}
+		s.tellFailure(err)
 	}
 }
 
@@ -253,7 +349,13 @@ func (s *store) endCheckpoint() error {
 	}
 	s.size -= s.beganSize
 	s.base = s.size
-	return s.disk.forgetBefore(begin)
+	if err := s.disk.forgetBefore(begin); err != nil {
+		return err
+	}
+	if s.trouble.Swap(nil) != nil {
+		s.log.Info("all registrations are stored again")
+	}
+	return nil
 }
 
 // askForCheckpoint asks when the log has grown or does not tell all.

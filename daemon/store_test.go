@@ -23,7 +23,12 @@ var silent = slog.New(slog.DiscardHandler)
 func openedStore(t *testing.T, directory string) (*store, []string) {
 	t.Helper()
 	var had []string
-	s, err := openStore(directory, silent, func(piece []byte) error { had = append(had, string(piece)); return nil })
+	s, err := openStore(directory, silent, func(piece []byte, whole bool) error {
+		if whole {
+			had = append(had, string(piece))
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +58,7 @@ func crashed(t *testing.T, directory string) string {
 
 func lastSegment(t *testing.T, directory string) string {
 	t.Helper()
-	names, err := (&storeLog{directory: filepath.Join(directory, logDirectory)}).segments()
+	names, err := segments(filepath.Join(directory, logDirectory))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("segments %v: %v", names, err)
 	}
@@ -133,7 +138,7 @@ func TestUnreadableStoreIsSetAside(t *testing.T) {
 	for i := range 3 { // several segments
 		s.put(t, control.Journal{Octets: make([]byte, segmentOctets+i)})
 	}
-	names, _ := s.disk.segments()
+	names, _ := segments(s.disk.directory)
 	if len(names) < 3 {
 		t.Fatalf("segments %v", names)
 	}
@@ -217,7 +222,7 @@ func TestStoreAfterAFailedWrite(t *testing.T) {
 	if s.failed.Load() != 1 || !s.gap {
 		t.Fatalf("%d failures, gap %v", s.failed.Load(), s.gap)
 	}
-	if err := s.disk.reopen(silent); err != nil {
+	if err := s.disk.reopen(silent, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.put(t, said("two"))
