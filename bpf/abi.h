@@ -91,9 +91,9 @@
 
 #include <linux/types.h>
 
+#include "abi_actions.h"
 #include "abi_counters.h"
 #include "abi_events.h"
-#include "abi_pages.h"
 #include "abi_trace.h"
 #include "abi_unread.h"
 
@@ -102,7 +102,7 @@
  * (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 34
+#define LISP_ABI_VERSION 35
 
 #define LISP_DATA_PORT 4341
 #define LISP_EXTENSION_HEADERS_MAX 6
@@ -308,7 +308,7 @@ enum lisp_interface_flag {
 	/* XDP frames can be redirected to it; without it they are lost silently */
 	LISP_INTERFACE_TAKES_FRAMES = 1 << 3,
 	/* virtual: what arrives may have a checksum that the sender left to its link */
-	LISP_INTERFACE_UNFINISHED = 1 << 4,
+	LISP_INTERFACE_CHECKSUM_PARTIAL = 1 << 4,
 	/* a veth into another namespace, with nothing on its way out that must see packets */
 	LISP_INTERFACE_PEER = 1 << 8,
 	/* the host's IP forwarding sees what comes in by it, and what goes to it as a site */
@@ -502,145 +502,8 @@ struct lisp_heard {
  * case */
 #define LISP_HEARD_ANEW 1
 
-/* ---- what the programs keep for themselves ---- */
-
-/* What bpf_fib_lookup answered, kept for so long: a route or neighbour that changed is followed
- * after that time at the latest, with nobody's help, and each index that user space may use anew
- * has rested longer. */
-#define LISP_NEXT_HOP_NS 50000000ULL
-
-enum lisp_next_hop_flag {
-	LISP_NEXT_HOP_RESOLVED = 1 << 0, /* macs are known */
-	LISP_NEXT_HOP_PEER = 1 << 1,     /* the interface has LISP_INTERFACE_PEER */
-	/* used for long: the kernel shall see to it that the neighbour is still there */
-	LISP_NEXT_HOP_CONFIRM = 1 << 2,
-	LISP_NEXT_HOP_TAKES_FRAMES = 1 << 3, /* the interface has LISP_INTERFACE_TAKES_FRAMES */
-};
-
-struct lisp_next_hop {
-	__u64 expires_ns;
-	__u32 ifindex;
-	__u32 mtu;
-	__u8 gateway[16];
-	__u8 macs[12]; /* destination, source */
-	__u8 family;   /* of gateway: AF_* */
-	__u8 flags;    /* enum lisp_next_hop_flag */
-	/* at XDP: how often the kernel was asked since it was last made to confirm the neighbour */
-	__u8 asked;
-	__u8 zero;
-	__u16 vlan; /* tag that the frame gets; 0: none */
-	__u8 zero2[6];
-};
-
-/* PERCPU_ARRAY outer_hops: next hops to locators, each at a place that the hash of its key tells.
- */
-struct lisp_outer_hop {
-	__u32 locator_set;
-	__u16 port; /* of the outer source, when routes are by flow */
-	__u8 locator;
-	__u8 tos;
-	struct lisp_next_hop hop;
-};
-
-/* PERCPU_ARRAY inner_hops: the same to hosts of the site, or to a whole LISP_MAPPING_ONE_WAY; not
- * used when routes are by flow. */
-struct lisp_inner_hop {
-	__u8 source[16];
-	__u8 destination[16];
-	__u32 ifindex; /* where the packet counts as come in */
-	__u8 family;
-	__u8 tos;
-	__u8 zero[2];
-	__u32 iid;
-	/* index of the mapping and 1, and all of the above but ifindex and iid 0; or 0 */
-	__u32 entry;
-	struct lisp_next_hop hop;
-};
-
-/* ARRAY generations[1] (BPF_F_MMAPABLE): numbers that user space raises after it changed something
- * that decisions depend on. A kept decision counts for as long as both are what they were before
- * its first lookup. */
-#define LISP_GENERATIONS 4096 /* a power of two */
-
-struct lisp_generations {
-	/* settings, interfaces, Database, locators, lists; or so many destinations that one by one
-	 * is too slow */
-	__u32 epoch;
-	__u32 zero;
-	/* LISP_MAPPING_ONE_WAY counts before: user space follows the routes and clears it in time
-	 */
-	__u64 watched_until_ns;
-	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6),
-	 * x: at (__u32)(x ^ x >> 32) * 0x9E3779B1 >> 20. */
-	__u32 destinations[LISP_GENERATIONS];
-};
-
-enum lisp_way {
-	LISP_WAY_ENCAPSULATED = 1,
-	LISP_WAY_DECAPSULATED = 2,
-	/* What many pairs of addresses share (shared.h), by other keys: */
-	LISP_WAY_SET = 3,    /* a locator-set's, of some flows: where their front is */
-	LISP_WAY_FRONT = 4,  /* a locator's: as LISP_WAY_ENCAPSULATED but for the mapping */
-	LISP_WAY_ENTRY = 5,  /* an entry of the Database: as LISP_WAY_DECAPSULATED */
-	LISP_WAY_SOURCE = 6, /* a source that is an EID of the Database */
-	LISP_WAY_BLOCK = 7,  /* destinations of which none is */
-	/* destinations that an entry of the Database has to itself; mapping_index is that */
-	LISP_WAY_ENTRY_BLOCK = 8,
-};
-
-/* How many decisions a processor keeps; a power of two. */
-#define LISP_DECISIONS 8192
-
-/* longest that is written before an inner packet: Ethernet, IPv6, UDP, LISP; in whole words */
-#define LISP_FRONT_OCTETS 72
-
-/* ARRAY decisions (BPF_F_MMAPABLE, so that they begin with a cache line), at processor *
- * LISP_PLACES + place: what was decided about packets with this key, which stands for all that a
- * decision depends on and that differs from packet to packet, but for lengths, TTL, ECN. Flows
- * between two addresses share it where their ports make no difference to their way; where they do,
- * it says by which bits of the flow's hash, and there is another decision for each value of those.
- * User space makes room for every possible processor and never looks. Not after expires_ns, which
- * is that of the next hop. */
-struct lisp_decision {
-	__u64 addresses[4]; /* source and destination of the inner packet, as they stand in it */
-	__u32 ifindex;      /* where the frame came in */
-	__u32 iid;          /* of a LISP header that was there */
-	__u32 flow;         /* LISP_FLOW_COUNTS and bits of the flow's hash; 0: of all flows */
-	__u8 tos;           /* encapsulated: of the inner packet; decapsulated: what it becomes */
-	__u8 family;
-	__u8 way;  /* enum lisp_way; 0: nothing is kept here */
-	__u8 hook; /* 0: XDP, 1: tc; each sends in its own way */
-	__u32 epoch;
-	__u32 generation;
-	__u64 expires_ns;
-	/* the second cache line */
-	__u32 mapping_index;
-	__u32 counters; /* of the mapping: index in mapping_counters, those of this processor */
-	__u32 out;      /* ifindex */
-	__u32 longest;  /* inner packet that fits, in octets */
-	/* not 0: the way depends on these bits of the flow's hash, nothing else here counts */
-	__u32 flow_mask;
-	__u32 address_hash; /* the flow's hash so far: both addresses */
-	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
-	/* of the outer IPv4 header but for length and TTL, in 16 bits, not yet inverted */
-	__u32 outer_sum;
-	__u8 outer_family;
-	__u8 notice; /* DECISION_* of decisions.h */
-	__u16 generation_place;
-	/* as lisp_mapping.last_used, which follows when this one does not say the same */
-	__u32 used;
-	__u8 to[8]; /* XDP: the hardware address of the interface, and two zeros ... */
-	/* ... and the place of `out` in devices, LISP_DEVICES where it has none */
-	__u64 device;
-	/* What is written before the packet: lengths, TTL, checksum, port, flow label, nonce are 0.
-	 * Decapsulated: own RLOC at FRONT_RLOC. */
-	__u8 front[LISP_FRONT_OCTETS];
-};
-
-/* Added to the bits of a hash in lisp_decision.flow. */
-#define LISP_FLOW_COUNTS 0x80000000U
-
-/* PERCPU_ARRAY trusted[1]: what trusted.h works on. The stack of the programs is full without it.
+/* PERCPU_ARRAY trusted[1]: what nonce_lsb_version.h works on. The stack of the programs is full
+ * without it.
  */
 struct lisp_trusted {
 	__u32 first;         /* the LISP header in host order: flags, nonce or versions ... */
@@ -682,9 +545,10 @@ union lisp_abi {
 	enum lisp_event_kind event_kind;
 	enum lisp_tap_magic tap_magic;
 	enum lisp_tap_reason tap_reason;
-	enum lisp_next_hop_flag next_hop_flag;
+	enum lisp_action_flag action_flag;
+	enum lisp_varies varies;
 	enum lisp_step_kind step_kind;
-	enum lisp_way way;
+	enum lisp_what what;
 	struct lisp_step step;
 	enum lisp_watch_flag watch_flag;
 	enum lisp_list_kind list_kind;

@@ -14,7 +14,7 @@
 //go:build ignore
 
 #include "hook_tc.h"
-#include "fib.h"
+#include "lookup.h"
 
 char _license[] SEC("license") = "GPL";
 

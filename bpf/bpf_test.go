@@ -102,7 +102,7 @@ func (b *bench) run(t testing.TB, program string, at netlink.Link, came bool, fr
 	var answer uint32
 	loaded := b.program(program)
 	must(t, b.ns.Do(func() error {
-		return onProcessor(0, func() (err error) { // whose decisions are kept
+		return onProcessor(0, func() (err error) { // whose caches are looked into
 			answer, err = loaded.Run(options)
 			return err
 		})
@@ -283,6 +283,7 @@ func TestDecapsulate(t *testing.T) {
 var rfc6040 = [4][4]uint8{{0, 0, 0, 9}, {1, 1, 1, 3}, {2, 1, 2, 3}, {3, 3, 3, 3}}
 
 func (b *bench) decapsulate(t *testing.T, pair pair, inner, outer uint8) {
+	b.emptyCaches()
 	packet := append(lispPacket(pair.outer, 0xB8|outer, 33, [8]byte{0x80, 1, 2, 3}, pair.toLocal(0x28|inner, 64)), "padding"...)
 	answer, got := b.toCore(t, ethernet(b.core.Attrs().HardwareAddr, peerMAC, packet))
 	ecn := rfc6040[inner][outer]
@@ -303,10 +304,15 @@ func (b *bench) decapsulate(t *testing.T, pair pair, inner, outer uint8) {
 	if inner != outer {
 		return // the markings are judged for each packet
 	}
-	b.markDecisions(t, nil)
+	b.markRecords(nil)
+	hits := b.flowHits(t)
+	b.markFlows(nil)
 	_, got = b.toCore(t, ethernet(b.core.Attrs().HardwareAddr, peerMAC, packet))
-	if !bytes.Equal(got, ethernet(keptMAC, b.site.Attrs().HardwareAddr, want)) {
-		t.Errorf("by the decision that was kept: got\n%x\nwant\n%x", got, want)
+	if !bytes.Equal(got, ethernet(recordedMAC, b.site.Attrs().HardwareAddr, want)) {
+		t.Errorf("by the flow cache: got\n%x\nwant\n%x", got, want)
+	}
+	if b.flowHits(t) == hits {
+		t.Error("it missed the flow cache")
 	}
 }
 
@@ -522,9 +528,7 @@ func TestMappingCounters(t *testing.T) {
 		}))
 	}
 	for cpu := range uint32(ebpf.MustPossibleCPU()) {
-		var counters []byte
-		must(t, b.coll.Maps["mapping_counters"].Lookup(cpu*planeLimit+index, &counters))
-		packets, octets := binary.LittleEndian.Uint64(counters), binary.LittleEndian.Uint64(counters[8:])
+		packets, octets := b.countedBy(t, cpu, index)
 		if want := uint64(cpu + 1); packets != want || octets != want*uint64(len(packet)) {
 			t.Errorf("processor %d: %d packets, %d octets", cpu, packets, octets)
 		}
@@ -534,6 +538,14 @@ func TestMappingCounters(t *testing.T) {
 	if binary.LittleEndian.Uint32(record[lastUsedOffset:]) == 0 {
 		t.Error("the mapping was never used")
 	}
+}
+
+// countedBy is what a processor counted for a mapping.
+func (b *bench) countedBy(t *testing.T, cpu, index uint32) (packets, octets uint64) {
+	t.Helper()
+	var counters []byte
+	must(t, b.coll.Maps["mapping_counters"].Lookup(cpu*planeLimit+index, &counters))
+	return binary.LittleEndian.Uint64(counters), binary.LittleEndian.Uint64(counters[8:])
 }
 
 // lastUsedOffset is where last_used stands in a lisp_mapping.

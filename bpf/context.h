@@ -8,52 +8,83 @@
 #ifndef LISP_CONTEXT_H
 #define LISP_CONTEXT_H
 
-#include "etr.h"
+#include "lookup.h"
+
+/* What was in force before the first lookup for something that is to be kept (flow_cache.h). */
+struct cache_time {
+	__u32 epoch;
+	__u32 generation;
+	__u32 place; /* of the generation */
+};
 
 struct lisp_context {
-	struct itr itr;
-	struct etr etr;
+	struct lisp_packet packet; /* the packet whose addresses are EIDs */
+	struct lisp_packet outer;  /* decapsulation: the one around it */
+
+	/* classify: where it came in, or is about to leave when this host sent it */
+	__u32 origin;
+	__u32 interface_flags;
+	__u32 interface_iid;
+	__u32 interface_roots;
+	__u32 l2_length; /* of the frame as it is here */
+	__u32 side;      /* LISP_INTERFACE_SITE, _CORE or _TAP of the origin */
+	bool forwarded;  /* this host did not send it: its TTL counts */
+	bool released;   /* user space has written it back */
+	/* it is of a VLAN and still has the tag, beside the frame or within l2_length */
+	bool tagged;
+	bool listed; /* lists have to be asked */
+
+	/* decapsulate */
+	__u32 removed;      /* octets of outer headers */
+	__u32 payload;      /* octets behind the LISP header, as the UDP length says */
+	__u8 next_protocol; /* 0 without P */
+	__u8 tos;           /* that the inner packet gets */
+	__u8 ttl;
+	/* counters to count when the packet's fate is sealed, a bit for each: another program may
+	 * see the packet anew when this one passes it on */
+	__u32 notes;
+
+	/* the LISP header, received or to be sent, in host order */
+	__u32 header_first;
+	__u32 header_second;
+
+	/* look up */
+	__u32 iid;   /* of its source, or of the LISP header */
+	__u32 roots; /* index of those of iid; NO_ROOTS */
+	__u32 mapping_index;
+	__u32 mapping_iid;
+	__u32 mapping_flags;
+	__u32 locator_set;
+	struct cache_time since;
+
+	/* select */
+	__u32 hash;    /* of its flow */
+	__u32 locator; /* within the set */
+	__u32 action;  /* place of the action record */
+	__u32 reason;  /* of a drop, a refusal, or why it waits */
+	__u32 mtu;     /* largest inner packet that would fit */
 };
 
 /* The copies of the programs that user space runs for traces, outside of softirq, have their own.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct lisp_context);
-} contexts SEC(".maps");
+PER_PROCESSOR(contexts, 1, struct lisp_context);
 
-static __always_inline struct lisp_context *find_context(void)
+/* The context, empty but for the interface that the packet came in by. NULL never happens, but the
+ * verifier cannot know. */
+static __always_inline struct lisp_context *new_context(const struct lisp_interface *at)
 {
 	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&contexts, &zero);
-}
-
-/* The context of a packet from the site; NULL never happens, but the verifier cannot know. */
-static __always_inline struct itr *new_itr(void)
-{
-	struct lisp_context *c = find_context();
+	struct lisp_context *c = bpf_map_lookup_elem(&contexts, &zero);
 
 	if (!c)
 		return NULL;
-	__builtin_memset(&c->itr, 0, sizeof(c->itr));
-	return &c->itr;
-}
-
-/* The context of a packet from the core, which came in by that interface. */
-static __always_inline struct etr *new_etr(const struct lisp_interface *core)
-{
-	struct lisp_context *c = find_context();
-
-	if (!c)
-		return NULL;
-	__builtin_memset(&c->etr, 0, sizeof(c->etr));
-	c->etr.interface_flags = core->flags;
-	c->etr.interface_iid = core->iid;
-	c->etr.interface_roots = core->roots;
-	return &c->etr;
+	__builtin_memset(c, 0, sizeof(*c));
+	c->interface_flags = at->flags;
+	c->interface_iid = at->iid;
+	c->interface_roots = at->roots;
+	c->iid = at->iid;
+	c->roots = at->roots;
+	return c;
 }
 
 #endif

@@ -2,22 +2,19 @@
 /*
  * A frame as the tc hooks see it: an skb. hook_tc.h and hook_xdp.h define the same names, and each
  * program includes one of them before all else, so that whatever only reads and judges packets
- * (parse.h, fib.h, route.h, itr.h, etr.h) is written once for both hooks. Nothing here ever changes
+ * is written once for both hooks. Nothing here ever changes
  * a frame.
  *
  *   hook_frame       the context of a program
  *   HOOK_DROP        the verdict that drops the frame
- *   STEP             of a larger function: a call of its own, or inline, as the hook's stack and
- *                    speed demand
- *   SHARED_STEP      the same for what many functions need: the verifier looks at it once, by
- *                    itself, and not at every call
  *   read_octets      copies octets of the frame
  *   load_octets      the same, of any number
  *   frame_length     octets of the frame, link layer header included
- *   segment_length   octets of payload in each segment of a super-packet; 0 for other packets
+ *   segment_length   octets of payload in each segment of a GSO packet; 0 for other packets
  *   incoming_ifindex where the frame came in
  *   frame_data, frame_end  the octets that are in one piece
- *   HOOK_OF_DECISION which hook keeps and reuses a decision: each sends in its own way
+ *   HOOK_OF_FLOW     in keys of the flow cache: each hook has entries of its own
+ *   HOOK_IS_XDP      whether it is that one
  */
 #ifndef LISP_HOOK_TC_H
 #define LISP_HOOK_TC_H
@@ -30,16 +27,9 @@
 typedef struct __sk_buff hook_frame;
 
 #define HOOK_DROP TC_ACT_SHOT
+#define HOOK_OF_FLOW 1
 
-/* Functions are kept apart where the stack of a chain of calls, 512 octets, would not hold their
- * variables. */
-#define STEP __noinline
-
-/* Not static: that makes it a program of its own to the verifier, whose arguments may be anything,
- * NULL as well. */
-#define SHARED_STEP __noinline
-
-#define HOOK_OF_DECISION 1
+#define HOOK_IS_XDP 0
 
 /* Headers that begin within so many octets are read without a call, the others by one. */
 #define DIRECT_OFFSET_MAX 256

@@ -14,10 +14,8 @@ typedef struct xdp_md hook_frame;
 
 #define HOOK_DROP XDP_DROP
 
-#define STEP __noinline
-#define SHARED_STEP static __always_inline
-
-#define HOOK_OF_DECISION 0
+#define HOOK_OF_FLOW 0
+#define HOOK_IS_XDP 1
 
 /* Beyond it are only packets with more extension headers than anybody sends. */
 #define DIRECT_OFFSET_MAX 256

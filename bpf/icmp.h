@@ -7,7 +7,7 @@
 #ifndef LISP_ICMP_H
 #define LISP_ICMP_H
 
-#include "fib.h"
+#include "lookup.h"
 
 #define ICMP_HEADER_LENGTH 8
 

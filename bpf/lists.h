@@ -9,7 +9,7 @@
 #ifndef LISP_LISTS_H
 #define LISP_LISTS_H
 
-#include "fib.h"
+#include "lookup.h"
 
 static __always_inline struct lisp_trusted *find_trusted(void)
 {
@@ -43,7 +43,7 @@ static __always_inline const __u8 *listed_address(const struct lisp_trusted *p, 
 }
 
 /* Why a list of that kind drops the packet that find_trusted() describes; LISP_DROP_NONE where it
- * does not. A program of its own to the verifier, which so looks at it once. */
+ * does not. A global function: verified once. */
 __noinline int lisp_judge_list(__u32 kind)
 {
 	const struct lisp_settings *s = find_settings();

@@ -42,11 +42,11 @@ type plane struct {
 	next     uint32            // mapping
 	sets     uint32
 	locators uint32
-	epoch    uint32 // of decisions
+	epoch    uint32 // of the caches
 
 	constants  map[string]uint32
 	structures map[string]*btf.Struct
-	decisions  []byte // memory of the map, see keptDecisions
+	memory     map[string][]byte // of maps, see places
 }
 
 type rootKey struct {
@@ -83,9 +83,8 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 	spec := readObject(t, objectFile)
 	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
-	spec.Maps["decisions"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
-	spec.Maps["set_fronts"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
-	spec.Maps["pending_counts"].MaxEntries = uint32(ebpf.MustPossibleCPU())
+	spec.Maps["actions"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
+	spec.Maps["flows"].MaxEntries *= uint32(ebpf.MustPossibleCPU())
 	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 		t.Fatalf("load into the kernel: %+v", err)
 	}
 	t.Cleanup(coll.Close)
-	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}, structures: map[string]*btf.Struct{}}
+	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}, structures: map[string]*btf.Struct{}, memory: map[string][]byte{}}
 }
 
 // program loads a program, unless it is loaded. Those of the XDP hook, which call each other, come together.
@@ -151,7 +150,7 @@ func loadXDP(t testing.TB, coll *ebpf.Collection) {
 		XDP       *ebpf.Program `ebpf:"lisp_xdp"`
 		Core      *ebpf.Program `ebpf:"lisp_xdp_core"`
 		Site      *ebpf.Program `ebpf:"lisp_xdp_site"`
-		Scattered *ebpf.Program `ebpf:"lisp_xdp_scattered"`
+		Scattered *ebpf.Program `ebpf:"lisp_xdp_sets"`
 	}
 	if err := spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		t.Fatalf("load the XDP program into the kernel: %+v", err)
@@ -162,7 +161,7 @@ func loadXDP(t testing.TB, coll *ebpf.Collection) {
 		}
 	}
 	coll.Programs["lisp_xdp"], coll.Programs["lisp_xdp_core"], coll.Programs["lisp_xdp_site"] = programs.XDP, programs.Core, programs.Site
-	coll.Programs["lisp_xdp_scattered"] = programs.Scattered
+	coll.Programs["lisp_xdp_sets"] = programs.Scattered
 }
 
 // kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows
@@ -306,11 +305,11 @@ func (p *plane) update(name string, key, value any) {
 	if err := p.coll.Maps[name].Update(key, value, ebpf.UpdateAny); err != nil {
 		p.t.Fatalf("update %s: %v", name, err)
 	}
-	p.forgetDecisions()
+	p.forgetCaches()
 }
 
-// forgetDecisions makes the programs decide anew about every packet.
-func (p *plane) forgetDecisions() {
+// forgetCaches makes every packet go through all stages.
+func (p *plane) forgetCaches() {
 	p.t.Helper()
 	m := p.coll.Maps["generations"]
 	p.epoch++

@@ -148,8 +148,8 @@ static __always_inline int parse_ipv6(hook_frame *frame, struct lisp_packet *p)
 
 /* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that
  * is known (0: it is not). Returns -1 when there is no whole IPv4 or IPv6 header. Linux 6.1 wants
- * *p to be set before, to whatever. */
-SHARED_STEP int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struct lisp_packet *p)
+ * *p to be set before, to whatever. A global function: verified once. */
+__noinline int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struct lisp_packet *p)
 {
 	int failed = -1;
 	__u8 first;

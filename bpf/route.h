@@ -9,7 +9,8 @@
 #ifndef LISP_ROUTE_H
 #define LISP_ROUTE_H
 
-#include "fib.h"
+#include "headers.h"
+#include "lookup.h"
 
 #ifndef AF_INET
 #define AF_INET 2
@@ -78,11 +79,6 @@ static __always_inline __u16 checksum_of(__u64 sum)
 	sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
 	sum = (sum & 0xFFFF) + (sum >> 16);
 	return ~(__u16)(sum + (sum >> 16));
-}
-
-static __always_inline __be16 ethertype_of(__u8 family)
-{
-	return family == 4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
 }
 
 #endif

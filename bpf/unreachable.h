@@ -8,7 +8,7 @@
 #ifndef LISP_UNREACHABLE_H
 #define LISP_UNREACHABLE_H
 
-#include "fib.h"
+#include "lookup.h"
 
 static __always_inline bool has_rested(const struct lisp_limit_key *key, __u64 now, __u64 interval)
 {

@@ -8,7 +8,7 @@
 #ifndef LISP_VLANS_H
 #define LISP_VLANS_H
 
-#include "fib.h"
+#include "lookup.h"
 
 #define VLAN_ID_MASK 0x0FFF
 

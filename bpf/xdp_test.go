@@ -37,7 +37,7 @@ func (b *bench) frameBy(t testing.TB, program string, at netlink.Link, frame []b
 	options := xdpOptions(at, frame)
 	loaded := b.program(program)
 	must(t, b.ns.Do(func() error {
-		return onProcessor(0, func() (err error) { // whose decisions are kept
+		return onProcessor(0, func() (err error) { // whose caches are looked into
 			verdict, err = loaded.Run(options)
 			return err
 		})
@@ -57,7 +57,7 @@ func (b *bench) takeFrames(t testing.TB) {
 	t.Helper()
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core} {
 		b.update("interfaces", uint32(at.Attrs().Index), b.encode("lisp_interface", fields{
-			"flags":     b.constant(flag) | b.constant("LISP_INTERFACE_TAKES_FRAMES") | b.constant("LISP_INTERFACE_UNFINISHED"),
+			"flags":     b.constant(flag) | b.constant("LISP_INTERFACE_TAKES_FRAMES") | b.constant("LISP_INTERFACE_CHECKSUM_PARTIAL"),
 			"l2_length": etherLength, "roots": b.rootsOf(0), "mac": []byte(at.Attrs().HardwareAddr),
 		}))
 	}

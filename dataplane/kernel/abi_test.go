@@ -21,7 +21,7 @@ import (
 func readABI(t *testing.T) string {
 	t.Helper()
 	all := ""
-	for _, name := range []string{"abi.h", "abi_counters.h", "abi_events.h", "abi_pages.h", "abi_trace.h", "abi_unread.h"} {
+	for _, name := range []string{"abi.h", "abi_actions.h", "abi_counters.h", "abi_events.h", "abi_trace.h", "abi_unread.h"} {
 		text, err := os.ReadFile("../../bpf/" + name)
 		must(t, err)
 		all += string(text)
@@ -38,6 +38,7 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
 		"LISP_ROOT_BLOCK_SHIFT": rootBlockShift, "LISP_ROOT_BLOCK_MASK": rootBlocks - 1, "LISP_ROOT_TABLE_SHIFT": rootTableShift,
 		"LISP_WIDE_BITS": wideBits, "LISP_GROUP_BITS": groupBits, "LISP_ELEMENT_BITS": elementBits, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_UNREAD_SHARES": unreadShares, "LISP_UNREAD_OCTETS": unreadOctets,
+		"LISP_ACTIONS": actionsEach, "LISP_FLOWS": flowsEach,
 	} {
 		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?L*\s`).FindStringSubmatch(text)
 		if found == nil {

@@ -9,12 +9,10 @@
 package kernel
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"unsafe"
@@ -31,7 +29,6 @@ type olderMaps struct {
 	version uint32
 	maps    map[string]*ebpf.Map
 	words   []uint64
-	copied  []counted // by mappings
 }
 
 // openOlder opens the pinned maps if they are of an older layout; nil when there are
@@ -76,7 +73,7 @@ func (o *olderMaps) open(directory string) error {
 			return fmt.Errorf("map %s: %w", name.Name(), err)
 		}
 	}
-	for _, name := range []string{lisptcMapMappings, lisptcMapMappingCounters, lisptcMapLocatorSets, mapWords, mapSettings} {
+	for _, name := range []string{lisptcMapMappings, lisptcMapMappingCounters, lisptcMapLocatorSets, lisptcMapLocators, mapWords, mapSettings} {
 		if o.maps[name] == nil {
 			return fmt.Errorf("map %s is not pinned", name)
 		}
@@ -216,7 +213,6 @@ func (o *olderMaps) fill(s *mapStore) error {
 	if err := o.copyMappings(s); err != nil {
 		return err
 	}
-	o.noteCopied(s)
 	return o.copyLocatorSets(s)
 }
 
@@ -283,58 +279,15 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 			if at := int(processor)*len(s.records) + int(index); at < len(s.usage) {
 				counters.translate(octetsAt(&s.usage[at]), usage)
 			}
-			record.LastUsed = laterTick(record.LastUsed, counters.lastUsed(usage))
 		}
-	}
-	return o.addPending(s)
-}
-
-// addPending adds to the counters what programs have not added up.
-func (o *olderMaps) addPending(s *mapStore) error {
-	return o.eachPending(s.spec, func(processor int, list *lisptcLispPending) {
-		if processor < len(s.unsettled) {
-			s.settle(processor, list)
-		}
-	})
-}
-
-// eachPending hands over what each processor's programs have not added up. There was no such thing until version 30.
-func (o *olderMaps) eachPending(spec *ebpf.CollectionSpec, take func(processor int, list *lisptcLispPending)) error {
-	m := o.maps[lisptcMapPendingCounts]
-	if m == nil {
-		return nil
-	}
-	pending, err := o.translator(spec, m, "lisp_pending")
-	if err != nil {
-		return err
-	}
-	old := make([]byte, pending.fromSize)
-	for processor := range m.MaxEntries() {
-		if err := m.Lookup(processor, &old); err != nil {
-			return fmt.Errorf("pending counts of processor %d: %w", processor, err)
-		}
-		var list lisptcLispPending
-		pending.translate(octetsAt(&list), old)
-		take(int(processor), &list)
 	}
 	return nil
 }
 
-// lastUsed is when a mapping was last used by its counters, where it stood until version 21.
-func (t *translator) lastUsed(counters []byte) uint32 {
-	last, ok := t.from["last_used_ns"]
-	if !ok {
-		return 0
-	}
-	return uint32(binary.NativeEndian.Uint64(counters[last.offset:]) >> lastUsedShift)
-}
-
-// copyLocatorSets copies the sets that mappings refer to; each keeps its index. Until
-// version 6, locators were part of their set.
+// copyLocatorSets copies the sets that mappings refer to; each keeps its index.
 func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 	set, err1 := o.translator(s.spec, o.maps[lisptcMapLocatorSets], "lisp_locator_set")
-	describing := cmp.Or(o.maps[lisptcMapLocators], o.maps[lisptcMapLocatorSets])
-	locator, err2 := o.translator(s.spec, describing, "lisp_locator")
+	locator, err2 := o.translator(s.spec, o.maps[lisptcMapLocators], "lisp_locator")
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -362,7 +315,7 @@ func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 		oldFirst := record.First
 		record.First = place.cell
 		for n := range record.Count {
-			from, err := o.locator(set, old, oldFirst, n, locator.fromSize)
+			from, err := o.maps[lisptcMapLocators].LookupBytes(oldFirst + n)
 			if err != nil {
 				return fmt.Errorf("locator-set %d: %w", index, err)
 			}
@@ -370,20 +323,4 @@ func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 		}
 	}
 	return nil
-}
-
-// locator reads the n-th locator of an older set.
-func (o *olderMaps) locator(set translator, old []byte, first, n, octets uint32) ([]byte, error) {
-	if inside, ok := set.from["locators"]; ok {
-		at := inside.offset + n*octets
-		if uint64(n+1)*uint64(octets) > uint64(inside.octets) {
-			return nil, fmt.Errorf("locator %d is not in its set", n)
-		}
-		return old[at : at+octets], nil
-	}
-	m := o.maps[lisptcMapLocators]
-	if m == nil || uint64(first)+uint64(n) > math.MaxUint32 {
-		return nil, errors.New("its locators are nowhere")
-	}
-	return m.LookupBytes(first + n)
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -120,33 +119,11 @@ type usage struct {
 // usageOf returns how much an entry was used, summed up over the processors.
 func (s *mapStore) usageOf(index uint32) usage {
 	sum := usage{lastUsed: atomic.LoadUint32(&s.records[index].LastUsed)}
-	for processor, at := 0, int(index); at < len(s.usage); processor, at = processor+1, at+len(s.records) {
-		own := s.usageAt(processor, index, &s.usage[at])
-		sum.packets += own.packets
-		sum.octets += own.octets
-		sum.lastUsed = laterTick(sum.lastUsed, own.lastUsed)
+	for at := int(index); at < len(s.usage); at += len(s.records) {
+		sum.packets += atomic.LoadUint64(&s.usage[at].Packets)
+		sum.octets += atomic.LoadUint64(&s.usage[at].Octets)
 	}
 	return sum
-}
-
-// usageAt is what one processor has counted, with what it has not added up yet.
-func (s *mapStore) usageAt(processor int, index uint32, counted *lisptcLispMappingCounters) (sum usage) {
-	p := &s.unsettled[processor]
-	for {
-		before := atomic.LoadUint32(&p.Sequence)
-		sum = usage{packets: atomic.LoadUint64(&counted.Packets), octets: atomic.LoadUint64(&counted.Octets)}
-		for i := range p.Items {
-			if item := atomic.LoadUint64(&p.Items[i]); item != 0 && uint32(item>>32) == index {
-				sum.packets++
-				sum.octets += uint64(uint32(item))
-				sum.lastUsed = atomic.LoadUint32(&p.Tick)
-			}
-		}
-		if before&1 == 0 && atomic.LoadUint32(&p.Sequence) == before {
-			return sum
-		}
-		runtime.Gosched() // a microsecond
-	}
 }
 
 // lastUsedShift is LISP_LAST_USED_SHIFT.
@@ -169,50 +146,10 @@ func (u usage) nanoseconds(now uint64) uint64 {
 	return (ticks - age) << lastUsedShift
 }
 
-// laterTick is the later one of two, of which 0 is never.
-func laterTick(one, other uint32) uint32 {
-	if one == 0 || other != 0 && int32(other-one) > 0 {
-		return other
-	}
-	return one
-}
-
-// settle adds the items of a processor's list, which nobody else has, to the counters of entries in force.
-func (s *mapStore) settle(processor int, list *lisptcLispPending) {
-	for _, item := range list.Items {
-		index := int(item >> 32)
-		if item == 0 || index >= len(s.records) || !inForce(&s.records[index]) {
-			continue
-		}
-		s.records[index].LastUsed = laterTick(s.records[index].LastUsed, list.Tick)
-		counted := &s.usage[processor*len(s.records)+index]
-		counted.Packets++
-		counted.Octets += uint64(uint32(item))
-	}
-}
-
 // clearUsage implements tableMaps.
 func (s *mapStore) clearUsage(index uint32) {
-	for processor, at := 0, int(index); at < len(s.usage); processor, at = processor+1, at+len(s.records) {
-		s.clearUsageAt(processor, index, &s.usage[at])
-	}
-}
-
-// clearUsageAt makes one processor forget what it counted, also what it has not added up yet, which it may be at.
-func (s *mapStore) clearUsageAt(processor int, index uint32, counted *lisptcLispMappingCounters) {
-	p := &s.unsettled[processor]
-	for {
-		before := atomic.LoadUint32(&p.Sequence)
-		for i := range p.Items {
-			if item := atomic.LoadUint64(&p.Items[i]); item != 0 && uint32(item>>32) == index {
-				atomic.CompareAndSwapUint64(&p.Items[i], item, 0)
-			}
-		}
-		atomic.SwapUint64(&counted.Packets, 0)
-		atomic.SwapUint64(&counted.Octets, 0)
-		if before&1 == 0 && atomic.LoadUint32(&p.Sequence) == before {
-			return
-		}
-		runtime.Gosched()
+	for at := int(index); at < len(s.usage); at += len(s.records) {
+		atomic.StoreUint64(&s.usage[at].Packets, 0)
+		atomic.StoreUint64(&s.usage[at].Octets, 0)
 	}
 }

@@ -76,7 +76,6 @@ type Engine struct {
 	pins  *pinDirectory
 	space *space
 	store *mapStore
-	older *olderMaps // whose programs are attached yet; nil: none are
 	clock bootClock
 	hooks *hooks
 	tap   *tap
@@ -208,7 +207,7 @@ func (e *Engine) open(o Options) (err error) {
 	if err := e.hooks.replacePrograms(); err != nil {
 		return err
 	}
-	return errors.Join(e.takeLaterCounts(), e.pins.forget())
+	return e.pins.forget()
 }
 
 // ErrElsewhere says that the instance forwards in another network namespace.
@@ -222,16 +221,14 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 		return false, err
 	}
 	if older != nil {
-		e.older = older // until its programs are replaced
 		if older.words[wordNamespace] == e.space.cookie {
 			e.log.Info("converting the tables in force", "from", older.version, "to", abiVersion)
 			e.store, err = older.convert(e.pins, limits)
-			return true, err
+			return true, errors.Join(err, older.close())
 		}
 		if err := errors.Join(e.removeElsewhere(older.maps), older.close()); err != nil {
 			return false, err
 		}
-		e.older = nil
 	}
 	if e.store, found, err = openMapStore(e.pins, limits); err != nil {
 		return false, err
@@ -405,9 +402,6 @@ func (e *Engine) releaseAll() error {
 	}
 	if e.tap != nil {
 		errs = append(errs, e.tap.file.Close())
-	}
-	if e.older != nil {
-		errs = append(errs, e.older.close())
 	}
 	if e.store != nil {
 		errs = append(errs, e.store.close())

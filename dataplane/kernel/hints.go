@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file turns what the programs say about headers of others (bpf/trusted.h; RFC
+// This file turns what the programs say about headers of others (bpf/nonce_lsb_version.h; RFC
 // 9300 s.10, s.10.1, RFC 9302 s.7) into events for the control plane. The programs
 // limit their rate. Nothing here is acted upon.
 

@@ -7,7 +7,7 @@ import "testing"
 // TestInterfaceSlots goes through the life of a slot that two interfaces want.
 func TestInterfaceSlots(t *testing.T) {
 	s := make(interfaceSlots, 4)
-	see := func(ifindex uint32) (record lisptcLispInterface, ok bool) { // as bpf/fib.h does
+	see := func(ifindex uint32) (record lisptcLispInterface, ok bool) { // as bpf/lookup.h does
 		slot := s[ifindex%4]
 		return slot.Records[slot.Which&1], slot.Ifindex == ifindex
 	}

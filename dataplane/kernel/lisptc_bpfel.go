@@ -24,6 +24,38 @@ const (
 	lisptcLispActionLISP_ACTION_DROP_AUTHENTICATION_FAILURE lisptcLispAction = 5
 )
 
+type lisptcLispActionRecord struct {
+	_               structs.HostLayout
+	Target          uint32
+	From            uint32
+	Iid             uint32
+	Port            uint16
+	Tos             uint8
+	Locator         uint8
+	What            uint8
+	Family          uint8
+	Zero            uint16
+	Serial          uint32
+	ExpiresNs       uint64
+	Epoch           uint32
+	Ifindex         uint32
+	Longest         uint32
+	OuterSum        uint32
+	Device          uint32
+	Flags           uint8
+	Varies          uint8
+	OuterFamily     uint8
+	Asked           uint8
+	Vlan            uint16
+	NeighbourFamily uint8
+	Zero2           [5]uint8
+	Header          [72]uint8
+	Gateway         [16]uint8
+	Source          [16]uint8
+	Destination     [16]uint8
+	Zero3           [8]uint8
+}
+
 type lisptcLispCell struct {
 	_     structs.HostLayout
 	Slots [4]uint32
@@ -36,10 +68,10 @@ type lisptcLispClock struct {
 	Order     uint64
 	Nonces    uint64
 	Forwarded uint64
-	Strangers uint32
-	Scattered uint32
+	Missed    uint32
+	Missing   uint32
 	Turn      uint32
-	Fronts    uint32
+	Serial    uint32
 }
 
 type lisptcLispCompare struct {
@@ -51,142 +83,98 @@ type lisptcLispCompare struct {
 }
 
 type lisptcLispContext struct {
-	_   structs.HostLayout
-	Itr struct {
-		_      structs.HostLayout
-		Packet struct {
-			_         structs.HostLayout
-			Offset    uint32
-			L4Offset  uint32
-			Length    uint32
-			Checksum  uint16
-			Family    uint8
-			Protocol  uint8
-			Tos       uint8
-			Ttl       uint8
-			Fragment  bool
-			Malformed bool
-			_         [4]byte
-			Source    struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Destination struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Head struct {
-				_      structs.HostLayout
-				Octets [12]uint8
-			}
-			_ [4]byte
+	_      structs.HostLayout
+	Packet struct {
+		_         structs.HostLayout
+		Offset    uint32
+		L4Offset  uint32
+		Length    uint32
+		Checksum  uint16
+		Family    uint8
+		Protocol  uint8
+		Tos       uint8
+		Ttl       uint8
+		Fragment  bool
+		Malformed bool
+		_         [4]byte
+		Source    struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
-		Iid          uint32
-		Roots        uint32
-		Origin       uint32
-		L2Length     uint32
-		Hook         uint32
-		Forwarded    bool
-		Released     bool
-		Listed       bool
-		Tagged       bool
-		Hash         uint32
-		MappingIndex uint32
-		MappingIid   uint32
-		LocatorSet   uint32
-		Locator      uint8
-		_            [1]byte
-		Port         uint16
-		First        uint32
-		Second       uint32
-		Since        struct {
-			_          structs.HostLayout
-			Epoch      uint32
-			Generation uint32
-			Place      uint32
+		Destination struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
+		Head struct {
+			_      structs.HostLayout
+			Octets [12]uint8
+		}
+		_ [4]byte
 	}
-	Etr struct {
-		_     structs.HostLayout
-		Outer struct {
-			_         structs.HostLayout
-			Offset    uint32
-			L4Offset  uint32
-			Length    uint32
-			Checksum  uint16
-			Family    uint8
-			Protocol  uint8
-			Tos       uint8
-			Ttl       uint8
-			Fragment  bool
-			Malformed bool
-			_         [4]byte
-			Source    struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Destination struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Head struct {
-				_      structs.HostLayout
-				Octets [12]uint8
-			}
-			_ [4]byte
+	Outer struct {
+		_         structs.HostLayout
+		Offset    uint32
+		L4Offset  uint32
+		Length    uint32
+		Checksum  uint16
+		Family    uint8
+		Protocol  uint8
+		Tos       uint8
+		Ttl       uint8
+		Fragment  bool
+		Malformed bool
+		_         [4]byte
+		Source    struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
-		Inner struct {
-			_         structs.HostLayout
-			Offset    uint32
-			L4Offset  uint32
-			Length    uint32
-			Checksum  uint16
-			Family    uint8
-			Protocol  uint8
-			Tos       uint8
-			Ttl       uint8
-			Fragment  bool
-			Malformed bool
-			_         [4]byte
-			Source    struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Destination struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Head struct {
-				_      structs.HostLayout
-				Octets [12]uint8
-			}
-			_ [4]byte
+		Destination struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
-		InterfaceFlags uint32
-		InterfaceIid   uint32
-		InterfaceRoots uint32
-		Roots          uint32
-		L2Length       uint32
-		Removed        uint32
-		Payload        uint32
-		Tos            uint8
-		Ttl            uint8
-		_              [2]byte
-		MappingIndex   uint32
-		Iid            uint32
-		First          uint32
-		Second         uint32
-		NextProtocol   uint8
-		_              [3]byte
-		EntryFlags     uint32
-		Notes          uint32
-		Since          struct {
-			_          structs.HostLayout
-			Epoch      uint32
-			Generation uint32
-			Place      uint32
+		Head struct {
+			_      structs.HostLayout
+			Octets [12]uint8
 		}
+		_ [4]byte
 	}
+	Origin         uint32
+	InterfaceFlags uint32
+	InterfaceIid   uint32
+	InterfaceRoots uint32
+	L2Length       uint32
+	Side           uint32
+	Forwarded      bool
+	Released       bool
+	Tagged         bool
+	Listed         bool
+	Removed        uint32
+	Payload        uint32
+	NextProtocol   uint8
+	Tos            uint8
+	Ttl            uint8
+	_              [1]byte
+	Notes          uint32
+	HeaderFirst    uint32
+	HeaderSecond   uint32
+	Iid            uint32
+	Roots          uint32
+	MappingIndex   uint32
+	MappingIid     uint32
+	MappingFlags   uint32
+	LocatorSet     uint32
+	Since          struct {
+		_          structs.HostLayout
+		Epoch      uint32
+		Generation uint32
+		Place      uint32
+	}
+	Hash    uint32
+	Locator uint32
+	Action  uint32
+	Reason  uint32
+	Mtu     uint32
+	_       [4]byte
 }
 
 type lisptcLispCounter struct {
@@ -224,36 +212,6 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE      lisptcLispCounterIndex = 26
 	lisptcLispCounterIndexLISP_COUNTER_MAX                       lisptcLispCounterIndex = 48
 )
-
-type lisptcLispDecision struct {
-	_               structs.HostLayout
-	Addresses       [4]uint64
-	Ifindex         uint32
-	Iid             uint32
-	Flow            uint32
-	Tos             uint8
-	Family          uint8
-	Way             uint8
-	Hook            uint8
-	Epoch           uint32
-	Generation      uint32
-	ExpiresNs       uint64
-	MappingIndex    uint32
-	Counters        uint32
-	Out             uint32
-	Longest         uint32
-	FlowMask        uint32
-	AddressHash     uint32
-	PseudoSum       uint32
-	OuterSum        uint32
-	OuterFamily     uint8
-	Notice          uint8
-	GenerationPlace uint16
-	Used            uint32
-	To              [8]uint8
-	Device          uint64
-	Front           [72]uint8
-}
 
 type lisptcLispDrop uint32
 
@@ -345,6 +303,33 @@ const (
 	lisptcLispEventKindLISP_EVENT_GLEANED             lisptcLispEventKind = 6
 )
 
+type lisptcLispFlow struct {
+	_               structs.HostLayout
+	Addresses       [4]uint64
+	Ifindex         uint32
+	Iid             uint32
+	Flow            uint32
+	Tos             uint8
+	Family          uint8
+	What            uint8
+	Hook            uint8
+	Epoch           uint32
+	Generation      uint32
+	Action          uint32
+	Serial          uint32
+	MappingIndex    uint32
+	Counters        uint32
+	FlowMask        uint32
+	AddressHash     uint32
+	PseudoSum       uint32
+	Used            uint32
+	ExpiresNs       uint64
+	GenerationPlace uint32
+	Notice          uint32
+	To              [8]uint8
+	Zero            [16]uint8
+}
+
 type lisptcLispGenerations struct {
 	_              structs.HostLayout
 	Epoch          uint32
@@ -358,32 +343,6 @@ type lisptcLispHeard struct {
 	RaisedNs uint64
 	Value    uint32
 	Count    uint32
-}
-
-type lisptcLispInnerHop struct {
-	_           structs.HostLayout
-	Source      [16]uint8
-	Destination [16]uint8
-	Ifindex     uint32
-	Family      uint8
-	Tos         uint8
-	Zero        [2]uint8
-	Iid         uint32
-	Entry       uint32
-	Hop         struct {
-		_         structs.HostLayout
-		ExpiresNs uint64
-		Ifindex   uint32
-		Mtu       uint32
-		Gateway   [16]uint8
-		Macs      [12]uint8
-		Family    uint8
-		Flags     uint8
-		Asked     uint8
-		Zero      uint8
-		Vlan      uint16
-		Zero2     [6]uint8
-	}
 }
 
 type lisptcLispInstance struct {
@@ -406,14 +365,14 @@ type lisptcLispInterface struct {
 type lisptcLispInterfaceFlag uint32
 
 const (
-	lisptcLispInterfaceFlagLISP_INTERFACE_SITE         lisptcLispInterfaceFlag = 1
-	lisptcLispInterfaceFlagLISP_INTERFACE_CORE         lisptcLispInterfaceFlag = 2
-	lisptcLispInterfaceFlagLISP_INTERFACE_TAP          lisptcLispInterfaceFlag = 4
-	lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES lisptcLispInterfaceFlag = 8
-	lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED   lisptcLispInterfaceFlag = 16
-	lisptcLispInterfaceFlagLISP_INTERFACE_PEER         lisptcLispInterfaceFlag = 256
-	lisptcLispInterfaceFlagLISP_INTERFACE_STACK        lisptcLispInterfaceFlag = 512
-	lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED       lisptcLispInterfaceFlag = 1024
+	lisptcLispInterfaceFlagLISP_INTERFACE_SITE             lisptcLispInterfaceFlag = 1
+	lisptcLispInterfaceFlagLISP_INTERFACE_CORE             lisptcLispInterfaceFlag = 2
+	lisptcLispInterfaceFlagLISP_INTERFACE_TAP              lisptcLispInterfaceFlag = 4
+	lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES     lisptcLispInterfaceFlag = 8
+	lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL lisptcLispInterfaceFlag = 16
+	lisptcLispInterfaceFlagLISP_INTERFACE_PEER             lisptcLispInterfaceFlag = 256
+	lisptcLispInterfaceFlagLISP_INTERFACE_STACK            lisptcLispInterfaceFlag = 512
+	lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED           lisptcLispInterfaceFlag = 1024
 )
 
 type lisptcLispInterfaceSlot struct {
@@ -541,28 +500,6 @@ const (
 	lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY lisptcLispMissPolicy = 2
 )
 
-type lisptcLispOuterHop struct {
-	_          structs.HostLayout
-	LocatorSet uint32
-	Port       uint16
-	Locator    uint8
-	Tos        uint8
-	Hop        struct {
-		_         structs.HostLayout
-		ExpiresNs uint64
-		Ifindex   uint32
-		Mtu       uint32
-		Gateway   [16]uint8
-		Macs      [12]uint8
-		Family    uint8
-		Flags     uint8
-		Asked     uint8
-		Zero      uint8
-		Vlan      uint16
-		Zero2     [6]uint8
-	}
-}
-
 type lisptcLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -575,16 +512,6 @@ type lisptcLispPeer struct {
 	Requested   uint32
 	Returned    uint32
 	Flags       uint32
-}
-
-type lisptcLispPending struct {
-	_        structs.HostLayout
-	Sequence uint32
-	Next     uint32
-	Tick     uint32
-	Zero     uint32
-	Items    [16]uint64
-	Zero2    [6]uint64
 }
 
 type lisptcLispRlocKey struct {
@@ -617,20 +544,6 @@ type lisptcLispSample struct {
 	L2Length uint8
 	Zero     [2]uint8
 	Octets   [128]uint8
-}
-
-type lisptcLispSetFront struct {
-	_          structs.HostLayout
-	Set        uint32
-	Ifindex    uint32
-	IidTos     uint32
-	Family     uint8
-	Hook       uint8
-	Serial     uint16
-	Epoch      uint32
-	Expires    uint32
-	Front      uint32
-	Generation uint32
 }
 
 type lisptcLispSettingFlag uint32
@@ -774,22 +687,38 @@ const (
 	lisptcLispWatchFlagLISP_WATCH_DROPS lisptcLispWatchFlag = 1
 )
 
+type lisptcLispWhat uint32
+
+const (
+	lisptcLispWhatLISP_DO_NOTHING      lisptcLispWhat = 0
+	lisptcLispWhatLISP_DO_ENCAPSULATE  lisptcLispWhat = 1
+	lisptcLispWhatLISP_DO_DELIVER      lisptcLispWhat = 2
+	lisptcLispWhatLISP_DO_RECORDED_MAX lisptcLispWhat = 15
+	lisptcLispWhatLISP_DO_PASS         lisptcLispWhat = 16
+	lisptcLispWhatLISP_DO_DROP         lisptcLispWhat = 17
+	lisptcLispWhatLISP_DO_REFUSE       lisptcLispWhat = 18
+	lisptcLispWhatLISP_DO_MISS         lisptcLispWhat = 19
+	lisptcLispWhatLISP_DO_WAIT         lisptcLispWhat = 20
+	lisptcLispWhatLISP_DO_NATIVELY     lisptcLispWhat = 21
+	lisptcLispWhatLISP_DO_LOCAL        lisptcLispWhat = 22
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	lisptcMapActions          = "actions"
 	lisptcMapClocks           = "clocks"
 	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
-	lisptcMapDecisions        = "decisions"
 	lisptcMapDevices          = "devices"
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
+	lisptcMapFlows            = "flows"
 	lisptcMapGenerations      = "generations"
 	lisptcMapGroups           = "groups"
 	lisptcMapHeard            = "heard"
-	lisptcMapInnerHops        = "inner_hops"
 	lisptcMapInstances        = "instances"
 	lisptcMapInterfaceSlots   = "interface_slots"
 	lisptcMapInterfaces       = "interfaces"
@@ -803,13 +732,10 @@ const (
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
 	lisptcMapNumbers          = "numbers"
-	lisptcMapOuterHops        = "outer_hops"
 	lisptcMapPeers            = "peers"
-	lisptcMapPendingCounts    = "pending_counts"
 	lisptcMapRoomSamples      = "room_samples"
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
-	lisptcMapSetFronts        = "set_fronts"
 	lisptcMapSettings         = "settings"
 	lisptcMapSites            = "sites"
 	lisptcMapSources          = "sources"
@@ -886,18 +812,18 @@ type lisptcProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lisptcMapSpecs struct {
+	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
-	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
 	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
-	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
@@ -911,13 +837,10 @@ type lisptcMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
-	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
-	PendingCounts   *ebpf.MapSpec `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
-	SetFronts       *ebpf.MapSpec `ebpf:"set_fronts"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
@@ -962,18 +885,18 @@ func (o *lisptcObjects) Close() error {
 //
 // It can be passed to loadLisptcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lisptcMaps struct {
+	Actions         *ebpf.Map `ebpf:"actions"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
-	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Flows           *ebpf.Map `ebpf:"flows"`
 	Generations     *ebpf.Map `ebpf:"generations"`
 	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
-	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
@@ -987,13 +910,10 @@ type lisptcMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	Numbers         *ebpf.Map `ebpf:"numbers"`
-	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
-	PendingCounts   *ebpf.Map `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
-	SetFronts       *ebpf.Map `ebpf:"set_fronts"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
@@ -1008,18 +928,18 @@ type lisptcMaps struct {
 
 func (m *lisptcMaps) Close() error {
 	return _LisptcClose(
+		m.Actions,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
-		m.Decisions,
 		m.Devices,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Flows,
 		m.Generations,
 		m.Groups,
 		m.Heard,
-		m.InnerHops,
 		m.Instances,
 		m.InterfaceSlots,
 		m.Interfaces,
@@ -1033,13 +953,10 @@ func (m *lisptcMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.Numbers,
-		m.OuterHops,
 		m.Peers,
-		m.PendingCounts,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
-		m.SetFronts,
 		m.Settings,
 		m.Sites,
 		m.Sources,

@@ -13,6 +13,38 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type lispxdpLispActionRecord struct {
+	_               structs.HostLayout
+	Target          uint32
+	From            uint32
+	Iid             uint32
+	Port            uint16
+	Tos             uint8
+	Locator         uint8
+	What            uint8
+	Family          uint8
+	Zero            uint16
+	Serial          uint32
+	ExpiresNs       uint64
+	Epoch           uint32
+	Ifindex         uint32
+	Longest         uint32
+	OuterSum        uint32
+	Device          uint32
+	Flags           uint8
+	Varies          uint8
+	OuterFamily     uint8
+	Asked           uint8
+	Vlan            uint16
+	NeighbourFamily uint8
+	Zero2           [5]uint8
+	Header          [72]uint8
+	Gateway         [16]uint8
+	Source          [16]uint8
+	Destination     [16]uint8
+	Zero3           [8]uint8
+}
+
 type lispxdpLispClock struct {
 	_         structs.HostLayout
 	Jiffies   uint64
@@ -20,149 +52,105 @@ type lispxdpLispClock struct {
 	Order     uint64
 	Nonces    uint64
 	Forwarded uint64
-	Strangers uint32
-	Scattered uint32
+	Missed    uint32
+	Missing   uint32
 	Turn      uint32
-	Fronts    uint32
+	Serial    uint32
 }
 
 type lispxdpLispContext struct {
-	_   structs.HostLayout
-	Itr struct {
-		_      structs.HostLayout
-		Packet struct {
-			_         structs.HostLayout
-			Offset    uint32
-			L4Offset  uint32
-			Length    uint32
-			Checksum  uint16
-			Family    uint8
-			Protocol  uint8
-			Tos       uint8
-			Ttl       uint8
-			Fragment  bool
-			Malformed bool
-			_         [4]byte
-			Source    struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Destination struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Head struct {
-				_      structs.HostLayout
-				Octets [12]uint8
-			}
-			_ [4]byte
+	_      structs.HostLayout
+	Packet struct {
+		_         structs.HostLayout
+		Offset    uint32
+		L4Offset  uint32
+		Length    uint32
+		Checksum  uint16
+		Family    uint8
+		Protocol  uint8
+		Tos       uint8
+		Ttl       uint8
+		Fragment  bool
+		Malformed bool
+		_         [4]byte
+		Source    struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
-		Iid          uint32
-		Roots        uint32
-		Origin       uint32
-		L2Length     uint32
-		Hook         uint32
-		Forwarded    bool
-		Released     bool
-		Listed       bool
-		Tagged       bool
-		Hash         uint32
-		MappingIndex uint32
-		MappingIid   uint32
-		LocatorSet   uint32
-		Locator      uint8
-		_            [1]byte
-		Port         uint16
-		First        uint32
-		Second       uint32
-		Since        struct {
-			_          structs.HostLayout
-			Epoch      uint32
-			Generation uint32
-			Place      uint32
+		Destination struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
+		Head struct {
+			_      structs.HostLayout
+			Octets [12]uint8
+		}
+		_ [4]byte
 	}
-	Etr struct {
-		_     structs.HostLayout
-		Outer struct {
-			_         structs.HostLayout
-			Offset    uint32
-			L4Offset  uint32
-			Length    uint32
-			Checksum  uint16
-			Family    uint8
-			Protocol  uint8
-			Tos       uint8
-			Ttl       uint8
-			Fragment  bool
-			Malformed bool
-			_         [4]byte
-			Source    struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Destination struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Head struct {
-				_      structs.HostLayout
-				Octets [12]uint8
-			}
-			_ [4]byte
+	Outer struct {
+		_         structs.HostLayout
+		Offset    uint32
+		L4Offset  uint32
+		Length    uint32
+		Checksum  uint16
+		Family    uint8
+		Protocol  uint8
+		Tos       uint8
+		Ttl       uint8
+		Fragment  bool
+		Malformed bool
+		_         [4]byte
+		Source    struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
-		Inner struct {
-			_         structs.HostLayout
-			Offset    uint32
-			L4Offset  uint32
-			Length    uint32
-			Checksum  uint16
-			Family    uint8
-			Protocol  uint8
-			Tos       uint8
-			Ttl       uint8
-			Fragment  bool
-			Malformed bool
-			_         [4]byte
-			Source    struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Destination struct {
-				_      structs.HostLayout
-				Octets [16]uint8
-			}
-			Head struct {
-				_      structs.HostLayout
-				Octets [12]uint8
-			}
-			_ [4]byte
+		Destination struct {
+			_      structs.HostLayout
+			Octets [16]uint8
 		}
-		InterfaceFlags uint32
-		InterfaceIid   uint32
-		InterfaceRoots uint32
-		Roots          uint32
-		L2Length       uint32
-		Removed        uint32
-		Payload        uint32
-		Tos            uint8
-		Ttl            uint8
-		_              [2]byte
-		MappingIndex   uint32
-		Iid            uint32
-		First          uint32
-		Second         uint32
-		NextProtocol   uint8
-		_              [3]byte
-		EntryFlags     uint32
-		Notes          uint32
-		Since          struct {
-			_          structs.HostLayout
-			Epoch      uint32
-			Generation uint32
-			Place      uint32
+		Head struct {
+			_      structs.HostLayout
+			Octets [12]uint8
 		}
+		_ [4]byte
 	}
+	Origin         uint32
+	InterfaceFlags uint32
+	InterfaceIid   uint32
+	InterfaceRoots uint32
+	L2Length       uint32
+	Side           uint32
+	Forwarded      bool
+	Released       bool
+	Tagged         bool
+	Listed         bool
+	Removed        uint32
+	Payload        uint32
+	NextProtocol   uint8
+	Tos            uint8
+	Ttl            uint8
+	_              [1]byte
+	Notes          uint32
+	HeaderFirst    uint32
+	HeaderSecond   uint32
+	Iid            uint32
+	Roots          uint32
+	MappingIndex   uint32
+	MappingIid     uint32
+	MappingFlags   uint32
+	LocatorSet     uint32
+	Since          struct {
+		_          structs.HostLayout
+		Epoch      uint32
+		Generation uint32
+		Place      uint32
+	}
+	Hash    uint32
+	Locator uint32
+	Action  uint32
+	Reason  uint32
+	Mtu     uint32
+	_       [4]byte
 }
 
 type lispxdpLispCounter struct {
@@ -171,7 +159,7 @@ type lispxdpLispCounter struct {
 	Octets  uint64
 }
 
-type lispxdpLispDecision struct {
+type lispxdpLispFlow struct {
 	_               structs.HostLayout
 	Addresses       [4]uint64
 	Ifindex         uint32
@@ -179,26 +167,23 @@ type lispxdpLispDecision struct {
 	Flow            uint32
 	Tos             uint8
 	Family          uint8
-	Way             uint8
+	What            uint8
 	Hook            uint8
 	Epoch           uint32
 	Generation      uint32
-	ExpiresNs       uint64
+	Action          uint32
+	Serial          uint32
 	MappingIndex    uint32
 	Counters        uint32
-	Out             uint32
-	Longest         uint32
 	FlowMask        uint32
 	AddressHash     uint32
 	PseudoSum       uint32
-	OuterSum        uint32
-	OuterFamily     uint8
-	Notice          uint8
-	GenerationPlace uint16
 	Used            uint32
+	ExpiresNs       uint64
+	GenerationPlace uint32
+	Notice          uint32
 	To              [8]uint8
-	Device          uint64
-	Front           [72]uint8
+	Zero            [16]uint8
 }
 
 type lispxdpLispGenerations struct {
@@ -214,32 +199,6 @@ type lispxdpLispHeard struct {
 	RaisedNs uint64
 	Value    uint32
 	Count    uint32
-}
-
-type lispxdpLispInnerHop struct {
-	_           structs.HostLayout
-	Source      [16]uint8
-	Destination [16]uint8
-	Ifindex     uint32
-	Family      uint8
-	Tos         uint8
-	Zero        [2]uint8
-	Iid         uint32
-	Entry       uint32
-	Hop         struct {
-		_         structs.HostLayout
-		ExpiresNs uint64
-		Ifindex   uint32
-		Mtu       uint32
-		Gateway   [16]uint8
-		Macs      [12]uint8
-		Family    uint8
-		Flags     uint8
-		Asked     uint8
-		Zero      uint8
-		Vlan      uint16
-		Zero2     [6]uint8
-	}
 }
 
 type lispxdpLispInstance struct {
@@ -338,28 +297,6 @@ type lispxdpLispMappingCounters struct {
 	Octets  uint64
 }
 
-type lispxdpLispOuterHop struct {
-	_          structs.HostLayout
-	LocatorSet uint32
-	Port       uint16
-	Locator    uint8
-	Tos        uint8
-	Hop        struct {
-		_         structs.HostLayout
-		ExpiresNs uint64
-		Ifindex   uint32
-		Mtu       uint32
-		Gateway   [16]uint8
-		Macs      [12]uint8
-		Family    uint8
-		Flags     uint8
-		Asked     uint8
-		Zero      uint8
-		Vlan      uint16
-		Zero2     [6]uint8
-	}
-}
-
 type lispxdpLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -372,16 +309,6 @@ type lispxdpLispPeer struct {
 	Requested   uint32
 	Returned    uint32
 	Flags       uint32
-}
-
-type lispxdpLispPending struct {
-	_        structs.HostLayout
-	Sequence uint32
-	Next     uint32
-	Tick     uint32
-	Zero     uint32
-	Items    [16]uint64
-	Zero2    [6]uint64
 }
 
 type lispxdpLispRlocKey struct {
@@ -406,20 +333,6 @@ type lispxdpLispSample struct {
 	L2Length uint8
 	Zero     [2]uint8
 	Octets   [128]uint8
-}
-
-type lispxdpLispSetFront struct {
-	_          structs.HostLayout
-	Set        uint32
-	Ifindex    uint32
-	IidTos     uint32
-	Family     uint8
-	Hook       uint8
-	Serial     uint16
-	Epoch      uint32
-	Expires    uint32
-	Front      uint32
-	Generation uint32
 }
 
 type lispxdpLispSettings struct {
@@ -487,57 +400,54 @@ type lispxdpLispWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	lispxdpMapClocks            = "clocks"
-	lispxdpMapContexts          = "contexts"
-	lispxdpMapCounters          = "counters"
-	lispxdpMapDecisions         = "decisions"
-	lispxdpMapDevices           = "devices"
-	lispxdpMapDrops             = "drops"
-	lispxdpMapEvents            = "events"
-	lispxdpMapFib               = "fib"
-	lispxdpMapGenerations       = "generations"
-	lispxdpMapGroups            = "groups"
-	lispxdpMapHeard             = "heard"
-	lispxdpMapInnerHops         = "inner_hops"
-	lispxdpMapInstances         = "instances"
-	lispxdpMapInterfaceSlots    = "interface_slots"
-	lispxdpMapInterfaces        = "interfaces"
-	lispxdpMapLimits            = "limits"
-	lispxdpMapLists             = "lists"
-	lispxdpMapLocalRlocs        = "local_rlocs"
-	lispxdpMapLocatorSets       = "locator_sets"
-	lispxdpMapLocators          = "locators"
-	lispxdpMapMappingCounters   = "mapping_counters"
-	lispxdpMapMappingPages      = "mapping_pages"
-	lispxdpMapMappings          = "mappings"
-	lispxdpMapMissPolicies      = "miss_policies"
-	lispxdpMapNumbers           = "numbers"
-	lispxdpMapOuterHops         = "outer_hops"
-	lispxdpMapPeers             = "peers"
-	lispxdpMapPendingCounts     = "pending_counts"
-	lispxdpMapRoomSamples       = "room_samples"
-	lispxdpMapRoots             = "roots"
-	lispxdpMapSamples           = "samples"
-	lispxdpMapSetFronts         = "set_fronts"
-	lispxdpMapSettings          = "settings"
-	lispxdpMapSites             = "sites"
-	lispxdpMapSources           = "sources"
-	lispxdpMapSteps             = "steps"
-	lispxdpMapTrusted           = "trusted"
-	lispxdpMapUnread            = "unread"
-	lispxdpMapVlans             = "vlans"
-	lispxdpMapWatch             = "watch"
-	lispxdpMapWide              = "wide"
-	lispxdpMapXdpPrograms       = "xdp_programs"
-	lispxdpProgLispXdp          = "lisp_xdp"
-	lispxdpProgLispXdpCore      = "lisp_xdp_core"
-	lispxdpProgLispXdpScattered = "lisp_xdp_scattered"
-	lispxdpProgLispXdpSite      = "lisp_xdp_site"
-	lispxdpVarLispAbiInBtf      = "lisp_abi_in_btf"
-	lispxdpVarLispMappingLimit  = "lisp_mapping_limit"
-	lispxdpVarLispTick          = "lisp_tick"
-	lispxdpVarLispTickJiffy     = "lisp_tick_jiffy"
-	lispxdpVarLispTracing       = "lisp_tracing"
+	lispxdpMapActions          = "actions"
+	lispxdpMapClocks           = "clocks"
+	lispxdpMapContexts         = "contexts"
+	lispxdpMapCounters         = "counters"
+	lispxdpMapDevices          = "devices"
+	lispxdpMapDrops            = "drops"
+	lispxdpMapEvents           = "events"
+	lispxdpMapFib              = "fib"
+	lispxdpMapFlows            = "flows"
+	lispxdpMapGenerations      = "generations"
+	lispxdpMapGroups           = "groups"
+	lispxdpMapHeard            = "heard"
+	lispxdpMapInstances        = "instances"
+	lispxdpMapInterfaceSlots   = "interface_slots"
+	lispxdpMapInterfaces       = "interfaces"
+	lispxdpMapLimits           = "limits"
+	lispxdpMapLists            = "lists"
+	lispxdpMapLocalRlocs       = "local_rlocs"
+	lispxdpMapLocatorSets      = "locator_sets"
+	lispxdpMapLocators         = "locators"
+	lispxdpMapMappingCounters  = "mapping_counters"
+	lispxdpMapMappingPages     = "mapping_pages"
+	lispxdpMapMappings         = "mappings"
+	lispxdpMapMissPolicies     = "miss_policies"
+	lispxdpMapNumbers          = "numbers"
+	lispxdpMapPeers            = "peers"
+	lispxdpMapRoomSamples      = "room_samples"
+	lispxdpMapRoots            = "roots"
+	lispxdpMapSamples          = "samples"
+	lispxdpMapSettings         = "settings"
+	lispxdpMapSites            = "sites"
+	lispxdpMapSources          = "sources"
+	lispxdpMapSteps            = "steps"
+	lispxdpMapTrusted          = "trusted"
+	lispxdpMapUnread           = "unread"
+	lispxdpMapVlans            = "vlans"
+	lispxdpMapWatch            = "watch"
+	lispxdpMapWide             = "wide"
+	lispxdpMapXdpPrograms      = "xdp_programs"
+	lispxdpProgLispXdp         = "lisp_xdp"
+	lispxdpProgLispXdpCore     = "lisp_xdp_core"
+	lispxdpProgLispXdpSets     = "lisp_xdp_sets"
+	lispxdpProgLispXdpSite     = "lisp_xdp_site"
+	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
+	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
+	lispxdpVarLispTick         = "lisp_tick"
+	lispxdpVarLispTickJiffy    = "lisp_tick_jiffy"
+	lispxdpVarLispTracing      = "lisp_tracing"
 )
 
 // loadLispxdp returns the embedded CollectionSpec for lispxdp.
@@ -582,28 +492,28 @@ type lispxdpSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpProgramSpecs struct {
-	LispXdp          *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
-	LispXdpCore      *ebpf.ProgramSpec `ebpf:"lisp_xdp_core"`
-	LispXdpScattered *ebpf.ProgramSpec `ebpf:"lisp_xdp_scattered"`
-	LispXdpSite      *ebpf.ProgramSpec `ebpf:"lisp_xdp_site"`
+	LispXdp     *ebpf.ProgramSpec `ebpf:"lisp_xdp"`
+	LispXdpCore *ebpf.ProgramSpec `ebpf:"lisp_xdp_core"`
+	LispXdpSets *ebpf.ProgramSpec `ebpf:"lisp_xdp_sets"`
+	LispXdpSite *ebpf.ProgramSpec `ebpf:"lisp_xdp_site"`
 }
 
 // lispxdpMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpMapSpecs struct {
+	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
-	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
 	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
-	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
@@ -617,13 +527,10 @@ type lispxdpMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
-	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
-	PendingCounts   *ebpf.MapSpec `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
-	SetFronts       *ebpf.MapSpec `ebpf:"set_fronts"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
@@ -667,18 +574,18 @@ func (o *lispxdpObjects) Close() error {
 //
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpMaps struct {
+	Actions         *ebpf.Map `ebpf:"actions"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
-	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Flows           *ebpf.Map `ebpf:"flows"`
 	Generations     *ebpf.Map `ebpf:"generations"`
 	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
-	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
@@ -692,13 +599,10 @@ type lispxdpMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	Numbers         *ebpf.Map `ebpf:"numbers"`
-	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
-	PendingCounts   *ebpf.Map `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
-	SetFronts       *ebpf.Map `ebpf:"set_fronts"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
@@ -713,18 +617,18 @@ type lispxdpMaps struct {
 
 func (m *lispxdpMaps) Close() error {
 	return _LispxdpClose(
+		m.Actions,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
-		m.Decisions,
 		m.Devices,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Flows,
 		m.Generations,
 		m.Groups,
 		m.Heard,
-		m.InnerHops,
 		m.Instances,
 		m.InterfaceSlots,
 		m.Interfaces,
@@ -738,13 +642,10 @@ func (m *lispxdpMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.Numbers,
-		m.OuterHops,
 		m.Peers,
-		m.PendingCounts,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
-		m.SetFronts,
 		m.Settings,
 		m.Sites,
 		m.Sources,
@@ -773,17 +674,17 @@ type lispxdpVariables struct {
 //
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpPrograms struct {
-	LispXdp          *ebpf.Program `ebpf:"lisp_xdp"`
-	LispXdpCore      *ebpf.Program `ebpf:"lisp_xdp_core"`
-	LispXdpScattered *ebpf.Program `ebpf:"lisp_xdp_scattered"`
-	LispXdpSite      *ebpf.Program `ebpf:"lisp_xdp_site"`
+	LispXdp     *ebpf.Program `ebpf:"lisp_xdp"`
+	LispXdpCore *ebpf.Program `ebpf:"lisp_xdp_core"`
+	LispXdpSets *ebpf.Program `ebpf:"lisp_xdp_sets"`
+	LispXdpSite *ebpf.Program `ebpf:"lisp_xdp_site"`
 }
 
 func (p *lispxdpPrograms) Close() error {
 	return _LispxdpClose(
 		p.LispXdp,
 		p.LispXdpCore,
-		p.LispXdpScattered,
+		p.LispXdpSets,
 		p.LispXdpSite,
 	)
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 34
+const abiVersion = 35
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -78,16 +78,16 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 	return map[string]uint32{
 		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
 		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
-		lisptcMapDecisions: uint32(placesEach * processors), lisptcMapMappingPages: uint32(wordsOfPages(mappings)),
-		lisptcMapPendingCounts: uint32(processors), lisptcMapSetFronts: uint32(setFrontsEach * processors),
+		lisptcMapActions: uint32(actionsEach * processors), lisptcMapFlows: uint32(flowsEach * processors),
+		lisptcMapMappingPages: uint32(wordsOfPages(mappings)),
 	}, nil
 }
 
-// placesEach is LISP_PLACES.
-const placesEach = 8192 + 4096
-
-// setFrontsEach is LISP_SET_FRONTS.
-const setFrontsEach = 4096
+// actionsEach is LISP_ACTIONS, flowsEach LISP_FLOWS.
+const (
+	actionsEach = 8192
+	flowsEach   = 8192
+)
 
 // locatorsBeside is how many locators so many locator-sets may have together: two
 // each, which is what most have at most, and some for the few that have many.
@@ -101,14 +101,13 @@ type mapStore struct {
 	spec *ebpf.CollectionSpec
 	maps map[string]*ebpf.Map
 
-	records   []lisptcLispMapping
-	pages     []uint64
-	usage     []lisptcLispMappingCounters // of all records for one processor after the other
-	unsettled []lisptcLispPending         // by processor
-	sets      []lisptcLispLocatorSet
-	locators  []lisptcLispLocator
-	words     []uint64
-	mapped    [][]byte
+	records  []lisptcLispMapping
+	pages    []uint64
+	usage    []lisptcLispMappingCounters // of all records for one processor after the other
+	sets     []lisptcLispLocatorSet
+	locators []lisptcLispLocator
+	words    []uint64
+	mapped   [][]byte
 
 	instances *instances
 	slots     interfaceSlots
@@ -256,7 +255,7 @@ func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
 const (
 	xdpCore = iota
 	xdpSite
-	xdpScattered
+	xdpSets
 	xdpPrograms
 )
 
@@ -277,8 +276,8 @@ func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
 	}
 	defer programs.LispXdpCore.Close()
 	defer programs.LispXdpSite.Close()
-	defer programs.LispXdpScattered.Close()
-	behind := []*ebpf.Program{xdpCore: programs.LispXdpCore, xdpSite: programs.LispXdpSite, xdpScattered: programs.LispXdpScattered}
+	defer programs.LispXdpSets.Close()
+	behind := []*ebpf.Program{xdpCore: programs.LispXdpCore, xdpSite: programs.LispXdpSite, xdpSets: programs.LispXdpSets}
 	for place, program := range behind {
 		if err := s.maps[lisptcMapXdpPrograms].Put(uint32(place), program); err != nil {
 			return nil, errors.Join(fmt.Errorf("joining the XDP programs: %w", err), programs.LispXdp.Close())
@@ -302,7 +301,7 @@ func (s *mapStore) sharing(spec *ebpf.CollectionSpec) *ebpf.CollectionOptions {
 func (s *mapStore) mapMemory() error {
 	of := map[string][]byte{}
 	for _, name := range []string{
-		lisptcMapMappings, lisptcMapMappingPages, lisptcMapMappingCounters, lisptcMapPendingCounts, lisptcMapLocatorSets, lisptcMapLocators,
+		lisptcMapMappings, lisptcMapMappingPages, lisptcMapMappingCounters, lisptcMapLocatorSets, lisptcMapLocators,
 		mapWords, lisptcMapRoots, lisptcMapInterfaceSlots, lisptcMapGenerations, lisptcMapUnread,
 	} {
 		memory, err := s.mmap(s.maps[name])
@@ -317,7 +316,6 @@ func (s *mapStore) mapMemory() error {
 	s.records = memoryOf[lisptcLispMapping](s, of, lisptcMapMappings)
 	s.pages = memoryOf[uint64](s, of, lisptcMapMappingPages)
 	s.usage = memoryOf[lisptcLispMappingCounters](s, of, lisptcMapMappingCounters)
-	s.unsettled = memoryOf[lisptcLispPending](s, of, lisptcMapPendingCounts)
 	s.sets = memoryOf[lisptcLispLocatorSet](s, of, lisptcMapLocatorSets)
 	s.locators = memoryOf[lisptcLispLocator](s, of, lisptcMapLocators)
 	s.words = memoryOf[uint64](s, of, mapWords)

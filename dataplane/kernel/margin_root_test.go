@@ -24,9 +24,10 @@ const (
 	// branches, and octets of stack of a program with the functions it calls.
 	verifiedLimit = 1000000
 	stackLimit    = 512
-	// marginShare of the instructions must be free: another kernel's verifier may
-	// need more for the same program.
-	marginShare = 0.5
+	// verifiedShare of them is what a program may take here: another kernel's verifier
+	// may need more for the same program. frameLimit is for each function.
+	verifiedShare = 0.1
+	frameLimit    = 256
 )
 
 var (
@@ -69,8 +70,13 @@ func expectMargin(t *testing.T, name, log string) {
 	must(t, err)
 	t.Logf("%s: %d of %d instructions verified (%.1f %%), stack of each function %s, limit %d for a chain of calls",
 		name, instructions, verifiedLimit, 100*float64(instructions)/verifiedLimit, depths[1], stackLimit)
-	if float64(instructions) > (1-marginShare)*verifiedLimit {
-		t.Errorf("%s: %d instructions leave less than %.0f %% of %d", name, instructions, 100*marginShare, verifiedLimit)
+	if float64(instructions) > verifiedShare*verifiedLimit {
+		t.Errorf("%s: %d instructions are more than %.0f %% of %d", name, instructions, 100*verifiedShare, verifiedLimit)
+	}
+	for frame := range strings.SplitSeq(depths[1], "+") {
+		if octets, err := strconv.Atoi(frame); err != nil || octets > frameLimit {
+			t.Errorf("%s: a function has a frame of %s octets, the limit is %d", name, frame, frameLimit)
+		}
 	}
 }
 

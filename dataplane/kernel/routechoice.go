@@ -2,7 +2,7 @@
 
 // This file finds out whether this host's routes look at more of a packet than
 // addresses and TOS: then next hops that programs keep must tell flows apart
-// (bpf/hops.h). It changes nothing.
+// (bpf/actions.h). It changes nothing.
 
 package kernel
 

@@ -29,9 +29,9 @@ var ErrNothingInForce = errors.New("no data plane is in force")
 // privateMaps are those that programs write to. The copies have their own. To the mappings and to what is unread they would write as well, and
 // to decisions: that they leave alone (lisp_tracing).
 var privateMaps = map[string]uint32{ // to the number of entries where that is not the programs' own
-	lisptcMapMappingCounters: 1, lisptcMapPendingCounts: 0, lisptcMapCounters: 0, lisptcMapDrops: 0, lisptcMapLimits: 0, lisptcMapEvents: 0, lisptcMapSteps: 0, lisptcMapWatch: 0, lisptcMapSamples: 0,
+	lisptcMapMappingCounters: 1, lisptcMapCounters: 0, lisptcMapDrops: 0, lisptcMapLimits: 0, lisptcMapEvents: 0, lisptcMapSteps: 0, lisptcMapWatch: 0, lisptcMapSamples: 0,
 	lisptcMapRoomSamples: 0,
-	lisptcMapOuterHops:   0, lisptcMapInnerHops: 0, lisptcMapClocks: 0,
+	lisptcMapActions:     0, lisptcMapClocks: 0,
 	lisptcMapPeers: 1024, lisptcMapHeard: 1024, lisptcMapSources: 1024, lisptcMapTrusted: 0, lisptcMapContexts: 0,
 }
 
@@ -101,6 +101,7 @@ func (t *Tracer) load() (err error) {
 			return fmt.Errorf("preparing the BPF programs: %w", err)
 		}
 	}
+	spec.Maps[lisptcMapActions].MaxEntries = t.store.maps[lisptcMapActions].MaxEntries()
 	replacements := map[string]*ebpf.Map{}
 	for name, m := range t.store.maps {
 		entries, private := privateMaps[name]

@@ -201,8 +201,8 @@ func TestTraceRemembersNothing(t *testing.T) {
 	}
 }
 
-// What packets have told of mappings and of the queue before the TAP stays as it is, too: when a mapping was last used, what is not
-// added up yet, and when a packet was last tried although there seemed to be no place.
+// What packets have told of mappings and of the queue before the TAP stays as it is, too: how much a mapping was used and when last,
+// and when a packet was last tried although there seemed to be no place.
 func TestTraceChangesNoCounts(t *testing.T) {
 	t.Parallel()
 	n := newLinks(t)
@@ -217,10 +217,7 @@ func TestTraceChangesNoCounts(t *testing.T) {
 	if !ok {
 		t.Fatal("no mapping")
 	}
-	for processor := range a.store.unsettled {
-		list := &a.store.unsettled[processor]
-		list.Items[0], list.Tick, list.Next = uint64(index)<<32|100, 7, 1
-	}
+	a.store.usage[index].Packets, a.store.usage[index].Octets = 3, 300
 	a.store.records[index].LastUsed = 7
 	want := a.store.usageOf(index)
 	if want.packets == 0 {

@@ -88,7 +88,7 @@ func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
 	addVLANDevices(wanted, links)
 	for index, a := range wanted {
 		if isVLAN(index) {
-			a.record.Flags |= wanted[a.record.Parent].record.Flags & uint32(lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED)
+			a.record.Flags |= wanted[a.record.Parent].record.Flags & uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL)
 			wanted[index] = a
 		}
 	}

@@ -140,18 +140,13 @@ func (r *router) expectWay(t *testing.T, when string, f *behindGateway, destinat
 // keptHops counts next hops that are kept for all addresses of an EID-Prefix, and for pairs.
 func (r *router) keptHops(t *testing.T) (entries, pairs int) {
 	t.Helper()
-	m := r.store.maps[lisptcMapInnerHops]
-	for index := range m.MaxEntries() {
-		var kept []lisptcLispInnerHop
-		must(t, m.Lookup(index, &kept))
-		for _, k := range kept {
-			switch {
-			case k.Hop.ExpiresNs == 0:
-			case k.Entry != 0:
-				entries++
-			default:
-				pairs++
-			}
+	for _, a := range r.mapCaches(t).records {
+		switch {
+		case a.What != uint8(lisptcLispWhatLISP_DO_DELIVER) || a.ExpiresNs == 0:
+		case a.Target != 0:
+			entries++
+		default:
+			pairs++
 		}
 	}
 	return entries, pairs

@@ -50,7 +50,7 @@ func (e *Engine) chooseHook(wanted map[uint32]attached, i dataplane.Interface, l
 		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES)
 	}
 	if isVirtual(link) {
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_UNFINISHED)
+		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL)
 	}
 	wanted[ifindex] = a
 }

@@ -32,6 +32,38 @@ type fibBenchState struct {
 	LengthSum uint64
 }
 
+type fibLispActionRecord struct {
+	_               structs.HostLayout
+	Target          uint32
+	From            uint32
+	Iid             uint32
+	Port            uint16
+	Tos             uint8
+	Locator         uint8
+	What            uint8
+	Family          uint8
+	Zero            uint16
+	Serial          uint32
+	ExpiresNs       uint64
+	Epoch           uint32
+	Ifindex         uint32
+	Longest         uint32
+	OuterSum        uint32
+	Device          uint32
+	Flags           uint8
+	Varies          uint8
+	OuterFamily     uint8
+	Asked           uint8
+	Vlan            uint16
+	NeighbourFamily uint8
+	Zero2           [5]uint8
+	Header          [72]uint8
+	Gateway         [16]uint8
+	Source          [16]uint8
+	Destination     [16]uint8
+	Zero3           [8]uint8
+}
+
 type fibLispAddress struct {
 	_      structs.HostLayout
 	Octets [16]uint8
@@ -44,10 +76,10 @@ type fibLispClock struct {
 	Order     uint64
 	Nonces    uint64
 	Forwarded uint64
-	Strangers uint32
-	Scattered uint32
+	Missed    uint32
+	Missing   uint32
 	Turn      uint32
-	Fronts    uint32
+	Serial    uint32
 }
 
 type fibLispCounter struct {
@@ -56,7 +88,7 @@ type fibLispCounter struct {
 	Octets  uint64
 }
 
-type fibLispDecision struct {
+type fibLispFlow struct {
 	_               structs.HostLayout
 	Addresses       [4]uint64
 	Ifindex         uint32
@@ -64,26 +96,23 @@ type fibLispDecision struct {
 	Flow            uint32
 	Tos             uint8
 	Family          uint8
-	Way             uint8
+	What            uint8
 	Hook            uint8
 	Epoch           uint32
 	Generation      uint32
-	ExpiresNs       uint64
+	Action          uint32
+	Serial          uint32
 	MappingIndex    uint32
 	Counters        uint32
-	Out             uint32
-	Longest         uint32
 	FlowMask        uint32
 	AddressHash     uint32
 	PseudoSum       uint32
-	OuterSum        uint32
-	OuterFamily     uint8
-	Notice          uint8
-	GenerationPlace uint16
 	Used            uint32
+	ExpiresNs       uint64
+	GenerationPlace uint32
+	Notice          uint32
 	To              [8]uint8
-	Device          uint64
-	Front           [72]uint8
+	Zero            [16]uint8
 }
 
 type fibLispGenerations struct {
@@ -99,32 +128,6 @@ type fibLispHeard struct {
 	RaisedNs uint64
 	Value    uint32
 	Count    uint32
-}
-
-type fibLispInnerHop struct {
-	_           structs.HostLayout
-	Source      [16]uint8
-	Destination [16]uint8
-	Ifindex     uint32
-	Family      uint8
-	Tos         uint8
-	Zero        [2]uint8
-	Iid         uint32
-	Entry       uint32
-	Hop         struct {
-		_         structs.HostLayout
-		ExpiresNs uint64
-		Ifindex   uint32
-		Mtu       uint32
-		Gateway   [16]uint8
-		Macs      [12]uint8
-		Family    uint8
-		Flags     uint8
-		Asked     uint8
-		Zero      uint8
-		Vlan      uint16
-		Zero2     [6]uint8
-	}
 }
 
 type fibLispInstance struct {
@@ -223,28 +226,6 @@ type fibLispMappingCounters struct {
 	Octets  uint64
 }
 
-type fibLispOuterHop struct {
-	_          structs.HostLayout
-	LocatorSet uint32
-	Port       uint16
-	Locator    uint8
-	Tos        uint8
-	Hop        struct {
-		_         structs.HostLayout
-		ExpiresNs uint64
-		Ifindex   uint32
-		Mtu       uint32
-		Gateway   [16]uint8
-		Macs      [12]uint8
-		Family    uint8
-		Flags     uint8
-		Asked     uint8
-		Zero      uint8
-		Vlan      uint16
-		Zero2     [6]uint8
-	}
-}
-
 type fibLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -257,16 +238,6 @@ type fibLispPeer struct {
 	Requested   uint32
 	Returned    uint32
 	Flags       uint32
-}
-
-type fibLispPending struct {
-	_        structs.HostLayout
-	Sequence uint32
-	Next     uint32
-	Tick     uint32
-	Zero     uint32
-	Items    [16]uint64
-	Zero2    [6]uint64
 }
 
 type fibLispRlocKey struct {
@@ -291,20 +262,6 @@ type fibLispSample struct {
 	L2Length uint8
 	Zero     [2]uint8
 	Octets   [128]uint8
-}
-
-type fibLispSetFront struct {
-	_          structs.HostLayout
-	Set        uint32
-	Ifindex    uint32
-	IidTos     uint32
-	Family     uint8
-	Hook       uint8
-	Serial     uint16
-	Epoch      uint32
-	Expires    uint32
-	Front      uint32
-	Generation uint32
 }
 
 type fibLispSettings struct {
@@ -372,21 +329,21 @@ type fibLispWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	fibMapActions          = "actions"
 	fibMapBenchBlocks      = "bench_blocks"
 	fibMapBenchHash        = "bench_hash"
 	fibMapBenchStates      = "bench_states"
 	fibMapBenchTrie        = "bench_trie"
 	fibMapClocks           = "clocks"
 	fibMapCounters         = "counters"
-	fibMapDecisions        = "decisions"
 	fibMapDevices          = "devices"
 	fibMapDrops            = "drops"
 	fibMapEvents           = "events"
 	fibMapFib              = "fib"
+	fibMapFlows            = "flows"
 	fibMapGenerations      = "generations"
 	fibMapGroups           = "groups"
 	fibMapHeard            = "heard"
-	fibMapInnerHops        = "inner_hops"
 	fibMapInstances        = "instances"
 	fibMapInterfaceSlots   = "interface_slots"
 	fibMapInterfaces       = "interfaces"
@@ -400,13 +357,10 @@ const (
 	fibMapMappings         = "mappings"
 	fibMapMissPolicies     = "miss_policies"
 	fibMapNumbers          = "numbers"
-	fibMapOuterHops        = "outer_hops"
 	fibMapPeers            = "peers"
-	fibMapPendingCounts    = "pending_counts"
 	fibMapRoomSamples      = "room_samples"
 	fibMapRoots            = "roots"
 	fibMapSamples          = "samples"
-	fibMapSetFronts        = "set_fronts"
 	fibMapSettings         = "settings"
 	fibMapSites            = "sites"
 	fibMapSources          = "sources"
@@ -484,21 +438,21 @@ type fibProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibMapSpecs struct {
+	Actions         *ebpf.MapSpec `ebpf:"actions"`
 	BenchBlocks     *ebpf.MapSpec `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.MapSpec `ebpf:"bench_hash"`
 	BenchStates     *ebpf.MapSpec `ebpf:"bench_states"`
 	BenchTrie       *ebpf.MapSpec `ebpf:"bench_trie"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
-	Decisions       *ebpf.MapSpec `ebpf:"decisions"`
 	Devices         *ebpf.MapSpec `ebpf:"devices"`
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
 	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
-	InnerHops       *ebpf.MapSpec `ebpf:"inner_hops"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
 	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
@@ -512,13 +466,10 @@ type fibMapSpecs struct {
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
 	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
-	OuterHops       *ebpf.MapSpec `ebpf:"outer_hops"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
-	PendingCounts   *ebpf.MapSpec `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
-	SetFronts       *ebpf.MapSpec `ebpf:"set_fronts"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
@@ -562,21 +513,21 @@ func (o *fibObjects) Close() error {
 //
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibMaps struct {
+	Actions         *ebpf.Map `ebpf:"actions"`
 	BenchBlocks     *ebpf.Map `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.Map `ebpf:"bench_hash"`
 	BenchStates     *ebpf.Map `ebpf:"bench_states"`
 	BenchTrie       *ebpf.Map `ebpf:"bench_trie"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Counters        *ebpf.Map `ebpf:"counters"`
-	Decisions       *ebpf.Map `ebpf:"decisions"`
 	Devices         *ebpf.Map `ebpf:"devices"`
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	Flows           *ebpf.Map `ebpf:"flows"`
 	Generations     *ebpf.Map `ebpf:"generations"`
 	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
-	InnerHops       *ebpf.Map `ebpf:"inner_hops"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
 	Interfaces      *ebpf.Map `ebpf:"interfaces"`
@@ -590,13 +541,10 @@ type fibMaps struct {
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
 	Numbers         *ebpf.Map `ebpf:"numbers"`
-	OuterHops       *ebpf.Map `ebpf:"outer_hops"`
 	Peers           *ebpf.Map `ebpf:"peers"`
-	PendingCounts   *ebpf.Map `ebpf:"pending_counts"`
 	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
-	SetFronts       *ebpf.Map `ebpf:"set_fronts"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
@@ -611,21 +559,21 @@ type fibMaps struct {
 
 func (m *fibMaps) Close() error {
 	return _FibClose(
+		m.Actions,
 		m.BenchBlocks,
 		m.BenchHash,
 		m.BenchStates,
 		m.BenchTrie,
 		m.Clocks,
 		m.Counters,
-		m.Decisions,
 		m.Devices,
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.Flows,
 		m.Generations,
 		m.Groups,
 		m.Heard,
-		m.InnerHops,
 		m.Instances,
 		m.InterfaceSlots,
 		m.Interfaces,
@@ -639,13 +587,10 @@ func (m *fibMaps) Close() error {
 		m.Mappings,
 		m.MissPolicies,
 		m.Numbers,
-		m.OuterHops,
 		m.Peers,
-		m.PendingCounts,
 		m.RoomSamples,
 		m.Roots,
 		m.Samples,
-		m.SetFronts,
 		m.Settings,
 		m.Sites,
 		m.Sources,

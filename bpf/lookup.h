@@ -3,8 +3,8 @@
  * Lookups: mappings by longest match (the walk that abi.h describes), own RLOCs, interfaces,
  * settings; and counting. Nothing here ever changes a table.
  */
-#ifndef LISP_FIB_H
-#define LISP_FIB_H
+#ifndef LISP_LOOKUP_H
+#define LISP_LOOKUP_H
 
 #include "maps.h"
 #include "parse.h"
@@ -285,19 +285,19 @@ static __always_inline int drop(hook_frame *frame, __u32 reason)
 	return HOOK_DROP;
 }
 
-/* While packets are scattered, one of so many is decided about like all others, to see whether they
- * still are; a power of two. */
+/* While most packets miss the flow cache, one of so many is looked up in it all the same, to see
+ * whether they still do; a power of two. */
 #define SAMPLE_ONE_IN 512
-/* Fewer strangers in a jiffy are not worth a thought. */
-#define STRANGERS_MIN 64
+/* Fewer misses in a jiffy are not worth a thought. */
+#define MISSED_MIN 64
 
-/* Of lisp_clock.scattered. */
-#define SCATTERED 2
-#define SCATTERED_MAX 8
+/* Of lisp_clock.missing. */
+#define MOSTLY_MISSING 2
+#define MISSING_MAX 8
 
-static __always_inline bool is_scattered(const struct lisp_clock *c)
+static __always_inline bool mostly_misses(const struct lisp_clock *c)
 {
-	return c->scattered >= SCATTERED;
+	return c->missing >= MOSTLY_MISSING;
 }
 
 static __always_inline __u64 packets_counted(__u32 index)
@@ -307,8 +307,8 @@ static __always_inline __u64 packets_counted(__u32 index)
 	return c ? c->packets : 0;
 }
 
-/* Judges by the packets of the last jiffy whether they are scattered: most of them strangers, twice
- * in a row. A program of its own to the verifier, which so looks at it once. */
+/* Judges by the packets of the last jiffy whether most of them miss the flow cache, twice in a row.
+ * A global function: verified once. */
 __noinline int lisp_judge_jiffy(void)
 {
 	__u32 zero = 0;
@@ -320,12 +320,12 @@ __noinline int lisp_judge_jiffy(void)
 
 	if (!c)
 		return 0;
-	if (c->strangers >= STRANGERS_MIN && c->strangers * 2ULL > forwarded - c->forwarded)
-		c->scattered = c->scattered ? SCATTERED_MAX : 1;
-	else if (c->scattered)
-		c->scattered--;
+	if (c->missed >= MISSED_MIN && c->missed * 2ULL > forwarded - c->forwarded)
+		c->missing = c->missing ? MISSING_MAX : 1;
+	else if (c->missing)
+		c->missing--;
 	c->forwarded = forwarded;
-	c->strangers = 0;
+	c->missed = 0;
 	return 0;
 }
 
@@ -362,92 +362,6 @@ static __always_inline void mark_used(__u32 index, __u32 tick)
 	mark_mapping(bpf_map_lookup_elem(&mappings, &index), tick);
 }
 
-static __always_inline struct lisp_pending *find_pending(void)
-{
-	__u32 processor = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&pending_counts, &processor);
-}
-
-/* Says that counting begins or ends. The result is asked for because an addition without one is in
- * no order with what stands around it, which matters on arm64. */
-static __always_inline void advance(struct lisp_pending *p)
-{
-	__u64 before = __sync_fetch_and_add(&p->sequence, 1);
-
-	asm volatile("" : : "r"(before));
-}
-
-/* Reads what the pending items of a list are added to, and does nothing with it: loads alone are so
- * few instructions that the processor has those for all items under way at once, while one that
- * adds has to wait for its own. */
-static __always_inline void touch_counted(const struct lisp_pending *p, __u32 count, __u32 first)
-{
-	const struct lisp_mapping_counters *c;
-	const struct lisp_mapping *m;
-	__u32 index, own;
-
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < LISP_PENDING_MAX; i++) {
-		if (i >= count)
-			break;
-		index = *(const volatile __u64 *)&p->items[i] >> 32;
-		own = first + index;
-		c = bpf_map_lookup_elem(&mapping_counters, &own);
-		if (c)
-			(void)*(const volatile __u64 *)&c->packets;
-		m = bpf_map_lookup_elem(&mappings, &index);
-		if (m)
-			(void)*(const volatile __u32 *)&m->last_used;
-	}
-}
-
-/* Adds up what is pending. A program of its own to the verifier, which so looks at it once. */
-__noinline int lisp_settle_counts(void)
-{
-	struct lisp_pending *p = find_pending();
-	__u32 count, index, first = counters_of(0);
-	__u64 item;
-
-	if (!p || !p->next)
-		return 0;
-	count = p->next < LISP_PENDING_MAX ? p->next : LISP_PENDING_MAX;
-	touch_counted(p, count, first);
-	advance(p);
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < LISP_PENDING_MAX; i++) {
-		if (i >= count)
-			break;
-		item = *(volatile __u64 *)&p->items[i];
-		if (!item)
-			continue;
-		*(volatile __u64 *)&p->items[i] = 0;
-		index = item >> 32;
-		count_at(first + index, item);
-		mark_used(index, p->tick);
-	}
-	p->next = 0;
-	advance(p);
-	return 0;
-}
-
-/* As count_mapping(), without touching what is the mapping's. The caller has looked at the clock,
- * so that all items are of one jiffy. */
-static __always_inline void count_later(__u32 index, __u32 octets, __u32 tick)
-{
-	struct lisp_pending *p = find_pending();
-	__u32 at;
-
-	if (!p)
-		return;
-	at = p->next & (LISP_PENDING_MAX - 1);
-	*(volatile __u64 *)&p->items[at] = (__u64)index << 32 | octets;
-	p->tick = tick;
-	p->next = at + 1;
-	if (at + 1 == LISP_PENDING_MAX)
-		lisp_settle_counts();
-}
-
 /* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew
  * costs as much as a lookup. */
 static __always_inline struct lisp_clock *find_clock(void)
@@ -457,7 +371,6 @@ static __always_inline struct lisp_clock *find_clock(void)
 	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
 
 	if (c && c->jiffies != jiffies) {
-		lisp_settle_counts();
 		c->jiffies = jiffies;
 		c->boot_ns = bpf_ktime_get_boot_ns();
 		c->nonces ^= (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();

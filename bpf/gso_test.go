@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What tc alone does by kept decisions: super-packets, and what must not be done by them.
+// What tc alone does by the flow cache: GSO packets.
 
 package bpf_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"testing"
 )
 
-// superPacket is a TCP packet with so many octets of payload, as a host hands it over before it is cut.
-func superPacket(p pair, from, to int, octets int) []byte {
+// gsoPacket is a TCP packet with so many octets of payload, as a host hands it over before it is cut.
+func gsoPacket(p pair, from, to int, octets int) []byte {
 	h := ip{from: p.inner(from, 10), to: p.inner(to, 10), tos: 0xB9, ttl: 64, payload: make([]byte, 12+octets)}.serialize()
 	l4 := 20
 	if h[0]>>4 == 6 {
@@ -37,16 +36,16 @@ func onesComplement(octets []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// TestWhatFitsByDecisions says which TCP packets go by a decision that a short one left. The kernel makes no room in super-packets of
-// test runs: that those which fit arrive is what transfers between hosts show.
-func TestWhatFitsByDecisions(t *testing.T) {
+// TestWhatFitsByFlow says which TCP packets go by the entry that a short one left. The kernel makes no room in GSO packets of test
+// runs: that those which fit arrive is what transfers between hosts show.
+func TestWhatFitsByFlow(t *testing.T) {
 	b := newBench(t)
 	g := &goldenBench{bench: b}
 	p := pairs[0]
 	b.mapCacheIn(0, p)
 	for name, c := range map[string]struct {
 		octets, segment int
-		reused, drops   bool
+		hit, drops      bool
 	}{
 		"a packet":              {1000, 0, true, false},
 		"too long a packet":     {1450, 0, false, false},
@@ -56,18 +55,19 @@ func TestWhatFitsByDecisions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			frame := func(octets int) []byte {
-				return ethernet(b.site.Attrs().HardwareAddr, hostMAC, superPacket(p, 0, 1, octets))
+				return ethernet(b.site.Attrs().HardwareAddr, hostMAC, gsoPacket(p, 0, 1, octets))
 			}
-			b.removeDecisions(t)
+			b.emptyCaches()
 			b.toSite(t, frame(100))
-			if b.markDecisions(t, nil) == 0 {
+			if b.markFlows(nil) == 0 {
 				t.Fatal("nothing is kept")
 			}
+			hits := b.flowHits(t)
 			before := b.dropped("LISP_DROP_ENCAPSULATION_FAILED")
 			answer, got := g.runSegmented(t, "site_ingress", b.site, true, frame(c.octets), c.segment)
 			failed := b.dropped("LISP_DROP_ENCAPSULATION_FAILED") > before
-			if reused := bytes.Equal(got[:6], keptMAC); reused != c.reused || failed != c.drops {
-				t.Errorf("answer %d, to %x, want reused: %t; %s", answer, got[:6], c.reused, b.allDrops())
+			if hit := b.flowHits(t) > hits; hit != c.hit || failed != c.drops {
+				t.Errorf("answer %d, to %x, by the flow cache: %t, want %t; %s", answer, got[:6], hit, c.hit, b.allDrops())
 			}
 		})
 	}

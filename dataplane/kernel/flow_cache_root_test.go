@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decisions that the programs keep end with what they rest on: whatever an operation changes holds for the next packet, not
-// when the decision is 50 ms old. The test needs root.
+// Action records and entries of the flow cache end with what they rest on: whatever an operation changes holds for the next packet,
+// not when the record is 50 ms old. The test needs root.
 
 package kernel
 
@@ -51,8 +51,8 @@ func newXDPRouter(t *testing.T) (*network, *router) {
 	return n, r
 }
 
-// decision runs the program of a hook on a packet from the site; `to` is where it would go.
-type decision func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort)
+// sender runs the program of a hook on a packet from the site; `to` is where it would go.
+type sender func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort)
 
 // frameTo puts a packet behind a link layer header.
 func frameTo(at netlink.Link, packet []byte) []byte {
@@ -81,8 +81,8 @@ func (r *router) run(t *testing.T, hook string, program *ebpf.Program, at netlin
 	return verdict, options.DataOut
 }
 
-// decideAt is the decision of a hook.
-func (r *router) decideAt(hook string) decision {
+// sendAt is the sender of a hook.
+func (r *router) sendAt(hook string) sender {
 	program := map[string]string{hookXDP: lispxdpProgLispXdp, hookTC: lisptcProgSiteIngress}[hook]
 	return func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
 		t.Helper()
@@ -110,10 +110,20 @@ func (r *router) expectDevice(t *testing.T, name string) {
 	}
 }
 
-// mapDecisions maps the memory of all decisions.
-func (r *router) mapDecisions(t *testing.T) []lisptcLispDecision {
+// caches are what the programs keep, in its memory.
+type caches struct {
+	flows   []lisptcLispFlow
+	records []lisptcLispActionRecord
+}
+
+func (r *router) mapCaches(t *testing.T) caches {
 	t.Helper()
-	return memoryFor[lisptcLispDecision](t, r, lisptcMapDecisions)
+	return caches{memoryFor[lisptcLispFlow](t, r, lisptcMapFlows), memoryFor[lisptcLispActionRecord](t, r, lisptcMapActions)}
+}
+
+func (c caches) clear() {
+	clear(c.flows)
+	clear(c.records)
 }
 
 // memoryFor maps the memory of an array that is the programs' own.
@@ -126,32 +136,42 @@ func memoryFor[T any](t *testing.T, r *router, name string) []T {
 	return viewOf[T](memory, m)
 }
 
-// keepForEver lets all decisions live as long as nothing ends them, and on every processor: neither
-// how slow this machine is nor where the next packet is decided makes a difference. Their fronts begin with these octets, if any.
-// It returns how many decisions there are.
-func keepForEver(decisions []lisptcLispDecision, front []byte) (kept int) {
-	for index := range decisions {
-		d := &decisions[index]
-		if d.Way == 0 || d.ExpiresNs == forEver {
+// keepForEver lets all of them live as long as nothing ends them, and on every processor: neither how slow this machine is nor where
+// the next packet is looked at makes a difference. Headers of records begin with these octets, if any. It returns how many
+// entries the flow cache has.
+func (c caches) keepForEver(header []byte) (flows int) {
+	for index := range c.records {
+		a := &c.records[index]
+		if a.What == 0 || a.ExpiresNs == forEver {
 			continue
 		}
-		kept++
-		d.ExpiresNs = forEver
-		copy(d.Front[:], front)
-		for place := index % placesEach; place < len(decisions); place += placesEach {
-			decisions[place] = *d
+		a.ExpiresNs = forEver
+		copy(a.Header[:], header)
+		for place := index % actionsEach; place < len(c.records); place += actionsEach {
+			c.records[place] = *a
 		}
 	}
-	return kept
+	for index := range c.flows {
+		f := &c.flows[index]
+		if f.What == 0 || f.ExpiresNs == forEver {
+			continue
+		}
+		flows++
+		f.ExpiresNs = forEver
+		for place := index % flowsEach; place < len(c.flows); place += flowsEach {
+			c.flows[place] = *f
+		}
+	}
+	return flows
 }
 
 const forEver = 1 << 62 // nanoseconds
 
-// expectDecision wants the same answer twice: the second one is the kept one.
-func expectDecision(t *testing.T, decide decision, when string, packet []byte, want netip.AddrPort) {
+// expectTwice wants the same answer twice: the second one is that of the flow cache.
+func expectTwice(t *testing.T, send sender, when string, packet []byte, want netip.AddrPort) {
 	t.Helper()
 	for _, which := range []string{"first", "second"} {
-		if verdict, to := decide(t, packet); to != want {
+		if verdict, to := send(t, packet); to != want {
 			t.Errorf("%s, the %s packet: to %v (verdict %d), want %v", when, which, to, verdict, want)
 		}
 	}
@@ -179,11 +199,11 @@ func stateOf(rloc netip.Addr, s dataplane.LocatorState) dataplane.PutLocatorStat
 	return dataplane.PutLocatorState{RLOC: lisp.RLOCFromAddr(rloc), State: s}
 }
 
-func TestDecisionsFollowTables(t *testing.T) {
+func TestFlowCacheFollowsTables(t *testing.T) {
 	t.Parallel()
 	_, r := newXDPRouter(t)
 	r.expectDevice(t, "core0")
-	decisions := r.mapDecisions(t)
+	kept := r.mapCaches(t)
 	for _, c := range []struct{ pair, covering, prefix, own, around string }{
 		{pairs[0].name, "0.0.0.0/0", "10.2.0.0/24", "10.2.0.10/32", "10.2.0.0/18"},
 		{pairs[1].name, "::/0", "2001:db8:2::/64", "2001:db8:2::a/128", "2001:db8::/44"},
@@ -194,7 +214,7 @@ func TestDecisionsFollowTables(t *testing.T) {
 		}
 		for _, hook := range []string{hookXDP, hookTC} {
 			t.Run(c.pair+"/"+hook, func(t *testing.T) {
-				decisionsFollowTables(t, r, r.decideAt(hook), udpPacket(t, p, 0, 1, 64), tableSteps{decisions, c.covering, c.prefix, c.own, c.around})
+				flowCacheFollows(t, r, r.sendAt(hook), udpPacket(t, p, 0, 1, 64), tableSteps{kept, c.covering, c.prefix, c.own, c.around})
 			})
 		}
 	}
@@ -202,11 +222,11 @@ func TestDecisionsFollowTables(t *testing.T) {
 
 // tableSteps are EID-Prefixes of the map-cache that cover a packet's destination, and what the programs keep.
 type tableSteps struct {
-	decisions                     []lisptcLispDecision
+	kept                          caches
 	covering, prefix, own, around string
 }
 
-func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []byte, eids tableSteps) {
+func flowCacheFollows(t *testing.T, r *router, send sender, packet []byte, eids tableSteps) {
 	covering, prefix, own, around := eids.covering, eids.prefix, eids.own, eids.around
 	database := siteOperations(0)[1:]
 	var noDatabase []dataplane.Operation
@@ -218,7 +238,7 @@ func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []by
 	nowhere := netip.AddrPort{} // dropped, or left to tc
 	r.apply(t, positive(prefix, rloc4(1)))
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, to := decide(t, packet); to == one {
+		if _, to := send(t, packet); to == one {
 			break // no longer held
 		}
 		if time.Now().After(deadline) {
@@ -259,21 +279,21 @@ func decisionsFollowTables(t *testing.T, r *router, decide decision, packet []by
 		{"the shorter one gone", apply(gone(covering)), nowhere},
 		{"none is left", apply(gone(around)), nowhere},
 	} {
-		_, before := decide(t, packet)
-		if kept := keepForEver(eids.decisions, nil); before.Port() == forward.DataPort && kept == 0 {
+		_, before := send(t, packet)
+		if kept := eids.kept.keepForEver(nil); before.Port() == forward.DataPort && kept == 0 {
 			t.Fatalf("before %s: nothing is kept", step.when)
 		}
 		step.change()
-		expectDecision(t, decide, step.when, packet, step.to)
+		expectTwice(t, send, step.when, packet, step.to)
 	}
 }
 
-// TestGenerationsOfPrefixes says which decisions an edit ends.
+// TestGenerationsOfPrefixes says which entries of the flow cache an edit ends.
 func TestGenerationsOfPrefixes(t *testing.T) {
 	for _, c := range []struct {
 		prefix string
 		kind   uint8
-		ends   []string // destinations whose decisions end
+		ends   []string // destinations whose entries end
 		all    bool
 	}{
 		{"10.2.3.0/24", kindMapCache, []string{"10.2.3.0/32", "10.2.3.255/32"}, false},
@@ -299,7 +319,7 @@ func TestGenerationsOfPrefixes(t *testing.T) {
 			one.of(&host)
 			for place, n := range one.numbers.Destinations {
 				if n > 0 && g.numbers.Destinations[place] == 0 {
-					t.Errorf("%s does not end decisions about %s", c.prefix, text)
+					t.Errorf("%s does not end entries of %s", c.prefix, text)
 				}
 			}
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What packets between many pairs of addresses share ends with what it rests on: after every operation such a packet gets what
-// is decided about it anew, octet by octet but for its nonce, and is counted in the same way. The test needs root.
+// The path for packets that miss the flow cache follows the tables: after every operation such a packet gets what all stages give it,
+// octet by octet but for its nonce, and is counted in the same way. The test needs root.
 
 package kernel
 
@@ -26,26 +26,25 @@ import (
 	"loci/lisp"
 )
 
-// scatteredRouter is router A with both sides at XDP, and far sites behind gateways, to which one way leads.
-type scatteredRouter struct {
+// bySetRouter is router A with both sides at XDP, and far sites behind gateways, to which a single next hop leads.
+type bySetRouter struct {
 	*router
 	hook       string
-	scattered  *ebpf.Program // of XDP
+	bySet      *ebpf.Program // of XDP
 	tap        net.HardwareAddr
-	decisions  []lisptcLispDecision
-	setFronts  []lisptcLispSetFront
+	kept       caches
 	site, core netlink.Link
 	far        []*behindGateway
 }
 
-// sharedMAC stands in what is shared for the neighbour's address.
-var sharedMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x99}
+// recordedMAC stands in action records for the neighbour's address.
+var recordedMAC = net.HardwareAddr{2, 0, 0, 0, 0, 0x99}
 
-func newScatteredRouter(t *testing.T) *scatteredRouter {
+func newBySetRouter(t *testing.T) *bySetRouter {
 	t.Helper()
 	n, base := newXDPRouter(t)
 	must(t, n.hosts[0].SetOffload("eth0", testnet.GRO, true))
-	r := &scatteredRouter{router: base, far: sitesBehindGateways()}
+	r := &bySetRouter{router: base, far: sitesBehindGateways()}
 	s := r.Settings()
 	s.Interfaces[1].Hook = dataplane.HookXDP
 	r.apply(t, dataplane.SetSettings{Settings: s})
@@ -66,22 +65,21 @@ func newScatteredRouter(t *testing.T) *scatteredRouter {
 		r.apply(t, databaseEntry(f.prefix))
 	}
 	r.takePrograms(t)
-	r.tables.sets.indexes.now = func() time.Duration { return 0 } // what is shared lives longer here than an index rests
+	r.tables.sets.indexes.now = func() time.Duration { return 0 } // records live longer here than an index rests
 	return r
 }
 
-func (r *scatteredRouter) takePrograms(t *testing.T) {
+func (r *bySetRouter) takePrograms(t *testing.T) {
 	t.Helper()
-	must(t, r.store.maps[lisptcMapXdpPrograms].Lookup(uint32(xdpScattered), &r.scattered))
-	t.Cleanup(func() { r.scattered.Close() })
+	must(t, r.store.maps[lisptcMapXdpPrograms].Lookup(uint32(xdpSets), &r.bySet))
+	t.Cleanup(func() { r.bySet.Close() })
 	tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
 	must(t, err)
 	r.tap = tap.Attrs().HardwareAddr
-	r.decisions = r.mapDecisions(t)
-	r.setFronts = memoryFor[lisptcLispSetFront](t, r.router, lisptcMapSetFronts)
+	r.kept = r.mapCaches(t)
 }
 
-func (r *scatteredRouter) setNeighbour(t *testing.T, at netlink.Link, address netip.Addr, mac net.HardwareAddr) {
+func (r *bySetRouter) setNeighbour(t *testing.T, at netlink.Link, address netip.Addr, mac net.HardwareAddr) {
 	t.Helper()
 	must(t, r.ns.Netlink().NeighSet(&netlink.Neigh{
 		LinkIndex: at.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IP(address.AsSlice()), HardwareAddr: mac,
@@ -107,7 +105,7 @@ type outcome struct {
 	counted string
 }
 
-func (o outcome) isShared() bool { return bytes.HasPrefix(o.frame, sharedMAC) }
+func (o outcome) goesByRecord() bool { return bytes.HasPrefix(o.frame, recordedMAC) }
 
 // sentTo is where an encapsulated packet goes; nowhere for others.
 func (o outcome) sentTo() netip.AddrPort {
@@ -120,15 +118,15 @@ func (o outcome) sentTo() netip.AddrPort {
 	return netip.AddrPortFrom(rloc, binary.BigEndian.Uint16(o.frame[at+length+2:]))
 }
 
-// pass runs the programs on a frame, with or without regard to what is shared.
-func (r *scatteredRouter) pass(t *testing.T, scattered bool, at netlink.Link, frame []byte) outcome {
+// pass runs the programs on a frame, as one of those that miss the flow cache or not.
+func (r *bySetRouter) pass(t *testing.T, bySet bool, at netlink.Link, frame []byte) outcome {
 	t.Helper()
 	before, o := r.counted(), outcome{}
 	if r.hook == hookTC {
-		o.verdict, o.frame = r.passTC(t, scattered, at, frame)
+		o.verdict, o.frame = r.passTC(t, bySet, at, frame)
 	} else {
-		r.takeForScattered(t, false)
-		program := map[bool]*ebpf.Program{true: r.scattered, false: r.hooks.program(lispxdpProgLispXdp)}[scattered]
+		r.missMostly(t, false)
+		program := map[bool]*ebpf.Program{true: r.bySet, false: r.hooks.program(lispxdpProgLispXdp)}[bySet]
 		o.verdict, o.frame = r.run(t, hookXDP, program, at, frame)
 	}
 	if at == r.site && o.verdict == xdpRedirect {
@@ -145,9 +143,9 @@ func (r *scatteredRouter) pass(t *testing.T, scattered bool, at netlink.Link, fr
 }
 
 // passTC is pass at tc, with the verdicts of XDP: what is dropped, waits, or goes to the stack is not sent.
-func (r *scatteredRouter) passTC(t *testing.T, scattered bool, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
+func (r *bySetRouter) passTC(t *testing.T, bySet bool, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
 	t.Helper()
-	r.takeForScattered(t, scattered)
+	r.missMostly(t, bySet)
 	program := map[netlink.Link]string{r.site: lisptcProgSiteIngress, r.core: lisptcProgCoreIngress}[at]
 	answer, got := r.run(t, hookTC, r.hooks.program(program), at, frame)
 	if answer != tcRedirect || len(got) == len(frame) || bytes.HasPrefix(got, r.tap) {
@@ -156,25 +154,22 @@ func (r *scatteredRouter) passTC(t *testing.T, scattered bool, at netlink.Link, 
 	return xdpRedirect, got
 }
 
-// takeForScattered makes all processors take packets for scattered, or not.
-func (r *scatteredRouter) takeForScattered(t *testing.T, scattered bool) {
+// missMostly makes all processors believe that most packets miss the flow cache, or not.
+func (r *bySetRouter) missMostly(t *testing.T, missing bool) {
 	t.Helper()
-	const scatteredAt, turnAt = 44, 48 // in struct lisp_clock
-	turn := uint32(15)                 // the next one is no sample, and says which entry has a block; at XDP the program before has counted it
-	if r.hook == hookXDP {
-		turn++
-	}
+	const missingAt, turnAt = 44, 48 // in struct lisp_clock
+	const turn = 15                  // the next one is no sample
 	var each [][]byte
 	must(t, r.store.maps[lisptcMapClocks].Lookup(uint32(0), &each))
 	for _, clock := range each {
-		binary.NativeEndian.PutUint32(clock[scatteredAt:], map[bool]uint32{true: 8}[scattered])
+		binary.NativeEndian.PutUint32(clock[missingAt:], map[bool]uint32{true: 8}[missing])
 		binary.NativeEndian.PutUint32(clock[turnAt:], turn)
 	}
 	must(t, r.store.maps[lisptcMapClocks].Put(uint32(0), each))
 }
 
 // counted is what stands in the counters of packets sent and of each mapping.
-func (r *scatteredRouter) counted() map[string]uint64 {
+func (r *bySetRouter) counted() map[string]uint64 {
 	c := r.Counters()
 	all := map[string]uint64{
 		"encapsulated": c.EncapsulatedPackets, "octets": c.EncapsulatedOctets,
@@ -193,19 +188,13 @@ func (r *scatteredRouter) counted() map[string]uint64 {
 	return all
 }
 
-// share forgets all, decides about a frame, and lets what is shared then live as long as nothing ends it, on every processor. It
-// returns the address that sharedMAC stands for.
-func (r *scatteredRouter) share(t *testing.T, at netlink.Link, frame []byte) net.HardwareAddr {
+// record forgets all, sends a frame through the stages, and lets what is kept then live as long as nothing ends it, on every processor.
+// It returns the address that recordedMAC stands for.
+func (r *bySetRouter) record(t *testing.T, at netlink.Link, frame []byte) net.HardwareAddr {
 	t.Helper()
-	clear(r.decisions)
-	clear(r.setFronts)
+	r.kept.clear()
 	first := r.pass(t, false, at, frame)
-	keepForEver(r.decisions, sharedMAC)
-	for index, kept := range r.setFronts {
-		for place := index % setFrontsEach; kept.Set != 0 && place < len(r.setFronts); place += setFrontsEach {
-			r.setFronts[place] = kept
-		}
-	}
+	r.kept.keepForEver(recordedMAC)
 	return slices.Clone(first.frame[:min(6, len(first.frame))])
 }
 
@@ -214,49 +203,51 @@ type followStep struct {
 	when   string
 	change func()
 	to     netip.AddrPort // from the site; nowhere: it is not sent by XDP
-	alone  bool           // before the edit packets share nothing
+	alone  bool           // before the edit packets go through the stages
 }
 
-// follow makes an edit between two packets that share their way, and holds what becomes of the second one against what is decided about it anew.
-func (r *scatteredRouter) follow(t *testing.T, step followStep, at netlink.Link, first, second []byte) {
+// follow makes an edit between two packets that miss the flow cache, and holds what becomes of the second one against what the stages
+// give it.
+func (r *bySetRouter) follow(t *testing.T, step followStep, at netlink.Link, first, second []byte) {
 	t.Helper()
-	shared, was := step.alone, r.share(t, at, first)
+	bySet, was := step.alone, r.record(t, at, first)
 	for _, of := range [][]byte{first, second} { // which may have a mapping of its own
-		if !shared {
-			was = r.share(t, at, of)
+		if !bySet {
+			was = r.record(t, at, of)
+			clear(r.kept.flows)
 			before := r.pass(t, true, at, second)
-			keepForEver(r.decisions, sharedMAC) // blocks of entries as well, which it may have said
-			shared = before.verdict != xdpRedirect || !r.isPlain(before) || before.isShared()
+			staged := r.kept.keepForEver(recordedMAC) > 0 // the stages keep its flow
+			bySet = before.verdict != xdpRedirect || !r.isPlain(before) || before.goesByRecord() && !staged
 		}
 	}
-	if !shared {
-		t.Errorf("before %s: nothing is shared", step.when)
+	if !bySet {
+		t.Errorf("before %s: it goes through the stages", step.when)
 	}
 	step.change()
 	r.waitForHeld(t, step.when)
 	got := r.pass(t, true, at, second)
-	clear(r.decisions)
+	r.kept.clear()
 	want := r.pass(t, false, at, second)
-	if got.isShared() {
+	if got.goesByRecord() {
 		copy(got.frame, was)
 	}
 	if got.verdict != want.verdict || !bytes.Equal(got.frame, want.frame) || got.counted != want.counted {
-		t.Errorf("%s: verdict %d, counted %s, frame\n%x\ndecided anew: verdict %d, counted %s, frame\n%x",
+		t.Errorf("%s: verdict %d, counted %s, frame\n%x\nby the stages: verdict %d, counted %s, frame\n%x",
 			step.when, got.verdict, got.counted, got.frame, want.verdict, want.counted, want.frame)
 	}
 	if at == r.site && want.sentTo() != step.to {
-		t.Errorf("%s: decided anew, the packet goes to %v, want %v", step.when, want.sentTo(), step.to)
+		t.Errorf("%s: by the stages, the packet goes to %v, want %v", step.when, want.sentTo(), step.to)
 	}
 }
 
-// isPlain says that nothing in the settings stands against sharing.
-func (r *scatteredRouter) isPlain(o outcome) bool {
+// isPlain says that the settings ask for no more than a record has.
+func (r *bySetRouter) isPlain(o outcome) bool {
 	s := r.Settings()
 	return len(s.Lists) == 0 && !s.Header.StatusBits && !s.Header.PublicInternet && s.Header.SourceCheck == dataplane.SourceUnchecked && o.sentTo().Port() != forward.VXLANGPEPort
 }
 
 // waitForHeld waits until no mapping lets packets wait for earlier ones, unless the step is about that.
-func (r *scatteredRouter) waitForHeld(t *testing.T, when string) {
+func (r *bySetRouter) waitForHeld(t *testing.T, when string) {
 	t.Helper()
 	held := func() bool {
 		r.mu.Lock()
@@ -275,7 +266,7 @@ func (r *scatteredRouter) waitForHeld(t *testing.T, when string) {
 	}
 }
 
-func (r *scatteredRouter) hold(prefix string, held bool) func() {
+func (r *bySetRouter) hold(prefix string, held bool) func() {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -294,9 +285,9 @@ func (r *scatteredRouter) hold(prefix string, held bool) func() {
 	}
 }
 
-func TestScatteredFollowTables(t *testing.T) {
+func TestLocatorSetCacheFollowsTables(t *testing.T) {
 	t.Parallel()
-	r := newScatteredRouter(t)
+	r := newBySetRouter(t)
 	for _, f := range r.far {
 		r.waitForMark(t, f.prefix, true, "at first")
 	}
@@ -308,15 +299,15 @@ func TestScatteredFollowTables(t *testing.T) {
 	}
 }
 
-// Packets that go by what is shared are counted once, whoever reads meanwhile, and are nobody's when their entry is gone.
-func TestScatteredAreCountedOnce(t *testing.T) {
-	r := newScatteredRouter(t)
+// Packets that miss the flow cache are counted once, while others read, and not for an entry that is gone.
+func TestLocatorSetCacheCountsOnce(t *testing.T) {
+	r := newBySetRouter(t)
 	for _, r.hook = range []string{hookXDP, hookTC} {
 		t.Run(r.hook, r.countOnce)
 	}
 }
 
-func (r *scatteredRouter) countOnce(t *testing.T) {
+func (r *bySetRouter) countOnce(t *testing.T) {
 	const packets = 203
 	to := func(host int) []byte {
 		return frameTo(r.site, udpPacket(t, pair{"", func(site, _ int) netip.Addr { return pairs[0].inner(site, []int{10, host}[site]) }, nil}, 0, 1, 64))
@@ -324,7 +315,7 @@ func (r *scatteredRouter) countOnce(t *testing.T) {
 	own := hostPrefix(pairs[0].inner(1, 12)).String()
 	r.apply(t, positive("10.2.0.0/24", rloc4(1)), positive(own, rloc4(1)))
 	r.waitForHeld(t, "counting")
-	r.share(t, r.site, to(11))
+	r.record(t, r.site, to(11))
 	ofSet, ofHost := r.used(t, "10.2.0.0/24"), r.used(t, own)
 	var begun, done atomic.Uint64
 	finished := make(chan struct{})
@@ -340,8 +331,8 @@ func (r *scatteredRouter) countOnce(t *testing.T) {
 		}
 	}()
 	send := func(host int) {
-		r.takeForScattered(t, true)
-		program := r.scattered
+		r.missMostly(t, true)
+		program := r.bySet
 		if r.hook == hookTC {
 			program = r.hooks.program(lisptcProgSiteIngress)
 		}
@@ -375,7 +366,7 @@ func (r *scatteredRouter) countOnce(t *testing.T) {
 }
 
 // used is how many packets went by a mapping.
-func (r *scatteredRouter) used(t *testing.T, prefix string) uint64 {
+func (r *bySetRouter) used(t *testing.T, prefix string) uint64 {
 	m, ok := r.Mapping(lisp.MustParsePrefix(prefix))
 	if !ok {
 		t.Errorf("%s is not there", prefix)
@@ -384,12 +375,12 @@ func (r *scatteredRouter) used(t *testing.T, prefix string) uint64 {
 }
 
 // edits returns an edit of that many operations.
-func (r *scatteredRouter) edits(t *testing.T, o ...dataplane.Operation) func() {
+func (r *bySetRouter) edits(t *testing.T, o ...dataplane.Operation) func() {
 	return func() { r.apply(t, o...) }
 }
 
 // with returns an edit of the settings.
-func (r *scatteredRouter) with(t *testing.T, change func(*dataplane.Settings)) func() {
+func (r *bySetRouter) with(t *testing.T, change func(*dataplane.Settings)) func() {
 	s := r.Settings().Clone()
 	if change != nil {
 		change(&s)
@@ -413,7 +404,7 @@ func without(rloc netip.Addr) func(*dataplane.Settings) {
 }
 
 // siteFollows edits what packets from the site go by.
-func (r *scatteredRouter) siteFollows(t *testing.T, p pair) {
+func (r *bySetRouter) siteFollows(t *testing.T, p pair) {
 	to := func(host int) []byte {
 		return frameTo(r.site, udpPacket(t, pair{"", func(site, _ int) netip.Addr { return p.inner(site, []int{10, host}[site]) }, nil}, 0, 1, 64))
 	}
@@ -495,7 +486,7 @@ func (r *scatteredRouter) siteFollows(t *testing.T, p pair) {
 }
 
 // coreFollows edits what packets from the core go by.
-func (r *scatteredRouter) coreFollows(t *testing.T, p pair) {
+func (r *bySetRouter) coreFollows(t *testing.T, p pair) {
 	f := r.far[0]
 	if p.inner(0, 1).Is6() {
 		f = r.far[1]

@@ -7,28 +7,11 @@
  * at which hook it is; what it finds is told to user space by events, at most one in an interval.
  * package forward has the same in Go (trusted.go, echo.go).
  */
-#ifndef LISP_TRUSTED_H
-#define LISP_TRUSTED_H
+#ifndef LISP_NONCE_LSB_VERSION_H
+#define LISP_NONCE_LSB_VERSION_H
 
+#include "headers.h"
 #include "lists.h"
-
-#define LISP_FLAG_N 0x80
-#define LISP_FLAG_L 0x40
-#define LISP_FLAG_E 0x20
-#define LISP_FLAG_V 0x10
-#define LISP_FLAG_I 0x08
-#define LISP_FLAG_R 0x04
-#define LISP_FLAG_P LISP_FLAG_R /* RFC 9305 s.3 */
-#define LISP_FLAGS_KK 0x03
-#define VXLAN_GPE_VERSION 0x30
-#define VXLAN_GPE_OAM 0x01
-
-/* RFC 9305 s.3.1. */
-#define NEXT_PROTOCOL_IPV4 1
-#define NEXT_PROTOCOL_IPV6 2
-
-#define NONCE_MASK 0xFFFFFFU
-#define VERSION_MASK 0xFFFU
 
 /* Settings without which the header is the plain one: nonce, Instance-ID. */
 #define SETTINGS_SENT                                                                        \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decisions that the programs of both hooks keep: that they are reused, until when, and for which packets. That their packets are
-// right is what the golden packets show, each of which goes twice (golden_test.go).
+// The flow cache and action records at both hooks: which packets go by them, and until when. That their packets are right is what
+// the golden packets show, each of which goes twice (golden_test.go).
 
 package bpf_test
 
@@ -19,54 +19,91 @@ import (
 	"loci/forward"
 )
 
-// keptMAC stands in kept decisions for the neighbour's address, so that it shows whether they are reused.
-var keptMAC = []byte{2, 0, 0, 0, 0, 0x99}
+// recordedMAC stands in action records for the neighbour's address, so that it shows whether packets go by them.
+var recordedMAC = []byte{2, 0, 0, 0, 0, 0x99}
 
-// markDecisions writes keptMAC and these members into all decisions, lets them live for ever, and returns how many there are.
-func (b *bench) markDecisions(t *testing.T, members fields) (marked int) {
-	t.Helper()
-	for _, d := range b.keptDecisions(t) {
-		if way := uint32(d[wayAt]); way == b.constant("LISP_WAY_ENCAPSULATED") || way == b.constant("LISP_WAY_DECAPSULATED") {
-			marked++ // not what many share
-		}
-		front := len(d) - int(frontOctets)
-		copy(d[front:], keptMAC)
-		binary.NativeEndian.PutUint64(d[expiresAt:], 1<<62) // however slow this machine is
-		for name, value := range members {
-			b.setMember("lisp_decision", name, d, value.(uint32))
-		}
-	}
-	return marked
-}
+// flowMapping is the mapping at which packets are counted that go by marked entries of the flow cache.
+const flowMapping = planeLimit - 1
 
-// keptDecisions yields each place where something is kept, by its index, in the memory of the map: to read the places one by one
-// takes the better part of a second.
-func (b *bench) keptDecisions(t *testing.T) iter.Seq2[int, []byte] {
-	t.Helper()
-	m := b.coll.Maps["decisions"]
+// In struct lisp_action_record and struct lisp_flow.
+const (
+	recordWhatAt, recordExpiresAt, recordHeaderAt = 16, 24, 64
+	flowWhatAt, flowCountersAt, flowExpiresAt     = 46, 68, 88
+)
+
+// places yields each place of a map of the programs where something is kept, in the memory of the map: to read the places one by
+// one takes the better part of a second.
+func (b *bench) places(name string, whatAt int) iter.Seq[[]byte] {
+	b.t.Helper()
+	m := b.coll.Maps[name]
 	each := int(m.ValueSize())
-	if b.decisions == nil {
-		memory, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries())*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		must(t, err)
-		b.decisions = memory
+	memory := b.memory[name]
+	if memory == nil {
+		var err error
+		memory, err = unix.Mmap(m.FD(), 0, int(m.MaxEntries())*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		must(b.t, err)
+		b.memory[name] = memory
 		b.t.Cleanup(func() { must(b.t, unix.Munmap(memory)) })
 	}
-	return func(yield func(int, []byte) bool) {
-		for index, start := 0, 0; start < len(b.decisions); index, start = index+1, start+each {
-			if d := b.decisions[start:][:each:each]; d[wayAt] != 0 && !yield(index, d) {
+	return func(yield func([]byte) bool) {
+		for start := 0; start < len(memory); start += each {
+			if value := memory[start:][:each:each]; value[whatAt] != 0 && !yield(value) {
 				return
 			}
 		}
 	}
 }
 
-const (
-	frontOctets = 72 // LISP_FRONT_OCTETS
-	wayAt       = 46 // in struct lisp_decision
-	expiresAt   = 56 // as well
-)
+// markRecords writes recordedMAC and these members into all action records, lets them live for ever, and returns how many there are.
+func (b *bench) markRecords(members fields) (marked int) {
+	b.t.Helper()
+	for record := range b.places("actions", recordWhatAt) {
+		marked++
+		copy(record[recordHeaderAt:], recordedMAC)
+		binary.NativeEndian.PutUint64(record[recordExpiresAt:], 1<<62) // however slow this machine is
+		for name, value := range members {
+			b.setMember("lisp_action_record", name, record, value.(uint32))
+		}
+	}
+	return marked
+}
 
-// hooks names the hooks that keep decisions.
+// markFlows makes all entries of the flow cache count at flowMapping, writes these members into them, lets them live for ever, and
+// returns how many there are.
+func (b *bench) markFlows(members fields) (marked int) {
+	b.t.Helper()
+	for entry := range b.places("flows", flowWhatAt) {
+		marked++
+		counters := binary.NativeEndian.Uint32(entry[flowCountersAt:])
+		binary.NativeEndian.PutUint32(entry[flowCountersAt:], counters-counters%planeLimit+flowMapping)
+		binary.NativeEndian.PutUint64(entry[flowExpiresAt:], 1<<62)
+		for name, value := range members {
+			b.setMember("lisp_flow", name, entry, value.(uint32))
+		}
+	}
+	return marked
+}
+
+// flowHits is how many packets went by marked entries.
+func (b *bench) flowHits(t *testing.T) uint64 {
+	t.Helper()
+	packets, _ := b.countedBy(t, 0, flowMapping)
+	return packets
+}
+
+// emptyCaches removes all entries of the flow cache and all action records; no processor believes that most packets miss the former.
+func (b *bench) emptyCaches() {
+	b.t.Helper()
+	b.missMostly(false)
+	for record := range b.places("actions", recordWhatAt) {
+		clear(record)
+	}
+	for entry := range b.places("flows", flowWhatAt) {
+		clear(entry)
+	}
+}
+
+// hooks names the hooks that have caches.
 var hooks = []string{"XDP", "tc"}
 
 // leaveSite passes a frame from the site to the programs of a hook; `sent` says that it left towards the core.
@@ -87,15 +124,15 @@ func eachHook(t *testing.T, name string, f func(t *testing.T, hook string)) {
 	}
 }
 
-func TestDecisionsAreReused(t *testing.T) {
+func TestFlowCache(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	for _, hook := range hooks {
-		t.Run(hook, func(t *testing.T) { b.decisionsAreReused(t, hook) })
+		t.Run(hook, func(t *testing.T) { b.flowCache(t, hook) })
 	}
 }
 
-func (b *bench) decisionsAreReused(t *testing.T, hook string) {
+func (b *bench) flowCache(t *testing.T, hook string) {
 	b.mapCacheIn(0, pairs[0])
 	p := pairs[0]
 	packet := func(change func(*ip)) []byte {
@@ -116,47 +153,52 @@ func (b *bench) decisionsAreReused(t *testing.T, hook string) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*ip)
-		members fields // of the kept decision
+		flow    fields // members of the entry
+		record  fields // members of the action record
 		between func()
 		to      net.HardwareAddr // of the second frame; nil: the interface's own
-		reused  bool
-		passes  bool // the second frame
+		hit     bool             // the second frame goes by the entry
+		record2 bool             // it goes by the action record at least
+		passes  bool
 	}{
-		"the same again":         {reused: true},
-		"another TTL":            {change: func(p *ip) { p.ttl = 9 }, reused: true},
-		"longer":                 {change: func(p *ip) { p.payload = make([]byte, 1000) }, reused: true},
-		"too long":               {change: func(p *ip) { p.payload = make([]byte, 1000) }, members: fields{"longest": uint32(999)}},
-		"another port":           {change: func(p *ip) { p.port = 10 }, reused: true},
+		"the same again":         {hit: true, record2: true},
+		"another TTL":            {change: func(p *ip) { p.ttl = 9 }, hit: true, record2: true},
+		"longer":                 {change: func(p *ip) { p.payload = make([]byte, 1000) }, hit: true, record2: true},
+		"too long":               {change: func(p *ip) { p.payload = make([]byte, 1000) }, record: fields{"longest": uint32(999)}},
+		"another port":           {change: func(p *ip) { p.port = 10 }, hit: true, record2: true},
 		"another TOS":            {change: func(p *ip) { p.tos = 1 }},
-		"another source":         {change: func(p *ip) { p.from = siteAddress4(0, 11) }},
-		"another destination":    {change: func(p *ip) { p.to = siteAddress4(1, 11) }},
-		"the time is over":       {members: fields{"expires_ns": uint32(1)}},
-		"another epoch":          {members: fields{"epoch": uint32(0)}},
-		"a destination's change": {between: func() { raise(8) }},
+		"another source":         {change: func(p *ip) { p.from = siteAddress4(0, 11) }, record2: true},
+		"another destination":    {change: func(p *ip) { p.to = siteAddress4(1, 11) }, record2: true},
+		"the entry's time ends":  {flow: fields{"expires_ns": uint32(1)}, record2: true},
+		"the record's time ends": {record: fields{"expires_ns": uint32(1)}},
+		"another record there":   {record: fields{"serial": uint32(0)}, record2: true},
+		"another epoch":          {flow: fields{"epoch": uint32(0)}, record: fields{"epoch": uint32(0)}},
+		"a destination's change": {between: func() { raise(16) }, record2: true},
 		"to another host":        {to: net.HardwareAddr{2, 0, 0, 0, 0, 0x98}, passes: true},
 		"to everybody":           {to: net.HardwareAddr{255, 255, 255, 255, 255, 255}, passes: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b.forgetDecisions()
+			b.emptyCaches()
 			b.leaveSite(t, hook, packet(nil))
-			if b.markDecisions(t, c.members) == 0 {
+			if b.markFlows(c.flow) == 0 || b.markRecords(c.record) == 0 {
 				t.Fatal("nothing is kept")
 			}
 			if c.between != nil {
 				c.between()
 			}
-			second := packet(c.change)
+			second, before := packet(c.change), b.flowHits(t)
 			copy(second, c.to)
 			sent, got := b.leaveSite(t, hook, second)
-			if sent == c.passes || bytes.Equal(got[:6], keptMAC) != c.reused {
-				t.Errorf("sent: %t, to %x, want reused: %t, passes: %t", sent, got[:6], c.reused, c.passes)
+			hit := b.flowHits(t) > before
+			if sent == c.passes || hit != c.hit || bytes.Equal(got[:6], recordedMAC) != c.record2 {
+				t.Errorf("sent: %t, to %x, by the flow cache: %t; want passes: %t, hit: %t, by the record: %t", sent, got[:6], hit, c.passes, c.hit, c.record2)
 			}
 		})
 	}
 }
 
-// TestNobodyDecidesAnew takes the programs behind the first one away: what is kept goes on, all else passes to tc.
-func TestNobodyDecidesAnew(t *testing.T) {
+// TestFlowCacheAlone takes the stages behind the flow cache of XDP away: what it has goes on, all else passes to tc.
+func TestFlowCacheAlone(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	b.mapCacheIn(0, pairs[0])
@@ -168,19 +210,20 @@ func TestNobodyDecidesAnew(t *testing.T) {
 	b.program("lisp_xdp")
 	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(0)))
 	must(t, b.coll.Maps["xdp_programs"].Delete(uint32(1)))
-	b.markDecisions(t, nil)
-	if verdict, got := b.frameXDP(t, b.site, packet); verdict != xdpRedirect || !bytes.Equal(got[:6], keptMAC) {
-		t.Errorf("verdict %d, to %x for what is kept", verdict, got[:6])
+	b.markRecords(nil)
+	b.markFlows(nil)
+	if verdict, got := b.frameXDP(t, b.site, packet); verdict != xdpRedirect || !bytes.Equal(got[:6], recordedMAC) {
+		t.Errorf("verdict %d, to %x for a flow that is known", verdict, got[:6])
 	}
-	b.forgetDecisions()
+	b.emptyCaches()
 	if verdict, got := b.frameXDP(t, b.site, packet); verdict != xdpPass || !bytes.Equal(got, packet) {
 		t.Errorf("verdict %d, frame %x: want it to pass as it came", verdict, got)
 	}
 }
 
-// TestDecisionsOfFlows sends flows between two addresses by what was decided about others of them: each has its own source port and
+// TestFlowsOfAPair sends flows between two addresses by the entry that another one of them left: each has its own source port and
 // flow label, and goes to the locator of its own bucket.
-func TestDecisionsOfFlows(t *testing.T) {
+func TestFlowsOfAPair(t *testing.T) {
 	const flows = 64
 	b := newBench(t)
 	b.takeFrames(t)
@@ -189,7 +232,7 @@ func TestDecisionsOfFlows(t *testing.T) {
 		for name, c := range map[string]struct {
 			buckets func(bucket int) byte
 			flags   string
-			most    int // decisions that are kept
+			most    int // entries
 		}{
 			"one locator":                  {func(int) byte { return 0 }, "", 1},
 			"two locators":                 {func(bucket int) byte { return byte(bucket & 1) }, "", 1 + flows},
@@ -200,7 +243,7 @@ func TestDecisionsOfFlows(t *testing.T) {
 			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
 				b.settings(fields{"flags": map[bool]uint32{true: b.constant("LISP_SETTING_ROUTES_BY_FLOW")}[c.flags != ""]})
 				set(c.buckets)
-				b.removeDecisions(t)
+				b.emptyCaches()
 				packets := make([][]byte, flows)
 				for i := range packets {
 					packets[i] = ip{from: p.inner(0, 10), to: p.inner(1, 10), tos: 0xB9, ttl: 64, port: uint16(i), checksum: true,
@@ -209,12 +252,13 @@ func TestDecisionsOfFlows(t *testing.T) {
 				for i, packet := range packets {
 					b.expectFlow(t, hook, p, packet, c.buckets, i > 0 && c.most == 1)
 					if i == 0 {
-						b.markDecisions(t, nil)
+						b.markFlows(nil)
+						b.markRecords(nil)
 						b.expectFlow(t, hook, p, packet, c.buckets, true)
 					}
 				}
-				if kept := b.markDecisions(t, nil); kept == 0 || kept > c.most || (c.most > 1 && kept < flows/2) {
-					t.Errorf("%d decisions are kept", kept)
+				if kept := b.markFlows(nil); kept == 0 || kept > c.most || (c.most > 1 && kept < flows/2) {
+					t.Errorf("%d entries are kept", kept)
 				}
 			})
 		}
@@ -242,17 +286,18 @@ func (b *bench) mapTwice(p pair) func(buckets func(bucket int) byte) {
 	}
 }
 
-// expectFlow wants a packet to go by the locator of its flow; reused says that a decision was there before.
-func (b *bench) expectFlow(t *testing.T, hook string, p pair, packet []byte, buckets func(bucket int) byte, reused bool) {
+// expectFlow wants a packet to go by the locator of its flow, and by the flow cache if `hit`.
+func (b *bench) expectFlow(t *testing.T, hook string, p pair, packet []byte, buckets func(bucket int) byte, hit bool) {
 	t.Helper()
 	header, err := forward.ParseHeader(packet)
 	must(t, err)
+	before := b.flowHits(t)
 	sent, got := b.leaveSite(t, hook, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet))
 	if !sent {
 		t.Fatalf("not sent; %s", b.allDrops())
 	}
-	if reused && !bytes.Equal(got[:6], keptMAC) {
-		t.Error("decided anew")
+	if hit && b.flowHits(t) == before {
+		t.Error("it missed the flow cache")
 	}
 	want := b.encapsulated(t, p, 0, packet, got)
 	udp := 14 + map[bool]int{true: 20, false: 40}[p.outer(0).Is4()]
@@ -263,28 +308,20 @@ func (b *bench) expectFlow(t *testing.T, hook string, p pair, packet []byte, buc
 	}
 }
 
-// removeDecisions empties the map.
-func (b *bench) removeDecisions(t *testing.T) {
-	t.Helper()
-	for _, d := range b.keptDecisions(t) {
-		clear(d)
-	}
-}
-
-// TestTunnelsBesideDecisions has packets of tunnels between two addresses about which a decision is kept: their inner checksum may
-// be unfinished, so that they are tc's, as those of no decision are.
-func TestTunnelsBesideDecisions(t *testing.T) {
+// TestTunnelsBesideFlows has packets of tunnels between two addresses that have an entry: their inner checksum may be partial, so
+// that they are tc's, as those without an entry are.
+func TestTunnelsBesideFlows(t *testing.T) {
 	const toTC = 2 // XDP_PASS
 	b := newBench(t)
 	b.takeFrames(t)
 	for _, p := range pairs {
 		b.oneMapping(p)
 		for port, want := range map[uint16]uint32{9: xdpRedirect, 4789: toTC, 8472: toTC, 6081: toTC, 4341: toTC} {
-			b.removeDecisions(t)
+			b.emptyCaches()
 			for _, to := range []uint16{9, port} {
 				packet := ip{from: p.inner(0, 10), to: p.inner(1, 10), ttl: 64, port: to, checksum: true, payload: []byte("to B, which is far")}
 				verdict, _ := b.frameXDP(t, b.site, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet.serialize()))
-				if to == 9 && b.markDecisions(t, nil) == 0 {
+				if to == 9 && b.markFlows(nil) == 0 {
 					t.Fatal("nothing is kept")
 				}
 				if to == port && verdict != want {
@@ -295,8 +332,8 @@ func TestTunnelsBesideDecisions(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKept lists packets about which nothing is kept.
-func TestWhatIsNotKept(t *testing.T) {
+// TestFlowsWithoutEntry lists packets that leave no entry.
+func TestFlowsWithoutEntry(t *testing.T) {
 	b := newBench(t)
 	b.takeFrames(t)
 	b.mapCacheIn(0, pairs[0])
@@ -313,13 +350,12 @@ func TestWhatIsNotKept(t *testing.T) {
 		"ICMP":     changed(func(p []byte) { p[9] = 1 }),
 	} {
 		eachHook(t, name, func(t *testing.T, hook string) {
-			b.forgetDecisions()
-			b.removeDecisions(t)
+			b.emptyCaches()
 			if sent, _ := b.leaveSite(t, hook, ethernet(b.site.Attrs().HardwareAddr, hostMAC, packet)); !sent {
 				t.Errorf("not sent; %s", b.allDrops())
 			}
-			if n := b.markDecisions(t, nil); n != 0 {
-				t.Errorf("%d decisions kept", n)
+			if n := b.markFlows(nil); n != 0 {
+				t.Errorf("%d entries kept", n)
 			}
 		})
 	}

@@ -4,10 +4,10 @@
  * than user space reads loses its own packets and nobody else's. Nothing here looks at where a
  * packet goes, or changes it.
  */
-#ifndef LISP_UNREAD_H
-#define LISP_UNREAD_H
+#ifndef LISP_BACKLOG_H
+#define LISP_BACKLOG_H
 
-#include "itr.h"
+#include "context.h"
 
 /* How many times what is left free ... */
 #define NETWORK_SHARE 3
@@ -35,9 +35,9 @@ static __always_inline __s32 *share_at(struct lisp_unread *u, __u32 hash)
 
 /* 0, and a packet of so many octets is counted; -1 when its source, or those that it is among, have
  * their share. */
-static __noinline int add_unread(const struct itr *t, __u32 octets)
+static __noinline int add_unread(const struct lisp_context *c, __u32 octets)
 {
-	const union lisp_address *a = &t->packet.source;
+	const union lisp_address *a = &c->packet.source;
 	__s32 *of_interface, *of_network, *of_source, left,
 		places = 1 + octets / LISP_UNREAD_OCTETS;
 	__u32 zero = 0, hash;
@@ -45,9 +45,9 @@ static __noinline int add_unread(const struct itr *t, __u32 octets)
 
 	if (!u || !u->limit)
 		return 0;
-	hash = hash_step(u->seed, t->origin);
+	hash = hash_step(u->seed, c->origin);
 	of_interface = share_at(u, hash);
-	if (t->packet.family == 4) {
+	if (c->packet.family == 4) {
 		hash = hash_step(hash, bpf_ntohl(a->words[0]) >> 8);
 		of_network = share_at(u, hash);
 		hash = hash_step(hash, bpf_ntohl(a->words[0]) & 255);

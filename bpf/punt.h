@@ -5,24 +5,45 @@
  * metadata (abi.h), whole: neither its checksum nor its segmentation is touched. Nothing here ever
  * waits or keeps a packet.
  */
-#ifndef LISP_MISS_H
-#define LISP_MISS_H
+#ifndef LISP_PUNT_H
+#define LISP_PUNT_H
 
-#include "itr.h"
-#include "send.h"
+#include "backlog.h"
+#include "select.h"
 #include "unreachable.h"
-#include "unread.h"
+
+/* The TAP's index; 0 while there is none. One that was deleted leaves its index in the settings
+ * until user space makes another: a packet that is sent to it would be lost without a word. */
+static __noinline __u32 present_tap(struct __sk_buff *skb)
+{
+	const struct lisp_settings *s = find_settings();
+	__u32 mtu = 0;
+
+	if (!s || !s->tap_ifindex ||
+	    bpf_check_mtu(skb, s->tap_ifindex, &mtu, 0, 0) == -NO_SUCH_DEVICE)
+		return 0;
+	return s->tap_ifindex;
+}
+
+/* Writes an Ethernet header before the packet, making room for it on interfaces that have none. */
+static __always_inline long set_ethernet(struct __sk_buff *skb, __u32 l2_length,
+					 const struct ethhdr *header)
+{
+	if (l2_length == 0 && bpf_skb_change_head(skb, sizeof(*header), 0) < 0)
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, header, sizeof(*header), 0);
+}
 
 /* Whether no event for this destination was raised within the interval; two processors at once may
  * both get a yes. */
-static __always_inline bool may_raise(const struct itr *t, __u64 now)
+static __always_inline bool may_raise(const struct lisp_context *c, __u64 now)
 {
 	const struct lisp_settings *s = find_settings();
 	struct lisp_limit_key key = {
-		.kind = LISP_EVENT_MISS, .iid = t->iid, .family = t->packet.family};
+		.kind = LISP_EVENT_MISS, .iid = c->iid, .family = c->packet.family};
 	__u64 *last;
 
-	__builtin_memcpy(key.destination, &t->packet.destination, sizeof(key.destination));
+	__builtin_memcpy(key.destination, &c->packet.destination, sizeof(key.destination));
 	last = bpf_map_lookup_elem(&limits, &key);
 	if (last && s && now - *last < s->miss_interval_ns)
 		return false;
@@ -45,12 +66,12 @@ static __always_inline __u64 wake_up_for(struct __sk_buff *skb, bool waits)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, bool waits)
+static __noinline int raise_miss(struct __sk_buff *skb, const struct lisp_context *c, bool waits)
 {
 	__u64 now = bpf_ktime_get_boot_ns();
 	struct lisp_event *e;
 
-	if (!may_raise(t, now))
+	if (!may_raise(c, now))
 		return 0;
 	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 	if (!e) {
@@ -59,12 +80,12 @@ static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, boo
 	}
 	__builtin_memset(e, 0, sizeof(*e));
 	e->kind = LISP_EVENT_MISS;
-	e->iid = t->iid;
-	e->ifindex = t->origin;
-	e->family = t->packet.family;
+	e->iid = c->iid;
+	e->ifindex = c->origin;
+	e->family = c->packet.family;
 	e->reason = LISP_TAP_REASON_MISS;
-	__builtin_memcpy(e->source, &t->packet.source, sizeof(e->source));
-	__builtin_memcpy(e->destination, &t->packet.destination, sizeof(e->destination));
+	__builtin_memcpy(e->source, &c->packet.source, sizeof(e->source));
+	__builtin_memcpy(e->destination, &c->packet.destination, sizeof(e->destination));
 	e->time_ns = now;
 	bpf_ringbuf_submit(e, wake_up_for(skb, waits));
 	return 0;
@@ -72,16 +93,16 @@ static __noinline int raise_miss(struct __sk_buff *skb, const struct itr *t, boo
 
 /* Takes the VLAN tag off, which user space and the core have no use for; the packet's place in the
  * frame follows. */
-static __noinline long untag(struct __sk_buff *skb, struct itr *t)
+static __noinline long untag(struct __sk_buff *skb, struct lisp_context *c)
 {
-	__u32 removed = t->l2_length - ETH_HLEN;
+	__u32 removed = c->l2_length - ETH_HLEN;
 
 	if (bpf_skb_vlan_pop(skb) < 0)
 		return -1;
-	t->packet.offset -= removed;
-	t->packet.l4_offset -= removed;
-	t->l2_length = ETH_HLEN;
-	t->tagged = false;
+	c->packet.offset -= removed;
+	c->packet.l4_offset -= removed;
+	c->l2_length = ETH_HLEN;
+	c->tagged = false;
 	return 0;
 }
 
@@ -91,18 +112,19 @@ static __noinline long untag(struct __sk_buff *skb, struct itr *t)
 
 /* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two
  * octets (abi.h). */
-static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 detail)
+static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
+				 __u32 detail)
 {
-	struct lisp_tap_header h = {.protocol = ethertype_of(t->packet.family)};
+	struct lisp_tap_header h = {.protocol = ethertype_of(c->packet.family)};
 	__u32 tap = present_tap(skb);
 
 	if (!tap)
 		return NOT_AT_TAP;
-	if (add_unread(t, octets_from(skb, t->packet.offset)) < 0)
+	if (add_unread(c, octets_from(skb, c->packet.offset)) < 0)
 		return NO_PLACE_AT_TAP;
-	if (t->tagged && untag(skb, t) < 0)
+	if (c->tagged && untag(skb, c) < 0)
 		return NOT_AT_TAP;
-	if (t->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
+	if (c->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
 		return NOT_AT_TAP;
 	if (reason >= LISP_TAP_REASON_TOO_BIG) {
 		__builtin_memset(h.destination, 0, sizeof(h.destination));
@@ -111,21 +133,22 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reas
 	}
 	h.magic = LISP_TAP_WAITING;
 	h.reason = reason;
-	h.origin[0] = t->origin >> 24;
-	h.origin[1] = t->origin >> 16;
-	h.origin[2] = t->origin >> 8;
-	h.origin[3] = t->origin;
-	if (set_ethernet(skb, t->l2_length, (struct ethhdr *)&h) < 0)
+	h.origin[0] = c->origin >> 24;
+	h.origin[1] = c->origin >> 16;
+	h.origin[2] = c->origin >> 8;
+	h.origin[3] = c->origin;
+	if (set_ethernet(skb, c->l2_length, (struct ethhdr *)&h) < 0)
 		return NOT_AT_TAP;
-	if (t->hook == LISP_INTERFACE_TAP && !t->released)
+	if (c->side == LISP_INTERFACE_TAP && !c->released)
 		return TC_ACT_OK;
 	return bpf_redirect(tap, 0);
 }
 
 /* mtu is 0 but for LISP_TAP_REASON_TOO_BIG. */
-static __noinline int wait_at_tap(struct __sk_buff *skb, struct itr *t, __u8 reason, __u32 mtu)
+static __noinline int wait_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
+				  __u32 mtu)
 {
-	int verdict = put_at_tap(skb, t, reason, mtu);
+	int verdict = put_at_tap(skb, c, reason, mtu);
 
 	if (verdict == NOT_AT_TAP)
 		return drop(skb, LISP_DROP_NO_TAP);
@@ -150,84 +173,84 @@ static __noinline int note_answer(const struct lisp_packet *p, __u32 iid)
 
 /* Drops a packet, and has its source told with Destination Unreachable where that is due: then what
  * was dropped and counted here goes to the TAP, where nothing is left to do but that. */
-static __noinline int refuse(struct __sk_buff *skb, struct itr *t, __u32 reason)
+static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u32 reason)
 {
 	int verdict = drop(skb, reason);
 
-	if (!is_answer_due(&t->packet, t->iid))
+	if (!is_answer_due(&c->packet, c->iid))
 		return verdict;
-	note_answer(&t->packet, t->iid);
-	verdict = put_at_tap(skb, t, LISP_TAP_REASON_UNREACHABLE, reason);
+	note_answer(&c->packet, c->iid);
+	verdict = put_at_tap(skb, c, LISP_TAP_REASON_UNREACHABLE, reason);
 	return verdict == NOT_AT_TAP || verdict == NO_PLACE_AT_TAP ? TC_ACT_SHOT : verdict;
 }
 
-static __always_inline int wait_too_big(struct __sk_buff *skb, struct itr *t, __u32 mtu)
+static __always_inline int wait_too_big(struct __sk_buff *skb, struct lisp_context *c, __u32 mtu)
 {
-	return wait_at_tap(skb, t, LISP_TAP_REASON_TOO_BIG, mtu);
+	return wait_at_tap(skb, c, LISP_TAP_REASON_TOO_BIG, mtu);
 }
 
 /* The other programs are at the way out, where packets come from the stack. */
-static __always_inline bool is_at_ingress(const struct itr *t)
+static __always_inline bool is_at_ingress(const struct lisp_context *c)
 {
-	return t->released || (t->hook != LISP_INTERFACE_CORE && t->hook != LISP_INTERFACE_TAP);
+	return c->released || (c->side != LISP_INTERFACE_CORE && c->side != LISP_INTERFACE_TAP);
 }
 
 /* Sends the packet as find_route answered. */
-static __always_inline int send(struct __sk_buff *skb, const struct itr *t,
-				const struct bpf_fib_lookup *f, long answer)
+static __always_inline int send_by_route(struct __sk_buff *skb, const struct lisp_context *c,
+					 const struct bpf_fib_lookup *f, long answer)
 {
-	struct ethhdr header = {.h_proto = ethertype_of(t->packet.family)};
+	struct ethhdr header = {.h_proto = ethertype_of(c->packet.family)};
 
 	if (answer == BPF_FIB_LKUP_RET_SUCCESS) {
 		__builtin_memcpy(header.h_dest, f->dmac, ETH_ALEN);
 		__builtin_memcpy(header.h_source, f->smac, ETH_ALEN);
 	}
-	if (set_ethernet(skb, t->l2_length, &header) < 0)
+	if (set_ethernet(skb, c->l2_length, &header) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
-		return send_by_neighbour(f->ifindex, f->family, f->ipv6_dst, is_at_ingress(t));
+		return send_by_neighbour(f->ifindex, f->family, f->ipv6_dst, is_at_ingress(c));
 	return bpf_redirect(f->ifindex, 0);
 }
 
 /* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table:
  * the rules that led here would lead here again. */
-static __noinline int send_by_main_table(struct __sk_buff *skb, const struct itr *t)
+static __noinline int send_by_main_table(struct __sk_buff *skb, const struct lisp_context *c)
 {
 	struct bpf_fib_lookup f = {.ifindex = LO_IFINDEX};
-	long answer = find_route(skb, &f, &t->packet, BPF_FIB_LOOKUP_DIRECT);
+	long answer = find_route(skb, &f, &c->packet, BPF_FIB_LOOKUP_DIRECT);
 
 	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	if (is_tap(f.ifindex))
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	return send(skb, t, &f, answer);
+	return send_by_route(skb, c, &f, answer);
 }
 
 /* A site's packet that waited returns to where it came in, as it was: the stack takes it from
  * there. */
-static __always_inline int return_to_site(struct __sk_buff *skb, const struct itr *t)
+static __always_inline int return_to_site(struct __sk_buff *skb, const struct lisp_context *c)
 {
-	const struct lisp_interface *from = find_interface(t->origin, LISP_INTERFACE_SITE);
+	const struct lisp_interface *from = find_interface(c->origin, LISP_INTERFACE_SITE);
 	__u8 nobody[ETH_ALEN] = {};
 
 	if (bpf_skb_store_bytes(skb, ETH_ALEN, nobody, sizeof(nobody), 0) < 0)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	if (!from || !from->parent)
-		return bpf_redirect(t->origin, BPF_F_INGRESS);
+		return bpf_redirect(c->origin, BPF_F_INGRESS);
 	if (bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), from->vlan) < 0)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	return bpf_redirect(from->parent, BPF_F_INGRESS);
 }
 
 /* Leaves the packet to the routes of this host. */
-static __always_inline int forward_natively(struct __sk_buff *skb, const struct itr *t)
+static __always_inline int forward_natively(struct __sk_buff *skb, const struct lisp_context *c)
 {
-	count(LISP_COUNTER_NATIVE, octets_from(skb, t->packet.offset));
+	count(LISP_COUNTER_NATIVE, octets_from(skb, c->packet.offset));
 	step(LISP_STEP_NATIVE, 0, 0, 0);
-	if (t->released && t->hook == LISP_INTERFACE_SITE)
-		return return_to_site(skb, t);
-	if (t->released || t->hook == LISP_INTERFACE_TAP)
-		return send_by_main_table(skb, t);
+	if (c->released && c->side == LISP_INTERFACE_SITE)
+		return return_to_site(skb, c);
+	if (c->released || c->side == LISP_INTERFACE_TAP)
+		return send_by_main_table(skb, c);
 	return TC_ACT_UNSPEC;
 }
 
@@ -242,22 +265,22 @@ static __always_inline __u32 miss_policy(__u32 iid)
 	return s ? s->miss_policy : LISP_MISS_QUEUE;
 }
 
-static __always_inline int miss(struct __sk_buff *skb, struct itr *t)
+static __always_inline int miss(struct __sk_buff *skb, struct lisp_context *c)
 {
 	__u32 policy;
 
-	if (is_own_rloc(t->packet.family, &t->packet.destination))
-		return forward_natively(skb, t);
-	if (t->released)
+	if (is_own_rloc(c->packet.family, &c->packet.destination))
+		return forward_natively(skb, c);
+	if (c->released)
 		return drop(skb, LISP_DROP_RELEASED_WITHOUT_MAPPING);
 	count(LISP_COUNTER_MISS, skb->len);
-	policy = miss_policy(t->iid);
-	raise_miss(skb, t, policy != LISP_MISS_DROP && policy != LISP_MISS_FORWARD_NATIVELY);
+	policy = miss_policy(c->iid);
+	raise_miss(skb, c, policy != LISP_MISS_DROP && policy != LISP_MISS_FORWARD_NATIVELY);
 	if (policy == LISP_MISS_DROP)
 		return drop(skb, LISP_DROP_MISS);
 	if (policy == LISP_MISS_FORWARD_NATIVELY)
-		return forward_natively(skb, t);
-	return wait_at_tap(skb, t, LISP_TAP_REASON_MISS, 0);
+		return forward_natively(skb, c);
+	return wait_at_tap(skb, c, LISP_TAP_REASON_MISS, 0);
 }
 
 #endif

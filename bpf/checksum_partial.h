@@ -7,8 +7,8 @@
  * slower way. Of packets in tunnels of the sender's own the inner checksum may be the unfinished
  * one, so all that may be a tunnel counts as unfinished. Nothing here ever changes a frame.
  */
-#ifndef LISP_UNFINISHED_H
-#define LISP_UNFINISHED_H
+#ifndef LISP_CHECKSUM_PARTIAL_H
+#define LISP_CHECKSUM_PARTIAL_H
 
 #include "parse.h"
 
@@ -41,7 +41,7 @@ static __always_inline bool is_tunnel_port(__be16 port)
 	       port == bpf_htons(LISP_DATA_PORT);
 }
 
-static __always_inline bool is_unfinished_udp(hook_frame *frame, const struct lisp_packet *p)
+static __always_inline bool is_udp_checksum_partial(hook_frame *frame, const struct lisp_packet *p)
 {
 	struct udphdr h;
 
@@ -51,7 +51,7 @@ static __always_inline bool is_unfinished_udp(hook_frame *frame, const struct li
 }
 
 /* A fragment was finished before it was cut. */
-static __always_inline bool is_unfinished(hook_frame *frame, const struct lisp_packet *p)
+static __always_inline bool is_checksum_partial(hook_frame *frame, const struct lisp_packet *p)
 {
 	__be32 sctp = 1;
 	__be16 tcp = 0;
@@ -60,7 +60,7 @@ static __always_inline bool is_unfinished(hook_frame *frame, const struct lisp_p
 		return false;
 	switch (p->protocol) {
 	case IPPROTO_UDP:
-		return is_unfinished_udp(frame, p);
+		return is_udp_checksum_partial(frame, p);
 	case IPPROTO_TCP:
 		return read_octets(frame, p->l4_offset + TCP_CHECKSUM_OFFSET, &tcp, sizeof(tcp)) ==
 			       0 &&

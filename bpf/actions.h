@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Action records (abi_actions.h): what is done to packets, kept by each processor for as long as
+ * routes, neighbours and tables are what they were. Asking the kernel for a route costs more than
+ * all else that a packet needs; a record has its answer, and the headers that follow from it. The
+ * key has all on which these depend, but for the epoch. What differs from packet to packet is never
+ * in a record: counters, lengths, TTL (RFC 9300 s.5.3), ECN (RFC 6040), nonces, source ports.
+ * Nothing here ever changes a frame.
+ */
+#ifndef LISP_ACTIONS_H
+#define LISP_ACTIONS_H
+
+#include "route.h"
+
+struct action_key {
+	__u64 target_from;
+	__u64 iid_port_tos_locator;
+	__u32 what_family;
+	const struct lisp_packet *pair; /* whose addresses are part of it; NULL: none are */
+};
+
+_Static_assert(__builtin_offsetof(struct lisp_action_record, serial) == 20, "the key comes first");
+_Static_assert(sizeof(struct lisp_action_record) == 192, "it takes three cache lines");
+_Static_assert(__builtin_offsetof(struct lisp_action_record, header) == 64,
+	       "headers begin with a cache line");
+
+static __always_inline struct action_key key_of_encapsulation(__u32 locator_set, __u32 locator,
+							      __u32 iid, __u8 outer_tos, __u32 port,
+							      __u8 family)
+{
+	return (struct action_key){
+		.target_from = locator_set,
+		.iid_port_tos_locator = iid | (__u64)(port & SOURCE_PORT_MASK) << 32 |
+					(__u64)outer_tos << 48 | (__u64)locator << 56,
+		.what_family = LISP_DO_ENCAPSULATE | (__u32)family << 8,
+	};
+}
+
+/* Towards the site; `target` is the Database entry's index and 1 where it has a single next hop,
+ * else 0, and the addresses and the TOS of `pair` count. */
+static __always_inline struct action_key
+key_of_delivery(__u32 target, __u32 from, __u32 iid, __u8 family, const struct lisp_packet *pair)
+{
+	return (struct action_key){
+		.target_from = target | (__u64)from << 32,
+		.iid_port_tos_locator = iid | (__u64)(pair ? pair->tos : 0) << 48,
+		.what_family = LISP_DO_DELIVER | (__u32)family << 8,
+		.pair = pair,
+	};
+}
+
+static __always_inline bool is_same_address(const __u8 *a, const union lisp_address *b)
+{
+	return OCTETS8(a) == b->pairs[0] && OCTETS8(a + 8) == b->pairs[1];
+}
+
+static __always_inline bool has_action_key(const struct lisp_action_record *a,
+					   const struct action_key *k)
+{
+	const __u8 *own = (const __u8 *)a;
+
+	if (OCTETS8(own) != k->target_from || OCTETS8(own + 8) != k->iid_port_tos_locator ||
+	    OCTETS4(own + 16) != k->what_family)
+		return false;
+	return !k->pair || (is_same_address(a->source, &k->pair->source) &&
+			    is_same_address(a->destination, &k->pair->destination));
+}
+
+static __always_inline struct lisp_action_record *action_at(__u32 place)
+{
+	place = bpf_get_smp_processor_id() * LISP_ACTIONS + (place & (LISP_ACTIONS - 1));
+	return bpf_map_lookup_elem(&actions, &place);
+}
+
+/* Keys with targets side by side have places side by side. */
+static __always_inline __u32 place_of_action(const struct action_key *k)
+{
+	__u64 h = (k->target_from >> 32) * 0x9E3779B97F4A7C15ULL +
+		  k->iid_port_tos_locator * 0xC2B2AE3D27D4EB4FULL +
+		  k->what_family * 0xD6E8FEB86659FD93ULL;
+
+	if (k->pair)
+		h += k->pair->source.pairs[0] * 0xFF51AFD7ED558CCDULL +
+		     k->pair->source.pairs[1] * 0xC4CEB9FE1A85EC53ULL +
+		     k->pair->destination.pairs[0] * 0x87C37B91114253D5ULL +
+		     k->pair->destination.pairs[1] * 0xA24BAED4963EE407ULL;
+	return (h >> 40) + (__u32)k->target_from * 2 & (LISP_ACTIONS - 1);
+}
+
+/* The place of a key, which has one of two: its own, or else the one whose time is over first. */
+static __always_inline __u32 choose_place(const struct action_key *k)
+{
+	__u32 place = place_of_action(k);
+	const struct lisp_action_record *one = action_at(place), *other = action_at(place ^ 1);
+
+	if (!one || !other || has_action_key(one, k))
+		return place;
+	return has_action_key(other, k) || other->expires_ns < one->expires_ns ? place ^ 1 : place;
+}
+
+/* Gives a place to a key where it was another's. */
+static __always_inline void take_place_of_action(struct lisp_action_record *a,
+						 const struct action_key *k)
+{
+	struct lisp_clock *clock = find_clock();
+	__u8 *own = (__u8 *)a;
+
+	if (has_action_key(a, k))
+		return;
+	__builtin_memset(a, 0, sizeof(*a));
+	OCTETS8(own) = k->target_from;
+	OCTETS8(own + 8) = k->iid_port_tos_locator;
+	OCTETS4(own + 16) = k->what_family;
+	if (k->pair) {
+		__builtin_memcpy(a->source, &k->pair->source, sizeof(a->source));
+		__builtin_memcpy(a->destination, &k->pair->destination, sizeof(a->destination));
+	}
+	a->serial = clock ? ++clock->serial : 0;
+}
+
+static __always_inline bool action_counts(const struct lisp_action_record *a, __u32 epoch,
+					  __u64 now)
+{
+	return now < a->expires_ns && a->epoch == epoch;
+}
+
+/* Notes the next hop that the kernel answered; one whose address is not resolved serves this packet
+ * alone. `used` says that the same record had one before. */
+static __always_inline void set_next_hop(struct lisp_action_record *a,
+					 const struct bpf_fib_lookup *f, long answer, bool used)
+{
+	const struct lisp_interface *out = bpf_map_lookup_elem(&interfaces, &f->ifindex);
+
+	a->ifindex = f->ifindex;
+	a->neighbour_family = f->family;
+	__builtin_memcpy(a->gateway, f->ipv6_dst, sizeof(a->gateway));
+	__builtin_memset(a->header, 0, 12);
+	a->flags = 0;
+	a->vlan = 0;
+	a->device = LISP_DEVICE_UNKNOWN;
+	a->expires_ns = 0;
+	if (out && out->flags & LISP_INTERFACE_PEER)
+		a->flags |= LISP_ACTION_PEER;
+	if (out && out->flags & LISP_INTERFACE_TAKES_FRAMES)
+		a->flags |= LISP_ACTION_TAKES_FRAMES;
+	if (answer != BPF_FIB_LKUP_RET_SUCCESS)
+		return;
+	if (used)
+		a->flags |= LISP_ACTION_CONFIRM;
+	a->flags |= LISP_ACTION_RESOLVED;
+	a->expires_ns = last_ns() + LISP_ACTION_NS;
+	__builtin_memcpy(a->header, f->dmac, ETH_ALEN);
+	__builtin_memcpy(a->header + ETH_ALEN, f->smac, ETH_ALEN);
+}
+
+static __always_inline bool routes_by_flow(const struct lisp_settings *s)
+{
+	return !s || s->flags & LISP_SETTING_ROUTES_BY_FLOW;
+}
+
+#endif

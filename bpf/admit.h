@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an
+ * EID of the Database to somewhere else. From the core: what lists, source check, nonces, status
+ * bits and versions let pass. A role adds its rules here. Nothing here ever changes a frame.
+ */
+#ifndef LISP_ADMIT_H
+#define LISP_ADMIT_H
+
+#include "decap.h"
+#include "nonce_lsb_version.h"
+
+/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair.
+ */
+static __always_inline bool is_within_site(const struct lisp_context *c)
+{
+	bool within = is_own_eid(find_roots(c->roots), c->packet.family, &c->packet.destination);
+
+	step(LISP_STEP_WITHIN_SITE, within, 0, 0);
+	return within;
+}
+
+static __always_inline bool comes_from_eid(const struct lisp_context *c)
+{
+	bool own = is_own_eid(find_roots(c->roots), c->packet.family, &c->packet.source);
+
+	step(LISP_STEP_SOURCE, own, 0, 0);
+	return own;
+}
+
+/* Whether a packet that came in from the site is LISP's; expired ones are the stack's to answer. */
+static __always_inline bool admit_from_site(const struct lisp_context *c)
+{
+	return is_routable_unicast(&c->packet.destination, c->packet.family) && comes_from_eid(c) &&
+	       !is_within_site(c) && c->packet.ttl > 1;
+}
+
+/* What the lists of EIDs say, before a mapping is asked for; the reason to drop, or none. */
+static __noinline int judge_eids(const struct lisp_context *c)
+{
+	struct lisp_trusted *p = find_trusted();
+
+	if (!p)
+		return LISP_DROP_NONE;
+	p->source_iid = c->iid;
+	p->family = c->packet.family;
+	__builtin_memcpy(p->source, &c->packet.source, sizeof(p->source));
+	__builtin_memcpy(p->destination, &c->packet.destination, sizeof(p->destination));
+	return judge_pair(LISP_LIST_INNER_SOURCE);
+}
+
+static __always_inline bool heeds_headers(void)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->flags & SETTINGS_HEEDED;
+}
+
+/* Whether a packet from the core to an EID of ours is let in; the reason to drop it, or none. */
+static __always_inline int admit_from_core(hook_frame *frame, struct lisp_context *c)
+{
+	struct lisp_trusted *p = heeds_headers() ? find_trusted() : NULL;
+	int reason;
+
+	if (!p)
+		return LISP_DROP_NONE;
+	p->first = c->header_first;
+	p->second = c->header_second;
+	p->iid = c->iid;
+	p->mapping_index = c->mapping_index;
+	p->ifindex = incoming_ifindex(frame);
+	p->notes = 0;
+	p->family = c->packet.family;
+	p->rloc_family = c->outer.family;
+	__builtin_memcpy(p->source, &c->packet.source, sizeof(p->source));
+	__builtin_memcpy(p->destination, &c->packet.destination, sizeof(p->destination));
+	__builtin_memcpy(p->rloc, &c->outer.source, sizeof(p->rloc));
+	__builtin_memcpy(p->own_rloc, &c->outer.destination, sizeof(p->own_rloc));
+	reason = lisp_judge_received();
+	c->notes |= p->notes;
+	return reason;
+}
+
+#endif

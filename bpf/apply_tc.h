@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Stage 6 at tc: the one encapsulator and the one decapsulator of skbs (RFC 9300 s.5.1-5.3). GSO
+ * packets stay whole. It never fragments; what the path cannot carry does not come here.
+ */
+#ifndef LISP_APPLY_TC_H
+#define LISP_APPLY_TC_H
+
+#include "apply.h"
+
+/* Since Linux 6.3. UAPI headers of the building machine may be older. */
+#define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
+#define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
+
+/* User space sets it to 1 before loading when bpf_skb_adjust_room knows the two flags above. */
+volatile const __u32 lisp_decap_l3_flags = 0;
+
+/* ---- checksums over the packet ---- */
+
+/* The sum that bpf_csum_update takes. */
+static __always_inline __u32 fold(__u64 sum)
+{
+	sum = (sum & 0xFFFFFFFF) + (sum >> 32);
+	return (sum & 0xFFFFFFFF) + (sum >> 32);
+}
+
+/* What headers in whole words add to a checksum over the packet. */
+static __always_inline __u64 sum_of(const void *headers, __u32 octets)
+{
+	const word_of_header *words = headers;
+	__u64 sum = 0;
+
+	for (__u32 i = 0; i < octets / sizeof(*words); i++)
+		sum += words[i];
+	return sum;
+}
+
+/* ---- the way out ---- */
+
+/* Sends by a neighbour whose hardware address the kernel has yet to find; it queues the packet
+ * meanwhile. What leaves by the stack still carries the route that led here, by whose neighbour the
+ * kernel would resume it: so the kernel looks the route up anew. */
+static __always_inline int send_by_neighbour(__u32 ifindex, __u8 family, const void *gateway,
+					     bool at_ingress)
+{
+	struct bpf_redir_neigh next = {.nh_family = family};
+
+	if (!at_ingress)
+		return bpf_redirect_neigh(ifindex, NULL, 0, 0);
+	__builtin_memcpy(next.ipv6_nh, gateway, sizeof(next.ipv6_nh));
+	return bpf_redirect_neigh(ifindex, &next, sizeof(next), 0);
+}
+
+/* Sends the packet, whose link layer header is written. */
+static __always_inline int send(struct lisp_action_record *a, const struct lisp_varying *v)
+{
+	bool confirm = a->flags & LISP_ACTION_CONFIRM, resolved = a->flags & LISP_ACTION_RESOLVED;
+
+	if (a->flags & LISP_ACTION_PEER && resolved && v->at_ingress && v->l2_length)
+		return bpf_redirect_peer(a->ifindex, 0);
+	if (!resolved || confirm) {
+		a->flags &= ~LISP_ACTION_CONFIRM;
+		return send_by_neighbour(a->ifindex, a->neighbour_family, a->gateway,
+					 v->at_ingress);
+	}
+	return bpf_redirect(a->ifindex, 0);
+}
+
+/* ---- encapsulation ---- */
+
+/* What bpf_skb_adjust_room answers for an skb that was encapsulated before, also when it was
+ * decapsulated since: the kernel keeps no more than one state of that kind. The skb is as it was
+ * then. */
+#define ALREADY_ENCAPSULATED -114
+
+/* What make_room() answers when only a fresh skb can be encapsulated. */
+#define NEEDS_FRESH_SKB 1
+
+/* The kernel may set an skb's family only when it removes a header; so some octets more than needed
+ * are made first. */
+#define SPARE_OCTETS 8
+
+/* Makes room in an skb that was encapsulated before. What it remembers of the headers within is
+ * still true when one layer was taken off, and then it can be segmented later as well. A GSO packet
+ * with a tunnel in it cannot: its segments would each need two layers of lengths. */
+static __noinline long make_room_again(struct __sk_buff *skb, __u8 family,
+				       const struct lisp_varying *v)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
+	__u32 octets = outer_length(family);
+
+	if (skb->gso_size && v->protocol != IPPROTO_TCP)
+		return NEEDS_FRESH_SKB;
+	if (family == v->family)
+		return bpf_skb_adjust_room(skb, octets, BPF_ADJ_ROOM_MAC, flags);
+	if (!lisp_decap_l3_flags)
+		return NEEDS_FRESH_SKB;
+	if (bpf_skb_adjust_room(skb, octets + SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags) < 0)
+		return -1;
+	flags |= family == 4 ? ADJ_ROOM_DECAP_L3_IPV4 : ADJ_ROOM_DECAP_L3_IPV6;
+	return bpf_skb_adjust_room(skb, -SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags);
+}
+
+/* Makes room before the inner packet. FIXED_GSO: each segment keeps its size and grows by the
+ * headers, which the size check has allowed for. */
+static __always_inline long make_room(struct __sk_buff *skb, __u8 family,
+				      const struct lisp_varying *v)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
+	long answer;
+
+	flags |= family == 4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+	answer = bpf_skb_adjust_room(skb, outer_length(family), BPF_ADJ_ROOM_MAC, flags);
+	return answer == ALREADY_ENCAPSULATED ? make_room_again(skb, family, v) : answer;
+}
+
+/* Where so many octets from the beginning of the frame can be written; NULL where they cannot. */
+static __always_inline void *writable(struct __sk_buff *skb, __u32 octets)
+{
+	if (frame_data(skb) + octets > frame_end(skb) && bpf_skb_pull_data(skb, octets) < 0)
+		return NULL;
+	return frame_data(skb);
+}
+
+/* Writes all headers up to the TTL of the inner packet; there is room for them. */
+static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp_action_record *a,
+					const struct lisp_varying *v, __u8 outer_family)
+{
+	__u32 offset = ETH_HLEN + outer_length(outer_family);
+	void *to = writable(skb, offset + sizeof(union lisp_head));
+	__u64 sum;
+
+	if (!to || to + offset + sizeof(union lisp_head) > frame_end(skb))
+		return -1;
+	if (outer_family == 4)
+		write_headers_ipv4(skb, a, v);
+	else
+		write_headers_ipv6(skb, a, v);
+	sum = change_head(to + offset, v->tos, v->ttl);
+	/* An IPv4 header sums up to nothing. */
+	sum += outer_family == 4
+		       ? sum_of(to + offset - sizeof(struct udp_lisp), sizeof(struct udp_lisp))
+		       : sum_of(to + ETH_HLEN, outer_length(6));
+	bpf_csum_update(skb, fold(sum));
+	return 0;
+}
+
+/* Puts the headers of an action before a packet and sends it; NEEDS_FRESH_SKB where the kernel
+ * cannot encapsulate this skb, which is as it was. The padding goes first, because lengths are
+ * those of the skb from here on. A global function: verified once. */
+__noinline int lisp_encapsulate(struct __sk_buff *skb, struct lisp_action_record *a,
+				const struct lisp_varying *v)
+{
+	long failed;
+
+	if (!a || !v)
+		return TC_ACT_UNSPEC;
+	if (!skb->gso_size && skb->len > v->l2_length + v->length &&
+	    bpf_skb_change_tail(skb, v->l2_length + v->length, 0) < 0)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	failed = make_room(skb, a->outer_family, v);
+	if (failed == NEEDS_FRESH_SKB)
+		return NEEDS_FRESH_SKB;
+	if (!failed && !v->l2_length)
+		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
+	if (!failed)
+		failed = a->outer_family == 4 ? write_outer(skb, a, v, 4)
+					      : write_outer(skb, a, v, 6);
+	if (failed)
+		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
+	count_encapsulated(a->outer_family, v->length);
+	return send(a, v);
+}
+
+/* ---- decapsulation ---- */
+
+/* Removes the outer headers. Where the kernel lacks the flags that say which family remains,
+ * bpf_skb_change_proto turns the outer header into one of that family first, 20 octets longer or
+ * shorter. */
+static __always_inline long remove_outer(struct __sk_buff *skb, const struct lisp_varying *v,
+					 __u8 outer_family)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
+	__u32 removed = v->removed;
+
+	if (lisp_decap_l3_flags) {
+		flags |= v->family == 4 ? ADJ_ROOM_DECAP_L3_IPV4 : ADJ_ROOM_DECAP_L3_IPV6;
+	} else if (outer_family != v->family) {
+		if (bpf_skb_change_proto(skb, ethertype_of(v->family), 0) < 0)
+			return -1;
+		removed += v->family == 6 ? 20 : -20;
+	}
+	return bpf_skb_adjust_room(skb, -(__s32)removed, BPF_ADJ_ROOM_MAC, flags);
+}
+
+/* Gives the bare packet, which begins behind `l2_length` octets, an Ethernet header there, its TOS
+ * and TTL. */
+static __always_inline long write_inner(struct __sk_buff *skb, const void *ethernet,
+					const struct lisp_varying *v, __u32 l2_length)
+{
+	void *to = writable(skb, l2_length + sizeof(union lisp_head));
+	__u64 sum;
+
+	if (!to || to + l2_length + sizeof(union lisp_head) > frame_end(skb))
+		return -1;
+	if (l2_length)
+		write_ethernet(to, ethernet);
+	sum = change_head(to + l2_length, v->tos, v->ttl);
+	if (v->family == 6)
+		bpf_csum_update(skb, fold(sum));
+	return 0;
+}
+
+/* Takes the outer headers and the padding off. The kernel may refuse the latter (it does for what
+ * was encapsulated on this machine); padding does no harm then. */
+static __always_inline long take_outer_off(struct __sk_buff *skb, const struct lisp_varying *v,
+					   __u32 outer_family)
+{
+	if (remove_outer(skb, v, outer_family) < 0)
+		return -1;
+	if (!skb->gso_size && skb->len > v->l2_length + v->length)
+		bpf_skb_change_tail(skb, v->l2_length + v->length, 0);
+	count_decapsulated(outer_family, skb->len - v->l2_length);
+	return 0;
+}
+
+/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. A
+ * global function: verified once. */
+__noinline int lisp_deliver(struct __sk_buff *skb, struct lisp_action_record *a,
+			    const struct lisp_varying *v, __u32 outer_family)
+{
+	long failed;
+
+	if (!a || !v)
+		return TC_ACT_UNSPEC;
+	failed = take_outer_off(skb, v, outer_family);
+	if (!failed && !v->l2_length)
+		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
+	if (!failed)
+		failed = write_inner(skb, a->header, v, ETH_HLEN);
+	if (!failed && a->vlan)
+		failed = bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), a->vlan);
+	if (failed)
+		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
+	return send(a, v);
+}
+
+/* What the verdict is of a packet that has left. */
+static __always_inline bool has_left(int verdict) { return verdict == TC_ACT_REDIRECT; }
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The headers that LISP puts before a packet (RFC 9300 s.5, RFC 9305 s.3), as they lie in memory,
+ * and the fields that follow from a flow's hash (RFC 9300 s.12, RFC 6438). It holds no state.
+ */
+#ifndef LISP_HEADERS_H
+#define LISP_HEADERS_H
+
+#include "parse.h"
+
+#define LISP_FLAG_N 0x80
+#define LISP_FLAG_L 0x40
+#define LISP_FLAG_E 0x20
+#define LISP_FLAG_V 0x10
+#define LISP_FLAG_I 0x08
+#define LISP_FLAG_R 0x04
+#define LISP_FLAG_P LISP_FLAG_R /* RFC 9305 s.3 */
+#define LISP_FLAGS_KK 0x03
+#define VXLAN_GPE_VERSION 0x30
+#define VXLAN_GPE_OAM 0x01
+
+/* RFC 9305 s.3.1. */
+#define NEXT_PROTOCOL_IPV4 1
+#define NEXT_PROTOCOL_IPV6 2
+
+#define NONCE_MASK 0xFFFFFFU
+#define VERSION_MASK 0xFFFU
+
+struct lisp_header {
+	__be32 flags_nonce;
+	__be32 iid_lsb;
+};
+
+struct udp_lisp {
+	struct udphdr udp;
+	struct lisp_header lisp;
+};
+
+/* The octets at an address, whatever its alignment. */
+#define OCTETS2(at) (*(__u16 *)(at))
+#define OCTETS4(at) (*(__u32 *)(at))
+#define OCTETS8(at) (*(__u64 *)(at))
+
+static __always_inline __u32 header_octets(__u8 family)
+{
+	return family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+}
+
+/* Octets of all outer headers behind Ethernet's. */
+static __always_inline __u32 outer_length(__u8 family)
+{
+	return header_octets(family) + sizeof(struct udp_lisp);
+}
+
+static __always_inline __be16 ethertype_of(__u8 family)
+{
+	return family == 4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
+}
+
+/* The bits of a flow's hash above those of its source port tell its bucket. */
+#define LISP_BUCKET_SHIFT 14
+#define SOURCE_PORT_MASK 0x3FFF
+
+static __always_inline __u16 source_port_of(__u32 hash)
+{
+	return 0xC000 | (hash & SOURCE_PORT_MASK);
+}
+
+/* RFC 6438: the flow label tells flows apart where routers do not look at ports. */
+static __always_inline __u32 flow_label_of(__u32 hash) { return hash >> 12; }
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Stage 4 and the way through the stages, for both hooks: what the map-cache says of a packet from
+ * a site (RFC 9300 s.4, s.7), what the Database says of one from the core. Nothing here ever
+ * changes a frame.
+ */
+#ifndef LISP_LOOK_UP_H
+#define LISP_LOOK_UP_H
+
+#include "flow_cache.h"
+
+/* Why a negative mapping that does not say otherwise drops its packets. */
+static __always_inline __u32 reason_of_action(__u8 action)
+{
+	switch (action) {
+	case LISP_ACTION_DROP:
+		return LISP_DROP_ACTION_DROP;
+	case LISP_ACTION_DROP_POLICY_DENIED:
+		return LISP_DROP_POLICY_DENIED;
+	case LISP_ACTION_DROP_AUTHENTICATION_FAILURE:
+		return LISP_DROP_AUTHENTICATION_FAILURE;
+	}
+	return LISP_DROP_NO_ACTION;
+}
+
+/* What the map-cache says about a packet from an EID of ours to somewhere else; ENCAPSULATE where a
+ * locator is to be selected. */
+static __always_inline int look_up_mapping(struct lisp_context *c)
+{
+	const struct lisp_mapping *m;
+
+	m = find_mapping(find_roots(c->roots), LISP_ROOT_MAP_CACHE, c->packet.family,
+			 &c->packet.destination, &c->mapping_index);
+	if (!m)
+		return LISP_DO_MISS;
+	c->mapping_iid = m->iid;
+	c->locator_set = m->locator_set;
+	if (c->locator_set != LISP_NO_LOCATOR_SET) {
+		c->reason = LISP_TAP_REASON_HOLD;
+		return m->flags & LISP_MAPPING_HOLD && !c->released ? LISP_DO_WAIT
+								    : LISP_DO_ENCAPSULATE;
+	}
+	if (m->action == LISP_ACTION_SEND_MAP_REQUEST)
+		return LISP_DO_MISS;
+	if (m->action == LISP_ACTION_NATIVELY_FORWARD)
+		return LISP_DO_NATIVELY;
+	c->reason = reason_of_action(m->action);
+	return LISP_DO_REFUSE;
+}
+
+/* Stages 4 and 5 of an admitted packet from an EID of ours. */
+static __always_inline int decide_for_core(hook_frame *frame, struct lisp_context *c)
+{
+	int what;
+
+	c->listed = has_lists();
+	if (c->listed) {
+		c->reason = judge_eids(c);
+		if (c->reason)
+			return LISP_DO_DROP;
+	}
+	what = look_up_mapping(c);
+	return what == LISP_DO_ENCAPSULATE ? lisp_select_encapsulation(frame, c) : what;
+}
+
+/* The receiver must be ours. */
+static __always_inline int look_up_entry(struct lisp_context *c)
+{
+	const struct lisp_mapping *own;
+
+	own = find_mapping(find_roots(c->roots), LISP_ROOT_DATABASE, c->packet.family,
+			   &c->packet.destination, &c->mapping_index);
+	if (!own)
+		return LISP_DROP_EID_NOT_IN_DATABASE;
+	c->mapping_flags = *(const volatile __u32 *)&own->flags;
+	return LISP_DROP_NONE;
+}
+
+/* Stages 2 to 4 of a packet that is_lisp() has recognised; the reason to drop it, or none.
+ * Everything is read and judged before anything is changed. */
+__noinline int lisp_judge_from_core(hook_frame *frame, struct lisp_context *c)
+{
+	int reason;
+
+	if (!c)
+		return LISP_DROP_OUTER_MALFORMED;
+	c->since = begin_lookup(c->outer.family, &c->outer.destination);
+	reason = decapsulate(frame, c);
+	if (!reason)
+		reason = look_up_entry(c);
+	if (!reason)
+		reason = admit_from_core(frame, c);
+	if (!reason)
+		reason = merge_tos_ttl(c);
+	/* The route is that of the packet as it will be. */
+	c->packet.tos = c->tos;
+	return reason;
+}
+
+#endif
