@@ -182,6 +182,7 @@ func (r *router) stop(orderly bool) {
 		return
 	}
 	if orderly {
+		r.configuredAt = r.time() // its last words may be said again right after they were said
 		for r.node.Shutdown(r.time()) {
 			r.drain()
 		}
