@@ -337,9 +337,6 @@ type Datapath struct {
 	SourceRulePriority uint32 `key:"source-rule-priority" range:"1..32763"`
 	// VethShortcut hands packets to the other end of a veth without its queue.
 	VethShortcut bool `key:"veth-shortcut"`
-	// PowerSave lets processors sleep also while first packets wait for their mapping, and between
-	// requests at the mapping socket that come one after another.
-	PowerSave bool `key:"power-save"`
 
 	// Encapsulations say how packets go to RLOCs; the first that fits counts.
 	Encapsulations []EncapsulationRule `key:"encapsulations" max:"256"`

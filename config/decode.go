@@ -139,12 +139,20 @@ func (d decoder) section(n *node, v reflect.Value, path string) {
 	}
 }
 
+// removedKeys are the paths of keys that an earlier version had, with what to do about one.
+var removedKeys = map[string]string{
+	"datapath.power-save": "remove it: Loci leaves power management to the host",
+}
+
 // unknownKey tells about a key that the section does not have and returns the one
 // that was probably meant. What stands among the keys of a site may be a secret
 // that got into the wrong place: it is not repeated unless it resembles a key.
 func (d decoder) unknownKey(e entry, section reflect.Type, path string) string {
 	name, _, glued := strings.Cut(e.key, ":")
 	near, hint := keyHint(name, section)
+	if what, ok := removedKeys[join(path, name)]; ok {
+		near, hint = "", what
+	}
 	_, known := fieldsOf(section).find(name)
 	what := fmt.Sprintf("unknown key %q", name)
 	if section == reflect.TypeFor[Key]() && near == "" && !known {

@@ -27,7 +27,6 @@ import (
 	"loci/daemon/api"
 	"loci/dataplane"
 	"loci/dataplane/kernel"
-	"loci/internal/monitorthread"
 	"loci/lisp"
 )
 
@@ -86,9 +85,6 @@ func Run(ctx context.Context, options Options) error {
 	}
 	d.log = newLogger(options.LogTo, p.config.Logging, &d.logLevel)
 	d.enforce(p)
-	if _, err := monitorthread.Slow(); err != nil {
-		d.log.Debug("the runtime's monitor wakes as often as it likes", "error", err)
-	}
 	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {
 		return err
 	}
@@ -161,7 +157,6 @@ func (d *daemon) start(p plan) (err error) {
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
 	d.loop.detour = d.detour
 	d.loop.store = d.store
-	d.loop.awake.keep = d.stayAwake(&p.config.Datapath)
 	d.loop.handed.configure(p)
 	d.sockets.direct = d.loop.receiveDirectly
 	if prompt, ok := d.plane.(dataplane.PromptPlane); ok {

@@ -45,7 +45,6 @@ type loop struct {
 	store   *store                 // nil without a Map-Server that has one
 	misses  <-chan dataplane.Event // nil without a data plane
 	handed  *handover
-	awake   vigil
 	events  *hub
 	notices *noticeLog
 	log     *slog.Logger
@@ -258,7 +257,6 @@ func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
 	}
 	switch e := e.(type) {
 	case dataplane.Miss:
-		l.awake.miss(now)
 		if e.Handed {
 			l.takeHanded(now, e)
 		}

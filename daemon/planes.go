@@ -155,7 +155,6 @@ func (d *daemon) serveMappingSocket(c *config.Datapath) error {
 	if err != nil {
 		return err
 	}
-	options.StayAwake = d.stayAwake(c)
 	server := mapsock.NewServer(d.engine, options)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })

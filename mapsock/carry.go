@@ -34,7 +34,6 @@ func (s *Server) carryEvents() {
 				go s.closeAfterDetach() // it waits for us
 				return
 			}
-			s.vigil.note()
 			s.carry(event, events, &out)
 		}
 	}

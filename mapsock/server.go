@@ -64,9 +64,6 @@ type Options struct {
 	Writers []uint32         // user IDs that may write, beside root and that of this process
 	Limits  Limits           // DefaultLimits where 0
 	Now     func() time.Time // the clock; time.Now when nil
-	// StayAwake keeps the processors from sleeping until release. It is called while requests
-	// or events come one after another, thousands a second; not at all when nil.
-	StayAwake func() (release func())
 }
 
 // Server offers an engine to clients.
@@ -82,7 +79,6 @@ type Server struct {
 	apply sync.Mutex
 
 	attention sync.Mutex // of the connection that is waited for attentively
-	vigil     vigil
 
 	takers atomic.Uint64 // numbers those who ask for packets
 	paths  paths
@@ -120,7 +116,6 @@ func NewServer(plane dataplane.Plane, o Options) *Server {
 		listeners: map[net.Listener]struct{}{},
 		sessions:  map[*session]struct{}{},
 		done:      make(chan struct{}),
-		vigil:     vigil{keep: o.StayAwake, now: o.Now},
 		told:      make(chan struct{}, 1),
 	}
 	s.group.Go(s.carryEvents)
@@ -302,7 +297,6 @@ func (s *Server) Close() error {
 		c.finish()
 	}
 	s.group.Wait()
-	s.vigil.close()
 	if local != nil {
 		close(local.events)
 	}

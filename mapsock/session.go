@@ -74,9 +74,6 @@ func (c *session) receive() {
 		if err != nil {
 			break
 		}
-		if c.conn.waited {
-			c.server.vigil.note()
-		}
 		c.handle(buffer[:n])
 		ended := c.handleMore(buffer, n)
 		c.flush() // who asked comes first: it goes on meanwhile

@@ -20,7 +20,6 @@ import (
 	"syscall"
 	"time"
 
-	"loci/internal/monitorthread"
 	"loci/lisp"
 	"loci/mapsock"
 )
@@ -107,13 +106,8 @@ func buildMapsock(ctx context.Context, b *bench, l *line) error {
 	// away from clients that wait, which would cost them more than the message.
 	before := runtime.GOMAXPROCS(max(clientThreads, runtime.NumCPU()))
 	l.closers = append(l.closers, func() error { runtime.GOMAXPROCS(before); return nil })
-	// Nor does the thread that would take them wake every 20 µs beside them, as no plain program's does.
-	restore, err := monitorthread.Slow()
-	l.closers = append(l.closers, restore)
-	if err != nil {
-		return err
-	}
 	p := &mapsockPlane{socket: b.instance.Path("map.sock"), next: 1}
+	var err error
 	if p.daemon, err = b.startDataPlane(ctx, l, p.socket); err != nil {
 		return err
 	}

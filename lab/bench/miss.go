@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"loci/internal/monitorthread"
 	"loci/internal/testnet"
 )
 
@@ -143,12 +142,6 @@ func missITRConfig(sites ...string) string {
 }
 
 func prepareMiss(_ *bench, l *line) error {
-	// The thread of Go's runtime that watches the generator would wake every 100 µs on the core that a packet is resolved on.
-	restore, err := monitorthread.Slow()
-	l.closers = append(l.closers, restore)
-	if err != nil {
-		return err
-	}
 	t, err := newTraffic(trafficSizes{slots: missSlots, stages: missStages})
 	if err != nil {
 		return err
