@@ -68,10 +68,11 @@ func (s *mapServer) dropDisallowed(id uint32) (dropped bool) {
 }
 
 // RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another, about so
-// many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning.
-func (n *Node) RegistrationsPage(within, after lisp.Prefix, most int) (page []Registration) {
+// many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning. The page is
+// appended to the one given, which is empty.
+func (n *Node) RegistrationsPage(page []Registration, within, after lisp.Prefix, most int) []Registration {
 	if n.mapServer == nil {
-		return nil
+		return page
 	}
 	add := func(r Registration) bool {
 		page = append(page, r)

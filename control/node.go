@@ -592,10 +592,10 @@ func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next u
 }
 
 // MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after another, so many at
-// most. Zero for within is everything, zero for after the beginning.
-func (n *Node) MapCachePrefixes(within, after lisp.Prefix, most int) (page []lisp.Prefix) {
+// most. Zero for within is everything, zero for after the beginning. The page is appended to the one given, which is empty.
+func (n *Node) MapCachePrefixes(page []lisp.Prefix, within, after lisp.Prefix, most int) []lisp.Prefix {
 	if n.itr == nil {
-		return nil
+		return page
 	}
 	for p := range n.itr.cache.index.overlapping(within, after) {
 		if len(page) >= most {

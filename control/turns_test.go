@@ -97,7 +97,7 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 
 	after, listed := lisp.Prefix{}, 0
 	check("a list", turnMappings/512, func() bool {
-		page := s.RegistrationsPage(lisp.Prefix{}, after, 512)
+		page := s.RegistrationsPage(nil, lisp.Prefix{}, after, 512)
 		if len(page) > 0 {
 			after = page[len(page)-1].Prefix
 		}

@@ -24,8 +24,13 @@ import (
 	"loci/lisp"
 )
 
-// tablePage bounds what one turn of the loop lists.
-const tablePage = 256
+const (
+	// tablePage bounds what one turn of the loop lists, and for how long messages wait where there is one processor.
+	tablePage = 128
+	// pageRest is between two pages. Go's runtime looks for messages at once only while nothing else can run: beside a list
+	// without rests they waited for 70 ms where there is one processor. The clock of sleepers is not finer.
+	pageRest = time.Millisecond
+)
 
 // parseListQuery reads the query of a URL.
 func parseListQuery(v url.Values) (q api.ListQuery, err error) {
@@ -47,11 +52,17 @@ func parseListQuery(v url.Values) (q api.ListQuery, err error) {
 // pageOf is how many entries the next page needs to have.
 func pageOf(q api.ListQuery) int { return min(cmp.Or(q.Limit, tablePage), tablePage) }
 
-// pages yields the entries of a table. read, which is called within turns of the loop, lists a page of what comes after an EID-Prefix.
-func pages[R any](ctx context.Context, l *loop, read func(after lisp.Prefix) []R, prefixOf func(*R) lisp.Prefix) iter.Seq2[R, error] {
+// pages yields the entries of a table. read, which is called within turns of the loop, lists a page of what comes after an EID-Prefix,
+// in the memory of the page before if it likes.
+func pages[R any](ctx context.Context, l *loop, read func(page []R, after lisp.Prefix) []R, prefixOf func(*R) lisp.Prefix) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
+		l.garbage.lists.Add(1)
+		defer l.garbage.lists.Add(-1)
+		var page []R
 		for after := (lisp.Prefix{}); ; {
-			page, err := ask(ctx, l, func(time.Time) []R { return read(after) })
+			room := page[:0]
+			var err error
+			page, err = ask(ctx, l, func(time.Time) []R { return read(room, after) })
 			if err != nil {
 				yield(*new(R), err)
 				return
@@ -65,6 +76,7 @@ func pages[R any](ctx context.Context, l *loop, read func(after lisp.Prefix) []R
 				return
 			}
 			after = prefixOf(&page[len(page)-1])
+			time.Sleep(pageRest)
 		}
 	}
 }
@@ -86,8 +98,8 @@ func documents[R, T any](entries iter.Seq2[R, error], document func(R) (T, bool)
 
 // mapCache lists the entries of the ITR that the data plane has.
 func (d *daemon) mapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
-	read := func(after lisp.Prefix) []lisp.Prefix {
-		return d.loop.node.MapCachePrefixes(q.EIDPrefix, after, pageOf(q))
+	read := func(page []lisp.Prefix, after lisp.Prefix) []lisp.Prefix {
+		return d.loop.node.MapCachePrefixes(page, q.EIDPrefix, after, pageOf(q))
 	}
 	return documents(pages(ctx, d.loop, read, func(p *lisp.Prefix) lisp.Prefix { return *p }), func(p lisp.Prefix) (api.MapCacheEntry, bool) {
 		if d.plane == nil {
@@ -99,7 +111,9 @@ func (d *daemon) mapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.Ma
 }
 
 func (d *daemon) database(ctx context.Context, q api.ListQuery) iter.Seq2[api.DatabaseEntry, error] {
-	read := func(after lisp.Prefix) []control.DatabaseMapping { return d.loop.node.DatabasePage(after, tablePage) }
+	read := func(_ []control.DatabaseMapping, after lisp.Prefix) []control.DatabaseMapping {
+		return d.loop.node.DatabasePage(after, tablePage)
+	}
 	return documents(pages(ctx, d.loop, read, func(m *control.DatabaseMapping) lisp.Prefix { return m.Prefix }), func(m control.DatabaseMapping) (api.DatabaseEntry, bool) {
 		document := api.DatabaseEntry{EIDPrefix: m.Prefix, Locators: api.LocatorsOf(m.Locators), TTLMinutes: m.TTLMinutes, MapVersion: m.Version, Site: m.Site}
 		return document, q.Wants(m.Prefix)
@@ -107,8 +121,8 @@ func (d *daemon) database(ctx context.Context, q api.ListQuery) iter.Seq2[api.Da
 }
 
 func (d *daemon) registrations(ctx context.Context, q api.ListQuery) iter.Seq2[api.Registration, error] {
-	read := func(after lisp.Prefix) []control.Registration {
-		return d.loop.node.RegistrationsPage(q.EIDPrefix, after, pageOf(q))
+	read := func(page []control.Registration, after lisp.Prefix) []control.Registration {
+		return d.loop.node.RegistrationsPage(page, q.EIDPrefix, after, pageOf(q))
 	}
 	return documents(pages(ctx, d.loop, read, func(r *control.Registration) lisp.Prefix { return r.Prefix }), func(r control.Registration) (api.Registration, bool) {
 		return registrationDocument(r), true

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 )
 
 const (
@@ -23,6 +24,8 @@ const (
 	collectAt = 0.7
 	// collectLeast is the least garbage that is worth a collection.
 	collectLeast = 6 << 20
+	// collectList is for how much garbage one begins while a table is listed: a list of a million entries needs no more.
+	collectList = 48 << 20
 	// runtimePercent is when the runtime begins by itself.
 	runtimePercent = 150
 )
@@ -31,6 +34,7 @@ const (
 type collector struct {
 	heap  [3]metrics.Sample // what the last collection left, what there is now, and how many there were
 	asked uint64            // how many there are when the one has ended that was asked for
+	lists atomic.Int64      // that are under way
 	begin chan struct{}
 }
 
@@ -48,14 +52,18 @@ func newCollector() *collector {
 func (c *collector) look() {
 	metrics.Read(c.heap[:])
 	ended := c.heap[2].Value.Uint64()
-	if ended >= c.asked && collectionDue(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64()) {
+	if ended >= c.asked && collectionDue(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64(), c.lists.Load() > 0) {
 		c.asked = ended + 1
 		wake(c.begin)
 	}
 }
 
-func collectionDue(alive, allocated uint64) bool {
-	return allocated > alive+max(collectLeast, uint64(collectAt*float64(alive)))
+func collectionDue(alive, allocated uint64, listing bool) bool {
+	most := max(collectLeast, uint64(collectAt*float64(alive)))
+	if listing {
+		most = min(most, collectList)
+	}
+	return allocated > alive+most
 }
 
 // run collects until the context ends. An operator's GOGC leaves everything to the runtime.

@@ -148,6 +148,7 @@ func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Con
 			return
 		}
 		out := &listWriter{control: http.NewResponseController(w), to: bufio.NewWriterSize(w, listBuffer)}
+		var document T
 		for element, err := range list(r.Context(), q) {
 			if err != nil && out.elements == 0 {
 				writeProblem(w, http.StatusUnprocessableEntity, err)
@@ -159,7 +160,8 @@ func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Con
 			if out.elements == 0 {
 				w.Header().Set("Content-Type", "application/json")
 			}
-			if out.element(element) != nil || out.elements == q.Limit {
+			document = element
+			if out.element(&document) != nil || out.elements == q.Limit {
 				break
 			}
 		}
@@ -178,23 +180,23 @@ type listWriter struct {
 	control  *http.ResponseController
 	to       *bufio.Writer
 	elements int
+	text     []byte // of an element
 }
 
-func (l *listWriter) element(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
+// element writes what a pointer to a document points to.
+func (l *listWriter) element(document any) (err error) {
 	separator := byte(',')
 	if l.elements == 0 {
 		separator = '['
 	}
-	if l.to.Available() <= len(text) {
+	l.elements++
+	if l.text, err = appendDocument(append(l.text[:0], separator), document); err != nil {
+		return err
+	}
+	if l.to.Available() <= len(l.text) {
 		_ = l.control.SetWriteDeadline(time.Now().Add(answerTimeout))
 	}
-	l.elements++
-	_ = l.to.WriteByte(separator) // the next call tells of an error
-	_, err = l.to.Write(text)
+	_, err = l.to.Write(l.text)
 	return err
 }
 

@@ -104,16 +104,21 @@ func TestCollectionDue(t *testing.T) {
 	const mega = 1 << 20
 	for _, c := range []struct {
 		alive, allocated uint64
-		want             bool
+		listing, want    bool
 	}{
-		{0, 0, false},
-		{4 * mega, 9 * mega, false}, // little garbage is not worth it
-		{4 * mega, 11 * mega, true},
-		{200 * mega, 300 * mega, false},
-		{200 * mega, 341 * mega, true},
-		{200 * mega, 100 * mega, false}, // the last collection is not swept yet
+		{0, 0, false, false},
+		{4 * mega, 9 * mega, false, false}, // little garbage is not worth it
+		{4 * mega, 11 * mega, false, true},
+		{200 * mega, 300 * mega, false, false},
+		{200 * mega, 341 * mega, false, true},
+		{200 * mega, 100 * mega, false, false}, // the last collection is not swept yet
+		{200 * mega, 240 * mega, true, false},
+		{200 * mega, 249 * mega, true, true},
+		{4 * mega, 9 * mega, true, false},
+		{4 * mega, 11 * mega, true, true},
+		{200 * mega, 100 * mega, true, false},
 	} {
-		if got := collectionDue(c.alive, c.allocated); got != c.want {
+		if got := collectionDue(c.alive, c.allocated, c.listing); got != c.want {
 			t.Errorf("%d MiB of which %d are alive: %v", c.allocated/mega, c.alive/mega, got)
 		}
 	}

@@ -230,6 +230,19 @@ func (p Prefix) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
+// AppendText appends what MarshalText gives.
+func (p Prefix) AppendText(b []byte) ([]byte, error) {
+	if !p.eid.IsIP() {
+		text, err := p.MarshalText()
+		return append(b, text...), err
+	}
+	if p.instance != 0 {
+		b = append(strconv.AppendUint(append(b, '['), uint64(p.instance), 10), ']')
+	}
+	b = append(p.eid.Addr().AppendTo(b), '/')
+	return strconv.AppendInt(b, int64(p.bits), 10), nil
+}
+
 // UnmarshalText is ParsePrefix; empty text is the zero Prefix.
 func (p *Prefix) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {

@@ -106,6 +106,14 @@ func (r RLOC) MarshalText() ([]byte, error) {
 	return []byte(r.String()), nil
 }
 
+// AppendText appends what MarshalText gives.
+func (r RLOC) AppendText(b []byte) ([]byte, error) {
+	if r.IsZero() {
+		return b, nil
+	}
+	return r.Addr().AppendTo(b), nil
+}
+
 // UnmarshalText is ParseRLOC; empty text is the zero RLOC.
 func (r *RLOC) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {

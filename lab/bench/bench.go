@@ -67,7 +67,7 @@ type kind struct {
 
 // kinds in the order in which they are listed.
 func kinds() []kind {
-	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), floodBench(), mapsockBench(), controlBench(), failoverBench()}
+	return []kind{forwardingBench(), tcpBench(), latencyBench(), fibBench(), missBench(), floodBench(), mapsockBench(), controlBench(), failoverBench(), scaleBench()}
 }
 
 // Title is one line about a bench; empty for an unknown one.
