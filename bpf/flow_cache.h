@@ -182,7 +182,7 @@ static __always_inline struct lisp_flow *keep_entry(const struct flow_key *k,
  * its bucket, unless all are the same, and those of its source port where routes look at it. */
 static __always_inline __u32 mask_of_flows(__u32 locator_set, __u32 locator)
 {
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &locator_set);
+	const struct lisp_locator_set *set = find_locator_set(locator_set);
 	__u32 mask = routes_by_flow(find_settings()) ? SOURCE_PORT_MASK : 0;
 	__u64 all = (locator & 0xFF) * 0x0101010101010101ULL, others = 0;
 

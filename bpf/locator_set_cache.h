@@ -12,7 +12,7 @@
 #include "flow_cache.h"
 
 /* The locator-set of a mapping and 1; 0 where its packets go through all stages. */
-static __always_inline __u32 find_locator_set(__u32 index, __u32 iid)
+static __always_inline __u32 locator_set_of(__u32 index, __u32 iid)
 {
 	__u32 word = find_page(index);
 	const struct lisp_mapping *m;
@@ -42,7 +42,7 @@ static __always_inline struct lisp_action_record *find_cached(const struct actio
 static __always_inline struct lisp_action_record *
 find_for_set(__u32 locator_set, __u32 iid, __u8 tos, __u8 family, __u32 hash, __u64 now)
 {
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &locator_set);
+	const struct lisp_locator_set *set = find_locator_set(locator_set);
 	struct action_key key;
 
 	if (!set)
@@ -101,7 +101,7 @@ static __always_inline int encapsulate_by_set(hook_frame *frame, const struct li
 		return NOT_CACHED;
 	v.hash = hash_address(hash_address(HASH_BEGIN, &p.source, family), &p.destination, family);
 	v.hash = finish_hash(v.hash, p.ports, p.protocol);
-	set = find_locator_set(index, site->iid);
+	set = locator_set_of(index, site->iid);
 	if (!set)
 		return NOT_CACHED;
 	a = find_for_set(set - 1, site->iid, p.tos, family, v.hash, clock->boot_ns);

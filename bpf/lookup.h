@@ -176,16 +176,22 @@ static __always_inline struct lisp_mapping *find_covering(const struct lisp_root
 							  const union lisp_address *address,
 							  __u32 *index)
 {
-	__u32 slot = find_leaf(of, kind, family, address);
+	__u32 slot = find_leaf(of, kind, family, address), at = slot & LISP_SLOT_INDEX_MASK;
 	struct lisp_mapping *mapping;
 
 	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF)
 		return NULL;
-	*index = slot & LISP_SLOT_INDEX_MASK;
-	mapping = bpf_map_lookup_elem(&mappings, index);
+	*index = at;
+	mapping = bpf_map_lookup_elem(&mappings, &at);
 	if (!mapping || !(mapping->flags & LISP_MAPPING_VALID))
 		return NULL;
 	return mapping;
+}
+
+/* The index is copied, because Linux 6.1 takes no argument of a global function as a key. */
+static __always_inline const struct lisp_locator_set *find_locator_set(__u32 index)
+{
+	return bpf_map_lookup_elem(&locator_sets, &index);
 }
 
 /* The mapping of the longest prefix that covers the address; NULL for none. */

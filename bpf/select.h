@@ -35,7 +35,7 @@ static __always_inline const struct lisp_locator *locator_of(const struct lisp_c
 
 static __always_inline const struct lisp_locator *select_locator(struct lisp_context *c)
 {
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &c->locator_set);
+	const struct lisp_locator_set *set = find_locator_set(c->locator_set);
 
 	if (!set)
 		return NULL;
@@ -154,7 +154,7 @@ static __always_inline void make_template(struct lisp_action_record *a,
 /* The LISP header of one packet, where the settings ask for more than a nonce, or less. */
 static __noinline int compose_header(struct lisp_context *c)
 {
-	const struct lisp_locator_set *set = bpf_map_lookup_elem(&locator_sets, &c->locator_set);
+	const struct lisp_locator_set *set = find_locator_set(c->locator_set);
 	const struct lisp_locator *l = set ? locator_of(c, set) : NULL;
 	struct lisp_trusted *p = find_trusted();
 
