@@ -4,7 +4,7 @@ package control
 
 // Whether this xTR has a path to the core, and the detour of the site's packets by a
 // sibling while it has none. The configuration says which own locators the host can use; beyond
-// that the path is lost when every RLOC that answered once is down, and a sibling's RLOC,
+// that the path is lost when every RLOC that answered once is unconfirmed or down, and a sibling's RLOC,
 // asked through the core, does not answer either: one dead site is no lost path. Where the
 // map-cache is empty, Map-Resolvers that are silent, all of them, say as much. That the path
 // is back a sibling's RLOC tells, or the one that answered last before: the sibling may have
@@ -155,7 +155,7 @@ func (c *corePath) wait(p ProbingConfig) time.Duration {
 }
 
 // liveness returns an RLOC that answers its probes, nil for none, whether one that did is being
-// asked again, and whether one that did is down.
+// asked again, and whether one that did is unconfirmed or down.
 func (t *locatorTable) liveness() (up *locator, doubtful, down bool) {
 	for id := range min(t.rows.len(), judgeRows) {
 		l := t.rows.at(uint32(id))
@@ -165,7 +165,7 @@ func (t *locatorTable) liveness() (up *locator, doubtful, down bool) {
 			return l, doubtful, down
 		case l.state == LocatorUp:
 			doubtful = true
-		case l.state == LocatorDown && l.proven:
+		case l.isFallen() && l.proven:
 			down = true
 		}
 	}

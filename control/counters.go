@@ -60,9 +60,11 @@ const (
 	RLOCProbeAnswered
 	RLOCProbeNews
 	MappingStranded
+	MappingKept
 	LocatorHintReceived
 	LocatorWentSilent
 	LocatorWentDown
+	LocatorWentUnconfirmed
 	LocatorCameUp
 	MapVersionOutdated
 	MapVersionInvalid
@@ -182,11 +184,13 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
 	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
+	MappingKept:              {"mapping_kept", "negative Map-Replies that did not replace a mapping whose locators answer or were heard from"},
 	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
 	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
 	LocatorWentSilent:        {"locator_went_silent", "times that a locator was probed because packets are sent to it and none come from it any more"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
-	LocatorCameUp:            {"locator_came_up", "times that a locator that was down may be used again"},
+	LocatorWentUnconfirmed:   {"locator_went_unconfirmed", "times that a locator's RLOC-probes stayed unanswered, or that it was down and has to prove itself"},
+	LocatorCameUp:            {"locator_came_up", "times that a locator that was down or unconfirmed was confirmed"},
 	MapVersionOutdated:       {"map_version_outdated", "reports of data packets with an outdated Map-Version of ours, or a newer one of theirs"},
 	MapVersionInvalid:        {"map_version_invalid", "reports of data packets with a Map-Version that our mapping never had"},
 	MapVersionNotRaised:      {"map_version_not_raised", "changes of our own mappings that kept their Map-Version or lowered it"},

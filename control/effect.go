@@ -39,11 +39,12 @@ type InstallDatabase struct{ DatabaseMapping }
 // RemoveDatabase takes one out.
 type RemoveDatabase struct{ Prefix lisp.Prefix }
 
-// SetLocatorState says whether packets may be sent to an RLOC, in whichever mappings
-// it stands. An RLOC that it never said anything about is up.
+// SetLocatorState says whether packets may be sent to an RLOC, and before which others, in
+// whichever mappings it stands: LocatorUp, LocatorHeard, LocatorUnconfirmed or LocatorDown.
+// An RLOC that it never said anything about is up.
 type SetLocatorState struct {
-	RLOC lisp.RLOC
-	Up   bool
+	RLOC  lisp.RLOC
+	State LocatorState
 }
 
 // Detour says where packets from this site's EIDs go: natively to a sibling while we
@@ -112,6 +113,7 @@ const (
 	NoticeMapReplyReceived        NoticeKind = "map-reply-received"        // the ITR is answered
 	NoticeMappingInstalled        NoticeKind = "mapping-installed"
 	NoticeMappingRefreshed        NoticeKind = "mapping-refreshed" // asked for again in time, and the same as before
+	NoticeMappingKept             NoticeKind = "mapping-kept"      // a Map-Reply says that it is not registered, but its locators live
 	NoticeMappingRemoved          NoticeKind = "mapping-removed"
 	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
 	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
@@ -120,13 +122,14 @@ const (
 	NoticeMessageRefused          NoticeKind = "message-refused"
 	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
 	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
-	NoticeLocatorSilent           NoticeKind = "locator-silent" // packets come from it no more: it is probed
-	NoticeLocatorDown             NoticeKind = "locator-down"   // nothing is sent there any more
-	NoticeLocatorUp               NoticeKind = "locator-up"     // it may be used again
-	NoticeSiblingHeard            NoticeKind = "sibling-heard"  // another xTR of the site answers
-	NoticeSiblingSilent           NoticeKind = "sibling-silent" // it does no more
-	NoticeDetour                  NoticeKind = "detour"         // the site's packets go to it, because we have no path to the core
-	NoticeDetourEnded             NoticeKind = "detour-ended"   // we have one again
+	NoticeLocatorSilent           NoticeKind = "locator-silent"      // packets come from it no more: it is probed
+	NoticeLocatorDown             NoticeKind = "locator-down"        // nothing is sent there any more
+	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed" // nobody answers for it: only what has no better locator is sent there
+	NoticeLocatorUp               NoticeKind = "locator-up"          // it may be used again
+	NoticeSiblingHeard            NoticeKind = "sibling-heard"       // another xTR of the site answers
+	NoticeSiblingSilent           NoticeKind = "sibling-silent"      // it does no more
+	NoticeDetour                  NoticeKind = "detour"              // the site's packets go to it, because we have no path to the core
+	NoticeDetourEnded             NoticeKind = "detour-ended"        // we have one again
 )
 
 // isChange reports whether an event is the change of a state that lasts: rarer than messages,
@@ -135,7 +138,7 @@ func (k NoticeKind) isChange() bool {
 	switch k {
 	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
-		NoticeLocatorDown, NoticeLocatorUp, NoticeSiblingHeard, NoticeSiblingSilent, NoticeDetour, NoticeDetourEnded:
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeSiblingHeard, NoticeSiblingSilent, NoticeDetour, NoticeDetourEnded:
 		return true
 	}
 	return false

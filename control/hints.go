@@ -6,7 +6,8 @@ package control
 // it is believed. Locator-Status-Bits and Echo-Nonce are for trusted networks alone and are
 // believed there; an ICMP unreachable is believed where another locator is known to answer,
 // so that a forged one moves traffic between paths that work and stops none. Whatever is
-// believed, RLOC-probes are sent at once, and their answers take a hint back. Nobody is
+// believed, RLOC-probes are sent at once, and their answers take a hint back; where none comes, a hint
+// is forgotten after hintHold, and the locator is as one that does not answer. Nobody is
 // believed to be down for being silent (RFC 9300 s.10): it makes a probe go out, no more. Nothing here looks at packets.
 
 import (
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// hintHold is how long a locator that a hint took out of use stays so where no
-	// RLOC-probe can take the hint back.
+	// hintHold is how long a locator that a hint took out of use stays so where no answer
+	// to an RLOC-probe takes the hint back.
 	hintHold = 30 * time.Second
 	// statusBitHold is how old a status bit has to be for a Map-Reply to be newer: the site registers
 	// what the bit says at once, and tells its peers.
@@ -102,7 +103,7 @@ func (p *prober) setStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
 		p.raise(id)
 	case !up && at < 0 && len(l.loweredBy) < maxLoweredBy:
 		l.loweredBy, l.loweredAt = append(l.loweredBy, by), p.h.now
-		p.table.down(l, LocatorStatusBit)
+		p.table.fall(l, LocatorDown, LocatorStatusBit)
 	}
 }
 
@@ -129,18 +130,21 @@ func (t *locatorTable) lowered(l *locator, known bool) []lisp.Prefix {
 	return l.loweredBy
 }
 
-// raise lets a locator be used again that no status bit holds down any more, unless it
-// flapped or its probes stay unanswered.
+// raise lets a locator be used again that no status bit holds down any more: before others
+// unless it flapped or its probes stay unanswered.
 func (p *prober) raise(id uint32) {
 	l := p.table.rows.at(id)
 	switch {
 	case len(l.loweredBy) > 0 || l.reason != LocatorStatusBit:
+	case p.probes(l.rloc) && l.probes.unanswered > p.config.Retries:
+		p.table.set(l, LocatorUnconfirmed, LocatorUnanswered)
 	case p.h.now < l.heldUntil:
-		p.table.timers.set(id, l.heldUntil)
+		p.table.set(l, LocatorUnconfirmed, LocatorReturning)
+		if !p.probes(l.rloc) {
+			p.table.timers.set(id, l.heldUntil)
+		}
 	case !p.probes(l.rloc):
 		p.table.set(l, LocatorUnknown, LocatorNotProbed)
-	case l.probes.unanswered > p.config.Retries:
-		p.table.set(l, LocatorDown, LocatorUnanswered)
 	default:
 		p.table.set(l, LocatorUnknown, LocatorAwaitsReply)
 		p.table.timers.set(id, p.h.now)
@@ -148,15 +152,16 @@ func (p *prober) raise(id uint32) {
 }
 
 // distrust acts on a hint that a locator is gone: it is probed at once, and left where the
-// hint is believed and the mapping has another locator that may be used.
+// hint is believed and the mapping has another locator that may be used. One that is
+// unconfirmed has been left already.
 func (p *prober) distrust(r lisp.RLOC, reason LocatorReason, believed bool) {
 	id, l, known := p.table.get(r)
 	if !known {
 		p.h.count(RefusedHint)
 		return
 	}
-	if believed && l.state != LocatorDown && p.otherUsable(l) {
-		p.table.down(l, reason)
+	if believed && !l.isFallen() && p.otherUsable(l) {
+		p.table.fall(l, LocatorDown, reason)
 	}
 	if p.probes(r) {
 		p.suspect(r)
@@ -191,10 +196,10 @@ func (p *prober) handleHold(id uint32) {
 	switch {
 	case l.reason == LocatorStatusBit:
 		p.raise(id)
-	case p.probes(l.rloc):
-	case l.hinted() && p.h.now >= l.heldUntil:
+	case p.probes(l.rloc) || !l.hinted() && l.reason != LocatorReturning:
+	case p.h.now >= l.heldUntil:
 		p.table.set(l, LocatorUnknown, LocatorNotProbed)
-	case l.hinted():
+	default:
 		p.table.timers.set(id, l.heldUntil)
 	}
 }
@@ -208,6 +213,9 @@ func (p *prober) handleHeard(heard []Heard) {
 			continue
 		}
 		l.heardAt = max(l.heardAt, min(p.h.instant(h.LastHeardAt), p.h.now))
+		if l.state == LocatorUnconfirmed {
+			p.table.tell(l)
+		}
 		if p.probes(l.rloc) && !p.h.cutOff && l.isSilent() {
 			p.noteSilence(l)
 		}
@@ -217,7 +225,7 @@ func (p *prober) handleHeard(heard []Heard) {
 // isSilent reports whether packets were sent to a locator for a while since it was last heard from, which was in
 // the state that it has, and nobody looked after it for that.
 func (l *locator) isSilent() bool {
-	return l.state != LocatorDown && l.heardAt > l.changedAt && l.silence != l.heardAt && l.sentAt-l.heardAt >= instant(longSilence)
+	return !l.isFallen() && l.heardAt > l.changedAt && l.silence != l.heardAt && l.sentAt-l.heardAt >= instant(longSilence)
 }
 
 func (p *prober) noteSilence(l *locator) {

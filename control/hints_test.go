@@ -71,9 +71,9 @@ func TestFlappingStatusBitIsHeldDown(t *testing.T) {
 			x1.bits(0b10, 32)
 			x1.bits(0b11, 32)
 		}
-		x1.wantLocator(hinted, LocatorDown, LocatorStatusBit)
-		n.run(flapHold + 15*time.Second) // the third fall: 20 seconds, and a probe
-		if l := x1.locator(hinted); l.State == LocatorDown {
+		x1.wantLocator(hinted, LocatorUnconfirmed, LocatorReturning) // other locators are used before it
+		n.run(flapHold + 15*time.Second)                             // the third fall: 20 seconds, and a probe
+		if l := x1.locator(hinted); l.State != LocatorUnconfirmed && l.State != LocatorUnknown && l.State != LocatorUp {
 			t.Errorf("probing off %v: %s is held for ever: %+v", p.Off, hinted, l)
 		}
 	}
@@ -344,7 +344,7 @@ func TestSilenceFindsWhoIsGone(t *testing.T) {
 	x1.heard(hinted, longSilence)
 	x1.wantLocator(hinted, LocatorUp, LocatorAnswered)
 	n.run(4 * time.Second)
-	x1.wantLocator(hinted, LocatorDown, LocatorUnanswered)
+	x1.wantLocator(hinted, LocatorUnconfirmed, LocatorUnanswered)
 	x1.use("10.2.0.0/16")
 	x1.heard(hinted, 6*time.Second)
 	x1.wantCounter(LocatorWentSilent, 1)
@@ -412,7 +412,7 @@ func TestSpareLocatorMayBeSilent(t *testing.T) {
 	if first.sentAt != 5 || spare.sentAt != 0 {
 		t.Errorf("sent at %d and %d, want 5 and never", first.sentAt, spare.sentAt)
 	}
-	table.set(first, LocatorDown, LocatorUnanswered)
+	table.set(first, LocatorUnconfirmed, LocatorUnanswered)
 	table.used(m, 7)
 	if first.sentAt != 5 || spare.sentAt != 7 {
 		t.Errorf("sent at %d and %d, want 5 and 7", first.sentAt, spare.sentAt)

@@ -292,7 +292,7 @@ func (r *itr) handleMapReply(m *mapReply) {
 		r.h.count(RefusedNonce)
 		return
 	}
-	asked := r.pending.requests.at(id).prefix
+	asked, solicited := r.pending.requests.at(id).prefix, r.pending.requests.at(id).smrInvoked
 	if !related(asked, m.mappings) {
 		r.h.count(RefusedUnrelatedPrefix)
 		return
@@ -300,7 +300,9 @@ func (r *itr) handleMapReply(m *mapReply) {
 	r.resolvers.answered(resolver, r.h.now-sentAt)
 	r.settle(id)
 	r.h.notice(Notice{Kind: NoticeMapReplyReceived, Prefix: asked, Remote: m.from})
-	r.take(asked, m)
+	if !r.keeps(asked, solicited, m) {
+		r.take(asked, m)
+	}
 }
 
 // related reports whether the records speak about what was asked: one covers it

@@ -5,25 +5,35 @@ package control
 // The ITR's locators: one row for each RLOC of the map-cache, with one state, its
 // reason and its age (RFC 9301 s.7, RFC 9300 s.10). Who says that a locator answers
 // or not is probing.go's; here is what becomes of it: hysteresis, so that a path
-// that flaps does not move the traffic each time. It never sends anything.
+// that flaps does not move the traffic each time. Unanswered probes say that nobody
+// answers, not that nothing forwards: such a locator is unconfirmed, and is used where a
+// mapping has no better one. It never sends anything.
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"time"
 
 	"loci/lisp"
 )
 
-// LocatorState says whether packets are sent to an RLOC.
+// LocatorState says whether packets are sent to an RLOC, and before which others.
 type LocatorState string
 
-// The states. An unknown locator is used: nothing speaks against it yet.
+// The states. An unknown locator is used as one that is up: nothing speaks against it yet.
 const (
-	LocatorUnknown LocatorState = "unknown"
-	LocatorUp      LocatorState = "up"
-	LocatorDown    LocatorState = "down"
+	LocatorUnknown     LocatorState = "unknown"
+	LocatorUp          LocatorState = "up"
+	LocatorUnconfirmed LocatorState = "unconfirmed" // used where a mapping has none that is up or unknown
+	LocatorDown        LocatorState = "down"        // never used
+	// LocatorHeard is how the data plane is told of an unconfirmed locator that packets came
+	// from within heardFor, or that answers again: it is used before the other unconfirmed ones.
+	LocatorHeard LocatorState = "heard"
 )
+
+// heardFor is how long an unconfirmed locator counts as heard from.
+const heardFor = 10 * time.Second
 
 // LocatorReason says why a locator is in its state.
 type LocatorReason string
@@ -34,16 +44,17 @@ const (
 	LocatorAwaitsReply   LocatorReason = "awaits-reply"      // the first RLOC-probes are under way
 	LocatorAnswered      LocatorReason = "probe-answered"    // the last RLOC-probe was answered
 	LocatorUnanswered    LocatorReason = "probes-unanswered" // the RLOC-probe and its retries were not
-	LocatorNoAlternative LocatorReason = "no-alternative"    // it never answered, but the mapping has no other locator
-	LocatorAdopted       LocatorReason = "adopted"           // down already before the restart
+	LocatorReturning     LocatorReason = "returning"         // nothing speaks against it any more, but it has to prove itself
+	LocatorAdopted       LocatorReason = "adopted"           // down or unconfirmed already before the restart
 	LocatorStatusBit     LocatorReason = "status-bit"        // its site's Locator-Status-Bit says so
 	LocatorNonceMismatch LocatorReason = "nonce-not-echoed"  // it sends packets without the nonce that it was to echo
 	LocatorUnreachable   LocatorReason = "icmp-unreachable"  // ICMP says so, and another locator answers
 )
 
-// Hysteresis. A locator goes down at once when its probes stay unanswered: traffic
-// is lost. It comes back after upAnswers answers in a row, and when it went down
-// again within flapMemory, not before a time that doubles with each fall.
+// Hysteresis. A locator falls at once when its probes stay unanswered: traffic
+// may be lost. It comes back after upAnswers answers in a row, and when it fell
+// again within flapMemory, not before a time that doubles with each fall. Until then it is
+// unconfirmed: hysteresis takes no mapping its last locator.
 const (
 	upAnswers   = 3
 	flapMemory  = 10 * time.Minute
@@ -62,14 +73,14 @@ type locator struct {
 	state     LocatorState
 	reason    LocatorReason
 	changedAt instant
-	told      bool // the data plane was told that it is down
-	certain   bool // it was told anything by this run
+	told      LocatorState // by the data plane: LocatorUp where it was told nothing
+	certain   bool         // it was told anything by this run
 
 	proven    bool // it answered at least once
 	downs     int  // falls within flapMemory of each other
 	downAt    instant
 	heldUntil instant       // not up before
-	answers   int           // in a row, since it went down
+	answers   int           // in a row, since it fell
 	alone     int           // mappings in which no other locator may be used
 	loweredBy []lisp.Prefix // mappings whose Locator-Status-Bits hold it down
 	loweredAt instant       // when the last of them did
@@ -123,7 +134,7 @@ func (t *locatorTable) track(m lisp.Mapping, first func(id uint32)) {
 		}
 		id := t.rows.add(locator{
 			rloc: l.RLOC, prefix: m.Prefix, mappings: 1, alone: alone, usedAt: t.h.now,
-			state: LocatorUnknown, reason: LocatorNotProbed, changedAt: t.h.now,
+			state: LocatorUnknown, reason: LocatorNotProbed, changedAt: t.h.now, told: LocatorUp,
 		})
 		t.rows.at(id).serves(m.Prefix)
 		t.byRLOC[l.RLOC] = id
@@ -176,8 +187,8 @@ func (t *locatorTable) untrack(m lisp.Mapping, keepBits bool, raise, last func(i
 			continue
 		}
 		last(id)
-		if row.told {
-			t.tell(row, false)
+		if row.told != LocatorUp {
+			t.forget(row.rloc)
 		}
 		t.timers.remove(id)
 		delete(t.byRLOC, l.RLOC)
@@ -201,27 +212,39 @@ func aloneIn(m lisp.Mapping) int {
 
 // used notes that a mapping with these locators forwarded something.
 func (t *locatorTable) used(m lisp.Mapping, at instant) {
-	best := t.bestPriority(m.Locators)
+	best := notUsed
+	for _, l := range m.Locators {
+		best = min(best, t.preference(l))
+	}
 	for _, l := range m.Locators {
 		if _, row, known := t.get(l.RLOC); known {
 			row.usedAt, row.prefix = max(row.usedAt, at), m.Prefix
 			row.serves(m.Prefix)
-			if l.Usable() && l.Priority == best {
+			if best != notUsed && t.preference(l) == best {
 				row.sentAt = max(row.sentAt, at)
 			}
 		}
 	}
 }
 
-// bestPriority is that of the locators which packets are sent to now: the lowest of those that are not down.
-func (t *locatorTable) bestPriority(set lisp.LocatorSet) uint8 {
-	best := uint8(lisp.PriorityUnused)
-	for _, l := range set {
-		if _, row, known := t.get(l.RLOC); known && l.Usable() && row.state != LocatorDown {
-			best = min(best, l.Priority)
-		}
+// notUsed is the preference of a locator that packets are not sent to.
+const notUsed = math.MaxInt
+
+// preference orders the locators of a set as the data plane does: by state, then by priority. The lowest are used.
+func (t *locatorTable) preference(l lisp.Locator) int {
+	_, row, known := t.get(l.RLOC)
+	if !known || !l.Usable() {
+		return notUsed
 	}
-	return best
+	switch t.forPlane(row) {
+	case LocatorUp:
+		return int(l.Priority)
+	case LocatorHeard:
+		return lisp.PriorityUnused + int(l.Priority)
+	case LocatorUnconfirmed:
+		return 2*lisp.PriorityUnused + int(l.Priority)
+	}
+	return notUsed
 }
 
 // active yields the locators from a row on that were of use lately, of a batch of rows.
@@ -248,7 +271,7 @@ func (t *locatorTable) set(l *locator, state LocatorState, reason LocatorReason)
 		l.state, l.changedAt = state, t.h.now
 		t.noteChange(l, was)
 	}
-	t.tell(l, state == LocatorDown)
+	t.tell(l)
 }
 
 func (t *locatorTable) noteChange(l *locator, was LocatorState) {
@@ -256,7 +279,10 @@ func (t *locatorTable) noteChange(l *locator, was LocatorState) {
 	switch {
 	case l.state == LocatorDown:
 		t.h.count(LocatorWentDown)
-	case was == LocatorDown:
+	case l.state == LocatorUnconfirmed:
+		kind = NoticeLocatorUnconfirmed
+		t.h.count(LocatorWentUnconfirmed)
+	case was == LocatorDown || was == LocatorUnconfirmed:
 		kind = NoticeLocatorUp
 		t.h.count(LocatorCameUp)
 	default:
@@ -267,47 +293,69 @@ func (t *locatorTable) noteChange(l *locator, was LocatorState) {
 
 // tell keeps the data plane's view in step. It takes every RLOC for up that it was not
 // told about; but an earlier run may have told it, so the first verdict is always said.
-func (t *locatorTable) tell(l *locator, down bool) {
-	if l.told == down && (l.certain || l.reason == LocatorAwaitsReply) {
+func (t *locatorTable) tell(l *locator) {
+	state := t.forPlane(l)
+	if l.told == state && (l.certain || l.reason == LocatorAwaitsReply) {
 		return
 	}
-	l.told, l.certain = down, true
-	t.h.emit(SetLocatorState{RLOC: l.rloc, Up: !down})
+	l.told, l.certain = state, true
+	t.h.emit(SetLocatorState{RLOC: l.rloc, State: state})
 }
 
-// down notes that a locator does not answer, or what else speaks against it. The last
-// word is the site's own.
-func (t *locatorTable) down(l *locator, reason LocatorReason) {
+// forPlane is a locator's state as the data plane is told it.
+func (t *locatorTable) forPlane(l *locator) LocatorState {
+	switch {
+	case l.state == LocatorDown:
+		return LocatorDown
+	case l.state != LocatorUnconfirmed:
+		return LocatorUp
+	case l.answers > 0 || t.heardWithin(l, heardFor):
+		return LocatorHeard
+	}
+	return LocatorUnconfirmed
+}
+
+// heardWithin reports whether data packets came from a locator so lately.
+func (t *locatorTable) heardWithin(l *locator, d time.Duration) bool {
+	return l.heardAt > 0 && t.h.now-l.heardAt < instant(d)
+}
+
+// isFallen reports whether a locator is unconfirmed or down.
+func (l *locator) isFallen() bool { return l.state == LocatorUnconfirmed || l.state == LocatorDown }
+
+// fall makes a locator unconfirmed or down.
+func (t *locatorTable) fall(l *locator, to LocatorState, reason LocatorReason) {
 	l.answers = 0
-	if l.state == LocatorDown {
-		if reason == LocatorStatusBit || l.hinted() {
-			t.set(l, LocatorDown, reason)
+	if !l.isFallen() {
+		if l.downAt != 0 && t.h.now-l.downAt < instant(flapMemory) {
+			l.downs++
+		} else {
+			l.downs = 0
 		}
-		return
+		l.downAt, l.heldUntil = t.h.now, t.h.now
+		if l.downs > 0 {
+			l.heldUntil += instant(min(flapHold<<min(l.downs-1, 16), flapHoldMax))
+		}
 	}
-	if l.downAt != 0 && t.h.now-l.downAt < instant(flapMemory) {
-		l.downs++
-	} else {
-		l.downs = 0
-	}
-	l.downAt, l.heldUntil = t.h.now, t.h.now
-	if l.downs > 0 {
-		l.heldUntil += instant(min(flapHold<<min(l.downs-1, 16), flapHoldMax))
-	}
-	t.set(l, LocatorDown, reason)
+	t.set(l, to, reason)
 }
 
-// answered notes an answer; a locator that is down comes back by several of them, by one
+// answered notes an answer; a locator that fell comes back by several of them, by one
 // when only a hint took it out of use, and by none when its site says that it is down.
 func (t *locatorTable) answered(l *locator) {
 	l.proven = true
-	if l.state == LocatorDown {
-		l.answers++
-		if len(l.loweredBy) > 0 || l.answers < upAnswers && !l.hinted() || t.h.now < l.heldUntil {
-			return
-		}
+	if !l.isFallen() {
+		t.set(l, LocatorUp, LocatorAnswered)
+		return
 	}
-	t.set(l, LocatorUp, LocatorAnswered)
+	l.answers++
+	switch {
+	case len(l.loweredBy) > 0:
+	case l.answers < upAnswers && !l.hinted(), t.h.now < l.heldUntil:
+		t.set(l, LocatorUnconfirmed, LocatorReturning)
+	default:
+		t.set(l, LocatorUp, LocatorAnswered)
+	}
 }
 
 // reset forgets what was known: nobody probes any more.
@@ -316,30 +364,30 @@ func (t *locatorTable) reset(l *locator) {
 	t.set(l, LocatorUnknown, LocatorNotProbed)
 }
 
-// adoptDown takes over from the data plane which locators were down before a
-// restart. Nothing may be sent there until they answer; those that no mapping has
-// any more are forgotten.
-func (t *locatorTable) adoptDown(rlocs []lisp.RLOC) {
-	for _, r := range rlocs {
-		_, l, known := t.get(r)
+// adopt takes over from the data plane which locators were down or unconfirmed before a
+// restart. They stay so until they answer; those that no mapping has any more are forgotten.
+func (t *locatorTable) adopt(kept []SetLocatorState) {
+	for _, k := range kept {
+		_, l, known := t.get(k.RLOC)
 		if !known {
-			t.forget([]lisp.RLOC{r})
+			t.forget(k.RLOC)
 			continue
 		}
-		l.told = true
-		if l.state == LocatorUnknown && l.reason != LocatorNotProbed {
-			l.state, l.reason, l.changedAt, l.downAt = LocatorDown, LocatorAdopted, t.h.now, t.h.now
+		l.told = k.State
+		if l.state != LocatorUnknown || l.reason == LocatorNotProbed || k.State == LocatorUp {
+			t.tell(l)
 			continue
 		}
-		t.tell(l, l.state == LocatorDown)
+		l.state, l.reason, l.changedAt, l.downAt = LocatorUnconfirmed, LocatorAdopted, t.h.now, t.h.now
+		if k.State == LocatorDown {
+			l.state = LocatorDown
+		}
 	}
 }
 
-// forget makes the data plane use RLOCs again that nothing is known about.
-func (t *locatorTable) forget(rlocs []lisp.RLOC) {
-	for _, r := range rlocs {
-		t.h.emit(SetLocatorState{RLOC: r, Up: true})
-	}
+// forget makes the data plane use an RLOC again that nothing is known about.
+func (t *locatorTable) forget(r lisp.RLOC) {
+	t.h.emit(SetLocatorState{RLOC: r, State: LocatorUp})
 }
 
 // status yields the locators in the order of RLOCs.
@@ -371,13 +419,13 @@ func (t *locatorTable) page(from uint32, most int) (page []LocatorStatus, next u
 func (t *locatorTable) rowStatus(id uint32) LocatorStatus {
 	l := t.rows.at(id)
 	s := LocatorStatus{
-		RLOC: l.rloc, State: l.state, Reason: l.reason, ChangedAt: t.h.time(l.changedAt), Mappings: l.mappings, Prefix: l.prefix,
+		RLOC: l.rloc, State: l.state, Told: l.told, Reason: l.reason, ChangedAt: t.h.time(l.changedAt), Mappings: l.mappings, Prefix: l.prefix,
 		ProbesSent: l.probes.sent, ProbesAnswered: l.probes.answered, RoundTrip: l.trips.status(),
 	}
 	if l.heardAt > 0 {
 		s.LastHeardAt, s.Silent = t.h.time(l.heardAt), l.silence == l.heardAt
 	}
-	if l.state == LocatorDown && l.heldUntil > t.h.now {
+	if l.isFallen() && l.heldUntil > t.h.now {
 		s.HeldUntil = t.h.time(l.heldUntil)
 	}
 	if l.probes.sentAt != 0 {

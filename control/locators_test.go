@@ -50,8 +50,9 @@ func (d *testNode) wantLocator(r string, state LocatorState, reason LocatorReaso
 	if l.State != state || l.Reason != reason {
 		d.net.t.Errorf("%s: locator %s is %s (%s), want %s (%s)", d.name, r, l.State, l.Reason, state, reason)
 	}
-	if d.down[rloc(r)] != (state == LocatorDown) {
-		d.net.t.Errorf("%s: the data plane was told %v about %s, which is %s", d.name, d.down, r, state)
+	want := map[LocatorState]LocatorState{LocatorDown: LocatorDown, LocatorUnconfirmed: LocatorUnconfirmed}[state]
+	if told := d.states[rloc(r)]; told != want && (want != LocatorUnconfirmed || told != LocatorHeard) {
+		d.net.t.Errorf("%s: the data plane was told %v about %s, which is %s", d.name, d.states, r, state)
 	}
 	return l
 }
@@ -120,13 +121,13 @@ func TestProbesAreJitteredAndHaveTheirOwnNonces(t *testing.T) {
 }
 
 // Shows RFC 9300 s.10 (4).
-func TestSilentLocatorGoesDownAndComesBack(t *testing.T) {
+func TestSilentLocatorIsUnconfirmedAndComesBack(t *testing.T) {
 	for _, family := range []struct{ dead, alive string }{{"192.0.2.2", "2001:db8:f::2"}, {"2001:db8:f::2", "192.0.2.2"}} {
 		n, x1, _ := probedSites(t, "10.2.0.9")
 		n.lose = deaf(family.dead)
 		at := n.now
 		n.run(10*time.Second*12/10 + 4*time.Second)
-		l := x1.wantLocator(family.dead, LocatorDown, LocatorUnanswered)
+		l := x1.wantLocator(family.dead, LocatorUnconfirmed, LocatorUnanswered)
 		if took := l.ChangedAt.Sub(at); took > 3*10*time.Second {
 			t.Errorf("noticed after %s", took)
 		}
@@ -140,15 +141,16 @@ func TestSilentLocatorGoesDownAndComesBack(t *testing.T) {
 		n.lose = nil
 		n.run(60 * time.Second)
 		x1.wantLocator(family.dead, LocatorUp, LocatorAnswered)
-		x1.wantCounter(LocatorWentDown, 1)
+		x1.wantCounter(LocatorWentUnconfirmed, 1)
 		x1.wantCounter(LocatorCameUp, 1)
+		x1.wantCounter(LocatorWentDown, 0)
 		kinds := []NoticeKind{}
 		for _, notice := range x1.notices {
-			if notice.Kind == NoticeLocatorDown || notice.Kind == NoticeLocatorUp {
+			if notice.Kind == NoticeLocatorUnconfirmed || notice.Kind == NoticeLocatorDown || notice.Kind == NoticeLocatorUp {
 				kinds = append(kinds, notice.Kind)
 			}
 		}
-		if !slices.Equal(kinds, []NoticeKind{NoticeLocatorDown, NoticeLocatorUp}) {
+		if !slices.Equal(kinds, []NoticeKind{NoticeLocatorUnconfirmed, NoticeLocatorUp}) {
 			t.Errorf("notices %v", kinds)
 		}
 	}
@@ -182,16 +184,16 @@ func TestFlappingLocatorIsHeldDown(t *testing.T) {
 		before := n.now
 		for n.now.Sub(before) < 40*time.Second {
 			n.run(time.Second)
-			if !x1.down[rloc("192.0.2.2")] {
+			if _, fallen := x1.states[rloc("192.0.2.2")]; !fallen {
 				up += time.Second
 			}
 		}
 	}
-	if falls := x1.counter(LocatorWentDown); falls > 8 {
+	if falls := x1.counter(LocatorWentUnconfirmed); falls > 8 {
 		t.Errorf("%d of 12 falls moved the traffic", falls)
 	}
-	if x1.locator("192.0.2.2").HeldUntil.IsZero() && x1.down[rloc("192.0.2.2")] {
-		t.Error("nothing tells until when it is held down")
+	if l := x1.locator("192.0.2.2"); l.HeldUntil.IsZero() && l.State != LocatorUp {
+		t.Error("nothing tells until when it is held back")
 	}
 	n.run(10 * time.Minute)
 	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
@@ -212,25 +214,24 @@ func TestSiteThatAnswersNoProbes(t *testing.T) {
 	}
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(10 * time.Minute)
-	if len(x1.down) != 0 {
-		t.Errorf("down are %v: nothing is better than they are", x1.down)
+	for _, r := range []string{"192.0.2.2", "2001:db8:f::2"} {
+		x1.wantLocator(r, LocatorUnconfirmed, LocatorUnanswered) // both alike: they share the traffic
 	}
-	x1.wantLocator("192.0.2.2", LocatorUnknown, LocatorNoAlternative)
 	n.lose = deaf("192.0.2.2") // the other one answers now
 	n.run(2 * time.Minute)
 	x1.wantLocator("2001:db8:f::2", LocatorUp, LocatorAnswered)
-	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
+	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
 }
 
 func TestLocatorThatNoMappingHasIsForgotten(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	n.lose = deaf("192.0.2.2")
 	n.run(20 * time.Second)
-	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
+	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
 	n.run(31 * time.Minute) // idle
 	x1.wantNotCached("10.2.0.0/16")
-	if got := len(slices.Collect(x1.Locators())); got != 0 || len(x1.down) != 0 || len(x1.itr.prober.byNonce) != 0 {
-		t.Errorf("%d locators, %v down, %d nonces", got, x1.down, len(x1.itr.prober.byNonce))
+	if got := len(slices.Collect(x1.Locators())); got != 0 || len(x1.states) != 0 || len(x1.itr.prober.byNonce) != 0 {
+		t.Errorf("%d locators, %v not up, %d nonces", got, x1.states, len(x1.itr.prober.byNonce))
 	}
 }
 
@@ -252,20 +253,20 @@ func TestProbingSwitchedOffAndOn(t *testing.T) {
 	c.ITR = &on
 	x1.configure(c)
 	n.run(6 * time.Second)
-	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
+	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
 }
 
-func TestRestartKeepsDeadLocatorsDown(t *testing.T) {
+func TestRestartKeepsWhatWasKnownOfLocators(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	n.lose = deaf("192.0.2.2")
 	n.run(20 * time.Second)
-	x1.down[rloc("203.0.113.9")] = true // of a mapping that is gone
+	x1.states[rloc("203.0.113.9")] = LocatorDown // of a mapping that is gone
 	x1.start()
 	x1.AdoptMapCache(n.now, []MapCacheEntry{x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]})
-	x1.AdoptDownLocators(n.now, []lisp.RLOC{rloc("192.0.2.2"), rloc("203.0.113.9")})
+	x1.AdoptLocatorStates(n.now, []SetLocatorState{{rloc("192.0.2.2"), LocatorUnconfirmed}, {rloc("203.0.113.9"), LocatorDown}})
 	x1.drain()
-	x1.wantLocator("192.0.2.2", LocatorDown, LocatorAdopted)
-	if x1.down[rloc("203.0.113.9")] {
+	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorAdopted)
+	if _, left := x1.states[rloc("203.0.113.9")]; left {
 		t.Error("a locator of no mapping stays down")
 	}
 	n.run(3 * time.Second)
@@ -281,7 +282,7 @@ func TestRestartThatForgetsDeadLocators(t *testing.T) {
 	n, x1, _ := probedSites(t, "10.2.0.9")
 	n.lose = deaf("192.0.2.2")
 	n.run(20 * time.Second)
-	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
+	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
 	n.lose = nil
 	x1.start()
 	x1.AdoptMapCache(n.now, []MapCacheEntry{x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]})
@@ -465,7 +466,7 @@ func TestLocatorHintProbesAtOnce(t *testing.T) {
 	x1.wantCounter(RLOCProbeSent, sent+1)
 	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered) // a hint is not believed
 	n.run(4 * time.Second)
-	x1.wantLocator("192.0.2.2", LocatorDown, LocatorUnanswered)
+	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
 }
 
 func TestLocatorTableIsBounded(t *testing.T) {

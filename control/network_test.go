@@ -43,7 +43,7 @@ type testNode struct {
 	removed  map[lisp.Prefix]RemoveReason
 	database map[lisp.Prefix]DatabaseMapping
 	notices  []Notice
-	down     map[lisp.RLOC]bool // as the data plane was told
+	states   map[lisp.RLOC]LocatorState // as the data plane was told, of those that are not up
 	sent     []SendPacket
 	sentAt   []time.Time
 }
@@ -91,7 +91,7 @@ func (d *testNode) start() {
 	d.Node = node
 	if d.cache == nil {
 		d.cache, d.database = make(map[lisp.Prefix]MapCacheEntry), make(map[lisp.Prefix]DatabaseMapping)
-		d.removed, d.down = make(map[lisp.Prefix]RemoveReason), make(map[lisp.RLOC]bool)
+		d.removed, d.states = make(map[lisp.Prefix]RemoveReason), make(map[lisp.RLOC]LocatorState)
 	}
 	d.drain()
 }
@@ -125,8 +125,8 @@ func (d *testNode) drain() {
 		case RemoveDatabase:
 			delete(d.database, e.Prefix)
 		case SetLocatorState:
-			if delete(d.down, e.RLOC); !e.Up {
-				d.down[e.RLOC] = true
+			if delete(d.states, e.RLOC); e.State != LocatorUp {
+				d.states[e.RLOC] = e.State
 			}
 		case Notice:
 			d.notices = append(d.notices, e)

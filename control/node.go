@@ -545,17 +545,17 @@ func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
 	}
 }
 
-// AdoptDownLocators takes over which RLOCs the data plane holds for down since before
-// a restart. Call it after AdoptMapCache. Without it they stay down there until they
-// answer a probe, and for ever when RLOC-probing is off now.
-func (n *Node) AdoptDownLocators(now time.Time, rlocs []lisp.RLOC) {
+// AdoptLocatorStates takes over which RLOCs the data plane holds for down or unconfirmed
+// since before a restart. Call it after AdoptMapCache. Without it they stay so there until
+// they answer a probe, and for ever when RLOC-probing is off now.
+func (n *Node) AdoptLocatorStates(now time.Time, kept []SetLocatorState) {
 	n.host.turn(now)
 	if n.itr == nil {
 		table := newLocatorTable(n.host)
-		table.forget(rlocs)
+		table.adopt(kept)
 		return
 	}
-	n.itr.prober.table.adoptDown(rlocs)
+	n.itr.prober.table.adopt(kept)
 }
 
 // Shutdown is the last call; as long as it reports that there is more, call it again. What left the Database is withdrawn

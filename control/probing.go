@@ -4,7 +4,7 @@ package control
 
 // RLOC-probing (RFC 9301 s.7.1): Map-Requests with the P bit, straight to each RLOC
 // of the map-cache, and what their answers say. A probe that stays unanswered is
-// retried at short intervals, then the locator is down; it goes on being probed, less
+// retried at short intervals, then the locator is unconfirmed; it goes on being probed, less
 // and less often. A mapping in an answer is never believed: when it differs, the
 // mapping system is asked, because nothing authenticates the answer.
 
@@ -21,7 +21,7 @@ import (
 const (
 	// probeNonces is how many unanswered probes of a locator may still be answered.
 	probeNonces = 4
-	// probeBackoffMax bounds the doublings of the interval for locators that are down.
+	// probeBackoffMax bounds the doublings of the interval for locators that do not answer.
 	probeBackoffMax = 2
 	// probeJitterPart: intervals vary by up to this part of them, to both sides.
 	probeJitterPart = 5
@@ -197,8 +197,11 @@ func (p *prober) due(id uint32, cached *mapCache) {
 		l.answers = 0
 	}
 	if l.probes.unanswered > p.config.Retries {
-		p.judge(l, entry)
+		p.judge(l)
 		p.renew(l, entry)
+	}
+	if l.state == LocatorUnconfirmed {
+		p.table.tell(l) // it may be long since it was heard from
 	}
 	p.send(id)
 	p.table.timers.set(id, p.h.after(p.wait(l)))
@@ -213,22 +216,15 @@ func (p *prober) wait(l *locator) time.Duration {
 	return p.jittered(p.config.Interval << min(over-1, probeBackoffMax))
 }
 
-// judge says what a locator is whose probe and retries stay unanswered. One that
-// never answered may sit behind a filter for probes: it is used on, and shares the
-// traffic with others like it, until the mapping has one that does answer.
-func (p *prober) judge(l *locator, entry *cacheEntry) {
-	if l.proven || l.state == LocatorDown || p.hasAlternative(l, entry.mapping.Locators) {
-		p.table.down(l, LocatorUnanswered)
-		return
+// judge says what a locator is whose probe and retries stay unanswered: unconfirmed. Its
+// control plane may be dead, or behind a filter for probes, and its data plane forward. Old
+// evidence that it is down counts no more than that: nobody sends there any more, so that
+// nothing new can say so. A status bit holds until it returns.
+func (p *prober) judge(l *locator) {
+	old := l.reason == LocatorAdopted || l.hinted() && p.h.now-l.changedAt >= instant(hintHold)
+	if l.state != LocatorDown || old {
+		p.table.fall(l, LocatorUnconfirmed, LocatorUnanswered)
 	}
-	p.table.set(l, LocatorUnknown, LocatorNoAlternative)
-}
-
-func (p *prober) hasAlternative(l *locator, set lisp.LocatorSet) bool {
-	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
-		_, other, known := p.table.get(o.RLOC)
-		return o.RLOC != l.rloc && o.Usable() && known && other.state == LocatorUp
-	})
 }
 
 // mappingFor finds a mapping of the map-cache that has the locator: mostly the one
@@ -367,7 +363,7 @@ func (p *prober) answered(id uint32) {
 	l.probes.renewal = renewal{}
 	p.table.answered(l)
 	wait := p.jittered(p.config.Interval)
-	if l.state == LocatorDown && len(l.loweredBy) == 0 && p.h.now+instant(p.config.Interval) >= l.heldUntil {
+	if l.isFallen() && len(l.loweredBy) == 0 && p.h.now+instant(p.config.Interval) >= l.heldUntil {
 		wait = min(p.config.Interval, max(p.config.RetriesInterval, confirmInterval))
 	}
 	p.table.timers.set(id, p.h.after(wait))

@@ -119,8 +119,8 @@ func (r *retirement) step(n *Node) bool {
 	case r.locator < uint32(r.locators.rows.len()):
 		l := r.locators.rows.at(r.locator)
 		r.locator++
-		if l.told && !n.itr.holdsDown(l) {
-			n.host.emit(SetLocatorState{RLOC: l.rloc, Up: true})
+		if l.told != LocatorUp && !n.itr.holdsBack(l) {
+			n.host.emit(SetLocatorState{RLOC: l.rloc, State: LocatorUp})
 		}
 	default:
 		return false
@@ -157,11 +157,11 @@ func (r *itr) hasMapping(old *cacheEntry) bool {
 	return ok
 }
 
-// holdsDown reports whether the ITR, nil for none, told the data plane itself that a locator is down.
-func (r *itr) holdsDown(old *locator) bool {
+// holdsBack reports whether the ITR, nil for none, told the data plane itself that a locator is not up.
+func (r *itr) holdsBack(old *locator) bool {
 	if r == nil {
 		return false
 	}
 	_, l, ok := r.prober.table.get(old.rloc)
-	return ok && l.told
+	return ok && l.told != LocatorUp
 }

@@ -27,7 +27,7 @@ func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 		if !ok {
 			t.Fatalf("locator %d is not there", i)
 		}
-		s.itr.prober.table.down(l, LocatorUnanswered)
+		s.itr.prober.table.fall(l, LocatorUnconfirmed, LocatorUnanswered)
 	}
 	for i := range count {
 		fill(i)
@@ -49,7 +49,7 @@ func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 			case RemoveMapping:
 				removed[e.Prefix]++
 			case SetLocatorState:
-				if e.Up {
+				if e.State == LocatorUp {
 					up[e.RLOC]++
 				}
 			}

@@ -135,7 +135,7 @@ func TestLongWithoutALink(t *testing.T) {
 	n.linkDown(false)
 	n.cut = []string{rlocC} // it died meanwhile
 	n.run(2 * time.Second)
-	n.a.wantLocator(rlocC, LocatorDown, LocatorUnanswered)
+	n.a.wantLocator(rlocC, LocatorUnconfirmed, LocatorUnanswered)
 }
 
 // TestSiblingTakesOverADeadPath whose link is up.
@@ -203,7 +203,7 @@ func TestDeadSiteIsNoDeadPath(t *testing.T) {
 	if n.a.Detour().To.IsValid() || n.b.Detour().To.IsValid() {
 		t.Errorf("a: %+v, b: %+v", n.a.Detour(), n.b.Detour())
 	}
-	n.a.wantLocator(rlocC, LocatorDown, LocatorUnanswered)
+	n.a.wantLocator(rlocC, LocatorUnconfirmed, LocatorUnanswered)
 }
 
 // TestBothWithoutAPath: one of them keeps its R bit, or nobody would try them again.

@@ -109,6 +109,7 @@ const (
 type LocatorStatus struct {
 	RLOC           lisp.RLOC
 	State          LocatorState
+	Told           LocatorState // to the data plane, as SetLocatorState says it
 	Reason         LocatorReason
 	ChangedAt      time.Time   // of the state
 	HeldUntil      time.Time   // not up before, because it flapped; zero when not held

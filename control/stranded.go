@@ -25,7 +25,7 @@ type renewal struct {
 	gap    uint8
 }
 
-// isStranded reports whether every locator of a set was judged, and none answers. Its first
+// isStranded reports whether every locator of a set was judged, and none answers as yet. Its first
 // one is asked for all of them.
 func (p *prober) isStranded(set lisp.LocatorSet, by lisp.RLOC) bool {
 	first := true
@@ -34,7 +34,7 @@ func (p *prober) isStranded(set lisp.LocatorSet, by lisp.RLOC) bool {
 			continue
 		}
 		_, row, known := p.table.get(l.RLOC)
-		if !known || row.state != LocatorDown && row.reason != LocatorNoAlternative || first && l.RLOC != by {
+		if !known || !row.isFallen() || first && l.RLOC != by {
 			return false
 		}
 		first = false
@@ -64,12 +64,12 @@ func (r *itr) renew(l *locator, e *cacheEntry) {
 	}
 }
 
-// lookAgain makes the next RLOC-probe of locators that are down come soon, where another
+// lookAgain makes the next RLOC-probe of locators that do not answer come soon, where another
 // mapping came in place of one that had them: what else has them may have changed as well.
 func (p *prober) lookAgain(set lisp.LocatorSet) {
 	for _, l := range set {
 		id, row, known := p.table.get(l.RLOC)
-		if known && row.state == LocatorDown && p.probes(l.RLOC) {
+		if known && row.isFallen() && p.probes(l.RLOC) {
 			p.table.timers.set(id, min(p.table.timers.of(id), p.h.after(p.config.RetriesInterval)))
 		}
 	}

@@ -37,8 +37,8 @@ func TestSiteThatMovedUnheard(t *testing.T) {
 		x1.wantCached("10.2.0.0/16", "198.51.100.2", "2001:db8:e::2")
 		x1.wantCached("2001:db8:2::/48", "198.51.100.2", "2001:db8:e::2")
 		n.run(10 * time.Second)
-		if x1.locator("198.51.100.2").State != LocatorUp || len(x1.down) != 0 {
-			t.Errorf("%s: the new locator is %+v, down are %v", name, x1.locator("198.51.100.2"), x1.down)
+		if x1.locator("198.51.100.2").State != LocatorUp || len(x1.states) != 0 {
+			t.Errorf("%s: the new locator is %+v, not up are %v", name, x1.locator("198.51.100.2"), x1.states)
 		}
 		if got := x1.counter(MappingStranded); got < 2 || got > 4 {
 			t.Errorf("%s: %d Map-Requests for want of a locator", name, got)

@@ -252,13 +252,13 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	if entries >= adoptMany {
 		debug.FreeOSMemory() // building large tables leaves behind as much as they need
 	}
-	var down []lisp.RLOC
+	var kept []control.SetLocatorState
 	for rloc, state := range d.plane.LocatorStates() {
-		if state == dataplane.LocatorDown {
-			down = append(down, rloc)
+		if state != dataplane.LocatorUp {
+			kept = append(kept, control.SetLocatorState{RLOC: rloc, State: nodeState(state)})
 		}
 	}
-	node.AdoptDownLocators(now, down)
+	node.AdoptLocatorStates(now, kept)
 }
 
 // run is everything at work; it returns when the context ends.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -54,8 +55,9 @@ type explainer struct {
 	query    api.ExplainQuery
 	node     control.Explanation
 	settings dataplane.Settings
-	entry    *dataplane.MapCacheEntry // what packets meet
-	up       func(lisp.RLOC) bool     // as the data plane has it
+	entry    *dataplane.MapCacheEntry             // what packets meet
+	states   map[lisp.RLOC]dataplane.LocatorState // as the data plane has them
+	families map[bool]bool                        // in which this router has an RLOC: IPv4
 
 	answer api.Explanation
 }
@@ -65,7 +67,7 @@ func (d *daemon) explain(ctx context.Context, q api.ExplainQuery) (api.Explanati
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := explainer{now: time.Now(), query: q, node: node, settings: d.plan.Load().settings, up: func(lisp.RLOC) bool { return true }}
+	x := explainer{now: time.Now(), query: q, node: node, settings: d.plan.Load().settings, states: map[lisp.RLOC]dataplane.LocatorState{}, families: map[bool]bool{}}
 	if d.plane != nil {
 		x.look(d.plane)
 	}
@@ -75,15 +77,10 @@ func (d *daemon) explain(ctx context.Context, q api.ExplainQuery) (api.Explanati
 // look finds the data plane's entry for the destination: by the prefix lengths, because an
 // engine tells entries by their exact prefix only.
 func (x *explainer) look(plane dataplane.Plane) {
-	down := map[lisp.RLOC]bool{}
-	for rloc, state := range plane.LocatorStates() {
-		down[rloc] = state == dataplane.LocatorDown
-	}
-	families := map[bool]bool{}
+	maps.Insert(x.states, plane.LocatorStates())
 	for _, r := range x.settings.LocalRLOCs {
-		families[r.Is4()] = true
+		x.families[r.Is4()] = true
 	}
-	x.up = func(r lisp.RLOC) bool { return !down[r] && families[r.Is4()] }
 	host := lisp.HostPrefix(x.query.InstanceID, x.query.EID)
 	for bits := host.Bits(); bits >= 0; bits-- {
 		p, err := lisp.PrefixFrom(host.Instance(), host.EID(), bits)
@@ -95,6 +92,12 @@ func (x *explainer) look(plane dataplane.Plane) {
 			return
 		}
 	}
+}
+
+// rank is forward.Rank, as the data plane has it.
+func (x *explainer) rank(r lisp.RLOC) (rank int, usable bool) {
+	rank, usable = x.states[r].Rank()
+	return rank, usable && x.families[r.Is4()]
 }
 
 func (x *explainer) say(format string, arguments ...any) {
@@ -260,7 +263,7 @@ func (x *explainer) explainLocators() {
 	if len(set) == 0 {
 		return
 	}
-	buckets := forward.Buckets(set, x.up)
+	buckets := forward.Buckets(set, x.rank)
 	var shares [lisp.MaxLocators]int
 	for _, i := range buckets {
 		if int(i) < len(set) {
@@ -271,11 +274,34 @@ func (x *explainer) explainLocators() {
 		document := x.locator(l)
 		document.Share = float64(shares[i]) / forward.BucketCount
 		if document.Used = shares[i] > 0; !document.Used && document.WhyNot == "" {
-			document.WhyNot = "another one has a lower priority, or its weight is 0"
+			document.WhyNot = x.whyNot(l.RLOC)
 		}
+		x.used(document.Used, l.RLOC)
 		x.answer.Locators = append(x.answer.Locators, document)
 	}
 	x.explainFlow(set, &buckets)
+}
+
+// whyNot says why a locator that may be used is not.
+func (x *explainer) whyNot(r lisp.RLOC) string {
+	switch x.states[r] {
+	case dataplane.LocatorUnconfirmed:
+		return "unconfirmed: another one is up, or packets came from it lately, or it has a lower priority, or its weight is 0"
+	case dataplane.LocatorHeard:
+		return "unconfirmed: another one is up, or has a lower priority, or its weight is 0"
+	}
+	return "another one has a lower priority, or its weight is 0"
+}
+
+// used notes that packets go to a locator that is not up.
+func (x *explainer) used(is bool, r lisp.RLOC) {
+	switch {
+	case !is:
+	case x.states[r] == dataplane.LocatorHeard:
+		x.say("%s answers no RLOC-probe, but packets came from it lately or it begins to answer again: it is used, because no other one is up", r)
+	case x.states[r] == dataplane.LocatorUnconfirmed:
+		x.say("%s answers no RLOC-probe: it is used all the same, because no other one is up", r)
+	}
 }
 
 func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
@@ -292,10 +318,15 @@ func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 		document.WhyNot = "priority 255 is never used"
 	case document.State == string(control.LocatorDown):
 		document.WhyNot = "down: " + document.Reason
-	case !x.up(l.RLOC):
+	case !x.mayUse(l.RLOC):
 		document.WhyNot = "the data plane does not use it: down there, or this router has no RLOC of its family"
 	}
 	return document
+}
+
+func (x *explainer) mayUse(r lisp.RLOC) bool {
+	_, usable := x.rank(r)
+	return usable
 }
 
 func addLocatorKnowledge(document *api.ExplainedLocator, known control.ExplainedLocator) {

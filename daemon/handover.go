@@ -28,8 +28,8 @@ type handover struct {
 	local []lisp.RLOC
 	send  func(control.SendPacket)
 
-	queue *forward.WaitQueue[handed]
-	down  map[lisp.RLOC]struct{}
+	queue  *forward.WaitQueue[handed]
+	states map[lisp.RLOC]dataplane.LocatorState
 
 	taken, sent, dropped atomic.Uint64
 }
@@ -43,7 +43,7 @@ type handed struct {
 
 func newHandover(send func(control.SendPacket)) *handover {
 	return &handover{
-		to: config.HandedToMapping, send: send, down: map[lisp.RLOC]struct{}{},
+		to: config.HandedToMapping, send: send, states: map[lisp.RLOC]dataplane.LocatorState{},
 		queue: forward.NewWaitQueue[handed](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 	}
 }
@@ -90,7 +90,7 @@ func (h *handover) mapped(now time.Time, m *lisp.Mapping) {
 	shared := false
 	for _, waiting := range h.queue.Release(m.Prefix) {
 		if !shared {
-			buckets, shared = forward.Buckets(m.Locators, h.usable), true
+			buckets, shared = forward.Buckets(m.Locators, h.rank), true
 		}
 		p := waiting.Packet
 		locator, ok := forward.SelectLocator(m.Locators, &buckets, forward.FlowHash(&p.header))
@@ -102,18 +102,18 @@ func (h *handover) mapped(now time.Time, m *lisp.Mapping) {
 	}
 }
 
-// usable reports whether a locator is up and there is an own RLOC to send from.
-func (h *handover) usable(r lisp.RLOC) bool {
-	_, down := h.down[r]
-	return !down && h.sourceFor(r.Addr()).IsValid()
+// rank is forward.Rank, as the data plane has it.
+func (h *handover) rank(r lisp.RLOC) (rank int, usable bool) {
+	rank, usable = h.states[r].Rank()
+	return rank, usable && h.sourceFor(r.Addr()).IsValid()
 }
 
-func (h *handover) setState(r lisp.RLOC, up bool) {
-	if up {
-		delete(h.down, r)
+func (h *handover) setState(r lisp.RLOC, s dataplane.LocatorState) {
+	if s == dataplane.LocatorUp {
+		delete(h.states, r)
 		return
 	}
-	h.down[r] = struct{}{}
+	h.states[r] = s
 }
 
 func (h *handover) sourceFor(to netip.Addr) netip.Addr {

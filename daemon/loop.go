@@ -305,10 +305,26 @@ func (l *loop) carryOut(now time.Time, effect control.Effect) {
 		l.handed.mapped(now, &e.Mapping)
 	case control.SetLocatorState:
 		l.change(e)
-		l.handed.setState(e.RLOC, e.Up)
+		l.handed.setState(e.RLOC, planeStates[e.State])
 	default:
 		l.change(effect)
 	}
+}
+
+// planeStates are the data plane's words for the states that a Node tells.
+var planeStates = map[control.LocatorState]dataplane.LocatorState{
+	control.LocatorUp: dataplane.LocatorUp, control.LocatorHeard: dataplane.LocatorHeard,
+	control.LocatorUnconfirmed: dataplane.LocatorUnconfirmed, control.LocatorDown: dataplane.LocatorDown,
+}
+
+// nodeState is the Node's word for a state that the data plane has.
+func nodeState(s dataplane.LocatorState) control.LocatorState {
+	for word, state := range planeStates {
+		if state == s {
+			return word
+		}
+	}
+	return control.LocatorUp
 }
 
 // change queues a table change for the data plane.
@@ -328,11 +344,7 @@ func (l *loop) change(effect control.Effect) {
 	case control.SetLocatorState:
 		// The key of an RLOC is in the one Instance-ID that no EID has.
 		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr()))}
-		state := dataplane.LocatorDown
-		if e.Up {
-			state = dataplane.LocatorUp
-		}
-		l.worker.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
+		l.worker.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, State: planeStates[e.State]})
 	case control.RemoveDatabase:
 		l.worker.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.DeleteDatabase{Prefix: e.Prefix})
 	}

@@ -176,6 +176,9 @@ func (p *remotePlane) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorStat
 	return p.client.Load().LocatorStates()
 }
 
+// Sources implements dataplane.SourceReporter.
+func (p *remotePlane) Sources() iter.Seq2[lisp.RLOC, time.Time] { return p.client.Load().Sources() }
+
 func (p *remotePlane) Settings() dataplane.Settings { return p.client.Load().Settings() }
 
 func (p *remotePlane) Counters() dataplane.Counters {

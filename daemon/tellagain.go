@@ -47,7 +47,7 @@ func (d *daemon) tellAgain() error {
 	return nil
 }
 
-// queuePage queues the next page of the Node's tables: the Database, the map-cache, and which locators are down.
+// queuePage queues the next page of the Node's tables: the Database, the map-cache, and which locators are not up.
 func (l *loop) queuePage(t *telling) {
 	switch {
 	case !t.databases:
@@ -67,7 +67,7 @@ func (l *loop) queuePage(t *telling) {
 		page, next, more := l.node.LocatorsPage(t.locator, toldPage)
 		t.locator, t.locators = next, !more
 		for i := range page {
-			l.change(control.SetLocatorState{RLOC: page[i].RLOC, Up: page[i].State != control.LocatorDown})
+			l.change(control.SetLocatorState{RLOC: page[i].RLOC, State: page[i].Told})
 		}
 	}
 }

@@ -109,8 +109,8 @@ type PutDatabase struct{ Entry DatabaseEntry }
 // DeleteDatabase removes a Database entry; ErrNotFound when there is none.
 type DeleteDatabase struct{ Prefix lisp.Prefix }
 
-// PutLocatorState says whether packets may be sent to an RLOC, in whichever
-// mappings it stands. It moves only the flows of that locator.
+// PutLocatorState says whether packets may be sent to an RLOC, and before which others,
+// in whichever mappings it stands. Only flows that have to move do.
 type PutLocatorState struct {
 	RLOC  lisp.RLOC
 	State LocatorState
@@ -169,21 +169,47 @@ type DatabaseEntry struct {
 	Version  uint16 // Map-Version, 0 for none (RFC 9302)
 }
 
-// LocatorState says whether a locator may be used.
+// LocatorState says whether packets may be sent to a locator, and before which others.
+// Of a locator-set those are used that are up; without one, those that are unconfirmed
+// and were heard from; without one, all that are unconfirmed; within each, by priority
+// and weight. Never those that are down. An engine does not change a state by itself:
+// whoever sets it knows when a locator was heard from last.
 type LocatorState uint8
 
-// Locators are up unless something says that they are down.
+// Locators are up unless something else was said. The numbers are those of the mapping
+// socket (docs/mapsock.md) and of pinned maps.
 const (
-	LocatorUp LocatorState = iota
-	LocatorDown
+	LocatorUp          LocatorState = iota
+	LocatorDown                     // something says that the path or the locator is gone
+	LocatorUnconfirmed              // nobody answers for it, which says nothing about its data plane
+	LocatorHeard                    // unconfirmed, and data packets came from it lately
 )
 
-// String is "up" or "down".
+var locatorStateNames = [...]string{LocatorUp: "up", LocatorDown: "down", LocatorUnconfirmed: "unconfirmed", LocatorHeard: "unconfirmed, heard"}
+
+// IsValid reports whether s is one of the states.
+func (s LocatorState) IsValid() bool { return int(s) < len(locatorStateNames) }
+
+// String names the state.
 func (s LocatorState) String() string {
-	if s == LocatorDown {
-		return "down"
+	if !s.IsValid() {
+		return fmt.Sprintf("state %d", uint8(s))
 	}
-	return "up"
+	return locatorStateNames[s]
+}
+
+// Rank says before which other states this one is used, the lowest first; usable is false
+// for those that never are.
+func (s LocatorState) Rank() (rank int, usable bool) {
+	switch s {
+	case LocatorUp:
+		return 0, true
+	case LocatorHeard:
+		return 1, true
+	case LocatorUnconfirmed:
+		return 2, true
+	}
+	return 0, false
 }
 
 // MissPolicy says what happens to a packet that no mapping covers.

@@ -3,9 +3,9 @@
 package forward
 
 // Which locator a flow takes (RFC 9300 s.12, RFC 9301 s.5.4): of the usable ones
-// those of the lowest priority, by their weights. The choice is compiled into a
-// vector of buckets, so that a packet costs one array access. This file never
-// looks at a packet.
+// those of the best rank, of these those of the lowest priority, by their weights. The
+// choice is compiled into a vector of buckets, so that a packet costs one array access.
+// This file never looks at a packet.
 
 import "loci/lisp"
 
@@ -20,30 +20,33 @@ const NoBucket = 0xFF
 // locator-set.
 type BucketVector [BucketCount]uint8
 
-// Buckets shares the buckets out among the usable locators of the lowest
-// priority, each as many as its weight demands with an error below one bucket.
-// When all their weights are 0 they get equal shares (RFC 9301 s.5.4 leaves it to
-// the sender); beside others a weight of 0 gets none. up tells what is known of an
-// RLOC beyond the mapping; nil means that all are up.
+// Rank tells what is known of an RLOC beyond the mapping: whether packets may be sent
+// to it at all, and before which others. A lower rank is better.
+type Rank func(lisp.RLOC) (rank int, usable bool)
+
+// Buckets shares the buckets out among the usable locators of the best rank, and among
+// these those of the lowest priority, each as many as its weight demands with an error
+// below one bucket. When all their weights are 0 they get equal shares (RFC 9301 s.5.4
+// leaves it to the sender); beside others a weight of 0 gets none. A nil rank means that
+// all are usable and rank the same.
 //
-// A locator that goes down gives its buckets to the others by weight and gets the
-// same ones back when it returns; no other flow moves. The result depends on the
+// A locator that leaves the best rank gives its buckets to the others by weight and gets
+// the same ones back when it returns; no other flow moves. The result depends on the
 // arguments alone, not on what happened before.
-func Buckets(set lisp.LocatorSet, up func(lisp.RLOC) bool) BucketVector {
+func Buckets(set lisp.LocatorSet, rank Rank) BucketVector {
 	s := sharing{set: set[:min(len(set), lisp.MaxLocators)]}
-	priority := lisp.PriorityUnused
-	for i, l := range s.set {
-		if !l.Usable() || up != nil && !up(l.RLOC) {
-			continue
-		}
-		s.usable |= 1 << i
-		priority = min(priority, int(l.Priority))
-	}
+	s.usable = bestRank(s.set, rank)
 	for i := range s.vector {
 		s.vector[i] = NoBucket
 	}
 	if s.usable == 0 {
 		return s.vector
+	}
+	priority := lisp.PriorityUnused
+	for i, l := range s.set {
+		if s.usable.has(i) {
+			priority = min(priority, int(l.Priority))
+		}
 	}
 	candidates := locatorBits(0)
 	for i, l := range s.set {
@@ -57,6 +60,28 @@ func Buckets(set lisp.LocatorSet, up func(lisp.RLOC) bool) BucketVector {
 	}
 	s.share(all[:], candidates, rootPath)
 	return s.vector
+}
+
+// bestRank are the usable locators that no other usable one outranks.
+func bestRank(set lisp.LocatorSet, rank Rank) (usable locatorBits) {
+	best := 0
+	for i, l := range set {
+		if !l.Usable() {
+			continue
+		}
+		its, may := 0, true
+		if rank != nil {
+			its, may = rank(l.RLOC)
+		}
+		switch {
+		case !may:
+		case usable == 0 || its < best:
+			best, usable = its, 1<<i
+		case its == best:
+			usable |= 1 << i
+		}
+	}
+	return usable
 }
 
 // locatorBits is a set of locators by their index; MaxLocators fit.

@@ -5,6 +5,7 @@ package forward
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"loci/lisp"
@@ -40,14 +41,41 @@ func counts(v BucketVector) map[int]int {
 	return n
 }
 
-func upExcept(down ...int) func(lisp.RLOC) bool {
-	return func(r lisp.RLOC) bool {
-		for _, i := range down {
-			if r == rlocOf(i) {
-				return false
+func upExcept(down ...int) Rank {
+	return func(r lisp.RLOC) (int, bool) {
+		return 0, !slices.ContainsFunc(down, func(i int) bool { return r == rlocOf(i) })
+	}
+}
+
+// Of usable locators the best rank decides, then the priority, then the weight.
+// Shows RFC 9300 s.10 (3).
+func TestRankComesBeforePriority(t *testing.T) {
+	const down = -1
+	for _, c := range []struct {
+		name     string
+		locators []string
+		ranks    []int
+		want     map[int]int
+	}{
+		{"the better rank has the worse priority", []string{"1/1", "2/1"}, []int{1, 0}, map[int]int{1: 128}},
+		{"the better rank has no weight", []string{"1/1", "1/0"}, []int{1, 0}, map[int]int{1: 128}},
+		{"one rank", []string{"1/1", "1/3", "2/9"}, []int{2, 2, 2}, map[int]int{0: 32, 1: 96}},
+		{"down has no rank", []string{"1/1", "2/1"}, []int{down, 2}, map[int]int{1: 128}},
+		{"all down", []string{"1/1", "2/1"}, []int{down, down}, map[int]int{NoBucket: 128}},
+		{"a locator with priority 255 counts for nothing", []string{"255/1", "1/1"}, []int{0, 2}, map[int]int{1: 128}},
+		{"three ranks", []string{"1/1", "1/1", "1/1"}, []int{2, 0, 1}, map[int]int{1: 128}},
+	} {
+		rank := func(r lisp.RLOC) (int, bool) {
+			for i, its := range c.ranks {
+				if r == rlocOf(i) {
+					return its, its != down
+				}
 			}
+			return 0, false
 		}
-		return true
+		if got := counts(Buckets(setOf(t, c.locators...), rank)); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 
@@ -101,7 +129,7 @@ func TestBucketsMoveOneLocatorsFlows(t *testing.T) {
 	var lose func(down []int, before BucketVector)
 	lose = func(down []int, before BucketVector) {
 		for lost := range set {
-			if !upExcept(down...)(rlocOf(lost)) || len(down)+1 == len(set) {
+			if slices.Contains(down, lost) || len(down)+1 == len(set) {
 				continue
 			}
 			now := append(append([]int{}, down...), lost)
@@ -123,14 +151,14 @@ func expectShares(t *testing.T, set lisp.LocatorSet, down []int, v BucketVector)
 	t.Helper()
 	total := 0
 	for i, l := range set {
-		if upExcept(down...)(rlocOf(i)) {
+		if !slices.Contains(down, i) {
 			total += int(l.Weight)
 		}
 	}
 	got := counts(v)
 	for i, l := range set {
 		want := BucketCount * int(l.Weight) / total
-		if !upExcept(down...)(rlocOf(i)) {
+		if slices.Contains(down, i) {
 			want = 0
 		}
 		if off := max(got[i]-want, want-got[i]); off > 8 {

@@ -434,11 +434,23 @@ func (c *Client) Mappings() iter.Seq[dataplane.MapCacheEntry] { return untilErro
 // uses DumpDatabase.
 func (c *Client) Database() iter.Seq[dataplane.DatabaseEntry] { return untilError(c.DumpDatabase()) }
 
-// LocatorStates yields the locators that are down; it may yield others that were.
+// LocatorStates yields the locators that are not up; it may yield others that were not.
 func (c *Client) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
 		for m, err := range c.dump(Message{Type: TypeDumpLocatorStates}) {
 			if err != nil || len(m.Locators) != 1 || !yield(m.Locators[0].RLOC, m.LocatorState) {
+				return
+			}
+		}
+	}
+}
+
+// Sources yields the RLOCs that data packets came from lately, with the time of the last
+// (dataplane.SourceReporter); none where the engine cannot tell.
+func (c *Client) Sources() iter.Seq2[lisp.RLOC, time.Time] {
+	return func(yield func(lisp.RLOC, time.Time) bool) {
+		for m, err := range c.dump(Message{Type: TypeDumpHeard}) {
+			if err != nil || len(m.Locators) != 1 || !yield(m.Locators[0].RLOC, m.Usage.LastUsedAt) {
 				return
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"loci/dataplane"
 	"loci/internal/testnet"
 )
 
@@ -32,6 +33,7 @@ func numbers() map[string]uint64 {
 		"SET_LOCATOR_STATE": uint64(TypeSetLocatorState), "DUMP_LOCATOR_STATES": uint64(TypeDumpLocatorStates),
 		"SET_SETTINGS": uint64(TypeSetSettings), "GET_SETTINGS": uint64(TypeGetSettings), "GET_COUNTERS": uint64(TypeGetCounters),
 		"LISTEN": uint64(TypeListen), "DETACH": uint64(TypeDetach), "LOST": uint64(TypeLost), "UNREACHABLE": uint64(TypeUnreachable), "MTU": uint64(TypeMTU), "ZERO_COUNTERS": uint64(TypeZeroCounters), "GLEANED": uint64(TypeGleaned), "GET_PATHS": uint64(TypeGetPaths),
+		"DUMP_HEARD": uint64(TypeDumpHeard),
 
 		"F_DB": uint64(FlagDatabase), "F_VERSIONING": uint64(FlagVersioning), "F_LOCBITS": uint64(FlagStatusBits), "F_STATIC": uint64(FlagStatic),
 		"F_UP": uint64(FlagUp), "F_ALL": uint64(FlagAll), "F_EXPIRED": uint64(FlagExpired), "F_NEGATIVE": uint64(FlagNegative), "F_DONE": uint64(FlagDone),
@@ -43,6 +45,9 @@ func numbers() map[string]uint64 {
 
 		"R_UP": uint64(LocatorUp), "R_LIF": uint64(LocatorInterface), "R_TXNONCE": uint64(LocatorTxNonce), "R_RXNONCE": uint64(LocatorRxNonce),
 		"R_LOCAL": uint64(LocatorLocal), "R_PROBED": uint64(LocatorProbed),
+
+		"S_UP": uint64(dataplane.LocatorUp), "S_DOWN": uint64(dataplane.LocatorDown), "S_UNCONFIRMED": uint64(dataplane.LocatorUnconfirmed),
+		"S_HEARD": uint64(dataplane.LocatorHeard),
 
 		"HEAR_OWN": uint64(HearOwn), "HEAR_OPERATIONS": uint64(HearOperations), "HEAR_EVENTS": uint64(HearEvents), "HEAR_READS": uint64(HearReads), "HEAR_PACKETS": uint64(HearPackets),
 

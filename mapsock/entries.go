@@ -244,7 +244,7 @@ func (m *Message) setOperation(operation dataplane.Operation) error {
 var errNothing = fmt.Errorf("nothing to do")
 
 func (m *Message) setLocatorState(r lisp.RLOC, s dataplane.LocatorState) {
-	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: r, Reachable: s == dataplane.LocatorUp}})
+	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: r, Reachable: s != dataplane.LocatorDown}})
 	m.LocatorState = s
 	m.Mark(AttributeLocatorState)
 }

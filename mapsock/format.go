@@ -110,6 +110,7 @@ const (
 	TypeZeroCounters      Type = 44
 	TypeGleaned           Type = 45
 	TypeGetPaths          Type = 46
+	TypeDumpHeard         Type = 47
 )
 
 var typeNames = map[Type]string{
@@ -119,6 +120,7 @@ var typeNames = map[Type]string{
 	TypeSetLocatorState: "set-locator-state", TypeDumpLocatorStates: "dump-locator-states", TypeSetSettings: "set-settings",
 	TypeGetSettings: "get-settings", TypeGetCounters: "get-counters", TypeListen: "listen", TypeDetach: "detach",
 	TypeLost: "lost", TypeUnreachable: "unreachable", TypeMTU: "mtu", TypeZeroCounters: "zero-counters", TypeGleaned: "gleaned", TypeGetPaths: "get-paths",
+	TypeDumpHeard: "dump-heard",
 }
 
 // String names the type as documents and commands do.

@@ -190,14 +190,12 @@ type dumper struct {
 func (d *dumper) run() {
 	d.datagram = make([]byte, 0, MaxDatagram)
 	plane := d.session.server.plane
-	if d.request.Type == TypeDumpLocatorStates {
-		for rloc, state := range plane.LocatorStates() {
-			d.message.Reset(d.request.Type)
-			d.message.setLocatorState(rloc, state)
-			if !d.put() {
-				return
-			}
-		}
+	switch d.request.Type {
+	case TypeDumpLocatorStates:
+		d.locatorStates(plane)
+		return
+	case TypeDumpHeard:
+		d.heard(plane)
 		return
 	}
 	if d.request.database() {
@@ -205,6 +203,33 @@ func (d *dumper) run() {
 	}
 	if d.request.cache() && d.err == nil {
 		d.mappings(plane)
+	}
+}
+
+func (d *dumper) locatorStates(plane dataplane.Plane) {
+	for rloc, state := range plane.LocatorStates() {
+		d.message.Reset(d.request.Type)
+		d.message.setLocatorState(rloc, state)
+		if !d.put() {
+			return
+		}
+	}
+}
+
+// heard tells of the RLOCs that packets came from, none where the engine cannot tell.
+func (d *dumper) heard(plane dataplane.Plane) {
+	reporter, ok := plane.(dataplane.SourceReporter)
+	if !ok {
+		return
+	}
+	for rloc, at := range reporter.Sources() {
+		d.message.Reset(d.request.Type)
+		d.message.Locators = append(d.message.Locators, Locator{Locator: lisp.Locator{RLOC: rloc, Reachable: true}})
+		d.message.Usage.LastUsedAt = at
+		d.message.Mark(AttributeLastUsed)
+		if !d.put() {
+			return
+		}
 	}
 }
 

@@ -186,7 +186,7 @@ func (c *session) dispatch(m *Message) error {
 	switch m.Type {
 	case TypeGet:
 		return c.get(m)
-	case TypeDump, TypeDumpLocatorStates:
+	case TypeDump, TypeDumpLocatorStates, TypeDumpHeard:
 		return c.dump(m)
 	case TypeGetSettings, TypeGetCounters:
 		return c.state(m)

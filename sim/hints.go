@@ -78,7 +78,7 @@ func (w *world) lowerStatusBit() (string, func()) {
 		x.raiseMisses()
 	}
 	say(allUp &^ (1 << i))
-	if _, known := x.locator(rloc); known && m.Locators[i].Usable() && !x.lowered[rloc] {
+	if _, known := x.locator(rloc); known && m.Locators[i].Usable() && !x.isDown(rloc) {
 		w.fail(x, invariantLocator, "%s of %s is used, and its status bit is 0", rloc, m.Prefix)
 	}
 	return x.name + " about " + rloc.String(), func() { say(allUp) }
@@ -97,7 +97,7 @@ func (w *world) forgeUnreachable() (string, func()) {
 		if x.plane == nil || x.node == nil {
 			return
 		}
-		was := x.lowered[rloc]
+		was := x.isDown(rloc)
 		if nonce {
 			x.plane.Raise(dataplane.NonceMismatch{RLOC: rloc, Sent: 1})
 		} else {
@@ -115,7 +115,7 @@ func (w *world) forgeUnreachable() (string, func()) {
 
 // checkNobodyCutOff: a hint that anybody can forge takes no mapping its only locator.
 func (r *router) checkNobodyCutOff(rloc lisp.RLOC) {
-	if !r.lowered[rloc] {
+	if !r.isDown(rloc) {
 		return
 	}
 	for p, e := range r.mirror.entries {
@@ -144,7 +144,7 @@ func (r *router) locator(rloc lisp.RLOC) (control.LocatorStatus, bool) {
 // heldByStatusBit is a locator that is down by a status bit though no fault says so any
 // more, and is not held because it flapped.
 func (r *router) heldByStatusBit() (lisp.RLOC, bool) {
-	if r.node == nil || len(r.lowered) == 0 {
+	if r.node == nil || len(r.states) == 0 {
 		return lisp.RLOC{}, false
 	}
 	for s := range r.node.Locators() {

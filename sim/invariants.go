@@ -41,6 +41,7 @@ const (
 	invariantVersion     = "map-version"          // RFC 9302 s.7: never by a newer version than there is, never back to an older one
 	invariantLastPath    = "last-path"            // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one
 	invariantStart       = "server-start"         // a Map-Server denies nothing before all had the time to register
+	invariantDeadControl = "dead-control-plane"   // RFC 9300 s.10: its death alone loses no packet while the TTL runs
 	invariantConvergence = "convergence"          // in time, and for good
 )
 
@@ -269,7 +270,7 @@ func (w *world) sweep() {
 		r.checkLastPath()
 	}
 	w.sweepSiblings()
-	if w.now < w.calmSince() || w.now-w.lastUnsettled > settledFor && w.now%settledFor >= sweepInterval {
+	if w.dying.site != nil || w.now < w.calmSince() || w.now-w.lastUnsettled > settledFor && w.now%settledFor >= sweepInterval {
 		return
 	}
 	settled, why := w.settled()
@@ -330,9 +331,9 @@ func (m *mirror) forgetHeard(now time.Time) {
 	}
 }
 
-// mustBeQuiet reports whether everything has to be as the configuration says.
+// mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
 func (w *world) mustBeQuiet() bool {
-	return w.now > w.calmSince()+ConvergenceBound
+	return w.now > w.calmSince()+ConvergenceBound && w.dying.site == nil
 }
 
 // settled reports whether it is: registrations complete, and every steady flow resolved

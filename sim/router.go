@@ -54,7 +54,7 @@ type router struct {
 	probes      rateWatch // RLOC-probes to one RLOC
 	probesTotal rateWatch
 	accepted    acceptance
-	lowered     map[lisp.RLOC]bool // locators that the Node called down
+	states      map[lisp.RLOC]dataplane.LocatorState // of locators that the Node called anything but up
 	heardFrom   gleanWatch
 	sibling     siblingState
 	hold        control.HoldDown // of its links
@@ -123,7 +123,7 @@ func (r *router) boot() {
 	if r.site != nil && r.plane == nil {
 		r.plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.mirror.clear()
-		r.lowered = map[lisp.RLOC]bool{}
+		r.states = map[lisp.RLOC]dataplane.LocatorState{}
 		r.heardFrom, r.own = gleanWatch{}, map[lisp.Prefix]uint16{}
 	}
 	r.startNode()
@@ -147,8 +147,8 @@ func (r *router) startNode() {
 	if kept := r.kept(); len(kept) > 0 {
 		node.AdoptMapCache(r.time(), kept)
 	}
-	if down := r.keptDown(); len(down) > 0 {
-		node.AdoptDownLocators(r.time(), down)
+	if kept := r.keptStates(); len(kept) > 0 {
+		node.AdoptLocatorStates(r.time(), kept)
 	}
 	r.drain()
 	if r.plane != nil {
@@ -316,30 +316,39 @@ func (r *router) carryOut(e control.Effect) {
 	}
 }
 
-// setLocator takes an RLOC out of use or puts it back.
+// planeStates are the data plane's words for the states that a Node tells.
+var planeStates = map[control.LocatorState]dataplane.LocatorState{
+	control.LocatorUp: dataplane.LocatorUp, control.LocatorHeard: dataplane.LocatorHeard,
+	control.LocatorUnconfirmed: dataplane.LocatorUnconfirmed, control.LocatorDown: dataplane.LocatorDown,
+}
+
+// setLocator says before which others an RLOC is used, if at all.
 func (r *router) setLocator(e control.SetLocatorState) {
-	state := dataplane.LocatorUp
-	delete(r.lowered, e.RLOC)
-	if !e.Up {
-		state = dataplane.LocatorDown
-		r.lowered[e.RLOC] = true
+	state, known := planeStates[e.State]
+	if !known {
+		r.w.fail(r, invariantPlane, "%s is told to be %q", e.RLOC, e.State)
+	}
+	if delete(r.states, e.RLOC); state != dataplane.LocatorUp {
+		r.states[e.RLOC] = state
 	}
 	r.w.trace.say(r.w.now, func() string { return r.name + " calls " + e.RLOC.String() + " " + state.String() })
 	r.apply(dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
 }
 
-// keptDown are the RLOCs that the data plane brought through a restart as down.
-func (r *router) keptDown() []lisp.RLOC {
-	var down []lisp.RLOC
+// keptStates are the states of RLOCs that the data plane brought through a restart.
+func (r *router) keptStates() []control.SetLocatorState {
+	var kept []control.SetLocatorState
 	if r.plane == nil {
 		return nil
 	}
 	for rloc, state := range r.plane.LocatorStates() {
-		if state == dataplane.LocatorDown {
-			down = append(down, rloc)
+		for word, told := range planeStates {
+			if told == state {
+				kept = append(kept, control.SetLocatorState{RLOC: rloc, State: word})
+			}
 		}
 	}
-	return down
+	return kept
 }
 
 func (r *router) install(e control.MapCacheEntry) {
@@ -408,20 +417,28 @@ func (r *router) raiseMisses() {
 	}
 }
 
-// usable reports whether a packet may take a locator of that set: the lowest priority
-// among those that are neither 255, nor unreachable, nor down.
+// usable reports whether a packet may take a locator of that set: of those that are neither 255, nor unreachable, nor down
+// the best state, and of these the lowest priority.
 func (r *router) usable(set lisp.LocatorSet, rloc lisp.RLOC) bool {
-	best := uint8(lisp.PriorityUnused)
+	best := worstPreference
 	for _, l := range set {
-		if l.Reachable && r.mayUse(l.RLOC) {
-			best = min(best, l.Priority)
-		}
+		best = min(best, r.preference(l))
 	}
 	chosen, ok := set.Find(rloc)
-	return ok && best != lisp.PriorityUnused && chosen.Priority == best && chosen.Reachable && r.mayUse(rloc)
+	return ok && best < worstPreference && r.preference(chosen) == best
 }
 
-// mayUse reports whether the router can send to an RLOC and was not told to leave it.
-func (r *router) mayUse(rloc lisp.RLOC) bool {
-	return !r.lowered[rloc] && slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == rloc.Is4() })
+// worstPreference is that of a locator which is not used.
+const worstPreference = 1 << 16
+
+// preference orders locators by their states, then by their priorities.
+func (r *router) preference(l lisp.Locator) int {
+	rank, usable := r.states[l.RLOC].Rank()
+	if !usable || !l.Usable() || !slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == l.RLOC.Is4() }) {
+		return worstPreference
+	}
+	return rank<<8 + int(l.Priority)
 }
+
+// isDown reports whether the Node called an RLOC down.
+func (r *router) isDown(rloc lisp.RLOC) bool { return r.states[rloc] == dataplane.LocatorDown }

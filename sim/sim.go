@@ -43,7 +43,7 @@ const maxTTLMinutes = 2
 type Options struct {
 	Seed       uint64
 	Routers    int           // tunnel routers and servers together, MinRouters at least
-	Duration   time.Duration // virtual
+	Duration   time.Duration // virtual; seeds in which control planes die at the end (dying.go) last some minutes longer
 	Calm       bool          // no faults and no stranger
 	Trace      bool          // keep the last TraceLines events
 	TraceLines int
@@ -157,8 +157,8 @@ const maxAtOnce = 200
 func (w *world) run() {
 	for w.failure == nil {
 		e, ok := w.queue.pop()
-		if !ok || e.at > w.options.Duration {
-			w.now = w.options.Duration
+		if !ok || e.at > w.endsAt() {
+			w.now = w.endsAt()
 			return
 		}
 		if w.atOnce++; e.at > w.now {

@@ -101,6 +101,7 @@ func (w *world) transmit(f *flow, steady bool) {
 	if verdict := outcome.Verdict.String(); steady && w.mustBeQuiet() && !w.flavour.tight && verdict != "encapsulate" {
 		w.fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, verdict)
 	}
+	w.checkForwarded(by, f, outcome.Verdict.String())
 	by.raiseMisses()
 }
 
@@ -145,6 +146,9 @@ func (w *world) arrivePacket(r *router, m *mail) {
 
 // lostPacket is a packet that did not reach its site: an offence once all is quiet.
 func (w *world) lostPacket(r *router, m *mail, why string) {
+	if p := readPayload(m.payload); w.isOfTheDead(p) {
+		w.fail(r, invariantDeadControl, "packet %d to %s was lost: %s", p.number, m.to.Addr(), why)
+	}
 	if w.mustBeQuiet() && !m.hostile {
 		w.fail(r, invariantConvergence, "a packet to %s was lost: %s", m.to.Addr(), why)
 	}

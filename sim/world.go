@@ -47,6 +47,7 @@ type flavour struct {
 	outage     bool // all Map-Servers may be away for long
 
 	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of nobody
+	dying        bool // at the end the control planes of a site die
 }
 
 type world struct {
@@ -55,6 +56,8 @@ type world struct {
 	random  random
 	kinds   random // of kinds.go
 	flapper random // of flaps.go
+	deaths  random // of dying.go
+	dying   dying
 	now     time.Duration
 	queue   eventQueue
 	network network
@@ -128,6 +131,7 @@ func (w *world) build() {
 	w.drawFlavour()
 	w.drawGleaning()
 	w.drawKinds()
+	w.drawDying()
 	for i := range serverCount {
 		w.servers = append(w.servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
 	}
@@ -157,6 +161,7 @@ func (w *world) start() {
 	w.startTraffic()
 	w.every(sweepInterval, w.sweep)
 	w.startKinds()
+	w.startDying()
 	if w.options.faultsEnd() > 0 {
 		w.planFaults()
 		w.planFlaps(w.options.faultsEnd())

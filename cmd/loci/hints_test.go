@@ -167,7 +167,7 @@ func TestSilenceIsAskedAbout(t *testing.T) {
 		_, err := testnet.Ping{Namespace: n.at["host1"], Source: one.host4(), Destination: two.host4(), Timeout: 100 * time.Millisecond}.Run(ctx)
 		n.must(err)
 		l := n.locator(ctx, "xtr1", rloc)
-		return l.State == "down" && l.Reason == "probes-unanswered" && l.Silent
+		return l.State == "unconfirmed" && l.Reason == "probes-unanswered" && l.Silent
 	})
 	if silences := n.counter("xtr1", "locator_went_silent_total"); silences != 1 {
 		t.Errorf("%d silences, want 1", silences)

@@ -162,20 +162,20 @@ func TestDeadLocatorIsLeft(t *testing.T) {
 	n.await("traffic by the first locator", func(context.Context) bool { count, _, _ := core.to("172.16.2.2"); return count > 20 })
 	// The core takes in IPv4 of xtr1 no longer, and says nothing about it.
 	n.must(n.at["core"].SetSysctl("net.ipv4.conf.to-xtr1.forwarding", "0"))
-	down := events("locator-down")
+	left := events("locator-unconfirmed")
 	n.await("traffic by the second locator", func(context.Context) bool { count, _, _ := core.to("2001:db8:2::2"); return count > 20 })
 	_, first, _ := core.to("2001:db8:2::2")
 	_, _, last := core.to("172.16.2.2")
-	t.Logf("locator-down at the Node to the first packet by the other locator: %s (target: under 100 ms); to the last one by the dead one: %s", first.Sub(down.At), last.Sub(down.At))
-	if !strings.Contains(down.Fields["detail"], "172.16.2.2: probes-unanswered") {
-		t.Errorf("event %+v", down)
+	t.Logf("locator-unconfirmed at the Node to the first packet by the other locator: %s (target: under 100 ms); to the last one by the dead one: %s", first.Sub(left.At), last.Sub(left.At))
+	if !strings.Contains(left.Fields["detail"], "172.16.2.2: probes-unanswered") {
+		t.Errorf("event %+v", left)
 	}
 	e, err := n.client("xtr1").Explain(t.Context(), explainQuery(t, "10.2.0.10"))
-	if err != nil || len(e.Locators) != 2 || e.Locators[0].WhyNot != "down: probes-unanswered" || e.Locators[1].Share != 1 {
+	if err != nil || len(e.Locators) != 2 || e.Locators[0].State != "unconfirmed" || e.Locators[0].Reason != "probes-unanswered" || !strings.Contains(e.Locators[0].WhyNot, "another one is up") || e.Locators[1].Share != 1 {
 		t.Errorf("explained: %+v, %v", e, err)
 	}
 	out, status := n.loci("xtr1", "explain", "10.2.0.10", "--from", "10.1.0.10", "--protocol", "icmp", "--socket", n.socket("xtr1"))
-	if status != 0 || !strings.Contains(out, "down: probes-unanswered") || !strings.Contains(out, "[2001:db8:2::2]:4341") {
+	if status != 0 || !strings.Contains(out, "unconfirmed: another one is up") || !strings.Contains(out, "[2001:db8:2::2]:4341") {
 		t.Errorf("loci explain: status %d\n%s", status, out)
 	}
 	n.must(n.at["core"].SetSysctl("net.ipv4.conf.to-xtr1.forwarding", "1"))

@@ -258,12 +258,17 @@ func (n *lispNetwork) client(name string) *api.Client { return api.NewClient(n.s
 
 func (n *lispNetwork) await(what string, reached func(context.Context) bool) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), readyFor)
+	n.awaitWithin(readyFor, what, reached)
+}
+
+func (n *lispNetwork) awaitWithin(limit time.Duration, what string, reached func(context.Context) bool) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
 	defer cancel()
 	for !reached(ctx) {
 		select {
 		case <-ctx.Done():
-			n.t.Fatalf("%s: not within %s", what, readyFor)
+			n.t.Fatalf("%s: not within %s", what, limit)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -341,13 +346,18 @@ type pings struct {
 
 // startPinging sends a hundred echo requests a second from host1 to host2.
 func (n *lispNetwork) startPinging() *pings {
+	return n.startPingingBetween(testSite{1}.host4(), testSite{2}.host4())
+}
+
+// startPingingBetween does so between other addresses of theirs.
+func (n *lispNetwork) startPingingBetween(source, destination netip.Addr) *pings {
 	p := &pings{n: n, stop: make(chan struct{}), sums: make(chan [2]int, 1)}
 	go func() {
 		var sum [2]int
 		for {
 			// Lost ones are waited for at the end of each ten: none overtakes the judgement.
 			result, err := testnet.Ping{
-				Namespace: n.at["host1"], Source: testSite{1}.host4(), Destination: testSite{2}.host4(), Count: 10, Interval: 10 * time.Millisecond,
+				Namespace: n.at["host1"], Source: source, Destination: destination, Count: 10, Interval: 10 * time.Millisecond,
 			}.Run(context.Background())
 			if err != nil {
 				n.t.Error(err)

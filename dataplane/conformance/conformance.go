@@ -118,6 +118,7 @@ func Run(t *testing.T, factory Factory) {
 		{"WeightsShareFlows", weightsShareFlows},
 		{"LocatorStateMovesItsFlowsAlone", locatorStateMovesItsFlowsAlone},
 		{"NoLocatorIsUp", noLocatorIsUp},
+		{"UnconfirmedLocators", unconfirmedLocators},
 		{"FromCore", fromCore},
 		{"FromCoreRefused", fromCoreRefused},
 		{"SourcesAreTold", sourcesAreTold},

@@ -238,6 +238,39 @@ func noLocatorIsUp(b *bench) {
 	b.expectTo("192.0.2.2", from4("10.2.0.1"))
 }
 
+// unconfirmedLocators: of the states of a set's locators the best decides, before priority
+// and weight; a locator that is down is never used.
+func unconfirmedLocators(b *bench) {
+	const first, second, third = "192.0.2.2", "192.0.2.3", "2001:db8:ff00::2"
+	b.apply(b.mapping("10.2.0.0/24", locator(first, 1, 30), locator(second, 2, 30), locator(third, 3, 30)),
+		b.mapping("2001:db8:2::/64", locator(first, 1, 30), locator(second, 2, 30), locator(third, 3, 30)))
+	to := func(rloc string) {
+		b.Helper()
+		b.expectTo(rloc, from4("10.2.0.1"))
+		b.expectTo(rloc, from6("2001:db8:2::1"))
+	}
+	for _, step := range []struct {
+		rloc  string
+		state dataplane.LocatorState
+		to    string
+	}{
+		{first, dataplane.LocatorUnconfirmed, second},
+		{second, dataplane.LocatorHeard, third},
+		{third, dataplane.LocatorUnconfirmed, second}, // the only one that was heard from
+		{second, dataplane.LocatorUnconfirmed, first}, // all are alike: priority decides
+		{first, dataplane.LocatorDown, second},
+		{third, dataplane.LocatorHeard, third},
+		{third, dataplane.LocatorDown, second},
+		{first, dataplane.LocatorUp, first},
+	} {
+		b.apply(state(step.rloc, step.state))
+		to(step.to)
+	}
+	// It holds for mappings that come later, too.
+	b.apply(b.mapping("10.3.0.0/24", locator(second, 1, 1), locator(third, 1, 1)))
+	b.expectTo(second, from4("10.3.0.1"))
+}
+
 func actions(b *bench) {
 	for i, c := range []struct {
 		action lisp.Action

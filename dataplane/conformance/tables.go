@@ -7,6 +7,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -203,6 +204,16 @@ func otherEIDsAreUnsupported(b *bench) {
 
 func locatorStatesReadBack(b *bench) {
 	first, second := lisp.RLOCFromAddr(PeerRLOCs[0]), lisp.RLOCFromAddr(PeerRLOCs[2])
+	for _, s := range []dataplane.LocatorState{dataplane.LocatorUnconfirmed, dataplane.LocatorHeard} {
+		b.apply(dataplane.PutLocatorState{RLOC: second, State: s})
+		if told := maps.Collect(b.plane.LocatorStates()); told[second] != s {
+			b.Errorf("%s is %s, want %s", second, told[second], s)
+		}
+	}
+	unknown := dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorHeard + 1}
+	if results := b.plane.Apply(unknown); len(results) != 1 || !errors.Is(results[0], dataplane.ErrInvalid) {
+		b.Errorf("a state that there is not is taken: %v", results)
+	}
 	b.apply(
 		dataplane.PutLocatorState{RLOC: first, State: dataplane.LocatorDown},
 		dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorDown},

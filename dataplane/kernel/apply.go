@@ -218,7 +218,7 @@ func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 }
 
 func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
-	if o.RLOC.IsZero() || o.State > dataplane.LocatorDown {
+	if o.RLOC.IsZero() || !o.State.IsValid() {
 		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
 	}
 	if err := e.store.saveState(o.RLOC, o.State); err != nil {

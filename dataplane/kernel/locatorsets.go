@@ -257,13 +257,14 @@ func (s *locatorSets) refresh(index uint32) {
 }
 
 func (s *locatorSets) buckets(set lisp.LocatorSet) [forward.BucketCount]uint8 {
-	return forward.Buckets(set, s.up)
+	return forward.Buckets(set, s.rank)
 }
 
-// up reports whether packets can be sent to an RLOC: nothing is known against it,
-// and there is an own RLOC to send them from.
-func (s *locatorSets) up(rloc lisp.RLOC) bool {
-	return s.states[rloc] != dataplane.LocatorDown && !s.sourceFor(rloc).IsZero()
+// rank is forward.Rank: the state of an RLOC decides, and whether there is an own RLOC to
+// send from.
+func (s *locatorSets) rank(rloc lisp.RLOC) (rank int, usable bool) {
+	rank, usable = s.states[rloc].Rank()
+	return rank, usable && !s.sourceFor(rloc).IsZero()
 }
 
 func (s *locatorSets) sourceFor(rloc lisp.RLOC) lisp.RLOC {

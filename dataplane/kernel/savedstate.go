@@ -74,7 +74,8 @@ func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error
 	return nil
 }
 
-// savedStates calls yield for the RLOCs that are down, and removes others, which earlier versions stored.
+// savedStates calls yield for the RLOCs that are not up, and removes others, which earlier versions stored. A
+// state of a later version is passed over: the locator is used.
 func (s *mapStore) savedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error {
 	var key lisptcLispRlocKey
 	var state uint8
@@ -85,7 +86,9 @@ func (s *mapStore) savedStates(yield func(lisp.RLOC, dataplane.LocatorState)) er
 			up = append(up, key)
 			continue
 		}
-		yield(rlocFromKey(key), dataplane.LocatorState(state))
+		if s := dataplane.LocatorState(state); s.IsValid() {
+			yield(rlocFromKey(key), s)
+		}
 	}
 	return errors.Join(iterator.Err(), deleteAll(s.maps[mapStates], up))
 }

@@ -50,8 +50,9 @@ const (
 	// LacksSettings: the miss policy, the bounds of waiting and the own RLOCs are
 	// the data plane's own configuration; site interfaces are told.
 	LacksSettings Lack = "miss policy, bounds of waiting, own RLOCs, core interfaces"
-	// LacksLocatorStates: locators that are down are left out of each mapping, as
-	// the interface wants it, so which flows move is the data plane's choice.
+	// LacksLocatorStates: locators that are down, and those that are unconfirmed beside
+	// others that are not, are left out of each mapping, as the interface wants it, so
+	// which flows move is the data plane's choice.
 	LacksLocatorStates Lack = "locator states apart from mappings"
 	// LacksCounters: there are counters of encapsulation, of decapsulation and of six
 	// reasons for drops; none of misses, waiting packets or natively sent ones.

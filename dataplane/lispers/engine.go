@@ -178,7 +178,7 @@ func (e *Engine) changedDatabase(err error) error {
 }
 
 // putLocatorState tells every mapping of the locator anew: the interface leaves out
-// locators that are down.
+// locators that are not used.
 func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
 	changed, err := e.tables.putLocatorState(o.RLOC, o.State)
 	if err != nil || !changed {

@@ -111,6 +111,15 @@ func TestEngineTellsWhatChanged(t *testing.T) {
 	apply(t, e, mappingTo("[7]2001:db8:2::/64", "2001:db8:ff::3", "10.99.0.3"))
 	p.same(p.await("map-cache"), `{"type":"map-cache","opcode":"add","instance-id":"7","eid-prefix":"2001:db8:2::/64","rlocs":[
 		{"rloc":"10.99.0.3","priority":"1","weight":"100","port":"4341"},{"rloc":"2001:db8:ff::3","priority":"1","weight":"100","port":"4341"}]}`)
+	apply(t, e, dataplane.PutLocatorState{RLOC: rlocOf("10.99.0.3"), State: dataplane.LocatorUnconfirmed})
+	p.same(p.await("map-cache"), `{"type":"map-cache","opcode":"add","instance-id":"7","eid-prefix":"2001:db8:2::/64","rlocs":[
+		{"rloc":"2001:db8:ff::3","priority":"1","weight":"100","port":"4341"}]}`)
+	apply(t, e, dataplane.PutLocatorState{RLOC: rlocOf("2001:db8:ff::3"), State: dataplane.LocatorUnconfirmed})
+	p.same(p.await("map-cache"), `{"type":"map-cache","opcode":"add","instance-id":"7","eid-prefix":"2001:db8:2::/64","rlocs":[
+		{"rloc":"10.99.0.3","priority":"1","weight":"100","port":"4341"},{"rloc":"2001:db8:ff::3","priority":"1","weight":"100","port":"4341"}]}`)
+	apply(t, e, dataplane.PutLocatorState{RLOC: rlocOf("10.99.0.3"), State: dataplane.LocatorHeard})
+	p.same(p.await("map-cache"), `{"type":"map-cache","opcode":"add","instance-id":"7","eid-prefix":"2001:db8:2::/64","rlocs":[
+		{"rloc":"10.99.0.3","priority":"1","weight":"100","port":"4341"}]}`)
 	apply(t, e, dataplane.PutLocatorState{RLOC: rlocOf("10.99.0.3"), State: dataplane.LocatorDown})
 	p.same(p.await("map-cache"), `{"type":"map-cache","opcode":"add","instance-id":"7","eid-prefix":"2001:db8:2::/64","rlocs":[
 		{"rloc":"2001:db8:ff::3","priority":"1","weight":"100","port":"4341"}]}`)

@@ -7,6 +7,7 @@ package lispers
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"loci/dataplane"
@@ -124,7 +125,7 @@ func (t *engineTables) databaseEntries() []dataplane.DatabaseEntry {
 
 // putLocatorState reports whether packets are treated differently from now on.
 func (t *engineTables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) (changed bool, err error) {
-	if rloc.IsZero() || state > dataplane.LocatorDown {
+	if rloc.IsZero() || !state.IsValid() {
 		return false, fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
 	}
 	old, known := t.states[rloc]
@@ -158,8 +159,9 @@ func (t *engineTables) message(prefix lisp.Prefix) mapCacheMessage {
 		return mapCacheMessage{prefix: prefix}
 	}
 	m := mapCacheMessage{add: true, prefix: prefix}
+	best := t.bestRank(entry.Mapping.Locators)
 	for _, l := range entry.Mapping.Locators {
-		if !l.Reachable || t.states[l.RLOC] != dataplane.LocatorUp {
+		if rank, usable := t.states[l.RLOC].Rank(); !l.Reachable || !usable || rank > best {
 			continue
 		}
 		keys := t.keys.encryption[l.RLOC]
@@ -168,6 +170,18 @@ func (t *engineTables) message(prefix lisp.Prefix) mapCacheMessage {
 		})
 	}
 	return m
+}
+
+// bestRank is that of the locators which packets are sent to now: the interface has no word
+// for those that are only used without them.
+func (t *engineTables) bestRank(set lisp.LocatorSet) int {
+	best := math.MaxInt
+	for _, l := range set {
+		if rank, usable := t.states[l.RLOC].Rank(); usable && l.Usable() {
+			best = min(best, rank)
+		}
+	}
+	return best
 }
 
 // databaseMessage is the Database as the data plane is told it.

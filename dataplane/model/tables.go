@@ -102,8 +102,9 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 // shareOut computes an entry's buckets. A locator of a family in which this system
 // has no RLOC cannot be used.
 func (t *tables) shareOut(c *cached) {
-	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(r lisp.RLOC) bool {
-		return t.states[r] == dataplane.LocatorUp && !t.sourceFor(r).IsZero()
+	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(r lisp.RLOC) (rank int, usable bool) {
+		rank, usable = t.states[r].Rank()
+		return rank, usable && !t.sourceFor(r).IsZero()
 	})
 }
 
@@ -162,7 +163,7 @@ func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
 }
 
 func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) error {
-	if rloc.IsZero() || state > dataplane.LocatorDown {
+	if rloc.IsZero() || !state.IsValid() {
 		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
 	}
 	was := t.states[rloc] // up, where nobody said anything

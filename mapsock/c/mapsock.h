@@ -50,7 +50,8 @@ enum mapsock_type {
 	MAPSOCK_MTU = 43,
 	MAPSOCK_ZERO_COUNTERS = 44,
 	MAPSOCK_GLEANED = 45,
-	MAPSOCK_GET_PATHS = 46
+	MAPSOCK_GET_PATHS = 46,
+	MAPSOCK_DUMP_HEARD = 47
 };
 
 /* Flags. Up to DONE they are OpenLISP's. */
@@ -76,6 +77,13 @@ enum mapsock_type {
 #define MAPSOCK_A_EID 0x1u
 #define MAPSOCK_A_EIDMASK 0x2u
 #define MAPSOCK_A_RLOC 0x4u
+
+/* States of a locator, in T_LOCATOR_STATE. Packets go to the best that a mapping has: up,
+ * then heard, then unconfirmed; never to one that is down. */
+#define MAPSOCK_S_UP 0u
+#define MAPSOCK_S_DOWN 1u
+#define MAPSOCK_S_UNCONFIRMED 2u
+#define MAPSOCK_S_HEARD 3u
 
 /* Flags of a locator. Up to RXNONCE they are OpenLISP's. */
 #define MAPSOCK_R_UP 0x1u
