@@ -162,8 +162,8 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 
 func (d *differential) waits(c golden.Case) bool {
 	c.Hook = "site"
-	verdict := d.ask(&c, 0).Verdict
-	return verdict == forward.VerdictWait || verdict == forward.VerdictTooBig
+	what := d.ask(&c, 0).What
+	return what == forward.DoWait || what == forward.DoTooBig
 }
 
 // compareWithTwin puts a packet through, and makes a golden case of what its twin says.
@@ -413,14 +413,9 @@ var hintNames = map[forward.HintKind]string{
 
 // describe words an outcome as the table does.
 func describe(c *golden.Case, o *forward.Outcome) {
-	c.Verdict, c.Miss, c.LargestInner, c.Output = o.Verdict.String(), o.Miss, o.LargestInner, o.Packet
-	switch {
-	case o.Verdict == forward.VerdictDrop:
+	c.Verdict, c.Miss, c.LargestInner, c.Output = o.What.String(), o.Miss, o.LargestInner, o.Packet
+	if o.What == forward.DoDrop {
 		c.Reason = o.Reason.String()
-	case o.Verdict == forward.VerdictDecapsulate && o.Header.TTL <= 1:
-		c.Verdict = "stack"
-	case o.Verdict == forward.VerdictDecapsulate:
-		forward.DecrementTTL(o.Packet, &o.Header)
 	}
 	for _, note := range slices.Sorted(maps.Keys(noteNames)) {
 		if o.Notes&note != 0 {

@@ -2,9 +2,9 @@
 
 package forward
 
-// Decapsulation (RFC 9300 s.5.1, s.5.3; RFC 6040 s.4.2). Everything is read and
-// judged before an octet changes. The UDP checksum is not verified, which
-// RFC 9300 s.5.3 allows. Nothing here looks at a table.
+// Stage 2: what is inside a LISP packet (RFC 9300 s.5.1, s.5.3; RFC 6040 s.4.2; RFC 9305 s.3). Headers are read and judged
+// here; apply.go takes them off. The UDP checksum is not verified, which RFC 9300 s.5.3 allows. Nothing here looks at a table
+// or changes a packet.
 
 import (
 	"encoding/binary"
@@ -28,6 +28,17 @@ type Encapsulated struct {
 	Inner    []byte          // the inner packet without what follows it: part of the packet read
 	Header   Header          // of Inner
 	Notes    Notes
+
+	ttl, class uint8 // that Inner leaves the tunnel with
+}
+
+// decapsulate is ParseEncapsulated for a packet that is to be forwarded.
+func decapsulate(packet []byte) (Encapsulated, DropReason) {
+	e, reason := ParseEncapsulated(packet)
+	if reason == DropNone && !RoutableUnicast(e.Header.Source) {
+		reason = DropInnerMalformed // RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards them
+	}
+	return e, reason
 }
 
 // ParseEncapsulated reads a packet that is UDP to the LISP data port, and names
@@ -122,25 +133,14 @@ func (e *Encapsulated) readLISP(payload []byte, vxlan bool) DropReason {
 	return DropNone
 }
 
-// Unwrap gives the inner packet the TTL, DSCP and ECN it leaves the tunnel with,
-// in place. RFC 9300 s.5.3: the smaller TTL. A packet that RFC 6040 drops stays as
-// it was.
-func (e *Encapsulated) Unwrap(m Marking) DropReason {
+// mergeMarks finds the TTL, DSCP and ECN that the inner packet leaves the tunnel with, or that RFC 6040 drops it. RFC 9300
+// s.5.3: the smaller TTL.
+func (e *Encapsulated) mergeMarks(m Marking) DropReason {
 	class, notes, ok := m.Inner(e.Header.TrafficClass, e.Outer.TrafficClass)
 	e.Notes |= notes
 	if !ok {
 		return DropECN
 	}
-	setMarks(e.Inner, &e.Header, min(e.Header.TTL, e.Outer.TTL), class)
+	e.ttl, e.class = min(e.Header.TTL, e.Outer.TTL), class
 	return DropNone
-}
-
-// Decapsulate is ParseEncapsulated and Unwrap at once, for callers that ask no
-// table in between. It changes packet.
-func Decapsulate(packet []byte, m Marking) (Encapsulated, DropReason) {
-	e, reason := ParseEncapsulated(packet)
-	if reason != DropNone {
-		return e, reason
-	}
-	return e, e.Unwrap(m)
 }

@@ -6,9 +6,22 @@
 // the answers to packets that do not fit (RFC 9300 s.7), and the queue of packets
 // that wait for a mapping.
 //
-// It is the executable specification of the programs in bpf/: one table of golden
-// packets (testdata/packets) runs through both with equal results. Engines that
-// forward in user space use it as it is.
+// A packet goes through stages, a file each; xtr.go leads it through them:
+//
+//	classify.go     is it a packet of the site, or one from the core for us?
+//	decapsulate.go  from the core: read the LISP header and the inner packet
+//	admit.go        is it ours to forward?
+//	look_up.go      what do the map-cache or the Database say?
+//	select.go       make the Action: locator, outer headers, path MTU
+//	apply.go        carry it out: write headers
+//
+// A packet from the core is looked up before it is admitted, because only what is
+// for an EID of ours is judged any further. Nothing but apply.go writes headers of
+// packets that are forwarded.
+//
+// It is the executable specification of the programs in bpf/, which have the same
+// stages: one table of golden packets (testdata/packets) runs through both with
+// equal results. Engines that forward in user space use it as it is.
 //
 // It never touches sockets, clocks, locks, random sources or global state: time,
 // nonces and buffers are arguments. Encapsulation and decapsulation allocate

@@ -41,7 +41,7 @@ func FuzzEncapsulate(f *testing.F) {
 			if reason != DropNone || !bytes.Equal(packet, kept) {
 				t.Fatalf("%s, packet changed: %t", reason, !bytes.Equal(packet, kept))
 			}
-			e, reason := Decapsulate(sent, Marking{})
+			e, reason := unwrapped(sent, Marking{})
 			if reason != DropNone && !(reason == DropECN) {
 				t.Fatalf("back: %s", reason)
 			}
@@ -65,7 +65,7 @@ func FuzzDecapsulate(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		changed := bytes.Clone(packet)
-		e, reason := Decapsulate(changed, Marking{})
+		e, reason := unwrapped(changed, Marking{})
 		if reason != DropNone {
 			if !bytes.Equal(changed, packet) {
 				t.Fatalf("%s, and the packet changed", reason)
@@ -169,6 +169,6 @@ func BenchmarkDecapsulate(b *testing.B) {
 	sent, _ := Encapsulate(nil, packet, &h, &Tunnel{Source: rlocOf(0), Destination: rlocOf(1), Header: DataHeader(7, 1)})
 	b.ReportAllocs()
 	for b.Loop() {
-		Decapsulate(sent, Marking{})
+		unwrapped(sent, Marking{})
 	}
 }

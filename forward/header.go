@@ -196,3 +196,11 @@ func RoutableUnicast(a netip.Addr) bool {
 	// netip judges an IPv4-mapped address by the IPv4 address within.
 	return a.Is4In6() || a.IsValid() && !a.IsMulticast() && !a.IsLinkLocalUnicast() && !a.IsLoopback() && !a.IsUnspecified()
 }
+
+const quotedOctets = 8
+
+// Quoted is the beginning of a packet that ICMP would quote: its IP headers and the
+// eight octets behind them (RFC 792).
+func (h *Header) Quoted(packet []byte) []byte {
+	return packet[:min(h.PayloadOffset+quotedOctets, h.Length, len(packet))]
+}

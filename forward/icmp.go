@@ -103,10 +103,7 @@ func appendError(dst []byte, source netip.Addr, packet []byte, e icmpError) ([]b
 	if err != nil || source.Is4() != (h.Family == 4) || !source.IsValid() || !mayAnswer(packet, &h) {
 		return dst, false
 	}
-	if h.Family == 4 {
-		return appendICMPv4(dst, source, h.Source, e, packet[:h.Length]), true
-	}
-	return appendICMPv6(dst, source, h.Source, e, packet[:h.Length]), true
+	return appendICMP(dst, source, &h, e, packet), true
 }
 
 // mayAnswer obeys RFC 1812 s.4.3.2.7 and RFC 4443 s.2.4 (e).
@@ -144,33 +141,24 @@ func isDeliveryError(h *Header, kind uint8) bool {
 	return h.Protocol == protocolICMPv4 && (kind == icmpv4Unreachable || kind == icmpv4TimeExceeded || kind == icmpv4ParameterProblem)
 }
 
-func appendICMPv4(dst []byte, source, destination netip.Addr, e icmpError, quoted []byte) []byte {
-	quoted = quoted[:min(len(quoted), maxICMPv4ErrorOctets-ipv4HeaderOctets-icmpHeaderOctets)]
-	fields := ipv4Fields{class: icmpTrafficClass, ttl: icmpTTL, protocol: protocolICMPv4, payload: icmpHeaderOctets + len(quoted)}
-	dst = appendIPv4(dst, fields, source, destination)
-	start := len(dst)
-	dst = appendICMP(dst, e, quoted)
-	binary.BigEndian.PutUint16(dst[start+2:], Checksum(dst[start:]))
-	return dst
-}
-
-func appendICMPv6(dst []byte, source, destination netip.Addr, e icmpError, quoted []byte) []byte {
-	quoted = quoted[:min(len(quoted), maxICMPv6ErrorOctets-ipv6HeaderOctets-icmpHeaderOctets)]
-	octets := icmpHeaderOctets + len(quoted)
-	fields := ipv6Fields{class: icmpTrafficClass, hopLimit: icmpTTL, next: protocolICMPv6, payload: octets}
-	dst = appendIPv6(dst, fields, source, destination)
-	start := len(dst)
-	dst = appendICMP(dst, e, quoted)
-	initial := pseudoHeaderSum(source, destination, protocolICMPv6, octets)
-	binary.BigEndian.PutUint16(dst[start+2:], ^fold(sum(dst[start:], initial)))
-	return dst
-}
-
 // icmpTrafficClass is internetwork control, as RFC 1812 s.4.3.2.5 asks for errors.
 const icmpTrafficClass = 0xC0
 
-func appendICMP(dst []byte, e icmpError, quoted []byte) []byte {
+func appendICMP(dst []byte, source netip.Addr, h *Header, e icmpError, packet []byte) []byte {
+	protocol, most := uint8(protocolICMPv4), maxICMPv4ErrorOctets-ipv4HeaderOctets
+	if h.Family == 6 {
+		protocol, most = protocolICMPv6, maxICMPv6ErrorOctets-ipv6HeaderOctets
+	}
+	octets := min(icmpHeaderOctets+h.Length, most)
+	dst = appendIP(dst, ipFields{source: source, destination: h.Source, class: icmpTrafficClass, ttl: icmpTTL, protocol: protocol, payload: octets})
+	start := len(dst)
 	dst = append(dst, e.kind, e.code, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, e.rest)
-	return append(dst, quoted...)
+	dst = append(dst, packet[:octets-icmpHeaderOctets]...)
+	initial := uint64(0)
+	if h.Family == 6 {
+		initial = pseudoHeaderSum(source, h.Source, protocol, octets)
+	}
+	binary.BigEndian.PutUint16(dst[start+2:], ^fold(sum(dst[start:], initial)))
+	return dst
 }

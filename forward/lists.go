@@ -42,11 +42,3 @@ func (d Denies) judge(kind ListKind, instance lisp.InstanceID, source, destinati
 	}
 	return DropNone
 }
-
-// judgeLists is for packets from the core.
-func (x *XTR) judgeLists(e *Encapsulated) DropReason {
-	if reason := x.Denies.judge(ListDecapsulated|ListOuterSource, 0, e.Outer.Source, e.Outer.Destination); reason != DropNone {
-		return reason
-	}
-	return x.Denies.judge(ListDecapsulated|ListInnerSource, e.Instance, e.Header.Source, e.Header.Destination)
-}

@@ -2,11 +2,7 @@
 
 package forward
 
-// TTL, DSCP and ECN between inner and outer header (RFC 9300 s.5.3, RFC 6040,
-// RFC 2983), and writing them into a packet. IPv4 checksums are updated. This
-// file never decides where a packet goes.
-
-import "encoding/binary"
+// DSCP and ECN between inner and outer header (RFC 9300 s.5.3, RFC 6040, RFC 2983). Nothing here looks at a packet.
 
 // The codepoints of ECN (RFC 3168 s.5).
 const (
@@ -86,27 +82,3 @@ func (m Marking) Inner(inner, outer uint8) (class uint8, notes Notes, ok bool) {
 	}
 	return dscp | cell.ecn, cell.note, !cell.drop
 }
-
-// setMarks writes TTL and traffic class into an IP packet of that header.
-func setMarks(packet []byte, h *Header, ttl, class uint8) {
-	if h.Family == 4 {
-		setIPv4Marks(packet, ttl, class)
-	} else {
-		packet[0] = packet[0]&0xf0 | class>>4
-		packet[1] = packet[1]&0x0f | class<<4
-		packet[7] = ttl
-	}
-	h.TTL, h.TrafficClass = ttl, class
-}
-
-// setIPv4Marks updates the checksum, even where nothing changes: one of 0xFFFF becomes the 0 that it stands for.
-func setIPv4Marks(packet []byte, ttl, class uint8) {
-	first, fifth := binary.BigEndian.Uint16(packet), binary.BigEndian.Uint16(packet[8:])
-	packet[1], packet[8] = class, ttl
-	updateChecksum(packet[10:12], first, binary.BigEndian.Uint16(packet))
-	updateChecksum(packet[10:12], fifth, binary.BigEndian.Uint16(packet[8:]))
-}
-
-// DecrementTTL does what a router does to a packet it forwards. The TTL must be
-// above 0.
-func DecrementTTL(packet []byte, h *Header) { setMarks(packet, h, h.TTL-1, h.TrafficClass) }

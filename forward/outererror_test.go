@@ -15,13 +15,7 @@ func outerPacket(t *testing.T, source, destination, from, to string, instance li
 	t.Helper()
 	s, d := netip.MustParseAddr(source), netip.MustParseAddr(destination)
 	udp := append([]byte{0x10, 0x00, 0x00, 0x09, 1400 >> 8, 1400 & 0xff, 0, 0}, make([]byte, 1392)...)
-	var inner []byte
-	if s.Is4() {
-		inner = appendIPv4(nil, ipv4Fields{ttl: 63, protocol: protocolUDP, payload: len(udp)}, s, d)
-	} else {
-		inner = appendIPv6(nil, ipv6Fields{hopLimit: 63, next: protocolUDP, payload: len(udp)}, s, d)
-	}
-	inner = append(inner, udp...)
+	inner := append(appendIP(nil, ipFields{source: s, destination: d, ttl: 63, protocol: protocolUDP, payload: len(udp)}), udp...)
 	h, err := ParseHeader(inner)
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@
 
 package forward
 
-// Super-packets of TCP over IPv6, cut into their segments: what an interface does with them otherwise (RFC 9293 s.3.1).
+// GSO packets of TCP over IPv6, cut into their segments: what an interface does with them otherwise (RFC 9293 s.3.1).
 
 import (
 	"encoding/binary"
@@ -20,7 +20,7 @@ const (
 // ErrNoSuperPacket says that a packet cannot be cut into segments.
 var ErrNoSuperPacket = errors.New("no TCP over IPv6 that can be cut into segments")
 
-// Segments yields the segments of an IPv6 super-packet, each with so many octets of payload but the last, checksums
+// Segments yields the segments of an IPv6 GSO packet, each with so many octets of payload but the last, checksums
 // included. A segment is valid until the next.
 func Segments(packet []byte, h *Header, payload int) (iter.Seq[[]byte], error) {
 	if h.Family != 6 || h.Protocol != protocolTCP || h.Fragment || payload < 1 || len(packet) < h.PayloadOffset+tcpHeaderOctets {

@@ -18,7 +18,7 @@ type Fit uint8
 // The ways to fit.
 const (
 	FitWhole     Fit = iota // as it is
-	FitSegments             // an IPv4 super-packet of TCP without DF: fits with smaller segments
+	FitSegments             // an IPv4 GSO packet of TCP without DF: fits with smaller segments
 	FitFragments            // IPv4 without DF: Fragment
 	FitNot                  // Packet Too Big
 )
@@ -28,7 +28,7 @@ const (
 func LargestInner(rloc lisp.RLOC, pathMTU int) int { return max(0, pathMTU-Overhead(rloc)) }
 
 // LongestOnWire is the length of the packet, or of the longest segment of a
-// super-packet: segmentOctets is the payload of each (gso_size), 0 for an ordinary
+// GSO packet: segmentOctets is the payload of each (gso_size), 0 for an ordinary
 // packet.
 func LongestOnWire(packet []byte, h *Header, segmentOctets int) int {
 	if segmentOctets == 0 {
@@ -58,7 +58,7 @@ func CheckSize(packet []byte, h *Header, segmentOctets, largest int) (fit Fit, n
 	case h.Protocol == protocolTCP && segmentOctets > excess:
 		return FitSegments, segmentOctets - excess
 	}
-	// The datagrams of a UDP super-packet must stay what they are.
+	// The datagrams of a UDP GSO packet must stay what they are.
 	return FitNot, 0
 }
 
@@ -81,16 +81,13 @@ func Fragment(dst [][]byte, packet []byte, largest int) ([][]byte, DropReason) {
 		return dst, DropInnerMalformed // parts of it would begin where no offset tells
 	}
 	parts := [][]byte{packet[:h.Length]}
-	for range maxFragmentHalvings {
-		if longest(parts) <= largest {
-			return append(dst, parts...), DropNone
+	for halvings := 0; longest(parts) > largest; halvings++ {
+		if halvings == maxFragmentHalvings {
+			return dst, DropTooBig
 		}
 		parts = halveAll(parts, largest)
 	}
-	if longest(parts) <= largest {
-		return append(dst, parts...), DropNone
-	}
-	return dst, DropTooBig
+	return append(dst, parts...), DropNone
 }
 
 func longest(parts [][]byte) int {

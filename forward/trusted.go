@@ -48,9 +48,15 @@ type Trusted struct {
 	HintInterval   time.Duration // the shortest time between two hints of one kind about the same
 }
 
-// sends reports whether headers differ from the plain one: nonce and Instance-ID.
-func (t *Trusted) sends() bool {
-	return t.PublicInternet || t.StatusBits || t.MapVersions || t.EchoNonce
+// varies says what the headers of packets have beside the Instance-ID.
+func (t *Trusted) varies() Varies {
+	switch {
+	case t.PublicInternet:
+		return 0
+	case t.StatusBits || t.MapVersions || t.EchoNonce:
+		return VariesHeader
+	}
+	return VariesNonce
 }
 
 // off reports whether headers are not looked at for more than the Instance-ID.
@@ -160,16 +166,8 @@ func (m *Memory) note(key watchKey, w watched) {
 	m.watch[key] = w
 }
 
-// dataHeader is the header of a packet to a locator.
-func (x *XTR) dataHeader(o *Outcome, in Ingress) wire.DataHeader {
-	h := DataHeader(o.Instance, in.Nonce)
-	if !x.Trusted.sends() {
-		return h
-	}
-	if x.Trusted.PublicInternet {
-		h.NoncePresent, h.Nonce = false, 0
-		return h
-	}
+// composeHeader adds to the header of a packet to a locator, which has a nonce, what the settings ask for.
+func (x *XTR) composeHeader(h *wire.DataHeader, o *Outcome, in Ingress) {
 	site := x.Tables.Site(o.Instance, o.Header.Source)
 	if x.Trusted.StatusBits && site.Known && !site.Quiet {
 		h.LocatorStatusBits, h.StatusBits = true, site.StatusBits
@@ -181,7 +179,7 @@ func (x *XTR) dataHeader(o *Outcome, in Ingress) wire.DataHeader {
 		if peer := x.Memory.Peer(o.Locator.RLOC.Addr(), o.Entry.EchoNonce); peer != nil {
 			nonce, request, echo := peer.Send(in.Now, h.Nonce, o.Entry.EchoNonce)
 			if h.Nonce, h.EchoNonce = nonce, request; request || echo {
-				return h
+				return
 			}
 		}
 	}
@@ -190,11 +188,10 @@ func (x *XTR) dataHeader(o *Outcome, in Ingress) wire.DataHeader {
 		h.NoncePresent, h.Nonce = false, 0
 		h.MapVersion, h.SourceVersion, h.DestinationVersion = true, site.Version, o.Entry.Version
 	}
-	return h
 }
 
-// received judges what header and inner source of a packet for an EID of ours say.
-func (x *XTR) received(o *Outcome, e *Encapsulated, now time.Time) DropReason {
+// judgeReceived judges what header and inner source of a packet for an EID of ours say.
+func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, now time.Time) DropReason {
 	if x.Trusted.off() {
 		return DropNone
 	}

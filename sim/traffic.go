@@ -98,10 +98,11 @@ func (w *world) transmit(f *flow, steady bool) {
 		return // the site's own affair
 	}
 	outcome := by.plane.Send(siteInterface, p.packet(f.source, f.to))
-	if verdict := outcome.Verdict.String(); steady && w.mustBeQuiet() && !w.flavour.tight && verdict != "encapsulate" {
-		w.fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, verdict)
+	what := outcome.What.String()
+	if steady && w.mustBeQuiet() && !w.flavour.tight && what != "encapsulate" {
+		w.fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, what)
 	}
-	w.checkForwarded(by, f, outcome.Verdict.String())
+	w.checkForwarded(by, f, what)
 	by.raiseMisses()
 }
 
@@ -131,8 +132,8 @@ func (w *world) arrivePacket(r *router, m *mail) {
 	}
 	r.noteInner(m)
 	outcome := r.plane.Send(coreInterface, m.payload)
-	w.trace.note(w.now, r.index, nil, func() string { return r.name + " decapsulates: " + outcome.Verdict.String() })
-	if outcome.Verdict.String() == "decapsulate" {
+	w.trace.note(w.now, r.index, nil, func() string { return r.name + " decapsulates: " + outcome.What.String() })
+	if outcome.What.String() == "decapsulate" {
 		w.stats.PacketsArrived++
 		if w.flavour.versions {
 			w.checkVersions(r, m.payload)

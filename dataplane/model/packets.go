@@ -80,21 +80,21 @@ func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Ou
 		}
 		e.raise(o, packet, from, policy)
 	}
-	switch o.Verdict {
-	case forward.VerdictPass:
+	switch o.What {
+	case forward.DoEncapsulate:
+		e.encapsulated(o, from)
+	case forward.DoPass:
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
-	case forward.VerdictNative:
+	case forward.DoNatively:
 		e.counters.NativePackets++
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
-	case forward.VerdictDrop:
+	case forward.DoWait:
+		e.wait(o, packet, from)
+	case forward.DoTooBig:
+		e.fit(o, packet, from)
+	case forward.DoDrop:
 		e.drop(o.Reason)
 		e.tellUnreachable(o, packet, from)
-	case forward.VerdictWait:
-		e.wait(o, packet, from)
-	case forward.VerdictTooBig:
-		e.fit(o, packet, from)
-	case forward.VerdictEncapsulate:
-		e.encapsulated(o, from)
 	}
 	return o
 }
@@ -114,23 +114,24 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 func (e *Engine) inbound(name string, packet []byte) forward.Outcome {
 	o := e.router.Inbound(slices.Clone(packet), e.options.Now())
 	e.hint(o)
-	switch o.Verdict {
-	case forward.VerdictPass:
+	switch o.What {
+	case forward.DoDeliver:
+		e.decapsulated(o, packet, Emission{Way: ToSite, Packet: o.Packet, Interface: name})
+	case forward.DoLocal:
+		e.decapsulated(o, packet, Emission{Way: ToStack, Packet: o.Packet, Interface: name})
+	case forward.DoPass:
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: name})
-	case forward.VerdictDrop:
+	case forward.DoDrop:
 		e.drop(o.Reason)
-	case forward.VerdictDecapsulate:
-		e.counters.DecapsulatedPackets++
-		e.counters.DecapsulatedOctets += uint64(len(o.Packet))
-		e.noteSource(packet)
-		if o.Header.TTL <= 1 {
-			e.emit(Emission{Way: ToStack, Packet: o.Packet, Interface: name})
-			break
-		}
-		forward.DecrementTTL(o.Packet, &o.Header)
-		e.emit(Emission{Way: ToSite, Packet: o.Packet, Interface: name})
 	}
 	return o
+}
+
+func (e *Engine) decapsulated(o forward.Outcome, outer []byte, m Emission) {
+	e.counters.DecapsulatedPackets++
+	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
+	e.noteSource(outer)
+	e.emit(m)
 }
 
 // fit treats a packet that its path does not carry whole.
@@ -194,7 +195,7 @@ func (e *Engine) release(prefix lisp.Prefix) {
 	}
 	e.expire()
 	for _, w := range e.waiting.ReleaseReady(prefix, decided) {
-		if o := e.outbound(w.Packet.packet, w.Packet.from, true); o.Verdict != forward.VerdictDrop {
+		if o := e.outbound(w.Packet.packet, w.Packet.from, true); o.What != forward.DoDrop {
 			e.counters.ReleasedPackets++
 		}
 	}

@@ -38,7 +38,7 @@ var mutations = []mutation{
 	{"evicts-more-specifics", "control/itr.go", "		r.removeCovering(r.cache.entries.at(id).mapping.Prefix, RemoveEvicted)\n", ""},
 	{"drops-idle-more-specifics", "control/itr_cache.go", "case idle && r.isCovered(e.mapping.Prefix):", "case idle && r.cache.size() < 0:"},
 	{"covers-unregistered", "control/mapserver.go", "if !alone && s.holdsOthers(best, s.registrations.siteOf(row)) {", "if !alone && s.holdsOthers(best, s.registrations.siteOf(row)) && row == nil {"},
-	{"any-instance-accepted", "forward/xtr.go", "case !x.Tables.InDatabase(e.Instance, e.Header.Destination):", "case false:"},
+	{"any-instance-accepted", "forward/look_up.go", "if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {", "if false {"},
 	{"smr-without-d", "control/solicit.go", "SMR: true, DontReply: true, LocalXTR: true", "SMR: true, LocalXTR: true"},
 	{"hasty-probes", "control/probing.go", "		return p.config.RetriesInterval\n	}\n	return p.jittered(", "		return p.config.RetriesInterval / 8\n	}\n	return p.jittered("},
 	{"unanswered-is-down", "control/probing.go", "p.table.fall(l, LocatorUnconfirmed, LocatorUnanswered)", "p.table.fall(l, LocatorDown, LocatorUnanswered)"},
