@@ -101,10 +101,8 @@ func (c *corePath) send(s *siblings, own, to lisp.RLOC, p lisp.Prefix) {
 	if c.unanswered > 1 {
 		c.answers = 0
 	}
-	m := wire.MapRequest{
-		Probe: true, LocalXTR: true, Nonce: c.nonce, SourceEID: wire.NoAddress{}, ITRRLOCs: []wire.Address{wire.RLOCAddress(own)},
-		Records: []wire.RequestRecord{{EID: wire.AddressOf(p), MaskLen: uint8(p.Bits())}},
-	}
+	m := wire.MapRequest{Probe: true, LocalXTR: true, Nonce: c.nonce}
+	m.Ask(lisp.EID{}, []lisp.RLOC{own}, p)
 	payload, err := m.AppendTo(nil)
 	if err != nil {
 		s.h.count(RefusedEncoding)

@@ -174,8 +174,8 @@ func (r *itr) handleCheck(i uint32) {
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
 func (r *itr) sendMapRequest(q *pendingRequest, nonce uint64, resolver netip.AddrPort) {
 	m := wire.MapRequest{SMRInvoked: q.smrInvoked, LocalXTR: true, Nonce: nonce}
-	rlocs := r.h.rlocs[:min(len(r.h.rlocs), wire.MaxITRRLOCs)]
-	message, err := wire.AppendMapRequest(r.h.scratch[:0], &m, q.source, rlocs, q.prefix)
+	m.Ask(q.source, r.h.rlocs[:min(len(r.h.rlocs), wire.MaxITRRLOCs)], q.prefix)
+	message, err := m.AppendTo(r.h.scratch[:0])
 	if err != nil {
 		r.h.count(RefusedEncoding)
 		return

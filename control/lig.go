@@ -73,16 +73,8 @@ func (l *Lig) Request(now time.Time) ([]byte, error) {
 	var octets [8]byte
 	l.random(octets[:])
 	nonce := binary.BigEndian.Uint64(octets[:])
-	request := wire.MapRequest{
-		Nonce: nonce, SourceEID: wire.NoAddress{},
-		ITRRLOCs: []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(l.query.Local.Addr()))},
-		Records: []wire.RequestRecord{{
-			MaskLen: uint8(l.query.EID.BitLen()), EID: wire.EIDAddress(l.query.Instance, l.query.EID),
-		}},
-	}
-	if !l.query.Source.IsZero() {
-		request.SourceEID = wire.EIDAddress(l.query.Instance, l.query.Source)
-	}
+	request := wire.MapRequest{Nonce: nonce}
+	request.Ask(l.query.Source, []lisp.RLOC{lisp.RLOCFromAddr(l.query.Local.Addr())}, lisp.HostPrefix(l.query.Instance, l.query.EID))
 	message, err := request.AppendTo(nil)
 	if err != nil {
 		return nil, err

@@ -267,11 +267,12 @@ func (p *prober) send(id uint32) {
 	l := p.table.rows.at(id)
 	own, _ := p.h.rlocOf(l.rloc.Is4())
 	m := wire.MapRequest{Probe: true, LocalXTR: true, Nonce: p.h.nonce()}
+	m.Ask(lisp.EID{}, []lisp.RLOC{own}, l.prefix)
 	s := &l.probes
 	s.unanswered++
 	s.sent++
 	s.sentAt = p.h.now
-	payload, err := wire.AppendMapRequest(p.h.room(usualProbeOctets), &m, lisp.EID{}, []lisp.RLOC{own}, l.prefix)
+	payload, err := m.AppendTo(p.h.room(usualProbeOctets))
 	if err != nil {
 		p.h.count(RefusedEncoding)
 		return

@@ -199,11 +199,8 @@ func (s *siblings) tell() {
 		return
 	}
 	for i := range s.rows {
-		m := wire.MapRequest{
-			SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.nonce(), SourceEID: wire.EIDAddress(p.Instance(), p.EID()),
-			ITRRLOCs: []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(s.rows[i].config.Local))},
-			Records:  []wire.RequestRecord{{EID: wire.AddressOf(p), MaskLen: uint8(p.Bits())}},
-		}
+		m := wire.MapRequest{SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.nonce()}
+		m.Ask(p.EID(), []lisp.RLOC{lisp.RLOCFromAddr(s.rows[i].config.Local)}, p)
 		s.send(&s.rows[i], &m, SiblingTold)
 	}
 }

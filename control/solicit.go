@@ -308,7 +308,8 @@ func (s *solicitor) send(rloc lisp.RLOC, changed lisp.Prefix) {
 		if named.IsZero() {
 			continue
 		}
-		payload, err := wire.AppendMapRequest(s.h.room(usualSMROctets), &m, changed.EID(), []lisp.RLOC{own}, named)
+		m.Ask(changed.EID(), []lisp.RLOC{own}, named)
+		payload, err := m.AppendTo(s.h.room(usualSMROctets))
 		if err != nil {
 			s.h.count(RefusedEncoding)
 			return

@@ -155,25 +155,95 @@ func (a EncapsulationFormatLCAF) decorated() Address { return a.Address }
 
 // RecordOf is a mapping as a record; locators keep their order.
 func RecordOf(m lisp.Mapping) Record {
-	rec := Record{
-		TTLMinutes:    m.TTLMinutes,
-		EID:           AddressOf(m.Prefix),
-		MaskLen:       uint8(m.Prefix.Bits()),
-		Authoritative: m.Authoritative,
-		Version:       m.Version,
-	}
+	rec := recordOf(&m, AddressOf(m.Prefix))
 	if m.Negative() {
-		rec.Action = m.Action // sent as 0 with locators (RFC 9301 s.5.4)
 		return rec
 	}
 	rec.Locators = make([]LocatorRecord, len(m.Locators))
-	for i, l := range m.Locators {
-		rec.Locators[i] = LocatorRecord{
-			Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-			Local: l.Local, Probed: l.Probed, Reachable: l.Reachable, Address: RLOCAddress(l.RLOC),
-		}
+	for i := range m.Locators {
+		rec.Locators[i] = locatorOf(&m.Locators[i], RLOCAddress(m.Locators[i].RLOC))
 	}
 	return rec
+}
+
+// recordOf is a mapping as a record without locators.
+func recordOf(m *lisp.Mapping, eid Address) Record {
+	rec := Record{TTLMinutes: m.TTLMinutes, EID: eid, MaskLen: uint8(m.Prefix.Bits()), Authoritative: m.Authoritative, Version: m.Version}
+	if m.Negative() {
+		rec.Action = m.Action // sent as 0 with locators (RFC 9301 s.5.4)
+	}
+	return rec
+}
+
+func locatorOf(l *lisp.Locator, rloc Address) LocatorRecord {
+	return LocatorRecord{
+		Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+		Local: l.Local, Probed: l.Probed, Reachable: l.Reachable, Address: rloc,
+	}
+}
+
+// appendMapping appends RecordOf the mapping. The addresses of this record point into the mapping, so that no memory is
+// allocated for them where the Instance-ID is 0: Map-Replies are sent by the hundred thousand a second.
+func appendMapping(b []byte, m *lisp.Mapping) ([]byte, error) {
+	rec := recordOf(m, (*prefixAddress)(&m.Prefix))
+	b, err := rec.appendHead(b, len(m.Locators))
+	for i := 0; i < len(m.Locators) && err == nil; i++ {
+		l := locatorOf(&m.Locators[i], (*rlocAddress)(&m.Locators[i].RLOC))
+		b, err = l.appendTo(b)
+	}
+	return b, err
+}
+
+// prefixAddress is AddressOf what it points to, rlocAddress RLOCAddress.
+type (
+	prefixAddress lisp.Prefix
+	rlocAddress   lisp.RLOC
+)
+
+// AFI is that of the address.
+func (p *prefixAddress) AFI() AFI { return AddressOf(lisp.Prefix(*p)).AFI() }
+
+// AFI is that of the address.
+func (r *rlocAddress) AFI() AFI { return RLOCAddress(lisp.RLOC(*r)).AFI() }
+
+// String is the address's.
+func (p *prefixAddress) String() string { return AddressOf(lisp.Prefix(*p)).String() }
+
+// String is the address's.
+func (r *rlocAddress) String() string { return RLOCAddress(lisp.RLOC(*r)).String() }
+
+func (p *prefixAddress) appendTo(b []byte) ([]byte, error) {
+	prefix := (*lisp.Prefix)(p)
+	switch e := prefix.EID(); {
+	case prefix.Instance() == 0 && e.Kind() == lisp.EIDIPv4:
+		return IPv4(e.Addr().As4()).appendTo(b)
+	case prefix.Instance() == 0 && e.Kind() == lisp.EIDIPv6:
+		return IPv6(e.Addr().As16()).appendTo(b)
+	}
+	return AddressOf(*prefix).appendTo(b)
+}
+
+func (r *rlocAddress) appendTo(b []byte) ([]byte, error) {
+	switch r := (*lisp.RLOC)(r); {
+	case r.Is4():
+		return IPv4(r.Addr().As4()).appendTo(b)
+	case r.Is6():
+		return IPv6(r.Addr().As16()).appendTo(b)
+	}
+	return NoAddress{}.appendTo(b)
+}
+
+// Ask makes m ask for an EID-Prefix, for a source EID in the same Instance-ID, zero for none, by these ITR-RLOCs.
+func (m *MapRequest) Ask(source lisp.EID, itrRLOCs []lisp.RLOC, asked lisp.Prefix) {
+	m.SourceEID = NoAddress{}
+	if !source.IsZero() {
+		m.SourceEID = EIDAddress(asked.Instance(), source)
+	}
+	m.ITRRLOCs = make([]Address, len(itrRLOCs))
+	for i, r := range itrRLOCs {
+		m.ITRRLOCs[i] = RLOCAddress(r)
+	}
+	m.Records = []RequestRecord{{EID: AddressOf(asked), MaskLen: uint8(asked.Bits())}}
 }
 
 // Prefix is the EID-Prefix of the record.

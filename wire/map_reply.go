@@ -22,6 +22,8 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+
+	"loci/lisp"
 )
 
 // MapReply answers a Map-Request.
@@ -66,13 +68,31 @@ func (m *MapReply) AppendTo(b []byte) ([]byte, error) {
 	case m.Security != (len(m.SecurityData) > 0):
 		return b, fmt.Errorf("Map-Reply: the S bit and the authentication data contradict each other")
 	}
-	word := uint32(TypeMapReply)<<28 | bit32(m.Probe, replyProbe) | bit32(m.EchoNonce, replyEchoNonce) |
-		bit32(m.Security, replySecurity) | uint32(len(m.Records))
-	out := binary.BigEndian.AppendUint32(b, word)
-	out = binary.BigEndian.AppendUint64(out, m.Nonce)
-	out, err := appendRecords(out, m.Records)
+	out, err := appendRecords(m.appendHead(b, len(m.Records)), m.Records)
 	if err != nil {
 		return b, fmt.Errorf("Map-Reply: %w", err)
 	}
 	return append(out, m.SecurityData...), nil
+}
+
+func (m *MapReply) appendHead(b []byte, records int) []byte {
+	word := uint32(TypeMapReply)<<28 | bit32(m.Probe, replyProbe) | bit32(m.EchoNonce, replyEchoNonce) |
+		bit32(m.Security, replySecurity) | uint32(records)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, word), m.Nonce)
+}
+
+// AppendMapReply appends a Map-Reply whose records are these mappings. head has none, and no authentication data. It errs like
+// AppendTo.
+func AppendMapReply(b []byte, head *MapReply, mappings []lisp.Mapping) ([]byte, error) {
+	if len(mappings) > MaxRecords {
+		return b, fmt.Errorf("Map-Reply: %d records: want at most %d", len(mappings), MaxRecords)
+	}
+	var err error
+	out := head.appendHead(b, len(mappings))
+	for i := range mappings {
+		if out, err = appendMapping(out, &mappings[i]); err != nil {
+			return b, fmt.Errorf("Map-Reply: record %d: %w", i+1, err)
+		}
+	}
+	return out, nil
 }

@@ -151,22 +151,9 @@ func appendRecords(b []byte, records []Record) ([]byte, error) {
 }
 
 func (rec *Record) appendTo(b []byte) ([]byte, error) {
-	switch {
-	case len(rec.Locators) > MaxRecords:
-		return b, fmt.Errorf("%d locators: want at most %d", len(rec.Locators), MaxRecords)
-	case rec.Action > 7:
-		return b, fmt.Errorf("action %d: want 3 bits", rec.Action)
-	case rec.Version > recordVersionMask:
-		return b, fmt.Errorf("map-version %d: want 12 bits", rec.Version)
-	}
-	flags := uint16(rec.Action)<<recordActionShift | bit16(rec.Authoritative, recordAuthoritative)
-	b = binary.BigEndian.AppendUint32(b, rec.TTLMinutes)
-	b = append(b, uint8(len(rec.Locators)), rec.MaskLen)
-	b = binary.BigEndian.AppendUint16(b, flags)
-	b = binary.BigEndian.AppendUint16(b, rec.Version)
-	b, err := appendAddress(b, rec.EID)
+	b, err := rec.appendHead(b, len(rec.Locators))
 	if err != nil {
-		return b, fmt.Errorf("EID-Prefix: %w", err)
+		return b, err
 	}
 	return appendLocators(b, rec.Locators)
 }
@@ -174,15 +161,39 @@ func (rec *Record) appendTo(b []byte) ([]byte, error) {
 func appendLocators(b []byte, locators []LocatorRecord) ([]byte, error) {
 	var err error
 	for i := range locators {
-		l := &locators[i]
-		flags := bit16(l.Local, locatorLocal) | bit16(l.Probed, locatorProbed) | bit16(l.Reachable, locatorReachable)
-		b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight)
-		b = binary.BigEndian.AppendUint16(b, flags)
-		if b, err = appendAddress(b, l.Address); err != nil {
+		if b, err = locators[i].appendTo(b); err != nil {
 			return b, fmt.Errorf("locator %d: %w", i+1, err)
 		}
 	}
 	return b, nil
+}
+
+// appendHead appends the EID-Record up to its locators.
+func (rec *Record) appendHead(b []byte, locators int) ([]byte, error) {
+	switch {
+	case locators > MaxRecords:
+		return b, fmt.Errorf("%d locators: want at most %d", locators, MaxRecords)
+	case rec.Action > 7:
+		return b, fmt.Errorf("action %d: want 3 bits", rec.Action)
+	case rec.Version > recordVersionMask:
+		return b, fmt.Errorf("map-version %d: want 12 bits", rec.Version)
+	}
+	flags := uint16(rec.Action)<<recordActionShift | bit16(rec.Authoritative, recordAuthoritative)
+	b = binary.BigEndian.AppendUint32(b, rec.TTLMinutes)
+	b = append(b, uint8(locators), rec.MaskLen)
+	b = binary.BigEndian.AppendUint16(b, flags)
+	b = binary.BigEndian.AppendUint16(b, rec.Version)
+	b, err := appendAddress(b, rec.EID)
+	if err != nil {
+		return b, fmt.Errorf("EID-Prefix: %w", err)
+	}
+	return b, nil
+}
+
+func (l *LocatorRecord) appendTo(b []byte) ([]byte, error) {
+	flags := bit16(l.Local, locatorLocal) | bit16(l.Probed, locatorProbed) | bit16(l.Reachable, locatorReachable)
+	b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight)
+	return appendAddress(binary.BigEndian.AppendUint16(b, flags), l.Address)
 }
 
 func bit16(set bool, mask uint16) uint16 {

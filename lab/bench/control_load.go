@@ -233,10 +233,8 @@ func (m *mapLoad) request(random *rand.Rand, nonce uint64, itr netip.Addr, proxi
 			continue
 		}
 		eid := lisp.HostPrefix(0, mapping.Prefix.EID())
-		r := wire.MapRequest{
-			Nonce: nonce, ITRRLOCs: []wire.Address{wire.IPv4(itr.As4())},
-			Records: []wire.RequestRecord{{EID: wire.AddressOf(eid), MaskLen: uint8(eid.Bits())}},
-		}
+		r := wire.MapRequest{Nonce: nonce}
+		r.Ask(lisp.EID{}, []lisp.RLOC{lisp.RLOCFromAddr(itr)}, eid)
 		inner, err := r.AppendTo(nil)
 		if err != nil {
 			panic(err) // of constants

@@ -10,8 +10,8 @@ import (
 	"loci/lisp"
 )
 
-// TestAppendMapRequest wants the octets of the long way, errors included.
-func TestAppendMapRequest(t *testing.T) {
+// TestAsk wants the message that is put together by hand.
+func TestAsk(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	asked := []string{"10.1.0.0/16", "0.0.0.0/0", "2001:db8::/32", "2001:db8::1/128", "[7]10.1.0.0/16", "[16777214]2001:db8::/48", `"name"/32`, "[9]02:00:00:00:00:01/48"}
 	sources := []string{"", "10.0.0.1", "2001:db8::9", `"me"`}
@@ -34,7 +34,9 @@ func TestAppendMapRequest(t *testing.T) {
 			m.ITRRLOCs = append(m.ITRRLOCs, RLOCAddress(r))
 		}
 		want, wantErr := m.AppendTo([]byte("before"))
-		got, err := AppendMapRequest([]byte("before"), &m, source, own, p)
+		asked := MapRequest{Nonce: m.Nonce, Probe: m.Probe, SMR: m.SMR, SMRInvoked: m.SMRInvoked, LocalXTR: m.LocalXTR, DontReply: m.DontReply, PITR: m.PITR}
+		asked.Ask(source, own, p)
+		got, err := asked.AppendTo([]byte("before"))
 		if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() || !bytes.Equal(got, want) {
 			t.Fatalf("%+v:\n%x, %v\nwant\n%x, %v", m, got, err, want, wantErr)
 		}

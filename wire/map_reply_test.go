@@ -11,7 +11,7 @@ import (
 	"loci/lisp"
 )
 
-// TestAppendMapReply wants the octets of the long way, errors included.
+// TestAppendMapReply wants what the records of the mappings give, errors included.
 func TestAppendMapReply(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	prefixes := []string{"10.1.0.0/16", "10.1.2.3/32", "0.0.0.0/0", "2001:db8::/32", "2001:db8::1/128", "[7]10.1.0.0/16", "[7]2001:db8::/48", `"name"/32`, "[9]02:00:00:00:00:01/48"}
