@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The part of abi.h about what the programs keep for themselves: action records, which say what is
- * done to packets, and the flow cache, whose entries point to them (docs/decisions/0020). User
+ * done to packets, and the flow cache, whose entries point to them (docs/decisions/0021). User
  * space makes room for every possible processor, raises the generations, and looks at neither. It
  * holds no code.
  */

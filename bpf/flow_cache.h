@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The flow cache: which action record packets between two addresses get, kept by each processor for
- * plain packets (docs/decisions/0020). What an entry rests on is in its key, in what is looked at
+ * plain packets (docs/decisions/0021). What an entry rests on is in its key, in what is looked at
  * anew for each packet, in a generation that user space raises when it changes a table, or in the
  * action record. An entry points to a record and has no rules of its own.
  */
