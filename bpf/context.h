@@ -87,4 +87,31 @@ static __always_inline struct lisp_context *new_context(const struct lisp_interf
 	return c;
 }
 
+static __always_inline __u32 generation_place(__u8 family, const union lisp_address *destination)
+{
+	__u64 x = bpf_ntohl(destination->words[0]);
+
+	x = family == 4 ? x >> 8 : x << 16 | bpf_ntohl(destination->words[1]) >> 16;
+	return (__u32)(x ^ x >> 32) * 0x9E3779B1U >> 20;
+}
+
+/* Before the first lookup of what is to be kept: what is found later is at least as new as these
+ * numbers. */
+static __always_inline struct cache_time begin_lookup(__u8 family,
+						      const union lisp_address *destination)
+{
+	const struct lisp_generations *g = find_generations();
+	struct cache_time t = {.place = generation_place(family, destination)};
+	__u32 zero = 0;
+	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
+
+	if (!g || !c)
+		return t;
+	t.epoch = *(const volatile __u32 *)&g->epoch;
+	t.generation = *(const volatile __u32 *)&g->destinations[t.place];
+	/* Its result is used, or it would order nothing. */
+	t.epoch += __sync_fetch_and_add(&c->order, 0);
+	return t;
+}
+
 #endif

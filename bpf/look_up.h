@@ -7,7 +7,7 @@
 #ifndef LISP_LOOK_UP_H
 #define LISP_LOOK_UP_H
 
-#include "flow_cache.h"
+#include "select.h"
 
 /* Why a negative mapping that does not say otherwise drops its packets. */
 static __always_inline __u32 reason_of_action(__u8 action)

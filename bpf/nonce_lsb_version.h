@@ -10,6 +10,7 @@
 #ifndef LISP_NONCE_LSB_VERSION_H
 #define LISP_NONCE_LSB_VERSION_H
 
+#include "events.h"
 #include "headers.h"
 #include "lists.h"
 
@@ -153,24 +154,16 @@ static __always_inline __u64 hint_interval_ns(void)
 
 static __noinline int raise_hint(struct lisp_trusted *p, __u32 kind, __u32 value, __u32 other)
 {
-	struct lisp_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct lisp_event *e = new_event(kind, p->iid, p->ifindex, p->family);
 
-	if (!e) {
-		count(LISP_COUNTER_EVENT_LOST, 0);
+	if (!e)
 		return 0;
-	}
-	__builtin_memset(e, 0, sizeof(*e));
-	e->kind = kind;
-	e->iid = p->iid;
-	e->ifindex = p->ifindex;
-	e->family = p->family;
 	e->rloc_family = p->rloc_family;
 	__builtin_memcpy(e->source, p->source, sizeof(e->source));
 	__builtin_memcpy(e->destination, p->destination, sizeof(e->destination));
 	__builtin_memcpy(e->rloc, p->rloc, sizeof(e->rloc));
 	e->value = value;
 	e->other = other;
-	e->time_ns = bpf_ktime_get_boot_ns();
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
@@ -311,42 +304,26 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 static __noinline int raise_gleaned(struct lisp_trusted *p)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_GLEANED, p->family, p->source);
-	__u64 *last = bpf_map_lookup_elem(&limits, key);
-	__u64 now = bpf_ktime_get_boot_ns();
 
-	if (last && now - *last < hint_interval_ns())
-		return 0;
-	bpf_map_update_elem(&limits, key, &now, BPF_ANY);
-	return raise_hint(p, LISP_EVENT_GLEANED, 0, 0);
+	return may_raise(key, hint_interval_ns()) ? raise_hint(p, LISP_EVENT_GLEANED, 0, 0) : 0;
 }
 
-/* A strict check needs a mapping that nobody asked for yet: a miss like that of the answer to the
+/* A strict check needs a mapping that was not asked for yet: a miss like that of the answer to the
  * packet. */
 static __noinline int raise_source_miss(struct lisp_trusted *p)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_MISS, p->family, p->source);
 	const struct lisp_settings *s = find_settings();
-	__u64 *last = bpf_map_lookup_elem(&limits, key);
-	__u64 now = bpf_ktime_get_boot_ns();
 	struct lisp_event *e;
 
-	if (last && s && now - *last < s->miss_interval_ns)
+	if (!may_raise(key, s ? s->miss_interval_ns : 0))
 		return 0;
-	bpf_map_update_elem(&limits, key, &now, BPF_ANY);
-	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(LISP_COUNTER_EVENT_LOST, 0);
+	e = new_event(LISP_EVENT_MISS, p->iid, p->ifindex, p->family);
+	if (!e)
 		return 0;
-	}
-	__builtin_memset(e, 0, sizeof(*e));
-	e->kind = LISP_EVENT_MISS;
-	e->iid = p->iid;
-	e->ifindex = p->ifindex;
-	e->family = p->family;
 	e->reason = LISP_TAP_REASON_MISS;
 	__builtin_memcpy(e->source, p->destination, sizeof(e->source));
 	__builtin_memcpy(e->destination, p->source, sizeof(e->destination));
-	e->time_ns = now;
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #define LISP_PUNT_H
 
 #include "backlog.h"
+#include "events.h"
 #include "select.h"
 #include "unreachable.h"
 
@@ -34,23 +35,6 @@ static __always_inline long set_ethernet(struct __sk_buff *skb, __u32 l2_length,
 	return bpf_skb_store_bytes(skb, 0, header, sizeof(*header), 0);
 }
 
-/* Whether no event for this destination was raised within the interval; two processors at once may
- * both get a yes. */
-static __always_inline bool may_raise(const struct lisp_context *c, __u64 now)
-{
-	const struct lisp_settings *s = find_settings();
-	struct lisp_limit_key key = {
-		.kind = LISP_EVENT_MISS, .iid = c->iid, .family = c->packet.family};
-	__u64 *last;
-
-	__builtin_memcpy(key.destination, &c->packet.destination, sizeof(key.destination));
-	last = bpf_map_lookup_elem(&limits, &key);
-	if (last && s && now - *last < s->miss_interval_ns)
-		return false;
-	bpf_map_update_elem(&limits, &key, &now, BPF_ANY);
-	return true;
-}
-
 /* So many octets of events that nobody was woken for may lie in the ring buffer. */
 #define EVENTS_UNREAD 16384
 
@@ -68,25 +52,20 @@ static __always_inline __u64 wake_up_for(struct __sk_buff *skb, bool waits)
 
 static __noinline int raise_miss(struct __sk_buff *skb, const struct lisp_context *c, bool waits)
 {
-	__u64 now = bpf_ktime_get_boot_ns();
+	const struct lisp_settings *s = find_settings();
+	struct lisp_limit_key key = {
+		.kind = LISP_EVENT_MISS, .iid = c->iid, .family = c->packet.family};
 	struct lisp_event *e;
 
-	if (!may_raise(c, now))
+	__builtin_memcpy(key.destination, &c->packet.destination, sizeof(key.destination));
+	if (!may_raise(&key, s ? s->miss_interval_ns : 0))
 		return 0;
-	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
-	if (!e) {
-		count(LISP_COUNTER_EVENT_LOST, skb->len);
+	e = new_event(LISP_EVENT_MISS, c->iid, c->origin, c->packet.family);
+	if (!e)
 		return 0;
-	}
-	__builtin_memset(e, 0, sizeof(*e));
-	e->kind = LISP_EVENT_MISS;
-	e->iid = c->iid;
-	e->ifindex = c->origin;
-	e->family = c->packet.family;
 	e->reason = LISP_TAP_REASON_MISS;
 	__builtin_memcpy(e->source, &c->packet.source, sizeof(e->source));
 	__builtin_memcpy(e->destination, &c->packet.destination, sizeof(e->destination));
-	e->time_ns = now;
 	bpf_ringbuf_submit(e, wake_up_for(skb, waits));
 	return 0;
 }
