@@ -9,7 +9,7 @@ PACKAGES ?= ./...
 GO       ?= go
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X loci/daemon.Version=$(VERSION)
+LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo sim mutate test turns kernels interop check lint bench microbench fuzz generate clean
@@ -17,8 +17,8 @@ LDFLAGS := -s -w -X loci/daemon.Version=$(VERSION)
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-build: ## build bin/loci: one static binary; needs Go alone
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/loci ./cmd/loci
+build: ## build bin/loci, the router and its tools, and bin/loci-lab: static binaries; needs Go alone
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/ ./cmd/loci ./cmd/loci-lab
 
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo

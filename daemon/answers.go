@@ -18,6 +18,7 @@ import (
 	"loci/control"
 	"loci/daemon/api"
 	"loci/dataplane"
+	"loci/internal/version"
 	"loci/lisp"
 )
 
@@ -40,7 +41,7 @@ func roles(c *config.Config) []string {
 func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	p := d.plan.Load()
 	s := api.Status{
-		Version: Version, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
+		Version: version.String, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
 		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: slices.Concat(p.warnings, d.hostWarnings(), d.planeWarnings(), d.store.warnings()), Waiting: p.waiting(),
 	}
 	if d.plane != nil {

@@ -20,6 +20,7 @@ import (
 	"loci/daemon/api"
 	"loci/dataplane/kernel"
 	"loci/forward"
+	"loci/internal/version"
 )
 
 // CaptureOptions say what to capture.
@@ -165,7 +166,7 @@ func (f *dropFile) interfaceOf(d api.Drop, linkType layers.LinkType) (int, error
 	index := 0
 	var err error
 	if f.ng == nil {
-		f.ng, err = pcapgo.NewNgWriterInterface(f.out, description, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "loci " + Version}})
+		f.ng, err = pcapgo.NewNgWriterInterface(f.out, description, pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Application: "loci " + version.String}})
 	} else {
 		index, err = f.ng.AddInterface(description)
 	}

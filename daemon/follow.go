@@ -17,6 +17,7 @@ import (
 
 	"loci/config"
 	"loci/daemon/api"
+	"loci/internal/version"
 )
 
 const (
@@ -210,7 +211,7 @@ func (d *daemon) tellReadiness() {
 		return
 	}
 	d.ready.Store(true)
-	d.log.Info("ready", "version", Version, "roles", roles(d.plan.Load().config))
+	d.log.Info("ready", "version", version.String, "roles", roles(d.plan.Load().config))
 	tellSupervisor("READY=1\nSTATUS=ready")
 }
 

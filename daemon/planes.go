@@ -23,6 +23,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel"
 	"loci/dataplane/lispers"
+	"loci/internal/version"
 	"loci/mapsock"
 )
 
@@ -213,7 +214,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
 		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
 	}
-	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
+	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
 	d.ignoreHangups(ctx)
 	tellSupervisor("STOPPING=1")
@@ -261,7 +262,7 @@ func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan) er
 	if err != nil {
 		return err
 	}
-	d.log.Info("ready", "version", Version, "planes", d.options.Planes, "lispers", c.Directory)
+	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "lispers", c.Directory)
 	tellSupervisor("READY=1")
 	var hangups sync.WaitGroup
 	hangups.Go(func() { d.ignoreHangups(ctx) })

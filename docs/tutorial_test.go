@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/internal/commandtest"
 	"loci/internal/testnet"
 )
 
@@ -54,7 +55,9 @@ func TestTutorial(t *testing.T) {
 		testnet.RequireProgram(t, program)
 	}
 	directory := t.TempDir()
-	build(t, filepath.Join(directory, "loci"))
+	if err := commandtest.Build(directory, "loci"); err != nil {
+		t.Fatal(err)
+	}
 	// Names of its own let two runs stand side by side.
 	own := fmt.Sprintf("loci%d-", os.Getpid())
 	steps := stepsOf(strings.ReplaceAll(read(t, tutorialFile), "loci-", own))
@@ -102,15 +105,6 @@ func runSteps(ctx context.Context, directory string, steps []step) (string, erro
 	command.WaitDelay = time.Second
 	output, err := command.CombinedOutput()
 	return string(output), err
-}
-
-func build(t *testing.T, binary string) {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "../cmd/loci")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build loci: %v\n%s", err, output)
-	}
 }
 
 func logs(directory string) string {

@@ -15,6 +15,7 @@ import (
 
 	"loci/config"
 	"loci/daemon"
+	"loci/internal/command"
 )
 
 func newCheckCommand() *cobra.Command {
@@ -40,7 +41,7 @@ forwarded packets that Loci would pass by.`,
 				failed = failed || !ok
 			}
 			if failed {
-				return &exitError{status: 1, err: errors.New("a configuration is wrong"), quiet: true}
+				return &command.Exit{Status: 1, Err: errors.New("a configuration is wrong"), Quiet: true}
 			}
 			return nil
 		},

@@ -2,53 +2,21 @@
 
 // Command loci is the Locator/ID Separation Protocol for Linux: router, mapping
 // system and tools in one binary. One file a subcommand; the work is done by the
-// packages behind them.
+// packages behind them. What shows and measures it is the command loci-lab.
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"loci/internal/command"
 )
 
-// exitError ends the program with a status of its own. A quiet one has already
-// told the user everything.
-type exitError struct {
-	status int
-	err    error
-	quiet  bool
-}
+func main() { os.Exit(command.Run(newRootCommand(), argumentsOf(os.Args))) }
 
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	root := newRootCommand()
-	root.SetArgs(argumentsOf(os.Args))
-	os.Exit(status(root.ExecuteContext(ctx)))
-}
-
-// status prints what went wrong and turns it into an exit status.
-func status(err error) int {
-	if err == nil {
-		return 0
-	}
-	var exit *exitError
-	if !errors.As(err, &exit) {
-		exit = &exitError{status: 1, err: err}
-	}
-	if !exit.quiet {
-		fmt.Fprintln(os.Stderr, "loci:", exit.err)
-	}
-	return exit.status
-}
+// routerGroup are the subcommands that this binary has itself.
+const routerGroup = "router"
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -64,8 +32,21 @@ tunnel routers, the mapping system, and the tools to look into them.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(), newTraceCommand(), newCaptureCommand(),
-		newMonitorCommand(),
-		newLigCommand(), newMapCommand(), newMapstatCommand(), newDemoCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
+	root.AddGroup(&cobra.Group{ID: routerGroup, Title: "Router and tools:"}, &cobra.Group{ID: labCommand, Title: "Run by the command loci-lab:"})
+	root.SetHelpCommandGroupID(routerGroup)
+	root.SetCompletionCommandGroupID(routerGroup)
+	for _, cmd := range []*cobra.Command{
+		newRunCommand(), newCheckCommand(), newShowCommand(), newExplainCommand(), newReloadCommand(), newDatapathCommand(), newTraceCommand(), newCaptureCommand(),
+		newMonitorCommand(), newLigCommand(), newMapCommand(), newMapstatCommand(), newVersionCommand(),
+	} {
+		cmd.GroupID = routerGroup
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(
+		newLabCommand("demo", "Build a LISP network from namespaces, show it at work, and remove it", "demo"),
+		newLabCommand("bench", "Measure forwarding beside plain routing and VXLAN, tables, misses, control plane, mapping sockets", "bench"),
+		newLabCommand("sim", "Run the protocol in virtual time, with faults, and check what it promises", "sim"),
+		newLabCommand("lab", "Run loci-lab with these arguments; alone, list what it has"),
+	)
 	return root
 }

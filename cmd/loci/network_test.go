@@ -22,10 +22,11 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/internal/commandtest"
 	"loci/internal/testnet"
 )
 
-// binary is the command under test, built once.
+// binary is the command under test, built once, with loci-lab beside it.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -35,11 +36,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "loci")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build`, with which it shares what is compiled
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build:", err)
+	if err := commandtest.Build(dir, "loci", "loci-lab"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	status := m.Run()

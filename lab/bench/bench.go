@@ -32,7 +32,7 @@ type Options struct {
 	Lengths string        // of their prefixes: LengthsInternet, which is the default, or LengthsHosts
 
 	Out, Err   io.Writer
-	Executable string // of loci itself; the daemons are started from it
+	Executable string // the command loci; the daemons are started from it
 	Version    string // of loci, for the report
 }
 

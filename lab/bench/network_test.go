@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/internal/commandtest"
 	"loci/internal/testnet"
 )
 
@@ -33,12 +34,9 @@ func leftovers(t *testing.T, pid int) []string {
 
 func TestEveryBench(t *testing.T) {
 	testnet.RequireRoot(t)
-	executable := filepath.Join(t.TempDir(), "loci")
-	build := exec.Command("go", "build", "-trimpath", "-o", executable, "loci/cmd/loci")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build`, with which it shares what is compiled
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	directory := t.TempDir()
+	must(t, commandtest.Build(directory, "loci", "loci-lab"))
+	executable := filepath.Join(directory, "loci-lab")
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {
 			args := []string{"bench", k.name, "--json", "--seconds", "0.5", "--rounds", "1"}

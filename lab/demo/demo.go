@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo is `loci demo`: two LISP sites and a mapping system in network namespaces of this machine, with Loci's own
+// Package demo is `loci demo`, which loci-lab runs: two LISP sites and a mapping system in network namespaces of this machine, with Loci's own
 // daemons as processes and the kernel data plane, shown step by step from the first miss to TCP transfers.
 //
 // It runs no external program, mocks nothing, and leaves nothing behind: not when it is interrupted, and after a crash the
@@ -40,7 +40,7 @@ type Options struct {
 	Timeout time.Duration // of all but the removal; 0 is DefaultTimeout
 
 	Out, Err   io.Writer
-	Executable string // of loci itself; the daemons are started from it
+	Executable string // the command loci; the daemons are started from it
 	Version    string // of loci, for the report
 }
 
@@ -234,6 +234,7 @@ func (r *run) keep() error {
 	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[1].socket)
 	r.screen.line("configuration     %s", r.instance.Path("*.yaml"))
 	r.screen.line("logs              %s", r.instance.Path("*.log"))
-	r.screen.line("remove it         %s demo --remove", r.options.Executable)
-	return nil
+	self, err := os.Executable()
+	r.screen.line("remove it         %s demo --remove", self)
+	return err
 }

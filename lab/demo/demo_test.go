@@ -40,7 +40,11 @@ func TestMain(m *testing.M) {
 		_, err := Run(context.Background(), Options{JSON: true, Out: os.Stdout, Err: os.Stderr, Executable: "/proc/self/exe"})
 		os.Exit(lab.ExitStatus(err))
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if directoryOfCommands != "" {
+		os.RemoveAll(directoryOfCommands)
+	}
+	os.Exit(status)
 }
 
 func must(t testing.TB, err error) {

@@ -11,23 +11,33 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"loci/internal/commandtest"
 	"loci/internal/testnet"
 )
 
-// buildCommand builds the command once for a test.
+// directoryOfCommands has both commands once a test needed them; TestMain removes it.
+var directoryOfCommands string
+
+var buildCommands = sync.OnceValue(func() (err error) {
+	if directoryOfCommands, err = os.MkdirTemp("", "loci-demo-test-"); err != nil {
+		return err
+	}
+	return commandtest.Build(directoryOfCommands, "loci", "loci-lab")
+})
+
+// buildCommand returns loci-lab, with loci beside it, built once for all tests.
 func buildCommand(t *testing.T) string {
 	t.Helper()
 	testnet.RequireRoot(t)
-	executable := filepath.Join(t.TempDir(), "loci")
-	build := exec.Command("go", "build", "-trimpath", "-o", executable, "loci/cmd/loci")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build`, with which it shares what is compiled
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return executable
+	must(t, buildCommands())
+	return filepath.Join(directoryOfCommands, "loci-lab")
 }
+
+// router is the command loci beside loci-lab.
+func router(lab string) string { return filepath.Join(filepath.Dir(lab), "loci") }
 
 // runCommand returns standard output and the process id; standard error goes to the test's log when it fails.
 func runCommand(t *testing.T, executable string, arguments ...string) (output []byte, pid string) {
@@ -69,7 +79,7 @@ func TestWholeDemo(t *testing.T) {
 func TestSplitDemo(t *testing.T) {
 	executable := buildCommand(t)
 	must(t, os.Chmod(filepath.Dir(executable), 0o700))
-	must(t, os.Chmod(executable, 0o700))
+	must(t, os.Chmod(router(executable), 0o700))
 	t.Cleanup(func() { runs.RemoveLeftovers(true) })
 	output, pid := runCommand(t, executable, "demo", "--json", "--planes", "split", "--keep")
 	var report Report
@@ -151,7 +161,7 @@ func TestKeptDemoCanBeUsedAndRemoved(t *testing.T) {
 	if err != nil || len(sockets) != 3 {
 		t.Fatalf("control sockets: %v, %v", sockets, err)
 	}
-	if status, _ := runCommand(t, executable, "show", "status", "--json", "--socket", sockets[0]); !json.Valid(status) {
+	if status, _ := runCommand(t, router(executable), "show", "status", "--json", "--socket", sockets[0]); !json.Valid(status) {
 		t.Errorf("show status: %s", status)
 	}
 	if removed, err := runs.RemoveLeftovers(false); err != nil || contains(removed, report.Network) {

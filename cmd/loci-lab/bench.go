@@ -6,18 +6,17 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"loci/daemon"
+	"loci/internal/command"
 	"loci/lab"
 	"loci/lab/bench"
 )
 
-func newBenchCommand() *cobra.Command {
+func newBenchCommand(router *router) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure forwarding beside plain routing and VXLAN, tables, misses, control plane, mapping sockets",
@@ -38,14 +37,15 @@ Ctrl-C.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, name := range bench.Names() {
-		cmd.AddCommand(newOneBenchCommand(name))
+		cmd.AddCommand(newOneBenchCommand(router, name))
 	}
-	cmd.AddCommand(newAllBenchesCommand())
+	cmd.AddCommand(newAllBenchesCommand(router))
 	return cmd
 }
 
 // benchFlags are those of every bench.
 type benchFlags struct {
+	router  *router
 	options bench.Options
 	seconds float64
 	check   bool
@@ -58,8 +58,8 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&f.seconds, "seconds", 0, "how long to measure in all; 0 is the bench's own, such that it ends within 50 s")
 }
 
-func newOneBenchCommand(name string) *cobra.Command {
-	flags := &benchFlags{}
+func newOneBenchCommand(router *router, name string) *cobra.Command {
+	flags := &benchFlags{router: router}
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: bench.Title(name),
@@ -79,8 +79,8 @@ func newOneBenchCommand(name string) *cobra.Command {
 	return cmd
 }
 
-func newAllBenchesCommand() *cobra.Command {
-	flags := &benchFlags{}
+func newAllBenchesCommand(router *router) *cobra.Command {
+	flags := &benchFlags{router: router}
 	var document string
 	cmd := &cobra.Command{
 		Use:   "all",
@@ -117,11 +117,10 @@ func allBenches() []benchRun {
 }
 
 func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, document string) error {
-	executable, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("own executable: %w", err)
+	var err error
+	if f.options.Executable, f.options.Version, err = f.router.findVersion(cmd); err != nil {
+		return err
 	}
-	f.options.Executable, f.options.Version = executable, daemon.Version
 	f.options.Out, f.options.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	f.options.Measure = time.Duration(f.seconds * float64(time.Second))
 	var reports []*bench.Report
@@ -131,7 +130,7 @@ func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, document string) e
 		options.Entries = r.entries
 		report, err := bench.Run(cmd.Context(), r.name, options)
 		if err != nil {
-			return &exitError{status: lab.ExitStatus(err), err: err}
+			return &command.Exit{Status: lab.ExitStatus(err), Err: err}
 		}
 		reports = append(reports, report)
 		missed += len(report.Missed())

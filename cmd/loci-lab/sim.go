@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loci/internal/command"
 	"loci/sim"
 )
 
@@ -143,7 +144,7 @@ func verdict(r sim.Result) error {
 	if r.Violation == nil {
 		return nil
 	}
-	return &exitError{status: 1, err: errPromise, quiet: true}
+	return &command.Exit{Status: 1, Err: errPromise, Quiet: true}
 }
 
 // counts lists numbers by name.
@@ -189,7 +190,7 @@ func simulateMany(cmd *cobra.Command, o sim.Options, seeds int, asJSON bool) err
 		tellNoFaults(out, o)
 	}
 	if failed > 0 {
-		return &exitError{status: 1, err: errPromise, quiet: true}
+		return &command.Exit{Status: 1, Err: errPromise, Quiet: true}
 	}
 	return cmd.Context().Err()
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// simulated is what `loci sim` prints for a small network.
+// simulated is what `loci-lab sim` prints for a small network.
 func simulated(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var out strings.Builder
@@ -15,7 +15,7 @@ func simulated(t *testing.T, arguments ...string) string {
 	cmd.SetOut(&out)
 	cmd.SetArgs(append([]string{"--routers", "6"}, arguments...))
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
-		t.Fatalf("loci sim %s: %v\n%s", strings.Join(arguments, " "), err, out.String())
+		t.Fatalf("loci-lab sim %s: %v\n%s", strings.Join(arguments, " "), err, out.String())
 	}
 	return out.String()
 }

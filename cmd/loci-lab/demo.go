@@ -6,17 +6,16 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"loci/daemon"
+	"loci/internal/command"
 	"loci/lab"
 	"loci/lab/demo"
 )
 
-func newDemoCommand() *cobra.Command {
-	options, planes := demo.Options{Version: daemon.Version}, "both"
+func newDemoCommand(router *router) *cobra.Command {
+	options, planes := demo.Options{}, "both"
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Build a LISP network from namespaces, show it at work, and remove it",
@@ -43,13 +42,15 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 				return fmt.Errorf("--timeout %v: want more than 0s", options.Timeout)
 			}
 			options.Split = planes == "split"
-			executable, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("own executable: %w", err)
+			options.Out, options.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if !options.Remove {
+				var err error
+				if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
+					return err
+				}
 			}
-			options.Executable, options.Out, options.Err = executable, cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if _, err := demo.Run(cmd.Context(), options); err != nil {
-				return &exitError{status: lab.ExitStatus(err), err: err}
+				return &command.Exit{Status: lab.ExitStatus(err), Err: err}
 			}
 			return nil
 		},

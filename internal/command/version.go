@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The version of a command, and whether that of the other one is the same.
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loci/internal/version"
+)
+
+// versionWait bounds how long another command may take to tell its version.
+const versionWait = 10 * time.Second
+
+// document is what `version --json` prints.
+type document struct {
+	Version      string `json:"version"`
+	Go           string `json:"go"`
+	OS           string `json:"os"`
+	Architecture string `json:"architecture"`
+}
+
+// NewVersion makes the subcommand that prints the version. Where other finds the other command of Loci, a mismatch is told on
+// standard error. With --json it prints its own version alone, for the other command to read.
+func NewVersion(program string, other func() (path string, err error)) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  " + program + " version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			own := document{Version: version.String, Go: runtime.Version(), OS: runtime.GOOS, Architecture: runtime.GOARCH}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(own)
+			}
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s (%s, %s/%s)\n", program, own.Version, own.Go, own.OS, own.Architecture); err != nil {
+				return err
+			}
+			path, err := other()
+			if err != nil {
+				return nil // a router needs no loci-lab
+			}
+			_, err = CheckVersion(cmd, path)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// CheckVersion returns the version of another command of Loci. It tells on standard error that it is not this program's.
+func CheckVersion(cmd *cobra.Command, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), versionWait)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, path, "version", "--json").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s version --json: %w", path, err)
+	}
+	var other document
+	if err := json.Unmarshal(output, &other); err != nil || other.Version == "" {
+		return "", fmt.Errorf("%s version --json: not a version of Loci: %q", path, output)
+	}
+	if other.Version != version.String {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: this is version %s, but %s is version %s: install both from the same build\n",
+			cmd.Root().Name(), version.String, path, other.Version)
+	}
+	return other.Version, nil
+}
