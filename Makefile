@@ -12,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo sim mutate test turns kernels interop check lint bench microbench fuzz generate clean
+.PHONY: help build demo quick sim mutate test turns kernels interop check lint bench microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -28,6 +28,12 @@ sim: build ## SEEDS runs of 50 routers and 10 virtual minutes, with faults; says
 
 mutate: ## break the protocol code in many small ways; the simulator must find each within 200 seeds
 	$(GO) run ./sim/mutate
+
+# What is pure: it needs neither root nor anything installed, and no race detector, because nothing in it is concurrent.
+QUICK := ./lisp/... ./wire/... ./control/... ./forward/... ./config/... ./sim
+
+quick: ## the tests of the protocol code, without root and without tables of a million entries; some 30 seconds
+	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short $(QUICK)
 
 test: ## all tests with the race detector; installs by apt what they need beyond Go
 	@.ci/tools test
