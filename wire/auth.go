@@ -21,11 +21,13 @@ package wire
 // Nonces and keys are the caller's. This file never compares nonces.
 
 import (
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // The algorithms of RFC 9301 s.12.5.
@@ -228,23 +230,28 @@ func (f *authenticatedFields) matches(key []byte, c Coverage) bool {
 	return hmac.Equal(f.data, f.appendMAC(sum[:0], key, f.covered(c))[:len(f.data)])
 }
 
-// usualAuthenticatedOctets is a block of the key and a message that fits an IPv6 packet of 1280 octets.
-const usualAuthenticatedOctets = sha256.BlockSize + 1232
-
 // appendMAC appends the MAC of the octets up to end, the authentication data taken as zeros.
 func (f *authenticatedFields) appendMAC(b, key []byte, end int) []byte {
-	var room [usualAuthenticatedOctets]byte
-	var derived [sha256.Size]byte
-	if f.algorithm == AlgorithmHMACSHA256HKDF {
-		derived = perMessageKey(f.message[authNonceAt:authNonceAt+8], key, f.t)
-		key = derived[:]
+	hash := sha256.New
+	switch f.algorithm {
+	case AlgorithmHMACSHA1:
+		hash = sha1.New
+	case AlgorithmHMACSHA256HKDF:
+		key = perMessageKey(f.message[authNonceAt:authNonceAt+8], key, f.t)
 	}
-	octets := append(room[:sha256.BlockSize], f.message[:end]...)
-	clear(octets[sha256.BlockSize+authDataAt:][:len(f.data)])
-	if f.algorithm == AlgorithmHMACSHA1 {
-		sum := hmacSHA1(key, octets)
-		return append(b, sum[:]...)
+	var zeros [sha256.Size]byte
+	mac := hmac.New(hash, key)
+	mac.Write(f.message[:authDataAt])
+	mac.Write(zeros[:len(f.data)])
+	mac.Write(f.message[authDataAt+len(f.data) : end])
+	return mac.Sum(b)
+}
+
+// perMessageKey derives the MAC key of algorithm 3: HKDF-SHA256 with the message's label as salt and no info.
+func perMessageKey(nonce, preShared []byte, t MessageType) []byte {
+	key, err := hkdf.Key(sha256.New, slices.Concat(nonce, preShared), []byte(t.String()+" Authentication"), "", sha256.Size)
+	if err != nil {
+		panic(err) // only longer keys than this can err
 	}
-	sum := hmacSHA256(key, octets)
-	return append(b, sum[:]...)
+	return key
 }
