@@ -147,14 +147,12 @@ static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp
 
 /* Puts the headers of an action before a packet and sends it; NEEDS_FRESH_SKB where the kernel
  * cannot encapsulate this skb, which is as it was. The padding goes first, because lengths are
- * those of the skb from here on. A global function: verified once. */
-__noinline int lisp_encapsulate(struct __sk_buff *skb, struct lisp_action_record *a,
-				const struct lisp_varying *v)
+ * those of the skb from here on. */
+static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lisp_action_record *a,
+					       const struct lisp_varying *v)
 {
 	long failed;
 
-	if (!a || !v)
-		return TC_ACT_UNSPEC;
 	if (!skb->gso_size && skb->len > v->l2_length + v->length &&
 	    bpf_skb_change_tail(skb, v->l2_length + v->length, 0) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
@@ -170,6 +168,13 @@ __noinline int lisp_encapsulate(struct __sk_buff *skb, struct lisp_action_record
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	count_encapsulated(a->outer_family, v->length);
 	return send(a, v);
+}
+
+/* The same as a global function: verified once. */
+__noinline int lisp_encapsulate(struct __sk_buff *skb, struct lisp_action_record *a,
+				const struct lisp_varying *v)
+{
+	return a && v ? apply_encapsulation(skb, a, v) : TC_ACT_UNSPEC;
 }
 
 /* ---- decapsulation ---- */
@@ -224,15 +229,12 @@ static __always_inline long take_outer_off(struct __sk_buff *skb, const struct l
 	return 0;
 }
 
-/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. A
- * global function: verified once. */
-__noinline int lisp_deliver(struct __sk_buff *skb, struct lisp_action_record *a,
-			    const struct lisp_varying *v, __u32 outer_family)
+/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. */
+static __always_inline int apply_delivery(struct __sk_buff *skb, struct lisp_action_record *a,
+					  const struct lisp_varying *v, __u32 outer_family)
 {
 	long failed;
 
-	if (!a || !v)
-		return TC_ACT_UNSPEC;
 	failed = take_outer_off(skb, v, outer_family);
 	if (!failed && !v->l2_length)
 		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
@@ -243,6 +245,13 @@ __noinline int lisp_deliver(struct __sk_buff *skb, struct lisp_action_record *a,
 	if (failed)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	return send(a, v);
+}
+
+/* The same as a global function: verified once. */
+__noinline int lisp_deliver(struct __sk_buff *skb, struct lisp_action_record *a,
+			    const struct lisp_varying *v, __u32 outer_family)
+{
+	return a && v ? apply_delivery(skb, a, v, outer_family) : TC_ACT_UNSPEC;
 }
 
 /* What the verdict is of a packet that has left. */

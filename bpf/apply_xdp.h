@@ -68,16 +68,21 @@ static __always_inline long encapsulate(struct xdp_md *frame, const struct lisp_
 				    : write_headers_ipv6(frame, a, v);
 }
 
-/* Puts the headers of an action before a packet and sends it. A global function: verified once. */
-__noinline int lisp_encapsulate(struct xdp_md *frame, struct lisp_action_record *a,
-				const struct lisp_varying *v)
+/* Puts the headers of an action before a packet and sends it. */
+static __always_inline int apply_encapsulation(struct xdp_md *frame, struct lisp_action_record *a,
+					       const struct lisp_varying *v)
 {
-	if (!a || !v)
-		return XDP_PASS;
 	if (encapsulate(frame, a, v) < 0)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
 	count_encapsulated(a->outer_family, v->length);
 	return send(a);
+}
+
+/* The same as a global function: verified once. */
+__noinline int lisp_encapsulate(struct xdp_md *frame, struct lisp_action_record *a,
+				const struct lisp_varying *v)
+{
+	return a && v ? apply_encapsulation(frame, a, v) : XDP_PASS;
 }
 
 /* Writes the VLAN tag behind the addresses. */
@@ -110,17 +115,21 @@ static __always_inline long take_outer_off(struct xdp_md *frame, const struct li
 	return 0;
 }
 
-/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. A
- * global function: verified once. */
-__noinline int lisp_deliver(struct xdp_md *frame, struct lisp_action_record *a,
-			    const struct lisp_varying *v, __u32 outer_family)
+/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. */
+static __always_inline int apply_delivery(struct xdp_md *frame, struct lisp_action_record *a,
+					  const struct lisp_varying *v, __u32 outer_family)
 {
-	if (!a || !v)
-		return XDP_PASS;
 	if (take_outer_off(frame, a, v) < 0)
 		return drop(frame, LISP_DROP_DECAPSULATION_FAILED);
 	count_decapsulated(outer_family, v->length);
 	return send(a);
+}
+
+/* The same as a global function: verified once. */
+__noinline int lisp_deliver(struct xdp_md *frame, struct lisp_action_record *a,
+			    const struct lisp_varying *v, __u32 outer_family)
+{
+	return a && v ? apply_delivery(frame, a, v, outer_family) : XDP_PASS;
 }
 
 /* What the verdict is of a packet that has left. */

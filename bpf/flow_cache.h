@@ -304,7 +304,7 @@ static __always_inline int encapsulate_by_flow(hook_frame *frame, struct lisp_cl
 {
 	const void *at = frame_data(frame) + ETH_HLEN;
 	struct lisp_action_record *a;
-	struct lisp_varying v = {};
+	struct lisp_varying v;
 	struct plain_packet p;
 	struct lisp_flow *f;
 	struct flow_key k;
@@ -323,7 +323,7 @@ static __always_inline int encapsulate_by_flow(hook_frame *frame, struct lisp_cl
 	if (!a || p.longest > a->longest || p.length > octets_at(frame, at))
 		return NOT_CACHED;
 	vary_encapsulation(&v, &p, family, a, clock);
-	verdict = lisp_encapsulate(frame, a, &v);
+	verdict = apply_encapsulation(frame, a, &v);
 	if (has_left(verdict))
 		count_flow(f, p.length, clock->boot_ns);
 	return verdict;
@@ -353,7 +353,7 @@ static __always_inline int deliver_by_flow(hook_frame *frame, struct lisp_clock 
 	if (!a || p.longest > a->longest)
 		return NOT_CACHED;
 	vary_delivery(&v, &p, outer_family, family);
-	verdict = lisp_deliver(frame, a, &v, outer_family);
+	verdict = apply_delivery(frame, a, &v, outer_family);
 	if (has_left(verdict))
 		count_flow(f, p.length, clock->boot_ns);
 	return verdict;

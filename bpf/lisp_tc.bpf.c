@@ -194,24 +194,36 @@ static __noinline int forward_from_core(struct __sk_buff *skb, struct lisp_conte
 
 /* ---- the caches ---- */
 
+/* Each of these is a call of its own, or its variables would take stack from the others. */
+static __noinline int encapsulate_by_flow_of(struct __sk_buff *skb, struct lisp_clock *clock)
+{
+	return skb->protocol == bpf_htons(ETH_P_IP) ? encapsulate_by_flow(skb, clock, 4)
+						    : encapsulate_by_flow(skb, clock, 6);
+}
+
+static __noinline int encapsulate_by_set_of(struct __sk_buff *skb,
+					    const struct lisp_interface *site)
+{
+	return skb->protocol == bpf_htons(ETH_P_IP) ? encapsulate_by_set(skb, site, 4)
+						    : encapsulate_by_set(skb, site, 6);
+}
+
+static __always_inline bool is_ip(__be16 ethertype)
+{
+	return ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6);
+}
+
 /* By the flow cache, or, while most packets miss it, by that of locator-sets; NOT_CACHED where
- * nothing is known. A call of its own, or its variables would take stack from the stages. */
-static __noinline int forward_cached_from_site(struct __sk_buff *skb,
-					       const struct lisp_interface *site)
+ * nothing is known. */
+static __always_inline int forward_cached_from_site(struct __sk_buff *skb,
+						    const struct lisp_interface *site)
 {
 	struct lisp_clock *clock = find_clock();
-	bool by_set;
 
-	if (lisp_tracing || !clock || site->l2_length != ETH_HLEN)
+	if (lisp_tracing || !clock || site->l2_length != ETH_HLEN || !is_ip(skb->protocol))
 		return NOT_CACHED;
-	by_set = goes_by_set(clock);
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		return by_set ? encapsulate_by_set(skb, site, 4)
-			      : encapsulate_by_flow(skb, clock, 4);
-	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return by_set ? encapsulate_by_set(skb, site, 6)
-			      : encapsulate_by_flow(skb, clock, 6);
-	return NOT_CACHED;
+	return goes_by_set(clock) ? encapsulate_by_set_of(skb, site)
+				  : encapsulate_by_flow_of(skb, clock);
 }
 
 static __always_inline int deliver_cached(struct __sk_buff *skb, const struct lisp_interface *core,

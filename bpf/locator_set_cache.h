@@ -87,7 +87,7 @@ static __always_inline int encapsulate_by_set(hook_frame *frame, const struct li
 	const struct lisp_roots *of = find_roots(site->roots);
 	struct lisp_clock *clock = find_clock();
 	struct lisp_action_record *a;
-	struct lisp_varying v = {};
+	struct lisp_varying v;
 	struct plain_packet p;
 	__u32 slot, index, set;
 	int verdict;
@@ -109,7 +109,7 @@ static __always_inline int encapsulate_by_set(hook_frame *frame, const struct li
 	    may_be_partial(site, &p, family))
 		return NOT_CACHED;
 	vary_encapsulation(&v, &p, family, a, clock);
-	verdict = lisp_encapsulate(frame, a, &v);
+	verdict = apply_encapsulation(frame, a, &v);
 	if (has_left(verdict))
 		count_mapping(index, p.length);
 	return verdict;
@@ -154,7 +154,7 @@ static __always_inline int deliver_by_entry(hook_frame *frame, const struct lisp
 	if (!a || p.longest > a->longest || may_be_partial(core, &p, family))
 		return NOT_CACHED;
 	vary_delivery(&v, &p, outer_family, family);
-	verdict = lisp_deliver(frame, a, &v, outer_family);
+	verdict = apply_delivery(frame, a, &v, outer_family);
 	if (has_left(verdict))
 		count_mapping(index, p.length);
 	return verdict;
