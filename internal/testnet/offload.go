@@ -26,6 +26,8 @@ var (
 	TSO = Feature{"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation"}
 	// GSO builds super-packets in the stack whether or not the device takes them.
 	GSO = Feature{"tx-generic-segmentation"}
+	// UDPSegmentation hands several datagrams of a sender to the device as one packet (UDP_SEGMENT).
+	UDPSegmentation = Feature{"tx-udp-segmentation"}
 	// GRO joins received packets to super-packets.
 	GRO = Feature{"rx-gro"}
 	// UDPGROForwarding lets GRO join UDP datagrams that no socket has asked to be joined.

@@ -156,6 +156,10 @@ func (t *topology) connectToCore(e edge) error {
 	if err != nil {
 		return err
 	}
+	// Messages that a daemon sends together enter the core one by one, so that each is seen, and captured.
+	if err := ns.SetOffload(coreLink, testnet.UDPSegmentation, false); err != nil {
+		return err
+	}
 	gateways := e.corePrefixes(1)
 	return addDefaultRoutes(ns, gateways[0].Addr(), gateways[1].Addr())
 }
