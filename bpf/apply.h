@@ -9,6 +9,9 @@
 
 #include "actions.h"
 
+/* What the caches answer for a packet that has to go through all stages, and is as it was. */
+#define NOT_CACHED -2
+
 /* What a packet has of its own, beside its action record. */
 struct lisp_varying {
 	__u32 hash;  /* of its flow */
@@ -25,12 +28,10 @@ struct lisp_varying {
 	bool at_ingress; /* of an interface, rather than at a way out */
 };
 
-static __always_inline void write_udp(void *to, const __u8 *header, const struct lisp_varying *v)
+/* `length` is that of the UDP datagram. */
+static __always_inline void write_udp(void *to, const __u8 *header, const struct lisp_varying *v,
+				      __u32 length)
 {
-	__u32 length = v->length + sizeof(struct udp_lisp);
-
-	if (length > MAX_IP_LENGTH)
-		length = MAX_IP_LENGTH;
 	OCTETS4(to) = OCTETS4(header) | bpf_htons(source_port_of(v->hash));
 	OCTETS4(to + 4) = bpf_htons(length);
 	OCTETS4(to + 8) = OCTETS4(header + 8) | bpf_htonl(v->first);
@@ -64,7 +65,7 @@ static __always_inline long write_headers_ipv4(hook_frame *frame,
 	sum = (sum & 0xFFFF) + (sum >> 16);
 	OCTETS4(to + 22) = OCTETS4(header + 22) | v->ttl | ~(sum + (sum >> 16)) << 16;
 	OCTETS8(to + 26) = OCTETS8(header + 26);
-	write_udp(to + 34, header + 34, v);
+	write_udp(to + 34, header + 34, v, total - sizeof(struct iphdr));
 	return 0;
 }
 
@@ -86,7 +87,7 @@ static __always_inline long write_headers_ipv6(hook_frame *frame,
 #pragma unroll
 	for (int i = 22; i < 54; i += 8)
 		OCTETS8(to + i) = OCTETS8(header + i);
-	write_udp(to + 54, header + 54, v);
+	write_udp(to + 54, header + 54, v, payload);
 	return 0;
 }
 

@@ -73,8 +73,8 @@ static __always_inline int send(struct lisp_action_record *a, const struct lisp_
  * then. */
 #define ALREADY_ENCAPSULATED -114
 
-/* What make_room() answers when only a fresh skb can be encapsulated. */
-#define NEEDS_FRESH_SKB 1
+/* What is answered when only a fresh skb can be encapsulated: the caches leave it to the stages. */
+#define NEEDS_FRESH_SKB NOT_CACHED
 
 /* The kernel may set an skb's family only when it removes a header; so some octets more than needed
  * are made first. */

@@ -258,12 +258,18 @@ static __always_inline struct lisp_flow *find_flow_by_hash(struct flow_key *k,
 	return find_flow(k, family, now);
 }
 
+/* Both hooks share the records; frames go only to interfaces that take them. */
+static __always_inline bool is_for_hook(const struct lisp_action_record *a)
+{
+	return !HOOK_IS_XDP || a->flags & LISP_ACTION_TAKES_FRAMES;
+}
+
 /* The record that an entry points to, if that is still the same one; the epoch is the entry's. */
 static __always_inline struct lisp_action_record *action_of(const struct lisp_flow *f, __u64 now)
 {
 	struct lisp_action_record *a = action_at(f->action);
 
-	return a && a->serial == f->serial && now < a->expires_ns ? a : NULL;
+	return a && a->serial == f->serial && now < a->expires_ns && is_for_hook(a) ? a : NULL;
 }
 
 /* Whether a packet has to be looked at by more than is kept: it did not come to the address of the

@@ -38,7 +38,7 @@ typedef struct __sk_buff hook_frame;
 
 /* Copies octets of the skb, wherever its linear part ends; `length` is a constant. Calls cost more
  * than all the rest of parsing, and nearly always the headers are in the linear part. What is read
- * that way may be written: reuse_tc.h does so, and the kernel therefore copies the headers of
+ * that way may be written: apply_tc.h does so, and the kernel therefore copies the headers of
  * cloned skbs before these programs run, of those too that pass untouched. */
 static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
 {

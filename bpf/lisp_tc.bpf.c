@@ -220,7 +220,8 @@ static __always_inline int forward_cached_from_site(struct __sk_buff *skb,
 {
 	struct lisp_clock *clock = find_clock();
 
-	if (lisp_tracing || !clock || site->l2_length != ETH_HLEN || !is_ip(skb->protocol))
+	if (lisp_tracing || !clock || !(site->flags & LISP_INTERFACE_SITE) ||
+	    site->l2_length != ETH_HLEN || !is_ip(skb->protocol))
 		return NOT_CACHED;
 	return goes_by_set(clock) ? encapsulate_by_set_of(skb, site)
 				  : encapsulate_by_flow_of(skb, clock);

@@ -35,7 +35,7 @@ static __always_inline struct lisp_action_record *find_cached(const struct actio
 	if (!a || !g || !has_action_key(a, k) ||
 	    !action_counts(a, *(const volatile __u32 *)&g->epoch, now))
 		return NULL;
-	return a->flags & LISP_ACTION_UNCACHED ? NULL : a;
+	return a->flags & LISP_ACTION_UNCACHED || !is_for_hook(a) ? NULL : a;
 }
 
 /* The record of packets to a locator-set. */

@@ -237,7 +237,4 @@ static __always_inline void vary_delivery(struct lisp_varying *v, const struct p
 				   .at_ingress = true};
 }
 
-/* What the caches answer for a packet that has to go through all stages. */
-#define NOT_CACHED -2
-
 #endif

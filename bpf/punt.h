@@ -163,11 +163,6 @@ static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u3
 	return verdict == NOT_AT_TAP || verdict == NO_PLACE_AT_TAP ? TC_ACT_SHOT : verdict;
 }
 
-static __always_inline int wait_too_big(struct __sk_buff *skb, struct lisp_context *c, __u32 mtu)
-{
-	return wait_at_tap(skb, c, LISP_TAP_REASON_TOO_BIG, mtu);
-}
-
 /* The other programs are at the way out, where packets come from the stack. */
 static __always_inline bool is_at_ingress(const struct lisp_context *c)
 {

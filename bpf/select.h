@@ -158,6 +158,8 @@ static __noinline int compose_header(struct lisp_context *c)
 	const struct lisp_locator *l = set ? locator_of(c, set) : NULL;
 	struct lisp_trusted *p = find_trusted();
 
+	c->header_first = c->mapping_iid ? LISP_FLAG_I << 24 : 0;
+	c->header_second = c->mapping_iid << 8;
 	if (!p || !l)
 		return 0;
 	p->iid = c->mapping_iid;
