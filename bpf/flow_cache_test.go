@@ -172,6 +172,7 @@ func (b *bench) flowCache(t *testing.T, hook string) {
 		"the entry's time ends":  {flow: fields{"expires_ns": uint32(1)}, record2: true},
 		"the record's time ends": {record: fields{"expires_ns": uint32(1)}},
 		"another record there":   {record: fields{"serial": uint32(0)}, record2: true},
+		"no frames are taken":    {record: fields{"flags": b.constant("LISP_ACTION_RESOLVED")}, hit: hook == "tc", record2: hook == "tc", passes: hook == "XDP"},
 		"another epoch":          {flow: fields{"epoch": uint32(0)}, record: fields{"epoch": uint32(0)}},
 		"a destination's change": {between: func() { raise(16) }, record2: true},
 		"to another host":        {to: net.HardwareAddr{2, 0, 0, 0, 0, 0x98}, passes: true},

@@ -109,6 +109,7 @@ func TestLocatorSetCache(t *testing.T) {
 			"the time is over":    {members: fields{"expires_ns": uint32(1)}},
 			"another epoch":       {members: fields{"epoch": uint32(0)}},
 			"another set there":   {members: fields{"target": uint32(77)}},
+			"no frames are taken": {members: fields{"flags": b.constant("LISP_ACTION_RESOLVED")}, tcGoes: true},
 			"more to decide":      {members: fields{"flags": b.constant("LISP_ACTION_RESOLVED") | b.constant("LISP_ACTION_TAKES_FRAMES") | b.constant("LISP_ACTION_UNCACHED")}, noEntry: true},
 		} {
 			eachHook(t, p.name+"/"+name, func(t *testing.T, hook string) {
