@@ -257,7 +257,7 @@ func (s *store) tellFailure(err error) {
 	if last != nil {
 		now.since = last.since
 	}
-	s.trouble.Store(now)
+	defer s.trouble.Store(now) // what the status tells, the log has told
 	if last != nil && last.reason == now.reason {
 		s.log.Debug("the registrations are still not stored", "error", err)
 		return

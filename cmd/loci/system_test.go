@@ -246,6 +246,9 @@ func TestWrongConfigurationChangesNothing(t *testing.T) {
 		t.Errorf("reload of a wrong file: status %d, %s", status, out)
 	}
 	n.must(n.daemons["ms"].Process.Signal(syscall.SIGHUP))
+	n.await("the refused file in the log", func(context.Context) bool {
+		return strings.Contains(n.logs["ms"].String(), "the configuration was not reloaded: nothing changed")
+	})
 	n.awaitRegistrations(2)
 
 	n.must(os.WriteFile(n.file("ms"), []byte(strings.Replace(good, "{eid: 10.1.0.0/24}, ", "", 1)), 0o600))

@@ -15,6 +15,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -233,8 +234,13 @@ func (c *Client) noAnswer(err error) error {
 		return fmt.Errorf("the daemon at %s takes no more clients: too many wait already: %w", c.socket, why)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the daemon at %s takes too long to answer: it is busy, has too many clients, or is stopped: %w", c.socket, why)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), closedBeforeUse(err):
 		return fmt.Errorf("the daemon at %s closed the connection without an answer: it has too many clients, or is stopping: %w", c.socket, why)
 	}
 	return fmt.Errorf("no daemon answers at %s (is `loci run` running, and is this its socket?): %w", c.socket, why)
+}
+
+// closedBeforeUse says that the connection was closed before the request was written. net/http exports no error for that.
+func closedBeforeUse(err error) bool {
+	return strings.HasSuffix(err.Error(), "http: server closed idle connection")
 }
