@@ -45,7 +45,7 @@ type TableState struct {
 	Entries     int // mappings and Database entries together
 	EntryLimit  int
 	// OneWays are the Database's entries to all of whose addresses packets take one next hop
-	// (docs/decisions/0011-one-way.md).
+	// (docs/decisions/0011-single-next-hop.md).
 	OneWays int
 }
 
