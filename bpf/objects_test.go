@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	objectFile    = "../dataplane/kernel/lisptc_bpfel.o"
-	xdpObjectFile = "../dataplane/kernel/lispxdp_bpfel.o"
+	objectFile    = "../dataplane/kernel/abi/lisptc_bpfel.o"
+	xdpObjectFile = "../dataplane/kernel/abi/lispxdp_bpfel.o"
 )
 
 // planeLimit is how many mappings and locator-sets a plane has.

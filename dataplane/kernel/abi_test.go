@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -32,7 +33,7 @@ func readABI(t *testing.T) string {
 func TestConstantsAreThoseOfTheABI(t *testing.T) {
 	text := readABI(t)
 	for name, want := range map[string]uint64{
-		"LISP_ABI_VERSION": abiVersion, "LISP_SLOT_NODE": uint64(slotNode), "LISP_SLOT_LEAF": uint64(slotLeaf),
+		"LISP_ABI_VERSION": abi.Version, "LISP_SLOT_NODE": uint64(slotNode), "LISP_SLOT_LEAF": uint64(slotLeaf),
 		"LISP_SLOT_EMPTY": uint64(slotEmpty), "LISP_SLOT_TAG_MASK": uint64(slotTagMask), "LISP_SLOT_INDEX_MASK": uint64(slotIndex),
 		"LISP_SLOT_STRIDE_SHIFT": slotStrideShift, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
 		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
@@ -49,10 +50,10 @@ func TestConstantsAreThoseOfTheABI(t *testing.T) {
 			t.Errorf("%s is %s, want %#x", name, found[1], want)
 		}
 	}
-	for action, want := range map[lisptcLispAction]lisp.Action{
-		lisptcLispActionLISP_ACTION_NATIVELY_FORWARD: lisp.ActionNativelyForward,
-		lisptcLispActionLISP_ACTION_SEND_MAP_REQUEST: lisp.ActionSendMapRequest,
-		lisptcLispActionLISP_ACTION_DROP:             lisp.ActionDrop,
+	for action, want := range map[abi.Action]lisp.Action{
+		abi.ActionNativelyForward: lisp.ActionNativelyForward,
+		abi.ActionSendMapRequest:  lisp.ActionSendMapRequest,
+		abi.ActionDrop:            lisp.ActionDrop,
 	} {
 		if uint8(action) != uint8(want) {
 			t.Errorf("action %d is not %v", action, want)
@@ -81,7 +82,7 @@ func TestEveryDropReasonHasItsWord(t *testing.T) {
 	if count != len(names) {
 		t.Errorf("%d reasons in abi.h, %d in package forward", count, len(names))
 	}
-	if wordHeldPackets < int(lisptcLispDropLISP_DROP_MAX) {
+	if wordHeldPackets < int(abi.DropMax) {
 		t.Error("words of user space overlap the reasons")
 	}
 }
@@ -91,7 +92,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 	ownField := map[string]bool{"RELEASED": true, "NATIVE": true, "MISS": true, "EVENT_LOST": true, "MAX": true}
 	for _, found := range regexp.MustCompile(`LISP_COUNTER_([A-Z_0-9]+) = (\d+)`).FindAllStringSubmatch(readABI(t), -1) {
 		number, _ := strconv.Atoi(found[2])
-		if _, ok := otherCounters[lisptcLispCounterIndex(number)]; !ok && !ownField[found[1]] {
+		if _, ok := otherCounters[abi.CounterIndex(number)]; !ok && !ownField[found[1]] {
 			t.Errorf("counter %s is not shown", found[1])
 		}
 	}
@@ -102,7 +103,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 
 func TestRecordsStandSideBySide(t *testing.T) {
 	for name, size := range map[string]uintptr{
-		"mapping": unsafe.Sizeof(lisptcLispMapping{}), "locator-set": unsafe.Sizeof(lisptcLispLocatorSet{}), "cell": unsafe.Sizeof([cellSlots]uint32{}),
+		"mapping": unsafe.Sizeof(abi.Mapping{}), "locator-set": unsafe.Sizeof(abi.LocatorSet{}), "cell": unsafe.Sizeof([cellSlots]uint32{}),
 	} {
 		if size%8 != 0 {
 			t.Errorf("%s has %d octets, no multiple of 8: the kernel would pad it", name, size)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // adopt fills tables that are still empty and offline from their own records, and
@@ -95,7 +96,7 @@ func (t *tables) refuseRecords(badSets map[uint32]error) (refused []error) {
 }
 
 // refuse removes a record that is not linked, and whose locator-set was taken over.
-func (t *tables) refuse(record *lisptcLispMapping) {
+func (t *tables) refuse(record *abi.Mapping) {
 	atomic.StoreUint32(&record.Cookie, record.Cookie|cookieDeleted)
 	t.sets.release(record.LocatorSet)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -180,7 +181,7 @@ func TestSourcesOfAnEngineThatEnds(t *testing.T) {
 	a := newLinks(t).open(t, 0, Options{})
 	heard := a.clock.toBoot(time.Now())
 	for i := range 3 {
-		must(t, a.store.maps[lisptcMapSources].Put(rlocKey(lisp.RLOCFromAddr(rloc4(i))), heard))
+		must(t, a.store.maps[abi.MapSources].Put(rlocKey(lisp.RLOCFromAddr(rloc4(i))), heard))
 	}
 	told := 0
 	for _, at := range a.Sources() {
@@ -248,25 +249,25 @@ func describe(e *Engine) string {
 }
 
 // hear makes the programs remember Locator-Status-Bits and an event about a version.
-func (r *router) hear(t *testing.T) (bits, version lisptcLispLimitKey) {
+func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 	t.Helper()
 	prefix, err := keyOf(kindMapCache, sitePrefixes(1)[0])
 	must(t, err)
 	bits = heardKey(prefix)
 	version = bits
-	version.Kind = uint32(lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION)
-	for _, key := range []lisptcLispLimitKey{bits, version} {
-		must(t, r.store.maps[lisptcMapHeard].Put(key, lisptcLispHeard{RaisedNs: 1, Value: 1}))
+	version.Kind = uint32(abi.EventDestinationVersion)
+	for _, key := range []abi.LimitKey{bits, version} {
+		must(t, r.store.maps[abi.MapHeard].Put(key, abi.Heard{RaisedNs: 1, Value: 1}))
 	}
 	return bits, version
 }
 
 // expectHeard demands that the programs remember something, or not. What a control plane made of status bits ends with
 // it, so that they have to be told to the next one as if they had just changed (RFC 9300 s.10).
-func (r *router) expectHeard(t *testing.T, key lisptcLispLimitKey, want bool) {
+func (r *router) expectHeard(t *testing.T, key abi.LimitKey, want bool) {
 	t.Helper()
-	var value lisptcLispHeard
-	err := r.store.maps[lisptcMapHeard].Lookup(key, &value)
+	var value abi.Heard
+	err := r.store.maps[abi.MapHeard].Lookup(key, &value)
 	if known := err == nil; known != want || err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Errorf("event %d is remembered after a restart: %v, %v, want %v", key.Kind, known, err, want)
 	}

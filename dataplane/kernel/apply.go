@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -293,7 +294,7 @@ func (e *Engine) dumpLimits() (generation uint64, limit int) {
 // readMapping is what stands in the tables of a mapping, copied, so that it can be put
 // into words when nobody waits for the tables.
 type readMapping struct {
-	record   lisptcLispMapping
+	record   abi.Mapping
 	usage    usage
 	locators lisp.LocatorSet
 	ahead    uint64 // the time of day of the time since boot
@@ -336,7 +337,7 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 }
 
 // prefixOf returns the prefix of a record in force; those were checked.
-func (e *Engine) prefixOf(record *lisptcLispMapping) lisp.Prefix {
+func (e *Engine) prefixOf(record *abi.Mapping) lisp.Prefix {
 	key := keyOfRecord(record)
 	prefix, err := key.prefix()
 	if err != nil {
@@ -403,8 +404,8 @@ func (e *Engine) originOf(ifindex uint32) (origin, bool) {
 	instance := lisp.InstanceID(a.record.Iid)
 	return origin{
 		instance: instance,
-		site:     a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE) != 0,
-		stack:    a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_STACK) != 0,
+		site:     a.record.Flags&uint32(abi.InterfaceSite) != 0,
+		stack:    a.record.Flags&uint32(abi.InterfaceStack) != 0,
 		policy:   e.settings.MissPolicyOf(instance),
 		form:     e.settings.MissForm,
 	}, ok

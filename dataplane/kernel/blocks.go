@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // newBlock implements tableMaps.
@@ -28,9 +29,9 @@ func (s *mapStore) newBlock(family uint8) (block uint32, slots []uint32, err err
 	if block, err = s.freeBlock(); err != nil {
 		return 0, nil, err
 	}
-	outer := lisptcMapWide
+	outer := abi.MapWide
 	if family == 6 {
-		outer = lisptcMapNumbers
+		outer = abi.MapNumbers
 	}
 	made, err := s.makeBlock(outer, block)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *mapStore) prepareBlock() {
 	s.nextBlock = p
 	s.background.Go(func() {
 		defer close(p.made)
-		p.table, p.err = s.makeBlock(lisptcMapWide, block)
+		p.table, p.err = s.makeBlock(abi.MapWide, block)
 	})
 }
 
@@ -155,7 +156,7 @@ func (s *mapStore) takeBlock(block uint32) error {
 
 // emptyBlock takes a block out of its place, whichever family it is of.
 func (s *mapStore) emptyBlock(block uint32) error {
-	for _, name := range []string{lisptcMapWide, lisptcMapNumbers} {
+	for _, name := range []string{abi.MapWide, abi.MapNumbers} {
 		if err := s.outer[name].empty(block); err != nil {
 			return fmt.Errorf("removing the block of a root: %w", err)
 		}
@@ -168,7 +169,7 @@ func (s *mapStore) emptyBlock(block uint32) error {
 func (s *mapStore) deleteOtherBlocks() error {
 	var errs []error
 	named := s.namedBlocks()
-	for _, name := range []string{lisptcMapWide, lisptcMapNumbers} {
+	for _, name := range []string{abi.MapWide, abi.MapNumbers} {
 		for block := range s.outer[name].all() {
 			if !named[block] {
 				errs = append(errs, s.takeBlock(block))
@@ -180,12 +181,12 @@ func (s *mapStore) deleteOtherBlocks() error {
 
 // newGroup implements tableMaps. It takes no number that another process's roots may lead to.
 func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elements []element, err error) {
-	outer := s.outer[lisptcMapGroups]
+	outer := s.outer[abi.MapGroups]
 	number, ok := outer.free(1)
 	if !ok {
 		return 0, nil, fmt.Errorf("%w: %d groups of IPv6 prefixes", dataplane.ErrFull, outer.places()-1)
 	}
-	m, err := ebpf.NewMap(s.spec.Maps[lisptcMapGroups].InnerMap.Copy())
+	m, err := ebpf.NewMap(s.spec.Maps[abi.MapGroups].InnerMap.Copy())
 	if err != nil {
 		return 0, nil, fmt.Errorf("making a group of IPv6 prefixes: %w", err)
 	}
@@ -225,7 +226,7 @@ func (s *mapStore) dropGroups(numbers []uint32) {
 func (s *mapStore) deleteOtherGroups() {
 	s.clearing.Do(func() {
 		var others []uint32
-		for number := range s.outer[lisptcMapGroups].all() {
+		for number := range s.outer[abi.MapGroups].all() {
 			if s.groups[number] == nil {
 				others = append(others, number)
 			}
@@ -240,6 +241,6 @@ func (s *mapStore) emptyGroups(numbers []uint32) {
 		if s.closing.Load() {
 			return
 		}
-		_ = s.outer[lisptcMapGroups].empty(number) // else the number stays taken
+		_ = s.outer[abi.MapGroups].empty(number) // else the number stays taken
 	}
 }

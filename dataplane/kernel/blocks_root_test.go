@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // TestPreparedBlockIsGivenUp has a block made ready that no root ever needs: it goes with the next table.
@@ -24,7 +26,7 @@ func TestPreparedBlockIsGivenUp(t *testing.T) {
 		t.Fatal("no other table could be made")
 	}
 	var id uint32
-	if err := a.store.maps[lisptcMapWide].Lookup(p.block, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || a.store.nextBlock != nil {
+	if err := a.store.maps[abi.MapWide].Lookup(p.block, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || a.store.nextBlock != nil {
 		t.Errorf("the block is still there: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // slowMaps has each removal wait for somebody, and notes it.
@@ -26,7 +28,7 @@ func (m *slowMaps) Delete(place any) error {
 func TestNobodyWaitsForOldGroups(t *testing.T) {
 	m := &slowMaps{onward: make(chan struct{})}
 	o := &outerMap{m: m, taken: make([]uint64, 1)}
-	s := &mapStore{outer: map[string]*outerMap{lisptcMapGroups: o}, groups: map[uint32]*fibTable{2: {}}}
+	s := &mapStore{outer: map[string]*outerMap{abi.MapGroups: o}, groups: map[uint32]*fibTable{2: {}}}
 	for number := range uint32(6) {
 		o.mark(number + 1)
 	}
@@ -60,7 +62,7 @@ func TestNobodyWaitsForOldGroups(t *testing.T) {
 func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	m := &slowMaps{onward: make(chan struct{})}
 	o := &outerMap{m: m, taken: make([]uint64, 1)}
-	s := &mapStore{outer: map[string]*outerMap{lisptcMapGroups: o}, groups: map[uint32]*fibTable{1: {}, 2: {}}}
+	s := &mapStore{outer: map[string]*outerMap{abi.MapGroups: o}, groups: map[uint32]*fibTable{1: {}, 2: {}}}
 	o.mark(1)
 	o.mark(2)
 	ready := make(chan struct{})

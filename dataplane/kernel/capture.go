@@ -21,6 +21,7 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 )
 
@@ -44,7 +45,7 @@ type Capture struct {
 }
 
 const (
-	watchDrops = uint64(lisptcLispWatchFlagLISP_WATCH_DROPS)
+	watchDrops = uint64(abi.WatchDrops)
 	// roomPause is how often the waiting room's drops are looked for.
 	roomPause = 50 * time.Millisecond
 )
@@ -69,7 +70,7 @@ func (c *Capture) open(directory string) (err error) {
 	if c.lock, err = lockCapture(directory); err != nil {
 		return err
 	}
-	spec, err := loadLisptc()
+	spec, err := abi.LoadTC()
 	if err != nil {
 		return fmt.Errorf("reading the BPF object: %w", err)
 	}
@@ -77,12 +78,12 @@ func (c *Capture) open(directory string) (err error) {
 	if err := c.store.reopen(directory); err != nil {
 		return err
 	}
-	var settings lisptcLispSettings
-	if err := c.store.maps[lisptcMapSettings].Lookup(uint32(0), &settings); err != nil {
+	var settings abi.Settings
+	if err := c.store.maps[abi.MapSettings].Lookup(uint32(0), &settings); err != nil {
 		return fmt.Errorf("reading the settings: %w", err)
 	}
 	c.tap = settings.TapIfindex
-	if c.ring, err = ringbuf.NewReader(c.store.maps[lisptcMapSamples]); err != nil {
+	if c.ring, err = ringbuf.NewReader(c.store.maps[abi.MapSamples]); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	var offset uint64
@@ -111,7 +112,7 @@ func lockCapture(directory string) (*os.File, error) {
 
 // watch tells programs and waiting room what somebody wants to know.
 func (s *mapStore) watch(flags uint64) error {
-	if err := s.maps[lisptcMapWatch].Put(uint32(0), lisptcLispWatch{Flags: flags}); err != nil {
+	if err := s.maps[abi.MapWatch].Put(uint32(0), abi.Watch{Flags: flags}); err != nil {
 		return fmt.Errorf("switching the capture of drops: %w", err)
 	}
 	return nil
@@ -140,8 +141,8 @@ func (c *Capture) discard() error {
 		}
 	}
 	for {
-		var sample lisptcLispSample
-		if err := c.store.maps[lisptcMapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
+		var sample abi.Sample
+		if err := c.store.maps[abi.MapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
 			return ignoreEmpty(err)
 		}
 	}
@@ -173,10 +174,10 @@ func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) erro
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			err = nil
-		case err == nil && len(record.RawSample) < int(unsafe.Sizeof(lisptcLispSample{})):
+		case err == nil && len(record.RawSample) < int(unsafe.Sizeof(abi.Sample{})):
 			err = fmt.Errorf("a dropped packet of %d octets", len(record.RawSample))
 		case err == nil:
-			err = each(c.packet((*lisptcLispSample)(unsafe.Pointer(&record.RawSample[0]))))
+			err = each(c.packet((*abi.Sample)(unsafe.Pointer(&record.RawSample[0]))))
 		}
 		if err != nil {
 			return err
@@ -187,9 +188,9 @@ func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) erro
 
 // readRoom takes what the waiting room dropped, as much as there is room for.
 func (c *Capture) readRoom(each func(DroppedPacket) error) error {
-	for range c.store.maps[lisptcMapRoomSamples].MaxEntries() {
-		var sample lisptcLispSample
-		if err := c.store.maps[lisptcMapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
+	for range c.store.maps[abi.MapRoomSamples].MaxEntries() {
+		var sample abi.Sample
+		if err := c.store.maps[abi.MapRoomSamples].LookupAndDelete(nil, &sample); err != nil {
 			return ignoreEmpty(err)
 		}
 		if err := each(c.packet(&sample)); err != nil {
@@ -199,7 +200,7 @@ func (c *Capture) readRoom(each func(DroppedPacket) error) error {
 	return nil
 }
 
-func (c *Capture) packet(s *lisptcLispSample) DroppedPacket {
+func (c *Capture) packet(s *abi.Sample) DroppedPacket {
 	return DroppedPacket{
 		At: c.clock.fromBoot(s.TimeNs), Ifindex: c.origin(s), Reason: forward.DropReason(s.Reason), Octets: int(s.Length),
 		Link: int(s.L2Length), Frame: s.Octets[:min(int(s.Captured), len(s.Octets))],
@@ -208,7 +209,7 @@ func (c *Capture) packet(s *lisptcLispSample) DroppedPacket {
 
 // origin is where the packet came in, also when it was dropped on its way back from the
 // waiting room, whose header tells.
-func (c *Capture) origin(s *lisptcLispSample) uint32 {
+func (c *Capture) origin(s *abi.Sample) uint32 {
 	if s.Ifindex == c.tap && s.Captured >= etherOctets && s.Octets[6] == tapReleased {
 		return binary.BigEndian.Uint32(s.Octets[8:])
 	}
@@ -217,8 +218,8 @@ func (c *Capture) origin(s *lisptcLispSample) uint32 {
 
 // Lost returns how many packets found no room since the capture began.
 func (c *Capture) Lost() (uint64, error) {
-	var watch lisptcLispWatch
-	if err := c.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch); err != nil {
+	var watch abi.Watch
+	if err := c.store.maps[abi.MapWatch].Lookup(uint32(0), &watch); err != nil {
 		return 0, fmt.Errorf("reading what was lost: %w", err)
 	}
 	return watch.Lost, nil
@@ -227,20 +228,20 @@ func (c *Capture) Lost() (uint64, error) {
 // droppedWaiting implements roomTables: while somebody captures, the beginning of the
 // frame goes to the queue, in the place of the oldest when that is full.
 func (e *Engine) droppedWaiting(f frame, reason forward.DropReason) {
-	var watch lisptcLispWatch
-	err := e.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch)
+	var watch abi.Watch
+	err := e.store.maps[abi.MapWatch].Lookup(uint32(0), &watch)
 	if err != nil || watch.Flags&watchDrops == 0 || len(f) < vnetOctets+ethernetOctets {
 		return
 	}
 	whole := f[vnetOctets:]
-	sample := lisptcLispSample{
+	sample := abi.Sample{
 		TimeNs: e.clock.toBoot(time.Now()), Length: uint32(len(whole)), Reason: uint8(reason), L2Length: ethernetOctets,
 	}
 	if f.magic() == tapWaiting || f.magic() == tapReleased {
 		sample.Ifindex = f.origin()
 	}
 	sample.Captured = uint32(copy(sample.Octets[:], whole))
-	_ = e.store.maps[lisptcMapRoomSamples].Update(nil, sample, ebpf.UpdateExist) // a sample less
+	_ = e.store.maps[abi.MapRoomSamples].Update(nil, sample, ebpf.UpdateExist) // a sample less
 }
 
 // Close ends the capture.

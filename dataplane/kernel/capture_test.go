@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -161,8 +162,8 @@ func TestAbandonedCaptureEnds(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
 	watched := func() bool {
-		var watch lisptcLispWatch
-		must(t, a.store.maps[lisptcMapWatch].Lookup(uint32(0), &watch))
+		var watch abi.Watch
+		must(t, a.store.maps[abi.MapWatch].Lookup(uint32(0), &watch))
 		return watch.Flags != 0
 	}
 	c, err := a.capture(t)

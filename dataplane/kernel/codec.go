@@ -11,6 +11,7 @@ import (
 	"net/netip"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -24,15 +25,15 @@ const (
 )
 
 const (
-	flagValid    = uint32(lisptcLispMappingFlagLISP_MAPPING_VALID)
-	flagHold     = uint32(lisptcLispMappingFlagLISP_MAPPING_HOLD)
-	flagDatabase = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
-	flagOneWay   = uint32(lisptcLispMappingFlagLISP_MAPPING_ONE_WAY)
-	flagStatic   = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
-	flagEchoes   = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
+	flagValid    = uint32(abi.MappingValid)
+	flagHold     = uint32(abi.MappingHold)
+	flagDatabase = uint32(abi.MappingDatabase)
+	flagOneWay   = uint32(abi.MappingOneWay)
+	flagStatic   = uint32(abi.MappingStatic)
+	flagEchoes   = uint32(abi.MappingEchoNonce)
 
-	kindMapCache = uint8(lisptcLispRootKindLISP_ROOT_MAP_CACHE)
-	kindDatabase = uint8(lisptcLispRootKindLISP_ROOT_DATABASE)
+	kindMapCache = uint8(abi.RootMapCache)
+	kindDatabase = uint8(abi.RootDatabase)
 
 	noLocatorSet = ^uint32(0) // LISP_NO_LOCATOR_SET
 )
@@ -95,7 +96,7 @@ func (k *entryKey) prefix() (lisp.Prefix, error) {
 }
 
 // keyOfRecord returns the key of the entry that a record holds.
-func keyOfRecord(m *lisptcLispMapping) entryKey {
+func keyOfRecord(m *abi.Mapping) entryKey {
 	kind := kindMapCache
 	if m.Flags&flagDatabase != 0 {
 		kind = kindDatabase
@@ -104,7 +105,7 @@ func keyOfRecord(m *lisptcLispMapping) entryKey {
 }
 
 // inForce reports whether a record holds an entry, rather than what is left of one.
-func inForce(m *lisptcLispMapping) bool {
+func inForce(m *abi.Mapping) bool {
 	return m.Flags&flagValid != 0 && m.Cookie&cookieDeleted == 0
 }
 
@@ -148,24 +149,24 @@ func addrFrom(family uint8, octets [16]byte) netip.Addr {
 	return a
 }
 
-func rlocKey(r lisp.RLOC) lisptcLispRlocKey {
-	return lisptcLispRlocKey{Address: octetsOf(r.Addr()), Family: familyOf(r.Addr())}
+func rlocKey(r lisp.RLOC) abi.RLOCKey {
+	return abi.RLOCKey{Address: octetsOf(r.Addr()), Family: familyOf(r.Addr())}
 }
 
-func rlocFromKey(k lisptcLispRlocKey) lisp.RLOC {
+func rlocFromKey(k abi.RLOCKey) lisp.RLOC {
 	return lisp.RLOCFromAddr(addrFrom(k.Family, k.Address))
 }
 
 const (
-	locatorLocal     = uint8(lisptcLispLocatorFlagLISP_LOCATOR_LOCAL)
-	locatorProbed    = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PROBED)
-	locatorReachable = uint8(lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE)
+	locatorLocal     = uint8(abi.LocatorLocal)
+	locatorProbed    = uint8(abi.LocatorProbed)
+	locatorReachable = uint8(abi.LocatorReachable)
 )
 
 // encodeLocator makes the ABI's locator; source is the zero RLOC when this system
 // has none of the locator's family.
-func encodeLocator(l lisp.Locator, source lisp.RLOC) lisptcLispLocator {
-	record := lisptcLispLocator{
+func encodeLocator(l lisp.Locator, source lisp.RLOC) abi.Locator {
+	record := abi.Locator{
 		Rloc: octetsOf(l.RLOC.Addr()), Source: octetsOf(source.Addr()), Family: familyOf(l.RLOC.Addr()),
 		Priority: l.Priority, Weight: l.Weight,
 		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
@@ -181,7 +182,7 @@ func flagIf(set bool, flag uint8) uint8 {
 	return 0
 }
 
-func decodeLocator(record *lisptcLispLocator) lisp.Locator {
+func decodeLocator(record *abi.Locator) lisp.Locator {
 	return lisp.Locator{
 		RLOC:     lisp.RLOCFromAddr(addrFrom(record.Family, record.Rloc)),
 		Priority: record.Priority, Weight: record.Weight,

@@ -21,6 +21,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -37,7 +38,7 @@ func openOlder(pins *pinDirectory) (*olderMaps, error) {
 	if err := pins.settle(); err != nil {
 		return nil, err
 	}
-	settings, err := ebpf.LoadPinnedMap(filepath.Join(pins.maps(), lisptcMapSettings), nil)
+	settings, err := ebpf.LoadPinnedMap(filepath.Join(pins.maps(), abi.MapSettings), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // there are no maps, or reopen says what is missing
 	}
@@ -50,15 +51,15 @@ func openOlder(pins *pinDirectory) (*olderMaps, error) {
 		return nil, fmt.Errorf("reading the pinned settings: %w", errors.Join(err, ErrABI))
 	}
 	version := binary.NativeEndian.Uint32(value) // first in every layout
-	if version > abiVersion {
-		return nil, fmt.Errorf("version %d, this one is %d: %w", version, abiVersion, ErrNewer)
+	if version > abi.Version {
+		return nil, fmt.Errorf("version %d, this one is %d: %w", version, abi.Version, ErrNewer)
 	}
-	if version == abiVersion {
+	if version == abi.Version {
 		return nil, nil
 	}
 	o := &olderMaps{version: version, maps: map[string]*ebpf.Map{}}
 	if err := o.open(pins.maps()); err != nil {
-		return nil, errors.Join(fmt.Errorf("version %d, this one is %d: %w: %w", version, abiVersion, ErrABI, err), o.close())
+		return nil, errors.Join(fmt.Errorf("version %d, this one is %d: %w: %w", version, abi.Version, ErrABI, err), o.close())
 	}
 	return o, nil
 }
@@ -73,7 +74,7 @@ func (o *olderMaps) open(directory string) error {
 			return fmt.Errorf("map %s: %w", name.Name(), err)
 		}
 	}
-	for _, name := range []string{lisptcMapMappings, lisptcMapMappingCounters, lisptcMapLocatorSets, lisptcMapLocators, mapWords, mapSettings} {
+	for _, name := range []string{abi.MapMappings, abi.MapMappingCounters, abi.MapLocatorSets, abi.MapLocators, mapWords, mapSettings} {
 		if o.maps[name] == nil {
 			return fmt.Errorf("map %s is not pinned", name)
 		}
@@ -175,12 +176,12 @@ func octetsAt[T any](value *T) []byte {
 // convert makes maps of this layout that hold what the older ones do, and puts them
 // in their place.
 func (o *olderMaps) convert(pins *pinDirectory, limits mapLimits) (*mapStore, error) {
-	spec, err := loadLisptc()
+	spec, err := abi.LoadTC()
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF object: %w", err)
 	}
-	limits.mappings = max(limits.mappings, int(o.maps[lisptcMapMappings].MaxEntries()))
-	limits.locatorSets = max(limits.locatorSets, int(o.maps[lisptcMapLocatorSets].MaxEntries()))
+	limits.mappings = max(limits.mappings, int(o.maps[abi.MapMappings].MaxEntries()))
+	limits.locatorSets = max(limits.locatorSets, int(o.maps[abi.MapLocatorSets].MaxEntries()))
 	s := &mapStore{spec: spec, maps: map[string]*ebpf.Map{}, blocks: map[uint32]*fibTable{}, groups: map[uint32]*fibTable{}}
 	err = s.create(pins, limits)
 	if err == nil {
@@ -205,7 +206,7 @@ func (o *olderMaps) fill(s *mapStore) error {
 			return err
 		}
 	}
-	for _, name := range []string{lisptcMapDrops, lisptcMapCounters} {
+	for _, name := range []string{abi.MapDrops, abi.MapCounters} {
 		if err := o.copyCounters(s, name); err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (o *olderMaps) copyCounters(s *mapStore, name string) error {
 		return nil
 	}
 	for index := range min(from.MaxEntries(), to.MaxEntries()) {
-		var perCPU []lisptcLispCounter
+		var perCPU []abi.Counter
 		if err := from.Lookup(index, &perCPU); err != nil {
 			return fmt.Errorf("map %s: %w", name, err)
 		}
@@ -252,9 +253,9 @@ func (o *olderMaps) copyCounters(s *mapStore, name string) error {
 
 // copyMappings copies the records in force and their counters; each keeps its index.
 func (o *olderMaps) copyMappings(s *mapStore) error {
-	mappings, err1 := o.array(s.spec, lisptcMapMappings, "lisp_mapping")
+	mappings, err1 := o.array(s.spec, abi.MapMappings, "lisp_mapping")
 	defer mappings.close()
-	counters, err2 := o.array(s.spec, lisptcMapMappingCounters, "lisp_mapping_counters")
+	counters, err2 := o.array(s.spec, abi.MapMappingCounters, "lisp_mapping_counters")
 	defer counters.close()
 	if err := errors.Join(err1, err2); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 		record := &s.records[index]
 		mappings.translate(octetsAt(record), old)
 		if !inForce(record) {
-			*record = lisptcLispMapping{}
+			*record = abi.Mapping{}
 			continue
 		}
 		for processor := range counters.m.MaxEntries() / limit {
@@ -286,8 +287,8 @@ func (o *olderMaps) copyMappings(s *mapStore) error {
 
 // copyLocatorSets copies the sets that mappings refer to; each keeps its index.
 func (o *olderMaps) copyLocatorSets(s *mapStore) error {
-	set, err1 := o.translator(s.spec, o.maps[lisptcMapLocatorSets], "lisp_locator_set")
-	locator, err2 := o.translator(s.spec, o.maps[lisptcMapLocators], "lisp_locator")
+	set, err1 := o.translator(s.spec, o.maps[abi.MapLocatorSets], "lisp_locator_set")
+	locator, err2 := o.translator(s.spec, o.maps[abi.MapLocators], "lisp_locator")
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -300,7 +301,7 @@ func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 			continue
 		}
 		done[index] = true
-		if err := o.maps[lisptcMapLocatorSets].Lookup(index, &old); err != nil {
+		if err := o.maps[abi.MapLocatorSets].Lookup(index, &old); err != nil {
 			return fmt.Errorf("locator-set %d: %w", index, err)
 		}
 		record := &s.sets[index]
@@ -315,7 +316,7 @@ func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 		oldFirst := record.First
 		record.First = place.cell
 		for n := range record.Count {
-			from, err := o.maps[lisptcMapLocators].LookupBytes(oldFirst + n)
+			from, err := o.maps[abi.MapLocators].LookupBytes(oldFirst + n)
 			if err != nil {
 				return fmt.Errorf("locator-set %d: %w", index, err)
 			}

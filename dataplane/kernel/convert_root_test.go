@@ -22,14 +22,15 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
 
 // previousLayout names the maps whose structures the synthetic layout has changed.
 var previousLayout = map[string]string{
-	lisptcMapMappings: "lisp_mapping", lisptcMapMappingCounters: "lisp_mapping_counters",
-	lisptcMapLocatorSets: "lisp_locator_set", lisptcMapLocators: "lisp_locator",
+	abi.MapMappings: "lisp_mapping", abi.MapMappingCounters: "lisp_mapping_counters",
+	abi.MapLocatorSets: "lisp_locator_set", abi.MapLocators: "lisp_locator",
 }
 
 // putPreviousInForce closes the engine and leaves its tables in the layout before this one, which no version had: members stand in
@@ -41,7 +42,7 @@ func (r *router) putPreviousInForce(t *testing.T) {
 	for name, structure := range previousLayout {
 		r.putPreviousMap(t, filepath.Join(directory, name), name, structure)
 	}
-	for _, name := range []string{lisptcMapMappingPages, lisptcMapActions, lisptcMapFlows, lisptcMapSources} {
+	for _, name := range []string{abi.MapMappingPages, abi.MapActions, abi.MapFlows, abi.MapSources} {
 		must(t, os.Remove(filepath.Join(directory, name)))
 	}
 	must(t, r.Close())
@@ -49,10 +50,10 @@ func (r *router) putPreviousInForce(t *testing.T) {
 
 func setPreviousVersion(t *testing.T, s *mapStore) {
 	t.Helper()
-	value, err := s.maps[lisptcMapSettings].LookupBytes(uint32(0))
+	value, err := s.maps[abi.MapSettings].LookupBytes(uint32(0))
 	must(t, err)
-	binary.NativeEndian.PutUint32(value, abiVersion-1)
-	must(t, s.maps[lisptcMapSettings].Put(uint32(0), value))
+	binary.NativeEndian.PutUint32(value, abi.Version-1)
+	must(t, s.maps[abi.MapSettings].Put(uint32(0), value))
 }
 
 // putPreviousMap pins a copy of a map, in the synthetic layout, in its place.
@@ -196,7 +197,7 @@ func TestTranslateByName(t *testing.T) {
 	if want := []byte{5, 6, 7, 8, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 1, 2}; !bytes.Equal(to, want) {
 		t.Errorf("%v, want %v", to, want)
 	}
-	if order := placeOf(&lisptcLispLocatorSet{Count: 3}).order; 1<<order < 3 {
+	if order := placeOf(&abi.LocatorSet{Count: 3}).order; 1<<order < 3 {
 		t.Errorf("order %d for three locators", order)
 	}
 }

@@ -13,33 +13,34 @@ import (
 	"sync/atomic"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 )
 
 // otherCounters names the programs' counters that have no field of their own in
 // dataplane.Counters.
-var otherCounters = map[lisptcLispCounterIndex]string{
-	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4: "encapsulated-ipv4",
-	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6: "encapsulated-ipv6",
-	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4: "decapsulated-ipv4",
-	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6: "decapsulated-ipv6",
-	lisptcLispCounterIndexLISP_COUNTER_WAITING:           "put-aside",
-	lisptcLispCounterIndexLISP_COUNTER_TOO_BIG:           "too-big",
-	lisptcLispCounterIndexLISP_COUNTER_TRANSMITTED:       "transmitted",
-	lisptcLispCounterIndexLISP_COUNTER_ECN_ALARM:         "ecn-alarm",
-	lisptcLispCounterIndexLISP_COUNTER_ECN_CURIOUS:       "ecn-curious",
-	lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION: "nonce-and-version",
-	lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT:    "outer-fragment",
-	lisptcLispCounterIndexLISP_COUNTER_TO_STACK:          "to-stack",
-	lisptcLispCounterIndexLISP_COUNTER_DOUBLE_TAGGED:     "double-tagged",
+var otherCounters = map[abi.CounterIndex]string{
+	abi.CounterEncapsulatedIPv4: "encapsulated-ipv4",
+	abi.CounterEncapsulatedIPv6: "encapsulated-ipv6",
+	abi.CounterDecapsulatedIPv4: "decapsulated-ipv4",
+	abi.CounterDecapsulatedIPv6: "decapsulated-ipv6",
+	abi.CounterWaiting:          "put-aside",
+	abi.CounterTooBig:           "too-big",
+	abi.CounterTransmitted:      "transmitted",
+	abi.CounterECNAlarm:         "ecn-alarm",
+	abi.CounterECNCurious:       "ecn-curious",
+	abi.CounterNonceAndVersion:  "nonce-and-version",
+	abi.CounterOuterFragment:    "outer-fragment",
+	abi.CounterToStack:          "to-stack",
+	abi.CounterDoubleTagged:     "double-tagged",
 
-	lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED:            "echo-requested",
-	lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED:             "echo-returned",
-	lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED:             "echo-received",
-	lisptcLispCounterIndexLISP_COUNTER_ECHO_MISSING:              "echo-missing",
-	lisptcLispCounterIndexLISP_COUNTER_STATUS_BITS_CHANGED:       "status-bits-changed",
-	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_DESTINATION: "version-stale-destination",
-	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE:      "version-stale-source",
+	abi.CounterEchoRequested:           "echo-requested",
+	abi.CounterEchoReturned:            "echo-returned",
+	abi.CounterEchoReceived:            "echo-received",
+	abi.CounterEchoMissing:             "echo-missing",
+	abi.CounterStatusBitsChanged:       "status-bits-changed",
+	abi.CounterVersionStaleDestination: "version-stale-destination",
+	abi.CounterVersionStaleSource:      "version-stale-source",
 }
 
 // otherWords names user space's counters of that kind.
@@ -54,7 +55,7 @@ var otherWords = map[int]string{
 // OtherCounterNames lists the names that Counters.Other may have.
 func OtherCounterNames() []string {
 	names := slices.Sorted(maps.Values(otherWords))
-	for index := range lisptcLispCounterIndexLISP_COUNTER_MAX {
+	for index := range abi.CounterMax {
 		if name, ok := otherCounters[index]; ok {
 			names = append(names, name)
 		}
@@ -63,10 +64,10 @@ func OtherCounterNames() []string {
 }
 
 // sums adds up a map of counters over all processors.
-func (s *mapStore) sums(name string) ([]lisptcLispCounter, error) {
+func (s *mapStore) sums(name string) ([]abi.Counter, error) {
 	m := s.maps[name]
-	sums := make([]lisptcLispCounter, m.MaxEntries())
-	var perCPU []lisptcLispCounter
+	sums := make([]abi.Counter, m.MaxEntries())
+	var perCPU []abi.Counter
 	for index := range sums {
 		if err := m.Lookup(uint32(index), &perCPU); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
@@ -81,20 +82,20 @@ func (s *mapStore) sums(name string) ([]lisptcLispCounter, error) {
 
 // counters returns all totals but those of the waiting room.
 func (s *mapStore) counters() (dataplane.Counters, error) {
-	count, err1 := s.sums(lisptcMapCounters)
-	drops, err2 := s.sums(lisptcMapDrops)
+	count, err1 := s.sums(abi.MapCounters)
+	drops, err2 := s.sums(abi.MapDrops)
 	if err := errors.Join(err1, err2); err != nil {
 		return dataplane.Counters{}, err
 	}
-	out4, out6 := count[lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4], count[lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6]
-	in4, in6 := count[lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4], count[lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6]
+	out4, out6 := count[abi.CounterEncapsulatedIPv4], count[abi.CounterEncapsulatedIPv6]
+	in4, in6 := count[abi.CounterDecapsulatedIPv4], count[abi.CounterDecapsulatedIPv6]
 	word := func(index int) uint64 { return atomic.LoadUint64(&s.words[index]) }
 	c := dataplane.Counters{
 		EncapsulatedPackets: out4.Packets + out6.Packets, EncapsulatedOctets: out4.Octets + out6.Octets,
 		DecapsulatedPackets: in4.Packets + in6.Packets, DecapsulatedOctets: in4.Octets + in6.Octets,
-		NativePackets:   count[lisptcLispCounterIndexLISP_COUNTER_NATIVE].Packets,
-		ReleasedPackets: count[lisptcLispCounterIndexLISP_COUNTER_RELEASED].Packets,
-		EventsLost:      count[lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST].Packets + word(wordEventsLost),
+		NativePackets:   count[abi.CounterNative].Packets,
+		ReleasedPackets: count[abi.CounterReleased].Packets,
+		EventsLost:      count[abi.CounterEventLost].Packets + word(wordEventsLost),
 		Drops:           map[string]uint64{}, Other: map[string]uint64{},
 	}
 	for _, reason := range forward.DropReasons() {
@@ -106,7 +107,7 @@ func (s *mapStore) counters() (dataplane.Counters, error) {
 	for index, name := range otherWords {
 		c.Other[name] = word(index)
 	}
-	c.MissPackets = count[lisptcLispCounterIndexLISP_COUNTER_MISS].Packets
+	c.MissPackets = count[abi.CounterMiss].Packets
 	return c, nil
 }
 

@@ -7,10 +7,12 @@ package kernel
 import (
 	"math"
 	"testing"
+
+	"loci/dataplane/kernel/abi"
 )
 
 func TestUsageIsOfAllProcessors(t *testing.T) {
-	s := &mapStore{records: make([]lisptcLispMapping, 2), usage: []lisptcLispMappingCounters{
+	s := &mapStore{records: make([]abi.Mapping, 2), usage: []abi.MappingCounters{
 		{Packets: 1, Octets: 10}, {Packets: 2, Octets: 20}, // processor 0
 		{Packets: 4, Octets: 40}, {Packets: 8, Octets: 80}, // processor 1
 	}}
@@ -29,7 +31,7 @@ func TestUsageIsOfAllProcessors(t *testing.T) {
 
 func TestSizesOfMaps(t *testing.T) {
 	sizes, err := mapLimits{}.entries(4)
-	if err != nil || sizes[lisptcMapMappings] != DefaultMappingLimit || sizes[lisptcMapMappingCounters] != 4*DefaultMappingLimit {
+	if err != nil || sizes[abi.MapMappings] != DefaultMappingLimit || sizes[abi.MapMappingCounters] != 4*DefaultMappingLimit {
 		t.Errorf("by default %v, %v", sizes, err)
 	}
 	if _, err := (mapLimits{mappings: math.MaxUint32 / 3}).entries(4); err == nil {
@@ -37,11 +39,11 @@ func TestSizesOfMaps(t *testing.T) {
 	}
 	for mappings, want := range map[int]uint32{1: 257, 20000: 20256, 1 << 16: 1<<16 + 256, 1 << 24: 1<<16 + 522240 + 256} {
 		sizes, err := mapLimits{mappings: mappings}.entries(4)
-		if err != nil || sizes[lisptcMapLocatorSets] != want {
-			t.Errorf("%d locator-sets beside %d mappings, want %d; %v", sizes[lisptcMapLocatorSets], mappings, want, err)
+		if err != nil || sizes[abi.MapLocatorSets] != want {
+			t.Errorf("%d locator-sets beside %d mappings, want %d; %v", sizes[abi.MapLocatorSets], mappings, want, err)
 		}
 	}
-	if sizes, err := (mapLimits{mappings: 20000, locatorSets: 5}).entries(4); err != nil || sizes[lisptcMapLocatorSets] != 5 {
+	if sizes, err := (mapLimits{mappings: 20000, locatorSets: 5}).entries(4); err != nil || sizes[abi.MapLocatorSets] != 5 {
 		t.Errorf("5 locator-sets were asked for: %v, %v", sizes, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -100,10 +101,10 @@ func TestSourcesThatCannotChange(t *testing.T) {
 
 // A snapshot is what a later process finds of tables that were killed.
 type snapshot struct {
-	records  []lisptcLispMapping
+	records  []abi.Mapping
 	pages    []uint64
-	sets     []lisptcLispLocatorSet
-	locators []lisptcLispLocator
+	sets     []abi.LocatorSet
+	locators []abi.Locator
 }
 
 func (p *plainTables) snapshot() snapshot {
@@ -114,7 +115,7 @@ func (p *plainTables) snapshot() snapshot {
 func (s snapshot) revive(t *testing.T, of *plainTables) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: newPlainMaps(), parts: of.parts}
-	p.parts.maps, p.parts.changed = p.maps, generations{new(lisptcLispGenerations)}
+	p.parts.maps, p.parts.changed = p.maps, generations{new(abi.Generations)}
 	p.parts.records, p.parts.pages, p.parts.sets, p.parts.locators = s.records, s.pages, s.sets, s.locators
 	p.parts.now = func() time.Duration { return p.clock }
 	p.parts.wait = func() {}
@@ -248,7 +249,7 @@ func TestKilledWhileEditing(t *testing.T) {
 // TestKilledWhileReplacing wants locators of before to live no longer than before: the new times are stored after the new locator-set.
 func TestKilledWhileReplacing(t *testing.T) {
 	const replacements = 200000
-	var record lisptcLispMapping
+	var record abi.Mapping
 	var done atomic.Bool
 	go func() {
 		defer done.Store(true)

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // Datapath implements dataplane.DatapathReporter.
@@ -25,7 +26,7 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	if e.closed {
 		return dataplane.DatapathState{}, dataplane.ErrClosed
 	}
-	state := dataplane.DatapathState{Layout: abiVersion}
+	state := dataplane.DatapathState{Layout: abi.Version}
 	for _, f := range Probe() {
 		if !f.Present {
 			state.Missing = append(state.Missing, dataplane.MissingFeature{Name: f.Name, Lost: f.Lost})
@@ -73,7 +74,7 @@ func (h *hooks) state(at hookPoint) dataplane.ProgramState {
 		direction = "egress"
 	}
 	switch l := h.links[at]; {
-	case at.program == lispxdpProgLispXdp:
+	case at.program == abi.ProgramXDP:
 		p.Hook = "xdp"
 	case l == nil:
 		p.Hook = "clsact " + direction
@@ -113,7 +114,7 @@ func (s *mapStore) states() ([]dataplane.MapState, error) {
 		errs = append(errs, add(name, m))
 	}
 	if s.table != nil {
-		errs = append(errs, add(lisptcMapFib+" table", s.table.m))
+		errs = append(errs, add(abi.MapFib+" table", s.table.m))
 	}
 	slices.SortFunc(all, func(a, b dataplane.MapState) int { return cmp.Compare(a.Name, b.Name) })
 	return all, errors.Join(errs...)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 func TestDatapathTellsWhatIsInForce(t *testing.T) {
@@ -23,19 +24,19 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 	state, err := a.Datapath()
 	must(t, err)
 	a.putProgramSettings() // as when routes change
-	var programs lisptcLispSettings
-	must(t, a.store.maps[lisptcMapSettings].Lookup(uint32(0), &programs))
-	if programs.Lists != 1 || programs.ListGeneration == 0 || programs.Flags&uint32(lisptcLispSettingFlagLISP_SETTING_LISTS) == 0 {
+	var programs abi.Settings
+	must(t, a.store.maps[abi.MapSettings].Lookup(uint32(0), &programs))
+	if programs.Lists != 1 || programs.ListGeneration == 0 || programs.Flags&uint32(abi.SettingLists) == 0 {
 		t.Errorf("the programs are told %+v", programs)
 	}
 	if want := (dataplane.ListsState{Lists: 1, Prefixes: 1}); state.Lists != want {
 		t.Errorf("lists %+v, want %+v", state.Lists, want)
 	}
-	if state.Layout != abiVersion || state.Table.Entries != a.tables.entries.count || state.Table.UsedOctets == 0 ||
+	if state.Layout != abi.Version || state.Table.Entries != a.tables.entries.count || state.Table.UsedOctets == 0 ||
 		state.Table.UsedOctets+state.Table.FreeOctets != state.Table.Octets || state.Sets.Sets == 0 || state.Sets.Locators < state.Sets.Sets {
 		t.Errorf("tables %+v, %+v", state.Table, state.Sets)
 	}
-	for _, want := range []string{lisptcProgSiteIngress, lisptcProgCoreIngress, lisptcProgCoreEgress, lisptcProgLispIngress, lisptcProgLispEgress} {
+	for _, want := range []string{abi.ProgramSiteIngress, abi.ProgramCoreIngress, abi.ProgramCoreEgress, abi.ProgramLispIngress, abi.ProgramLispEgress} {
 		if !slices.ContainsFunc(state.Programs, func(p dataplane.ProgramState) bool {
 			return p.Name == want && p.ID != 0 && p.Hook != "" && p.Interface != ""
 		}) {

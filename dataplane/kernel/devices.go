@@ -13,6 +13,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // fillDevices gives places to the interfaces that take frames. A place is taken from
@@ -27,9 +29,9 @@ func (e *Engine) fillDevices(wanted map[uint32]attached) error {
 	time.Sleep(slotRest)
 	return e.space.do(func() error {
 		for place, ifindex := range missing {
-			err := e.store.maps[lisptcMapDevices].Put(place, ifindex)
+			err := e.store.maps[abi.MapDevices].Put(place, ifindex)
 			if err != nil && !errors.Is(err, unix.EINVAL) { // it is gone
-				return fmt.Errorf("interface %d into %s: %w", ifindex, lisptcMapDevices, err)
+				return fmt.Errorf("interface %d into %s: %w", ifindex, abi.MapDevices, err)
 			}
 		}
 		return nil
@@ -38,17 +40,17 @@ func (e *Engine) fillDevices(wanted map[uint32]attached) error {
 
 // missingDevices returns the interfaces that have no place and may have one, by it.
 func (e *Engine) missingDevices(wanted map[uint32]attached) (map[uint32]uint32, error) {
-	devices := e.store.maps[lisptcMapDevices]
+	devices := e.store.maps[abi.MapDevices]
 	missing := map[uint32]uint32{}
 	for ifindex, a := range wanted {
-		if isVLAN(ifindex) || a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES) == 0 {
+		if isVLAN(ifindex) || a.record.Flags&uint32(abi.InterfaceTakesFrames) == 0 {
 			continue
 		}
 		place := ifindex % devices.MaxEntries()
 		var holder uint32
 		err := devices.Lookup(place, &holder)
 		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil, fmt.Errorf("reading %s: %w", lisptcMapDevices, err)
+			return nil, fmt.Errorf("reading %s: %w", abi.MapDevices, err)
 		}
 		if _, used := wanted[holder]; err != nil || !used {
 			missing[place] = ifindex

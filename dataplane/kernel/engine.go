@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -116,7 +117,7 @@ type Engine struct {
 // An attached interface is one that programs know.
 type attached struct {
 	name   string
-	record lisptcLispInterface
+	record abi.Interface
 	choice hookChoice
 	device uint32 // of a VLAN: the kernel's own device for it; 0: none
 }
@@ -190,7 +191,7 @@ func (e *Engine) open(o Options) (err error) {
 		return err
 	}
 	e.hooks.clsact = o.Attach == AttachClsact
-	if e.ring, err = openEventRing(e.store.maps[lisptcMapEvents]); err != nil {
+	if e.ring, err = openEventRing(e.store.maps[abi.MapEvents]); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName, e.roomTells)
@@ -222,7 +223,7 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 	}
 	if older != nil {
 		if older.words[wordNamespace] == e.space.cookie {
-			e.log.Info("converting the tables in force", "from", older.version, "to", abiVersion)
+			e.log.Info("converting the tables in force", "from", older.version, "to", abi.Version)
 			e.store, err = older.convert(e.pins, limits)
 			return true, errors.Join(err, older.close())
 		}

@@ -9,6 +9,8 @@ package kernel
 import (
 	"hash/maphash"
 	"iter"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // leastPlaces is how many places an index has that is empty; a power of two.
@@ -18,7 +20,7 @@ const leastPlaces = 1 << 6
 // keep its key for as long as it is in the index.
 type entryIndex struct {
 	seed    maphash.Seed
-	records []lisptcLispMapping
+	records []abi.Mapping
 	places  []entryPlace // a power of two of them, a quarter free at least
 	count   int
 
@@ -30,7 +32,7 @@ type entryIndex struct {
 // An entryPlace is free when after is 0.
 type entryPlace struct{ hash, after uint32 } // after: the index and one
 
-func newEntryIndex(records []lisptcLispMapping) entryIndex {
+func newEntryIndex(records []abi.Mapping) entryIndex {
 	x := entryIndex{seed: maphash.MakeSeed(), records: records, places: make([]entryPlace, leastPlaces)}
 	x.lastHash = uint32(maphash.Comparable(x.seed, x.lastKey))
 	return x

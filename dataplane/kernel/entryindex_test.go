@@ -9,12 +9,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"loci/dataplane/kernel/abi"
 )
 
 func TestEntryIndex(t *testing.T) {
 	const limit = 3000
 	random := rand.New(rand.NewPCG(1, 2))
-	records := make([]lisptcLispMapping, limit)
+	records := make([]abi.Mapping, limit)
 	x, want := newEntryIndex(records), map[entryKey]uint32{}
 	free := make([]uint32, limit)
 	for i := range free {
@@ -34,7 +36,7 @@ func TestEntryIndex(t *testing.T) {
 			free = append(free, index)
 		case len(free) > 0:
 			index, free = free[len(free)-1], free[:len(free)-1]
-			records[index] = lisptcLispMapping{Family: key.family, PrefixLength: key.bits, Iid: key.instance, Prefix: key.address}
+			records[index] = abi.Mapping{Family: key.family, PrefixLength: key.bits, Iid: key.instance, Prefix: key.address}
 			x.add(index)
 			want[key] = index
 		}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // A fibTable is an inner map of fib.
@@ -57,7 +58,7 @@ func (s *mapStore) newTable(cells int) ([]uint32, error) {
 }
 
 func (s *mapStore) makeTable(cells int) (*fibTable, error) {
-	spec := s.spec.Maps[lisptcMapFib].InnerMap.Copy()
+	spec := s.spec.Maps[abi.MapFib].InnerMap.Copy()
 	spec.MaxEntries = uint32(cells)
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *mapStore) takePrepared(cells int) *fibTable {
 
 // place puts a table where roots can name it, which waits until programs see it.
 func (s *mapStore) place(table *fibTable) error {
-	if err := s.outer[lisptcMapFib].put(table.index, table.m); err != nil {
+	if err := s.outer[abi.MapFib].put(table.index, table.m); err != nil {
 		return fmt.Errorf("adding a forwarding table: %w", err)
 	}
 	table.placed = true
@@ -138,7 +139,7 @@ func (s *mapStore) place(table *fibTable) error {
 func (s *mapStore) discard(table *fibTable) error {
 	var err error
 	if table.placed {
-		err = s.outer[lisptcMapFib].empty(table.index)
+		err = s.outer[abi.MapFib].empty(table.index)
 	}
 	return errors.Join(err, table.close())
 }
@@ -249,7 +250,7 @@ func (s *mapStore) enforce(roots map[rootKey]walkBegin) (previous *fibTable, err
 
 // freeTableIndex returns a place where no table is, nor is being put.
 func (s *mapStore) freeTableIndex() (uint32, error) {
-	fib := s.outer[lisptcMapFib]
+	fib := s.outer[abi.MapFib]
 	index, ok := fib.free(0)
 	if !ok {
 		return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.places())
@@ -260,7 +261,7 @@ func (s *mapStore) freeTableIndex() (uint32, error) {
 // deleteOtherTables removes all tables but the one in force. previous is still
 // mapped.
 func (s *mapStore) deleteOtherTables(previous *fibTable) error {
-	fib := s.outer[lisptcMapFib]
+	fib := s.outer[abi.MapFib]
 	var errs []error
 	for index := range fib.all() {
 		if index != s.table.index {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // clsactAt counts the filters at an interface and says whether it has the discipline.
@@ -49,7 +50,7 @@ func (r *router) foreignFilter(t *testing.T, name string) {
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: filterPriority,
 		},
-		Fd: r.hooks.programs[lisptcProgSiteIngress].FD(), Name: filterName + "other", DirectAction: true,
+		Fd: r.hooks.programs[abi.ProgramSiteIngress].FD(), Name: filterName + "other", DirectAction: true,
 	}))
 }
 

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -83,7 +84,7 @@ func (r *router) run(t *testing.T, hook string, program *ebpf.Program, at netlin
 
 // sendAt is the sender of a hook.
 func (r *router) sendAt(hook string) sender {
-	program := map[string]string{hookXDP: lispxdpProgLispXdp, hookTC: lisptcProgSiteIngress}[hook]
+	program := map[string]string{hookXDP: abi.ProgramXDP, hookTC: abi.ProgramSiteIngress}[hook]
 	return func(t *testing.T, packet []byte) (verdict uint32, to netip.AddrPort) {
 		t.Helper()
 		site, err := r.ns.Netlink().LinkByName("site0")
@@ -103,7 +104,7 @@ func (r *router) expectDevice(t *testing.T, name string) {
 	t.Helper()
 	link, err := r.ns.Netlink().LinkByName(name)
 	must(t, err)
-	m, index := r.store.maps[lisptcMapDevices], uint32(link.Attrs().Index)
+	m, index := r.store.maps[abi.MapDevices], uint32(link.Attrs().Index)
 	var holder uint32
 	if err := m.Lookup(index%m.MaxEntries(), &holder); err != nil || holder != index {
 		t.Errorf("the place of %s, interface %d, has %d (%v)", name, index, holder, err)
@@ -112,13 +113,13 @@ func (r *router) expectDevice(t *testing.T, name string) {
 
 // caches are what the programs keep, in its memory.
 type caches struct {
-	flows   []lisptcLispFlow
-	records []lisptcLispActionRecord
+	flows   []abi.Flow
+	records []abi.ActionRecord
 }
 
 func (r *router) mapCaches(t *testing.T) caches {
 	t.Helper()
-	return caches{memoryFor[lisptcLispFlow](t, r, lisptcMapFlows), memoryFor[lisptcLispActionRecord](t, r, lisptcMapActions)}
+	return caches{memoryFor[abi.Flow](t, r, abi.MapFlows), memoryFor[abi.ActionRecord](t, r, abi.MapActions)}
 }
 
 func (c caches) clear() {
@@ -305,7 +306,7 @@ func TestGenerationsOfPrefixes(t *testing.T) {
 		{"2001:db8:200::/39", kindMapCache, nil, true},
 		{"10.2.3.4/32", kindDatabase, nil, true},
 	} {
-		g := generations{new(lisptcLispGenerations)}
+		g := generations{new(abi.Generations)}
 		key, err := keyOf(c.kind, lisp.MustParsePrefix(c.prefix))
 		must(t, err)
 		g.of(&key)
@@ -313,7 +314,7 @@ func TestGenerationsOfPrefixes(t *testing.T) {
 			t.Errorf("%s: ends all: %t", c.prefix, all)
 		}
 		for _, text := range c.ends {
-			one := generations{new(lisptcLispGenerations)}
+			one := generations{new(abi.Generations)}
 			host, err := keyOf(kindMapCache, lisp.MustParsePrefix(text))
 			must(t, err)
 			one.of(&host)

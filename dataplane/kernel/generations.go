@@ -9,10 +9,12 @@ package kernel
 import (
 	"encoding/binary"
 	"sync/atomic"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // generations is the memory of that map.
-type generations struct{ numbers *lisptcLispGenerations }
+type generations struct{ numbers *abi.Generations }
 
 // Bits by which destinations have their numbers, and how many numbers are raised one
 // by one: of a prefix that is shorter by more bits than fit, all decisions end.

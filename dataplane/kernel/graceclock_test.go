@@ -7,6 +7,8 @@ package kernel
 import (
 	"testing"
 	"time"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // TestGraceClockWaitsForWhatIsRetiredMeanwhile retires one index before programs are waited for and one while they are: the
@@ -21,7 +23,7 @@ func TestGraceClockWaitsForWhatIsRetiredMeanwhile(t *testing.T) {
 		c.run(stop, func() { began <- struct{}{}; <-done })
 	}()
 	frozen := func() time.Duration { return time.Duration(c.ahead.Load()) }
-	r := newMappingPages(make([]lisptcLispMapping, 2), make([]uint64, 1), frozen, func() { t.Error("the pages waited themselves") })
+	r := newMappingPages(make([]abi.Mapping, 2), make([]uint64, 1), frozen, func() { t.Error("the pages waited themselves") })
 	first, _, _ := r.take(noPageKey)
 	second, _, _ := r.take(noPageKey)
 	if r.isScarce(1) {

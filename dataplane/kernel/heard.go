@@ -15,15 +15,16 @@ import (
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
 // heardAnew in lisp_heard.count is what abi.h calls LISP_HEARD_ANEW; a test compares.
 const heardAnew = 1
 
-func heardKey(key entryKey) lisptcLispLimitKey {
-	return lisptcLispLimitKey{
-		Kind: uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS), Iid: key.instance,
+func heardKey(key entryKey) abi.LimitKey {
+	return abi.LimitKey{
+		Kind: uint32(abi.EventStatusBits), Iid: key.instance,
 		Family: key.family, PrefixLength: key.bits, Destination: key.address,
 	}
 }
@@ -60,8 +61,8 @@ func (e *Engine) forgetStatusBits(key entryKey, gone bool) {
 	if key.kind != kindMapCache || !e.settings.Header.StatusBits {
 		return
 	}
-	m, k := e.store.maps[lisptcMapHeard], heardKey(key)
-	err := m.Update(k, lisptcLispHeard{Count: heardAnew}, ebpf.UpdateExist)
+	m, k := e.store.maps[abi.MapHeard], heardKey(key)
+	err := m.Update(k, abi.Heard{Count: heardAnew}, ebpf.UpdateExist)
 	if gone {
 		err = m.Delete(k)
 	}
@@ -72,8 +73,8 @@ func (e *Engine) forgetStatusBits(key entryKey, gone bool) {
 
 // forgetAllStatusBits is for those who begin to listen to bits: they know none yet.
 func (e *Engine) forgetAllStatusBits() error {
-	finding, deleting := pruneFound[lisptcLispLimitKey, lisptcLispHeard](e.store.maps[lisptcMapHeard], func(key lisptcLispLimitKey) bool {
-		return key.Kind != uint32(lisptcLispEventKindLISP_EVENT_STATUS_BITS)
+	finding, deleting := pruneFound[abi.LimitKey, abi.Heard](e.store.maps[abi.MapHeard], func(key abi.LimitKey) bool {
+		return key.Kind != uint32(abi.EventStatusBits)
 	})
 	if errors.Is(finding, ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard
 		finding = nil

@@ -16,29 +16,30 @@ import (
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
 // hint sends what an event says that is no miss.
-func (m *misses) hint(e *lisptcLispEvent) error {
+func (m *misses) hint(e *abi.Event) error {
 	if e.Family != 4 && e.Family != 6 || e.RlocFamily != 4 && e.RlocFamily != 6 {
 		return fmt.Errorf("kind %d, families %d and %d", e.Kind, e.Family, e.RlocFamily)
 	}
 	from := lisp.RLOCFromAddr(addrFrom(e.RlocFamily, e.Rloc))
-	switch lisptcLispEventKind(e.Kind) {
-	case lisptcLispEventKindLISP_EVENT_STATUS_BITS:
+	switch abi.EventKind(e.Kind) {
+	case abi.EventStatusBits:
 		prefix, ok := m.covering(lisp.InstanceID(e.Iid), addrFrom(e.Family, e.Source))
 		if ok { // else the mapping is gone meanwhile
 			m.tell(dataplane.StatusBitsChanged{Prefix: prefix, From: from, Bits: e.Value, Count: int(e.Other)})
 		}
-	case lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION:
+	case abi.EventDestinationVersion:
 		m.tell(dataplane.RemoteVersionStale{PacketVersions: versionsFrom(e, from)})
-	case lisptcLispEventKindLISP_EVENT_SOURCE_VERSION:
+	case abi.EventSourceVersion:
 		m.tell(dataplane.LocalVersionStale{PacketVersions: versionsFrom(e, from)})
-	case lisptcLispEventKindLISP_EVENT_GLEANED:
+	case abi.EventGleaned:
 		v := versionsFrom(e, from)
 		m.tell(dataplane.Gleaned{Instance: v.Instance, Source: v.Source, Destination: v.Destination, From: from})
-	case lisptcLispEventKindLISP_EVENT_ECHO_MISSING:
+	case abi.EventEchoMissing:
 		m.tell(dataplane.NonceMismatch{RLOC: from, Sent: e.Value, Received: e.Other})
 	default:
 		return fmt.Errorf("kind %d", e.Kind)
@@ -46,7 +47,7 @@ func (m *misses) hint(e *lisptcLispEvent) error {
 	return nil
 }
 
-func versionsFrom(e *lisptcLispEvent, from lisp.RLOC) dataplane.PacketVersions {
+func versionsFrom(e *abi.Event, from lisp.RLOC) dataplane.PacketVersions {
 	return dataplane.PacketVersions{
 		Instance: lisp.InstanceID(e.Iid), From: from,
 		Source: lisp.EIDFromAddr(addrFrom(e.Family, e.Source)), Destination: lisp.EIDFromAddr(addrFrom(e.Family, e.Destination)),
@@ -69,8 +70,8 @@ func (e *Engine) covering(instance lisp.InstanceID, address netip.Addr) (lisp.Pr
 func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var peer lisptcLispPeer
-	if err := e.store.maps[lisptcMapPeers].Lookup(rlocKey(rloc), &peer); err != nil {
+	var peer abi.Peer
+	if err := e.store.maps[abi.MapPeers].Lookup(rlocKey(rloc), &peer); err != nil {
 		return dataplane.EchoState{}
 	}
 	e.followClock()
@@ -84,7 +85,7 @@ const sourcesPiece = 1024
 func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 	return func(yield func(lisp.RLOC, time.Time) bool) {
 		var cursor ebpf.MapBatchCursor
-		keys, times := make([]lisptcLispRlocKey, sourcesPiece), make([]uint64, sourcesPiece)
+		keys, times := make([]abi.RLOCKey, sourcesPiece), make([]uint64, sourcesPiece)
 		for more := true; more; {
 			var n int
 			var ahead uint64
@@ -99,14 +100,14 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 }
 
 // sourcesFrom reads the next sources, how far the time of day is ahead of their times, and whether there are others behind them.
-func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []lisptcLispRlocKey, times []uint64) (n int, ahead uint64, more bool) {
+func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64) (n int, ahead uint64, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return 0, 0, false
 	}
 	e.followClock()
-	n, err := e.store.maps[lisptcMapSources].BatchLookup(cursor, keys, times, nil)
+	n, err := e.store.maps[abi.MapSources].BatchLookup(cursor, keys, times, nil)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		e.log.Error("from which RLOCs packets come cannot be read", "error", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // A hookChoice is what was decided about an interface.
@@ -57,7 +58,7 @@ func (c candidate) obstacle() string {
 	switch {
 	case c.problem != nil:
 		return c.problem.Error()
-	case len(c.link.Attrs().HardwareAddr) != len(lisptcLispInterface{}.Mac):
+	case len(c.link.Attrs().HardwareAddr) != len(abi.Interface{}.Mac):
 		return "it is no Ethernet"
 	case c.features.xdp&(xdpBasic|xdpRedirects) != xdpBasic|xdpRedirects:
 		return "its driver has no native XDP"

@@ -18,6 +18,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // AttachMode says how programs are attached.
@@ -36,7 +38,7 @@ type hookPoint struct {
 }
 
 // egressPrograms are attached to the way out, all others to the way in.
-var egressPrograms = map[string]bool{lisptcProgCoreEgress: true, lisptcProgLispEgress: true}
+var egressPrograms = map[string]bool{abi.ProgramCoreEgress: true, abi.ProgramLispEgress: true}
 
 // hooks are the attachments of an instance.
 type hooks struct {
@@ -54,14 +56,14 @@ type hooks struct {
 
 // openHooks takes over the links that an earlier process pinned and the filters that
 // it left, with the programs they have. Links of interfaces that are gone are removed.
-func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPrograms, loadXDP func() *ebpf.Program) (*hooks, error) {
+func openHooks(s *space, pins *pinDirectory, instance string, programs *abi.TCPrograms, loadXDP func() *ebpf.Program) (*hooks, error) {
 	h := &hooks{
 		space: s, directory: pins.links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP,
 		filters: filters{space: s, instance: instance, notes: pins.disciplines()},
 		programs: map[string]*ebpf.Program{
-			lisptcProgSiteIngress: programs.SiteIngress, lisptcProgCoreIngress: programs.CoreIngress,
-			lisptcProgCoreEgress: programs.CoreEgress, lisptcProgLispIngress: programs.LispIngress,
-			lisptcProgLispEgress: programs.LispEgress,
+			abi.ProgramSiteIngress: programs.SiteIngress, abi.ProgramCoreIngress: programs.CoreIngress,
+			abi.ProgramCoreEgress: programs.CoreEgress, abi.ProgramLispIngress: programs.LispIngress,
+			abi.ProgramLispEgress: programs.LispEgress,
 		},
 	}
 	h.programIDs = sync.OnceValue(h.findProgramIDs)
@@ -87,7 +89,7 @@ func openHooks(s *space, pins *pinDirectory, instance string, programs *lisptcPr
 // asked for first: most routers never attach it, and it takes the kernel as long to
 // verify as all others.
 func (h *hooks) program(name string) *ebpf.Program {
-	if name != lispxdpProgLispXdp {
+	if name != abi.ProgramXDP {
 		return h.programs[name]
 	}
 	if h.xdp == nil {
@@ -182,7 +184,7 @@ func attachedAnywhere(pins *pinDirectory, maps map[string]*ebpf.Map) (bool, erro
 		idle[programOfLink(path)] = true
 	}
 	for place := range uint32(xdpPrograms) {
-		if behind := maps[lisptcMapXdpPrograms]; behind != nil {
+		if behind := maps[abi.MapXDPPrograms]; behind != nil {
 			var id uint32 // 0 when there is none
 			_ = behind.Lookup(place, &id)
 			idle[ebpf.ProgramID(id)] = true
@@ -268,7 +270,7 @@ func (h *hooks) attach(at hookPoint) error {
 		}
 	}
 	return h.space.do(func() error {
-		if at.program == lispxdpProgLispXdp {
+		if at.program == abi.ProgramXDP {
 			return h.attachXDP(at)
 		}
 		if !h.clsact {

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // A rootKey names a root: where walks of one table, family and Instance-ID begin.
@@ -59,7 +60,7 @@ type directory interface {
 
 type instances struct {
 	directory directory
-	roots     []lisptcLispRoots
+	roots     []abi.Roots
 	places    map[uint32]uint32 // by Instance-ID
 	pinned    map[uint32]bool   // Instance-IDs of interfaces
 	free      *recycler
@@ -67,10 +68,10 @@ type instances struct {
 
 // openInstances takes over the Instance-IDs of a map. All count as pinned until
 // pinOnly.
-func openInstances(m *ebpf.Map, roots []lisptcLispRoots) (*instances, error) {
+func openInstances(m *ebpf.Map, roots []abi.Roots) (*instances, error) {
 	places := map[uint32]uint32{}
 	var iid uint32
-	var value lisptcLispInstance
+	var value abi.Instance
 	iterator := m.Iterate()
 	for iterator.Next(&iid, &value) {
 		if int(value.Roots) < len(roots) {
@@ -84,7 +85,7 @@ func openInstances(m *ebpf.Map, roots []lisptcLispRoots) (*instances, error) {
 	return newInstances(m, roots, places, newRecycler(uint32(len(roots)), func() time.Duration { return time.Since(started) }, waitForPrograms)), nil
 }
 
-func newInstances(d directory, roots []lisptcLispRoots, places map[uint32]uint32, free *recycler) *instances {
+func newInstances(d directory, roots []abi.Roots, places map[uint32]uint32, free *recycler) *instances {
 	s := &instances{directory: d, roots: roots, places: places, pinned: map[uint32]bool{}, free: free}
 	used := map[uint32]bool{}
 	for iid, place := range places {
@@ -93,7 +94,7 @@ func newInstances(d directory, roots []lisptcLispRoots, places map[uint32]uint32
 	}
 	for place := range roots {
 		if !used[uint32(place)] { // its process was killed before it took them away
-			roots[place] = lisptcLispRoots{}
+			roots[place] = abi.Roots{}
 		}
 	}
 	free.adopt(func(place uint32) bool { return used[place] })
@@ -109,8 +110,8 @@ func (s *instances) place(iid uint32) (uint32, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: %d Instance-IDs", dataplane.ErrFull, len(s.roots))
 	}
-	s.roots[place] = lisptcLispRoots{}
-	if err := s.directory.Put(iid, lisptcLispInstance{Iid: iid, Roots: place}); err != nil {
+	s.roots[place] = abi.Roots{}
+	if err := s.directory.Put(iid, abi.Instance{Iid: iid, Roots: place}); err != nil {
 		s.free.giveBack(place)
 		return 0, fmt.Errorf("Instance-ID %d: %w", iid, err)
 	}
@@ -131,7 +132,7 @@ func (s *instances) pin(iid uint32) (uint32, error) {
 func (s *instances) pinOnly(pinned map[uint32]bool) error {
 	s.pinned = pinned
 	for iid := range s.places {
-		if err := s.drop(iid, lisptcLispRoots{}); err != nil {
+		if err := s.drop(iid, abi.Roots{}); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,7 @@ func (s *instances) pinOnly(pinned map[uint32]bool) error {
 
 // drop takes the place of an Instance-ID away when nobody needs it, were its roots
 // only those in `but`.
-func (s *instances) drop(iid uint32, but lisptcLispRoots) error {
+func (s *instances) drop(iid uint32, but abi.Roots) error {
 	place := s.places[iid]
 	for i, root := range s.roots[place].Roots {
 		if root != but.Roots[i] {
@@ -174,7 +175,7 @@ func (s *instances) delete(key rootKey) error {
 		return nil
 	}
 	root := &s.roots[place].Roots[key.position()]
-	var only lisptcLispRoots
+	var only abi.Roots
 	only.Roots[key.position()] = *root
 	if err := s.drop(key.instance, only); err != nil {
 		return err

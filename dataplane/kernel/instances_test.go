@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // plainDirectory is what programs would search.
@@ -20,7 +21,7 @@ type plainDirectory struct {
 
 func (d *plainDirectory) Put(key, value any) error {
 	if d.failing == nil {
-		d.places[key.(uint32)] = value.(lisptcLispInstance).Roots
+		d.places[key.(uint32)] = value.(abi.Instance).Roots
 	}
 	return d.failing
 }
@@ -34,7 +35,7 @@ func (d *plainDirectory) Delete(key any) error {
 
 func newPlainInstances(places map[uint32]uint32, now *time.Duration) (*instances, *plainDirectory) {
 	d := &plainDirectory{places: map[uint32]uint32{}}
-	roots := make([]lisptcLispRoots, 3)
+	roots := make([]abi.Roots, 3)
 	return newInstances(d, roots, places, newRecycler(3, func() time.Duration { return *now }, func() {})), d
 }
 
@@ -80,7 +81,7 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 		t.Fatalf("adopted place %d, %v", place, err)
 	}
 	must(t, s.pinOnly(map[uint32]bool{1: true}))
-	if len(s.places) != 2 || s.roots[2] != (lisptcLispRoots{}) {
+	if len(s.places) != 2 || s.roots[2] != (abi.Roots{}) {
 		t.Errorf("places %v", s.places)
 	}
 	s.keepOnly(map[rootKey]walkBegin{})
@@ -92,7 +93,7 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 
 // TestRootsWithoutAnInstanceID has a process killed between taking an Instance-ID away and its roots: what these name is free.
 func TestRootsWithoutAnInstanceID(t *testing.T) {
-	roots := make([]lisptcLispRoots, 3)
+	roots := make([]abi.Roots, 3)
 	roots[1].Roots[0], roots[2].Roots[0] = rootAt(1, walkBegin{block: 4}), rootAt(1, walkBegin{block: 5})
 	newInstances(&plainDirectory{}, roots, map[uint32]uint32{7: 1}, newRecycler(3, func() time.Duration { return 0 }, func() {}))
 	if blockOf(roots[1].Roots[0]) != 4 || roots[2].Roots[0] != 0 {

@@ -9,22 +9,24 @@ package kernel
 import (
 	"sync/atomic"
 	"time"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // interfaceSlots is the memory of that map. Two interfaces may meet in one slot: the
 // second one stays in the hash alone.
-type interfaceSlots []lisptcLispInterfaceSlot
+type interfaceSlots []abi.InterfaceSlot
 
 // slotRest is how long a record is left alone after another one took its place: a
 // program that still reads it runs for microseconds.
 const slotRest = time.Millisecond
 
-func (s interfaceSlots) of(ifindex uint32) *lisptcLispInterfaceSlot {
+func (s interfaceSlots) of(ifindex uint32) *abi.InterfaceSlot {
 	return &s[ifindex%uint32(len(s))]
 }
 
 // put stores an interface's record, if its slot is free or its own.
-func (s interfaceSlots) put(ifindex uint32, record lisptcLispInterface) {
+func (s interfaceSlots) put(ifindex uint32, record abi.Interface) {
 	slot := s.of(ifindex)
 	switch holder := atomic.LoadUint32(&slot.Ifindex); {
 	case holder != 0 && holder != ifindex:

@@ -2,12 +2,16 @@
 
 package kernel
 
-import "testing"
+import (
+	"testing"
+
+	"loci/dataplane/kernel/abi"
+)
 
 // TestInterfaceSlots goes through the life of a slot that two interfaces want.
 func TestInterfaceSlots(t *testing.T) {
 	s := make(interfaceSlots, 4)
-	see := func(ifindex uint32) (record lisptcLispInterface, ok bool) { // as bpf/lookup.h does
+	see := func(ifindex uint32) (record abi.Interface, ok bool) { // as bpf/lookup.h does
 		slot := s[ifindex%4]
 		return slot.Records[slot.Which&1], slot.Ifindex == ifindex
 	}
@@ -18,25 +22,25 @@ func TestInterfaceSlots(t *testing.T) {
 		}
 	}
 	expect(2, 0, false)
-	s.put(2, lisptcLispInterface{Iid: 20})
+	s.put(2, abi.Interface{Iid: 20})
 	expect(2, 20, true)
 	which := s[2].Which
-	s.put(2, lisptcLispInterface{Iid: 20})
+	s.put(2, abi.Interface{Iid: 20})
 	if s[2].Which != which {
 		t.Error("the same record again was written")
 	}
-	s.put(2, lisptcLispInterface{Iid: 21})
+	s.put(2, abi.Interface{Iid: 21})
 	expect(2, 21, true)
 	if old := s[2].Records[which]; old.Iid != 20 {
 		t.Errorf("the record that programs may still read is %+v", old)
 	}
-	s.put(6, lisptcLispInterface{Iid: 60})
+	s.put(6, abi.Interface{Iid: 60})
 	expect(2, 21, true)
 	expect(6, 0, false)
 	s.keepOnly(map[uint32]attached{2: {}, 6: {}})
 	expect(2, 21, true)
 	s.keepOnly(map[uint32]attached{6: {}})
 	expect(2, 0, false)
-	s.put(6, lisptcLispInterface{Iid: 61})
+	s.put(6, abi.Interface{Iid: 61})
 	expect(6, 61, true)
 }

@@ -13,18 +13,19 @@ import (
 	"net/netip"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 // listFixedBits is LISP_LIST_FIXED_BITS.
 const listFixedBits = 64
 
 // listRules are the entries of a generation, whose number in the keys is 0.
-type listRules map[lisptcLispListKey]lisptcLispListEntry
+type listRules map[abi.ListKey]abi.ListEntry
 
 func listKind(l *dataplane.AccessList) uint8 {
 	kind := uint8(l.Address)
 	if l.Packets == dataplane.ListDecapsulated {
-		kind |= uint8(lisptcLispListKindLISP_LIST_DECAPSULATED)
+		kind |= uint8(abi.ListDecapsulated)
 	}
 	return kind
 }
@@ -35,9 +36,9 @@ func rulesOf(lists []dataplane.AccessList) (rules listRules, kinds uint8) {
 	for i := range lists {
 		l := &lists[i]
 		for prefix, denied := range l.Rules() {
-			entry := lisptcLispListEntryLISP_LIST_PERMITS
+			entry := abi.ListPermits
 			if denied {
-				entry = lisptcLispListEntryLISP_LIST_DENIES
+				entry = abi.ListDenies
 			}
 			rules[listKey(listKind(l), uint32(l.Instance), prefix)] = entry
 			kinds |= 1 << listKind(l)
@@ -46,8 +47,8 @@ func rulesOf(lists []dataplane.AccessList) (rules listRules, kinds uint8) {
 	return rules, kinds
 }
 
-func listKey(kind uint8, instance uint32, p netip.Prefix) lisptcLispListKey {
-	key := lisptcLispListKey{Bits: uint32(listFixedBits + p.Bits()), Kind: kind, Family: 6, Iid: instance}
+func listKey(kind uint8, instance uint32, p netip.Prefix) abi.ListKey {
+	key := abi.ListKey{Bits: uint32(listFixedBits + p.Bits()), Kind: kind, Family: 6, Iid: instance}
 	if p.Addr().Is4() {
 		key.Family = 4
 	}
@@ -58,16 +59,16 @@ func listKey(kind uint8, instance uint32, p netip.Prefix) lisptcLispListKey {
 // generations reads all entries, by the number of their generation.
 func (s *mapStore) generations() (map[uint8]listRules, error) {
 	found := map[uint8]listRules{}
-	var key lisptcLispListKey
+	var key abi.ListKey
 	var entry uint32
-	iterator := s.maps[lisptcMapLists].Iterate()
+	iterator := s.maps[abi.MapLists].Iterate()
 	for iterator.Next(&key, &entry) {
 		generation := key.Generation
 		key.Generation = 0
 		if found[generation] == nil {
 			found[generation] = listRules{}
 		}
-		found[generation][key] = lisptcLispListEntry(entry)
+		found[generation][key] = abi.ListEntry(entry)
 	}
 	return found, iterator.Err()
 }
@@ -81,7 +82,7 @@ func (l listsInForce) flag() uint32 {
 	if l.kinds == 0 {
 		return 0
 	}
-	return uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
+	return uint32(abi.SettingLists)
 }
 
 // putLists makes a generation that holds these lists, which the caller puts into the
@@ -89,8 +90,8 @@ func (l listsInForce) flag() uint32 {
 // and for moments more, so it stays.
 func (s *mapStore) putLists(lists []dataplane.AccessList) (listsInForce, error) {
 	rules, kinds := rulesOf(lists)
-	var settings lisptcLispSettings
-	if err := s.maps[lisptcMapSettings].Lookup(uint32(0), &settings); err != nil {
+	var settings abi.Settings
+	if err := s.maps[abi.MapSettings].Lookup(uint32(0), &settings); err != nil {
 		return listsInForce{}, fmt.Errorf("reading the programs' settings: %w", err)
 	}
 	current := settings.ListGeneration
@@ -108,12 +109,12 @@ func (s *mapStore) putLists(lists []dataplane.AccessList) (listsInForce, error) 
 		}
 		for key := range old {
 			key.Generation = generation
-			errs = append(errs, s.maps[lisptcMapLists].Delete(key))
+			errs = append(errs, s.maps[abi.MapLists].Delete(key))
 		}
 	}
 	for key, entry := range rules {
 		key.Generation = current + 1
-		errs = append(errs, s.maps[lisptcMapLists].Put(key, uint32(entry)))
+		errs = append(errs, s.maps[abi.MapLists].Put(key, uint32(entry)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return listsInForce{}, fmt.Errorf("lists: %w", err)

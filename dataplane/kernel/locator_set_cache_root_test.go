@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -71,7 +72,7 @@ func newBySetRouter(t *testing.T) *bySetRouter {
 
 func (r *bySetRouter) takePrograms(t *testing.T) {
 	t.Helper()
-	must(t, r.store.maps[lisptcMapXdpPrograms].Lookup(uint32(xdpSets), &r.bySet))
+	must(t, r.store.maps[abi.MapXDPPrograms].Lookup(uint32(xdpSets), &r.bySet))
 	t.Cleanup(func() { r.bySet.Close() })
 	tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
 	must(t, err)
@@ -126,7 +127,7 @@ func (r *bySetRouter) pass(t *testing.T, bySet bool, at netlink.Link, frame []by
 		o.verdict, o.frame = r.passTC(t, bySet, at, frame)
 	} else {
 		r.missMostly(t, false)
-		program := map[bool]*ebpf.Program{true: r.bySet, false: r.hooks.program(lispxdpProgLispXdp)}[bySet]
+		program := map[bool]*ebpf.Program{true: r.bySet, false: r.hooks.program(abi.ProgramXDP)}[bySet]
 		o.verdict, o.frame = r.run(t, hookXDP, program, at, frame)
 	}
 	if at == r.site && o.verdict == xdpRedirect {
@@ -146,7 +147,7 @@ func (r *bySetRouter) pass(t *testing.T, bySet bool, at netlink.Link, frame []by
 func (r *bySetRouter) passTC(t *testing.T, bySet bool, at netlink.Link, frame []byte) (verdict uint32, got []byte) {
 	t.Helper()
 	r.missMostly(t, bySet)
-	program := map[netlink.Link]string{r.site: lisptcProgSiteIngress, r.core: lisptcProgCoreIngress}[at]
+	program := map[netlink.Link]string{r.site: abi.ProgramSiteIngress, r.core: abi.ProgramCoreIngress}[at]
 	answer, got := r.run(t, hookTC, r.hooks.program(program), at, frame)
 	if answer != tcRedirect || len(got) == len(frame) || bytes.HasPrefix(got, r.tap) {
 		return 0, nil
@@ -160,12 +161,12 @@ func (r *bySetRouter) missMostly(t *testing.T, missing bool) {
 	const missingAt, turnAt = 44, 48 // in struct lisp_clock
 	const turn = 15                  // the next one is no sample
 	var each [][]byte
-	must(t, r.store.maps[lisptcMapClocks].Lookup(uint32(0), &each))
+	must(t, r.store.maps[abi.MapClocks].Lookup(uint32(0), &each))
 	for _, clock := range each {
 		binary.NativeEndian.PutUint32(clock[missingAt:], map[bool]uint32{true: 8}[missing])
 		binary.NativeEndian.PutUint32(clock[turnAt:], turn)
 	}
-	must(t, r.store.maps[lisptcMapClocks].Put(uint32(0), each))
+	must(t, r.store.maps[abi.MapClocks].Put(uint32(0), each))
 }
 
 // counted is what stands in the counters of packets sent and of each mapping.
@@ -334,7 +335,7 @@ func (r *bySetRouter) countOnce(t *testing.T) {
 		r.missMostly(t, true)
 		program := r.bySet
 		if r.hook == hookTC {
-			program = r.hooks.program(lisptcProgSiteIngress)
+			program = r.hooks.program(abi.ProgramSiteIngress)
 		}
 		r.run(t, r.hook, program, r.site, to(host))
 	}

@@ -14,15 +14,16 @@ import (
 	"slices"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
 
 type locatorSets struct {
-	records   []lisptcLispLocatorSet
+	records   []abi.LocatorSet
 	changed   generations
 	indexes   *recycler
-	locators  []lisptcLispLocator
+	locators  []abi.Locator
 	places    *arena          // of runs of locators
 	uses      []locatorSetUse // by index
 	byContent map[string]uint32
@@ -40,7 +41,7 @@ type locatorSetUse struct {
 	mappings int
 }
 
-func newLocatorSets(records []lisptcLispLocatorSet, indexes *recycler, locators []lisptcLispLocator, places *arena) *locatorSets {
+func newLocatorSets(records []abi.LocatorSet, indexes *recycler, locators []abi.Locator, places *arena) *locatorSets {
 	return &locatorSets{
 		records: records, indexes: indexes, locators: locators, places: places, uses: make([]locatorSetUse, len(records)),
 		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, states: map[lisp.RLOC]dataplane.LocatorState{},
@@ -150,7 +151,7 @@ func (s *locatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map
 func (s *locatorSets) withOtherSources() (indexes []uint32) {
 	for _, index := range s.byContent {
 		run := s.locators[s.records[index].First:][:s.records[index].Count]
-		if slices.ContainsFunc(run, func(l lisptcLispLocator) bool {
+		if slices.ContainsFunc(run, func(l abi.Locator) bool {
 			return l.Source != octetsOf(s.sourceFor(decodeLocator(&l).RLOC).Addr())
 		}) {
 			indexes = append(indexes, index)
@@ -210,7 +211,7 @@ func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	if !ok {
 		return 0, fmt.Errorf("%w: %d different locator-sets", dataplane.ErrFull, len(s.records))
 	}
-	record := lisptcLispLocatorSet{Count: uint32(len(set)), StatusBits: forward.StatusBits(set), Serial: s.records[index].Serial + 1, Buckets: s.buckets(set)}
+	record := abi.LocatorSet{Count: uint32(len(set)), StatusBits: forward.StatusBits(set), Serial: s.records[index].Serial + 1, Buckets: s.buckets(set)}
 	place, ok := s.places.take(placeOf(&record).order)
 	if !ok {
 		s.indexes.giveBack(index)
@@ -228,12 +229,12 @@ func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
 }
 
 // placeOf is the block in which a set's locators are.
-func placeOf(record *lisptcLispLocatorSet) block {
+func placeOf(record *abi.LocatorSet) block {
 	return block{record.First, uint8(bits.Len32(record.Count - 1))}
 }
 
 // locatorsOf decodes the locators of a record, in the order of its buckets.
-func (s *locatorSets) locatorsOf(record *lisptcLispLocatorSet) lisp.LocatorSet {
+func (s *locatorSets) locatorsOf(record *abi.LocatorSet) lisp.LocatorSet {
 	locators := make(lisp.LocatorSet, record.Count)
 	for i := range locators {
 		locators[i] = decodeLocator(&s.locators[int(record.First)+i])

@@ -10,6 +10,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"time"
+
+	"loci/dataplane/kernel/abi"
 )
 
 const (
@@ -57,7 +59,7 @@ type mappingPage struct {
 
 // mappingPages hands out the indexes from 0 to len(records)-1.
 type mappingPages struct {
-	records []lisptcLispMapping
+	records []abi.Mapping
 	words   []uint64 // that programs read, of wordPages each
 	pages   []mappingPage
 	fresh   uint32             // pages from here on were never used
@@ -70,7 +72,7 @@ type mappingPages struct {
 	wait    func() // returns when no program holds a retired index any more
 }
 
-func newMappingPages(records []lisptcLispMapping, words []uint64, now func() time.Duration, wait func()) *mappingPages {
+func newMappingPages(records []abi.Mapping, words []uint64, now func() time.Duration, wait func()) *mappingPages {
 	p := &mappingPages{
 		records: records, words: words, pages: make([]mappingPage, (len(records)+pageMappings-1)/pageMappings),
 		open: map[pageKey]uint32{}, ready: len(records), now: now, wait: wait,
@@ -238,12 +240,12 @@ func (p *mappingPages) changed(index uint32) {
 }
 
 // fits reports whether a page with the key may say so of a record. Of the Database's no program asks its page.
-func (k pageKey) fits(record *lisptcLispMapping) bool {
+func (k pageKey) fits(record *abi.Mapping) bool {
 	return record.Flags&flagDatabase != 0 || hasPageKey(record) && k == pageKey{record.LocatorSet, record.Iid}
 }
 
 // hasPageKey reports whether packets go by a mapping's locator-set and nothing else.
-func hasPageKey(record *lisptcLispMapping) bool {
+func hasPageKey(record *abi.Mapping) bool {
 	return record.Flags&(flagValid|flagHold|flagDatabase) == flagValid && record.LocatorSet != noLocatorSet
 }
 

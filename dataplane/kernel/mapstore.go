@@ -23,10 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
-
-// abiVersion is LISP_ABI_VERSION, which a test compares.
-const abiVersion = 35
 
 // ErrNewer says that pinned maps are those of a later version of Loci.
 var ErrNewer = errors.New("the pinned maps are of a newer Loci: run that one, or let `loci datapath detach` remove them, which ends the forwarding by them")
@@ -76,10 +74,10 @@ func (l mapLimits) entries(processors int) (map[string]uint32, error) {
 		return nil, fmt.Errorf("%w: %d mappings on %d processors, %d locator-sets", dataplane.ErrInvalid, mappings, processors, locatorSets)
 	}
 	return map[string]uint32{
-		lisptcMapMappings: uint32(mappings), lisptcMapMappingCounters: uint32(mappings * processors),
-		lisptcMapLocatorSets: uint32(locatorSets), lisptcMapLocators: locatorsBeside(locatorSets),
-		lisptcMapActions: uint32(actionsEach * processors), lisptcMapFlows: uint32(flowsEach * processors),
-		lisptcMapMappingPages: uint32(wordsOfPages(mappings)),
+		abi.MapMappings: uint32(mappings), abi.MapMappingCounters: uint32(mappings * processors),
+		abi.MapLocatorSets: uint32(locatorSets), abi.MapLocators: locatorsBeside(locatorSets),
+		abi.MapActions: uint32(actionsEach * processors), abi.MapFlows: uint32(flowsEach * processors),
+		abi.MapMappingPages: uint32(wordsOfPages(mappings)),
 	}, nil
 }
 
@@ -101,11 +99,11 @@ type mapStore struct {
 	spec *ebpf.CollectionSpec
 	maps map[string]*ebpf.Map
 
-	records  []lisptcLispMapping
+	records  []abi.Mapping
 	pages    []uint64
-	usage    []lisptcLispMappingCounters // of all records for one processor after the other
-	sets     []lisptcLispLocatorSet
-	locators []lisptcLispLocator
+	usage    []abi.MappingCounters // of all records for one processor after the other
+	sets     []abi.LocatorSet
+	locators []abi.Locator
 	words    []uint64
 	mapped   [][]byte
 
@@ -132,14 +130,14 @@ func userMapSpecs() map[string]*ebpf.MapSpec {
 	return map[string]*ebpf.MapSpec{
 		mapWords:    {Name: mapWords, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: words, Flags: unix.BPF_F_MMAPABLE},
 		mapSettings: {Name: mapSettings, Type: ebpf.Array, KeySize: 4, ValueSize: maxSettingsOctets, MaxEntries: 1},
-		mapStates: {Name: mapStates, Type: ebpf.Hash, KeySize: uint32(unsafe.Sizeof(lisptcLispRlocKey{})), ValueSize: 1,
+		mapStates: {Name: mapStates, Type: ebpf.Hash, KeySize: uint32(unsafe.Sizeof(abi.RLOCKey{})), ValueSize: 1,
 			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
 	}
 }
 
 // openMapStore reopens the pinned maps of a complete instance or makes new ones.
 func openMapStore(pins *pinDirectory, limits mapLimits) (s *mapStore, found bool, err error) {
-	spec, err := loadLisptc()
+	spec, err := abi.LoadTC()
 	if err != nil {
 		return nil, false, fmt.Errorf("reading the BPF object: %w", err)
 	}
@@ -204,7 +202,7 @@ func (s *mapStore) create(pins *pinDirectory, limits mapLimits) error {
 	if err := s.maps[mapWords].Put(uint32(wordPlacesKept), uint64(1)); err != nil {
 		return fmt.Errorf("storing that the maps are empty: %w", err)
 	}
-	return s.putSettings(lisptcLispSettings{AbiVersion: abiVersion})
+	return s.putSettings(abi.Settings{AbiVersion: abi.Version})
 }
 
 // reopen opens pinned maps, whose sizes hold from then on.
@@ -223,28 +221,28 @@ func (s *mapStore) reopen(directory string) error {
 		}
 		spec.MaxEntries = m.MaxEntries()
 	}
-	var settings lisptcLispSettings
-	if err := s.maps[lisptcMapSettings].Lookup(uint32(0), &settings); err != nil {
+	var settings abi.Settings
+	if err := s.maps[abi.MapSettings].Lookup(uint32(0), &settings); err != nil {
 		return fmt.Errorf("reading the pinned settings: %w", err)
 	}
-	if settings.AbiVersion != abiVersion {
-		return fmt.Errorf("version %d, this one is %d: %w", settings.AbiVersion, abiVersion, ErrABI)
+	if settings.AbiVersion != abi.Version {
+		return fmt.Errorf("version %d, this one is %d: %w", settings.AbiVersion, abi.Version, ErrABI)
 	}
 	return nil
 }
 
 // programs loads the programs to use the maps.
-func (s *mapStore) programs(decapFlags bool) (*lisptcPrograms, error) {
+func (s *mapStore) programs(decapFlags bool) (*abi.TCPrograms, error) {
 	spec := s.spec.Copy()
 	if decapFlags {
-		if err := spec.Variables[lisptcVarLispDecapL3Flags].Set(uint32(1)); err != nil {
+		if err := spec.Variables[abi.VarDecapL3Flags].Set(uint32(1)); err != nil {
 			return nil, fmt.Errorf("preparing the BPF programs: %w", err)
 		}
 	}
-	if err := spec.Variables[lisptcVarLispMappingLimit].Set(uint32(len(s.records))); err != nil {
+	if err := spec.Variables[abi.VarMappingLimit].Set(uint32(len(s.records))); err != nil {
 		return nil, fmt.Errorf("preparing the BPF programs: %w", err)
 	}
-	var programs lisptcPrograms
+	var programs abi.TCPrograms
 	if err := spec.LoadAndAssign(&programs, s.sharing(spec)); err != nil {
 		return nil, fmt.Errorf("loading the BPF programs: %w", err)
 	}
@@ -263,14 +261,14 @@ const (
 // one to attach. A program of an earlier process that is attached calls the new ones
 // from now on, which the layout that both have allows; the map keeps them loaded.
 func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
-	spec, err := loadLispxdp()
+	spec, err := abi.LoadXDP()
 	if err != nil {
 		return nil, fmt.Errorf("reading the BPF object for XDP: %w", err)
 	}
-	if err := spec.Variables[lispxdpVarLispMappingLimit].Set(uint32(len(s.records))); err != nil {
+	if err := spec.Variables[abi.VarMappingLimit].Set(uint32(len(s.records))); err != nil {
 		return nil, fmt.Errorf("preparing the XDP programs: %w", err)
 	}
-	var programs lispxdpPrograms
+	var programs abi.XDPPrograms
 	if err := spec.LoadAndAssign(&programs, s.sharing(spec)); err != nil {
 		return nil, fmt.Errorf("loading the XDP programs: %w", err)
 	}
@@ -279,7 +277,7 @@ func (s *mapStore) xdpProgram() (*ebpf.Program, error) {
 	defer programs.LispXdpSets.Close()
 	behind := []*ebpf.Program{xdpCore: programs.LispXdpCore, xdpSite: programs.LispXdpSite, xdpSets: programs.LispXdpSets}
 	for place, program := range behind {
-		if err := s.maps[lisptcMapXdpPrograms].Put(uint32(place), program); err != nil {
+		if err := s.maps[abi.MapXDPPrograms].Put(uint32(place), program); err != nil {
 			return nil, errors.Join(fmt.Errorf("joining the XDP programs: %w", err), programs.LispXdp.Close())
 		}
 	}
@@ -301,8 +299,8 @@ func (s *mapStore) sharing(spec *ebpf.CollectionSpec) *ebpf.CollectionOptions {
 func (s *mapStore) mapMemory() error {
 	of := map[string][]byte{}
 	for _, name := range []string{
-		lisptcMapMappings, lisptcMapMappingPages, lisptcMapMappingCounters, lisptcMapLocatorSets, lisptcMapLocators,
-		mapWords, lisptcMapRoots, lisptcMapInterfaceSlots, lisptcMapGenerations, lisptcMapUnread,
+		abi.MapMappings, abi.MapMappingPages, abi.MapMappingCounters, abi.MapLocatorSets, abi.MapLocators,
+		mapWords, abi.MapRoots, abi.MapInterfaceSlots, abi.MapGenerations, abi.MapUnread,
 	} {
 		memory, err := s.mmap(s.maps[name])
 		if err != nil {
@@ -311,20 +309,20 @@ func (s *mapStore) mapMemory() error {
 		of[name] = memory
 		s.mapped = append(s.mapped, memory)
 	}
-	s.changed = generations{&memoryOf[lisptcLispGenerations](s, of, lisptcMapGenerations)[0]}
-	s.unread = unread{&memoryOf[lisptcLispUnread](s, of, lisptcMapUnread)[0]}
-	s.records = memoryOf[lisptcLispMapping](s, of, lisptcMapMappings)
-	s.pages = memoryOf[uint64](s, of, lisptcMapMappingPages)
-	s.usage = memoryOf[lisptcLispMappingCounters](s, of, lisptcMapMappingCounters)
-	s.sets = memoryOf[lisptcLispLocatorSet](s, of, lisptcMapLocatorSets)
-	s.locators = memoryOf[lisptcLispLocator](s, of, lisptcMapLocators)
+	s.changed = generations{&memoryOf[abi.Generations](s, of, abi.MapGenerations)[0]}
+	s.unread = unread{&memoryOf[abi.Unread](s, of, abi.MapUnread)[0]}
+	s.records = memoryOf[abi.Mapping](s, of, abi.MapMappings)
+	s.pages = memoryOf[uint64](s, of, abi.MapMappingPages)
+	s.usage = memoryOf[abi.MappingCounters](s, of, abi.MapMappingCounters)
+	s.sets = memoryOf[abi.LocatorSet](s, of, abi.MapLocatorSets)
+	s.locators = memoryOf[abi.Locator](s, of, abi.MapLocators)
 	s.words = memoryOf[uint64](s, of, mapWords)
-	s.slots = memoryOf[lisptcLispInterfaceSlot](s, of, lisptcMapInterfaceSlots)
+	s.slots = memoryOf[abi.InterfaceSlot](s, of, abi.MapInterfaceSlots)
 	var err error
 	if s.outer, err = s.outerMaps(); err != nil {
 		return err
 	}
-	s.instances, err = openInstances(s.maps[lisptcMapInstances], memoryOf[lisptcLispRoots](s, of, lisptcMapRoots))
+	s.instances, err = openInstances(s.maps[abi.MapInstances], memoryOf[abi.Roots](s, of, abi.MapRoots))
 	return err
 }
 
@@ -375,8 +373,8 @@ func (s *mapStore) close() error {
 }
 
 // putSettings stores what the programs read.
-func (s *mapStore) putSettings(settings lisptcLispSettings) error {
-	if err := s.maps[lisptcMapSettings].Put(uint32(0), settings); err != nil {
+func (s *mapStore) putSettings(settings abi.Settings) error {
+	if err := s.maps[abi.MapSettings].Put(uint32(0), settings); err != nil {
 		return fmt.Errorf("storing the programs' settings: %w", err)
 	}
 	if s.changed.numbers != nil { // not before there are programs

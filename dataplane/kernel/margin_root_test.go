@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"loci/dataplane/kernel/abi"
 	"loci/internal/testnet"
 )
 
@@ -37,11 +38,11 @@ var (
 
 func TestVerifierMargin(t *testing.T) {
 	testnet.RequireRoot(t)
-	for object, load := range map[string]func() (*ebpf.CollectionSpec, error){"tc": loadLisptc, "xdp": loadLispxdp} {
+	for object, load := range map[string]func() (*ebpf.CollectionSpec, error){"tc": abi.LoadTC, "xdp": abi.LoadXDP} {
 		spec, err := load()
 		must(t, err)
 		if object == "tc" && haveDecapFlags() {
-			must(t, spec.Variables[lisptcVarLispDecapL3Flags].Set(uint32(1)))
+			must(t, spec.Variables[abi.VarDecapL3Flags].Set(uint32(1)))
 		}
 		coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
 		var refused *ebpf.VerifierError

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -188,7 +189,7 @@ func (m *misses) take(sample []byte) error {
 	if err != nil {
 		return err
 	}
-	if event.Kind != uint32(lisptcLispEventKindLISP_EVENT_MISS) {
+	if event.Kind != uint32(abi.EventMiss) {
 		return m.hint(event)
 	}
 	packet, err := missFrom(event)
@@ -212,15 +213,15 @@ func isOld(missedNs uint64) bool {
 	return now.Nano()-int64(missedNs) > int64(missInterval)
 }
 
-func eventFrom(sample []byte) (*lisptcLispEvent, error) {
-	if len(sample) < int(unsafe.Sizeof(lisptcLispEvent{})) {
+func eventFrom(sample []byte) (*abi.Event, error) {
+	if len(sample) < int(unsafe.Sizeof(abi.Event{})) {
 		return nil, fmt.Errorf("%d octets", len(sample))
 	}
-	return (*lisptcLispEvent)(unsafe.Pointer(&sample[0])), nil
+	return (*abi.Event)(unsafe.Pointer(&sample[0])), nil
 }
 
-func missFrom(event *lisptcLispEvent) (missed, error) {
-	if event.Kind != uint32(lisptcLispEventKindLISP_EVENT_MISS) || event.Family != 4 && event.Family != 6 {
+func missFrom(event *abi.Event) (missed, error) {
+	if event.Kind != uint32(abi.EventMiss) || event.Family != 4 && event.Family != 6 {
 		return missed{}, fmt.Errorf("kind %d, family %d", event.Kind, event.Family)
 	}
 	return missed{

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -29,8 +30,8 @@ func TestOldMissesAreNotToldAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMisses(new(uint64), func(uint32) string { return "site0" }, func(lisp.InstanceID) bool { return false })
-			event := lisptcLispEvent{
-				Kind: uint32(lisptcLispEventKindLISP_EVENT_MISS), Family: 4, TimeNs: uint64(now.Nano() - int64(c.age)),
+			event := abi.Event{
+				Kind: uint32(abi.EventMiss), Family: 4, TimeNs: uint64(now.Nano() - int64(c.age)),
 				Source: [16]uint8{10, 1, 0, 1}, Destination: [16]uint8{10, 2, 0, 1},
 			}
 			sample := unsafe.Slice((*byte)(unsafe.Pointer(&event)), unsafe.Sizeof(event))

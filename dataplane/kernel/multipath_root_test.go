@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -70,9 +71,9 @@ func newMultipath(t *testing.T, hook dataplane.Hook, p pair) *multipath {
 	m.expectPings(t, m.hosts[0], p.inner(0, 10), p.inner(1, 10)) // the sites' neighbours are known from here on
 	m.listen(t)
 	eventually(t, "routes are looked up by flow", func() bool {
-		var settings lisptcLispSettings
-		must(t, a.store.maps[lisptcMapSettings].Lookup(uint32(0), &settings))
-		return settings.Flags&uint32(lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW) != 0
+		var settings abi.Settings
+		must(t, a.store.maps[abi.MapSettings].Lookup(uint32(0), &settings))
+		return settings.Flags&uint32(abi.SettingRoutesByFlow) != 0
 	})
 	return m
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // placeWords are the words of each outer map, of which a bit stands for each place that may be taken. Of fib's places, user space uses
@@ -21,7 +23,7 @@ import (
 var placeWords = []struct {
 	name  string
 	words int
-}{{lisptcMapFib, 1}, {lisptcMapWide, 1}, {lisptcMapNumbers, 1}, {lisptcMapGroups, 16}}
+}{{abi.MapFib, 1}, {abi.MapWide, 1}, {abi.MapNumbers, 1}, {abi.MapGroups, 16}}
 
 // innerMaps is what an outer map needs of its BPF map.
 type innerMaps interface {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/dataplane/kernel/abi"
 	"loci/internal/testnet"
 )
 
@@ -79,7 +80,7 @@ func TestStartAsksLittle(t *testing.T) {
 		if asked != wanted {
 			t.Errorf("%s: outer maps were asked %d times, want %d", what, asked, wanted)
 		}
-		if left := s.inPlace(); !maps.EqualFunc(left, map[string][]uint32{lisptcMapFib: {s.table.index}}, slices.Equal) {
+		if left := s.inPlace(); !maps.EqualFunc(left, map[string][]uint32{abi.MapFib: {s.table.index}}, slices.Equal) {
 			t.Errorf("%s: there is %v, want the table in force alone", what, left)
 		}
 		return s
@@ -122,7 +123,7 @@ func TestSwitchThatCannotClearAway(t *testing.T) {
 	s, _ := beginCounted(t, pins)
 	_, _, err = s.newBlock(6) // which no root names, so that nobody leaves it to the background
 	must(t, err)
-	s.outer[lisptcMapFib].m = stuckMaps{s.outer[lisptcMapFib].m}
+	s.outer[abi.MapFib].m = stuckMaps{s.outer[abi.MapFib].m}
 	_, err = s.newTable(1 << 10)
 	must(t, err)
 	before := s.table

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -314,7 +315,7 @@ func (s *locatorSets) storePathMTU(rloc lisp.RLOC, octets int) {
 func pathMTUField(octets int) uint16 { return uint16(min(octets, 1<<16-1)) }
 
 // adoptPathMTUs takes over what an earlier process knew.
-func (s *locatorSets) adoptPathMTUs(record *lisptcLispLocatorSet) {
+func (s *locatorSets) adoptPathMTUs(record *abi.LocatorSet) {
 	for i := range record.Count {
 		l := &s.locators[record.First+i]
 		rloc := decodeLocator(l).RLOC

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -66,7 +67,7 @@ func newPlacedTables(t *testing.T) (*plainTables, *placedMaps) {
 	t.Helper()
 	p := newPlainTables(t, 200, 4, 1<<12)
 	m := &placedMaps{plainMaps: newPlainMaps(), found: &plainDirectory{places: map[uint32]uint32{}}}
-	m.instances = newInstances(m.found, make([]lisptcLispRoots, placesThere), map[uint32]uint32{},
+	m.instances = newInstances(m.found, make([]abi.Roots, placesThere), map[uint32]uint32{},
 		newRecycler(placesThere, func() time.Duration { return p.clock }, func() { p.clock += restTime }))
 	p.maps, p.parts.maps = m.plainMaps, m
 	p.reopen(t)

@@ -10,6 +10,7 @@ import (
 	"errors"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -22,7 +23,7 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 		}
 	}
 	if len(instances) > 1 {
-		return uint32(lisptcLispSettingFlagLISP_SETTING_INSTANCES)
+		return uint32(abi.SettingInstances)
 	}
 	return 0
 }
@@ -30,7 +31,7 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 // vxlanFlag is set when packets to the port of VXLAN-GPE are ours.
 func vxlanFlag(s *dataplane.Settings) uint32 {
 	if s.TakesVXLANGPE() {
-		return uint32(lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE)
+		return uint32(abi.SettingVXLANGPE)
 	}
 	return 0
 }
@@ -48,7 +49,7 @@ func (e *Engine) putSites(interfaces map[uint32]attached) error {
 		}
 		sites[a.record.Iid] = ifindex
 	}
-	m := e.store.maps[lisptcMapSites]
+	m := e.store.maps[abi.MapSites]
 	errs := []error{prune[uint32, uint32](m, in(sites))}
 	for instance, ifindex := range sites {
 		errs = append(errs, m.Put(instance, ifindex))
@@ -58,14 +59,14 @@ func (e *Engine) putSites(interfaces map[uint32]attached) error {
 
 // trustedFlags are the programs' flags for the settings of headers.
 func trustedFlags(h dataplane.HeaderSettings) (flags uint32) {
-	for flag, on := range map[lisptcLispSettingFlag]bool{
-		lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET:     h.PublicInternet,
-		lisptcLispSettingFlagLISP_SETTING_STATUS_BITS:         h.StatusBits,
-		lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS:        h.MapVersions,
-		lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE:          h.EchoNonce,
-		lisptcLispSettingFlagLISP_SETTING_GLEAN:               h.Glean,
-		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE:        h.SourceCheck != dataplane.SourceUnchecked,
-		lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT: h.SourceCheck == dataplane.SourceStrict,
+	for flag, on := range map[abi.SettingFlag]bool{
+		abi.SettingPublicInternet:    h.PublicInternet,
+		abi.SettingStatusBits:        h.StatusBits,
+		abi.SettingMapVersions:       h.MapVersions,
+		abi.SettingEchoNonce:         h.EchoNonce,
+		abi.SettingGlean:             h.Glean,
+		abi.SettingCheckSource:       h.SourceCheck != dataplane.SourceUnchecked,
+		abi.SettingCheckSourceStrict: h.SourceCheck == dataplane.SourceStrict,
 	} {
 		if on {
 			flags |= uint32(flag)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 )
 
@@ -159,7 +160,7 @@ func readOuterHeader(control []byte) (h outerHeader, ok bool) {
 func (e *Engine) isCore(ifindex uint32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.interfaces[ifindex].record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE) != 0
+	return e.interfaces[ifindex].record.Flags&uint32(abi.InterfaceCore) != 0
 }
 
 // bringBack writes the packet to the TAP, where the programs decapsulate it, or drops it while there is none.

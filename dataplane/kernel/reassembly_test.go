@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 )
 
@@ -35,7 +36,7 @@ func TestReassembledWhileTAPIsMadeAnew(t *testing.T) {
 	e := &Engine{store: &mapStore{words: make([]uint64, words)}}
 	inUse := *first
 	e.room = newRoom(&inUse, deafTables{}, nil, e.store.words, testLogger())
-	e.room.unread.numbers = &lisptcLispUnread{}
+	e.room.unread.numbers = &abi.Unread{}
 	var running sync.WaitGroup
 	packet := func() frame { return append(make(frame, vnetOctets+ethernetOctets), make([]byte, 20)...) }
 	running.Go(func() {

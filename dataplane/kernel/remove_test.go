@@ -13,6 +13,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"loci/dataplane/kernel/abi"
 )
 
 func (r *router) remove(t *testing.T, options Options) (err error) {
@@ -24,7 +26,7 @@ func (r *router) remove(t *testing.T, options Options) (err error) {
 // becomeForeign makes what the engine left look like that of another version.
 func (r *router) becomeForeign(t *testing.T) {
 	t.Helper()
-	must(t, r.store.putSettings(lisptcLispSettings{AbiVersion: abiVersion + 1}))
+	must(t, r.store.putSettings(abi.Settings{AbiVersion: abi.Version + 1}))
 	directory := filepath.Join(DefaultPinDirectory, r.instance)
 	clone, err := r.store.maps[mapStates].Clone() // the original is pinned elsewhere
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -62,7 +63,7 @@ func (s *mapStore) savedSettings() (settings dataplane.Settings, ok bool, err er
 // saveState stores what is known of an RLOC. One that is up is as one that nobody told of, and takes no place: RLOCs come and go for years.
 func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
 	if state == dataplane.LocatorUp {
-		return deleteAll(s.maps[mapStates], []lisptcLispRlocKey{rlocKey(rloc)})
+		return deleteAll(s.maps[mapStates], []abi.RLOCKey{rlocKey(rloc)})
 	}
 	err := s.maps[mapStates].Put(rlocKey(rloc), uint8(state))
 	if errors.Is(err, unix.E2BIG) {
@@ -77,9 +78,9 @@ func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error
 // savedStates calls yield for the RLOCs that are not up, and removes others, which earlier versions stored. A
 // state of a later version is passed over: the locator is used.
 func (s *mapStore) savedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error {
-	var key lisptcLispRlocKey
+	var key abi.RLOCKey
 	var state uint8
-	var up []lisptcLispRlocKey
+	var up []abi.RLOCKey
 	iterator := s.maps[mapStates].Iterate()
 	for iterator.Next(&key, &state) {
 		if dataplane.LocatorState(state) == dataplane.LocatorUp {

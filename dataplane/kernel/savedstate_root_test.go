@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -42,7 +43,7 @@ func TestStatesOfManyLocators(t *testing.T) {
 		t.Errorf("down are %v, want %v", got, down)
 	}
 	stored := 0
-	var key lisptcLispRlocKey
+	var key abi.RLOCKey
 	var state uint8
 	for entries := a.store.maps[mapStates].Iterate(); entries.Next(&key, &state); stored++ {
 	}

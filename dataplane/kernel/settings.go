@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -127,17 +128,17 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 
 // programPolicies are what programs do with packets that miss. What is handed over
 // goes the way of what waits, and the waiting room hands it over.
-var programPolicies = map[dataplane.MissPolicy]lisptcLispMissPolicy{
-	dataplane.MissQueue:           lisptcLispMissPolicyLISP_MISS_QUEUE,
-	dataplane.MissHandOver:        lisptcLispMissPolicyLISP_MISS_QUEUE,
-	dataplane.MissDrop:            lisptcLispMissPolicyLISP_MISS_DROP,
-	dataplane.MissForwardNatively: lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY,
+var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
+	dataplane.MissQueue:           abi.MissQueue,
+	dataplane.MissHandOver:        abi.MissQueue,
+	dataplane.MissDrop:            abi.MissDrop,
+	dataplane.MissForwardNatively: abi.MissForwardNatively,
 }
 
 // putMissPolicies tells the programs which Instance-IDs have a policy of their own.
 // Those that have none any more go first, so that there is room.
 func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
-	m := e.store.maps[lisptcMapMissPolicies]
+	m := e.store.maps[abi.MapMissPolicies]
 	errs := []error{prune[lisp.InstanceID, uint32](m, in(policies))}
 	for instance, policy := range policies {
 		errs = append(errs, m.Put(uint32(instance), uint32(programPolicies[policy])))
@@ -148,10 +149,10 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 	return nil
 }
 
-func (e *Engine) programSettings(s dataplane.Settings) lisptcLispSettings {
+func (e *Engine) programSettings(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := rlocKey(sourceOf(s.LocalRLOCs, true)).Address, rlocKey(sourceOf(s.LocalRLOCs, false)).Address
-	return lisptcLispSettings{
-		AbiVersion: abiVersion, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.flag(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
+	return abi.Settings{
+		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.flag(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
@@ -173,15 +174,15 @@ func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
 
 // putLocalRLOCs tells the programs which packets are for this router.
 func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
-	m := e.store.maps[lisptcMapLocalRlocs]
-	wanted := map[lisptcLispRlocKey]bool{}
+	m := e.store.maps[abi.MapLocalRLOCs]
+	wanted := map[abi.RLOCKey]bool{}
 	for _, r := range rlocs {
 		wanted[rlocKey(r)] = true
 		if err := m.Put(rlocKey(r), uint32(0)); err != nil {
 			return fmt.Errorf("local RLOC %v: %w", r, err)
 		}
 	}
-	return prune[lisptcLispRlocKey, uint32](m, in(wanted))
+	return prune[abi.RLOCKey, uint32](m, in(wanted))
 }
 
 // restoreSettings puts the settings in force that an earlier process left.
@@ -218,8 +219,8 @@ func (e *Engine) restoreStates() error {
 // changing.
 func (e *Engine) syncInterfaces() error {
 	wanted := map[uint32]attached{
-		e.tap.index: {name: "TAP", record: lisptcLispInterface{
-			Flags: uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAP), Iid: uint32(ownInstance(e.settings.Interfaces)),
+		e.tap.index: {name: "TAP", record: abi.Interface{
+			Flags: uint32(abi.InterfaceTAP), Iid: uint32(ownInstance(e.settings.Interfaces)),
 			L2Length: ethernetOctets, Mac: e.tap.mac,
 		}},
 	}
@@ -268,14 +269,14 @@ func (e *Engine) addInterface(wanted map[uint32]attached, i dataplane.Interface,
 	a := wanted[uint32(link.Index)]
 	a.name = i.Name
 	if i.Side == dataplane.SideSite {
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE)
+		a.record.Flags |= uint32(abi.InterfaceSite)
 		a.record.Iid = uint32(i.Instance)
 	} else {
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE)
+		a.record.Flags |= uint32(abi.InterfaceCore)
 		a.record.Iid = max(a.record.Iid, uint32(i.Instance))
 	}
 	if i.Forwarding == dataplane.ForwardingStack {
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_STACK)
+		a.record.Flags |= uint32(abi.InterfaceStack)
 	}
 	if len(link.HardwareAddr) == len(a.record.Mac) {
 		a.record.L2Length = ethernetOctets
@@ -312,13 +313,13 @@ func ownInstance(interfaces []dataplane.Interface) lisp.InstanceID {
 func programsOf(flags uint32) []string {
 	var programs []string
 	if flags&(flagSite|flagTagged) != 0 {
-		programs = append(programs, lisptcProgSiteIngress)
+		programs = append(programs, abi.ProgramSiteIngress)
 	}
-	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE) != 0 {
-		programs = append(programs, lisptcProgCoreIngress, lisptcProgCoreEgress)
+	if flags&uint32(abi.InterfaceCore) != 0 {
+		programs = append(programs, abi.ProgramCoreIngress, abi.ProgramCoreEgress)
 	}
-	if flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAP) != 0 {
-		programs = append(programs, lisptcProgLispIngress, lisptcProgLispEgress)
+	if flags&uint32(abi.InterfaceTAP) != 0 {
+		programs = append(programs, abi.ProgramLispIngress, abi.ProgramLispEgress)
 	}
 	return programs
 }
@@ -327,7 +328,7 @@ func programsOf(flags uint32) []string {
 // interface they do not know.
 func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	defer e.store.changed.all()
-	m := e.store.maps[lisptcMapInterfaces]
+	m := e.store.maps[abi.MapInterfaces]
 	points := map[hookPoint]bool{}
 	instances := map[uint32]bool{}
 	for ifindex, a := range wanted {
@@ -360,7 +361,7 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	if err := e.hooks.keepOnly(points); err != nil {
 		return err
 	}
-	err := prune[uint32, lisptcLispInterface](m, in(wanted))
+	err := prune[uint32, abi.Interface](m, in(wanted))
 	e.store.slots.keepOnly(wanted)
 	if err != nil {
 		return err
@@ -378,7 +379,7 @@ func (e *Engine) putInterface(ifindex uint32, a attached) error {
 		return err
 	}
 	a.record.Roots = roots
-	if err := e.store.maps[lisptcMapInterfaces].Put(ifindex, a.record); err != nil {
+	if err := e.store.maps[abi.MapInterfaces].Put(ifindex, a.record); err != nil {
 		return err
 	}
 	e.store.slots.put(ifindex, a.record)

@@ -15,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
 )
 
 const (
@@ -123,7 +125,7 @@ func (e *Engine) addShortcut(wanted map[uint32]attached, l netlink.Link) {
 	index := uint32(l.Attrs().Index)
 	if e.shortens(l) {
 		a := wanted[index]
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_PEER)
+		a.record.Flags |= uint32(abi.InterfacePeer)
 		wanted[index] = a
 	}
 }

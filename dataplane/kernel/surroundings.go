@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 const surroundingsInterval = time.Second
@@ -17,12 +18,12 @@ const surroundingsInterval = time.Second
 // programFlags are the flags of the programs' settings.
 func (e *Engine) programFlags(s dataplane.Settings) (flags uint32) {
 	if slices.ContainsFunc(s.Interfaces, func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }) {
-		flags |= uint32(lisptcLispSettingFlagLISP_SETTING_ANY_STACK)
+		flags |= uint32(abi.SettingAnyStack)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byFlow {
-		flags |= uint32(lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW)
+		flags |= uint32(abi.SettingRoutesByFlow)
 	}
 	return flags
 }
@@ -47,7 +48,7 @@ func (e *Engine) shortcutsDiffer() bool {
 	e.mu.Lock()
 	known := make(map[uint32]bool, len(e.interfaces))
 	for index, a := range e.interfaces {
-		known[index] = a.record.Flags&uint32(lisptcLispInterfaceFlagLISP_INTERFACE_PEER) != 0
+		known[index] = a.record.Flags&uint32(abi.InterfacePeer) != 0
 	}
 	e.mu.Unlock()
 	for index, has := range known {

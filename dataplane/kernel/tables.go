@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -82,7 +83,7 @@ type walkBegin struct{ slot, block uint32 }
 type tables struct {
 	maps       tableMaps
 	changed    generations
-	records    []lisptcLispMapping
+	records    []abi.Mapping
 	indexes    *mappingPages
 	sets       *locatorSets
 	fib        *trie
@@ -117,10 +118,10 @@ type root struct {
 type tableParts struct {
 	maps      tableMaps
 	changed   generations
-	records   []lisptcLispMapping
+	records   []abi.Mapping
 	pages     []uint64 // see mappingPages
-	sets      []lisptcLispLocatorSet
-	locators  []lisptcLispLocator
+	sets      []abi.LocatorSet
+	locators  []abi.Locator
 	cellLimit int
 	smallest  int // see tables; 0: smallestTable
 	wideFrom  int // 0: wideFrom
@@ -236,7 +237,7 @@ func (t *tables) add(e entry, set uint32) (uint32, error) {
 	t.indexes.changed(index)
 	if err := t.link(e.key, index); err != nil {
 		t.indexes.change(index)
-		t.records[index] = lisptcLispMapping{}
+		t.records[index] = abi.Mapping{}
 		t.indexes.giveBack(index)
 		return 0, err
 	}
@@ -363,7 +364,7 @@ func (t *tables) covering(r *root, key entryKey) uint32 {
 }
 
 // lookup returns the record that programs find for an address.
-func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*lisptcLispMapping, bool) {
+func (t *tables) lookup(kind, family uint8, instance uint32, address []byte) (*abi.Mapping, bool) {
 	index, ok := t.lookupIndex(kind, family, instance, address)
 	if !ok {
 		return nil, false
@@ -496,8 +497,8 @@ func (r *root) count(bits uint8, change int) {
 }
 
 // recordOf makes the record of a new entry.
-func recordOf(e entry, set uint32) lisptcLispMapping {
-	return lisptcLispMapping{
+func recordOf(e entry, set uint32) abi.Mapping {
+	return abi.Mapping{
 		Flags: e.flags | flagValid, Iid: e.key.instance, LocatorSet: set, Action: uint8(e.action),
 		Family: e.key.family, PrefixLength: e.key.bits, Prefix: e.key.address,
 		CreatedNs: e.createdNs, ExpiresNs: e.expiresNs, TtlMinutes: e.ttl, MapVersion: e.version, Cookie: e.cookie,
@@ -509,7 +510,7 @@ func recordOf(e entry, set uint32) lisptcLispMapping {
 // the old entry or by the new one. The times of a mapping come last: where the process is
 // killed before, the next one lets no old locators live for longer. Those of the Database's
 // entries are for programs, which are not to tell Locator-Status-Bits of other locators before.
-func replaceRecord(record *lisptcLispMapping, e entry, set uint32) {
+func replaceRecord(record *abi.Mapping, e entry, set uint32) {
 	if e.key.kind == kindDatabase {
 		atomic.StoreUint64(&record.ExpiresNs, e.expiresNs)
 	}

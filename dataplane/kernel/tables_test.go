@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -178,7 +179,7 @@ func newPlainTables(t testing.TB, records, sets, cells int) *plainTables {
 	t.Helper()
 	p := &plainTables{maps: newPlainMaps()}
 	p.parts = tableParts{
-		maps: p.maps, changed: generations{new(lisptcLispGenerations)}, records: make([]lisptcLispMapping, records), pages: make([]uint64, wordsOfPages(records)), sets: make([]lisptcLispLocatorSet, sets), locators: make([]lisptcLispLocator, locatorsBeside(sets)), cellLimit: cells,
+		maps: p.maps, changed: generations{new(abi.Generations)}, records: make([]abi.Mapping, records), pages: make([]uint64, wordsOfPages(records)), sets: make([]abi.LocatorSet, sets), locators: make([]abi.Locator, locatorsBeside(sets)), cellLimit: cells,
 		now: func() time.Duration { return p.clock }, wait: func() {}, smallest: 1 << 12,
 	}
 	p.reopen(t)
@@ -454,7 +455,7 @@ func TestEachMappingOfItsOwnLocatorSet(t *testing.T) {
 	const mappings = 10000
 	sizes, err := mapLimits{mappings: mappings}.entries(1)
 	must(t, err)
-	p := newPlainTables(t, mappings, int(sizes[lisptcMapLocatorSets]), 1<<14)
+	p := newPlainTables(t, mappings, int(sizes[abi.MapLocatorSets]), 1<<14)
 	address := func(network byte, i int) netip.Addr {
 		return netip.AddrFrom4([4]byte{network, byte(i >> 16), byte(i >> 8), byte(i)})
 	}
@@ -565,12 +566,12 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 	p := newPlainTables(t, 16, 16, 1<<10)
 	must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/8", locators(rloc4(1))))
 	good := p.records[0]
-	for i, change := range []func(*lisptcLispMapping){
-		func(m *lisptcLispMapping) { m.Family = 5 },
-		func(m *lisptcLispMapping) { m.PrefixLength = 33 },
-		func(m *lisptcLispMapping) { m.Prefix[3] = 1 },
-		func(m *lisptcLispMapping) {}, // the prefix stands twice
-		func(m *lisptcLispMapping) { m.PrefixLength, m.LocatorSet = 9, 999 },
+	for i, change := range []func(*abi.Mapping){
+		func(m *abi.Mapping) { m.Family = 5 },
+		func(m *abi.Mapping) { m.PrefixLength = 33 },
+		func(m *abi.Mapping) { m.Prefix[3] = 1 },
+		func(m *abi.Mapping) {}, // the prefix stands twice
+		func(m *abi.Mapping) { m.PrefixLength, m.LocatorSet = 9, 999 },
 	} {
 		p.records[i+1] = good
 		change(&p.records[i+1])
@@ -717,7 +718,7 @@ func TestSetsThatDidNotRest(t *testing.T) {
 func TestSerialOfALocatorSet(t *testing.T) {
 	clock := time.Duration(0)
 	now, wait := func() time.Duration { return clock }, func() {}
-	s := newLocatorSets(make([]lisptcLispLocatorSet, 1), newRecycler(1, now, wait), make([]lisptcLispLocator, 64), newArena(64, now, wait))
+	s := newLocatorSets(make([]abi.LocatorSet, 1), newRecycler(1, now, wait), make([]abi.Locator, 64), newArena(64, now, wait))
 	seen := map[uint32]bool{}
 	for i := range 5 {
 		index, err := s.acquire(locators(rloc4(1 + i)))

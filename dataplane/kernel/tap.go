@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/atonce"
 	"loci/forward"
 )
@@ -249,16 +250,16 @@ func (t *tap) write(frame []byte) error {
 type frame []byte
 
 const (
-	tapWaiting  = byte(lisptcLispTapMagicLISP_TAP_WAITING)
-	tapReleased = byte(lisptcLispTapMagicLISP_TAP_RELEASED)
-	tapTransmit = byte(lisptcLispTapMagicLISP_TAP_TRANSMIT)
+	tapWaiting  = byte(abi.TAPWaiting)
+	tapReleased = byte(abi.TAPReleased)
+	tapTransmit = byte(abi.TAPTransmit)
 
-	tapReassembled = byte(lisptcLispTapMagicLISP_TAP_REASSEMBLED)
+	tapReassembled = byte(abi.TAPReassembled)
 
-	reasonHold   = byte(lisptcLispTapReasonLISP_TAP_REASON_HOLD)
-	reasonTooBig = byte(lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG)
+	reasonHold   = byte(abi.TAPReasonHold)
+	reasonTooBig = byte(abi.TAPReasonTooBig)
 
-	reasonUnreachable = byte(lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE)
+	reasonUnreachable = byte(abi.TAPReasonUnreachable)
 )
 
 // Flags and types of struct virtio_net_hdr.

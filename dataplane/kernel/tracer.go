@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 )
 
@@ -29,10 +30,10 @@ var ErrNothingInForce = errors.New("no data plane is in force")
 // privateMaps are those that programs write to. The copies have their own. To the mappings and to what is unread they would write as well, and
 // to decisions: that they leave alone (lisp_tracing).
 var privateMaps = map[string]uint32{ // to the number of entries where that is not the programs' own
-	lisptcMapMappingCounters: 1, lisptcMapCounters: 0, lisptcMapDrops: 0, lisptcMapLimits: 0, lisptcMapEvents: 0, lisptcMapSteps: 0, lisptcMapWatch: 0, lisptcMapSamples: 0,
-	lisptcMapRoomSamples: 0,
-	lisptcMapActions:     0, lisptcMapClocks: 0,
-	lisptcMapPeers: 1024, lisptcMapHeard: 1024, lisptcMapSources: 1024, lisptcMapTrusted: 0, lisptcMapContexts: 0,
+	abi.MapMappingCounters: 1, abi.MapCounters: 0, abi.MapDrops: 0, abi.MapLimits: 0, abi.MapEvents: 0, abi.MapSteps: 0, abi.MapWatch: 0, abi.MapSamples: 0,
+	abi.MapRoomSamples: 0,
+	abi.MapActions:     0, abi.MapClocks: 0,
+	abi.MapPeers: 1024, abi.MapHeard: 1024, abi.MapSources: 1024, abi.MapTrusted: 0, abi.MapContexts: 0,
 }
 
 // Tracer traces packets through the tables of an instance. It is for one goroutine.
@@ -40,8 +41,8 @@ type Tracer struct {
 	store    *mapStore
 	copies   *ebpf.Collection
 	steps    *ringbuf.Reader
-	taken    map[uint32]lisptcLispInterface
-	settings lisptcLispSettings
+	taken    map[uint32]abi.Interface
+	settings abi.Settings
 }
 
 // TracedPacket is a packet at an interface. The zero Segment is for a packet that is
@@ -63,7 +64,7 @@ func OpenTracer(options Options) (*Tracer, error) {
 	if _, err := os.Stat(maps); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: there is no %s", ErrNothingInForce, maps)
 	}
-	t := &Tracer{taken: map[uint32]lisptcLispInterface{}}
+	t := &Tracer{taken: map[uint32]abi.Interface{}}
 	if err := t.open(maps); err != nil {
 		return nil, errors.Join(fmt.Errorf("tracing: %w", err), t.Close())
 	}
@@ -71,7 +72,7 @@ func OpenTracer(options Options) (*Tracer, error) {
 }
 
 func (t *Tracer) open(directory string) error {
-	spec, err := loadLisptc()
+	spec, err := abi.LoadTC()
 	if err != nil {
 		return fmt.Errorf("reading the BPF object: %w", err)
 	}
@@ -79,12 +80,12 @@ func (t *Tracer) open(directory string) error {
 	if err := t.store.reopen(directory); err != nil {
 		return err
 	}
-	if err := t.store.maps[lisptcMapSettings].Lookup(uint32(0), &t.settings); err != nil {
+	if err := t.store.maps[abi.MapSettings].Lookup(uint32(0), &t.settings); err != nil {
 		return fmt.Errorf("reading the settings: %w", err)
 	}
 	var ifindex uint32
-	var record lisptcLispInterface
-	entries := t.store.maps[lisptcMapInterfaces].Iterate()
+	var record abi.Interface
+	entries := t.store.maps[abi.MapInterfaces].Iterate()
 	for entries.Next(&ifindex, &record) {
 		t.taken[ifindex] = record
 	}
@@ -95,13 +96,13 @@ func (t *Tracer) open(directory string) error {
 func (t *Tracer) load() (err error) {
 	spec := t.store.spec.Copy()
 	for name, value := range map[string]uint32{
-		lisptcVarLispTracing: 1, lisptcVarLispMappingLimit: 1, lisptcVarLispDecapL3Flags: uint32(flagIf(haveDecapFlags(), 1)),
+		abi.VarTracing: 1, abi.VarMappingLimit: 1, abi.VarDecapL3Flags: uint32(flagIf(haveDecapFlags(), 1)),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("preparing the BPF programs: %w", err)
 		}
 	}
-	spec.Maps[lisptcMapActions].MaxEntries = t.store.maps[lisptcMapActions].MaxEntries()
+	spec.Maps[abi.MapActions].MaxEntries = t.store.maps[abi.MapActions].MaxEntries()
 	replacements := map[string]*ebpf.Map{}
 	for name, m := range t.store.maps {
 		entries, private := privateMaps[name]
@@ -115,7 +116,7 @@ func (t *Tracer) load() (err error) {
 	if t.copies, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements}); err != nil {
 		return fmt.Errorf("loading copies of the BPF programs: %w", err)
 	}
-	if t.steps, err = ringbuf.NewReader(t.copies.Maps[lisptcMapSteps]); err != nil {
+	if t.steps, err = ringbuf.NewReader(t.copies.Maps[abi.MapSteps]); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	t.steps.SetDeadline(time.Unix(1, 0)) // what is there, and no waiting for more
@@ -152,7 +153,7 @@ func (t *Tracer) Trace(p TracedPacket) (Trace, error) {
 	}
 	program := programAt(taken.Flags, p.Leaves)
 	if p.VLAN != 0 && !p.Leaves {
-		program = lisptcProgSiteIngress // tags stand for sites alone
+		program = abi.ProgramSiteIngress // tags stand for sites alone
 	}
 	out, err := t.run(program, p, frameFor(taken, p))
 	if err != nil {
@@ -177,20 +178,20 @@ const (
 
 // programAt names the program that sees such packets.
 func programAt(flags uint32, leaves bool) string {
-	is := func(flag lisptcLispInterfaceFlag) bool { return flags&uint32(flag) != 0 }
+	is := func(flag abi.InterfaceFlag) bool { return flags&uint32(flag) != 0 }
 	switch {
-	case is(lisptcLispInterfaceFlagLISP_INTERFACE_TAP):
-		return lisptcProgLispEgress
+	case is(abi.InterfaceTAP):
+		return abi.ProgramLispEgress
 	case leaves:
-		return lisptcProgCoreEgress
-	case is(lisptcLispInterfaceFlagLISP_INTERFACE_CORE):
-		return lisptcProgCoreIngress
+		return abi.ProgramCoreEgress
+	case is(abi.InterfaceCore):
+		return abi.ProgramCoreIngress
 	}
-	return lisptcProgSiteIngress
+	return abi.ProgramSiteIngress
 }
 
 // frameFor puts the packet behind an Ethernet header that makes it one for this host.
-func frameFor(at lisptcLispInterface, p TracedPacket) []byte {
+func frameFor(at abi.Interface, p TracedPacket) []byte {
 	frame := make([]byte, etherOctets, etherOctets+tagOctets+len(p.Packet))
 	copy(frame, at.Mac[:])
 	frame[6] = 2 // from a locally administered address
@@ -222,8 +223,8 @@ func (t *Tracer) run(program string, p TracedPacket, frame []byte) ([]byte, erro
 }
 
 // read takes the steps of the last run.
-func (t *Tracer) read() ([]lisptcLispStep, error) {
-	var steps []lisptcLispStep
+func (t *Tracer) read() ([]abi.Step, error) {
+	var steps []abi.Step
 	var record ringbuf.Record
 	for {
 		err := t.steps.ReadInto(&record)
@@ -233,9 +234,9 @@ func (t *Tracer) read() ([]lisptcLispStep, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the steps: %w", err)
 		}
-		if len(record.RawSample) < int(unsafe.Sizeof(lisptcLispStep{})) {
+		if len(record.RawSample) < int(unsafe.Sizeof(abi.Step{})) {
 			return nil, fmt.Errorf("a step of %d octets", len(record.RawSample))
 		}
-		steps = append(steps, *(*lisptcLispStep)(unsafe.Pointer(&record.RawSample[0])))
+		steps = append(steps, *(*abi.Step)(unsafe.Pointer(&record.RawSample[0])))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -160,7 +161,7 @@ func (r *router) wantUntouched(t *testing.T) {
 }
 
 func TestRouteAnswers(t *testing.T) {
-	for want, s := range map[string]lisptcLispStep{
+	for want, s := range map[string]abi.Step{
 		"next hop known by lo":               {B: 1},
 		"too big for the path, MTU 1400":     {A: 8, C: 1400, B: 1},
 		"the kernel refuses: no such device": {A: ^uint32(unix.ENODEV) + 1, B: 1},
@@ -190,13 +191,13 @@ func TestTraceRemembersNothing(t *testing.T) {
 	must(t, err)
 	text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
 	wantAll(t, text, "encapsulate")
-	for _, name := range []string{lisptcMapPeers, lisptcMapHeard} {
+	for _, name := range []string{abi.MapPeers, abi.MapHeard} {
 		var key []byte
 		if err := a.store.maps[name].NextKey(nil, &key); !errors.Is(err, ebpf.ErrKeyNotExist) {
 			t.Errorf("%s has %x after a trace, %v", name, key, err)
 		}
 	}
-	if err := tracer.copies.Maps[lisptcMapPeers].NextKey(nil, new([]byte)); err != nil {
+	if err := tracer.copies.Maps[abi.MapPeers].NextKey(nil, new([]byte)); err != nil {
 		t.Errorf("the trace did not come to what it must not remember: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -67,55 +68,55 @@ func (t *Tracer) tell(program string, out []byte) (Trace, error) {
 }
 
 // verdictOf reads a step that is a verdict.
-func verdictOf(s *lisptcLispStep) (verdict, reason string) {
-	switch lisptcLispStepKind(s.Kind) {
-	case lisptcLispStepKindLISP_STEP_WAIT:
+func verdictOf(s *abi.Step) (verdict, reason string) {
+	switch abi.StepKind(s.Kind) {
+	case abi.StepWait:
 		return VerdictWait, waitReason(s)
-	case lisptcLispStepKindLISP_STEP_NATIVE:
+	case abi.StepNative:
 		return VerdictNative, ""
-	case lisptcLispStepKindLISP_STEP_STACK:
+	case abi.StepStack:
 		return VerdictStack, ""
-	case lisptcLispStepKindLISP_STEP_ENCAPSULATED:
+	case abi.StepEncapsulated:
 		return VerdictEncapsulate, ""
-	case lisptcLispStepKindLISP_STEP_DECAPSULATED:
+	case abi.StepDecapsulated:
 		return VerdictDecapsulate, ""
-	case lisptcLispStepKindLISP_STEP_DROP:
+	case abi.StepDrop:
 		return VerdictDrop, forward.DropReason(s.A).String()
 	}
 	return VerdictPass, fmt.Sprintf("(step %d is unknown)", s.Kind)
 }
 
-func waitReason(s *lisptcLispStep) string {
-	switch lisptcLispTapReason(s.A) {
-	case lisptcLispTapReasonLISP_TAP_REASON_MISS:
+func waitReason(s *abi.Step) string {
+	switch abi.TAPReason(s.A) {
+	case abi.TAPReasonMiss:
 		return "miss"
-	case lisptcLispTapReasonLISP_TAP_REASON_HOLD:
+	case abi.TAPReasonHold:
 		return "hold"
-	case lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG:
+	case abi.TAPReasonTooBig:
 		return fmt.Sprintf("too-big: %d octets would fit", s.B)
 	}
 	return fmt.Sprintf("reason %d", s.A)
 }
 
 // step puts a step into words; one without a name is a verdict.
-func (t *Tracer) step(s *lisptcLispStep) TraceStep {
+func (t *Tracer) step(s *abi.Step) TraceStep {
 	yes := s.A != 0
-	switch lisptcLispStepKind(s.Kind) {
-	case lisptcLispStepKindLISP_STEP_SOURCE:
+	switch abi.StepKind(s.Kind) {
+	case abi.StepSource:
 		return TraceStep{"source", either(yes, "an EID of this site", "no EID of this site")}
-	case lisptcLispStepKindLISP_STEP_WITHIN_SITE:
+	case abi.StepWithinSite:
 		return TraceStep{"destination", either(yes, "an EID of this site as well", "no EID of this site")}
-	case lisptcLispStepKindLISP_STEP_MAPPING:
+	case abi.StepMapping:
 		return TraceStep{either(uint8(s.A) == kindDatabase, "database", "map-cache"), t.mapping(s)}
-	case lisptcLispStepKindLISP_STEP_LOCATOR:
+	case abi.StepLocator:
 		return TraceStep{"locator", t.locator(s)}
-	case lisptcLispStepKindLISP_STEP_ROUTE:
+	case abi.StepRoute:
 		return TraceStep{"route", routeAnswer(s)}
-	case lisptcLispStepKindLISP_STEP_LISP_HEADER:
+	case abi.StepLISPHeader:
 		return TraceStep{"lisp-header", fmt.Sprintf("flags %s, Instance-ID %d", headerFlags(uint8(s.A)), s.B)}
-	case lisptcLispStepKindLISP_STEP_LIST:
+	case abi.StepList:
 		return TraceStep{"list", listName(s.A) + either(s.B != 0, ": denied", ": permitted")}
-	case lisptcLispStepKindLISP_STEP_MARKING:
+	case abi.StepMarking:
 		return TraceStep{"marking", fmt.Sprintf("DSCP %d, ECN %d, TTL %d", s.A>>2, s.A&3, s.B)}
 	}
 	return TraceStep{}
@@ -124,7 +125,7 @@ func (t *Tracer) step(s *lisptcLispStep) TraceStep {
 // listName names a kind of list as configuration does.
 func listName(kind uint32) string {
 	address := [...]string{"inner source", "inner destination", "outer source", "outer destination"}[kind&3]
-	return address + either(kind&uint32(lisptcLispListKindLISP_LIST_DECAPSULATED) != 0, " of packets from the core", " of packets towards it")
+	return address + either(kind&uint32(abi.ListDecapsulated) != 0, " of packets from the core", " of packets towards it")
 }
 
 func either(condition bool, yes, no string) string {
@@ -135,12 +136,12 @@ func either(condition bool, yes, no string) string {
 }
 
 // mapping describes an entry of either table.
-func (t *Tracer) mapping(s *lisptcLispStep) string {
+func (t *Tracer) mapping(s *abi.Step) string {
 	if s.B == 0 {
 		return "nothing covers it"
 	}
-	var record lisptcLispMapping
-	if err := t.store.maps[lisptcMapMappings].Lookup(s.C, &record); err != nil {
+	var record abi.Mapping
+	if err := t.store.maps[abi.MapMappings].Lookup(s.C, &record); err != nil {
 		return fmt.Sprintf("entry %d: %v", s.C, err)
 	}
 	key := keyOfRecord(&record)
@@ -161,17 +162,17 @@ func (t *Tracer) mapping(s *lisptcLispStep) string {
 }
 
 // locator describes the locator that the packet's flow has.
-func (t *Tracer) locator(s *lisptcLispStep) string {
+func (t *Tracer) locator(s *abi.Step) string {
 	bucket := fmt.Sprintf("flow hash %#08x", s.C)
-	var set lisptcLispLocatorSet
-	if err := t.store.maps[lisptcMapLocatorSets].Lookup(s.A, &set); err != nil {
+	var set abi.LocatorSet
+	if err := t.store.maps[abi.MapLocatorSets].Lookup(s.A, &set); err != nil {
 		return fmt.Sprintf("locator-set %d: %v", s.A, err)
 	}
 	if s.B >= set.Count {
 		return "none of " + fmt.Sprint(set.Count) + " is usable, " + bucket
 	}
-	var record lisptcLispLocator
-	if err := t.store.maps[lisptcMapLocators].Lookup(set.First+s.B, &record); err != nil {
+	var record abi.Locator
+	if err := t.store.maps[abi.MapLocators].Lookup(set.First+s.B, &record); err != nil {
 		return fmt.Sprintf("locator %d of set %d: %v", s.B, s.A, err)
 	}
 	return fmt.Sprintf("%s by %s, from %s", decodeLocator(&record), bucket, addrFrom(record.Family, record.Source))
@@ -186,7 +187,7 @@ var routeAnswers = [...]string{
 // routeNoNeighbour is BPF_FIB_LKUP_RET_NO_NEIGH.
 const routeNoNeighbour = 7
 
-func routeAnswer(s *lisptcLispStep) string {
+func routeAnswer(s *abi.Step) string {
 	answer := fmt.Sprintf("answer %d", s.A)
 	switch refused := int32(s.A); {
 	case refused < 0:

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 )
 
 // unread is the memory of that map.
-type unread struct{ numbers *lisptcLispUnread }
+type unread struct{ numbers *abi.Unread }
 
 // begin sets how many places there are, and counts anew.
 func (u unread) begin(limit uint32) {

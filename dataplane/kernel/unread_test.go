@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // TestUnreadPlaces takes off what programs counted for packets of several lengths, and never more than there is.
 func TestUnreadPlaces(t *testing.T) {
 	for octets, places := range map[int]int32{20: 1, unreadOctets - 1: 1, unreadOctets: 2, 65535: 16} {
-		u := unread{&lisptcLispUnread{}}
+		u := unread{&abi.Unread{}}
 		f := make(frame, vnetOctets+ethernetOctets+octets)
 		f.setMagic(tapWaiting)
 		binary.BigEndian.PutUint16(f.ethernet()[12:], unix.ETH_P_IP)

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 )
 
 const (
@@ -27,8 +28,8 @@ const (
 )
 
 const (
-	flagSite   = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE)
-	flagTagged = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED)
+	flagSite   = uint32(abi.InterfaceSite)
+	flagTagged = uint32(abi.InterfaceTagged)
 )
 
 // isVLAN reports whether an index stands for a VLAN and not for an interface.
@@ -38,13 +39,13 @@ func isVLAN(index uint32) bool { return index&vlanIndex != 0 }
 // way, else a free one.
 func (e *Engine) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
 	var index uint32
-	err := e.store.maps[lisptcMapVlans].Lookup(lisptcLispVlanKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
+	err := e.store.maps[abi.MapVLANs].Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
 	if err == nil && isVLAN(index) {
 		return index, nil
 	}
 	taken := map[uint32]bool{}
-	var key lisptcLispVlanKey
-	iterator := e.store.maps[lisptcMapVlans].Iterate()
+	var key abi.VLANKey
+	iterator := e.store.maps[abi.MapVLANs].Iterate()
 	for iterator.Next(&key, &index) {
 		taken[index] = true
 	}
@@ -69,7 +70,7 @@ func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link
 	a.record.L2Length = ethernetOctets
 	copy(a.record.Mac[:], link.HardwareAddr)
 	wanted[parent] = a
-	wanted[index] = attached{name: fmt.Sprintf("%s VLAN %d", i.Name, i.VLAN), record: lisptcLispInterface{
+	wanted[index] = attached{name: fmt.Sprintf("%s VLAN %d", i.Name, i.VLAN), record: abi.Interface{
 		Flags: flagSite, Iid: uint32(i.Instance), L2Length: ethernetOctets, Mac: a.record.Mac, Vlan: i.VLAN, Parent: parent,
 	}}
 	return nil
@@ -88,7 +89,7 @@ func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
 	addVLANDevices(wanted, links)
 	for index, a := range wanted {
 		if isVLAN(index) {
-			a.record.Flags |= wanted[a.record.Parent].record.Flags & uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL)
+			a.record.Flags |= wanted[a.record.Parent].record.Flags & uint32(abi.InterfaceChecksumPartial)
 			wanted[index] = a
 		}
 	}
@@ -131,17 +132,17 @@ func hasVLANs(interfaces []dataplane.Interface) bool {
 }
 
 // vlanEntries are what programs find VLANs by.
-func vlanEntries(wanted map[uint32]attached) map[lisptcLispVlanKey]uint32 {
-	entries := map[lisptcLispVlanKey]uint32{}
+func vlanEntries(wanted map[uint32]attached) map[abi.VLANKey]uint32 {
+	entries := map[abi.VLANKey]uint32{}
 	for index, a := range wanted {
 		if !isVLAN(index) {
 			continue
 		}
 		back := vlanOfInstance | a.record.Iid
-		entries[lisptcLispVlanKey{Ifindex: a.record.Parent, Tag: uint32(a.record.Vlan)}] = index
-		entries[lisptcLispVlanKey{Ifindex: a.record.Parent, Tag: back}] = index
+		entries[abi.VLANKey{Ifindex: a.record.Parent, Tag: uint32(a.record.Vlan)}] = index
+		entries[abi.VLANKey{Ifindex: a.record.Parent, Tag: back}] = index
 		if a.device != 0 {
-			entries[lisptcLispVlanKey{Ifindex: a.device, Tag: back}] = index
+			entries[abi.VLANKey{Ifindex: a.device, Tag: back}] = index
 		}
 	}
 	return entries
@@ -150,12 +151,12 @@ func vlanEntries(wanted map[uint32]attached) map[lisptcLispVlanKey]uint32 {
 // putVLANs tells the programs of VLANs whose records are there already.
 func (e *Engine) putVLANs(wanted map[uint32]attached) error {
 	entries := vlanEntries(wanted)
-	m := e.store.maps[lisptcMapVlans]
+	m := e.store.maps[abi.MapVLANs]
 	var errs []error
 	for key, index := range entries {
 		errs = append(errs, m.Put(key, index))
 	}
-	return errors.Join(append(errs, prune[lisptcLispVlanKey, uint32](m, in(entries)))...)
+	return errors.Join(append(errs, prune[abi.VLANKey, uint32](m, in(entries)))...)
 }
 
 // siteIfindex is where routes to a site lead: to a VLAN's device, else to the interface

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -305,9 +306,9 @@ func (v *vlanRouter) expectUntouched(t *testing.T) {
 
 func TestVLANDevices(t *testing.T) {
 	wanted := map[uint32]attached{
-		5:                  {name: "eth0", record: lisptcLispInterface{Flags: flagTagged}},
-		firstVLANIndex:     {name: "eth0 VLAN 10", record: lisptcLispInterface{Flags: flagSite, Iid: 7, Vlan: 10, Parent: 5}},
-		firstVLANIndex + 1: {name: "eth0 VLAN 20", record: lisptcLispInterface{Flags: flagSite, Iid: 8, Vlan: 20, Parent: 5}},
+		5:                  {name: "eth0", record: abi.Interface{Flags: flagTagged}},
+		firstVLANIndex:     {name: "eth0 VLAN 10", record: abi.Interface{Flags: flagSite, Iid: 7, Vlan: 10, Parent: 5}},
+		firstVLANIndex + 1: {name: "eth0 VLAN 20", record: abi.Interface{Flags: flagSite, Iid: 8, Vlan: 20, Parent: 5}},
 	}
 	device := func(index, parent, id int) *netlink.Vlan {
 		attributes := netlink.NewLinkAttrs()
@@ -321,7 +322,7 @@ func TestVLANDevices(t *testing.T) {
 	if siteIfindex(firstVLANIndex, wanted[firstVLANIndex]) != 9 || siteIfindex(firstVLANIndex+1, wanted[firstVLANIndex+1]) != 5 {
 		t.Error("routes lead elsewhere")
 	}
-	want := map[lisptcLispVlanKey]uint32{
+	want := map[abi.VLANKey]uint32{
 		{Ifindex: 5, Tag: 10}: firstVLANIndex, {Ifindex: 5, Tag: vlanOfInstance | 7}: firstVLANIndex, {Ifindex: 9, Tag: vlanOfInstance | 7}: firstVLANIndex,
 		{Ifindex: 5, Tag: 20}: firstVLANIndex + 1, {Ifindex: 5, Tag: vlanOfInstance | 8}: firstVLANIndex + 1,
 	}

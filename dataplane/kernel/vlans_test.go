@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // TestDevicesOfVLANs takes the device of a VLAN that is a site, and none that has the same number by chance: of a service tag, or above
@@ -22,7 +24,7 @@ func TestDevicesOfVLANs(t *testing.T) {
 		"service tag":          {netlink.VLAN_PROTOCOL_8021AD, -1, false},
 		"in another namespace": {netlink.VLAN_PROTOCOL_8021Q, 0, false},
 	} {
-		wanted := map[uint32]attached{firstVLANIndex: {name: "site0 VLAN 70", record: lisptcLispInterface{Vlan: vlan, Parent: parent}}}
+		wanted := map[uint32]attached{firstVLANIndex: {name: "site0 VLAN 70", record: abi.Interface{Vlan: vlan, Parent: parent}}}
 		attrs := netlink.LinkAttrs{Name: "site0.70", Index: device, ParentIndex: parent, NetNsID: c.namespace}
 		addVLANDevices(wanted, []netlink.Link{&netlink.Vlan{LinkAttrs: attrs, VlanId: vlan, VlanProtocol: c.protocol}})
 		if _, is := wanted[device]; is != c.is || (wanted[firstVLANIndex].device == device) != c.is {

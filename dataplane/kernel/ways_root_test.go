@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -124,7 +125,7 @@ func (r *router) siteMAC(t *testing.T, source, destination netip.Addr) net.Hardw
 	}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+outputOctets), Context: context}
 	must(t, r.ns.Do(func() error {
-		_, err := r.hooks.program(lisptcProgCoreIngress).Run(options)
+		_, err := r.hooks.program(abi.ProgramCoreIngress).Run(options)
 		return err
 	}))
 	return options.DataOut[:6]
@@ -142,7 +143,7 @@ func (r *router) keptHops(t *testing.T) (entries, pairs int) {
 	t.Helper()
 	for _, a := range r.mapCaches(t).records {
 		switch {
-		case a.What != uint8(lisptcLispWhatLISP_DO_DELIVER) || a.ExpiresNs == 0:
+		case a.What != uint8(abi.DoDeliver) || a.ExpiresNs == 0:
 		case a.Target != 0:
 			entries++
 		default:
@@ -252,13 +253,13 @@ func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) 
 func TestMarksEndWithTheirEngine(t *testing.T) {
 	r, sites := newWayRouter(t)
 	r.waitForMark(t, sites[0].prefix, true, "at first")
-	mappings := r.store.maps[lisptcMapMappings]
+	mappings := r.store.maps[abi.MapMappings]
 	again, err := mappings.Clone()
 	must(t, err)
 	defer again.Close()
 	must(t, r.Close())
 	for index := range uint32(8) {
-		var record lisptcLispMapping
+		var record abi.Mapping
 		must(t, again.Lookup(index, &record))
 		if record.Flags&flagOneWay != 0 {
 			t.Errorf("entry %d is still marked", index)

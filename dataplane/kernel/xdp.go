@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/internal/genetlink"
 )
 
@@ -42,15 +43,15 @@ func (e *Engine) chooseHook(wanted map[uint32]attached, i dataplane.Interface, l
 	a := wanted[ifindex]
 	c := candidate{wanted: i.Hook, link: link, features: features, problem: errors.Join(e.noXDP, err)}
 	a.choice = choose(c)
-	if a.choice.hook == dataplane.HookXDP && e.hooks.program(lispxdpProgLispXdp) == nil {
+	if a.choice.hook == dataplane.HookXDP && e.hooks.program(abi.ProgramXDP) == nil {
 		c.problem = e.noXDP
 		a.choice = choose(c)
 	}
 	if features.xdp&xdpTakesFrames != 0 {
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES)
+		a.record.Flags |= uint32(abi.InterfaceTakesFrames)
 	}
 	if isVirtual(link) {
-		a.record.Flags |= uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL)
+		a.record.Flags |= uint32(abi.InterfaceChecksumPartial)
 	}
 	wanted[ifindex] = a
 }
@@ -62,7 +63,7 @@ func (e *Engine) attachXDP(wanted map[uint32]attached, points map[hookPoint]bool
 		if a.choice.hook != dataplane.HookXDP {
 			continue
 		}
-		at := hookPoint{ifindex, lispxdpProgLispXdp}
+		at := hookPoint{ifindex, abi.ProgramXDP}
 		err := e.hooks.attach(at)
 		if err == nil {
 			points[at] = true

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/internal/testnet"
 )
 
@@ -73,7 +74,7 @@ func (n *network) takeFrames(t *testing.T) {
 	}
 }
 
-const takesFrames = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES)
+const takesFrames = uint32(abi.InterfaceTakesFrames)
 
 // waitForFlag waits until router i knows that an interface can do something.
 func (n *network) waitForFlag(t *testing.T, i int, name string, flag uint32) {
@@ -155,13 +156,13 @@ func (n *network) pingThroughHooks(t *testing.T, p pair, hooks [2]dataplane.Hook
 	if result, err := ping.Run(context.Background()); err != nil || result.Received == 0 { // neighbours are known from here on
 		t.Fatalf("ping: %+v, %v; %s", result, err, n.report())
 	}
-	before := [2]uint64{n.routers[0].runs(t, lisptcProgSiteIngress), n.routers[0].runs(t, lisptcProgCoreIngress)}
+	before := [2]uint64{n.routers[0].runs(t, abi.ProgramSiteIngress), n.routers[0].runs(t, abi.ProgramCoreIngress)}
 	ping.Count = count
 	result, err := ping.Run(context.Background())
 	if err != nil || result.Received != result.Sent {
 		t.Fatalf("ping: %d of %d, %v; %s", result.Received, result.Sent, err, n.report())
 	}
-	for i, program := range []string{lisptcProgSiteIngress, lisptcProgCoreIngress} {
+	for i, program := range []string{abi.ProgramSiteIngress, abi.ProgramCoreIngress} {
 		took := n.routers[0].runs(t, program) - before[i]
 		if hooks[i] == dataplane.HookXDP && took >= count || hooks[i] == dataplane.HookTC && took < count {
 			t.Errorf("%s has run %d times for %d packets at hook %v", program, took, count, hooks[i])
@@ -204,7 +205,7 @@ func TestXDPSurvives(t *testing.T) {
 // behindXDP is the program that decides anew, 0 for none.
 func (r *router) behindXDP(t *testing.T) (id uint32) {
 	t.Helper()
-	m, err := ebpf.LoadPinnedMap(filepath.Join(DefaultPinDirectory, r.instance, "maps", lisptcMapXdpPrograms), nil)
+	m, err := ebpf.LoadPinnedMap(filepath.Join(DefaultPinDirectory, r.instance, "maps", abi.MapXDPPrograms), nil)
 	must(t, err)
 	defer m.Close()
 	if err := m.Lookup(uint32(0), &id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

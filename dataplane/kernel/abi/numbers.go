@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file names the numbers of bpf/abi.h, which bpf2go mirrors.
+
+package abi
+
+// Version is LISP_ABI_VERSION, the layout of maps; a test compares.
+const Version = 35
+
+// Actions of mappings without locators.
+const (
+	ActionNativelyForward = lisptcLispActionLISP_ACTION_NATIVELY_FORWARD
+	ActionSendMapRequest  = lisptcLispActionLISP_ACTION_SEND_MAP_REQUEST
+	ActionDrop            = lisptcLispActionLISP_ACTION_DROP
+)
+
+// Places of MapCounters.
+const (
+	CounterEncapsulatedIPv4        = lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV4
+	CounterEncapsulatedIPv6        = lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_IPV6
+	CounterDecapsulatedIPv4        = lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV4
+	CounterDecapsulatedIPv6        = lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_IPV6
+	CounterWaiting                 = lisptcLispCounterIndexLISP_COUNTER_WAITING
+	CounterTooBig                  = lisptcLispCounterIndexLISP_COUNTER_TOO_BIG
+	CounterReleased                = lisptcLispCounterIndexLISP_COUNTER_RELEASED
+	CounterTransmitted             = lisptcLispCounterIndexLISP_COUNTER_TRANSMITTED
+	CounterNative                  = lisptcLispCounterIndexLISP_COUNTER_NATIVE
+	CounterECNAlarm                = lisptcLispCounterIndexLISP_COUNTER_ECN_ALARM
+	CounterECNCurious              = lisptcLispCounterIndexLISP_COUNTER_ECN_CURIOUS
+	CounterNonceAndVersion         = lisptcLispCounterIndexLISP_COUNTER_NONCE_AND_VERSION
+	CounterOuterFragment           = lisptcLispCounterIndexLISP_COUNTER_OUTER_FRAGMENT
+	CounterEventLost               = lisptcLispCounterIndexLISP_COUNTER_EVENT_LOST
+	CounterToStack                 = lisptcLispCounterIndexLISP_COUNTER_TO_STACK
+	CounterMiss                    = lisptcLispCounterIndexLISP_COUNTER_MISS
+	CounterDoubleTagged            = lisptcLispCounterIndexLISP_COUNTER_DOUBLE_TAGGED
+	CounterEchoRequested           = lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED
+	CounterEchoReturned            = lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED
+	CounterEchoReceived            = lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED
+	CounterEchoMissing             = lisptcLispCounterIndexLISP_COUNTER_ECHO_MISSING
+	CounterStatusBitsChanged       = lisptcLispCounterIndexLISP_COUNTER_STATUS_BITS_CHANGED
+	CounterVersionStaleDestination = lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_DESTINATION
+	CounterVersionStaleSource      = lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE
+	CounterMax                     = lisptcLispCounterIndexLISP_COUNTER_MAX
+)
+
+// The number of reasons for a drop.
+const (
+	DropMax = lisptcLispDropLISP_DROP_MAX
+)
+
+// Kinds of events.
+const (
+	EventMiss               = lisptcLispEventKindLISP_EVENT_MISS
+	EventStatusBits         = lisptcLispEventKindLISP_EVENT_STATUS_BITS
+	EventDestinationVersion = lisptcLispEventKindLISP_EVENT_DESTINATION_VERSION
+	EventSourceVersion      = lisptcLispEventKindLISP_EVENT_SOURCE_VERSION
+	EventEchoMissing        = lisptcLispEventKindLISP_EVENT_ECHO_MISSING
+	EventGleaned            = lisptcLispEventKindLISP_EVENT_GLEANED
+)
+
+// Flags of interfaces.
+const (
+	InterfaceSite            = lisptcLispInterfaceFlagLISP_INTERFACE_SITE
+	InterfaceCore            = lisptcLispInterfaceFlagLISP_INTERFACE_CORE
+	InterfaceTAP             = lisptcLispInterfaceFlagLISP_INTERFACE_TAP
+	InterfaceTakesFrames     = lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES
+	InterfaceChecksumPartial = lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL
+	InterfacePeer            = lisptcLispInterfaceFlagLISP_INTERFACE_PEER
+	InterfaceStack           = lisptcLispInterfaceFlagLISP_INTERFACE_STACK
+	InterfaceTagged          = lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED
+)
+
+// What a list says of a prefix.
+const (
+	ListPermits = lisptcLispListEntryLISP_LIST_PERMITS
+	ListDenies  = lisptcLispListEntryLISP_LIST_DENIES
+)
+
+// Flags of kinds of lists.
+const (
+	ListDecapsulated = lisptcLispListKindLISP_LIST_DECAPSULATED
+)
+
+// Flags of locators.
+const (
+	LocatorLocal     = lisptcLispLocatorFlagLISP_LOCATOR_LOCAL
+	LocatorProbed    = lisptcLispLocatorFlagLISP_LOCATOR_PROBED
+	LocatorReachable = lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE
+)
+
+// Flags of mappings.
+const (
+	MappingValid     = lisptcLispMappingFlagLISP_MAPPING_VALID
+	MappingHold      = lisptcLispMappingFlagLISP_MAPPING_HOLD
+	MappingDatabase  = lisptcLispMappingFlagLISP_MAPPING_DATABASE
+	MappingStatic    = lisptcLispMappingFlagLISP_MAPPING_STATIC
+	MappingEchoNonce = lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE
+	MappingOneWay    = lisptcLispMappingFlagLISP_MAPPING_ONE_WAY
+)
+
+// What happens to packets without a mapping.
+const (
+	MissQueue           = lisptcLispMissPolicyLISP_MISS_QUEUE
+	MissDrop            = lisptcLispMissPolicyLISP_MISS_DROP
+	MissForwardNatively = lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY
+)
+
+// The tables that have roots.
+const (
+	RootMapCache = lisptcLispRootKindLISP_ROOT_MAP_CACHE
+	RootDatabase = lisptcLispRootKindLISP_ROOT_DATABASE
+)
+
+// Flags of the settings.
+const (
+	SettingPublicInternet    = lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET
+	SettingStatusBits        = lisptcLispSettingFlagLISP_SETTING_STATUS_BITS
+	SettingEchoNonce         = lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE
+	SettingMapVersions       = lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS
+	SettingCheckSource       = lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE
+	SettingCheckSourceStrict = lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT
+	SettingGlean             = lisptcLispSettingFlagLISP_SETTING_GLEAN
+	SettingInstances         = lisptcLispSettingFlagLISP_SETTING_INSTANCES
+	SettingVXLANGPE          = lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE
+	SettingRoutesByFlow      = lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW
+	SettingAnyStack          = lisptcLispSettingFlagLISP_SETTING_ANY_STACK
+	SettingLists             = lisptcLispSettingFlagLISP_SETTING_LISTS
+)
+
+// Kinds of steps.
+const (
+	StepSource       = lisptcLispStepKindLISP_STEP_SOURCE
+	StepWithinSite   = lisptcLispStepKindLISP_STEP_WITHIN_SITE
+	StepMapping      = lisptcLispStepKindLISP_STEP_MAPPING
+	StepLocator      = lisptcLispStepKindLISP_STEP_LOCATOR
+	StepRoute        = lisptcLispStepKindLISP_STEP_ROUTE
+	StepLISPHeader   = lisptcLispStepKindLISP_STEP_LISP_HEADER
+	StepMarking      = lisptcLispStepKindLISP_STEP_MARKING
+	StepWait         = lisptcLispStepKindLISP_STEP_WAIT
+	StepNative       = lisptcLispStepKindLISP_STEP_NATIVE
+	StepStack        = lisptcLispStepKindLISP_STEP_STACK
+	StepEncapsulated = lisptcLispStepKindLISP_STEP_ENCAPSULATED
+	StepDecapsulated = lisptcLispStepKindLISP_STEP_DECAPSULATED
+	StepDrop         = lisptcLispStepKindLISP_STEP_DROP
+	StepList         = lisptcLispStepKindLISP_STEP_LIST
+)
+
+// Marks of frames at the TAP.
+const (
+	TAPWaiting     = lisptcLispTapMagicLISP_TAP_WAITING
+	TAPReleased    = lisptcLispTapMagicLISP_TAP_RELEASED
+	TAPTransmit    = lisptcLispTapMagicLISP_TAP_TRANSMIT
+	TAPReassembled = lisptcLispTapMagicLISP_TAP_REASSEMBLED
+)
+
+// Why a packet was sent to the TAP.
+const (
+	TAPReasonMiss        = lisptcLispTapReasonLISP_TAP_REASON_MISS
+	TAPReasonHold        = lisptcLispTapReasonLISP_TAP_REASON_HOLD
+	TAPReasonTooBig      = lisptcLispTapReasonLISP_TAP_REASON_TOO_BIG
+	TAPReasonUnreachable = lisptcLispTapReasonLISP_TAP_REASON_UNREACHABLE
+)
+
+// Flags of Watch.
+const (
+	WatchDrops = lisptcLispWatchFlagLISP_WATCH_DROPS
+)
+
+// What an action record says to do.
+const (
+	DoDeliver = lisptcLispWhatLISP_DO_DELIVER
+)
