@@ -34,7 +34,7 @@ const (
 	// siblingTries unanswered questions make a sibling silent.
 	siblingTries = 3
 	// siblingPause is the least time between two questions to one sibling, however often
-	// it says that something changed.
+	// it says that something changed, and however often we are configured.
 	siblingPause = 20 * time.Millisecond
 	// maxSiblings bounds them, maxSiblingLocators what is remembered of one.
 	maxSiblings        = 8
@@ -107,7 +107,7 @@ func (s *siblings) configure(configs []SiblingConfig, d *database) {
 		row.config = c
 		row.forgetOthers(d)
 		s.rows = append(s.rows, row)
-		s.timers.set(uint32(i), s.h.now)
+		s.askSoon(i)
 	}
 	for i := len(s.rows); i < len(old); i++ {
 		s.timers.remove(uint32(i))
@@ -135,6 +135,15 @@ func (row *sibling) forgetOthers(d *database) {
 // of returns the sibling with that address, -1 for none.
 func (s *siblings) of(a netip.Addr) int {
 	return slices.IndexFunc(s.rows, func(r sibling) bool { return r.config.Address == a })
+}
+
+// askSoon asks a sibling now, or when siblingPause is over since the last question.
+func (s *siblings) askSoon(i int) {
+	soonest := s.h.now
+	if row := &s.rows[i]; row.askedAt > 0 {
+		soonest = max(soonest, row.askedAt+instant(siblingPause))
+	}
+	s.timers.set(uint32(i), soonest)
 }
 
 // ask asks a sibling for its mapping.
@@ -220,9 +229,7 @@ func (s *siblings) tellChange() {
 }
 
 // handleSolicitMapRequest asks a sibling at once, because it says that something changed.
-func (s *siblings) handleSolicitMapRequest(i int) {
-	s.timers.set(uint32(i), max(s.h.now, s.rows[i].askedAt+instant(siblingPause)))
-}
+func (s *siblings) handleSolicitMapRequest(i int) { s.askSoon(i) }
 
 // takes reports whether a Map-Reply answers one of our questions, and takes it. changed
 // reports that a sibling says something new.

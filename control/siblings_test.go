@@ -279,6 +279,23 @@ func (n *siblingNetwork) comesBack() {
 	n.t.Error("nobody made a detour")
 }
 
+// TestSiblingIsNotAskedAtEachConfiguration: a carrier that comes and goes configures us anew each time.
+func TestSiblingIsNotAskedAtEachConfiguration(t *testing.T) {
+	n := newSiblingNetwork(t)
+	before := n.a.counter(SiblingAsked)
+	for i := range 10 {
+		n.linkDown(i%2 == 0)
+		n.run(time.Millisecond)
+	}
+	if asked := n.a.counter(SiblingAsked) - before; asked > 1 {
+		t.Errorf("asked %d times in 10 ms, want one question every %s at most", asked, siblingPause)
+	}
+	n.run(siblingPause)
+	if asked := n.a.counter(SiblingAsked) - before; asked < 1 {
+		t.Error("not asked after the configuration")
+	}
+}
+
 // TestNothingGoesToASilentSibling, nor to one that has no path itself.
 func TestNothingGoesToASilentSibling(t *testing.T) {
 	n := newSiblingNetwork(t)
