@@ -9,6 +9,7 @@ package sim
 // comes after that in a run.
 
 import (
+	"slices"
 	"time"
 
 	"loci/lisp"
@@ -57,8 +58,9 @@ func (w *world) startDying() {
 	}
 }
 
-// prepareDeath chooses the two sites, and gives their mappings a TTL that outlives what follows. What goes to the other site
-// must come back by the same tunnel router: another one would not know that it did.
+// prepareDeath chooses the two sites, and gives their mappings a TTL that outlives what follows. So do the sites whose
+// EID-Prefixes lie within theirs: all records of a Map-Reply have the shortest of their TTLs (RFC 9301 s.5.5). What goes to the
+// other site must come back by the same tunnel router: another one would not know that it did.
 func (w *world) prepareDeath() {
 	for range 50 {
 		p := pick(w.deaths, pick(w.deaths, w.sites).prefixes)
@@ -67,14 +69,21 @@ func (w *world) prepareDeath() {
 			continue
 		}
 		w.dying = dying{site: p.site, toSite: to, toOther: &flow{from: p.site.xtrs[0], source: to.to, to: to.source, destination: to.from.site}}
-		for _, s := range []*site{p.site, to.from.site} {
-			s.ttlMinutes = dyingTTLMinutes
-			s.configure()
+		for _, s := range w.sites {
+			if s.liesWithin(p.site) || s.liesWithin(to.from.site) {
+				s.ttlMinutes = dyingTTLMinutes
+				s.configure()
+			}
 		}
 		w.every(dyingInterval, w.speak)
 		w.after(dyingPrepares, w.die)
 		return
 	}
+}
+
+// liesWithin reports whether an EID-Prefix of the site is one of the other site, or lies within one.
+func (s *site) liesWithin(other *site) bool {
+	return slices.ContainsFunc(s.prefixes, func(p *sitePrefix) bool { return other.contains(p.prefix) })
 }
 
 // mayDie leaves sites with siblings to siblings.go.

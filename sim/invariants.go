@@ -234,7 +234,7 @@ func (w *world) checkRegistered(at *router, m *mail) {
 			continue
 		}
 		for g := range at.node.RegistrationsOf(p) {
-			w.checkRegistration(at, g, true)
+			w.checkRegistration(at, g, !m.hostile)
 		}
 	}
 }

@@ -165,9 +165,10 @@ type acceptanceKey struct {
 
 // checkRegistration holds a registration against what its tunnel router had the right to
 // say: that very content, with the right key, and nothing older than what the Map-Server
-// had from it before (RFC 9301 s.5.6). heard says that a Map-Register just
-// spoke of it.
-func (w *world) checkRegistration(at *router, g control.Registration, heard bool) {
+// had from it before (RFC 9301 s.5.6). fresh says that a Map-Register just spoke of
+// it that its tunnel router sent, and not the stranger: a Map-Server that lost its store
+// has no nonces, and takes replays in the order in which they were first sent.
+func (w *world) checkRegistration(at *router, g control.Registration, fresh bool) {
 	owner, ok := w.truth.prefixes[g.Prefix]
 	if !ok {
 		w.fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
@@ -198,8 +199,8 @@ func (w *world) checkRegistration(at *router, g control.Registration, heard bool
 			g.Prefix, g.Mapping, x.name)
 	}
 	since := v.since
-	if !heard { // what a store kept may be of an earlier time
-		since = v.first
+	if !fresh { // what a store kept, or the stranger, may be of an earlier time
+		since = max(v.first, before.since)
 	}
 	at.accepted[key] = accepted{said, since}
 }
