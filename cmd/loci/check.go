@@ -23,7 +23,8 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check configuration files without running them",
-		Long: `Check configuration files: every problem is told with its file, line and column.
+		Long: `Check configuration files: every problem and every warning is told with its file,
+line and column, and the line itself.
 Exit status 0 when all are right, 1 otherwise. With --json the configuration in
 effect is printed, defaults included and secrets masked, or the problems. It looks at
 this host's pin-directory, too; for root, it also warns of rules of this host for
@@ -101,7 +102,7 @@ func problemsOf(err error) []string {
 // cannot run here.
 func warningsOf(c *config.Config) (lines []string, err error) {
 	for _, w := range c.Warnings {
-		lines = append(lines, "warning: "+w.Error())
+		lines = append(lines, "warning: "+w.Detail())
 	}
 	for _, rule := range daemon.SkippedRules(c) {
 		lines = append(lines, "warning: "+rule)
