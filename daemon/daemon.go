@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -160,7 +159,7 @@ func (d *daemon) start(p plan) (err error) {
 	d.loop.handed.configure(p)
 	d.sockets.direct = d.loop.receiveDirectly
 	if prompt, ok := d.plane.(dataplane.PromptPlane); ok {
-		var finder stint // of the one goroutine that finds misses
+		var finder activity // of the one goroutine that finds misses
 		prompt.TellAtOnce(func(events []dataplane.Event) bool { return d.loop.tellAtOnce(&finder, events) })
 	}
 	if remote, ok := d.engine.(*remotePlane); ok {
@@ -225,10 +224,8 @@ func (d *daemon) forgetDatabase(p plan) {
 	}
 }
 
-const (
-	adoptPiece = 1 << 10 // mappings that are taken over at a time
-	adoptMany  = 1 << 16 // from so many on it pays to tidy up
-)
+// adoptPiece is how many mappings are taken over at a time.
+const adoptPiece = 1 << 10
 
 // adoptMapCache gives the Node the mappings that the data plane kept.
 func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
@@ -248,9 +245,6 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	adopt()
 	if entries > 0 {
 		d.log.Info("took over the mappings that the data plane kept", "entries", entries)
-	}
-	if entries >= adoptMany {
-		debug.FreeOSMemory() // building large tables leaves behind as much as they need
 	}
 	var kept []control.SetLocatorState
 	for rloc, state := range d.plane.LocatorStates() {

@@ -18,14 +18,9 @@ const (
 	// directMessages is up to how many messages a receiver hands to the Node itself. Of more,
 	// the loop gets them, so that the receiver goes on parsing and authenticating beside it.
 	directMessages = 16
-	// restTime between two turns means that the goroutine has waited, and others could run.
-	restTime = 20 * time.Microsecond
 	// directRest is how long nothing came to a goroutine that takes a turn itself. What comes closer together is better
 	// taken together: by the loop, while the goroutine reads what comes next.
 	directRest = 500 * time.Microsecond
-	// restedLook is how often it is looked whether garbage is to be collected while turns come one by one: they leave
-	// little of it, and whoever gets the processor next waits meanwhile.
-	restedLook = 100 * time.Millisecond
 )
 
 // oneProcessor says that goroutines never run beside each other: queues between them then only
@@ -34,26 +29,26 @@ var oneProcessor = runtime.GOMAXPROCS(0) == 1
 
 // tryTurn takes a turn in the caller's goroutine. It reports false, with nothing done, when
 // another is in a turn, when messages wait for theirs, when the caller had one just before, or when the loop has ended.
-func (l *loop) tryTurn(s *stint, kind turnKind, handle func(time.Time)) bool {
-	rested := s.pause()
-	if !rested && !oneProcessor || l.sockets.queued.Load() != 0 || !l.mu.TryLock() {
+func (l *loop) tryTurn(a *activity, kind turnKind, handle func(time.Time)) bool {
+	defer a.worked()
+	if !a.rested() && !oneProcessor || l.sockets.queued.Load() != 0 || !l.mu.TryLock() {
 		return false
 	}
 	running := l.running
 	if running {
-		l.turnLocked(beginTurnAtRest(kind), handle)
+		l.turnLocked(beginTurn(kind), handle)
 	}
 	l.mu.Unlock()
 	if running && l.worker != nil {
 		l.worker.applyHere()
 	}
-	l.betweenTurns(s)
+	l.betweenTurns()
 	return running
 }
 
 // tellAtOnce takes events of the data plane in the goroutine that found them.
-func (l *loop) tellAtOnce(s *stint, events []dataplane.Event) bool {
-	return l.tryTurn(s, turnOfPlane, func(now time.Time) {
+func (l *loop) tellAtOnce(a *activity, events []dataplane.Event) bool {
+	return l.tryTurn(a, turnOfPlane, func(now time.Time) {
 		for _, e := range events {
 			l.planeEvent(now, e)
 			l.drain(now)
@@ -63,40 +58,23 @@ func (l *loop) tellAtOnce(s *stint, events []dataplane.Event) bool {
 
 // receiveDirectly hands a receiver's messages to the Node, and returns those that are left to the
 // loop.
-func (l *loop) receiveDirectly(s *stint, batch []inbound) (rest []inbound) {
+func (l *loop) receiveDirectly(a *activity, batch []inbound) (rest []inbound) {
 	if len(batch) > directMessages && !oneProcessor {
 		return batch
 	}
 	for rest = batch; len(rest) > 0; {
-		if !l.tryTurn(s, turnOfMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
+		if !l.tryTurn(a, turnOfMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] }) {
 			return rest
 		}
 	}
 	return nil
 }
 
-// A stint is the time that a goroutine works without waiting; it belongs to that goroutine.
-type stint struct {
-	began, worked time.Time
-	rested        bool // before the turn there was nothing to do for directRest
-}
+// activity is when a goroutine that brings events last had some; it belongs to that goroutine.
+type activity struct{ last time.Time }
 
-// yieldInterval is how long a goroutine goes on before it lets the others run. Go's scheduler
-// would take the processor away after 10 ms, in the middle of a turn.
-const yieldInterval = 3 * time.Millisecond
+// rested reports whether there was nothing to do for directRest.
+func (a *activity) rested() bool { return time.Since(a.last) > directRest }
 
-// pause lets others run when the stint is long. It reports whether there was nothing to do for directRest.
-func (s *stint) pause() (rested bool) {
-	now := time.Now()
-	away := now.Sub(s.worked)
-	s.worked = now
-	if away > restTime {
-		s.began = now
-	}
-	if now.Sub(s.began) > yieldInterval {
-		runtime.Gosched()
-		s.began = time.Now()
-	}
-	s.rested = away > directRest
-	return s.rested
-}
+// worked notes the end of work.
+func (a *activity) worked() { a.last = time.Now() }

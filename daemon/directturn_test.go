@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"loci/control"
@@ -18,7 +19,7 @@ import (
 // TestDirectTurns has turns taken by who brings an event where nobody else is in one, and only there.
 func TestDirectTurns(t *testing.T) {
 	d := runningDaemon(t)
-	var s stint
+	var s activity
 	try := func() (taken bool) {
 		done := d.loop.tryTurn(&s, turnOfCall, func(time.Time) { taken = true })
 		if done != taken {
@@ -53,13 +54,40 @@ func TestDirectTurns(t *testing.T) {
 // TestDirectMessages has a batch that is long left to the loop, where there is more than one processor.
 func TestDirectMessages(t *testing.T) {
 	d := runningDaemon(t)
-	var s stint
+	var s activity
 	for len(d.loop.receiveDirectly(&s, make([]inbound, directMessages))) > 0 {
 		time.Sleep(time.Millisecond)
 	}
 	long := make([]inbound, directMessages+1)
 	if left := d.loop.receiveDirectly(&s, long); !oneProcessor && len(left) != len(long) {
 		t.Errorf("%d of %d messages are left to the loop", len(left), len(long))
+	}
+}
+
+func TestActivityRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a activity
+		if !a.rested() {
+			t.Error("has worked before it began")
+		}
+		if a.worked(); a.rested() {
+			t.Error("rests right after its work")
+		}
+		time.Sleep(directRest + 1)
+		if !a.rested() {
+			t.Error("does not rest when nothing came")
+		}
+	})
+}
+
+func TestUntilRing(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct{ deadline, want time.Duration }{
+		{-time.Hour, 0}, {0, 0}, {1, timerPause}, {timerPause, timerPause}, {time.Hour, time.Hour},
+	} {
+		if got := untilRing(now, now.Add(c.deadline)); got != c.want {
+			t.Errorf("deadline in %v: rings in %v, want %v", c.deadline, got, c.want)
+		}
 	}
 }
 

@@ -35,9 +35,9 @@ var errStopping = errors.New("the daemon is stopping")
 
 // loop owns a Node.
 type loop struct {
-	mu      sync.Mutex // who holds it is in a turn
-	running bool       // from run's start to its end
-	timer   *alarm
+	mu      sync.Mutex  // who holds it is in a turn
+	running bool        // from run's start to its end
+	timer   *time.Timer // rings at the Node's next deadline
 
 	node    *control.Node
 	sockets *sockets
@@ -54,14 +54,13 @@ type loop struct {
 	looked  time.Time           // when it was looked last whether garbage is to be collected
 	clock   turnClock
 	garbage *collector
-	stint   stint
 }
 
 func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
 	l := &loop{
 		node: node, sockets: s, worker: w, events: events, notices: newNoticeLog(log), log: log,
 		detour: func(netip.Addr) {}, calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
-		garbage: newCollector(), timer: newAlarm(),
+		timer: time.NewTimer(idle), garbage: newCollector(),
 	}
 	l.handed = newHandover(s.queue)
 	if w != nil {
@@ -73,7 +72,7 @@ func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *s
 // run is the loop; it returns when the context ends, the Node's last words queued.
 func (l *loop) run(ctx context.Context) {
 	defer close(l.stopped)
-	defer l.timer.stop()
+	defer l.timer.Stop()
 	logging, endLogging := context.WithCancel(context.Background())
 	var logged sync.WaitGroup
 	logged.Go(func() { l.notices.run(logging) })
@@ -100,7 +99,7 @@ func (l *loop) run(ctx context.Context) {
 			l.turn(turnOfUsage, func(now time.Time) { l.node.HandleHeard(now, h) })
 		case f := <-l.calls:
 			l.turn(turnOfCall, f)
-		case <-l.timer.rings:
+		case <-l.timer.C:
 			l.turn(turnOfTimeout, l.ring)
 		case <-ctx.Done():
 			l.setRunning(false)
@@ -132,13 +131,11 @@ func (l *loop) setRunning(running bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running = running
-	now := time.Now()
-	l.timer.set(now, l.deadline(now))
+	l.setTimer(time.Now())
 }
 
 // ring gives the Node what is due, if anything is.
 func (l *loop) ring(now time.Time) {
-	l.timer.heard()
 	if !now.Before(l.deadline(now)) {
 		l.node.HandleTimeout(now)
 	}
@@ -146,14 +143,13 @@ func (l *loop) ring(now time.Time) {
 
 // turn is one event: mutate, then drain.
 func (l *loop) turn(kind turnKind, handle func(time.Time)) {
-	l.stint.pause()
 	l.mu.Lock()
 	l.turnLocked(beginTurn(kind), handle)
 	l.mu.Unlock()
 	if l.worker != nil {
 		l.worker.wakeUp()
 	}
-	l.betweenTurns(&l.stint)
+	l.betweenTurns()
 }
 
 // turnLocked is a turn of whoever holds the lock.
@@ -163,7 +159,7 @@ func (l *loop) turnLocked(start turnStart, handle func(time.Time)) {
 	l.drain(start.wall)
 	l.sockets.endTurn()
 	l.sockets.keyring.Store(l.node.Keyring())
-	l.timer.set(start.wall, l.deadline(start.wall))
+	l.setTimer(start.wall)
 	l.clock.end(start)
 }
 
@@ -173,19 +169,17 @@ func (l *loop) heeded() bool {
 	return l.events.followed() || l.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
+// lookInterval is how often it is looked whether garbage is to be collected.
+const lookInterval = 10 * time.Millisecond
+
 // betweenTurns is for what may take its time, when all that a turn wanted is done.
-func (l *loop) betweenTurns(s *stint) {
-	s.worked = time.Now()
+func (l *loop) betweenTurns() {
 	if !l.mu.TryLock() {
 		return
 	}
 	defer l.mu.Unlock()
-	interval := yieldInterval
-	if s.rested {
-		interval = restedLook
-	}
-	if s.worked.Sub(l.looked) > interval {
-		l.looked = s.worked
+	if now := time.Now(); now.Sub(l.looked) > lookInterval {
+		l.looked = now
 		l.garbage.look()
 	}
 }
@@ -199,6 +193,20 @@ func (l *loop) drain(now time.Time) {
 
 // idle is how long the loop sleeps when the Node waits for nothing.
 const idle = time.Hour
+
+// timerPause is the shortest time until the timer rings, unless something is due already: deadlines that follow each other
+// closely, as those of a thousand resolutions, are one turn.
+const timerPause = time.Millisecond
+
+// setTimer has the timer ring at the Node's next deadline.
+func (l *loop) setTimer(now time.Time) { l.timer.Reset(untilRing(now, l.deadline(now))) }
+
+func untilRing(now, deadline time.Time) time.Duration {
+	if !deadline.After(now) {
+		return 0
+	}
+	return max(deadline.Sub(now), timerPause)
+}
 
 func (l *loop) deadline(now time.Time) time.Time {
 	if deadline, ok := l.node.NextDeadline(); ok {

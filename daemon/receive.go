@@ -66,13 +66,12 @@ func emptied(b []inbound) []inbound {
 
 // receiver reads one socket.
 type receiver struct {
-	s     *sockets
-	f     *familySocket
-	box   *atonce.Inbox
-	batch []inbound
-	slice slice
-	stint stint
-	full  int // batches in a row
+	s        *sockets
+	f        *familySocket
+	box      *atonce.Inbox
+	batch    []inbound
+	activity activity
+	full     int // batches in a row
 }
 
 func newReceiver(s *sockets, f *familySocket) *receiver {
@@ -95,7 +94,6 @@ func (r *receiver) run(ctx context.Context) {
 		}
 		r.heed(n)
 		keys := r.s.keyring.Load()
-		r.slice.begin()
 		for i := range n {
 			r.datagrams(keys, i)
 		}
@@ -141,7 +139,6 @@ func (r *receiver) datagrams(keys *control.Keyring, i int) {
 		if next.received, next.refusal = control.InspectIn(next.roomFor(one), keys, local, from, one); len(r.batch) == cap(r.batch) {
 			r.enqueue()
 		}
-		r.slice.yield()
 		if len(octets) == 0 {
 			return
 		}
@@ -164,7 +161,7 @@ func (r *receiver) enqueue() {
 	if len(r.batch) == 0 {
 		return
 	}
-	rest := r.s.direct(&r.stint, r.batch)
+	rest := r.s.direct(&r.activity, r.batch)
 	if len(rest) == 0 {
 		r.batch = emptied(r.batch)
 		return

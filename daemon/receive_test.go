@@ -44,7 +44,7 @@ func TestMessagesAreAggregatedUnderLoad(t *testing.T) {
 func TestRoomsOfABatch(t *testing.T) {
 	const all, handled = 7, 3
 	s := &sockets{in: make(chan []inbound, 1), done: make(chan []inbound, 1)}
-	s.direct = func(_ *stint, batch []inbound) []inbound { return batch[handled:] }
+	s.direct = func(_ *activity, batch []inbound) []inbound { return batch[handled:] }
 	r := &receiver{s: s, batch: s.freeInbound()}
 	var rooms []*control.Room
 	for range all {

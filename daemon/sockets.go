@@ -38,9 +38,9 @@ type sockets struct {
 	families []*familySocket
 	keyring  *atomic.Pointer[control.Keyring]
 	in       chan []inbound
-	queued   atomic.Int64                                     // batches that the loop has not dealt with
-	direct   func(s *stint, batch []inbound) (rest []inbound) // tries to hand messages to the Node; the loop gets the rest
-	done     chan []inbound                                   // batches to be used again
+	queued   atomic.Int64                                        // batches that the loop has not dealt with
+	direct   func(a *activity, batch []inbound) (rest []inbound) // tries to hand messages to the Node; the loop gets the rest
+	done     chan []inbound                                      // batches to be used again
 	out      *outbox
 	sender   *sender
 	said     []control.SendPacket // by the turn under way; the loop's
@@ -65,7 +65,7 @@ func listen(addresses []netip.Addr, port uint16, log *slog.Logger) (*sockets, er
 		keyring: new(atomic.Pointer[control.Keyring]), log: log,
 		in: make(chan []inbound, receiveQueueLength), done: make(chan []inbound, receiveQueueLength), out: newOutbox(),
 	}
-	s.direct = func(_ *stint, batch []inbound) []inbound { return batch }
+	s.direct = func(_ *activity, batch []inbound) []inbound { return batch }
 	s.sender = newSender(s)
 	anywhere := len(addresses) == 0
 	if anywhere {

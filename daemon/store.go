@@ -297,8 +297,6 @@ func (s *store) recover(ctx context.Context, failed error) {
 // write joins pieces to entries of some length and writes them. It reports whether a checkpoint has ended.
 func (s *store) write(pieces []control.Journal) (ended bool, err error) {
 	var entries [][]byte
-	var others slice
-	others.begin()
 	var began bool
 	var beganAt uint64
 	var beforeBegin int64
@@ -309,7 +307,6 @@ func (s *store) write(pieces []control.Journal) (ended bool, err error) {
 	for _, p := range pieces {
 		if last := len(entries) - 1; last < 0 || p.Begin || len(entries[last]) > storeEntryOctets {
 			entries = append(entries, make([]byte, 0, min(left, storeEntryOctets+len(p.Octets))))
-			others.yield()
 		}
 		left -= len(p.Octets)
 		if p.Begin {

@@ -205,17 +205,14 @@ func readFiles(directory string, take func(octets []byte)) error {
 	return err
 }
 
-// append writes entries; they are durable when it returns. Between them it lets others run.
+// append writes entries; they are durable when it returns.
 func (s *storeLog) append(entries [][]byte) error {
-	var others slice
-	others.begin()
 	for _, e := range entries {
 		framed := binary.BigEndian.AppendUint32(make([]byte, 0, checksumOctets+len(e)), crc32.Checksum(e, castagnoli))
 		if err := s.wal.Write(s.last+1, append(framed, e...)); err != nil {
 			return err
 		}
 		s.last++
-		others.yield()
 	}
 	return s.wal.Sync()
 }

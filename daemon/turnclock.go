@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"loci/dataplane/kernel/atonce"
 )
 
 // longTurn is what no turn should take, on a machine with processor time to spare.
@@ -52,7 +50,6 @@ type kindClock struct{ longestWork, longestOwn atomic.Int64 }
 type turnStart struct {
 	wall   time.Time
 	work   time.Duration
-	alone  bool // the process' time was not asked for: there is no work
 	thread unix.Rusage
 	kind   turnKind
 }
@@ -63,14 +60,6 @@ func beginTurn(kind turnKind) turnStart {
 	// The process' time first: for it the kernel brings the thread's up to date, which otherwise is as old as the last tick.
 	work, thread := used(unix.RUSAGE_SELF), used(unix.RUSAGE_THREAD)
 	return turnStart{wall: time.Now(), work: processorTime(&work), thread: thread, kind: kind}
-}
-
-// beginTurnAtRest is beginTurn where the rest of the process had nothing to do just before: what the turn's thread has counts as what all
-// of them have. To sum that up the kernel looks at each thread, which after a rest takes longer than much of what a turn does.
-func beginTurnAtRest(kind turnKind) turnStart {
-	runtime.LockOSThread()
-	_ = atonce.ThreadTime() // it, too, brings the thread's up to date
-	return turnStart{wall: time.Now(), alone: true, thread: used(unix.RUSAGE_THREAD), kind: kind}
 }
 
 // end takes note of a turn.
@@ -84,9 +73,6 @@ func (c *turnClock) end(s turnStart) {
 	}
 	all, thread := used(unix.RUSAGE_SELF), used(unix.RUSAGE_THREAD) // in this order: see beginTurn
 	work, own := min(took, processorTime(&all)-s.work), processorTime(&thread)-processorTime(&s.thread)
-	if s.alone {
-		work = own
-	}
 	raise(&kind.longestWork, work)
 	raise(&kind.longestOwn, own)
 	note(&c.longestWork, &c.longWork, work)

@@ -41,18 +41,6 @@ func TestTurnClock(t *testing.T) {
 	}
 }
 
-// TestTurnClockAtRest has a turn for which the process' time was not asked: it had its thread's time, whatever others had.
-func TestTurnClockAtRest(t *testing.T) {
-	var c turnClock
-	start := beginTurnAtRest(turnOfPlane)
-	start.wall, start.thread.Utime.Sec = start.wall.Add(-time.Hour), start.thread.Utime.Sec-60
-	c.end(start)
-	work, own := time.Duration(c.longestWork.Load()), time.Duration(c.longestOwn.Load())
-	if work != own || own < time.Minute || own > time.Hour || c.longWork.Load() != 1 || c.longOwn.Load() != 1 {
-		t.Errorf("of processor time %v, of the thread's %v, %d and %d long turns; it had a minute", work, own, c.longWork.Load(), c.longOwn.Load())
-	}
-}
-
 // TestTurnHasItsThread lets others run in the middle of a turn: none of them has the turn's thread.
 func TestTurnHasItsThread(t *testing.T) {
 	var c turnClock

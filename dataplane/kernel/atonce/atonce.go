@@ -6,7 +6,6 @@
 package atonce
 
 import (
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,11 +35,4 @@ func IsReadable(fd uintptr) bool {
 	var never unix.Timespec
 	ready, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&never)), 0, 0, 0)
 	return errno != 0 || ready != 0
-}
-
-// ThreadTime is the processor time that the calling thread has had.
-func ThreadTime() time.Duration {
-	var used unix.Timespec
-	_, _, _ = unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&used)), 0) // nothing can be wrong with it
-	return time.Duration(used.Nano())
 }
