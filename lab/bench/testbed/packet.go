@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The packets that benches send: 64 octets of IP and UDP, whose payload numbers them (the layout is in bench_traffic.bpf.c).
+// The program writes the numbers; here is everything that stays the same, checksums included.
+
+package testbed
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"loci/wire"
+)
+
+// Octets of a packet and of its headers, and the TTL that it is sent with.
+const (
+	PacketOctets   = 64
+	EthernetOctets = 14
+	IPv4Octets     = 20
+	IPv6Octets     = 40
+	udpOctets      = 8
+	SentTTL        = 64
+)
+
+const (
+	firstPort   = 20000
+	sinkPort    = 9 // discard (RFC 863)
+	protocolUDP = 17
+)
+
+// InnerPacket is the first packet of a stream: sequence 0, the first port, the first destination. Streams with different
+// magic are not taken for each other, however late their packets arrive.
+func InnerPacket(source, destination netip.Addr, magic uint16) (packet [PacketOctets]byte) {
+	udp := packet[IPv4Octets:]
+	if destination.Is4() {
+		fillIPv4(packet[:], source, destination)
+	} else {
+		udp = packet[IPv6Octets:]
+		fillIPv6(packet[:], source, destination)
+	}
+	binary.BigEndian.PutUint16(udp[0:], firstPort)
+	binary.BigEndian.PutUint16(udp[2:], sinkPort)
+	binary.BigEndian.PutUint16(udp[4:], uint16(len(udp)))
+	binary.BigEndian.PutUint16(udp[8:], magic)
+	binary.BigEndian.PutUint16(udp[10:], 0xffff^firstPort)
+	binary.BigEndian.PutUint32(udp[12:], 0)
+	binary.BigEndian.PutUint32(udp[16:], 0xffffffff)
+	binary.BigEndian.PutUint32(udp[20:], ^sumOf(destination.AsSlice()))
+	binary.BigEndian.PutUint16(udp[6:], wire.UDPChecksum(source, destination, udp))
+	return packet
+}
+
+func fillIPv4(packet []byte, source, destination netip.Addr) {
+	packet[0] = 0x45
+	binary.BigEndian.PutUint16(packet[2:], PacketOctets)
+	packet[8], packet[9] = SentTTL, protocolUDP
+	copy(packet[12:], source.AsSlice())
+	copy(packet[16:], destination.AsSlice())
+}
+
+func fillIPv6(packet []byte, source, destination netip.Addr) {
+	packet[0] = 0x60
+	binary.BigEndian.PutUint16(packet[4:], PacketOctets-IPv6Octets)
+	packet[6], packet[7] = protocolUDP, SentTTL
+	copy(packet[8:], source.AsSlice())
+	copy(packet[24:], destination.AsSlice())
+}
+
+// sumOf adds up words of 32 bits with end-around carry, as checksums do with words of 16.
+func sumOf(octets []byte) uint32 {
+	var sum uint64
+	for ; len(octets) > 0; octets = octets[4:] {
+		sum += uint64(binary.BigEndian.Uint32(octets))
+		sum = sum>>32 + sum&0xffffffff
+	}
+	return uint32(sum)
+}
+
+// HalvesOf are the 64 bits of an IPv6 address in which a stream's destinations differ, the first ones or the last, and the others; an IPv4
+// address has none of those.
+func HalvesOf(a netip.Addr, upper bool) (differ uint64, fixed []byte) {
+	octets := a.AsSlice()
+	switch {
+	case a.Is4():
+		return uint64(binary.BigEndian.Uint32(octets)), nil
+	case upper:
+		return binary.BigEndian.Uint64(octets), octets[8:]
+	}
+	return binary.BigEndian.Uint64(octets[8:]), octets[:8]
+}
+
+// HeaderSum is the sum of an IPv4 header's words but checksum and destination, to which the program adds the destination.
+func HeaderSum(packet [PacketOctets]byte) uint32 {
+	var sum uint32
+	for i := 0; i < 16; i += 2 {
+		if i != 10 {
+			sum += uint32(binary.BigEndian.Uint16(packet[i:]))
+		}
+	}
+	return sum
+}
