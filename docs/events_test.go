@@ -26,7 +26,7 @@ func TestEveryEventIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z-]+)` \\(").FindAllStringSubmatch(string(text), -1) {
 		if described[row[1]] {
 			t.Errorf("%s is described twice", row[1])
 		}
