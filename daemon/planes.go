@@ -24,7 +24,7 @@ import (
 	"loci/dataplane/kernel"
 	"loci/dataplane/lispers"
 	"loci/internal/version"
-	"loci/mapsock"
+	mapsockserver "loci/mapsock/server"
 )
 
 // Planes says which planes a process runs.
@@ -152,24 +152,24 @@ func (d *daemon) serveMappingSocket(c *config.Datapath) error {
 	if err != nil {
 		return err
 	}
-	listener, err := mapsock.Listen(c.MappingSocket.Path, access)
+	listener, err := mapsockserver.Listen(c.MappingSocket.Path, access)
 	if err != nil {
 		return err
 	}
-	server := mapsock.NewServer(d.engine, options)
+	offered := mapsockserver.New(d.engine, options)
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(listener) })
-	d.plane = server.Plane()
+	serving.Go(func() { _ = offered.Serve(listener) })
+	d.plane = offered.Plane()
 	d.stopServing = func() {
 		_ = listener.Close()
-		_ = server.Close()
+		_ = offered.Close()
 		serving.Wait()
 	}
 	return nil
 }
 
-func mappingSocketAccess(c *config.MappingSocket) (access mapsock.Access, options mapsock.Options, err error) {
-	access = mapsock.Access{UID: -1, GID: -1}
+func mappingSocketAccess(c *config.MappingSocket) (access mapsockserver.Access, options mapsockserver.Options, err error) {
+	access = mapsockserver.Access{UID: -1, GID: -1}
 	if c.Owner != "" {
 		found, err := user.Lookup(c.Owner)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
-	"loci/mapsock"
+	mapsockserver "loci/mapsock/server"
 )
 
 // remoteWatch bounds what these tests wait for.
@@ -30,11 +30,11 @@ func servePlane(t *testing.T, path string) (end func()) {
 
 func serveEngine(t *testing.T, path string, engine dataplane.Plane) (end func()) {
 	t.Helper()
-	l, err := mapsock.Listen(path, mapsock.Access{UID: -1, GID: -1})
+	l, err := mapsockserver.Listen(path, mapsockserver.Access{UID: -1, GID: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := mapsock.NewServer(engine, mapsock.Options{})
+	s := mapsockserver.New(engine, mapsockserver.Options{})
 	go s.Serve(l) // ends with the server
 	return func() { _ = s.Close() }
 }

@@ -25,10 +25,10 @@ var order = binary.NativeEndian
 // the format: too many locators, a locator without address, more than MaxMessage.
 func (m *Message) Append(b []byte) ([]byte, error) {
 	start := len(b)
-	if err := m.fits(); err != nil {
+	if err := fits(m); err != nil {
 		return b, err
 	}
-	b = m.appendHeader(b)
+	b = appendHeader(m, b)
 	addresses := 0
 	if m.HasEID && m.Prefix.EID().IsIP() {
 		addresses |= addressEID
@@ -43,7 +43,7 @@ func (m *Message) Append(b []byte) ([]byte, error) {
 		b = appendLocator(b, &m.Locators[i])
 	}
 	attributes := len(b) - start
-	b = m.appendAttributes(b)
+	b = appendAttributes(m, b)
 	length := len(b) - start
 	if length > MaxMessage {
 		return b[:start], fmt.Errorf("%s message of %d octets: at most %d fit: %w", m.Type, length, MaxMessage, dataplane.ErrInvalid)
@@ -55,7 +55,7 @@ func (m *Message) Append(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (m *Message) fits() error {
+func fits(m *Message) error {
 	if len(m.Locators) > MaxLocators {
 		return fmt.Errorf("%s: %d locators, at most %d fit: %w", m.Prefix, len(m.Locators), MaxLocators, dataplane.ErrInvalid)
 	}
@@ -83,7 +83,7 @@ func (m *Message) fits() error {
 	return nil
 }
 
-func (m *Message) appendHeader(b []byte) []byte {
+func appendHeader(m *Message, b []byte) []byte {
 	b = order.AppendUint16(b, 0) // length, patched
 	b = append(b, Version, byte(m.Type))
 	b = order.AppendUint32(b, uint32(m.Flags))
@@ -145,7 +145,7 @@ func (l *Locator) flags() (f LocatorFlags) {
 	return f
 }
 
-func (m *Message) appendAttributes(b []byte) []byte {
+func appendAttributes(m *Message, b []byte) []byte {
 	if m.Has(AttributeInstance) || m.HasEID && m.Instance != 0 {
 		b = append32(b, AttributeInstance|mandatory, uint32(m.Instance))
 	}
@@ -155,13 +155,13 @@ func (m *Message) appendAttributes(b []byte) []byte {
 	if m.has == 0 {
 		return b
 	}
-	b = m.appendEntryAttributes(b)
-	b = m.appendEventAttributes(b)
-	return m.appendStateAttributes(b)
+	b = appendEntryAttributes(m, b)
+	b = appendEventAttributes(m, b)
+	return appendStateAttributes(m, b)
 }
 
 // appendEntryAttributes writes what concerns a map-cache entry.
-func (m *Message) appendEntryAttributes(b []byte) []byte {
+func appendEntryAttributes(m *Message, b []byte) []byte {
 	if m.Has(AttributeAction) {
 		b = append32(b, AttributeAction|mandatory, uint32(m.Action))
 	}
@@ -187,7 +187,7 @@ func (m *Message) appendEntryAttributes(b []byte) []byte {
 }
 
 // appendEventAttributes writes what concerns events and answers.
-func (m *Message) appendEventAttributes(b []byte) []byte {
+func appendEventAttributes(m *Message, b []byte) []byte {
 	if m.Has(AttributeSource) {
 		b = appendEID(b, AttributeSource, m.Source, m.Source.BitLen())
 	}
@@ -232,7 +232,7 @@ func (m *Message) appendEventAttributes(b []byte) []byte {
 
 // appendStateAttributes writes what concerns locator states, settings, counters and
 // listeners.
-func (m *Message) appendStateAttributes(b []byte) []byte {
+func appendStateAttributes(m *Message, b []byte) []byte {
 	if m.Has(AttributeLocatorState) {
 		b = append32(b, AttributeLocatorState|mandatory, uint32(m.LocatorState))
 	}
@@ -255,7 +255,7 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 		b = append32(b, AttributeMissPolicy|mandatory, uint32(m.MissPolicy))
 	}
 	if len(m.MissPolicies) > 0 {
-		b = m.appendMissPolicies(b)
+		b = appendMissPolicies(m, b)
 	}
 	if m.Has(AttributeWaitBounds) {
 		b = appendAttribute(b, AttributeWaitBounds|mandatory, 32)
@@ -285,7 +285,7 @@ func (m *Message) appendStateAttributes(b []byte) []byte {
 	return b
 }
 
-func (m *Message) appendMissPolicies(b []byte) []byte {
+func appendMissPolicies(m *Message, b []byte) []byte {
 	for _, instance := range slices.Sorted(maps.Keys(m.MissPolicies)) {
 		b = appendAttribute(b, AttributeMissPolicyOf|mandatory, 8)
 		b = order.AppendUint32(b, uint32(instance))

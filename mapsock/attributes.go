@@ -131,7 +131,7 @@ func formOf(a Attribute) *attributeForm {
 	return &attributeForms[a]
 }
 
-func (m *Message) parseAttributes(b []byte, at int) *FormatError {
+func parseAttributes(m *Message, b []byte, at int) *FormatError {
 	for at < len(b) {
 		if len(b) < at+attributeHeaderSize {
 			return malformed("attribute", at, "%d octets of a header", len(b)-at)
@@ -142,7 +142,7 @@ func (m *Message) parseAttributes(b []byte, at int) *FormatError {
 		if end > len(b) {
 			return malformed("attribute", at+2, "%d octets of attribute %d, but %d are left", octets, a&^mandatory, len(b)-begin)
 		}
-		if problem := m.parseAttribute(a, b[begin:begin+octets]); problem != nil {
+		if problem := parseAttribute(m, a, b[begin:begin+octets]); problem != nil {
 			problem.Offset = at
 			return problem
 		}
@@ -154,7 +154,7 @@ func (m *Message) parseAttributes(b []byte, at int) *FormatError {
 	return nil
 }
 
-func (m *Message) parseAttribute(a Attribute, value []byte) *FormatError {
+func parseAttribute(m *Message, a Attribute, value []byte) *FormatError {
 	form := formOf(a &^ mandatory)
 	if form == nil && a&mandatory == 0 {
 		return nil

@@ -23,6 +23,17 @@ import (
 	"loci/lisp"
 )
 
+// network is SOCK_SEQPACKET on a Unix socket: datagrams, in order, with a peer that
+// is known and an end that is noticed.
+const network = "unixpacket"
+
+const (
+	// eventsWaiting bounds the events that wait for who reads them.
+	eventsWaiting = 4096
+	// handedPlaces bounds the packets, of up to 64 KiB each, among them.
+	handedPlaces = 1024
+)
+
 // DefaultPatience is how long a Client waits for an answer.
 const DefaultPatience = 30 * time.Second
 
@@ -281,7 +292,7 @@ func (c *Client) abandon(waiting *call) {
 }
 
 // clone is a copy that does not share memory with the receiver.
-func (m *Message) clone() Message {
+func clone(m *Message) Message {
 	copied := *m
 	copied.Locators = append([]Locator(nil), m.Locators...)
 	copied.Paths = append([]PathState(nil), m.Paths...)
@@ -323,10 +334,10 @@ func (c *Client) send(waiting *call, operations []dataplane.Operation) {
 	var m Message
 	b := c.buffer[:0]
 	for i, operation := range operations {
-		err := m.setOperation(operation)
+		err := m.SetOperation(operation)
 		m.Seq = waiting.first + uint32(i)
 		if err == nil {
-			b, err = m.appendOperation(b)
+			b, err = m.AppendOperation(b)
 		}
 		if err != nil {
 			c.settle(&m, err)
@@ -345,7 +356,7 @@ func (c *Client) send(waiting *call, operations []dataplane.Operation) {
 func (c *Client) settle(m *Message, err error) {
 	m.Errno = 0
 	if !errors.Is(err, errNothing) {
-		m.Errno, m.ErrorText = errnoOf(err), err.Error()
+		m.Errno, m.ErrorText = ErrnoOf(err), err.Error()
 	}
 	c.answered(m)
 }

@@ -39,23 +39,23 @@ func carried(t *testing.T, value any) any {
 	switch v := value.(type) {
 	case dataplane.Settings:
 		sent.Reset(TypeSetSettings)
-		sent.setSettings(v)
+		sent.SetSettings(v)
 	case dataplane.Counters:
 		sent.Reset(TypeGetCounters)
-		sent.setCounters(v)
+		sent.SetCounters(v)
 	case dataplane.MapCacheEntry:
 		sent.Reset(TypeAdd)
-		sent.setMapping(&v)
-		sent.setUsage(v.Usage)
+		sent.SetMapping(&v)
+		sent.SetUsage(v.Usage)
 	case dataplane.DatabaseEntry:
 		sent.Reset(TypeAdd)
-		sent.setDatabase(&v, nil)
+		sent.SetDatabase(&v, nil)
 	case dataplane.Event:
-		if !sent.setEvent(v) {
+		if !sent.SetEvent(v) {
 			t.Fatalf("there is no message for %T", v)
 		}
 	}
-	if _, err := received.Parse(mustAppend(t, nil, &sent)); err != nil {
+	if _, err := received.Parse(written(t, nil, &sent)); err != nil {
 		t.Fatal(err)
 	}
 	switch value.(type) {
@@ -72,7 +72,7 @@ func carried(t *testing.T, value any) any {
 		return entry
 	case dataplane.DatabaseEntry:
 		var entry dataplane.DatabaseEntry
-		if err := received.changeDatabase(&entry); err != nil {
+		if err := received.ChangeDatabase(&entry); err != nil {
 			t.Fatal(err)
 		}
 		return entry

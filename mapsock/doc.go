@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mapsock is mapping sockets: dataplane.Plane as messages on a Unix
-// SOCK_SEQPACKET socket, so that any control plane can drive Loci's engines, ours
-// can run in a process of its own, and anyone in the group can watch.
+// Package mapsock is the library for mapping sockets: dataplane.Plane as messages on a
+// Unix SOCK_SEQPACKET socket. Any control plane can drive Loci's engines through one, Loci's
+// own can run in a separate process, and members of the socket's group can watch.
+//
+// Message is the format: Append writes one, Parse reads one, and methods such as Event,
+// MapCacheEntry and SetOperation relate it to the values of package dataplane. Client is
+// an engine behind a socket. Monitor is a connection that hears what the socket tells.
+// Package mapsock/server offers an engine on a socket; a program that only connects to a
+// socket does not need it.
 //
 // The idea, the header, the message types, flags and metrics are OpenLISP's (Saucez,
 // Iannone, Bonaventure: "OpenLISP: an open source implementation of LISP", s.5).
-// What was too narrow there is wider here, and attributes say what it could not;
+// Fields that were too narrow there are wider here, and attributes were added;
 // docs/mapsock.md has every octet. The words are those of RFC 9300 and RFC 9301.
-//
-// Message is the format. Server offers an engine on a socket, Client is an engine
-// behind one, Monitor hears everything. The package forwards no packet, keeps no
-// mapping, and never waits for a listener: who does not read loses messages, and is
-// told how many.
 package mapsock

@@ -4,6 +4,7 @@ package mapsock
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/internal/testnet"
@@ -206,7 +209,7 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_PATH missing": make([]byte, 12), "T_PATH address": {192, 0, 2, 9},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
-	values := valuesOf(mustAppend(t, nil, m))
+	values := valuesOf(written(t, nil, m))
 	for _, cells := range rows(t)["Values"] {
 		offset, err := strconv.Atoi(cells[1])
 		if err != nil {
@@ -241,19 +244,17 @@ func valuesOf(b []byte) map[Attribute][]byte {
 	return values
 }
 
-func TestDocumentHasEveryCounterAndErrno(t *testing.T) {
+func TestDocumentHasEveryErrno(t *testing.T) {
 	content, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, Options{})
-	for name := range s.server.Counters() {
-		if !bytes.Contains(content, []byte("| `"+name+"` |")) {
-			t.Errorf("%s is not in the document", name)
-		}
-	}
 	for _, known := range errnos {
-		if !bytes.Contains(content, []byte("| `"+errnoName(known.errno)+"` |")) {
+		name := unix.ErrnoName(known.errno)
+		if known.errno == unix.EOPNOTSUPP { // Linux has two names for the number
+			name = "EOPNOTSUPP"
+		}
+		if !bytes.Contains(content, []byte("| `"+name+"` |")) {
 			t.Errorf("%s is not in the document", known.errno)
 		}
 	}
@@ -322,7 +323,7 @@ func TestHeaderReadsAndWrites(t *testing.T) {
 	}
 	compile(t, "-I", "c", "-o", program, source)
 	command := exec.Command(program)
-	command.Stdin = bytes.NewReader(mustAppend(t, nil, full()))
+	command.Stdin = bytes.NewReader(written(t, nil, full()))
 	output, err := command.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -391,7 +392,7 @@ int main(void)
 // Python's module has the same numbers, and reads and writes the same octets.
 func TestPythonAgrees(t *testing.T) {
 	testnet.RequireProgram(t, "python3")
-	original := mustAppend(t, nil, full())
+	original := written(t, nil, full())
 	command := exec.Command("python3", "-B", "-c", `
 import json, sys, mapsock
 message = list(mapsock.split(sys.stdin.buffer.read()))[0]
@@ -434,4 +435,14 @@ print(json.dumps({
 	if err != nil || settings.Header != full().Header || !slices.Equal(settings.Encapsulations, full().Encapsulations) || !reflect.DeepEqual(settings.Lists, full().Lists) {
 		t.Errorf("Python writes settings %+v (%v), want those of %+v", settings, err, full())
 	}
+}
+
+func hexMessage(text string) (*Message, error) {
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{}
+	_, err = m.Parse(b)
+	return m, err
 }

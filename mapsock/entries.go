@@ -28,35 +28,36 @@ func (m *Message) setLocators(locators lisp.LocatorSet, local []lisp.RLOC) {
 	}
 }
 
-func (m *Message) setVersion(version uint16) {
+func setVersion(m *Message, version uint16) {
 	if version != 0 {
 		m.Flags |= FlagVersioning
 		m.MapVersion = version & 0xFFF
 	}
 }
 
-func (m *Message) setFlag(flag Flags, on bool) {
+func setFlag(m *Message, flag Flags, on bool) {
 	if on {
 		m.Flags |= flag
 	}
 }
 
-// setMapping makes m speak of a map-cache entry, its use left out.
-func (m *Message) setMapping(e *dataplane.MapCacheEntry) {
+// SetMapping makes m speak of a map-cache entry, its use left out.
+func (m *Message) SetMapping(e *dataplane.MapCacheEntry) {
 	m.SetPrefix(e.Mapping.Prefix)
 	m.setLocators(e.Mapping.Locators, nil)
-	m.setVersion(e.Mapping.Version)
-	m.setFlag(FlagNegative, e.Mapping.Negative())
-	m.setFlag(FlagStatic, e.Static)
-	m.setFlag(FlagAuthoritative, e.Mapping.Authoritative)
-	m.setFlag(FlagEchoNonce, e.Mapping.EchoNonce)
-	m.setFlag(FlagGleaned, e.Gleaned)
+	setVersion(m, e.Mapping.Version)
+	setFlag(m, FlagNegative, e.Mapping.Negative())
+	setFlag(m, FlagStatic, e.Static)
+	setFlag(m, FlagAuthoritative, e.Mapping.Authoritative)
+	setFlag(m, FlagEchoNonce, e.Mapping.EchoNonce)
+	setFlag(m, FlagGleaned, e.Gleaned)
 	m.Action, m.TTLMinutes = e.Mapping.Action, e.Mapping.TTLMinutes
 	m.Created, m.Expires = e.CreatedAt, e.ExpiresAt
 	m.Mark(AttributeAction, AttributeTTL, AttributeCreated, AttributeExpires)
 }
 
-func (m *Message) setUsage(u dataplane.Usage) {
+// SetUsage adds how a map-cache entry was used.
+func (m *Message) SetUsage(u dataplane.Usage) {
 	m.Usage = u
 	m.Mark(AttributePackets, AttributeOctets)
 	if !u.LastUsedAt.IsZero() {
@@ -64,16 +65,16 @@ func (m *Message) setUsage(u dataplane.Usage) {
 	}
 }
 
-// setDatabase makes m speak of a Database entry.
-func (m *Message) setDatabase(e *dataplane.DatabaseEntry, local []lisp.RLOC) {
+// SetDatabase makes m speak of a Database entry; local are the RLOCs of this system.
+func (m *Message) SetDatabase(e *dataplane.DatabaseEntry, local []lisp.RLOC) {
 	m.Flags |= FlagDatabase
 	m.SetPrefix(e.Prefix)
 	m.setLocators(e.Locators, local)
-	m.setVersion(e.Version)
+	setVersion(m, e.Version)
 }
 
 // locatorSet is the locators as an engine wants them.
-func (m *Message) locatorSet() (lisp.LocatorSet, error) {
+func locatorSet(m *Message) (lisp.LocatorSet, error) {
 	if len(m.Locators) == 0 {
 		return nil, nil
 	}
@@ -83,7 +84,7 @@ func (m *Message) locatorSet() (lisp.LocatorSet, error) {
 	}
 	set, err := lisp.NewLocatorSet(locators...)
 	if err != nil {
-		return nil, refusal(unix.EINVAL, "%s: %s", m.Prefix, err)
+		return nil, Refusef(unix.EINVAL, "%s: %s", m.Prefix, err)
 	}
 	return set, nil
 }
@@ -93,18 +94,18 @@ func (m *Message) locatorSet() (lisp.LocatorSet, error) {
 // an entry that came into being at that moment.
 func (m *Message) MapCacheEntry(now time.Time) (dataplane.MapCacheEntry, error) {
 	e := dataplane.MapCacheEntry{CreatedAt: now, Mapping: lisp.Mapping{TTLMinutes: lisp.DefaultTTLMinutes}}
-	return e, m.changeMapping(&e)
+	return e, m.ChangeMapping(&e)
 }
 
-// changeMapping puts what the message says into an entry.
-func (m *Message) changeMapping(e *dataplane.MapCacheEntry) error {
-	set, err := m.locatorSet()
+// ChangeMapping puts what the message says into a map-cache entry.
+func (m *Message) ChangeMapping(e *dataplane.MapCacheEntry) error {
+	set, err := locatorSet(m)
 	if err != nil {
 		return err
 	}
 	negative := m.Flags&FlagNegative != 0
 	if negative && len(set) > 0 {
-		return refusal(unix.EINVAL, "%s: NEGATIVE, and %d locators", m.Prefix, len(set))
+		return Refusef(unix.EINVAL, "%s: NEGATIVE, and %d locators", m.Prefix, len(set))
 	}
 	e.Mapping.Prefix = m.Prefix
 	if negative || len(set) > 0 {
@@ -123,14 +124,14 @@ func (m *Message) changeMapping(e *dataplane.MapCacheEntry) error {
 		e.CreatedAt = m.Created
 	}
 	e.Usage = m.Usage
-	m.changeLifetime(e)
+	changeLifetime(m, e)
 	return nil
 }
 
 // changeLifetime finds the end of an entry: as said, or by the TTL since its
 // creation. A mapping whose TTL leaves that to us (RFC 9301 s.5.4) lives as long as a
 // configured one.
-func (m *Message) changeLifetime(e *dataplane.MapCacheEntry) {
+func changeLifetime(m *Message, e *dataplane.MapCacheEntry) {
 	if m.Has(AttributeTTL) {
 		e.Mapping.TTLMinutes = m.TTLMinutes
 	}
@@ -151,11 +152,12 @@ func lifetime(ttlMinutes uint32) time.Duration {
 // DatabaseEntry reads the Database entry that a message speaks of.
 func (m *Message) DatabaseEntry() (dataplane.DatabaseEntry, error) {
 	var e dataplane.DatabaseEntry
-	return e, m.changeDatabase(&e)
+	return e, m.ChangeDatabase(&e)
 }
 
-func (m *Message) changeDatabase(e *dataplane.DatabaseEntry) error {
-	set, err := m.locatorSet()
+// ChangeDatabase puts what the message says into a Database entry.
+func (m *Message) ChangeDatabase(e *dataplane.DatabaseEntry) error {
+	set, err := locatorSet(m)
 	if err != nil {
 		return err
 	}
@@ -169,10 +171,10 @@ func (m *Message) changeDatabase(e *dataplane.DatabaseEntry) error {
 	return nil
 }
 
-// setSettings makes m speak of all settings.
-func (m *Message) setSettings(s dataplane.Settings) {
+// SetSettings makes m speak of all settings.
+func (m *Message) SetSettings(s dataplane.Settings) {
 	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
-	m.MissForm, m.MissPolicies = missForm[s.MissForm], s.MissPolicies
+	m.MissForm, m.MissPolicies = MissType(s.MissForm), s.MissPolicies
 	m.Header, m.Encapsulations, m.Lists = s.Header, s.Encapsulations, s.Lists
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
 	if s.Header != (dataplane.HeaderSettings{}) {
@@ -180,14 +182,12 @@ func (m *Message) setSettings(s dataplane.Settings) {
 	}
 }
 
-// missForm are the types of messages that tell a miss in each form.
-var missForm = map[dataplane.MissForm]Type{
-	dataplane.MissFormEID: TypeMissEID, dataplane.MissFormHeader: TypeMissHeader, dataplane.MissFormPacket: TypeMissPacket,
-}
+// MissType is the type of messages that tell a miss in a form.
+func MissType(form dataplane.MissForm) Type { return TypeMissEID + Type(form) }
 
 // missForm is the form that a message asks for or tells; that of TypeMissEID when it
 // does not.
-func (m *Message) missForm() dataplane.MissForm {
+func missForm(m *Message) dataplane.MissForm {
 	if !m.Has(AttributeMissForm) {
 		return dataplane.MissFormEID
 	}
@@ -198,39 +198,39 @@ func (m *Message) missForm() dataplane.MissForm {
 func (m *Message) Settings() dataplane.Settings {
 	return dataplane.Settings{
 		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
-		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: m.missForm(),
+		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: missForm(m),
 		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
 	}
 }
 
-// setOperation makes m ask for an operation of the engine.
-func (m *Message) setOperation(operation dataplane.Operation) error {
+// SetOperation makes m ask for an operation of the engine.
+func (m *Message) SetOperation(operation dataplane.Operation) error {
 	switch o := operation.(type) {
 	case dataplane.PutMapping:
 		m.Reset(TypeAdd)
 		m.Flags = FlagReplace
-		m.setMapping(&o.Entry)
+		m.SetMapping(&o.Entry)
 	case dataplane.DeleteMapping:
 		m.Reset(TypeDelete)
 		m.SetPrefix(o.Prefix)
 	case dataplane.PutDatabase:
 		m.Reset(TypeAdd)
 		m.Flags = FlagReplace
-		m.setDatabase(&o.Entry, nil)
+		m.SetDatabase(&o.Entry, nil)
 	case dataplane.DeleteDatabase:
 		m.Reset(TypeDelete)
 		m.Flags = FlagDatabase
 		m.SetPrefix(o.Prefix)
 	case dataplane.PutLocatorState:
 		m.Reset(TypeSetLocatorState)
-		m.setLocatorState(o.RLOC, o.State)
+		m.SetLocatorState(o.RLOC, o.State)
 	case dataplane.SetSettings:
 		m.Reset(TypeSetSettings)
-		m.setSettings(o.Settings)
+		m.SetSettings(o.Settings)
 	case dataplane.Flush:
 		m.Reset(TypeFlush)
-		m.setFlag(FlagAll, o.MapCache && o.Database)
-		m.setFlag(FlagDatabase, o.Database && !o.MapCache)
+		setFlag(m, FlagAll, o.MapCache && o.Database)
+		setFlag(m, FlagDatabase, o.Database && !o.MapCache)
 		if !o.MapCache && !o.Database {
 			return errNothing
 		}
@@ -243,7 +243,8 @@ func (m *Message) setOperation(operation dataplane.Operation) error {
 // errNothing says that an operation changes nothing, so that no message is needed.
 var errNothing = fmt.Errorf("nothing to do")
 
-func (m *Message) setLocatorState(r lisp.RLOC, s dataplane.LocatorState) {
+// SetLocatorState makes m speak of the state of a locator.
+func (m *Message) SetLocatorState(r lisp.RLOC, s dataplane.LocatorState) {
 	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: r, Reachable: s != dataplane.LocatorDown}})
 	m.LocatorState = s
 	m.Mark(AttributeLocatorState)
@@ -266,7 +267,8 @@ var counterNames = [...]struct {
 	{"events_lost", func(c *dataplane.Counters) *uint64 { return &c.EventsLost }},
 }
 
-func (m *Message) setCounters(c dataplane.Counters) {
+// SetCounters makes m tell counters.
+func (m *Message) SetCounters(c dataplane.Counters) {
 	m.Mark(AttributeCounter)
 	for _, known := range counterNames {
 		m.Counts = append(m.Counts, Count{AttributeCounter, known.name, *known.of(&c)})

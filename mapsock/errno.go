@@ -73,8 +73,8 @@ var errnos = []struct {
 	{dataplane.ErrInvalid, unix.EBADMSG},
 }
 
-// errnoOf is the number of an error; EIO when it says nothing that has one.
-func errnoOf(err error) unix.Errno {
+// ErrnoOf is the number of an error; EIO when it says nothing that has one.
+func ErrnoOf(err error) unix.Errno {
 	var (
 		number  unix.Errno
 		refusal *Refusal
@@ -98,6 +98,19 @@ func errnoOf(err error) unix.Errno {
 	return unix.EIO
 }
 
-func refusal(errno unix.Errno, format string, args ...any) *Refusal {
+// Refusef makes a refusal; its text is formatted as by fmt.Sprintf.
+func Refusef(errno unix.Errno, format string, args ...any) *Refusal {
 	return &Refusal{Errno: errno, Text: fmt.Sprintf(format, args...)}
+}
+
+// SetError gives m the errno and the words of an error.
+func (m *Message) SetError(err error) {
+	m.Errno, m.ErrorText = ErrnoOf(err), err.Error()
+	if format, ok := err.(*FormatError); ok {
+		m.ErrorOffset = uint32(format.Offset)
+	}
+	if told, ok := err.(*Refusal); ok {
+		m.ErrorText = told.Text
+	}
+	m.Mark(AttributeError)
 }

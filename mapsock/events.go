@@ -12,11 +12,11 @@ import (
 	"loci/lisp"
 )
 
-// setEvent makes m tell of an event; false when there is no message for it.
-func (m *Message) setEvent(event dataplane.Event) bool {
+// SetEvent makes m tell of an event; false when there is no message for it.
+func (m *Message) SetEvent(event dataplane.Event) bool {
 	switch e := event.(type) {
 	case dataplane.Miss:
-		m.setMiss(e)
+		m.SetMiss(e)
 	case dataplane.Expired:
 		m.Reset(TypeDelete)
 		m.Flags = FlagExpired | FlagDone
@@ -29,10 +29,10 @@ func (m *Message) setEvent(event dataplane.Event) bool {
 		m.Mark(AttributeStatusBits, AttributeStatusBitCount)
 	case dataplane.LocalVersionStale:
 		m.Reset(TypeLocalStale)
-		m.setVersions(e.PacketVersions, e.SourceVersion, e.DestinationVersion)
+		setVersions(m, e.PacketVersions, e.SourceVersion, e.DestinationVersion)
 	case dataplane.RemoteVersionStale:
 		m.Reset(TypeRemoteStale)
-		m.setVersions(e.PacketVersions, e.DestinationVersion, e.SourceVersion)
+		setVersions(m, e.PacketVersions, e.DestinationVersion, e.SourceVersion)
 	case dataplane.NonceMismatch:
 		m.Reset(TypeNonceMismatch)
 		l := m.setRLOC(e.RLOC)
@@ -78,9 +78,9 @@ func (m *Message) Event() (dataplane.Event, bool) {
 	case TypeStatusBits:
 		return dataplane.StatusBitsChanged{Prefix: m.Prefix, From: l.RLOC, Bits: m.StatusBits, Count: int(m.StatusBitCount)}, m.HasEID
 	case TypeLocalStale:
-		return dataplane.LocalVersionStale{PacketVersions: m.versions(m.ReceivedVersion, m.OtherVersion)}, m.HasEID
+		return dataplane.LocalVersionStale{PacketVersions: versions(m, m.ReceivedVersion, m.OtherVersion)}, m.HasEID
 	case TypeRemoteStale:
-		return dataplane.RemoteVersionStale{PacketVersions: m.versions(m.OtherVersion, m.ReceivedVersion)}, m.HasEID
+		return dataplane.RemoteVersionStale{PacketVersions: versions(m, m.OtherVersion, m.ReceivedVersion)}, m.HasEID
 	case TypeGleaned:
 		return dataplane.Gleaned{Instance: m.Instance, Source: m.Prefix.EID(), Destination: m.Source, From: l.RLOC}, m.HasEID
 	case TypeNonceMismatch:
@@ -99,7 +99,7 @@ func (m *Message) setRLOC(r lisp.RLOC) *Locator {
 	return &m.Locators[0]
 }
 
-func (m *Message) setVersions(v dataplane.PacketVersions, received, other uint16) {
+func setVersions(m *Message, v dataplane.PacketVersions, received, other uint16) {
 	m.HasEID, m.Prefix, m.Instance = true, lisp.HostPrefix(v.Instance, v.Destination), v.Instance
 	m.Source = v.Source
 	m.setRLOC(v.From)
@@ -107,7 +107,7 @@ func (m *Message) setVersions(v dataplane.PacketVersions, received, other uint16
 	m.Mark(AttributeSource, AttributeReceivedVersion, AttributeOtherVersion)
 }
 
-func (m *Message) versions(source, destination uint16) dataplane.PacketVersions {
+func versions(m *Message, source, destination uint16) dataplane.PacketVersions {
 	return dataplane.PacketVersions{
 		Instance: m.Instance, Source: m.Source, Destination: m.Prefix.EID(), From: m.Locators[0].RLOC,
 		SourceVersion: source, DestinationVersion: destination,
@@ -118,8 +118,8 @@ func (m *Message) versions(source, destination uint16) dataplane.PacketVersions 
 // tells of a miss.
 const maxToldPacket = MaxMessage - HeaderSize - sockaddrIPv6Size - 4*attributeHeaderSize - 4 - 20 - 2*lisp.MaxNameLength - MaxNameOctets
 
-// setMiss makes m tell of a miss, as much as the event does.
-func (m *Message) setMiss(miss dataplane.Miss) {
+// SetMiss makes m tell of a miss, as much as the event does.
+func (m *Message) SetMiss(miss dataplane.Miss) {
 	m.Reset(TypeMissEID)
 	m.HasEID, m.Prefix, m.Instance = true, lisp.HostPrefix(miss.Instance, miss.Destination), miss.Instance
 	m.Source, m.Interface = miss.Source, miss.Interface
@@ -131,7 +131,7 @@ func (m *Message) setMiss(miss dataplane.Miss) {
 	if miss.Form == dataplane.MissFormHeader {
 		m.Type = TypeMissHeader
 	}
-	m.setFlag(FlagHanded, miss.Handed)
+	setFlag(m, FlagHanded, miss.Handed)
 	m.Mark(AttributePacket)
 }
 
@@ -147,29 +147,4 @@ func (m *Message) Miss() (miss dataplane.Miss, ok bool) {
 		miss.Handed = m.Flags&FlagHanded != 0
 	}
 	return miss, true
-}
-
-// in is what a listener of a form hears of a miss that may tell more. What is handed
-// to another it hears as if it were not.
-func in(form dataplane.MissForm, miss dataplane.Miss) dataplane.Miss {
-	miss.Handed = false
-	switch {
-	case miss.Form <= form:
-	case form == dataplane.MissFormHeader:
-		miss.Packet, miss.Form = quoted(miss.Packet), form
-	default:
-		miss.Packet, miss.Form = nil, dataplane.MissFormEID
-	}
-	return miss
-}
-
-// quoted is the IP header of a packet, without extensions, and the eight octets behind
-// it (RFC 792).
-func quoted(packet []byte) []byte {
-	const ipv6HeaderOctets, behind = 40, 8
-	octets := ipv6HeaderOctets + behind
-	if len(packet) > 0 && packet[0]>>4 == 4 {
-		octets = int(packet[0]&0xF)*4 + behind
-	}
-	return packet[:min(octets, len(packet))]
 }

@@ -131,9 +131,9 @@ func (t Type) String() string {
 	return "type-" + strconv.Itoa(int(t))
 }
 
-// writes reports whether a message of that type changes something, which only the
+// Writes reports whether a message of that type changes something, which only the
 // owner may.
-func (t Type) writes() bool {
+func (t Type) Writes() bool {
 	switch t {
 	case TypeAdd, TypeDelete, TypeChange, TypeFlush, TypeSetLocatorState, TypeSetSettings, TypeDetach, TypeZeroCounters:
 		return true
@@ -169,9 +169,15 @@ const (
 	FlagGleaned       Flags = 1 << 23 // from a data packet, not verified yet (RFC 9300 s.9)
 )
 
-// flagsTold are the server's to set; those of a request count for nothing, but for MORE
-// of a SET_SETTINGS.
-const flagsTold = FlagUp | FlagDone | FlagOwn | FlagMore | FlagHanded
+// FlagsTold are the flags that the server sets. It ignores them in a request, except MORE
+// in a SET_SETTINGS.
+const FlagsTold = FlagUp | FlagDone | FlagOwn | FlagMore | FlagHanded
+
+// Database and MapCache say which tables a message speaks of.
+func (f Flags) Database() bool { return f&(FlagDatabase|FlagAll) != 0 }
+
+// MapCache is the other one; FlagAll is both.
+func (f Flags) MapCache() bool { return f&FlagDatabase == 0 || f&FlagAll != 0 }
 
 var flagNames = [...]struct {
 	flag Flags

@@ -31,7 +31,7 @@ func full() *Message {
 		ErrorOffset: 24, ErrorText: "no such entry", Lost: 3, Count: 1 << 40, Hearing: HearEvents, MissForm: TypeMissHeader,
 		Packet:     []byte{0x45, 0, 0},
 		Watched:    []dataplane.Interface{{Name: "eth0", Side: dataplane.SideCore}, {Name: "site-1", Instance: 7}, {Name: "trunk", Hook: dataplane.HookXDP, Forwarding: dataplane.ForwardingStack, Instance: 8, VLAN: 4094}},
-		LocalRLOCs: []lisp.RLOC{ownRLOC, lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))},
+		LocalRLOCs: []lisp.RLOC{up("192.0.2.1").RLOC, lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::1"))},
 		MissPolicy: dataplane.MissDrop, Wait: dataplane.DefaultWaitBounds,
 		Counts: []Count{{AttributeCounter, "miss_packets", 9}, {AttributeDrop, "too-big", 1}, {AttributeOther, "x", math.MaxUint64}},
 		Nonce:  0xABCDEF, OtherVersion: 0xFFF, StatusBitCount: 8, ICMPType: 3, ICMPCode: 1,
@@ -61,8 +61,8 @@ func full() *Message {
 	}
 	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
 	m.Locators = []Locator{
-		{Locator: lisp.Locator{RLOC: peerRLOC, Priority: 1, Weight: 50, MulticastPriority: 255, MulticastWeight: 3, Local: true, Probed: true, Reachable: true}},
-		{Locator: locator("2001:db8:ff00::2"), Interface: true, MTU: 1500, TxNonce: 1, RxNonce: 2, HasTxNonce: true, HasRxNonce: true},
+		{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Priority: 1, Weight: 50, MulticastPriority: 255, MulticastWeight: 3, Local: true, Probed: true, Reachable: true}},
+		{Locator: up("2001:db8:ff00::2"), Interface: true, MTU: 1500, TxNonce: 1, RxNonce: 2, HasTxNonce: true, HasRxNonce: true},
 	}
 	for a := range attributeForms {
 		if formOf(Attribute(a)) != nil && Attribute(a) != AttributeEID {
@@ -91,13 +91,13 @@ func TestRoundTrip(t *testing.T) {
 	messages["EID without mask"] = unmasked
 	for name, m := range messages {
 		t.Run(name, func(t *testing.T) {
-			b := mustAppend(t, []byte("before"), m)[len("before"):]
+			b := written(t, []byte("before"), m)[len("before"):]
 			var got Message
 			length, err := got.Parse(append(b, "behind"...))
 			if err != nil || length != len(b) {
 				t.Fatalf("length %d of %d, error %v\n%s", length, len(b), err, hex.Dump(b))
 			}
-			if again := mustAppend(t, nil, &got); string(again) != string(b) {
+			if again := written(t, nil, &got); string(again) != string(b) {
 				t.Errorf("written again:\n%swas\n%s", hex.Dump(again), hex.Dump(b))
 			}
 			if !same(&got, m) {
@@ -128,7 +128,7 @@ func TestGoldenAdd(t *testing.T) {
 	}
 	m := &Message{Type: TypeAdd, Flags: FlagReplace, Seq: 5, Action: lisp.ActionNoAction, TTLMinutes: 1440}
 	m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
-	m.Locators = []Locator{{Locator: lisp.Locator{RLOC: peerRLOC, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}}}
+	m.Locators = []Locator{{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}}}
 	m.Mark(AttributeAction, AttributeTTL)
 	want := strings.Join([]string{
 		"7c00 02 01 00000200 0700 0000 01000000 00000000 05000000 00000000 6400 0000", // header
@@ -136,7 +136,7 @@ func TestGoldenAdd(t *testing.T) {
 		"0200 0000 c0000202 0000000000000000", "01 64 0100 00000000 00000000 00000000 ff 00 0000", // RLOC, metrics
 		"0180 0400 07000000", "0480 0400 00000000", "0500 0400 a0050000", // Instance-ID, action, TTL
 	}, "")
-	if got := hex.EncodeToString(mustAppend(t, nil, m)); got != strings.ReplaceAll(want, " ", "") {
+	if got := hex.EncodeToString(written(t, nil, m)); got != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("%s, want\n%s", got, strings.ReplaceAll(want, " ", ""))
 	}
 }
@@ -144,7 +144,7 @@ func TestGoldenAdd(t *testing.T) {
 func TestAppendRefuses(t *testing.T) {
 	tooMany := &Message{Type: TypeAdd, Locators: make([]Locator, MaxLocators+1)}
 	for i := range tooMany.Locators {
-		tooMany.Locators[i].Locator = locator(fmt.Sprintf("192.0.2.%d", i+1))
+		tooMany.Locators[i].Locator = up(fmt.Sprintf("192.0.2.%d", i+1))
 	}
 	tooLong := &Message{Type: TypeMissPacket, Packet: make([]byte, MaxMessage)}
 	tooLong.Mark(AttributePacket)
@@ -252,8 +252,8 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := &Message{Type: TypeAdd, Flags: FlagReplace, Seq: 77}
 			m.SetPrefix(lisp.MustParsePrefix("[7]10.2.0.0/16"))
-			m.Locators = []Locator{{Locator: locator("192.0.2.2")}}
-			b := c.spoil(mustAppend(t, nil, m))
+			m.Locators = []Locator{{Locator: up("192.0.2.2")}}
+			b := c.spoil(written(t, nil, m))
 			var got Message
 			_, err := got.Parse(b)
 			var problem *FormatError
@@ -271,7 +271,7 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 }
 
 func TestUnknownOptionalAttributeIsPassedOver(t *testing.T) {
-	b := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 1})
+	b := written(t, nil, &Message{Type: TypeFlush, Seq: 1})
 	b = appendOctets(b, 4000, "who knows")
 	b = append32(b, AttributeTTL, 9)
 	order.PutUint16(b, uint16(len(b)))
@@ -287,13 +287,13 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { b, _ = m.Append(b[:0]) }); n != 0 {
 		t.Errorf("%v allocations for a message", n)
 	}
-	entry := to("10.2.0.0/24", "192.0.2.2", "192.0.2.3").Entry
+	entry := mappingTo("10.2.0.0/24", "192.0.2.2", "192.0.2.3").Entry
 	var scratch Message
 	scratch.Locators = make([]Locator, 0, 2)
 	if n := testing.AllocsPerRun(100, func() {
 		scratch.Reset(TypeDump)
-		scratch.setMapping(&entry)
-		scratch.setUsage(entry.Usage)
+		scratch.SetMapping(&entry)
+		scratch.SetUsage(entry.Usage)
 		b, _ = scratch.Append(b[:0])
 	}); n != 0 {
 		t.Errorf("%v allocations for an entry", n)
@@ -314,7 +314,7 @@ func TestErrnoAndBack(t *testing.T) {
 		{unix.EEXIST, unix.EEXIST}, {errors.New("anything"), unix.EIO},
 	} {
 		m := Message{}
-		m.fail(fmt.Errorf("10.0.0.0/8: %w", c.err))
+		m.SetError(fmt.Errorf("10.0.0.0/8: %w", c.err))
 		if m.Errno != c.errno {
 			t.Errorf("%v has errno %d, want %d", c.err, m.Errno, c.errno)
 		}

@@ -3,19 +3,17 @@
 package mapsock
 
 import (
-	"context"
 	"errors"
 	"testing"
 
 	"loci/dataplane"
-	"loci/dataplane/model"
 )
 
 func seeds(f *testing.F) {
 	f.Helper()
-	add := ask2(to("10.2.0.0/24", "192.0.2.2", "2001:db8::1"))
+	add := ask2(mappingTo("10.2.0.0/24", "192.0.2.2", "2001:db8::1"))
 	for _, m := range []*Message{
-		full(), add, ask2(own("10.1.0.0/24")), ask2(dataplane.Flush{MapCache: true, Database: true}), {Type: TypeDump, Flags: FlagAll},
+		full(), add, ask2(ownPrefix("10.1.0.0/24")), ask2(dataplane.Flush{MapCache: true, Database: true}), {Type: TypeDump, Flags: FlagAll},
 		{Type: TypeGetCounters}, {Type: TypeListen}, {Type: TypeDetach}, ask2(dataplane.SetSettings{Settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds}}),
 	} {
 		b, err := m.Append(nil)
@@ -32,7 +30,7 @@ func seeds(f *testing.F) {
 
 func ask2(operation dataplane.Operation) *Message {
 	m := &Message{}
-	if err := m.setOperation(operation); err != nil {
+	if err := m.SetOperation(operation); err != nil {
 		panic(err) // an operation of this file
 	}
 	return m
@@ -72,48 +70,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// lasting is an engine that no fuzzer detaches.
-type lasting struct{ *model.Engine }
-
-func (lasting) Detach(context.Context) error { return nil }
-
-// Whatever a client sends, the next message is answered.
-func FuzzServer(f *testing.F) {
-	seeds(f)
-	server := NewServer(lasting{model.New(model.Options{})}, Options{})
-	f.Cleanup(func() { _ = server.Close() })
-	path := socketPath(f)
-	l, err := Listen(path, Access{UID: -1, GID: -1})
-	if err != nil {
-		f.Fatal(err)
-	}
-	go server.Serve(l) // ends with the server
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) == 0 {
-			return // that is the end of a connection
-		}
-		m, err := DialMonitor(path, DefaultHearing)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Close()
-		if _, err := m.conn.Write(b[:min(len(b), 2*MaxDatagram)]); err != nil {
-			t.Fatal(err)
-		}
-		const seq = 0xFEEDBEEF
-		send(t, m, &Message{Type: TypeGetSettings, Seq: seq})
-		for {
-			got, err := m.Next()
-			if err != nil {
-				t.Fatal(err) // an answer that cannot be read, or none
-			}
-			if got.Type == TypeGetSettings && got.Seq == seq {
-				return
-			}
-		}
-	})
-}
-
 // Whatever a server sends, a client does not fall over.
 func FuzzClient(f *testing.F) {
 	seeds(f)
@@ -123,7 +79,7 @@ func FuzzClient(f *testing.F) {
 			if i < 0 || i >= 3 {
 				t.Fatalf("answer %d of 3", i)
 			}
-			_ = m.clone()
+			_ = clone(m)
 		})
 		if err != nil || waiting.count != 3 {
 			t.Fatal(err)

@@ -91,11 +91,11 @@ func parseList(m *Message, v []byte) error {
 		m.Lists = append(m.Lists, l)
 		return nil
 	}
-	return m.continueList(l)
+	return continueList(m, l)
 }
 
 // continueList adds to the list before. That of an earlier part is joined later.
-func (m *Message) continueList(l dataplane.AccessList) error {
+func continueList(m *Message, l dataplane.AccessList) error {
 	if len(m.Lists) == 0 {
 		m.continues = true
 		m.Lists = append(m.Lists, l)

@@ -33,11 +33,21 @@ func DialMonitor(path string, hearing Hearing) (*Monitor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping socket: %w", err)
 	}
+	m, err := NewMonitor(conn, hearing)
+	if err != nil {
+		return nil, fmt.Errorf("mapping socket %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// NewMonitor listens by a connection to a mapping socket, which is the Monitor's to close;
+// it is closed when that fails.
+func NewMonitor(conn *net.UnixConn, hearing Hearing) (*Monitor, error) {
 	m := &Monitor{conn: conn, buffer: make([]byte, MaxDatagram)}
 	ask := Message{Type: TypeListen, Hearing: hearing}
 	ask.Mark(AttributeListen)
 	if err := m.begin(&ask); err != nil {
-		return nil, errors.Join(fmt.Errorf("mapping socket %s: %w", path, err), m.Close())
+		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }

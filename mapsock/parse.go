@@ -15,10 +15,10 @@ import (
 	"loci/lisp"
 )
 
-// frame finds the first message of a datagram by its length. When that is not
+// Frame finds the first message of a datagram by its length. When that is not
 // possible the length is 0, and nothing behind it can be found either. A message of
 // another version has a length, too, and an error.
-func frame(b []byte) (length int, err *FormatError) {
+func Frame(b []byte) (length int, err *FormatError) {
 	if len(b) < offsetType {
 		return 0, &FormatError{"header", len(b), fmt.Sprintf("%d octets are no message", len(b)), unix.EBADMSG}
 	}
@@ -40,19 +40,25 @@ func frame(b []byte) (length int, err *FormatError) {
 // left out. The error is a *FormatError.
 func (m *Message) Parse(b []byte) (length int, err error) {
 	m.Reset(0)
-	length, problem := frame(b)
+	length, problem := Frame(b)
 	if problem != nil {
-		m.salvageHeader(b)
+		m.ParseHeader(b)
 		return length, problem
 	}
-	if problem = m.parse(b[:length]); problem != nil {
+	if problem = parseWhole(m, b[:length]); problem != nil {
 		return length, problem
 	}
 	return length, nil
 }
 
-// salvageHeader takes what an answer to a broken message needs.
-func (m *Message) salvageHeader(b []byte) {
+// TypeOf is the type of a message that Frame has found.
+func TypeOf(message []byte) Type { return Type(message[offsetType]) }
+
+// LengthOf is the length in octets of the first of messages that were found or written.
+func LengthOf(messages []byte) int { return int(order.Uint16(messages)) }
+
+// ParseHeader takes what an answer to a broken message needs.
+func (m *Message) ParseHeader(b []byte) {
 	if len(b) > offsetType {
 		m.Type = Type(b[offsetType])
 	}
@@ -62,8 +68,8 @@ func (m *Message) salvageHeader(b []byte) {
 	}
 }
 
-func (m *Message) parse(b []byte) *FormatError {
-	m.salvageHeader(b)
+func parseWhole(m *Message, b []byte) *FormatError {
+	m.ParseHeader(b)
 	if unknown := m.Flags &^ knownFlags; unknown != 0 {
 		return malformed("flags", offsetFlags, "unknown bits %#x", uint32(unknown))
 	}
@@ -79,18 +85,18 @@ func (m *Message) parse(b []byte) *FormatError {
 	if reserved := order.Uint16(b[offsetReserved:]); reserved != 0 {
 		return malformed("reserved", offsetReserved, "%#x, want 0", reserved)
 	}
-	at, problem := m.parseAddresses(b)
+	at, problem := parseAddresses(m, b)
 	if problem != nil {
 		return problem
 	}
 	if attributes := int(order.Uint16(b[offsetAttributes:])); attributes != at {
 		return malformed("attributes", offsetAttributes, "begin at %d, but the addresses end at %d", attributes, at)
 	}
-	return m.parseAttributes(b, at)
+	return parseAttributes(m, b, at)
 }
 
 // parseAddresses reads EID, mask and locators and returns where they end.
-func (m *Message) parseAddresses(b []byte) (at int, problem *FormatError) {
+func parseAddresses(m *Message, b []byte) (at int, problem *FormatError) {
 	bits := order.Uint16(b[offsetAddresses:])
 	count := order.Uint32(b[offsetLocatorCount:])
 	switch {
@@ -105,12 +111,12 @@ func (m *Message) parseAddresses(b []byte) (at int, problem *FormatError) {
 	}
 	at = HeaderSize
 	if bits&addressEID != 0 {
-		if at, problem = m.parseEID(b, bits&addressEIDMask != 0); problem != nil {
+		if at, problem = parseEID(m, b, bits&addressEIDMask != 0); problem != nil {
 			return 0, problem
 		}
 	}
 	for range count {
-		if at, problem = m.parseLocator(b, at); problem != nil {
+		if at, problem = parseLocator(m, b, at); problem != nil {
 			return 0, problem
 		}
 	}
@@ -163,7 +169,7 @@ func zero(b []byte) bool {
 	return true
 }
 
-func (m *Message) parseEID(b []byte, masked bool) (at int, problem *FormatError) {
+func parseEID(m *Message, b []byte, masked bool) (at int, problem *FormatError) {
 	eid, at, problem := parseSockaddr(b, HeaderSize, "EID")
 	if problem != nil {
 		return 0, problem
@@ -202,7 +208,7 @@ func maskLength(mask netip.Addr) (bits int, ok bool) {
 	return bits, true
 }
 
-func (m *Message) parseLocator(b []byte, at int) (end int, problem *FormatError) {
+func parseLocator(m *Message, b []byte, at int) (end int, problem *FormatError) {
 	rloc, at, problem := parseSockaddr(b, at, "RLOC")
 	if problem != nil {
 		return 0, problem

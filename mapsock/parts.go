@@ -8,7 +8,6 @@ package mapsock
 // before, be it of an earlier message. They are put in force together, by the last.
 
 import (
-	"fmt"
 	"maps"
 
 	"golang.org/x/sys/unix"
@@ -16,21 +15,18 @@ import (
 	"loci/dataplane"
 )
 
-// maxParts bounds the messages that settings may come in before the last, 1 MiB.
-const maxParts = 16
-
 // AppendParts writes settings behind b, in as many messages as they need. What fits into
 // one is written as by Append.
 func (m *Message) AppendParts(b []byte) ([]byte, error) {
-	if err := m.fits(); err != nil {
+	if err := fits(m); err != nil {
 		return b, err
 	}
-	for rest := m.appendAttributes(nil); ; {
+	for rest := appendAttributes(m, nil); ; {
 		octets := attributesTogether(rest)
 		header := *m
-		header.setFlag(FlagMore, octets < len(rest))
+		setFlag(&header, FlagMore, octets < len(rest))
 		start := len(b)
-		b = append(header.appendHeader(b), rest[:octets]...)
+		b = append(appendHeader(&header, b), rest[:octets]...)
 		order.PutUint16(b[start+offsetLength:], uint16(len(b)-start))
 		order.PutUint16(b[start+offsetAttributes:], HeaderSize)
 		if rest = rest[octets:]; len(rest) == 0 {
@@ -39,8 +35,8 @@ func (m *Message) AppendParts(b []byte) ([]byte, error) {
 	}
 }
 
-// appendOperation writes what setOperation made of m.
-func (m *Message) appendOperation(b []byte) ([]byte, error) {
+// AppendOperation writes what SetOperation made of m.
+func (m *Message) AppendOperation(b []byte) ([]byte, error) {
 	if m.Type == TypeSetSettings {
 		return m.AppendParts(b)
 	}
@@ -50,13 +46,13 @@ func (m *Message) appendOperation(b []byte) ([]byte, error) {
 // follow adds what the next message of an answer says, or is that message when it is the
 // first.
 func (m *Message) follow(next *Message) {
-	copied := next.clone()
+	copied := clone(next)
 	if m.Flags&FlagMore == 0 {
 		*m = copied
 		return
 	}
-	if err := m.join(&copied); err != nil {
-		copied.fail(err)
+	if err := m.Join(&copied); err != nil {
+		copied.SetError(err)
 	}
 	m.Flags, m.Errno, m.ErrorText = copied.Flags, copied.Errno, copied.ErrorText
 }
@@ -74,14 +70,6 @@ func messagesTogether(b []byte) (octets int) {
 	return octets
 }
 
-// messagesIn counts messages that stand one behind the other.
-func messagesIn(b []byte) (messages int) {
-	for ; len(b) > 0; messages++ {
-		b = b[order.Uint16(b):]
-	}
-	return messages
-}
-
 // attributesTogether is how many octets of some attributes, which it does not cut, fit
 // into a message.
 func attributesTogether(attributes []byte) (octets int) {
@@ -96,12 +84,12 @@ func attributesTogether(attributes []byte) (octets int) {
 	return octets
 }
 
-// join adds what a later part says of the same settings.
-func (m *Message) join(part *Message) error {
+// Join adds what a later part says of the same settings.
+func (m *Message) Join(part *Message) error {
 	lists := part.Lists
 	if part.continues {
 		if len(m.Lists) == 0 || !sameList(&m.Lists[len(m.Lists)-1], &lists[0]) {
-			return refusal(unix.EINVAL, "a list continues none that came before")
+			return Refusef(unix.EINVAL, "a list continues none that came before")
 		}
 		last := &m.Lists[len(m.Lists)-1]
 		last.Allow, last.Deny = append(last.Allow, lists[0].Allow...), append(last.Deny, lists[0].Deny...)
@@ -116,13 +104,13 @@ func (m *Message) join(part *Message) error {
 	} else {
 		maps.Copy(m.MissPolicies, part.MissPolicies)
 	}
-	m.joinOnce(part)
+	joinOnce(m, part)
 	m.has |= part.has
 	return nil
 }
 
 // joinOnce takes over what stands in one part alone.
-func (m *Message) joinOnce(part *Message) {
+func joinOnce(m *Message, part *Message) {
 	if part.Has(AttributeMissPolicy) {
 		m.MissPolicy = part.MissPolicy
 	}
@@ -140,41 +128,4 @@ func (m *Message) joinOnce(part *Message) {
 // sameList reports whether two lists are about the same addresses.
 func sameList(a, b *dataplane.AccessList) bool {
 	return a.Packets == b.Packets && a.Address == b.Address && a.Instance == b.Instance
-}
-
-// settingsParts are the parts of settings that a client has sent so far.
-type settingsParts struct {
-	whole  Message
-	count  int
-	failed error // why they cannot be put in force any more
-}
-
-// add keeps a part that is not the last. It is refused with those that follow.
-func (s *settingsParts) add(part *Message) error {
-	if s.failed == nil && s.count == maxParts {
-		s.failed = refusal(unix.ENOBUFS, "settings in more than %d parts", maxParts)
-	}
-	if s.failed == nil {
-		s.failed = s.whole.join(part)
-	}
-	if s.count++; s.failed != nil {
-		s.whole = Message{} // it is of no more use
-	}
-	return s.failed
-}
-
-// complete gives the settings with their last part, and is empty then.
-func (s *settingsParts) complete(last *Message) (dataplane.Settings, error) {
-	whole, failed := s.whole, s.failed
-	*s = settingsParts{}
-	if failed != nil {
-		return dataplane.Settings{}, fmt.Errorf("an earlier part of these settings: %w", failed)
-	}
-	if err := whole.join(last); err != nil {
-		return dataplane.Settings{}, err
-	}
-	if !whole.Has(AttributeMissPolicy) || !whole.Has(AttributeWaitBounds) {
-		return dataplane.Settings{}, refusal(unix.EINVAL, "settings are set as a whole: miss policy and wait bounds are missing")
-	}
-	return whole.Settings(), nil
 }

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -60,31 +58,6 @@ func parsePathState(m *Message, v []byte) (err error) {
 	p.Echo.MissingAt, failed[2] = parseTime(v[8+2*timeSize:])
 	m.Paths = append(m.Paths, p)
 	return errors.Join(failed[:]...)
-}
-
-// pathStates answers with what is known of the locators of a message.
-func (c *session) pathStates(m *Message) error {
-	if len(m.Locators) == 0 {
-		return refusal(unix.EINVAL, "want locators to tell of")
-	}
-	if !c.room() {
-		return refusal(unix.ESHUTDOWN, "the session ends")
-	}
-	mtus, tellsMTUs := c.server.plane.(dataplane.PathReporter)
-	echoes, tellsEchoes := c.server.plane.(dataplane.EchoReporter)
-	for i := range m.Locators {
-		p := PathState{RLOC: m.Locators[i].RLOC}
-		if tellsMTUs {
-			p.MTU, p.Learnt = mtus.PathMTU(p.RLOC)
-		}
-		if tellsEchoes {
-			p.Echo = echoes.EchoNonce(p.RLOC)
-		}
-		m.Paths = append(m.Paths, p)
-	}
-	m.Locators = m.Locators[:0]
-	m.Mark(AttributePath)
-	return c.reply(m)
 }
 
 // PathStates asks what the engine knows of the ways to RLOCs, in their order.

@@ -12,7 +12,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
-	"loci/mapsock"
+	"loci/mapsock/server"
 )
 
 // at is when everything in these tests happens.
@@ -39,11 +39,11 @@ func serve(t *testing.T) *served {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	s.path = filepath.Join(directory, "map.sock")
-	l, err := mapsock.Listen(s.path, mapsock.Access{UID: -1, GID: -1})
+	l, err := server.Listen(s.path, server.Access{UID: -1, GID: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := mapsock.NewServer(s.engine, mapsock.Options{Now: now})
+	server := server.New(s.engine, server.Options{Now: now})
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	t.Cleanup(func() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // A session: what one client asks and hears. One goroutine receives and answers, one
 // sends what the client does not take at once, and a third runs while it takes a dump.
@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/mapsock"
 )
 
 // writesTogether bounds how many operations of one client are carried out before
@@ -46,7 +47,7 @@ type session struct {
 	finishing bool
 
 	// Of the receiving goroutine alone:
-	message  Message
+	message  mapsock.Message
 	run      [][]byte // writes that follow each other
 	batch    batch    // that carries out run
 	settings settingsParts
@@ -55,20 +56,20 @@ type session struct {
 
 func newSession(s *Server, conn *connection, peer *unix.Ucred) *session {
 	c := &session{
-		server: s, conn: conn, out: make([]byte, 0, MaxDatagram), pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
+		server: s, conn: conn, out: make([]byte, 0, mapsock.MaxDatagram), pid: peer.Pid, writer: slices.Contains(s.writers, peer.Uid),
 		queue: newQueue(s.limits.QueueOctets, s.limits.QueueMessages),
 	}
-	c.listen.Store(uint32(DefaultHearing))
+	c.listen.Store(uint32(mapsock.DefaultHearing))
 	return c
 }
 
-func (c *session) hears(what Hearing) bool { return Hearing(c.listen.Load())&what != 0 }
+func (c *session) hears(what mapsock.Hearing) bool { return mapsock.Hearing(c.listen.Load())&what != 0 }
 
 // receive answers datagrams until the client has none. A client that has closed its
 // side gets the answers that are due, and little time to read them.
 func (c *session) receive() {
 	defer c.server.leave(c)
-	buffer := make([]byte, MaxDatagram+1) // one more shows that there was more
+	buffer := make([]byte, mapsock.MaxDatagram+1) // one more shows that there was more
 	for c.room() {
 		n, err := c.conn.Read(buffer)
 		if err != nil {
@@ -94,7 +95,7 @@ func (c *session) handleMore(buffer []byte, octets int) (ended bool) {
 	if c.conn.waited { // nothing was there: to look for more would delay an answer that is waited for
 		return false
 	}
-	for datagrams := 1; datagrams < datagramsTogether && octets < MaxDatagram && c.queue.hasRoom(); datagrams++ {
+	for datagrams := 1; datagrams < datagramsTogether && octets < mapsock.MaxDatagram && c.queue.hasRoom(); datagrams++ {
 		n, err := c.conn.readAtOnce(buffer)
 		if err != nil {
 			return !errors.Is(err, unix.EAGAIN)
@@ -129,18 +130,18 @@ func (c *session) writeBefore(deadline time.Time) bool {
 
 // handle answers each message of a datagram.
 func (c *session) handle(datagram []byte) {
-	if len(datagram) > MaxDatagram {
+	if len(datagram) > mapsock.MaxDatagram {
 		c.message.Reset(0)
-		c.message.salvageHeader(datagram)
-		c.refuse(&FormatError{"datagram", MaxDatagram, "it is longer than a datagram may be", unix.EMSGSIZE})
+		c.message.ParseHeader(datagram)
+		c.refuse(&mapsock.FormatError{Field: "datagram", Offset: mapsock.MaxDatagram, Problem: "it is longer than a datagram may be", Errno: unix.EMSGSIZE})
 		return
 	}
 	for len(datagram) > 0 {
-		length, problem := frame(datagram)
+		length, problem := mapsock.Frame(datagram)
 		if problem != nil {
 			c.commit()
 			c.message.Reset(0)
-			c.message.salvageHeader(datagram)
+			c.message.ParseHeader(datagram)
 			c.refuse(problem)
 		}
 		if length == 0 {
@@ -158,8 +159,8 @@ func (c *session) handle(datagram []byte) {
 // handleMessage keeps a write for commit, and answers anything else, after the
 // writes before it.
 func (c *session) handleMessage(raw []byte) {
-	kind := Type(raw[offsetType])
-	if kind.writes() && kind != TypeDetach && kind != TypeZeroCounters && c.writer {
+	kind := mapsock.TypeOf(raw)
+	if kind.Writes() && kind != mapsock.TypeDetach && kind != mapsock.TypeZeroCounters && c.writer {
 		if c.run = append(c.run, raw); len(c.run) == writesTogether {
 			c.commit()
 		}
@@ -175,45 +176,45 @@ func (c *session) handleMessage(raw []byte) {
 	}
 }
 
-func (c *session) dispatch(m *Message) error {
-	if m.Type.writes() && !c.writer {
-		return refusal(unix.EPERM, "only the owner of the data plane may change it")
+func (c *session) dispatch(m *mapsock.Message) error {
+	if m.Type.Writes() && !c.writer {
+		return mapsock.Refusef(unix.EPERM, "only the owner of the data plane may change it")
 	}
-	m.Flags &^= flagsTold
+	m.Flags &^= mapsock.FlagsTold
 	if wrong := m.Flags &^ flagsOf[m.Type]; wrong != 0 {
-		return refusal(unix.EINVAL, "flags %s do not go with %s", wrong, m.Type)
+		return mapsock.Refusef(unix.EINVAL, "flags %s do not go with %s", wrong, m.Type)
 	}
 	switch m.Type {
-	case TypeGet:
+	case mapsock.TypeGet:
 		return c.get(m)
-	case TypeDump, TypeDumpLocatorStates, TypeDumpHeard:
+	case mapsock.TypeDump, mapsock.TypeDumpLocatorStates, mapsock.TypeDumpHeard:
 		return c.dump(m)
-	case TypeGetSettings, TypeGetCounters:
+	case mapsock.TypeGetSettings, mapsock.TypeGetCounters:
 		return c.state(m)
-	case TypeGetPaths:
+	case mapsock.TypeGetPaths:
 		return c.pathStates(m)
-	case TypeListen:
+	case mapsock.TypeListen:
 		return c.setListen(m)
-	case TypeDetach:
+	case mapsock.TypeDetach:
 		return c.detach(m)
-	case TypeZeroCounters:
+	case mapsock.TypeZeroCounters:
 		return c.zeroCounters(m)
 	}
-	return refusal(unix.EOPNOTSUPP, "%s is nothing that can be asked", m.Type)
+	return mapsock.Refusef(unix.EOPNOTSUPP, "%s is nothing that can be asked", m.Type)
 }
 
 // flagsOf are the flags that a request of a type may have.
-var flagsOf = map[Type]Flags{
-	TypeAdd: FlagDatabase | FlagAll | FlagVersioning | FlagStatic | FlagNegative | FlagReplace | FlagAuthoritative |
-		FlagStatusBits | FlagEchoNonce | FlagGleaned,
-	TypeChange: FlagDatabase | FlagAll | FlagVersioning | FlagStatic | FlagNegative | FlagAuthoritative | FlagStatusBits |
-		FlagEchoNonce | FlagGleaned,
-	TypeDelete: FlagDatabase | FlagAll | FlagExpired,
-	TypeGet:    FlagDatabase | FlagAll,
-	TypeFlush:  FlagDatabase | FlagAll,
-	TypeDump:   FlagDatabase | FlagAll,
+var flagsOf = map[mapsock.Type]mapsock.Flags{
+	mapsock.TypeAdd: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagVersioning | mapsock.FlagStatic | mapsock.FlagNegative | mapsock.FlagReplace | mapsock.FlagAuthoritative |
+		mapsock.FlagStatusBits | mapsock.FlagEchoNonce | mapsock.FlagGleaned,
+	mapsock.TypeChange: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagVersioning | mapsock.FlagStatic | mapsock.FlagNegative | mapsock.FlagAuthoritative | mapsock.FlagStatusBits |
+		mapsock.FlagEchoNonce | mapsock.FlagGleaned,
+	mapsock.TypeDelete: mapsock.FlagDatabase | mapsock.FlagAll | mapsock.FlagExpired,
+	mapsock.TypeGet:    mapsock.FlagDatabase | mapsock.FlagAll,
+	mapsock.TypeFlush:  mapsock.FlagDatabase | mapsock.FlagAll,
+	mapsock.TypeDump:   mapsock.FlagDatabase | mapsock.FlagAll,
 
-	TypeGetCounters: FlagSince,
+	mapsock.TypeGetCounters: mapsock.FlagSince,
 }
 
 // refuse tells the client alone that the message it sent last was not carried out.
@@ -223,12 +224,12 @@ func (c *session) refuse(err error) {
 
 // refusalOf makes and counts an answer that says no more of the message than whose
 // it was, and of a part of settings that it was one.
-func (s *Server) refusalOf(of *Message, pid int32, err error) []byte {
-	m := Message{Type: of.Type, Seq: of.Seq, PID: pid, Flags: FlagOwn}
-	if of.Type == TypeSetSettings {
-		m.Flags |= of.Flags & FlagMore
+func (s *Server) refusalOf(of *mapsock.Message, pid int32, err error) []byte {
+	m := mapsock.Message{Type: of.Type, Seq: of.Seq, PID: pid, Flags: mapsock.FlagOwn}
+	if of.Type == mapsock.TypeSetSettings {
+		m.Flags |= of.Flags & mapsock.FlagMore
 	}
-	m.fail(err)
+	m.SetError(err)
 	switch m.Errno {
 	case unix.EPERM:
 		s.counters.refusedPermission.Add(1)
@@ -241,46 +242,34 @@ func (s *Server) refusalOf(of *Message, pid int32, err error) []byte {
 	return b
 }
 
-// fail gives m the errno and the words of an error.
-func (m *Message) fail(err error) {
-	m.Errno, m.ErrorText = errnoOf(err), err.Error()
-	if format, ok := err.(*FormatError); ok {
-		m.ErrorOffset = uint32(format.Offset)
-	}
-	if told, ok := err.(*Refusal); ok {
-		m.ErrorText = told.Text
-	}
-	m.Mark(AttributeError)
-}
-
 // setListen changes what the client hears and answers with what holds: of a miss no
 // more than the settings let the engine tell, and packets only to those who may write.
-func (c *session) setListen(m *Message) error {
+func (c *session) setListen(m *mapsock.Message) error {
 	if !c.writer {
-		m.Hearing &^= HearPackets
-		m.MissForm = TypeMissEID
+		m.Hearing &^= mapsock.HearPackets
+		m.MissForm = mapsock.TypeMissEID
 	}
-	if m.Has(AttributeMissForm) {
-		c.form.Store(uint32(m.missForm()))
+	if m.Has(mapsock.AttributeMissForm) {
+		c.form.Store(uint32(m.Settings().MissForm))
 	}
-	if m.Has(AttributeListen) && m.Hearing&HearPackets != 0 {
+	if m.Has(mapsock.AttributeListen) && m.Hearing&mapsock.HearPackets != 0 {
 		c.taking.Store(c.server.takers.Add(1))
 	}
-	if m.Has(AttributeListen) {
+	if m.Has(mapsock.AttributeListen) {
 		c.listen.Store(uint32(m.Hearing))
 	}
-	m.Hearing = Hearing(c.listen.Load())
-	m.MissForm = missForm[min(dataplane.MissForm(c.form.Load()), c.server.plane.Settings().MissForm)]
-	m.Mark(AttributeListen, AttributeMissForm)
+	m.Hearing = mapsock.Hearing(c.listen.Load())
+	m.MissForm = mapsock.MissType(min(dataplane.MissForm(c.form.Load()), c.server.plane.Settings().MissForm))
+	m.Mark(mapsock.AttributeListen, mapsock.AttributeMissForm)
 	return c.reply(m)
 }
 
 // reply sends m back to the client, done.
-func (c *session) reply(m *Message) error { return c.replyWith(m, m.Append) }
+func (c *session) reply(m *mapsock.Message) error { return c.replyWith(m, m.Append) }
 
 // replyWith sends what write makes of m.
-func (c *session) replyWith(m *Message, write func([]byte) ([]byte, error)) error {
-	m.Flags |= FlagDone | FlagOwn
+func (c *session) replyWith(m *mapsock.Message, write func([]byte) ([]byte, error)) error {
+	m.Flags |= mapsock.FlagDone | mapsock.FlagOwn
 	m.PID, m.Errno = c.pid, 0
 	b, err := write(nil)
 	if err != nil {

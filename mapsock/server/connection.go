@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // A client's connection as the server holds it. Go's poller listens for room to write on
 // every socket that it knows, and Linux announces such room whenever a peer has read

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // packetTo is a packet of a host of 10.1.0.0/24.
@@ -37,23 +38,23 @@ func packetTo(destination string) []byte {
 
 func TestEchoGoesToAll(t *testing.T) {
 	s := serve(t, Options{})
-	sender, other := s.monitor(t, DefaultHearing), s.monitor(t, DefaultHearing)
+	sender, other := s.monitor(t, mapsock.DefaultHearing), s.monitor(t, mapsock.DefaultHearing)
 	m := ask(t, 99, to("10.2.0.0/24", "192.0.2.2"))
 	m.PID = 1 // who I am is not mine to say
 	send(t, sender, m)
-	for name, c := range map[*Monitor]bool{sender: true, other: false} {
-		got := next(t, name, TypeAdd)
-		if got.Seq != 99 || got.PID != int32(os.Getpid()) || got.Errno != 0 || got.Flags&FlagDone == 0 || (got.Flags&FlagOwn != 0) != c {
+	for name, c := range map[*mapsock.Monitor]bool{sender: true, other: false} {
+		got := next(t, name, mapsock.TypeAdd)
+		if got.Seq != 99 || got.PID != int32(os.Getpid()) || got.Errno != 0 || got.Flags&mapsock.FlagDone == 0 || (got.Flags&mapsock.FlagOwn != 0) != c {
 			t.Errorf("echo %s", got)
 		}
-		if got.Prefix.String() != "10.2.0.0/24" || len(got.Locators) != 1 || got.Locators[0].RLOC != peerRLOC || !got.Has(AttributeExpires) {
+		if got.Prefix.String() != "10.2.0.0/24" || len(got.Locators) != 1 || got.Locators[0].RLOC != peerRLOC || !got.Has(mapsock.AttributeExpires) {
 			t.Errorf("the echo is not what was asked: %s", got)
 		}
 	}
 	send(t, sender, ask(t, 100, dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix("10.3.0.0/24")}))
-	for _, c := range []*Monitor{sender, other} {
-		got := next(t, c, TypeDelete)
-		if got.Seq != 100 || got.Errno != unix.ESRCH || got.Flags&FlagDone != 0 || !strings.Contains(got.ErrorText, "10.3.0.0/24") {
+	for _, c := range []*mapsock.Monitor{sender, other} {
+		got := next(t, c, mapsock.TypeDelete)
+		if got.Seq != 100 || got.Errno != unix.ESRCH || got.Flags&mapsock.FlagDone != 0 || !strings.Contains(got.ErrorText, "10.3.0.0/24") {
 			t.Errorf("echo of a failure %s", got)
 		}
 	}
@@ -61,14 +62,14 @@ func TestEchoGoesToAll(t *testing.T) {
 
 func TestNotHearingOneself(t *testing.T) {
 	s := serve(t, Options{})
-	c := s.monitor(t, HearEvents)
+	c := s.monitor(t, mapsock.HearEvents)
 	send(t, c, ask(t, 1, to("10.2.0.0/24", "192.0.2.2")))
 	send(t, c, ask(t, 2, dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix("10.3.0.0/24")}))
-	send(t, c, &Message{Type: TypeGetCounters, Seq: 3})
-	if got := next(t, c, TypeDelete); got.Seq != 2 || got.Errno != unix.ESRCH {
+	send(t, c, &mapsock.Message{Type: mapsock.TypeGetCounters, Seq: 3})
+	if got := next(t, c, mapsock.TypeDelete); got.Seq != 2 || got.Errno != unix.ESRCH {
 		t.Errorf("%s, want what failed", got)
 	}
-	if got := next(t, c, TypeGetCounters); got.Seq != 3 || got.Flags&FlagDone == 0 {
+	if got := next(t, c, mapsock.TypeGetCounters); got.Seq != 3 || got.Flags&mapsock.FlagDone == 0 {
 		t.Errorf("%s, want the answer to a question", got)
 	}
 	if _, ok := s.engine.Mapping(lisp.MustParsePrefix("10.2.0.0/24")); !ok {
@@ -78,22 +79,22 @@ func TestNotHearingOneself(t *testing.T) {
 
 func TestSeveralMessagesInADatagram(t *testing.T) {
 	s := serve(t, Options{})
-	c := s.monitor(t, DefaultHearing)
-	get := &Message{Type: TypeGet, Seq: 4}
+	c, raw := s.connect(t, mapsock.DefaultHearing)
+	get := &mapsock.Message{Type: mapsock.TypeGet, Seq: 4}
 	get.SetPrefix(lisp.MustParsePrefix("10.2.0.0/24"))
-	unknown := &Message{Type: 77, Seq: 5}
+	unknown := &mapsock.Message{Type: 77, Seq: 5}
 	var b []byte
-	for _, m := range []*Message{
+	for _, m := range []*mapsock.Message{
 		ask(t, 1, to("10.2.0.0/24", "192.0.2.2")), ask(t, 2, own("10.1.0.0/24")), ask(t, 3, dataplane.DeleteMapping{}), get, unknown,
-		{Type: TypeGetSettings, Seq: 6},
+		{Type: mapsock.TypeGetSettings, Seq: 6},
 	} {
 		b = mustAppend(t, b, m)
 	}
-	older := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7})
-	older[offsetVersion] = 1
+	older := mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeFlush, Seq: 7})
+	older[2] = 1 // the version
 	b = append(b, older...)
 	b = mustAppend(t, b, ask(t, 8, dataplane.Flush{MapCache: true}))
-	if _, err := c.conn.Write(b); err != nil {
+	if _, err := raw.Write(b); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []unix.Errno{0, 0, unix.ESRCH, 0, unix.EOPNOTSUPP, 0, unix.EPROTONOSUPPORT, 0} {
@@ -109,13 +110,13 @@ func TestSeveralMessagesInADatagram(t *testing.T) {
 
 func TestAddChangeDelete(t *testing.T) {
 	s := serve(t, Options{})
-	c := s.monitor(t, HearOwn)
+	c := s.monitor(t, mapsock.HearOwn)
 	prefix := lisp.MustParsePrefix("10.2.0.0/24")
 	seq := uint32(0)
-	do := func(kind Type, flags Flags, change func(*Message), want unix.Errno) *Message {
+	do := func(kind mapsock.Type, flags mapsock.Flags, change func(*mapsock.Message), want unix.Errno) *mapsock.Message {
 		t.Helper()
 		seq++
-		m := &Message{Type: kind, Flags: flags, Seq: seq}
+		m := &mapsock.Message{Type: kind, Flags: flags, Seq: seq}
 		m.SetPrefix(prefix)
 		if change != nil {
 			change(m)
@@ -127,73 +128,73 @@ func TestAddChangeDelete(t *testing.T) {
 		}
 		return got
 	}
-	with := func(rloc string) func(*Message) {
-		return func(m *Message) { m.Locators = []Locator{{Locator: locator(rloc)}} }
+	with := func(rloc string) func(*mapsock.Message) {
+		return func(m *mapsock.Message) { m.Locators = []mapsock.Locator{{Locator: locator(rloc)}} }
 	}
 	entry := func() dataplane.MapCacheEntry {
 		e, _ := s.engine.Mapping(prefix)
 		return e
 	}
 
-	do(TypeChange, 0, with("192.0.2.2"), unix.ESRCH)
-	do(TypeAdd, 0, nil, unix.EINVAL) // no locators, not NEGATIVE
-	do(TypeAdd, FlagNegative, with("192.0.2.2"), unix.EINVAL)
-	do(TypeAdd, FlagStatusBits, with("192.0.2.2"), unix.EOPNOTSUPP)
-	do(TypeAdd, FlagExpired, with("192.0.2.2"), unix.EINVAL)
-	do(TypeAdd, 0, with("192.0.2.2"), 0)
+	do(mapsock.TypeChange, 0, with("192.0.2.2"), unix.ESRCH)
+	do(mapsock.TypeAdd, 0, nil, unix.EINVAL) // no locators, not NEGATIVE
+	do(mapsock.TypeAdd, mapsock.FlagNegative, with("192.0.2.2"), unix.EINVAL)
+	do(mapsock.TypeAdd, mapsock.FlagStatusBits, with("192.0.2.2"), unix.EOPNOTSUPP)
+	do(mapsock.TypeAdd, mapsock.FlagExpired, with("192.0.2.2"), unix.EINVAL)
+	do(mapsock.TypeAdd, 0, with("192.0.2.2"), 0)
 	e := entry()
 	if e.Static || e.Mapping.TTLMinutes != lisp.DefaultTTLMinutes || e.ExpiresAt.Sub(e.CreatedAt) != 24*time.Hour || time.Since(e.CreatedAt) > time.Minute {
 		t.Errorf("an add without times makes %+v", e)
 	}
-	do(TypeAdd, 0, with("192.0.2.3"), unix.EEXIST)
-	do(TypeAdd, FlagReplace, with("192.0.2.3"), 0)
+	do(mapsock.TypeAdd, 0, with("192.0.2.3"), unix.EEXIST)
+	do(mapsock.TypeAdd, mapsock.FlagReplace, with("192.0.2.3"), 0)
 	if got := entry().Mapping.Locators[0].RLOC.String(); got != "192.0.2.3" {
 		t.Errorf("replaced by %s", got)
 	}
-	do(TypeChange, 0, func(m *Message) { m.TTLMinutes = 10; m.Mark(AttributeTTL) }, 0)
+	do(mapsock.TypeChange, 0, func(m *mapsock.Message) { m.TTLMinutes = 10; m.Mark(mapsock.AttributeTTL) }, 0)
 	if e = entry(); len(e.Mapping.Locators) != 1 || e.ExpiresAt.Sub(e.CreatedAt) != 10*time.Minute {
 		t.Errorf("a change of the TTL makes %+v", e)
 	}
-	do(TypeChange, FlagStatic, nil, 0)
+	do(mapsock.TypeChange, mapsock.FlagStatic, nil, 0)
 	if e = entry(); !e.Static || !e.ExpiresAt.IsZero() || len(e.Mapping.Locators) != 1 {
 		t.Errorf("a change to static makes %+v", e)
 	}
-	do(TypeChange, FlagNegative, func(m *Message) { m.Action = lisp.ActionDrop; m.Mark(AttributeAction) }, 0)
+	do(mapsock.TypeChange, mapsock.FlagNegative, func(m *mapsock.Message) { m.Action = lisp.ActionDrop; m.Mark(mapsock.AttributeAction) }, 0)
 	if e = entry(); !e.Mapping.Negative() || e.Mapping.Action != lisp.ActionDrop || !e.Static {
 		t.Errorf("a change to negative makes %+v", e)
 	}
-	got := do(TypeGet, 0, nil, 0)
-	if got.Flags&(FlagNegative|FlagStatic|FlagUp) != FlagNegative|FlagStatic || got.Action != lisp.ActionDrop {
+	got := do(mapsock.TypeGet, 0, nil, 0)
+	if got.Flags&(mapsock.FlagNegative|mapsock.FlagStatic|mapsock.FlagUp) != mapsock.FlagNegative|mapsock.FlagStatic || got.Action != lisp.ActionDrop {
 		t.Errorf("get %s", got)
 	}
-	do(TypeDelete, 0, nil, 0)
-	do(TypeDelete, 0, nil, unix.ESRCH)
-	do(TypeDelete, FlagAll, nil, unix.ESRCH)
-	do(TypeGet, FlagAll, nil, unix.ESRCH)
+	do(mapsock.TypeDelete, 0, nil, 0)
+	do(mapsock.TypeDelete, 0, nil, unix.ESRCH)
+	do(mapsock.TypeDelete, mapsock.FlagAll, nil, unix.ESRCH)
+	do(mapsock.TypeGet, mapsock.FlagAll, nil, unix.ESRCH)
 }
 
 func TestDatabaseNeedsALocalLocator(t *testing.T) {
 	s := serve(t, Options{})
-	c := s.monitor(t, HearOwn)
+	c := s.monitor(t, mapsock.HearOwn)
 	foreign := own("10.1.0.0/24")
 	foreign.Entry.Locators = lisp.LocatorSet{locator("192.0.2.9")}
 	send(t, c, ask(t, 1, foreign))
-	if got := next(t, c, TypeAdd); got.Errno != unix.EADDRNOTAVAIL || !errors.Is(got.Err(), dataplane.ErrNoLocalLocator) {
+	if got := next(t, c, mapsock.TypeAdd); got.Errno != unix.EADDRNOTAVAIL || !errors.Is(got.Err(), dataplane.ErrNoLocalLocator) {
 		t.Errorf("%s, want EADDRNOTAVAIL", got)
 	}
 	send(t, c, ask(t, 2, own("10.1.0.0/24")))
-	next(t, c, TypeAdd)
-	send(t, c, &Message{Type: TypeGet, Flags: FlagAll, HasEID: true, Prefix: lisp.MustParsePrefix("10.1.0.9")})
-	got := next(t, c, TypeGet)
-	if got.Flags&FlagDatabase == 0 || got.Prefix.String() != "10.1.0.0/24" || !got.Locators[0].Interface {
+	next(t, c, mapsock.TypeAdd)
+	send(t, c, &mapsock.Message{Type: mapsock.TypeGet, Flags: mapsock.FlagAll, HasEID: true, Prefix: lisp.MustParsePrefix("10.1.0.9")})
+	got := next(t, c, mapsock.TypeGet)
+	if got.Flags&mapsock.FlagDatabase == 0 || got.Prefix.String() != "10.1.0.0/24" || !got.Locators[0].Interface {
 		t.Errorf("%s: want the Database entry, its locator an address of this system", got)
 	}
 }
 
 func TestBothTables(t *testing.T) {
 	s := serve(t, Options{})
-	c := s.monitor(t, HearOwn)
-	m := &Message{Type: TypeAdd, Flags: FlagAll, Seq: 1, Locators: []Locator{{Locator: locator(ownRLOC.String())}}}
+	c := s.monitor(t, mapsock.HearOwn)
+	m := &mapsock.Message{Type: mapsock.TypeAdd, Flags: mapsock.FlagAll, Seq: 1, Locators: []mapsock.Locator{{Locator: locator(ownRLOC.String())}}}
 	m.SetPrefix(lisp.MustParsePrefix("10.1.0.0/24"))
 	there := func() (cache, database bool) {
 		_, cache = s.engine.Mapping(m.Prefix)
@@ -201,47 +202,47 @@ func TestBothTables(t *testing.T) {
 		return cache, database
 	}
 	send(t, c, m)
-	if got := next(t, c, TypeAdd); got.Errno != 0 {
+	if got := next(t, c, mapsock.TypeAdd); got.Errno != 0 {
 		t.Fatal(got)
 	}
 	if cache, database := there(); !cache || !database {
 		t.Errorf("in the map-cache: %v, in the Database: %v", cache, database)
 	}
-	send(t, c, &Message{Type: TypeDelete, HasEID: true, HasMask: true, Prefix: m.Prefix})
-	next(t, c, TypeDelete)
+	send(t, c, &mapsock.Message{Type: mapsock.TypeDelete, HasEID: true, HasMask: true, Prefix: m.Prefix})
+	next(t, c, mapsock.TypeDelete)
 	send(t, c, m) // is in the Database still
-	if got := next(t, c, TypeAdd); got.Errno != unix.EEXIST {
+	if got := next(t, c, mapsock.TypeAdd); got.Errno != unix.EEXIST {
 		t.Errorf("%s, want EEXIST", got)
 	}
 	if cache, _ := there(); cache {
 		t.Error("an add that failed left half of itself")
 	}
-	send(t, c, &Message{Type: TypeDelete, Flags: FlagAll, HasEID: true, HasMask: true, Prefix: m.Prefix})
-	if got := next(t, c, TypeDelete); got.Errno != 0 {
+	send(t, c, &mapsock.Message{Type: mapsock.TypeDelete, Flags: mapsock.FlagAll, HasEID: true, HasMask: true, Prefix: m.Prefix})
+	if got := next(t, c, mapsock.TypeDelete); got.Errno != 0 {
 		t.Errorf("%s, want what one table had deleted", got)
 	}
-	send(t, c, &Message{Type: TypeFlush, Flags: FlagAll})
-	next(t, c, TypeFlush)
+	send(t, c, &mapsock.Message{Type: mapsock.TypeFlush, Flags: mapsock.FlagAll})
+	next(t, c, mapsock.TypeFlush)
 }
 
 func TestGetTakesTheLongestMatch(t *testing.T) {
 	s := serve(t, Options{})
 	apply(t, s.engine, to("10.0.0.0/8", "192.0.2.2"), to("10.2.0.0/16", "192.0.2.3"), to("[9]10.2.0.0/24", "192.0.2.4"), own("10.2.3.0/24"))
-	c := s.monitor(t, HearOwn)
+	c := s.monitor(t, mapsock.HearOwn)
 	for _, test := range []struct {
 		eid   string
 		mask  bool
-		flags Flags
+		flags mapsock.Flags
 		want  string
 	}{
 		{"10.2.1.1", false, 0, "10.2.0.0/16"}, {"10.9.9.9", false, 0, "10.0.0.0/8"}, {"11.0.0.1", false, 0, ""},
 		{"10.2.1.1", true, 0, ""}, {"10.2.0.0/16", true, 0, "10.2.0.0/16"}, {"[9]10.2.0.7", false, 0, "[9]10.2.0.0/24"},
-		{"[9]10.2.1.7", false, 0, ""}, {"10.2.3.4", false, 0, "10.2.0.0/16"}, {"10.2.3.4", false, FlagAll, "10.2.3.0/24"},
-		{"10.2.3.4", false, FlagDatabase, "10.2.3.0/24"}, {"10.2.4.4", false, FlagAll, "10.2.0.0/16"},
+		{"[9]10.2.1.7", false, 0, ""}, {"10.2.3.4", false, 0, "10.2.0.0/16"}, {"10.2.3.4", false, mapsock.FlagAll, "10.2.3.0/24"},
+		{"10.2.3.4", false, mapsock.FlagDatabase, "10.2.3.0/24"}, {"10.2.4.4", false, mapsock.FlagAll, "10.2.0.0/16"},
 	} {
 		p := lisp.MustParsePrefix(test.eid)
-		send(t, c, &Message{Type: TypeGet, Flags: test.flags, HasEID: true, HasMask: test.mask, Prefix: p, Instance: p.Instance()})
-		got := next(t, c, TypeGet)
+		send(t, c, &mapsock.Message{Type: mapsock.TypeGet, Flags: test.flags, HasEID: true, HasMask: test.mask, Prefix: p, Instance: p.Instance()})
+		got := next(t, c, mapsock.TypeGet)
 		text := got.Prefix.String()
 		if got.Errno == unix.ESRCH {
 			text = ""
@@ -254,11 +255,11 @@ func TestGetTakesTheLongestMatch(t *testing.T) {
 
 func TestMissAndExpiryAreTold(t *testing.T) {
 	s := serve(t, Options{})
-	control, listener := s.dial(t), s.monitor(t, HearEvents|HearOperations)
+	control, listener := s.dial(t), s.monitor(t, mapsock.HearEvents|mapsock.HearOperations)
 	apply(t, control, own("10.1.0.0/24"))
-	next(t, listener, TypeAdd)
+	next(t, listener, mapsock.TypeAdd)
 	s.engine.Send("site0", packetTo("10.2.0.1"))
-	got := next(t, listener, TypeMissEID)
+	got := next(t, listener, mapsock.TypeMissEID)
 	if got.Prefix.String() != "10.2.0.1/32" || got.HasMask || got.Source.String() != "10.1.0.10" || got.Interface != "site0" || got.PID != 0 {
 		t.Errorf("miss %s by %s", got, got.Interface)
 	}
@@ -269,12 +270,12 @@ func TestMissAndExpiryAreTold(t *testing.T) {
 	old.Entry.ExpiresAt = time.Now().Add(-time.Second)
 	apply(t, control, old, to("10.3.0.0/24", "192.0.2.2"))
 	apply(t, control, dataplane.DeleteMapping{Prefix: old.Entry.Mapping.Prefix}, dataplane.DeleteMapping{Prefix: lisp.MustParsePrefix("10.3.0.0/24")})
-	next(t, listener, TypeAdd)
-	next(t, listener, TypeAdd)
-	if got := next(t, listener, TypeDelete); got.Flags&FlagExpired == 0 {
+	next(t, listener, mapsock.TypeAdd)
+	next(t, listener, mapsock.TypeAdd)
+	if got := next(t, listener, mapsock.TypeDelete); got.Flags&mapsock.FlagExpired == 0 {
 		t.Errorf("%s, want EXPIRED", got)
 	}
-	if got := next(t, listener, TypeDelete); got.Flags&FlagExpired != 0 {
+	if got := next(t, listener, mapsock.TypeDelete); got.Flags&mapsock.FlagExpired != 0 {
 		t.Errorf("%s, want no EXPIRED", got)
 	}
 }
@@ -282,28 +283,28 @@ func TestMissAndExpiryAreTold(t *testing.T) {
 // What the process that serves does itself is told as well.
 func TestOwnOperationsAreTold(t *testing.T) {
 	s := serve(t, Options{})
-	listener := s.monitor(t, DefaultHearing)
+	listener := s.monitor(t, mapsock.DefaultHearing)
 	plane := s.server.Plane()
 	old := to("10.2.0.0/24", "192.0.2.2")
 	old.Entry.ExpiresAt = time.Now().Add(-time.Second)
 	apply(t, plane, old, own("10.1.0.0/24"))
-	next(t, listener, TypeAdd)
-	if got := next(t, listener, TypeAdd); got.Flags&(FlagDone|FlagDatabase|FlagOwn) != FlagDone|FlagDatabase || got.PID != int32(os.Getpid()) || got.Seq != 0 {
+	next(t, listener, mapsock.TypeAdd)
+	if got := next(t, listener, mapsock.TypeAdd); got.Flags&(mapsock.FlagDone|mapsock.FlagDatabase|mapsock.FlagOwn) != mapsock.FlagDone|mapsock.FlagDatabase || got.PID != int32(os.Getpid()) || got.Seq != 0 {
 		t.Error(got)
 	}
 	remove := dataplane.DeleteMapping{Prefix: old.Entry.Mapping.Prefix}
 	plane.Apply(remove, remove)
-	if got := next(t, listener, TypeDelete); got.Flags&FlagExpired == 0 || got.Errno != 0 {
+	if got := next(t, listener, mapsock.TypeDelete); got.Flags&mapsock.FlagExpired == 0 || got.Errno != 0 {
 		t.Error(got)
 	}
-	if got := next(t, listener, TypeDelete); got.Errno != unix.ESRCH {
+	if got := next(t, listener, mapsock.TypeDelete); got.Errno != unix.ESRCH {
 		t.Error(got)
 	}
 	if expired, ok := (<-plane.Events()).(dataplane.Expired); !ok || expired.Prefix != old.Entry.Mapping.Prefix {
 		t.Errorf("event %+v", expired)
 	}
 	s.engine.Send("site0", packetTo("10.7.0.1"))
-	next(t, listener, TypeMissEID)
+	next(t, listener, mapsock.TypeMissEID)
 	if miss, ok := (<-plane.Events()).(dataplane.Miss); !ok || miss.Destination.String() != "10.7.0.1" {
 		t.Errorf("event %+v", miss)
 	}
@@ -312,9 +313,9 @@ func TestOwnOperationsAreTold(t *testing.T) {
 func TestReadsAreToldToWhoAsks(t *testing.T) {
 	s := serve(t, Options{})
 	apply(t, s.engine, to("10.2.0.0/24", "192.0.2.2"))
-	asker, curious := s.dial(t), s.monitor(t, HearReads|HearOperations)
+	asker, curious := s.dial(t), s.monitor(t, mapsock.HearReads|mapsock.HearOperations)
 	asker.Mapping(lisp.MustParsePrefix("10.2.0.0/24"))
-	if got := next(t, curious, TypeGet); got.Flags&FlagOwn != 0 || got.Prefix.String() != "10.2.0.0/24" {
+	if got := next(t, curious, mapsock.TypeGet); got.Flags&mapsock.FlagOwn != 0 || got.Prefix.String() != "10.2.0.0/24" {
 		t.Error(got)
 	}
 }
@@ -324,9 +325,9 @@ func TestReadsAreToldToWhoAsks(t *testing.T) {
 func TestAllHearTheSameOrder(t *testing.T) {
 	s := serve(t, Options{})
 	const listeners, writers, each = 5, 3, 200
-	var monitors []*Monitor
+	var monitors []*mapsock.Monitor
 	for range listeners {
-		monitors = append(monitors, s.monitor(t, HearOperations))
+		monitors = append(monitors, s.monitor(t, mapsock.HearOperations))
 	}
 	var group sync.WaitGroup
 	prefix := "10.2.0.0/24"
@@ -341,7 +342,7 @@ func TestAllHearTheSameOrder(t *testing.T) {
 	var orders [listeners][]string
 	for i, m := range monitors {
 		for range writers * each {
-			orders[i] = append(orders[i], next(t, m, TypeAdd).Locators[0].RLOC.String())
+			orders[i] = append(orders[i], next(t, m, mapsock.TypeAdd).Locators[0].RLOC.String())
 		}
 	}
 	group.Wait()
@@ -361,9 +362,9 @@ func TestDumpBesideOtherRequests(t *testing.T) {
 	s := serve(t, Options{})
 	const entries = 20000
 	fill(t, s, entries)
-	c := s.monitor(t, HearOwn)
-	send(t, c, &Message{Type: TypeDump, Seq: 1})
-	send(t, c, &Message{Type: TypeDump, Seq: 2})
+	c := s.monitor(t, mapsock.HearOwn)
+	send(t, c, &mapsock.Message{Type: mapsock.TypeDump, Seq: 1})
+	send(t, c, &mapsock.Message{Type: mapsock.TypeDump, Seq: 2})
 	send(t, c, ask(t, 3, to("11.0.0.0/8", "192.0.2.2")))
 	seen, answered, busy := 0, false, false
 	for {
@@ -373,12 +374,12 @@ func TestDumpBesideOtherRequests(t *testing.T) {
 		}
 		switch {
 		case m.Seq == 3:
-			answered = m.Flags&FlagDone != 0
+			answered = m.Flags&mapsock.FlagDone != 0
 		case m.Seq == 2:
 			busy = m.Errno == unix.EBUSY
-		case m.Flags&FlagMore != 0:
+		case m.Flags&mapsock.FlagMore != 0:
 			seen++
-		case m.Count != uint64(seen) || seen < entries || m.Flags&FlagDone == 0:
+		case m.Count != uint64(seen) || seen < entries || m.Flags&mapsock.FlagDone == 0:
 			t.Fatalf("the dump of %d entries ends with %d: %s", seen, m.Count, m)
 		default:
 			if !answered || !busy {
@@ -401,12 +402,12 @@ func fill(t testing.TB, s *served, entries int) {
 func TestDumpOfAnInstance(t *testing.T) {
 	s := serve(t, Options{})
 	apply(t, s.engine, to("10.2.0.0/24", "192.0.2.2"), to("[7]10.2.0.0/24", "192.0.2.2"), own("[7]10.1.0.0/24"))
-	c := s.monitor(t, HearOwn)
-	m := &Message{Type: TypeDump, Flags: FlagAll, Seq: 1, Instance: 7}
-	m.Mark(AttributeInstance)
+	c := s.monitor(t, mapsock.HearOwn)
+	m := &mapsock.Message{Type: mapsock.TypeDump, Flags: mapsock.FlagAll, Seq: 1, Instance: 7}
+	m.Mark(mapsock.AttributeInstance)
 	send(t, c, m)
 	var got []string
-	for m := next(t, c, TypeDump); m.Flags&FlagMore != 0; m = next(t, c, TypeDump) {
+	for m := next(t, c, mapsock.TypeDump); m.Flags&mapsock.FlagMore != 0; m = next(t, c, mapsock.TypeDump) {
 		got = append(got, m.Prefix.String())
 	}
 	if want := []string{"[7]10.1.0.0/24", "[7]10.2.0.0/24"}; !slices.Equal(got, want) {
@@ -416,16 +417,16 @@ func TestDumpOfAnInstance(t *testing.T) {
 
 func TestDetachEndsAll(t *testing.T) {
 	s := serve(t, Options{})
-	c, other := s.dial(t), s.monitor(t, DefaultHearing)
+	c, other := s.dial(t), s.monitor(t, mapsock.DefaultHearing)
 	apply(t, c, to("10.2.0.0/24", "192.0.2.2"))
-	next(t, other, TypeAdd)
+	next(t, other, mapsock.TypeAdd)
 	if err := c.Detach(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for range s.engine.Mappings() {
 		t.Error("a mapping is left")
 	}
-	if got := next(t, other, TypeDetach); got.Flags != FlagDone {
+	if got := next(t, other, mapsock.TypeDetach); got.Flags != mapsock.FlagDone {
 		t.Error(got)
 	}
 	if m, err := other.Next(); err == nil {
@@ -441,7 +442,7 @@ func TestControlPlaneIsExchanged(t *testing.T) {
 	settings.MissPolicy = dataplane.MissDrop
 	apply(t, first, dataplane.SetSettings{Settings: settings}, to("10.2.0.0/24", "192.0.2.2"), own("10.1.0.0/24"),
 		dataplane.PutLocatorState{RLOC: peerRLOC, State: dataplane.LocatorDown})
-	_ = first.conn.Close() // as a killed process does
+	_ = first.Close()
 	second := s.dial(t)
 	if got := second.Settings(); got.MissPolicy != dataplane.MissDrop || len(got.Interfaces) != 2 {
 		t.Errorf("settings %+v", got)
@@ -459,7 +460,8 @@ func TestControlPlaneIsExchanged(t *testing.T) {
 			t.Errorf("%s is %s", rloc, state)
 		}
 	}
-	<-first.ended
+	for range first.Events() { // until its connection has ended
+	}
 	if err := errors.Join(first.Apply(to("10.3.0.0/24", "192.0.2.2"))...); !errors.Is(err, dataplane.ErrClosed) {
 		t.Errorf("the first has %v", err)
 	}
@@ -504,21 +506,22 @@ func TestApplyOfMany(t *testing.T) {
 // end behind the last datagram is noticed.
 func TestClientGoesAhead(t *testing.T) {
 	s := serve(t, Options{})
-	c, listener := s.monitor(t, HearOwn), s.monitor(t, HearOperations)
+	c, raw := s.connect(t, mapsock.HearOwn)
+	listener := s.monitor(t, mapsock.HearOperations)
 	const adds = 20 * datagramsTogether
 	for i := range uint32(adds) {
 		send(t, c, ask(t, i, to(fmt.Sprintf("10.2.%d.%d/32", i>>8, i&255), "192.0.2.2")))
 	}
-	for _, m := range []*Monitor{c, listener} {
+	for _, m := range []*mapsock.Monitor{c, listener} {
 		for i := range uint32(adds) {
 			got, err := m.Next()
-			if err != nil || got.Type != TypeAdd || got.Seq != i || got.Errno != 0 {
+			if err != nil || got.Type != mapsock.TypeAdd || got.Seq != i || got.Errno != 0 {
 				t.Fatalf("the answer to add %d: %v, %v", i, got, err)
 			}
 		}
 	}
 	send(t, c, ask(t, adds, to("10.3.0.0/24", "192.0.2.2")))
-	if _, err := c.conn.Write(nil); err != nil {
+	if _, err := raw.Write(nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := c.Next(); err != nil || got.Seq != adds {

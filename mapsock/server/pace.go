@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // How a client's next datagram is to be waited for. To wait awake costs a core for as long
 // as it lasts, and is in vain when the client runs on the same one.

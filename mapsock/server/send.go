@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // From the queues to the sockets. What a client takes at once is sent by whoever has
 // put it in or, to many listeners, by the one goroutine that serves all in turn: while

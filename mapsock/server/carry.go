@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // From the engine's events to the listeners. A miss is told to each in the form it
 // asked for, as far as the engine tells it; a packet that is handed over goes to one
@@ -8,14 +8,15 @@ package mapsock
 
 import (
 	"loci/dataplane"
+	"loci/mapsock"
 )
 
 const (
 	// eventsTogether bounds how many events share a buffer.
 	eventsTogether = 64
-	// handedPlaces bounds the packets, of up to 64 KiB each, among the events that wait
-	// for a control plane.
-	handedPlaces = 1024
+	// localPackets bounds the packets, of up to 64 KiB each, among the events that wait
+	// for the control plane of this process.
+	localPackets = 1024
 
 	missForms = 3
 )
@@ -41,7 +42,7 @@ func (s *Server) carryEvents() {
 
 // outgoing gathers events that are told together, in their order.
 type outgoing struct {
-	message Message
+	message mapsock.Message
 	rich    bool // the forms differ
 	// To those who hear operations the end of a mapping is told by its deletion.
 	withEnds, withoutEnds gathered
@@ -91,16 +92,16 @@ func (out *outgoing) add(event dataplane.Event) {
 		if isMiss {
 			event = in(dataplane.MissForm(form), miss)
 		}
-		if !m.setEvent(event) {
+		if !m.SetEvent(event) {
 			return
 		}
 		out.withEnds.forms[form], _ = m.Append(out.withEnds.forms[form]) // an event always fits
-		if m.Type != TypeDelete {
+		if m.Type != mapsock.TypeDelete {
 			out.withoutEnds.forms[form], _ = m.Append(out.withoutEnds.forms[form])
 		}
 	}
 	out.withEnds.events++
-	if m.Type != TypeDelete {
+	if m.Type != mapsock.TypeDelete {
 		out.withoutEnds.events++
 	}
 }
@@ -141,14 +142,14 @@ func (s *Server) offerEvents(out *outgoing, except *session) (few fewSessions) {
 	defer s.mu.Unlock()
 	listeners := 0
 	for c := range s.sessions {
-		if c == except || !c.hears(HearEvents) {
+		if c == except || !c.hears(mapsock.HearEvents) {
 			continue
 		}
 		form, heard := 0, &out.withEnds
 		if out.rich {
 			form = int(c.form.Load())
 		}
-		if c.hears(HearOperations) {
+		if c.hears(mapsock.HearOperations) {
 			heard = &out.withoutEnds
 		}
 		if heard.events > 0 {
@@ -184,14 +185,14 @@ func (s *Server) handOver(miss dataplane.Miss) (taker *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		if c.hears(HearPackets) && (taker == nil || c.taking.Load() > taker.taking.Load()) {
+		if c.hears(mapsock.HearPackets) && (taker == nil || c.taking.Load() > taker.taking.Load()) {
 			taker = c
 		}
 	}
 	switch {
 	case taker != nil:
-		var m Message
-		m.setMiss(miss)
+		var m mapsock.Message
+		m.SetMiss(miss)
 		if b, err := m.Append(nil); err == nil && !s.offer(taker, b, 1) {
 			return taker
 		}
@@ -200,4 +201,29 @@ func (s *Server) handOver(miss dataplane.Miss) (taker *session) {
 	}
 	s.counters.packetsUnclaimed.Add(1)
 	return taker
+}
+
+// in is what a listener of a form hears of a miss that may tell more. What is handed
+// to another it hears as if it were not.
+func in(form dataplane.MissForm, miss dataplane.Miss) dataplane.Miss {
+	miss.Handed = false
+	switch {
+	case miss.Form <= form:
+	case form == dataplane.MissFormHeader:
+		miss.Packet, miss.Form = quoted(miss.Packet), form
+	default:
+		miss.Packet, miss.Form = nil, dataplane.MissFormEID
+	}
+	return miss
+}
+
+// quoted is the IP header of a packet, without extensions, and the eight octets behind
+// it (RFC 792).
+func quoted(packet []byte) []byte {
+	const ipv6HeaderOctets, behind = 40, 8
+	octets := ipv6HeaderOctets + behind
+	if len(packet) > 0 && packet[0]>>4 == 4 {
+		octets = int(packet[0]&0xF)*4 + behind
+	}
+	return packet[:min(octets, len(packet))]
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // patience bounds what a test waits for; no test expects it to be used up.
@@ -37,7 +39,7 @@ func serve(t testing.TB, options Options) *served {
 		LocalRLOCs: []lisp.RLOC{ownRLOC},
 		Wait:       dataplane.DefaultWaitBounds,
 	}})
-	s.server = NewServer(s.engine, options)
+	s.server = New(s.engine, options)
 	t.Cleanup(func() {
 		if err := s.server.Close(); err != nil {
 			t.Errorf("closing the server: %v", err)
@@ -69,9 +71,9 @@ func socketPath(t testing.TB) string {
 	return filepath.Join(directory, "map.sock")
 }
 
-func (s *served) dial(t testing.TB) *Client {
+func (s *served) dial(t testing.TB) *mapsock.Client {
 	t.Helper()
-	c, err := Dial(s.path)
+	c, err := mapsock.Dial(s.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,19 +81,30 @@ func (s *served) dial(t testing.TB) *Client {
 	return c
 }
 
-func (s *served) monitor(t testing.TB, hearing Hearing) *Monitor {
+func (s *served) monitor(t testing.TB, hearing mapsock.Hearing) *mapsock.Monitor {
 	t.Helper()
-	m, err := DialMonitor(s.path, hearing)
+	m, _ := s.connect(t, hearing)
+	return m
+}
+
+// connect also gives the connection, by which octets can be sent that are not messages.
+func (s *served) connect(t testing.TB, hearing mapsock.Hearing) (*mapsock.Monitor, *net.UnixConn) {
+	t.Helper()
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mapsock.NewMonitor(conn, hearing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = m.SetDeadline(time.Now().Add(patience))
 	t.Cleanup(func() { _ = m.Close() })
-	return m
+	return m, conn
 }
 
 // next demands a message of a type.
-func next(t testing.TB, m *Monitor, want Type) *Message {
+func next(t testing.TB, m *mapsock.Monitor, want mapsock.Type) *mapsock.Message {
 	t.Helper()
 	message, err := m.Next()
 	if err != nil {
@@ -103,7 +116,7 @@ func next(t testing.TB, m *Monitor, want Type) *Message {
 	return message
 }
 
-func send(t testing.TB, m *Monitor, message *Message) {
+func send(t testing.TB, m *mapsock.Monitor, message *mapsock.Message) {
 	t.Helper()
 	if err := m.Send(message); err != nil {
 		t.Fatal(err)
@@ -131,17 +144,17 @@ func own(prefix string) dataplane.PutDatabase {
 }
 
 // ask is the message of an operation.
-func ask(t testing.TB, seq uint32, operation dataplane.Operation) *Message {
+func ask(t testing.TB, seq uint32, operation dataplane.Operation) *mapsock.Message {
 	t.Helper()
-	m := &Message{}
-	if err := m.setOperation(operation); err != nil {
+	m := &mapsock.Message{}
+	if err := m.SetOperation(operation); err != nil {
 		t.Fatal(err)
 	}
 	m.Seq = seq
 	return m
 }
 
-func mustAppend(t testing.TB, b []byte, m *Message) []byte {
+func mustAppend(t testing.TB, b []byte, m *mapsock.Message) []byte {
 	t.Helper()
 	b, err := m.Append(b)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // Writes: a run of messages becomes operations of the engine, and each message comes
 // back to all who listen, with DONE or the errno. What cannot be read as an operation
@@ -16,6 +16,7 @@ import (
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // batch carries out a run of messages of one client.
@@ -38,7 +39,7 @@ type batch struct {
 // part is a message and what is to be done for it.
 type part struct {
 	raw        []byte
-	flags      Flags // to add to its echo
+	flags      mapsock.Flags // to add to its echo
 	operations int
 	any        bool // done when one of its operations is
 	err        error
@@ -54,14 +55,14 @@ func (c *session) commit() {
 	s.apply.Lock()
 	defer s.apply.Unlock()
 	b := &c.batch
-	b.server, b.session, b.heard = s, c, s.heard(HearOperations, c)
+	b.server, b.session, b.heard = s, c, s.heard(mapsock.HearOperations, c)
 	defer b.rest()
 	for _, raw := range c.run {
 		b.add(raw, &c.message)
 	}
 	b.flush()
 	if b.told > 0 {
-		few := s.tell(b.others, b.told, HearOperations, c)
+		few := s.tell(b.others, b.told, mapsock.HearOperations, c)
 		if !few.covers(&c.few) {
 			c.few.flush() // of an earlier run
 		}
@@ -89,21 +90,21 @@ func (b *batch) touch(prefix lisp.Prefix) {
 }
 
 // add plans what a message asks.
-func (b *batch) add(raw []byte, m *Message) {
+func (b *batch) add(raw []byte, m *mapsock.Message) {
 	_, err := m.Parse(raw)
-	if err == nil && m.Has(AttributeError) {
-		err = refusal(unix.EINVAL, "a request cannot say what is wrong with it")
+	if err == nil && m.Has(mapsock.AttributeError) {
+		err = mapsock.Refusef(unix.EINVAL, "a request cannot say what is wrong with it")
 	}
 	if err != nil {
-		if m.Type == TypeSetSettings && m.Flags&FlagMore != 0 {
+		if m.Type == mapsock.TypeSetSettings && m.Flags&mapsock.FlagMore != 0 {
 			b.session.settings.failed = err
 		}
 		b.parts = append(b.parts, part{raw: raw, err: err, private: true})
 		return
 	}
-	p := part{raw: raw, flags: m.Flags & FlagMore}
-	m.Flags &^= flagsTold
-	if m.Type != TypeSetSettings {
+	p := part{raw: raw, flags: m.Flags & mapsock.FlagMore}
+	m.Flags &^= mapsock.FlagsTold
+	if m.Type != mapsock.TypeSetSettings {
 		p.flags = 0
 	}
 	p.err = b.plan(m, &p)
@@ -113,31 +114,34 @@ func (b *batch) add(raw []byte, m *Message) {
 	b.parts = append(b.parts, p)
 }
 
-func (b *batch) plan(m *Message, p *part) error {
+// flagsOffset is where the flags stand in a header.
+const flagsOffset = 4
+
+func (b *batch) plan(m *mapsock.Message, p *part) error {
 	if wrong := m.Flags &^ flagsOf[m.Type]; wrong != 0 {
-		return refusal(unix.EINVAL, "flags %s do not go with %s", wrong, m.Type)
+		return mapsock.Refusef(unix.EINVAL, "flags %s do not go with %s", wrong, m.Type)
 	}
-	if m.Flags&FlagStatusBits != 0 {
-		return &FormatError{"flags", offsetFlags, "LOCBITS: Locator-Status-Bits are a setting of this data plane, for all mappings together", unix.EOPNOTSUPP}
+	if m.Flags&mapsock.FlagStatusBits != 0 {
+		return &mapsock.FormatError{Field: "flags", Offset: flagsOffset, Problem: "LOCBITS: Locator-Status-Bits are a setting of this data plane, for all mappings together", Errno: unix.EOPNOTSUPP}
 	}
 	switch m.Type {
-	case TypeFlush:
-		b.ask(p, dataplane.Flush{MapCache: m.cache(), Database: m.database()})
+	case mapsock.TypeFlush:
+		b.ask(p, dataplane.Flush{MapCache: m.Flags.MapCache(), Database: m.Flags.Database()})
 		b.flushes = true
 		return nil
-	case TypeSetSettings:
+	case mapsock.TypeSetSettings:
 		return b.planSettings(m, p)
-	case TypeSetLocatorState:
-		if len(m.Locators) != 1 || !m.Has(AttributeLocatorState) {
-			return refusal(unix.EINVAL, "want one locator and its state")
+	case mapsock.TypeSetLocatorState:
+		if len(m.Locators) != 1 || !m.Has(mapsock.AttributeLocatorState) {
+			return mapsock.Refusef(unix.EINVAL, "want one locator and its state")
 		}
 		b.ask(p, dataplane.PutLocatorState{RLOC: m.Locators[0].RLOC, State: m.LocatorState})
 		return nil
 	}
 	if !m.HasEID {
-		return refusal(unix.EINVAL, "%s without EID", m.Type)
+		return mapsock.Refusef(unix.EINVAL, "%s without EID", m.Type)
 	}
-	if m.Type == TypeDelete {
+	if m.Type == mapsock.TypeDelete {
 		b.planDelete(m, p)
 		return nil
 	}
@@ -145,8 +149,8 @@ func (b *batch) plan(m *Message, p *part) error {
 }
 
 // planSettings keeps a part of settings, or asks for all when it is the last.
-func (b *batch) planSettings(m *Message, p *part) error {
-	if p.flags&FlagMore != 0 {
+func (b *batch) planSettings(m *mapsock.Message, p *part) error {
+	if p.flags&mapsock.FlagMore != 0 {
 		return b.session.settings.add(m)
 	}
 	settings, err := b.session.settings.complete(m)
@@ -156,24 +160,20 @@ func (b *batch) planSettings(m *Message, p *part) error {
 	return err
 }
 
-// database and cache say which tables a message speaks of.
-func (m *Message) database() bool { return m.Flags&(FlagDatabase|FlagAll) != 0 }
-func (m *Message) cache() bool    { return m.Flags&FlagDatabase == 0 || m.Flags&FlagAll != 0 }
-
 func (b *batch) ask(p *part, operation dataplane.Operation) {
 	b.operations = append(b.operations, operation)
 	p.operations++
 }
 
-func (b *batch) planDelete(m *Message, p *part) {
-	p.any = m.Flags&FlagAll != 0
-	if m.cache() {
+func (b *batch) planDelete(m *mapsock.Message, p *part) {
+	p.any = m.Flags&mapsock.FlagAll != 0
+	if m.Flags.MapCache() {
 		if b.heard && b.expired(m.Prefix) {
-			p.flags |= FlagExpired
+			p.flags |= mapsock.FlagExpired
 		}
 		b.ask(p, dataplane.DeleteMapping{Prefix: m.Prefix})
 	}
-	if m.database() {
+	if m.Flags.Database() {
 		b.ask(p, dataplane.DeleteDatabase{Prefix: m.Prefix})
 	}
 	b.touch(m.Prefix)
@@ -191,21 +191,21 @@ func (b *batch) expired(prefix lisp.Prefix) bool {
 func (s *Server) hasExpired(e *dataplane.MapCacheEntry) bool { return e.HasExpired(s.now()) }
 
 // planEntry plans an add or change.
-func (b *batch) planEntry(m *Message, p *part) error {
-	if m.Type == TypeAdd && m.cache() && len(m.Locators) == 0 && m.Flags&FlagNegative == 0 {
-		return refusal(unix.EINVAL, "%s: a mapping without locators needs the flag NEGATIVE", m.Prefix)
+func (b *batch) planEntry(m *mapsock.Message, p *part) error {
+	if m.Type == mapsock.TypeAdd && m.Flags.MapCache() && len(m.Locators) == 0 && m.Flags&mapsock.FlagNegative == 0 {
+		return mapsock.Refusef(unix.EINVAL, "%s: a mapping without locators needs the flag NEGATIVE", m.Prefix)
 	}
 	b.settle(m.Prefix, m)
 	var operations []dataplane.Operation
 	var undo dataplane.Operation
-	if m.database() {
+	if m.Flags.Database() {
 		operation, old, err := b.putDatabase(m)
 		if err != nil {
 			return err
 		}
 		operations, undo = append(operations, operation), old
 	}
-	if m.cache() {
+	if m.Flags.MapCache() {
 		operation, err := b.putMapping(m)
 		if err != nil {
 			return err
@@ -221,9 +221,9 @@ func (b *batch) planEntry(m *Message, p *part) error {
 }
 
 // settle carries out what waits when a message must see its outcome.
-func (b *batch) settle(prefix lisp.Prefix, m *Message) {
+func (b *batch) settle(prefix lisp.Prefix, m *mapsock.Message) {
 	_, changes := b.touched[prefix]
-	if m.Flags&FlagAll != 0 || m.Flags&FlagReplace == 0 && (changes || b.flushes) {
+	if m.Flags&mapsock.FlagAll != 0 || m.Flags&mapsock.FlagReplace == 0 && (changes || b.flushes) {
 		b.flush()
 	}
 }
@@ -244,27 +244,27 @@ func (b *batch) both(operations []dataplane.Operation, undo dataplane.Operation)
 }
 
 // exists refuses what an add or change finds wrong about what is there.
-func (m *Message) exists(there bool) error {
+func exists(m *mapsock.Message, there bool) error {
 	switch {
-	case m.Type == TypeAdd && there && m.Flags&FlagReplace == 0:
-		return refusal(unix.EEXIST, "%s is there", m.Prefix)
-	case m.Type == TypeChange && !there:
-		return refusal(unix.ESRCH, "%s is not there", m.Prefix)
+	case m.Type == mapsock.TypeAdd && there && m.Flags&mapsock.FlagReplace == 0:
+		return mapsock.Refusef(unix.EEXIST, "%s is there", m.Prefix)
+	case m.Type == mapsock.TypeChange && !there:
+		return mapsock.Refusef(unix.ESRCH, "%s is not there", m.Prefix)
 	}
 	return nil
 }
 
-func (b *batch) putMapping(m *Message) (dataplane.Operation, error) {
+func (b *batch) putMapping(m *mapsock.Message) (dataplane.Operation, error) {
 	var old dataplane.MapCacheEntry
-	if m.Flags&FlagReplace == 0 {
+	if m.Flags&mapsock.FlagReplace == 0 {
 		var there bool
 		old, there = b.server.plane.Mapping(m.Prefix)
-		if err := m.exists(there); err != nil {
+		if err := exists(m, there); err != nil {
 			return nil, err
 		}
 	}
-	if m.Type == TypeChange {
-		err := m.changeMapping(&old)
+	if m.Type == mapsock.TypeChange {
+		err := m.ChangeMapping(&old)
 		return dataplane.PutMapping{Entry: old}, err
 	}
 	entry, err := m.MapCacheEntry(b.server.now())
@@ -273,23 +273,23 @@ func (b *batch) putMapping(m *Message) (dataplane.Operation, error) {
 
 // putDatabase also gives the operation that restores what was there, when that will
 // be needed.
-func (b *batch) putDatabase(m *Message) (put, undo dataplane.Operation, err error) {
+func (b *batch) putDatabase(m *mapsock.Message) (put, undo dataplane.Operation, err error) {
 	var old dataplane.DatabaseEntry
 	undo = dataplane.DeleteDatabase{Prefix: m.Prefix}
-	if m.Flags&FlagReplace == 0 || m.Flags&FlagAll != 0 {
+	if m.Flags&mapsock.FlagReplace == 0 || m.Flags&mapsock.FlagAll != 0 {
 		var there bool
 		old, there = databaseEntry(b.server.plane, m.Prefix)
-		if err := m.exists(there); err != nil {
+		if err := exists(m, there); err != nil {
 			return nil, nil, err
 		}
 		if there {
 			undo = dataplane.PutDatabase{Entry: old}
 		}
 	}
-	if m.Type == TypeAdd {
+	if m.Type == mapsock.TypeAdd {
 		old = dataplane.DatabaseEntry{}
 	}
-	err = m.changeDatabase(&old)
+	err = m.ChangeDatabase(&old)
 	return dataplane.PutDatabase{Entry: old}, undo, err
 }
 
@@ -342,55 +342,27 @@ func (p *part) outcome(results []error) error {
 func (b *batch) echo(p *part) {
 	c := b.session
 	if p.private {
-		m := Message{}
-		m.salvageHeader(p.raw)
+		m := mapsock.Message{}
+		m.ParseHeader(p.raw)
 		b.own = append(b.own, b.server.refusalOf(&m, c.pid, p.err)...)
 		b.messages++
 		return
 	}
-	if p.err != nil || c.hears(HearOwn) {
-		b.own = appendEcho(b.own, p, c.pid, FlagOwn)
+	if p.err != nil || c.hears(mapsock.HearOwn) {
+		b.own = mapsock.AppendEcho(b.own, p.raw, c.pid, mapsock.FlagOwn|p.flags, p.err)
 		b.messages++
 	}
 	if b.heard {
-		b.others = appendEcho(b.others, p, c.pid, 0)
+		b.others = mapsock.AppendEcho(b.others, p.raw, c.pid, p.flags, p.err)
 		b.told++
 	}
-}
-
-// appendEcho copies a message with what came of it. What leaves no room for the
-// error's words loses all but the header.
-func appendEcho(b []byte, p *part, pid int32, flags Flags) []byte {
-	start := len(b)
-	b = append(b, p.raw...)
-	if p.err != nil {
-		if len(p.raw)+attributeHeaderSize+errorSize > MaxMessage {
-			b = b[:start+HeaderSize]
-			order.PutUint16(b[start+offsetAddresses:], 0)
-			order.PutUint32(b[start+offsetLocatorCount:], 0)
-			order.PutUint16(b[start+offsetAttributes:], HeaderSize)
-		}
-		m := Message{}
-		m.fail(p.err)
-		b = appendError(b, m.ErrorOffset, m.ErrorText)
-		order.PutUint32(b[start+offsetErrno:], uint32(m.Errno))
-	} else {
-		flags |= FlagDone
-		order.PutUint32(b[start+offsetErrno:], 0)
-	}
-	header := b[start:]
-	flags |= Flags(order.Uint32(header[offsetFlags:]))&^flagsTold | p.flags
-	order.PutUint32(header[offsetFlags:], uint32(flags))
-	order.PutUint32(header[offsetPID:], uint32(pid))
-	order.PutUint16(header[offsetLength:], uint16(len(header)))
-	return b
 }
 
 // detachPatience bounds how long an engine may take to remove its traces.
 const detachPatience = 10 * time.Second
 
 // detach ends the engine; the server closes when its events end.
-func (c *session) detach(m *Message) error {
+func (c *session) detach(m *mapsock.Message) error {
 	s := c.server
 	s.apply.Lock()
 	defer s.apply.Unlock()
@@ -402,10 +374,10 @@ func (c *session) detach(m *Message) error {
 	if err := c.reply(m); err != nil {
 		return err
 	}
-	m.Flags &^= FlagOwn
+	m.Flags &^= mapsock.FlagOwn
 	b, err := m.Append(nil)
 	if err == nil {
-		few := s.tell(b, 1, HearOperations, c)
+		few := s.tell(b, 1, mapsock.HearOperations, c)
 		few.flush()
 	}
 	return err

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
 	"bufio"
-	"encoding/hex"
 	"io"
 	"os"
 	"os/exec"
@@ -13,30 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"loci/dataplane"
 	"loci/internal/testnet"
 	"loci/lisp"
+	"loci/mapsock"
 )
-
-// errnoName is the name that people know: Linux has two for one number.
-func errnoName(errno unix.Errno) string {
-	if errno == unix.EOPNOTSUPP {
-		return "EOPNOTSUPP"
-	}
-	return unix.ErrnoName(errno)
-}
-
-func hexMessage(text string) (*Message, error) {
-	b, err := hex.DecodeString(text)
-	if err != nil {
-		return nil, err
-	}
-	m := &Message{}
-	_, err = m.Parse(b)
-	return m, err
-}
 
 // start starts a program and returns the lines that it prints.
 func start(t *testing.T, command *exec.Cmd) *bufio.Scanner {
@@ -72,7 +52,7 @@ func (s *served) connected(t *testing.T, clients uint64) {
 }
 
 // resolves lets packets miss and demands that a control plane answers them.
-func resolves(t *testing.T, s *served, listener *Monitor) {
+func resolves(t *testing.T, s *served, listener *mapsock.Monitor) {
 	t.Helper()
 	apply(t, s.engine, own("10.1.0.0/24"))
 	for _, test := range []struct {
@@ -84,8 +64,8 @@ func resolves(t *testing.T, s *served, listener *Monitor) {
 		{"10.3.77.1", "10.3.0.0/16", "192.0.2.3", 0},
 	} {
 		s.engine.Send("site0", packetTo(test.to))
-		next(t, listener, TypeMissEID)
-		got := next(t, listener, TypeAdd)
+		next(t, listener, mapsock.TypeMissEID)
+		got := next(t, listener, mapsock.TypeAdd)
 		if got.Errno != 0 || got.Prefix.String() != test.prefix {
 			t.Fatalf("packet to %s: %s", test.to, got)
 		}
@@ -106,9 +86,11 @@ func resolves(t *testing.T, s *served, listener *Monitor) {
 func TestExampleInC(t *testing.T) {
 	testnet.RequireProgram(t, "gcc")
 	program := filepath.Join(t.TempDir(), "answer")
-	compile(t, "-O2", "-o", program, "c/answer.c")
+	if output, err := exec.Command("gcc", "-Wall", "-Wextra", "-Werror", "-std=c99", "-O2", "-o", program, "../c/answer.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, output)
+	}
 	s := serve(t, Options{})
-	listener := s.monitor(t, HearOperations|HearEvents)
+	listener := s.monitor(t, mapsock.HearOperations|mapsock.HearEvents)
 	start(t, exec.Command(program, s.path, "10.2.0.0/24", "192.0.2.2", "10.3.0.0/16", "192.0.2.3", "2001:db8:2::/64", "192.0.2.2"))
 	s.connected(t, 2)
 	resolves(t, s, listener)
@@ -122,7 +104,7 @@ func TestExampleInC(t *testing.T) {
 func TestExampleInPython(t *testing.T) {
 	testnet.RequireProgram(t, "python3")
 	s := serve(t, Options{})
-	listener := s.monitor(t, HearOperations|HearEvents)
+	listener := s.monitor(t, mapsock.HearOperations|mapsock.HearEvents)
 	file := filepath.Join(t.TempDir(), "mappings")
 	write := func(text string) {
 		t.Helper()
@@ -134,8 +116,8 @@ func TestExampleInPython(t *testing.T) {
 	expired := to("10.55.0.0/16", "192.0.2.2")
 	expired.Entry.ExpiresAt = time.Now().Add(-time.Minute)
 	apply(t, s.engine, expired)
-	lines := start(t, exec.Command("python3", "-B", "python/controlplane.py", s.path, file))
-	if got := next(t, listener, TypeDelete); got.Flags&FlagExpired == 0 || got.Prefix.String() != "10.55.0.0/16" {
+	lines := start(t, exec.Command("python3", "-B", "../python/controlplane.py", s.path, file))
+	if got := next(t, listener, mapsock.TypeDelete); got.Flags&mapsock.FlagExpired == 0 || got.Prefix.String() != "10.55.0.0/16" {
 		t.Errorf("%s, want the expiry", got)
 	}
 	resolves(t, s, listener)
@@ -143,7 +125,7 @@ func TestExampleInPython(t *testing.T) {
 		t.Errorf("it says %q", lines.Text())
 	}
 	write("10.2.0.0/24 192.0.2.2\n10.99.0.1/32 drop\n") // 10.3.0.0/16 is gone
-	if got := next(t, listener, TypeDelete); got.Flags&FlagExpired != 0 || got.Prefix.String() != "10.3.0.0/16" {
+	if got := next(t, listener, mapsock.TypeDelete); got.Flags&mapsock.FlagExpired != 0 || got.Prefix.String() != "10.3.0.0/16" {
 		t.Errorf("%s, want 10.3.0.0/16 removed", got)
 	}
 }
@@ -187,7 +169,7 @@ with MapSocket(sys.argv[1]) as control:
             pass
 `
 	command := exec.Command("python3", "-B", "-c", script, s.path)
-	command.Dir = "python"
+	command.Dir = "../python"
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}

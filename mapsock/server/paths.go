@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // What the metrics of a locator tell of its path: MTU and nonces, as the engine's
 // events told them last, and for a locator of this system the MTU of its interface, as
@@ -14,6 +14,7 @@ import (
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // maxPaths bounds what is kept; beyond it all is forgotten, and told anew.
@@ -62,7 +63,7 @@ func (p *paths) note(event dataplane.Event) {
 }
 
 // describe puts what is known of paths into the metrics of a message's locators.
-func (p *paths) describe(m *Message) {
+func (p *paths) describe(m *mapsock.Message) {
 	if !p.any.Load() {
 		return
 	}
@@ -101,7 +102,7 @@ func interfaceMTUs() map[netip.Addr]uint32 {
 }
 
 // describeInterfaces gives a message's own locators the MTU of their interfaces.
-func (m *Message) describeInterfaces(mtus map[netip.Addr]uint32) {
+func describeInterfaces(m *mapsock.Message, mtus map[netip.Addr]uint32) {
 	for i := range m.Locators {
 		if l := &m.Locators[i]; l.Interface {
 			l.MTU = mtus[l.RLOC.Addr()]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // puts are operations on a thousand prefixes.
@@ -27,29 +28,6 @@ func puts() []dataplane.Operation {
 	return all
 }
 
-func BenchmarkAppend(b *testing.B) {
-	entry := to("10.2.0.0/24", "192.0.2.2", "192.0.2.3").Entry
-	var m Message
-	var buffer []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Reset(TypeAdd)
-		m.setMapping(&entry)
-		buffer, _ = m.Append(buffer[:0])
-	}
-}
-
-func BenchmarkParse(b *testing.B) {
-	buffer := mustAppend(b, nil, ask(b, 1, to("10.2.0.0/24", "192.0.2.2", "192.0.2.3")))
-	var m Message
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := m.Parse(buffer); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // An operation is an add, so ns/op are for one of them.
 func BenchmarkAdd(b *testing.B) {
 	for _, test := range []struct{ together, listeners int }{{1, 1}, {100, 1}, {1, 64}, {100, 64}} {
@@ -58,9 +36,9 @@ func BenchmarkAdd(b *testing.B) {
 			c := s.dial(b)
 			var group sync.WaitGroup
 			lost := make([]uint64, test.listeners)
-			var monitors []*Monitor
+			var monitors []*mapsock.Monitor
 			for i := range test.listeners {
-				m := s.monitor(b, HearOperations)
+				m := s.monitor(b, mapsock.HearOperations)
 				_ = m.SetDeadline(time.Time{})
 				monitors = append(monitors, m)
 				group.Go(func() { lost[i] = listenToEnd(m) })
@@ -90,7 +68,7 @@ func BenchmarkAddBesideStopped(b *testing.B) {
 			s := serve(b, Options{Limits: Limits{QueueOctets: 64 << 10}})
 			c := s.dial(b)
 			for range stopped {
-				s.monitor(b, HearOperations)
+				s.monitor(b, mapsock.HearOperations)
 			}
 			operations := puts()
 			for range 100 { // until all have lost some
@@ -119,10 +97,10 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // listenToEnd listens until a flush and counts what was lost.
-func listenToEnd(m *Monitor) (lost uint64) {
+func listenToEnd(m *mapsock.Monitor) (lost uint64) {
 	for {
 		message, err := m.Next()
-		if err != nil || message.Type == TypeFlush {
+		if err != nil || message.Type == mapsock.TypeFlush {
 			return lost
 		}
 		lost += message.Lost
@@ -137,7 +115,7 @@ func BenchmarkEvent(b *testing.B) {
 			apply(b, s.engine, own("10.1.0.0/24"))
 			heard := make(chan time.Time, listeners)
 			for range listeners {
-				m := s.monitor(b, HearEvents)
+				m := s.monitor(b, mapsock.HearEvents)
 				_ = m.SetDeadline(time.Time{})
 				go func() {
 					for {
@@ -186,13 +164,13 @@ func (million) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 // A dump of a million entries, while another client adds one mapping after another.
 func BenchmarkDumpMillion(b *testing.B) {
 	path := socketPath(b)
-	server := NewServer(million{model.New(model.Options{})}, Options{})
-	b.Cleanup(func() { _ = server.Close() })
+	offered := New(million{model.New(model.Options{})}, Options{})
+	b.Cleanup(func() { _ = offered.Close() })
 	l, err := Listen(path, Access{UID: -1, GID: -1})
 	if err != nil {
 		b.Fatal(err)
 	}
-	go server.Serve(l) // ends with the server
+	go offered.Serve(l) // ends with the server
 	s := &served{path: path}
 	c, other := s.dial(b), s.dial(b)
 	var answers []time.Duration

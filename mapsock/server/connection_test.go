@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // Who waits at a connection, in either way, is told when it is closed.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // The engine as the process sees it that serves it: what its own control plane does
 // is told to the listeners, as if it had come by a socket. Nothing is encoded while
@@ -13,10 +13,11 @@ import (
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
-// eventsWaiting bounds the events that wait for a control plane.
-const eventsWaiting = 4096
+// localEvents bounds the events that wait for the control plane of this process.
+const localEvents = 4096
 
 // observed is the engine of a server.
 type observed struct {
@@ -34,7 +35,7 @@ func (s *Server) Plane() dataplane.Plane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.local == nil {
-		s.local = &observed{server: s, events: make(chan dataplane.Event, eventsWaiting)}
+		s.local = &observed{server: s, events: make(chan dataplane.Event, localEvents)}
 		if s.closed {
 			close(s.local.events)
 		}
@@ -45,7 +46,7 @@ func (s *Server) Plane() dataplane.Plane {
 // take keeps an event for the reader; false when there is no room. The caller holds
 // server.mu.
 func (o *observed) take(event dataplane.Event) bool {
-	if miss, ok := event.(dataplane.Miss); !ok || !miss.Handed || len(o.events) < handedPlaces {
+	if miss, ok := event.(dataplane.Miss); !ok || !miss.Handed || len(o.events) < localPackets {
 		select {
 		case o.events <- event:
 			return true
@@ -61,33 +62,35 @@ func (o *observed) Apply(operations ...dataplane.Operation) []error {
 	s := o.server
 	s.apply.Lock()
 	defer s.apply.Unlock()
-	if !s.heard(HearOperations, nil) {
+	if !s.heard(mapsock.HearOperations, nil) {
 		return s.plane.Apply(operations...)
 	}
 	expired := o.expired(operations)
 	results := s.plane.Apply(operations...)
 	var b []byte
 	messages := 0
-	var m Message
+	var m mapsock.Message
 	for i, operation := range operations {
-		if m.setOperation(operation) != nil {
+		if m.SetOperation(operation) != nil {
 			continue // it changes nothing, or the engine refused it
 		}
 		m.PID = int32(os.Getpid())
-		m.setFlag(FlagExpired, expired[i])
-		m.Flags |= FlagDone
+		m.Flags |= mapsock.FlagDone
+		if expired[i] {
+			m.Flags |= mapsock.FlagExpired
+		}
 		if results != nil && results[i] != nil {
-			m.Flags &^= FlagDone
-			m.fail(results[i])
+			m.Flags &^= mapsock.FlagDone
+			m.SetError(results[i])
 		}
 		before := len(b)
-		if longer, err := m.appendOperation(b); err == nil {
+		if longer, err := m.AppendOperation(b); err == nil {
 			b = longer
 			messages += messagesIn(b[before:])
 		}
 	}
 	if messages > 0 {
-		few := s.tell(b, messages, HearOperations, nil)
+		few := s.tell(b, messages, mapsock.HearOperations, nil)
 		few.flush()
 	}
 	return results

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"reflect"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // longSettings need several messages, of as many prefixes as lists may have.
@@ -42,7 +42,7 @@ func TestLongSettings(t *testing.T) {
 	s := serve(t, Options{})
 	want := longSettings(s.engine.Settings())
 	for name, plane := range map[string]dataplane.Plane{"by the socket": s.dial(t), "in the process": s.server.Plane()} {
-		heard := s.monitor(t, HearOperations)
+		heard := s.monitor(t, mapsock.HearOperations)
 		apply(t, plane, dataplane.SetSettings{}, to("10.2.0.0/24", "192.0.2.2"), dataplane.SetSettings{Settings: want}, to("10.3.0.0/24", "192.0.2.2"))
 		if got := s.engine.Settings(); !reflect.DeepEqual(got.Lists, want.Lists) || !reflect.DeepEqual(got.MissPolicies, want.MissPolicies) {
 			t.Errorf("%s: other settings are in force", name)
@@ -50,46 +50,50 @@ func TestLongSettings(t *testing.T) {
 		if got := plane.Settings(); !reflect.DeepEqual(got, s.engine.Settings()) {
 			t.Errorf("%s: other settings are told than are in force", name)
 		}
-		next(t, heard, TypeSetSettings)
-		next(t, heard, TypeAdd)
-		var all Message
+		next(t, heard, mapsock.TypeSetSettings)
+		next(t, heard, mapsock.TypeAdd)
+		var all mapsock.Message
 		for parts := 1; ; parts++ {
-			m := next(t, heard, TypeSetSettings)
-			all.follow(m)
-			if m.Errno != 0 || m.Flags&FlagDone == 0 {
+			m := next(t, heard, mapsock.TypeSetSettings)
+			if parts == 1 {
+				all = *m
+			} else if err := all.Join(m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Errno != 0 || m.Flags&mapsock.FlagDone == 0 {
 				t.Fatalf("%s: part %d: %s", name, parts, m)
 			}
-			if m.Flags&FlagMore == 0 {
+			if m.Flags&mapsock.FlagMore == 0 {
 				break
 			}
 		}
 		if !reflect.DeepEqual(all.Settings(), s.engine.Settings()) {
 			t.Errorf("%s: listeners hear of other settings", name)
 		}
-		next(t, heard, TypeAdd)
+		next(t, heard, mapsock.TypeAdd)
 	}
 }
 
 // What is wrong with one part is wrong with all, changes nothing, and is forgotten with the last.
 func TestBrokenParts(t *testing.T) {
-	whole := Message{Type: TypeSetSettings}
-	whole.setSettings(longSettings(dataplane.Settings{}))
-	short := Message{Type: TypeSetSettings}
-	short.setSettings(dataplane.Settings{})
+	whole := mapsock.Message{Type: mapsock.TypeSetSettings}
+	whole.SetSettings(longSettings(dataplane.Settings{}))
+	short := mapsock.Message{Type: mapsock.TypeSetSettings}
+	short.SetSettings(dataplane.Settings{})
 	b := mustAppend(t, nil, &short)
-	more := func(m Message) []byte {
-		m.Type, m.Flags = TypeSetSettings, FlagMore
-		m.Mark(AttributeList)
+	more := func(m mapsock.Message) []byte {
+		m.Type, m.Flags = mapsock.TypeSetSettings, mapsock.FlagMore
+		m.Mark(mapsock.AttributeList)
 		return mustAppend(t, nil, &m)
 	}
-	continued := more(Message{Lists: longSettings(dataplane.Settings{}).Lists[2:]})
-	order.PutUint32(continued[HeaderSize+attributeHeaderSize:], listContinued|uint32(dataplane.ListOuterDestination))
-	unknown := more(Message{})
-	unknown = appendAttribute(unknown, 77|mandatory, 0)
-	order.PutUint16(unknown[offsetLength:], uint16(len(unknown)))
+	continued := more(mapsock.Message{Lists: longSettings(dataplane.Settings{}).Lists[2:]})
+	binary.NativeEndian.PutUint32(continued[mapsock.HeaderSize+4:], 1<<16|uint32(dataplane.ListOuterDestination))
+	unknown := more(mapsock.Message{})
+	unknown = append(unknown, unknownMandatory...)
+	binary.NativeEndian.PutUint16(unknown, uint16(len(unknown)))
 	var tooMany [][]byte
 	for range maxParts + 3 {
-		tooMany = append(tooMany, more(Message{}))
+		tooMany = append(tooMany, more(mapsock.Message{}))
 	}
 	for _, test := range []struct {
 		name  string
@@ -102,31 +106,19 @@ func TestBrokenParts(t *testing.T) {
 	} {
 		s := serve(t, Options{})
 		before := s.engine.Settings()
-		m := s.monitor(t, HearOwn)
+		m, raw := s.connect(t, mapsock.HearOwn)
 		for i, part := range append(test.parts, b, b) {
-			if _, err := m.conn.Write(part); err != nil {
+			if _, err := raw.Write(part); err != nil {
 				t.Fatal(err)
 			}
-			answer := next(t, m, TypeSetSettings)
+			answer := next(t, m, mapsock.TypeSetSettings)
 			if last := i - len(test.parts); last == 0 && answer.Errno != test.want || last > 0 && answer.Errno != 0 {
 				t.Errorf("%s: message %d is answered %v", test.name, i, answer.Err())
-			} else if last < 0 && answer.Flags&FlagMore == 0 {
+			} else if last < 0 && answer.Flags&mapsock.FlagMore == 0 {
 				t.Errorf("%s: the answer to part %d does not say that it is one", test.name, i)
 			} else if last == 0 && !reflect.DeepEqual(s.engine.Settings(), before) {
 				t.Errorf("%s: some of the settings are in force", test.name)
 			}
 		}
-	}
-}
-
-// A list of another message cannot be continued by the first.
-func TestContinuedListAlone(t *testing.T) {
-	var m Message
-	if err := m.join(&Message{continues: true, Lists: make([]dataplane.AccessList, 1)}); !errors.Is(err, unix.EINVAL) {
-		t.Errorf("joined: %v", err)
-	}
-	m.Lists = []dataplane.AccessList{{Instance: 1}}
-	if err := parseList(&m, order.AppendUint32(order.AppendUint32(nil, listContinued), 2)); err == nil {
-		t.Error("a list continues that of another Instance-ID")
 	}
 }

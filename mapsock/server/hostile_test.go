@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +24,11 @@ import (
 	"loci/dataplane"
 	"loci/internal/testnet"
 	"loci/lisp"
+	"loci/mapsock"
 )
+
+// unknownMandatory is an attribute that no version knows, with a number.
+var unknownMandatory = binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, 4000|1<<15), 4), 0)
 
 // Whatever one client sends, it is answered, counted, and the next message of
 // another client works as before.
@@ -30,15 +36,15 @@ func TestBrokenDatagrams(t *testing.T) {
 	s := serve(t, Options{})
 	good := s.dial(t)
 	lying := mustAppend(t, nil, ask(t, 7, to("10.2.0.0/24", "192.0.2.2")))
-	order.PutUint16(lying, uint16(len(lying)+4))
-	version := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7})
-	version[offsetVersion] = 9
-	attribute := mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7})
-	attribute = append32(attribute, 4000|mandatory, 0)
-	order.PutUint16(attribute, uint16(len(attribute)))
-	event := mustAppend(t, nil, &Message{Type: TypeMissEID, Seq: 7, HasEID: true, Prefix: lisp.MustParsePrefix("10.2.0.1")})
-	long := make([]byte, MaxDatagram+8)
-	copy(long, mustAppend(t, nil, &Message{Type: TypeFlush, Seq: 7}))
+	binary.NativeEndian.PutUint16(lying, uint16(len(lying)+4))
+	version := mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeFlush, Seq: 7})
+	version[2] = 9
+	attribute := mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeFlush, Seq: 7})
+	attribute = append(attribute, unknownMandatory...)
+	binary.NativeEndian.PutUint16(attribute, uint16(len(attribute)))
+	event := mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeMissEID, Seq: 7, HasEID: true, Prefix: lisp.MustParsePrefix("10.2.0.1")})
+	long := make([]byte, mapsock.MaxDatagram+8)
+	copy(long, mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeFlush, Seq: 7}))
 	for _, test := range []struct {
 		name     string
 		datagram []byte
@@ -55,24 +61,24 @@ func TestBrokenDatagrams(t *testing.T) {
 		{"too long", long, 7, unix.EMSGSIZE},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			bad := s.monitor(t, HearOwn)
+			bad, raw := s.connect(t, mapsock.HearOwn)
 			before := s.server.Counters()["mapsock_refused_format_total"]
-			if _, err := bad.conn.Write(test.datagram); err != nil {
+			if _, err := raw.Write(test.datagram); err != nil {
 				t.Fatal(err)
 			}
 			got, err := bad.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Errno != test.want || got.Seq != test.seq || got.ErrorText == "" || got.Flags&FlagOwn == 0 {
+			if got.Errno != test.want || got.Seq != test.seq || got.ErrorText == "" || got.Flags&mapsock.FlagOwn == 0 {
 				t.Errorf("answer %s, want errno %d, seq %d", got, test.want, test.seq)
 			}
 			if after := s.server.Counters()["mapsock_refused_format_total"]; after != before+1 {
 				t.Errorf("counted %d times", after-before)
 			}
 			apply(t, good, to("10.2.0.0/24", "192.0.2.2"))
-			send(t, bad, &Message{Type: TypeGetSettings, Seq: 8})
-			if got := next(t, bad, TypeGetSettings); got.Errno != 0 {
+			send(t, bad, &mapsock.Message{Type: mapsock.TypeGetSettings, Seq: 8})
+			if got := next(t, bad, mapsock.TypeGetSettings); got.Errno != 0 {
 				t.Errorf("afterwards: %s", got)
 			}
 		})
@@ -83,21 +89,25 @@ func TestBrokenDatagrams(t *testing.T) {
 func TestRandomDatagrams(t *testing.T) {
 	s := serve(t, Options{})
 	random := rand.New(rand.NewPCG(1, 2))
-	bad := s.monitor(t, 0)
+	bad, raw := s.connect(t, 0)
 	go func() {
 		for {
-			if _, err := bad.Next(); err != nil && !errors.As(err, new(*FormatError)) {
+			if _, err := bad.Next(); err != nil && !errors.As(err, new(*mapsock.FormatError)) {
 				return
 			}
 		}
 	}()
+	various := []dataplane.Operation{
+		to("10.2.0.0/24", "192.0.2.2", "2001:db8::1"), own("10.1.0.0/24"), dataplane.PutLocatorState{RLOC: peerRLOC, State: dataplane.LocatorDown},
+		dataplane.SetSettings{Settings: s.engine.Settings()},
+	}
 	for range 1000 {
-		b := mustAppend(t, nil, full())
+		b := mustAppend(t, nil, ask(t, 1, various[random.IntN(len(various))]))
 		for range random.IntN(8) {
 			b[random.IntN(len(b))] = byte(random.Uint32())
 		}
 		b = append(b, b[:random.IntN(len(b))]...)
-		if _, err := bad.conn.Write(b); err != nil {
+		if _, err := raw.Write(b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +118,7 @@ func TestRandomDatagrams(t *testing.T) {
 // nobody else notices.
 func TestStoppedListenerLosesItsOwn(t *testing.T) {
 	s := serve(t, Options{Limits: Limits{QueueOctets: 64 << 10}})
-	stopped, awake, control := s.monitor(t, HearOperations), s.monitor(t, HearOperations), s.dial(t)
+	stopped, awake, control := s.monitor(t, mapsock.HearOperations), s.monitor(t, mapsock.HearOperations), s.dial(t)
 	const operations = 20000
 	for i := 0; i < operations; i += 100 {
 		var batch []dataplane.Operation
@@ -117,7 +127,7 @@ func TestStoppedListenerLosesItsOwn(t *testing.T) {
 		}
 		apply(t, control, batch...)
 		for range batch {
-			next(t, awake, TypeAdd)
+			next(t, awake, mapsock.TypeAdd)
 		}
 	}
 	got, lost, gaps := 0, uint64(0), 0
@@ -127,10 +137,10 @@ func TestStoppedListenerLosesItsOwn(t *testing.T) {
 			t.Fatalf("after %d messages, %d lost: %v", got, lost, err)
 		}
 		switch m.Type {
-		case TypeLost:
+		case mapsock.TypeLost:
 			lost += m.Lost
 			gaps++
-		case TypeAdd:
+		case mapsock.TypeAdd:
 			if want := got + int(lost); m.Prefix.String() != fmt.Sprintf("10.2.%d.%d/32", want>>8, want&255) {
 				t.Fatalf("message %d is %s: the loss was told at the wrong place", want, m)
 			}
@@ -141,22 +151,23 @@ func TestStoppedListenerLosesItsOwn(t *testing.T) {
 		t.Errorf("%d lost in %d gaps, %d counted", lost, gaps, s.server.Counters()["mapsock_messages_lost_total"])
 	}
 	apply(t, control, to("10.3.0.0/24", "192.0.2.2"))
-	next(t, stopped, TypeAdd)
+	next(t, stopped, mapsock.TypeAdd)
 }
 
 // A client that asks and does not read its answers is not read any more; memory
 // stays bounded, and others go on.
 func TestFloodWithoutReading(t *testing.T) {
 	s := serve(t, Options{Limits: Limits{QueueOctets: 64 << 10}})
-	flood, control := s.monitor(t, HearOwn), s.dial(t)
+	_, raw := s.connect(t, mapsock.HearOwn)
+	control := s.dial(t)
 	var b []byte
 	for i := range 500 {
-		b = mustAppend(t, b, &Message{Type: TypeGetCounters, Seq: uint32(i)})
+		b = mustAppend(t, b, &mapsock.Message{Type: mapsock.TypeGetCounters, Seq: uint32(i)})
 	}
-	_ = flood.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+	_ = raw.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 	written := 0
 	for ; written < 1000; written++ {
-		if _, err := flood.conn.Write(b); err != nil {
+		if _, err := raw.Write(b); err != nil {
 			break
 		}
 	}
@@ -179,8 +190,8 @@ func TestFloodWithoutReading(t *testing.T) {
 func TestStoppedDumpIsCutOff(t *testing.T) {
 	s := serve(t, Options{Limits: Limits{DumpPatience: 50 * time.Millisecond}})
 	fill(t, s, 20000)
-	c, control := s.monitor(t, HearOwn), s.dial(t)
-	send(t, c, &Message{Type: TypeDump})
+	c, control := s.monitor(t, mapsock.HearOwn), s.dial(t)
+	send(t, c, &mapsock.Message{Type: mapsock.TypeDump})
 	for deadline := time.Now().Add(patience); s.server.Counters()["mapsock_clients_cut_total"] == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it is still connected")
@@ -198,10 +209,10 @@ func TestStoppedDumpIsCutOff(t *testing.T) {
 func TestHalfOpen(t *testing.T) {
 	s := serve(t, Options{})
 	fill(t, s, 5000)
-	c := s.monitor(t, HearOwn)
-	send(t, c, &Message{Type: TypeGetSettings, Seq: 1})
-	send(t, c, &Message{Type: TypeDump, Seq: 2})
-	if err := c.conn.CloseWrite(); err != nil {
+	c, raw := s.connect(t, mapsock.HearOwn)
+	send(t, c, &mapsock.Message{Type: mapsock.TypeGetSettings, Seq: 1})
+	send(t, c, &mapsock.Message{Type: mapsock.TypeDump, Seq: 2})
+	if err := raw.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	counts := map[uint32]int{}
@@ -224,10 +235,10 @@ func TestTooManyClients(t *testing.T) {
 	s := serve(t, Options{Limits: Limits{Writers: 2}})
 	first := s.dial(t)
 	s.dial(t)
-	if _, err := Dial(s.path); !errors.Is(err, unix.EUSERS) {
+	if _, err := mapsock.Dial(s.path); !errors.Is(err, unix.EUSERS) {
 		t.Errorf("the third client: %v", err)
 	}
-	if _, err := DialMonitor(s.path, 0); !errors.Is(err, unix.EUSERS) {
+	if _, err := mapsock.DialMonitor(s.path, 0); !errors.Is(err, unix.EUSERS) {
 		t.Errorf("the third client, a monitor: %v", err)
 	}
 	if got := s.server.Counters()["mapsock_clients_refused_total"]; got != 2 {
@@ -235,7 +246,7 @@ func TestTooManyClients(t *testing.T) {
 	}
 	_ = first.Close()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		c, err := Dial(s.path)
+		c, err := mapsock.Dial(s.path)
 		if err == nil {
 			_ = c.Close()
 			break
@@ -253,11 +264,11 @@ func TestNothingIsLeft(t *testing.T) {
 	s.dial(t)
 	before := runtime.NumGoroutine()
 	for range 50 {
-		c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: s.path, Net: network})
+		c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.path, Net: "unixpacket"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.Write(mustAppend(t, nil, &Message{Type: TypeDump}))
+		_, _ = c.Write(mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeDump}))
 		_ = c.Close()
 	}
 	for deadline := time.Now().Add(patience); s.server.Counters()["mapsock_clients"] > 1 || runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
@@ -280,7 +291,7 @@ func TestMain(m *testing.M) {
 
 // actAsReader tries everything that a reader may and may not.
 func actAsReader(path string) string {
-	c, err := Dial(path)
+	c, err := mapsock.Dial(path)
 	if err != nil {
 		return "dial: " + err.Error()
 	}
@@ -293,7 +304,7 @@ func actAsReader(path string) string {
 	} {
 		refused = append(refused, fmt.Sprint(errors.Is(errors.Join(c.Apply(operation)...), unix.EPERM)))
 	}
-	_, err = c.ask(&Message{Type: TypeDetach})
+	err = c.Detach(context.Background())
 	return fmt.Sprintf("reads %v, is refused %s %v", readable, strings.Join(refused, " "), errors.Is(err, unix.EPERM))
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // Reads: get, dumps, settings and counters. They hold no lock of the server and
 // answer the asker alone; a get also those who listen to reads.
@@ -15,30 +15,31 @@ import (
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // get answers with the entry of exactly that EID-Prefix, or, without a mask, with
 // the longest that covers the EID; where both tables have it, with the Database's.
-func (c *session) get(m *Message) error {
+func (c *session) get(m *mapsock.Message) error {
 	if !m.HasEID {
-		return refusal(unix.EINVAL, "get without EID")
+		return mapsock.Refusef(unix.EINVAL, "get without EID")
 	}
 	if !c.room() {
-		return refusal(unix.ESHUTDOWN, "the session ends")
+		return mapsock.Refusef(unix.ESHUTDOWN, "the session ends")
 	}
-	var answer Message
+	var answer mapsock.Message
 	found := -1
-	if m.database() {
+	if m.Flags.Database() {
 		found = c.server.getDatabase(m, &answer)
 	}
-	if m.cache() {
+	if m.Flags.MapCache() {
 		c.server.getMapping(m, &answer, found)
 	}
 	if answer.Type == 0 {
-		return refusal(unix.ESRCH, "%s is not there", m.Prefix)
+		return mapsock.Refusef(unix.ESRCH, "%s is not there", m.Prefix)
 	}
 	answer.Seq = m.Seq
-	answer.Flags |= m.Flags & FlagAll
+	answer.Flags |= m.Flags & mapsock.FlagAll
 	if err := c.reply(&answer); err != nil {
 		return err
 	}
@@ -47,19 +48,19 @@ func (c *session) get(m *Message) error {
 }
 
 // tellRead tells those who listen to reads what another was answered.
-func (s *Server) tellRead(answer *Message, asker *session) {
-	if !s.heard(HearReads, asker) {
+func (s *Server) tellRead(answer *mapsock.Message, asker *session) {
+	if !s.heard(mapsock.HearReads, asker) {
 		return
 	}
-	answer.Flags &^= FlagOwn
+	answer.Flags &^= mapsock.FlagOwn
 	if b, err := answer.Append(nil); err == nil {
-		few := s.tell(b, 1, HearReads, asker)
+		few := s.tell(b, 1, mapsock.HearReads, asker)
 		few.flush()
 	}
 }
 
 // getDatabase finds a Database entry and returns its mask length, -1 for none.
-func (s *Server) getDatabase(m, answer *Message) int {
+func (s *Server) getDatabase(m, answer *mapsock.Message) int {
 	var best dataplane.DatabaseEntry
 	found := -1
 	for entry := range s.plane.Database() {
@@ -69,24 +70,24 @@ func (s *Server) getDatabase(m, answer *Message) int {
 		}
 	}
 	if found >= 0 {
-		answer.Reset(TypeGet)
-		answer.setDatabase(&best, s.plane.Settings().LocalRLOCs)
-		answer.describeInterfaces(interfaceMTUs())
+		answer.Reset(mapsock.TypeGet)
+		answer.SetDatabase(&best, s.plane.Settings().LocalRLOCs)
+		describeInterfaces(answer, interfaceMTUs())
 	}
 	return found
 }
 
 // getMapping finds a map-cache entry that is longer than what was found already.
-func (s *Server) getMapping(m, answer *Message, found int) {
+func (s *Server) getMapping(m, answer *mapsock.Message, found int) {
 	for bits := m.Prefix.Bits(); bits > found; bits-- {
 		prefix, err := lisp.PrefixFrom(m.Prefix.Instance(), m.Prefix.EID(), bits)
 		if err != nil {
 			continue // a name that is cut inside an octet
 		}
 		if entry, ok := s.plane.Mapping(prefix); ok {
-			answer.Reset(TypeGet)
-			answer.setMapping(&entry)
-			answer.setUsage(entry.Usage)
+			answer.Reset(mapsock.TypeGet)
+			answer.SetMapping(&entry)
+			answer.SetUsage(entry.Usage)
 			s.paths.describe(answer)
 			return
 		}
@@ -97,31 +98,30 @@ func (s *Server) getMapping(m, answer *Message, found int) {
 }
 
 // state answers with the settings or the counters.
-func (c *session) state(m *Message) error {
+func (c *session) state(m *mapsock.Message) error {
 	if !c.room() {
-		return refusal(unix.ESHUTDOWN, "the session ends")
+		return mapsock.Refusef(unix.ESHUTDOWN, "the session ends")
 	}
-	if m.Type == TypeGetSettings {
-		m.setSettings(c.server.plane.Settings())
+	if m.Type == mapsock.TypeGetSettings {
+		m.SetSettings(c.server.plane.Settings())
 		return c.replyWith(m, m.AppendParts)
 	}
-	counters := c.server.allCounters()
-	if m.Flags&FlagSince != 0 {
-		counters = since(counters, c.server.zeroed.Load())
+	m.SetCounters(c.server.allCounters())
+	if before := c.server.zeroed.Load(); before != nil && m.Flags&mapsock.FlagSince != 0 {
+		since(m.Counts, *before)
 	}
-	m.setCounters(counters)
 	return c.reply(m)
 }
 
 // dump begins to stream a table. It runs beside everything else: the client's other
 // requests are answered meanwhile, and its speed is the client's.
-func (c *session) dump(m *Message) error {
+func (c *session) dump(m *mapsock.Message) error {
 	if c.dumping.Swap(true) {
-		return refusal(unix.EBUSY, "one dump at a time for each client")
+		return mapsock.Refusef(unix.EBUSY, "one dump at a time for each client")
 	}
 	if !c.writer && !c.server.beginReaderDump() {
 		c.dumping.Store(false)
-		return refusal(unix.EBUSY, "too many dumps at a time")
+		return mapsock.Refusef(unix.EBUSY, "too many dumps at a time")
 	}
 	request := *m
 	request.Locators = nil // they are the session's
@@ -178,8 +178,8 @@ func (s *Server) beginReaderDump() bool {
 // only one, so that a dump costs no memory and holds up nobody.
 type dumper struct {
 	session  *session
-	request  Message
-	message  Message
+	request  mapsock.Message
+	message  mapsock.Message
 	datagram []byte
 	entries  uint64
 	err      error
@@ -188,20 +188,20 @@ type dumper struct {
 }
 
 func (d *dumper) run() {
-	d.datagram = make([]byte, 0, MaxDatagram)
+	d.datagram = make([]byte, 0, mapsock.MaxDatagram)
 	plane := d.session.server.plane
 	switch d.request.Type {
-	case TypeDumpLocatorStates:
+	case mapsock.TypeDumpLocatorStates:
 		d.locatorStates(plane)
 		return
-	case TypeDumpHeard:
+	case mapsock.TypeDumpHeard:
 		d.heard(plane)
 		return
 	}
-	if d.request.database() {
+	if d.request.Flags.Database() {
 		d.database(plane)
 	}
-	if d.request.cache() && d.err == nil {
+	if d.request.Flags.MapCache() && d.err == nil {
 		d.mappings(plane)
 	}
 }
@@ -209,7 +209,7 @@ func (d *dumper) run() {
 func (d *dumper) locatorStates(plane dataplane.Plane) {
 	for rloc, state := range plane.LocatorStates() {
 		d.message.Reset(d.request.Type)
-		d.message.setLocatorState(rloc, state)
+		d.message.SetLocatorState(rloc, state)
 		if !d.put() {
 			return
 		}
@@ -224,9 +224,9 @@ func (d *dumper) heard(plane dataplane.Plane) {
 	}
 	for rloc, at := range reporter.Sources() {
 		d.message.Reset(d.request.Type)
-		d.message.Locators = append(d.message.Locators, Locator{Locator: lisp.Locator{RLOC: rloc, Reachable: true}})
+		d.message.Locators = append(d.message.Locators, mapsock.Locator{Locator: lisp.Locator{RLOC: rloc, Reachable: true}})
 		d.message.Usage.LastUsedAt = at
-		d.message.Mark(AttributeLastUsed)
+		d.message.Mark(mapsock.AttributeLastUsed)
 		if !d.put() {
 			return
 		}
@@ -240,8 +240,8 @@ func (d *dumper) database(plane dataplane.Plane) {
 			continue
 		}
 		d.message.Reset(d.request.Type)
-		d.message.setDatabase(&entry, local)
-		d.message.describeInterfaces(mtus)
+		d.message.SetDatabase(&entry, local)
+		describeInterfaces(&d.message, mtus)
 		if !d.put() {
 			return
 		}
@@ -254,8 +254,8 @@ func (d *dumper) mappings(plane dataplane.Plane) {
 			continue
 		}
 		d.message.Reset(d.request.Type)
-		d.message.setMapping(&entry)
-		d.message.setUsage(entry.Usage)
+		d.message.SetMapping(&entry)
+		d.message.SetUsage(entry.Usage)
 		d.session.server.paths.describe(&d.message)
 		if !d.put() {
 			return
@@ -265,20 +265,20 @@ func (d *dumper) mappings(plane dataplane.Plane) {
 
 // wants reports whether an entry is in the Instance-ID that was asked for.
 func (d *dumper) wants(prefix lisp.Prefix) bool {
-	return !d.request.Has(AttributeInstance) || d.request.Instance == prefix.Instance()
+	return !d.request.Has(mapsock.AttributeInstance) || d.request.Instance == prefix.Instance()
 }
 
 // put adds the message to the datagram, which goes out when it is full.
 func (d *dumper) put() bool {
 	m := &d.message
-	m.Flags |= FlagMore | FlagOwn
+	m.Flags |= mapsock.FlagMore | mapsock.FlagOwn
 	m.PID, m.Seq = d.session.pid, d.request.Seq
 	full, err := m.Append(d.datagram)
 	if err != nil {
 		d.err = err
 		return false
 	}
-	if len(full) > MaxDatagram-HeaderSize {
+	if len(full) > mapsock.MaxDatagram-mapsock.HeaderSize {
 		added := len(full) - len(d.datagram)
 		if !d.write() {
 			return false
@@ -295,7 +295,7 @@ func (d *dumper) put() bool {
 func (d *dumper) write() bool {
 	c := d.session
 	if !c.writeBefore(time.Now().Add(c.server.limits.DumpPatience)) {
-		d.err = refusal(unix.ESHUTDOWN, "the session ends")
+		d.err = mapsock.Refusef(unix.ESHUTDOWN, "the session ends")
 		return false
 	}
 	_, d.err = c.conn.Write(d.datagram)
@@ -319,20 +319,45 @@ func (d *dumper) write() bool {
 func (d *dumper) finish() {
 	c, m := d.session, &d.message
 	m.Reset(d.request.Type)
-	m.Flags = d.request.Flags | FlagOwn
+	m.Flags = d.request.Flags | mapsock.FlagOwn
 	m.PID, m.Seq, m.Count = c.pid, d.request.Seq, d.entries
-	m.Mark(AttributeCount)
+	m.Mark(mapsock.AttributeCount)
 	if d.err != nil {
-		m.fail(d.err)
+		m.SetError(d.err)
 	} else {
-		m.Flags |= FlagDone
+		m.Flags |= mapsock.FlagDone
 	}
 	b, err := m.Append(d.datagram)
-	if err != nil || len(b) > MaxDatagram {
+	if err != nil || len(b) > mapsock.MaxDatagram {
 		return
 	}
 	d.datagram = b
 	if d.write() {
 		c.writeBefore(time.Time{})
 	}
+}
+
+// pathStates answers with what is known of the locators of a message.
+func (c *session) pathStates(m *mapsock.Message) error {
+	if len(m.Locators) == 0 {
+		return mapsock.Refusef(unix.EINVAL, "want locators to tell of")
+	}
+	if !c.room() {
+		return mapsock.Refusef(unix.ESHUTDOWN, "the session ends")
+	}
+	mtus, tellsMTUs := c.server.plane.(dataplane.PathReporter)
+	echoes, tellsEchoes := c.server.plane.(dataplane.EchoReporter)
+	for i := range m.Locators {
+		p := mapsock.PathState{RLOC: m.Locators[i].RLOC}
+		if tellsMTUs {
+			p.MTU, p.Learnt = mtus.PathMTU(p.RLOC)
+		}
+		if tellsEchoes {
+			p.Echo = echoes.EchoNonce(p.RLOC)
+		}
+		m.Paths = append(m.Paths, p)
+	}
+	m.Locators = m.Locators[:0]
+	m.Mark(mapsock.AttributePath)
+	return c.reply(m)
 }

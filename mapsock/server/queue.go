@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // What waits to be sent to one client. Nobody waits for a place in it: what does not
 // fit is lost, counted, and told as soon as the client has read the rest. Only the
 // client's own requests wait, so that its answers find room.
 
-import "sync"
+import (
+	"sync"
+
+	"loci/mapsock"
+)
 
 // queue holds messages in order. Buffers are shared between the queues of all
 // clients and never changed.
@@ -114,13 +118,13 @@ func (q *queue) take(datagram []byte) []byte {
 	}
 	for len(q.buffers) > 0 {
 		next := q.next()
-		if len(datagram)+len(next) > MaxDatagram {
+		if len(datagram)+len(next) > mapsock.MaxDatagram {
 			break
 		}
 		datagram = append(datagram, next...)
 		q.drop(len(next))
 	}
-	if len(q.buffers) == 0 && q.lost > 0 && len(datagram)+lostSize <= MaxDatagram {
+	if len(q.buffers) == 0 && q.lost > 0 && len(datagram)+lostSize <= mapsock.MaxDatagram {
 		datagram = appendLost(datagram, q.lost)
 		q.lost = 0
 	}
@@ -131,7 +135,7 @@ func (q *queue) take(datagram []byte) []byte {
 // next is the first message.
 func (q *queue) next() []byte {
 	b := q.buffers[0][q.first:]
-	return b[:order.Uint16(b)]
+	return b[:mapsock.LengthOf(b)]
 }
 
 // drop removes the first message, of so many octets.
@@ -167,13 +171,21 @@ func (q *queue) end() {
 	q.rouse()
 }
 
-// lostSize is the length of the message that appendLost writes.
-const lostSize = HeaderSize + attributeHeaderSize + 8
+// lostSize is the length of the message that appendLost writes: a header and the attribute LOST.
+const lostSize = mapsock.HeaderSize + 4 + 8
 
 // appendLost says how many messages the client has lost.
 func appendLost(b []byte, messages uint64) []byte {
-	m := Message{Type: TypeLost, Lost: messages}
-	m.Mark(AttributeLost)
+	m := mapsock.Message{Type: mapsock.TypeLost, Lost: messages}
+	m.Mark(mapsock.AttributeLost)
 	b, _ = m.Append(b) // it always fits
 	return b
+}
+
+// messagesIn counts messages that stand one behind the other.
+func messagesIn(b []byte) (messages int) {
+	for ; len(b) > 0; messages++ {
+		b = b[mapsock.LengthOf(b):]
+	}
+	return messages
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
 	"testing"
 
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // Events are told in their order, also those of which there are two kinds of hearers, and
 // those that are told apart from the others.
 func TestEventsKeepTheirOrder(t *testing.T) {
 	s := serve(t, Options{})
-	m := s.monitor(t, HearEvents)
+	m := s.monitor(t, mapsock.HearEvents)
 	ended := func(prefix string) dataplane.Event { return dataplane.Expired{Prefix: lisp.MustParsePrefix(prefix)} }
 	events := []dataplane.Event{
 		dataplane.MTUChanged{RLOC: peerRLOC, MTU: 1400}, ended("10.2.0.0/24"),
@@ -25,7 +26,7 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 		more <- event
 	}
 	s.server.carry(events[0], more, &outgoing{})
-	for i, want := range []Type{TypeMTU, TypeDelete, TypeMissEID, TypeDelete, TypeMTU} {
+	for i, want := range []mapsock.Type{mapsock.TypeMTU, mapsock.TypeDelete, mapsock.TypeMissEID, mapsock.TypeDelete, mapsock.TypeMTU} {
 		got := next(t, m, want)
 		if event, _ := got.Event(); i != 2 && event != events[i] {
 			t.Errorf("event %d is %+v, want %+v", i, event, events[i])
@@ -41,28 +42,28 @@ func TestHandedPacketsGoToOne(t *testing.T) {
 	settings := s.engine.Settings()
 	settings.MissPolicy, settings.MissForm = dataplane.MissHandOver, dataplane.MissFormPacket
 	apply(t, s.engine, dataplane.SetSettings{Settings: settings})
-	listen := func(hearing Hearing, form Type) *Monitor {
+	listen := func(hearing mapsock.Hearing, form mapsock.Type) *mapsock.Monitor {
 		m := s.monitor(t, 0)
-		ask := &Message{Type: TypeListen, Hearing: hearing, MissForm: form}
-		ask.Mark(AttributeListen, AttributeMissForm)
+		ask := &mapsock.Message{Type: mapsock.TypeListen, Hearing: hearing, MissForm: form}
+		ask.Mark(mapsock.AttributeListen, mapsock.AttributeMissForm)
 		send(t, m, ask)
-		if got := next(t, m, TypeListen); got.Hearing != hearing || got.MissForm != form {
+		if got := next(t, m, mapsock.TypeListen); got.Hearing != hearing || got.MissForm != form {
 			t.Fatalf("%s", got)
 		}
 		return m
 	}
-	first, last := listen(HearEvents|HearPackets, TypeMissPacket), listen(HearEvents|HearPackets, TypeMissPacket)
-	eids, headers := listen(HearEvents, TypeMissEID), listen(HearEvents, TypeMissHeader)
+	first, last := listen(mapsock.HearEvents|mapsock.HearPackets, mapsock.TypeMissPacket), listen(mapsock.HearEvents|mapsock.HearPackets, mapsock.TypeMissPacket)
+	eids, headers := listen(mapsock.HearEvents, mapsock.TypeMissEID), listen(mapsock.HearEvents, mapsock.TypeMissHeader)
 	s.engine.Send("site0", packetTo("10.2.0.1"))
 	s.engine.Send("site0", packetTo("10.2.0.2"))
 	for _, c := range []struct {
-		m      *Monitor
-		kind   Type
+		m      *mapsock.Monitor
+		kind   mapsock.Type
 		handed bool
-	}{{first, TypeMissPacket, false}, {last, TypeMissPacket, true}, {eids, TypeMissEID, false}, {headers, TypeMissHeader, false}} {
+	}{{first, mapsock.TypeMissPacket, false}, {last, mapsock.TypeMissPacket, true}, {eids, mapsock.TypeMissEID, false}, {headers, mapsock.TypeMissHeader, false}} {
 		for _, to := range []string{"10.2.0.1", "10.2.0.2"} { // each once
 			got := next(t, c.m, c.kind)
-			if got.Prefix.EID().String() != to || got.Flags&FlagHanded != 0 != c.handed {
+			if got.Prefix.EID().String() != to || got.Flags&mapsock.FlagHanded != 0 != c.handed {
 				t.Errorf("%s, handed %v, want %s", got, c.handed, to)
 			}
 		}

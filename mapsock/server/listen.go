@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // The socket in the file system: made with its owner, group and mode before anyone
 // can connect, in the place of one that nobody serves any more.
@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is SOCK_SEQPACKET on a Unix socket: datagrams, in order, with a peer that
+// unixPacket is SOCK_SEQPACKET on a Unix socket: datagrams, in order, with a peer that
 // is known and an end that is noticed.
-const network = "unixpacket"
+const unixPacket = "unixpacket"
 
 // DefaultMode lets owner and group connect. All of them may read; who may write is
 // decided by Options.Writers.
@@ -47,7 +47,7 @@ func Listen(path string, access Access) (*Listener, error) {
 	if err := vacant(path); err != nil {
 		return nil, err
 	}
-	made, err := (&net.ListenConfig{Control: closed}).Listen(context.Background(), network, path)
+	made, err := (&net.ListenConfig{Control: closed}).Listen(context.Background(), unixPacket, path)
 	if err != nil {
 		return nil, fmt.Errorf("mapping socket: %w", err)
 	}
@@ -80,7 +80,7 @@ func vacant(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("mapping socket %s: there is a file of that name that is no socket", path)
 	}
-	if c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network}); err == nil {
+	if c, err := net.DialUnix(unixPacket, nil, &net.UnixAddr{Name: path, Net: unixPacket}); err == nil {
 		_ = c.Close() // it was only to see whether someone answers
 		return fmt.Errorf("mapping socket %s: another process serves it", path)
 	}

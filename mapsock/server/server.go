@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 // Server: an engine offered on mapping sockets. It admits clients and counts what goes
 // wrong. What one client asks is in session.go, its writes in operations.go, its reads
@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/mapsock"
 )
 
 // Limits bound what clients can cost. Zero values stand for the defaults.
@@ -83,7 +84,7 @@ type Server struct {
 	takers atomic.Uint64 // numbers those who ask for packets
 	paths  paths
 
-	zeroed atomic.Pointer[dataplane.Counters] // as they were when they were zeroed; nil: never
+	zeroed atomic.Pointer[[]mapsock.Count] // the counters as they were when they were zeroed; nil: never
 
 	mu        sync.Mutex
 	closed    bool
@@ -102,9 +103,9 @@ type serverCounters struct {
 	clients, clientsRefused, messages, messagesLost, operations, refusedFormat, refusedPermission, refusedBusy, clientsCut, packetsUnclaimed atomic.Uint64
 }
 
-// NewServer makes a server of an engine and begins to read its events, which nobody
+// New makes a server of an engine and begins to read its events, which nobody
 // else may read from then on: Plane gives them to the process itself.
-func NewServer(plane dataplane.Plane, o Options) *Server {
+func New(plane dataplane.Plane, o Options) *Server {
 	limits := o.Limits.withDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
@@ -201,8 +202,8 @@ func (s *Server) admit(accepted *net.UnixConn) {
 	c := newSession(s, conn, peer)
 	if !s.enter(c) {
 		s.counters.clientsRefused.Add(1)
-		m := Message{Type: TypeListen, PID: peer.Pid, Errno: unix.EUSERS, ErrorText: "too many clients"}
-		m.Mark(AttributeError)
+		m := mapsock.Message{Type: mapsock.TypeListen, PID: peer.Pid, Errno: unix.EUSERS, ErrorText: "too many clients"}
+		m.Mark(mapsock.AttributeError)
 		if b, err := m.Append(nil); err == nil {
 			_ = conn.writeAtOnce(b) // the buffer of a new connection has room
 		}
@@ -239,7 +240,7 @@ func (s *Server) leave(c *session) {
 }
 
 // heard reports whether a client other than one listens to something.
-func (s *Server) heard(what Hearing, except *session) bool {
+func (s *Server) heard(what mapsock.Hearing, except *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
@@ -252,7 +253,7 @@ func (s *Server) heard(what Hearing, except *session) bool {
 
 // tell puts messages in the queues of those who listen to them. The caller sends them
 // to the few that it returns.
-func (s *Server) tell(b []byte, messages int, what Hearing, except *session) (few fewSessions) {
+func (s *Server) tell(b []byte, messages int, what mapsock.Hearing, except *session) (few fewSessions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	listeners := 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mapsock
+package server
 
 import (
 	"sync"
@@ -11,6 +11,7 @@ import (
 	"loci/dataplane/conformance"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/mapsock"
 )
 
 // An engine behind a socket is an engine as any other.
@@ -43,7 +44,7 @@ func remote(t testing.TB, s *Server) dataplane.Plane {
 		t.Fatal(err)
 	}
 	go s.Serve(l) // ends with the server
-	c, err := Dial(path)
+	c, err := mapsock.Dial(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func newHarness(t testing.TB, front func(testing.TB, *Server) dataplane.Plane) *
 		Now: h.clock, Emit: h.emit, Mappings: mappingLimit,
 		PathMTU: func(lisp.RLOC) int { return conformance.PathMTU },
 	})
-	s := NewServer(h.engine, Options{Now: h.clock})
+	s := New(h.engine, Options{Now: h.clock})
 	t.Cleanup(func() { _ = s.Close() })
 	h.plane = front(t, s)
 	return h
