@@ -58,8 +58,8 @@ func (w *world) startDying() {
 	}
 }
 
-// prepareDeath chooses the two sites, and gives their mappings a TTL that outlives what follows. So do the sites whose
-// EID-Prefixes lie within theirs: all records of a Map-Reply have the shortest of their TTLs (RFC 9301 s.5.5). What goes to the
+// prepareDeath chooses the two sites, and gives their mappings a TTL that outlives what follows, and those of sites whose
+// EID-Prefixes overlap theirs: all records of a Map-Reply have the shortest of their TTLs (RFC 9301 s.5.5). What goes to the
 // other site must come back by the same tunnel router: another one would not know that it did.
 func (w *world) prepareDeath() {
 	for range 50 {
@@ -70,7 +70,7 @@ func (w *world) prepareDeath() {
 		}
 		w.dying = dying{site: p.site, toSite: to, toOther: &flow{from: p.site.xtrs[0], source: to.to, to: to.source, destination: to.from.site}}
 		for _, s := range w.sites {
-			if s.liesWithin(p.site) || s.liesWithin(to.from.site) {
+			if s.overlaps(p.site) || s.overlaps(to.from.site) {
 				s.ttlMinutes = dyingTTLMinutes
 				s.configure()
 			}
@@ -81,9 +81,12 @@ func (w *world) prepareDeath() {
 	}
 }
 
-// liesWithin reports whether an EID-Prefix of the site is one of the other site, or lies within one.
-func (s *site) liesWithin(other *site) bool {
-	return slices.ContainsFunc(s.prefixes, func(p *sitePrefix) bool { return other.contains(p.prefix) })
+// overlaps reports whether an EID-Prefix of one site covers one of the other, or is the same.
+func (s *site) overlaps(other *site) bool {
+	within := func(a, b *site) bool {
+		return slices.ContainsFunc(a.prefixes, func(p *sitePrefix) bool { return b.contains(p.prefix) })
+	}
+	return within(s, other) || within(other, s)
 }
 
 // mayDie leaves sites with siblings to siblings.go.
