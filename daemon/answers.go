@@ -17,6 +17,7 @@ import (
 	"loci/config"
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/hostnet"
 	"loci/dataplane"
 	"loci/internal/version"
 	"loci/lisp"
@@ -42,7 +43,7 @@ func (d *daemon) status(ctx context.Context) (api.Status, error) {
 	p := d.plan.Load()
 	s := api.Status{
 		Version: version.String, PID: os.Getpid(), StartedAt: d.startedAt, Ready: d.ready.Load(), Roles: roles(p.config),
-		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: slices.Concat(p.warnings, d.hostWarnings(), d.planeWarnings(), d.store.warnings()), Waiting: p.waiting(),
+		ConfigFile: d.options.ConfigFile, Missing: d.missing, LocalRLOCs: p.control.LocalRLOCs, Warnings: slices.Concat(p.warnings, d.hostWarnings(), d.planeWarnings(), d.store.Warnings()), Waiting: p.waiting(),
 	}
 	if d.plane != nil {
 		s.Engine = "kernel"
@@ -166,8 +167,8 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 		count(e.Mapping.Locators, false)
 	}
 	for _, own := range d.plan.Load().own {
-		if states[own.rloc] != nil {
-			states[own.rloc].Reason, states[own.rloc].ChangedAt = string(own.reason), timeOrNil(own.changedAt)
+		if states[own.RLOC] != nil {
+			states[own.RLOC].Reason, states[own.RLOC].ChangedAt = string(own.Reason), timeOrNil(own.ChangedAt)
 		}
 	}
 	d.addPaths(states)
@@ -184,7 +185,7 @@ func (d *daemon) locators(ctx context.Context) ([]api.LocatorState, error) {
 // addPaths adds what the data plane knows of the ways to remote locators.
 func (d *daemon) addPaths(states map[lisp.RLOC]*api.LocatorState) {
 	if remote, ok := d.engine.(*remotePlane); ok {
-		remote.addPaths(states)
+		addRemotePaths(remote, states)
 		return
 	}
 	paths, tellsPaths := d.engine.(dataplane.PathReporter)
@@ -198,6 +199,21 @@ func (d *daemon) addPaths(states map[lisp.RLOC]*api.LocatorState) {
 		}
 		if tellsEchoes {
 			state.EchoNonce = echoDocument(echoes.EchoNonce(rloc))
+		}
+	}
+}
+
+// addRemotePaths is addPaths where the data plane is another process's.
+func addRemotePaths(plane *remotePlane, states map[lisp.RLOC]*api.LocatorState) {
+	var remote []lisp.RLOC
+	for rloc, state := range states {
+		if !state.Local {
+			remote = append(remote, rloc)
+		}
+	}
+	for _, path := range plane.pathStates(remote) {
+		if state := states[path.RLOC]; state != nil {
+			state.PathMTU, state.MTULearnt, state.EchoNonce = path.MTU, path.Learnt, echoDocument(path.Echo)
 		}
 	}
 }
@@ -278,18 +294,19 @@ func (d *daemon) counters(ctx context.Context) (api.Counters, error) {
 		return api.Counters{}, err
 	}
 	c := api.Counters{Control: totals}
-	c.Control["control_queue_full_total"] = d.sockets.dropped.Load()
-	c.Control["control_message_unsent_total"] = d.sockets.unsent.Load()
+	c.Control["control_queue_full_total"] = d.sockets.Dropped()
+	c.Control["control_message_unsent_total"] = d.sockets.Unsent()
 	d.addTurns(&c)
 	if d.store != nil {
-		c.Control["journal_octets_total"] = d.store.written.Load()
-		c.Control["journal_pieces_lost_total"] = d.store.lost.Load()
-		c.Control["journal_writes_failed_total"] = d.store.failed.Load()
-		c.Control["journal_slowest_write_nanoseconds"] = uint64(d.store.slowest.Load())
+		journal := d.store.Stats()
+		c.Control["journal_octets_total"] = journal.Written
+		c.Control["journal_pieces_lost_total"] = journal.Lost
+		c.Control["journal_writes_failed_total"] = journal.Failed
+		c.Control["journal_slowest_write_nanoseconds"] = uint64(journal.SlowestWrite)
 	}
 	if lost := d.newsLost.Load(); lost != nil {
 		c.Control["interface_news_lost_total"] = lost.Load()
-		c.Control["reverse_path_filtered_packets_total"] = filteredPackets()
+		c.Control["reverse_path_filtered_packets_total"] = hostnet.FilteredPackets()
 	}
 	if d.worker != nil {
 		c.Control["handed_packets_total"] = d.loop.handed.taken.Load()

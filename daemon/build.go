@@ -15,6 +15,7 @@ import (
 
 	"loci/config"
 	"loci/control"
+	"loci/daemon/hostnet"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -24,7 +25,6 @@ type plan struct {
 	config   *config.Config
 	control  control.Config
 	settings dataplane.Settings
-	routes   policyRoutes
 	warnings []string
 	// waits are what the configuration names and the host does not have yet; each is
 	// used when it comes.
@@ -34,10 +34,10 @@ type plan struct {
 	// choices are the own RLOCs, by family, between which other sites choose by a
 	// locator-set, or this router when it sends.
 	choices     [][]lisp.RLOC
-	host        localHost // what the plan was made from
-	own         []ownRLOC
+	host        hostnet.Host // what the plan was made from
+	own         []hostnet.OwnRLOC
 	interfaces  []dataplane.Interface // also those that the data plane does not watch now
-	rlocChanges []rlocChange
+	rlocChanges []hostnet.RLOCChange
 }
 
 // hostWait is something that the host does not have yet.
@@ -49,6 +49,15 @@ type hostWait struct {
 // waitsForRLOC reports that packets can be neither sent nor received yet.
 func (p plan) waitsForRLOC() bool {
 	return p.config.UsesDataPlane() && len(p.settings.LocalRLOCs) == 0
+}
+
+// waiting is what the host does not have yet, in words.
+func (p plan) waiting() []string {
+	words := []string{}
+	for _, w := range p.waits {
+		words = append(words, w.problem.Error())
+	}
+	return words
 }
 
 // databaseStep leaves room for EID-Prefixes that a reload adds.
@@ -70,7 +79,7 @@ func (p plan) mappingLimit() int {
 // planner collects problems while it makes a plan.
 type planner struct {
 	config   *config.Config
-	host     localHost
+	host     hostnet.Host
 	problems []error
 	waits    []hostWait
 	choices  [][]lisp.RLOC
@@ -78,7 +87,7 @@ type planner struct {
 }
 
 // makePlan reports every problem it finds, not only the first.
-func makePlan(c *config.Config, host localHost) (plan, error) {
+func makePlan(c *config.Config, host hostnet.Host) (plan, error) {
 	p := &planner{config: c, host: host, chosen: map[string]bool{}}
 	made := plan{config: c}
 	made.interfaces = p.interfaces()
@@ -103,7 +112,7 @@ func makePlan(c *config.Config, host localHost) (plan, error) {
 	if c.ETR != nil {
 		made.control.ETR.Siblings = p.siblings()
 	}
-	made.routes, made.waits = routesOf(c), p.waits
+	made.waits = p.waits
 	made.warnings = p.warnings(made)
 	return made, errors.Join(p.problems...)
 }
@@ -179,12 +188,12 @@ func hookOf(h config.Hook) dataplane.Hook {
 
 func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 	if ref.Name != "" {
-		if !p.host.has(ref.Name) {
+		if !p.host.Has(ref.Name) {
 			p.wait(at, ref.Name, fmt.Sprintf("interface %s does not exist on this host", ref.Name))
 		}
 		return ref.Name // the data plane uses it when it comes
 	}
-	name := p.host.interfaceOf(ref.Address)
+	name := p.host.InterfaceOf(ref.Address)
 	if name == "" {
 		p.wait(at, "", fmt.Sprintf("no interface of this host has the address %s", ref.Address))
 	}
@@ -194,7 +203,7 @@ func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 // inForce leaves out the site's interfaces while a sibling gets its packets: what comes
 // in there then goes its native way, which policy routing makes the way to the sibling.
 func (p *planner) inForce(list []dataplane.Interface) []dataplane.Interface {
-	if !p.host.detour {
+	if !p.host.Detour {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite })
@@ -311,14 +320,14 @@ func (p *planner) etr() *control.ETRConfig {
 func (p *planner) siblings() []control.SiblingConfig {
 	var list []control.SiblingConfig
 	for i, s := range p.config.ETR.Siblings {
-		link, own, ok := p.host.neighbour(s.Addresses[0])
+		link, own, ok := p.host.Neighbour(s.Addresses[0])
 		if !ok {
 			p.wait(where{"etr", "siblings", i, "addresses", 0}, "", fmt.Sprintf("no interface of this host is in a network with %s", s))
 			continue
 		}
 		list = append(list, control.SiblingConfig{Address: s.Addresses[0], Local: own, Interval: s.Interval})
-		if slices.Contains(p.config.Interfaces.CoreNames(), link.name) {
-			p.problem(where{"etr", "siblings", i, "addresses", 0}, fmt.Sprintf("sibling %s is at %s, a core interface", s, link.name), "want its address on a link of the site: it is for the time without a core")
+		if slices.Contains(p.config.Interfaces.CoreNames(), link.Name) {
+			p.problem(where{"etr", "siblings", i, "addresses", 0}, fmt.Sprintf("sibling %s is at %s, a core interface", s, link.Name), "want its address on a link of the site: it is for the time without a core")
 		}
 	}
 	return list
@@ -345,7 +354,7 @@ func (p *planner) locatorSet(r config.RLOCs, at where) lisp.LocatorSet {
 // lowered clears the R bits of own RLOCs that are down.
 func (p *planner) lowered(set lisp.LocatorSet) lisp.LocatorSet {
 	for i := range set {
-		set[i].Reachable = set[i].Reachable && !p.host.down[set[i].RLOC.Addr()]
+		set[i].Reachable = set[i].Reachable && !p.host.Down[set[i].RLOC.Addr()]
 	}
 	return set
 }
@@ -358,7 +367,7 @@ func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
 			list = append(list, lisp.Locator{
 				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
 				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-				Local: p.host.isOwn(a), Reachable: l.Reachable,
+				Local: p.host.IsOwn(a), Reachable: l.Reachable,
 			})
 		}
 	}
@@ -373,10 +382,10 @@ func (p *planner) locatorAddresses(l config.Locator, at where) []netip.Addr {
 	if l.Interface == "" {
 		return []netip.Addr{l.Address}
 	}
-	addresses := p.host.addressesOf(l.Interface, l.AddressFamily)
+	addresses := p.host.AddressesOf(l.Interface, l.AddressFamily)
 	switch {
 	case len(addresses) > 0:
-	case !p.host.has(l.Interface):
+	case !p.host.Has(l.Interface):
 		p.wait(at, l.Interface, fmt.Sprintf("interface %s does not exist on this host", l.Interface))
 	default:
 		p.wait(at, "", fmt.Sprintf("interface %s has no usable address (family %s)", l.Interface, l.AddressFamily))
@@ -389,7 +398,7 @@ func (p *planner) locatorAddresses(l config.Locator, at where) []netip.Addr {
 func (p *planner) usableFirst(rlocs []lisp.RLOC) []lisp.RLOC {
 	ordered := slices.Clone(rlocs)
 	isDown := func(r lisp.RLOC) int {
-		if p.host.down[r.Addr()] {
+		if p.host.Down[r.Addr()] {
 			return 1
 		}
 		return 0
@@ -494,10 +503,10 @@ func (p *planner) warnings(made plan) []string {
 	for _, w := range p.config.Warnings {
 		warnings = append(warnings, w.Error())
 	}
-	for _, w := range p.config.AsksItself(p.host.holds) {
+	for _, w := range p.config.AsksItself(p.host.Holds) {
 		warnings = append(warnings, w.Error())
 	}
-	for _, path := range forwardingOff(familiesOf(made.control.ETR)) {
+	for _, path := range hostnet.ForwardingOff(familiesOf(made.control.ETR)) {
 		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
 	}
 	return append(warnings, SkippedRules(p.config)...)
@@ -514,6 +523,32 @@ func familiesOf(etr *control.ETRConfig) (families []string) {
 		}
 	}
 	return families
+}
+
+// hostnet.OwnPaths are the plan's own RLOCs, and how they are reached.
+func (p plan) ownPaths() hostnet.OwnPaths {
+	return hostnet.OwnPaths{RLOCs: p.rlocs, Choices: p.choices, Core: coreNames(p)}
+}
+
+// servers are the Map-Servers and Map-Resolvers of a plan.
+func (p plan) servers() []netip.Addr {
+	var servers []netip.Addr
+	add := func(a netip.Addr) {
+		if !slices.Contains(servers, a) {
+			servers = append(servers, a)
+		}
+	}
+	if p.control.ITR != nil {
+		for _, r := range p.control.ITR.MapResolvers {
+			add(r.Addr())
+		}
+	}
+	if p.control.ETR != nil {
+		for _, m := range p.control.ETR.MapServers {
+			add(m.Address.Addr())
+		}
+	}
+	return servers
 }
 
 // coreNames are the interfaces towards the core.

@@ -10,16 +10,17 @@ import (
 	"testing"
 
 	"loci/config"
+	"loci/daemon/hostnet"
 	"loci/dataplane"
 )
 
 // fakeHost has a site interface and two core interfaces.
-var fakeHost = localHost{hostView: hostView{links: []hostLink{
-	{name: "lo", up: true, loopback: true},
-	{name: "site0", up: true, addresses: addresses("10.1.0.1")},
-	{name: "core0", up: true, addresses: addresses("192.0.2.1", "2001:db8:ffff::1")},
-	{name: "core1", up: true, addresses: addresses("198.51.100.1")},
-	{name: "bare0", up: true},
+var fakeHost = hostnet.Host{View: hostnet.View{Links: []hostnet.Link{
+	{Name: "lo", Up: true, Loopback: true},
+	{Name: "site0", Up: true, Addresses: addresses("10.1.0.1")},
+	{Name: "core0", Up: true, Addresses: addresses("192.0.2.1", "2001:db8:ffff::1")},
+	{Name: "core1", Up: true, Addresses: addresses("198.51.100.1")},
+	{Name: "bare0", Up: true},
 }}}
 
 func addresses(list ...string) (parsed []netip.Addr) {
@@ -69,9 +70,6 @@ func TestPlanOfAnXTR(t *testing.T) {
 	if sibling.RLOC.String() != "203.0.113.5" || sibling.Local || sibling.Priority != 2 || !own.Local || !own.RLOC.Is6() {
 		t.Errorf("locators of the second prefix: %+v", database[1].Locators)
 	}
-	if p.routes.link != "loci0" || p.routes.table != 4341 {
-		t.Errorf("policy routes %+v", p.routes)
-	}
 }
 
 const planETR = "etr:\n  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]\n  local-eids:\n    - {eid: 10.1.0.0/24, rlocs: ["
@@ -113,7 +111,7 @@ func TestPlanRefusesWhatCannotBe(t *testing.T) {
 func TestPlanPutsWhatIsDownLast(t *testing.T) {
 	c := mustConfig(t, planHead+"etr: {local-eids: [{eid: 10.1.0.0/24}]}\n")
 	host := fakeHost
-	host.down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true}
+	host.Down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true}
 	p, err := makePlan(c, host)
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +204,7 @@ itr:`, 1) + `etr:
 `
 	for _, down := range []bool{false, true} {
 		host := fakeHost
-		host.down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): down}
+		host.Down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): down}
 		p, err := makePlan(mustConfig(t, text), host)
 		if err != nil {
 			t.Fatal(err)

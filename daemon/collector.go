@@ -16,6 +16,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
+
+	"loci/internal/wakeup"
 )
 
 const (
@@ -35,7 +37,7 @@ type collector struct {
 	heap  [3]metrics.Sample // what the last collection left, what there is now, and how many there were
 	asked uint64            // how many there are when the one has ended that was asked for
 	lists atomic.Int64      // that are under way
-	begin chan struct{}
+	begin wakeup.Signal
 }
 
 func newCollector() *collector {
@@ -43,7 +45,7 @@ func newCollector() *collector {
 		heap: [3]metrics.Sample{
 			{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/cycles/total:gc-cycles"},
 		},
-		begin: make(chan struct{}, 1),
+		begin: wakeup.New(),
 	}
 }
 
@@ -54,7 +56,7 @@ func (c *collector) look() {
 	ended := c.heap[2].Value.Uint64()
 	if ended >= c.asked && collectionDue(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64(), c.lists.Load() > 0) {
 		c.asked = ended + 1
-		wake(c.begin)
+		c.begin.Set()
 	}
 }
 

@@ -24,8 +24,14 @@ import (
 	"loci/config"
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/events"
+	"loci/daemon/hostnet"
+	"loci/daemon/policyroute"
+	"loci/daemon/store"
+	"loci/daemon/transport"
 	"loci/dataplane"
 	"loci/dataplane/kernel"
+	"loci/internal/wakeup"
 	"loci/lisp"
 )
 
@@ -50,34 +56,34 @@ type daemon struct {
 	ready     atomic.Bool
 	reloading sync.Mutex
 	madeFor   int                           // how many mappings the data plane was made for; reloading guards it
-	memory    *hostMemory                   // guarded by reloading
+	memory    *hostnet.Memory               // guarded by reloading
 	detourBy  atomic.Pointer[netip.Addr]    // the sibling that gets the site's packets, nil for none
-	replan    chan struct{}                 // wakes who follows the host
+	replan    wakeup.Signal                 // wakes who follows the host
 	trouble   atomic.Pointer[[]string]      // with the host's settings
 	filtered  atomic.Uint64                 // packets that reverse path filters had dropped at the last look
 	newsLost  atomic.Pointer[atomic.Uint64] // times that netlink's news were lost
 
-	sockets *sockets
-	plane   dataplane.Plane // what the control plane drives; nil when no role forwards packets
-	engine  dataplane.Plane // what is closed or detached in the end: plane itself, or what is behind it
-	routed  *routedPlane    // the same, where rules and routes are this process's
-	missing []string        // kernel features, with what is lost without them
+	sockets *transport.Sockets
+	plane   dataplane.Plane    // what the control plane drives; nil when no role forwards packets
+	engine  dataplane.Plane    // what is closed or detached in the end: plane itself, or what is behind it
+	routed  *policyroute.Plane // the same, where rules and routes are this process's
+	missing []string           // kernel features, with what is lost without them
 	// pinWarning is about the directory for pins as the data plane found it; empty for none.
 	pinWarning string
-	worker     *planeWorker // nil without a plane
-	store      *store       // nil without a Map-Server that has one
-	nonces     *nonceFile   // nil where nonces follow the clock alone
+	worker     *planeWorker     // nil without a plane
+	store      *store.Journal   // nil without a Map-Server that has one
+	nonces     *store.NonceFile // nil where nonces follow the clock alone
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
 	loop        *loop
-	events      *hub
+	events      *events.Hub
 	server      *server
 }
 
 // Run reads the configuration and runs what it describes until the context ends.
 // A configuration with an error starts nothing.
 func Run(ctx context.Context, options Options) error {
-	d := &daemon{options: options, startedAt: time.Now(), events: newHub(), memory: newHostMemory(), replan: make(chan struct{}, 1)}
+	d := &daemon{options: options, startedAt: time.Now(), events: events.NewHub(), memory: hostnet.NewMemory(), replan: wakeup.New()}
 	p, err := d.load()
 	if err != nil {
 		return err
@@ -125,7 +131,7 @@ func (d *daemon) start(p plan) (err error) {
 		return err
 	}
 	d.server = newServer(socket, d, d.events, d.log)
-	if d.sockets, err = listen(p.config.Control.Addresses, p.config.Control.Port, d.log); err != nil {
+	if d.sockets, err = transport.Listen(p.config.Control.Addresses, p.config.Control.Port, d.log); err != nil {
 		return err
 	}
 	if p.config.UsesDataPlane() {
@@ -138,7 +144,7 @@ func (d *daemon) start(p plan) (err error) {
 	now := time.Now()
 	var lastNonce uint64
 	if path := p.config.NonceFile(); path != "" {
-		if d.nonces, lastNonce, err = openNonceFile(path, now, d.log); err != nil {
+		if d.nonces, lastNonce, err = store.OpenNonceFile(path, now, d.log); err != nil {
 			return err
 		}
 	}
@@ -152,14 +158,14 @@ func (d *daemon) start(p plan) (err error) {
 	if err := d.startStore(p, node); err != nil {
 		return err
 	}
-	d.sockets.keyring.Store(node.Keyring())
+	d.sockets.SetKeyring(node.Keyring())
 	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
 	d.loop.detour = d.detour
 	d.loop.store = d.store
 	d.loop.handed.configure(p)
-	d.sockets.direct = d.loop.receiveDirectly
+	d.sockets.ReceiveDirectly(d.loop.receiveDirectly)
 	if prompt, ok := d.plane.(dataplane.PromptPlane); ok {
-		var finder activity // of the one goroutine that finds misses
+		var finder transport.Activity // of the one goroutine that finds misses
 		prompt.TellAtOnce(func(events []dataplane.Event) bool { return d.loop.tellAtOnce(&finder, events) })
 	}
 	if remote, ok := d.engine.(*remotePlane); ok {
@@ -173,11 +179,11 @@ func (d *daemon) startStore(p plan, node *control.Node) (err error) {
 	if p.config.MapServer == nil || p.config.MapServer.StateDirectory == "" {
 		return nil
 	}
-	d.store, err = openStore(p.config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error { return node.ReplayJournal(time.Now(), piece) })
+	d.store, err = store.OpenJournal(p.config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error { return node.ReplayJournal(time.Now(), piece) })
 	if err != nil {
 		return err
 	}
-	d.store.begin = func() bool { return d.loop.offer(d.loop.node.Checkpoint) }
+	d.store.BeginCheckpoint = func() bool { return d.loop.offer(d.loop.node.Checkpoint) }
 	d.log.Info("took over the registrations that were stored", "eid-prefixes", node.Sizes().Registrations)
 	return nil
 }
@@ -262,7 +268,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopRest()
 	var workers sync.WaitGroup
 	d.settle()
-	workers.Go(func() { d.sockets.run(rest) })
+	workers.Go(func() { d.sockets.Run(rest) })
 	workers.Go(func() { d.server.run(rest) })
 	workers.Go(func() { d.loop.garbage.run(rest) })
 	if d.worker != nil {
@@ -270,19 +276,19 @@ func (d *daemon) run(ctx context.Context) error {
 		workers.Go(func() { d.worker.reportUsage(rest) })
 	}
 	if d.store != nil {
-		workers.Go(func() { d.store.run(rest) })
+		workers.Go(func() { d.store.Run(rest) })
 	}
 	if d.nonces != nil {
-		workers.Go(func() { d.nonces.run(rest, func() (uint64, bool) { return d.lastNonce(rest) }) })
+		workers.Go(func() { d.nonces.Run(rest, func() (uint64, bool) { return d.lastNonce(rest) }) })
 	}
 	if d.routed != nil {
-		workers.Go(func() { d.routed.run(rest) })
+		workers.Go(func() { d.routed.Run(rest) })
 	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
 	if d.plan.Load().config.UsesDataPlane() {
-		news := newHostNews(d.plan.Load().routes.protocol, d.log)
-		d.newsLost.Store(&news.overruns)
-		workers.Go(func() { news.run(rest) })
+		news := hostnet.NewWatch(int(d.plan.Load().config.Datapath.RouteProtocol), d.log)
+		d.newsLost.Store(&news.Lost)
+		workers.Go(func() { news.Run(rest) })
 		workers.Go(func() { d.followHost(rest, news) })
 	}
 	d.tellReadiness()
@@ -296,7 +302,7 @@ func (d *daemon) run(ctx context.Context) error {
 	stopRest()
 	workers.Wait()
 	if d.nonces != nil {
-		d.nonces.end(d.loop.node.LastRegisterNonce())
+		d.nonces.End(d.loop.node.LastRegisterNonce())
 	}
 	return d.release()
 }
@@ -314,7 +320,7 @@ func (d *daemon) settle() {
 	for d.worker != nil && d.worker.applyBatch() {
 	}
 	if d.routed != nil {
-		d.routed.settle()
+		d.routed.Settle()
 	}
 }
 
@@ -329,7 +335,7 @@ func (d *daemon) release() error {
 	}
 	if !d.options.DetachOnStop {
 		if d.routed != nil {
-			d.routed.settle()
+			d.routed.Settle()
 		}
 		return d.engine.Close()
 	}
@@ -344,7 +350,7 @@ func (d *daemon) abandon() (err error) {
 		err = d.server.socket.Close()
 	}
 	if d.sockets != nil {
-		d.sockets.close()
+		d.sockets.Close()
 	}
 	if d.stopServing != nil {
 		d.stopServing()
@@ -353,7 +359,7 @@ func (d *daemon) abandon() (err error) {
 		err = errors.Join(err, d.engine.Close())
 	}
 	if d.store != nil {
-		err = errors.Join(err, d.store.disk.close())
+		err = errors.Join(err, d.store.Close())
 	}
 	return err
 }
@@ -388,7 +394,10 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	for registering := true; registering && patience.Err() == nil; {
 		registering, err = ask(patience, d.loop, func(time.Time) bool { return d.loop.node.Registering() })
 		if err == nil && registering {
-			sleep(patience, reloadPatience/40)
+			select {
+			case <-time.After(reloadPatience / 40):
+			case <-patience.Done():
+			}
 		}
 	}
 	list, err := ask(ctx, d.loop, func(time.Time) []api.MapServer { return d.mapServers() })
@@ -406,7 +415,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	ctx = context.WithoutCancel(ctx) // who asked may leave, half a reload may not stay
-	d.memory.owned = nil             // whose an address is may be what was changed
+	d.memory.Owned = nil             // whose an address is may be what was changed
 	fresh, err := d.load()
 	if err != nil {
 		return api.Reload{}, err
@@ -422,14 +431,14 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	d.enforce(fresh)
 	_ = d.logLevel.UnmarshalText([]byte(fresh.config.Logging.Level)) // the configuration was checked
 	d.warn(fresh.warnings)
-	wake(d.replan) // states of own RLOCs that are new
+	d.replan.Set() // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {
 		done.Changes = append(done.Changes, change.String())
 	}
 	for _, line := range linesOf(changes) {
 		d.log.Info("configuration changed", "change", line)
-		d.events.publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": line}})
+		d.events.Publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": line}})
 	}
 	return done, nil
 }

@@ -51,11 +51,3 @@ func describeDatapath(s dataplane.DatapathState) api.Datapath {
 	}
 	return told
 }
-
-// Datapath implements dataplane.DatapathReporter.
-func (p *routedPlane) Datapath() (dataplane.DatapathState, error) {
-	if engine, ok := p.Plane.(dataplane.DatapathReporter); ok {
-		return engine.Datapath()
-	}
-	return dataplane.DatapathState{}, errNoDatapath
-}

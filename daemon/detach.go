@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"loci/config"
+	"loci/daemon/policyroute"
 	"loci/dataplane/kernel"
 )
 
@@ -30,5 +31,5 @@ func Detach(configFile string) error {
 	if errors.Is(err, kernel.ErrBusy) {
 		return fmt.Errorf("%w: stop the daemon first", err)
 	}
-	return errors.Join(err, routesOf(c).remove())
+	return errors.Join(err, policyroute.PolicyOf(c).Remove())
 }

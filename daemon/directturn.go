@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"loci/daemon/transport"
 	"loci/dataplane"
 )
 
@@ -18,9 +19,6 @@ const (
 	// directMessages is up to how many messages a receiver hands to the Node itself. Of more,
 	// the loop gets them, so that the receiver goes on parsing and authenticating beside it.
 	directMessages = 16
-	// directRest is how long nothing came to a goroutine that takes a turn itself. What comes closer together is better
-	// taken together: by the loop, while the goroutine reads what comes next.
-	directRest = 500 * time.Microsecond
 )
 
 // oneProcessor says that goroutines never run beside each other: queues between them then only
@@ -29,9 +27,9 @@ var oneProcessor = runtime.GOMAXPROCS(0) == 1
 
 // tryTurn takes a turn in the caller's goroutine. It reports false, with nothing done, when
 // another is in a turn, when messages wait for theirs, when the caller had one just before, or when the loop has ended.
-func (l *loop) tryTurn(a *activity, kind turnKind, handle func(time.Time)) bool {
-	defer a.worked()
-	if !a.rested() && !oneProcessor || l.sockets.queued.Load() != 0 || !l.mu.TryLock() {
+func (l *loop) tryTurn(a *transport.Activity, kind turnKind, handle func(time.Time)) bool {
+	defer a.Worked()
+	if !a.Rested() && !oneProcessor || l.sockets.Waiting() || !l.mu.TryLock() {
 		return false
 	}
 	running := l.running
@@ -47,7 +45,7 @@ func (l *loop) tryTurn(a *activity, kind turnKind, handle func(time.Time)) bool 
 }
 
 // tellAtOnce takes events of the data plane in the goroutine that found them.
-func (l *loop) tellAtOnce(a *activity, events []dataplane.Event) bool {
+func (l *loop) tellAtOnce(a *transport.Activity, events []dataplane.Event) bool {
 	return l.tryTurn(a, turnOfPlane, func(now time.Time) {
 		for _, e := range events {
 			l.planeEvent(now, e)
@@ -56,9 +54,9 @@ func (l *loop) tellAtOnce(a *activity, events []dataplane.Event) bool {
 	})
 }
 
-// receiveDirectly hands a receiver's messages to the Node, and returns those that are left to the
+// ReceiveDirectly hands a receiver's messages to the Node, and returns those that are left to the
 // loop.
-func (l *loop) receiveDirectly(a *activity, batch []inbound) (rest []inbound) {
+func (l *loop) receiveDirectly(a *transport.Activity, batch []transport.Message) (rest []transport.Message) {
 	if len(batch) > directMessages && !oneProcessor {
 		return batch
 	}
@@ -69,12 +67,3 @@ func (l *loop) receiveDirectly(a *activity, batch []inbound) (rest []inbound) {
 	}
 	return nil
 }
-
-// activity is when a goroutine that brings events last had some; it belongs to that goroutine.
-type activity struct{ last time.Time }
-
-// rested reports whether there was nothing to do for directRest.
-func (a *activity) rested() bool { return time.Since(a.last) > directRest }
-
-// worked notes the end of work.
-func (a *activity) worked() { a.last = time.Now() }

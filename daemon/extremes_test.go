@@ -16,14 +16,15 @@ import (
 
 	"loci/config"
 	"loci/control"
+	"loci/daemon/hostnet"
 )
 
 // everythingHost has what config/testdata/everything.yaml names.
-var everythingHost = localHost{hostView: hostView{links: []hostLink{
-	{name: "lo", up: true, loopback: true}, {name: "lan0", up: true}, {name: "lan1", up: true},
-	{name: "lan2", up: true, addresses: addresses("10.3.0.1")},
-	{name: "wan0", up: true, addresses: addresses("192.0.2.50", "2001:db8:c::50")},
-	{name: "wan1", up: true, addresses: addresses("2001:db8:c::1")},
+var everythingHost = hostnet.Host{View: hostnet.View{Links: []hostnet.Link{
+	{Name: "lo", Up: true, Loopback: true}, {Name: "lan0", Up: true}, {Name: "lan1", Up: true},
+	{Name: "lan2", Up: true, Addresses: addresses("10.3.0.1")},
+	{Name: "wan0", Up: true, Addresses: addresses("192.0.2.50", "2001:db8:c::50")},
+	{Name: "wan1", Up: true, Addresses: addresses("2001:db8:c::1")},
 }}}
 
 // everyKey is a configuration with every key, without key files.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"loci/config"
 	"loci/daemon/api"
+	"loci/daemon/hostnet"
 	"loci/internal/version"
 )
 
@@ -37,40 +39,40 @@ const (
 // should be made anew though nothing happens, zero for never. The caller holds
 // reloading.
 func (d *daemon) planHere(c *config.Config) (made plan, again time.Time, err error) {
-	view, err := lookAtHost()
+	view, err := hostnet.Look()
 	if err != nil {
 		return plan{}, time.Time{}, err
 	}
-	host := d.memory.recall(view, interfaceNames(c))
-	host.detour = d.detourBy.Load() != nil
+	host := d.memory.Recall(view, interfaceNames(c))
+	host.Detour = d.detourBy.Load() != nil
 	made, err = makePlan(c, host)
 	if err != nil {
 		return plan{}, time.Time{}, err
 	}
-	changes, again := d.memory.states.judge(view, made, time.Now())
-	if down := d.memory.states.down(); !maps.Equal(down, host.down) {
-		host.down = down
+	changes, again := d.memory.States.Judge(view, made.ownPaths(), time.Now())
+	if down := d.memory.States.Down(); !maps.Equal(down, host.Down) {
+		host.Down = down
 		made, err = makePlan(c, host)
 	}
-	made.host, made.rlocChanges, made.own = host, changes, d.memory.ownRLOCs(made, view)
+	made.host, made.rlocChanges, made.own = host, changes, d.memory.OwnRLOCs(made.rlocs, view)
 	return made, again, err
 }
 
-// followHost puts every change of the host in force until the context ends.
-func (d *daemon) followHost(ctx context.Context, news *hostNews) {
+// FollowHost puts every change of the host in force until the context ends.
+func (d *daemon) followHost(ctx context.Context, news *hostnet.Watch) {
 	timer := time.NewTimer(hostLookInterval)
 	defer timer.Stop()
 	settle := hostSettleTime
 	trouble := lastingError{log: d.log, what: "a change of this host's interfaces is not in force"}
 	for {
 		select {
-		case <-news.urgent:
+		case <-news.Urgent:
 		case <-d.replan:
 		case <-timer.C:
-		case <-news.settling:
+		case <-news.Settling:
 			select {
 			case <-time.After(settle):
-			case <-news.urgent:
+			case <-news.Urgent:
 			case <-ctx.Done():
 				return
 			}
@@ -98,7 +100,7 @@ func untilNextLook(again time.Time) time.Duration {
 }
 
 // followOnce looks at the host and puts in force what differs.
-func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Time, err error) {
+func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again time.Time, err error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	current := d.plan.Load()
@@ -106,7 +108,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Tim
 	if err != nil {
 		return again, err
 	}
-	news.watchGateways(fresh.host.hostView)
+	news.WatchGateways(fresh.host.View)
 	d.tellRLOCChanges(fresh.rlocChanges)
 	if fresh, err = d.applyFollowed(context.WithoutCancel(ctx), *current, fresh); err != nil {
 		return again, err
@@ -115,7 +117,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostNews) (again time.Tim
 	d.tellWaits(*current, fresh)
 	d.tellReadiness()
 	if d.routed != nil {
-		err = d.routed.followHost(fresh.host.hostView)
+		err = d.routed.FollowHost(fresh.host.View)
 	}
 	d.lookForTrouble(fresh)
 	return again, err
@@ -140,9 +142,9 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan) (plan, 
 	if err != nil {
 		return fresh, err
 	}
-	if detour != fresh.host.detour {
+	if detour != fresh.host.Detour {
 		host := fresh.host
-		host.detour = detour
+		host.Detour = detour
 		remade, err := makePlan(fresh.config, host)
 		if err != nil {
 			return fresh, err
@@ -154,16 +156,16 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan) (plan, 
 	return fresh, d.applyPlane(fresh)
 }
 
-// chooseSibling tells policy routing by whom a detour goes.
+// ChooseSibling tells policy routing by whom a detour goes.
 func (d *daemon) chooseSibling() {
 	if d.routed != nil {
-		d.routed.chooseSibling(d.detourBy.Load())
+		d.routed.ChooseSibling(d.detourBy.Load())
 	}
 }
 
 // enforce notes the plan that is in force now. The caller holds reloading, or is alone.
 func (d *daemon) enforce(p plan) {
-	d.memory.owned = p.rlocs
+	d.memory.Owned = p.rlocs
 	if d.madeFor == 0 {
 		d.madeFor = p.mappingLimit()
 	}
@@ -177,14 +179,14 @@ func (p plan) sameInForce(o plan) bool {
 }
 
 // tellRLOCChanges tells the operator of own RLOCs that came or went.
-func (d *daemon) tellRLOCChanges(changes []rlocChange) {
+func (d *daemon) tellRLOCChanges(changes []hostnet.RLOCChange) {
 	for _, c := range changes {
 		kind := "own-rloc-down"
-		if c.up {
+		if c.Up {
 			kind = "own-rloc-up"
 		}
-		d.events.publish(api.Event{At: c.changedAt, Kind: kind, Fields: map[string]string{"rloc": c.rloc.String(), "detail": string(c.reason)}})
-		d.log.Warn(kind, "rloc", c.rloc, "reason", c.reason)
+		d.events.Publish(api.Event{At: c.ChangedAt, Kind: kind, Fields: map[string]string{"rloc": c.RLOC.String(), "detail": string(c.Reason)}})
+		d.log.Warn(kind, "rloc", c.RLOC, "reason", c.Reason)
 	}
 }
 
@@ -267,25 +269,73 @@ func interfaceNames(c *config.Config) []string {
 // followRoutes brings rules and routes into line with the host until the context ends,
 // where the data plane alone is this process's.
 func (d *daemon) followRoutes(ctx context.Context) {
-	news := newHostNews(d.plan.Load().routes.protocol, d.log)
+	news := hostnet.NewWatch(int(d.plan.Load().config.Datapath.RouteProtocol), d.log)
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() { news.run(ctx) })
+	listening.Go(func() { news.Run(ctx) })
 	for {
 		select {
-		case <-news.urgent:
-		case <-news.settling:
+		case <-news.Urgent:
+		case <-news.Settling:
 			time.Sleep(hostSettleTime)
 		case <-ctx.Done():
 			return
 		}
-		view, err := lookAtHost()
+		view, err := hostnet.Look()
 		if err == nil {
-			news.watchGateways(view)
-			err = d.routed.followHost(view)
+			news.WatchGateways(view)
+			err = d.routed.FollowHost(view)
 		}
 		if err != nil && ctx.Err() == nil {
 			d.log.Error("policy routing", "error", err)
+		}
+	}
+}
+
+// detour notes who gets the site's packets; who follows the host puts it in force.
+func (d *daemon) detour(to netip.Addr) {
+	if to.IsValid() {
+		d.detourBy.Store(&to)
+	} else {
+		d.detourBy.Store(nil)
+	}
+	d.replan.Set()
+}
+
+// hostWarnings are those that may change with the host.
+func (d *daemon) hostWarnings() []string {
+	var warnings []string
+	if stored := d.trouble.Load(); stored != nil {
+		warnings = slices.Clone(*stored)
+	}
+	if d.routed != nil {
+		warnings = append(warnings, d.routed.Warnings()...)
+	}
+	if d.pinWarning != "" {
+		warnings = append(warnings, d.pinWarning)
+	}
+	return warnings
+}
+
+// lookForTrouble finds out what reverse path filters and stale routes do, and tells what is new and what is over.
+func (d *daemon) lookForTrouble(p plan) {
+	filters := hostnet.FilterCheck{View: p.host.View, Own: p.ownPaths(), Servers: p.servers(), Link: p.config.Datapath.Interface}
+	trouble := append(filters.Trouble(), p.host.StaleGateways(coreNames(p))...)
+	if now := hostnet.FilteredPackets(); now > d.filtered.Swap(now) && d.trouble.Load() != nil {
+		trouble = append(trouble, "the kernel's reverse path filter dropped packets just now: see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat")
+	}
+	told := d.trouble.Swap(&trouble)
+	for _, w := range trouble {
+		if told == nil || !slices.Contains(*told, w) {
+			d.log.Warn(w)
+		}
+	}
+	if told == nil {
+		return
+	}
+	for _, w := range *told {
+		if !slices.Contains(trouble, w) {
+			d.log.Info("over: " + w)
 		}
 	}
 }

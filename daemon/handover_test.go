@@ -9,6 +9,7 @@ import (
 
 	"loci/config"
 	"loci/control"
+	"loci/daemon/events"
 	"loci/dataplane"
 	"loci/forward"
 	"loci/lisp"
@@ -102,7 +103,7 @@ func TestHandedPacketsGoAtOnce(t *testing.T) {
 func TestHandedPacketsOfAKnownMappingDoNotWait(t *testing.T) {
 	x := newExplained(t)
 	h, sent := newTestHandover(config.HandOver{To: config.HandedToMapping})
-	x.loop.node, x.loop.handed, x.loop.events = x.node, h, newHub()
+	x.loop.node, x.loop.handed, x.loop.events = x.node, h, events.NewHub()
 	for _, to := range []string{"10.2.0.1", "198.51.100.1"} { // the second has no mapping
 		x.loop.planeEvent(time.Now(), handedPacket(to, 64))
 	}

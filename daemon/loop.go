@@ -18,6 +18,9 @@ import (
 
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/events"
+	"loci/daemon/store"
+	"loci/daemon/transport"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -33,6 +36,17 @@ const (
 // errStopping answers a question that comes too late.
 var errStopping = errors.New("the daemon is stopping")
 
+// controlSockets are where messages come from and go to.
+type controlSockets interface {
+	Messages() <-chan []transport.Message
+	Release(batch []transport.Message)
+	Waiting() bool
+	Queue(control.SendPacket)
+	EndTurn()
+	SetKeyring(*control.Keyring)
+	Backlogged() bool
+}
+
 // loop owns a Node.
 type loop struct {
 	mu      sync.Mutex  // who holds it is in a turn
@@ -40,13 +54,13 @@ type loop struct {
 	timer   *time.Timer // rings at the Node's next deadline
 
 	node    *control.Node
-	sockets *sockets
+	sockets controlSockets
 	worker  *planeWorker           // nil without a data plane
-	store   *store                 // nil without a Map-Server that has one
+	store   *store.Journal         // nil without a Map-Server that has one
 	misses  <-chan dataplane.Event // nil without a data plane
 	handed  *handover
-	events  *hub
-	notices *noticeLog
+	events  *events.Hub
+	notices *events.NoticeLog
 	log     *slog.Logger
 	calls   chan func(now time.Time)
 	stopped chan struct{}
@@ -56,13 +70,13 @@ type loop struct {
 	garbage *collector
 }
 
-func newLoop(node *control.Node, s *sockets, w *planeWorker, events *hub, log *slog.Logger) *loop {
+func newLoop(node *control.Node, s controlSockets, w *planeWorker, hub *events.Hub, log *slog.Logger) *loop {
 	l := &loop{
-		node: node, sockets: s, worker: w, events: events, notices: newNoticeLog(log), log: log,
+		node: node, sockets: s, worker: w, events: hub, notices: events.NewNoticeLog(log), log: log,
 		detour: func(netip.Addr) {}, calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
 		timer: time.NewTimer(idle), garbage: newCollector(),
 	}
-	l.handed = newHandover(s.queue)
+	l.handed = newHandover(s.Queue)
 	if w != nil {
 		l.misses = w.plane.Events()
 	}
@@ -75,7 +89,7 @@ func (l *loop) run(ctx context.Context) {
 	defer l.timer.Stop()
 	logging, endLogging := context.WithCancel(context.Background())
 	var logged sync.WaitGroup
-	logged.Go(func() { l.notices.run(logging) })
+	logged.Go(func() { l.notices.Run(logging) })
 	defer logged.Wait()
 	defer endLogging()
 	var usage chan []control.Usage
@@ -86,11 +100,11 @@ func (l *loop) run(ctx context.Context) {
 	l.setRunning(true)
 	for {
 		select {
-		case batch := <-l.sockets.in:
+		case batch := <-l.sockets.Messages():
 			for rest := batch; len(rest) > 0; {
 				l.turn(turnOfMessages, func(now time.Time) { rest = rest[l.receiveSome(now, rest):] })
 			}
-			l.sockets.release(batch)
+			l.sockets.Release(batch)
 		case e := <-l.misses:
 			l.turn(turnOfPlane, func(now time.Time) { l.planeEvents(now, e) })
 		case u := <-usage:
@@ -118,7 +132,7 @@ const (
 // shutdown lets the Node say its last words, a turn after the other, until that time.
 func (l *loop) shutdown(end time.Time) {
 	for more := true; more && time.Now().Before(end); {
-		if l.sockets.out.isHalfFull() {
+		if l.sockets.Backlogged() {
 			time.Sleep(shutdownPause)
 			continue
 		}
@@ -157,8 +171,8 @@ func (l *loop) turnLocked(start turnStart, handle func(time.Time)) {
 	l.node.Heed(l.heeded())
 	handle(start.wall)
 	l.drain(start.wall)
-	l.sockets.endTurn()
-	l.sockets.keyring.Store(l.node.Keyring())
+	l.sockets.EndTurn()
+	l.sockets.SetKeyring(l.node.Keyring())
 	l.setTimer(start.wall)
 	l.clock.end(start)
 }
@@ -166,7 +180,7 @@ func (l *loop) turnLocked(start turnStart, handle func(time.Time)) {
 // heeded reports whether anybody wants to know what happens with every message: nobody does, mostly, and there are several such notices
 // for each packet that misses.
 func (l *loop) heeded() bool {
-	return l.events.followed() || l.log.Enabled(context.Background(), slog.LevelDebug)
+	return l.events.Followed() || l.log.Enabled(context.Background(), slog.LevelDebug)
 }
 
 // lookInterval is how often it is looked whether garbage is to be collected.
@@ -219,9 +233,9 @@ func (l *loop) deadline(now time.Time) time.Time {
 const receiveTime = time.Millisecond
 
 // receiveSome hands messages to the Node, one after the other, and returns how many.
-func (l *loop) receiveSome(now time.Time, batch []inbound) (done int) {
+func (l *loop) receiveSome(now time.Time, batch []transport.Message) (done int) {
 	for i := range batch {
-		l.node.Foresee(batch[i].received)
+		l.node.Foresee(batch[i].Received)
 	}
 	for done < len(batch) {
 		l.receive(now, batch[done])
@@ -233,13 +247,13 @@ func (l *loop) receiveSome(now time.Time, batch []inbound) (done int) {
 	return done
 }
 
-func (l *loop) receive(now time.Time, i inbound) {
-	if i.refusal != nil {
-		l.log.Debug("control message refused", "reason", i.refusal)
-		l.node.HandleRefusal(now, i.refusal)
+func (l *loop) receive(now time.Time, i transport.Message) {
+	if i.Refusal != nil {
+		l.log.Debug("control message refused", "reason", i.Refusal)
+		l.node.HandleRefusal(now, i.Refusal)
 		return
 	}
-	l.node.HandleReceived(now, i.received)
+	l.node.HandleReceived(now, i.Received)
 }
 
 // planeEvents hands an event to the Node, and those that came since.
@@ -258,9 +272,9 @@ func (l *loop) planeEvents(now time.Time, first dataplane.Event) {
 }
 
 func (l *loop) planeEvent(now time.Time, e dataplane.Event) {
-	if l.events.followed() {
-		if told, ok := apiEvent(now, e); ok {
-			l.events.publish(told)
+	if l.events.Followed() {
+		if told, ok := events.FromPlane(now, e); ok {
+			l.events.Publish(told)
 		}
 	}
 	switch e := e.(type) {
@@ -299,14 +313,14 @@ func (l *loop) takeHanded(now time.Time, e dataplane.Miss) {
 func (l *loop) carryOut(now time.Time, effect control.Effect) {
 	switch e := effect.(type) {
 	case control.SendPacket:
-		l.sockets.queue(e)
+		l.sockets.Queue(e)
 	case control.Detour:
 		l.detour(e.To)
 	case control.Notice:
 		l.notice(e)
 	case control.Journal:
 		if l.store != nil {
-			l.store.queue(e)
+			l.store.Queue(e)
 		}
 	case control.InstallMapping:
 		l.change(e)
@@ -359,26 +373,9 @@ func (l *loop) change(effect control.Effect) {
 }
 
 func (l *loop) notice(n control.Notice) {
-	fields := noticeFields(n)
-	l.events.publish(api.Event{At: n.At, Kind: string(n.Kind), Fields: fields})
-	l.notices.take(n, fields)
-}
-
-func noticeFields(n control.Notice) map[string]string {
-	fields := map[string]string{}
-	if !n.Prefix.EID().IsZero() {
-		fields["eid-prefix"] = n.Prefix.String()
-	}
-	if n.Remote.IsValid() {
-		fields["remote"] = n.Remote.String()
-	}
-	if n.Site != "" {
-		fields["site"] = n.Site
-	}
-	if n.Detail != "" {
-		fields["detail"] = n.Detail
-	}
-	return fields
+	fields := events.NoticeFields(n)
+	l.events.Publish(api.Event{At: n.At, Kind: string(n.Kind), Fields: fields})
+	l.notices.Take(n, fields)
 }
 
 // ask runs f in the loop and returns what it returned. Who asks may leave before f
@@ -415,4 +412,12 @@ func (l *loop) offer(f func(now time.Time)) bool {
 // entryOf is a map-cache entry as the data plane takes it.
 func entryOf(e control.MapCacheEntry) dataplane.MapCacheEntry {
 	return dataplane.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt}
+}
+
+// versionsOf are the Map-Versions of a packet for the Node.
+func versionsOf(v dataplane.PacketVersions) control.MapVersions {
+	return control.MapVersions{
+		Instance: v.Instance, Source: v.Source, Destination: v.Destination, From: v.From,
+		SourceVersion: v.SourceVersion, DestinationVersion: v.DestinationVersion,
+	}
 }

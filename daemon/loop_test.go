@@ -16,10 +16,18 @@ import (
 	"loci/config"
 	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/events"
+	"loci/daemon/transport"
 )
 
 // runningDaemon is a Map-Server's daemon with its loop at work, without sockets.
 func runningDaemon(t *testing.T) *daemon {
+	t.Helper()
+	return daemonWith(t, func(s *transport.Sockets) controlSockets { return s })
+}
+
+// daemonWith is runningDaemon with the sockets that wrap makes of its own.
+func daemonWith(t *testing.T, wrap func(*transport.Sockets) controlSockets) *daemon {
 	t.Helper()
 	c, err := config.Parse("loci.yaml", []byte("map-resolver: {}\nmap-server:\n  sites: [{name: a, authentication-keys: [{auth-key-value: some-secret-key}], eid-prefixes: [{eid: 10.1.0.0/16}]}]\n"))
 	if err != nil {
@@ -30,17 +38,17 @@ func runningDaemon(t *testing.T) *daemon {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	d := &daemon{log: log, events: newHub()}
+	d := &daemon{log: log, events: events.NewHub()}
 	d.plan.Store(&p)
-	if d.sockets, err = listen([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, 0, log); err != nil {
+	if d.sockets, err = transport.Listen([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, 0, log); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.sockets.close)
+	t.Cleanup(d.sockets.Close)
 	node, err := control.New(p.control, time.Now(), new(random).read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.loop = newLoop(node, d.sockets, nil, d.events, log)
+	d.loop = newLoop(node, wrap(d.sockets), nil, d.events, log)
 	ctx, stop := context.WithCancel(context.Background())
 	go d.loop.run(ctx)
 	t.Cleanup(func() { stop(); <-d.loop.stopped })

@@ -20,6 +20,7 @@ import (
 	"syscall"
 
 	"loci/config"
+	"loci/daemon/policyroute"
 	"loci/dataplane"
 	"loci/dataplane/kernel"
 	"loci/dataplane/lispers"
@@ -124,10 +125,13 @@ func (d *daemon) openEngine(p plan) error {
 	if d.pinWarning != "" {
 		d.log.Warn(d.pinWarning)
 	}
-	routed, err := openRoutedPlane(kernel.Options{
-		PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
-		MappingLimit: p.mappingLimit(), NoShortcut: !p.config.Datapath.VethShortcut, Logger: d.log,
-	}, p.routes, len(p.config.Interfaces.Site) > 0, d.log)
+	open := func(remade func()) (dataplane.Plane, error) {
+		return kernel.Open(kernel.Options{
+			PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
+			MappingLimit: p.mappingLimit(), NoShortcut: !p.config.Datapath.VethShortcut, Logger: d.log, TAPRemade: remade,
+		})
+	}
+	routed, err := policyroute.Open(open, policyroute.PolicyOf(p.config), len(p.config.Interfaces.Site) > 0, d.log)
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
@@ -136,7 +140,7 @@ func (d *daemon) openEngine(p plan) error {
 		d.pinWarning = w
 		d.log.Warn(w)
 	}
-	if err := routed.followHost(p.host.hostView); err != nil {
+	if err := routed.FollowHost(p.host.View); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}
 	if p.config.Datapath.MappingSocket == nil {
@@ -206,7 +210,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	following.Go(func() { d.followRoutes(ctx) })
-	following.Go(func() { d.routed.run(ctx) })
+	following.Go(func() { d.routed.Run(ctx) })
 	if l := p.config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}

@@ -18,6 +18,7 @@ import (
 
 	"loci/control"
 	"loci/dataplane"
+	"loci/internal/wakeup"
 	"loci/lisp"
 )
 
@@ -62,14 +63,14 @@ type planeWorker struct {
 	mu      sync.Mutex
 	pending map[changeKey]dataplane.Operation
 	order   []changeKey // as first queued
-	wake    chan struct{}
+	wake    wakeup.Signal
 }
 
 func newPlaneWorker(plane dataplane.Plane, log *slog.Logger) *planeWorker {
 	prompt, _ := plane.(dataplane.PromptPlane)
 	return &planeWorker{
 		plane: plane, prompt: prompt, log: log, usage: make(chan []control.Usage), heard: make(chan []control.Heard),
-		pending: map[changeKey]dataplane.Operation{}, wake: make(chan struct{}, 1),
+		pending: map[changeKey]dataplane.Operation{}, wake: wakeup.New(),
 	}
 }
 
@@ -92,12 +93,8 @@ func (w *planeWorker) waiting() int {
 
 // wakeUp has the worker's goroutine apply what waits.
 func (w *planeWorker) wakeUp() {
-	if w.waiting() == 0 {
-		return
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default:
+	if w.waiting() > 0 {
+		w.wake.Set()
 	}
 }
 

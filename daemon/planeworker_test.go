@@ -175,3 +175,84 @@ func TestPauseBetweenReports(t *testing.T) {
 		}
 	}
 }
+
+// promptPlane is a data plane that is busy or not.
+type promptPlane struct {
+	slowPlane
+	busy bool
+}
+
+func (p *promptPlane) TryApply(operations ...dataplane.Operation) ([]error, bool) {
+	if p.busy {
+		return nil, false
+	}
+	return p.Apply(operations...), true
+}
+
+func (p *promptPlane) TellAtOnce(func([]dataplane.Event) bool) {}
+
+func TestChangesOfADirectTurn(t *testing.T) {
+	plane := &promptPlane{}
+	w := newPlaneWorker(plane, slog.New(slog.DiscardHandler))
+	a, b := lisp.MustParsePrefix("10.1.0.0/16"), lisp.MustParsePrefix("10.2.0.0/16")
+	remove := func(p lisp.Prefix) { w.queue(changeKey{prefix: p}, dataplane.DeleteMapping{Prefix: p}) }
+	woken := func() bool {
+		select {
+		case <-w.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	remove(a)
+	if w.applyHere(); len(plane.batches) != 1 || w.waiting() != 0 || woken() {
+		t.Errorf("at rest: %d batches applied, %d changes wait", len(plane.batches), w.waiting())
+	}
+	plane.busy = true
+	remove(a)
+	remove(b)
+	if w.applyHere(); len(plane.batches) != 1 || w.waiting() != 2 || !woken() {
+		t.Errorf("busy: %d batches applied, %d changes wait", len(plane.batches), w.waiting())
+	}
+	plane.busy = false
+	w.applying.Lock()
+	if w.applyHere(); len(plane.batches) != 1 || !woken() {
+		t.Error("changes were applied beside others")
+	}
+	w.applying.Unlock()
+	for range appliedHere {
+		remove(lisp.MustParsePrefix("10.3.0.0/16"))
+	}
+	if w.applyHere(); len(plane.batches) != 2 || len(plane.batches[1]) != 3 || woken() {
+		t.Errorf("afterwards: batches %v", plane.batches)
+	}
+}
+
+// TestChangesPutBack come before those that were queued meanwhile, and give way to newer ones.
+func TestChangesPutBack(t *testing.T) {
+	plane := &promptPlane{}
+	w := newPlaneWorker(plane, slog.New(slog.DiscardHandler))
+	a, b, c := lisp.MustParsePrefix("10.1.0.0/16"), lisp.MustParsePrefix("10.2.0.0/16"), lisp.MustParsePrefix("10.3.0.0/16")
+	put := func(p lisp.Prefix) dataplane.Operation {
+		return dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: lisp.Mapping{Prefix: p}}}
+	}
+	w.queue(changeKey{prefix: a}, put(a))
+	w.queue(changeKey{prefix: b}, put(b))
+	keys, operations := w.take()
+	w.queue(changeKey{prefix: c}, put(c))
+	w.queue(changeKey{prefix: a}, dataplane.DeleteMapping{Prefix: a})
+	w.putBack(keys, operations)
+	if !w.applyBatch() || w.applyBatch() {
+		t.Fatal("not one batch")
+	}
+	got := plane.batches[0]
+	if len(got) != 3 {
+		t.Fatalf("applied %v", got)
+	}
+	if first, ok := got[0].(dataplane.PutMapping); !ok || first.Entry.Mapping.Prefix != b {
+		t.Errorf("first came %v", got[0])
+	}
+	if last, ok := got[2].(dataplane.DeleteMapping); !ok || last.Prefix != a {
+		t.Errorf("last came %v", got[2])
+	}
+}

@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"loci/daemon/api"
 	"loci/dataplane"
 	"loci/lisp"
 	"loci/mapsock"
@@ -187,24 +186,13 @@ func (p *remotePlane) Counters() dataplane.Counters {
 	return counters
 }
 
-// addPaths adds what the other process knows of the ways to remote locators, as far as it
-// is there to be asked.
-func (p *remotePlane) addPaths(states map[lisp.RLOC]*api.LocatorState) {
-	var remote []lisp.RLOC
-	for rloc, state := range states {
-		if !state.Local {
-			remote = append(remote, rloc)
-		}
-	}
+// pathStates are what the other process knows of the paths to remote locators, as far as it is there to be asked.
+func (p *remotePlane) pathStates(remote []lisp.RLOC) []mapsock.PathState {
 	paths, err := p.client.Load().PathStates(remote)
 	if err != nil {
 		p.log.Warn("the data plane does not tell of paths", "error", err)
 	}
-	for _, path := range paths {
-		if state := states[path.RLOC]; state != nil {
-			state.PathMTU, state.MTULearnt, state.EchoNonce = path.MTU, path.Learnt, echoDocument(path.Echo)
-		}
-	}
+	return paths
 }
 
 func (p *remotePlane) Events() <-chan dataplane.Event { return p.events }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/daemon/events"
 )
 
 const (
@@ -54,7 +55,7 @@ type server struct {
 	log    *slog.Logger
 }
 
-func newServer(socket *controlSocket, from source, events *hub, log *slog.Logger) *server {
+func newServer(socket *controlSocket, from source, hub *events.Hub, log *slog.Logger) *server {
 	mux := http.NewServeMux()
 	handle(mux, "GET "+api.PathStatus, from.status)
 	handleList(mux, "GET "+api.PathMapCache, from.mapCache)
@@ -74,7 +75,7 @@ func newServer(socket *controlSocket, from source, events *hub, log *slog.Logger
 		}
 		return from.explain(r.Context(), q)
 	})
-	mux.HandleFunc("GET "+api.PathEvents, func(w http.ResponseWriter, r *http.Request) { streamEvents(w, r, events) })
+	mux.HandleFunc("GET "+api.PathEvents, func(w http.ResponseWriter, r *http.Request) { streamEvents(w, r, hub) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, fmt.Errorf("nothing at %s %s", r.Method, r.URL.Path))
 	})
@@ -215,19 +216,19 @@ func writeProblem(w http.ResponseWriter, status int, err error) {
 	_ = json.NewEncoder(w).Encode(api.Problem{Message: err.Error()})
 }
 
-func streamEvents(w http.ResponseWriter, r *http.Request, events *hub) {
-	mine := events.subscribe()
+func streamEvents(w http.ResponseWriter, r *http.Request, hub *events.Hub) {
+	mine := hub.Subscribe()
 	if mine == nil {
-		writeProblem(w, http.StatusServiceUnavailable, fmt.Errorf("%d clients follow the events already", maxSubscribers))
+		writeProblem(w, http.StatusServiceUnavailable, fmt.Errorf("%d clients follow the events already", events.MaxSubscribers))
 		return
 	}
-	defer events.unsubscribe(mine)
+	defer hub.Unsubscribe(mine)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flush := http.NewResponseController(w)
 	encoder := json.NewEncoder(w)
 	for flush.Flush() == nil {
 		select {
-		case e := <-mine.events:
+		case e := <-mine.Events:
 			if encoder.Encode(e) != nil {
 				return
 			}

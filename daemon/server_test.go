@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/daemon/events"
 	"loci/lisp"
 )
 
@@ -36,10 +37,10 @@ func awaitAnswer(t *testing.T, client *api.Client) {
 }
 
 // awaitEvent publishes events of a kind until a client has heard one.
-func awaitEvent(t *testing.T, events *hub, heard <-chan string, kind string) {
+func awaitEvent(t *testing.T, events *events.Hub, heard <-chan string, kind string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
-		events.publish(api.Event{Kind: kind})
+		events.Publish(api.Event{Kind: kind})
 		select {
 		case got := <-heard:
 			if got == kind {
@@ -102,14 +103,14 @@ func TestRemovedSocketIsMadeAgain(t *testing.T) {
 // TestStopLeavesTheNextDaemonsSocket: who stops removes its own socket, not the one that took its place.
 func TestStopLeavesTheNextDaemonsSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
-	first, err := listenUnix(path, silent)
+	first, err := listenUnix(path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	second, err := listenUnix(path, silent)
+	second, err := listenUnix(path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestIdleClientsMakeRoom(t *testing.T) {
 
 // TestNoRoomIsTold: clients at work keep their places, and the next one is told.
 func TestNoRoomIsTold(t *testing.T) {
-	client, events, s := serving(t, silent)
+	client, events, s := serving(t, slog.New(slog.DiscardHandler))
 	s.socket.clients.setLimit(2)
 	following, stop := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
@@ -168,7 +169,7 @@ func TestNoRoomIsTold(t *testing.T) {
 		})
 	}
 	for count := 0; count < 2; {
-		events.publish(api.Event{Kind: "miss"})
+		events.Publish(api.Event{Kind: "miss"})
 		select {
 		case <-heard:
 			count++
@@ -265,20 +266,20 @@ func (cannedSource) reload(context.Context) (api.Reload, error) {
 	return api.Reload{}, errors.New("loci.yaml:3:1: unknown key")
 }
 
-func serve(t *testing.T) (*api.Client, *hub, string) {
+func serve(t *testing.T) (*api.Client, *events.Hub, string) {
 	t.Helper()
-	client, events, s := serving(t, silent)
+	client, events, s := serving(t, slog.New(slog.DiscardHandler))
 	return client, events, s.socket.path
 }
 
-func serving(t *testing.T, log *slog.Logger) (*api.Client, *hub, *server) {
+func serving(t *testing.T, log *slog.Logger) (*api.Client, *events.Hub, *server) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "deep", "control.sock")
 	listener, err := listenUnix(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := newHub()
+	events := events.NewHub()
 	s := newServer(listener, cannedSource{listed: new(atomic.Int64)}, events, log)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -361,7 +362,7 @@ func TestEventsAreStreamed(t *testing.T) {
 	defer close(done)
 	go func() { // until the client has heard one
 		for {
-			events.publish(api.Event{Kind: "miss", Fields: map[string]string{"destination": "10.2.0.1"}})
+			events.Publish(api.Event{Kind: "miss", Fields: map[string]string{"destination": "10.2.0.1"}})
 			select {
 			case <-done:
 				return
@@ -382,7 +383,7 @@ func TestEventsAreStreamed(t *testing.T) {
 
 func TestSocketOfARunningDaemonIsNotTaken(t *testing.T) {
 	_, _, path := serve(t)
-	if _, err := listenUnix(path, silent); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
+	if _, err := listenUnix(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "another daemon answers") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -395,7 +396,7 @@ func TestSocketOfADeadDaemonIsReplaced(t *testing.T) {
 	}
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
-	listener, err := listenUnix(path, silent)
+	listener, err := listenUnix(path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +408,7 @@ func TestWhatIsNoSocketStays(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listenUnix(path, silent); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := listenUnix(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "no socket") {
 		t.Errorf("got %v", err)
 	}
 	if kept, err := os.ReadFile(path); err != nil || string(kept) != "precious" {

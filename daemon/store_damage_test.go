@@ -3,8 +3,8 @@
 package daemon
 
 import (
-	"bytes"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"loci/control"
+	"loci/daemon/store"
 	"loci/internal/testnet"
 	"loci/lisp"
 	"loci/wire"
@@ -71,11 +71,13 @@ func isWhole(t *testing.T, directory string) bool {
 	if os.CopyFS(another, os.DirFS(directory)) != nil {
 		return false // a file went meanwhile
 	}
-	s, err := openStore(another, silent, func([]byte, bool) error { pieces++; return nil })
+	var damage strings.Builder
+	log := slog.New(slog.NewTextHandler(&damage, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s, err := store.OpenJournal(another, log, func([]byte, bool) error { pieces++; return nil })
 	if err != nil {
 		return false
 	}
-	return !s.gap && pieces > 0 && s.disk.close() == nil
+	return damage.Len() == 0 && pieces > 0 && s.Close() == nil
 }
 
 // TestDamagedJournalOfADaemon damages 64 octets in the middle of what is on disk: what is not in them is there after the next start, and
@@ -87,15 +89,16 @@ func TestDamagedJournalOfADaemon(t *testing.T) {
 		at   func(octets []byte) int
 		copy string
 	}{
-		{"inside an entry", func(b []byte) int { return len(b) / 2 }, asideDamaged},
+		{"inside an entry", func(b []byte) int { return len(b) / 2 }, ".damaged-"},
 		// A length of the log's own: all behind it is lost to the log, not to the journal.
-		{"a length of the log", func([]byte) int { return 0 }, asideDamaged},
+		{"a length of the log", func([]byte) int { return 0 }, ".damaged-"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			directory := t.TempDir()
 			d := journalled(t, directory, sites)
 			d.stop()
-			segment := lastSegment(t, directory)
+			segments, _ := filepath.Glob(filepath.Join(directory, "journal", strings.Repeat("[0-9]", 20)))
+			segment := segments[len(segments)-1]
 			octets, err := os.ReadFile(segment)
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +114,7 @@ func TestDamagedJournalOfADaemon(t *testing.T) {
 			if got := d.registrations(); got < sites-3 || got == sites {
 				t.Errorf("%d of %d registrations are left\n%s", got, sites, d.log.String())
 			}
-			copies, _ := filepath.Glob(filepath.Join(directory, logDirectory+c.copy+"*"))
+			copies, _ := filepath.Glob(filepath.Join(directory, "journal"+c.copy+"*"))
 			if len(copies) == 0 || !strings.Contains(d.log.String(), copies[0]) || !strings.Contains(d.log.String(), "records-missing-at-least=") {
 				t.Errorf("copies %q\n%s", copies, d.log.String())
 			}
@@ -124,56 +127,6 @@ func TestDamagedJournalOfADaemon(t *testing.T) {
 				t.Errorf("%d of %d registrations after another start\n%s", got, before, d.log.String())
 			}
 		})
-	}
-}
-
-// TestSalvageFromSeveralFiles damages the framing of a file in the middle: what is whole in it and behind it is taken over.
-func TestSalvageFromSeveralFiles(t *testing.T) {
-	directory := t.TempDir()
-	s, _ := openedStore(t, directory)
-	for i := range 3 {
-		s.put(t, control.Journal{Octets: append(make([]byte, segmentOctets), fmt.Sprintf("piece-%d", i)...)})
-	}
-	names, _ := segments(s.disk.directory)
-	broken := crashed(t, directory)
-	path := filepath.Join(broken, logDirectory, names[1])
-	octets, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(octets, "\xff\xff\xff\xff\xff\xff")
-	if err := os.WriteFile(path, octets, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	another, err := openStore(broken, silent, func(piece []byte, whole bool) error {
-		for i := range 3 {
-			if name := fmt.Sprintf("piece-%d", i); !whole && bytes.Contains(piece, []byte(name)) {
-				found = append(found, name)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(found, []string{"piece-0", "piece-1", "piece-2"}) || !another.gap {
-		t.Errorf("found %q, gap %v", found, another.gap)
-	}
-}
-
-// TestCopiesAreBounded: of damaged journals a few copies are kept, the newest.
-func TestCopiesAreBounded(t *testing.T) {
-	s := &storeLog{directory: filepath.Join(t.TempDir(), logDirectory)}
-	for i := range 2 * maxAside {
-		as := s.keepDamaged([]byte{byte(i)}, silent)
-		if kept, err := os.ReadFile(as); err != nil || !bytes.Equal(kept, []byte{byte(i)}) {
-			t.Fatalf("copy %d: %q, %v", i, kept, err)
-		}
-	}
-	copies, _ := filepath.Glob(s.directory + asideDamaged + "*")
-	if len(copies) != maxAside {
-		t.Errorf("%d copies: %q", len(copies), copies)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestCollectorCollects(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { c.run(ctx); close(ended) }()
-	wake(c.begin)
+	c.begin.Set()
 	for deadline := time.Now().Add(time.Minute); cycles() == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing was collected")

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loci/daemon"
 	"loci/daemon/api"
+	"loci/packettrace"
 )
 
 func newCaptureCommand() *cobra.Command {
-	var o daemon.CaptureOptions
+	var o packettrace.CaptureOptions
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -44,7 +44,7 @@ its data plane (wrong VLAN, no LISP) is not dropped by it, and not shown.`,
 				defer f.Close()
 				o.File = f
 			}
-			lost, err := daemon.Capture(cmd.Context(), o, func(d api.Drop) error {
+			lost, err := packettrace.Capture(cmd.Context(), o, func(d api.Drop) error {
 				if asJSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(d)
 				}

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/control"
-	"loci/daemon"
 	"loci/daemon/api"
 	"loci/lisp"
 	"loci/wire"
@@ -178,7 +177,7 @@ func runLig(cmd *cobra.Command, q control.LigQuery, count int, timeout time.Dura
 			fmt.Fprintf(out, "Map-Request %d for %s to %s\n", number, lisp.HostPrefix(q.Instance, q.EID), resolver.Addr())
 		}
 	}
-	answer, err := daemon.Lig(cmd.Context(), q, count, timeout, progress)
+	answer, err := lig(cmd.Context(), q, count, timeout, progress)
 	if err != nil {
 		return err
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loci/daemon"
 	"loci/daemon/api"
+	"loci/packettrace"
 )
 
 func newTraceCommand() *cobra.Command {
-	var o daemon.TraceOptions
+	var o packettrace.TraceOptions
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "trace [flags] FILTER...",
@@ -39,10 +39,10 @@ takes are not seen by --live.`,
   loci trace --live --count 10 in site0 dst 10.2.0.0/16 icmp`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, words []string) (err error) {
-			if o.Filter, err = daemon.ParsePacketFilter(words); err != nil {
+			if o.Filter, err = packettrace.ParsePacketFilter(words); err != nil {
 				return err
 			}
-			return daemon.Trace(cmd.Context(), o, func(t api.Trace) error {
+			return packettrace.Trace(cmd.Context(), o, func(t api.Trace) error {
 				if asJSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(t)
 				}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+// Which events stand in the log at its usual level, and how many of them: RFC 9301 s.5.1
+// and RFC 9306 s.3 demand that refused messages are logged, RFC 9301 s.5.6 and RFC 9302 s.5
+// and s.7.1 that replays and wrong Map-Versions are; RFC 9302 s.8 that no flood of them fills
+// it. A turn of the loop never waits for whoever reads the log.
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"loci/control"
+	"loci/internal/wakeup"
+)
+
+const (
+	// noticeLines of one kind and reason are logged in a noticeWindow; how many are beyond is told
+	// with the first line of the next one, or when the window is over.
+	noticeLines  = 5
+	noticeWindow = 10 * time.Second
+	// noticeQueueLength bounds the lines that wait to be written.
+	noticeQueueLength = 256
+)
+
+// noticeLevels are those of the events that are logged; all others are for debugging.
+var noticeLevels = map[control.NoticeKind]slog.Level{
+	control.NoticeMessageRefused:          slog.LevelInfo, // strangers cause it at will
+	control.NoticeRegistrationRefused:     slog.LevelWarn,
+	control.NoticeRegistrationExpired:     slog.LevelInfo,
+	control.NoticeMapNotifyReceived:       slog.LevelInfo,
+	control.NoticeMapNotifyUnacknowledged: slog.LevelWarn,
+	control.NoticeMapServerSilent:         slog.LevelWarn,
+	control.NoticeEIDNotAcknowledged:      slog.LevelWarn,
+	control.NoticeMapResolverSilent:       slog.LevelWarn,
+	control.NoticeMapResolverAnswers:      slog.LevelInfo,
+	control.NoticeMapRequestUnanswered:    slog.LevelInfo,
+	control.NoticeLocatorDown:             slog.LevelWarn,
+	control.NoticeLocatorUnconfirmed:      slog.LevelWarn,
+	control.NoticeLocatorUp:               slog.LevelInfo,
+	control.NoticeMappingKept:             slog.LevelWarn,
+	control.NoticeMapVersionNotRaised:     slog.LevelWarn,
+	control.NoticeMapVersionInvalid:       slog.LevelWarn,
+	control.NoticeSiblingSilent:           slog.LevelWarn,
+	control.NoticeSiblingHeard:            slog.LevelInfo,
+	control.NoticeDetour:                  slog.LevelWarn,
+	control.NoticeDetourEnded:             slog.LevelInfo,
+}
+
+// noticeLine is a line to be written.
+type noticeLine struct {
+	level      slog.Level
+	kind       control.NoticeKind
+	attributes []any
+}
+
+// noticeKey is what the lines are counted by: as many as there are kinds and reasons.
+type noticeKey struct {
+	kind   control.NoticeKind
+	reason string
+}
+
+func (k noticeKey) compare(other noticeKey) int {
+	return cmp.Or(cmp.Compare(k.kind, other.kind), cmp.Compare(k.reason, other.reason))
+}
+
+// noticeCount is what was logged of one of them.
+type noticeCount struct {
+	since   time.Time // begin of the window
+	lines   int
+	leftOut int
+}
+
+// NoticeLog writes events to the log.
+type NoticeLog struct {
+	log   *slog.Logger
+	lines chan noticeLine
+	left  wakeup.Signal // wakes who tells what was left out
+
+	mu     sync.Mutex // held for moments: who takes events has the loop's lock
+	counts map[noticeKey]*noticeCount
+}
+
+// NewNoticeLog returns a NoticeLog that writes nothing before Run.
+func NewNoticeLog(log *slog.Logger) *NoticeLog {
+	return &NoticeLog{log: log, lines: make(chan noticeLine, noticeQueueLength), left: wakeup.New(), counts: map[noticeKey]*noticeCount{}}
+}
+
+// Take logs an event, if it is one for the log and its turn.
+func (l *NoticeLog) Take(n control.Notice, fields map[string]string) {
+	level, told := noticeLevels[n.Kind]
+	if !told {
+		level = slog.LevelDebug
+	}
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	line := noticeLine{level: level, kind: n.Kind}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		line.attributes = append(line.attributes, slog.String(name, fields[name]))
+	}
+	if !told {
+		l.log.Debug(string(n.Kind), line.attributes...) // who debugs wants all of them
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count := l.count(n)
+	if count.lines == noticeLines && !l.log.Enabled(context.Background(), slog.LevelDebug) {
+		l.leaveOut(count)
+		return
+	}
+	if count.leftOut > 0 {
+		line.attributes = append(line.attributes, slog.Int("left-out-before", count.leftOut))
+	}
+	select {
+	case l.lines <- line:
+		count.lines, count.leftOut = min(count.lines+1, noticeLines), 0
+	default:
+		l.leaveOut(count)
+	}
+}
+
+// leaveOut counts an event that is not logged.
+func (l *NoticeLog) leaveOut(c *noticeCount) {
+	c.leftOut++
+	l.left.Set()
+}
+
+// count is that of the event's kind and reason, in the window that is now.
+func (l *NoticeLog) count(n control.Notice) *noticeCount {
+	key := noticeKey{n.Kind, n.Reason}
+	c := l.counts[key]
+	if c == nil {
+		c = &noticeCount{since: n.At}
+		l.counts[key] = c
+	}
+	if age := n.At.Sub(c.since); age >= noticeWindow || age < 0 {
+		c.since, c.lines = n.At, 0
+	}
+	return c
+}
+
+// Run writes lines until the context ends, and then what waits.
+func (l *NoticeLog) Run(ctx context.Context) {
+	var ends <-chan time.Time // of a window in which something was left out
+	for {
+		select {
+		case line := <-l.lines:
+			l.write(line)
+		case <-l.left:
+			if ends == nil {
+				ends = time.After(noticeWindow)
+			}
+		case now := <-ends:
+			if ends = nil; l.tellLeftOut(now) {
+				ends = time.After(noticeWindow)
+			}
+		case <-ctx.Done():
+			for len(l.lines) > 0 {
+				l.write(<-l.lines)
+			}
+			l.tellLeftOut(time.Now().Add(noticeWindow))
+			return
+		}
+	}
+}
+
+// tellLeftOut tells of windows that are over how many events were left out, and reports whether there are others.
+func (l *NoticeLog) tellLeftOut(now time.Time) (more bool) {
+	l.mu.Lock()
+	var lines []noticeLine
+	for _, key := range slices.SortedFunc(maps.Keys(l.counts), noticeKey.compare) {
+		c := l.counts[key]
+		switch {
+		case c.leftOut == 0:
+		case now.Sub(c.since) < noticeWindow:
+			more = true
+		default:
+			lines = append(lines, leftOutLine(key, c.leftOut))
+			c.leftOut = 0
+		}
+	}
+	l.mu.Unlock()
+	for _, line := range lines {
+		l.write(line)
+	}
+	return more
+}
+
+func leftOutLine(key noticeKey, count int) noticeLine {
+	line := noticeLine{level: noticeLevels[key.kind], kind: key.kind}
+	if key.reason != "" {
+		line.attributes = append(line.attributes, slog.String("reason", key.reason))
+	}
+	line.attributes = append(line.attributes, slog.Int("left-out", count))
+	return line
+}
+
+func (l *NoticeLog) write(line noticeLine) {
+	l.log.Log(context.Background(), line.level, string(line.kind), line.attributes...)
+}
+
+// NoticeFields are what an event tells beside its kind.
+func NoticeFields(n control.Notice) map[string]string {
+	fields := map[string]string{}
+	if !n.Prefix.EID().IsZero() {
+		fields["eid-prefix"] = n.Prefix.String()
+	}
+	if n.Remote.IsValid() {
+		fields["remote"] = n.Remote.String()
+	}
+	if n.Site != "" {
+		fields["site"] = n.Site
+	}
+	if n.Detail != "" {
+		fields["detail"] = n.Detail
+	}
+	return fields
+}

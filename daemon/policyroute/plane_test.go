@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policyroute
+
+import (
+	"iter"
+	"log/slog"
+	"net/netip"
+	"testing"
+
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/internal/wakeup"
+	"loci/lisp"
+)
+
+// countingPlane counts changes, and how often its Database was listed.
+type countingPlane struct {
+	dataplane.Plane
+	applied, operations, listed int
+}
+
+func (p *countingPlane) Apply(operations ...dataplane.Operation) []error {
+	p.applied++
+	p.operations += len(operations)
+	return p.Plane.Apply(operations...)
+}
+
+func (p *countingPlane) Database() iter.Seq[dataplane.DatabaseEntry] {
+	p.listed++
+	return p.Plane.Database()
+}
+
+func mustPrefix(p netip.Prefix) lisp.Prefix { return lisp.MustParsePrefix(p.String()) }
+
+func databaseOf(list []netip.Prefix) (operations []dataplane.Operation) {
+	locators, _ := lisp.NewLocatorSet(lisp.Locator{RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), Priority: 1, Weight: 100, Reachable: true})
+	for _, p := range list {
+		operations = append(operations, dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: mustPrefix(p), Locators: locators}})
+	}
+	return operations
+}
+
+// withOwnRLOC is an engine that takes what databaseOf makes.
+func withOwnRLOC(t *testing.T) *countingPlane {
+	t.Helper()
+	engine := model.New(model.Options{})
+	own := []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1"))}
+	if errs := engine.Apply(dataplane.SetSettings{Settings: dataplane.Settings{LocalRLOCs: own}}); errs != nil {
+		t.Fatal(errs)
+	}
+	return &countingPlane{Plane: engine}
+}
+
+// TestChangesTogetherAreFollowedOnce: rules and routes are compared with the Database after many changes, not after each.
+func TestChangesTogetherAreFollowedOnce(t *testing.T) {
+	ns, routes := routedHost(t)
+	plane := withOwnRLOC(t)
+	routed := &Plane{Plane: plane, routes: routes, log: slog.New(slog.DiscardHandler), changed: wakeup.New()}
+	for _, operation := range databaseOf(many(500)) {
+		for _, err := range routed.Apply(operation) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	apply(t, ns, func() error { routed.Settle(); return nil })
+	if plane.listed != 1 {
+		t.Errorf("rules and routes were compared with the Database %d times for %d changes", plane.listed, plane.applied)
+	}
+	if _, present := ownState(t, ns, routes); len(present) != 1002 {
+		t.Errorf("%d routes for 1000 EID-Prefixes of two families", len(present))
+	}
+	apply(t, ns, func() error { routed.Settle(); return nil })
+	if plane.listed != 1 {
+		t.Error("compared again though nothing changed")
+	}
+	apply(t, ns, func() error { return routed.Detach(t.Context()) })
+	routed.Apply(databaseOf(many(1))...)
+	apply(t, ns, func() error { routed.Settle(); return nil })
+	if rules, present := ownState(t, ns, routes); len(rules)+len(present) != 0 {
+		t.Errorf("after the end: %v, %v", rules, present)
+	}
+}

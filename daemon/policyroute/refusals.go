@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policyroute
+
+// Routes and rules of ours that the kernel refuses: warnings for the log and for `loci show
+// status`, which stand until the kernel takes them. None of them keeps another from being
+// in force.
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/daemon/hostnet"
+)
+
+// maxRefusals bounds the warnings that are told one by one.
+const maxRefusals = 16
+
+// refusals is a list of warnings, each once.
+type refusals struct {
+	list []string
+	more int // those beyond
+}
+
+func (r *refusals) add(warning string) {
+	switch {
+	case slices.Contains(r.list, warning):
+	case len(r.list) == maxRefusals:
+		r.more++
+	default:
+		r.list = append(r.list, warning)
+	}
+}
+
+// route adds a route that the kernel did not take. That a gateway is stale is told already, by hostnet.View.StaleGateways where it is a
+// default route's; all other routes by such a gateway are one warning.
+func (r *refusals) route(k routeKey, view hostnet.View, err error) {
+	name := linkName(k.link)
+	link, _ := view.Link(name)
+	unreachable := k.gateway.IsValid() && (errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH))
+	switch {
+	case unreachable && slices.Contains(link.Stale, k.gateway):
+	case unreachable:
+		r.add(fmt.Sprintf("no network of %s has the gateway %s: Loci does not use the routes by it (%v)", name, k.gateway, err))
+	default:
+		r.add(fmt.Sprintf("the route to %s by %s is not in force in table %d: %v", k.destination, name, k.table, err))
+	}
+}
+
+func (r *refusals) warnings() []string {
+	if r.more == 0 {
+		return r.list
+	}
+	return append(r.list, fmt.Sprintf("%d more routes and rules are not as they should be", r.more))
+}
+
+// err is all of them as an error, nil for none.
+func (r *refusals) err() error {
+	var errs []error
+	for _, w := range r.warnings() {
+		errs = append(errs, errors.New(w))
+	}
+	return errors.Join(errs...)
+}
+
+// linkName is an interface's name by its index.
+func linkName(index int) string {
+	link, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return fmt.Sprintf("interface %d", index)
+	}
+	return link.Attrs().Name
+}
+
+// String is the rule as `ip rule` shows it.
+func (k ruleKey) String() string {
+	text := fmt.Sprintf("%d:", k.priority)
+	if k.source.IsValid() {
+		text += fmt.Sprintf(" from %s", k.source)
+	}
+	if k.destination.IsValid() {
+		text += fmt.Sprintf(" to %s", k.destination)
+	}
+	if k.generated {
+		text += " iif " + hostnet.LoopbackName
+	}
+	return text + fmt.Sprintf(" lookup %d", k.table)
+}

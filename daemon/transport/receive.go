@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+// Receiving control messages, many with one system call: a batch of datagrams, each of which
+// the kernel may have made of several of one sender (UDP GRO). They are parsed and
+// authenticated here, outside the Node's turns (RFC 9301 s.5). A receiver waits for
+// nobody: a full queue drops and counts.
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/control"
+	"loci/dataplane/kernel/atonce"
+)
+
+const (
+	// receiveBatch is how many datagrams one system call takes at most.
+	receiveBatch = 32
+	// fullBatchesInARow is after how many full ones a socket takes what one sender sends in a piece.
+	fullBatchesInARow = 4
+	// inboundBatch is how many messages the loop takes at once: few enough to end within a
+	// few milliseconds, whatever they are.
+	inboundBatch = 64
+	// receiveGather is shorter than the loop takes for half of its queue.
+	receiveGather = 500 * time.Microsecond
+	// receiveControlOctets hold the address that a datagram came to and its segment size.
+	receiveControlOctets = 128
+	// udpGRO is UDP_GRO of linux/udp.h: as socket option and as kind of control message.
+	udpGRO = 104
+)
+
+// Message is one message for the loop: one of the first two is set.
+type Message struct {
+	Received control.Received
+	Refusal  *control.Refusal
+	room     *control.Room // where received may be; no other element of any batch has it
+}
+
+// roomOctets is the longest message that is read into a room. A room keeps what its last message
+// needed, and there are thousands.
+const roomOctets = 192
+
+// roomFor is where a message is read into; nil for new memory.
+func (i *Message) roomFor(message []byte) *control.Room {
+	if len(message) > roomOctets {
+		return nil
+	}
+	return i.room
+}
+
+// emptied is a batch that its messages are done with. It keeps their rooms.
+func emptied(b []Message) []Message {
+	for i := range b {
+		b[i] = Message{room: b[i].room}
+	}
+	return b[:0]
+}
+
+// receiver reads one socket.
+type receiver struct {
+	s        *Sockets
+	f        *familySocket
+	box      *atonce.Inbox
+	batch    []Message
+	activity Activity
+	full     int // batches in a row
+}
+
+func newReceiver(s *Sockets, f *familySocket) *receiver {
+	return &receiver{s: s, f: f, box: atonce.NewInbox(receiveBatch, maxDatagramOctets, receiveControlOctets), batch: s.freeInbound()}
+}
+
+// run reads until the context ends.
+func (r *receiver) run(ctx context.Context) {
+	for {
+		time.Sleep(r.s.gatherPause())
+		n, err := r.f.socket.receive(r.box)
+		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// An ICMP error about something sent earlier, or a momentary shortage.
+			r.s.log.Debug("control socket", "error", err)
+			time.Sleep(receiveErrorPause)
+			continue
+		}
+		r.heed(n)
+		keys := r.s.keyring.Load()
+		for i := range n {
+			r.datagrams(keys, i)
+		}
+		r.enqueue()
+	}
+}
+
+// gatherPause is how long nothing is read, while much waits for the loop, so that what comes meanwhile is read together: the queue is of
+// batches, and who reads every message alone has filled it while the loop has lost its processor for some milliseconds. Sockets have room.
+func (s *Sockets) gatherPause() time.Duration {
+	if len(s.in) > cap(s.in)/2 {
+		return receiveGather
+	}
+	return 0
+}
+
+// heed has the kernel aggregate what comes (UDP_GRO) from the first time on that many datagrams wait. Not before: while any
+// socket of the machine asks for that, the kernel looks for a socket for each UDP packet that an interface aggregates, also
+// for those that are forwarded, and with many destinations each look is at another place in memory.
+func (r *receiver) heed(datagrams int) {
+	if datagrams < receiveBatch {
+		r.full = 0
+		return
+	}
+	if r.full++; r.full == fullBatchesInARow {
+		_ = r.f.socket.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, udpGRO, 1) })
+	}
+}
+
+// datagrams looks at each datagram of those that came as one.
+func (r *receiver) datagrams(keys *control.Keyring, i int) {
+	octets, about, from := r.box.Datagram(i)
+	destination, segment := parseControl(about)
+	local := netip.AddrPortFrom(destination, r.f.port)
+	from = unmap(from)
+	if segment <= 0 {
+		segment = len(octets)
+	}
+	for {
+		one := octets[:min(segment, len(octets))]
+		octets = octets[len(one):]
+		next := r.next()
+		if next.Received, next.Refusal = control.InspectIn(next.roomFor(one), keys, local, from, one); len(r.batch) == cap(r.batch) {
+			r.enqueue()
+		}
+		if len(octets) == 0 {
+			return
+		}
+	}
+}
+
+// next is the next element of the batch, with a room.
+func (r *receiver) next() *Message {
+	at := len(r.batch)
+	r.batch = r.batch[:at+1]
+	next := &r.batch[at]
+	if next.room == nil {
+		next.room = new(control.Room)
+	}
+	return next
+}
+
+// enqueue hands the batch to the Node, or to the loop.
+func (r *receiver) enqueue() {
+	if len(r.batch) == 0 {
+		return
+	}
+	rest := r.s.direct(&r.activity, r.batch)
+	if len(rest) == 0 {
+		r.batch = emptied(r.batch)
+		return
+	}
+	left := len(rest)
+	for i, from := 0, len(r.batch)-left; i < left && from > 0; i++ {
+		r.batch[i], r.batch[from+i] = r.batch[from+i], r.batch[i] // a copy would leave two with one room
+	}
+	_ = emptied(r.batch[left:])
+	r.s.queued.Add(1)
+	select {
+	case r.s.in <- r.batch[:left]:
+		r.batch = r.s.freeInbound()
+	default:
+		r.s.queued.Add(-1)
+		r.s.dropped.Add(uint64(left))
+		r.batch = emptied(r.batch)
+	}
+}
+
+// freeInbound is an empty batch, one that the loop is done with where there is one.
+func (s *Sockets) freeInbound() []Message {
+	select {
+	case b := <-s.done:
+		return b
+	default:
+		return make([]Message, 0, inboundBatch)
+	}
+}
+
+// Release gives back a batch that the loop is done with.
+func (s *Sockets) Release(b []Message) {
+	s.queued.Add(-1)
+	select {
+	case s.done <- emptied(b):
+	default:
+	}
+}
+
+// parseControl finds the address that a message came to and the length of its segments; zero
+// values where it does not say.
+func parseControl(b []byte) (destination netip.Addr, segment int) {
+	for len(b) > 0 {
+		header, data, rest, err := unix.ParseOneSocketControlMessage(b)
+		if err != nil {
+			return destination, segment
+		}
+		switch {
+		case header.Level == unix.IPPROTO_IP && header.Type == unix.IP_PKTINFO && len(data) >= 12:
+			destination = netip.AddrFrom4([4]byte(data[8:12]))
+		case header.Level == unix.IPPROTO_IPV6 && header.Type == unix.IPV6_PKTINFO && len(data) >= 16:
+			destination = netip.AddrFrom16([16]byte(data[:16])).Unmap()
+		case header.Level == unix.IPPROTO_UDP && header.Type == udpGRO && len(data) >= 4:
+			segment = int(binary.NativeEndian.Uint32(data))
+		}
+		b = rest
+	}
+	return destination, segment
+}

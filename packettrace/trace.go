@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packettrace
+
+// `loci trace`: what the data plane in force decides about a packet, one that is made for the purpose or those that come by,
+// step by step. It asks no daemon and changes nothing: copies of the programs decide (dataplane/kernel/tracer.go).
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/config"
+	"loci/daemon/api"
+	"loci/dataplane/kernel"
+	"loci/forward"
+)
+
+// TraceOptions say what to trace.
+type TraceOptions struct {
+	ConfigFile string
+	Filter     PacketFilter
+	Live       bool // packets that come by, rather than one that is made
+	Count      int  // so many of them; 0: until the context ends
+}
+
+// Trace traces in the calling thread's network namespace, which must be the daemon's, and
+// hands each packet's trace to `each`, until that returns an error.
+func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) error {
+	c, err := config.Load(o.ConfigFile)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("tracing needs root: the tables in force are the kernel's")
+	}
+	if o.Filter.Interface == "" {
+		return errors.New("filter: want `in INTERFACE`, or `out INTERFACE` for what this host sends itself")
+	}
+	link, err := net.InterfaceByName(o.Filter.Interface)
+	if err != nil {
+		return fmt.Errorf("filter: interface %s: %w", o.Filter.Interface, err)
+	}
+	tracer, err := kernel.OpenTracer(kernel.Options{PinDirectory: c.Datapath.PinDirectory})
+	if err != nil {
+		return err
+	}
+	defer tracer.Close()
+	t := packetTracer{tracer: tracer, link: link, filter: o.Filter}
+	if o.Live {
+		return t.live(ctx, o.Count, each)
+	}
+	packet, err := o.Filter.packet()
+	if err != nil {
+		return err
+	}
+	traced, err := t.trace(packet, 0)
+	if err != nil {
+		return err
+	}
+	return each(traced)
+}
+
+// packetTracer traces packets at one interface.
+type packetTracer struct {
+	tracer *kernel.Tracer
+	link   *net.Interface
+	filter PacketFilter
+}
+
+func (t *packetTracer) trace(packet []byte, segment int) (api.Trace, error) {
+	decided, err := t.tracer.Trace(kernel.TracedPacket{
+		Ifindex: uint32(t.link.Index), Leaves: t.filter.Leaves, Packet: packet, Segment: segment, VLAN: uint16(t.filter.VLAN),
+	})
+	if err != nil {
+		return api.Trace{}, err
+	}
+	traced := api.Trace{At: time.Now(), Interface: t.link.Name, Packet: packetText(packet), Program: decided.Program,
+		Verdict: decided.Verdict, Reason: decided.Reason}
+	for _, step := range decided.Steps {
+		traced.Steps = append(traced.Steps, api.TraceStep{Step: step.Name, Answer: step.Answer})
+	}
+	if decided.Packet != nil {
+		traced.Result = packetText(decided.Packet)
+	}
+	return traced, nil
+}
+
+// packetText is a packet in one line.
+func packetText(packet []byte) string {
+	h, err := forward.ParseHeader(packet)
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%s > %s protocol %d", h.Source, h.Destination, h.Protocol)
+	if h.Ports != 0 {
+		text += fmt.Sprintf(" ports %d > %d", h.Ports>>16, h.Ports&0xffff)
+	}
+	text += fmt.Sprintf(" ttl %d tos %#02x length %d", h.TTL, h.TrafficClass, h.Length)
+	if e, reason := forward.ParseEncapsulated(packet); reason == forward.DropNone {
+		text += fmt.Sprintf(" | LISP iid %d | %s", e.Instance, packetText(e.Inner))
+	}
+	return text
+}
+
+const (
+	// captureOctets is room for the longest super-packet.
+	captureOctets = 1<<16 + 256
+	// vnetHeaderOctets is struct virtio_net_hdr, which tells the size of segments.
+	vnetHeaderOctets = 10
+	// listenPause is how long the socket is waited for before the context is looked at.
+	listenPause = 200 * time.Millisecond
+)
+
+// live traces what passes the interface. What XDP takes before the kernel's stack sees it does not pass here.
+func (t *packetTracer) live(ctx context.Context, count int, each func(api.Trace) error) error {
+	socket, err := listenAt(t.link.Index)
+	if err != nil {
+		return fmt.Errorf("listening at %s: %w", t.link.Name, err)
+	}
+	defer unix.Close(socket)
+	buffer := make([]byte, captureOctets)
+	for traced := 0; ctx.Err() == nil && (count == 0 || traced < count); {
+		packet, segment, err := t.receive(socket, buffer)
+		if err != nil {
+			return err
+		}
+		if packet == nil || !t.filter.matches(packet) {
+			continue
+		}
+		decided, err := t.trace(packet, segment)
+		if err != nil {
+			return err
+		}
+		if err := each(decided); err != nil {
+			return err
+		}
+		traced++
+	}
+	return nil
+}
+
+func listenAt(ifindex int) (int, error) {
+	everything := uint16(unix.ETH_P_ALL)
+	network := everything<<8 | everything>>8
+	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(network))
+	if err != nil {
+		return -1, err
+	}
+	pause := unix.NsecToTimeval(int64(listenPause))
+	err = errors.Join(
+		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel puts VLAN tags
+		unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause),
+		unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: network, Ifindex: ifindex}),
+	)
+	if err != nil {
+		unix.Close(socket)
+		return -1, err
+	}
+	return socket, nil
+}
