@@ -19,17 +19,17 @@ import (
 
 const countersFile = "counters.md"
 
-var update = flag.Bool("update", false, "write the generated tables of counters.md")
+var update = flag.Bool("update", false, "write the generated lists of counters.md")
 
-// The tables of what control counts repeat its own descriptions, so that a counter cannot be added without its line.
+// The lists of what control counts repeat its own descriptions, so that a counter cannot be added without its line.
 func TestCountersAreDocumented(t *testing.T) {
 	document := read(t, countersFile)
 	wanted := document
-	for _, table := range []struct {
+	for _, list := range []struct {
 		heading string
 		refusal bool
 	}{{"## Messages and mappings", false}, {"## Refusals", true}} {
-		wanted = replaceRows(t, wanted, table.heading, counterRows(table.refusal))
+		wanted = replaceItems(t, wanted, list.heading, counterItems(list.refusal))
 	}
 	if *update {
 		if err := os.WriteFile(countersFile, []byte(wanted), 0o644); err != nil {
@@ -42,43 +42,40 @@ func TestCountersAreDocumented(t *testing.T) {
 	}
 }
 
-func counterRows(refusal bool) string {
-	var rows strings.Builder
+func counterItems(refusal bool) string {
+	var items strings.Builder
 	for _, counter := range control.CounterList() {
 		if strings.HasPrefix(counter.Name, "refused_") == refusal {
-			fmt.Fprintf(&rows, "| `%s` | %s |\n", counter.Name, counter.Description)
+			items.WriteString(wrap("- ", fmt.Sprintf("`%s`: %s.", counter.Name, counter.Description)))
 		}
 	}
-	return rows.String()
+	return items.String()
 }
 
-// replaceRows gives the table under a heading other rows.
-func replaceRows(t *testing.T, document, heading, rows string) string {
+// replaceItems gives the list under a heading other items.
+func replaceItems(t *testing.T, document, heading, items string) string {
 	t.Helper()
-	const ruler = "|---|---|\n"
 	before, rest, found := strings.Cut(document, heading+"\n")
-	introduction, table, isTable := strings.Cut(rest, ruler)
-	if !found || !isTable {
-		t.Fatalf("%s: no table under %q", countersFile, heading)
+	introduction, list, isList := strings.Cut(rest, "\n- ")
+	_, after, ends := strings.Cut(list, "\n\n")
+	if !found || !isList || !ends {
+		t.Fatalf("%s: no list under %q", countersFile, heading)
 	}
-	for strings.HasPrefix(table, "|") {
-		_, table, _ = strings.Cut(table, "\n")
-	}
-	return before + heading + "\n" + introduction + ruler + rows + table
+	return before + heading + "\n" + introduction + "\n" + items + "\n" + after
 }
 
-var row = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| \\S")
+var item = regexp.MustCompile("(?m)^- `([^`]+)`: \\S")
 
-// The others are explained by hand, because what to look at is for people: each has its row, and each row its counter.
+// The others are explained by hand, because what to look at is for people: each has its item, and each item its counter.
 func TestDropReasonsAndPacketsAreDocumented(t *testing.T) {
 	var drops []string
 	for _, reason := range forward.DropReasons() {
 		drops = append(drops, reason.String())
 	}
-	compareRows(t, "## Dropped packets", drops)
+	compareItems(t, "## Dropped packets", drops)
 	plane, own := daemonCounters(t)
-	compareRows(t, "## Packets", append(plane, kernel.OtherCounterNames()...))
-	compareRows(t, "## The daemon", own)
+	compareItems(t, "## Packets", append(plane, kernel.OtherCounterNames()...))
+	compareItems(t, "## The daemon", own)
 }
 
 // daemonCounters returns the names that the daemon gives to counters of the data plane, and its own, as they stand in its source.
@@ -97,8 +94,8 @@ func daemonCounters(t *testing.T) (plane, own []string) {
 	return plane, own
 }
 
-// compareRows wants a row under the heading for each name, and none else.
-func compareRows(t *testing.T, heading string, names []string) {
+// compareItems wants an item under the heading for each name, and none else.
+func compareItems(t *testing.T, heading string, names []string) {
 	t.Helper()
 	_, section, found := strings.Cut(read(t, countersFile), heading+"\n")
 	if !found {
@@ -106,7 +103,7 @@ func compareRows(t *testing.T, heading string, names []string) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
-	for _, match := range row.FindAllStringSubmatch(section, -1) {
+	for _, match := range item.FindAllStringSubmatch(section, -1) {
 		documented[match[1]] = true
 	}
 	for _, name := range names {
