@@ -15,48 +15,78 @@ import (
 
 const documentFile = "../docs/configuration.md"
 
-// documentedKey is a row of a table.
+// documentedKey is an item of a list.
 type documentedKey struct{ typ, standard string }
 
 var (
 	documentHeading = regexp.MustCompile("^##+ .*$")
 	documentPath    = regexp.MustCompile("`([^`]+)`")
-	documentRow     = regexp.MustCompile("^\\| `([^`]+)` \\| (.*?) \\| (.*?) \\| (.+) \\|$")
+	documentItem    = regexp.MustCompile("^- `([^`]+)` \\((.*?); (required|no default|default: (.*?))\\): .+$")
 )
 
-// readDocument lists the keys of the tables; a heading names the sections that
-// have the keys below it.
-func readDocument(t *testing.T) map[string]documentedKey {
+// documentLines returns the lines of the document, each item of a list on one.
+func documentLines(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(documentFile)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var lines []string
+	for _, line := range strings.Split(string(b), "\n") {
+		if more, continues := strings.CutPrefix(line, "  "); continues && len(lines) > 0 && strings.HasPrefix(lines[len(lines)-1], "- ") {
+			lines[len(lines)-1] += " " + more
+		} else {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// readDocument lists the keys of the lists. The sections that have the keys are named by the heading, or after it by a
+// paragraph "For `a`, `b`:".
+func readDocument(t *testing.T) map[string]documentedKey {
+	t.Helper()
 	found := map[string]documentedKey{}
 	var sections []string
-	for _, line := range strings.Split(string(b), "\n") {
-		if documentHeading.MatchString(line) {
+	var naming bool
+	for _, line := range documentLines(t) {
+		heading := documentHeading.MatchString(line)
+		naming = naming && line != "" || strings.HasPrefix(line, "For `")
+		if heading {
 			sections = nil
+		}
+		if heading || naming {
 			for _, match := range documentPath.FindAllStringSubmatch(line, -1) {
 				sections = append(sections, match[1])
 			}
-			if line == "## Top level" {
-				sections = []string{""}
-			}
 		}
-		row := documentRow.FindStringSubmatch(line)
-		for _, section := range sections {
-			if row == nil {
-				break
-			}
-			path := join(section, row[1])
-			if _, twice := found[path]; twice {
-				t.Errorf("%s is described twice", path)
-			}
-			found[path] = documentedKey{row[2], row[3]}
+		if line == "## Top level" {
+			sections = []string{""}
 		}
+		noteItem(t, documentItem.FindStringSubmatch(line), sections, found)
 	}
 	return found
+}
+
+func noteItem(t *testing.T, item, sections []string, found map[string]documentedKey) {
+	t.Helper()
+	if item == nil {
+		return
+	}
+	standard := item[4]
+	switch item[3] {
+	case "required":
+		standard = "required"
+	case "no default":
+		standard = "–"
+	}
+	for _, section := range sections {
+		path := join(section, item[1])
+		if _, twice := found[path]; twice {
+			t.Errorf("%s is described twice", path)
+		}
+		found[path] = documentedKey{item[2], standard}
+	}
 }
 
 func TestDocumentDescribesTheModel(t *testing.T) {
@@ -70,14 +100,14 @@ func TestDocumentDescribesTheModel(t *testing.T) {
 			continue
 		}
 		delete(documented, k.path)
-		checkRow(t, k, d, defaults[k.path])
+		checkItem(t, k, d, defaults[k.path])
 	}
 	for path := range documented {
 		t.Errorf("%s is described, but is no key", path)
 	}
 }
 
-func checkRow(t *testing.T, k schemaKey, d documentedKey, standard string) {
+func checkItem(t *testing.T, k schemaKey, d documentedKey, standard string) {
 	t.Helper()
 	if low, high, ok := strings.Cut(k.tag.Get("range"), ".."); ok && !strings.HasSuffix(d.typ, " "+low+" to "+high) {
 		t.Errorf("%s: the type is %q, want %s to %s", k.path, d.typ, low, high)
