@@ -21,6 +21,7 @@ type asking struct{ prefix, from lisp.Prefix }
 // askerPrefixes bounds what is remembered of one of them.
 const askerPrefixes = 8
 
+// note remembers who asked for what.
 func (a *askers) note(rloc lisp.RLOC, asked asking, limit int) {
 	known, ok := a.current[rloc]
 	if at := slices.IndexFunc(known, func(k asking) bool { return k.prefix == asked.prefix }); at >= 0 {

@@ -17,6 +17,7 @@ type chunked[T any] struct {
 	length int
 }
 
+// len is the number of values.
 func (c *chunked[T]) len() int { return c.length }
 
 // at is good until the next push.
@@ -27,6 +28,7 @@ func (c *chunked[T]) at(i int) *T {
 	return &c.chunks[i>>chunkBits-1][i&chunkMask]
 }
 
+// push adds a value at the end.
 func (c *chunked[T]) push(v T) {
 	c.length++
 	if len(c.first) <= chunkMask {

@@ -309,6 +309,7 @@ type peerID struct {
 	site    string
 }
 
+// id is what tells the peer from others.
 func (p MapServerPeer) id() peerID { return peerID{p.Address, p.Site} }
 
 // keyOf finds a key of the peer by its ID.
@@ -352,4 +353,31 @@ func durationOr(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
+}
+
+// equal reports whether two peers are configured alike.
+func (p MapServerPeer) equal(o MapServerPeer) bool {
+	return p.id() == o.id() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
+		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
+}
+
+func (k Key) equal(o Key) bool {
+	return k.ID == o.ID && k.Algorithm == o.Algorithm && k.TruncatedMAC == o.TruncatedMAC && slices.Equal(k.Secret, o.Secret)
+}
+
+// mapping is what the ETR says about an EID-Prefix of its own.
+func (m DatabaseMapping) mapping() lisp.Mapping {
+	return lisp.Mapping{
+		Prefix: m.Prefix, Locators: m.Locators, TTLMinutes: m.TTLMinutes,
+		Authoritative: true, Version: m.Version,
+	}
+}
+
+// equal reports whether two mappings are announced alike.
+func (m DatabaseMapping) equal(o DatabaseMapping) bool { return m.mapping().Equal(o.mapping()) }
+
+// equalBarLocal is equal whatever the L bits say.
+func (m DatabaseMapping) equalBarLocal(o DatabaseMapping) bool {
+	m.Locators, o.Locators = withLocalBits(m.Locators, nil), withLocalBits(o.Locators, nil)
+	return m.equal(o)
 }

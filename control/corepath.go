@@ -19,26 +19,7 @@ import (
 	"loci/wire"
 )
 
-// DetourReason says why the site's packets go to a sibling.
-type DetourReason string
-
-// The reasons.
 const (
-	DetourNone      DetourReason = ""
-	DetourRLOCsDown DetourReason = "own-rlocs-down"  // the host can use none of our RLOCs
-	DetourNoPath    DetourReason = "core-unanswered" // nobody in the core answers any more
-)
-
-// DetourStatus says who gets the site's packets.
-type DetourStatus struct {
-	To    netip.Addr // zero: nobody, we have a path
-	Why   DetourReason
-	Since time.Time // of either; zero when it was never otherwise
-}
-
-const (
-	// judgeRows bounds the locators that one judgement looks at.
-	judgeRows = 4096
 	// actJitter: siblings that lose the core at the same moment act at different ones.
 	actJitter = 200 * time.Millisecond
 	// returnAnswers in a row bring the path back.
@@ -152,24 +133,6 @@ func (c *corePath) wait(p ProbingConfig) time.Duration {
 	return p.RetriesInterval
 }
 
-// liveness returns an RLOC that answers its probes, nil for none, whether one that did is being
-// asked again, and whether one that did is unconfirmed or down.
-func (t *locatorTable) liveness() (up *locator, doubtful, down bool) {
-	for id := range min(t.rows.len(), judgeRows) {
-		l := t.rows.at(uint32(id))
-		switch {
-		case l.mappings == 0:
-		case l.state == LocatorUp && l.probes.unanswered == 0:
-			return l, doubtful, down
-		case l.state == LocatorUp:
-			doubtful = true
-		case l.isFallen() && l.proven:
-			down = true
-		}
-	}
-	return nil, doubtful, down
-}
-
 // decide says who has to get the site's packets, and why.
 func (s *siblings) decide() (to int, why DetourReason) {
 	switch {
@@ -236,6 +199,7 @@ func (s *siblings) endDetour() {
 	s.h.notice(Notice{Kind: NoticeDetourEnded})
 }
 
+// detour says who gets the site's packets.
 func (s *siblings) detour() DetourStatus {
 	status := DetourStatus{Why: s.detourWhy}
 	if s.detourBy >= 0 {

@@ -316,6 +316,7 @@ func (c Counter) description() string {
 // counters are a Node's totals.
 type counters []uint64
 
+// all yields every counter by name.
 func (c counters) all() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		for i, n := range c {

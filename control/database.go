@@ -25,6 +25,7 @@ type databaseRLOC struct {
 	prefix    lisp.Prefix // the first that has it, as configured
 }
 
+// newDatabase makes the table of a configuration.
 func newDatabase(mappings []DatabaseMapping) *database {
 	type key struct {
 		rloc      lisp.RLOC
@@ -75,35 +76,4 @@ func (d *database) has(r lisp.RLOC) bool {
 func (d *database) longest(p lisp.Prefix) (lisp.Prefix, bool) {
 	match, _, ok := d.index.longest(p)
 	return match, ok
-}
-
-// mapping is what the ETR says about an EID-Prefix of its own.
-func (m DatabaseMapping) mapping() lisp.Mapping {
-	return lisp.Mapping{
-		Prefix: m.Prefix, Locators: m.Locators, TTLMinutes: m.TTLMinutes,
-		Authoritative: true, Version: m.Version,
-	}
-}
-
-func (m DatabaseMapping) equal(o DatabaseMapping) bool { return m.mapping().Equal(o.mapping()) }
-
-// equalBarLocal is equal whatever the L bits say.
-func (m DatabaseMapping) equalBarLocal(o DatabaseMapping) bool {
-	m.Locators, o.Locators = withLocalBits(m.Locators, nil), withLocalBits(o.Locators, nil)
-	return m.equal(o)
-}
-
-// withLocalBits sets L on the locators that are our own and clears it on the
-// others (RFC 9301 s.5.4).
-func withLocalBits(set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
-	return appendWithLocalBits(nil, set, own)
-}
-
-// appendWithLocalBits is withLocalBits in the room given.
-func appendWithLocalBits(room, set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
-	marked := append(room, set...)
-	for i := range marked {
-		marked[i].Local = slices.Contains(own, marked[i].RLOC)
-	}
-	return marked
 }

@@ -11,6 +11,7 @@ type deadline struct {
 	id uint32
 }
 
+// deadlines keeps one deadline for each row.
 type deadlines struct {
 	earliest instant // where there is any
 	heap     chunked[deadline]
@@ -73,6 +74,7 @@ func (d *deadlines) of(id uint32) instant {
 	return d.heap.at(int(*d.place.at(int(id))) - 1).at
 }
 
+// has reports whether the row has a deadline.
 func (d *deadlines) has(id uint32) bool { return int(id) < d.place.len() && *d.place.at(int(id)) != 0 }
 
 func (d *deadlines) put(i int, e deadline) {

@@ -13,6 +13,7 @@ import (
 	"loci/lisp"
 )
 
+// etr is the role with its tables.
 type etr struct {
 	h         *host
 	config    *ETRConfig
@@ -32,6 +33,7 @@ type etr struct {
 	lowered   func(lisp.LocatorSet) lisp.LocatorSet // without the R bits that must not be set now
 }
 
+// newETR makes an ETR with an empty Database.
 func newETR(h *host) *etr {
 	return &etr{h: h, config: &ETRConfig{}, database: newDatabase(nil), registrar: newRegistrar(h), solicitor: newSolicitor(h)}
 }

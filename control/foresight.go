@@ -13,29 +13,6 @@ import "loci/lisp"
 // maxAhead bounds what is read ahead, in lookups of one mask length.
 const maxAhead = 128
 
-// foreseen is a lookup that was made ahead.
-type foreseen struct {
-	edits uint64 // of the table until then
-	row   uint32
-	ok    bool
-}
-
-// Foresee begins to look up what a message will need. Call it for the messages of a batch, then
-// HandleReceived or HandleRefusal for each, the first of which ends it: until then they must stay
-// as they are. It has no effect but on how long those take.
-func (n *Node) Foresee(r Received) {
-	if m, ok := r.message.(*mapRequest); ok && n.mapServer != nil && m.ecm != nil && len(m.prefixes) == 1 {
-		n.mapServer.registrations.foresee(m)
-	}
-}
-
-// bring makes use of what was foreseen, if anything was.
-func (n *Node) bring() {
-	if n.mapServer != nil && len(n.mapServer.registrations.toCome) > 0 {
-		n.mapServer.registrations.bring()
-	}
-}
-
 // toCome is a lookup to come: of a Map-Request, and what may be found by which hash.
 type toCome struct {
 	m    *mapRequest

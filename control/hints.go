@@ -31,66 +31,6 @@ const (
 	longSilence = 2 * time.Second
 )
 
-// Heard says when data packets last came from an RLOC.
-type Heard struct {
-	RLOC        lisp.RLOC
-	LastHeardAt time.Time
-}
-
-// StatusBits are the Locator-Status-Bits of a data packet that differ from those before
-// (RFC 9300 s.10).
-type StatusBits struct {
-	Prefix lisp.Prefix // of the map-cache entry that covers the inner source
-	From   lisp.RLOC   // outer source
-	Bits   uint32      // bit i is that of the entry's i-th locator; 1 is up
-	Count  int         // how many the header has: 32, or 8 beside an Instance-ID
-}
-
-// HandleStatusBits takes locators out of use that their site says are down, and back when
-// it says that they are up.
-func (n *Node) HandleStatusBits(now time.Time, s StatusBits) {
-	if n.hint(now) {
-		n.itr.handleStatusBits(s)
-	}
-}
-
-// HandleNonceMismatch takes a locator out of use that sends packets and does not echo our
-// nonce (RFC 9300 s.10.1).
-func (n *Node) HandleNonceMismatch(now time.Time, r lisp.RLOC) {
-	if n.hint(now) {
-		n.itr.prober.distrust(r, LocatorNonceMismatch, n.itr.trusts())
-	}
-}
-
-// HandleUnreachable takes an ICMP message that calls a locator unreachable and quotes a
-// packet that we may have sent.
-func (n *Node) HandleUnreachable(now time.Time, r lisp.RLOC) {
-	if n.hint(now) {
-		n.itr.prober.distrust(r, LocatorUnreachable, true)
-	}
-}
-
-// hint begins a turn about a hint; false where there is no ITR to act on it.
-func (n *Node) hint(now time.Time) bool {
-	n.host.turn(now)
-	n.host.count(LocatorHintReceived)
-	return n.itr != nil
-}
-
-// trusts reports whether what only trusted networks may use is believed.
-func (r *itr) trusts() bool { return !r.config.PublicInternet }
-
-func (r *itr) handleStatusBits(s StatusBits) {
-	_, e, ok := r.cache.get(s.Prefix)
-	if !ok || e.gleaned || !r.trusts() { // the bits are by the places of a locator-set, which a gleaned mapping has not
-		r.h.count(RefusedHint)
-		return
-	}
-	for i, l := range e.mapping.Locators[:min(len(e.mapping.Locators), s.Count, lisp.MaxLocators)] {
-		r.prober.setStatusBit(l.RLOC, s.Prefix, s.Bits>>i&1 == 1)
-	}
-}
-
 // setStatusBit notes what the site of an EID-Prefix says of a locator.
 func (p *prober) setStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
 	id, l, known := p.table.get(r)

@@ -13,16 +13,10 @@ import (
 	"loci/lisp"
 )
 
-// instant is a time as nanoseconds since just before the Node was made, by the monotonic
-// clock where the caller's times have one. Tables of millions keep 8 octets.
-type instant int64
-
-// never is later than every deadline.
-const never = instant(1<<63 - 1)
-
 // clockStep is by how much the time of day must have moved against the monotonic clock to count as set.
 const clockStep = 100 * time.Millisecond
 
+// host is what all roles of a Node share.
 type host struct {
 	start  time.Time     // of instants, by the time of day as it is set now
 	set    time.Duration // by how much that was set since the Node was made
@@ -65,6 +59,7 @@ type replyKey struct {
 	prefix lisp.Prefix
 }
 
+// newHost makes the context of a Node that begins now.
 func newHost(now time.Time, random func([]byte)) *host {
 	// The epoch lies before the first turn, so that instant 0 can mean "never yet".
 	return &host{start: now.Add(-time.Second), wall: now, random: random, counters: make(counters, counterCount())}
@@ -91,6 +86,7 @@ func (h *host) follow(now time.Time, running instant) {
 	}
 }
 
+// instant is a time as the Node keeps it; 0 for the zero time.
 func (h *host) instant(t time.Time) instant {
 	if t.IsZero() {
 		return 0
@@ -98,13 +94,16 @@ func (h *host) instant(t time.Time) instant {
 	return instant(t.Sub(h.start))
 }
 
+// time is an instant as a time of day.
 func (h *host) time(i instant) time.Time { return h.start.Add(time.Duration(i)) }
 
 // after is d from now.
 func (h *host) after(d time.Duration) instant { return h.now + instant(d) }
 
+// emit adds an effect.
 func (h *host) emit(e Effect) { h.effects = append(h.effects, e) }
 
+// poll takes the next effect; ok is false when there is none left.
 func (h *host) poll() (Effect, bool) {
 	if h.drained == len(h.effects) {
 		return nil, false
@@ -118,6 +117,7 @@ func (h *host) poll() (Effect, bool) {
 	return e, true
 }
 
+// count adds one to a counter.
 func (h *host) count(c Counter) { h.counters[c]++ }
 
 // notice emits a notice if its rate allows. Changes of state have a rate of their own: what

@@ -58,6 +58,7 @@ type reading struct {
 	room   *Room        // for the message, nil for new memory
 }
 
+// inspect is Inspect for octets that may have been parsed already.
 func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, how reading) (Received, *Refusal) {
 	at := arrival{
 		local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()),
@@ -76,11 +77,11 @@ func inspect(keys *Keyring, local, from netip.AddrPort, b []byte, how reading) (
 
 func (k *Keyring) inspect(at arrival, b []byte, how reading) (any, *Refusal) {
 	if len(b) > maxMessageOctets {
-		return nil, refusal(RefusedOversized, "%d octets: want at most %d", len(b), maxMessageOctets)
+		return nil, refuse(RefusedOversized, "%d octets: want at most %d", len(b), maxMessageOctets)
 	}
 	// RFC 9301 s.5: either port may be the well-known one, behind a NAT.
 	if at.local.Port() != 0 && at.local.Port() != k.controlPort && at.from.Port() != k.controlPort {
-		return nil, refusal(RefusedPort, "ports %d and %d: one must be %d", at.from.Port(), at.local.Port(), k.controlPort)
+		return nil, refuse(RefusedPort, "ports %d and %d: one must be %d", at.from.Port(), at.local.Port(), k.controlPort)
 	}
 	m, room := how.parsed, how.room
 	if m == nil {
@@ -94,7 +95,7 @@ func (k *Keyring) inspect(at arrival, b []byte, how reading) (any, *Refusal) {
 		return k.inspectECM(room, at, m)
 	case *wire.MapRequest:
 		if !k.itr && !k.etr {
-			return nil, refusal(RefusedRole, "this system takes Encapsulated Map-Requests only")
+			return nil, refuse(RefusedRole, "this system takes Encapsulated Map-Requests only")
 		}
 		return k.inspectMapRequest(room.forMapRequest(at, m, at.from.Port()))
 	case *wire.MapReply:
@@ -106,7 +107,7 @@ func (k *Keyring) inspect(at arrival, b []byte, how reading) (any, *Refusal) {
 	case *wire.MapNotifyAck:
 		return k.inspectMapNotifyAck(room, at, m, b)
 	}
-	return nil, refusal(RefusedType, "no role takes a %s", m.Type())
+	return nil, refuse(RefusedType, "no role takes a %s", m.Type())
 }
 
 // zeroChecksumAdvice names the setting of loci run.
@@ -126,11 +127,11 @@ func parseRefused(err error) *Refusal {
 func (k *Keyring) inspectECM(room *Room, at arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
 	switch {
 	case !k.etr && !k.mapServer && !k.mapResolver:
-		return nil, refusal(RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
+		return nil, refuse(RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
 	case ecm.Security:
-		return nil, refusal(RefusedSecurity, "LISP-SEC data in an Encapsulated Control Message")
+		return nil, refuse(RefusedSecurity, "LISP-SEC data in an Encapsulated Control Message")
 	case ecm.Inner.MessageType() != wire.TypeMapRequest:
-		return nil, refusal(RefusedECMInner, "%s in an Encapsulated Control Message", ecm.Inner.MessageType())
+		return nil, refuse(RefusedECMInner, "%s in an Encapsulated Control Message", ecm.Inner.MessageType())
 	}
 	m, err := k.parser.ParseIn(room.forMessage(), ecm.Inner.Message)
 	if err != nil {
@@ -139,9 +140,9 @@ func (k *Keyring) inspectECM(room *Room, at arrival, ecm *wire.EncapsulatedContr
 	inner, ok := m.(*wire.MapRequest)
 	switch {
 	case !ok || inner.SMR:
-		return nil, refusal(RefusedECMInner, "a Solicit-Map-Request goes to its RLOC directly (RFC 9301 s.6.1)")
+		return nil, refuse(RefusedECMInner, "a Solicit-Map-Request goes to its RLOC directly (RFC 9301 s.6.1)")
 	case inner.Probe:
-		return nil, refusal(RefusedProbeInECM, "an RLOC-probe goes to its RLOC directly (RFC 9301 s.5.8)")
+		return nil, refuse(RefusedProbeInECM, "an RLOC-probe goes to its RLOC directly (RFC 9301 s.5.8)")
 	}
 	request := room.forMapRequest(at, inner, ecm.Inner.Source.Port())
 	request.ecm = ecm
@@ -150,16 +151,16 @@ func (k *Keyring) inspectECM(room *Room, at arrival, ecm *wire.EncapsulatedContr
 
 func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
 	if len(m.Records) == 0 {
-		return nil, refusal(RefusedNoRecord, "Map-Request without a record")
+		return nil, refuse(RefusedNoRecord, "Map-Request without a record")
 	}
 	if m.replyPort == 0 && !m.SMR {
-		return nil, refusal(RefusedPort, "a Map-Reply would go to port 0")
+		return nil, refuse(RefusedPort, "a Map-Reply would go to port 0")
 	}
 	m.prefixes, m.itrRLOCs = m.usualPrefixes[:0], m.usualRLOCs[:0]
 	for i := range m.Records[:min(len(m.Records), maxRequestRecords)] {
 		p, err := m.Records[i].Prefix()
 		if err != nil || p.Kind() == lisp.EIDNone && (!m.Probe || m.SMR) { // a probe may be of an RLOC alone
-			return nil, refusal(RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
+			return nil, refuse(RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
 		}
 		m.prefixes = append(m.prefixes, p)
 	}
@@ -169,7 +170,7 @@ func (k *Keyring) inspectMapRequest(m *mapRequest) (any, *Refusal) {
 		}
 	}
 	if len(m.itrRLOCs) == 0 && !m.SMR {
-		return nil, refusal(RefusedNoITRRLOC, "no ITR-RLOC that a Map-Reply can be sent to")
+		return nil, refuse(RefusedNoITRRLOC, "no ITR-RLOC that a Map-Reply can be sent to")
 	}
 	if m.MapReplyRecord != nil && k.etr {
 		if mapping, err := m.MapReplyRecord.Mapping(); err == nil && mapping.Prefix.Kind() != lisp.EIDNone {
@@ -193,7 +194,7 @@ func orNoEID(err error) error {
 
 func (k *Keyring) inspectMapReply(room *Room, at arrival, m *wire.MapReply) (any, *Refusal) {
 	if !k.itr {
-		return nil, refusal(RefusedRole, "the ITR is off")
+		return nil, refuse(RefusedRole, "the ITR is off")
 	}
 	mappings, refused := mappingsOf(room, m.Records)
 	if refused != nil {
@@ -209,7 +210,7 @@ func (k *Keyring) inspectMapReply(room *Room, at arrival, m *wire.MapReply) (any
 
 func (k *Keyring) inspectMapRegister(room *Room, at arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
 	if !k.mapServer {
-		return nil, refusal(RefusedRole, "the Map-Server is off")
+		return nil, refuse(RefusedRole, "the Map-Server is off")
 	}
 	mappings, site, refused := k.siteOfRecords(room, m.Records)
 	if refused != nil {
@@ -260,7 +261,7 @@ func (k *Keyring) siteOfRecords(room *Room, records []wire.Record) (mappings []l
 
 func (k *Keyring) inspectMapNotify(at arrival, m *wire.MapNotify, b []byte) (any, *Refusal) {
 	if !k.etr {
-		return nil, refusal(RefusedRole, "the ETR is off")
+		return nil, refuse(RefusedRole, "the ETR is off")
 	}
 	peer, refused := k.authenticatePeer(at.from.Addr(), b, m.KeyID, m.AlgorithmID)
 	if refused != nil {
@@ -271,7 +272,7 @@ func (k *Keyring) inspectMapNotify(at arrival, m *wire.MapNotify, b []byte) (any
 
 func (k *Keyring) inspectMapNotifyAck(room *Room, at arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
 	if !k.mapServer {
-		return nil, refusal(RefusedRole, "the Map-Server is off")
+		return nil, refuse(RefusedRole, "the Map-Server is off")
 	}
 	if len(m.Records) == 0 {
 		return &mapNotifyAck{arrival: at, nonce: m.Nonce, keyID: m.KeyID, algorithm: m.AlgorithmID, unverified: bytes.Clone(b)}, nil
@@ -289,16 +290,16 @@ func (k *Keyring) inspectMapNotifyAck(room *Room, at arrival, m *wire.MapNotifyA
 // mappingsOf turns records into mappings, all or none.
 func mappingsOf(room *Room, records []wire.Record) ([]lisp.Mapping, *Refusal) {
 	if len(records) == 0 {
-		return nil, refusal(RefusedNoRecord, "no record")
+		return nil, refuse(RefusedNoRecord, "no record")
 	}
 	mappings := room.forMappings(len(records))
 	for i := range records {
 		p, err := records[i].Prefix()
 		if err != nil || p.Kind() == lisp.EIDNone {
-			return nil, refusal(RefusedEID, "record %d is about %s: %w", i+1, records[i].EID, orNoEID(err))
+			return nil, refuse(RefusedEID, "record %d is about %s: %w", i+1, records[i].EID, orNoEID(err))
 		}
 		if mappings[i], err = records[i].MappingOf(p); err != nil {
-			return nil, refusal(RefusedLocators, "record %d: %w", i+1, err)
+			return nil, refuse(RefusedLocators, "record %d: %w", i+1, err)
 		}
 	}
 	return mappings, nil

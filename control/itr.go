@@ -17,6 +17,7 @@ import (
 	"loci/wire"
 )
 
+// itr is the role with its tables.
 type itr struct {
 	h         *host
 	config    *ITRConfig
@@ -38,13 +39,13 @@ type itr struct {
 // entries that forwarded something in that time and a reporting delay.
 const (
 	refreshLead       = time.Minute
-	usageDelay        = 30 * time.Second
 	requestBackoffMax = 3 // doublings of mapRequestInterval
 	// reinstallAfter is how old an entry must be before a miss that it covers means
 	// that the data plane lost it, and not that miss and Map-Reply crossed.
 	reinstallAfter = 2 * time.Second
 )
 
+// newITR makes an ITR with an empty map-cache.
 func newITR(h *host) *itr {
 	r := &itr{h: h, config: &ITRConfig{}, pending: newPendingRequests(), prober: newProber(h), resolvers: resolvers{h: h}}
 	r.prober.find, r.prober.renew = r.locatorsOf, r.renew
@@ -53,8 +54,7 @@ func newITR(h *host) *itr {
 
 // configure takes over another configuration and brings the static mappings into
 // line with it.
-func (r *itr) configure(p *Prepared, begins bool) {
-	c := p.config.ITR
+func (r *itr) configure(c *ITRConfig, static staticChange, begins bool) {
 	changed := sweep{
 		reinstall:  !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs),
 		reschedule: r.config.IdleTimeout != c.IdleTimeout,
@@ -65,7 +65,7 @@ func (r *itr) configure(p *Prepared, begins bool) {
 		r.startSweep(changed)
 	}
 	r.prober.configure(c.RLOCProbing)
-	r.configureStatic(p, begins)
+	r.configureStatic(static, begins)
 }
 
 // handleMiss resolves a destination, unless it is known or being resolved.
@@ -371,6 +371,7 @@ func (r *itr) outdated(asked, whole lisp.Prefix, mappings []lisp.Mapping) (prefi
 	return prefixes, true
 }
 
+// takeRecord takes over one record of a Map-Reply.
 func (r *itr) takeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Prefix) {
 	id, known, ok := r.cache.get(m.Prefix)
 	switch {
@@ -419,6 +420,7 @@ func (r *itr) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) instant {
 	return earliest
 }
 
+// evict makes room for one entry.
 func (r *itr) evict() bool {
 	id, ok := r.cache.victim(r.h.limits.MapCacheEntries)
 	if ok {
@@ -455,6 +457,7 @@ func (r *itr) put(e cacheEntry) {
 
 func (r *itr) emitInstall(id uint32) { r.h.emit(InstallMapping{r.entry(r.cache.entries.at(id))}) }
 
+// entry is a map-cache entry as the data plane gets it.
 func (r *itr) entry(e *cacheEntry) MapCacheEntry {
 	mapping := withProxyETRs(withPolicies(e.mapping, r.config.LocatorPolicies), e.static, r.config.ProxyETRs)
 	m := MapCacheEntry{Mapping: mapping, Static: e.static, Gleaned: e.gleaned, CreatedAt: r.h.time(e.createdAt)}
@@ -464,6 +467,7 @@ func (r *itr) entry(e *cacheEntry) MapCacheEntry {
 	return m
 }
 
+// remove takes an entry out, here and in the data plane.
 func (r *itr) remove(id uint32, reason RemoveReason) {
 	mapping, gleaned := r.cache.entries.at(id).mapping, r.cache.entries.at(id).gleaned
 	prefix := mapping.Prefix

@@ -32,9 +32,6 @@ func (r *itr) schedule(id uint32) {
 	r.cache.timers.set(id, next)
 }
 
-// lastUse is when the entry was last of use: an entry that is new counts as used.
-func (e *cacheEntry) lastUse() instant { return max(e.lastUsedAt, e.createdAt) }
-
 // refreshAt is when a mapping in use is asked for again.
 func (r *itr) refreshAt(e *cacheEntry) instant { return e.expiresAt - r.lead(e) }
 

@@ -23,30 +23,7 @@ const gleanLifetime = 3 * time.Second
 // that verify them.
 func gleanings() Rate { return Rate{PerSecond: 100, Burst: 500} }
 
-// Gleaned is what a data packet from the core says of an inner source without mapping.
-type Gleaned struct {
-	Instance    lisp.InstanceID
-	Source      lisp.EID  // inner source
-	Destination lisp.EID  // inner destination, one of ours
-	From        lisp.RLOC // outer source
-}
-
-// HandleGleaned uses the outer source of a packet as its inner source's locator for three
-// seconds, and asks the mapping system for the mapping.
-func (n *Node) HandleGleaned(now time.Time, g Gleaned) {
-	n.host.turn(now)
-	switch {
-	case n.itr == nil:
-		n.host.count(RefusedRole)
-	case g.Source.IsZero() || g.From.IsZero():
-		n.host.count(RefusedEID)
-	case n.isOwn(lisp.HostPrefix(g.Instance, g.Source)):
-		n.host.count(RefusedOwnEID)
-	default:
-		n.itr.handleGleaned(g)
-	}
-}
-
+// handleGleaned installs a gleaned mapping and asks the mapping system for the real one.
 func (r *itr) handleGleaned(g Gleaned) {
 	prefix := lisp.HostPrefix(g.Instance, g.Source)
 	if _, e, ok := r.cache.longest(prefix); ok && e.mapping.Action != lisp.ActionSendMapRequest {

@@ -10,14 +10,9 @@ package control
 
 import (
 	"slices"
-	"time"
 
 	"loci/lisp"
 )
-
-// signOfLife is how lately a locator must have answered or sent packets for its mapping to
-// be kept.
-const signOfLife = time.Minute
 
 // keeps reports whether a mapping stays though a Map-Reply to a request for it is negative.
 // It does not where the site itself asked for the request by an SMR, as when it gives an
@@ -42,16 +37,4 @@ func (r *itr) keeps(asked lisp.Prefix, solicited bool, m *mapReply) bool {
 // saysMore reports whether a record says anything but that nothing is registered.
 func saysMore(m lisp.Mapping) bool {
 	return !m.Negative() || m.TTLMinutes == 0 || m.Action != lisp.ActionNoAction && m.Action != lisp.ActionNativelyForward
-}
-
-// showsLife reports whether one of the locators answers RLOC-probes, did so lately, or sent packets lately.
-func (p *prober) showsLife(set lisp.LocatorSet) bool {
-	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
-		_, l, known := p.table.get(o.RLOC)
-		if !known {
-			return false
-		}
-		answered := l.probes.answeredAt != 0 && p.h.now-l.probes.answeredAt < instant(signOfLife)
-		return l.state == LocatorUp || answered || p.table.heardWithin(l, signOfLife)
-	})
 }

@@ -54,30 +54,5 @@ func (r *itr) locatorsOf(p lisp.Prefix) (lisp.LocatorSet, bool) {
 	return e.mapping.Locators, true
 }
 
-// sameButReplyBits compares what withoutReplyBits leaves of both.
-func sameButReplyBits(a, b lisp.LocatorSet) bool {
-	return slices.EqualFunc(a, b, func(a, b lisp.Locator) bool {
-		a.Local, a.Probed, b.Local, b.Probed = false, false, false, false
-		return a == b
-	})
-}
-
-// withoutReplyBits leaves out what depends on who answers: the L and p bits.
-func withoutReplyBits(set lisp.LocatorSet) lisp.LocatorSet {
-	return withoutProbeBits(withLocalBits(set, nil))
-}
-
-// withoutProbeBits clears the p bits: they belong to one answer, not to the mapping.
-func withoutProbeBits(set lisp.LocatorSet) lisp.LocatorSet {
-	if !slices.ContainsFunc(set, func(l lisp.Locator) bool { return l.Probed }) {
-		return set
-	}
-	cleared := slices.Clone(set)
-	for i := range cleared {
-		cleared[i].Probed = false
-	}
-	return cleared
-}
-
 // handleProbeTimeout sends a locator's next RLOC-probe.
 func (r *itr) handleProbeTimeout(id uint32) { r.prober.due(id, &r.cache) }

@@ -14,6 +14,12 @@ const (
 	staticChanges = 128
 )
 
+// staticChange is how the static mappings differ from those before.
+type staticChange struct {
+	gone   []lisp.Prefix // static before, and not now
+	wanted map[lisp.Prefix]struct{}
+}
+
 // statics is the pass under way.
 type statics struct {
 	gone    []lisp.Prefix // to be taken out, unless wanted says otherwise by now
@@ -24,14 +30,14 @@ type statics struct {
 }
 
 // configureStatic begins a pass; what an unfinished one has left to take out comes first.
-func (r *itr) configureStatic(p *Prepared, atOnce bool) {
+func (r *itr) configureStatic(c staticChange, atOnce bool) {
 	s := &r.statics
 	if len(s.gone) == 0 {
-		s.gone = p.gone
+		s.gone = c.gone
 	} else {
-		s.gone = append(s.gone[:len(s.gone):len(s.gone)], p.gone...)
+		s.gone = append(s.gone[:len(s.gone):len(s.gone)], c.gone...)
 	}
-	s.wanted, s.to = p.static, p.config.ITR.StaticMappings
+	s.wanted, s.to = c.wanted, r.config.StaticMappings
 	for r.handleStatic(0); atOnce && r.statics.timers.next() != never; {
 		r.handleStatic(0)
 	}

@@ -19,15 +19,6 @@ import (
 	"loci/lisp"
 )
 
-// Journal is what a turn added to the journal. Where one is Begin, all before it may be
-// forgotten when the next that is End is stored.
-type Journal struct {
-	Octets     []byte // whole entries
-	Begin, End bool   // the first and the last piece of a checkpoint
-}
-
-func (Journal) effect() {}
-
 const (
 	// checkpointRows and checkpointNonces bound one piece of a checkpoint.
 	checkpointRows   = 256
@@ -265,7 +256,7 @@ func (s *mapServer) journalRegister(site *siteState, m *mapRegister, x xtr) {
 	if (s.h.set - j.set).Abs() > journalClock {
 		j.checkpoint() // or a restart would take what is said for old, or new
 	}
-	j.entry(entryHead{site: site.config.Name, xtr: x, lastAt: s.h.now, nonce: m.seen(), known: !site.config.AcceptAnyNonce})
+	j.entry(entryHead{site: site.config.Name, xtr: x, lastAt: s.h.now, nonce: seenOf(m), known: !site.config.AcceptAnyNonce})
 	for i := range m.mappings {
 		mapping := &m.mappings[i]
 		firstAt, lifetime := instant(0), time.Duration(0)

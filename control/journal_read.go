@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/netip"
-	"time"
 
 	"loci/lisp"
 )
@@ -154,21 +153,15 @@ func (d *JournalDamage) Error() string {
 // Unwrap returns the reason.
 func (d *JournalDamage) Unwrap() error { return d.Reason }
 
-// ReplayJournal takes over what an earlier run left: pieces of its journal, oldest first.
-// Call it right after New, before anything else. Entries that are damaged are left out, and
-// what is whole behind them counts: the error is a *JournalDamage.
-func (n *Node) ReplayJournal(now time.Time, octets []byte) error {
-	n.host.turn(now)
-	if n.mapServer == nil {
-		return nil
-	}
+// replayJournal takes over pieces of a journal; the error is a *JournalDamage.
+func (s *mapServer) replayJournal(octets []byte) error {
 	var damage JournalDamage
 	for len(octets) > 0 {
-		size, err := n.mapServer.replayFirst(octets, &damage)
+		size, err := s.replayFirst(octets, &damage)
 		if err != nil {
 			damage.Reason = cmp.Or(damage.Reason, err)
 			damage.Octets += size
-			n.mapServer.journal.read.damaged = true
+			s.journal.read.damaged = true
 		}
 		octets = octets[size:]
 	}
@@ -241,14 +234,6 @@ func nextWholeEntry(octets []byte) int {
 		if _, err := wholeEntry(octets[at:]); err == nil {
 			return at
 		}
-	}
-}
-
-// Checkpoint makes the journal begin anew: it says all that counts again, a piece a turn.
-func (n *Node) Checkpoint(now time.Time) {
-	n.host.turn(now)
-	if n.mapServer != nil {
-		n.mapServer.journal.checkpoint()
 	}
 }
 
@@ -375,7 +360,7 @@ func (s *mapServer) noRoom(p lisp.Prefix, at place, site *siteState, who registr
 	case !at.known:
 		return s.checkSizes(site, 1)
 	case s.registrations.find(at.row, who) == nil && s.registrations.count(at.row) >= s.h.limits.RegistrantsPerPrefix:
-		return refusal(RefusedRegistrants, "%s", p)
+		return refuse(RefusedRegistrants, "%s", p)
 	}
 	return nil
 }

@@ -110,12 +110,12 @@ func sameRegistrations(t *testing.T, got, want *journalledServer) {
 	if !slices.EqualFunc(a, b, same) {
 		t.Fatalf("after the restart:\n%+v\nbefore:\n%+v", a, b)
 	}
-	got.mapServer.registrations.verify(t)
-	want.mapServer.registrations.verify(t)
+	verifyRegistrations(&got.mapServer.registrations, t)
+	verifyRegistrations(&want.mapServer.registrations, t)
 }
 
-// verify checks that every shared value has as many users as there are.
-func (t *registrations) verify(test *testing.T) {
+// verifyRegistrations checks that every shared value has as many users as there are.
+func verifyRegistrations(t *registrations, test *testing.T) {
 	test.Helper()
 	xtrs, sets, registrants := map[uint32]uint32{}, map[uint32]uint32{}, 0
 	for i := range t.rows.len() {
@@ -525,7 +525,7 @@ func FuzzReplayJournal(f *testing.F) {
 		n := newJournalledServer(t, journalledConfig(), epoch)
 		_ = n.ReplayJournal(epoch, b)
 		_ = n.ReplayJournal(epoch, sealed(b))
-		n.mapServer.registrations.verify(t)
+		verifyRegistrations(&n.mapServer.registrations, t)
 		n.Checkpoint(epoch)
 		n.drain()
 		n.wait(time.Second)

@@ -35,6 +35,7 @@ type ownedPrefix struct {
 	wide          bool // another one is more specific
 }
 
+// newKeyring makes the snapshot of a configuration.
 func newKeyring(c Config) *Keyring {
 	k := &Keyring{
 		parser:      wire.Parser{AcceptZeroInnerChecksum: c.AcceptZeroInnerChecksum},
@@ -86,7 +87,7 @@ func (k *Keyring) siteOf(mappings []lisp.Mapping) (int, *Refusal) {
 			return owner.site, nil
 		}
 	}
-	refused := refusal(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
+	refused := refuse(RefusedUnknownSite, "EID-Prefix %s belongs to no site", mappings[0].Prefix)
 	refused.prefix = mappings[0].Prefix
 	return 0, refused
 }
@@ -96,9 +97,9 @@ func (k *Keyring) mayRegister(site int, p lisp.Prefix) *Refusal {
 	match, owner, ok := k.prefixes.longest(p)
 	switch {
 	case !ok || owner.site != site:
-		return refusal(RefusedPrefixOutsideSite, "EID-Prefix %s is not of site %s", p, k.sites[site].Name)
+		return refuse(RefusedPrefixOutsideSite, "EID-Prefix %s is not of site %s", p, k.sites[site].Name)
 	case match != p && !owner.moreSpecifics:
-		return refusal(RefusedMoreSpecific, "EID-Prefix %s is more specific than %s, which site %s must register as it is",
+		return refuse(RefusedMoreSpecific, "EID-Prefix %s is more specific than %s, which site %s must register as it is",
 			p, match, k.sites[site].Name)
 	}
 	return nil
@@ -113,7 +114,7 @@ func authenticateSite(site *Site, b []byte, keyID, algorithm uint8) (Key, wire.C
 			return key, covered, refused
 		}
 	}
-	return Key{}, wire.CoverDefault, refusal(RefusedUnknownKey, "site %s has no key %d", site.Name, keyID)
+	return Key{}, wire.CoverDefault, refuse(RefusedUnknownKey, "site %s has no key %d", site.Name, keyID)
 }
 
 // authenticatePeer finds the Map-Server that a Map-Notify is from: the one with
@@ -134,7 +135,7 @@ func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm u
 		}
 	}
 	if refused == nil {
-		refused = refusal(RefusedUnknownPeer, "no Map-Server at %s is configured, and none has key %d", from, keyID)
+		refused = refuse(RefusedUnknownPeer, "no Map-Server at %s is configured, and none has key %d", from, keyID)
 	}
 	return peerID{}, refused
 }
@@ -143,15 +144,16 @@ func (k *Keyring) authenticatePeer(from netip.Addr, b []byte, keyID, algorithm u
 // choose a weaker one.
 func authenticate(key Key, b []byte, algorithm uint8) (wire.Coverage, *Refusal) {
 	if algorithm != key.Algorithm {
-		return wire.CoverDefault, refusal(RefusedAlgorithm, "algorithm %d, key %d is for algorithm %d", algorithm, key.ID, key.Algorithm)
+		return wire.CoverDefault, refuse(RefusedAlgorithm, "algorithm %d, key %d is for algorithm %d", algorithm, key.ID, key.Algorithm)
 	}
 	covered, err := wire.VerifiedCoverage(b, key.Secret)
 	if err != nil {
-		return covered, refusal(RefusedAuthentication, "key %d: %w: the secrets differ, or the message was changed on its way", key.ID, err)
+		return covered, refuse(RefusedAuthentication, "key %d: %w: the secrets differ, or the message was changed on its way", key.ID, err)
 	}
 	return covered, nil
 }
 
-func refusal(reason Counter, format string, arguments ...any) *Refusal {
+// refuse makes a Refusal.
+func refuse(reason Counter, format string, arguments ...any) *Refusal {
 	return &Refusal{Reason: reason, Err: fmt.Errorf(format, arguments...)}
 }

@@ -24,6 +24,8 @@ const (
 	// twice as long each time, a minute at most (RFC 9301 s.5.7).
 	registerRetransmitFirst = time.Second
 	registerRetransmitMax   = time.Minute
+	// usageDelay is how late the use of a map-cache entry may be reported.
+	usageDelay = 30 * time.Second
 	// Control packets where the path's MTU is unknown (RFC 9301 s.5).
 	controlPacketOctetsIPv4 = 576
 	controlPacketOctetsIPv6 = 1280
@@ -52,12 +54,6 @@ func changeNotices() Rate { return Rate{PerSecond: 50, Burst: 200} }
 
 // probeNotices bounds the notices about RLOC-probes.
 func probeNotices() Rate { return Rate{PerSecond: 20, Burst: 100} }
-
-// Rate is a token bucket: Burst at once, PerSecond on average.
-type Rate struct {
-	PerSecond float64
-	Burst     int
-}
 
 // Limits bound what others can make a Node do and keep. A zero field is the
 // default of DefaultLimits.
@@ -148,89 +144,4 @@ func (l *Limits) sizes() []*int {
 		&l.RateTable, &l.MapCacheEntries, &l.Locators, &l.SMRPeers, &l.PendingRequests, &l.Registrations, &l.RegistrationsPerSite,
 		&l.RegistrantsPerPrefix, &l.ReplayEntriesPerSite, &l.Notifications, &l.MoreSpecificsPerReply,
 	}
-}
-
-// What a Rate may be: its arithmetic is in nanoseconds of 64 bits.
-const (
-	minRatePerSecond = 1e-3
-	maxRatePerSecond = 1e9
-	maxBurst         = 1_000_000
-)
-
-// bucket is a token bucket as one instant: when it will be full again (the
-// generic cell rate algorithm). The zero bucket is full.
-type bucket struct{ fullAt instant }
-
-// take takes a token if there is one.
-func (b *bucket) take(now instant, r Rate) bool {
-	interval := r.interval()
-	if b.fullAt > now+instant(r.Burst-1)*interval {
-		return false
-	}
-	b.fullAt = max(b.fullAt, now) + interval
-	return true
-}
-
-// reserve takes the next token, which is there at the instant returned. It takes none
-// when that is later than the latest.
-func (b *bucket) reserve(now instant, r Rate, latest instant) (at instant, ok bool) {
-	interval := r.interval()
-	at = max(now, b.fullAt-instant(r.Burst-1)*interval)
-	if at > latest {
-		return 0, false
-	}
-	b.fullAt = max(b.fullAt, now) + interval
-	return at, true
-}
-
-// interval is how long one token takes to come back.
-func (r Rate) interval() instant { return instant(float64(time.Second) / r.PerSecond) }
-
-// refill is how long an empty bucket takes to be full.
-func (r Rate) refill() instant { return instant(r.Burst) * r.interval() }
-
-// buckets is a bounded table of buckets. Two generations replace a sweep: a
-// bucket that nobody touched for a whole refill is full, and forgotten.
-type buckets[K comparable] struct {
-	current, previous map[K]bucket
-	turnedAt          instant
-	most              int // keys that previous ever had
-}
-
-// reusedBuckets is up to how many keys the memory of a generation is used again: to clear that
-// of many takes longer than a turn should.
-const reusedBuckets = 1 << 12
-
-// take takes a token of the key's bucket, if there is one. It refuses new keys when the
-// table is full: a flood of keys must not switch the limit off.
-func (b *buckets[K]) take(now instant, key K, r Rate, limit int) bool {
-	if b.current == nil || now-b.turnedAt >= r.refill() {
-		b.turn(now, r)
-	}
-	state, current := b.current[key]
-	known := current
-	if !current {
-		state, known = b.previous[key]
-	}
-	if !known && len(b.current)+len(b.previous) >= limit || !state.take(now, r) {
-		return false
-	}
-	if known && !current {
-		delete(b.previous, key)
-	}
-	b.current[key] = state
-	return true
-}
-
-func (b *buckets[K]) turn(now instant, r Rate) {
-	if now-b.turnedAt >= 2*r.refill() {
-		b.current = nil // all of them are full again
-	}
-	spent, most := b.previous, b.most
-	b.previous, b.most = b.current, len(b.current)
-	if b.current = spent; most > reusedBuckets || spent == nil {
-		b.current = make(map[K]bucket)
-	}
-	clear(b.current)
-	b.turnedAt = now
 }

@@ -18,38 +18,18 @@ import (
 	"loci/lisp"
 )
 
-// LocatorState says whether packets are sent to an RLOC, and before which others.
-type LocatorState string
-
-// The states. An unknown locator is used as one that is up: nothing speaks against it yet.
 const (
-	LocatorUnknown     LocatorState = "unknown"
-	LocatorUp          LocatorState = "up"
-	LocatorUnconfirmed LocatorState = "unconfirmed" // used where a mapping has none that is up or unknown
-	LocatorDown        LocatorState = "down"        // never used
-	// LocatorHeard is how the data plane is told of an unconfirmed locator that packets came
-	// from within heardFor, or that answers again: it is used before the other unconfirmed ones.
-	LocatorHeard LocatorState = "heard"
+	// peerActive: RFC 9301 s.6.1 speaks of the last minute; use is reported late.
+	peerActive = time.Minute + usageDelay
+	// peerBatch bounds the locators that one turn looks at for active peers.
+	peerBatch = 4096
 )
+
+// judgeRows bounds the locators that one judgement looks at.
+const judgeRows = 4096
 
 // heardFor is how long an unconfirmed locator counts as heard from.
 const heardFor = 10 * time.Second
-
-// LocatorReason says why a locator is in its state.
-type LocatorReason string
-
-// The reasons.
-const (
-	LocatorNotProbed     LocatorReason = "not-probed"        // RLOC-probing is off, or we have no RLOC of that family
-	LocatorAwaitsReply   LocatorReason = "awaits-reply"      // the first RLOC-probes are under way
-	LocatorAnswered      LocatorReason = "probe-answered"    // the last RLOC-probe was answered
-	LocatorUnanswered    LocatorReason = "probes-unanswered" // the RLOC-probe and its retries were not
-	LocatorReturning     LocatorReason = "returning"         // nothing speaks against it any more, but it has to prove itself
-	LocatorAdopted       LocatorReason = "adopted"           // down or unconfirmed already before the restart
-	LocatorStatusBit     LocatorReason = "status-bit"        // its site's Locator-Status-Bit says so
-	LocatorNonceMismatch LocatorReason = "nonce-not-echoed"  // it sends packets without the nonce that it was to echo
-	LocatorUnreachable   LocatorReason = "icmp-unreachable"  // ICMP says so, and another locator answers
-)
 
 // Hysteresis. A locator falls at once when its probes stay unanswered: traffic
 // may be lost. It comes back after upAnswers answers in a row, and when it fell
@@ -100,10 +80,12 @@ type locatorTable struct {
 	timers deadlines
 }
 
+// newLocatorTable makes an empty table.
 func newLocatorTable(h *host) locatorTable {
 	return locatorTable{h: h, byRLOC: make(map[lisp.RLOC]uint32)}
 }
 
+// get returns the row of an RLOC.
 func (t *locatorTable) get(r lisp.RLOC) (uint32, *locator, bool) {
 	id, ok := t.byRLOC[r]
 	if !ok {
@@ -406,6 +388,7 @@ func (t *locatorTable) status() iter.Seq[LocatorStatus] {
 	}
 }
 
+// page is a part of what status yields, in no order.
 func (t *locatorTable) page(from uint32, most int) (page []LocatorStatus, next uint32, more bool) {
 	rows := uint32(t.rows.len())
 	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
@@ -416,6 +399,7 @@ func (t *locatorTable) page(from uint32, most int) (page []LocatorStatus, next u
 	return page, next, next < rows
 }
 
+// rowStatus tells how things stand with a locator.
 func (t *locatorTable) rowStatus(id uint32) LocatorStatus {
 	l := t.rows.at(id)
 	s := LocatorStatus{
@@ -438,4 +422,22 @@ func (t *locatorTable) rowStatus(id uint32) LocatorStatus {
 		s.NextProbeAt = t.h.time(next)
 	}
 	return s
+}
+
+// liveness returns an RLOC that answers its probes, nil for none, whether one that did is being
+// asked again, and whether one that did is unconfirmed or down.
+func (t *locatorTable) liveness() (up *locator, doubtful, down bool) {
+	for id := range min(t.rows.len(), judgeRows) {
+		l := t.rows.at(uint32(id))
+		switch {
+		case l.mappings == 0:
+		case l.state == LocatorUp && l.probes.unanswered == 0:
+			return l, doubtful, down
+		case l.state == LocatorUp:
+			doubtful = true
+		case l.isFallen() && l.proven:
+			down = true
+		}
+	}
+	return nil, doubtful, down
 }

@@ -36,6 +36,7 @@ type mapCache struct {
 // evictionSteps bounds the search for a victim.
 const evictionSteps = 64
 
+// size is the number of entries.
 func (c *mapCache) size() int { return c.index.size }
 
 // get returns the entry of exactly that prefix.
@@ -109,3 +110,6 @@ func (c *mapCache) victim(limit int) (id uint32, ok bool) {
 	}
 	return id, ok
 }
+
+// lastUse is when the entry was last of use: an entry that is new counts as used.
+func (e *cacheEntry) lastUse() instant { return max(e.lastUsedAt, e.createdAt) }

@@ -12,6 +12,7 @@ import (
 	"loci/lisp"
 )
 
+// mapResolver is the role.
 type mapResolver struct {
 	h *host
 	mapResolverRoutes
@@ -24,11 +25,13 @@ type mapResolverRoutes struct {
 	rest   []netip.AddrPort // for EIDs that no route covers
 }
 
+// newMapResolver makes a Map-Resolver without routes.
 func newMapResolver(h *host) *mapResolver { return &mapResolver{h: h} }
 
 // configure takes over other routes.
 func (r *mapResolver) configure(routes mapResolverRoutes) { r.mapResolverRoutes = routes }
 
+// newMapResolverRoutes makes the table of a configuration.
 func newMapResolverRoutes(c *MapResolverConfig) (r mapResolverRoutes) {
 	for _, route := range c.MapServers {
 		if len(route.Prefixes) == 0 {

@@ -17,6 +17,7 @@ import (
 	"loci/wire"
 )
 
+// mapServer is the role with its tables.
 type mapServer struct {
 	h             *host
 	config        *MapServerConfig
@@ -32,6 +33,7 @@ type mapServer struct {
 // registrationsLast is how many registration intervals a registration lasts (RFC 9301 s.8.2: one minute, three minutes).
 const registrationsLast = 3
 
+// newMapServer makes a Map-Server without sites.
 func newMapServer(h *host) *mapServer {
 	s := &mapServer{h: h, config: &MapServerConfig{}, journal: journal{h: h}}
 	s.notifier = newNotifier(h, &s.registrations)
@@ -40,10 +42,9 @@ func newMapServer(h *host) *mapServer {
 
 // configure takes over another configuration. Registrations that it does not allow
 // any more end; the others, and the nonces seen, stay.
-func (s *mapServer) configure(p *Prepared) {
-	c := p.config.MapServer
-	s.config, s.prefixes, s.journal.on = c, p.keyring.prefixes, c.Journal
-	s.registrations.sites.configure(c.Sites, p.sites)
+func (s *mapServer) configure(c *MapServerConfig, prefixes prefixTable[ownedPrefix], sites map[string]int) {
+	s.config, s.prefixes, s.journal.on = c, prefixes, c.Journal
+	s.registrations.sites.configure(c.Sites, sites)
 	if s.completeAt == 0 {
 		s.completeAt = s.h.after(c.RegistrationTimeout / registrationsLast)
 	}
@@ -247,25 +248,25 @@ func (s *mapServer) checkNonce(site *siteState, m *mapRegister) (fresh bool, ref
 	if site.config.AcceptAnyNonce {
 		return true, nil
 	}
-	seen, known := site.nonces[m.nonceKey()]
+	seen, known := site.nonces[nonceKeyOf(m)]
 	switch {
 	case !known && len(site.nonces) >= s.h.limits.ReplayEntriesPerSite:
-		return false, refusal(RefusedReplayTable, "the site has registered with %d xTR-IDs and keys", len(site.nonces))
+		return false, refuse(RefusedReplayTable, "the site has registered with %d xTR-IDs and keys", len(site.nonces))
 	case !known:
 		return true, nil
 	case m.Nonce > seen.nonce:
-		since, left := site.sinceLeft(m.nonceKey())
+		since, left := site.sinceLeft(nonceKeyOf(m))
 		if left && m.Nonce <= since {
-			return false, refusal(RefusedReplay, "nonce 0x%016x with key %d, which the xTR left for another one; the last one was 0x%016x", m.Nonce, m.KeyID, since)
+			return false, refuse(RefusedReplay, "nonce 0x%016x with key %d, which the xTR left for another one; the last one was 0x%016x", m.Nonce, m.KeyID, since)
 		}
 		return true, nil
-	case m.seen() == seen:
+	case seenOf(m) == seen:
 		return false, nil
 	}
-	return false, refusal(RefusedReplay, "nonce 0x%016x, the last one was 0x%016x", m.Nonce, seen.nonce)
+	return false, refuse(RefusedReplay, "nonce 0x%016x, the last one was 0x%016x", m.Nonce, seen.nonce)
 }
 
-func (m *mapRegister) seen() seenNonce {
+func seenOf(m *mapRegister) seenNonce {
 	n := seenNonce{nonce: m.Nonce}
 	copy(n.mac[:], m.Authentication)
 	return n
@@ -298,33 +299,33 @@ func (s *mapServer) siftRecords(site *siteState, m *mapRegister) {
 func (s *mapServer) checkSizes(site *siteState, added int) *Refusal {
 	switch {
 	case s.registrations.index.size+added > s.h.limits.Registrations:
-		return refusal(RefusedRegistrationTable, "%d EID-Prefixes are registered", s.registrations.index.size)
+		return refuse(RefusedRegistrationTable, "%d EID-Prefixes are registered", s.registrations.index.size)
 	case site.registrations+added > s.maxRegistrations(site):
-		return refusal(RefusedSiteTable, "site %s has registered %d EID-Prefixes", site.config.Name, site.registrations)
+		return refuse(RefusedSiteTable, "site %s has registered %d EID-Prefixes", site.config.Name, site.registrations)
 	}
 	return nil
 }
 
 func (s *mapServer) checkRegistrant(row *registration, m *mapRegister, mapping lisp.Mapping) *Refusal {
 	t := &s.registrations
-	if t.find(row, m.registrant()) == nil && t.count(row) >= s.h.limits.RegistrantsPerPrefix {
-		return refusal(RefusedRegistrants, "%d xTRs have registered %s", t.count(row), mapping.Prefix)
+	if t.find(row, registrantOf(m)) == nil && t.count(row) >= s.h.limits.RegistrantsPerPrefix {
+		return refuse(RefusedRegistrants, "%d xTRs have registered %s", t.count(row), mapping.Prefix)
 	}
 	if newest := t.newestVersion(row); lisp.CompareMapVersions(mapping.Version, newest) < 0 {
-		return refusal(RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, newest)
+		return refuse(RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, newest)
 	}
 	if !m.MergeRequest {
 		return nil
 	}
-	if err := t.mergeable(row, m.registrant(), mapping.Locators); err != nil {
-		return refusal(RefusedLocators, "%s: %w", mapping.Prefix, err)
+	if err := t.mergeable(row, registrantOf(m), mapping.Locators); err != nil {
+		return refuse(RefusedLocators, "%s: %w", mapping.Prefix, err)
 	}
 	return nil
 }
 
-func (m *mapRegister) xtr() xtr {
+func xtrOf(m *mapRegister) xtr {
 	return xtr{
-		id: m.registrant(), from: m.from, keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
+		id: registrantOf(m), from: m.from, keyID: m.KeyID, algorithm: m.AlgorithmID, macOctets: uint8(len(m.Authentication)),
 		proxyReply: m.ProxyReply, useTTL: m.UseTTL, mergeRequest: m.MergeRequest, wantMapNotify: m.WantMapNotify,
 	}
 }
@@ -340,8 +341,8 @@ func (s *mapServer) lifetime(useTTL bool, ttlMinutes uint32) time.Duration {
 
 // takeAll takes the records of a Map-Register.
 func (s *mapServer) takeAll(site *siteState, m *mapRegister) {
-	site.saw(m.nonceKey(), m.seen())
-	x := m.xtr()
+	site.saw(nonceKeyOf(m), seenOf(m))
+	x := xtrOf(m)
 	id := s.registrations.xtrs.acquire(x)
 	for i := range m.mappings {
 		s.take(site, m, m.mappings[i], id)
@@ -373,13 +374,13 @@ func (s *mapServer) take(site *siteState, m *mapRegister, mapping lisp.Mapping, 
 		s.h.say(n)
 	}
 	if _, row, ok := s.registrations.get(mapping.Prefix); ok && changed {
-		s.notifier.changed(row, m.registrant())
+		s.notifier.changed(row, registrantOf(m))
 	}
 }
 
 // withdraw takes out what an xTR registered; n is the start of its notice.
 func (s *mapServer) withdraw(m *mapRegister, n Notice) {
-	found, changed := s.registrations.removeRegistrant(n.Prefix, m.registrant())
+	found, changed := s.registrations.removeRegistrant(n.Prefix, registrantOf(m))
 	if !found {
 		return
 	}
@@ -387,7 +388,7 @@ func (s *mapServer) withdraw(m *mapRegister, n Notice) {
 	n.Kind = NoticeRegistrationWithdrawn
 	s.h.notice(n)
 	if _, row, ok := s.registrations.get(n.Prefix); ok && changed {
-		s.notifier.changed(row, m.registrant())
+		s.notifier.changed(row, registrantOf(m))
 	}
 }
 

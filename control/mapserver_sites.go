@@ -151,3 +151,12 @@ type seenNonce struct {
 	nonce uint64
 	mac   [16]byte
 }
+
+// nonceKeyOf is whose nonces it has to exceed.
+func nonceKeyOf(m *mapRegister) nonceKey {
+	k := nonceKey{keyID: m.KeyID}
+	if m.XTRIDPresent {
+		k.xtrID, k.siteID = m.XTRID, m.SiteID
+	}
+	return k
+}

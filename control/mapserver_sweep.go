@@ -6,8 +6,6 @@ package control
 // configuration does not allow any more, and to list them all, a batch a turn. While a pass is under way, nothing is answered from a row that the
 // configuration does not allow: it is dropped when it is met.
 
-import "loci/lisp"
-
 const (
 	// registrationSweepRows is one batch.
 	registrationSweepRows = 2048
@@ -65,24 +63,4 @@ func (s *mapServer) dropDisallowed(id uint32) (dropped bool) {
 	}
 	t.remove(id)
 	return true
-}
-
-// RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another, about so
-// many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning. The page is
-// appended to the one given, which is empty.
-func (n *Node) RegistrationsPage(page []Registration, within, after lisp.Prefix, most int) []Registration {
-	if n.mapServer == nil {
-		return page
-	}
-	add := func(r Registration) bool {
-		page = append(page, r)
-		return true
-	}
-	for _, id := range n.mapServer.registrations.index.overlapping(within, after) {
-		if len(page) >= most {
-			break
-		}
-		n.mapServer.statusOf(n.mapServer.registrations.rows.at(id), add)
-	}
-	return page
 }

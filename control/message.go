@@ -156,19 +156,9 @@ type mapNotifyAck struct {
 	unverified       []byte // the whole of one without records, nil otherwise
 }
 
-// registrant is who sent the Map-Register.
-func (m *mapRegister) registrant() registrantID {
-	if !m.XTRIDPresent {
-		return registrantID{source: m.from.Addr()}
-	}
-	return registrantID{xtrID: m.XTRID, siteID: m.SiteID}
-}
-
-// nonceKey is whose nonces it has to exceed.
-func (m *mapRegister) nonceKey() nonceKey {
-	k := nonceKey{keyID: m.KeyID}
-	if m.XTRIDPresent {
-		k.xtrID, k.siteID = m.XTRID, m.SiteID
-	}
-	return k
+// foreseen is a lookup that was made ahead.
+type foreseen struct {
+	edits uint64 // of the table until then
+	row   uint32
+	ok    bool
 }

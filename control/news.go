@@ -46,6 +46,7 @@ type news struct {
 // end is the number of what comes next.
 func (n *news) end() uint64 { return n.first + uint64(len(n.list)) }
 
+// lacksRoom reports whether there is no room for that many more.
 func (n *news) lacksRoom(more int) bool { return len(n.list)+more > smrNews }
 
 // add returns how many found no room.

@@ -7,7 +7,6 @@ package control
 // never what is answered.
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -34,18 +33,6 @@ type Node struct {
 	timers      []timer   // of the roles that are on
 	room        Room      // of the message that is being handled
 	lastSMR     solicitedBy
-}
-
-// Miss says that a packet from a local EID found no mapping.
-type Miss struct {
-	Instance            lisp.InstanceID
-	Source, Destination lisp.EID
-}
-
-// Usage says when a map-cache entry last forwarded a packet.
-type Usage struct {
-	Prefix     lisp.Prefix
-	LastUsedAt time.Time
 }
 
 // New makes a Node. random fills its argument with unpredictable octets; it is
@@ -118,7 +105,7 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 		n.itr.own = n.ownPrefix
 	}
 	if c != nil {
-		n.itr.configure(p, begins)
+		n.itr.configure(c, staticChange{gone: p.gone, wanted: p.static}, begins)
 	}
 }
 
@@ -128,7 +115,7 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 	case c == nil && n.etr != nil:
 		was := n.etr
 		n.etr = nil
-		n.retire(was.retirement())
+		n.retire(retirementOf(was))
 	case c != nil && n.etr == nil:
 		n.etr = newETR(n.host)
 		n.etr.solicitor.peers, n.etr.solicitor.siteAt = n.activePeers, n.siteAt
@@ -152,7 +139,7 @@ func (n *Node) configureMapServer(p *Prepared) {
 	case n.mapServer == nil:
 		n.mapServer = newMapServer(n.host)
 	}
-	n.mapServer.configure(p)
+	n.mapServer.configure(p.config.MapServer, p.keyring.prefixes, p.sites)
 }
 
 func (n *Node) configureMapResolver(p *Prepared) {
@@ -417,42 +404,6 @@ func (n *Node) isKnown(p lisp.Prefix) bool {
 // longer than many a message. Changes of state and refusals are told at any rate.
 func (n *Node) Heed(heeded bool) { n.host.unheeded = !heeded }
 
-// HandleMiss asks for the mapping of a destination, unless that is under way.
-func (n *Node) HandleMiss(now time.Time, m Miss) {
-	n.host.turn(now)
-	n.host.count(MissReceived)
-	switch {
-	case n.itr == nil:
-		n.host.count(RefusedRole)
-	case m.Destination.IsZero():
-		n.host.count(RefusedEID)
-	case n.isOwn(lisp.HostPrefix(m.Instance, m.Destination)):
-		n.host.count(RefusedOwnEID)
-	default:
-		n.itr.handleMiss(m)
-	}
-}
-
-// HandleUsage takes notice of which map-cache entries are in use: those are
-// refreshed before their TTL ends, the others removed when idle. Report each use
-// within half a minute. Entries that the Node does not have are removed from the
-// data plane: their removal was lost while that was away.
-func (n *Node) HandleUsage(now time.Time, usage []Usage) {
-	n.host.turn(now)
-	if n.itr != nil {
-		n.itr.handleUsage(usage)
-	}
-}
-
-// HandleHeard takes notice of the RLOCs from which data packets come. Report it after the use of the
-// map-cache's entries, of each RLOC as long as the time of its last packet is known.
-func (n *Node) HandleHeard(now time.Time, heard []Heard) {
-	n.host.turn(now)
-	if n.itr != nil {
-		n.itr.prober.handleHeard(heard)
-	}
-}
-
 // timer is the deadlines of a table with what handles them.
 type timer struct {
 	deadlines *deadlines
@@ -568,157 +519,3 @@ func (n *Node) Shutdown(now time.Time) (more bool) {
 	}
 	return n.etr != nil && n.etr.shutdown()
 }
-
-// MapCache yields the map-cache in the order of prefixes.
-func (n *Node) MapCache() iter.Seq[MapCacheStatus] {
-	if n.itr == nil {
-		return func(func(MapCacheStatus) bool) {}
-	}
-	return n.itr.status()
-}
-
-// MapCachePage is a part of the map-cache, in no order, as LocatorsPage is one of the locators.
-func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next uint32, more bool) {
-	if n.itr == nil {
-		return nil, 0, false
-	}
-	rows := uint32(n.itr.cache.entries.len())
-	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
-		if e := n.itr.cache.entries.at(next); !e.mapping.Prefix.IsZero() {
-			page = append(page, n.itr.entry(e))
-		}
-	}
-	return page, next, next < rows
-}
-
-// MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after another, so many at
-// most. Zero for within is everything, zero for after the beginning. The page is appended to the one given, which is empty.
-func (n *Node) MapCachePrefixes(page []lisp.Prefix, within, after lisp.Prefix, most int) []lisp.Prefix {
-	if n.itr == nil {
-		return page
-	}
-	for p := range n.itr.cache.index.overlapping(within, after) {
-		if len(page) >= most {
-			break
-		}
-		page = append(page, p)
-	}
-	return page
-}
-
-// Database yields the EID-Prefixes of this site in their order.
-func (n *Node) Database() iter.Seq[DatabaseMapping] {
-	return func(yield func(DatabaseMapping) bool) {
-		if n.etr == nil {
-			return
-		}
-		for _, m := range n.etr.database.list {
-			m.Locators = n.etr.lowered(m.Locators)
-			if !yield(m) {
-				return
-			}
-		}
-	}
-}
-
-// DatabasePage is a part of what Database yields: at most so many after an EID-Prefix, from the
-// beginning for the zero one.
-func (n *Node) DatabasePage(after lisp.Prefix, most int) (page []DatabaseMapping) {
-	if n.etr == nil {
-		return nil
-	}
-	list, from := n.etr.database.list, 0
-	if !after.IsZero() {
-		from = n.etr.database.after(after)
-	}
-	page = slices.Clone(list[from:min(from+most, len(list))])
-	for i := range page {
-		page[i].Locators = n.etr.lowered(page[i].Locators)
-	}
-	return page
-}
-
-// Locators yields the RLOCs of the map-cache with their states, in the order of RLOCs.
-func (n *Node) Locators() iter.Seq[LocatorStatus] {
-	if n.itr == nil {
-		return func(func(LocatorStatus) bool) {}
-	}
-	return n.itr.prober.table.status()
-}
-
-// LocatorsPage is a part of what Locators yields, in no order: at most so many from where
-// the last page ended, which is 0 at first. more is false after the last one.
-func (n *Node) LocatorsPage(from uint32, most int) (page []LocatorStatus, next uint32, more bool) {
-	if n.itr == nil {
-		return nil, 0, false
-	}
-	return n.itr.prober.table.page(from, most)
-}
-
-// Registrations yields what the Map-Server knows, in the order of prefixes, one
-// value for each xTR of a prefix.
-func (n *Node) Registrations() iter.Seq[Registration] {
-	if n.mapServer == nil {
-		return func(func(Registration) bool) {}
-	}
-	return n.mapServer.status()
-}
-
-// RegistrationsOf yields what the Map-Server knows of one EID-Prefix alone.
-func (n *Node) RegistrationsOf(p lisp.Prefix) iter.Seq[Registration] {
-	return func(yield func(Registration) bool) {
-		if n.mapServer == nil {
-			return
-		}
-		if _, row, ok := n.mapServer.registrations.get(p); ok {
-			n.mapServer.statusOf(row, yield)
-		}
-	}
-}
-
-// MapResolvers yields how things stand with each Map-Resolver of the ITR, as configured.
-func (n *Node) MapResolvers() iter.Seq[MapResolverStatus] {
-	if n.itr == nil {
-		return func(func(MapResolverStatus) bool) {}
-	}
-	return n.itr.resolvers.status()
-}
-
-// MapServers yields how the registration with each Map-Server stands.
-func (n *Node) MapServers() iter.Seq[MapServerStatus] {
-	if n.etr == nil {
-		return func(func(MapServerStatus) bool) {}
-	}
-	return n.etr.registrar.status()
-}
-
-// Registering reports whether the Database is still being registered: some of it waits for its turn, or for a Map-Notify.
-func (n *Node) Registering() bool {
-	if n.etr == nil || n.etr.announces() {
-		return n.etr != nil
-	}
-	for s := range n.MapServers() {
-		if s.State == MapServerWaiting {
-			return true
-		}
-	}
-	return false
-}
-
-// PendingPage is a part of the Map-Requests under way, in no order, as LocatorsPage is one of
-// the locators.
-func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next uint32, more bool) {
-	if n.itr == nil {
-		return nil, 0, false
-	}
-	rows := uint32(n.itr.pending.requests.len())
-	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
-		if !n.itr.pending.requests.at(next).prefix.IsZero() {
-			page = append(page, n.itr.pendingRow(next))
-		}
-	}
-	return page, next, next < rows
-}
-
-// Counters yields every counter by name, in the order of CounterList.
-func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.counters.all() }

@@ -128,6 +128,7 @@ func (n *notifier) send(id uint32) {
 	}
 }
 
+// handleTimeout sends a Map-Notify again, or gives it up.
 func (n *notifier) handleTimeout(id uint32) {
 	row := n.rows.at(id)
 	x := n.reader(row.target)

@@ -44,8 +44,10 @@ func newPendingRequests() *pendingRequests {
 	return &pendingRequests{byPrefix: make(map[lisp.Prefix]uint32), byNonce: make(map[uint64]uint32)}
 }
 
+// size is the number of requests, those in their pause included.
 func (p *pendingRequests) size() int { return len(p.byPrefix) }
 
+// get returns the request for exactly that EID-Prefix.
 func (p *pendingRequests) get(prefix lisp.Prefix) (uint32, *pendingRequest, bool) {
 	id, ok := p.byPrefix[prefix]
 	if !ok {

@@ -36,6 +36,7 @@ func (p *LocatorPolicy) validate() error {
 	return nil
 }
 
+// fits reports whether the policy is about an RLOC of mappings for these EIDs.
 func (p *LocatorPolicy) fits(eids lisp.Prefix, r lisp.RLOC) bool {
 	return (p.EIDs.IsZero() || p.EIDs.Covers(eids)) && (!p.RLOCs.IsValid() || p.RLOCs.Contains(r.Addr()))
 }

@@ -17,6 +17,7 @@ import (
 	"loci/lisp"
 )
 
+// prefixTable finds values by EID-Prefix.
 type prefixTable[V any] struct {
 	instances map[lisp.InstanceID]*instanceTable[V]
 	size      int

@@ -65,6 +65,7 @@ type prober struct {
 	reviews  deadlines
 }
 
+// newProber makes a prober without locators.
 func newProber(h *host) *prober {
 	return &prober{h: h, table: newLocatorTable(h), byNonce: make(map[uint64]uint32)}
 }

@@ -30,7 +30,7 @@ func TestARefreshMovesTheTimesAlone(t *testing.T) {
 		s.host.turn(s.now)
 		s.mapServer.handleMapRegister(r)
 		s.drain()
-		s.mapServer.registrations.verify(t)
+		verifyRegistrations(&s.mapServer.registrations, t)
 		list := s.list()
 		if len(list) != 1 {
 			t.Fatalf("%d registrations", len(list))

@@ -218,6 +218,7 @@ func (w *registering) next() (m lisp.Mapping, ok bool) {
 	return w.all.at(at).mapping(), true
 }
 
+// withdrawalOf is the record that withdraws an EID-Prefix.
 func withdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, Authoritative: true} }
 
 // put packs a mapping; what was packed before goes when that is full.
@@ -283,6 +284,7 @@ type packing struct {
 	open       []lisp.Mapping
 }
 
+// packingFor is an empty packing of the size that a Map-Register to the peer may have.
 func (r *registrar) packingFor(p *registrationPeer) packing {
 	const headOctets, xtrIDOctets = 16, 24
 	return packing{room: controlOctets(p.config.Address.Addr()) - headOctets - xtrIDOctets - p.config.Key.macOctets()}

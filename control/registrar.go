@@ -97,16 +97,8 @@ type registerMessage struct {
 	number       int     // its place in peer.messages, and peer.cut
 }
 
+// newRegistrar makes a registrar without Map-Servers.
 func newRegistrar(h *host) *registrar { return &registrar{h: h, byNonce: make(map[uint64]uint32)} }
-
-func (p MapServerPeer) equal(o MapServerPeer) bool {
-	return p.id() == o.id() && p.Key.equal(o.Key) && p.ProxyReply == o.ProxyReply && p.WantMapNotify == o.WantMapNotify &&
-		slices.EqualFunc(p.OtherKeys, o.OtherKeys, Key.equal) && p.UseTTL == o.UseTTL && p.MergeRequest == o.MergeRequest && p.RegistrationInterval == o.RegistrationInterval
-}
-
-func (k Key) equal(o Key) bool {
-	return k.ID == o.ID && k.Algorithm == o.Algorithm && k.TruncatedMAC == o.TruncatedMAC && slices.Equal(k.Secret, o.Secret)
-}
 
 // withdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
 func (r *registrar) withdrawNow(p *registrationPeer, gone []lisp.Mapping) (cost int) {
@@ -374,4 +366,12 @@ func (r *registrar) end(id uint32) {
 	p.messages = p.messages[:last]
 	r.drop(id)
 	r.forget(p)
+}
+
+// numbered is a Map-Server by its number: those that leave are behind the others.
+func (r *registrar) numbered(i int) *registrationPeer {
+	if i < len(r.peers) {
+		return r.peers[i]
+	}
+	return r.leaving[i-len(r.peers)]
 }

@@ -83,6 +83,7 @@ type registrations struct {
 
 var errMergedLocators = errors.New("the merged locator-set is too large")
 
+// get returns the registration of exactly that EID-Prefix.
 func (t *registrations) get(p lisp.Prefix) (uint32, *registration, bool) {
 	id, ok := uint32(0), false
 	if t.exact.off {
@@ -306,6 +307,7 @@ func (t *registrations) settle(id uint32, row *registration) (gone, changed bool
 	return false, changed
 }
 
+// remove takes a registration out.
 func (t *registrations) remove(id uint32) {
 	row := t.rows.at(id)
 	for at := row.newest; at != noRow; {
@@ -444,4 +446,12 @@ func (t *registrations) agrees(newest, r *registrant) bool {
 		return true
 	}
 	return r.content.locators == newest.content.locators || t.sets.at(newest.content.locators).SameRLOCs(t.sets.at(r.content.locators))
+}
+
+// registrantOf is who sent the Map-Register.
+func registrantOf(m *mapRegister) registrantID {
+	if !m.XTRIDPresent {
+		return registrantID{source: m.from.Addr()}
+	}
+	return registrantID{xtrID: m.XTRID, siteID: m.SiteID}
 }

@@ -135,9 +135,9 @@ func (n *Node) forgetDatabase(p lisp.Prefix) {
 	}
 }
 
-// retirement is what an ETR leaves behind. Of a pass under way that is also what comes yet: an older
+// retirementOf is what an ETR leaves behind. Of a pass under way that is also what comes yet: an older
 // retirement may have left it where it was.
-func (e *etr) retirement() retirement {
+func retirementOf(e *etr) retirement {
 	for _, p := range e.registrar.peers {
 		p.config.WantMapNotify = false // nobody would take them
 	}
@@ -146,22 +146,4 @@ func (e *etr) retirement() retirement {
 		r.was = e.pass.was
 	}
 	return r
-}
-
-// hasMapping reports whether the ITR, nil for none, has an entry of its own in an old one's place.
-func (r *itr) hasMapping(old *cacheEntry) bool {
-	if r == nil {
-		return false
-	}
-	_, _, ok := r.cache.get(old.mapping.Prefix)
-	return ok
-}
-
-// holdsBack reports whether the ITR, nil for none, told the data plane itself that a locator is not up.
-func (r *itr) holdsBack(old *locator) bool {
-	if r == nil {
-		return false
-	}
-	_, l, ok := r.prober.table.get(old.rloc)
-	return ok && l.told != LocatorUp
 }

@@ -146,11 +146,11 @@ func TestAnETRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 func TestLongWorkHoldsUpNothingElse(t *testing.T) {
 	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
 	s := newJournalledServer(t, c, epoch)
-	itr := *c.ITR
+	changed := *c.ITR
 	for i := range 100 * staticChanges {
-		itr.StaticMappings = append(itr.StaticMappings, positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1))
+		changed.StaticMappings = append(changed.StaticMappings, positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1))
 	}
-	c.ITR = &itr
+	c.ITR = &changed
 	if err := s.Configure(s.now, c); err != nil {
 		t.Fatal(err)
 	}

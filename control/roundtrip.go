@@ -25,15 +25,7 @@ type roundTrips struct {
 	samples [roundTripWindow]uint32
 }
 
-// RoundTrip sums up the round-trip times of a locator; zero values without samples.
-type RoundTrip struct {
-	Samples                 int           // ever
-	Last                    time.Duration // of the last answer
-	Average                 time.Duration // exponential, a new sample counts an eighth
-	Median, Percentile90    time.Duration // of the last 64 samples
-	Percentile99, Min, Most time.Duration // of the last 64 samples
-}
-
+// add adds a sample.
 func (r *roundTrips) add(d time.Duration) {
 	d = max(d, 0)
 	r.samples[r.count%roundTripWindow] = uint32(min(d/time.Microsecond, 1<<32-1))
@@ -44,6 +36,7 @@ func (r *roundTrips) add(d time.Duration) {
 	r.count++
 }
 
+// status sums up the samples.
 func (r *roundTrips) status() RoundTrip {
 	if r.count == 0 {
 		return RoundTrip{}

@@ -250,4 +250,5 @@ func covering(p *lisp.Prefix, length uint8) (lisp.Prefix, uint32) {
 	return wider, hashOf(&wider)
 }
 
+// hashOf is an EID-Prefix's hash in 32 bits.
 func hashOf(p *lisp.Prefix) uint32 { return uint32(p.Hash()) }

@@ -11,8 +11,7 @@ package control
 // says nothing about its locators: its data plane may forward without its control plane.
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"iter"
 	"net/netip"
 	"slices"
@@ -22,13 +21,6 @@ import (
 	"loci/wire"
 )
 
-// SiblingConfig is another xTR of the site.
-type SiblingConfig struct {
-	Address  netip.Addr    // on a link inside the site
-	Local    netip.Addr    // our own address on that link
-	Interval time.Duration // between questions; 0 is 2 seconds
-}
-
 const (
 	defaultSiblingInterval = 2 * time.Second
 	// siblingTries unanswered questions make a sibling silent.
@@ -36,31 +28,9 @@ const (
 	// siblingPause is the least time between two questions to one sibling, however often
 	// it says that something changed, and however often we are configured.
 	siblingPause = 20 * time.Millisecond
-	// maxSiblings bounds them, maxSiblingLocators what is remembered of one.
-	maxSiblings        = 8
+	// maxSiblingLocators bounds what is remembered of one.
 	maxSiblingLocators = lisp.MaxLocators
 )
-
-// validSiblings says what is wrong with a list of siblings.
-func validSiblings(list []SiblingConfig) error {
-	var errs []error
-	if len(list) > maxSiblings {
-		errs = append(errs, fmt.Errorf("%d siblings: want at most %d", len(list), maxSiblings))
-	}
-	seen := make(map[netip.Addr]bool)
-	for _, c := range list {
-		switch {
-		case !c.Address.IsValid() || !c.Local.IsValid() || c.Address.Is4() != c.Local.Is4() || c.Address == c.Local:
-			errs = append(errs, fmt.Errorf("sibling %s at %s: want two addresses of one family", c.Address, c.Local))
-		case seen[c.Address]:
-			errs = append(errs, fmt.Errorf("sibling %s stands there twice", c.Address))
-		case c.Interval < 0:
-			errs = append(errs, fmt.Errorf("sibling %s: interval %s is negative", c.Address, c.Interval))
-		}
-		seen[c.Address] = true
-	}
-	return errors.Join(errs...)
-}
 
 // sibling is what is known of one.
 type sibling struct {
@@ -91,6 +61,7 @@ type siblings struct {
 // coreTimer is the deadline of the next judgement of our own paths.
 const coreTimer = maxSiblings
 
+// newSiblings knows of no sibling.
 func newSiblings(h *host) *siblings { return &siblings{h: h, detourBy: -1, database: newDatabase(nil)} }
 
 // configure takes over the siblings and the Database of a configuration. What is known
@@ -149,7 +120,7 @@ func (s *siblings) askSoon(i int) {
 // ask asks a sibling for its mapping.
 func (s *siblings) ask(i int) {
 	row := &s.rows[i]
-	s.timers.set(uint32(i), s.h.after(durationOr(row.config.Interval, defaultSiblingInterval)))
+	s.timers.set(uint32(i), s.h.after(cmp.Or(row.config.Interval, defaultSiblingInterval)))
 	asked := s.prefixesToAsk()
 	if len(asked) == 0 {
 		return // whoever is not asked is not silent
@@ -322,34 +293,20 @@ func (s *siblings) good() int {
 	return slices.IndexFunc(s.rows, isGood)
 }
 
-// SiblingStatus is what is known of a sibling.
-type SiblingStatus struct {
-	Address  netip.Addr
-	Answers  bool
-	HeardAt  time.Time // zero for never
-	Locators []SiblingLocator
-	Detoured bool // it gets the site's packets
-}
-
-// SiblingLocator is a sibling's own locator, as it says.
-type SiblingLocator struct {
-	RLOC      lisp.RLOC
-	Reachable bool
-}
-
+// status yields what is known of each sibling.
 func (s *siblings) status() iter.Seq[SiblingStatus] {
 	return func(yield func(SiblingStatus) bool) {
 		for i := range s.rows {
 			row := &s.rows[i]
-			status := SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, Detoured: i == s.detourBy}
+			told := SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, Detoured: i == s.detourBy}
 			if row.heardAt != 0 {
-				status.HeardAt = s.h.time(row.heardAt)
+				told.HeardAt = s.h.time(row.heardAt)
 			}
 			for rloc, up := range row.reachable {
-				status.Locators = append(status.Locators, SiblingLocator{rloc, up})
+				told.Locators = append(told.Locators, SiblingLocator{rloc, up})
 			}
-			slices.SortFunc(status.Locators, func(a, b SiblingLocator) int { return a.RLOC.Compare(b.RLOC) })
-			if !yield(status) {
+			slices.SortFunc(told.Locators, func(a, b SiblingLocator) int { return a.RLOC.Compare(b.RLOC) })
+			if !yield(told) {
 				return
 			}
 		}

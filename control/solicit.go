@@ -25,10 +25,7 @@ const (
 	// how long when no Map-Server sends any.
 	smrAfterNotify   = time.Second
 	smrAfterRegister = 20 * time.Millisecond
-	// peerActive: RFC 9301 s.6.1 speaks of the last minute; use is reported late.
-	peerActive = time.Minute + usageDelay
-	// peerBatch and askerBatch bound the peers that one turn looks at.
-	peerBatch  = 4096
+	// askerBatch bounds the peers that one turn looks at, besides those of the map-cache.
 	askerBatch = 2048
 	// askedPrefixes bounds what is remembered of what a peer asked for since it was told.
 	askedPrefixes = 32
@@ -78,6 +75,7 @@ type solicitor struct {
 	total  bucket
 }
 
+// newSolicitor makes a solicitor without peers.
 func newSolicitor(h *host) *solicitor {
 	return &solicitor{h: h, byRLOC: make(map[lisp.RLOC]uint32)}
 }

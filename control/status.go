@@ -146,3 +146,44 @@ const (
 	PendingHoldDown PendingState = "hold-down" // nobody answered; tried again after a pause
 	PendingSettled  PendingState = "settled"   // answered; kept for the rate limit's second
 )
+
+// DetourReason says why the site's packets go to a sibling.
+type DetourReason string
+
+// The reasons.
+const (
+	DetourNone      DetourReason = ""
+	DetourRLOCsDown DetourReason = "own-rlocs-down"  // the host can use none of our RLOCs
+	DetourNoPath    DetourReason = "core-unanswered" // nobody in the core answers any more
+)
+
+// DetourStatus says who gets the site's packets.
+type DetourStatus struct {
+	To    netip.Addr // zero: nobody, we have a path
+	Why   DetourReason
+	Since time.Time // of either; zero when it was never otherwise
+}
+
+// SiblingStatus is what is known of a sibling.
+type SiblingStatus struct {
+	Address  netip.Addr
+	Answers  bool
+	HeardAt  time.Time // zero for never
+	Locators []SiblingLocator
+	Detoured bool // it gets the site's packets
+}
+
+// SiblingLocator is a sibling's own locator, as it says.
+type SiblingLocator struct {
+	RLOC      lisp.RLOC
+	Reachable bool
+}
+
+// RoundTrip sums up the round-trip times of a locator; zero values without samples.
+type RoundTrip struct {
+	Samples                 int           // ever
+	Last                    time.Duration // of the last answer
+	Average                 time.Duration // exponential, a new sample counts an eighth
+	Median, Percentile90    time.Duration // of the last 64 samples
+	Percentile99, Min, Most time.Duration // of the last 64 samples
+}

@@ -92,9 +92,9 @@ func TestStaticMappingIsNotAskedFor(t *testing.T) {
 func TestManyStrandedMappingsAreAskedForAtARate(t *testing.T) {
 	n, x := loneITR(t, Limits{})
 	c := x.config
-	itr := *c.ITR
-	itr.RLOCProbing = ProbingConfig{}
-	c.ITR = &itr
+	changed := *c.ITR
+	changed.RLOCProbing = ProbingConfig{}
+	c.ITR = &changed
 	x.configure(c)
 	for i := range 2000 {
 		m := positive(fmt.Sprintf("10.%d.%d.0/24", 2+i>>8, i&255), 60)

@@ -125,17 +125,17 @@ func compareOverlapping(t *testing.T, table *prefixTable[int], model map[lisp.Pr
 func TestLeastSpecificHole(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
-		var table prefixTable[int]
+		var known prefixTable[int]
 		for range r.IntN(20) {
-			table.insert(randomPrefix(r), 0)
+			known.insert(randomPrefix(r), 0)
 		}
 		asked := randomPrefix(r)
 		asked = lisp.HostPrefix(asked.Instance(), asked.EID())
-		if table.overlaps(asked) {
+		if known.overlaps(asked) {
 			continue
 		}
-		hole := leastSpecificHole(asked, 0, table.overlaps)
-		if !hole.Covers(asked) || table.overlaps(hole) {
+		hole := leastSpecificHole(asked, 0, known.overlaps)
+		if !hole.Covers(asked) || known.overlaps(hole) {
 			t.Fatalf("hole %s around %s", hole, asked)
 		}
 		step := 1
@@ -145,7 +145,7 @@ func TestLeastSpecificHole(t *testing.T) {
 		if hole.Bits() == 0 {
 			continue
 		}
-		if wider, err := lisp.PrefixFrom(hole.Instance(), asked.EID(), hole.Bits()-step); err == nil && !table.overlaps(wider) {
+		if wider, err := lisp.PrefixFrom(hole.Instance(), asked.EID(), hole.Bits()-step); err == nil && !known.overlaps(wider) {
 			t.Fatalf("hole %s around %s, but %s is one too", hole, asked, wider)
 		}
 	}

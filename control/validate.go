@@ -267,11 +267,3 @@ func (l Limits) validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-func (r Rate) validate() error {
-	if r.PerSecond < minRatePerSecond || r.PerSecond > maxRatePerSecond || r.Burst < 1 || r.Burst > maxBurst {
-		return fmt.Errorf("rate of %v a second with a burst of %d: want %v to %v, and 1 to %d",
-			r.PerSecond, r.Burst, minRatePerSecond, maxRatePerSecond, maxBurst)
-	}
-	return nil
-}

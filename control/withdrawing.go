@@ -69,14 +69,6 @@ func (e *etr) sendWithdrawal(p *registrationPeer, gone []lisp.Mapping) (cost int
 	return e.registrar.withdrawNow(p, gone)
 }
 
-// numbered is a Map-Server by its number: those that leave are behind the others.
-func (r *registrar) numbered(i int) *registrationPeer {
-	if i < len(r.peers) {
-		return r.peers[i]
-	}
-	return r.leaving[i-len(r.peers)]
-}
-
 // wants reports whether an EID-Prefix is to be registered with a Map-Server, for whichever site, once all that is configured is in force.
 func (e *etr) wants(p lisp.Prefix, peer *registrationPeer) bool {
 	d := e.database

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import "time"
+
+// The Map-Server's journal: read back at a start, begun anew.
+
+// ReplayJournal takes over what an earlier run left: pieces of its journal, oldest first.
+// Call it right after New, before anything else. Entries that are damaged are left out, and
+// what is whole behind them counts: the error is a *JournalDamage.
+func (n *Node) ReplayJournal(now time.Time, octets []byte) error {
+	n.host.turn(now)
+	if n.mapServer == nil {
+		return nil
+	}
+	return n.mapServer.replayJournal(octets)
+}
+
+// Checkpoint makes the journal begin anew: it says all that counts again, a piece a turn.
+func (n *Node) Checkpoint(now time.Time) {
+	n.host.turn(now)
+	if n.mapServer != nil {
+		n.mapServer.journal.checkpoint()
+	}
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"iter"
+	"loci/lisp"
+	"slices"
+)
+
+// What a Node tells about itself, whole or a page at a time.
+
+// RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another, about so
+// many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning. The page is
+// appended to the one given, which is empty.
+func (n *Node) RegistrationsPage(page []Registration, within, after lisp.Prefix, most int) []Registration {
+	if n.mapServer == nil {
+		return page
+	}
+	add := func(r Registration) bool {
+		page = append(page, r)
+		return true
+	}
+	for _, id := range n.mapServer.registrations.index.overlapping(within, after) {
+		if len(page) >= most {
+			break
+		}
+		n.mapServer.statusOf(n.mapServer.registrations.rows.at(id), add)
+	}
+	return page
+}
+
+// Explain tells what is known of a destination.
+func (n *Node) Explain(instance lisp.InstanceID, destination lisp.EID) Explanation {
+	host := lisp.HostPrefix(instance, destination)
+	e := Explanation{ITR: n.itr != nil}
+	if n.etr != nil {
+		if _, own, ok := n.etr.database.index.longest(host); ok {
+			own.Locators = n.etr.lowered(own.Locators)
+			e.Own = &own
+		}
+	}
+	if n.itr == nil {
+		return e
+	}
+	e.Resolvers = slices.Collect(n.itr.resolvers.status())
+	n.itr.explainEntry(host, &e)
+	id, _, asked := n.itr.pending.get(host)
+	if !asked && e.Entry != nil {
+		id, _, asked = n.itr.pending.get(e.Entry.Mapping.Prefix)
+	}
+	if asked {
+		p := n.itr.pendingRow(id)
+		e.Pending = &p
+	}
+	return e
+}
+
+// MappingFor is the mapping by which packets reach a destination, as the data plane was told it.
+// There is none when it is to be asked for, or is being.
+func (n *Node) MappingFor(instance lisp.InstanceID, destination lisp.EID) (lisp.Mapping, bool) {
+	if n.itr == nil {
+		return lisp.Mapping{}, false
+	}
+	_, e, ok := n.itr.cache.longest(lisp.HostPrefix(instance, destination))
+	if !ok || e.mapping.Action == lisp.ActionSendMapRequest {
+		return lisp.Mapping{}, false
+	}
+	return n.itr.entry(e).Mapping, true
+}
+
+// MapCache yields the map-cache in the order of prefixes.
+func (n *Node) MapCache() iter.Seq[MapCacheStatus] {
+	if n.itr == nil {
+		return func(func(MapCacheStatus) bool) {}
+	}
+	return n.itr.status()
+}
+
+// MapCachePage is a part of the map-cache, in no order, as LocatorsPage is one of the locators.
+func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next uint32, more bool) {
+	if n.itr == nil {
+		return nil, 0, false
+	}
+	rows := uint32(n.itr.cache.entries.len())
+	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
+		if e := n.itr.cache.entries.at(next); !e.mapping.Prefix.IsZero() {
+			page = append(page, n.itr.entry(e))
+		}
+	}
+	return page, next, next < rows
+}
+
+// MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after another, so many at
+// most. Zero for within is everything, zero for after the beginning. The page is appended to the one given, which is empty.
+func (n *Node) MapCachePrefixes(page []lisp.Prefix, within, after lisp.Prefix, most int) []lisp.Prefix {
+	if n.itr == nil {
+		return page
+	}
+	for p := range n.itr.cache.index.overlapping(within, after) {
+		if len(page) >= most {
+			break
+		}
+		page = append(page, p)
+	}
+	return page
+}
+
+// Database yields the EID-Prefixes of this site in their order.
+func (n *Node) Database() iter.Seq[DatabaseMapping] {
+	return func(yield func(DatabaseMapping) bool) {
+		if n.etr == nil {
+			return
+		}
+		for _, m := range n.etr.database.list {
+			m.Locators = n.etr.lowered(m.Locators)
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// DatabasePage is a part of what Database yields: at most so many after an EID-Prefix, from the
+// beginning for the zero one.
+func (n *Node) DatabasePage(after lisp.Prefix, most int) (page []DatabaseMapping) {
+	if n.etr == nil {
+		return nil
+	}
+	list, from := n.etr.database.list, 0
+	if !after.IsZero() {
+		from = n.etr.database.after(after)
+	}
+	page = slices.Clone(list[from:min(from+most, len(list))])
+	for i := range page {
+		page[i].Locators = n.etr.lowered(page[i].Locators)
+	}
+	return page
+}
+
+// Locators yields the RLOCs of the map-cache with their states, in the order of RLOCs.
+func (n *Node) Locators() iter.Seq[LocatorStatus] {
+	if n.itr == nil {
+		return func(func(LocatorStatus) bool) {}
+	}
+	return n.itr.prober.table.status()
+}
+
+// LocatorsPage is a part of what Locators yields, in no order: at most so many from where
+// the last page ended, which is 0 at first. more is false after the last one.
+func (n *Node) LocatorsPage(from uint32, most int) (page []LocatorStatus, next uint32, more bool) {
+	if n.itr == nil {
+		return nil, 0, false
+	}
+	return n.itr.prober.table.page(from, most)
+}
+
+// Registrations yields what the Map-Server knows, in the order of prefixes, one
+// value for each xTR of a prefix.
+func (n *Node) Registrations() iter.Seq[Registration] {
+	if n.mapServer == nil {
+		return func(func(Registration) bool) {}
+	}
+	return n.mapServer.status()
+}
+
+// RegistrationsOf yields what the Map-Server knows of one EID-Prefix alone.
+func (n *Node) RegistrationsOf(p lisp.Prefix) iter.Seq[Registration] {
+	return func(yield func(Registration) bool) {
+		if n.mapServer == nil {
+			return
+		}
+		if _, row, ok := n.mapServer.registrations.get(p); ok {
+			n.mapServer.statusOf(row, yield)
+		}
+	}
+}
+
+// MapResolvers yields how things stand with each Map-Resolver of the ITR, as configured.
+func (n *Node) MapResolvers() iter.Seq[MapResolverStatus] {
+	if n.itr == nil {
+		return func(func(MapResolverStatus) bool) {}
+	}
+	return n.itr.resolvers.status()
+}
+
+// MapServers yields how the registration with each Map-Server stands.
+func (n *Node) MapServers() iter.Seq[MapServerStatus] {
+	if n.etr == nil {
+		return func(func(MapServerStatus) bool) {}
+	}
+	return n.etr.registrar.status()
+}
+
+// Registering reports whether the Database is still being registered: some of it waits for its turn, or for a Map-Notify.
+func (n *Node) Registering() bool {
+	if n.etr == nil || n.etr.announces() {
+		return n.etr != nil
+	}
+	for s := range n.MapServers() {
+		if s.State == MapServerWaiting {
+			return true
+		}
+	}
+	return false
+}
+
+// PendingPage is a part of the Map-Requests under way, in no order, as LocatorsPage is one of
+// the locators.
+func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next uint32, more bool) {
+	if n.itr == nil {
+		return nil, 0, false
+	}
+	rows := uint32(n.itr.pending.requests.len())
+	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
+		if !n.itr.pending.requests.at(next).prefix.IsZero() {
+			page = append(page, n.itr.pendingRow(next))
+		}
+	}
+	return page, next, next < rows
+}
+
+// Counters yields every counter by name, in the order of CounterList.
+func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.counters.all() }
