@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/etr"
+	"loci/control/internal/registrar"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -122,9 +124,9 @@ func (a *announced) reload(t *testing.T, c Config) {
 // settle takes turns until all is announced and sent.
 func (a *announced) settle(t *testing.T) {
 	t.Helper()
-	for end := a.now.Add(20 * time.Second); a.now.Before(end) || a.etr.announces(); a.look(t) {
+	for end := a.now.Add(20 * time.Second); a.now.Before(end) || a.etr.Announces(); a.look(t) {
 		a.turn()
-		if !a.etr.announces() {
+		if !a.etr.Announces() {
 			a.now = a.now.Add(10 * time.Millisecond)
 		}
 	}
@@ -134,7 +136,7 @@ func (a *announced) settle(t *testing.T) {
 func (a *announced) databaseIs(t *testing.T, c Config) {
 	t.Helper()
 	for _, m := range c.ETR.Database {
-		if got, ok := a.database[m.Prefix]; !ok || !got.equal(m) {
+		if got, ok := a.database[m.Prefix]; !ok || !got.Equal(m) {
 			t.Fatalf("the data plane has %v: want %v", got, m)
 		}
 	}
@@ -149,25 +151,25 @@ func (a *announced) serversHave(t *testing.T, c Config) {
 	want := map[string]int{}
 	for _, m := range c.ETR.Database {
 		want[m.Site]++
-		for _, p := range a.etr.registrar.peers {
-			got, ok := a.servers[p.config.Address.Addr()][m.Prefix]
-			if mine := p.config.Site == m.Site; ok != mine || mine && (len(got.Locators) != 1 || got.Locators[0].RLOC != m.Locators[0].RLOC) {
-				t.Fatalf("site %s has %v of %s, which is of site %s", p.config.Site, got, m.Prefix, m.Site)
+		for _, p := range a.etr.Registrar.Peers {
+			got, ok := a.servers[p.Config.Address.Addr()][m.Prefix]
+			if mine := p.Config.Site == m.Site; ok != mine || mine && (len(got.Locators) != 1 || got.Locators[0].RLOC != m.Locators[0].RLOC) {
+				t.Fatalf("site %s has %v of %s, which is of site %s", p.Config.Site, got, m.Prefix, m.Site)
 			}
 		}
 	}
-	for _, p := range a.etr.registrar.peers {
+	for _, p := range a.etr.Registrar.Peers {
 		times := map[lisp.Prefix]int{}
-		for _, id := range p.messages {
-			if m := a.etr.registrar.messages.at(id); !m.withdrawal {
-				for _, mapping := range m.mappings {
+		for _, id := range p.Messages {
+			if m := a.etr.Registrar.Messages.At(id); !m.Withdrawal {
+				for _, mapping := range m.Mappings {
 					times[mapping.Prefix]++
 				}
 			}
 		}
-		rows := want[p.config.Site]
-		if p.prefixes != rows || len(times) != rows || len(a.servers[p.config.Address.Addr()]) != rows {
-			t.Fatalf("site %s: %d EID-Prefixes, %d in messages, the Map-Server has %d: want %d", p.config.Site, p.prefixes, len(times), len(a.servers[p.config.Address.Addr()]), rows)
+		rows := want[p.Config.Site]
+		if p.Prefixes != rows || len(times) != rows || len(a.servers[p.Config.Address.Addr()]) != rows {
+			t.Fatalf("site %s: %d EID-Prefixes, %d in messages, the Map-Server has %d: want %d", p.Config.Site, p.Prefixes, len(times), len(a.servers[p.Config.Address.Addr()]), rows)
 		}
 		for prefix, n := range times {
 			if n != 1 {
@@ -203,10 +205,10 @@ func TestTurnsOfADatabase(t *testing.T) {
 				a.PutInForce(a.now, prepared)
 			}
 			most = max(most, a.keep())
-			return !a.etr.announces()
+			return !a.etr.Announces()
 		})
 		t.Logf("%s: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if n < count/announceBatch || most > 4*announceBatch || count == 100_000 && longest > longestTurn {
+		if n < count/etr.AnnounceBatch || most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestTurn {
 			t.Errorf("%s: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 		a.look(t)
@@ -252,7 +254,7 @@ func TestTurnsOfAShutdown(t *testing.T) {
 	}
 	half := announceConfig(count, func(i int) string { return []string{"north", ""}[i%2] }, everywhere("192.0.2.1"))
 	half.ETR.WithdrawOnShutdown = true
-	for a.reload(t, half); a.etr.announces(); {
+	for a.reload(t, half); a.etr.Announces(); {
 		a.turn()
 	}
 	a.look(t)
@@ -264,7 +266,7 @@ func TestTurnsOfAShutdown(t *testing.T) {
 		return !more
 	})
 	t.Logf("%d turns, the longest took %v, the fullest had %d effects", n, longest, most)
-	if n < count/announceBatch || most > 4*announceBatch || count == 100_000 && longest > longestTurn {
+	if n < count/etr.AnnounceBatch || most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestTurn {
 		t.Errorf("%d turns, of which the longest took %v of processor time and the fullest had %d effects", n, longest, most)
 	}
 	a.look(t)
@@ -277,7 +279,7 @@ func TestTurnsOfAShutdown(t *testing.T) {
 
 // TestReloadsWhileADatabaseIsAnnounced has reloads come at any point of the ones before.
 func TestReloadsWhileADatabaseIsAnnounced(t *testing.T) {
-	const count = 2 * announceBatch
+	const count = 2 * etr.AnnounceBatch
 	seeds := uint64(30)
 	if raceEnabled {
 		seeds = 4
@@ -306,7 +308,7 @@ func TestReloadsWhileADatabaseIsAnnounced(t *testing.T) {
 
 // TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced leaves nothing in the data plane that the next does not have.
 func TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced(t *testing.T) {
-	const count = 4 * announceBatch
+	const count = 4 * etr.AnnounceBatch
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		fresh := func() Config {
@@ -328,7 +330,7 @@ func TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced(t *testing.T) {
 				a.turn()
 			}
 		}
-		for a.etr.announces() || len(a.retired) > 0 {
+		for a.etr.Announces() || len(a.retired) > 0 {
 			a.now = a.now.Add(time.Millisecond)
 			a.turn()
 		}
@@ -339,7 +341,7 @@ func TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced(t *testing.T) {
 
 // TestShutdownWhileADatabaseIsAnnounced withdraws what any Map-Server was told.
 func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
-	const count = 4 * announceBatch
+	const count = 4 * etr.AnnounceBatch
 	began := announceConfig(count, func(i int) string { return []string{"north", "north", "south", ""}[i%4] }, everywhere("192.0.2.1"))
 	after := announceConfig(count, func(i int) string { return []string{"", "south", "north", "north"}[i%4] }, everywhere("192.0.2.2"))
 	after.ETR.WithdrawOnShutdown = true
@@ -353,7 +355,7 @@ func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
 		for range turns {
 			a.turn()
 		}
-		if a.etr.announces() {
+		if a.etr.Announces() {
 			under++
 		}
 		a.shutDown(t)
@@ -380,7 +382,7 @@ func (a *announced) shutDown(t *testing.T) {
 // TestShutdownSendsWithdrawalsThatWait: what left the Database is withdrawn before the end, whether its turn was still to come or
 // another reload overtook it, and what is configured stays where nobody wants that withdrawn.
 func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
-	const count, left = 2 * announceBatch, 7
+	const count, left = 2 * etr.AnnounceBatch, 7
 	config := func(first int, withdraw bool) Config {
 		c := announceConfig(count, func(i int) string {
 			if i < first {
@@ -401,15 +403,15 @@ func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
 				a.turn()
 			}
 			a.reload(t, config(count-left-1, withdraw))
-			for a.etr.announces() {
+			for a.etr.Announces() {
 				a.turn()
 			}
 			a.reload(t, config(count-left, withdraw))
 			for range turns {
 				a.turn()
 			}
-			for _, w := range a.etr.registrar.work {
-				under += w.under.len()
+			for _, w := range a.etr.Registrar.Work {
+				under += w.Under.Len()
 			}
 			a.shutDown(t)
 			want := left
@@ -428,7 +430,7 @@ func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
 
 // TestPeersHearOfEveryReload has them told of what two reloads changed, the second of which came during the first.
 func TestPeersHearOfEveryReload(t *testing.T) {
-	const count = 4 * announceBatch
+	const count = 4 * etr.AnnounceBatch
 	config := func(changed ...int) Config {
 		return announceConfig(count, north, func(i int) string {
 			return fmt.Sprint("192.0.2.", 1+slices.Index(changed, i)+1)
@@ -438,34 +440,34 @@ func TestPeersHearOfEveryReload(t *testing.T) {
 	a.settle(t)
 	last := count - 1
 	a.reload(t, config(1))
-	if !a.etr.pass.walking {
+	if !a.etr.Pass.Walking {
 		t.Fatal("the pass is over already: the test proves nothing")
 	}
 	a.reload(t, config(1, last))
-	if a.etr.registrar.registered() && len(a.etr.solicitor.changed.list) > 0 {
+	if a.etr.Registrar.Registered() && len(a.etr.Solicitor.Changed.List) > 0 {
 		t.Error("peers are to be told before anything is registered")
 	}
-	for a.etr.announces() {
+	for a.etr.Announces() {
 		a.turn()
 	}
 	want := []lisp.Prefix{reloadPrefix(10, 1), reloadPrefix(10, last)}
-	if got := a.etr.solicitor.changed.list; !slices.Equal(got, want) {
+	if got := a.etr.Solicitor.Changed.List; !slices.Equal(got, want) {
 		t.Errorf("peers are to be told of %v: want %v", got, want)
 	}
 }
 
 // TestNothingIsRegisteredWhileRegistrationsAreBeingMade: a Map-Notify for the last that was sent is no sign that all is.
 func TestNothingIsRegisteredWhileRegistrationsAreBeingMade(t *testing.T) {
-	const count = 8 * announceBatch
+	const count = 8 * etr.AnnounceBatch
 	a := newAnnounced(t, announceConfig(count, north, everywhere("192.0.2.1")))
 	a.reload(t, announceConfig(count, north, everywhere("192.0.2.2")))
 	unsent := 0
-	for ; a.etr.announces(); a.turn() {
-		if r := a.etr.registrar; r.busy() {
-			if r.registered() {
+	for ; a.etr.Announces(); a.turn() {
+		if r := a.etr.Registrar; r.Busy() {
+			if r.Registered() {
 				t.Fatal("all is said to be registered")
 			}
-			if r.awaited == 0 {
+			if r.Awaited == 0 {
 				unsent++
 			}
 		}
@@ -479,7 +481,7 @@ func TestNothingIsRegisteredWhileRegistrationsAreBeingMade(t *testing.T) {
 // brings one of the two EID-Prefixes back.
 func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
 	config := func(without ...int) Config {
-		return announceConfig(4*announceBatch, func(i int) string {
+		return announceConfig(4*etr.AnnounceBatch, func(i int) string {
 			if slices.Contains(without, i) {
 				return ""
 			}
@@ -488,14 +490,14 @@ func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
 	}
 	a := newAnnounced(t, config())
 	for _, c := range []Config{config(1, 2), config(2, 3)} {
-		for a.reload(t, c); a.etr.announces(); {
+		for a.reload(t, c); a.etr.Announces(); {
 			a.turn()
 		}
 	}
 	var gone []lisp.Prefix
-	for _, id := range a.etr.registrar.peers[0].messages {
-		if m := a.etr.registrar.messages.at(id); m.withdrawal {
-			for _, mapping := range m.mappings {
+	for _, id := range a.etr.Registrar.Peers[0].Messages {
+		if m := a.etr.Registrar.Messages.At(id); m.Withdrawal {
+			for _, mapping := range m.Mappings {
 				gone = append(gone, mapping.Prefix)
 			}
 		}
@@ -507,7 +509,7 @@ func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
 
 // TestAnotherXTRIDRegistersAllWhileADatabaseIsAnnounced: what comes during a pass is not lost by a reload after it.
 func TestAnotherXTRIDRegistersAllWhileADatabaseIsAnnounced(t *testing.T) {
-	const count = 4 * announceBatch
+	const count = 4 * etr.AnnounceBatch
 	c := announceConfig(count, north, everywhere("192.0.2.1"))
 	a := newAnnounced(t, c)
 	a.settle(t)
@@ -518,13 +520,13 @@ func TestAnotherXTRIDRegistersAllWhileADatabaseIsAnnounced(t *testing.T) {
 	a.reload(t, began)
 	a.reload(t, c)
 	a.reload(t, other)
-	if !a.etr.pass.walking {
+	if !a.etr.Pass.Walking {
 		t.Fatal("the first pass is over already: the test proves nothing")
 	}
-	for a.etr.pass.walking {
+	for a.etr.Pass.Walking {
 		a.turn()
 	}
-	if !a.etr.anew {
+	if !a.etr.Anew {
 		t.Error("the next pass would not register all")
 	}
 	a.settle(t)
@@ -537,13 +539,13 @@ func TestQuickIsForFewMessages(t *testing.T) {
 	for count := 500; !many || !few; count += 10 {
 		c := announceConfig(count, north, everywhere("192.0.2.1"))
 		c.ETR.QuickRegistrationInterval = 20 * time.Second
-		p := newAnnounced(t, c).etr.registrar.peers[0]
-		messages := len(p.messages)
-		if quick := p.quickUntil != 0; quick != (messages <= quickMessages) {
+		p := newAnnounced(t, c).etr.Registrar.Peers[0]
+		messages := len(p.Messages)
+		if quick := p.QuickUntil != 0; quick != (messages <= registrar.QuickMessages) {
 			t.Fatalf("%d messages, quick is %v", messages, quick)
 		}
-		few, many = few || messages == quickMessages, many || messages == quickMessages+1
-		if messages > quickMessages+1 {
+		few, many = few || messages == registrar.QuickMessages, many || messages == registrar.QuickMessages+1
+		if messages > registrar.QuickMessages+1 {
 			t.Fatal("neither side of the limit was tried: begin with fewer")
 		}
 	}
@@ -560,7 +562,7 @@ func TestOwnLocatorsAreNoChangeOfTheDataPlane(t *testing.T) {
 			t.Errorf("the data plane is told of %s, which is as it was for it", e.Prefix)
 		}
 	}
-	if !a.etr.announced.at(0).Locators[0].Local {
+	if !a.etr.Announced.At(0).Locators[0].Local {
 		t.Error("the L bit is not announced")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/itr"
 	"loci/wire"
 )
 
@@ -45,11 +46,11 @@ func TestTTLZeroRemovesWhatIsCached(t *testing.T) {
 		answerAll(x, positive(prefix, 10))
 		x.wantCached(prefix, "192.0.2.9")
 		n.run(4 * time.Second)
-		x.itr.ask(pendingRequest{prefix: positive(prefix, 0).Prefix})
+		x.itr.Ask(itr.PendingRequest{Prefix: positive(prefix, 0).Prefix})
 		x.drain()
 		answerAll(x, positive(prefix, 0))
 		x.wantNotCached(prefix)
-		if x.itr.cache.size() != 0 {
+		if x.itr.Cache.Size() != 0 {
 			t.Errorf("%s is still in the map-cache", prefix)
 		}
 	}

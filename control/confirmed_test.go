@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/message"
+	"loci/control/internal/reach"
 	"loci/lisp"
 )
 
@@ -72,7 +76,7 @@ func TestDeadControlPlaneStopsNoTraffic(t *testing.T) {
 		x1.wantCached(prefix6, probedRLOC4, probedRLOC6)
 	}
 	x1.wantLocator(probedRLOC4, LocatorUnconfirmed, LocatorUnanswered)
-	if x1.counter(MappingKept) == 0 {
+	if x1.counter(counter.MappingKept) == 0 {
 		t.Error("no negative Map-Reply came: the test proves nothing")
 	}
 	n.lose = nil
@@ -121,7 +125,7 @@ func TestKeptMappingLeavesWithItsTTL(t *testing.T) {
 			t.Fatalf("it is used after its TTL: %+v", e)
 		}
 		if left := e.ExpiresAt.Sub(n.now); left < time.Second {
-			kept = x1.counter(MappingKept)
+			kept = x1.counter(counter.MappingKept)
 		}
 	}
 	if kept < 2 || kept > 20 {
@@ -163,15 +167,15 @@ func TestNegativeAnswersThatReplaceALivingMapping(t *testing.T) {
 			if answer.Prefix.Bits() == 15 && prefix == prefix6 {
 				answer.Prefix = lisp.MustParsePrefix("2001:db8:2::/47")
 			}
-			x1.itr.ask(pendingRequest{prefix: p, smrInvoked: c.solicited})
-			_, q, _ := x1.itr.pending.get(p)
-			x1.itr.handleMapReply(&mapReply{nonce: q.nonces[0], mappings: []lisp.Mapping{answer}})
+			x1.itr.Ask(itr.PendingRequest{Prefix: p, SMRInvoked: c.solicited})
+			_, q, _ := x1.itr.Pending.Get(p)
+			x1.itr.HandleMapReply(&message.MapReply{Nonce: q.Nonces[0], Mappings: []lisp.Mapping{answer}})
 			x1.drain()
 			e, ok := x1.cache[p]
 			if kept := ok && len(e.Mapping.Locators) == 2; kept != c.kept {
 				t.Errorf("%s, %s: kept %t, want %t", name, prefix, kept, c.kept)
 			}
-			x1.wantCounter(MappingKept, map[bool]uint64{true: 1}[c.kept])
+			x1.wantCounter(counter.MappingKept, map[bool]uint64{true: 1}[c.kept])
 		}
 	}
 }
@@ -191,23 +195,23 @@ func TestUnconfirmedLocatorIsHeard(t *testing.T) {
 	if x1.planeState(probedRLOC6) != LocatorHeard || x1.planeState(probedRLOC4) != LocatorUnconfirmed {
 		t.Errorf("told %v, want %s alone as heard", x1.states, probedRLOC6)
 	}
-	n.run(heardFor - time.Second)
-	x1.heard(probedRLOC6, heardFor-time.Second)
+	n.run(reach.HeardFor - time.Second)
+	x1.heard(probedRLOC6, reach.HeardFor-time.Second)
 	if x1.planeState(probedRLOC6) != LocatorHeard {
-		t.Errorf("told %v within %s", x1.states, heardFor)
+		t.Errorf("told %v within %s", x1.states, reach.HeardFor)
 	}
 	n.run(time.Second)
-	x1.heard(probedRLOC6, heardFor)
+	x1.heard(probedRLOC6, reach.HeardFor)
 	if x1.planeState(probedRLOC6) != LocatorUnconfirmed {
-		t.Errorf("told %v after %s", x1.states, heardFor)
+		t.Errorf("told %v after %s", x1.states, reach.HeardFor)
 	}
 	x1.heard(probedRLOC6, 0)
 	n.run(time.Minute) // nobody reports any more: the next RLOC-probe finds out
 	if x1.planeState(probedRLOC6) != LocatorUnconfirmed {
 		t.Errorf("told %v after a minute without a report", x1.states)
 	}
-	x1.wantCounter(LocatorWentUnconfirmed, 2)
-	x1.wantCounter(LocatorWentDown, 0)
+	x1.wantCounter(counter.LocatorWentUnconfirmed, 2)
+	x1.wantCounter(counter.LocatorWentDown, 0)
 }
 
 // One that answers again is used before those that do not, and after those that are up.
@@ -234,7 +238,7 @@ func TestOldHintMakesNobodyDown(t *testing.T) {
 	n.kill(x2)
 	x1.unreachable(probedRLOC4)
 	x1.wantLocator(probedRLOC4, LocatorDown, LocatorUnreachable)
-	n.run(hintHold - time.Second)
+	n.run(reach.HintHold - time.Second)
 	x1.wantLocator(probedRLOC4, LocatorDown, LocatorUnreachable)
 	n.run(time.Minute)
 	x1.wantLocator(probedRLOC4, LocatorUnconfirmed, LocatorUnanswered)
@@ -252,7 +256,7 @@ func TestRestartWhileTheControlPlaneOfAPeerIsDead(t *testing.T) {
 	x1.start()
 	x1.states[rloc(probedRLOC4)] = LocatorDown // by a hint, say
 	x1.AdoptMapCache(n.now, []MapCacheEntry{x1.cache[lisp.MustParsePrefix(prefix4)]})
-	x1.AdoptLocatorStates(n.now, []SetLocatorState{{rloc(probedRLOC4), LocatorDown}, {rloc(probedRLOC6), LocatorHeard}})
+	x1.AdoptLocatorStates(n.now, []SetLocatorState{{RLOC: rloc(probedRLOC4), State: LocatorDown}, {RLOC: rloc(probedRLOC6), State: LocatorHeard}})
 	x1.drain()
 	x1.wantLocator(probedRLOC4, LocatorDown, LocatorAdopted)
 	x1.wantLocator(probedRLOC6, LocatorUnconfirmed, LocatorAdopted)

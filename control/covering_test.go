@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/message"
 	"loci/lisp"
 )
 
@@ -53,7 +54,7 @@ func TestShortLivedMoreSpecific(t *testing.T) {
 	n.run(time.Second)
 	x2.wantCached("10.1.5.0/24", "192.0.2.1")
 	specific := lisp.MustParsePrefix("10.1.5.0/24")
-	x2.itr.take(specific, &mapReply{mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionNativelyForward}}})
+	x2.itr.Take(specific, &message.MapReply{Mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionNativelyForward}}})
 	x2.drain()
 	for range 20 {
 		x2.use("10.1.0.0/16")
@@ -62,7 +63,7 @@ func TestShortLivedMoreSpecific(t *testing.T) {
 		x2.wantWhole()
 	}
 	n.run(2 * time.Minute) // nobody uses it any more: they leave together, the covering one first
-	x2.itr.take(specific, &mapReply{mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionDrop}}})
+	x2.itr.Take(specific, &message.MapReply{Mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionDrop}}})
 	x2.drain()
 	for range 20 {
 		n.run(5 * time.Second)

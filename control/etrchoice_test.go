@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/mapserver"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -70,7 +72,7 @@ func TestRepetitionsAreForgotten(t *testing.T) {
 	if got := forwardedTo(t, n, ms, "198.51.100.1", 2); !slices.Equal(got, []string{"192.0.2.2", "192.0.2.1"}) {
 		t.Errorf("forwarded to %v", got)
 	}
-	n.now = n.now.Add(askedAgainWithin)
+	n.now = n.now.Add(mapserver.AskedAgainWithin)
 	if got := forwardedTo(t, n, ms, "198.51.100.1", 1); !slices.Equal(got, []string{"192.0.2.2"}) {
 		t.Errorf("forwarded to %v after a while", got)
 	}
@@ -143,11 +145,11 @@ func TestSMRAfterAnUnplug(t *testing.T) {
 		xtrs[1].configure(c)
 		n.run(5 * time.Second)
 		for i, x := range itrs {
-			x.wantCounter(MapRequestSent, 2)
+			x.wantCounter(counter.MapRequestSent, 2)
 			if e := x.cache[lisp.MustParsePrefix("10.1.0.0/16")]; len(e.Mapping.Locators) != 2 || e.Mapping.Locators[0].Reachable {
 				t.Errorf("merge %v: ITR %d has %s", merge, i+1, e.Mapping)
 			}
-			x.wantCounter(MapResolverWentSilent, 0)
+			x.wantCounter(counter.MapResolverWentSilent, 0)
 		}
 	}
 }

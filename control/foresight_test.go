@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/mapserver"
+	"loci/control/internal/message"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -25,17 +27,17 @@ func foresightServer(t *testing.T) *journalledServer {
 }
 
 func foresightRegister(s *journalledServer, prefix string) {
-	t := &s.mapServer.registrations
-	who := t.xtrs.acquire(xtr{id: registrantID{xtrID: [16]byte{1}}, from: journalXTRs[0], proxyReply: true})
-	t.put(t.sites.at(0), lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
-		registrant{xtr: who, firstAt: s.host.now, lastAt: s.host.now, expiresAt: s.host.after(3 * time.Minute)})
-	t.xtrs.release(who)
+	t := &s.mapServer.Registrations
+	who := t.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{1}}, From: journalXTRs[0], ProxyReply: true})
+	t.Put(t.Sites.At(0), lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
+		mapserver.Registrant{XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(3 * time.Minute)})
+	t.Xtrs.Release(who)
 }
 
 func TestForesightChangesNoAnswer(t *testing.T) {
 	remove := func(s *journalledServer, prefix string) {
-		id, _, _ := s.mapServer.registrations.get(lisp.MustParsePrefix(prefix))
-		s.mapServer.registrations.remove(id)
+		id, _, _ := s.mapServer.Registrations.Get(lisp.MustParsePrefix(prefix))
+		s.mapServer.Registrations.Remove(id)
 	}
 	for name, c := range map[string]struct {
 		between func(*journalledServer)
@@ -52,12 +54,12 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := foresightServer(t)
-			s.mapServer.completeAt = s.host.now
+			s.mapServer.CompleteAt = s.host.Now
 			first, second := foresightReceived(t, s, "10.1.7.7/32"), foresightReceived(t, s, "10.1.2.3/32")
 			s.Foresee(first)
 			s.Foresee(second)
 			wantForeseen(t, s, first, "10.1.0.0/16", 1)
-			if second.message.(*mapRequest).foreseen.edits != s.mapServer.registrations.edits {
+			if second.Message.(*message.MapRequest).Foreseen.Edits != s.mapServer.Registrations.Edits {
 				t.Fatal("the second was not foreseen when the first was handled")
 			}
 			s.sent = nil
@@ -71,12 +73,12 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 func TestForesightEndsWithARefusal(t *testing.T) {
 	s := foresightServer(t)
 	s.Foresee(foresightReceived(t, s, "10.1.2.3/32"))
-	if len(s.mapServer.registrations.toCome) == 0 {
+	if len(s.mapServer.Registrations.ToCome) == 0 {
 		t.Fatal("nothing is looked for ahead")
 	}
 	_, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), []byte{0xf0})
 	s.HandleRefusal(s.now, refused)
-	if left := len(s.mapServer.registrations.toCome); left > 0 {
+	if left := len(s.mapServer.Registrations.ToCome); left > 0 {
 		t.Errorf("%d lookups are still to come", left)
 	}
 }
@@ -89,7 +91,7 @@ func TestForesightOfManyLengths(t *testing.T) {
 	}
 	r := foresightReceived(t, s, "10.1.2.3/32")
 	s.Foresee(r)
-	if known := r.message.(*mapRequest).foreseen; !known.ok || known.edits != s.mapServer.registrations.edits {
+	if known := r.Message.(*message.MapRequest).Foreseen; !known.Ok || known.Edits != s.mapServer.Registrations.Edits {
 		t.Errorf("foreseen is %+v", known)
 	}
 	wantForeseen(t, s, r, "10.1.0.0/16", 1)

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/reach"
+	"loci/control/internal/system"
 	"loci/lisp"
 )
 
@@ -58,7 +61,7 @@ func TestStatusBitsBeyondTheHeaderOrTheSetSayNothing(t *testing.T) {
 	x1.bits(0, 0)
 	x1.wantLocator(hinted, LocatorUp, LocatorAnswered)
 	x1.HandleStatusBits(x1.net.now, StatusBits{Prefix: lisp.MustParsePrefix("10.77.0.0/16"), Count: 32})
-	x1.wantCounter(RefusedHint, 1)
+	x1.wantCounter(counter.RefusedHint, 1)
 }
 
 // Shows RFC 9300 s.3 (2).
@@ -72,7 +75,7 @@ func TestFlappingStatusBitIsHeldDown(t *testing.T) {
 			x1.bits(0b11, 32)
 		}
 		x1.wantLocator(hinted, LocatorUnconfirmed, LocatorReturning) // other locators are used before it
-		n.run(flapHold + 15*time.Second)                             // the third fall: 20 seconds, and a probe
+		n.run(reach.FlapHold + 15*time.Second)                       // the third fall: 20 seconds, and a probe
 		if l := x1.locator(hinted); l.State != LocatorUnconfirmed && l.State != LocatorUnknown && l.State != LocatorUp {
 			t.Errorf("probing off %v: %s is held for ever: %+v", p.Off, hinted, l)
 		}
@@ -130,7 +133,7 @@ func TestStatusBitGivesWayToALaterMapReply(t *testing.T) {
 		if l := x1.locator(hinted); l.State != want {
 			t.Errorf("%s is %s by %s, want %s", hinted, l.State, l.Reason, want)
 		}
-		n.run(statusBitHold)
+		n.run(reach.StatusBitHold)
 	}
 }
 
@@ -151,7 +154,7 @@ func TestStatusBitsOfAGleanedMappingSayNothing(t *testing.T) {
 	if l := x1.locator(hinted); l.State == LocatorDown {
 		t.Errorf("the first status bit of a site with several locators took %s out of use", hinted)
 	}
-	x1.wantCounter(RefusedHint, 1)
+	x1.wantCounter(counter.RefusedHint, 1)
 }
 
 // TestStatusBitsOfAnUnusedLocatorGoToo: a mapping that takes no traffic by a locator may speak of it all the same.
@@ -219,7 +222,7 @@ func TestForgedUnreachablesFlapNoTraffic(t *testing.T) {
 		x1.unreachable(hinted)
 		n.run(time.Second)
 	}
-	if fell := x1.counter(LocatorWentDown); fell > 8 {
+	if fell := x1.counter(counter.LocatorWentDown); fell > 8 {
 		t.Errorf("the locator fell %d times in ten minutes", fell)
 	}
 	x1.wantLocator(alternative, LocatorUp, LocatorAnswered)
@@ -231,7 +234,7 @@ func TestHintsWithoutProbing(t *testing.T) {
 	n.run(time.Second)
 	x1.unreachable(hinted)
 	x1.wantLocator(hinted, LocatorDown, LocatorUnreachable)
-	n.run(hintHold + time.Second)
+	n.run(reach.HintHold + time.Second)
 	x1.wantLocator(hinted, LocatorUnknown, LocatorNotProbed)
 	x1.bits(0b10, 32)
 	n.run(5 * time.Minute)
@@ -263,7 +266,7 @@ func TestHintsWithoutAnITR(t *testing.T) {
 	ms.HandleStatusBits(n.now, StatusBits{})
 	ms.HandleNonceMismatch(n.now, rloc(hinted))
 	ms.HandleUnreachable(n.now, rloc(hinted))
-	ms.wantCounter(LocatorHintReceived, 3)
+	ms.wantCounter(counter.LocatorHintReceived, 3)
 }
 
 // TestHintCutsNoMappingOff: what anybody can forge takes no mapping its only locator, not
@@ -310,10 +313,10 @@ func TestSilenceMakesTheITRAsk(t *testing.T) {
 	if before.Silent || before.LastHeardAt.IsZero() {
 		t.Fatalf("%+v", before)
 	}
-	n.run(longSilence)
+	n.run(reach.LongSilence)
 	x1.use("10.2.0.0/16")
-	x1.heard(hinted, longSilence)
-	x1.wantCounter(LocatorWentSilent, 1)
+	x1.heard(hinted, reach.LongSilence)
+	x1.wantCounter(counter.LocatorWentSilent, 1)
 	n.run(time.Second)
 	after := x1.locator(hinted)
 	if !after.Silent || after.ProbesSent != before.ProbesSent+1 || after.State != LocatorUp || !after.LastHeardAt.Equal(before.LastHeardAt) {
@@ -324,38 +327,38 @@ func TestSilenceMakesTheITRAsk(t *testing.T) {
 		x1.use("10.2.0.0/16")
 		x1.heard(hinted, n.now.Sub(before.LastHeardAt))
 	}
-	x1.wantCounter(LocatorWentSilent, 1)
+	x1.wantCounter(counter.LocatorWentSilent, 1)
 	x1.heard(hinted, 0) // and again after that it is heard from
 	if x1.locator(hinted).Silent {
 		t.Error("it is silent when it was heard from")
 	}
-	n.run(longSilence)
+	n.run(reach.LongSilence)
 	x1.use("10.2.0.0/16")
-	x1.heard(hinted, longSilence)
-	x1.wantCounter(LocatorWentSilent, 2)
+	x1.heard(hinted, reach.LongSilence)
+	x1.wantCounter(counter.LocatorWentSilent, 2)
 }
 
 // A locator that is gone is found by the RLOC-probe that its silence caused.
 func TestSilenceFindsWhoIsGone(t *testing.T) {
 	n, x1 := silentSites(t)
 	n.lose = deaf(hinted)
-	n.run(longSilence)
+	n.run(reach.LongSilence)
 	x1.use("10.2.0.0/16")
-	x1.heard(hinted, longSilence)
+	x1.heard(hinted, reach.LongSilence)
 	x1.wantLocator(hinted, LocatorUp, LocatorAnswered)
 	n.run(4 * time.Second)
 	x1.wantLocator(hinted, LocatorUnconfirmed, LocatorUnanswered)
 	x1.use("10.2.0.0/16")
 	x1.heard(hinted, 6*time.Second)
-	x1.wantCounter(LocatorWentSilent, 1)
+	x1.wantCounter(counter.LocatorWentSilent, 1)
 }
 
 func TestWhatIsNoSilence(t *testing.T) {
 	for name, then := range map[string]func(n *testNetwork, x1 *testNode){
-		"nobody sends there": func(_ *testNetwork, x1 *testNode) { x1.heard(hinted, longSilence) },
+		"nobody sends there": func(_ *testNetwork, x1 *testNode) { x1.heard(hinted, reach.LongSilence) },
 		"it is too short": func(_ *testNetwork, x1 *testNode) {
 			x1.use("10.2.0.0/16")
-			x1.heard(hinted, longSilence-time.Millisecond)
+			x1.heard(hinted, reach.LongSilence-time.Millisecond)
 		},
 		"it was never heard from": func(_ *testNetwork, x1 *testNode) {
 			x1.use("10.2.0.0/16")
@@ -363,59 +366,59 @@ func TestWhatIsNoSilence(t *testing.T) {
 		},
 		"it is no locator": func(_ *testNetwork, x1 *testNode) {
 			x1.use("10.2.0.0/16")
-			x1.heard("198.51.100.77", longSilence)
+			x1.heard("198.51.100.77", reach.LongSilence)
 		},
 		"nobody probes": func(_ *testNetwork, x1 *testNode) {
 			x1.probing(ProbingConfig{Off: true})
 			x1.use("10.2.0.0/16")
-			x1.heard(hinted, longSilence)
+			x1.heard(hinted, reach.LongSilence)
 		},
 		"it is down": func(_ *testNetwork, x1 *testNode) {
 			x1.bits(0b10, 32)
 			x1.use("10.2.0.0/16")
-			x1.heard(hinted, longSilence)
+			x1.heard(hinted, reach.LongSilence)
 		},
 		"it was heard from in another state alone": func(_ *testNetwork, x1 *testNode) {
 			x1.use("10.2.0.0/16")
 			x1.bits(0b10, 32)
 			x1.bits(0b11, 32)
-			x1.heard(hinted, longSilence)
+			x1.heard(hinted, reach.LongSilence)
 		},
 		"the clock of the data plane is ahead": func(_ *testNetwork, x1 *testNode) {
 			x1.heard(hinted, -time.Hour)
 			x1.use("10.2.0.0/16")
-			x1.heard(hinted, longSilence)
+			x1.heard(hinted, reach.LongSilence)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, x1 := silentSites(t)
-			n.run(longSilence)
+			n.run(reach.LongSilence)
 			then(n, x1)
-			x1.wantCounter(LocatorWentSilent, 0)
+			x1.wantCounter(counter.LocatorWentSilent, 0)
 		})
 	}
 }
 
 // What packets are not sent to need not be there: of two locators that of the lower priority is meant.
 func TestSpareLocatorMayBeSilent(t *testing.T) {
-	h := newHost(epoch, testRandom(1))
-	h.configure(Config{Limits: DefaultLimits()}.withDefaults())
-	h.turn(epoch)
-	table := newLocatorTable(h)
+	h := system.New(epoch, testRandom(1))
+	h.Configure(Config{Limits: DefaultLimits()}.WithDefaults())
+	h.Advance(epoch)
+	table := reach.NewTable(h)
 	set := locators(hinted, alternative)
 	set[1].Priority = set[0].Priority + 1
 	m := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: set}
-	table.track(m, func(uint32) {})
-	table.used(m, 5)
-	_, first, _ := table.get(rloc(hinted))
-	_, spare, _ := table.get(rloc(alternative))
-	if first.sentAt != 5 || spare.sentAt != 0 {
-		t.Errorf("sent at %d and %d, want 5 and never", first.sentAt, spare.sentAt)
+	table.Track(m, func(uint32) {})
+	table.Used(m, 5)
+	_, first, _ := table.Get(rloc(hinted))
+	_, spare, _ := table.Get(rloc(alternative))
+	if first.SentAt != 5 || spare.SentAt != 0 {
+		t.Errorf("sent at %d and %d, want 5 and never", first.SentAt, spare.SentAt)
 	}
-	table.set(first, LocatorUnconfirmed, LocatorUnanswered)
-	table.used(m, 7)
-	if first.sentAt != 5 || spare.sentAt != 7 {
-		t.Errorf("sent at %d and %d, want 5 and 7", first.sentAt, spare.sentAt)
+	table.Set(first, LocatorUnconfirmed, LocatorUnanswered)
+	table.Used(m, 7)
+	if first.SentAt != 5 || spare.SentAt != 7 {
+		t.Errorf("sent at %d and %d, want 5 and 7", first.SentAt, spare.SentAt)
 	}
 }
 
@@ -426,14 +429,14 @@ func TestManySilencesKeepTheRateOfProbes(t *testing.T) {
 	c.Limits.RLOCProbes = Rate{PerSecond: 1, Burst: 1}
 	x1.configure(c)
 	x1.heard(alternative, 0)
-	sent := x1.counter(RLOCProbeSent)
-	n.run(longSilence)
+	sent := x1.counter(counter.RLOCProbeSent)
+	n.run(reach.LongSilence)
 	x1.use("10.2.0.0/16")
-	x1.heard(hinted, longSilence)
-	x1.heard(alternative, longSilence)
-	x1.wantCounter(LocatorWentSilent, 2)
+	x1.heard(hinted, reach.LongSilence)
+	x1.heard(alternative, reach.LongSilence)
+	x1.wantCounter(counter.LocatorWentSilent, 2)
 	n.run(10 * time.Millisecond)
-	x1.wantCounter(RLOCProbeSent, sent+1)
+	x1.wantCounter(counter.RLOCProbeSent, sent+1)
 	n.run(3 * time.Second)
-	x1.wantCounter(RLOCProbeSent, sent+2)
+	x1.wantCounter(counter.RLOCProbeSent, sent+2)
 }

@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/reach"
+	"loci/control/internal/settings"
 	"loci/lisp"
 )
 
 // setClock sets the time of day of everybody; the monotonic clocks go on as they were.
 func (n *testNetwork) setClock(by time.Duration) {
 	for _, d := range n.nodes {
-		d.host.follow(n.now.Add(by), d.host.instant(n.now))
+		d.host.Follow(n.now.Add(by), d.host.Instant(n.now))
 	}
 	for i := range n.queue {
 		n.queue[i].at = n.queue[i].at.Add(by)
@@ -39,15 +42,15 @@ func TestUseAndSilenceAfterAClockWasSet(t *testing.T) {
 			t.Errorf("set by %v: last heard at %v, now %v", step, l.LastHeardAt, n.now)
 		}
 		x1.heard(hinted, 0)
-		n.run(longSilence)
+		n.run(reach.LongSilence)
 		x1.use("10.2.0.0/16")
-		x1.heard(hinted, longSilence)
-		x1.wantCounter(LocatorWentSilent, 1)
+		x1.heard(hinted, reach.LongSilence)
+		x1.wantCounter(counter.LocatorWentSilent, 1)
 		for range 20 {
 			n.run(time.Minute)
 			x1.use("10.2.0.0/16")
 		}
-		x1.wantCounter(MappingIdle, 0)
+		x1.wantCounter(counter.MappingIdle, 0)
 		x1.wantCached("10.2.0.0/16", hinted, alternative)
 		last := n.now
 		for range 11 {
@@ -55,7 +58,7 @@ func TestUseAndSilenceAfterAClockWasSet(t *testing.T) {
 			x1.HandleUsage(n.now, []Usage{{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), LastUsedAt: last}})
 			x1.drain()
 		}
-		x1.wantCounter(MappingIdle, 1)
+		x1.wantCounter(counter.MappingIdle, 1)
 	}
 }
 
@@ -76,7 +79,7 @@ func TestLifetimesAfterAClockWasSet(t *testing.T) {
 		x1.miss("10.1.0.1", "10.200.0.1")
 		n.run(time.Second)
 		none, ok := x1.cache[lisp.MustParsePrefix("10.128.0.0/9")] // as the data plane is told
-		if ttl := none.ExpiresAt.Sub(n.now); !ok || ttl > negativeTTLMinutes*time.Minute || ttl < negativeTTLMinutes*time.Minute-time.Second {
+		if ttl := none.ExpiresAt.Sub(n.now); !ok || ttl > settings.NegativeTTLMinutes*time.Minute || ttl < settings.NegativeTTLMinutes*time.Minute-time.Second {
 			t.Errorf("set by %v at %v: %+v", step, n.now, none)
 		}
 		n.run(time.Minute)

@@ -10,6 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/reach"
+	"loci/control/internal/settings"
+	"loci/control/internal/system"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -45,34 +50,34 @@ func checkLimits(t testing.TB, n *Node) {
 		name      string
 		got, want int
 	}{
-		{"map-cache", n.itr.cache.size(), l.MapCacheEntries},
-		{"pending requests", n.itr.pending.size(), l.PendingRequests},
-		{"locators", len(n.itr.prober.table.byRLOC), l.Locators},
-		{"SMRs", len(n.etr.solicitor.byRLOC), l.SMRPeers},
-		{"askers", len(n.etr.solicitor.askers.list()), l.SMRPeers},
-		{"nonces of probes", len(n.itr.prober.byNonce), l.Locators * probeNonces},
-		{"nonces of pending requests", len(n.itr.pending.byNonce), l.PendingRequests * mapRequestTries},
-		{"registrations", n.mapServer.registrations.index.size, l.Registrations},
-		{"Map-Notifies", len(n.mapServer.notifier.byTarget), l.Notifications},
-		{"nonces of Map-Notifies", len(n.mapServer.notifier.byNonce), l.Notifications},
-		{"reply buckets", len(n.host.replyLimit.current) + len(n.host.replyLimit.previous), l.RateTable},
-		{"probe buckets", len(n.host.probeLimit.current) + len(n.host.probeLimit.previous), l.RateTable},
-		{"notify buckets", len(n.host.notifies.current) + len(n.host.notifies.previous), l.RateTable},
-		{"SMR buckets", len(n.itr.smrs.current) + len(n.itr.smrs.previous), l.RateTable},
+		{"map-cache", n.itr.Cache.Size(), l.MapCacheEntries},
+		{"pending requests", n.itr.Pending.Size(), l.PendingRequests},
+		{"locators", len(n.itr.Prober.Table.ByRLOC), l.Locators},
+		{"SMRs", len(n.etr.Solicitor.ByRLOC), l.SMRPeers},
+		{"askers", len(n.etr.Solicitor.Askers.List()), l.SMRPeers},
+		{"nonces of probes", len(n.itr.Prober.ByNonce), l.Locators * reach.ProbeNonces},
+		{"nonces of pending requests", len(n.itr.Pending.ByNonce), l.PendingRequests * settings.MapRequestTries},
+		{"registrations", n.mapServer.Registrations.Index.Size, l.Registrations},
+		{"Map-Notifies", len(n.mapServer.Notifier.ByTarget), l.Notifications},
+		{"nonces of Map-Notifies", len(n.mapServer.Notifier.ByNonce), l.Notifications},
+		{"reply buckets", len(n.host.ReplyLimit.Current) + len(n.host.ReplyLimit.Previous), l.RateTable},
+		{"probe buckets", len(n.host.ProbeLimit.Current) + len(n.host.ProbeLimit.Previous), l.RateTable},
+		{"notify buckets", len(n.host.Notifies.Current) + len(n.host.Notifies.Previous), l.RateTable},
+		{"SMR buckets", len(n.itr.Smrs.Current) + len(n.itr.Smrs.Previous), l.RateTable},
 	} {
 		if c.got > c.want {
 			t.Fatalf("%s: %d, limit %d", c.name, c.got, c.want)
 		}
 	}
-	for _, s := range n.mapServer.registrations.sites.known {
-		if len(s.nonces) > l.ReplayEntriesPerSite || s.registrations > l.RegistrationsPerSite || s.registrations < 0 {
-			t.Fatalf("site %s: %d nonces, %d registrations", s.config.Name, len(s.nonces), s.registrations)
+	for _, s := range n.mapServer.Registrations.Sites.Known {
+		if len(s.Nonces) > l.ReplayEntriesPerSite || s.Registrations > l.RegistrationsPerSite || s.Registrations < 0 {
+			t.Fatalf("site %s: %d nonces, %d registrations", s.Config.Name, len(s.Nonces), s.Registrations)
 		}
 	}
-	known := &n.mapServer.registrations
-	for i := range known.rows.len() {
-		if row := known.rows.at(uint32(i)); !row.prefix.IsZero() && known.count(row) > l.RegistrantsPerPrefix {
-			t.Fatalf("%d registrants", known.count(row))
+	known := &n.mapServer.Registrations
+	for i := range known.Rows.Len() {
+		if row := known.Rows.At(uint32(i)); !row.Prefix.IsZero() && known.Count(row) > l.RegistrantsPerPrefix {
+			t.Fatalf("%d registrants", known.Count(row))
 		}
 	}
 }
@@ -156,20 +161,20 @@ func TestFloodsAreBoundedAndRunsAreDeterministic(t *testing.T) {
 func TestTimeoutsComeInBatches(t *testing.T) {
 	_, x := loneITR(t, Limits{})
 	for i := range 2000 {
-		x.itr.put(cacheEntry{mapping: positive(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1), expiresAt: x.host.after(time.Minute)})
+		x.itr.Put(mapcache.Entry{Mapping: positive(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1), ExpiresAt: x.host.After(time.Minute)})
 	}
 	now := epoch.Add(2 * time.Minute)
 	turns := 0
 	for at, ok := x.NextDeadline(); ok && !at.After(now); at, ok = x.NextDeadline() {
-		before := x.itr.cache.size()
+		before := x.itr.Cache.Size()
 		x.HandleTimeout(now)
-		if done := before - x.itr.cache.size(); done > timeoutBatch {
+		if done := before - x.itr.Cache.Size(); done > settings.TimeoutBatch {
 			t.Fatalf("%d deadlines in one turn", done)
 		}
 		turns++
 	}
-	if turns < 2 || x.itr.cache.size() != 0 {
-		t.Errorf("%d turns, %d entries left", turns, x.itr.cache.size())
+	if turns < 2 || x.itr.Cache.Size() != 0 {
+		t.Errorf("%d turns, %d entries left", turns, x.itr.Cache.Size())
 	}
 }
 
@@ -186,7 +191,7 @@ func TestTimeThatGoesBack(t *testing.T) {
 func TestPortRule(t *testing.T) {
 	n := fullNode(t)
 	n.HandlePacket(epoch, netip.MustParseAddrPort("192.0.2.1:5000"), netip.MustParseAddrPort("192.0.2.9:5001"), []byte{0x10})
-	if got := n.host.counters[RefusedPort]; got != 1 {
+	if got := n.host.Counters[counter.RefusedPort]; got != 1 {
 		t.Errorf("refused %d", got)
 	}
 }
@@ -202,7 +207,7 @@ func FuzzHandlePacket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, resign bool) {
 		n := fullNode(t)
 		n.HandleMiss(epoch, Miss{Source: eid("10.1.0.1"), Destination: eid("10.3.0.1")})
-		for nonce := range n.itr.pending.byNonce {
+		for nonce := range n.itr.Pending.ByNonce {
 			b = withNonce(b, nonce)
 		}
 		b = bytes.Clone(b)
@@ -235,23 +240,23 @@ func withNonce(b []byte, nonce uint64) []byte {
 
 // What happens with every message leaves room for the events that an operator has to know.
 func TestBusySystemTellsOfChanges(t *testing.T) {
-	h := newHost(epoch, testRandom(1))
-	h.configure(Config{Limits: DefaultLimits()}.withDefaults())
-	h.turn(epoch)
+	h := system.New(epoch, testRandom(1))
+	h.Configure(Config{Limits: DefaultLimits()}.WithDefaults())
+	h.Advance(epoch)
 	for range 10_000 {
-		h.notice(Notice{Kind: NoticeMapReplySent})
+		h.Notice(Notice{Kind: NoticeMapReplySent})
 	}
-	before := len(h.effects)
-	h.notice(Notice{Kind: NoticeLocatorDown})
-	h.noticeRefusal(Notice{Kind: NoticeMessageRefused})
-	if got := len(h.effects) - before; got != 2 {
+	before := len(h.Effects)
+	h.Notice(Notice{Kind: NoticeLocatorDown})
+	h.NoticeRefusal(Notice{Kind: NoticeMessageRefused})
+	if got := len(h.Effects) - before; got != 2 {
 		t.Errorf("%d of 2 events were told", got)
 	}
 	for range 10_000 {
-		h.notice(Notice{Kind: NoticeLocatorDown})
-		h.noticeRefusal(Notice{Kind: NoticeMessageRefused})
+		h.Notice(Notice{Kind: NoticeLocatorDown})
+		h.NoticeRefusal(Notice{Kind: NoticeMessageRefused})
 	}
-	if got, most := len(h.effects)-before, changeNotices().Burst+refusalNotices().Burst; got != most {
+	if got, most := len(h.Effects)-before, settings.ChangeNotices().Burst+settings.RefusalNotices().Burst; got != most {
 		t.Errorf("%d events at one moment, want %d", got, most)
 	}
 }

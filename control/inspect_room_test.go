@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -43,10 +44,10 @@ func TestInspectInRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		alone, roomed := inspectTwice(t, &room, n.Keyring(), local, from, message)
-		if !reflect.DeepEqual(alone.message, roomed.message) {
-			t.Errorf("Map-Request %d in a room is %+v, else %+v", i, roomed.message, alone.message)
+		if !reflect.DeepEqual(alone.Message, roomed.Message) {
+			t.Errorf("Map-Request %d in a room is %+v, else %+v", i, roomed.Message, alone.Message)
 		}
-		if roomed.message != any(&room.request) {
+		if roomed.Message != any(&room.Request) {
 			t.Errorf("Map-Request %d is not in its room", i)
 		}
 	}
@@ -73,8 +74,8 @@ func TestInspectOthersInRoom(t *testing.T) {
 		}
 		for _, message := range [][]byte{b, register(t, func(m *wire.MapRegister) { m.Nonce += uint64(i) }, prefixes...)} {
 			alone, roomed := inspectTwice(t, &room, n.Keyring(), local, from, message)
-			if !reflect.DeepEqual(alone.message, roomed.message) {
-				t.Errorf("in a room it is %+v, else %+v", roomed.message, alone.message)
+			if !reflect.DeepEqual(alone.Message, roomed.Message) {
+				t.Errorf("in a room it is %+v, else %+v", roomed.Message, alone.Message)
 			}
 		}
 	}
@@ -99,9 +100,9 @@ func TestInspectLeavesASharedMessageAsItIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		accepted := ms.counter(RegistrationAccepted)
+		accepted := ms.counter(counter.RegistrationAccepted)
 		ms.HandleParsed(n.now, netip.MustParseAddrPort("192.0.2.100:4342"), netip.MustParseAddrPort("192.0.2.1:4342"), b, shared)
-		if ms.counter(RegistrationAccepted) != accepted+2 {
+		if ms.counter(counter.RegistrationAccepted) != accepted+2 {
 			t.Fatalf("coverage %d: the Map-Register was not taken", coverage)
 		}
 		if !reflect.DeepEqual(shared, asParsed) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
 	"loci/lisp"
 )
 
@@ -48,7 +50,7 @@ func TestGleanedMappingIsVerified(t *testing.T) {
 	n.lose = deaf("192.0.2.100")
 	x1.gleaned("10.2.0.10", "192.0.2.78") // another host of the site, about which no answer comes
 	n.lose = nil
-	x1.wantCounter(MapRequestSent, 2)
+	x1.wantCounter(counter.MapRequestSent, 2)
 	n.run(500 * time.Millisecond)
 	x1.wantNotCached("10.2.0.9/32")
 	x1.wantNotCached("10.2.0.10/32")
@@ -58,8 +60,8 @@ func TestGleanedMappingIsVerified(t *testing.T) {
 	}
 	x1.gleaned("10.2.0.9", "192.0.2.77") // there is a verified one
 	x1.wantNotCached("10.2.0.9/32")
-	x1.wantCounter(MappingGleaned, 2)
-	x1.wantCounter(RefusedGleaning, 0)
+	x1.wantCounter(counter.MappingGleaned, 2)
+	x1.wantCounter(counter.RefusedGleaning, 0)
 }
 
 // TestGleanedMappingLastsThreeSeconds where nobody verifies it, and not again before the
@@ -69,7 +71,7 @@ func TestGleanedMappingLastsThreeSeconds(t *testing.T) {
 	n.lose = deaf("192.0.2.100")
 	x1.gleaned("10.2.0.9", "192.0.2.77")
 	x1.use("10.2.0.9/32")
-	n.run(gleanLifetime - time.Millisecond)
+	n.run(itr.GleanLifetime - time.Millisecond)
 	x1.wantCached("10.2.0.9/32", "192.0.2.77")
 	x1.use("10.2.0.9/32")
 	x1.wantState("10.2.0.9/32", MapCacheGleaned)
@@ -77,8 +79,8 @@ func TestGleanedMappingLastsThreeSeconds(t *testing.T) {
 	x1.wantNotCached("10.2.0.9/32")
 	x1.gleaned("10.2.0.9", "192.0.2.77")
 	x1.wantNotCached("10.2.0.9/32")
-	x1.wantCounter(RefusedGleaning, 1)
-	if sent := x1.counter(MapRequestSent); sent < 2 {
+	x1.wantCounter(counter.RefusedGleaning, 1)
+	if sent := x1.counter(counter.MapRequestSent); sent < 2 {
 		t.Errorf("%d Map-Requests: the gleaned mapping passed for an answer", sent)
 	}
 	n.lose = nil
@@ -124,11 +126,11 @@ func TestWhatIsNotGleaned(t *testing.T) {
 		source, from string
 		counter      Counter
 	}{
-		"off by default":      {func(c *ITRConfig) { c.Gleaning = false }, "10.2.0.9", "192.0.2.2", RefusedGleaning},
-		"public Internet":     {func(c *ITRConfig) { c.PublicInternet = true }, "10.2.0.9", "192.0.2.2", RefusedGleaning},
-		"nobody to verify it": {func(c *ITRConfig) { c.MapResolvers = nil }, "10.2.0.9", "192.0.2.2", RefusedGleaning},
-		"our own RLOC":        {nil, "10.2.0.9", "192.0.2.1", RefusedGleaning},
-		"an EID of ours":      {nil, "10.1.0.9", "192.0.2.2", RefusedOwnEID},
+		"off by default":      {func(c *ITRConfig) { c.Gleaning = false }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
+		"public Internet":     {func(c *ITRConfig) { c.PublicInternet = true }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
+		"nobody to verify it": {func(c *ITRConfig) { c.MapResolvers = nil }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
+		"our own RLOC":        {nil, "10.2.0.9", "192.0.2.1", counter.RefusedGleaning},
+		"an EID of ours":      {nil, "10.1.0.9", "192.0.2.2", counter.RefusedOwnEID},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, x1, _, _ := gleaningSites(t)
@@ -150,23 +152,23 @@ func TestGleaningKeepsToItsBounds(t *testing.T) {
 	n, x1, _, _ := gleaningSites(t)
 	x1.gleaning(func(c *ITRConfig) { c.RLOCProbing.Off = false })
 	c := x1.config
-	c.Limits.MapCacheEntries = gleanings().Burst + 50
+	c.Limits.MapCacheEntries = itr.Gleanings().Burst + 50
 	x1.configure(c)
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(time.Second)
-	probes := x1.counter(RLOCProbeSent)
+	probes := x1.counter(counter.RLOCProbeSent)
 	n.lose = func(*testNode, SendPacket) bool { return true }
 	for i := range 4000 {
 		x1.gleaned(fmt.Sprintf("10.3.%d.%d", i/250, 1+i%250), fmt.Sprintf("198.51.100.%d", 1+i%250))
 	}
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
-	x1.wantCounter(MappingGleaned, uint64(gleanings().Burst))
-	x1.wantCounter(MappingEvicted, 0)
+	x1.wantCounter(counter.MappingGleaned, uint64(itr.Gleanings().Burst))
+	x1.wantCounter(counter.MappingEvicted, 0)
 	n.run(100 * time.Millisecond)
-	if got := x1.counter(RLOCProbeSent) - probes; got > 4 {
+	if got := x1.counter(counter.RLOCProbeSent) - probes; got > 4 {
 		t.Errorf("%d RLOC-probes to strangers", got)
 	}
-	n.run(gleanLifetime)
+	n.run(itr.GleanLifetime)
 	if len(x1.cache) != 1 {
 		t.Errorf("%d entries are left", len(x1.cache))
 	}
@@ -180,7 +182,7 @@ func TestGleanedLocatorIsDown(t *testing.T) {
 	n.run(time.Second)
 	x1.gleaned("10.3.0.9", hinted)
 	x1.wantNotCached("10.3.0.9/32")
-	x1.wantCounter(RefusedGleaning, 1)
+	x1.wantCounter(counter.RefusedGleaning, 1)
 }
 
 // The data plane is told what is gleaned, and tells it to the process after a crash.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/mapcache"
+	"loci/control/internal/message"
 	"loci/lisp"
 )
 
@@ -31,9 +33,9 @@ func millionCached(t *testing.T, count int) *journalledServer {
 	s := newJournalledServer(t, c, epoch)
 	for i := range count {
 		rloc := lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}))
-		s.itr.put(cacheEntry{
-			mapping:   lisp.Mapping{Prefix: turnPrefix(i), TTLMinutes: 60, Locators: lisp.LocatorSet{{RLOC: rloc, Priority: 1, Weight: 1, Reachable: true}}},
-			expiresAt: s.host.after(time.Hour),
+		s.itr.Put(mapcache.Entry{
+			Mapping:   lisp.Mapping{Prefix: turnPrefix(i), TTLMinutes: 60, Locators: lisp.LocatorSet{{RLOC: rloc, Priority: 1, Weight: 1, Reachable: true}}},
+			ExpiresAt: s.host.After(time.Hour),
 		})
 		for _, ok := s.Poll(); ok; _, ok = s.Poll() {
 		}
@@ -97,11 +99,11 @@ func TestTurnsAtAMillionMappings(t *testing.T) {
 		t.Errorf("%d locators listed", listed)
 	}
 	check("an SMR about all", func() bool {
-		s.itr.handleSolicitMapRequest([]lisp.Prefix{lisp.MustParsePrefix("0.0.0.0/0")})
+		s.itr.HandleSolicitMapRequest([]lisp.Prefix{lisp.MustParsePrefix("0.0.0.0/0")})
 		return true
 	})
 	check("an answer that covers all", func() bool {
-		s.itr.take(lisp.MustParsePrefix("0.0.0.0/0"), &mapReply{mappings: []lisp.Mapping{{Prefix: lisp.MustParsePrefix("0.0.0.0/0"), TTLMinutes: 15}}})
+		s.itr.Take(lisp.MustParsePrefix("0.0.0.0/0"), &message.MapReply{Mappings: []lisp.Mapping{{Prefix: lisp.MustParsePrefix("0.0.0.0/0"), TTLMinutes: 15}}})
 		return true
 	})
 	check("what follows from it", s.timeouts)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/mapserver"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -110,43 +112,43 @@ func sameRegistrations(t *testing.T, got, want *journalledServer) {
 	if !slices.EqualFunc(a, b, same) {
 		t.Fatalf("after the restart:\n%+v\nbefore:\n%+v", a, b)
 	}
-	verifyRegistrations(&got.mapServer.registrations, t)
-	verifyRegistrations(&want.mapServer.registrations, t)
+	verifyRegistrations(&got.mapServer.Registrations, t)
+	verifyRegistrations(&want.mapServer.Registrations, t)
 }
 
 // verifyRegistrations checks that every shared value has as many users as there are.
-func verifyRegistrations(t *registrations, test *testing.T) {
+func verifyRegistrations(t *mapserver.Registrations, test *testing.T) {
 	test.Helper()
 	xtrs, sets, registrants := map[uint32]uint32{}, map[uint32]uint32{}, 0
-	for i := range t.rows.len() {
-		row := t.rows.at(uint32(i))
-		if row.prefix.IsZero() {
+	for i := range t.Rows.Len() {
+		row := t.Rows.At(uint32(i))
+		if row.Prefix.IsZero() {
 			continue
 		}
-		sets[row.merged.locators]++
-		for r := range t.each(row) {
-			xtrs[r.xtr]++
-			sets[r.content.locators]++
+		sets[row.Merged.Locators]++
+		for r := range t.Each(row) {
+			xtrs[r.XTR]++
+			sets[r.Content.Locators]++
 			registrants++
 		}
 	}
-	for _, id := range t.sets.ids {
-		if told := t.sets.told(id); told != id {
+	for _, id := range t.Sets.Ids {
+		if told := t.Sets.Told(id); told != id {
 			sets[told]++
 		}
 	}
-	if len(xtrs) != len(t.xtrs.ids) || len(sets) != len(t.sets.ids) || registrants != t.registrants.len()-t.registrants.free.len() {
+	if len(xtrs) != len(t.Xtrs.Ids) || len(sets) != len(t.Sets.Ids) || registrants != t.Registrants.Len()-t.Registrants.Free.Len() {
 		test.Fatalf("%d xTRs, %d sets, %d registrants in use; the table has %d, %d, %d",
-			len(xtrs), len(sets), registrants, len(t.xtrs.ids), len(t.sets.ids), t.registrants.len()-t.registrants.free.len())
+			len(xtrs), len(sets), registrants, len(t.Xtrs.Ids), len(t.Sets.Ids), t.Registrants.Len()-t.Registrants.Free.Len())
 	}
 	for id, users := range xtrs {
-		if t.xtrs.rows.at(id).users != users {
-			test.Fatalf("an xTR has %d users: want %d", t.xtrs.rows.at(id).users, users)
+		if t.Xtrs.Rows.At(id).Users != users {
+			test.Fatalf("an xTR has %d users: want %d", t.Xtrs.Rows.At(id).Users, users)
 		}
 	}
 	for id, users := range sets {
-		if t.sets.rows.at(id).users != users {
-			test.Fatalf("a locator-set has %d users: want %d", t.sets.rows.at(id).users, users)
+		if t.Sets.Rows.At(id).Users != users {
+			test.Fatalf("a locator-set has %d users: want %d", t.Sets.Rows.At(id).Users, users)
 		}
 	}
 }
@@ -201,7 +203,7 @@ func TestJournal(t *testing.T) {
 			sameRegistrations(t, next, s)
 			next.take(from, b) // the very last one: an exact duplicate, acknowledged, changes nothing
 			sameRegistrations(t, next, s)
-			if next.counters()[RefusedReplay] != 0 {
+			if next.counters()[counter.RefusedReplay] != 0 {
 				t.Fatalf("seed %d: the duplicate is called a replay", seed)
 			}
 			next.pieces = append(s.pieces, next.pieces...)
@@ -210,7 +212,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-func (s *journalledServer) counters() counters { return s.host.counters }
+func (s *journalledServer) counters() counter.Totals { return s.host.Counters }
 
 // TestCheckpoint wants that everything before a finished checkpoint can be forgotten.
 func TestCheckpoint(t *testing.T) {
@@ -244,7 +246,7 @@ func TestCheckpoint(t *testing.T) {
 			b, _ := wire.AppendSigned(nil, &m, secret(1).Secret)
 			next.take(journalXTRs[i], b)
 		}
-		if got := next.counters()[RefusedReplay]; got != uint64(len(journalXTRs)) {
+		if got := next.counters()[counter.RefusedReplay]; got != uint64(len(journalXTRs)) {
 			t.Errorf("seed %d: %d of %d old Map-Registers are called replays", seed, got, len(journalXTRs))
 		}
 	}
@@ -253,18 +255,18 @@ func TestCheckpoint(t *testing.T) {
 // TestCheckpointOfManyNonces has a site of many xTRs, which use another key by now: no piece is much longer than another, and
 // nothing that any of them said before is taken after a restart.
 func TestCheckpointOfManyNonces(t *testing.T) {
-	const xtrs = 3 * checkpointNonces
+	const xtrs = 3 * mapserver.CheckpointNonces
 	c := journalledConfig()
 	c.MapServer.Sites[0].Keys = []Key{secret(1), secret(2)}
 	s := newJournalledServer(t, c, epoch)
-	site := s.mapServer.registrations.sites.at(0)
+	site := s.mapServer.Registrations.Sites.At(0)
 	for i := range 2 * xtrs {
-		site.saw(nonceKey{xtrID: [16]byte{1, byte(i >> 8), byte(i)}, siteID: 7, keyID: 1}, seenNonce{nonce: 1000})
+		site.Saw(mapserver.NonceKey{XTRID: [16]byte{1, byte(i >> 8), byte(i)}, SiteID: 7, KeyID: 1}, mapserver.SeenNonce{Nonce: 1000})
 		if i%2 == 0 {
-			site.saw(nonceKey{xtrID: [16]byte{1, byte(i >> 8), byte(i)}, siteID: 7, keyID: 2}, seenNonce{nonce: 500})
+			site.Saw(mapserver.NonceKey{XTRID: [16]byte{1, byte(i >> 8), byte(i)}, SiteID: 7, KeyID: 2}, mapserver.SeenNonce{Nonce: 500})
 		}
 		if i%4 == 0 { // and back
-			site.saw(nonceKey{xtrID: [16]byte{1, byte(i >> 8), byte(i)}, siteID: 7, keyID: 1}, seenNonce{nonce: 1001})
+			site.Saw(mapserver.NonceKey{XTRID: [16]byte{1, byte(i >> 8), byte(i)}, SiteID: 7, KeyID: 1}, mapserver.SeenNonce{Nonce: 1001})
 		}
 	}
 	s.Checkpoint(s.now)
@@ -273,12 +275,12 @@ func TestCheckpointOfManyNonces(t *testing.T) {
 	for _, p := range s.pieces {
 		octets, longest = octets+len(p.Octets), max(longest, len(p.Octets))
 	}
-	if most := octets / (3 * xtrs / checkpointNonces) * 2; longest > most || longest == 0 {
+	if most := octets / (3 * xtrs / mapserver.CheckpointNonces) * 2; longest > most || longest == 0 {
 		t.Errorf("of %d octets in %d pieces, the longest has %d: want %d at most", octets, len(s.pieces), longest, most)
 	}
-	next := s.restarted(t).mapServer.registrations.sites.at(0)
-	if !maps.Equal(next.nonces, site.nonces) || !maps.Equal(next.keysInUse, site.keysInUse) {
-		t.Errorf("%d nonces and %d keys in use after the restart, before it %d and %d, or others", len(next.nonces), len(next.keysInUse), len(site.nonces), len(site.keysInUse))
+	next := s.restarted(t).mapServer.Registrations.Sites.At(0)
+	if !maps.Equal(next.Nonces, site.Nonces) || !maps.Equal(next.KeysInUse, site.KeysInUse) {
+		t.Errorf("%d nonces and %d keys in use after the restart, before it %d and %d, or others", len(next.Nonces), len(next.KeysInUse), len(site.Nonces), len(site.KeysInUse))
 	}
 }
 
@@ -291,12 +293,12 @@ func TestReplayAfterRestartIsRefused(t *testing.T) {
 	s.take(journalXTRs[0], second)
 	s = s.restarted(t)
 	s.take(journalXTRs[0], first)
-	if got := s.counters()[RefusedReplay]; got != 1 {
+	if got := s.counters()[counter.RefusedReplay]; got != 1 {
 		t.Errorf("%d replays were refused", got)
 	}
 	s.take(journalXTRs[0], second) // its Map-Notify may have been lost with the process
-	if s.counters()[RefusedReplay] != 1 || len(s.sent) != 1 {
-		t.Errorf("the duplicate of the last one: %d replays, %d Map-Notifies", s.counters()[RefusedReplay], len(s.sent))
+	if s.counters()[counter.RefusedReplay] != 1 || len(s.sent) != 1 {
+		t.Errorf("the duplicate of the last one: %d replays, %d Map-Notifies", s.counters()[counter.RefusedReplay], len(s.sent))
 	}
 }
 
@@ -333,9 +335,9 @@ func TestReplayUnderAFormerKey(t *testing.T) {
 				s := newJournalledServer(t, c, epoch)
 				for i, step := range steps {
 					s = next(t, s)
-					before := s.counters()[RefusedReplay]
+					before := s.counters()[counter.RefusedReplay]
 					s.take(journalXTRs[0], register(t, func(m *wire.MapRegister) { m.Nonce, m.KeyID = step.nonce, step.key }, "10.1.0.0/16"))
-					if refused := s.counters()[RefusedReplay] > before; refused != step.refused {
+					if refused := s.counters()[counter.RefusedReplay] > before; refused != step.refused {
 						t.Fatalf("step %d: nonce %d under key %d: refused %v, want %v", i, step.nonce, step.key, refused, step.refused)
 					}
 				}
@@ -355,7 +357,7 @@ func TestFormerKeyOfNobodyInParticular(t *testing.T) {
 	}{{1, 1000}, {2, 2000}, {1, 1001}, {2, 2001}} {
 		s.take(journalXTRs[0], register(t, func(m *wire.MapRegister) { m.XTRIDPresent, m.KeyID, m.Nonce = false, last.key, last.nonce }, "10.1.0.0/16"))
 	}
-	if got := s.counters()[RefusedReplay]; got != 0 {
+	if got := s.counters()[counter.RefusedReplay]; got != 0 {
 		t.Errorf("%d replays were refused", got)
 	}
 }
@@ -428,7 +430,7 @@ func TestJournalAfterAClockWasSet(t *testing.T) {
 		s := newJournalledServer(t, journalledConfig(), epoch)
 		s.take(journalXTRs[0], register(t, nil, "10.1.0.0/16"))
 		s.wait(time.Minute)
-		s.host.follow(s.now.Add(step), s.host.instant(s.now))
+		s.host.Follow(s.now.Add(step), s.host.Instant(s.now))
 		s.now = s.now.Add(step)
 		s.take(journalXTRs[1], register(t, func(m *wire.MapRegister) { m.XTRID[0], m.Nonce = 7, m.Nonce+1 }, "2001:db8:1::/48"))
 		s.wait(time.Second)
@@ -463,8 +465,8 @@ func TestMalformedJournal(t *testing.T) {
 // sealed is an entry with the length and the checksum of what it holds.
 func sealed(entry []byte) []byte {
 	made := slices.Clone(entry)
-	if len(made) >= entryBodyAt {
-		sealEntry(made)
+	if len(made) >= mapserver.EntryBodyAt {
+		mapserver.SealEntry(made)
 	}
 	return made
 }
@@ -525,7 +527,7 @@ func FuzzReplayJournal(f *testing.F) {
 		n := newJournalledServer(t, journalledConfig(), epoch)
 		_ = n.ReplayJournal(epoch, b)
 		_ = n.ReplayJournal(epoch, sealed(b))
-		verifyRegistrations(&n.mapServer.registrations, t)
+		verifyRegistrations(&n.mapServer.Registrations, t)
 		n.Checkpoint(epoch)
 		n.drain()
 		n.wait(time.Second)

@@ -8,6 +8,8 @@ package control
 import (
 	"net/netip"
 	"testing"
+
+	"loci/control/internal/etr"
 )
 
 // sharedConfig has one Map-Server at that address for each of those sites, and so many EID-Prefixes of the site that is named for each.
@@ -39,7 +41,7 @@ var south = everywhere("south")
 // TestSiteOfAMapServerIsRenamed: the Map-Server of the old name leaves, that of the new one is the same.
 func TestSiteOfAMapServerIsRenamed(t *testing.T) {
 	for _, address := range leavingAddresses {
-		was, is := sharedConfig(4*announceBatch, address, []string{"north"}, north), sharedConfig(4*announceBatch, address, []string{"south"}, south)
+		was, is := sharedConfig(4*etr.AnnounceBatch, address, []string{"north"}, north), sharedConfig(4*etr.AnnounceBatch, address, []string{"south"}, south)
 		a := newAnnounced(t, was)
 		a.settle(t)
 		a.reload(t, is)
@@ -55,7 +57,7 @@ func TestEIDPrefixesMoveToAnotherSiteOfAMapServer(t *testing.T) {
 	sites := []string{"north", "south"}
 	for _, address := range leavingAddresses {
 		for _, turns := range []int{0, 1, 4, 12} {
-			northern, southern := sharedConfig(4*announceBatch, address, sites, north), sharedConfig(4*announceBatch, address, sites, south)
+			northern, southern := sharedConfig(4*etr.AnnounceBatch, address, sites, north), sharedConfig(4*etr.AnnounceBatch, address, sites, south)
 			a := newAnnounced(t, northern)
 			a.settle(t)
 			for _, c := range []Config{southern, northern} {
@@ -77,7 +79,7 @@ func TestEIDPrefixesMoveToAnotherSiteOfAMapServer(t *testing.T) {
 func TestETRComesBackWithAnotherSite(t *testing.T) {
 	for _, address := range leavingAddresses {
 		for _, turns := range []int{0, 10, 30, 50} {
-			was, is := sharedConfig(24*announceBatch, address, []string{"north"}, north), sharedConfig(24*announceBatch, address, []string{"south"}, south)
+			was, is := sharedConfig(24*etr.AnnounceBatch, address, []string{"north"}, north), sharedConfig(24*etr.AnnounceBatch, address, []string{"south"}, south)
 			off := was
 			off.ETR = nil
 			a := newAnnounced(t, was)
@@ -104,7 +106,7 @@ func TestETRComesBackWithAnotherSite(t *testing.T) {
 func TestMapServerOfASiteThatLeftComesBackForAnother(t *testing.T) {
 	for _, address := range leavingAddresses {
 		for _, turns := range []int{0, 1, 4, 12} {
-			was, is := sharedConfig(4*announceBatch, address, []string{"north"}, north), sharedConfig(4*announceBatch, address, []string{"south"}, south)
+			was, is := sharedConfig(4*etr.AnnounceBatch, address, []string{"north"}, north), sharedConfig(4*etr.AnnounceBatch, address, []string{"south"}, south)
 			none := was
 			etr := *was.ETR
 			etr.MapServers = nil

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/etr"
+	"loci/control/internal/registrar"
 	"loci/wire"
 )
 
@@ -50,7 +52,7 @@ func (a *announced) withdrawals(t *testing.T, to netip.Addr) (n int) {
 func TestMapServerThatLeaves(t *testing.T) {
 	for _, leaves := range leavingAddresses {
 		t.Run(leaves, func(t *testing.T) {
-			both, without := leavingConfig(2*announceBatch, leaves)
+			both, without := leavingConfig(2*etr.AnnounceBatch, leaves)
 			gone := netip.MustParseAddrPort(leaves).Addr()
 			a := newAnnounced(t, both)
 			a.settle(t)
@@ -69,10 +71,10 @@ func TestMapServerThatLeaves(t *testing.T) {
 				t.Errorf("the Map-Server that left has %d registrations", has)
 			}
 			a.serversHave(t, without)
-			if packets < 2*withdrawTries || packets%withdrawTries != 0 {
-				t.Errorf("%d Map-Registers with TTL 0: want each %d times", packets, withdrawTries)
+			if packets < 2*registrar.WithdrawTries || packets%registrar.WithdrawTries != 0 {
+				t.Errorf("%d Map-Registers with TTL 0: want each %d times", packets, registrar.WithdrawTries)
 			}
-			if len(a.etr.registrar.leaving) > 0 {
+			if len(a.etr.Registrar.Leaving) > 0 {
 				t.Error("it is still known")
 			}
 		})
@@ -83,7 +85,7 @@ func TestMapServerThatLeaves(t *testing.T) {
 func TestMapServerThatComesBack(t *testing.T) {
 	for _, leaves := range leavingAddresses {
 		for turns := range 30 {
-			both, without := leavingConfig(2*announceBatch, leaves)
+			both, without := leavingConfig(2*etr.AnnounceBatch, leaves)
 			both.ETR.MapServers[1].WantMapNotify = turns%2 == 0
 			a := newAnnounced(t, both)
 			a.settle(t)
@@ -103,7 +105,7 @@ func TestMapServerThatComesBack(t *testing.T) {
 func TestETRThatComesBack(t *testing.T) {
 	under := 0
 	for _, leaves := range leavingAddresses {
-		both, _ := leavingConfig(24*announceBatch, leaves)
+		both, _ := leavingConfig(24*etr.AnnounceBatch, leaves)
 		off := both
 		off.ETR = nil
 		for turns := range 8 {
@@ -137,7 +139,7 @@ func TestETRThatComesBack(t *testing.T) {
 // TestETRThatIsSwitchedOffTellsAgain: the first Map-Registers may be lost, or overtake each other.
 func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
 	for _, leaves := range leavingAddresses {
-		both, _ := leavingConfig(announceBatch/8, leaves)
+		both, _ := leavingConfig(etr.AnnounceBatch/8, leaves)
 		off := both
 		off.ETR = nil
 		a := newAnnounced(t, both)
@@ -152,8 +154,8 @@ func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
 			a.look(t)
 		}
 		for address, n := range packets {
-			if n == 0 || n%withdrawTries != 0 {
-				t.Errorf("%d Map-Registers with TTL 0 to %s, want each %d times", n, address, withdrawTries)
+			if n == 0 || n%registrar.WithdrawTries != 0 {
+				t.Errorf("%d Map-Registers with TTL 0 to %s, want each %d times", n, address, registrar.WithdrawTries)
 			}
 		}
 		if len(packets) != 2 {
@@ -165,8 +167,8 @@ func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
 // TestETRThatIsSwitchedOffWithdraws what its Map-Servers have, of a pass under way too, and what is left of it at a shutdown.
 func TestETRThatIsSwitchedOffWithdraws(t *testing.T) {
 	for _, leaves := range leavingAddresses {
-		both, _ := leavingConfig(4*announceBatch, leaves)
-		half, _ := leavingConfig(2*announceBatch, leaves)
+		both, _ := leavingConfig(4*etr.AnnounceBatch, leaves)
+		half, _ := leavingConfig(2*etr.AnnounceBatch, leaves)
 		off := both
 		off.ETR = nil
 		for turns := range 20 {
@@ -196,7 +198,7 @@ func TestETRThatIsSwitchedOffWithdraws(t *testing.T) {
 // TestShutdownWhileAMapServerLeaves withdraws there at any moment, and nowhere else.
 func TestShutdownWhileAMapServerLeaves(t *testing.T) {
 	for _, leaves := range leavingAddresses {
-		both, without := leavingConfig(4*announceBatch, leaves)
+		both, without := leavingConfig(4*etr.AnnounceBatch, leaves)
 		gone, stays := netip.MustParseAddrPort(leaves).Addr(), netip.MustParseAddr("192.0.2.100")
 		for turns := range 40 {
 			a := newAnnounced(t, both)
@@ -206,8 +208,8 @@ func TestShutdownWhileAMapServerLeaves(t *testing.T) {
 				a.turn()
 			}
 			a.shutDown(t)
-			if left, kept := len(a.servers[gone]), len(a.servers[stays]); left > 0 || kept != 4*announceBatch {
-				t.Fatalf("after %d turns: the Map-Server that left has %d registrations, the other %d of %d", turns, left, kept, 4*announceBatch)
+			if left, kept := len(a.servers[gone]), len(a.servers[stays]); left > 0 || kept != 4*etr.AnnounceBatch {
+				t.Fatalf("after %d turns: the Map-Server that left has %d registrations, the other %d of %d", turns, left, kept, 4*etr.AnnounceBatch)
 			}
 		}
 	}
@@ -224,7 +226,7 @@ func TestReloadsOfMapServers(t *testing.T) {
 		all, _ := leavingConfig(0, leavingAddresses[seed%2])
 		servers := all.ETR.MapServers
 		fresh := func(last bool) Config {
-			c := announceConfig(2*announceBatch, func(int) string { return []string{"north", ""}[random.IntN(2)] },
+			c := announceConfig(2*etr.AnnounceBatch, func(int) string { return []string{"north", ""}[random.IntN(2)] },
 				func(int) string { return fmt.Sprint("192.0.2.", 1+random.IntN(2)) })
 			c.ETR.MapServers = [][]MapServerPeer{servers, servers[:1], servers[1:]}[random.IntN(3)]
 			if !last && random.IntN(4) == 0 {
@@ -284,7 +286,7 @@ func TestTurnsOfALeave(t *testing.T) {
 			return !a.now.Before(end)
 		})
 		t.Logf("step %d: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if most > 4*announceBatch || count == 100_000 && longest > longestTurn {
+		if most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestTurn {
 			t.Errorf("step %d: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 		a.look(t)

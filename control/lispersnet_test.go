@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -47,16 +48,16 @@ func TestLispersNet(t *testing.T) {
 		ms.inject("10.99.0.1:4342", "10.99.0.2:42127", octetsOf(t, lispersMapNotifyAck))
 		n.run(time.Minute)
 	}
-	ms.wantCounter(RefusedNoRecord, 0)
-	ms.wantCounter(RefusedNotifyAck, 2) // of Map-Notifies that answer a Map-Register: nobody waits for them
+	ms.wantCounter(counter.RefusedNoRecord, 0)
+	ms.wantCounter(counter.RefusedNotifyAck, 2) // of Map-Notifies that answer a Map-Register: nobody waits for them
 	ms.inject("10.99.0.1:4342", "10.99.0.2:57115", octetsOf(t, lispersMapRequest))
 	n.run(time.Second)
-	x.wantCounter(MapReplySent, 1)
+	x.wantCounter(counter.MapReplySent, 1)
 	x.inject("10.99.0.3:4342", "10.99.0.2:63360", octetsOf(t, lispersRLOCProbe))
-	x.wantCounter(RLOCProbeReplySent, 1)
+	x.wantCounter(counter.RLOCProbeReplySent, 1)
 	x.miss("172.31.2.9", "172.31.1.1")
 	n.run(time.Second)
-	ms.wantCounter(MapRequestForwarded, 2)
+	ms.wantCounter(counter.MapRequestForwarded, 2)
 	for _, node := range []*testNode{ms, x} {
 		for _, notice := range node.notices {
 			if notice.Kind == NoticeMessageRefused || notice.Kind == NoticeRegistrationRefused {
@@ -69,7 +70,7 @@ func TestLispersNet(t *testing.T) {
 // TestTTLInSeconds: lispers.net counts seconds where the top bit of a TTL is set. In minutes that would be 4,000 years.
 func TestTTLInSeconds(t *testing.T) {
 	_, x := loneITR(t, Limits{})
-	x.itr.takeRecord(positive("10.2.0.0/16", 1<<31|45), addrPort("192.0.2.100"), nil)
+	x.itr.TakeRecord(positive("10.2.0.0/16", 1<<31|45), addrPort("192.0.2.100"), nil)
 	x.drain()
 	e := x.cache[lisp.MustParsePrefix("10.2.0.0/16")]
 	if got := e.ExpiresAt.Sub(x.net.now); got != 45*time.Second {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/reach"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -81,9 +83,9 @@ func TestProbedLocatorsAreUp(t *testing.T) {
 		if l.ProbesSent < 50 || l.ProbesSent > 70 || l.ProbesAnswered != l.ProbesSent {
 			t.Errorf("%d probes in ten minutes, %d answered", l.ProbesSent, l.ProbesAnswered)
 		}
-		x2.wantCounter(RLOCProbeReplySent, x1.counter(RLOCProbeAnswered))
-		x1.wantCounter(RLOCProbeNews, 0)
-		x1.wantCounter(LocatorWentDown, 0)
+		x2.wantCounter(counter.RLOCProbeReplySent, x1.counter(counter.RLOCProbeAnswered))
+		x1.wantCounter(counter.RLOCProbeNews, 0)
+		x1.wantCounter(counter.LocatorWentDown, 0)
 	}
 }
 
@@ -141,9 +143,9 @@ func TestSilentLocatorIsUnconfirmedAndComesBack(t *testing.T) {
 		n.lose = nil
 		n.run(60 * time.Second)
 		x1.wantLocator(family.dead, LocatorUp, LocatorAnswered)
-		x1.wantCounter(LocatorWentUnconfirmed, 1)
-		x1.wantCounter(LocatorCameUp, 1)
-		x1.wantCounter(LocatorWentDown, 0)
+		x1.wantCounter(counter.LocatorWentUnconfirmed, 1)
+		x1.wantCounter(counter.LocatorCameUp, 1)
+		x1.wantCounter(counter.LocatorWentDown, 0)
 		kinds := []NoticeKind{}
 		for _, notice := range x1.notices {
 			if notice.Kind == NoticeLocatorUnconfirmed || notice.Kind == NoticeLocatorDown || notice.Kind == NoticeLocatorUp {
@@ -168,7 +170,7 @@ func TestLostProbeIsRetried(t *testing.T) {
 	}
 	n.run(30 * time.Second)
 	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
-	x1.wantCounter(LocatorWentDown, 0)
+	x1.wantCounter(counter.LocatorWentDown, 0)
 	if lost != 3 {
 		t.Errorf("%d probes lost", lost)
 	}
@@ -189,7 +191,7 @@ func TestFlappingLocatorIsHeldDown(t *testing.T) {
 			}
 		}
 	}
-	if falls := x1.counter(LocatorWentUnconfirmed); falls > 8 {
+	if falls := x1.counter(counter.LocatorWentUnconfirmed); falls > 8 {
 		t.Errorf("%d of 12 falls moved the traffic", falls)
 	}
 	if l := x1.locator("192.0.2.2"); l.HeldUntil.IsZero() && l.State != LocatorUp {
@@ -230,8 +232,8 @@ func TestLocatorThatNoMappingHasIsForgotten(t *testing.T) {
 	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
 	n.run(31 * time.Minute) // idle
 	x1.wantNotCached("10.2.0.0/16")
-	if got := len(slices.Collect(x1.Locators())); got != 0 || len(x1.states) != 0 || len(x1.itr.prober.byNonce) != 0 {
-		t.Errorf("%d locators, %v not up, %d nonces", got, x1.states, len(x1.itr.prober.byNonce))
+	if got := len(slices.Collect(x1.Locators())); got != 0 || len(x1.states) != 0 || len(x1.itr.Prober.ByNonce) != 0 {
+		t.Errorf("%d locators, %v not up, %d nonces", got, x1.states, len(x1.itr.Prober.ByNonce))
 	}
 }
 
@@ -245,9 +247,9 @@ func TestProbingSwitchedOffAndOn(t *testing.T) {
 	c.ITR = &off
 	x1.configure(c)
 	x1.wantLocator("192.0.2.2", LocatorUnknown, LocatorNotProbed)
-	sent := x1.counter(RLOCProbeSent)
+	sent := x1.counter(counter.RLOCProbeSent)
 	n.run(time.Minute)
-	x1.wantCounter(RLOCProbeSent, sent)
+	x1.wantCounter(counter.RLOCProbeSent, sent)
 	on := off
 	on.RLOCProbing.Off = false
 	c.ITR = &on
@@ -263,7 +265,7 @@ func TestRestartKeepsWhatWasKnownOfLocators(t *testing.T) {
 	x1.states[rloc("203.0.113.9")] = LocatorDown // of a mapping that is gone
 	x1.start()
 	x1.AdoptMapCache(n.now, []MapCacheEntry{x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]})
-	x1.AdoptLocatorStates(n.now, []SetLocatorState{{rloc("192.0.2.2"), LocatorUnconfirmed}, {rloc("203.0.113.9"), LocatorDown}})
+	x1.AdoptLocatorStates(n.now, []SetLocatorState{{RLOC: rloc("192.0.2.2"), State: LocatorUnconfirmed}, {RLOC: rloc("203.0.113.9"), State: LocatorDown}})
 	x1.drain()
 	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorAdopted)
 	if _, left := x1.states[rloc("203.0.113.9")]; left {
@@ -326,13 +328,13 @@ func TestProbeReplyChecks(t *testing.T) {
 		{"several p bits: the first counts", 0, func(m *wire.MapReply) {
 			m.Records[0].Locators[0].Probed, m.Records[0].Locators[1].Probed = true, true
 		}},
-		{"not authoritative", RefusedProbeNotAuthoritative, func(m *wire.MapReply) { m.Records[0].Authoritative = false }},
-		{"one of two not authoritative", RefusedProbeNotAuthoritative, func(m *wire.MapReply) {
+		{"not authoritative", counter.RefusedProbeNotAuthoritative, func(m *wire.MapReply) { m.Records[0].Authoritative = false }},
+		{"one of two not authoritative", counter.RefusedProbeNotAuthoritative, func(m *wire.MapReply) {
 			m.Records = append(m.Records, wire.RecordOf(positive("10.2.1.0/24", 10)))
 		}},
-		{"another nonce", RefusedProbeReply, func(m *wire.MapReply) { m.Nonce++ }},
-		{"without the P bit", RefusedNonce, func(m *wire.MapReply) { m.Probe = false }},
-		{"p bit on a stranger's locator", RefusedProbeLocator, func(m *wire.MapReply) {
+		{"another nonce", counter.RefusedProbeReply, func(m *wire.MapReply) { m.Nonce++ }},
+		{"without the P bit", counter.RefusedNonce, func(m *wire.MapReply) { m.Probe = false }},
+		{"p bit on a stranger's locator", counter.RefusedProbeLocator, func(m *wire.MapReply) {
 			m.Records[0].Locators[0].Address = wire.IPv4{203, 0, 113, 1}
 			m.Records[0].Locators[0].Probed = true
 		}},
@@ -386,9 +388,9 @@ func TestNonAuthoritativeProbeReplies(t *testing.T) {
 		n.run(time.Second)
 		x1.miss("10.1.0.5", "10.2.0.9")
 		n.run(1500 * time.Millisecond)
-		cached, asked := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")], x1.counter(MapRequestSent)
+		cached, asked := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")], x1.counter(counter.MapRequestSent)
 		answerProbe(t, x1, "192.0.2.2", c.change)
-		x1.wantCounter(RefusedProbeNotAuthoritative, 1)
+		x1.wantCounter(counter.RefusedProbeNotAuthoritative, 1)
 		x1.wantLocator("192.0.2.2", LocatorUnknown, LocatorAwaitsReply)
 
 		itr := *cfg.ITR
@@ -397,7 +399,7 @@ func TestNonAuthoritativeProbeReplies(t *testing.T) {
 		x1.configure(cfg) // by a reload
 		n.run(time.Second)
 		answerProbe(t, x1, "192.0.2.2", c.change)
-		x1.wantCounter(RefusedProbeNotAuthoritative, 1)
+		x1.wantCounter(counter.RefusedProbeNotAuthoritative, 1)
 		x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
 		if l := x1.locator("2001:db8:f::2"); l.State == LocatorUp {
 			t.Errorf("%s: the other locator is %s", c.name, l.State)
@@ -405,10 +407,10 @@ func TestNonAuthoritativeProbeReplies(t *testing.T) {
 		if got := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")]; !got.Mapping.Equal(cached.Mapping) || !got.ExpiresAt.Equal(cached.ExpiresAt) {
 			t.Errorf("%s: the mapping is %+v, it was %+v", c.name, got, cached)
 		}
-		x1.wantCounter(MapRequestSent, asked)
-		x1.wantCounter(RLOCProbeNews, 0)
+		x1.wantCounter(counter.MapRequestSent, asked)
+		x1.wantCounter(counter.RLOCProbeNews, 0)
 		answerProbe(t, x1, "2001:db8:f::2", func(m *wire.MapReply) { c.change(m); m.Nonce++ })
-		x1.wantCounter(RefusedProbeReply, 1)
+		x1.wantCounter(counter.RefusedProbeReply, 1)
 	}
 }
 
@@ -440,7 +442,7 @@ func TestNewsInAProbeReplyIsVerified(t *testing.T) {
 	n.lose = func(from *testNode, p SendPacket) bool {
 		return from == x2 && p.Payload[0]>>4 == 2 && p.Payload[0]&8 != 0
 	}
-	before := x1.counter(MapRequestSent)
+	before := x1.counter(counter.MapRequestSent)
 	n.run(12 * time.Second)
 	poison := func(m *wire.MapReply) { m.Records[0].Locators[0].Address = wire.IPv4{203, 0, 113, 66} }
 	for range 5 {
@@ -448,8 +450,8 @@ func TestNewsInAProbeReplyIsVerified(t *testing.T) {
 		n.run(13 * time.Second)
 	}
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
-	x1.wantCounter(RLOCProbeNews, 1)
-	x1.wantCounter(MapRequestSent, before+1+x1.counter(MappingStranded)) // for want of answers
+	x1.wantCounter(counter.RLOCProbeNews, 1)
+	x1.wantCounter(counter.MapRequestSent, before+1+x1.counter(counter.MappingStranded)) // for want of answers
 }
 
 // Shows RFC 9300 s.3 (2).
@@ -461,9 +463,9 @@ func TestLocatorHintProbesAtOnce(t *testing.T) {
 		x1.HandleNonceMismatch(n.now, rloc("192.0.2.2"))
 	}
 	x1.HandleNonceMismatch(n.now, rloc("203.0.113.1")) // nobody's
-	sent := x1.counter(RLOCProbeSent)
+	sent := x1.counter(counter.RLOCProbeSent)
 	n.run(500 * time.Millisecond)
-	x1.wantCounter(RLOCProbeSent, sent+1)
+	x1.wantCounter(counter.RLOCProbeSent, sent+1)
 	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered) // a hint is not believed
 	n.run(4 * time.Second)
 	x1.wantLocator("192.0.2.2", LocatorUnconfirmed, LocatorUnanswered)
@@ -475,7 +477,7 @@ func TestLocatorTableIsBounded(t *testing.T) {
 	m := positive("10.2.0.0/16", 10)
 	m.Locators = locators("192.0.2.7", "192.0.2.8", "192.0.2.9")
 	answerAll(x, m)
-	x.wantCounter(RefusedLocatorTable, 1)
+	x.wantCounter(counter.RefusedLocatorTable, 1)
 	if got := len(slices.Collect(x.Locators())); got != 2 {
 		t.Errorf("%d locators", got)
 	}
@@ -483,14 +485,14 @@ func TestLocatorTableIsBounded(t *testing.T) {
 }
 
 func TestRoundTripPercentiles(t *testing.T) {
-	var r roundTrips
-	if got := r.status(); got != (RoundTrip{}) {
+	var r reach.RoundTrips
+	if got := r.Status(); got != (RoundTrip{}) {
 		t.Errorf("without samples: %+v", got)
 	}
 	for i := range 1000 {
-		r.add(time.Duration(i+1) * time.Millisecond)
+		r.Add(time.Duration(i+1) * time.Millisecond)
 	}
-	got := r.status()
+	got := r.Status()
 	want := RoundTrip{Samples: 1000, Last: 1000 * time.Millisecond, Average: got.Average, Median: 968 * time.Millisecond,
 		Percentile90: 994 * time.Millisecond, Percentile99: 1000 * time.Millisecond, Min: 937 * time.Millisecond, Most: time.Second}
 	if got != want {
@@ -499,8 +501,8 @@ func TestRoundTripPercentiles(t *testing.T) {
 	if got.Average < 990*time.Millisecond || got.Average > 995*time.Millisecond {
 		t.Errorf("average %s", got.Average)
 	}
-	r.add(-time.Second) // a clock that went back
-	if r.status().Last != 0 {
+	r.Add(-time.Second) // a clock that went back
+	if r.Status().Last != 0 {
 		t.Error("a negative round-trip time")
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/control/internal/mapserver"
+	"loci/control/internal/message"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -39,14 +41,14 @@ func benchmarkMillion(b *testing.B, proxy bool) {
 		b.Fatal(err)
 	}
 	const count = 1_000_000
-	site := n.mapServer.registrations.sites.at(0)
+	site := n.mapServer.Registrations.Sites.At(0)
 	for i := range count {
 		p, x := benchMapping(i, count)
 		rloc := netip.AddrFrom4([4]byte{172, 30, byte(x >> 8), byte(x)}).String()
-		who := n.mapServer.registrations.xtrs.acquire(xtr{id: registrantID{xtrID: [16]byte{byte(x >> 8), byte(x)}}, from: netip.AddrPortFrom(netip.MustParseAddr(rloc), 4342), proxyReply: proxy})
-		n.mapServer.registrations.put(site, lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: locators(rloc, "2001:db8::1")},
-			registrant{xtr: who, firstAt: n.host.now, lastAt: n.host.now, expiresAt: n.host.after(3 * time.Minute)})
-		n.mapServer.registrations.xtrs.release(who)
+		who := n.mapServer.Registrations.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{byte(x >> 8), byte(x)}}, From: netip.AddrPortFrom(netip.MustParseAddr(rloc), 4342), ProxyReply: proxy})
+		n.mapServer.Registrations.Put(site, lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: locators(rloc, "2001:db8::1")},
+			mapserver.Registrant{XTR: who, FirstAt: n.host.Now, LastAt: n.host.Now, ExpiresAt: n.host.After(3 * time.Minute)})
+		n.mapServer.Registrations.Xtrs.Release(who)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	messages := make([][]byte, 1<<16)
@@ -125,14 +127,14 @@ func BenchmarkMillionReplay(b *testing.B) {
 		for i := 0; i < count; i += 20 {
 			_, x := benchMapping(i, count)
 			rloc := netip.AddrFrom4([4]byte{172, 30, byte(x >> 8), byte(x)})
-			m := &mapRegister{arrival: arrival{from: netip.AddrPortFrom(rloc, 4342)}, site: cfg.MapServer.Sites[0].Name}
+			m := &message.MapRegister{Arrival: message.Arrival{From: netip.AddrPortFrom(rloc, 4342)}, Site: cfg.MapServer.Sites[0].Name}
 			m.MapRegister = &wire.MapRegister{Nonce: uint64(round*count + i + 1), KeyID: 1, AlgorithmID: 3, XTRIDPresent: true, XTRID: [16]byte{byte(x >> 8), byte(x)}, Authentication: make([]byte, 32)}
 			set := locators(rloc.String(), "2001:db8::1")
 			for k := range 20 {
 				p, _ := benchMapping(i+k, count)
-				m.mappings = append(m.mappings, lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: set})
+				m.Mappings = append(m.Mappings, lisp.Mapping{Prefix: p, TTLMinutes: 1440, Locators: set})
 			}
-			n.mapServer.handleMapRegister(m)
+			n.mapServer.HandleMapRegister(m)
 			for e, ok := n.Poll(); ok; e, ok = n.Poll() {
 				if j, ok := e.(Journal); ok {
 					pieces = append(pieces, j.Octets)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/mapserver"
+	"loci/control/internal/settings"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -21,7 +23,7 @@ import (
 const oneWay = 5 * time.Millisecond
 
 // serverStart is how long a Map-Server of these tests says nothing about what is not registered.
-const serverStart = defaultRegistrationTimeout / registrationsLast
+const serverStart = settings.DefaultRegistrationTimeout / mapserver.RegistrationsLast
 
 var epoch = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
@@ -188,7 +190,7 @@ func (d *testNode) use(prefix string) {
 	d.drain()
 }
 
-func (d *testNode) counter(c Counter) uint64 { return d.host.counters[c] }
+func (d *testNode) counter(c Counter) uint64 { return d.host.Counters[c] }
 
 func (d *testNode) wantCounter(c Counter, want uint64) {
 	d.net.t.Helper()

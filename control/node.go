@@ -11,6 +11,18 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/etr"
+	"loci/control/internal/itr"
+	"loci/control/internal/mapresolver"
+	"loci/control/internal/mapserver"
+	"loci/control/internal/message"
+	"loci/control/internal/reach"
+	"loci/control/internal/settings"
+	"loci/control/internal/siblings"
+	"loci/control/internal/solicit"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -18,20 +30,20 @@ import (
 // Node is one LISP system: any of ITR, ETR, Map-Server and Map-Resolver. It is not
 // safe for concurrent use.
 type Node struct {
-	host    *host
+	host    *system.System
 	inForce *Prepared
 	config  Config // of inForce
 	keyring *Keyring
 
-	itr         *itr // a role that is off is nil
-	etr         *etr
-	mapServer   *mapServer
-	mapResolver *mapResolver
-	siblings    *siblings // of no consequence without ITR and ETR
+	itr         *itr.ITR // a role that is off is nil
+	etr         *etr.ETR
+	mapServer   *mapserver.MapServer
+	mapResolver *mapresolver.MapResolver
+	siblings    *siblings.Siblings // of no consequence without ITR and ETR
 	retired     []retirement
-	retiring    deadlines // one row: the next batch of what a role left behind
-	timers      []timer   // of the roles that are on
-	room        Room      // of the message that is being handled
+	retiring    timing.Deadlines // one row: the next batch of what a role left behind
+	timers      []timer          // of the roles that are on
+	room        Room             // of the message that is being handled
 	lastSMR     solicitedBy
 }
 
@@ -45,9 +57,9 @@ func New(cfg Config, now time.Time, random func([]byte)) (*Node, error) {
 // Restarted is New after a run whose Map-Registers had nonces up to that: all that follow are
 // greater, also when the clock was set back (RFC 9301 s.5.6).
 func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce uint64) (*Node, error) {
-	n := &Node{host: newHost(now, random)}
-	n.host.registerNonce = lastRegisterNonce
-	n.siblings = newSiblings(n.host)
+	n := &Node{host: system.New(now, random)}
+	n.host.RegisterNonce = lastRegisterNonce
+	n.siblings = siblings.New(n.host)
 	if err := n.Configure(now, cfg); err != nil {
 		return nil, err
 	}
@@ -67,7 +79,7 @@ func (n *Node) Configure(now time.Time, cfg Config) error {
 }
 
 // LastRegisterNonce is the greatest nonce of a Map-Register so far, for Restarted.
-func (n *Node) LastRegisterNonce() uint64 { return n.host.registerNonce }
+func (n *Node) LastRegisterNonce() uint64 { return n.host.RegisterNonce }
 
 // InForce is the configuration in force, for Prepare.
 func (n *Node) InForce() *Prepared { return n.inForce }
@@ -83,9 +95,9 @@ func (n *Node) PutInForce(now time.Time, p *Prepared) {
 	if p.same {
 		return
 	}
-	n.host.turn(now)
+	n.host.Advance(now)
 	n.keyring, n.config = p.keyring, p.config
-	n.host.configure(p.config)
+	n.host.Configure(p.config)
 	n.configureITR(p, begins)
 	n.configureETR(p, begins)
 	n.configureMapServer(p)
@@ -99,13 +111,13 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	case c == nil && n.itr != nil:
 		was := n.itr
 		n.itr = nil
-		n.retire(retirement{cache: &was.cache, locators: &was.prober.table})
+		n.retire(retirement{cache: &was.Cache, locators: &was.Prober.Table})
 	case c != nil && n.itr == nil:
-		n.itr = newITR(n.host)
-		n.itr.own = n.ownPrefix
+		n.itr = itr.New(n.host)
+		n.itr.Own = n.ownPrefix
 	}
 	if c != nil {
-		n.itr.configure(c, staticChange{gone: p.gone, wanted: p.static}, begins)
+		n.itr.Configure(c, itr.StaticChange{Gone: p.gone, Wanted: p.static}, begins)
 	}
 }
 
@@ -117,18 +129,18 @@ func (n *Node) configureETR(p *Prepared, begins bool) {
 		n.etr = nil
 		n.retire(retirementOf(was))
 	case c != nil && n.etr == nil:
-		n.etr = newETR(n.host)
-		n.etr.solicitor.peers, n.etr.solicitor.siteAt = n.activePeers, n.siteAt
-		n.etr.isSibling = func(a netip.Addr) bool { return n.siblings.of(a) >= 0 }
-		n.etr.lowered = func(set lisp.LocatorSet) lisp.LocatorSet { return n.siblings.lowered(set) }
+		n.etr = etr.New(n.host)
+		n.etr.Solicitor.Peers, n.etr.Solicitor.SiteAt = n.activePeers, n.siteAt
+		n.etr.IsSibling = func(a netip.Addr) bool { return n.siblings.Of(a) >= 0 }
+		n.etr.Lowered = func(set lisp.LocatorSet) lisp.LocatorSet { return n.siblings.Lowered(set) }
 	}
 	if c == nil {
-		n.siblings.configure(nil, p.database)
+		n.siblings.Configure(nil, p.database)
 		return
 	}
 	n.configureSiblings(c.Siblings, p.database)
-	n.etr.configure(c, p.database, p.anew, begins)
-	n.siblings.tellChange()
+	n.etr.Configure(c, p.database, p.anew, begins)
+	n.siblings.TellChange()
 }
 
 func (n *Node) configureMapServer(p *Prepared) {
@@ -137,9 +149,9 @@ func (n *Node) configureMapServer(p *Prepared) {
 		n.mapServer = nil
 		return
 	case n.mapServer == nil:
-		n.mapServer = newMapServer(n.host)
+		n.mapServer = mapserver.New(n.host)
 	}
-	n.mapServer.configure(p.config.MapServer, p.keyring.prefixes, p.sites)
+	n.mapServer.Configure(p.config.MapServer, p.keyring.Prefixes, p.sites)
 }
 
 func (n *Node) configureMapResolver(p *Prepared) {
@@ -148,9 +160,9 @@ func (n *Node) configureMapResolver(p *Prepared) {
 		n.mapResolver = nil
 		return
 	case n.mapResolver == nil:
-		n.mapResolver = newMapResolver(n.host)
+		n.mapResolver = mapresolver.New(n.host)
 	}
-	n.mapResolver.configure(p.routes)
+	n.mapResolver.Configure(p.routes)
 }
 
 // Keyring is the snapshot that Inspect needs. It changes with Configure only.
@@ -165,7 +177,7 @@ func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte)
 // HandleParsed is HandlePacket for who has parsed the octets already, by wire.Parse: m is
 // what came of it, nil where that erred. m is not changed, and may be handed to others.
 func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte, m wire.Message) {
-	received, refused := inspect(n.keyring, local, from, b, reading{parsed: m, room: &n.room})
+	received, refused := message.InspectWith(n.keyring, local, from, b, message.Reading{Parsed: m, Room: &n.room})
 	if refused != nil {
 		n.HandleRefusal(now, refused)
 		return
@@ -175,85 +187,85 @@ func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte,
 
 // HandleReceived acts on a control message that Inspect let pass.
 func (n *Node) HandleReceived(now time.Time, r Received) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	n.bring()
-	if r.keyring != n.keyring { // roles and keys may be others now
-		n.host.count(RefusedStaleKeys)
+	if r.Keyring != n.keyring { // roles and keys may be others now
+		n.host.Count(counter.RefusedStaleKeys)
 		return
 	}
-	switch m := r.message.(type) {
-	case *mapRequest:
+	switch m := r.Message.(type) {
+	case *message.MapRequest:
 		n.handleMapRequest(m)
-	case *mapReply:
+	case *message.MapReply:
 		n.handleMapReply(m)
-	case *mapRegister:
-		n.mapServer.handleMapRegister(m)
-	case *mapNotify:
-		n.etr.handleMapNotify(m)
-	case *mapNotifyAck:
+	case *message.MapRegister:
+		n.mapServer.HandleMapRegister(m)
+	case *message.MapNotify:
+		n.etr.HandleMapNotify(m)
+	case *message.MapNotifyAck:
 		n.handleMapNotifyAck(m)
 	}
 }
 
 // HandleRefusal counts a packet that Inspect refused, and tells of it.
 func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	n.bring()
 	n.refuse(r)
 }
 
 func (n *Node) refuse(r *Refusal) {
-	n.host.count(r.Reason)
-	if r.site != "" && n.mapServer != nil {
-		n.mapServer.noteAuthFailure(r.site)
+	n.host.Count(r.Reason)
+	if r.Site != "" && n.mapServer != nil {
+		n.mapServer.NoteAuthFailure(r.Site)
 	}
 	kind := NoticeMessageRefused
 	if r.Type == wire.TypeMapRegister {
 		kind = NoticeRegistrationRefused
 	}
-	n.host.noticeRefusal(Notice{Kind: kind, Prefix: r.prefix, Remote: r.From, Site: r.site, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
+	n.host.NoticeRefusal(Notice{Kind: kind, Prefix: r.Prefix, Remote: r.From, Site: r.Site, Reason: r.Reason.Reason(), Detail: r.Reason.Reason() + ": " + r.Err.Error()})
 }
 
 // handleMapNotifyAck ends a Map-Notify of the Map-Server.
-func (n *Node) handleMapNotifyAck(m *mapNotifyAck) {
-	if m.unverified != nil {
-		site, known := n.mapServer.notifier.siteOf(m.nonce)
+func (n *Node) handleMapNotifyAck(m *message.MapNotifyAck) {
+	if m.Unverified != nil {
+		site, known := n.mapServer.Notifier.SiteOf(m.Nonce)
 		if !known {
-			n.host.count(RefusedNotifyAck)
+			n.host.Count(counter.RefusedNotifyAck)
 			return
 		}
-		if _, _, refused := authenticateSite(site, m.unverified, m.keyID, m.algorithm); refused != nil {
-			refused.From, refused.Type = m.from, wire.TypeMapNotifyAck
+		if _, _, refused := message.AuthenticateSite(site, m.Unverified, m.KeyID, m.Algorithm); refused != nil {
+			refused.From, refused.Type = m.From, wire.TypeMapNotifyAck
 			n.refuse(refused)
 			return
 		}
-		m.site = site.Name
+		m.Site = site.Name
 	}
-	n.host.count(MapNotifyAckReceived)
-	n.mapServer.notifier.acknowledged(m)
+	n.host.Count(counter.MapNotifyAckReceived)
+	n.mapServer.Notifier.Acknowledged(m)
 }
 
 // handleMapRequest gives each kind of Map-Request to the role that it is for.
-func (n *Node) handleMapRequest(m *mapRequest) {
-	n.host.count(MapRequestReceived)
+func (n *Node) handleMapRequest(m *message.MapRequest) {
+	n.host.Count(counter.MapRequestReceived)
 	switch {
 	case m.SMR:
 		n.handleSolicitMapRequest(m)
 	case m.Probe:
 		n.handleProbe(m)
 	case m.DontReply:
-		n.host.count(RefusedDontReply)
-	case m.ecm == nil && n.etr == nil:
-		n.host.count(RefusedRole)
-	case m.ecm == nil:
+		n.host.Count(counter.RefusedDontReply)
+	case m.ECM == nil && n.etr == nil:
+		n.host.Count(counter.RefusedRole)
+	case m.ECM == nil:
 		n.verifyPiggybacked(m)
-		for _, asked := range m.prefixes {
-			n.etr.handleMapRequest(m, asked)
+		for _, asked := range m.Prefixes {
+			n.etr.HandleMapRequest(m, asked)
 		}
 	default:
-		n.host.count(ECMReceived)
+		n.host.Count(counter.ECMReceived)
 		n.verifyPiggybacked(m)
-		for _, asked := range m.prefixes {
+		for _, asked := range m.Prefixes {
 			n.resolve(m, asked)
 		}
 	}
@@ -262,54 +274,54 @@ func (n *Node) handleMapRequest(m *mapRequest) {
 // verifyPiggybacked asks the mapping system for the mapping that a Map-Request for one of
 // our EIDs brought along (RFC 9301 s.5.3: a verifying Map-Request). What came along is
 // nobody's word until then.
-func (n *Node) verifyPiggybacked(m *mapRequest) {
+func (n *Node) verifyPiggybacked(m *message.MapRequest) {
 	switch {
-	case m.piggybacked.IsZero() || n.itr == nil || n.etr == nil || !n.etr.config.VerifyPiggybacked:
-	case !n.isOwn(m.prefixes[0]) || n.isOwn(m.piggybacked):
-		n.host.count(RefusedPiggybacked)
+	case m.Piggybacked.IsZero() || n.itr == nil || n.etr == nil || !n.etr.Config.VerifyPiggybacked:
+	case !n.isOwn(m.Prefixes[0]) || n.isOwn(m.Piggybacked):
+		n.host.Count(counter.RefusedPiggybacked)
 	default:
-		n.itr.verify(m.piggybacked)
+		n.itr.Verify(m.Piggybacked)
 	}
 }
 
-func (n *Node) handleProbe(m *mapRequest) {
-	n.host.count(RLOCProbeReceived)
+func (n *Node) handleProbe(m *message.MapRequest) {
+	n.host.Count(counter.RLOCProbeReceived)
 	if n.etr == nil { // RFC 9301 s.5.3: a Map-Server or Map-Resolver drops it
-		n.host.count(RefusedProbeHere)
+		n.host.Count(counter.RefusedProbeHere)
 		return
 	}
-	n.etr.handleProbe(m)
+	n.etr.HandleProbe(m)
 }
 
 // handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the record; Cisco's and OpenOverlayRouter name an
 // EID-Prefix of ours there, and theirs as the source. Cisco's set P too, and are answered.
-func (n *Node) handleSolicitMapRequest(m *mapRequest) {
-	if m.Probe && !m.DontReply && m.replyPort != 0 {
+func (n *Node) handleSolicitMapRequest(m *message.MapRequest) {
+	if m.Probe && !m.DontReply && m.ReplyPort != 0 {
 		n.handleProbe(m)
 	}
 	var changed []lisp.Prefix
-	for _, p := range m.prefixes {
-		if !n.isOwn(p) || m.source.IsZero() {
+	for _, p := range m.Prefixes {
+		if !n.isOwn(p) || m.Source.IsZero() {
 			changed = append(changed, p)
 		}
 	}
 	if n.isSecondMessage(m) && len(changed) == 0 {
 		return
 	}
-	n.host.count(SMRReceived)
+	n.host.Count(counter.SMRReceived)
 	if n.itr == nil {
-		n.host.count(RefusedRole)
+		n.host.Count(counter.RefusedRole)
 		return
 	}
-	if i := n.siblings.of(m.from.Addr()); i >= 0 {
-		n.siblings.handleSolicitMapRequest(i)
+	if i := n.siblings.Of(m.From.Addr()); i >= 0 {
+		n.siblings.HandleSolicitMapRequest(i)
 		return
 	}
-	source := lisp.HostPrefix(m.sourceInstance, m.source)
-	if !m.source.IsZero() && !slices.ContainsFunc(changed, func(p lisp.Prefix) bool { return p.Covers(source) }) {
+	source := lisp.HostPrefix(m.SourceInstance, m.Source)
+	if !m.Source.IsZero() && !slices.ContainsFunc(changed, func(p lisp.Prefix) bool { return p.Covers(source) }) {
 		changed = append(changed, source)
 	}
-	n.itr.handleSolicitMapRequest(changed)
+	n.itr.HandleSolicitMapRequest(changed)
 }
 
 // solicitedBy tells one SMR from another.
@@ -317,63 +329,63 @@ type solicitedBy struct {
 	from   netip.Addr
 	nonce  uint64
 	source lisp.EID
-	at     instant
+	at     timing.Instant
 }
 
 // isSecondMessage reports whether a message is of the SMR that came last: ours are two, with one nonce.
-func (n *Node) isSecondMessage(m *mapRequest) bool {
+func (n *Node) isSecondMessage(m *message.MapRequest) bool {
 	last := n.lastSMR
-	n.lastSMR = solicitedBy{m.from.Addr(), m.Nonce, m.source, n.host.now}
-	same := last.from == m.from.Addr() && last.nonce == m.Nonce && last.source == m.source
-	return same && m.Nonce != 0 && n.host.now-last.at < instant(smrInterval)
+	n.lastSMR = solicitedBy{m.From.Addr(), m.Nonce, m.Source, n.host.Now}
+	same := last.from == m.From.Addr() && last.nonce == m.Nonce && last.source == m.Source
+	return same && m.Nonce != 0 && n.host.Now-last.at < timing.Instant(solicit.SMRInterval)
 }
 
 // ownPrefix is an EID-Prefix of our own, zero for none.
 func (n *Node) ownPrefix() lisp.Prefix {
-	if n.etr == nil || len(n.etr.registrar.peers) == 0 {
+	if n.etr == nil || len(n.etr.Registrar.Peers) == 0 {
 		return lisp.Prefix{}
 	}
-	return n.etr.database.first
+	return n.etr.Database.First
 }
 
 func (n *Node) isOwn(p lisp.Prefix) bool {
 	if n.etr == nil {
 		return false
 	}
-	_, own := n.etr.database.longest(p)
+	_, own := n.etr.Database.Longest(p)
 	return own
 }
 
 // resolve answers one EID-Prefix of an Encapsulated Map-Request: as its ETR, unless
 // the Map-Server knows something more specific; as its Map-Server; or by passing it
 // on as Map-Resolver.
-func (n *Node) resolve(m *mapRequest, asked lisp.Prefix) {
+func (n *Node) resolve(m *message.MapRequest, asked lisp.Prefix) {
 	if n.etr != nil && n.etrIsNearest(asked) {
-		n.etr.handleMapRequest(m, asked)
+		n.etr.HandleMapRequest(m, asked)
 		return
 	}
 	if n.mapServer != nil {
-		if owner, ok := n.mapServer.prefixes.lookup(asked); ok {
-			n.mapServer.handleMapRequest(m, asked, owner)
+		if owner, ok := n.mapServer.Prefixes.Lookup(asked); ok {
+			n.mapServer.HandleMapRequest(m, asked, owner)
 			return
 		}
 	}
 	switch {
 	case n.mapResolver != nil:
-		n.mapResolver.handleMapRequest(m, asked, n.isKnown)
+		n.mapResolver.HandleMapRequest(m, asked, n.isKnown)
 	case n.mapServer != nil:
-		n.mapServer.denyUnknown(m, asked)
+		n.mapServer.DenyUnknown(m, asked)
 	default:
-		n.host.count(RefusedNoMapping)
+		n.host.Count(counter.RefusedNoMapping)
 	}
 }
 
 func (n *Node) etrIsNearest(asked lisp.Prefix) bool {
-	own, _, ok := n.etr.database.index.match(asked)
+	own, _, ok := n.etr.Database.Index.Match(asked)
 	if !ok || n.mapServer == nil {
 		return ok
 	}
-	registered, _, ok := n.mapServer.registrations.index.match(asked)
+	registered, _, ok := n.mapServer.Registrations.Index.Match(asked)
 	return !ok || registered.Bits() <= own.Bits()
 }
 
@@ -383,7 +395,7 @@ func (n *Node) activePeers(cursor uint32, yield func(lisp.RLOC)) (next uint32, m
 	if n.itr == nil {
 		return 0, false
 	}
-	return n.itr.prober.peers(cursor, yield)
+	return n.itr.Prober.Peers(cursor, yield)
 }
 
 // siteAt is an EID-Prefix of the site behind an RLOC, like another one, by the map-cache; zero for none.
@@ -391,28 +403,30 @@ func (n *Node) siteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
 	if n.itr == nil {
 		return lisp.Prefix{}
 	}
-	return n.itr.prober.table.siteAt(r, like)
+	return n.itr.Prober.Table.SiteAt(r, like)
 }
 
 // isKnown reports whether the Map-Server or the ETR has EID-Prefixes that overlap
 // with p.
 func (n *Node) isKnown(p lisp.Prefix) bool {
-	return n.mapServer != nil && n.mapServer.prefixes.overlaps(p) || n.etr != nil && n.etr.database.index.overlaps(p)
+	return n.mapServer != nil && n.mapServer.Prefixes.Overlaps(p) || n.etr != nil && n.etr.Database.Index.Overlaps(p)
 }
 
 // Heed says whether anybody wants to know what happens with every message, as somebody does until it is said. To put it into words takes
 // longer than many a message. Changes of state and refusals are told at any rate.
-func (n *Node) Heed(heeded bool) { n.host.unheeded = !heeded }
+func (n *Node) Heed(heeded bool) { n.host.Unheeded = !heeded }
 
 // timer is the deadlines of a table with what handles them.
 type timer struct {
-	deadlines *deadlines
+	deadlines *timing.Deadlines
 	handle    func(id uint32)
 	batch     bool // it is a piece of work as long as a turn may be: one is done in a turn, and last
 }
 
-func oneByOne(d *deadlines, handle func(uint32)) timer { return timer{deadlines: d, handle: handle} }
-func inBatches(d *deadlines, handle func(uint32)) timer {
+func oneByOne(d *timing.Deadlines, handle func(uint32)) timer {
+	return timer{deadlines: d, handle: handle}
+}
+func inBatches(d *timing.Deadlines, handle func(uint32)) timer {
 	return timer{deadlines: d, handle: handle, batch: true}
 }
 
@@ -421,20 +435,20 @@ func inBatches(d *deadlines, handle func(uint32)) timer {
 func (n *Node) listTimers() {
 	n.timers = n.timers[:0]
 	if r := n.itr; r != nil {
-		n.timers = append(n.timers, oneByOne(&r.pending.timers, r.handlePendingTimeout), oneByOne(&r.cache.timers, r.handleCacheTimeout),
-			oneByOne(&r.resolvers.checks, r.handleCheck),
-			oneByOne(&r.prober.table.timers, r.handleProbeTimeout), inBatches(&r.sweeps.timers, r.handleSweepTimeout),
-			inBatches(&r.prober.reviews, r.prober.review), inBatches(&r.statics.timers, r.handleStatic))
+		n.timers = append(n.timers, oneByOne(&r.Pending.Timers, r.HandlePendingTimeout), oneByOne(&r.Cache.Timers, r.HandleCacheTimeout),
+			oneByOne(&r.Resolvers.Checks, r.HandleCheck),
+			oneByOne(&r.Prober.Table.Timers, r.HandleProbeTimeout), inBatches(&r.Sweeps.Timers, r.HandleSweepTimeout),
+			inBatches(&r.Prober.Reviews, r.Prober.Review), inBatches(&r.Statics.Timers, r.HandleStatic))
 	}
 	n.timers = append(n.timers, inBatches(&n.retiring, n.handleRetirement))
 	if e := n.etr; e != nil {
-		n.timers = append(n.timers, oneByOne(&e.registrar.timers, e.registrar.handleTimeout), inBatches(&e.solicitor.begin, e.solicitor.handleBegin),
-			oneByOne(&e.solicitor.timers, e.solicitor.handleTimeout), oneByOne(&n.siblings.timers, n.handleSiblingTimeout),
-			inBatches(&e.announcing, e.handleAnnouncing))
+		n.timers = append(n.timers, oneByOne(&e.Registrar.Timers, e.Registrar.HandleTimeout), inBatches(&e.Solicitor.Begin, e.Solicitor.HandleBegin),
+			oneByOne(&e.Solicitor.Timers, e.Solicitor.HandleTimeout), oneByOne(&n.siblings.Timers, n.handleSiblingTimeout),
+			inBatches(&e.Announcing, e.HandleAnnouncing))
 	}
 	if s := n.mapServer; s != nil {
-		n.timers = append(n.timers, oneByOne(&s.registrations.timers, s.handleTimeout), oneByOne(&s.notifier.timers, s.notifier.handleTimeout),
-			inBatches(&s.registrations.sweep, s.handleSweep), inBatches(&s.journal.timers, s.handleCheckpoint))
+		n.timers = append(n.timers, oneByOne(&s.Registrations.Timers, s.HandleTimeout), oneByOne(&s.Notifier.Timers, s.Notifier.HandleTimeout),
+			inBatches(&s.Registrations.Sweep, s.HandleSweep), inBatches(&s.Journal.Timers, s.HandleCheckpoint))
 	}
 }
 
@@ -442,15 +456,15 @@ func (n *Node) listTimers() {
 // that which waits longest. No pass over a large table holds up the rest, or another pass. As long as
 // NextDeadline is not in the future, call it again.
 func (n *Node) HandleTimeout(now time.Time) {
-	n.host.turn(now)
-	left := timeoutBatch
-	piece, since := -1, never
+	n.host.Advance(now)
+	left := settings.TimeoutBatch
+	piece, since := -1, timing.Never
 	for i, t := range n.timers {
-		if at := t.deadlines.next(); t.batch && at < since {
+		if at := t.deadlines.Next(); t.batch && at < since {
 			piece, since = i, at
 		}
 		for ; left > 0 && !t.batch; left-- {
-			id, ok := t.deadlines.due(n.host.now)
+			id, ok := t.deadlines.Due(n.host.Now)
 			if !ok {
 				break
 			}
@@ -460,39 +474,39 @@ func (n *Node) HandleTimeout(now time.Time) {
 	if piece < 0 || left == 0 {
 		return
 	}
-	if id, ok := n.timers[piece].deadlines.due(n.host.now); ok {
+	if id, ok := n.timers[piece].deadlines.Due(n.host.Now); ok {
 		n.timers[piece].handle(id)
 	}
 }
 
 // NextDeadline is when HandleTimeout wants to be called; ok is false for never.
 func (n *Node) NextDeadline() (deadline time.Time, ok bool) {
-	next := never
+	next := timing.Never
 	for i := range n.timers {
-		next = min(next, n.timers[i].deadlines.next())
+		next = min(next, n.timers[i].deadlines.Next())
 	}
-	return n.host.time(next), next != never
+	return n.host.Time(next), next != timing.Never
 }
 
 // Poll takes the next effect; ok is false when there is none left.
 func (n *Node) Poll() (e Effect, ok bool) {
-	if e, ok = n.host.poll(); ok || n.mapServer == nil {
+	if e, ok = n.host.Poll(); ok || n.mapServer == nil {
 		return e, ok
 	}
-	return n.mapServer.journal.poll()
+	return n.mapServer.Journal.Poll()
 }
 
 // AdoptMapCache takes over what the data plane kept through a restart, TTLs and
 // ages included. Call it right after New, before anything else. What has expired or
 // is not wanted any more is removed from the data plane.
 func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	for _, e := range entries {
 		if n.itr == nil {
-			n.host.emit(RemoveMapping{Prefix: e.Mapping.Prefix, Reason: RemoveConfigured})
+			n.host.Emit(RemoveMapping{Prefix: e.Mapping.Prefix, Reason: RemoveConfigured})
 			continue
 		}
-		n.itr.adopt(e)
+		n.itr.Adopt(e)
 	}
 }
 
@@ -500,22 +514,22 @@ func (n *Node) AdoptMapCache(now time.Time, entries []MapCacheEntry) {
 // since before a restart. Call it after AdoptMapCache. Without it they stay so there until
 // they answer a probe, and for ever when RLOC-probing is off now.
 func (n *Node) AdoptLocatorStates(now time.Time, kept []SetLocatorState) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.itr == nil {
-		table := newLocatorTable(n.host)
-		table.adopt(kept)
+		table := reach.NewTable(n.host)
+		table.Adopt(kept)
 		return
 	}
-	n.itr.prober.table.adopt(kept)
+	n.itr.Prober.Table.Adopt(kept)
 }
 
 // Shutdown is the last call; as long as it reports that there is more, call it again. What left the Database is withdrawn
 // where a Map-Server may still have it, and what a role left behind that was switched off is removed. Other registrations are left to the next run, or withdrawn where
 // ETRConfig.WithdrawOnShutdown says so; the data plane keeps what it has.
 func (n *Node) Shutdown(now time.Time) (more bool) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.endRetirements() {
 		return true
 	}
-	return n.etr != nil && n.etr.shutdown()
+	return n.etr != nil && n.etr.Shutdown()
 }

@@ -10,17 +10,17 @@ import "time"
 // Call it right after New, before anything else. Entries that are damaged are left out, and
 // what is whole behind them counts: the error is a *JournalDamage.
 func (n *Node) ReplayJournal(now time.Time, octets []byte) error {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.mapServer == nil {
 		return nil
 	}
-	return n.mapServer.replayJournal(octets)
+	return n.mapServer.ReplayJournal(octets)
 }
 
 // Checkpoint makes the journal begin anew: it says all that counts again, a piece a turn.
 func (n *Node) Checkpoint(now time.Time) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.mapServer != nil {
-		n.mapServer.journal.checkpoint()
+		n.mapServer.Journal.Checkpoint()
 	}
 }

@@ -2,20 +2,24 @@
 
 package control
 
+import (
+	"loci/control/internal/message"
+)
+
 // Memory that the next messages need, fetched before it is their turn.
 
 // Foresee begins to look up what a message will need. Call it for the messages of a batch, then
 // HandleReceived or HandleRefusal for each, the first of which ends it: until then they must stay
 // as they are. It has no effect but on how long those take.
 func (n *Node) Foresee(r Received) {
-	if m, ok := r.message.(*mapRequest); ok && n.mapServer != nil && m.ecm != nil && len(m.prefixes) == 1 {
-		n.mapServer.registrations.foresee(m)
+	if m, ok := r.Message.(*message.MapRequest); ok && n.mapServer != nil && m.ECM != nil && len(m.Prefixes) == 1 {
+		n.mapServer.Registrations.Foresee(m)
 	}
 }
 
 // bring makes use of what was foreseen, if anything was.
 func (n *Node) bring() {
-	if n.mapServer != nil && len(n.mapServer.registrations.toCome) > 0 {
-		n.mapServer.registrations.bring()
+	if n.mapServer != nil && len(n.mapServer.Registrations.ToCome) > 0 {
+		n.mapServer.Registrations.Bring()
 	}
 }

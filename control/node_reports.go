@@ -5,6 +5,8 @@ package control
 import (
 	"loci/lisp"
 	"time"
+
+	"loci/control/internal/counter"
 )
 
 // What the data plane reports, given to the roles.
@@ -13,7 +15,7 @@ import (
 // it says that they are up.
 func (n *Node) HandleStatusBits(now time.Time, s StatusBits) {
 	if n.hint(now) {
-		n.itr.handleStatusBits(s)
+		n.itr.HandleStatusBits(s)
 	}
 }
 
@@ -21,7 +23,7 @@ func (n *Node) HandleStatusBits(now time.Time, s StatusBits) {
 // nonce (RFC 9300 s.10.1).
 func (n *Node) HandleNonceMismatch(now time.Time, r lisp.RLOC) {
 	if n.hint(now) {
-		n.itr.prober.distrust(r, LocatorNonceMismatch, n.itr.trusts())
+		n.itr.Prober.Distrust(r, LocatorNonceMismatch, n.itr.Trusts())
 	}
 }
 
@@ -29,58 +31,58 @@ func (n *Node) HandleNonceMismatch(now time.Time, r lisp.RLOC) {
 // packet that we may have sent.
 func (n *Node) HandleUnreachable(now time.Time, r lisp.RLOC) {
 	if n.hint(now) {
-		n.itr.prober.distrust(r, LocatorUnreachable, true)
+		n.itr.Prober.Distrust(r, LocatorUnreachable, true)
 	}
 }
 
 // hint begins a turn about a hint; false where there is no ITR to act on it.
 func (n *Node) hint(now time.Time) bool {
-	n.host.turn(now)
-	n.host.count(LocatorHintReceived)
+	n.host.Advance(now)
+	n.host.Count(counter.LocatorHintReceived)
 	return n.itr != nil
 }
 
 // HandleGleaned uses the outer source of a packet as its inner source's locator for three
 // seconds, and asks the mapping system for the mapping.
 func (n *Node) HandleGleaned(now time.Time, g Gleaned) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	switch {
 	case n.itr == nil:
-		n.host.count(RefusedRole)
+		n.host.Count(counter.RefusedRole)
 	case g.Source.IsZero() || g.From.IsZero():
-		n.host.count(RefusedEID)
+		n.host.Count(counter.RefusedEID)
 	case n.isOwn(lisp.HostPrefix(g.Instance, g.Source)):
-		n.host.count(RefusedOwnEID)
+		n.host.Count(counter.RefusedOwnEID)
 	default:
-		n.itr.handleGleaned(g)
+		n.itr.HandleGleaned(g)
 	}
 }
 
 // HandleMapVersions acts on the Map-Versions of a data packet. The rates of SMRs and of
 // SMR-invoked Map-Requests bound what forged packets can cause.
 func (n *Node) HandleMapVersions(now time.Time, v MapVersions) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.etr != nil {
-		n.etr.handleVersion(v)
+		n.etr.HandleVersion(v)
 	}
 	if n.itr != nil {
-		n.itr.handleVersion(v)
+		n.itr.HandleVersion(v)
 	}
 }
 
 // HandleMiss asks for the mapping of a destination, unless that is under way.
 func (n *Node) HandleMiss(now time.Time, m Miss) {
-	n.host.turn(now)
-	n.host.count(MissReceived)
+	n.host.Advance(now)
+	n.host.Count(counter.MissReceived)
 	switch {
 	case n.itr == nil:
-		n.host.count(RefusedRole)
+		n.host.Count(counter.RefusedRole)
 	case m.Destination.IsZero():
-		n.host.count(RefusedEID)
+		n.host.Count(counter.RefusedEID)
 	case n.isOwn(lisp.HostPrefix(m.Instance, m.Destination)):
-		n.host.count(RefusedOwnEID)
+		n.host.Count(counter.RefusedOwnEID)
 	default:
-		n.itr.handleMiss(m)
+		n.itr.HandleMiss(m)
 	}
 }
 
@@ -89,17 +91,17 @@ func (n *Node) HandleMiss(now time.Time, m Miss) {
 // within half a minute. Entries that the Node does not have are removed from the
 // data plane: their removal was lost while that was away.
 func (n *Node) HandleUsage(now time.Time, usage []Usage) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.itr != nil {
-		n.itr.handleUsage(usage)
+		n.itr.HandleUsage(usage)
 	}
 }
 
 // HandleHeard takes notice of the RLOCs from which data packets come. Report it after the use of the
 // map-cache's entries, of each RLOC as long as the time of its last packet is known.
 func (n *Node) HandleHeard(now time.Time, heard []Heard) {
-	n.host.turn(now)
+	n.host.Advance(now)
 	if n.itr != nil {
-		n.itr.prober.handleHeard(heard)
+		n.itr.Prober.HandleHeard(heard)
 	}
 }

@@ -8,15 +8,20 @@ package control
 import (
 	"iter"
 	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/database"
+	"loci/control/internal/message"
+	"loci/control/internal/siblings"
 )
 
 // configureSiblings takes over siblings and Database.
-func (n *Node) configureSiblings(configs []SiblingConfig, d *database) {
+func (n *Node) configureSiblings(configs []SiblingConfig, d *database.Database) {
 	if n.itr == nil { // nobody takes their answers
 		configs = nil
 	}
-	n.siblings.configure(configs, d)
-	n.siblings.act(n.below)
+	n.siblings.Configure(configs, d)
+	n.siblings.Act(n.below)
 }
 
 // below is a random duration up to d.
@@ -24,30 +29,30 @@ func (n *Node) below(d time.Duration) time.Duration {
 	if n.itr == nil {
 		return 0
 	}
-	return n.itr.prober.below(d)
+	return n.itr.Prober.Below(d)
 }
 
 // handleSiblingTimeout asks a sibling, or judges our own paths.
 func (n *Node) handleSiblingTimeout(id uint32) {
-	if id != coreTimer {
-		n.siblings.ask(int(id))
+	if id != siblings.CoreTimer {
+		n.siblings.Ask(int(id))
 		n.siblingsChanged(false)
 		return
 	}
 	s := n.siblings
-	s.timers.set(coreTimer, n.host.after(s.path.judge(s, n.itr.prober, n.itr.resolvers.silent())))
-	if s.path.lost && s.path.bySilence {
-		n.itr.askAgain()
+	s.Timers.Set(siblings.CoreTimer, n.host.After(s.Path.Judge(s, n.itr.Prober, n.itr.Resolvers.Silent())))
+	if s.Path.Lost && s.Path.BySilence {
+		n.itr.AskAgain()
 	}
 	n.siblingsChanged(false)
 }
 
 // handleMapReply takes what answers a question of ours to a sibling.
-func (n *Node) handleMapReply(m *mapReply) {
-	n.host.count(MapReplyReceived)
-	taken, changed := n.siblings.takes(m)
+func (n *Node) handleMapReply(m *message.MapReply) {
+	n.host.Count(counter.MapReplyReceived)
+	taken, changed := n.siblings.Takes(m)
 	if !taken {
-		n.itr.handleMapReply(m)
+		n.itr.HandleMapReply(m)
 		return
 	}
 	n.siblingsChanged(changed)
@@ -55,16 +60,16 @@ func (n *Node) handleMapReply(m *mapReply) {
 
 // siblingsChanged decides anew, and puts R bits in force when they changed.
 func (n *Node) siblingsChanged(theirs bool) {
-	ours := n.siblings.act(n.below)
+	ours := n.siblings.Act(n.below)
 	if !ours && !theirs {
 		return
 	}
-	n.etr.announce(n.inForce.database, false)
-	n.siblings.tellChange()
+	n.etr.Announce(n.inForce.database, false)
+	n.siblings.TellChange()
 }
 
 // Siblings yields what is known of the other xTRs of the site, as configured.
-func (n *Node) Siblings() iter.Seq[SiblingStatus] { return n.siblings.status() }
+func (n *Node) Siblings() iter.Seq[SiblingStatus] { return n.siblings.Status() }
 
 // Detour says who gets the site's packets.
-func (n *Node) Detour() DetourStatus { return n.siblings.detour() }
+func (n *Node) Detour() DetourStatus { return n.siblings.Detour() }

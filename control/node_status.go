@@ -6,6 +6,8 @@ import (
 	"iter"
 	"loci/lisp"
 	"slices"
+
+	"loci/control/internal/reach"
 )
 
 // What a Node tells about itself, whole or a page at a time.
@@ -21,11 +23,11 @@ func (n *Node) RegistrationsPage(page []Registration, within, after lisp.Prefix,
 		page = append(page, r)
 		return true
 	}
-	for _, id := range n.mapServer.registrations.index.overlapping(within, after) {
+	for _, id := range n.mapServer.Registrations.Index.Overlapping(within, after) {
 		if len(page) >= most {
 			break
 		}
-		n.mapServer.statusOf(n.mapServer.registrations.rows.at(id), add)
+		n.mapServer.StatusOf(n.mapServer.Registrations.Rows.At(id), add)
 	}
 	return page
 }
@@ -35,22 +37,22 @@ func (n *Node) Explain(instance lisp.InstanceID, destination lisp.EID) Explanati
 	host := lisp.HostPrefix(instance, destination)
 	e := Explanation{ITR: n.itr != nil}
 	if n.etr != nil {
-		if _, own, ok := n.etr.database.index.longest(host); ok {
-			own.Locators = n.etr.lowered(own.Locators)
+		if _, own, ok := n.etr.Database.Index.Longest(host); ok {
+			own.Locators = n.etr.Lowered(own.Locators)
 			e.Own = &own
 		}
 	}
 	if n.itr == nil {
 		return e
 	}
-	e.Resolvers = slices.Collect(n.itr.resolvers.status())
-	n.itr.explainEntry(host, &e)
-	id, _, asked := n.itr.pending.get(host)
+	e.Resolvers = slices.Collect(n.itr.Resolvers.Status())
+	n.itr.ExplainEntry(host, &e)
+	id, _, asked := n.itr.Pending.Get(host)
 	if !asked && e.Entry != nil {
-		id, _, asked = n.itr.pending.get(e.Entry.Mapping.Prefix)
+		id, _, asked = n.itr.Pending.Get(e.Entry.Mapping.Prefix)
 	}
 	if asked {
-		p := n.itr.pendingRow(id)
+		p := n.itr.PendingRow(id)
 		e.Pending = &p
 	}
 	return e
@@ -62,11 +64,11 @@ func (n *Node) MappingFor(instance lisp.InstanceID, destination lisp.EID) (lisp.
 	if n.itr == nil {
 		return lisp.Mapping{}, false
 	}
-	_, e, ok := n.itr.cache.longest(lisp.HostPrefix(instance, destination))
-	if !ok || e.mapping.Action == lisp.ActionSendMapRequest {
+	_, e, ok := n.itr.Cache.Longest(lisp.HostPrefix(instance, destination))
+	if !ok || e.Mapping.Action == lisp.ActionSendMapRequest {
 		return lisp.Mapping{}, false
 	}
-	return n.itr.entry(e).Mapping, true
+	return n.itr.Entry(e).Mapping, true
 }
 
 // MapCache yields the map-cache in the order of prefixes.
@@ -74,7 +76,7 @@ func (n *Node) MapCache() iter.Seq[MapCacheStatus] {
 	if n.itr == nil {
 		return func(func(MapCacheStatus) bool) {}
 	}
-	return n.itr.status()
+	return n.itr.Status()
 }
 
 // MapCachePage is a part of the map-cache, in no order, as LocatorsPage is one of the locators.
@@ -82,10 +84,10 @@ func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next u
 	if n.itr == nil {
 		return nil, 0, false
 	}
-	rows := uint32(n.itr.cache.entries.len())
-	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
-		if e := n.itr.cache.entries.at(next); !e.mapping.Prefix.IsZero() {
-			page = append(page, n.itr.entry(e))
+	rows := uint32(n.itr.Cache.Entries.Len())
+	for next = from; next < rows && len(page) < most && next-from < reach.ReviewRows; next++ {
+		if e := n.itr.Cache.Entries.At(next); !e.Mapping.Prefix.IsZero() {
+			page = append(page, n.itr.Entry(e))
 		}
 	}
 	return page, next, next < rows
@@ -97,7 +99,7 @@ func (n *Node) MapCachePrefixes(page []lisp.Prefix, within, after lisp.Prefix, m
 	if n.itr == nil {
 		return page
 	}
-	for p := range n.itr.cache.index.overlapping(within, after) {
+	for p := range n.itr.Cache.Index.Overlapping(within, after) {
 		if len(page) >= most {
 			break
 		}
@@ -112,8 +114,8 @@ func (n *Node) Database() iter.Seq[DatabaseMapping] {
 		if n.etr == nil {
 			return
 		}
-		for _, m := range n.etr.database.list {
-			m.Locators = n.etr.lowered(m.Locators)
+		for _, m := range n.etr.Database.List {
+			m.Locators = n.etr.Lowered(m.Locators)
 			if !yield(m) {
 				return
 			}
@@ -127,13 +129,13 @@ func (n *Node) DatabasePage(after lisp.Prefix, most int) (page []DatabaseMapping
 	if n.etr == nil {
 		return nil
 	}
-	list, from := n.etr.database.list, 0
+	list, from := n.etr.Database.List, 0
 	if !after.IsZero() {
-		from = n.etr.database.after(after)
+		from = n.etr.Database.After(after)
 	}
 	page = slices.Clone(list[from:min(from+most, len(list))])
 	for i := range page {
-		page[i].Locators = n.etr.lowered(page[i].Locators)
+		page[i].Locators = n.etr.Lowered(page[i].Locators)
 	}
 	return page
 }
@@ -143,7 +145,7 @@ func (n *Node) Locators() iter.Seq[LocatorStatus] {
 	if n.itr == nil {
 		return func(func(LocatorStatus) bool) {}
 	}
-	return n.itr.prober.table.status()
+	return n.itr.Prober.Table.Status()
 }
 
 // LocatorsPage is a part of what Locators yields, in no order: at most so many from where
@@ -152,7 +154,7 @@ func (n *Node) LocatorsPage(from uint32, most int) (page []LocatorStatus, next u
 	if n.itr == nil {
 		return nil, 0, false
 	}
-	return n.itr.prober.table.page(from, most)
+	return n.itr.Prober.Table.Page(from, most)
 }
 
 // Registrations yields what the Map-Server knows, in the order of prefixes, one
@@ -161,7 +163,7 @@ func (n *Node) Registrations() iter.Seq[Registration] {
 	if n.mapServer == nil {
 		return func(func(Registration) bool) {}
 	}
-	return n.mapServer.status()
+	return n.mapServer.Status()
 }
 
 // RegistrationsOf yields what the Map-Server knows of one EID-Prefix alone.
@@ -170,8 +172,8 @@ func (n *Node) RegistrationsOf(p lisp.Prefix) iter.Seq[Registration] {
 		if n.mapServer == nil {
 			return
 		}
-		if _, row, ok := n.mapServer.registrations.get(p); ok {
-			n.mapServer.statusOf(row, yield)
+		if _, row, ok := n.mapServer.Registrations.Get(p); ok {
+			n.mapServer.StatusOf(row, yield)
 		}
 	}
 }
@@ -181,7 +183,7 @@ func (n *Node) MapResolvers() iter.Seq[MapResolverStatus] {
 	if n.itr == nil {
 		return func(func(MapResolverStatus) bool) {}
 	}
-	return n.itr.resolvers.status()
+	return n.itr.Resolvers.Status()
 }
 
 // MapServers yields how the registration with each Map-Server stands.
@@ -189,12 +191,12 @@ func (n *Node) MapServers() iter.Seq[MapServerStatus] {
 	if n.etr == nil {
 		return func(func(MapServerStatus) bool) {}
 	}
-	return n.etr.registrar.status()
+	return n.etr.Registrar.Status()
 }
 
 // Registering reports whether the Database is still being registered: some of it waits for its turn, or for a Map-Notify.
 func (n *Node) Registering() bool {
-	if n.etr == nil || n.etr.announces() {
+	if n.etr == nil || n.etr.Announces() {
 		return n.etr != nil
 	}
 	for s := range n.MapServers() {
@@ -211,14 +213,14 @@ func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next u
 	if n.itr == nil {
 		return nil, 0, false
 	}
-	rows := uint32(n.itr.pending.requests.len())
-	for next = from; next < rows && len(page) < most && next-from < reviewRows; next++ {
-		if !n.itr.pending.requests.at(next).prefix.IsZero() {
-			page = append(page, n.itr.pendingRow(next))
+	rows := uint32(n.itr.Pending.Requests.Len())
+	for next = from; next < rows && len(page) < most && next-from < reach.ReviewRows; next++ {
+		if !n.itr.Pending.Requests.At(next).Prefix.IsZero() {
+			page = append(page, n.itr.PendingRow(next))
 		}
 	}
 	return page, next, next < rows
 }
 
 // Counters yields every counter by name, in the order of CounterList.
-func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.counters.all() }
+func (n *Node) Counters() iter.Seq2[string, uint64] { return n.host.Counters.All() }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/locatorset"
+	"loci/control/internal/timing"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -33,14 +36,14 @@ func oneSite(t *testing.T, merge bool, addresses ...string) (n *testNetwork, ms 
 func TestSiblingsAreNotified(t *testing.T) {
 	for _, addresses := range [][]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8:f::1", "2001:db8:f::2"}} {
 		n, ms, xtrs := oneSite(t, true, addresses...)
-		ms.wantCounter(MapNotifyUnsolicitedSent, 1) // to the first, about the second
-		ms.wantCounter(MapNotifyAckReceived, 1)
-		xtrs[0].wantCounter(MapNotifyAckSent, 1)
-		xtrs[1].wantCounter(MapNotifyAckSent, 0)
+		ms.wantCounter(counter.MapNotifyUnsolicitedSent, 1) // to the first, about the second
+		ms.wantCounter(counter.MapNotifyAckReceived, 1)
+		xtrs[0].wantCounter(counter.MapNotifyAckSent, 1)
+		xtrs[1].wantCounter(counter.MapNotifyAckSent, 0)
 		n.run(5 * time.Minute) // refreshes change nothing
-		ms.wantCounter(MapNotifyUnsolicitedSent, 1)
+		ms.wantCounter(counter.MapNotifyUnsolicitedSent, 1)
 		notify := lastUnsolicited(t, ms)
-		if m, err := notify.Records[0].Mapping(); err != nil || !withLocalBits(m.Locators, nil).Equal(locators(addresses...)) {
+		if m, err := notify.Records[0].Mapping(); err != nil || !locatorset.WithLocalBits(m.Locators, nil).Equal(locators(addresses...)) {
 			t.Errorf("the Map-Notify says %v, %v", m, err)
 		}
 		told := slices.ContainsFunc(xtrs[0].notices, func(n Notice) bool { return n.Kind == NoticeMapNotifyReceived && len(n.Detail) > 10 })
@@ -64,7 +67,7 @@ func TestSiblingsAreToldOfInTheLog(t *testing.T) {
 	if !slices.ContainsFunc(xtrs[0].notices, told) {
 		t.Errorf("the first xTR's operator is not told of the second: %+v", xtrs[0].notices)
 	}
-	if slices.ContainsFunc(xtrs[0].notices, func(n Notice) bool { return n.At.After(epoch.Add(time.Second)) && !n.Kind.isChange() }) {
+	if slices.ContainsFunc(xtrs[0].notices, func(n Notice) bool { return n.At.After(epoch.Add(time.Second)) && !n.Kind.IsChange() }) {
 		t.Errorf("what nobody wants to know is put into words: %+v", xtrs[0].notices)
 	}
 }
@@ -87,7 +90,7 @@ func TestMapNotifyIsRepeatedUntilAcknowledged(t *testing.T) {
 	var at []time.Duration
 	start := n.now
 	n.lose = func(from *testNode, p SendPacket) bool {
-		if from == ms && p.Remote.Addr().String() == "192.0.2.1" && xtrs[0].host.registerNonce < nonceOf(p.Payload) {
+		if from == ms && p.Remote.Addr().String() == "192.0.2.1" && xtrs[0].host.RegisterNonce < nonceOf(p.Payload) {
 			at = append(at, n.now.Sub(start).Round(time.Second))
 			return true
 		}
@@ -100,8 +103,8 @@ func TestMapNotifyIsRepeatedUntilAcknowledged(t *testing.T) {
 	if s := time.Second; !slices.Equal(at, []time.Duration{0, 3 * s, 6 * s, 9 * s, 15 * s, 27 * s, 51 * s}) {
 		t.Errorf("Map-Notifies went at %v", at)
 	}
-	ms.wantCounter(MapNotifyUnacknowledged, 1)
-	if len(ms.mapServer.notifier.byNonce) != 0 || ms.mapServer.notifier.timers.next() != never {
+	ms.wantCounter(counter.MapNotifyUnacknowledged, 1)
+	if len(ms.mapServer.Notifier.ByNonce) != 0 || ms.mapServer.Notifier.Timers.Next() != timing.Never {
 		t.Error("something is left of a Map-Notify that was given up")
 	}
 }
@@ -139,7 +142,7 @@ func TestXTRThatReturnsElsewhere(t *testing.T) {
 				t.Errorf("%d octets were sent to where the xTR was", len(p.Payload))
 			}
 		}
-		ms.wantCounter(MapNotifyUnacknowledged, 0)
+		ms.wantCounter(counter.MapNotifyUnacknowledged, 0)
 		n.run(2 * time.Minute)
 		if got := inForce(ms); !maps.Equal(got, map[string]bool{addresses[1]: true}) {
 			t.Errorf("in force: %v after the old registration has expired", got)
@@ -171,7 +174,7 @@ func TestWhoIsInForce(t *testing.T) {
 	if got := inForce(ms); !got["192.0.2.1"] || got["192.0.2.2"] {
 		t.Errorf("the second registered another weight; in force: %v", got)
 	}
-	xtrs[1].wantCounter(MapNotifyAckSent, 2) // it has the same RLOCs, so it is told
+	xtrs[1].wantCounter(counter.MapNotifyAckSent, 2) // it has the same RLOCs, so it is told
 }
 
 // TestMapNotifyEndsWithItsRegistration: what is under way to an xTR ends when it withdraws, or is displaced, and goes where
@@ -199,7 +202,7 @@ func TestMapNotifyEndsWithItsRegistration(t *testing.T) {
 		ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
 		say(ms, "192.0.2.1", 1, 1000, 10, true, "192.0.2.1")
 		say(ms, "192.0.2.2", 2, 1000, 10, true, "192.0.2.2")
-		ms.wantCounter(MapNotifyUnsolicitedSent, 1)
+		ms.wantCounter(counter.MapNotifyUnsolicitedSent, 1)
 		n.run(time.Second)
 		c.change(ms)
 		sent := len(ms.sent)
@@ -220,18 +223,18 @@ func TestExpiryAndWithdrawalNotifyTheOthers(t *testing.T) {
 	n, ms, xtrs := oneSite(t, true, "192.0.2.1", "192.0.2.2")
 	n.lose = func(from *testNode, _ SendPacket) bool { return from == xtrs[1] }
 	n.run(4 * time.Minute)
-	ms.wantCounter(MapNotifyUnsolicitedSent, 2)
+	ms.wantCounter(counter.MapNotifyUnsolicitedSent, 2)
 	n.lose = nil
 	n.run(2 * time.Minute)
-	ms.wantCounter(MapNotifyUnsolicitedSent, 3) // it is back
+	ms.wantCounter(counter.MapNotifyUnsolicitedSent, 3) // it is back
 	c := xtrs[1].config
 	etr := *c.ETR
 	etr.Database = nil
 	c.ETR = &etr
 	xtrs[1].configure(c)
 	n.run(time.Second)
-	ms.wantCounter(MapNotifyUnsolicitedSent, 4)
-	ms.wantCounter(MapNotifyAckReceived, 4)
+	ms.wantCounter(counter.MapNotifyUnsolicitedSent, 4)
+	ms.wantCounter(counter.MapNotifyAckReceived, 4)
 }
 
 func TestForgedMapNotifyAck(t *testing.T) {
@@ -241,15 +244,15 @@ func TestForgedMapNotifyAck(t *testing.T) {
 	c.ETR.MapServers[0].MergeRequest = true
 	n.add("x2", c, "192.0.2.2")
 	n.run(time.Second)
-	if len(ms.mapServer.notifier.byNonce) != 1 {
-		t.Fatalf("%d Map-Notifies under way", len(ms.mapServer.notifier.byNonce))
+	if len(ms.mapServer.Notifier.ByNonce) != 1 {
+		t.Fatalf("%d Map-Notifies under way", len(ms.mapServer.Notifier.ByNonce))
 	}
 	ack := wire.MapNotifyAck(*lastUnsolicited(t, ms))
 	for _, change := range []struct {
 		secret string
 		nonce  uint64
 		reason Counter
-	}{{"another secret", ack.Nonce, RefusedAuthentication}, {"a secret of the site", ack.Nonce + 1, RefusedNotifyAck}} {
+	}{{"another secret", ack.Nonce, counter.RefusedAuthentication}, {"a secret of the site", ack.Nonce + 1, counter.RefusedNotifyAck}} {
 		forged := ack
 		forged.Nonce = change.nonce
 		b, err := wire.AppendSigned(nil, &forged, []byte(change.secret))
@@ -259,11 +262,11 @@ func TestForgedMapNotifyAck(t *testing.T) {
 		ms.inject("192.0.2.100:4342", "192.0.2.1:4342", b)
 		ms.wantCounter(change.reason, 1)
 	}
-	if len(ms.mapServer.notifier.byNonce) != 1 {
+	if len(ms.mapServer.Notifier.ByNonce) != 1 {
 		t.Error("a forged Map-Notify-Ack ended the Map-Notify")
 	}
 	ms.configure(mapServerConfig("10.9.0.0/16")) // the site is gone
-	if len(ms.mapServer.notifier.byNonce) != 0 {
+	if len(ms.mapServer.Notifier.ByNonce) != 0 {
 		t.Error("a Map-Notify outlives its site")
 	}
 }
@@ -284,12 +287,12 @@ func TestMapNotifyAckWithoutRecords(t *testing.T) {
 		counted      Counter
 		left         int
 	}{
-		{"another secret", "another secret", func(*wire.MapNotifyAck) {}, RefusedAuthentication, 1},
-		{"another key", "a secret of the site", func(m *wire.MapNotifyAck) { m.KeyID++ }, RefusedUnknownKey, 1},
-		{"another algorithm", "a secret of the site", func(m *wire.MapNotifyAck) { m.AlgorithmID, m.Authentication = wire.AlgorithmHMACSHA1, make([]byte, 20) }, RefusedAlgorithm, 1},
-		{"another nonce", "a secret of the site", func(m *wire.MapNotifyAck) { m.Nonce++ }, RefusedNotifyAck, 1},
-		{"the right one", string(secret(1).Secret), func(*wire.MapNotifyAck) {}, MapNotifyAckReceived, 0},
-		{"once more", string(secret(1).Secret), func(*wire.MapNotifyAck) {}, RefusedNotifyAck, 0},
+		{"another secret", "another secret", func(*wire.MapNotifyAck) {}, counter.RefusedAuthentication, 1},
+		{"another key", "a secret of the site", func(m *wire.MapNotifyAck) { m.KeyID++ }, counter.RefusedUnknownKey, 1},
+		{"another algorithm", "a secret of the site", func(m *wire.MapNotifyAck) { m.AlgorithmID, m.Authentication = wire.AlgorithmHMACSHA1, make([]byte, 20) }, counter.RefusedAlgorithm, 1},
+		{"another nonce", "a secret of the site", func(m *wire.MapNotifyAck) { m.Nonce++ }, counter.RefusedNotifyAck, 1},
+		{"the right one", string(secret(1).Secret), func(*wire.MapNotifyAck) {}, counter.MapNotifyAckReceived, 0},
+		{"once more", string(secret(1).Secret), func(*wire.MapNotifyAck) {}, counter.RefusedNotifyAck, 0},
 	} {
 		m, before := ack, ms.counter(change.counted)
 		change.of(&m)
@@ -301,7 +304,7 @@ func TestMapNotifyAckWithoutRecords(t *testing.T) {
 		if got := ms.counter(change.counted) - before; got != 1 {
 			t.Errorf("%s: %s was counted %d times", change.name, change.counted, got)
 		}
-		if got := len(ms.mapServer.notifier.byNonce); got != change.left {
+		if got := len(ms.mapServer.Notifier.ByNonce); got != change.left {
 			t.Errorf("%s: %d Map-Notifies under way, want %d", change.name, got, change.left)
 		}
 	}
@@ -335,9 +338,9 @@ func TestRefreshesOfTwoXTRsChangeNothing(t *testing.T) {
 			n, ms, xtrs := sameSet(t, merge, addresses[0], addresses[1])
 			n.run(5 * time.Minute)
 			for _, x := range xtrs {
-				x.wantCounter(MapNotifyAckSent, 0)
+				x.wantCounter(counter.MapNotifyAckSent, 0)
 			}
-			ms.wantCounter(MapNotifyUnsolicitedSent, 0)
+			ms.wantCounter(counter.MapNotifyUnsolicitedSent, 0)
 			if slices.ContainsFunc(ms.notices, func(n Notice) bool { return n.Kind == NoticeRegistrationChanged }) {
 				t.Errorf("merge %v: changes are told of: %+v", merge, ms.notices)
 			}
@@ -367,6 +370,6 @@ func TestReachabilityIsAChange(t *testing.T) {
 	c.ETR = &etr
 	xtrs[1].configure(c)
 	n.run(time.Second)
-	ms.wantCounter(MapNotifyUnsolicitedSent, 2)
-	xtrs[0].wantCounter(MapNotifyAckSent, 2)
+	ms.wantCounter(counter.MapNotifyUnsolicitedSent, 2)
+	xtrs[0].wantCounter(counter.MapNotifyAckSent, 2)
 }

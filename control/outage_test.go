@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/wire"
 )
 
@@ -57,8 +58,8 @@ func TestMapServerThatCameBackErasesNothing(t *testing.T) {
 		used(3 * time.Minute)
 		x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 		x1.wantCached("2001:db8:2::/48", "192.0.2.2", "2001:db8:f::2")
-		ms.wantCounter(NegativeMapReplySent, 0)
-		if ttl == 1 && ms.counter(RefusedStarting) == 0 {
+		ms.wantCounter(counter.NegativeMapReplySent, 0)
+		if ttl == 1 && ms.counter(counter.RefusedStarting) == 0 {
 			t.Error("nobody asked in time: the test proves nothing")
 		}
 	}
@@ -93,7 +94,7 @@ func TestMapServerSpeaksUpAfterItsStart(t *testing.T) {
 		if got := len(sentMessages[*wire.MapReply](ms)) == 1; got != c.answered {
 			t.Errorf("%s after %s with registrations of %s: answered %v", c.asked, c.at, c.timeout, got)
 		}
-		if refused := ms.counter(RefusedStarting) == 1; refused == c.answered {
+		if refused := ms.counter(counter.RefusedStarting) == 1; refused == c.answered {
 			t.Errorf("%s after %s: counted %v", c.asked, c.at, refused)
 		}
 	}
@@ -107,7 +108,7 @@ func TestMapServerAnswersFromItsJournal(t *testing.T) {
 	for _, asked := range []string{"10.1.0.9/32", "2001:db8:1::9/128"} {
 		again.take(addrPortOf("192.0.2.9"), encapsulated(t, wire.MapRequest{Nonce: 1}, asked, "192.0.2.9"))
 	}
-	if got := again.host.counters; got[ProxyMapReplySent] != 1 || got[NegativeMapReplySent] != 0 || got[RefusedStarting] != 1 {
-		t.Errorf("%d answers, %d negative ones, %d times silent", got[ProxyMapReplySent], got[NegativeMapReplySent], got[RefusedStarting])
+	if got := again.host.Counters; got[counter.ProxyMapReplySent] != 1 || got[counter.NegativeMapReplySent] != 0 || got[counter.RefusedStarting] != 1 {
+		t.Errorf("%d answers, %d negative ones, %d times silent", got[counter.ProxyMapReplySent], got[counter.NegativeMapReplySent], got[counter.RefusedStarting])
 	}
 }

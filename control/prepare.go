@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"reflect"
 
+	"loci/control/internal/database"
+	"loci/control/internal/mapresolver"
+	"loci/control/internal/message"
 	"loci/lisp"
 )
 
@@ -19,10 +22,10 @@ type Prepared struct {
 	config   Config    // defaults filled in
 	keyring  *Keyring
 	sites    map[string]int // of the Map-Server: index in config.MapServer.Sites by name
-	routes   mapResolverRoutes
+	routes   mapresolver.Routes
 	static   map[lisp.Prefix]struct{} // EID-Prefixes of the static mappings
 	gone     []lisp.Prefix            // those that were static before
-	database *database                // of the ETR
+	database *database.Database       // of the ETR
 	same     bool                     // nothing differs
 	anew     bool                     // another xTR-ID or Site-ID
 }
@@ -33,7 +36,7 @@ func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	p := &Prepared{config: cfg.withDefaults()}
+	p := &Prepared{config: cfg.WithDefaults()}
 	if c := p.config.ITR; c != nil && len(c.StaticMappings) > 0 {
 		p.static = make(map[lisp.Prefix]struct{}, len(c.StaticMappings))
 		for _, m := range c.StaticMappings {
@@ -47,11 +50,11 @@ func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
 		}
 	}
 	if c := p.config.MapResolver; c != nil {
-		p.routes = newMapResolverRoutes(c)
+		p.routes = mapresolver.NewRoutes(c)
 	}
-	p.database = newDatabase(nil)
+	p.database = database.New(nil)
 	if c := p.config.ETR; c != nil {
-		p.database = newDatabase(c.Database)
+		p.database = database.New(c.Database)
 	}
 	p.compare(inForce)
 	return p, nil
@@ -61,7 +64,7 @@ func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
 func (p *Prepared) compare(before *Prepared) {
 	p.before, p.gone = before, nil
 	if before == nil {
-		p.keyring = newKeyring(p.config)
+		p.keyring = message.NewKeyring(p.config)
 		p.anew = p.config.XTRID != [16]byte{} || p.config.SiteID != 0
 		return
 	}
@@ -69,7 +72,7 @@ func (p *Prepared) compare(before *Prepared) {
 	p.anew = p.config.XTRID != before.config.XTRID || p.config.SiteID != before.config.SiteID
 	p.keyring = before.keyring
 	if keysChanged(before.config, p.config) {
-		p.keyring = newKeyring(p.config)
+		p.keyring = message.NewKeyring(p.config)
 	}
 	if before.config.ITR == nil {
 		return

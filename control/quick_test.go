@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/locatorset"
+	"loci/control/internal/registrar"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -40,9 +43,9 @@ func TestQuickRegistration(t *testing.T) {
 				t.Errorf("want-map-notify %v: %d Map-Registers in the first five minutes, %d in the other 55", wantNotify, quick, normal)
 			}
 			x1.configure(withDatabase(x1.config, x, "203.0.113.1"))
-			before := x1.counter(MapRegisterSent)
+			before := x1.counter(counter.MapRegisterSent)
 			n.run(time.Minute)
-			x1.wantCounter(MapRegisterSent, before+3) // quick again
+			x1.wantCounter(counter.MapRegisterSent, before+3) // quick again
 		}
 	}
 }
@@ -71,11 +74,11 @@ func largeSite(t *testing.T, limits Limits) (n *testNetwork, ms, x *testNode) {
 
 func TestLargeDatabasesAreRegisteredAtAPace(t *testing.T) {
 	n, ms, x1 := largeSite(t, Limits{MapRegisters: Rate{PerSecond: 20, Burst: 10}})
-	if got := x1.counter(MapRegisterSent); got != 10 {
+	if got := x1.counter(counter.MapRegisterSent); got != 10 {
 		t.Errorf("%d Map-Registers at once", got)
 	}
 	n.run(2 * time.Second)
-	if got := x1.counter(MapRegisterSent); got < 48 || got > 51 {
+	if got := x1.counter(counter.MapRegisterSent); got < 48 || got > 51 {
 		t.Errorf("%d Map-Registers in two seconds", got)
 	}
 	n.run(30 * time.Second)
@@ -83,7 +86,7 @@ func TestLargeDatabasesAreRegisteredAtAPace(t *testing.T) {
 		t.Errorf("%d registrations", got)
 	}
 	n.run(10 * time.Minute)
-	x1.wantCounter(MapRegisterRetransmitted, 0)
+	x1.wantCounter(counter.MapRegisterRetransmitted, 0)
 	perSecond := make(map[int64]int)
 	for _, at := range x1.sentAt {
 		perSecond[at.Unix()]++
@@ -93,8 +96,8 @@ func TestLargeDatabasesAreRegisteredAtAPace(t *testing.T) {
 			t.Errorf("%d Map-Registers in second %d", count, second-epoch.Unix())
 		}
 	}
-	messages := uint64(len(x1.etr.registrar.peers[0].messages))
-	if got := x1.counter(MapRegisterSent); messages <= quickMessages || got > 12*messages {
+	messages := uint64(len(x1.etr.Registrar.Peers[0].Messages))
+	if got := x1.counter(counter.MapRegisterSent); messages <= registrar.QuickMessages || got > 12*messages {
 		t.Errorf("%d Map-Registers of %d messages in ten minutes", got, messages)
 	}
 }
@@ -123,15 +126,15 @@ func TestMapRegistersDoNotOvertakeEachOther(t *testing.T) {
 		}
 		x1 := n.add("x1", c, "192.0.2.1")
 		n.run(2 * time.Second)
-		if parts := len(x1.etr.registrar.peers[0].messages); parts < 2 {
+		if parts := len(x1.etr.Registrar.Peers[0].Messages); parts < 2 {
 			t.Fatalf("%d messages", parts)
 		}
 		if got := len(ms.registered()); got != len(prefixes) {
 			t.Errorf("want-map-notify %v: %d registrations of %d", notify, got, len(prefixes))
 		}
-		refused := ms.counter(RefusedReplay)
+		refused := ms.counter(counter.RefusedReplay)
 		n.run(10 * time.Minute)
-		ms.wantCounter(RefusedReplay, refused) // nor do the refreshes
+		ms.wantCounter(counter.RefusedReplay, refused) // nor do the refreshes
 		if !notify && refused > 0 {
 			t.Errorf("%d Map-Registers were overtaken", refused)
 		}
@@ -150,11 +153,11 @@ func TestChangesAreRegisteredFirst(t *testing.T) {
 	x1.configure(c)
 	n.run(1100 * time.Millisecond)
 	for _, r := range ms.registered() {
-		if r.Prefix == last.Prefix && !withLocalBits(r.Mapping.Locators, nil).Equal(last.Locators) {
+		if r.Prefix == last.Prefix && !locatorset.WithLocalBits(r.Mapping.Locators, nil).Equal(last.Locators) {
 			t.Errorf("registered is %s", r.Mapping)
 		}
 	}
-	if !x1.etr.registrar.registered() {
+	if !x1.etr.Registrar.Registered() {
 		t.Error("the change counts as not registered while the rest follows")
 	}
 }
@@ -176,7 +179,7 @@ func TestForgottenMapRegistersKeepNobodyWaiting(t *testing.T) {
 	}
 	n.run(3 * time.Second)
 	for _, r := range ms.registered() {
-		if r.Prefix == database[last].Prefix && !withLocalBits(r.Mapping.Locators, nil).Equal(c.ETR.Database[last].Locators) {
+		if r.Prefix == database[last].Prefix && !locatorset.WithLocalBits(r.Mapping.Locators, nil).Equal(c.ETR.Database[last].Locators) {
 			t.Errorf("registered is %s", r.Mapping)
 		}
 	}
@@ -208,7 +211,7 @@ func TestWithdrawalIsRepeated(t *testing.T) {
 		if got := ms.registered(); len(got) != 1 || got[0].Prefix.String() != "10.1.3.0/24" {
 			t.Errorf("want-map-notify %v: registered %v", wantNotify, got)
 		}
-		if got := len(x1.etr.registrar.peers[0].messages); got != 1 {
+		if got := len(x1.etr.Registrar.Peers[0].Messages); got != 1 {
 			t.Errorf("want-map-notify %v: %d messages go on", wantNotify, got)
 		}
 	}
@@ -246,8 +249,8 @@ func TestKeysOfAMapServerAreRotated(t *testing.T) {
 	b, _ := wire.AppendSigned(nil, &notify, next.Secret)
 	x1.inject("192.0.2.1:4342", "192.0.2.100:4342", b)
 	n.run(time.Second)
-	x1.wantCounter(MapNotifyAckSent, 1)
-	ms.wantCounter(MapNotifyAckReceived, 1) // with the key of the Map-Notify
+	x1.wantCounter(counter.MapNotifyAckSent, 1)
+	ms.wantCounter(counter.MapNotifyAckReceived, 1) // with the key of the Map-Notify
 	if err := func() error { c.ETR.MapServers[0].OtherKeys = []Key{secret(1)}; return c.Validate() }(); err == nil {
 		t.Error("two keys with one ID are taken")
 	}

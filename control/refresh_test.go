@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/mapserver"
+	"loci/control/internal/message"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -21,16 +23,16 @@ func TestARefreshMovesTheTimesAlone(t *testing.T) {
 	send := func(change func(*wire.MapRegister)) Registration {
 		t.Helper()
 		nonce++
-		r := &mapRegister{arrival: arrival{from: from}, site: c.MapServer.Sites[0].Name, mappings: []lisp.Mapping{m}}
+		r := &message.MapRegister{Arrival: message.Arrival{From: from}, Site: c.MapServer.Sites[0].Name, Mappings: []lisp.Mapping{m}}
 		r.MapRegister = &wire.MapRegister{Nonce: nonce, KeyID: 1, AlgorithmID: 3, UseTTL: true, XTRIDPresent: true, XTRID: [16]byte{1}, Authentication: make([]byte, 32)}
 		if change != nil {
 			change(r.MapRegister)
 		}
 		s.now = s.now.Add(time.Minute)
-		s.host.turn(s.now)
-		s.mapServer.handleMapRegister(r)
+		s.host.Advance(s.now)
+		s.mapServer.HandleMapRegister(r)
 		s.drain()
-		verifyRegistrations(&s.mapServer.registrations, t)
+		verifyRegistrations(&s.mapServer.Registrations, t)
 		list := s.list()
 		if len(list) != 1 {
 			t.Fatalf("%d registrations", len(list))
@@ -77,24 +79,24 @@ func TestARefreshMovesTheTimesAlone(t *testing.T) {
 
 // TestReplayOfALongEntry takes over an entry of several batches, whole and cut off within every record.
 func TestReplayOfALongEntry(t *testing.T) {
-	const count = 2*replayAhead + 5
+	const count = 2*mapserver.ReplayAhead + 5
 	c := mapServerConfig("10.1.0.0/16")
 	c.MapServer.Journal = true
 	s := newJournalledServer(t, c, epoch)
-	m := &mapRegister{arrival: arrival{from: netip.MustParseAddrPort("192.0.2.1:4342")}, site: c.MapServer.Sites[0].Name}
+	m := &message.MapRegister{Arrival: message.Arrival{From: netip.MustParseAddrPort("192.0.2.1:4342")}, Site: c.MapServer.Sites[0].Name}
 	m.MapRegister = &wire.MapRegister{Nonce: 1, KeyID: 1, AlgorithmID: 3, XTRIDPresent: true, XTRID: [16]byte{1}, Authentication: make([]byte, 32)}
 	sets := []lisp.LocatorSet{locators("192.0.2.1", "192.0.2.2"), locators("192.0.2.1", "192.0.2.3")}
 	for i := range count {
 		p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 1, byte(i)})), 24)
-		m.mappings = append(m.mappings, lisp.Mapping{Prefix: p, TTLMinutes: 10, Locators: sets[i/3%2]})
+		m.Mappings = append(m.Mappings, lisp.Mapping{Prefix: p, TTLMinutes: 10, Locators: sets[i/3%2]})
 	}
-	s.mapServer.handleMapRegister(m)
+	s.mapServer.HandleMapRegister(m)
 	s.drain()
 	sameRegistrations(t, s.restarted(t), s)
 	entry := s.pieces[0].Octets
 	alone := newJournalledServer(t, c, epoch)
-	m.mappings = m.mappings[:1]
-	alone.mapServer.handleMapRegister(m)
+	m.Mappings = m.Mappings[:1]
+	alone.mapServer.HandleMapRegister(m)
 	alone.drain()
 	record := (len(entry) - len(alone.pieces[0].Octets)) / (count - 1)
 	for whole := range count {
@@ -122,12 +124,12 @@ func TestReplayAmongConfiguredPrefixes(t *testing.T) {
 	c := mapServerConfig("10.1.0.0/16")
 	c.MapServer.Journal = true
 	s := newJournalledServer(t, c, epoch)
-	m := &mapRegister{arrival: arrival{from: netip.MustParseAddrPort("192.0.2.1:4342")}, site: c.MapServer.Sites[0].Name}
+	m := &message.MapRegister{Arrival: message.Arrival{From: netip.MustParseAddrPort("192.0.2.1:4342")}, Site: c.MapServer.Sites[0].Name}
 	m.MapRegister = &wire.MapRegister{Nonce: 1, KeyID: 1, AlgorithmID: 3, Authentication: make([]byte, 32)}
 	for _, p := range []string{"10.1.1.0/24", "10.1.2.0/24", "10.1.2.128/25", "10.1.3.0/24"} {
-		m.mappings = append(m.mappings, lisp.Mapping{Prefix: lisp.MustParsePrefix(p), TTLMinutes: 10, Locators: locators("192.0.2.1")})
+		m.Mappings = append(m.Mappings, lisp.Mapping{Prefix: lisp.MustParsePrefix(p), TTLMinutes: 10, Locators: locators("192.0.2.1")})
 	}
-	s.mapServer.handleMapRegister(m)
+	s.mapServer.HandleMapRegister(m)
 	s.drain()
 	site := c.MapServer.Sites[0]
 	other := Site{Name: "another", Keys: []Key{{ID: 1, Secret: []byte("another secret")}}, Prefixes: []SitePrefix{{Prefix: lisp.MustParsePrefix("10.1.2.0/24"), AcceptMoreSpecifics: true}}}

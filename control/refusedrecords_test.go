@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -97,8 +98,8 @@ func TestRecordsAreRefusedSingly(t *testing.T) {
 				t.Errorf("%s: the Map-Notifies to a duplicate have %v, want %v", c.name, got, c.accepted)
 			}
 		}
-		ms.wantCounter(RegistrationAccepted, 2*uint64(len(c.accepted)))
-		ms.wantCounter(RefusedReplay, 0)
+		ms.wantCounter(counter.RegistrationAccepted, 2*uint64(len(c.accepted)))
+		ms.wantCounter(counter.RefusedReplay, 0)
 	}
 }
 
@@ -109,7 +110,7 @@ func TestAuthenticatedByTheFirstRecordOfASite(t *testing.T) {
 	cfg.MapServer.Sites[1].Keys = []Key{{ID: 1, Secret: []byte("another one")}}
 	ms := newNetwork(t).add("ms", cfg, "192.0.2.100")
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, nil, "10.9.0.0/16", "10.2.0.0/16", "10.1.0.0/16"))
-	ms.wantCounter(RefusedAuthentication, 1)
+	ms.wantCounter(counter.RefusedAuthentication, 1)
 	if got := ms.registeredPrefixes(); len(got) > 0 {
 		t.Errorf("registered %v", got)
 	}

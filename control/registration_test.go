@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -50,7 +51,7 @@ func TestRegistration(t *testing.T) {
 
 func refusals(d *testNode) []string {
 	var list []string
-	for i, n := range d.host.counters {
+	for i, n := range d.host.Counters {
 		if c := Counter(i); c.IsRefusal() && n > 0 {
 			list = append(list, c.Reason())
 		}
@@ -62,11 +63,11 @@ func refusals(d *testNode) []string {
 func TestRegistrationIsPeriodicAndExpires(t *testing.T) {
 	n, x1, _, ms := twoSites(t)
 	n.run(10*time.Minute + 30*time.Second)
-	if got := x1.counter(MapRegisterSent); got != 11 {
+	if got := x1.counter(counter.MapRegisterSent); got != 11 {
 		t.Errorf("%d Map-Registers in ten minutes and a half", got)
 	}
-	x1.wantCounter(MapRegisterRetransmitted, 0)
-	ms.wantCounter(RefusedReplay, 0)
+	x1.wantCounter(counter.MapRegisterRetransmitted, 0)
+	ms.wantCounter(counter.RefusedReplay, 0)
 	if len(ms.registered()) != 4 {
 		t.Errorf("%d registrations", len(ms.registered()))
 	}
@@ -79,7 +80,7 @@ func TestRegistrationIsPeriodicAndExpires(t *testing.T) {
 	if len(ms.registered()) != 2 {
 		t.Errorf("%d registrations after more than three minutes of silence", len(ms.registered()))
 	}
-	ms.wantCounter(RegistrationExpired, 2)
+	ms.wantCounter(counter.RegistrationExpired, 2)
 	for s := range x1.MapServers() {
 		if s.State != MapServerWaiting || s.Unacknowledged == 0 {
 			t.Errorf("status %+v", s)
@@ -131,8 +132,8 @@ func TestNonceGrowsOverRestarts(t *testing.T) {
 		x1.start()
 	}
 	n.run(3 * time.Second)
-	ms.wantCounter(RefusedReplay, 0)
-	x1.wantCounter(MapRegisterRetransmitted, 0)
+	ms.wantCounter(counter.RefusedReplay, 0)
+	x1.wantCounter(counter.MapRegisterRetransmitted, 0)
 	if len(x1.sent) != 6 {
 		t.Fatalf("%d Map-Registers", len(x1.sent))
 	}
@@ -166,7 +167,7 @@ func TestNonceGrowsThoughTheClockGoesBack(t *testing.T) {
 				ms.inject("192.0.2.100:4342", "192.0.2.1:4342", p.Payload)
 			}
 		}
-		if refused := ms.counter(RefusedReplay) > 0; refused == known {
+		if refused := ms.counter(counter.RefusedReplay) > 0; refused == known {
 			t.Errorf("the last nonce is known: %v; refused as a replay: %v", known, refused)
 		}
 	}
@@ -185,10 +186,10 @@ func TestLostMapNotifyIsRepeated(t *testing.T) {
 	}
 	x1 := n.add("x1", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16"), "192.0.2.1")
 	n.run(10 * time.Second)
-	x1.wantCounter(MapRegisterSent, 3)
-	x1.wantCounter(MapNotifyReceived, 1)
-	ms.wantCounter(MapNotifySent, 3)
-	ms.wantCounter(RefusedReplay, 0)
+	x1.wantCounter(counter.MapRegisterSent, 3)
+	x1.wantCounter(counter.MapNotifyReceived, 1)
+	ms.wantCounter(counter.MapNotifySent, 3)
+	ms.wantCounter(counter.RefusedReplay, 0)
 }
 
 func TestMapNotifyGoesToTheControlPort(t *testing.T) {
@@ -317,15 +318,15 @@ func TestReplay(t *testing.T) {
 	send(first)
 	n.run(2 * time.Minute)
 	send(first) // an exact duplicate: acknowledged again, nothing changed
-	ms.wantCounter(MapNotifySent, 2)
-	ms.wantCounter(RefusedReplay, 0)
+	ms.wantCounter(counter.MapNotifySent, 2)
+	ms.wantCounter(counter.RefusedReplay, 0)
 	if r := ms.registered()[0]; !r.LastRegisteredAt.Equal(epoch) {
 		t.Error("a duplicate refreshed the registration")
 	}
 	send(register(t, at(1000), "10.1.3.0/24")) // same nonce, another message
 	send(register(t, at(999), "10.1.2.0/24"))
-	ms.wantCounter(RefusedReplay, 2)
-	ms.wantCounter(MapNotifySent, 2)
+	ms.wantCounter(counter.RefusedReplay, 2)
+	ms.wantCounter(counter.MapNotifySent, 2)
 	n.run(90 * time.Second)
 	if len(ms.registered()) != 0 {
 		t.Error("replays kept the registration alive")
@@ -341,9 +342,9 @@ func TestReplay(t *testing.T) {
 	// Another xTR has its own nonces; without an xTR-ID the key has.
 	send(register(t, func(m *wire.MapRegister) { m.Nonce, m.XTRID = 5, [16]byte{2} }, "10.1.2.0/24"))
 	send(register(t, func(m *wire.MapRegister) { m.Nonce, m.XTRIDPresent = 5, false }, "10.1.2.0/24"))
-	ms.wantCounter(RefusedReplay, 2)
+	ms.wantCounter(counter.RefusedReplay, 2)
 	ms.inject("192.0.2.100:4342", "192.0.2.77:4342", register(t, func(m *wire.MapRegister) { m.Nonce, m.XTRIDPresent = 4, false }, "10.1.2.0/24"))
-	ms.wantCounter(RefusedReplay, 3)
+	ms.wantCounter(counter.RefusedReplay, 3)
 }
 
 func TestXTRIDOutsideTheMACIsNotTrusted(t *testing.T) {
@@ -373,8 +374,8 @@ func TestAcceptAnyNonce(t *testing.T) {
 	for _, nonce := range []uint64{7, 3, 3, 0} {
 		ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, func(m *wire.MapRegister) { m.Nonce = nonce }, "10.1.2.0/24"))
 	}
-	ms.wantCounter(RegistrationAccepted, 4)
-	ms.wantCounter(MapNotifySent, 4)
+	ms.wantCounter(counter.RegistrationAccepted, 4)
+	ms.wantCounter(counter.MapNotifySent, 4)
 }
 
 func TestUseTTLAndWithdrawal(t *testing.T) {
@@ -394,8 +395,8 @@ func TestUseTTLAndWithdrawal(t *testing.T) {
 	if r := ms.registered(); len(r) != 1 || r[0].Prefix.String() != "10.1.3.0/24" {
 		t.Errorf("registered %+v", r)
 	}
-	ms.wantCounter(RegistrationWithdrawn, 1)
-	ms.wantCounter(MapNotifySent, 3)
+	ms.wantCounter(counter.RegistrationWithdrawn, 1)
+	ms.wantCounter(counter.MapNotifySent, 3)
 }
 
 func TestMerging(t *testing.T) {
@@ -450,7 +451,7 @@ func TestMergedLocatorsAreBounded(t *testing.T) {
 			m.Records[0] = wire.RecordOf(lisp.Mapping{Prefix: lisp.MustParsePrefix("10.1.2.0/24"), TTLMinutes: 10, Locators: locators(addresses...)})
 		}, "10.1.2.0/24"))
 	}
-	ms.wantCounter(RefusedLocators, 1)
+	ms.wantCounter(counter.RefusedLocators, 1)
 	if got := len(ms.registered()[0].Merged.Locators); got != 30 {
 		t.Errorf("%d locators", got)
 	}
@@ -461,8 +462,8 @@ func TestRegistrationLimits(t *testing.T) {
 		limits  Limits
 		refused Counter
 	}{
-		{Limits{Registrations: 5}, RefusedRegistrationTable},
-		{Limits{RegistrationsPerSite: 5}, RefusedSiteTable},
+		{Limits{Registrations: 5}, counter.RefusedRegistrationTable},
+		{Limits{RegistrationsPerSite: 5}, counter.RefusedSiteTable},
 	} {
 		n := newNetwork(t)
 		cfg := mapServerConfig("10.1.0.0/16")
@@ -489,8 +490,8 @@ func TestRegistrationLimits(t *testing.T) {
 	if got := len(ms.registered()); got != 3+10 {
 		t.Errorf("%d registrations", got)
 	}
-	ms.wantCounter(RefusedRegistrants, 7)
-	ms.wantCounter(RefusedReplayTable, 20)
+	ms.wantCounter(counter.RefusedRegistrants, 7)
+	ms.wantCounter(counter.RefusedReplayTable, 20)
 }
 
 // Shows RFC 9301 s.5 (2).
@@ -510,7 +511,7 @@ func TestRegistrationsSplit(t *testing.T) {
 		if len(ms.registered()) != 200 {
 			t.Errorf("%d registrations", len(ms.registered()))
 		}
-		x1.wantCounter(MapRegisterRetransmitted, 0)
+		x1.wantCounter(counter.MapRegisterRetransmitted, 0)
 		for _, p := range x1.sent {
 			if len(p.Payload) > c.limit || len(p.Payload) < c.limit/3 {
 				t.Errorf("a Map-Register of %d octets, want up to %d", len(p.Payload), c.limit)
@@ -550,7 +551,7 @@ func TestDatabaseChangeRegistersAtOnce(t *testing.T) {
 		t.Error("an unchanged configuration sent something")
 	}
 	n.run(5 * time.Minute)
-	x1.wantCounter(MapRegisterRetransmitted, 0)
+	x1.wantCounter(counter.MapRegisterRetransmitted, 0)
 }
 
 func TestSeveralMapServers(t *testing.T) {
@@ -564,8 +565,8 @@ func TestSeveralMapServers(t *testing.T) {
 	if len(a.registered()) != 1 || len(b.registered()) != 1 {
 		t.Errorf("registered %v and %v", a.registered(), b.registered())
 	}
-	a.wantCounter(MapNotifySent, 6)
-	b.wantCounter(MapNotifySent, 0)
+	a.wantCounter(counter.MapNotifySent, 6)
+	b.wantCounter(counter.MapNotifySent, 0)
 	for s := range x1.MapServers() {
 		if s.Address.Addr().Is6() && s.State != MapServerSent {
 			t.Errorf("status %+v", s)
@@ -581,12 +582,12 @@ func TestUnsolicitedMapNotifyIsAcknowledged(t *testing.T) {
 	b, _ := wire.AppendSigned(nil, &notify, secret(1).Secret)
 	x1.inject("192.0.2.1:4342", "192.0.2.100:4342", b)
 	n.run(time.Second)
-	x1.wantCounter(MapNotifyAckSent, 1)
-	ms.wantCounter(MapNotifyAckReceived, 1)
+	x1.wantCounter(counter.MapNotifyAckSent, 1)
+	ms.wantCounter(counter.MapNotifyAckReceived, 1)
 	b[30]++
 	x1.inject("192.0.2.1:4342", "192.0.2.100:4342", b)
-	x1.wantCounter(RefusedAuthentication, 1)
-	x1.wantCounter(MapNotifyAckSent, 1)
+	x1.wantCounter(counter.RefusedAuthentication, 1)
+	x1.wantCounter(counter.MapNotifyAckSent, 1)
 }
 
 func TestReplayedMapNotifyAcknowledgesNothing(t *testing.T) {
@@ -601,7 +602,7 @@ func TestReplayedMapNotifyAcknowledgesNothing(t *testing.T) {
 			t.Errorf("status %+v", s)
 		}
 	}
-	x1.wantCounter(MapNotifyAckSent, 0)
+	x1.wantCounter(counter.MapNotifyAckSent, 0)
 }
 
 func TestKeyRotationAndStaleKeys(t *testing.T) {
@@ -617,9 +618,9 @@ func TestKeyRotationAndStaleKeys(t *testing.T) {
 	c.MapServer.Sites[0].Keys = []Key{{ID: 1, Secret: []byte("new")}}
 	ms.configure(c)
 	ms.HandleReceived(n.now, received)
-	ms.wantCounter(RefusedStaleKeys, 1)
+	ms.wantCounter(counter.RefusedStaleKeys, 1)
 	ms.inject(local.String(), from.String(), late)
-	ms.wantCounter(RefusedAuthentication, 1)
+	ms.wantCounter(counter.RefusedAuthentication, 1)
 	if len(ms.registered()) != 4 {
 		t.Errorf("the change of a key dropped registrations: %v", ms.registered())
 	}

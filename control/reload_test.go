@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/itr"
+	"loci/control/internal/mapserver"
+	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
@@ -37,20 +40,20 @@ func reloadConfig(count int, locator string, ttl uint32, want func(int) bool) Co
 
 // registerAll registers every site's EID-Prefix.
 func (s *journalledServer) registerAll(count int) {
-	t := &s.mapServer.registrations
-	who := t.xtrs.acquire(xtr{id: registrantID{xtrID: [16]byte{1}}, from: journalXTRs[0]})
+	t := &s.mapServer.Registrations
+	who := t.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{1}}, From: journalXTRs[0]})
 	for i := range count {
-		t.put(t.sites.at(i), lisp.Mapping{Prefix: reloadPrefix(10, i), TTLMinutes: 1, Locators: locators("192.0.2.1")},
-			registrant{xtr: who, firstAt: s.host.now, lastAt: s.host.now, expiresAt: s.host.after(time.Hour)})
+		t.Put(t.Sites.At(i), lisp.Mapping{Prefix: reloadPrefix(10, i), TTLMinutes: 1, Locators: locators("192.0.2.1")},
+			mapserver.Registrant{XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(time.Hour)})
 	}
-	t.xtrs.release(who)
+	t.Xtrs.Release(who)
 }
 
 // staticAs fails unless the map-cache has exactly those static mappings.
 func (s *journalledServer) staticAs(t *testing.T, c Config) {
 	t.Helper()
 	for _, m := range c.ITR.StaticMappings {
-		if _, e, ok := s.itr.cache.get(m.Prefix); !ok || !e.static || !e.mapping.Equal(m) {
+		if _, e, ok := s.itr.Cache.Get(m.Prefix); !ok || !e.Static || !e.Mapping.Equal(m) {
 			t.Fatalf("the map-cache has no static mapping %v", m)
 		}
 	}
@@ -79,32 +82,32 @@ func TestTurnsOfAReload(t *testing.T) {
 		most := 0
 		n, longest := s.turns(func() bool {
 			done := work()
-			most = max(most, len(s.host.effects))
+			most = max(most, len(s.host.Effects))
 			return done
 		})
 		t.Logf("%s: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if n < least || most > 2*staticChanges || count == 100_000 && longest > longestTurn {
+		if n < least || most > 2*itr.StaticChanges || count == 100_000 && longest > longestTurn {
 			t.Errorf("%s: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 	}
 	s.now = s.now.Add(time.Second)
 	short("the reload", 1, func() bool { s.PutInForce(s.now, prepared); return true })
 
-	known := &s.mapServer.registrations
+	known := &s.mapServer.Registrations
 	for i := range 2 {
-		_, row, ok := known.get(reloadPrefix(10, count-2+i))
+		_, row, ok := known.Get(reloadPrefix(10, count-2+i))
 		if !ok {
 			t.Fatal("the pass is over already: the test proves nothing")
 		}
-		site := known.siteOf(row)
-		if got, kept := s.mapServer.allows(row.prefix, site), i == 0; got != kept || kept && site.config.Policy.ProxyReplyTTLMinutes != 7 {
-			t.Errorf("%s: allowed %v, by %+v", row.prefix, got, site.config.Policy)
+		site := known.SiteOf(row)
+		if got, kept := s.mapServer.Allows(row.Prefix, site), i == 0; got != kept || kept && site.Config.Policy.ProxyReplyTTLMinutes != 7 {
+			t.Errorf("%s: allowed %v, by %+v", row.Prefix, got, site.Config.Policy)
 		}
 	}
-	short("what follows", count/staticChanges, s.timeouts)
+	short("what follows", count/itr.StaticChanges, s.timeouts)
 	s.staticAs(t, fresh)
-	if sizes := s.Sizes(); sizes.Registrations != count/2 || len(known.sites.known) != count/2 || len(known.sites.free) != count/2 {
-		t.Errorf("%d registrations, %d sites known, %d numbers free: want %d of each", sizes.Registrations, len(known.sites.known), len(known.sites.free), count/2)
+	if sizes := s.Sizes(); sizes.Registrations != count/2 || len(known.Sites.Known) != count/2 || len(known.Sites.Free) != count/2 {
+		t.Errorf("%d registrations, %d sites known, %d numbers free: want %d of each", sizes.Registrations, len(known.Sites.Known), len(known.Sites.Free), count/2)
 	}
 	if err := s.Configure(s.now, reloadConfig(count, "192.0.2.1", 0, all)); err != nil {
 		t.Fatal(err)
@@ -112,17 +115,17 @@ func TestTurnsOfAReload(t *testing.T) {
 	s.turns(s.timeouts)
 	s.staticAs(t, reloadConfig(count, "192.0.2.1", 0, all))
 	for i := range count {
-		known.sites.at(i)
+		known.Sites.At(i)
 	}
-	if len(known.sites.numbered) != count || len(known.sites.free) != 0 {
-		t.Errorf("%d sites with %d numbers, %d of them free", count, len(known.sites.numbered), len(known.sites.free))
+	if len(known.Sites.Numbered) != count || len(known.Sites.Free) != 0 {
+		t.Errorf("%d sites with %d numbers, %d of them free", count, len(known.Sites.Numbered), len(known.Sites.Free))
 	}
 }
 
 // TestReloadWhileAnotherIsUnderWay takes mappings away, and before the pass is over brings some of them
 // back and takes others.
 func TestReloadWhileAnotherIsUnderWay(t *testing.T) {
-	const count = 4 * staticRows
+	const count = 4 * itr.StaticRows
 	s := newJournalledServer(t, reloadConfig(count, "192.0.2.1", 0, func(int) bool { return true }), epoch)
 	for n, want := range []func(int) bool{
 		func(i int) bool { return i%2 == 0 },
@@ -132,7 +135,7 @@ func TestReloadWhileAnotherIsUnderWay(t *testing.T) {
 		if err := s.Configure(s.now, reloadConfig(count, fmt.Sprint("192.0.2.", n+2), 0, want)); err != nil {
 			t.Fatal(err)
 		}
-		if s.drain(); s.itr.statics.timers.next() == never {
+		if s.drain(); s.itr.Statics.Timers.Next() == timing.Never {
 			t.Fatal("the pass is over already: the test proves nothing")
 		}
 	}
@@ -143,31 +146,31 @@ func TestReloadWhileAnotherIsUnderWay(t *testing.T) {
 // TestSiteThatComesBack has a site that is gone and comes back before it is forgotten: its nonces are
 // known still. Once it is forgotten, they are not.
 func TestSiteThatComesBack(t *testing.T) {
-	const count = 2 * registrationSweepRows
+	const count = 2 * mapserver.RegistrationSweepRows
 	all, none := reloadConfig(count, "192.0.2.1", 0, func(int) bool { return true }), reloadConfig(count, "192.0.2.1", 0, func(i int) bool { return i > 0 })
 	s := newJournalledServer(t, all, epoch)
-	sites := &s.mapServer.registrations.sites
+	sites := &s.mapServer.Registrations.Sites
 	for i := range count {
-		sites.at(i)
+		sites.At(i)
 	}
-	sites.at(0).nonces[nonceKey{keyID: 1}] = seenNonce{nonce: 9}
+	sites.At(0).Nonces[mapserver.NonceKey{KeyID: 1}] = mapserver.SeenNonce{Nonce: 9}
 	configure := func(c Config) {
 		if err := s.Configure(s.now, c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	configure(none)
-	if sites.named("site 0") != nil || !s.mapServer.sweeping() {
+	if sites.Named("site 0") != nil || !s.mapServer.Sweeping() {
 		t.Fatal("the site is there still, or forgotten already")
 	}
 	configure(all)
-	if site := sites.named("site 0"); len(site.nonces) != 1 {
+	if site := sites.Named("site 0"); len(site.Nonces) != 1 {
 		t.Error("what the site sent is forgotten while it was away for a moment: it could be replayed")
 	}
 	configure(none)
 	s.turns(s.timeouts)
 	configure(all)
-	if site := sites.named("site 0"); len(site.nonces) != 0 {
+	if site := sites.Named("site 0"); len(site.Nonces) != 0 {
 		t.Error("the site is remembered for ever")
 	}
 }

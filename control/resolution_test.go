@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/settings"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -25,9 +27,9 @@ func TestFirstPacketResolves(t *testing.T) {
 		x1.miss(c.source, c.destination)
 		n.run(time.Second)
 		x1.wantCached(c.prefix, "192.0.2.2", "2001:db8:f::2")
-		ms.wantCounter(MapRequestForwarded, 1)
-		x2.wantCounter(MapReplySent, 1)
-		x1.wantCounter(MapRequestSent, 1)
+		ms.wantCounter(counter.MapRequestForwarded, 1)
+		x2.wantCounter(counter.MapReplySent, 1)
+		x1.wantCounter(counter.MapRequestSent, 1)
 		entry := x1.cache[lisp.MustParsePrefix(c.prefix)]
 		if !entry.Mapping.Authoritative || entry.ExpiresAt.Sub(entry.CreatedAt) != 24*time.Hour {
 			t.Errorf("the entry is %+v", entry)
@@ -63,10 +65,10 @@ func TestRequestsOfAForeignFamilyAreCounted(t *testing.T) {
 	n, _, x2, _ := twoSites(t)
 	n.run(time.Second)
 	m := wire.MapRequest{Nonce: 1, ITRRLOCs: []wire.Address{wire.IPv6{0x20, 1}}, Records: []wire.RequestRecord{{MaskLen: 32, EID: wire.IPv4{10, 2, 0, 1}}}}
-	x2.host.rlocs = []lisp.RLOC{rloc("192.0.2.2")}
+	x2.host.RLOCs = []lisp.RLOC{rloc("192.0.2.2")}
 	b, _ := m.AppendTo(nil)
 	x2.inject("192.0.2.2:4342", "192.0.2.9:4342", b)
-	x2.wantCounter(RefusedFamily, 1)
+	x2.wantCounter(counter.RefusedFamily, 1)
 }
 
 // Shows RFC 9301 s.5.4 (5), RFC 9301 s.8.2 (4).
@@ -79,8 +81,8 @@ func TestProxyReply(t *testing.T) {
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(time.Second)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
-	ms.wantCounter(ProxyMapReplySent, 1)
-	ms.wantCounter(MapRequestForwarded, 0)
+	ms.wantCounter(counter.ProxyMapReplySent, 1)
+	ms.wantCounter(counter.MapRequestForwarded, 0)
 	m := x1.cache[lisp.MustParsePrefix("10.2.0.0/16")].Mapping
 	if m.Authoritative || m.Locators[0].Local || !m.Locators[0].Reachable {
 		t.Errorf("the proxied mapping is %+v", m)
@@ -94,8 +96,8 @@ func TestProxyReplyLeavesAuthoritativeRequestsToTheSite(t *testing.T) {
 	x2.start()
 	n.run(time.Second)
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", encapsulated(t, wire.MapRequest{Authoritative: true, Nonce: 5}, "10.2.0.9/32", "192.0.2.1"))
-	ms.wantCounter(ProxyMapReplySent, 0)
-	ms.wantCounter(MapRequestForwarded, 1)
+	ms.wantCounter(counter.ProxyMapReplySent, 0)
+	ms.wantCounter(counter.MapRequestForwarded, 1)
 }
 
 // encapsulated is an ECM with a Map-Request from an ITR.
@@ -159,7 +161,7 @@ func TestNegativeEntryEndsWithItsTTL(t *testing.T) {
 	if len(x1.cache) != 0 {
 		t.Errorf("after 15 minutes the map-cache is %v", x1.cachedPrefixes())
 	}
-	x1.wantCounter(MappingExpired, 1)
+	x1.wantCounter(counter.MappingExpired, 1)
 }
 
 func TestInstanceIDsAreApart(t *testing.T) {
@@ -203,14 +205,14 @@ func TestRetransmissionThenHoldDown(t *testing.T) {
 		if gap < time.Second {
 			t.Errorf("Map-Requests %d and %d are %s apart", i, i+1, gap)
 		}
-		if i == mapRequestTries && gap < 30*time.Second {
+		if i == settings.MapRequestTries && gap < 30*time.Second {
 			t.Errorf("after %d tries only %s of silence", i, gap)
 		}
 	}
-	if len(requests) < mapRequestTries+1 {
+	if len(requests) < settings.MapRequestTries+1 {
 		t.Errorf("only %d Map-Requests, at %v", len(requests), requests)
 	}
-	x1.wantCounter(MapRequestUnanswered, 1)
+	x1.wantCounter(counter.MapRequestUnanswered, 1)
 	nonces := make(map[uint64]bool)
 	for _, m := range sentMessages[*wire.MapRequest](x1) {
 		nonces[m.Nonce] = true
@@ -228,14 +230,14 @@ func TestOneMapRequestASecondForAPrefix(t *testing.T) {
 	n.run(100 * time.Millisecond)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 	// The entry vanishes, the packets go on.
-	id, _, _ := x1.itr.cache.get(lisp.MustParsePrefix("10.2.0.0/16"))
-	x1.itr.remove(id, RemoveEvicted)
+	id, _, _ := x1.itr.Cache.Get(lisp.MustParsePrefix("10.2.0.0/16"))
+	x1.itr.Remove(id, RemoveEvicted)
 	x1.miss("10.1.0.5", "10.2.0.9")
-	x1.wantCounter(MapRequestSent, 1)
+	x1.wantCounter(counter.MapRequestSent, 1)
 	n.run(800 * time.Millisecond)
-	x1.wantCounter(MapRequestSent, 1)
+	x1.wantCounter(counter.MapRequestSent, 1)
 	n.run(200 * time.Millisecond)
-	x1.wantCounter(MapRequestSent, 2)
+	x1.wantCounter(counter.MapRequestSent, 2)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 }
 
@@ -245,12 +247,12 @@ func TestManyMissesOneRequest(t *testing.T) {
 	for range 100 {
 		x1.miss("10.1.0.5", "10.2.0.9")
 	}
-	x1.wantCounter(MapRequestSent, 1)
+	x1.wantCounter(counter.MapRequestSent, 1)
 	x1.miss("10.1.0.5", "10.2.0.10") // another EID
-	x1.wantCounter(MapRequestSent, 2)
+	x1.wantCounter(counter.MapRequestSent, 2)
 	for i, p := range x1.pendings() {
 		if want := fmt.Sprintf("10.2.0.%d/32", 9+i); p.Prefix.String() != want || p.Source != eid("10.1.0.5") || p.Tries != 1 || p.State != PendingWaiting ||
-			p.MapResolver.String() != "192.0.2.100:4342" || p.NextAt.Sub(n.now) != mapRequestInterval || p.SMRInvoked {
+			p.MapResolver.String() != "192.0.2.100:4342" || p.NextAt.Sub(n.now) != settings.MapRequestInterval || p.SMRInvoked {
 			t.Errorf("under way: %+v", p)
 		}
 	}
@@ -272,10 +274,10 @@ func TestNextMapResolverOnSilence(t *testing.T) {
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(1200 * time.Millisecond)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
-	x1.wantCounter(MapRequestSent, 2)
+	x1.wantCounter(counter.MapRequestSent, 2)
 	x1.miss("10.1.0.5", "172.16.0.9") // the one that answered is asked first now
 	n.run(100 * time.Millisecond)
-	x1.wantCounter(MapRequestSent, 3)
+	x1.wantCounter(counter.MapRequestSent, 3)
 	if len(x1.cache) != 2 {
 		t.Errorf("the map-cache is %v", x1.cachedPrefixes())
 	}
@@ -372,12 +374,12 @@ func TestMapReplyChecks(t *testing.T) {
 	}{
 		{"covers", []lisp.Mapping{positive("10.2.0.0/16", 10)}, 0, []string{"10.2.0.0/16"}},
 		{"is exact", []lisp.Mapping{positive("10.2.0.1/32", 10)}, 0, []string{"10.2.0.1/32"}},
-		{"of another EID", []lisp.Mapping{positive("10.3.0.0/16", 10)}, RefusedUnrelatedPrefix, nil},
-		{"of another Instance-ID", []lisp.Mapping{positive("[1]10.2.0.0/16", 10)}, RefusedUnrelatedPrefix, nil},
-		{"with an unrelated record", []lisp.Mapping{positive("10.2.0.0/16", 10), positive("10.3.0.0/16", 10)}, RefusedUnrelatedPrefix, nil},
+		{"of another EID", []lisp.Mapping{positive("10.3.0.0/16", 10)}, counter.RefusedUnrelatedPrefix, nil},
+		{"of another Instance-ID", []lisp.Mapping{positive("[1]10.2.0.0/16", 10)}, counter.RefusedUnrelatedPrefix, nil},
+		{"with an unrelated record", []lisp.Mapping{positive("10.2.0.0/16", 10), positive("10.3.0.0/16", 10)}, counter.RefusedUnrelatedPrefix, nil},
 		{"with more-specifics", []lisp.Mapping{positive("10.2.0.0/16", 10), positive("10.2.1.0/24", 10)}, 0, []string{"10.2.0.0/16", "10.2.1.0/24"}},
 		{"TTL 0", []lisp.Mapping{positive("10.2.0.0/16", 0)}, 0, nil},
-		{"no record", nil, RefusedNoRecord, nil},
+		{"no record", nil, counter.RefusedNoRecord, nil},
 	} {
 		_, x := loneITR(t, Limits{})
 		x.miss("10.1.0.1", "10.2.0.1")
@@ -396,17 +398,17 @@ func TestUnsolicitedMapReplies(t *testing.T) {
 	reply := wire.MapReply{Nonce: 1, Records: []wire.Record{wire.RecordOf(positive("10.2.0.0/16", 10))}}
 	b, _ := reply.AppendTo(nil)
 	x.inject("192.0.2.1:4342", "192.0.2.9:4342", b)
-	x.wantCounter(RefusedNonce, 1)
+	x.wantCounter(counter.RefusedNonce, 1)
 	x.miss("10.1.0.1", "10.2.0.1")
 	reply.Nonce = sentMessages[*wire.MapRequest](x)[0].Nonce
 	b, _ = reply.AppendTo(nil)
 	x.inject("192.0.2.1:4342", "192.0.2.9:4342", b)
 	x.inject("192.0.2.1:4342", "192.0.2.9:4342", b) // its nonce is used up
-	x.wantCounter(RefusedNonce, 2)
+	x.wantCounter(counter.RefusedNonce, 2)
 	reply.Probe = true
 	b, _ = reply.AppendTo(nil)
 	x.inject("192.0.2.1:4342", "192.0.2.9:4342", b)
-	x.wantCounter(RefusedProbeReply, 1)
+	x.wantCounter(counter.RefusedProbeReply, 1)
 	n.run(time.Second)
 	x.wantCached("10.2.0.0/16", "192.0.2.9")
 }
@@ -435,7 +437,7 @@ func TestReplacementRules(t *testing.T) {
 	}
 	// The more specific one is asked for again, and has become part of the other.
 	n.run(2 * time.Second)
-	x.HandleUsage(n.now.Add(9*time.Minute), []Usage{{lisp.MustParsePrefix("10.2.1.0/24"), n.now.Add(9 * time.Minute)}})
+	x.HandleUsage(n.now.Add(9*time.Minute), []Usage{{Prefix: lisp.MustParsePrefix("10.2.1.0/24"), LastUsedAt: n.now.Add(9 * time.Minute)}})
 	x.drain()
 	answerAll(x, positive("10.2.0.0/16", 60))
 	if got := x.cachedPrefixes(); !slices.Equal(got, []string{"10.2.0.0/16"}) {
@@ -470,7 +472,7 @@ func TestRefreshOfWhatIsInUse(t *testing.T) {
 		x1.use("10.2.0.0/16")
 		x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 	}
-	if got := x1.counter(MappingRefreshed); got < 5 || got > 8 {
+	if got := x1.counter(counter.MappingRefreshed); got < 5 || got > 8 {
 		t.Errorf("%d refreshes in 5 minutes of a TTL of one", got)
 	}
 	x1.wantNotCached("2001:db8:2::/48")
@@ -506,13 +508,13 @@ func TestMapCacheLimit(t *testing.T) {
 		x.miss("10.1.0.1", e.String())
 		answerAll(x, positive(netip.PrefixFrom(e, 32).String(), 10))
 		x.use("10.2.0.1/32")
-		if x.itr.cache.size() > 8 || len(x.cache) > 8 {
-			t.Fatalf("%d entries", x.itr.cache.size())
+		if x.itr.Cache.Size() > 8 || len(x.cache) > 8 {
+			t.Fatalf("%d entries", x.itr.Cache.Size())
 		}
 		n.run(time.Millisecond)
 	}
 	x.wantCached("10.2.0.1/32", "192.0.2.9") // always in use
-	x.wantCounter(MappingEvicted, 92)
+	x.wantCounter(counter.MappingEvicted, 92)
 }
 
 func TestPendingLimit(t *testing.T) {
@@ -520,8 +522,8 @@ func TestPendingLimit(t *testing.T) {
 	for i := range 100 {
 		x.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}).String())
 	}
-	x.wantCounter(MapRequestSent, 10)
-	x.wantCounter(RefusedPendingTable, 90)
+	x.wantCounter(counter.MapRequestSent, 10)
+	x.wantCounter(counter.RefusedPendingTable, 90)
 }
 
 // Shows RFC 9301 s.6.1 (1), (4), (5).
@@ -540,8 +542,8 @@ func TestSolicitMapRequest(t *testing.T) {
 	x1.sent = nil
 	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.2.0.0/16"))
 	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.2.0.0/16"))
-	x1.wantCounter(SMRInvokedMapRequestSent, 1)
-	x1.wantCounter(RefusedSMRLimit, 1)
+	x1.wantCounter(counter.SMRInvokedMapRequestSent, 1)
+	x1.wantCounter(counter.RefusedSMRLimit, 1)
 	if m := sentMessages[*wire.MapRequest](x1)[0]; !m.SMRInvoked || m.SMR {
 		t.Errorf("the SMR-invoked Map-Request is %+v", m)
 	}
@@ -549,14 +551,14 @@ func TestSolicitMapRequest(t *testing.T) {
 		t.Errorf("the SMR-invoked Map-Request went to %s", p.Remote)
 	}
 	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(nil, "10.9.0.0/16"))
-	x1.wantCounter(RefusedSMRWithoutMapping, 1)
+	x1.wantCounter(counter.RefusedSMRWithoutMapping, 1)
 	n.run(4 * time.Second)
 	// As RFC 6830 systems do it: our EID in the record, theirs as the source.
 	x1.inject("192.0.2.1:4342", "192.0.2.2:4342", smr(wire.IPv4{10, 2, 0, 9}, "10.1.0.5/32"))
-	x1.wantCounter(SMRInvokedMapRequestSent, 2)
-	x1.wantCounter(MapReplySent, 0)
-	x2.wantCounter(RefusedNoMapping, 0)
-	ms.wantCounter(RefusedRole, 0)
+	x1.wantCounter(counter.SMRInvokedMapRequestSent, 2)
+	x1.wantCounter(counter.MapReplySent, 0)
+	x2.wantCounter(counter.RefusedNoMapping, 0)
+	ms.wantCounter(counter.RefusedRole, 0)
 }
 
 // Shows RFC 9301 s.5 (1), RFC 9301 s.5.2 (1), (2), (4), RFC 9301 s.5.8 (4), RFC 9301 s.7.1 (1).
@@ -585,10 +587,10 @@ func TestRLOCProbes(t *testing.T) {
 		}
 	}
 	ms.inject("192.0.2.100:4342", "192.0.2.9:50000", b)
-	ms.wantCounter(RefusedRole, 1)
+	ms.wantCounter(counter.RefusedRole, 1)
 	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, probe, "10.1.0.0/16"))
-	ms.wantCounter(RefusedProbeInECM, 1)
-	ms.wantCounter(MapRequestForwarded, 0)
+	ms.wantCounter(counter.RefusedProbeInECM, 1)
+	ms.wantCounter(counter.MapRequestForwarded, 0)
 }
 
 // TestRLOCProbeWithoutAnEID: lispers.net's first probe of a locator has AFI 0 and mask length 0 as record, and an EID of the probed site as
@@ -621,8 +623,8 @@ func TestRLOCProbeWithoutAnEID(t *testing.T) {
 		x1.inject(netip.AddrPortFrom(netip.MustParseAddr(c.at), 4342).String(), "192.0.2.9:4342", b)
 		replies := sentMessages[*wire.MapReply](x1)
 		if c.answer == "" {
-			if len(replies) != 0 || x1.counter(RefusedEID)+x1.counter(RefusedNoMapping) != 1 {
-				t.Errorf("%s: %d answers, %d and %d refusals", c.name, len(replies), x1.counter(RefusedEID), x1.counter(RefusedNoMapping))
+			if len(replies) != 0 || x1.counter(counter.RefusedEID)+x1.counter(counter.RefusedNoMapping) != 1 {
+				t.Errorf("%s: %d answers, %d and %d refusals", c.name, len(replies), x1.counter(counter.RefusedEID), x1.counter(counter.RefusedNoMapping))
 			}
 			continue
 		}
@@ -652,9 +654,9 @@ func TestMapResolverAlone(t *testing.T) {
 	n.run(time.Second)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 	x1.wantCached("128.0.0.0/1")
-	mr.wantCounter(MapRequestForwarded, 1)
-	mr.wantCounter(NegativeMapReplySent, 1)
-	ms.wantCounter(MapRequestForwarded, 1)
+	mr.wantCounter(counter.MapRequestForwarded, 1)
+	mr.wantCounter(counter.NegativeMapReplySent, 1)
+	ms.wantCounter(counter.MapRequestForwarded, 1)
 }
 
 func TestMapResolversInALoop(t *testing.T) {
@@ -663,7 +665,7 @@ func TestMapResolversInALoop(t *testing.T) {
 	b := n.add("b", Config{MapResolver: &MapResolverConfig{MapServers: []MapServerRoute{{Address: addrPort("192.0.2.50")}}}}, "192.0.2.51")
 	a.inject("192.0.2.50:4342", "192.0.2.1:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.2.0.9/32", "192.0.2.1"))
 	n.run(time.Minute)
-	if a.counter(RefusedHopLimit)+b.counter(RefusedHopLimit) != 1 {
+	if a.counter(counter.RefusedHopLimit)+b.counter(counter.RefusedHopLimit) != 1 {
 		t.Error("the request went on for ever")
 	}
 }
@@ -678,8 +680,8 @@ func TestSeveralRecordsInOneRequest(t *testing.T) {
 	m := wire.MapRequest{Nonce: 3, Records: []wire.RequestRecord{record(1, 1), record(1, 2), record(2, 1), record(9, 1)}}
 	ms.sent = nil
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", encapsulated(t, m, "10.1.0.0/16", "192.0.2.1"))
-	ms.wantCounter(MapRequestForwarded, 2) // once to each ETR
-	ms.wantCounter(NegativeMapReplySent, 1)
+	ms.wantCounter(counter.MapRequestForwarded, 2) // once to each ETR
+	ms.wantCounter(counter.NegativeMapReplySent, 1)
 }
 
 func TestEverythingInOneNode(t *testing.T) {
@@ -708,7 +710,7 @@ func TestStaticMappings(t *testing.T) {
 	x1.miss("10.1.0.5", "10.2.0.9")
 	n.run(48 * time.Hour)
 	x1.wantCached("10.2.0.0/16", "192.0.2.9")
-	x1.wantCounter(MapRequestSent, 0)
+	x1.wantCounter(counter.MapRequestSent, 0)
 	c.ITR = &ITRConfig{MapResolvers: c.ITR.MapResolvers}
 	x1.configure(c)
 	x1.wantNotCached("10.2.0.0/16")
@@ -741,7 +743,7 @@ func TestAdoptMapCache(t *testing.T) {
 		}
 	}
 	x1.miss("10.1.0.5", "10.2.0.9")
-	x1.wantCounter(MapRequestSent, 0)
+	x1.wantCounter(counter.MapRequestSent, 0)
 	n.run(24 * time.Hour)
 	x1.wantNotCached("10.2.0.0/16")
 }
@@ -754,17 +756,17 @@ func TestMapRepliesAreLimited(t *testing.T) {
 	for range 100 {
 		x2.inject("192.0.2.2:4342", "192.0.2.100:4342", encapsulated(t, m, "10.2.0.9/32", "192.0.2.66"))
 	}
-	x2.wantCounter(MapReplySent, 3)
-	x2.wantCounter(RefusedReplyLimit, 97)
+	x2.wantCounter(counter.MapReplySent, 3)
+	x2.wantCounter(counter.RefusedReplyLimit, 97)
 	x2.inject("192.0.2.2:4342", "192.0.2.100:4342", encapsulated(t, m, "10.2.0.9/32", "192.0.2.67"))
-	x2.wantCounter(MapReplySent, 4) // another ITR is not affected
+	x2.wantCounter(counter.MapReplySent, 4) // another ITR is not affected
 	n.run(3100 * time.Millisecond)
 	x2.inject("192.0.2.2:4342", "192.0.2.100:4342", encapsulated(t, m, "10.2.0.9/32", "192.0.2.66"))
-	x2.wantCounter(MapReplySent, 5)
+	x2.wantCounter(counter.MapReplySent, 5)
 	for range 100 {
 		ms.inject("192.0.2.100:4342", "192.0.2.66:4342", encapsulated(t, m, "172.16.0.9/32", "192.0.2.66"))
 	}
-	ms.wantCounter(NegativeMapReplySent, 3)
+	ms.wantCounter(counter.NegativeMapReplySent, 3)
 }
 
 // What happens with every message is told to those who heed it alone; what changes is told at any rate, and nothing counts as lost.
@@ -797,7 +799,7 @@ func TestUnheededMessages(t *testing.T) {
 	if told := resolve("10.4.0.1"); !slices.Contains(told, NoticeMapRequestSent) || !slices.Contains(told, NoticeMapReplyReceived) {
 		t.Errorf("told %v to who heeds it", told)
 	}
-	x1.wantCounter(NoticeLost, 0)
+	x1.wantCounter(counter.NoticeLost, 0)
 }
 
 // resolved has a Node ask for the mapping of a destination, and answers for exactly that at once.
@@ -849,10 +851,10 @@ func TestResolutionsAreForgottenTogether(t *testing.T) {
 		before := kept
 		n.HandleTimeout(now)
 		drain(n)
-		if kept = n.itr.pending.size(); kept < before {
+		if kept = n.itr.Pending.Size(); kept < before {
 			turns++
 		}
-		if over := int(now.Sub(began)-mapRequestInterval)/int(pace) + 1; resolutions-kept > max(over, 0) {
+		if over := int(now.Sub(began)-settings.MapRequestInterval)/int(pace) + 1; resolutions-kept > max(over, 0) {
 			t.Fatalf("%d are forgotten when the second of %d is over", resolutions-kept, over)
 		}
 	}

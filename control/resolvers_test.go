@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/settings"
+	"loci/control/internal/timing"
 	"loci/wire"
 )
 
@@ -33,7 +37,7 @@ func resolve(n *testNetwork, x *testNode, i byte, after map[string]time.Duration
 	prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 2, i, 1}), 32).String()
 	x.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, i, 1}).String())
 	var asked []string
-	for range mapRequestTries {
+	for range settings.MapRequestTries {
 		at := x.sent[len(asked)].Remote.Addr().String()
 		asked = append(asked, at)
 		if delay, answers := after[at]; answers {
@@ -87,7 +91,7 @@ func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
 	n, x := resolverITR(t)
 	nobody := map[string]time.Duration{}
 	resolve(n, x, 1, nobody) // ten tries: each of the three was silent three times
-	x.wantCounter(MapResolverWentSilent, 3)
+	x.wantCounter(counter.MapResolverWentSilent, 3)
 	told := 0
 	for _, notice := range x.notices {
 		if notice.Kind == NoticeMapResolverSilent {
@@ -108,9 +112,11 @@ func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
 
 func TestMapResolversByRoundTripTime(t *testing.T) {
 	_, x := resolverITR(t)
-	table := &x.itr.resolvers
-	first := func() string { return table.next(&pendingRequest{source: eid("10.1.0.1")}).Addr().String() }
-	answer := func(address string, ms instant) { table.answered(addrPortOf(address), ms*instant(time.Millisecond)) }
+	table := &x.itr.Resolvers
+	first := func() string { return table.Next(&itr.PendingRequest{Source: eid("10.1.0.1")}).Addr().String() }
+	answer := func(address string, ms timing.Instant) {
+		table.Answered(addrPortOf(address), ms*timing.Instant(time.Millisecond))
+	}
 	answer("192.0.2.101", 80)
 	answer("192.0.2.103", 70)
 	if got := first(); got != "192.0.2.101" {
@@ -134,10 +140,10 @@ func TestRefreshesTakeTurns(t *testing.T) {
 	asked := map[string]int{}
 	for range 9 {
 		n.run(time.Second)
-		a := x.itr.resolvers.next(&pendingRequest{})
-		x.itr.resolvers.h.turn(n.now)
-		x.itr.resolvers.sent(a)
-		x.itr.resolvers.answered(a, instant(len(asked)+1))
+		a := x.itr.Resolvers.Next(&itr.PendingRequest{})
+		x.itr.Resolvers.H.Advance(n.now)
+		x.itr.Resolvers.Sent(a)
+		x.itr.Resolvers.Answered(a, timing.Instant(len(asked)+1))
 		asked[a.Addr().String()]++
 	}
 	for a, times := range asked {
@@ -199,7 +205,7 @@ func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
 		n.run(time.Second)
 		n.lose = isDead(x2)
 		ask()
-		x1.wantCounter(MapResolverWentSilent, 0)
+		x1.wantCounter(counter.MapResolverWentSilent, 0)
 		if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverAnswers}) {
 			t.Errorf("%s: the Map-Resolver is %v", resolver, got)
 		}
@@ -208,7 +214,7 @@ func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
 		}
 		n.lose = isDead(x2, ms)
 		ask()
-		x1.wantCounter(MapResolverWentSilent, 1)
+		x1.wantCounter(counter.MapResolverWentSilent, 1)
 		if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverSilent}) {
 			t.Errorf("%s: the dead Map-Resolver is %v", resolver, got)
 		}
@@ -217,8 +223,8 @@ func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
 		if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverAnswers}) {
 			t.Errorf("%s: the Map-Resolver that is back is %v", resolver, got)
 		}
-		x1.wantCounter(MapResolverWentSilent, 1)
-		x1.wantCounter(RefusedNonce, 0)
+		x1.wantCounter(counter.MapResolverWentSilent, 1)
+		x1.wantCounter(counter.RefusedNonce, 0)
 	}
 }
 
@@ -240,7 +246,7 @@ func TestReloadDuringACheck(t *testing.T) {
 	c.ITR = &itr
 	x1.configure(c)
 	n.run(1500 * time.Millisecond)
-	x1.wantCounter(MapResolverWentSilent, 0)
+	x1.wantCounter(counter.MapResolverWentSilent, 0)
 	if got := statesOf(x1); !slices.Equal(got, []MapResolverState{MapResolverUnknown, MapResolverUnknown}) {
 		t.Errorf("the Map-Resolvers are %v", got)
 	}

@@ -9,6 +9,14 @@ package control
 import (
 	"slices"
 
+	"loci/control/internal/database"
+	"loci/control/internal/etr"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/reach"
+	"loci/control/internal/registrar"
+	"loci/control/internal/settings"
+	"loci/control/internal/table"
+	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
@@ -17,17 +25,17 @@ const retiredRows = 512
 
 // retirement is the pass over the tables of a role that is gone: of an ITR, or of an ETR.
 type retirement struct {
-	cache     *mapCache
-	locators  *locatorTable
+	cache     *mapcache.Cache
+	locators  *reach.Table
 	entry     uint32 // where the pass is
 	locator   uint32
-	etr       *etr                      // nil for an ITR
-	database  *database                 // what an ETR's pass was about to announce
-	announced *chunked[DatabaseMapping] // and what was announced before
+	etr       *etr.ETR                        // nil for an ITR
+	database  *database.Database              // what an ETR's pass was about to announce
+	announced *table.Chunked[DatabaseMapping] // and what was announced before
 	listed    int
 	was       int
-	rounds    int     // of withdrawals
-	at        instant // when it goes on
+	rounds    int            // of withdrawals
+	at        timing.Instant // when it goes on
 }
 
 // retire begins to empty the data plane; little is done at once.
@@ -38,21 +46,21 @@ func (n *Node) retire(r retirement) {
 
 // handleRetirement does one batch.
 func (n *Node) handleRetirement(uint32) {
-	left, next, kept := retiredRows, never, n.retired[:0]
+	left, next, kept := retiredRows, timing.Never, n.retired[:0]
 	for _, r := range n.retired {
 		if !n.proceed(&r, &left) {
 			kept = append(kept, r)
-			next = min(next, max(r.at, n.host.now+1))
+			next = min(next, max(r.at, n.host.Now+1))
 		}
 	}
 	clear(n.retired[len(kept):])
 	n.retired = kept
-	n.retiring.set(0, next)
+	n.retiring.Set(0, next)
 }
 
 // proceed does what is due of a retirement while any of the batch is left, and reports whether that was all.
 func (n *Node) proceed(r *retirement, left *int) (ended bool) {
-	if r.at > n.host.now {
+	if r.at > n.host.Now {
 		return false
 	}
 	for *left > 0 && r.step(n) {
@@ -67,17 +75,17 @@ func (n *Node) proceed(r *retirement, left *int) (ended bool) {
 
 // withdrawRetired withdraws what an ETR registered, all of it several times: nobody tells what arrived.
 func (n *Node) withdrawRetired(r *retirement) (ended bool) {
-	l := &r.etr.last
-	before := l.sent
-	more := r.etr.withdraw(n.registers)
-	r.at = n.host.now + 1 + instant(l.sent-before)*n.host.limits.MapRegisters.interval()
+	l := &r.etr.Last
+	before := l.Sent
+	more := r.etr.Withdraw(n.registers)
+	r.at = n.host.Now + 1 + timing.Instant(l.Sent-before)*n.host.Limits.MapRegisters.Interval()
 	if more {
 		return false
 	}
-	r.at += instant(registerRetransmitFirst << r.rounds)
+	r.at += timing.Instant(settings.RegisterRetransmitFirst << r.rounds)
 	r.rounds++
-	ended = l.sent == 0 || r.rounds == withdrawTries
-	*l = withdrawing{}
+	ended = l.Sent == 0 || r.rounds == registrar.WithdrawTries
+	*l = etr.Withdrawing{}
 	return ended
 }
 
@@ -93,34 +101,34 @@ func (n *Node) endRetirements() (more bool) {
 }
 
 // registers reports whether the ETR, if there is one, registers an EID-Prefix with that Map-Server.
-func (n *Node) registers(with *registrationPeer, p lisp.Prefix) bool {
-	return n.etr != nil && n.etr.wants(p, with)
+func (n *Node) registers(with *registrar.Peer, p lisp.Prefix) bool {
+	return n.etr != nil && n.etr.Wants(p, with)
 }
 
 // step looks at one row and reports whether there was any.
 func (r *retirement) step(n *Node) bool {
 	switch {
-	case r.database != nil && r.listed < len(r.database.list):
+	case r.database != nil && r.listed < len(r.database.List):
 		r.listed++
-		n.forgetDatabase(r.database.list[r.listed-1].Prefix)
-	case r.database != nil && r.was < r.announced.len():
+		n.forgetDatabase(r.database.List[r.listed-1].Prefix)
+	case r.database != nil && r.was < r.announced.Len():
 		r.was++
-		if p := r.announced.at(r.was - 1).Prefix; !r.database.holds(p) {
+		if p := r.announced.At(r.was - 1).Prefix; !r.database.Holds(p) {
 			n.forgetDatabase(p)
 		}
 	case r.cache == nil:
 		return false
-	case r.entry < uint32(r.cache.entries.len()):
-		e := r.cache.entries.at(r.entry)
+	case r.entry < uint32(r.cache.Entries.Len()):
+		e := r.cache.Entries.At(r.entry)
 		r.entry++
-		if !e.mapping.Prefix.IsZero() && !n.itr.hasMapping(e) {
-			n.host.emit(RemoveMapping{Prefix: e.mapping.Prefix, Reason: RemoveConfigured})
+		if !e.Mapping.Prefix.IsZero() && !n.itr.HasMapping(e) {
+			n.host.Emit(RemoveMapping{Prefix: e.Mapping.Prefix, Reason: RemoveConfigured})
 		}
-	case r.locator < uint32(r.locators.rows.len()):
-		l := r.locators.rows.at(r.locator)
+	case r.locator < uint32(r.locators.Rows.Len()):
+		l := r.locators.Rows.At(r.locator)
 		r.locator++
-		if l.told != LocatorUp && !n.itr.holdsBack(l) {
-			n.host.emit(SetLocatorState{RLOC: l.rloc, State: LocatorUp})
+		if l.Told != LocatorUp && !n.itr.HoldsBack(l) {
+			n.host.Emit(SetLocatorState{RLOC: l.RLOC, State: LocatorUp})
 		}
 	default:
 		return false
@@ -130,20 +138,20 @@ func (r *retirement) step(n *Node) bool {
 
 // forgetDatabase takes an EID-Prefix out of the data plane's Database, unless the ETR, if there is one, has it.
 func (n *Node) forgetDatabase(p lisp.Prefix) {
-	if n.etr == nil || !n.etr.database.holds(p) {
-		n.host.emit(RemoveDatabase{Prefix: p})
+	if n.etr == nil || !n.etr.Database.Holds(p) {
+		n.host.Emit(RemoveDatabase{Prefix: p})
 	}
 }
 
 // retirementOf is what an ETR leaves behind. Of a pass under way that is also what comes yet: an older
 // retirement may have left it where it was.
-func retirementOf(e *etr) retirement {
-	for _, p := range e.registrar.peers {
-		p.config.WantMapNotify = false // nobody would take them
+func retirementOf(e *etr.ETR) retirement {
+	for _, p := range e.Registrar.Peers {
+		p.Config.WantMapNotify = false // nobody would take them
 	}
-	r := retirement{etr: e, database: e.database, announced: &e.announced, was: e.announced.len()}
-	if e.pass.walking {
-		r.was = e.pass.was
+	r := retirement{etr: e, database: e.Database, announced: &e.Announced, was: e.Announced.Len()}
+	if e.Pass.Walking {
+		r.was = e.Pass.Was
 	}
 	return r
 }

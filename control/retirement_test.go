@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/mapcache"
 	"loci/lisp"
 )
 
@@ -20,14 +23,14 @@ func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 	fill := func(i int) {
 		m := positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1)
 		m.Locators = locators(fmt.Sprintf("198.51.%d.%d", i/256, i%256))
-		s.itr.put(cacheEntry{mapping: m, expiresAt: s.host.after(time.Hour)})
+		s.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: s.host.After(time.Hour)})
 	}
 	lower := func(i int) {
-		_, l, ok := s.itr.prober.table.get(rloc(fmt.Sprintf("198.51.%d.%d", i/256, i%256)))
+		_, l, ok := s.itr.Prober.Table.Get(rloc(fmt.Sprintf("198.51.%d.%d", i/256, i%256)))
 		if !ok {
 			t.Fatalf("locator %d is not there", i)
 		}
-		s.itr.prober.table.fall(l, LocatorUnconfirmed, LocatorUnanswered)
+		s.itr.Prober.Table.Fall(l, LocatorUnconfirmed, LocatorUnanswered)
 	}
 	for i := range count {
 		fill(i)
@@ -147,7 +150,7 @@ func TestLongWorkHoldsUpNothingElse(t *testing.T) {
 	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
 	s := newJournalledServer(t, c, epoch)
 	changed := *c.ITR
-	for i := range 100 * staticChanges {
+	for i := range 100 * itr.StaticChanges {
 		changed.StaticMappings = append(changed.StaticMappings, positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1))
 	}
 	c.ITR = &changed
@@ -156,20 +159,20 @@ func TestLongWorkHoldsUpNothingElse(t *testing.T) {
 	}
 	drained(s.Node)
 	s.now = s.now.Add(time.Hour) // the Map-Register is due, and more
-	registered := s.host.counters[MapRegisterSent]
-	s.itr.startSweep(sweep{reinstall: true})
+	registered := s.host.Counters[counter.MapRegisterSent]
+	s.itr.StartSweep(itr.Sweep{Reinstall: true})
 	for range 3 {
 		s.HandleTimeout(s.now)
 		drained(s.Node)
 		s.now = s.now.Add(time.Microsecond)
 	}
-	if s.host.counters[MapRegisterSent] == registered {
+	if s.host.Counters[counter.MapRegisterSent] == registered {
 		t.Error("no Map-Register was sent")
 	}
-	if len(s.itr.sweeps.queue) > 0 && s.itr.sweeps.queue[0].cursor == 0 {
+	if len(s.itr.Sweeps.Queue) > 0 && s.itr.Sweeps.Queue[0].Cursor == 0 {
 		t.Error("a sweep waits for the static mappings")
 	}
-	if len(s.itr.statics.to) == 0 {
+	if len(s.itr.Statics.To) == 0 {
 		t.Error("the static mappings are in after three turns: this shows nothing")
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/mapcache"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -29,7 +32,7 @@ func TestRolesSwitchedOffTakeTheirTables(t *testing.T) {
 		t.Error("a Node without roles has something to show")
 	}
 	x1.miss("10.1.0.5", "10.2.0.9")
-	x1.wantCounter(RefusedRole, 1)
+	x1.wantCounter(counter.RefusedRole, 1)
 	ms.configure(Config{})
 	n.run(time.Hour)
 	if at, ok := x1.NextDeadline(); ok {
@@ -50,10 +53,10 @@ func TestEveryMessageOfARoleThatIsOff(t *testing.T) {
 	for _, b := range [][]byte{reply, signed, signedAck, direct, register(t, nil, "10.1.0.0/16"), encapsulated(t, wire.MapRequest{}, "10.1.0.0/16", "192.0.2.9")} {
 		none.inject("192.0.2.1:4342", "192.0.2.9:4342", b)
 	}
-	none.wantCounter(RefusedRole, 6)
+	none.wantCounter(counter.RefusedRole, 6)
 	shared, _ := (&wire.SharedExtension{SubType: 1024}).AppendTo(nil)
 	none.inject("192.0.2.1:4342", "192.0.2.9:4342", shared)
-	none.wantCounter(RefusedType, 1)
+	none.wantCounter(counter.RefusedType, 1)
 	if len(none.sent) != 0 {
 		t.Errorf("sent %v", none.sent)
 	}
@@ -91,8 +94,8 @@ func TestProxyReplyPolicies(t *testing.T) {
 		ms := n.add("ms", cfg, "192.0.2.100")
 		ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, func(m *wire.MapRegister) { m.ProxyReply = c.requested }, "10.1.0.0/16"))
 		ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.1.0.9/32", "192.0.2.9"))
-		ms.wantCounter(ProxyMapReplySent, c.proxied)
-		ms.wantCounter(MapRequestForwarded, 1-c.proxied)
+		ms.wantCounter(counter.ProxyMapReplySent, c.proxied)
+		ms.wantCounter(counter.MapRequestForwarded, 1-c.proxied)
 	}
 }
 
@@ -127,8 +130,8 @@ func TestAnotherSitesAggregate(t *testing.T) {
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, nil, "10.0.0.0/8"))
 	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.1.0.9/32", "192.0.2.9"))
 	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.2.0.9/32", "192.0.2.9"))
-	ms.wantCounter(NegativeMapReplySent, 1)
-	ms.wantCounter(MapRequestForwarded, 1)
+	ms.wantCounter(counter.NegativeMapReplySent, 1)
+	ms.wantCounter(counter.MapRequestForwarded, 1)
 	replies := sentMessages[*wire.MapReply](ms)
 	if p, _ := replies[0].Records[0].Prefix(); p.String() != "10.1.0.0/16" || replies[0].Records[0].TTLMinutes != 1 {
 		t.Errorf("the negative answer is %+v", replies[0].Records[0])
@@ -146,7 +149,7 @@ func TestMissThatTheMapCacheCovers(t *testing.T) {
 	n.run(3 * time.Second)
 	x.miss("10.1.0.1", "10.2.0.2")
 	x.wantCached("10.2.0.0/16", "192.0.2.9")
-	x.wantCounter(MapRequestSent, 1)
+	x.wantCounter(counter.MapRequestSent, 1)
 }
 
 func TestSendMapRequestAction(t *testing.T) {
@@ -156,7 +159,7 @@ func TestSendMapRequestAction(t *testing.T) {
 	x.wantCached("10.2.0.0/16")
 	n.run(2 * time.Second)
 	x.miss("10.1.0.1", "10.2.0.1")
-	x.wantCounter(MapRequestSent, 2)
+	x.wantCounter(counter.MapRequestSent, 2)
 }
 
 func TestUnlimitedTTL(t *testing.T) {
@@ -174,9 +177,9 @@ func TestMapRequestsInAllAreLimited(t *testing.T) {
 	for i := range 50 {
 		x.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}).String())
 	}
-	x.wantCounter(MapRequestSent, 10)
+	x.wantCounter(counter.MapRequestSent, 10)
 	n.run(10 * time.Second)
-	if got := x.counter(MapRequestSent); got > 110 || got < 100 {
+	if got := x.counter(counter.MapRequestSent); got > 110 || got < 100 {
 		t.Errorf("%d Map-Requests in ten seconds at ten a second", got)
 	}
 }
@@ -187,27 +190,27 @@ func TestMapRequestsBeyondTheRateTakeTurns(t *testing.T) {
 	for i := range 60 {
 		x.miss("10.1.0.1", netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}).String())
 	}
-	x.wantCounter(MapRequestSent, 10)
+	x.wantCounter(counter.MapRequestSent, 10)
 	n.run(200 * time.Millisecond)
-	if got := x.counter(MapRequestSent); got < 28 || got > 31 {
+	if got := x.counter(counter.MapRequestSent); got < 28 || got > 31 {
 		t.Errorf("%d Map-Requests after 0.2 s, want 10 and one for each 10 ms", got)
 	}
 	n.run(310 * time.Millisecond)
-	x.wantCounter(MapRequestSent, 60)
-	x.wantCounter(RefusedRequestLimit, 0)
+	x.wantCounter(counter.MapRequestSent, 60)
+	x.wantCounter(counter.RefusedRequestLimit, 0)
 }
 
 func TestSMRAboutAWiderPrefix(t *testing.T) {
 	_, x := loneITR(t, Limits{})
 	for i := range 20 {
-		x.itr.put(cacheEntry{mapping: positive(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 2, byte(i), 0}), 24).String(), 10), expiresAt: x.host.after(time.Hour)})
+		x.itr.Put(mapcache.Entry{Mapping: positive(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 2, byte(i), 0}), 24).String(), 10), ExpiresAt: x.host.After(time.Hour)})
 	}
 	smr := wire.MapRequest{SMR: true, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 2}}, Records: []wire.RequestRecord{{EID: wire.IPv4{}}}}
 	b, _ := smr.AppendTo(nil)
 	for range 5 {
 		x.inject("192.0.2.1:4342", "192.0.2.2:4342", b)
 	}
-	x.wantCounter(SMRInvokedMapRequestSent, solicitedEntries)
+	x.wantCounter(counter.SMRInvokedMapRequestSent, itr.SolicitedEntries)
 }
 
 func TestStaticMappingKeepsItsAge(t *testing.T) {
@@ -232,6 +235,6 @@ func TestRequestForMoreThanIsRegistered(t *testing.T) {
 	n.run(time.Second)
 	ms.inject("192.0.2.100:4342", "192.0.2.9:4342", encapsulated(t, wire.MapRequest{Nonce: 1}, "10.2.0.0/16", "192.0.2.9"))
 	n.run(time.Second)
-	ms.wantCounter(MapRequestForwarded, 1)
-	x2.wantCounter(MapReplySent, 1)
+	ms.wantCounter(counter.MapRequestForwarded, 1)
+	x2.wantCounter(counter.MapReplySent, 1)
 }

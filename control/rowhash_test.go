@@ -8,27 +8,28 @@ import (
 	"net/netip"
 	"testing"
 
+	"loci/control/internal/mapserver"
 	"loci/lisp"
 )
 
 // rowHashes is a table of rows with its trie and its hash.
 type rowHashes struct {
 	t    *testing.T
-	all  *registrations
+	all  *mapserver.Registrations
 	have map[lisp.Prefix]uint32
 }
 
 func newRowHashes(t *testing.T) *rowHashes {
-	return &rowHashes{t: t, all: &registrations{}, have: map[lisp.Prefix]uint32{}}
+	return &rowHashes{t: t, all: &mapserver.Registrations{}, have: map[lisp.Prefix]uint32{}}
 }
 
 func (r *rowHashes) insert(p lisp.Prefix) {
 	if _, known := r.have[p]; known {
 		return
 	}
-	id := r.all.rows.add(registration{prefix: p})
-	r.all.index.insert(p, id)
-	r.all.exact.insert(&r.all.rows, id)
+	id := r.all.Rows.Add(mapserver.Registration{Prefix: p})
+	r.all.Index.Insert(p, id)
+	r.all.Exact.Insert(&r.all.Rows, id)
 	r.have[p] = id
 }
 
@@ -37,21 +38,21 @@ func (r *rowHashes) remove(p lisp.Prefix) {
 	if !known {
 		return
 	}
-	r.all.exact.remove(&r.all.rows, id)
-	r.all.index.remove(p)
-	r.all.rows.release(id)
+	r.all.Exact.Remove(&r.all.Rows, id)
+	r.all.Index.Remove(p)
+	r.all.Rows.Release(id)
 	delete(r.have, p)
 }
 
 // check compares what is found with what the trie finds.
 func (r *rowHashes) check(asked lisp.Prefix) {
 	r.t.Helper()
-	id, _, ok := r.all.get(asked)
+	id, _, ok := r.all.Get(asked)
 	if want, known := r.have[asked]; ok != known || id != want {
 		r.t.Fatalf("%s: row %d, %v; want %d, %v", asked, id, ok, want, known)
 	}
-	id, ok = r.all.lookup(&asked)
-	if want, known := r.all.index.lookup(asked); ok != known || id != want {
+	id, ok = r.all.Lookup(&asked)
+	if want, known := r.all.Index.Lookup(asked); ok != known || id != want {
 		r.t.Fatalf("what covers %s: row %d, %v; want %d, %v", asked, id, ok, want, known)
 	}
 }
@@ -96,15 +97,15 @@ func TestRowHash(t *testing.T) {
 				r.check(p)
 				r.check(lisp.HostPrefix(p.Instance(), p.EID()))
 			}
-			if r.all.exact.size != len(r.have) || r.all.exact.off {
-				t.Errorf("%d rows, off %v; want %d", r.all.exact.size, r.all.exact.off, len(r.have))
+			if r.all.Exact.Size != len(r.have) || r.all.Exact.Off {
+				t.Errorf("%d rows, off %v; want %d", r.all.Exact.Size, r.all.Exact.Off, len(r.have))
 			}
 			for _, p := range all {
 				r.remove(p)
 				r.check(p)
 			}
-			if r.all.exact.size != 0 || len(r.all.exact.lengths) != 0 {
-				t.Errorf("%d rows and %d families are left", r.all.exact.size, len(r.all.exact.lengths))
+			if r.all.Exact.Size != 0 || len(r.all.Exact.Lengths) != 0 {
+				t.Errorf("%d rows and %d families are left", r.all.Exact.Size, len(r.all.Exact.Lengths))
 			}
 		})
 	}
@@ -115,20 +116,20 @@ func TestRowHashCollisions(t *testing.T) {
 	r := newRowHashes(t)
 	const sameBits = 1<<10 - 1
 	var all []lisp.Prefix
-	for n := uint32(0); len(all) <= mostBucketsInChain*bucketRows; n++ {
+	for n := uint32(0); len(all) <= mapserver.MostBucketsInChain*mapserver.BucketRows; n++ {
 		p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})), 32)
-		if hashOf(&p)&sameBits == 0 {
+		if mapserver.HashOf(&p)&sameBits == 0 {
 			all = append(all, p)
 		}
 	}
 	for i, p := range all {
-		if r.all.exact.off {
+		if r.all.Exact.Off {
 			t.Fatalf("off after %d rows", i)
 		}
 		r.insert(p)
 	}
-	if !r.all.exact.off {
-		t.Fatalf("a chain of more than %d buckets", mostBucketsInChain)
+	if !r.all.Exact.Off {
+		t.Fatalf("a chain of more than %d buckets", mapserver.MostBucketsInChain)
 	}
 	for _, p := range all {
 		r.check(p)
@@ -143,14 +144,14 @@ func TestRowHashCollisions(t *testing.T) {
 func TestRowHashGrowsByOne(t *testing.T) {
 	r := newRowHashes(t)
 	for i := range uint32(5000) {
-		before := r.all.exact.buckets.len()
+		before := r.all.Exact.Buckets.Len()
 		p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0})), 24)
 		r.insert(p)
-		if grown := r.all.exact.buckets.len() - before; grown > 1 {
+		if grown := r.all.Exact.Buckets.Len() - before; grown > 1 {
 			t.Fatalf("row %d: %d buckets more", i, grown)
 		}
 	}
-	if spare := r.all.exact.spare.len(); spare > r.all.exact.buckets.len()/4 {
-		t.Errorf("%d spare buckets beside %d: the hash does not spread", spare, r.all.exact.buckets.len())
+	if spare := r.all.Exact.Spare.Len(); spare > r.all.Exact.Buckets.Len()/4 {
+		t.Errorf("%d spare buckets beside %d: the hash does not spread", spare, r.all.Exact.Buckets.Len())
 	}
 }

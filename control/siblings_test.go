@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/siblings"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -115,7 +117,7 @@ func TestSiblingSpeaksForWhoLostItsLink(t *testing.T) {
 	n.linkDown(false)
 	n.run(5 * time.Second)
 	n.want("with it", "", rlocA, rlocB)
-	n.a.wantCounter(Detoured, 1)
+	n.a.wantCounter(counter.Detoured, 1)
 }
 
 // TestLongWithoutALink: who cannot ask learns nothing from silence, so other sites' locators are usable in the moment in which the link is back.
@@ -282,16 +284,16 @@ func (n *siblingNetwork) comesBack() {
 // TestSiblingIsNotAskedAtEachConfiguration: a carrier that comes and goes configures us anew each time.
 func TestSiblingIsNotAskedAtEachConfiguration(t *testing.T) {
 	n := newSiblingNetwork(t)
-	before := n.a.counter(SiblingAsked)
+	before := n.a.counter(counter.SiblingAsked)
 	for i := range 10 {
 		n.linkDown(i%2 == 0)
 		n.run(time.Millisecond)
 	}
-	if asked := n.a.counter(SiblingAsked) - before; asked > 1 {
-		t.Errorf("asked %d times in 10 ms, want one question every %s at most", asked, siblingPause)
+	if asked := n.a.counter(counter.SiblingAsked) - before; asked > 1 {
+		t.Errorf("asked %d times in 10 ms, want one question every %s at most", asked, siblings.SiblingPause)
 	}
-	n.run(siblingPause)
-	if asked := n.a.counter(SiblingAsked) - before; asked < 1 {
+	n.run(siblings.SiblingPause)
+	if asked := n.a.counter(counter.SiblingAsked) - before; asked < 1 {
 		t.Error("not asked after the configuration")
 	}
 }
@@ -333,7 +335,7 @@ func TestWhoIsNotAskedIsNotSilent(t *testing.T) {
 // TestSiblingSpeaksForItselfAlone: what it says of others' locators is nothing.
 func TestSiblingSpeaksForItselfAlone(t *testing.T) {
 	n := newSiblingNetwork(t)
-	ask := n.a.siblings.rows[0].nonce
+	ask := n.a.siblings.Rows[0].Nonce
 	for _, c := range []struct {
 		name   string
 		from   string
@@ -344,7 +346,7 @@ func TestSiblingSpeaksForItselfAlone(t *testing.T) {
 		{"another nonce", linkB, func(m *wire.MapReply) { m.Nonce++ }},
 		{"another address", "10.1.0.3", func(*wire.MapReply) {}},
 	} {
-		mapping := n.a.etr.announced.at(0).mapping()
+		mapping := n.a.etr.Announced.At(0).Mapping()
 		set := slices.Clone(mapping.Locators)
 		for i := range set {
 			set[i].Reachable, set[i].Local = false, set[i].RLOC == rloc(rlocB)

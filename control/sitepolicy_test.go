@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -71,8 +72,8 @@ func TestPolicyByRequester(t *testing.T) {
 					t.Errorf("%s, registered %v, %s: %v %+v", c.name, registered, asked, ok, record)
 				}
 			}
-			if denied := ms.counter(MapRequestDenied) == 2; denied != c.denied {
-				t.Errorf("%s: %d denied", c.name, ms.counter(MapRequestDenied))
+			if denied := ms.counter(counter.MapRequestDenied) == 2; denied != c.denied {
+				t.Errorf("%s: %d denied", c.name, ms.counter(counter.MapRequestDenied))
 			}
 		}
 	}
@@ -155,14 +156,14 @@ func TestLimitsOfASite(t *testing.T) {
 		ms.inject("192.0.2.100:4342", "192.0.2.1:4342",
 			register(t, func(m *wire.MapRegister) { m.Nonce = uint64(i) + 1 }, fmt.Sprintf("10.1.%d.0/24", i)))
 	}
-	ms.wantCounter(RefusedSiteTable, 2)
-	ms.wantCounter(RefusedSiteRate, 5)
+	ms.wantCounter(counter.RefusedSiteTable, 2)
+	ms.wantCounter(counter.RefusedSiteRate, 5)
 	if got := len(ms.registered()); got != 3 {
 		t.Errorf("%d registrations", got)
 	}
 	n.run(2 * time.Second)
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, func(m *wire.MapRegister) { m.Nonce = 20 }, "10.1.0.0/24"))
-	ms.wantCounter(RefusedSiteRate, 5)
+	ms.wantCounter(counter.RefusedSiteRate, 5)
 	// Another site has its own limits.
 	ms.inject("192.0.2.100:4342", "192.0.2.1:4342", register(t, func(m *wire.MapRegister) { m.Nonce = 21 }, "10.1.64.0/24"))
 	if !slices.ContainsFunc(ms.registered(), func(r Registration) bool { return r.Site == "site 10.1.64.0/18" }) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -122,7 +123,7 @@ func TestPiggybackedMappingIsVerified(t *testing.T) {
 	lie := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.1.0.0/16"), TTLMinutes: 10, Authoritative: true, Locators: locators("192.0.2.66")}
 	x2.inject("192.0.2.2:4342", "192.0.2.66:4342", piggybackingRequest(1, lie))
 	n.run(time.Second)
-	if len(x2.cache) != 0 || x2.counter(MapRequestSent) != 0 {
+	if len(x2.cache) != 0 || x2.counter(counter.MapRequestSent) != 0 {
 		t.Error("a piggybacked mapping was looked at, which is off by default")
 	}
 	c := x2.config
@@ -135,8 +136,8 @@ func TestPiggybackedMappingIsVerified(t *testing.T) {
 	}
 	n.run(time.Second)
 	x2.wantCached("10.1.0.0/16", "192.0.2.1", "2001:db8:f::1") // the mapping system's word, not the sender's
-	x2.wantCounter(VerifyingMapRequestSent, 1)
+	x2.wantCounter(counter.VerifyingMapRequestSent, 1)
 	own := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.7.0/24"), TTLMinutes: 10, Locators: locators("192.0.2.66")}
 	x2.inject("192.0.2.2:4342", "192.0.2.66:4342", piggybackingRequest(99, own))
-	x2.wantCounter(RefusedPiggybacked, 1)
+	x2.wantCounter(counter.RefusedPiggybacked, 1)
 }

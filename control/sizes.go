@@ -15,11 +15,11 @@ type Sizes struct {
 // Sizes tells how full the tables are.
 func (n *Node) Sizes() (s Sizes) {
 	if n.itr != nil {
-		s.MapCache, s.Pending = n.itr.cache.size(), n.itr.pending.size()
-		s.Locators = len(n.itr.prober.table.byRLOC)
+		s.MapCache, s.Pending = n.itr.Cache.Size(), n.itr.Pending.Size()
+		s.Locators = len(n.itr.Prober.Table.ByRLOC)
 	}
 	if n.mapServer != nil {
-		s.Registrations = n.mapServer.registrations.index.size
+		s.Registrations = n.mapServer.Registrations.Index.Size
 	}
 	return s
 }

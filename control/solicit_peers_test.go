@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/solicit"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -66,8 +69,8 @@ func TestSMRNamesThePrefixOfItsReceiver(t *testing.T) {
 			about[p][smr.Nonce] = true
 		}
 		changed, site := about[lisp.MustParsePrefix(c.changed)], about[lisp.MustParsePrefix(c.site)]
-		if len(changed) != smrTries || len(site) != smrTries {
-			t.Errorf("%s: %d SMRs name what changed, %d the receiver's EID-Prefix: want %d of each; all: %v", c.name, len(changed), len(site), smrTries, about)
+		if len(changed) != solicit.SMRTries || len(site) != solicit.SMRTries {
+			t.Errorf("%s: %d SMRs name what changed, %d the receiver's EID-Prefix: want %d of each; all: %v", c.name, len(changed), len(site), solicit.SMRTries, about)
 		}
 		for nonce := range site {
 			if !changed[nonce] {
@@ -87,11 +90,11 @@ func TestBothMessagesOfAnSMRCountOnce(t *testing.T) {
 	x2.configure(withDatabase(x2.config, "192.0.2.2"))
 	n.run(10 * time.Second)
 	x1.wantCached("10.2.0.0/16", "192.0.2.2")
-	x1.wantCounter(SMRInvokedMapRequestSent, 1)
-	x1.wantCounter(RefusedSMRLimit, 0)
-	x1.wantCounter(RefusedSMRWithoutMapping, smrTries) // the IPv6 EID-Prefix, of which it has no mapping
-	x1.wantCounter(SMRReceived, 1+smrTries)
-	x2.wantCounter(SMRSent, 1+smrTries)
+	x1.wantCounter(counter.SMRInvokedMapRequestSent, 1)
+	x1.wantCounter(counter.RefusedSMRLimit, 0)
+	x1.wantCounter(counter.RefusedSMRWithoutMapping, solicit.SMRTries) // the IPv6 EID-Prefix, of which it has no mapping
+	x1.wantCounter(counter.SMRReceived, 1+solicit.SMRTries)
+	x2.wantCounter(counter.SMRSent, 1+solicit.SMRTries)
 	if got := smrsOf(x2.sent); got[lisp.MustParsePrefix("10.2.0.0/16")] != 1 || got[lisp.MustParsePrefix("10.1.0.0/16")] != 1 {
 		t.Errorf("SMRs by record: %v", got)
 	}
@@ -102,8 +105,8 @@ func TestSMRWithoutAKnownReceiverIsOneMessage(t *testing.T) {
 	n, site, peers := manyAskers(t, 1)
 	site.configure(withVersion(site.config, 6, "192.0.2.3"))
 	n.run(time.Minute)
-	if got := len(site.smrsTo(peers[0].String())); got != 3*smrTries {
-		t.Errorf("%d messages, want %d", got, 3*smrTries)
+	if got := len(site.smrsTo(peers[0].String())); got != 3*solicit.SMRTries {
+		t.Errorf("%d messages, want %d", got, 3*solicit.SMRTries)
 	}
 }
 
@@ -142,16 +145,16 @@ func TestSMRNamesWhatChangedInEitherPlace(t *testing.T) {
 		{"our own EIDs", wire.IPv4{10, 1, 0, 9}, "10.1.0.0/16", 0},
 	} {
 		n, x1, _, _ := twoSites(t)
-		x1.itr.put(cacheEntry{mapping: positive("10.2.0.0/16", 10), expiresAt: x1.host.after(time.Hour)})
-		x1.itr.put(cacheEntry{mapping: positive("10.3.0.0/16", 10), expiresAt: x1.host.after(time.Hour)})
+		x1.itr.Put(mapcache.Entry{Mapping: positive("10.2.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
+		x1.itr.Put(mapcache.Entry{Mapping: positive("10.3.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
 		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", anSMR(t, c.source, c.record, nil))
 		n.run(500 * time.Millisecond)
-		x1.wantCounter(SMRInvokedMapRequestSent, c.asks)
+		x1.wantCounter(counter.SMRInvokedMapRequestSent, c.asks)
 		want := uint64(1)
 		if c.asks > 0 {
 			want = 0
 		}
-		if got := x1.counter(RefusedSMRWithoutMapping); got != want {
+		if got := x1.counter(counter.RefusedSMRWithoutMapping); got != want {
 			t.Errorf("%s: %d refused as without mapping, want %d", c.name, got, want)
 		}
 		if t.Failed() {
@@ -175,10 +178,10 @@ func TestSMRThatIsAProbeIsAnsweredToo(t *testing.T) {
 		{"P without an ITR-RLOC", "192.0.2.2:4342", func(m *wire.MapRequest) { m.Probe, m.ITRRLOCs = true, []wire.Address{wire.NoAddress{}} }, 0},
 	} {
 		_, x1, _, _ := twoSites(t)
-		x1.itr.put(cacheEntry{mapping: positive("10.2.0.0/16", 10), expiresAt: x1.host.after(time.Hour)})
+		x1.itr.Put(mapcache.Entry{Mapping: positive("10.2.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
 		x1.inject("192.0.2.1:4342", c.from, anSMR(t, wire.IPv4{10, 2, 0, 9}, "10.1.0.0/16", c.change))
-		x1.wantCounter(SMRInvokedMapRequestSent, 1)
-		if got := x1.counter(RLOCProbeReplySent); got != c.answers {
+		x1.wantCounter(counter.SMRInvokedMapRequestSent, 1)
+		if got := x1.counter(counter.RLOCProbeReplySent); got != c.answers {
 			t.Errorf("%s: %d answers, want %d", c.name, got, c.answers)
 		}
 	}
@@ -192,14 +195,14 @@ func TestCiscoSMRs(t *testing.T) {
 	} {
 		n := newNetwork(t)
 		x := n.add("x", xtrConfig(1, "212.19.216.20", []string{c.at}, c.own), c.at)
-		x.itr.put(cacheEntry{mapping: positive("172.16.31.3/32", 10), expiresAt: x.host.after(time.Hour)})
+		x.itr.Put(mapcache.Entry{Mapping: positive("172.16.31.3/32", 10), ExpiresAt: x.host.After(time.Hour)})
 		message, err := hex.DecodeString(c.octets)
 		if err != nil {
 			t.Fatal(err)
 		}
 		x.inject(c.at+":4342", "92.254.28.189:4342", message)
-		x.wantCounter(SMRInvokedMapRequestSent, 1)
-		x.wantCounter(RLOCProbeReplySent, 1)
+		x.wantCounter(counter.SMRInvokedMapRequestSent, 1)
+		x.wantCounter(counter.RLOCProbeReplySent, 1)
 		asked := sentMessages[*wire.MapRequest](x)[0]
 		if p, err := asked.Records[0].Prefix(); err != nil || p.String() != "172.16.31.3/32" {
 			t.Errorf("SMR to %s: asked for %s, %v", c.at, p, err)

@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/message"
+	"loci/control/internal/solicit"
+	"loci/control/internal/timing"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -60,7 +64,7 @@ func TestChangedRLOCReachesPeers(t *testing.T) {
 		if c.direction == "both" {
 			x2.miss(c.other, c.source)
 			n.run(time.Second)
-			x2.etr.solicitor.askers = askers{} // as if the Map-Server had answered for us
+			x2.etr.Solicitor.Askers = solicit.Askers{} // as if the Map-Server had answered for us
 		}
 		x2.addrs = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("2001:db8:e::2")}
 		x2.configure(withDatabase(x2.config, "198.51.100.2", "2001:db8:e::2"))
@@ -70,11 +74,11 @@ func TestChangedRLOCReachesPeers(t *testing.T) {
 		}
 		x1.wantCached(x1.cachedPrefixes()[0], "198.51.100.2", "2001:db8:e::2")
 		n.run(time.Minute)
-		if x1.counter(SMRInvokedMapRequestSent) > 2 || x2.countSMRs("") > 4*smrTries {
-			t.Errorf("%s: %d SMRs, %d Map-Requests for them", c.name, x2.countSMRs(""), x1.counter(SMRInvokedMapRequestSent))
+		if x1.counter(counter.SMRInvokedMapRequestSent) > 2 || x2.countSMRs("") > 4*solicit.SMRTries {
+			t.Errorf("%s: %d SMRs, %d Map-Requests for them", c.name, x2.countSMRs(""), x1.counter(counter.SMRInvokedMapRequestSent))
 		}
-		if len(x2.etr.solicitor.byRLOC) != 0 || x2.etr.solicitor.timers.next() != never {
-			t.Errorf("%s: SMRs are left: %v", c.name, x2.etr.solicitor.rows)
+		if len(x2.etr.Solicitor.ByRLOC) != 0 || x2.etr.Solicitor.Timers.Next() != timing.Never {
+			t.Errorf("%s: SMRs are left: %v", c.name, x2.etr.Solicitor.Rows)
 		}
 	}
 }
@@ -135,8 +139,8 @@ func TestSMRFormat(t *testing.T) {
 		}
 	}
 	first := slices.IndexFunc(x2.sent, func(p SendPacket) bool { return p.Payload[0]>>4 == 1 && p.Payload[0]&1 != 0 })
-	if first < 0 || x2.counter(MapRegisterSent) < 2 {
-		t.Fatalf("no SMR was sent; %d Map-Registers", x2.counter(MapRegisterSent))
+	if first < 0 || x2.counter(counter.MapRegisterSent) < 2 {
+		t.Fatalf("no SMR was sent; %d Map-Registers", x2.counter(counter.MapRegisterSent))
 	}
 	if x2.sent[first-1].Payload[0]>>4 != uint8(wire.TypeMapRegister) {
 		t.Errorf("the SMR did not follow the Map-Register but a message of type %d", x2.sent[first-1].Payload[0]>>4)
@@ -204,7 +208,7 @@ func TestNoSMRsWithoutAChange(t *testing.T) {
 	n.run(10 * time.Second)
 	x2.start()
 	n.run(10 * time.Second)
-	x2.wantCounter(SMRSent, 0)
+	x2.wantCounter(counter.SMRSent, 0)
 }
 
 func TestWithdrawnPrefixIsSolicited(t *testing.T) {
@@ -231,7 +235,7 @@ func TestIdlePeersAreNotSolicited(t *testing.T) {
 	n.run(5 * time.Minute)
 	x2.configure(withDatabase(x2.config, "192.0.2.2"))
 	n.run(10 * time.Second)
-	x2.wantCounter(SMRSent, 0)
+	x2.wantCounter(counter.SMRSent, 0)
 }
 
 // Shows RFC 9301 s.6.1 (2).
@@ -248,7 +252,7 @@ func TestSMRsAreBounded(t *testing.T) {
 		m := wire.MapRequest{Nonce: 3}
 		x2.inject("192.0.2.2:4342", "192.0.2.100:4342", encapsulated(t, m, "10.2.0.9/32", fmt.Sprintf("203.0.113.%d", i+1)))
 	}
-	if got := len(x2.etr.solicitor.askers.list()); got > 10 {
+	if got := len(x2.etr.Solicitor.Askers.List()); got > 10 {
 		t.Errorf("%d askers", got)
 	}
 	x2.configure(withDatabase(x2.config, "192.0.2.3"))
@@ -257,10 +261,10 @@ func TestSMRsAreBounded(t *testing.T) {
 		t.Errorf("%d SMRs in the first second at ten a second", got)
 	}
 	n.run(time.Hour)
-	if got := x2.countSMRs(""); got != 10*len(prefixes)*smrTries {
-		t.Errorf("%d SMRs, want %d", got, 10*len(prefixes)*smrTries)
+	if got := x2.countSMRs(""); got != 10*len(prefixes)*solicit.SMRTries {
+		t.Errorf("%d SMRs, want %d", got, 10*len(prefixes)*solicit.SMRTries)
 	}
-	if at := x2.etr.solicitor.timers.next(); at != never {
+	if at := x2.etr.Solicitor.Timers.Next(); at != timing.Never {
 		t.Errorf("SMRs go on at %d", at)
 	}
 }
@@ -300,7 +304,7 @@ func TestEveryChangedPrefixIsTold(t *testing.T) {
 	n.run(7 * time.Minute)
 	told := smrsOf(site.sent)
 	for i := range 40 {
-		prefix, want := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)), smrTries
+		prefix, want := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)), solicit.SMRTries
 		if i == 39 || i == 17 {
 			want = 1 // it asked
 		}
@@ -308,8 +312,8 @@ func TestEveryChangedPrefixIsTold(t *testing.T) {
 			t.Errorf("%d SMRs about %s, want %d", told[prefix], prefix, want)
 		}
 	}
-	if len(site.etr.solicitor.byRLOC) != 0 || site.etr.solicitor.news.list != nil {
-		t.Errorf("what is left: %+v", site.etr.solicitor.news)
+	if len(site.etr.Solicitor.ByRLOC) != 0 || site.etr.Solicitor.News.List != nil {
+		t.Errorf("what is left: %+v", site.etr.Solicitor.News)
 	}
 }
 
@@ -320,7 +324,7 @@ func TestChangeWhileAnotherIsBeingTold(t *testing.T) {
 	n.run(time.Second)
 	site.configure(withDatabase(site.config, "198.51.100.2"))
 	n.run(30 * time.Second)
-	before := peer.counter(SMRReceived)
+	before := peer.counter(counter.SMRReceived)
 	config := site.config
 	etr := *config.ETR
 	etr.Database = slices.Clone(etr.Database)
@@ -331,60 +335,60 @@ func TestChangeWhileAnotherIsBeingTold(t *testing.T) {
 	about := smrsOf(site.sent)
 	for i := range 40 {
 		prefix := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i))
-		if about[prefix] < smrTries && i != 5 {
+		if about[prefix] < solicit.SMRTries && i != 5 {
 			t.Errorf("%d SMRs about %s", about[prefix], prefix)
 		}
 	}
-	if got := peer.counter(SMRReceived); got < before+2*smrTries || got > 3*40*smrTries {
+	if got := peer.counter(counter.SMRReceived); got < before+2*solicit.SMRTries || got > 3*40*solicit.SMRTries {
 		t.Errorf("%d SMRs in all, %d before the second change", got, before)
 	}
 }
 
 func TestNewsAreBounded(t *testing.T) {
-	var c changedMappings
+	var c solicit.ChangedMappings
 	var all []lisp.Prefix
-	for i := range smrNews + 10 {
+	for i := range solicit.SMRNews + 10 {
 		all = append(all, lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}))))
 	}
-	if refused := c.add(all); refused != 10 || len(c.list) != smrNews || c.add(all[:5]) != 0 {
-		t.Errorf("%d refused, %d kept", refused, len(c.list))
+	if refused := c.Add(all); refused != 10 || len(c.List) != solicit.SMRNews || c.Add(all[:5]) != 0 {
+		t.Errorf("%d refused, %d kept", refused, len(c.List))
 	}
-	var n news
-	if refused := n.add(all[:smrNews-2]); refused != 0 || n.add(all[:5]) != 3 {
-		t.Errorf("a list of %d has room for more", len(n.list))
+	var n solicit.News
+	if refused := n.Add(all[:solicit.SMRNews-2]); refused != 0 || n.Add(all[:5]) != 3 {
+		t.Errorf("a list of %d has room for more", len(n.List))
 	}
-	if _, ok := n.at(0, n.end()); ok {
+	if _, ok := n.At(0, n.End()); ok {
 		t.Error("said again later, and told twice")
 	}
-	if p, ok := n.at(0, 10); !ok || p != all[0] {
+	if p, ok := n.At(0, 10); !ok || p != all[0] {
 		t.Error("who is told the first ten only is not told the first")
 	}
-	n.forget(100)
-	if _, ok := n.at(99, n.end()); ok || n.lacksRoom(100) || !n.has(all[0], 0, n.end()) || n.has(all[50], 0, n.end()) {
-		t.Errorf("after forgetting a hundred: %d are left from %d on", len(n.list), n.first)
+	n.Forget(100)
+	if _, ok := n.At(99, n.End()); ok || n.LacksRoom(100) || !n.Has(all[0], 0, n.End()) || n.Has(all[50], 0, n.End()) {
+		t.Errorf("after forgetting a hundred: %d are left from %d on", len(n.List), n.First)
 	}
-	n.forget(n.end())
-	if n.list != nil || len(n.last) != 0 {
-		t.Errorf("%d and %d are left of nothing", len(n.list), len(n.last))
+	n.Forget(n.End())
+	if n.List != nil || len(n.Last) != 0 {
+		t.Errorf("%d and %d are left of nothing", len(n.List), len(n.Last))
 	}
 }
 
 func TestAskersAndWhatTheyAskedFor(t *testing.T) {
-	var a askers
+	var a solicit.Askers
 	prefix := func(i int) lisp.Prefix { return lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i)) }
-	for i := range askerPrefixes + 3 {
-		a.note(rloc("192.0.2.1"), asking{prefix: prefix(i)}, 4)
-		a.note(rloc("192.0.2.1"), asking{prefix: prefix(i)}, 4)
+	for i := range solicit.AskerPrefixes + 3 {
+		a.Note(rloc("192.0.2.1"), solicit.Asking{Prefix: prefix(i)}, 4)
+		a.Note(rloc("192.0.2.1"), solicit.Asking{Prefix: prefix(i)}, 4)
 	}
-	if got := a.askedFor(rloc("192.0.2.1")); len(got) != askerPrefixes || got[0] != prefix(askerPrefixes+2) || slices.Contains(got, prefix(2)) {
+	if got := a.AskedFor(rloc("192.0.2.1")); len(got) != solicit.AskerPrefixes || got[0] != prefix(solicit.AskerPrefixes+2) || slices.Contains(got, prefix(2)) {
 		t.Errorf("asked for %v", got)
 	}
 	for i := range 100 {
-		a.note(rloc(fmt.Sprintf("198.51.100.%d", i)), asking{prefix: prefix(0)}, 4)
-		a.note(rloc("192.0.2.1"), asking{prefix: prefix(200)}, 4)
+		a.Note(rloc(fmt.Sprintf("198.51.100.%d", i)), solicit.Asking{Prefix: prefix(0)}, 4)
+		a.Note(rloc("192.0.2.1"), solicit.Asking{Prefix: prefix(200)}, 4)
 	}
-	if got := a.askedFor(rloc("192.0.2.1")); len(a.list()) > 4 || len(got) == 0 || got[0] != prefix(200) {
-		t.Errorf("%d askers, one of whom asked for %v", len(a.list()), got)
+	if got := a.AskedFor(rloc("192.0.2.1")); len(a.List()) > 4 || len(got) == 0 || got[0] != prefix(200) {
+		t.Errorf("%d askers, one of whom asked for %v", len(a.List()), got)
 	}
 }
 
@@ -397,7 +401,7 @@ func manyAskers(t *testing.T, count int) (n *testNetwork, site *testNode, askers
 	site = n.add("site", withVersion(c, 5, "192.0.2.2"), "192.0.2.2")
 	for i := range count {
 		askers = append(askers, rloc(fmt.Sprintf("203.0.%d.%d", i>>8, i&255)))
-		site.etr.solicitor.askers.note(askers[i], asking{prefix: lisp.MustParsePrefix("10.2.0.0/24")}, 2*count)
+		site.etr.Solicitor.Askers.Note(askers[i], solicit.Asking{Prefix: lisp.MustParsePrefix("10.2.0.0/24")}, 2*count)
 	}
 	n.run(time.Second)
 	return n, site, askers
@@ -410,15 +414,15 @@ func (d *testNode) outdated(from lisp.RLOC, destination string) {
 
 // TestPeerWithAnOldVersionIsToldTheRest: a packet of a peer comes between the turns in which peers are gathered.
 func TestPeerWithAnOldVersionIsToldTheRest(t *testing.T) {
-	n, site, askers := manyAskers(t, askerBatch+10)
+	n, site, askers := manyAskers(t, solicit.AskerBatch+10)
 	last := askers[len(askers)-1]
 	c := withVersion(site.config, 6, "192.0.2.3")
 	if err := site.Configure(n.now, c); err != nil {
 		t.Fatal(err)
 	}
-	solicitor := site.etr.solicitor
-	solicitor.registered()
-	if !solicitor.telling {
+	solicitor := site.etr.Solicitor
+	solicitor.Registered()
+	if !solicitor.Telling {
 		t.Fatal("all were gathered in one turn")
 	}
 	site.outdated(last, "10.2.1.9")
@@ -432,26 +436,26 @@ func TestPeerWithAnOldVersionIsToldTheRest(t *testing.T) {
 		}
 	}
 	for _, p := range []string{"10.2.0.0/24", "10.2.1.0/24", "10.2.2.0/24"} {
-		if got := about[lisp.MustParsePrefix(p)]; got < smrTries || got > smrTries+1 {
-			t.Errorf("%d SMRs about %s: want %d, or one more", about[lisp.MustParsePrefix(p)], p, smrTries)
+		if got := about[lisp.MustParsePrefix(p)]; got < solicit.SMRTries || got > solicit.SMRTries+1 {
+			t.Errorf("%d SMRs about %s: want %d, or one more", about[lisp.MustParsePrefix(p)], p, solicit.SMRTries)
 		}
 	}
 }
 
 // TestPeersWithAnOldVersionLeaveRoomForNews, however many they are.
 func TestPeersWithAnOldVersionLeaveRoomForNews(t *testing.T) {
-	n, site, peers := manyAskers(t, smrNews+10)
+	n, site, peers := manyAskers(t, solicit.SMRNews+10)
 	for _, p := range peers {
 		site.outdated(p, "10.2.1.9")
 	}
-	if got := len(site.etr.solicitor.news.list); got != 1 {
+	if got := len(site.etr.Solicitor.News.List); got != 1 {
 		t.Errorf("%d news of one EID-Prefix", got)
 	}
 	site.configure(withVersion(site.config, 6, "192.0.2.3"))
 	n.run(time.Minute)
-	site.wantCounter(RefusedSMRTable, 0)
-	if got := site.countSMRs(peers[0].String()); got < 3*smrTries || got > 3*smrTries+1 {
-		t.Errorf("%d SMRs: want %d, or one more", got, 3*smrTries)
+	site.wantCounter(counter.RefusedSMRTable, 0)
+	if got := site.countSMRs(peers[0].String()); got < 3*solicit.SMRTries || got > 3*solicit.SMRTries+1 {
+		t.Errorf("%d SMRs: want %d, or one more", got, 3*solicit.SMRTries)
 	}
 }
 
@@ -462,66 +466,66 @@ func TestPeerThatAskedIsNotToldAllAgain(t *testing.T) {
 	n.run(2 * time.Second)
 	for i := range 2 {
 		asked := lisp.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i))
-		site.etr.solicitor.asked(peers[0], &mapRequest{MapRequest: &wire.MapRequest{SMRInvoked: true}}, asked)
+		site.etr.Solicitor.Asked(peers[0], &message.MapRequest{MapRequest: &wire.MapRequest{SMRInvoked: true}}, asked)
 	}
 	site.outdated(peers[0], "10.2.0.9")
 	n.run(time.Minute)
-	if got := site.countSMRs(peers[0].String()); got > 1+smrTries+smrTries {
-		t.Errorf("%d SMRs: want one about what it asked for, and %d about each of the others", got, smrTries)
+	if got := site.countSMRs(peers[0].String()); got > 1+solicit.SMRTries+solicit.SMRTries {
+		t.Errorf("%d SMRs: want one about what it asked for, and %d about each of the others", got, solicit.SMRTries)
 	}
 }
 
 // TestPlacesOfTheNewsAreLookedAtInPieces has peers that asked for all but the last of what they are told.
 func TestPlacesOfTheNewsAreLookedAtInPieces(t *testing.T) {
 	n, site, peers := manyAskers(t, 3)
-	solicitor := site.etr.solicitor
+	solicitor := site.etr.Solicitor
 	var all []lisp.Prefix
-	for i := range smrNews - 1 {
+	for i := range solicit.SMRNews - 1 {
 		all = append(all, lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}))))
 	}
 	last := lisp.MustParsePrefix("2001:db8:2::/48")
-	from := solicitor.publish(append(all, last))
+	from := solicitor.Publish(append(all, last))
 	for _, peer := range peers {
-		solicitor.tell(peer, from, solicitor.news.end())
-		solicitor.rows.at(solicitor.byRLOC[peer]).asked = []lisp.Prefix{lisp.MustParsePrefix("10.2.0.0/16")}
+		solicitor.Tell(peer, from, solicitor.News.End())
+		solicitor.Rows.At(solicitor.ByRLOC[peer]).Asked = []lisp.Prefix{lisp.MustParsePrefix("10.2.0.0/16")}
 	}
-	row := solicitor.rows.at(solicitor.byRLOC[peers[0]])
-	for turns, before := 0, 0; row.pass == 0; turns++ {
+	row := solicitor.Rows.At(solicitor.ByRLOC[peers[0]])
+	for turns, before := 0, 0; row.Pass == 0; turns++ {
 		n.now = n.now.Add(time.Microsecond)
 		site.HandleTimeout(n.now)
 		site.drain()
-		place := row.pass*smrNews + int(row.place)
-		if place-before > smrNews/4 || turns > smrNews {
+		place := row.Pass*solicit.SMRNews + int(row.Place)
+		if place-before > solicit.SMRNews/4 || turns > solicit.SMRNews {
 			t.Fatalf("%d places from %d on were looked at in turn %d", place-before, before, turns)
 		}
 		before = place
 	}
 	n.run(time.Minute)
 	about := smrsOf(site.sent)
-	if about[last] != len(peers)*smrTries || len(about) != 1 || len(solicitor.byRLOC) != 0 {
-		t.Errorf("SMRs about %v, %d peers are still being told: want %d about %s alone", about, len(solicitor.byRLOC), len(peers)*smrTries, last)
+	if about[last] != len(peers)*solicit.SMRTries || len(about) != 1 || len(solicitor.ByRLOC) != 0 {
+		t.Errorf("SMRs about %v, %d peers are still being told: want %d about %s alone", about, len(solicitor.ByRLOC), len(peers)*solicit.SMRTries, last)
 	}
 }
 
 // TestRoomForAnOldVersionIsLookedForNowAndThen: there are thousands of peers, and each packet may be one with an old Map-Version.
 func TestRoomForAnOldVersionIsLookedForNowAndThen(t *testing.T) {
 	n, site, peers := manyAskers(t, 3)
-	solicitor := site.etr.solicitor
+	solicitor := site.etr.Solicitor
 	var all []lisp.Prefix
-	for i := range smrNews {
+	for i := range solicit.SMRNews {
 		all = append(all, lisp.HostPrefix(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 9, byte(i >> 8), byte(i)}))))
 	}
-	solicitor.tell(peers[0], solicitor.publish(all), solicitor.news.end())
+	solicitor.Tell(peers[0], solicitor.Publish(all), solicitor.News.End())
 	site.outdated(peers[1], "10.2.1.9")
-	solicitor.drop(solicitor.byRLOC[peers[0]])
-	solicitor.news.add(all) // nobody is told of these any more
+	solicitor.Drop(solicitor.ByRLOC[peers[0]])
+	solicitor.News.Add(all) // nobody is told of these any more
 	site.outdated(peers[1], "10.2.1.9")
-	if len(solicitor.byRLOC) != 0 {
+	if len(solicitor.ByRLOC) != 0 {
 		t.Error("room was looked for again at once")
 	}
-	n.run(2 * newsRest)
+	n.run(2 * solicit.NewsRest)
 	site.outdated(peers[1], "10.2.1.9")
-	if len(solicitor.byRLOC) != 1 {
+	if len(solicitor.ByRLOC) != 1 {
 		t.Error("no room was found though nobody is told of the news")
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/mapcache"
 	"loci/lisp"
 )
 
@@ -40,7 +43,7 @@ func TestSiteThatMovedUnheard(t *testing.T) {
 		if x1.locator("198.51.100.2").State != LocatorUp || len(x1.states) != 0 {
 			t.Errorf("%s: the new locator is %+v, not up are %v", name, x1.locator("198.51.100.2"), x1.states)
 		}
-		if got := x1.counter(MappingStranded); got < 2 || got > 4 {
+		if got := x1.counter(counter.MappingStranded); got < 2 || got > 4 {
 			t.Errorf("%s: %d Map-Requests for want of a locator", name, got)
 		}
 	}
@@ -70,7 +73,7 @@ func TestDeadSiteIsAskedAboutSeldom(t *testing.T) {
 			n.run(20 * time.Second)
 			x1.use("10.2.0.0/16")
 		}
-		if got := x1.counter(MappingStranded); got < c.least || got > c.most {
+		if got := x1.counter(counter.MappingStranded); got < c.least || got > c.most {
 			t.Errorf("%s: %d Map-Requests in an hour, want %d to %d", name, got, c.least, c.most)
 		}
 	}
@@ -84,8 +87,8 @@ func TestStaticMappingIsNotAskedFor(t *testing.T) {
 	c.ITR = &itr
 	x.configure(c)
 	n.run(10 * time.Minute)
-	x.wantCounter(MappingStranded, 0)
-	x.wantCounter(MapRequestSent, 0)
+	x.wantCounter(counter.MappingStranded, 0)
+	x.wantCounter(counter.MapRequestSent, 0)
 }
 
 // Everything behind a core that is cut off is without a locator at the same moment.
@@ -99,17 +102,17 @@ func TestManyStrandedMappingsAreAskedForAtARate(t *testing.T) {
 	for i := range 2000 {
 		m := positive(fmt.Sprintf("10.%d.%d.0/24", 2+i>>8, i&255), 60)
 		m.Locators = locators(fmt.Sprintf("198.18.%d.%d", i>>8, i&255))
-		x.itr.put(cacheEntry{mapping: m, expiresAt: x.host.after(time.Hour)})
+		x.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
 	}
 	x.drain()
 	begun := n.now
 	for n.now.Sub(begun) < 10*time.Minute {
 		n.run(time.Second)
-		if got, most := x.counter(MappingStranded), uint64(renewals().Burst)+uint64(n.now.Sub(begun).Seconds()*renewals().PerSecond); got > most {
+		if got, most := x.counter(counter.MappingStranded), uint64(itr.Renewals().Burst)+uint64(n.now.Sub(begun).Seconds()*itr.Renewals().PerSecond); got > most {
 			t.Fatalf("%d Map-Requests in %s", got, n.now.Sub(begun))
 		}
 	}
-	if x.counter(MappingStranded) == 0 {
+	if x.counter(counter.MappingStranded) == 0 {
 		t.Error("nothing was asked for")
 	}
 }
@@ -133,10 +136,10 @@ func TestSiteThatDiesAgainIsAskedAboutAtOnce(t *testing.T) {
 	dead = false
 	pass(time.Hour)
 	x1.wantLocator("192.0.2.2", LocatorUp, LocatorAnswered)
-	before := x1.counter(MappingStranded)
+	before := x1.counter(counter.MappingStranded)
 	dead = true
 	pass(time.Minute)
-	if got := x1.counter(MappingStranded) - before; got == 0 {
+	if got := x1.counter(counter.MappingStranded) - before; got == 0 {
 		t.Error("nobody was asked")
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/settings"
 	"loci/lisp"
 )
 
@@ -23,7 +27,7 @@ func crowdedITR(t *testing.T, entries int) (*testNetwork, *testNode) {
 		if i%10 < 2 {
 			m.Locators, m.Action = nil, lisp.ActionNativelyForward
 		}
-		x.itr.put(cacheEntry{mapping: m, expiresAt: x.host.after(time.Hour)})
+		x.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
 	}
 	x.drain()
 	return n, x
@@ -36,22 +40,22 @@ func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
 		{"2001:db8:1::1", "2001:db8:ffff::1", "2001:db8::/32", "2001:db8:9:c3f::/64"},
 	} {
 		n, x := crowdedITR(t, entries)
-		soon := x.host.after(5 * time.Minute)
-		_, last, ok := x.itr.cache.get(lisp.MustParsePrefix(c.last))
+		soon := x.host.After(5 * time.Minute)
+		_, last, ok := x.itr.Cache.Get(lisp.MustParsePrefix(c.last))
 		if !ok {
 			t.Fatalf("%s is not cached", c.last)
 		}
-		last.expiresAt = soon // one of the last in every order
-		x.itr.cache.put(*last)
+		last.ExpiresAt = soon // one of the last in every order
+		x.itr.Cache.Put(*last)
 		x.miss(c.source, c.destination)
-		before := x.itr.cache.size()
+		before := x.itr.Cache.Size()
 		answerAll(x, positive(c.prefix, 1440))
-		if gone := before + 1 - x.itr.cache.size(); gone > coveredInTurn {
+		if gone := before + 1 - x.itr.Cache.Size(); gone > itr.CoveredInTurn {
 			t.Errorf("%d entries removed in the turn of the Map-Reply", gone)
 		}
 		turns := 0
 		for at, ok := x.NextDeadline(); ok && at.Sub(n.now) < time.Millisecond; at, ok = x.NextDeadline() {
-			size := x.itr.cache.size()
+			size := x.itr.Cache.Size()
 			x.HandleTimeout(at)
 			effects := 0
 			for {
@@ -60,19 +64,19 @@ func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
 				}
 				effects++
 			}
-			if size-x.itr.cache.size() > sweepChanges || effects > 2*sweepChanges {
-				t.Fatalf("a turn removed %d entries, with %d effects", size-x.itr.cache.size(), effects)
+			if size-x.itr.Cache.Size() > itr.SweepChanges || effects > 2*itr.SweepChanges {
+				t.Fatalf("a turn removed %d entries, with %d effects", size-x.itr.Cache.Size(), effects)
 			}
 			turns++
 		}
-		if turns < entries/sweepRows {
+		if turns < entries/itr.SweepRows {
 			t.Errorf("%d turns", turns)
 		}
-		if got := x.itr.cache.size(); got != entries-entries/10+1 {
+		if got := x.itr.Cache.Size(); got != entries-entries/10+1 {
 			t.Errorf("%d entries, want %d: the negative ones of one family gone", got, entries-entries/10+1)
 		}
-		if _, e, _ := x.itr.cache.get(lisp.MustParsePrefix(c.prefix)); e.expiresAt != soon {
-			t.Errorf("the wide entry ends at %d, its first more-specific at %d", e.expiresAt, soon)
+		if _, e, _ := x.itr.Cache.Get(lisp.MustParsePrefix(c.prefix)); e.ExpiresAt != soon {
+			t.Errorf("the wide entry ends at %d, its first more-specific at %d", e.ExpiresAt, soon)
 		}
 	}
 }
@@ -82,22 +86,22 @@ func TestSweepLeavesNewEntriesAlone(t *testing.T) {
 	x.miss("10.1.0.1", "10.255.0.1")
 	answerAll(x, positive("10.0.0.0/8", 1440))
 	n.now = n.now.Add(time.Microsecond)
-	x.host.turn(n.now)
+	x.host.Advance(n.now)
 	fresh := positive("10.254.0.0/24", 15)
 	fresh.Locators, fresh.Action = nil, lisp.ActionDrop
-	x.itr.put(cacheEntry{mapping: fresh, expiresAt: x.host.after(15 * time.Minute)})
+	x.itr.Put(mapcache.Entry{Mapping: fresh, ExpiresAt: x.host.After(15 * time.Minute)})
 	n.run(time.Second)
-	if _, _, ok := x.itr.cache.get(fresh.Prefix); !ok {
+	if _, _, ok := x.itr.Cache.Get(fresh.Prefix); !ok {
 		t.Error("a sweep removed what came after it began")
 	}
 }
 
 func TestSweepsAreBounded(t *testing.T) {
 	_, x := crowdedITR(t, 2000)
-	for range maxSweeps + 5 {
-		x.itr.startSweep(sweep{reinstall: true})
+	for range itr.MaxSweeps + 5 {
+		x.itr.StartSweep(itr.Sweep{Reinstall: true})
 	}
-	x.wantCounter(RefusedSweepTable, 5)
+	x.wantCounter(counter.RefusedSweepTable, 5)
 }
 
 func TestLocatorPolicies(t *testing.T) {
@@ -128,12 +132,12 @@ func TestLocatorPolicies(t *testing.T) {
 	want("2001:db8:2::/48", [2]uint8{1, 5}, [2]uint8{5, 100})
 	itr.LocatorPolicies = nil // what the site says comes back, without asking it
 	c.ITR = &itr
-	asked := x1.counter(MapRequestSent)
+	asked := x1.counter(counter.MapRequestSent)
 	x1.configure(c)
 	n.run(time.Second)
 	want("10.2.0.0/16", [2]uint8{1, 1}, [2]uint8{100, 100})
 	want("2001:db8:2::/48", [2]uint8{1, 1}, [2]uint8{100, 100})
-	x1.wantCounter(MapRequestSent, asked)
+	x1.wantCounter(counter.MapRequestSent, asked)
 	for _, bad := range []LocatorPolicy{{}, {RLOCs: netip.MustParsePrefix("192.0.2.1/24"), Weight: &five}} {
 		if err := (Config{ITR: &ITRConfig{LocatorPolicies: []LocatorPolicy{bad}}}).Validate(); err == nil {
 			t.Errorf("%+v is taken", bad)
@@ -146,11 +150,11 @@ func TestLocatorPolicies(t *testing.T) {
 func TestFloodedInstanceEvictsItsOwn(t *testing.T) {
 	_, x := loneITR(t, Limits{MapCacheEntries: 256})
 	put := func(instance lisp.InstanceID, i int) {
-		if x.itr.cache.size() >= 256 {
-			x.itr.evict()
+		if x.itr.Cache.Size() >= 256 {
+			x.itr.Evict()
 		}
 		m := positive(fmt.Sprintf("[%d]10.2.%d.%d/32", instance, i/256, i%256), 10)
-		x.itr.put(cacheEntry{mapping: m, expiresAt: x.host.after(time.Hour)})
+		x.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
 		x.drain()
 	}
 	for i := range 20 {
@@ -165,8 +169,8 @@ func TestFloodedInstanceEvictsItsOwn(t *testing.T) {
 			left++
 		}
 	}
-	if left != 20 || x.itr.cache.size() != 256 {
-		t.Errorf("%d of 20 entries are left; %d in all", left, x.itr.cache.size())
+	if left != 20 || x.itr.Cache.Size() != 256 {
+		t.Errorf("%d of 20 entries are left; %d in all", left, x.itr.Cache.Size())
 	}
 }
 
@@ -189,23 +193,23 @@ func TestShorterIdleTimeoutEndsWhatIsThere(t *testing.T) {
 	}
 	configure(time.Hour) // longer: nothing goes now, and nothing at the old time
 	n.run(25 * time.Minute)
-	if got := x.itr.cache.size(); got != entries {
+	if got := x.itr.Cache.Size(); got != entries {
 		t.Fatalf("%d entries after a longer idle time, want %d", got, entries)
 	}
 	for _, prefix := range []string{"10.0.0.2/32", "2001:db8:0:3::/64"} {
 		x.use(prefix)
 	}
 	configure(5 * time.Minute)
-	if gone := entries - x.itr.cache.size(); gone > timeoutBatch {
+	if gone := entries - x.itr.Cache.Size(); gone > settings.TimeoutBatch {
 		t.Errorf("%d entries went in the turn of the reload", gone)
 	}
 	n.run(time.Minute)
-	if got := x.itr.cache.size(); got != 2 {
+	if got := x.itr.Cache.Size(); got != 2 {
 		t.Errorf("%d entries a minute later, want the 2 that are in use", got)
 	}
 	configure(-1)
 	n.run(20 * time.Minute)
-	if got := x.itr.cache.size(); got != 2 {
+	if got := x.itr.Cache.Size(); got != 2 {
 		t.Errorf("%d entries after an idle time without end, want 2", got)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/table"
+	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
@@ -36,22 +38,22 @@ func randomPrefix(r *rand.Rand) lisp.Prefix {
 // TestPrefixTable compares the table with a list that is searched from end to end.
 func TestPrefixTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	var table prefixTable[int]
+	var table table.Prefixes[int]
 	model := make(map[lisp.Prefix]int)
 	for step := range 3000 {
 		p := randomPrefix(r)
 		if r.IntN(3) == 0 {
-			table.remove(p)
+			table.Remove(p)
 			delete(model, p)
 		} else {
-			table.insert(p, step)
+			table.Insert(p, step)
 			model[p] = step
 		}
 		q := randomPrefix(r)
 		compareTables(t, &table, model, q)
 	}
 	var all []lisp.Prefix
-	for p, v := range table.all() {
+	for p, v := range table.All() {
 		all = append(all, p)
 		if model[p] != v {
 			t.Errorf("%s is %d, want %d", p, v, model[p])
@@ -62,7 +64,7 @@ func TestPrefixTable(t *testing.T) {
 	}
 }
 
-func compareTables(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]int, q lisp.Prefix) {
+func compareTables(t *testing.T, table *table.Prefixes[int], model map[lisp.Prefix]int, q lisp.Prefix) {
 	t.Helper()
 	var best lisp.Prefix
 	found, overlaps := false, false
@@ -77,24 +79,24 @@ func compareTables(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]
 		overlaps = overlaps || p.Overlaps(q)
 	}
 	slices.SortFunc(within, lisp.Prefix.Compare)
-	if match, v, ok := table.longest(q); ok != found || match != best || v != model[best] {
+	if match, v, ok := table.Longest(q); ok != found || match != best || v != model[best] {
 		t.Fatalf("longest of %s is %s %v, want %s %v", q, match, ok, best, found)
 	}
 	var subtree []lisp.Prefix
-	for p := range table.subtree(q) {
+	for p := range table.Subtree(q) {
 		subtree = append(subtree, p)
 	}
 	if !slices.Equal(subtree, within) {
 		t.Fatalf("subtree of %s is %v, want %v", q, subtree, within)
 	}
 	compareOverlapping(t, table, model, q)
-	if table.overlaps(q) != overlaps || table.size != len(model) {
-		t.Fatalf("overlaps of %s: want %v; size %d, want %d", q, overlaps, table.size, len(model))
+	if table.Overlaps(q) != overlaps || table.Size != len(model) {
+		t.Fatalf("overlaps of %s: want %v; size %d, want %d", q, overlaps, table.Size, len(model))
 	}
 }
 
 // compareOverlapping lists what overlaps with q, and everything, in pages of three.
-func compareOverlapping(t *testing.T, table *prefixTable[int], model map[lisp.Prefix]int, q lisp.Prefix) {
+func compareOverlapping(t *testing.T, table *table.Prefixes[int], model map[lisp.Prefix]int, q lisp.Prefix) {
 	t.Helper()
 	for _, within := range []lisp.Prefix{q, {}} {
 		var want, got []lisp.Prefix
@@ -106,7 +108,7 @@ func compareOverlapping(t *testing.T, table *prefixTable[int], model map[lisp.Pr
 		slices.SortFunc(want, lisp.Prefix.Compare)
 		for after, more := (lisp.Prefix{}), true; more; {
 			more = false
-			for p, v := range table.overlapping(within, after) {
+			for p, v := range table.Overlapping(within, after) {
 				if more = len(got)%3 == 2; v != model[p] {
 					t.Fatalf("%s is %d, want %d", p, v, model[p])
 				}
@@ -125,17 +127,17 @@ func compareOverlapping(t *testing.T, table *prefixTable[int], model map[lisp.Pr
 func TestLeastSpecificHole(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 500 {
-		var known prefixTable[int]
+		var known table.Prefixes[int]
 		for range r.IntN(20) {
-			known.insert(randomPrefix(r), 0)
+			known.Insert(randomPrefix(r), 0)
 		}
 		asked := randomPrefix(r)
 		asked = lisp.HostPrefix(asked.Instance(), asked.EID())
-		if known.overlaps(asked) {
+		if known.Overlaps(asked) {
 			continue
 		}
-		hole := leastSpecificHole(asked, 0, known.overlaps)
-		if !hole.Covers(asked) || known.overlaps(hole) {
+		hole := table.LeastSpecificHole(asked, 0, known.Overlaps)
+		if !hole.Covers(asked) || known.Overlaps(hole) {
 			t.Fatalf("hole %s around %s", hole, asked)
 		}
 		step := 1
@@ -145,7 +147,7 @@ func TestLeastSpecificHole(t *testing.T) {
 		if hole.Bits() == 0 {
 			continue
 		}
-		if wider, err := lisp.PrefixFrom(hole.Instance(), asked.EID(), hole.Bits()-step); err == nil && !known.overlaps(wider) {
+		if wider, err := lisp.PrefixFrom(hole.Instance(), asked.EID(), hole.Bits()-step); err == nil && !known.Overlaps(wider) {
 			t.Fatalf("hole %s around %s, but %s is one too", hole, asked, wider)
 		}
 	}
@@ -153,28 +155,28 @@ func TestLeastSpecificHole(t *testing.T) {
 
 func TestDeadlines(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	var d deadlines
-	model := make(map[uint32]instant)
-	for now := instant(0); now < 5000; now++ {
+	var d timing.Deadlines
+	model := make(map[uint32]timing.Instant)
+	for now := timing.Instant(0); now < 5000; now++ {
 		id := uint32(r.IntN(200))
 		switch r.IntN(4) {
 		case 0:
-			d.remove(id)
+			d.Remove(id)
 			delete(model, id)
 		default:
-			at := now + instant(r.IntN(300))
-			d.set(id, at)
+			at := now + timing.Instant(r.IntN(300))
+			d.Set(id, at)
 			model[id] = at
 		}
-		earliest := never
+		earliest := timing.Never
 		for _, at := range model {
 			earliest = min(earliest, at)
 		}
-		if d.next() != earliest {
-			t.Fatalf("next is %d, want %d", d.next(), earliest)
+		if d.Next() != earliest {
+			t.Fatalf("next is %d, want %d", d.Next(), earliest)
 		}
 		for {
-			id, ok := d.due(now)
+			id, ok := d.Due(now)
 			if !ok {
 				break
 			}
@@ -183,18 +185,18 @@ func TestDeadlines(t *testing.T) {
 			}
 			delete(model, id)
 		}
-		if d.heap.len() != len(model) {
-			t.Fatalf("%d deadlines, want %d", d.heap.len(), len(model))
+		if d.Heap.Len() != len(model) {
+			t.Fatalf("%d deadlines, want %d", d.Heap.Len(), len(model))
 		}
 	}
 }
 
 func TestBucket(t *testing.T) {
 	rate := Rate{PerSecond: 10, Burst: 5}
-	var b bucket
+	var b timing.Bucket
 	taken := 0
-	for now := instant(time.Hour); now < instant(time.Hour+10*time.Second); now += instant(time.Millisecond) {
-		if b.take(now, rate) {
+	for now := timing.Instant(time.Hour); now < timing.Instant(time.Hour+10*time.Second); now += timing.Instant(time.Millisecond) {
+		if b.Take(now, rate) {
 			taken++
 		}
 	}
@@ -205,19 +207,19 @@ func TestBucket(t *testing.T) {
 
 func TestBucketsStayBoundedAndStrict(t *testing.T) {
 	rate := Rate{PerSecond: 1, Burst: 2}
-	var b buckets[int]
+	var b timing.Buckets[int]
 	taken := make(map[int]int)
 	const seconds = 20
 	key := 1000
-	for now := instant(0); now < instant(seconds*time.Second); now += instant(5 * time.Millisecond) {
+	for now := timing.Instant(0); now < timing.Instant(seconds*time.Second); now += timing.Instant(5 * time.Millisecond) {
 		for _, k := range []int{1, 2, key} { // two that insist, and a flood of others
-			if b.take(now, k, rate, 100) {
+			if b.Take(now, k, rate, 100) {
 				taken[k]++
 			}
 		}
 		key++
-		if len(b.current)+len(b.previous) > 100 {
-			t.Fatalf("%d buckets", len(b.current)+len(b.previous))
+		if len(b.Current)+len(b.Previous) > 100 {
+			t.Fatalf("%d buckets", len(b.Current)+len(b.Previous))
 		}
 	}
 	for _, k := range []int{1, 2} {

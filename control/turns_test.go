@@ -13,6 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/control/internal/mapserver"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
 	"loci/lisp"
 )
 
@@ -30,7 +33,7 @@ func millionMappings(t *testing.T, count int) *journalledServer {
 	c.MapServer.Sites = c.MapServer.Sites[:1]
 	c.MapServer.Journal = true
 	s := newJournalledServer(t, c, epoch)
-	site := s.mapServer.registrations.sites.at(0)
+	site := s.mapServer.Registrations.Sites.At(0)
 	s.HandleTimeout(epoch)
 	for i := range count {
 		address, bits := netip.AddrFrom4([4]byte{10, byte(i >> 12), byte(i >> 4), byte(i << 4)}), 28
@@ -38,10 +41,10 @@ func millionMappings(t *testing.T, count int) *journalledServer {
 			address, bits = netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, byte(i >> 16), byte(i >> 8), byte(i)}), 64
 		}
 		p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(address), bits)
-		who := s.mapServer.registrations.xtrs.acquire(xtr{id: registrantID{xtrID: [16]byte{byte(i >> 10), byte(i >> 18)}}, from: journalXTRs[0]})
-		s.mapServer.registrations.put(site, lisp.Mapping{Prefix: p, TTLMinutes: 1, Locators: locators("192.0.2.1", "192.0.2.2")},
-			registrant{xtr: who, firstAt: s.host.now, lastAt: s.host.now, expiresAt: s.host.after(3 * time.Minute)})
-		s.mapServer.registrations.xtrs.release(who)
+		who := s.mapServer.Registrations.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{byte(i >> 10), byte(i >> 18)}}, From: journalXTRs[0]})
+		s.mapServer.Registrations.Put(site, lisp.Mapping{Prefix: p, TTLMinutes: 1, Locators: locators("192.0.2.1", "192.0.2.2")},
+			mapserver.Registrant{XTR: who, FirstAt: s.host.Now, LastAt: s.host.Now, ExpiresAt: s.host.After(3 * time.Minute)})
+		s.mapServer.Registrations.Xtrs.Release(who)
 	}
 	return s
 }
@@ -93,7 +96,7 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 	}
 	s.now = s.now.Add(time.Second)
 	s.Checkpoint(s.now)
-	check("a checkpoint", turnMappings/checkpointRows, s.timeouts)
+	check("a checkpoint", turnMappings/mapserver.CheckpointRows, s.timeouts)
 
 	after, listed := lisp.Prefix{}, 0
 	check("a list", turnMappings/512, func() bool {
@@ -118,13 +121,13 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 		}
 		return true
 	})
-	check("what the reload takes away", turnMappings/registrationSweepRows/2, s.timeouts)
+	check("what the reload takes away", turnMappings/mapserver.RegistrationSweepRows/2, s.timeouts)
 	if got := s.Sizes().Registrations; got != turnMappings-turnMappings/10 {
 		t.Errorf("%d registrations after the reload", got)
 	}
 
 	s.now = epoch.Add(4 * time.Minute)
-	check("the end of all registrations", (turnMappings-turnMappings/10)/timeoutBatch, s.timeouts)
+	check("the end of all registrations", (turnMappings-turnMappings/10)/settings.TimeoutBatch, s.timeouts)
 	if got := s.Sizes().Registrations; got != 0 {
 		t.Errorf("%d registrations after their end", got)
 	}
@@ -132,8 +135,8 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 
 // TestNothingIsAnsweredFromWhatAReloadTookAway asks before the pass over the table is done.
 func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
-	s := millionMappings(t, 2*registrationSweepRows)
-	last := 2*registrationSweepRows - 2 // of the second EID-Prefix, in the last batch
+	s := millionMappings(t, 2*mapserver.RegistrationSweepRows)
+	last := 2*mapserver.RegistrationSweepRows - 2 // of the second EID-Prefix, in the last batch
 	for last%10 != 0 {
 		last--
 	}
@@ -146,13 +149,13 @@ func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
 	if err := s.Configure(s.now, config); err != nil {
 		t.Fatal(err)
 	}
-	if !s.mapServer.sweeping() {
+	if !s.mapServer.Sweeping() {
 		t.Fatal("the pass is over already: the test proves nothing")
 	}
 	before := s.Sizes().Registrations
 	asked := lisp.HostPrefix(0, lisp.EIDFromAddr(address))
-	if row, ok := s.mapServer.registered(asked, other.Prefixes[0].Prefix, s.mapServer.registrations.sites.named("another"), foreseen{}); ok {
-		t.Errorf("answered from %s, which is another site's now", row.prefix)
+	if row, ok := s.mapServer.Registered(asked, other.Prefixes[0].Prefix, s.mapServer.Registrations.Sites.Named("another"), message.Foreseen{}); ok {
+		t.Errorf("answered from %s, which is another site's now", row.Prefix)
 	}
 	if s.Sizes().Registrations != before-1 {
 		t.Errorf("%d registrations, before the question %d", s.Sizes().Registrations, before)
@@ -160,7 +163,7 @@ func TestNothingIsAnsweredFromWhatAReloadTookAway(t *testing.T) {
 	for !s.timeouts() {
 		s.drain()
 	}
-	if got := s.Sizes().Registrations; got >= before-1 || s.mapServer.sweeping() {
+	if got := s.Sizes().Registrations; got >= before-1 || s.mapServer.Sweeping() {
 		t.Errorf("%d registrations after the pass", got)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/message"
+	"loci/control/internal/registrar"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -126,7 +129,7 @@ func TestRefusedEIDLeavesTheOthersRegistered(t *testing.T) {
 		if got := x.registersSince(n.now.Add(-4 * time.Minute)); got > 12 {
 			t.Errorf("whole %v: %d Map-Registers in four minutes", whole, got)
 		}
-		x.wantCounter(EIDNotAcknowledged, 1)
+		x.wantCounter(counter.EIDNotAcknowledged, 1)
 
 		n.lose = nil
 		ms.configure(mapServerConfig("10.1.0.0/16 2001:db8:1::/48 10.9.0.0/16"))
@@ -197,14 +200,14 @@ func TestSilentMapServerIsAskedWithinBounds(t *testing.T) {
 	wrong.ETR = &etr
 	x.configure(wrong)
 	n.run(10 * time.Minute)
-	messages := len(x.etr.registrar.peers[0].messages)
+	messages := len(x.etr.Registrar.Peers[0].Messages)
 	if at := n.now; messages > 400 {
 		t.Errorf("%d Map-Registers for 5000 EID-Prefixes", messages)
 	} else if n.run(4 * time.Minute); x.registersSince(at) > 5*messages+5*messages/2 {
 		t.Errorf("%d Map-Registers, of which %d were sent in four minutes", messages, x.registersSince(at))
 	}
 	s := x.mapServer1()
-	if s.State != MapServerWaiting || s.LackingCount != 5000 || len(s.Lacking) != unacknowledgedListed {
+	if s.State != MapServerWaiting || s.LackingCount != 5000 || len(s.Lacking) != registrar.UnacknowledgedListed {
 		t.Errorf("the Map-Server is %s, %d EID-Prefixes unacknowledged, %d listed", s.State, s.LackingCount, len(s.Lacking))
 	}
 	if got := x.told(NoticeEIDNotAcknowledged); len(got) > 0 || len(x.told(NoticeMapServerSilent)) == 0 {
@@ -274,11 +277,11 @@ func TestManyRefusedEIDs(t *testing.T) {
 		if s := x.mapServer1(); s.State != MapServerRegistered || len(ms.registered()) != count {
 			t.Errorf("whole %v: all are the site's now: %s, %d unacknowledged, %d registered", whole, s.State, s.LackingCount, len(ms.registered()))
 		}
-		if got := len(x.etr.registrar.peers[0].messages); got > 250 {
+		if got := len(x.etr.Registrar.Peers[0].Messages); got > 250 {
 			t.Errorf("whole %v: %d messages for %d EID-Prefixes at the end", whole, got, count)
 		}
-		if p := x.etr.registrar.peers[0]; p.alone != 0 || p.refused != nil {
-			t.Errorf("whole %v: %d are alone, %v", whole, p.alone, p.refused)
+		if p := x.etr.Registrar.Peers[0]; p.Alone != 0 || p.Refused != nil {
+			t.Errorf("whole %v: %d are alone, %v", whole, p.Alone, p.Refused)
 		}
 	}
 }
@@ -307,8 +310,8 @@ func TestMapNotifyInPieces(t *testing.T) {
 	}
 	x := n.add("x", xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/24", "10.1.1.0/24", "2001:db8:1::/48"), "192.0.2.1")
 	n.run(5*time.Minute + 30*time.Second)
-	if s := x.mapServer1(); s.State != MapServerRegistered || x.counter(MapRegisterSent) != 6 {
-		t.Errorf("the Map-Server is %+v after %d Map-Registers", s, x.counter(MapRegisterSent))
+	if s := x.mapServer1(); s.State != MapServerRegistered || x.counter(counter.MapRegisterSent) != 6 {
+		t.Errorf("the Map-Server is %+v after %d Map-Registers", s, x.counter(counter.MapRegisterSent))
 	}
 	if got := x.told(NoticeEIDNotAcknowledged); len(got) > 0 {
 		t.Errorf("told of %v", got)
@@ -317,8 +320,8 @@ func TestMapNotifyInPieces(t *testing.T) {
 
 // TestMapNotifyWithoutRecords acknowledges all by its nonce.
 func TestMapNotifyWithoutRecords(t *testing.T) {
-	m := registerMessage{mappings: []lisp.Mapping{{Prefix: numbered(1)}, {Prefix: numbered(2)}}}
-	if !m.note(&mapNotify{MapNotify: &wire.MapNotify{}}) {
+	m := registrar.Message{Mappings: []lisp.Mapping{{Prefix: numbered(1)}, {Prefix: numbered(2)}}}
+	if !m.Note(&message.MapNotify{MapNotify: &wire.MapNotify{}}) {
 		t.Error("it acknowledges nothing")
 	}
 }

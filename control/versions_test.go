@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/control/internal/counter"
+	"loci/control/internal/itr"
+	"loci/control/internal/solicit"
 	"loci/lisp"
 	"loci/wire"
 )
@@ -40,9 +43,9 @@ func TestVersionsTravelInRecords(t *testing.T) {
 		x2.configure(withVersion(x2.config, lisp.NextMapVersion(4095), "192.0.2.2")) // 1 is newer
 		n.run(time.Second)
 		x1.wantCached("10.2.0.0/16", "192.0.2.2")
-		ms.wantCounter(RefusedVersion, 0)
-		x1.wantCounter(RefusedVersion, 0)
-		x2.wantCounter(MapVersionNotRaised, 0)
+		ms.wantCounter(counter.RefusedVersion, 0)
+		x1.wantCounter(counter.RefusedVersion, 0)
+		x2.wantCounter(counter.MapVersionNotRaised, 0)
 	}
 }
 
@@ -68,7 +71,7 @@ func TestMapServerRefusesOlderVersions(t *testing.T) {
 		ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
 		send(ms, 1, 10, c.first)
 		send(ms, c.xtr, 11, c.second)
-		if got := ms.counter(RefusedVersion); got != c.refused {
+		if got := ms.counter(counter.RefusedVersion); got != c.refused {
 			t.Errorf("%s: refused %d, want %d", c.name, got, c.refused)
 		}
 		if told := slices.ContainsFunc(ms.notices, func(n Notice) bool { return n.Kind == NoticeRegistrationRefused }); told != (c.refused > 0) {
@@ -91,7 +94,7 @@ func TestOlderMapReplyIsRefused(t *testing.T) {
 	}
 	ask := func(m lisp.Mapping) {
 		n.run(4 * time.Second)
-		x.itr.ask(pendingRequest{prefix: m.Prefix})
+		x.itr.Ask(itr.PendingRequest{Prefix: m.Prefix})
 		x.drain()
 		answerAll(x, m)
 	}
@@ -99,7 +102,7 @@ func TestOlderMapReplyIsRefused(t *testing.T) {
 	answerAll(x, versioned(7, "192.0.2.7"))
 	ask(versioned(6, "192.0.2.6"))
 	x.wantCached("10.2.0.0/16", "192.0.2.7")
-	x.wantCounter(RefusedVersion, 1)
+	x.wantCounter(counter.RefusedVersion, 1)
 	ask(versioned(8, "192.0.2.8"))
 	x.wantCached("10.2.0.0/16", "192.0.2.8")
 	ask(versioned(0, "192.0.2.10")) // no version: not compared
@@ -125,7 +128,7 @@ func TestVersionsOfDataPackets(t *testing.T) {
 		})
 		x1.drain()
 	}
-	requests := x1.counter(MapRequestSent)
+	requests := x1.counter(counter.MapRequestSent)
 	for _, c := range []struct {
 		name                string
 		sourceVersion       uint16
@@ -141,12 +144,12 @@ func TestVersionsOfDataPackets(t *testing.T) {
 		{"destination older", 70, 49, 1, 0, 0, 1},
 	} {
 		for _, pair := range [][2]string{{"10.2.0.9", "10.1.0.5"}, {"2001:db8:2::9", "2001:db8:1::5"}} {
-			outdated, invalid := x1.counter(MapVersionOutdated), x1.counter(MapVersionInvalid)
-			asked, solicited := x1.counter(MapRequestSent), x1.counter(SMRSent)
+			outdated, invalid := x1.counter(counter.MapVersionOutdated), x1.counter(counter.MapVersionInvalid)
+			asked, solicited := x1.counter(counter.MapRequestSent), x1.counter(counter.SMRSent)
 			packet(pair[0], pair[1], c.sourceVersion, c.destinationVersion)
 			n.run(time.Second)
-			got := []uint64{x1.counter(MapVersionOutdated) - outdated, x1.counter(MapVersionInvalid) - invalid,
-				x1.counter(MapRequestSent) - asked, x1.counter(SMRSent) - solicited}
+			got := []uint64{x1.counter(counter.MapVersionOutdated) - outdated, x1.counter(counter.MapVersionInvalid) - invalid,
+				x1.counter(counter.MapRequestSent) - asked, x1.counter(counter.SMRSent) - solicited}
 			if want := []uint64{c.outdated, c.invalid, c.requests, c.solicited}; !slices.Equal(got, want) {
 				t.Errorf("%s, from %s: %v, want %v", c.name, pair[0], got, want)
 			}
@@ -160,10 +163,10 @@ func TestVersionsOfDataPackets(t *testing.T) {
 	for range 1000 { // a flood of forged packets
 		packet("10.2.0.9", "10.1.0.5", 71, 49)
 	}
-	before := x1.counter(SMRSent)
+	before := x1.counter(counter.SMRSent)
 	n.run(30 * time.Second)
-	if x1.counter(SMRSent)-before > smrTries+1 || x1.counter(MapRequestSent)-requests > 4 {
-		t.Errorf("a flood caused %d SMRs and %d Map-Requests", x1.counter(SMRSent)-before, x1.counter(MapRequestSent)-requests)
+	if x1.counter(counter.SMRSent)-before > solicit.SMRTries+1 || x1.counter(counter.MapRequestSent)-requests > 4 {
+		t.Errorf("a flood caused %d SMRs and %d Map-Requests", x1.counter(counter.SMRSent)-before, x1.counter(counter.MapRequestSent)-requests)
 	}
 	packet("172.16.0.1", "172.16.0.2", 1, 1) // nobody's
 }
@@ -174,12 +177,12 @@ func TestVersionThatIsNotRaised(t *testing.T) {
 	x2.configure(withVersion(x2.config, 7, "192.0.2.2"))
 	n.run(time.Second)
 	x2.configure(withVersion(x2.config, 7, "192.0.2.2", "2001:db8:f::2"))
-	x2.wantCounter(MapVersionNotRaised, 2)
+	x2.wantCounter(counter.MapVersionNotRaised, 2)
 	if !slices.ContainsFunc(x2.notices, func(n Notice) bool { return n.Kind == NoticeMapVersionNotRaised }) {
 		t.Error("the operator is not told")
 	}
 	x2.configure(withVersion(x2.config, 8, "192.0.2.2", "2001:db8:f::2"))
-	x2.wantCounter(MapVersionNotRaised, 2)
+	x2.wantCounter(counter.MapVersionNotRaised, 2)
 	for _, m := range x2.database {
 		if m.Version != 8 {
 			t.Errorf("the ETR made Map-Version %d of 8", m.Version)

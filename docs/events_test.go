@@ -13,11 +13,11 @@ import (
 
 // eventSources are the files that name kinds of events, with how they do.
 var eventSources = map[string]*regexp.Regexp{
-	"../control/effect.go":            regexp.MustCompile(`NoticeKind = "([a-z-]+)"`),
-	"../daemon/events/planeevents.go": regexp.MustCompile(`kind(?:, fields)? = "([a-z-]+)"`),
-	"../daemon/events/hub.go":         regexp.MustCompile(`Kind: "([a-z-]+)"`),
-	"../daemon/daemon.go":             regexp.MustCompile(`Kind: "([a-z-]+)"`),
-	"../daemon/follow.go":             regexp.MustCompile(`kind :?= "([a-z-]+)"`),
+	"../control/internal/effect/notice.go": regexp.MustCompile(`NoticeKind = "([a-z-]+)"`),
+	"../daemon/events/planeevents.go":      regexp.MustCompile(`kind(?:, fields)? = "([a-z-]+)"`),
+	"../daemon/events/hub.go":              regexp.MustCompile(`Kind: "([a-z-]+)"`),
+	"../daemon/daemon.go":                  regexp.MustCompile(`Kind: "([a-z-]+)"`),
+	"../daemon/follow.go":                  regexp.MustCompile(`kind :?= "([a-z-]+)"`),
 }
 
 func TestEveryEventIsDescribed(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 var arrows = map[string][]string{
 	"lisp":           {},
 	"wire":           {"lisp"},
-	"control":        {"lisp", "wire"},
 	"forward":        {"lisp", "wire"},
 	"dataplane":      {"lisp"},
 	"dataplane/":     {"lisp", "dataplane", "forward", "internal/genetlink", "internal/waitread"},
@@ -55,6 +54,29 @@ var arrows = map[string][]string{
 	"internal/testnet":       {"internal/genetlink"},
 	"internal/testprogress":  {},
 	"internal/tidy":          {},
+
+	// Inside control, bottom-up: containers and values, what roles share, the roles, the Node. No role imports another.
+	"control/internal/table":       {"lisp"},
+	"control/internal/timing":      {"control/internal/table"},
+	"control/internal/locatorset":  {"lisp", "control/internal/table"},
+	"control/internal/settings":    {"lisp", "wire", "control/internal/timing", "control/internal/locatorset"},
+	"control/internal/counter":     {"wire"},
+	"control/internal/effect":      {"lisp", "control/internal/settings"},
+	"control/internal/status":      {"lisp", "control/internal/settings", "control/internal/effect"},
+	"control/internal/report":      {"lisp"},
+	"control/internal/message":     {"lisp", "wire", "control/internal/table", "control/internal/settings", "control/internal/counter"},
+	"control/internal/system":      {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/message"},
+	"control/internal/database":    {"lisp", "control/internal/table", "control/internal/settings"},
+	"control/internal/mapcache":    {"lisp", "control/internal/table", "control/internal/timing"},
+	"control/internal/reach":       {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/report", "control/internal/message", "control/internal/system", "control/internal/mapcache"},
+	"control/internal/itr":         {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/locatorset", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/report", "control/internal/message", "control/internal/system", "control/internal/mapcache", "control/internal/reach"},
+	"control/internal/registrar":   {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/message", "control/internal/system"},
+	"control/internal/solicit":     {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/counter", "control/internal/effect", "control/internal/message", "control/internal/system"},
+	"control/internal/etr":         {"lisp", "control/internal/table", "control/internal/timing", "control/internal/locatorset", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/report", "control/internal/message", "control/internal/system", "control/internal/database", "control/internal/registrar", "control/internal/solicit"},
+	"control/internal/siblings":    {"lisp", "wire", "control/internal/timing", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/message", "control/internal/system", "control/internal/database", "control/internal/reach"},
+	"control/internal/mapserver":   {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/locatorset", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/message", "control/internal/system"},
+	"control/internal/mapresolver": {"lisp", "control/internal/table", "control/internal/settings", "control/internal/message", "control/internal/system"},
+	"control":                      {"lisp", "wire", "control/internal/table", "control/internal/timing", "control/internal/settings", "control/internal/counter", "control/internal/effect", "control/internal/status", "control/internal/report", "control/internal/message", "control/internal/system", "control/internal/database", "control/internal/mapcache", "control/internal/reach", "control/internal/itr", "control/internal/registrar", "control/internal/solicit", "control/internal/etr", "control/internal/siblings", "control/internal/mapserver", "control/internal/mapresolver"},
 }
 
 // room returns the key of arrows that a directory belongs to, "" when there is none, and the directory the room begins at.

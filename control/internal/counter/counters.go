@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package counter
+
+// Counters: every message and every refusal, in one list with a description that
+// docs/counters.md is checked against. A refusal reason is a counter: nothing is
+// dropped without one.
+
+import (
+	"iter"
+	"strings"
+
+	"loci/wire"
+)
+
+// Counter is what a Node counts: messages first, then the reasons for which
+// messages are refused, then those that the parser gives.
+type Counter uint8
+
+// What is counted. Keep counterTable in step.
+const (
+	MapRequestReceived Counter = iota
+	MapRequestSent
+	MapRequestForwarded
+	MapReplyReceived
+	MapReplySent
+	NegativeMapReplySent
+	ProxyMapReplySent
+	MapRequestDenied
+	MapRegisterReceived
+	MapRegisterSent
+	MapRegisterRetransmitted
+	MapNotifyReceived
+	MapNotifySent
+	MapNotifyUnsolicitedSent
+	MapNotifyUnacknowledged
+	MapNotifyAckReceived
+	MapNotifyAckSent
+	ECMReceived
+	RLOCProbeReceived
+	RLOCProbeReplySent
+	SMRReceived
+	SMRSent
+	SiblingAsked
+	SiblingAnswered
+	SiblingTold
+	Detoured
+	SMRInvokedMapRequestSent
+	VerifyingMapRequestSent
+	MissReceived
+	MappingInstalled
+	MappingExpired
+	MappingEvicted
+	MappingIdle
+	MappingRefreshed
+	MappingGleaned
+	MapRequestUnanswered
+	MapResolverWentSilent
+	RLOCProbeSent
+	RLOCProbeAnswered
+	RLOCProbeNews
+	MappingStranded
+	MappingKept
+	LocatorHintReceived
+	LocatorWentSilent
+	LocatorWentDown
+	LocatorWentUnconfirmed
+	LocatorCameUp
+	MapVersionOutdated
+	MapVersionInvalid
+	MapVersionNotRaised
+	RegistrationAccepted
+	RegistrationExpired
+	EIDNotAcknowledged
+	RegistrationWithdrawn
+	NoticeLost
+
+	// Reasons for which something is refused.
+
+	RefusedOversized
+	RefusedPort
+	RefusedType
+	RefusedRole
+	RefusedStaleKeys
+	RefusedECMInner
+	RefusedSecurity
+	RefusedNoRecord
+	RefusedEID
+	RefusedNoITRRLOC
+	RefusedFamily
+	RefusedProbeInECM
+	RefusedProbeHere
+	RefusedHopLimit
+	RefusedDontReply
+	RefusedNoRoute
+	RefusedNoMapping
+	RefusedReplyLimit
+	RefusedReplyTotalLimit
+	RefusedNegativeLimit
+	RefusedStarting
+	RefusedUnknownSite
+	RefusedPrefixOutsideSite
+	RefusedMoreSpecific
+	RefusedUnknownKey
+	RefusedAlgorithm
+	RefusedAuthentication
+	RefusedReplay
+	RefusedReplayTable
+	RefusedRegistrationTable
+	RefusedSiteTable
+	RefusedSiteRate
+	RefusedRegistrants
+	RefusedLocators
+	RefusedVersion
+	RefusedNotifyLimit
+	RefusedNotifyTable
+	RefusedNotifyAck
+	RefusedUnknownPeer
+	RefusedNonce
+	RefusedUnrelatedPrefix
+	RefusedProbeReply
+	RefusedProbeNotAuthoritative
+	RefusedProbeLocator
+	RefusedProbeLimit
+	RefusedLocatorTable
+	RefusedHint
+	RefusedGleaning
+	RefusedSweepTable
+	RefusedSMRWithoutMapping
+	RefusedSMRLimit
+	RefusedSMRTable
+	RefusedPiggybacked
+	RefusedPendingTable
+	RefusedRequestLimit
+	RefusedNoMapResolver
+	RefusedOwnEID
+	RefusedEncoding
+
+	refusedParse // one for each wire.Reason follows
+)
+
+type counterEntry struct{ name, description string }
+
+// counterTable is indexed by Counter; the names of refusals get the prefix
+// "refused_" and all of them the suffix "_total".
+var counterTable = [refusedParse]counterEntry{
+	MapRequestReceived:       {"map_request_received", "Map-Requests received, in an Encapsulated Control Message or directly; SMRs and RLOC-probes included"},
+	MapRequestSent:           {"map_request_sent", "Map-Requests sent by the ITR through a Map-Resolver, retransmissions included"},
+	MapRequestForwarded:      {"map_request_forwarded", "Map-Requests that the Map-Resolver or Map-Server passed on"},
+	MapReplyReceived:         {"map_reply_received", "Map-Replies received"},
+	MapReplySent:             {"map_reply_sent", "Map-Replies sent by the ETR for its own EIDs"},
+	NegativeMapReplySent:     {"negative_map_reply_sent", "negative Map-Replies sent by the mapping system"},
+	ProxyMapReplySent:        {"proxy_map_reply_sent", "Map-Replies sent by the Map-Server for registered ETRs"},
+	MapRequestDenied:         {"map_request_denied", "Map-Requests that the policy of a site denies its requester"},
+	MapRegisterReceived:      {"map_register_received", "Map-Registers received that authenticated"},
+	MapRegisterSent:          {"map_register_sent", "Map-Registers sent, retransmissions included"},
+	MapRegisterRetransmitted: {"map_register_retransmitted", "Map-Registers sent again because no Map-Notify came"},
+	MapNotifyReceived:        {"map_notify_received", "Map-Notifies received that authenticated"},
+	MapNotifySent:            {"map_notify_sent", "Map-Notifies sent to acknowledge Map-Registers"},
+	MapNotifyUnsolicitedSent: {"map_notify_unsolicited_sent", "Map-Notifies sent because another xTR changed a registration, repetitions included"},
+	MapNotifyUnacknowledged:  {"map_notify_unacknowledged", "such Map-Notifies given up after the last repetition"},
+	MapNotifyAckReceived:     {"map_notify_ack_received", "Map-Notify-Acks received that authenticated"},
+	MapNotifyAckSent:         {"map_notify_ack_sent", "Map-Notify-Acks sent for Map-Notifies that nobody here asked for"},
+	ECMReceived:              {"ecm_received", "Encapsulated Control Messages received"},
+	RLOCProbeReceived:        {"rloc_probe_received", "RLOC-probes received"},
+	RLOCProbeReplySent:       {"rloc_probe_reply_sent", "answers to RLOC-probes sent"},
+	SMRReceived:              {"smr_received", "Solicit-Map-Requests received; two messages with one nonce count as one"},
+	SMRSent:                  {"smr_sent", "Solicit-Map-Requests sent because a mapping of ours changed, repetitions included; two messages with one nonce count as one"},
+	SiblingAsked:             {"sibling_asked", "RLOC-probes sent to other xTRs of the site, to ask for their locators or whether the core is reached"},
+	SiblingAnswered:          {"sibling_answered", "answers to those"},
+	SiblingTold:              {"sibling_told", "Solicit-Map-Requests sent to other xTRs of the site because our own locators changed"},
+	Detoured:                 {"detoured", "times that the site's packets took to going by another xTR of the site"},
+	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
+	VerifyingMapRequestSent:  {"verifying_map_request_sent", "Map-Requests begun to verify a mapping that nobody authenticated: piggybacked on a Map-Request"},
+	MissReceived:             {"miss_received", "misses that the data plane reported"},
+	MappingInstalled:         {"mapping_installed", "map-cache entries added or changed"},
+	MappingExpired:           {"mapping_expired", "map-cache entries whose TTL ended"},
+	MappingEvicted:           {"mapping_evicted", "map-cache entries that made room for others"},
+	MappingIdle:              {"mapping_idle", "map-cache entries removed because they forwarded nothing"},
+	MappingRefreshed:         {"mapping_refreshed", "map-cache entries renewed before their TTL ended"},
+	MappingGleaned:           {"mapping_gleaned", "map-cache entries from the outer source of data packets, while the mapping system is asked"},
+	MapRequestUnanswered:     {"map_request_unanswered", "resolutions given up after the last retransmission"},
+	MapResolverWentSilent:    {"map_resolver_went_silent", "times that a Map-Resolver left several Map-Requests in a row unanswered"},
+	RLOCProbeSent:            {"rloc_probe_sent", "RLOC-probes sent, retries included"},
+	RLOCProbeAnswered:        {"rloc_probe_answered", "RLOC-probes that were answered"},
+	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
+	MappingKept:              {"mapping_kept", "negative Map-Replies that did not replace a mapping whose locators answer or were heard from"},
+	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
+	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
+	LocatorWentSilent:        {"locator_went_silent", "times that a locator was probed because packets are sent to it and none come from it any more"},
+	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
+	LocatorWentUnconfirmed:   {"locator_went_unconfirmed", "times that a locator's RLOC-probes stayed unanswered, or that it was down and has to prove itself"},
+	LocatorCameUp:            {"locator_came_up", "times that a locator that was down or unconfirmed was confirmed"},
+	MapVersionOutdated:       {"map_version_outdated", "reports of data packets with an outdated Map-Version of ours, or a newer one of theirs"},
+	MapVersionInvalid:        {"map_version_invalid", "reports of data packets with a Map-Version that our mapping never had"},
+	MapVersionNotRaised:      {"map_version_not_raised", "changes of our own mappings that kept their Map-Version or lowered it"},
+	RegistrationAccepted:     {"registration_accepted", "records of Map-Registers that were taken"},
+	RegistrationExpired:      {"registration_expired", "registrations that nobody refreshed"},
+	EIDNotAcknowledged:       {"eid_not_acknowledged", "EID-Prefixes that a Map-Server does not acknowledge although it does others"},
+	RegistrationWithdrawn:    {"registration_withdrawn", "registrations withdrawn by a TTL of 0"},
+	NoticeLost:               {"notice_lost", "notices beyond their rate"},
+
+	RefusedOversized:             {"oversized", "messages longer than 9216 octets"},
+	RefusedPort:                  {"port", "packets with the control port at neither end"},
+	RefusedType:                  {"type", "messages of a type that no role here takes"},
+	RefusedRole:                  {"role", "messages for a role that is off"},
+	RefusedStaleKeys:             {"stale_keys", "messages authenticated with keys that were replaced meanwhile; the sender retransmits"},
+	RefusedECMInner:              {"ecm_inner", "Encapsulated Control Messages with anything but a Map-Request inside"},
+	RefusedSecurity:              {"lisp_sec", "messages with LISP-SEC data, which this version cannot verify"},
+	RefusedNoRecord:              {"no_record", "messages without a record"},
+	RefusedEID:                   {"eid", "messages about EIDs that are no IPv4, IPv6, MAC address or name"},
+	RefusedNoITRRLOC:             {"no_itr_rloc", "Map-Requests without an ITR-RLOC that a reply can be sent to"},
+	RefusedFamily:                {"family", "Map-Requests whose ITR-RLOCs are of no family that we have"},
+	RefusedProbeInECM:            {"probe_in_ecm", "RLOC-probes inside an Encapsulated Control Message"},
+	RefusedProbeHere:             {"probe_at_mapping_system", "RLOC-probes sent to a Map-Server or Map-Resolver"},
+	RefusedHopLimit:              {"hop_limit", "Map-Requests relayed too often: the mapping system loops"},
+	RefusedDontReply:             {"dont_reply", "Map-Requests that want no Map-Reply and are no Solicit-Map-Requests"},
+	RefusedNoRoute:               {"no_route", "Map-Requests that the mapping system has nobody to send to"},
+	RefusedNoMapping:             {"no_mapping", "Map-Requests to the ETR for EIDs of others"},
+	RefusedReplyLimit:            {"reply_limit", "Map-Requests beyond the rate of one destination RLOC and EID-Prefix"},
+	RefusedReplyTotalLimit:       {"reply_total_limit", "Map-Requests beyond the rate of all Map-Replies"},
+	RefusedNegativeLimit:         {"negative_limit", "Map-Requests beyond the rate of negative Map-Replies"},
+	RefusedStarting:              {"starting", "Map-Requests for EID-Prefixes that nobody has registered yet, in the first registration interval of a Map-Server"},
+	RefusedUnknownSite:           {"unknown_site", "Map-Registers with EID-Prefixes of no site alone"},
+	RefusedPrefixOutsideSite:     {"prefix_outside_site", "records of Map-Registers whose EID-Prefix is not the site's; the others are taken, as with the next one"},
+	RefusedMoreSpecific:          {"more_specific", "records of Map-Registers whose EID-Prefix is more specific than the site may register"},
+	RefusedUnknownKey:            {"unknown_key", "messages with a Key ID that is not configured"},
+	RefusedAlgorithm:             {"algorithm", "messages authenticated by another algorithm than the key's"},
+	RefusedAuthentication:        {"authentication", "messages whose authentication data does not verify"},
+	RefusedReplay:                {"replay", "Map-Registers whose nonce did not grow"},
+	RefusedReplayTable:           {"replay_table", "Map-Registers of more xTRs than a site may have"},
+	RefusedRegistrationTable:     {"registration_table", "records beyond the limit of registrations"},
+	RefusedSiteTable:             {"site_table", "records beyond the site's limit of registrations"},
+	RefusedSiteRate:              {"site_rate", "Map-Registers beyond the rate of their site"},
+	RefusedRegistrants:           {"registrants", "records of more xTRs than may register one EID-Prefix"},
+	RefusedLocators:              {"locators", "records with more locators than a mapping may have, merged ones included"},
+	RefusedVersion:               {"version", "records with an older Map-Version than the registered or cached one"},
+	RefusedNotifyLimit:           {"notify_limit", "Map-Notifies not sent because of their rate"},
+	RefusedNotifyTable:           {"notify_table", "Map-Notifies not sent because too many wait for their acknowledgement"},
+	RefusedNotifyAck:             {"notify_ack", "Map-Notify-Acks that acknowledge none of our unsolicited Map-Notifies; lispers.net acknowledges the others too"},
+	RefusedUnknownPeer:           {"unknown_peer", "Map-Notifies from a Map-Server that is not configured"},
+	RefusedNonce:                 {"nonce", "Map-Replies that answer none of our Map-Requests"},
+	RefusedUnrelatedPrefix:       {"unrelated_prefix", "Map-Replies about another EID-Prefix than the one asked for"},
+	RefusedProbeReply:            {"probe_reply", "Map-Replies to RLOC-probes that nobody sent"},
+	RefusedProbeNotAuthoritative: {"probe_not_authoritative", "answers to RLOC-probes with a record that no ETR answers for (A bit clear), unless `itr.rloc-probing.accept-non-authoritative` is set"},
+	RefusedProbeLocator:          {"probe_locator", "answers to RLOC-probes that name a locator of another mapping"},
+	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
+	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
+	RefusedHint:                  {"locator_hint", "hints about locators that are in no mapping, or that are not believed over the Internet"},
+	RefusedGleaning:              {"gleaning", "outer sources of data packets that are not used as locators: gleaning is off, beyond its rate, waits for an answer, or the RLOC is down or ours"},
+	RefusedSweepTable:            {"sweep_table", "Map-Replies that cover very many cached mappings, not all of them looked at"},
+	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},
+	RefusedSMRLimit:              {"smr_limit", "Solicit-Map-Requests beyond the rate of one EID-Prefix"},
+	RefusedSMRTable:              {"smr_table", "peers or EID-Prefixes beyond the limit of Solicit-Map-Requests that wait to be sent"},
+	RefusedPiggybacked:           {"piggybacked", "mappings piggybacked on Map-Requests for no EID of ours, or about our own EIDs"},
+	RefusedPendingTable:          {"pending_table", "misses beyond the limit of Map-Requests under way"},
+	RefusedRequestLimit:          {"request_limit", "Map-Requests not sent because of the rate of all of them"},
+	RefusedNoMapResolver:         {"no_map_resolver", "misses while no Map-Resolver or no local RLOC is configured"},
+	RefusedOwnEID:                {"own_eid", "misses about our own EIDs"},
+	RefusedEncoding:              {"encoding", "messages not sent because they cannot be encoded"},
+}
+
+// CounterInfo is a counter's name and meaning.
+type CounterInfo struct{ Name, Description string }
+
+// CounterList is every counter of a Node in the order of Counters.
+func CounterList() []CounterInfo {
+	list := make([]CounterInfo, 0, Count())
+	for c := Counter(0); c < Count(); c++ {
+		list = append(list, CounterInfo{Name: c.String(), Description: c.description()})
+	}
+	return list
+}
+
+// Count is how many counters there are.
+func Count() Counter { return refusedParse + Counter(len(wire.Reasons())) }
+
+// OfParse is the counter of a parser's reason.
+func OfParse(r wire.Reason) Counter {
+	if r == wire.ReasonNone || int(r) > len(wire.Reasons()) {
+		return RefusedType
+	}
+	return refusedParse + Counter(r-1)
+}
+
+// IsRefusal reports whether c counts something that was refused.
+func (c Counter) IsRefusal() bool { return c >= RefusedOversized }
+
+// Reason is the word for a refusal, without prefix and suffix.
+func (c Counter) Reason() string {
+	if c < refusedParse {
+		return strings.ReplaceAll(counterTable[c].name, "_", "-")
+	}
+	return wire.Reason(c - refusedParse + 1).String()
+}
+
+// String is the counter's name: map_request_received_total, refused_replay_total.
+func (c Counter) String() string {
+	name := strings.ReplaceAll(c.Reason(), "-", "_") + "_total"
+	if c.IsRefusal() {
+		return "refused_" + name
+	}
+	return name
+}
+
+func (c Counter) description() string {
+	if c < refusedParse {
+		return counterTable[c].description
+	}
+	if c == OfParse(wire.ReasonZeroChecksum) {
+		return "messages that cannot be parsed: " + c.Reason() + " (`control.accept-zero-inner-checksum` accepts them)"
+	}
+	return "messages that cannot be parsed: " + c.Reason()
+}
+
+// Totals are a Node's totals.
+type Totals []uint64
+
+// All yields every counter by name.
+func (c Totals) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for i, n := range c {
+			if !yield(Counter(i).String(), n) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+// Effects: everything a Node wants done, in the order in which it has to happen.
+// An effect owns its bytes. Nothing here does anything.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/control/internal/settings"
+	"loci/lisp"
+)
+
+// Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
+// RemoveDatabase, SetLocatorState, Detour, Notice and Journal.
+type Effect interface{ effect() }
+
+// SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
+// address or port of Local leaves it to the sender, the control port by default.
+type SendPacket struct {
+	Local, Remote netip.AddrPort
+	Payload       []byte
+}
+
+// InstallMapping puts an entry into the map-cache of the data plane, in place of
+// the one of the same prefix.
+type InstallMapping struct{ MapCacheEntry }
+
+// RemoveMapping takes an entry out of the map-cache of the data plane.
+type RemoveMapping struct {
+	Prefix lisp.Prefix
+	Reason RemoveReason
+}
+
+// InstallDatabase puts an EID-Prefix of the site into the data plane's Database.
+type InstallDatabase struct{ settings.DatabaseMapping }
+
+// RemoveDatabase takes one out.
+type RemoveDatabase struct{ Prefix lisp.Prefix }
+
+// SetLocatorState says whether packets may be sent to an RLOC, and before which others, in
+// whichever mappings it stands: LocatorUp, LocatorHeard, LocatorUnconfirmed or LocatorDown.
+// An RLOC that it never said anything about is up.
+type SetLocatorState struct {
+	RLOC  lisp.RLOC
+	State LocatorState
+}
+
+// Detour says where packets from this site's EIDs go: natively to a sibling while we
+// have no path to the core, or, with a zero address, into LISP as always.
+type Detour struct{ To netip.Addr }
+
+// MapCacheEntry is a mapping of the map-cache.
+type MapCacheEntry struct {
+	Mapping   lisp.Mapping
+	Static    bool      // from the configuration: never expires
+	Gleaned   bool      // from a data packet, while the mapping system is asked (RFC 9300 s.9)
+	CreatedAt time.Time // when the prefix was first installed
+	ExpiresAt time.Time // end of the TTL; zero when Static
+}
+
+// RemoveReason says why a mapping left the map-cache.
+type RemoveReason string
+
+// The reasons.
+const (
+	RemoveExpired    RemoveReason = "expired"    // its TTL ended
+	RemoveIdle       RemoveReason = "idle"       // it forwarded nothing for long
+	RemoveWithdrawn  RemoveReason = "withdrawn"  // a Map-Reply said TTL 0
+	RemoveReplaced   RemoveReason = "replaced"   // a less specific mapping came (RFC 9301 s.5.5)
+	RemoveEvicted    RemoveReason = "evicted"    // the table is full
+	RemoveConfigured RemoveReason = "configured" // the configuration changed
+	RemoveUnknown    RemoveReason = "unknown"    // the data plane has it, nobody knows why: a removal was lost
+)
+
+func (SendPacket) effect()      {}
+func (InstallMapping) effect()  {}
+func (RemoveMapping) effect()   {}
+func (InstallDatabase) effect() {}
+func (RemoveDatabase) effect()  {}
+func (SetLocatorState) effect() {}
+func (Detour) effect()          {}
+
+// Journal is what a turn added to the journal. Where one is Begin, all before it may be
+// forgotten when the next that is End is stored.
+type Journal struct {
+	Octets     []byte // whole entries
+	Begin, End bool   // the first and the last piece of a checkpoint
+}
+
+func (Journal) effect() {}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+// The states of a locator, and their reasons.
+
+// LocatorState says whether packets are sent to an RLOC, and before which others.
+type LocatorState string
+
+// The states. An unknown locator is used as one that is up: nothing speaks against it yet.
+const (
+	LocatorUnknown     LocatorState = "unknown"
+	LocatorUp          LocatorState = "up"
+	LocatorUnconfirmed LocatorState = "unconfirmed" // used where a mapping has none that is up or unknown
+	LocatorDown        LocatorState = "down"        // never used
+	// LocatorHeard is how the data plane is told of an unconfirmed locator that packets came
+	// from within HeardFor, or that answers again: it is used before the other unconfirmed ones.
+	LocatorHeard LocatorState = "heard"
+)
+
+// LocatorReason says why a locator is in its state.
+type LocatorReason string
+
+// The reasons.
+const (
+	LocatorNotProbed     LocatorReason = "not-probed"        // RLOC-probing is off, or we have no RLOC of that family
+	LocatorAwaitsReply   LocatorReason = "awaits-reply"      // the first RLOC-probes are under way
+	LocatorAnswered      LocatorReason = "probe-answered"    // the last RLOC-probe was answered
+	LocatorUnanswered    LocatorReason = "probes-unanswered" // the RLOC-probe and its retries were not
+	LocatorReturning     LocatorReason = "returning"         // nothing speaks against it any more, but it has to prove itself
+	LocatorAdopted       LocatorReason = "adopted"           // down or unconfirmed already before the restart
+	LocatorStatusBit     LocatorReason = "status-bit"        // its site's Locator-Status-Bit says so
+	LocatorNonceMismatch LocatorReason = "nonce-not-echoed"  // it sends packets without the nonce that it was to echo
+	LocatorUnreachable   LocatorReason = "icmp-unreachable"  // ICMP says so, and another locator answers
+)

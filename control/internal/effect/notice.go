@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package effect
+
+import (
+	"loci/lisp"
+	"net/netip"
+	"time"
+)
+
+// Notices: what the protocol did, for an operator to read.
+
+// Notice tells an operator what the protocol did; one line of `loci monitor`.
+// Notices are rate-limited: never build logic on them.
+type Notice struct {
+	Kind   NoticeKind
+	At     time.Time
+	Prefix lisp.Prefix    // what it is about, may be zero
+	Remote netip.AddrPort // who it came from or went to, may be zero
+	Site   string         // of the Map-Server's configuration, may be empty
+	Reason string         // why a message was refused, as its counter has it, may be empty
+	Detail string         // the rest in words, may be empty
+}
+
+// NoticeKind names an event.
+type NoticeKind string
+
+// The events.
+const (
+	NoticeRegistered              NoticeKind = "registered"                // the Map-Server has a new registration
+	NoticeRegistrationChanged     NoticeKind = "registration-changed"      // its locators changed
+	NoticeRegistrationExpired     NoticeKind = "registration-expired"      // nobody refreshed it
+	NoticeRegistrationWithdrawn   NoticeKind = "registration-withdrawn"    // its xTR sent TTL 0
+	NoticeRegistrationRemoved     NoticeKind = "registration-removed"      // the configuration no longer allows it
+	NoticeRegistrationRefused     NoticeKind = "registration-refused"      // a Map-Register was refused
+	NoticeMapRegisterSent         NoticeKind = "map-register-sent"         // the ETR registers a change, or for the first time
+	NoticeMapNotifyReceived       NoticeKind = "map-notify-received"       // the Map-Server acknowledged after silence
+	NoticeMapNotifySent           NoticeKind = "map-notify-sent"           // to an xTR whose EID-Prefix another one changed
+	NoticeMapNotifyUnacknowledged NoticeKind = "map-notify-unacknowledged" // it never acknowledged that
+	NoticeMapServerSilent         NoticeKind = "map-server-silent"         // several Map-Registers stay unacknowledged
+	NoticeEIDNotAcknowledged      NoticeKind = "eid-not-acknowledged"      // a Map-Server acknowledges others, but not this one
+	NoticeMapRequestSent          NoticeKind = "map-request-sent"          // the ITR asks
+	NoticeMapRequestForwarded     NoticeKind = "map-request-forwarded"     // the mapping system passes one on
+	NoticeMapResolverSilent       NoticeKind = "map-resolver-silent"       // several Map-Requests to it in a row got no answer
+	NoticeMapResolverAnswers      NoticeKind = "map-resolver-answers"      // it answered after that
+	NoticeMapRequestUnanswered    NoticeKind = "map-request-unanswered"    // the ITR gives up for a while
+	NoticeMapReplySent            NoticeKind = "map-reply-sent"            // by the ETR, or for it
+	NoticeNegativeMapReplySent    NoticeKind = "negative-map-reply-sent"   // by the mapping system
+	NoticeMapReplyReceived        NoticeKind = "map-reply-received"        // the ITR is answered
+	NoticeMappingInstalled        NoticeKind = "mapping-installed"
+	NoticeMappingRefreshed        NoticeKind = "mapping-refreshed" // asked for again in time, and the same as before
+	NoticeMappingKept             NoticeKind = "mapping-kept"      // a Map-Reply says that it is not registered, but its locators live
+	NoticeMappingRemoved          NoticeKind = "mapping-removed"
+	NoticeSolicitMapRequestTaken  NoticeKind = "smr-received"           // an SMR about a cached mapping
+	NoticeSolicitMapRequestSent   NoticeKind = "smr-sent"               // a mapping of ours changed
+	NoticeMapVersionNotRaised     NoticeKind = "map-version-not-raised" // a mapping of ours changed, its Map-Version did not grow
+	NoticeMapVersionInvalid       NoticeKind = "map-version-invalid"    // data packets have a Map-Version that our mapping never had
+	NoticeMessageRefused          NoticeKind = "message-refused"
+	NoticeRLOCProbeSent           NoticeKind = "rloc-probe-sent"
+	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
+	NoticeLocatorSilent           NoticeKind = "locator-silent"      // packets come from it no more: it is probed
+	NoticeLocatorDown             NoticeKind = "locator-down"        // nothing is sent there any more
+	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed" // nobody answers for it: only what has no better locator is sent there
+	NoticeLocatorUp               NoticeKind = "locator-up"          // it may be used again
+	NoticeSiblingHeard            NoticeKind = "sibling-heard"       // another xTR of the site answers
+	NoticeSiblingSilent           NoticeKind = "sibling-silent"      // it does no more
+	NoticeDetour                  NoticeKind = "detour"              // the site's packets go to it, because we have no path to the core
+	NoticeDetourEnded             NoticeKind = "detour-ended"        // we have one again
+)
+
+// IsChange reports whether an event is the change of a state that lasts: rarer than messages,
+// and what an operator has to know.
+func (k NoticeKind) IsChange() bool {
+	switch k {
+	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
+		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeSiblingHeard, NoticeSiblingSilent, NoticeDetour, NoticeDetourEnded:
+		return true
+	}
+	return false
+}
+
+func (Notice) effect() {}

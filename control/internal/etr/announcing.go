@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etr
+
+// What the ETR announces, brought into line with its Database: both are gone through in the order of
+// prefixes, the data plane is told what differs, then the registrar, and at last the peers. A large
+// Database takes many turns, a small one none of its own. One pass is finished before the next begins:
+// nothing is registered twice or left out, however fast changes follow each other.
+
+import (
+	"fmt"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/database"
+	"loci/control/internal/effect"
+	"loci/control/internal/locatorset"
+	"loci/control/internal/registrar"
+	"loci/control/internal/settings"
+	"loci/control/internal/solicit"
+	"loci/control/internal/table"
+	"loci/lisp"
+)
+
+// AnnounceBatch bounds one turn; a row of the pass costs 1.
+const AnnounceBatch = 512
+
+// announcing is the pass under way.
+type announcing struct {
+	Walking     bool
+	registering bool
+	Was         int // place in what is announced so far
+	to          int // place in the Database
+	is          table.Chunked[settings.DatabaseMapping]
+	anew        bool
+	tells       bool                               // peers know of us
+	sites       map[string]*registrar.Announcement // what differs, by site
+	changed     []lisp.Prefix                      // for the peers, SMRNews at most
+	gone        []lisp.Prefix
+	untold      int // those beyond
+}
+
+// Announce brings what is announced into line with a Database. anew says that everything must be
+// registered whatever differs.
+func (e *ETR) Announce(d *database.Database, anew bool) {
+	busy := e.Announces()
+	e.wanted, e.Anew = d, e.Anew || anew
+	if !busy {
+		e.HandleAnnouncing(0)
+	}
+}
+
+// Announces reports whether there is anything left to do.
+func (e *ETR) Announces() bool { return e.wanted != nil || e.Pass.Walking || e.Pass.registering }
+
+// HandleAnnouncing does one batch.
+func (e *ETR) HandleAnnouncing(uint32) {
+	for left := AnnounceBatch; left > 0 && e.Announces(); {
+		left -= e.announceStep()
+	}
+	e.Announcing.Remove(0)
+	if e.Announces() {
+		e.Announcing.Set(0, e.h.Now+1) // the next turn
+	}
+}
+
+// announceStep does the least piece of work and returns what it costs.
+func (e *ETR) announceStep() (cost int) {
+	switch {
+	case e.Pass.Walking && (e.Pass.Was < e.Announced.Len() || e.Pass.to < len(e.Database.List)):
+		e.compareNext()
+	case e.Pass.Walking:
+		e.Announced, e.Pass.is = e.Pass.is, table.Chunked[settings.DatabaseMapping]{}
+		e.Pass.Walking, e.Pass.registering = false, true
+		e.Registrar.Configure(e.Config.MapServers, e.Config.QuickRegistrationInterval, e.announcementOf)
+	case e.Registrar.Busy():
+		return e.Registrar.Step()
+	case e.Pass.registering:
+		e.tellPeers()
+		e.Pass = announcing{}
+	default:
+		e.Database = e.wanted
+		e.Pass = announcing{Walking: true, anew: e.Anew, tells: e.Announced.Len() > 0, sites: make(map[string]*registrar.Announcement)}
+		e.wanted, e.Anew = nil, false
+	}
+	return 1
+}
+
+// compareNext looks at the next EID-Prefix of both.
+func (e *ETR) compareNext() {
+	a := &e.Pass
+	order := 1 // new
+	switch {
+	case a.to == len(e.Database.List):
+		order = -1 // gone
+	case a.Was < e.Announced.Len():
+		order = e.Announced.At(a.Was).Prefix.Compare(e.Database.List[a.to].Prefix)
+	}
+	switch {
+	case order < 0:
+		was := e.Announced.At(a.Was)
+		a.Was++
+		e.h.Emit(effect.RemoveDatabase{Prefix: was.Prefix})
+		a.of(was.Site).Withdrawn.Push(was.Prefix)
+		a.note(&a.gone, was.Prefix)
+	case order > 0:
+		e.putNext(nil)
+	default:
+		a.Was++
+		e.putNext(e.Announced.At(a.Was - 1))
+	}
+}
+
+// putNext announces the next mapping of the Database; was is what is announced of it, nil for nothing.
+func (e *ETR) putNext(was *settings.DatabaseMapping) {
+	a := &e.Pass
+	m := e.Database.List[a.to]
+	a.to++
+	m.Locators = e.Lowered(m.Locators)
+	is := m
+	e.probed = locatorset.AppendWithLocalBits(e.probed[:0], m.Locators, e.h.RLOCs)
+	is.Locators = e.probed
+	same := was != nil && was.Equal(is)
+	if same {
+		is.Locators = was.Locators
+	} else {
+		is.Locators = append(lisp.LocatorSet(nil), e.probed...)
+		a.note(&a.changed, m.Prefix)
+		e.putChanged(was, m)
+	}
+	if !same || was.Site != m.Site {
+		a.of(m.Site).Changed.Push(a.is.Len())
+	}
+	if was != nil && was.Site != m.Site {
+		a.of(was.Site).Withdrawn.Push(m.Prefix)
+	}
+	a.is.Push(is)
+}
+
+// putChanged tells the data plane of a mapping that differs in more than whose the locators are.
+func (e *ETR) putChanged(was *settings.DatabaseMapping, m settings.DatabaseMapping) {
+	if was != nil && was.EqualBarLocal(m) {
+		return
+	}
+	if was != nil {
+		e.checkVersion(was, &m)
+	}
+	e.h.Emit(effect.InstallDatabase{DatabaseMapping: m})
+}
+
+// checkVersion tells the operator of a mapping that changed without a newer Map-Version:
+// nobody who compares versions will notice the change (RFC 9302 s.6). Raising it is the
+// operator's, an ETR must not do it.
+func (e *ETR) checkVersion(was, is *settings.DatabaseMapping) {
+	versioned := was.Version != lisp.NullMapVersion && is.Version != lisp.NullMapVersion
+	if versioned && lisp.CompareMapVersions(is.Version, was.Version) <= 0 {
+		e.h.Count(counter.MapVersionNotRaised)
+		e.h.Notice(effect.Notice{Kind: effect.NoticeMapVersionNotRaised, Prefix: is.Prefix, Detail: fmt.Sprintf("from %d to %d", was.Version, is.Version)})
+	}
+}
+
+// of is what differs for a site.
+func (a *announcing) of(site string) *registrar.Announcement {
+	of := a.sites[site]
+	if of == nil {
+		of = &registrar.Announcement{Site: site}
+		a.sites[site] = of
+	}
+	return of
+}
+
+// note keeps an EID-Prefix that peers are to be told about, while they could be.
+func (a *announcing) note(list *[]lisp.Prefix, p lisp.Prefix) {
+	if len(*list) == solicit.SMRNews {
+		a.untold++
+		return
+	}
+	*list = append(*list, p)
+}
+
+// announcementOf is what the registrar is to know about a site.
+func (e *ETR) announcementOf(site string) *registrar.Announcement {
+	of := e.Pass.of(site)
+	of.All, of.Anew = &e.Announced, e.Pass.anew
+	return of
+}
+
+// tellPeers has those told by SMRs who may have the old mappings; of an ETR that begins they know nothing yet.
+func (e *ETR) tellPeers() {
+	a := &e.Pass
+	if !a.tells {
+		return
+	}
+	e.Solicitor.MappingsChanged(append(a.changed, a.gone...), e.Registrar.Acknowledges(), e.Registrar.ChangeAt)
+	for range a.untold {
+		e.h.Count(counter.RefusedSMRTable)
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etr
+
+// The ETR's last words: Map-Registers with TTL 0 for what Map-Servers would keep until it expires (RFC 9301 s.5.6).
+// What left the Database is withdrawn in any case, also where its Map-Register waits for its turn; what is in it, if that is
+// configured. Each goes once, a batch a turn, and nothing is waited for: there is no time left to keep a pace. An ETR that is switched off
+// says them, too, some times (retirement.go).
+
+import (
+	"slices"
+
+	"loci/control/internal/registrar"
+	"loci/control/internal/settings"
+	"loci/lisp"
+)
+
+// Withdrawing is the pass over what Map-Servers may have of us.
+type Withdrawing struct {
+	peer  int // number of the Map-Server, those that leave behind the others
+	place int // in what that one may have
+	Sent  int // Map-Registers so far
+	pack  registrar.Packing
+}
+
+// Shutdown does one batch, and reports whether there is more.
+func (e *ETR) Shutdown() (more bool) {
+	return e.Withdraw(func(p *registrar.Peer, gone lisp.Prefix) bool {
+		return !e.Config.WithdrawOnShutdown && e.Wants(gone, p)
+	})
+}
+
+// Withdraw does one batch of what does not stay, and reports whether there is more.
+func (e *ETR) Withdraw(stays func(*registrar.Peer, lisp.Prefix) bool) (more bool) {
+	for left := AnnounceBatch; left > 0; {
+		if e.Last.peer == len(e.Registrar.Peers)+len(e.Registrar.Leaving) {
+			return false
+		}
+		left -= e.withdrawNext(stays)
+	}
+	if l := &e.Last; l.place > 0 { // or what is packed would go later than what an ETR registers that begins meanwhile
+		e.sendWithdrawal(e.Registrar.Numbered(l.peer), l.pack.Take())
+	}
+	return true
+}
+
+// withdrawNext looks at the next place, and returns what that costs.
+func (e *ETR) withdrawNext(stays func(*registrar.Peer, lisp.Prefix) bool) (cost int) {
+	l, p := &e.Last, e.Registrar.Numbered(e.Last.peer)
+	if l.place == 0 {
+		l.pack = e.Registrar.PackingFor(p)
+	}
+	cost = 1
+	known := e.told(p, l.place, func(gone lisp.Prefix) {
+		if cost++; !stays(p, gone) {
+			cost += e.sendWithdrawal(p, l.pack.Put(registrar.WithdrawalOf(gone)))
+		}
+	})
+	if l.place++; !known {
+		cost += e.sendWithdrawal(p, l.pack.Take())
+		l.peer, l.place = l.peer+1, 0
+	}
+	return cost
+}
+
+func (e *ETR) sendWithdrawal(p *registrar.Peer, gone []lisp.Mapping) (cost int) {
+	if len(gone) == 0 {
+		return 0
+	}
+	e.Last.Sent++
+	return e.Registrar.WithdrawNow(p, gone)
+}
+
+// Wants reports whether an EID-Prefix is to be registered with a Map-Server, for whichever site, once all that is configured is in force.
+func (e *ETR) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
+	d := e.Database
+	if e.wanted != nil {
+		d = e.wanted
+	}
+	m, ok := d.Index.Get(p)
+	return ok && slices.ContainsFunc(e.Config.MapServers, func(c settings.MapServerPeer) bool { return c.Address == peer.Config.Address && c.Site == m.Site })
+}
+
+// told yields what a place stands for in all that a Map-Server may have of us: withdrawals that are not acknowledged, those
+// taken back to be sent anew, those of the pass under way, and what was announced, before that pass and by it. It reports
+// false behind the last one.
+func (e *ETR) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
+	if place < len(p.Messages) {
+		if m := e.Registrar.Messages.At(p.Messages[place]); m.Withdrawal || p.Leaves {
+			for i := range m.Mappings {
+				yield(m.Mappings[i].Prefix)
+			}
+		}
+		return true
+	}
+	place -= len(p.Messages)
+	under := e.Registrar.Under(p)
+	if place < under.Len() {
+		yield(*under.At(place))
+		return true
+	}
+	return !p.Leaves && e.announcedTo(p, place-under.Len(), yield)
+}
+
+// announcedTo is told for what the pass and its forerunners announced.
+func (e *ETR) announcedTo(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
+	a := &e.Pass
+	if of := a.sites[p.Config.Site]; of != nil {
+		if place < of.Withdrawn.Len() {
+			yield(*of.Withdrawn.At(place))
+			return true
+		}
+		place -= of.Withdrawn.Len()
+	}
+	if a.Walking {
+		place += a.Was // those before have been compared
+	}
+	var m *settings.DatabaseMapping
+	switch {
+	case place < e.Announced.Len():
+		m = e.Announced.At(place)
+	case place < e.Announced.Len()+a.is.Len():
+		m = a.is.At(place - e.Announced.Len())
+	default:
+		return false
+	}
+	if m.Site == p.Config.Site {
+		yield(m.Prefix)
+	}
+	return true
+}

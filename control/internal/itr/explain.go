@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// What a Node knows of one destination, for `loci explain`: the Database, the map-cache
+// entry that decides and those around it, its locators with their states and policies, and
+// a Map-Request under way (RFC 9300 s.9, RFC 9301 s.5.4, s.5.5). It changes nothing, and
+// looks at a bounded number of entries.
+
+import (
+	"slices"
+
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/lisp"
+)
+
+// explainedSpecifics bounds the more specific entries that are counted.
+const explainedSpecifics = 256
+
+// ExplainEntry fills in what the map-cache has.
+func (r *ITR) ExplainEntry(host lisp.Prefix, e *status.Explanation) {
+	_, entry, ok := r.Cache.Longest(host)
+	if !ok {
+		return
+	}
+	told := r.Entry(entry)
+	status := r.entryStatus(entry)
+	status.Mapping = entry.Mapping
+	e.Entry, e.Told = &status, told.Mapping
+	e.Covering = r.covering(entry.Mapping.Prefix)
+	for p := range r.Cache.Index.Subtree(entry.Mapping.Prefix) {
+		if p != entry.Mapping.Prefix {
+			e.MoreSpecific++
+		}
+		if e.MoreSpecific == explainedSpecifics {
+			break
+		}
+	}
+	for _, l := range told.Mapping.Locators {
+		e.Locators = append(e.Locators, r.explainLocator(entry.Mapping, l))
+	}
+}
+
+func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.ExplainedLocator {
+	x := status.ExplainedLocator{Locator: told, Said: told, Policy: -1}
+	if said, ok := m.Locators.Find(told.RLOC); ok {
+		x.Said = said
+		x.Policy = slices.IndexFunc(r.config.LocatorPolicies, func(p settings.LocatorPolicy) bool { return p.Fits(m.Prefix, told.RLOC) })
+	}
+	if id, _, known := r.Prober.Table.Get(told.RLOC); known {
+		status := r.Prober.Table.RowStatus(id)
+		x.State = &status
+	}
+	return x
+}
+
+// covering lists the entries that are less specific than p, the nearest first.
+func (r *ITR) covering(p lisp.Prefix) []lisp.Prefix {
+	var list []lisp.Prefix
+	for p.Bits() > 0 {
+		wider, err := lisp.PrefixFrom(p.Instance(), p.EID(), p.Bits()-1)
+		_, e, ok := r.Cache.Longest(wider)
+		if err != nil || !ok {
+			break
+		}
+		p = e.Mapping.Prefix
+		list = append(list, p)
+	}
+	return list
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// The ITR's care for its map-cache in the course of time: expiry, idle removal,
+// refresh of what is in use (RFC 9301 s.5.3, s.5.4), what an SMR says about it
+// (s.6.1), and its adoption after a restart. It never resolves anything new.
+
+import (
+	"iter"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/report"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+// SolicitedEntries is how many map-cache entries one SMR makes us look at.
+const SolicitedEntries = 8
+
+// schedule sets the next deadline of an entry.
+func (r *ITR) schedule(id uint32) {
+	e := r.Cache.Entries.At(id)
+	if e.Static {
+		r.Cache.Timers.Remove(id)
+		return
+	}
+	next := e.ExpiresAt
+	if r.config.IdleTimeout > 0 {
+		next = min(next, e.LastUse()+timing.Instant(r.config.IdleTimeout))
+	}
+	if at := r.refreshAt(e); !e.Refreshing && at > r.h.Now {
+		next = min(next, at)
+	}
+	r.Cache.Timers.Set(id, next)
+}
+
+// refreshAt is when a mapping in use is asked for again.
+func (r *ITR) refreshAt(e *mapcache.Entry) timing.Instant { return e.ExpiresAt - r.lead(e) }
+
+func (r *ITR) lead(e *mapcache.Entry) timing.Instant {
+	return min((e.ExpiresAt-e.RefreshedAt)/4, timing.Instant(refreshLead))
+}
+
+// HandleCacheTimeout expires, refreshes or removes an entry.
+func (r *ITR) HandleCacheTimeout(id uint32) {
+	e := r.Cache.Entries.At(id)
+	idle := r.config.IdleTimeout > 0 && r.h.Now >= e.LastUse()+timing.Instant(r.config.IdleTimeout)
+	switch {
+	case r.h.Now >= e.ExpiresAt:
+		r.h.Count(counter.MappingExpired)
+		r.removeCovering(e.Mapping.Prefix, effect.RemoveExpired) // their time is over too, see capCovering
+		r.Remove(id, effect.RemoveExpired)
+	case idle && r.isCovered(e.Mapping.Prefix):
+		// Nobody uses it, but without it the covering one would decide: it stays as long.
+		e.LastUsedAt = r.h.Now
+		r.schedule(id)
+	case idle:
+		r.h.Count(counter.MappingIdle)
+		r.Remove(id, effect.RemoveIdle)
+	default:
+		r.refreshIfUsed(id)
+		r.schedule(id)
+	}
+}
+
+// refreshIfUsed asks again for a mapping whose TTL ends soon, so that a flow in
+// progress does not see it end.
+func (r *ITR) refreshIfUsed(id uint32) {
+	e := r.Cache.Entries.At(id)
+	used := e.LastUsedAt > 0 && r.h.Now-e.LastUsedAt <= r.lead(e)+timing.Instant(settings.UsageDelay)
+	if e.Static || e.Gleaned || e.Refreshing || !used || r.h.Now < r.refreshAt(e) {
+		return
+	}
+	e.Refreshing = r.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+}
+
+// HandleUsage notes which entries are in use.
+func (r *ITR) HandleUsage(usage []report.Usage) {
+	for _, u := range usage {
+		id, e, ok := r.Cache.Get(u.Prefix)
+		if !ok {
+			r.h.Emit(effect.RemoveMapping{Prefix: u.Prefix, Reason: effect.RemoveUnknown})
+			continue
+		}
+		if at := min(r.h.Instant(u.LastUsedAt), r.h.Now); !u.LastUsedAt.IsZero() && at > e.LastUsedAt {
+			e.LastUsedAt, e.Referenced = at, true
+			r.Prober.Table.Used(e.Mapping, at)
+			r.refreshIfUsed(id)
+		}
+	}
+}
+
+// HandleSolicitMapRequest asks again for cached mappings that an SMR says changed. The answer is asked for
+// through the mapping system only, the sender of the SMR proves nothing; the mapping
+// stays in use meanwhile (RFC 9301 s.6.1).
+func (r *ITR) HandleSolicitMapRequest(changed []lisp.Prefix) {
+	met := 0
+	for _, p := range changed {
+		met += r.solicit(p, SolicitedEntries-met)
+	}
+	if met == 0 {
+		r.h.Count(counter.RefusedSMRWithoutMapping)
+	}
+}
+
+// solicit asks again for the mapping that covers an EID-Prefix, or for those within it, and returns how many that are: at most so
+// many, because one SMR makes no more work than that.
+func (r *ITR) solicit(changed lisp.Prefix, most int) (met int) {
+	if most <= 0 {
+		return 0
+	}
+	if _, e, ok := r.Cache.Longest(changed); ok && !e.Static {
+		r.solicited(changed, e.Mapping.Prefix)
+		return 1
+	}
+	for p, id := range r.Cache.Index.Subtree(changed) {
+		if met == most {
+			break
+		}
+		if met++; !r.Cache.Entries.At(id).Static {
+			r.solicited(p, p)
+		}
+	}
+	return met
+}
+
+// Verify asks the mapping system for what somebody says of an EID-Prefix, unless the
+// map-cache covers it, at the rate of SMR-invoked Map-Requests.
+func (r *ITR) Verify(p lisp.Prefix) {
+	if _, _, ok := r.Cache.Longest(p); ok {
+		return
+	}
+	if !r.Smrs.Take(r.h.Now, p, r.h.Limits.SMRInvoked, r.h.Limits.RateTable) {
+		r.h.Count(counter.RefusedSMRLimit)
+		return
+	}
+	r.h.Count(counter.VerifyingMapRequestSent)
+	r.Ask(PendingRequest{Prefix: p})
+}
+
+// solicited asks for a prefix at the rate that SMRs about the cached one may have.
+func (r *ITR) solicited(prefix, cached lisp.Prefix) {
+	if !r.Smrs.Take(r.h.Now, cached, r.h.Limits.SMRInvoked, r.h.Limits.RateTable) {
+		r.h.Count(counter.RefusedSMRLimit)
+		return
+	}
+	r.h.Notice(effect.Notice{Kind: effect.NoticeSolicitMapRequestTaken, Prefix: prefix})
+	r.Ask(PendingRequest{Prefix: prefix, SMRInvoked: true})
+}
+
+// Adopt takes over an entry that the data plane kept through a restart.
+func (r *ITR) Adopt(a effect.MapCacheEntry) {
+	proxied := settings.ByProxyETR(a.Mapping)
+	a.Mapping = settings.WithoutProxyETRs(a.Mapping)
+	expiresAt := r.h.Instant(a.ExpiresAt)
+	id, known, ok := r.Cache.Get(a.Mapping.Prefix)
+	switch {
+	case ok && known.Static && a.Static: // installed from the configuration: keeps its age
+		known.CreatedAt = r.h.Instant(a.CreatedAt)
+		r.emitInstall(id)
+		return
+	case ok && known.Static:
+		return
+	case a.Static:
+		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveConfigured})
+		return
+	case expiresAt <= r.h.Now:
+		r.h.Count(counter.MappingExpired)
+		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveExpired})
+		return
+	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries:
+		r.h.Count(counter.MappingEvicted)
+		r.removeCovering(a.Mapping.Prefix, effect.RemoveEvicted)
+		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveEvicted})
+		return
+	}
+	if ok && !known.Gleaned {
+		r.Prober.Removed(known.Mapping)
+	}
+	if !a.Gleaned { // as in put
+		r.Prober.Installed(a.Mapping)
+	}
+	id, known = r.Cache.Put(mapcache.Entry{
+		Mapping: a.Mapping, Gleaned: a.Gleaned, ExpiresAt: expiresAt, RefreshedAt: r.h.Now, CreatedAt: r.h.Instant(a.CreatedAt),
+	})
+	known.LastUsedAt = r.h.Now // its use was not kept: let it prove itself
+	if proxied || settings.ByProxyETR(r.Entry(known).Mapping) {
+		r.emitInstall(id) // the proxy ETRs may be others now
+	}
+	r.schedule(id)
+}
+
+// Status yields the map-cache for `loci show`.
+func (r *ITR) Status() iter.Seq[status.MapCacheStatus] {
+	return func(yield func(status.MapCacheStatus) bool) {
+		for _, id := range r.Cache.Index.All() {
+			if !yield(r.entryStatus(r.Cache.Entries.At(id))) {
+				return
+			}
+		}
+	}
+}
+
+func (r *ITR) entryStatus(e *mapcache.Entry) status.MapCacheStatus {
+	s := status.MapCacheStatus{MapCacheEntry: r.Entry(e), State: status.MapCacheComplete, From: e.From}
+	if e.LastUsedAt != 0 {
+		s.LastUsedAt = r.h.Time(e.LastUsedAt)
+	}
+	switch {
+	case e.Static:
+		s.State = status.MapCacheStatic
+	case e.Gleaned:
+		s.State = status.MapCacheGleaned
+	case e.Refreshing:
+		s.State = status.MapCacheRefreshing
+	case e.Mapping.Negative():
+		s.State = status.MapCacheNegative
+	}
+	return s
+}
+
+// PendingRow is a Map-Request under way for `loci show`.
+func (r *ITR) PendingRow(id uint32) status.PendingRequest {
+	q := r.Pending.Requests.At(id)
+	p := status.PendingRequest{
+		Prefix: q.Prefix, Source: q.Source, SMRInvoked: q.SMRInvoked, Tries: q.tries, StartedAt: r.h.Time(q.startedAt),
+		NextAt: r.h.Time(r.Pending.Timers.Of(id)), State: q.state,
+	}
+	if q.tries > 0 {
+		p.MapResolver = q.resolvers[q.tries-1]
+	}
+	return p
+}

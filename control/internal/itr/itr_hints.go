@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+import (
+	"loci/control/internal/counter"
+	"loci/control/internal/report"
+	"loci/lisp"
+)
+
+// What data packets say about the locators of a mapping (RFC 9300 s.10).
+
+// Trusts reports whether what only trusted networks may use is believed.
+func (r *ITR) Trusts() bool { return !r.config.PublicInternet }
+
+// HandleStatusBits takes over the Locator-Status-Bits of a data packet.
+func (r *ITR) HandleStatusBits(s report.StatusBits) {
+	_, e, ok := r.Cache.Get(s.Prefix)
+	if !ok || e.Gleaned || !r.Trusts() { // the bits are by the places of a locator-set, which a gleaned mapping has not
+		r.h.Count(counter.RefusedHint)
+		return
+	}
+	for i, l := range e.Mapping.Locators[:min(len(e.Mapping.Locators), s.Count, lisp.MaxLocators)] {
+		r.Prober.SetStatusBit(l.RLOC, s.Prefix, s.Bits>>i&1 == 1)
+	}
+}

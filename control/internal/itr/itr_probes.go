@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// What the answers to RLOC-probes mean for the map-cache (RFC 9301 s.7.1): they say
+// what the site believes its mapping to be. That is a hint, no more: a mapping only
+// comes into the map-cache from the mapping system.
+
+import (
+	"slices"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/locatorset"
+	"loci/control/internal/message"
+	"loci/control/internal/reach"
+	"loci/lisp"
+)
+
+// handleProbeReply takes the answer to an RLOC-probe.
+func (r *ITR) handleProbeReply(m *message.MapReply) {
+	l, ok := r.Prober.HandleReply(m, &r.Cache)
+	if !ok {
+		return
+	}
+	at := slices.IndexFunc(m.Mappings, func(m lisp.Mapping) bool { return m.Prefix == l.Prefix })
+	if e, cached := l.EntryIn(&r.Cache); at >= 0 && cached && !e.Static {
+		r.hearNews(l, e.Mapping, m.Mappings[at])
+	}
+}
+
+// hearNews asks the mapping system when a probed site tells of other locators than
+// the cached ones; once for each thing that it tells, because two ETRs of one site may
+// differ for ever.
+func (r *ITR) hearNews(l *reach.Locator, cached, told lisp.Mapping) {
+	if locatorset.SameButReplyBits(told.Locators, cached.Locators) {
+		l.Probes.Differing = nil
+		return
+	}
+	news := locatorset.WithoutReplyBits(told.Locators)
+	switch {
+	case len(news) == 0, lisp.CompareMapVersions(told.Version, cached.Version) < 0, slices.Equal(news, l.Probes.Differing):
+		return
+	case !r.Smrs.Take(r.h.Now, cached.Prefix, r.h.Limits.SMRInvoked, r.h.Limits.RateTable):
+		r.h.Count(counter.RefusedSMRLimit)
+		return
+	}
+	l.Probes.Differing = news
+	r.h.Count(counter.RLOCProbeNews)
+	r.Ask(PendingRequest{Prefix: cached.Prefix})
+}
+
+// locatorsOf are the locators of a cached mapping.
+func (r *ITR) locatorsOf(p lisp.Prefix) (lisp.LocatorSet, bool) {
+	_, e, ok := r.Cache.Get(p)
+	if !ok {
+		return nil, false
+	}
+	return e.Mapping.Locators, true
+}
+
+// HandleProbeTimeout sends a locator's next RLOC-probe.
+func (r *ITR) HandleProbeTimeout(id uint32) { r.Prober.Due(id, &r.Cache) }

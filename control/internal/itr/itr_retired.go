@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+import (
+	"loci/control/internal/effect"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/reach"
+)
+
+// What of an earlier ITR the one in its place has.
+
+// HasMapping reports whether the ITR, nil for none, has an entry of its own in an old one's place.
+func (r *ITR) HasMapping(old *mapcache.Entry) bool {
+	if r == nil {
+		return false
+	}
+	_, _, ok := r.Cache.Get(old.Mapping.Prefix)
+	return ok
+}
+
+// HoldsBack reports whether the ITR, nil for none, told the data plane itself that a locator is not up.
+func (r *ITR) HoldsBack(old *reach.Locator) bool {
+	if r == nil {
+		return false
+	}
+	_, l, ok := r.Prober.Table.Get(old.RLOC)
+	return ok && l.Told != effect.LocatorUp
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// The ITR's Map-Requests under way, by EID-Prefix and by nonce (RFC 9301 s.5.3).
+// One is kept for a second after its answer, because that is how long the next
+// request for the same EID-Prefix has to wait. A table: it sends nothing.
+
+import (
+	"net/netip"
+
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/table"
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+// PendingRequest is a resolution under way.
+type PendingRequest struct {
+	Prefix     lisp.Prefix
+	Source     lisp.EID // zero for refreshes
+	startedAt  timing.Instant
+	lastSentAt timing.Instant
+	state      status.PendingState
+	tries      int
+	SMRInvoked bool
+	ownEID     bool // sent apart from the table, to learn whether the Map-Resolver answers
+	gleaned    bool // a data packet's word holds until the answer
+	again      bool // settled, but asked for anew within the second
+	admitted   bool // by the rate limit: its turn to be sent comes with its timer
+	// Each try has its own nonce, so that an answer tells which Map-Resolver it
+	// went through; a late answer to an early try is as good.
+	Nonces    [settings.MapRequestTries]uint64
+	resolvers [settings.MapRequestTries]netip.AddrPort
+	sentAts   [settings.MapRequestTries]timing.Instant
+}
+
+// pendingRequests is the table.
+type pendingRequests struct {
+	Requests table.Slab[PendingRequest]
+	byPrefix map[lisp.Prefix]uint32
+	ByNonce  map[uint64]uint32
+	Timers   timing.Deadlines
+}
+
+func newPendingRequests() *pendingRequests {
+	return &pendingRequests{byPrefix: make(map[lisp.Prefix]uint32), ByNonce: make(map[uint64]uint32)}
+}
+
+// Size is the number of requests, those in their pause included.
+func (p *pendingRequests) Size() int { return len(p.byPrefix) }
+
+// Get returns the request for exactly that EID-Prefix.
+func (p *pendingRequests) Get(prefix lisp.Prefix) (uint32, *PendingRequest, bool) {
+	id, ok := p.byPrefix[prefix]
+	if !ok {
+		return 0, nil, false
+	}
+	return id, p.Requests.At(id), true
+}
+
+// add adds a request that has not been sent yet.
+func (p *pendingRequests) add(r PendingRequest) uint32 {
+	id := p.Requests.Add(r)
+	p.byPrefix[r.Prefix] = id
+	return id
+}
+
+// sent notes another try.
+func (p *pendingRequests) sent(id uint32, nonce uint64, resolver netip.AddrPort, now timing.Instant) {
+	r := p.Requests.At(id)
+	r.Nonces[r.tries], r.resolvers[r.tries], r.sentAts[r.tries] = nonce, resolver, now
+	r.tries++
+	r.lastSentAt = now
+	p.ByNonce[nonce] = id
+}
+
+// answered finds the request of a nonce, the Map-Resolver that it went to, and when.
+func (p *pendingRequests) answered(nonce uint64) (id uint32, resolver netip.AddrPort, sentAt timing.Instant, ok bool) {
+	id, ok = p.ByNonce[nonce]
+	if !ok {
+		return 0, netip.AddrPort{}, 0, false
+	}
+	r := p.Requests.At(id)
+	for i := range r.tries {
+		if r.Nonces[i] == nonce {
+			resolver, sentAt = r.resolvers[i], r.sentAts[i]
+		}
+	}
+	return id, resolver, sentAt, true
+}
+
+// settle forgets the nonces: no further answer counts.
+func (p *pendingRequests) settle(id uint32) {
+	r := p.Requests.At(id)
+	for _, nonce := range r.Nonces[:r.tries] {
+		delete(p.ByNonce, nonce)
+	}
+	r.tries, r.SMRInvoked, r.admitted = 0, false, false
+	r.state = status.PendingSettled
+}
+
+func (p *pendingRequests) remove(id uint32) {
+	p.settle(id)
+	delete(p.byPrefix, p.Requests.At(id).Prefix)
+	p.Timers.Remove(id)
+	p.Requests.Release(id)
+}

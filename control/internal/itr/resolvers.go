@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// The ITR's Map-Resolvers (RFC 9301 s.8.1 lets it have several): one row for each, with
+// how long its answers take and whether they come. It says which one is asked next. A
+// table: it sends nothing, and a Map-Resolver that is silent is asked last, never left out.
+
+import (
+	"iter"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+)
+
+const (
+	// resolverSilentAfter Map-Requests in a row without an answer, a Map-Resolver is
+	// asked after the others. More than two, because a Map-Reply may be missing for
+	// the sake of the ETR that should have sent it. Where the Node has an EID of its own, that is
+	// asked for then: its ETR lives, so that only a Map-Resolver which is silent leaves that unanswered.
+	resolverSilentAfter = 3
+	// resolverCheckWait is how long that answer may take.
+	resolverCheckWait = time.Second
+	// resolverForgetAfter is how long silence counts: then it is asked among the others
+	// again, which is how one that came back is found.
+	resolverForgetAfter = time.Minute
+	// resolverGain is the weight of a new sample in the average, as roundTripGain.
+	resolverGain = 8
+)
+
+// resolverState is what is known of one Map-Resolver.
+type resolverState struct {
+	address        netip.AddrPort
+	sent, answered uint64
+	average        timing.Instant // of the time to a Map-Reply; 0 before the first
+	unanswered     int            // Map-Requests in a row
+	sentAt         timing.Instant
+	answeredAt     timing.Instant
+	checkNonce     uint64 // of the last Map-Request for an EID of our own, 0 for none
+	checkDue       bool   // the next one waits for its turn
+	silent         bool
+	changedAt      timing.Instant // of silent, or of the first answer
+}
+
+// resolvers are the configured Map-Resolvers in their order.
+type resolvers struct {
+	H       *system.System
+	rows    []resolverState
+	current int              // the one preferred to others that are hardly better
+	Checks  timing.Deadlines // when an EID of our own is asked for, or an answer about it is too late, by index of rows
+	checkAt timing.Instant   // when one is asked for next at the earliest
+	tries   int              // how often one was asked for since the last answer, or pause
+	pause   timing.Instant   // until when none is asked for
+}
+
+// configure keeps what is known of those that stay.
+func (t *resolvers) configure(addresses []netip.AddrPort) {
+	rows := make([]resolverState, len(addresses))
+	for i, a := range addresses {
+		rows[i] = resolverState{address: a}
+		if at := t.find(a); at >= 0 {
+			rows[i] = t.rows[at]
+		}
+	}
+	for i := range t.rows {
+		t.Checks.Remove(uint32(i))
+	}
+	for i := range rows {
+		rows[i].checkDue = false
+	}
+	t.rows, t.current = rows, 0
+}
+
+func (t *resolvers) find(a netip.AddrPort) int {
+	return slices.IndexFunc(t.rows, func(r resolverState) bool { return r.address == a })
+}
+
+// Next says which Map-Resolver the next try of a request goes to: one that was tried
+// least by it, of those the best. A refresh, for which no packet waits, begins with the one that
+// was asked longest ago, so that the time of each stays known.
+func (t *resolvers) Next(q *PendingRequest) netip.AddrPort {
+	tried := func(i int) int {
+		n := 0
+		for _, a := range q.resolvers[:q.tries] {
+			if a == t.rows[i].address {
+				n++
+			}
+		}
+		return n
+	}
+	refresh := q.tries == 0 && q.Source.IsZero() && !q.SMRInvoked
+	best := 0
+	for i := 1; i < len(t.rows); i++ {
+		a, b := tried(i), tried(best)
+		switch {
+		case a != b:
+			if a < b {
+				best = i
+			}
+		case refresh && t.rows[i].sentAt < t.rows[best].sentAt, !refresh && t.better(i, best):
+			best = i
+		}
+	}
+	return t.rows[best].address
+}
+
+// better orders by reachability, then by round-trip time, then as configured. The one in
+// use stays until another is a quarter faster: two that are alike do not take turns.
+func (t *resolvers) better(i, j int) bool {
+	if a, b := t.rank(i), t.rank(j); a != b {
+		return a < b
+	}
+	return t.weighted(i) < t.weighted(j)
+}
+
+// rank is 0 for those that answer, 1 for those that nothing is known of, 2 for the silent.
+func (t *resolvers) rank(i int) int {
+	switch r := &t.rows[i]; {
+	case r.silent && t.H.Now-r.sentAt < timing.Instant(resolverForgetAfter):
+		return 2
+	case r.average == 0, r.silent:
+		return 1
+	}
+	return 0
+}
+
+func (t *resolvers) weighted(i int) timing.Instant {
+	if i == t.current {
+		return t.rows[i].average / 4 * 3
+	}
+	return t.rows[i].average
+}
+
+// Sent notes a Map-Request to a Map-Resolver. What it did not answer is noted by unanswered.
+func (t *resolvers) Sent(a netip.AddrPort) {
+	if i := t.find(a); i >= 0 {
+		t.rows[i].sent++
+		t.rows[i].sentAt = t.H.Now
+	}
+}
+
+// unanswered notes that a Map-Request got no answer in its time, and reports whether there are so
+// many in a row now that the Map-Resolver may be silent, and nobody is finding out yet.
+func (t *resolvers) unanswered(a netip.AddrPort) (i int, doubtful bool) {
+	i = t.find(a)
+	if i < 0 {
+		return i, false
+	}
+	t.rows[i].unanswered++
+	return i, t.rows[i].unanswered%resolverSilentAfter == 0 && !t.Checks.Has(uint32(i))
+}
+
+// doubt gives a Map-Resolver its turn to be asked for an EID of our own: that is asked for once a second, and not for a while after
+// so many tries without an answer (RFC 9301 s.5.3). In that while nobody is asked: the Map-Resolver is silent.
+func (t *resolvers) doubt(i int) {
+	if t.H.Now < t.pause {
+		t.wentSilent(i)
+		return
+	}
+	at := max(t.H.Now, t.checkAt)
+	t.checkAt = at + timing.Instant(settings.MapRequestInterval)
+	t.rows[i].checkDue = true
+	t.Checks.Set(uint32(i), at)
+}
+
+// checked notes that a Map-Request for an EID of our own was sent.
+func (t *resolvers) checked(i int, nonce uint64) {
+	r := &t.rows[i]
+	r.sent++
+	r.sentAt, r.checkNonce, r.checkDue = t.H.Now, nonce, false
+	t.Checks.Set(uint32(i), t.H.After(resolverCheckWait))
+	if t.tries++; t.tries == settings.MapRequestTries {
+		t.tries, t.pause = 0, t.H.After(settings.MapRequestHoldDown)
+	}
+}
+
+// takes reports whether a Map-Reply answers a Map-Request for an EID of our own, and notes it.
+func (t *resolvers) takes(m *message.MapReply) bool {
+	i := slices.IndexFunc(t.rows, func(r resolverState) bool { return r.checkNonce != 0 && r.checkNonce == m.Nonce })
+	if i < 0 {
+		return false
+	}
+	r := &t.rows[i]
+	r.checkNonce, t.tries = 0, 0
+	if !r.checkDue {
+		t.Checks.Remove(uint32(i))
+	}
+	t.Answered(r.address, t.H.Now-r.sentAt)
+	return true
+}
+
+// wentSilent notes that a Map-Resolver does not answer any more.
+func (t *resolvers) wentSilent(i int) {
+	r := &t.rows[i]
+	if r.silent {
+		return
+	}
+	detail := "asked after the others now"
+	if len(t.rows) == 1 {
+		detail = "there is no other"
+	}
+	r.silent, r.changedAt = true, t.H.Now
+	t.H.Count(counter.MapResolverWentSilent)
+	t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverSilent, Remote: r.address, Detail: detail})
+}
+
+// Answered notes an answer and how long it took.
+func (t *resolvers) Answered(a netip.AddrPort, took timing.Instant) {
+	i := t.find(a)
+	if i < 0 {
+		return
+	}
+	r := &t.rows[i]
+	if r.silent {
+		t.H.Notice(effect.Notice{Kind: effect.NoticeMapResolverAnswers, Remote: a, Detail: "again"})
+	}
+	if r.silent || r.average == 0 {
+		r.changedAt = t.H.Now
+	}
+	r.answered++
+	r.silent, r.unanswered, r.answeredAt = false, 0, t.H.Now
+	took = max(took, 1)
+	if r.average == 0 {
+		r.average = took
+	}
+	r.average += (took - r.average) / resolverGain
+	for j := range t.rows {
+		if t.better(j, t.current) {
+			t.current = j
+		}
+	}
+}
+
+// worthAsking reports whether any of them is not silent, or was not asked for long.
+func (t *resolvers) worthAsking() bool {
+	for i := range t.rows {
+		if t.rank(i) < 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// Silent reports whether none of them answers.
+func (t *resolvers) Silent() bool {
+	return len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(r resolverState) bool { return !r.silent })
+}
+
+// Status yields the Map-Resolvers as configured.
+func (t *resolvers) Status() iter.Seq[status.MapResolverStatus] {
+	return func(yield func(status.MapResolverStatus) bool) {
+		for i := range t.rows {
+			if !yield(t.rowStatus(&t.rows[i])) {
+				return
+			}
+		}
+	}
+}
+
+func (t *resolvers) rowStatus(r *resolverState) status.MapResolverStatus {
+	s := status.MapResolverStatus{
+		Address: r.address, State: status.MapResolverUnknown, Sent: r.sent, Answered: r.answered, RoundTrip: time.Duration(r.average),
+	}
+	switch {
+	case r.silent:
+		s.State = status.MapResolverSilent
+	case r.average > 0:
+		s.State = status.MapResolverAnswers
+	}
+	if r.changedAt != 0 {
+		s.ChangedAt = t.H.Time(r.changedAt)
+	}
+	if r.answeredAt != 0 {
+		s.LastReplyAt = t.H.Time(r.answeredAt)
+	}
+	return s
+}

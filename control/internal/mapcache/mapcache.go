@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapcache
+
+// The ITR's map-cache: mappings by EID-Prefix with their deadlines (RFC 9300 s.3,
+// RFC 9301 s.5.5). A table: it decides nothing but who is evicted.
+
+import (
+	"net/netip"
+
+	"loci/control/internal/table"
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+// Entry is one mapping of the map-cache.
+type Entry struct {
+	Mapping     lisp.Mapping
+	From        netip.AddrPort
+	CreatedAt   timing.Instant // first installed
+	RefreshedAt timing.Instant // last installed
+	ExpiresAt   timing.Instant // never when static
+	LastUsedAt  timing.Instant // 0 when no use was reported
+	Static      bool
+	Gleaned     bool // from a data packet, not verified
+	Referenced  bool // used since the eviction hand passed
+	Refreshing  bool // asked for again
+}
+
+// Cache is the table. It never expires or evicts anything by itself.
+type Cache struct {
+	Entries table.Slab[Entry]
+	Index   table.Prefixes[uint32]
+	Timers  timing.Deadlines
+	hand    uint32 // where the search for a victim goes on
+}
+
+// evictionSteps bounds the search for a victim.
+const evictionSteps = 64
+
+// Size is the number of entries.
+func (c *Cache) Size() int { return c.Index.Size }
+
+// Get returns the entry of exactly that prefix.
+func (c *Cache) Get(p lisp.Prefix) (uint32, *Entry, bool) {
+	id, ok := c.Index.Get(p)
+	if !ok {
+		return 0, nil, false
+	}
+	return id, c.Entries.At(id), true
+}
+
+// Longest returns the most specific entry that covers p.
+func (c *Cache) Longest(p lisp.Prefix) (uint32, *Entry, bool) {
+	_, id, ok := c.Index.Longest(p)
+	if !ok {
+		return 0, nil, false
+	}
+	return id, c.Entries.At(id), true
+}
+
+// Put adds an entry or replaces the one of its prefix, whose age and use it keeps.
+func (c *Cache) Put(e Entry) (uint32, *Entry) {
+	e.Referenced = true // a new entry gets one round of the hand
+	if id, old, ok := c.Get(e.Mapping.Prefix); ok {
+		e.CreatedAt, e.LastUsedAt = old.CreatedAt, old.LastUsedAt
+		*old = e
+		return id, old
+	}
+	id := c.Entries.Add(e)
+	c.Index.Insert(e.Mapping.Prefix, id)
+	return id, c.Entries.At(id)
+}
+
+// Remove takes an entry out.
+func (c *Cache) Remove(id uint32) {
+	c.Index.Remove(c.Entries.At(id).Mapping.Prefix)
+	c.Timers.Remove(id)
+	c.Entries.Release(id)
+}
+
+// Victim chooses who makes room: a hand goes round the table and takes the first
+// entry that is negative or was not used since it last came by, of an Instance-ID that
+// has more than its share of the limit: one that is flooded with EIDs lives at its own
+// expense. Static entries stay. After evictionSteps it takes the best that it met, the last of
+// those that are equal.
+func (c *Cache) Victim(limit int) (id uint32, ok bool) {
+	share := limit / max(len(c.Index.Instances), 1)
+	rows := uint32(c.Entries.Len())
+	best := 0
+	for step := uint32(0); step < rows && (step < evictionSteps || !ok); step++ {
+		at := c.hand % rows
+		c.hand = at + 1
+		e := c.Entries.At(at)
+		if e.Static || e.Mapping.Prefix.IsZero() {
+			continue
+		}
+		worth := 1 // as a victim
+		if e.Mapping.Negative() || !e.Referenced {
+			worth += 1
+		}
+		if c.Index.Instances[e.Mapping.Prefix.Instance()].Size >= share {
+			worth += 2
+		}
+		e.Referenced = false
+		if worth >= best {
+			id, ok, best = at, true, worth
+		}
+		if best == 4 {
+			return id, true
+		}
+	}
+	return id, ok
+}
+
+// LastUse is when the entry was last of use: an entry that is new counts as used.
+func (e *Entry) LastUse() timing.Instant { return max(e.LastUsedAt, e.CreatedAt) }

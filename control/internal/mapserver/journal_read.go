@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapserver
+
+// Reading the journal back at a start. Total: any octets give entries or an error. What the
+// configuration does not allow any more, and what has expired, is not taken. Authentication
+// was checked when it was written; who can write the journal owns the Map-Server.
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net/netip"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/locatorset"
+	"loci/control/internal/message"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+
+var (
+	errJournalEnds     = errors.New("the journal ends inside an entry")
+	errJournalChecksum = errors.New("the checksum of an entry is wrong")
+	errJournalLonger   = errors.New("an entry is longer than its records")
+	errJournalGap      = errors.New("entries before this one are missing")
+)
+
+// ReplayAhead is how many records of an entry are read before the first of them is taken over: what they need of a table
+// of a million rows, the processor fetches for all of them at once.
+const ReplayAhead = 64
+
+// journalReader reads fields until one is missing.
+type journalReader struct {
+	h      *system.System
+	octets []byte
+	short  bool
+
+	records [ReplayAhead]replayed
+	set     lisp.LocatorSet                       // read last,
+	setAs   []byte                                // from these octets
+	owners  [lisp.EIDName + 1]message.OwnedPrefix // found last, of each kind of EID
+}
+
+// replayed is a record of an entry.
+type replayed struct {
+	mapping  lisp.Mapping
+	firstAt  timing.Instant
+	lifetime timing.Instant
+}
+
+func (r *journalReader) take(n int) []byte {
+	if n > len(r.octets) {
+		r.short, r.octets = true, nil
+		return make([]byte, n) // at most 64 KiB
+	}
+	b := r.octets[:n]
+	r.octets = r.octets[n:]
+	return b
+}
+
+func (r *journalReader) u8() uint8   { return r.take(1)[0] }
+func (r *journalReader) u16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
+func (r *journalReader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *journalReader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+func (r *journalReader) addr(is6 bool) netip.Addr {
+	if is6 {
+		return netip.AddrFrom16([16]byte(r.take(16)))
+	}
+	return netip.AddrFrom4([4]byte(r.take(4)))
+}
+
+// time reads a time, not later than latest; 0 is none.
+func (r *journalReader) time(latest timing.Instant) timing.Instant {
+	nanoseconds := int64(r.u64())
+	if nanoseconds == 0 {
+		return 0
+	}
+	age := r.h.Wall.UnixNano() - nanoseconds // wraps for nonsense, which min and max then bound
+	return max(min(r.h.Now-timing.Instant(age), latest), 1-timing.Instant(lisp.MaxLifetime))
+}
+
+// locators reads a locator-set, mostly the one that it read last: no set's octets begin like another's.
+func (r *journalReader) locators() (lisp.LocatorSet, error) {
+	if len(r.setAs) > 0 && bytes.HasPrefix(r.octets, r.setAs) {
+		r.octets = r.octets[len(r.setAs):]
+		return r.set, nil
+	}
+	from := r.octets
+	set, err := r.newLocators()
+	if err != nil || r.short {
+		return set, err
+	}
+	r.set, r.setAs = set, from[:len(from)-len(r.octets)]
+	return set, nil
+}
+
+func (r *journalReader) newLocators() (lisp.LocatorSet, error) {
+	list := make([]lisp.Locator, min(int(r.u8()), lisp.MaxLocators+1))
+	for i := range list {
+		l := lisp.Locator{Priority: r.u8(), Weight: r.u8(), MulticastPriority: r.u8(), MulticastWeight: r.u8()}
+		flags := r.u8()
+		l.Local, l.Probed, l.Reachable = flags&locatorset.LocatorLocal != 0, flags&locatorset.LocatorProbed != 0, flags&locatorset.LocatorReachable != 0
+		l.RLOC = lisp.RLOCFromAddr(r.addr(flags&locatorset.LocatorIPv6 != 0))
+		list[i] = l
+	}
+	return lisp.NewLocatorSet(list...)
+}
+
+func (r *journalReader) prefix() (lisp.Prefix, error) {
+	instance, kind, bits := lisp.InstanceID(r.u32()), lisp.EIDKind(r.u8()), int(r.u8())
+	octets := r.take(int(r.u8()))
+	var e lisp.EID
+	switch {
+	case kind == lisp.EIDIPv4 && len(octets) == 4:
+		e = lisp.EIDFromAddr(netip.AddrFrom4([4]byte(octets)))
+	case kind == lisp.EIDIPv6 && len(octets) == 16:
+		e = lisp.EIDFromAddr(netip.AddrFrom16([16]byte(octets)))
+	case kind == lisp.EIDMAC && len(octets) == 6:
+		e = lisp.EIDFromMAC([6]byte(octets))
+	case kind == lisp.EIDName:
+		name, err := lisp.EIDFromName(string(octets))
+		if err != nil {
+			return lisp.Prefix{}, err
+		}
+		e = name
+	default:
+		return lisp.Prefix{}, fmt.Errorf("EID of kind %d in %d octets", kind, len(octets))
+	}
+	return lisp.PrefixFrom(instance, e, bits)
+}
+
+// journalRead is how far the journal was read.
+type journalRead struct {
+	next    uint32 // number of the record that should come next
+	known   bool   // it counts
+	damaged bool   // something was left out since the last whole entry
+}
+
+// JournalDamage tells what of a piece of the journal could not be taken over.
+type JournalDamage struct {
+	Octets  int // that are in no whole entry
+	Records int // that are known to be missing, before this piece too; there may be more at the journal's end
+	Reason  error
+}
+
+func (d *JournalDamage) Error() string {
+	return fmt.Sprintf("%d octets of the journal are damaged, %d records are missing: %v", d.Octets, d.Records, d.Reason)
+}
+
+// Unwrap returns the reason.
+func (d *JournalDamage) Unwrap() error { return d.Reason }
+
+// ReplayJournal takes over pieces of a journal; the error is a *JournalDamage.
+func (s *MapServer) ReplayJournal(octets []byte) error {
+	var damage JournalDamage
+	for len(octets) > 0 {
+		size, err := s.replayFirst(octets, &damage)
+		if err != nil {
+			damage.Reason = cmp.Or(damage.Reason, err)
+			damage.Octets += size
+			s.Journal.read.damaged = true
+		}
+		octets = octets[size:]
+	}
+	if damage.Octets == 0 && damage.Records == 0 {
+		return nil
+	}
+	damage.Reason = cmp.Or(damage.Reason, errJournalGap)
+	return &damage
+}
+
+// replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the next one that is, or to
+// the end.
+func (s *MapServer) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
+	body, err := wholeEntry(octets)
+	if err != nil {
+		return 1 + nextWholeEntry(octets[1:]), err
+	}
+	size = EntryBodyAt + len(body)
+	r := &journalReader{h: s.h, octets: body}
+	damage.Records += s.Journal.read.missingBefore(r.u32())
+	records, err := s.replay(r)
+	if err == nil && len(r.octets) > 0 {
+		err = errJournalLonger
+	}
+	if err != nil {
+		return size, err
+	}
+	read := &s.Journal.read
+	read.next += uint32(records)
+	s.Journal.serial = read.next
+	return size, nil
+}
+
+// missingBefore returns how many records were lost before an entry, whose first one's number is given.
+func (r *journalRead) missingBefore(first uint32) (missing int) {
+	if r.known && r.damaged {
+		missing = max(int(int32(first-r.next)), 0)
+	}
+	r.next, r.known, r.damaged = first, true, false
+	return missing
+}
+
+// wholeEntry returns what the first entry holds, without mark, length and checksum.
+func wholeEntry(octets []byte) (body []byte, err error) {
+	if octets[0] != entryMark {
+		return nil, fmt.Errorf("an entry begins with 0x%02x: want 0x%02x", octets[0], entryMark)
+	}
+	if len(octets) < EntryBodyAt+4 {
+		return nil, errJournalEnds
+	}
+	length := binary.BigEndian.Uint32(octets[entryLengthAt:])
+	if uint64(length) > uint64(len(octets)-EntryBodyAt) {
+		return nil, errJournalEnds
+	}
+	body = octets[EntryBodyAt:][:length]
+	if len(body) < 4 || crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(octets[entryChecksumAt:]) {
+		return nil, errJournalChecksum
+	}
+	return body, nil
+}
+
+// nextWholeEntry returns where the next one begins, or the end.
+func nextWholeEntry(octets []byte) int {
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(octets[at:], entryMark)
+		if next < 0 {
+			return len(octets)
+		}
+		at += next
+		if _, err := wholeEntry(octets[at:]); err == nil {
+			return at
+		}
+	}
+}
+
+// replay takes over one entry and returns how many records it has.
+func (s *MapServer) replay(r *journalReader) (records int, err error) {
+	flags := r.u8()
+	name := r.take(int(r.u16()))
+	x := XTR{
+		ProxyReply: flags&entryProxyReply != 0, useTTL: flags&entryUseTTL != 0, mergeRequest: flags&entryMergeRequest != 0,
+		wantMapNotify: flags&entryWantMapNotify != 0, keyID: r.u8(), algorithm: r.u8(), macOctets: r.u8(),
+	}
+	x.ID.XTRID = [16]byte(r.take(16))
+	x.ID.siteID = r.u64()
+	from := r.addr(flags&entryFromIPv6 != 0)
+	x.From = netip.AddrPortFrom(from, r.u16())
+	if flags&entryXTRID == 0 {
+		x.ID.source = from
+	}
+	lastAt := r.time(s.h.Now)
+	site := s.Registrations.Sites.Named(string(name))
+	if flags&entryNonce != 0 {
+		seen := SeenNonce{Nonce: r.u64(), mac: [16]byte(r.take(16))}
+		s.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.short)
+	}
+	records = int(r.u16())
+	id := s.Registrations.Xtrs.Acquire(x)
+	defer s.Registrations.Xtrs.Release(id)
+	for count := records; count > 0; {
+		batch, err := r.readRecords(min(count, ReplayAhead), lastAt)
+		if site != nil {
+			s.replayRecords(r, batch, site, Registrant{XTR: id, LastAt: lastAt})
+		}
+		if err != nil {
+			return records, err
+		}
+		count -= len(batch)
+	}
+	if r.short {
+		return records, errJournalEnds
+	}
+	return records, nil
+}
+
+func (s *MapServer) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short bool) {
+	if site == nil || short {
+		return
+	}
+	last, known := site.Nonces[key]
+	if known && last.Nonce <= seen.Nonce || !known && len(site.Nonces) < s.h.Limits.ReplayEntriesPerSite {
+		site.Saw(key, seen)
+	}
+}
+
+// readRecords reads so many records, up to one that is malformed.
+func (r *journalReader) readRecords(count int, latest timing.Instant) (batch []replayed, err error) {
+	for i := range count {
+		if r.records[i], err = r.record(latest); err != nil {
+			return r.records[:i], err
+		}
+	}
+	return r.records[:count], nil
+}
+
+func (r *journalReader) record(latest timing.Instant) (replayed, error) {
+	prefix, err := r.prefix()
+	firstAt, lifetime := r.time(latest), min(r.u64(), uint64(lisp.MaxLifetime))
+	m := lisp.Mapping{Prefix: prefix, TTLMinutes: r.u32(), Version: r.u16()}
+	flags := r.u8()
+	m.Action, m.Authoritative = lisp.Action(flags&^recordAuthoritative), flags&recordAuthoritative != 0
+	locators, locatorsErr := r.locators()
+	switch m.Locators = locators; {
+	case r.short:
+		return replayed{}, errJournalEnds
+	case err != nil || locatorsErr != nil:
+		return replayed{}, fmt.Errorf("an entry of the journal: %w", cmp.Or(err, locatorsErr))
+	}
+	return replayed{mapping: m, firstAt: firstAt, lifetime: timing.Instant(lifetime)}, nil
+}
+
+// replayRecords takes over records of one xTR.
+func (s *MapServer) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
+	for i := range batch {
+		s.Registrations.comes(&batch[i].mapping.Prefix)
+	}
+	s.Registrations.come()
+	for i := range batch {
+		record := &batch[i]
+		who.FirstAt, who.ExpiresAt = record.firstAt, who.LastAt+record.lifetime
+		s.replayRecord(r, record.mapping, site, who)
+	}
+}
+
+// replayRecord takes over one record.
+func (s *MapServer) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
+	id := s.Registrations.Xtrs.At(who.XTR).ID
+	if who.ExpiresAt <= s.h.Now || !s.ownerAllows(r, m.Prefix, site) {
+		s.Registrations.removeRegistrant(m.Prefix, id)
+		return
+	}
+	at := s.Registrations.placeOf(m.Prefix)
+	if reason := s.noRoom(m.Prefix, at, site, id); reason != nil {
+		s.h.Count(reason.Reason)
+		return
+	}
+	s.Registrations.putAt(at, site, m, who)
+}
+
+// ownerAllows is allows for EID-Prefixes that mostly lie in the same configured one.
+func (s *MapServer) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
+	last := &r.owners[p.Kind()]
+	if last.Wide || last.Prefix.IsZero() || !last.Prefix.Covers(p) {
+		_, owner, ok := s.Prefixes.Longest(p)
+		if !ok {
+			return false
+		}
+		*last = owner
+	}
+	return (last.Prefix == p || last.MoreSpecifics) && s.siteAt(*last) == site
+}
+
+// noRoom says which limit stands against one more record; limits may have become smaller.
+func (s *MapServer) noRoom(p lisp.Prefix, at place, site *siteState, who RegistrantID) *message.Refusal {
+	switch {
+	case !at.known:
+		return s.checkSizes(site, 1)
+	case s.Registrations.find(at.row, who) == nil && s.Registrations.Count(at.row) >= s.h.Limits.RegistrantsPerPrefix:
+		return message.Refuse(counter.RefusedRegistrants, "%s", p)
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+// Inspect: from bytes to an authenticated message (RFC 9301 s.5). Pure: it reads
+// the bytes and an immutable Keyring, nothing else, and may run in any goroutine.
+// What needs a table (nonces, limits, who is registered) is not decided here.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/settings"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// Received is a control message that was parsed and, where its type carries
+// authentication data, authenticated.
+type Received struct {
+	Keyring *Keyring
+	Message any // *MapRequest, *MapReply, *MapRegister, *MapNotify or *MapNotifyAck
+}
+
+// Refusal is why a packet went no further.
+type Refusal struct {
+	Reason counter.Counter
+	Type   wire.MessageType // of the message, 0 when there was none
+	From   netip.AddrPort
+	Err    error // what exactly was wrong
+
+	Site   string      // of a Map-Register that did not authenticate
+	Prefix lisp.Prefix // of that one, or of one that is of no site: an EID-Prefix in it
+}
+
+// Error says what was refused from whom.
+func (r *Refusal) Error() string {
+	return r.Type.String() + " from " + r.From.String() + ": " + r.Err.Error()
+}
+
+// Inspect parses and authenticates one packet of the control port. It may run
+// anywhere, at any time. local is the address that the packet came to, which may
+// be unknown.
+func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
+	return InspectWith(keys, local, from, b, Reading{})
+}
+
+// InspectIn is Inspect that makes a message in a room. Be done with what came of the room before
+// using it again.
+func InspectIn(room *Room, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
+	return InspectWith(keys, local, from, b, Reading{Room: room})
+}
+
+// Reading is how octets become a message.
+type Reading struct {
+	Parsed wire.Message // the message that they are, nil where nobody has parsed them
+	Room   *Room        // for the message, nil for new memory
+}
+
+// InspectWith is Inspect for octets that may have been parsed already.
+func InspectWith(keys *Keyring, local, from netip.AddrPort, b []byte, how Reading) (Received, *Refusal) {
+	at := Arrival{
+		Local: netip.AddrPortFrom(local.Addr().Unmap(), local.Port()),
+		From:  netip.AddrPortFrom(from.Addr().Unmap(), from.Port()),
+	}
+	message, refused := keys.inspect(at, b, how)
+	if refused != nil {
+		refused.From = at.From
+		if len(b) > 0 {
+			refused.Type = wire.MessageType(b[0] >> 4)
+		}
+		return Received{}, refused
+	}
+	return Received{Keyring: keys, Message: message}, nil
+}
+
+func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
+	if len(b) > settings.MaxMessageOctets {
+		return nil, Refuse(counter.RefusedOversized, "%d octets: want at most %d", len(b), settings.MaxMessageOctets)
+	}
+	// RFC 9301 s.5: either port may be the well-known one, behind a NAT.
+	if at.Local.Port() != 0 && at.Local.Port() != k.controlPort && at.From.Port() != k.controlPort {
+		return nil, Refuse(counter.RefusedPort, "ports %d and %d: one must be %d", at.From.Port(), at.Local.Port(), k.controlPort)
+	}
+	m, room := how.Parsed, how.Room
+	if m == nil {
+		var err error
+		if m, err = k.parser.ParseIn(room.forMessage(), b); err != nil {
+			return nil, parseRefused(err)
+		}
+	}
+	switch m := m.(type) {
+	case *wire.EncapsulatedControlMessage:
+		return k.inspectECM(room, at, m)
+	case *wire.MapRequest:
+		if !k.itr && !k.etr {
+			return nil, Refuse(counter.RefusedRole, "this system takes Encapsulated Map-Requests only")
+		}
+		return k.inspectMapRequest(room.forMapRequest(at, m, at.From.Port()))
+	case *wire.MapReply:
+		return k.inspectMapReply(room, at, m)
+	case *wire.MapRegister:
+		return k.inspectMapRegister(room, at, m, b)
+	case *wire.MapNotify:
+		return k.inspectMapNotify(at, m, b)
+	case *wire.MapNotifyAck:
+		return k.inspectMapNotifyAck(room, at, m, b)
+	}
+	return nil, Refuse(counter.RefusedType, "no role takes a %s", m.Type())
+}
+
+// zeroChecksumAdvice names the setting of loci run.
+const zeroChecksumAdvice = "control.accept-zero-inner-checksum: true accepts it"
+
+func parseRefused(err error) *Refusal {
+	var parse *wire.ParseError
+	if errors.As(err, &parse) {
+		if parse.Reason == wire.ReasonZeroChecksum {
+			err = fmt.Errorf("%w (%s)", err, zeroChecksumAdvice)
+		}
+		return &Refusal{Reason: counter.OfParse(parse.Reason), Err: err}
+	}
+	return &Refusal{Reason: counter.RefusedType, Err: err}
+}
+
+func (k *Keyring) inspectECM(room *Room, at Arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
+	switch {
+	case !k.etr && !k.mapServer && !k.mapResolver:
+		return nil, Refuse(counter.RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
+	case ecm.Security:
+		return nil, Refuse(counter.RefusedSecurity, "LISP-SEC data in an Encapsulated Control Message")
+	case ecm.Inner.MessageType() != wire.TypeMapRequest:
+		return nil, Refuse(counter.RefusedECMInner, "%s in an Encapsulated Control Message", ecm.Inner.MessageType())
+	}
+	m, err := k.parser.ParseIn(room.forMessage(), ecm.Inner.Message)
+	if err != nil {
+		return nil, parseRefused(err)
+	}
+	inner, ok := m.(*wire.MapRequest)
+	switch {
+	case !ok || inner.SMR:
+		return nil, Refuse(counter.RefusedECMInner, "a Solicit-Map-Request goes to its RLOC directly (RFC 9301 s.6.1)")
+	case inner.Probe:
+		return nil, Refuse(counter.RefusedProbeInECM, "an RLOC-probe goes to its RLOC directly (RFC 9301 s.5.8)")
+	}
+	request := room.forMapRequest(at, inner, ecm.Inner.Source.Port())
+	request.ECM = ecm
+	return k.inspectMapRequest(request)
+}
+
+func (k *Keyring) inspectMapRequest(m *MapRequest) (any, *Refusal) {
+	if len(m.Records) == 0 {
+		return nil, Refuse(counter.RefusedNoRecord, "Map-Request without a record")
+	}
+	if m.ReplyPort == 0 && !m.SMR {
+		return nil, Refuse(counter.RefusedPort, "a Map-Reply would go to port 0")
+	}
+	m.Prefixes, m.ReplyRLOCs = m.usualPrefixes[:0], m.usualRLOCs[:0]
+	for i := range m.Records[:min(len(m.Records), settings.MaxRequestRecords)] {
+		p, err := m.Records[i].Prefix()
+		if err != nil || p.Kind() == lisp.EIDNone && (!m.Probe || m.SMR) { // a probe may be of an RLOC alone
+			return nil, Refuse(counter.RefusedEID, "record %d asks for %s: %w", i+1, m.Records[i].EID, orNoEID(err))
+		}
+		m.Prefixes = append(m.Prefixes, p)
+	}
+	for _, a := range m.ITRRLOCs {
+		if r, ok := wire.RLOCOf(a); ok && r.Valid() == nil && !r.Addr().IsMulticast() {
+			m.ReplyRLOCs = append(m.ReplyRLOCs, r)
+		}
+	}
+	if len(m.ReplyRLOCs) == 0 && !m.SMR {
+		return nil, Refuse(counter.RefusedNoITRRLOC, "no ITR-RLOC that a Map-Reply can be sent to")
+	}
+	if m.MapReplyRecord != nil && k.etr {
+		if mapping, err := m.MapReplyRecord.Mapping(); err == nil && mapping.Prefix.Kind() != lisp.EIDNone {
+			m.Piggybacked = mapping.Prefix
+		}
+	}
+	if instance, e, err := wire.EIDOf(m.SourceEID); err == nil {
+		m.SourceInstance, m.Source = instance, e
+	}
+	return m, nil
+}
+
+var errNoEID = errors.New("no EID")
+
+func orNoEID(err error) error {
+	if err == nil {
+		return errNoEID
+	}
+	return err
+}
+
+func (k *Keyring) inspectMapReply(room *Room, at Arrival, m *wire.MapReply) (any, *Refusal) {
+	if !k.itr {
+		return nil, Refuse(counter.RefusedRole, "the ITR is off")
+	}
+	mappings, refused := mappingsOf(room, m.Records)
+	if refused != nil {
+		return nil, refused
+	}
+	for i := range mappings {
+		mappings[i].EchoNonce = m.EchoNonce
+	}
+	reply := room.forMapReply()
+	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings}
+	return reply, nil
+}
+
+func (k *Keyring) inspectMapRegister(room *Room, at Arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
+	if !k.mapServer {
+		return nil, Refuse(counter.RefusedRole, "the Map-Server is off")
+	}
+	mappings, site, refused := k.siteOfRecords(room, m.Records)
+	if refused != nil {
+		return nil, refused
+	}
+	key, covered, refused := AuthenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID)
+	if refused != nil {
+		refused.Site, refused.Prefix = k.sites[site].Name, k.firstOf(site, mappings)
+		return nil, refused
+	}
+	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
+	// word, and could make a replayed message look like another xTR's first.
+	if covered == wire.CoverRecords {
+		m = withoutXTRID(m)
+	}
+	register := &MapRegister{Arrival: at, MapRegister: m, Mappings: mappings, Site: k.sites[site].Name, Key: key}
+	register.Sift(func(m lisp.Mapping) *Refusal { return k.mayRegister(site, m.Prefix) })
+	return register, nil
+}
+
+// withoutXTRID is a copy: the message is not ours to change.
+func withoutXTRID(m *wire.MapRegister) *wire.MapRegister {
+	without := *m
+	without.XTRIDPresent = false
+	return &without
+}
+
+// firstOf is the first EID-Prefix of a site.
+func (k *Keyring) firstOf(site int, mappings []lisp.Mapping) lisp.Prefix {
+	for i := range mappings {
+		if _, owner, ok := k.Prefixes.Longest(mappings[i].Prefix); ok && owner.Site == site {
+			return mappings[i].Prefix
+		}
+	}
+	return lisp.Prefix{}
+}
+
+// siteOfRecords is the site whose key a message has to be authenticated by: that of the first
+// record that is of any.
+func (k *Keyring) siteOfRecords(room *Room, records []wire.Record) (mappings []lisp.Mapping, site int, refused *Refusal) {
+	mappings, refused = mappingsOf(room, records)
+	if refused != nil {
+		return nil, 0, refused
+	}
+	site, refused = k.siteOf(mappings)
+	return mappings, site, refused
+}
+
+func (k *Keyring) inspectMapNotify(at Arrival, m *wire.MapNotify, b []byte) (any, *Refusal) {
+	if !k.etr {
+		return nil, Refuse(counter.RefusedRole, "the ETR is off")
+	}
+	peer, refused := k.authenticatePeer(at.From.Addr(), b, m.KeyID, m.AlgorithmID)
+	if refused != nil {
+		return nil, refused
+	}
+	return &MapNotify{Arrival: at, MapNotify: m, Peer: peer}, nil
+}
+
+func (k *Keyring) inspectMapNotifyAck(room *Room, at Arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
+	if !k.mapServer {
+		return nil, Refuse(counter.RefusedRole, "the Map-Server is off")
+	}
+	if len(m.Records) == 0 {
+		return &MapNotifyAck{Arrival: at, Nonce: m.Nonce, KeyID: m.KeyID, Algorithm: m.AlgorithmID, Unverified: bytes.Clone(b)}, nil
+	}
+	_, site, refused := k.siteOfRecords(room, m.Records)
+	if refused != nil {
+		return nil, refused
+	}
+	if _, _, refused = AuthenticateSite(&k.sites[site], b, m.KeyID, m.AlgorithmID); refused != nil {
+		return nil, refused
+	}
+	return &MapNotifyAck{Arrival: at, Nonce: m.Nonce, Site: k.sites[site].Name}, nil
+}
+
+// mappingsOf turns records into mappings, all or none.
+func mappingsOf(room *Room, records []wire.Record) ([]lisp.Mapping, *Refusal) {
+	if len(records) == 0 {
+		return nil, Refuse(counter.RefusedNoRecord, "no record")
+	}
+	mappings := room.forMappings(len(records))
+	for i := range records {
+		p, err := records[i].Prefix()
+		if err != nil || p.Kind() == lisp.EIDNone {
+			return nil, Refuse(counter.RefusedEID, "record %d is about %s: %w", i+1, records[i].EID, orNoEID(err))
+		}
+		if mappings[i], err = records[i].MappingOf(p); err != nil {
+			return nil, Refuse(counter.RefusedLocators, "record %d: %w", i+1, err)
+		}
+	}
+	return mappings, nil
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package message
+
+// Messages as roles take them: parsed, authenticated, their EIDs and RLOCs turned
+// into values. Inspect makes them; they hold nothing of the packet's bytes.
+
+import (
+	"net/netip"
+
+	"loci/control/internal/settings"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// Arrival is where a packet came from and to which of our addresses.
+type Arrival struct{ Local, From netip.AddrPort }
+
+// MapRequest is a Map-Request, an RLOC-probe or an SMR.
+type MapRequest struct {
+	Arrival
+	*wire.MapRequest
+	ECM            *wire.EncapsulatedControlMessage // what it came in, nil when it came directly
+	ReplyPort      uint16
+	Prefixes       []lisp.Prefix // at least one
+	ReplyRLOCs     []lisp.RLOC   // those that are IP addresses
+	SourceInstance lisp.InstanceID
+	Source         lisp.EID
+	Piggybacked    lisp.Prefix      // of the mapping that came along (M), zero for none
+	Foreseen       Foreseen         // of the one prefix
+	ForwardedTo    []netip.AddrPort // by this turn, so that several records mean one copy
+
+	// Room for the lists of usual messages, so that the hundreds of thousands a second are
+	// made in one piece each.
+	usualPrefixes  [1]lisp.Prefix
+	usualRLOCs     [2]lisp.RLOC
+	UsualForwarded [1]netip.AddrPort
+}
+
+// Site is the EID that a Map-Request is from, where that is like the EID-Prefix asked for; zero otherwise, and for
+// RLOC-probes, whose source may be the probed site's.
+func (m *MapRequest) Site(asked lisp.Prefix) lisp.Prefix {
+	if m.Probe || m.Source.IsZero() || m.Source.Kind() != asked.Kind() || m.SourceInstance != asked.Instance() {
+		return lisp.Prefix{}
+	}
+	return lisp.HostPrefix(m.SourceInstance, m.Source)
+}
+
+// Room is memory for a message. What was inspected in it is overwritten by the next
+// message that is.
+type Room struct {
+	Request  MapRequest
+	reply    MapReply
+	mappings []lisp.Mapping
+	message  wire.Room
+}
+
+// forMessage is where the message itself goes; nil for new memory.
+func (room *Room) forMessage() *wire.Room {
+	if room == nil {
+		return nil
+	}
+	return &room.message
+}
+
+// forMapRequest is a Map-Request of which nothing else is known, in the room or in new memory.
+func (room *Room) forMapRequest(at Arrival, m *wire.MapRequest, replyPort uint16) *MapRequest {
+	if room == nil {
+		return &MapRequest{Arrival: at, MapRequest: m, ReplyPort: replyPort}
+	}
+	room.Request = MapRequest{Arrival: at, MapRequest: m, ReplyPort: replyPort}
+	return &room.Request
+}
+
+// forMapReply is a Map-Reply, to be overwritten.
+func (room *Room) forMapReply() *MapReply {
+	if room == nil {
+		return &MapReply{}
+	}
+	return &room.reply
+}
+
+// forMappings are so many mappings, to be overwritten.
+func (room *Room) forMappings(n int) []lisp.Mapping {
+	if room == nil {
+		return make([]lisp.Mapping, n)
+	}
+	if n > cap(room.mappings) {
+		room.mappings = make([]lisp.Mapping, n)
+	}
+	return room.mappings[:n:n]
+}
+
+// MapReply is a Map-Reply.
+type MapReply struct {
+	Arrival
+	Nonce    uint64
+	Probe    bool
+	Mappings []lisp.Mapping // at least one
+}
+
+// MapRegister is an authenticated Map-Register.
+type MapRegister struct {
+	Arrival
+	*wire.MapRegister                 // its records are those of mappings
+	Mappings          []lisp.Mapping  // that the site may register
+	Refused           []RefusedRecord // the other records
+	Site              string
+	Key               settings.Key
+}
+
+// RefusedRecord is a record that is not taken, while the others of its message are.
+type RefusedRecord struct {
+	Prefix lisp.Prefix
+	Why    *Refusal
+}
+
+// Sift refuses the records that anything stands against.
+func (m *MapRegister) Sift(against func(lisp.Mapping) *Refusal) {
+	var records []wire.Record // nil as long as all are kept
+	kept := 0
+	for i := range m.Mappings {
+		why := against(m.Mappings[i])
+		if why != nil {
+			if records == nil {
+				records = append(make([]wire.Record, 0, len(m.Records)), m.Records[:i]...)
+			}
+			m.Refused = append(m.Refused, RefusedRecord{m.Mappings[i].Prefix, why})
+			continue
+		}
+		m.Mappings[kept] = m.Mappings[i]
+		kept++
+		if records != nil {
+			records = append(records, m.Records[i])
+		}
+	}
+	if m.Mappings = m.Mappings[:kept]; records != nil {
+		sifted := *m.MapRegister // the message is not ours to change
+		sifted.Records, m.MapRegister = records, &sifted
+	}
+}
+
+// MapNotify is an authenticated Map-Notify.
+type MapNotify struct {
+	Arrival
+	*wire.MapNotify
+	Peer settings.PeerID // the Map-Server it is from, and the site whose key it has
+}
+
+// MapNotifyAck is a Map-Notify-Ack that a key of its site authenticated. One without records tells no site: it is authenticated when
+// its nonce has told the Map-Notify that it acknowledges.
+type MapNotifyAck struct {
+	Arrival
+	Nonce            uint64
+	Site             string
+	KeyID, Algorithm uint8
+	Unverified       []byte // the whole of one without records, nil otherwise
+}
+
+// Foreseen is a lookup that was made ahead.
+type Foreseen struct {
+	Edits uint64 // of the table until then
+	Row   uint32
+	Ok    bool
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reach
+
+// RLOC-probing (RFC 9301 s.7.1): Map-Requests with the P bit, straight to each RLOC
+// of the map-cache, and what their answers say. A probe that stays unanswered is
+// retried at short intervals, then the locator is unconfirmed; it goes on being probed, less
+// and less often. A mapping in an answer is never believed: when it differs, the
+// mapping system is asked, because nothing authenticates the answer.
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// ProbeNonces is how many unanswered probes of a locator may still be answered.
+	ProbeNonces = 4
+	// probeBackoffMax bounds the doublings of the interval for locators that do not answer.
+	probeBackoffMax = 2
+	// probeJitterPart: intervals vary by up to this part of them, to both sides.
+	probeJitterPart = 5
+	// confirmInterval is how far apart the answers are that bring a locator back: ETRs
+	// answer once in 3 seconds (RFC 9301 s.5.4), and one refused would begin it anew.
+	confirmInterval = 3100 * time.Millisecond
+	// ReviewRows is how many locators one turn brings into line with another configuration.
+	ReviewRows = 2048
+	// usualProbeOctets is enough for an RLOC-probe about an IPv6 EID-Prefix of any Instance-ID.
+	usualProbeOctets = 80
+	// prefixSearchSteps bounds one search for a mapping that has an RLOC.
+	prefixSearchSteps = 4096
+)
+
+// probeState is the probes of one locator.
+type probeState struct {
+	nonces         [ProbeNonces]uint64 // 0 for none
+	sentAts        [ProbeNonces]timing.Instant
+	turn           int // where the next nonce goes
+	unanswered     int // probes since the last answer
+	sent, answered uint64
+	sentAt         timing.Instant
+	answeredAt     timing.Instant
+	Differing      lisp.LocatorSet // of an answer, asked about already
+	cursor         uint32          // of the search for a mapping
+	Renewal        Renewal
+}
+
+// Prober probes the locators of the table.
+type Prober struct {
+	h       *system.System
+	Config  settings.ProbingConfig
+	Table   Table
+	ByNonce map[uint64]uint32
+	limit   timing.Bucket
+	Find    func(lisp.Prefix) (lisp.LocatorSet, bool) // in the map-cache
+	Renew   func(*Locator, *mapcache.Entry)           // asks for a mapping whose locators do not answer
+
+	families [2]bool // in which we have an RLOC: IPv4, IPv6
+	reviewed uint32  // rows that the configuration has reached
+	Reviews  timing.Deadlines
+}
+
+// New makes a prober without locators.
+func New(h *system.System) *Prober {
+	return &Prober{h: h, Table: NewTable(h), ByNonce: make(map[uint64]uint32)}
+}
+
+// Configure takes over other intervals. What was off begins now.
+func (p *Prober) Configure(c settings.ProbingConfig) {
+	_, v4 := p.h.RLOCOf(true)
+	_, v6 := p.h.RLOCOf(false)
+	families := [2]bool{v4, v6}
+	if c == p.Config && families == p.families {
+		return
+	}
+	p.Config, p.families, p.reviewed = c, families, 0
+	p.Review(0)
+}
+
+// Review brings some locators into line with the configuration; the others follow in
+// later turns, and are probed by the new one as soon as their time comes.
+func (p *Prober) Review(uint32) {
+	rows := uint32(p.Table.Rows.Len())
+	for end := min(p.reviewed+ReviewRows, rows); p.reviewed < end; p.reviewed++ {
+		p.reviewRow(p.reviewed)
+	}
+	p.Reviews.Remove(0)
+	if p.reviewed < rows {
+		p.Reviews.Set(0, p.h.Now+1) // the next turn
+	}
+}
+
+func (p *Prober) reviewRow(id uint32) {
+	l := p.Table.Rows.At(id)
+	switch {
+	case l.RLOC.IsZero():
+	case !p.probes(l.RLOC) && (len(l.loweredBy) > 0 || l.hinted()):
+		p.forgetNonces(l)
+		p.Table.Timers.Set(id, p.h.After(HintHold))
+	case !p.probes(l.RLOC):
+		p.forgetNonces(l)
+		p.Table.Timers.Remove(id)
+		p.Table.reset(l)
+	case p.Table.Timers.Of(id) == timing.Never || l.reason == effect.LocatorNotProbed:
+		p.begin(id)
+	}
+}
+
+// probes reports whether that RLOC is to be probed: we need one of its family.
+func (p *Prober) probes(r lisp.RLOC) bool {
+	_, family := p.h.RLOCOf(r.Is4())
+	return !p.Config.Off && family
+}
+
+// Installed takes notice of a mapping that came into the map-cache.
+func (p *Prober) Installed(m lisp.Mapping) { p.Table.Track(m, p.begin) }
+
+// Removed takes notice of one that left it.
+func (p *Prober) Removed(m lisp.Mapping) { p.untrack(m, false) }
+
+// Replaced takes notice of one in whose place another came. sameSet says that the data
+// plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
+// has another.
+func (p *Prober) Replaced(m lisp.Mapping, sameSet bool) {
+	p.untrack(m, sameSet)
+	p.lookAgain(m.Locators)
+}
+
+func (p *Prober) untrack(m lisp.Mapping, keepBits bool) {
+	p.Table.untrack(m, keepBits, p.raise, func(id uint32) { p.forgetNonces(p.Table.Rows.At(id)) })
+}
+
+// begin schedules the first probe of a locator within a retry interval: soon, but
+// the locators of a big answer not all at once.
+func (p *Prober) begin(id uint32) {
+	l := p.Table.Rows.At(id)
+	if !p.probes(l.RLOC) {
+		return
+	}
+	l.Probes.unanswered = 0 // those of an earlier time say nothing
+	p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
+	p.Table.Timers.Set(id, p.h.After(p.Below(p.Config.RetriesInterval)))
+}
+
+// Peers yields the RLOCs of those that we recently sent packets to: of each locator in
+// use, and of the others in a mapping that has it. An xTR whose own locator has priority
+// 255 or is called unreachable sends packets all the same, and caches our mappings (RFC
+// 9301 s.6.1 has all Locators in the Locator-Set told).
+func (p *Prober) Peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
+	return p.Table.active(cursor, func(l *Locator) {
+		yield(l.RLOC)
+		set, _ := p.Find(l.Prefix)
+		for _, other := range set {
+			if !other.Usable() {
+				yield(other.RLOC)
+			}
+		}
+	})
+}
+
+// Below is a random duration up to d.
+func (p *Prober) Below(d time.Duration) time.Duration { return p.h.Below(d) }
+
+// jittered is d more or less (RFC 9301 s.7.1: a jittered timer interval).
+func (p *Prober) jittered(d time.Duration) time.Duration {
+	part := d / probeJitterPart
+	return d - part + p.Below(2*part)
+}
+
+// Due sends the next probe of a locator, after judging those before. cached finds
+// the mapping to name in it.
+func (p *Prober) Due(id uint32, cached *mapcache.Cache) {
+	l := p.Table.Rows.At(id)
+	if p.handleHold(id); !p.probes(l.RLOC) {
+		return
+	}
+	if !p.limit.Take(p.h.Now, p.h.Limits.RLOCProbes) {
+		p.h.Count(counter.RefusedProbeLimit)
+		p.Table.Timers.Set(id, p.h.After(p.jittered(p.Config.RetriesInterval)))
+		return
+	}
+	entry, ok := p.mappingFor(l, cached)
+	if !ok { // goes on searching
+		p.Table.Timers.Set(id, p.h.After(p.Config.RetriesInterval))
+		return
+	}
+	if p.h.CutOff { // a probe would not leave, and that nobody answers says nothing of them
+		l.Probes.unanswered = 0
+		p.Table.Timers.Set(id, p.h.After(p.jittered(p.Config.RetriesInterval)))
+		return
+	}
+	if l.Probes.unanswered > 0 {
+		l.answers = 0
+	}
+	if l.Probes.unanswered > p.Config.Retries {
+		p.judge(l)
+		p.Renew(l, entry)
+	}
+	if l.State == effect.LocatorUnconfirmed {
+		p.Table.tell(l) // it may be long since it was heard from
+	}
+	p.send(id)
+	p.Table.Timers.Set(id, p.h.After(p.wait(l)))
+}
+
+// wait is how long after a probe the next one follows if no answer comes.
+func (p *Prober) wait(l *Locator) time.Duration {
+	over := l.Probes.unanswered - (p.Config.Retries + 1)
+	if over <= 0 {
+		return p.Config.RetriesInterval
+	}
+	return p.jittered(p.Config.Interval << min(over-1, probeBackoffMax))
+}
+
+// judge says what a locator is whose probe and retries stay unanswered: unconfirmed. Its
+// control plane may be dead, or behind a filter for probes, and its data plane forward. Old
+// evidence that it is down counts no more than that: nobody sends there any more, so that
+// nothing new can say so. A status bit holds until it returns.
+func (p *Prober) judge(l *Locator) {
+	old := l.reason == effect.LocatorAdopted || l.hinted() && p.h.Now-l.changedAt >= timing.Instant(HintHold)
+	if l.State != effect.LocatorDown || old {
+		p.Table.Fall(l, effect.LocatorUnconfirmed, effect.LocatorUnanswered)
+	}
+}
+
+// mappingFor finds a mapping of the map-cache that has the locator: mostly the one
+// noted with it, else by a search that goes on at the next call.
+func (p *Prober) mappingFor(l *Locator, cached *mapcache.Cache) (*mapcache.Entry, bool) {
+	if e, ok := l.EntryIn(cached); ok && holds(e, l.RLOC) {
+		return e, true
+	}
+	rows := uint32(cached.Entries.Len())
+	for range min(rows, prefixSearchSteps) {
+		at := l.Probes.cursor % rows
+		l.Probes.cursor = at + 1
+		if e := cached.Entries.At(at); holds(e, l.RLOC) {
+			l.Prefix = e.Mapping.Prefix
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// EntryIn is the entry of the locator's mapping. It mostly stands where it stood before.
+func (l *Locator) EntryIn(cached *mapcache.Cache) (*mapcache.Entry, bool) {
+	if int(l.entry) < cached.Entries.Len() {
+		if e := cached.Entries.At(l.entry); e.Mapping.Prefix == l.Prefix && !l.Prefix.IsZero() {
+			return e, true
+		}
+	}
+	id, e, ok := cached.Get(l.Prefix)
+	l.entry = id
+	return e, ok
+}
+
+func holds(e *mapcache.Entry, r lisp.RLOC) bool {
+	_, ok := e.Mapping.Locators.Find(r)
+	return ok
+}
+
+// send sends one probe, from our RLOC of the same family.
+func (p *Prober) send(id uint32) {
+	l := p.Table.Rows.At(id)
+	own, _ := p.h.RLOCOf(l.RLOC.Is4())
+	m := wire.MapRequest{Probe: true, LocalXTR: true, Nonce: p.h.Nonce()}
+	m.Ask(lisp.EID{}, []lisp.RLOC{own}, l.Prefix)
+	s := &l.Probes
+	s.unanswered++
+	s.sent++
+	s.sentAt = p.h.Now
+	payload, err := m.AppendTo(p.h.Buffer(usualProbeOctets))
+	if err != nil {
+		p.h.Count(counter.RefusedEncoding)
+		return
+	}
+	if old := s.nonces[s.turn]; old != 0 {
+		delete(p.ByNonce, old)
+	}
+	s.nonces[s.turn], s.sentAts[s.turn] = m.Nonce, p.h.Now
+	s.turn = (s.turn + 1) % ProbeNonces
+	p.ByNonce[m.Nonce] = id
+	to := netip.AddrPortFrom(l.RLOC.Addr(), p.h.ControlPort)
+	p.h.Send(netip.AddrPortFrom(own.Addr(), 0), to, p.h.Used(payload))
+	p.h.Count(counter.RLOCProbeSent)
+	p.h.NoticeProbe(func() effect.Notice {
+		return effect.Notice{Kind: effect.NoticeRLOCProbeSent, Prefix: l.Prefix, Remote: to, Detail: fmt.Sprintf("%d unanswered before", s.unanswered-1)}
+	})
+}
+
+func (p *Prober) forgetNonces(l *Locator) {
+	for i, nonce := range l.Probes.nonces {
+		if nonce != 0 {
+			delete(p.ByNonce, nonce)
+			l.Probes.nonces[i] = 0
+		}
+	}
+}
+
+// HandleReply takes the answer to a probe and returns the locator whose probe it
+// was; ok is false for what answers none, or speaks for no site. The latter only says that the probed RLOC answers, where the operator
+// accepts it. The state that changes is that of the
+// locator with the p bit, which is another one when the site says so (RFC 9301
+// s.5.4); it must be one of the mapping that the probe was about.
+func (p *Prober) HandleReply(m *message.MapReply, cached *mapcache.Cache) (l *Locator, ok bool) {
+	id, ok := p.ByNonce[m.Nonce]
+	if !ok {
+		p.h.Count(counter.RefusedProbeReply)
+		return nil, false
+	}
+	authoritative := !slices.ContainsFunc(m.Mappings, func(m lisp.Mapping) bool { return !m.Authoritative })
+	if !authoritative && !p.Config.AcceptNonAuthoritative {
+		p.h.Count(counter.RefusedProbeNotAuthoritative)
+		return nil, false
+	}
+	l = p.Table.Rows.At(id)
+	answering := id
+	if named, found := probedRLOC(m.Mappings); authoritative && found && named != l.RLOC {
+		other, _, known := p.Table.Get(named)
+		if _, e, is := cached.Get(l.Prefix); !known || !is || !holds(e, named) {
+			p.h.Count(counter.RefusedProbeLocator)
+			return nil, false
+		}
+		answering = other
+	}
+	p.h.Count(counter.RLOCProbeAnswered)
+	took := time.Duration(p.h.Now - l.Probes.sentAtOf(m.Nonce))
+	if answering == id {
+		l.trips.Add(took)
+	}
+	p.h.NoticeProbe(func() effect.Notice {
+		return effect.Notice{Kind: effect.NoticeRLOCProbeAnswered, Prefix: l.Prefix, Remote: m.From, Detail: took.String()}
+	})
+	p.forgetNonces(l)
+	p.answered(answering)
+	return l, authoritative
+}
+
+func (s *probeState) sentAtOf(nonce uint64) timing.Instant {
+	return s.sentAts[max(slices.Index(s.nonces[:], nonce), 0)]
+}
+
+// probedRLOC is the first locator with the p bit.
+func probedRLOC(mappings []lisp.Mapping) (lisp.RLOC, bool) {
+	for _, m := range mappings {
+		for _, l := range m.Locators {
+			if l.Probed {
+				return l.RLOC, true
+			}
+		}
+	}
+	return lisp.RLOC{}, false
+}
+
+// answered notes that a locator lives and when to look again: soon while it has to
+// prove that it is back.
+func (p *Prober) answered(id uint32) {
+	l := p.Table.Rows.At(id)
+	l.Probes.unanswered, l.Probes.answeredAt = 0, p.h.Now
+	l.Probes.answered++
+	l.Probes.Renewal = Renewal{}
+	p.Table.answered(l)
+	wait := p.jittered(p.Config.Interval)
+	if l.isFallen() && len(l.loweredBy) == 0 && p.h.Now+timing.Instant(p.Config.Interval) >= l.heldUntil {
+		wait = min(p.Config.Interval, max(p.Config.RetriesInterval, confirmInterval))
+	}
+	p.Table.Timers.Set(id, p.h.After(wait))
+}
+
+// suspect probes a locator at once, because something hints that it is gone. What
+// hints is not believed: everybody can forge an ICMP message.
+func (p *Prober) suspect(r lisp.RLOC) {
+	id, l, known := p.Table.Get(r)
+	if !known || !p.probes(r) {
+		return
+	}
+	if l.Probes.unanswered > 0 || p.h.Now-l.Probes.sentAt < timing.Instant(p.Config.RetriesInterval) {
+		return // it is being looked at
+	}
+	p.Table.Timers.Set(id, p.h.Now)
+}

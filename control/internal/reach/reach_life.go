@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reach
+
+import (
+	"loci/lisp"
+	"slices"
+	"time"
+
+	"loci/control/internal/effect"
+	"loci/control/internal/timing"
+)
+
+// Which locators show life.
+
+// ShowsLife reports whether one of the locators answers RLOC-probes, did so lately, or sent packets lately.
+func (p *Prober) ShowsLife(set lisp.LocatorSet) bool {
+	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
+		_, l, known := p.Table.Get(o.RLOC)
+		if !known {
+			return false
+		}
+		answered := l.Probes.answeredAt != 0 && p.h.Now-l.Probes.answeredAt < timing.Instant(signOfLife)
+		return l.State == effect.LocatorUp || answered || p.Table.heardWithin(l, signOfLife)
+	})
+}
+
+// signOfLife is how lately a locator must have answered or sent packets for its mapping to
+// be kept.
+const signOfLife = time.Minute
+
+// Renewal is when the mapping of a locator is asked for again.
+type Renewal struct {
+	Prefix lisp.Prefix
+	In     uint8 // RLOC-probes
+	Gap    uint8
+}
+
+// IsStranded reports whether every locator of a set was judged, and none answers as yet. Its first
+// one is asked for all of them.
+func (p *Prober) IsStranded(set lisp.LocatorSet, by lisp.RLOC) bool {
+	first := true
+	for _, l := range set {
+		if !l.Usable() {
+			continue
+		}
+		_, row, known := p.Table.Get(l.RLOC)
+		if !known || !row.isFallen() || first && l.RLOC != by {
+			return false
+		}
+		first = false
+	}
+	return !first
+}
+
+// lookAgain makes the next RLOC-probe of locators that do not answer come soon, where another
+// mapping came in place of one that had them: what else has them may have changed as well.
+func (p *Prober) lookAgain(set lisp.LocatorSet) {
+	for _, l := range set {
+		id, row, known := p.Table.Get(l.RLOC)
+		if known && row.isFallen() && p.probes(l.RLOC) {
+			p.Table.Timers.Set(id, min(p.Table.Timers.Of(id), p.h.After(p.Config.RetriesInterval)))
+		}
+	}
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registrar
+
+// Registering a Database anew, piece by piece: for each Map-Server what it was told is forgotten, then
+// withdrawals go, then what changed, then the rest. Until its turn comes a Map-Server's registration
+// goes on as it was. The registrar is given the next announcement when this one is through.
+
+import (
+	"slices"
+	"time"
+
+	"loci/control/internal/settings"
+	"loci/control/internal/system"
+	"loci/control/internal/table"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// forgetCost and messageCost compare a Map-Register that is forgotten, or made, with a row of AnnounceBatch.
+	forgetCost  = 2
+	messageCost = 8
+)
+
+// Announcement is what a site of the ETR wants registered.
+type Announcement struct {
+	Site      string
+	All       *table.Chunked[settings.DatabaseMapping] // in order, other sites' too
+	Changed   table.Chunked[int]                       // numbers of all, in order: they go first, and count for registered
+	Withdrawn table.Chunked[lisp.Prefix]
+	Anew      bool // send everything, whatever changed
+}
+
+// find looks for an EID-Prefix among all, whichever site it is of.
+func (a *Announcement) find(p lisp.Prefix) (m *settings.DatabaseMapping, ok bool) {
+	low, high := 0, a.All.Len()
+	for low < high {
+		if middle := (low + high) / 2; a.All.At(middle).Prefix.Compare(p) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	if low == a.All.Len() || a.All.At(low).Prefix != p {
+		return nil, false
+	}
+	return a.All.At(low), true
+}
+
+// registering is what is left to be done for one Map-Server.
+type registering struct {
+	*Announcement // of a Map-Server that leaves nothing is announced
+	peer          *Peer
+	Under         table.Chunked[lisp.Prefix] // withdrawals that are under way, and go on; all that it was told for a Map-Server that leaves
+	forgotten     bool                       // what it was told before
+	place         int                        // among under, then withdrawn, then changed, then all
+	stage         registerStage
+	skip          int // place in changed while the rest goes
+	pack          Packing
+	first         bool      // what is being packed begins with what changed
+	held          []Message // until it is known whether they are few
+	many          bool      // they are not
+	prefixes      int
+}
+
+type registerStage uint8
+
+const (
+	stageUnder registerStage = iota
+	stageWithdrawn
+	stageChanged
+	stageRest
+	stageEnd
+)
+
+// Configure takes over the Map-Servers; step brings the registrations into line: a peer is left alone unless
+// it or the mappings of its site changed, or something is being withdrawn there that another site of it may have now. From one that
+// is configured no more, all is withdrawn.
+func (r *Registrar) Configure(peers []settings.MapServerPeer, quick time.Duration, of func(site string) *Announcement) {
+	known := append(r.Peers, r.Leaving...)
+	r.quick = quick
+	r.Peers, r.Leaving = make([]*Peer, len(peers)), nil
+	for i, config := range peers {
+		a := of(config.Site)
+		at := slices.IndexFunc(known, func(p *Peer) bool { return p.Config.ID() == config.ID() })
+		if at < 0 {
+			r.Peers[i] = &Peer{Config: config}
+			r.Work = append(r.Work, &registering{Announcement: a, peer: r.Peers[i]})
+			continue
+		}
+		p := known[at]
+		r.Peers[i] = p
+		same := p.Config.Equal(config) && !p.Leaves
+		p.Config, p.Leaves = config, false
+		if !same || a.Anew || a.Changed.Len()+a.Withdrawn.Len() > 0 || p.withdrawals > 0 && p.hasAnother(peers) {
+			r.Work = append(r.Work, &registering{Announcement: a, peer: p})
+		}
+	}
+	for _, p := range known {
+		if !slices.Contains(r.Peers, p) {
+			r.leave(p, peers, of(p.Config.Site).All)
+		}
+	}
+}
+
+// leave begins to withdraw all from a Map-Server. Its Map-Notifies are not asked for: its keys are gone with it.
+func (r *Registrar) leave(p *Peer, stay []settings.MapServerPeer, all *table.Chunked[settings.DatabaseMapping]) {
+	r.Leaving = append(r.Leaving, p)
+	if p.Leaves && !p.hasAnother(stay) {
+		return
+	}
+	p.Leaves, p.Config.WantMapNotify = true, false
+	r.Work = append(r.Work, &registering{Announcement: &Announcement{Site: p.Config.Site, All: all}, peer: p})
+}
+
+// hasAnother reports whether the same Map-Server is configured for another site.
+func (p *Peer) hasAnother(peers []settings.MapServerPeer) bool {
+	return slices.ContainsFunc(peers, func(c settings.MapServerPeer) bool { return c.Address == p.Config.Address && c.Site != p.Config.Site })
+}
+
+// keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one: there
+// it is one registration, which the withdrawal for any of them would end.
+func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
+	m, ok := w.find(gone)
+	return ok && slices.ContainsFunc(r.Peers, func(p *Peer) bool {
+		return p.Config.Address == w.peer.Config.Address && p.Config.Site == m.Site
+	})
+}
+
+// forget ends what is known of a Map-Server that leaves when nothing is left to be withdrawn.
+func (r *Registrar) forget(p *Peer) {
+	if p.Leaves && len(p.Messages) == 0 && !slices.ContainsFunc(r.Work, func(w *registering) bool { return w.peer == p }) {
+		r.Leaving = slices.DeleteFunc(r.Leaving, func(l *Peer) bool { return l == p })
+	}
+}
+
+// Busy reports whether registrations are being brought into line.
+func (r *Registrar) Busy() bool { return len(r.Work) > 0 }
+
+// Step does the least piece of that and returns what it costs.
+func (r *Registrar) Step() (cost int) {
+	w := r.Work[0]
+	switch {
+	case !w.forgotten:
+		return r.forgetNext(w)
+	case w.stage == stageEnd:
+		w.peer.Refused = nil
+		r.Work[0] = nil // or what it was about would stay
+		r.Work = r.Work[1:]
+		r.forget(w.peer)
+		return 1
+	}
+	before := len(w.peer.Messages)
+	r.registerNext(w)
+	return 1 + messageCost*(len(w.peer.Messages)-before)
+}
+
+// forgetNext drops the next message to a Map-Server, and returns what that costs. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
+func (r *Registrar) forgetNext(w *registering) (cost int) {
+	p := w.peer
+	if len(p.Messages) == 0 {
+		p.Messages, p.cut, p.unacknowledged, w.forgotten = nil, 0, 0, true
+		w.pack = r.PackingFor(p)
+		return forgetCost
+	}
+	cost = forgetCost
+	id := p.Messages[0]
+	p.Messages, p.cut = p.Messages[1:], p.cut+1
+	m := r.Messages.At(id)
+	p.keepRefused(m)
+	if m.Withdrawal || p.Leaves {
+		cost += len(m.Mappings)
+		for _, gone := range m.Mappings {
+			if !r.keeps(w, gone.Prefix) {
+				w.Under.Push(gone.Prefix)
+			}
+		}
+	}
+	r.drop(id)
+	return cost
+}
+
+// registerNext packs the next EID-Prefix.
+func (r *Registrar) registerNext(w *registering) {
+	m, ok := w.next()
+	switch {
+	case ok:
+		r.put(w, m)
+	case w.stage == stageWithdrawn:
+		r.flush(w, w.pack.Take())
+	case w.stage == stageRest:
+		r.flush(w, w.pack.Take())
+		r.decide(w, false)
+		w.peer.Prefixes = w.prefixes
+	}
+	if !ok {
+		w.stage, w.place = w.stage+1, 0
+	}
+}
+
+// next is the next mapping of the stage; ok is false where that is at its end. A zero mapping is to be passed over.
+func (w *registering) next() (m lisp.Mapping, ok bool) {
+	at := w.place
+	w.place++
+	switch {
+	case w.stage == stageUnder && at < w.Under.Len():
+		return WithdrawalOf(*w.Under.At(at)), true
+	case w.stage == stageWithdrawn && at < w.Withdrawn.Len():
+		return WithdrawalOf(*w.Withdrawn.At(at)), true
+	case w.stage == stageChanged && at < w.Changed.Len():
+		return w.All.At(*w.Changed.At(at)).Mapping(), true
+	case w.stage != stageRest || w.peer.Leaves || at >= w.All.Len():
+		return lisp.Mapping{}, false
+	case w.skip < w.Changed.Len() && *w.Changed.At(w.skip) == at:
+		w.skip++
+		return lisp.Mapping{}, true
+	case w.All.At(at).Site != w.Site:
+		return lisp.Mapping{}, true
+	}
+	return w.All.At(at).Mapping(), true
+}
+
+// WithdrawalOf is the record that withdraws an EID-Prefix.
+func WithdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, Authoritative: true} }
+
+// put packs a mapping; what was packed before goes when that is full.
+func (r *Registrar) put(w *registering, m lisp.Mapping) {
+	if m.Prefix.IsZero() || w.stage == stageWithdrawn && r.keeps(w, m.Prefix) {
+		return
+	}
+	if w.stage >= stageChanged {
+		w.prefixes++
+	}
+	if since, refused := w.peer.takeRefused(m.Prefix); refused {
+		r.release(w, Message{peer: w.peer, Mappings: []lisp.Mapping{m}, alone: true, refused: true, since: since})
+		return
+	}
+	r.flush(w, w.pack.Put(m))
+	if len(w.pack.open) == 1 {
+		w.first = w.stage == stageChanged
+	}
+}
+
+// flush makes a message.
+func (r *Registrar) flush(w *registering, mappings []lisp.Mapping) {
+	if len(mappings) > 0 {
+		r.release(w, Message{peer: w.peer, Mappings: mappings, awaited: w.first})
+	}
+}
+
+// release lets a message go. Those of the Database are held until it is known whether they are few.
+func (r *Registrar) release(w *registering, m Message) {
+	switch {
+	case w.stage <= stageWithdrawn:
+		m.Withdrawal, m.awaited, m.alone, m.refused = true, !w.peer.Leaves, false, false
+		r.add(m)
+	case w.many:
+		r.add(m)
+	default:
+		w.held = append(w.held, m)
+		if len(w.held) > QuickMessages {
+			r.decide(w, true)
+		}
+	}
+}
+
+// decide lets the messages go that were held: the quick interval is for few.
+func (r *Registrar) decide(w *registering, many bool) {
+	if w.many {
+		return
+	}
+	w.many, w.peer.QuickUntil = many, 0
+	if r.quick > 0 && !many {
+		w.peer.QuickUntil = r.h.After(quickPeriod)
+	}
+	for _, m := range w.held {
+		r.add(m)
+	}
+	w.held = nil
+}
+
+// Packing groups mappings so that each Map-Register stays within the size of control
+// messages; a mapping that is too large for that goes alone.
+type Packing struct {
+	room, used int
+	open       []lisp.Mapping
+}
+
+// PackingFor is an empty packing of the size that a Map-Register to the peer may have.
+func (r *Registrar) PackingFor(p *Peer) Packing {
+	const headOctets, xtrIDOctets = 16, 24
+	return Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
+}
+
+// Put takes a mapping; full is what was packed before where that has no room for it.
+func (k *Packing) Put(m lisp.Mapping) (full []lisp.Mapping) {
+	octets := system.RecordOctets(m)
+	if len(k.open) > 0 && (k.used+octets > k.room || len(k.open) == wire.MaxRecords) {
+		full = k.Take()
+	}
+	k.open = append(k.open, m)
+	k.used += octets
+	return full
+}
+
+// Take empties it.
+func (k *Packing) Take() []lisp.Mapping {
+	full := k.open
+	k.open, k.used = nil, 0
+	return full
+}

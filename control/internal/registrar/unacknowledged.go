@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registrar
+
+// EID-Prefixes that a Map-Server does not acknowledge. Ours leaves them out of its Map-Notify and takes the
+// others (RFC 9301 s.5.7); other implementations refuse the whole Map-Register without a word. So what is not
+// acknowledged is registered apart, each EID-Prefix in a Map-Register of its own, and joins the others again
+// when it is. This file sends nothing itself.
+
+import (
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	// aloneAtOnce is about how many EID-Prefixes are registered apart in half a registration interval, while they
+	// are refused. A Map-Server that acknowledges nothing at all has no more than those of a few Map-Registers
+	// tried apart: it may as well be down.
+	aloneAtOnce = 64
+	// aloneAgain is how long an EID-Prefix stays alone that was not acknowledged after it had joined others.
+	aloneAgain = time.Hour
+	// UnacknowledgedListed bounds the EID-Prefixes that a status lists.
+	UnacknowledgedListed = 100
+)
+
+// answers reports whether a Map-Server sent a Map-Notify since a time.
+func (p *Peer) answers(since timing.Instant) bool { return p.lastNotifyAt > since }
+
+// Note notes which mappings a Map-Notify acknowledges, and reports whether that is all of them by now. One
+// without records acknowledges all.
+func (m *Message) Note(n *message.MapNotify) (complete bool) {
+	if len(n.Records) == 0 {
+		return true
+	}
+	if m.got == nil {
+		m.got = make([]bool, len(m.Mappings))
+	}
+	at := 0 // mostly they come as they were sent
+	for i := range n.Records {
+		p, err := n.Records[i].Prefix()
+		if err != nil {
+			continue
+		}
+		if at >= len(m.Mappings) || m.Mappings[at].Prefix != p {
+			if at = slices.IndexFunc(m.Mappings, func(k lisp.Mapping) bool { return k.Prefix == p }); at < 0 {
+				continue
+			}
+		}
+		m.got[at] = true
+		at++
+	}
+	if slices.Contains(m.got, false) {
+		if !slices.Contains(m.got, true) {
+			m.got = nil
+		}
+		return false
+	}
+	m.got = nil
+	return true
+}
+
+// complete is for a message whose mappings are all acknowledged: it is refreshed from now on.
+func (r *Registrar) complete(id uint32) {
+	m := r.Messages.At(id)
+	m.acknowledged, m.tries, m.since = true, 0, 0
+	r.Timers.Set(id, max(m.sentAt+timing.Instant(r.refreshAfter(m)), r.h.Now))
+	if m.alone || m.aloneUntil != 0 && m.aloneUntil <= r.h.Now {
+		r.join(id)
+	}
+}
+
+// join lets a mapping that is acknowledged alone go with others that were.
+func (r *Registrar) join(id uint32) {
+	m := r.Messages.At(id)
+	p := m.peer
+	if m.refused {
+		r.tryOthers(p)
+	}
+	r.setAlone(m, false)
+	m.refused = false
+	if m.aloneUntil > r.h.Now {
+		return
+	}
+	m.aloneUntil = 0
+	if p.joined != 0 && p.joined != id+1 {
+		others := r.Messages.At(p.joined - 1)
+		if others.tries == 0 && others.acknowledged && r.hasRoom(others, m.Mappings[0]) {
+			others.Mappings = append(others.Mappings[:len(others.Mappings):len(others.Mappings)], m.Mappings[0])
+			r.Timers.Set(p.joined-1, max(r.Timers.Of(p.joined-1), m.sentAt+timing.Instant(settings.RegisterRetransmitFirst)))
+			r.end(id)
+			return
+		}
+	}
+	m.joined, p.joined = true, id+1
+}
+
+// tryOthers tries a few of those that were refused before their time, because one of them is not any more.
+func (r *Registrar) tryOthers(p *Peer) {
+	const looks, tries = 32, 2
+	tried := 0
+	for range min(looks, len(p.Messages)) {
+		p.retried = (p.retried + 1) % len(p.Messages)
+		id := p.Messages[p.retried]
+		m := r.Messages.At(id)
+		if !m.refused || r.h.Now-m.sentAt < timing.Instant(settings.RegisterRetransmitFirst) {
+			continue
+		}
+		r.Timers.Set(id, min(r.Timers.Of(id), p.slot(r.h.Now, r.h.Limits.MapRegisters)))
+		if tried++; tried == tries {
+			return
+		}
+	}
+}
+
+func (r *Registrar) hasRoom(m *Message, more lisp.Mapping) bool {
+	octets := system.RecordOctets(more)
+	for _, mapping := range m.Mappings {
+		octets += system.RecordOctets(mapping)
+	}
+	return octets <= r.PackingFor(m.peer).room && len(m.Mappings) < wire.MaxRecords
+}
+
+func (r *Registrar) setAlone(m *Message, alone bool) {
+	if m.alone == alone {
+		return
+	}
+	m.alone = alone
+	m.peer.Alone--
+	if alone {
+		m.peer.Alone += 2
+	}
+}
+
+// part keeps the mappings of a message that were acknowledged. The others go apart.
+func (r *Registrar) part(id uint32) {
+	m := *r.Messages.At(id)
+	var kept, rest []lisp.Mapping
+	for i, mapping := range m.Mappings {
+		if m.got[i] {
+			kept = append(kept, mapping)
+		} else {
+			rest = append(rest, mapping)
+		}
+	}
+	r.Messages.At(id).Mappings, r.Messages.At(id).got = kept, nil
+	r.complete(id)
+	r.sendApart(m, rest)
+}
+
+// mayPart reports whether mappings of a message that nobody acknowledges are to be tried apart.
+func (r *Registrar) mayPart(m *Message) bool {
+	p := m.peer
+	switch {
+	case m.alone || m.tries < silentAfter || !p.Config.WantMapNotify:
+		return false
+	case m.Withdrawal:
+		return len(m.Mappings) > 1 && p.answers(m.since)
+	}
+	return p.answers(m.since) || p.Alone < aloneAtOnce
+}
+
+// partAll registers all mappings of a message apart.
+func (r *Registrar) partAll(id uint32) {
+	m := *r.Messages.At(id)
+	if len(m.Mappings) == 1 {
+		r.setAlone(r.Messages.At(id), true)
+		r.send(id)
+		return
+	}
+	r.sendApart(m, m.Mappings)
+	r.end(id)
+}
+
+// sendApart sends mappings of a message again, each in a message of its own.
+func (r *Registrar) sendApart(m Message, mappings []lisp.Mapping) {
+	for i := range mappings {
+		one := Message{peer: m.peer, Mappings: mappings[i : i+1 : i+1], Withdrawal: m.Withdrawal, since: m.since, alone: !m.Withdrawal}
+		if m.joined {
+			one.aloneUntil = r.h.After(aloneAgain)
+		}
+		id := r.queue(one)
+		if left := r.Messages.At(id); m.got != nil && left.alone { // it was left out of a Map-Notify
+			r.tellRefused(left)
+		}
+	}
+}
+
+// tellRefused tells of an EID-Prefix that is not acknowledged although others are.
+func (r *Registrar) tellRefused(m *Message) {
+	m.refused = true
+	r.h.Count(counter.EIDNotAcknowledged)
+	r.h.Notice(effect.Notice{Kind: effect.NoticeEIDNotAcknowledged, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address,
+		Detail: "the Map-Server acknowledges others: does the site own it there?"})
+}
+
+// waitRefused is how long after an EID-Prefix was registered alone and refused it is tried again: half an interval at least,
+// and as long as the others take whose turn comes meanwhile.
+func (p *Peer) waitRefused(below func(time.Duration) time.Duration) time.Duration {
+	half := p.Config.RegistrationInterval / 2
+	most := 2 * half * time.Duration(1+p.Alone/aloneAtOnce)
+	return max(half+below(most-half), settings.RegisterRetransmitFirst)
+}
+
+// keepRefused remembers, while everything is registered anew, what has to be registered alone.
+func (p *Peer) keepRefused(m *Message) {
+	if !m.refused {
+		return
+	}
+	if p.Refused == nil {
+		p.Refused = make(map[lisp.Prefix]timing.Instant)
+	}
+	p.Refused[m.Mappings[0].Prefix] = m.since
+}
+
+// takeRefused reports whether an EID-Prefix is to be registered, or withdrawn, alone, and since when it has
+// not been acknowledged.
+func (p *Peer) takeRefused(prefix lisp.Prefix) (since timing.Instant, refused bool) {
+	since, refused = p.Refused[prefix]
+	delete(p.Refused, prefix)
+	return since, refused
+}
+
+// lacks reports whether a mapping of a message is not acknowledged, for longer than a Map-Notify takes.
+func (m *Message) lacks(i int) bool {
+	return !m.Withdrawal && (m.got != nil && !m.got[i] || m.alone || m.tries >= silentAfter)
+}
+
+// unacknowledged are the EID-Prefixes that a Map-Server does not acknowledge, the first of them in order, and how many there are.
+func (r *Registrar) unacknowledged(p *Peer) (list []status.UnacknowledgedEID, count int) {
+	if !p.Config.WantMapNotify {
+		return nil, 0
+	}
+	for _, id := range p.Messages {
+		m := r.Messages.At(id)
+		for i := range m.Mappings {
+			if !m.lacks(i) {
+				continue
+			}
+			count++
+			if len(list) < UnacknowledgedListed {
+				list = append(list, status.UnacknowledgedEID{Prefix: m.Mappings[i].Prefix, Since: r.h.Time(m.since)})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b status.UnacknowledgedEID) int { return a.Prefix.Compare(b.Prefix) })
+	return list, count
+}

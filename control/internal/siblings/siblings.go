@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package siblings
+
+// Several xTRs at one site (RFC 9300 s.10, RFC 9301 s.5.4: R bits). Siblings ask each
+// other over a link inside the site, by RLOC-probes, which of their own locators are
+// reachable; a change is told by an SMR, which makes the other ask at once. What a
+// sibling says of its own locators goes into our Database, so that we register for it and
+// send SMRs while it cannot. An xTR without a path to the core (corepath.go) lowers its
+// own R bits and hands the site's packets to a sibling that has one. A sibling's silence
+// says nothing about its locators: its data plane may forward without its control plane.
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/database"
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+const (
+	defaultSiblingInterval = 2 * time.Second
+	// siblingTries unanswered questions make a sibling silent.
+	siblingTries = 3
+	// SiblingPause is the least time between two questions to one sibling, however often
+	// it says that something changed, and however often we are configured.
+	SiblingPause = 20 * time.Millisecond
+	// maxSiblingLocators bounds what is remembered of one.
+	maxSiblingLocators = lisp.MaxLocators
+)
+
+// sibling is what is known of one.
+type sibling struct {
+	config     settings.SiblingConfig
+	Nonce      uint64 // of the last question, 0 for none
+	askedAt    timing.Instant
+	unanswered int
+	heardAt    timing.Instant     // 0 for never
+	silent     bool               // told so
+	reachable  map[lisp.RLOC]bool // its own locators, as it said
+}
+
+// Siblings belongs to a Node with ITR and ETR. The Node gives it what it needs to know,
+// and carries out what it finds.
+type Siblings struct {
+	h         *system.System
+	Rows      []sibling
+	Timers    timing.Deadlines // ids are indexes of rows; CoreTimer is the judgement's
+	database  *database.Database
+	Path      corePath
+	detourBy  int            // index of who gets the site's packets, -1 for nobody
+	detourAt  timing.Instant // since when, or since when not
+	detourWhy status.DetourReason
+	actAt     timing.Instant // not before, so that two siblings do not act at the same moment
+	told      []lisp.RLOC    // own RLOCs that are reachable, as siblings were told last
+}
+
+// CoreTimer is the deadline of the next judgement of our own paths.
+const CoreTimer = settings.MaxSiblings
+
+// New knows of no sibling.
+func New(h *system.System) *Siblings {
+	return &Siblings{h: h, detourBy: -1, database: database.New(nil)}
+}
+
+// Configure takes over the siblings and the Database of a configuration. What is known
+// of siblings that stay, stays.
+func (s *Siblings) Configure(configs []settings.SiblingConfig, d *database.Database) {
+	old := s.Rows
+	s.database, s.Rows = d, nil
+	s.h.CutOff = s.ownDown()
+	for i, c := range configs {
+		row := sibling{reachable: map[lisp.RLOC]bool{}}
+		if at := slices.IndexFunc(old, func(r sibling) bool { return r.config.Address == c.Address }); at >= 0 {
+			row = old[at]
+		}
+		row.config = c
+		row.forgetOthers(d)
+		s.Rows = append(s.Rows, row)
+		s.askSoon(i)
+	}
+	for i := len(s.Rows); i < len(old); i++ {
+		s.Timers.Remove(uint32(i))
+	}
+	s.Timers.Remove(CoreTimer)
+	if len(s.Rows) > 0 {
+		s.Timers.Set(CoreTimer, s.h.Now)
+	} else {
+		s.Path = corePath{}
+	}
+	if s.detourBy >= len(s.Rows) || s.detourBy >= 0 && (s.detourBy >= len(old) || s.Rows[s.detourBy].config.Address != old[s.detourBy].config.Address) {
+		s.endDetour()
+	}
+}
+
+// forgetOthers forgets what a sibling said of locators that the Database has no more: they are no path of its.
+func (row *sibling) forgetOthers(d *database.Database) {
+	for r := range row.reachable {
+		if !d.Has(r) {
+			delete(row.reachable, r)
+		}
+	}
+}
+
+// Of returns the sibling with that address, -1 for none.
+func (s *Siblings) Of(a netip.Addr) int {
+	return slices.IndexFunc(s.Rows, func(r sibling) bool { return r.config.Address == a })
+}
+
+// askSoon asks a sibling now, or when SiblingPause is over since the last question.
+func (s *Siblings) askSoon(i int) {
+	soonest := s.h.Now
+	if row := &s.Rows[i]; row.askedAt > 0 {
+		soonest = max(soonest, row.askedAt+timing.Instant(SiblingPause))
+	}
+	s.Timers.Set(uint32(i), soonest)
+}
+
+// Ask asks a sibling for its mapping.
+func (s *Siblings) Ask(i int) {
+	row := &s.Rows[i]
+	s.Timers.Set(uint32(i), s.h.After(cmp.Or(row.config.Interval, defaultSiblingInterval)))
+	asked := s.prefixesToAsk()
+	if len(asked) == 0 {
+		return // whoever is not asked is not silent
+	}
+	row.unanswered++
+	if row.unanswered > siblingTries && !row.silent {
+		row.silent = true
+		s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingSilent, Remote: s.remote(row)})
+	}
+	row.Nonce, row.askedAt = s.h.Nonce(), s.h.Now
+	m := wire.MapRequest{
+		Probe: true, LocalXTR: true, Nonce: row.Nonce, SourceEID: wire.NoAddress{},
+		ITRRLOCs: []wire.Address{wire.RLOCAddress(lisp.RLOCFromAddr(row.config.Local))},
+	}
+	for _, p := range asked {
+		m.Records = append(m.Records, wire.RequestRecord{EID: wire.AddressOf(p), MaskLen: uint8(p.Bits())})
+	}
+	s.send(row, &m, counter.SiblingAsked)
+}
+
+// prefixesToAsk are EID-Prefixes whose mappings together have all locators that are not
+// ours.
+func (s *Siblings) prefixesToAsk() []lisp.Prefix {
+	var asked []lisp.Prefix
+	covered := map[lisp.RLOC]bool{}
+	for _, l := range s.database.RLOCs {
+		if slices.Contains(s.h.RLOCs, l.RLOC) || covered[l.RLOC] {
+			continue
+		}
+		covered[l.RLOC] = true
+		if len(asked) < settings.MaxRequestRecords && !slices.Contains(asked, l.Prefix) {
+			asked = append(asked, l.Prefix)
+		}
+	}
+	return asked
+}
+
+func (s *Siblings) remote(row *sibling) netip.AddrPort {
+	return netip.AddrPortFrom(row.config.Address, s.h.ControlPort)
+}
+
+func (s *Siblings) send(row *sibling, m *wire.MapRequest, counted counter.Counter) {
+	payload, err := m.AppendTo(nil)
+	if err != nil {
+		s.h.Count(counter.RefusedEncoding)
+		return
+	}
+	s.h.Send(netip.AddrPortFrom(row.config.Local, 0), s.remote(row), payload)
+	s.h.Count(counted)
+}
+
+// tell says to all siblings that our mapping changed.
+func (s *Siblings) tell() {
+	p := s.database.First
+	if p.IsZero() {
+		return
+	}
+	for i := range s.Rows {
+		m := wire.MapRequest{SMR: true, DontReply: true, LocalXTR: true, Nonce: s.h.Nonce()}
+		m.Ask(p.EID(), []lisp.RLOC{lisp.RLOCFromAddr(s.Rows[i].config.Local)}, p)
+		s.send(&s.Rows[i], &m, counter.SiblingTold)
+	}
+}
+
+// TellChange tells siblings when our own R bits are others than they were told.
+func (s *Siblings) TellChange() {
+	var own []lisp.RLOC
+	for _, l := range s.database.RLOCs {
+		if l.Reachable && slices.Contains(s.h.RLOCs, l.RLOC) && s.isReachable(l.RLOC) {
+			own = append(own, l.RLOC)
+		}
+	}
+	if s.told == nil || !slices.Equal(own, s.told) {
+		s.told = append([]lisp.RLOC{}, own...)
+		s.tell()
+	}
+}
+
+// HandleSolicitMapRequest asks a sibling at once, because it says that something changed.
+func (s *Siblings) HandleSolicitMapRequest(i int) { s.askSoon(i) }
+
+// Takes reports whether a Map-Reply answers one of our questions, and takes it. changed
+// reports that a sibling says something new.
+func (s *Siblings) Takes(m *message.MapReply) (taken, changed bool) {
+	if !m.Probe {
+		return false, false
+	}
+	if s.Path.takes(s, m) {
+		return true, false
+	}
+	i := s.Of(m.From.Addr())
+	if i < 0 || s.Rows[i].Nonce == 0 || s.Rows[i].Nonce != m.Nonce {
+		return false, false
+	}
+	row := &s.Rows[i]
+	s.h.Count(counter.SiblingAnswered)
+	if row.silent || row.heardAt == 0 {
+		s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingHeard, Remote: m.From})
+	}
+	row.unanswered, row.silent, row.heardAt = 0, false, s.h.Now
+	for _, mapping := range m.Mappings {
+		for _, l := range mapping.Locators {
+			changed = s.note(row, l) || changed
+		}
+	}
+	return true, changed
+}
+
+// note takes what a sibling says of one of its own locators, if our Database has it.
+func (s *Siblings) note(row *sibling, l lisp.Locator) (changed bool) {
+	if !l.Local || slices.Contains(s.h.RLOCs, l.RLOC) || !s.database.Has(l.RLOC) {
+		return false
+	}
+	was, known := row.reachable[l.RLOC]
+	if !known && len(row.reachable) >= maxSiblingLocators {
+		return false
+	}
+	row.reachable[l.RLOC] = l.Reachable
+	return !known || was != l.Reachable
+}
+
+// Lowered is a set with the R bits as they are: configured, and neither lowered by a sibling for
+// its locators nor by us for ours.
+func (s *Siblings) Lowered(set lisp.LocatorSet) lisp.LocatorSet {
+	isWrong := func(l lisp.Locator) bool { return l.Reachable && !s.isReachable(l.RLOC) }
+	if !slices.ContainsFunc(set, isWrong) {
+		return set
+	}
+	set = slices.Clone(set)
+	for i, l := range set {
+		set[i].Reachable = l.Reachable && !isWrong(l)
+	}
+	return set
+}
+
+// isSiblings reports whether a sibling calls an RLOC its own and reachable.
+func (s *Siblings) isSiblings(r lisp.RLOC) bool {
+	return slices.ContainsFunc(s.Rows, func(row sibling) bool { return row.reachable[r] })
+}
+
+func (s *Siblings) isReachable(r lisp.RLOC) bool {
+	if slices.Contains(s.h.RLOCs, r) {
+		return s.detourBy < 0 // who needs a sibling has no path
+	}
+	for i := range s.Rows {
+		if up, said := s.Rows[i].reachable[r]; said {
+			return up
+		}
+	}
+	return true
+}
+
+// good is the first sibling that answers and has a locator which it calls reachable, -1
+// for none. One that gets the packets now keeps them while it is good.
+func (s *Siblings) good() int {
+	isGood := func(r sibling) bool {
+		if r.heardAt == 0 || r.unanswered > siblingTries {
+			return false
+		}
+		for _, up := range r.reachable {
+			if up {
+				return true
+			}
+		}
+		return false
+	}
+	if s.detourBy >= 0 && isGood(s.Rows[s.detourBy]) {
+		return s.detourBy
+	}
+	return slices.IndexFunc(s.Rows, isGood)
+}
+
+// Status yields what is known of each sibling.
+func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
+	return func(yield func(status.SiblingStatus) bool) {
+		for i := range s.Rows {
+			row := &s.Rows[i]
+			told := status.SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, Detoured: i == s.detourBy}
+			if row.heardAt != 0 {
+				told.HeardAt = s.h.Time(row.heardAt)
+			}
+			for rloc, up := range row.reachable {
+				told.Locators = append(told.Locators, status.SiblingLocator{RLOC: rloc, Reachable: up})
+			}
+			slices.SortFunc(told.Locators, func(a, b status.SiblingLocator) int { return a.RLOC.Compare(b.RLOC) })
+			if !yield(told) {
+				return
+			}
+		}
+	}
+}

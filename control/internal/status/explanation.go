@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"loci/control/internal/settings"
+	"loci/lisp"
+)
+
+// What a Node knows of one destination, for `loci explain`.
+
+// Explanation is what a Node knows of a destination. What is nil or zero does not exist.
+type Explanation struct {
+	Own      *settings.DatabaseMapping // it is an EID of this site
+	Entry    *MapCacheStatus           // the most specific mapping that covers it, as the site said it
+	Told     lisp.Mapping              // the same as the data plane was told
+	Covering []lisp.Prefix             // entries that are less specific than Entry, the nearest first
+	// MoreSpecific counts entries within Entry that do not cover the destination.
+	MoreSpecific int
+	Locators     []ExplainedLocator // of Told, in the order of the set
+	Pending      *PendingRequest    // for it, or for Entry
+	ITR          bool               // there is an ITR at all
+	Resolvers    []MapResolverStatus
+}
+
+// ExplainedLocator is a locator of a mapping with what decides whether it is used.
+type ExplainedLocator struct {
+	Locator lisp.Locator // as the data plane was told
+	Said    lisp.Locator // as the site said; the same where no policy fits
+	Policy  int          // index of ITRConfig.LocatorPolicies that fits, -1 for none
+	State   *LocatorStatus
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+// What a Node tells about itself: values for `loci show`. They are copies.
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/control/internal/effect"
+	"loci/lisp"
+)
+
+// MapCacheStatus is a map-cache entry with its state.
+type MapCacheStatus struct {
+	effect.MapCacheEntry
+	State      MapCacheState
+	LastUsedAt time.Time // zero when no use was reported
+	From       netip.AddrPort
+}
+
+// MapCacheState says what an entry of the map-cache is doing.
+type MapCacheState string
+
+// The states.
+const (
+	MapCacheStatic     MapCacheState = "static"
+	MapCacheComplete   MapCacheState = "complete"
+	MapCacheNegative   MapCacheState = "negative"
+	MapCacheRefreshing MapCacheState = "refreshing"
+	MapCacheGleaned    MapCacheState = "gleaned" // from a data packet, until the mapping system answers
+)
+
+// Registration is what one xTR registered for one EID-Prefix.
+type Registration struct {
+	Site              string
+	Prefix            lisp.Prefix
+	Mapping           lisp.Mapping // what this xTR registered
+	Merged            lisp.Mapping // what is answered: several xTRs merged where they asked for it
+	AsAnswered        bool         // that has just the locators that this xTR registered
+	InForce           bool         // what this xTR registered is answered, alone or merged with others
+	FirstRegisteredAt time.Time
+	LastRegisteredAt  time.Time
+	ExpiresAt         time.Time
+	From              netip.AddrPort
+	XTRID             [16]byte // zero when none was sent
+	SiteID            uint64
+	KeyID             uint8
+	Algorithm         uint8
+	ProxyReply        bool
+	UseTTL            bool
+	MergeRequest      bool
+	WantMapNotify     bool
+}
+
+// MapServerStatus is how the registration with one Map-Server stands.
+type MapServerStatus struct {
+	Address        netip.AddrPort
+	Site           string // whose EID-Prefixes, as configured; may be empty
+	State          MapServerState
+	Prefixes       int       // EID-Prefixes registered with it
+	LastSentAt     time.Time // last Map-Register
+	LastNotifyAt   time.Time // last Map-Notify that answered one
+	NextSendAt     time.Time
+	Unacknowledged int                 // Map-Registers since the last Map-Notify, when one is wanted
+	Lacking        []UnacknowledgedEID // the first of LackingCount
+	LackingCount   int
+}
+
+// UnacknowledgedEID is an EID-Prefix that a Map-Server does not acknowledge.
+type UnacknowledgedEID struct {
+	Prefix lisp.Prefix
+	Since  time.Time // when the first Map-Register was sent that it did not acknowledge
+}
+
+// MapServerState says whether a Map-Server has our registration.
+type MapServerState string
+
+// The states. Without WantMapNotify nobody knows more than "sent".
+const (
+	MapServerIdle       MapServerState = "idle" // nothing to register
+	MapServerSent       MapServerState = "sent"
+	MapServerWaiting    MapServerState = "waiting" // for a Map-Notify
+	MapServerRegistered MapServerState = "registered"
+	MapServerPartial    MapServerState = "partial" // some EID-Prefixes it does not acknowledge, all others it does
+)
+
+// MapResolverStatus is how things stand with one Map-Resolver of the ITR.
+type MapResolverStatus struct {
+	Address        netip.AddrPort
+	State          MapResolverState
+	ChangedAt      time.Time     // of the state, zero before the first answer or silence
+	RoundTrip      time.Duration // exponential average of the time to a Map-Reply, 0 before the first
+	LastReplyAt    time.Time     // zero for never
+	Sent, Answered uint64        // Map-Requests
+}
+
+// MapResolverState says whether a Map-Resolver is heard of.
+type MapResolverState string
+
+// The states. A silent one is asked after the others.
+const (
+	MapResolverUnknown MapResolverState = "unknown"
+	MapResolverAnswers MapResolverState = "answers"
+	MapResolverSilent  MapResolverState = "silent"
+)
+
+// LocatorStatus is how things stand with one RLOC of the map-cache.
+type LocatorStatus struct {
+	RLOC           lisp.RLOC
+	State          effect.LocatorState
+	Told           effect.LocatorState // to the data plane, as SetLocatorState says it
+	Reason         effect.LocatorReason
+	ChangedAt      time.Time   // of the state
+	HeldUntil      time.Time   // not up before, because it flapped; zero when not held
+	Mappings       int         // of the map-cache with this RLOC
+	Prefix         lisp.Prefix // the one that probes name
+	ProbesSent     uint64
+	ProbesAnswered uint64
+	LastProbeAt    time.Time // zero for never, as the next two
+	LastReplyAt    time.Time
+	NextProbeAt    time.Time
+	LastHeardAt    time.Time // when data packets last came from it, as the data plane tells; zero for never
+	Silent         bool      // it was probed because none has come since, while packets are sent to it
+	RoundTrip      RoundTrip
+}
+
+// PendingRequest is a resolution under way.
+type PendingRequest struct {
+	Prefix      lisp.Prefix
+	Source      lisp.EID // zero for refreshes
+	SMRInvoked  bool
+	Tries       int
+	MapResolver netip.AddrPort // the one asked last
+	StartedAt   time.Time
+	NextAt      time.Time
+	State       PendingState
+}
+
+// PendingState says what a resolution waits for.
+type PendingState string
+
+// The states.
+const (
+	PendingWaiting  PendingState = "waiting"   // for a Map-Reply
+	PendingHoldDown PendingState = "hold-down" // nobody answered; tried again after a pause
+	PendingSettled  PendingState = "settled"   // answered; kept for the rate limit's second
+)
+
+// DetourReason says why the site's packets go to a sibling.
+type DetourReason string
+
+// The reasons.
+const (
+	DetourNone      DetourReason = ""
+	DetourRLOCsDown DetourReason = "own-rlocs-down"  // the host can use none of our RLOCs
+	DetourNoPath    DetourReason = "core-unanswered" // nobody in the core answers any more
+)
+
+// DetourStatus says who gets the site's packets.
+type DetourStatus struct {
+	To    netip.Addr // zero: nobody, we have a path
+	Why   DetourReason
+	Since time.Time // of either; zero when it was never otherwise
+}
+
+// SiblingStatus is what is known of a sibling.
+type SiblingStatus struct {
+	Address  netip.Addr
+	Answers  bool
+	HeardAt  time.Time // zero for never
+	Locators []SiblingLocator
+	Detoured bool // it gets the site's packets
+}
+
+// SiblingLocator is a sibling's own locator, as it says.
+type SiblingLocator struct {
+	RLOC      lisp.RLOC
+	Reachable bool
+}
+
+// RoundTrip sums up the round-trip times of a locator; zero values without samples.
+type RoundTrip struct {
+	Samples                 int           // ever
+	Last                    time.Duration // of the last answer
+	Average                 time.Duration // exponential, a new sample counts an eighth
+	Median, Percentile90    time.Duration // of the last 64 samples
+	Percentile99, Min, Most time.Duration // of the last 64 samples
+}
