@@ -26,6 +26,15 @@ func Dump[T any](look func() (T, error)) (found T, err error) {
 	return found, err
 }
 
+// Rules lists the policy rules of a family: there are none where the kernel lacks the family, as with ipv6.disable=1.
+func Rules(family int) ([]netlink.Rule, error) {
+	rules, err := Dump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		return nil, nil
+	}
+	return rules, err
+}
+
 // HopsOf are the next hops of a route, whether it has one or several. A route of several stays when the link of one is set down; the
 // kernel uses that one no more, nor does it take it in a route of ours.
 func HopsOf(r netlink.Route) []netlink.NexthopInfo {

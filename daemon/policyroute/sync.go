@@ -145,7 +145,7 @@ func without[T comparable](list, others []T) (rest []T) {
 func (r Policy) ownRules() ([]ruleKey, error) {
 	var keys []ruleKey
 	for _, family := range ipFamilies {
-		rules, err := hostnet.Dump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
+		rules, err := hostnet.Rules(family)
 		if err != nil {
 			return nil, fmt.Errorf("policy rules: %w", err)
 		}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"loci/dataplane"
@@ -68,11 +69,13 @@ func (e *Engine) listenToPaths() {
 			socket, err = listenICMP(network)
 			return err
 		})
-		if err != nil {
+		switch {
+		case errors.Is(err, unix.EAFNOSUPPORT): // nor are there such paths
+		case err != nil:
 			e.log.Warn("errors about paths to locators are not heard", "network", network, "error", err)
-			continue
+		default:
+			e.paths.sockets = append(e.paths.sockets, socket)
 		}
-		e.paths.sockets = append(e.paths.sockets, socket)
 	}
 }
 

@@ -39,15 +39,27 @@ func (s *space) routesByFlow() (byFlow bool, err error) {
 		return byFlow, err
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		rules, err := s.netlink.RuleList(family)
+		rules, err := s.rules(family)
 		if err != nil {
-			return false, fmt.Errorf("rules: %w", err)
+			return false, err
 		}
 		for _, rule := range rules {
 			byFlow = byFlow || looksAtFlows(rule)
 		}
 	}
 	return byFlow, nil
+}
+
+// rules lists the rules of a family: there are none where the kernel lacks the family, as with ipv6.disable=1.
+func (s *space) rules(family int) ([]netlink.Rule, error) {
+	rules, err := s.netlink.RuleList(family)
+	switch {
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	return rules, nil
 }
 
 func looksAtFlows(r netlink.Rule) bool {

@@ -194,9 +194,9 @@ func (e *Engine) judgeWays(family int) error {
 	if len(j.touched(everyAddress(family))) == 0 {
 		return nil
 	}
-	rules, err := e.space.netlink.RuleList(family)
+	rules, err := e.space.rules(family)
 	if err != nil {
-		return fmt.Errorf("rules: %w", err)
+		return err
 	}
 	j.takeRules(family, rules)
 	routes := 0

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostnet
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestRulesOfAFamilyThatTheKernelLacks: a kernel that was booted with ipv6.disable=1 refuses to list rules of IPv6, as this one
+// does for X.25.
+func TestRulesOfAFamilyThatTheKernelLacks(t *testing.T) {
+	if rules, err := Rules(unix.AF_X25); err != nil || len(rules) != 0 {
+		t.Errorf("X.25: %v, %v, want no rules", rules, err)
+	}
+	if rules, err := Rules(unix.AF_INET); err != nil || len(rules) < 3 {
+		t.Errorf("IPv4: %v, %v, want the kernel's three at least", rules, err)
+	}
+}
