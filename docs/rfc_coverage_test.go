@@ -201,20 +201,19 @@ func countMusts(clauses []*clause) (shown, counted int) {
 func coverageDocument(clauses []*clause) string {
 	var b strings.Builder
 	shown, counted := countMusts(clauses)
-	fmt.Fprintf(&b, `# Each MUST and SHOULD, and the test that shows it
-
-Generated from the tests (%s) and the list of clauses ([%s](%s)): do not edit, run %s. Of the %d MUSTs
-that bind Loci's roles, tests show %d (%d %%). A clause's number is its place among the MUSTs and SHOULDs of its section;
-the words are shortened.
-`, "`Shows RFC …` in their comments", clausesFile, clausesFile, "`make generate`", counted, shown, shown*100/counted)
+	b.WriteString("# Each MUST and SHOULD, and the test that shows it\n\n")
+	b.WriteString(wrap("", fmt.Sprintf("Generated from the tests (%s) and the list of clauses ([%s](%s)): do not edit, run %s. "+
+		"Of the %d MUSTs that bind Loci's roles, tests show %d (%d %%). The number of a clause is its place among the MUSTs and SHOULDs "+
+		"of its section. The words are shortened.",
+		"`Shows RFC …` in their comments", clausesFile, clausesFile, "`make generate`", counted, shown, shown*100/counted)))
 	heading := ""
 	for _, c := range clauses {
 		document, section, _ := strings.Cut(c.name, " s.")
 		if document != heading {
 			heading = document
-			fmt.Fprintf(&b, "\n## %s\n\n| Section | | Clause | Shown by |\n|---|---|---|---|\n", document)
+			fmt.Fprintf(&b, "\n## %s\n\n", document)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", section, c.level(), c.words, c.evidence())
+		b.WriteString(wrap("- ", fmt.Sprintf("**%s %s**: %s. %s.", section, c.level(), strings.TrimSuffix(c.words, "."), c.evidence())))
 	}
 	return b.String()
 }
@@ -229,7 +228,7 @@ func (c *clause) level() string {
 func (c *clause) evidence() string {
 	switch {
 	case len(c.tests) != 0:
-		return "`" + strings.Join(c.tests, "`, `") + "`"
+		return "Shown by `" + strings.Join(c.tests, "`, `") + "`"
 	case c.elsewhere != "":
 		return "Binds " + c.elsewhere
 	}

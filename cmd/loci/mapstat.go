@@ -18,14 +18,14 @@ func newMapstatCommand() *cobra.Command {
 		Use:   "mapstat -X [-Wns] [-inet|-inet6|-f family] | mapstat -s [-p lisp]",
 		Short: "Show the tables and statistics of a data plane by its mapping socket",
 		Long: `Show the tables and statistics of a data plane by its mapping socket, as OpenLISP's
-command mapstat does. Reached through a link named mapstat, "loci" can be left out.
+command mapstat does. A symbolic link named mapstat runs it without "loci".
 
-  -X                Database and map-cache; -W with all that is known of each mapping,
-                    -s with hits and misses
-  -s [-p lisp]      what was encapsulated, decapsulated and dropped
+  -X                Database and map-cache; -W adds all details of each mapping,
+                    -s hits and misses
+  -s [-p lisp]      packets encapsulated, decapsulated and dropped
   -inet, -inet6     one family (also -f inet, -f inet6)
-  -n                do not look up names (they never are)
-  -z                zero the counters: refused, because others read them too
+  -n                accepted for compatibility: names are never looked up
+  -z                restart the statistics at 0, for mapstat alone
 
 Flags of mappings: D Database, V Map-Version, L Locator-Status-Bits, U up, S static,
 N negative. Flags of RLOCs: U up, i on an interface of this system, t r with nonces.`,

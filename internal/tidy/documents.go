@@ -20,6 +20,7 @@ const maxArchitectureLines = 300
 
 var (
 	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	namedItem    = regexp.MustCompile("^- `([^`\\s]+/[^`\\s]+)`: +\\S")
 	heading      = regexp.MustCompile(`^#+ +(.+)$`)
 	notInAnchor  = regexp.MustCompile("[^a-z0-9 _-]")
 	makeCommand  = regexp.MustCompile("(?:^|`)(?:sudo )?make ([a-z]+)")
@@ -132,25 +133,20 @@ func checkArchitecture(t *tree) []finding {
 	return all
 }
 
-// tableNames returns what stands in backquotes in the first cell of the rows of a document's tables, with the line, when
-// the row has a second cell that says something.
-func (f *file) tableNames() map[string]int {
+// itemNames returns what stands in backquotes and has a slash at the beginning of a document's items, with the line, when the item then says
+// something: "- `name`: why".
+func (f *file) itemNames() map[string]int {
 	names := map[string]int{}
 	f.eachLine(func(number int, line string) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 || len(strings.TrimSpace(cells[2])) == 0 {
-			return
-		}
-		cell := strings.TrimSpace(cells[1])
-		if name := strings.Trim(cell, "`"); name != "" && cell == "`"+name+"`" {
-			names[name] = number
+		if match := namedItem.FindStringSubmatch(line); match != nil {
+			names[match[1]] = number
 		}
 	})
 	return names
 }
 
-// checkDependencies holds go.mod against docs/dependencies.md: what the code imports, or go.mod names as a tool, has a row
-// there, and a row stands for something in use.
+// checkDependencies holds go.mod against docs/dependencies.md: what the code imports, or go.mod names as a tool, has an
+// item there, and an item stands for something in use.
 func checkDependencies(t *tree) []finding {
 	const name = "docs/dependencies.md"
 	modules := t.file("go.mod")
@@ -162,16 +158,16 @@ func checkDependencies(t *tree) []finding {
 		return []finding{{path: name, message: "is missing"}}
 	}
 	used := t.usedModules(string(modules.content))
-	rows := f.tableNames()
+	items := f.itemNames()
 	var all []finding
 	for module, user := range used {
-		if rows[module] == 0 {
+		if items[module] == 0 {
 			all = append(all, finding{path: name, message: "gives no reason for " + module + ", which " + user + " uses"})
 		}
 	}
-	for row, line := range rows {
-		if used[row] == "" {
-			all = append(all, finding{name, line, row + " is not in use"})
+	for item, line := range items {
+		if used[item] == "" {
+			all = append(all, finding{name, line, item + " is not in use"})
 		}
 	}
 	return all

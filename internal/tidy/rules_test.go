@@ -126,8 +126,8 @@ func TestRules(t *testing.T) {
 		{"dependencies", checkDependencies, map[string]string{
 			"go.mod":               "require (\n\texample.org/a v1.0.0\n\texample.org/a/b v1.0.0 // indirect\n\texample.org/c v1.0.0\n\texample.org/d v1.0.0\n)\ntool (\n\texample.org/c/cmd/x\n)\n",
 			"wire/a.go":            source("wire", `import ("example.org/a/b/sub"; "example.org/a")`),
-			"docs/dependencies.md": "| module | why |\n| `example.org/a` | good |\n| `example.org/a/b` | |\n| `example.org/d` | old |\n",
-		}, []string{"no reason for example.org/a/b, which wire/a.go", "no reason for example.org/c, which go.mod", "dependencies.md:4: example.org/d is not in use"}},
+			"docs/dependencies.md": "- `example.org/a`: good\n- `example.org/a/b`:\n- `example.org/d`: old\n",
+		}, []string{"no reason for example.org/a/b, which wire/a.go", "no reason for example.org/c, which go.mod", "dependencies.md:3: example.org/d is not in use"}},
 		{"foreign", checkForeign, map[string]string{
 			"README.md":  "a framework/x, net/work/z, proxy-reply, mirror.go, /root, https://www.rfc-editor.org/",
 			"docs/a.md":  "see /work/a\nsee ../shared/b\nfrom registry.example.org\nGOPROXY=x\nin /root/x and proxy.example.net\n",
