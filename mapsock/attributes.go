@@ -177,13 +177,6 @@ func parseAttribute(m *Message, a Attribute, value []byte) *FormatError {
 	return nil
 }
 
-func atMost(value, limit uint32) error {
-	if value > limit {
-		return fmt.Errorf("%#x is not known", value)
-	}
-	return nil
-}
-
 func parseTime(v []byte) (time.Time, error) {
 	seconds, nanoseconds := order.Uint64(v), order.Uint32(v[8:])
 	if seconds > maxTimeSeconds || nanoseconds >= 1e9 {

@@ -291,15 +291,6 @@ func (c *Client) abandon(waiting *call) {
 	}
 }
 
-// clone is a copy that does not share memory with the receiver.
-func clone(m *Message) Message {
-	copied := *m
-	copied.Locators = append([]Locator(nil), m.Locators...)
-	copied.Paths = append([]PathState(nil), m.Paths...)
-	copied.Packet = append([]byte(nil), m.Packet...)
-	return copied
-}
-
 // Apply sends the operations, as many to a datagram as fit, and waits for the outcome
 // of each. When the connection ends meanwhile, those without an answer have
 // dataplane.ErrClosed: they may have been carried out.

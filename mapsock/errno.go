@@ -114,3 +114,10 @@ func (m *Message) SetError(err error) {
 	}
 	m.Mark(AttributeError)
 }
+
+func atMost(value, limit uint32) error {
+	if value > limit {
+		return fmt.Errorf("%#x is not known", value)
+	}
+	return nil
+}

@@ -138,3 +138,20 @@ func (m *Message) String() string {
 	}
 	return b.String()
 }
+
+// PathState is what an engine knows of the way to one RLOC.
+type PathState struct {
+	RLOC   lisp.RLOC
+	MTU    int  // octets, as dataplane.PathReporter tells them; 0: not known
+	Learnt bool // the MTU, from ICMP
+	Echo   dataplane.EchoState
+}
+
+// clone is a copy that does not share memory with the receiver.
+func clone(m *Message) Message {
+	copied := *m
+	copied.Locators = append([]Locator(nil), m.Locators...)
+	copied.Paths = append([]PathState(nil), m.Paths...)
+	copied.Packet = append([]byte(nil), m.Packet...)
+	return copied
+}

@@ -10,17 +10,8 @@ import (
 	"errors"
 	"fmt"
 
-	"loci/dataplane"
 	"loci/lisp"
 )
-
-// PathState is what an engine knows of the way to one RLOC.
-type PathState struct {
-	RLOC   lisp.RLOC
-	MTU    int  // octets, as dataplane.PathReporter tells them; 0: not known
-	Learnt bool // the MTU, from ICMP
-	Echo   dataplane.EchoState
-}
 
 const (
 	pathSize   = 8 + 3*timeSize // u32 MTU, u32 bits, times; then the address

@@ -14,10 +14,6 @@ import (
 const (
 	// eventsTogether bounds how many events share a buffer.
 	eventsTogether = 64
-	// localPackets bounds the packets, of up to 64 KiB each, among the events that wait
-	// for the control plane of this process.
-	localPackets = 1024
-
 	missForms = 3
 )
 
@@ -158,15 +154,6 @@ func (s *Server) offerEvents(out *outgoing, except *session) (few fewSessions) {
 		}
 	}
 	return s.unlessMany(few, listeners)
-}
-
-// offer puts messages in a client's queue. The caller holds mu.
-func (s *Server) offer(c *session, b []byte, messages int) (lost bool) {
-	lost = c.queue.offer(b, messages)
-	if lost {
-		s.counters.messagesLost.Add(uint64(messages))
-	}
-	return lost
 }
 
 // pass hands an event to this process, and keeps what it tells of a path.

@@ -16,8 +16,12 @@ import (
 	"loci/mapsock"
 )
 
-// localEvents bounds the events that wait for the control plane of this process.
-const localEvents = 4096
+const (
+	// localEvents bounds the events that wait for the control plane of this process.
+	localEvents = 4096
+	// localPackets bounds the packets, of up to 64 KiB each, among them.
+	localPackets = 1024
+)
 
 // observed is the engine of a server.
 type observed struct {

@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"loci/mapsock"
 )
 
 // datagramsAtOnce bounds what one client is sent before the next one's turn.
@@ -162,4 +164,46 @@ func (c *session) sendWaiting() {
 func (c *session) room() bool {
 	c.flush()
 	return c.queue.room()
+}
+
+func (s *Server) leave(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c)
+}
+
+// heard reports whether a client other than one listens to something.
+func (s *Server) heard(what mapsock.Hearing, except *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		if c != except && c.hears(what) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell puts messages in the queues of those who listen to them. The caller sends them
+// to the few that it returns.
+func (s *Server) tell(b []byte, messages int, what mapsock.Hearing, except *session) (few fewSessions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listeners := 0
+	for c := range s.sessions {
+		if c != except && c.hears(what) {
+			s.offer(c, b, messages)
+			few.add(c, &listeners)
+		}
+	}
+	return s.unlessMany(few, listeners)
+}
+
+// offer puts messages in a client's queue. The caller holds mu.
+func (s *Server) offer(c *session, b []byte, messages int) (lost bool) {
+	lost = c.queue.offer(b, messages)
+	if lost {
+		s.counters.messagesLost.Add(uint64(messages))
+	}
+	return lost
 }
