@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config is Loci's configuration: the YAML model, its strict reading, the
-// checks that need no more than the file itself, the difference of two
-// configurations and the effective form with defaults. Keys have the names of the
-// YANG modules of LISP (ietf-lisp and companions) where those name the thing;
-// docs/configuration.md describes every one of them.
+// Package config is Loci's configuration: the model, the checks that need no more than
+// the file itself, the difference of two configurations and the effective form with
+// defaults. Keys have the names of the YANG modules of LISP (ietf-lisp and companions)
+// where those name the thing; docs/configuration.md describes every one of them.
+//
+// Load and Parse read a file in three steps. Package source makes a tree of its text,
+// package codec reads the tree into the structs here by their tags, and the checks here
+// compare the values with each other. Every problem names its place in the file.
 //
 // The package opens the files it is told to and nothing else: whether an interface
 // exists or an address is this host's is the daemon's to find out, which reports it
@@ -15,6 +18,8 @@ import (
 	"net/netip"
 	"time"
 
+	"loci/config/codec"
+	"loci/config/source"
 	"loci/lisp"
 )
 
@@ -36,10 +41,12 @@ type Config struct {
 	Logging        Logging `key:"logging"`
 
 	// Warnings are about what is allowed but probably not meant.
-	Warnings []Problem
+	Warnings []source.Problem
 
-	source *source
+	source *source.File
 	own    ownEIDs // while the file is checked
+
+	addresses []codec.PlacedAddress // of the file, in its order
 }
 
 // RouterID names this router in its Map-Registers (RFC 9301 s.5.6, I bit).
@@ -472,3 +479,11 @@ func (c *Config) LocatorsOf(r RLOCs) []Locator {
 
 // UsesDataPlane reports whether a role of this configuration forwards packets.
 func (c *Config) UsesDataPlane() bool { return c.ITR != nil || c.ETR != nil }
+
+// withPort is a server's address with the port that is meant.
+func (c *Config) withPort(a netip.AddrPort) netip.AddrPort {
+	if a.Port() != 0 {
+		return a
+	}
+	return netip.AddrPortFrom(a.Addr(), c.Control.Port)
+}

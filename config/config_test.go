@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"loci/config/codec"
+	"loci/config/source"
 )
 
 // everything is a configuration that gives every key of the model.
@@ -70,16 +73,16 @@ func TestEverything(t *testing.T) {
 	c := parseFile(t, everythingFile)
 	refused := []string{"itr.map-cache.mappings[].rlocs[].interface", "itr.map-cache.mappings[].rlocs[].address-family",
 		"itr.proxy-etrs[].interface", "itr.proxy-etrs[].address-family"}
-	for _, k := range schema() {
-		if !everywhere(c, k.path) && !slices.Contains(refused, k.path) {
-			t.Errorf("%s is not in %s", k.path, everythingFile)
+	for _, k := range modelKeys.All() {
+		if !everywhere(c, k.Path) && !slices.Contains(refused, k.Path) {
+			t.Errorf("%s is not in %s", k.Path, everythingFile)
 		}
 	}
 }
 
 // everywhere reports whether the file gave the key, in any of the lists it is in.
 func everywhere(c *Config, schemaPath string) bool {
-	for path := range c.source.places {
+	for path := range c.source.Paths() {
 		if withoutIndexes(path) == schemaPath {
 			return true
 		}
@@ -211,11 +214,11 @@ func TestPosition(t *testing.T) {
 
 func TestProblemsAreErrors(t *testing.T) {
 	_, err := Parse("f", []byte("itr: {miss-policy: x}\nlogging: {level: y}\n"))
-	var problems *Problems
+	var problems *source.Problems
 	if !errors.As(err, &problems) || len(problems.List) != 2 {
 		t.Fatalf("got %v", err)
 	}
-	var one Problem
+	var one source.Problem
 	if !errors.As(err, &one) || one.Path != "itr.miss-policy" || one.Line != 1 || one.Column != 20 {
 		t.Errorf("the first is %+v", one)
 	}
@@ -302,15 +305,15 @@ func TestTheSameKeyMayBeWrittenInManyWays(t *testing.T) {
 
 func TestDurationsAndRates(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0s": 0, "5s": 5 * time.Second, "90s": 90 * time.Second, "2m": 2 * time.Minute, "1h": time.Hour, "250ms": 250 * time.Millisecond} {
-		if d, ok := parseDuration(text); !ok || d != want {
+		if d, ok := codec.ParseDuration(text); !ok || d != want {
 			t.Errorf("%s is %v, %v", text, d, ok)
 		}
-		if back, _ := parseDuration(durationText(want)); back != want {
-			t.Errorf("%v is printed as %s", want, durationText(want))
+		if back, _ := codec.ParseDuration(codec.DurationText(want)); back != want {
+			t.Errorf("%v is printed as %s", want, codec.DurationText(want))
 		}
 	}
 	for _, text := range []string{"", "s", "5", "5 s", "-5s", "1h30m", "1.5s", "5d", "5sm", "99999999999h", "+5s"} {
-		if d, ok := parseDuration(text); ok {
+		if d, ok := codec.ParseDuration(text); ok {
 			t.Errorf("%q is accepted as %v", text, d)
 		}
 	}
@@ -334,7 +337,7 @@ func TestNearest(t *testing.T) {
 		"map-resolver": "map-resolvers", "map_resolvers": "map-resolvers", "Map-Cache": "map-cache",
 		"wiat": "wait", "weight": "", "mss-polcy": "miss-policy", "x": "", "": "",
 	} {
-		if got := nearest(word, list); got != want {
+		if got := codec.Nearest(word, list); got != want {
 			t.Errorf("%q is near %q, want %q", word, got, want)
 		}
 	}
@@ -343,8 +346,8 @@ func TestNearest(t *testing.T) {
 // TestHintsNameKeys: every word of the table of other names leads to a key.
 func TestHintsNameKeys(t *testing.T) {
 	var known []string
-	for _, k := range schema() {
-		known = append(known, k.key)
+	for _, k := range modelKeys.All() {
+		known = append(known, k.Key)
 	}
 	for word, keys := range otherNames {
 		for _, key := range keys {
@@ -357,20 +360,20 @@ func TestHintsNameKeys(t *testing.T) {
 
 // TestModelIsWellTagged: exported fields have keys, and ranges can be read.
 func TestModelIsWellTagged(t *testing.T) {
-	for _, k := range schema() {
-		if k.typ == typeDuration {
-			from, to, _ := strings.Cut(k.tag.Get("range"), "..")
-			low, ok1 := parseDuration(from)
-			high, ok2 := parseDuration(to)
-			if !ok1 || !ok2 || low >= high || k.tag.Get("unit") != "seconds" {
-				t.Errorf("%s: range %q, unit %q", k.path, k.tag.Get("range"), k.tag.Get("unit"))
+	for _, k := range modelKeys.All() {
+		if k.Type == reflect.TypeFor[time.Duration]() {
+			from, to, _ := strings.Cut(k.Tag.Get("range"), "..")
+			low, ok1 := codec.ParseDuration(from)
+			high, ok2 := codec.ParseDuration(to)
+			if !ok1 || !ok2 || low >= high || k.Tag.Get("unit") != "seconds" {
+				t.Errorf("%s: range %q, unit %q", k.Path, k.Tag.Get("range"), k.Tag.Get("unit"))
 			}
 		}
-		if k.typ.Kind() == reflect.Int && k.tag.Get("range") == "" {
-			t.Errorf("%s has no range", k.path)
+		if k.Type.Kind() == reflect.Int && k.Tag.Get("range") == "" {
+			t.Errorf("%s has no range", k.Path)
 		}
-		if (k.typ.Kind() == reflect.Slice || k.typ.Kind() == reflect.Map) && k.tag.Get("max") == "" {
-			t.Errorf("%s has no max", k.path)
+		if (k.Type.Kind() == reflect.Slice || k.Type.Kind() == reflect.Map) && k.Tag.Get("max") == "" {
+			t.Errorf("%s has no max", k.Path)
 		}
 	}
 }
@@ -393,8 +396,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Parse("f", text)
 		if err != nil {
-			var problems *Problems
-			if !errors.As(err, &problems) || len(problems.List) == 0 || len(problems.List) > maxProblems {
+			var problems *source.Problems
+			if !errors.As(err, &problems) || len(problems.List) == 0 || len(problems.List) > source.MaxProblems {
 				t.Fatalf("an error without problems: %v", err)
 			}
 			_ = problems.Detail()

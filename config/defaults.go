@@ -10,6 +10,12 @@ import "time"
 // defaulter is a section with defaults; they are set before it is read.
 type defaulter interface{ setDefaults() }
 
+func setDefaults(section any) {
+	if preset, ok := section.(defaulter); ok {
+		preset.setDefaults()
+	}
+}
+
 func (c *Config) setDefaults() {
 	c.Control.setDefaults()
 	c.Datapath.setDefaults()

@@ -8,9 +8,13 @@ package config
 // value and shown masked.
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+
+	"loci/config/codec"
+	"loci/config/source"
 )
 
 // Change is one key that differs. Old is empty for what is new, New for what is
@@ -55,7 +59,7 @@ func (d *differ) value(old, fresh reflect.Value, path string) {
 		}
 		old, fresh = old.Elem(), fresh.Elem()
 	}
-	section, _ := sectionOf(old.Type())
+	section, _ := modelKeys.SectionOf(old.Type())
 	switch {
 	case section == nil || old.Type() == reflect.TypeFor[RLOCs]():
 		d.whole(old, fresh, path)
@@ -69,8 +73,8 @@ func (d *differ) value(old, fresh reflect.Value, path string) {
 }
 
 func (d *differ) section(old, fresh reflect.Value, path string) {
-	for _, f := range fieldsOf(old.Type()) {
-		d.value(old.FieldByIndex(f.index), fresh.FieldByIndex(f.index), join(path, f.key))
+	for _, f := range codec.FieldsOf(old.Type()) {
+		d.value(old.FieldByIndex(f.Index), fresh.FieldByIndex(f.Index), source.Join(path, f.Key))
 	}
 }
 
@@ -80,7 +84,7 @@ func (d *differ) whole(old, fresh reflect.Value, path string) {
 		return // one is nil, the other empty
 	}
 	if !reflect.DeepEqual(old.Interface(), fresh.Interface()) {
-		d.add(path, oneLine(encode(old)), oneLine(encode(fresh)))
+		d.add(path, codec.OneLine(codec.Encode(old)), codec.OneLine(codec.Encode(fresh)))
 	}
 }
 
@@ -89,9 +93,9 @@ func (d *differ) names(old, fresh reflect.Value, path string) {
 	for _, key := range append(old.MapKeys(), fresh.MapKeys()...) {
 		all[key.String()] = true
 	}
-	for _, name := range sortedKeys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		key := reflect.ValueOf(name)
-		d.pair(old.MapIndex(key), fresh.MapIndex(key), join(path, name))
+		d.pair(old.MapIndex(key), fresh.MapIndex(key), source.Join(path, name))
 	}
 }
 
@@ -99,9 +103,9 @@ func (d *differ) names(old, fresh reflect.Value, path string) {
 func (d *differ) pair(old, fresh reflect.Value, path string) {
 	switch {
 	case !old.IsValid():
-		d.add(path, "", oneLine(encode(fresh)))
+		d.add(path, "", codec.OneLine(codec.Encode(fresh)))
 	case !fresh.IsValid():
-		d.add(path, oneLine(encode(old)), "")
+		d.add(path, codec.OneLine(codec.Encode(old)), "")
 	default:
 		d.value(old, fresh, path)
 	}
@@ -174,7 +178,7 @@ func identity(item any) string {
 	case Sibling:
 		return item.String()
 	case Key:
-		return encode(reflect.ValueOf(item.ID)).text
+		return codec.Encode(reflect.ValueOf(item.ID)).Text
 	case Site:
 		return item.Label()
 	case EIDPrefix:
@@ -182,26 +186,5 @@ func identity(item any) string {
 	case EIDRange:
 		return item.Prefix().String()
 	}
-	return oneLine(encode(reflect.ValueOf(item)))
-}
-
-// oneLine shows a value in a line; what has no value is "".
-func oneLine(n *node) string {
-	if n == nil {
-		return ""
-	}
-	var parts []string
-	switch n.kind {
-	case nodeMapping:
-		for _, e := range n.entries {
-			parts = append(parts, e.key+": "+oneLine(e.value))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	case nodeList:
-		for _, item := range n.items {
-			parts = append(parts, oneLine(item))
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	}
-	return n.text
+	return codec.OneLine(codec.Encode(reflect.ValueOf(item)))
 }

@@ -11,6 +11,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"loci/config/codec"
+	"loci/config/source"
 )
 
 const documentFile = "../docs/configuration.md"
@@ -81,7 +84,7 @@ func noteItem(t *testing.T, item, sections []string, found map[string]documented
 		standard = "–"
 	}
 	for _, section := range sections {
-		path := join(section, item[1])
+		path := source.Join(section, item[1])
 		if _, twice := found[path]; twice {
 			t.Errorf("%s is described twice", path)
 		}
@@ -93,38 +96,38 @@ func TestDocumentDescribesTheModel(t *testing.T) {
 	documented := readDocument(t)
 	defaults := map[string]string{}
 	collectDefaults(reflect.TypeFor[Config](), "", defaults)
-	for _, k := range schema() {
-		d, ok := documented[k.path]
+	for _, k := range modelKeys.All() {
+		d, ok := documented[k.Path]
 		if !ok {
-			t.Errorf("%s is not described", k.path)
+			t.Errorf("%s is not described", k.Path)
 			continue
 		}
-		delete(documented, k.path)
-		checkItem(t, k, d, defaults[k.path])
+		delete(documented, k.Path)
+		checkItem(t, k, d, defaults[k.Path])
 	}
 	for path := range documented {
 		t.Errorf("%s is described, but is no key", path)
 	}
 }
 
-func checkItem(t *testing.T, k schemaKey, d documentedKey, standard string) {
+func checkItem(t *testing.T, k codec.Key, d documentedKey, standard string) {
 	t.Helper()
-	if low, high, ok := strings.Cut(k.tag.Get("range"), ".."); ok && !strings.HasSuffix(d.typ, " "+low+" to "+high) {
-		t.Errorf("%s: the type is %q, want %s to %s", k.path, d.typ, low, high)
+	if low, high, ok := strings.Cut(k.Tag.Get("range"), ".."); ok && !strings.HasSuffix(d.typ, " "+low+" to "+high) {
+		t.Errorf("%s: the type is %q, want %s to %s", k.Path, d.typ, low, high)
 	}
-	if limit := k.tag.Get("max"); limit != "" && !strings.HasSuffix(d.typ, "at most "+limit) {
-		t.Errorf("%s: the type is %q, want at most %s", k.path, d.typ, limit)
+	if limit := k.Tag.Get("max"); limit != "" && !strings.HasSuffix(d.typ, "at most "+limit) {
+		t.Errorf("%s: the type is %q, want at most %s", k.Path, d.typ, limit)
 	}
-	for _, word := range strings.Split(k.tag.Get("oneof"), ",") {
+	for _, word := range strings.Split(k.Tag.Get("oneof"), ",") {
 		if word != "" && !strings.Contains(d.typ, "`"+word+"`") {
-			t.Errorf("%s: %s is not described", k.path, word)
+			t.Errorf("%s: %s is not described", k.Path, word)
 		}
 	}
-	if required := k.tag.Get("required") != ""; required != (d.standard == "required") {
-		t.Errorf("%s: the default is %q, required is %v", k.path, d.standard, required)
+	if required := k.Tag.Get("required") != ""; required != (d.standard == "required") {
+		t.Errorf("%s: the default is %q, required is %v", k.Path, d.standard, required)
 	}
 	if standard != "" && d.standard != "required" && d.standard != "see above" && d.standard != standard {
-		t.Errorf("%s: the default is described as %q, it is %q", k.path, d.standard, standard)
+		t.Errorf("%s: the default is described as %q, it is %q", k.Path, d.standard, standard)
 	}
 }
 
@@ -138,19 +141,19 @@ func collectDefaults(t reflect.Type, path string, found map[string]string) {
 }
 
 func collectSection(v reflect.Value, path string, found map[string]string) {
-	for _, f := range fieldsOf(v.Type()) {
-		at, value := join(path, f.key), v.FieldByIndex(f.index)
-		nested, suffix := sectionOf(f.typ)
+	for _, f := range codec.FieldsOf(v.Type()) {
+		at, value := source.Join(path, f.Key), v.FieldByIndex(f.Index)
+		nested, suffix := modelKeys.SectionOf(f.Type)
 		switch {
-		case f.typ == reflect.TypeFor[Rate]():
+		case f.Type == reflect.TypeFor[Rate]():
 			rate := value.Interface().(Rate)
-			found[at] = rate.Rate.String() + ", burst " + bareNode(oneLine(encode(reflect.ValueOf(rate.Burst)))).text
-		case nested != nil && suffix == "" && f.typ.Kind() == reflect.Struct:
+			found[at] = rate.Rate.String() + ", burst " + codec.OneLine(codec.Encode(reflect.ValueOf(rate.Burst)))
+		case nested != nil && suffix == "" && f.Type.Kind() == reflect.Struct:
 			collectSection(value, at, found)
 		case nested != nil:
 			collectDefaults(nested, at+suffix, found)
 		case value.Kind() != reflect.Slice:
-			found[at] = oneLine(encode(value))
+			found[at] = codec.OneLine(codec.Encode(value))
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"loci/config/source"
 )
 
 func TestProblemsShowTheirLine(t *testing.T) {
@@ -29,7 +31,7 @@ func TestProblemsShowTheirLine(t *testing.T) {
 		"a Map-Server's address beside it": {"etr:\n  map-servers: [{ms-address: ms.example, authentication-keys: [{auth-key-value: horse-battery}]}]", "  map-servers: [{ms-address: ms.example, authentication-keys: [{auth-key-value: …", "                             ^"},
 	} {
 		_, err := Parse("f", []byte(c.yaml))
-		var problems *Problems
+		var problems *source.Problems
 		if !errors.As(err, &problems) {
 			t.Errorf("%s: accepted", name)
 			continue

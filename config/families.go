@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"loci/config/source"
 	"loci/lisp"
 )
 
@@ -54,7 +55,7 @@ func (c *Config) ownFamilies() (own families) {
 }
 
 // warnOfUnreachableFamilies warns of locators of other systems that no own RLOC can send to.
-func (c *Config) warnOfUnreachableFamilies() {
+func warnOfUnreachableFamilies(c *Config) {
 	own := c.ownFamilies()
 	if own.both() || own == (families{}) {
 		return
@@ -62,7 +63,7 @@ func (c *Config) warnOfUnreachableFamilies() {
 	for _, r := range c.rlocs() {
 		set := c.setOf(r.RLOCs)
 		if r.remote && len(set) > 0 && !slices.ContainsFunc(set, func(l Locator) bool { return own.has(l.Address) || l.Interface != "" }) {
-			c.warn(r.path, fmt.Sprintf("%s: every locator is %s, but no RLOC of this router is", label(r.path), own.missing()),
+			c.warn(r.path, fmt.Sprintf("%s: every locator is %s, but no RLOC of this router is", source.Label(r.path), own.missing()),
 				"packets to them are dropped: add a locator of the other family here, or an RLOC of this one")
 		}
 	}
@@ -70,7 +71,7 @@ func (c *Config) warnOfUnreachableFamilies() {
 
 // warnOfForgottenFamilies warns of a list that allows EIDs of one family and so drops the
 // other, which the site has as well.
-func (c *Config) warnOfForgottenFamilies(l AccessList, path string) {
+func warnOfForgottenFamilies(c *Config, l AccessList, path string) {
 	if c.ETR == nil || len(l.Allow) == 0 || l.Address != l.siteAddress() {
 		return
 	}

@@ -8,46 +8,93 @@ package config
 import (
 	"fmt"
 	"reflect"
+
+	"loci/config/codec"
+	"loci/config/source"
 )
 
-// decodeNode reads "lan0" or {interface: lan0, instance-id: 7}.
-func (s *SiteInterface) decodeNode(d decoder, n *node, path string) {
+// DecodeNode reads "lan0" or {interface: lan0, instance-id: 7}.
+func (s *SiteInterface) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
 	s.setDefaults()
-	if n.kind != nodeWord {
-		d.section(n, reflect.ValueOf(s).Elem(), path)
+	if n.Kind != source.Word {
+		d.Section(n, reflect.ValueOf(s).Elem(), path)
 		return
 	}
-	d.word(n, reflect.ValueOf(&s.Interface).Elem(), "", path)
+	d.Word(n, reflect.ValueOf(&s.Interface).Elem(), "", path)
 }
 
-// decodeNode reads "wan0" or {interface: wan0, hook: xdp}.
-func (i *CoreInterface) decodeNode(d decoder, n *node, path string) {
+// DecodeNode reads "wan0" or {interface: wan0, hook: xdp}.
+func (i *CoreInterface) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
 	i.setDefaults()
-	if n.kind != nodeWord {
-		d.section(n, reflect.ValueOf(i).Elem(), path)
+	if n.Kind != source.Word {
+		d.Section(n, reflect.ValueOf(i).Elem(), path)
 		return
 	}
-	d.word(n, reflect.ValueOf(&i.Interface).Elem(), "", path)
+	d.Word(n, reflect.ValueOf(&i.Interface).Elem(), "", path)
 }
 
-// decodeNode reads "192.0.2.1" or {address: 192.0.2.1, eid-prefixes: […]}.
-func (m *MapServerRoute) decodeNode(d decoder, n *node, path string) {
-	if n.kind != nodeWord {
-		d.section(n, reflect.ValueOf(m).Elem(), path)
+// DecodeNode reads "192.0.2.1" or {address: 192.0.2.1, eid-prefixes: […]}.
+func (m *MapServerRoute) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	if n.Kind != source.Word {
+		d.Section(n, reflect.ValueOf(m).Elem(), path)
 		return
 	}
-	d.word(n, reflect.ValueOf(&m.Address).Elem(), "", path)
+	d.Word(n, reflect.ValueOf(&m.Address).Elem(), "", path)
 }
 
-// decodeNode reads the name of a set, or a list of locators.
-func (r *RLOCs) decodeNode(d decoder, n *node, path string) {
-	if n.kind != nodeWord {
-		d.list(n, reflect.ValueOf(&r.Locators).Elem(), `required:"true"`, path)
+// DecodeNode reads the name of a set, or a list of locators.
+func (r *RLOCs) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
+	if n.Kind != source.Word {
+		d.List(n, reflect.ValueOf(&r.Locators).Elem(), `required:"true"`, path)
 		return
 	}
-	if !validName(n.text) {
-		d.fail(path, fmt.Sprintf("%s: %q is not a name of a locator-set", label(path), n.text), "write the name of a set in locator-sets, or a list: [{interface: wan0}]")
+	if !codec.ValidName(n.Text) {
+		d.Fail(path, fmt.Sprintf("%s: %q is not a name of a locator-set", source.Label(path), n.Text), "write the name of a set in locator-sets, or a list: [{interface: wan0}]")
 		return
 	}
-	r.Name = n.text
+	r.Name = n.Text
+}
+
+func (s SiteInterface) EncodeNode() *source.Node {
+	return &source.Node{Kind: source.Mapping, Entries: []source.Entry{
+		{Key: "interface", Value: codec.Encode(reflect.ValueOf(s.Interface))},
+		{Key: "vlan", Value: codec.Encode(reflect.ValueOf(s.VLAN))},
+		{Key: "instance-id", Value: codec.Encode(reflect.ValueOf(s.InstanceID))},
+		{Key: "hook", Value: codec.Encode(reflect.ValueOf(s.Hook))},
+		{Key: "forwarding", Value: codec.Encode(reflect.ValueOf(s.Forwarding))},
+	}}
+}
+
+func (r RLOCs) EncodeNode() *source.Node {
+	switch {
+	case r.Name != "":
+		return codec.TextNode(r.Name)
+	case len(r.Locators) > 0:
+		return codec.Encode(reflect.ValueOf(r.Locators))
+	}
+	return nil
+}
+
+// EncodeNode leaves out what a locator of its kind does not have.
+func (l Locator) EncodeNode() *source.Node {
+	n := codec.EncodeSection(reflect.ValueOf(l))
+	if l.Interface != "" {
+		return n
+	}
+	kept := n.Entries[:0]
+	for _, e := range n.Entries {
+		if e.Key != "address-family" {
+			kept = append(kept, e)
+		}
+	}
+	n.Entries = kept
+	return n
+}
+
+// EncodeNode names the key file in place of what it holds.
+func (k Key) EncodeNode() *source.Node {
+	if k.File != "" {
+		k.Value = Secret{}
+	}
+	return codec.EncodeSection(reflect.ValueOf(k))
 }

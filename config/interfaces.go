@@ -2,12 +2,14 @@
 
 package config
 
-// The numbers of policy routing, which must not meet each other or the system's own.
+// The interfaces, and the numbers of policy routing, which must differ from each other and from
+// the system's own.
 
 import (
 	"fmt"
 	"slices"
 
+	"loci/config/source"
 	"loci/lisp"
 )
 
@@ -31,7 +33,7 @@ func (s SiteInterface) String() string {
 }
 
 // validateVLAN checks a site that is a VLAN of an interface, which has one hook for all.
-func (c *Config) validateVLAN(site SiteInterface, path string) {
+func validateVLAN(c *Config, site SiteInterface, path string) {
 	if site.VLAN != 0 && site.Forwarding == ForwardingStack {
 		c.fail(path+".forwarding", "forwarding: stack knows no tags", "name the kernel's own device of the VLAN as the interface, such as eth0.10, without vlan")
 	}
@@ -45,7 +47,7 @@ func (c *Config) validateVLAN(site SiteInterface, path string) {
 
 // validateStack warns where the host's IP forwarding would have to tell equal EIDs of
 // several Instance-IDs apart: it knows those of Instance-ID 0 alone then.
-func (c *Config) validateStack() {
+func validateStack(c *Config) {
 	instances := map[lisp.InstanceID]bool{}
 	for _, site := range c.Interfaces.Site {
 		instances[site.InstanceID] = true
@@ -70,13 +72,13 @@ func (c *Config) validateStack() {
 const sourceRules = 3
 
 // validateRouting checks the numbers of policy routing against each other.
-func (c *Config) validateRouting() {
+func validateRouting(c *Config) {
 	d := c.Datapath
 	if slices.Contains(reservedTables, d.RouteTable) {
 		c.fail("datapath.route-table", fmt.Sprintf("route-table: %d is a table of the system's own", d.RouteTable), "want another number: 253 to 255 are default, main and local")
 	}
 	if d.SourceRoutes {
-		c.validateSourceRoutes()
+		validateSourceRoutes(c)
 	}
 	if f := d.FallbackRulePriority; f == d.RulePriority {
 		c.fail("datapath.fallback-rule-priority", fmt.Sprintf("fallback-rule-priority: %d is taken by rule-priority", f), "want one above 32766, behind the main table's rule")
@@ -85,7 +87,7 @@ func (c *Config) validateRouting() {
 	}
 }
 
-func (c *Config) validateSourceRoutes() {
+func validateSourceRoutes(c *Config) {
 	d := c.Datapath
 	first, last := uint64(d.SourceRouteTable), uint64(d.SourceRouteTable)+uint64(max(len(c.Interfaces.Core), 1))-1
 	for _, taken := range append([]uint32{d.RouteTable}, reservedTables...) {
@@ -104,4 +106,50 @@ func (c *Config) validateSourceRoutes() {
 			return
 		}
 	}
+}
+
+func validateInterfaces(c *Config) {
+	if c.UsesDataPlane() && len(c.Interfaces.Core) == 0 {
+		path, role := "etr", "etr"
+		if c.ITR != nil {
+			path, role = "itr", "itr"
+		}
+		c.fail(path, role+" needs an interface towards the core", "add interfaces: {core: [NAME]}")
+	}
+	if c.ITR != nil && len(c.Interfaces.Site) == 0 {
+		c.warn("itr", "no interface leads to the site", "only this host's own packets are encapsulated; add interfaces: {site: [NAME]}")
+	}
+	seen := map[SiteInterface]string{}
+	for i, site := range c.Interfaces.Site {
+		path := fmt.Sprintf("interfaces.site[%d]", i)
+		validateInterface(c, seen, SiteInterface{Interface: site.Interface, VLAN: site.VLAN}, path)
+		validateVLAN(c, site, path)
+	}
+	for i, core := range c.Interfaces.Core {
+		validateInterface(c, seen, SiteInterface{Interface: core.Interface}, fmt.Sprintf("interfaces.core[%d]", i))
+	}
+	validateStack(c)
+}
+
+// validateInterface knows an interface by its name and VLAN.
+func validateInterface(c *Config, seen map[SiteInterface]string, ref SiteInterface, path string) {
+	if ref.Interface.Name == loopback || ref.Interface.Address.IsLoopback() {
+		hint := "name the interface that leads to the hosts"
+		if source.Label(path) == "core" {
+			hint = "name the interface that leads to the core; give an RLOC that stands at lo by rlocs and itr-rlocs: [{interface: lo}]"
+		}
+		c.fail(path, fmt.Sprintf("%s: %s is the loopback interface: no other system is behind it", source.Label(path), ref), hint)
+	}
+	if ref.Interface.Name == c.Datapath.Interface {
+		c.fail(path, fmt.Sprintf("%s is the interface that Loci makes itself", ref), "name another here, or change datapath.interface")
+	}
+	if first, twice := seen[ref]; twice {
+		side, hint := source.Label(first), "an interface leads either to the site or to the core"
+		if side == source.Label(path) {
+			hint = "name each interface once there, and each VLAN of it"
+		}
+		c.fail(path, fmt.Sprintf("interface %s is in %s already", ref, side), hint)
+		return
+	}
+	seen[ref] = path
 }

@@ -8,7 +8,7 @@ package config
 
 import "fmt"
 
-func (c *Config) validatePublicInternet() {
+func validatePublicInternet(c *Config) {
 	if !c.PublicInternet {
 		return
 	}

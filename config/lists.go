@@ -51,7 +51,7 @@ func (l AccessList) String() string {
 }
 
 // validateLists compares the lists with each other.
-func (c *Config) validateLists() {
+func validateLists(c *Config) {
 	seen, prefixes := map[string]bool{}, 0
 	for i, l := range c.Datapath.AccessLists {
 		path := fmt.Sprintf("datapath.access-lists[%d]", i)
@@ -60,21 +60,21 @@ func (c *Config) validateLists() {
 		}
 		seen[l.String()] = true
 		prefixes += len(l.Allow) + len(l.Deny)
-		c.validateList(l, path)
+		validateList(c, l, path)
 	}
 	if prefixes > maxListPrefixes {
 		c.fail("datapath.access-lists", fmt.Sprintf("access-lists: %d prefixes", prefixes), fmt.Sprintf("want at most %d in all lists together", maxListPrefixes))
 	}
 }
 
-func (c *Config) validateList(l AccessList, path string) {
+func validateList(c *Config, l AccessList, path string) {
 	if outer := l.Address == ListOuterSource || l.Address == ListOuterDestination; outer && l.InstanceID != 0 {
 		c.fail(path+".instance-id", "instance-id: RLOCs are in no Instance-ID", "leave it out, or list inner addresses")
 	}
 	if len(l.Allow)+len(l.Deny) == 0 {
 		c.fail(path, "the list is empty", "want allow or deny, with prefixes")
 	}
-	c.warnOfForgottenFamilies(l, path)
+	warnOfForgottenFamilies(c, l, path)
 	seen := map[netip.Prefix]bool{}
 	for key, prefixes := range map[string][]netip.Prefix{"allow": l.Allow, "deny": l.Deny} {
 		for i, p := range prefixes {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"loci/config/codec"
 	"loci/lisp"
 )
 
@@ -58,7 +59,7 @@ type HandOver struct {
 }
 
 // validateMisses compares what belongs together.
-func (c *Config) validateMisses() {
+func validateMisses(c *Config) {
 	itr := c.ITR
 	hands := itr.MissPolicy == MissHandOver
 	seen := map[lisp.InstanceID]bool{}
@@ -77,19 +78,19 @@ func (c *Config) validateMisses() {
 	case itr.HandOver.To != HandedToMapping && !hands:
 		c.warn("itr.hand-over.to", fmt.Sprintf("to: %s has no effect: no miss-policy is hand-over", itr.HandOver.To), "choose that policy, or remove hand-over")
 	}
-	c.validateHandOverProxy()
+	validateHandOverProxy(c)
 	if hands && c.Datapath.Lispers != nil {
 		c.warn("itr", "hand-over is queue with datapath.lispers: lispers.net's interface carries no packets", "use a mapping socket to hand packets over")
 	}
 }
 
-func (c *Config) validateHandOverProxy() {
+func validateHandOverProxy(c *Config) {
 	const path = "itr.hand-over.proxy"
 	proxy := c.ITR.HandOver.Proxy
 	if !proxy.IsValid() {
 		return
 	}
-	if message, hint := splitError(validHostAddress(proxy)); message != "" || proxy.IsLoopback() {
+	if message, hint := codec.SplitError(codec.CheckHostAddress(proxy)); message != "" || proxy.IsLoopback() {
 		c.fail(path, fmt.Sprintf("proxy: %s is not the RLOC of another router", proxy), cmp.Or(hint, "want a global IPv4 or IPv6 address"))
 	}
 	if own, ok := c.ownPrefixOf(proxy); ok {

@@ -13,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"loci/config/source"
 )
 
 var update = flag.Bool("update", false, "write the golden messages anew")
@@ -109,7 +111,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		"etr: {map-servers: [{ms-address: 192.0.2.1, authentication-keys: [{auth-key-value: interface " + key + ": x}]}]}",
 	} {
 		_, err := Parse("f", []byte(yaml))
-		var problems *Problems
+		var problems *source.Problems
 		if !errors.As(err, &problems) {
 			t.Errorf("accepted: %s", yaml)
 			continue

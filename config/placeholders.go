@@ -5,7 +5,11 @@ package config
 // Values that everybody knows: those of our own examples, which are copied and forgotten,
 // and the passwords that are tried first. A test holds them against the examples.
 
-import "strings"
+import (
+	"strings"
+
+	"loci/config/source"
+)
 
 // exampleKeys are the keys of examples/ and of the documents.
 var exampleKeys = map[string]bool{
@@ -31,8 +35,8 @@ var exampleXTRIDs = map[string]bool{
 const newKeyHint = "make your own: openssl rand -hex 32"
 
 // warnOfKey warns of a key that others know, and of one that came with more than itself.
-func (c *Config) warnOfKey(k placedKey) {
-	at := k.path + "." + secretKey
+func warnOfKey(c *Config, k placedKey) {
+	at := k.path + "." + source.SecretKey
 	if k.File != "" {
 		at = k.path + ".auth-key-file"
 	}
@@ -50,12 +54,12 @@ func (c *Config) warnOfKey(k placedKey) {
 
 // inQuotes reports whether quotes, straight or typographic, are part of a text.
 func inQuotes(text string) bool {
-	const quotes = openingQuotes + `"'`
+	const quotes = source.OpeningQuotes + `"'`
 	runes := []rune(text)
 	return len(runes) > 1 && strings.ContainsRune(quotes, runes[0]) && strings.ContainsRune(quotes, runes[len(runes)-1])
 }
 
-func (c *Config) warnOfKnownXTRID() {
+func warnOfKnownXTRID(c *Config) {
 	if c.RouterID != nil && exampleXTRIDs[c.RouterID.XTRID.String()] {
 		c.warn("lisp-router-id.xtr-id", "xtr-id: this xTR-ID stands in Loci's examples", "make your own with uuidgen: a Map-Server takes two routers with the same xTR-ID for one")
 	}

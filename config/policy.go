@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"loci/config/codec"
 	"loci/lisp"
 )
 
@@ -63,19 +64,19 @@ func (r *RLOCProbing) setDefaults() {
 func (p *SitePolicy) setDefaults() { *p = SitePolicy{DenialTTLMinutes: 15} }
 
 // validateProbing fits the default of retries-interval to a short interval.
-func (c *Config) validateProbing() {
+func validateProbing(c *Config) {
 	const path = "itr.rloc-probing.retries-interval"
 	r := &c.ITR.RLOCProbing
-	switch _, given := c.source.places[path]; {
+	switch given := c.source.Has(path); {
 	case r.RetriesInterval <= r.Interval:
 	case given:
-		c.fail(path, fmt.Sprintf("retries-interval: %s is longer than interval, %s", durationText(r.RetriesInterval), durationText(r.Interval)), "want at most the interval")
+		c.fail(path, fmt.Sprintf("retries-interval: %s is longer than interval, %s", codec.DurationText(r.RetriesInterval), codec.DurationText(r.Interval)), "want at most the interval")
 	default:
 		r.RetriesInterval = r.Interval
 	}
 }
 
-func (c *Config) validateLocatorPolicies() {
+func validateLocatorPolicies(c *Config) {
 	for i, p := range c.ITR.LocatorPolicies {
 		path := fmt.Sprintf("itr.locator-policies[%d]", i)
 		if p.Priority == nil && p.Weight == nil {
@@ -87,7 +88,7 @@ func (c *Config) validateLocatorPolicies() {
 	}
 }
 
-func (c *Config) validateSitePolicy(p SitePolicy, path string) {
+func validateSitePolicy(c *Config, p SitePolicy, path string) {
 	if p.MapRegisters == nil {
 		return
 	}
@@ -99,8 +100,8 @@ func (c *Config) validateSitePolicy(p SitePolicy, path string) {
 // leastQuickRegistration is "up to one every 20 seconds" (RFC 9301 s.8.2).
 const leastQuickRegistration = 20 * time.Second
 
-func (c *Config) validateQuickRegistration() {
+func validateQuickRegistration(c *Config) {
 	if q := c.ETR.QuickRegistrationInterval; q > 0 && q < leastQuickRegistration {
-		c.fail("etr.quick-registration-interval", fmt.Sprintf("quick-registration-interval: %s is out of range", durationText(q)), "want 20s or more (RFC 9301 s.8.2), or 0 for never")
+		c.fail("etr.quick-registration-interval", fmt.Sprintf("quick-registration-interval: %s is out of range", codec.DurationText(q)), "want 20s or more (RFC 9301 s.8.2), or 0 for never")
 	}
 }

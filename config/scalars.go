@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"loci/config/codec"
 )
 
 // XTRID is the 128-bit xTR-ID of RFC 9301 s.5.6.
@@ -140,7 +142,7 @@ func (f Frequency) PerSecond() float64 { return float64(f.Count) / f.Period.Seco
 
 // String is "count/period".
 func (f Frequency) String() string {
-	return strconv.Itoa(f.Count) + "/" + strings.TrimPrefix(durationText(f.Period), "1")
+	return strconv.Itoa(f.Count) + "/" + strings.TrimPrefix(codec.DurationText(f.Period), "1")
 }
 
 // MarshalText is String.
@@ -163,7 +165,7 @@ func (f *Frequency) UnmarshalText(text []byte) error {
 	if period != "" && strings.Trim(period[:1], "0123456789") != "" {
 		period = "1" + period
 	}
-	d, ok := parseDuration(period)
+	d, ok := codec.ParseDuration(period)
 	if err != nil || !ok || n < 1 || n > maxFrequencyCount || d < time.Millisecond || d > maxFrequencyPeriod {
 		return fmt.Errorf("%q is not a rate: want a number and a period, as in 20000/s or 1/3s", text)
 	}
@@ -175,43 +177,11 @@ func (f *Frequency) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// durationUnits are the units a duration is written in, the largest first.
-var durationUnits = [...]struct {
-	suffix string
-	size   time.Duration
-}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
-
-// parseDuration reads a whole number with one of the units: no fractions and no
-// sums, so that every duration has one obvious way to be written.
-func parseDuration(text string) (time.Duration, bool) {
-	number := strings.TrimRight(text, "hms")
-	n, err := strconv.ParseUint(number, 10, 31)
-	if err != nil {
-		return 0, false
-	}
-	for _, unit := range durationUnits {
-		if text[len(number):] == unit.suffix {
-			return time.Duration(n) * unit.size, true
-		}
-	}
-	return 0, false
-}
-
-// durationText writes a duration as parseDuration reads it.
-func durationText(d time.Duration) string {
-	for _, unit := range durationUnits {
-		if d != 0 && d%unit.size == 0 {
-			return strconv.FormatInt(int64(d/unit.size), 10) + unit.suffix
-		}
-	}
-	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
-}
-
 // UnmarshalText reads an interface's name or one of its addresses.
 func (r *InterfaceRef) UnmarshalText(text []byte) error {
 	if address, err := netip.ParseAddr(string(text)); err == nil {
 		r.Address = address.Unmap()
-		return validHostAddress(r.Address)
+		return codec.CheckHostAddress(r.Address)
 	}
 	r.Name = string(text)
 	return validInterfaceName(r.Name)
@@ -238,7 +208,7 @@ func validInterfaceName(name string) error {
 		return errors.New("the interface has no name: want a name as `ip link` shows it, or an address of the interface")
 	case len(name) > maxInterfaceName:
 		return fmt.Errorf("%q is not an interface name: it has %d characters, Linux allows %d", name, len(name), maxInterfaceName)
-	case name == ".", name == "..", strings.ContainsAny(name, "/: \t"), !isPrintable(name):
+	case name == ".", name == "..", strings.ContainsAny(name, "/: \t"), !codec.IsPrintable(name):
 		return fmt.Errorf("%q is not an interface name: want a name as `ip link` shows it, or an address of the interface", name)
 	}
 	return nil
@@ -246,23 +216,3 @@ func validInterfaceName(name string) error {
 
 // maxSecretOctets bounds a key; more than the hash's block (64) adds nothing.
 const maxSecretOctets = 1024
-
-func isPrintable(s string) bool {
-	for _, r := range s {
-		if !strconv.IsPrint(r) {
-			return false
-		}
-	}
-	return true
-}
-
-// validHostAddress says why no other host can be reached at an address.
-func validHostAddress(a netip.Addr) error {
-	switch {
-	case a.Zone() != "":
-		return fmt.Errorf("%s has a zone: want a global IPv4 or IPv6 address", a)
-	case a.IsUnspecified(), a.IsMulticast(), a.IsLinkLocalUnicast(), a.Is4() && (a.As4()[0] == 0 || a.As4()[0] >= 240):
-		return fmt.Errorf("%s names no single host: want a global IPv4 or IPv6 address", a)
-	}
-	return nil
-}

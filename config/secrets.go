@@ -8,9 +8,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+
+	"loci/config/codec"
 )
 
 // placedKey is a key with the path it stands at.
@@ -73,20 +77,20 @@ func (c *Config) loadKeyFiles(directory string) {
 func (c *Config) loadKeyFile(file, path string) (secret Secret) {
 	text, mode, err := readFile(file, maxSecretOctets+1)
 	if err != nil {
-		c.source.fail(path, "auth-key-file: "+reason(file, err), "want a file that holds the key alone")
+		c.source.Fail(path, "auth-key-file: "+reason(file, err), "want a file that holds the key alone")
 		return Secret{}
 	}
 	if mode.Perm()&0o077 != 0 {
-		c.source.warn(path, fmt.Sprintf("others can read the key file %s (mode %04o)", file, mode.Perm()), "chmod 600 "+file)
+		c.source.Warn(path, fmt.Sprintf("others can read the key file %s (mode %04o)", file, mode.Perm()), "chmod 600 "+file)
 	}
 	key := strings.TrimRight(string(text), "\r\n")
 	if strings.ContainsAny(key, "\r\n") {
-		c.source.fail(path, fmt.Sprintf("auth-key-file: %s has more than one line", file), "want a file that holds the key alone")
+		c.source.Fail(path, fmt.Sprintf("auth-key-file: %s has more than one line", file), "want a file that holds the key alone")
 		return Secret{}
 	}
 	if err := secret.UnmarshalText([]byte(key)); err != nil {
-		message, hint := splitError(err)
-		c.source.fail(path, fmt.Sprintf("auth-key-file: %s: %s", file, message), hint)
+		message, hint := codec.SplitError(err)
+		c.source.Fail(path, fmt.Sprintf("auth-key-file: %s: %s", file, message), hint)
 	}
 	return secret
 }
@@ -98,4 +102,22 @@ func reason(file string, err error) string {
 		return failed.Path + ": " + failed.Err.Error()
 	}
 	return err.Error()
+}
+
+// readFile reads a file and its mode, bounded.
+func readFile(path string, limit int64) ([]byte, os.FileMode, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is not a regular file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	return text, info.Mode(), err
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"loci/config/source"
 )
 
 // namedServer is another system by its address, with the path it stands at.
@@ -52,12 +54,12 @@ func (c *Config) servers() (list []namedServer) {
 }
 
 func (s namedServer) message() string {
-	return fmt.Sprintf("%s: %s is this daemon itself, %s", label(s.path), peerText(s.AddrPort), s.itself)
+	return fmt.Sprintf("%s: %s is this daemon itself, %s", source.Label(s.path), peerText(s.AddrPort), s.itself)
 }
 
-func (c *Config) validateServers() {
+func validateServers(c *Config) {
 	for _, s := range c.servers() {
-		c.validateFamily(s.AddrPort, s.path)
+		validateFamily(c, s.AddrPort, s.path)
 		if s.itself != "" && c.isThisDaemon(s.AddrPort, c.isNamedOwn) {
 			c.fail(s.path, s.message(), s.hint)
 		}
@@ -66,10 +68,10 @@ func (c *Config) validateServers() {
 
 // AsksItself tells of the servers that are this daemon, where the file alone does not show
 // it: own reports whether this host has an address.
-func (c *Config) AsksItself(own func(netip.Addr) bool) (list []Problem) {
+func (c *Config) AsksItself(own func(netip.Addr) bool) (list []source.Problem) {
 	for _, s := range c.servers() {
 		if s.itself != "" && c.isThisDaemon(s.AddrPort, own) {
-			list = append(list, c.source.problem(c.source.find(s.path), s.path, s.message(), s.hint))
+			list = append(list, c.source.ProblemAt(s.path, s.message(), s.hint))
 		}
 	}
 	return list
@@ -93,12 +95,12 @@ func (c *Config) isNamedOwn(a netip.Addr) bool {
 }
 
 // validateFamily refuses a server that no socket can send to.
-func (c *Config) validateFamily(server netip.AddrPort, path string) {
+func validateFamily(c *Config, server netip.AddrPort, path string) {
 	is4 := server.Addr().Is4()
 	if len(c.Control.Addresses) == 0 || slices.ContainsFunc(c.Control.Addresses, func(a netip.Addr) bool { return a.Is4() == is4 }) {
 		return
 	}
-	c.fail(path, fmt.Sprintf("%s: %s cannot be reached: control.addresses has no %s address", label(path), peerText(server), familyName(is4)),
+	c.fail(path, fmt.Sprintf("%s: %s cannot be reached: control.addresses has no %s address", source.Label(path), peerText(server), familyName(is4)),
 		"add one there, or leave control.addresses out for all addresses of this host")
 }
 
@@ -110,7 +112,7 @@ func familyName(is4 bool) string {
 }
 
 // validateResolverRoutes finds what two entries of the Map-Resolver both say.
-func (c *Config) validateResolverRoutes() {
+func validateResolverRoutes(c *Config) {
 	type question struct {
 		server netip.AddrPort
 		eids   string // empty for all
@@ -119,7 +121,7 @@ func (c *Config) validateResolverRoutes() {
 	ask := func(server netip.AddrPort, eids, path string) {
 		q := question{c.withPort(server), eids}
 		if seen[q] {
-			c.fail(path, fmt.Sprintf("%s: %s is asked for %s twice", label(path), peerText(server), orAll(eids)), "remove one of the two")
+			c.fail(path, fmt.Sprintf("%s: %s is asked for %s twice", source.Label(path), peerText(server), orAll(eids)), "remove one of the two")
 		}
 		seen[q] = true
 	}

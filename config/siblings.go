@@ -32,11 +32,11 @@ func (s Sibling) String() string {
 }
 
 // validateSiblings checks the other xTRs of the site.
-func (c *Config) validateSiblings() {
+func validateSiblings(c *Config) {
 	seen := map[netip.Addr]bool{}
 	for i, s := range c.ETR.Siblings {
 		for j, a := range s.Addresses {
-			c.validateSiblingAddress(s, j, fmt.Sprintf("etr.siblings[%d].addresses[%d]", i, j))
+			validateSiblingAddress(c, s, j, fmt.Sprintf("etr.siblings[%d].addresses[%d]", i, j))
 			if seen[a] {
 				c.fail(fmt.Sprintf("etr.siblings[%d].addresses[%d]", i, j), fmt.Sprintf("addresses: %s stands here twice", a), "remove one of the two")
 			}
@@ -48,7 +48,7 @@ func (c *Config) validateSiblings() {
 	}
 }
 
-func (c *Config) validateSiblingAddress(s Sibling, index int, path string) {
+func validateSiblingAddress(c *Config, s Sibling, index int, path string) {
 	a := s.Addresses[index]
 	switch {
 	case a.IsMulticast() || a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.Zone() != "":

@@ -9,13 +9,15 @@ import (
 	"net/netip"
 	"slices"
 
+	"loci/config/codec"
+	"loci/config/source"
 	"loci/lisp"
 )
 
 // shortKeyOctets is below what takes long to guess; RFC 9301 s.5.6 sets no limit.
 const shortKeyOctets = 8
 
-func (c *Config) validateKeys() {
+func validateKeys(c *Config) {
 	for _, k := range c.keys() {
 		switch {
 		case k.Value.IsZero() && k.File == "":
@@ -25,18 +27,17 @@ func (c *Config) validateKeys() {
 		case !k.Value.IsZero() && len(k.Value.value) < shortKeyOctets:
 			c.warn(k.path, fmt.Sprintf("the key has %d octets only", len(k.Value.value)), "8 can be guessed, 32 random ones cannot: openssl rand -hex 32")
 		default:
-			c.warnOfKey(k)
+			warnOfKey(c, k)
 		}
 	}
 }
 
 // literal reports whether the file itself gives the key's value.
 func (c *Config) literal(path string) bool {
-	_, ok := c.source.places[path+".auth-key-value"]
-	return ok
+	return c.source.Has(path + "." + source.SecretKey)
 }
 
-func (c *Config) validateITR() {
+func validateITR(c *Config) {
 	if c.ITR == nil {
 		return
 	}
@@ -47,12 +48,12 @@ func (c *Config) validateITR() {
 	if len(itr.MapResolvers) == 0 && c.MapResolver == nil && len(itr.MapCache.Mappings) == 0 {
 		c.fail("itr", "itr has no Map-Resolver to ask", "add map-resolvers: [ADDRESS], or map-cache.mappings")
 	}
-	c.validatePeers(itr.MapResolvers, "itr.map-resolvers[%d]")
-	c.validateRemoteLocators(itr.ProxyETRs, "itr.proxy-etrs")
-	c.warnOfUnreachableFamilies()
-	c.validateProbing()
-	c.validateLocatorPolicies()
-	c.validateMisses()
+	validatePeers(c, itr.MapResolvers, "itr.map-resolvers[%d]")
+	validateRemoteLocators(c, itr.ProxyETRs, "itr.proxy-etrs")
+	warnOfUnreachableFamilies(c)
+	validateProbing(c)
+	validateLocatorPolicies(c)
+	validateMisses(c)
 	if itr.Wait.PacketsPerDestination > itr.Wait.Packets {
 		c.fail("itr.wait.packets-per-destination", "packets-per-destination is more than packets", "want at most what may wait in all")
 	}
@@ -62,7 +63,7 @@ func (c *Config) validateITR() {
 	seen := map[lisp.Prefix]bool{}
 	for i, m := range itr.MapCache.Mappings {
 		path := fmt.Sprintf("itr.map-cache.mappings[%d]", i)
-		c.validateStatic(m, path)
+		validateStatic(c, m, path)
 		if seen[m.Prefix()] {
 			c.fail(path+".eid", fmt.Sprintf("eid: %s stands in mappings twice", m.Prefix()), "remove one of the two")
 		}
@@ -70,7 +71,7 @@ func (c *Config) validateITR() {
 	}
 }
 
-func (c *Config) validateStatic(m StaticMapping, path string) {
+func validateStatic(c *Config, m StaticMapping, path string) {
 	positive := m.RLOCs.Name != "" || len(m.RLOCs.Locators) > 0
 	switch {
 	case positive && m.Action != nil:
@@ -78,15 +79,15 @@ func (c *Config) validateStatic(m StaticMapping, path string) {
 	case !positive && m.Action == nil:
 		c.fail(path, "the mapping has neither rlocs nor map-reply-action", "want one of them")
 	}
-	c.validateRemoteLocators(m.RLOCs, path+".rlocs")
-	c.validateStaticPlace(m, path)
+	validateRemoteLocators(c, m.RLOCs, path+".rlocs")
+	validateStaticPlace(c, m, path)
 }
 
 // leastOwnBits is what tells the EID-Prefix of a site from one that stands for all others.
 const leastOwnBits = 8
 
 // validateStaticPlace compares a static mapping with this site's EIDs and with its own RLOCs.
-func (c *Config) validateStaticPlace(m StaticMapping, path string) {
+func validateStaticPlace(c *Config, m StaticMapping, path string) {
 	if c.ETR != nil {
 		switch own, ok := c.own.covering(m.Prefix()); {
 		case !ok:
@@ -105,10 +106,10 @@ func (c *Config) validateStaticPlace(m StaticMapping, path string) {
 }
 
 // validateRemoteLocators refuses interfaces where locators are other systems'.
-func (c *Config) validateRemoteLocators(r RLOCs, path string) {
+func validateRemoteLocators(c *Config, r RLOCs, path string) {
 	for i, l := range c.setOf(r) {
 		if l.Interface != "" {
-			c.fail(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("%s: %s is an interface of this host", label(path), l), "want the addresses of the other site's routers")
+			c.fail(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("%s: %s is an interface of this host", source.Label(path), l), "want the addresses of the other site's routers")
 		}
 	}
 }
@@ -122,22 +123,22 @@ func (c *Config) setOf(r RLOCs) []Locator {
 }
 
 // validatePeers checks addresses of other systems; the path has a %d.
-func (c *Config) validatePeers(peers []netip.AddrPort, path string) {
+func validatePeers(c *Config, peers []netip.AddrPort, path string) {
 	seen := map[netip.AddrPort]bool{}
 	for i, peer := range peers {
 		at := fmt.Sprintf(path, i)
 		if full := c.withPort(peer); seen[full] {
-			c.fail(at, fmt.Sprintf("%s: %s stands here twice", label(at), peerText(peer)), "remove one of the two")
+			c.fail(at, fmt.Sprintf("%s: %s stands here twice", source.Label(at), peerText(peer)), "remove one of the two")
 		} else {
 			seen[full] = true
 		}
-		c.validatePeer(peer, at)
+		validatePeer(c, peer, at)
 	}
 }
 
-func (c *Config) validatePeer(peer netip.AddrPort, at string) {
+func validatePeer(c *Config, peer netip.AddrPort, at string) {
 	if own, ok := c.ownPrefixOf(peer.Addr()); ok {
-		c.fail(at, fmt.Sprintf("%s: %s is inside the site's own EID-Prefix %s", label(at), peerText(peer), own), "want an RLOC: the mapping system must be reached without LISP")
+		c.fail(at, fmt.Sprintf("%s: %s is inside the site's own EID-Prefix %s", source.Label(at), peerText(peer), own), "want an RLOC: the mapping system must be reached without LISP")
 	}
 }
 
@@ -149,14 +150,14 @@ func peerText(a netip.AddrPort) string {
 	return a.String()
 }
 
-func (c *Config) validateETR() {
+func validateETR(c *Config) {
 	if c.ETR == nil {
 		return
 	}
-	c.validateMapServers()
-	c.validateMerging()
-	c.validateQuickRegistration()
-	c.validateSiblings()
+	validateMapServers(c)
+	validateMerging(c)
+	validateQuickRegistration(c)
+	validateSiblings(c)
 	if len(c.ETR.LocalEIDs) == 0 {
 		c.fail("etr", "etr has no EID-Prefix of this site", "add local-eids: [{eid: PREFIX}]")
 	}
@@ -170,38 +171,38 @@ func (c *Config) validateETR() {
 			c.fail(path+".eid", fmt.Sprintf("eid: %s stands in local-eids twice", l.Prefix()), "remove one of the two")
 		}
 		seen[l.Prefix()] = true
-		c.validateLocalEID(l, path)
-		c.validateSiteName(l.Site, path+".site", "map-servers", func() bool {
+		validateLocalEID(c, l, path)
+		validateSiteName(c, l.Site, path+".site", "map-servers", func() bool {
 			return slices.ContainsFunc(c.ETR.MapServers, func(m MapServerRef) bool { return m.Site == l.Site })
 		})
 	}
-	c.validateInstances()
-	c.validateOwnLocators()
+	validateInstances(c)
+	validateOwnLocators(c)
 }
 
-func (c *Config) validateMapServers() {
+func validateMapServers(c *Config) {
 	bySite := map[string]bool{}
 	for i, m := range c.ETR.MapServers {
 		path := fmt.Sprintf("etr.map-servers[%d]", i)
-		c.validatePeer(m.Address, path+".ms-address")
-		c.validateRegistration(m, path)
+		validatePeer(c, m.Address, path+".ms-address")
+		validateRegistration(c, m, path)
 		identity := m.Site + " " + c.withPort(m.Address).String()
 		if bySite[identity] {
 			c.fail(path+".ms-address", fmt.Sprintf("ms-address: %s stands here twice for one site", peerText(m.Address)), "remove one of the two, or give each its site")
 		}
 		bySite[identity] = true
-		c.validateKeyIDs(m.Keys, path, "Map-Server")
-		c.validateSiteName(m.Site, path+".site", "local-eids", func() bool {
+		validateKeyIDs(c, m.Keys, path, "Map-Server")
+		validateSiteName(c, m.Site, path+".site", "local-eids", func() bool {
 			return slices.ContainsFunc(c.ETR.LocalEIDs, func(l LocalEID) bool { return l.Site == m.Site })
 		})
 	}
 }
 
 // validateSiteName warns of an EID-Prefix or a Map-Server whose site the other list lacks.
-func (c *Config) validateSiteName(site, path, others string, has func() bool) {
+func validateSiteName(c *Config, site, path, others string, has func() bool) {
 	switch {
-	case site != "" && !validName(site):
-		c.fail(path, fmt.Sprintf("site: %q is not a name", site), nameHint)
+	case site != "" && !codec.ValidName(site):
+		c.fail(path, fmt.Sprintf("site: %q is not a name", site), codec.NameHint)
 	case site != "" && !has():
 		c.warn(path, fmt.Sprintf("site: nothing in %s is of site %s", others, site), "EID-Prefixes are registered with the Map-Servers that name the same site")
 	}
@@ -213,7 +214,7 @@ var unforwarded = []lisp.Prefix{
 	lisp.MustParsePrefix("::/127"), lisp.MustParsePrefix("fe80::/10"), lisp.MustParsePrefix("ff00::/8"),
 }
 
-func (c *Config) validateLocalEID(l LocalEID, path string) {
+func validateLocalEID(c *Config, l LocalEID, path string) {
 	if l.EID.Bits() == 0 {
 		c.fail(path+".eid", fmt.Sprintf("eid: %s covers every EID", l.EID), "want the prefix of this site alone")
 	}
@@ -226,7 +227,7 @@ func (c *Config) validateLocalEID(l LocalEID, path string) {
 }
 
 // validateInstances compares the Instance-IDs of site interfaces and EIDs.
-func (c *Config) validateInstances() {
+func validateInstances(c *Config) {
 	instances := map[lisp.InstanceID]bool{}
 	for _, site := range c.Interfaces.Site {
 		instances[site.InstanceID] = true
@@ -241,12 +242,12 @@ func (c *Config) validateInstances() {
 
 // validateOwnLocators refuses locators that only LISP could reach: an RLOC inside
 // the site's own EID-Prefix would be encapsulated towards itself.
-func (c *Config) validateOwnLocators() {
+func validateOwnLocators(c *Config) {
 	checked := map[string]bool{}
 	for _, r := range c.rlocs() {
 		path := r.path
 		if r.Name != "" {
-			path = join("locator-sets", r.Name)
+			path = source.Join("locator-sets", r.Name)
 		}
 		if checked[path] {
 			continue
@@ -265,14 +266,14 @@ func (c *Config) validateOwnLocators() {
 	}
 }
 
-func (c *Config) validateMapServer() {
+func validateMapServer(c *Config) {
 	if c.MapServer == nil {
 		return
 	}
 	if len(c.MapServer.Sites) == 0 {
 		c.warn("map-server", "map-server has no sites", "nobody can register: add sites")
 	}
-	c.validateExpiry()
+	validateExpiry(c)
 	names, ids, keys := map[string]bool{}, map[uint64]bool{}, map[Secret]string{}
 	for i, s := range c.MapServer.Sites {
 		path := fmt.Sprintf("map-server.sites[%d]", i)
@@ -285,10 +286,10 @@ func (c *Config) validateMapServer() {
 			c.fail(path+".site-id", fmt.Sprintf("site-id: %d is the one of an earlier site", s.SiteID), "want another")
 		}
 		names[s.Label()], ids[s.SiteID] = true, true
-		c.validateSiteKeys(s, path, keys)
-		c.validateSitePolicy(s.Policy, path+".policy")
+		validateSiteKeys(c, s, path, keys)
+		validateSitePolicy(c, s.Policy, path+".policy")
 	}
-	c.validateSitePrefixes()
+	validateSitePrefixes(c)
 }
 
 // Label names the site in messages: its name, or "site-ID".
@@ -301,8 +302,8 @@ func (s Site) Label() string {
 
 // validateSiteKeys checks that keys can be told apart, and that no two sites share
 // one: a pre-shared key MUST be unique per site (RFC 9301 s.5.6).
-func (c *Config) validateSiteKeys(s Site, path string, owners map[Secret]string) {
-	c.validateKeyIDs(s.Keys, path, "site")
+func validateSiteKeys(c *Config, s Site, path string, owners map[Secret]string) {
+	validateKeyIDs(c, s.Keys, path, "site")
 	for i, k := range s.Keys {
 		at := fmt.Sprintf("%s.authentication-keys[%d]", path, i)
 		owner, shared := owners[k.Value]
@@ -313,7 +314,7 @@ func (c *Config) validateSiteKeys(s Site, path string, owners map[Secret]string)
 	}
 }
 
-func (c *Config) validateKeyIDs(keys []Key, path, of string) {
+func validateKeyIDs(c *Config, keys []Key, path, of string) {
 	ids := map[uint8]bool{}
 	for i, k := range keys {
 		if ids[k.ID] {
@@ -332,7 +333,7 @@ type placedPrefix struct {
 
 // validateSitePrefixes finds EID-Prefixes that more than one site could register.
 // In order of address and length, those that cover a prefix are a stack.
-func (c *Config) validateSitePrefixes() {
+func validateSitePrefixes(c *Config) {
 	var list, covering []placedPrefix
 	for i, s := range c.MapServer.Sites {
 		for j, p := range s.EIDPrefixes {
@@ -345,13 +346,13 @@ func (c *Config) validateSitePrefixes() {
 			covering = covering[:len(covering)-1]
 		}
 		if len(covering) > 0 {
-			c.validateOverlap(covering[len(covering)-1], p)
+			validateOverlap(c, covering[len(covering)-1], p)
 		}
 		covering = append(covering, p)
 	}
 }
 
-func (c *Config) validateOverlap(outer, inner placedPrefix) {
+func validateOverlap(c *Config, outer, inner placedPrefix) {
 	owner := c.MapServer.Sites[outer.site].Label()
 	switch {
 	case outer.Prefix() == inner.Prefix():
@@ -363,14 +364,14 @@ func (c *Config) validateOverlap(outer, inner placedPrefix) {
 	}
 }
 
-func (c *Config) validateMapResolver() {
+func validateMapResolver(c *Config) {
 	if c.MapResolver == nil {
 		return
 	}
 	if len(c.MapResolver.MapServers) == 0 && c.MapServer == nil {
 		c.fail("map-resolver", "map-resolver has no Map-Server to ask", "add ms-address: [ADDRESS], or map-server to this file")
 	}
-	c.validateResolverRoutes()
+	validateResolverRoutes(c)
 	for i, m := range c.MapResolver.MapServers {
 		path := fmt.Sprintf("map-resolver.ms-address[%d]", i)
 		if own, ok := c.ownPrefixOf(m.Address.Addr()); ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/config"
+	"loci/config/source"
 	"loci/daemon"
 	"loci/internal/command"
 )
@@ -91,7 +92,7 @@ func printCheck(out io.Writer, r checkResult) (err error) {
 
 // problemsOf are the lines that tell what is wrong, those of the file included.
 func problemsOf(err error) []string {
-	var problems *config.Problems
+	var problems *source.Problems
 	if errors.As(err, &problems) {
 		return strings.Split(strings.TrimRight(problems.Detail(), "\n"), "\n")
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package codec
 
 // Addresses and prefixes as words of the file. A word that is nearly right is told what
 // is wrong with it: its port, its mask length, its brackets.
@@ -30,14 +30,14 @@ func setAddr(text string, a *netip.Addr) (message, hint string) {
 func setAddrPort(text string, a *netip.AddrPort) (message, hint string) {
 	if parsed, err := netip.ParseAddr(text); err == nil {
 		*a = netip.AddrPortFrom(parsed.Unmap(), 0)
-		return splitError(validHostAddress(a.Addr()))
+		return SplitError(CheckHostAddress(a.Addr()))
 	}
 	parsed, err := netip.ParseAddrPort(text)
 	if err != nil || parsed.Port() == 0 {
 		return notAddress(text, true)
 	}
 	*a = netip.AddrPortFrom(parsed.Addr().Unmap(), parsed.Port())
-	return splitError(validHostAddress(a.Addr()))
+	return SplitError(CheckHostAddress(a.Addr()))
 }
 
 // notAddress says what a word that is not an address lacks, or has too much.
@@ -141,45 +141,19 @@ func networkHint(text string) string {
 	return "want an address and a mask length, as in 192.0.2.0/24 or 2001:db8::/32"
 }
 
-// placedAddress is an address with the path it stands at.
-type placedAddress struct {
+// PlacedAddress is an address with the path it stands at.
+type PlacedAddress struct {
 	netip.Addr
-	path string
+	Path string
 }
 
-// validateGluedPorts warns of IPv6 addresses whose last group reads like a port of LISP:
-// 2001:db8::1:4342 is an address as it stands.
-func (c *Config) validateGluedPorts() {
-	ports := []uint16{dataPort, defaultControlPort, c.Control.Port}
-	for _, a := range c.source.addresses {
-		if !a.Is6() {
-			continue
-		}
-		octets := a.As16()
-		last := strconv.FormatUint(uint64(octets[14])<<8|uint64(octets[15]), 16)
-		for _, port := range ports {
-			if last == strconv.Itoa(int(port)) {
-				c.warn(a.path, fmt.Sprintf("%s: %s is an address without a port: %s is its last group", label(a.path), a, last),
-					"an IPv6 address with a port is written [ADDRESS]:PORT")
-				break
-			}
-		}
+// CheckHostAddress says why no other host can be reached at an address.
+func CheckHostAddress(a netip.Addr) error {
+	switch {
+	case a.Zone() != "":
+		return fmt.Errorf("%s has a zone: want a global IPv4 or IPv6 address", a)
+	case a.IsUnspecified(), a.IsMulticast(), a.IsLinkLocalUnicast(), a.Is4() && (a.As4()[0] == 0 || a.As4()[0] >= 240):
+		return fmt.Errorf("%s names no single host: want a global IPv4 or IPv6 address", a)
 	}
-}
-
-// warnOfLostMask warns of a prefix that names a network and has no mask length: it is a
-// single address then.
-func (d decoder) warnOfLostMask(text, path string) {
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		return
-	}
-	octets := a.AsSlice()
-	hostPart := octets[len(octets)-1:]
-	if a.Is6() {
-		hostPart = octets[8:]
-	}
-	if strings.Trim(string(hostPart), "\x00") == "" {
-		d.warn(path, fmt.Sprintf("%s: %s without a mask length is a single address", label(path), a), fmt.Sprintf("write %s/%d if that is meant, else the mask length of the network", a, a.BitLen()))
-	}
+	return nil
 }

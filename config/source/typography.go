@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package source
 
 // Characters that a word processor or a web page puts in place of those that YAML knows:
 // typographic quotes, long dashes, spaces that do not break. YAML takes them for part of
@@ -14,8 +14,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// openingQuotes begin a quotation in one language or another.
-const openingQuotes = "“”„‟«»‹›‘’‚‛"
+// OpeningQuotes begin a quotation in one language or another.
+const OpeningQuotes = "“”„‟«»‹›‘’‚‛"
 
 // singleQuotes are those that also stand for an apostrophe, as in ’s-Gravenhage.
 const singleQuotes = "‘’‚‛"
@@ -25,14 +25,14 @@ const longDashes = "–—−‐‑‒―"
 
 // checkTypography refuses words without quotes that begin with such a character, or hold
 // a space that YAML does not know. Inside straight quotes they are what is meant.
-func (s *source) checkTypography(tokens token.Tokens) (ok bool) {
+func (s *File) checkTypography(tokens token.Tokens) (ok bool) {
 	ok = true
 	for _, t := range tokens {
 		if t.Type != token.StringType || t.Position == nil || isBlockText(t) {
 			continue
 		}
 		if at, what, hint := typographic(t.Value); what != "" {
-			s.failAt(place{t.Position.Line, t.Position.Column + at}, "", what, hint)
+			s.FailAt(Place{t.Position.Line, t.Position.Column + at}, "", what, hint)
 			ok = false
 		}
 	}
@@ -52,7 +52,7 @@ func typographic(word string) (at int, what, hint string) {
 	}
 	first, last := runes[0], runes[len(runes)-1]
 	single := strings.ContainsRune(singleQuotes, first)
-	if strings.ContainsRune(openingQuotes, first) && (!single || strings.ContainsRune(singleQuotes, last)) {
+	if strings.ContainsRune(OpeningQuotes, first) && (!single || strings.ContainsRune(singleQuotes, last)) {
 		return 0, "a typographic quote (" + string(first) + ") stands here", "write straight quotes (\"), or none"
 	}
 	if len(runes) > 1 && strings.ContainsRune(longDashes, first) && unicode.IsSpace(runes[1]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package source
 
 // What is wrong with a configuration, and where: "file:line:column: what: hint".
 // A problem never shows a secret.
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// maxProblems bounds the problems of one file that are told.
-const maxProblems = 20
+// MaxProblems bounds the problems of one file that are told.
+const MaxProblems = 20
 
 // Position is a place in a file; Line and Column count from 1, in characters.
 // Line 0 is the file as a whole.
@@ -35,7 +35,7 @@ type Problem struct {
 	Path    string // of the value, as etr.local-eids[0].eid
 	Message string // what is wrong
 	Hint    string // what to do about it; may be empty
-	source  *source
+	source  *File
 }
 
 // Error is "file:line:column: what is wrong: hint".
@@ -52,7 +52,7 @@ func (p Problem) String() string { return p.Error() }
 
 // Detail is Error, then the line of the file and a caret below the place.
 func (p Problem) Detail() string {
-	line, caret := p.source.excerpt(place{p.Line, p.Column}, p.Path, p.Message)
+	line, caret := p.source.excerpt(Place{p.Line, p.Column}, p.Path, p.Message)
 	if line == "" {
 		return p.Error()
 	}
@@ -90,3 +90,6 @@ func (p *Problems) text(one func(Problem) string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// Place is a line and a column, from 1.
+type Place struct{ line, column int }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config
+package source
 
 // The line of the file that is shown with a problem. Where it may hold a secret, every
 // word that is neither a key of the model nor told by the problem anyway is left out:
@@ -18,12 +18,12 @@ const maxExcerpt = 160
 // leftOut stands for words that are not shown.
 const leftOut = '…'
 
-// secretKey is the key whose value is a secret.
-const secretKey = "auth-key-value"
+// SecretKey is the key whose value is a secret.
+const SecretKey = "auth-key-value"
 
 // excerpt is the line of a place as it may be shown, empty when it may not, and how many
 // of its characters stand before the place.
-func (s *source) excerpt(at place, path, message string) (line string, caret int) {
+func (s *File) excerpt(at Place, path, message string) (line string, caret int) {
 	if at.line < 1 || at.line > len(s.lines) || at.column < 1 {
 		return "", 0
 	}
@@ -32,7 +32,7 @@ func (s *source) excerpt(at place, path, message string) (line string, caret int
 		return "", 0
 	}
 	if s.mayHoldSecret(at.line-1, path) {
-		return maskedLine(line, at.column-1, path, message)
+		return s.maskedLine(line, at.column-1, path, message)
 	}
 	return visible(line), at.column - 1
 }
@@ -52,7 +52,7 @@ func visible(line string) string {
 
 // mayHoldSecret reports whether the path, the line or a line that it stands below by its
 // indentation is about keys.
-func (s *source) mayHoldSecret(index int, path string) bool {
+func (s *File) mayHoldSecret(index int, path string) bool {
 	if aboutKeys(path) || aboutKeys(s.lines[index]) {
 		return true
 	}
@@ -77,14 +77,11 @@ func aboutKeys(text string) bool {
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t-")) }
 
 // maskedLine is a line without what may be secret; place is an index of characters.
-func maskedLine(line string, place int, path, message string) (shown string, caret int) {
-	m := masker{line: []rune(visible(line)), known: map[string]bool{}, message: message}
-	for _, k := range schema() {
-		m.known[k.key] = true
-	}
+func (s *File) maskedLine(line string, place int, path, message string) (shown string, caret int) {
+	m := masker{line: []rune(visible(line)), known: s.known, message: message}
 	m.resume = len(m.line)
-	if path != "" && label(path) != secretKey {
-		m.resume = keyBefore(m.line, place, label(path))
+	if path != "" && Label(path) != SecretKey {
+		m.resume = keyBefore(m.line, place, Label(path))
 	}
 	m.mask(place)
 	if !m.told {
@@ -125,7 +122,7 @@ func (m *masker) mask(place int) {
 		switch word := string(m.line[i:end]); {
 		case end == i:
 			m.out, end = append(m.out, m.line[i]), i+1
-		case word == secretKey && strings.HasPrefix(strings.TrimLeft(string(m.line[end:]), "\"'"), ":"):
+		case word == SecretKey && strings.HasPrefix(strings.TrimLeft(string(m.line[end:]), "\"'"), ":"):
 			end = m.leaveOut(i, end, place)
 		case m.known[word], strings.Contains(m.message, strconv.Quote(word)), strings.Contains(m.message, " "+word+" is out of range"):
 			m.told, m.out = true, append(m.out, m.line[i:end]...)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+// The keys of the model by their names: those that people write instead, and those that an
+// earlier version had.
+
+import (
+	"reflect"
+
+	"loci/config/codec"
+)
+
+// modelKeys say of the model what its struct tags do not.
+var modelKeys = &codec.Schema{
+	Root:       reflect.TypeFor[Config](),
+	Defaults:   setDefaults,
+	RootHint:   "begin with a section: itr, etr, map-server or map-resolver, and a colon",
+	Forms:      map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator]()},
+	OtherNames: otherNames,
+	Removed:    removedKeys,
+	Secret:     reflect.TypeFor[Key](),
+}
+
+// knownKeys are the names of all keys of the model.
+func knownKeys() map[string]bool {
+	known := map[string]bool{}
+	for _, k := range modelKeys.All() {
+		known[k.Key] = true
+	}
+	return known
+}
+
+// otherNames are words that people use for a key of ours.
+var otherNames = map[string][]string{
+	"address":       {"ms-address"},
+	"map-server":    {"ms-address", "map-servers"},
+	"key":           {"auth-key-value", "authentication-keys"},
+	"secret":        {"auth-key-value"},
+	"password":      {"auth-key-value"},
+	"key-value":     {"auth-key-value"},
+	"value":         {"auth-key-value"},
+	"key-file":      {"auth-key-file"},
+	"value-file":    {"auth-key-file"},
+	"key-id":        {"auth-key-id"},
+	"id":            {"auth-key-id", "site-id"},
+	"algorithm":     {"auth-algorithm-id"},
+	"key-type":      {"auth-algorithm-id"},
+	"locator-set":   {"rlocs"},
+	"locators":      {"rlocs"},
+	"ttl":           {"record-ttl"},
+	"time-to-live":  {"record-ttl"},
+	"prefix":        {"eid"},
+	"eid-prefix":    {"eid", "eid-prefixes"},
+	"eid-address":   {"eid"},
+	"iid":           {"instance-id"},
+	"mp":            {"multicast-priority"},
+	"mw":            {"multicast-weight"},
+	"action":        {"map-reply-action"},
+	"database":      {"local-eids"},
+	"eids":          {"local-eids"},
+	"interface-ref": {"interface"},
+	"listen":        {"addresses"},
+	"size":          {"limit"},
+	"static":        {"mappings"},
+	"name":          {"interface"},
+	"timeout":       {"mapping-expiration-timeout"},
+
+	"accept-more-specifics": {"more-specifics-accepted"},
+	"database-mapping":      {"local-eids"},
+}
+
+// removedKeys are the paths of keys that an earlier version had, with what to do about one.
+var removedKeys = map[string]string{
+	"datapath.power-save": "remove it: Loci leaves power management to the host",
+}
