@@ -55,6 +55,7 @@ func (r *RLOCs) DecodeNode(d *codec.Decoder, n *source.Node, path string) {
 	r.Name = n.Text
 }
 
+// EncodeNode writes the long form.
 func (s SiteInterface) EncodeNode() *source.Node {
 	return &source.Node{Kind: source.Mapping, Entries: []source.Entry{
 		{Key: "interface", Value: codec.Encode(reflect.ValueOf(s.Interface))},
@@ -65,6 +66,7 @@ func (s SiteInterface) EncodeNode() *source.Node {
 	}}
 }
 
+// EncodeNode writes the name of a set, or its locators.
 func (r RLOCs) EncodeNode() *source.Node {
 	switch {
 	case r.Name != "":

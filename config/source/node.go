@@ -23,6 +23,7 @@ const (
 // Kind says what stands at a node.
 type Kind uint8
 
+// The kinds.
 const (
 	Null Kind = iota
 	Word
