@@ -6,7 +6,6 @@
 package kernel
 
 import (
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,41 +14,19 @@ import (
 	"unsafe"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/kerneltest"
 	"loci/forward"
 	"loci/lisp"
 )
 
-func readABI(t *testing.T) string {
-	t.Helper()
-	all := ""
-	for _, name := range []string{"abi.h", "abi_actions.h", "abi_counters.h", "abi_events.h", "abi_trace.h", "abi_unread.h"} {
-		text, err := os.ReadFile("../../bpf/" + name)
-		must(t, err)
-		all += string(text)
-	}
-	return all
-}
-
 func TestConstantsAreThoseOfTheABI(t *testing.T) {
-	text := readABI(t)
-	for name, want := range map[string]uint64{
-		"LISP_ABI_VERSION": abi.Version, "LISP_SLOT_NODE": uint64(slotNode), "LISP_SLOT_LEAF": uint64(slotLeaf),
-		"LISP_SLOT_EMPTY": uint64(slotEmpty), "LISP_SLOT_TAG_MASK": uint64(slotTagMask), "LISP_SLOT_INDEX_MASK": uint64(slotIndex),
-		"LISP_SLOT_STRIDE_SHIFT": slotStrideShift, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
-		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(noLocatorSet),
+	kerneltest.ExpectConstants(t, map[string]uint64{
+		"LISP_ABI_VERSION": abi.Version, "LISP_LOCATORS_MAX": lisp.MaxLocators, "LISP_BUCKETS": forward.BucketCount,
+		"LISP_HEARD_ANEW": heardAnew, "LISP_BUCKET_NONE": forward.NoBucket, "LISP_ROOT_IN_USE": rootInUse, "LISP_NO_LOCATOR_SET": uint64(abi.NoLocatorSet),
 		"LISP_ROOT_BLOCK_SHIFT": rootBlockShift, "LISP_ROOT_BLOCK_MASK": rootBlocks - 1, "LISP_ROOT_TABLE_SHIFT": rootTableShift,
-		"LISP_WIDE_BITS": wideBits, "LISP_GROUP_BITS": groupBits, "LISP_ELEMENT_BITS": elementBits, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_UNREAD_SHARES": unreadShares, "LISP_UNREAD_OCTETS": unreadOctets,
+		"LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_UNREAD_SHARES": unreadShares, "LISP_UNREAD_OCTETS": unreadOctets,
 		"LISP_ACTIONS": actionsEach, "LISP_FLOWS": flowsEach,
-	} {
-		found := regexp.MustCompile(`#define ` + name + ` (\S+?)U?L*\s`).FindStringSubmatch(text)
-		if found == nil {
-			t.Errorf("%s is not in abi.h", name)
-			continue
-		}
-		if got, err := strconv.ParseUint(found[1], 0, 64); err != nil || got != want {
-			t.Errorf("%s is %s, want %#x", name, found[1], want)
-		}
-	}
+	})
 	for action, want := range map[abi.Action]lisp.Action{
 		abi.ActionNativelyForward: lisp.ActionNativelyForward,
 		abi.ActionSendMapRequest:  lisp.ActionSendMapRequest,
@@ -69,7 +46,7 @@ func TestEveryDropReasonHasItsWord(t *testing.T) {
 		names[reason.String()] = int(reason)
 	}
 	count := 0
-	for _, found := range regexp.MustCompile(`LISP_DROP_([A-Z_]+) = (\d+)`).FindAllStringSubmatch(readABI(t), -1) {
+	for _, found := range regexp.MustCompile(`LISP_DROP_([A-Z_]+) = (\d+)`).FindAllStringSubmatch(kerneltest.ReadABI(t), -1) {
 		number, _ := strconv.Atoi(found[2])
 		if found[1] == "NONE" || found[1] == "MAX" {
 			continue
@@ -90,7 +67,7 @@ func TestEveryDropReasonHasItsWord(t *testing.T) {
 // TestEveryCounterIsShown finds counters of programs that nobody reads.
 func TestEveryCounterIsShown(t *testing.T) {
 	ownField := map[string]bool{"RELEASED": true, "NATIVE": true, "MISS": true, "EVENT_LOST": true, "MAX": true}
-	for _, found := range regexp.MustCompile(`LISP_COUNTER_([A-Z_0-9]+) = (\d+)`).FindAllStringSubmatch(readABI(t), -1) {
+	for _, found := range regexp.MustCompile(`LISP_COUNTER_([A-Z_0-9]+) = (\d+)`).FindAllStringSubmatch(kerneltest.ReadABI(t), -1) {
 		number, _ := strconv.Atoi(found[2])
 		if _, ok := otherCounters[abi.CounterIndex(number)]; !ok && !ownField[found[1]] {
 			t.Errorf("counter %s is not shown", found[1])
@@ -103,7 +80,7 @@ func TestEveryCounterIsShown(t *testing.T) {
 
 func TestRecordsStandSideBySide(t *testing.T) {
 	for name, size := range map[string]uintptr{
-		"mapping": unsafe.Sizeof(abi.Mapping{}), "locator-set": unsafe.Sizeof(abi.LocatorSet{}), "cell": unsafe.Sizeof([cellSlots]uint32{}),
+		"mapping": unsafe.Sizeof(abi.Mapping{}), "locator-set": unsafe.Sizeof(abi.LocatorSet{}),
 	} {
 		if size%8 != 0 {
 			t.Errorf("%s has %d octets, no multiple of 8: the kernel would pad it", name, size)

@@ -16,6 +16,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 )
 
 // adopt fills tables that are still empty and offline from their own records, and
@@ -51,7 +52,7 @@ func (t *tables) adopt() (refused []error, err error) {
 		}
 	}
 	t.indexes.adopt(func(index uint32) bool { return t.born[index] != 0 })
-	t.sets.indexes.adopt(func(index uint32) bool { return t.sets.uses[index].mappings > 0 })
+	t.sets.indexes.Adopt(func(index uint32) bool { return t.sets.uses[index].mappings > 0 })
 	return refused, nil
 }
 
@@ -72,7 +73,7 @@ func tellRefused(log *slog.Logger, refused []error) {
 // refuseRecords removes records that make no sense, such as those of another
 // program, of a prefix that stands twice, or of a bad locator-set.
 func (t *tables) refuseRecords(badSets map[uint32]error) (refused []error) {
-	seen := map[entryKey]struct{}{}
+	seen := map[lpm.Key]struct{}{}
 	for index := range t.records {
 		record := &t.records[index]
 		if !inForce(record) {
@@ -83,7 +84,7 @@ func (t *tables) refuseRecords(badSets map[uint32]error) (refused []error) {
 		if _, twice := seen[key]; twice {
 			err = fmt.Errorf("prefix stands twice")
 		} else if err == nil {
-			err = checkKey(key)
+			err = lpm.CheckKey(key)
 		}
 		if err != nil {
 			refused = append(refused, fmt.Errorf("entry %d: %w", index, err))
@@ -101,32 +102,21 @@ func (t *tables) refuse(record *abi.Mapping) {
 	t.sets.release(record.LocatorSet)
 }
 
-func checkKey(key entryKey) error {
-	if key.family != 4 && key.family != 6 {
-		return fmt.Errorf("family %d is neither 4 nor 6", key.family)
-	}
-	if int(key.bits) > 8*addressOctets(key.family) || key != key.shorter(int(key.bits)) {
-		return fmt.Errorf("prefix of %d bits has more", key.bits)
-	}
-	return nil
-}
-
 // adoptRecord links a record in force.
 func (t *tables) adoptRecord(index uint32) error {
 	record := &t.records[index]
 	key := keyOfRecord(record)
-	if err := t.makeRoom(); err != nil {
+	if err := t.table.MakeRoom(); err != nil {
 		return err
 	}
-	if err := t.link(key, index); err != nil {
+	if err := t.table.Insert(key, index); err != nil {
 		return err
 	}
-	atomic.StoreUint32(&record.Flags, record.Flags&^(flagHold|flagOneWay)) // whoever held packets, or watched routes, is gone
+	atomic.StoreUint32(&record.Flags, record.Flags&^(abi.MappingHold|abi.MappingOneWay)) // whoever held packets, or watched routes, is gone
 	t.generation++
 	t.born[index] = t.generation
-	t.addEntry(index, key.kind)
-	t.broaden(key.root())
-	t.regroup(&key, 1)
+	t.addEntry(index, key.Kind)
+	t.table.Inserted(&key)
 	return nil
 }
 
@@ -134,7 +124,7 @@ func (t *tables) adoptRecord(index uint32) error {
 func (t *tables) usesOfSets() map[uint32]int {
 	uses := map[uint32]int{}
 	for index := range t.records {
-		if record := &t.records[index]; inForce(record) && record.LocatorSet != noLocatorSet {
+		if record := &t.records[index]; inForce(record) && record.LocatorSet != abi.NoLocatorSet {
 			uses[record.LocatorSet]++
 		}
 	}

@@ -26,6 +26,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -181,7 +182,7 @@ func TestSourcesOfAnEngineThatEnds(t *testing.T) {
 	a := newLinks(t).open(t, 0, Options{})
 	heard := a.clock.toBoot(time.Now())
 	for i := range 3 {
-		must(t, a.store.maps[abi.MapSources].Put(rlocKey(lisp.RLOCFromAddr(rloc4(i))), heard))
+		must(t, a.store.maps[abi.MapSources].Put(abi.KeyOf(lisp.RLOCFromAddr(rloc4(i))), heard))
 	}
 	told := 0
 	for _, at := range a.Sources() {
@@ -251,7 +252,7 @@ func describe(e *Engine) string {
 // hear makes the programs remember Locator-Status-Bits and an event about a version.
 func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 	t.Helper()
-	prefix, err := keyOf(kindMapCache, sitePrefixes(1)[0])
+	prefix, err := lpm.KeyOf(abi.RootMapCache, sitePrefixes(1)[0])
 	must(t, err)
 	bits = heardKey(prefix)
 	version = bits

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 )
 
@@ -52,7 +53,7 @@ func (r *room) answer(f frame, header *forward.Header, from origin, about func(d
 	case !ok:
 		return false
 	case from.site:
-		r.write(answer, tapTransmit)
+		r.write(answer, abi.TAPTransmit)
 	default:
 		copy(answer.ethernet(), r.tap.mac[:])
 		r.write(answer, 0)

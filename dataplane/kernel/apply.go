@@ -18,6 +18,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -106,7 +107,7 @@ func (e *Engine) apply(operation dataplane.Operation) (none release, err error) 
 	case dataplane.PutDatabase:
 		return none, e.putDatabase(o.Entry)
 	case dataplane.DeleteDatabase:
-		return none, e.deleteEntry(kindDatabase, o.Prefix)
+		return none, e.deleteEntry(abi.RootDatabase, o.Prefix)
 	case dataplane.PutLocatorState:
 		return none, e.putLocatorState(o)
 	case dataplane.Flush:
@@ -116,7 +117,7 @@ func (e *Engine) apply(operation dataplane.Operation) (none release, err error) 
 }
 
 func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error) {
-	key, err := keyOf(kindMapCache, m.Mapping.Prefix)
+	key, err := lpm.KeyOf(abi.RootMapCache, m.Mapping.Prefix)
 	if err != nil {
 		return none, err
 	}
@@ -130,10 +131,10 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error)
 		ttl: m.Mapping.TTLMinutes, version: m.Mapping.Version,
 	}
 	if m.Static {
-		record.flags |= flagStatic
+		record.flags |= abi.MappingStatic
 	}
 	if m.Mapping.EchoNonce {
-		record.flags |= flagEchoes
+		record.flags |= abi.MappingEchoNonce
 	}
 	another := e.hasOtherLocators(record)
 	index, held, err := e.tables.put(record)
@@ -152,7 +153,7 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error)
 }
 
 func (e *Engine) putDatabase(d dataplane.DatabaseEntry) error {
-	key, err := keyOf(kindDatabase, d.Prefix)
+	key, err := lpm.KeyOf(abi.RootDatabase, d.Prefix)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (e *Engine) putDatabase(d dataplane.DatabaseEntry) error {
 	if !own {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
 	}
-	_, _, err = e.tables.put(entry{key: key, locators: locators, flags: flagDatabase, version: d.Version, expiresNs: e.statusBitsFrom(key, locators)})
+	_, _, err = e.tables.put(entry{key: key, locators: locators, flags: abi.MappingDatabase, version: d.Version, expiresNs: e.statusBitsFrom(key, locators)})
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}
@@ -188,14 +189,14 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 // deleteMapping also tells that the mapping had expired.
 func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
-	if key, err := keyOf(kindMapCache, prefix); err == nil {
-		if index, exists := e.tables.entries.get(key); exists {
+	if key, err := lpm.KeyOf(abi.RootMapCache, prefix); err == nil {
+		if index, exists := e.tables.entries.Get(key); exists {
 			found := e.readMapping(index)
 			entry := e.mapCacheEntry(&found)
 			expired = entry.HasExpired(time.Now())
 		}
 	}
-	err := e.deleteEntry(kindMapCache, prefix)
+	err := e.deleteEntry(abi.RootMapCache, prefix)
 	if err == nil && expired {
 		e.misses.tell(dataplane.Expired{Prefix: prefix})
 	}
@@ -203,7 +204,7 @@ func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 }
 
 func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
-	key, err := keyOf(kind, prefix)
+	key, err := lpm.KeyOf(kind, prefix)
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", prefix, dataplane.ErrNotFound)
 	}
@@ -230,9 +231,12 @@ func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
 }
 
 func (e *Engine) flush(o dataplane.Flush) error {
-	for _, index := range slices.Collect(e.tables.entries.all()) {
-		key := keyOfRecord(&e.tables.records[index])
-		if key.kind == kindMapCache && !o.MapCache || key.kind == kindDatabase && !o.Database {
+	keys := make([]lpm.Key, 0, e.tables.entries.count)
+	for key := range e.tables.entries.All() {
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		if key.Kind == abi.RootMapCache && !o.MapCache || key.Kind == abi.RootDatabase && !o.Database {
 			continue
 		}
 		if _, err := e.tables.delete(key); err != nil {
@@ -245,7 +249,7 @@ func (e *Engine) flush(o dataplane.Flush) error {
 
 // Mapping implements dataplane.Plane.
 func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
-	key, err := keyOf(kindMapCache, prefix)
+	key, err := lpm.KeyOf(abi.RootMapCache, prefix)
 	if err != nil {
 		return dataplane.MapCacheEntry{}, false
 	}
@@ -254,7 +258,7 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	if e.closed { // the records are no longer in memory
 		return dataplane.MapCacheEntry{}, false
 	}
-	index, ok := e.tables.entries.get(key)
+	index, ok := e.tables.entries.Get(key)
 	if !ok {
 		return dataplane.MapCacheEntry{}, false
 	}
@@ -308,7 +312,7 @@ func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64)
 	}
 	for index := start; index < min(start+dumpPiece, len(e.tables.records)); index++ {
 		born := e.tables.born[index]
-		if born == 0 || born > generation || e.tables.records[index].Flags&flagDatabase != 0 {
+		if born == 0 || born > generation || e.tables.records[index].Flags&abi.MappingDatabase != 0 {
 			continue
 		}
 		piece = append(piece, e.readMapping(uint32(index)))
@@ -328,9 +332,9 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 		Mapping: lisp.Mapping{
 			Prefix: e.prefixOf(record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
 			Action: actionOf(record.Cookie), Authoritative: record.Cookie&cookieAuthoritative != 0, Version: record.MapVersion,
-			EchoNonce: record.Flags&flagEchoes != 0,
+			EchoNonce: record.Flags&abi.MappingEchoNonce != 0,
 		},
-		Static: record.Flags&flagStatic != 0, Gleaned: record.Cookie&cookieGleaned != 0,
+		Static: record.Flags&abi.MappingStatic != 0, Gleaned: record.Cookie&cookieGleaned != 0,
 		CreatedAt: dayOf(record.CreatedNs, m.ahead), ExpiresAt: dayOf(record.ExpiresNs, m.ahead),
 		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: dayOf(m.usage.nanoseconds(now), m.ahead)},
 	}
@@ -339,7 +343,7 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 // prefixOf returns the prefix of a record in force; those were checked.
 func (e *Engine) prefixOf(record *abi.Mapping) lisp.Prefix {
 	key := keyOfRecord(record)
-	prefix, err := key.prefix()
+	prefix, err := key.Prefix()
 	if err != nil {
 		e.log.Error("an entry has no prefix", "error", err)
 	}
@@ -354,9 +358,9 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 		return slices.Values([]dataplane.DatabaseEntry(nil))
 	}
 	var entries []dataplane.DatabaseEntry
-	for index := range e.tables.entries.all() {
+	for _, index := range e.tables.entries.All() {
 		record := &e.tables.records[index]
-		if record.Flags&flagDatabase == 0 {
+		if record.Flags&abi.MappingDatabase == 0 {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
@@ -404,8 +408,8 @@ func (e *Engine) originOf(ifindex uint32) (origin, bool) {
 	instance := lisp.InstanceID(a.record.Iid)
 	return origin{
 		instance: instance,
-		site:     a.record.Flags&uint32(abi.InterfaceSite) != 0,
-		stack:    a.record.Flags&uint32(abi.InterfaceStack) != 0,
+		site:     a.record.Flags&abi.InterfaceSite != 0,
+		stack:    a.record.Flags&abi.InterfaceStack != 0,
 		policy:   e.settings.MissPolicyOf(instance),
 		form:     e.settings.MissForm,
 	}, ok
@@ -425,8 +429,8 @@ func (e *Engine) covered(to forward.Destination) bool {
 	address := to.EID.Addr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record, ok := e.tables.lookup(kindMapCache, familyOf(address), uint32(to.Instance), address.AsSlice())
-	return ok && (record.LocatorSet != noLocatorSet || record.Action != uint8(lisp.ActionSendMapRequest))
+	record, ok := e.tables.lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
+	return ok && (record.LocatorSet != abi.NoLocatorSet || record.Action != uint8(lisp.ActionSendMapRequest))
 }
 
 // unhold implements roomTables.

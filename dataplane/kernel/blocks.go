@@ -15,10 +15,12 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 )
 
-// newBlock implements tableMaps.
-func (s *mapStore) newBlock(family uint8) (block uint32, slots []uint32, err error) {
+// NewFirstLevel implements lpm.Memory.
+func (s *mapStore) NewFirstLevel(family uint8) (block uint32, slots []uint32, err error) {
 	if p := s.nextBlock; p != nil && family == 4 {
 		s.nextBlock = nil
 		if <-p.made; p.err == nil {
@@ -69,14 +71,14 @@ type preparedBlock struct {
 	err   error
 }
 
-// prepareBlock implements tableMaps.
-func (s *mapStore) prepareBlock() {
+// PrepareFirstLevel implements lpm.Memory.
+func (s *mapStore) PrepareFirstLevel() {
 	if s.nextBlock != nil {
 		return
 	}
 	block, err := s.freeBlock()
 	if err != nil {
-		return // newBlock's caller learns of it
+		return // NewFirstLevel's caller learns of it
 	}
 	p := &preparedBlock{block: block, made: make(chan struct{})}
 	s.nextBlock = p
@@ -138,9 +140,9 @@ func (s *mapStore) namedBlocks() map[uint32]bool {
 	return named
 }
 
-// dropBlock implements tableMaps.
-func (s *mapStore) dropBlock(block uint32) {
-	waitForPrograms()
+// DropFirstLevel implements lpm.Memory.
+func (s *mapStore) DropFirstLevel(block uint32) {
+	reclaim.WaitForPrograms()
 	_ = s.takeBlock(block) // makeBlock tries again
 }
 
@@ -179,8 +181,8 @@ func (s *mapStore) deleteOtherBlocks() error {
 	return errors.Join(errs...)
 }
 
-// newGroup implements tableMaps. It takes no number that another process's roots may lead to.
-func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elements []element, err error) {
+// NewSecondLevel implements lpm.Memory. It takes no number that another process's roots may lead to.
+func (s *mapStore) NewSecondLevel(write func(elements []lpm.Entry)) (number uint32, elements []lpm.Entry, err error) {
 	outer := s.outer[abi.MapGroups]
 	number, ok := outer.free(1)
 	if !ok {
@@ -194,7 +196,7 @@ func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elem
 	if err != nil {
 		return 0, nil, errors.Join(err, m.Close())
 	}
-	elements = unsafe.Slice((*element)(unsafe.Pointer(&memory[0])), groupSize)
+	elements = unsafe.Slice((*lpm.Entry)(unsafe.Pointer(&memory[0])), lpm.SecondLevelEntries)
 	write(elements)
 	made := &fibTable{m: m, memory: memory}
 	if err := outer.put(number, m); err != nil {
@@ -204,16 +206,16 @@ func (s *mapStore) newGroup(write func(elements []element)) (number uint32, elem
 	return number, elements, nil
 }
 
-// dropGroups implements tableMaps. A table that empties gives up hundreds, one after the other: they go in the background, for which
+// DropSecondLevels implements lpm.Memory. A table that empties gives up hundreds, one after the other: they go in the background, for which
 // no switch of tables waits.
-func (s *mapStore) dropGroups(numbers []uint32) {
+func (s *mapStore) DropSecondLevels(numbers []uint32) {
 	dropped := make([]*fibTable, len(numbers))
 	for i, number := range numbers {
 		dropped[i] = s.groups[number]
 		delete(s.groups, number)
 	}
 	s.cleared.Go(func() {
-		waitForPrograms()
+		reclaim.WaitForPrograms()
 		s.emptyGroups(numbers)
 		for _, group := range dropped {
 			_ = group.close()

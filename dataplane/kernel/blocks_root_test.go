@@ -17,14 +17,14 @@ func TestPreparedBlockIsGivenUp(t *testing.T) {
 	a := newLinks(t).open(t, 0, Options{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.store.prepareBlock()
+	a.store.PrepareFirstLevel()
 	p := a.store.nextBlock
 	if <-p.made; p.err != nil {
 		t.Fatal(p.err)
 	}
-	if !a.tables.rebuild() {
-		t.Fatal("no other table could be made")
-	}
+	_, err := a.store.NewTable(1 << 16)
+	must(t, err)
+	must(t, a.store.SwitchTable(nil))
 	var id uint32
 	if err := a.store.maps[abi.MapWide].Lookup(p.block, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || a.store.nextBlock != nil {
 		t.Errorf("the block is still there: %v", err)

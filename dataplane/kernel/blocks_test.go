@@ -67,7 +67,7 @@ func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	o.mark(2)
 	ready := make(chan struct{})
 	go func() {
-		s.dropGroups([]uint32{2})
+		s.DropSecondLevels([]uint32{2})
 		close(ready)
 	}()
 	select {
@@ -80,7 +80,7 @@ func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	}
 	switched := make(chan struct{})
 	go func() {
-		s.background.Wait() // as switchTable does
+		s.background.Wait() // as SwitchTable does
 		close(switched)
 	}()
 	select {

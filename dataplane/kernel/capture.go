@@ -45,7 +45,6 @@ type Capture struct {
 }
 
 const (
-	watchDrops = uint64(abi.WatchDrops)
 	// roomPause is how often the waiting room's drops are looked for.
 	roomPause = 50 * time.Millisecond
 )
@@ -91,7 +90,7 @@ func (c *Capture) open(directory string) (err error) {
 	if err := errors.Join(c.clock.adjust(), c.discard()); err != nil {
 		return err
 	}
-	return c.store.watch(watchDrops)
+	return c.store.watch(abi.WatchDrops)
 }
 
 // lockCapture makes sure that one process captures.
@@ -210,7 +209,7 @@ func (c *Capture) packet(s *abi.Sample) DroppedPacket {
 // origin is where the packet came in, also when it was dropped on its way back from the
 // waiting room, whose header tells.
 func (c *Capture) origin(s *abi.Sample) uint32 {
-	if s.Ifindex == c.tap && s.Captured >= etherOctets && s.Octets[6] == tapReleased {
+	if s.Ifindex == c.tap && s.Captured >= etherOctets && s.Octets[6] == abi.TAPReleased {
 		return binary.BigEndian.Uint32(s.Octets[8:])
 	}
 	return s.Ifindex
@@ -230,14 +229,14 @@ func (c *Capture) Lost() (uint64, error) {
 func (e *Engine) droppedWaiting(f frame, reason forward.DropReason) {
 	var watch abi.Watch
 	err := e.store.maps[abi.MapWatch].Lookup(uint32(0), &watch)
-	if err != nil || watch.Flags&watchDrops == 0 || len(f) < vnetOctets+ethernetOctets {
+	if err != nil || watch.Flags&abi.WatchDrops == 0 || len(f) < vnetOctets+ethernetOctets {
 		return
 	}
 	whole := f[vnetOctets:]
 	sample := abi.Sample{
 		TimeNs: e.clock.toBoot(time.Now()), Length: uint32(len(whole)), Reason: uint8(reason), L2Length: ethernetOctets,
 	}
-	if f.magic() == tapWaiting || f.magic() == tapReleased {
+	if f.magic() == abi.TAPWaiting || f.magic() == abi.TAPReleased {
 		sample.Ifindex = f.origin()
 	}
 	sample.Captured = uint32(copy(sample.Octets[:], whole))

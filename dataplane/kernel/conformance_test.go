@@ -23,6 +23,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/conformance"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -188,8 +189,8 @@ func (h *engineHarness) Pass(d time.Duration) {
 	}
 	h.engine.mu.Lock()
 	defer h.engine.mu.Unlock()
-	for index := range h.engine.tables.entries.all() {
-		if record := &h.engine.tables.records[index]; record.Flags&flagDatabase != 0 {
+	for _, index := range h.engine.tables.entries.All() {
+		if record := &h.engine.tables.records[index]; record.Flags&abi.MappingDatabase != 0 {
 			atomic.StoreUint64(&record.ExpiresNs, record.ExpiresNs-min(record.ExpiresNs, uint64(d)))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/reclaim"
 	"loci/lisp"
 )
 
@@ -292,9 +293,9 @@ func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	places := newArena(uint32(len(s.locators)), nil, nil)
+	places := reclaim.NewArena(uint32(len(s.locators)), nil, nil)
 	old := make([]byte, set.fromSize)
-	done := map[uint32]bool{noLocatorSet: true}
+	done := map[uint32]bool{abi.NoLocatorSet: true}
 	for i := range s.records {
 		index := s.records[i].LocatorSet
 		if !inForce(&s.records[i]) || done[index] || int(index) >= len(s.sets) {
@@ -309,18 +310,18 @@ func (o *olderMaps) copyLocatorSets(s *mapStore) error {
 		if record.Count == 0 || record.Count > lisp.MaxLocators {
 			continue // adoption refuses it
 		}
-		place, ok := places.pick(placeOf(record).order)
+		place, ok := places.Pick(placeOf(record).Order)
 		if !ok {
 			return fmt.Errorf("%w: %d locators of all locator-sets", dataplane.ErrFull, len(s.locators))
 		}
 		oldFirst := record.First
-		record.First = place.cell
+		record.First = place.Cell
 		for n := range record.Count {
 			from, err := o.maps[abi.MapLocators].LookupBytes(oldFirst + n)
 			if err != nil {
 				return fmt.Errorf("locator-set %d: %w", index, err)
 			}
-			locator.translate(octetsAt(&s.locators[place.cell+n]), from)
+			locator.translate(octetsAt(&s.locators[place.Cell+n]), from)
 		}
 	}
 	return nil

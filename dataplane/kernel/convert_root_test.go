@@ -197,7 +197,7 @@ func TestTranslateByName(t *testing.T) {
 	if want := []byte{5, 6, 7, 8, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 1, 2}; !bytes.Equal(to, want) {
 		t.Errorf("%v, want %v", to, want)
 	}
-	if order := placeOf(&abi.LocatorSet{Count: 3}).order; 1<<order < 3 {
+	if order := placeOf(&abi.LocatorSet{Count: 3}).Order; 1<<order < 3 {
 		t.Errorf("order %d for three locators", order)
 	}
 }

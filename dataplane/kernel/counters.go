@@ -147,7 +147,7 @@ func (u usage) nanoseconds(now uint64) uint64 {
 	return (ticks - age) << lastUsedShift
 }
 
-// clearUsage implements tableMaps.
+// clearUsage implements lpm.Memory.
 func (s *mapStore) clearUsage(index uint32) {
 	for at := int(index); at < len(s.usage); at += len(s.records) {
 		atomic.StoreUint64(&s.usage[at].Packets, 0)

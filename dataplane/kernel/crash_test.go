@@ -17,6 +17,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/lisp"
 )
 
@@ -24,15 +25,15 @@ import (
 func (p *plainTables) expectSources(t *testing.T, when string, source lisp.RLOC) {
 	t.Helper()
 	sets := map[string]uint32{}
-	for index := range p.entries.all() {
+	for _, index := range p.entries.All() {
 		set := p.records[index].LocatorSet
-		if set == noLocatorSet {
+		if set == abi.NoLocatorSet {
 			continue
 		}
 		record := &p.parts.sets[set]
 		for _, l := range p.parts.locators[record.First:][:record.Count] {
-			if l.Family == 4 && addrFrom(4, l.Source) != source.Addr() {
-				t.Errorf("%s: entry %d of set %d has source %v, want %v", when, index, set, addrFrom(4, l.Source), source)
+			if l.Family == 4 && abi.Addr(4, l.Source) != source.Addr() {
+				t.Errorf("%s: entry %d of set %d has source %v, want %v", when, index, set, abi.Addr(4, l.Source), source)
 			}
 		}
 		content := contentOf(p.sets.of(set))
@@ -41,8 +42,8 @@ func (p *plainTables) expectSources(t *testing.T, when string, source lisp.RLOC)
 		}
 		sets[content] = set
 	}
-	if p.sets.indexes.inUse() != len(sets) || len(p.sets.byContent) != len(sets) {
-		t.Errorf("%s: %d sets in use, %d known, want %d", when, p.sets.indexes.inUse(), len(p.sets.byContent), len(sets))
+	if p.sets.indexes.InUse() != len(sets) || len(p.sets.byContent) != len(sets) {
+		t.Errorf("%s: %d sets in use, %d known, want %d", when, p.sets.indexes.InUse(), len(p.sets.byContent), len(sets))
 	}
 }
 
@@ -53,7 +54,7 @@ func TestCrashWhileSourcesChange(t *testing.T) {
 		for movedEntries := range 4 {
 			p := newPlainTables(t, 16, 16, 1<<10)
 			for i := range 4 {
-				must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.0.0/16", i), locators(rloc4(1+i/3), rloc6(1))))
+				must(t, p.putPrefix(t, abi.RootMapCache, fmt.Sprintf("10.%d.0.0/16", i), locators(rloc4(1+i/3), rloc6(1))))
 			}
 			must(t, p.sets.setSources(after, lisp.RLOCFromAddr(rloc6(0)), func(moved map[uint32]uint32) {
 				for i := range movedEntries {
@@ -66,9 +67,9 @@ func TestCrashWhileSourcesChange(t *testing.T) {
 			when := fmt.Sprintf("%d moved, then %v", movedEntries, next)
 			must(t, p.setSources(next, lisp.RLOCFromAddr(rloc6(0))))
 			p.expectSources(t, when, next)
-			must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/16", nil)) // the others keep theirs
-			must(t, p.putPrefix(t, kindMapCache, "10.9.0.0/16", locators(rloc4(1), rloc6(1))))
-			must(t, p.putPrefix(t, kindMapCache, "10.0.0.0/16", locators(rloc4(1), rloc6(1))))
+			must(t, p.putPrefix(t, abi.RootMapCache, "10.0.0.0/16", nil)) // the others keep theirs
+			must(t, p.putPrefix(t, abi.RootMapCache, "10.9.0.0/16", locators(rloc4(1), rloc6(1))))
+			must(t, p.putPrefix(t, abi.RootMapCache, "10.0.0.0/16", locators(rloc4(1), rloc6(1))))
 			p.expectSources(t, when+", after edits", next)
 		}
 	}
@@ -78,7 +79,7 @@ func TestCrashWhileSourcesChange(t *testing.T) {
 func TestSourcesThatCannotChange(t *testing.T) {
 	p := newPlainTables(t, 256, 100, 1<<12)
 	for i := range 5 { // of one locator: there is room for these
-		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.0.%d.0/24", i), locators(rloc4(1+i))))
+		must(t, p.putPrefix(t, abi.RootMapCache, fmt.Sprintf("10.0.%d.0/24", i), locators(rloc4(1+i))))
 	}
 	var err error
 	for i := 0; err == nil; i++ {
@@ -86,7 +87,7 @@ func TestSourcesThatCannotChange(t *testing.T) {
 		for j := range lisp.MaxLocators {
 			many = append(many, netip.AddrFrom4([4]byte{198, 51, byte(i), byte(j)}))
 		}
-		err = p.putPrefix(t, kindMapCache, fmt.Sprintf("10.1.%d.0/24", i), locators(many...))
+		err = p.putPrefix(t, abi.RootMapCache, fmt.Sprintf("10.1.%d.0/24", i), locators(many...))
 	}
 	if !errors.Is(err, dataplane.ErrFull) {
 		t.Fatal(err)
@@ -114,11 +115,11 @@ func (p *plainTables) snapshot() snapshot {
 // revive makes other tables of a snapshot.
 func (s snapshot) revive(t *testing.T, of *plainTables) *plainTables {
 	t.Helper()
-	p := &plainTables{maps: newPlainMaps(), parts: of.parts}
-	p.parts.maps, p.parts.changed = p.maps, generations{new(abi.Generations)}
+	p := &plainTables{maps: &plainMemory{}, parts: of.parts}
+	p.parts.memory, p.parts.changed = p.maps, generations{new(abi.Generations)}
 	p.parts.records, p.parts.pages, p.parts.sets, p.parts.locators = s.records, s.pages, s.sets, s.locators
 	p.parts.now = func() time.Duration { return p.clock }
-	p.parts.wait = func() {}
+	p.parts.wait, p.parts.stored = func() {}, nil
 	if refused := p.reopen(t); len(refused) > 0 {
 		t.Fatalf("refused %v", refused)
 	}
@@ -136,17 +137,13 @@ type victim struct {
 
 func newVictim(t *testing.T, seed uint64) *victim {
 	v := &victim{plainTables: newPlainTables(t, 400, 64, 1<<14), random: rand.New(rand.NewPCG(seed, 21))}
-	v.model = map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
+	v.model = map[uint8]map[string]lisp.LocatorSet{abi.RootMapCache: {}, abi.RootDatabase: {}}
 	v.parts.now = func() time.Duration {
 		v.step()
 		return v.clock
 	}
+	v.parts.stored = v.step
 	v.reopen(t)
-	store := v.fib.publish
-	v.fib.publish = func(slot *uint32, value uint32) {
-		v.step()
-		store(slot, value)
-	}
 	return v
 }
 
@@ -160,17 +157,17 @@ func (v *victim) step() {
 // edit makes one change.
 func (v *victim) edit(t *testing.T) {
 	t.Helper()
-	kind, prefix := []uint8{kindMapCache, kindDatabase}[v.random.IntN(2)], randomEIDPrefix(v.random)
+	kind, prefix := []uint8{abi.RootMapCache, abi.RootDatabase}[v.random.IntN(2)], randomEIDPrefix(v.random)
 	switch v.random.IntN(9) {
 	case 0:
 		must(t, v.setSources(lisp.RLOCFromAddr(rloc4(40+v.random.IntN(3))), lisp.RLOCFromAddr(rloc6(0))))
 	case 1:
-		for index := range v.entries.all() {
+		for _, index := range v.entries.All() {
 			v.unhold(index, v.born[index])
 		}
 	case 2, 3, 4:
 		prefix = anyOf(v.model[kind], prefix)
-		key, _ := keyOf(kind, prefix)
+		key, _ := lpm.KeyOf(kind, prefix)
 		_, err := v.delete(key)
 		must(t, err)
 		delete(v.model[kind], prefix.String())
@@ -186,11 +183,11 @@ func (v *victim) edit(t *testing.T) {
 
 // modelOf is what tables hold by their own index.
 func (p *plainTables) modelOf() map[uint8]map[string]lisp.LocatorSet {
-	model := map[uint8]map[string]lisp.LocatorSet{kindMapCache: {}, kindDatabase: {}}
-	for index := range p.entries.all() {
+	model := map[uint8]map[string]lisp.LocatorSet{abi.RootMapCache: {}, abi.RootDatabase: {}}
+	for _, index := range p.entries.All() {
 		key := keyOfRecord(&p.records[index])
-		prefix, _ := key.prefix()
-		model[key.kind][prefix.String()] = p.sets.of(p.records[index].LocatorSet)
+		prefix, _ := key.Prefix()
+		model[key.Kind][prefix.String()] = p.sets.of(p.records[index].LocatorSet)
 	}
 	return model
 }
@@ -222,7 +219,7 @@ func TestKilledWhileEditing(t *testing.T) {
 		v, kills := newVictim(t, seed), 0
 		for range 400 {
 			v.clock += time.Duration(v.random.IntN(100)) * time.Millisecond
-			before := map[uint8]map[string]lisp.LocatorSet{kindMapCache: maps.Clone(v.model[kindMapCache]), kindDatabase: maps.Clone(v.model[kindDatabase])}
+			before := map[uint8]map[string]lisp.LocatorSet{abi.RootMapCache: maps.Clone(v.model[abi.RootMapCache]), abi.RootDatabase: maps.Clone(v.model[abi.RootDatabase])}
 			v.found, v.steps = nil, 1+v.random.IntN(12)
 			v.edit(t)
 			if v.found == nil {

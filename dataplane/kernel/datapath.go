@@ -55,15 +55,12 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 
 // state sums up the tables.
 func (t *tables) state() (dataplane.TableState, dataplane.LocatorSetsState) {
-	c := t.fib.cells
-	wide := t.wideOctets()
-	return dataplane.TableState{
-			Octets: uint64(c.size)*cellOctets + wide, UsedOctets: uint64(c.inUse())*cellOctets + wide, FreeOctets: uint64(c.available()) * cellOctets,
-			LimitOctets: uint64(t.cellLimit)*cellOctets + uint64(t.wideLimit())*wideSlots*slotOctets, Roots: len(t.roots), Entries: t.entries.count, EntryLimit: len(t.records),
-		}, dataplane.LocatorSetsState{
-			Sets: t.sets.indexes.inUse(), SetLimit: len(t.sets.records),
-			Locators: int(t.sets.places.inUse()), LocatorLimit: len(t.sets.locators),
-		}
+	state := t.table.State()
+	state.Entries, state.EntryLimit = t.entries.count, len(t.records)
+	return state, dataplane.LocatorSetsState{
+		Sets: t.sets.indexes.InUse(), SetLimit: len(t.sets.records),
+		Locators: int(t.sets.places.InUse()), LocatorLimit: len(t.sets.locators),
+	}
 }
 
 // state describes what is attached at a hook point.

@@ -26,7 +26,7 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 	a.putProgramSettings() // as when routes change
 	var programs abi.Settings
 	must(t, a.store.maps[abi.MapSettings].Lookup(uint32(0), &programs))
-	if programs.Lists != 1 || programs.ListGeneration == 0 || programs.Flags&uint32(abi.SettingLists) == 0 {
+	if programs.Lists != 1 || programs.ListGeneration == 0 || programs.Flags&abi.SettingLists == 0 {
 		t.Errorf("the programs are told %+v", programs)
 	}
 	if want := (dataplane.ListsState{Lists: 1, Prefixes: 1}); state.Lists != want {

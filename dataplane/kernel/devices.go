@@ -43,7 +43,7 @@ func (e *Engine) missingDevices(wanted map[uint32]attached) (map[uint32]uint32, 
 	devices := e.store.maps[abi.MapDevices]
 	missing := map[uint32]uint32{}
 	for ifindex, a := range wanted {
-		if isVLAN(ifindex) || a.record.Flags&uint32(abi.InterfaceTakesFrames) == 0 {
+		if isVLAN(ifindex) || a.record.Flags&abi.InterfaceTakesFrames == 0 {
 			continue
 		}
 		place := ifindex % devices.MaxEntries()

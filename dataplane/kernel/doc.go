@@ -10,7 +10,7 @@
 // A packet's way: a program at the site's interface finds the mapping and sends the
 // packet out encapsulated, or puts it aside at the TAP (bpf/); room.go reads it
 // there, misses.go tells the control plane, which answers by Apply; tables.go writes
-// the mapping and fib.go links it; room.go writes the packet back.
+// the mapping and package lpm links it; room.go writes the packet back.
 //
 // The package never speaks LISP's control protocol and never expires an entry.
 package kernel

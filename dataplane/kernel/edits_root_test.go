@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -40,7 +42,7 @@ func wideFromAt(round int) int {
 	case round < 3:
 		return 8
 	case round/200%2 == 0:
-		return wideFrom
+		return 1 << 18
 	}
 	return 1
 }
@@ -50,10 +52,10 @@ func TestEditsUnderTraffic(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a := n.routers[0]
 	isWide := func(family uint8) bool {
-		r := a.tables.roots[rootKey{kind: kindMapCache, family: family}]
-		return r != nil && (r.wide != nil || r.groups != nil && len(r.groups.open) > 0)
+		return a.tables.table.HasLevels(lpm.RootKey{Kind: abi.RootMapCache, Family: family})
 	}
-	a.tables.groupFrom = 1
+	thresholds := &a.tables.table.Thresholds
+	thresholds.SecondLevel6 = 1
 	for _, p := range pairs[:2] {
 		t.Run(p.name, func(t *testing.T) {
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10)) // neighbours are known from here on
@@ -70,15 +72,15 @@ func TestEditsUnderTraffic(t *testing.T) {
 					edited <- edits
 				}()
 				for round := 0; ; round++ {
-					a.tables.wideFrom, a.tables.flatFrom = wideFromAt(round), wideFromAt(round)
+					thresholds.FirstLevel4, thresholds.FirstLevel6 = wideFromAt(round), wideFromAt(round)
 					for _, d := range decoys {
 						a.Apply(d)
 					}
-					wide = wide || isWide(familyOf(p.inner(1, 10)))
+					wide = wide || isWide(abi.Family(p.inner(1, 10)))
 					for _, d := range decoys {
 						a.Apply(dataplane.DeleteMapping{Prefix: d.Entry.Mapping.Prefix})
 					}
-					narrow = narrow || !isWide(familyOf(p.inner(1, 10)))
+					narrow = narrow || !isWide(abi.Family(p.inner(1, 10)))
 					edits += 2 * len(decoys)
 					select {
 					case <-stop:

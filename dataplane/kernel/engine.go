@@ -22,6 +22,8 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -105,7 +107,7 @@ type Engine struct {
 	closed        bool
 
 	tables     *tables
-	graces     *graceClock
+	graces     *reclaim.Clock
 	ways       ways
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
@@ -129,7 +131,7 @@ var _ dataplane.PromptPlane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: newGraceClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}, missing: map[string]bool{}}
+	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: reclaim.NewClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}, missing: map[string]bool{}}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), missingFeatures())
 	}
@@ -280,9 +282,9 @@ func (e *Engine) openTables(o Options) error {
 	started := time.Now()
 	var err error
 	e.tables, err = newTables(tableParts{
-		maps: e.store, changed: e.store.changed, records: e.store.records, pages: e.store.pages, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / cellOctets,
+		memory: e.store, clearUsage: e.store.clearUsage, changed: e.store.changed, records: e.store.records, pages: e.store.pages, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / lpm.CellOctets,
 		now:  func() time.Duration { return time.Since(started) },
-		wait: waitForPrograms, passed: e.graces.now, hurry: e.graces.hurry,
+		wait: reclaim.WaitForPrograms, passed: e.graces.Now, hurry: e.graces.Hurry,
 	})
 	if err != nil {
 		return err
@@ -307,7 +309,7 @@ func (e *Engine) openTables(o Options) error {
 // start begins to read.
 func (e *Engine) start() {
 	e.running.Go(e.room.run)
-	e.running.Go(func() { e.graces.run(e.stop, waitForPrograms) })
+	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.read(e.ring, e.log) })
 	e.running.Go(e.watchLinks)
 	e.running.Go(e.watchSurroundings)

@@ -11,6 +11,7 @@ import (
 	"iter"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 )
 
 // leastPlaces is how many places an index has that is empty; a power of two.
@@ -25,7 +26,7 @@ type entryIndex struct {
 	count   int
 
 	// What was hashed last: an entry is looked for two or three times before it is added. So looking writes, and is for one at a time.
-	lastKey  entryKey
+	lastKey  lpm.Key
 	lastHash uint32
 }
 
@@ -39,7 +40,7 @@ func newEntryIndex(records []abi.Mapping) entryIndex {
 }
 
 // hashOf mixes all of a key, with a seed that nobody outside knows: prefixes are chosen by others.
-func (x *entryIndex) hashOf(key *entryKey) uint32 {
+func (x *entryIndex) hashOf(key *lpm.Key) uint32 {
 	if x.lastKey != *key {
 		x.lastKey, x.lastHash = *key, uint32(maphash.Comparable(x.seed, *key))
 	}
@@ -47,7 +48,7 @@ func (x *entryIndex) hashOf(key *entryKey) uint32 {
 }
 
 // find returns the place of a key, or the free one where it would be put.
-func (x *entryIndex) find(key *entryKey) (place uint32, found bool) {
+func (x *entryIndex) find(key *lpm.Key) (place uint32, found bool) {
 	hash, mask := x.hashOf(key), uint32(len(x.places)-1)
 	for place = hash & mask; x.places[place].after != 0; place = (place + 1) & mask {
 		if p := x.places[place]; p.hash == hash && keyOfRecord(&x.records[p.after-1]) == *key {
@@ -57,7 +58,7 @@ func (x *entryIndex) find(key *entryKey) (place uint32, found bool) {
 	return place, false
 }
 
-func (x *entryIndex) get(key entryKey) (index uint32, ok bool) {
+func (x *entryIndex) Get(key lpm.Key) (index uint32, ok bool) {
 	place, ok := x.find(&key)
 	if !ok {
 		return 0, false
@@ -93,7 +94,7 @@ func (x *entryIndex) grow() {
 }
 
 // remove takes a key out and moves up what was put behind it only because it was there.
-func (x *entryIndex) remove(key entryKey) {
+func (x *entryIndex) remove(key lpm.Key) {
 	hole, found := x.find(&key)
 	if !found {
 		return
@@ -110,11 +111,11 @@ func (x *entryIndex) remove(key entryKey) {
 	x.places[hole] = entryPlace{}
 }
 
-// all are the indexes of all entries, in no order; nothing may be changed meanwhile.
-func (x *entryIndex) all() iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
+// All are the keys and indexes of all entries, in no order; nothing may be changed meanwhile.
+func (x *entryIndex) All() iter.Seq2[lpm.Key, uint32] {
+	return func(yield func(lpm.Key, uint32) bool) {
 		for _, p := range x.places {
-			if p.after != 0 && !yield(p.after-1) {
+			if p.after != 0 && !yield(keyOfRecord(&x.records[p.after-1]), p.after-1) {
 				return
 			}
 		}

@@ -6,27 +6,28 @@ package kernel
 
 import (
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 )
 
 func TestEntryIndex(t *testing.T) {
 	const limit = 3000
 	random := rand.New(rand.NewPCG(1, 2))
 	records := make([]abi.Mapping, limit)
-	x, want := newEntryIndex(records), map[entryKey]uint32{}
+	x, want := newEntryIndex(records), map[lpm.Key]uint32{}
 	free := make([]uint32, limit)
 	for i := range free {
 		free[i] = uint32(i)
 	}
 	for step := range 30000 {
-		key := entryKey{kind: kindMapCache, family: 4, bits: 32, instance: uint32(random.IntN(3))}
-		binary.BigEndian.PutUint32(key.address[:], random.Uint32N(1500))
+		key := lpm.Key{Kind: abi.RootMapCache, Family: 4, Bits: 32, Instance: uint32(random.IntN(3))}
+		binary.BigEndian.PutUint32(key.Address[:], random.Uint32N(1500))
 		index, known := want[key]
-		if got, ok := x.get(key); ok != known || got != index {
+		if got, ok := x.Get(key); ok != known || got != index {
 			t.Fatalf("step %d: %v is at %d, %t; want %d, %t", step, key, got, ok, index, known)
 		}
 		switch {
@@ -36,7 +37,7 @@ func TestEntryIndex(t *testing.T) {
 			free = append(free, index)
 		case len(free) > 0:
 			index, free = free[len(free)-1], free[:len(free)-1]
-			records[index] = abi.Mapping{Family: key.family, PrefixLength: key.bits, Iid: key.instance, Prefix: key.address}
+			records[index] = abi.Mapping{Family: key.Family, PrefixLength: key.Bits, Iid: key.Instance, Prefix: key.Address}
 			x.add(index)
 			want[key] = index
 		}
@@ -44,12 +45,7 @@ func TestEntryIndex(t *testing.T) {
 			t.Fatalf("step %d: %d entries, want %d", step, x.count, len(want))
 		}
 	}
-	var indexes []uint32
-	for _, index := range want {
-		indexes = append(indexes, index)
-	}
-	slices.Sort(indexes)
-	if got := slices.Sorted(x.all()); !slices.Equal(got, indexes) {
-		t.Errorf("%d entries in all, want %d", len(got), len(indexes))
+	if got := maps.Collect(x.All()); !maps.Equal(got, want) {
+		t.Errorf("%d entries in all, want %d", len(got), len(want))
 	}
 }

@@ -9,7 +9,6 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -17,6 +16,8 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 )
 
 // A fibTable is an inner map of fib.
@@ -32,7 +33,7 @@ func (t *fibTable) close() error {
 }
 
 func (t *fibTable) slots() []uint32 {
-	return unsafe.Slice((*uint32)(unsafe.Pointer(&t.memory[0])), int(t.m.MaxEntries())*cellSlots)
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&t.memory[0])), int(t.m.MaxEntries())*lpm.CellSlots)
 }
 
 // A preparedTable is being made by a goroutine of its own: to make one and to put it in its place takes longer than
@@ -44,8 +45,8 @@ type preparedTable struct {
 	err   error
 }
 
-// newTable implements tableMaps.
-func (s *mapStore) newTable(cells int) ([]uint32, error) {
+// NewTable implements lpm.Memory.
+func (s *mapStore) NewTable(cells int) ([]uint32, error) {
 	table := s.takePrepared(cells)
 	if table == nil {
 		var err error
@@ -71,8 +72,8 @@ func (s *mapStore) makeTable(cells int) (*fibTable, error) {
 	return &fibTable{m: m, memory: memory}, nil
 }
 
-// prepareTable implements tableMaps. Where none can be made, newTable's caller learns of it.
-func (s *mapStore) prepareTable(cells int) (made int) {
+// PrepareTable implements lpm.Memory. Where none can be made, NewTable's caller learns of it.
+func (s *mapStore) PrepareTable(cells int) (made int) {
 	if p := s.prepared; p != nil {
 		select {
 		case <-p.made:
@@ -101,8 +102,8 @@ func (s *mapStore) prepareTable(cells int) (made int) {
 	return 0
 }
 
-// preparedCells implements tableMaps.
-func (s *mapStore) preparedCells() int {
+// PreparedCells implements lpm.Memory.
+func (s *mapStore) PreparedCells() int {
 	if s.prepared == nil {
 		return 0
 	}
@@ -144,8 +145,8 @@ func (s *mapStore) discard(table *fibTable) error {
 	return errors.Join(err, table.close())
 }
 
-// dropTable implements tableMaps.
-func (s *mapStore) dropTable(slots []uint32) {
+// DropTable implements lpm.Memory.
+func (s *mapStore) DropTable(slots []uint32) {
 	for i, table := range s.pending {
 		if unsafe.Pointer(&table.memory[0]) == unsafe.Pointer(&slots[0]) {
 			_ = s.discard(table) // nothing can be done about it
@@ -155,8 +156,8 @@ func (s *mapStore) dropTable(slots []uint32) {
 	}
 }
 
-// switchTable implements tableMaps.
-func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
+// SwitchTable implements lpm.Memory.
+func (s *mapStore) SwitchTable(roots map[lpm.RootKey]lpm.Begin) error {
 	s.background.Wait()   // else it would take tables away from where others are by then
 	_ = s.takePrepared(0) // what comes now has another size
 	_ = s.dropNextBlock() // a root that still lacks little has it made again
@@ -169,7 +170,7 @@ func (s *mapStore) switchTable(roots map[rootKey]walkBegin) error {
 		s.retireTables(previous)
 		return nil
 	}
-	waitForPrograms()
+	reclaim.WaitForPrograms()
 	s.deleteOtherGroups()
 	_ = errors.Join(s.deleteOtherTables(previous), s.deleteOtherBlocks()) // what is left keeps its place: the new table is in force
 	return nil
@@ -185,15 +186,15 @@ func (s *mapStore) retireTables(previous *fibTable) {
 	}
 	s.pending = nil
 	s.background.Go(func() {
-		waitForPrograms()
+		reclaim.WaitForPrograms()
 		for _, table := range retired {
 			_ = s.discard(table) // else its place stays taken until the next process
 		}
 	})
 }
 
-// extendTable implements tableMaps.
-func (s *mapStore) extendTable(roots map[rootKey]walkBegin) error {
+// ExtendTable implements lpm.Memory.
+func (s *mapStore) ExtendTable(roots map[lpm.RootKey]lpm.Begin) error {
 	previous, err := s.enforce(roots)
 	if err != nil {
 		return err
@@ -201,33 +202,33 @@ func (s *mapStore) extendTable(roots map[rootKey]walkBegin) error {
 	s.pending = nil
 	if haveBlocks(roots) {
 		// Slots of a block name cells of either table: none may change while a walk is between an older root and such a slot.
-		waitForPrograms()
+		reclaim.WaitForPrograms()
 	}
 	s.background.Go(func() {
-		waitForPrograms()
+		reclaim.WaitForPrograms()
 		_ = s.discard(previous) // else its place stays taken until the next switch
 	})
 	return nil
 }
 
 // haveBlocks reports whether a root begins in a block of its own, which no table has.
-func haveBlocks(roots map[rootKey]walkBegin) bool {
+func haveBlocks(roots map[lpm.RootKey]lpm.Begin) bool {
 	for key, begin := range roots {
-		if key.family == 4 && begin.block != 0 {
+		if key.Family == 4 && begin.FirstLevel != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// enforce makes all roots begin in the last table of newTable, and returns the one before.
-func (s *mapStore) enforce(roots map[rootKey]walkBegin) (previous *fibTable, err error) {
+// enforce makes all roots begin in the last table of NewTable, and returns the one before.
+func (s *mapStore) enforce(roots map[lpm.RootKey]lpm.Begin) (previous *fibTable, err error) {
 	if len(s.pending) == 0 {
 		return nil, errors.New("there is no new forwarding table to switch to")
 	}
 	next := s.pending[len(s.pending)-1]
 	for key := range roots {
-		if _, err := s.instances.place(key.instance); err != nil {
+		if _, err := s.instances.place(key.Instance); err != nil {
 			return nil, err
 		}
 	}
@@ -241,7 +242,7 @@ func (s *mapStore) enforce(roots map[rootKey]walkBegin) (previous *fibTable, err
 	}
 	previous, s.table = s.table, next
 	for key, begin := range roots {
-		if err := s.putRoot(key, begin); err != nil {
+		if err := s.PutRoot(key, begin); err != nil {
 			return nil, err // it cannot be: every root has its place
 		}
 	}
@@ -277,23 +278,12 @@ func (s *mapStore) deleteOtherTables(previous *fibTable) error {
 	return errors.Join(errs...)
 }
 
-// putRoot implements tableMaps.
-func (s *mapStore) putRoot(key rootKey, begin walkBegin) error {
+// PutRoot implements lpm.Memory.
+func (s *mapStore) PutRoot(key lpm.RootKey, begin lpm.Begin) error {
 	return s.instances.put(key, rootAt(s.table.index, begin))
 }
 
-// deleteRoot implements tableMaps.
-func (s *mapStore) deleteRoot(key rootKey) error {
+// DeleteRoot implements lpm.Memory.
+func (s *mapStore) DeleteRoot(key lpm.RootKey) error {
 	return s.instances.delete(key)
-}
-
-// membarrierGlobal is MEMBARRIER_CMD_GLOBAL, which waits for an RCU grace period:
-// for every program that runs now.
-const membarrierGlobal = 1
-
-// waitForPrograms returns when no program runs any more that ran when it was called.
-func waitForPrograms() {
-	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0); errno != 0 {
-		time.Sleep(restTime) // a kernel with nohz_full refuses
-	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -297,17 +298,17 @@ func TestGenerationsOfPrefixes(t *testing.T) {
 		ends   []string // destinations whose entries end
 		all    bool
 	}{
-		{"10.2.3.0/24", kindMapCache, []string{"10.2.3.0/32", "10.2.3.255/32"}, false},
-		{"10.2.3.4/32", kindMapCache, []string{"10.2.3.4/32"}, false},
-		{"10.2.0.0/16", kindMapCache, []string{"10.2.0.1/32", "10.2.77.1/32", "10.2.255.255/32"}, false},
-		{"10.2.0.0/15", kindMapCache, nil, true},
-		{"2001:db8:2::/48", kindMapCache, []string{"2001:db8:2::1/128", "2001:db8:2:ffff::/128"}, false},
-		{"2001:db8:200::/40", kindMapCache, []string{"2001:db8:200::/128", "2001:db8:2ff::/128"}, false},
-		{"2001:db8:200::/39", kindMapCache, nil, true},
-		{"10.2.3.4/32", kindDatabase, nil, true},
+		{"10.2.3.0/24", abi.RootMapCache, []string{"10.2.3.0/32", "10.2.3.255/32"}, false},
+		{"10.2.3.4/32", abi.RootMapCache, []string{"10.2.3.4/32"}, false},
+		{"10.2.0.0/16", abi.RootMapCache, []string{"10.2.0.1/32", "10.2.77.1/32", "10.2.255.255/32"}, false},
+		{"10.2.0.0/15", abi.RootMapCache, nil, true},
+		{"2001:db8:2::/48", abi.RootMapCache, []string{"2001:db8:2::1/128", "2001:db8:2:ffff::/128"}, false},
+		{"2001:db8:200::/40", abi.RootMapCache, []string{"2001:db8:200::/128", "2001:db8:2ff::/128"}, false},
+		{"2001:db8:200::/39", abi.RootMapCache, nil, true},
+		{"10.2.3.4/32", abi.RootDatabase, nil, true},
 	} {
 		g := generations{new(abi.Generations)}
-		key, err := keyOf(c.kind, lisp.MustParsePrefix(c.prefix))
+		key, err := lpm.KeyOf(c.kind, lisp.MustParsePrefix(c.prefix))
 		must(t, err)
 		g.of(&key)
 		if all := g.numbers.Epoch == 1; all != c.all {
@@ -315,7 +316,7 @@ func TestGenerationsOfPrefixes(t *testing.T) {
 		}
 		for _, text := range c.ends {
 			one := generations{new(abi.Generations)}
-			host, err := keyOf(kindMapCache, lisp.MustParsePrefix(text))
+			host, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix(text))
 			must(t, err)
 			one.of(&host)
 			for place, n := range one.numbers.Destinations {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 )
 
 // generations is the memory of that map.
@@ -30,13 +31,13 @@ const (
 func (g generations) all() { atomic.AddUint32(&g.numbers.Epoch, 1) }
 
 // of ends the decisions that an entry of the tables may have to do with.
-func (g generations) of(key *entryKey) {
-	x, bits := uint64(binary.BigEndian.Uint32(key.address[:]))>>(32-generationBits4), generationBits4
-	if key.family == 6 {
-		x, bits = binary.BigEndian.Uint64(key.address[:])>>(64-generationBits6), generationBits6
+func (g generations) of(key *lpm.Key) {
+	x, bits := uint64(binary.BigEndian.Uint32(key.Address[:]))>>(32-generationBits4), generationBits4
+	if key.Family == 6 {
+		x, bits = binary.BigEndian.Uint64(key.Address[:])>>(64-generationBits6), generationBits6
 	}
-	shorter := max(bits-int(key.bits), 0)
-	if key.kind != kindMapCache || shorter > generationRaises {
+	shorter := max(bits-int(key.Bits), 0)
+	if key.Kind != abi.RootMapCache || shorter > generationRaises {
 		g.all()
 		return
 	}

@@ -16,23 +16,24 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/lisp"
 )
 
 // heardAnew in lisp_heard.count is what abi.h calls LISP_HEARD_ANEW; a test compares.
 const heardAnew = 1
 
-func heardKey(key entryKey) abi.LimitKey {
+func heardKey(key lpm.Key) abi.LimitKey {
 	return abi.LimitKey{
-		Kind: uint32(abi.EventStatusBits), Iid: key.instance,
-		Family: key.family, PrefixLength: key.bits, Destination: key.address,
+		Kind: uint32(abi.EventStatusBits), Iid: key.Instance,
+		Family: key.Family, PrefixLength: key.Bits, Destination: key.Address,
 	}
 }
 
 // statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
 // time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
-func (e *Engine) statusBitsFrom(key entryKey, locators lisp.LocatorSet) uint64 {
-	index, exists := e.tables.entries.get(key)
+func (e *Engine) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
+	index, exists := e.tables.entries.Get(key)
 	if !exists {
 		return 0
 	}
@@ -49,7 +50,7 @@ func (e *Engine) hasOtherLocators(with entry) bool {
 	if !e.settings.Header.StatusBits {
 		return false
 	}
-	index, exists := e.tables.entries.get(with.key)
+	index, exists := e.tables.entries.Get(with.key)
 	return exists && !e.tables.sets.of(e.tables.records[index].LocatorSet).Equal(with.locators)
 }
 
@@ -57,8 +58,8 @@ func (e *Engine) hasOtherLocators(with entry) bool {
 // told whatever they are. With gone there is no mapping any more. A caller that has told
 // the programs of the new set first leaves no bits of the old one behind but those of a
 // packet that is on its way just then.
-func (e *Engine) forgetStatusBits(key entryKey, gone bool) {
-	if key.kind != kindMapCache || !e.settings.Header.StatusBits {
+func (e *Engine) forgetStatusBits(key lpm.Key, gone bool) {
+	if key.Kind != abi.RootMapCache || !e.settings.Header.StatusBits {
 		return
 	}
 	m, k := e.store.maps[abi.MapHeard], heardKey(key)

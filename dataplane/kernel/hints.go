@@ -25,10 +25,10 @@ func (m *misses) hint(e *abi.Event) error {
 	if e.Family != 4 && e.Family != 6 || e.RlocFamily != 4 && e.RlocFamily != 6 {
 		return fmt.Errorf("kind %d, families %d and %d", e.Kind, e.Family, e.RlocFamily)
 	}
-	from := lisp.RLOCFromAddr(addrFrom(e.RlocFamily, e.Rloc))
+	from := lisp.RLOCFromAddr(abi.Addr(e.RlocFamily, e.Rloc))
 	switch abi.EventKind(e.Kind) {
 	case abi.EventStatusBits:
-		prefix, ok := m.covering(lisp.InstanceID(e.Iid), addrFrom(e.Family, e.Source))
+		prefix, ok := m.covering(lisp.InstanceID(e.Iid), abi.Addr(e.Family, e.Source))
 		if ok { // else the mapping is gone meanwhile
 			m.tell(dataplane.StatusBitsChanged{Prefix: prefix, From: from, Bits: e.Value, Count: int(e.Other)})
 		}
@@ -50,7 +50,7 @@ func (m *misses) hint(e *abi.Event) error {
 func versionsFrom(e *abi.Event, from lisp.RLOC) dataplane.PacketVersions {
 	return dataplane.PacketVersions{
 		Instance: lisp.InstanceID(e.Iid), From: from,
-		Source: lisp.EIDFromAddr(addrFrom(e.Family, e.Source)), Destination: lisp.EIDFromAddr(addrFrom(e.Family, e.Destination)),
+		Source: lisp.EIDFromAddr(abi.Addr(e.Family, e.Source)), Destination: lisp.EIDFromAddr(abi.Addr(e.Family, e.Destination)),
 		SourceVersion: uint16(e.Value), DestinationVersion: uint16(e.Other),
 	}
 }
@@ -59,7 +59,7 @@ func versionsFrom(e *abi.Event, from lisp.RLOC) dataplane.PacketVersions {
 func (e *Engine) covering(instance lisp.InstanceID, address netip.Addr) (lisp.Prefix, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record, ok := e.tables.lookup(kindMapCache, familyOf(address), uint32(instance), address.AsSlice())
+	record, ok := e.tables.lookup(abi.RootMapCache, abi.Family(address), uint32(instance), address.AsSlice())
 	if !ok {
 		return lisp.Prefix{}, false
 	}
@@ -71,7 +71,7 @@ func (e *Engine) EchoNonce(rloc lisp.RLOC) dataplane.EchoState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var peer abi.Peer
-	if err := e.store.maps[abi.MapPeers].Lookup(rlocKey(rloc), &peer); err != nil {
+	if err := e.store.maps[abi.MapPeers].Lookup(abi.KeyOf(rloc), &peer); err != nil {
 		return dataplane.EchoState{}
 	}
 	e.followClock()
@@ -91,7 +91,7 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 			var ahead uint64
 			n, ahead, more = e.sourcesFrom(&cursor, keys, times)
 			for i := range n {
-				if !yield(rlocFromKey(keys[i]), dayOf(times[i], ahead)) {
+				if !yield(abi.RLOC(keys[i]), dayOf(times[i], ahead)) {
 					return
 				}
 			}

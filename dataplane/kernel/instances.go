@@ -15,26 +15,9 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 )
-
-// A rootKey names a root: where walks of one table, family and Instance-ID begin.
-type rootKey struct {
-	kind, family uint8
-	instance     uint32
-}
-
-// position is where the root stands among those of its Instance-ID.
-func (k rootKey) position() int {
-	if k.family == 6 {
-		return int(k.kind) + 1
-	}
-	return int(k.kind)
-}
-
-// rootKeyAt is the inverse of position.
-func rootKeyAt(instance uint32, position int) rootKey {
-	return rootKey{kind: uint8(position &^ 1), family: uint8(4 + 2*(position&1)), instance: instance}
-}
 
 const rootInUse = uint64(1) << 63 // LISP_ROOT_IN_USE
 
@@ -45,8 +28,8 @@ const (
 )
 
 // rootAt is the root whose walks begin with a slot of a table, or in a block.
-func rootAt(table uint32, begin walkBegin) uint64 {
-	return rootInUse | uint64(begin.block)<<rootBlockShift | uint64(table)<<rootTableShift | uint64(begin.slot)
+func rootAt(table uint32, begin lpm.Begin) uint64 {
+	return rootInUse | uint64(begin.FirstLevel)<<rootBlockShift | uint64(table)<<rootTableShift | uint64(begin.Slot)
 }
 
 // blockOf is the block of a root, 0 for none.
@@ -63,7 +46,7 @@ type instances struct {
 	roots     []abi.Roots
 	places    map[uint32]uint32 // by Instance-ID
 	pinned    map[uint32]bool   // Instance-IDs of interfaces
-	free      *recycler
+	free      *reclaim.Indexes
 }
 
 // openInstances takes over the Instance-IDs of a map. All count as pinned until
@@ -82,10 +65,10 @@ func openInstances(m *ebpf.Map, roots []abi.Roots) (*instances, error) {
 		return nil, fmt.Errorf("reading the Instance-IDs: %w", err)
 	}
 	started := time.Now()
-	return newInstances(m, roots, places, newRecycler(uint32(len(roots)), func() time.Duration { return time.Since(started) }, waitForPrograms)), nil
+	return newInstances(m, roots, places, reclaim.NewIndexes(uint32(len(roots)), func() time.Duration { return time.Since(started) }, reclaim.WaitForPrograms)), nil
 }
 
-func newInstances(d directory, roots []abi.Roots, places map[uint32]uint32, free *recycler) *instances {
+func newInstances(d directory, roots []abi.Roots, places map[uint32]uint32, free *reclaim.Indexes) *instances {
 	s := &instances{directory: d, roots: roots, places: places, pinned: map[uint32]bool{}, free: free}
 	used := map[uint32]bool{}
 	for iid, place := range places {
@@ -97,7 +80,7 @@ func newInstances(d directory, roots []abi.Roots, places map[uint32]uint32, free
 			roots[place] = abi.Roots{}
 		}
 	}
-	free.adopt(func(place uint32) bool { return used[place] })
+	free.Adopt(func(place uint32) bool { return used[place] })
 	return s
 }
 
@@ -106,13 +89,13 @@ func (s *instances) place(iid uint32) (uint32, error) {
 	if place, ok := s.places[iid]; ok {
 		return place, nil
 	}
-	place, _, ok := s.free.take()
+	place, _, ok := s.free.Take()
 	if !ok {
 		return 0, fmt.Errorf("%w: %d Instance-IDs", dataplane.ErrFull, len(s.roots))
 	}
 	s.roots[place] = abi.Roots{}
 	if err := s.directory.Put(iid, abi.Instance{Iid: iid, Roots: place}); err != nil {
-		s.free.giveBack(place)
+		s.free.GiveBack(place)
 		return 0, fmt.Errorf("Instance-ID %d: %w", iid, err)
 	}
 	s.places[iid] = place
@@ -155,29 +138,29 @@ func (s *instances) drop(iid uint32, but abi.Roots) error {
 		return fmt.Errorf("Instance-ID %d: %w", iid, err)
 	}
 	delete(s.places, iid)
-	s.free.giveBack(place)
+	s.free.GiveBack(place)
 	return nil
 }
 
 // put stores a root.
-func (s *instances) put(key rootKey, root uint64) error {
-	place, err := s.place(key.instance)
+func (s *instances) put(key lpm.RootKey, root uint64) error {
+	place, err := s.place(key.Instance)
 	if err == nil {
-		atomic.StoreUint64(&s.roots[place].Roots[key.position()], root)
+		atomic.StoreUint64(&s.roots[place].Roots[key.Position()], root)
 	}
 	return err
 }
 
 // delete removes a root. After an error it is still there.
-func (s *instances) delete(key rootKey) error {
-	place, ok := s.places[key.instance]
+func (s *instances) delete(key lpm.RootKey) error {
+	place, ok := s.places[key.Instance]
 	if !ok {
 		return nil
 	}
-	root := &s.roots[place].Roots[key.position()]
+	root := &s.roots[place].Roots[key.Position()]
 	var only abi.Roots
-	only.Roots[key.position()] = *root
-	if err := s.drop(key.instance, only); err != nil {
+	only.Roots[key.Position()] = *root
+	if err := s.drop(key.Instance, only); err != nil {
 		return err
 	}
 	atomic.StoreUint64(root, 0)
@@ -185,10 +168,10 @@ func (s *instances) delete(key rootKey) error {
 }
 
 // keepOnly removes all roots but some.
-func (s *instances) keepOnly(roots map[rootKey]walkBegin) {
+func (s *instances) keepOnly(roots map[lpm.RootKey]lpm.Begin) {
 	for iid, place := range s.places {
 		for position := range s.roots[place].Roots {
-			if _, kept := roots[rootKeyAt(iid, position)]; !kept {
+			if _, kept := roots[lpm.RootKeyAt(iid, position)]; !kept {
 				atomic.StoreUint64(&s.roots[place].Roots[position], 0)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 )
 
 // plainDirectory is what programs would search.
@@ -36,18 +38,18 @@ func (d *plainDirectory) Delete(key any) error {
 func newPlainInstances(places map[uint32]uint32, now *time.Duration) (*instances, *plainDirectory) {
 	d := &plainDirectory{places: map[uint32]uint32{}}
 	roots := make([]abi.Roots, 3)
-	return newInstances(d, roots, places, newRecycler(3, func() time.Duration { return *now }, func() {})), d
+	return newInstances(d, roots, places, reclaim.NewIndexes(3, func() time.Duration { return *now }, func() {})), d
 }
 
 func TestInstancesHoldRootsSideBySide(t *testing.T) {
 	var now time.Duration
 	s, d := newPlainInstances(map[uint32]uint32{}, &now)
-	keys := []rootKey{{kindMapCache, 4, 7}, {kindMapCache, 6, 7}, {kindDatabase, 4, 7}, {kindDatabase, 6, 7}}
+	keys := []lpm.RootKey{{Kind: abi.RootMapCache, Family: 4, Instance: 7}, {Kind: abi.RootMapCache, Family: 6, Instance: 7}, {Kind: abi.RootDatabase, Family: 4, Instance: 7}, {Kind: abi.RootDatabase, Family: 6, Instance: 7}}
 	for i, key := range keys {
-		if rootKeyAt(7, key.position()) != key {
-			t.Errorf("%+v stands at %d, where %+v is", key, key.position(), rootKeyAt(7, key.position()))
+		if lpm.RootKeyAt(7, key.Position()) != key {
+			t.Errorf("%+v stands at %d, where %+v is", key, key.Position(), lpm.RootKeyAt(7, key.Position()))
 		}
-		must(t, s.put(key, rootAt(5, walkBegin{slot: uint32(i)})))
+		must(t, s.put(key, rootAt(5, lpm.Begin{Slot: uint32(i)})))
 	}
 	place := d.places[7]
 	for i := range keys {
@@ -72,10 +74,10 @@ func TestInstancesHoldRootsSideBySide(t *testing.T) {
 func TestInstancesOfInterfacesStay(t *testing.T) {
 	var now time.Duration
 	s, d := newPlainInstances(map[uint32]uint32{1: 2, 9: 0}, &now)
-	key := rootKey{kindDatabase, 4, 1}
-	must(t, s.put(key, rootAt(0, walkBegin{slot: 0})))
+	key := lpm.RootKey{Kind: abi.RootDatabase, Family: 4, Instance: 1}
+	must(t, s.put(key, rootAt(0, lpm.Begin{Slot: 0})))
 	must(t, s.delete(key))
-	must(t, s.put(rootKey{kindDatabase, 4, 9}, rootAt(0, walkBegin{slot: 1})))
+	must(t, s.put(lpm.RootKey{Kind: abi.RootDatabase, Family: 4, Instance: 9}, rootAt(0, lpm.Begin{Slot: 1})))
 	place, err := s.pin(1)
 	if err != nil || place != 2 {
 		t.Fatalf("adopted place %d, %v", place, err)
@@ -84,7 +86,7 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 	if len(s.places) != 2 || s.roots[2] != (abi.Roots{}) {
 		t.Errorf("places %v", s.places)
 	}
-	s.keepOnly(map[rootKey]walkBegin{})
+	s.keepOnly(map[lpm.RootKey]lpm.Begin{})
 	must(t, s.pinOnly(map[uint32]bool{}))
 	if len(s.places) != 0 || len(d.places) != 0 {
 		t.Errorf("nobody needs %v", s.places)
@@ -94,8 +96,8 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 // TestRootsWithoutAnInstanceID has a process killed between taking an Instance-ID away and its roots: what these name is free.
 func TestRootsWithoutAnInstanceID(t *testing.T) {
 	roots := make([]abi.Roots, 3)
-	roots[1].Roots[0], roots[2].Roots[0] = rootAt(1, walkBegin{block: 4}), rootAt(1, walkBegin{block: 5})
-	newInstances(&plainDirectory{}, roots, map[uint32]uint32{7: 1}, newRecycler(3, func() time.Duration { return 0 }, func() {}))
+	roots[1].Roots[0], roots[2].Roots[0] = rootAt(1, lpm.Begin{FirstLevel: 4}), rootAt(1, lpm.Begin{FirstLevel: 5})
+	newInstances(&plainDirectory{}, roots, map[uint32]uint32{7: 1}, reclaim.NewIndexes(3, func() time.Duration { return 0 }, func() {}))
 	if blockOf(roots[1].Roots[0]) != 4 || roots[2].Roots[0] != 0 {
 		t.Errorf("roots %x of an Instance-ID, %x of none", roots[1].Roots[0], roots[2].Roots[0])
 	}
@@ -105,16 +107,16 @@ func TestInstancesFull(t *testing.T) {
 	var now time.Duration
 	s, d := newPlainInstances(map[uint32]uint32{}, &now)
 	for iid := range uint32(3) {
-		must(t, s.put(rootKey{kindMapCache, 4, iid}, rootAt(0, walkBegin{slot: iid})))
+		must(t, s.put(lpm.RootKey{Kind: abi.RootMapCache, Family: 4, Instance: iid}, rootAt(0, lpm.Begin{Slot: iid})))
 	}
-	if err := s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, walkBegin{slot: 3})); !errors.Is(err, dataplane.ErrFull) {
+	if err := s.put(lpm.RootKey{Kind: abi.RootMapCache, Family: 4, Instance: 3}, rootAt(0, lpm.Begin{Slot: 3})); !errors.Is(err, dataplane.ErrFull) {
 		t.Errorf("fourth of three: %v", err)
 	}
 	d.failing = errors.New("no")
-	if err := s.delete(rootKey{kindMapCache, 4, 0}); err == nil || s.roots[s.places[0]].Roots[0] == 0 {
+	if err := s.delete(lpm.RootKey{Kind: abi.RootMapCache, Family: 4, Instance: 0}); err == nil || s.roots[s.places[0]].Roots[0] == 0 {
 		t.Errorf("a root that could not be deleted is gone: %v", err)
 	}
 	d.failing = nil
-	must(t, s.delete(rootKey{kindMapCache, 4, 0}))
-	must(t, s.put(rootKey{kindMapCache, 4, 3}, rootAt(0, walkBegin{slot: 3})))
+	must(t, s.delete(lpm.RootKey{Kind: abi.RootMapCache, Family: 4, Instance: 0}))
+	must(t, s.put(lpm.RootKey{Kind: abi.RootMapCache, Family: 4, Instance: 3}, rootAt(0, lpm.Begin{Slot: 3})))
 }

@@ -82,7 +82,7 @@ func (l listsInForce) flag() uint32 {
 	if l.kinds == 0 {
 		return 0
 	}
-	return uint32(abi.SettingLists)
+	return abi.SettingLists
 }
 
 // putLists makes a generation that holds these lists, which the caller puts into the

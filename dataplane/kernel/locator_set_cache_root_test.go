@@ -22,6 +22,8 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -66,7 +68,7 @@ func newBySetRouter(t *testing.T) *bySetRouter {
 		r.apply(t, databaseEntry(f.prefix))
 	}
 	r.takePrograms(t)
-	r.tables.sets.indexes.now = func() time.Duration { return 0 } // records live longer here than an index rests
+	r.tables.sets.indexes.Now = func() time.Duration { return 0 } // records live longer here than an index rests
 	return r
 }
 
@@ -181,7 +183,7 @@ func (r *bySetRouter) counted() map[string]uint64 {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for index := range r.tables.entries.all() {
+	for _, index := range r.tables.entries.All() {
 		used := r.store.usageOf(index)
 		all[fmt.Sprintf("of %d", index)] += used.packets
 		all[fmt.Sprintf("octets of %d", index)] += used.octets
@@ -253,8 +255,8 @@ func (r *bySetRouter) waitForHeld(t *testing.T, when string) {
 	held := func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for index := range r.tables.entries.all() {
-			if atomic.LoadUint32(&r.tables.records[index].Flags)&flagHold != 0 {
+		for _, index := range r.tables.entries.All() {
+			if atomic.LoadUint32(&r.tables.records[index].Flags)&abi.MappingHold != 0 {
 				return true
 			}
 		}
@@ -271,16 +273,16 @@ func (r *bySetRouter) hold(prefix string, held bool) func() {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		key, err := keyOf(kindMapCache, lisp.MustParsePrefix(prefix))
-		index, ok := r.tables.entries.get(key)
+		key, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix(prefix))
+		index, ok := r.tables.entries.Get(key)
 		if err != nil || !ok {
 			panic(prefix)
 		}
 		flags := &r.tables.records[index].Flags
 		r.tables.indexes.change(index)
-		atomic.StoreUint32(flags, *flags&^flagHold)
+		atomic.StoreUint32(flags, *flags&^abi.MappingHold)
 		if held {
-			atomic.StoreUint32(flags, *flags|flagHold)
+			atomic.StoreUint32(flags, *flags|abi.MappingHold)
 		}
 		r.tables.indexes.changed(index)
 	}
@@ -353,7 +355,7 @@ func (r *bySetRouter) countOnce(t *testing.T) {
 	}
 	r.apply(t, gone(own))
 	r.mu.Lock()
-	r.tables.indexes.wake(never)
+	r.tables.indexes.wake(reclaim.Never)
 	r.mu.Unlock()
 	r.apply(t, positive(own, rloc4(1)))
 	r.waitForHeld(t, "counting")

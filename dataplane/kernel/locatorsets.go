@@ -15,6 +15,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/reclaim"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -22,9 +23,9 @@ import (
 type locatorSets struct {
 	records   []abi.LocatorSet
 	changed   generations
-	indexes   *recycler
+	indexes   *reclaim.Indexes
 	locators  []abi.Locator
-	places    *arena          // of runs of locators
+	places    *reclaim.Arena  // of runs of locators
 	uses      []locatorSetUse // by index
 	byContent map[string]uint32
 	byRLOC    map[lisp.RLOC]map[uint32]struct{}
@@ -41,7 +42,7 @@ type locatorSetUse struct {
 	mappings int
 }
 
-func newLocatorSets(records []abi.LocatorSet, indexes *recycler, locators []abi.Locator, places *arena) *locatorSets {
+func newLocatorSets(records []abi.LocatorSet, indexes *reclaim.Indexes, locators []abi.Locator, places *reclaim.Arena) *locatorSets {
 	return &locatorSets{
 		records: records, indexes: indexes, locators: locators, places: places, uses: make([]locatorSetUse, len(records)),
 		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, states: map[lisp.RLOC]dataplane.LocatorState{},
@@ -49,10 +50,10 @@ func newLocatorSets(records []abi.LocatorSet, indexes *recycler, locators []abi.
 	}
 }
 
-// acquire returns the index of a set for one more mapping, noLocatorSet when it is empty.
+// acquire returns the index of a set for one more mapping, abi.NoLocatorSet when it is empty.
 func (s *locatorSets) acquire(set lisp.LocatorSet) (uint32, error) {
 	if len(set) == 0 {
-		return noLocatorSet, nil
+		return abi.NoLocatorSet, nil
 	}
 	var room [2 * contentOctets]byte
 	if index, ok := s.byContent[string(appendContent(room[:0], set))]; ok {
@@ -69,7 +70,7 @@ func (s *locatorSets) acquire(set lisp.LocatorSet) (uint32, error) {
 
 // release says that one mapping less refers to a set.
 func (s *locatorSets) release(index uint32) {
-	if index == noLocatorSet {
+	if index == abi.NoLocatorSet {
 		return
 	}
 	use := &s.uses[index]
@@ -80,9 +81,9 @@ func (s *locatorSets) release(index uint32) {
 	s.retire(index)
 }
 
-// of returns the set at an index, nil for noLocatorSet.
+// of returns the set at an index, nil for abi.NoLocatorSet.
 func (s *locatorSets) of(index uint32) lisp.LocatorSet {
-	if index == noLocatorSet {
+	if index == abi.NoLocatorSet {
 		return nil
 	}
 	return s.uses[index].set
@@ -128,7 +129,7 @@ func (s *locatorSets) setSources(source4, source6 lisp.RLOC, move func(moved map
 	s.source4, s.source6 = source4, source6
 	pending := s.withOtherSources()
 	for len(pending) > 0 {
-		batch := pending[:min(len(pending), s.indexes.available(), max(int(s.places.available())/lisp.MaxLocators, 1))]
+		batch := pending[:min(len(pending), s.indexes.Available(), max(int(s.places.Available())/lisp.MaxLocators, 1))]
 		if len(batch) == 0 {
 			s.source4, s.source6 = old4, old6
 			return fmt.Errorf("%w: no room to change %d locator-sets", dataplane.ErrFull, len(pending))
@@ -152,7 +153,7 @@ func (s *locatorSets) withOtherSources() (indexes []uint32) {
 	for _, index := range s.byContent {
 		run := s.locators[s.records[index].First:][:s.records[index].Count]
 		if slices.ContainsFunc(run, func(l abi.Locator) bool {
-			return l.Source != octetsOf(s.sourceFor(decodeLocator(&l).RLOC).Addr())
+			return l.Source != abi.Octets(s.sourceFor(decodeLocator(&l).RLOC).Addr())
 		}) {
 			indexes = append(indexes, index)
 		}
@@ -194,7 +195,7 @@ func (s *locatorSets) adopt(index uint32, mappings int) (stands uint32, err erro
 		s.uses[stands].mappings += mappings
 		return stands, nil
 	}
-	if !s.places.reserve(placeOf(record)) {
+	if !s.places.Reserve(placeOf(record)) {
 		return 0, fmt.Errorf("locator-set %d shares its locators from %d", index, record.First)
 	}
 	s.enter(index, set)
@@ -207,30 +208,30 @@ func (s *locatorSets) adopt(index uint32, mappings int) (stands uint32, err erro
 
 // write fills the record of a set that no mapping refers to yet.
 func (s *locatorSets) write(set lisp.LocatorSet) (uint32, error) {
-	index, _, ok := s.indexes.take()
+	index, _, ok := s.indexes.Take()
 	if !ok {
 		return 0, fmt.Errorf("%w: %d different locator-sets", dataplane.ErrFull, len(s.records))
 	}
 	record := abi.LocatorSet{Count: uint32(len(set)), StatusBits: forward.StatusBits(set), Serial: s.records[index].Serial + 1, Buckets: s.buckets(set)}
-	place, ok := s.places.take(placeOf(&record).order)
+	place, ok := s.places.Take(placeOf(&record).Order)
 	if !ok {
-		s.indexes.giveBack(index)
+		s.indexes.GiveBack(index)
 		return 0, fmt.Errorf("%w: %d locators of all locator-sets", dataplane.ErrFull, len(s.locators))
 	}
-	record.First = place.cell
+	record.First = place.Cell
 	for i, l := range set {
 		encoded := encodeLocator(l, s.sourceFor(l.RLOC))
 		encoded.Encapsulation = uint8(s.encapsulationTo(l.RLOC))
 		encoded.PathMtu = pathMTUField(s.pathMTUs[l.RLOC].octets)
-		s.locators[int(place.cell)+i] = encoded
+		s.locators[int(place.Cell)+i] = encoded
 	}
 	s.records[index] = record
 	return index, nil
 }
 
 // placeOf is the block in which a set's locators are.
-func placeOf(record *abi.LocatorSet) block {
-	return block{record.First, uint8(bits.Len32(record.Count - 1))}
+func placeOf(record *abi.LocatorSet) reclaim.Block {
+	return reclaim.Block{Cell: record.First, Order: uint8(bits.Len32(record.Count - 1))}
 }
 
 // locatorsOf decodes the locators of a record, in the order of its buckets.
@@ -297,8 +298,8 @@ func (s *locatorSets) retire(index uint32) {
 		}
 	}
 	s.uses[index] = locatorSetUse{}
-	s.indexes.giveBack(index)
-	s.places.giveBack(placeOf(&s.records[index]))
+	s.indexes.GiveBack(index)
+	s.places.GiveBack(placeOf(&s.records[index]))
 }
 
 // contentOf returns octets that are equal for equal sets.

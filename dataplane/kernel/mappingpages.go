@@ -2,7 +2,7 @@
 
 // This file hands out the indexes of mappings so that pages of LISP_PAGE_MAPPINGS side by side have one locator-set and one
 // Instance-ID as far as that goes, and says of each page whether they have (bpf/abi.h, mapping_pages), so that programs need not read the
-// record. An index given back rests as in recycler.go. It changes no record.
+// record. An index given back rests as in package reclaim. It changes no record.
 
 package kernel
 
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 )
 
 const (
@@ -30,7 +32,7 @@ func wordsOfPages(mappings int) int {
 type pageKey struct{ set, iid uint32 }
 
 // noPageKey is for entries about which a page says nothing: those of the Database, those without locators.
-var noPageKey = pageKey{set: noLocatorSet}
+var noPageKey = pageKey{set: abi.NoLocatorSet}
 
 // word is what programs are told of a page of which all is known: nothing where that does not fit.
 func (k pageKey) word() uint64 {
@@ -41,11 +43,11 @@ func (k pageKey) word() uint64 {
 }
 
 // keyOfPage is that of the page in which an entry should be.
-func keyOfPage(key *entryKey, set uint32) pageKey {
-	if key.kind == kindDatabase || set == noLocatorSet {
+func keyOfPage(key *lpm.Key, set uint32) pageKey {
+	if key.Kind == abi.RootDatabase || set == abi.NoLocatorSet {
 		return noPageKey
 	}
-	return pageKey{set: set, iid: key.instance}
+	return pageKey{set: set, iid: key.Instance}
 }
 
 // A mappingPage has a bit for each of its indexes.
@@ -67,7 +69,7 @@ type mappingPages struct {
 	open    map[pageKey]uint32 // the first of the other pages with free indexes, from 1 on
 	ready   int                // how many indexes are free
 	cursor  uint32             // where the last free index of any key was found
-	resting restQueue[uint32]
+	resting reclaim.Queue[uint32]
 	now     func() time.Duration
 	wait    func() // returns when no program holds a retired index any more
 }
@@ -92,9 +94,9 @@ func (p *mappingPages) all(page uint32) uint64 {
 // what belongs to it may need clearing; ok is false when all are in use.
 func (p *mappingPages) take(key pageKey) (index uint32, reused, ok bool) {
 	p.wake(p.now())
-	if p.ready == 0 && p.resting.len() > 0 {
+	if p.ready == 0 && p.resting.Len() > 0 {
 		p.wait()
-		p.wake(never)
+		p.wake(reclaim.Never)
 	}
 	if p.ready == 0 {
 		return 0, false, false
@@ -167,11 +169,11 @@ func (p *mappingPages) unlink(page uint32) {
 }
 
 // giveBack retires an index. Its record, and what its page says of it, stay as they are while programs may hold it.
-func (p *mappingPages) giveBack(index uint32) { p.resting.push(index, p.now()+restTime) }
+func (p *mappingPages) giveBack(index uint32) { p.resting.Push(index, p.now()+reclaim.RestTime) }
 
 // wake makes those usable that have rested.
 func (p *mappingPages) wake(now time.Duration) {
-	for index, ok := p.resting.pop(now); ok; index, ok = p.resting.pop(now) {
+	for index, ok := p.resting.Pop(now); ok; index, ok = p.resting.Pop(now) {
 		p.release(index)
 	}
 }
@@ -213,10 +215,10 @@ func (p *mappingPages) findKey(page uint32) {
 func bitOf(index uint32) uint64 { return 1 << (index % pageMappings) }
 
 // isScarce reports whether some rest, and fewer than so many do not.
-func (p *mappingPages) isScarce(few int) bool { return p.resting.len() > 0 && p.ready < few }
+func (p *mappingPages) isScarce(few int) bool { return p.resting.Len() > 0 && p.ready < few }
 
 // inUse is how many indexes are handed out.
-func (p *mappingPages) inUse() int { return len(p.records) - p.ready - p.resting.len() }
+func (p *mappingPages) inUse() int { return len(p.records) - p.ready - p.resting.Len() }
 
 // change is called before a record changes that a program may find.
 func (p *mappingPages) change(index uint32) {
@@ -241,12 +243,12 @@ func (p *mappingPages) changed(index uint32) {
 
 // fits reports whether a page with the key may say so of a record. Of the Database's no program asks its page.
 func (k pageKey) fits(record *abi.Mapping) bool {
-	return record.Flags&flagDatabase != 0 || hasPageKey(record) && k == pageKey{record.LocatorSet, record.Iid}
+	return record.Flags&abi.MappingDatabase != 0 || hasPageKey(record) && k == pageKey{record.LocatorSet, record.Iid}
 }
 
 // hasPageKey reports whether packets go by a mapping's locator-set and nothing else.
 func hasPageKey(record *abi.Mapping) bool {
-	return record.Flags&(flagValid|flagHold|flagDatabase) == flagValid && record.LocatorSet != noLocatorSet
+	return record.Flags&(abi.MappingValid|abi.MappingHold|abi.MappingDatabase) == abi.MappingValid && record.LocatorSet != abi.NoLocatorSet
 }
 
 // adoptKey gives a page of which nothing fits another key: so does a site's when its locators have changed.

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 	"loci/lisp"
 )
 
@@ -25,11 +28,11 @@ func (p *plainTables) checkPages(t *testing.T) (told int) {
 		for held := p.indexes.all(uint32(page)) &^ at.free; held != 0; held &= held - 1 {
 			index := uint32(page*pageMappings + bits.TrailingZeros64(held))
 			record := &p.records[index]
-			if record.Flags&flagDatabase != 0 {
+			if record.Flags&abi.MappingDatabase != 0 {
 				continue
 			}
 			own, iid := uint64(record.LocatorSet+1), record.Iid
-			fits := record.Flags&(flagValid|flagHold) == flagValid && record.LocatorSet != noLocatorSet && own == at.key.word() && iid == at.key.iid
+			fits := record.Flags&(abi.MappingValid|abi.MappingHold) == abi.MappingValid && record.LocatorSet != abi.NoLocatorSet && own == at.key.word() && iid == at.key.iid
 			all = all && fits
 			if word != 0 && (!fits || word != own) { // all of a page have one Instance-ID, of which programs are not told
 				t.Fatalf("page %d is told to be %x, its mapping %d is %+v", page, word, index, record)
@@ -72,11 +75,11 @@ func TestPagesAgreeWithRecords(t *testing.T) {
 // editPages makes one change.
 func (p *plainTables) editPages(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	kind, instance, host := kindMapCache, random.IntN(2), random.IntN(900)
+	kind, instance, host := abi.RootMapCache, random.IntN(2), random.IntN(900)
 	prefix := fmt.Sprintf("[%d]10.%d.%d.0/24", instance, host/200, host%200)
 	switch draw := random.IntN(100); {
 	case draw < 2: // of the Database
-		kind, prefix = kindDatabase, fmt.Sprintf("192.168.%d.0/24", host%200)
+		kind, prefix = abi.RootDatabase, fmt.Sprintf("192.168.%d.0/24", host%200)
 		fallthrough
 	case draw < 55:
 		set := locators(rloc4(1+random.IntN(random.IntN(9)+1)), rloc4(100))
@@ -87,12 +90,12 @@ func (p *plainTables) editPages(t *testing.T, random *rand.Rand) {
 			t.Fatal(err)
 		}
 	case draw < 75:
-		key, err := keyOf(kind, lisp.MustParsePrefix(prefix))
+		key, err := lpm.KeyOf(kind, lisp.MustParsePrefix(prefix))
 		must(t, err)
 		_, err = p.delete(key)
 		must(t, err)
 	case draw < 99:
-		for index := range p.entries.all() {
+		for _, index := range p.entries.All() {
 			if random.IntN(4) > 0 {
 				p.unhold(index, p.born[index])
 			}
@@ -107,8 +110,8 @@ func TestPagesAreOfOneLocatorSet(t *testing.T) {
 	p := newPlainTables(t, 1024, 64, 1<<14)
 	put := func(i int) {
 		t.Helper()
-		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), locators(rloc4(1+i%4))))
-		for index := range p.entries.all() {
+		must(t, p.putPrefix(t, abi.RootMapCache, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), locators(rloc4(1+i%4))))
+		for _, index := range p.entries.All() {
 			p.unhold(index, p.born[index])
 		}
 	}
@@ -119,7 +122,7 @@ func TestPagesAreOfOneLocatorSet(t *testing.T) {
 		t.Errorf("%d pages are told of, want 12", told)
 	}
 	for i := range 4 * 128 { // the same, behind one site
-		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), locators(rloc4(9))))
+		must(t, p.putPrefix(t, abi.RootMapCache, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), locators(rloc4(9))))
 	}
 	if told := p.checkPages(t); told != 12 {
 		t.Errorf("%d pages are told of after locators changed, want 12", told)
@@ -128,11 +131,11 @@ func TestPagesAreOfOneLocatorSet(t *testing.T) {
 		put(i)
 	}
 	p.checkPages(t)
-	if err := p.putPrefix(t, kindMapCache, "172.16.0.0/16", locators(rloc4(1))); err == nil {
+	if err := p.putPrefix(t, abi.RootMapCache, "172.16.0.0/16", locators(rloc4(1))); err == nil {
 		t.Error("one more than there are indexes")
 	}
 	for i := range 1024 {
-		key, err := keyOf(kindMapCache, lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255)))
+		key, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255)))
 		must(t, err)
 		if existed, err := p.delete(key); !existed || err != nil {
 			t.Fatal(existed, err)
@@ -150,15 +153,15 @@ func TestPageChangesBesideWhatRests(t *testing.T) {
 	p := newPlainTables(t, 2*pageMappings, 4, 1<<14)
 	put := func(i int, set lisp.LocatorSet) {
 		t.Helper()
-		must(t, p.putPrefix(t, kindMapCache, fmt.Sprintf("10.0.%d.0/24", i), set))
-		for index := range p.entries.all() {
+		must(t, p.putPrefix(t, abi.RootMapCache, fmt.Sprintf("10.0.%d.0/24", i), set))
+		for _, index := range p.entries.All() {
 			p.unhold(index, p.born[index])
 		}
 	}
 	for i := range pageMappings {
 		put(i, locators(rloc4(1)))
 	}
-	key, err := keyOf(kindMapCache, lisp.MustParsePrefix("10.0.0.0/24"))
+	key, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix("10.0.0.0/24"))
 	must(t, err)
 	_, err = p.delete(key)
 	must(t, err)
@@ -172,5 +175,24 @@ func TestPageChangesBesideWhatRests(t *testing.T) {
 	put(pageMappings, locators(rloc4(3)))
 	if told := p.checkPages(t); told != 2 {
 		t.Errorf("%d pages are told of when it has rested, want 2", told)
+	}
+}
+
+func TestFewIndexesAreScarceWhileSomeRest(t *testing.T) {
+	clock := time.Duration(0)
+	p := newMappingPages(make([]abi.Mapping, 2), make([]uint64, 1), func() time.Duration { return clock }, func() { t.Error("programs are waited for") })
+	first, _, _ := p.take(noPageKey)
+	second, _, _ := p.take(noPageKey)
+	if p.isScarce(1) {
+		t.Error("scarce while nothing rests")
+	}
+	p.giveBack(first)
+	p.giveBack(second)
+	if !p.isScarce(1) {
+		t.Error("not scarce while all that is left rests")
+	}
+	clock += reclaim.RestTime
+	if p.wake(clock); p.ready != 2 || p.isScarce(1) {
+		t.Errorf("%d are ready after the rest", p.ready)
 	}
 }

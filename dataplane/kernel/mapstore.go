@@ -113,9 +113,9 @@ type mapStore struct {
 	unread    unread
 	table     *fibTable            // in force
 	pending   []*fibTable          // made since
-	prepared  *preparedTable       // for newTable, nil when there is none
+	prepared  *preparedTable       // for NewTable, nil when there is none
 	blocks    map[uint32]*fibTable // those of roots, in force or made since
-	nextBlock *preparedBlock       // for newBlock, nil when there is none
+	nextBlock *preparedBlock       // for NewFirstLevel, nil when there is none
 	groups    map[uint32]*fibTable // by their numbers
 	outer     map[string]*outerMap // by their names
 

@@ -226,9 +226,9 @@ func missFrom(event *abi.Event) (missed, error) {
 	}
 	return missed{
 		destination: forward.Destination{
-			Instance: lisp.InstanceID(event.Iid), EID: lisp.EIDFromAddr(addrFrom(event.Family, event.Destination)),
+			Instance: lisp.InstanceID(event.Iid), EID: lisp.EIDFromAddr(abi.Addr(event.Family, event.Destination)),
 		},
-		source:  lisp.EIDFromAddr(addrFrom(event.Family, event.Source)),
+		source:  lisp.EIDFromAddr(abi.Addr(event.Family, event.Source)),
 		ifindex: event.Ifindex,
 	}, nil
 }

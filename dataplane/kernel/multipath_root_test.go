@@ -73,7 +73,7 @@ func newMultipath(t *testing.T, hook dataplane.Hook, p pair) *multipath {
 	eventually(t, "routes are looked up by flow", func() bool {
 		var settings abi.Settings
 		must(t, a.store.maps[abi.MapSettings].Lookup(uint32(0), &settings))
-		return settings.Flags&uint32(abi.SettingRoutesByFlow) != 0
+		return settings.Flags&abi.SettingRoutesByFlow != 0
 	})
 	return m
 }

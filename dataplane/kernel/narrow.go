@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -38,8 +39,8 @@ func (e *Engine) wayOf(to forward.Destination, h *forward.Header) (outerWay, boo
 	address := to.EID.Addr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	record, ok := e.tables.lookup(kindMapCache, familyOf(address), uint32(to.Instance), address.AsSlice())
-	if !ok || record.LocatorSet == noLocatorSet {
+	record, ok := e.tables.lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
+	if !ok || record.LocatorSet == abi.NoLocatorSet {
 		return outerWay{}, false
 	}
 	buckets := forward.BucketVector(e.tables.sets.records[record.LocatorSet].Buckets)

@@ -4,9 +4,7 @@
 
 package kernel
 
-import (
-	"testing"
-)
+import "testing"
 
 // TestOpenThatFailsLeavesNothing opens an engine for which there is no room: of what it made until then nothing stays, and the next one opens.
 func TestOpenThatFailsLeavesNothing(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 	"loci/internal/testnet"
 )
 
@@ -41,8 +43,8 @@ func beginCounted(t *testing.T, pins *pinDirectory) (*mapStore, int32) {
 		o.m = countedMaps{o.m, &count}
 	}
 	tables, err := newTables(tableParts{
-		maps: s, changed: s.changed, records: s.records, pages: s.pages, sets: s.sets, locators: s.locators, cellLimit: 1 << 20,
-		now: func() time.Duration { return 0 }, wait: waitForPrograms,
+		memory: s, clearUsage: s.clearUsage, changed: s.changed, records: s.records, pages: s.pages, sets: s.sets, locators: s.locators, cellLimit: 1 << 20,
+		now: func() time.Duration { return 0 }, wait: reclaim.WaitForPrograms,
 	})
 	must(t, err)
 	_, err = tables.adopt()
@@ -89,14 +91,14 @@ func TestStartAsksLittle(t *testing.T) {
 	must(t, first.close())
 	second := begun(2, "a start after a process that left a table") // and that one's
 	for range 3 {
-		_, _, err := second.newGroup(func([]element) {})
+		_, _, err := second.NewSecondLevel(func([]lpm.Entry) {})
 		must(t, err)
 	}
 	for _, family := range []uint8{4, 6} {
-		_, _, err := second.newBlock(family)
+		_, _, err := second.NewFirstLevel(family)
 		must(t, err)
 	}
-	second.prepareTable(1 << 16)
+	second.PrepareTable(1 << 16)
 	second.background.Wait()
 	second.prepared = nil // killed, it does not clear it away
 	must(t, second.close())
@@ -121,13 +123,13 @@ func TestSwitchThatCannotClearAway(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, pins.remove()) })
 	s, _ := beginCounted(t, pins)
-	_, _, err = s.newBlock(6) // which no root names, so that nobody leaves it to the background
+	_, _, err = s.NewFirstLevel(6) // which no root names, so that nobody leaves it to the background
 	must(t, err)
 	s.outer[abi.MapFib].m = stuckMaps{s.outer[abi.MapFib].m}
-	_, err = s.newTable(1 << 10)
+	_, err = s.NewTable(1 << 10)
 	must(t, err)
 	before := s.table
-	if err := s.switchTable(nil); err != nil || s.table == before {
+	if err := s.SwitchTable(nil); err != nil || s.table == before {
 		t.Errorf("another table is in force: %t, %v", s.table != before, err)
 	}
 	must(t, s.close())

@@ -187,12 +187,12 @@ func (e *Engine) maySend(now time.Time, about *forward.OuterError) bool {
 		return false
 	}
 	address := about.Inner.Destination
-	index, ok := e.tables.lookupIndex(kindMapCache, familyOf(address), uint32(about.Instance), address.AsSlice())
+	index, ok := e.tables.lookupIndex(abi.RootMapCache, abi.Family(address), uint32(about.Instance), address.AsSlice())
 	if !ok {
 		return false
 	}
 	set := e.tables.records[index].LocatorSet
-	if set == noLocatorSet {
+	if set == abi.NoLocatorSet {
 		return false
 	}
 	rloc := lisp.RLOCFromAddr(about.Destination)

@@ -14,42 +14,74 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/reclaim"
 	"loci/lisp"
 )
 
 // placedMaps have their roots where programs find them: at places of Instance-IDs.
 type placedMaps struct {
-	*plainMaps
+	plainMemory
 	*instances
-	found *plainDirectory
+	found       *plainDirectory
+	next, slots []uint32
 }
 
-func (m *placedMaps) putRoot(key rootKey, begin walkBegin) error {
+func (m *placedMaps) PutRoot(key lpm.RootKey, begin lpm.Begin) error {
 	return m.instances.put(key, rootAt(1, begin))
 }
 
-func (m *placedMaps) deleteRoot(key rootKey) error { return m.instances.delete(key) }
+func (m *placedMaps) DeleteRoot(key lpm.RootKey) error { return m.instances.delete(key) }
 
-func (m *placedMaps) switchTable(roots map[rootKey]walkBegin) error {
+func (m *placedMaps) NewTable(cells int) (slots []uint32, err error) {
+	m.next, err = m.plainMemory.NewTable(cells)
+	return m.next, err
+}
+
+func (m *placedMaps) SwitchTable(roots map[lpm.RootKey]lpm.Begin) error {
 	for key, begin := range roots {
-		if err := m.putRoot(key, begin); err != nil {
+		if err := m.PutRoot(key, begin); err != nil {
 			return err
 		}
 	}
 	m.instances.keepOnly(roots)
-	return m.plainMaps.switchTable(roots)
+	m.slots = m.next
+	return nil
 }
 
-func (m *placedMaps) extendTable(roots map[rootKey]walkBegin) error { return m.switchTable(roots) }
+func (m *placedMaps) ExtendTable(roots map[lpm.RootKey]lpm.Begin) error { return m.SwitchTable(roots) }
 
 // walkAt looks an address up by the roots of a place.
-func (m *placedMaps) walkAt(place uint32, key *entryKey) (index uint32, found bool) {
-	root := m.instances.roots[place].Roots[key.root().position()]
+func (m *placedMaps) walkAt(place uint32, key *lpm.Key) (index uint32, found bool) {
+	root := m.instances.roots[place].Roots[key.Root().Position()]
 	if root&rootInUse == 0 {
 		return 0, false
 	}
-	slot := (&trie{slots: m.slots}).lookup(uint32(root), key.trieKey())
-	return slot & slotIndex, slot&slotTagMask == slotLeaf
+	return walkSlots(m.slots, uint32(root), key)
+}
+
+// walkSlots finds what a key leads to, as bpf/lookup.h does.
+func walkSlots(slots []uint32, slot uint32, key *lpm.Key) (index uint32, found bool) {
+	const tags, node, leaf, strideShift = 0xC0000000, 0x40000000, 0x80000000, 25
+	bit := 0
+	next := func(n uint32) (value uint32) {
+		for range n {
+			value = value<<1 | uint32(key.Address[bit/8]>>(7-bit%8)&1)
+			bit++
+		}
+		return value
+	}
+	for slot&tags == node {
+		cell, stride := slots[slot&(1<<strideShift-1)*4:], slot&^tags>>strideShift
+		if stride != 0 {
+			slot = cell[next(stride)]
+		} else if value := next(cell[1]); value == cell[0] { // a comparison
+			slot = cell[2]
+		} else {
+			slot = cell[3]
+		}
+	}
+	return slot &^ tags, slot&tags == leaf
 }
 
 // A heldPlace is what a program has read of an Instance-ID some time ago.
@@ -66,10 +98,10 @@ const (
 func newPlacedTables(t *testing.T) (*plainTables, *placedMaps) {
 	t.Helper()
 	p := newPlainTables(t, 200, 4, 1<<12)
-	m := &placedMaps{plainMaps: newPlainMaps(), found: &plainDirectory{places: map[uint32]uint32{}}}
+	m := &placedMaps{found: &plainDirectory{places: map[uint32]uint32{}}}
 	m.instances = newInstances(m.found, make([]abi.Roots, placesThere), map[uint32]uint32{},
-		newRecycler(placesThere, func() time.Duration { return p.clock }, func() { p.clock += restTime }))
-	p.maps, p.parts.maps = m.plainMaps, m
+		reclaim.NewIndexes(placesThere, func() time.Duration { return p.clock }, func() { p.clock += reclaim.RestTime }))
+	p.parts.memory = m
 	p.reopen(t)
 	return p, m
 }
@@ -79,7 +111,7 @@ func TestMoreInstanceIDsThanPlaces(t *testing.T) {
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 31))
 		p, m := newPlacedTables(t)
-		model, full, held := map[entryKey]bool{}, 0, []heldPlace(nil)
+		model, full, held := map[lpm.Key]bool{}, 0, []heldPlace(nil)
 		for range 3000 {
 			p.clock += time.Duration(random.IntN(40)) * time.Millisecond
 			key := placedKey(t, random)
@@ -110,43 +142,43 @@ func TestMoreInstanceIDsThanPlaces(t *testing.T) {
 	}
 }
 
-func placedKey(t *testing.T, random *rand.Rand) entryKey {
+func placedKey(t *testing.T, random *rand.Rand) lpm.Key {
 	t.Helper()
 	prefix := []string{"10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32", "::/0"}[random.IntN(4)]
-	key, err := keyOf([]uint8{kindMapCache, kindDatabase}[random.IntN(2)], lisp.MustParsePrefix(fmt.Sprintf("[%d]%s", random.IntN(instancesUsed), prefix)))
+	key, err := lpm.KeyOf([]uint8{abi.RootMapCache, abi.RootDatabase}[random.IntN(2)], lisp.MustParsePrefix(fmt.Sprintf("[%d]%s", random.IntN(instancesUsed), prefix)))
 	must(t, err)
 	return key
 }
 
-func flagIfDatabase(key entryKey) uint32 {
-	if key.kind == kindDatabase {
-		return flagDatabase
+func flagIfDatabase(key lpm.Key) uint32 {
+	if key.Kind == abi.RootDatabase {
+		return abi.MappingDatabase
 	}
 	return 0
 }
 
 // expectPlaces wants each entry to be found by the place of its Instance-ID, and a place that a program has read just before to lead to no
 // entry of another one. It returns what programs hold.
-func (m *placedMaps) expectPlaces(t *testing.T, p *plainTables, model map[entryKey]bool, held []heldPlace) []heldPlace {
+func (m *placedMaps) expectPlaces(t *testing.T, p *plainTables, model map[lpm.Key]bool, held []heldPlace) []heldPlace {
 	t.Helper()
 	for key := range maps.Keys(model) {
-		place, ok := m.found.places[key.instance]
+		place, ok := m.found.places[key.Instance]
 		if !ok {
-			t.Fatalf("Instance-ID %d has entries, and no place", key.instance)
+			t.Fatalf("Instance-ID %d has entries, and no place", key.Instance)
 		}
-		held = append(held, heldPlace{key.instance, place, p.clock})
+		held = append(held, heldPlace{key.Instance, place, p.clock})
 		if index, found := m.walkAt(place, &key); !found || keyOfRecord(&p.records[index]) != key {
 			t.Fatalf("%+v is not found", key)
 		}
 	}
 	rest := held[:0]
 	for _, h := range held {
-		if p.clock-h.since >= restTime {
+		if p.clock-h.since >= reclaim.RestTime {
 			continue
 		}
 		rest = append(rest, h)
 		for position, root := range m.instances.roots[h.place].Roots {
-			key := entryKey{kind: rootKeyAt(0, position).kind, family: rootKeyAt(0, position).family}
+			key := lpm.Key{Kind: lpm.RootKeyAt(0, position).Kind, Family: lpm.RootKeyAt(0, position).Family}
 			if index, found := m.walkAt(h.place, &key); root != 0 && found && p.records[index].Iid != h.instance {
 				t.Fatalf("a program that holds the place of Instance-ID %d finds entries of %d", h.instance, p.records[index].Iid)
 			}

@@ -23,7 +23,7 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 		}
 	}
 	if len(instances) > 1 {
-		return uint32(abi.SettingInstances)
+		return abi.SettingInstances
 	}
 	return 0
 }
@@ -31,7 +31,7 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 // vxlanFlag is set when packets to the port of VXLAN-GPE are ours.
 func vxlanFlag(s *dataplane.Settings) uint32 {
 	if s.TakesVXLANGPE() {
-		return uint32(abi.SettingVXLANGPE)
+		return abi.SettingVXLANGPE
 	}
 	return 0
 }
@@ -40,7 +40,7 @@ func vxlanFlag(s *dataplane.Settings) uint32 {
 func (e *Engine) putSites(interfaces map[uint32]attached) error {
 	sites := map[uint32]uint32{}
 	for index, a := range interfaces {
-		if a.record.Flags&flagSite == 0 {
+		if a.record.Flags&abi.InterfaceSite == 0 {
 			continue
 		}
 		ifindex := siteIfindex(index, a)
@@ -59,7 +59,7 @@ func (e *Engine) putSites(interfaces map[uint32]attached) error {
 
 // trustedFlags are the programs' flags for the settings of headers.
 func trustedFlags(h dataplane.HeaderSettings) (flags uint32) {
-	for flag, on := range map[abi.SettingFlag]bool{
+	for flag, on := range map[uint32]bool{
 		abi.SettingPublicInternet:    h.PublicInternet,
 		abi.SettingStatusBits:        h.StatusBits,
 		abi.SettingMapVersions:       h.MapVersions,
@@ -69,7 +69,7 @@ func trustedFlags(h dataplane.HeaderSettings) (flags uint32) {
 		abi.SettingCheckSourceStrict: h.SourceCheck == dataplane.SourceStrict,
 	} {
 		if on {
-			flags |= uint32(flag)
+			flags |= flag
 		}
 	}
 	return flags

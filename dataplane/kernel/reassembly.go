@@ -160,7 +160,7 @@ func readOuterHeader(control []byte) (h outerHeader, ok bool) {
 func (e *Engine) isCore(ifindex uint32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.interfaces[ifindex].record.Flags&uint32(abi.InterfaceCore) != 0
+	return e.interfaces[ifindex].record.Flags&abi.InterfaceCore != 0
 }
 
 // bringBack writes the packet to the TAP, where the programs decapsulate it, or drops it while there is none.
@@ -170,7 +170,7 @@ func (e *Engine) bringBack(header outerHeader, f frame) {
 	e.mu.Unlock()
 	ethernet := f.ethernet()
 	copy(ethernet, tap.mac[:])
-	f.setMagic(tapReassembled)
+	f.setMagic(abi.TAPReassembled)
 	binary.BigEndian.PutUint32(ethernet[8:], header.ifindex)
 	protocol := uint16(unix.ETH_P_IP)
 	if f.packet()[0]>>4 == 6 {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -443,7 +444,7 @@ func (r *room) writeWaiting(waiting *forward.Waiting[frame]) {
 		r.drop(forward.DropTAPOriginUnknown, waiting.Packet)
 		return
 	}
-	r.write(waiting.Packet, tapReleased)
+	r.write(waiting.Packet, abi.TAPReleased)
 }
 
 // expire drops what waited in vain.
@@ -458,7 +459,7 @@ func (r *room) expire(now time.Time) {
 
 // take deals with a frame that was read; its memory is used again afterwards.
 func (r *room) take(f frame) {
-	if f.magic() != tapWaiting {
+	if f.magic() != abi.TAPWaiting {
 		return // not for us: the programs drop what is no packet of an EID
 	}
 	from, ok := r.tables.originOf(f.origin())
@@ -492,7 +493,7 @@ func (r *room) admit(f frame, header *forward.Header, from origin) {
 		if r.queue.Waits(to) {
 			r.releaseDestination(to)
 		}
-		r.write(f, tapReleased)
+		r.write(f, abi.TAPReleased)
 		return
 	}
 	if from.policy == dataplane.MissHandOver && f.segmentOctets() == 0 && f.reason() != reasonHold {
@@ -543,10 +544,10 @@ func (r *room) tooBig(f frame, header *forward.Header, from origin) {
 	fit, segmentOctets := forward.CheckSize(f.packet(), header, f.segmentOctets(), f.largestInner())
 	switch fit {
 	case forward.FitWhole: // the path has changed meanwhile
-		r.write(f, tapReleased)
+		r.write(f, abi.TAPReleased)
 	case forward.FitSegments:
 		f.setSegmentOctets(segmentOctets)
-		r.write(f, tapReleased)
+		r.write(f, abi.TAPReleased)
 	case forward.FitFragments:
 		r.fragment(f, header)
 	default:
@@ -582,7 +583,7 @@ func (r *room) fragment(f frame, header *forward.Header) {
 	for _, part := range parts {
 		whole := make(frame, vnetOctets, vnetOctets+ethernetOctets+len(part))
 		whole = append(append(whole, f.ethernet()...), part...)
-		r.write(whole, tapReleased)
+		r.write(whole, abi.TAPReleased)
 	}
 }
 

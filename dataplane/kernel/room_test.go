@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -185,8 +186,8 @@ func TestHoldEnds(t *testing.T) {
 	eventually(t, "no entry on hold", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for index := range a.tables.entries.all() {
-			if a.tables.records[index].Flags&flagHold != 0 {
+		for _, index := range a.tables.entries.All() {
+			if a.tables.records[index].Flags&abi.MappingHold != 0 {
 				return false
 			}
 		}

@@ -63,9 +63,9 @@ func (s *mapStore) savedSettings() (settings dataplane.Settings, ok bool, err er
 // saveState stores what is known of an RLOC. One that is up is as one that nobody told of, and takes no place: RLOCs come and go for years.
 func (s *mapStore) saveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
 	if state == dataplane.LocatorUp {
-		return deleteAll(s.maps[mapStates], []abi.RLOCKey{rlocKey(rloc)})
+		return deleteAll(s.maps[mapStates], []abi.RLOCKey{abi.KeyOf(rloc)})
 	}
-	err := s.maps[mapStates].Put(rlocKey(rloc), uint8(state))
+	err := s.maps[mapStates].Put(abi.KeyOf(rloc), uint8(state))
 	if errors.Is(err, unix.E2BIG) {
 		return fmt.Errorf("RLOC %v: %w: %d locator states", rloc, dataplane.ErrFull, maxLocatorStates)
 	}
@@ -88,7 +88,7 @@ func (s *mapStore) savedStates(yield func(lisp.RLOC, dataplane.LocatorState)) er
 			continue
 		}
 		if s := dataplane.LocatorState(state); s.IsValid() {
-			yield(rlocFromKey(key), s)
+			yield(abi.RLOC(key), s)
 		}
 	}
 	return errors.Join(iterator.Err(), deleteAll(s.maps[mapStates], up))

@@ -35,7 +35,7 @@ func TestStatesOfManyLocators(t *testing.T) {
 		a.apply(t, dataplane.PutLocatorState{RLOC: r, State: dataplane.LocatorDown})
 	}
 	for i := range 100 {
-		must(t, a.store.maps[mapStates].Put(rlocKey(rloc(1+i)), uint8(dataplane.LocatorUp)))
+		must(t, a.store.maps[mapStates].Put(abi.KeyOf(rloc(1+i)), uint8(dataplane.LocatorUp)))
 	}
 	must(t, a.Close())
 	a.open(t, Options{})

@@ -150,7 +150,7 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 }
 
 func (e *Engine) programSettings(s dataplane.Settings) abi.Settings {
-	rloc4, rloc6 := rlocKey(sourceOf(s.LocalRLOCs, true)).Address, rlocKey(sourceOf(s.LocalRLOCs, false)).Address
+	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
 		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.flag(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
@@ -177,8 +177,8 @@ func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
 	m := e.store.maps[abi.MapLocalRLOCs]
 	wanted := map[abi.RLOCKey]bool{}
 	for _, r := range rlocs {
-		wanted[rlocKey(r)] = true
-		if err := m.Put(rlocKey(r), uint32(0)); err != nil {
+		wanted[abi.KeyOf(r)] = true
+		if err := m.Put(abi.KeyOf(r), uint32(0)); err != nil {
 			return fmt.Errorf("local RLOC %v: %w", r, err)
 		}
 	}
@@ -220,7 +220,7 @@ func (e *Engine) restoreStates() error {
 func (e *Engine) syncInterfaces() error {
 	wanted := map[uint32]attached{
 		e.tap.index: {name: "TAP", record: abi.Interface{
-			Flags: uint32(abi.InterfaceTAP), Iid: uint32(ownInstance(e.settings.Interfaces)),
+			Flags: abi.InterfaceTAP, Iid: uint32(ownInstance(e.settings.Interfaces)),
 			L2Length: ethernetOctets, Mac: e.tap.mac,
 		}},
 	}
@@ -269,14 +269,14 @@ func (e *Engine) addInterface(wanted map[uint32]attached, i dataplane.Interface,
 	a := wanted[uint32(link.Index)]
 	a.name = i.Name
 	if i.Side == dataplane.SideSite {
-		a.record.Flags |= uint32(abi.InterfaceSite)
+		a.record.Flags |= abi.InterfaceSite
 		a.record.Iid = uint32(i.Instance)
 	} else {
-		a.record.Flags |= uint32(abi.InterfaceCore)
+		a.record.Flags |= abi.InterfaceCore
 		a.record.Iid = max(a.record.Iid, uint32(i.Instance))
 	}
 	if i.Forwarding == dataplane.ForwardingStack {
-		a.record.Flags |= uint32(abi.InterfaceStack)
+		a.record.Flags |= abi.InterfaceStack
 	}
 	if len(link.HardwareAddr) == len(a.record.Mac) {
 		a.record.L2Length = ethernetOctets
@@ -312,13 +312,13 @@ func ownInstance(interfaces []dataplane.Interface) lisp.InstanceID {
 // programsOf are the programs that an interface needs.
 func programsOf(flags uint32) []string {
 	var programs []string
-	if flags&(flagSite|flagTagged) != 0 {
+	if flags&(abi.InterfaceSite|abi.InterfaceTagged) != 0 {
 		programs = append(programs, abi.ProgramSiteIngress)
 	}
-	if flags&uint32(abi.InterfaceCore) != 0 {
+	if flags&abi.InterfaceCore != 0 {
 		programs = append(programs, abi.ProgramCoreIngress, abi.ProgramCoreEgress)
 	}
-	if flags&uint32(abi.InterfaceTAP) != 0 {
+	if flags&abi.InterfaceTAP != 0 {
 		programs = append(programs, abi.ProgramLispIngress, abi.ProgramLispEgress)
 	}
 	return programs

@@ -125,7 +125,7 @@ func (e *Engine) addShortcut(wanted map[uint32]attached, l netlink.Link) {
 	index := uint32(l.Attrs().Index)
 	if e.shortens(l) {
 		a := wanted[index]
-		a.record.Flags |= uint32(abi.InterfacePeer)
+		a.record.Flags |= abi.InterfacePeer
 		wanted[index] = a
 	}
 }

@@ -18,12 +18,12 @@ const surroundingsInterval = time.Second
 // programFlags are the flags of the programs' settings.
 func (e *Engine) programFlags(s dataplane.Settings) (flags uint32) {
 	if slices.ContainsFunc(s.Interfaces, func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }) {
-		flags |= uint32(abi.SettingAnyStack)
+		flags |= abi.SettingAnyStack
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.byFlow {
-		flags |= uint32(abi.SettingRoutesByFlow)
+		flags |= abi.SettingRoutesByFlow
 	}
 	return flags
 }
@@ -48,7 +48,7 @@ func (e *Engine) shortcutsDiffer() bool {
 	e.mu.Lock()
 	known := make(map[uint32]bool, len(e.interfaces))
 	for index, a := range e.interfaces {
-		known[index] = a.record.Flags&uint32(abi.InterfacePeer) != 0
+		known[index] = a.record.Flags&abi.InterfacePeer != 0
 	}
 	e.mu.Unlock()
 	for index, has := range known {
@@ -88,5 +88,19 @@ func (e *Engine) putProgramSettings() {
 	}
 	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
 		e.log.Error("the programs cannot be told what routes depend on", "error", err)
+	}
+}
+
+// shrinkInTime lets a table become small that was kept because it grew, where no entry goes any more. That stores roots, whose places
+// whoever tells programs of interfaces looks for as well: while somebody changes anything it is left for the next time.
+func (e *Engine) shrinkInTime() {
+	if !e.changing.TryLock() {
+		return
+	}
+	defer e.changing.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.tables.shrink()
 	}
 }

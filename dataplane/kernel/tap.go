@@ -250,12 +250,6 @@ func (t *tap) write(frame []byte) error {
 type frame []byte
 
 const (
-	tapWaiting  = byte(abi.TAPWaiting)
-	tapReleased = byte(abi.TAPReleased)
-	tapTransmit = byte(abi.TAPTransmit)
-
-	tapReassembled = byte(abi.TAPReassembled)
-
 	reasonHold   = byte(abi.TAPReasonHold)
 	reasonTooBig = byte(abi.TAPReasonTooBig)
 

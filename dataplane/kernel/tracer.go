@@ -178,7 +178,7 @@ const (
 
 // programAt names the program that sees such packets.
 func programAt(flags uint32, leaves bool) string {
-	is := func(flag abi.InterfaceFlag) bool { return flags&uint32(flag) != 0 }
+	is := func(flag uint32) bool { return flags&flag != 0 }
 	switch {
 	case is(abi.InterfaceTAP):
 		return abi.ProgramLispEgress

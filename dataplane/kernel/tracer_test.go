@@ -19,6 +19,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -212,9 +213,9 @@ func TestTraceChangesNoCounts(t *testing.T) {
 	n.expectPings(t, a.ns, rloc4(0), rloc4(1)) // the neighbour is known from now on
 	tracer, err := a.tracer(t)
 	must(t, err)
-	key, err := keyOf(kindMapCache, sitePrefixes(1)[0])
+	key, err := lpm.KeyOf(abi.RootMapCache, sitePrefixes(1)[0])
 	must(t, err)
-	index, ok := a.tables.entries.get(key)
+	index, ok := a.tables.entries.Get(key)
 	if !ok {
 		t.Fatal("no mapping")
 	}

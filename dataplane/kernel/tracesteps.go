@@ -107,7 +107,7 @@ func (t *Tracer) step(s *abi.Step) TraceStep {
 	case abi.StepWithinSite:
 		return TraceStep{"destination", either(yes, "an EID of this site as well", "no EID of this site")}
 	case abi.StepMapping:
-		return TraceStep{either(uint8(s.A) == kindDatabase, "database", "map-cache"), t.mapping(s)}
+		return TraceStep{either(uint8(s.A) == abi.RootDatabase, "database", "map-cache"), t.mapping(s)}
 	case abi.StepLocator:
 		return TraceStep{"locator", t.locator(s)}
 	case abi.StepRoute:
@@ -145,20 +145,20 @@ func (t *Tracer) mapping(s *abi.Step) string {
 		return fmt.Sprintf("entry %d: %v", s.C, err)
 	}
 	key := keyOfRecord(&record)
-	prefix, err := key.prefix()
+	prefix, err := key.Prefix()
 	if err != nil {
 		return fmt.Sprintf("entry %d: %v", s.C, err)
 	}
 	text := prefix.String()
 	switch {
-	case record.Flags&flagDatabase != 0:
+	case record.Flags&abi.MappingDatabase != 0:
 		return text
-	case record.LocatorSet == noLocatorSet:
+	case record.LocatorSet == abi.NoLocatorSet:
 		text += ", negative: " + lisp.Action(record.Action).String()
-	case record.Flags&flagHold != 0:
+	case record.Flags&abi.MappingHold != 0:
 		text += ", on hold while packets that waited are sent"
 	}
-	return text + either(record.Flags&flagStatic != 0, ", static", "")
+	return text + either(record.Flags&abi.MappingStatic != 0, ", static", "")
 }
 
 // locator describes the locator that the packet's flow has.
@@ -175,7 +175,7 @@ func (t *Tracer) locator(s *abi.Step) string {
 	if err := t.store.maps[abi.MapLocators].Lookup(set.First+s.B, &record); err != nil {
 		return fmt.Sprintf("locator %d of set %d: %v", s.B, s.A, err)
 	}
-	return fmt.Sprintf("%s by %s, from %s", decodeLocator(&record), bucket, addrFrom(record.Family, record.Source))
+	return fmt.Sprintf("%s by %s, from %s", decodeLocator(&record), bucket, abi.Addr(record.Family, record.Source))
 }
 
 // routeAnswers are the answers of bpf_fib_lookup, BPF_FIB_LKUP_RET_*.

@@ -46,7 +46,7 @@ func (u unread) isZero() bool { return atomic.LoadInt32(&u.numbers.Places) == 0 
 
 // read takes a frame off that was read.
 func (u unread) read(f frame) {
-	if f.magic() != tapWaiting {
+	if f.magic() != abi.TAPWaiting {
 		return
 	}
 	places := 1 + int32(len(f.packet())/unreadOctets)

@@ -16,7 +16,7 @@ func TestUnreadPlaces(t *testing.T) {
 	for octets, places := range map[int]int32{20: 1, unreadOctets - 1: 1, unreadOctets: 2, 65535: 16} {
 		u := unread{&abi.Unread{}}
 		f := make(frame, vnetOctets+ethernetOctets+octets)
-		f.setMagic(tapWaiting)
+		f.setMagic(abi.TAPWaiting)
 		binary.BigEndian.PutUint16(f.ethernet()[12:], unix.ETH_P_IP)
 		u.numbers.Places = places + 3
 		for _, share := range u.sharesOf(f) {

@@ -27,11 +27,6 @@ const (
 	maxVLAN = 4094
 )
 
-const (
-	flagSite   = uint32(abi.InterfaceSite)
-	flagTagged = uint32(abi.InterfaceTagged)
-)
-
 // isVLAN reports whether an index stands for a VLAN and not for an interface.
 func isVLAN(index uint32) bool { return index&vlanIndex != 0 }
 
@@ -63,7 +58,7 @@ func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link
 	}
 	a := wanted[parent]
 	a.name = i.Name
-	a.record.Flags |= flagTagged
+	a.record.Flags |= abi.InterfaceTagged
 	if len(link.HardwareAddr) != len(a.record.Mac) {
 		return fmt.Errorf("interface %s: %w: a VLAN needs an Ethernet interface", i.Name, dataplane.ErrInvalid)
 	}
@@ -71,7 +66,7 @@ func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link
 	copy(a.record.Mac[:], link.HardwareAddr)
 	wanted[parent] = a
 	wanted[index] = attached{name: fmt.Sprintf("%s VLAN %d", i.Name, i.VLAN), record: abi.Interface{
-		Flags: flagSite, Iid: uint32(i.Instance), L2Length: ethernetOctets, Mac: a.record.Mac, Vlan: i.VLAN, Parent: parent,
+		Flags: abi.InterfaceSite, Iid: uint32(i.Instance), L2Length: ethernetOctets, Mac: a.record.Mac, Vlan: i.VLAN, Parent: parent,
 	}}
 	return nil
 }
@@ -89,7 +84,7 @@ func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
 	addVLANDevices(wanted, links)
 	for index, a := range wanted {
 		if isVLAN(index) {
-			a.record.Flags |= wanted[a.record.Parent].record.Flags & uint32(abi.InterfaceChecksumPartial)
+			a.record.Flags |= wanted[a.record.Parent].record.Flags & abi.InterfaceChecksumPartial
 			wanted[index] = a
 		}
 	}
@@ -113,7 +108,7 @@ func addVLANDevices(wanted map[uint32]attached, links []netlink.Link) {
 			wanted[index] = a
 			d := wanted[a.device]
 			d.name = device.Name
-			d.record.Flags |= flagTagged
+			d.record.Flags |= abi.InterfaceTagged
 			d.record.L2Length = ethernetOctets
 			copy(d.record.Mac[:], device.HardwareAddr)
 			wanted[a.device] = d

@@ -306,9 +306,9 @@ func (v *vlanRouter) expectUntouched(t *testing.T) {
 
 func TestVLANDevices(t *testing.T) {
 	wanted := map[uint32]attached{
-		5:                  {name: "eth0", record: abi.Interface{Flags: flagTagged}},
-		firstVLANIndex:     {name: "eth0 VLAN 10", record: abi.Interface{Flags: flagSite, Iid: 7, Vlan: 10, Parent: 5}},
-		firstVLANIndex + 1: {name: "eth0 VLAN 20", record: abi.Interface{Flags: flagSite, Iid: 8, Vlan: 20, Parent: 5}},
+		5:                  {name: "eth0", record: abi.Interface{Flags: abi.InterfaceTagged}},
+		firstVLANIndex:     {name: "eth0 VLAN 10", record: abi.Interface{Flags: abi.InterfaceSite, Iid: 7, Vlan: 10, Parent: 5}},
+		firstVLANIndex + 1: {name: "eth0 VLAN 20", record: abi.Interface{Flags: abi.InterfaceSite, Iid: 8, Vlan: 20, Parent: 5}},
 	}
 	device := func(index, parent, id int) *netlink.Vlan {
 		attributes := netlink.NewLinkAttrs()
@@ -316,7 +316,7 @@ func TestVLANDevices(t *testing.T) {
 		return &netlink.Vlan{LinkAttrs: attributes, VlanId: id, VlanProtocol: netlink.VLAN_PROTOCOL_8021Q}
 	}
 	addVLANDevices(wanted, []netlink.Link{device(9, 5, 10), device(10, 6, 20), device(11, 5, 30), &netlink.Dummy{}})
-	if got := wanted[9]; got.record.Flags != flagTagged || got.name != "v9" || len(wanted) != 4 {
+	if got := wanted[9]; got.record.Flags != abi.InterfaceTagged || got.name != "v9" || len(wanted) != 4 {
 		t.Errorf("devices: %+v", wanted)
 	}
 	if siteIfindex(firstVLANIndex, wanted[firstVLANIndex]) != 9 || siteIfindex(firstVLANIndex+1, wanted[firstVLANIndex+1]) != 5 {

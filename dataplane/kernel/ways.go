@@ -20,6 +20,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
 )
 
 const (
@@ -119,7 +121,7 @@ func (e *Engine) unmarkWays(which func(prefix netip.Prefix) bool) {
 			continue
 		}
 		record := &e.tables.records[index]
-		atomic.StoreUint32(&record.Flags, record.Flags&^flagOneWay)
+		atomic.StoreUint32(&record.Flags, record.Flags&^abi.MappingOneWay)
 		delete(e.ways.marked, index)
 		cleared = true
 	}
@@ -172,7 +174,7 @@ func (e *Engine) wayCandidates() (candidates []wayCandidate, edits, news uint64)
 	var prefixes []netip.Prefix
 	for index := range t.database {
 		key := keyOfRecord(&t.records[index])
-		if prefix, err := key.prefix(); err == nil && len(candidates) < wayLimit {
+		if prefix, err := key.Prefix(); err == nil && len(candidates) < wayLimit {
 			candidates = append(candidates, wayCandidate{index, t.born[index], prefix.Netip()})
 			prefixes = append(prefixes, prefix.Netip())
 		}
@@ -224,13 +226,13 @@ func (e *Engine) markWay(c wayCandidate) {
 	}
 	e.ways.marked[c.index] = c.prefix
 	record := &e.tables.records[c.index]
-	atomic.StoreUint32(&record.Flags, record.Flags|flagOneWay)
+	atomic.StoreUint32(&record.Flags, record.Flags|abi.MappingOneWay)
 }
 
 // oneWays is how many entries are marked. The caller holds mu.
 func (e *Engine) oneWays() int {
 	maps.DeleteFunc(e.ways.marked, func(index uint32, _ netip.Prefix) bool {
-		return e.tables.born[index] == 0 || e.tables.records[index].Flags&flagOneWay == 0
+		return e.tables.born[index] == 0 || e.tables.records[index].Flags&abi.MappingOneWay == 0
 	})
 	return len(e.ways.marked)
 }

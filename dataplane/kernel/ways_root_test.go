@@ -20,6 +20,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -73,12 +74,12 @@ func (r *router) isMarked(t *testing.T, prefix netip.Prefix) bool {
 	t.Helper()
 	eid, err := lisp.PrefixFromNetip(0, prefix)
 	must(t, err)
-	key, err := keyOf(kindDatabase, eid)
+	key, err := lpm.KeyOf(abi.RootDatabase, eid)
 	must(t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	index, ok := r.tables.entries.get(key)
-	return ok && atomic.LoadUint32(&r.tables.records[index].Flags)&flagOneWay != 0
+	index, ok := r.tables.entries.Get(key)
+	return ok && atomic.LoadUint32(&r.tables.records[index].Flags)&abi.MappingOneWay != 0
 }
 
 func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when string) {
@@ -94,9 +95,9 @@ func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when 
 func (r *router) markAll(marked bool) {
 	for index := range r.tables.database {
 		flags := &r.tables.records[index].Flags
-		atomic.StoreUint32(flags, *flags&^flagOneWay)
+		atomic.StoreUint32(flags, *flags&^abi.MappingOneWay)
 		if marked {
-			atomic.StoreUint32(flags, *flags|flagOneWay)
+			atomic.StoreUint32(flags, *flags|abi.MappingOneWay)
 		}
 	}
 	r.store.changed.all()
@@ -261,7 +262,7 @@ func TestMarksEndWithTheirEngine(t *testing.T) {
 	for index := range uint32(8) {
 		var record abi.Mapping
 		must(t, again.Lookup(index, &record))
-		if record.Flags&flagOneWay != 0 {
+		if record.Flags&abi.MappingOneWay != 0 {
 			t.Errorf("entry %d is still marked", index)
 		}
 	}

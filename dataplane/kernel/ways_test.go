@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
 )
 
 // TestMarksThatNobodyJudges has more entries of the Database than are judged: none of those left out keeps a mark, which no news would end.
@@ -18,7 +20,7 @@ func TestMarksThatNobodyJudges(t *testing.T) {
 	put := func(from, to int) {
 		t.Helper()
 		for i := from; i < to; i++ {
-			must(t, p.putPrefix(t, kindDatabase, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), nil))
+			must(t, p.putPrefix(t, abi.RootDatabase, fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255), nil))
 		}
 	}
 	look := func() {
@@ -36,15 +38,15 @@ func TestMarksThatNobodyJudges(t *testing.T) {
 	look()
 	for index := range p.database {
 		key := keyOfRecord(&p.records[index])
-		prefix, err := key.prefix()
+		prefix, err := key.Prefix()
 		must(t, err)
-		if p.records[index].Flags&flagOneWay != 0 && e.ways.judged.verdicts[prefix.Netip()] == nil {
+		if p.records[index].Flags&abi.MappingOneWay != 0 && e.ways.judged.verdicts[prefix.Netip()] == nil {
 			t.Fatalf("%v is marked, and not judged", prefix)
 		}
 	}
 	e.takeAllWayNews(wayNews{prefix: netip.MustParsePrefix("10.0.0.0/9")})
 	for index := range p.database {
-		if p.records[index].Flags&flagOneWay != 0 {
+		if p.records[index].Flags&abi.MappingOneWay != 0 {
 			t.Fatalf("entry %d is marked after news of its route", index)
 		}
 	}

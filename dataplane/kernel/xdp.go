@@ -48,10 +48,10 @@ func (e *Engine) chooseHook(wanted map[uint32]attached, i dataplane.Interface, l
 		a.choice = choose(c)
 	}
 	if features.xdp&xdpTakesFrames != 0 {
-		a.record.Flags |= uint32(abi.InterfaceTakesFrames)
+		a.record.Flags |= abi.InterfaceTakesFrames
 	}
 	if isVirtual(link) {
-		a.record.Flags |= uint32(abi.InterfaceChecksumPartial)
+		a.record.Flags |= abi.InterfaceChecksumPartial
 	}
 	wanted[ifindex] = a
 }

@@ -74,7 +74,7 @@ func (n *network) takeFrames(t *testing.T) {
 	}
 }
 
-const takesFrames = uint32(abi.InterfaceTakesFrames)
+const takesFrames = abi.InterfaceTakesFrames
 
 // waitForFlag waits until router i knows that an interface can do something.
 func (n *network) waitForFlag(t *testing.T, i int, name string, flag uint32) {

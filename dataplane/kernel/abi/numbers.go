@@ -60,14 +60,14 @@ const (
 
 // Flags of interfaces.
 const (
-	InterfaceSite            = lisptcLispInterfaceFlagLISP_INTERFACE_SITE
-	InterfaceCore            = lisptcLispInterfaceFlagLISP_INTERFACE_CORE
-	InterfaceTAP             = lisptcLispInterfaceFlagLISP_INTERFACE_TAP
-	InterfaceTakesFrames     = lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES
-	InterfaceChecksumPartial = lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL
-	InterfacePeer            = lisptcLispInterfaceFlagLISP_INTERFACE_PEER
-	InterfaceStack           = lisptcLispInterfaceFlagLISP_INTERFACE_STACK
-	InterfaceTagged          = lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED
+	InterfaceSite            = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_SITE)
+	InterfaceCore            = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CORE)
+	InterfaceTAP             = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAP)
+	InterfaceTakesFrames     = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAKES_FRAMES)
+	InterfaceChecksumPartial = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_CHECKSUM_PARTIAL)
+	InterfacePeer            = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_PEER)
+	InterfaceStack           = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_STACK)
+	InterfaceTagged          = uint32(lisptcLispInterfaceFlagLISP_INTERFACE_TAGGED)
 )
 
 // What a list says of a prefix.
@@ -83,19 +83,19 @@ const (
 
 // Flags of locators.
 const (
-	LocatorLocal     = lisptcLispLocatorFlagLISP_LOCATOR_LOCAL
-	LocatorProbed    = lisptcLispLocatorFlagLISP_LOCATOR_PROBED
-	LocatorReachable = lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE
+	LocatorLocal     = uint8(lisptcLispLocatorFlagLISP_LOCATOR_LOCAL)
+	LocatorProbed    = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PROBED)
+	LocatorReachable = uint8(lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE)
 )
 
 // Flags of mappings.
 const (
-	MappingValid     = lisptcLispMappingFlagLISP_MAPPING_VALID
-	MappingHold      = lisptcLispMappingFlagLISP_MAPPING_HOLD
-	MappingDatabase  = lisptcLispMappingFlagLISP_MAPPING_DATABASE
-	MappingStatic    = lisptcLispMappingFlagLISP_MAPPING_STATIC
-	MappingEchoNonce = lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE
-	MappingOneWay    = lisptcLispMappingFlagLISP_MAPPING_ONE_WAY
+	MappingValid     = uint32(lisptcLispMappingFlagLISP_MAPPING_VALID)
+	MappingHold      = uint32(lisptcLispMappingFlagLISP_MAPPING_HOLD)
+	MappingDatabase  = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
+	MappingStatic    = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
+	MappingEchoNonce = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
+	MappingOneWay    = uint32(lisptcLispMappingFlagLISP_MAPPING_ONE_WAY)
 )
 
 // What happens to packets without a mapping.
@@ -107,24 +107,24 @@ const (
 
 // The tables that have roots.
 const (
-	RootMapCache = lisptcLispRootKindLISP_ROOT_MAP_CACHE
-	RootDatabase = lisptcLispRootKindLISP_ROOT_DATABASE
+	RootMapCache = uint8(lisptcLispRootKindLISP_ROOT_MAP_CACHE)
+	RootDatabase = uint8(lisptcLispRootKindLISP_ROOT_DATABASE)
 )
 
 // Flags of the settings.
 const (
-	SettingPublicInternet    = lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET
-	SettingStatusBits        = lisptcLispSettingFlagLISP_SETTING_STATUS_BITS
-	SettingEchoNonce         = lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE
-	SettingMapVersions       = lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS
-	SettingCheckSource       = lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE
-	SettingCheckSourceStrict = lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT
-	SettingGlean             = lisptcLispSettingFlagLISP_SETTING_GLEAN
-	SettingInstances         = lisptcLispSettingFlagLISP_SETTING_INSTANCES
-	SettingVXLANGPE          = lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE
-	SettingRoutesByFlow      = lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW
-	SettingAnyStack          = lisptcLispSettingFlagLISP_SETTING_ANY_STACK
-	SettingLists             = lisptcLispSettingFlagLISP_SETTING_LISTS
+	SettingPublicInternet    = uint32(lisptcLispSettingFlagLISP_SETTING_PUBLIC_INTERNET)
+	SettingStatusBits        = uint32(lisptcLispSettingFlagLISP_SETTING_STATUS_BITS)
+	SettingEchoNonce         = uint32(lisptcLispSettingFlagLISP_SETTING_ECHO_NONCE)
+	SettingMapVersions       = uint32(lisptcLispSettingFlagLISP_SETTING_MAP_VERSIONS)
+	SettingCheckSource       = uint32(lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE)
+	SettingCheckSourceStrict = uint32(lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT)
+	SettingGlean             = uint32(lisptcLispSettingFlagLISP_SETTING_GLEAN)
+	SettingInstances         = uint32(lisptcLispSettingFlagLISP_SETTING_INSTANCES)
+	SettingVXLANGPE          = uint32(lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE)
+	SettingRoutesByFlow      = uint32(lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW)
+	SettingAnyStack          = uint32(lisptcLispSettingFlagLISP_SETTING_ANY_STACK)
+	SettingLists             = uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)
 )
 
 // Kinds of steps.
@@ -147,10 +147,10 @@ const (
 
 // Marks of frames at the TAP.
 const (
-	TAPWaiting     = lisptcLispTapMagicLISP_TAP_WAITING
-	TAPReleased    = lisptcLispTapMagicLISP_TAP_RELEASED
-	TAPTransmit    = lisptcLispTapMagicLISP_TAP_TRANSMIT
-	TAPReassembled = lisptcLispTapMagicLISP_TAP_REASSEMBLED
+	TAPWaiting     = uint8(lisptcLispTapMagicLISP_TAP_WAITING)
+	TAPReleased    = uint8(lisptcLispTapMagicLISP_TAP_RELEASED)
+	TAPTransmit    = uint8(lisptcLispTapMagicLISP_TAP_TRANSMIT)
+	TAPReassembled = uint8(lisptcLispTapMagicLISP_TAP_REASSEMBLED)
 )
 
 // Why a packet was sent to the TAP.
@@ -163,10 +163,13 @@ const (
 
 // Flags of Watch.
 const (
-	WatchDrops = lisptcLispWatchFlagLISP_WATCH_DROPS
+	WatchDrops = uint64(lisptcLispWatchFlagLISP_WATCH_DROPS)
 )
 
 // What an action record says to do.
 const (
 	DoDeliver = lisptcLispWhatLISP_DO_DELIVER
 )
+
+// NoLocatorSet is LISP_NO_LOCATOR_SET: a mapping without locators.
+const NoLocatorSet = ^uint32(0)

@@ -3,7 +3,7 @@
 // This file makes the slots of a wide root from what a trie says (fibwide.go), in one walk through it: to enter each prefix again takes
 // as long as packets wait. It gives the same answers, and changes nothing in the trie that it reads.
 
-package kernel
+package lpm
 
 import "math/bits"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kernel
+package lpm
 
 import (
 	"encoding/binary"
@@ -12,7 +12,7 @@ import (
 // TestSpread compares the slots of a wide root with the trie they were made from: prefixes of all lengths close to each other, so
 // that nodes and comparisons begin before the slots' bits and end behind them, and among addresses that have no slot.
 func TestSpread(t *testing.T) {
-	block := make([]uint32, wideSlots)
+	block := make([]uint32, firstLevelSlots)
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		bitsOf := map[uint32]int{}
@@ -35,12 +35,12 @@ func TestSpread(t *testing.T) {
 			bitsOf[leaf] = bits
 			from.insert(&root, trieKey{hi: uint64(address) << 32}, bits, leaf)
 		}
-		before := from.cells.inUse()
+		before := from.cells.InUse()
 		clear(block)
-		wide := trieRoot{wide: &wideRoot{block: 1, slots: block}}
-		next.spread(block, from, root.slot, wideBits)
-		if next.settle(); next.short || from.cells.inUse() != before {
-			t.Fatalf("seed %d: short %v, %d cells in use instead of %d", seed, next.short, from.cells.inUse(), before)
+		wide := trieRoot{first: &firstLevel{number: 1, slots: block}}
+		next.spread(block, from, root.slot, firstLevelBits4)
+		if next.settle(); next.short || from.cells.InUse() != before {
+			t.Fatalf("seed %d: short %v, %d cells in use instead of %d", seed, next.short, from.cells.InUse(), before)
 		}
 		reachable := uint32(0)
 		for _, slot := range block {
@@ -48,12 +48,12 @@ func TestSpread(t *testing.T) {
 				reachable += next.reachable(slot)
 			}
 		}
-		if used := next.cells.inUse(); used != reachable {
+		if used := next.cells.InUse(); used != reachable {
 			t.Fatalf("seed %d: %d cells in use, %d can be reached", seed, used, reachable)
 		}
 		for range 5_000 {
 			address := near ^ random.Uint32()>>(random.IntN(32))
-			if address>>(32-wideBits) >= wideSlots {
+			if address>>(32-firstLevelBits4) >= firstLevelSlots {
 				continue
 			}
 			var octets [4]byte

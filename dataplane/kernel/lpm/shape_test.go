@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kernel
+package lpm
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"loci/dataplane/kernel/abi"
 	"loci/lisp"
 )
 
@@ -18,12 +19,12 @@ func TestAPrefixBesideMany(t *testing.T) {
 	} {
 		t.Run(c.beside, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, 6))
-			p := newPlainTables(t, 10000, 4, 1<<18)
-			key, err := keyOf(kindMapCache, lisp.MustParsePrefix(c.beside))
+			p := newPlainTable(t, 10000, 1<<18)
+			key, err := KeyOf(abi.RootMapCache, lisp.MustParsePrefix(c.beside))
 			must(t, err)
 			put := func(prefix string) {
 				t.Helper()
-				must(t, p.putPrefix(t, kindMapCache, prefix, nil))
+				must(t, p.putPrefix(t, abi.RootMapCache, prefix))
 			}
 			for i := range 8000 {
 				put(fmt.Sprintf(c.many, random.IntN(256), random.IntN(256), random.IntN(256)))
@@ -31,7 +32,7 @@ func TestAPrefixBesideMany(t *testing.T) {
 					continue
 				}
 				put(c.beside)
-				if record, ok := p.lookup(kindMapCache, key.family, 0, key.address[:addressOctets(key.family)]); !ok || keyOfRecord(record) != key {
+				if found, ok := p.find(abi.RootMapCache, key.Family, 0, key.Address[:abi.AddressOctets(key.Family)]); !ok || found != key {
 					t.Fatalf("beside %d prefixes, %s is not found", i, c.beside)
 				}
 				if existed, err := p.delete(key); !existed || err != nil {

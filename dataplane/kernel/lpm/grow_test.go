@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kernel
+package lpm
 
 import (
 	"encoding/binary"
@@ -8,21 +8,24 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/reclaim"
 )
 
 // missedKey is the key of one EID after the other, as misses bring them.
-func missedKey(i int) entryKey {
-	key := entryKey{kind: kindMapCache, family: 4, bits: 32}
-	binary.BigEndian.PutUint32(key.address[:], 10<<24|64<<16|uint32(i))
+func missedKey(i int) Key {
+	key := Key{Kind: abi.RootMapCache, Family: 4, Bits: 32}
+	binary.BigEndian.PutUint32(key.Address[:], 10<<24|64<<16|uint32(i))
 	return key
 }
 
-func (p *plainTables) expectMissed(t *testing.T, upTo int) {
+func (p *plainTable) expectMissed(t *testing.T, upTo int) {
 	t.Helper()
 	for i := 1; i <= upTo; i += 97 {
 		key := missedKey(i)
-		address, _ := netip.AddrFromSlice(key.address[:4])
-		if record, ok := p.lookup(kindMapCache, 4, 0, address.AsSlice()); !ok || keyOfRecord(record) != key {
+		address, _ := netip.AddrFromSlice(key.Address[:4])
+		if found, ok := p.find(abi.RootMapCache, 4, 0, address.AsSlice()); !ok || found != key {
 			t.Fatalf("of %d EIDs, number %d is not found", upTo, i)
 		}
 	}
@@ -32,25 +35,25 @@ func (p *plainTables) expectMissed(t *testing.T, upTo int) {
 // larger table is not either as long as there is room for entries.
 func TestNobodyWaitsForAShape(t *testing.T) {
 	const first, all = 30_000, 50_000
-	p := newPlainTables(t, all+1, 4, 1<<20)
+	p := newPlainTable(t, all+1, 1<<20)
 	waits, hurries, ahead := 0, 0, time.Duration(0)
-	p.parts.wait = func() { waits++ }
-	p.parts.passed = func() time.Duration { return p.clock + ahead }
-	p.parts.hurry = func() { hurries++; ahead += restTime / 100 } // some hundred entries later all has rested
-	p.parts.smallest = 1 << 14
+	p.parts.Wait = func() { waits++ }
+	p.parts.Passed = func() time.Duration { return p.clock + ahead }
+	p.parts.Hurry = func() { hurries++; ahead += reclaim.RestTime / 100 } // some hundred entries later all has rested
+	p.parts.thresholds.Smallest = 1 << 14
 	p.reopen(t)
 	waits, p.maps.slow = 0, true
 	for i := 1; i <= all; i++ {
 		p.clock += 50 * time.Microsecond
 		if i == first {
 			p.expectMissed(t, first-1)
-			if p.fib.wanted == 0 {
+			if p.trie.wanted == 0 {
 				t.Error("no node lacks room: the test shows nothing")
 			}
 			p.maps.slow = false
 		}
-		made, unused := p.maps.made, p.fib.cells.unused
-		_, _, err := p.put(entry{key: missedKey(i)})
+		made, unused := p.maps.made, p.trie.cells.Unused
+		err := p.put(missedKey(i))
 		must(t, err)
 		if p.maps.slow && p.maps.made > made && unused >= insertCells {
 			t.Fatalf("a table was made for EID %d, with %d cells to be had", i, unused)
@@ -60,8 +63,8 @@ func TestNobodyWaitsForAShape(t *testing.T) {
 	if waits != 0 || hurries == 0 {
 		t.Errorf("programs were waited for %d times, and %d times in the background", waits, hurries)
 	}
-	if p.fib.wanted != 0 {
-		t.Errorf("a node still lacks %d cells", p.fib.wanted)
+	if p.trie.wanted != 0 {
+		t.Errorf("a node still lacks %d cells", p.trie.wanted)
 	}
 }
 
@@ -69,14 +72,14 @@ func TestNobodyWaitsForAShape(t *testing.T) {
 // each of them.
 func TestShapeWithoutMemory(t *testing.T) {
 	const all = 20_000
-	p := newPlainTables(t, all+1, 4, 1<<20)
-	p.parts.smallest = 1 << 15
+	p := newPlainTable(t, all+1, 1<<20)
+	p.parts.thresholds.Smallest = 1 << 15
 	p.reopen(t)
 	p.maps.tableFailing = errors.New("no memory")
 	before := p.maps.made
 	for i := 1; i <= all; i++ {
 		p.clock += 50 * time.Microsecond
-		_, _, err := p.put(entry{key: missedKey(i)})
+		err := p.put(missedKey(i))
 		must(t, err)
 	}
 	p.expectMissed(t, all)
@@ -88,13 +91,13 @@ func TestShapeWithoutMemory(t *testing.T) {
 // A root's block is made ready before the root is wide, and not for one that cannot be.
 func TestBlockIsMadeReady(t *testing.T) {
 	const from = 2 * preparedShare
-	p := newPlainTables(t, 2*from-1, 4, 1<<16)
-	p.parts.wideFrom = from
+	p := newPlainTable(t, 2*from-1, 1<<16)
+	p.parts.thresholds.FirstLevel4 = from
 	p.reopen(t)
 	put := func(i int, instance uint32, family, bits uint8) (ready bool) {
 		key := missedKey(i)
-		key.instance, key.family, key.bits = instance, family, bits
-		_, _, err := p.put(entry{key: key})
+		key.Instance, key.Family, key.Bits = instance, family, bits
+		err := p.put(key)
 		must(t, err)
 		return p.maps.blocksPrepared > 0
 	}
@@ -103,8 +106,8 @@ func TestBlockIsMadeReady(t *testing.T) {
 			t.Fatalf("with %d entries a block is ready: %v", i, ready)
 		}
 	}
-	if p.wideRoots() != 1 {
-		t.Errorf("%d wide roots", p.wideRoots())
+	if p.firstLevels() != 1 {
+		t.Errorf("%d wide roots", p.firstLevels())
 	}
 	p.maps.blocksPrepared = 0
 	for i := 1; i < from; i++ {
@@ -112,8 +115,8 @@ func TestBlockIsMadeReady(t *testing.T) {
 			t.Fatalf("with %d entries a block is ready for a root beyond the limit", i)
 		}
 	}
-	p = newPlainTables(t, from, 4, 1<<16)
-	p.parts.wideFrom = from
+	p = newPlainTable(t, from, 1<<16)
+	p.parts.thresholds.FirstLevel4 = from
 	p.reopen(t)
 	for i := 1; i < from; i++ {
 		if put(i, 0, 6, 128) {
@@ -125,83 +128,53 @@ func TestBlockIsMadeReady(t *testing.T) {
 // TestTableKeepsItsSizeForAWhile has a table that grew and is empty soon after.
 func TestTableKeepsItsSizeForAWhile(t *testing.T) {
 	const all = 20_000
-	p := newPlainTables(t, all+2, 4, 1<<20)
+	p := newPlainTable(t, all+2, 1<<20)
 	p.clock = time.Minute
 	ahead := time.Duration(0)
-	p.parts.passed, p.parts.hurry = func() time.Duration { return p.clock + ahead }, func() {}
+	p.parts.Passed, p.parts.Hurry = func() time.Duration { return p.clock + ahead }, func() {}
 	p.reopen(t)
 	for i := 1; i <= all; i++ {
-		_, _, err := p.put(entry{key: missedKey(i)})
+		err := p.put(missedKey(i))
 		must(t, err)
 	}
-	grown := p.fib.cells.size
-	if grown <= uint32(p.smallest) {
+	grown := p.trie.cells.Size
+	if grown <= uint32(p.Thresholds.Smallest) {
 		t.Fatal("the table did not grow: the test shows nothing")
 	}
-	ahead = keptGrown // that programs hold nothing any more is no time that goes by
+	ahead = defaultThresholds.KeptGrown // that programs hold nothing any more is no time that goes by
 	for i := 1; i < all; i++ {
 		if existed, err := p.delete(missedKey(i)); err != nil || !existed {
 			t.Fatalf("delete: %v, %v", existed, err)
 		}
 	}
-	if p.fib.cells.size != grown {
-		t.Errorf("%d cells right after it grew to %d", p.fib.cells.size, grown)
+	if p.trie.cells.Size != grown {
+		t.Errorf("%d cells right after it grew to %d", p.trie.cells.Size, grown)
 	}
-	p.clock += keptGrown
+	p.clock += defaultThresholds.KeptGrown
 	if existed, err := p.delete(missedKey(all)); err != nil || !existed {
 		t.Fatalf("delete: %v, %v", existed, err)
 	}
-	if p.fib.cells.size != uint32(p.smallest) {
-		t.Errorf("%d cells of an empty table later, want %d", p.fib.cells.size, p.smallest)
+	if p.trie.cells.Size != uint32(p.Thresholds.Smallest) {
+		t.Errorf("%d cells of an empty table later, want %d", p.trie.cells.Size, p.Thresholds.Smallest)
 	}
-}
-
-// TestTableShrinksInTime has a table that grew, is empty soon after, and is left alone.
-func TestTableShrinksInTime(t *testing.T) {
-	t.Parallel()
-	a := newLinks(t).open(t, 0, Options{})
-	a.mu.Lock()
-	grown := 2 * int(a.tables.fib.cells.size)
-	must(t, a.tables.extend(grown))
-	a.tables.now = func() time.Duration { return a.tables.grownAt + keptGrown - 1 }
-	a.mu.Unlock()
-	size := func() uint32 {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.tables.fib.cells.size
-	}
-	a.shrinkInTime()
-	if size() != uint32(grown) {
-		t.Errorf("%d cells right after it grew to %d", size(), grown)
-	}
-	a.changing.Lock() // as who tells programs of interfaces, which knows nothing of mu
-	a.mu.Lock()
-	a.tables.now = func() time.Duration { return a.tables.grownAt + keptGrown }
-	a.mu.Unlock()
-	a.shrinkInTime()
-	if size() != uint32(grown) {
-		t.Error("roots are stored while somebody else changes something")
-	}
-	a.changing.Unlock()
-	eventually(t, "the table is small again", func() bool { return size() == uint32(smallestTable) })
 }
 
 // TestPreparedTableIsTaken has a table prepared, and then a node that would have it larger, and no cell left.
 func TestPreparedTableIsTaken(t *testing.T) {
 	const all = 50_000
-	p := newPlainTables(t, all+1, 4, 1<<22)
-	p.parts.smallest = 1 << 14
+	p := newPlainTable(t, all+1, 1<<22)
+	p.parts.thresholds.Smallest = 1 << 14
 	p.reopen(t)
 	p.maps.slow = true
 	before := p.maps.made
 	for i := 1; i <= all && p.maps.made == before; i++ {
 		p.clock += 50 * time.Microsecond
-		if p.fib.wanted = 0; p.maps.prepared != 0 && p.fib.cells.unused < insertCells {
-			for p.fib.wanted = 1; p.largerTable() <= p.maps.prepared; {
-				p.fib.wanted *= 2
+		if p.trie.wanted = 0; p.maps.prepared != 0 && p.trie.cells.Unused < insertCells {
+			for p.trie.wanted = 1; p.largerTable() <= p.maps.prepared; {
+				p.trie.wanted *= 2
 			}
 		}
-		_, _, err := p.put(entry{key: missedKey(i)})
+		err := p.put(missedKey(i))
 		must(t, err)
 	}
 	if p.maps.made == before || p.maps.wasted > 0 {
