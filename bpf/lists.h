@@ -4,7 +4,7 @@
  * allowed prefixes and valid destinations are for: which packets RFC 9300 s.5 is applied to at all.
  * The longest prefix decides; user space writes what holds for the rest as a prefix as well.
  * Without any list all of this costs one test of the settings' flags. Nothing here touches a packet
- * or knows at which hook it is. package forward has the same in Go (lists.go).
+ * or knows at which hook it is. package forward has the same in Go (admit.go).
  */
 #ifndef LISP_LISTS_H
 #define LISP_LISTS_H

@@ -4,7 +4,7 @@ package forward
 
 // Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an EID of the Database to
 // somewhere else. From the core: what lists, source check, nonces, status bits and versions let pass. A role adds its rules
-// here. Nothing here changes a packet.
+// here. Lists are the caller's (bpf/lists.h has the same in C). Nothing here changes a packet.
 
 import (
 	"net/netip"
@@ -68,4 +68,35 @@ func (x *XTR) admitFromCore(o *Outcome, e *Encapsulated, now time.Time) DropReas
 		return reason
 	}
 	return x.judgeReceived(o, e, now)
+}
+
+// ListKind says which address of which packets a list is about. The numbers are those
+// of enum lisp_list_kind.
+type ListKind uint8
+
+// The kinds. ListDecapsulated is added to the others: packets from the core, not
+// those towards it.
+const (
+	ListInnerSource      ListKind = 0
+	ListInnerDestination ListKind = 1
+	ListOuterSource      ListKind = 2
+	ListOuterDestination ListKind = 3
+	ListDecapsulated     ListKind = 4
+)
+
+// Denies reports whether the lists of a kind deny an address; of outer ones the
+// Instance-ID is 0.
+type Denies func(kind ListKind, instance lisp.InstanceID, address netip.Addr) bool
+
+// judge returns why the lists from that kind of source on drop a packet.
+func (d Denies) judge(kind ListKind, instance lisp.InstanceID, source, destination netip.Addr) DropReason {
+	switch {
+	case d == nil:
+		return DropNone
+	case d(kind, instance, source):
+		return DropDeniedSource + DropReason(kind&^ListDecapsulated)
+	case d(kind+1, instance, destination):
+		return DropDeniedSource + DropReason(kind&^ListDecapsulated) + 1
+	}
+	return DropNone
 }

@@ -3,9 +3,13 @@
 package forward
 
 // Outer packets in fragments, for paths that carry less than IPv6 asks of any link once the outer headers are counted in (RFC
-// 8200 s.4.5 and s.5, RFC 2473 s.7.1). RFC 9300 s.7 avoids them wherever a source can be told to send smaller packets.
+// 8200 s.4.5 and s.5, RFC 2473 s.7.1), and those that the system reassembled (RFC 9300 s.5.2). RFC 9300 s.7 avoids fragments
+// wherever a source can be told to send smaller packets.
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"net/netip"
+)
 
 const fragmentHeaderOctets = 8
 
@@ -50,4 +54,18 @@ func fragmentIPv6(packet []byte, h *Header, mtu int, identification uint32) ([][
 		parts = append(parts, append(part, payload[at:end]...))
 	}
 	return parts, DropNone
+}
+
+// Reassembled is what the system says of an outer packet that it put together.
+type Reassembled struct {
+	Source, Destination netip.AddrPort // of one family
+	TTL                 uint8          // of its first fragment
+	Class               uint8          // DSCP and ECN, the latter of all fragments (RFC 3168 s.5.3)
+}
+
+// AppendReassembled appends the outer packet whose UDP payload is given, as if it had come in one piece. Its checksum is 0: it
+// was verified before.
+func AppendReassembled(dst []byte, r Reassembled, payload []byte) []byte {
+	f := ipFields{source: r.Source.Addr(), destination: r.Destination.Addr(), class: r.Class, ttl: r.TTL, payload: len(payload)}
+	return append(appendUDP(dst, f, r.Source.Port(), r.Destination.Port()), payload...)
 }
