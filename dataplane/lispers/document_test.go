@@ -34,7 +34,7 @@ func TestDocumentNamesEverything(t *testing.T) {
 	}
 	for _, lack := range Lacks() {
 		name, _, _ := strings.Cut(string(lack), ":")
-		demand("lack", "| "+name+" |")
+		demand("lack", "- **"+name+"**:")
 	}
 	for _, object := range []any{
 		mapCacheJSON{}, rlocJSON{}, keyJSON{}, listJSON[int]{}, databaseJSON{}, interfaceJSON{}, decapKeysJSON{}, portJSON{}, parametersJSON{},
