@@ -73,17 +73,15 @@ var besides = map[string]uint64{
 	"A_EID": addressEID, "A_EIDMASK": addressEIDMask, "A_RLOC": addressRLOC,
 }
 
-// rows returns the cells of a document's tables, by the heading or the last word in
+// namedItem is an item of a list that stands for a row: the name, further cells between brackets, the last cell.
+var namedItem = regexp.MustCompile("^- `([A-Z_]+)` \\((.*?)\\): (.*)$")
+
+// rows returns the cells of a document's tables and of the items of its lists, by the heading or the last word in
 // backquotes above them.
 func rows(t *testing.T) map[string][][]string {
 	t.Helper()
-	content, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
 	tables, under := map[string][][]string{}, ""
-	for line := range strings.Lines(string(content)) {
-		line = strings.TrimSpace(line)
+	for _, line := range documentLines(t) {
 		switch {
 		case strings.HasPrefix(line, "#"):
 			under = strings.TrimLeft(line, "# ")
@@ -96,8 +94,29 @@ func rows(t *testing.T) map[string][][]string {
 			}
 			tables[under] = append(tables[under], cells)
 		}
+		if item := namedItem.FindStringSubmatch(line); item != nil {
+			tables[under] = append(tables[under], slices.Concat([]string{item[1]}, strings.Split(item[2], "; "), []string{item[3]}))
+		}
 	}
 	return tables
+}
+
+// documentLines returns the lines of the document, each item of a list on one.
+func documentLines(t *testing.T) []string {
+	t.Helper()
+	content, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(content)) {
+		if last := len(lines) - 1; last >= 0 && strings.HasPrefix(line, "  ") && strings.HasPrefix(lines[last], "- ") {
+			lines[last] += " " + strings.TrimSpace(line)
+		} else {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
 }
 
 func TestDocumentHasEveryNumber(t *testing.T) {
