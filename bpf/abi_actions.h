@@ -94,7 +94,9 @@ struct lisp_action_record {
 	__u8 gateway[16];
 	__u8 source[16]; /* DELIVER with a target of 0: of the inner packet */
 	__u8 destination[16];
-	__u8 zero3[8];
+	/* where the kernel knows the neighbour; of a VLAN not ifindex, but its device */
+	__u32 neighbour_ifindex;
+	__u8 zero3[4];
 };
 
 /* ARRAY flows (BPF_F_MMAPABLE, likewise), at processor * LISP_FLOWS + place: which action packets

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Action records (abi_actions.h): what is done to packets, kept by each processor for as long as
- * routes, neighbours and tables are what they were. Asking the kernel for a route costs more than
- * all else that a packet needs; a record has its answer, and the headers that follow from it. The
- * key has all on which these depend, but for the epoch. What differs from packet to packet is never
- * in a record: counters, lengths, TTL (RFC 9300 s.5.3), ECN (RFC 6040), nonces, source ports.
- * Nothing here ever changes a frame.
+ * Action records (abi_actions.h): the kernel's answer about the route of packets, which costs more
+ * than all else, and their headers, kept by each processor. The key has all on which these depend,
+ * but for the epoch. Lengths, TTL, ECN, nonces and source ports are each packet's own.
  */
 #ifndef LISP_ACTIONS_H
 #define LISP_ACTIONS_H
 
 #include "route.h"
 
+/* The beginning of an action record, and the packet whose addresses are part of its key; NULL where
+ * none are. */
 struct action_key {
 	__u64 target_from;
 	__u64 iid_port_tos_locator;
 	__u32 what_family;
-	const struct lisp_packet *pair; /* whose addresses are part of it; NULL: none are */
+	const struct lisp_packet *pair;
 };
 
 _Static_assert(__builtin_offsetof(struct lisp_action_record, serial) == 20, "the key comes first");
-_Static_assert(sizeof(struct lisp_action_record) == 192, "it takes three cache lines");
-_Static_assert(__builtin_offsetof(struct lisp_action_record, header) == 64,
-	       "headers begin with a cache line");
+_Static_assert(sizeof(struct lisp_action_record) == 192, "three cache lines");
+_Static_assert(__builtin_offsetof(struct lisp_action_record, header) == 64, "at a cache line");
 
 static __always_inline struct action_key key_of_encapsulation(__u32 locator_set, __u32 locator,
 							      __u32 iid, __u8 outer_tos, __u32 port,
@@ -49,11 +47,6 @@ key_of_delivery(__u32 target, __u32 from, __u32 iid, __u8 family, const struct l
 	};
 }
 
-static __always_inline bool is_same_address(const __u8 *a, const union lisp_address *b)
-{
-	return OCTETS8(a) == b->pairs[0] && OCTETS8(a + 8) == b->pairs[1];
-}
-
 static __always_inline bool has_action_key(const struct lisp_action_record *a,
 					   const struct action_key *k)
 {
@@ -72,7 +65,6 @@ static __always_inline struct lisp_action_record *action_at(__u32 place)
 	return bpf_map_lookup_elem(&actions, &place);
 }
 
-/* Keys with targets side by side have places side by side. */
 static __always_inline __u32 place_of_action(const struct action_key *k)
 {
 	__u64 h = (k->target_from >> 32) * 0x9E3779B97F4A7C15ULL +
@@ -87,7 +79,7 @@ static __always_inline __u32 place_of_action(const struct action_key *k)
 	return (h >> 40) + (__u32)k->target_from * 2 & (LISP_ACTIONS - 1);
 }
 
-/* The place of a key, which has one of two: its own, or else the one whose time is over first. */
+/* The place of a key, one of two: where it is already, or else the one that expires first. */
 static __always_inline __u32 choose_place(const struct action_key *k)
 {
 	__u32 place = place_of_action(k);
@@ -103,14 +95,11 @@ static __always_inline void take_place_of_action(struct lisp_action_record *a,
 						 const struct action_key *k)
 {
 	struct lisp_clock *clock = find_clock();
-	__u8 *own = (__u8 *)a;
 
 	if (has_action_key(a, k))
 		return;
 	__builtin_memset(a, 0, sizeof(*a));
-	OCTETS8(own) = k->target_from;
-	OCTETS8(own + 8) = k->iid_port_tos_locator;
-	OCTETS4(own + 16) = k->what_family;
+	__builtin_memcpy(a, k, __builtin_offsetof(struct lisp_action_record, serial));
 	if (k->pair) {
 		__builtin_memcpy(a->source, &k->pair->source, sizeof(a->source));
 		__builtin_memcpy(a->destination, &k->pair->destination, sizeof(a->destination));
@@ -124,14 +113,16 @@ static __always_inline bool action_counts(const struct lisp_action_record *a, __
 	return now < a->expires_ns && a->epoch == epoch;
 }
 
-/* Notes the next hop that the kernel answered; one whose address is not resolved serves this packet
- * alone. `used` says that the same record had one before. */
+/* Notes the next hop that the kernel answered, to which frames leave by `ifindex`; one whose
+ * address is not resolved serves this packet alone. `used` says that the record had one before. */
 static __always_inline void set_next_hop(struct lisp_action_record *a,
-					 const struct bpf_fib_lookup *f, long answer, bool used)
+					 const struct bpf_fib_lookup *f, long answer, __u32 ifindex,
+					 bool used)
 {
-	const struct lisp_interface *out = bpf_map_lookup_elem(&interfaces, &f->ifindex);
+	const struct lisp_interface *out = bpf_map_lookup_elem(&interfaces, &ifindex);
 
-	a->ifindex = f->ifindex;
+	a->ifindex = ifindex;
+	a->neighbour_ifindex = f->ifindex;
 	a->neighbour_family = f->family;
 	__builtin_memcpy(a->gateway, f->ipv6_dst, sizeof(a->gateway));
 	__builtin_memset(a->header, 0, 12);
@@ -148,14 +139,9 @@ static __always_inline void set_next_hop(struct lisp_action_record *a,
 	if (used)
 		a->flags |= LISP_ACTION_CONFIRM;
 	a->flags |= LISP_ACTION_RESOLVED;
-	a->expires_ns = last_ns() + LISP_ACTION_NS;
+	a->expires_ns = now_ns() + LISP_ACTION_NS;
 	__builtin_memcpy(a->header, f->dmac, ETH_ALEN);
 	__builtin_memcpy(a->header + ETH_ALEN, f->smac, ETH_ALEN);
-}
-
-static __always_inline bool routes_by_flow(const struct lisp_settings *s)
-{
-	return !s || s->flags & LISP_SETTING_ROUTES_BY_FLOW;
 }
 
 #endif

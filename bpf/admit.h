@@ -2,7 +2,7 @@
 /*
  * Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an
  * EID of the Database to somewhere else. From the core: what lists, source check, nonces, status
- * bits and versions let pass. A role adds its rules here. Nothing here ever changes a frame.
+ * bits and versions let pass. A role adds its rules here. Nothing here changes a frame.
  */
 #ifndef LISP_ADMIT_H
 #define LISP_ADMIT_H
@@ -10,8 +10,7 @@
 #include "decap.h"
 #include "nonce_lsb_version.h"
 
-/* Whether packets from one own EID-prefix to another are at hand: those are the site's own affair.
- */
+/* Whether a packet to an own EID-prefix is at hand, which is the site's own affair. */
 static __always_inline bool is_within_site(const struct lisp_context *c)
 {
 	bool within = is_own_eid(find_roots(c->roots), c->packet.family, &c->packet.destination);
@@ -35,47 +34,49 @@ static __always_inline bool admit_from_site(const struct lisp_context *c)
 	       !is_within_site(c) && c->packet.ttl > 1;
 }
 
-/* What the lists of EIDs say, before a mapping is asked for; the reason to drop, or none. */
-static __noinline int judge_eids(const struct lisp_context *c)
+/* What lists and data headers are judged by, but for the RLOCs; NULL never happens. */
+static __always_inline struct lisp_trusted *describe(const struct lisp_context *c)
 {
 	struct lisp_trusted *p = find_trusted();
 
 	if (!p)
-		return LISP_DROP_NONE;
+		return NULL;
 	p->source_iid = c->iid;
+	p->iid = c->iid;
+	p->mapping_index = c->mapping_index;
 	p->family = c->packet.family;
 	__builtin_memcpy(p->source, &c->packet.source, sizeof(p->source));
 	__builtin_memcpy(p->destination, &c->packet.destination, sizeof(p->destination));
-	return judge_pair(LISP_LIST_INNER_SOURCE);
+	return p;
 }
 
-static __always_inline bool heeds_headers(void)
+static __always_inline void describe_rlocs(struct lisp_trusted *p, __u8 family, const void *rloc,
+					   const void *own)
 {
-	const struct lisp_settings *s = find_settings();
+	p->rloc_family = family;
+	__builtin_memcpy(p->rloc, rloc, sizeof(p->rloc));
+	__builtin_memcpy(p->own_rloc, own, sizeof(p->own_rloc));
+}
 
-	return s && s->flags & SETTINGS_HEEDED;
+/* What the lists of EIDs say, before a mapping is asked for; the reason to drop, or none. */
+static __noinline int judge_eids(const struct lisp_context *c)
+{
+	return describe(c) ? judge_pair(LISP_LIST_INNER_SOURCE) : LISP_DROP_NONE;
 }
 
 /* Whether a packet from the core to an EID of ours is let in; the reason to drop it, or none. */
 static __always_inline int admit_from_core(hook_frame *frame, struct lisp_context *c)
 {
-	struct lisp_trusted *p = heeds_headers() ? find_trusted() : NULL;
+	struct lisp_trusted *p = has_setting(SETTINGS_JUDGING) ? describe(c) : NULL;
 	int reason;
 
 	if (!p)
 		return LISP_DROP_NONE;
+	describe_rlocs(p, c->outer.family, &c->outer.source, &c->outer.destination);
 	p->first = c->header_first;
 	p->second = c->header_second;
-	p->iid = c->iid;
-	p->mapping_index = c->mapping_index;
 	p->ifindex = incoming_ifindex(frame);
 	p->notes = 0;
-	p->family = c->packet.family;
-	p->rloc_family = c->outer.family;
-	__builtin_memcpy(p->source, &c->packet.source, sizeof(p->source));
-	__builtin_memcpy(p->destination, &c->packet.destination, sizeof(p->destination));
-	__builtin_memcpy(p->rloc, &c->outer.source, sizeof(p->rloc));
-	__builtin_memcpy(p->own_rloc, &c->outer.destination, sizeof(p->own_rloc));
 	reason = lisp_judge_received();
 	c->notes |= p->notes;
 	return reason;

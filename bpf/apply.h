@@ -2,7 +2,7 @@
 /*
  * Stage 6, what both hooks share: writing the headers of an action record before a packet, with the
  * fields that are its own (RFC 9300 s.5.1-5.3). Only this file, apply_tc.h and apply_xdp.h write to
- * packets that are forwarded. The hook has made room for what is written here.
+ * packets that are forwarded.
  */
 #ifndef LISP_APPLY_H
 #define LISP_APPLY_H
@@ -23,10 +23,58 @@ struct lisp_varying {
 	__u8 ttl;
 	__u8 family; /* of the inner packet */
 	__u8 protocol;
-	__u8 l2_length; /* before the packet, with a VLAN tag that it still has */
-	bool tagged;
-	bool at_ingress; /* of an interface, rather than at a way out */
+	__u8 l2_length;  /* before the packet, with a VLAN tag that it still has */
+	bool at_ingress; /* rather than on its way out */
 };
+
+/* The same of a packet that has been through the stages; `hops` are taken off its TTL. */
+static __always_inline void vary_from_context(struct lisp_varying *v, const hook_frame *frame,
+					      const struct lisp_context *c, __u8 hops)
+{
+	*v = (struct lisp_varying){.hash = c->hash,
+				   .first = c->header_first,
+				   .second = c->header_second,
+				   .length = octets_of(frame, &c->packet),
+				   .removed = c->removed,
+				   .tos = c->packet.tos,
+				   .ttl = c->packet.ttl - hops,
+				   .family = c->packet.family,
+				   .protocol = c->packet.protocol,
+				   .l2_length = c->l2_length,
+				   .at_ingress = is_at_ingress(c)};
+}
+
+/* ---- each hook's, in apply_tc.h and apply_xdp.h ---- */
+
+/* Puts the headers of an action before a packet and sends it. */
+static __always_inline int apply_encapsulation(hook_frame *frame, struct lisp_action_record *a,
+					       const struct lisp_varying *v);
+
+/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. */
+static __always_inline int apply_delivery(hook_frame *frame, struct lisp_action_record *a,
+					  const struct lisp_varying *v, __u32 outer_family);
+
+/* The same as global functions: verified once. */
+__noinline int lisp_encapsulate(hook_frame *frame, struct lisp_action_record *a,
+				const struct lisp_varying *v)
+{
+	return a && v ? apply_encapsulation(frame, a, v) : HOOK_PASS;
+}
+
+__noinline int lisp_deliver(hook_frame *frame, struct lisp_action_record *a,
+			    const struct lisp_varying *v, __u32 outer_family)
+{
+	return a && v ? apply_delivery(frame, a, v, outer_family) : HOOK_PASS;
+}
+
+/* ---- headers ---- */
+
+static __always_inline void write_ethernet(void *to, const void *header)
+{
+	OCTETS8(to) = OCTETS8(header);
+	OCTETS4(to + 8) = OCTETS4(header + 8);
+	OCTETS2(to + 12) = OCTETS2(header + 12);
+}
 
 /* `length` is that of the UDP datagram. */
 static __always_inline void write_udp(void *to, const __u8 *header, const struct lisp_varying *v,
@@ -38,8 +86,7 @@ static __always_inline void write_udp(void *to, const __u8 *header, const struct
 	OCTETS4(to + 12) = OCTETS4(header + 12) | bpf_htonl(v->second);
 }
 
-/* Only a GSO packet can be longer than length fields can tell; its segments get theirs when it is
- * cut. */
+/* Only a GSO packet can be longer than the length field; its segments get theirs when it is cut. */
 static __always_inline __u32 total_length(const struct lisp_varying *v, __u8 outer_family)
 {
 	__u32 total = v->length + outer_length(outer_family);
@@ -79,9 +126,7 @@ static __always_inline long write_headers_ipv6(hook_frame *frame,
 
 	if (to + ETH_HLEN + outer_length(6) > frame_end(frame))
 		return -1;
-	OCTETS8(to) = OCTETS8(header);
-	OCTETS4(to + 8) = OCTETS4(header + 8);
-	OCTETS2(to + 12) = OCTETS2(header + 12);
+	write_ethernet(to, header);
 	OCTETS4(to + 14) = OCTETS4(header + 14) | bpf_htonl(flow_label_of(v->hash));
 	OCTETS4(to + 18) = OCTETS4(header + 18) | bpf_htons(payload) | (__u32)v->ttl << 24;
 #pragma unroll
@@ -91,12 +136,39 @@ static __always_inline long write_headers_ipv6(hook_frame *frame,
 	return 0;
 }
 
-static __always_inline void write_ethernet(void *to, const void *header)
+/* The first octets of an IP header: TOS and TTL of either family, and the checksum of IPv4. */
+union lisp_head {
+	__u8 octets[12];
+	__be16 halves[6];
+	__be32 words[3];
+};
+
+/* Gives a packet another TOS and TTL. The IPv4 checksum follows by increments, so that a wrong one
+ * stays wrong. Returns the difference that makes to a checksum over the packet. */
+static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
 {
-	OCTETS8(to) = OCTETS8(header);
-	OCTETS4(to + 8) = OCTETS4(header + 8);
-	OCTETS2(to + 12) = OCTETS2(header + 12);
+	__u8 *o = h->octets;
+	__u64 before = (__u64)h->words[0] + h->words[1];
+	__be16 first = h->halves[0], fifth = h->halves[4];
+	__u32 sum;
+
+	if (o[0] >> 4 == 6) {
+		o[0] = 0x60 | tos >> 4;
+		o[1] = tos << 4 | (o[1] & 0x0F);
+		o[7] = ttl;
+		return ((__u64)h->words[0] + h->words[1]) + 0x200000000ULL - 2 - before;
+	}
+	h->halves[0] = (first & bpf_htons(0xFF00)) | bpf_htons(tos);
+	h->halves[4] = (fifth & bpf_htons(0x00FF)) | bpf_htons((__u16)ttl << 8);
+	/* RFC 1624 s.3, for both words at once. */
+	sum = (__u32)(__u16)~h->halves[5] + (__u16)~first + h->halves[0] + (__u16)~fifth +
+	      h->halves[4];
+	sum = (sum & 0xFFFF) + (sum >> 16);
+	h->halves[5] = ~(sum + (sum >> 16));
+	return 0;
 }
+
+/* ---- counters ---- */
 
 static __always_inline void count_encapsulated(__u8 outer_family, __u32 octets)
 {

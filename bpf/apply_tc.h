@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Stage 6 at tc: the one encapsulator and the one decapsulator of skbs (RFC 9300 s.5.1-5.3). GSO
- * packets stay whole. It never fragments; what the path cannot carry does not come here.
+ * packets stay whole. What the path cannot carry does not come here.
  */
 #ifndef LISP_APPLY_TC_H
 #define LISP_APPLY_TC_H
@@ -15,8 +15,6 @@
 /* User space sets it to 1 before loading when bpf_skb_adjust_room knows the two flags above. */
 volatile const __u32 lisp_decap_l3_flags = 0;
 
-/* ---- checksums over the packet ---- */
-
 /* The sum that bpf_csum_update takes. */
 static __always_inline __u32 fold(__u64 sum)
 {
@@ -24,22 +22,11 @@ static __always_inline __u32 fold(__u64 sum)
 	return (sum & 0xFFFFFFFF) + (sum >> 32);
 }
 
-/* What headers in whole words add to a checksum over the packet. */
-static __always_inline __u64 sum_of(const void *headers, __u32 octets)
-{
-	const word_of_header *words = headers;
-	__u64 sum = 0;
-
-	for (__u32 i = 0; i < octets / sizeof(*words); i++)
-		sum += words[i];
-	return sum;
-}
-
 /* ---- the way out ---- */
 
-/* Sends by a neighbour whose hardware address the kernel has yet to find; it queues the packet
- * meanwhile. What leaves by the stack still carries the route that led here, by whose neighbour the
- * kernel would resume it: so the kernel looks the route up anew. */
+/* Sends by a neighbour whose hardware address the kernel has to find or confirm; it queues the
+ * packet meanwhile. For a packet on its way out the kernel looks up the route anew: the one that
+ * the packet still carries led here. */
 static __always_inline int send_by_neighbour(__u32 ifindex, __u8 family, const void *gateway,
 					     bool at_ingress)
 {
@@ -51,38 +38,48 @@ static __always_inline int send_by_neighbour(__u32 ifindex, __u8 family, const v
 	return bpf_redirect_neigh(ifindex, &next, sizeof(next), 0);
 }
 
+static __always_inline bool goes_by_peer(const struct lisp_action_record *a,
+					 const struct lisp_varying *v)
+{
+	return a->flags & LISP_ACTION_PEER && a->flags & LISP_ACTION_RESOLVED && v->at_ingress &&
+	       v->l2_length;
+}
+
+static __always_inline bool goes_by_neighbour(const struct lisp_action_record *a,
+					      const struct lisp_varying *v)
+{
+	return !(a->flags & LISP_ACTION_RESOLVED) ||
+	       (a->flags & LISP_ACTION_CONFIRM && !goes_by_peer(a, v));
+}
+
 /* Sends the packet, whose link layer header is written. */
 static __always_inline int send(struct lisp_action_record *a, const struct lisp_varying *v)
 {
-	bool confirm = a->flags & LISP_ACTION_CONFIRM, resolved = a->flags & LISP_ACTION_RESOLVED;
-
-	if (a->flags & LISP_ACTION_PEER && resolved && v->at_ingress && v->l2_length)
+	if (goes_by_peer(a, v))
 		return bpf_redirect_peer(a->ifindex, 0);
-	if (!resolved || confirm) {
-		a->flags &= ~LISP_ACTION_CONFIRM;
-		return send_by_neighbour(a->ifindex, a->neighbour_family, a->gateway,
-					 v->at_ingress);
-	}
-	return bpf_redirect(a->ifindex, 0);
+	if (!goes_by_neighbour(a, v))
+		return bpf_redirect(a->ifindex, 0);
+	a->flags &= ~LISP_ACTION_CONFIRM;
+	return send_by_neighbour(a->neighbour_ifindex, a->neighbour_family, a->gateway,
+				 v->at_ingress);
 }
 
 /* ---- encapsulation ---- */
 
 /* What bpf_skb_adjust_room answers for an skb that was encapsulated before, also when it was
- * decapsulated since: the kernel keeps no more than one state of that kind. The skb is as it was
- * then. */
+ * decapsulated since; the skb is as it was then. */
 #define ALREADY_ENCAPSULATED -114
 
-/* What is answered when only a fresh skb can be encapsulated: the caches leave it to the stages. */
+/* Only a new skb can be encapsulated: the caches leave this packet to the stages. */
 #define NEEDS_FRESH_SKB NOT_CACHED
 
 /* The kernel may set an skb's family only when it removes a header; so some octets more than needed
  * are made first. */
 #define SPARE_OCTETS 8
 
-/* Makes room in an skb that was encapsulated before. What it remembers of the headers within is
+/* Makes room in an skb that was encapsulated before. What it remembers of the inner headers is
  * still true when one layer was taken off, and then it can be segmented later as well. A GSO packet
- * with a tunnel in it cannot: its segments would each need two layers of lengths. */
+ * with a tunnel in it cannot: its segments would need two layers of lengths. */
 static __noinline long make_room_again(struct __sk_buff *skb, __u8 family,
 				       const struct lisp_varying *v)
 {
@@ -139,15 +136,14 @@ static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp
 	sum = change_head(to + offset, v->tos, v->ttl);
 	/* An IPv4 header sums up to nothing. */
 	sum += outer_family == 4
-		       ? sum_of(to + offset - sizeof(struct udp_lisp), sizeof(struct udp_lisp))
-		       : sum_of(to + ETH_HLEN, outer_length(6));
+		       ? sum_words(to + offset - sizeof(struct udp_lisp), sizeof(struct udp_lisp))
+		       : sum_words(to + ETH_HLEN, outer_length(6));
 	bpf_csum_update(skb, fold(sum));
 	return 0;
 }
 
-/* Puts the headers of an action before a packet and sends it; NEEDS_FRESH_SKB where the kernel
- * cannot encapsulate this skb, which is as it was. The padding goes first, because lengths are
- * those of the skb from here on. */
+/* NEEDS_FRESH_SKB where the kernel cannot encapsulate this skb, which is as it was. The padding
+ * goes first, because lengths are those of the skb from here on. */
 static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lisp_action_record *a,
 					       const struct lisp_varying *v)
 {
@@ -168,13 +164,6 @@ static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lis
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	count_encapsulated(a->outer_family, v->length);
 	return send(a, v);
-}
-
-/* The same as a global function: verified once. */
-__noinline int lisp_encapsulate(struct __sk_buff *skb, struct lisp_action_record *a,
-				const struct lisp_varying *v)
-{
-	return a && v ? apply_encapsulation(skb, a, v) : TC_ACT_UNSPEC;
 }
 
 /* ---- decapsulation ---- */
@@ -216,8 +205,8 @@ static __always_inline long write_inner(struct __sk_buff *skb, const void *ether
 	return 0;
 }
 
-/* Takes the outer headers and the padding off. The kernel may refuse the latter (it does for what
- * was encapsulated on this machine); padding does no harm then. */
+/* Takes the outer headers and the padding off. The kernel refuses the latter for what was
+ * encapsulated on this machine; padding does no harm then. */
 static __always_inline long take_outer_off(struct __sk_buff *skb, const struct lisp_varying *v,
 					   __u32 outer_family)
 {
@@ -229,32 +218,22 @@ static __always_inline long take_outer_off(struct __sk_buff *skb, const struct l
 	return 0;
 }
 
-/* Takes the outer headers off a packet and sends it to its receiver; `outer_family` is theirs. */
+/* Where the device of a VLAN has to confirm a neighbour, it adds the tag. */
 static __always_inline int apply_delivery(struct __sk_buff *skb, struct lisp_action_record *a,
 					  const struct lisp_varying *v, __u32 outer_family)
 {
-	long failed;
+	bool by_device = a->neighbour_ifindex != a->ifindex && goes_by_neighbour(a, v);
+	long failed = take_outer_off(skb, v, outer_family);
 
-	failed = take_outer_off(skb, v, outer_family);
 	if (!failed && !v->l2_length)
 		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
 	if (!failed)
 		failed = write_inner(skb, a->header, v, ETH_HLEN);
-	if (!failed && a->vlan)
+	if (!failed && a->vlan && !by_device)
 		failed = bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), a->vlan);
 	if (failed)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	return send(a, v);
 }
-
-/* The same as a global function: verified once. */
-__noinline int lisp_deliver(struct __sk_buff *skb, struct lisp_action_record *a,
-			    const struct lisp_varying *v, __u32 outer_family)
-{
-	return a && v ? apply_delivery(skb, a, v, outer_family) : TC_ACT_UNSPEC;
-}
-
-/* What the verdict is of a packet that has left. */
-static __always_inline bool has_left(int verdict) { return verdict == TC_ACT_REDIRECT; }
 
 #endif

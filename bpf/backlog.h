@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose packet finds a place in the TAP's queue (abi_unread.h), so that a source which sends faster
- * than user space reads loses its own packets and nobody else's. Nothing here looks at where a
- * packet goes, or changes it.
+ * Which packets find a place in the TAP's queue (abi_unread.h): a source that sends faster than
+ * user space reads loses its own packets, not those of others.
  */
 #ifndef LISP_BACKLOG_H
 #define LISP_BACKLOG_H
@@ -13,8 +12,8 @@
 #define NETWORK_SHARE 3
 #define INTERFACE_SHARE 7
 
-/* What was counted and lost on its way to the queue, as while loci0 was down, is forgotten when the
- * reader looks: so seldom, somebody has to wake him although there seems to be no place. */
+/* Packets that were counted and then lost, as while loci0 was down, are forgotten when the reader
+ * looks: so often a packet wakes the reader although there seems to be no place. */
 #define TRY_NS 100000000
 
 static __always_inline bool is_refused(struct lisp_unread *u)
@@ -33,9 +32,9 @@ static __always_inline __s32 *share_at(struct lisp_unread *u, __u32 hash)
 	return &u->shares[hash & (LISP_UNREAD_SHARES - 1)];
 }
 
-/* 0, and a packet of so many octets is counted; -1 when its source, or those that it is among, have
- * their share. */
-static __noinline int add_unread(const struct lisp_context *c, __u32 octets)
+/* 0, and a packet of so many octets is counted; -1 when its source, network or interface has its
+ * share. */
+static __noinline int add_to_backlog(const struct lisp_context *c, __u32 octets)
 {
 	const union lisp_address *a = &c->packet.source;
 	__s32 *of_interface, *of_network, *of_source, left,

@@ -2,8 +2,9 @@
 /*
  * The ETR of `loci bench miss` where Map-Requests come alone: it turns an Encapsulated Map-Request
  * (RFC 9301 s.5.2, s.5.8) around as a Map-Reply (s.5.4) for exactly the EID that was asked for, as
- * lab/bench/misses/etr.go does, without waking anybody. What it does not understand, and Map-Requests that
- * left the Map-Server as one, go on to that ETR. It is of the bench, not of the data plane.
+ * lab/bench/misses/etr.go does, without waking anybody. What it does not understand, and
+ * Map-Requests that left the Map-Server as one, go on to that ETR. It is of the bench, not of the
+ * data plane.
  */
 #ifndef BENCH_ANSWER_H
 #define BENCH_ANSWER_H

@@ -14,7 +14,8 @@
 //go:build ignore
 
 #include "hook_tc.h"
-#include "lookup.h"
+#include "counters.h"
+#include "fib.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -189,7 +190,7 @@ int bench_counted(struct __sk_buff *skb)
 		m = find_mapping(of, LISP_ROOT_MAP_CACHE, r.state->family, r.next, &index);
 		if (!m)
 			continue;
-		count_mapping(index, LOOKUPS);
+		count_mapping(index, LOOKUPS, now_ns());
 		r.found++;
 		r.length_sum += m->prefix_length;
 	}

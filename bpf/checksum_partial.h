@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Checksums that a sender on the same machine has left to its network interface: at a virtual link
- * XDP sees such packets as they are, with no word about it, and a frame sent on keeps what is in
- * the field. The field holds the sum of the pseudo header then (RFC 9293 s.3.1, RFC 768), by which
- * the packet is recognised; one finished checksum in 65,536 looks the same and only takes the
- * slower way. Of packets in tunnels of the sender's own the inner checksum may be the unfinished
- * one, so all that may be a tunnel counts as unfinished. Nothing here ever changes a frame.
+ * CHECKSUM_PARTIAL at XDP: a sender on the same machine has left the checksum to its interface, and
+ * nothing but the field says so: it holds the sum of the pseudo header (RFC 9293 s.3.1, RFC 768).
+ * One complete checksum in 65,536 looks the same, and its packet goes by tc. In a tunnel of the
+ * sender the inner checksum may be the partial one, so tunnels count as partial.
  */
 #ifndef LISP_CHECKSUM_PARTIAL_H
 #define LISP_CHECKSUM_PARTIAL_H
@@ -26,11 +24,17 @@ static __always_inline __u32 sum_address(const union lisp_address *a, __u8 famil
 	return (sum & 0xFFFF) + (sum >> 16);
 }
 
-static __always_inline __u16 sum_pseudo_header(const struct lisp_packet *p)
+/* The sum of both addresses. */
+static __always_inline __u32 sum_addresses(const union lisp_address *source,
+					   const union lisp_address *destination, __u8 family)
 {
-	__u32 sum = sum_address(&p->source, p->family) + sum_address(&p->destination, p->family);
+	return sum_address(source, family) + sum_address(destination, family);
+}
 
-	sum += bpf_htons(p->offset + p->length - p->l4_offset) + bpf_htons(p->protocol);
+/* `sum` is that of the addresses, `length` of what follows the IP header. */
+static __always_inline __u16 sum_pseudo_header(__u32 sum, __u32 length, __u8 protocol)
+{
+	sum += bpf_htons(length) + bpf_htons(protocol);
 	sum = (sum & 0xFFFF) + (sum >> 16);
 	return (sum & 0xFFFF) + (sum >> 16);
 }
@@ -41,18 +45,12 @@ static __always_inline bool is_tunnel_port(__be16 port)
 	       port == bpf_htons(LISP_DATA_PORT);
 }
 
-static __always_inline bool is_udp_checksum_partial(hook_frame *frame, const struct lisp_packet *p)
-{
-	struct udphdr h;
-
-	if (read_octets(frame, p->l4_offset, &h, sizeof(h)) < 0)
-		return false;
-	return is_tunnel_port(h.dest) || h.check == sum_pseudo_header(p);
-}
-
-/* A fragment was finished before it was cut. */
+/* Packets are fragmented with complete checksums; what is not known may be partial. */
 static __always_inline bool is_checksum_partial(hook_frame *frame, const struct lisp_packet *p)
 {
+	__u32 sum = sum_addresses(&p->source, &p->destination, p->family);
+	__u16 partial = sum_pseudo_header(sum, p->offset + p->length - p->l4_offset, p->protocol);
+	struct udphdr udp = {};
 	__be32 sctp = 1;
 	__be16 tcp = 0;
 
@@ -60,15 +58,14 @@ static __always_inline bool is_checksum_partial(hook_frame *frame, const struct 
 		return false;
 	switch (p->protocol) {
 	case IPPROTO_UDP:
-		return is_udp_checksum_partial(frame, p);
+		return read_octets(frame, p->l4_offset, &udp, sizeof(udp)) == 0 &&
+		       (is_tunnel_port(udp.dest) || udp.check == partial);
 	case IPPROTO_TCP:
-		return read_octets(frame, p->l4_offset + TCP_CHECKSUM_OFFSET, &tcp, sizeof(tcp)) ==
-			       0 &&
-		       tcp == sum_pseudo_header(p);
+		return read_octets(frame, p->l4_offset + TCP_CHECKSUM_OFFSET, &tcp, 2) == 0 &&
+		       tcp == partial;
 	case IPPROTO_SCTP:
-		return read_octets(frame, p->l4_offset + SCTP_CHECKSUM_OFFSET, &sctp,
-				   sizeof(sctp)) == 0 &&
-		       sctp == 0;
+		return read_octets(frame, p->l4_offset + SCTP_CHECKSUM_OFFSET, &sctp, 4) == 0 &&
+		       !sctp;
 	case IPPROTO_ICMP:
 	case NEXTHDR_ICMPV6:
 		return false;

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Stage 1: what a frame is to LISP (RFC 9300 s.4): a packet of a site, or one from the core for
- * this router. Nothing here ever changes a frame.
+ * this router. Nothing here changes a frame.
  */
 #ifndef LISP_CLASSIFY_H
 #define LISP_CLASSIFY_H
 
 #include "context.h"
-
-static __always_inline bool takes_vxlan_gpe(void)
-{
-	const struct lisp_settings *s = find_settings();
-
-	return s && s->flags & LISP_SETTING_VXLAN_GPE;
-}
 
 /* Whether the outer packet is UDP to the LISP data port of an own RLOC, and whole. */
 static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet *outer)
@@ -30,7 +23,7 @@ static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet 
 	if (read_octets(frame, outer->l4_offset + 2, &port, sizeof(port)) < 0)
 		return false;
 	if (port != bpf_htons(LISP_DATA_PORT) &&
-	    !(port == bpf_htons(LISP_VXLAN_GPE_PORT) && takes_vxlan_gpe()))
+	    !(port == bpf_htons(LISP_VXLAN_GPE_PORT) && has_setting(LISP_SETTING_VXLAN_GPE)))
 		return false;
 	return is_own_rloc(outer->family, &outer->destination);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The context of the packet at hand: what the stages have found out about it. It is in a map, not
- * on the stack, because a chain of calls has 512 octets of stack in all. Each processor has its
- * own: a program runs to its end before another one of the data plane begins on that processor
- * (softirq, or with bottom halves disabled). It has no pointers, which a map cannot hold.
+ * The context of the packet at hand: what the stages have found out about it. It is in a map,
+ * because a chain of calls has 512 octets of stack in all. Each processor has its own: a program
+ * runs to its end before another one of the data plane begins there (softirq, or with bottom halves
+ * disabled). A map cannot hold pointers.
  */
 #ifndef LISP_CONTEXT_H
 #define LISP_CONTEXT_H
 
-#include "lookup.h"
+#include "counters.h"
+#include "fib.h"
+#include "settings.h"
 
-/* What was in force before the first lookup for something that is to be kept (flow_cache.h). */
+/* The generations before the first lookup for what a cache is to keep (flow_cache.h). */
 struct cache_time {
 	__u32 epoch;
 	__u32 generation;
@@ -27,10 +29,10 @@ struct lisp_context {
 	__u32 interface_iid;
 	__u32 interface_roots;
 	__u32 l2_length; /* of the frame as it is here */
-	__u32 side;      /* LISP_INTERFACE_SITE, _CORE or _TAP of the origin */
+	__u32 side;      /* LISP_INTERFACE_SITE, _CORE or _TAP of the origin; 0 from the core */
 	bool forwarded;  /* this host did not send it: its TTL counts */
 	bool released;   /* user space has written it back */
-	/* it is of a VLAN and still has the tag, beside the frame or within l2_length */
+	/* it has the tag of a VLAN, beside the frame or within l2_length */
 	bool tagged;
 	bool listed; /* lists have to be asked */
 
@@ -38,10 +40,8 @@ struct lisp_context {
 	__u32 removed;      /* octets of outer headers */
 	__u32 payload;      /* octets behind the LISP header, as the UDP length says */
 	__u8 next_protocol; /* 0 without P */
-	__u8 tos;           /* that the inner packet gets */
-	__u8 ttl;
-	/* counters to count when the packet's fate is sealed, a bit for each: another program may
-	 * see the packet anew when this one passes it on */
+	/* counters to raise when this program sends or drops the packet, a bit for each: one that
+	 * it passes on another program sees anew */
 	__u32 notes;
 
 	/* the LISP header, received or to be sent, in host order */
@@ -65,12 +65,9 @@ struct lisp_context {
 	__u32 mtu;     /* largest inner packet that would fit */
 };
 
-/* The copies of the programs that user space runs for traces, outside of softirq, have their own.
- */
 PER_PROCESSOR(contexts, 1, struct lisp_context);
 
-/* The context, empty but for the interface that the packet came in by. NULL never happens, but the
- * verifier cannot know. */
+/* The context, empty but for the interface that the packet came in by; NULL never happens. */
 static __always_inline struct lisp_context *new_context(const struct lisp_interface *at)
 {
 	__u32 zero = 0;
@@ -95,8 +92,7 @@ static __always_inline __u32 generation_place(__u8 family, const union lisp_addr
 	return (__u32)(x ^ x >> 32) * 0x9E3779B1U >> 20;
 }
 
-/* Before the first lookup of what is to be kept: what is found later is at least as new as these
- * numbers. */
+/* What is looked up after this is at least as new as these numbers. */
 static __always_inline struct cache_time begin_lookup(__u8 family,
 						      const union lisp_address *destination)
 {
@@ -112,6 +108,12 @@ static __always_inline struct cache_time begin_lookup(__u8 family,
 	/* Its result is used, or it would order nothing. */
 	t.epoch += __sync_fetch_and_add(&c->order, 0);
 	return t;
+}
+
+/* Whether the packet came in, rather than from the stack on its way out. */
+static __always_inline bool is_at_ingress(const struct lisp_context *c)
+{
+	return c->released || (c->side != LISP_INTERFACE_CORE && c->side != LISP_INTERFACE_TAP);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Stage 2: what is inside a LISP packet (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2, RFC 9305 s.3). Headers
- * are read and judged here; apply_tc.h and apply_xdp.h take them off. Nothing here ever changes a
- * frame. The UDP checksum is not verified (RFC 9300 s.5.3 allows that), zero or not.
+ * are read and judged here; apply_tc.h and apply_xdp.h take them off. The UDP checksum is not
+ * verified, zero or not (RFC 9300 s.5.3 allows that). Nothing here changes a frame.
  */
 #ifndef LISP_DECAP_H
 #define LISP_DECAP_H
@@ -21,25 +21,20 @@ static __always_inline void note(struct lisp_context *c, __u32 counter)
 	c->notes |= 1U << counter;
 }
 
-static __always_inline void count_noted(const struct lisp_context *c, __u32 counter, __u32 octets)
-{
-	if (c->notes & 1U << counter)
-		count(counter, octets);
-}
-
 static __always_inline void count_notes(const struct lisp_context *c, __u32 octets)
 {
-	if (!c->notes)
+	__u32 notes = c->notes;
+
+	if (!notes)
 		return;
-	count_noted(c, LISP_COUNTER_NONCE_AND_VERSION, octets);
-	count_noted(c, LISP_COUNTER_ECN_ALARM, octets);
-	count_noted(c, LISP_COUNTER_ECN_CURIOUS, octets);
-	count_noted(c, LISP_COUNTER_VERSION_STALE_DESTINATION, octets);
-	count_noted(c, LISP_COUNTER_VERSION_STALE_SOURCE, octets);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < 32; i++)
+		if (notes >> i & 1)
+			count(i, octets);
 }
 
-/* Lengths of the outer headers against each other and the packet. A super-packet may be longer than
- * any of them can tell. */
+/* Lengths of the outer headers against each other and the packet. A GSO packet may be longer than
+ * any of the fields. */
 static __always_inline int check_outer(hook_frame *frame, const struct lisp_context *c,
 				       const struct udphdr *udp)
 {
@@ -59,8 +54,8 @@ static __always_inline int check_outer(hook_frame *frame, const struct lisp_cont
 	return LISP_DROP_NONE;
 }
 
-/* The flags of VXLAN-GPE as LISP-GPE has them, which differ by the version, B and O bits; KK stands
- * for what is not understood. */
+/* The flags of VXLAN-GPE as LISP-GPE has them: version, B and O bits differ. KK stands for what is
+ * not supported. */
 static __always_inline __u8 vxlan_gpe_flags(__u8 flags)
 {
 	if (flags & (VXLAN_GPE_VERSION | VXLAN_GPE_OAM) || !(flags & LISP_FLAG_P) ||
@@ -69,8 +64,7 @@ static __always_inline __u8 vxlan_gpe_flags(__u8 flags)
 	return LISP_FLAG_P | LISP_FLAG_I;
 }
 
-/* RFC 9305 s.3: N, E, V and most of what stands in their place are void. False when what follows is
- * no IP. */
+/* RFC 9305 s.3: N, E, V and their fields are void. False when what follows is not IP. */
 static __always_inline bool read_next_protocol(struct lisp_context *c, __u8 *flags)
 {
 	__u8 next = c->header_first;
@@ -85,7 +79,6 @@ static __always_inline bool read_next_protocol(struct lisp_context *c, __u8 *fla
 static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_context *c)
 {
 	struct udp_lisp u;
-	__u32 iid;
 	__u8 flags;
 	int reason;
 
@@ -106,10 +99,9 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_conte
 	/* They exclude each other; a receiver takes the field for a nonce. */
 	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
 		note(c, LISP_COUNTER_NONCE_AND_VERSION);
-	iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
-	c->iid = iid;
-	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
-	c->roots = iid == c->interface_iid ? c->interface_roots : index_of_roots(iid);
+	c->iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
+	step(LISP_STEP_LISP_HEADER, flags, c->iid, 0);
+	c->roots = c->iid == c->interface_iid ? c->interface_roots : index_of_roots(c->iid);
 	c->removed = c->outer.l4_offset + sizeof(u) - c->outer.offset;
 	c->payload = bpf_ntohs(u.udp.len) - sizeof(u);
 	return LISP_DROP_NONE;
@@ -123,9 +115,8 @@ static __always_inline __be16 ethertype_told(const struct lisp_context *c)
 	return c->next_protocol == NEXT_PROTOCOL_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
-/* Whether an skb holds several LISP packets, as segments of one datagram (UDP_SEGMENT): then the
- * inner packet ends within the first segment. One within which a super-packet is goes far beyond,
- * or is too long for its header to tell its length. */
+/* Whether a GSO packet is several LISP packets (UDP_SEGMENT): then the inner packet ends within the
+ * first segment. One inner GSO packet goes far beyond, or is too long for its length field. */
 static __always_inline bool is_train(const hook_frame *frame, const struct lisp_context *c)
 {
 	__u32 segment = segment_length(frame);
@@ -144,11 +135,10 @@ static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
 
 	if (parse_ip(frame, offset, ethertype_told(c), &c->packet) < 0 || c->packet.malformed)
 		return LISP_DROP_INNER_MALFORMED;
-	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7: no router forwards packets from
-	 * there. */
+	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7 */
 	if (!is_routable_unicast(&c->packet.source, c->packet.family))
 		return LISP_DROP_INNER_MALFORMED;
-	/* Nothing here can cut it apart, and the others would become contents of the first. */
+	/* It cannot be cut apart here. */
 	if (is_train(frame, c))
 		return LISP_DROP_OUTER_MALFORMED;
 	if (!segment_length(frame) && c->packet.length > c->payload)
@@ -184,28 +174,28 @@ static __always_inline int decapsulated_ecn(struct lisp_context *c, __u8 outer, 
 	return inner;
 }
 
-/* RFC 9300 s.5.3: DSCP from the outer header unless the settings say otherwise; the smaller TTL. */
+/* Gives the inner packet its new TOS and TTL. RFC 9300 s.5.3: DSCP from the outer header unless the
+ * settings say otherwise; the smaller TTL. */
 static __always_inline int merge_tos_ttl(struct lisp_context *c)
 {
-	const struct lisp_settings *s = find_settings();
 	int ecn = decapsulated_ecn(c, c->outer.tos & ECN_MASK, c->packet.tos & ECN_MASK);
 	__u8 dscp = c->outer.tos & ~ECN_MASK;
 
 	if (ecn < 0)
 		return LISP_DROP_ECN;
-	if (s && s->flags & LISP_SETTING_INNER_DSCP_KEPT)
+	if (has_setting(LISP_SETTING_INNER_DSCP_KEPT))
 		dscp = c->packet.tos & ~ECN_MASK;
-	c->tos = dscp | ecn;
-	c->ttl = c->outer.ttl < c->packet.ttl ? c->outer.ttl : c->packet.ttl;
-	step(LISP_STEP_MARKING, c->tos, c->ttl, 0);
+	c->packet.tos = dscp | ecn;
+	if (c->outer.ttl < c->packet.ttl)
+		c->packet.ttl = c->outer.ttl;
+	step(LISP_STEP_MARKING, c->packet.tos, c->packet.ttl, 0);
 	return LISP_DROP_NONE;
 }
 
 /* How often it is noted that packets come from an RLOC. */
 #define SOURCE_NOTED_NS 100000000ULL
 
-/* That packets come from an RLOC: one is about to be decapsulated. A global
- * function: verified once. */
+/* Notes that a packet from an RLOC was decapsulated. A global function: verified once. */
 __noinline int lisp_note_source(const union lisp_address *source, __u32 family)
 {
 	struct lisp_rloc_key key = {.family = family};

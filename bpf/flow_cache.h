@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The flow cache: which action record packets between two addresses get, kept by each processor for
- * plain packets (docs/decisions/0021). What an entry rests on is in its key, in what is looked at
- * anew for each packet, in a generation that user space raises when it changes a table, or in the
- * action record. An entry points to a record and has no rules of its own.
+ * The flow cache: which action record plain packets between two addresses get, for each processor
+ * (docs/decisions/0021). What an entry depends on is in its key, in what is looked at anew for each
+ * packet, in a generation that user space raises when it changes a table, or in the action record.
  */
 #ifndef LISP_FLOW_CACHE_H
 #define LISP_FLOW_CACHE_H
@@ -11,11 +10,10 @@
 #include "plain.h"
 #include "select.h"
 
-/* A newcomer takes the place of an entry that still counts once in so many packets; a power of two.
- */
+/* A new entry replaces one that still counts once in so many packets; a power of two. */
 #define DISPLACE_ONE_IN 8
 
-/* Longer than an action record counts, because only tables are behind an entry. */
+/* Longer than an action record counts, because an entry depends on tables alone. */
 #define FLOW_NS 150000000ULL
 
 /* Of lisp_flow.notice, about the interface where frames come in: at XDP, checksums may be partial;
@@ -32,21 +30,28 @@ struct flow_key {
 
 _Static_assert(sizeof(struct flow_key) == 48 && __builtin_offsetof(struct lisp_flow, epoch) == 48,
 	       "the key comes first");
-_Static_assert(sizeof(struct lisp_flow) == 128, "it takes two cache lines");
+_Static_assert(sizeof(struct lisp_flow) == 128, "two cache lines");
 
-static __always_inline __u64 where_of(__u32 ifindex, __u32 iid)
+/* Of IPv4 addresses only the first word counts. */
+static __always_inline void fill_key(struct flow_key *k, const union lisp_address *source,
+				     const union lisp_address *destination, __u64 ifindex_iid,
+				     __u8 tos, __u8 family, __u8 what)
 {
-	return ifindex | (__u64)iid << 32;
+	k->where = ifindex_iid;
+	k->what = (__u64)tos << 32 | (__u64)family << 40 | (__u64)what << 48 |
+		  (__u64)!HOOK_IS_XDP << 56;
+	if (family == 4) {
+		k->addresses[0] = source->words[0] | (__u64)destination->words[0] << 32;
+		k->addresses[1] = k->addresses[2] = k->addresses[3] = 0;
+		return;
+	}
+	k->addresses[0] = source->pairs[0];
+	k->addresses[1] = source->pairs[1];
+	k->addresses[2] = destination->pairs[0];
+	k->addresses[3] = destination->pairs[1];
 }
 
-static __always_inline __u64 what_of(__u32 flow, __u8 tos, __u8 family, __u8 what)
-{
-	return flow | (__u64)tos << 32 | (__u64)family << 40 | (__u64)what << 48 |
-	       (__u64)HOOK_OF_FLOW << 56;
-}
-
-/* The place of a key. Products of odd numbers are added up, because they do not wait for each
- * other. */
+/* The place of a key. Products are added up, because they do not wait for each other. */
 static __always_inline struct lisp_flow *flow_at(const struct flow_key *k, __u8 family)
 {
 	__u64 h = k->addresses[0] * 0x9E3779B97F4A7C15ULL + k->where * 0xC2B2AE3D27D4EB4FULL +
@@ -73,9 +78,7 @@ static __always_inline bool has_flow_key(const struct lisp_flow *f, const struct
 		own->addresses[3] == k->addresses[3]);
 }
 
-/* ---- what is in force ---- */
-
-/* Whether nothing has changed that an entry rests on. */
+/* Whether nothing has changed that an entry depends on. */
 static __always_inline bool flow_counts(const struct lisp_flow *f, __u64 now)
 {
 	const struct lisp_generations *g = find_generations();
@@ -93,20 +96,6 @@ static __always_inline bool is_plain(const struct lisp_packet *p)
 {
 	return (p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_TCP) && !p->fragment &&
 	       p->l4_offset - p->offset == header_octets(p->family);
-}
-
-static __always_inline void fill_addresses(struct flow_key *k, const union lisp_address *source,
-					   const union lisp_address *destination, __u8 family)
-{
-	if (family == 4) {
-		k->addresses[0] = source->words[0] | (__u64)destination->words[0] << 32;
-		k->addresses[1] = k->addresses[2] = k->addresses[3] = 0;
-		return;
-	}
-	k->addresses[0] = source->pairs[0];
-	k->addresses[1] = source->pairs[1];
-	k->addresses[2] = destination->pairs[0];
-	k->addresses[3] = destination->pairs[1];
 }
 
 /* What XDP looks at for each frame of an interface. */
@@ -134,20 +123,19 @@ static __always_inline struct lisp_flow *keep_entry(const struct flow_key *k,
 
 	if (!f)
 		return NULL;
-	if (!has_flow_key(f, k, 6) && flow_counts(f, last_ns()) &&
+	if (!has_flow_key(f, k, 6) && flow_counts(f, now_ns()) &&
 	    bpf_get_prandom_u32() & (DISPLACE_ONE_IN - 1))
 		return NULL;
 	*(struct flow_key *)f = *k;
 	f->epoch = c->since.epoch;
 	f->generation = c->since.generation;
 	f->generation_place = c->since.place;
-	f->expires_ns = last_ns() + FLOW_NS;
+	f->expires_ns = now_ns() + FLOW_NS;
 	f->flow_mask = 0;
 	f->used = 0;
 	f->notice = 0;
-	f->address_hash = hash_addresses(p);
-	f->pseudo_sum = sum_address(&p->source, p->family) +
-			sum_address(&p->destination, p->family);
+	f->address_hash = hash_addresses(&p->source, &p->destination, p->family);
+	f->pseudo_sum = sum_addresses(&p->source, &p->destination, p->family);
 	return f;
 }
 
@@ -156,7 +144,7 @@ static __always_inline struct lisp_flow *keep_entry(const struct flow_key *k,
 static __always_inline __u32 mask_of_flows(__u32 locator_set, __u32 locator)
 {
 	const struct lisp_locator_set *set = find_locator_set(locator_set);
-	__u32 mask = routes_by_flow(find_settings()) ? SOURCE_PORT_MASK : 0;
+	__u32 mask = has_setting(LISP_SETTING_ROUTES_BY_FLOW) ? SOURCE_PORT_MASK : 0;
 	__u64 all = (locator & 0xFF) * 0x0101010101010101ULL, others = 0;
 
 	if (!set)
@@ -167,8 +155,8 @@ static __always_inline __u32 mask_of_flows(__u32 locator_set, __u32 locator)
 	return others ? mask | (LISP_BUCKETS - 1) << LISP_BUCKET_SHIFT : mask;
 }
 
-/* One more packet that missed the flow cache. While most do, only a sample is known to, and stands
- * for as many as it is one of: the others were not looked up. */
+/* One more packet that missed the flow cache. While most do, only a sample is looked up, and each
+ * stands for SAMPLE_ONE_IN. */
 static __always_inline void note_missed(void)
 {
 	struct lisp_clock *c = find_clock();
@@ -177,7 +165,7 @@ static __always_inline void note_missed(void)
 		return;
 	if (!mostly_misses(c))
 		c->missed++;
-	else if (!(c->turn & SAMPLE_ONE_IN - 1))
+	else if (!(c->packets & SAMPLE_ONE_IN - 1))
 		c->missed += SAMPLE_ONE_IN;
 }
 
@@ -193,15 +181,13 @@ static __always_inline bool may_be_cached(const struct lisp_context *c,
 	return !c->tagged && !c->released && c->side == LISP_INTERFACE_SITE;
 }
 
-/* Keeps which action a packet gets, which is about to leave by it. A global function: verified
- * once. */
+/* Keeps which action a packet gets that is about to leave. A global function: verified once. */
 __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 {
 	const struct lisp_action_record *a;
-	__u32 ifindex = incoming_ifindex(frame), mask = 0;
+	__u32 ifindex = incoming_ifindex(frame), mask = 0, iid = 0;
 	struct lisp_flow *f;
 	struct flow_key k;
-	__u8 tos;
 
 	if (!c)
 		return 0;
@@ -209,13 +195,12 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 	if (!a || !may_be_cached(c, a, a->what))
 		return 0;
 	note_missed();
-	/* a DELIVER's TOS is already that of the packet */
-	tos = c->packet.tos;
-	fill_addresses(&k, &c->packet.source, &c->packet.destination, c->packet.family);
-	k.where = where_of(ifindex, a->what == LISP_DO_DELIVER ? c->iid : 0);
-	k.what = what_of(0, tos, c->packet.family, a->what);
 	if (a->what == LISP_DO_ENCAPSULATE)
 		mask = mask_of_flows(c->locator_set, c->locator);
+	else
+		iid = c->iid;
+	fill_key(&k, &c->packet.source, &c->packet.destination, ifindex | (__u64)iid << 32,
+		 c->packet.tos, c->packet.family, a->what);
 	if (mask) {
 		f = keep_entry(&k, c);
 		if (f)
@@ -242,23 +227,7 @@ static __always_inline struct lisp_flow *find_flow(const struct flow_key *k, __u
 	return f && has_flow_key(f, k, family) && flow_counts(f, now) ? f : NULL;
 }
 
-/* The entry of a packet from the site, and its flow's hash; NULL for none. */
-static __always_inline struct lisp_flow *find_flow_by_hash(struct flow_key *k,
-							   const struct plain_packet *p,
-							   __u8 family, __u64 now, __u32 *hash)
-{
-	struct lisp_flow *f = find_flow(k, family, now);
-
-	if (!f)
-		return NULL;
-	*hash = finish_hash(f->address_hash, p->ports, p->protocol);
-	if (!f->flow_mask)
-		return f;
-	k->what |= LISP_FLOW_COUNTS | (*hash & f->flow_mask);
-	return find_flow(k, family, now);
-}
-
-/* Both hooks share the records; frames go only to interfaces that take them. */
+/* Whether this hook can send by a record, which both share. */
 static __always_inline bool is_for_hook(const struct lisp_action_record *a)
 {
 	return !HOOK_IS_XDP || a->flags & LISP_ACTION_TAKES_FRAMES;
@@ -272,8 +241,8 @@ static __always_inline struct lisp_action_record *action_of(const struct lisp_fl
 	return a && a->serial == f->serial && now < a->expires_ns && is_for_hook(a) ? a : NULL;
 }
 
-/* Whether a packet has to be looked at by more than is kept: it did not come to the address of the
- * interface, its checksum may be partial, or it may be LISP to us. */
+/* Whether a packet is one for the stages: it did not come to the address of the interface, its
+ * checksum may be partial, or it may be LISP to us. */
 static __always_inline bool is_notable(const hook_frame *frame, const struct lisp_flow *f,
 				       const struct plain_packet *p, __u8 family)
 {
@@ -292,7 +261,7 @@ static __always_inline bool is_notable(const hook_frame *frame, const struct lis
 	       (port == bpf_htons(LISP_DATA_PORT) || port == bpf_htons(LISP_VXLAN_GPE_PORT));
 }
 
-/* As count_mapping(), with one look at the mapping for all packets of a moment. */
+/* As count_mapping(), with one look at the mapping for all packets of a unit of time. */
 static __always_inline void count_flow(struct lisp_flow *f, __u32 octets, __u64 boot_ns)
 {
 	__u32 now = boot_ns >> LISP_LAST_USED_SHIFT;
@@ -301,78 +270,30 @@ static __always_inline void count_flow(struct lisp_flow *f, __u32 octets, __u64 
 	if (f->used == now)
 		return;
 	f->used = now;
-	mark_used(f->mapping_index, now);
+	mark_used(f->mapping_index, boot_ns);
 }
 
-/* Sends a packet from the site by its entry; NOT_CACHED where it has none. */
-static __always_inline int encapsulate_by_flow(hook_frame *frame, struct lisp_clock *clock,
-					       __u8 family)
+/* The record of a plain packet, and its entry; NULL for none. Towards the core *hash becomes that
+ * of its flow; `iid` is 0. */
+static __always_inline struct lisp_action_record *
+find_by_flow(hook_frame *frame, const struct plain_packet *p, __u8 family, __u32 iid, __u8 what,
+	     __u64 now, __u32 *hash, struct lisp_flow **entry)
 {
-	const void *at = frame_data(frame) + ETH_HLEN;
-	struct lisp_action_record *a;
-	struct lisp_varying v;
-	struct plain_packet p;
+	__u64 where = incoming_ifindex(frame) | (__u64)iid << 32;
 	struct lisp_flow *f;
 	struct flow_key k;
-	int verdict;
 
-	if (at + header_octets(family) + L4_OCTETS > frame_end(frame) ||
-	    !read_plain(frame, at, family, &p))
-		return NOT_CACHED;
-	fill_addresses(&k, &p.source, &p.destination, family);
-	k.where = where_of(incoming_ifindex(frame), 0);
-	k.what = what_of(0, p.tos, family, LISP_DO_ENCAPSULATE);
-	f = find_flow_by_hash(&k, &p, family, clock->boot_ns, &v.hash);
-	if (!f || is_notable(frame, f, &p, family))
-		return NOT_CACHED;
-	a = action_of(f, clock->boot_ns);
-	if (!a || p.longest > a->longest || p.length > octets_at(frame, at))
-		return NOT_CACHED;
-	vary_encapsulation(&v, &p, family, a, clock);
-	verdict = apply_encapsulation(frame, a, &v);
-	if (has_left(verdict))
-		count_flow(f, p.length, clock->boot_ns);
-	return verdict;
-}
-
-/* The same for a packet from the core. */
-static __always_inline int deliver_by_flow(hook_frame *frame, struct lisp_clock *clock,
-					   __u8 outer_family, __u8 family)
-{
-	struct lisp_action_record *a;
-	struct lisp_varying v;
-	struct plain_packet p;
-	struct lisp_flow *f;
-	struct flow_key k;
-	int verdict;
-	__u32 iid;
-
-	if (!read_plain_from_core(frame, outer_family, family, &p, &iid))
-		return NOT_CACHED;
-	fill_addresses(&k, &p.source, &p.destination, family);
-	k.where = where_of(incoming_ifindex(frame), iid);
-	k.what = what_of(0, p.tos, family, LISP_DO_DELIVER);
-	f = find_flow(&k, family, clock->boot_ns);
-	if (!f || is_notable(frame, f, &p, family))
-		return NOT_CACHED;
-	a = action_of(f, clock->boot_ns);
-	if (!a || p.longest > a->longest)
-		return NOT_CACHED;
-	vary_delivery(&v, &p, outer_family, family);
-	verdict = apply_delivery(frame, a, &v, outer_family);
-	if (has_left(verdict))
-		count_flow(f, p.length, clock->boot_ns);
-	return verdict;
-}
-
-/* The family of the packet inside a LISP packet; 0 where that is cut off. */
-static __always_inline __u8 inner_family(const hook_frame *frame, __u8 outer_family)
-{
-	const __u8 *first = frame_data(frame) + ETH_HLEN + outer_length(outer_family);
-
-	if ((void *)first + 1 > frame_end(frame))
-		return 0;
-	return *first >> 4 == 4 ? 4 : 6;
+	fill_key(&k, &p->source, &p->destination, where, p->tos, family, what);
+	f = find_flow(&k, family, now);
+	if (f && what == LISP_DO_ENCAPSULATE) {
+		*hash = finish_hash(f->address_hash, p->ports, p->protocol);
+		if (f->flow_mask) {
+			k.what |= LISP_FLOW_COUNTS | (*hash & f->flow_mask);
+			f = find_flow(&k, family, now);
+		}
+	}
+	*entry = f;
+	return f && !is_notable(frame, f, p, family) ? action_of(f, now) : NULL;
 }
 
 #endif

@@ -36,6 +36,27 @@ func onesComplement(octets []byte) uint16 {
 	return ^uint16(sum)
 }
 
+// TestFailedDecapsulation: a packet whose outer headers the kernel does not remove is dropped, and counts nowhere else. It removes
+// none of GSO packets of test runs.
+func TestFailedDecapsulation(t *testing.T) {
+	b := newBench(t)
+	g := &goldenBench{bench: b}
+	p := pairs[0]
+	own := b.database(0, "10.1.0.0/24")
+	inner := gsoPacket(p, 1, 0, 3000)
+	frame := ethernet(b.core.Attrs().HardwareAddr, peerMAC, lispPacket(p.outer, 0xB9, 64, [8]byte{0x80, 1, 2, 3}, inner))
+	answer, _ := g.runSegmented(t, "core_ingress", b.core, true, frame, 1400)
+	if answer != actShot || b.dropped("LISP_DROP_DECAPSULATION_FAILED") != 1 {
+		t.Fatalf("answer %d; %s", int32(answer), b.allDrops())
+	}
+	if packets, _ := b.countedBy(t, 0, own); packets != 0 {
+		t.Errorf("%d packets are counted at the entry of the Database", packets)
+	}
+	if from := g.sources(); len(from) != 0 {
+		t.Errorf("packets are said to have come from %v", from)
+	}
+}
+
 // TestWhatFitsByFlow says which TCP packets go by the entry that a short one left. The kernel makes no room in GSO packets of test
 // runs: that those which fit arrive is what transfers between hosts show.
 func TestWhatFitsByFlow(t *testing.T) {

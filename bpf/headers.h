@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The headers that LISP puts before a packet (RFC 9300 s.5, RFC 9305 s.3), as they lie in memory,
- * and the fields that follow from a flow's hash (RFC 9300 s.12, RFC 6438). It holds no state.
+ * The headers that LISP puts before a packet (RFC 9300 s.5, RFC 9305 s.3), and the fields that
+ * follow from a flow's hash (RFC 9300 s.12, RFC 6438).
  */
 #ifndef LISP_HEADERS_H
 #define LISP_HEADERS_H
@@ -55,6 +55,19 @@ static __always_inline __u32 outer_length(__u8 family)
 static __always_inline __be16 ethertype_of(__u8 family)
 {
 	return family == 4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
+}
+
+/* The sum of header words, for checksums. */
+typedef __u32 __attribute__((may_alias)) header_word;
+
+static __always_inline __u64 sum_words(const void *at, __u32 octets)
+{
+	const header_word *words = at;
+	__u64 sum = 0;
+
+	for (__u32 i = 0; i < octets / sizeof(*words); i++)
+		sum += words[i];
+	return sum;
 }
 
 /* The bits of a flow's hash above those of its source port tell its bucket. */

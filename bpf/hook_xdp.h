@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * A frame as the XDP hook sees it: octets in one piece, before there is an skb. The names are those
- * of hook_tc.h, which explains them. Nothing here ever changes a frame.
+ * of hook_tc.h, which explains them. Nothing here changes a frame.
  */
 #ifndef LISP_HOOK_XDP_H
 #define LISP_HOOK_XDP_H
@@ -12,35 +12,17 @@
 
 typedef struct xdp_md hook_frame;
 
-#define HOOK_DROP XDP_DROP
-
-#define HOOK_OF_FLOW 0
 #define HOOK_IS_XDP 1
-
-/* Beyond it are only packets with more extension headers than anybody sends. */
-#define DIRECT_OFFSET_MAX 256
-
-#include "frame_ends.h"
-
-/* `length` is a constant. */
-static __always_inline long read_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
-{
-	const void *data = frame_data(frame);
-	const void *end = frame_end(frame);
-	__u32 direct = offset;
-
-	/* The compiler must not forget that the limit holds for what is added. */
-	asm volatile("" : "+r"(direct));
-	if (direct > DIRECT_OFFSET_MAX || data + direct + length > end)
-		return -1;
-	__builtin_memcpy(to, data + direct, length);
-	return 0;
-}
+#define HOOK_DROP XDP_DROP
+#define HOOK_PASS XDP_PASS
+#define HOOK_REDIRECT XDP_REDIRECT
 
 static __always_inline long load_octets(hook_frame *frame, __u32 offset, void *to, __u32 length)
 {
 	return bpf_xdp_load_bytes(frame, offset, to, length);
 }
+
+#include "frame.h"
 
 static __always_inline __u32 frame_length(const hook_frame *frame)
 {

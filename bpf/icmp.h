@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * ICMP errors that this host's kernel sends. Their source is the address that the kernel chose,
- * often an RLOC; but when the packet they quote was on its way to one of our EIDs, the one to be
- * told has an EID too, and is reached by LISP alone. This file only recognises them.
+ * ICMP errors that this host's kernel sends. Their source is often an RLOC; but when the packet
+ * they quote was on its way to an own EID, its sender has an EID too, and is reached by LISP alone.
+ * This file only recognises them.
  */
 #ifndef LISP_ICMP_H
 #define LISP_ICMP_H
 
-#include "lookup.h"
+#include "fib.h"
 
 #define ICMP_HEADER_LENGTH 8
 

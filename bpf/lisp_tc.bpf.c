@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Loci's data plane at the tc hooks (tcx, or clsact with cls_bpf): the five programs, RFC 9300 s.4
- * and s.5. Each decides whether a packet concerns LISP at all and passes it untouched
- * (TC_ACT_UNSPEC: other filters still run) if not, and leads it through the stages: classify.h,
- * decap.h, admit.h, look_up.h, select.h, apply_tc.h; punt.h where it cannot go out at once.
+ * and s.5. A packet that does not concern LISP passes untouched (TC_ACT_UNSPEC: other filters still
+ * run). The others go through the stages: classify.h, decap.h, admit.h, lookup.h, select.h,
+ * apply_tc.h; or to punt.h where they cannot go out at once.
  *
  *   site_ingress  packets from the site's hosts: ITR
  *   core_ingress  packets to own RLOCs, UDP port 4341: ETR
@@ -12,25 +12,19 @@
  *                 there to wait
  *   lisp_ingress  packets that user space writes back to loci0
  *
- * What they need of the machine, which user space sets up:
+ * What user space sets up on the machine:
  *   - net.ipv4.conf.IF.forwarding and net.ipv6.conf.IF.forwarding of `lo` (for packets to RLOCs)
  *     and of loci0 (for packets to the site): bpf_fib_lookup answers only where forwarding is on.
- *     Without it for lo, everything towards the core is dropped as LISP_DROP_NO_ROUTE; without it
- *     for loci0, everything from the core takes the stack.
  *   - loci0: a TAP with IFF_VNET_HDR and TUNSETOFFLOAD, IFF_NOARP, up.
  *   - For this host's own EIDs, a table with a default route by loci0, and rules: to own
  *     EID-prefixes the main table, then `iif lo` from them that table, and, after the main table,
- *     that table for all. The last one also makes strict reverse path filters believe packets from
- *     remote EIDs in loci0, and lets the stack answer with Time Exceeded, where the main table has
- *     no default route; where it has one, net.ipv4.conf.loci0.rp_filter must be 2.
+ *     that table for all. By the last one strict reverse path filters accept packets from remote
+ *     EIDs in loci0, and the stack answers with Time Exceeded, where the main table has no default
+ *     route; where it has one, net.ipv4.conf.loci0.rp_filter must be 2.
  *
- * How tests run them (BPF_PROG_TEST_RUN): the result is a frame as it would leave the interface and
- * TC_ACT_REDIRECT, because nothing is redirected in a test run. The route lookup is the kernel's,
- * of the network namespace the caller is in, so tests enter a namespace of their own that has
- * interfaces (two veth pairs), routes, permanent neighbours and net.ipv{4,6}.conf.*.forwarding = 1,
- * give the interface's index in the context (struct __sk_buff.ifindex and ingress_ifindex) and its
- * address as the frame's destination, which makes pkt_type HOST. Everything in the result is then
- * known beforehand but the 24 bits of the nonce. bpf_test.go does it.
+ * Tests run them with BPF_PROG_TEST_RUN in a network namespace of their own (bpf_test.go): the
+ * result is a frame as it would leave the interface and TC_ACT_REDIRECT, and all of it but the
+ * nonce is known beforehand.
  */
 
 //go:build ignore
@@ -38,9 +32,9 @@
 #include "hook_tc.h"
 
 #include "apply_tc.h"
+#include "cached_path.h"
 #include "icmp.h"
-#include "locator_set_cache.h"
-#include "look_up.h"
+#include "lookup.h"
 #include "punt.h"
 
 char _license[] SEC("license") = "GPL";
@@ -49,30 +43,9 @@ const union lisp_abi *const lisp_abi_in_btf = 0;
 
 #define SKB_PACKET_HOST 0
 
-/* ---- after the stages: what was decided is done ---- */
+/* ---- after the stages: the action is applied ---- */
 
-static __always_inline void vary_from_context(struct lisp_varying *v, const struct lisp_context *c)
-{
-	*v = (struct lisp_varying){.hash = c->hash,
-				   .first = c->header_first,
-				   .second = c->header_second,
-				   .tos = c->packet.tos,
-				   .ttl = c->packet.ttl,
-				   .family = c->packet.family,
-				   .protocol = c->packet.protocol,
-				   .l2_length = c->l2_length,
-				   .at_ingress = is_at_ingress(c)};
-}
-
-/* What the packet has in octets, padding aside. */
-static __always_inline __u32 octets_of(const struct __sk_buff *skb, const struct lisp_packet *p)
-{
-	__u32 octets = octets_from(skb, p->offset);
-
-	return skb->gso_size || octets <= p->length ? octets : p->length;
-}
-
-/* Sends a packet to its locator. */
+/* Stage 6 of a packet to its locator. */
 static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c)
 {
 	struct lisp_action_record *a = action_at(c->action);
@@ -85,16 +58,13 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 	lisp_keep_flow(skb, c);
 	if (c->tagged && untag(skb, c) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	vary_from_context(&v, c);
-	v.length = octets_of(skb, &c->packet);
-	if (c->forwarded)
-		v.ttl--;
+	vary_from_context(&v, skb, c, c->forwarded);
 	verdict = lisp_encapsulate(skb, a, &v);
-	/* On its way through the TAP it is cut into packets, each a fresh skb. */
+	/* On its way through the TAP it is cut into packets, each a new skb. */
 	if (verdict == NEEDS_FRESH_SKB)
 		return wait_at_tap(skb, c, LISP_TAP_REASON_HOLD, 0);
-	if (verdict != TC_ACT_SHOT)
-		count_mapping(c->mapping_index, v.length);
+	if (verdict == TC_ACT_REDIRECT)
+		count_mapping(c->mapping_index, v.length, now_ns());
 	return verdict;
 }
 
@@ -156,24 +126,24 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 {
 	struct lisp_action_record *a = action_at(c->action);
 	struct lisp_varying v;
+	int verdict = TC_ACT_SHOT;
 
 	if (!a)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	vary_from_context(&v, c);
-	v.removed = c->removed;
-	v.length = c->packet.length;
-	v.ttl = c->ttl;
-	v.at_ingress = true;
-	count_mapping(c->mapping_index, octets_of(skb, &c->packet));
-	lisp_note_source(&c->outer.source, c->outer.family);
+	vary_from_context(&v, skb, c, what == LISP_DO_DELIVER);
 	if (what == LISP_DO_DELIVER) {
 		lisp_keep_flow(skb, c);
-		v.ttl--;
-		return lisp_deliver(skb, a, &v, c->outer.family);
+		verdict = lisp_deliver(skb, a, &v, c->outer.family);
+	} else if (take_outer_off(skb, &v, c->outer.family) == 0) {
+		verdict = hand_to_stack(skb, &v);
+	} else {
+		drop(skb, LISP_DROP_DECAPSULATION_FAILED);
 	}
-	if (take_outer_off(skb, &v, c->outer.family) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return hand_to_stack(skb, &v);
+	if (verdict == TC_ACT_SHOT)
+		return verdict;
+	count_mapping(c->mapping_index, v.length, now_ns());
+	lisp_note_source(&c->outer.source, c->outer.family);
+	return verdict;
 }
 
 /* Stages 2 to 6 of a packet that is_lisp() has recognised. */
@@ -185,84 +155,67 @@ static __noinline int forward_from_core(struct __sk_buff *skb, struct lisp_conte
 	if (reason)
 		return drop(skb, reason);
 	/* Expired TTL is the stack's to answer. */
-	if (c->ttl > 1 && !(c->interface_flags & LISP_INTERFACE_STACK))
+	if (c->packet.ttl > 1 && !(c->interface_flags & LISP_INTERFACE_STACK))
 		what = lisp_select_delivery(skb, c);
 	if (what != LISP_DO_DELIVER && !is_for_stack(c->iid))
 		return drop(skb, LISP_DROP_OTHER_INSTANCE);
 	return send_to_site(skb, c, what);
 }
 
-/* ---- the caches ---- */
+/* ---- the caches: functions of their own, or their variables would take stack from others ---- */
 
-/* Each of these is a call of its own, or its variables would take stack from the others. */
-static __noinline int encapsulate_by_flow_of(struct __sk_buff *skb, struct lisp_clock *clock)
+static __noinline int encapsulate_by_flow(struct __sk_buff *skb, struct lisp_clock *clock)
 {
-	return skb->protocol == bpf_htons(ETH_P_IP) ? encapsulate_by_flow(skb, clock, 4)
-						    : encapsulate_by_flow(skb, clock, 6);
+	return skb->protocol == bpf_htons(ETH_P_IP) ? encapsulate_cached(skb, clock, NULL, 4)
+						    : encapsulate_cached(skb, clock, NULL, 6);
 }
 
-static __noinline int encapsulate_by_set_of(struct __sk_buff *skb,
-					    const struct lisp_interface *site)
+static __noinline int encapsulate_ipv4_by_set(struct __sk_buff *skb, struct lisp_clock *clock,
+					      const struct lisp_interface *site)
 {
-	return skb->protocol == bpf_htons(ETH_P_IP) ? encapsulate_by_set(skb, site, 4)
-						    : encapsulate_by_set(skb, site, 6);
+	return site ? encapsulate_cached(skb, clock, site, 4) : NOT_CACHED;
 }
 
-static __always_inline bool is_ip(__be16 ethertype)
+static __noinline int encapsulate_ipv6_by_set(struct __sk_buff *skb, struct lisp_clock *clock,
+					      const struct lisp_interface *site)
 {
-	return ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6);
+	return site ? encapsulate_cached(skb, clock, site, 6) : NOT_CACHED;
 }
 
-/* By the flow cache, or, while most packets miss it, by that of locator-sets; NOT_CACHED where
- * nothing is known. */
 static __always_inline int forward_cached_from_site(struct __sk_buff *skb,
 						    const struct lisp_interface *site)
 {
 	struct lisp_clock *clock = find_clock();
 
-	if (lisp_tracing || !clock || !(site->flags & LISP_INTERFACE_SITE) ||
-	    site->l2_length != ETH_HLEN || !is_ip(skb->protocol))
+	if (lisp_tracing || !clock || skb->vlan_present || !is_ip(skb->protocol) ||
+	    (site->flags & (LISP_INTERFACE_SITE | LISP_INTERFACE_STACK)) != LISP_INTERFACE_SITE ||
+	    site->l2_length != ETH_HLEN)
 		return NOT_CACHED;
-	return goes_by_set(clock) ? encapsulate_by_set_of(skb, site)
-				  : encapsulate_by_flow_of(skb, clock);
+	if (!goes_by_set(clock))
+		return encapsulate_by_flow(skb, clock);
+	return skb->protocol == bpf_htons(ETH_P_IP) ? encapsulate_ipv4_by_set(skb, clock, site)
+						    : encapsulate_ipv6_by_set(skb, clock, site);
 }
 
-static __always_inline int deliver_cached(struct __sk_buff *skb, const struct lisp_interface *core,
-					  struct lisp_clock *clock, __u8 outer_family)
-{
-	bool by_set = goes_by_set(clock);
-
-	switch (inner_family(skb, outer_family)) {
-	case 4:
-		return by_set ? deliver_by_entry(skb, core, outer_family, 4)
-			      : deliver_by_flow(skb, clock, outer_family, 4);
-	case 6:
-		return by_set ? deliver_by_entry(skb, core, outer_family, 6)
-			      : deliver_by_flow(skb, clock, outer_family, 6);
-	}
-	return NOT_CACHED;
-}
-
-/* The same for a packet from the core. */
 static __noinline int forward_cached_from_core(struct __sk_buff *skb,
 					       const struct lisp_interface *core)
 {
 	struct lisp_clock *clock = find_clock();
+	bool is_ipv4 = skb->protocol == bpf_htons(ETH_P_IP);
 
-	if (lisp_tracing || !clock || core->l2_length != ETH_HLEN ||
-	    core->flags & LISP_INTERFACE_STACK)
+	if (lisp_tracing || !core || !clock || !is_ip(skb->protocol) ||
+	    core->l2_length != ETH_HLEN || core->flags & LISP_INTERFACE_STACK)
 		return NOT_CACHED;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		return deliver_cached(skb, core, clock, 4);
-	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return deliver_cached(skb, core, clock, 6);
-	return NOT_CACHED;
+	if (goes_by_set(clock))
+		return is_ipv4 ? deliver_cached(skb, clock, core, 4)
+			       : deliver_cached(skb, clock, core, 6);
+	return is_ipv4 ? deliver_cached(skb, clock, NULL, 4) : deliver_cached(skb, clock, NULL, 6);
 }
 
 /* ---- entry points ---- */
 
-/* The tag's VLAN and what follows it; the kernel nearly always keeps the tag beside the frame. -1
- * for no single tag. */
+/* The tag's VLAN and what follows it; the kernel mostly keeps the tag beside the frame. -1 for no
+ * single tag. */
 static __always_inline int read_tag(struct __sk_buff *skb, __be16 *ethertype, __u32 *l2_length)
 {
 	struct vlan_tag tag;
@@ -280,7 +233,7 @@ static __always_inline int read_tag(struct __sk_buff *skb, __be16 *ethertype, __
 	return bpf_ntohs(tag.tci) & VLAN_ID_MASK;
 }
 
-/* The site of a frame at an interface whose VLANs are sites, NULL where it is of none. */
+/* The site of a frame at an interface whose VLANs are sites; NULL for none. */
 static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb,
 							   const struct lisp_interface *at,
 							   struct lisp_context *c,
@@ -312,13 +265,12 @@ int site_ingress(struct __sk_buff *skb)
 	const struct lisp_interface *site = find_interface(
 		skb->ifindex, LISP_INTERFACE_SITE | LISP_INTERFACE_TAGGED);
 	__be16 ethertype = skb->protocol;
-	int verdict = NOT_CACHED;
 	struct lisp_context *c;
+	int verdict;
 
 	if (!site || skb->pkt_type != SKB_PACKET_HOST)
 		return TC_ACT_UNSPEC;
-	if (!skb->vlan_present && !(site->flags & LISP_INTERFACE_STACK))
-		verdict = forward_cached_from_site(skb, site);
+	verdict = forward_cached_from_site(skb, site);
 	if (verdict != NOT_CACHED)
 		return verdict;
 	c = new_context(site);
@@ -367,42 +319,39 @@ int core_ingress(struct __sk_buff *skb)
 	return forward_from_core(skb, c);
 }
 
-static __always_inline bool any_stack(void)
-{
-	const struct lisp_settings *s = find_settings();
-
-	return s && s->flags & LISP_SETTING_ANY_STACK;
-}
-
-/* The site interface where a packet came in that IP forwarding has seen since; NULL for all others.
- */
+/* The site interface where a packet came in that IP forwarding has seen since; NULL for others. */
 static __always_inline const struct lisp_interface *forwarded_from(struct __sk_buff *skb)
 {
 	const struct lisp_interface *from;
 
-	if (!skb->ingress_ifindex || !any_stack())
+	if (!skb->ingress_ifindex || !has_setting(LISP_SETTING_ANY_STACK))
 		return NULL;
 	from = find_interface(skb->ingress_ifindex, LISP_INTERFACE_STACK);
 	return from && from->flags & LISP_INTERFACE_SITE ? from : NULL;
 }
 
-/* The interface that a packet at the way out counts as come from. */
-static __always_inline __u32 origin_of(const struct __sk_buff *skb,
-				       const struct lisp_interface *from)
+/* The context of a packet on its way out by `at`, which counts as come from `from` where that is
+ * not NULL; NULL where LISP cannot carry it. */
+static __always_inline struct lisp_context *
+begin_at_egress(struct __sk_buff *skb, const struct lisp_interface *from,
+		const struct lisp_interface *at, __u32 side, __u32 l2_length, __be16 ethertype)
 {
+	struct lisp_context *c = new_context(from ? from : at);
 	__u32 origin = skb->ifindex;
 
+	if (!c)
+		return NULL;
 	/* Two loads: the verifier refuses one with an offset that depends on `from`. */
 	barrier_var(origin);
-	return from ? skb->ingress_ifindex : origin;
-}
-
-/* Whether what this host sends can be carried. Only a super-packet may be longer than its length
- * field tells. */
-static __always_inline bool is_forwardable(const struct __sk_buff *skb, const struct lisp_packet *p)
-{
-	return (!p->malformed || segment_length(skb)) &&
-	       is_routable_unicast(&p->destination, p->family);
+	c->origin = from ? skb->ingress_ifindex : origin;
+	c->side = side;
+	c->l2_length = l2_length;
+	if (parse_ip(skb, l2_length, ethertype, &c->packet) < 0 ||
+	    !is_routable_unicast(&c->packet.destination, c->packet.family))
+		return NULL;
+	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	/* Only a GSO packet may be longer than its length field. */
+	return c->packet.malformed && !segment_length(skb) ? NULL : c;
 }
 
 SEC("tc")
@@ -417,17 +366,10 @@ int core_egress(struct __sk_buff *skb)
 	core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
 	if (!core || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	c = new_context(from ? from : core);
+	c = begin_at_egress(skb, from, core, LISP_INTERFACE_CORE, core->l2_length, skb->protocol);
 	if (!c)
 		return TC_ACT_UNSPEC;
-	c->origin = origin_of(skb, from);
-	c->side = LISP_INTERFACE_CORE;
-	c->l2_length = core->l2_length;
-	if (parse_ip(skb, c->l2_length, skb->protocol, &c->packet) < 0 ||
-	    !is_forwardable(skb, &c->packet))
-		return TC_ACT_UNSPEC;
-	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	/* LISP itself comes from an RLOC: this ends it, no packet is encapsulated twice. */
+	/* LISP packets come from an RLOC: they are not encapsulated twice. */
 	if (is_own_rloc(c->packet.family, &c->packet.source)) {
 		if (!is_error_to_remote_eid(skb, &c->packet, find_roots(c->roots)))
 			return TC_ACT_UNSPEC;
@@ -437,40 +379,21 @@ int core_egress(struct __sk_buff *skb)
 	return is_within_site(c) ? TC_ACT_UNSPEC : forward_to_core(skb, c);
 }
 
-#define NO_KIND 0xFFFFFFFFU
-
-/* Magic octet and, in the low half, protocol of a frame at loci0. */
-static __noinline __u32 kind_at_tap(struct __sk_buff *skb)
-{
-	struct lisp_tap_header h;
-
-	if (read_octets(skb, 0, &h, sizeof(h)) < 0)
-		return NO_KIND;
-	return (__u32)h.magic << 16 | h.protocol;
-}
-
 SEC("tc")
 int lisp_egress(struct __sk_buff *skb)
 {
-	__u32 kind = kind_at_tap(skb);
-	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP), *from;
+	const struct lisp_interface *tap = find_interface(skb->ifindex, LISP_INTERFACE_TAP);
+	struct lisp_tap_header h;
 	struct lisp_context *c;
 
-	if (!tap || kind == NO_KIND)
+	if (!tap || read_octets(skb, 0, &h, sizeof(h)) < 0)
 		return TC_ACT_UNSPEC;
-	if (kind >> 16 == LISP_TAP_WAITING)
+	if (h.magic == LISP_TAP_WAITING)
 		return TC_ACT_OK;
-	from = forwarded_from(skb);
-	c = new_context(from ? from : tap);
+	c = begin_at_egress(skb, forwarded_from(skb), tap, LISP_INTERFACE_TAP, ETH_HLEN,
+			    h.protocol);
 	if (!c)
-		return TC_ACT_UNSPEC;
-	c->origin = origin_of(skb, from);
-	c->side = LISP_INTERFACE_TAP;
-	c->l2_length = ETH_HLEN;
-	if (parse_ip(skb, c->l2_length, (__be16)kind, &c->packet) < 0 ||
-	    !is_forwardable(skb, &c->packet))
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
-	c->since = begin_lookup(c->packet.family, &c->packet.destination);
 	if (!comes_from_eid(c) && !is_error_to_remote_eid(skb, &c->packet, find_roots(c->roots)))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
 	return is_within_site(c) ? forward_natively(skb, c) : forward_to_core(skb, c);
@@ -481,7 +404,7 @@ static __always_inline __u32 origin_at_tap(const struct lisp_tap_header *h)
 	return (__u32)h->origin[0] << 24 | h->origin[1] << 16 | h->origin[2] << 8 | h->origin[3];
 }
 
-/* A packet that waited takes up its way where it left it. */
+/* A packet that waited goes on to look up. */
 static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_header *h)
 {
 	__u32 origin = origin_at_tap(h);
@@ -524,7 +447,7 @@ static __noinline int transmit(struct __sk_buff *skb, const struct lisp_interfac
 	return send_by_main_table(skb, c);
 }
 
-/* An outer packet that came in fragments takes up its way where they left it. */
+/* An outer packet that came in fragments. */
 static __noinline int take_reassembled(struct __sk_buff *skb, const struct lisp_tap_header *h)
 {
 	const struct lisp_interface *core = find_interface(origin_at_tap(h), LISP_INTERFACE_CORE);

@@ -2,20 +2,15 @@
 /*
  * Loci's data plane at the XDP hook (RFC 9300 s.4, s.5): four programs, in front of those of
  * lisp_tc.bpf.c, which must be attached as well. lisp_xdp is attached at both sides and asks the
- * flow cache; what is left it gives to lisp_xdp_core or lisp_xdp_site by a tail call, while most
- * packets miss the flow cache to lisp_xdp_sets before (locator_set_cache.h).
+ * flow cache; it gives the rest to lisp_xdp_core or lisp_xdp_site by a tail call, to lisp_xdp_sets
+ * before while most packets miss the flow cache (locator_set_cache.h).
  *
- * The stages are those of tc up to stage 5; a packet leaves here that can go out at once to a
- * neighbour that the kernel knows, and is dropped here if it has to be. Everything else passes,
- * unchanged and not counted, and the program at tc treats it as if these were not there: misses,
- * packets that have to wait, what is too big, what is for this host, expired TTL, unknown
- * neighbours, VLANs that are no sites, fragments of outer packets, other routes.
+ * The stages are those of tc up to stage 5. Frames leave to neighbours that the kernel knows, by
+ * interfaces that take frames (LISP_INTERFACE_TAKES_FRAMES), or are dropped. All others pass to tc,
+ * unchanged and not counted: misses, packets that have to wait or are too big, for this host, with
+ * expired TTL, fragments of outer packets.
  *
- * Frames are redirected only to interfaces of which user space has said that they take them
- * (LISP_INTERFACE_TAKES_FRAMES).
- *
- * How tests run it: as it is said in lisp_tc.bpf.c, with struct xdp_md.ingress_ifindex in the
- * context.
+ * Tests run it as lisp_tc.bpf.c, with struct xdp_md.ingress_ifindex in the context.
  */
 
 //go:build ignore
@@ -23,15 +18,15 @@
 #include "hook_xdp.h"
 
 #include "apply_xdp.h"
-#include "locator_set_cache.h"
-#include "look_up.h"
-#include "unreachable.h"
+#include "cached_path.h"
+#include "events.h"
+#include "lookup.h"
 
 char _license[] SEC("license") = "GPL";
 
 const union lisp_abi *const lisp_abi_in_btf = 0;
 
-/* ---- after the stages: what was decided is done, or left to tc ---- */
+/* ---- after the stages: the action is applied, or left to tc ---- */
 
 /* How many times a next hop is asked for anew before one packet goes by tc, which makes the kernel
  * confirm the neighbour. */
@@ -50,7 +45,7 @@ static __always_inline bool takes_frames(struct lisp_action_record *a)
 	if (++a->asked < CONFIRM_AFTER)
 		return true;
 	a->asked = 0;
-	a->expires_ns = 1; /* long over: tc asks, and sees that it was used before */
+	a->expires_ns = 1; /* expired: tc asks, and sees that it was used before */
 	return false;
 }
 
@@ -64,23 +59,17 @@ static __always_inline int refuse(struct xdp_md *frame, const struct lisp_contex
 static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 {
 	struct lisp_action_record *a = action_at(c->action);
-	struct lisp_varying v = {.hash = c->hash,
-				 .length = c->packet.length,
-				 .tos = c->packet.tos,
-				 .ttl = c->packet.ttl - 1,
-				 .family = c->packet.family,
-				 .tagged = c->tagged};
+	struct lisp_varying v;
 	int verdict;
 
 	if (!a || !takes_frames(a))
 		return XDP_PASS;
 	vary_header(c, a);
-	v.first = c->header_first;
-	v.second = c->header_second;
 	lisp_keep_flow(frame, c);
+	vary_from_context(&v, frame, c, 1);
 	verdict = lisp_encapsulate(frame, a, &v);
-	if (has_left(verdict))
-		count_mapping(c->mapping_index, c->packet.length);
+	if (verdict == XDP_REDIRECT)
+		count_mapping(c->mapping_index, v.length, now_ns());
 	return verdict;
 }
 
@@ -102,21 +91,19 @@ static __always_inline int forward_to_core(struct xdp_md *frame, struct lisp_con
 static __noinline int send_to_site(struct xdp_md *frame, struct lisp_context *c)
 {
 	struct lisp_action_record *a = action_at(c->action);
-	struct lisp_varying v = {.length = c->packet.length,
-				 .removed = c->removed,
-				 .tos = c->tos,
-				 .ttl = c->ttl - 1,
-				 .family = c->packet.family};
+	struct lisp_varying v;
 	int verdict;
 
 	if (!a || !takes_frames(a))
 		return XDP_PASS;
 	count_notes(c, frame_length(frame));
-	lisp_note_source(&c->outer.source, c->outer.family);
 	lisp_keep_flow(frame, c);
+	vary_from_context(&v, frame, c, 1);
 	verdict = lisp_deliver(frame, a, &v, c->outer.family);
-	if (has_left(verdict))
-		count_mapping(c->mapping_index, c->packet.length);
+	if (verdict != XDP_REDIRECT)
+		return verdict;
+	count_mapping(c->mapping_index, v.length, now_ns());
+	lisp_note_source(&c->outer.source, c->outer.family);
 	return verdict;
 }
 
@@ -133,7 +120,7 @@ static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_c
 		count_notes(c, frame_length(frame));
 		return drop(frame, reason);
 	}
-	if (c->ttl <= 1 || c->interface_flags & LISP_INTERFACE_STACK)
+	if (c->packet.ttl <= 1 || c->interface_flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
 	if (c->interface_flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
 	    is_checksum_partial(frame, &c->packet))
@@ -144,12 +131,22 @@ static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_c
 
 /* ---- entry points ---- */
 
-/* For this machine, as the kernel judges it: by the address. */
-static __always_inline bool is_for_host(const struct ethhdr *header,
-					const struct lisp_interface *at)
+static __always_inline const struct lisp_interface *find_port(const struct xdp_md *frame)
 {
-	return OCTETS4(header->h_dest) == OCTETS4(at->mac) &&
-	       OCTETS2(header->h_dest + 4) == OCTETS2(at->mac + 4);
+	return find_interface(frame->ingress_ifindex,
+			      LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED);
+}
+
+/* The EtherType of a frame to the address of the interface; 0 of all others. */
+static __always_inline __be16 read_ethertype(const struct xdp_md *frame,
+					     const struct lisp_interface *at)
+{
+	const void *header = frame_data(frame);
+
+	if (!at || header + ETH_HLEN > frame_end(frame) || OCTETS4(header) != OCTETS4(at->mac) ||
+	    OCTETS2(header + 4) != OCTETS2(at->mac + 4))
+		return 0;
+	return OCTETS2(header + 12);
 }
 
 /* What from_core() answers when the packet is not LISP to us. */
@@ -192,25 +189,16 @@ static __always_inline int from_site(struct xdp_md *frame, const struct lisp_int
 	return forward_to_core(frame, c);
 }
 
-static __always_inline bool is_ip(__be16 ethertype)
-{
-	return ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6);
-}
-
-/* The site of a frame with a tag, NULL where it is of none; tc counts those with two tags. */
-static __noinline const struct lisp_interface *find_tagged(struct xdp_md *frame)
+/* The site of a frame with a tag, and what follows it; NULL for none. tc counts those with two
+ * tags. */
+static __noinline const struct lisp_interface *find_tagged(struct xdp_md *frame, __be16 *ethertype)
 {
 	struct vlan_tag tag;
 
 	if (read_octets(frame, ETH_HLEN, &tag, sizeof(tag)) < 0)
 		return NULL;
+	*ethertype = tag.ethertype;
 	return find_vlan(frame->ingress_ifindex, bpf_ntohs(tag.tci) & VLAN_ID_MASK);
-}
-
-static __always_inline const struct lisp_interface *find_port(const struct xdp_md *frame)
-{
-	return find_interface(frame->ingress_ifindex,
-			      LISP_INTERFACE_SITE | LISP_INTERFACE_CORE | LISP_INTERFACE_TAGGED);
 }
 
 /* Frames of a core interface without a tag. What is not LISP to us may be of a site that is reached
@@ -219,13 +207,11 @@ SEC("xdp")
 int lisp_xdp_core(struct xdp_md *frame)
 {
 	const struct lisp_interface *at = find_port(frame);
-	const struct ethhdr *header = frame_data(frame);
+	__be16 ethertype = read_ethertype(frame, at);
 	int verdict = NOT_LISP;
-	__be16 ethertype;
 
-	if (!at || (void *)(header + 1) > frame_end(frame) || !is_for_host(header, at))
+	if (!ethertype)
 		return XDP_PASS;
-	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
 	if (is_ip(ethertype))
 		verdict = from_core(frame, at, ethertype);
 	if (verdict != NOT_LISP)
@@ -239,26 +225,19 @@ SEC("xdp")
 int lisp_xdp_site(struct xdp_md *frame)
 {
 	const struct lisp_interface *at = find_port(frame);
-	const struct ethhdr *header = frame_data(frame);
-	const struct vlan_tag *tag = (const void *)(header + 1);
-	bool tagged = false;
-	__be16 ethertype;
+	__be16 ethertype = read_ethertype(frame, at);
+	bool tagged = ethertype == bpf_htons(ETH_P_8021Q);
 
-	if (!at || (void *)(tag + 1) > frame_end(frame) || !is_for_host(header, at))
+	if (!ethertype || (tagged && !(at->flags & LISP_INTERFACE_TAGGED)))
 		return XDP_PASS;
-	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
-	if (at->flags & LISP_INTERFACE_TAGGED && ethertype == bpf_htons(ETH_P_8021Q)) {
-		tagged = true;
-		ethertype = tag->ethertype;
-		at = find_tagged(frame);
-	}
+	if (tagged)
+		at = find_tagged(frame, &ethertype);
 	if (!at || !(at->flags & LISP_INTERFACE_SITE) || !is_ip(ethertype))
 		return XDP_PASS;
 	return from_site(frame, at, ethertype, tagged);
 }
 
-/* Which program has the stages is the interface's affair; where they are not in their places, tc
- * decides. */
+/* To the program that has the stages of the interface's side; without it, to tc. */
 static __always_inline int go_to_stages(struct xdp_md *frame, const struct lisp_interface *at)
 {
 	bpf_tail_call(frame, &xdp_programs,
@@ -266,29 +245,17 @@ static __always_inline int go_to_stages(struct xdp_md *frame, const struct lisp_
 	return XDP_PASS;
 }
 
-static __always_inline int deliver_by_outer(struct xdp_md *frame, const struct lisp_interface *core,
-					    __u8 outer_family)
-{
-	switch (inner_family(frame, outer_family)) {
-	case 4:
-		return deliver_by_entry(frame, core, outer_family, 4);
-	case 6:
-		return deliver_by_entry(frame, core, outer_family, 6);
-	}
-	return NOT_CACHED;
-}
-
-static __always_inline int forward_by_set(struct xdp_md *frame, const struct lisp_interface *at,
-					  __u8 family)
+static __always_inline int forward_by_set(struct xdp_md *frame, struct lisp_clock *clock,
+					  const struct lisp_interface *at, __u8 family)
 {
 	int verdict = NOT_CACHED;
 
-	if (at->flags & LISP_INTERFACE_STACK)
+	if (!at || at->flags & LISP_INTERFACE_STACK)
 		return NOT_CACHED;
 	if (at->flags & LISP_INTERFACE_CORE)
-		verdict = deliver_by_outer(frame, at, family);
+		verdict = deliver_cached(frame, clock, at, family);
 	if (verdict == NOT_CACHED && at->flags & LISP_INTERFACE_SITE)
-		verdict = encapsulate_by_set(frame, at, family);
+		verdict = encapsulate_cached(frame, clock, at, family);
 	return verdict;
 }
 
@@ -297,21 +264,20 @@ SEC("xdp")
 int lisp_xdp_sets(struct xdp_md *frame)
 {
 	const struct lisp_interface *at = find_port(frame);
-	const struct ethhdr *header = frame_data(frame);
+	__be16 ethertype = read_ethertype(frame, at);
+	struct lisp_clock *clock = find_clock();
 	int verdict = NOT_CACHED;
-	__be16 ethertype;
 
-	if (!at || (void *)(header + 1) > frame_end(frame) || !is_for_host(header, at))
+	if (!ethertype || !clock)
 		return XDP_PASS;
-	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
 	if (ethertype == bpf_htons(ETH_P_IP))
-		verdict = forward_by_set(frame, at, 4);
+		verdict = forward_by_set(frame, clock, at, 4);
 	else if (ethertype == bpf_htons(ETH_P_IPV6))
-		verdict = forward_by_set(frame, at, 6);
+		verdict = forward_by_set(frame, clock, at, 6);
 	return verdict != NOT_CACHED ? verdict : go_to_stages(frame, at);
 }
 
-/* By the flow cache. What is LISP by its port is never from the site here, not even where it is. */
+/* By the flow cache. What is LISP by its port counts as from the core. */
 static __always_inline int forward_by_flow(struct xdp_md *frame, struct lisp_clock *clock,
 					   __u8 family)
 {
@@ -324,42 +290,39 @@ static __always_inline int forward_by_flow(struct xdp_md *frame, struct lisp_clo
 	protocol = family == 4 ? ((const struct iphdr *)at)->protocol
 			       : ((const struct ipv6hdr *)at)->nexthdr;
 	if (protocol != IPPROTO_UDP || u->dest != bpf_htons(LISP_DATA_PORT))
-		return encapsulate_by_flow(frame, clock, family);
-	return inner_family(frame, family) == 4 ? deliver_by_flow(frame, clock, family, 4)
-						: deliver_by_flow(frame, clock, family, 6);
+		return encapsulate_cached(frame, clock, NULL, family);
+	return deliver_cached(frame, clock, NULL, family);
 }
 
 static __always_inline int forward_cached(struct xdp_md *frame, struct lisp_clock *clock)
 {
-	const struct ethhdr *header = frame_data(frame);
+	const void *header = frame_data(frame);
 	__be16 ethertype;
 
-	if ((void *)(header + 1) > frame_end(frame))
+	if (header + ETH_HLEN > frame_end(frame))
 		return NOT_CACHED;
-	ethertype = OCTETS2((const void *)(header + 1) - sizeof(header->h_proto));
+	ethertype = OCTETS2(header + 12);
 	if (ethertype == bpf_htons(ETH_P_IP))
 		return forward_by_flow(frame, clock, 4);
 	return ethertype == bpf_htons(ETH_P_IPV6) ? forward_by_flow(frame, clock, 6) : NOT_CACHED;
 }
 
-/* All frames, before anybody else sees them. */
+/* All frames. */
 SEC("xdp")
 int lisp_xdp(struct xdp_md *frame)
 {
 	struct lisp_clock *clock = find_clock();
 	const struct lisp_interface *at;
 	int verdict = NOT_CACHED;
-	bool by_set;
 
 	if (!clock)
 		return XDP_PASS;
-	by_set = goes_by_set(clock);
-	if (!by_set)
+	if (goes_by_set(clock))
+		bpf_tail_call(frame, &xdp_programs, LISP_XDP_SETS);
+	else
 		verdict = forward_cached(frame, clock);
 	if (verdict != NOT_CACHED)
 		return verdict;
-	if (by_set)
-		bpf_tail_call(frame, &xdp_programs, LISP_XDP_SETS);
 	at = find_port(frame);
 	return at ? go_to_stages(frame, at) : XDP_PASS;
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Deny and allow lists for inner and outer sources and destinations, what P4-LISP's tables of
- * allowed prefixes and valid destinations are for: which packets RFC 9300 s.5 is applied to at all.
- * The longest prefix decides; user space writes what holds for the rest as a prefix as well.
- * Without any list all of this costs one test of the settings' flags. Nothing here touches a packet
- * or knows at which hook it is. package forward has the same in Go (admit.go).
+ * Deny and allow lists of inner and outer addresses: which packets RFC 9300 s.5 is applied to at
+ * all. The longest prefix decides; the default is a prefix as well. Package forward has the same in
+ * Go (admit.go). Nothing here reads a packet.
  */
 #ifndef LISP_LISTS_H
 #define LISP_LISTS_H
 
-#include "lookup.h"
+#include "settings.h"
 
 static __always_inline struct lisp_trusted *find_trusted(void)
 {
@@ -18,15 +16,7 @@ static __always_inline struct lisp_trusted *find_trusted(void)
 	return bpf_map_lookup_elem(&trusted, &zero);
 }
 
-static __always_inline bool has_lists(void)
-{
-	const struct lisp_settings *s = find_settings();
-
-	return s && s->flags & LISP_SETTING_LISTS;
-}
-
-/* The address that a kind of list is about. Towards the core the other router is the destination.
- */
+/* The address that a kind of list is about. Towards the core the peer is the destination. */
 static __always_inline const __u8 *listed_address(const struct lisp_trusted *p, __u32 kind)
 {
 	bool decapsulated = kind & LISP_LIST_DECAPSULATED;
@@ -42,8 +32,8 @@ static __always_inline const __u8 *listed_address(const struct lisp_trusted *p, 
 	return decapsulated ? p->own_rloc : p->rloc;
 }
 
-/* Why a list of that kind drops the packet that find_trusted() describes; LISP_DROP_NONE where it
- * does not. A global function: verified once. */
+/* Why a list of that kind drops the packet that find_trusted() describes, or LISP_DROP_NONE. A
+ * global function: verified once. */
 __noinline int lisp_judge_list(__u32 kind)
 {
 	const struct lisp_settings *s = find_settings();

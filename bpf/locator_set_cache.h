@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The path for packets that miss the flow cache, while most do: there are more pairs of addresses
- * than it holds. Plain packets go by the action record of their locator, or of their entry of the
- * Database where it has a single next hop; only the tables are asked for each. The rules are those
- * of admit.h and look_up.h, for packets with nothing out of the ordinary: whatever differs answers
- * NOT_CACHED and goes through all stages.
+ * The per-locator-set cache: which action record plain packets get while most miss the flow cache,
+ * because there are more pairs of addresses than it holds. It finds the record of their locator, or
+ * of their entry of the Database where that has a single next hop, by the tables alone. The rules
+ * are those of admit.h and lookup.h for plain packets; all others go through the stages.
  */
 #ifndef LISP_LOCATOR_SET_CACHE_H
 #define LISP_LOCATOR_SET_CACHE_H
 
 #include "flow_cache.h"
 
+/* The locator-set and 1 of a run of mappings with consecutive indexes; 0: look at the record. */
+static __always_inline __u32 locator_set_of_run(__u32 index)
+{
+	__u32 run = index / LISP_PAGE_MAPPINGS, at = run / LISP_WORD_PAGES;
+	const volatile __u64 *word = bpf_map_lookup_elem(&mapping_pages, &at);
+
+	return word ? *word >> run % LISP_WORD_PAGES * 16 & 0xFFFF : 0;
+}
+
 /* The locator-set of a mapping and 1; 0 where its packets go through all stages. */
 static __always_inline __u32 locator_set_of(__u32 index, __u32 iid)
 {
-	__u32 word = find_page(index);
+	__u32 word = locator_set_of_run(index);
 	const struct lisp_mapping *m;
 
 	if (word)
@@ -56,9 +64,7 @@ static __always_inline bool may_be_partial(const struct lisp_interface *at,
 					   const struct plain_packet *p, __u8 family)
 {
 	return HOOK_IS_XDP && at->flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
-	       is_plain_partial(p, family,
-				sum_address(&p->source, family) +
-					sum_address(&p->destination, family));
+	       is_plain_partial(p, family, sum_addresses(&p->source, &p->destination, family));
 }
 
 /* Whether a packet of an interface that is of the core as well may be LISP to us, which comes
@@ -80,53 +86,44 @@ static __always_inline bool leaves_site(const struct lisp_roots *of, const struc
 	       !is_own_eid(of, family, &p->destination);
 }
 
-static __always_inline int encapsulate_by_set(hook_frame *frame, const struct lisp_interface *site,
-					      __u8 family)
+/* The record by which a packet from the site goes, the hash of its flow and the index of its
+ * mapping; NULL where it has to go through all stages. */
+static __always_inline struct lisp_action_record *
+find_encapsulation_by_set(const struct lisp_interface *site, const struct plain_packet *p,
+			  __u8 family, const struct lisp_clock *clock, __u32 *hash, __u32 *index)
 {
-	const void *at = frame_data(frame) + ETH_HLEN;
 	const struct lisp_roots *of = find_roots(site->roots);
-	struct lisp_clock *clock = find_clock();
-	struct lisp_action_record *a;
-	struct lisp_varying v;
-	struct plain_packet p;
-	__u32 slot, index, set;
-	int verdict;
+	__u32 slot, set;
 
-	if (!clock || at + header_octets(family) + L4_OCTETS > frame_end(frame) ||
-	    !read_plain(frame, at, family, &p) || may_be_lisp(site, &p))
-		return NOT_CACHED;
-	slot = find_leaf(of, LISP_ROOT_MAP_CACHE, family, &p.destination);
-	index = slot & LISP_SLOT_INDEX_MASK;
-	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF || !leaves_site(of, &p, family))
-		return NOT_CACHED;
-	v.hash = hash_address(hash_address(HASH_BEGIN, &p.source, family), &p.destination, family);
-	v.hash = finish_hash(v.hash, p.ports, p.protocol);
-	set = locator_set_of(index, site->iid);
-	if (!set)
-		return NOT_CACHED;
-	a = find_for_set(set - 1, site->iid, p.tos, family, v.hash, clock->boot_ns);
-	if (!a || p.longest > a->longest || p.length > octets_at(frame, at) ||
-	    may_be_partial(site, &p, family))
-		return NOT_CACHED;
-	vary_encapsulation(&v, &p, family, a, clock);
-	verdict = apply_encapsulation(frame, a, &v);
-	if (has_left(verdict))
-		count_mapping(index, p.length);
-	return verdict;
+	if (may_be_lisp(site, p))
+		return NULL;
+	slot = find_leaf(of, LISP_ROOT_MAP_CACHE, family, &p->destination);
+	*index = slot & LISP_SLOT_INDEX_MASK;
+	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF || !leaves_site(of, p, family))
+		return NULL;
+	*hash = finish_hash(hash_addresses(&p->source, &p->destination, family), p->ports,
+			    p->protocol);
+	set = locator_set_of(*index, site->iid);
+	if (!set || may_be_partial(site, p, family))
+		return NULL;
+	return find_for_set(set - 1, site->iid, p->tos, family, *hash, clock->boot_ns);
 }
 
 /* The record of packets to an entry of the Database. */
 static __always_inline struct lisp_action_record *
-find_for_entry(hook_frame *frame, const struct lisp_interface *core, __u32 iid, __u8 family,
-	       const union lisp_address *destination, __u32 *index, __u64 now)
+find_delivery_by_entry(hook_frame *frame, const struct lisp_interface *core,
+		       const struct plain_packet *p, __u8 family, __u32 iid, __u64 now,
+		       __u32 *index)
 {
 	const struct lisp_roots *of = find_roots(iid == core->iid ? core->roots
 								  : index_of_roots(iid));
-	const struct lisp_mapping *m = find_covering(of, LISP_ROOT_DATABASE, family, destination,
-						     index);
+	const struct lisp_mapping *m;
 	struct action_key key;
 	__u32 target, flags;
 
+	if (!is_routable_unicast(&p->source, family) || may_be_partial(core, p, family))
+		return NULL;
+	m = find_covering(of, LISP_ROOT_DATABASE, family, &p->destination, index);
 	if (!m)
 		return NULL;
 	target = target_of_delivery(*(const volatile __u32 *)&m->flags, *index);
@@ -134,36 +131,6 @@ find_for_entry(hook_frame *frame, const struct lisp_interface *core, __u32 iid, 
 		return NULL;
 	key = key_of_delivery(target, site_route_from(frame, iid, &flags), iid, family, NULL);
 	return find_cached(&key, now);
-}
-
-static __always_inline int deliver_by_entry(hook_frame *frame, const struct lisp_interface *core,
-					    __u8 outer_family, __u8 family)
-{
-	struct lisp_clock *clock = find_clock();
-	struct lisp_action_record *a;
-	struct plain_packet p;
-	struct lisp_varying v;
-	__u32 iid, index;
-	int verdict;
-
-	if (!clock || !read_plain_from_core(frame, outer_family, family, &p, &iid))
-		return NOT_CACHED;
-	if (!is_routable_unicast(&p.source, family))
-		return NOT_CACHED;
-	a = find_for_entry(frame, core, iid, family, &p.destination, &index, clock->boot_ns);
-	if (!a || p.longest > a->longest || may_be_partial(core, &p, family))
-		return NOT_CACHED;
-	vary_delivery(&v, &p, outer_family, family);
-	verdict = apply_delivery(frame, a, &v, outer_family);
-	if (has_left(verdict))
-		count_mapping(index, p.length);
-	return verdict;
-}
-
-/* While most packets miss the flow cache, all but a sample of them go this way. */
-static __always_inline bool goes_by_set(struct lisp_clock *clock)
-{
-	return mostly_misses(clock) && ++clock->turn & SAMPLE_ONE_IN - 1;
 }
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Every map of the programs, by the name under which it is pinned. Sizes given here are what user
- * space finds when it changes nothing; it may set other ones before loading (of mapping_counters it
- * must, see abi.h). No program ever writes to any of them but counters, when mappings were last
- * used, limits, heard, peers, sources, unread, events, and what is for the programs alone (actions,
- * flows, clocks, contexts, trusted).
+ * Every map of the programs, by the name under which it is pinned. The sizes are defaults; user
+ * space may set others before loading (of mapping_counters it must, see abi.h). Programs write only
+ * to counters, when mappings were last used, limits, heard, peers, sources, unread, events, and
+ * what is for the programs alone (actions, flows, clocks, contexts, trusted).
  */
 #ifndef LISP_MAPS_H
 #define LISP_MAPS_H
@@ -88,21 +87,20 @@ MAP(lists, LPM_TRIE, BPF_F_NO_PREALLOC, 16384, struct lisp_list_key, __u32);
 PER_PROCESSOR(drops, LISP_DROP_MAX, struct lisp_counter);
 PER_PROCESSOR(counters, LISP_COUNTER_MAX, struct lisp_counter);
 
-/* What a processor knows of its time: the kernel's clock is read once a jiffy. */
+/* The kernel's clock is read once a jiffy. */
 struct lisp_clock {
 	__u64 jiffies;
 	__u64 boot_ns;
 	__u64 order; /* always 0: adding to it orders what is read before it and after it */
-	/* state of the generator of nonces that nobody looks at, seeded once a jiffy by the
-	 * kernel's own */
+	/* state of the generator of nonces, seeded once a jiffy by the kernel's own */
 	__u64 nonces;
-	/* Whether most packets miss the flow cache (locator_set_cache.h): */
+	/* Whether most packets miss the flow cache (cached_path.h): */
 	__u64 forwarded; /* packets up to this jiffy */
 	__u32 missed;    /* those of this jiffy that missed it */
 	/* MOSTLY_MISSING or more: they do; sinks with each jiffy in which they did not */
 	__u32 missing;
-	__u32 turn;   /* of packets meanwhile: which are taken for samples */
-	__u32 serial; /* the latest of an action record */
+	__u32 packets; /* meanwhile: which are taken for samples */
+	__u32 serial;  /* the latest of an action record */
 };
 
 PER_PROCESSOR(clocks, 1, struct lisp_clock);
@@ -112,9 +110,9 @@ MMAPPED_ARRAY(flows, LISP_FLOWS, struct lisp_flow);
 
 #define LISP_DEVICES 256
 
-/* Interfaces that take frames, at ifindex % LISP_DEVICES where no other one is: sending by them the
- * kernel need not search. It takes out what is gone. Before user space gives a place to another
- * interface it ends all action records, which may have the place. */
+/* Interfaces that take frames, at ifindex % LISP_DEVICES where no other one is: to send by them the
+ * kernel need not search. Before user space gives a place to another interface it ends all action
+ * records, which may have the place. */
 MAP(devices, DEVMAP, 0, LISP_DEVICES, __u32, __u32);
 
 /* Places of xdp_programs, which user space fills. */
@@ -125,7 +123,7 @@ enum {
 	LISP_XDP_PROGRAMS
 };
 
-/* The programs to which lisp_xdp leaves frames about which nothing is kept. It is emptied when no
+/* The programs to which lisp_xdp leaves frames that no cache knows. The kernel empties it when no
  * pin and no process holds it. */
 MAP(xdp_programs, PROG_ARRAY, 0, LISP_XDP_PROGRAMS, __u32, __u32);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the data header says among routers that trust each other, and nobody else may use (RFC 9300
- * s.4.1): Locator-Status- Bits (RFC 9300 s.10), Echo-Nonce (s.10.1), Map-Versions (RFC 9302); and
- * the check of the inner source against the locators of its mapping. All of it is off unless the
- * settings say so, and then costs one test of their flags. Nothing here touches a packet or knows
- * at which hook it is; what it finds is told to user space by events, at most one in an interval.
- * package forward has the same in Go (trusted.go, echo.go).
+ * What data headers say in trusted networks (RFC 9300 s.4.1): Locator-Status-Bits (RFC 9300 s.10),
+ * Echo-Nonce (s.10.1), Map-Versions (RFC 9302); and the check of the inner source against the
+ * locators of its mapping. All of it is off unless the settings say so. What it finds is told to
+ * user space by events. Package forward has the same in Go (trusted.go, echo.go). Nothing here
+ * reads a packet.
  */
 #ifndef LISP_NONCE_LSB_VERSION_H
 #define LISP_NONCE_LSB_VERSION_H
 
 #include "events.h"
+#include "fib.h"
 #include "headers.h"
 #include "lists.h"
 
@@ -18,8 +18,8 @@
 #define SETTINGS_SENT                                                                        \
 	(LISP_SETTING_PUBLIC_INTERNET | LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | \
 	 LISP_SETTING_MAP_VERSIONS)
-/* Settings without which it is not looked at. */
-#define SETTINGS_HEEDED                                                                   \
+/* Settings by which headers and inner sources from the core are judged. */
+#define SETTINGS_JUDGING                                                                  \
 	(LISP_SETTING_STATUS_BITS | LISP_SETTING_ECHO_NONCE | LISP_SETTING_MAP_VERSIONS | \
 	 LISP_SETTING_GLEAN | LISP_SETTING_CHECK_SOURCE | LISP_SETTING_LISTS)
 
@@ -36,7 +36,12 @@ static __always_inline __u16 version_of(__u32 mapping_index)
 	return m ? *(const volatile __u16 *)&m->map_version & VERSION_MASK : 0;
 }
 
-/* ---- Echo-Nonce: what is sent ---- */
+static __always_inline const struct lisp_locator_set *set_of(const struct lisp_mapping *m)
+{
+	return find_locator_set(*(const volatile __u32 *)&m->locator_set);
+}
+
+/* ---- what is sent ---- */
 
 static __always_inline struct lisp_peer *find_peer(struct lisp_trusted *p, bool make)
 {
@@ -52,9 +57,8 @@ static __always_inline struct lisp_peer *find_peer(struct lisp_trusted *p, bool 
 	return bpf_map_lookup_elem(&peers, key);
 }
 
-/* Whether an echo is owed, and the next packet is to bring it. Whoever keeps asking for what he was
- * sent already may get nothing from here, which is what our own request finds out: the two take
- * turns. */
+/* Whether the next packet is to bring the echo that is owed. A peer that keeps asking for a nonce
+ * that it was sent may receive nothing, which our own request finds out: the two alternate. */
 static __always_inline bool owes_echo(const struct lisp_peer *peer, __u64 now, bool due)
 {
 	if (!peer->owed_ns || now - peer->owed_ns >= LISP_ECHO_OWED_NS)
@@ -62,8 +66,8 @@ static __always_inline bool owes_echo(const struct lisp_peer *peer, __u64 now, b
 	return !due || peer->owed != peer->returned || peer->flags & LISP_PEER_ASKED_LAST;
 }
 
-/* The first word for a locator: an echo that is owed comes first, because its receiver waits; then
- * our own request. `nonce` is random. */
+/* The first word for a locator: an echo that is owed comes before our own request. `nonce` is
+ * random. */
 static __noinline __u32 echo_word(struct lisp_trusted *p, __u32 nonce)
 {
 	const struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &p->mapping_index);
@@ -103,20 +107,19 @@ static __always_inline __u32 nonce_word(struct lisp_trusted *p, __u32 flags, __u
 
 	if (flags & LISP_SETTING_ECHO_NONCE)
 		word = echo_word(p, word & NONCE_MASK);
-	/* RFC 9302 s.6.1: no versions towards who has none. N excludes V, and an echo does not wait
-	 * for long. */
+	/* RFC 9302 s.6.1: no versions to a peer without. N excludes V, and an echo comes first. */
 	if (version && word == plain)
 		word = LISP_FLAG_V << 24 | source_version << 12 | version;
 	return word;
 }
 
-/* The header of the packet that find_trusted() describes. A program of its own to the verifier,
- * which so looks at it once. */
+/* Makes the header of the packet that find_trusted() describes. A global function: verified once.
+ */
 __noinline int lisp_compose_header(void)
 {
 	const struct lisp_settings *s = find_settings();
 	struct lisp_trusted *p = find_trusted();
-	__u32 flags = s ? s->flags : 0, index, set_index, source_version = 0;
+	__u32 flags = s ? s->flags : 0, index, source_version = 0;
 	const struct lisp_locator_set *set;
 	const struct lisp_mapping *own;
 
@@ -134,8 +137,7 @@ __noinline int lisp_compose_header(void)
 	if (!own || !(flags & LISP_SETTING_STATUS_BITS) ||
 	    bpf_ktime_get_boot_ns() < *(const volatile __u64 *)&own->expires_ns)
 		return 0;
-	set_index = *(const volatile __u32 *)&own->locator_set;
-	set = bpf_map_lookup_elem(&locator_sets, &set_index);
+	set = set_of(own);
 	if (!set)
 		return 0;
 	p->first |= LISP_FLAG_L << 24;
@@ -152,6 +154,7 @@ static __always_inline __u64 hint_interval_ns(void)
 	return s ? s->hint_interval_ns : 0;
 }
 
+/* Raises an event about the packet. */
 static __noinline int raise_hint(struct lisp_trusted *p, __u32 kind, __u32 value, __u32 other)
 {
 	struct lisp_event *e = new_event(kind, p->iid, p->ifindex, p->family);
@@ -181,8 +184,8 @@ static __always_inline struct lisp_limit_key *limit_key(struct lisp_trusted *p, 
 	return key;
 }
 
-/* Counts an event about a version from the packet's RLOC and raises it unless one was raised within
- * the interval. Returns how many were raised since the RLOC was last silent. */
+/* Raises an event about a version from the packet's RLOC, unless one was raised within the
+ * interval. Returns how many were raised since the RLOC was last silent. */
 static __noinline __u32 raise_version(struct lisp_trusted *p, __u32 kind)
 {
 	struct lisp_limit_key *key = limit_key(p, kind, p->rloc_family, p->rloc);
@@ -202,8 +205,7 @@ static __noinline __u32 raise_version(struct lisp_trusted *p, __u32 kind)
 	return fresh->count;
 }
 
-/* RFC 9302 s.7.1 and s.7.2. `known` is the map-cache's entry for the inner source, NULL for none.
- */
+/* RFC 9302 s.7.1, s.7.2. `known` is the map-cache's entry for the inner source, NULL for none. */
 static __always_inline int judge_versions(struct lisp_trusted *p, const struct lisp_mapping *known)
 {
 	__u32 destination = p->first & VERSION_MASK, source = p->first >> 12 & VERSION_MASK;
@@ -226,11 +228,10 @@ static __always_inline int judge_versions(struct lisp_trusted *p, const struct l
 	return LISP_DROP_NONE;
 }
 
-/* RFC 9300 s.10: whether the bits of the source's mapping have changed. What was never heard of is
- * as the mapping says (R). A change within the interval is not lost: it is still one when the
- * interval is over. */
-static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp_mapping *known,
-				       const struct lisp_locator_set *set)
+/* RFC 9300 s.10: tells when the bits of the source's mapping have changed, at first from those that
+ * the mapping says (R). A change within the interval is told when that is over. */
+static __noinline int receive_status_bits(struct lisp_trusted *p, const struct lisp_mapping *known,
+					  const struct lisp_locator_set *set)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_STATUS_BITS, known->family,
 					       known->prefix);
@@ -255,10 +256,10 @@ static __noinline int heed_status_bits(struct lisp_trusted *p, const struct lisp
 	return raise_hint(p, LISP_EVENT_STATUS_BITS, fresh->value, room);
 }
 
-/* RFC 9300 s.10.1. When both sides ask at once, each gives up and asks again after a time that the
- * nonce makes different; then it stays with it: the other one may be asking because nothing of ours
- * arrives there. */
-static __noinline int heed_echo(struct lisp_trusted *p)
+/* RFC 9300 s.10.1. When both sides ask at once, each gives up once and asks again after a time that
+ * the nonce makes different. It does not give up twice: the peer may be asking because nothing of
+ * ours arrives there. */
+static __noinline int receive_nonce(struct lisp_trusted *p)
 {
 	const struct lisp_settings *s = find_settings();
 	__u32 flags = p->first >> 24, nonce = p->first & NONCE_MASK;
@@ -299,8 +300,7 @@ static __noinline int heed_echo(struct lisp_trusted *p)
 			  flags & LISP_FLAG_N ? nonce : 0);
 }
 
-/* RFC 9300 s.9: by which RLOC an inner source without mapping sends, at most one event an interval.
- */
+/* RFC 9300 s.9: by which RLOC an inner source without mapping sends. */
 static __noinline int raise_gleaned(struct lisp_trusted *p)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_GLEANED, p->family, p->source);
@@ -308,24 +308,13 @@ static __noinline int raise_gleaned(struct lisp_trusted *p)
 	return may_raise(key, hint_interval_ns()) ? raise_hint(p, LISP_EVENT_GLEANED, 0, 0) : 0;
 }
 
-/* A strict check needs a mapping that was not asked for yet: a miss like that of the answer to the
+/* A strict check needs a mapping that was not asked for yet: a miss like that of an answer to the
  * packet. */
 static __noinline int raise_source_miss(struct lisp_trusted *p)
 {
 	struct lisp_limit_key *key = limit_key(p, LISP_EVENT_MISS, p->family, p->source);
-	const struct lisp_settings *s = find_settings();
-	struct lisp_event *e;
 
-	if (!may_raise(key, s ? s->miss_interval_ns : 0))
-		return 0;
-	e = new_event(LISP_EVENT_MISS, p->iid, p->ifindex, p->family);
-	if (!e)
-		return 0;
-	e->reason = LISP_TAP_REASON_MISS;
-	__builtin_memcpy(e->source, p->destination, sizeof(e->source));
-	__builtin_memcpy(e->destination, p->source, sizeof(e->destination));
-	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
-	return 0;
+	return raise_miss_event(key, p->ifindex, p->destination, BPF_RB_FORCE_WAKEUP);
 }
 
 /* Whether an RLOC is one of a set's locators. */
@@ -339,37 +328,17 @@ static __noinline bool has_locator(const struct lisp_locator_set *set, const str
 	for (__u32 i = 0; i < LISP_LOCATORS_MAX; i++) {
 		__u32 index = set->first + i;
 		const struct lisp_locator *l = bpf_map_lookup_elem(&locators, &index);
-		const __be32 *words;
 
 		if (!l || i >= set->count)
 			return false;
-		words = (const __be32 *)l->rloc;
-		if (l->family == p->rloc_family && words[0] == rloc->words[0] &&
-		    words[1] == rloc->words[1] && words[2] == rloc->words[2] &&
-		    words[3] == rloc->words[3])
+		if (l->family == p->rloc_family && is_same_address(l->rloc, rloc))
 			return true;
 	}
 	return false;
 }
 
-static __always_inline bool is_set(__u32 flag)
-{
-	const struct lisp_settings *s = find_settings();
-
-	return s && s->flags & flag;
-}
-
-static __always_inline const struct lisp_locator_set *set_of(const struct lisp_mapping *m)
-{
-	__u32 index = *(const volatile __u32 *)&m->locator_set;
-
-	return bpf_map_lookup_elem(&locator_sets, &index);
-}
-
-/* What header and inner source of the packet say that find_trusted() describes; its inner
- * destination is ours. Returns why to drop it. The settings are asked again and again because the
- * stack of XDP has no room for them. A program of its own to the verifier, which so looks at it
- * once. */
+/* Judges header and inner source of the packet that find_trusted() describes, whose inner
+ * destination is ours; the reason to drop it, or none. A global function: verified once. */
 __noinline int lisp_judge_received(void)
 {
 	struct lisp_trusted *p = find_trusted();
@@ -379,7 +348,7 @@ __noinline int lisp_judge_received(void)
 
 	if (!p)
 		return LISP_DROP_NONE;
-	if (is_set(LISP_SETTING_LISTS)) {
+	if (has_setting(LISP_SETTING_LISTS)) {
 		reason = judge_pair(LISP_LIST_DECAPSULATED | LISP_LIST_OUTER_SOURCE);
 		if (!reason)
 			reason = judge_pair(LISP_LIST_DECAPSULATED | LISP_LIST_INNER_SOURCE);
@@ -390,25 +359,25 @@ __noinline int lisp_judge_received(void)
 			     (const union lisp_address *)p->source, (__u32 *)p->key);
 	set = known ? set_of(known) : NULL;
 
-	if (is_set(LISP_SETTING_CHECK_SOURCE_STRICT) && !known)
+	if (has_setting(LISP_SETTING_CHECK_SOURCE_STRICT) && !known)
 		raise_source_miss(p);
-	if (is_set(LISP_SETTING_CHECK_SOURCE) && !has_locator(set, p) &&
-	    (set || is_set(LISP_SETTING_CHECK_SOURCE_STRICT)))
+	if (has_setting(LISP_SETTING_CHECK_SOURCE) && !has_locator(set, p) &&
+	    (set || has_setting(LISP_SETTING_CHECK_SOURCE_STRICT)))
 		return LISP_DROP_SOURCE_RLOC;
-	if (is_set(LISP_SETTING_PUBLIC_INTERNET))
+	if (has_setting(LISP_SETTING_PUBLIC_INTERNET))
 		return LISP_DROP_NONE;
-	if (is_set(LISP_SETTING_GLEAN) && !known)
+	if (has_setting(LISP_SETTING_GLEAN) && !known)
 		raise_gleaned(p);
-	if (is_set(LISP_SETTING_MAP_VERSIONS) &&
+	if (has_setting(LISP_SETTING_MAP_VERSIONS) &&
 	    (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
 		reason = judge_versions(p, known);
 		if (reason)
 			return reason;
 	}
-	if (is_set(LISP_SETTING_STATUS_BITS) && p->first >> 24 & LISP_FLAG_L && set)
-		heed_status_bits(p, known, set);
-	if (is_set(LISP_SETTING_ECHO_NONCE))
-		heed_echo(p);
+	if (has_setting(LISP_SETTING_STATUS_BITS) && p->first >> 24 & LISP_FLAG_L && set)
+		receive_status_bits(p, known, set);
+	if (has_setting(LISP_SETTING_ECHO_NONCE))
+		receive_nonce(p);
 	return LISP_DROP_NONE;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Reading IP headers out of a frame and hashing flows (RFC 9300 s.5.3, s.12; the hash is defined in
- * abi.h). Nothing here ever changes a packet. Values are as the headers say; whoever needs more
- * than that checks it.
+ * abi.h). Values are as the headers say, unchecked. Nothing here changes a packet.
  */
 #ifndef LISP_PARSE_H
 #define LISP_PARSE_H
@@ -34,20 +33,11 @@ union lisp_address {
 	__u64 pairs[2];
 };
 
-/* The first octets of an IP header: TOS and TTL of either family are among them, and the checksum
- * of IPv4. */
-union lisp_head {
-	__u8 octets[12];
-	__be16 halves[6];
-	__be32 words[3];
-};
-
 /* An IP packet within a frame. */
 struct lisp_packet {
 	__u32 offset;    /* of the IP header in the frame */
 	__u32 l4_offset; /* of what `protocol` names */
 	__u32 length;    /* as the IP header says, its own octets included */
-	__u16 checksum;  /* IPv4: as found, network order */
 	__u8 family;     /* 4 or 6 */
 	__u8 protocol;
 	__u8 tos; /* or traffic class: DSCP and ECN */
@@ -56,8 +46,12 @@ struct lisp_packet {
 	bool malformed; /* lengths contradict each other */
 	union lisp_address source;
 	union lisp_address destination;
-	union lisp_head head; /* as found */
 };
+
+static __always_inline bool is_ip(__be16 ethertype)
+{
+	return ethertype == bpf_htons(ETH_P_IP) || ethertype == bpf_htons(ETH_P_IPV6);
+}
 
 /* Octets of the frame from `offset` on. */
 static __always_inline __u32 octets_from(const hook_frame *frame, __u32 offset)
@@ -65,14 +59,14 @@ static __always_inline __u32 octets_from(const hook_frame *frame, __u32 offset)
 	return frame_length(frame) > offset ? frame_length(frame) - offset : 0;
 }
 
-/* Where the packet ends in the frame. What follows is padding; a super-packet has none, and may be
- * too long for its header to tell its length. */
+/* Where the packet ends in the frame. What follows is padding; a GSO packet has none, and may be
+ * too long for its length field. */
 static __always_inline __u32 end_of(const hook_frame *frame, const struct lisp_packet *p)
 {
 	return segment_length(frame) ? frame_length(frame) : p->offset + p->length;
 }
 
-/* Reads octets of the packet itself, never of the padding behind it. */
+/* Reads octets of the packet, not of the padding behind it. */
 static __always_inline long load_from(hook_frame *frame, const struct lisp_packet *p, __u32 offset,
 				      void *to, __u32 length)
 {
@@ -90,14 +84,12 @@ static __always_inline int parse_ipv4(hook_frame *frame, struct lisp_packet *p)
 	p->family = 4;
 	p->length = bpf_ntohs(h.tot_len);
 	p->l4_offset = p->offset + h.ihl * 4;
-	p->checksum = h.check;
 	p->protocol = h.protocol;
 	p->tos = h.tos;
 	p->ttl = h.ttl;
 	p->fragment = h.frag_off & bpf_htons(IPV4_MF_OR_OFFSET);
 	p->source.words[0] = h.saddr;
 	p->destination.words[0] = h.daddr;
-	__builtin_memcpy(&p->head, &h, sizeof(p->head));
 	p->malformed = h.ihl < 5 || p->length < (__u32)h.ihl * 4;
 	return 0;
 }
@@ -141,14 +133,12 @@ static __always_inline int parse_ipv6(hook_frame *frame, struct lisp_packet *p)
 	p->ttl = h.hop_limit;
 	__builtin_memcpy(&p->source, &h.saddr, sizeof(p->source));
 	__builtin_memcpy(&p->destination, &h.daddr, sizeof(p->destination));
-	__builtin_memcpy(&p->head, &h, sizeof(p->head));
 	walk_ipv6_extensions(frame, p);
 	return 0;
 }
 
-/* Reads the IP header at `offset`, whose first four bits must agree with the EtherType where that
- * is known (0: it is not). Returns -1 when there is no whole IPv4 or IPv6 header. Linux 6.1 wants
- * *p to be set before, to whatever. A global function: verified once. */
+/* Reads the IP header at `offset`, whose version must agree with the EtherType unless that is 0.
+ * Returns -1 when there is no whole IPv4 or IPv6 header. A global function: verified once. */
 __noinline int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struct lisp_packet *p)
 {
 	int failed = -1;
@@ -164,14 +154,18 @@ __noinline int parse_ip(hook_frame *frame, __u32 offset, __u32 ethertype, struct
 		failed = parse_ipv4(frame, p);
 	else if (first >> 4 == 6 && (!ethertype || ethertype == bpf_htons(ETH_P_IPV6)))
 		failed = parse_ipv6(frame, p);
-	/* A super-packet may be longer than its length field can tell, never shorter. */
+	/* A GSO packet may be longer than its length field, not shorter. */
 	if (p->length > octets_from(frame, offset))
 		p->malformed = true;
 	return failed;
 }
 
-/* Whether LISP may carry packets to this address, or from it, at all: unicast, and more than
- * link-local. */
+static __always_inline bool is_same_address(const __u8 *a, const union lisp_address *b)
+{
+	return *(const __u64 *)a == b->pairs[0] && *(const __u64 *)(a + 8) == b->pairs[1];
+}
+
+/* Whether LISP may carry packets to this address, or from it: unicast, and not link-local. */
 static __always_inline bool is_routable_unicast(const union lisp_address *address, __u8 family)
 {
 	const __u8 *a = address->octets;
@@ -185,17 +179,22 @@ static __always_inline bool is_routable_unicast(const union lisp_address *addres
 	       bpf_ntohl(address->words[3]) > 1;
 }
 
-/* Length of the longest packet that reaches the wire: of a super-packet, its longest segment. */
+/* Octets of the packet in the frame, without the padding behind it. */
+static __always_inline __u32 octets_of(const hook_frame *frame, const struct lisp_packet *p)
+{
+	__u32 octets = octets_from(frame, p->offset);
+
+	return segment_length(frame) || octets <= p->length ? octets : p->length;
+}
+
+/* Length of the longest packet that reaches the wire: of a GSO packet, its longest segment. */
 static __always_inline __u32 longest_segment(hook_frame *frame, const struct lisp_packet *p)
 {
 	__u32 l4_length = sizeof(struct udphdr);
 	__u8 data_offset;
 
-	if (!segment_length(frame)) {
-		__u32 octets = octets_from(frame, p->offset);
-
-		return p->length < octets ? p->length : octets;
-	}
+	if (!segment_length(frame))
+		return octets_of(frame, p);
 	if (p->protocol == IPPROTO_TCP &&
 	    read_octets(frame, p->l4_offset + 12, &data_offset, 1) == 0)
 		l4_length = (data_offset >> 4) * 4;
@@ -222,10 +221,10 @@ static __always_inline __u32 hash_address(__u32 h, const union lisp_address *a, 
 }
 
 /* The flow hash of abi.h, as far as the addresses go ... */
-static __always_inline __u32 hash_addresses(const struct lisp_packet *p)
+static __always_inline __u32 hash_addresses(const union lisp_address *source,
+					    const union lisp_address *destination, __u8 family)
 {
-	return hash_address(hash_address(HASH_BEGIN, &p->source, p->family), &p->destination,
-			    p->family);
+	return hash_address(hash_address(HASH_BEGIN, source, family), destination, family);
 }
 
 /* ... and to its end. */
@@ -249,7 +248,8 @@ static __always_inline __u32 flow_hash(hook_frame *frame, const struct lisp_pack
 	if (has_ports && !p->fragment &&
 	    load_from(frame, p, p->l4_offset, &ports, sizeof(ports)) < 0)
 		ports = 0;
-	return finish_hash(hash_addresses(p), ports, p->protocol);
+	return finish_hash(hash_addresses(&p->source, &p->destination, p->family), ports,
+			   p->protocol);
 }
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The plainest packets, which are those that the caches are for: TCP or UDP right behind an IP
- * header without options, behind an Ethernet header without tag, and LISP packets of such whose
- * outer header says nothing out of the ordinary. Whatever is not plain (options, extension headers,
- * fragments, tags, other header flags, headers beyond the linear part) goes through all stages.
- * Nothing here ever changes a frame.
+ * Plain packets, which the caches are for: TCP or UDP right behind an IP header without options,
+ * behind an Ethernet header without tag; and LISP packets of such whose outer header says nothing
+ * out of the ordinary. What is not plain (options, extension headers, fragments, tags, other header
+ * flags, headers beyond the linear part) goes through all stages. Nothing here changes a frame.
  */
 #ifndef LISP_PLAIN_H
 #define LISP_PLAIN_H
@@ -13,8 +12,8 @@
 #include "checksum_partial.h"
 #include "decap.h"
 
-/* A TCP or UDP packet right behind its IP header, as far as it is read here. Of IPv4 addresses only
- * the first word counts. */
+/* What is read here of an IP header and the header behind it. Of IPv4 addresses only the first word
+ * counts. */
 struct plain_packet {
 	__u32 length;  /* as the IP header says */
 	__u32 longest; /* of its segments */
@@ -29,15 +28,6 @@ struct plain_packet {
 
 #define L4_OCTETS 18 /* up to the checksum of TCP */
 
-/* Whether the header at `at` is the one that nearly all packets have. */
-static __always_inline bool is_plain_ip(const void *at, __u8 family)
-{
-	if (family == 4)
-		return *(const __u8 *)at == 0x45 &&
-		       !(((const struct iphdr *)at)->frag_off & bpf_htons(IPV4_MF_OR_OFFSET));
-	return *(const __u8 *)at >> 4 == 6;
-}
-
 /* As longest_segment(). */
 static __always_inline __u32 longest_plain(const hook_frame *frame, const void *at,
 					   const struct plain_packet *p, __u8 family)
@@ -51,35 +41,43 @@ static __always_inline __u32 longest_plain(const hook_frame *frame, const void *
 	return header_octets(family) + l4_length + segment_length(frame);
 }
 
-/* Reads the packet at `at`, of which L4_OCTETS behind the IP header can be read; false where it is
- * not plain. */
-static __always_inline bool read_plain(const hook_frame *frame, const void *at, __u8 family,
-				       struct plain_packet *p)
+/* Reads the IP header at `at`; false where it is not plain. */
+static __always_inline bool read_plain_ip(const void *at, __u8 family, struct plain_packet *p)
 {
 	const struct ipv6hdr *h6 = at;
 	const struct iphdr *h4 = at;
-	const void *l4 = at + header_octets(family);
 
-	if (!is_plain_ip(at, family))
-		return false;
 	if (family == 4) {
+		if (*(const __u8 *)at != 0x45 || h4->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
+			return false;
 		p->length = bpf_ntohs(h4->tot_len);
 		p->tos = h4->tos;
 		p->ttl = h4->ttl;
 		p->protocol = h4->protocol;
 		p->source.words[0] = h4->saddr;
 		p->destination.words[0] = h4->daddr;
-	} else {
-		p->length = bpf_ntohs(h6->payload_len) + sizeof(*h6);
-		p->tos = bpf_ntohs(OCTETS2(at)) >> 4;
-		p->ttl = h6->hop_limit;
-		p->protocol = h6->nexthdr;
-		p->source.pairs[0] = OCTETS8(&h6->saddr);
-		p->source.pairs[1] = OCTETS8((const void *)&h6->saddr + 8);
-		p->destination.pairs[0] = OCTETS8(&h6->daddr);
-		p->destination.pairs[1] = OCTETS8((const void *)&h6->daddr + 8);
+		return true;
 	}
-	if (p->protocol != IPPROTO_UDP && p->protocol != IPPROTO_TCP)
+	p->length = bpf_ntohs(h6->payload_len) + sizeof(*h6);
+	p->tos = bpf_ntohs(OCTETS2(at)) >> 4;
+	p->ttl = h6->hop_limit;
+	p->protocol = h6->nexthdr;
+	p->source.pairs[0] = OCTETS8(&h6->saddr);
+	p->source.pairs[1] = OCTETS8((const void *)&h6->saddr + 8);
+	p->destination.pairs[0] = OCTETS8(&h6->daddr);
+	p->destination.pairs[1] = OCTETS8((const void *)&h6->daddr + 8);
+	return *(const __u8 *)at >> 4 == 6;
+}
+
+/* Reads the packet at `at`, of which L4_OCTETS behind the IP header can be read; false where it is
+ * not plain. */
+static __always_inline bool read_plain(const hook_frame *frame, const void *at, __u8 family,
+				       struct plain_packet *p)
+{
+	const void *l4 = at + header_octets(family);
+
+	if (!read_plain_ip(at, family, p) ||
+	    (p->protocol != IPPROTO_UDP && p->protocol != IPPROTO_TCP))
 		return false;
 	p->ports = OCTETS4(l4);
 	p->checksum = p->protocol == IPPROTO_TCP ? OCTETS2(l4 + TCP_CHECKSUM_OFFSET)
@@ -99,77 +97,14 @@ static __always_inline __u32 octets_at(const hook_frame *frame, const void *at)
 	return frame_length(frame) - (__u32)(at - frame_data(frame));
 }
 
-/* As is_checksum_partial(), of a packet whose addresses are summed up. A packet that may be a
- * tunnel's shares its flow-cache entry with all others between two addresses. */
+/* As is_checksum_partial(), of a packet whose addresses are summed up. A tunnel shares its
+ * flow-cache entry with all other packets between two addresses. */
 static __always_inline bool is_plain_partial(const struct plain_packet *p, __u8 family, __u32 sum)
 {
 	if (p->protocol == IPPROTO_UDP && is_tunnel_port(destination_port(p)))
 		return true;
-	sum += bpf_htons(p->protocol) + bpf_htons(p->length - header_octets(family));
-	sum = (sum & 0xFFFF) + (sum >> 16);
-	return p->checksum == (__u16)((sum & 0xFFFF) + (sum >> 16));
-}
-
-/* The outer header of a packet from the core. */
-struct plain_outer {
-	__u32 payload; /* octets behind the LISP header */
-	__u32 iid;
-	__u8 tos;
-	__u8 ttl;
-};
-
-/* Reads outer headers that say nothing out of the ordinary and lead to an own RLOC; `octets` are
- * there from `at` on. */
-static __always_inline bool read_plain_outer(const void *at, __u32 octets, __u8 family,
-					     struct plain_outer *o)
-{
-	const struct udp_lisp *u = at + header_octets(family);
-	__u32 length, udp_length = bpf_ntohs(u->udp.len);
-	const struct ipv6hdr *h6 = at;
-	const struct iphdr *h4 = at;
-
-	if (u->udp.dest != bpf_htons(LISP_DATA_PORT) ||
-	    u->lisp.flags_nonce & bpf_htonl(~((LISP_FLAG_N | LISP_FLAG_I) << 24 | NONCE_MASK)))
-		return false;
-	if (!is_plain_ip(at, family))
-		return false;
-	if (family == 4) {
-		if (h4->protocol != IPPROTO_UDP)
-			return false;
-		length = bpf_ntohs(h4->tot_len);
-		o->tos = h4->tos;
-		o->ttl = h4->ttl;
-	} else {
-		if (h6->nexthdr != IPPROTO_UDP)
-			return false;
-		length = bpf_ntohs(h6->payload_len) + sizeof(*h6);
-		o->tos = bpf_ntohs(OCTETS2(at)) >> 4;
-		o->ttl = h6->hop_limit;
-	}
-	if (length > octets || udp_length < sizeof(*u) ||
-	    udp_length + header_octets(family) > length)
-		return false;
-	o->payload = udp_length - sizeof(*u);
-	o->iid = u->lisp.flags_nonce & bpf_htonl(LISP_FLAG_I << 24)
-			 ? bpf_ntohl(u->lisp.iid_lsb) >> 8
-			 : 0;
-	return true;
-}
-
-/* Whether the outer packet at `at` went to an own RLOC. */
-static __always_inline bool went_to_own_rloc(const void *at, __u8 family)
-{
-	const struct ipv6hdr *h6 = at;
-	const struct iphdr *h4 = at;
-	union lisp_address to = {};
-
-	if (family == 4) {
-		to.words[0] = h4->daddr;
-	} else {
-		to.pairs[0] = OCTETS8(&h6->daddr);
-		to.pairs[1] = OCTETS8((const void *)&h6->daddr + 8);
-	}
-	return is_own_rloc(family, &to);
+	return p->checksum ==
+	       sum_pseudo_header(sum, p->length - header_octets(family), p->protocol);
 }
 
 /* Reads a plain packet from the core, inner packet included; `tos` and `ttl` of *p are what the
@@ -178,27 +113,37 @@ static __always_inline bool read_plain_from_core(const hook_frame *frame, __u8 o
 						 __u8 family, struct plain_packet *p, __u32 *iid)
 {
 	const void *outer = frame_data(frame) + ETH_HLEN, *end = frame_end(frame);
+	const struct udp_lisp *u = outer + header_octets(outer_family);
 	const void *at = outer + outer_length(outer_family);
-	struct plain_outer o;
+	struct plain_packet o = {};
+	__u32 payload, flags;
 
 	if (at + header_octets(family) + L4_OCTETS > end)
 		return false;
-	if (!read_plain_outer(outer, octets_at(frame, outer), outer_family, &o) ||
-	    !read_plain(frame, at, family, p) || !went_to_own_rloc(outer, outer_family))
+	flags = u->lisp.flags_nonce;
+	payload = bpf_ntohs(u->udp.len) - sizeof(*u);
+	if (u->udp.dest != bpf_htons(LISP_DATA_PORT) ||
+	    flags & bpf_htonl(~((LISP_FLAG_N | LISP_FLAG_I) << 24 | NONCE_MASK)) ||
+	    !read_plain_ip(outer, outer_family, &o) || o.protocol != IPPROTO_UDP)
+		return false;
+	if (o.length > octets_at(frame, outer) || bpf_ntohs(u->udp.len) < sizeof(*u) ||
+	    payload + outer_length(outer_family) > o.length)
+		return false;
+	if (!read_plain(frame, at, family, p) || !is_own_rloc(outer_family, &o.destination))
 		return false;
 	/* Where the markings differ, RFC 6040 may have more to say; a GSO packet whose lengths
 	 * differ may be several of LISP. */
-	if (o.ttl <= 1 || p->length > o.payload || (o.tos ^ p->tos) & ECN_MASK ||
-	    (segment_length(frame) && p->length != o.payload))
+	if (o.ttl <= 1 || p->length > payload || (o.tos ^ p->tos) & ECN_MASK ||
+	    (segment_length(frame) && p->length != payload))
 		return false;
-	*iid = o.iid;
+	*iid = flags & bpf_htonl(LISP_FLAG_I << 24) ? bpf_ntohl(u->lisp.iid_lsb) >> 8 : 0;
 	p->tos = o.tos;
 	p->ttl = (o.ttl < p->ttl ? o.ttl : p->ttl) - 1;
 	return true;
 }
 
-/* The nonce of a packet whose settings ask for no echo, so that nothing ever looks at it: RFC 9300
- * s.5.1 wants it random, and it is not worth a call. */
+/* A nonce that asks for no echo. RFC 9300 s.5.1 wants it random, but no receiver looks at it: it is
+ * not worth a call. */
 static __always_inline __u32 next_nonce(struct lisp_clock *c)
 {
 	c->nonces = c->nonces * 0x5851F42D4C957F2DULL + 0x14057B7EF767814FULL;
@@ -219,7 +164,6 @@ static __always_inline void vary_encapsulation(struct lisp_varying *v, const str
 	v->family = family;
 	v->protocol = p->protocol;
 	v->l2_length = ETH_HLEN;
-	v->tagged = false;
 	v->at_ingress = true;
 }
 

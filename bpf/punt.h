@@ -2,8 +2,7 @@
 /*
  * What happens to a packet that cannot go out at once (RFC 9300 s.4, s.7; RFC 9301 s.5.4): an event
  * for user space, at most one per interval and destination, and the packet itself to the TAP with
- * metadata (abi.h), whole: neither its checksum nor its segmentation is touched. Nothing here ever
- * waits or keeps a packet.
+ * metadata (abi_events.h). Its checksum and segmentation stay as they are.
  */
 #ifndef LISP_PUNT_H
 #define LISP_PUNT_H
@@ -11,10 +10,9 @@
 #include "backlog.h"
 #include "events.h"
 #include "select.h"
-#include "unreachable.h"
 
-/* The TAP's index; 0 while there is none. One that was deleted leaves its index in the settings
- * until user space makes another: a packet that is sent to it would be lost without a word. */
+/* The TAP's index; 0 while there is none. A TAP that was deleted leaves its index in the settings
+ * until user space makes another; packets sent to it would be lost uncounted. */
 static __noinline __u32 present_tap(struct __sk_buff *skb)
 {
 	const struct lisp_settings *s = find_settings();
@@ -35,43 +33,30 @@ static __always_inline long set_ethernet(struct __sk_buff *skb, __u32 l2_length,
 	return bpf_skb_store_bytes(skb, 0, header, sizeof(*header), 0);
 }
 
-/* So many octets of events that nobody was woken for may lie in the ring buffer. */
-#define EVENTS_UNREAD 16384
+/* So many octets of events for which the reader was not woken may lie in the ring buffer. */
+#define SILENT_EVENTS_MAX 16384
 
-/* Whoever reads the TAP, where there is one, tells of a packet that waits there as soon as it is
- * read; to wake another reader for the same costs more than all else here. The event remains for
- * when the TAP overflows. Without BPF_RB_FORCE_WAKEUP the kernel would wake nobody as long as such
- * events are unread. */
+/* The reader of the TAP tells of a packet as soon as it reads it: waking the reader of events for
+ * the same packet costs more than all else here. The event remains for when the TAP overflows.
+ * BPF_RB_FORCE_WAKEUP: with such events in the buffer the kernel would wake no reader. */
 static __always_inline __u64 wake_up_for(struct __sk_buff *skb, bool waits)
 {
 	if (waits && present_tap(skb) &&
-	    bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < EVENTS_UNREAD)
+	    bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < SILENT_EVENTS_MAX)
 		return BPF_RB_NO_WAKEUP;
 	return BPF_RB_FORCE_WAKEUP;
 }
 
 static __noinline int raise_miss(struct __sk_buff *skb, const struct lisp_context *c, bool waits)
 {
-	const struct lisp_settings *s = find_settings();
 	struct lisp_limit_key key = {
 		.kind = LISP_EVENT_MISS, .iid = c->iid, .family = c->packet.family};
-	struct lisp_event *e;
 
 	__builtin_memcpy(key.destination, &c->packet.destination, sizeof(key.destination));
-	if (!may_raise(&key, s ? s->miss_interval_ns : 0))
-		return 0;
-	e = new_event(LISP_EVENT_MISS, c->iid, c->origin, c->packet.family);
-	if (!e)
-		return 0;
-	e->reason = LISP_TAP_REASON_MISS;
-	__builtin_memcpy(e->source, &c->packet.source, sizeof(e->source));
-	__builtin_memcpy(e->destination, &c->packet.destination, sizeof(e->destination));
-	bpf_ringbuf_submit(e, wake_up_for(skb, waits));
-	return 0;
+	return raise_miss_event(&key, c->origin, &c->packet.source, wake_up_for(skb, waits));
 }
 
-/* Takes the VLAN tag off, which user space and the core have no use for; the packet's place in the
- * frame follows. */
+/* Takes the VLAN tag off and corrects the packet's offsets. */
 static __noinline long untag(struct __sk_buff *skb, struct lisp_context *c)
 {
 	__u32 removed = c->l2_length - ETH_HLEN;
@@ -85,12 +70,11 @@ static __noinline long untag(struct __sk_buff *skb, struct lisp_context *c)
 	return 0;
 }
 
-/* No verdicts: there is no TAP, or no place in its queue for this source. */
+/* Of put_at_tap(): there is no TAP, or no place in its queue for this source. */
 #define NOT_AT_TAP -2
 #define NO_PLACE_AT_TAP -3
 
-/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells in two
- * octets (abi.h). */
+/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells. */
 static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
 				 __u32 detail)
 {
@@ -99,7 +83,7 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, 
 
 	if (!tap)
 		return NOT_AT_TAP;
-	if (add_unread(c, octets_from(skb, c->packet.offset)) < 0)
+	if (add_to_backlog(c, octets_from(skb, c->packet.offset)) < 0)
 		return NO_PLACE_AT_TAP;
 	if (c->tagged && untag(skb, c) < 0)
 		return NOT_AT_TAP;
@@ -150,8 +134,8 @@ static __noinline int note_answer(const struct lisp_packet *p, __u32 iid)
 	return 0;
 }
 
-/* Drops a packet, and has its source told with Destination Unreachable where that is due: then what
- * was dropped and counted here goes to the TAP, where nothing is left to do but that. */
+/* Drops a packet. Where its source is to be told with Destination Unreachable, what was counted as
+ * dropped goes to the TAP for that. */
 static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u32 reason)
 {
 	int verdict = drop(skb, reason);
@@ -163,51 +147,34 @@ static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u3
 	return verdict == NOT_AT_TAP || verdict == NO_PLACE_AT_TAP ? TC_ACT_SHOT : verdict;
 }
 
-/* The other programs are at the way out, where packets come from the stack. */
-static __always_inline bool is_at_ingress(const struct lisp_context *c)
-{
-	return c->released || (c->side != LISP_INTERFACE_CORE && c->side != LISP_INTERFACE_TAP);
-}
-
-/* Sends the packet as find_route answered. */
-static __always_inline int send_by_route(struct __sk_buff *skb, const struct lisp_context *c,
-					 const struct bpf_fib_lookup *f, long answer)
+/* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table:
+ * rules would lead it here again. */
+static __noinline int send_by_main_table(struct __sk_buff *skb, const struct lisp_context *c)
 {
 	struct ethhdr header = {.h_proto = ethertype_of(c->packet.family)};
+	struct bpf_fib_lookup f = {.ifindex = LO_IFINDEX};
+	long answer = find_route(skb, &f, &c->packet, BPF_FIB_LOOKUP_DIRECT);
 
+	if (!is_way_out(&f, answer))
+		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	if (answer == BPF_FIB_LKUP_RET_SUCCESS) {
-		__builtin_memcpy(header.h_dest, f->dmac, ETH_ALEN);
-		__builtin_memcpy(header.h_source, f->smac, ETH_ALEN);
+		__builtin_memcpy(header.h_dest, f.dmac, ETH_ALEN);
+		__builtin_memcpy(header.h_source, f.smac, ETH_ALEN);
 	}
 	if (set_ethernet(skb, c->l2_length, &header) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
 	if (answer == BPF_FIB_LKUP_RET_NO_NEIGH)
-		return send_by_neighbour(f->ifindex, f->family, f->ipv6_dst, is_at_ingress(c));
-	return bpf_redirect(f->ifindex, 0);
+		return send_by_neighbour(f.ifindex, f.family, f.ipv6_dst, is_at_ingress(c));
+	return bpf_redirect(f.ifindex, 0);
 }
 
-/* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table:
- * the rules that led here would lead here again. */
-static __noinline int send_by_main_table(struct __sk_buff *skb, const struct lisp_context *c)
-{
-	struct bpf_fib_lookup f = {.ifindex = LO_IFINDEX};
-	long answer = find_route(skb, &f, &c->packet, BPF_FIB_LOOKUP_DIRECT);
-
-	if (answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH)
-		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	if (is_tap(f.ifindex))
-		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	return send_by_route(skb, c, &f, answer);
-}
-
-/* A site's packet that waited returns to where it came in, as it was: the stack takes it from
- * there. */
+/* A site's packet that waited returns to where it came in, for the stack. */
 static __always_inline int return_to_site(struct __sk_buff *skb, const struct lisp_context *c)
 {
 	const struct lisp_interface *from = find_interface(c->origin, LISP_INTERFACE_SITE);
-	__u8 nobody[ETH_ALEN] = {};
+	__u8 no_source[ETH_ALEN] = {};
 
-	if (bpf_skb_store_bytes(skb, ETH_ALEN, nobody, sizeof(nobody), 0) < 0)
+	if (bpf_skb_store_bytes(skb, ETH_ALEN, no_source, sizeof(no_source), 0) < 0)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
 	if (!from || !from->parent)
 		return bpf_redirect(c->origin, BPF_F_INGRESS);

@@ -2,9 +2,9 @@
 /*
  * Stage 5: which action a packet gets (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1). Towards the
  * core: a locator by flow, the route to it, the outer headers. Towards the site: the route to the
- * host. Obeyed choices: UDP checksum 0 (RFC 6935, 6936), IPv4 DF set, N set with a random nonce, I
- * set unless the Instance-ID is 0; what else the LISP header may say is nonce_lsb_version.h's.
- * Nothing here ever changes a frame.
+ * host. UDP checksums are 0 (RFC 6935, 6936), DF is set, N with a random nonce, I unless the
+ * Instance-ID is 0; nonce_lsb_version.h has what else a LISP header says. Nothing here changes a
+ * frame.
  */
 #ifndef LISP_SELECT_H
 #define LISP_SELECT_H
@@ -51,9 +51,7 @@ static __noinline int judge_rlocs(const struct lisp_locator *l)
 
 	if (!p)
 		return LISP_DROP_NONE;
-	p->rloc_family = l->family;
-	__builtin_memcpy(p->rloc, l->rloc, sizeof(p->rloc));
-	__builtin_memcpy(p->own_rloc, l->source, sizeof(p->own_rloc));
+	describe_rlocs(p, l->family, l->rloc, l->source);
 	return judge_pair(LISP_LIST_OUTER_SOURCE);
 }
 
@@ -74,15 +72,16 @@ static __always_inline __u8 outer_tos(__u8 inner)
 /* The bits of the flow hash that are in the key of an encapsulation. */
 static __always_inline __u32 port_in_key(__u32 hash)
 {
-	return routes_by_flow(find_settings()) ? hash & SOURCE_PORT_MASK : 0;
+	return has_setting(LISP_SETTING_ROUTES_BY_FLOW) ? hash & SOURCE_PORT_MASK : 0;
 }
 
 /* ---- the outer headers ---- */
 
-static __always_inline void write_words(__u8 *to, const __u8 *from, __u32 octets)
+static __always_inline __be16 port_of(const struct lisp_locator *l)
 {
-	for (__u32 i = 0; i < octets; i += 4)
-		OCTETS4(to + i) = OCTETS4(from + i);
+	if (*(const volatile __u8 *)&l->encapsulation == LISP_ENCAPSULATION_VXLAN_GPE)
+		return bpf_htons(LISP_VXLAN_GPE_PORT);
+	return l->port ? l->port : bpf_htons(LISP_DATA_PORT);
 }
 
 /* UDP and LISP, at the octet where they begin. RFC 9305 s.3: with a Next Protocol N, E and V are 0;
@@ -92,24 +91,20 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 {
 	__u8 encapsulation = *(const volatile __u8 *)&l->encapsulation;
 	bool vxlan = encapsulation == LISP_ENCAPSULATION_VXLAN_GPE;
-	__be16 port = l->port ? l->port : bpf_htons(LISP_DATA_PORT);
 	__u32 first = a->iid || vxlan ? LISP_FLAG_I << 24 : 0, second = a->iid << 8;
-	const struct lisp_settings *s = find_settings();
 
 	a->varies = 0;
-	if (vxlan)
-		port = bpf_htons(LISP_VXLAN_GPE_PORT);
 	if (encapsulation) {
 		first |= LISP_FLAG_P << 24 |
 			 (a->family == 4 ? NEXT_PROTOCOL_IPV4 : NEXT_PROTOCOL_IPV6);
-	} else if (s && s->flags & SETTINGS_SENT) {
+	} else if (has_setting(SETTINGS_SENT)) {
 		a->varies = LISP_VARIES_HEADER;
 		first = second = 0;
 	} else {
 		a->varies = LISP_VARIES_NONCE;
 		first |= LISP_FLAG_N << 24;
 	}
-	OCTETS4(to) = (__u32)port << 16;
+	OCTETS4(to) = (__u32)port_of(l) << 16;
 	OCTETS4(to + 4) = 0;
 	OCTETS4(to + 8) = bpf_htonl(first);
 	OCTETS4(to + 12) = bpf_htonl(second);
@@ -118,10 +113,8 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 /* The sum of the words of the outer IPv4 header, in 16 bits. */
 static __always_inline __u32 sum_outer(const __u8 *header)
 {
-	__u64 sum = 0;
+	__u64 sum = sum_words(header, sizeof(struct iphdr));
 
-	for (__u32 i = 0; i < sizeof(struct iphdr); i += 4)
-		sum += OCTETS4(header + i);
 	sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
 	return (sum & 0xFFFF) + (sum >> 16);
 }
@@ -138,15 +131,15 @@ static __always_inline void make_template(struct lisp_action_record *a,
 		OCTETS4(ip) = bpf_htonl(0x45U << 24 | (__u32)a->tos << 16);
 		OCTETS4(ip + 4) = bpf_htonl(IPV4_DF);
 		OCTETS4(ip + 8) = bpf_htonl(IPPROTO_UDP << 16);
-		write_words(ip + 12, l->source, 4);
-		write_words(ip + 16, l->rloc, 4);
+		__builtin_memcpy(ip + 12, l->source, 4);
+		__builtin_memcpy(ip + 16, l->rloc, 4);
 		a->outer_sum = sum_outer(ip);
 		write_udp_lisp(a, ip + sizeof(struct iphdr), l);
 	} else {
 		OCTETS4(ip) = bpf_htonl(6U << 28 | (__u32)a->tos << 20);
 		OCTETS4(ip + 4) = bpf_htonl(IPPROTO_UDP << 8);
-		write_words(ip + 8, l->source, 16);
-		write_words(ip + 24, l->rloc, 16);
+		__builtin_memcpy(ip + 8, l->source, 16);
+		__builtin_memcpy(ip + 24, l->rloc, 16);
 		write_udp_lisp(a, ip + sizeof(struct ipv6hdr), l);
 	}
 }
@@ -156,27 +149,22 @@ static __noinline int compose_header(struct lisp_context *c)
 {
 	const struct lisp_locator_set *set = find_locator_set(c->locator_set);
 	const struct lisp_locator *l = set ? locator_of(c, set) : NULL;
-	struct lisp_trusted *p = find_trusted();
+	struct lisp_trusted *p = describe(c);
 
 	c->header_first = c->mapping_iid ? LISP_FLAG_I << 24 : 0;
 	c->header_second = c->mapping_iid << 8;
 	if (!p || !l)
 		return 0;
 	p->iid = c->mapping_iid;
-	p->source_iid = c->iid;
-	p->mapping_index = c->mapping_index;
-	p->family = c->packet.family;
-	p->rloc_family = l->family;
-	__builtin_memcpy(p->source, &c->packet.source, sizeof(p->source));
-	__builtin_memcpy(p->rloc, l->rloc, sizeof(p->rloc));
+	describe_rlocs(p, l->family, l->rloc, l->source);
 	lisp_compose_header();
 	c->header_first = p->first;
 	c->header_second = p->second;
 	return 0;
 }
 
-/* What is in the LISP header of this packet beside the template. The packet is certain to leave: an
- * echo that is owed (RFC 9300 s.10.1) is paid by this. */
+/* What is in the LISP header of this packet beside the template. The packet is certain to leave,
+ * because it may pay an echo that is owed (RFC 9300 s.10.1). */
 static __always_inline void vary_header(struct lisp_context *c, const struct lisp_action_record *a)
 {
 	c->header_first = 0;
@@ -202,7 +190,7 @@ static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_l
 	__builtin_memcpy(&outer.destination, l->rloc, sizeof(outer.destination));
 	f->ifindex = l->ifindex ? l->ifindex : LO_IFINDEX;
 	f->sport = bpf_htons(source_port_of(c->hash));
-	f->dport = bpf_htons(LISP_DATA_PORT);
+	f->dport = port_of(l);
 	f->tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
 	if (l->path_mtu && length > l->path_mtu) {
 		f->mtu_result = l->path_mtu;
@@ -228,11 +216,9 @@ static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context 
 	}
 	a->expires_ns = 0;
 	c->reason = LISP_DROP_NO_ROUTE;
-	/* A default route into the TAP is for EIDs; for an RLOC it would be a loop. */
-	if ((answer != BPF_FIB_LKUP_RET_SUCCESS && answer != BPF_FIB_LKUP_RET_NO_NEIGH) ||
-	    is_tap(f.ifindex))
+	if (!is_way_out(&f, answer))
 		return LISP_DO_REFUSE;
-	set_next_hop(a, &f, answer, used);
+	set_next_hop(a, &f, answer, f.ifindex, used);
 	if (l->path_mtu && l->path_mtu < carried)
 		carried = l->path_mtu;
 	a->longest = carried > headers ? carried - headers : 0;
@@ -280,20 +266,16 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 
 /* ---- the route to a host of the site ---- */
 
-static __always_inline bool has_instances(const struct lisp_settings *s)
-{
-	return s && s->flags & LISP_SETTING_INSTANCES;
-}
-
-/* Where the packet counts as come in, for its route within the site. Of equal EIDs in several
- * Instance-IDs only the route by the interface of the packet's own is right: *flags says to look
- * for that one. */
+/* The interface by which the packet counts as come in, for its route within the site. Where several
+ * Instance-IDs have equal EIDs, the route by the site interface of its own: *flags says so. */
 static __always_inline __u32 site_route_from(hook_frame *frame, __u32 iid, __u32 *flags)
 {
 	const struct lisp_settings *s = find_settings();
-	__u32 *site = has_instances(s) ? bpf_map_lookup_elem(&sites, &iid) : NULL;
+	__u32 *site = NULL;
 
 	*flags = 0;
+	if (has_setting(LISP_SETTING_INSTANCES))
+		site = bpf_map_lookup_elem(&sites, &iid);
 	if (site && *site) {
 		*flags = BPF_FIB_LOOKUP_OUTPUT;
 		return *site;
@@ -304,7 +286,7 @@ static __always_inline __u32 site_route_from(hook_frame *frame, __u32 iid, __u32
 /* Whether EIDs of the packet's Instance-ID are behind an interface. */
 static __always_inline bool is_of_instance(const struct lisp_interface *at, __u32 iid)
 {
-	return !has_instances(find_settings()) || (at && at->iid == iid);
+	return !has_setting(LISP_SETTING_INSTANCES) || (at && at->iid == iid);
 }
 
 /* The stack knows the EIDs of one Instance-ID alone, that of loci0. */
@@ -312,34 +294,31 @@ static __always_inline bool is_for_stack(__u32 iid)
 {
 	const struct lisp_settings *s = find_settings();
 
-	return !has_instances(s) ||
-	       is_of_instance(find_interface(s->tap_ifindex, LISP_INTERFACE_TAP), iid);
+	return s && is_of_instance(find_interface(s->tap_ifindex, LISP_INTERFACE_TAP), iid);
 }
 
-/* The target of a delivery: the index of a Database entry and 1 where packets to all addresses of
- * its EID-Prefix have a single next hop; 0 where they do not, or user space no longer follows the
- * routes that this rests on. The route by one of several interfaces with equal EIDs is another one
- * than what user space judges. */
+/* The target of a delivery: the index of a Database entry and 1 where all addresses of its
+ * EID-Prefix have a single next hop; 0 where they do not, where several Instance-IDs may have equal
+ * EIDs, or where user space no longer follows the routes. */
 static __always_inline __u32 target_of_delivery(__u32 flags, __u32 index)
 {
 	const struct lisp_generations *g = find_generations();
 
-	if (!(flags & LISP_MAPPING_ONE_WAY) || has_instances(find_settings()))
+	if (!(flags & LISP_MAPPING_ONE_WAY) || has_setting(LISP_SETTING_INSTANCES))
 		return 0;
 	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
 
 /* Settings with which each decapsulated packet has to be looked at. */
 #define SETTINGS_UNCACHED \
-	(SETTINGS_HEEDED | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW)
+	(SETTINGS_JUDGING | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW)
 
 /* Makes the record of a delivery; the answer is what to do with this packet. */
 static __noinline int make_delivery(hook_frame *frame, struct lisp_context *c, __u32 flags,
 				    struct lisp_action_record *a)
 {
-	const struct lisp_settings *s = find_settings();
 	struct bpf_fib_lookup f = {.ifindex = a->from};
-	__u32 length = longest_segment(frame, &c->packet);
+	__u32 length = longest_segment(frame, &c->packet), ifindex;
 	bool used = a->expires_ns;
 	const struct lisp_interface *to;
 	long answer;
@@ -347,7 +326,7 @@ static __noinline int make_delivery(hook_frame *frame, struct lisp_context *c, _
 	a->expires_ns = 0;
 	f.tot_len = length < MAX_IP_LENGTH ? length : MAX_IP_LENGTH;
 	answer = find_route(frame, &f, &c->packet, flags);
-	/* the TAP was deleted, and no daemon lives to make another */
+	/* the TAP was deleted while no daemon runs */
 	if (answer == -NO_SUCH_DEVICE) {
 		f.ifindex = incoming_ifindex(frame);
 		answer = find_route(frame, &f, &c->packet, flags);
@@ -357,23 +336,21 @@ static __noinline int make_delivery(hook_frame *frame, struct lisp_context *c, _
 	to = find_site(f.ifindex, c->iid);
 	if (!to || !is_of_instance(to, c->iid) || to->flags & LISP_INTERFACE_STACK)
 		return LISP_DO_LOCAL;
-	/* The tag is ours to add, but for a neighbour that the kernel's device of the VLAN has yet
-	 * to find. */
-	if (to->parent && answer == BPF_FIB_LKUP_RET_SUCCESS)
-		f.ifindex = to->parent;
-	set_next_hop(a, &f, answer, used);
+	/* The tag is added here, but towards a neighbour that the VLAN's device has yet to find. */
+	ifindex = to->parent && answer == BPF_FIB_LKUP_RET_SUCCESS ? to->parent : f.ifindex;
+	set_next_hop(a, &f, answer, ifindex, used);
 	OCTETS2(a->header + 12) = ethertype_of(c->packet.family);
 	a->longest = f.mtu_result;
 	a->epoch = c->since.epoch;
-	if (f.ifindex == to->parent)
+	if (ifindex == to->parent)
 		a->vlan = to->vlan;
-	if (a->vlan || !s || s->flags & SETTINGS_UNCACHED)
+	if (a->vlan || has_setting(SETTINGS_UNCACHED))
 		a->flags |= LISP_ACTION_UNCACHED;
 	return LISP_DO_DELIVER;
 }
 
-/* Stage 5 towards the site, of a packet whose TOS is already what it will be: DELIVER, or LOCAL
- * when the stack has to decide: own addresses, too big for the site, routes that lead elsewhere. */
+/* Stage 5 towards the site, of a packet that has its new TOS: DELIVER, or LOCAL where the stack has
+ * to decide: own addresses, too big for the site, routes that lead elsewhere. */
 __noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
 {
 	struct lisp_action_record *a;
@@ -391,7 +368,8 @@ __noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
 		return LISP_DO_PASS;
 	take_place_of_action(a, &key);
 	if (action_counts(a, c->since.epoch, now_ns()) &&
-	    longest_segment(frame, &c->packet) <= a->longest && !routes_by_flow(find_settings())) {
+	    longest_segment(frame, &c->packet) <= a->longest &&
+	    !has_setting(LISP_SETTING_ROUTES_BY_FLOW)) {
 		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
 		return LISP_DO_DELIVER;
 	}

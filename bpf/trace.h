@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What programs tell of single packets: the steps of a decision, for `loci trace`, which the
- * verifier removes from attached programs, because the constant is 0 there; and what was dropped,
- * for `loci capture`, while it runs (abi_trace.h).
+ * What programs tell of single packets (abi_trace.h): the steps of a decision for `loci trace`,
+ * which the verifier removes from attached programs, where the constant is 0; and dropped packets
+ * for `loci capture`, while it runs.
  */
 #ifndef LISP_TRACE_H
 #define LISP_TRACE_H
@@ -34,8 +34,7 @@ static __always_inline void take_sample(hook_frame *frame, struct lisp_watch *w,
 	const struct lisp_interface *at;
 	struct lisp_sample *s;
 
-	/* The length is to be known before anything else: the verifier lets no half of a frame's
-	 * address be put aside. */
+	/* The length comes first: half of a frame's address must not be spilled. */
 	asm volatile("" : "+r"(octets));
 	ifindex = incoming_ifindex(frame);
 	at = bpf_map_lookup_elem(&interfaces, &ifindex);
@@ -61,8 +60,7 @@ static __always_inline void take_sample(hook_frame *frame, struct lisp_watch *w,
 	bpf_ringbuf_submit(s, 0);
 }
 
-/* A packet of that frame was dropped. A call of its own, because there are many places where
- * packets are dropped. */
+/* A packet was dropped. Not in line, because packets are dropped in many places. */
 static __noinline int sample_drop(hook_frame *frame, __u32 reason)
 {
 	__u32 zero = 0;

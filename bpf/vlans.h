@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * VLANs of an interface as sites of their own (RFC 9300 s.5.5: interfaces and VLANs map to
- * Instance-IDs): which site a tag stands for, and which tag the packets of an Instance-ID get on
- * their way back. One tag of IEEE 802.1Q; a frame with two, or a service tag, is none of ours.
- * Nothing here ever changes a frame.
+ * Instance-IDs): which site a tag stands for, and which tag packets to an Instance-ID get. One tag
+ * of IEEE 802.1Q; frames with two, or with a service tag, are not LISP's.
  */
 #ifndef LISP_VLANS_H
 #define LISP_VLANS_H
 
-#include "lookup.h"
+#include "settings.h"
 
 #define VLAN_ID_MASK 0x0FFF
 

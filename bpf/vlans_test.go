@@ -94,6 +94,9 @@ func TestOtherTags(t *testing.T) {
 	}
 	b.prepare(t, &c)
 	plain := ethernet(b.site.Attrs().HardwareAddr, hostMAC, c.Input)
+	if answer, _ := b.toSite(t, tag(plain, 0x8100, goldenVLAN)); answer != actRedirect {
+		t.Fatalf("answer %d with the VLAN's tag", int32(answer))
+	}
 	for name, frame := range map[string][]byte{
 		"no tag": plain, "another VLAN": tag(plain, 0x8100, 11), "priority tag": tag(plain, 0x8100, 7<<13), "service tag": tag(plain, 0x88A8, goldenVLAN),
 		"two tags": tag(tag(plain, 0x8100, goldenVLAN), 0x8100, goldenVLAN), "service tag and tag": tag(tag(plain, 0x8100, goldenVLAN), 0x88A8, goldenVLAN),
@@ -107,6 +110,11 @@ func TestOtherTags(t *testing.T) {
 		if verdict, got := b.frameXDP(t, b.site, frame); verdict != xdpPass || !bytes.Equal(got, frame) {
 			t.Errorf("%s at XDP: verdict %d, frame\n%x, want\n%x", name, verdict, got, frame)
 		}
+	}
+	// Nor do frames without a tag go by what the caches have of the VLAN.
+	b.missMostly(true)
+	if answer, got := b.toSite(t, plain); answer != actUnspec || !bytes.Equal(got, plain) {
+		t.Errorf("no tag, by a cache: answer %d, frame\n%x, want\n%x", int32(answer), got, plain)
 	}
 	if got := b.counter("LISP_COUNTER_DOUBLE_TAGGED"); got != 3 {
 		t.Errorf("%d frames counted, want 3: two tags, a service tag, both", got)

@@ -11,7 +11,7 @@ import (
 // TestInterfaceSlots goes through the life of a slot that two interfaces want.
 func TestInterfaceSlots(t *testing.T) {
 	s := make(interfaceSlots, 4)
-	see := func(ifindex uint32) (record abi.Interface, ok bool) { // as bpf/lookup.h does
+	see := func(ifindex uint32) (record abi.Interface, ok bool) { // as bpf/settings.h does
 		slot := s[ifindex%4]
 		return slot.Records[slot.Which&1], slot.Ifindex == ifindex
 	}

@@ -25,35 +25,36 @@ const (
 )
 
 type lisptcLispActionRecord struct {
-	_               structs.HostLayout
-	Target          uint32
-	From            uint32
-	Iid             uint32
-	Port            uint16
-	Tos             uint8
-	Locator         uint8
-	What            uint8
-	Family          uint8
-	Zero            uint16
-	Serial          uint32
-	ExpiresNs       uint64
-	Epoch           uint32
-	Ifindex         uint32
-	Longest         uint32
-	OuterSum        uint32
-	Device          uint32
-	Flags           uint8
-	Varies          uint8
-	OuterFamily     uint8
-	Asked           uint8
-	Vlan            uint16
-	NeighbourFamily uint8
-	Zero2           [5]uint8
-	Header          [72]uint8
-	Gateway         [16]uint8
-	Source          [16]uint8
-	Destination     [16]uint8
-	Zero3           [8]uint8
+	_                structs.HostLayout
+	Target           uint32
+	From             uint32
+	Iid              uint32
+	Port             uint16
+	Tos              uint8
+	Locator          uint8
+	What             uint8
+	Family           uint8
+	Zero             uint16
+	Serial           uint32
+	ExpiresNs        uint64
+	Epoch            uint32
+	Ifindex          uint32
+	Longest          uint32
+	OuterSum         uint32
+	Device           uint32
+	Flags            uint8
+	Varies           uint8
+	OuterFamily      uint8
+	Asked            uint8
+	Vlan             uint16
+	NeighbourFamily  uint8
+	Zero2            [5]uint8
+	Header           [72]uint8
+	Gateway          [16]uint8
+	Source           [16]uint8
+	Destination      [16]uint8
+	NeighbourIfindex uint32
+	Zero3            [4]uint8
 }
 
 type lisptcLispCell struct {
@@ -70,7 +71,7 @@ type lisptcLispClock struct {
 	Forwarded uint64
 	Missed    uint32
 	Missing   uint32
-	Turn      uint32
+	Packets   uint32
 	Serial    uint32
 }
 
@@ -89,14 +90,13 @@ type lisptcLispContext struct {
 		Offset    uint32
 		L4Offset  uint32
 		Length    uint32
-		Checksum  uint16
 		Family    uint8
 		Protocol  uint8
 		Tos       uint8
 		Ttl       uint8
 		Fragment  bool
 		Malformed bool
-		_         [4]byte
+		_         [6]byte
 		Source    struct {
 			_      structs.HostLayout
 			Octets [16]uint8
@@ -105,25 +105,19 @@ type lisptcLispContext struct {
 			_      structs.HostLayout
 			Octets [16]uint8
 		}
-		Head struct {
-			_      structs.HostLayout
-			Octets [12]uint8
-		}
-		_ [4]byte
 	}
 	Outer struct {
 		_         structs.HostLayout
 		Offset    uint32
 		L4Offset  uint32
 		Length    uint32
-		Checksum  uint16
 		Family    uint8
 		Protocol  uint8
 		Tos       uint8
 		Ttl       uint8
 		Fragment  bool
 		Malformed bool
-		_         [4]byte
+		_         [6]byte
 		Source    struct {
 			_      structs.HostLayout
 			Octets [16]uint8
@@ -132,11 +126,6 @@ type lisptcLispContext struct {
 			_      structs.HostLayout
 			Octets [16]uint8
 		}
-		Head struct {
-			_      structs.HostLayout
-			Octets [12]uint8
-		}
-		_ [4]byte
 	}
 	Origin         uint32
 	InterfaceFlags uint32
@@ -151,9 +140,7 @@ type lisptcLispContext struct {
 	Removed        uint32
 	Payload        uint32
 	NextProtocol   uint8
-	Tos            uint8
-	Ttl            uint8
-	_              [1]byte
+	_              [3]byte
 	Notes          uint32
 	HeaderFirst    uint32
 	HeaderSecond   uint32
@@ -754,8 +741,6 @@ const (
 	lisptcVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lisptcVarLispDecapL3Flags = "lisp_decap_l3_flags"
 	lisptcVarLispMappingLimit = "lisp_mapping_limit"
-	lisptcVarLispTick         = "lisp_tick"
-	lisptcVarLispTickJiffy    = "lisp_tick_jiffy"
 	lisptcVarLispTracing      = "lisp_tracing"
 )
 
@@ -860,8 +845,6 @@ type lisptcVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.VariableSpec `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
-	LispTick         *ebpf.VariableSpec `ebpf:"lisp_tick"`
-	LispTickJiffy    *ebpf.VariableSpec `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -977,8 +960,6 @@ type lisptcVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.Variable `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
-	LispTick         *ebpf.Variable `ebpf:"lisp_tick"`
-	LispTickJiffy    *ebpf.Variable `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

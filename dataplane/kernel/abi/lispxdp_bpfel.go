@@ -14,35 +14,36 @@ import (
 )
 
 type lispxdpLispActionRecord struct {
-	_               structs.HostLayout
-	Target          uint32
-	From            uint32
-	Iid             uint32
-	Port            uint16
-	Tos             uint8
-	Locator         uint8
-	What            uint8
-	Family          uint8
-	Zero            uint16
-	Serial          uint32
-	ExpiresNs       uint64
-	Epoch           uint32
-	Ifindex         uint32
-	Longest         uint32
-	OuterSum        uint32
-	Device          uint32
-	Flags           uint8
-	Varies          uint8
-	OuterFamily     uint8
-	Asked           uint8
-	Vlan            uint16
-	NeighbourFamily uint8
-	Zero2           [5]uint8
-	Header          [72]uint8
-	Gateway         [16]uint8
-	Source          [16]uint8
-	Destination     [16]uint8
-	Zero3           [8]uint8
+	_                structs.HostLayout
+	Target           uint32
+	From             uint32
+	Iid              uint32
+	Port             uint16
+	Tos              uint8
+	Locator          uint8
+	What             uint8
+	Family           uint8
+	Zero             uint16
+	Serial           uint32
+	ExpiresNs        uint64
+	Epoch            uint32
+	Ifindex          uint32
+	Longest          uint32
+	OuterSum         uint32
+	Device           uint32
+	Flags            uint8
+	Varies           uint8
+	OuterFamily      uint8
+	Asked            uint8
+	Vlan             uint16
+	NeighbourFamily  uint8
+	Zero2            [5]uint8
+	Header           [72]uint8
+	Gateway          [16]uint8
+	Source           [16]uint8
+	Destination      [16]uint8
+	NeighbourIfindex uint32
+	Zero3            [4]uint8
 }
 
 type lispxdpLispClock struct {
@@ -54,7 +55,7 @@ type lispxdpLispClock struct {
 	Forwarded uint64
 	Missed    uint32
 	Missing   uint32
-	Turn      uint32
+	Packets   uint32
 	Serial    uint32
 }
 
@@ -65,14 +66,13 @@ type lispxdpLispContext struct {
 		Offset    uint32
 		L4Offset  uint32
 		Length    uint32
-		Checksum  uint16
 		Family    uint8
 		Protocol  uint8
 		Tos       uint8
 		Ttl       uint8
 		Fragment  bool
 		Malformed bool
-		_         [4]byte
+		_         [6]byte
 		Source    struct {
 			_      structs.HostLayout
 			Octets [16]uint8
@@ -81,25 +81,19 @@ type lispxdpLispContext struct {
 			_      structs.HostLayout
 			Octets [16]uint8
 		}
-		Head struct {
-			_      structs.HostLayout
-			Octets [12]uint8
-		}
-		_ [4]byte
 	}
 	Outer struct {
 		_         structs.HostLayout
 		Offset    uint32
 		L4Offset  uint32
 		Length    uint32
-		Checksum  uint16
 		Family    uint8
 		Protocol  uint8
 		Tos       uint8
 		Ttl       uint8
 		Fragment  bool
 		Malformed bool
-		_         [4]byte
+		_         [6]byte
 		Source    struct {
 			_      structs.HostLayout
 			Octets [16]uint8
@@ -108,11 +102,6 @@ type lispxdpLispContext struct {
 			_      structs.HostLayout
 			Octets [16]uint8
 		}
-		Head struct {
-			_      structs.HostLayout
-			Octets [12]uint8
-		}
-		_ [4]byte
 	}
 	Origin         uint32
 	InterfaceFlags uint32
@@ -127,9 +116,7 @@ type lispxdpLispContext struct {
 	Removed        uint32
 	Payload        uint32
 	NextProtocol   uint8
-	Tos            uint8
-	Ttl            uint8
-	_              [1]byte
+	_              [3]byte
 	Notes          uint32
 	HeaderFirst    uint32
 	HeaderSecond   uint32
@@ -445,8 +432,6 @@ const (
 	lispxdpProgLispXdpSite     = "lisp_xdp_site"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
-	lispxdpVarLispTick         = "lisp_tick"
-	lispxdpVarLispTickJiffy    = "lisp_tick_jiffy"
 	lispxdpVarLispTracing      = "lisp_tracing"
 )
 
@@ -549,8 +534,6 @@ type lispxdpMapSpecs struct {
 type lispxdpVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
-	LispTick         *ebpf.VariableSpec `ebpf:"lisp_tick"`
-	LispTickJiffy    *ebpf.VariableSpec `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -665,8 +648,6 @@ func (m *lispxdpMaps) Close() error {
 type lispxdpVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
-	LispTick         *ebpf.Variable `ebpf:"lisp_tick"`
-	LispTickJiffy    *ebpf.Variable `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

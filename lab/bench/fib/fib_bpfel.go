@@ -33,35 +33,36 @@ type fibBenchState struct {
 }
 
 type fibLispActionRecord struct {
-	_               structs.HostLayout
-	Target          uint32
-	From            uint32
-	Iid             uint32
-	Port            uint16
-	Tos             uint8
-	Locator         uint8
-	What            uint8
-	Family          uint8
-	Zero            uint16
-	Serial          uint32
-	ExpiresNs       uint64
-	Epoch           uint32
-	Ifindex         uint32
-	Longest         uint32
-	OuterSum        uint32
-	Device          uint32
-	Flags           uint8
-	Varies          uint8
-	OuterFamily     uint8
-	Asked           uint8
-	Vlan            uint16
-	NeighbourFamily uint8
-	Zero2           [5]uint8
-	Header          [72]uint8
-	Gateway         [16]uint8
-	Source          [16]uint8
-	Destination     [16]uint8
-	Zero3           [8]uint8
+	_                structs.HostLayout
+	Target           uint32
+	From             uint32
+	Iid              uint32
+	Port             uint16
+	Tos              uint8
+	Locator          uint8
+	What             uint8
+	Family           uint8
+	Zero             uint16
+	Serial           uint32
+	ExpiresNs        uint64
+	Epoch            uint32
+	Ifindex          uint32
+	Longest          uint32
+	OuterSum         uint32
+	Device           uint32
+	Flags            uint8
+	Varies           uint8
+	OuterFamily      uint8
+	Asked            uint8
+	Vlan             uint16
+	NeighbourFamily  uint8
+	Zero2            [5]uint8
+	Header           [72]uint8
+	Gateway          [16]uint8
+	Source           [16]uint8
+	Destination      [16]uint8
+	NeighbourIfindex uint32
+	Zero3            [4]uint8
 }
 
 type fibLispAddress struct {
@@ -78,7 +79,7 @@ type fibLispClock struct {
 	Forwarded uint64
 	Missed    uint32
 	Missing   uint32
-	Turn      uint32
+	Packets   uint32
 	Serial    uint32
 }
 
@@ -379,8 +380,6 @@ const (
 	fibProgBenchNoLookup   = "bench_no_lookup"
 	fibVarLispAbiInBtf     = "lisp_abi_in_btf"
 	fibVarLispMappingLimit = "lisp_mapping_limit"
-	fibVarLispTick         = "lisp_tick"
-	fibVarLispTickJiffy    = "lisp_tick_jiffy"
 	fibVarLispTracing      = "lisp_tracing"
 )
 
@@ -488,8 +487,6 @@ type fibMapSpecs struct {
 type fibVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
-	LispTick         *ebpf.VariableSpec `ebpf:"lisp_tick"`
-	LispTickJiffy    *ebpf.VariableSpec `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -610,8 +607,6 @@ func (m *fibMaps) Close() error {
 type fibVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
-	LispTick         *ebpf.Variable `ebpf:"lisp_tick"`
-	LispTickJiffy    *ebpf.Variable `ebpf:"lisp_tick_jiffy"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The path of plain packets by the flow cache, or by the per-locator-set cache while most packets
+ * miss the former. What no cache knows answers NOT_CACHED and goes through all stages.
+ */
+#ifndef LISP_CACHED_PATH_H
+#define LISP_CACHED_PATH_H
+
+#include "locator_set_cache.h"
+
+/* Counts a packet that left, by its entry of the flow cache or by the index of its mapping. */
+static __always_inline void count_cached(struct lisp_flow *f, __u32 index, __u32 octets, __u64 now)
+{
+	if (f)
+		count_flow(f, octets, now);
+	else
+		count_mapping(index, octets, now);
+}
+
+/* Sends a packet from the site: by the flow cache where `site` is NULL. */
+static __always_inline int encapsulate_cached(hook_frame *frame, struct lisp_clock *clock,
+					      const struct lisp_interface *site, __u8 family)
+{
+	const void *at = frame_data(frame) + ETH_HLEN;
+	struct lisp_action_record *a;
+	struct lisp_flow *f = NULL;
+	struct lisp_varying v;
+	struct plain_packet p;
+	__u32 index = 0;
+	int verdict;
+
+	if (at + header_octets(family) + L4_OCTETS > frame_end(frame) ||
+	    !read_plain(frame, at, family, &p))
+		return NOT_CACHED;
+	a = site ? find_encapsulation_by_set(site, &p, family, clock, &v.hash, &index)
+		 : find_by_flow(frame, &p, family, 0, LISP_DO_ENCAPSULATE, clock->boot_ns, &v.hash,
+				&f);
+	if (!a || p.longest > a->longest || p.length > octets_at(frame, at))
+		return NOT_CACHED;
+	vary_encapsulation(&v, &p, family, a, clock);
+	verdict = apply_encapsulation(frame, a, &v);
+	if (verdict == HOOK_REDIRECT)
+		count_cached(f, index, p.length, clock->boot_ns);
+	return verdict;
+}
+
+/* Delivers a packet from the core: by the flow cache where `core` is NULL. */
+static __always_inline int deliver_cached_as(hook_frame *frame, struct lisp_clock *clock,
+					     const struct lisp_interface *core, __u8 outer_family,
+					     __u8 family)
+{
+	struct lisp_action_record *a;
+	struct lisp_flow *f = NULL;
+	__u32 iid, index = 0;
+	struct lisp_varying v;
+	struct plain_packet p;
+	int verdict;
+
+	if (!read_plain_from_core(frame, outer_family, family, &p, &iid))
+		return NOT_CACHED;
+	a = core ? find_delivery_by_entry(frame, core, &p, family, iid, clock->boot_ns, &index)
+		 : find_by_flow(frame, &p, family, iid, LISP_DO_DELIVER, clock->boot_ns, NULL, &f);
+	if (!a || p.longest > a->longest)
+		return NOT_CACHED;
+	vary_delivery(&v, &p, outer_family, family);
+	verdict = apply_delivery(frame, a, &v, outer_family);
+	if (verdict == HOOK_REDIRECT)
+		count_cached(f, index, p.length, clock->boot_ns);
+	return verdict;
+}
+
+static __always_inline int deliver_cached(hook_frame *frame, struct lisp_clock *clock,
+					  const struct lisp_interface *core, __u8 outer_family)
+{
+	const __u8 *inner = frame_data(frame) + ETH_HLEN + outer_length(outer_family);
+
+	if ((void *)inner + 1 > frame_end(frame))
+		return NOT_CACHED;
+	return *inner >> 4 == 4 ? deliver_cached_as(frame, clock, core, outer_family, 4)
+				: deliver_cached_as(frame, clock, core, outer_family, 6);
+}
+
+/* Whether packets go by the per-locator-set cache: while most miss the flow cache, all but a sample
+ * do. */
+static __always_inline bool goes_by_set(struct lisp_clock *clock)
+{
+	return mostly_misses(clock) && ++clock->packets & SAMPLE_ONE_IN - 1;
+}
+
+#endif
