@@ -31,7 +31,8 @@ the demonstration and of the benches are started from the command loci.`,
 		SilenceErrors: true,
 	}
 	root.PersistentFlags().StringVar(&router.path, "loci", "", "the command loci that runs the daemons; empty is the one beside loci-lab, or else in PATH")
-	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(), newVersionCommand(router))
+	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(),
+		newListCommand(), newRunCommand(router), newRemoveCommand(), newVersionCommand(router))
 	return root
 }
 

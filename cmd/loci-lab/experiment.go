@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// loci lab list, run, remove: experiments that a file describes.
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"loci/internal/command"
+	"loci/lab"
+	"loci/lab/experiment"
+)
+
+func newListCommand() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the experiments that come with the command",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := experiment.List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(all)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tROWS\tVARIANTS\tDESCRIPTION\tORIGIN")
+			for _, e := range all {
+				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", e.Name, e.Rows, strings.Join(e.Variants, " "), e.Description, e.Origin)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	return cmd
+}
+
+func newRunCommand(router *router) *cobra.Command {
+	options := experiment.Options{}
+	cmd := &cobra.Command{
+		Use:   "run NAME|FILE.yaml",
+		Short: "Run an experiment: every row beside its control, in every variant",
+		Long: `Run an experiment in network namespaces of this machine. Each row of it sends packets
+and says where they must be seen, in which form, and where not; its control sends the
+same packets with one thing changed, which must flip the outcome. Every variant (family
+of the addresses, hook of the data plane) has a network of its own. Needs root.
+
+Exit status: 0 when every row and every control came out as expected, 1 when one did
+not, 3 when this machine lacks something (nothing was made then), 130 after Ctrl-C.`,
+		Example: `  loci lab list
+  loci lab run p4-table1
+  loci lab run p4-table1 --variant ipv6-xdp --out results    captures, logs and report of each row
+  loci lab run p4-table1 --json | jq '.rows[] | select(.passed | not)'
+  loci lab run mine.yaml --keep                              look around in it, then
+  loci lab remove`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
+			if options.Timeout <= 0 {
+				return fmt.Errorf("--timeout %v: want more than 0s", options.Timeout)
+			}
+			if options.Executable, options.Version, err = router.findVersion(cmd); err != nil {
+				return err
+			}
+			options.Output, options.Progress = cmd.OutOrStdout(), cmd.OutOrStdout()
+			if options.JSON {
+				options.Progress = cmd.ErrOrStderr()
+			}
+			if _, err := experiment.Run(cmd.Context(), arguments[0], options); err != nil {
+				return &command.Exit{Status: lab.ExitStatus(err), Err: err}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&options.JSON, "json", false, "print one JSON object; progress goes to standard error")
+	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network of the last variant up")
+	cmd.Flags().StringVar(&options.Out, "out", "", "write captures, configurations, logs and report.json into this directory")
+	cmd.Flags().StringArrayVar(&options.Variants, "variant", nil, "run this variant alone; may be repeated")
+	cmd.Flags().DurationVar(&options.Timeout, "timeout", experiment.DefaultTimeout, "give up a variant after this long")
+	return cmd
+}
+
+func newRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove",
+		Short: "Remove what kept and crashed experiments left",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names, err := experiment.Remove()
+			for _, name := range names {
+				fmt.Fprintf(cmd.OutOrStdout(), "removed %s\n", name)
+			}
+			return err
+		},
+	}
+}

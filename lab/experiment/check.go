@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+// What must be true of a file before anything is made.
+
+import (
+	"errors"
+	"fmt"
+)
+
+// check returns everything that is wrong with a file.
+func (f *file) check() error {
+	c := checker{interfaces: map[string]map[string]bool{}, daemons: map[string]bool{}}
+	if f.Name == "" || f.Description == "" {
+		c.wrong("name and description are needed")
+	}
+	for _, n := range f.Nodes {
+		if c.interfaces[n.Name] != nil {
+			c.wrong("two nodes are called %q", n.Name)
+		}
+		c.interfaces[n.Name] = map[string]bool{}
+	}
+	for _, l := range f.Links {
+		if len(l.Ends) < 2 || len(l.Ends) > 2 && l.Impair == nil {
+			c.wrong("a link has %d ends: want 2, or more where it has an impairment", len(l.Ends))
+		}
+		for _, e := range l.Ends {
+			c.end(e)
+		}
+	}
+	for _, d := range f.Daemons {
+		c.node("a daemon", d.Node)
+		if c.daemons[d.Node] {
+			c.wrong("node %s has two daemons", d.Node)
+		}
+		c.daemons[d.Node] = true
+	}
+	if len(f.Rows) == 0 {
+		c.wrong("there are no rows")
+	}
+	for _, r := range f.Rows {
+		c.row(r)
+	}
+	return errors.Join(c.errs...)
+}
+
+type checker struct {
+	interfaces map[string]map[string]bool // of each node
+	daemons    map[string]bool
+	errs       []error
+}
+
+func (c *checker) wrong(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
+}
+
+func (c *checker) node(what, name string) bool {
+	if c.interfaces[name] == nil {
+		c.wrong("%s: there is no node %q", what, name)
+		return false
+	}
+	return true
+}
+
+func (c *checker) end(e end) {
+	if !c.node("a link", e.Node) {
+		return
+	}
+	if e.Interface == "" || c.interfaces[e.Node][e.Interface] {
+		c.wrong("node %s: interface %q: want a name that no other interface of the node has", e.Node, e.Interface)
+	}
+	c.interfaces[e.Node][e.Interface] = true
+}
+
+func (c *checker) row(r row) {
+	what := fmt.Sprintf("row %d", r.Number)
+	c.try(what, r.Send, r.Expect)
+	if r.Control.Change == "" {
+		c.wrong("%s: the control does not say what it changes", what)
+	}
+	c.try(what+", control", r.Control.Send, r.Control.Expect)
+}
+
+func (c *checker) try(what string, s send, e expect) {
+	c.node(what, s.From)
+	if !s.Source.IsValid() || s.Source.Is4() != s.Destination.Is4() || !s.Destination.IsValid() {
+		c.wrong("%s: source and destination are needed, of one family", what)
+	}
+	if s.Count < 0 || s.Count > maxCount {
+		c.wrong("%s: count %d: want 1 to %d, or 0 for %d", what, s.Count, maxCount, defaultCount)
+	}
+	for _, outer := range s.Inside {
+		if !outer.Source.IsValid() || outer.Source.Is4() != outer.Destination.Is4() || !outer.Destination.IsValid() {
+			c.wrong("%s: source and destination of an outer header are needed, of one family", what)
+		}
+	}
+	if len(e.Seen)+len(e.Unseen)+len(e.Shares) == 0 {
+		c.wrong("%s: nothing is expected", what)
+	}
+	for _, points := range [][]point{e.Seen, e.Unseen, e.Shares} {
+		for _, p := range points {
+			c.point(what, p)
+		}
+	}
+	if e.Dropped != nil && !c.daemons[e.Dropped.Node] {
+		c.wrong("%s: node %q has no daemon to count drops", what, e.Dropped.Node)
+	}
+}
+
+func (c *checker) point(what string, p point) {
+	if c.node(what, p.Node) && !c.interfaces[p.Node][p.Interface] {
+		c.wrong("%s: node %s has no interface %q", what, p.Node, p.Interface)
+	}
+}

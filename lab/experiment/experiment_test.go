@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"loci/internal/commandtest"
+	"loci/internal/testnet"
+)
+
+// directoryOfCommands has the command loci once a test needed it; TestMain removes it.
+var directoryOfCommands string
+
+var buildCommands = sync.OnceValue(func() (err error) {
+	if directoryOfCommands, err = os.MkdirTemp("", "loci-experiment-test-"); err != nil {
+		return err
+	}
+	return commandtest.Build(directoryOfCommands, "loci")
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if directoryOfCommands != "" {
+		os.RemoveAll(directoryOfCommands)
+	}
+	os.Exit(status)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestListedExperimentsAreWhole(t *testing.T) {
+	all, err := List()
+	must(t, err)
+	if len(all) == 0 {
+		t.Fatal("no experiments")
+	}
+	for _, e := range all {
+		if _, err := load(e.Name); err != nil || e.Rows == 0 || len(e.Variants) == 0 || e.Description == "" {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	if _, err := load("no-such"); err == nil || !strings.Contains(err.Error(), "loci lab list") {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
+
+func TestVariantsAreTheProduct(t *testing.T) {
+	variants, err := readVariants([]byte(smallFile))
+	must(t, err)
+	var names []string
+	for _, v := range variants {
+		names = append(names, v.Name)
+	}
+	if want := []string{"ipv4-one", "ipv4-two", "ipv6-one", "ipv6-two"}; !slices.Equal(names, want) {
+		t.Errorf("variants %v, want %v", names, want)
+	}
+	if got := variants[2].file.Rows[0].Send.Destination; got != netip.MustParseAddr("2001:db8::2") {
+		t.Errorf("destination of the IPv6 variant: %v", got)
+	}
+}
+
+// smallFile is two nodes without a daemon.
+const smallFile = `
+name: small
+description: two nodes
+dimensions:
+  family:
+    ipv4: {a: 192.0.2.1, b: 192.0.2.2, bits: 24, elsewhere: 192.0.2.9}
+    ipv6: {a: "2001:db8::1", b: "2001:db8::2", bits: 64, elsewhere: "2001:db8::9"}
+  kind:
+    one: {}
+    two: {}
+nodes: [{name: a}, {name: b}]
+links:
+  - ends:
+      - {node: a, interface: eth0, addresses: ["${a}/${bits}"]}
+      - {node: b, interface: eth0, addresses: ["${b}/${bits}"]}
+    impair: {delay: 1ms, jitter: 500us}
+rows:
+  - number: 1
+    title: a neighbour is reached
+    send: {from: a, source: "${a}", destination: "${b}"}
+    expect: {seen: [{node: b, interface: eth0, layers: 0}]}
+    control:
+      change: nobody has the destination
+      send: {from: a, source: "${a}", destination: "${elsewhere}"}
+      expect: {unseen: [{node: b, interface: eth0}]}
+`
+
+// TestMistakesAreTold: each mistake in a file is refused before anything is made.
+func TestMistakesAreTold(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"unknown key":        {"title:", "titel:", "titel"},
+		"no value":           {`source: "${a}"`, `source: "${c}"`, "${c} has no value"},
+		"two values":         {"one: {}", "one: {a: 1}", "a has a value in two dimensions"},
+		"no options":         {"    one: {}\n    two: {}", "    []", "want options"},
+		"unknown node":       {"from: a,", "from: c,", `there is no node "c"`},
+		"unknown interface":  {"{node: b, interface: eth0, layers: 0}", "{node: b, interface: eth1}", `has no interface "eth1"`},
+		"twice the node":     {"[{name: a}, {name: b}]", "[{name: a}, {name: a}, {name: b}]", `two nodes are called "a"`},
+		"nothing expected":   {"{seen: [{node: b, interface: eth0, layers: 0}]}", "{}", "nothing is expected"},
+		"no control":         {"      change: nobody has the destination\n", "", "does not say what it changes"},
+		"mixed families":     {`destination: "${b}"`, "destination: 192.0.2.2", "of one family"},
+		"too many":           {`destination: "${b}"`, `destination: "${b}", count: 1001`, "count 1001"},
+		"drops of no daemon": {"layers: 0}]}", "layers: 0}], dropped: {node: b, reason: x}}", "has no daemon to count drops"},
+		"one end":            {"      - {node: b, interface: eth0, addresses: [\"${b}/${bits}\"]}\n", "", "1 ends"},
+		"two documents":      {"rows:", "---\nrows:", "more than one document"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(smallFile, c.old, c.new, 1)
+			if text == smallFile {
+				t.Fatal("the mistake is not in the file")
+			}
+			if _, err := readVariants([]byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v: want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestDatagramsAreUnderstood: what build makes, understand reads, through up to two LISP headers of either family.
+func TestDatagramsAreUnderstood(t *testing.T) {
+	v4 := [2]netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}
+	v6 := [2]netip.Addr{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")}
+	for name, inside := range map[string][]encapsulation{
+		"plain":      nil,
+		"one layer":  {{Source: v6[0], Destination: v6[1]}},
+		"two layers": {{Source: v4[0], Destination: v4[1], InstanceID: 7}, {Source: v6[0], Destination: v6[1]}},
+	} {
+		for _, inner := range [][2]netip.Addr{v4, v6} {
+			s := send{Source: inner[0], Destination: inner[1], Inside: inside}
+			packet, err := s.build(mark{5, 6})
+			must(t, err)
+			etherType := layers.EthernetTypeIPv6
+			if packet[0]>>4 == 4 {
+				etherType = layers.EthernetTypeIPv4
+			}
+			buffer := gopacket.NewSerializeBuffer()
+			header := &layers.Ethernet{SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6), EthernetType: etherType}
+			must(t, gopacket.SerializeLayers(buffer, gopacket.SerializeOptions{}, header, gopacket.Payload(packet)))
+			got, ok := understand(buffer.Bytes())
+			want := sighting{mark{5, 6}, len(inside), inner[0], inner[1]}
+			if len(inside) > 0 {
+				want.source, want.destination = inside[0].Source, inside[0].Destination
+			}
+			if !ok || got != want {
+				t.Errorf("%s in %v: %+v, %v: want %+v", name, inner, got, ok, want)
+			}
+		}
+	}
+}
+
+// FuzzUnderstand: no frame that a capture hands over ends the run.
+func FuzzUnderstand(f *testing.F) {
+	s := send{Source: netip.MustParseAddr("192.0.2.1"), Destination: netip.MustParseAddr("192.0.2.2"),
+		Inside: []encapsulation{{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::2")}}}
+	packet, err := s.build(mark{1, 2})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(append(make([]byte, 12), 0x86, 0xdd), packet...))
+	f.Fuzz(func(_ *testing.T, frame []byte) { understand(frame) })
+}
+
+// runFile runs the text of a file, and tells what the run left.
+func runFile(t *testing.T, text string, options Options) (Report, string, error) {
+	t.Helper()
+	testnet.RequireRoot(t)
+	path := filepath.Join(t.TempDir(), "experiment.yaml")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	var output, progress bytes.Buffer
+	options.Output, options.Progress = &output, &progress
+	options.JSON = true
+	report, err := Run(context.Background(), path, options)
+	var printed Report
+	must(t, json.Unmarshal(output.Bytes(), &printed))
+	if printed.Passed != report.Passed || len(printed.Rows) != len(report.Rows) {
+		t.Errorf("printed %+v, returned %+v", printed, report)
+	}
+	for _, pattern := range []string{"/run/netns/", runs.Parent + "/"} {
+		if left, _ := filepath.Glob(fmt.Sprintf("%s%s-%d-*", pattern, runs.Prefix, os.Getpid())); len(left) > 0 {
+			t.Errorf("left %v", left)
+		}
+	}
+	return report, progress.String(), err
+}
+
+// TestEmulatedLinksAndVerdicts: rows pass and fail as they must, and a failed row is an error.
+func TestEmulatedLinksAndVerdicts(t *testing.T) {
+	report, progress, err := runFile(t, smallFile, Options{Variants: []string{"ipv4-one", "ipv6-two"}})
+	if err != nil || !report.Passed || len(report.Rows) != 2 {
+		t.Errorf("%v, %+v\n%s", err, report, progress)
+	}
+	wrong := strings.Replace(smallFile, "layers: 0}", "layers: 1}", 1)
+	report, progress, err = runFile(t, wrong, Options{Variants: []string{"ipv4-one"}})
+	if !errors.Is(err, ErrFailed) || report.Passed || report.Rows[0].Claim.Passed || !report.Rows[0].Control.Passed {
+		t.Errorf("a row whose claim is wrong: %v, %+v", err, report)
+	}
+	if !strings.Contains(progress, "FAILED") || !strings.Contains(progress, "0 of 3 datagrams (3 in any form), want all") {
+		t.Errorf("the progress does not tell what was wrong:\n%s", progress)
+	}
+	blind := strings.Replace(smallFile, `destination: "${elsewhere}"`, `destination: "${b}"`, 1)
+	report, _, err = runFile(t, blind, Options{Variants: []string{"ipv6-one"}})
+	if !errors.Is(err, ErrFailed) || !report.Rows[0].Claim.Passed || report.Rows[0].Control.Passed {
+		t.Errorf("a control that does not flip: %v, %+v", err, report)
+	}
+}
+
+// TestTable1: the experiment with daemons, in one variant of each family and hook; its files are where they were asked for.
+func TestTable1(t *testing.T) {
+	testnet.RequireRoot(t)
+	must(t, buildCommands())
+	text, err := load("p4-table1")
+	must(t, err)
+	out := t.TempDir()
+	report, progress, err := runFile(t, string(text), Options{
+		Variants: []string{"ipv4-xdp", "ipv6-tc"}, Out: out, Executable: filepath.Join(directoryOfCommands, "loci"),
+	})
+	if err != nil || !report.Passed {
+		t.Fatalf("%v\n%s", err, progress)
+	}
+	for _, name := range []string{"report.json", "ipv4-xdp/xtr-a.log", "ipv6-tc/ms.yaml", "ipv6-tc/row-1-claim/core-to-a.pcap"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestADaemonThatFailsIsTold: the log's end stands in the error, and nothing is left.
+func TestADaemonThatFailsIsTold(t *testing.T) {
+	testnet.RequireRoot(t)
+	must(t, buildCommands())
+	text := strings.Replace(smallFile, "rows:", "daemons: [{node: a, config: \"no-such-key: 1\\n\"}]\nrows:", 1)
+	_, _, err := runFile(t, text, Options{Variants: []string{"ipv4-one"}, Executable: filepath.Join(directoryOfCommands, "loci")})
+	if err == nil || !strings.Contains(err.Error(), "log of a:") || !strings.Contains(err.Error(), "no-such-key") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+// The network of one variant: namespaces, links, routes and daemons.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+
+	"loci/internal/testnet"
+	"loci/lab"
+)
+
+// network is one variant's, while it lives.
+type network struct {
+	file      *file
+	spaces    *testnet.Network
+	directory *lab.Directory
+	nodes     map[string]*testnet.Namespace
+	daemons   map[string]*lab.Daemon
+	started   []*lab.Daemon
+	emulated  []*testnet.EmulatedLink
+}
+
+const defaultMTU = 1500
+
+// build makes everything and waits until all daemons are ready. What it made before an error is there, for remove.
+func (n *network) build(ctx context.Context, executable string) error {
+	for _, node := range n.file.Nodes {
+		if err := n.addNode(node); err != nil {
+			return err
+		}
+	}
+	for _, l := range n.file.Links {
+		if err := n.connect(l); err != nil {
+			return err
+		}
+	}
+	for _, node := range n.file.Nodes {
+		for _, r := range node.Routes {
+			if err := n.nodes[node.Name].AddRoute(testnet.Route{Destination: r.To, Via: r.Via}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range n.file.Daemons {
+		if err := n.start(d, executable); err != nil {
+			return err
+		}
+	}
+	return n.await(ctx)
+}
+
+func (n *network) addNode(node node) error {
+	ns, err := n.spaces.Namespace(node.Name)
+	if err != nil {
+		return err
+	}
+	n.nodes[node.Name] = ns
+	if err := ns.SetReversePathFilter(0); err != nil {
+		return err
+	}
+	if node.Forwards {
+		return ns.Forward()
+	}
+	return nil
+}
+
+func (n *network) connect(l link) error {
+	var ends []testnet.End
+	for _, e := range l.Ends {
+		ends = append(ends, testnet.End{
+			Namespace: n.nodes[e.Node], Name: e.Interface, Addresses: e.Addresses, MTU: cmp.Or(l.MTU, defaultMTU),
+		})
+	}
+	if l.Impair == nil {
+		return testnet.Connect(ends[0], ends[1])
+	}
+	emulated, err := testnet.Emulate(n.file.Seed, ends...)
+	if err != nil {
+		return err
+	}
+	n.emulated = append(n.emulated, emulated)
+	for i, a := range ends {
+		for _, b := range ends[:i] {
+			if err := emulated.ImpairBoth(a.Namespace, b.Namespace, testnet.Impairment(*l.Impair)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close removes the network.
+func (n *network) close() error {
+	var all []error
+	for _, l := range n.emulated {
+		all = append(all, l.Close())
+	}
+	return errors.Join(append(all, n.spaces.Close(), n.directory.Remove())...)
+}
+
+func (n *network) start(d daemon, executable string) error {
+	socket := n.directory.Path(d.Node + ".sock")
+	config, err := withLocal(d.Config, map[string]yaml.MapItem{
+		"control":  {Key: "socket", Value: socket},
+		"datapath": {Key: "pin-directory", Value: filepath.Join(n.directory.Pins(), d.Node)},
+	})
+	if err != nil {
+		return fmt.Errorf("configuration of %s: %w", d.Node, err)
+	}
+	started, err := lab.DaemonSpec{
+		Namespace: n.nodes[d.Node], Executable: executable,
+		Config: config, ConfigFile: n.directory.Path(d.Node + ".yaml"),
+		Socket: socket, Log: n.directory.Path(d.Node + ".log"),
+	}.Start()
+	if err != nil {
+		return err
+	}
+	n.daemons[d.Node] = started
+	n.started = append(n.started, started)
+	return nil
+}
+
+// withLocal adds to sections of a configuration what keeps the daemons of one machine apart.
+func withLocal(config string, items map[string]yaml.MapItem) (string, error) {
+	var sections map[string]any
+	if err := yaml.Unmarshal([]byte(config), &sections); err != nil {
+		return "", err
+	}
+	for name, item := range items {
+		section, ok := sections[name].(map[string]any)
+		if !ok {
+			section = map[string]any{}
+		}
+		section[item.Key.(string)] = item.Value
+		sections[name] = section
+	}
+	encoded, err := yaml.Marshal(sections)
+	return string(encoded), err
+}
+
+func (n *network) await(ctx context.Context) error {
+	for _, d := range n.started {
+		if err := d.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	for _, d := range n.file.Daemons {
+		if d.Registrations == 0 {
+			continue
+		}
+		if err := n.daemons[d.Node].AwaitRegistrations(ctx, d.Registrations); err != nil {
+			return err
+		}
+	}
+	return nil
+}

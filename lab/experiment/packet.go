@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+// The datagrams of a row: how they are built, and what a captured frame says about one. gopacket does both; of LISP it is only known
+// here that the header behind UDP port 4341 has eight octets (RFC 9300 s.5.1).
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"golang.org/x/sys/unix"
+
+	"loci/internal/testnet"
+)
+
+const (
+	dataPort      = 4341
+	testPort      = 9 // discard (RFC 863)
+	lispOctets    = 8
+	instanceIDBit = 0x08 // I of the flags: the Instance-ID field is in use
+	firstPort     = 20000
+	markOctets    = 16
+	maxLayers     = 4
+	hopLimit      = 64
+)
+
+// mark is the payload of a datagram: which try of which run it belongs to, and its number.
+type mark struct {
+	try    uint64
+	number uint64
+}
+
+func (m mark) octets() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, m.try), m.number)
+}
+
+// build makes one datagram with its IP header and what it is inside of.
+func (s *send) build(m mark) ([]byte, error) {
+	packet, err := udpIn(s.Source, s.Destination, uint16(firstPort+m.number), testPort, m.octets())
+	for i := len(s.Inside) - 1; i >= 0 && err == nil; i-- {
+		outer := s.Inside[i]
+		header := make([]byte, lispOctets)
+		if outer.InstanceID != 0 {
+			header[0] = instanceIDBit
+			binary.BigEndian.PutUint32(header[4:], outer.InstanceID<<8)
+		}
+		packet, err = udpIn(outer.Source, outer.Destination, uint16(firstPort+m.number), dataPort, append(header, packet...))
+	}
+	return packet, err
+}
+
+func udpIn(source, destination netip.Addr, from, to uint16, payload []byte) ([]byte, error) {
+	udp := &layers.UDP{SrcPort: layers.UDPPort(from), DstPort: layers.UDPPort(to)}
+	var ip gopacket.SerializableLayer
+	if source.Is4() {
+		v4 := &layers.IPv4{Version: 4, TTL: hopLimit, Protocol: layers.IPProtocolUDP, SrcIP: source.AsSlice(), DstIP: destination.AsSlice()}
+		ip = v4
+		if err := udp.SetNetworkLayerForChecksum(v4); err != nil {
+			return nil, err
+		}
+	} else {
+		v6 := &layers.IPv6{Version: 6, HopLimit: hopLimit, NextHeader: layers.IPProtocolUDP, SrcIP: source.AsSlice(), DstIP: destination.AsSlice()}
+		ip = v6
+		if err := udp.SetNetworkLayerForChecksum(v6); err != nil {
+			return nil, err
+		}
+	}
+	buffer := gopacket.NewSerializeBuffer()
+	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	if err := gopacket.SerializeLayers(buffer, options, ip, udp, gopacket.Payload(payload)); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+// inject sends a packet from a node as it is, also with the source address of another: the node's routes choose the interface.
+func inject(from *testnet.Namespace, packet []byte, destination netip.Addr) error {
+	err := from.Do(func() error {
+		family, level, option := unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_HDRINCL
+		var to unix.Sockaddr = &unix.SockaddrInet6{Addr: destination.As16()}
+		if destination.Is4() {
+			family, level, option = unix.AF_INET, unix.IPPROTO_IP, unix.IP_HDRINCL
+			to = &unix.SockaddrInet4{Addr: destination.As4()}
+		}
+		fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
+			return err
+		}
+		return unix.Sendto(fd, packet, 0, to)
+	})
+	if err != nil {
+		return fmt.Errorf("send from %s to %v: %w", from.Role(), destination, err)
+	}
+	return nil
+}
+
+// sighting is what a captured frame says about a datagram of a row.
+type sighting struct {
+	mark                mark
+	layers              int // LISP headers around it
+	source, destination netip.Addr
+}
+
+// understand reads a frame; ok is false for all that is not a datagram of an experiment.
+func understand(frame []byte) (s sighting, ok bool) {
+	packet := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{NoCopy: true})
+	for depth := 0; depth <= maxLayers; depth++ {
+		udp, source, destination := datagram(packet)
+		if udp == nil {
+			return s, false
+		}
+		if depth == 0 {
+			s.source, s.destination = source, destination
+		}
+		if udp.DstPort == testPort && len(udp.Payload) == markOctets {
+			s.mark = mark{binary.BigEndian.Uint64(udp.Payload), binary.BigEndian.Uint64(udp.Payload[8:])}
+			s.layers = depth
+			return s, true
+		}
+		if udp.DstPort != dataPort || len(udp.Payload) <= lispOctets {
+			return s, false
+		}
+		inner := udp.Payload[lispOctets:]
+		packet = gopacket.NewPacket(inner, ipLayer(inner[0]>>4), gopacket.DecodeOptions{NoCopy: true})
+	}
+	return s, false
+}
+
+func ipLayer(version byte) gopacket.LayerType {
+	if version == 4 {
+		return layers.LayerTypeIPv4
+	}
+	return layers.LayerTypeIPv6
+}
+
+// datagram is the first UDP header of a packet, and the addresses of the IP header before it.
+func datagram(packet gopacket.Packet) (udp *layers.UDP, source, destination netip.Addr) {
+	network := packet.NetworkLayer()
+	udp, _ = packet.Layer(layers.LayerTypeUDP).(*layers.UDP)
+	if network == nil || udp == nil {
+		return nil, source, destination
+	}
+	flow := network.NetworkFlow()
+	source, _ = netip.AddrFromSlice(flow.Src().Raw())
+	destination, _ = netip.AddrFromSlice(flow.Dst().Raw())
+	return udp, source, destination
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One run of an experiment: its variants one after another, the report, and the removal of everything. It never touches what another
+// living run made.
+
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"loci/internal/testnet"
+	"loci/lab"
+)
+
+var runs = lab.Runs{Parent: "/run/loci-lab", Prefix: "loci-lab"}
+
+// DefaultTimeout bounds one variant.
+const DefaultTimeout = 2 * time.Minute
+
+// Options of one run.
+type Options struct {
+	Variants   []string      // those whose names are given; none means all
+	JSON       bool          // print one object to Out; the progress goes to Err
+	Keep       bool          // leave the network of the last variant up
+	Out        string        // a directory for captures, configurations, logs and the report; empty is none
+	Timeout    time.Duration // of each variant; 0 is DefaultTimeout
+	Executable string        // the command loci
+	Version    string        // of loci, for the report
+
+	Output, Progress io.Writer
+}
+
+// Report is the result of a run. Its keys are an interface: they are added to, not changed.
+type Report struct {
+	Name    string  `json:"name"`
+	Passed  bool    `json:"passed"`
+	Error   string  `json:"error,omitempty"`
+	Version string  `json:"version"`
+	Origin  string  `json:"origin,omitempty"`
+	Seconds float64 `json:"seconds"`
+	Network string  `json:"network,omitempty"` // prefix of the namespaces' names, when they were kept
+	Rows    []Row   `json:"rows"`
+}
+
+// Row is one row in one variant.
+type Row struct {
+	Variant string  `json:"variant"`
+	Number  int     `json:"number"`
+	Title   string  `json:"title"`
+	Passed  bool    `json:"passed"` // the row and its control came out as expected
+	Claim   Verdict `json:"claim"`
+	Control Verdict `json:"control"`
+	Change  string  `json:"change"` // what the control changes
+}
+
+// ErrFailed says that a row came out otherwise than expected.
+var ErrFailed = errors.New("not every row came out as expected")
+
+// Run runs an experiment, named as by List or the path of a file. The report is filled as far as the run went. When ctx ends, what was
+// made is removed before Run returns.
+func Run(ctx context.Context, name string, options Options) (Report, error) {
+	text, err := load(name)
+	if err != nil {
+		return Report{}, err
+	}
+	variants, err := readVariants(text)
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if variants, err = choose(variants, options.Variants); err != nil {
+		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	r := &run{options: options, report: Report{Name: variants[0].file.Name, Origin: variants[0].file.Origin, Version: options.Version, Rows: []Row{}}}
+	began := time.Now()
+	err = r.perform(ctx, variants)
+	r.report.Seconds = time.Since(began).Seconds()
+	r.report.Passed = err == nil
+	if err != nil {
+		r.report.Error = err.Error()
+	}
+	return r.report, errors.Join(err, r.tell())
+}
+
+func choose(all []variant, names []string) ([]variant, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []variant
+	for _, name := range names {
+		found := false
+		for _, v := range all {
+			if v.Name == name {
+				chosen, found = append(chosen, v), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no variant %q", name)
+		}
+	}
+	return chosen, nil
+}
+
+type run struct {
+	options Options
+	report  Report
+}
+
+func (r *run) perform(ctx context.Context, variants []variant) error {
+	if problems := testnet.Preflight(); len(problems) > 0 {
+		return &lab.PreflightError{Purpose: "run the experiment", Problems: problems}
+	}
+	if _, err := runs.RemoveLeftovers(false); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
+	for i, v := range variants {
+		if err := r.variant(ctx, v, r.options.Keep && i == len(variants)-1); err != nil {
+			if ctx.Err() != nil {
+				return lab.ErrInterrupted
+			}
+			return fmt.Errorf("variant %s: %w", v.Name, err)
+		}
+	}
+	for _, row := range r.report.Rows {
+		if !row.Passed {
+			return ErrFailed
+		}
+	}
+	return nil
+}
+
+// variant builds the network of a variant, tries its rows, and removes the network.
+func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.options.Timeout, DefaultTimeout))
+	defer cancel()
+	spaces, err := testnet.New(runs.Prefix)
+	if err != nil {
+		return err
+	}
+	directory, err := runs.NewDirectory(spaces.Name())
+	if err != nil {
+		return err
+	}
+	n := &network{
+		file: v.file, spaces: spaces, directory: directory,
+		nodes: map[string]*testnet.Namespace{}, daemons: map[string]*lab.Daemon{},
+	}
+	defer func() { err = errors.Join(err, r.end(n, v, keep && err == nil)) }()
+	if err := n.build(limited, r.options.Executable); err != nil {
+		return err
+	}
+	for _, row := range v.file.Rows {
+		if err := r.row(limited, n, v.Name, row); err != nil {
+			return fmt.Errorf("row %d: %w", row.Number, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) row(ctx context.Context, n *network, variant string, w row) error {
+	result := Row{Variant: variant, Number: w.Number, Title: w.Title, Change: w.Control.Change}
+	var err error
+	if result.Claim, err = n.try(ctx, w.Send, w.Expect, directoryOf(r.options.Out, variant, w.Number, "claim")); err != nil {
+		return err
+	}
+	if result.Control, err = n.try(ctx, w.Control.Send, w.Control.Expect, directoryOf(r.options.Out, variant, w.Number, "control")); err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
+	result.Passed = result.Claim.Passed && result.Control.Passed
+	r.report.Rows = append(r.report.Rows, result)
+	r.show(result)
+	return nil
+}
+
+// end removes the network, or leaves it. Configurations and logs are copied first.
+func (r *run) end(n *network, v variant, keep bool) error {
+	if keep && len(n.emulated) > 0 {
+		return errors.Join(errors.New("emulated links end with this process: such a network cannot be kept"), r.end(n, v, false))
+	}
+	if keep {
+		r.report.Network = n.spaces.Name()
+		fmt.Fprintf(r.options.Progress, "the network stays: ip netns exec %s-NODE ...; `loci lab remove` removes it\n", n.spaces.Name())
+		return errors.Join(n.directory.Keep(), n.spaces.Keep(), n.spaces.Close())
+	}
+	lab.StopDaemons(n.started)
+	err := r.copyFiles(n, v.Name)
+	return errors.Join(err, n.close())
+}
+
+func (r *run) copyFiles(n *network, variant string) error {
+	if r.options.Out == "" {
+		return nil
+	}
+	directory := filepath.Join(r.options.Out, variant)
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return err
+	}
+	var all []error
+	for _, d := range n.started {
+		for _, suffix := range []string{".yaml", ".log"} {
+			content, err := os.ReadFile(n.directory.Path(d.Name + suffix))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(directory, d.Name+suffix), content, 0o600)
+			}
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// show prints the line of a row, and what was wrong.
+func (r *run) show(w Row) {
+	fmt.Fprintf(r.options.Progress, "%-10s %3d  %-50s %-6s control %-6s\n", w.Variant, w.Number, w.Title, word(w.Claim.Passed), word(w.Control.Passed))
+	for what, v := range map[string]Verdict{"row": w.Claim, "control": w.Control} {
+		for _, wrong := range v.Wrong {
+			fmt.Fprintf(r.options.Progress, "                %s: %s\n", what, wrong)
+		}
+	}
+}
+
+func word(passed bool) string {
+	if passed {
+		return "ok"
+	}
+	return "FAILED"
+}
+
+// tell prints and writes the report.
+func (r *run) tell() error {
+	encoded, err := json.MarshalIndent(r.report, "", "  ")
+	if err != nil {
+		return err
+	}
+	encoded = append(encoded, '\n')
+	if r.options.Out != "" {
+		if err := os.MkdirAll(r.options.Out, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(r.options.Out, "report.json"), encoded, 0o644); err != nil {
+			return err
+		}
+	}
+	if r.options.JSON {
+		_, err = r.options.Output.Write(encoded)
+	}
+	return err
+}
+
+// Remove removes what kept and crashed runs left, and returns the names.
+func Remove() ([]string, error) {
+	if rights := testnet.MissingRights(); len(rights) > 0 {
+		return nil, fmt.Errorf("removing networks needs root (missing: %s)", strings.Join(rights, ", "))
+	}
+	return runs.RemoveLeftovers(true)
+}

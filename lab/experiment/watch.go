@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+// Captures on the interfaces that a row names.
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"loci/internal/testnet"
+)
+
+// place is an interface of a node.
+type place struct{ node, link string }
+
+// watch remembers where datagrams of one try were seen.
+type watch struct {
+	try      uint64
+	captures []*testnet.Running
+	files    []*testnet.PcapFile
+
+	mu   sync.Mutex
+	seen map[place]map[uint64]sighting // by their number: how each passed last
+}
+
+// maxCaptureOctets bounds the file of one interface and try.
+const maxCaptureOctets = 16 << 20
+
+// startWatch begins to capture on the places; with a directory the frames are written there as well.
+func (n *network) startWatch(try uint64, places map[place]bool, directory string) (*watch, error) {
+	w := &watch{try: try, seen: map[place]map[uint64]sighting{}}
+	for where := range places {
+		if err := w.capture(n, where, directory); err != nil {
+			return nil, errors.Join(err, w.stop())
+		}
+	}
+	return w, nil
+}
+
+func (w *watch) capture(n *network, where place, directory string) error {
+	w.seen[where] = map[uint64]sighting{}
+	var file *testnet.PcapFile
+	if directory != "" {
+		var err error
+		if file, err = testnet.CreatePcap(filepath.Join(directory, where.node+"-"+where.link+".pcap"), maxCaptureOctets); err != nil {
+			return err
+		}
+		w.files = append(w.files, file)
+	}
+	running, err := testnet.Capture{Namespace: n.nodes[where.node], Links: []string{where.link}}.Start(func(c testnet.Captured) error {
+		s, ok := understand(c.Data)
+		if !ok || s.mark.try != w.try {
+			return nil
+		}
+		w.mu.Lock()
+		w.seen[where][s.mark.number] = s
+		w.mu.Unlock()
+		if file == nil {
+			return nil
+		}
+		return file.Take(c)
+	})
+	if err != nil {
+		return err
+	}
+	w.captures = append(w.captures, running)
+	return nil
+}
+
+func (w *watch) stop() error {
+	var all []error
+	for _, c := range w.captures {
+		all = append(all, c.Stop())
+	}
+	for _, f := range w.files {
+		all = append(all, f.Close())
+	}
+	return errors.Join(all...)
+}
+
+// at counts the datagrams that passed a point in its form, and those that passed its interface in any form.
+func (w *watch) at(p point) (inForm, any int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.seen[place{p.Node, p.Interface}]
+	for _, s := range all {
+		if p.matches(s) {
+			inForm++
+		}
+	}
+	return inForm, len(all)
+}
+
+func (p *point) matches(s sighting) bool {
+	return (p.Layers == nil || *p.Layers == s.layers) &&
+		(!p.Source.IsValid() || p.Source == s.source) &&
+		(!p.Destination.IsValid() || p.Destination == s.destination)
+}
+
+// await returns when all datagrams were seen where they must be, or after sightWait.
+func (w *watch) await(e *expect, count int) {
+	for deadline := time.Now().Add(sightWait); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if e.complete(w, count) {
+			return
+		}
+	}
+}
+
+func (e *expect) complete(w *watch, count int) bool {
+	for _, p := range e.Seen {
+		if seen, _ := w.at(p); seen < count {
+			return false
+		}
+	}
+	shared := 0
+	for _, p := range e.Shares {
+		seen, _ := w.at(p)
+		shared += seen
+	}
+	return len(e.Shares) == 0 || shared >= count
+}
