@@ -52,6 +52,7 @@ var rules = []rule{
 	{"exported symbols are documented", checkExported},
 	{"links in documents lead somewhere", checkLinks},
 	{"documents name targets that the Makefile has", checkTargets},
+	{"lines of documents fit into a window", checkWidth},
 	{"ARCHITECTURE.md is short and lists every package", checkArchitecture},
 	{"every dependency has its reason", checkDependencies},
 	{"nothing names the machine it was made on", checkForeign},
