@@ -14,8 +14,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,14 +21,20 @@ import (
 
 	"loci/config"
 	"loci/control"
+	"loci/daemon/answers"
 	"loci/daemon/api"
+	"loci/daemon/apiserver"
+	"loci/daemon/eventloop"
 	"loci/daemon/events"
+	"loci/daemon/handover"
 	"loci/daemon/hostnet"
+	"loci/daemon/plan"
+	"loci/daemon/planeworker"
 	"loci/daemon/policyroute"
+	"loci/daemon/remoteplane"
 	"loci/daemon/store"
 	"loci/daemon/transport"
 	"loci/dataplane"
-	"loci/dataplane/kernel"
 	"loci/internal/wakeup"
 	"loci/lisp"
 )
@@ -40,7 +44,23 @@ type Options struct {
 	ConfigFile   string
 	DetachOnStop bool // on a clean stop remove the data plane from the kernel
 	Planes       Planes
+	Engine       EngineFactory
 	LogTo        io.Writer
+}
+
+// EngineFactory opens the data plane that runs in this process, and tells what this host has for it.
+type EngineFactory interface {
+	// Open opens the data plane of a configuration for so many mappings, or takes over the one that an earlier run
+	// left. remade is called when the LISP interface was made anew.
+	Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error)
+	// Missing names the features that this host lacks, with what is lost by each.
+	Missing() []string
+	// SkippedRules warns of rules of this host for forwarded packets that the data plane passes by.
+	SkippedRules(c *config.Config) []string
+	// PinTrouble says what is wrong with the pin directory: an error where the data plane could not start.
+	PinTrouble(c *config.Config) (warning string, err error)
+	// PassingPins warns of pins that end with this mount namespace.
+	PassingPins(directory string) (warning string)
 }
 
 // stopTimeout bounds the removal of the data plane on a clean stop.
@@ -52,16 +72,15 @@ type daemon struct {
 	log       *slog.Logger
 	logLevel  slog.LevelVar
 	startedAt time.Time
-	plan      atomic.Pointer[plan]
+	plan      atomic.Pointer[plan.Plan]
 	ready     atomic.Bool
 	reloading sync.Mutex
-	madeFor   int                           // how many mappings the data plane was made for; reloading guards it
-	memory    *hostnet.Memory               // guarded by reloading
-	detourBy  atomic.Pointer[netip.Addr]    // the sibling that gets the site's packets, nil for none
-	replan    wakeup.Signal                 // wakes who follows the host
-	trouble   atomic.Pointer[[]string]      // with the host's settings
-	filtered  atomic.Uint64                 // packets that reverse path filters had dropped at the last look
-	newsLost  atomic.Pointer[atomic.Uint64] // times that netlink's news were lost
+	madeFor   int                        // how many mappings the data plane was made for; reloading guards it
+	memory    *hostnet.Memory            // guarded by reloading
+	detourBy  atomic.Pointer[netip.Addr] // the sibling that gets the site's packets, nil for none
+	replan    wakeup.Signal              // wakes who follows the host
+	trouble   atomic.Pointer[[]string]   // with the host's settings
+	filtered  atomic.Uint64              // packets that reverse path filters had dropped at the last look
 
 	sockets *transport.Sockets
 	plane   dataplane.Plane    // what the control plane drives; nil when no role forwards packets
@@ -70,14 +89,15 @@ type daemon struct {
 	missing []string           // kernel features, with what is lost without them
 	// pinWarning is about the directory for pins as the data plane found it; empty for none.
 	pinWarning string
-	worker     *planeWorker     // nil without a plane
-	store      *store.Journal   // nil without a Map-Server that has one
-	nonces     *store.NonceFile // nil where nonces follow the clock alone
+	worker     *planeworker.Worker // nil without a plane
+	store      *store.Journal      // nil without a Map-Server that has one
+	nonces     *store.NonceFile    // nil where nonces follow the clock alone
 	// stopServing ends the mapping socket; nil when nothing serves one.
 	stopServing func()
-	loop        *loop
+	handed      *handover.Handover
+	loop        *eventloop.Loop
 	events      *events.Hub
-	server      *server
+	socket      *apiserver.Socket
 }
 
 // Run reads the configuration and runs what it describes until the context ends.
@@ -88,9 +108,9 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	d.log = newLogger(options.LogTo, p.config.Logging, &d.logLevel)
+	d.log = newLogger(options.LogTo, p.Config.Logging, &d.logLevel)
 	d.enforce(p)
-	if err := checkPlanes(options.Planes, p.config, options.DetachOnStop); err != nil {
+	if err := checkPlanes(options.Planes, p.Config, options.DetachOnStop); err != nil {
 		return err
 	}
 	if options.Planes == PlanesData {
@@ -103,10 +123,10 @@ func Run(ctx context.Context, options Options) error {
 }
 
 // load reads the file and makes a plan of it; it changes nothing.
-func (d *daemon) load() (plan, error) {
+func (d *daemon) load() (plan.Plan, error) {
 	c, err := config.Load(d.options.ConfigFile)
 	if err != nil {
-		return plan{}, err
+		return plan.Plan{}, err
 	}
 	made, _, err := d.planHere(c)
 	return made, err
@@ -122,19 +142,17 @@ func newLogger(to io.Writer, c config.Logging, level *slog.LevelVar) *slog.Logge
 }
 
 // start acquires everything; whatever fails, abandon releases the rest.
-func (d *daemon) start(p plan) (err error) {
-	d.warn(p.warnings)
-	d.tellRLOCChanges(p.rlocChanges)
-	d.tellWaits(plan{}, p)
-	socket, err := listenUnix(p.config.Control.Socket, d.log)
-	if err != nil {
+func (d *daemon) start(p plan.Plan) (err error) {
+	d.warn(p.Warnings)
+	d.tellRLOCChanges(p.RLOCChanges)
+	d.tellWaits(plan.Plan{}, p)
+	if d.socket, err = apiserver.Listen(p.Config.Control.Socket, d.log); err != nil {
 		return err
 	}
-	d.server = newServer(socket, d, d.events, d.log)
-	if d.sockets, err = transport.Listen(p.config.Control.Addresses, p.config.Control.Port, d.log); err != nil {
+	if d.sockets, err = transport.Listen(p.Config.Control.Addresses, p.Config.Control.Port, d.log); err != nil {
 		return err
 	}
-	if p.config.UsesDataPlane() {
+	if p.Config.UsesDataPlane() {
 		if err := d.startPlane(p); err != nil {
 			return err
 		}
@@ -143,12 +161,12 @@ func (d *daemon) start(p plan) (err error) {
 	// takes longer than the first retransmission.
 	now := time.Now()
 	var lastNonce uint64
-	if path := p.config.NonceFile(); path != "" {
+	if path := p.Config.NonceFile(); path != "" {
 		if d.nonces, lastNonce, err = store.OpenNonceFile(path, now, d.log); err != nil {
 			return err
 		}
 	}
-	node, err := control.Restarted(p.control, now, new(random).read, lastNonce)
+	node, err := control.Restarted(p.Control, now, new(random).read, lastNonce)
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.options.ConfigFile, err)
 	}
@@ -159,63 +177,50 @@ func (d *daemon) start(p plan) (err error) {
 		return err
 	}
 	d.sockets.SetKeyring(node.Keyring())
-	d.loop = newLoop(node, d.sockets, d.worker, d.events, d.log)
-	d.loop.detour = d.detour
-	d.loop.store = d.store
-	d.loop.handed.configure(p)
-	d.sockets.ReceiveDirectly(d.loop.receiveDirectly)
-	if prompt, ok := d.plane.(dataplane.PromptPlane); ok {
-		var finder transport.Activity // of the one goroutine that finds misses
-		prompt.TellAtOnce(func(events []dataplane.Event) bool { return d.loop.tellAtOnce(&finder, events) })
-	}
-	if remote, ok := d.engine.(*remotePlane); ok {
-		remote.whenRenewed(d.tellAgain)
+	d.handed = handover.New(d.sockets.Queue)
+	d.handed.Configure(plan.HandoverOf(p))
+	d.loop = eventloop.New(eventloop.Parts{
+		Node: node, Sockets: d.sockets, Worker: d.worker, Journal: d.store, Handed: d.handed, Events: d.events,
+		SiblingPath: d.detour, Log: d.log,
+	})
+	if remote, ok := d.engine.(*remoteplane.Plane); ok {
+		remote.WhenRenewed(d.tellAgain)
 	}
 	return nil
 }
 
 // startStore gives the Map-Server what an earlier run stored.
-func (d *daemon) startStore(p plan, node *control.Node) (err error) {
-	if p.config.MapServer == nil || p.config.MapServer.StateDirectory == "" {
+func (d *daemon) startStore(p plan.Plan, node *control.Node) (err error) {
+	if p.Config.MapServer == nil || p.Config.MapServer.StateDirectory == "" {
 		return nil
 	}
-	d.store, err = store.OpenJournal(p.config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error { return node.ReplayJournal(time.Now(), piece) })
+	d.store, err = store.OpenJournal(p.Config.MapServer.StateDirectory, d.log, func(piece []byte, _ bool) error { return node.ReplayJournal(time.Now(), piece) })
 	if err != nil {
 		return err
 	}
-	d.store.BeginCheckpoint = func() bool { return d.loop.offer(d.loop.node.Checkpoint) }
+	d.store.BeginCheckpoint = func() bool { return d.loop.BeginCheckpoint() }
 	d.log.Info("took over the registrations that were stored", "eid-prefixes", node.Sizes().Registrations)
 	return nil
 }
 
 // startPlane opens the data plane, or takes over the one that an earlier run left.
-func (d *daemon) startPlane(p plan) (err error) {
+func (d *daemon) startPlane(p plan.Plan) (err error) {
 	if err := d.openPlane(p); err != nil {
 		return err
 	}
-	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
 	d.forgetDatabase(p)
-	d.worker = newPlaneWorker(d.plane, d.log)
+	d.worker = planeworker.New(d.plane, d.log)
 	return nil
 }
 
-// missingFeatures names what the kernel lacks, with what is lost by it.
-func missingFeatures() (missing []string) {
-	for _, f := range kernel.Probe() {
-		if !f.Present {
-			missing = append(missing, fmt.Sprintf("the kernel lacks %s: without it, %s", f.Name, f.Lost))
-		}
-	}
-	return missing
-}
-
 // forgetDatabase removes EID-Prefixes that an earlier configuration had, in one change.
-func (d *daemon) forgetDatabase(p plan) {
+func (d *daemon) forgetDatabase(p plan.Plan) {
 	wanted := map[lisp.Prefix]bool{}
-	if p.control.ETR != nil {
-		for _, m := range p.control.ETR.Database {
+	if p.Control.ETR != nil {
+		for _, m := range p.Control.ETR.Database {
 			wanted[m.Prefix] = true
 		}
 	}
@@ -255,7 +260,7 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	var kept []control.SetLocatorState
 	for rloc, state := range d.plane.LocatorStates() {
 		if state != dataplane.LocatorUp {
-			kept = append(kept, control.SetLocatorState{RLOC: rloc, State: nodeState(state)})
+			kept = append(kept, control.SetLocatorState{RLOC: rloc, State: planeworker.NodeState(state)})
 		}
 	}
 	node.AdoptLocatorStates(now, kept)
@@ -269,11 +274,9 @@ func (d *daemon) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	d.settle()
 	workers.Go(func() { d.sockets.Run(rest) })
-	workers.Go(func() { d.server.run(rest) })
-	workers.Go(func() { d.loop.garbage.run(rest) })
 	if d.worker != nil {
-		workers.Go(func() { d.worker.run(rest) })
-		workers.Go(func() { d.worker.reportUsage(rest) })
+		workers.Go(func() { d.worker.Run(rest) })
+		workers.Go(func() { d.worker.ReportUsage(rest) })
 	}
 	if d.store != nil {
 		workers.Go(func() { d.store.Run(rest) })
@@ -285,39 +288,62 @@ func (d *daemon) run(ctx context.Context) error {
 		workers.Go(func() { d.routed.Run(rest) })
 	}
 	workers.Go(func() { d.reloadOnHangup(rest) })
-	if d.plan.Load().config.UsesDataPlane() {
-		news := hostnet.NewWatch(int(d.plan.Load().config.Datapath.RouteProtocol), d.log)
-		d.newsLost.Store(&news.Lost)
-		workers.Go(func() { news.Run(rest) })
-		workers.Go(func() { d.followHost(rest, news) })
+	var watch *hostnet.Watch
+	if d.plan.Load().Config.UsesDataPlane() {
+		watch = hostnet.NewWatch(int(d.plan.Load().Config.Datapath.RouteProtocol), d.log)
+		workers.Go(func() { watch.Run(rest) })
+		workers.Go(func() { d.followHost(rest, watch) })
 	}
+	server := apiserver.New(d.socket, d.answerer(watch), d.events, d.log)
+	workers.Go(func() { server.Run(rest) })
 	d.tellReadiness()
 	if !d.ready.Load() {
 		d.log.Warn("not ready: this router has no RLOC yet")
 		tellSupervisor("STATUS=waiting for an address that can be an RLOC")
 	}
-	d.loop.run(ctx)
+	d.loop.Run(ctx)
 	tellSupervisor("STOPPING=1")
 	d.log.Info("stopping")
 	stopRest()
 	workers.Wait()
 	if d.nonces != nil {
-		d.nonces.End(d.loop.node.LastRegisterNonce())
+		d.nonces.End(d.loop.LastNonce())
 	}
 	return d.release()
 }
 
-// lastNonce asks the Node; false when the daemon stops.
+// answerer answers at the control socket; only a reload changes anything.
+type answerer struct {
+	*answers.Answers
+	d *daemon
+}
+
+func (a answerer) Reload(ctx context.Context) (api.Reload, error) { return a.d.reload(ctx) }
+
+// answerer is what the control socket is answered by.
+func (d *daemon) answerer(watch *hostnet.Watch) answerer {
+	return answerer{d: d, Answers: &answers.Answers{
+		ConfigFile: d.options.ConfigFile, StartedAt: d.startedAt, Missing: d.missing, Remote: d.options.Planes == PlanesControl,
+		Loop: d.loop, Sockets: d.sockets, Handed: d.handed, Plane: d.plane, Engine: d.engine, Worker: d.worker, Journal: d.store,
+		Watch: watch, State: d,
+	}}
+}
+
+func (d *daemon) InForce() *plan.Plan { return d.plan.Load() }
+
+func (d *daemon) IsReady() bool { return d.ready.Load() }
+
+// LastNonce asks the Node; false when the daemon stops.
 func (d *daemon) lastNonce(ctx context.Context) (uint64, bool) {
-	nonce, err := ask(ctx, d.loop, func(time.Time) uint64 { return d.loop.node.LastRegisterNonce() })
+	nonce, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) uint64 { return node.LastRegisterNonce() })
 	return nonce, err == nil
 }
 
 // settle brings what the Node says at its start to the data plane, before anything
 // runs: ready means that packets of this site's EIDs are taken.
 func (d *daemon) settle() {
-	d.loop.turn(turnOfCall, func(time.Time) {})
-	for d.worker != nil && d.worker.applyBatch() {
+	d.loop.Settle()
+	for d.worker != nil && d.worker.ApplyBatch() {
 	}
 	if d.routed != nil {
 		d.routed.Settle()
@@ -346,8 +372,8 @@ func (d *daemon) release() error {
 
 // abandon undoes a start that failed half-way.
 func (d *daemon) abandon() (err error) {
-	if d.server != nil {
-		err = d.server.socket.Close()
+	if d.socket != nil {
+		err = d.socket.Close()
 	}
 	if d.sockets != nil {
 		d.sockets.Close()
@@ -392,7 +418,7 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	patience, stop := context.WithTimeout(ctx, reloadPatience)
 	defer stop()
 	for registering := true; registering && patience.Err() == nil; {
-		registering, err = ask(patience, d.loop, func(time.Time) bool { return d.loop.node.Registering() })
+		registering, err = eventloop.Ask(patience, d.loop, func(node *control.Node, _ time.Time) bool { return node.Registering() })
 		if err == nil && registering {
 			select {
 			case <-time.After(reloadPatience / 40):
@@ -400,7 +426,7 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 			}
 		}
 	}
-	list, err := ask(ctx, d.loop, func(time.Time) []api.MapServer { return d.mapServers() })
+	list, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) []api.MapServer { return answers.MapServers(node) })
 	for _, m := range list {
 		if m.State == string(control.MapServerWaiting) || m.State == string(control.MapServerPartial) {
 			done.MapServers = append(done.MapServers, m)
@@ -421,16 +447,16 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 		return api.Reload{}, err
 	}
 	current := d.plan.Load()
-	changes := config.Diff(current.config, fresh.config)
-	if err := errors.Join(needsRestart(*current, fresh, d.madeFor), checkNewWaits(*current, fresh)); err != nil {
+	changes := config.Diff(current.Config, fresh.Config)
+	if err := errors.Join(plan.NeedsRestart(*current, fresh, d.madeFor), plan.CheckNewWaits(*current, fresh)); err != nil {
 		return api.Reload{}, err
 	}
 	if err := d.apply(ctx, *current, fresh); err != nil {
 		return api.Reload{}, err
 	}
 	d.enforce(fresh)
-	_ = d.logLevel.UnmarshalText([]byte(fresh.config.Logging.Level)) // the configuration was checked
-	d.warn(fresh.warnings)
+	_ = d.logLevel.UnmarshalText([]byte(fresh.Config.Logging.Level)) // the configuration was checked
+	d.warn(fresh.Warnings)
 	d.replan.Set() // states of own RLOCs that are new
 	done := api.Reload{Changes: []string{}}
 	for _, change := range changes {
@@ -444,7 +470,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 }
 
 // apply puts a plan in force, or goes back to the current one.
-func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
+func (d *daemon) apply(ctx context.Context, current, fresh plan.Plan) error {
 	if err := d.applyPlane(fresh); err != nil {
 		return errors.Join(err, d.applyPlane(current))
 	}
@@ -456,51 +482,26 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan) error {
 
 // configureNode puts the control plane's part of a plan in force, whole or not at all.
 // It is made ready outside the loop, which takes as long as it is.
-func (d *daemon) configureNode(ctx context.Context, fresh plan) error {
-	inForce, err := ask(ctx, d.loop, func(time.Time) *control.Prepared { return d.loop.node.InForce() })
+func (d *daemon) configureNode(ctx context.Context, fresh plan.Plan) error {
+	inForce, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) *control.Prepared { return node.InForce() })
 	if err != nil {
 		return err
 	}
-	prepared, err := control.Prepare(fresh.control, inForce)
+	prepared, err := control.Prepare(fresh.Control, inForce)
 	if err != nil {
 		return err
 	}
-	_, err = ask(ctx, d.loop, func(now time.Time) struct{} {
-		d.loop.node.PutInForce(now, prepared)
-		d.loop.handed.configure(fresh)
+	_, err = eventloop.Ask(ctx, d.loop, func(node *control.Node, now time.Time) struct{} {
+		node.PutInForce(now, prepared)
+		d.handed.Configure(plan.HandoverOf(fresh))
 		return struct{}{}
 	})
 	return err
 }
 
-func (d *daemon) applyPlane(p plan) error {
+func (d *daemon) applyPlane(p plan.Plan) error {
 	if d.plane == nil {
 		return nil
 	}
-	return errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...)
-}
-
-// needsRestart names changes that a running daemon cannot make, whose data plane was made for so many mappings.
-func needsRestart(current, fresh plan, madeFor int) error {
-	old, to := current.config, fresh.config
-	for _, c := range []struct {
-		what    string
-		differs bool
-	}{
-		{"control.socket", old.Control.Socket != to.Control.Socket},
-		{"control.port", old.Control.Port != to.Control.Port},
-		{"control.addresses", !slices.Equal(old.Control.Addresses, to.Control.Addresses)},
-		{"map-server.state-directory", old.StateDirectory() != to.StateDirectory()},
-		{"etr.nonce-file", old.NonceFile() != to.NonceFile()},
-		{"datapath", !reflect.DeepEqual(fixedDatapath(old.Datapath), fixedDatapath(to.Datapath))},
-		{"logging.format", old.Logging.Format != to.Logging.Format},
-		{"the first role that forwards packets, or its removal,", old.UsesDataPlane() != to.UsesDataPlane()},
-		// The kernel's tables are made once; a restart takes them over as they are.
-		{"itr.map-cache.limit, or of etr.local-eids, beyond what the data plane was made for, and a clean stop with --detach,", fresh.mappingLimit() > madeFor},
-	} {
-		if c.differs {
-			return fmt.Errorf("a change of %s needs a restart: nothing was changed", c.what)
-		}
-	}
-	return nil
+	return errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...)
 }

@@ -8,17 +8,18 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"loci/config"
+	"loci/control"
 	"loci/daemon/api"
+	"loci/daemon/eventloop"
 	"loci/daemon/hostnet"
+	"loci/daemon/plan"
 	"loci/internal/version"
 )
 
@@ -38,23 +39,24 @@ const (
 // planHere is the plan of a configuration on this host as it is now. again is when it
 // should be made anew though nothing happens, zero for never. The caller holds
 // reloading.
-func (d *daemon) planHere(c *config.Config) (made plan, again time.Time, err error) {
+func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, err error) {
 	view, err := hostnet.Look()
 	if err != nil {
-		return plan{}, time.Time{}, err
+		return plan.Plan{}, time.Time{}, err
 	}
-	host := d.memory.Recall(view, interfaceNames(c))
+	host := d.memory.Recall(view, plan.InterfaceNames(c))
 	host.Detour = d.detourBy.Load() != nil
-	made, err = makePlan(c, host)
+	made, err = plan.Make(c, host)
 	if err != nil {
-		return plan{}, time.Time{}, err
+		return plan.Plan{}, time.Time{}, err
 	}
-	changes, again := d.memory.States.Judge(view, made.ownPaths(), time.Now())
+	changes, again := d.memory.States.Judge(view, made.OwnPaths(), time.Now())
 	if down := d.memory.States.Down(); !maps.Equal(down, host.Down) {
 		host.Down = down
-		made, err = makePlan(c, host)
+		made, err = plan.Make(c, host)
 	}
-	made.host, made.rlocChanges, made.own = host, changes, d.memory.OwnRLOCs(made.rlocs, view)
+	made.Warnings = append(made.Warnings, d.options.Engine.SkippedRules(c)...)
+	made.RLOCChanges, made.Own = changes, d.memory.OwnRLOCs(made.RLOCs, view)
 	return made, again, err
 }
 
@@ -104,12 +106,12 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	current := d.plan.Load()
-	fresh, again, err := d.planHere(current.config)
+	fresh, again, err := d.planHere(current.Config)
 	if err != nil {
 		return again, err
 	}
-	news.WatchGateways(fresh.host.View)
-	d.tellRLOCChanges(fresh.rlocChanges)
+	news.WatchGateways(fresh.Host.View)
+	d.tellRLOCChanges(fresh.RLOCChanges)
 	if fresh, err = d.applyFollowed(context.WithoutCancel(ctx), *current, fresh); err != nil {
 		return again, err
 	}
@@ -117,7 +119,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 	d.tellWaits(*current, fresh)
 	d.tellReadiness()
 	if d.routed != nil {
-		err = d.routed.FollowHost(fresh.host.View)
+		err = d.routed.FollowHost(fresh.Host.View)
 	}
 	d.lookForTrouble(fresh)
 	return again, err
@@ -126,30 +128,30 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 // applyFollowed puts in force what differs, and returns the plan that is. While the own
 // RLOCs are the same and only their states changed, the Node comes first: peers and
 // siblings are told at once, and the data plane hears of a detour in the same breath.
-func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan) (plan, error) {
+func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (plan.Plan, error) {
 	d.chooseSibling()
 	switch {
-	case fresh.sameInForce(current):
+	case fresh.SameInForce(current):
 		return fresh, nil
-	case !slices.Equal(current.rlocs, fresh.rlocs):
+	case !slices.Equal(current.RLOCs, fresh.RLOCs):
 		return fresh, d.apply(ctx, current, fresh)
 	}
 	if err := d.configureNode(ctx, fresh); err != nil {
 		return fresh, err
 	}
 	// What the Node said meanwhile is carried out when the next question is answered.
-	detour, err := ask(ctx, d.loop, func(time.Time) bool { return d.detourBy.Load() != nil })
+	detour, err := eventloop.Ask(ctx, d.loop, func(*control.Node, time.Time) bool { return d.detourBy.Load() != nil })
 	if err != nil {
 		return fresh, err
 	}
-	if detour != fresh.host.Detour {
-		host := fresh.host
+	if detour != fresh.Host.Detour {
+		host := fresh.Host
 		host.Detour = detour
-		remade, err := makePlan(fresh.config, host)
+		remade, err := plan.Make(fresh.Config, host)
 		if err != nil {
 			return fresh, err
 		}
-		remade.host, remade.own = host, fresh.own
+		remade.Own, remade.Warnings = fresh.Own, fresh.Warnings
 		fresh = remade
 	}
 	d.chooseSibling()
@@ -164,18 +166,12 @@ func (d *daemon) chooseSibling() {
 }
 
 // enforce notes the plan that is in force now. The caller holds reloading, or is alone.
-func (d *daemon) enforce(p plan) {
-	d.memory.Owned = p.rlocs
+func (d *daemon) enforce(p plan.Plan) {
+	d.memory.Owned = p.RLOCs
 	if d.madeFor == 0 {
-		d.madeFor = p.mappingLimit()
+		d.madeFor = p.MappingLimit()
 	}
 	d.plan.Store(&p)
-}
-
-// sameInForce reports whether two plans of one configuration mean the same to the Node
-// and to the data plane.
-func (p plan) sameInForce(o plan) bool {
-	return reflect.DeepEqual(p.control, o.control) && reflect.DeepEqual(p.settings, o.settings)
 }
 
 // tellRLOCChanges tells the operator of own RLOCs that came or went.
@@ -191,16 +187,16 @@ func (d *daemon) tellRLOCChanges(changes []hostnet.RLOCChange) {
 }
 
 // tellWaits logs what is waited for, once.
-func (d *daemon) tellWaits(current, fresh plan) {
+func (d *daemon) tellWaits(current, fresh plan.Plan) {
 	told := map[string]bool{}
-	for _, w := range current.waits {
-		told[w.problem.Error()] = true
+	for _, w := range current.Waiting() {
+		told[w] = true
 	}
-	for _, w := range fresh.waits {
-		if !told[w.problem.Error()] {
-			d.log.Warn(w.problem.Error())
+	for _, w := range fresh.Waiting() {
+		if !told[w] {
+			d.log.Warn(w)
 		}
-		delete(told, w.problem.Error())
+		delete(told, w)
 	}
 	for what := range told {
 		d.log.Info("over: " + what)
@@ -209,67 +205,18 @@ func (d *daemon) tellWaits(current, fresh plan) {
 
 // tellReadiness says when there is something to work with.
 func (d *daemon) tellReadiness() {
-	if d.ready.Load() || d.plan.Load().waitsForRLOC() {
+	if d.ready.Load() || d.plan.Load().WaitsForRLOC() {
 		return
 	}
 	d.ready.Store(true)
-	d.log.Info("ready", "version", version.String, "roles", roles(d.plan.Load().config))
+	d.log.Info("ready", "version", version.String, "roles", d.plan.Load().Roles())
 	tellSupervisor("READY=1\nSTATUS=ready")
-}
-
-// checkNewWaits refuses a reload that names interfaces which are not there, unless the
-// configuration in force named them as well, and one that would leave this router
-// without an RLOC: those are mistakes more often than patience.
-func checkNewWaits(current, fresh plan) error {
-	named := interfaceNames(current.config)
-	unreachable := len(current.settings.LocalRLOCs) > 0 && fresh.waitsForRLOC()
-	var errs []error
-	for _, w := range fresh.waits {
-		if unreachable || w.link != "" && !slices.Contains(named, w.link) {
-			errs = append(errs, w.problem)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// interfaceNames are the interfaces that a configuration refers to by name.
-func interfaceNames(c *config.Config) []string {
-	var names []string
-	add := func(name string) {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	for _, s := range c.Interfaces.Site {
-		add(s.Interface.Name)
-	}
-	for _, r := range c.Interfaces.Core {
-		add(r.Interface.Name)
-	}
-	for _, set := range c.LocatorSets {
-		for _, l := range set {
-			add(l.Interface)
-		}
-	}
-	if c.ITR != nil {
-		for _, l := range c.ITR.RLOCs.Locators {
-			add(l.Interface)
-		}
-	}
-	if c.ETR != nil {
-		for _, e := range c.ETR.LocalEIDs {
-			for _, l := range e.RLOCs.Locators {
-				add(l.Interface)
-			}
-		}
-	}
-	return names
 }
 
 // followRoutes brings rules and routes into line with the host until the context ends,
 // where the data plane alone is this process's.
 func (d *daemon) followRoutes(ctx context.Context) {
-	news := hostnet.NewWatch(int(d.plan.Load().config.Datapath.RouteProtocol), d.log)
+	news := hostnet.NewWatch(int(d.plan.Load().Config.Datapath.RouteProtocol), d.log)
 	var listening sync.WaitGroup
 	defer listening.Wait()
 	listening.Go(func() { news.Run(ctx) })
@@ -302,8 +249,8 @@ func (d *daemon) detour(to netip.Addr) {
 	d.replan.Set()
 }
 
-// hostWarnings are those that may change with the host.
-func (d *daemon) hostWarnings() []string {
+// HostWarnings are those that may change with the host.
+func (d *daemon) HostWarnings() []string {
 	var warnings []string
 	if stored := d.trouble.Load(); stored != nil {
 		warnings = slices.Clone(*stored)
@@ -318,9 +265,9 @@ func (d *daemon) hostWarnings() []string {
 }
 
 // lookForTrouble finds out what reverse path filters and stale routes do, and tells what is new and what is over.
-func (d *daemon) lookForTrouble(p plan) {
-	filters := hostnet.FilterCheck{View: p.host.View, Own: p.ownPaths(), Servers: p.servers(), Link: p.config.Datapath.Interface}
-	trouble := append(filters.Trouble(), p.host.StaleGateways(coreNames(p))...)
+func (d *daemon) lookForTrouble(p plan.Plan) {
+	filters := hostnet.FilterCheck{View: p.Host.View, Own: p.OwnPaths(), Servers: p.Servers(), Link: p.Config.Datapath.Interface}
+	trouble := append(filters.Trouble(), p.Host.StaleGateways(plan.CoreNames(p))...)
 	if now := hostnet.FilteredPackets(); now > d.filtered.Swap(now) && d.trouble.Load() != nil {
 		trouble = append(trouble, "the kernel's reverse path filter dropped packets just now: see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat")
 	}

@@ -20,11 +20,13 @@ import (
 	"syscall"
 
 	"loci/config"
+	"loci/daemon/plan"
 	"loci/daemon/policyroute"
+	"loci/daemon/remoteplane"
 	"loci/dataplane"
-	"loci/dataplane/kernel"
 	"loci/dataplane/lispers"
 	"loci/internal/version"
+
 	mapsockserver "loci/mapsock/server"
 )
 
@@ -90,14 +92,14 @@ func notCarried(c *config.Config) (keys []string) {
 
 // openPlane opens the data plane that this process's control plane drives: its own,
 // or that of another process.
-func (d *daemon) openPlane(p plan) error {
+func (d *daemon) openPlane(p plan.Plan) error {
 	if d.options.Planes != PlanesControl {
 		return d.openEngine(p)
 	}
-	if l := p.config.Datapath.Lispers; l != nil {
+	if l := p.Config.Datapath.Lispers; l != nil {
 		return d.openLispers(l, p)
 	}
-	remote, err := dialPlane(p.config.Datapath.MappingSocket.Path, d.log)
+	remote, err := remoteplane.Dial(p.Config.Datapath.MappingSocket.Path, d.log)
 	if err != nil {
 		return err
 	}
@@ -106,8 +108,8 @@ func (d *daemon) openPlane(p plan) error {
 }
 
 // openLispers drives a data plane that is not ours.
-func (d *daemon) openLispers(c *config.Lispers, p plan) error {
-	engine, err := lispers.OpenEngine(lispers.EngineOptions{Directory: c.Directory, Mappings: p.mappingLimit(), Log: d.log})
+func (d *daemon) openLispers(c *config.Lispers, p plan.Plan) error {
+	engine, err := lispers.OpenEngine(lispers.EngineOptions{Directory: c.Directory, Mappings: p.MappingLimit(), Log: d.log})
 	if err != nil {
 		return err
 	}
@@ -115,38 +117,35 @@ func (d *daemon) openLispers(c *config.Lispers, p plan) error {
 	return nil
 }
 
-// openEngine opens the kernel's engine, lets policy routing follow its Database, and
+// openEngine opens this process's engine, lets policy routing follow its Database, and
 // others at it by the mapping socket when the configuration says so.
-func (d *daemon) openEngine(p plan) error {
+func (d *daemon) openEngine(p plan.Plan) error {
 	var err error
-	if d.pinWarning, err = pinTrouble(p.config); err != nil {
+	if d.pinWarning, err = d.options.Engine.PinTrouble(p.Config); err != nil {
 		return err
 	}
 	if d.pinWarning != "" {
 		d.log.Warn(d.pinWarning)
 	}
 	open := func(remade func()) (dataplane.Plane, error) {
-		return kernel.Open(kernel.Options{
-			PinDirectory: p.config.Datapath.PinDirectory, TAP: p.config.Datapath.Interface,
-			MappingLimit: p.mappingLimit(), NoShortcut: !p.config.Datapath.VethShortcut, Logger: d.log, TAPRemade: remade,
-		})
+		return d.options.Engine.Open(p.Config, p.MappingLimit(), d.log, remade)
 	}
-	routed, err := policyroute.Open(open, policyroute.PolicyOf(p.config), len(p.config.Interfaces.Site) > 0, d.log)
+	routed, err := policyroute.Open(open, policyroute.PolicyOf(p.Config), len(p.Config.Interfaces.Site) > 0, d.log)
 	if err != nil {
 		return fmt.Errorf("data plane: %w", err)
 	}
-	d.missing, d.engine, d.plane, d.routed = missingFeatures(), routed, routed, routed
-	if w := passingPins(p.config.Datapath.PinDirectory); w != "" {
+	d.missing, d.engine, d.plane, d.routed = d.options.Engine.Missing(), routed, routed, routed
+	if w := d.options.Engine.PassingPins(p.Config.Datapath.PinDirectory); w != "" {
 		d.pinWarning = w
 		d.log.Warn(w)
 	}
-	if err := routed.FollowHost(p.host.View); err != nil {
+	if err := routed.FollowHost(p.Host.View); err != nil {
 		return fmt.Errorf("policy routing: %w", err)
 	}
-	if p.config.Datapath.MappingSocket == nil {
+	if p.Config.Datapath.MappingSocket == nil {
 		return nil
 	}
-	return d.serveMappingSocket(&p.config.Datapath)
+	return d.serveMappingSocket(&p.Config.Datapath)
 }
 
 // serveMappingSocket lets others at the engine. From then on this process drives it
@@ -198,11 +197,11 @@ func mappingSocketAccess(c *config.MappingSocket) (access mapsockserver.Access, 
 }
 
 // runDataPlane runs the data plane alone, until the context ends.
-func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
+func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	if err := d.openEngine(p); err != nil {
 		return errors.Join(err, d.abandon())
 	}
-	for _, w := range append(p.warnings, d.missing...) {
+	for _, w := range append(p.Warnings, d.missing...) {
 		d.log.Warn(w)
 	}
 	var following sync.WaitGroup
@@ -211,14 +210,14 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan) error {
 	defer stop()
 	following.Go(func() { d.followRoutes(ctx) })
 	following.Go(func() { d.routed.Run(ctx) })
-	if l := p.config.Datapath.Lispers; l != nil {
+	if l := p.Config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}
 	// Whoever drives it by the mapping socket finds the interfaces and RLOCs in force.
-	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
 	}
-	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping-socket", p.config.Datapath.MappingSocket.Path)
+	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping-socket", p.Config.Datapath.MappingSocket.Path)
 	tellSupervisor("READY=1")
 	d.ignoreHangups(ctx)
 	tellSupervisor("STOPPING=1")
@@ -257,8 +256,8 @@ func withoutHandOver(s dataplane.Settings) dataplane.Settings {
 }
 
 // serveLispers lets the control plane of lispers.net drive the engine.
-func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan) error {
-	options := lispers.ServerOptions{Directory: c.Directory, Settings: withoutHandOver(p.settings), Log: d.log}
+func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan.Plan) error {
+	options := lispers.ServerOptions{Directory: c.Directory, Settings: withoutHandOver(p.Settings), Log: d.log}
 	if c.NoLocators != nil {
 		options.NoLocators = *c.NoLocators
 	}

@@ -9,6 +9,7 @@ import (
 
 	"loci/config"
 	"loci/control"
+	"loci/daemon/plan"
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
@@ -51,15 +52,15 @@ func TestShrunkDatabaseIsOneChange(t *testing.T) {
 		}
 	}
 	d := &daemon{plane: plane}
-	d.forgetDatabase(plan{config: &config.Config{}, control: control.Config{ETR: etr}})
+	d.forgetDatabase(plan.Plan{Config: &config.Config{}, Control: control.Config{ETR: etr}})
 	if plane.applied != 1 || plane.operations != 900 || plane.entries() != 100 {
 		t.Errorf("%d changes with %d operations, %d EID-Prefixes left", plane.applied, plane.operations, plane.entries())
 	}
-	d.forgetDatabase(plan{config: &config.Config{}, control: control.Config{ETR: etr}})
+	d.forgetDatabase(plan.Plan{Config: &config.Config{}, Control: control.Config{ETR: etr}})
 	if plane.applied != 1 {
 		t.Error("a change though nothing is to be changed")
 	}
-	d.forgetDatabase(plan{config: &config.Config{}})
+	d.forgetDatabase(plan.Plan{Config: &config.Config{}})
 	if left := plane.entries(); left != 0 {
 		t.Errorf("without an ETR: %d EID-Prefixes left", left)
 	}

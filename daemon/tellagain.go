@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"loci/dataplane"
 )
@@ -20,14 +19,10 @@ func (d *daemon) tellAgain() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	p := d.plan.Load()
-	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.settings})...); err != nil {
+	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return fmt.Errorf("settings of the data plane: %w", err)
 	}
 	d.forgetDatabase(*p)
-	for t := (&telling{}); !t.locators; {
-		if _, err := ask(context.Background(), d.loop, func(time.Time) struct{} { d.loop.queuePage(t); return struct{}{} }); err != nil {
-			break // the daemon stops
-		}
-	}
+	_ = d.loop.QueueTables(context.Background()) // the daemon stops otherwise
 	return nil
 }

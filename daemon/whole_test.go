@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"loci/daemon/api"
+	"loci/daemon/kernelplane"
 )
 
 // lockedLog is a log that is read while it is written.
@@ -69,7 +70,9 @@ func (r *wholeDaemon) start() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, Options{ConfigFile: r.file, Planes: PlanesBoth, LogTo: &r.log}) }()
+	go func() {
+		ended <- Run(ctx, Options{Engine: kernelplane.Engine{}, ConfigFile: r.file, Planes: PlanesBoth, LogTo: &r.log})
+	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"loci/config"
 	"loci/config/source"
-	"loci/daemon"
+	"loci/daemon/kernelplane"
 	"loci/internal/command"
 )
 
@@ -105,10 +105,11 @@ func warningsOf(c *config.Config) (lines []string, err error) {
 	for _, w := range c.Warnings {
 		lines = append(lines, "warning: "+w.Detail())
 	}
-	for _, rule := range daemon.SkippedRules(c) {
+	engine := kernelplane.Engine{}
+	for _, rule := range engine.SkippedRules(c) {
 		lines = append(lines, "warning: "+rule)
 	}
-	pins, err := daemon.CheckPins(c)
+	pins, err := engine.CheckPins(c)
 	if pins != "" {
 		lines = append(lines, "warning: "+pins)
 	}

@@ -8,12 +8,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"loci/daemon"
+	"loci/daemon/kernelplane"
 )
 
 const defaultConfigFile = "/etc/loci/loci.yaml"
 
 func newRunCommand() *cobra.Command {
-	options, planes := daemon.Options{}, string(daemon.PlanesBoth)
+	options, planes := daemon.Options{Engine: kernelplane.Engine{}}, string(daemon.PlanesBoth)
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the router or mapping system that a configuration describes",

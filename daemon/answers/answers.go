@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+// What the control socket tells, from the loop's tables and the data plane's. A
+// question to the loop copies what it needs and leaves: the documents are made
+// outside of it.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"loci/config"
+	"loci/control"
+	"loci/daemon/api"
+	"loci/daemon/eventloop"
+	"loci/daemon/handover"
+	"loci/daemon/hostnet"
+	"loci/daemon/plan"
+	"loci/daemon/planeworker"
+	"loci/daemon/remoteplane"
+	"loci/daemon/store"
+	"loci/daemon/transport"
+	"loci/dataplane"
+	"loci/internal/version"
+	"loci/lisp"
+)
+
+// State is what changes while a daemon runs.
+type State interface {
+	InForce() *plan.Plan
+	IsReady() bool
+	// HostWarnings are those that may change with the host.
+	HostWarnings() []string
+}
+
+// Answers answers at the control socket from the parts of a daemon. A part that the daemon does not have is nil.
+type Answers struct {
+	ConfigFile string
+	StartedAt  time.Time
+	Missing    []string // features of the kernel, with what is lost without them
+	Remote     bool     // the data plane is another process's
+	Loop       *eventloop.Loop
+	Sockets    *transport.Sockets
+	Handed     *handover.Handover
+	Plane      dataplane.Plane // what the control plane drives
+	Engine     dataplane.Plane // plane, or what is behind it
+	Worker     *planeworker.Worker
+	Journal    *store.Journal
+	Watch      *hostnet.Watch
+	State      State
+}
+
+// Status answers `loci show status`.
+func (a *Answers) Status(ctx context.Context) (api.Status, error) {
+	p := a.State.InForce()
+	s := api.Status{
+		Version: version.String, PID: os.Getpid(), StartedAt: a.StartedAt, Ready: a.State.IsReady(), Roles: p.Roles(),
+		ConfigFile: a.ConfigFile, Missing: a.Missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: slices.Concat(p.Warnings, a.State.HostWarnings(), a.planeWarnings(), a.Journal.Warnings()), Waiting: p.Waiting(),
+	}
+	if a.Plane != nil {
+		s.Engine = "kernel"
+		if a.Remote {
+			s.Engine = "behind " + meetingPoint(p.Config.Datapath)
+		}
+	}
+	s.Interfaces = a.describeInterfaces(p.Settings.Interfaces)
+	if p.Control.ITR != nil {
+		for _, r := range p.Control.ITR.MapResolvers {
+			s.MapResolvers = append(s.MapResolvers, r.String())
+		}
+	}
+	node, err := eventloop.Ask(ctx, a.Loop, nodeStatusOf)
+	if err != nil {
+		return api.Status{}, err
+	}
+	s.MapResolverStates = node.mapResolvers
+	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
+	return s, nil
+}
+
+// planeWarnings tell that the data plane may not do what the tables here say.
+func (a *Answers) planeWarnings() []string {
+	if a.Worker == nil || a.Worker.Refused() == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the data plane has refused %d changes, so that it may forward by other mappings than `loci show map-cache` has: "+
+		"the log names them (plane_changes_refused_total)", a.Worker.Refused())}
+}
+
+// describeInterfaces lists those of the settings, with what the engine says about them, if it
+// says anything: one behind a socket does not.
+func (a *Answers) describeInterfaces(settings []dataplane.Interface) []api.Interface {
+	states := map[string]dataplane.InterfaceState{}
+	if engine, ok := a.Engine.(dataplane.InterfaceReporter); ok {
+		for _, state := range engine.InterfaceStates() {
+			states[state.Name] = state
+		}
+	}
+	var list []api.Interface
+	for _, i := range settings {
+		entry := api.Interface{Name: i.Name, Side: i.Side.String(), InstanceID: i.Instance, VLAN: i.VLAN, Forwarding: i.Forwarding.String()}
+		if state, ok := states[i.Name]; ok && state.Present {
+			entry.Hook, entry.HookReason, entry.HookWarning = state.Hook.String(), state.Reason, state.Warning
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
+// meetingPoint is where this process's control plane meets another's data plane.
+func meetingPoint(d config.Datapath) string {
+	if d.Lispers != nil {
+		return d.Lispers.Directory
+	}
+	return d.MappingSocket.Path
+}
+
+// nodeStatus is what the loop adds to the status.
+type nodeStatus struct {
+	mapServers   []api.MapServer
+	mapResolvers []api.MapResolver
+	sizes        control.Sizes
+}
+
+// nodeStatusOf runs in the loop.
+func nodeStatusOf(node *control.Node, _ time.Time) nodeStatus {
+	s := nodeStatus{sizes: node.Sizes(), mapServers: MapServers(node)}
+	for m := range node.MapResolvers() {
+		s.mapResolvers = append(s.mapResolvers, mapResolverDocument(m))
+	}
+	return s
+}
+
+// MapServers lists the Map-Servers of an ETR; it runs in the loop.
+func MapServers(node *control.Node) (list []api.MapServer) {
+	for m := range node.MapServers() {
+		list = append(list, mapServerDocument(m))
+	}
+	return list
+}
+
+func mapServerDocument(m control.MapServerStatus) api.MapServer {
+	document := api.MapServer{
+		Address: m.Address.String(), Site: m.Site, State: string(m.State), EIDPrefixes: m.Prefixes,
+		LastRegisterAt: timeOrNil(m.LastSentAt), LastNotifyAt: timeOrNil(m.LastNotifyAt), NextRegisterAt: timeOrNil(m.NextSendAt),
+		Unacknowledged: m.Unacknowledged, LackingCount: m.LackingCount,
+	}
+	for _, l := range m.Lacking {
+		document.Lacking = append(document.Lacking, api.UnacknowledgedEID{EIDPrefix: l.Prefix, Since: l.Since})
+	}
+	return document
+}
+
+func mapResolverDocument(m control.MapResolverStatus) api.MapResolver {
+	return api.MapResolver{
+		Address: m.Address.String(), State: string(m.State), ChangedAt: timeOrNil(m.ChangedAt), RoundTrip: inMilliseconds(m.RoundTrip),
+		LastReplyAt: timeOrNil(m.LastReplyAt), Sent: m.Sent, Answered: m.Answered,
+	}
+}
+
+// Locators answers `loci show locators`.
+func (a *Answers) Locators(ctx context.Context) ([]api.LocatorState, error) {
+	states := map[lisp.RLOC]*api.LocatorState{}
+	if a.Plane == nil {
+		return []api.LocatorState{}, nil
+	}
+	count := func(set lisp.LocatorSet, local bool) {
+		for _, l := range set {
+			if states[l.RLOC] == nil {
+				states[l.RLOC] = &api.LocatorState{RLOC: l.RLOC, State: stateOf(l), Local: local && l.Local}
+			}
+			states[l.RLOC].EIDPrefixes++
+		}
+	}
+	for e := range a.Plane.Database() {
+		count(e.Locators, true)
+	}
+	for e := range a.Plane.Mappings() {
+		count(e.Mapping.Locators, false)
+	}
+	for _, own := range a.State.InForce().Own {
+		if states[own.RLOC] != nil {
+			states[own.RLOC].Reason, states[own.RLOC].ChangedAt = string(own.Reason), timeOrNil(own.ChangedAt)
+		}
+	}
+	a.addPaths(states)
+	if err := a.addLocatorStates(ctx, states); err != nil {
+		return nil, err
+	}
+	list := []api.LocatorState{}
+	for _, rloc := range slices.SortedFunc(maps.Keys(states), lisp.RLOC.Compare) {
+		list = append(list, *states[rloc])
+	}
+	return list, nil
+}
+
+// addPaths adds what the data plane knows of the ways to remote locators.
+func (a *Answers) addPaths(states map[lisp.RLOC]*api.LocatorState) {
+	if remote, ok := a.Engine.(*remoteplane.Plane); ok {
+		addRemotePaths(remote, states)
+		return
+	}
+	paths, tellsPaths := a.Engine.(dataplane.PathReporter)
+	echoes, tellsEchoes := a.Engine.(dataplane.EchoReporter)
+	for rloc, state := range states {
+		if state.Local {
+			continue
+		}
+		if tellsPaths {
+			state.PathMTU, state.MTULearnt = paths.PathMTU(rloc)
+		}
+		if tellsEchoes {
+			state.EchoNonce = echoDocument(echoes.EchoNonce(rloc))
+		}
+	}
+}
+
+// addRemotePaths is addPaths where the data plane is another process's.
+func addRemotePaths(plane *remoteplane.Plane, states map[lisp.RLOC]*api.LocatorState) {
+	var remote []lisp.RLOC
+	for rloc, state := range states {
+		if !state.Local {
+			remote = append(remote, rloc)
+		}
+	}
+	for _, path := range plane.PathStates(remote) {
+		if state := states[path.RLOC]; state != nil {
+			state.PathMTU, state.MTULearnt, state.EchoNonce = path.MTU, path.Learnt, echoDocument(path.Echo)
+		}
+	}
+}
+
+func echoDocument(s dataplane.EchoState) *api.EchoNonce {
+	if s.AskedAt.IsZero() {
+		return nil
+	}
+	return &api.EchoNonce{AskedAt: timeOrNil(s.AskedAt), EchoedAt: timeOrNil(s.EchoedAt), MissingAt: timeOrNil(s.MissingAt), Fails: s.Fails()}
+}
+
+// locatorsPage bounds what one turn of the loop lists.
+const locatorsPage = 512
+
+// addLocatorStates adds what the ITR knows of remote locators, page by page.
+func (a *Answers) addLocatorStates(ctx context.Context, states map[lisp.RLOC]*api.LocatorState) error {
+	type page struct {
+		list []control.LocatorStatus
+		next uint32
+		more bool
+	}
+	for at := (page{more: true}); at.more; {
+		from := at.next
+		var err error
+		at, err = eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) (p page) {
+			p.list, p.next, p.more = node.LocatorsPage(from, locatorsPage)
+			return p
+		})
+		if err != nil {
+			return err
+		}
+		for _, s := range at.list {
+			if states[s.RLOC] != nil {
+				addLocatorStatus(states[s.RLOC], s)
+			}
+		}
+	}
+	return nil
+}
+
+// addLocatorStatus adds what the ITR knows of a remote locator. What the mapping
+// itself rules out stays ruled out.
+func addLocatorStatus(document *api.LocatorState, s control.LocatorStatus) {
+	if document.State == dataplane.LocatorUp.String() {
+		document.State = string(s.State)
+	}
+	document.Reason, document.ChangedAt = string(s.Reason), timeOrNil(s.ChangedAt)
+	document.RoundTrip, document.HeldUntil = inMilliseconds(s.RoundTrip.Average), timeOrNil(s.HeldUntil)
+	document.LastHeardAt, document.Silent = timeOrNil(s.LastHeardAt), s.Silent
+	document.Probes = &api.Probes{
+		Sent: s.ProbesSent, Answered: s.ProbesAnswered,
+		LastSentAt: timeOrNil(s.LastProbeAt), LastReplyAt: timeOrNil(s.LastReplyAt), NextAt: timeOrNil(s.NextProbeAt),
+	}
+	if t := s.RoundTrip; t.Samples > 0 {
+		document.RoundTrips = &api.RoundTrip{
+			Samples: t.Samples, Last: inMilliseconds(t.Last), Min: inMilliseconds(t.Min), Median: inMilliseconds(t.Median),
+			Percentile90: inMilliseconds(t.Percentile90), Percentile99: inMilliseconds(t.Percentile99), Max: inMilliseconds(t.Most),
+		}
+	}
+}
+
+func inMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// stateOf is what the mapping itself says of a locator.
+func stateOf(l lisp.Locator) string {
+	if !l.Reachable {
+		return "unreachable (R bit 0)"
+	}
+	if l.Priority == lisp.PriorityUnused {
+		return "unused (priority 255)"
+	}
+	return dataplane.LocatorUp.String()
+}
+
+// Counters answers `loci show counters`.
+func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
+	totals, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) map[string]uint64 { return maps.Collect(node.Counters()) })
+	if err != nil {
+		return api.Counters{}, err
+	}
+	c := api.Counters{Control: totals}
+	c.Control["control_queue_full_total"] = a.Sockets.Dropped()
+	c.Control["control_message_unsent_total"] = a.Sockets.Unsent()
+	a.addTurns(&c)
+	if a.Journal != nil {
+		journal := a.Journal.Stats()
+		c.Control["journal_octets_total"] = journal.Written
+		c.Control["journal_pieces_lost_total"] = journal.Lost
+		c.Control["journal_writes_failed_total"] = journal.Failed
+		c.Control["journal_slowest_write_nanoseconds"] = uint64(journal.SlowestWrite)
+	}
+	if a.Watch != nil {
+		c.Control["interface_news_lost_total"] = a.Watch.Lost.Load()
+		c.Control["reverse_path_filtered_packets_total"] = hostnet.FilteredPackets()
+	}
+	if a.Worker != nil {
+		handed := a.Handed.Stats()
+		c.Control["handed_packets_total"] = handed.Taken
+		c.Control["handed_packets_sent_total"] = handed.Sent
+		c.Control["handed_packets_dropped_total"] = handed.Dropped
+		c.Control["plane_changes_refused_total"] = a.Worker.Refused()
+		addPlaneCounters(&c, a.Plane.Counters())
+	}
+	return c, nil
+}
+
+// addTurns tells how long the loop's turns took.
+func (a *Answers) addTurns(c *api.Counters) {
+	t := a.Loop.Times()
+	c.Control["longest_turn_nanoseconds"] = uint64(t.Wall.Longest)
+	c.Control["long_turns_total"] = t.Wall.Long
+	c.Control["longest_turn_processor_nanoseconds"] = uint64(t.Processor.Longest)
+	c.Control["long_turns_processor_total"] = t.Processor.Long
+	c.Control["longest_turn_thread_nanoseconds"] = uint64(t.Thread.Longest)
+	c.Control["long_turns_thread_total"] = t.Thread.Long
+	c.Control["longest_turn_thread_page_faults"] = t.PageFaults
+	c.Control["longest_turn_thread_switches"] = t.Switches
+	c.Control["longest_messages_turn_processor_nanoseconds"] = uint64(t.Messages.Processor)
+	c.Control["longest_messages_turn_thread_nanoseconds"] = uint64(t.Messages.Thread)
+	c.Control["longest_plane_turn_processor_nanoseconds"] = uint64(t.Plane.Processor)
+	c.Control["longest_plane_turn_thread_nanoseconds"] = uint64(t.Plane.Thread)
+	c.Control["longest_usage_turn_processor_nanoseconds"] = uint64(t.Usage.Processor)
+	c.Control["longest_usage_turn_thread_nanoseconds"] = uint64(t.Usage.Thread)
+	c.Control["longest_call_turn_processor_nanoseconds"] = uint64(t.Call.Processor)
+	c.Control["longest_call_turn_thread_nanoseconds"] = uint64(t.Call.Thread)
+	c.Control["longest_timeout_turn_processor_nanoseconds"] = uint64(t.Timeout.Processor)
+	c.Control["longest_timeout_turn_thread_nanoseconds"] = uint64(t.Timeout.Thread)
+	c.Control["longest_shutdown_turn_processor_nanoseconds"] = uint64(t.Shutdown.Processor)
+	c.Control["longest_shutdown_turn_thread_nanoseconds"] = uint64(t.Shutdown.Thread)
+}
+
+func addPlaneCounters(c *api.Counters, p dataplane.Counters) {
+	c.Drops = p.Drops
+	c.DataPlane = map[string]uint64{
+		"encapsulated_packets_total": p.EncapsulatedPackets, "encapsulated_octets_total": p.EncapsulatedOctets,
+		"decapsulated_packets_total": p.DecapsulatedPackets, "decapsulated_octets_total": p.DecapsulatedOctets,
+		"native_packets_total": p.NativePackets, "miss_packets_total": p.MissPackets,
+		"waiting_packets": p.WaitingPackets, "waiting_octets": p.WaitingOctets,
+		"released_packets_total": p.ReleasedPackets, "plane_events_lost_total": p.EventsLost,
+	}
+	maps.Copy(c.DataPlane, p.Other)
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+// Why a destination is reached as it is: what the Node knows (control.Explain), what the
+// data plane has, and the verdict of both in words (RFC 9300 s.9, s.12; RFC 9301 s.5.4).
+// It changes nothing and sends nothing.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"time"
+
+	"loci/control"
+	"loci/daemon/api"
+	"loci/daemon/eventloop"
+	"loci/dataplane"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// explainer puts an explanation together.
+type explainer struct {
+	now      time.Time
+	query    api.ExplainQuery
+	node     control.Explanation
+	settings dataplane.Settings
+	entry    *dataplane.MapCacheEntry             // what packets meet
+	states   map[lisp.RLOC]dataplane.LocatorState // as the data plane has them
+	families map[bool]bool                        // in which this router has an RLOC: IPv4
+
+	answer api.Explanation
+}
+
+// Explain answers `loci explain`.
+func (a *Answers) Explain(ctx context.Context, q api.ExplainQuery) (api.Explanation, error) {
+	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) control.Explanation { return node.Explain(q.InstanceID, q.EID) })
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	x := explainer{now: time.Now(), query: q, node: node, settings: a.State.InForce().Settings, states: map[lisp.RLOC]dataplane.LocatorState{}, families: map[bool]bool{}}
+	if a.Plane != nil {
+		x.look(a.Plane)
+	}
+	return x.explain(), nil
+}
+
+// look finds the data plane's entry for the destination: by the prefix lengths, because an
+// engine tells entries by their exact prefix only.
+func (x *explainer) look(plane dataplane.Plane) {
+	maps.Insert(x.states, plane.LocatorStates())
+	for _, r := range x.settings.LocalRLOCs {
+		x.families[r.Is4()] = true
+	}
+	host := lisp.HostPrefix(x.query.InstanceID, x.query.EID)
+	for bits := host.Bits(); bits >= 0; bits-- {
+		p, err := lisp.PrefixFrom(host.Instance(), host.EID(), bits)
+		if err != nil {
+			continue
+		}
+		if e, ok := plane.Mapping(p); ok {
+			x.entry = &e
+			return
+		}
+	}
+}
+
+// rank is forward.Rank, as the data plane has it.
+func (x *explainer) rank(r lisp.RLOC) (rank int, usable bool) {
+	rank, usable = x.states[r].Rank()
+	return rank, usable && x.families[r.Is4()]
+}
+
+func (x *explainer) say(format string, arguments ...any) {
+	x.answer.Why = append(x.answer.Why, fmt.Sprintf(format, arguments...))
+}
+
+func (x *explainer) explain() api.Explanation {
+	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}}
+	x.explainOwn()
+	switch {
+	case x.answer.Outcome != "":
+	case !x.node.ITR:
+		x.answer.Outcome = api.OutcomeNotLISP
+		x.say("this system is no ITR: it encapsulates nothing")
+	case x.node.Entry == nil:
+		x.explainMiss()
+	default:
+		x.explainMapping()
+		x.explainPlane()
+	}
+	return x.answer
+}
+
+// explainOwn: packets between hosts of one site are not LISP's.
+func (x *explainer) explainOwn() {
+	if x.node.Own == nil {
+		x.say("not in the Database: %s is no EID of this site", x.query.EID)
+		return
+	}
+	own := *x.node.Own
+	x.answer.Database = &api.DatabaseEntry{
+		EIDPrefix: own.Prefix, Locators: api.LocatorsOf(own.Locators), TTLMinutes: own.TTLMinutes, MapVersion: own.Version, Site: own.Site,
+	}
+	x.answer.Outcome = api.OutcomeOwn
+	x.say("in the Database: %s is an EID-Prefix of this site (etr.local-eids)", own.Prefix)
+	x.say("packets to it go their plain way, and those from the core to it are decapsulated")
+}
+
+// explainMiss: nothing covers the destination yet.
+func (x *explainer) explainMiss() {
+	x.answer.Outcome = api.OutcomeUnresolved
+	x.say("no entry of the map-cache covers it")
+	x.explainPending()
+	if x.node.Pending == nil {
+		x.say("the next packet to it from an EID of this site sends a Map-Request")
+	}
+	x.say("until a Map-Reply comes, itr.miss-policy decides: %s", x.settings.MissPolicy)
+	for _, r := range x.node.Resolvers {
+		document := mapResolverDocument(r)
+		x.answer.MapResolvers = append(x.answer.MapResolvers, document)
+		x.say("Map-Resolver %s: %s", document.Address, document.State)
+	}
+	if len(x.node.Resolvers) == 0 {
+		x.say("itr.map-resolvers is empty: nothing can be asked for")
+	}
+	if x.entry != nil {
+		x.answer.Outcome = api.OutcomeOutOfStep
+		x.say("but the data plane has %s: a change is under way, or was lost", x.entry.Mapping)
+	}
+}
+
+func (x *explainer) explainPending() {
+	p := x.node.Pending
+	if p == nil {
+		return
+	}
+	document := mapRequestDocument(*p)
+	x.answer.Pending = &document
+	if p.State == control.PendingSettled {
+		x.say("a Map-Request for %s was answered just now: none goes for a second", p.Prefix)
+		return
+	}
+	x.say("a Map-Request for %s is under way: %s, %d sent, last to %s", p.Prefix, p.State, p.Tries, x.answer.Pending.MapResolver)
+}
+
+// explainMapping: which entry decides, where it is from, how old it is.
+func (x *explainer) explainMapping() {
+	e := x.node.Entry
+	m := &api.ExplainedMapping{
+		EIDPrefix: e.Mapping.Prefix, State: string(e.State), Source: "configuration (itr.map-cache.mappings)", TTLMinutes: e.Mapping.TTLMinutes,
+		MapVersion: e.Mapping.Version, CreatedAt: e.CreatedAt, ExpiresAt: timeOrNil(e.ExpiresAt), LastUsedAt: timeOrNil(e.LastUsedAt),
+		Covering: x.node.Covering, MoreSpecific: x.node.MoreSpecific,
+	}
+	switch {
+	case e.Static:
+		m.TTLMinutes = 0
+	case e.From.IsValid():
+		m.Source = "Map-Reply from " + e.From.String()
+	default:
+		m.Source = "kept by the data plane through a restart"
+	}
+	if e.Mapping.Negative() {
+		m.Action = &e.Mapping.Action
+	}
+	x.answer.Mapping = m
+	x.say("the map-cache entry %s covers it: %s, from %s, %s old", m.EIDPrefix, m.State, m.Source, age(x.now, e.CreatedAt))
+	if m.ExpiresAt != nil {
+		x.say("its TTL ends in %s; entries in use are asked for again before that", m.ExpiresAt.Sub(x.now).Round(time.Second))
+	}
+	if len(m.Covering) > 0 {
+		x.say("less specific entries also cover it and do not count: %v", m.Covering)
+	}
+	x.explainPending()
+}
+
+func age(now, at time.Time) time.Duration { return max(now.Sub(at), 0).Round(time.Second) }
+
+// explainPlane: what packets meet, and where they go.
+func (x *explainer) explainPlane() {
+	told := x.node.Told
+	switch {
+	case x.entry == nil:
+		x.answer.Outcome = api.OutcomeOutOfStep
+		x.say("the data plane has no entry for it: a change is under way, or was refused (loci show counters)")
+		return
+	case x.entry.Mapping.Prefix != told.Prefix || !x.entry.Mapping.Locators.Equal(told.Locators) || x.entry.Mapping.Action != told.Action:
+		x.answer.Outcome = api.OutcomeOutOfStep
+		x.say("the data plane has %s instead: a change is under way, or was refused (loci show counters)", x.entry.Mapping)
+	default:
+		x.say("the data plane has it as well: %d packets, %d octets so far", x.entry.Usage.Packets, x.entry.Usage.Octets)
+	}
+	document := mapCacheDocument(*x.entry)
+	x.answer.DataPlane = &document
+	x.explainLocators()
+	if x.answer.Outcome == "" {
+		x.decide(told)
+	}
+}
+
+// decide says where packets go.
+func (x *explainer) decide(m lisp.Mapping) {
+	used := 0
+	for _, l := range x.answer.Locators {
+		if l.Used {
+			used++
+		}
+	}
+	switch {
+	case m.Negative() && m.Action == lisp.ActionNativelyForward:
+		x.answer.Outcome = api.OutcomeNative
+		x.say("its action is %s and no proxy ETR is configured: packets leave without encapsulation", m.Action)
+	case m.Negative() && m.Action == lisp.ActionSendMapRequest:
+		x.answer.Outcome = api.OutcomeUnresolved
+		x.say("its action is %s: each packet asks anew", m.Action)
+	case m.Negative():
+		x.answer.Outcome = api.OutcomeDrop
+		x.say("its action is %s: packets are dropped and counted", m.Action)
+	case used == 0:
+		x.answer.Outcome = api.OutcomeNoLocator
+		x.say("none of its locators may be used: packets are dropped and counted")
+	case control.ByProxyETR(m):
+		x.answer.Outcome = api.OutcomeProxyETR
+		x.say("its action is %s: packets go to the proxy ETRs (itr.proxy-etrs)", m.Action)
+	default:
+		x.answer.Outcome = api.OutcomeEncapsulate
+		x.say("packets are encapsulated; %d of %d locators take them", used, len(x.answer.Locators))
+	}
+}
+
+// explainLocators: states, policies, shares, and the locator of the flow asked about.
+func (x *explainer) explainLocators() {
+	set := x.entry.Mapping.Locators
+	if len(set) == 0 {
+		return
+	}
+	buckets := forward.Buckets(set, x.rank)
+	var shares [lisp.MaxLocators]int
+	for _, i := range buckets {
+		if int(i) < len(set) {
+			shares[i]++
+		}
+	}
+	for i, l := range set {
+		document := x.locator(l)
+		document.Share = float64(shares[i]) / forward.BucketCount
+		if document.Used = shares[i] > 0; !document.Used && document.WhyNot == "" {
+			document.WhyNot = x.whyNot(l.RLOC)
+		}
+		x.used(document.Used, l.RLOC)
+		x.answer.Locators = append(x.answer.Locators, document)
+	}
+	x.explainFlow(set, &buckets)
+}
+
+// whyNot says why a locator that may be used is not.
+func (x *explainer) whyNot(r lisp.RLOC) string {
+	switch x.states[r] {
+	case dataplane.LocatorUnconfirmed:
+		return "unconfirmed: another one is up, or packets came from it lately, or it has a lower priority, or its weight is 0"
+	case dataplane.LocatorHeard:
+		return "unconfirmed: another one is up, or has a lower priority, or its weight is 0"
+	}
+	return "another one has a lower priority, or its weight is 0"
+}
+
+// used notes that packets go to a locator that is not up.
+func (x *explainer) used(is bool, r lisp.RLOC) {
+	switch {
+	case !is:
+	case x.states[r] == dataplane.LocatorHeard:
+		x.say("%s answers no RLOC-probe, but packets came from it lately or it begins to answer again: it is used, because no other one is up", r)
+	case x.states[r] == dataplane.LocatorUnconfirmed:
+		x.say("%s answers no RLOC-probe: it is used all the same, because no other one is up", r)
+	}
+}
+
+func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
+	document := api.ExplainedLocator{Locator: api.LocatorsOf(lisp.LocatorSet{l})[0], State: stateOf(l)}
+	for _, known := range x.node.Locators {
+		if known.Locator.RLOC == l.RLOC {
+			addLocatorKnowledge(&document, known)
+		}
+	}
+	switch {
+	case !l.Reachable:
+		document.WhyNot = "its site says that it is unreachable (R bit 0)"
+	case l.Priority == lisp.PriorityUnused:
+		document.WhyNot = "priority 255 is never used"
+	case document.State == string(control.LocatorDown):
+		document.WhyNot = "down: " + document.Reason
+	case !x.mayUse(l.RLOC):
+		document.WhyNot = "the data plane does not use it: down there, or this router has no RLOC of its family"
+	}
+	return document
+}
+
+func (x *explainer) mayUse(r lisp.RLOC) bool {
+	_, usable := x.rank(r)
+	return usable
+}
+
+func addLocatorKnowledge(document *api.ExplainedLocator, known control.ExplainedLocator) {
+	if known.Policy >= 0 {
+		said := api.LocatorsOf(lisp.LocatorSet{known.Said})[0]
+		document.Policy, document.Said = &known.Policy, &said
+	}
+	if s := known.State; s != nil {
+		if document.State == dataplane.LocatorUp.String() {
+			document.State = string(s.State)
+		}
+		document.Reason, document.ChangedAt, document.RoundTrip = string(s.Reason), timeOrNil(s.ChangedAt), inMilliseconds(s.RoundTrip.Average)
+	}
+}
+
+// explainFlow: the bucket and the locator of one flow (RFC 9300 s.12).
+func (x *explainer) explainFlow(set lisp.LocatorSet, buckets *forward.BucketVector) {
+	q := x.query
+	if q.From.IsZero() {
+		return
+	}
+	h := forward.Header{
+		Source: q.From.Addr(), Destination: q.EID.Addr(), Protocol: q.Protocol,
+		Ports: uint32(q.SourcePort)<<16 | uint32(q.DestinationPort),
+	}
+	hash := forward.FlowHash(&h)
+	flow := &api.ExplainedFlow{Hash: hash, Bucket: forward.BucketOf(hash), SourcePort: forward.SourcePort(hash)}
+	to := "nowhere: no locator is usable"
+	if l, ok := forward.SelectLocator(set, buckets, hash); ok {
+		flow.RLOC = &l.RLOC
+		to = netip.AddrPortFrom(l.RLOC.Addr(), dataPort).String()
+	}
+	x.answer.Flow = flow
+	x.say("the flow from %s has hash %08x, bucket %d of %d, outer source port %d: to %s", q.From, hash, flow.Bucket, forward.BucketCount, flow.SourcePort, to)
+}
+
+// dataPort is where encapsulated packets go (RFC 9300 s.5.3).
+const dataPort = 4341

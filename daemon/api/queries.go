@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// The arguments of requests, from the query of a URL.
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"loci/lisp"
+)
+
+// ParseListQuery reads the query of a URL, as Values writes it.
+func ParseListQuery(v url.Values) (q ListQuery, err error) {
+	if text := v.Get("eid"); text != "" {
+		if q.EIDPrefix, err = lisp.ParsePrefix(text); err != nil {
+			return q, err
+		}
+	}
+	if text := v.Get("limit"); text != "" {
+		limit, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return q, fmt.Errorf("limit: %q is no number from 0 to %d", text, 1<<31-1)
+		}
+		q.Limit = int(limit)
+	}
+	return q, nil
+}
+
+// ParseExplainQuery reads the query of a URL, as Values writes it.
+func ParseExplainQuery(v url.Values) (q ExplainQuery, err error) {
+	number := func(key string, bits int) uint64 {
+		if v.Get(key) == "" {
+			return 0
+		}
+		n, failed := strconv.ParseUint(v.Get(key), 10, bits)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %q is no number from 0 to %d", key, v.Get(key), 1<<bits-1))
+		}
+		return n
+	}
+	q.InstanceID, q.Protocol = lisp.InstanceID(number("instance-id", 24)), uint8(number("protocol", 8))
+	q.SourcePort, q.DestinationPort = uint16(number("source-port", 16)), uint16(number("destination-port", 16))
+	eid, failed := lisp.ParseEID(v.Get("eid"))
+	q.EID, err = eid, errors.Join(err, failed)
+	if from := v.Get("from"); from != "" {
+		q.From, failed = lisp.ParseEID(from)
+		err = errors.Join(err, failed)
+	}
+	if !q.From.IsZero() && (q.From.Kind() != q.EID.Kind() || !q.EID.IsIP()) {
+		err = errors.Join(err, fmt.Errorf("from %s to %s is no flow: want two IPv4 or two IPv6 addresses", q.From, q.EID))
+	}
+	return q, err
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package eventloop
+
+// The Node's tables for a data plane that was away, a page a turn; what changes meanwhile follows by itself.
+
+import (
+	"context"
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+)
+
+// toldPage bounds what one turn of the loop tells.
+const toldPage = 512
+
+// tablesQueued is how much of them is queued.
+type tablesQueued struct {
+	after     lisp.Prefix // of the Database
+	entry     uint32      // of the map-cache
+	locator   uint32
+	databases bool // all of it was told
+	entries   bool
+	locators  bool
+}
+
+// QueueTables queues all of the Node's tables for the data plane. It errs when the loop ends first.
+func (l *Loop) QueueTables(ctx context.Context) error {
+	for t := (&tablesQueued{}); !t.locators; {
+		if _, err := Ask(ctx, l, func(*control.Node, time.Time) struct{} { l.queuePage(t); return struct{}{} }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queuePage queues the next page of the Node's tables: the Database, the map-cache, and which locators are not up.
+func (l *Loop) queuePage(t *tablesQueued) {
+	switch {
+	case !t.databases:
+		page := l.node.DatabasePage(t.after, toldPage)
+		for i := range page {
+			l.change(control.InstallDatabase{DatabaseMapping: page[i]})
+			t.after = page[i].Prefix
+		}
+		t.databases = len(page) < toldPage
+	case !t.entries:
+		page, next, more := l.node.MapCachePage(t.entry, toldPage)
+		t.entry, t.entries = next, !more
+		for i := range page {
+			l.change(control.InstallMapping{MapCacheEntry: page[i]})
+		}
+	default:
+		page, next, more := l.node.LocatorsPage(t.locator, toldPage)
+		t.locator, t.locators = next, !more
+		for i := range page {
+			l.change(control.SetLocatorState{RLOC: page[i].RLOC, State: page[i].Told})
+		}
+	}
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernelplane
+
+// The kernel engine as daemon.EngineFactory wants it.
+
+import (
+	"fmt"
+	"log/slog"
+
+	"loci/config"
+	"loci/dataplane"
+	"loci/dataplane/kernel"
+)
+
+// Engine is the kernel as a place for data planes.
+type Engine struct{}
+
+// Open opens the data plane of a configuration, or takes over the one that an earlier run left. remade is called when
+// the LISP interface was made anew.
+func (Engine) Open(c *config.Config, mappings int, log *slog.Logger, remade func()) (dataplane.Plane, error) {
+	return kernel.Open(kernel.Options{
+		PinDirectory: c.Datapath.PinDirectory, TAP: c.Datapath.Interface, MappingLimit: mappings,
+		NoShortcut: !c.Datapath.VethShortcut, Logger: log, TAPRemade: remade,
+	})
+}
+
+// Missing names what the kernel lacks, with what is lost by it.
+func (Engine) Missing() (missing []string) {
+	for _, f := range kernel.Probe() {
+		if !f.Present {
+			missing = append(missing, fmt.Sprintf("the kernel lacks %s: without it, %s", f.Name, f.Lost))
+		}
+	}
+	return missing
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// Which own RLOCs stand in for each other: those of one family in a locator-set that other
+// sites use, and those that this router sends from. control.HoldDown never holds down the
+// last one of them. Asks nobody, changes nothing.
+
+import (
+	"slices"
+
+	"loci/config"
+	"loci/lisp"
+)
+
+// addChoicesOf adds the own locators of a set that other sites may use. A set that has a name, or none, counts once.
+func (p *planner) addChoicesOf(r config.RLOCs, set lisp.LocatorSet) {
+	if len(r.Locators) == 0 {
+		if p.chosen[r.Name] {
+			return
+		}
+		p.chosen[r.Name] = true
+	}
+	var own []lisp.RLOC
+	for _, l := range set {
+		if l.Local && l.Usable() {
+			own = append(own, l.RLOC)
+		}
+	}
+	p.addChoices(own)
+}
+
+// addChoices adds own RLOCs that stand in for each other, those of a family.
+func (p *planner) addChoices(rlocs []lisp.RLOC) {
+	for _, is4 := range []bool{true, false} {
+		family := slices.DeleteFunc(slices.Clone(rlocs), func(r lisp.RLOC) bool { return r.Is4() != is4 })
+		if len(family) > 0 {
+			p.choices = append(p.choices, family)
+		}
+	}
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"loci/config"
+	"loci/daemon/hostnet"
+	"loci/dataplane"
+)
+
+// fakeHost has a site interface and two core interfaces.
+var fakeHost = hostnet.Host{View: hostnet.View{Links: []hostnet.Link{
+	{Name: "lo", Up: true, Loopback: true},
+	{Name: "site0", Up: true, Addresses: addresses("10.1.0.1")},
+	{Name: "core0", Up: true, Addresses: addresses("192.0.2.1", "2001:db8:ffff::1")},
+	{Name: "core1", Up: true, Addresses: addresses("198.51.100.1")},
+	{Name: "bare0", Up: true},
+}}}
+
+func addresses(list ...string) (parsed []netip.Addr) {
+	for _, a := range list {
+		parsed = append(parsed, netip.MustParseAddr(a))
+	}
+	return parsed
+}
+
+func planOf(t *testing.T, text string) (Plan, error) {
+	t.Helper()
+	return Make(mustConfig(t, text), fakeHost)
+}
+
+const planHead = `interfaces: {site: [{interface: site0, instance-id: 7}], core: [core0, 198.51.100.1]}
+itr: {map-resolvers: [192.0.2.9]}
+`
+
+func TestPlanOfAnXTR(t *testing.T) {
+	p, err := planOf(t, planHead+`etr:
+  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]
+  local-eids:
+    - {instance-id: 7, eid: 10.1.0.0/24}
+    - {instance-id: 7, eid: 2001:db8:1::/64, rlocs: [{interface: core0, address-family: ipv6}, {address: 203.0.113.5, priority: 2}]}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantInterfaces := []dataplane.Interface{
+		{Name: "site0", Side: dataplane.SideSite, Instance: 7}, {Name: "core0", Side: dataplane.SideCore}, {Name: "core1", Side: dataplane.SideCore},
+	}
+	if !slices.Equal(p.Settings.Interfaces, wantInterfaces) {
+		t.Errorf("interfaces %+v", p.Settings.Interfaces)
+	}
+	var rlocs []string
+	for _, r := range p.Settings.LocalRLOCs {
+		rlocs = append(rlocs, r.String())
+	}
+	if want := "192.0.2.1 198.51.100.1 2001:db8:ffff::1"; strings.Join(rlocs, " ") != want {
+		t.Errorf("local RLOCs %v, want %s", rlocs, want)
+	}
+	database := p.Control.ETR.Database
+	if len(database) != 2 || len(database[0].Locators) != 3 || len(database[1].Locators) != 2 {
+		t.Fatalf("database %+v", database)
+	}
+	sibling, own := database[1].Locators[0], database[1].Locators[1]
+	if sibling.RLOC.String() != "203.0.113.5" || sibling.Local || sibling.Priority != 2 || !own.Local || !own.RLOC.Is6() {
+		t.Errorf("locators of the second prefix: %+v", database[1].Locators)
+	}
+}
+
+const planETR = "etr:\n  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]\n  local-eids:\n    - {eid: 10.1.0.0/24, rlocs: ["
+
+func TestPlanWaitsForWhatTheHostLacks(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"interfaces: {site: [{interface: eth9}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "loci.yaml:1:33: interface eth9 does not exist on this host: waiting for it"},
+		{"interfaces: {site: [{interface: site0}], core: [eth9]}\nitr: {map-resolvers: [192.0.2.9]}\n", "loci.yaml:1:49: interface eth9 does not exist"},
+		{"interfaces: {site: [{interface: 10.9.9.9}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "no interface of this host has the address 10.9.9.9"},
+		{"interfaces: {site: [{interface: site0}], core: [bare0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "interface bare0 has no usable address"},
+		{planHead + planETR + "{interface: core1, address-family: ipv6}]}\n", "loci.yaml:6:"},
+		{planHead + planETR + "{address: 203.0.113.5}]}\n", "no locator of this EID-Prefix is an address of this host"},
+	} {
+		p, err := planOf(t, c.text)
+		if err != nil || !slices.ContainsFunc(p.waits, func(w hostWait) bool { return strings.Contains(w.problem.Error(), c.want) }) {
+			t.Errorf("%s\ngot  %v, %v\nwant %s", c.text, p.waits, err, c.want)
+		}
+		if p.Control.ETR != nil && len(p.Control.ETR.Database) != 0 {
+			t.Errorf("%s\nregisters without an own RLOC: %+v", c.text, p.Control.ETR.Database)
+		}
+		if err := p.Control.Validate(); err != nil {
+			t.Errorf("%s\nthe control plane refuses to wait: %v", c.text, err)
+		}
+	}
+}
+
+func TestPlanRefusesWhatCannotBe(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"interfaces: {site: [{interface: 192.0.2.1}], core: [core0]}\nitr: {map-resolvers: [192.0.2.9]}\n", "core0 is named twice, as site and as core"},
+		{planHead + planETR + "{interface: core0}, {address: 192.0.2.1}]}\n", "stands twice in one locator-set"},
+	} {
+		if _, err := planOf(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s\ngot  %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// TestPlanPutsWhatIsDownLast: its R bit is clear, and nothing is sent from it.
+func TestPlanPutsWhatIsDownLast(t *testing.T) {
+	c := mustConfig(t, planHead+"etr: {local-eids: [{eid: 10.1.0.0/24}]}\n")
+	host := fakeHost
+	host.Down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true}
+	p, err := Make(c, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order, reachable []string
+	for _, r := range p.Settings.LocalRLOCs {
+		order = append(order, r.String())
+	}
+	for _, l := range p.Control.ETR.Database[0].Locators {
+		if l.Reachable {
+			reachable = append(reachable, l.RLOC.String())
+		}
+	}
+	if want := "198.51.100.1 2001:db8:ffff::1 192.0.2.1"; strings.Join(order, " ") != want {
+		t.Errorf("own RLOCs %v, want %s", order, want)
+	}
+	if want := "198.51.100.1 2001:db8:ffff::1"; strings.Join(reachable, " ") != want {
+		t.Errorf("reachable %v, want %s", reachable, want)
+	}
+}
+
+func TestReloadRefusesNewNamesThatAreNotThere(t *testing.T) {
+	current, err := planOf(t, planHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text    string
+		refused bool
+	}{
+		{planHead, false},
+		{strings.Replace(planHead, "core0", "eth9", 1), true},
+		{strings.Replace(planHead, "core: [core0, 198.51.100.1]", "core: [bare0]", 1), true}, // no RLOC any more
+		{strings.Replace(planHead, "site0", "bare0", 1), false},
+	} {
+		fresh, err := planOf(t, c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckNewWaits(current, fresh); (err != nil) != c.refused {
+			t.Errorf("%s: %v, refused should be %v", c.text, err, c.refused)
+		}
+	}
+	if err := CheckNewWaits(Plan{Config: mustConfig(t, strings.Replace(planHead, "core0", "eth9", 1))}, mustPlan(t, strings.Replace(planHead, "core0", "eth9", 1))); err != nil {
+		t.Errorf("an interface that was waited for already: %v", err)
+	}
+}
+
+func mustConfig(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("loci.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func mustPlan(t *testing.T, text string) Plan {
+	t.Helper()
+	p, err := planOf(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestMapServerNeedsNoInterfaces(t *testing.T) {
+	p, err := planOf(t, "map-resolver: {}\nmap-server:\n  sites:\n    - {name: a, authentication-keys: [{auth-key-value: some-secret}], eid-prefixes: [{eid: 10.1.0.0/16, more-specifics-accepted: true}]}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Config.UsesDataPlane() || len(p.Control.MapServer.Sites) != 1 || !p.Control.MapServer.Sites[0].Prefixes[0].AcceptMoreSpecifics {
+		t.Errorf("plan %+v", p.Control.MapServer)
+	}
+}
+
+// TestChoicesOfAPlan: own RLOCs that stand in for each other, by family, whatever their states; without those that no other site
+// may use.
+func TestChoicesOfAPlan(t *testing.T) {
+	text := strings.Replace(planHead, "itr:", `locator-sets:
+  both: [{interface: core0}, {address: 198.51.100.1}, {address: 203.0.113.5}]
+  spare: [{interface: core0, address-family: ipv4}, {address: 198.51.100.1, priority: 255}]
+itr:`, 1) + `etr:
+  map-servers: [{ms-address: 192.0.2.9, authentication-keys: [{auth-key-value: some-secret}]}]
+  local-eids:
+    - {eid: 10.1.0.0/24, rlocs: both}
+    - {eid: 10.2.0.0/24, rlocs: both}
+    - {eid: 10.3.0.0/24, rlocs: spare}
+    - {eid: 10.4.0.0/24, rlocs: [{interface: core0, address-family: ipv4, reachable: false}, {address: 198.51.100.1}]}
+`
+	for _, down := range []bool{false, true} {
+		host := fakeHost
+		host.Down = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): down}
+		p, err := Make(mustConfig(t, text), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "[[192.0.2.1 198.51.100.1] [2001:db8:ffff::1] [192.0.2.1] [198.51.100.1] [192.0.2.1 198.51.100.1] [2001:db8:ffff::1]]"
+		if got := fmt.Sprint(p.choices); got != want {
+			t.Errorf("down %v: %s, want %s", down, got, want)
+		}
+	}
+}
