@@ -255,7 +255,7 @@ func TestCheckpoint(t *testing.T) {
 // TestCheckpointOfManyNonces has a site of many xTRs, which use another key by now: no piece is much longer than another, and
 // nothing that any of them said before is taken after a restart.
 func TestCheckpointOfManyNonces(t *testing.T) {
-	const xtrs = 3 * mapserver.CheckpointNonces
+	const xtrs = 3 * mapserver.CheckpointBatch
 	c := journalledConfig()
 	c.MapServer.Sites[0].Keys = []Key{secret(1), secret(2)}
 	s := newJournalledServer(t, c, epoch)
@@ -275,7 +275,7 @@ func TestCheckpointOfManyNonces(t *testing.T) {
 	for _, p := range s.pieces {
 		octets, longest = octets+len(p.Octets), max(longest, len(p.Octets))
 	}
-	if most := octets / (3 * xtrs / mapserver.CheckpointNonces) * 2; longest > most || longest == 0 {
+	if most := octets / (3 * xtrs / mapserver.CheckpointBatch) * 2; longest > most || longest == 0 {
 		t.Errorf("of %d octets in %d pieces, the longest has %d: want %d at most", octets, len(s.pieces), longest, most)
 	}
 	next := s.restarted(t).mapServer.Registrations.Sites.At(0)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/etr"
 	"loci/control/internal/itr"
@@ -41,9 +42,10 @@ type Node struct {
 	mapResolver *mapresolver.MapResolver
 	siblings    *siblings.Siblings // of no consequence without ITR and ETR
 	retired     []retirement
-	retiring    timing.Deadlines // one row: the next batch of what a role left behind
-	timers      []timer          // of the roles that are on
-	room        Room             // of the message that is being handled
+	retiring    batch.Work // what a role left behind
+	timers      []timer    // of the roles that are on
+	jobs        batch.Jobs // their long works
+	room        Room       // of the message that is being handled
 	lastSMR     solicitedBy
 }
 
@@ -420,50 +422,38 @@ func (n *Node) Heed(heeded bool) { n.host.Unheeded = !heeded }
 type timer struct {
 	deadlines *timing.Deadlines
 	handle    func(id uint32)
-	batch     bool // it is a piece of work as long as a turn may be: one is done in a turn, and last
 }
 
-func oneByOne(d *timing.Deadlines, handle func(uint32)) timer {
-	return timer{deadlines: d, handle: handle}
-}
-func inBatches(d *timing.Deadlines, handle func(uint32)) timer {
-	return timer{deadlines: d, handle: handle, batch: true}
-}
-
-// listTimers lists the deadlines of all roles, in the order in which those of one moment
-// are handled.
+// listTimers lists the deadlines of all roles, and their long works, in the order in which those of one
+// moment are handled.
 func (n *Node) listTimers() {
-	n.timers = n.timers[:0]
+	n.timers, n.jobs = n.timers[:0], n.jobs[:0]
 	if r := n.itr; r != nil {
-		n.timers = append(n.timers, oneByOne(&r.Pending.Timers, r.HandlePendingTimeout), oneByOne(&r.Cache.Timers, r.HandleCacheTimeout),
-			oneByOne(&r.Resolvers.Checks, r.HandleCheck),
-			oneByOne(&r.Prober.Table.Timers, r.HandleProbeTimeout), inBatches(&r.Sweeps.Timers, r.HandleSweepTimeout),
-			inBatches(&r.Prober.Reviews, r.Prober.Review), inBatches(&r.Statics.Timers, r.HandleStatic))
+		n.timers = append(n.timers, timer{&r.Pending.Timers, r.HandlePendingTimeout}, timer{&r.Cache.Timers, r.HandleCacheTimeout},
+			timer{&r.Resolvers.Checks, r.HandleCheck}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout})
+		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.HandleSweep}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
+			batch.Job{Work: &r.Statics.Work, Do: r.HandleStatic})
 	}
-	n.timers = append(n.timers, inBatches(&n.retiring, n.handleRetirement))
+	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
 	if e := n.etr; e != nil {
-		n.timers = append(n.timers, oneByOne(&e.Registrar.Timers, e.Registrar.HandleTimeout), inBatches(&e.Solicitor.Begin, e.Solicitor.HandleBegin),
-			oneByOne(&e.Solicitor.Timers, e.Solicitor.HandleTimeout), oneByOne(&n.siblings.Timers, n.handleSiblingTimeout),
-			inBatches(&e.Announcing, e.HandleAnnouncing))
+		n.timers = append(n.timers, timer{&e.Registrar.Timers, e.Registrar.HandleTimeout}, timer{&e.Solicitor.Timers, e.Solicitor.HandleTimeout},
+			timer{&n.siblings.Timers, n.handleSiblingTimeout})
+		n.jobs = append(n.jobs, batch.Job{Work: &e.Solicitor.Begin, Do: e.Solicitor.HandleBegin}, batch.Job{Work: &e.Announcing, Do: e.HandleAnnouncing})
 	}
 	if s := n.mapServer; s != nil {
-		n.timers = append(n.timers, oneByOne(&s.Registrations.Timers, s.HandleTimeout), oneByOne(&s.Notifier.Timers, s.Notifier.HandleTimeout),
-			inBatches(&s.Registrations.Sweep, s.HandleSweep), inBatches(&s.Journal.Timers, s.HandleCheckpoint))
+		n.timers = append(n.timers, timer{&s.Registrations.Timers, s.HandleTimeout}, timer{&s.Notifier.Timers, s.Notifier.HandleTimeout})
+		n.jobs = append(n.jobs, batch.Job{Work: &s.Registrations.Sweep, Do: s.HandleSweep}, batch.Job{Work: &s.Journal.Work, Do: s.HandleCheckpoint})
 	}
 }
 
-// HandleTimeout does what is due: a bounded number of deadlines, and then one piece of long work, of
-// that which waits longest. No pass over a large table holds up the rest, or another pass. As long as
+// HandleTimeout does what is due: a bounded number of deadlines, and then one batch of the long work that
+// waits longest. No pass over a large table holds up the rest, or another pass. As long as
 // NextDeadline is not in the future, call it again.
 func (n *Node) HandleTimeout(now time.Time) {
 	n.host.Advance(now)
 	left := settings.TimeoutBatch
-	piece, since := -1, timing.Never
-	for i, t := range n.timers {
-		if at := t.deadlines.Next(); t.batch && at < since {
-			piece, since = i, at
-		}
-		for ; left > 0 && !t.batch; left-- {
+	for _, t := range n.timers {
+		for ; left > 0; left-- {
 			id, ok := t.deadlines.Due(n.host.Now)
 			if !ok {
 				break
@@ -471,17 +461,14 @@ func (n *Node) HandleTimeout(now time.Time) {
 			t.handle(id)
 		}
 	}
-	if piece < 0 || left == 0 {
-		return
-	}
-	if id, ok := n.timers[piece].deadlines.Due(n.host.Now); ok {
-		n.timers[piece].handle(id)
+	if left > 0 {
+		n.jobs.RunOldest(n.host.Now)
 	}
 }
 
 // NextDeadline is when HandleTimeout wants to be called; ok is false for never.
 func (n *Node) NextDeadline() (deadline time.Time, ok bool) {
-	next := timing.Never
+	next := n.jobs.Next()
 	for i := range n.timers {
 		next = min(next, n.timers[i].deadlines.Next())
 	}

@@ -2,11 +2,11 @@
 
 package control
 
+// Memory that the next messages need, fetched before it is their turn.
+
 import (
 	"loci/control/internal/message"
 )
-
-// Memory that the next messages need, fetched before it is their turn.
 
 // Foresee begins to look up what a message will need. Call it for the messages of a batch, then
 // HandleReceived or HandleRefusal for each, the first of which ends it: until then they must stay

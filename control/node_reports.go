@@ -2,14 +2,14 @@
 
 package control
 
+// What the data plane reports, given to the roles.
+
 import (
-	"loci/lisp"
 	"time"
 
 	"loci/control/internal/counter"
+	"loci/lisp"
 )
-
-// What the data plane reports, given to the roles.
 
 // HandleStatusBits takes locators out of use that their site says are down, and back when
 // it says that they are up.

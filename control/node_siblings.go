@@ -39,9 +39,7 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 		n.siblingsChanged(false)
 		return
 	}
-	s := n.siblings
-	s.Timers.Set(siblings.CoreTimer, n.host.After(s.Path.Judge(s, n.itr.Prober, n.itr.Resolvers.Silent())))
-	if s.Path.Lost && s.Path.BySilence {
+	if n.siblings.Judge(n.itr.Prober, n.itr.Resolvers.Silent()) {
 		n.itr.AskAgain()
 	}
 	n.siblingsChanged(false)

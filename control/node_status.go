@@ -2,15 +2,15 @@
 
 package control
 
+// What a Node tells about itself, whole or a page at a time.
+
 import (
 	"iter"
-	"loci/lisp"
 	"slices"
 
 	"loci/control/internal/reach"
+	"loci/lisp"
 )
-
-// What a Node tells about itself, whole or a page at a time.
 
 // RegistrationsPage is a part of what Registrations yields: what overlaps with an EID-Prefix and comes after another, about so
 // many values at most, all those of one EID-Prefix together. Zero for within is everything, zero for after the beginning. The page is
@@ -85,7 +85,7 @@ func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next u
 		return nil, 0, false
 	}
 	rows := uint32(n.itr.Cache.Entries.Len())
-	for next = from; next < rows && len(page) < most && next-from < reach.ReviewRows; next++ {
+	for next = from; next < rows && len(page) < most && next-from < reach.PageRows; next++ {
 		if e := n.itr.Cache.Entries.At(next); !e.Mapping.Prefix.IsZero() {
 			page = append(page, n.itr.Entry(e))
 		}
@@ -214,7 +214,7 @@ func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next u
 		return nil, 0, false
 	}
 	rows := uint32(n.itr.Pending.Requests.Len())
-	for next = from; next < rows && len(page) < most && next-from < reach.ReviewRows; next++ {
+	for next = from; next < rows && len(page) < most && next-from < reach.PageRows; next++ {
 		if !n.itr.Pending.Requests.At(next).Prefix.IsZero() {
 			page = append(page, n.itr.PendingRow(next))
 		}

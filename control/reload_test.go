@@ -14,7 +14,6 @@ import (
 
 	"loci/control/internal/itr"
 	"loci/control/internal/mapserver"
-	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
@@ -86,7 +85,7 @@ func TestTurnsOfAReload(t *testing.T) {
 			return done
 		})
 		t.Logf("%s: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if n < least || most > 2*itr.StaticChanges || count == 100_000 && longest > longestTurn {
+		if n < least || most > 2*(itr.StaticBatch/itr.StaticChangeCost) || count == 100_000 && longest > longestTurn {
 			t.Errorf("%s: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 	}
@@ -104,7 +103,7 @@ func TestTurnsOfAReload(t *testing.T) {
 			t.Errorf("%s: allowed %v, by %+v", row.Prefix, got, site.Config.Policy)
 		}
 	}
-	short("what follows", count/itr.StaticChanges, s.timeouts)
+	short("what follows", count/(itr.StaticBatch/itr.StaticChangeCost), s.timeouts)
 	s.staticAs(t, fresh)
 	if sizes := s.Sizes(); sizes.Registrations != count/2 || len(known.Sites.Known) != count/2 || len(known.Sites.Free) != count/2 {
 		t.Errorf("%d registrations, %d sites known, %d numbers free: want %d of each", sizes.Registrations, len(known.Sites.Known), len(known.Sites.Free), count/2)
@@ -125,7 +124,7 @@ func TestTurnsOfAReload(t *testing.T) {
 // TestReloadWhileAnotherIsUnderWay takes mappings away, and before the pass is over brings some of them
 // back and takes others.
 func TestReloadWhileAnotherIsUnderWay(t *testing.T) {
-	const count = 4 * itr.StaticRows
+	const count = 4 * itr.StaticBatch
 	s := newJournalledServer(t, reloadConfig(count, "192.0.2.1", 0, func(int) bool { return true }), epoch)
 	for n, want := range []func(int) bool{
 		func(i int) bool { return i%2 == 0 },
@@ -135,7 +134,7 @@ func TestReloadWhileAnotherIsUnderWay(t *testing.T) {
 		if err := s.Configure(s.now, reloadConfig(count, fmt.Sprint("192.0.2.", n+2), 0, want)); err != nil {
 			t.Fatal(err)
 		}
-		if s.drain(); s.itr.Statics.Timers.Next() == timing.Never {
+		if s.drain(); !s.itr.Statics.Work.Waits() {
 			t.Fatal("the pass is over already: the test proves nothing")
 		}
 	}

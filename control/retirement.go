@@ -41,52 +41,50 @@ type retirement struct {
 // retire begins to empty the data plane; little is done at once.
 func (n *Node) retire(r retirement) {
 	n.retired = append(n.retired, r)
-	n.handleRetirement(0)
+	n.handleRetirement()
 }
 
 // handleRetirement does one batch.
-func (n *Node) handleRetirement(uint32) {
-	left, next, kept := retiredRows, timing.Never, n.retired[:0]
-	for _, r := range n.retired {
-		if !n.proceed(&r, &left) {
-			kept = append(kept, r)
-			next = min(next, max(r.at, n.host.Now+1))
+func (n *Node) handleRetirement() {
+	at := 0
+	n.retiring.Run(n.host.Now, retiredRows, func() (cost int, more bool) {
+		for at < len(n.retired) && n.retired[at].at > n.host.Now {
+			at++
 		}
+		if at == len(n.retired) {
+			return 0, false
+		}
+		r := &n.retired[at]
+		if r.step(n) {
+			return 1, true
+		}
+		if r.etr != nil && !n.withdrawRetired(r) {
+			at++
+			return retiredRows, true // a batch of withdrawals is as much work
+		}
+		if r.etr != nil {
+			cost = retiredRows
+		}
+		n.retired = slices.Delete(n.retired, at, at+1)
+		return cost, true
+	})
+	next := timing.Never
+	for i := range n.retired {
+		next = min(next, max(n.retired[i].at, n.host.Now+1))
 	}
-	clear(n.retired[len(kept):])
-	n.retired = kept
-	n.retiring.Set(0, next)
+	n.retiring.At(next)
 }
 
-// proceed does what is due of a retirement while any of the batch is left, and reports whether that was all.
-func (n *Node) proceed(r *retirement, left *int) (ended bool) {
-	if r.at > n.host.Now {
-		return false
-	}
-	for *left > 0 && r.step(n) {
-		*left--
-	}
-	if *left == 0 || r.etr == nil {
-		return *left > 0
-	}
-	*left = 0 // what follows is a batch
-	return n.withdrawRetired(r)
-}
-
-// withdrawRetired withdraws what an ETR registered, all of it several times: nobody tells what arrived.
+// withdrawRetired withdraws what an ETR registered, all of it several times: no Map-Notify tells what arrived.
 func (n *Node) withdrawRetired(r *retirement) (ended bool) {
-	l := &r.etr.Last
-	before := l.Sent
-	more := r.etr.Withdraw(n.registers)
-	r.at = n.host.Now + 1 + timing.Instant(l.Sent-before)*n.host.Limits.MapRegisters.Interval()
+	sent, more := r.etr.Withdraw(n.registers)
+	r.at = n.host.Now + 1 + timing.Instant(sent)*n.host.Limits.MapRegisters.Interval()
 	if more {
 		return false
 	}
 	r.at += timing.Instant(settings.RegisterRetransmitFirst << r.rounds)
 	r.rounds++
-	ended = l.Sent == 0 || r.rounds == registrar.WithdrawTries
-	*l = etr.Withdrawing{}
-	return ended
+	return r.etr.WithdrawAgain() == 0 || r.rounds == registrar.WithdrawTries
 }
 
 // endRetirements does a batch before the end of all, without a pause, and reports whether there was any. Nothing goes again.
@@ -96,7 +94,7 @@ func (n *Node) endRetirements() (more bool) {
 		n.retired[i].at = 0
 	}
 	more = len(n.retired) > 0
-	n.handleRetirement(0)
+	n.handleRetirement()
 	return more
 }
 

@@ -150,7 +150,7 @@ func TestLongWorkHoldsUpNothingElse(t *testing.T) {
 	c := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
 	s := newJournalledServer(t, c, epoch)
 	changed := *c.ITR
-	for i := range 100 * itr.StaticChanges {
+	for i := range 100 * (itr.StaticBatch / itr.StaticChangeCost) {
 		changed.StaticMappings = append(changed.StaticMappings, positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1))
 	}
 	c.ITR = &changed

@@ -64,12 +64,12 @@ func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
 				}
 				effects++
 			}
-			if size-x.itr.Cache.Size() > itr.SweepChanges || effects > 2*itr.SweepChanges {
+			if size-x.itr.Cache.Size() > (itr.SweepBatch/itr.SweptChangeCost) || effects > 2*(itr.SweepBatch/itr.SweptChangeCost) {
 				t.Fatalf("a turn removed %d entries, with %d effects", size-x.itr.Cache.Size(), effects)
 			}
 			turns++
 		}
-		if turns < entries/itr.SweepRows {
+		if turns < entries/itr.SweepBatch {
 			t.Errorf("%d turns", turns)
 		}
 		if got := x.itr.Cache.Size(); got != entries-entries/10+1 {

@@ -96,7 +96,7 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 	}
 	s.now = s.now.Add(time.Second)
 	s.Checkpoint(s.now)
-	check("a checkpoint", turnMappings/mapserver.CheckpointRows, s.timeouts)
+	check("a checkpoint", turnMappings/mapserver.CheckpointBatch, s.timeouts)
 
 	after, listed := lisp.Prefix{}, 0
 	check("a list", turnMappings/512, func() bool {

@@ -2,13 +2,14 @@
 
 package effect
 
+// Notices: what the protocol did, for an operator to read.
+
 import (
-	"loci/lisp"
 	"net/netip"
 	"time"
-)
 
-// Notices: what the protocol did, for an operator to read.
+	"loci/lisp"
+)
 
 // Notice tells an operator what the protocol did; one line of `loci monitor`.
 // Notices are rate-limited: never build logic on them.

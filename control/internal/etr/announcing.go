@@ -10,6 +10,7 @@ package etr
 import (
 	"fmt"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/database"
 	"loci/control/internal/effect"
@@ -17,12 +18,31 @@ import (
 	"loci/control/internal/registrar"
 	"loci/control/internal/settings"
 	"loci/control/internal/solicit"
+	"loci/control/internal/system"
 	"loci/control/internal/table"
 	"loci/lisp"
 )
 
 // AnnounceBatch bounds one turn; a row of the pass costs 1.
 const AnnounceBatch = 512
+
+// Announcer announces the Database to the data plane, the Map-Servers and the peers.
+type Announcer struct {
+	h         *system.System
+	Config    *settings.ETRConfig
+	Database  *database.Database
+	Registrar *registrar.Registrar
+	Solicitor *solicit.Solicitor
+	probed    []lisp.Locator // scratch buffer for locators with their L bits
+
+	wanted     *database.Database // to be announced next, nil for none
+	Anew       bool               // all of it is to be registered
+	Announced  table.Chunked[settings.DatabaseMapping]
+	Pass       announcing
+	Announcing batch.Work // the next batch of the pass
+
+	Lowered func(lisp.LocatorSet) lisp.LocatorSet // without the R bits that must not be set now
+}
 
 // announcing is the pass under way.
 type announcing struct {
@@ -41,30 +61,27 @@ type announcing struct {
 
 // Announce brings what is announced into line with a Database. anew says that everything must be
 // registered whatever differs.
-func (e *ETR) Announce(d *database.Database, anew bool) {
+func (e *Announcer) Announce(d *database.Database, anew bool) {
 	busy := e.Announces()
 	e.wanted, e.Anew = d, e.Anew || anew
 	if !busy {
-		e.HandleAnnouncing(0)
+		e.HandleAnnouncing()
 	}
 }
 
 // Announces reports whether there is anything left to do.
-func (e *ETR) Announces() bool { return e.wanted != nil || e.Pass.Walking || e.Pass.registering }
+func (e *Announcer) Announces() bool { return e.wanted != nil || e.Pass.Walking || e.Pass.registering }
 
 // HandleAnnouncing does one batch.
-func (e *ETR) HandleAnnouncing(uint32) {
-	for left := AnnounceBatch; left > 0 && e.Announces(); {
-		left -= e.announceStep()
-	}
-	e.Announcing.Remove(0)
-	if e.Announces() {
-		e.Announcing.Set(0, e.h.Now+1) // the next turn
-	}
+func (e *Announcer) HandleAnnouncing() {
+	e.Announcing.Run(e.h.Now, AnnounceBatch, func() (cost int, more bool) {
+		cost = e.announceStep()
+		return cost, e.Announces()
+	})
 }
 
 // announceStep does the least piece of work and returns what it costs.
-func (e *ETR) announceStep() (cost int) {
+func (e *Announcer) announceStep() (cost int) {
 	switch {
 	case e.Pass.Walking && (e.Pass.Was < e.Announced.Len() || e.Pass.to < len(e.Database.List)):
 		e.compareNext()
@@ -86,7 +103,7 @@ func (e *ETR) announceStep() (cost int) {
 }
 
 // compareNext looks at the next EID-Prefix of both.
-func (e *ETR) compareNext() {
+func (e *Announcer) compareNext() {
 	a := &e.Pass
 	order := 1 // new
 	switch {
@@ -111,7 +128,7 @@ func (e *ETR) compareNext() {
 }
 
 // putNext announces the next mapping of the Database; was is what is announced of it, nil for nothing.
-func (e *ETR) putNext(was *settings.DatabaseMapping) {
+func (e *Announcer) putNext(was *settings.DatabaseMapping) {
 	a := &e.Pass
 	m := e.Database.List[a.to]
 	a.to++
@@ -137,7 +154,7 @@ func (e *ETR) putNext(was *settings.DatabaseMapping) {
 }
 
 // putChanged tells the data plane of a mapping that differs in more than whose the locators are.
-func (e *ETR) putChanged(was *settings.DatabaseMapping, m settings.DatabaseMapping) {
+func (e *Announcer) putChanged(was *settings.DatabaseMapping, m settings.DatabaseMapping) {
 	if was != nil && was.EqualBarLocal(m) {
 		return
 	}
@@ -150,7 +167,7 @@ func (e *ETR) putChanged(was *settings.DatabaseMapping, m settings.DatabaseMappi
 // checkVersion tells the operator of a mapping that changed without a newer Map-Version:
 // nobody who compares versions will notice the change (RFC 9302 s.6). Raising it is the
 // operator's, an ETR must not do it.
-func (e *ETR) checkVersion(was, is *settings.DatabaseMapping) {
+func (e *Announcer) checkVersion(was, is *settings.DatabaseMapping) {
 	versioned := was.Version != lisp.NullMapVersion && is.Version != lisp.NullMapVersion
 	if versioned && lisp.CompareMapVersions(is.Version, was.Version) <= 0 {
 		e.h.Count(counter.MapVersionNotRaised)
@@ -178,14 +195,14 @@ func (a *announcing) note(list *[]lisp.Prefix, p lisp.Prefix) {
 }
 
 // announcementOf is what the registrar is to know about a site.
-func (e *ETR) announcementOf(site string) *registrar.Announcement {
+func (e *Announcer) announcementOf(site string) *registrar.Announcement {
 	of := e.Pass.of(site)
 	of.All, of.Anew = &e.Announced, e.Pass.anew
 	return of
 }
 
 // tellPeers has those told by SMRs who may have the old mappings; of an ETR that begins they know nothing yet.
-func (e *ETR) tellPeers() {
+func (e *Announcer) tellPeers() {
 	a := &e.Pass
 	if !a.tells {
 		return

@@ -19,34 +19,22 @@ import (
 	"loci/control/internal/settings"
 	"loci/control/internal/solicit"
 	"loci/control/internal/system"
-	"loci/control/internal/table"
-	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
 // ETR is the role with its tables.
 type ETR struct {
-	h         *system.System
-	Config    *settings.ETRConfig
-	Database  *database.Database
-	Registrar *registrar.Registrar
-	Solicitor *solicit.Solicitor
-	probed    []lisp.Locator // room for the answer to an RLOC-probe
-
-	wanted     *database.Database // to be announced next, nil for none
-	Anew       bool               // all of it is to be registered
-	Announced  table.Chunked[settings.DatabaseMapping]
-	Pass       announcing
-	Announcing timing.Deadlines // one row: the next batch of the pass
-	Last       Withdrawing
+	Announcer
+	last withdrawal // of all that Map-Servers may have
 
 	IsSibling func(netip.Addr) bool
-	Lowered   func(lisp.LocatorSet) lisp.LocatorSet // without the R bits that must not be set now
 }
 
 // New makes an ETR with an empty Database.
 func New(h *system.System) *ETR {
-	return &ETR{h: h, Config: &settings.ETRConfig{}, Database: database.New(nil), Registrar: registrar.New(h), Solicitor: solicit.New(h)}
+	return &ETR{Announcer: Announcer{
+		h: h, Config: &settings.ETRConfig{}, Database: database.New(nil), Registrar: registrar.New(h), Solicitor: solicit.New(h),
+	}}
 }
 
 // Configure takes over another configuration and its Database. anew says that the registrations
@@ -54,7 +42,7 @@ func New(h *system.System) *ETR {
 func (e *ETR) Configure(c *settings.ETRConfig, d *database.Database, anew, begins bool) {
 	e.Config = c
 	for e.Announce(d, anew); begins && e.Announces(); {
-		e.HandleAnnouncing(0)
+		e.HandleAnnouncing()
 	}
 }
 
@@ -154,4 +142,25 @@ func (e *ETR) HandleProbe(m *message.MapRequest) {
 		}
 		e.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true, Echoes: e.Config.EchoNonce})
 	}
+}
+
+// Shutdown withdraws a batch of what must not stay registered, and reports whether there is more.
+func (e *ETR) Shutdown() (more bool) {
+	return e.last.withdraw(&e.Announcer, func(p *registrar.Peer, gone lisp.Prefix) bool {
+		return !e.Config.WithdrawOnShutdown && e.Wants(gone, p)
+	})
+}
+
+// Withdraw withdraws a batch of what does not stay. It returns how many Map-Registers that took, and whether there is more.
+func (e *ETR) Withdraw(stays func(*registrar.Peer, lisp.Prefix) bool) (sent int, more bool) {
+	before := e.last.sent
+	more = e.last.withdraw(&e.Announcer, stays)
+	return e.last.sent - before, more
+}
+
+// WithdrawAgain lets Withdraw begin anew, and returns how many Map-Registers it took since it began.
+func (e *ETR) WithdrawAgain() (sent int) {
+	sent = e.last.sent
+	e.last = withdrawal{}
+	return sent
 }

@@ -10,69 +10,63 @@ package etr
 import (
 	"slices"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/registrar"
 	"loci/control/internal/settings"
 	"loci/lisp"
 )
 
-// Withdrawing is the pass over what Map-Servers may have of us.
-type Withdrawing struct {
+// withdrawal is the pass over what Map-Servers may have of us.
+type withdrawal struct {
 	peer  int // number of the Map-Server, those that leave behind the others
 	place int // in what that one may have
-	Sent  int // Map-Registers so far
+	sent  int // Map-Registers so far
 	pack  registrar.Packing
 }
 
-// Shutdown does one batch, and reports whether there is more.
-func (e *ETR) Shutdown() (more bool) {
-	return e.Withdraw(func(p *registrar.Peer, gone lisp.Prefix) bool {
-		return !e.Config.WithdrawOnShutdown && e.Wants(gone, p)
-	})
-}
-
-// Withdraw does one batch of what does not stay, and reports whether there is more.
-func (e *ETR) Withdraw(stays func(*registrar.Peer, lisp.Prefix) bool) (more bool) {
-	for left := AnnounceBatch; left > 0; {
-		if e.Last.peer == len(e.Registrar.Peers)+len(e.Registrar.Leaving) {
-			return false
+// withdraw does one batch of what does not stay, and reports whether there is more.
+func (w *withdrawal) withdraw(a *Announcer, stays func(*registrar.Peer, lisp.Prefix) bool) (more bool) {
+	more = batch.Steps(AnnounceBatch, func() (cost int, more bool) {
+		if w.peer == len(a.Registrar.Peers)+len(a.Registrar.Leaving) {
+			return 0, false
 		}
-		left -= e.withdrawNext(stays)
+		return w.step(a, stays), true
+	})
+	if more && w.place > 0 { // or what is packed would go later than what an ETR registers that begins meanwhile
+		w.send(a.Registrar, a.Registrar.Numbered(w.peer), w.pack.Take())
 	}
-	if l := &e.Last; l.place > 0 { // or what is packed would go later than what an ETR registers that begins meanwhile
-		e.sendWithdrawal(e.Registrar.Numbered(l.peer), l.pack.Take())
-	}
-	return true
+	return more
 }
 
-// withdrawNext looks at the next place, and returns what that costs.
-func (e *ETR) withdrawNext(stays func(*registrar.Peer, lisp.Prefix) bool) (cost int) {
-	l, p := &e.Last, e.Registrar.Numbered(e.Last.peer)
-	if l.place == 0 {
-		l.pack = e.Registrar.PackingFor(p)
+// step looks at the next place, and returns what that costs.
+func (w *withdrawal) step(a *Announcer, stays func(*registrar.Peer, lisp.Prefix) bool) (cost int) {
+	p := a.Registrar.Numbered(w.peer)
+	if w.place == 0 {
+		w.pack = a.Registrar.PackingFor(p)
 	}
 	cost = 1
-	known := e.told(p, l.place, func(gone lisp.Prefix) {
+	known := a.told(p, w.place, func(gone lisp.Prefix) {
 		if cost++; !stays(p, gone) {
-			cost += e.sendWithdrawal(p, l.pack.Put(registrar.WithdrawalOf(gone)))
+			cost += w.send(a.Registrar, p, w.pack.Put(registrar.WithdrawalOf(gone)))
 		}
 	})
-	if l.place++; !known {
-		cost += e.sendWithdrawal(p, l.pack.Take())
-		l.peer, l.place = l.peer+1, 0
+	if w.place++; !known {
+		cost += w.send(a.Registrar, p, w.pack.Take())
+		w.peer, w.place = w.peer+1, 0
 	}
 	return cost
 }
 
-func (e *ETR) sendWithdrawal(p *registrar.Peer, gone []lisp.Mapping) (cost int) {
+func (w *withdrawal) send(r *registrar.Registrar, p *registrar.Peer, gone []lisp.Mapping) (cost int) {
 	if len(gone) == 0 {
 		return 0
 	}
-	e.Last.Sent++
-	return e.Registrar.WithdrawNow(p, gone)
+	w.sent++
+	return r.WithdrawNow(p, gone)
 }
 
 // Wants reports whether an EID-Prefix is to be registered with a Map-Server, for whichever site, once all that is configured is in force.
-func (e *ETR) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
+func (e *Announcer) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
 	d := e.Database
 	if e.wanted != nil {
 		d = e.wanted
@@ -84,7 +78,7 @@ func (e *ETR) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
 // told yields what a place stands for in all that a Map-Server may have of us: withdrawals that are not acknowledged, those
 // taken back to be sent anew, those of the pass under way, and what was announced, before that pass and by it. It reports
 // false behind the last one.
-func (e *ETR) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
+func (e *Announcer) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
 	if place < len(p.Messages) {
 		if m := e.Registrar.Messages.At(p.Messages[place]); m.Withdrawal || p.Leaves {
 			for i := range m.Mappings {
@@ -103,7 +97,7 @@ func (e *ETR) told(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bo
 }
 
 // announcedTo is told for what the pass and its forerunners announced.
-func (e *ETR) announcedTo(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
+func (e *Announcer) announcedTo(p *registrar.Peer, place int, yield func(lisp.Prefix)) (ok bool) {
 	a := &e.Pass
 	if of := a.sites[p.Config.Site]; of != nil {
 		if place < of.Withdrawn.Len() {

@@ -54,18 +54,3 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 	}
 	return x
 }
-
-// covering lists the entries that are less specific than p, the nearest first.
-func (r *ITR) covering(p lisp.Prefix) []lisp.Prefix {
-	var list []lisp.Prefix
-	for p.Bits() > 0 {
-		wider, err := lisp.PrefixFrom(p.Instance(), p.EID(), p.Bits()-1)
-		_, e, ok := r.Cache.Longest(wider)
-		if err != nil || !ok {
-			break
-		}
-		p = e.Mapping.Prefix
-		list = append(list, p)
-	}
-	return list
-}

@@ -2,18 +2,18 @@
 
 package itr
 
+// Mappings none of whose locators answers RLOC-probes: their site may have others by now,
+// and not have told us. It does not know who sends packets to it one way only while a
+// Map-Server answers for it, and SMRs get lost (RFC 9301 s.6.1). So the mapping system is
+// asked again, before the TTL ends, less and less often as long as it says the same.
+// Nothing here judges a locator.
+
 import (
 	"loci/control/internal/counter"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/reach"
 	"loci/control/internal/timing"
 )
-
-// Mappings none of whose locators answers RLOC-probes: their site may have others by now,
-// and not have told us. It does not know who sends packets to it one way only while a
-// Map-Server answers for it, and SMRs get lost (RFC 9301 s.6.1). So the mapping system is
-// asked again, before the TTL ends, less and less often as long as it says the same.
-// Nothing here judges a locator.
 
 // renewGapMax is how many RLOC-probes of a mapping's first locator at most lie between two
 // Map-Requests for it.

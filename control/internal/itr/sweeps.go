@@ -13,42 +13,17 @@ import (
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
-	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
 const (
-	// CoveredInTurn is how many more-specifics a Map-Reply's turn looks at itself.
-	CoveredInTurn = 256
-	// SweepRows and SweepChanges bound one turn of a sweep.
-	SweepRows    = 8192
-	SweepChanges = 512 // changes
+	// SweepBatch bounds the rows of one event-loop iteration.
+	SweepBatch = 8192
+	// SweptChangeCost is how many of them a row counts for that is changed.
+	SweptChangeCost = 16
 	// MaxSweeps bounds those that wait.
 	MaxSweeps = 64
 )
-
-// Sweep is one pass over the rows of the map-cache.
-type Sweep struct {
-	Reinstall  bool // tell the data plane every entry anew
-	reschedule bool // work out every entry's deadline anew; the rest is for wide replies
-	startedAt  timing.Instant
-	Cursor     uint32
-	asked      lisp.Prefix
-	whole      lisp.Prefix // what the reply speaks of
-	records    []sweptRecord
-}
-
-// sweptRecord is a record of a wide reply, and when it expires because of what it covers.
-type sweptRecord struct {
-	prefix    lisp.Prefix
-	expiresAt timing.Instant
-}
-
-// sweeps are the passes that wait, the first under way.
-type sweeps struct {
-	Queue  []Sweep
-	Timers timing.Deadlines // one row
-}
 
 // StartSweep queues a pass.
 func (r *ITR) StartSweep(s Sweep) {
@@ -58,27 +33,25 @@ func (r *ITR) StartSweep(s Sweep) {
 	}
 	s.startedAt = r.h.Now
 	r.Sweeps.Queue = append(r.Sweeps.Queue, s)
-	r.Sweeps.Timers.Set(0, r.h.Now+1)
+	r.Sweeps.Work.At(r.h.Now + 1)
 }
 
-// HandleSweepTimeout does one batch of the first pass.
-func (r *ITR) HandleSweepTimeout(uint32) {
+// HandleSweep does one batch.
+func (r *ITR) HandleSweep() { r.Sweeps.Work.Run(r.h.Now, SweepBatch, r.sweepStep) }
+
+// sweepStep looks at the next row of the first pass.
+func (r *ITR) sweepStep() (cost int, more bool) {
 	s := &r.Sweeps.Queue[0]
 	rows := uint32(r.Cache.Entries.Len())
-	end := min(s.Cursor+SweepRows, rows)
-	changes := 0
-	for ; s.Cursor < end && changes < SweepChanges; s.Cursor++ {
-		if r.sweepRow(s, s.Cursor) {
-			changes++
-		}
+	cost = 1
+	if s.Cursor < rows && r.sweepRow(s, s.Cursor) {
+		cost = SweptChangeCost
 	}
-	if s.Cursor >= rows {
+	if s.Cursor++; s.Cursor >= rows {
 		r.endSweep(s)
 		r.Sweeps.Queue = slices.Delete(r.Sweeps.Queue, 0, 1)
 	}
-	if len(r.Sweeps.Queue) > 0 {
-		r.Sweeps.Timers.Set(0, r.h.Now+1) // the next turn
-	}
+	return cost, len(r.Sweeps.Queue) > 0
 }
 
 // sweepRow looks at one entry and reports whether that was much work.

@@ -2,12 +2,13 @@
 
 package locatorset
 
-import (
-	"loci/lisp"
-	"slices"
-)
-
 // The bits of locators that depend on who answers: L, p (RFC 9301 s.5.4).
+
+import (
+	"slices"
+
+	"loci/lisp"
+)
 
 // WithLocalBits sets L on the locators that are our own and clears it on the
 // others (RFC 9301 s.5.4).

@@ -2,14 +2,14 @@
 
 package locatorset
 
+// Locator-sets, each kept once, and the octets that stand for one.
+
 import (
-	"loci/lisp"
 	"slices"
 
 	"loci/control/internal/table"
+	"loci/lisp"
 )
-
-// Locator-sets, each kept once, and the octets that stand for one.
 
 // Sets keeps locator-sets.
 type Sets struct {

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"time"
 
-	"loci/control/internal/message"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
@@ -52,20 +51,6 @@ func (c *etrChoice) place(itr lisp.RLOC, asked lisp.Prefix, now, registeredAt ti
 	}
 	r.at = now
 	return int(r.place)
-}
-
-// etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at for
-// certain.
-func (s *MapServer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
-	t := &s.Registrations
-	newest := t.Registrants.At(row.newest)
-	if newest.next == noRow { // nearly always
-		return t.Xtrs.At(newest.XTR).From.Addr()
-	}
-	var few [4]netip.Addr
-	all := t.appendETRs(few[:0], row)
-	place := s.choice.place(m.ReplyRLOCs[0], asked, s.h.Now, newest.LastAt)
-	return all[place%len(all)]
 }
 
 // appendETRs appends where the ETRs are that may be asked for an EID-Prefix, who registered last first: of those that agree

@@ -13,21 +13,20 @@ package mapserver
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"slices"
+	"net/netip"
 	"time"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/effect"
 	"loci/control/internal/locatorset"
-	"loci/control/internal/message"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
 const (
-	// CheckpointRows and CheckpointNonces bound one piece of a checkpoint.
-	CheckpointRows   = 256
-	CheckpointNonces = 256 // nonces
+	// CheckpointBatch bounds the rows, or the nonces, of one piece of a checkpoint.
+	CheckpointBatch = 256
 	// checkpointOctets are enough for most pieces.
 	checkpointOctets = 32 << 10
 	// checkpointPause leaves the loop to others between two pieces.
@@ -62,6 +61,9 @@ const (
 
 const recordAuthoritative = 0x80 // beside the action
 
+// unspecified is the source address of entries that have none.
+var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
+
 // journal collects what a turn has to say.
 type journal struct {
 	h        *system.System
@@ -75,8 +77,8 @@ type journal struct {
 	serial   uint32
 	countAt  int
 	count    int
-	Timers   timing.Deadlines // one row: the next piece of a checkpoint
-	row      uint32           // where the checkpoint is
+	Work     batch.Work // the next batch of a checkpoint
+	row      uint32     // where the checkpoint is
 	site     int
 	nonce    int // of the site
 	rowsDone bool
@@ -184,67 +186,7 @@ func (j *journal) Checkpoint() {
 	}
 	j.pending = effect.Journal{Octets: j.pending.Octets, Begin: true} // what is pending is said again, or after
 	j.open, j.row, j.site, j.nonce, j.rowsDone, j.set = nil, 0, 0, 0, false, j.h.Set
-	j.Timers.Set(0, j.h.Now)
-}
-
-// HandleCheckpoint says a piece.
-func (s *MapServer) HandleCheckpoint(uint32) {
-	j := &s.Journal
-	j.open = nil
-	if cap(j.pending.Octets) == 0 {
-		j.pending.Octets = make([]byte, 0, checkpointOctets)
-	}
-	if !j.rowsDone {
-		end := min(j.row+CheckpointRows, uint32(s.Registrations.Rows.Len()))
-		for ; j.row < end; j.row++ {
-			s.journalRow(s.Registrations.Rows.At(j.row))
-		}
-		j.rowsDone = j.row >= uint32(s.Registrations.Rows.Len())
-	} else {
-		s.journalNonces()
-	}
-	if j.rowsDone && j.site >= len(s.Registrations.Sites.Numbered) {
-		j.pending.End = true
-		return
-	}
-	j.Timers.Set(0, j.h.After(checkpointPause))
-}
-
-// journalRow says who registered an EID-Prefix, in the order in which they did.
-func (s *MapServer) journalRow(row *Registration) {
-	if row.Prefix.IsZero() {
-		return // a free row
-	}
-	var few [4]*Registrant
-	for _, r := range slices.Backward(s.Registrations.appendEach(few[:0], row)) {
-		s.journalRegistrant(row, r, time.Duration(r.ExpiresAt-r.LastAt))
-	}
-}
-
-func (s *MapServer) journalRegistrant(row *Registration, r *Registrant, lifetime time.Duration) {
-	h := entryHead{site: s.Registrations.SiteOf(row).Config.Name, xtr: *s.Registrations.Xtrs.At(r.XTR), lastAt: r.LastAt}
-	if !s.Journal.continues(h) {
-		s.Journal.entry(h)
-	}
-	s.Journal.record(s.Registrations.mapping(row.Prefix, r.Content), r.FirstAt, lifetime)
-}
-
-// journalNonces says some of the last nonces.
-func (s *MapServer) journalNonces() {
-	j, sites := &s.Journal, s.Registrations.Sites.Numbered
-	for said := 0; said < CheckpointNonces && j.site < len(sites); said++ {
-		site := sites[j.site]
-		if site == nil || j.nonce >= len(site.nonceKeys) {
-			j.site, j.nonce = j.site+1, 0
-			continue
-		}
-		k := site.nonceKeys[j.nonce]
-		j.nonce++
-		j.nonceOf(site, k)
-		if inUse, left := site.leftFor(k); left {
-			j.nonceOf(site, inUse) // who reads takes the last key for the one in use
-		}
-	}
+	j.Work.At(j.h.Now)
 }
 
 func (j *journal) nonceOf(site *siteState, k NonceKey) {
@@ -252,25 +194,18 @@ func (j *journal) nonceOf(site *siteState, k NonceKey) {
 	j.entry(entryHead{site: site.Config.Name, xtr: x, nonce: site.Nonces[k], known: true})
 }
 
-// journalRegister says what a Map-Register that was taken has left.
-func (s *MapServer) journalRegister(site *siteState, m *message.MapRegister, x XTR) {
-	j := &s.Journal
-	if !j.on {
-		return
+// journalRead is how far the journal was read.
+type journalRead struct {
+	next    uint32 // number of the record that should come next
+	known   bool   // it counts
+	damaged bool   // something was left out since the last whole entry
+}
+
+// missingBefore returns how many records were lost before an entry, whose first one's number is given.
+func (r *journalRead) missingBefore(first uint32) (missing int) {
+	if r.known && r.damaged {
+		missing = max(int(int32(first-r.next)), 0)
 	}
-	if (s.h.Set - j.set).Abs() > journalClock {
-		j.Checkpoint() // or a restart would take what is said for old, or new
-	}
-	j.entry(entryHead{site: site.Config.Name, xtr: x, lastAt: s.h.Now, nonce: seenOf(m), known: !site.Config.AcceptAnyNonce})
-	for i := range m.Mappings {
-		mapping := &m.Mappings[i]
-		firstAt, lifetime := timing.Instant(0), time.Duration(0)
-		if mapping.TTLMinutes > 0 {
-			lifetime = s.lifetime(m.UseTTL, mapping.TTLMinutes)
-			if _, row, ok := s.Registrations.Get(mapping.Prefix); ok && row.newest != noRow {
-				firstAt = s.Registrations.Registrants.At(row.newest).FirstAt
-			}
-		}
-		j.record(*mapping, firstAt, lifetime)
-	}
+	r.next, r.known, r.damaged = first, true, false
+	return missing
 }

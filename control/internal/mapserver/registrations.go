@@ -9,62 +9,14 @@ package mapserver
 import (
 	"errors"
 	"iter"
-	"net/netip"
 	"slices"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/locatorset"
-	"loci/control/internal/message"
 	"loci/control/internal/table"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
-
-// RegistrantID tells the xTRs of an EID-Prefix apart: by Site-ID and xTR-ID where
-// they send them (RFC 9301 s.5.6), else by address.
-type RegistrantID struct {
-	XTRID  [16]byte
-	siteID uint64
-	source netip.Addr // only without xTR-ID
-}
-
-// XTR is what a Map-Register says of who sent it. The rows of all its records share it.
-type XTR struct {
-	ID                                              RegistrantID
-	From                                            netip.AddrPort
-	keyID, algorithm, macOctets                     uint8
-	ProxyReply, useTTL, mergeRequest, wantMapNotify bool
-}
-
-// noRow is the number of no row.
-const noRow = ^uint32(0)
-
-// Registrant is what one xTR registered for one EID-Prefix.
-type Registrant struct {
-	FirstAt, LastAt, ExpiresAt timing.Instant
-	next                       uint32 // who registered the same EID-Prefix before, noRow for nobody
-	XTR                        uint32
-	Content                    content
-}
-
-// content is a mapping but for its EID-Prefix.
-type content struct {
-	Locators      uint32
-	ttlMinutes    uint32
-	version       uint16
-	action        lisp.Action
-	authoritative bool
-}
-
-// Registration is an EID-Prefix with everybody who registered it.
-type Registration struct {
-	Prefix lisp.Prefix
-	site   uint32
-	newest uint32  // the registrant who came last; the others follow by next
-	Merged content // what is answered
-	// ProxyReply: any of them wants the Map-Server to answer, which is enough (RFC 9301 s.8.3).
-	proxyReply bool
-	wide       bool // something more specific is registered, or was
-}
 
 // Registrations is the table.
 type Registrations struct {
@@ -76,12 +28,12 @@ type Registrations struct {
 	Xtrs        table.Interned[XTR]
 	Sets        locatorset.Sets
 	Sites       siteTable
-	Edits       uint64           // of index
-	ToCome      []toCome         // whose rows are looked up next
-	coming      []uint32         // hashes of EID-Prefixes whose rows are read next
-	touched     uint32           // what bring read, so that the compiler keeps the reads
-	Sweep       timing.Deadlines // one row: the next batch of the pass after a change of the configuration
-	swept       uint32           // where that pass is
+	Edits       uint64     // of index
+	ToCome      []toCome   // whose rows are looked up next
+	coming      []uint32   // hashes of EID-Prefixes whose rows are read next
+	touched     uint32     // what bring read, so that the compiler keeps the reads
+	Sweep       batch.Work // the pass after a change of the configuration
+	swept       uint32     // where that pass is
 	sweptSites  uint32
 }
 
@@ -450,12 +402,4 @@ func (t *Registrations) agrees(newest, r *Registrant) bool {
 		return true
 	}
 	return r.Content.Locators == newest.Content.Locators || t.Sets.At(newest.Content.Locators).SameRLOCs(t.Sets.At(r.Content.Locators))
-}
-
-// registrantOf is who sent the Map-Register.
-func registrantOf(m *message.MapRegister) RegistrantID {
-	if !m.XTRIDPresent {
-		return RegistrantID{source: m.From.Addr()}
-	}
-	return RegistrantID{XTRID: m.XTRID, siteID: m.SiteID}
 }

@@ -250,6 +250,3 @@ func covering(p *lisp.Prefix, length uint8) (lisp.Prefix, uint32) {
 	wider, _ := lisp.PrefixFrom(p.Instance(), p.EID(), int(length)) // a length of that family
 	return wider, HashOf(&wider)
 }
-
-// HashOf is an EID-Prefix's hash in 32 bits.
-func HashOf(p *lisp.Prefix) uint32 { return uint32(p.Hash()) }

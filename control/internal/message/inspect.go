@@ -25,22 +25,6 @@ type Received struct {
 	Message any // *MapRequest, *MapReply, *MapRegister, *MapNotify or *MapNotifyAck
 }
 
-// Refusal is why a packet went no further.
-type Refusal struct {
-	Reason counter.Counter
-	Type   wire.MessageType // of the message, 0 when there was none
-	From   netip.AddrPort
-	Err    error // what exactly was wrong
-
-	Site   string      // of a Map-Register that did not authenticate
-	Prefix lisp.Prefix // of that one, or of one that is of no site: an EID-Prefix in it
-}
-
-// Error says what was refused from whom.
-func (r *Refusal) Error() string {
-	return r.Type.String() + " from " + r.From.String() + ": " + r.Err.Error()
-}
-
 // Inspect parses and authenticates one packet of the control port. It may run
 // anywhere, at any time. local is the address that the packet came to, which may
 // be unknown.

@@ -7,7 +7,6 @@ package message
 // the goroutine that owns the Node.
 
 import (
-	"fmt"
 	"net/netip"
 
 	"loci/control/internal/counter"
@@ -154,9 +153,4 @@ func authenticate(key settings.Key, b []byte, algorithm uint8) (wire.Coverage, *
 		return covered, Refuse(counter.RefusedAuthentication, "key %d: %w: the secrets differ, or the message was changed on its way", key.ID, err)
 	}
 	return covered, nil
-}
-
-// Refuse makes a Refusal.
-func Refuse(reason counter.Counter, format string, arguments ...any) *Refusal {
-	return &Refusal{Reason: reason, Err: fmt.Errorf(format, arguments...)}
 }

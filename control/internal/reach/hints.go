@@ -22,17 +22,11 @@ import (
 )
 
 const (
-	// HintHold is how long a locator that a hint took out of use stays so where no answer
-	// to an RLOC-probe takes the hint back.
-	HintHold = 30 * time.Second
 	// StatusBitHold is how old a status bit has to be for a Map-Reply to be newer: the site registers
 	// what the bit says at once, and tells its peers.
 	StatusBitHold = 10 * time.Second
 	// maxLoweredBy bounds the EID-Prefixes that are remembered to hold one locator down.
 	maxLoweredBy = 64
-	// LongSilence is for how long packets are sent to a locator that was heard from, and nothing comes from
-	// it, before it is probed.
-	LongSilence = 2 * time.Second
 )
 
 // SetStatusBit notes what the site of an EID-Prefix says of a locator.
@@ -66,35 +60,6 @@ func (p *Prober) Heed(m lisp.Mapping) {
 	}
 }
 
-// lowered is the EID-Prefixes whose status bits hold a locator down.
-func (t *Table) lowered(l *Locator, known bool) []lisp.Prefix {
-	if !known {
-		return nil
-	}
-	return l.loweredBy
-}
-
-// raise lets a locator be used again that no status bit holds down any more: before others
-// unless it flapped or its probes stay unanswered.
-func (p *Prober) raise(id uint32) {
-	l := p.Table.Rows.At(id)
-	switch {
-	case len(l.loweredBy) > 0 || l.reason != effect.LocatorStatusBit:
-	case p.probes(l.RLOC) && l.Probes.unanswered > p.Config.Retries:
-		p.Table.Set(l, effect.LocatorUnconfirmed, effect.LocatorUnanswered)
-	case p.h.Now < l.heldUntil:
-		p.Table.Set(l, effect.LocatorUnconfirmed, effect.LocatorReturning)
-		if !p.probes(l.RLOC) {
-			p.Table.Timers.Set(id, l.heldUntil)
-		}
-	case !p.probes(l.RLOC):
-		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)
-	default:
-		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
-		p.Table.Timers.Set(id, p.h.Now)
-	}
-}
-
 // Distrust acts on a hint that a locator is gone: it is probed at once, and left where the
 // hint is believed and the mapping has another locator that may be used. One that is
 // unconfirmed has been left already.
@@ -119,33 +84,14 @@ func (p *Prober) Distrust(r lisp.RLOC, reason effect.LocatorReason, believed boo
 // otherUsable reports whether no mapping relies on a locator alone, and the mapping that a locator was last seen in has another one
 // that answers, or that nothing speaks against where nobody probes.
 func (p *Prober) otherUsable(l *Locator) bool {
-	if p.Find == nil || l.alone > 0 {
+	if l.alone > 0 {
 		return false // somebody would be cut off
 	}
-	set, _ := p.Find(l.Prefix)
+	set := p.locatorsOf(l.Prefix)
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
 		_, other, known := p.Table.Get(o.RLOC)
 		return o.RLOC != l.RLOC && o.Usable() && known && (other.State == effect.LocatorUp || !p.probes(o.RLOC) && other.State == effect.LocatorUnknown)
 	})
-}
-
-// hinted reports whether a hint, and not the lack of answers, holds the locator down.
-func (l *Locator) hinted() bool {
-	return l.State == effect.LocatorDown && (l.reason == effect.LocatorUnreachable || l.reason == effect.LocatorNonceMismatch)
-}
-
-// handleHold ends what status bits held down, and hints where no probe can take them back.
-func (p *Prober) handleHold(id uint32) {
-	l := p.Table.Rows.At(id)
-	switch {
-	case l.reason == effect.LocatorStatusBit:
-		p.raise(id)
-	case p.probes(l.RLOC) || !l.hinted() && l.reason != effect.LocatorReturning:
-	case p.h.Now >= l.heldUntil:
-		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)
-	default:
-		p.Table.Timers.Set(id, l.heldUntil)
-	}
 }
 
 // HandleHeard notes from whom packets came, and probes locators that have become silent: once for each
@@ -164,12 +110,6 @@ func (p *Prober) HandleHeard(heard []report.Heard) {
 			p.noteSilence(l)
 		}
 	}
-}
-
-// isSilent reports whether packets were sent to a locator for a while since it was last heard from, which was in
-// the state that it has, and nobody looked after it for that.
-func (l *Locator) isSilent() bool {
-	return !l.isFallen() && l.heardAt > l.changedAt && l.silence != l.heardAt && l.SentAt-l.heardAt >= timing.Instant(LongSilence)
 }
 
 func (p *Prober) noteSilence(l *Locator) {

@@ -32,6 +32,9 @@ const (
 	peerBatch = 4096
 )
 
+// PageRows bounds the rows that are looked at for one page of a list.
+const PageRows = 2048
+
 // judgeRows bounds the locators that one judgement looks at.
 const judgeRows = 4096
 
@@ -48,36 +51,6 @@ const (
 	FlapHold    = 10 * time.Second
 	flapHoldMax = 5 * time.Minute
 )
-
-// Locator is what the ITR knows about one RLOC.
-type Locator struct {
-	RLOC      lisp.RLOC
-	Prefix    lisp.Prefix    // one of the mappings with this RLOC, for probes to name
-	entry     uint32         // where in the map-cache that one was last
-	sites     [2]lisp.Prefix // of the mappings with this RLOC, the last used of IPv4 and of other EIDs
-	mappings  int            // of the map-cache with this RLOC
-	usedAt    timing.Instant // when one of them last forwarded, or was installed
-	State     effect.LocatorState
-	reason    effect.LocatorReason
-	changedAt timing.Instant
-	Told      effect.LocatorState // by the data plane: LocatorUp where it was told nothing
-	certain   bool                // it was told anything by this run
-
-	proven    bool // it answered at least once
-	downs     int  // falls within flapMemory of each other
-	downAt    timing.Instant
-	heldUntil timing.Instant // not up before
-	answers   int            // in a row, since it fell
-	alone     int            // mappings in which no other locator may be used
-	loweredBy []lisp.Prefix  // mappings whose Locator-Status-Bits hold it down
-	loweredAt timing.Instant // when the last of them did
-	SentAt    timing.Instant // when packets were last sent that were for it, or for another one of its priority
-	heardAt   timing.Instant // when packets last came from it
-	silence   timing.Instant // heardAt when it was last probed for being silent since
-
-	Probes probeState
-	trips  RoundTrips
-}
 
 // Table is the table, with the deadlines of the probes.
 type Table struct {
@@ -129,16 +102,6 @@ func (t *Table) Track(m lisp.Mapping, first func(id uint32)) {
 		t.ByRLOC[l.RLOC] = id
 		first(id)
 	}
-}
-
-// serves notes that a mapping with this RLOC is in use.
-func (l *Locator) serves(p lisp.Prefix) { l.sites[siteIndex(p)] = p }
-
-func siteIndex(p lisp.Prefix) int {
-	if p.Kind() == lisp.EIDIPv4 {
-		return 0
-	}
-	return 1
 }
 
 // SiteAt is an EID-Prefix of the site behind an RLOC, of the Instance-ID and family of another one; zero for none.
@@ -309,11 +272,6 @@ func (t *Table) heardWithin(l *Locator, d time.Duration) bool {
 	return l.heardAt > 0 && t.h.Now-l.heardAt < timing.Instant(d)
 }
 
-// isFallen reports whether a locator is unconfirmed or down.
-func (l *Locator) isFallen() bool {
-	return l.State == effect.LocatorUnconfirmed || l.State == effect.LocatorDown
-}
-
 // Fall makes a locator unconfirmed or down.
 func (t *Table) Fall(l *Locator, to effect.LocatorState, reason effect.LocatorReason) {
 	l.answers = 0
@@ -400,7 +358,7 @@ func (t *Table) Status() iter.Seq[status.LocatorStatus] {
 // Page is a part of what status yields, in no order.
 func (t *Table) Page(from uint32, most int) (page []status.LocatorStatus, next uint32, more bool) {
 	rows := uint32(t.Rows.Len())
-	for next = from; next < rows && len(page) < most && next-from < ReviewRows; next++ {
+	for next = from; next < rows && len(page) < most && next-from < PageRows; next++ {
 		if !t.Rows.At(next).RLOC.IsZero() {
 			page = append(page, t.RowStatus(next))
 		}
@@ -449,4 +407,12 @@ func (t *Table) Liveness() (up *Locator, doubtful, down bool) {
 		}
 	}
 	return nil, doubtful, down
+}
+
+// lowered is the EID-Prefixes whose status bits hold a locator down.
+func (t *Table) lowered(l *Locator, known bool) []lisp.Prefix {
+	if !known {
+		return nil
+	}
+	return l.loweredBy
 }

@@ -7,71 +7,20 @@ package registrar
 // goes on as it was. The registrar is given the next announcement when this one is through.
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
+	"loci/control/internal/counter"
 	"loci/control/internal/settings"
-	"loci/control/internal/system"
 	"loci/control/internal/table"
 	"loci/lisp"
-	"loci/wire"
 )
 
 const (
 	// forgetCost and messageCost compare a Map-Register that is forgotten, or made, with a row of AnnounceBatch.
 	forgetCost  = 2
 	messageCost = 8
-)
-
-// Announcement is what a site of the ETR wants registered.
-type Announcement struct {
-	Site      string
-	All       *table.Chunked[settings.DatabaseMapping] // in order, other sites' too
-	Changed   table.Chunked[int]                       // numbers of all, in order: they go first, and count for registered
-	Withdrawn table.Chunked[lisp.Prefix]
-	Anew      bool // send everything, whatever changed
-}
-
-// find looks for an EID-Prefix among all, whichever site it is of.
-func (a *Announcement) find(p lisp.Prefix) (m *settings.DatabaseMapping, ok bool) {
-	low, high := 0, a.All.Len()
-	for low < high {
-		if middle := (low + high) / 2; a.All.At(middle).Prefix.Compare(p) < 0 {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	if low == a.All.Len() || a.All.At(low).Prefix != p {
-		return nil, false
-	}
-	return a.All.At(low), true
-}
-
-// registering is what is left to be done for one Map-Server.
-type registering struct {
-	*Announcement // of a Map-Server that leaves nothing is announced
-	peer          *Peer
-	Under         table.Chunked[lisp.Prefix] // withdrawals that are under way, and go on; all that it was told for a Map-Server that leaves
-	forgotten     bool                       // what it was told before
-	place         int                        // among under, then withdrawn, then changed, then all
-	stage         registerStage
-	skip          int // place in changed while the rest goes
-	pack          Packing
-	first         bool      // what is being packed begins with what changed
-	held          []Message // until it is known whether they are few
-	many          bool      // they are not
-	prefixes      int
-}
-
-type registerStage uint8
-
-const (
-	stageUnder registerStage = iota
-	stageWithdrawn
-	stageChanged
-	stageRest
-	stageEnd
 )
 
 // Configure takes over the Map-Servers; step brings the registrations into line: a peer is left alone unless
@@ -114,11 +63,6 @@ func (r *Registrar) leave(p *Peer, stay []settings.MapServerPeer, all *table.Chu
 	r.Work = append(r.Work, &registering{Announcement: &Announcement{Site: p.Config.Site, All: all}, peer: p})
 }
 
-// hasAnother reports whether the same Map-Server is configured for another site.
-func (p *Peer) hasAnother(peers []settings.MapServerPeer) bool {
-	return slices.ContainsFunc(peers, func(c settings.MapServerPeer) bool { return c.Address == p.Config.Address && c.Site != p.Config.Site })
-}
-
 // keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one: there
 // it is one registration, which the withdrawal for any of them would end.
 func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
@@ -126,13 +70,6 @@ func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
 	return ok && slices.ContainsFunc(r.Peers, func(p *Peer) bool {
 		return p.Config.Address == w.peer.Config.Address && p.Config.Site == m.Site
 	})
-}
-
-// forget ends what is known of a Map-Server that leaves when nothing is left to be withdrawn.
-func (r *Registrar) forget(p *Peer) {
-	if p.Leaves && len(p.Messages) == 0 && !slices.ContainsFunc(r.Work, func(w *registering) bool { return w.peer == p }) {
-		r.Leaving = slices.DeleteFunc(r.Leaving, func(l *Peer) bool { return l == p })
-	}
 }
 
 // Busy reports whether registrations are being brought into line.
@@ -199,31 +136,6 @@ func (r *Registrar) registerNext(w *registering) {
 	}
 }
 
-// next is the next mapping of the stage; ok is false where that is at its end. A zero mapping is to be passed over.
-func (w *registering) next() (m lisp.Mapping, ok bool) {
-	at := w.place
-	w.place++
-	switch {
-	case w.stage == stageUnder && at < w.Under.Len():
-		return WithdrawalOf(*w.Under.At(at)), true
-	case w.stage == stageWithdrawn && at < w.Withdrawn.Len():
-		return WithdrawalOf(*w.Withdrawn.At(at)), true
-	case w.stage == stageChanged && at < w.Changed.Len():
-		return w.All.At(*w.Changed.At(at)).Mapping(), true
-	case w.stage != stageRest || w.peer.Leaves || at >= w.All.Len():
-		return lisp.Mapping{}, false
-	case w.skip < w.Changed.Len() && *w.Changed.At(w.skip) == at:
-		w.skip++
-		return lisp.Mapping{}, true
-	case w.All.At(at).Site != w.Site:
-		return lisp.Mapping{}, true
-	}
-	return w.All.At(at).Mapping(), true
-}
-
-// WithdrawalOf is the record that withdraws an EID-Prefix.
-func WithdrawalOf(p lisp.Prefix) lisp.Mapping { return lisp.Mapping{Prefix: p, Authoritative: true} }
-
 // put packs a mapping; what was packed before goes when that is full.
 func (r *Registrar) put(w *registering, m lisp.Mapping) {
 	if m.Prefix.IsZero() || w.stage == stageWithdrawn && r.keeps(w, m.Prefix) {
@@ -280,33 +192,16 @@ func (r *Registrar) decide(w *registering, many bool) {
 	w.held = nil
 }
 
-// Packing groups mappings so that each Map-Register stays within the size of control
-// messages; a mapping that is too large for that goes alone.
-type Packing struct {
-	room, used int
-	open       []lisp.Mapping
-}
-
-// PackingFor is an empty packing of the size that a Map-Register to the peer may have.
-func (r *Registrar) PackingFor(p *Peer) Packing {
-	const headOctets, xtrIDOctets = 16, 24
-	return Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
-}
-
-// Put takes a mapping; full is what was packed before where that has no room for it.
-func (k *Packing) Put(m lisp.Mapping) (full []lisp.Mapping) {
-	octets := system.RecordOctets(m)
-	if len(k.open) > 0 && (k.used+octets > k.room || len(k.open) == wire.MaxRecords) {
-		full = k.Take()
+// WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
+func (r *Registrar) WithdrawNow(p *Peer, gone []lisp.Mapping) (cost int) {
+	m := Message{peer: p, Mappings: gone, Withdrawal: true}
+	payload, err := r.encode(&m, r.h.NextRegisterNonce())
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return messageCost
 	}
-	k.open = append(k.open, m)
-	k.used += octets
-	return full
-}
-
-// Take empties it.
-func (k *Packing) Take() []lisp.Mapping {
-	full := k.open
-	k.open, k.used = nil, 0
-	return full
+	r.h.Send(netip.AddrPort{}, p.Config.Address, payload)
+	r.h.Count(counter.MapRegisterSent)
+	r.tell(&m)
+	return messageCost
 }

@@ -30,8 +30,6 @@ const (
 	// WithdrawTries ends the repetition of an unacknowledged withdrawal, or one that
 	// nobody acknowledges; the registration expires by itself.
 	WithdrawTries = 5
-	// silentAfter unacknowledged Map-Registers the Map-Server is called silent.
-	silentAfter = 3
 	// quickPeriod is how long after a start or a change Map-Registers come at the
 	// quick interval (RFC 9301 s.8.2), QuickMessages up to how many of them: a large
 	// Database relies on Map-Notifies.
@@ -63,62 +61,8 @@ type Registrar struct {
 	ChangeAt timing.Instant // when the last message with changes goes that no Map-Notify answers
 }
 
-// Peer is a Map-Server and how things stand with it.
-type Peer struct {
-	Config         settings.MapServerPeer
-	Messages       []uint32
-	cut            int  // messages that are gone from the front: numbers of the others do not change
-	withdrawals    int  // of the messages
-	Leaves         bool // it is configured no more
-	Prefixes       int
-	lastSentAt     timing.Instant
-	lastNotifyAt   timing.Instant
-	unacknowledged int
-	QuickUntil     timing.Instant
-	pace           timing.Instant                 // when its bucket of Map-Registers is full again
-	Alone          int                            // of the messages
-	retried        int                            // the place among them where the last one was that was tried again early
-	joined         uint32                         // the message that takes what is acknowledged alone, and 1; 0 for none
-	Refused        map[lisp.Prefix]timing.Instant // while all is registered anew: what was alone, and since when
-}
-
-// Message is a Map-Register that is sent again and again.
-type Message struct {
-	peer         *Peer
-	Mappings     []lisp.Mapping
-	Withdrawal   bool
-	awaited      bool     // it has changes, and no Map-Notify came yet
-	nonces       []uint64 // of the last messages, registerNonces at most
-	tries        int      // since the last Map-Notify
-	sentAt       timing.Instant
-	since        timing.Instant // the first that no Map-Notify answered, 0 for none
-	got          []bool         // which mappings the Map-Notifies since have, nil for none
-	alone        bool           // an EID-Prefix that is not acknowledged
-	refused      bool           // although others are: that was told
-	joined       bool           // its mappings were acknowledged alone before
-	aloneUntil   timing.Instant // it was not acknowledged with others; 0 for never
-	acknowledged bool           // at least once, and not silent since
-	place        int            // among those of the same registration, below gapMessages
-	apart        bool           // its refreshes have gone apart from the others'
-	number       int            // its place in peer.messages, and peer.cut
-}
-
 // New makes a registrar without Map-Servers.
 func New(h *system.System) *Registrar { return &Registrar{h: h, byNonce: make(map[uint64]uint32)} }
-
-// WithdrawNow sends a Map-Register with TTL 0, never again and whatever comes of it, and returns what that costs.
-func (r *Registrar) WithdrawNow(p *Peer, gone []lisp.Mapping) (cost int) {
-	m := Message{peer: p, Mappings: gone, Withdrawal: true}
-	payload, err := r.encode(&m, r.h.NextRegisterNonce())
-	if err != nil {
-		r.h.Count(counter.RefusedEncoding)
-		return messageCost
-	}
-	r.h.Send(netip.AddrPort{}, p.Config.Address, payload)
-	r.h.Count(counter.MapRegisterSent)
-	r.tell(&m)
-	return messageCost
-}
 
 // Under is what is to be withdrawn from a Map-Server and was taken back to be sent anew.
 func (r *Registrar) Under(p *Peer) *table.Chunked[lisp.Prefix] {
@@ -174,30 +118,12 @@ func (r *Registrar) firstAt(m *Message) timing.Instant {
 	return at
 }
 
-// slot is when the next Map-Register of many may go to the Map-Server. Refreshes and
-// repetitions follow the spacing that it gives.
-func (p *Peer) slot(now timing.Instant, r timing.Rate) timing.Instant {
-	p.pace = max(p.pace, now) + r.Interval()
-	return max(p.pace-r.Refill(), now)
-}
-
 // interval is how long after an acknowledged Map-Register the next one follows.
 func (r *Registrar) interval(p *Peer) time.Duration {
 	if r.h.Now < p.QuickUntil {
 		return min(p.Config.RegistrationInterval, r.quick)
 	}
 	return p.Config.RegistrationInterval
-}
-
-func registerDetail(m Message) string {
-	text := "registering"
-	if m.Withdrawal {
-		text = "withdrawing"
-	}
-	if more := len(m.Mappings) - 1; more > 0 {
-		return text + " with others in one message"
-	}
-	return text
 }
 
 func (r *Registrar) drop(id uint32) {
@@ -333,26 +259,6 @@ func (r *Registrar) encode(m *Message, nonce uint64) ([]byte, error) {
 	return r.h.Used(payload), err
 }
 
-// HandleTimeout sends a message again, or what of it is not acknowledged apart, or ends a withdrawal.
-func (r *Registrar) HandleTimeout(id uint32) {
-	m := r.Messages.At(id)
-	switch {
-	case m.got != nil: // no other Map-Notify came with the rest
-		r.part(id)
-		return
-	case r.mayPart(m):
-		r.partAll(id)
-		return
-	case m.Withdrawal && m.tries >= WithdrawTries:
-		r.end(id)
-		return
-	}
-	if !m.peer.Config.WantMapNotify && !m.Withdrawal {
-		m.tries = 0 // nobody acknowledges: every message is a refresh
-	}
-	r.send(id)
-}
-
 // list puts a message behind the others to its Map-Server.
 func (r *Registrar) list(id uint32) {
 	m := r.Messages.At(id)
@@ -380,4 +286,36 @@ func (r *Registrar) Numbered(i int) *Peer {
 		return r.Peers[i]
 	}
 	return r.Leaving[i-len(r.Peers)]
+}
+
+// PackingFor is an empty packing of the size that a Map-Register to the peer may have.
+func (r *Registrar) PackingFor(p *Peer) Packing {
+	const headOctets, xtrIDOctets = 16, 24
+	return Packing{room: system.ControlOctets(p.Config.Address.Addr()) - headOctets - xtrIDOctets - p.Config.Key.MACOctets()}
+}
+
+// forget ends what is known of a Map-Server that leaves when nothing is left to be withdrawn.
+func (r *Registrar) forget(p *Peer) {
+	if p.Leaves && len(p.Messages) == 0 && !slices.ContainsFunc(r.Work, func(w *registering) bool { return w.peer == p }) {
+		r.Leaving = slices.DeleteFunc(r.Leaving, func(l *Peer) bool { return l == p })
+	}
+}
+
+func (r *Registrar) setAlone(m *Message, alone bool) {
+	if m.alone == alone {
+		return
+	}
+	m.alone = alone
+	m.peer.Alone--
+	if alone {
+		m.peer.Alone += 2
+	}
+}
+
+// tellRefused tells of an EID-Prefix that is not acknowledged although others are.
+func (r *Registrar) tellRefused(m *Message) {
+	m.refused = true
+	r.h.Count(counter.EIDNotAcknowledged)
+	r.h.Notice(effect.Notice{Kind: effect.NoticeEIDNotAcknowledged, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address,
+		Detail: "the Map-Server acknowledges others: does the site own it there?"})
 }

@@ -11,9 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"loci/control/internal/counter"
-	"loci/control/internal/effect"
-	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
@@ -23,51 +20,11 @@ import (
 )
 
 const (
-	// aloneAtOnce is about how many EID-Prefixes are registered apart in half a registration interval, while they
-	// are refused. A Map-Server that acknowledges nothing at all has no more than those of a few Map-Registers
-	// tried apart: it may as well be down.
-	aloneAtOnce = 64
 	// aloneAgain is how long an EID-Prefix stays alone that was not acknowledged after it had joined others.
 	aloneAgain = time.Hour
 	// UnacknowledgedListed bounds the EID-Prefixes that a status lists.
 	UnacknowledgedListed = 100
 )
-
-// answers reports whether a Map-Server sent a Map-Notify since a time.
-func (p *Peer) answers(since timing.Instant) bool { return p.lastNotifyAt > since }
-
-// Note notes which mappings a Map-Notify acknowledges, and reports whether that is all of them by now. One
-// without records acknowledges all.
-func (m *Message) Note(n *message.MapNotify) (complete bool) {
-	if len(n.Records) == 0 {
-		return true
-	}
-	if m.got == nil {
-		m.got = make([]bool, len(m.Mappings))
-	}
-	at := 0 // mostly they come as they were sent
-	for i := range n.Records {
-		p, err := n.Records[i].Prefix()
-		if err != nil {
-			continue
-		}
-		if at >= len(m.Mappings) || m.Mappings[at].Prefix != p {
-			if at = slices.IndexFunc(m.Mappings, func(k lisp.Mapping) bool { return k.Prefix == p }); at < 0 {
-				continue
-			}
-		}
-		m.got[at] = true
-		at++
-	}
-	if slices.Contains(m.got, false) {
-		if !slices.Contains(m.got, true) {
-			m.got = nil
-		}
-		return false
-	}
-	m.got = nil
-	return true
-}
 
 // complete is for a message whose mappings are all acknowledged: it is refreshed from now on.
 func (r *Registrar) complete(id uint32) {
@@ -130,17 +87,6 @@ func (r *Registrar) hasRoom(m *Message, more lisp.Mapping) bool {
 	return octets <= r.PackingFor(m.peer).room && len(m.Mappings) < wire.MaxRecords
 }
 
-func (r *Registrar) setAlone(m *Message, alone bool) {
-	if m.alone == alone {
-		return
-	}
-	m.alone = alone
-	m.peer.Alone--
-	if alone {
-		m.peer.Alone += 2
-	}
-}
-
 // part keeps the mappings of a message that were acknowledged. The others go apart.
 func (r *Registrar) part(id uint32) {
 	m := *r.Messages.At(id)
@@ -193,46 +139,6 @@ func (r *Registrar) sendApart(m Message, mappings []lisp.Mapping) {
 			r.tellRefused(left)
 		}
 	}
-}
-
-// tellRefused tells of an EID-Prefix that is not acknowledged although others are.
-func (r *Registrar) tellRefused(m *Message) {
-	m.refused = true
-	r.h.Count(counter.EIDNotAcknowledged)
-	r.h.Notice(effect.Notice{Kind: effect.NoticeEIDNotAcknowledged, Prefix: m.Mappings[0].Prefix, Remote: m.peer.Config.Address,
-		Detail: "the Map-Server acknowledges others: does the site own it there?"})
-}
-
-// waitRefused is how long after an EID-Prefix was registered alone and refused it is tried again: half an interval at least,
-// and as long as the others take whose turn comes meanwhile.
-func (p *Peer) waitRefused(below func(time.Duration) time.Duration) time.Duration {
-	half := p.Config.RegistrationInterval / 2
-	most := 2 * half * time.Duration(1+p.Alone/aloneAtOnce)
-	return max(half+below(most-half), settings.RegisterRetransmitFirst)
-}
-
-// keepRefused remembers, while everything is registered anew, what has to be registered alone.
-func (p *Peer) keepRefused(m *Message) {
-	if !m.refused {
-		return
-	}
-	if p.Refused == nil {
-		p.Refused = make(map[lisp.Prefix]timing.Instant)
-	}
-	p.Refused[m.Mappings[0].Prefix] = m.since
-}
-
-// takeRefused reports whether an EID-Prefix is to be registered, or withdrawn, alone, and since when it has
-// not been acknowledged.
-func (p *Peer) takeRefused(prefix lisp.Prefix) (since timing.Instant, refused bool) {
-	since, refused = p.Refused[prefix]
-	delete(p.Refused, prefix)
-	return since, refused
-}
-
-// lacks reports whether a mapping of a message is not acknowledged, for longer than a Map-Notify takes.
-func (m *Message) lacks(i int) bool {
-	return !m.Withdrawal && (m.got != nil && !m.got[i] || m.alone || m.tries >= silentAfter)
 }
 
 // unacknowledged are the EID-Prefixes that a Map-Server does not acknowledge, the first of them in order, and how many there are.

@@ -2,12 +2,13 @@
 
 package report
 
-import (
-	"loci/lisp"
-	"time"
-)
-
 // What the data plane reports to the Node. Nothing here acts on it.
+
+import (
+	"time"
+
+	"loci/lisp"
+)
 
 // Miss says that a packet from a local EID found no mapping.
 type Miss struct {

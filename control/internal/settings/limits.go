@@ -8,8 +8,9 @@ package settings
 // word each, and their tables are bounded.
 
 import (
-	"loci/control/internal/timing"
 	"time"
+
+	"loci/control/internal/timing"
 )
 
 // The limits that are no matter of configuration.

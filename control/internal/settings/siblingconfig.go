@@ -2,14 +2,14 @@
 
 package settings
 
+// Which other xTRs a site has (RFC 9300 s.10).
+
 import (
 	"errors"
 	"fmt"
 	"net/netip"
 	"time"
 )
-
-// Which other xTRs a site has (RFC 9300 s.10).
 
 // SiblingConfig is another xTR of the site.
 type SiblingConfig struct {

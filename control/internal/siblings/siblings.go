@@ -21,6 +21,7 @@ import (
 	"loci/control/internal/database"
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
+	"loci/control/internal/reach"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
@@ -58,7 +59,7 @@ type Siblings struct {
 	Rows      []sibling
 	Timers    timing.Deadlines // ids are indexes of rows; CoreTimer is the judgement's
 	database  *database.Database
-	Path      corePath
+	path      corePath
 	detourBy  int            // index of who gets the site's packets, -1 for nobody
 	detourAt  timing.Instant // since when, or since when not
 	detourWhy status.DetourReason
@@ -97,7 +98,7 @@ func (s *Siblings) Configure(configs []settings.SiblingConfig, d *database.Datab
 	if len(s.Rows) > 0 {
 		s.Timers.Set(CoreTimer, s.h.Now)
 	} else {
-		s.Path = corePath{}
+		s.path = corePath{}
 	}
 	if s.detourBy >= len(s.Rows) || s.detourBy >= 0 && (s.detourBy >= len(old) || s.Rows[s.detourBy].config.Address != old[s.detourBy].config.Address) {
 		s.endDetour()
@@ -218,7 +219,8 @@ func (s *Siblings) Takes(m *message.MapReply) (taken, changed bool) {
 	if !m.Probe {
 		return false, false
 	}
-	if s.Path.takes(s, m) {
+	if s.path.takes(s.h, m) {
+		s.Timers.Set(CoreTimer, s.h.Now)
 		return true, false
 	}
 	i := s.Of(m.From.Addr())
@@ -321,4 +323,99 @@ func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
 			}
 		}
 	}
+}
+
+// decide says who has to get the site's packets, and why.
+func (s *Siblings) decide() (to int, why status.DetourReason) {
+	switch {
+	case len(s.Rows) == 0:
+		return -1, status.DetourNone
+	case s.ownDown():
+		return s.good(), status.DetourRLOCsDown
+	case s.path.lost:
+		return s.good(), status.DetourNoPath
+	}
+	return -1, status.DetourNone
+}
+
+// ownDown reports that the host can use none of the locators that are ours.
+func (s *Siblings) ownDown() bool {
+	found := false
+	for _, l := range s.database.RLOCs {
+		if !slices.Contains(s.h.RLOCs, l.RLOC) {
+			continue
+		}
+		if l.Reachable {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// Act carries out a decision; changed reports that our R bits are others now.
+func (s *Siblings) Act(below func(time.Duration) time.Duration) (changed bool) {
+	to, why := s.decide()
+	if to < 0 {
+		s.actAt = 0
+		if s.detourBy < 0 {
+			return false
+		}
+		s.endDetour()
+		return true
+	}
+	if to == s.detourBy {
+		s.detourWhy = why
+		return false
+	}
+	if s.actAt == 0 {
+		s.actAt = s.h.Now
+		if why == status.DetourNoPath { // both siblings may find out at the same moment
+			s.actAt = s.h.After(below(actJitter))
+		}
+	}
+	if s.h.Now < s.actAt {
+		s.Timers.Set(CoreTimer, s.actAt)
+		return false
+	}
+	s.actAt, s.detourBy, s.detourAt, s.detourWhy = 0, to, s.h.Now, why
+	s.h.Count(counter.Detoured)
+	s.h.Emit(effect.Detour{To: s.Rows[to].config.Address})
+	s.h.Notice(effect.Notice{Kind: effect.NoticeDetour, Remote: s.remote(&s.Rows[to]), Detail: string(why)})
+	return true
+}
+
+func (s *Siblings) endDetour() {
+	s.detourBy, s.detourAt, s.detourWhy = -1, s.h.Now, status.DetourNone
+	s.h.Emit(effect.Detour{})
+	s.h.Notice(effect.Notice{Kind: effect.NoticeDetourEnded})
+}
+
+// Detour says who gets the site's packets.
+func (s *Siblings) Detour() status.DetourStatus {
+	status := status.DetourStatus{Why: s.detourWhy}
+	if s.detourBy >= 0 {
+		status.To = s.Rows[s.detourBy].config.Address
+	}
+	if s.detourAt != 0 {
+		status.Since = s.h.Time(s.detourAt)
+	}
+	return status
+}
+
+// Judge finds out whether we have a path to the core. silent says that no Map-Resolver answers. It
+// reports whether their silence is all that speaks against the path.
+func (s *Siblings) Judge(p *reach.Prober, silent bool) (bySilence bool) {
+	s.Timers.Set(CoreTimer, s.h.After(s.path.judge(s.h, p, s.throughCore(), silent)))
+	return s.path.lost && s.path.bySilence
+}
+
+// throughCore is an RLOC of a sibling that can be asked through the core; zero for none.
+func (s *Siblings) throughCore() witness {
+	for _, l := range s.database.RLOCs {
+		if _, family := s.h.RLOCOf(l.RLOC.Is4()); family && s.isSiblings(l.RLOC) {
+			return witness{l.RLOC, l.Prefix}
+		}
+	}
+	return witness{}
 }

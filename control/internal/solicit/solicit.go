@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/message"
@@ -71,8 +72,8 @@ type Solicitor struct {
 	from    uint64          // the news since that number
 	left    []lisp.RLOC     // askers that are still to be told
 	cursor  uint32
-	roomAt  timing.Instant   // when room for an outdated peer's EID-Prefix is looked for again
-	Begin   timing.Deadlines // one row: when the waiting ends, or gathering goes on
+	roomAt  timing.Instant // when room for an outdated peer's EID-Prefix is looked for again
+	Begin   batch.Work     // when the waiting ends, or gathering goes on
 
 	Rows   table.Slab[solicitation]
 	ByRLOC map[lisp.RLOC]uint32
@@ -100,7 +101,7 @@ func (s *Solicitor) MappingsChanged(prefixes []lisp.Prefix, acknowledged bool, s
 	if acknowledged {
 		at = max(at, s.h.After(smrAfterNotify))
 	}
-	s.Begin.Set(0, at)
+	s.Begin.At(at)
 }
 
 // Registered begins to tell the peers.
@@ -141,29 +142,28 @@ func (s *Solicitor) earliest() uint64 {
 	return earliest
 }
 
-// gather goes through the askers, then the peers that we send to, a batch a turn.
+// gather goes through the askers, then the peers that we send to, a batch per event-loop iteration.
 func (s *Solicitor) gather() {
-	batch := s.left[:min(len(s.left), AskerBatch)]
-	for _, rloc := range batch {
-		s.Tell(rloc, s.from, s.News.End())
+	if !s.Begin.Run(s.h.Now, AskerBatch, s.gatherStep) {
+		s.Telling, s.left = false, nil
 	}
-	s.left = s.left[len(batch):]
-	more := len(s.left) > 0
-	if !more && s.Peers != nil {
+}
+
+// gatherStep tells the next asker, or behind the last one a batch of peers.
+func (s *Solicitor) gatherStep() (cost int, more bool) {
+	if len(s.left) > 0 {
+		s.Tell(s.left[0], s.from, s.News.End())
+		s.left = s.left[1:]
+		return 1, len(s.left) > 0 || s.Peers != nil
+	}
+	if s.Peers != nil {
 		s.cursor, more = s.Peers(s.cursor, func(rloc lisp.RLOC) { s.Tell(rloc, s.from, s.News.End()) })
 	}
-	switch {
-	case more:
-		s.Begin.Set(0, s.h.Now+1) // the next turn
-		return
-	case len(s.Changed.List) == 0:
-		s.Begin.Remove(0)
-	}
-	s.Telling, s.left = false, nil
+	return AskerBatch, more
 }
 
 // HandleBegin ends the waiting for Map-Notifies, or goes on gathering.
-func (s *Solicitor) HandleBegin(uint32) {
+func (s *Solicitor) HandleBegin() {
 	if len(s.Changed.List) > 0 {
 		s.Registered()
 		return

@@ -2,12 +2,12 @@
 
 package status
 
+// What a Node knows of one destination, for `loci explain`.
+
 import (
 	"loci/control/internal/settings"
 	"loci/lisp"
 )
-
-// What a Node knows of one destination, for `loci explain`.
 
 // Explanation is what a Node knows of a destination. What is nil or zero does not exist.
 type Explanation struct {

@@ -2,13 +2,13 @@
 
 package timing
 
-import (
-	"loci/control/internal/table"
-)
-
 // deadlines: one deadline for each row of a slab, earliest first. A binary heap
 // that knows where each row stands, so that a deadline moves instead of leaving a
 // stale one behind. It holds no pointer and reads no clock.
+
+import (
+	"loci/control/internal/table"
+)
 
 type deadline struct {
 	at Instant

@@ -2,12 +2,12 @@
 
 package timing
 
+// Token buckets: one word each, their tables bounded. They read no clock.
+
 import (
 	"fmt"
 	"time"
 )
-
-// Token buckets: one word each, their tables bounded. They read no clock.
 
 // Rate is a token bucket: Burst at once, PerSecond on average.
 type Rate struct {

@@ -16,12 +16,6 @@ import (
 // maxAhead bounds what is read ahead, in lookups of one mask length.
 const maxAhead = 128
 
-// toCome is a lookup to come: of a Map-Request, and what may be found by which hash.
-type toCome struct {
-	m    *message.MapRequest
-	hash uint32
-}
-
 // Foresee has the processor fetch where the row's number is, or looks the row up where that is not known by hash.
 func (t *Registrations) Foresee(m *message.MapRequest) {
 	lengths, ok := t.Exact.lengthsFor(&m.Prefixes[0])

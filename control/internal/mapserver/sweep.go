@@ -2,14 +2,16 @@
 
 package mapserver
 
-import (
-	"loci/control/internal/effect"
-	"loci/control/internal/timing"
-)
-
 // What is too much for one turn at a million registrations: to drop those that another
 // configuration does not allow any more, and to list them all, a batch a turn. While a pass is under way, nothing is answered from a row that the
 // configuration does not allow: it is dropped when it is met.
+
+import (
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/table"
+)
 
 const (
 	// RegistrationSweepRows is one batch.
@@ -22,34 +24,36 @@ const (
 func (s *MapServer) startSweep() {
 	t := &s.Registrations
 	t.swept, t.sweptSites = 0, 0
-	t.Sweep.Set(0, s.h.Now)
+	t.Sweep.At(s.h.Now)
 	if t.Rows.Len()+len(t.Sites.Numbered) <= RegistrationSweepRows {
-		t.Sweep.Remove(0)
-		s.HandleSweep(0)
+		s.HandleSweep()
 	}
 }
 
 // Sweeping reports whether a pass is under way.
-func (s *MapServer) Sweeping() bool { return s.Registrations.Sweep.Next() != timing.Never }
+func (s *MapServer) Sweeping() bool { return s.Registrations.Sweep.Waits() }
 
 // HandleSweep passes over a batch. At the end, sites that are gone are forgotten.
-func (s *MapServer) HandleSweep(uint32) {
+func (s *MapServer) HandleSweep() {
+	s.Registrations.Sweep.Run(s.h.Now, RegistrationSweepRows, s.sweepStep)
+}
+
+// sweepStep looks at the next row, or behind the last one at the next site.
+func (s *MapServer) sweepStep() (cost int, more bool) {
 	t := &s.Registrations
 	rows, sites := uint32(t.Rows.Len()), uint32(len(t.Sites.Numbered))
-	left := RegistrationSweepRows
-	for ; left > 0 && t.swept < rows; t.swept++ {
-		left--
+	cost = 1
+	switch {
+	case t.swept < rows:
 		if !t.Rows.At(t.swept).Prefix.IsZero() && s.dropDisallowed(t.swept) {
-			left -= droppedRow - 1
+			cost = droppedRow
 		}
-	}
-	for ; left > 0 && t.sweptSites < sites; left-- {
+		t.swept++
+	case t.sweptSites < sites:
 		t.Sites.forgetGone(t.sweptSites)
 		t.sweptSites++
 	}
-	if t.swept < rows || t.sweptSites < sites {
-		t.Sweep.Set(0, s.h.Now+1) // the next turn
-	}
+	return cost, t.swept < rows || t.sweptSites < sites
 }
 
 // dropDisallowed ends a registration that the configuration does not allow any more.
@@ -68,4 +72,16 @@ func (s *MapServer) dropDisallowed(id uint32) (dropped bool) {
 	}
 	t.Remove(id)
 	return true
+}
+
+// Configure takes over another configuration. Registrations that it does not allow
+// any more end; the others, and the nonces seen, stay.
+func (s *MapServer) Configure(c *settings.MapServerConfig, prefixes table.Prefixes[message.OwnedPrefix], sites map[string]int) {
+	s.config, s.Prefixes, s.Journal.on = c, prefixes, c.Journal
+	s.Registrations.Sites.configure(c.Sites, sites)
+	if s.CompleteAt == 0 {
+		s.CompleteAt = s.h.After(c.RegistrationTimeout / RegistrationsLast)
+	}
+	s.Notifier.keep()
+	s.startSweep()
 }

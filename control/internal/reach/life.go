@@ -2,16 +2,16 @@
 
 package reach
 
+// Which locators show life.
+
 import (
-	"loci/lisp"
 	"slices"
 	"time"
 
 	"loci/control/internal/effect"
 	"loci/control/internal/timing"
+	"loci/lisp"
 )
-
-// Which locators show life.
 
 // ShowsLife reports whether one of the locators answers RLOC-probes, did so lately, or sent packets lately.
 func (p *Prober) ShowsLife(set lisp.LocatorSet) bool {
@@ -28,13 +28,6 @@ func (p *Prober) ShowsLife(set lisp.LocatorSet) bool {
 // signOfLife is how lately a locator must have answered or sent packets for its mapping to
 // be kept.
 const signOfLife = time.Minute
-
-// Renewal is when the mapping of a locator is asked for again.
-type Renewal struct {
-	Prefix lisp.Prefix
-	In     uint8 // RLOC-probes
-	Gap    uint8
-}
 
 // IsStranded reports whether every locator of a set was judged, and none answers as yet. Its first
 // one is asked for all of them.
@@ -62,4 +55,12 @@ func (p *Prober) lookAgain(set lisp.LocatorSet) {
 			p.Table.Timers.Set(id, min(p.Table.Timers.Of(id), p.h.After(p.Config.RetriesInterval)))
 		}
 	}
+}
+
+// Replaced takes notice of one in whose place another came. sameSet says that the data
+// plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
+// has another.
+func (p *Prober) Replaced(m lisp.Mapping, sameSet bool) {
+	p.untrack(m, sameSet)
+	p.lookAgain(m.Locators)
 }

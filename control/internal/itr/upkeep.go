@@ -7,44 +7,17 @@ package itr
 // (s.6.1), and its adoption after a restart. It never resolves anything new.
 
 import (
-	"iter"
-
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/report"
 	"loci/control/internal/settings"
-	"loci/control/internal/status"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
 // SolicitedEntries is how many map-cache entries one SMR makes us look at.
 const SolicitedEntries = 8
-
-// schedule sets the next deadline of an entry.
-func (r *ITR) schedule(id uint32) {
-	e := r.Cache.Entries.At(id)
-	if e.Static {
-		r.Cache.Timers.Remove(id)
-		return
-	}
-	next := e.ExpiresAt
-	if r.config.IdleTimeout > 0 {
-		next = min(next, e.LastUse()+timing.Instant(r.config.IdleTimeout))
-	}
-	if at := r.refreshAt(e); !e.Refreshing && at > r.h.Now {
-		next = min(next, at)
-	}
-	r.Cache.Timers.Set(id, next)
-}
-
-// refreshAt is when a mapping in use is asked for again.
-func (r *ITR) refreshAt(e *mapcache.Entry) timing.Instant { return e.ExpiresAt - r.lead(e) }
-
-func (r *ITR) lead(e *mapcache.Entry) timing.Instant {
-	return min((e.ExpiresAt-e.RefreshedAt)/4, timing.Instant(refreshLead))
-}
 
 // HandleCacheTimeout expires, refreshes or removes an entry.
 func (r *ITR) HandleCacheTimeout(id uint32) {
@@ -193,46 +166,4 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 		r.emitInstall(id) // the proxy ETRs may be others now
 	}
 	r.schedule(id)
-}
-
-// Status yields the map-cache for `loci show`.
-func (r *ITR) Status() iter.Seq[status.MapCacheStatus] {
-	return func(yield func(status.MapCacheStatus) bool) {
-		for _, id := range r.Cache.Index.All() {
-			if !yield(r.entryStatus(r.Cache.Entries.At(id))) {
-				return
-			}
-		}
-	}
-}
-
-func (r *ITR) entryStatus(e *mapcache.Entry) status.MapCacheStatus {
-	s := status.MapCacheStatus{MapCacheEntry: r.Entry(e), State: status.MapCacheComplete, From: e.From}
-	if e.LastUsedAt != 0 {
-		s.LastUsedAt = r.h.Time(e.LastUsedAt)
-	}
-	switch {
-	case e.Static:
-		s.State = status.MapCacheStatic
-	case e.Gleaned:
-		s.State = status.MapCacheGleaned
-	case e.Refreshing:
-		s.State = status.MapCacheRefreshing
-	case e.Mapping.Negative():
-		s.State = status.MapCacheNegative
-	}
-	return s
-}
-
-// PendingRow is a Map-Request under way for `loci show`.
-func (r *ITR) PendingRow(id uint32) status.PendingRequest {
-	q := r.Pending.Requests.At(id)
-	p := status.PendingRequest{
-		Prefix: q.Prefix, Source: q.Source, SMRInvoked: q.SMRInvoked, Tries: q.tries, StartedAt: r.h.Time(q.startedAt),
-		NextAt: r.h.Time(r.Pending.Timers.Of(id)), State: q.state,
-	}
-	if q.tries > 0 {
-		p.MapResolver = q.resolvers[q.tries-1]
-	}
-	return p
 }

@@ -49,14 +49,6 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	}
 }
 
-// awaits reports whether a Map-Notify with that nonce acknowledges anything: it
-// must answer one of the messages since the last Map-Notify. Older nonces are kept
-// to tell a late copy from an unsolicited Map-Notify.
-func (m *Message) awaits(nonce uint64) bool {
-	since := max(len(m.nonces)-m.tries, 0)
-	return slices.Contains(m.nonces[since:], nonce)
-}
-
 func (r *Registrar) acknowledge(m *message.MapNotify) {
 	at := slices.IndexFunc(r.Peers, func(p *Peer) bool { return p.Config.ID() == m.Peer })
 	if at < 0 {
@@ -143,4 +135,24 @@ func (r *Registrar) peerStatus(p *Peer) status.MapServerStatus {
 	}
 	s.Lacking, s.LackingCount = r.unacknowledged(p)
 	return s
+}
+
+// HandleTimeout sends a message again, or what of it is not acknowledged apart, or ends a withdrawal.
+func (r *Registrar) HandleTimeout(id uint32) {
+	m := r.Messages.At(id)
+	switch {
+	case m.got != nil: // no other Map-Notify came with the rest
+		r.part(id)
+		return
+	case r.mayPart(m):
+		r.partAll(id)
+		return
+	case m.Withdrawal && m.tries >= WithdrawTries:
+		r.end(id)
+		return
+	}
+	if !m.peer.Config.WantMapNotify && !m.Withdrawal {
+		m.tries = 0 // nobody acknowledges: every message is a refresh
+	}
+	r.send(id)
 }

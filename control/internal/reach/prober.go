@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
@@ -26,8 +27,6 @@ import (
 )
 
 const (
-	// ProbeNonces is how many unanswered probes of a locator may still be answered.
-	ProbeNonces = 4
 	// probeBackoffMax bounds the doublings of the interval for locators that do not answer.
 	probeBackoffMax = 2
 	// probeJitterPart: intervals vary by up to this part of them, to both sides.
@@ -35,27 +34,17 @@ const (
 	// confirmInterval is how far apart the answers are that bring a locator back: ETRs
 	// answer once in 3 seconds (RFC 9301 s.5.4), and one refused would begin it anew.
 	confirmInterval = 3100 * time.Millisecond
-	// ReviewRows is how many locators one turn brings into line with another configuration.
-	ReviewRows = 2048
+	// reviewRows is how many locators are brought into line with another configuration in one
+	// event-loop iteration.
+	reviewRows = 2048
 	// usualProbeOctets is enough for an RLOC-probe about an IPv6 EID-Prefix of any Instance-ID.
 	usualProbeOctets = 80
+	// HintHold is how long a locator that a hint took out of use stays so where no answer
+	// to an RLOC-probe takes the hint back.
+	HintHold = 30 * time.Second
 	// prefixSearchSteps bounds one search for a mapping that has an RLOC.
 	prefixSearchSteps = 4096
 )
-
-// probeState is the probes of one locator.
-type probeState struct {
-	nonces         [ProbeNonces]uint64 // 0 for none
-	sentAts        [ProbeNonces]timing.Instant
-	turn           int // where the next nonce goes
-	unanswered     int // probes since the last answer
-	sent, answered uint64
-	sentAt         timing.Instant
-	answeredAt     timing.Instant
-	Differing      lisp.LocatorSet // of an answer, asked about already
-	cursor         uint32          // of the search for a mapping
-	Renewal        Renewal
-}
 
 // Prober probes the locators of the table.
 type Prober struct {
@@ -64,17 +53,16 @@ type Prober struct {
 	Table   Table
 	ByNonce map[uint64]uint32
 	limit   timing.Bucket
-	Find    func(lisp.Prefix) (lisp.LocatorSet, bool) // in the map-cache
-	Renew   func(*Locator, *mapcache.Entry)           // asks for a mapping whose locators do not answer
+	cache   *mapcache.Cache
 
 	families [2]bool // in which we have an RLOC: IPv4, IPv6
 	reviewed uint32  // rows that the configuration has reached
-	Reviews  timing.Deadlines
+	Reviews  batch.Work
 }
 
 // New makes a prober without locators.
-func New(h *system.System) *Prober {
-	return &Prober{h: h, Table: NewTable(h), ByNonce: make(map[uint64]uint32)}
+func New(h *system.System, cache *mapcache.Cache) *Prober {
+	return &Prober{h: h, cache: cache, Table: NewTable(h), ByNonce: make(map[uint64]uint32)}
 }
 
 // Configure takes over other intervals. What was off begins now.
@@ -86,20 +74,20 @@ func (p *Prober) Configure(c settings.ProbingConfig) {
 		return
 	}
 	p.Config, p.families, p.reviewed = c, families, 0
-	p.Review(0)
+	p.Review()
 }
 
-// Review brings some locators into line with the configuration; the others follow in
-// later turns, and are probed by the new one as soon as their time comes.
-func (p *Prober) Review(uint32) {
+// Review brings a batch of locators into line with the configuration; the others are probed by the new
+// one as soon as their time comes.
+func (p *Prober) Review() {
 	rows := uint32(p.Table.Rows.Len())
-	for end := min(p.reviewed+ReviewRows, rows); p.reviewed < end; p.reviewed++ {
-		p.reviewRow(p.reviewed)
-	}
-	p.Reviews.Remove(0)
-	if p.reviewed < rows {
-		p.Reviews.Set(0, p.h.Now+1) // the next turn
-	}
+	p.Reviews.Run(p.h.Now, reviewRows, func() (cost int, more bool) {
+		if p.reviewed < rows {
+			p.reviewRow(p.reviewed)
+			p.reviewed++
+		}
+		return 1, p.reviewed < rows
+	})
 }
 
 func (p *Prober) reviewRow(id uint32) {
@@ -130,14 +118,6 @@ func (p *Prober) Installed(m lisp.Mapping) { p.Table.Track(m, p.begin) }
 // Removed takes notice of one that left it.
 func (p *Prober) Removed(m lisp.Mapping) { p.untrack(m, false) }
 
-// Replaced takes notice of one in whose place another came. sameSet says that the data
-// plane has the same locator-set for both: it tells of Locator-Status-Bits again when it
-// has another.
-func (p *Prober) Replaced(m lisp.Mapping, sameSet bool) {
-	p.untrack(m, sameSet)
-	p.lookAgain(m.Locators)
-}
-
 func (p *Prober) untrack(m lisp.Mapping, keepBits bool) {
 	p.Table.untrack(m, keepBits, p.raise, func(id uint32) { p.forgetNonces(p.Table.Rows.At(id)) })
 }
@@ -161,13 +141,21 @@ func (p *Prober) begin(id uint32) {
 func (p *Prober) Peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
 	return p.Table.active(cursor, func(l *Locator) {
 		yield(l.RLOC)
-		set, _ := p.Find(l.Prefix)
+		set := p.locatorsOf(l.Prefix)
 		for _, other := range set {
 			if !other.Usable() {
 				yield(other.RLOC)
 			}
 		}
 	})
+}
+
+// locatorsOf are the locators of a cached mapping.
+func (p *Prober) locatorsOf(prefix lisp.Prefix) lisp.LocatorSet {
+	if _, e, ok := p.cache.Get(prefix); ok {
+		return e.Mapping.Locators
+	}
+	return nil
 }
 
 // Below is a random duration up to d.
@@ -179,35 +167,41 @@ func (p *Prober) jittered(d time.Duration) time.Duration {
 	return d - part + p.Below(2*part)
 }
 
-// Due sends the next probe of a locator, after judging those before. cached finds
-// the mapping to name in it.
-func (p *Prober) Due(id uint32, cached *mapcache.Cache) {
-	l := p.Table.Rows.At(id)
+// Due judges the probes of a locator that were sent, and reports whether it is to be probed again:
+// by Send. unanswered is the mapping to be probed for where its locator does not answer, else nil.
+func (p *Prober) Due(id uint32) (l *Locator, unanswered *mapcache.Entry, probed bool) {
+	l = p.Table.Rows.At(id)
 	if p.handleHold(id); !p.probes(l.RLOC) {
-		return
+		return l, nil, false
 	}
 	if !p.limit.Take(p.h.Now, p.h.Limits.RLOCProbes) {
 		p.h.Count(counter.RefusedProbeLimit)
 		p.Table.Timers.Set(id, p.h.After(p.jittered(p.Config.RetriesInterval)))
-		return
+		return l, nil, false
 	}
-	entry, ok := p.mappingFor(l, cached)
+	entry, ok := p.mappingFor(l)
 	if !ok { // goes on searching
 		p.Table.Timers.Set(id, p.h.After(p.Config.RetriesInterval))
-		return
+		return l, nil, false
 	}
 	if p.h.CutOff { // a probe would not leave, and that nobody answers says nothing of them
 		l.Probes.unanswered = 0
 		p.Table.Timers.Set(id, p.h.After(p.jittered(p.Config.RetriesInterval)))
-		return
+		return l, nil, false
 	}
 	if l.Probes.unanswered > 0 {
 		l.answers = 0
 	}
 	if l.Probes.unanswered > p.Config.Retries {
 		p.judge(l)
-		p.Renew(l, entry)
+		unanswered = entry
 	}
+	return l, unanswered, true
+}
+
+// Send sends the next probe of a locator.
+func (p *Prober) Send(id uint32) {
+	l := p.Table.Rows.At(id)
 	if l.State == effect.LocatorUnconfirmed {
 		p.Table.tell(l) // it may be long since it was heard from
 	}
@@ -237,32 +231,20 @@ func (p *Prober) judge(l *Locator) {
 
 // mappingFor finds a mapping of the map-cache that has the locator: mostly the one
 // noted with it, else by a search that goes on at the next call.
-func (p *Prober) mappingFor(l *Locator, cached *mapcache.Cache) (*mapcache.Entry, bool) {
-	if e, ok := l.EntryIn(cached); ok && holds(e, l.RLOC) {
+func (p *Prober) mappingFor(l *Locator) (*mapcache.Entry, bool) {
+	if e, ok := l.EntryIn(p.cache); ok && holds(e, l.RLOC) {
 		return e, true
 	}
-	rows := uint32(cached.Entries.Len())
+	rows := uint32(p.cache.Entries.Len())
 	for range min(rows, prefixSearchSteps) {
 		at := l.Probes.cursor % rows
 		l.Probes.cursor = at + 1
-		if e := cached.Entries.At(at); holds(e, l.RLOC) {
+		if e := p.cache.Entries.At(at); holds(e, l.RLOC) {
 			l.Prefix = e.Mapping.Prefix
 			return e, true
 		}
 	}
 	return nil, false
-}
-
-// EntryIn is the entry of the locator's mapping. It mostly stands where it stood before.
-func (l *Locator) EntryIn(cached *mapcache.Cache) (*mapcache.Entry, bool) {
-	if int(l.entry) < cached.Entries.Len() {
-		if e := cached.Entries.At(l.entry); e.Mapping.Prefix == l.Prefix && !l.Prefix.IsZero() {
-			return e, true
-		}
-	}
-	id, e, ok := cached.Get(l.Prefix)
-	l.entry = id
-	return e, ok
 }
 
 func holds(e *mapcache.Entry, r lisp.RLOC) bool {
@@ -313,7 +295,7 @@ func (p *Prober) forgetNonces(l *Locator) {
 // accepts it. The state that changes is that of the
 // locator with the p bit, which is another one when the site says so (RFC 9301
 // s.5.4); it must be one of the mapping that the probe was about.
-func (p *Prober) HandleReply(m *message.MapReply, cached *mapcache.Cache) (l *Locator, ok bool) {
+func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	id, ok := p.ByNonce[m.Nonce]
 	if !ok {
 		p.h.Count(counter.RefusedProbeReply)
@@ -328,7 +310,7 @@ func (p *Prober) HandleReply(m *message.MapReply, cached *mapcache.Cache) (l *Lo
 	answering := id
 	if named, found := probedRLOC(m.Mappings); authoritative && found && named != l.RLOC {
 		other, _, known := p.Table.Get(named)
-		if _, e, is := cached.Get(l.Prefix); !known || !is || !holds(e, named) {
+		if _, e, is := p.cache.Get(l.Prefix); !known || !is || !holds(e, named) {
 			p.h.Count(counter.RefusedProbeLocator)
 			return nil, false
 		}
@@ -345,10 +327,6 @@ func (p *Prober) HandleReply(m *message.MapReply, cached *mapcache.Cache) (l *Lo
 	p.forgetNonces(l)
 	p.answered(answering)
 	return l, authoritative
-}
-
-func (s *probeState) sentAtOf(nonce uint64) timing.Instant {
-	return s.sentAts[max(slices.Index(s.nonces[:], nonce), 0)]
 }
 
 // probedRLOC is the first locator with the p bit.
@@ -389,4 +367,39 @@ func (p *Prober) suspect(r lisp.RLOC) {
 		return // it is being looked at
 	}
 	p.Table.Timers.Set(id, p.h.Now)
+}
+
+// raise lets a locator be used again that no status bit holds down any more: before others
+// unless it flapped or its probes stay unanswered.
+func (p *Prober) raise(id uint32) {
+	l := p.Table.Rows.At(id)
+	switch {
+	case len(l.loweredBy) > 0 || l.reason != effect.LocatorStatusBit:
+	case p.probes(l.RLOC) && l.Probes.unanswered > p.Config.Retries:
+		p.Table.Set(l, effect.LocatorUnconfirmed, effect.LocatorUnanswered)
+	case p.h.Now < l.heldUntil:
+		p.Table.Set(l, effect.LocatorUnconfirmed, effect.LocatorReturning)
+		if !p.probes(l.RLOC) {
+			p.Table.Timers.Set(id, l.heldUntil)
+		}
+	case !p.probes(l.RLOC):
+		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)
+	default:
+		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorAwaitsReply)
+		p.Table.Timers.Set(id, p.h.Now)
+	}
+}
+
+// handleHold ends what status bits held down, and hints where no probe can take them back.
+func (p *Prober) handleHold(id uint32) {
+	l := p.Table.Rows.At(id)
+	switch {
+	case l.reason == effect.LocatorStatusBit:
+		p.raise(id)
+	case p.probes(l.RLOC) || !l.hinted() && l.reason != effect.LocatorReturning:
+	case p.h.Now >= l.heldUntil:
+		p.Table.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)
+	default:
+		p.Table.Timers.Set(id, l.heldUntil)
+	}
 }

@@ -18,7 +18,7 @@ import (
 
 // handleProbeReply takes the answer to an RLOC-probe.
 func (r *ITR) handleProbeReply(m *message.MapReply) {
-	l, ok := r.Prober.HandleReply(m, &r.Cache)
+	l, ok := r.Prober.HandleReply(m)
 	if !ok {
 		return
 	}
@@ -49,14 +49,13 @@ func (r *ITR) hearNews(l *reach.Locator, cached, told lisp.Mapping) {
 	r.Ask(PendingRequest{Prefix: cached.Prefix})
 }
 
-// locatorsOf are the locators of a cached mapping.
-func (r *ITR) locatorsOf(p lisp.Prefix) (lisp.LocatorSet, bool) {
-	_, e, ok := r.Cache.Get(p)
-	if !ok {
-		return nil, false
-	}
-	return e.Mapping.Locators, true
-}
-
 // HandleProbeTimeout sends a locator's next RLOC-probe.
-func (r *ITR) HandleProbeTimeout(id uint32) { r.Prober.Due(id, &r.Cache) }
+func (r *ITR) HandleProbeTimeout(id uint32) {
+	l, unanswered, probed := r.Prober.Due(id)
+	if unanswered != nil {
+		r.renew(l, unanswered)
+	}
+	if probed {
+		r.Prober.Send(id)
+	}
+}

@@ -2,17 +2,17 @@
 
 package etr
 
+// What the Map-Versions of data packets mean for the ETR (RFC 9302 s.7.1).
+
 import (
 	"fmt"
-	"loci/lisp"
 	"net/netip"
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/report"
+	"loci/lisp"
 )
-
-// What the Map-Versions of data packets mean for the ETR (RFC 9302 s.7.1).
 
 // HandleVersion compares the destination version with the Database (RFC 9302 s.7.1).
 func (e *ETR) HandleVersion(v report.MapVersions) {

@@ -2,13 +2,13 @@
 
 package itr
 
+// What of an earlier ITR the one in its place has.
+
 import (
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/reach"
 )
-
-// What of an earlier ITR the one in its place has.
 
 // HasMapping reports whether the ITR, nil for none, has an entry of its own in an old one's place.
 func (r *ITR) HasMapping(old *mapcache.Entry) bool {

@@ -2,13 +2,13 @@
 
 package itr
 
+// What data packets say about the locators of a mapping (RFC 9300 s.10).
+
 import (
 	"loci/control/internal/counter"
 	"loci/control/internal/report"
 	"loci/lisp"
 )
-
-// What data packets say about the locators of a mapping (RFC 9300 s.10).
 
 // Trusts reports whether what only trusted networks may use is believed.
 func (r *ITR) Trusts() bool { return !r.config.PublicInternet }

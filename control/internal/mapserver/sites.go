@@ -2,16 +2,16 @@
 
 package mapserver
 
+// The sites of a Map-Server: those of the configuration in force, with what each has used of its
+// limits. Another configuration of a hundred thousand sites is taken over in one turn, because a site
+// meets its new configuration when it is asked for next. Those that are gone are forgotten by the
+// pass over the registrations (mapserver_sweep.go).
+
 import (
 	"loci/control/internal/message"
 	"loci/control/internal/settings"
 	"loci/control/internal/timing"
 )
-
-// The sites of a Map-Server: those of the configuration in force, with what each has used of its
-// limits. Another configuration of a hundred thousand sites is taken over in one turn, because a site
-// meets its new configuration when it is asked for next. Those that are gone are forgotten by the
-// pass over the registrations (mapserver_sweep.go).
 
 // siteTable holds the sites.
 type siteTable struct {

@@ -15,15 +15,12 @@ import (
 	"hash/crc32"
 	"net/netip"
 
-	"loci/control/internal/counter"
 	"loci/control/internal/locatorset"
 	"loci/control/internal/message"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
-
-var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 
 var (
 	errJournalEnds     = errors.New("the journal ends inside an entry")
@@ -137,13 +134,6 @@ func (r *journalReader) prefix() (lisp.Prefix, error) {
 	return lisp.PrefixFrom(instance, e, bits)
 }
 
-// journalRead is how far the journal was read.
-type journalRead struct {
-	next    uint32 // number of the record that should come next
-	known   bool   // it counts
-	damaged bool   // something was left out since the last whole entry
-}
-
 // JournalDamage tells what of a piece of the journal could not be taken over.
 type JournalDamage struct {
 	Octets  int // that are in no whole entry
@@ -157,57 +147,6 @@ func (d *JournalDamage) Error() string {
 
 // Unwrap returns the reason.
 func (d *JournalDamage) Unwrap() error { return d.Reason }
-
-// ReplayJournal takes over pieces of a journal; the error is a *JournalDamage.
-func (s *MapServer) ReplayJournal(octets []byte) error {
-	var damage JournalDamage
-	for len(octets) > 0 {
-		size, err := s.replayFirst(octets, &damage)
-		if err != nil {
-			damage.Reason = cmp.Or(damage.Reason, err)
-			damage.Octets += size
-			s.Journal.read.damaged = true
-		}
-		octets = octets[size:]
-	}
-	if damage.Octets == 0 && damage.Records == 0 {
-		return nil
-	}
-	damage.Reason = cmp.Or(damage.Reason, errJournalGap)
-	return &damage
-}
-
-// replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the next one that is, or to
-// the end.
-func (s *MapServer) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
-	body, err := wholeEntry(octets)
-	if err != nil {
-		return 1 + nextWholeEntry(octets[1:]), err
-	}
-	size = EntryBodyAt + len(body)
-	r := &journalReader{h: s.h, octets: body}
-	damage.Records += s.Journal.read.missingBefore(r.u32())
-	records, err := s.replay(r)
-	if err == nil && len(r.octets) > 0 {
-		err = errJournalLonger
-	}
-	if err != nil {
-		return size, err
-	}
-	read := &s.Journal.read
-	read.next += uint32(records)
-	s.Journal.serial = read.next
-	return size, nil
-}
-
-// missingBefore returns how many records were lost before an entry, whose first one's number is given.
-func (r *journalRead) missingBefore(first uint32) (missing int) {
-	if r.known && r.damaged {
-		missing = max(int(int32(first-r.next)), 0)
-	}
-	r.next, r.known, r.damaged = first, true, false
-	return missing
-}
 
 // wholeEntry returns what the first entry holds, without mark, length and checksum.
 func wholeEntry(octets []byte) (body []byte, err error) {
@@ -242,56 +181,6 @@ func nextWholeEntry(octets []byte) int {
 	}
 }
 
-// replay takes over one entry and returns how many records it has.
-func (s *MapServer) replay(r *journalReader) (records int, err error) {
-	flags := r.u8()
-	name := r.take(int(r.u16()))
-	x := XTR{
-		ProxyReply: flags&entryProxyReply != 0, useTTL: flags&entryUseTTL != 0, mergeRequest: flags&entryMergeRequest != 0,
-		wantMapNotify: flags&entryWantMapNotify != 0, keyID: r.u8(), algorithm: r.u8(), macOctets: r.u8(),
-	}
-	x.ID.XTRID = [16]byte(r.take(16))
-	x.ID.siteID = r.u64()
-	from := r.addr(flags&entryFromIPv6 != 0)
-	x.From = netip.AddrPortFrom(from, r.u16())
-	if flags&entryXTRID == 0 {
-		x.ID.source = from
-	}
-	lastAt := r.time(s.h.Now)
-	site := s.Registrations.Sites.Named(string(name))
-	if flags&entryNonce != 0 {
-		seen := SeenNonce{Nonce: r.u64(), mac: [16]byte(r.take(16))}
-		s.replayNonce(site, NonceKey{XTRID: x.ID.XTRID, SiteID: x.ID.siteID, KeyID: x.keyID}, seen, r.short)
-	}
-	records = int(r.u16())
-	id := s.Registrations.Xtrs.Acquire(x)
-	defer s.Registrations.Xtrs.Release(id)
-	for count := records; count > 0; {
-		batch, err := r.readRecords(min(count, ReplayAhead), lastAt)
-		if site != nil {
-			s.replayRecords(r, batch, site, Registrant{XTR: id, LastAt: lastAt})
-		}
-		if err != nil {
-			return records, err
-		}
-		count -= len(batch)
-	}
-	if r.short {
-		return records, errJournalEnds
-	}
-	return records, nil
-}
-
-func (s *MapServer) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short bool) {
-	if site == nil || short {
-		return
-	}
-	last, known := site.Nonces[key]
-	if known && last.Nonce <= seen.Nonce || !known && len(site.Nonces) < s.h.Limits.ReplayEntriesPerSite {
-		site.Saw(key, seen)
-	}
-}
-
 // readRecords reads so many records, up to one that is malformed.
 func (r *journalReader) readRecords(count int, latest timing.Instant) (batch []replayed, err error) {
 	for i := range count {
@@ -316,56 +205,4 @@ func (r *journalReader) record(latest timing.Instant) (replayed, error) {
 		return replayed{}, fmt.Errorf("an entry of the journal: %w", cmp.Or(err, locatorsErr))
 	}
 	return replayed{mapping: m, firstAt: firstAt, lifetime: timing.Instant(lifetime)}, nil
-}
-
-// replayRecords takes over records of one xTR.
-func (s *MapServer) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
-	for i := range batch {
-		s.Registrations.comes(&batch[i].mapping.Prefix)
-	}
-	s.Registrations.come()
-	for i := range batch {
-		record := &batch[i]
-		who.FirstAt, who.ExpiresAt = record.firstAt, who.LastAt+record.lifetime
-		s.replayRecord(r, record.mapping, site, who)
-	}
-}
-
-// replayRecord takes over one record.
-func (s *MapServer) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
-	id := s.Registrations.Xtrs.At(who.XTR).ID
-	if who.ExpiresAt <= s.h.Now || !s.ownerAllows(r, m.Prefix, site) {
-		s.Registrations.removeRegistrant(m.Prefix, id)
-		return
-	}
-	at := s.Registrations.placeOf(m.Prefix)
-	if reason := s.noRoom(m.Prefix, at, site, id); reason != nil {
-		s.h.Count(reason.Reason)
-		return
-	}
-	s.Registrations.putAt(at, site, m, who)
-}
-
-// ownerAllows is allows for EID-Prefixes that mostly lie in the same configured one.
-func (s *MapServer) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
-	last := &r.owners[p.Kind()]
-	if last.Wide || last.Prefix.IsZero() || !last.Prefix.Covers(p) {
-		_, owner, ok := s.Prefixes.Longest(p)
-		if !ok {
-			return false
-		}
-		*last = owner
-	}
-	return (last.Prefix == p || last.MoreSpecifics) && s.siteAt(*last) == site
-}
-
-// noRoom says which limit stands against one more record; limits may have become smaller.
-func (s *MapServer) noRoom(p lisp.Prefix, at place, site *siteState, who RegistrantID) *message.Refusal {
-	switch {
-	case !at.known:
-		return s.checkSizes(site, 1)
-	case s.Registrations.find(at.row, who) == nil && s.Registrations.Count(at.row) >= s.h.Limits.RegistrantsPerPrefix:
-		return message.Refuse(counter.RefusedRegistrants, "%s", p)
-	}
-	return nil
 }

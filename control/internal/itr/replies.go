@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// Map-Replies: what answers one of our Map-Requests comes into the map-cache (RFC 9301 s.5.3 to s.5.5).
+
+import (
+	"net/netip"
+	"slices"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/mapcache"
+	"loci/control/internal/message"
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+// HandleMapReply takes what answers one of our Map-Requests (RFC 9301 s.5.3).
+func (r *ITR) HandleMapReply(m *message.MapReply) {
+	if m.Probe {
+		r.handleProbeReply(m)
+		return
+	}
+	id, resolver, sentAt, ok := r.Pending.answered(m.Nonce)
+	if !ok && r.Resolvers.takes(m) {
+		return
+	}
+	if !ok {
+		r.h.Count(counter.RefusedNonce)
+		return
+	}
+	asked, solicited := r.Pending.Requests.At(id).Prefix, r.Pending.Requests.At(id).SMRInvoked
+	if !related(asked, m.Mappings) {
+		r.h.Count(counter.RefusedUnrelatedPrefix)
+		return
+	}
+	r.Resolvers.Answered(resolver, r.h.Now-sentAt)
+	r.settle(id)
+	r.h.Notice(effect.Notice{Kind: effect.NoticeMapReplyReceived, Prefix: asked, Remote: m.From})
+	if !r.keeps(asked, solicited, m) {
+		r.Take(asked, m)
+	}
+}
+
+// Take brings the map-cache into line with a Map-Reply: more specific records
+// first, so that no packet meets a covering one alone. What it means for very many
+// entries follows in later turns.
+func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
+	mappings := slices.Clone(m.Mappings)
+	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })
+	whole := mappings[len(mappings)-1].Prefix
+	if asked.Covers(whole) {
+		whole = asked
+	}
+	outdated, all := r.outdated(asked, whole, mappings)
+	for _, mapping := range mappings {
+		r.TakeRecord(mapping, m.From, outdated)
+	}
+	r.removeIncomplete(mappings)
+	for _, p := range outdated {
+		if id, e, ok := r.Cache.Get(p); ok && !e.Static {
+			r.Remove(id, effect.RemoveReplaced)
+		}
+	}
+	if all {
+		return
+	}
+	s := Sweep{asked: asked, whole: whole}
+	for _, mapping := range mappings {
+		s.records = append(s.records, sweptRecord{prefix: mapping.Prefix, expiresAt: timing.Never})
+	}
+	r.StartSweep(s)
+}
+
+// outdated lists the cached prefixes that a Map-Reply contradicts (RFC 9301 s.5.5).
+// A reply has the longest match with all its more-specifics: a cached one that
+// covers the asked EID-Prefix and that it does not name is gone, and so is a negative
+// one within what has a mapping now. all reports that none is left to look at.
+func (r *ITR) outdated(asked, whole lisp.Prefix, mappings []lisp.Mapping) (prefixes []lisp.Prefix, all bool) {
+	seen := 0
+	for p, id := range r.Cache.Index.Subtree(whole) {
+		if seen++; seen > CoveredInTurn {
+			return prefixes, false
+		}
+		named := slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == p })
+		if !named && contradicts(asked, r.Cache.Entries.At(id)) {
+			prefixes = append(prefixes, p)
+		}
+	}
+	return prefixes, true
+}
+
+// TakeRecord takes over one record of a Map-Reply.
+func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Prefix) {
+	id, known, ok := r.Cache.Get(m.Prefix)
+	switch {
+	case ok && known.Static:
+		return // the operator's word
+	case ok && lisp.CompareMapVersions(m.Version, known.Mapping.Version) < 0:
+		r.h.Count(counter.RefusedVersion) // who answered is behind (RFC 9302 s.7)
+		known.Refreshing = false
+		return
+	case m.TTLMinutes == 0 && ok: // RFC 9301 s.5.4: remove at once
+		r.Remove(id, effect.RemoveWithdrawn)
+		return
+	case m.TTLMinutes == 0:
+		return
+	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && !r.Evict():
+		return
+	}
+	refreshed := ok && known.Refreshing && known.Mapping.Equal(m)
+	if ok && known.Refreshing {
+		r.h.Count(counter.MappingRefreshed)
+	}
+	expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.coveredExpiry(m.Prefix, outdated))
+	r.Put(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
+	if ok {
+		r.Prober.Heed(m)
+	}
+	if refreshed {
+		r.h.Notice(effect.Notice{Kind: effect.NoticeMappingRefreshed, Prefix: m.Prefix, Remote: from})
+	}
+}
+
+// related reports whether the records speak about what was asked: one covers it
+// and the others lie within that one; or all lie within what was asked, when a
+// cached EID-Prefix fell apart. Anything else could poison the map-cache.
+func related(asked lisp.Prefix, mappings []lisp.Mapping) bool {
+	whole := asked
+	for _, m := range mappings {
+		if m.Prefix.Covers(whole) {
+			whole = m.Prefix
+		}
+	}
+	for _, m := range mappings {
+		if !whole.Covers(m.Prefix) {
+			return false
+		}
+	}
+	return whole != asked || !asked.IsHost() || slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == asked })
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// Map-Requests: sent, repeated with growing pauses, given up (RFC 9301 s.5.2, s.5.3).
+
+import (
+	"net/netip"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/report"
+	"loci/control/internal/settings"
+	"loci/control/internal/status"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// Ask begins a resolution. One that is under way goes on; one that was answered
+// less than a second ago waits for that second to end (RFC 9301 s.5.3).
+func (r *ITR) Ask(q PendingRequest) bool {
+	if len(r.config.MapResolvers) == 0 || len(r.h.RLOCs) == 0 {
+		r.h.Count(counter.RefusedNoMapResolver)
+		return false
+	}
+	if id, known, ok := r.Pending.Get(q.Prefix); ok {
+		known.SMRInvoked = known.SMRInvoked || q.SMRInvoked
+		if known.state == status.PendingSettled && !known.again {
+			known.again = true
+			r.Pending.Timers.Set(id, max(r.h.Now, known.lastSentAt+timing.Instant(settings.MapRequestInterval)))
+		}
+		return true
+	}
+	if r.Pending.Size() >= r.h.Limits.PendingRequests {
+		r.h.Count(counter.RefusedPendingTable)
+		return false
+	}
+	q.startedAt, q.state = r.h.Now, status.PendingWaiting
+	r.try(r.Pending.add(q))
+	return true
+}
+
+// AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: during a detour no packet makes
+// us ask.
+func (r *ITR) AskAgain() {
+	if !r.last.IsZero() {
+		r.Ask(PendingRequest{Prefix: r.last})
+	}
+}
+
+// try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
+// limit Map-Requests take turns, in the order in which they were wanted, as long as their
+// turn comes within the interval of repetition.
+func (r *ITR) try(id uint32) {
+	q := r.Pending.Requests.At(id)
+	if !q.admitted {
+		turn, ok := r.requests.Reserve(r.h.Now, r.h.Limits.MapRequestsTotal, r.h.After(settings.MapRequestInterval))
+		if !ok {
+			r.h.Count(counter.RefusedRequestLimit)
+			r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval))
+			return
+		}
+		if turn > r.h.Now {
+			q.admitted = true
+			r.Pending.Timers.Set(id, turn)
+			return
+		}
+	}
+	q.admitted, r.last = false, q.Prefix
+	if q.tries > 0 {
+		r.noteUnanswered(q.resolvers[q.tries-1])
+	}
+	resolver := r.Resolvers.Next(q)
+	nonce := r.h.Nonce()
+	r.sendMapRequest(q, nonce, resolver)
+	rounds := q.tries / len(r.config.MapResolvers)
+	r.Pending.sent(id, nonce, resolver, r.h.Now)
+	r.Resolvers.Sent(resolver)
+	r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval<<min(rounds, requestBackoffMax)))
+}
+
+// noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, if there is
+// any: others may be unanswered because their ETR is dead.
+func (r *ITR) noteUnanswered(resolver netip.AddrPort) {
+	i, doubtful := r.Resolvers.unanswered(resolver)
+	if !doubtful {
+		return
+	}
+	if r.Own().IsZero() {
+		r.Resolvers.wentSilent(i)
+		return
+	}
+	r.Resolvers.doubt(i)
+}
+
+// HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that.
+func (r *ITR) HandleCheck(i uint32) {
+	row, own := &r.Resolvers.rows[i], r.Own()
+	if !row.checkDue || own.IsZero() || len(r.h.RLOCs) == 0 || r.h.Now < r.Resolvers.pause {
+		row.checkDue = false
+		r.Resolvers.wentSilent(int(i))
+		return
+	}
+	nonce := r.h.Nonce()
+	r.sendMapRequest(&PendingRequest{Prefix: lisp.HostPrefix(own.Instance(), own.EID()), ownEID: true}, nonce, row.address)
+	r.Resolvers.checked(int(i), nonce)
+}
+
+// sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
+func (r *ITR) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.AddrPort) {
+	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, LocalXTR: true, Nonce: nonce}
+	m.Ask(q.Source, r.h.RLOCs[:min(len(r.h.RLOCs), wire.MaxITRRLOCs)], q.Prefix)
+	message, err := m.AppendTo(r.h.Scratch[:0])
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return
+	}
+	r.h.Scratch = message
+	payload, err := r.encapsulated(message, q.Prefix.EID(), resolver.Addr())
+	if err != nil {
+		r.h.Count(counter.RefusedEncoding)
+		return
+	}
+	r.h.Send(netip.AddrPort{}, resolver, r.h.Used(payload))
+	r.h.Count(counter.MapRequestSent)
+	if q.SMRInvoked {
+		r.h.Count(counter.SMRInvokedMapRequestSent)
+	}
+	if r.h.MayNotice() {
+		r.h.Say(effect.Notice{Kind: effect.NoticeMapRequestSent, Prefix: q.Prefix, Remote: resolver, Detail: tryDetail(q)})
+	}
+}
+
+// encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.
+func (r *ITR) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]byte, error) {
+	source, destination := r.innerAddresses(e, resolver)
+	return wire.AppendECM(r.h.Buffer(system.UsualECMOctets), source, destination, message)
+}
+
+// innerAddresses are those of the packet inside an ECM: from our RLOC to the EID
+// (RFC 9301 s.5.8). Where these are of different families, or the EID is no IP
+// address, the Map-Resolver's address stands for the EID: nobody routes by it.
+func (r *ITR) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
+	port := r.h.ControlPort
+	for _, to := range []netip.Addr{e.Addr(), resolver} {
+		if !to.IsValid() {
+			continue
+		}
+		if rloc, ok := r.h.RLOCOf(to.Is4()); ok {
+			return netip.AddrPortFrom(rloc.Addr(), port), netip.AddrPortFrom(to, port)
+		}
+	}
+	own := netip.AddrPortFrom(r.h.RLOCs[0].Addr(), port)
+	return own, own
+}
+
+// HandlePendingTimeout goes on with a resolution that was not answered.
+func (r *ITR) HandlePendingTimeout(id uint32) {
+	q := r.Pending.Requests.At(id)
+	switch {
+	case q.state == status.PendingHoldDown, len(r.config.MapResolvers) == 0, len(r.h.RLOCs) == 0:
+		r.Pending.remove(id)
+	case q.state == status.PendingSettled && (!q.again || r.superfluous(q)):
+		r.Pending.remove(id)
+	case q.state == status.PendingSettled:
+		q.again, q.state, q.startedAt = false, status.PendingWaiting, r.h.Now
+		r.try(id)
+	case r.superfluous(q):
+		r.settle(id)
+	case q.tries == settings.MapRequestTries:
+		r.noteUnanswered(q.resolvers[q.tries-1])
+		q.state = status.PendingHoldDown
+		r.Pending.Timers.Set(id, r.h.After(settings.MapRequestHoldDown))
+		r.h.Count(counter.MapRequestUnanswered)
+		r.h.Notice(effect.Notice{Kind: effect.NoticeMapRequestUnanswered, Prefix: q.Prefix, Detail: "pausing " + settings.MapRequestHoldDown.String()})
+	default:
+		r.try(id)
+	}
+}
+
+// superfluous reports whether the answer to another request covered this one.
+func (r *ITR) superfluous(q *PendingRequest) bool {
+	if q.Source.IsZero() || q.SMRInvoked {
+		return false
+	}
+	_, e, ok := r.Cache.Longest(q.Prefix)
+	return ok && !e.Gleaned && e.Mapping.Action != lisp.ActionSendMapRequest
+}
+
+// settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many resolutions go together.
+func (r *ITR) settle(id uint32) {
+	q := r.Pending.Requests.At(id)
+	until := q.lastSentAt + timing.Instant(settings.MapRequestInterval)
+	r.Pending.settle(id)
+	if until <= r.h.Now {
+		r.Pending.remove(id)
+		return
+	}
+	r.Pending.Timers.Set(id, (until/settings.SettledGrid+1)*settings.SettledGrid)
+}
+
+func tryDetail(q *PendingRequest) string {
+	switch {
+	case q.tries > 0:
+		return "again"
+	case q.ownEID:
+		return "for our own EID, to learn whether it is silent"
+	case q.SMRInvoked:
+		return "because of an SMR"
+	case q.Source.IsZero():
+		return "to refresh"
+	}
+	return "from " + q.Source.String()
+}
+
+// HandleMiss resolves a destination, unless it is known or being resolved.
+func (r *ITR) HandleMiss(m report.Miss) {
+	asked := lisp.HostPrefix(m.Instance, m.Destination)
+	if id, e, ok := r.Cache.Longest(asked); ok && e.Mapping.Action != lisp.ActionSendMapRequest {
+		if r.h.Now-e.RefreshedAt > timing.Instant(reinstallAfter) {
+			e.RefreshedAt = r.h.Now
+			r.emitInstall(id)
+		}
+		return
+	}
+	r.Ask(PendingRequest{Prefix: asked, Source: m.Source})
+}

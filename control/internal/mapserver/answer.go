@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapserver
+
+// Answers to Map-Requests, by the Map-Server or by an ETR to which they are forwarded (RFC 9301 s.8.3).
+
+import (
+	"net/netip"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/settings"
+	"loci/control/internal/system"
+	"loci/control/internal/table"
+	"loci/control/internal/timing"
+	"loci/lisp"
+)
+
+// DenyUnknown says of an EID that no configured EID-Prefix has that it is nobody's.
+func (s *MapServer) DenyUnknown(m *message.MapRequest, asked lisp.Prefix) {
+	host := lisp.HostPrefix(asked.Instance(), asked.EID())
+	s.h.ReplyNegative(m, table.LeastSpecificHole(host, 0, s.Prefixes.Overlaps), settings.NegativeTTLMinutes)
+}
+
+// HandleMapRequest answers for one EID-Prefix of owner's, in the order of RFC 9301 s.8.3.
+func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, owner message.OwnedPrefix) {
+	configured, site := owner.Prefix, s.siteAt(owner)
+	if s.deny(m, asked, configured, site) {
+		return
+	}
+	row, ok := s.Registered(asked, configured, site, m.Foreseen)
+	switch {
+	case !ok:
+		s.replyUnregistered(m, s.unregisteredHole(asked, configured), site)
+	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
+		s.replyForSite(m, asked, row, owner)
+	default:
+		s.forward(m, asked, row)
+	}
+}
+
+// Registered finds the registration to use. One that is less specific than the
+// configured EID-Prefix counts only if it is of the same site: another site's
+// aggregate says nothing about this one.
+func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState, known message.Foreseen) (*Registration, bool) {
+	id, ok := s.Registrations.nearest(asked, known)
+	if !ok {
+		return nil, false
+	}
+	row := s.Registrations.Rows.At(id)
+	if s.Sweeping() && s.dropDisallowed(id) {
+		return s.Registered(asked, configured, site, message.Foreseen{}) // what is less specific, if anything
+	}
+	return row, row.Prefix.Bits() >= configured.Bits() || row.site == site.id
+}
+
+// unregisteredHole is the part of a configured EID-Prefix around the asked EID that
+// neither is registered nor belongs to a more specific configured one.
+func (s *MapServer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix {
+	host := lisp.HostPrefix(asked.Instance(), asked.EID())
+	return table.LeastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool {
+		return s.Prefixes.Holds(p, configured) || s.Registrations.Index.Holds(p, lisp.Prefix{})
+	})
+}
+
+// answers reports whether the Map-Server answers for the ETRs of a registration.
+func (s *MapServer) answers(row *Registration) bool {
+	switch s.Registrations.SiteOf(row).Config.ProxyReply {
+	case settings.ProxyReplyAlways:
+		return true
+	case settings.ProxyReplyNever:
+		return false
+	}
+	return row.proxyReply
+}
+
+// replyForSite answers with what was registered, and with every more specific
+// registration; where an ETR answers for one of those itself, the answer is
+// narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
+func (s *MapServer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *Registration, owner message.OwnedPrefix) {
+	best := row.Prefix
+	alone := !owner.Wide && best.Bits() >= owner.Prefix.Bits() // nothing more specific is configured
+	all := append(s.answer[:0], s.proxyMapping(row))
+	if row.wide {
+		all = s.appendMoreSpecifics(all, best)
+	}
+	if !alone && s.holdsOthers(best, s.Registrations.SiteOf(row)) {
+		all = append(all, lisp.Mapping{})
+	}
+	s.answer = all
+	taken := func(p lisp.Prefix) bool { return s.Registrations.Index.Holds(p, best) || s.Prefixes.Holds(p, best) }
+	s.h.Reply(m, system.Reply{Sent: counter.ProxyMapReplySent, Notice: effect.NoticeMapReplySent, Mappings: s.h.Complete(m, asked, all, taken)})
+}
+
+// appendMoreSpecifics appends the more specific registrations within best, and an empty
+// mapping for each that is not ours to tell.
+func (s *MapServer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
+	for p, id := range s.Registrations.Index.Subtree(best) {
+		if len(all) > s.h.Limits.MoreSpecificsPerReply {
+			break // too many in any case
+		}
+		if p == best {
+			continue
+		}
+		more := s.Registrations.Rows.At(id)
+		if s.Sweeping() && !s.Allows(p, s.Registrations.SiteOf(more)) {
+			continue
+		}
+		if s.answers(more) {
+			all = append(all, s.proxyMapping(more))
+			continue
+		}
+		all = append(all, lisp.Mapping{})
+	}
+	return all
+}
+
+// holdsOthers reports whether other sites have EID-Prefixes within best that they have
+// not registered: an answer that covers those would bring their packets to this site.
+func (s *MapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
+	seen := 0
+	for p, owner := range s.Prefixes.Subtree(best) {
+		if seen++; seen > s.h.Limits.MoreSpecificsPerReply {
+			return true // perhaps: the smaller answer is right in any case
+		}
+		_, _, registered := s.Registrations.Get(p)
+		if !registered && p != best && s.siteAt(owner) != site {
+			return true
+		}
+	}
+	return false
+}
+
+// proxyMapping is what the Map-Server says for a site.
+func (s *MapServer) proxyMapping(row *Registration) lisp.Mapping {
+	m := s.Registrations.merged(row)
+	m.TTLMinutes = s.Registrations.SiteOf(row).Config.Policy.ProxyTTL(m)
+	return m
+}
+
+// forward passes the Map-Request to one of the ETRs.
+func (s *MapServer) forward(m *message.MapRequest, asked lisp.Prefix, row *Registration) {
+	s.h.Forward(m, netip.AddrPortFrom(s.etrFor(m, asked, row), s.h.ControlPort), row.Prefix)
+}
+
+// etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at for
+// certain.
+func (s *MapServer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
+	t := &s.Registrations
+	newest := t.Registrants.At(row.newest)
+	if newest.next == noRow { // nearly always
+		return t.Xtrs.At(newest.XTR).From.Addr()
+	}
+	var few [4]netip.Addr
+	all := t.appendETRs(few[:0], row)
+	place := s.choice.place(m.ReplyRLOCs[0], asked, s.h.Now, newest.LastAt)
+	return all[place%len(all)]
+}
+
+// deny answers a Map-Request that the site's policy denies; false when it does not.
+func (s *MapServer) deny(m *message.MapRequest, asked, configured lisp.Prefix, site *siteState) bool {
+	if !site.Config.Policy.Denies(m.ReplyRLOCs) {
+		return false
+	}
+	host := lisp.HostPrefix(asked.Instance(), asked.EID())
+	hole := table.LeastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool { return s.Prefixes.Holds(p, configured) })
+	s.h.Count(counter.MapRequestDenied)
+	s.h.ReplyWithout(m, site.Config.Policy.Denial(hole))
+	return true
+}
+
+// replyUnregistered answers for an EID-Prefix that is configured and not registered. It says nothing until all xTRs
+// have had the time to register after a start: a negative answer would take mappings from ITRs that work.
+func (s *MapServer) replyUnregistered(m *message.MapRequest, hole lisp.Prefix, site *siteState) {
+	failing := site.authFailedAt != 0 && s.h.Now-site.authFailedAt < timing.Instant(s.config.RegistrationTimeout)
+	action := lisp.ActionNativelyForward
+	if failing && site.Config.Policy.AnswerAuthFailure {
+		action = lisp.ActionDropAuthFailure
+	}
+	if action == lisp.ActionNativelyForward && s.h.Now < s.CompleteAt {
+		s.h.Count(counter.RefusedStarting)
+		return
+	}
+	s.h.ReplyWithout(m, lisp.Mapping{Prefix: hole, TTLMinutes: settings.UnregisteredTTLMinutes, Action: action})
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mapserver
+
+// Map-Registers: checked against the tables, taken, acknowledged (RFC 9301 s.5.6, s.5.7).
+
+import (
+	"net/netip"
+
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
+	"loci/control/internal/message"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
+	"loci/lisp"
+	"loci/wire"
+)
+
+// HandleMapRegister takes the records of a Map-Register that nothing stands against, and
+// acknowledges those when asked to (RFC 9301 s.5.6, s.5.7).
+func (s *MapServer) HandleMapRegister(m *message.MapRegister) {
+	site := s.Registrations.Sites.Named(m.Site)
+	if site == nil {
+		s.h.Count(counter.RefusedUnknownSite)
+		return
+	}
+	if refused := s.checkRate(site); refused != nil {
+		s.refuse(m, refused)
+		return
+	}
+	fresh, refused := s.checkNonce(site, m)
+	if refused != nil {
+		s.refuse(m, refused)
+		return
+	}
+	s.siftRecords(site, m)
+	for _, r := range m.Refused {
+		s.refuseRecord(m, r)
+	}
+	if len(m.Mappings) == 0 {
+		return
+	}
+	s.h.Count(counter.MapRegisterReceived)
+	if fresh {
+		s.takeAll(site, m)
+	}
+	if m.WantMapNotify {
+		s.acknowledge(m)
+	}
+}
+
+// refuse refuses a Map-Register as a whole.
+func (s *MapServer) refuse(m *message.MapRegister, why *message.Refusal) {
+	r := message.RefusedRecord{Why: why}
+	if len(m.Mappings) > 0 {
+		r.Prefix = m.Mappings[0].Prefix
+	}
+	s.refuseRecord(m, r)
+}
+
+func (s *MapServer) refuseRecord(m *message.MapRegister, r message.RefusedRecord) {
+	reason := r.Why.Reason
+	s.h.Count(reason)
+	s.h.NoticeRefusal(effect.Notice{Kind: effect.NoticeRegistrationRefused, Prefix: r.Prefix, Remote: m.From, Site: m.Site,
+		Reason: reason.Reason(), Detail: reason.Reason() + ": " + r.Why.Err.Error()})
+}
+
+// checkNonce reports whether the message is new. An exact duplicate is no replay:
+// its Map-Notify may have been lost (RFC 9301 s.5.6). Nonces grow under each key of an
+// xTR apart, because who cannot store his takes a new key. To a key that it left, as in a
+// rotation, an xTR comes back only with a nonce above those under the key that it left it
+// for: a message that was lost under the old one would take it back.
+func (s *MapServer) checkNonce(site *siteState, m *message.MapRegister) (fresh bool, refused *message.Refusal) {
+	if site.Config.AcceptAnyNonce {
+		return true, nil
+	}
+	seen, known := site.Nonces[nonceKeyOf(m)]
+	switch {
+	case !known && len(site.Nonces) >= s.h.Limits.ReplayEntriesPerSite:
+		return false, message.Refuse(counter.RefusedReplayTable, "the site has registered with %d xTR-IDs and keys", len(site.Nonces))
+	case !known:
+		return true, nil
+	case m.Nonce > seen.Nonce:
+		since, left := site.sinceLeft(nonceKeyOf(m))
+		if left && m.Nonce <= since {
+			return false, message.Refuse(counter.RefusedReplay, "nonce 0x%016x with key %d, which the xTR left for another one; the last one was 0x%016x", m.Nonce, m.KeyID, since)
+		}
+		return true, nil
+	case seenOf(m) == seen:
+		return false, nil
+	}
+	return false, message.Refuse(counter.RefusedReplay, "nonce 0x%016x, the last one was 0x%016x", m.Nonce, seen.Nonce)
+}
+
+// siftRecords refuses the records that the tables stand against.
+func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister) {
+	for i := range m.Mappings {
+		s.Registrations.comes(&m.Mappings[i].Prefix)
+	}
+	s.Registrations.come()
+	added := 0
+	m.Sift(func(mapping lisp.Mapping) *message.Refusal {
+		if mapping.TTLMinutes == 0 {
+			return nil
+		}
+		_, row, known := s.Registrations.Get(mapping.Prefix)
+		if known {
+			return s.checkRegistrant(row, m, mapping)
+		}
+		if refused := s.checkSizes(site, added+1); refused != nil {
+			return refused
+		}
+		added++
+		return nil
+	})
+}
+
+func (s *MapServer) checkRegistrant(row *Registration, m *message.MapRegister, mapping lisp.Mapping) *message.Refusal {
+	t := &s.Registrations
+	if t.find(row, registrantOf(m)) == nil && t.Count(row) >= s.h.Limits.RegistrantsPerPrefix {
+		return message.Refuse(counter.RefusedRegistrants, "%d xTRs have registered %s", t.Count(row), mapping.Prefix)
+	}
+	if newest := t.newestVersion(row); lisp.CompareMapVersions(mapping.Version, newest) < 0 {
+		return message.Refuse(counter.RefusedVersion, "Map-Version %d of %s, %d is registered", mapping.Version, mapping.Prefix, newest)
+	}
+	if !m.MergeRequest {
+		return nil
+	}
+	if err := t.mergeable(row, registrantOf(m), mapping.Locators); err != nil {
+		return message.Refuse(counter.RefusedLocators, "%s: %w", mapping.Prefix, err)
+	}
+	return nil
+}
+
+// takeAll takes the records of a Map-Register.
+func (s *MapServer) takeAll(site *siteState, m *message.MapRegister) {
+	site.Saw(nonceKeyOf(m), seenOf(m))
+	x := xtrOf(m)
+	id := s.Registrations.Xtrs.Acquire(x)
+	for i := range m.Mappings {
+		s.take(site, m, m.Mappings[i], id)
+	}
+	s.Registrations.Xtrs.Release(id)
+	s.journalRegister(site, m, x)
+}
+
+// take takes one record; TTL 0 withdraws.
+func (s *MapServer) take(site *siteState, m *message.MapRegister, mapping lisp.Mapping, xtr uint32) {
+	n := effect.Notice{Prefix: mapping.Prefix, Remote: m.From, Site: m.Site}
+	if mapping.TTLMinutes == 0 {
+		s.withdraw(m, n)
+		return
+	}
+	s.h.Count(counter.RegistrationAccepted)
+	fresh, changed := s.Registrations.Put(site, mapping, Registrant{
+		XTR: xtr, FirstAt: s.h.Now, LastAt: s.h.Now, ExpiresAt: s.h.After(s.lifetime(m.UseTTL, mapping.TTLMinutes)),
+	})
+	if !fresh && !changed {
+		return
+	}
+	n.Kind = effect.NoticeRegistrationChanged
+	if fresh {
+		n.Kind = effect.NoticeRegistered
+	}
+	if s.h.MayNotice() {
+		n.Detail = mapping.String()
+		s.h.Say(n)
+	}
+	if _, row, ok := s.Registrations.Get(mapping.Prefix); ok && changed {
+		s.Notifier.changed(row, registrantOf(m))
+	}
+}
+
+// withdraw takes out what an xTR registered; n is the start of its notice.
+func (s *MapServer) withdraw(m *message.MapRegister, n effect.Notice) {
+	found, changed := s.Registrations.removeRegistrant(n.Prefix, registrantOf(m))
+	if !found {
+		return
+	}
+	s.h.Count(counter.RegistrationWithdrawn)
+	n.Kind = effect.NoticeRegistrationWithdrawn
+	s.h.Notice(n)
+	if _, row, ok := s.Registrations.Get(n.Prefix); ok && changed {
+		s.Notifier.changed(row, registrantOf(m))
+	}
+}
+
+// acknowledge sends the Map-Notify, to the control port whatever port the
+// Map-Register came from (RFC 9301 s.8.2), with a MAC of the length received.
+func (s *MapServer) acknowledge(m *message.MapRegister) {
+	if !s.h.MayNotify(m.From.Addr()) {
+		return
+	}
+	notify := &wire.MapNotify{
+		Nonce: m.Nonce, KeyID: m.KeyID, AlgorithmID: m.AlgorithmID,
+		Authentication: make([]byte, len(m.Authentication)), Records: m.Records,
+	}
+	payload, err := wire.AppendSigned(s.h.Buffer(system.UsualSignedOctets+len(m.Records)*system.UsualRecordOctets), notify, m.Key.Secret)
+	if err != nil {
+		s.h.Count(counter.RefusedEncoding)
+		return
+	}
+	s.h.Send(s.h.AnswerFrom(m.Local), netip.AddrPortFrom(m.From.Addr(), s.h.ControlPort), s.h.Used(payload))
+	s.h.Count(counter.MapNotifySent)
+}
+
+// HandleTimeout ends what was not refreshed.
+func (s *MapServer) HandleTimeout(id uint32) {
+	row := s.Registrations.Rows.At(id)
+	prefix, site := row.Prefix, s.Registrations.SiteOf(row).Config.Name
+	expired, gone, changed := s.Registrations.expire(id, s.h.Now)
+	if expired == 0 {
+		return // it was refreshed
+	}
+	if changed && !gone {
+		s.Notifier.changed(row, RegistrantID{})
+	}
+	s.h.Count(counter.RegistrationExpired)
+	n := effect.Notice{Kind: effect.NoticeRegistrationExpired, Prefix: prefix, Site: site}
+	if !gone {
+		n.Detail = "of one xTR; others remain"
+	}
+	s.h.Notice(n)
+}
+
+// checkRate refuses Map-Registers beyond the site's own rate. Its ETR sends it again.
+func (s *MapServer) checkRate(site *siteState) *message.Refusal {
+	rate := site.Config.Policy.MapRegisters
+	if rate == (timing.Rate{}) || site.registers.Take(s.h.Now, rate) {
+		return nil
+	}
+	return message.Refuse(counter.RefusedSiteRate, "more than %v Map-Registers a second, %d at once", rate.PerSecond, rate.Burst)
+}
