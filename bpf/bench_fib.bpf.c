@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Lookups of `loci bench fib`: the data plane's own find_mapping, over the tables of an engine that
- * user space puts in the place of the maps here, and beside it an LPM_TRIE and a HASH. Each run of
- * a program looks up LOOKUPS addresses, the next block of a list; bench_no_lookup reads the block
- * alone, so that its cost can be taken off. None changes a packet.
+ * user space puts in the place of the maps here, and beside it an LPM_TRIE, a HASH and, as a floor,
+ * an array that is read at random. Each run of a program looks up LOOKUPS addresses, the next block
+ * of a list; bench_no_lookup reads the block alone, so that its cost can be taken off. None changes
+ * a packet.
  *
  * What is found is summed up: the prefix lengths of what the data plane and the trie found must be
  * the same. A processor overlaps as many lookups as fit into the instructions that it looks ahead,
@@ -56,6 +57,16 @@ struct {
 	__type(key, union lisp_address);
 	__type(value, __u32);
 } bench_hash SEC(".maps");
+
+/* The floor: as much memory as the tables that the data plane walks take; each value is 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} bench_array SEC(".maps");
+
+const volatile __u32 bench_array_entries = 1;
 
 /* A Go mirror is made of what a map mentions. */
 struct bench_state {
@@ -193,6 +204,28 @@ int bench_counted(struct __sk_buff *skb)
 		count_mapping(index, LOOKUPS, now_ns());
 		r.found++;
 		r.length_sum += m->prefix_length;
+	}
+	return end(&r);
+}
+
+/* One read for each address, at a place that depends on the address alone and not on a prefix. */
+SEC("tc")
+int bench_array_read(struct __sk_buff *skb)
+{
+	const __u32 entries = bench_array_entries;
+	struct bench_run r;
+	const __u64 *value;
+	__u32 at;
+
+	if (!begin(&r))
+		return TC_ACT_SHOT;
+#pragma clang loop unroll(disable)
+	for (; r.next != r.end; r.next++) {
+		at = (r.next->words[0] ^ r.next->words[1]) * 0x9E3779B1;
+		at = (__u64)at * entries >> 32;
+		value = bpf_map_lookup_elem(&bench_array, &at);
+		if (value)
+			r.found += *value;
 	}
 	return end(&r);
 }

@@ -3,7 +3,7 @@
 package lab
 
 // One run's directory: configurations, control sockets and logs of its daemons, and a bpf file system of its own for what
-// they pin. With the file system goes every pin, whoever made it.
+// they pin. With the file system goes every pin.
 //
 // A record in the directory names the run that made it, so that the next run can remove what a crashed one left. It never
 // removes the directory of a run that lives.

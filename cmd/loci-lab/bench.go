@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.options.JSON, "json", false, "print one JSON object for each bench; progress goes to standard error")
 	cmd.Flags().BoolVar(&f.check, "check", false, "exit 1 when a target is missed")
 	cmd.Flags().IntVar(&f.options.Rounds, "rounds", 0, "how often each case is measured; 0 is the bench's own number")
-	cmd.Flags().Float64Var(&f.seconds, "seconds", 0, "how long to measure in all; 0 is the bench's own, such that it ends within 50 s")
+	cmd.Flags().Float64Var(&f.seconds, "seconds", 0, "how long to measure in all; 0 is the bench's own, such that most end within a minute")
 }
 
 func newOneBenchCommand(router *router, name string) *cobra.Command {
@@ -119,6 +120,9 @@ func allBenches() []benchRun {
 func (f *benchFlags) run(cmd *cobra.Command, runs []benchRun, document string) error {
 	var err error
 	if f.options.Executable, f.options.Version, err = f.router.findVersion(cmd); err != nil {
+		return err
+	}
+	if f.options.Self, err = os.Executable(); err != nil {
 		return err
 	}
 	f.options.Out, f.options.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()

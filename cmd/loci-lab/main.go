@@ -32,7 +32,7 @@ the demonstration and of the benches are started from the command loci.`,
 	}
 	root.PersistentFlags().StringVar(&router.path, "loci", "", "the command loci that runs the daemons; empty is the one beside loci-lab, or else in PATH")
 	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(),
-		newListCommand(), newRunCommand(router), newRemoveCommand(), newVersionCommand(router))
+		newListCommand(), newRunCommand(router), newRemoveCommand(), newVersionCommand(router), newEchoCommand())
 	return root
 }
 

@@ -3,7 +3,7 @@
 // Package bench is `loci bench`: what LISP forwarding costs beside plain routing and VXLAN on the same machine, measured in
 // network namespaces with Loci's own daemons, traffic generators and sinks.
 //
-// All arms of a bench run in turns within one run, and are compared round by round: a machine that slows down slows all of
+// All arms of a bench are interleaved within one run, and compared round by round: a machine that slows down slows all of
 // them. Every packet is verified where it arrives. Nothing outside the namespaces is touched, and nothing is left behind.
 package bench
 

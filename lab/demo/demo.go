@@ -74,7 +74,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 }
 
 // surviveTerminal lets the demo live long enough to remove its network when its terminal hangs up, which interrupts it, or
-// when nobody reads its output any more (`loci demo | head`), which would otherwise kill it on the next line.
+// when its reader goes away (`loci demo | head`), which would otherwise kill it on the next line.
 func surviveTerminal(ctx context.Context) (context.Context, func()) {
 	brokenPipe := make(chan os.Signal, 1)
 	signal.Notify(brokenPipe, syscall.SIGPIPE) // writes then return an error, which screen ignores

@@ -105,8 +105,8 @@ func TestWatchFollowsPackets(t *testing.T) {
 			t.Errorf("nothing seen at %s: %v", where, seen)
 		}
 	}
-	if _, err := watch.way(0); err == nil || !strings.Contains(err.Error(), "echo request leaving host-a") {
-		t.Errorf("a way is found where no packet was: %v", err)
+	if _, err := watch.path(0); err == nil || !strings.Contains(err.Error(), "echo request leaving host-a") {
+		t.Errorf("a path is found where no packet was: %v", err)
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Evidence of the first packet's way: captures on the hosts' links and on the core's, none of them made by a daemon. What
+// Evidence of the first packet's path: captures on the hosts' links and on the core's, none of them made by a daemon. What
 // the control messages say is decoded by package wire (RFC 9301 s.5).
 //
 // It never believes a daemon's word about its own packets.
@@ -83,7 +83,7 @@ func (w *watch) stop() error {
 	return errors.Join(all...)
 }
 
-// milestone is one station of the first packet's way.
+// milestone is one station of the first packet's path.
 type milestone struct {
 	after time.Duration // since host-a sent
 	from  string
@@ -91,31 +91,31 @@ type milestone struct {
 	what  string
 }
 
-// firstWay is the way of the first packet of a pair, and of its answer.
-type firstWay struct {
+// firstPath is what happened to the first packet of a pair, and to its answer.
+type firstPath struct {
 	mapRequest, mapReply, delivered time.Duration
 	story                           []milestone
 }
 
-// stations of the way from one host to the other, in the order in which they must come.
+// stations of the path from one host to the other, in the order in which they must come.
 type stations struct {
 	sent, request, reply, data, delivered sighting
 }
 
-// way puts the sightings of a pair in order. A station that no capture saw is an error: the packet went another way.
-func (w *watch) way(pair int) (firstWay, error) {
+// path puts the sightings of a pair in order. A station that no capture saw is an error: the packet took another path.
+func (w *watch) path(pair int) (firstPath, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.overflow {
-		return firstWay{}, fmt.Errorf("more than %d packets while watching %s", maxSightings, pairNames[pair])
+		return firstPath{}, fmt.Errorf("more than %d packets while watching %s", maxSightings, pairNames[pair])
 	}
 	slices.SortStableFunc(w.sightings, func(a, b sighting) int { return a.at.Compare(b.at) })
 	s, err := w.stations(siteA, siteB, pair)
 	if err != nil {
-		return firstWay{}, fmt.Errorf("%s: the first packet's way from %s to %s: %w", pairNames[pair], siteA.host, siteB.host, err)
+		return firstPath{}, fmt.Errorf("%s: the first packet's path from %s to %s: %w", pairNames[pair], siteA.host, siteB.host, err)
 	}
 	since := func(x sighting) time.Duration { return x.at.Sub(s.sent.at) }
-	return firstWay{
+	return firstPath{
 		mapRequest: since(s.request), mapReply: since(s.reply), delivered: since(s.delivered),
 		story: w.story(pair, s.sent.at),
 	}, nil

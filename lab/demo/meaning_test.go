@@ -124,10 +124,10 @@ func sightingsOfPair(begin time.Time) []sighting {
 
 func TestWayOfTheFirstPacket(t *testing.T) {
 	w := &watch{sightings: sightingsOfPair(time.Unix(1000, 0))}
-	way, err := w.way(0)
+	path, err := w.path(0)
 	must(t, err)
-	if way.mapRequest != time.Millisecond || way.mapReply != 2*time.Millisecond || way.delivered != 4*time.Millisecond || len(way.story) != 6 {
-		t.Errorf("got %+v", way)
+	if path.mapRequest != time.Millisecond || path.mapReply != 2*time.Millisecond || path.delivered != 4*time.Millisecond || len(path.story) != 6 {
+		t.Errorf("got %+v", path)
 	}
 }
 
@@ -135,13 +135,13 @@ func TestWayMissesNoStation(t *testing.T) {
 	for missing := range 5 {
 		all := sightingsOfPair(time.Unix(1000, 0))
 		w := &watch{sightings: append(all[:missing:missing], all[missing+1:]...)}
-		if way, err := w.way(0); err == nil {
-			t.Errorf("without station %d the way is %+v", missing, way)
+		if path, err := w.path(0); err == nil {
+			t.Errorf("without station %d the path is %+v", missing, path)
 		}
 	}
 	foreign := sightingsOfPair(time.Unix(1000, 0))
 	foreign[2].nonce = 2
-	if _, err := (&watch{sightings: foreign}).way(0); err == nil {
+	if _, err := (&watch{sightings: foreign}).path(0); err == nil {
 		t.Error("a Map-Reply with another nonce counts")
 	}
 }

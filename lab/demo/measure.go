@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The traffic of the demo: pings and TCP transfers between EIDs for each pair of families, and the same transfers plainly
-// routed over the same namespaces and links, in turns, because a machine's speed drifts.
+// routed over the same namespaces and links, interleaved, because a machine's speed drifts.
 //
 // Nothing here retries: a ping that is lost stays lost, and fails the demo.
 
@@ -40,18 +40,18 @@ func (r *run) pingAllPairs(ctx context.Context) error {
 	rows := [][]string{{"EIDs in RLOCs", "sent", "received", "Map-Request", "Map-Reply", "first packet delivered", "median round trip"}}
 	var failed []error
 	for pair := range pairNames {
-		way, err := r.pingPair(ctx, pair)
+		path, err := r.pingPair(ctx, pair)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		failed = append(failed, err)
 		if pair == 0 && err == nil {
-			r.tellStory(way)
+			r.tellStory(path)
 		}
 		p := r.report.Pairs[pair]
 		rows = append(rows, []string{
 			p.Name, strconv.Itoa(p.PingsSent), strconv.Itoa(p.PingsReceived),
-			"after " + milliseconds(way.mapRequest), "after " + milliseconds(way.mapReply), "after " + milliseconds(way.delivered),
+			"after " + milliseconds(path.mapRequest), "after " + milliseconds(path.mapReply), "after " + milliseconds(path.delivered),
 			fmt.Sprintf("%.2f ms", p.RoundTripMS),
 		})
 	}
@@ -64,35 +64,35 @@ func (r *run) pingAllPairs(ctx context.Context) error {
 }
 
 // pingPair pings over one pair while the captures watch. A lost ping is an error.
-func (r *run) pingPair(ctx context.Context, pair int) (firstWay, error) {
+func (r *run) pingPair(ctx context.Context, pair int) (firstPath, error) {
 	watch, err := r.topology.startWatch()
 	if err != nil {
-		return firstWay{}, err
+		return firstPath{}, err
 	}
 	result, err := testnet.Ping{
 		Namespace: r.topology.at(siteA.host), Source: siteA.eid(pair), Destination: siteB.eid(pair),
 		Count: pingCount, Interval: pingInterval, Timeout: pingTimeout,
 	}.Run(ctx)
 	if err := errors.Join(err, watch.stop()); err != nil {
-		return firstWay{}, err
+		return firstPath{}, err
 	}
 	report := &r.report.Pairs[pair]
 	report.PingsSent, report.PingsReceived = result.Sent, result.Received
 	if result.Lost() > 0 || result.Refused > 0 {
-		return firstWay{}, fmt.Errorf("%s: %d pings sent, %d answered, %d refused by the kernel of %s",
+		return firstPath{}, fmt.Errorf("%s: %d pings sent, %d answered, %d refused by the kernel of %s",
 			report.Name, result.Sent, result.Received, result.Refused, siteA.host)
 	}
-	way, err := watch.way(pair)
-	report.MapRequestMS, report.MapReplyMS = inMilliseconds(way.mapRequest), inMilliseconds(way.mapReply)
-	report.FirstMS = inMilliseconds(way.delivered)
+	path, err := watch.path(pair)
+	report.MapRequestMS, report.MapReplyMS = inMilliseconds(path.mapRequest), inMilliseconds(path.mapReply)
+	report.FirstMS = inMilliseconds(path.delivered)
 	report.RoundTripMS = inMilliseconds(median(result.RoundTrips))
-	return way, err
+	return path, err
 }
 
-func (r *run) tellStory(way firstWay) {
-	r.screen.line("How the first packet found its way, as captures on the links saw it:")
+func (r *run) tellStory(path firstPath) {
+	r.screen.line("What the first packet caused, as captures on the links saw it:")
 	rows := [][]string{{"after", "from → to", "what"}}
-	for _, m := range way.story {
+	for _, m := range path.story {
 		hop := m.from
 		if m.to != "" {
 			hop += " → " + m.to
@@ -105,7 +105,7 @@ func (r *run) tellStory(way firstWay) {
 
 // transferAllPairs compares TCP between EIDs with TCP plainly routed.
 func (r *run) transferAllPairs(ctx context.Context) error {
-	r.screen.step(fmt.Sprintf("TCP from %s to %s (CUBIC, one stream), in turns with plain routing, medians of %d rounds",
+	r.screen.step(fmt.Sprintf("TCP from %s to %s (CUBIC, one stream), interleaved with plain routing, medians of %d rounds",
 		siteA.host, siteB.host, transferRounds))
 	if err := r.verifyAllPairs(ctx); err != nil {
 		return err
@@ -129,9 +129,9 @@ func (r *run) transferAllPairs(ctx context.Context) error {
 // verifyAllPairs compares what is sent with what arrives, in both directions.
 func (r *run) verifyAllPairs(ctx context.Context) error {
 	for pair := range pairNames {
-		for _, way := range [][2]site{{siteA, siteB}, {siteB, siteA}} {
-			transfer := r.transfer(way[0], way[1])
-			transfer.Source, transfer.Destination = way[0].eid(pair), way[1].eid(pair)
+		for _, ends := range [][2]site{{siteA, siteB}, {siteB, siteA}} {
+			transfer := r.transfer(ends[0], ends[1])
+			transfer.Source, transfer.Destination = ends[0].eid(pair), ends[1].eid(pair)
 			transfer.Octets, transfer.Verify = verifiedOctets, true
 			if _, err := transfer.Run(ctx); err != nil {
 				return fmt.Errorf("%s: %w", pairNames[pair], err)

@@ -28,9 +28,9 @@ const (
 	movePingInterval = time.Millisecond
 	moveAfter        = 800 * time.Millisecond // of pinging
 	moveTimeout      = 3 * time.Second
-	oneWayPings      = 20
+	pathPings        = 20
 
-	// moveOwnTime is what all routers together may add to the ways of the messages.
+	// moveOwnTime is what all routers together may add to the delays of the paths.
 	moveOwnTime = 20 * time.Millisecond
 )
 
@@ -43,9 +43,9 @@ type MoveReport struct {
 	From          string    `json:"from_rloc"`
 	To            string    `json:"to_rloc"`
 	Legs          []MoveLeg `json:"legs"`
-	TotalMS       float64   `json:"total_ms"`    // from the Map-Register to the first packet to the new RLOC
-	OneWaysMS     float64   `json:"one_ways_ms"` // what the ways of these messages take, by pings of the RLOCs
-	BoundMS       float64   `json:"bound_ms"`    // the ways and 20 ms
+	TotalMS       float64   `json:"total_ms"`       // from the Map-Register to the first packet to the new RLOC
+	PathsMS       float64   `json:"path_delays_ms"` // of all messages, by pings of the RLOCs
+	BoundMS       float64   `json:"bound_ms"`       // the delays of the paths and 20 ms
 	WithinBound   bool      `json:"within_bound"`
 	PingsSent     int       `json:"pings_sent"`
 	PingsReceived int       `json:"pings_received"`
@@ -93,7 +93,7 @@ func (r *run) moveSteps() []func(context.Context) error {
 func (r *run) moveSite(ctx context.Context) error {
 	prefix := siteB.eidPrefixes[0]
 	r.screen.step(fmt.Sprintf("%s moves from RLOC %s to %s, while %s pings %s a thousand times a second", siteB.name, siteB.rloc4, movedRLOC.Addr(), siteA.host, siteB.host))
-	oneWays, err := r.measureOneWays(ctx)
+	delays, err := r.measurePaths(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r *run) moveSite(ctx context.Context) error {
 	if err := errors.Join(err, capture.Stop()); err != nil {
 		return err
 	}
-	report, err := watch.report(oneWays)
+	report, err := watch.report(delays)
 	if err != nil {
 		return err
 	}
@@ -147,18 +147,18 @@ func (r *run) reconfigureSiteB(ctx context.Context) error {
 	return err
 }
 
-// measureOneWays is how long a message takes from one router to another, by the pair of their names.
-func (r *run) measureOneWays(ctx context.Context) (map[string]time.Duration, error) {
-	ways := map[string]time.Duration{}
+// measurePaths is how long a message takes from one router to another, by the pair of their names.
+func (r *run) measurePaths(ctx context.Context) (map[string]time.Duration, error) {
+	delays := map[string]time.Duration{}
 	for _, pair := range [][2]edge{{siteB.edge, mappingSystem}, {siteB.edge, siteA.edge}, {siteA.edge, mappingSystem}} {
-		result, err := testnet.Ping{Namespace: r.topology.at(pair[0].name), Source: pair[0].rloc4, Destination: pair[1].rloc4, Count: oneWayPings}.Run(ctx)
+		result, err := testnet.Ping{Namespace: r.topology.at(pair[0].name), Source: pair[0].rloc4, Destination: pair[1].rloc4, Count: pathPings}.Run(ctx)
 		if err != nil {
 			return nil, err
 		}
-		oneWay := median(result.RoundTrips) / 2
-		ways[pair[0].name+pair[1].name], ways[pair[1].name+pair[0].name] = oneWay, oneWay
+		delay := median(result.RoundTrips) / 2
+		delays[pair[0].name+pair[1].name], delays[pair[1].name+pair[0].name] = delay, delay
 	}
-	return ways, nil
+	return delays, nil
 }
 
 func newMoveWatch(prefix lisp.Prefix) *moveWatch {
@@ -207,8 +207,8 @@ func (w *moveWatch) see(p testnet.Captured) error {
 	return nil
 }
 
-// report turns what was seen into legs. A station that nobody saw is an error.
-func (w *moveWatch) report(oneWays map[string]time.Duration) (*MoveReport, error) {
+// report turns what was seen into legs. A station that no capture saw is an error.
+func (w *moveWatch) report(delays map[string]time.Duration) (*MoveReport, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.seen) < len(w.stations) {
@@ -216,17 +216,17 @@ func (w *moveWatch) report(oneWays map[string]time.Duration) (*MoveReport, error
 		return nil, fmt.Errorf("no %s from %s to %s was seen in its place", missing.what, missing.from, missing.to)
 	}
 	r := &MoveReport{From: siteB.rloc4.String(), To: movedRLOC.Addr().String()}
-	var ways time.Duration
+	var paths time.Duration
 	for i, s := range w.seen {
 		leg := MoveLeg{What: w.stations[i].what, From: s.from, To: w.stations[i].to, AfterMS: inMilliseconds(s.at.Sub(w.seen[0].at))}
 		if i > 0 {
 			leg.TookMS = inMilliseconds(s.at.Sub(w.seen[i-1].at))
-			ways += oneWays[w.stations[i-1].from+w.stations[i-1].to]
+			paths += delays[w.stations[i-1].from+w.stations[i-1].to]
 		}
 		r.Legs = append(r.Legs, leg)
 	}
-	r.TotalMS, r.OneWaysMS = r.Legs[len(r.Legs)-1].AfterMS, inMilliseconds(ways)
-	r.BoundMS = r.OneWaysMS + inMilliseconds(moveOwnTime)
+	r.TotalMS, r.PathsMS = r.Legs[len(r.Legs)-1].AfterMS, inMilliseconds(paths)
+	r.BoundMS = r.PathsMS + inMilliseconds(moveOwnTime)
 	r.WithinBound = r.TotalMS <= r.BoundMS
 	return r, nil
 }
@@ -237,7 +237,7 @@ func (r *run) tellMove(m *MoveReport) error {
 		rows = append(rows, []string{fmt.Sprintf("%.2f ms", l.AfterMS), fmt.Sprintf("%.2f ms", l.TookMS), l.From + " → " + l.To, l.What})
 	}
 	r.screen.table(rows, 0, 1)
-	r.screen.line("the ways of these messages take %.2f ms by pings of the RLOCs; with 20 ms for the routers the bound is %.2f ms", m.OneWaysMS, m.BoundMS)
+	r.screen.line("the paths of these messages take %.2f ms by pings of the RLOCs; with 20 ms for the routers the bound is %.2f ms", m.PathsMS, m.BoundMS)
 	switch {
 	case m.PingsReceived < m.PingsSent:
 		return fmt.Errorf("%d of %d pings were lost during the move", m.PingsSent-m.PingsReceived, m.PingsSent)

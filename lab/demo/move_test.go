@@ -3,7 +3,7 @@
 package demo
 
 // The demo of a move: every leg in its order, no ping lost; and what is said of a leg that
-// nobody saw.
+// no capture saw.
 
 import (
 	"encoding/json"

@@ -13,7 +13,7 @@ import (
 	"loci/wire"
 )
 
-// sightMove decodes a frame; false for what is no LISP.
+// sightMove decodes a frame; false for what is not LISP.
 func sightMove(p testnet.Captured) (moveSighting, bool) {
 	packet := gopacket.NewPacket(p.Data, layers.LayerTypeEthernet, gopacket.DecodeOptions{NoCopy: true})
 	network := packet.NetworkLayer()

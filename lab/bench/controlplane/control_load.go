@@ -71,6 +71,7 @@ type loadPlan struct {
 	records                   int // of each Map-Register; 0 for none
 	requestRate, registerRate float64
 	length                    time.Duration
+	to                        *net.UDPAddr // where requests go; nil is the server
 }
 
 // loadOutcome is what came of it.
@@ -219,9 +220,9 @@ func (m *mapLoad) requestsOf(set requestSet) []request {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := make([]request, loadRequests)
 	for n := range all {
-		group := n / set.burst
-		itr := peer(1, group%loadITRs)
-		all[n] = request{itr, m.request(random, uint64(n)+1, itr, set.proxied, group%2)}
+		burst := n / set.burst
+		itr := peer(1, burst%loadITRs)
+		all[n] = request{itr, m.request(random, uint64(n)+1, itr, set.proxied, burst%2)}
 	}
 	m.sets[set.name] = all
 	return all
@@ -255,6 +256,7 @@ func (m *mapLoad) request(random *rand.Rand, nonce uint64, itr netip.Addr, proxi
 
 // run carries out a plan.
 func (m *mapLoad) run(ctx context.Context, p loadPlan) (o loadOutcome, err error) {
+	p.to = cmp.Or(p.to, m.server)
 	<-m.delays
 	m.delays <- nil
 	m.keep.Store(p.requestRate > 0)
@@ -301,8 +303,8 @@ func (m *mapLoad) stall(o *loadOutcome, got int, before int64) {
 
 // step sends what is due.
 func (m *mapLoad) step(p loadPlan, o *loadOutcome, elapsed time.Duration, got int) (sent int, err error) {
-	room := cmp.Or(p.window, loadWindow) - (o.asked + o.registered - o.lost - got)
-	requests, registers := room, room
+	free := cmp.Or(p.window, loadWindow) - (o.asked + o.registered - o.lost - got)
+	requests, registers := free, free
 	if p.requestRate > 0 {
 		requests = int(p.requestRate*elapsed.Seconds()) - o.asked
 		registers = int(p.registerRate*elapsed.Seconds()) - o.registered
@@ -320,15 +322,15 @@ func (m *mapLoad) step(p loadPlan, o *loadOutcome, elapsed time.Duration, got in
 	now := int64(time.Since(m.began))
 	for len(p.requests) > 0 && requests >= p.burst && len(batch) < loadBatch {
 		at := o.asked % len(p.requests)
-		group := p.requests[at:min(at+p.burst, len(p.requests))]
-		one := ipv4.Message{Addr: m.server, OOB: controlOf(group[0].from, len(group), len(group[0].payload))}
-		for i := range group {
+		together := p.requests[at:min(at+p.burst, len(p.requests))]
+		one := ipv4.Message{Addr: p.to, OOB: controlOf(together[0].from, len(together), len(together[0].payload))}
+		for i := range together {
 			m.sentAt[at+i].Store(now)
-			one.Buffers = append(one.Buffers, group[i].payload)
+			one.Buffers = append(one.Buffers, together[i].payload)
 		}
 		batch = append(batch, one)
-		o.asked += len(group)
-		requests -= len(group)
+		o.asked += len(together)
+		requests -= len(together)
 	}
 	return len(batch), m.write(batch)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // `loci bench mapsock`: what a mapping socket carries. The data plane is `loci run --planes data` at enc, with the kernel's
-// engine; writer, listeners and whoever dumps are this process, each with connections of its own. Packets of src make
+// engine; writer, listeners and the client that dumps are this process, each with connections of its own. Packets of src make
 // misses. No control plane runs but the bench.
 
 package controlplane
@@ -39,7 +39,7 @@ const (
 	dumpedMappings = 1_000_000
 	// resolutionInterval is how often a packet misses while a dump runs.
 	resolutionInterval = 5 * time.Millisecond
-	// clientThreads are what writer, listeners and whoever dumps need, and one more.
+	// clientThreads are what writer, listeners and the client that dumps need, and one more.
 	clientThreads = 4
 	// mapsockPatience bounds what is waited for.
 	mapsockPatience = 10 * time.Second

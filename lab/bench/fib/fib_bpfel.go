@@ -330,57 +330,60 @@ type fibLispWatch struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	fibMapActions          = "actions"
-	fibMapBenchBlocks      = "bench_blocks"
-	fibMapBenchHash        = "bench_hash"
-	fibMapBenchStates      = "bench_states"
-	fibMapBenchTrie        = "bench_trie"
-	fibMapClocks           = "clocks"
-	fibMapCounters         = "counters"
-	fibMapDevices          = "devices"
-	fibMapDrops            = "drops"
-	fibMapEvents           = "events"
-	fibMapFib              = "fib"
-	fibMapFlows            = "flows"
-	fibMapGenerations      = "generations"
-	fibMapGroups           = "groups"
-	fibMapHeard            = "heard"
-	fibMapInstances        = "instances"
-	fibMapInterfaceSlots   = "interface_slots"
-	fibMapInterfaces       = "interfaces"
-	fibMapLimits           = "limits"
-	fibMapLists            = "lists"
-	fibMapLocalRlocs       = "local_rlocs"
-	fibMapLocatorSets      = "locator_sets"
-	fibMapLocators         = "locators"
-	fibMapMappingCounters  = "mapping_counters"
-	fibMapMappingPages     = "mapping_pages"
-	fibMapMappings         = "mappings"
-	fibMapMissPolicies     = "miss_policies"
-	fibMapNumbers          = "numbers"
-	fibMapPeers            = "peers"
-	fibMapRoomSamples      = "room_samples"
-	fibMapRoots            = "roots"
-	fibMapSamples          = "samples"
-	fibMapSettings         = "settings"
-	fibMapSites            = "sites"
-	fibMapSources          = "sources"
-	fibMapSteps            = "steps"
-	fibMapTrusted          = "trusted"
-	fibMapUnread           = "unread"
-	fibMapVlans            = "vlans"
-	fibMapWatch            = "watch"
-	fibMapWide             = "wide"
-	fibMapXdpPrograms      = "xdp_programs"
-	fibProgBenchCounted    = "bench_counted"
-	fibProgBenchFib        = "bench_fib"
-	fibProgBenchHashLookup = "bench_hash_lookup"
-	fibProgBenchLpmTrie    = "bench_lpm_trie"
-	fibProgBenchMapping    = "bench_mapping"
-	fibProgBenchNoLookup   = "bench_no_lookup"
-	fibVarLispAbiInBtf     = "lisp_abi_in_btf"
-	fibVarLispMappingLimit = "lisp_mapping_limit"
-	fibVarLispTracing      = "lisp_tracing"
+	fibMapActions           = "actions"
+	fibMapBenchArray        = "bench_array"
+	fibMapBenchBlocks       = "bench_blocks"
+	fibMapBenchHash         = "bench_hash"
+	fibMapBenchStates       = "bench_states"
+	fibMapBenchTrie         = "bench_trie"
+	fibMapClocks            = "clocks"
+	fibMapCounters          = "counters"
+	fibMapDevices           = "devices"
+	fibMapDrops             = "drops"
+	fibMapEvents            = "events"
+	fibMapFib               = "fib"
+	fibMapFlows             = "flows"
+	fibMapGenerations       = "generations"
+	fibMapGroups            = "groups"
+	fibMapHeard             = "heard"
+	fibMapInstances         = "instances"
+	fibMapInterfaceSlots    = "interface_slots"
+	fibMapInterfaces        = "interfaces"
+	fibMapLimits            = "limits"
+	fibMapLists             = "lists"
+	fibMapLocalRlocs        = "local_rlocs"
+	fibMapLocatorSets       = "locator_sets"
+	fibMapLocators          = "locators"
+	fibMapMappingCounters   = "mapping_counters"
+	fibMapMappingPages      = "mapping_pages"
+	fibMapMappings          = "mappings"
+	fibMapMissPolicies      = "miss_policies"
+	fibMapNumbers           = "numbers"
+	fibMapPeers             = "peers"
+	fibMapRoomSamples       = "room_samples"
+	fibMapRoots             = "roots"
+	fibMapSamples           = "samples"
+	fibMapSettings          = "settings"
+	fibMapSites             = "sites"
+	fibMapSources           = "sources"
+	fibMapSteps             = "steps"
+	fibMapTrusted           = "trusted"
+	fibMapUnread            = "unread"
+	fibMapVlans             = "vlans"
+	fibMapWatch             = "watch"
+	fibMapWide              = "wide"
+	fibMapXdpPrograms       = "xdp_programs"
+	fibProgBenchArrayRead   = "bench_array_read"
+	fibProgBenchCounted     = "bench_counted"
+	fibProgBenchFib         = "bench_fib"
+	fibProgBenchHashLookup  = "bench_hash_lookup"
+	fibProgBenchLpmTrie     = "bench_lpm_trie"
+	fibProgBenchMapping     = "bench_mapping"
+	fibProgBenchNoLookup    = "bench_no_lookup"
+	fibVarBenchArrayEntries = "bench_array_entries"
+	fibVarLispAbiInBtf      = "lisp_abi_in_btf"
+	fibVarLispMappingLimit  = "lisp_mapping_limit"
+	fibVarLispTracing       = "lisp_tracing"
 )
 
 // loadFib returns the embedded CollectionSpec for fib.
@@ -425,6 +428,7 @@ type fibSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibProgramSpecs struct {
+	BenchArrayRead  *ebpf.ProgramSpec `ebpf:"bench_array_read"`
 	BenchCounted    *ebpf.ProgramSpec `ebpf:"bench_counted"`
 	BenchFib        *ebpf.ProgramSpec `ebpf:"bench_fib"`
 	BenchHashLookup *ebpf.ProgramSpec `ebpf:"bench_hash_lookup"`
@@ -438,6 +442,7 @@ type fibProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
+	BenchArray      *ebpf.MapSpec `ebpf:"bench_array"`
 	BenchBlocks     *ebpf.MapSpec `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.MapSpec `ebpf:"bench_hash"`
 	BenchStates     *ebpf.MapSpec `ebpf:"bench_states"`
@@ -485,9 +490,10 @@ type fibMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibVariableSpecs struct {
-	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
-	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
-	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
+	BenchArrayEntries *ebpf.VariableSpec `ebpf:"bench_array_entries"`
+	LispAbiInBtf      *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
+	LispMappingLimit  *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispTracing       *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
 // fibObjects contains all objects after they have been loaded into the kernel.
@@ -511,6 +517,7 @@ func (o *fibObjects) Close() error {
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
+	BenchArray      *ebpf.Map `ebpf:"bench_array"`
 	BenchBlocks     *ebpf.Map `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.Map `ebpf:"bench_hash"`
 	BenchStates     *ebpf.Map `ebpf:"bench_states"`
@@ -557,6 +564,7 @@ type fibMaps struct {
 func (m *fibMaps) Close() error {
 	return _FibClose(
 		m.Actions,
+		m.BenchArray,
 		m.BenchBlocks,
 		m.BenchHash,
 		m.BenchStates,
@@ -605,15 +613,17 @@ func (m *fibMaps) Close() error {
 //
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibVariables struct {
-	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
-	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
-	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
+	BenchArrayEntries *ebpf.Variable `ebpf:"bench_array_entries"`
+	LispAbiInBtf      *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
+	LispMappingLimit  *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispTracing       *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 
 // fibPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibPrograms struct {
+	BenchArrayRead  *ebpf.Program `ebpf:"bench_array_read"`
 	BenchCounted    *ebpf.Program `ebpf:"bench_counted"`
 	BenchFib        *ebpf.Program `ebpf:"bench_fib"`
 	BenchHashLookup *ebpf.Program `ebpf:"bench_hash_lookup"`
@@ -624,6 +634,7 @@ type fibPrograms struct {
 
 func (p *fibPrograms) Close() error {
 	return _FibClose(
+		p.BenchArrayRead,
 		p.BenchCounted,
 		p.BenchFib,
 		p.BenchHashLookup,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The programs that look addresses up, and the maps they do it in: those of an engine by their pins, an LPM_TRIE and a HASH
-// of their own. It never changes the engine's maps.
+// The programs that look addresses up, and the maps they do it in: those of an engine by their pins, an LPM_TRIE, a HASH and
+// an array of their own. It never changes the engine's maps.
 
 package fib
 
@@ -21,11 +21,13 @@ const (
 	fillBatch = 4096
 	// trialRuns tell how long a run takes.
 	trialRuns = 200
+	// arrayEntryOctets is the size of a value of the floor's array.
+	arrayEntryOctets = 8
 	// testFrame is as long as a test run demands.
 	testFrame = 64
 )
 
-// lookupArm is one way to look addresses up.
+// lookupArm is a program that looks addresses up.
 type lookupArm struct {
 	name    string
 	program *ebpf.Program
@@ -35,6 +37,7 @@ type lookupArm struct {
 type lookups struct {
 	arms                      []*lookupArm // the first looks up nothing
 	blocks, trie, hash, state *ebpf.Map
+	array                     *ebpf.Map // of the floor; nil until loadFloor
 	pinned                    []*ebpf.Map
 	keyOctets                 int
 	directory                 string // of the engine's pins
@@ -64,7 +67,7 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
 	if err := spec.Variables["lisp_mapping_limit"].Set(spec.Maps["mappings"].MaxEntries); err != nil {
-		return nil, errors.Join(fmt.Errorf("room for counters: %w", err), l.close())
+		return nil, errors.Join(fmt.Errorf("number of counters: %w", err), l.close())
 	}
 	for name, octets := range map[string]int{"bench_trie": 4 + l.keyOctets, "bench_hash": l.keyOctets} {
 		m := spec.Maps[name]
@@ -92,12 +95,54 @@ func newLookups(pins string, t fibTable) (*lookups, error) {
 	return l, nil
 }
 
+// loadFloor adds the arm that reads an array of so much memory at random places, one read for each address.
+func (l *lookups) loadFloor(octets uint64) error {
+	spec, err := loadFib()
+	if err != nil {
+		return fmt.Errorf("read the BPF object: %w", err)
+	}
+	entries := uint32(max(octets/arrayEntryOctets, 1))
+	spec.Maps["bench_array"].MaxEntries = entries
+	if err := spec.Variables["bench_array_entries"].Set(entries); err != nil {
+		return fmt.Errorf("size of the array: %w", err)
+	}
+	var loaded struct {
+		Read  *ebpf.Program `ebpf:"bench_array_read"`
+		Array *ebpf.Map     `ebpf:"bench_array"`
+	}
+	replacements := map[string]*ebpf.Map{"bench_blocks": l.blocks, "bench_states": l.state}
+	if err := spec.LoadAndAssign(&loaded, &ebpf.CollectionOptions{MapReplacements: replacements}); err != nil {
+		return fmt.Errorf("load the program of the floor: %w", err)
+	}
+	l.array = loaded.Array
+	l.arms = append(l.arms, &lookupArm{name: armArray, program: loaded.Read})
+	return fillArray(l.array)
+}
+
+// fillArray makes every value 1, so that reads can be counted.
+func fillArray(m *ebpf.Map) error {
+	keys, values := make([]uint32, fillBatch), make([]uint64, fillBatch)
+	for i := range values {
+		values[i] = 1
+	}
+	for from := uint32(0); from < m.MaxEntries(); from += fillBatch {
+		count := min(fillBatch, m.MaxEntries()-from)
+		for i := range count {
+			keys[i] = from + i
+		}
+		if _, err := m.BatchUpdate(keys[:count], values[:count], nil); err != nil {
+			return fmt.Errorf("fill %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
 func (l *lookups) close() error {
 	var all []error
 	for _, arm := range l.arms {
 		all = append(all, arm.program.Close())
 	}
-	for _, m := range append(l.pinned, l.blocks, l.trie, l.hash, l.state) {
+	for _, m := range append(l.pinned, l.blocks, l.trie, l.hash, l.state, l.array) {
 		if m != nil {
 			all = append(all, m.Close())
 		}
@@ -224,18 +269,25 @@ func (l *lookups) engineOctets() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var sum uint64
+	sum, err := l.tableOctets()
 	for _, name := range names {
-		m, err := ebpf.LoadPinnedMap(filepath.Join(l.directory, name.Name()), nil)
 		if err != nil {
 			return 0, err
 		}
-		octets, err := octetsOf(m)
-		if err := errors.Join(err, m.Close()); err != nil {
+		var m *ebpf.Map
+		if m, err = ebpf.LoadPinnedMap(filepath.Join(l.directory, name.Name()), nil); err != nil {
 			return 0, err
 		}
+		var octets uint64
+		octets, err = octetsOf(m)
+		err = errors.Join(err, m.Close())
 		sum += octets
 	}
+	return sum, err
+}
+
+// tableOctets is what the kernel accounts to the tables that a lookup walks.
+func (l *lookups) tableOctets() (sum uint64, err error) {
 	for _, outer := range l.pinned[:4] { // fib, wide, numbers and groups
 		for index := range outer.MaxEntries() {
 			var table *ebpf.Map

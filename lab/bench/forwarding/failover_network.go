@@ -62,7 +62,7 @@ func buildFailover(ctx context.Context, b *testbed.Run) (*failoverNetwork, error
 			return nil, err
 		}
 	}
-	// A host that believes ICMP redirects would leave the first router for good after its first detour.
+	// A host that believes ICMP redirects would leave the first router for good after the sibling forwarded once.
 	for _, name := range []string{"all", "eth0"} {
 		if err := n.at["host1"].SetSysctl("net.ipv4.conf."+name+".accept_redirects", "0"); err != nil {
 			return nil, err

@@ -128,7 +128,7 @@ func (w *watch) atDec(s testbed.Stream, frame []byte) error {
 		l.AttachTCX(l.Dec, testbed.CoreLink, t.Programs().BenchStamp, &w.closers), l.AttachTCX(l.Dst, testbed.HostLink, t.Programs().BenchSinkTc, &w.closers))
 }
 
-// forgetOuterChecksum makes the outer UDP checksum zero, "none": a captured one may be unfinished, left to a device.
+// forgetOuterChecksum makes the outer UDP checksum zero, "none": a captured packet may be CHECKSUM_PARTIAL, left to a device.
 func forgetOuterChecksum(frame []byte, p testbed.Pair) {
 	at := testbed.EthernetOctets + testbed.IPv6Octets + 6
 	if p.Outer4() {

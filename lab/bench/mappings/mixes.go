@@ -68,23 +68,23 @@ func DestinationOf(ipv4 bool) netip.Addr {
 // that mappings name.
 var otherOctets = []byte{10, 127, 169, 172, 192, 198}
 
-// drawInternet gives the pairs of a family addresses by turns: of IPv4 by the first octet, of IPv6 by the second. None of IPv6 is in
+// drawInternet gives the pairs of a family every other address: of IPv4 by the first octet, of IPv6 by the second. None of IPv6 is in
 // 2001::/16, where the bench's own are.
 func drawInternet(random *rand.Rand, p testbed.Pair) netip.Prefix {
-	turn := byte(0)
+	parity := byte(0)
 	if !p.Outer4() {
-		turn = 1
+		parity = 1
 	}
 	for {
 		if !p.Inner4() {
 			drawn := drawPrefix6(random)
-			if a := drawn.Addr().As16(); a[1] == turn && (a[0] != 0x20 || a[1] != 1) {
+			if a := drawn.Addr().As16(); a[1] == parity && (a[0] != 0x20 || a[1] != 1) {
 				return firstHalf(drawn)
 			}
 			continue
 		}
 		drawn := drawPrefix4(random)
-		if first := drawn.Addr().As4()[0]; first&1 == turn && !slices.Contains(otherOctets, first) {
+		if first := drawn.Addr().As4()[0]; first&1 == parity && !slices.Contains(otherOctets, first) {
 			return drawn
 		}
 	}

@@ -57,7 +57,7 @@ func drawPrefix4(random *rand.Rand) netip.Prefix {
 // registries6 begin what is given to sites.
 var registries6 = []byte{0x20, 0x24, 0x26, 0x28, 0x2A, 0x2C}
 
-// drawPrefix6 is within one of 512 blocks of /22 of the five registries, which is how dense IPv6 is where it is used at all.
+// drawPrefix6 is within one of 512 prefixes of /22 of the five registries, which is how dense IPv6 is where it is used at all.
 func drawPrefix6(random *rand.Rand) netip.Prefix {
 	var address [16]byte
 	binary.BigEndian.PutUint64(address[:], random.Uint64())

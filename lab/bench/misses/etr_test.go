@@ -96,9 +96,9 @@ func requestFrame(message []byte) []byte {
 
 func checkAnswerFrame(t *testing.T, out, message []byte) {
 	t.Helper()
-	const front = testbed.EthernetOctets + 28
-	if len(out) != front+len(message) || !bytes.Equal(out[front:], message) {
-		t.Fatalf("answered\n%x, want\n%x", out[min(front, len(out)):], message)
+	const headers = testbed.EthernetOctets + 28
+	if len(out) != headers+len(message) || !bytes.Equal(out[headers:], message) {
+		t.Fatalf("answered\n%x, want\n%x", out[min(headers, len(out)):], message)
 	}
 	if !bytes.Equal(out[:12], []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}) {
 		t.Errorf("Ethernet addresses %x", out[:12])

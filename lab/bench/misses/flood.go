@@ -69,7 +69,10 @@ func (f *flood) build(ctx context.Context, b *testbed.Run, l *testbed.Line) erro
 	if err := testnet.Connect(ends[0], ends[1]); err != nil {
 		return err
 	}
-	if err := errors.Join(l.Enc.SetOffload(floodLink, testnet.GRO, true), buildMappingSystem(ctx, b, l)); err != nil {
+	if err := l.Enc.SetOffload(floodLink, testnet.GRO, true); err != nil {
+		return err
+	}
+	if _, err := buildMappingSystem(ctx, b, l); err != nil {
 		return err
 	}
 	if f.traffic, err = testbed.NewTraffic(testbed.TrafficSizes{}); err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// `loci bench miss`: the way of a first packet through miss, Map-Request, Map-Reply, installation and sending. Every packet
+// `loci bench miss`: a first packet through miss, Map-Request, Map-Reply, installation and sending. Every packet
 // goes to an EID that no packet went to before, and its Map-Reply covers that EID alone.
 //
 // The clock starts when the packet is written at src and stops when it reaches dec encapsulated. The ITR and the
@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,11 +27,14 @@ import (
 )
 
 const (
-	// missMeasure has the wanted rate held for as long as is wanted of it, in both families; the rest of 50 s is for building.
-	missMeasure = 46 * time.Second
+	// missMeasure has the wanted rate held for as long as is wanted of it, in all rounds together, in both families.
+	missMeasure = 70 * time.Second
+	missRounds  = 5
 
 	missShareFirst     = 2
-	missShareSustained = 21
+	missShareSustained = 5
+	// floorShare is the part of a slot in which the floor is measured.
+	floorShare = 7
 
 	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
 	firstPacketInterval = 20 * time.Millisecond
@@ -54,12 +58,9 @@ const (
 	missSlots = 1 << 21
 )
 
-// missITR is the place of the ITR among the daemons, after the Map-Server.
-const missITR = 1
-
-// missRates are tried from the wanted one (judgeMiss) on, until one is held. There is none beyond it: to find out that it cannot be held
+// missRates are tried, in parts of the wanted rate, until one is held. There is none beyond it: to find out that it cannot be held
 // would take the time in which the wanted one can.
-var missRates = []float64{wantedRate, 15000, 10000, 8000, 5000, 2000, 1000, 500}
+var missRates = []float64{1, 0.75, 0.5, 0.4, 0.25, 0.1, 0.05, 0.025}
 
 // missFamily is one family of EIDs, both over IPv4 RLOCs.
 type missFamily struct {
@@ -76,11 +77,11 @@ var missFamilies = []missFamily{
 
 // Miss is the bench of first packets.
 func Miss() testbed.Bench {
-	c, a := missCounts{}, testbed.LociTC
-	a.Build = buildMiss
+	s, a := &missState{sent: missCounts{}}, testbed.LociTC
+	a.Build = s.build
 	return testbed.Bench{
 		Name: "miss", Title: "first packets through miss, Map-Request, Map-Reply, installation and sending",
-		Rounds: 1, Length: missMeasure, Arms: []testbed.Arm{a}, Prepare: prepareMiss, Measure: c.measure, Judge: judgeMiss, Share: missShare,
+		Rounds: missRounds, Length: missMeasure, Arms: []testbed.Arm{a}, Prepare: prepareMiss, Measure: s.measure, Judge: judgeMiss, Share: missShare,
 		Cases: []string{"first-packet/ipv4", "first-packet/ipv6", "sustained/ipv4", "sustained/ipv6"},
 	}
 }
@@ -99,20 +100,40 @@ var (
 	missLink = "ms"
 )
 
-// buildMiss makes a mapping system, and an ITR at enc.
-func buildMiss(ctx context.Context, b *testbed.Run, l *testbed.Line) error {
-	if err := buildMappingSystem(ctx, b, l); err != nil {
+// missState is what the rounds of a run know of each other.
+type missState struct {
+	sent missCounts
+	itr  *testbed.Process
+}
+
+// The echo servers beside the Map-Server: one that takes a datagram at a time, and one that takes many.
+var (
+	echoTrips = netip.AddrPortFrom(missMS.Addr(), 7)
+	echoRate  = netip.AddrPortFrom(missMS.Addr(), 1007)
+)
+
+// build makes a mapping system, an ITR at enc, and the echo servers.
+func (s *missState) build(ctx context.Context, b *testbed.Run, l *testbed.Line) error {
+	ms, err := buildMappingSystem(ctx, b, l)
+	if err != nil {
 		return err
 	}
-	_, err := b.StartDaemon(ctx, l.Enc, missITRConfig(testbed.SiteLink))
+	if s.itr, err = b.StartDaemon(ctx, l.Enc, missITRConfig(testbed.SiteLink)); err != nil {
+		return err
+	}
+	if _, err := b.StartEcho(ctx, ms, echoTrips, false); err != nil {
+		return err
+	}
+	_, err = b.StartEcho(ctx, ms, echoRate, true)
 	return err
 }
 
-// buildMappingSystem hangs a Map-Server on enc, and puts the bench's ETR in the place of dec's daemon.
-func buildMappingSystem(ctx context.Context, b *testbed.Run, l *testbed.Line) error {
+// buildMappingSystem hangs a Map-Server on enc, and puts the bench's ETR in the place of dec's daemon. It returns the
+// namespace of the Map-Server.
+func buildMappingSystem(ctx context.Context, b *testbed.Run, l *testbed.Line) (*testnet.Namespace, error) {
 	ms, err := b.Network.Namespace(l.Arm.Key + "-ms")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ends := [2]testnet.End{
 		{Namespace: ms, Name: testbed.CoreLink, Addresses: []netip.Prefix{missMS}, MTU: testbed.LinkMTUOctets},
@@ -122,17 +143,17 @@ func buildMappingSystem(ctx context.Context, b *testbed.Run, l *testbed.Line) er
 		ms.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: missEnc.Addr()}),
 		l.Dec.AddRoute(testnet.Route{Destination: missMS.Masked(), Via: testbed.Core4Enc.Addr()}))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, err := newETR(l.Dec, testbed.Core4Dec.Addr(), missMS.Addr())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.Closers = append(l.Closers, e.close)
 	if _, err := b.StartDaemon(ctx, ms, e.mapServerConfig()); err != nil {
-		return err
+		return nil, err
 	}
-	return e.register(ctx)
+	return ms, e.register(ctx)
 }
 
 func missITRConfig(sites ...string) string {
@@ -159,17 +180,24 @@ func prepareMiss(_ *testbed.Run, l *testbed.Line) error {
 // missCounts is how many EIDs were sent to so far, by family: no packet goes to one of them again.
 type missCounts map[string]uint32
 
-func (c missCounts) measure(ctx context.Context, b *testbed.Run, l *testbed.Line, caseName string, slot time.Duration) ([]report.Sample, error) {
+func (s *missState) measure(ctx context.Context, b *testbed.Run, l *testbed.Line, caseName string, slot time.Duration) ([]report.Sample, error) {
 	kindName, familyName, _ := strings.Cut(caseName, "/")
 	i := slices.IndexFunc(missFamilies, func(f missFamily) bool { return f.name == familyName })
 	if i < 0 {
 		return nil, fmt.Errorf("no case %q", caseName)
 	}
-	m := &missRun{bench: b, line: l, family: missFamilies[i], sent: c}
+	m := &missRun{bench: b, line: l, family: missFamilies[i], sent: s.sent}
 	if kindName == "first-packet" {
-		return m.firstPackets(ctx, slot)
+		if err := m.floorTrips(ctx, caseName, slot/floorShare); err != nil {
+			return nil, err
+		}
+		return m.firstPackets(ctx, slot-slot/floorShare)
 	}
-	return m.sustained(ctx, slot)
+	rate, err := m.floorRate(ctx, caseName, slot/floorShare)
+	if err != nil {
+		return nil, err
+	}
+	return m.sustained(ctx, s.itr, wantedRateShare*rate, slot-slot/floorShare)
 }
 
 // missRun is one slot of one case.
@@ -206,7 +234,7 @@ func (m *missRun) offer(ctx context.Context, rate float64, length, interval time
 	return m.offerBy(ctx, p, func() error { return p.run(ctx) })
 }
 
-// offerBy is offer with a pacer, and the way to run it.
+// offerBy is offer with a pacer, and how to run it.
 func (m *missRun) offerBy(ctx context.Context, p *pacer, run func() error) (o missOutcome, err error) {
 	if err := m.aim(); err != nil {
 		return o, err
@@ -257,7 +285,7 @@ func (p *pacer) run(ctx context.Context) error {
 }
 
 // sleepHere sleeps in the calling thread. Go's own sleep would hand the thread's processor to others first and wake them for it, all in
-// the way of the packet that was just sent.
+// front of the packet that was just sent.
 func sleepHere(length time.Duration) {
 	if length <= 0 {
 		return
@@ -285,7 +313,7 @@ func (p *pacer) check(elapsed time.Duration) error {
 	return err
 }
 
-// firstPackets times misses that come alone. The generator sleeps again before the packet's way goes on, which would else wait for it
+// firstPackets times misses that come alone. The generator sleeps again before the packet goes on, which would else wait for it
 // where both have one core.
 func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]report.Sample, error) {
 	if err := m.line.Traffic.ForgetStages(); err != nil {
@@ -313,10 +341,10 @@ func (m *missRun) firstPackets(ctx context.Context, slot time.Duration) ([]repor
 }
 
 // recover gives rate limits and queues of the ITR the time to be as before a run: until it sends nothing any more.
-func (m *missRun) recover(ctx context.Context) error {
+func (m *missRun) recover(ctx context.Context, itr *testbed.Process) error {
 	before := uint64(0)
 	for range maxRecoveries {
-		counters, err := m.bench.Daemons[missITR].Client.Counters(ctx)
+		counters, err := itr.Client.Counters(ctx)
 		if err != nil {
 			return fmt.Errorf("counters of the ITR: %w", err)
 		}
@@ -335,9 +363,10 @@ func (m *missRun) recover(ctx context.Context) error {
 }
 
 // sustained holds the wanted rate. When it cannot be held, the next lower one is, for the time that is left.
-func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]report.Sample, error) {
+func (m *missRun) sustained(ctx context.Context, itr *testbed.Process, wanted float64, slot time.Duration) ([]report.Sample, error) {
 	left, deadline := slot, time.Now().Add(slot)
-	for i, rate := range missRates {
+	for i, part := range missRates {
+		rate := math.Ceil(part * wanted)
 		o, err := m.offer(ctx, rate, left, paceInterval)
 		if err != nil {
 			return nil, err
@@ -349,7 +378,7 @@ func (m *missRun) sustained(ctx context.Context, slot time.Duration) ([]report.S
 				report.Figure("sent", "packets", float64(o.Sent)),
 			}, nil
 		}
-		if err := m.recover(ctx); err != nil {
+		if err := m.recover(ctx, itr); err != nil {
 			return nil, err
 		}
 		if left = time.Until(deadline); left <= 0 && i+1 >= holdTries {

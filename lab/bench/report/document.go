@@ -6,9 +6,12 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The marks between which figures stand.
@@ -34,17 +37,131 @@ func WriteDocument(path string, reports []*Report) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
+// markdown has a table for each report: the targets and the ratios, those that differ in their case alone in one row.
 func markdown(reports []*Report) string {
 	var b strings.Builder
 	for _, r := range reports {
-		fmt.Fprintf(&b, "### %s\n\n`loci bench %s`, %s: %s. It took %.0f s.\n\n", r.Name, r.Name, r.Environment.Date, r.Environment, r.Seconds)
-		for _, rows := range tables(r) {
-			if len(rows) > 1 {
-				b.WriteString(markdownTable(rows) + "\n")
-			}
-		}
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n", r.Name, wrap(fmt.Sprintf("`loci bench %s`, %s: %s.", r.Name, r.Environment.Date, r.Environment)))
+		b.WriteString(markdownTable(append([][]string{{"figure", "cases", "wanted", "measured", "medians"}}, summaries(r)...)) + "\n")
 	}
 	return b.String()
+}
+
+// lineColumns is how long a line of a document may be; rows of tables cannot be cut.
+const lineColumns = 100
+
+func wrap(text string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i > 0 && column+1+utf8.RuneCountInString(word) > lineColumns:
+			b.WriteByte('\n')
+			column = 0
+		case i > 0:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += utf8.RuneCountInString(word)
+	}
+	return b.String()
+}
+
+// summary is what cases of one ratio have in common.
+type summary struct {
+	ratio    Ratio
+	target   Target // "" where nothing is wanted
+	cases    []string
+	measured []float64
+	of, to   []float64 // medians of both arms
+	unit     string
+	missed   bool
+}
+
+// summaries are rows: ratios first, then the targets that are none.
+func summaries(r *Report) (rows [][]string) {
+	var groups []*summary
+	inRatio := map[string]bool{}
+	for _, ratio := range r.Ratios {
+		name := fmt.Sprintf("%s: %s of %s / %s", ratio.Case, ratio.Metric, ratio.Of, ratio.To)
+		inRatio[name] = true
+		for _, target := range targetsOf(r, name) {
+			i := slices.IndexFunc(groups, func(g *summary) bool {
+				return g.ratio.Metric == ratio.Metric && g.ratio.Of == ratio.Of && g.ratio.To == ratio.To && g.target.Target == target.Target
+			})
+			if i < 0 {
+				i = len(groups)
+				groups = append(groups, &summary{ratio: ratio, target: target})
+			}
+			groups[i].add(r, ratio, target)
+		}
+	}
+	for _, g := range groups {
+		rows = append(rows, g.row())
+	}
+	for _, t := range r.Targets {
+		if !inRatio[t.Name] {
+			rows = append(rows, []string{t.Name, "", t.Target, Digits(t.Measured) + verdict(!t.Met && t.Open == "", t.Open), ""})
+		}
+	}
+	return rows
+}
+
+// targetsOf are the targets of a ratio; one that wants nothing where there is none.
+func targetsOf(r *Report, name string) []Target {
+	all := slices.DeleteFunc(slices.Clone(r.Targets), func(t Target) bool { return t.Name != name })
+	if len(all) == 0 {
+		return []Target{{}}
+	}
+	return all
+}
+
+func (g *summary) add(r *Report, ratio Ratio, target Target) {
+	g.cases = append(g.cases, ratio.Case)
+	g.measured = append(g.measured, ratio.Median)
+	g.missed = g.missed || target.Target != "" && !target.Met && target.Open == ""
+	g.target.Open = cmp.Or(g.target.Open, target.Open)
+	of, to := r.Find(ratio.Case, ratio.Of, ratio.Metric), r.Find(ratio.Case, ratio.To, ratio.Metric)
+	if of == nil || to == nil {
+		return
+	}
+	g.of, g.to, g.unit = append(g.of, of.Median), append(g.to, to.Median), of.Unit
+}
+
+// namedCases is how many cases a row names; of more it tells the number.
+const namedCases = 2
+
+func (g *summary) row() []string {
+	cases := strings.Join(g.cases, ", ")
+	if len(g.cases) > namedCases {
+		cases = fmt.Sprint(len(g.cases))
+	}
+	medians := ""
+	if len(g.of) > 0 {
+		medians = fmt.Sprintf("%s to %s %s", span(g.of), span(g.to), g.unit)
+	}
+	return []string{fmt.Sprintf("%s of %s / %s", g.ratio.Metric, g.ratio.Of, g.ratio.To), cases, g.target.Target,
+		span(g.measured) + verdict(g.missed, g.target.Open), medians}
+}
+
+func verdict(missed bool, open string) string {
+	switch {
+	case missed:
+		return ", **missed**"
+	case open != "":
+		return ", open: " + open
+	}
+	return ""
+}
+
+// span shows the smallest and the largest value.
+func span(values []float64) string {
+	low, high := Digits(slices.Min(values)), Digits(slices.Max(values))
+	if low == high {
+		return low
+	}
+	return low + " … " + high
 }
 
 func markdownTable(rows [][]string) string {

@@ -68,7 +68,7 @@ func TimeShareNow() (t timeShare) {
 		return t
 	}
 	for _, field := range fields[1 : timeColumns+1] {
-		t.stolen, _ = strconv.ParseFloat(field, 64) // 0 for what is no number
+		t.stolen, _ = strconv.ParseFloat(field, 64) // 0 for anything but a number
 		t.all += t.stolen
 	}
 	return t

@@ -141,7 +141,7 @@ func (r *Report) Want(name string, measured float64, b Bound) {
 	if b.atMost {
 		sign, met = "≤", measured <= b.limit
 	}
-	r.Targets = append(r.Targets, Target{Name: name, Target: fmt.Sprintf("%s %g", sign, b.limit), Measured: measured, Met: met})
+	r.Targets = append(r.Targets, Target{Name: name, Target: fmt.Sprintf("%s %.4g", sign, b.limit), Measured: measured, Met: met})
 }
 
 // LeaveOpen says why the latest target is not decided.

@@ -102,12 +102,43 @@ func TestWriteDocumentReplacesWhatIsBetweenTheMarks(t *testing.T) {
 	if !strings.HasPrefix(text, "before\n"+BeginMark) || !strings.HasSuffix(text, EndMark+"\nafter\n") || strings.Contains(text, "old") {
 		t.Errorf("got:\n%s", text)
 	}
-	if strings.Count(text, "### example") != 1 || !strings.Contains(text, "| ipv4/1-flow | rate | loci tc | plain routing | 1.750 |") {
+	if strings.Count(text, "### example") != 1 {
 		t.Errorf("got:\n%s", text)
+	}
+	for _, row := range []string{
+		"| rate of loci tc / plain routing | ipv4/1-flow | ≥ 1.2 | 1.750 | 350.0 to 200.0 packets/s |",
+		"| rate of loci tc / plain routing | ipv4/1-flow | ≤ 1.2 | 1.750, **missed** | 350.0 to 200.0 packets/s |",
+	} {
+		if !strings.Contains(text, row) {
+			t.Errorf("no %s in:\n%s", row, text)
+		}
 	}
 	must(t, os.WriteFile(path, []byte("no marks"), 0o600))
 	if err := WriteDocument(path, nil); err == nil {
 		t.Error("a document without marks is written")
+	}
+}
+
+// Cases that differ in nothing but their names share a row.
+func TestSummariesOfCases(t *testing.T) {
+	r := &Report{}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		r.Add(name, "loci", []Sample{Figure("p50", "ms", float64(2*(i+1)))})
+		r.Add(name, "floor", []Sample{Figure("p50", "ms", 2)})
+	}
+	r.SumUp()
+	r.Compare("p50", "loci", "floor")
+	for _, name := range []string{"a", "b", "c"} {
+		r.WantRatioIn(name, "p50", "loci", "floor", AtMost(2.5))
+	}
+	r.Want("seconds", 3, AtMost(5))
+	got := slices.Concat(summaries(r)...)
+	want := slices.Concat(
+		[]string{"p50 of loci / floor", "3", "≤ 2.5", "1.000 … 3.000, **missed**", "2.000 … 6.000 to 2.000 ms"},
+		[]string{"p50 of loci / floor", "d", "", "4.000", "8.000 to 2.000 ms"},
+		[]string{"seconds", "", "≤ 5", "3.000", ""})
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 	ArmXDP      = "loci XDP"
 )
 
-// Arm is one way from src to dst.
+// Arm is one kind of path from src to dst.
 type Arm struct {
 	Name string
 	Key  string // in names of namespaces
@@ -101,7 +101,7 @@ func tunnelAddresses(tunnel int, n byte) []netip.Prefix {
 }
 
 // addVXLAN makes one end. UDP checksums are the kernel's defaults over IPv4; over IPv6 they are zero, as Loci sends them
-// (RFC 6935), which is the faster way.
+// (RFC 6935), which is faster.
 func addVXLAN(end testnet.End, tunnel int, local, remote netip.Addr) error {
 	core, err := LinkOf(end.Namespace, CoreLink)
 	if err != nil {
@@ -148,7 +148,7 @@ func buildRedirect(_ context.Context, _ *Run, l *Line) error {
 	)
 }
 
-// buildLoci runs a daemon on each router, with static mappings: no control message is on the way of these benches.
+// buildLoci runs a daemon on each router, with static mappings: no control message is part of these benches.
 func buildLoci(ctx context.Context, b *Run, l *Line) error {
 	return buildLociAt(ctx, b, l, "hook: tc")
 }

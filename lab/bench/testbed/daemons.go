@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -55,34 +56,61 @@ func (b *Run) StartDaemon(ctx context.Context, ns *testnet.Namespace, configurat
 
 // Launch starts a daemon with a configuration and further arguments.
 func (b *Run) Launch(ns *testnet.Namespace, configuration string, args ...string) (*Process, error) {
-	name := ns.Role()
-	file := b.Instance.Path(name + ".yaml")
+	file := b.Instance.Path(ns.Role() + ".yaml")
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil { // it may hold a key
 		return nil, err
 	}
-	p := &Process{Name: name, log: b.Instance.Path(name + ".log"), ended: make(chan struct{})}
+	return b.begin(ns, ns.Role(), exec.Command(b.Options.Executable, append([]string{"run", "--config", file}, args...)...))
+}
+
+// StartEcho starts an echo server (package echo) and waits until it listens.
+func (b *Run) StartEcho(ctx context.Context, ns *testnet.Namespace, address netip.AddrPort, batches bool) (*Process, error) {
+	p, err := b.begin(ns, ns.Role()+"-echo", exec.Command(b.Options.Self, "echo", address.String(), fmt.Sprintf("--batches=%t", batches)))
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Poll(ctx, "to echo", func() bool { return echoes(ns, address) })
+}
+
+// echoes says whether a datagram comes back.
+func echoes(ns *testnet.Namespace, server netip.AddrPort) bool {
+	conn, err := ns.DialUDP(netip.AddrPort{}, server)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	answer := make([]byte, 1)
+	if _, err := conn.Write([]byte("?")); err != nil || conn.SetReadDeadline(time.Now().Add(PollInterval)) != nil {
+		return false
+	}
+	_, err = conn.Read(answer)
+	return err == nil
+}
+
+// begin starts a process in a namespace, on the core of the server where daemons have one.
+func (b *Run) begin(ns *testnet.Namespace, name string, cmd *exec.Cmd) (*Process, error) {
+	p := &Process{Name: name, log: b.Instance.Path(name + ".log"), cmd: cmd, ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(b.Options.Executable, append([]string{"run", "--config", file}, args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C reaches the bench alone, which ends its daemons
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C reaches the bench alone, which ends its daemons
 	if b.Pinned {
-		p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // what the process would see of its core
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // what the process would see of its core
 	}
-	if err := ns.Start(p.cmd); err != nil {
+	if err := ns.Start(cmd); err != nil {
 		return nil, err
 	}
 	if b.Pinned {
-		if err := Pin(p.cmd.Process.Pid, ServerCPU); err != nil {
+		if err := Pin(cmd.Process.Pid, ServerCPU); err != nil {
 			return nil, err
 		}
 	}
 	b.Daemons = append(b.Daemons, p)
 	go func() {
-		p.cmd.Wait()
+		cmd.Wait()
 		close(p.ended)
 	}()
 	return p, nil
@@ -149,11 +177,12 @@ func (b *Run) StopDaemons() {
 	for _, p := range b.Daemons {
 		p.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	late := time.After(stopWait)
+	late, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
 	for _, p := range b.Daemons {
 		select {
 		case <-p.ended:
-		case <-late:
+		case <-late.Done():
 			p.cmd.Process.Kill()
 			<-p.ended
 		}

@@ -29,6 +29,7 @@ type Options struct {
 
 	Out, Err   io.Writer
 	Executable string // the command loci; the daemons are started from it
+	Self       string // the command loci-lab; echo servers are started from it
 	Version    string // of loci, for the report
 }
 

@@ -171,7 +171,7 @@ func (l *Line) attachRedirect(ns *testnet.Namespace, in, out string, next *testn
 	return l.attachXDP(ns, in, t.objects.BenchRedirect)
 }
 
-// SetDestinations says where packets of a stream of scattered destinations go, from a place of the list on.
+// SetDestinations says where packets of a stream to listed destinations go, from a place of the list on.
 func (t *Traffic) SetDestinations(first int, destinations []uint64) error {
 	keys := make([]uint32, len(destinations))
 	for i := range keys {
@@ -321,7 +321,7 @@ func (t *Traffic) Reset() error {
 	return errors.Join(t.objects.Settings.Set(t.Settings), t.objects.NextSequence.Set(uint32(0)), t.objects.Counts.Put(uint32(0), zero))
 }
 
-// settle waits for what is still on its way, until nothing comes any more, then counts.
+// settle waits for packets that are still under way, until nothing comes any more, then counts.
 func (t *Traffic) settle() (Outcome, error) {
 	o, err := t.Count()
 	for err == nil && o.Lost() > 0 {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The clients: one that times round trips, and one that asks as much as the server answers. The calling thread must be in the
+// namespace that they ask from.
+
+package echo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// messageOctets is the length of a Map-Request for one EID in an Encapsulated Control Message.
+	messageOctets = 100
+	// window is how many messages may be without an answer.
+	window = 256
+	// patience is how long an answer is waited for.
+	patience = time.Second
+)
+
+// Trips times pairs of round trips, one pair at each interval: a message and its answer, twice. It returns nanoseconds, in
+// their order.
+func Trips(ctx context.Context, server netip.AddrPort, interval, length time.Duration) (times []float64, err error) {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(socket)
+	limit := unix.NsecToTimeval(patience.Nanoseconds())
+	err = errors.Join(unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
+		unix.Connect(socket, &unix.SockaddrInet4{Port: int(server.Port()), Addr: server.Addr().As4()}))
+	if err != nil {
+		return nil, err
+	}
+	message := make([]byte, messageOctets)
+	began := time.Now()
+	for due := time.Duration(0); due < length; due += interval {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		sleepHere(due - time.Since(began))
+		sent := time.Now()
+		for range 2 {
+			if err := roundTrip(socket, message); err != nil {
+				return nil, err
+			}
+		}
+		times = append(times, float64(time.Since(sent)))
+	}
+	return times, nil
+}
+
+// sleepHere sleeps in the calling thread: Go's own sleep would wake another one at its end.
+func sleepHere(length time.Duration) {
+	if length > 0 {
+		wanted := unix.NsecToTimespec(length.Nanoseconds())
+		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early, which does no harm
+	}
+}
+
+func roundTrip(socket int, message []byte) error {
+	if _, err := unix.Write(socket, message); err != nil {
+		return fmt.Errorf("ask the echo server: %w", err)
+	}
+	for {
+		_, err := unix.Read(socket, message)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Rate is how many messages a second the server answers when many are under way.
+func Rate(ctx context.Context, server netip.AddrPort, length time.Duration) (perSecond float64, err error) {
+	conn, err := (&net.ListenConfig{Control: widenBuffers}).ListenPacket(ctx, "udp4", ":0")
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	socket := ipv4.NewPacketConn(conn)
+	questions, answers := make([]ipv4.Message, batch), make([]ipv4.Message, batch)
+	for i := range questions {
+		questions[i] = ipv4.Message{Buffers: [][]byte{make([]byte, messageOctets)}, Addr: net.UDPAddrFromAddrPort(server)}
+		answers[i].Buffers = [][]byte{make([]byte, datagramOctets)}
+	}
+	began := time.Now()
+	answered, waiting := 0, 0
+	for time.Since(began) < length && ctx.Err() == nil {
+		for waiting+batch <= window {
+			if err := writeAll(socket, questions); err != nil {
+				return 0, err
+			}
+			waiting += batch
+		}
+		n, err := readSome(conn, socket, answers)
+		if err != nil {
+			return 0, err
+		}
+		answered += n
+		waiting -= n
+	}
+	return float64(answered) / time.Since(began).Seconds(), ctx.Err()
+}
+
+// readSome waits for answers. It is an error when none comes, as what is lost is not asked for again.
+func readSome(conn net.PacketConn, socket *ipv4.PacketConn, answers []ipv4.Message) (int, error) {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return 0, err
+	}
+	n, err := socket.ReadBatch(answers, 0)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, errors.New("the echo server answers no more")
+	}
+	return n, err
+}
