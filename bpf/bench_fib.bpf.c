@@ -208,20 +208,24 @@ int bench_counted(struct __sk_buff *skb)
 	return end(&r);
 }
 
-/* One read for each address, at a place that depends on the address alone and not on a prefix. */
+/* One read for each address of the list, anywhere in the array: none waits for another one, and
+ * none is at the place of another one but by chance.
+ */
 SEC("tc")
 int bench_array_read(struct __sk_buff *skb)
 {
 	const __u32 entries = bench_array_entries;
 	struct bench_run r;
 	const __u64 *value;
-	__u32 at;
+	__u32 at, place;
 
 	if (!begin(&r))
 		return TC_ACT_SHOT;
+	place = r.state->next * LOOKUPS;
 #pragma clang loop unroll(disable)
 	for (; r.next != r.end; r.next++) {
-		at = (r.next->words[0] ^ r.next->words[1]) * 0x9E3779B1;
+		at = (r.next->words[0] + ++place) * 0x9E3779B1;
+		at = (at ^ at >> 15) * 0x85EBCA6B;
 		at = (__u64)at * entries >> 32;
 		value = bpf_map_lookup_elem(&bench_array, &at);
 		if (value)

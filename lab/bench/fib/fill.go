@@ -38,6 +38,7 @@ type fibFill struct {
 
 	installNs, deleteNs, insertNs float64 // of the engine, each
 	engineOctets                  uint64
+	tableOctets                   uint64 // of it, what lookups walk
 	trieNs, hashNs                float64
 	trieOctets, hashOctets        uint64
 }
@@ -80,11 +81,11 @@ func (f *fibFill) fillHash() (err error) {
 
 // fillFloor loads the floor with as much memory as the tables that lookups walk.
 func (f *fibFill) fillFloor() error {
-	octets, err := f.lookups.tableOctets()
-	if err != nil {
+	var err error
+	if f.tableOctets, err = f.lookups.tableOctets(); err != nil {
 		return err
 	}
-	return f.lookups.loadFloor(octets)
+	return f.lookups.loadFloor(f.tableOctets)
 }
 
 // report files what filling told.
@@ -93,6 +94,7 @@ func (f *fibFill) report() {
 	f.bench.Report.Add(name, armFIB, []report.Sample{
 		report.Figure("installs", "mappings/s", 1e9/f.installNs), report.Figure("install", "ns", f.installNs), report.Figure("delete when full", "ns", f.deleteNs),
 		report.Figure("insert when full", "ns", f.insertNs), report.Figure("kernel memory", "MB", float64(f.engineOctets)/megaoctet),
+		report.Figure("memory of the tables that lookups walk", "MB", float64(f.tableOctets)/megaoctet),
 	})
 	f.bench.Report.Add(name, armTrie, []report.Sample{report.Figure("install", "ns", f.trieNs), report.Figure("kernel memory", "MB", float64(f.trieOctets)/megaoctet)})
 	f.bench.Report.Add(name, armHash, []report.Sample{report.Figure("install", "ns", f.hashNs), report.Figure("kernel memory", "MB", float64(f.hashOctets)/megaoctet)})

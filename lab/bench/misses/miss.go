@@ -33,7 +33,8 @@ const (
 
 	missShareFirst     = 2
 	missShareSustained = 5
-	// floorShare is the part of a slot in which the floor is measured.
+	// tripsShare and floorShare are the parts of a slot in which the floors are measured.
+	tripsShare = 3
 	floorShare = 7
 
 	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
@@ -188,10 +189,10 @@ func (s *missState) measure(ctx context.Context, b *testbed.Run, l *testbed.Line
 	}
 	m := &missRun{bench: b, line: l, family: missFamilies[i], sent: s.sent}
 	if kindName == "first-packet" {
-		if err := m.floorTrips(ctx, caseName, slot/floorShare); err != nil {
+		if err := m.floorTrips(ctx, caseName, slot/tripsShare); err != nil {
 			return nil, err
 		}
-		return m.firstPackets(ctx, slot-slot/floorShare)
+		return m.firstPackets(ctx, slot-slot/tripsShare)
 	}
 	rate, err := m.floorRate(ctx, caseName, slot/floorShare)
 	if err != nil {

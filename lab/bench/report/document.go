@@ -42,7 +42,7 @@ func markdown(reports []*Report) string {
 	var b strings.Builder
 	for _, r := range reports {
 		fmt.Fprintf(&b, "### %s\n\n%s\n\n", r.Name, wrap(fmt.Sprintf("`loci bench %s`, %s: %s.", r.Name, r.Environment.Date, r.Environment)))
-		b.WriteString(markdownTable(append([][]string{{"figure", "cases", "wanted", "measured", "medians"}}, summaries(r)...)) + "\n")
+		b.WriteString(markdownTable(withoutEmptyColumns([]string{"figure", "cases", "wanted", "measured", "medians"}, summaries(r))) + "\n")
 	}
 	return b.String()
 }
@@ -162,6 +162,21 @@ func span(values []float64) string {
 		return low
 	}
 	return low + " … " + high
+}
+
+// withoutEmptyColumns puts a heading above rows and leaves out columns in which no row has anything.
+func withoutEmptyColumns(heading []string, rows [][]string) [][]string {
+	all := make([][]string, len(rows)+1)
+	for column, name := range heading {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[column] != "" }) {
+			continue
+		}
+		all[0] = append(all[0], name)
+		for i, row := range rows {
+			all[i+1] = append(all[i+1], row[column])
+		}
+	}
+	return all
 }
 
 func markdownTable(rows [][]string) string {

@@ -5,6 +5,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type Bench struct {
 	Name, Title string
 	Rounds      int
 	Length      time.Duration // of measuring, unless the user says otherwise
+	Overrun     time.Duration // beyond Length: for building and removing; 0 is MaxOverrun
 	Cases       []string
 	Arms        []Arm
 	// Attach adds generator and sink to a line before its arm is built: routers look at what the other ends can do.
@@ -113,7 +115,7 @@ func (b *Run) run(ctx context.Context) error {
 		return b.fail(fmt.Errorf("remove what an earlier run left: %w", err))
 	}
 	began, before := time.Now(), report.TimeShareNow()
-	limited, cancel := context.WithTimeout(ctx, b.Options.Measure+MaxOverrun)
+	limited, cancel := context.WithTimeout(ctx, b.Options.Measure+cmp.Or(b.Bench.Overrun, MaxOverrun))
 	defer cancel()
 	err := b.measureAll(limited)
 	if err != nil {
