@@ -25,9 +25,14 @@ import (
 const (
 	// tablePage bounds what one turn of the loop lists, and for how long messages wait where there is one processor.
 	tablePage = 128
-	// pageRest is between two pages. Go's runtime looks for messages at once only while nothing else can run: beside a list
-	// without rests they waited for 70 ms where there is one processor. The clock of sleepers is not finer.
+	// pageRest is the least time between two pages. Go's runtime looks for messages at once only while nothing else can run:
+	// beside a list without rests they waited for 70 ms where there is one processor. The clock of sleepers is not finer.
 	pageRest = time.Millisecond
+	// restShare is how many times as long as for a page a list rests after it: it takes a fourth of a processor at most, and
+	// less where other work keeps it waiting.
+	restShare = 3
+	// longestRest bounds that: a page takes long where its reader does.
+	longestRest = 20 * time.Millisecond
 )
 
 // pageOf is how many entries the next page needs to have.
@@ -40,7 +45,7 @@ func pages[R any](ctx context.Context, l *eventloop.Loop, read func(node *contro
 		defer l.BeginList()()
 		var page []R
 		for after := (lisp.Prefix{}); ; {
-			room := page[:0]
+			room, began := page[:0], time.Now()
 			var err error
 			page, err = eventloop.Ask(ctx, l, func(node *control.Node, _ time.Time) []R { return read(node, room, after) })
 			if err != nil {
@@ -56,9 +61,14 @@ func pages[R any](ctx context.Context, l *eventloop.Loop, read func(node *contro
 				return
 			}
 			after = prefixOf(&page[len(page)-1])
-			time.Sleep(pageRest)
+			time.Sleep(restAfter(time.Since(began)))
 		}
 	}
+}
+
+// restAfter is how long a list rests after a page that took so long to read and to send.
+func restAfter(took time.Duration) time.Duration {
+	return min(max(restShare*took, pageRest), longestRest)
 }
 
 // documents makes documents of the entries for which there is one.
