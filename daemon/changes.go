@@ -7,6 +7,7 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"loci/config"
@@ -85,11 +86,11 @@ func listOf(path string) string {
 }
 
 // warn logs what is wrong with a configuration that is in force nevertheless.
-func (d *daemon) warn(warnings []string) {
+func warn(log *slog.Logger, warnings []string) {
 	for _, w := range warnings[:min(len(warnings), maxWarningLines)] {
-		d.log.Warn(w)
+		log.Warn(w)
 	}
 	if left := len(warnings) - maxWarningLines; left > 0 {
-		d.log.Warn(fmt.Sprintf("%d more warnings about the configuration: `loci show status` lists all", left))
+		log.Warn(fmt.Sprintf("%d more warnings about the configuration: `loci show status` lists all", left))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"loci/config"
@@ -65,7 +64,7 @@ func (d *daemon) followHost(ctx context.Context, news *hostnet.Watch) {
 	timer := time.NewTimer(hostLookInterval)
 	defer timer.Stop()
 	settle := hostSettleTime
-	trouble := lastingError{log: d.log, what: "a change of this host's interfaces is not in force"}
+	trouble := lastingError{log: d.log, what: "a change of this host's interfaces is not applied", after: hostRetry}
 	for {
 		select {
 		case <-news.Urgent:
@@ -121,7 +120,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 	if d.routed != nil {
 		err = d.routed.FollowHost(fresh.Host.View)
 	}
-	d.lookForTrouble(fresh)
+	d.trouble.look(fresh)
 	return again, err
 }
 
@@ -165,15 +164,6 @@ func (d *daemon) chooseSibling() {
 	}
 }
 
-// enforce notes the plan that is in force now. The caller holds reloading, or is alone.
-func (d *daemon) enforce(p plan.Plan) {
-	d.memory.Owned = p.RLOCs
-	if d.madeFor == 0 {
-		d.madeFor = p.MappingLimit()
-	}
-	d.plan.Store(&p)
-}
-
 // tellRLOCChanges tells the operator of own RLOCs that came or went.
 func (d *daemon) tellRLOCChanges(changes []hostnet.RLOCChange) {
 	for _, c := range changes {
@@ -213,32 +203,6 @@ func (d *daemon) tellReadiness() {
 	tellSupervisor("READY=1\nSTATUS=ready")
 }
 
-// followRoutes brings rules and routes into line with the host until the context ends,
-// where the data plane alone is this process's.
-func (d *daemon) followRoutes(ctx context.Context) {
-	news := hostnet.NewWatch(int(d.plan.Load().Config.Datapath.RouteProtocol), d.log)
-	var listening sync.WaitGroup
-	defer listening.Wait()
-	listening.Go(func() { news.Run(ctx) })
-	for {
-		select {
-		case <-news.Urgent:
-		case <-news.Settling:
-			time.Sleep(hostSettleTime)
-		case <-ctx.Done():
-			return
-		}
-		view, err := hostnet.Look()
-		if err == nil {
-			news.WatchGateways(view)
-			err = d.routed.FollowHost(view)
-		}
-		if err != nil && ctx.Err() == nil {
-			d.log.Error("policy routing", "error", err)
-		}
-	}
-}
-
 // detour notes who gets the site's packets; who follows the host puts it in force.
 func (d *daemon) detour(to netip.Addr) {
 	if to.IsValid() {
@@ -251,10 +215,7 @@ func (d *daemon) detour(to netip.Addr) {
 
 // HostWarnings are those that may change with the host.
 func (d *daemon) HostWarnings() []string {
-	var warnings []string
-	if stored := d.trouble.Load(); stored != nil {
-		warnings = slices.Clone(*stored)
-	}
+	warnings := d.trouble.warnings()
 	if d.routed != nil {
 		warnings = append(warnings, d.routed.Warnings()...)
 	}
@@ -262,27 +223,4 @@ func (d *daemon) HostWarnings() []string {
 		warnings = append(warnings, d.pinWarning)
 	}
 	return warnings
-}
-
-// lookForTrouble finds out what reverse path filters and stale routes do, and tells what is new and what is over.
-func (d *daemon) lookForTrouble(p plan.Plan) {
-	filters := hostnet.FilterCheck{View: p.Host.View, Own: p.OwnPaths(), Servers: p.Servers(), Link: p.Config.Datapath.Interface}
-	trouble := append(filters.Trouble(), p.Host.StaleGateways(plan.CoreNames(p))...)
-	if now := hostnet.FilteredPackets(); now > d.filtered.Swap(now) && d.trouble.Load() != nil {
-		trouble = append(trouble, "the kernel's reverse path filter dropped packets just now: see net.ipv4.conf.*.rp_filter, and IPReversePathFilter in /proc/net/netstat")
-	}
-	told := d.trouble.Swap(&trouble)
-	for _, w := range trouble {
-		if told == nil || !slices.Contains(*told, w) {
-			d.log.Warn(w)
-		}
-	}
-	if told == nil {
-		return
-	}
-	for _, w := range *told {
-		if !slices.Contains(trouble, w) {
-			d.log.Info("over: " + w)
-		}
-	}
 }

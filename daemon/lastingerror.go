@@ -2,7 +2,7 @@
 
 package daemon
 
-// Errors of what is tried again and again. One that is over within hostRetry, as while an interface is made anew, is for debugging
+// Errors of what is tried again and again. One that is over soon, as while an interface is made anew, is for debugging
 // alone; one that lasts is logged once, and when it is over.
 
 import (
@@ -14,8 +14,9 @@ import (
 type lastingError struct {
 	log   *slog.Logger
 	what  string
-	since time.Time // of the first failure in a row
-	told  string    // what was logged
+	after time.Duration // shorter ones are for debugging alone
+	since time.Time     // of the first failure in a row
+	told  string        // what was logged
 }
 
 // tell takes the outcome of an attempt.
@@ -30,7 +31,7 @@ func (l *lastingError) tell(now time.Time, err error) {
 	if l.since.IsZero() {
 		l.since = now
 	}
-	if now.Sub(l.since) < hostRetry || err.Error() == l.told {
+	if now.Sub(l.since) < l.after || err.Error() == l.told {
 		l.log.Debug(l.what, "error", err)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestLastingErrorIsToldOnce(t *testing.T) {
 	var text bytes.Buffer
-	l := lastingError{log: slog.New(slog.NewTextHandler(&text, nil)), what: "the thing fails"}
+	l := lastingError{log: slog.New(slog.NewTextHandler(&text, nil)), what: "the thing fails", after: hostRetry}
 	start, one, other := time.Now(), errors.New("one reason"), errors.New("another reason")
 	said := func(seconds float64, err error) string {
 		text.Reset()

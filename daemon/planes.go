@@ -7,17 +7,13 @@ package daemon
 // them differs.
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"os/user"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"loci/config"
 	"loci/daemon/plan"
@@ -25,30 +21,9 @@ import (
 	"loci/daemon/remoteplane"
 	"loci/dataplane"
 	"loci/dataplane/lispers"
-	"loci/internal/version"
 
 	mapsockserver "loci/mapsock/server"
 )
-
-// Planes says which planes a process runs.
-type Planes string
-
-// The choices. A process with the data plane alone holds the privileges; one with
-// the control plane alone needs none.
-const (
-	PlanesBoth    Planes = "both"
-	PlanesData    Planes = "data"
-	PlanesControl Planes = "control"
-)
-
-// ParsePlanes reads the choice.
-func ParsePlanes(s string) (Planes, error) {
-	switch p := Planes(s); p {
-	case PlanesBoth, PlanesData, PlanesControl:
-		return p, nil
-	}
-	return "", fmt.Errorf("planes %q: want both, data or control", s)
-}
 
 // checkPlanes finds configurations that the choice does not fit.
 func checkPlanes(planes Planes, c *config.Config, detach bool) error {
@@ -194,86 +169,4 @@ func mappingSocketAccess(c *config.MappingSocket) (access mapsockserver.Access, 
 		}
 	}
 	return access, options, nil
-}
-
-// runDataPlane runs the data plane alone, until the context ends.
-func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
-	if err := d.openEngine(p); err != nil {
-		return errors.Join(err, d.abandon())
-	}
-	for _, w := range append(p.Warnings, d.missing...) {
-		d.log.Warn(w)
-	}
-	var following sync.WaitGroup
-	defer following.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	following.Go(func() { d.followRoutes(ctx) })
-	following.Go(func() { d.routed.Run(ctx) })
-	if l := p.Config.Datapath.Lispers; l != nil {
-		return errors.Join(d.serveLispers(ctx, l, p), d.release())
-	}
-	// Whoever drives it by the mapping socket finds the interfaces and RLOCs in force.
-	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
-		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
-	}
-	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "mapping-socket", p.Config.Datapath.MappingSocket.Path)
-	tellSupervisor("READY=1")
-	d.ignoreHangups(ctx)
-	tellSupervisor("STOPPING=1")
-	d.log.Info("stopping")
-	return d.release()
-}
-
-// ignoreHangups waits for the end. A supervisor that reloads all its processes must
-// not end this one, which is told everything by the control plane.
-func (d *daemon) ignoreHangups(ctx context.Context) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	for {
-		select {
-		case <-hangups:
-			d.log.Info("the data plane alone has nothing to reload: the control plane tells it everything")
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// withoutHandOver lets packets wait that nobody could be handed.
-func withoutHandOver(s dataplane.Settings) dataplane.Settings {
-	s = s.Clone()
-	if s.MissPolicy == dataplane.MissHandOver {
-		s.MissPolicy = dataplane.MissQueue
-	}
-	for instance, policy := range s.MissPolicies {
-		if policy == dataplane.MissHandOver {
-			s.MissPolicies[instance] = dataplane.MissQueue
-		}
-	}
-	return s
-}
-
-// serveLispers lets the control plane of lispers.net drive the engine.
-func (d *daemon) serveLispers(ctx context.Context, c *config.Lispers, p plan.Plan) error {
-	options := lispers.ServerOptions{Directory: c.Directory, Settings: withoutHandOver(p.Settings), Log: d.log}
-	if c.NoLocators != nil {
-		options.NoLocators = *c.NoLocators
-	}
-	server, err := lispers.NewServer(d.plane, options)
-	if err != nil {
-		return err
-	}
-	d.log.Info("ready", "version", version.String, "planes", d.options.Planes, "lispers", c.Directory)
-	tellSupervisor("READY=1")
-	var hangups sync.WaitGroup
-	hangups.Go(func() { d.ignoreHangups(ctx) })
-	err = server.Serve(ctx)
-	hangups.Wait()
-	tellSupervisor("STOPPING=1")
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
-	return errors.Join(err, server.Close())
 }

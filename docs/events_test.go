@@ -16,7 +16,7 @@ var eventSources = map[string]*regexp.Regexp{
 	"../control/internal/effect/notice.go": regexp.MustCompile(`NoticeKind = "([a-z-]+)"`),
 	"../daemon/events/planeevents.go":      regexp.MustCompile(`kind(?:, fields)? = "([a-z-]+)"`),
 	"../daemon/events/hub.go":              regexp.MustCompile(`Kind: "([a-z-]+)"`),
-	"../daemon/daemon.go":                  regexp.MustCompile(`Kind: "([a-z-]+)"`),
+	"../daemon/reload.go":                  regexp.MustCompile(`Kind: "([a-z-]+)"`),
 	"../daemon/follow.go":                  regexp.MustCompile(`kind :?= "([a-z-]+)"`),
 }
 

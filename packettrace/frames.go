@@ -9,8 +9,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"golang.org/x/sys/unix"
+)
+
+const (
+	// captureOctets is room for the longest super-packet.
+	captureOctets = 1<<16 + 256
+	// vnetHeaderOctets is struct virtio_net_hdr, which tells the size of segments.
+	vnetHeaderOctets = 10
+	// listenPause is how long the socket is waited for before the context is looked at.
+	listenPause = 200 * time.Millisecond
 )
 
 const (
@@ -22,22 +33,40 @@ const (
 	vlanTCIAt       = 16
 )
 
+// listener reads the frames that pass an interface.
+type listener struct {
+	link   *net.Interface
+	socket int
+	buffer []byte
+}
+
+func listenAt(link *net.Interface) (*listener, error) {
+	socket, err := openSocket(link.Index)
+	if err != nil {
+		return nil, fmt.Errorf("listening at %s: %w", link.Name, err)
+	}
+	return &listener{link: link, socket: socket, buffer: make([]byte, captureOctets)}, nil
+}
+
+func (l *listener) close() { unix.Close(l.socket) }
+
 // receive returns the next IP packet in the filter's direction and VLAN; nil when it was none, or nothing came for a while.
-func (t *packetTracer) receive(socket int, buffer []byte) (packet []byte, segment int, err error) {
+func (l *listener) receive(filter *PacketFilter) (packet []byte, segment int, err error) {
+	buffer := l.buffer
 	var beside [auxiliaryOctets]byte
-	n, nBeside, _, from, err := unix.Recvmsg(socket, buffer, beside[:], 0)
+	n, nBeside, _, from, err := unix.Recvmsg(l.socket, buffer, beside[:], 0)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
 		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("listening at %s: %w", t.link.Name, err)
+		return nil, 0, fmt.Errorf("listening at %s: %w", l.link.Name, err)
 	}
 	source, ok := from.(*unix.SockaddrLinklayer)
-	if !ok || (source.Pkttype == unix.PACKET_OUTGOING) != t.filter.Leaves || n < vnetHeaderOctets+ethernetOctets {
+	if !ok || (source.Pkttype == unix.PACKET_OUTGOING) != filter.Leaves || n < vnetHeaderOctets+ethernetOctets {
 		return nil, 0, nil
 	}
 	packet, vlan := takeApart(buffer[vnetHeaderOctets:n], tagBeside(beside[:nBeside]))
-	if vlan != t.filter.VLAN {
+	if vlan != filter.VLAN {
 		return nil, 0, nil
 	}
 	return packet, int(binary.NativeEndian.Uint16(buffer[4:])), nil
@@ -73,4 +102,25 @@ func tagBeside(octets []byte) int {
 		}
 	}
 	return 0
+}
+
+func openSocket(ifindex int) (int, error) {
+	everything := uint16(unix.ETH_P_ALL)
+	network := everything<<8 | everything>>8
+	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(network))
+	if err != nil {
+		return -1, err
+	}
+	pause := unix.NsecToTimeval(int64(listenPause))
+	err = errors.Join(
+		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
+		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel puts VLAN tags
+		unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause),
+		unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: network, Ifindex: ifindex}),
+	)
+	if err != nil {
+		unix.Close(socket)
+		return -1, err
+	}
+	return socket, nil
 }

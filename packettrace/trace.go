@@ -13,8 +13,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"loci/config"
 	"loci/daemon/api"
 	"loci/dataplane/kernel"
@@ -108,25 +106,15 @@ func packetText(packet []byte) string {
 	return text
 }
 
-const (
-	// captureOctets is room for the longest super-packet.
-	captureOctets = 1<<16 + 256
-	// vnetHeaderOctets is struct virtio_net_hdr, which tells the size of segments.
-	vnetHeaderOctets = 10
-	// listenPause is how long the socket is waited for before the context is looked at.
-	listenPause = 200 * time.Millisecond
-)
-
 // live traces what passes the interface. What XDP takes before the kernel's stack sees it does not pass here.
 func (t *packetTracer) live(ctx context.Context, count int, each func(api.Trace) error) error {
-	socket, err := listenAt(t.link.Index)
+	frames, err := listenAt(t.link)
 	if err != nil {
-		return fmt.Errorf("listening at %s: %w", t.link.Name, err)
+		return err
 	}
-	defer unix.Close(socket)
-	buffer := make([]byte, captureOctets)
+	defer frames.close()
 	for traced := 0; ctx.Err() == nil && (count == 0 || traced < count); {
-		packet, segment, err := t.receive(socket, buffer)
+		packet, segment, err := frames.receive(&t.filter)
 		if err != nil {
 			return err
 		}
@@ -143,25 +131,4 @@ func (t *packetTracer) live(ctx context.Context, count int, each func(api.Trace)
 		traced++
 	}
 	return nil
-}
-
-func listenAt(ifindex int) (int, error) {
-	everything := uint16(unix.ETH_P_ALL)
-	network := everything<<8 | everything>>8
-	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(network))
-	if err != nil {
-		return -1, err
-	}
-	pause := unix.NsecToTimeval(int64(listenPause))
-	err = errors.Join(
-		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1),
-		unix.SetsockoptInt(socket, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1), // where the kernel puts VLAN tags
-		unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &pause),
-		unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: network, Ifindex: ifindex}),
-	)
-	if err != nil {
-		unix.Close(socket)
-		return -1, err
-	}
-	return socket, nil
 }

@@ -99,9 +99,6 @@ type ClockTimes struct {
 // KindTimes are the longest of one kind.
 type KindTimes struct{ Processor, Thread time.Duration }
 
-// Times are the longest turns so far.
-func (l *Loop) Times() Times { return l.clock.times() }
-
 func (c *iterationClock) times() Times {
 	by := func(longest *atomic.Int64, long *atomic.Uint64) ClockTimes {
 		return ClockTimes{time.Duration(longest.Load()), long.Load()}

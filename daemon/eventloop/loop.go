@@ -38,31 +38,6 @@ const (
 // ErrStopping answers a question that comes too late.
 var ErrStopping = errors.New("the daemon is stopping")
 
-// Sockets are where messages come from and go to.
-type Sockets interface {
-	Messages() <-chan []transport.Message
-	Release(batch []transport.Message)
-	Waiting() bool
-	Queue(control.SendPacket)
-	EndTurn()
-	SetKeyring(*control.Keyring)
-	Backlogged() bool
-	ReceiveDirectly(take func(a *transport.Activity, batch []transport.Message) (rest []transport.Message))
-}
-
-// Parts are what a loop works with.
-type Parts struct {
-	Node    *control.Node
-	Sockets Sockets
-	Worker  *planeworker.Worker // nil without a data plane
-	Journal *store.Journal      // nil without a Map-Server that has one
-	Handed  *handover.Handover
-	Events  *events.Hub
-	// SiblingPath is told by which sibling the site's packets go, zero for none; it must not wait.
-	SiblingPath func(to netip.Addr)
-	Log         *slog.Logger
-}
-
 // Loop owns a Node.
 type Loop struct {
 	mu      sync.Mutex  // who holds it is in a turn
@@ -85,22 +60,6 @@ type Loop struct {
 	looked  time.Time // when it was looked last whether garbage is to be collected
 	clock   iterationClock
 	garbage *collector
-}
-
-// New returns a loop that takes events from now on, and works from run on.
-func New(p Parts) *Loop {
-	l := &Loop{
-		node: p.Node, sockets: p.Sockets, worker: p.Worker, journal: p.Journal, handed: p.Handed, events: p.Events,
-		siblingPath: p.SiblingPath, log: p.Log, notices: events.NewNoticeLog(p.Log), calls: make(chan func(time.Time), callQueueLength), stopped: make(chan struct{}),
-		timer: time.NewTimer(idle), garbage: newCollector(),
-	}
-	p.Sockets.ReceiveDirectly(l.receiveDirectly)
-	if p.Worker != nil {
-		l.misses = p.Worker.Events()
-		var finder transport.Activity // of the one goroutine that finds misses
-		p.Worker.TellAtOnce(func(events []dataplane.Event) bool { return l.takeDirectly(&finder, events) })
-	}
-	return l
 }
 
 // Settle brings what the Node says at its start to those who carry it out, before run.
@@ -207,7 +166,7 @@ func (l *Loop) iterateLocked(start iterationStart, handle func(time.Time)) {
 	l.node.Heed(l.isFollowed())
 	handle(start.wall)
 	l.drain(start.wall)
-	l.sockets.EndTurn()
+	l.sockets.EndIteration()
 	l.sockets.SetKeyring(l.node.Keyring())
 	l.setTimer(start.wall)
 	l.clock.end(start)
@@ -419,4 +378,19 @@ func versionsOf(v dataplane.PacketVersions) control.MapVersions {
 		Instance: v.Instance, Source: v.Source, Destination: v.Destination, From: v.From,
 		SourceVersion: v.SourceVersion, DestinationVersion: v.DestinationVersion,
 	}
+}
+
+// Times are the longest turns so far.
+func (l *Loop) Times() Times { return l.clock.times() }
+
+// Sockets are where messages come from and go to.
+type Sockets interface {
+	Messages() <-chan []transport.Message
+	Release(batch []transport.Message)
+	Waiting() bool
+	Queue(control.SendPacket)
+	EndIteration()
+	SetKeyring(*control.Keyring)
+	Backlogged() bool
+	ReceiveDirectly(take func(a *transport.Activity, batch []transport.Message) (rest []transport.Message))
 }

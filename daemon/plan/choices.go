@@ -13,13 +13,22 @@ import (
 	"loci/lisp"
 )
 
-// addChoicesOf adds the own locators of a set that other sites may use. A set that has a name, or none, counts once.
-func (p *planner) addChoicesOf(r config.RLOCs, set lisp.LocatorSet) {
+// choices are the own RLOCs that stand in for each other.
+type choices struct {
+	list  [][]lisp.RLOC
+	named map[string]bool // locator-sets, by name, that are in it
+}
+
+// addSet adds the own locators of a set that other sites may use. A set that has a name, or none, counts once.
+func (c *choices) addSet(r config.RLOCs, set lisp.LocatorSet) {
 	if len(r.Locators) == 0 {
-		if p.chosen[r.Name] {
+		if c.named[r.Name] {
 			return
 		}
-		p.chosen[r.Name] = true
+		if c.named == nil {
+			c.named = map[string]bool{}
+		}
+		c.named[r.Name] = true
 	}
 	var own []lisp.RLOC
 	for _, l := range set {
@@ -27,15 +36,15 @@ func (p *planner) addChoicesOf(r config.RLOCs, set lisp.LocatorSet) {
 			own = append(own, l.RLOC)
 		}
 	}
-	p.addChoices(own)
+	c.add(own)
 }
 
-// addChoices adds own RLOCs that stand in for each other, those of a family.
-func (p *planner) addChoices(rlocs []lisp.RLOC) {
+// add adds own RLOCs that stand in for each other, those of a family.
+func (c *choices) add(rlocs []lisp.RLOC) {
 	for _, is4 := range []bool{true, false} {
 		family := slices.DeleteFunc(slices.Clone(rlocs), func(r lisp.RLOC) bool { return r.Is4() != is4 })
 		if len(family) > 0 {
-			p.choices = append(p.choices, family)
+			c.list = append(c.list, family)
 		}
 	}
 }

@@ -36,3 +36,7 @@ func sitePolicyOf(p config.SitePolicy) control.SitePolicy {
 	}
 	return policy
 }
+
+func rateOf(r config.Rate) control.Rate {
+	return control.Rate{PerSecond: r.Rate.PerSecond(), Burst: r.Burst}
+}

@@ -75,18 +75,3 @@ func linkName(index int) string {
 	}
 	return link.Attrs().Name
 }
-
-// String is the rule as `ip rule` shows it.
-func (k ruleKey) String() string {
-	text := fmt.Sprintf("%d:", k.priority)
-	if k.source.IsValid() {
-		text += fmt.Sprintf(" from %s", k.source)
-	}
-	if k.destination.IsValid() {
-		text += fmt.Sprintf(" to %s", k.destination)
-	}
-	if k.generated {
-		text += " iif " + hostnet.LoopbackName
-	}
-	return text + fmt.Sprintf(" lookup %d", k.table)
-}

@@ -8,23 +8,16 @@ package policyroute
 // another number is never touched.
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"loci/daemon/hostnet"
 )
-
-// ipv6Metric is what the kernel makes of no metric for IPv6.
-const ipv6Metric = 1024
 
 // apply makes the kernel's state what r says and touches nothing else. A setting, route or
 // rule that the kernel refuses is a warning: all others are in force.
@@ -86,11 +79,6 @@ func (r Policy) addRoutes(wanted []routeKey, refused *refusals) (stale []routeKe
 		}
 	}
 	return slices.DeleteFunc(without(present, wanted), func(key routeKey) bool { return keep[placeOf(key)] }), nil
-}
-
-// placeOf is what a route is replaced by.
-func placeOf(k routeKey) routeKey {
-	return routeKey{family: k.family, table: k.table, destination: k.destination}
 }
 
 // deleteRoutes ignores those that a replacement or an interface took along.
@@ -156,111 +144,4 @@ func (r Policy) ownRules() ([]ruleKey, error) {
 		}
 	}
 	return keys, nil
-}
-
-func ruleKeyOf(family int, rule netlink.Rule) ruleKey {
-	return ruleKey{
-		family: family, priority: rule.Priority, table: cmp.Or(rule.Table, unix.RT_TABLE_MAIN),
-		generated: rule.IifName == hostnet.LoopbackName, specific: rule.SuppressPrefixlen == 0,
-		source: prefixOf(rule.Src), destination: prefixOf(rule.Dst),
-	}
-}
-
-// change adds or deletes a rule. The library's own way leaves out suppress_prefixlength
-// for tables above 255.
-func (k ruleKey) change(command, flags, protocol int) error {
-	request := nl.NewNetlinkRequest(command, flags|unix.NLM_F_ACK)
-	header := &nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(k.family), Type: unix.RTN_UNICAST}}
-	var attributes []*nl.RtAttr
-	for _, side := range []struct {
-		prefix    netip.Prefix
-		length    *uint8
-		attribute int
-	}{{k.source, &header.Src_len, nl.FRA_SRC}, {k.destination, &header.Dst_len, nl.FRA_DST}} {
-		if side.prefix.IsValid() {
-			*side.length = uint8(side.prefix.Bits())
-			attributes = append(attributes, nl.NewRtAttr(side.attribute, side.prefix.Addr().AsSlice()))
-		}
-	}
-	attributes = append(attributes,
-		nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(uint32(k.priority))), nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(uint32(k.table))),
-		nl.NewRtAttr(nl.FRA_PROTOCOL, nl.Uint8Attr(uint8(protocol))))
-	if k.generated {
-		attributes = append(attributes, nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated(hostnet.LoopbackName)))
-	}
-	if k.specific {
-		attributes = append(attributes, nl.NewRtAttr(nl.FRA_SUPPRESS_PREFIXLEN, nl.Uint32Attr(0)))
-	}
-	request.AddData(header)
-	for _, a := range attributes {
-		request.AddData(a)
-	}
-	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
-	return err
-}
-
-// routeKeyOf describes a route that the kernel has.
-func routeKeyOf(family int, route netlink.Route) routeKey {
-	gateway, _ := netip.AddrFromSlice(route.Gw)
-	source, _ := netip.AddrFromSlice(route.Src)
-	return routeKey{
-		family: family, table: route.Table, link: route.LinkIndex, destination: destinationOf(route, family),
-		gateway: gateway.Unmap(), source: source.Unmap(), metric: route.Priority, scope: route.Scope,
-		onlink: route.Flags&unix.RTNH_F_ONLINK != 0, kind: kindOf(route),
-	}.normal()
-}
-
-// kindOf is 0 for all routes that lead somewhere.
-func kindOf(route netlink.Route) int {
-	if route.Type == unix.RTN_UNREACHABLE || route.Type == unix.RTN_THROW {
-		return route.Type
-	}
-	return 0
-}
-
-// normal is the route as the kernel will show it.
-func (k routeKey) normal() routeKey {
-	if k.family == unix.AF_INET6 {
-		k.metric, k.scope = cmp.Or(k.metric, ipv6Metric), 0
-	}
-	if k.kind != 0 { // IPv6 shows lo
-		k.link, k.scope = 0, 0
-	}
-	return k
-}
-
-func (k routeKey) route(protocol int) *netlink.Route {
-	route := &netlink.Route{
-		Family: k.family, Table: k.table, LinkIndex: k.link, Dst: hostnet.NetOf(k.destination), Priority: k.metric,
-		Scope: k.scope, Protocol: netlink.RouteProtocol(protocol),
-	}
-	if k.gateway.IsValid() {
-		route.Gw = k.gateway.AsSlice()
-	}
-	if k.source.IsValid() {
-		route.Src = k.source.AsSlice()
-	}
-	if k.onlink {
-		route.Flags = unix.RTNH_F_ONLINK
-	}
-	if k.kind != 0 {
-		route.Type = k.kind
-	}
-	return route
-}
-
-func destinationOf(route netlink.Route, family int) netip.Prefix {
-	if route.Dst == nil {
-		return hostnet.Everything(family)
-	}
-	return prefixOf(route.Dst)
-}
-
-func prefixOf(n *net.IPNet) netip.Prefix {
-	if n == nil {
-		return netip.Prefix{}
-	}
-	a, _ := netip.AddrFromSlice(n.IP)
-	ones, _ := n.Mask.Size()
-	return netip.PrefixFrom(a.Unmap(), ones)
 }

@@ -63,9 +63,9 @@ func TestManyTurnsLoseNothingAndKeepTheirOrder(t *testing.T) {
 		}
 		count := 1 + i%(2*sentAtOnce)
 		s.said = append(s.said, numbered(i*100, count, to)...)
-		s.EndTurn()
+		s.EndIteration()
 	}
-	if n := s.unsent.Load(); n != 0 {
+	if n := s.sender.unsent.Load(); n != 0 {
 		t.Errorf("%d messages were not sent", n)
 	}
 	listener.SetReadDeadline(time.Now().Add(30 * time.Second))

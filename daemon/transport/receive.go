@@ -11,8 +11,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,78 +24,52 @@ import (
 )
 
 const (
+	// maxDatagramOctets is the largest UDP payload there is.
+	maxDatagramOctets = 65535
+	// receiveErrorPause keeps an error that persists from taking a whole processor.
+	receiveErrorPause = time.Millisecond
 	// receiveBatch is how many datagrams one system call takes at most.
 	receiveBatch = 32
 	// fullBatchesInARow is after how many full ones a socket takes what one sender sends in a piece.
 	fullBatchesInARow = 4
-	// inboundBatch is how many messages the loop takes at once: few enough to end within a
-	// few milliseconds, whatever they are.
-	inboundBatch = 64
-	// receiveGather is shorter than the loop takes for half of its queue.
-	receiveGather = 500 * time.Microsecond
 	// receiveControlOctets hold the address that a datagram came to and its segment size.
 	receiveControlOctets = 128
 	// udpGRO is UDP_GRO of linux/udp.h: as socket option and as kind of control message.
 	udpGRO = 104
 )
 
-// Message is one message for the loop: one of the first two is set.
-type Message struct {
-	Received control.Received
-	Refusal  *control.Refusal
-	room     *control.Room // where received may be; no other element of any batch has it
-}
-
-// roomOctets is the longest message that is read into a room. A room keeps what its last message
-// needed, and there are thousands.
-const roomOctets = 192
-
-// roomFor is where a message is read into; nil for new memory.
-func (i *Message) roomFor(message []byte) *control.Room {
-	if len(message) > roomOctets {
-		return nil
-	}
-	return i.room
-}
-
-// emptied is a batch that its messages are done with. It keeps their rooms.
-func emptied(b []Message) []Message {
-	for i := range b {
-		b[i] = Message{room: b[i].room}
-	}
-	return b[:0]
-}
-
 // receiver reads one socket.
 type receiver struct {
-	s        *Sockets
+	keys     *atomic.Pointer[control.Keyring]
+	inbox    *inbox
 	f        *familySocket
+	log      *slog.Logger
 	box      *atonce.Inbox
 	batch    []Message
 	activity Activity
 	full     int // batches in a row
 }
 
-func newReceiver(s *Sockets, f *familySocket) *receiver {
-	return &receiver{s: s, f: f, box: atonce.NewInbox(receiveBatch, maxDatagramOctets, receiveControlOctets), batch: s.freeInbound()}
+func newReceiver(keys *atomic.Pointer[control.Keyring], to *inbox, f *familySocket, log *slog.Logger) *receiver {
+	return &receiver{keys: keys, inbox: to, f: f, log: log, box: atonce.NewInbox(receiveBatch, maxDatagramOctets, receiveControlOctets), batch: to.free()}
 }
 
 // run reads until the context ends.
 func (r *receiver) run(ctx context.Context) {
 	for {
-		time.Sleep(r.s.gatherPause())
+		time.Sleep(r.inbox.gatherPause())
 		n, err := r.f.socket.receive(r.box)
 		if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
 			// An ICMP error about something sent earlier, or a momentary shortage.
-			r.s.log.Debug("control socket", "error", err)
+			r.log.Debug("control socket", "error", err)
 			time.Sleep(receiveErrorPause)
 			continue
 		}
-		r.heed(n)
-		keys := r.s.keyring.Load()
+		r.aggregate(n)
+		keys := r.keys.Load()
 		for i := range n {
 			r.datagrams(keys, i)
 		}
@@ -101,19 +77,10 @@ func (r *receiver) run(ctx context.Context) {
 	}
 }
 
-// gatherPause is how long nothing is read, while much waits for the loop, so that what comes meanwhile is read together: the queue is of
-// batches, and who reads every message alone has filled it while the loop has lost its processor for some milliseconds. Sockets have room.
-func (s *Sockets) gatherPause() time.Duration {
-	if len(s.in) > cap(s.in)/2 {
-		return receiveGather
-	}
-	return 0
-}
-
-// heed has the kernel aggregate what comes (UDP_GRO) from the first time on that many datagrams wait. Not before: while any
+// aggregate has the kernel aggregate what comes (UDP_GRO) from the first time on that many datagrams wait. Not before: while any
 // socket of the machine asks for that, the kernel looks for a socket for each UDP packet that an interface aggregates, also
 // for those that are forwarded, and with many destinations each look is at another place in memory.
-func (r *receiver) heed(datagrams int) {
+func (r *receiver) aggregate(datagrams int) {
 	if datagrams < receiveBatch {
 		r.full = 0
 		return
@@ -161,7 +128,7 @@ func (r *receiver) enqueue() {
 	if len(r.batch) == 0 {
 		return
 	}
-	rest := r.s.direct(&r.activity, r.batch)
+	rest := r.inbox.direct(&r.activity, r.batch)
 	if len(rest) == 0 {
 		r.batch = emptied(r.batch)
 		return
@@ -171,33 +138,10 @@ func (r *receiver) enqueue() {
 		r.batch[i], r.batch[from+i] = r.batch[from+i], r.batch[i] // a copy would leave two with one room
 	}
 	_ = emptied(r.batch[left:])
-	r.s.queued.Add(1)
-	select {
-	case r.s.in <- r.batch[:left]:
-		r.batch = r.s.freeInbound()
-	default:
-		r.s.queued.Add(-1)
-		r.s.dropped.Add(uint64(left))
+	if r.inbox.add(r.batch[:left]) {
+		r.batch = r.inbox.free()
+	} else {
 		r.batch = emptied(r.batch)
-	}
-}
-
-// freeInbound is an empty batch, one that the loop is done with where there is one.
-func (s *Sockets) freeInbound() []Message {
-	select {
-	case b := <-s.done:
-		return b
-	default:
-		return make([]Message, 0, inboundBatch)
-	}
-}
-
-// Release gives back a batch that the loop is done with.
-func (s *Sockets) Release(b []Message) {
-	s.queued.Add(-1)
-	select {
-	case s.done <- emptied(b):
-	default:
 	}
 }
 

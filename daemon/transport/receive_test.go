@@ -21,9 +21,9 @@ func TestMessagesAreAggregatedUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		r := newReceiver(s, s.families[0])
+		r := newReceiver(s.keyring, s.inbox, s.families[0], s.log)
 		heeds := func(datagrams int) (option int) {
-			r.heed(datagrams)
+			r.aggregate(datagrams)
 			if err := r.f.socket.Control(func(fd uintptr) { option, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_UDP, udpGRO) }); err != nil {
 				t.Fatal(err)
 			}
@@ -43,9 +43,9 @@ func TestMessagesAreAggregatedUnderLoad(t *testing.T) {
 // What is left to the loop of a batch keeps its rooms, and no two messages of any batch share one.
 func TestRoomsOfABatch(t *testing.T) {
 	const all, handled = 7, 3
-	s := &Sockets{in: make(chan []Message, 1), done: make(chan []Message, 1)}
+	s := newInbox()
 	s.direct = func(_ *Activity, batch []Message) []Message { return batch[handled:] }
-	r := &receiver{s: s, batch: s.freeInbound()}
+	r := &receiver{inbox: s, batch: s.free()}
 	var rooms []*control.Room
 	for range all {
 		next := r.next()
@@ -62,9 +62,9 @@ func TestRoomsOfABatch(t *testing.T) {
 			t.Errorf("message %d came to another room, or empty", i)
 		}
 	}
-	s.Release(left)
+	s.release(left)
 	seen := map[*control.Room]bool{}
-	for _, one := range s.freeInbound()[:all] {
+	for _, one := range s.free()[:all] {
 		if one.Refusal != nil {
 			t.Error("a message is left in a batch that is free")
 		}
@@ -78,7 +78,7 @@ func TestRoomsOfABatch(t *testing.T) {
 // While half of the queue is taken, messages gather in the sockets.
 func TestMessagesGatherWhileTheQueueIsLong(t *testing.T) {
 	const places = 8
-	s := &Sockets{in: make(chan []Message, places)}
+	s := &inbox{in: make(chan []Message, places)}
 	for waiting := range places + 1 {
 		if pause := s.gatherPause(); pause > 0 != (waiting > places/2) {
 			t.Errorf("with %d batches of %d: %v", waiting, places, pause)

@@ -11,12 +11,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/ipv4"
-	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
 	"loci/control"
@@ -37,16 +37,19 @@ const (
 
 // sender writes what the Node says. Who sends holds mu.
 type sender struct {
-	mu     sync.Mutex
-	s      *Sockets
-	box    *atonce.Outbox
-	runs   [][]control.SendPacket // what each datagram in the box is made of
-	pieces [][]byte               // of the one that is added
-	f      *familySocket          // by which they leave
+	mu       sync.Mutex
+	families []*familySocket
+	out      *outbox
+	log      *slog.Logger
+	unsent   atomic.Uint64 // messages that could not be sent
+	box      *atonce.Outbox
+	runs     [][]control.SendPacket // what each datagram in the box is made of
+	pieces   [][]byte               // of the one that is added
+	f        *familySocket          // by which they leave
 }
 
-func newSender(s *Sockets) *sender {
-	return &sender{s: s, box: atonce.NewOutbox(sendBatch), runs: make([][]control.SendPacket, 0, sendBatch)}
+func newSender(families []*familySocket, log *slog.Logger) *sender {
+	return &sender{families: families, out: newOutbox(), log: log, box: atonce.NewOutbox(sendBatch), runs: make([][]control.SendPacket, 0, sendBatch)}
 }
 
 // run sends until the context ends, then what the Node still said when it stopped, briefly.
@@ -54,10 +57,10 @@ func (d *sender) run(ctx context.Context) {
 	var taken []control.SendPacket
 	for {
 		select {
-		case <-d.s.out.wake:
+		case <-d.out.wake:
 			taken = d.sendWaiting(taken)
 		case <-ctx.Done():
-			for deadline := time.Now().Add(time.Second); !d.s.out.isEmpty() && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Second); !d.out.isEmpty() && time.Now().Before(deadline); {
 				taken = d.sendWaiting(taken)
 			}
 			return
@@ -69,8 +72,8 @@ func (d *sender) run(ctx context.Context) {
 func (d *sender) sendWaiting(before []control.SendPacket) (taken []control.SendPacket) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	taken = d.s.out.take(before)
-	d.s.unsent.Add(uint64(len(d.send(taken, true)))) // the sockets are closed
+	taken = d.out.take(before)
+	d.unsent.Add(uint64(len(d.send(taken, true)))) // the sockets are closed
 	return taken
 }
 
@@ -81,7 +84,7 @@ func (d *sender) sendAtOnce(messages []control.SendPacket) (left []control.SendP
 		return messages
 	}
 	defer d.mu.Unlock()
-	if !d.s.out.isEmpty() {
+	if !d.out.isEmpty() {
 		return messages
 	}
 	return d.send(messages, false)
@@ -90,7 +93,7 @@ func (d *sender) sendAtOnce(messages []control.SendPacket) (left []control.SendP
 // send sends a batch. What is left found no room in a socket's buffer, unless that is to be waited for.
 func (d *sender) send(batch []control.SendPacket, wait bool) (left []control.SendPacket) {
 	for rest := batch; len(rest) > 0; {
-		f := d.s.familyOf(rest[0].Remote.Addr())
+		f := d.familyOf(rest[0].Remote.Addr())
 		if f != d.f || len(d.runs) == sendBatch {
 			if unsent := d.flush(wait); unsent > 0 {
 				return batch[len(batch)-len(rest)-unsent:]
@@ -100,8 +103,8 @@ func (d *sender) send(batch []control.SendPacket, wait bool) (left []control.Sen
 		run := rest[:sameFlow(rest)]
 		rest = rest[len(run):]
 		if f == nil {
-			d.s.unsent.Add(uint64(len(run)))
-			d.s.log.Debug("control message not sent: no socket of that family", "to", run[0].Remote)
+			d.unsent.Add(uint64(len(run)))
+			d.log.Debug("control message not sent: no socket of that family", "to", run[0].Remote)
 			continue
 		}
 		d.add(run)
@@ -185,7 +188,7 @@ func (d *sender) forget() {
 // with a small MTU wants fragments. What is left found no room.
 func (d *sender) alone(run []control.SendPacket, wait bool, err error) (left []control.SendPacket) {
 	if len(run) == 1 {
-		d.unsent(&run[0], err)
+		d.noteUnsent(&run[0], err)
 		return nil
 	}
 	box := atonce.NewOutbox(1)
@@ -196,33 +199,16 @@ func (d *sender) alone(run []control.SendPacket, wait bool, err error) (left []c
 			return run[i:]
 		}
 		if err != nil {
-			d.unsent(&run[i], err)
+			d.noteUnsent(&run[i], err)
 		}
 		box.Forget()
 	}
 	return nil
 }
 
-func (d *sender) unsent(p *control.SendPacket, err error) {
-	d.s.unsent.Add(1)
-	d.s.log.Debug("control message not sent", "to", p.Remote, "error", err)
-}
-
-// sourceControl is the control message that chooses a source address, kept for the next
-// time; nothing where the kernel is to choose.
-func (f *familySocket) sourceControl(local netip.Addr) []byte {
-	if !local.IsValid() || local.IsUnspecified() {
-		return nil
-	}
-	if local != f.source {
-		f.source = local
-		if f.is4 {
-			f.sourceOctets = (&ipv4.ControlMessage{Src: local.AsSlice()}).Marshal()
-		} else {
-			f.sourceOctets = (&ipv6.ControlMessage{Src: local.AsSlice()}).Marshal()
-		}
-	}
-	return f.sourceOctets[:len(f.sourceOctets):len(f.sourceOctets)]
+func (d *sender) noteUnsent(p *control.SendPacket, err error) {
+	d.unsent.Add(1)
+	d.log.Debug("control message not sent", "to", p.Remote, "error", err)
 }
 
 // appendSegment appends the control message that says how long segments are.
@@ -239,4 +225,14 @@ func appendSegment(b []byte, octets int) []byte {
 	binary.NativeEndian.PutUint32(b[after-4:], udpSegment)
 	binary.NativeEndian.PutUint16(b[after:], uint16(octets))
 	return b
+}
+
+// familyOf is the socket for an address, nil where there is none.
+func (d *sender) familyOf(a netip.Addr) *familySocket {
+	for _, f := range d.families {
+		if f.is4 == a.Unmap().Is4() {
+			return f
+		}
+	}
+	return nil
 }

@@ -94,9 +94,9 @@ func fillUp(t *testing.T, s *Sockets, to netip.AddrPort, each int) int {
 		for j := range each { // to several ports, so that none leave as one
 			s.said = append(s.said, numbered(i*each+j, 1, netip.AddrPortFrom(to.Addr(), to.Port()+uint16(j)))...)
 		}
-		s.EndTurn()
+		s.EndIteration()
 	}
-	waiting := s.out.take(nil)
+	waiting := s.sender.out.take(nil)
 	if len(waiting) == 0 || len(waiting) >= turns*each {
 		t.Fatalf("to %s: %d of %d messages wait", to, len(waiting), turns*each)
 	}
@@ -106,7 +106,7 @@ func fillUp(t *testing.T, s *Sockets, to netip.AddrPort, each int) int {
 			t.Fatalf("to %s: message %d of those that wait is %s, want %s", to, i, one.Payload, want)
 		}
 	}
-	if n := s.unsent.Load(); n != 0 {
+	if n := s.sender.unsent.Load(); n != 0 {
 		t.Errorf("to %s: %d messages were given up", to, n)
 	}
 	return turns*each - len(waiting)
@@ -135,20 +135,20 @@ func TestSegmentsWithoutRoom(t *testing.T) {
 				one.Payload = append(one.Payload, make([]byte, 1400)...)
 				s.said = append(s.said, one)
 			}
-			s.EndTurn()
+			s.EndIteration()
 		}
-		waiting := s.out.take(nil)
-		if len(waiting) == 0 || len(waiting) == turns*each || s.unsent.Load() != 0 {
-			t.Fatalf("to %s: %d of %d messages wait, %d were given up", c.to, len(waiting), turns*each, s.unsent.Load())
+		waiting := s.sender.out.take(nil)
+		if len(waiting) == 0 || len(waiting) == turns*each || s.sender.unsent.Load() != 0 {
+			t.Fatalf("to %s: %d of %d messages wait, %d were given up", c.to, len(waiting), turns*each, s.sender.unsent.Load())
 		}
 		for i, one := range waiting {
 			if want := fmt.Sprintf("%06d", turns*each-len(waiting)+i); string(one.Payload[:len(want)]) != want {
 				t.Fatalf("to %s: message %d of those that wait is %s, want %s", c.to, i, one.Payload[:len(want)], want)
 			}
 		}
-		s.out.add(waiting)
+		s.sender.out.add(waiting)
 		s.sender.sendWaiting(nil) // there is room again each time that the kernel gives the neighbour up
-		if n := s.unsent.Load(); n != 0 {
+		if n := s.sender.unsent.Load(); n != 0 {
 			t.Errorf("to %s: %d messages were given up though there is room in the end", c.to, n)
 		}
 	}

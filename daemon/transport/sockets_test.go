@@ -31,7 +31,7 @@ func TestDatagramSocketsStop(t *testing.T) {
 		if _, err := conn.Write([]byte("no message of LISP")); err != nil {
 			t.Fatal(err)
 		}
-		if batch := <-s.in; len(batch) != 1 || batch[0].Refusal == nil {
+		if batch := <-s.Messages(); len(batch) != 1 || batch[0].Refusal == nil {
 			t.Errorf("%s: received %v", address, batch)
 		}
 		stop()

@@ -28,7 +28,7 @@ func TestRules(t *testing.T) {
 		{"arrow that exists", checkArrows, map[string]string{
 			"wire/a.go":             source("wire", `import "loci/lisp"`),
 			"dataplane/kernel/a.go": source("kernel", `import ("loci/forward"; "loci/dataplane"; "loci/dataplane/kernel/fib")`),
-			"daemon/a.go":           source("daemon", `import ("loci/dataplane/kernel"; "loci/daemon/api")`),
+			"daemon/a.go":           source("daemon", `import ("loci/dataplane/lispers"; "loci/daemon/api")`),
 			"lisp/a_test.go":        source("lisp", `import "loci/wire"`),
 		}, nil},
 		{"arrow that does not", checkArrows, map[string]string{
@@ -37,9 +37,10 @@ func TestRules(t *testing.T) {
 			"dataplane/plane.go":    source("dataplane", `import "loci/dataplane/kernel"`),
 			"dataplane/kernel/a.go": source("kernel", `import "loci/dataplane/user"`),
 			"lab/demo/a.go":         source("demo", `import "loci/daemon"`),
+			"daemon/a.go":           source("daemon", `import "loci/dataplane/kernel"`),
 		}, []string{
 			"lisp/a.go:6: lisp must not import wire", "control must not import dataplane", "dataplane must not import dataplane/kernel",
-			"dataplane/kernel must not import dataplane/user", "lab/demo must not import daemon (",
+			"dataplane/kernel must not import dataplane/user", "lab/demo must not import daemon (", "daemon must not import dataplane/kernel (",
 		}},
 		{"package without a rule", checkArrows, map[string]string{"novel/a.go": source("novel", "")}, []string{"no dependency rule"}},
 		{"unsafe", checkUnsafe, map[string]string{

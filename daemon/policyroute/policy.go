@@ -17,7 +17,7 @@ package policyroute
 // EID-Prefix is a route, and rules name few prefixes (eidsources.go).
 //
 // Source routes (sourceroutes.go) lead packets from an RLOC out by its interface. What
-// is found in the kernel is brought into line with it by routesync.go.
+// is found in the kernel is brought into line with it by sync.go.
 
 import (
 	"fmt"
@@ -30,9 +30,6 @@ import (
 	"loci/config"
 	"loci/daemon/hostnet"
 )
-
-// ipFamilies are those that have rules and routes.
-var ipFamilies = [...]int{unix.AF_INET, unix.AF_INET6}
 
 // Policy is what should be there.
 type Policy struct {
@@ -63,25 +60,6 @@ func PolicyOf(c *config.Config) Policy {
 		r.sources = sourceRoutes{table: int(d.SourceRouteTable), priority: int(d.SourceRulePriority), core: coreRefs(c.Interfaces.Core)}
 	}
 	return r
-}
-
-// ruleKey is what makes a rule of ours the same as another.
-type ruleKey struct {
-	family, priority, table int
-	generated               bool // for packets that this host generates alone
-	specific                bool // default routes of the table do not count
-	source, destination     netip.Prefix
-}
-
-// routeKey is what makes a route of ours the same as another.
-type routeKey struct {
-	family, table, link int
-	destination         netip.Prefix
-	gateway, source     netip.Addr // zero for none
-	metric              int
-	scope               netlink.Scope // IPv4 alone has one
-	onlink              bool
-	kind                int // unix.RTN_UNREACHABLE or RTN_THROW, 0 for a way
 }
 
 // wanted lists the rules and routes that should be there.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// What the control socket is answered by.
+
+import (
+	"context"
+
+	"loci/daemon/answers"
+	"loci/daemon/api"
+	"loci/daemon/hostnet"
+)
+
+// answerer answers at the control socket; only a reload changes anything.
+type answerer struct {
+	*answers.Answers
+	d *daemon
+}
+
+func (a answerer) Reload(ctx context.Context) (api.Reload, error) { return a.d.reload(ctx) }
+
+// answerer is what the control socket is answered by.
+func (d *daemon) answerer(watch *hostnet.Watch) answerer {
+	return answerer{d: d, Answers: &answers.Answers{
+		ConfigFile: d.options.ConfigFile, StartedAt: d.startedAt, Missing: d.missing, Remote: d.options.Planes == PlanesControl,
+		Loop: d.loop, Sockets: d.sockets, Handed: d.handed, Plane: d.plane, Engine: d.engine, Worker: d.worker, Journal: d.store,
+		Watch: watch, State: d,
+	}}
+}

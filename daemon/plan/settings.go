@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+// The data plane's settings, but for its interfaces.
+
+import (
+	"loci/config"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+func encapsulationsOf(rules []config.EncapsulationRule) (list []dataplane.EncapsulationRule) {
+	for _, r := range rules {
+		list = append(list, dataplane.EncapsulationRule{RLOCs: r.RLOCPrefix, Encapsulation: map[config.Encapsulation]dataplane.Encapsulation{
+			config.EncapsulationLISPGPE: dataplane.EncapsulationLISPGPE, config.EncapsulationVXLANGPE: dataplane.EncapsulationVXLANGPE,
+		}[r.Encapsulation]})
+	}
+	return list
+}
+
+// headerOf says what data headers tell.
+func headerOf(c *config.Config) dataplane.HeaderSettings {
+	h := c.Datapath.DataHeader
+	return dataplane.HeaderSettings{
+		Glean:          c.ITR != nil && c.ITR.Gleaning,
+		PublicInternet: c.PublicInternet, StatusBits: h.StatusBits, MapVersions: h.MapVersions, EchoNonce: h.EchoNonce,
+		EchoWait: h.EchoWait, EchoInterval: h.EchoInterval,
+		SourceCheck: map[config.SourceCheck]dataplane.SourceCheck{
+			config.SourceCheckLoose: dataplane.SourceLoose, config.SourceCheckStrict: dataplane.SourceStrict,
+		}[c.Datapath.SourceCheck],
+	}
+}
+
+var missPolicies = map[config.MissPolicy]dataplane.MissPolicy{
+	config.MissQueue: dataplane.MissQueue, config.MissDrop: dataplane.MissDrop, config.MissNativelyForward: dataplane.MissForwardNatively,
+	config.MissHandOver: dataplane.MissHandOver,
+}
+
+func (p *planner) itrSettings(s *dataplane.Settings) {
+	itr := p.config.ITR
+	s.MissPolicy = missPolicies[itr.MissPolicy]
+	for _, p := range itr.MissPolicies {
+		if s.MissPolicies == nil {
+			s.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{}
+		}
+		s.MissPolicies[p.InstanceID] = missPolicies[p.MissPolicy]
+	}
+	s.MissForm = map[config.MissForm]dataplane.MissForm{
+		config.MissFormEID: dataplane.MissFormEID, config.MissFormHeader: dataplane.MissFormHeader, config.MissFormPacket: dataplane.MissFormPacket,
+	}[itr.MissForm]
+	s.Wait = dataplane.WaitBounds{
+		PacketsPerDestination: itr.Wait.PacketsPerDestination, PacketsTotal: itr.Wait.Packets,
+		OctetsTotal: itr.Wait.Octets, Time: itr.Wait.Time,
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// The end of a daemon, and of a start that failed.
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// stopTimeout bounds the removal of the data plane on a clean stop.
+const stopTimeout = 10 * time.Second
+
+// release gives back what a clean stop gives back. The kernel goes on forwarding
+// unless the user asked for an end of that.
+func (d *daemon) release() error {
+	if d.engine == nil {
+		return nil
+	}
+	if d.stopServing != nil {
+		d.stopServing()
+	}
+	if !d.options.DetachOnStop {
+		if d.routed != nil {
+			d.routed.Settle()
+		}
+		return d.engine.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return d.engine.Detach(ctx)
+}
+
+// abandon undoes a start that failed half-way.
+func (d *daemon) abandon() (err error) {
+	if d.socket != nil {
+		err = d.socket.Close()
+	}
+	if d.sockets != nil {
+		d.sockets.Close()
+	}
+	if d.stopServing != nil {
+		d.stopServing()
+	}
+	if d.engine != nil {
+		err = errors.Join(err, d.engine.Close())
+	}
+	if d.store != nil {
+		err = errors.Join(err, d.store.Close())
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// Reading the configuration again, while the daemon runs.
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"loci/config"
+	"loci/control"
+	"loci/daemon/answers"
+	"loci/daemon/api"
+	"loci/daemon/eventloop"
+	"loci/daemon/plan"
+)
+
+// load reads the file and makes a plan of it; it changes nothing.
+func (d *daemon) load() (plan.Plan, error) {
+	c, err := config.Load(d.options.ConfigFile)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	made, _, err := d.planHere(c)
+	return made, err
+}
+
+// reloadPatience is how long the answer to a reload waits for Map-Notifies.
+const reloadPatience = 2 * time.Second
+
+func (d *daemon) reloadOnHangup(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-hangups:
+			if _, err := d.reread(ctx); err != nil {
+				d.log.Error("the configuration was not reloaded: nothing changed", "error", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload is reread for somebody who wants to know which Map-Servers did not acknowledge what changed.
+func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
+	done, err := d.reread(ctx)
+	if err != nil || len(done.Changes) == 0 {
+		return done, err
+	}
+	patience, stop := context.WithTimeout(ctx, reloadPatience)
+	defer stop()
+	for registering := true; registering && patience.Err() == nil; {
+		registering, err = eventloop.Ask(patience, d.loop, func(node *control.Node, _ time.Time) bool { return node.Registering() })
+		if err == nil && registering {
+			select {
+			case <-time.After(reloadPatience / 40):
+			case <-patience.Done():
+			}
+		}
+	}
+	list, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) []api.MapServer { return answers.MapServers(node) })
+	for _, m := range list {
+		if m.State == string(control.MapServerWaiting) || m.State == string(control.MapServerPartial) {
+			done.MapServers = append(done.MapServers, m)
+		}
+	}
+	return done, err
+}
+
+// reread reads the file again and applies what differs. A file with an error, or
+// a change that needs a restart, changes nothing.
+func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	ctx = context.WithoutCancel(ctx) // who asked may leave, half a reload may not stay
+	d.memory.Owned = nil             // whose an address is may be what was changed
+	fresh, err := d.load()
+	if err != nil {
+		return api.Reload{}, err
+	}
+	current := d.plan.Load()
+	changes := config.Diff(current.Config, fresh.Config)
+	if err := errors.Join(plan.NeedsRestart(*current, fresh, d.madeFor), plan.CheckNewWaits(*current, fresh)); err != nil {
+		return api.Reload{}, err
+	}
+	if err := d.apply(ctx, *current, fresh); err != nil {
+		return api.Reload{}, err
+	}
+	d.enforce(fresh)
+	_ = d.logLevel.UnmarshalText([]byte(fresh.Config.Logging.Level)) // the configuration was checked
+	warn(d.log, fresh.Warnings)
+	d.replan.Set() // states of own RLOCs that are new
+	done := api.Reload{Changes: []string{}}
+	for _, change := range changes {
+		done.Changes = append(done.Changes, change.String())
+	}
+	for _, line := range linesOf(changes) {
+		d.log.Info("configuration changed", "change", line)
+		d.events.Publish(api.Event{At: time.Now(), Kind: "configuration-changed", Fields: map[string]string{"change": line}})
+	}
+	return done, nil
+}

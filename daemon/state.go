@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+// One running configuration: what its parts share.
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"loci/daemon/apiserver"
+	"loci/daemon/eventloop"
+	"loci/daemon/events"
+	"loci/daemon/handover"
+	"loci/daemon/hostnet"
+	"loci/daemon/plan"
+	"loci/daemon/planeworker"
+	"loci/daemon/policyroute"
+	"loci/daemon/store"
+	"loci/daemon/transport"
+	"loci/dataplane"
+	"loci/internal/wakeup"
+)
+
+// daemon is one running configuration.
+type daemon struct {
+	options   Options
+	log       *slog.Logger
+	logLevel  slog.LevelVar
+	startedAt time.Time
+	plan      atomic.Pointer[plan.Plan]
+	ready     atomic.Bool
+	reloading sync.Mutex
+	madeFor   int                        // how many mappings the data plane was made for; reloading guards it
+	memory    *hostnet.Memory            // guarded by reloading
+	detourBy  atomic.Pointer[netip.Addr] // the sibling that gets the site's packets, nil for none
+	replan    wakeup.Signal              // wakes who follows the host
+	trouble   hostTrouble                // with the host's settings
+
+	sockets *transport.Sockets
+	plane   dataplane.Plane    // what the control plane drives; nil when no role forwards packets
+	engine  dataplane.Plane    // what is closed or detached in the end: plane itself, or what is behind it
+	routed  *policyroute.Plane // the same, where rules and routes are this process's
+	missing []string           // kernel features, with what is lost without them
+	// pinWarning is about the directory for pins as the data plane found it; empty for none.
+	pinWarning string
+	worker     *planeworker.Worker // nil without a plane
+	store      *store.Journal      // nil without a Map-Server that has one
+	nonces     *store.NonceFile    // nil where nonces follow the clock alone
+	// stopServing ends the mapping socket; nil when nothing serves one.
+	stopServing func()
+	handed      *handover.Handover
+	loop        *eventloop.Loop
+	events      *events.Hub
+	socket      *apiserver.Socket
+}
+
+func (d *daemon) InForce() *plan.Plan { return d.plan.Load() }
+
+func (d *daemon) IsReady() bool { return d.ready.Load() }
