@@ -42,7 +42,7 @@ func Forwarding() testbed.Bench { return (&forwardingState{bursts: map[string]ui
 func (f *forwardingState) bench() testbed.Bench {
 	k := testbed.Bench{
 		Name: Name, Title: "lossless packets per second through Enc and Dec, 64-octet packets, one core",
-		Rounds: 7, Length: forwardingMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.Vxlan, testbed.Redirect, testbed.LociTC, testbed.LociTCStack, testbed.LociXDP},
+		Rounds: 7, Length: forwardingMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.VXLAN, testbed.Redirect, testbed.LociTC, testbed.LociTCStack, testbed.LociXDP},
 		Attach:  (*testbed.Line).Attach,
 		Measure: f.measure, Judge: judgeForwarding,
 	}

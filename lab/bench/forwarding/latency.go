@@ -40,7 +40,7 @@ var latencyPairs = []testbed.Pair{testbed.Pairs[0], testbed.Pairs[3]}
 func Latency() testbed.Bench {
 	k := testbed.Bench{
 		Name: "latency", Title: "delay of a packet in Enc and in Dec, one packet at a time",
-		Rounds: latencyRounds, Length: latencyMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.Vxlan, testbed.LociTC},
+		Rounds: latencyRounds, Length: latencyMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.VXLAN, testbed.LociTC},
 		Prepare: prepareLatency, Measure: measureLatency, Judge: judgeLatency,
 	}
 	for _, hop := range []string{hopEnc, hopDec} {

@@ -39,7 +39,7 @@ const tcpRounds = 15
 func TCP() testbed.Bench {
 	k := testbed.Bench{
 		Name: "tcp", Title: "goodput of TCP (CUBIC) through Enc and Dec, core MTU = site MTU = 1500",
-		Rounds: tcpRounds, Length: testbed.DefaultMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.Vxlan, testbed.LociTC}, Measure: measureTCP, Judge: judgeTCP,
+		Rounds: tcpRounds, Length: testbed.DefaultMeasure, Arms: []testbed.Arm{testbed.Routing, testbed.VXLAN, testbed.LociTC}, Measure: measureTCP, Judge: judgeTCP,
 		Prepare: warmUpTCP,
 	}
 	for _, c := range tcpCases {

@@ -43,8 +43,8 @@ type Arm struct {
 var (
 	// Routing is the kernel's forwarding.
 	Routing = Arm{Name: ArmRouting, Key: "plain", Build: buildRouting, Hops: 1, Outer: func(Pair) int { return 0 }}
-	// Vxlan is the kernel's VXLAN device.
-	Vxlan = Arm{Name: ArmVXLAN, Key: "vxlan", Build: buildVXLAN, Hops: 1, Outer: func(p Pair) int { return outerOctets(p) + EthernetOctets }}
+	// VXLAN is the kernel's VXLAN device.
+	VXLAN = Arm{Name: ArmVXLAN, Key: "vxlan", Build: buildVXLAN, Hops: 1, Outer: func(p Pair) int { return outerOctets(p) + EthernetOctets }}
 	// Redirect is an XDP program that does nothing but redirect: the floor.
 	Redirect = Arm{Name: ArmRedirect, Key: "xdp", Build: buildRedirect, frames: true, Outer: func(Pair) int { return 0 }}
 	// LociTC is Loci at the tc hooks.

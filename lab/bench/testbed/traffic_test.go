@@ -24,7 +24,7 @@ func testLine(t *testing.T, a Arm) *Line {
 
 // Every packet arrives and is counted once, in skb and in frames, both families, one destination port or many.
 func TestSinkCountsWhatTheGeneratorSends(t *testing.T) {
-	for _, a := range []Arm{Routing, Vxlan, Redirect} {
+	for _, a := range []Arm{Routing, VXLAN, Redirect} {
 		l := testLine(t, a)
 		for _, p := range Pairs {
 			for _, flows := range []uint32{1, manyFlows} {
