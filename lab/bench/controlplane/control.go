@@ -39,19 +39,11 @@ const (
 	controlMappingsShort = 20_000
 	controlShort         = 5 * time.Second
 
-	controlXTRs    = 1000
 	recordsOfLarge = 20
-	requestBurst   = 32 // Map-Requests of one ITR that come together
 	// bothRequests and bothRecords a second are offered together: what a million mappings that are refreshed each minute mean,
 	// and some thousand ITRs.
 	bothRequests = 50_000
 	bothRecords  = controlMappings / 60
-)
-
-var (
-	controlServer = testbed.Nth(testbed.Pairs[0].Sources, 1)
-	// controlPeers are the addresses of all xTRs and ITRs, at the load's end of the link.
-	controlPeers = netip.MustParsePrefix("172.30.0.0/15")
 )
 
 // Control is the bench of a Map-Server.

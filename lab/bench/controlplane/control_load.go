@@ -23,11 +23,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/internal/testnet"
+	"loci/lab/bench/testbed"
 	"loci/lisp"
 	"loci/wire"
 )
 
 const (
+	controlXTRs  = 1000
+	requestBurst = 32 // Map-Requests of one ITR that come together
+
 	controlKey = "key-of-loci-bench-control"
 	loadWindow = 1024 // messages without an answer at once
 	// loadWindowApart is for messages that the kernel does not put together. They and the answers find room in the queues
@@ -364,3 +368,9 @@ func (m *mapLoad) write(batch []ipv4.Message) error {
 	}
 	return nil
 }
+
+var (
+	controlServer = testbed.Nth(testbed.Pairs[0].Sources, 1)
+	// controlPeers are the addresses of all xTRs and ITRs, at the load's end of the link.
+	controlPeers = netip.MustParsePrefix("172.30.0.0/15")
+)

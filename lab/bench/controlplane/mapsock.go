@@ -10,39 +10,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
-	"loci/lisp"
 	"loci/mapsock"
 )
 
 const (
 	mapsockMeasure = 30 * time.Second
 
-	// manyListeners is the number that the target names.
-	manyListeners = 64
 	// addsTogether share a datagram where adds are batched, and datagramsAhead of them may be unanswered.
 	addsTogether   = 128
 	datagramsAhead = 4
 	// addsAhead may be unanswered of a writer that sends each in a datagram of its own but does not wait.
 	addsAhead = 16
-	// addedPrefixes is how many mappings adds make and then replace.
-	addedPrefixes = 1 << 14
-	// dumpedMappings fill the map-cache for the dump.
-	dumpedMappings = 1_000_000
 	// resolutionInterval is how often a packet misses while a dump runs.
 	resolutionInterval = 5 * time.Millisecond
-	// clientThreads are what writer, listeners and the client that dumps need, and one more.
-	clientThreads = 4
-	// mapsockPatience bounds what is waited for.
-	mapsockPatience = 10 * time.Second
 )
 
 const (
@@ -75,89 +62,6 @@ func Mapsock() testbed.Bench {
 			caseBatched, caseOneByOne, caseOneByOneCore, caseOneByOneAhead, caseOneByOneMany, caseEvent, caseEventCore, caseEventMany, caseStopped, caseEcho, caseDump,
 		},
 	}
-}
-
-// mapsockPlane is the data plane and what was done to it.
-type mapsockPlane struct {
-	socket string
-	daemon int          // its process
-	packet *net.UDPConn // in src
-	next   uint32       // destination of the next miss
-	filled bool
-}
-
-// The EIDs of the bench: those that packets go to, those that adds are about, those that fill the table.
-var (
-	mapsockMissed = netip.MustParsePrefix("10.64.0.0/10")
-	mapsockAdded  = netip.MustParsePrefix("10.32.0.0/12")
-	mapsockFilled = netip.MustParsePrefix("10.128.0.0/9")
-)
-
-// host is the n-th address of an IPv4 prefix.
-func host(prefix netip.Prefix, n uint32) netip.Addr {
-	octets := prefix.Addr().As4()
-	base := uint32(octets[0])<<24 | uint32(octets[1])<<16 | uint32(octets[2])<<8 | uint32(octets[3])
-	base += n
-	return netip.AddrFrom4([4]byte{byte(base >> 24), byte(base >> 16), byte(base >> 8), byte(base)})
-}
-
-func (p *mapsockPlane) build(ctx context.Context, b *testbed.Run, l *testbed.Line) (err error) {
-	// Each client waits in a system call of its own. While others are left, Go's runtime does not take their processors
-	// away from clients that wait, which would cost them more than the message.
-	before := runtime.GOMAXPROCS(max(clientThreads, runtime.NumCPU()))
-	l.Closers = append(l.Closers, func() error { runtime.GOMAXPROCS(before); return nil })
-	p.socket = b.Instance.Path("map.sock")
-	if err := p.start(ctx, b, l); err != nil {
-		return err
-	}
-	err = l.Src.Do(func() (err error) {
-		p.packet, err = net.ListenUDP("udp4", &net.UDPAddr{IP: testbed.Pairs[0].Source().AsSlice()})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	l.Closers = append(l.Closers, p.packet.Close)
-	c, err := dialMapsock(p.socket)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	own := addOf(testbed.Pairs[0].Sources, testbed.Core4Enc.Addr())
-	own.Flags |= mapsock.FlagDatabase
-	return c.ask(&own)
-}
-
-// start starts a data plane alone, which has no control socket to be asked by.
-func (p *mapsockPlane) start(ctx context.Context, b *testbed.Run, l *testbed.Line) error {
-	configuration := fmt.Sprintf("interfaces: {site: [%s], core: [%s]}\nitr: {map-resolvers: [%s], map-cache: {limit: %d}}\n"+
-		"datapath:\n  pin-directory: %s/%s\n  mapping-socket: {path: %s}\nlogging: {level: warn}\n",
-		testbed.SiteLink, testbed.CoreLink, testbed.Core4Dec.Addr(), dumpedMappings*5/4, b.Instance.Pins(), l.Enc.Role(), p.socket)
-	d, err := b.Launch(l.Enc, configuration, "--planes", "data")
-	if err != nil {
-		return err
-	}
-	p.daemon = d.PID()
-	return d.Poll(ctx, "to open its mapping socket", func() bool {
-		c, err := dialMapsock(p.socket)
-		if err != nil {
-			return false
-		}
-		defer c.close()
-		return c.ask(&mapsock.Message{Type: mapsock.TypeGetSettings}) == nil
-	})
-}
-
-// addOf is a mapping with one locator.
-func addOf(prefix netip.Prefix, rloc netip.Addr) mapsock.Message {
-	m := mapsock.Message{Type: mapsock.TypeAdd, Flags: mapsock.FlagReplace, Locators: []mapsock.Locator{{
-		Locator: lisp.Locator{RLOC: lisp.RLOCFromAddr(rloc), Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true},
-	}}}
-	p, err := lisp.PrefixFrom(0, lisp.EIDFromAddr(prefix.Addr()), prefix.Bits())
-	if err == nil {
-		m.SetPrefix(p)
-	}
-	return m
 }
 
 func (p *mapsockPlane) measure(ctx context.Context, _ *testbed.Run, _ *testbed.Line, caseName string, slot time.Duration) ([]report.Sample, error) {
@@ -251,19 +155,6 @@ func (p *mapsockPlane) measureEvents(ctx context.Context, listeners int, slot ti
 		report.Figure("p50 to the last", "µs", report.Percentile(delays, 0.5)), report.Figure("p99 to the last", "µs", report.Percentile(delays, 0.99)),
 		report.Figure("lost by listeners", "messages", float64(heard.lost.Load())),
 	}, ctx.Err()
-}
-
-// missedPacket is a packet to an EID without mapping.
-type missedPacket struct {
-	to netip.Addr
-	at time.Time
-}
-
-func (p *mapsockPlane) miss() (missedPacket, error) {
-	sent := missedPacket{to: host(mapsockMissed, p.next), at: time.Now()}
-	p.next++
-	_, err := p.packet.WriteToUDPAddrPort([]byte("miss"), netip.AddrPortFrom(sent.to, 9))
-	return sent, err
 }
 
 // measureDump dumps a full table while packets miss and are resolved.

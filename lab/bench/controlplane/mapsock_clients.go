@@ -20,7 +20,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/lab/bench/testbed"
+	"loci/lisp"
 	"loci/mapsock"
+)
+
+const (
+	// manyListeners is the number that the target names.
+	manyListeners = 64
+	// addedPrefixes is how many mappings adds make and then replace.
+	addedPrefixes = 1 << 14
+	// mapsockPatience bounds what is waited for.
+	mapsockPatience = 10 * time.Second
 )
 
 // mapConnection is one client, as a plain program is one: it waits in the system call.
@@ -349,4 +359,31 @@ func (a *audience) await(ctx context.Context, messages int64) (time.Time, error)
 			return time.Time{}, fmt.Errorf("listeners heard %d of %d messages, and lost %d", a.heard.Load(), messages, a.lost.Load())
 		}
 	}
+}
+
+// The EIDs of the bench: those that packets go to, those that adds are about, those that fill the table.
+var (
+	mapsockMissed = netip.MustParsePrefix("10.64.0.0/10")
+	mapsockAdded  = netip.MustParsePrefix("10.32.0.0/12")
+	mapsockFilled = netip.MustParsePrefix("10.128.0.0/9")
+)
+
+// host is the n-th address of an IPv4 prefix.
+func host(prefix netip.Prefix, n uint32) netip.Addr {
+	octets := prefix.Addr().As4()
+	base := uint32(octets[0])<<24 | uint32(octets[1])<<16 | uint32(octets[2])<<8 | uint32(octets[3])
+	base += n
+	return netip.AddrFrom4([4]byte{byte(base >> 24), byte(base >> 16), byte(base >> 8), byte(base)})
+}
+
+// addOf is a mapping with one locator.
+func addOf(prefix netip.Prefix, rloc netip.Addr) mapsock.Message {
+	m := mapsock.Message{Type: mapsock.TypeAdd, Flags: mapsock.FlagReplace, Locators: []mapsock.Locator{{
+		Locator: lisp.Locator{RLOC: lisp.RLOCFromAddr(rloc), Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true},
+	}}}
+	p, err := lisp.PrefixFrom(0, lisp.EIDFromAddr(prefix.Addr()), prefix.Bits())
+	if err == nil {
+		m.SetPrefix(p)
+	}
+	return m
 }

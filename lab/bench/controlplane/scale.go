@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -31,8 +30,6 @@ const (
 	caseRegistrations = "show/registrations"
 
 	scaleMeasure = 20 * time.Second
-	// scaleStep is how many times more there is of everything in the second measurement.
-	scaleStep = 4
 	// scaleEIDs and scaleEntries are the second one's, scaleEIDsShort and scaleEntriesShort when the bench is told to be short.
 	scaleEIDs, scaleEntries           = 10_000, 1_000_000
 	scaleEIDsShort, scaleEntriesShort = 400, 20_000
@@ -105,11 +102,6 @@ func divisor(shrunk bool) int {
 		return scaleShrinks
 	}
 	return 1
-}
-
-// exponent is e where scaleStep times as much takes scaleStep^e times as long.
-func exponent(first, second float64) float64 {
-	return math.Log(second/first) / math.Log(scaleStep)
 }
 
 // scaleStart is what a start took.

@@ -27,6 +27,8 @@ import (
 )
 
 const (
+	// scaleStep is how many times more there is of everything in the second measurement.
+	scaleStep = 4
 	// oneEIDTimes is how often an entry is asked for alone.
 	oneEIDTimes = 51
 	// residentEvery is how often the daemon's memory is looked at.
@@ -235,4 +237,9 @@ func timeOne[T any](ask func(api.ListQuery) iter.Seq2[T, error], prefix lisp.Pre
 	}
 	slices.Sort(times)
 	return report.Figure("one EID", "ms", report.Percentile(times, 0.5)), nil
+}
+
+// exponent is e where scaleStep times as much takes scaleStep^e times as long.
+func exponent(first, second float64) float64 {
+	return math.Log(second/first) / math.Log(scaleStep)
 }

@@ -14,8 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"loci/internal/testnet"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
@@ -197,17 +195,6 @@ func (f *floodRun) established(ctx context.Context) (arrived, error) {
 	}
 	after, err := t.SettleFor(ctx, missSettle)
 	return arrived{float64(after.Received-before.Received) / elapsed.Seconds(), float64(after.Lost())}, err
-}
-
-// beforeProcesses runs f in a thread that no process keeps from its core, as nothing keeps a card's packets from the router: what is
-// measured is not how a generator fares that shares its machine with the router. Where that is not allowed, it competes.
-func beforeProcesses(f func() error) error {
-	first := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
-	usual := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
-	if unix.SchedSetAttr(0, first, 0) != nil {
-		return f()
-	}
-	return errors.Join(f(), unix.SchedSetAttr(0, usual, 0))
 }
 
 // flooded is established while the flood goes on, and how many misses a second the flood was.

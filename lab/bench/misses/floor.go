@@ -9,11 +9,14 @@ package misses
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
+	"loci/internal/testnet"
 	"loci/lab/bench/echo"
 	"loci/lab/bench/report"
+	"loci/lab/bench/testbed"
 )
 
 const (
@@ -22,9 +25,9 @@ const (
 )
 
 // floorTrips times two round trips as often as first packets are sent.
-func (m *missRun) floorTrips(ctx context.Context, caseName string, length time.Duration) error {
+func floorTrips(ctx context.Context, b *testbed.Run, enc *testnet.Namespace, caseName string, length time.Duration) error {
 	var times []float64
-	err := m.line.Enc.Do(func() (err error) {
+	err := enc.Do(func() (err error) {
 		times, err = echo.Trips(ctx, echoTrips, firstPacketInterval, length)
 		return err
 	})
@@ -32,20 +35,26 @@ func (m *missRun) floorTrips(ctx context.Context, caseName string, length time.D
 		return err
 	}
 	slices.Sort(times)
-	m.bench.Report.Add(caseName, armTrips, []report.Sample{
+	b.Report.Add(caseName, armTrips, []report.Sample{
 		report.Figure("p50", "ms", report.Percentile(times, 0.50)/1e6), report.Figure("p99", "ms", report.Percentile(times, 0.99)/1e6),
 	})
 	return nil
 }
 
 // floorRate measures how many messages a second the server answers, on all cores.
-func (m *missRun) floorRate(ctx context.Context, caseName string, length time.Duration) (rate float64, err error) {
-	err = m.line.Enc.Do(func() (err error) {
+func floorRate(ctx context.Context, b *testbed.Run, enc *testnet.Namespace, caseName string, length time.Duration) (rate float64, err error) {
+	err = enc.Do(func() (err error) {
 		rate, err = echo.Rate(ctx, echoRate, length)
 		return err
 	})
 	if err == nil {
-		m.bench.Report.Add(caseName, armRate, []report.Sample{report.Figure("rate without loss", "messages/s", rate)})
+		b.Report.Add(caseName, armRate, []report.Sample{report.Figure("rate without loss", "messages/s", rate)})
 	}
 	return rate, err
 }
+
+// The echo servers beside the Map-Server: one that takes a datagram at a time, and one that takes many.
+var (
+	echoTrips = netip.AddrPortFrom(missMS.Addr(), 7)
+	echoRate  = netip.AddrPortFrom(missMS.Addr(), 1007)
+)

@@ -14,12 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"loci/internal/testnet"
 	"loci/lab/bench/report"
@@ -37,44 +34,21 @@ const (
 	tripsShare = 3
 	floorShare = 7
 
-	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
-	firstPacketInterval = 20 * time.Millisecond
-	// paceInterval is how often a sustained run sends what is due.
-	paceInterval = 2 * time.Millisecond
 	// holdTries are made at least, more while there is time, each at a lower rate, for the time that is left, and for that part of all
 	// of it at least.
 	holdTries    = 3
 	shortestHold = 8
-	// maxBehind is how far arrivals may fall behind: more is a backlog that grows, and would collapse.
-	maxBehind      = 250 * time.Millisecond
-	behindInterval = 50 * time.Millisecond
-	behindAllowed  = 100 // packets, beside what maxBehind allows
 	// missSettle is how long packets that wait may take after the last one was sent: longer than a Map-Request's retry.
 	missSettle = 2 * time.Second
 	// missRecovery lets the buckets of the ITR's rate limits fill again: they hold what may be sent within a second.
 	missRecovery = 1100 * time.Millisecond
 	// maxRecoveries bounds the wait for an ITR that is behind.
 	maxRecoveries = 5
-	// missSlots bounds the packets of one run: 60 s at 30,000/s, and some.
-	missSlots = 1 << 21
 )
 
 // missRates are tried, in parts of the wanted rate, until one is held. There is none beyond it: to find out that it cannot be held
 // would take the time in which the wanted one can.
 var missRates = []float64{1, 0.75, 0.5, 0.4, 0.25, 0.1, 0.05, 0.025}
-
-// missFamily is one family of EIDs, both over IPv4 RLOCs.
-type missFamily struct {
-	name   string
-	pair   testbed.Pair
-	remote netip.Prefix // of the ETR's site; its last 22 bits at least are free
-	first  netip.Addr   // destination of the first packet
-}
-
-var missFamilies = []missFamily{
-	{"ipv4", testbed.Pairs[0], netip.MustParsePrefix("10.64.0.0/10"), netip.MustParseAddr("10.64.0.1")},
-	{"ipv6", testbed.Pairs[2], netip.MustParsePrefix("2001:db8:f::/48"), netip.MustParseAddr("2001:db8:f::1")},
-}
 
 // Miss is the bench of first packets.
 func Miss() testbed.Bench {
@@ -95,23 +69,11 @@ func missShare(caseName string) int {
 	return missShareSustained
 }
 
-var (
-	missEnc  = netip.MustParsePrefix("172.16.3.1/24")
-	missMS   = netip.MustParsePrefix("172.16.3.2/24")
-	missLink = "ms"
-)
-
 // missState is what the rounds of a run know of each other.
 type missState struct {
 	sent missCounts
 	itr  *testbed.Process
 }
-
-// The echo servers beside the Map-Server: one that takes a datagram at a time, and one that takes many.
-var (
-	echoTrips = netip.AddrPortFrom(missMS.Addr(), 7)
-	echoRate  = netip.AddrPortFrom(missMS.Addr(), 1007)
-)
 
 // build makes a mapping system, an ITR at enc, and the echo servers.
 func (s *missState) build(ctx context.Context, b *testbed.Run, l *testbed.Line) error {
@@ -127,43 +89,6 @@ func (s *missState) build(ctx context.Context, b *testbed.Run, l *testbed.Line) 
 	}
 	_, err = b.StartEcho(ctx, ms, echoRate, true)
 	return err
-}
-
-// buildMappingSystem hangs a Map-Server on enc, and puts the bench's ETR in the place of dec's daemon. It returns the
-// namespace of the Map-Server.
-func buildMappingSystem(ctx context.Context, b *testbed.Run, l *testbed.Line) (*testnet.Namespace, error) {
-	ms, err := b.Network.Namespace(l.Arm.Key + "-ms")
-	if err != nil {
-		return nil, err
-	}
-	ends := [2]testnet.End{
-		{Namespace: ms, Name: testbed.CoreLink, Addresses: []netip.Prefix{missMS}, MTU: testbed.LinkMTUOctets},
-		{Namespace: l.Enc, Name: missLink, Addresses: []netip.Prefix{missEnc}, MTU: testbed.LinkMTUOctets},
-	}
-	err = errors.Join(testnet.Connect(ends[0], ends[1]),
-		ms.AddRoute(testnet.Route{Destination: netip.MustParsePrefix("0.0.0.0/0"), Via: missEnc.Addr()}),
-		l.Dec.AddRoute(testnet.Route{Destination: missMS.Masked(), Via: testbed.Core4Enc.Addr()}))
-	if err != nil {
-		return nil, err
-	}
-	e, err := newETR(l.Dec, testbed.Core4Dec.Addr(), missMS.Addr())
-	if err != nil {
-		return nil, err
-	}
-	l.Closers = append(l.Closers, e.close)
-	if _, err := b.StartDaemon(ctx, ms, e.mapServerConfig()); err != nil {
-		return nil, err
-	}
-	return ms, e.register(ctx)
-}
-
-func missITRConfig(sites ...string) string {
-	var local strings.Builder
-	for _, p := range testbed.Pairs {
-		fmt.Fprintf(&local, "    - {eid: %q, rlocs: [{address: %q}]}\n", p.Sources, testbed.Core4Enc.Addr())
-	}
-	return "interfaces:\n  site: [" + strings.Join(sites, ", ") + "]\n  core: [" + testbed.CoreLink + "]\n" +
-		"itr:\n  map-resolvers: [" + missMS.Addr().String() + "]\netr:\n  local-eids:\n" + local.String() + "control:\n"
 }
 
 func prepareMiss(_ *testbed.Run, l *testbed.Line) error {
@@ -189,12 +114,12 @@ func (s *missState) measure(ctx context.Context, b *testbed.Run, l *testbed.Line
 	}
 	m := &missRun{bench: b, line: l, family: missFamilies[i], sent: s.sent}
 	if kindName == "first-packet" {
-		if err := m.floorTrips(ctx, caseName, slot/tripsShare); err != nil {
+		if err := floorTrips(ctx, b, l.Enc, caseName, slot/tripsShare); err != nil {
 			return nil, err
 		}
 		return m.firstPackets(ctx, slot-slot/tripsShare)
 	}
-	rate, err := m.floorRate(ctx, caseName, slot/floorShare)
+	rate, err := floorRate(ctx, b, l.Enc, caseName, slot/floorShare)
 	if err != nil {
 		return nil, err
 	}
@@ -261,57 +186,6 @@ func (o missOutcome) describe(behind bool) string {
 		text += ", given up because they fell behind"
 	}
 	return text
-}
-
-// pacer sends what is due at each interval. A wake-up that comes late is made up for. It gives up when arrivals fall behind.
-type pacer struct {
-	traffic          *testbed.Traffic
-	rate             float64 // packets a second
-	length, interval time.Duration
-	sent             int
-	behind           bool
-	checked          time.Duration
-}
-
-func (p *pacer) run(ctx context.Context) error {
-	began := time.Now()
-	for elapsed := time.Duration(0); elapsed < p.length && !p.behind; elapsed = time.Since(began) {
-		// What was sent before is looked at first: nothing of this follows a packet that was just sent.
-		if err := errors.Join(ctx.Err(), p.check(elapsed), p.sendDue(elapsed)); err != nil {
-			return err
-		}
-		sleepHere(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
-	}
-	return nil
-}
-
-// sleepHere sleeps in the calling thread. Go's own sleep would hand the thread's processor to others first and wake them for it, all in
-// front of the packet that was just sent.
-func sleepHere(length time.Duration) {
-	if length <= 0 {
-		return
-	}
-	wanted := unix.NsecToTimespec(length.Nanoseconds())
-	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early: then nothing is due
-}
-
-func (p *pacer) sendDue(elapsed time.Duration) error {
-	due := min(int(p.rate*(elapsed+p.interval).Seconds())-p.sent, missSlots-p.sent)
-	if due <= 0 {
-		return nil
-	}
-	p.sent += due
-	return p.traffic.SendFrames(uint32(due), min(uint32(due), testbed.MaxBurst))
-}
-
-func (p *pacer) check(elapsed time.Duration) error {
-	if elapsed < p.checked+behindInterval {
-		return nil
-	}
-	p.checked = elapsed
-	o, err := p.traffic.Count()
-	p.behind = float64(o.Lost()) > behindAllowed+p.rate*maxBehind.Seconds()
-	return err
 }
 
 // firstPackets times misses that come alone. The generator sleeps again before the packet goes on, which would else wait for it

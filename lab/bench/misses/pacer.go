@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How packets are sent at a rate: what is due at each interval, while arrivals keep up.
+
+package misses
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loci/lab/bench/testbed"
+)
+
+const (
+	// firstPacketInterval is that of the P4-LISP paper: 50 packets a second.
+	firstPacketInterval = 20 * time.Millisecond
+	// paceInterval is how often a sustained run sends what is due.
+	paceInterval = 2 * time.Millisecond
+	// maxBehind is how far arrivals may fall behind: more is a backlog that grows, and would collapse.
+	maxBehind      = 250 * time.Millisecond
+	behindInterval = 50 * time.Millisecond
+	behindAllowed  = 100 // packets, beside what maxBehind allows
+	// missSlots bounds the packets of one run: 60 s at 30,000/s, and some.
+	missSlots = 1 << 21
+)
+
+// pacer sends what is due at each interval. A wake-up that comes late is made up for. It gives up when arrivals fall behind.
+type pacer struct {
+	traffic          *testbed.Traffic
+	rate             float64 // packets a second
+	length, interval time.Duration
+	sent             int
+	behind           bool
+	checked          time.Duration
+}
+
+func (p *pacer) run(ctx context.Context) error {
+	began := time.Now()
+	for elapsed := time.Duration(0); elapsed < p.length && !p.behind; elapsed = time.Since(began) {
+		// What was sent before is looked at first: nothing of this follows a packet that was just sent.
+		if err := errors.Join(ctx.Err(), p.check(elapsed), p.sendDue(elapsed)); err != nil {
+			return err
+		}
+		sleepHere(time.Until(began.Add(elapsed.Truncate(p.interval) + p.interval)))
+	}
+	return nil
+}
+
+// sleepHere sleeps in the calling thread. Go's own sleep would hand the thread's processor to others first and wake them for it, all in
+// front of the packet that was just sent.
+func sleepHere(length time.Duration) {
+	if length <= 0 {
+		return
+	}
+	wanted := unix.NsecToTimespec(length.Nanoseconds())
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &wanted, nil) // a signal ends it early: then nothing is due
+}
+
+func (p *pacer) sendDue(elapsed time.Duration) error {
+	due := min(int(p.rate*(elapsed+p.interval).Seconds())-p.sent, missSlots-p.sent)
+	if due <= 0 {
+		return nil
+	}
+	p.sent += due
+	return p.traffic.SendFrames(uint32(due), min(uint32(due), testbed.MaxBurst))
+}
+
+func (p *pacer) check(elapsed time.Duration) error {
+	if elapsed < p.checked+behindInterval {
+		return nil
+	}
+	p.checked = elapsed
+	o, err := p.traffic.Count()
+	p.behind = float64(o.Lost()) > behindAllowed+p.rate*maxBehind.Seconds()
+	return err
+}
+
+// beforeProcesses runs f in a thread that no process keeps from its core, as nothing keeps a card's packets from the router: what is
+// measured is not how a generator fares that shares its machine with the router. Where that is not allowed, it competes.
+func beforeProcesses(f func() error) error {
+	first := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	usual := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
+	if unix.SchedSetAttr(0, first, 0) != nil {
+		return f()
+	}
+	return errors.Join(f(), unix.SchedSetAttr(0, usual, 0))
+}
