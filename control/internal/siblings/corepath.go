@@ -68,18 +68,18 @@ func (c *corePath) ask(h *system.System, sibling witness) (asked bool) {
 		c.other = c.lost && !c.other
 	}
 	if own, family := h.RLOCOf(c.witness.rloc.Is4()); c.other && family && !c.witness.rloc.IsZero() {
-		c.send(h, own, c.witness)
+		c.sendProbe(h, own, c.witness)
 		return true
 	}
 	own, family := h.RLOCOf(sibling.rloc.Is4())
 	if !family || sibling.rloc.IsZero() {
 		return false
 	}
-	c.send(h, own, sibling)
+	c.sendProbe(h, own, sibling)
 	return true
 }
 
-func (c *corePath) send(h *system.System, own lisp.RLOC, to witness) {
+func (c *corePath) sendProbe(h *system.System, own lisp.RLOC, to witness) {
 	c.nonce, c.askedAt = h.Nonce(), h.Now
 	c.unanswered++
 	if c.unanswered > 1 {
