@@ -202,7 +202,7 @@ func TestTurnsOfADatabase(t *testing.T) {
 				a.turn()
 			} else {
 				begun = true
-				a.PutInForce(a.now, prepared)
+				a.Apply(a.now, prepared)
 			}
 			most = max(most, a.keep())
 			return !a.etr.Announces()

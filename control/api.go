@@ -78,8 +78,8 @@ type (
 	RemoveDatabase = effect.RemoveDatabase
 	// SetLocatorState says whether packets may be sent to an RLOC, and before which others, in whichever.
 	SetLocatorState = effect.SetLocatorState
-	// Detour says where packets from this site's EIDs go.
-	Detour = effect.Detour
+	// SiblingPath says where packets from this site's EIDs go.
+	SiblingPath = effect.SiblingPath
 	// MapCacheEntry is a mapping of the map-cache.
 	MapCacheEntry = effect.MapCacheEntry
 	// RemoveReason says why a mapping left the map-cache.
@@ -140,10 +140,10 @@ type (
 	PendingRequest = status.PendingRequest
 	// PendingState says what a resolution waits for.
 	PendingState = status.PendingState
-	// DetourReason says why the site's packets go to a sibling.
-	DetourReason = status.DetourReason
-	// DetourStatus says who gets the site's packets.
-	DetourStatus = status.DetourStatus
+	// SiblingPathReason says why the site's packets go to a sibling.
+	SiblingPathReason = status.SiblingPathReason
+	// SiblingPathStatus says who gets the site's packets.
+	SiblingPathStatus = status.SiblingPathStatus
 	// SiblingStatus is what is known of a sibling.
 	SiblingStatus = status.SiblingStatus
 	// SiblingLocator is a sibling's own locator, as it says.
@@ -168,8 +168,8 @@ type (
 	Refusal = message.Refusal
 	// Keyring is what Inspect needs of a configuration.
 	Keyring = message.Keyring
-	// Room is memory for a message.
-	Room = message.Room
+	// Scratch is memory for a message.
+	Scratch = message.Scratch
 )
 
 // The Map-Server's journal.
@@ -257,8 +257,8 @@ const (
 	NoticeLocatorUp               = effect.NoticeLocatorUp
 	NoticeSiblingHeard            = effect.NoticeSiblingHeard
 	NoticeSiblingSilent           = effect.NoticeSiblingSilent
-	NoticeDetour                  = effect.NoticeDetour
-	NoticeDetourEnded             = effect.NoticeDetourEnded
+	NoticeSiblingPath             = effect.NoticeSiblingPath
+	NoticeSiblingPathEnded        = effect.NoticeSiblingPathEnded
 )
 
 // The states of a map-cache entry.
@@ -295,9 +295,9 @@ const (
 
 // Why the site's packets go by a sibling.
 const (
-	DetourNone      = status.DetourNone
-	DetourRLOCsDown = status.DetourRLOCsDown
-	DetourNoPath    = status.DetourNoPath
+	SiblingPathNone      = status.SiblingPathNone
+	SiblingPathRLOCsDown = status.SiblingPathRLOCsDown
+	SiblingPathNoCore    = status.SiblingPathNoCore
 )
 
 // DefaultLimits are those of a router of a million mappings, by the RECOMMENDED values of RFC 9301.
@@ -320,8 +320,8 @@ func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Re
 	return message.Inspect(keys, local, from, b)
 }
 
-// InspectIn is Inspect that makes a message in a room. Be done with what came of the room before
+// InspectIn is Inspect that makes a message in a scratch buffer. Be done with what came of the buffer before
 // using it again.
-func InspectIn(room *Room, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
-	return message.InspectIn(room, keys, local, from, b)
+func InspectIn(scratch *Scratch, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
+	return message.InspectIn(scratch, keys, local, from, b)
 }

@@ -71,7 +71,7 @@ func benchmarkMillion(b *testing.B, proxy bool) {
 	local := netip.MustParseAddrPort("172.29.0.1:4342")
 	now := epoch
 	var keep []Received
-	rooms := make([]Room, 32)
+	rooms := make([]Scratch, 32)
 	b.ReportAllocs()
 	runtime.GC()
 	before := threadsTime()
@@ -84,7 +84,7 @@ func benchmarkMillion(b *testing.B, proxy bool) {
 		keep = append(keep, r)
 		if len(keep) == 32 {
 			for _, r := range keep {
-				n.Foresee(r)
+				n.Prefetch(r)
 			}
 			for _, r := range keep {
 				n.HandleReceived(now, r)

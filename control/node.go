@@ -45,7 +45,7 @@ type Node struct {
 	retiring    batch.Work // what a role left behind
 	timers      []timer    // of the roles that are on
 	jobs        batch.Jobs // their long works
-	room        Room       // of the message that is being handled
+	scratch     Scratch    // of the message that is being handled
 	lastSMR     solicitedBy
 }
 
@@ -76,7 +76,7 @@ func (n *Node) Configure(now time.Time, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	n.PutInForce(now, p)
+	n.Apply(now, p)
 	return nil
 }
 
@@ -86,9 +86,9 @@ func (n *Node) LastRegisterNonce() uint64 { return n.host.RegisterNonce }
 // InForce is the configuration in force, for Prepare.
 func (n *Node) InForce() *Prepared { return n.inForce }
 
-// PutInForce is Configure with what was made ready by Prepare, in a turn that is short however long
+// Apply is Configure with what was made ready by Prepare, in a turn that is short however long
 // the configuration is. Many static mappings, and many EID-Prefixes of the ETR, follow in the next turns.
-func (n *Node) PutInForce(now time.Time, p *Prepared) {
+func (n *Node) Apply(now time.Time, p *Prepared) {
 	if p.before != n.inForce {
 		p.compare(n.inForce) // another one came in between
 	}
@@ -179,7 +179,7 @@ func (n *Node) HandlePacket(now time.Time, local, from netip.AddrPort, b []byte)
 // HandleParsed is HandlePacket for who has parsed the octets already, by wire.Parse: m is
 // what came of it, nil where that erred. m is not changed, and may be handed to others.
 func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte, m wire.Message) {
-	received, refused := message.InspectWith(n.keyring, local, from, b, message.Reading{Parsed: m, Room: &n.room})
+	received, refused := message.InspectWith(n.keyring, local, from, b, message.Reading{Parsed: m, Scratch: &n.scratch})
 	if refused != nil {
 		n.HandleRefusal(now, refused)
 		return
@@ -190,7 +190,7 @@ func (n *Node) HandleParsed(now time.Time, local, from netip.AddrPort, b []byte,
 // HandleReceived acts on a control message that Inspect let pass.
 func (n *Node) HandleReceived(now time.Time, r Received) {
 	n.host.Advance(now)
-	n.bring()
+	n.finishPrefetch()
 	if r.Keyring != n.keyring { // roles and keys may be others now
 		n.host.Count(counter.RefusedStaleKeys)
 		return
@@ -212,7 +212,7 @@ func (n *Node) HandleReceived(now time.Time, r Received) {
 // HandleRefusal counts a packet that Inspect refused, and tells of it.
 func (n *Node) HandleRefusal(now time.Time, r *Refusal) {
 	n.host.Advance(now)
-	n.bring()
+	n.finishPrefetch()
 	n.refuse(r)
 }
 
@@ -414,9 +414,9 @@ func (n *Node) isKnown(p lisp.Prefix) bool {
 	return n.mapServer != nil && n.mapServer.Prefixes.Overlaps(p) || n.etr != nil && n.etr.Database.Index.Overlaps(p)
 }
 
-// Heed says whether anybody wants to know what happens with every message, as somebody does until it is said. To put it into words takes
-// longer than many a message. Changes of state and refusals are told at any rate.
-func (n *Node) Heed(heeded bool) { n.host.Unheeded = !heeded }
+// TellMessages says whether notices of every message are wanted, as they are by default: to write them takes longer than
+// to handle many a message. Changes of state and refusals are always told.
+func (n *Node) TellMessages(wanted bool) { n.host.Quiet = !wanted }
 
 // timer is the deadlines of a table with what handles them.
 type timer struct {

@@ -69,5 +69,5 @@ func (n *Node) siblingsChanged(theirs bool) {
 // Siblings yields what is known of the other xTRs of the site, as configured.
 func (n *Node) Siblings() iter.Seq[SiblingStatus] { return n.siblings.Status() }
 
-// Detour says who gets the site's packets.
-func (n *Node) Detour() DetourStatus { return n.siblings.Detour() }
+// SiblingPath says who gets the site's packets.
+func (n *Node) SiblingPath() SiblingPathStatus { return n.siblings.SiblingPath() }

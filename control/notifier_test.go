@@ -56,7 +56,7 @@ func TestSiblingsAreNotified(t *testing.T) {
 // TestSiblingsAreToldOfInTheLog, where nobody follows what happens with every message.
 func TestSiblingsAreToldOfInTheLog(t *testing.T) {
 	n, _, xtrs := oneSite(t, true, "192.0.2.1")
-	xtrs[0].Heed(false)
+	xtrs[0].TellMessages(false)
 	c := xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, "10.1.0.0/16")
 	c.ETR.MapServers[0].MergeRequest = true
 	n.add("second", c, "192.0.2.2")

@@ -16,7 +16,7 @@ import (
 	"loci/lisp"
 )
 
-// Prepared is a configuration that PutInForce takes, once; it belongs to the Node then.
+// Prepared is a configuration that Apply takes, once; it belongs to the Node then.
 type Prepared struct {
 	before   *Prepared // what it was compared with; nil once it is in force
 	config   Config    // defaults filled in

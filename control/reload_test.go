@@ -90,7 +90,7 @@ func TestTurnsOfAReload(t *testing.T) {
 		}
 	}
 	s.now = s.now.Add(time.Second)
-	short("the reload", 1, func() bool { s.PutInForce(s.now, prepared); return true })
+	short("the reload", 1, func() bool { s.Apply(s.now, prepared); return true })
 
 	known := &s.mapServer.Registrations
 	for i := range 2 {
@@ -190,7 +190,7 @@ func TestPreparedForAnotherConfiguration(t *testing.T) {
 	}
 	for i, p := range prepared {
 		keys := s.Keyring()
-		s.PutInForce(s.now, p)
+		s.Apply(s.now, p)
 		s.drain()
 		if s.staticAs(t, configs[i]); s.Keyring() == keys {
 			t.Errorf("%d: other sites with the same Keyring", i)

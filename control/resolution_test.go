@@ -783,7 +783,7 @@ func TestUnheededMessages(t *testing.T) {
 		}
 		return told
 	}
-	x1.Heed(false)
+	x1.TellMessages(false)
 	if told := resolve("10.2.0.1"); len(told) > 0 {
 		t.Errorf("told %v though nobody heeds it", told)
 	}
@@ -795,7 +795,7 @@ func TestUnheededMessages(t *testing.T) {
 		t.Errorf("a change is not told: %v", x1.notices)
 	}
 	n.lose = nil
-	x1.Heed(true)
+	x1.TellMessages(true)
 	if told := resolve("10.4.0.1"); !slices.Contains(told, NoticeMapRequestSent) || !slices.Contains(told, NoticeMapReplyReceived) {
 		t.Errorf("told %v to who heeds it", told)
 	}

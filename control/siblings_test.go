@@ -83,7 +83,7 @@ func reachable(set lisp.LocatorSet) (list []string) {
 
 // want fails the test unless everybody takes these RLOCs of the site for reachable, and
 // a's packets go there.
-func (n *siblingNetwork) want(what string, detourBy string, rlocs ...string) {
+func (n *siblingNetwork) want(what string, handedTo string, rlocs ...string) {
 	n.t.Helper()
 	prefix := lisp.MustParsePrefix("10.1.0.0/16")
 	for name, set := range map[string]lisp.LocatorSet{
@@ -95,11 +95,11 @@ func (n *siblingNetwork) want(what string, detourBy string, rlocs ...string) {
 		}
 	}
 	got := ""
-	if to := n.a.Detour().To; to.IsValid() {
+	if to := n.a.SiblingPath().To; to.IsValid() {
 		got = to.String()
 	}
-	if got != detourBy {
-		n.t.Errorf("%s: a's detour is by %q, want %q", what, got, detourBy)
+	if got != handedTo {
+		n.t.Errorf("%s: a's sibling path is by %q, want %q", what, got, handedTo)
 	}
 }
 
@@ -111,13 +111,13 @@ func TestSiblingSpeaksForWhoLostItsLink(t *testing.T) {
 	n.linkDown(true)
 	n.run(100 * time.Millisecond)
 	n.want("without a link", linkB, rlocB)
-	if w := n.a.Detour(); w.Why != DetourRLOCsDown {
+	if w := n.a.SiblingPath(); w.Why != SiblingPathRLOCsDown {
 		t.Errorf("reason %s", w.Why)
 	}
 	n.linkDown(false)
 	n.run(5 * time.Second)
 	n.want("with it", "", rlocA, rlocB)
-	n.a.wantCounter(counter.Detoured, 1)
+	n.a.wantCounter(counter.SiblingPathTaken, 1)
 }
 
 // TestLongWithoutALink: who cannot ask learns nothing from silence, so other sites' locators are usable in the moment in which the link is back.
@@ -146,7 +146,7 @@ func TestSiblingTakesOverADeadPath(t *testing.T) {
 	n.cut = []string{rlocA}
 	n.run(3 * time.Second) // three probe intervals
 	n.want("the path is dead", linkB, rlocB)
-	if w := n.a.Detour(); w.Why != DetourNoPath {
+	if w := n.a.SiblingPath(); w.Why != SiblingPathNoCore {
 		t.Errorf("reason %s", w.Why)
 	}
 	n.run(time.Hour) // nothing is in the map-cache any more
@@ -192,8 +192,8 @@ func TestSilentMapResolversAreNoDeadPath(t *testing.T) {
 	n.cut = []string{"192.0.2.100"}
 	n.a.miss("10.1.0.10", "10.2.0.10")
 	n.run(30 * time.Second)
-	if by := n.a.Detour().To; by.IsValid() {
-		t.Errorf("a makes a detour by %s, and its path is good", by)
+	if by := n.a.SiblingPath().To; by.IsValid() {
+		t.Errorf("a hands its packets over by %s, and its path is good", by)
 	}
 }
 
@@ -202,8 +202,8 @@ func TestDeadSiteIsNoDeadPath(t *testing.T) {
 	n := newSiblingNetwork(t)
 	n.cut = []string{rlocC}
 	n.run(30 * time.Second)
-	if n.a.Detour().To.IsValid() || n.b.Detour().To.IsValid() {
-		t.Errorf("a: %+v, b: %+v", n.a.Detour(), n.b.Detour())
+	if n.a.SiblingPath().To.IsValid() || n.b.SiblingPath().To.IsValid() {
+		t.Errorf("a: %+v, b: %+v", n.a.SiblingPath(), n.b.SiblingPath())
 	}
 	n.a.wantLocator(rlocC, LocatorUnconfirmed, LocatorUnanswered)
 }
@@ -215,9 +215,9 @@ func TestBothWithoutAPath(t *testing.T) {
 	for range 30 {
 		n.run(time.Second)
 	}
-	a, b := n.a.Detour().To.IsValid(), n.b.Detour().To.IsValid()
+	a, b := n.a.SiblingPath().To.IsValid(), n.b.SiblingPath().To.IsValid()
 	if a && b {
-		t.Error("each takes the detour by the other: a loop")
+		t.Error("each hands its packets to the other: a loop")
 	}
 	prefix := lisp.MustParsePrefix("10.1.0.0/16")
 	if len(reachable(n.a.database[prefix].Locators)) == 0 || len(reachable(n.b.database[prefix].Locators)) == 0 {
@@ -261,24 +261,24 @@ func (n *siblingNetwork) withoutCore(from *testNode, p SendPacket) bool {
 	return !inside && slices.Contains(n.cut, own) || slices.Contains(n.cut, p.Remote.Addr().String())
 }
 
-// comesBack gives who makes the detour its path again.
+// comesBack gives the xTR whose sibling forwards its path again.
 func (n *siblingNetwork) comesBack() {
 	n.t.Helper()
 	by := map[*testNode]string{n.a: rlocA, n.b: rlocB}
 	for x, other := range map[*testNode]*testNode{n.a: n.b, n.b: n.a} {
-		if !x.Detour().To.IsValid() {
+		if !x.SiblingPath().To.IsValid() {
 			continue
 		}
 		n.cut = []string{by[other]}
 		n.run(time.Minute)
 		other.miss("10.1.0.10", "10.2.0.10")
 		n.run(30 * time.Second)
-		if x.Detour().To.IsValid() || !other.Detour().To.IsValid() {
-			n.t.Errorf("%s makes a detour: %+v, its sibling: %+v", x.name, x.Detour(), other.Detour())
+		if x.SiblingPath().To.IsValid() || !other.SiblingPath().To.IsValid() {
+			n.t.Errorf("%s hands its packets over: %+v, its sibling: %+v", x.name, x.SiblingPath(), other.SiblingPath())
 		}
 		return
 	}
-	n.t.Error("nobody made a detour")
+	n.t.Error("no sibling took the packets")
 }
 
 // TestSiblingIsNotAskedAtEachConfiguration: a carrier that comes and goes configures us anew each time.
@@ -306,8 +306,8 @@ func TestNothingGoesToASilentSibling(t *testing.T) {
 	n.linkDown(true)
 	n.cut = append(n.cut, linkA)
 	n.run(10 * time.Second)
-	if n.a.Detour().To.IsValid() {
-		t.Errorf("by a silent sibling: %+v", n.a.Detour())
+	if n.a.SiblingPath().To.IsValid() {
+		t.Errorf("by a silent sibling: %+v", n.a.SiblingPath())
 	}
 	for s := range n.a.Siblings() {
 		if s.Answers {
@@ -391,11 +391,11 @@ func TestFormerLocatorOfASiblingIsForgotten(t *testing.T) {
 	c.ETR = &etr
 	n.b.configure(c) // b has lost its link
 	n.run(5 * time.Second)
-	if by := n.b.Detour().To.String(); by != linkA {
-		t.Fatalf("b's detour is by %s", by)
+	if by := n.b.SiblingPath().To.String(); by != linkA {
+		t.Fatalf("b's sibling path is by %s", by)
 	}
 	n.linkDown(true)
-	if by := n.a.Detour().To; by.IsValid() {
+	if by := n.a.SiblingPath().To; by.IsValid() {
 		t.Errorf("a hands the site's packets to %s, which has no path", by)
 	}
 }

@@ -38,7 +38,7 @@ func (d *daemon) configureNode(ctx context.Context, fresh plan.Plan) error {
 		return err
 	}
 	_, err = eventloop.Ask(ctx, d.loop, func(node *control.Node, now time.Time) struct{} {
-		node.PutInForce(now, prepared)
+		node.Apply(now, prepared)
 		d.handed.Configure(plan.HandoverOf(fresh))
 		return struct{}{}
 	})

@@ -123,7 +123,7 @@ func (r *router) rlocsFor(p *sitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
 // unless nobody in the core answers.
 func (r *router) checkLastPath() {
-	if r.node == nil || r.site == nil || r.node.Detour().Why == control.DetourNoPath {
+	if r.node == nil || r.site == nil || r.node.SiblingPath().Why == control.SiblingPathNoCore {
 		return
 	}
 	for _, m := range r.config.ETR.Database {

@@ -304,7 +304,7 @@ func (r *router) carryOut(e control.Effect) {
 		r.plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
 	case control.SetLocatorState:
 		r.setLocator(e)
-	case control.Detour:
+	case control.SiblingPath:
 		r.sibling.detour = e.To
 		r.w.trace.say(r.w.now, func() string { return r.name + " makes a detour by " + e.To.String() })
 	case control.Journal:

@@ -42,10 +42,10 @@ func (a *Answers) Interfaces(context.Context) (api.Interfaces, error) {
 func (a *Answers) Siblings(ctx context.Context) (api.Siblings, error) {
 	type known struct {
 		list []control.SiblingStatus
-		hand control.DetourStatus
+		hand control.SiblingPathStatus
 	}
 	k, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) known {
-		return known{slices.Collect(node.Siblings()), node.Detour()}
+		return known{slices.Collect(node.Siblings()), node.SiblingPath()}
 	})
 	answer := api.Siblings{Siblings: []api.Sibling{}, Reason: string(k.hand.Why), Since: timeOrNil(k.hand.Since)}
 	if k.hand.To.IsValid() {

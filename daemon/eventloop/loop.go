@@ -163,7 +163,7 @@ func (l *Loop) iterate(kind kind, handle func(time.Time)) {
 
 // iterateLocked is a turn of whoever holds the lock.
 func (l *Loop) iterateLocked(start iterationStart, handle func(time.Time)) {
-	l.node.Heed(l.isFollowed())
+	l.node.TellMessages(l.isFollowed())
 	handle(start.wall)
 	l.drain(start.wall)
 	l.sockets.EndIteration()
@@ -230,7 +230,7 @@ const receiveTime = time.Millisecond
 // receiveSome hands messages to the Node, one after the other, and returns how many.
 func (l *Loop) receiveSome(now time.Time, batch []transport.Message) (done int) {
 	for i := range batch {
-		l.node.Foresee(batch[i].Received)
+		l.node.Prefetch(batch[i].Received)
 	}
 	for done < len(batch) {
 		l.receive(now, batch[done])
@@ -309,7 +309,7 @@ func (l *Loop) carryOut(now time.Time, effect control.Effect) {
 	switch e := effect.(type) {
 	case control.SendPacket:
 		l.sockets.Queue(e)
-	case control.Detour:
+	case control.SiblingPath:
 		l.siblingPath(e.To)
 	case control.Notice:
 		l.notice(e)

@@ -10,11 +10,11 @@ import "loci/control"
 type Message struct {
 	Received control.Received
 	Refusal  *control.Refusal
-	room     *control.Room // where received may be; no other element of any batch has it
+	room     *control.Scratch // where received may be; no other element of any batch has it
 }
 
 // roomFor is where a message is read into; nil for new memory.
-func (i *Message) roomFor(message []byte) *control.Room {
+func (i *Message) roomFor(message []byte) *control.Scratch {
 	if len(message) > roomOctets {
 		return nil
 	}

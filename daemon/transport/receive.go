@@ -118,7 +118,7 @@ func (r *receiver) next() *Message {
 	r.batch = r.batch[:at+1]
 	next := &r.batch[at]
 	if next.room == nil {
-		next.room = new(control.Room)
+		next.room = new(control.Scratch)
 	}
 	return next
 }

@@ -46,7 +46,7 @@ func TestRoomsOfABatch(t *testing.T) {
 	s := newInbox()
 	s.direct = func(_ *Activity, batch []Message) []Message { return batch[handled:] }
 	r := &receiver{inbox: s, batch: s.free()}
-	var rooms []*control.Room
+	var rooms []*control.Scratch
 	for range all {
 		next := r.next()
 		next.Refusal = &control.Refusal{}
@@ -63,7 +63,7 @@ func TestRoomsOfABatch(t *testing.T) {
 		}
 	}
 	s.release(left)
-	seen := map[*control.Room]bool{}
+	seen := map[*control.Scratch]bool{}
 	for _, one := range s.free()[:all] {
 		if one.Refusal != nil {
 			t.Error("a message is left in a batch that is free")

@@ -44,7 +44,7 @@ const (
 	SiblingAsked
 	SiblingAnswered
 	SiblingTold
-	Detoured
+	SiblingPathTaken
 	SMRInvokedMapRequestSent
 	VerifyingMapRequestSent
 	MissReceived
@@ -169,7 +169,7 @@ var counterTable = [refusedParse]counterEntry{
 	SiblingAsked:             {"sibling_asked", "RLOC-probes sent to other xTRs of the site, to ask for their locators or whether the core is reached"},
 	SiblingAnswered:          {"sibling_answered", "answers to those"},
 	SiblingTold:              {"sibling_told", "Solicit-Map-Requests sent to other xTRs of the site because our own locators changed"},
-	Detoured:                 {"detoured", "times that the site's packets took to going by another xTR of the site"},
+	SiblingPathTaken:         {"sibling_path_taken", "times that the site's packets were handed to another xTR of the site"},
 	SMRInvokedMapRequestSent: {"smr_invoked_map_request_sent", "Map-Requests sent because of a Solicit-Map-Request"},
 	VerifyingMapRequestSent:  {"verifying_map_request_sent", "Map-Requests begun to verify a mapping that nobody authenticated: piggybacked on a Map-Request"},
 	MissReceived:             {"miss_received", "misses that the data plane reported"},

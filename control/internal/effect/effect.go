@@ -14,7 +14,7 @@ import (
 )
 
 // Effect is one of SendPacket, InstallMapping, RemoveMapping, InstallDatabase,
-// RemoveDatabase, SetLocatorState, Detour, Notice and Journal.
+// RemoveDatabase, SetLocatorState, SiblingPath, Notice and Journal.
 type Effect interface{ effect() }
 
 // SendPacket is a UDP packet to send, its checksum computed and not zero. A zero
@@ -48,9 +48,9 @@ type SetLocatorState struct {
 	State LocatorState
 }
 
-// Detour says where packets from this site's EIDs go: natively to a sibling while we
+// SiblingPath says where packets from this site's EIDs go: natively to a sibling while we
 // have no path to the core, or, with a zero address, into LISP as always.
-type Detour struct{ To netip.Addr }
+type SiblingPath struct{ To netip.Addr }
 
 // MapCacheEntry is a mapping of the map-cache.
 type MapCacheEntry struct {
@@ -81,7 +81,7 @@ func (RemoveMapping) effect()   {}
 func (InstallDatabase) effect() {}
 func (RemoveDatabase) effect()  {}
 func (SetLocatorState) effect() {}
-func (Detour) effect()          {}
+func (SiblingPath) effect()     {}
 
 // Journal is what a turn added to the journal. Where one is Begin, all before it may be
 // forgotten when the next that is End is stored.

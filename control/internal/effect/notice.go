@@ -65,8 +65,8 @@ const (
 	NoticeLocatorUp               NoticeKind = "locator-up"          // it may be used again
 	NoticeSiblingHeard            NoticeKind = "sibling-heard"       // another xTR of the site answers
 	NoticeSiblingSilent           NoticeKind = "sibling-silent"      // it does no more
-	NoticeDetour                  NoticeKind = "detour"              // the site's packets go to it, because we have no path to the core
-	NoticeDetourEnded             NoticeKind = "detour-ended"        // we have one again
+	NoticeSiblingPath             NoticeKind = "sibling-path"        // the site's packets go to it, because we have no path to the core
+	NoticeSiblingPathEnded        NoticeKind = "sibling-path-ended"  // we have one again
 )
 
 // IsChange reports whether an event is the change of a state that lasts: rarer than messages,
@@ -75,7 +75,7 @@ func (k NoticeKind) IsChange() bool {
 	switch k {
 	case NoticeRegistrationExpired, NoticeMapNotifyUnacknowledged, NoticeMapServerSilent, NoticeEIDNotAcknowledged, NoticeMapNotifyReceived,
 		NoticeMapResolverSilent, NoticeMapResolverAnswers, NoticeMapRequestUnanswered, NoticeMapVersionNotRaised,
-		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeSiblingHeard, NoticeSiblingSilent, NoticeDetour, NoticeDetourEnded:
+		NoticeLocatorDown, NoticeLocatorUnconfirmed, NoticeLocatorUp, NoticeMappingKept, NoticeSiblingHeard, NoticeSiblingSilent, NoticeSiblingPath, NoticeSiblingPathEnded:
 		return true
 	}
 	return false

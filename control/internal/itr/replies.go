@@ -116,7 +116,7 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 	expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.coveredExpiry(m.Prefix, outdated))
 	r.Put(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
 	if ok {
-		r.Prober.Heed(m)
+		r.Prober.ReleaseStatusBits(m)
 	}
 	if refreshed {
 		r.h.Notice(effect.Notice{Kind: effect.NoticeMappingRefreshed, Prefix: m.Prefix, Remote: from})

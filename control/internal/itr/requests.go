@@ -42,7 +42,7 @@ func (r *ITR) Ask(q PendingRequest) bool {
 	return true
 }
 
-// AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: during a detour no packet makes
+// AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards, no packet makes
 // us ask.
 func (r *ITR) AskAgain() {
 	if !r.last.IsZero() {
@@ -51,20 +51,20 @@ func (r *ITR) AskAgain() {
 }
 
 // try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
-// limit Map-Requests take turns, in the order in which they were wanted, as long as their
-// turn comes within the interval of repetition.
+// limit Map-Requests are sent later, in the order in which they were wanted, at most the interval
+// of repetition later.
 func (r *ITR) try(id uint32) {
 	q := r.Pending.Requests.At(id)
 	if !q.admitted {
-		turn, ok := r.requests.Reserve(r.h.Now, r.h.Limits.MapRequestsTotal, r.h.After(settings.MapRequestInterval))
+		at, ok := r.requests.Reserve(r.h.Now, r.h.Limits.MapRequestsTotal, r.h.After(settings.MapRequestInterval))
 		if !ok {
 			r.h.Count(counter.RefusedRequestLimit)
 			r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval))
 			return
 		}
-		if turn > r.h.Now {
+		if at > r.h.Now {
 			q.admitted = true
-			r.Pending.Timers.Set(id, turn)
+			r.Pending.Timers.Set(id, at)
 			return
 		}
 	}

@@ -20,7 +20,7 @@ import (
 type MapResolver struct {
 	h *system.System
 	Routes
-	turn int
+	next int // of equal Map-Servers
 }
 
 // Routes say which Map-Servers are asked for what; they never change.
@@ -61,8 +61,8 @@ func (r *MapResolver) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix,
 		r.deny(m, asked, known)
 		return
 	}
-	r.h.Forward(m, servers[r.turn%len(servers)], match)
-	r.turn++
+	r.h.Forward(m, servers[r.next%len(servers)], match)
+	r.next++
 }
 
 func (r *MapResolver) deny(m *message.MapRequest, asked lisp.Prefix, known func(lisp.Prefix) bool) {

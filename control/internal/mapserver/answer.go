@@ -29,7 +29,7 @@ func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, o
 	if s.deny(m, asked, configured, site) {
 		return
 	}
-	row, ok := s.Registered(asked, configured, site, m.Foreseen)
+	row, ok := s.Registered(asked, configured, site, m.Prefetched)
 	switch {
 	case !ok:
 		s.replyUnregistered(m, s.unregisteredHole(asked, configured), site)
@@ -43,14 +43,14 @@ func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, o
 // Registered finds the registration to use. One that is less specific than the
 // configured EID-Prefix counts only if it is of the same site: another site's
 // aggregate says nothing about this one.
-func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState, known message.Foreseen) (*Registration, bool) {
+func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState, known message.Prefetched) (*Registration, bool) {
 	id, ok := s.Registrations.nearest(asked, known)
 	if !ok {
 		return nil, false
 	}
 	row := s.Registrations.Rows.At(id)
 	if s.Sweeping() && s.dropDisallowed(id) {
-		return s.Registered(asked, configured, site, message.Foreseen{}) // what is less specific, if anything
+		return s.Registered(asked, configured, site, message.Prefetched{}) // what is less specific, if anything
 	}
 	return row, row.Prefix.Bits() >= configured.Bits() || row.site == site.id
 }
@@ -117,7 +117,7 @@ func (s *MapServer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []
 }
 
 // holdsOthers reports whether other sites have EID-Prefixes within best that they have
-// not registered: an answer that covers those would bring their packets to this site.
+// not registered: an answer that covers those would finishPrefetch their packets to this site.
 func (s *MapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 	seen := 0
 	for p, owner := range s.Prefixes.Subtree(best) {

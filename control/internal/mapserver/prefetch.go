@@ -6,7 +6,7 @@ package mapserver
 // the first is handled. In a table of a million each lookup waits for memory several times; one
 // right after the other, the processor does much of the waiting at once. Where registrations are
 // found by hash (rowhash.go), buckets are fetched for all, then rows, then who registered. No answer
-// depends on it: what was foreseen counts only while the table is as it was.
+// depends on it: what was prefetched counts only while the table is as it was.
 
 import (
 	"loci/control/internal/message"
@@ -16,43 +16,43 @@ import (
 // maxAhead bounds what is read ahead, in lookups of one mask length.
 const maxAhead = 128
 
-// Foresee has the processor fetch where the row's number is, or looks the row up where that is not known by hash.
-func (t *Registrations) Foresee(m *message.MapRequest) {
+// Prefetch has the processor fetch where the row's number is, or looks the row up where that is not known by hash.
+func (t *Registrations) Prefetch(m *message.MapRequest) {
 	lengths, ok := t.Exact.lengthsFor(&m.Prefixes[0])
 	if !ok {
-		t.lookAhead(m)
+		t.lookUpAhead(m)
 		return
 	}
-	if len(t.ToCome)+len(lengths) > maxAhead {
+	if len(t.Awaited)+len(lengths) > maxAhead {
 		return
 	}
 	for _, length := range lengths {
 		_, hash := covering(&m.Prefixes[0], length)
 		t.touched += t.Exact.touch(hash)
-		t.ToCome = append(t.ToCome, toCome{m, hash})
+		t.Awaited = append(t.Awaited, prefetch{m, hash})
 	}
 }
 
-// Bring has the processor fetch the rows, and looks ahead for each message.
-func (t *Registrations) Bring() {
-	for _, c := range t.ToCome {
+// FinishPrefetch has the processor fetch the rows, and looks ahead for each message.
+func (t *Registrations) FinishPrefetch() {
+	for _, c := range t.Awaited {
 		t.touched += t.Exact.touchRow(&t.Rows, c.hash)
 	}
 	var last *message.MapRequest
-	for _, c := range t.ToCome {
+	for _, c := range t.Awaited {
 		if c.m != last {
-			t.lookAhead(c.m)
+			t.lookUpAhead(c.m)
 		}
 		last = c.m
 	}
-	clear(t.ToCome)
-	t.ToCome = t.ToCome[:0]
+	clear(t.Awaited)
+	t.Awaited = t.Awaited[:0]
 }
 
-// lookAhead looks up what is asked for, and reads who registered it last where the Map-Server does not answer itself.
-func (t *Registrations) lookAhead(m *message.MapRequest) {
+// lookUpAhead looks up what is asked for, and reads who registered it last where the Map-Server does not answer itself.
+func (t *Registrations) lookUpAhead(m *message.MapRequest) {
 	row, ok := t.Lookup(&m.Prefixes[0])
-	m.Foreseen = message.Foreseen{Edits: t.Edits, Row: row, Ok: ok}
+	m.Prefetched = message.Prefetched{Edits: t.Edits, Row: row, Ok: ok}
 	if !ok {
 		return
 	}
@@ -62,7 +62,7 @@ func (t *Registrations) lookAhead(m *message.MapRequest) {
 }
 
 // nearest is the registration that covers what is asked for most closely.
-func (t *Registrations) nearest(asked lisp.Prefix, known message.Foreseen) (row uint32, ok bool) {
+func (t *Registrations) nearest(asked lisp.Prefix, known message.Prefetched) (row uint32, ok bool) {
 	if known.Edits == t.Edits {
 		return known.Row, known.Ok
 	}
@@ -70,21 +70,21 @@ func (t *Registrations) nearest(asked lisp.Prefix, known message.Foreseen) (row 
 }
 
 // comes has the processor fetch where the number of an EID-Prefix's row is, which is registered soon.
-func (t *Registrations) comes(p *lisp.Prefix) {
+func (t *Registrations) prefetchBucket(p *lisp.Prefix) {
 	hash := HashOf(p)
 	t.touched += t.Exact.touch(hash)
-	t.coming = append(t.coming, hash)
+	t.hashes = append(t.hashes, hash)
 }
 
 // come has it fetch the rows of all that comes said, and who registered.
-func (t *Registrations) come() {
-	for i, hash := range t.coming {
-		t.coming[i] = t.Exact.touchRow(&t.Rows, hash)
+func (t *Registrations) prefetchRows() {
+	for i, hash := range t.hashes {
+		t.hashes[i] = t.Exact.touchRow(&t.Rows, hash)
 	}
-	for _, newest := range t.coming {
+	for _, newest := range t.hashes {
 		if int(newest) < t.Registrants.Len() {
 			t.touched += t.Registrants.At(newest).XTR
 		}
 	}
-	t.coming = t.coming[:0]
+	t.hashes = t.hashes[:0]
 }

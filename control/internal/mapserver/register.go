@@ -95,9 +95,9 @@ func (s *MapServer) checkNonce(site *siteState, m *message.MapRegister) (fresh b
 // siftRecords refuses the records that the tables stand against.
 func (s *MapServer) siftRecords(site *siteState, m *message.MapRegister) {
 	for i := range m.Mappings {
-		s.Registrations.comes(&m.Mappings[i].Prefix)
+		s.Registrations.prefetchBucket(&m.Mappings[i].Prefix)
 	}
-	s.Registrations.come()
+	s.Registrations.prefetchRows()
 	added := 0
 	m.Sift(func(mapping lisp.Mapping) *message.Refusal {
 		if mapping.TTLMinutes == 0 {

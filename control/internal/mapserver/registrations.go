@@ -29,9 +29,9 @@ type Registrations struct {
 	Sets        locatorset.Sets
 	Sites       siteTable
 	Edits       uint64     // of index
-	ToCome      []toCome   // whose rows are looked up next
-	coming      []uint32   // hashes of EID-Prefixes whose rows are read next
-	touched     uint32     // what bring read, so that the compiler keeps the reads
+	Awaited     []prefetch // whose rows are looked up next
+	hashes      []uint32   // hashes of EID-Prefixes whose rows are read next
+	touched     uint32     // what finishPrefetch read, so that the compiler keeps the reads
 	Sweep       batch.Work // the pass after a change of the configuration
 	swept       uint32     // where that pass is
 	sweptSites  uint32

@@ -108,9 +108,9 @@ func (s *MapServer) replayNonce(site *siteState, key NonceKey, seen SeenNonce, s
 // replayRecords takes over records of one xTR.
 func (s *MapServer) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
 	for i := range batch {
-		s.Registrations.comes(&batch[i].mapping.Prefix)
+		s.Registrations.prefetchBucket(&batch[i].mapping.Prefix)
 	}
-	s.Registrations.come()
+	s.Registrations.prefetchRows()
 	for i := range batch {
 		record := &batch[i]
 		who.FirstAt, who.ExpiresAt = record.firstAt, who.LastAt+record.lifetime

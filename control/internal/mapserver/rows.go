@@ -59,8 +59,8 @@ type Registration struct {
 // noRow is the number of no row.
 const noRow = ^uint32(0)
 
-// toCome is a lookup to come: of a Map-Request, and what may be found by which hash.
-type toCome struct {
+// prefetch is a lookup to come: of a Map-Request, and what may be found by which hash.
+type prefetch struct {
 	m    *message.MapRequest
 	hash uint32
 }

@@ -32,16 +32,16 @@ func Inspect(keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Re
 	return InspectWith(keys, local, from, b, Reading{})
 }
 
-// InspectIn is Inspect that makes a message in a room. Be done with what came of the room before
+// InspectIn is Inspect that makes a message in a scratch buffer. Be done with what came of the buffer before
 // using it again.
-func InspectIn(room *Room, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
-	return InspectWith(keys, local, from, b, Reading{Room: room})
+func InspectIn(scratch *Scratch, keys *Keyring, local, from netip.AddrPort, b []byte) (Received, *Refusal) {
+	return InspectWith(keys, local, from, b, Reading{Scratch: scratch})
 }
 
 // Reading is how octets become a message.
 type Reading struct {
-	Parsed wire.Message // the message that they are, nil where nobody has parsed them
-	Room   *Room        // for the message, nil for new memory
+	Parsed  wire.Message // the message that they are, nil where nobody has parsed them
+	Scratch *Scratch     // for the message, nil for new memory
 }
 
 // InspectWith is Inspect for octets that may have been parsed already.
@@ -69,29 +69,29 @@ func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
 	if at.Local.Port() != 0 && at.Local.Port() != k.controlPort && at.From.Port() != k.controlPort {
 		return nil, Refuse(counter.RefusedPort, "ports %d and %d: one must be %d", at.From.Port(), at.Local.Port(), k.controlPort)
 	}
-	m, room := how.Parsed, how.Room
+	m, scratch := how.Parsed, how.Scratch
 	if m == nil {
 		var err error
-		if m, err = k.parser.ParseIn(room.forMessage(), b); err != nil {
+		if m, err = k.parser.ParseIn(scratch.forMessage(), b); err != nil {
 			return nil, parseRefused(err)
 		}
 	}
 	switch m := m.(type) {
 	case *wire.EncapsulatedControlMessage:
-		return k.inspectECM(room, at, m)
+		return k.inspectECM(scratch, at, m)
 	case *wire.MapRequest:
 		if !k.itr && !k.etr {
 			return nil, Refuse(counter.RefusedRole, "this system takes Encapsulated Map-Requests only")
 		}
-		return k.inspectMapRequest(room.forMapRequest(at, m, at.From.Port()))
+		return k.inspectMapRequest(scratch.forMapRequest(at, m, at.From.Port()))
 	case *wire.MapReply:
-		return k.inspectMapReply(room, at, m)
+		return k.inspectMapReply(scratch, at, m)
 	case *wire.MapRegister:
-		return k.inspectMapRegister(room, at, m, b)
+		return k.inspectMapRegister(scratch, at, m, b)
 	case *wire.MapNotify:
 		return k.inspectMapNotify(at, m, b)
 	case *wire.MapNotifyAck:
-		return k.inspectMapNotifyAck(room, at, m, b)
+		return k.inspectMapNotifyAck(scratch, at, m, b)
 	}
 	return nil, Refuse(counter.RefusedType, "no role takes a %s", m.Type())
 }
@@ -110,7 +110,7 @@ func parseRefused(err error) *Refusal {
 	return &Refusal{Reason: counter.RefusedType, Err: err}
 }
 
-func (k *Keyring) inspectECM(room *Room, at Arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
+func (k *Keyring) inspectECM(scratch *Scratch, at Arrival, ecm *wire.EncapsulatedControlMessage) (any, *Refusal) {
 	switch {
 	case !k.etr && !k.mapServer && !k.mapResolver:
 		return nil, Refuse(counter.RefusedRole, "neither ETR nor Map-Server nor Map-Resolver is on")
@@ -119,7 +119,7 @@ func (k *Keyring) inspectECM(room *Room, at Arrival, ecm *wire.EncapsulatedContr
 	case ecm.Inner.MessageType() != wire.TypeMapRequest:
 		return nil, Refuse(counter.RefusedECMInner, "%s in an Encapsulated Control Message", ecm.Inner.MessageType())
 	}
-	m, err := k.parser.ParseIn(room.forMessage(), ecm.Inner.Message)
+	m, err := k.parser.ParseIn(scratch.forMessage(), ecm.Inner.Message)
 	if err != nil {
 		return nil, parseRefused(err)
 	}
@@ -130,7 +130,7 @@ func (k *Keyring) inspectECM(room *Room, at Arrival, ecm *wire.EncapsulatedContr
 	case inner.Probe:
 		return nil, Refuse(counter.RefusedProbeInECM, "an RLOC-probe goes to its RLOC directly (RFC 9301 s.5.8)")
 	}
-	request := room.forMapRequest(at, inner, ecm.Inner.Source.Port())
+	request := scratch.forMapRequest(at, inner, ecm.Inner.Source.Port())
 	request.ECM = ecm
 	return k.inspectMapRequest(request)
 }
@@ -178,27 +178,27 @@ func orNoEID(err error) error {
 	return err
 }
 
-func (k *Keyring) inspectMapReply(room *Room, at Arrival, m *wire.MapReply) (any, *Refusal) {
+func (k *Keyring) inspectMapReply(scratch *Scratch, at Arrival, m *wire.MapReply) (any, *Refusal) {
 	if !k.itr {
 		return nil, Refuse(counter.RefusedRole, "the ITR is off")
 	}
-	mappings, refused := mappingsOf(room, m.Records)
+	mappings, refused := mappingsOf(scratch, m.Records)
 	if refused != nil {
 		return nil, refused
 	}
 	for i := range mappings {
 		mappings[i].EchoNonce = m.EchoNonce
 	}
-	reply := room.forMapReply()
+	reply := scratch.forMapReply()
 	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings}
 	return reply, nil
 }
 
-func (k *Keyring) inspectMapRegister(room *Room, at Arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
+func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {
 	if !k.mapServer {
 		return nil, Refuse(counter.RefusedRole, "the Map-Server is off")
 	}
-	mappings, site, refused := k.siteOfRecords(room, m.Records)
+	mappings, site, refused := k.siteOfRecords(scratch, m.Records)
 	if refused != nil {
 		return nil, refused
 	}
@@ -236,8 +236,8 @@ func (k *Keyring) firstOf(site int, mappings []lisp.Mapping) lisp.Prefix {
 
 // siteOfRecords is the site whose key a message has to be authenticated by: that of the first
 // record that is of any.
-func (k *Keyring) siteOfRecords(room *Room, records []wire.Record) (mappings []lisp.Mapping, site int, refused *Refusal) {
-	mappings, refused = mappingsOf(room, records)
+func (k *Keyring) siteOfRecords(scratch *Scratch, records []wire.Record) (mappings []lisp.Mapping, site int, refused *Refusal) {
+	mappings, refused = mappingsOf(scratch, records)
 	if refused != nil {
 		return nil, 0, refused
 	}
@@ -256,14 +256,14 @@ func (k *Keyring) inspectMapNotify(at Arrival, m *wire.MapNotify, b []byte) (any
 	return &MapNotify{Arrival: at, MapNotify: m, Peer: peer}, nil
 }
 
-func (k *Keyring) inspectMapNotifyAck(room *Room, at Arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
+func (k *Keyring) inspectMapNotifyAck(scratch *Scratch, at Arrival, m *wire.MapNotifyAck, b []byte) (any, *Refusal) {
 	if !k.mapServer {
 		return nil, Refuse(counter.RefusedRole, "the Map-Server is off")
 	}
 	if len(m.Records) == 0 {
 		return &MapNotifyAck{Arrival: at, Nonce: m.Nonce, KeyID: m.KeyID, Algorithm: m.AlgorithmID, Unverified: bytes.Clone(b)}, nil
 	}
-	_, site, refused := k.siteOfRecords(room, m.Records)
+	_, site, refused := k.siteOfRecords(scratch, m.Records)
 	if refused != nil {
 		return nil, refused
 	}
@@ -274,11 +274,11 @@ func (k *Keyring) inspectMapNotifyAck(room *Room, at Arrival, m *wire.MapNotifyA
 }
 
 // mappingsOf turns records into mappings, all or none.
-func mappingsOf(room *Room, records []wire.Record) ([]lisp.Mapping, *Refusal) {
+func mappingsOf(scratch *Scratch, records []wire.Record) ([]lisp.Mapping, *Refusal) {
 	if len(records) == 0 {
 		return nil, Refuse(counter.RefusedNoRecord, "no record")
 	}
-	mappings := room.forMappings(len(records))
+	mappings := scratch.forMappings(len(records))
 	for i := range records {
 		p, err := records[i].Prefix()
 		if err != nil || p.Kind() == lisp.EIDNone {

@@ -27,10 +27,10 @@ type MapRequest struct {
 	SourceInstance lisp.InstanceID
 	Source         lisp.EID
 	Piggybacked    lisp.Prefix      // of the mapping that came along (M), zero for none
-	Foreseen       Foreseen         // of the one prefix
+	Prefetched     Prefetched       // of the one prefix
 	ForwardedTo    []netip.AddrPort // by this turn, so that several records mean one copy
 
-	// Room for the lists of usual messages, so that the hundreds of thousands a second are
+	// Scratch for the lists of usual messages, so that the hundreds of thousands a second are
 	// made in one piece each.
 	usualPrefixes  [1]lisp.Prefix
 	usualRLOCs     [2]lisp.RLOC
@@ -46,9 +46,9 @@ func (m *MapRequest) Site(asked lisp.Prefix) lisp.Prefix {
 	return lisp.HostPrefix(m.SourceInstance, m.Source)
 }
 
-// Room is memory for a message. What was inspected in it is overwritten by the next
+// Scratch is memory for a message. What was inspected in it is overwritten by the next
 // message that is.
-type Room struct {
+type Scratch struct {
 	Request  MapRequest
 	reply    MapReply
 	mappings []lisp.Mapping
@@ -56,39 +56,39 @@ type Room struct {
 }
 
 // forMessage is where the message itself goes; nil for new memory.
-func (room *Room) forMessage() *wire.Room {
-	if room == nil {
+func (scratch *Scratch) forMessage() *wire.Room {
+	if scratch == nil {
 		return nil
 	}
-	return &room.message
+	return &scratch.message
 }
 
-// forMapRequest is a Map-Request of which nothing else is known, in the room or in new memory.
-func (room *Room) forMapRequest(at Arrival, m *wire.MapRequest, replyPort uint16) *MapRequest {
-	if room == nil {
+// forMapRequest is a Map-Request of which nothing else is known, in the scratch buffer or in new memory.
+func (scratch *Scratch) forMapRequest(at Arrival, m *wire.MapRequest, replyPort uint16) *MapRequest {
+	if scratch == nil {
 		return &MapRequest{Arrival: at, MapRequest: m, ReplyPort: replyPort}
 	}
-	room.Request = MapRequest{Arrival: at, MapRequest: m, ReplyPort: replyPort}
-	return &room.Request
+	scratch.Request = MapRequest{Arrival: at, MapRequest: m, ReplyPort: replyPort}
+	return &scratch.Request
 }
 
 // forMapReply is a Map-Reply, to be overwritten.
-func (room *Room) forMapReply() *MapReply {
-	if room == nil {
+func (scratch *Scratch) forMapReply() *MapReply {
+	if scratch == nil {
 		return &MapReply{}
 	}
-	return &room.reply
+	return &scratch.reply
 }
 
 // forMappings are so many mappings, to be overwritten.
-func (room *Room) forMappings(n int) []lisp.Mapping {
-	if room == nil {
+func (scratch *Scratch) forMappings(n int) []lisp.Mapping {
+	if scratch == nil {
 		return make([]lisp.Mapping, n)
 	}
-	if n > cap(room.mappings) {
-		room.mappings = make([]lisp.Mapping, n)
+	if n > cap(scratch.mappings) {
+		scratch.mappings = make([]lisp.Mapping, n)
 	}
-	return room.mappings[:n:n]
+	return scratch.mappings[:n:n]
 }
 
 // MapReply is a Map-Reply.
@@ -157,8 +157,8 @@ type MapNotifyAck struct {
 	Unverified       []byte // the whole of one without records, nil otherwise
 }
 
-// Foreseen is a lookup that was made ahead.
-type Foreseen struct {
+// Prefetched is a lookup that was made ahead.
+type Prefetched struct {
 	Edits uint64 // of the table until then
 	Row   uint32
 	Ok    bool

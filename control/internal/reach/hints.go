@@ -45,9 +45,9 @@ func (p *Prober) SetStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
 	}
 }
 
-// Heed lets go of old status bits of a mapping's locators that its site, by a Map-Reply, calls reachable: who sends us
+// ReleaseStatusBits lets go of old status bits of a mapping's locators that its site, by a Map-Reply, calls reachable: who sends us
 // no packets any more cannot take them back.
-func (p *Prober) Heed(m lisp.Mapping) {
+func (p *Prober) ReleaseStatusBits(m lisp.Mapping) {
 	for _, o := range m.Locators {
 		id, l, known := p.Table.Get(o.RLOC)
 		if !known || len(l.loweredBy) == 0 || !o.Usable() || p.h.Now-l.loweredAt < timing.Instant(StatusBitHold) {

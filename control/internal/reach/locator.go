@@ -83,7 +83,7 @@ const ProbeNonces = 4
 type probeState struct {
 	nonces         [ProbeNonces]uint64 // 0 for none
 	sentAts        [ProbeNonces]timing.Instant
-	turn           int // where the next nonce goes
+	next           int // where the next nonce goes
 	unanswered     int // probes since the last answer
 	sent, answered uint64
 	sentAt         timing.Instant

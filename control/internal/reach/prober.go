@@ -267,11 +267,11 @@ func (p *Prober) send(id uint32) {
 		p.h.Count(counter.RefusedEncoding)
 		return
 	}
-	if old := s.nonces[s.turn]; old != 0 {
+	if old := s.nonces[s.next]; old != 0 {
 		delete(p.ByNonce, old)
 	}
-	s.nonces[s.turn], s.sentAts[s.turn] = m.Nonce, p.h.Now
-	s.turn = (s.turn + 1) % ProbeNonces
+	s.nonces[s.next], s.sentAts[s.next] = m.Nonce, p.h.Now
+	s.next = (s.next + 1) % ProbeNonces
 	p.ByNonce[m.Nonce] = id
 	to := netip.AddrPortFrom(l.RLOC.Addr(), p.h.ControlPort)
 	p.h.Send(netip.AddrPortFrom(own.Addr(), 0), to, p.h.Used(payload))

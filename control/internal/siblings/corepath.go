@@ -2,7 +2,7 @@
 
 package siblings
 
-// Whether this xTR has a path to the core, and the detour of the site's packets by a
+// Whether this xTR has a path to the core, and forwarding by a
 // sibling while it has none. The configuration says which own locators the host can use; beyond
 // that the path is lost when every RLOC that answered once is unconfirmed or down, and a sibling's RLOC,
 // asked through the core, does not answer either: one dead site is no lost path. Where the

@@ -60,9 +60,9 @@ type Siblings struct {
 	Timers    timing.Deadlines // ids are indexes of rows; CoreTimer is the judgement's
 	database  *database.Database
 	path      corePath
-	detourBy  int            // index of who gets the site's packets, -1 for nobody
-	detourAt  timing.Instant // since when, or since when not
-	detourWhy status.DetourReason
+	handedTo  int            // index of who gets the site's packets, -1 for nobody
+	handedAt  timing.Instant // since when, or since when not
+	handedWhy status.SiblingPathReason
 	actAt     timing.Instant // not before, so that two siblings do not act at the same moment
 	told      []lisp.RLOC    // own RLOCs that are reachable, as siblings were told last
 }
@@ -72,7 +72,7 @@ const CoreTimer = settings.MaxSiblings
 
 // New knows of no sibling.
 func New(h *system.System) *Siblings {
-	return &Siblings{h: h, detourBy: -1, database: database.New(nil)}
+	return &Siblings{h: h, handedTo: -1, database: database.New(nil)}
 }
 
 // Configure takes over the siblings and the Database of a configuration. What is known
@@ -100,8 +100,8 @@ func (s *Siblings) Configure(configs []settings.SiblingConfig, d *database.Datab
 	} else {
 		s.path = corePath{}
 	}
-	if s.detourBy >= len(s.Rows) || s.detourBy >= 0 && (s.detourBy >= len(old) || s.Rows[s.detourBy].config.Address != old[s.detourBy].config.Address) {
-		s.endDetour()
+	if s.handedTo >= len(s.Rows) || s.handedTo >= 0 && (s.handedTo >= len(old) || s.Rows[s.handedTo].config.Address != old[s.handedTo].config.Address) {
+		s.takeBack()
 	}
 }
 
@@ -275,7 +275,7 @@ func (s *Siblings) isSiblings(r lisp.RLOC) bool {
 
 func (s *Siblings) isReachable(r lisp.RLOC) bool {
 	if slices.Contains(s.h.RLOCs, r) {
-		return s.detourBy < 0 // who needs a sibling has no path
+		return s.handedTo < 0 // who needs a sibling has no path
 	}
 	for i := range s.Rows {
 		if up, said := s.Rows[i].reachable[r]; said {
@@ -299,8 +299,8 @@ func (s *Siblings) good() int {
 		}
 		return false
 	}
-	if s.detourBy >= 0 && isGood(s.Rows[s.detourBy]) {
-		return s.detourBy
+	if s.handedTo >= 0 && isGood(s.Rows[s.handedTo]) {
+		return s.handedTo
 	}
 	return slices.IndexFunc(s.Rows, isGood)
 }
@@ -310,7 +310,7 @@ func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
 	return func(yield func(status.SiblingStatus) bool) {
 		for i := range s.Rows {
 			row := &s.Rows[i]
-			told := status.SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, Detoured: i == s.detourBy}
+			told := status.SiblingStatus{Address: row.config.Address, Answers: row.heardAt != 0 && row.unanswered <= siblingTries, SiblingPathTaken: i == s.handedTo}
 			if row.heardAt != 0 {
 				told.HeardAt = s.h.Time(row.heardAt)
 			}
@@ -326,16 +326,16 @@ func (s *Siblings) Status() iter.Seq[status.SiblingStatus] {
 }
 
 // decide says who has to get the site's packets, and why.
-func (s *Siblings) decide() (to int, why status.DetourReason) {
+func (s *Siblings) decide() (to int, why status.SiblingPathReason) {
 	switch {
 	case len(s.Rows) == 0:
-		return -1, status.DetourNone
+		return -1, status.SiblingPathNone
 	case s.ownDown():
-		return s.good(), status.DetourRLOCsDown
+		return s.good(), status.SiblingPathRLOCsDown
 	case s.path.lost:
-		return s.good(), status.DetourNoPath
+		return s.good(), status.SiblingPathNoCore
 	}
-	return -1, status.DetourNone
+	return -1, status.SiblingPathNone
 }
 
 // ownDown reports that the host can use none of the locators that are ours.
@@ -358,19 +358,19 @@ func (s *Siblings) Act(below func(time.Duration) time.Duration) (changed bool) {
 	to, why := s.decide()
 	if to < 0 {
 		s.actAt = 0
-		if s.detourBy < 0 {
+		if s.handedTo < 0 {
 			return false
 		}
-		s.endDetour()
+		s.takeBack()
 		return true
 	}
-	if to == s.detourBy {
-		s.detourWhy = why
+	if to == s.handedTo {
+		s.handedWhy = why
 		return false
 	}
 	if s.actAt == 0 {
 		s.actAt = s.h.Now
-		if why == status.DetourNoPath { // both siblings may find out at the same moment
+		if why == status.SiblingPathNoCore { // both siblings may find out at the same moment
 			s.actAt = s.h.After(below(actJitter))
 		}
 	}
@@ -378,27 +378,27 @@ func (s *Siblings) Act(below func(time.Duration) time.Duration) (changed bool) {
 		s.Timers.Set(CoreTimer, s.actAt)
 		return false
 	}
-	s.actAt, s.detourBy, s.detourAt, s.detourWhy = 0, to, s.h.Now, why
-	s.h.Count(counter.Detoured)
-	s.h.Emit(effect.Detour{To: s.Rows[to].config.Address})
-	s.h.Notice(effect.Notice{Kind: effect.NoticeDetour, Remote: s.remote(&s.Rows[to]), Detail: string(why)})
+	s.actAt, s.handedTo, s.handedAt, s.handedWhy = 0, to, s.h.Now, why
+	s.h.Count(counter.SiblingPathTaken)
+	s.h.Emit(effect.SiblingPath{To: s.Rows[to].config.Address})
+	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPath, Remote: s.remote(&s.Rows[to]), Detail: string(why)})
 	return true
 }
 
-func (s *Siblings) endDetour() {
-	s.detourBy, s.detourAt, s.detourWhy = -1, s.h.Now, status.DetourNone
-	s.h.Emit(effect.Detour{})
-	s.h.Notice(effect.Notice{Kind: effect.NoticeDetourEnded})
+func (s *Siblings) takeBack() {
+	s.handedTo, s.handedAt, s.handedWhy = -1, s.h.Now, status.SiblingPathNone
+	s.h.Emit(effect.SiblingPath{})
+	s.h.Notice(effect.Notice{Kind: effect.NoticeSiblingPathEnded})
 }
 
-// Detour says who gets the site's packets.
-func (s *Siblings) Detour() status.DetourStatus {
-	status := status.DetourStatus{Why: s.detourWhy}
-	if s.detourBy >= 0 {
-		status.To = s.Rows[s.detourBy].config.Address
+// SiblingPath says who gets the site's packets.
+func (s *Siblings) SiblingPath() status.SiblingPathStatus {
+	status := status.SiblingPathStatus{Why: s.handedWhy}
+	if s.handedTo >= 0 {
+		status.To = s.Rows[s.handedTo].config.Address
 	}
-	if s.detourAt != 0 {
-		status.Since = s.h.Time(s.detourAt)
+	if s.handedAt != 0 {
+		status.Since = s.h.Time(s.handedAt)
 	}
 	return status
 }

@@ -148,30 +148,30 @@ const (
 	PendingSettled  PendingState = "settled"   // answered; kept for the rate limit's second
 )
 
-// DetourReason says why the site's packets go to a sibling.
-type DetourReason string
+// SiblingPathReason says why the site's packets go to a sibling.
+type SiblingPathReason string
 
 // The reasons.
 const (
-	DetourNone      DetourReason = ""
-	DetourRLOCsDown DetourReason = "own-rlocs-down"  // the host can use none of our RLOCs
-	DetourNoPath    DetourReason = "core-unanswered" // nobody in the core answers any more
+	SiblingPathNone      SiblingPathReason = ""
+	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"  // the host can use none of our RLOCs
+	SiblingPathNoCore    SiblingPathReason = "core-unanswered" // nobody in the core answers any more
 )
 
-// DetourStatus says who gets the site's packets.
-type DetourStatus struct {
+// SiblingPathStatus says who gets the site's packets.
+type SiblingPathStatus struct {
 	To    netip.Addr // zero: nobody, we have a path
-	Why   DetourReason
+	Why   SiblingPathReason
 	Since time.Time // of either; zero when it was never otherwise
 }
 
 // SiblingStatus is what is known of a sibling.
 type SiblingStatus struct {
-	Address  netip.Addr
-	Answers  bool
-	HeardAt  time.Time // zero for never
-	Locators []SiblingLocator
-	Detoured bool // it gets the site's packets
+	Address          netip.Addr
+	Answers          bool
+	HeardAt          time.Time // zero for never
+	Locators         []SiblingLocator
+	SiblingPathTaken bool // it gets the site's packets
 }
 
 // SiblingLocator is a sibling's own locator, as it says.

@@ -43,7 +43,7 @@ type System struct {
 	Scratch []byte  // for what stands in a message only until that is encoded
 	chance  [8]byte // what is being drawn
 
-	Unheeded bool // nobody wants to know what happens with every message
+	Quiet bool // nobody wants to know what happens with every message
 
 	RegisterNonce uint64
 	noticeLimit   timing.Bucket
@@ -147,7 +147,7 @@ func (h *System) Say(n effect.Notice) {
 
 // MayNotice takes from the rate of notices. Who calls it makes the words of what happens with
 // every packet only when somebody will read them.
-func (h *System) MayNotice() bool { return !h.Unheeded && h.HasNoticeLeft() }
+func (h *System) MayNotice() bool { return !h.Quiet && h.HasNoticeLeft() }
 
 // HasNoticeLeft is MayNotice for what an operator has to know, whoever follows.
 func (h *System) HasNoticeLeft() bool {

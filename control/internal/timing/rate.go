@@ -51,7 +51,7 @@ func (r Rate) Refill() Instant { return Instant(r.Burst) * r.Interval() }
 // bucket that nobody touched for a whole refill is full, and forgotten.
 type Buckets[K comparable] struct {
 	Current, Previous map[K]Bucket
-	turnedAt          Instant
+	rotatedAt         Instant
 	most              int // keys that previous ever had
 }
 
@@ -62,8 +62,8 @@ const reusedBuckets = 1 << 12
 // Take takes a token of the key's bucket, if there is one. It refuses new keys when the
 // table is full: a flood of keys must not switch the limit off.
 func (b *Buckets[K]) Take(now Instant, key K, r Rate, limit int) bool {
-	if b.Current == nil || now-b.turnedAt >= r.Refill() {
-		b.turn(now, r)
+	if b.Current == nil || now-b.rotatedAt >= r.Refill() {
+		b.rotate(now, r)
 	}
 	state, current := b.Current[key]
 	known := current
@@ -80,8 +80,8 @@ func (b *Buckets[K]) Take(now Instant, key K, r Rate, limit int) bool {
 	return true
 }
 
-func (b *Buckets[K]) turn(now Instant, r Rate) {
-	if now-b.turnedAt >= 2*r.Refill() {
+func (b *Buckets[K]) rotate(now Instant, r Rate) {
+	if now-b.rotatedAt >= 2*r.Refill() {
 		b.Current = nil // all of them are full again
 	}
 	spent, most := b.Previous, b.most
@@ -90,7 +90,7 @@ func (b *Buckets[K]) turn(now Instant, r Rate) {
 		b.Current = make(map[K]Bucket)
 	}
 	clear(b.Current)
-	b.turnedAt = now
+	b.rotatedAt = now
 }
 
 // Validate says what is wrong with a rate.

@@ -15,18 +15,18 @@ import (
 	"loci/wire"
 )
 
-// foresightServer knows 10.1.0.0/16.
-func foresightServer(t *testing.T) *journalledServer {
+// prefetchServer knows 10.1.0.0/16.
+func prefetchServer(t *testing.T) *journalledServer {
 	t.Helper()
 	c := mapServerConfig("10.0.0.0/8")
 	c.MapServer.Journal = true
 	s := newJournalledServer(t, c, epoch)
-	foresightRegister(s, "10.1.0.0/16")
+	prefetchRegister(s, "10.1.0.0/16")
 	s.drain()
 	return s
 }
 
-func foresightRegister(s *journalledServer, prefix string) {
+func prefetchRegister(s *journalledServer, prefix string) {
 	t := &s.mapServer.Registrations
 	who := t.Xtrs.Acquire(mapserver.XTR{ID: mapserver.RegistrantID{XTRID: [16]byte{1}}, From: journalXTRs[0], ProxyReply: true})
 	t.Put(t.Sites.At(0), lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), TTLMinutes: 1, Locators: locators("192.0.2.1")},
@@ -45,22 +45,22 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 		records int    // locators of it
 	}{
 		"nothing happens":           {func(*journalledServer) {}, "10.1.0.0/16", 1},
-		"a more specific one comes": {func(s *journalledServer) { foresightRegister(s, "10.1.2.0/24") }, "10.1.2.0/24", 1},
-		"what was foreseen goes":    {func(s *journalledServer) { remove(s, "10.1.0.0/16") }, "10.0.0.0/8", 0},
+		"a more specific one comes": {func(s *journalledServer) { prefetchRegister(s, "10.1.2.0/24") }, "10.1.2.0/24", 1},
+		"what was prefetched goes":  {func(s *journalledServer) { remove(s, "10.1.0.0/16") }, "10.0.0.0/8", 0},
 		"it goes, another takes its row": {func(s *journalledServer) {
 			remove(s, "10.1.0.0/16")
-			foresightRegister(s, "10.9.0.0/16")
+			prefetchRegister(s, "10.9.0.0/16")
 		}, "10.0.0.0/13", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := foresightServer(t)
+			s := prefetchServer(t)
 			s.mapServer.CompleteAt = s.host.Now
-			first, second := foresightReceived(t, s, "10.1.7.7/32"), foresightReceived(t, s, "10.1.2.3/32")
-			s.Foresee(first)
-			s.Foresee(second)
+			first, second := prefetchReceived(t, s, "10.1.7.7/32"), prefetchReceived(t, s, "10.1.2.3/32")
+			s.Prefetch(first)
+			s.Prefetch(second)
 			wantForeseen(t, s, first, "10.1.0.0/16", 1)
-			if second.Message.(*message.MapRequest).Foreseen.Edits != s.mapServer.Registrations.Edits {
-				t.Fatal("the second was not foreseen when the first was handled")
+			if second.Message.(*message.MapRequest).Prefetched.Edits != s.mapServer.Registrations.Edits {
+				t.Fatal("the second was not prefetched when the first was handled")
 			}
 			s.sent = nil
 			c.between(s)
@@ -71,35 +71,35 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 
 // What is refused ends looking ahead, too: the messages may be gone afterwards.
 func TestForesightEndsWithARefusal(t *testing.T) {
-	s := foresightServer(t)
-	s.Foresee(foresightReceived(t, s, "10.1.2.3/32"))
-	if len(s.mapServer.Registrations.ToCome) == 0 {
+	s := prefetchServer(t)
+	s.Prefetch(prefetchReceived(t, s, "10.1.2.3/32"))
+	if len(s.mapServer.Registrations.Awaited) == 0 {
 		t.Fatal("nothing is looked for ahead")
 	}
 	_, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), []byte{0xf0})
 	s.HandleRefusal(s.now, refused)
-	if left := len(s.mapServer.Registrations.ToCome); left > 0 {
+	if left := len(s.mapServer.Registrations.Awaited); left > 0 {
 		t.Errorf("%d lookups are still to come", left)
 	}
 }
 
 // Where the trie has to be asked, it is asked ahead.
 func TestForesightOfManyLengths(t *testing.T) {
-	s := foresightServer(t)
+	s := prefetchServer(t)
 	for _, prefix := range []string{"10.2.0.0/17", "10.3.0.0/18", "10.4.0.0/19", "10.5.0.0/20", "10.6.0.0/21"} {
-		foresightRegister(s, prefix)
+		prefetchRegister(s, prefix)
 	}
-	r := foresightReceived(t, s, "10.1.2.3/32")
-	s.Foresee(r)
-	if known := r.Message.(*message.MapRequest).Foreseen; !known.Ok || known.Edits != s.mapServer.Registrations.Edits {
-		t.Errorf("foreseen is %+v", known)
+	r := prefetchReceived(t, s, "10.1.2.3/32")
+	s.Prefetch(r)
+	if known := r.Message.(*message.MapRequest).Prefetched; !known.Ok || known.Edits != s.mapServer.Registrations.Edits {
+		t.Errorf("prefetched is %+v", known)
 	}
 	wantForeseen(t, s, r, "10.1.0.0/16", 1)
 }
 
-func foresightReceived(t *testing.T, s *journalledServer, asked string) Received {
+func prefetchReceived(t *testing.T, s *journalledServer, asked string) Received {
 	t.Helper()
-	r, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), foresightRequest(t, asked))
+	r, refused := Inspect(s.keyring, journalXTRs[0], netip.MustParseAddrPort("192.0.2.9:4342"), prefetchRequest(t, asked))
 	if refused != nil {
 		t.Fatal(refused)
 	}
@@ -134,7 +134,7 @@ func wantForeseen(t *testing.T, s *journalledServer, r Received, want string, re
 	}
 }
 
-func foresightRequest(t *testing.T, asked string) []byte {
+func prefetchRequest(t *testing.T, asked string) []byte {
 	t.Helper()
 	p := lisp.MustParsePrefix(asked)
 	request := wire.MapRequest{Nonce: 1, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 9}}, Records: []wire.RequestRecord{{EID: wire.AddressOf(p), MaskLen: 32}}}

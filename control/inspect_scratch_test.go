@@ -13,7 +13,7 @@ import (
 	"loci/wire"
 )
 
-// Nothing of a Map-Request is left in its room for the next one.
+// Nothing of a Map-Request is left in its scratch for the next one.
 func TestInspectInRoom(t *testing.T) {
 	cfg := mapServerConfig("10.0.0.0/8", "2001:db8:1000::/36")
 	n, err := New(cfg, epoch, testRandom(1))
@@ -33,7 +33,7 @@ func TestInspectInRoom(t *testing.T) {
 		{Nonce: 3, ITRRLOCs: []wire.Address{itr}, Records: []wire.RequestRecord{asked("2001:db8:1000::1/128")}},
 	}
 	from, local := netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("198.51.100.1:4342")
-	var room Room
+	var scratch Scratch
 	for i := range requests {
 		inner, err := requests[i].AppendTo(nil)
 		if err != nil {
@@ -43,17 +43,17 @@ func TestInspectInRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone, roomed := inspectTwice(t, &room, n.Keyring(), local, from, message)
+		alone, roomed := inspectTwice(t, &scratch, n.Keyring(), local, from, message)
 		if !reflect.DeepEqual(alone.Message, roomed.Message) {
-			t.Errorf("Map-Request %d in a room is %+v, else %+v", i, roomed.Message, alone.Message)
+			t.Errorf("Map-Request %d in a scratch is %+v, else %+v", i, roomed.Message, alone.Message)
 		}
-		if roomed.Message != any(&room.Request) {
-			t.Errorf("Map-Request %d is not in its room", i)
+		if roomed.Message != any(&scratch.Request) {
+			t.Errorf("Map-Request %d is not in its scratch", i)
 		}
 	}
 }
 
-// Nor is anything of other messages, whatever was in the room before.
+// Nor is anything of other messages, whatever was in the scratch before.
 func TestInspectOthersInRoom(t *testing.T) {
 	cfg := xtrConfig(1, "192.0.2.100", []string{"192.0.2.1"}, "10.1.0.0/16")
 	cfg.MapServer = mapServerConfig("10.0.0.0/8").MapServer
@@ -62,7 +62,7 @@ func TestInspectOthersInRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, local := netip.MustParseAddrPort("192.0.2.1:4342"), netip.MustParseAddrPort("198.51.100.1:4342")
-	var room Room
+	var scratch Scratch
 	for i, prefixes := range [][]string{{"10.9.0.0/24"}, {"10.9.1.0/24", "10.9.2.0/24", "10.9.3.0/24"}, {"10.9.4.0/24"}} {
 		reply := wire.MapReply{Nonce: uint64(i), Probe: i == 0, EchoNonce: i == 0}
 		for _, p := range prefixes[i%2:] {
@@ -73,9 +73,9 @@ func TestInspectOthersInRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, message := range [][]byte{b, register(t, func(m *wire.MapRegister) { m.Nonce += uint64(i) }, prefixes...)} {
-			alone, roomed := inspectTwice(t, &room, n.Keyring(), local, from, message)
+			alone, roomed := inspectTwice(t, &scratch, n.Keyring(), local, from, message)
 			if !reflect.DeepEqual(alone.Message, roomed.Message) {
-				t.Errorf("in a room it is %+v, else %+v", roomed.Message, alone.Message)
+				t.Errorf("in a scratch it is %+v, else %+v", roomed.Message, alone.Message)
 			}
 		}
 	}
@@ -114,14 +114,14 @@ func TestInspectLeavesASharedMessageAsItIs(t *testing.T) {
 	}
 }
 
-// inspectTwice inspects a message by itself, and in a room.
-func inspectTwice(t *testing.T, room *Room, keys *Keyring, local, from netip.AddrPort, message []byte) (alone, roomed Received) {
+// inspectTwice inspects a message by itself, and in a scratch.
+func inspectTwice(t *testing.T, scratch *Scratch, keys *Keyring, local, from netip.AddrPort, message []byte) (alone, roomed Received) {
 	t.Helper()
 	alone, refused := Inspect(keys, local, from, message)
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	if roomed, refused = InspectIn(room, keys, local, from, message); refused != nil {
+	if roomed, refused = InspectIn(scratch, keys, local, from, message); refused != nil {
 		t.Fatal(refused)
 	}
 	return alone, roomed
