@@ -2,7 +2,9 @@
 
 package sim
 
-import "testing"
+import (
+	"testing"
+)
 
 // BenchmarkRun is one seed of the size that `make sim` runs.
 func BenchmarkRun(b *testing.B) {

@@ -8,6 +8,8 @@ import (
 	"context"
 	"runtime"
 	"sync"
+
+	"loci/sim/internal/world"
 )
 
 // RunMany runs count seeds from first on, each with those options, and hands every
@@ -47,17 +49,16 @@ func RunMany(ctx context.Context, o Options, count int, each func(Result) bool) 
 
 // RunMeasured is Run that also says how much memory the run holds at its end.
 func RunMeasured(o Options) Result {
-	o = o.withDefaults()
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	w := newWorld(o)
-	w.runGuarded()
+	w := world.New(o)
+	w.Run(newFaults(w))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	r := w.result()
+	r := w.Result()
 	if after.HeapAlloc > before.HeapAlloc {
-		r.Stats.HeapPerRouter = (after.HeapAlloc - before.HeapAlloc) / uint64(o.Routers)
+		r.Stats.HeapPerRouter = (after.HeapAlloc - before.HeapAlloc) / uint64(r.Stats.Routers)
 	}
 	runtime.KeepAlive(w)
 	return r

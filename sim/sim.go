@@ -3,7 +3,7 @@
 // Package sim is the seeded simulator of Loci. It runs the real control.Node, one for
 // each tunnel router, Map-Server and Map-Resolver, with the model engine as data plane,
 // in virtual time and through a network that delays, loses, doubles, reorders and
-// parts; routers crash, links flap, addresses and keys change, and a stranger sends
+// parts; routers crash, links flap, addresses and keys change, and an attacker sends
 // whatever may hurt. After every event it checks what the protocol (RFC 9300, RFC 9301)
 // promises.
 //
@@ -11,187 +11,74 @@
 // run lives in one goroutine; seeds run side by side. Nothing here reads a clock, opens
 // a socket, or knows what a Node looks like inside: rates and times are measured on the
 // simulated wire, and what the tables say is held against what was configured.
+//
+// The simulated network and its checks are package world. Here are the faults and attacks that
+// a run draws from its seed, and how runs are started.
 package sim
 
 import (
-	"fmt"
-	"runtime/debug"
-	"time"
+	"net/netip"
+
+	"loci/sim/internal/world"
 )
-
-// The defaults of Options.
-const (
-	DefaultRouters    = 50
-	DefaultDuration   = 10 * time.Minute
-	DefaultTraceLines = 200
-)
-
-// MinRouters is the smallest network: two tunnel routers and two servers.
-const MinRouters = 4
-
-// ConvergenceBound is how long after the last fault everything must be as the
-// configuration says. An ETR registers again within a minute (RFC 9301 s.8.2), a
-// negative answer of a Map-Server that did not know it yet lives for one more, mappings
-// live for two at most here, and an ITR that had given up asks again after 30 seconds
-// (s.5.3) and then within eight.
-const ConvergenceBound = 60*time.Second + maxTTLMinutes*time.Minute + 30*time.Second + 10*time.Second
-
-// maxTTLMinutes is the longest TTL of the simulated mappings.
-const maxTTLMinutes = 2
-
-// Options say what to run. The zero value of a field is its default.
-type Options struct {
-	Seed       uint64
-	Routers    int           // tunnel routers and servers together, MinRouters at least
-	Duration   time.Duration // virtual; seeds in which control planes die at the end (dying.go) last some minutes longer
-	Calm       bool          // no faults and no stranger
-	Trace      bool          // keep the last TraceLines events
-	TraceLines int
-}
-
-func (o Options) withDefaults() Options {
-	if o.Routers == 0 {
-		o.Routers = DefaultRouters
-	}
-	if o.Duration == 0 {
-		o.Duration = DefaultDuration
-	}
-	if o.TraceLines == 0 {
-		o.TraceLines = DefaultTraceLines
-	}
-	o.Routers = max(o.Routers, MinRouters)
-	return o
-}
-
-const (
-	quietAtEnd     = 30 * time.Second // after everything has converged
-	shortestFaults = 30 * time.Second // the time for faults, from the start of the run
-
-	// MinDurationWithFaults is the shortest run that has faults: a shorter one has no time to converge after them.
-	MinDurationWithFaults = shortestFaults + ConvergenceBound + quietAtEnd
-)
-
-// HasFaults reports whether such a run has faults.
-func (o Options) HasFaults() bool { return !o.Calm && o.Duration >= MinDurationWithFaults }
-
-// faultsEnd is when the last fault is over: the rest of the run is for convergence and
-// a while of quiet. It is 0 for runs without faults.
-func (o Options) faultsEnd() time.Duration {
-	if !o.HasFaults() {
-		return 0
-	}
-	return o.Duration - ConvergenceBound - quietAtEnd
-}
-
-// Violation is a promise that was not kept.
-type Violation struct {
-	Invariant string        `json:"invariant"`
-	At        time.Duration `json:"at_ns"`
-	Router    string        `json:"router"`
-	Detail    string        `json:"detail"`
-}
-
-// Error says what was not kept, where and when.
-func (v *Violation) Error() string {
-	return fmt.Sprintf("%s at %s, router %s: %s", v.Invariant, v.At, v.Router, v.Detail)
-}
-
-// Result is what a run came to.
-type Result struct {
-	Seed      uint64     `json:"seed"`
-	Hash      uint64     `json:"trace_hash"` // of every event
-	Violation *Violation `json:"violation,omitempty"`
-	Stats     Stats      `json:"stats"`
-	Trace     []string   `json:"trace,omitempty"` // with Options.Trace
-}
-
-// Stats count what happened.
-type Stats struct {
-	Routers         int               `json:"routers"`
-	Sites           int               `json:"sites"`
-	Virtual         time.Duration     `json:"virtual_ns"`
-	Events          uint64            `json:"events"`
-	Messages        map[string]uint64 `json:"messages"` // control messages sent, by type
-	MessagesLost    uint64            `json:"messages_lost"`
-	MessagesHostile uint64            `json:"messages_hostile"`
-	Faults          map[string]uint64 `json:"faults"`
-	PacketsSent     uint64            `json:"packets_sent"` // by hosts
-	PacketsHostile  uint64            `json:"packets_hostile"`
-	PacketsCarried  uint64            `json:"packets_encapsulated"`
-	PacketsArrived  uint64            `json:"packets_delivered"`
-	PacketsNative   uint64            `json:"packets_native"`
-	Misses          uint64            `json:"misses"`
-	Gleaned         uint64            `json:"mappings_gleaned"`
-	// Convergence is how long after the last fault, or after the start where there is
-	// none, everything was as the configuration says, and stayed so.
-	Convergence time.Duration `json:"convergence_ns"`
-	Converged   bool          `json:"converged"` // before the end
-	// HeapPerRouter is what the whole run holds at its end, simulator included, in
-	// octets; filled in by RunMeasured alone.
-	HeapPerRouter uint64 `json:"heap_per_router,omitempty"`
-}
 
 // Run is one run, in the caller's goroutine.
 func Run(o Options) Result {
-	w := newWorld(o.withDefaults())
-	w.runGuarded()
-	return w.result()
+	w := world.New(o)
+	w.Run(newFaults(w))
+	return w.Result()
 }
 
-// runGuarded turns a panic of the protocol code into a violation, with its place.
-func (w *world) runGuarded() {
-	defer func() {
-		if reason := recover(); reason != nil {
-			w.fail(nil, invariantNoPanic, "%v\n%s", reason, debug.Stack())
-		}
-	}()
-	w.build()
-	w.run()
+// faults are what goes wrong in a run.
+type faults struct {
+	w      *world.World
+	attack attacker
+	forger forger
 }
 
-// maxAtOnce bounds the events of one moment for each router: more is a Node whose
-// deadline never leaves the past.
-const maxAtOnce = 200
+func newFaults(w *world.World) *faults {
+	f := &faults{w: w, attack: attacker{w: w}}
+	return f
+}
 
-// run lets virtual time pass until the end or the first violation.
-func (w *world) run() {
-	for w.failure == nil {
-		e, ok := w.queue.pop()
-		if !ok || e.at > w.endsAt() {
-			w.now = w.endsAt()
-			return
-		}
-		if w.atOnce++; e.at > w.now {
-			w.atOnce = 0
-		}
-		if w.atOnce > maxAtOnce*(len(w.routers)+10) {
-			w.fail(e.router, invariantLimits, "time stands still: %d events at one moment", w.atOnce)
-			return
-		}
-		w.now = e.at
-		w.stats.Events++
-		w.handle(e)
+// StartKinds puts the faults of special kinds of sites into the queue.
+func (f *faults) StartKinds() {
+	w := f.w
+	if w.Flavour.Siblings {
+		loseCoreForever(w)
+	}
+	if end := w.Options.FaultsEnd(); end > 0 {
+		planFaultsOf(w, w.Kinds, kindFaults(w), end)
 	}
 }
 
-func (w *world) handle(e event) {
-	switch e.kind {
-	case eventArrival:
-		w.arrive(e.router, e.mail)
-	case eventTimer:
-		e.router.timer(e.at)
-	case eventDo:
-		e.do()
-	}
+// Start puts all other faults and attacks into the queue.
+func (f *faults) Start() {
+	planFaults(f.w)
+	planFlaps(f.w, f.w.Options.FaultsEnd())
+	f.attack.start()
+	f.forger = forger{w: f.w, attacker: &f.attack, random: f.w.Gleans}
+	f.forger.start()
 }
 
-func (w *world) result() Result {
-	w.stats.Virtual = w.now
-	if w.lastUnsettled >= w.calmSince() {
-		w.stats.Convergence = w.lastUnsettled + sweepInterval - w.calmSince()
-	}
-	w.stats.Converged = w.lastUnsettled+sweepInterval < w.now
-	return Result{Seed: w.options.Seed, Hash: w.trace.hash, Violation: w.failure, Stats: w.stats, Trace: w.trace.lines()}
+// Overhear lets the attacker see a message between routers.
+func (f *faults) Overhear(from, to netip.AddrPort, payload []byte) {
+	f.attack.overhear(from, to, payload)
 }
 
-func (w *world) calmSince() time.Duration { return w.options.faultsEnd() }
+// What a run is asked, and what it came to.
+type (
+	Options   = world.Options
+	Result    = world.Result
+	Stats     = world.Stats
+	Violation = world.Violation
+)
+
+// The defaults and bounds of Options.
+const (
+	DefaultRouters        = world.DefaultRouters
+	DefaultDuration       = world.DefaultDuration
+	DefaultTraceLines     = world.DefaultTraceLines
+	MinRouters            = world.MinRouters
+	MinDurationWithFaults = world.MinDurationWithFaults
+)

@@ -3,7 +3,6 @@
 package sim
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -59,27 +58,5 @@ func TestCalm(t *testing.T) {
 	}
 	if r.Stats.HeapPerRouter == 0 {
 		t.Error("no memory measured")
-	}
-}
-
-func TestTraceKeepsTheLast(t *testing.T) {
-	tr := trace{keep: 3}
-	for _, line := range []string{"a", "b", "c", "d"} {
-		tr.say(0, func() string { return line })
-	}
-	got := tr.lines()
-	if len(got) != 3 || !strings.HasSuffix(got[0], "b") || !strings.HasSuffix(got[2], "d") {
-		t.Errorf("got %q, want b to d", got)
-	}
-}
-
-func TestClock(t *testing.T) {
-	for _, c := range []clock{{}, {offset: time.Hour, ppm: 100}, {offset: -time.Minute, ppm: -100}, {ppm: 37}} {
-		for _, at := range []time.Duration{0, 1, time.Second, 7*time.Minute + 3, time.Hour} {
-			got := c.until(c.at(at))
-			if c.at(got).Before(c.at(at)) || got-at > time.Microsecond || at-got > time.Microsecond {
-				t.Errorf("%+v shows %s at %s, by its own account at %s", c, c.at(at), at, got)
-			}
-		}
 	}
 }

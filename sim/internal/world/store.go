@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package world
 
 // The store of a Map-Server: its journal on a disk that takes its time. What was written
 // less than storeDelay ago is lost by a crash, all of it by one that takes the disk too. After
@@ -13,6 +13,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/virtual"
 )
 
 const (
@@ -26,35 +27,21 @@ const (
 	storeMargin = 5 * time.Second
 )
 
-// diskStore is the disk of one Map-Server.
-type diskStore struct {
-	pieces  []storedPiece
-	base    int           // how many pieces the last checkpoint left
-	asked   bool          // for a checkpoint that is not durable yet
-	cutAt   time.Duration // when that one is, 0 while it has not ended
-	expects []control.Registration
-}
-
-type storedPiece struct {
-	durableAt time.Duration
-	control.Journal
-}
-
 // store takes a piece of the journal. As in the daemon's store a checkpoint has to be
 // durable before what stands before it is forgotten, and before the next one is asked for.
-func (r *router) store(j control.Journal) {
+func (r *Router) store(j control.Journal) {
 	d := &r.disk
-	d.pieces = append(d.pieces, storedPiece{r.w.now + storeDelay, j})
+	d.pieces = append(d.pieces, storedPiece{r.W.Now + storeDelay, j})
 	if j.End {
-		d.cutAt = r.w.now + storeDelay
+		d.cutAt = r.W.Now + storeDelay
 	}
-	if d.cutAt > 0 && d.cutAt <= r.w.now {
-		d.cut(r.w.now)
+	if d.cutAt > 0 && d.cutAt <= r.W.Now {
+		d.cut(r.W.Now)
 		d.base, d.asked, d.cutAt = len(d.pieces), false, 0
 	}
 	if len(d.pieces) > d.base+checkpointPieces && !d.asked {
 		d.asked = true
-		r.node.Checkpoint(r.time())
+		r.Node.Checkpoint(r.time())
 	}
 }
 
@@ -74,64 +61,64 @@ func (d *diskStore) cut(now time.Duration) {
 	}
 }
 
-// crash loses what is not durable yet, and notes what has to be there after the restart.
-func (r *router) crashWithStore() {
+// CrashWithStore loses what is not durable yet, and notes what has to be there after the restart.
+func (r *Router) CrashWithStore() {
 	d := &r.disk
-	if r.node != nil {
+	if r.Node != nil {
 		d.expects = nil
-		for g := range r.node.Registrations() {
+		for g := range r.Node.Registrations() {
 			if r.time().Sub(g.LastRegisteredAt) > storeDelay {
 				d.expects = append(d.expects, g)
 			}
 		}
 	}
-	r.kill()
-	d.pieces = slices.DeleteFunc(d.pieces, func(p storedPiece) bool { return p.durableAt > r.w.now })
+	r.Kill()
+	d.pieces = slices.DeleteFunc(d.pieces, func(p storedPiece) bool { return p.durableAt > r.W.Now })
 	d.base, d.asked, d.cutAt = 0, false, 0
 }
 
-// loseStore takes the disk away as well.
-func (r *router) loseStore() {
-	r.kill()
+// LoseStore takes the disk away as well.
+func (r *Router) LoseStore() {
+	r.Kill()
 	r.disk = diskStore{}
 }
 
 // restore gives a Node that starts what the disk has.
-func (r *router) restore() {
+func (r *Router) restore() {
 	d := &r.disk
-	if r.site != nil {
+	if r.Site != nil {
 		return
 	}
 	for i, p := range d.pieces {
-		if err := r.node.ReplayJournal(r.time(), p.Octets); err != nil {
-			r.w.fail(r, invariantStored, "piece %d of %d of its journal: %v", i, len(d.pieces), err)
+		if err := r.Node.ReplayJournal(r.time(), p.Octets); err != nil {
+			r.W.Fail(r, invariantStored, "piece %d of %d of its journal: %v", i, len(d.pieces), err)
 			return
 		}
 	}
-	r.checkRestored()
+	checkRestored(r)
 	d.expects = nil
-	r.w.checkRegistrations(r) // what it has now it may not go back behind
+	checkRegistrations(r.W, r) // what it has now it may not go back behind
 }
 
 // checkRestored wants everything that was durable, unless its site is barred or its time is
 // over.
-func (r *router) checkRestored() {
+func checkRestored(r *Router) {
 	type stored struct {
 		prefix   lisp.Prefix
 		xtr      [16]byte
 		locators uint64
 	}
 	has := map[stored]bool{}
-	for g := range r.node.Registrations() {
+	for g := range r.Node.Registrations() {
 		has[stored{g.Prefix, g.XTRID, hashLocators(g.Mapping.Locators)}] = true
 	}
 	for _, g := range r.disk.expects {
-		owner, known := r.w.truth.prefixes[g.Prefix]
-		if !known || owner.site.barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
+		owner, known := r.W.Truth.prefixes[g.Prefix]
+		if !known || owner.Site.Barred > 0 || g.ExpiresAt.Sub(r.time()) < storeMargin {
 			continue
 		}
 		if !has[stored{g.Prefix, g.XTRID, hashLocators(g.Mapping.Locators)}] {
-			r.w.fail(r, invariantStored, "after the restart it lacks %s of xTR %x, registered at %s", g.Mapping, g.XTRID[:2], g.LastRegisteredAt.Sub(epoch))
+			r.W.Fail(r, invariantStored, "after the restart it lacks %s of xTR %x, registered at %s", g.Mapping, g.XTRID[:2], g.LastRegisteredAt.Sub(virtual.Epoch))
 			return
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package world
 
 // Map-Versions (RFC 9302): in some seeds data packets carry them, and the operators of some sites give their
 // mappings one and raise it with each change. What a packet with a version says is held against what its
@@ -10,31 +10,33 @@ import (
 	"loci/control"
 	"loci/dataplane"
 	"loci/lisp"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/virtual"
 	"loci/wire"
 )
 
 // giveVersions gives the mappings of some sites a Map-Version, of some one that is about to begin anew.
-func (w *world) giveVersions(s *site) {
-	if w.kinds.chance(0.3) {
+func giveVersions(w *World, s *Site) {
+	if w.Kinds.Chance(0.3) {
 		return
 	}
-	s.version = uint16(1 + w.kinds.IntN(lisp.MaxMapVersion))
-	if w.kinds.chance(0.5) {
-		s.version = lisp.MaxMapVersion - uint16(w.kinds.IntN(4))
+	s.version = uint16(1 + w.Kinds.IntN(lisp.MaxMapVersion))
+	if w.Kinds.Chance(0.5) {
+		s.version = lisp.MaxMapVersion - uint16(w.Kinds.IntN(4))
 	}
 }
 
 // contents is all that the site's mappings say, as a hash.
-func (s *site) contents() uint64 {
-	t := trace{}
-	for _, p := range s.prefixes {
-		t.mix(hashLocators(p.locators(nil)))
+func (s *Site) contents() uint64 {
+	t := virtual.Trace{}
+	for _, p := range s.Prefixes {
+		t.Mix(hashLocators(p.locators(nil)))
 	}
-	return t.hash
+	return t.Hash
 }
 
 // raiseVersion gives the site's mappings another version when they say something else (RFC 9302 s.6).
-func (s *site) raiseVersion() {
+func (s *Site) raiseVersion() {
 	if s.version == lisp.NullMapVersion {
 		return
 	}
@@ -53,30 +55,30 @@ func versionsOf(p dataplane.PacketVersions) control.MapVersions {
 
 // checkVersions judges a packet that a tunnel router took: its destination version is not newer than that of
 // the site's mapping, its source version not older than that of the mapping in the map-cache (RFC 9302 s.7).
-func (w *world) checkVersions(r *router, packet []byte) {
-	data := packet[len(packet)-len(inner(packet))-wire.DataHeaderOctets:]
+func checkVersions(w *World, r *Router, packet []byte) {
+	data := packet[len(packet)-len(packets.Inner(packet))-wire.DataHeaderOctets:]
 	header, _, err := wire.ParseDataHeader(data)
 	if err != nil || !header.MapVersion {
 		return
 	}
-	in := inner(packet)
-	p, own, known := r.ownMapping(lisp.EIDFromAddr(destinationOf(in)))
+	in := packets.Inner(packet)
+	p, own, known := ownMapping(r, lisp.EIDFromAddr(packets.Destination(in)))
 	switch {
 	case !known || own == lisp.NullMapVersion:
-		w.fail(r, invariantVersion, "a packet for version %d of %s is taken, which has none", header.DestinationVersion, p)
+		w.Fail(r, invariantVersion, "a packet for version %d of %s is taken, which has none", header.DestinationVersion, p)
 	case lisp.CompareMapVersions(header.DestinationVersion, own) > 0:
-		w.fail(r, invariantVersion, "a packet for version %d of %s is taken, it is at %d", header.DestinationVersion, p, own)
+		w.Fail(r, invariantVersion, "a packet for version %d of %s is taken, it is at %d", header.DestinationVersion, p, own)
 	}
-	e, ok := r.mirror.longest(r.site.instance, lisp.EIDFromAddr(outerSource(in)))
+	e, ok := r.Mirror.longest(r.Site.Instance, lisp.EIDFromAddr(packets.Source(in)))
 	if ok && lisp.CompareMapVersions(header.SourceVersion, e.Mapping.Version) < 0 {
-		w.fail(r, invariantVersion, "a packet by version %d of %s is taken, the map-cache has %d", header.SourceVersion, e.Mapping.Prefix, e.Mapping.Version)
+		w.Fail(r, invariantVersion, "a packet by version %d of %s is taken, the map-cache has %d", header.SourceVersion, e.Mapping.Prefix, e.Mapping.Version)
 	}
 }
 
 // ownMapping is the version of the Database entry that an EID is in, as the data plane was told.
-func (r *router) ownMapping(eid lisp.EID) (p lisp.Prefix, version uint16, ok bool) {
+func ownMapping(r *Router, eid lisp.EID) (p lisp.Prefix, version uint16, ok bool) {
 	for own, v := range r.own {
-		if own.Contains(r.site.instance, eid) && (!ok || own.Bits() > p.Bits()) {
+		if own.Contains(r.Site.Instance, eid) && (!ok || own.Bits() > p.Bits()) {
 			p, version, ok = own, v, true
 		}
 	}
@@ -84,9 +86,9 @@ func (r *router) ownMapping(eid lisp.EID) (p lisp.Prefix, version uint16, ok boo
 }
 
 // checkVersion: no mapping gives way to an older version of itself.
-func (w *world) checkVersion(r *router, e *control.MapCacheEntry) {
-	before, known := r.mirror.entries[e.Mapping.Prefix]
+func checkVersion(w *World, r *Router, e *control.MapCacheEntry) {
+	before, known := r.Mirror.Entries[e.Mapping.Prefix]
 	if known && !before.Gleaned && lisp.CompareMapVersions(e.Mapping.Version, before.Mapping.Version) < 0 {
-		w.fail(r, invariantVersion, "%s of version %d takes the place of version %d", e.Mapping, e.Mapping.Version, before.Mapping.Version)
+		w.Fail(r, invariantVersion, "%s of version %d takes the place of version %d", e.Mapping, e.Mapping.Version, before.Mapping.Version)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package world
 
 // Registrations under strain: sites whose operator put an EID-Prefix of nobody into their Database, some
 // Map-Servers that refuse the whole Map-Register for it, as other implementations do, and outages of all
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loci/lisp"
+	"loci/sim/internal/virtual"
 	"loci/wire"
 )
 
@@ -25,17 +26,17 @@ const (
 )
 
 // makeStrange gives a site an EID-Prefix of nobody, before or behind its own.
-func (w *world) makeStrange(s *site) {
-	if s.siblings || s.parts() != nil || w.kinds.chance(0.5) {
+func makeStrange(w *World, s *Site) {
+	if s.Siblings || s.Parts() != nil || w.Kinds.Chance(0.5) {
 		return
 	}
 	s.notify = true // who is not told cannot find it out
-	net := pick(w.kinds, []byte{9, 12})
-	p := netip.PrefixFrom(netip.AddrFrom4([4]byte{net, byte(s.index >> 8), byte(s.index), 0}), 24)
-	if w.kinds.chance(0.3) {
-		p = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xba, byte(s.index >> 8), byte(s.index)}), 48)
+	net := virtual.Pick(w.Kinds, []byte{9, 12})
+	p := netip.PrefixFrom(netip.AddrFrom4([4]byte{net, byte(s.Index >> 8), byte(s.Index), 0}), 24)
+	if w.Kinds.Chance(0.3) {
+		p = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xba, byte(s.Index >> 8), byte(s.Index)}), 48)
 	}
-	strange, err := lisp.PrefixFromNetip(s.instance, p)
+	strange, err := lisp.PrefixFromNetip(s.Instance, p)
 	if err != nil {
 		panic(err)
 	}
@@ -43,8 +44,8 @@ func (w *world) makeStrange(s *site) {
 }
 
 // refusesWhole reports whether a Map-Server drops a message without a word: the second one does so in some seeds.
-func (w *world) refusesWhole(r *router, m *mail) bool {
-	if !w.flavour.refusesWhole || r != w.servers[len(w.servers)-1] {
+func refusesWhole(w *World, r *Router, m *Mail) bool {
+	if !w.Flavour.refusesWhole || r != w.Servers[len(w.Servers)-1] {
 		return false
 	}
 	register, ok := m.parsed().(*wire.MapRegister)
@@ -53,36 +54,14 @@ func (w *world) refusesWhole(r *router, m *mail) bool {
 		if err != nil {
 			return false
 		}
-		_, owned := w.truth.longest(p)
+		_, owned := w.Truth.longest(p)
 		return !owned
 	})
 }
 
-func outageFaults() []fault {
-	return []fault{{"long-outage", 5 * time.Minute, (*world).loseServers}}
-}
-
-// loseServers takes all Map-Servers away, with what they knew.
-func (w *world) loseServers() (string, func()) {
-	var ends []func()
-	for _, s := range w.servers {
-		if _, end := w.fell(s, (*router).loseStore); end != nil {
-			ends = append(ends, end)
-		}
-	}
-	if len(ends) == 0 {
-		return "", nil
-	}
-	return "all Map-Servers", func() {
-		for _, end := range ends {
-			end()
-		}
-	}
-}
-
 // watchDenial judges what a Map-Server says right after its start.
-func (r *router) watchDenial(m *wire.MapReply) {
-	if !slices.Contains(r.w.servers, r) || r.time().Sub(r.startedAt) >= serverStart {
+func watchDenial(r *Router, m *wire.MapReply) {
+	if !slices.Contains(r.W.Servers, r) || r.time().Sub(r.startedAt) >= serverStart {
 		return
 	}
 	for i := range m.Records {
@@ -90,8 +69,8 @@ func (r *router) watchDenial(m *wire.MapReply) {
 		if err != nil || !mapping.Negative() || mapping.TTLMinutes != unregisteredTTLMinutes {
 			continue
 		}
-		if owner, ok := r.w.truth.longest(mapping.Prefix); ok {
-			r.w.fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.site.name, r.time().Sub(r.startedAt))
+		if owner, ok := r.W.Truth.longest(mapping.Prefix); ok {
+			r.W.Fail(r, invariantStart, "denies %s of %s %s after its start", mapping.Prefix, owner.Site.Name, r.time().Sub(r.startedAt))
 		}
 	}
 }

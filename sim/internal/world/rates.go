@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package world
 
 // The rates that RFC 9301 demands, measured on the simulated wire by the sender's own
 // clock, without a look into the Node: Map-Requests (s.5.3), Map-Replies (s.5.4),
@@ -14,6 +14,8 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/virtual"
 	"loci/wire"
 )
 
@@ -26,38 +28,36 @@ const (
 	rounding = 10 * time.Microsecond
 )
 
-var defaultLimits = control.DefaultLimits()
-
 // watch measures a message that a router sends.
-func (w *world) watch(r *router, sent *mail) {
-	to, payload := sent.to, sent.payload
+func (w *World) watch(r *Router, sent *Mail) {
+	to, payload := sent.To, sent.Payload
 	t := wire.MessageType(payload[0] >> 4)
-	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.site == nil {
+	if t == wire.TypeMapNotify || t == wire.TypeEncapsulatedControlMessage && r.Site == nil {
 		return // no rate is theirs
 	}
 	m := sent.parsed()
 	if m == nil {
 		_, err := wire.Parse(payload)
-		w.fail(r, invariantNoPanic, "sends what is no message: %v", err)
+		w.Fail(r, invariantNoPanic, "sends what is no message: %v", err)
 		return
 	}
-	if r.watchInside(sent) || r.watchProbing(t, to, payload) {
+	if watchInside(r, sent) || watchProbing(r, t, to, payload) {
 		return
 	}
 	ecm, encapsulated := m.(*wire.EncapsulatedControlMessage)
-	if encapsulated && r.site != nil {
+	if encapsulated && r.Site != nil {
 		var err error
 		if m, err = (wire.Parser{}).ParseIn(&w.inner, ecm.Inner.Message); err != nil {
-			w.fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
+			w.Fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
 			return
 		}
 	}
 	switch m := m.(type) {
 	case *wire.MapRequest:
-		r.watchMapRequest(to, m, encapsulated)
+		watchMapRequest(r, to, m, encapsulated)
 	case *wire.MapReply:
-		r.watchReply(to, payload)
-		r.watchDenial(m)
+		watchReply(r, to, payload)
+		watchDenial(r, m)
 	case *wire.MapRegister:
 		r.requests.registered(to, m)
 	}
@@ -70,41 +70,41 @@ const (
 )
 
 // watchProbing judges RLOC-probes and their answers; false when it is something else.
-func (r *router) watchProbing(t wire.MessageType, to netip.AddrPort, payload []byte) bool {
+func watchProbing(r *Router, t wire.MessageType, to netip.AddrPort, payload []byte) bool {
 	probe := t == wire.TypeMapRequest && payload[0]&probeBit != 0
 	if !probe && (t != wire.TypeMapReply || payload[0]&probeReplyBit == 0 || payload[3] == 0) {
 		return false
 	}
 	if probe {
-		r.watchProbe(to)
+		watchProbe(r, to)
 	} else {
-		r.watchReply(to, payload)
+		watchReply(r, to, payload)
 	}
 	return true
 }
 
 // watchMapRequest judges what goes under the name of a Map-Request: SMRs and RLOC-probes go
 // directly, everything else through the mapping system.
-func (r *router) watchMapRequest(to netip.AddrPort, m *wire.MapRequest, encapsulated bool) {
+func watchMapRequest(r *Router, to netip.AddrPort, m *wire.MapRequest, encapsulated bool) {
 	switch {
 	case encapsulated && m.Probe:
-		r.w.fail(r, invariantProbe, "an RLOC-probe in an Encapsulated Control Message to %s (RFC 9301 s.5.8)", to)
+		r.W.Fail(r, invariantProbe, "an RLOC-probe in an Encapsulated Control Message to %s (RFC 9301 s.5.8)", to)
 	case encapsulated && m.SMR:
-		r.w.fail(r, invariantSMR, "an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", to)
+		r.W.Fail(r, invariantSMR, "an SMR in an Encapsulated Control Message to %s (RFC 9301 s.6.1)", to)
 	case encapsulated:
 		r.requests.sent(m)
 	case m.SMR && !m.DontReply:
-		r.w.fail(r, invariantSMR, "an SMR to %s without the D bit", to)
-	case m.SMR && r.isSecondMessage(to, m.Nonce):
+		r.W.Fail(r, invariantSMR, "an SMR to %s without the D bit", to)
+	case m.SMR && isSecondMessage(r, to, m.Nonce):
 	case m.SMR && !r.solicits.take(r.time(), addrKey(to.Addr()), defaultLimits.SMRs):
-		r.w.fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
+		r.W.Fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
 	case !m.SMR:
-		r.w.fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
+		r.W.Fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
 	}
 }
 
 // isSecondMessage reports whether a message is of the SMR that was sent before it: an SMR may be two, with one nonce.
-func (r *router) isSecondMessage(to netip.AddrPort, nonce uint64) bool {
+func isSecondMessage(r *Router, to netip.AddrPort, nonce uint64) bool {
 	last := r.lastSMR
 	r.lastSMR = solicited{to, nonce}
 	return last == r.lastSMR
@@ -112,49 +112,20 @@ func (r *router) isSecondMessage(to netip.AddrPort, nonce uint64) bool {
 
 // watchProbe judges an RLOC-probe by the rate of all and by the retry interval, the
 // shortest time between two to one RLOC, with room for a new mapping and for hints.
-func (r *router) watchProbe(to netip.AddrPort) {
-	retry := r.probing().RetriesInterval
+func watchProbe(r *Router, to netip.AddrPort) {
+	retry := probing(r).RetriesInterval
 	if retry == 0 {
 		retry = control.DefaultProbing().RetriesInterval
 	}
 	each := control.Rate{PerSecond: 1.25 * float64(time.Second) / float64(retry), Burst: 6}
 	switch {
-	case r.probing().Off:
-		r.w.fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
+	case probing(r).Off:
+		r.W.Fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
 	case !r.probes.take(r.time(), addrKey(to.Addr()), each):
-		r.w.fail(r, invariantProbe, "too many RLOC-probes to %s", to)
+		r.W.Fail(r, invariantProbe, "too many RLOC-probes to %s", to)
 	case !r.probesTotal.take(r.time(), 0, defaultLimits.RLOCProbes):
-		r.w.fail(r, invariantProbe, "too many RLOC-probes in all")
+		r.W.Fail(r, invariantProbe, "too many RLOC-probes in all")
 	}
-}
-
-// solicited tells one SMR from another.
-type solicited struct {
-	to    netip.AddrPort
-	nonce uint64
-}
-
-// requestWatch follows the Map-Requests and Map-Registers of one run of a Node.
-type requestWatch struct {
-	router    *router
-	asked     map[lisp.Prefix]*askedPrefix
-	open      []*askedPrefix // those that are not answered, and some that are
-	nonces    map[uint64]lisp.Prefix
-	registers map[registerKey]time.Time
-}
-
-type askedPrefix struct {
-	prefix     lisp.Prefix
-	lastAt     time.Time
-	unanswered int
-	open       bool // listed as such
-}
-
-type registerKey struct {
-	to       netip.AddrPort
-	prefix   lisp.Prefix
-	locators uint64
-	octets   int // tells messages apart that begin with the same record
 }
 
 func (q *requestWatch) forget() {
@@ -168,7 +139,7 @@ func (q *requestWatch) sent(m *wire.MapRequest) {
 	for i := range m.Records {
 		p, err := m.Records[i].Prefix()
 		if err != nil {
-			r.w.fail(r, invariantNoPanic, "asks for %s: %v", m.Records[i].EID, err)
+			r.W.Fail(r, invariantNoPanic, "asks for %s: %v", m.Records[i].EID, err)
 			return
 		}
 		a := q.asked[p]
@@ -179,9 +150,9 @@ func (q *requestWatch) sent(m *wire.MapRequest) {
 		gap := now.Sub(a.lastAt)
 		switch {
 		case gap < requestInterval-rounding:
-			r.w.fail(r, invariantRequestRate, "asks for %s again after %s", p, gap)
+			r.W.Fail(r, invariantRequestRate, "asks for %s again after %s", p, gap)
 		case a.unanswered >= requestTries && gap < requestPause-rounding:
-			r.w.fail(r, invariantHoldDown, "asks for %s a %dth time, %s after the one before, with no answer", p, a.unanswered+1, gap)
+			r.W.Fail(r, invariantHoldDown, "asks for %s a %dth time, %s after the one before, with no answer", p, a.unanswered+1, gap)
 		case gap >= requestPause-rounding:
 			a.unanswered = 0
 		}
@@ -240,29 +211,29 @@ func (q *requestWatch) registered(to netip.AddrPort, m *wire.MapRegister) {
 	r, now := q.router, q.router.time()
 	mapping, err := m.Records[0].Mapping()
 	if err != nil {
-		r.w.fail(r, invariantNoPanic, "registers what is no mapping: %v", err)
+		r.W.Fail(r, invariantNoPanic, "registers what is no mapping: %v", err)
 		return
 	}
 	key := registerKey{to, mapping.Prefix, hashLocators(mapping.Locators), len(m.Records)}
 	last, known := q.registers[key]
-	if gap := now.Sub(last); known && gap < repetitionFirst-rounding && !r.configuredSince(last) {
-		r.w.fail(r, invariantRegister, "registers %s at %s again after %s", mapping.Prefix, to, gap)
+	if gap := now.Sub(last); known && gap < repetitionFirst-rounding && !configuredSince(r, last) {
+		r.W.Fail(r, invariantRegister, "registers %s at %s again after %s", mapping.Prefix, to, gap)
 	}
 	q.registers[key] = now
 }
 
 // configuredSince reports whether the configuration changed after that.
-func (r *router) configuredSince(t time.Time) bool { return !r.configuredAt.Before(t) }
+func configuredSince(r *Router, t time.Time) bool { return !r.configuredAt.Before(t) }
 
 // watchReply judges a Map-Reply by the rate that the configuration gives: of one RLOC about
 // one EID-Prefix.
-func (r *router) watchReply(to netip.AddrPort, payload []byte) {
+func watchReply(r *Router, to netip.AddrPort, payload []byte) {
 	rate, probe := defaultLimits.MapReplies, payload[0]&probeReplyBit != 0
 	if probe {
 		rate = defaultLimits.ProbeReplies
 	}
 	if !r.replies.take(r.time(), replyKey(to, payload, probe), rate) {
-		r.w.fail(r, invariantReplyRate, "too many Map-Replies to %s: %s", to, describe(payload))
+		r.W.Fail(r, invariantReplyRate, "too many Map-Replies to %s: %s", to, packets.Describe(payload))
 	}
 }
 
@@ -270,18 +241,18 @@ func (r *router) watchReply(to netip.AddrPort, payload []byte) {
 // a probe is answered. It is read where it stands, because there are many.
 func replyKey(to netip.AddrPort, payload []byte, probe bool) uint64 {
 	const head, maskAt, afiAt = 12, 5, 10 // of the message, in its first record
-	t := trace{hash: addrKey(to.Addr())}
-	t.mix(uint64(to.Port()))
+	t := virtual.Trace{Hash: addrKey(to.Addr())}
+	t.Mix(uint64(to.Port()))
 	if probe {
-		t.mix(1)
+		t.Mix(1)
 	}
 	record := payload[head:]
-	t.mix(uint64(record[maskAt]))
+	t.Mix(uint64(record[maskAt]))
 	eid := record[afiAt:]
 	for _, b := range eid[:addressOctets(eid)] {
-		t.mix(uint64(b))
+		t.Mix(uint64(b))
 	}
-	return t.hash
+	return t.Hash
 }
 
 // addressOctets is how many octets an address takes from its AFI on.
@@ -299,14 +270,10 @@ func addressOctets(b []byte) int {
 // addrKey is an address as a number that no other one of a run has.
 func addrKey(a netip.Addr) uint64 {
 	b := a.As16()
-	t := trace{hash: binary.BigEndian.Uint64(b[:])}
-	t.mix(binary.BigEndian.Uint64(b[8:]))
-	return t.hash
+	t := virtual.Trace{Hash: binary.BigEndian.Uint64(b[:])}
+	t.Mix(binary.BigEndian.Uint64(b[8:]))
+	return t.Hash
 }
-
-// rateWatch is a table of token buckets, each the time at which it will be full again, in
-// nanoseconds.
-type rateWatch struct{ fullAt map[uint64]*int64 }
 
 // take reports whether one more is within the rate.
 func (t *rateWatch) take(at time.Time, key uint64, rate control.Rate) bool {
@@ -324,4 +291,12 @@ func (t *rateWatch) take(at time.Time, key uint64, rate control.Rate) bool {
 	}
 	*fullAt = max(*fullAt, now) + interval
 	return true
+}
+
+// probing is how the router probes.
+func probing(r *Router) control.ProbingConfig {
+	if r.Site != nil && r.Site.Siblings { // that the path behind a link is dead is learned by nothing else
+		return r.Site.probing
+	}
+	return r.W.Flavour.probing
 }

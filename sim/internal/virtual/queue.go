@@ -1,33 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sim
+package virtual
 
 // The queue of events by virtual time; those of one moment come in the order in which
 // they were put. That order is part of a run's identity.
 
 import "time"
 
-type eventKind uint8
-
-const (
-	eventArrival eventKind = iota // mail reaches a router
-	eventTimer                    // a Node's deadline
-	eventDo                       // anything else
-)
-
-type event struct {
-	at     time.Duration
-	kind   eventKind
-	router *router
-	mail   *mail
-	do     func()
-}
-
-// eventQueue is a heap of four children a node, which has half the levels of a binary one. What
+// Queue is a heap of four children a node, which has half the levels of a binary one. What
 // moves in it is when an event comes and where it stands meanwhile.
-type eventQueue struct {
+type Queue[E any] struct {
 	heap   []queued
-	events []event
+	events []E
 	free   []uint32 // places in events
 	next   uint64
 }
@@ -42,9 +26,10 @@ type queued struct {
 // children of a node of the heap.
 const children = 4
 
-func (q *eventQueue) push(e event) {
+// Push puts an event in.
+func (q *Queue[E]) Push(at time.Duration, e E) {
 	q.next++
-	added := queued{at: e.at, order: q.next, place: q.store(e)}
+	added := queued{at: at, order: q.next, place: q.store(e)}
 	q.heap = append(q.heap, added)
 	i := len(q.heap) - 1
 	for i > 0 {
@@ -59,7 +44,7 @@ func (q *eventQueue) push(e event) {
 }
 
 // store gives an event a place.
-func (q *eventQueue) store(e event) uint32 {
+func (q *Queue[E]) store(e E) uint32 {
 	if last := len(q.free) - 1; last >= 0 {
 		place := q.free[last]
 		q.free = q.free[:last]
@@ -70,23 +55,25 @@ func (q *eventQueue) store(e event) uint32 {
 	return uint32(len(q.events) - 1)
 }
 
-func (q *eventQueue) pop() (event, bool) {
+// Pop takes the first event out; false when there is none.
+func (q *Queue[E]) Pop() (at time.Duration, first E, ok bool) {
+	var none E
 	if len(q.heap) == 0 {
-		return event{}, false
+		return 0, none, false
 	}
 	place := q.heap[0].place
-	first := q.events[place]
-	q.events[place] = event{}
+	at, first = q.heap[0].at, q.events[place]
+	q.events[place] = none
 	q.free = append(q.free, place)
 	last := len(q.heap) - 1
 	moved := q.heap[last]
 	q.heap = q.heap[:last]
 	q.sink(moved)
-	return first, true
+	return at, first, true
 }
 
 // sink finds a place for an event, from the top, which is free.
-func (q *eventQueue) sink(e queued) {
+func (q *Queue[E]) sink(e queued) {
 	i := 0
 	for {
 		first := children*i + 1

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// From the state of the world to the configuration of each Node: always derived anew,
+// so that faults that overlap leave nothing behind.
+
+import (
+	"net/netip"
+	"slices"
+
+	"loci/control"
+	"loci/lisp"
+)
+
+// configuration is what the router's operator wants now.
+func (r *Router) configuration() control.Config {
+	c := control.Config{LocalRLOCs: localRLOCs(r)}
+	if r.W.Trace.Keep == 0 {
+		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // nobody reads them
+	}
+	if r.Site != nil {
+		configureSite(r, &c)
+		return c
+	}
+	for _, s := range r.W.Servers {
+		if s == r {
+			c.MapServer = &control.MapServerConfig{Sites: mapServerSites(r.W), Journal: true}
+		}
+	}
+	for _, s := range r.W.Resolvers {
+		if s == r {
+			c.MapResolver = mapResolver(r.W, c.MapServer != nil)
+		}
+	}
+	return c
+}
+
+// localRLOCs are the addresses of the router, those of links that are known to be down at the end.
+func localRLOCs(r *Router) []lisp.RLOC {
+	var up, down []lisp.RLOC
+	for _, l := range r.Links {
+		rloc := lisp.RLOCFromAddr(l.Addr)
+		if l.isUp() {
+			up = append(up, rloc)
+		} else {
+			down = append(down, rloc)
+		}
+	}
+	return append(up, down...)
+}
+
+// noteLinks notes which links are up, for what the router says of them.
+func noteLinks(r *Router) {
+	r.linksUp = r.linksUp[:0]
+	for _, l := range r.Links {
+		if l.Noticed == 0 {
+			r.linksUp = append(r.linksUp, lisp.RLOCFromAddr(l.Addr))
+		}
+	}
+}
+
+func configureSite(r *Router, c *control.Config) {
+	s := r.Site
+	noteLinks(r)
+	if !s.WithoutXTRID {
+		c.XTRID, c.SiteID = r.XTRID(), uint64(s.Index)
+	}
+	c.ITR = &control.ITRConfig{RLOCProbing: probing(r), IdleTimeout: r.W.Flavour.idle, Gleaning: r.W.Flavour.Gleaning}
+	for i := range r.W.Resolvers {
+		at := r.W.Resolvers[(i+r.Index)%len(r.W.Resolvers)]
+		c.ITR.MapResolvers = append(c.ITR.MapResolvers, reach(r, at))
+	}
+	c.ETR = &control.ETRConfig{WithdrawOnShutdown: s.Index%3 == 0, Siblings: siblingsOf(r)}
+	for _, at := range r.W.Servers {
+		c.ETR.MapServers = append(c.ETR.MapServers, control.MapServerPeer{
+			Address: reach(r, at), Key: key(r), ProxyReply: s.proxy, WantMapNotify: s.notify, UseTTL: s.useTTL, MergeRequest: s.merge,
+		})
+	}
+	if s.Withdrawn == 0 {
+		c.ETR.Database = database(r)
+	}
+	if r.W.Flavour.tight {
+		c.Limits.MapCacheEntries, c.Limits.PendingRequests, c.Limits.RateTable = 6, 4, 64
+	}
+}
+
+// key is the one in use, or a wrong one of the same ID.
+func key(r *Router) control.Key {
+	key := r.Site.Keys[min(r.Site.KeyInUse, len(r.Site.Keys)-1)]
+	if r.WrongKey > 0 {
+		key.Secret = append([]byte("wrong "), key.Secret...)
+	}
+	return key
+}
+
+func database(r *Router) []control.DatabaseMapping {
+	var list []control.DatabaseMapping
+	of := r
+	if !r.Site.merge {
+		of = nil
+	}
+	for i, p := range r.Site.Prefixes {
+		if r.Site.isWithdrawn(i) {
+			continue
+		}
+		list = append(list, control.DatabaseMapping{
+			Prefix: p.Prefix, Locators: withSiblingsUp(r, p.locators(of)), TTLMinutes: r.Site.ttlMinutes, Version: r.Site.version,
+		})
+	}
+	if s := r.Site; !s.strange.IsZero() {
+		list = append(list, control.DatabaseMapping{Prefix: s.strange, Locators: s.Prefixes[0].locators(of), TTLMinutes: s.ttlMinutes, Version: s.version})
+	}
+	return list
+}
+
+// reach is a server's address in a family that the router has.
+func reach(r *Router, server *Router) netip.AddrPort {
+	for _, l := range server.Links {
+		if l.Addr.Is4() == r.Links[0].Addr.Is4() {
+			return netip.AddrPortFrom(l.Addr, 0)
+		}
+	}
+	return netip.AddrPort{}
+}
+
+func mapServerSites(w *World) []control.Site {
+	var list []control.Site
+	for _, s := range w.Sites {
+		if s.Barred > 0 {
+			continue
+		}
+		site := control.Site{Name: s.Name, Keys: append([]control.Key(nil), s.Keys...)}
+		for i, p := range s.Prefixes {
+			implied := func(wider *SitePrefix) bool { return wider.Prefix.Covers(p.Prefix) }
+			if !s.moreSpecifics || !slices.ContainsFunc(s.Prefixes[:i], implied) {
+				site.Prefixes = append(site.Prefixes, control.SitePrefix{Prefix: p.Prefix, AcceptMoreSpecifics: s.moreSpecifics})
+			}
+		}
+		list = append(list, site)
+	}
+	return list
+}
+
+// mapResolver asks the Map-Servers, unless it stands beside one that knows all.
+func mapResolver(w *World, besideMapServer bool) *control.MapResolverConfig {
+	c := &control.MapResolverConfig{}
+	for _, s := range w.Servers {
+		if !besideMapServer {
+			c.MapServers = append(c.MapServers, control.MapServerRoute{Address: netip.AddrPortFrom(s.Links[0].Addr, 0)})
+		}
+	}
+	return c
+}

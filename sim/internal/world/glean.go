@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// Gleaning (RFC 9300 s.9), which the operators of some seeds turn on, and the attacker in
+// the data plane, who is there in those seeds: packets to tunnel routers from whatever
+// address and inner source it likes. Where a mapping is gleaned, the answers go to it for
+// as long as the mapping system takes; what gleaning may do beyond that, nothing, is held
+// here against the simulated wire.
+
+import (
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/virtual"
+)
+
+const (
+	// gleanedFor is how long a gleaned mapping may be used without being verified.
+	gleanedFor = 3 * time.Second
+	// askedWithin is the longest pause between the Map-Requests that verify it.
+	askedWithin = 10 * time.Second
+	// toldWithin is how long the packet may have waited to be told of: a crash lasts so long.
+	toldWithin = time.Minute
+	// gleaningShare is in how many seeds mappings are gleaned.
+	gleaningShare = 0.25
+	// gleanStream is a stream of chance of its own: seeds without gleaning stay what they are.
+	gleanStream = 3
+)
+
+// drawGleaning says whether the tunnel routers of this run glean.
+func drawGleaning(w *World) {
+	w.Gleans = virtual.NewRandom(w.Options.Seed, gleanStream)
+	w.Flavour.Gleaning = w.Gleans.Chance(gleaningShare)
+}
+
+// noteInner remembers of whom a data packet spoke, before the engine sees it.
+func noteInner(r *Router, m *Mail) {
+	if !r.W.Flavour.Gleaning || r.Site == nil {
+		return
+	}
+	source := lisp.HostPrefix(r.Site.Instance, lisp.EIDFromAddr(packets.Source(packets.Inner(m.Payload))))
+	r.heardFrom[gleanKey{source, lisp.RLOCFromAddr(packets.Source(m.Payload))}] = r.W.Now
+}
+
+// checkGleaned judges a gleaned mapping that is being installed, before it is in the
+// map-cache: somebody wanted it, a packet just said so, the mapping system is being asked,
+// nothing known is contradicted, and it is brief.
+func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
+	w.Stats.Gleaned++
+	p, set := e.Mapping.Prefix, e.Mapping.Locators
+	if !p.IsHost() || len(set) != 1 {
+		w.Fail(r, invariantGleaned, "%s is gleaned: want one EID and one locator", e.Mapping)
+		return
+	}
+	at, heard := r.heardFrom[gleanKey{p, set[0].RLOC}]
+	limit := r.time().Add(gleanedFor + rounding)
+	known, covered := r.Mirror.longest(p.Instance(), p.EID())
+	asked := r.requests.asked[p]
+	switch {
+	case !w.Flavour.Gleaning:
+		w.Fail(r, invariantGleaned, "%s is gleaned, and gleaning is off", e.Mapping)
+	case e.ExpiresAt.After(limit):
+		w.Fail(r, invariantGleaned, "%s is gleaned until %s, want %s at most", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), gleanedFor)
+	case asked == nil || r.time().Sub(asked.lastAt) > askedWithin:
+		w.Fail(r, invariantGleaned, "%s is gleaned, and nobody verifies it by a Map-Request", e.Mapping)
+	case covered && known.Mapping.Action != lisp.ActionSendMapRequest:
+		w.Fail(r, invariantGleaned, "%s is gleaned, but %s is known", e.Mapping, known.Mapping)
+	case !heard || w.Now-at > toldWithin:
+		w.Fail(r, invariantGleaned, "%s is gleaned from no packet", e.Mapping)
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// Faults of what data packets and ICMP say about locators (RFC 9300 s.10, RFC 9301 s.7):
+// Locator-Status-Bits that a site lowers and raises again, nonces that are not echoed, and
+// forged ICMP. The data plane tells; what the Node makes of it is held against what may be
+// believed.
+
+import (
+	"loci/control"
+	"loci/dataplane"
+	"loci/lisp"
+)
+
+// handleEvent hands one event of the engine to the Node, as the daemon does.
+func (r *Router) handleEvent(e dataplane.Event) {
+	now := r.time()
+	switch e := e.(type) {
+	case dataplane.Miss:
+		r.W.Stats.Misses++
+		r.Node.HandleMiss(now, control.Miss{Instance: e.Instance, Source: e.Source, Destination: e.Destination})
+	case dataplane.StatusBitsChanged:
+		r.Node.HandleStatusBits(now, control.StatusBits{Prefix: e.Prefix, From: e.From, Bits: e.Bits, Count: e.Count})
+	case dataplane.LocalVersionStale:
+		r.Node.HandleMapVersions(now, versionsOf(e.PacketVersions))
+	case dataplane.RemoteVersionStale:
+		r.Node.HandleMapVersions(now, versionsOf(e.PacketVersions))
+	case dataplane.Gleaned:
+		r.Node.HandleGleaned(now, control.Gleaned{Instance: e.Instance, Source: e.Source, Destination: e.Destination, From: e.From})
+	case dataplane.NonceMismatch:
+		r.Node.HandleNonceMismatch(now, e.RLOC)
+	case dataplane.LocatorUnreachable:
+		r.Node.HandleUnreachable(now, e.RLOC)
+	}
+	r.drain()
+}
+
+// CheckNobodyCutOff: a hint that anybody can forge takes no mapping its only locator.
+func CheckNobodyCutOff(r *Router, rloc lisp.RLOC) {
+	if !IsDown(r, rloc) {
+		return
+	}
+	for p, e := range r.Mirror.Entries {
+		usable := 0
+		for _, l := range e.Mapping.Locators {
+			if l.Usable() {
+				usable++
+			}
+		}
+		if l, has := e.Mapping.Locators.Find(rloc); has && l.Usable() && usable == 1 && !e.Gleaned {
+			r.W.Fail(r, InvariantLocator, "a hint took %s its only locator, %s", p, rloc)
+		}
+	}
+}
+
+// Locator is what the Node says of an RLOC.
+func (r *Router) Locator(rloc lisp.RLOC) (control.LocatorStatus, bool) {
+	for s := range r.Node.Locators() {
+		if s.RLOC == rloc {
+			return s, true
+		}
+	}
+	return control.LocatorStatus{}, false
+}
+
+// heldByStatusBit is a locator that is down by a status bit though no fault says so any
+// more, and is not held because it flapped.
+func heldByStatusBit(r *Router) (lisp.RLOC, bool) {
+	if r.Node == nil || len(r.states) == 0 {
+		return lisp.RLOC{}, false
+	}
+	for s := range r.Node.Locators() {
+		if s.State == control.LocatorDown && s.Reason == control.LocatorStatusBit && s.HeldUntil.IsZero() {
+			return s.RLOC, true
+		}
+	}
+	return lisp.RLOC{}, false
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// The invariants: what holds after every event that touches it, and what is looked at
+// each virtual second. Rates on the wire are in rates.go, registrations in truth.go.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/virtual"
+	"loci/wire"
+)
+
+func family(p lisp.Prefix) int {
+	if p.Kind() == lisp.EIDIPv6 {
+		return 1
+	}
+	return 0
+}
+
+// checkMapping judges an entry that is being installed.
+func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
+	p := e.Mapping.Prefix
+	if e.Gleaned {
+		checkGleaned(w, r, e)
+		return
+	}
+	if heard, ok := r.Mirror.heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
+		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
+	}
+	if e.Mapping.Negative() {
+		checkNegative(w, r, e)
+		return
+	}
+	checkVersion(w, r, e)
+	owner, ok := w.Truth.longest(p)
+	if !ok {
+		w.Fail(r, invariantTrue, "%s is in the map-cache, which is of no site", e.Mapping)
+		return
+	}
+	for _, l := range e.Mapping.Locators {
+		if !w.Truth.hasSaid(owner, l) {
+			w.Fail(r, invariantTrue, "%s is in the map-cache: %s never said %s of %s", e.Mapping, owner.Site.Name, l, owner.Prefix)
+		}
+	}
+}
+
+// unregisteredTTLMinutes is the TTL of negative answers about what is configured and not
+// registered (RFC 9301 s.8.3); other negative answers must not touch a site's EIDs.
+const unregisteredTTLMinutes = 1
+
+func checkNegative(w *World, r *Router, e *control.MapCacheEntry) {
+	owner, ok := w.Truth.longest(e.Mapping.Prefix)
+	if e.Mapping.TTLMinutes == unregisteredTTLMinutes && ok || w.Truth.Barred {
+		return
+	}
+	if ok {
+		w.Fail(r, invariantTrue, "%s is negative for %d minutes, and within %s of %s", e.Mapping.Prefix, e.Mapping.TTLMinutes, owner.Prefix, owner.Site.Name)
+	}
+	for _, s := range w.Sites {
+		for _, p := range s.Prefixes {
+			if e.Mapping.Prefix.Covers(p.Prefix) {
+				w.Fail(r, invariantTrue, "%s is negative and covers %s of %s", e.Mapping.Prefix, p.Prefix, s.Name)
+			}
+		}
+	}
+}
+
+// checkEncapsulated judges a packet that leaves towards the core.
+func checkEncapsulated(w *World, r *Router, m model.Emission) {
+	packet := packets.Inner(m.Packet)
+	p := packets.Read(packet)
+	if int(p.From) != r.Index {
+		w.Fail(r, invariantNoLoop, "packet %d of %s is encapsulated a second time", p.Number, w.Routers[p.From].Name)
+	}
+	to := lisp.EIDFromAddr(packets.Destination(packet))
+	e, ok := r.Mirror.longest(r.Site.Instance, to)
+	switch {
+	case !ok:
+		w.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
+	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rounding)):
+		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
+	case !r.usable(e.Mapping.Locators, m.Destination):
+		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
+	}
+}
+
+// checkDelivered judges a packet that goes to the site's hosts, and came to that RLOC.
+func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte, at netip.Addr) {
+	p := packets.Read(packet)
+	to := packets.Destination(packet)
+	switch {
+	case uint32(instance) != p.Instance || instance != r.Site.Instance:
+		w.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
+	case p.Site == packets.NoSite:
+		w.Fail(r, invariantRightSite, "a packet to %s, an EID of nobody, is delivered to %s", to, r.Site.Name)
+	case p.Site != uint32(r.Site.Index) && !(w.Network.wasOf(at, w.Sites[p.Site]) && r.Site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
+		w.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.Sites[p.Site].Name, r.Site.Name)
+	}
+}
+
+// beforeMessage notes what a message allows its receiver to do.
+func beforeMessage(w *World, r *Router, m *Mail) {
+	if len(m.Payload) < 12 || r.Site == nil || wire.MessageType(m.Payload[0]>>4) != wire.TypeMapReply || m.Payload[0]&probeReplyBit != 0 {
+		return // the answer to an RLOC-probe allows nothing
+	}
+	if _, asked := r.requests.nonces[binary.BigEndian.Uint64(m.Payload[4:])]; !asked {
+		return
+	}
+	reply, ok := m.parsed().(*wire.MapReply)
+	if !ok || !r.requests.answered(reply.Nonce) {
+		return
+	}
+	for i := range reply.Records {
+		mapping, err := reply.Records[i].Mapping()
+		if err != nil {
+			continue
+		}
+		until := r.time().Add(time.Duration(mapping.TTLMinutes) * time.Minute)
+		if until.After(r.Mirror.heard[mapping.Prefix]) {
+			r.Mirror.heard[mapping.Prefix] = until
+		}
+	}
+}
+
+// afterMessage looks at what a message did.
+func afterMessage(w *World, r *Router, m *Mail) {
+	switch {
+	case len(m.Payload) == 0:
+		return
+	case wire.MessageType(m.Payload[0]>>4) == wire.TypeMapRegister:
+		checkRegistered(w, r, m)
+	case m.Forged && r.Site != nil:
+		for s := range r.Node.MapServers() {
+			if s.LastNotifyAt.Equal(r.time()) {
+				w.Fail(r, invariantAuthentic, "%s took a forged Map-Notify for an acknowledgement of %s", r.Name, s.Address)
+			}
+		}
+	}
+}
+
+// checkRegistered looks at the registrations that a Map-Register speaks of: it cannot
+// change others.
+func checkRegistered(w *World, at *Router, m *Mail) {
+	register, ok := m.parsed().(*wire.MapRegister)
+	if !ok {
+		return
+	}
+	for i := range register.Records {
+		p, err := register.Records[i].Prefix()
+		if err != nil {
+			continue
+		}
+		for g := range at.Node.RegistrationsOf(p) {
+			checkRegistration(w, at, g, !m.Hostile)
+		}
+	}
+}
+
+// checkRegistrations looks at all of them.
+func checkRegistrations(w *World, r *Router) {
+	for g := range r.Node.Registrations() {
+		checkRegistration(w, r, g, false)
+	}
+}
+
+// registrationsInterval is how often all registrations are looked at, not only those of
+// which a Map-Register spoke: nothing else may change one.
+const registrationsInterval = 10 * time.Second
+
+// settledFor is how long all must have been settled to be looked at less often, and how
+// often then.
+const settledFor = 5 * time.Second
+
+// sweep is each virtual second.
+func (w *World) sweep() {
+	for _, r := range w.Routers {
+		if r.Node == nil || w.failure != nil {
+			continue
+		}
+		if r.Site == nil {
+			if w.Now%registrationsInterval < sweepInterval {
+				checkRegistrations(w, r)
+			}
+			continue
+		}
+		sweepTables(w, r)
+		checkLastPath(r)
+	}
+	sweepSiblings(w)
+	if w.dying.site != nil || w.Now < w.calmSince() || w.Now-w.lastUnsettled > settledFor && w.Now%settledFor >= sweepInterval {
+		return
+	}
+	settled, why := w.settled()
+	if settled {
+		return
+	}
+	w.lastUnsettled = w.Now
+	if w.mustBeQuiet() {
+		w.Fail(nil, invariantConvergence, "%s after the last fault: %s", w.Now-w.calmSince(), why)
+	}
+}
+
+// sweepTables looks at the map-cache when it changed, or when the first TTL ends.
+func sweepTables(w *World, r *Router) {
+	m := &r.Mirror
+	if now := r.time(); m.changed || !m.firstExpiry.IsZero() && now.After(m.firstExpiry) {
+		sweepMapCache(w, r, now)
+		m.changed = false
+	}
+	r.requests.prune()
+	if len(m.heard) > 1000 {
+		m.forgetHeard(r.time())
+	}
+}
+
+// sweepMapCache looks for entries that outlived their TTL, and for an engine that says
+// something else than the Node told it.
+func sweepMapCache(w *World, r *Router, now time.Time) {
+	r.Mirror.firstExpiry = time.Time{}
+	entries := 0
+	for e := range r.Plane.InPlace() {
+		entries++
+		told, ok := r.Mirror.Entries[e.Mapping.Prefix]
+		if !ok || !told.Mapping.Equal(e.Mapping) || told.Gleaned != e.Gleaned {
+			w.Fail(r, invariantPlane, "the data plane has %s, it was told %s", e.Mapping, told.Mapping)
+		}
+		if !e.Static && now.After(e.ExpiresAt.Add(rounding)) {
+			w.Fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
+		}
+		if first := &r.Mirror.firstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
+			*first = e.ExpiresAt
+		}
+	}
+	if sizes := r.Node.Sizes(); entries != sizes.MapCache || entries != len(r.Mirror.Entries) {
+		w.Fail(r, invariantPlane, "the data plane has %d mappings, the Node %d, told were %d", entries, sizes.MapCache, len(r.Mirror.Entries))
+	}
+	bounds := dataplane.DefaultWaitBounds
+	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !w.Flavour.tight && w.mustBeQuiet() {
+		w.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
+	}
+}
+
+func (m *mirror) forgetHeard(now time.Time) {
+	for p, until := range m.heard {
+		if until.Before(now) {
+			delete(m.heard, p)
+		}
+	}
+}
+
+// mustBeQuiet reports whether everything has to be as the configuration says, which it is until somebody dies for good.
+func (w *World) mustBeQuiet() bool {
+	return w.Now > w.calmSince()+ConvergenceBound && w.dying.site == nil
+}
+
+// settled reports whether it is: registrations complete, and every steady flow resolved
+// to the right locators. why names what is not: the first thing, or one of each kind where
+// it is an offence.
+func (w *World) settled() (settled bool, why string) {
+	var missing []string
+	for _, problem := range []func(*World) string{unresolvedFlow, unsettledRouter, incompleteServer} {
+		if p := problem(w); p != "" {
+			missing = append(missing, p)
+			if !w.mustBeQuiet() {
+				break
+			}
+		}
+	}
+	return len(missing) == 0, strings.Join(missing, "; ")
+}
+
+func unresolvedFlow(w *World) string {
+	if w.Flavour.tight { // entries come and go there
+		return ""
+	}
+	for _, f := range w.Flows {
+		if problem := w.unresolved(f); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+func unsettledRouter(w *World) string {
+	for _, x := range w.XTRs {
+		if x.Sibling.CoreLost > 0 {
+			continue // nobody hears of it, nor it of anybody
+		}
+		if rloc, held := heldByStatusBit(x); held {
+			return x.Name + " holds " + rloc.String() + " down by a status bit"
+		}
+		if problem := unacknowledged(x); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+func incompleteServer(w *World) string {
+	for _, s := range w.Servers {
+		if n := registrationsMissing(w, s); n != "" {
+			return s.Name + " lacks " + n
+		}
+	}
+	return ""
+}
+
+// unacknowledged is the Map-Server whose Map-Notify a tunnel router wants and does not
+// have.
+func unacknowledged(r *Router) string {
+	if r.Node == nil || !r.Site.notify {
+		return ""
+	}
+	for s := range r.Node.MapServers() {
+		want, lacking := control.MapServerRegistered, 0
+		if !r.Site.strange.IsZero() {
+			want, lacking = control.MapServerPartial, 1
+		}
+		if s.State != want || s.LackingCount != lacking {
+			return fmt.Sprintf("%s has no Map-Notify of %s, which is %s and lacks %d EID-Prefixes", r.Name, s.Address, s.State, s.LackingCount)
+		}
+	}
+	return ""
+}
+
+// registrationsMissing is the first registration that a Map-Server should have.
+func registrationsMissing(w *World, at *Router) string {
+	if at.Node == nil {
+		return "everything: it is down"
+	}
+	for _, x := range w.XTRs {
+		if x.Node == nil {
+			return x.Name + ", which is down"
+		}
+		if p, ok := unregistered(x, at); ok {
+			return p.String() + " of " + x.Name
+		}
+	}
+	return ""
+}
+
+// unregistered is the first mapping of a tunnel router's Database that a Map-Server has not from it, or from its
+// sibling, as it has to be.
+func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
+	of := r
+	if !r.Site.merge {
+		of = nil
+	}
+	for i, m := range r.config.ETR.Database {
+		if m.Prefix == r.Site.strange {
+			continue // nobody has it
+		}
+		if r.Site.Siblings {
+			m.Locators = r.Site.Prefixes[i].locators(of)
+		}
+		if !registered(at, m) {
+			return m.Prefix, true
+		}
+	}
+	return lisp.Prefix{}, false
+}
+
+// registered reports whether a Map-Server has a registration that says that.
+func registered(at *Router, m control.DatabaseMapping) bool {
+	for g := range at.Node.RegistrationsOf(m.Prefix) {
+		if sameLocators(g.Mapping.Locators, m.Locators) && g.Mapping.Version == m.Version {
+			return true
+		}
+	}
+	return false
+}
+
+// unresolved says what is wrong with the mapping that a flow's packets use.
+func (w *World) unresolved(f *Flow) string {
+	eid := lisp.EIDFromAddr(f.to)
+	owner, ok := w.ownerOf(f.from.Site.Instance, eid)
+	from := f.from.way()
+	if from == nil {
+		return f.from.Name + " has no way to the core"
+	}
+	e, cached := from.Mirror.longest(from.Site.Instance, eid)
+	switch {
+	case !ok:
+		return "nobody owns " + f.to.String()
+	case from.Plane == nil || from.Node == nil:
+		return from.Name + " is down"
+	case !cached:
+		return from.Name + " has no mapping for " + f.to.String()
+	case e.Mapping.Version != owner.Site.version:
+		return fmt.Sprintf("%s has %s of version %d, right is %d", from.Name, e.Mapping, e.Mapping.Version, owner.Site.version)
+	case !sameLocators(e.Mapping.Locators, owner.locators(nil)):
+		return from.Name + " has " + e.Mapping.String() + ", right is " + lisp.Mapping{Prefix: owner.Prefix, Locators: owner.locators(nil)}.String()
+	}
+	return ""
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// A router: the real Node, the model engine beside it, a clock that is not quite right,
+// and what the simulator keeps to judge both. It does what the daemon does: carries out
+// effects, feeds misses and use, configures, stops and starts.
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+	"loci/sim/internal/virtual"
+)
+
+// usageInterval is how often the use of mappings is reported to the Node.
+const usageInterval = 10 * time.Second
+
+// maxEffects bounds what one turn of a Node may want done.
+const maxEffects = 20_000
+
+// isUp reports whether the router says that others may use it.
+func (l *Link) isUp() bool { return l.Noticed == 0 && !l.held }
+
+func newRouter(w *World, index int, name string) *Router {
+	r := &Router{W: w, Index: index, Name: name, random: virtual.NewRandom(w.Options.Seed, uint64(index)+1000)}
+	r.Mirror.router = r
+	r.requests.router = r
+	setClock(r)
+	return r
+}
+
+// setClock draws how wrong the router's clock is.
+func setClock(r *Router) {
+	r.clock = virtual.Clock{Ppm: int64(r.random.IntN(201) - 100)}
+	if r.W.Flavour.skew > 0 {
+		r.clock.Offset = r.random.Between(-r.W.Flavour.skew, r.W.Flavour.skew)
+	}
+}
+
+func (r *Router) time() time.Time { return r.clock.At(r.W.Now) }
+
+// Boot starts machine and process.
+func (r *Router) Boot() {
+	if r.Site != nil && r.Plane == nil {
+		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
+		r.Mirror.clear()
+		r.states = map[lisp.RLOC]dataplane.LocatorState{}
+		r.heardFrom, r.own = gleanWatch{}, map[lisp.Prefix]uint16{}
+	}
+	r.startNode()
+}
+
+// startNode starts the process, which adopts what the data plane kept.
+func (r *Router) startNode() {
+	r.requests.forget()
+	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
+	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
+	r.Sibling.said, r.Sibling.detour = nil, netip.Addr{}
+	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
+	r.configurePlane()
+	r.W.Truth.record(r)
+	node, err := control.New(r.config, r.time(), r.random.Fill)
+	if err != nil {
+		panic(err)
+	}
+	r.Node, r.startedAt = node, r.time()
+	r.restore()
+	if kept := kept(r); len(kept) > 0 {
+		node.AdoptMapCache(r.time(), kept)
+	}
+	if kept := keptStates(r); len(kept) > 0 {
+		node.AdoptLocatorStates(r.time(), kept)
+	}
+	r.drain()
+	if r.Plane != nil {
+		r.RaiseMisses()
+	}
+}
+
+// kept is the map-cache that the data plane brought through a restart. What is in its
+// Database and not wanted any more is removed, as the daemon does.
+func kept(r *Router) []control.MapCacheEntry {
+	if r.Plane == nil {
+		return nil
+	}
+	for d := range r.Plane.Database() {
+		if !slices.ContainsFunc(r.config.ETR.Database, func(m control.DatabaseMapping) bool { return m.Prefix == d.Prefix }) {
+			r.Plane.Apply(dataplane.DeleteDatabase{Prefix: d.Prefix})
+			delete(r.own, d.Prefix)
+		}
+	}
+	var kept []control.MapCacheEntry
+	for e := range r.Plane.Mappings() {
+		kept = append(kept, control.MapCacheEntry{Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt})
+	}
+	slices.SortFunc(kept, func(a, b control.MapCacheEntry) int { return a.Mapping.Prefix.Compare(b.Mapping.Prefix) })
+	return kept
+}
+
+// Stop ends the process, by a crash or in order; the data plane goes on.
+func (r *Router) Stop(orderly bool) {
+	if r.Node == nil {
+		return
+	}
+	if orderly {
+		r.configuredAt = r.time() // its last words may be said again right after they were said
+		for r.Node.Shutdown(r.time()) {
+			r.drain()
+		}
+		r.drain()
+		r.Sibling.detour = netip.Addr{}
+	}
+	r.Node, r.timerAt = nil, 0
+	r.W.Truth.retire(r)
+}
+
+// PowerOff takes the data plane away too.
+func (r *Router) PowerOff() {
+	r.Stop(false)
+	r.Plane, r.Sibling.detour = nil, netip.Addr{}
+}
+
+// Configure puts what the operator wants now in force.
+func (r *Router) Configure() {
+	if r.Node == nil {
+		return
+	}
+	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
+	r.configurePlane()
+	r.W.Truth.record(r)
+	if err := r.Node.Configure(r.time(), r.config); err != nil {
+		panic(err)
+	}
+	r.drain()
+	checkLastPath(r)
+}
+
+// The interfaces of every tunnel router.
+const (
+	siteInterface = "site0"
+	coreInterface = "core0"
+)
+
+func (r *Router) configurePlane() {
+	if r.Plane == nil {
+		return
+	}
+	wanted := dataplane.Settings{
+		Interfaces: []dataplane.Interface{
+			{Name: siteInterface, Side: dataplane.SideSite, Instance: r.Site.Instance}, {Name: coreInterface, Side: dataplane.SideCore},
+		},
+		LocalRLOCs: r.config.LocalRLOCs, Wait: dataplane.DefaultWaitBounds,
+		Header: dataplane.HeaderSettings{Glean: r.W.Flavour.Gleaning, StatusBits: sendsStatusBits(r), MapVersions: r.W.Flavour.versions},
+	}
+	r.apply(dataplane.SetSettings{Settings: wanted})
+}
+
+// apply makes the engine do something that it cannot refuse.
+func (r *Router) apply(operation dataplane.Operation) {
+	if failed := r.Plane.Apply(operation); failed != nil {
+		r.W.Fail(r, invariantPlane, "%T: %v", operation, failed[0])
+	}
+}
+
+// timer is a deadline of the Node. One that has moved meanwhile is stale.
+func (r *Router) timer(at time.Duration) {
+	if r.Node == nil || at != r.timerAt {
+		return
+	}
+	r.timerAt = 0
+	r.W.Trace.Note(at, r.Index, nil, func() string { return r.Name + " timer" })
+	r.Node.HandleTimeout(r.time())
+	r.drain()
+}
+
+// schedule puts the next deadline into the queue, unless an earlier one stands there.
+func (r *Router) schedule() {
+	deadline, ok := r.Node.NextDeadline()
+	if !ok || r.timerAt != 0 && !deadline.Before(r.timerFor) {
+		return
+	}
+	at := max(r.clock.Until(deadline), r.W.Now)
+	if r.timerAt != 0 && r.timerAt <= at {
+		return
+	}
+	r.timerAt, r.timerFor = at, deadline
+	r.W.queue.Push(at, event{kind: eventTimer, router: r})
+}
+
+// drain carries out what the Node wants done, then looks at what came of it.
+func (r *Router) drain() {
+	n := 0
+	for e, ok := r.Node.Poll(); ok; e, ok = r.Node.Poll() {
+		if n++; n > maxEffects {
+			r.W.Fail(r, invariantLimits, "more than %d effects in one turn", maxEffects)
+			return
+		}
+		r.carryOut(e)
+	}
+	mappings, requests := limits(r)
+	if sizes := r.Node.Sizes(); sizes.MapCache > mappings || sizes.Pending > requests {
+		r.W.Fail(r, invariantLimits, "%d mappings and %d requests under way, the limits are %d and %d", sizes.MapCache, sizes.Pending, mappings, requests)
+	}
+	r.schedule()
+}
+
+// carryOut does one effect. Those of a kind that is not of this world are left.
+func (r *Router) carryOut(e control.Effect) {
+	switch e := e.(type) {
+	case control.SendPacket:
+		r.send(e)
+	case control.InstallMapping:
+		r.install(e.MapCacheEntry)
+	case control.RemoveMapping:
+		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " removes " + e.Prefix.String() + ": " + string(e.Reason) })
+		r.Mirror.remove(e.Prefix)
+		r.Plane.Apply(dataplane.DeleteMapping{Prefix: e.Prefix})
+	case control.InstallDatabase:
+		r.says(e.Prefix, e.Locators)
+		r.own[e.Prefix] = e.Version
+		r.apply(dataplane.PutDatabase{Entry: dataplane.DatabaseEntry{Prefix: e.Prefix, Locators: e.Locators, Version: e.Version}})
+	case control.RemoveDatabase:
+		delete(r.Sibling.said, e.Prefix)
+		delete(r.own, e.Prefix)
+		r.Plane.Apply(dataplane.DeleteDatabase{Prefix: e.Prefix})
+	case control.SetLocatorState:
+		r.setLocator(e)
+	case control.SiblingPath:
+		r.Sibling.detour = e.To
+		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " makes a detour by " + e.To.String() })
+	case control.Journal:
+		r.store(e)
+	case control.Notice:
+		r.W.Trace.Say(r.W.Now, func() string {
+			return r.Name + " notices " + string(e.Kind) + " " + e.Prefix.String() + " " + e.Remote.String() + " " + e.Detail
+		})
+	}
+}
+
+// planeStates are the data plane's words for the states that a Node tells.
+var planeStates = map[control.LocatorState]dataplane.LocatorState{
+	control.LocatorUp: dataplane.LocatorUp, control.LocatorHeard: dataplane.LocatorHeard,
+	control.LocatorUnconfirmed: dataplane.LocatorUnconfirmed, control.LocatorDown: dataplane.LocatorDown,
+}
+
+// setLocator says before which others an RLOC is used, if at all.
+func (r *Router) setLocator(e control.SetLocatorState) {
+	state, known := planeStates[e.State]
+	if !known {
+		r.W.Fail(r, invariantPlane, "%s is told to be %q", e.RLOC, e.State)
+	}
+	if delete(r.states, e.RLOC); state != dataplane.LocatorUp {
+		r.states[e.RLOC] = state
+	}
+	r.W.Trace.Say(r.W.Now, func() string { return r.Name + " calls " + e.RLOC.String() + " " + state.String() })
+	r.apply(dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
+}
+
+// keptStates are the states of RLOCs that the data plane brought through a restart.
+func keptStates(r *Router) []control.SetLocatorState {
+	var kept []control.SetLocatorState
+	if r.Plane == nil {
+		return nil
+	}
+	for rloc, state := range r.Plane.LocatorStates() {
+		for word, told := range planeStates {
+			if told == state {
+				kept = append(kept, control.SetLocatorState{RLOC: rloc, State: word})
+			}
+		}
+	}
+	return kept
+}
+
+func (r *Router) install(e control.MapCacheEntry) {
+	r.W.Trace.Say(r.W.Now, func() string {
+		return r.Name + " installs " + e.Mapping.String() + " until " + e.ExpiresAt.Sub(virtual.Epoch).String()
+	})
+	checkMapping(r.W, r, &e)
+	r.Mirror.put(e)
+	if !e.Gleaned { // which is no answer
+		r.requests.covered(e.Mapping.Prefix)
+	}
+	r.apply(dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+		Mapping: e.Mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+	}})
+}
+
+// limits are those of the configuration in force, of mappings and of requests under way.
+func limits(r *Router) (mappings, requests int) {
+	if own := &r.config.Limits; own.MapCacheEntries > 0 {
+		return own.MapCacheEntries, own.PendingRequests
+	}
+	return defaultLimits.MapCacheEntries, defaultLimits.PendingRequests
+}
+
+// reportUsage tells the Node which mappings were used since the last report.
+func (r *Router) reportUsage() {
+	if r.Node == nil || r.Plane == nil {
+		return
+	}
+	used, since := r.W.used[:0], r.usageSince
+	r.usageSince = r.time()
+	for e := range r.Plane.InPlace() {
+		if !e.Usage.LastUsedAt.IsZero() && !e.Usage.LastUsedAt.Before(since) {
+			used = append(used, control.Usage{Prefix: e.Mapping.Prefix, LastUsedAt: e.Usage.LastUsedAt})
+		}
+	}
+	if r.W.used = used; len(used) == 0 {
+		return
+	}
+	slices.SortFunc(used, func(a, b control.Usage) int { return a.Prefix.Compare(b.Prefix) })
+	r.Node.HandleUsage(r.time(), used)
+	r.drain()
+	r.reportHeard()
+}
+
+// reportHeard tells the Node from whom packets come.
+func (r *Router) reportHeard() {
+	heard := r.W.heard[:0]
+	for rloc, at := range r.Plane.Sources() {
+		heard = append(heard, control.Heard{RLOC: rloc, LastHeardAt: at})
+	}
+	r.W.heard = heard
+	r.Node.HandleHeard(r.time(), heard)
+	r.drain()
+}
+
+// RaiseMisses hands the engine's events to the Node.
+func (r *Router) RaiseMisses() {
+	for r.Node != nil {
+		select {
+		case e := <-r.Plane.Events():
+			r.handleEvent(e)
+		default:
+			return
+		}
+	}
+}
+
+// usable reports whether a packet may take a locator of that set: of those that are neither 255, nor unreachable, nor down
+// the best state, and of these the lowest priority.
+func (r *Router) usable(set lisp.LocatorSet, rloc lisp.RLOC) bool {
+	best := worstPreference
+	for _, l := range set {
+		best = min(best, preference(r, l))
+	}
+	chosen, ok := set.Find(rloc)
+	return ok && best < worstPreference && preference(r, chosen) == best
+}
+
+// worstPreference is that of a locator which is not used.
+const worstPreference = 1 << 16
+
+// preference orders locators by their states, then by their priorities.
+func preference(r *Router, l lisp.Locator) int {
+	rank, usable := r.states[l.RLOC].Rank()
+	if !usable || !l.Usable() || !slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == l.RLOC.Is4() }) {
+		return worstPreference
+	}
+	return rank<<8 + int(l.Priority)
+}
+
+// IsDown reports whether the Node called an RLOC down.
+func IsDown(r *Router, rloc lisp.RLOC) bool { return r.states[rloc] == dataplane.LocatorDown }
+
+// Kill ends the process; the data plane goes on.
+func (r *Router) Kill() { r.Stop(false) }
+
+// ResetClock lets a machine come up with its clock set, by a little: nonces of
+// Map-Registers depend on it (RFC 9301 s.5.6).
+func (r *Router) ResetClock() {
+	if r.W.Flavour.skew > 0 {
+		r.clock.Offset += r.random.Between(-2*time.Second, 2*time.Second)
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// The event loop of a run.
+
+import (
+	"runtime/debug"
+	"time"
+)
+
+// Run turns a panic of the protocol code into a violation, with its place.
+func (w *World) Run(s scenario) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			w.Fail(nil, invariantNoPanic, "%v\n%s", reason, debug.Stack())
+		}
+	}()
+	w.scenario = s
+	w.build()
+	w.loop()
+}
+
+// maxAtOnce bounds the events of one moment for each router: more is a Node whose
+// deadline never leaves the past.
+const maxAtOnce = 200
+
+// run lets virtual time pass until the end or the first violation.
+func (w *World) loop() {
+	for w.failure == nil {
+		at, e, ok := w.queue.Pop()
+		if !ok || at > w.endsAt() {
+			w.Now = w.endsAt()
+			return
+		}
+		if w.atOnce++; at > w.Now {
+			w.atOnce = 0
+		}
+		if w.atOnce > maxAtOnce*(len(w.Routers)+10) {
+			w.Fail(e.router, invariantLimits, "time stands still: %d events at one moment", w.atOnce)
+			return
+		}
+		w.Now = at
+		w.Stats.Events++
+		w.handle(e)
+	}
+}
+
+func (w *World) handle(e event) {
+	switch e.kind {
+	case eventArrival:
+		w.arrive(e.router, e.mail)
+	case eventTimer:
+		e.router.timer(w.Now)
+	case eventDo:
+		e.do()
+	}
+}
+
+// Result is what the run came to.
+func (w *World) Result() Result {
+	w.Stats.Virtual = w.Now
+	if w.lastUnsettled >= w.calmSince() {
+		w.Stats.Convergence = w.lastUnsettled + sweepInterval - w.calmSince()
+	}
+	w.Stats.Converged = w.lastUnsettled+sweepInterval < w.Now
+	return Result{Seed: w.Options.Seed, Hash: w.Trace.Hash, Violation: w.failure, Stats: w.Stats, Trace: w.Trace.Lines()}
+}
+
+func (w *World) calmSince() time.Duration { return w.Options.FaultsEnd() }

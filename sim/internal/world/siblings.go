@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// Sites whose tunnel routers know each other as siblings (RFC 9300 s.10): both register all locators of the
+// site, each speaks for the R bits of its own, and hears of the other's over a link inside the site. Who has
+// no path to the core hands the site's packets to the other one. The faults here take that path away, for a
+// time or for good, noticed or not, or the link between the two.
+
+import (
+	"slices"
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/sim/internal/virtual"
+	"loci/wire"
+)
+
+// makeSiblings makes the tunnel routers of some sites siblings. Those whose registrations are merged register
+// their own locators alone, and have nothing to say of each other's.
+func makeSiblings(w *World, s *Site) {
+	if len(s.XTRs) < 2 || s.merge || w.Kinds.Chance(0.35) {
+		return
+	}
+	s.Siblings = true
+	s.siblingInterval = virtual.Pick(w.Kinds, []time.Duration{0, 10 * time.Second, 10 * time.Second, 15 * time.Second})
+	s.probing = virtual.Pick(w.Kinds, []control.ProbingConfig{{Interval: 30 * time.Second}, {Interval: time.Minute}, {Interval: time.Minute}})
+	for _, x := range s.XTRs {
+		x.Sibling.Link = Link{Addr: w.NewAddress(x.Links[0].Addr.Is4())}
+		w.Network.SetOwner(x.Sibling.Link.Addr, x)
+	}
+}
+
+// siblingsOf is the configuration of a tunnel router's siblings.
+func siblingsOf(r *Router) []control.SiblingConfig {
+	var list []control.SiblingConfig
+	for _, x := range r.Site.XTRs {
+		if r.Site.Siblings && x != r {
+			list = append(list, control.SiblingConfig{Address: x.Sibling.Link.Addr, Local: r.Sibling.Link.Addr, Interval: r.Site.siblingInterval})
+		}
+	}
+	return list
+}
+
+// way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
+// no path to the core; nil while there is none.
+func (r *Router) way() *Router {
+	if !r.Sibling.detour.IsValid() {
+		return r
+	}
+	by := r.W.Network.owner(r.Sibling.detour)
+	if by == nil || r.Sibling.Link.Cut > 0 || by.Sibling.Link.Cut > 0 || by.Sibling.detour.IsValid() {
+		return nil
+	}
+	return by
+}
+
+// said notes what the Node announces of an EID-Prefix from now on.
+func (r *Router) says(p lisp.Prefix, set lisp.LocatorSet) {
+	if !r.Site.Siblings {
+		return
+	}
+	if r.Sibling.said == nil {
+		r.Sibling.said = saidMappings{}
+	}
+	if was, known := r.Sibling.said[p]; known && !sameLocators(was, set) {
+		r.configuredAt = r.time() // it has news, by itself
+	}
+	r.Sibling.said[p] = slices.Clone(set)
+	r.W.Truth.record(r)
+}
+
+// saying is what the Node announces of a mapping of its Database: with siblings, the R bits that they and the
+// path to the core left.
+func (r *Router) saying(m control.DatabaseMapping) lisp.LocatorSet {
+	if said, ok := r.Sibling.said[m.Prefix]; ok && r.Site.Siblings {
+		return said
+	}
+	return m.Locators
+}
+
+// withSiblingsUp sets the R bits of the siblings' locators: the operator of a tunnel router knows of its own
+// links alone.
+func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
+	if !r.Site.Siblings {
+		return set
+	}
+	for i := range set {
+		l := r.linkOf(set[i].RLOC.Addr())
+		set[i].Reachable = l == nil || l.isUp()
+	}
+	return set
+}
+
+// watchInside judges a message to a sibling; false for every other one.
+func watchInside(r *Router, sent *Mail) bool {
+	if !r.isInside(sent.From.Addr()) {
+		return false
+	}
+	if question := wire.MessageType(sent.Payload[0]>>4) == wire.TypeMapRequest && sent.Payload[0]&probeBit != 0; !question {
+		return true
+	}
+	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 2}
+	if !r.probes.take(r.time(), addrKey(sent.To.Addr()), rate) {
+		r.W.Fail(r, invariantProbe, "too many questions to its sibling")
+	}
+	return true
+}
+
+// sweepSiblings looks for two siblings whose packets go to and fro. For as long as one does not hear from the
+// other, or what it says is under way, that may be.
+func sweepSiblings(w *World) {
+	for _, s := range w.Sites {
+		if !s.Siblings {
+			continue
+		}
+		for _, x := range s.XTRs {
+			checkDetour(x)
+		}
+	}
+}
+
+func checkDetour(r *Router) {
+	state := &r.Sibling
+	by := r.W.Network.owner(state.detour)
+	if by == nil || !by.Sibling.detour.IsValid() || state.Link.Cut+by.Sibling.Link.Cut > 0 || r.Node == nil || by.Node == nil {
+		state.toAndFro = 0
+		return
+	}
+	if state.toAndFro == 0 {
+		state.toAndFro = r.W.Now
+	}
+	if allowed := unasked*max(r.Site.siblingInterval, 2*time.Second) + 5*time.Second; r.W.Now-state.toAndFro > allowed {
+		r.W.Fail(r, invariantNoLoop, "it and %s hand the site's packets to each other for %s", by.Name, allowed)
+	}
+}
+
+const (
+	// insideDelay is how long a message takes inside a site.
+	insideDelay = time.Millisecond
+	// siblingPause is the least time between two questions to a sibling.
+	siblingPause = 20 * time.Millisecond
+	// unasked is how many questions a sibling leaves unanswered before nobody relies on it.
+	unasked = 5
+)

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// The state of a run: world, routers, links, sites, messages under way, and the scenario that
+// changes them. Nothing here acts.
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"loci/control"
+	"loci/dataplane"
+	"loci/dataplane/model"
+	"loci/lisp"
+	"loci/sim/internal/virtual"
+	"loci/wire"
+)
+
+// World is the state of a run.
+type World struct {
+	Options Options
+	Flavour flavour
+	Random  virtual.Random
+	Kinds   virtual.Random // of kinds.go
+	Flapper virtual.Random // of links that flap
+	deaths  virtual.Random // of dying.go
+	dying   dying
+	Now     time.Duration
+	queue   virtual.Queue[event]
+	Network network
+	Trace   virtual.Trace
+	Truth   truth
+	Stats   Stats
+	failure *Violation
+
+	Routers   []*Router
+	XTRs      []*Router
+	Servers   []*Router // Map-Servers
+	Resolvers []*Router // Map-Resolvers, which may be the same
+	Sites     []*Site
+	addresses int // RLOCs given out
+	wides     int // sites with many EID-Prefixes
+	scenario  scenario
+	Gleans    virtual.Random // of gleaning and of forged packets
+	Flows     []*Flow
+	packets   uint32
+	atOnce    int             // events at this moment
+	inner     wire.Room       // of what an ECM that is being looked at carries
+	used      []control.Usage // room for reports
+	heard     []control.Heard
+
+	lastUnsettled time.Duration // the last sweep that found something unconverged
+}
+
+// flavour is what sets seeds apart.
+type flavour struct {
+	Families  families
+	resolvers bool // Map-Resolvers of their own, not beside the Map-Servers
+	Overlaps  bool // sites within the EID-Prefixes of other sites
+	tight     bool // small tables: eviction and refusal happen
+	network   conditions
+	maxDelay  time.Duration
+	skew      time.Duration
+	FaultGap  time.Duration // mean time between faults
+	AttackGap time.Duration // mean time between an attacker's messages
+	probing   control.ProbingConfig
+	idle      time.Duration // how long unused mappings are kept
+	Gleaning  bool          // RFC 9300 s.9
+
+	Siblings   bool // sites whose tunnel routers are siblings
+	statusBits bool // data packets carry Locator-Status-Bits (RFC 9300 s.10)
+	versions   bool // and Map-Versions (RFC 9302)
+	Wide       bool // sites with many EID-Prefixes
+	strange    bool // sites with an EID-Prefix of nobody
+	Outage     bool // all Map-Servers may be away for long
+
+	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of nobody
+	dying        bool // at the end the control planes of a site die
+}
+
+// families says which addresses RLOCs have.
+type families struct{ V4, v6 bool }
+
+// scenario is what goes wrong in a run. It knows the world, and the world knows only this of it.
+type scenario interface {
+	StartKinds() // puts the faults of special kinds of sites into the queue
+	Start()      // puts all other faults and attacks into the queue
+	Overhear(from, to netip.AddrPort, payload []byte)
+}
+
+type eventKind uint8
+
+const (
+	eventArrival eventKind = iota // mail reaches a router
+	eventTimer                    // a Node's deadline
+	eventDo                       // anything else
+)
+
+type event struct {
+	kind   eventKind
+	router *Router
+	mail   *Mail
+	do     func()
+}
+
+// Fail ends the run at the first promise that is not kept.
+func (w *World) Fail(r *Router, invariant, format string, arguments ...any) {
+	if w.failure != nil {
+		return
+	}
+	name := "-"
+	if r != nil {
+		name = r.Name
+	}
+	w.failure = &Violation{Invariant: invariant, At: w.Now, Router: name, Detail: fmt.Sprintf(format, arguments...)}
+	w.Trace.Say(w.Now, func() string { return "VIOLATION " + w.failure.Error() })
+}
+
+// After does something later.
+func (w *World) After(d time.Duration, do func()) {
+	w.queue.Push(w.Now+d, event{kind: eventDo, do: do})
+}
+
+// every does something again and again.
+func (w *World) every(interval time.Duration, do func()) {
+	var again func()
+	again = func() {
+		do()
+		w.After(interval, again)
+	}
+	w.After(interval, again)
+}
+
+// Router is one LISP system: its Node, its data plane, and what the checks remember of it.
+type Router struct {
+	W      *World
+	Index  int
+	Name   string
+	Site   *Site // nil for servers
+	random virtual.Random
+	Links  []Link
+	clock  virtual.Clock
+
+	Node         *control.Node // nil while it is down
+	Plane        *model.Engine // nil for servers and while the machine is off
+	timerAt      time.Duration // of the timer in the queue, 0 for none
+	timerFor     time.Time     // the deadline that it is for
+	config       control.Config
+	configuredAt time.Time
+	usageSince   time.Time // the last report of use to this Node, zero for none
+
+	registersWrong bool // with the key of that configuration
+
+	WrongKey int // faults that gave it a wrong key
+	Down     int // faults that keep it down
+
+	disk        diskStore // of a Map-Server
+	Mirror      mirror
+	requests    requestWatch
+	replies     rateWatch
+	solicits    rateWatch // SMRs
+	lastSMR     solicited
+	probes      rateWatch // RLOC-probes to one RLOC
+	probesTotal rateWatch
+	Accepted    Acceptance
+	states      map[lisp.RLOC]dataplane.LocatorState // of locators that the Node called anything but up
+	heardFrom   gleanWatch
+	Sibling     siblingState
+	hold        control.HoldDown // of its links
+	holdUntil   time.Time
+	linksUp     []lisp.RLOC // those up when the Node was configured
+	startedAt   time.Time
+	own         map[lisp.Prefix]uint16 // the data plane's Database, with its Map-Versions
+}
+
+// Link is a way to the core with its address.
+type Link struct {
+	Addr    netip.Addr
+	Cut     int  // faults that cut it
+	Noticed int  // of those, how many the router knows of
+	held    bool // it is up again, and another one is used
+}
+
+// Mail is a control message or an encapsulated packet under way.
+type Mail struct {
+	From, To netip.AddrPort
+	Payload  []byte
+	Data     bool         // an IP packet for the data plane
+	Hostile  bool         // made by the attacker
+	Forged   bool         // and with authentication data that nobody with the key made
+	message  wire.Message // the payload as it was parsed, which everybody shares; nil before and where it is none
+	room     *wire.Room   // where it is
+	copies   int          // under way
+}
+
+type network struct {
+	w *World
+	conditions
+	owners    []owned // by the number of the address
+	former    []formerOwner
+	Parted    int  // partitions in force
+	Divide    uint // how a partition divides
+	underWay  int
+	LostHeavy int // faults of heavy loss in force
+	spare     []*Mail
+}
+
+// conditions are how bad the network is.
+type conditions struct {
+	loss, duplicate, reorder float64
+	jitter                   time.Duration
+}
+
+// formerOwner is a site that had an address until it went to another one.
+type formerOwner struct {
+	addr  netip.Addr
+	site  *Site
+	until time.Duration
+}
+
+// Site is a LISP site as its operator means it to be.
+type Site struct {
+	Index    int
+	Name     string
+	Instance lisp.InstanceID
+	Prefixes []*SitePrefix
+	XTRs     []*Router
+	Keys     []control.Key // those that the Map-Servers accept
+	KeyInUse int           // index in keys
+
+	proxy         bool // P: the Map-Servers answer
+	merge         bool // each tunnel router registers its own locators
+	notify        bool
+	useTTL        bool
+	moreSpecifics bool // the Map-Servers name the widest EID-Prefix alone
+	WithoutXTRID  bool
+	ttlMinutes    uint32
+
+	Siblings        bool // the tunnel routers are
+	siblingInterval time.Duration
+	probing         control.ProbingConfig // with siblings
+	version         uint16                // Map-Version of all mappings, 0 for none
+	versionOf       uint64                // contents that it stands for
+	wideAt          int                   // where in prefixes the many begin, 0 for none
+	strange         lisp.Prefix           // of nobody, in the Database all the same; zero for none
+	Fewer           int                   // every so many of them are withdrawn, 0 for none
+
+	Withdrawn int // faults that took the Database away
+	Barred    int // faults that took the site from the Map-Servers' configuration
+}
+
+// SitePrefix is an EID-Prefix of a site with the policy of each of its locators, by
+// the order of the site's links.
+type SitePrefix struct {
+	Site   *Site
+	Prefix lisp.Prefix
+	Hosts  []netip.Addr // that no more specific one covers
+	policy []locatorPolicy
+}
+
+// Flow is a host that talks to another one.
+type Flow struct {
+	from        *Router // the tunnel router that the host's packets take
+	source, to  netip.Addr
+	Destination *Site
+	interval    time.Duration
+}
+
+// dying is the death of one site's control planes; site is nil where nobody dies.
+type dying struct {
+	site    *Site
+	diesAt  time.Duration // 0 before it is known who dies
+	toSite  *Flow
+	toOther *Flow
+}
+
+// owned is an address with the router that has it, nil for none.
+type owned struct {
+	addr   netip.Addr
+	router *Router
+}
+
+// siblingState is what a tunnel router with siblings has more than others.
+type siblingState struct {
+	Link     Link          // to the others, inside the site
+	CoreLost int           // faults that cut it off the core
+	said     saidMappings  // what its Node announces now
+	detour   netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
+	toAndFro time.Duration // since when two siblings make a detour by each other, 0 for not
+}
+
+// saidMappings is what a Node announces: with the R bits as it sees them.
+type saidMappings map[lisp.Prefix]lisp.LocatorSet
+
+type locatorPolicy struct{ priority, weight uint8 }
+
+// diskStore is the disk of one Map-Server.
+type diskStore struct {
+	pieces  []storedPiece
+	base    int           // how many pieces the last checkpoint left
+	asked   bool          // for a checkpoint that is not durable yet
+	cutAt   time.Duration // when that one is, 0 while it has not ended
+	expects []control.Registration
+}
+
+type storedPiece struct {
+	durableAt time.Duration
+	control.Journal
+}
+
+// isInside reports whether an address is the router's on the link to its siblings.
+func (r *Router) isInside(a netip.Addr) bool {
+	return r.Site != nil && r.Site.Siblings && a == r.Sibling.Link.Addr
+}
+
+var defaultLimits = control.DefaultLimits()
+
+// XTRID is the router's xTR-ID.
+func (r *Router) XTRID() (id [16]byte) {
+	id[0], id[1], id[15] = byte(r.Index>>8), byte(r.Index), 1
+	return id
+}
+
+// mirror is the map-cache as the effects made it: what packets are judged by.
+type mirror struct {
+	router  *Router
+	Entries map[lisp.Prefix]control.MapCacheEntry
+	lengths [2][129]int // how many entries of IPv4 and IPv6 have so many bits
+	// heard is until when a mapping may be used, by the Map-Replies on the wire.
+	heard map[lisp.Prefix]time.Time
+
+	changed     bool      // since the last sweep
+	firstExpiry time.Time // at the last sweep
+}
+
+// requestWatch follows the Map-Requests and Map-Registers of one run of a Node.
+type requestWatch struct {
+	router    *Router
+	asked     map[lisp.Prefix]*askedPrefix
+	open      []*askedPrefix // those that are not answered, and some that are
+	nonces    map[uint64]lisp.Prefix
+	registers map[registerKey]time.Time
+}
+
+type truth struct {
+	prefixes map[lisp.Prefix]*SitePrefix
+	lengths  map[lisp.EIDKind][]int // of EID-Prefixes, longest first
+	perSpace map[lisp.InstanceID]int
+	locators map[locatorFact]bool
+	contents map[content]*validity
+	inForce  map[int][]content // by router
+	Barred   bool              // a Map-Server was once told to forget a site
+}
+
+// sendsStatusBits reports whether data packets carry Locator-Status-Bits, and those that come are heeded. Where
+// registrations are merged nobody may: a tunnel router's own locators are others by number than those of the
+// mapping that peers have.
+func sendsStatusBits(r *Router) bool {
+	return r.W.Flavour.statusBits && (!r.Site.merge || len(r.Site.XTRs) == 1)
+}
+
+// parsed is the payload as a message, nil where it is none.
+func (m *Mail) parsed() wire.Message {
+	if m.message == nil {
+		m.message, _ = wire.Parser{}.ParseIn(m.room, m.Payload)
+	}
+	return m.message
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// Traffic between hosts: steady flows that must never lose a packet once all is quiet,
+// and short ones to anybody, also to EIDs that nobody has, so that misses, resolution,
+// negative mappings and eviction happen. Packets are real IP packets; each says in its
+// payload whom it is for (RFC 9300 s.4).
+
+import (
+	"net/netip"
+	"time"
+
+	"loci/dataplane/model"
+	"loci/lisp"
+	"loci/sim/internal/packets"
+	"loci/sim/internal/virtual"
+	"loci/wire"
+)
+
+// How much traffic there is.
+const (
+	steadyFirst   = 10 * time.Second
+	steadyFastest = 2 * time.Second
+	steadySlowest = 4 * time.Second
+	briefGap      = 15 * time.Second // mean time between brief flows of a router
+)
+
+// startTraffic gives each tunnel router a steady flow and brief ones.
+func startTraffic(w *World) {
+	for _, x := range w.XTRs {
+		if f := w.newFlow(x); f != nil {
+			f.interval = w.Random.Between(steadyFastest, steadySlowest)
+			w.Flows = append(w.Flows, f)
+			w.After(w.Random.Between(steadyFirst, 2*steadyFirst), func() { w.every(f.interval, func() { w.transmit(f, true) }) })
+		}
+		w.After(w.Random.Between(0, briefGap), func() { w.brief(x) })
+		w.After(w.Random.Between(0, usageInterval), func() { w.every(usageInterval, x.reportUsage) })
+	}
+}
+
+// newFlow goes from a host behind a tunnel router to a host of the same Instance-ID and
+// family; nil when there is none.
+func (w *World) newFlow(x *Router) *Flow {
+	for range 20 {
+		from, to := virtual.Pick(w.Random, x.Site.Prefixes), virtual.Pick(w.Random, virtual.Pick(w.Random, w.Sites).Prefixes)
+		sameSpace := from.Prefix.Instance() == to.Prefix.Instance() && from.Prefix.Kind() == to.Prefix.Kind()
+		if sameSpace && from.Site != to.Site && len(from.Hosts) > 0 && len(to.Hosts) > 0 && !from.Site.contains(to.Prefix) {
+			return &Flow{from: x, source: virtual.Pick(w.Random, from.Hosts), to: virtual.Pick(w.Random, to.Hosts), Destination: to.Site}
+		}
+	}
+	return nil
+}
+
+// brief is a short flow, then the next one. One in five goes to an EID of nobody.
+func (w *World) brief(x *Router) {
+	w.After(w.Random.Between(briefGap/2, briefGap*3/2), func() { w.brief(x) })
+	f := w.newFlow(x)
+	if f == nil {
+		return
+	}
+	if w.Random.Chance(0.2) {
+		f.to, f.Destination = Offset(f.to, 1+w.Random.IntN(3)), nil
+		if f.to.Is4() {
+			b := f.to.As4()
+			b[1] += byte(w.Random.IntN(3) * 100)
+			f.to = netip.AddrFrom4(b)
+		}
+		if owner, ok := w.ownerOf(x.Site.Instance, lisp.EIDFromAddr(f.to)); ok {
+			f.Destination = owner.Site
+		}
+	}
+	for i := range 1 + w.Random.IntN(3) {
+		w.After(time.Duration(i)*w.Random.Between(0, time.Second), func() { w.transmit(f, false) })
+	}
+}
+
+// transmit sends one packet of a flow into its tunnel router.
+func (w *World) transmit(f *Flow, steady bool) {
+	by := f.from.way()
+	if by == nil || by.Plane == nil {
+		return
+	}
+	w.packets++
+	w.Stats.PacketsSent++
+	p := packets.Payload{Number: w.packets, From: uint32(by.Index), Instance: uint32(f.from.Site.Instance), Site: packets.NoSite}
+	if f.Destination != nil {
+		p.Site = uint32(f.Destination.Index)
+	}
+	if f.from.Site.contains(lisp.HostPrefix(f.from.Site.Instance, lisp.EIDFromAddr(f.to))) {
+		return // the site's own affair
+	}
+	outcome := by.Plane.Send(siteInterface, p.Packet(f.source, f.to))
+	what := outcome.What.String()
+	if steady && w.mustBeQuiet() && !w.Flavour.tight && what != "encapsulate" {
+		w.Fail(by, invariantConvergence, "a packet of the steady flow from %s to %s was not encapsulated: %s", f.source, f.to, what)
+	}
+	checkForwarded(w, by, f, what)
+	by.RaiseMisses()
+}
+
+// emit takes what an engine sends. It must not call the engine.
+func (r *Router) emit(m model.Emission) {
+	w := r.W
+	switch {
+	case m.Way == model.Natively:
+		w.Stats.PacketsNative++
+	case m.Way == model.ToCore:
+		w.Stats.PacketsCarried++
+		checkEncapsulated(w, r, m)
+		w.Trace.Note(w.Now, r.Index, m.Packet, func() string { return r.Name + " encapsulates to " + m.Destination.String() })
+		to := netip.AddrPortFrom(m.Destination.Addr(), wire.DataPort)
+		from := netip.AddrPortFrom(packets.Source(m.Packet), wire.DataPort)
+		carried := w.Network.newMail()
+		carried.From, carried.To, carried.Payload, carried.Data = from, to, m.Packet, true
+		w.Network.Carry(r, carried)
+	}
+}
+
+// arrivePacket is an encapsulated packet at a router.
+func (w *World) arrivePacket(r *Router, m *Mail) {
+	if r.Plane == nil {
+		w.lostPacket(r, m, "the router is off")
+		return
+	}
+	noteInner(r, m)
+	outcome := r.Plane.Send(coreInterface, m.Payload)
+	w.Trace.Note(w.Now, r.Index, nil, func() string { return r.Name + " decapsulates: " + outcome.What.String() })
+	if outcome.What.String() == "decapsulate" {
+		w.Stats.PacketsArrived++
+		if w.Flavour.versions {
+			checkVersions(w, r, m.Payload)
+		}
+		checkDelivered(w, r, outcome.Instance, outcome.Packet, m.To.Addr())
+	} else {
+		w.lostPacket(r, m, outcome.Reason.String())
+	}
+	r.RaiseMisses()
+}
+
+// lostPacket is a packet that did not reach its site: an offence once all is quiet.
+func (w *World) lostPacket(r *Router, m *Mail, why string) {
+	if p := packets.Read(m.Payload); w.isOfTheDead(p) {
+		w.Fail(r, invariantDeadControl, "packet %d to %s was lost: %s", p.Number, m.To.Addr(), why)
+	}
+	if w.mustBeQuiet() && !m.Hostile {
+		w.Fail(r, invariantConvergence, "a packet to %s was lost: %s", m.To.Addr(), why)
+	}
+}

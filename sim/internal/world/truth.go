@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// What is true: which site owns which EIDs, which locators a site ever configured for
+// them, and what each tunnel router had the right to register when. The tables of Nodes
+// are held against this.
+
+import (
+	"slices"
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/sim/internal/virtual"
+)
+
+func newTruth() truth {
+	return truth{
+		prefixes: map[lisp.Prefix]*SitePrefix{}, lengths: map[lisp.EIDKind][]int{}, perSpace: map[lisp.InstanceID]int{},
+		locators: map[locatorFact]bool{}, contents: map[content]*validity{}, inForce: map[int][]content{},
+	}
+}
+
+// sitesIn numbers the sites of an Instance-ID.
+func (t *truth) sitesIn(id lisp.InstanceID) int {
+	t.perSpace[id]++
+	return t.perSpace[id]
+}
+
+// own makes an EID-Prefix a site's.
+func (t *truth) own(p *SitePrefix) {
+	t.prefixes[p.Prefix] = p
+	kind := p.Prefix.Kind()
+	if !slices.Contains(t.lengths[kind], p.Prefix.Bits()) {
+		t.lengths[kind] = append(t.lengths[kind], p.Prefix.Bits())
+		slices.SortFunc(t.lengths[kind], func(a, b int) int { return b - a })
+	}
+}
+
+// longest is the longest EID-Prefix of a site that covers p.
+func (t *truth) longest(p lisp.Prefix) (*SitePrefix, bool) {
+	for _, bits := range t.lengths[p.Kind()] {
+		if bits > p.Bits() {
+			continue
+		}
+		covering, err := lisp.PrefixFrom(p.Instance(), p.EID(), bits)
+		if owner, ok := t.prefixes[covering]; ok && err == nil {
+			return owner, true
+		}
+	}
+	return nil, false
+}
+
+// record notes what a tunnel router is configured to say from now on.
+func (t *truth) record(r *Router) {
+	if r.Site == nil {
+		return
+	}
+	t.retire(r)
+	for _, m := range r.config.ETR.Database {
+		said := r.saying(m)
+		for _, l := range said {
+			t.locators[factOf(m.Prefix, l)] = true
+		}
+		c := content{router: r.Index, prefix: m.Prefix, locators: hashLocators(said), version: m.Version}
+		v := t.contents[c]
+		if v == nil {
+			v = &validity{first: r.W.Now}
+			t.contents[c] = v
+		}
+		if v.until != r.W.Now {
+			v.since = r.W.Now
+		}
+		v.until = inForce
+		v.authenticated = v.authenticated || !r.registersWrong
+		t.inForce[r.Index] = append(t.inForce[r.Index], c)
+	}
+}
+
+// retire ends what a tunnel router said so far.
+func (t *truth) retire(r *Router) {
+	for _, c := range t.inForce[r.Index] {
+		t.contents[c].until = r.W.Now
+	}
+	t.inForce[r.Index] = t.inForce[r.Index][:0]
+}
+
+func factOf(p lisp.Prefix, l lisp.Locator) locatorFact {
+	return locatorFact{prefix: p, rloc: l.RLOC, priority: l.Priority, weight: l.Weight, reachable: l.Reachable}
+}
+
+// hashLocators is the same for sets that say the same, L and p bits apart, which depend
+// on who says it.
+func hashLocators(set lisp.LocatorSet) uint64 {
+	t := virtual.Trace{Hash: uint64(len(set))}
+	for _, l := range set {
+		b := l.RLOC.Addr().As16()
+		t.Note(0, int(l.Priority)<<8|int(l.Weight), b[:], nil)
+		if l.Reachable {
+			t.Mix(1)
+		}
+	}
+	return t.Hash
+}
+
+// sameLocators compares what matters of two sets.
+func sameLocators(a, b lisp.LocatorSet) bool {
+	return slices.EqualFunc(a, b, func(a, b lisp.Locator) bool {
+		return a.RLOC == b.RLOC && a.Priority == b.Priority && a.Weight == b.Weight && a.Reachable == b.Reachable
+	})
+}
+
+// underWay is longer than any message takes: what was said so shortly before the content that is accepted may
+// come after an earlier time of that one.
+const underWay = time.Second
+
+// checkRegistration holds a registration against what its tunnel router had the right to
+// say: that very content, with the right key, and nothing older than what the Map-Server
+// had from it before (RFC 9301 s.5.6). fresh says that a Map-Register just spoke of
+// it that its tunnel router sent, and not the attacker: a Map-Server that lost its store
+// has no nonces, and takes replays in the order in which they were first sent.
+func checkRegistration(w *World, at *Router, g control.Registration, fresh bool) {
+	owner, ok := w.Truth.prefixes[g.Prefix]
+	if !ok {
+		w.Fail(at, invariantAuthentic, "%s is registered, which no site has", g.Prefix)
+		return
+	}
+	x := owner.Site.XTRs[0]
+	for _, sibling := range owner.Site.XTRs {
+		if g.XTRID == sibling.XTRID() {
+			x = sibling
+		}
+	}
+	said := content{router: x.Index, prefix: g.Prefix, locators: hashLocators(g.Mapping.Locators), version: g.Mapping.Version}
+	key := acceptanceKey{x.Index, g.Prefix}
+	before, known := at.Accepted[key]
+	if known && before.content == said {
+		return // it was right when it came
+	}
+	v := w.Truth.contents[said]
+	if v == nil || !v.authenticated {
+		w.Fail(at, invariantAuthentic, "%s is registered as %s, which %s never said with the right key", g.Prefix, g.Mapping, x.Name)
+		return
+	}
+	if at.Accepted == nil {
+		at.Accepted = Acceptance{}
+	}
+	if known && !owner.Site.WithoutXTRID && v.until < before.since-underWay {
+		w.Fail(at, invariantAuthentic, "%s went back to %s, which %s said before what was registered already: a replay",
+			g.Prefix, g.Mapping, x.Name)
+	}
+	since := v.since
+	if !fresh { // what a store kept, or the attacker, may be of an earlier time
+		since = max(v.first, before.since)
+	}
+	at.Accepted[key] = accepted{said, since}
+}
+
+// hasSaid reports whether the site of an EID-Prefix ever said that of it, or of a less specific one of its own,
+// which an answer about it can be cut from while it is not registered.
+func (t *truth) hasSaid(owner *SitePrefix, l lisp.Locator) bool {
+	if t.locators[factOf(owner.Prefix, l)] {
+		return true
+	}
+	for _, p := range owner.Site.Prefixes {
+		if p.Prefix.Covers(owner.Prefix) && t.locators[factOf(p.Prefix, l)] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+// The world of a run: its flavour, its sites and routers, all drawn from the seed. It
+// is built once; what changes afterwards are the states that fault.go turns.
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"loci/control"
+	"loci/lisp"
+	"loci/sim/internal/virtual"
+)
+
+// sweepInterval is how often the invariants that no event touched are checked.
+const sweepInterval = time.Second
+
+// New makes the world of a run.
+func New(o Options) *World {
+	w := &World{Options: o.withDefaults(), Random: virtual.NewRandom(o.Seed, 1)}
+	o = w.Options
+	w.Trace = virtual.Trace{Hash: o.Seed}
+	if o.Trace {
+		w.Trace.Keep = o.TraceLines
+	}
+	w.Stats = Stats{Routers: o.Routers, Messages: map[string]uint64{}, Faults: map[string]uint64{}}
+	w.Network = network{w: w}
+	w.Truth = newTruth()
+	return w
+}
+
+// probings are those that runs choose from: most probe seldom, one as often as by
+// default, which costs more messages than all the rest.
+func probings() []control.ProbingConfig {
+	off, minute := control.ProbingConfig{Off: true}, control.ProbingConfig{Interval: time.Minute}
+	return []control.ProbingConfig{off, off, off, minute, minute, minute, {Interval: 30 * time.Second}, {}}
+}
+
+func drawFlavour(w *World) {
+	r := w.Random
+	f := flavour{Families: virtual.Pick(r, []families{{V4: true}, {v6: true}, {true, true}, {true, true}})}
+	f.resolvers = r.Chance(0.5)
+	f.Overlaps = r.Chance(0.4)
+	f.tight = r.Chance(0.125)
+	f.maxDelay = virtual.Pick(r, []time.Duration{5, 20, 60, 150}) * time.Millisecond
+	f.FaultGap = virtual.Pick(r, []time.Duration{8, 20, 45}) * time.Second
+	f.AttackGap = virtual.Pick(r, []time.Duration{300, 1500, 6000}) * time.Millisecond
+	f.probing = virtual.Pick(r, probings())
+	f.idle = virtual.Pick(r, []time.Duration{0, 30 * time.Second, 90 * time.Second})
+	f.skew = virtual.Pick(r, []time.Duration{0, time.Second, 10 * time.Minute})
+	f.network = conditions{duplicate: virtual.Pick(r, []float64{0, 0.01, 0.1}), reorder: virtual.Pick(r, []float64{0, 0.02, 0.2})}
+	f.network.jitter = virtual.Pick(r, []time.Duration{0, 1, 10}) * time.Millisecond
+	if !w.Options.Calm {
+		f.network.loss = virtual.Pick(r, []float64{0, 0.01, 0.05, 0.2})
+	}
+	w.Flavour, w.Network.conditions = f, f.network
+}
+
+// serverCount is how many Map-Servers there are, and Map-Resolvers if they are apart.
+const serverCount = 2
+
+func (w *World) build() {
+	drawFlavour(w)
+	drawGleaning(w)
+	drawKinds(w)
+	drawDying(w)
+	for i := range serverCount {
+		w.Servers = append(w.Servers, w.addRouter(fmt.Sprintf("ms%d", i+1)))
+	}
+	w.Resolvers = w.Servers
+	if w.Flavour.resolvers && w.Options.Routers > 2*serverCount {
+		w.Resolvers = nil
+		for i := range serverCount {
+			w.Resolvers = append(w.Resolvers, w.addRouter(fmt.Sprintf("mr%d", i+1)))
+		}
+	}
+	for _, s := range w.Routers {
+		s.Links = []Link{{Addr: w.NewAddress(true)}, {Addr: w.NewAddress(false)}}
+		w.Network.Attach(s)
+	}
+	for len(w.Routers) < w.Options.Routers {
+		w.addSite()
+	}
+	w.Stats.Sites = len(w.Sites)
+	w.start()
+}
+
+// start puts the first events into the queue.
+func (w *World) start() {
+	for _, r := range w.Routers {
+		w.After(w.Random.Between(0, 3*time.Second), r.Boot)
+	}
+	startTraffic(w)
+	w.every(sweepInterval, w.sweep)
+	startKinds(w)
+	startDying(w)
+	if w.Options.FaultsEnd() > 0 {
+		w.scenario.Start()
+	}
+	w.After(w.Options.FaultsEnd(), func() { w.Network.loss = 0 })
+}
+
+func (w *World) addRouter(name string) *Router {
+	r := newRouter(w, len(w.Routers), name)
+	w.Routers = append(w.Routers, r)
+	return r
+}
+
+// What RLOCs begin with.
+const firstOctetV4, secondOctetV4, firstOctetV6 = 172, 16, 0xfd
+
+// NewAddress is an RLOC that nobody had yet.
+func (w *World) NewAddress(v4 bool) netip.Addr {
+	w.addresses++
+	n := w.addresses
+	if v4 {
+		return netip.AddrFrom4([4]byte{firstOctetV4, byte(secondOctetV4 + n>>16), byte(n >> 8), byte(n)})
+	}
+	return netip.AddrFrom16([16]byte{0: firstOctetV6, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)})
+}
+
+// ownerOf is the site of an EID: that of the longest configured EID-Prefix.
+func (w *World) ownerOf(instance lisp.InstanceID, eid lisp.EID) (*SitePrefix, bool) {
+	return w.Truth.longest(lisp.HostPrefix(instance, eid))
+}

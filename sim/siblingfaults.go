@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+// Faults that only some kinds of sites have: a sibling that loses the core, EID-Prefixes of a
+// wide site that are withdrawn, and long outages of all Map-Servers.
+
+import (
+	"fmt"
+	"time"
+
+	"loci/sim/internal/virtual"
+	"loci/sim/internal/world"
+)
+
+const (
+	// lostForever is in how many of the runs with siblings one of them is without the core to the end.
+	lostForever = 0.7
+)
+
+func siblingFaults() []Fault {
+	return []Fault{
+		{"core-link-lost", 60 * time.Second, func(w *world.World) (string, func()) { return loseCore(w, true, false) }},
+		{"core-path-lost", 120 * time.Second, func(w *world.World) (string, func()) { return loseCore(w, false, false) }},
+		{"both-core-links-lost", 20 * time.Second, func(w *world.World) (string, func()) { return loseCore(w, true, true) }},
+		{"both-core-paths-lost", 60 * time.Second, func(w *world.World) (string, func()) { return loseCore(w, false, true) }},
+		{"site-link", 40 * time.Second, cutSiteLink},
+	}
+}
+
+// pickSibling draws a tunnel router that has siblings, nil when there is none.
+func pickSibling(w *world.World) *world.Router {
+	var all []*world.Router
+	for _, x := range w.XTRs {
+		if x.Site.Siblings {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return virtual.Pick(w.Kinds, all)
+}
+
+// loseCore takes a tunnel router its paths to the core, or all of a site theirs. It notices that its links are
+// gone, or has to find out that nobody answers.
+func loseCore(w *world.World, noticed, all bool) (string, func()) {
+	x := pickSibling(w)
+	if x == nil {
+		return "", nil
+	}
+	hit := []*world.Router{x}
+	if all {
+		hit = x.Site.XTRs
+	}
+	var ends []func()
+	for _, r := range hit {
+		ends = append(ends, cutOff(r, noticed))
+	}
+	return fmt.Sprintf("%s, noticed: %t, all of the site: %t", x.Name, noticed, all), func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+func cutOff(r *world.Router, noticed bool) (end func()) {
+	r.Sibling.CoreLost++
+	turn := func(by int) {
+		for i := range r.Links {
+			r.Links[i].Cut += by
+		}
+		if !noticed {
+			return
+		}
+		r.W.After(r.W.Kinds.Between(0, time.Second), func() {
+			for i := range r.Links {
+				r.Links[i].Noticed += by
+			}
+			r.Site.Configure()
+		})
+	}
+	turn(1)
+	return func() {
+		r.Sibling.CoreLost--
+		turn(-1)
+	}
+}
+
+// loseCoreForever leaves one tunnel router of some site without the core to the end of the run: its sibling
+// goes on for it.
+func loseCoreForever(w *world.World) {
+	end := w.Options.FaultsEnd()
+	if end == 0 || !w.Kinds.Chance(lostForever) {
+		return
+	}
+	noticed := w.Kinds.Chance(0.5)
+	w.After(w.Kinds.Between(end/2, end), func() {
+		if x := pickSibling(w); x != nil {
+			w.Stats.Faults["core-lost-for-good"]++
+			w.Trace.Note(w.Now, x.Index, nil, func() string { return fmt.Sprintf("FAULT %s has lost the core for good, noticed: %t", x.Name, noticed) })
+			cutOff(x, noticed)
+		}
+	})
+}
+
+// cutSiteLink cuts the link between siblings.
+func cutSiteLink(w *world.World) (string, func()) {
+	x := pickSibling(w)
+	if x == nil {
+		return "", nil
+	}
+	x.Sibling.Link.Cut++
+	return x.Name, func() { x.Sibling.Link.Cut-- }
+}
+
+func wideFaults() []Fault {
+	return []Fault{{"some-withdrawn", 60 * time.Second, withdrawSome}}
+}
+
+// withdrawSome takes some EID-Prefixes out of a wide site's Database for a time.
+func withdrawSome(w *world.World) (string, func()) {
+	for _, s := range w.Sites {
+		if len(s.Parts()) == 0 || s.Fewer > 0 {
+			continue
+		}
+		s.Fewer = 2 + w.Kinds.IntN(4)
+		s.Configure()
+		return s.Name, func() {
+			s.Fewer = 0
+			s.Configure()
+		}
+	}
+	return "", nil
+}
+
+func outageFaults() []Fault {
+	return []Fault{{"long-outage", 5 * time.Minute, loseServers}}
+}
+
+// loseServers takes all Map-Servers away, with what they knew.
+func loseServers(w *world.World) (string, func()) {
+	var ends []func()
+	for _, s := range w.Servers {
+		if _, end := fell(w, s, (*world.Router).LoseStore); end != nil {
+			ends = append(ends, end)
+		}
+	}
+	if len(ends) == 0 {
+		return "", nil
+	}
+	return "all Map-Servers", func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+// kindFaults are the faults that only such sites have.
+func kindFaults(w *world.World) []Fault {
+	var list []Fault
+	if w.Flavour.Siblings {
+		list = append(list, siblingFaults()...)
+	}
+	if w.Flavour.Wide {
+		list = append(list, wideFaults()...)
+	}
+	if w.Flavour.Outage {
+		list = append(list, outageFaults()...)
+	}
+	return list
+}
