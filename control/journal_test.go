@@ -170,6 +170,10 @@ func anyRegister(t *testing.T, random *rand.Rand, nonce uint64) (netip.AddrPort,
 			set[(who+i)%3].Local = random.IntN(2) == 0
 			mapping.Locators = append(mapping.Locators, set[(who+i)%3])
 		}
+		if random.IntN(4) == 0 {
+			path := unhex(t, registeredAddresses["explicit locator path"])
+			mapping.Locators = append(mapping.Locators, lisp.Locator{Reachable: true, Address: string(path)})
+		}
 		mapping.Locators, _ = lisp.NewLocatorSet(mapping.Locators...)
 		m.Records = append(m.Records, wire.RecordOf(mapping))
 	}

@@ -6,8 +6,10 @@ package lisp
 // (RFC 9301 s.5.4, s.5.5).
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // PriorityUnused is the priority that MUST NOT be used for forwarding
@@ -29,6 +31,24 @@ type Locator struct {
 	Local             bool // L: an address of the ETR that answers
 	Probed            bool // p: the locator that an RLOC-probe asked about
 	Reachable         bool // R: the ETR has a route to it
+	// Address is what a Map-Server keeps of an address that says more than an RLOC (an explicit locator path, a replication list, a
+	// name, ...): its octets on the wire, from the AFI on (RFC 8060). Empty for a plain IP address. RLOC is then zero where no packet
+	// can be sent to the address alone.
+	Address string
+}
+
+// IsSame reports whether both are the same locator, whatever else is said of it.
+func (l *Locator) IsSame(o *Locator) bool { return l.RLOC == o.RLOC && l.Address == o.Address }
+
+// compare orders locators as RFC 9301 s.5.5 does, and those without an RLOC behind the others by their octets.
+func (l *Locator) compare(o *Locator) int {
+	if l.RLOC.IsZero() != o.RLOC.IsZero() {
+		if l.RLOC.IsZero() {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(l.RLOC.Compare(o.RLOC), strings.Compare(l.Address, o.Address))
 }
 
 // Usable reports whether unicast packets may be sent to the locator: R set and
@@ -37,11 +57,18 @@ func (l Locator) Usable() bool { return l.Reachable && l.Priority != PriorityUnu
 
 // String is "RLOC priority/weight", with the state when the locator is not usable.
 func (l Locator) String() string {
-	text := fmt.Sprintf("%s %d/%d", l.RLOC, l.Priority, l.Weight)
+	text := fmt.Sprintf("%s %d/%d", l.name(), l.Priority, l.Weight)
 	if !l.Reachable {
 		text += " unreachable"
 	}
 	return text
+}
+
+func (l Locator) name() string {
+	if l.Address == "" {
+		return l.RLOC.String()
+	}
+	return fmt.Sprintf("address %x", l.Address)
 }
 
 // LocatorSet is a mapping's locators in the order of RFC 9301 s.5.5: ascending,
@@ -50,7 +77,7 @@ func (l Locator) String() string {
 type LocatorSet []Locator
 
 // NewLocatorSet sorts a copy of the locators and refuses a set that is too large
-// or names an RLOC twice.
+// or names a locator twice.
 func NewLocatorSet(locators ...Locator) (LocatorSet, error) {
 	return LocatorSetOf(slices.Clone(locators))
 }
@@ -62,10 +89,10 @@ func LocatorSetOf(locators []Locator) (LocatorSet, error) {
 		return nil, fmt.Errorf("%d locators: at most %d fit the Locator-Status-Bits", len(locators), MaxLocators)
 	}
 	set := LocatorSet(locators)
-	slices.SortFunc(set, func(a, b Locator) int { return a.RLOC.Compare(b.RLOC) })
-	for i, l := range set {
-		if i > 0 && set[i-1].RLOC == l.RLOC {
-			return nil, fmt.Errorf("RLOC %s stands twice in one locator-set", l.RLOC)
+	slices.SortFunc(set, func(a, b Locator) int { return a.compare(&b) })
+	for i := range set {
+		if i > 0 && set[i-1].IsSame(&set[i]) {
+			return nil, fmt.Errorf("RLOC %s stands twice in one locator-set", set[i].name())
 		}
 	}
 	return set, nil
@@ -77,7 +104,7 @@ func (s LocatorSet) Equal(o LocatorSet) bool { return slices.Equal(s, o) }
 // SameRLOCs reports whether the sets have the same RLOCs in the same order, whatever else
 // is said of them. Then Locator-Status-Bits mean the same in both (RFC 9300 s.10).
 func (s LocatorSet) SameRLOCs(o LocatorSet) bool {
-	return slices.EqualFunc(s, o, func(a, b Locator) bool { return a.RLOC == b.RLOC })
+	return slices.EqualFunc(s, o, func(a, b Locator) bool { return a.IsSame(&b) })
 }
 
 // Best returns the usable locators of the lowest priority, in set order.
@@ -97,9 +124,9 @@ func (s LocatorSet) Best() []Locator {
 	return best
 }
 
-// Find returns the locator with that RLOC.
+// Find returns the plain locator with that RLOC.
 func (s LocatorSet) Find(r RLOC) (Locator, bool) {
-	i, ok := slices.BinarySearchFunc(s, r, func(l Locator, r RLOC) int { return l.RLOC.Compare(r) })
+	i, ok := slices.BinarySearchFunc(s, Locator{RLOC: r}, func(l, r Locator) int { return l.compare(&r) })
 	if !ok {
 		return Locator{}, false
 	}

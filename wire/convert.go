@@ -7,8 +7,10 @@ package wire
 // EIDs and skipped for locators; nothing is guessed.
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"loci/lisp"
 )
@@ -105,6 +107,31 @@ func RLOCAddress(r lisp.RLOC) Address {
 	return NoAddress{}
 }
 
+// LocatorAddress is the address of a locator: as it was registered where that says more than an RLOC.
+func LocatorAddress(l *lisp.Locator) Address {
+	if l.Address != "" {
+		return registeredAddress(l.Address)
+	}
+	return RLOCAddress(l.RLOC)
+}
+
+// registeredAddress is the octets of an address that parsed once.
+type registeredAddress string
+
+// AFI is that of the address.
+func (a registeredAddress) AFI() AFI { return AFI(binary.BigEndian.Uint16([]byte(a[:afiOctets]))) }
+
+// String is the address's.
+func (a registeredAddress) String() string {
+	address, err := ParseAddress([]byte(a))
+	if err != nil {
+		return fmt.Sprintf("address %x", string(a))
+	}
+	return address.String()
+}
+
+func (a registeredAddress) appendTo(b []byte) ([]byte, error) { return append(b, a...), nil }
+
 // RLOCOf is the IP address that packets for a locator can be sent to: the
 // address itself, or the one that an LCAF decorates (AFI-List: its first IP
 // address). ok is false when there is none, or when ignoring the LCAF would
@@ -161,7 +188,7 @@ func RecordOf(m lisp.Mapping) Record {
 	}
 	rec.Locators = make([]LocatorRecord, len(m.Locators))
 	for i := range m.Locators {
-		rec.Locators[i] = locatorOf(&m.Locators[i], RLOCAddress(m.Locators[i].RLOC))
+		rec.Locators[i] = locatorOf(&m.Locators[i], LocatorAddress(&m.Locators[i]))
 	}
 	return rec
 }
@@ -188,29 +215,29 @@ func appendMapping(b []byte, m *lisp.Mapping) ([]byte, error) {
 	rec := recordOf(m, (*prefixAddress)(&m.Prefix))
 	b, err := rec.appendHead(b, len(m.Locators))
 	for i := 0; i < len(m.Locators) && err == nil; i++ {
-		l := locatorOf(&m.Locators[i], (*rlocAddress)(&m.Locators[i].RLOC))
+		l := locatorOf(&m.Locators[i], (*locatorAddress)(&m.Locators[i]))
 		b, err = l.appendTo(b)
 	}
 	return b, err
 }
 
-// prefixAddress is AddressOf what it points to, rlocAddress RLOCAddress.
+// prefixAddress is AddressOf what it points to, locatorAddress LocatorAddress.
 type (
-	prefixAddress lisp.Prefix
-	rlocAddress   lisp.RLOC
+	prefixAddress  lisp.Prefix
+	locatorAddress lisp.Locator
 )
 
 // AFI is that of the address.
 func (p *prefixAddress) AFI() AFI { return AddressOf(lisp.Prefix(*p)).AFI() }
 
 // AFI is that of the address.
-func (r *rlocAddress) AFI() AFI { return RLOCAddress(lisp.RLOC(*r)).AFI() }
+func (l *locatorAddress) AFI() AFI { return LocatorAddress((*lisp.Locator)(l)).AFI() }
 
 // String is the address's.
 func (p *prefixAddress) String() string { return AddressOf(lisp.Prefix(*p)).String() }
 
 // String is the address's.
-func (r *rlocAddress) String() string { return RLOCAddress(lisp.RLOC(*r)).String() }
+func (l *locatorAddress) String() string { return LocatorAddress((*lisp.Locator)(l)).String() }
 
 func (p *prefixAddress) appendTo(b []byte) ([]byte, error) {
 	prefix := (*lisp.Prefix)(p)
@@ -223,8 +250,10 @@ func (p *prefixAddress) appendTo(b []byte) ([]byte, error) {
 	return AddressOf(*prefix).appendTo(b)
 }
 
-func (r *rlocAddress) appendTo(b []byte) ([]byte, error) {
-	switch r := (*lisp.RLOC)(r); {
+func (l *locatorAddress) appendTo(b []byte) ([]byte, error) {
+	switch r := &l.RLOC; {
+	case l.Address != "":
+		return append(b, l.Address...), nil
 	case r.Is4():
 		return IPv4(r.Addr().As4()).appendTo(b)
 	case r.Is6():
@@ -267,7 +296,12 @@ func (rec *Record) Mapping() (lisp.Mapping, error) {
 
 // MappingOf is Mapping for who knows the record's Prefix already.
 func (rec *Record) MappingOf(prefix lisp.Prefix) (lisp.Mapping, error) {
-	locators, err := lisp.LocatorSetOf(rec.usableLocators())
+	return rec.mapping(prefix, rec.usableLocators())
+}
+
+// mapping is the record with locators that are the caller's no more.
+func (rec *Record) mapping(prefix lisp.Prefix, list []lisp.Locator) (lisp.Mapping, error) {
+	locators, err := lisp.LocatorSetOf(list)
 	if err != nil {
 		return lisp.Mapping{}, fmt.Errorf("mapping of %s: %w", prefix, err)
 	}
@@ -295,6 +329,41 @@ func (rec *Record) usableLocators() []lisp.Locator {
 	return locators
 }
 
+// MaxAddressOctets is how many octets the addresses of one registration may have that say more than RLOCs.
+const MaxAddressOctets = 4096
+
+// RegistrationOf is MappingOf for a Map-Server, which keeps locators that it cannot send a packet to, and all that an address says
+// beside an RLOC, as they came. Only plain addresses that no locator may have and repeated locators are skipped. The message must have
+// been parsed with Parser.KeepAddresses. It errs also when the addresses have more than MaxAddressOctets.
+func (rec *Record) RegistrationOf(prefix lisp.Prefix) (lisp.Mapping, error) {
+	locators, octets := make([]lisp.Locator, 0, len(rec.Locators)), 0
+	for i := range rec.Locators {
+		l, ok := rec.Locators[i].registered()
+		if !ok || slices.ContainsFunc(locators, func(k lisp.Locator) bool { return k.IsSame(&l) }) {
+			continue
+		}
+		locators = append(locators, l)
+		if octets += len(l.Address); octets > MaxAddressOctets {
+			return lisp.Mapping{}, fmt.Errorf("mapping of %s: its locators' addresses have more than %d octets", prefix, MaxAddressOctets)
+		}
+	}
+	return rec.mapping(prefix, locators)
+}
+
+// registered is the locator as a Map-Server keeps it.
+func (l *LocatorRecord) registered() (lisp.Locator, bool) {
+	kept, ok := l.locator()
+	switch l.Address.(type) {
+	case IPv4, IPv6, NoAddress, nil:
+		return kept, ok
+	}
+	if !ok {
+		kept = l.with(lisp.RLOC{})
+	}
+	kept.Address = string(l.Octets)
+	return kept, true
+}
+
 func containsRLOC(locators []lisp.Locator, r lisp.RLOC) bool {
 	for i := range locators {
 		if locators[i].RLOC == r {
@@ -309,8 +378,12 @@ func (l *LocatorRecord) locator() (lisp.Locator, bool) {
 	if !ok || r.Valid() != nil {
 		return lisp.Locator{}, false
 	}
+	return l.with(r), true
+}
+
+func (l *LocatorRecord) with(r lisp.RLOC) lisp.Locator {
 	return lisp.Locator{
 		RLOC: r, Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 		Local: l.Local, Probed: l.Probed, Reachable: l.Reachable,
-	}, true
+	}
 }

@@ -60,7 +60,44 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("encoded once %x, twice %x (%v)", encoded, twice, err)
 		}
 		convertAll(m)
+		if _, ok := m.(*MapRegister); ok {
+			checkRegistrations(t, b)
+		}
 	})
+}
+
+// checkRegistrations wants that what a Map-Server keeps of a Map-Register is what it then tells.
+func checkRegistrations(t *testing.T, b []byte) {
+	t.Helper()
+	keeping := fuzzParser
+	keeping.KeepAddresses = true
+	m, err := keeping.Parse(b)
+	if err != nil {
+		t.Fatalf("parsed, but not with its addresses kept: %v", err)
+	}
+	for i := range m.(*MapRegister).Records {
+		rec := &m.(*MapRegister).Records[i]
+		p, err := rec.Prefix()
+		if err != nil {
+			continue
+		}
+		kept, err := rec.RegistrationOf(p)
+		if err != nil {
+			continue
+		}
+		told, err := (&MapReply{Records: []Record{RecordOf(kept)}}).AppendTo(nil)
+		if err != nil {
+			t.Fatalf("%v does not encode: %v", kept, err)
+		}
+		reply, err := keeping.Parse(told)
+		if err != nil {
+			t.Fatalf("%x does not parse: %v", told, err)
+		}
+		again, err := reply.(*MapReply).Records[0].RegistrationOf(p)
+		if err != nil || !again.Locators.Equal(kept.Locators) {
+			t.Fatalf("kept %v, told %v, %v", kept.Locators, again.Locators, err)
+		}
+	}
 }
 
 // normalize makes the one field equal that encodes as another value.

@@ -83,6 +83,8 @@ type Parser struct {
 	// AcceptZeroInnerChecksum admits ECMs whose inner UDP checksum is absent.
 	// RFC 9301 s.5.8 forbids sending them, deployed systems do.
 	AcceptZeroInnerChecksum bool
+	// KeepAddresses fills LocatorRecord.Octets, for a Map-Server that answers with addresses as they were registered.
+	KeepAddresses bool
 }
 
 // Parse reads one control message, the whole payload of a UDP packet, with the
@@ -111,6 +113,7 @@ func (p Parser) ParseIn(room *Room, b []byte) (Message, error) {
 	}
 	r.knownOUIs = p.KnownOUIs
 	r.acceptZeroChecksum = p.AcceptZeroInnerChecksum
+	r.keepAddresses = p.KeepAddresses
 	if len(b) == 0 {
 		r.fail("type", ReasonTruncated, "")
 		return nil, r.err

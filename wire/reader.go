@@ -23,6 +23,7 @@ type reader struct {
 	knownOUIs          []OUI
 	acceptZeroChecksum bool
 	room               *Room // for what is parsed, nil for new memory
+	keepAddresses      bool
 }
 
 func newReader(message string, b []byte) *reader {

@@ -54,6 +54,7 @@ type LocatorRecord struct {
 	Probed            bool // p
 	Reachable         bool // R
 	Address           Address
+	Octets            []byte // the address as it came, with Parser.KeepAddresses; part of the message's memory
 }
 
 // MaxRecords is how many records a message can announce in 8 bits; the same
@@ -135,7 +136,11 @@ func parseLocators(r *reader, n int) []LocatorRecord {
 		l.Local = flags&locatorLocal != 0
 		l.Probed = flags&locatorProbed != 0
 		l.Reachable = flags&locatorReachable != 0
-		l.Address = r.address("locator")
+		start := r.at
+		l.Address, l.Octets = r.address("locator"), nil
+		if r.keepAddresses {
+			l.Octets = r.data[start:r.at]
+		}
 	}
 	return locators
 }

@@ -255,7 +255,7 @@ func mapResolverText(now time.Time, r api.MapResolver) string {
 // locatorLines gives the first locator and the rows of the others.
 func locatorLines(locators []api.Locator) (first string, rest []string) {
 	for i, l := range locators {
-		text := fmt.Sprintf("%s %d/%d", l.RLOC, l.Priority, l.Weight)
+		text := fmt.Sprintf("%s %d/%d", l.Name(), l.Priority, l.Weight)
 		if !l.Reachable {
 			text += " unreachable"
 		}

@@ -6,10 +6,12 @@
 package api
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
 	"loci/lisp"
+	"loci/wire"
 )
 
 // Paths of the control socket. All are GET but PathReload.
@@ -156,13 +158,15 @@ type MapResolver struct {
 
 // Locator is one locator of a mapping.
 type Locator struct {
-	RLOC              lisp.RLOC `json:"rloc"`
-	Priority          uint8     `json:"priority"`
-	Weight            uint8     `json:"weight"`
-	MulticastPriority uint8     `json:"multicast_priority"`
-	MulticastWeight   uint8     `json:"multicast_weight"`
-	Local             bool      `json:"local,omitempty"`
-	Reachable         bool      `json:"reachable"`
+	RLOC lisp.RLOC `json:"rloc"` // empty when no packet can be sent to the address alone
+	// Address is what a Map-Server keeps of an address that says more than an RLOC, in words.
+	Address           string `json:"address,omitempty"`
+	Priority          uint8  `json:"priority"`
+	Weight            uint8  `json:"weight"`
+	MulticastPriority uint8  `json:"multicast_priority"`
+	MulticastWeight   uint8  `json:"multicast_weight"`
+	Local             bool   `json:"local,omitempty"`
+	Reachable         bool   `json:"reachable"`
 }
 
 // LocatorsOf turns a locator-set into its document.
@@ -174,9 +178,15 @@ func LocatorsOf(set lisp.LocatorSet) []Locator {
 			MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 			Local: l.Local, Reachable: l.Reachable,
 		}
+		if l.Address != "" {
+			list[i].Address = wire.LocatorAddress(&l).String()
+		}
 	}
 	return list
 }
+
+// Name is the locator's address, or its RLOC where there is no more to say.
+func (l *Locator) Name() string { return cmp.Or(l.Address, l.RLOC.String()) }
 
 // MapCacheEntry is one mapping of the map-cache. Negative ones have an action
 // and no locators.

@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"daemon/plan":        {"lisp", "control", "dataplane", "config", "daemon/handover", "daemon/hostnet"},
 	"daemon/planeworker": {"lisp", "control", "dataplane", "internal/wakeup"},
 	"daemon/remoteplane": {"lisp", "dataplane", "mapsock"},
-	"daemon/api":         {"lisp"},
+	"daemon/api":         {"lisp", "wire"},
 	"daemon/events":      {"control", "dataplane", "daemon/api", "internal/wakeup"},
 	"daemon/hostnet":     {"lisp", "control", "config", "internal/wakeup"},
 	"daemon/policyroute": {"lisp", "dataplane", "config", "daemon/hostnet", "internal/wakeup"},

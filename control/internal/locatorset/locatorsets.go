@@ -5,6 +5,7 @@ package locatorset
 // Locator-sets, each kept once, and the octets that stand for one.
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"loci/control/internal/table"
@@ -74,28 +75,41 @@ func (t *Sets) At(id uint32) lisp.LocatorSet { return t.Rows.At(id).set }
 // Told is the number of the set as others are told it. It has no user more by that.
 func (t *Sets) Told(id uint32) uint32 { return t.Rows.At(id).told }
 
-// The bits of a locator's third octet in AppendLocators.
+// The bits of a locator's fifth octet in AppendLocators.
 const (
 	LocatorLocal = 1 << iota
 	LocatorProbed
 	LocatorReachable
 	LocatorIPv6
+	LocatorWithoutRLOC
+	LocatorAddress
 )
 
-// AppendLocators appends the number of locators and all that they are. The journal holds
+// AppendLocators appends the number of locators and all that they are: priorities and weights, bits, the RLOC if there is one, and
+// the length and the octets of an address that says more. The journal holds
 // them in this form.
 func AppendLocators(b []byte, set lisp.LocatorSet) []byte {
 	b = append(b, uint8(len(set)))
 	for _, l := range set {
 		b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight,
-			Bit(l.Local, LocatorLocal)|Bit(l.Probed, LocatorProbed)|Bit(l.Reachable, LocatorReachable)|Bit(l.RLOC.Is6(), LocatorIPv6))
-		if l.RLOC.Is4() {
-			a := l.RLOC.Addr().As4()
-			b = append(b, a[:]...)
-			continue
+			Bit(l.Local, LocatorLocal)|Bit(l.Probed, LocatorProbed)|Bit(l.Reachable, LocatorReachable)|Bit(l.RLOC.Is6(), LocatorIPv6)|
+				Bit(l.RLOC.IsZero(), LocatorWithoutRLOC)|Bit(l.Address != "", LocatorAddress))
+		b = appendRLOC(b, l.RLOC)
+		if l.Address != "" {
+			b = append(binary.BigEndian.AppendUint16(b, uint16(len(l.Address))), l.Address...)
 		}
-		a := l.RLOC.Addr().As16()
-		b = append(b, a[:]...)
+	}
+	return b
+}
+
+func appendRLOC(b []byte, r lisp.RLOC) []byte {
+	switch {
+	case r.Is4():
+		a := r.Addr().As4()
+		return append(b, a[:]...)
+	case r.Is6():
+		a := r.Addr().As16()
+		return append(b, a[:]...)
 	}
 	return b
 }

@@ -8,6 +8,7 @@ package mapserver
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"loci/control/internal/timing"
@@ -80,7 +81,7 @@ func (t *Registrations) isReachable(row *Registration, r *Registrant) bool {
 			continue
 		}
 		own = true
-		if a, ok := answered.Find(l.RLOC); ok && a.Reachable {
+		if slices.ContainsFunc(answered, func(a lisp.Locator) bool { return a.Reachable && a.IsSame(&l) }) {
 			return true
 		}
 	}

@@ -105,7 +105,12 @@ func (r *journalReader) newLocators() (lisp.LocatorSet, error) {
 		l := lisp.Locator{Priority: r.u8(), Weight: r.u8(), MulticastPriority: r.u8(), MulticastWeight: r.u8()}
 		flags := r.u8()
 		l.Local, l.Probed, l.Reachable = flags&locatorset.LocatorLocal != 0, flags&locatorset.LocatorProbed != 0, flags&locatorset.LocatorReachable != 0
-		l.RLOC = lisp.RLOCFromAddr(r.addr(flags&locatorset.LocatorIPv6 != 0))
+		if flags&locatorset.LocatorWithoutRLOC == 0 {
+			l.RLOC = lisp.RLOCFromAddr(r.addr(flags&locatorset.LocatorIPv6 != 0))
+		}
+		if flags&locatorset.LocatorAddress != 0 {
+			l.Address = string(r.take(int(r.u16())))
+		}
 		list[i] = l
 	}
 	return lisp.NewLocatorSet(list...)

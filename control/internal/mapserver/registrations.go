@@ -362,7 +362,7 @@ func (t *Registrations) isAnswered(row *Registration, r *Registrant) bool {
 
 func appendNewLocators(locators []lisp.Locator, more lisp.LocatorSet) []lisp.Locator {
 	for _, l := range more {
-		known := slices.ContainsFunc(locators, func(k lisp.Locator) bool { return k.RLOC == l.RLOC })
+		known := slices.ContainsFunc(locators, func(k lisp.Locator) bool { return k.IsSame(&l) })
 		if !known {
 			locators = append(locators, l)
 		}

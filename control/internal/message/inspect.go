@@ -182,7 +182,7 @@ func (k *Keyring) inspectMapReply(scratch *Scratch, at Arrival, m *wire.MapReply
 	if !k.itr {
 		return nil, Refuse(counter.RefusedRole, "the ITR is off")
 	}
-	mappings, refused := mappingsOf(scratch, m.Records)
+	mappings, refused := mappingsOf(scratch, m.Records, (*wire.Record).MappingOf)
 	if refused != nil {
 		return nil, refused
 	}
@@ -237,7 +237,7 @@ func (k *Keyring) firstOf(site int, mappings []lisp.Mapping) lisp.Prefix {
 // siteOfRecords is the site whose key a message has to be authenticated by: that of the first
 // record that is of any.
 func (k *Keyring) siteOfRecords(scratch *Scratch, records []wire.Record) (mappings []lisp.Mapping, site int, refused *Refusal) {
-	mappings, refused = mappingsOf(scratch, records)
+	mappings, refused = mappingsOf(scratch, records, (*wire.Record).RegistrationOf)
 	if refused != nil {
 		return nil, 0, refused
 	}
@@ -274,7 +274,7 @@ func (k *Keyring) inspectMapNotifyAck(scratch *Scratch, at Arrival, m *wire.MapN
 }
 
 // mappingsOf turns records into mappings, all or none.
-func mappingsOf(scratch *Scratch, records []wire.Record) ([]lisp.Mapping, *Refusal) {
+func mappingsOf(scratch *Scratch, records []wire.Record, convert func(*wire.Record, lisp.Prefix) (lisp.Mapping, error)) ([]lisp.Mapping, *Refusal) {
 	if len(records) == 0 {
 		return nil, Refuse(counter.RefusedNoRecord, "no record")
 	}
@@ -284,7 +284,7 @@ func mappingsOf(scratch *Scratch, records []wire.Record) ([]lisp.Mapping, *Refus
 		if err != nil || p.Kind() == lisp.EIDNone {
 			return nil, Refuse(counter.RefusedEID, "record %d is about %s: %w", i+1, records[i].EID, orNoEID(err))
 		}
-		if mappings[i], err = records[i].MappingOf(p); err != nil {
+		if mappings[i], err = convert(&records[i], p); err != nil {
 			return nil, Refuse(counter.RefusedLocators, "record %d: %w", i+1, err)
 		}
 	}

@@ -40,7 +40,7 @@ type OwnedPrefix struct {
 // NewKeyring makes the snapshot of a configuration.
 func NewKeyring(c settings.Config) *Keyring {
 	k := &Keyring{
-		parser:      wire.Parser{AcceptZeroInnerChecksum: c.AcceptZeroInnerChecksum},
+		parser:      wire.Parser{AcceptZeroInnerChecksum: c.AcceptZeroInnerChecksum, KeepAddresses: true},
 		controlPort: c.ControlPort,
 		itr:         c.ITR != nil,
 		etr:         c.ETR != nil,
