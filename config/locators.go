@@ -101,9 +101,9 @@ func warnOfUnusedLocators(c *Config, list []Locator, path string) {
 				"weight 0 switches nothing off: the senders choose how to share (RFC 9300 s.9). Want a weight above 0, or priority 255 to switch a locator off")
 		}
 	case !slices.ContainsFunc(list, func(l Locator) bool { return l.Priority != lisp.PriorityUnused }):
-		c.warn(path, source.Label(path)+": every locator has priority 255", "that priority is never used for unicast packets: nobody reaches these EIDs")
+		c.warn(path, source.Label(path)+": every locator has priority 255", "that priority is never used for unicast packets: these EIDs cannot be reached")
 	default:
-		c.warn(path, source.Label(path)+": every locator has priority 255 or reachable: false", "neither is used for unicast packets: nobody reaches these EIDs")
+		c.warn(path, source.Label(path)+": every locator has priority 255 or reachable: false", "neither is used for unicast packets: these EIDs cannot be reached")
 	}
 }
 

@@ -38,7 +38,7 @@ func validateRegistration(c *Config, m MapServerRef, path string) {
 func validateInterval(c *Config, m MapServerRef, path string, expiry time.Duration, whose string) {
 	if m.RegistrationInterval >= expiry {
 		c.warn(path+".registration-interval", fmt.Sprintf("registration-interval: %s, but %s", codec.DurationText(m.RegistrationInterval), whose),
-			"want at most a third of that: between the expiry and the next Map-Register nobody finds the site")
+			"want at most a third of that: between the expiry and the next Map-Register the site cannot be found")
 	}
 }
 

@@ -271,7 +271,7 @@ func validateMapServer(c *Config) {
 		return
 	}
 	if len(c.MapServer.Sites) == 0 {
-		c.warn("map-server", "map-server has no sites", "nobody can register: add sites")
+		c.warn("map-server", "map-server has no sites", "no ETR can register: add sites")
 	}
 	validateExpiry(c)
 	names, ids, keys := map[string]bool{}, map[uint64]bool{}, map[Secret]string{}

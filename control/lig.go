@@ -111,7 +111,7 @@ func (l *Lig) Handle(now time.Time, from netip.AddrPort, b []byte) (answer LigAn
 	}
 	sentAt, asked := l.sent[reply.Nonce]
 	if !asked {
-		return LigAnswer{}, false, fmt.Errorf("from %s: a Map-Reply with a nonce nobody used", from)
+		return LigAnswer{}, false, fmt.Errorf("from %s: a Map-Reply with an unknown nonce", from)
 	}
 	answer = LigAnswer{From: from, RoundTripTime: now.Sub(sentAt), EchoNonce: reply.EchoNonce}
 	for i := range reply.Records {

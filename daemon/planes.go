@@ -155,7 +155,7 @@ func mappingSocketAccess(c *config.MappingSocket) (access mapsockserver.Access, 
 		}
 		uid, err := strconv.ParseUint(found.Uid, 10, 32)
 		if err != nil {
-			return access, options, fmt.Errorf("datapath.mapping-socket.owner %s: user ID %s is no number", c.Owner, found.Uid)
+			return access, options, fmt.Errorf("datapath.mapping-socket.owner %s: user ID %s is not a number", c.Owner, found.Uid)
 		}
 		access.UID, options.Writers = int(uid), []uint32{uint32(uid)}
 	}
@@ -165,7 +165,7 @@ func mappingSocketAccess(c *config.MappingSocket) (access mapsockserver.Access, 
 			return access, options, fmt.Errorf("datapath.mapping-socket.group: %w", err)
 		}
 		if access.GID, err = strconv.Atoi(found.Gid); err != nil {
-			return access, options, fmt.Errorf("datapath.mapping-socket.group %s: group ID %s is no number", c.Group, found.Gid)
+			return access, options, fmt.Errorf("datapath.mapping-socket.group %s: group ID %s is not a number", c.Group, found.Gid)
 		}
 	}
 	return access, options, nil

@@ -35,7 +35,7 @@ func TestParsePrefixRefuses(t *testing.T) {
 		"10.1.0.1/16":                       "did you mean 10.1.0.0/16?",
 		"10.1.0.0/33":                       "want 0 to 32",
 		"10.1.0.0/-1":                       "want 0 to 32",
-		"10.1.0.0/x":                        "no number",
+		"10.1.0.0/x":                        "not a number",
 		"[16777215]10.0.0.0/8":              "from 0 to 16777214",
 		"[1 10.0.0.0/8":                     "no ]",
 		"fe80::1%eth0":                      "want an IPv4",

@@ -88,7 +88,7 @@ func ParsePrefix(s string) (Prefix, error) {
 	}
 	bits, err := strconv.Atoi(length)
 	if err != nil {
-		return Prefix{}, fmt.Errorf("EID-Prefix %q: mask length %q is no number", s, length)
+		return Prefix{}, fmt.Errorf("EID-Prefix %q: mask length %q is not a number", s, length)
 	}
 	p, err := PrefixFrom(instance, e, bits)
 	if err != nil {

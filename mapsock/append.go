@@ -71,7 +71,7 @@ func fits(m *Message) error {
 	}
 	for _, r := range m.LocalRLOCs {
 		if r.IsZero() {
-			return fmt.Errorf("an own RLOC is no address: %w", dataplane.ErrInvalid)
+			return fmt.Errorf("an own RLOC is not an address: %w", dataplane.ErrInvalid)
 		}
 	}
 	if m.Header.EchoWait < 0 || m.Header.EchoInterval < 0 {

@@ -180,7 +180,7 @@ func parseAttribute(m *Message, a Attribute, value []byte) *FormatError {
 func parseTime(v []byte) (time.Time, error) {
 	seconds, nanoseconds := order.Uint64(v), order.Uint32(v[8:])
 	if seconds > maxTimeSeconds || nanoseconds >= 1e9 {
-		return time.Time{}, fmt.Errorf("%d s and %d ns are no time", seconds, nanoseconds)
+		return time.Time{}, fmt.Errorf("%d s and %d ns are not a time", seconds, nanoseconds)
 	}
 	if seconds == 0 && nanoseconds == 0 {
 		return time.Time{}, nil
@@ -231,7 +231,7 @@ func parseEIDPrefix(m *Message, v []byte) error {
 func parseSource(m *Message, v []byte) error {
 	e, bits, err := parseIdentifier(v)
 	if err == nil && bits != e.BitLen() {
-		err = fmt.Errorf("%d bits of %s are no host", bits, e)
+		err = fmt.Errorf("%d bits of %s are not a host", bits, e)
 	}
 	m.Source = e
 	return err
@@ -251,7 +251,7 @@ func parseWatched(m *Message, v []byte) error {
 func parseLocalRLOC(m *Message, v []byte) error {
 	r := rlocFrom(v)
 	if r.IsZero() {
-		return fmt.Errorf("%d octets %x are no address", len(v), v)
+		return fmt.Errorf("%d octets %x are not an address", len(v), v)
 	}
 	m.LocalRLOCs = append(m.LocalRLOCs, r)
 	return nil

@@ -87,7 +87,7 @@ func parseEncapsulation(m *Message, v []byte) error {
 	if octets := v[encapsulationSize:]; len(octets) > 0 {
 		a, ok := netip.AddrFromSlice(octets)
 		if !ok || a.Is4In6() || bits > uint32(a.BitLen()) {
-			return fmt.Errorf("%d octets %x with %d bits are no prefix", len(octets), octets, bits)
+			return fmt.Errorf("%d octets %x with %d bits are not a prefix", len(octets), octets, bits)
 		}
 		rule.RLOCs = netip.PrefixFrom(a, int(bits))
 		if rule.RLOCs != rule.RLOCs.Masked() {

@@ -117,7 +117,7 @@ func parseListed(v []byte) (p netip.Prefix, deny bool, octets int, err error) {
 	verdict, bits, octets := v[0], int(v[1]), listedSize+int(v[2])
 	a, ok := netip.AddrFromSlice(v[listedSize:octets])
 	if !ok || a.Is4In6() || bits > a.BitLen() || v[3] != 0 {
-		return p, false, 0, fmt.Errorf("%x is no prefix", v[:octets])
+		return p, false, 0, fmt.Errorf("%x is not a prefix", v[:octets])
 	}
 	if p = netip.PrefixFrom(a, bits); p != p.Masked() {
 		return p, false, 0, fmt.Errorf("%s has host bits set: did you mean %s?", p, p.Masked())

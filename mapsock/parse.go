@@ -20,7 +20,7 @@ import (
 // another version has a length, too, and an error.
 func Frame(b []byte) (length int, err *FormatError) {
 	if len(b) < offsetType {
-		return 0, &FormatError{"header", len(b), fmt.Sprintf("%d octets are no message", len(b)), unix.EBADMSG}
+		return 0, &FormatError{"header", len(b), fmt.Sprintf("%d octets are not a message", len(b)), unix.EBADMSG}
 	}
 	length = int(order.Uint16(b[offsetLength:]))
 	if length < HeaderSize || length > len(b) || length%Alignment != 0 {
@@ -185,7 +185,7 @@ func parseEID(m *Message, b []byte, masked bool) (at int, problem *FormatError) 
 	}
 	bits, ok := maskLength(mask)
 	if !ok || mask.BitLen() != eid.BitLen() {
-		return 0, malformed("mask", at, "%s is no mask for %s", mask, eid)
+		return 0, malformed("mask", at, "%s is not a mask for %s", mask, eid)
 	}
 	m.Prefix, _ = lisp.PrefixFrom(0, m.Prefix.EID(), bits) // bits fit by the line above
 	if m.Prefix.EID().Addr() != eid {

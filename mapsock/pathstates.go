@@ -36,7 +36,7 @@ func appendPathState(b []byte, p *PathState) []byte {
 func parsePathState(m *Message, v []byte) (err error) {
 	address := v[pathSize:]
 	if len(address) != 4 && len(address) != 16 {
-		return fmt.Errorf("%d octets are no address", len(address))
+		return fmt.Errorf("%d octets are not an address", len(address))
 	}
 	bits := order.Uint32(v[4:])
 	p := PathState{MTU: int(order.Uint32(v)), Learnt: bits == pathLearnt, RLOC: rlocFrom(address)}

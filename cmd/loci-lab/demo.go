@@ -20,8 +20,8 @@ func newDemoCommand(router *router) *cobra.Command {
 		Use:   "demo",
 		Short: "Build a LISP network from namespaces, show it at work, and remove it",
 		Long: `Build two sites with a host each, a core without a route to them, and a mapping
-system, all from network namespaces on this machine; run a daemon for each router;
-and show registration, miss, Map-Request, Map-Reply and the first packet, ping and
+system, all from network namespaces on this machine. Run a daemon for each router.
+Show registration, miss, Map-Request, Map-Reply and the first packet, then ping and
 TCP for IPv4 and IPv6 EIDs over IPv4 and IPv6 RLOCs. Nothing outside the namespaces
 is touched. Needs root.
 
@@ -30,8 +30,8 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		Example: `  loci demo
   loci demo --json | jq '.pairs[].first_packet_ms'
   loci demo --pcap captures && tshark -r captures/*.pcap
-  loci demo --move                       an RLOC changes under traffic: each leg of the news
-  loci demo --keep                       look around in it, then
+  loci demo --move                       an RLOC changes under traffic: each step on its way to the peer
+  loci demo --keep                       leave it up to look around, then
   loci demo --remove`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +56,7 @@ machine lacks something (nothing was made then), 130 after Ctrl-C.`,
 		},
 	}
 	cmd.Flags().BoolVar(&options.JSON, "json", false, "print one JSON object; progress goes to standard error")
-	cmd.Flags().BoolVar(&options.Move, "move", false, "instead, let a site move to another RLOC under traffic, and print each leg of how its peer learns it")
+	cmd.Flags().BoolVar(&options.Move, "move", false, "instead, move a site to another RLOC under traffic, and print each step until its peer knows")
 	cmd.Flags().BoolVar(&options.Keep, "keep", false, "leave the network up")
 	cmd.Flags().BoolVar(&options.Remove, "remove", false, "only remove what kept and crashed runs left")
 	cmd.Flags().StringVar(&options.PcapDir, "pcap", "", "leave captures of the core's links in this directory")

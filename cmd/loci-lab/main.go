@@ -21,8 +21,9 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "loci-lab",
 		Short: "Demonstration, benches and simulator of Loci",
-		Long: `Show and measure Loci, the Locator/ID Separation Protocol for Linux. The daemons of
-the demonstration and of the benches are started from the command loci.`,
+		Long: `Show and measure Loci, the Locator/ID Separation Protocol for Linux. The
+demonstration, the benches and the experiments start their daemons from the command
+loci.`,
 		Example: `  loci-lab demo                       the same as: loci demo
   loci-lab bench forwarding           the same as: loci bench forwarding
   loci-lab bench --loci ./loci tcp    measure another build of the router
@@ -30,7 +31,7 @@ the demonstration and of the benches are started from the command loci.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().StringVar(&router.path, "loci", "", "the command loci that runs the daemons; empty is the one beside loci-lab, or else in PATH")
+	root.PersistentFlags().StringVar(&router.path, "loci", "", "the command loci that runs the daemons; by default the one beside loci-lab, or else in PATH")
 	root.AddCommand(newDemoCommand(router), newBenchCommand(router), newSimCommand(),
 		newListCommand(), newRunCommand(router), newRemoveCommand(), newVersionCommand(router), newEchoCommand())
 	return root

@@ -31,13 +31,14 @@ func newSimCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Run the protocol in virtual time, with faults, and check what it promises",
-		Long: `Run networks of real LISP routers in virtual time on a simulated network that
-delays, loses, doubles, reorders and parts, with crashes, link flaps, address and
-key changes, and hostile messages; check after every event what the protocol
-promises. A run is its seed. Nothing outside this process is touched.
+		Long: `Run networks of real LISP routers in virtual time. The simulated network delays,
+loses, duplicates and reorders messages, and splits. There are crashes, link flaps,
+address and key changes, and hostile messages. After every event the simulator checks
+what the protocol promises. The seed alone determines a run. Nothing outside this
+process is touched.
 
-Exit status: 0 when every invariant held, 1 when one did not: then the seed, what
-happened and the command that replays it are printed.`,
+Exit status: 0 when every invariant held, 1 when one did not. Then the simulator
+prints the seed, the events, and the command that replays them.`,
 		Example: `  loci sim                          100 seeds of 50 routers for 10 minutes each
   loci sim --seeds 1000
   loci sim --seed 77 --seeds 1 --trace   what seed 77 does
@@ -60,8 +61,8 @@ happened and the command that replays it are printed.`,
 	flags := cmd.Flags()
 	flags.Uint64Var(&options.Seed, "seed", 1, "the first seed; alone, the only one")
 	flags.IntVar(&seeds, "seeds", 100, "how many seeds to run, on all cores")
-	flags.IntVar(&options.Routers, "routers", sim.DefaultRouters, "tunnel routers and servers in each run")
-	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, fmt.Sprintf("virtual time of each run; there are no faults in less than %s", sim.MinDurationWithFaults))
+	flags.IntVar(&options.Routers, "routers", sim.DefaultRouters, "number of tunnel routers and servers in each run")
+	flags.DurationVar(&options.Duration, "duration", sim.DefaultDuration, fmt.Sprintf("virtual time of each run; runs shorter than %s have no faults", sim.MinDurationWithFaults))
 	flags.BoolVar(&options.Calm, "calm", false, "no faults, no hostile messages")
 	flags.BoolVar(&options.Trace, "trace", false, "print the last events of a single run")
 	flags.IntVar(&options.TraceLines, "trace-lines", sim.DefaultTraceLines, "how many of them")

@@ -23,14 +23,14 @@ func newCaptureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture",
 		Short: "Show the packets that the data plane drops, and why",
-		Long: `Show the packets that the data plane in force drops, and why, from now on until
-interrupted: the first 128 octets of each. With --write they go to a pcapng file as
-well, in which each interface and reason is an interface of its own, so that
-Wireshark and tshark name the reason beside the packet.
+		Long: `Show the packets that the data plane drops from now on, with the reason, until
+interrupted: the first 128 octets of each. --write also writes them to a pcapng
+file. There each pair of interface and reason is an interface of its own, so that
+Wireshark and tshark show the reason beside the packet.
 
-Only dropped packets are slowed down, and only while this runs. It needs root and
-the daemon's network namespace, but no running daemon. What a router refuses before
-its data plane (wrong VLAN, no LISP) is not dropped by it, and not shown.`,
+The command slows down dropped packets only. It needs root and the daemon's network
+namespace, but no running daemon. It does not show packets that never reach the
+data plane (wrong VLAN, not LISP).`,
 		Example: `  loci capture
   loci capture --reason ecn --reason no-locator --count 10 --json
   loci capture --write drops.pcapng`,

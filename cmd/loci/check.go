@@ -24,12 +24,12 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check configuration files without running them",
-		Long: `Check configuration files: every problem and every warning is told with its file,
+		Long: `Check configuration files, and report every problem and every warning with file,
 line and column, and the line itself.
-Exit status 0 when all are right, 1 otherwise. With --json the configuration in
-effect is printed, defaults included and secrets masked, or the problems. It looks at
-this host's pin-directory, too; for root, it also warns of rules of this host for
-forwarded packets that Loci would pass by.`,
+Exit status 0 when all files are right, 1 otherwise. --json prints the configuration
+in effect, with defaults and masked secrets, or the problems. The command also looks
+at this host's pin-directory. As root it warns of rules of this host for forwarded
+packets that LISP packets would bypass.`,
 		Example: `  loci check /etc/loci/loci.yaml
   loci check --json xtr.yaml`,
 		Args: cobra.MinimumNArgs(1),

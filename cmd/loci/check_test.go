@@ -30,7 +30,7 @@ etr:
 		t.Fatalf("ok %t, %v: %s", ok, err, &out)
 	}
 	for what, want := range map[string]string{
-		"a value": "nobody finds the site\n          registration-interval: 10m\n                                 ^\n",
+		"a value": "the site cannot be found\n          registration-interval: 10m\n                                 ^\n",
 		"a key":   "\n          authentication-keys: [{auth-key-value: …\n                                                 ^\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -25,7 +25,7 @@ func newDatapathDetachCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "detach",
-		Short: "End the forwarding that a stopped daemon left in force",
+		Short: "End the forwarding that a stopped daemon left in the kernel",
 		Long: `Remove everything that a daemon with this configuration left in the kernel:
 programs, tables, pins, the LISP interface, policy rules and routes. It does not
 matter which version of Loci left them, or how that daemon ended. While the daemon

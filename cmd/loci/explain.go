@@ -30,12 +30,12 @@ func newExplainCommand() *cobra.Command {
 	f := &explainFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain EID",
-		Short: "Say why a destination is reached as it is, from configuration to data plane",
-		Long: `Say what happens to packets to an EID and why: whether it is one of this site, which
-map-cache entry decides, where that is from, how old it is and when it ends; each
-locator with its state, the reason of it and its share of the flows; the policies that
-fit; a Map-Request under way; and what the data plane has. --from names a flow, whose
-locator is told. Nothing is sent.`,
+		Short: "Explain how packets to an EID are treated, from configuration to data plane",
+		Long: `Explain what happens to packets to an EID: whether the EID is one of this site; which
+map-cache entry decides, where it came from, its age and when it ends; each locator
+with its state, the reason and its share of the flows; the policies that apply; a
+Map-Request under way; and the content of the data plane. --from names a flow, for
+which the locator is printed. Nothing is sent.`,
 		Example: `  loci explain 10.2.0.1
   loci explain [7]10.2.0.1 --json
   loci explain 10.2.0.1 --from 10.1.0.5 --protocol tcp --source-port 40000 --destination-port 443`,

@@ -37,10 +37,10 @@ func newLigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lig EID|self|self6 [source EID] [to MAP-RESOLVER] [count 1-5]",
 		Short: "Ask a Map-Resolver where an EID is (RFC 6835)",
-		Long: `Ask a Map-Resolver, ours or not, where an EID is. Without "to" the first
-Map-Resolver of the running daemon is asked; "self" and "self6" ask for the first
-EID-Prefix of this site. An EID of an Instance-ID is written [7]10.2.0.1.
-Exit status 0 when a Map-Reply came, also a negative one; 1 otherwise.`,
+		Long: `Ask any Map-Resolver where an EID is. Without "to" the command asks the first
+Map-Resolver of the running daemon. "self" and "self6" ask for the first IPv4 or
+IPv6 EID-Prefix of this site. [7]10.2.0.1 is an EID of Instance-ID 7.
+Exit status 0 when a Map-Reply came, even a negative one; 1 otherwise.`,
 		Example: `  loci lig 10.2.0.1
   loci lig 2001:db8:2::1 to 192.0.2.1 count 1
   loci lig [7]10.2.0.1 source 10.1.0.1 --json

@@ -23,8 +23,8 @@ func newRootCommand() *cobra.Command {
 		Use:   "loci",
 		Short: "The Locator/ID Separation Protocol (LISP) for Linux",
 		Long: `Loci is the Locator/ID Separation Protocol (RFC 9300, RFC 9301) for Linux:
-tunnel routers, the mapping system, and the tools to look into them.`,
-		Example: `  loci demo                              see a LISP network at work, from one command
+tunnel routers, the mapping system, and diagnostic tools.`,
+		Example: `  loci demo                              show a LISP network with real packets
   loci check /etc/loci/loci.yaml         is this configuration right?
   loci run --config /etc/loci/loci.yaml  run what it describes
   loci show map-cache                    where are remote EIDs reachable?

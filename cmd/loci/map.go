@@ -19,20 +19,20 @@ func newMapCommand() *cobra.Command {
 		Use:   "map [-dnqtv] add|delete|get|monitor|flush [modifiers] [-inet|-inet6 EID[/length]] [-inet|-inet6 RLOC [priority [weight [reachability]]]]...",
 		Short: "Change and watch the tables of a data plane by its mapping socket",
 		Long: `Change and watch the tables of a data plane by its mapping socket, as OpenLISP's
-command map does. Reached through a link named map, "loci" can be left out.
+command map does. A symbolic link named map runs it without "loci".
 
 Commands: add, delete and get a mapping; monitor prints what happens; flush empties
-a table. Without -cache or -database they concern the map-cache, get both tables.
+a table. Without -cache or -database they use the map-cache, get uses both tables.
 
-  -d, -t            do not send: print the message; check the words only
+  -d, -t            do not send: print the message (-d), or check the command only (-t)
   -q, -v            print nothing about changes; print more
-  -n                do not look up names (they never are)
+  -n                accepted for compatibility: names are never looked up
   -cache -database -all           which table
   -static -nostatic               a mapping that never expires (default), or does
   -version N -locbits -negative   of the mapping to add
   -instance N                     Instance-ID of the EID, also written [N]10.0.0.0/8
-  RLOCs have priority 255, weight 100 and reachability 0 unless told otherwise:
-  1 100 1 behind an RLOC makes it usable.`,
+  RLOCs have priority 255, weight 100 and reachability 0 by default, which leaves
+  them unused: write 1 100 1 behind an RLOC to use it.`,
 		Example: `  loci map add -inet 10.2.0.0/16 -inet 192.0.2.2 1 100 1 -inet6 2001:db8::2 2 100 1
   loci map get -inet 10.2.0.1
   loci map monitor --json --socket /run/loci/map.sock

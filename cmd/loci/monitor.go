@@ -25,7 +25,7 @@ func newMonitorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "monitor",
-		Short:   "Print what the protocol does, one line an event",
+		Short:   "Print events of the protocol, one a line",
 		Example: "  loci monitor --json | jq .kind",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,7 +63,8 @@ func newReloadCommand() *cobra.Command {
 		Short: "Make the daemon read its configuration file again",
 		Long: `Make the daemon read its configuration file again. A file with an error changes nothing.
 
-After the changes it names the Map-Servers that have not acknowledged all EID-Prefixes within two seconds.`,
+The command prints the changes, and the Map-Servers that have not acknowledged all
+EID-Prefixes within two seconds.`,
 		Example: "  loci check /etc/loci/loci.yaml && loci reload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

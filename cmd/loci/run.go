@@ -20,9 +20,9 @@ func newRunCommand() *cobra.Command {
 		Short: "Run the router or mapping system that a configuration describes",
 		Long: `Run the roles that the configuration file names until SIGTERM or Ctrl-C.
 
-SIGHUP reads the file again; one with an error changes nothing. The daemon may be
-killed and started again at any time: the kernel goes on forwarding by the mappings
-it has, and the next start takes them over. To end forwarding as well, use
+SIGHUP reads the file again; a file with an error changes nothing. The daemon may be
+killed and started again at any time: the kernel goes on forwarding with the
+mappings it has, and the next start adopts them. To end forwarding as well, use
 --detach.
 
 With --planes data and --planes control the planes are two processes, joined by the

@@ -20,9 +20,9 @@ func newTraceCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "trace [flags] FILTER...",
-		Short: "Tell what the data plane decides about a packet, step by step",
-		Long: `Tell what the data plane in force decides about a packet, step by step. The packet
-is made from the filter; with --live, packets that come by and match are taken.
+		Short: "Print what the data plane decides about a packet, step by step",
+		Long: `Print what the data plane decides about a packet, step by step. The packet is made
+from the filter. With --live the command takes packets that pass by and match.
 
 The filter's words: in INTERFACE (or out INTERFACE, for what this host sends
 itself), src and dst with addresses (prefixes with --live), tcp, udp, icmp, icmp6,
@@ -30,10 +30,10 @@ sctp or proto N, sport N, dport N, ttl N, tos N, size OCTETS, df, and vlan N for
 frame with that tag (0, as usual: without one). For an encapsulated packet also
 rloc ADDRESS (where it comes from), local ADDRESS (our RLOC) and iid N.
 
-Copies of the programs in force decide, with the tables in force: nothing is
-counted, nobody is asked, nothing waits and nothing is sent. It needs root and the
-daemon's network namespace, but no running daemon. Packets that an XDP program
-takes are not seen by --live.`,
+Copies of the attached programs decide, with the tables in use. They count nothing,
+queue nothing and send nothing. The command needs root and the daemon's network
+namespace, but no running daemon. --live does not see packets that an XDP program
+takes.`,
 		Example: `  loci trace in site0 src 10.1.0.5 dst 10.2.0.9 tcp dport 443
   loci trace in core0 rloc 192.0.2.2 local 192.0.2.1 src 10.2.0.9 dst 10.1.0.5
   loci trace --live --count 10 in site0 dst 10.2.0.0/16 icmp`,

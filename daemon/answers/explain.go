@@ -84,7 +84,7 @@ func (x *explainer) explain() api.Explanation {
 	case x.answer.Outcome != "":
 	case !x.node.ITR:
 		x.answer.Outcome = api.OutcomeNotLISP
-		x.say("this system is no ITR: it encapsulates nothing")
+		x.say("this system is not an ITR: it encapsulates nothing")
 	case x.node.Entry == nil:
 		x.explainMiss()
 	default:
@@ -97,7 +97,7 @@ func (x *explainer) explain() api.Explanation {
 // explainOwn: packets between hosts of one site are not LISP's.
 func (x *explainer) explainOwn() {
 	if x.node.Own == nil {
-		x.say("not in the Database: %s is no EID of this site", x.query.EID)
+		x.say("not in the Database: %s is not an EID of this site", x.query.EID)
 		return
 	}
 	own := *x.node.Own

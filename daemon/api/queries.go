@@ -23,7 +23,7 @@ func ParseListQuery(v url.Values) (q ListQuery, err error) {
 	if text := v.Get("limit"); text != "" {
 		limit, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
-			return q, fmt.Errorf("limit: %q is no number from 0 to %d", text, 1<<31-1)
+			return q, fmt.Errorf("limit: %q is not a number from 0 to %d", text, 1<<31-1)
 		}
 		q.Limit = int(limit)
 	}
@@ -38,7 +38,7 @@ func ParseExplainQuery(v url.Values) (q ExplainQuery, err error) {
 		}
 		n, failed := strconv.ParseUint(v.Get(key), 10, bits)
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %q is no number from 0 to %d", key, v.Get(key), 1<<bits-1))
+			err = errors.Join(err, fmt.Errorf("%s: %q is not a number from 0 to %d", key, v.Get(key), 1<<bits-1))
 		}
 		return n
 	}
@@ -51,7 +51,7 @@ func ParseExplainQuery(v url.Values) (q ExplainQuery, err error) {
 		err = errors.Join(err, failed)
 	}
 	if !q.From.IsZero() && (q.From.Kind() != q.EID.Kind() || !q.EID.IsIP()) {
-		err = errors.Join(err, fmt.Errorf("from %s to %s is no flow: want two IPv4 or two IPv6 addresses", q.From, q.EID))
+		err = errors.Join(err, fmt.Errorf("from %s to %s is not a flow: want two IPv4 or two IPv6 addresses", q.From, q.EID))
 	}
 	return q, err
 }

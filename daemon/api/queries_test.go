@@ -15,10 +15,10 @@ func TestExplainQueries(t *testing.T) {
 		"":                               "EID",
 		"eid=10.2.0.1&instance-id=seven": "instance-id",
 		"eid=10.2.0.1&source-port=70000": "source-port",
-		"eid=10.2.0.1&from=2001:db8::1":  "no flow",
+		"eid=10.2.0.1&from=2001:db8::1":  "not a flow",
 		"eid=10.2.0.1&from=nobody":       "",
 		"eid=10.2.0.1&protocol=300":      "protocol",
-		"eid=02:00:00:00:00:01&from=::1": "no flow",
+		"eid=02:00:00:00:00:01&from=::1": "not a flow",
 	} {
 		values, _ := url.ParseQuery(query)
 		if _, err := ParseExplainQuery(values); err == nil || !strings.Contains(err.Error(), want) {

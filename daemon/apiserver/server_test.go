@@ -412,7 +412,7 @@ func TestWhatIsNoSocketStays(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if kept, err := os.ReadFile(path); err != nil || string(kept) != "precious" {

@@ -91,7 +91,7 @@ func clearDeadSocket(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return errors.New("something is there that is no socket: remove it, or name another path (control: socket)")
+		return errors.New("the file there is not a socket: remove it, or name another path (control: socket)")
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {

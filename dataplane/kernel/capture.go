@@ -152,7 +152,7 @@ func ignoreEmpty(err error) error {
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
-	return fmt.Errorf("reading the waiting room's drops: %w", err)
+	return fmt.Errorf("read the drops of pending packets: %w", err)
 }
 
 // Read hands each dropped packet to `each`, until that returns an error or the context

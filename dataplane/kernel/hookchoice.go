@@ -59,7 +59,7 @@ func (c candidate) obstacle() string {
 	case c.problem != nil:
 		return c.problem.Error()
 	case len(c.link.Attrs().HardwareAddr) != len(abi.Interface{}.Mac):
-		return "it is no Ethernet"
+		return "it is not Ethernet"
 	case c.features.xdp&(xdpBasic|xdpRedirects) != xdpBasic|xdpRedirects:
 		return "its driver has no native XDP"
 	}

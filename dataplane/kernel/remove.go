@@ -59,7 +59,7 @@ func removeTAP(s *space, name string) error {
 		return fmt.Errorf("TAP %s: %w", name, err)
 	}
 	if _, ok := link.(*netlink.Tuntap); !ok {
-		return fmt.Errorf("interface %s is no TAP: it stays", name)
+		return fmt.Errorf("interface %s is not a TAP: it stays", name)
 	}
 	// Whoever can open it is alone. Another version's may not open in our mode.
 	if err := s.do(func() error { return tryTUN(name) }); errors.Is(err, ErrBusy) {

@@ -82,7 +82,7 @@ func (e *Engine) attachXDP(wanted map[uint32]attached, points map[hookPoint]bool
 func attachProblem(err error) string {
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
-		return "the interface has an XDP program of somebody else"
+		return "the interface has a foreign XDP program"
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, ebpf.ErrNotSupported):
 		return "the driver refuses (its MTU or queues may not allow it)"
 	}

@@ -260,7 +260,7 @@ func TestXDPOfOthers(t *testing.T) {
 	r.setXDPLoader(load)
 	r.apply(t, dataplane.SetSettings{Settings: s})
 	r.expectHooks(t, dataplane.HookXDP, dataplane.HookTC)
-	if state := r.InterfaceStates()[1]; !strings.Contains(state.Warning, "of somebody else") {
+	if state := r.InterfaceStates()[1]; !strings.Contains(state.Warning, "a foreign XDP program") {
 		t.Errorf("warning %q", state.Warning)
 	}
 	info, err := theirs.Info()

@@ -110,7 +110,7 @@ func unmarshal(text []byte, into any) error {
 func unmarshalPart(field string, text []byte, into any) error {
 	err := unmarshal(text, into)
 	if errors.Is(err, errNotJSON) {
-		return refuse(field, "%s is no object", shorten(text))
+		return refuse(field, "%s is not an object", shorten(text))
 	}
 	return err
 }
@@ -175,13 +175,13 @@ func wrongPrefix(text string) error {
 	if p, err := lisp.ParsePrefix(text); err == nil && !p.EID().IsIP() {
 		return fmt.Errorf("eid-prefix %s: %w", shorten([]byte(text)), errOtherEID)
 	}
-	return refuse("eid-prefix", "%s is no IP prefix", shorten([]byte(text)))
+	return refuse("eid-prefix", "%s is not an IP prefix", shorten([]byte(text)))
 }
 
 func readRLOC(text string) (lisp.RLOC, error) {
 	r, err := lisp.ParseRLOC(text)
 	if err != nil {
-		return lisp.RLOC{}, refuse("rloc", "%s is no locator", shorten([]byte(text)))
+		return lisp.RLOC{}, refuse("rloc", "%s is not a locator", shorten([]byte(text)))
 	}
 	return r, nil
 }
@@ -282,7 +282,7 @@ func readInterfaces(j listJSON[json.RawMessage]) (message, error) {
 	list, refused, err := each(j.Interfaces, func(raw interfaceJSON) (interfaceEntry, error) {
 		id, err := raw.Instance.within("instance-id", uint64(lisp.MaxInstanceID))
 		if err == nil && (raw.Interface == "" || len(raw.Interface) > maxInterfaceName) {
-			err = refuse("interface", "%s is no name of an interface", shorten([]byte(raw.Interface)))
+			err = refuse("interface", "%s is not the name of an interface", shorten([]byte(raw.Interface)))
 		}
 		return interfaceEntry{name: raw.Interface, instance: lisp.InstanceID(id)}, err
 	})
@@ -331,7 +331,7 @@ func (j discoveryJSON) message() (message, error) {
 	}
 	m := discoveryMessage{instance: lisp.InstanceID(id), interfaceName: *j.Interface}
 	if len(m.interfaceName) > maxInterfaceName {
-		return nil, refuse("interface", "%s is no name of an interface", shorten([]byte(m.interfaceName)))
+		return nil, refuse("interface", "%s is not the name of an interface", shorten([]byte(m.interfaceName)))
 	}
 	if m.source, err = readEID("source-eid", j.Source); err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func readEID(field, text string) (lisp.EID, error) {
 	eid, err := lisp.ParseEID(text)
 	switch {
 	case err != nil:
-		return lisp.EID{}, refuse(field, "%s is no EID", shorten([]byte(text)))
+		return lisp.EID{}, refuse(field, "%s is not an EID", shorten([]byte(text)))
 	case !eid.IsIP():
 		return lisp.EID{}, fmt.Errorf("%s: %w", field, errOtherEID)
 	case eid.Addr().IsMulticast():

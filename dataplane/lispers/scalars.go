@@ -53,7 +53,7 @@ func readWhole(text []byte, d *decimal) error {
 	}
 	n, err := strconv.ParseUint(string(digits), 10, 64)
 	if err != nil {
-		return fmt.Errorf("%s is no whole number", shorten(text))
+		return fmt.Errorf("%s is not a whole number", shorten(text))
 	}
 	*d = decimal{n: n, present: true}
 	return nil
@@ -91,7 +91,7 @@ func (s *seconds) UnmarshalJSON(text []byte) error {
 	}
 	f, err := strconv.ParseFloat(string(bytes.Trim(text, `"`)), 64)
 	if err != nil || !(f >= 0 && f <= maxSeconds) {
-		return fmt.Errorf("%s is no age in seconds", shorten(text))
+		return fmt.Errorf("%s is not an age in seconds", shorten(text))
 	}
 	*s = seconds(f)
 	return nil

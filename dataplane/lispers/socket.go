@@ -105,7 +105,7 @@ func makeWay(path string) error {
 	case err != nil:
 		return fmt.Errorf("socket %s: %w", path, err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("socket %s: a file of this name is there and is no socket", path)
+		return fmt.Errorf("socket %s: a file of this name exists and is not a socket", path)
 	case answers(path):
 		return fmt.Errorf("socket %s: another process has it: stop that one, or choose another directory", path)
 	}

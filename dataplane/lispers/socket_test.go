@@ -25,7 +25,7 @@ func TestSocketIsTakenWithCare(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("no socket")
+	refused("not a socket")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

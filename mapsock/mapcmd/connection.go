@@ -89,7 +89,7 @@ func explainDial(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("mapping socket %s: there is none; does a data plane run, with datapath.mapping-socket.path in its configuration? --socket names another path", path)
 	case errors.Is(err, unix.ECONNREFUSED):
-		return fmt.Errorf("mapping socket %s: nobody listens: the data plane that made it is gone; start it again", path)
+		return fmt.Errorf("mapping socket %s: no data plane listens: the one that made it is gone; start it again", path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("mapping socket %s: you may not connect: only its owner and group may (datapath.mapping-socket.group)", path)
 	case errors.Is(err, unix.EUSERS):

@@ -227,7 +227,7 @@ func TestSocketThatNobodyServes(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	_ = l.Close()
-	if err := Mapstat(t.Context(), []string{"-X", "--socket", path}, Terminal{}); err == nil || !strings.Contains(err.Error(), "nobody listens") {
+	if err := Mapstat(t.Context(), []string{"-X", "--socket", path}, Terminal{}); err == nil || !strings.Contains(err.Error(), "no data plane listens") {
 		t.Errorf("mapstat: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func (r *mapRequest) checkVerb() error {
 	case verbAdd, verbDelete, verbGet, verbMonitor, verbFlush:
 		return nil
 	}
-	return fmt.Errorf("%q is no command of map: want add, delete, get, monitor or flush", r.verb)
+	return fmt.Errorf("%q is not a command of map: want add, delete, get, monitor or flush", r.verb)
 }
 
 // modifier reads a word behind the command.

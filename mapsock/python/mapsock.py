@@ -64,7 +64,7 @@ EID_NAME = 4  # kinds of EID: 1 IPv4, 2 IPv6, 3 MAC, 4 name
 
 
 class FormatError(ValueError):
-    """Octets that are no message."""
+    """Octets that are not a message."""
 
 
 class Refused(OSError):
@@ -211,7 +211,7 @@ def read_sockaddr(octets, at):
 def decode(octets):
     """One message of octets that hold no more."""
     if len(octets) < HEADER.size:
-        raise FormatError(f"{len(octets)} octets are no message")
+        raise FormatError(f"{len(octets)} octets are not a message")
     length, version, kind, flags, bits, map_version, count, pid, seq, error, begin, _ = HEADER.unpack_from(octets)
     if version != VERSION:
         raise FormatError(f"version {version}, want {VERSION}")

@@ -389,7 +389,7 @@ func TestListenReplacesOnlyTheDead(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(path, Access{UID: -1, GID: -1}); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen(path, Access{UID: -1, GID: -1}); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -78,7 +78,7 @@ func vacant(path string) error {
 		return fmt.Errorf("mapping socket: %w", err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("mapping socket %s: there is a file of that name that is no socket", path)
+		return fmt.Errorf("mapping socket %s: a file of that name exists and is not a socket", path)
 	}
 	if c, err := net.DialUnix(unixPacket, nil, &net.UnixAddr{Name: path, Net: unixPacket}); err == nil {
 		_ = c.Close() // it was only to see whether someone answers
