@@ -14,19 +14,13 @@ import (
 const maxDocumentColumns = 100
 
 // wideTables are documents whose tables may be wider: a program writes those of docs/benchmarks.md.
-var wideTables = map[string]bool{"docs/benchmarks.md": true, "ARCHITECTURE.md": true}
-
-// unwrapped are documents that are not wrapped yet.
-var unwrapped = map[string]bool{"docs/benchmarks.md": true}
+var wideTables = map[string]bool{"docs/benchmarks.md": true}
 
 // checkWidth looks at all lines but those that cannot be shorter: what a program prints or reads, between fences, and a
 // line that is one word, as a link is.
 func checkWidth(t *tree) []finding {
 	var all []finding
 	for _, f := range t.documents() {
-		if unwrapped[f.path] {
-			continue
-		}
 		fenced := false
 		f.eachLine(func(number int, line string) {
 			text := strings.TrimSpace(line)

@@ -125,7 +125,7 @@ func MessageType(payload []byte) string {
 func Describe(payload []byte) string {
 	m, err := wire.Parse(payload)
 	if err != nil {
-		return fmt.Sprintf("%d octets that are no message (%v)", len(payload), err)
+		return fmt.Sprintf("%d octets that are not a message (%v)", len(payload), err)
 	}
 	switch m := m.(type) {
 	case *wire.EncapsulatedControlMessage:

@@ -65,7 +65,7 @@ func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
 	case e.ExpiresAt.After(limit):
 		w.Fail(r, invariantGleaned, "%s is gleaned until %s, want %s at most", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch), gleanedFor)
 	case asked == nil || r.time().Sub(asked.lastAt) > askedWithin:
-		w.Fail(r, invariantGleaned, "%s is gleaned, and nobody verifies it by a Map-Request", e.Mapping)
+		w.Fail(r, invariantGleaned, "%s is gleaned, and no Map-Request verifies it", e.Mapping)
 	case covered && known.Mapping.Action != lisp.ActionSendMapRequest:
 		w.Fail(r, invariantGleaned, "%s is gleaned, but %s is known", e.Mapping, known.Mapping)
 	case !heard || w.Now-at > toldWithin:

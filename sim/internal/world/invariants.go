@@ -103,7 +103,7 @@ func checkDelivered(w *World, r *Router, instance lisp.InstanceID, packet []byte
 	case uint32(instance) != p.Instance || instance != r.Site.Instance:
 		w.Fail(r, invariantRightSite, "a packet to %s in Instance-ID %d is delivered in %d of %s", to, p.Instance, instance, r.Site.Name)
 	case p.Site == packets.NoSite:
-		w.Fail(r, invariantRightSite, "a packet to %s, an EID of nobody, is delivered to %s", to, r.Site.Name)
+		w.Fail(r, invariantRightSite, "a packet to %s, an EID of no site, is delivered to %s", to, r.Site.Name)
 	case p.Site != uint32(r.Site.Index) && !(w.Network.wasOf(at, w.Sites[p.Site]) && r.Site.contains(lisp.HostPrefix(instance, lisp.EIDFromAddr(to)))):
 		w.Fail(r, invariantRightSite, "a packet to %s of %s is delivered to %s", to, w.Sites[p.Site].Name, r.Site.Name)
 	}
@@ -392,7 +392,7 @@ func (w *World) unresolved(f *Flow) string {
 	e, cached := from.Mirror.longest(from.Site.Instance, eid)
 	switch {
 	case !ok:
-		return "nobody owns " + f.to.String()
+		return "no site owns " + f.to.String()
 	case from.Plane == nil || from.Node == nil:
 		return from.Name + " is down"
 	case !cached:

@@ -203,7 +203,7 @@ func (n *network) lose(m *Mail) {
 		n.w.Stats.MessagesLost++
 		return
 	}
-	n.w.lostPacket(nil, m, "nobody has that address, or its link is cut")
+	n.w.lostPacket(nil, m, "no router has that address, or its link is cut")
 }
 
 // isCut reports whether nothing leaves or reaches the router by that address.

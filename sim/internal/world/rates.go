@@ -38,7 +38,7 @@ func (w *World) watch(r *Router, sent *Mail) {
 	m := sent.parsed()
 	if m == nil {
 		_, err := wire.Parse(payload)
-		w.Fail(r, invariantNoPanic, "sends what is no message: %v", err)
+		w.Fail(r, invariantNoPanic, "sends octets that are not a message: %v", err)
 		return
 	}
 	if watchInside(r, sent) || watchProbing(r, t, to, payload) {
@@ -48,7 +48,7 @@ func (w *World) watch(r *Router, sent *Mail) {
 	if encapsulated && r.Site != nil {
 		var err error
 		if m, err = (wire.Parser{}).ParseIn(&w.inner, ecm.Inner.Message); err != nil {
-			w.Fail(r, invariantNoPanic, "sends an ECM of what is no message: %v", err)
+			w.Fail(r, invariantNoPanic, "sends an ECM of octets that are not a message: %v", err)
 			return
 		}
 	}
@@ -211,7 +211,7 @@ func (q *requestWatch) registered(to netip.AddrPort, m *wire.MapRegister) {
 	r, now := q.router, q.router.time()
 	mapping, err := m.Records[0].Mapping()
 	if err != nil {
-		r.W.Fail(r, invariantNoPanic, "registers what is no mapping: %v", err)
+		r.W.Fail(r, invariantNoPanic, "registers a malformed mapping: %v", err)
 		return
 	}
 	key := registerKey{to, mapping.Prefix, hashLocators(mapping.Locators), len(m.Records)}
