@@ -23,7 +23,7 @@ build: ## build bin/loci, the router and its tools, and bin/loci-lab: static bin
 demo: build ## two LISP sites and a mapping system in namespaces, with real packets; needs root
 	@bin/loci demo
 
-sim: build ## SEEDS runs of 50 routers and 10 virtual minutes, with faults; says what broke, and how to replay it
+sim: build ## run SEEDS simulations of 50 routers and 10 virtual minutes, with faults; print what broke, and how to replay it
 	@bin/loci sim --seeds $(SEEDS)
 
 mutate: ## break the protocol code in many small ways; the simulator must find each within 200 seeds
@@ -32,26 +32,26 @@ mutate: ## break the protocol code in many small ways; the simulator must find e
 # What is pure: it needs neither root nor anything installed, and no race detector, because nothing in it is concurrent.
 QUICK := ./lisp/... ./wire/... ./control/... ./forward/... ./config/... ./sim
 
-quick: ## the tests of the protocol code, without root and without tables of a million entries; some 30 seconds
+quick: ## test the protocol code, without root and without the largest tables; some 30 seconds
 	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -short $(QUICK)
 
-test: ## all tests with the race detector; installs by apt what they need beyond Go
+test: ## run all tests with the race detector; installs by apt what they need beyond Go
 	@.ci/tools test
 	@$(MAKE) --no-print-directory lint
 	.ci/test $(PACKAGES)
 
-turns: ## that no turn of the control plane's loop takes more than 5 ms of processor time at a million entries, or by a reload of 100,000 sites or local EIDs; not under the race detector
+turns: ## fail if an event-loop iteration of the control plane takes more than 5 ms of processor time at a million entries; not under the race detector
 	$(GO) test -count=1 -v -run 'Turns(At|Of)A' ./control
 
-kernels: ## the programs, the golden packets and the demo on Debian's 6.1 kernel under qemu; installs what it needs by apt
+kernels: ## test programs, golden packets and demo on Debian's 6.1 kernel under qemu; installs what it needs by apt
 	@.ci/tools kernels
 	.ci/kernels
 
-interop: ## beside OpenOverlayRouter, which it installs by apt; needs root
+interop: ## test with OpenOverlayRouter as peer, installed by apt; needs root
 	@.ci/tools interop
 	CI=true CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count=1 -tags interop -run Interop ./cmd/loci
 
-check: lint ## what takes no root: gofmt, go vet, staticcheck, the rules of internal/tidy
+check: lint ## run the checks that need no root: gofmt, go vet, staticcheck, the rules of internal/tidy
 	$(GO) test ./internal/tidy
 
 # Compiled as by `make build` and by the tests that build the command: what is compiled once serves all of them.
@@ -61,13 +61,13 @@ lint:
 	CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO) tool staticcheck ./...
 
-bench: build ## every `loci bench`, figures to docs/benchmarks.md; needs root, takes some ten minutes
+bench: build ## run every `loci bench`, figures to docs/benchmarks.md; needs root, takes some ten minutes
 	@bin/loci bench all --write docs/benchmarks.md
 
-microbench: ## the Go benchmarks
+microbench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
 
-fuzz: ## every fuzz target for FUZZTIME (30s) each
+fuzz: ## run every fuzz target for FUZZTIME (30s)
 	.ci/fuzz $(FUZZTIME) $(PACKAGES)
 
 generate: ## rebuild the committed BPF objects and other generated files; installs clang-16 by apt
