@@ -192,7 +192,7 @@ func TestTurnsOfADatabase(t *testing.T) {
 	runtime.GC()
 	check := func(what string, c Config) {
 		t.Helper()
-		prepared, err := Prepare(c, a.InForce())
+		prepared, err := Prepare(c, a.Current())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ type (
 	InstallDatabase = effect.InstallDatabase
 	// RemoveDatabase takes one out.
 	RemoveDatabase = effect.RemoveDatabase
-	// SetLocatorState says whether packets may be sent to an RLOC, and before which others, in whichever.
+	// SetLocatorState says whether packets may be sent to an RLOC, and before which others.
 	SetLocatorState = effect.SetLocatorState
 	// SiblingPath says where packets from this site's EIDs go.
 	SiblingPath = effect.SiblingPath
@@ -84,7 +84,7 @@ type (
 	MapCacheEntry = effect.MapCacheEntry
 	// RemoveReason says why a mapping left the map-cache.
 	RemoveReason = effect.RemoveReason
-	// Journal is what a turn added to the journal.
+	// Journal is what an event-loop iteration added to the journal.
 	Journal = effect.Journal
 	// LocatorState says whether packets are sent to an RLOC, and before which others.
 	LocatorState = effect.LocatorState

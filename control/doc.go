@@ -15,9 +15,14 @@
 // file, lock, goroutine or random source is touched here, and no order of a Go
 // map leaks out.
 //
-// Inside: tables (mapcache.go, locators.go, database.go, registrations.go, pending.go) know
-// nobody, roles (itr.go, etr.go, mapserver.go, mapresolver.go) know tables and
-// host, node.go knows the roles. A role receives parsed messages, never bytes,
-// and never calls another role. Parts of roles that have tables of their own are
-// probing.go (of the ITR), registrar.go and solicit.go (ETR), notifier.go (Map-Server).
+// The public names of configuration, effects, reports and states are in api.go. What they stand for is in the
+// packages below internal, bottom-up:
+//
+//   - table, timing, batch, locatorset: containers, deadlines and rates, long work, bits of locators;
+//   - settings, counter, effect, status, report: the values that go in and out;
+//   - message: Inspect and the messages as roles get them; system: what all roles share;
+//   - database, mapcache, reach, registrar, solicit: tables and parts of roles;
+//   - itr, etr, siblings, mapserver, mapresolver: the roles.
+//
+// A role receives parsed messages, never octets, and never calls another role: the Node does.
 package control

@@ -44,7 +44,7 @@ type OwnPath struct {
 }
 
 // Judge brings the states of these RLOCs up to date and forgets all others. Each choice is
-// a list of own RLOCs of one family between which somebody chooses: the other sites those of
+// a list of own RLOCs of one family that a sender chooses between: the other sites those of
 // a locator-set, this router those that it sends from. changed are the RLOCs that are up or
 // down since now. again is when the next one may come up, zero for never.
 func (h *HoldDown) Judge(now time.Time, paths []OwnPath, choices [][]lisp.RLOC) (changed []lisp.RLOC, again time.Time) {
@@ -113,7 +113,7 @@ func (h *HoldDown) note(now time.Time, p OwnPath) (down bool) {
 	return false
 }
 
-// isSpare reports whether whoever chooses an RLOC can do without it: in each choice that has it another one is up.
+// isSpare reports whether senders can do without an RLOC: in each choice that has it another one is up.
 func (h *HoldDown) isSpare(r lisp.RLOC, choices [][]lisp.RLOC) bool {
 	isUp := func(other lisp.RLOC) bool { up, _ := h.IsUp(other); return up }
 	return !slices.ContainsFunc(choices, func(choice []lisp.RLOC) bool {

@@ -32,8 +32,8 @@ import (
 // safe for concurrent use.
 type Node struct {
 	host    *system.System
-	inForce *Prepared
-	config  Config // of inForce
+	current *Prepared
+	config  Config // of current
 	keyring *Keyring
 
 	itr         *itr.ITR // a role that is off is nil
@@ -68,11 +68,11 @@ func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce
 	return n, nil
 }
 
-// Configure puts another configuration in force. It touches nothing that did not
+// Configure applies another configuration. It touches nothing that did not
 // change; one that is refused changes nothing. A role that is switched off takes
 // its tables with it.
 func (n *Node) Configure(now time.Time, cfg Config) error {
-	p, err := Prepare(cfg, n.inForce)
+	p, err := Prepare(cfg, n.current)
 	if err != nil {
 		return err
 	}
@@ -83,17 +83,17 @@ func (n *Node) Configure(now time.Time, cfg Config) error {
 // LastRegisterNonce is the greatest nonce of a Map-Register so far, for Restarted.
 func (n *Node) LastRegisterNonce() uint64 { return n.host.RegisterNonce }
 
-// InForce is the configuration in force, for Prepare.
-func (n *Node) InForce() *Prepared { return n.inForce }
+// Current is the configuration that was applied last, for Prepare.
+func (n *Node) Current() *Prepared { return n.current }
 
-// Apply is Configure with what was made ready by Prepare, in a turn that is short however long
-// the configuration is. Many static mappings, and many EID-Prefixes of the ETR, follow in the next turns.
+// Apply is Configure with what was made ready by Prepare, in little time however long
+// the configuration is. Many static mappings, and many EID-Prefixes of the ETR, follow in later event-loop iterations.
 func (n *Node) Apply(now time.Time, p *Prepared) {
-	if p.before != n.inForce {
-		p.compare(n.inForce) // another one came in between
+	if p.before != n.current {
+		p.compare(n.current) // another one came in between
 	}
-	begins := n.inForce == nil
-	p.before, n.inForce = nil, p // what was in force before it is free
+	begins := n.current == nil
+	p.before, n.current = nil, p // the one before it is free
 	if p.same {
 		return
 	}
@@ -275,7 +275,7 @@ func (n *Node) handleMapRequest(m *message.MapRequest) {
 
 // verifyPiggybacked asks the mapping system for the mapping that a Map-Request for one of
 // our EIDs brought along (RFC 9301 s.5.3: a verifying Map-Request). What came along is
-// nobody's word until then.
+// not trusted until then.
 func (n *Node) verifyPiggybacked(m *message.MapRequest) {
 	switch {
 	case m.Piggybacked.IsZero() || n.itr == nil || n.etr == nil || !n.etr.Config.VerifyPiggybacked:

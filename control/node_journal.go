@@ -17,7 +17,7 @@ func (n *Node) ReplayJournal(now time.Time, octets []byte) error {
 	return n.mapServer.ReplayJournal(octets)
 }
 
-// Checkpoint makes the journal begin anew: it says all that counts again, a piece a turn.
+// Checkpoint makes the journal begin anew: everything that counts is written again, a piece per event-loop iteration.
 func (n *Node) Checkpoint(now time.Time) {
 	n.host.Advance(now)
 	if n.mapServer != nil {

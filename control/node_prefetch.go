@@ -2,7 +2,7 @@
 
 package control
 
-// Memory that the next messages need, fetched before it is their turn.
+// Memory that the next messages need, fetched before they are handled.
 
 import (
 	"loci/control/internal/message"

@@ -35,7 +35,7 @@ func (n *Node) HandleUnreachable(now time.Time, r lisp.RLOC) {
 	}
 }
 
-// hint begins a turn about a hint; false where there is no ITR to act on it.
+// hint begins the handling of a hint; false where there is no ITR to act on it.
 func (n *Node) hint(now time.Time) bool {
 	n.host.Advance(now)
 	n.host.Count(counter.LocatorHintReceived)

@@ -17,7 +17,7 @@ import (
 
 // configureSiblings takes over siblings and Database.
 func (n *Node) configureSiblings(configs []SiblingConfig, d *database.Database) {
-	if n.itr == nil { // nobody takes their answers
+	if n.itr == nil { // only the ITR takes their answers
 		configs = nil
 	}
 	n.siblings.Configure(configs, d)
@@ -56,13 +56,13 @@ func (n *Node) handleMapReply(m *message.MapReply) {
 	n.siblingsChanged(changed)
 }
 
-// siblingsChanged decides anew, and puts R bits in force when they changed.
+// siblingsChanged decides anew, and announces our R bits when they changed.
 func (n *Node) siblingsChanged(theirs bool) {
 	ours := n.siblings.Act(n.below)
 	if !ours && !theirs {
 		return
 	}
-	n.etr.Announce(n.inForce.database, false)
+	n.etr.Announce(n.current.database, false)
 	n.siblings.TellChange()
 }
 

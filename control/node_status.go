@@ -194,7 +194,7 @@ func (n *Node) MapServers() iter.Seq[MapServerStatus] {
 	return n.etr.Registrar.Status()
 }
 
-// Registering reports whether the Database is still being registered: some of it waits for its turn, or for a Map-Notify.
+// Registering reports whether the Database is still being registered: some of it is still to be sent, or waits for a Map-Notify.
 func (n *Node) Registering() bool {
 	if n.etr == nil || n.etr.Announces() {
 		return n.etr != nil

@@ -3,8 +3,8 @@
 package control
 
 // A configuration is made ready outside the goroutine that owns the Node: checked, defaults filled in,
-// compared with the one in force, its indexes built. That takes as long as the configuration is; to
-// put it in force then does not. Nothing here touches a Node.
+// compared with the current one, its indexes built. That takes long for a long configuration; to apply
+// it then does not. Nothing here touches a Node.
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 
 // Prepared is a configuration that Apply takes, once; it belongs to the Node then.
 type Prepared struct {
-	before   *Prepared // what it was compared with; nil once it is in force
+	before   *Prepared // what it was compared with; nil once it is applied
 	config   Config    // defaults filled in
 	keyring  *Keyring
 	sites    map[string]int // of the Map-Server: index in config.MapServer.Sites by name
@@ -30,9 +30,9 @@ type Prepared struct {
 	anew     bool                     // another xTR-ID or Site-ID
 }
 
-// Prepare makes a configuration ready to take the place of the one in force: Node.InForce, nil for
+// Prepare makes a configuration ready to take the place of the current one: Node.Current, nil for
 // none. It errs like Config.Validate.
-func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
+func Prepare(cfg Config, current *Prepared) (*Prepared, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -56,7 +56,7 @@ func Prepare(cfg Config, inForce *Prepared) (*Prepared, error) {
 	if c := p.config.ETR; c != nil {
 		p.database = database.New(c.Database)
 	}
-	p.compare(inForce)
+	p.compare(current)
 	return p, nil
 }
 

@@ -71,7 +71,7 @@ func TestTurnsOfAReload(t *testing.T) {
 	s.registerAll(count)
 	s.staticAs(t, reloadConfig(count, "192.0.2.1", 0, all))
 	fresh := reloadConfig(count, "192.0.2.2", 7, func(i int) bool { return i%2 == 0 })
-	prepared, err := Prepare(fresh, s.InForce())
+	prepared, err := Prepare(fresh, s.Current())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestPreparedForAnotherConfiguration(t *testing.T) {
 	}
 	var prepared []*Prepared
 	for _, c := range configs {
-		p, err := Prepare(c, s.InForce())
+		p, err := Prepare(c, s.Current())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,8 +202,8 @@ func TestRefusedConfigurationIsNotPrepared(t *testing.T) {
 	s := newJournalledServer(t, reloadConfig(4, "192.0.2.1", 0, func(int) bool { return true }), epoch)
 	c := reloadConfig(2, "192.0.2.1", 0, func(int) bool { return true })
 	c.MapServer.Sites[1].Keys = nil
-	before := s.InForce()
-	if err := s.Configure(s.now, c); err == nil || s.InForce() != before || len(before.config.MapServer.Sites) != 4 {
+	before := s.Current()
+	if err := s.Configure(s.now, c); err == nil || s.Current() != before || len(before.config.MapServer.Sites) != 4 {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,7 @@
 package control
 
 // What an ITR or ETR leaves behind when the role is switched off: the data plane is emptied of its map-cache and
-// of what it was told about locators, or of its Database, and its registrations are withdrawn, a batch a turn. A role that
+// of what it was told about locators, or of its Database, and its registrations are withdrawn, a batch per event-loop iteration. A role that
 // begins meanwhile has the last word on all that is its own.
 
 import (
@@ -145,7 +145,7 @@ func (n *Node) forgetDatabase(p lisp.Prefix) {
 // retirement may have left it where it was.
 func retirementOf(e *etr.ETR) retirement {
 	for _, p := range e.Registrar.Peers {
-		p.Config.WantMapNotify = false // nobody would take them
+		p.Config.WantMapNotify = false // this role no longer receives them
 	}
 	r := retirement{etr: e, database: e.Database, announced: &e.Announced, was: e.Announced.Len()}
 	if e.Pass.Walking {

@@ -29,7 +29,7 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan.Plan) error {
 // configureNode puts the control plane's part of a plan in force, whole or not at all.
 // It is made ready outside the loop, which takes as long as it is.
 func (d *daemon) configureNode(ctx context.Context, fresh plan.Plan) error {
-	inForce, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) *control.Prepared { return node.InForce() })
+	inForce, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) *control.Prepared { return node.Current() })
 	if err != nil {
 		return err
 	}

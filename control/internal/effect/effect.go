@@ -41,7 +41,7 @@ type InstallDatabase struct{ settings.DatabaseMapping }
 type RemoveDatabase struct{ Prefix lisp.Prefix }
 
 // SetLocatorState says whether packets may be sent to an RLOC, and before which others, in
-// whichever mappings it stands: LocatorUp, LocatorHeard, LocatorUnconfirmed or LocatorDown.
+// all mappings that have it: LocatorUp, LocatorHeard, LocatorUnconfirmed or LocatorDown.
 // An RLOC that it never said anything about is up.
 type SetLocatorState struct {
 	RLOC  lisp.RLOC
@@ -72,7 +72,7 @@ const (
 	RemoveReplaced   RemoveReason = "replaced"   // a less specific mapping came (RFC 9301 s.5.5)
 	RemoveEvicted    RemoveReason = "evicted"    // the table is full
 	RemoveConfigured RemoveReason = "configured" // the configuration changed
-	RemoveUnknown    RemoveReason = "unknown"    // the data plane has it, nobody knows why: a removal was lost
+	RemoveUnknown    RemoveReason = "unknown"    // the data plane has it, the Node does not: a removal was lost
 )
 
 func (SendPacket) effect()      {}
@@ -83,7 +83,7 @@ func (RemoveDatabase) effect()  {}
 func (SetLocatorState) effect() {}
 func (SiblingPath) effect()     {}
 
-// Journal is what a turn added to the journal. Where one is Begin, all before it may be
+// Journal is what an event-loop iteration added to the journal. Where one is Begin, all before it may be
 // forgotten when the next that is End is stored.
 type Journal struct {
 	Octets     []byte // whole entries

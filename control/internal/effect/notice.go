@@ -30,7 +30,7 @@ type NoticeKind string
 const (
 	NoticeRegistered              NoticeKind = "registered"                // the Map-Server has a new registration
 	NoticeRegistrationChanged     NoticeKind = "registration-changed"      // its locators changed
-	NoticeRegistrationExpired     NoticeKind = "registration-expired"      // nobody refreshed it
+	NoticeRegistrationExpired     NoticeKind = "registration-expired"      // it was not refreshed
 	NoticeRegistrationWithdrawn   NoticeKind = "registration-withdrawn"    // its xTR sent TTL 0
 	NoticeRegistrationRemoved     NoticeKind = "registration-removed"      // the configuration no longer allows it
 	NoticeRegistrationRefused     NoticeKind = "registration-refused"      // a Map-Register was refused
@@ -61,7 +61,7 @@ const (
 	NoticeRLOCProbeAnswered       NoticeKind = "rloc-probe-answered"
 	NoticeLocatorSilent           NoticeKind = "locator-silent"      // packets come from it no more: it is probed
 	NoticeLocatorDown             NoticeKind = "locator-down"        // nothing is sent there any more
-	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed" // nobody answers for it: only what has no better locator is sent there
+	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed" // its probes are not answered: only what has no better locator is sent there
 	NoticeLocatorUp               NoticeKind = "locator-up"          // it may be used again
 	NoticeSiblingHeard            NoticeKind = "sibling-heard"       // another xTR of the site answers
 	NoticeSiblingSilent           NoticeKind = "sibling-silent"      // it does no more

@@ -4,7 +4,7 @@ package etr
 
 // What the ETR announces, brought into line with its Database: both are gone through in the order of
 // prefixes, the data plane is told what differs, then the registrar, and at last the peers. A large
-// Database takes many turns, a small one none of its own. One pass is finished before the next begins:
+// Database takes many event-loop iterations, a small one none of its own. One pass is finished before the next begins:
 // nothing is registered twice or left out, however fast changes follow each other.
 
 import (
@@ -23,7 +23,7 @@ import (
 	"loci/lisp"
 )
 
-// AnnounceBatch bounds one turn; a row of the pass costs 1.
+// AnnounceBatch bounds one event-loop iteration; a row of the pass costs 1.
 const AnnounceBatch = 512
 
 // Announcer announces the Database to the data plane, the Map-Servers and the peers.
@@ -165,7 +165,7 @@ func (e *Announcer) putChanged(was *settings.DatabaseMapping, m settings.Databas
 }
 
 // checkVersion tells the operator of a mapping that changed without a newer Map-Version:
-// nobody who compares versions will notice the change (RFC 9302 s.6). Raising it is the
+// receivers that compare versions will not notice the change (RFC 9302 s.6). Raising it is the
 // operator's, an ETR must not do it.
 func (e *Announcer) checkVersion(was, is *settings.DatabaseMapping) {
 	versioned := was.Version != lisp.NullMapVersion && is.Version != lisp.NullMapVersion

@@ -3,8 +3,8 @@
 package etr
 
 // The ETR: answers Map-Requests and RLOC-probes for the EID-Prefixes of its
-// Database (RFC 9301 s.5.4, s.5.5, s.7.1). Registering them is registrar.go's. It
-// never answers for anybody else's EIDs.
+// Database (RFC 9301 s.5.4, s.5.5, s.7.1). Registering them is package registrar's. It
+// never answers for EIDs of others.
 
 import (
 	"net/netip"
@@ -38,7 +38,7 @@ func New(h *system.System) *ETR {
 }
 
 // Configure takes over another configuration and its Database. anew says that the registrations
-// must be sent whatever they say; begins that no turn is waiting.
+// must be sent whatever they say; begins that all is to be done at once.
 func (e *ETR) Configure(c *settings.ETRConfig, d *database.Database, anew, begins bool) {
 	e.Config = c
 	for e.Announce(d, anew); begins && e.Announces(); {

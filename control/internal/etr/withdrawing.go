@@ -3,8 +3,8 @@
 package etr
 
 // The ETR's last words: Map-Registers with TTL 0 for what Map-Servers would keep until it expires (RFC 9301 s.5.6).
-// What left the Database is withdrawn in any case, also where its Map-Register waits for its turn; what is in it, if that is
-// configured. Each goes once, a batch a turn, and nothing is waited for: there is no time left to keep a pace. An ETR that is switched off
+// What left the Database is withdrawn in any case, also where its Map-Register waits to be sent; what is in it, if that is
+// configured. Each goes once, a batch per event-loop iteration, and nothing is waited for: there is no time left to keep a pace. An ETR that is switched off
 // says them, too, some times (retirement.go).
 
 import (
@@ -65,7 +65,7 @@ func (w *withdrawal) send(r *registrar.Registrar, p *registrar.Peer, gone []lisp
 	return r.WithdrawNow(p, gone)
 }
 
-// Wants reports whether an EID-Prefix is to be registered with a Map-Server, for whichever site, once all that is configured is in force.
+// Wants reports whether an EID-Prefix is to be registered with a Map-Server, for any site, once all that is configured is announced.
 func (e *Announcer) Wants(p lisp.Prefix, peer *registrar.Peer) bool {
 	d := e.Database
 	if e.wanted != nil {

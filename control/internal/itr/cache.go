@@ -60,7 +60,7 @@ func (r *ITR) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) timing.Instan
 	return earliest
 }
 
-// Evict makes room for one entry.
+// Evict removes one entry for another one.
 func (r *ITR) Evict() bool {
 	id, ok := r.Cache.Victim(r.h.Limits.MapCacheEntries)
 	if ok {
@@ -77,7 +77,7 @@ func (r *ITR) Put(e mapcache.Entry) {
 	_, old, known := r.Cache.Get(e.Mapping.Prefix)
 	changed := !known || !old.Mapping.Equal(e.Mapping) || old.Static != e.Static || old.Gleaned
 	e.CreatedAt, e.RefreshedAt = r.h.Now, r.h.Now
-	if changed && !e.Gleaned { // who may be a stranger is sent no RLOC-probes
+	if changed && !e.Gleaned { // an unverified locator is sent no RLOC-probes
 		r.Prober.Installed(e.Mapping) // before the old one leaves: what both have stays
 	}
 	if changed && known && !old.Gleaned {

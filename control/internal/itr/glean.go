@@ -4,9 +4,9 @@ package itr
 
 // Gleaning (RFC 9300 s.4.2, s.9): the outer source of a data packet serves as the one
 // locator of its inner source while the mapping system is asked. Off by default, and
-// never on over the public Internet: whoever can forge a packet directs the answers to it
+// never on over the public Internet: a forged packet redirects the answers
 // for as long as that takes. A gleaned mapping covers one EID for three seconds, is not
-// prolonged, pushes nothing out of the map-cache, and contradicts nobody.
+// prolonged, pushes nothing out of the map-cache, and replaces no mapping.
 
 import (
 	"net/netip"
@@ -64,7 +64,7 @@ func (r *ITR) mayGlean(p lisp.Prefix, from lisp.RLOC) bool {
 }
 
 // gleanedMapping has the one RLOC, with the best priority and a weight of zero (RFC 9300 s.9).
-// Nobody gave it a TTL.
+// It has no TTL.
 func gleanedMapping(p lisp.Prefix, from lisp.RLOC) lisp.Mapping {
 	return lisp.Mapping{Prefix: p, Locators: lisp.LocatorSet{{
 		RLOC: from, Priority: 1, Weight: 0, MulticastPriority: lisp.PriorityUnused, Reachable: true,

@@ -28,7 +28,7 @@ type PendingRequest struct {
 	ownEID     bool // sent apart from the table, to learn whether the Map-Resolver answers
 	gleaned    bool // a data packet's word holds until the answer
 	again      bool // settled, but asked for anew within the second
-	admitted   bool // by the rate limit: its turn to be sent comes with its timer
+	admitted   bool // by the rate limit: it is sent when its timer ends
 	// Each try has its own nonce, so that an answer tells which Map-Resolver it
 	// went through; a late answer to an early try is as good.
 	Nonces    [settings.MapRequestTries]uint64

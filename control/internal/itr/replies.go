@@ -45,7 +45,7 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 
 // Take brings the map-cache into line with a Map-Reply: more specific records
 // first, so that no packet meets a covering one alone. What it means for very many
-// entries follows in later turns.
+// entries follows in later event-loop iterations.
 func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	mappings := slices.Clone(m.Mappings)
 	slices.SortStableFunc(mappings, func(a, b lisp.Mapping) int { return b.Prefix.Bits() - a.Prefix.Bits() })

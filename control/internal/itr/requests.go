@@ -141,7 +141,7 @@ func (r *ITR) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]b
 
 // innerAddresses are those of the packet inside an ECM: from our RLOC to the EID
 // (RFC 9301 s.5.8). Where these are of different families, or the EID is no IP
-// address, the Map-Resolver's address stands for the EID: nobody routes by it.
+// address, the Map-Resolver's address stands for the EID: it is not routed by.
 func (r *ITR) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
 	port := r.h.ControlPort
 	for _, to := range []netip.Addr{e.Addr(), resolver} {

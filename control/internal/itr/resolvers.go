@@ -45,7 +45,7 @@ type resolverState struct {
 	sentAt         timing.Instant
 	answeredAt     timing.Instant
 	checkNonce     uint64 // of the last Map-Request for an EID of our own, 0 for none
-	checkDue       bool   // the next one waits for its turn
+	checkDue       bool   // the next one is scheduled
 	silent         bool
 	changedAt      timing.Instant // of silent, or of the first answer
 }
@@ -113,7 +113,7 @@ func (t *resolvers) Next(q *PendingRequest) netip.AddrPort {
 }
 
 // better orders by reachability, then by round-trip time, then as configured. The one in
-// use stays until another is a quarter faster: two that are alike do not take turns.
+// use stays until another is a quarter faster: two that are alike do not alternate.
 func (t *resolvers) better(i, j int) bool {
 	if a, b := t.rank(i), t.rank(j); a != b {
 		return a < b
@@ -148,7 +148,7 @@ func (t *resolvers) Sent(a netip.AddrPort) {
 }
 
 // unanswered notes that a Map-Request got no answer in its time, and reports whether there are so
-// many in a row now that the Map-Resolver may be silent, and nobody is finding out yet.
+// many in a row now that the Map-Resolver may be silent, and no check is under way yet.
 func (t *resolvers) unanswered(a netip.AddrPort) (i int, doubtful bool) {
 	i = t.find(a)
 	if i < 0 {
@@ -158,8 +158,8 @@ func (t *resolvers) unanswered(a netip.AddrPort) (i int, doubtful bool) {
 	return i, t.rows[i].unanswered%resolverSilentAfter == 0 && !t.Checks.Has(uint32(i))
 }
 
-// doubt gives a Map-Resolver its turn to be asked for an EID of our own: that is asked for once a second, and not for a while after
-// so many tries without an answer (RFC 9301 s.5.3). In that while nobody is asked: the Map-Resolver is silent.
+// doubt schedules a request to a Map-Resolver for an EID of our own: that is asked for once a second, and not for a while after
+// so many tries without an answer (RFC 9301 s.5.3). In that while none is asked: the Map-Resolver is silent.
 func (t *resolvers) doubt(i int) {
 	if t.H.Now < t.pause {
 		t.wentSilent(i)

@@ -2,9 +2,9 @@
 
 package itr
 
-// The static mappings of a configuration, brought into the map-cache a batch a turn: first those that
-// are gone are taken out, then the others are put in where they are not as they should be. Until its
-// turn comes a mapping stays as it was. Few, and those that a Node begins with, take no turn of their own.
+// The static mappings of a configuration, brought into the map-cache a batch per event-loop iteration: first those that
+// are gone are taken out, then the others are put in where they are not as they should be. Until then a
+// mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
 	"loci/control/internal/effect"

@@ -2,9 +2,9 @@
 
 package itr
 
-// Work on the map-cache that is too much for one turn: what a wide Map-Reply means for
+// Work on the map-cache that is too much for one event-loop iteration: what a wide Map-Reply means for
 // many thousand more specific entries (RFC 9301 s.5.5), or another policy or idle time for all
-// of them. A sweep goes once through the rows of the table, a batch a turn. It never
+// of them. A sweep goes once through the rows of the table, a batch per event-loop iteration. It never
 // touches an entry that is newer than itself.
 
 import (

@@ -29,7 +29,7 @@ func (r *ITR) HandleCacheTimeout(id uint32) {
 		r.removeCovering(e.Mapping.Prefix, effect.RemoveExpired) // their time is over too, see capCovering
 		r.Remove(id, effect.RemoveExpired)
 	case idle && r.isCovered(e.Mapping.Prefix):
-		// Nobody uses it, but without it the covering one would decide: it stays as long.
+		// It is not used, but without it the covering one would decide: it stays as long.
 		e.LastUsedAt = r.h.Now
 		r.schedule(id)
 	case idle:
@@ -102,7 +102,7 @@ func (r *ITR) solicit(changed lisp.Prefix, most int) (met int) {
 	return met
 }
 
-// Verify asks the mapping system for what somebody says of an EID-Prefix, unless the
+// Verify asks the mapping system for an EID-Prefix that an unauthenticated message names, unless the
 // map-cache covers it, at the rate of SMR-invoked Map-Requests.
 func (r *ITR) Verify(p lisp.Prefix) {
 	if _, _, ok := r.Cache.Longest(p); ok {

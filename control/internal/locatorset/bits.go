@@ -16,7 +16,7 @@ func WithLocalBits(set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
 	return AppendWithLocalBits(nil, set, own)
 }
 
-// AppendWithLocalBits is WithLocalBits in the room given.
+// AppendWithLocalBits is WithLocalBits in the buffer given.
 func AppendWithLocalBits(room, set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
 	marked := append(room, set...)
 	for i := range marked {

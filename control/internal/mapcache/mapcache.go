@@ -79,7 +79,7 @@ func (c *Cache) Remove(id uint32) {
 	c.Entries.Release(id)
 }
 
-// Victim chooses who makes room: a hand goes round the table and takes the first
+// Victim chooses which entry is evicted: a hand goes round the table and takes the first
 // entry that is negative or was not used since it last came by, of an Instance-ID that
 // has more than its share of the limit: one that is flooded with EIDs lives at its own
 // expense. Static entries stay. After evictionSteps it takes the best that it met, the last of

@@ -3,7 +3,7 @@
 package mapresolver
 
 // The Map-Resolver: passes Encapsulated Map-Requests to the Map-Server that knows,
-// or says that nobody does (RFC 9301 s.8.4). It caches nothing, and never answers
+// or answers that none does (RFC 9301 s.8.4). It caches nothing, and never answers
 // positively: what a Map-Server of the same Node knows does not come here.
 
 import (

@@ -17,7 +17,7 @@ import (
 	"loci/lisp"
 )
 
-// DenyUnknown says of an EID that no configured EID-Prefix has that it is nobody's.
+// DenyUnknown answers for an EID that no configured EID-Prefix has: there is no mapping.
 func (s *MapServer) DenyUnknown(m *message.MapRequest, asked lisp.Prefix) {
 	host := lisp.HostPrefix(asked.Instance(), asked.EID())
 	s.h.ReplyNegative(m, table.LeastSpecificHole(host, 0, s.Prefixes.Overlaps), settings.NegativeTTLMinutes)

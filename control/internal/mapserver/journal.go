@@ -3,10 +3,10 @@
 package mapserver
 
 // The Map-Server's journal: what has to outlive a restart (RFC 9301 s.5.6: the last nonces,
-// so that no replay is taken; s.8.2: the registrations), as octets that somebody else
+// so that no replay is taken; s.8.2: the registrations), as octets that the caller
 // stores in order. An entry is one Map-Register that was taken, every entry absolute: to
 // repeat one does no harm. Each has its length and a checksum, so that damage costs no more
-// than the entries that it is in. A checkpoint says everything again, a piece a turn, between
+// than the entries that it is in. A checkpoint says everything again, a piece per event-loop iteration, between
 // what goes on; what was said before it began is not needed any more once it ended. This
 // file stores nothing and reads no clock.
 
@@ -64,7 +64,7 @@ const recordAuthoritative = 0x80 // beside the action
 // unspecified is the source address of entries that have none.
 var unspecified = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
 
-// journal collects what a turn has to say.
+// journal collects what an event-loop iteration has to say.
 type journal struct {
 	h        *system.System
 	on       bool

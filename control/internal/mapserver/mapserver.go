@@ -5,7 +5,7 @@ package mapserver
 // The Map-Server: takes registrations and answers or forwards Map-Requests for
 // them (RFC 9301 s.5.6, s.5.7, s.8.2, s.8.3). Messages arrive authenticated, and
 // with EID-Prefixes that their site may register. It never sends anything about an
-// EID that is not configured, but that it is nobody's.
+// EID that is not configured, but that it has no mapping.
 
 import (
 	"iter"

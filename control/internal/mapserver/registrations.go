@@ -396,7 +396,7 @@ func (t *Registrations) areMerged(newest, r *Registrant) bool {
 
 // agrees reports whether a registrant registered the RLOCs that the newest one did, or
 // both wanted theirs merged. One that does not is displaced: perhaps the same xTR, which is
-// elsewhere now, so that nobody is where it was.
+// elsewhere now, and no longer where it was.
 func (t *Registrations) agrees(newest, r *Registrant) bool {
 	if r == newest || t.areMerged(newest, r) {
 		return true

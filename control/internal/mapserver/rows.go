@@ -31,7 +31,7 @@ type XTR struct {
 // Registrant is what one xTR registered for one EID-Prefix.
 type Registrant struct {
 	FirstAt, LastAt, ExpiresAt timing.Instant
-	next                       uint32 // who registered the same EID-Prefix before, noRow for nobody
+	next                       uint32 // the one that registered the same EID-Prefix before, noRow for none
 	XTR                        uint32
 	Content                    content
 }
@@ -45,7 +45,7 @@ type content struct {
 	authoritative bool
 }
 
-// Registration is an EID-Prefix with everybody who registered it.
+// Registration is an EID-Prefix with all xTRs that registered it.
 type Registration struct {
 	Prefix lisp.Prefix
 	site   uint32

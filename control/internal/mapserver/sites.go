@@ -2,8 +2,8 @@
 
 package mapserver
 
-// The sites of a Map-Server: those of the configuration in force, with what each has used of its
-// limits. Another configuration of a hundred thousand sites is taken over in one turn, because a site
+// The sites of a Map-Server: those of the configuration, with what each has used of its
+// limits. Another configuration of a hundred thousand sites is taken over in one event-loop iteration, because a site
 // meets its new configuration when it is asked for next. Those that are gone are forgotten by the
 // pass over the registrations (mapserver_sweep.go).
 
@@ -80,7 +80,7 @@ func (t *siteTable) numberOf(id uint32) *siteState {
 	return state
 }
 
-// renew lets a site meet the configuration in force, and reports whether it is in it.
+// renew lets a site meet the current configuration, and reports whether it is in it.
 func (t *siteTable) renew(state *siteState) bool {
 	state.generation = t.generation
 	return t.Named(state.Config.Name) == state

@@ -2,9 +2,9 @@
 
 package mapserver
 
-// What is too much for one turn at a million registrations: to drop those that another
-// configuration does not allow any more, and to list them all, a batch a turn. While a pass is under way, nothing is answered from a row that the
-// configuration does not allow: it is dropped when it is met.
+// After another configuration the registrations that it does not allow are dropped, a batch per event-loop
+// iteration. While a pass is under way, nothing is answered from a row that the configuration does not allow: it
+// is dropped when it is met.
 
 import (
 	"loci/control/internal/effect"

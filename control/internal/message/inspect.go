@@ -40,7 +40,7 @@ func InspectIn(scratch *Scratch, keys *Keyring, local, from netip.AddrPort, b []
 
 // Reading is how octets become a message.
 type Reading struct {
-	Parsed  wire.Message // the message that they are, nil where nobody has parsed them
+	Parsed  wire.Message // the message that they are, nil where they are not parsed yet
 	Scratch *Scratch     // for the message, nil for new memory
 }
 
@@ -207,8 +207,8 @@ func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRe
 		refused.Site, refused.Prefix = k.sites[site].Name, k.firstOf(site, mappings)
 		return nil, refused
 	}
-	// Where only the records are authenticated, xTR-ID and Site-ID are anybody's
-	// word, and could make a replayed message look like another xTR's first.
+	// Where only the records are authenticated, xTR-ID and Site-ID can be
+	// forged, and could make a replayed message look like another xTR's first.
 	if covered == wire.CoverRecords {
 		m = withoutXTRID(m)
 	}

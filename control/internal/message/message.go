@@ -28,7 +28,7 @@ type MapRequest struct {
 	Source         lisp.EID
 	Piggybacked    lisp.Prefix      // of the mapping that came along (M), zero for none
 	Prefetched     Prefetched       // of the one prefix
-	ForwardedTo    []netip.AddrPort // by this turn, so that several records mean one copy
+	ForwardedTo    []netip.AddrPort // by this event-loop iteration, so that several records mean one copy
 
 	// Scratch for the lists of usual messages, so that the hundreds of thousands a second are
 	// made in one piece each.

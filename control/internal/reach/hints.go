@@ -7,7 +7,7 @@ package reach
 // believed there; an ICMP unreachable is believed where another locator is known to answer,
 // so that a forged one moves traffic between paths that work and stops none. Whatever is
 // believed, RLOC-probes are sent at once, and their answers take a hint back; where none comes, a hint
-// is forgotten after HintHold, and the locator is as one that does not answer. Nobody is
+// is forgotten after HintHold, and the locator is as one that does not answer. No locator is
 // believed to be down for being silent (RFC 9300 s.10): it makes a probe go out, no more. Nothing here looks at packets.
 
 import (
@@ -82,10 +82,10 @@ func (p *Prober) Distrust(r lisp.RLOC, reason effect.LocatorReason, believed boo
 }
 
 // otherUsable reports whether no mapping relies on a locator alone, and the mapping that a locator was last seen in has another one
-// that answers, or that nothing speaks against where nobody probes.
+// that answers, or that nothing speaks against where RLOC-probing is off.
 func (p *Prober) otherUsable(l *Locator) bool {
 	if l.alone > 0 {
-		return false // somebody would be cut off
+		return false // a site would be cut off
 	}
 	set := p.locatorsOf(l.Prefix)
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {

@@ -65,7 +65,7 @@ func (l *Locator) hinted() bool {
 }
 
 // isSilent reports whether packets were sent to a locator for a while since it was last heard from, which was in
-// the state that it has, and nobody looked after it for that.
+// the state that it has, and it was not probed for that yet.
 func (l *Locator) isSilent() bool {
 	return !l.isFallen() && l.heardAt > l.changedAt && l.silence != l.heardAt && l.SentAt-l.heardAt >= timing.Instant(LongSilence)
 }

@@ -4,8 +4,8 @@ package reach
 
 // The ITR's locators: one row for each RLOC of the map-cache, with one state, its
 // reason and its age (RFC 9301 s.7, RFC 9300 s.10). Who says that a locator answers
-// or not is probing.go's; here is what becomes of it: hysteresis, so that a path
-// that flaps does not move the traffic each time. Unanswered probes say that nobody
+// or not is prober.go's; here is what becomes of it: hysteresis, so that a path
+// that flaps does not move the traffic each time. Unanswered probes say that the control plane does not
 // answers, not that nothing forwards: such a locator is unconfirmed, and is used where a
 // mapping has no better one. It never sends anything.
 
@@ -28,7 +28,7 @@ import (
 const (
 	// peerActive: RFC 9301 s.6.1 speaks of the last minute; use is reported late.
 	peerActive = time.Minute + settings.UsageDelay
-	// peerBatch bounds the locators that one turn looks at for active peers.
+	// peerBatch bounds the locators looked at for active peers in one event-loop iteration.
 	peerBatch = 4096
 )
 
@@ -116,7 +116,7 @@ func (t *Table) SiteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
 	return lisp.Prefix{}
 }
 
-// untrack takes a mapping's locators out; the ids of rows that nobody needs any more are
+// untrack takes a mapping's locators out; the ids of rows that no mapping needs any more are
 // yielded to last before they go, those whose status bits went with it to raise; with
 // keepBits they stay. A locator beyond the table's limit when it came, but within it now,
 // may be counted out once too often: then it is only probed no more.
@@ -307,7 +307,7 @@ func (t *Table) answered(l *Locator) {
 	}
 }
 
-// reset forgets what was known: nobody probes any more.
+// reset forgets what was known: the locator is probed no more.
 func (t *Table) reset(l *Locator) {
 	l.proven, l.answers, l.downs, l.downAt = false, 0, 0, 0
 	t.Set(l, effect.LocatorUnknown, effect.LocatorNotProbed)

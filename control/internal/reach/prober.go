@@ -184,7 +184,7 @@ func (p *Prober) Due(id uint32) (l *Locator, unanswered *mapcache.Entry, probed 
 		p.Table.Timers.Set(id, p.h.After(p.Config.RetriesInterval))
 		return l, nil, false
 	}
-	if p.h.CutOff { // a probe would not leave, and that nobody answers says nothing of them
+	if p.h.CutOff { // a probe would not leave, so that a missing answer says nothing
 		l.Probes.unanswered = 0
 		p.Table.Timers.Set(id, p.h.After(p.jittered(p.Config.RetriesInterval)))
 		return l, nil, false
@@ -220,7 +220,7 @@ func (p *Prober) wait(l *Locator) time.Duration {
 
 // judge says what a locator is whose probe and retries stay unanswered: unconfirmed. Its
 // control plane may be dead, or behind a filter for probes, and its data plane forward. Old
-// evidence that it is down counts no more than that: nobody sends there any more, so that
+// evidence that it is down counts no more than that: no packet is sent there any more, so that
 // nothing new can say so. A status bit holds until it returns.
 func (p *Prober) judge(l *Locator) {
 	old := l.reason == effect.LocatorAdopted || l.hinted() && p.h.Now-l.changedAt >= timing.Instant(HintHold)
@@ -357,7 +357,7 @@ func (p *Prober) answered(id uint32) {
 }
 
 // suspect probes a locator at once, because something hints that it is gone. What
-// hints is not believed: everybody can forge an ICMP message.
+// hints is not believed: ICMP messages can be forged.
 func (p *Prober) suspect(r lisp.RLOC) {
 	id, l, known := p.Table.Get(r)
 	if !known || !p.probes(r) {

@@ -3,8 +3,8 @@
 package registrar
 
 // What Map-Servers say to the ETR: the Map-Notifies that acknowledge its Map-Registers
-// and those that nobody asked for (RFC 9301 s.5.7), and how things stand with each
-// Map-Server. It changes no mapping: what is registered is registrar.go's.
+// and unsolicited ones (RFC 9301 s.5.7), and how things stand with each
+// Map-Server. It changes no mapping: what is registered follows the Database alone.
 
 import (
 	"iter"
@@ -30,7 +30,7 @@ func (r *Registrar) HandleMapNotify(m *message.MapNotify) {
 	}
 	message := r.Messages.At(id)
 	if !message.awaits(m.Nonce) {
-		return // a duplicate, or somebody's replay: nothing is registered by it
+		return // a duplicate or a replay: nothing is registered by it
 	}
 	p := message.peer
 	complete := message.Withdrawal || message.Note(m)
@@ -152,7 +152,7 @@ func (r *Registrar) HandleTimeout(id uint32) {
 		return
 	}
 	if !m.peer.Config.WantMapNotify && !m.Withdrawal {
-		m.tries = 0 // nobody acknowledges: every message is a refresh
+		m.tries = 0 // without Map-Notifies every message is a refresh
 	}
 	r.send(id)
 }

@@ -85,7 +85,7 @@ func registerDetail(m Message) string {
 func (p *Peer) answers(since timing.Instant) bool { return p.lastNotifyAt > since }
 
 // waitRefused is how long after an EID-Prefix was registered alone and refused it is tried again: half an interval at least,
-// and as long as the others take whose turn comes meanwhile.
+// and as long as it takes to try the others meanwhile.
 func (p *Peer) waitRefused(below func(time.Duration) time.Duration) time.Duration {
 	half := p.Config.RegistrationInterval / 2
 	most := 2 * half * time.Duration(1+p.Alone/aloneAtOnce)

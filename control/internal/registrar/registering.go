@@ -3,8 +3,8 @@
 package registrar
 
 // Registering a Database anew, piece by piece: for each Map-Server what it was told is forgotten, then
-// withdrawals go, then what changed, then the rest. Until its turn comes a Map-Server's registration
-// goes on as it was. The registrar is given the next announcement when this one is through.
+// withdrawals go, then what changed, then the rest. Until then a Map-Server's registration goes
+// on as it was. The registrar is given the next announcement when this one is through.
 
 import (
 	"net/netip"

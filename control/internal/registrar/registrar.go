@@ -28,7 +28,7 @@ const (
 	// answer.
 	registerNonces = 8
 	// WithdrawTries ends the repetition of an unacknowledged withdrawal, or one that
-	// nobody acknowledges; the registration expires by itself.
+	// needs no acknowledgement; the registration expires by itself.
 	WithdrawTries = 5
 	// quickPeriod is how long after a start or a change Map-Registers come at the
 	// quick interval (RFC 9301 s.8.2), QuickMessages up to how many of them: a large
@@ -84,7 +84,7 @@ func (r *Registrar) add(m Message) {
 	r.tell(&m)
 }
 
-// queue gives a message its turn.
+// queue schedules a message.
 func (r *Registrar) queue(m Message) (id uint32) {
 	at := r.firstAt(&m)
 	if m.awaited && !m.peer.Config.WantMapNotify {
@@ -138,14 +138,14 @@ func (r *Registrar) drop(id uint32) {
 	if r.setAlone(m, false); m.peer.joined == id+1 {
 		m.peer.joined = 0
 	}
-	if m.sentAt == 0 { // its turn is another one's
+	if m.sentAt == 0 { // its slot is free again
 		m.peer.pace -= r.h.Limits.MapRegisters.Interval()
 	}
 	r.Timers.Remove(id)
 	r.Messages.Release(id)
 }
 
-// arrived notes that nobody waits for the message any more.
+// arrived notes that the message needs no Map-Notify any more.
 func (r *Registrar) arrived(m *Message) {
 	if m.awaited {
 		m.awaited = false

@@ -103,7 +103,7 @@ func (r *Registrar) part(id uint32) {
 	r.sendApart(m, rest)
 }
 
-// mayPart reports whether mappings of a message that nobody acknowledges are to be tried apart.
+// mayPart reports whether mappings of a message that is not acknowledged are to be tried apart.
 func (r *Registrar) mayPart(m *Message) bool {
 	p := m.peer
 	switch {

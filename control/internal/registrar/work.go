@@ -54,7 +54,7 @@ const (
 	stageEnd
 )
 
-// find looks for an EID-Prefix among all, whichever site it is of.
+// find looks for an EID-Prefix among all, of any site.
 func (a *Announcement) find(p lisp.Prefix) (m *settings.DatabaseMapping, ok bool) {
 	low, high := 0, a.All.Len()
 	for low < high {

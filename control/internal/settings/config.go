@@ -3,7 +3,7 @@
 package settings
 
 // Config: everything a Node is told by its operator, as one value that Configure
-// compares with the one in force. It never reads files or text: package config
+// compares with the current one. It never reads files or text: package config
 // does that. What is checked here is what would break the protocol.
 
 import (
@@ -177,7 +177,7 @@ type MapResolverConfig struct {
 }
 
 // MapServerRoute says which Map-Server to ask for which EIDs. The longest match
-// wins; equal ones take turns, so that a retransmission meets another server.
+// wins; equal ones are asked alternately, so that a retransmission meets another server.
 type MapServerRoute struct {
 	Address  netip.AddrPort // port 0 is the control port
 	Prefixes []lisp.Prefix  // empty: every EID

@@ -2,7 +2,7 @@
 
 package settings
 
-// Limits: how much a stranger may make a Node work and keep (RFC 9301 s.5.3,
+// Limits: how much others may make a Node work and keep (RFC 9301 s.5.3,
 // s.5.4, s.6.1, s.9). The limits that an RFC states with MUST are constants, the
 // recommended ones and the sizes of tables are configuration. Buckets are one
 // word each, and their tables are bounded.
@@ -17,7 +17,7 @@ import (
 const (
 	// MapRequestInterval: at most one Map-Request a second for an EID-Prefix.
 	MapRequestInterval = time.Second
-	// SettledGrid: what is kept for that second is forgotten at such times. Else each resolution would want a turn of its own, a second
+	// SettledGrid: what is kept for that second is forgotten at such times. Else each resolution would need an event-loop iteration of its own, a second
 	// after its Map-Request, and where packets miss at a steady pace that is in the midst of another one.
 	SettledGrid = timing.Instant(100 * time.Millisecond)
 	// MapRequestTries unanswered Map-Requests are followed by a pause of
@@ -46,7 +46,7 @@ const (
 	// MUST send one (RFC 9301 s.5.2).
 	MaxRequestRecords = 16
 	// TimeoutBatch bounds the deadlines that one HandleTimeout works off, so that a
-	// turn stays short however many end at once.
+	// event-loop iteration stays short however many end at once.
 	TimeoutBatch = 128
 )
 
@@ -84,7 +84,7 @@ type Limits struct {
 	RegistrationsPerSite  int
 	RegistrantsPerPrefix  int // xTRs that register the same EID-Prefix
 	ReplayEntriesPerSite  int // (xTR, key) pairs whose last nonce is kept
-	Notifications         int // Map-Notifies that nobody acknowledged yet
+	Notifications         int // Map-Notifies that are not acknowledged yet
 	MoreSpecificsPerReply int // records of one Map-Reply
 }
 

@@ -61,7 +61,7 @@ func (c *corePath) takes(h *system.System, m *message.MapReply) bool {
 	return true
 }
 
-// ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours; while the path is lost to the witness, too, in turn
+// ask sends an RLOC-probe to a sibling's RLOC, from an RLOC of ours; while the path is lost to the witness, too, alternating
 // until one of them answers.
 func (c *corePath) ask(h *system.System, sibling witness) (asked bool) {
 	if c.unanswered > 0 {
@@ -106,7 +106,7 @@ func (c *corePath) judge(h *system.System, p *reach.Prober, sibling witness, sil
 	case answers != nil:
 		*c = corePath{witness: witness{answers.RLOC, answers.Prefix}}
 		return min(retry, time.Second)
-	case !c.lost && !down && !doubtful: // nobody has answered yet: nothing is known
+	case !c.lost && !down && !doubtful: // no RLOC has answered yet: nothing is known
 		c.unanswered = 0
 		return min(retry, time.Second)
 	case c.lost && (c.answers >= returnAnswers || c.bySilence && !silent):

@@ -60,7 +60,7 @@ type Siblings struct {
 	Timers    timing.Deadlines // ids are indexes of rows; CoreTimer is the judgement's
 	database  *database.Database
 	path      corePath
-	handedTo  int            // index of who gets the site's packets, -1 for nobody
+	handedTo  int            // index of the sibling that forwards the site's packets, -1 for none
 	handedAt  timing.Instant // since when, or since when not
 	handedWhy status.SiblingPathReason
 	actAt     timing.Instant // not before, so that two siblings do not act at the same moment
@@ -134,7 +134,7 @@ func (s *Siblings) Ask(i int) {
 	s.Timers.Set(uint32(i), s.h.After(cmp.Or(row.config.Interval, defaultSiblingInterval)))
 	asked := s.prefixesToAsk()
 	if len(asked) == 0 {
-		return // whoever is not asked is not silent
+		return // a sibling that is not asked is not silent
 	}
 	row.unanswered++
 	if row.unanswered > siblingTries && !row.silent {
@@ -275,7 +275,7 @@ func (s *Siblings) isSiblings(r lisp.RLOC) bool {
 
 func (s *Siblings) isReachable(r lisp.RLOC) bool {
 	if slices.Contains(s.h.RLOCs, r) {
-		return s.handedTo < 0 // who needs a sibling has no path
+		return s.handedTo < 0 // an xTR that needs a sibling has no path
 	}
 	for i := range s.Rows {
 		if up, said := s.Rows[i].reachable[r]; said {

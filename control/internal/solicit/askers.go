@@ -15,7 +15,7 @@ import (
 // generations of half the limit each.
 type Askers struct{ current, previous map[lisp.RLOC][]Asking }
 
-// Asking is an EID-Prefix of ours that somebody asked for, and the EID from which; zero for none.
+// Asking is an EID-Prefix of ours that a peer asked for, and the EID from which; zero for none.
 type Asking struct{ Prefix, from lisp.Prefix }
 
 // AskerPrefixes bounds what is remembered of one of them.

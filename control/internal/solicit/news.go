@@ -18,7 +18,7 @@ type ChangedMappings struct {
 	known map[lisp.Prefix]struct{}
 }
 
-// Add returns how many found no room.
+// Add returns how many did not fit.
 func (c *ChangedMappings) Add(prefixes []lisp.Prefix) (refused int) {
 	if c.known == nil {
 		c.known = make(map[lisp.Prefix]struct{})
@@ -46,10 +46,10 @@ type News struct {
 // End is the number of what comes next.
 func (n *News) End() uint64 { return n.First + uint64(len(n.List)) }
 
-// LacksRoom reports whether there is no room for that many more.
+// LacksRoom reports whether that many more do not fit.
 func (n *News) LacksRoom(more int) bool { return len(n.List)+more > SMRNews }
 
-// Add returns how many found no room.
+// Add returns how many did not fit.
 func (n *News) Add(prefixes []lisp.Prefix) (refused int) {
 	if n.Last == nil {
 		n.Last = make(map[lisp.Prefix]uint64)

@@ -32,13 +32,13 @@ const (
 	// how long when no Map-Server sends any.
 	smrAfterNotify   = time.Second
 	smrAfterRegister = 20 * time.Millisecond
-	// AskerBatch bounds the peers that one turn looks at, besides those of the map-cache.
+	// AskerBatch bounds the peers of one event-loop iteration, besides those of the map-cache.
 	AskerBatch = 2048
 	// askedPrefixes bounds what is remembered of what a peer asked for since it was told.
 	askedPrefixes = 32
 	// smrPlaces bounds the places of the news that are looked at for one peer at a time, among those that it is not told of.
 	smrPlaces = 64
-	// NewsRest is how long nobody looks for room among the news after there was none.
+	// NewsRest is how long the list of news counts as full after it was.
 	NewsRest = 100 * time.Millisecond
 	// usualSMROctets is enough for an SMR about an IPv6 EID-Prefix of any Instance-ID.
 	usualSMROctets = 112
@@ -72,7 +72,7 @@ type Solicitor struct {
 	from    uint64          // the news since that number
 	left    []lisp.RLOC     // askers that are still to be told
 	cursor  uint32
-	roomAt  timing.Instant // when room for an outdated peer's EID-Prefix is looked for again
+	roomAt  timing.Instant // until when the list of news counts as full
 	Begin   batch.Work     // when the waiting ends, or gathering goes on
 
 	Rows   table.Slab[solicitation]
@@ -130,7 +130,7 @@ func (s *Solicitor) Publish(prefixes []lisp.Prefix) (from uint64) {
 	return from
 }
 
-// earliest is the number of the first news that anybody is still to be told.
+// earliest is the number of the first news that a peer is still to be told.
 func (s *Solicitor) earliest() uint64 {
 	earliest := s.News.End()
 	if s.Telling {
@@ -271,7 +271,7 @@ func (s *Solicitor) HandleTimeout(id uint32) {
 	case row.at > s.h.Now:
 		s.Timers.Set(id, row.at)
 	case p.IsZero():
-		s.Timers.Set(id, s.h.Now+1) // the next turn
+		s.Timers.Set(id, s.h.Now+1) // the next event-loop iteration
 	case !total.Take(s.h.Now, s.h.Limits.SMRsTotal):
 		s.Timers.Set(id, s.h.Now+s.h.Limits.SMRsTotal.Interval())
 	case !s.sent.Take(s.h.Now, row.rloc, s.h.Limits.SMRs, s.h.Limits.RateTable):
@@ -292,13 +292,13 @@ func (s *Solicitor) order(id uint32) {
 	case !ok:
 		s.Drop(id)
 	case p.IsZero():
-		s.Timers.Set(id, max(row.at, s.h.Now+1)) // the next turn
+		s.Timers.Set(id, max(row.at, s.h.Now+1)) // the next event-loop iteration
 	default:
 		s.Timers.Set(id, max(row.at, s.h.Now))
 	}
 }
 
-// send sends one SMR, with D: nobody answers it with a Map-Reply. RFC 9301 systems look for what changed in the record. Cisco's and
+// send sends one SMR, with D: it gets no Map-Reply. RFC 9301 systems look for what changed in the record. Cisco's and
 // OpenOverlayRouter look for an EID-Prefix of their own there, and for what changed in the Source EID. A Map-Request has one record
 // (RFC 9301 s.5.2), so an SMR is two of them, with one nonce, where an EID-Prefix of the receiver is known.
 func (s *Solicitor) send(rloc lisp.RLOC, changed lisp.Prefix) {

@@ -77,7 +77,7 @@ type UnacknowledgedEID struct {
 // MapServerState says whether a Map-Server has our registration.
 type MapServerState string
 
-// The states. Without WantMapNotify nobody knows more than "sent".
+// The states. Without WantMapNotify no more than "sent" is known.
 const (
 	MapServerIdle       MapServerState = "idle" // nothing to register
 	MapServerSent       MapServerState = "sent"
@@ -144,7 +144,7 @@ type PendingState string
 // The states.
 const (
 	PendingWaiting  PendingState = "waiting"   // for a Map-Reply
-	PendingHoldDown PendingState = "hold-down" // nobody answered; tried again after a pause
+	PendingHoldDown PendingState = "hold-down" // not answered; tried again after a pause
 	PendingSettled  PendingState = "settled"   // answered; kept for the rate limit's second
 )
 
@@ -155,12 +155,12 @@ type SiblingPathReason string
 const (
 	SiblingPathNone      SiblingPathReason = ""
 	SiblingPathRLOCsDown SiblingPathReason = "own-rlocs-down"  // the host can use none of our RLOCs
-	SiblingPathNoCore    SiblingPathReason = "core-unanswered" // nobody in the core answers any more
+	SiblingPathNoCore    SiblingPathReason = "core-unanswered" // no RLOC in the core answers any more
 )
 
 // SiblingPathStatus says who gets the site's packets.
 type SiblingPathStatus struct {
-	To    netip.Addr // zero: nobody, we have a path
+	To    netip.Addr // zero: none, we have a path
 	Why   SiblingPathReason
 	Since time.Time // of either; zero when it was never otherwise
 }

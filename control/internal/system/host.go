@@ -2,7 +2,7 @@
 
 package system
 
-// host: what the roles of a Node share. The time of this turn, the random source,
+// host: what the roles of a Node share. The time of this event-loop iteration, the random source,
 // the effects, the counters and who we are. It knows no role and no message.
 
 import (
@@ -24,7 +24,7 @@ const clockStep = 100 * time.Millisecond
 type System struct {
 	start  time.Time      // of instants, by the time of day as it is set now
 	Set    time.Duration  // by how much that was set since the Node was made
-	Wall   time.Time      // of this turn
+	Wall   time.Time      // of this event-loop iteration
 	Now    timing.Instant // the same; never goes back
 	random func([]byte)
 
@@ -39,11 +39,11 @@ type System struct {
 	drained  int // effects already polled
 	Counters counter.Totals
 
-	free    []byte  // room for payloads
+	free    []byte  // memory for payloads
 	Scratch []byte  // for what stands in a message only until that is encoded
 	chance  [8]byte // what is being drawn
 
-	Quiet bool // nobody wants to know what happens with every message
+	Quiet bool // notices of every message are not wanted
 
 	RegisterNonce uint64
 	noticeLimit   timing.Bucket
@@ -65,7 +65,7 @@ type replyKey struct {
 
 // New makes the context of a Node that begins now.
 func New(now time.Time, random func([]byte)) *System {
-	// The epoch lies before the first turn, so that instant 0 can mean "never yet".
+	// The epoch lies before the first event-loop iteration, so that instant 0 can mean "never yet".
 	return &System{start: now.Add(-time.Second), Wall: now, random: random, Counters: make(counter.Totals, counter.Count())}
 }
 
@@ -75,11 +75,11 @@ func (h *System) Configure(c settings.Config) {
 	h.ControlPort, h.Limits = c.ControlPort, c.Limits
 }
 
-// Advance begins a turn at that time. Time does not go back, whatever the caller's
+// Advance begins an event-loop iteration at that time. Time does not go back, whatever the caller's
 // clock does.
 func (h *System) Advance(now time.Time) { h.Follow(now, h.Instant(now)) }
 
-// Follow begins a turn at that time of day and that time by the monotonic clock. Where the time of day was set, what is told by it
+// Follow begins an event-loop iteration at that time of day and that time by the monotonic clock. Where the time of day was set, what is told by it
 // alone, by the data plane and to it, is so by the new one.
 func (h *System) Follow(now time.Time, running timing.Instant) {
 	h.Wall = now
@@ -146,10 +146,10 @@ func (h *System) Say(n effect.Notice) {
 }
 
 // MayNotice takes from the rate of notices. Who calls it makes the words of what happens with
-// every packet only when somebody will read them.
+// every packet only when they are read.
 func (h *System) MayNotice() bool { return !h.Quiet && h.HasNoticeLeft() }
 
-// HasNoticeLeft is MayNotice for what an operator has to know, whoever follows.
+// HasNoticeLeft is MayNotice for what an operator has to know in any case.
 func (h *System) HasNoticeLeft() bool {
 	if h.noticeLimit.Take(h.Now, h.Limits.Notices) {
 		return true
@@ -158,7 +158,7 @@ func (h *System) HasNoticeLeft() bool {
 	return false
 }
 
-// NoticeRefusal is notice for what strangers cause: with a rate of its own, so that
+// NoticeRefusal is notice for what others cause: with a rate of its own, so that
 // a flood does not drown the rest, nor the rest these.
 func (h *System) NoticeRefusal(n effect.Notice) {
 	if !h.refusalLimit.Take(h.Now, settings.RefusalNotices()) {
@@ -180,7 +180,7 @@ func (h *System) NoticeProbe(words func() effect.Notice) {
 	}
 }
 
-// freeOctets is how much room for payloads is made at once.
+// freeOctets is how much memory for payloads is made at once.
 const freeOctets = 16 << 10
 
 // Buffer is an empty slice for a payload of about so many octets; used says that it was used.
@@ -191,7 +191,7 @@ func (h *System) Buffer(octets int) []byte {
 	return h.free[:0:octets]
 }
 
-// Used is the payload, which nobody overwrites: what comes after it is used next.
+// Used is the payload, which is not overwritten: what comes after it is used next.
 func (h *System) Used(payload []byte) []byte {
 	if len(payload) <= cap(h.free) {
 		h.free = h.free[len(payload):cap(h.free)][:0]

@@ -3,7 +3,7 @@
 package table
 
 // chunked: a sequence that grows in pieces of a fixed length, so that growing never copies a
-// million rows in one turn of the loop. It knows nothing of what it holds.
+// million rows in one event-loop iteration. It knows nothing of what it holds.
 
 const (
 	chunkBits = 12

@@ -4,7 +4,7 @@ package table
 
 // Values that many rows share, each kept once: what a Map-Register says of its xTR, and
 // locator-sets. Rows hold numbers, so that a million of them hold no pointer and the
-// garbage collector walks nothing. A value goes when nobody uses it any more.
+// garbage collector walks nothing. A value goes when no row uses it any more.
 
 // Interned keeps values of one type.
 type Interned[K comparable] struct {

@@ -3,7 +3,7 @@
 package table
 
 // A Prefixes a page at a time: iteration that begins behind an EID-Prefix, and of
-// what overlaps with one. A list of a million entries is so made of short turns, each
+// what overlaps with one. A list of a million entries is made in many short calls, each
 // of which finds its place again whatever changed in between.
 
 import (

@@ -48,7 +48,7 @@ func (r Rate) Interval() Instant { return Instant(float64(time.Second) / r.PerSe
 func (r Rate) Refill() Instant { return Instant(r.Burst) * r.Interval() }
 
 // Buckets is a bounded table of buckets. Two generations replace a sweep: a
-// bucket that nobody touched for a whole refill is full, and forgotten.
+// bucket that was not used for a whole refill is full, and forgotten.
 type Buckets[K comparable] struct {
 	Current, Previous map[K]Bucket
 	rotatedAt         Instant
@@ -56,7 +56,7 @@ type Buckets[K comparable] struct {
 }
 
 // reusedBuckets is up to how many keys the memory of a generation is used again: to clear that
-// of many takes longer than a turn should.
+// of many takes longer than an event-loop iteration should.
 const reusedBuckets = 1 << 12
 
 // Take takes a token of the key's bucket, if there is one. It refuses new keys when the
