@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // The marks between which figures stand.
@@ -37,33 +36,19 @@ func WriteDocument(path string, reports []*Report) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// markdown has a table for each report: the targets and the ratios, those that differ in their case alone in one row.
+// markdown has a table for each report: the targets and the ratios, those that differ in their case alone in one row. The
+// machine is named where it is another one than before.
 func markdown(reports []*Report) string {
 	var b strings.Builder
+	machine := ""
 	for _, r := range reports {
-		fmt.Fprintf(&b, "### %s\n\n%s\n\n", r.Name, wrap(fmt.Sprintf("`loci bench %s`, %s: %s.", r.Name, r.Environment.Date, r.Environment)))
-		b.WriteString(markdownTable(withoutEmptyColumns([]string{"figure", "cases", "wanted", "measured", "medians"}, summaries(r))) + "\n")
-	}
-	return b.String()
-}
-
-// lineColumns is how long a line of a document may be; rows of tables cannot be cut.
-const lineColumns = 100
-
-func wrap(text string) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i > 0 && column+1+utf8.RuneCountInString(word) > lineColumns:
-			b.WriteByte('\n')
-			column = 0
-		case i > 0:
-			b.WriteByte(' ')
-			column++
+		e := r.Environment
+		if here := fmt.Sprintf("%s, %d cores, Linux %s", e.CPU, e.Cores, e.Kernel); here != machine {
+			machine = here
+			b.WriteString("Machine: " + machine + ".\n\n")
 		}
-		b.WriteString(word)
-		column += utf8.RuneCountInString(word)
+		fmt.Fprintf(&b, "### %s: %s, Loci %s, load %.1f at the start, %.1f %% stolen\n\n", r.Name, e.Date, e.Loci, e.LoadAtStart, e.StolenPercent)
+		b.WriteString(markdownTable(withoutEmptyColumns([]string{"figure", "cases", "wanted", "measured", "medians"}, summaries(r))) + "\n")
 	}
 	return b.String()
 }
@@ -98,7 +83,9 @@ func summaries(r *Report) (rows [][]string) {
 		}
 	}
 	for _, g := range groups {
-		rows = append(rows, g.row())
+		if g.target.Target != "" || len(g.cases) <= namedCases || !slices.ContainsFunc(groups, g.isJudged) {
+			rows = append(rows, g.row())
+		}
 	}
 	for _, t := range r.Targets {
 		if !inRatio[t.Name] {
@@ -115,6 +102,11 @@ func targetsOf(r *Report, name string) []Target {
 		return []Target{{}}
 	}
 	return all
+}
+
+// isJudged says that other cases of the same ratio have a target: those without are then left out, where they are many.
+func (g *summary) isJudged(other *summary) bool {
+	return other.target.Target != "" && g.ratio.Metric == other.ratio.Metric && g.ratio.Of == other.ratio.Of && g.ratio.To == other.ratio.To
 }
 
 func (g *summary) add(r *Report, ratio Ratio, target Target) {
