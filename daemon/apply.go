@@ -15,7 +15,7 @@ import (
 	"loci/dataplane"
 )
 
-// apply puts a plan in force, or goes back to the current one.
+// apply applies a plan, or goes back to the current one.
 func (d *daemon) apply(ctx context.Context, current, fresh plan.Plan) error {
 	if err := d.applyPlane(fresh); err != nil {
 		return errors.Join(err, d.applyPlane(current))
@@ -26,7 +26,7 @@ func (d *daemon) apply(ctx context.Context, current, fresh plan.Plan) error {
 	return nil
 }
 
-// configureNode puts the control plane's part of a plan in force, whole or not at all.
+// configureNode applies the control plane's part of a plan, whole or not at all.
 // It is made ready outside the loop, which takes as long as it is.
 func (d *daemon) configureNode(ctx context.Context, fresh plan.Plan) error {
 	inForce, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) *control.Prepared { return node.Current() })
@@ -52,8 +52,8 @@ func (d *daemon) applyPlane(p plan.Plan) error {
 	return errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...)
 }
 
-// enforce notes the plan that is in force now. The caller holds reloading, or is alone.
-func (d *daemon) enforce(p plan.Plan) {
+// setCurrent notes the plan that the daemon works by now. The caller holds reloading, or is alone.
+func (d *daemon) setCurrent(p plan.Plan) {
 	d.memory.Owned = p.RLOCs
 	if d.madeFor == 0 {
 		d.madeFor = p.MappingLimit()

@@ -73,7 +73,7 @@ func linesOf(changes []config.Change) (lines []string) {
 	return lines
 }
 
-// listOf is the list that a changed item is of; what is in no list counts as one.
+// listOf is the list that a changed item belongs to; all settings outside lists count as one list.
 func listOf(path string) string {
 	name, _, listed := strings.Cut(path, "[")
 	if section, _, _ := strings.Cut(path, "."); section == "locator-sets" {
@@ -85,7 +85,7 @@ func listOf(path string) string {
 	return name
 }
 
-// warn logs what is wrong with a configuration that is in force nevertheless.
+// warn logs the warnings about a configuration that is applied.
 func warn(log *slog.Logger, warnings []string) {
 	for _, w := range warnings[:min(len(warnings), maxWarningLines)] {
 		log.Warn(w)

@@ -40,7 +40,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	d.log = newLogger(options.LogTo, p.Config.Logging, &d.logLevel)
 	d.trouble.log = d.log
-	d.enforce(p)
+	d.setCurrent(p)
 	if err := checkPlanes(options.Planes, p.Config, options.DetachOnStop); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (d *daemon) start(p plan.Plan) (err error) {
 	d.handed.Configure(plan.HandoverOf(p))
 	d.loop = eventloop.New(eventloop.Parts{
 		Node: node, Sockets: d.sockets, Worker: d.worker, Journal: d.store, Handed: d.handed, Events: d.events,
-		SiblingPath: d.detour, Log: d.log,
+		SiblingPath: d.setForwardingSibling, Log: d.log,
 	})
 	if remote, ok := d.engine.(*remoteplane.Plane); ok {
 		remote.WhenRenewed(d.tellAgain)
@@ -183,7 +183,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return d.release()
 }
 
-// LastNonce asks the Node; false when the daemon stops.
+// lastNonce asks the Node; false when the daemon stops.
 func (d *daemon) lastNonce(ctx context.Context) (uint64, bool) {
 	nonce, err := eventloop.Ask(ctx, d.loop, func(node *control.Node, _ time.Time) uint64 { return node.LastRegisterNonce() })
 	return nonce, err == nil

@@ -39,7 +39,7 @@ func (d *daemon) runDataPlane(ctx context.Context, p plan.Plan) error {
 	if l := p.Config.Datapath.Lispers; l != nil {
 		return errors.Join(d.serveLispers(ctx, l, p), d.release())
 	}
-	// Whoever drives it by the mapping socket finds the interfaces and RLOCs in force.
+	// The control plane that drives it by the mapping socket finds the interfaces and RLOCs set.
 	if err := errors.Join(d.plane.Apply(dataplane.SetSettings{Settings: p.Settings})...); err != nil {
 		return errors.Join(fmt.Errorf("data plane: %w", err), d.release())
 	}
@@ -67,7 +67,7 @@ func (d *daemon) ignoreHangups(ctx context.Context) {
 	}
 }
 
-// withoutHandOver lets packets wait that nobody could be handed.
+// withoutHandOver replaces hand-over by queueing: lispers.net's control plane takes no packets.
 func withoutHandOver(s dataplane.Settings) dataplane.Settings {
 	s = s.Clone()
 	if s.MissPolicy == dataplane.MissHandOver {

@@ -2,9 +2,9 @@
 
 package daemon
 
-// Following the host: when an address comes, an interface vanishes or a gateway changes,
-// the plan is made anew and what differs is put in force, as after a reload: Database,
-// registrations, SMRs, data plane, source routes. The configuration stays what it is.
+// Following the host: when an address comes, an interface vanishes or a gateway changes, the
+// plan is made anew and the changes are applied as after a reload: Database, registrations,
+// SMRs, data plane, source routes. The configuration stays as it is.
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const (
 	// hostSettlePart: on a host where a look takes long, looking takes this part of the
 	// time at most.
 	hostSettlePart = 10
-	// hostRetry is how long to wait after a change could not be put in force.
+	// hostRetry is how long to wait after a change could not be applied.
 	hostRetry = time.Second
 	// hostLookInterval is how often the host is looked at in any case.
 	hostLookInterval = 30 * time.Second
@@ -44,7 +44,7 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 		return plan.Plan{}, time.Time{}, err
 	}
 	host := d.memory.Recall(view, plan.InterfaceNames(c))
-	host.Detour = d.detourBy.Load() != nil
+	host.SiblingForwards = d.forwardingSibling.Load() != nil
 	made, err = plan.Make(c, host)
 	if err != nil {
 		return plan.Plan{}, time.Time{}, err
@@ -59,7 +59,7 @@ func (d *daemon) planHere(c *config.Config) (made plan.Plan, again time.Time, er
 	return made, again, err
 }
 
-// FollowHost puts every change of the host in force until the context ends.
+// followHost applies every change of the host until the context ends.
 func (d *daemon) followHost(ctx context.Context, news *hostnet.Watch) {
 	timer := time.NewTimer(hostLookInterval)
 	defer timer.Stop()
@@ -100,7 +100,7 @@ func untilNextLook(again time.Time) time.Duration {
 	return min(max(time.Until(again), time.Millisecond), hostLookInterval)
 }
 
-// followOnce looks at the host and puts in force what differs.
+// followOnce looks at the host and applies the changes.
 func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again time.Time, err error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -114,7 +114,7 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 	if fresh, err = d.applyFollowed(context.WithoutCancel(ctx), *current, fresh); err != nil {
 		return again, err
 	}
-	d.enforce(fresh)
+	d.setCurrent(fresh)
 	d.tellWaits(*current, fresh)
 	d.tellReadiness()
 	if d.routed != nil {
@@ -124,9 +124,9 @@ func (d *daemon) followOnce(ctx context.Context, news *hostnet.Watch) (again tim
 	return again, err
 }
 
-// applyFollowed puts in force what differs, and returns the plan that is. While the own
+// applyFollowed applies the changes, and returns the plan that is applied. While the own
 // RLOCs are the same and only their states changed, the Node comes first: peers and
-// siblings are told at once, and the data plane hears of a detour in the same breath.
+// siblings are told at once, and the data plane hears of forwarding by a sibling at the same time.
 func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (plan.Plan, error) {
 	d.chooseSibling()
 	switch {
@@ -139,13 +139,13 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (p
 		return fresh, err
 	}
 	// What the Node said meanwhile is carried out when the next question is answered.
-	detour, err := eventloop.Ask(ctx, d.loop, func(*control.Node, time.Time) bool { return d.detourBy.Load() != nil })
+	forwards, err := eventloop.Ask(ctx, d.loop, func(*control.Node, time.Time) bool { return d.forwardingSibling.Load() != nil })
 	if err != nil {
 		return fresh, err
 	}
-	if detour != fresh.Host.Detour {
+	if forwards != fresh.Host.SiblingForwards {
 		host := fresh.Host
-		host.Detour = detour
+		host.SiblingForwards = forwards
 		remade, err := plan.Make(fresh.Config, host)
 		if err != nil {
 			return fresh, err
@@ -157,10 +157,10 @@ func (d *daemon) applyFollowed(ctx context.Context, current, fresh plan.Plan) (p
 	return fresh, d.applyPlane(fresh)
 }
 
-// ChooseSibling tells policy routing by whom a detour goes.
+// chooseSibling tells policy routing which sibling forwards the site's packets.
 func (d *daemon) chooseSibling() {
 	if d.routed != nil {
-		d.routed.ChooseSibling(d.detourBy.Load())
+		d.routed.ChooseSibling(d.forwardingSibling.Load())
 	}
 }
 
@@ -176,7 +176,7 @@ func (d *daemon) tellRLOCChanges(changes []hostnet.RLOCChange) {
 	}
 }
 
-// tellWaits logs what is waited for, once.
+// tellWaits logs what the host does not have yet, once, and when it came.
 func (d *daemon) tellWaits(current, fresh plan.Plan) {
 	told := map[string]bool{}
 	for _, w := range current.Waiting() {
@@ -203,12 +203,12 @@ func (d *daemon) tellReadiness() {
 	tellSupervisor("READY=1\nSTATUS=ready")
 }
 
-// detour notes who gets the site's packets; who follows the host puts it in force.
-func (d *daemon) detour(to netip.Addr) {
+// setForwardingSibling notes which sibling forwards the site's packets; following the host applies it.
+func (d *daemon) setForwardingSibling(to netip.Addr) {
 	if to.IsValid() {
-		d.detourBy.Store(&to)
+		d.forwardingSibling.Store(&to)
 	} else {
-		d.detourBy.Store(nil)
+		d.forwardingSibling.Store(nil)
 	}
 	d.replan.Set()
 }

@@ -2,7 +2,7 @@
 
 package daemon
 
-// Errors of what is tried again and again. One that is over soon, as while an interface is made anew, is for debugging
+// Errors of work that is tried again and again. One that is over soon, as while an interface is made anew, is for debugging
 // alone; one that lasts is logged once, and when it is over.
 
 import (

@@ -46,7 +46,7 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 }
 
 // notCarried names the keys of settings that lispers.net's interface does not carry.
-// Nothing is better than a setting that is silently not in force.
+// An error is better than a setting that is silently ignored.
 func notCarried(c *config.Config) (keys []string) {
 	for key, is := range map[string]bool{
 		"public-internet":         c.PublicInternet,

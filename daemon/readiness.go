@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// tellSupervisor is best effort: without a supervisor there is nobody to tell.
+// tellSupervisor is best effort: without a supervisor it does nothing.
 func tellSupervisor(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

@@ -49,7 +49,7 @@ func (d *daemon) reloadOnHangup(ctx context.Context) {
 	}
 }
 
-// reload is reread for somebody who wants to know which Map-Servers did not acknowledge what changed.
+// reload is reread, and tells which Map-Servers did not acknowledge the changes.
 func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	done, err := d.reread(ctx)
 	if err != nil || len(done.Changes) == 0 {
@@ -75,7 +75,7 @@ func (d *daemon) reload(ctx context.Context) (api.Reload, error) {
 	return done, err
 }
 
-// reread reads the file again and applies what differs. A file with an error, or
+// reread reads the file again and applies the changes. A file with an error, or
 // a change that needs a restart, changes nothing.
 func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	d.reloading.Lock()
@@ -94,7 +94,7 @@ func (d *daemon) reread(ctx context.Context) (api.Reload, error) {
 	if err := d.apply(ctx, *current, fresh); err != nil {
 		return api.Reload{}, err
 	}
-	d.enforce(fresh)
+	d.setCurrent(fresh)
 	_ = d.logLevel.UnmarshalText([]byte(fresh.Config.Logging.Level)) // the configuration was checked
 	warn(d.log, fresh.Warnings)
 	d.replan.Set() // states of own RLOCs that are new

@@ -27,24 +27,24 @@ import (
 
 // daemon is one running configuration.
 type daemon struct {
-	options   Options
-	log       *slog.Logger
-	logLevel  slog.LevelVar
-	startedAt time.Time
-	plan      atomic.Pointer[plan.Plan]
-	ready     atomic.Bool
-	reloading sync.Mutex
-	madeFor   int                        // how many mappings the data plane was made for; reloading guards it
-	memory    *hostnet.Memory            // guarded by reloading
-	detourBy  atomic.Pointer[netip.Addr] // the sibling that gets the site's packets, nil for none
-	replan    wakeup.Signal              // wakes who follows the host
-	trouble   hostTrouble                // with the host's settings
+	options           Options
+	log               *slog.Logger
+	logLevel          slog.LevelVar
+	startedAt         time.Time
+	plan              atomic.Pointer[plan.Plan]
+	ready             atomic.Bool
+	reloading         sync.Mutex
+	madeFor           int                        // how many mappings the data plane was made for; reloading guards it
+	memory            *hostnet.Memory            // guarded by reloading
+	forwardingSibling atomic.Pointer[netip.Addr] // the sibling that gets the site's packets, nil for none
+	replan            wakeup.Signal              // wakes the goroutine that follows the host
+	trouble           hostTrouble                // with the host's settings
 
 	sockets *transport.Sockets
 	plane   dataplane.Plane    // what the control plane drives; nil when no role forwards packets
-	engine  dataplane.Plane    // what is closed or detached in the end: plane itself, or what is behind it
+	engine  dataplane.Plane    // closed or detached in the end: plane itself, or the engine behind it
 	routed  *policyroute.Plane // the same, where rules and routes are this process's
-	missing []string           // kernel features, with what is lost without them
+	missing []string           // kernel features that are missing, with the effect of each
 	// pinWarning is about the directory for pins as the data plane found it; empty for none.
 	pinWarning string
 	worker     *planeworker.Worker // nil without a plane

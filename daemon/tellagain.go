@@ -2,8 +2,8 @@
 
 package daemon
 
-// A data plane in another process that was away is told everything again. What it has beyond that, the reports of usage
-// bring to light. The Node's tables are gone through a page a turn; what changes meanwhile follows by itself.
+// A data plane in another process that was away is told everything again. The reports of usage find what it holds
+// beyond that.
 
 import (
 	"context"

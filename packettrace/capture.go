@@ -2,7 +2,7 @@
 
 package packettrace
 
-// `loci capture`: the packets that the data plane in force drops, and why, as lines, JSON or a pcapng file. It asks no daemon.
+// `loci capture`: the packets that the data plane drops, and why, as lines, JSON or a pcapng file. It asks no daemon.
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func Capture(ctx context.Context, o CaptureOptions, each func(api.Drop) error) (
 		return 0, err
 	}
 	if os.Geteuid() != 0 {
-		return 0, errors.New("capturing needs root: the tables in force are the kernel's")
+		return 0, errors.New("capturing needs root: the tables are in the kernel")
 	}
 	capture, err := kernel.OpenCapture(kernel.Options{PinDirectory: c.Datapath.PinDirectory})
 	if errors.Is(err, kernel.ErrBusy) {
@@ -122,8 +122,7 @@ func (w *dropWriter) name(ifindex uint32) string {
 	return name
 }
 
-// droppedText is the packet in one line. Longer ones are here in part, which is no
-// fault of theirs.
+// droppedText is the packet in one line. Only the beginning of a longer one is known.
 func droppedText(p kernel.DroppedPacket) string {
 	packet := p.Frame[min(p.Link, len(p.Frame)):]
 	return packetText(append(packet[:len(packet):len(packet)], make([]byte, max(p.Octets-len(p.Frame), 0))...))
@@ -153,7 +152,7 @@ func (f *dropFile) write(d api.Drop, p kernel.DroppedPacket) error {
 	if err := f.ng.WritePacket(info, p.Frame); err != nil {
 		return fmt.Errorf("writing the capture: %w", err)
 	}
-	return f.flush() // whoever follows the file sees it
+	return f.flush() // for a reader that follows the file
 }
 
 func (f *dropFile) interfaceOf(d api.Drop, linkType layers.LinkType) (int, error) {

@@ -69,7 +69,7 @@ func ParsePacketFilter(words []string) (PacketFilter, error) {
 		}
 		set, ok := filterWords[word]
 		if !ok {
-			return f, fmt.Errorf("filter: %q is none of its words: in, out, vlan, src, dst, tcp, udp, icmp, icmp6, sctp, proto, sport, dport, ttl, tos, size, df, rloc, local, iid", words[i])
+			return f, fmt.Errorf("filter: %q is not one of its words: in, out, vlan, src, dst, tcp, udp, icmp, icmp6, sctp, proto, sport, dport, ttl, tos, size, df, rloc, local, iid", words[i])
 		}
 		i++
 		if i == len(words) {
@@ -152,7 +152,7 @@ func (f *PacketFilter) matches(packet []byte) bool {
 func (f *PacketFilter) encapsulated() bool { return f.OuterSource.IsValid() || f.OwnRLOC.IsValid() }
 
 // packet makes a packet that the filter means. Source and destination must be single
-// addresses; what else is open is what is usual.
+// addresses; other open fields get the usual values.
 func (f *PacketFilter) packet() ([]byte, error) {
 	for name, p := range map[string]netip.Prefix{"src": f.Source, "dst": f.Destination} {
 		if !p.IsValid() || !p.IsSingleIP() {
@@ -166,7 +166,7 @@ func (f *PacketFilter) packet() ([]byte, error) {
 	return f.encapsulate(inner)
 }
 
-// usual is a value, or what is usual where it is left open.
+// usual is a value, or the fallback where it is left open.
 func usual(value, fallback int) int {
 	if value < 0 {
 		return fallback

@@ -78,7 +78,7 @@ func TestPacketFilterSelects(t *testing.T) {
 func TestPacketFilterRefuses(t *testing.T) {
 	for words, want := range map[string]string{
 		"in":                       "in wants a value",
-		"site0":                    `"site0" is none of its words`,
+		"site0":                    `"site0" is not one of its words`,
 		"in x src 10.1.0.300":      "src 10.1.0.300: want an address or a prefix",
 		"in x dport 65536":         "dport 65536: want a number from 0 to 65535",
 		"in x ttl -1":              "ttl -1: want a number from 0 to 255",

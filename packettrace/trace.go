@@ -2,7 +2,7 @@
 
 package packettrace
 
-// `loci trace`: what the data plane in force decides about a packet, one that is made for the purpose or those that come by,
+// `loci trace`: what the data plane decides about a packet, one that is made for the purpose or those that come by,
 // step by step. It asks no daemon and changes nothing: copies of the programs decide (dataplane/kernel/tracer.go).
 
 import (
@@ -35,7 +35,7 @@ func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) erro
 		return err
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("tracing needs root: the tables in force are the kernel's")
+		return errors.New("tracing needs root: the tables are in the kernel")
 	}
 	if o.Filter.Interface == "" {
 		return errors.New("filter: want `in INTERFACE`, or `out INTERFACE` for what this host sends itself")

@@ -150,13 +150,13 @@ func (n *lispNetwork) runSiblings(over coreFamily, split bool) {
 	})
 }
 
-// detourBy is who gets the packets that a router takes from the site, "" for LISP.
-func (n *lispNetwork) detourBy(ctx context.Context, name string) string {
+// forwardingSibling is who gets the packets that a router takes from the site, "" for LISP.
+func (n *lispNetwork) forwardingSibling(ctx context.Context, name string) string {
 	s, err := n.client(name).Siblings(ctx)
 	if err != nil {
 		return err.Error()
 	}
-	return s.DetourBy
+	return s.ForwardingSibling
 }
 
 // usable are the locators that a router's map-cache has for an EID, those with R set.
@@ -246,7 +246,7 @@ func siblingTakesOverWhenALinkDies(t *testing.T, over coreFamily) {
 	traffic := n.startTraffic(4 * time.Second)
 	time.Sleep(time.Second)
 	n.must(n.at["isp1"].SetUp("to-xtr1", false))
-	n.await("xtr1 takes the detour", func(ctx context.Context) bool { return n.detourBy(ctx, "xtr1") == first(over.sibling3) })
+	n.await("xtr1 takes the detour", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == first(over.sibling3) })
 	n.await("the other site uses xtr3 alone", func(ctx context.Context) bool {
 		return slices.Equal(n.usable(ctx, "xtr2", testSite{1}.host4()), []string{over.xtr3})
 	})
@@ -257,7 +257,7 @@ func siblingTakesOverWhenALinkDies(t *testing.T, over coreFamily) {
 	n.ping("xtr1", testSite{1}.router4(), testSite{2}.host4(), 3) // its own EIDs too
 	n.ping("xtr1", testSite{1}.router6(), testSite{2}.host6(), 3)
 	n.must(n.at["isp1"].SetUp("to-xtr1", true))
-	n.await("xtr1 works again", func(ctx context.Context) bool { return n.detourBy(ctx, "xtr1") == "" })
+	n.await("xtr1 works again", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == "" })
 	n.await("the other site uses both", func(ctx context.Context) bool { return len(n.usable(ctx, "xtr2", testSite{1}.host4())) == 2 })
 	n.ping("host1", testSite{1}.host4(), testSite{2}.host4(), 5)
 	n.ping("host2", testSite{2}.host6(), testSite{1}.host6(), 5)
@@ -282,13 +282,13 @@ func siblingTakesOverWhenAPathDies(t *testing.T, over coreFamily) {
 		traffic := n.startTraffic(6 * time.Second)
 		time.Sleep(time.Second)
 		n.pass(c.isp, "0")
-		n.await(c.xtr+" takes the detour", func(ctx context.Context) bool { return n.detourBy(ctx, c.xtr) == c.sibling })
+		n.await(c.xtr+" takes the detour", func(ctx context.Context) bool { return n.forwardingSibling(ctx, c.xtr) == c.sibling })
 		n.await("the other site uses its sibling alone", func(ctx context.Context) bool {
 			return slices.Equal(n.usable(ctx, "xtr2", testSite{1}.host4()), []string{c.left})
 		})
 		t.Logf("%s: longest gap in 1,000 pings a second: %s; a probe interval is 1s", c.xtr, traffic.end())
 		n.pass(c.isp, "1")
-		n.await(c.xtr+" works again", func(ctx context.Context) bool { return n.detourBy(ctx, c.xtr) == "" })
+		n.await(c.xtr+" works again", func(ctx context.Context) bool { return n.forwardingSibling(ctx, c.xtr) == "" })
 		n.await("the other site uses both", func(ctx context.Context) bool { return len(n.usable(ctx, "xtr2", testSite{1}.host4())) == 2 })
 		n.awaitLocatorUp("xtr2", over.xtr1)
 		n.awaitLocatorUp("xtr2", over.xtr3)

@@ -73,9 +73,9 @@ func printSiblings(out io.Writer, answer api.Siblings) error {
 	if err := printRows(out, "SIBLING\tSTATE\tHEARD\tITS LOCATORS", rows); err != nil {
 		return err
 	}
-	if answer.DetourBy == "" {
+	if answer.ForwardingSibling == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "this site's packets go by %s since %s: %s\n", answer.DetourBy, age(now, answer.Since), answer.Reason)
+	_, err := fmt.Fprintf(out, "this site's packets go by %s since %s: %s\n", answer.ForwardingSibling, age(now, answer.Since), answer.Reason)
 	return err
 }

@@ -42,13 +42,13 @@ type State interface {
 type Answers struct {
 	ConfigFile string
 	StartedAt  time.Time
-	Missing    []string // features of the kernel, with what is lost without them
+	Missing    []string // kernel features that are missing, with the effect of each
 	Remote     bool     // the data plane is another process's
 	Loop       *eventloop.Loop
 	Sockets    *transport.Sockets
 	Handed     *handover.Handover
 	Plane      dataplane.Plane // what the control plane drives
-	Engine     dataplane.Plane // plane, or what is behind it
+	Engine     dataplane.Plane // plane, or the engine behind it
 	Worker     *planeworker.Worker
 	Journal    *store.Journal
 	Watch      *hostnet.Watch
@@ -242,7 +242,7 @@ func echoDocument(s dataplane.EchoState) *api.EchoNonce {
 	return &api.EchoNonce{AskedAt: timeOrNil(s.AskedAt), EchoedAt: timeOrNil(s.EchoedAt), MissingAt: timeOrNil(s.MissingAt), Fails: s.Fails()}
 }
 
-// locatorsPage bounds what one turn of the loop lists.
+// locatorsPage bounds what one iteration lists.
 const locatorsPage = 512
 
 // addLocatorStates adds what the ITR knows of remote locators, page by page.
@@ -314,7 +314,7 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 	c := api.Counters{Control: totals}
 	c.Control["control_queue_full_total"] = a.Sockets.Dropped()
 	c.Control["control_message_unsent_total"] = a.Sockets.Unsent()
-	a.addTurns(&c)
+	a.addIterations(&c)
 	if a.Journal != nil {
 		journal := a.Journal.Stats()
 		c.Control["journal_octets_total"] = journal.Written
@@ -337,29 +337,29 @@ func (a *Answers) Counters(ctx context.Context) (api.Counters, error) {
 	return c, nil
 }
 
-// addTurns tells how long the loop's turns took.
-func (a *Answers) addTurns(c *api.Counters) {
+// addIterations tells how long the event loop's iterations took.
+func (a *Answers) addIterations(c *api.Counters) {
 	t := a.Loop.Times()
-	c.Control["longest_turn_nanoseconds"] = uint64(t.Wall.Longest)
-	c.Control["long_turns_total"] = t.Wall.Long
-	c.Control["longest_turn_processor_nanoseconds"] = uint64(t.Processor.Longest)
-	c.Control["long_turns_processor_total"] = t.Processor.Long
-	c.Control["longest_turn_thread_nanoseconds"] = uint64(t.Thread.Longest)
-	c.Control["long_turns_thread_total"] = t.Thread.Long
-	c.Control["longest_turn_thread_page_faults"] = t.PageFaults
-	c.Control["longest_turn_thread_switches"] = t.Switches
-	c.Control["longest_messages_turn_processor_nanoseconds"] = uint64(t.Messages.Processor)
-	c.Control["longest_messages_turn_thread_nanoseconds"] = uint64(t.Messages.Thread)
-	c.Control["longest_plane_turn_processor_nanoseconds"] = uint64(t.Plane.Processor)
-	c.Control["longest_plane_turn_thread_nanoseconds"] = uint64(t.Plane.Thread)
-	c.Control["longest_usage_turn_processor_nanoseconds"] = uint64(t.Usage.Processor)
-	c.Control["longest_usage_turn_thread_nanoseconds"] = uint64(t.Usage.Thread)
-	c.Control["longest_call_turn_processor_nanoseconds"] = uint64(t.Call.Processor)
-	c.Control["longest_call_turn_thread_nanoseconds"] = uint64(t.Call.Thread)
-	c.Control["longest_timeout_turn_processor_nanoseconds"] = uint64(t.Timeout.Processor)
-	c.Control["longest_timeout_turn_thread_nanoseconds"] = uint64(t.Timeout.Thread)
-	c.Control["longest_shutdown_turn_processor_nanoseconds"] = uint64(t.Shutdown.Processor)
-	c.Control["longest_shutdown_turn_thread_nanoseconds"] = uint64(t.Shutdown.Thread)
+	c.Control["longest_iteration_nanoseconds"] = uint64(t.Wall.Longest)
+	c.Control["long_iterations_total"] = t.Wall.Long
+	c.Control["longest_iteration_processor_nanoseconds"] = uint64(t.Processor.Longest)
+	c.Control["long_iterations_processor_total"] = t.Processor.Long
+	c.Control["longest_iteration_thread_nanoseconds"] = uint64(t.Thread.Longest)
+	c.Control["long_iterations_thread_total"] = t.Thread.Long
+	c.Control["longest_iteration_thread_page_faults"] = t.PageFaults
+	c.Control["longest_iteration_thread_switches"] = t.Switches
+	c.Control["longest_messages_iteration_processor_nanoseconds"] = uint64(t.Messages.Processor)
+	c.Control["longest_messages_iteration_thread_nanoseconds"] = uint64(t.Messages.Thread)
+	c.Control["longest_plane_iteration_processor_nanoseconds"] = uint64(t.Plane.Processor)
+	c.Control["longest_plane_iteration_thread_nanoseconds"] = uint64(t.Plane.Thread)
+	c.Control["longest_usage_iteration_processor_nanoseconds"] = uint64(t.Usage.Processor)
+	c.Control["longest_usage_iteration_thread_nanoseconds"] = uint64(t.Usage.Thread)
+	c.Control["longest_call_iteration_processor_nanoseconds"] = uint64(t.Call.Processor)
+	c.Control["longest_call_iteration_thread_nanoseconds"] = uint64(t.Call.Thread)
+	c.Control["longest_timeout_iteration_processor_nanoseconds"] = uint64(t.Timeout.Processor)
+	c.Control["longest_timeout_iteration_thread_nanoseconds"] = uint64(t.Timeout.Thread)
+	c.Control["longest_shutdown_iteration_processor_nanoseconds"] = uint64(t.Shutdown.Processor)
+	c.Control["longest_shutdown_iteration_thread_nanoseconds"] = uint64(t.Shutdown.Thread)
 }
 
 func addPlaneCounters(c *api.Counters, p dataplane.Counters) {

@@ -15,7 +15,7 @@ import (
 // errNoDatapath is told by a daemon whose data plane is elsewhere.
 var errNoDatapath = errors.New("the data plane of this daemon is not in this process: ask the daemon that runs it")
 
-// datapath answers `loci show datapath`.
+// Datapath answers `loci show datapath`.
 func (a *Answers) Datapath(context.Context) (api.Datapath, error) {
 	engine, ok := a.Engine.(dataplane.DatapathReporter)
 	if !ok {

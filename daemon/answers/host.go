@@ -2,7 +2,7 @@
 
 package answers
 
-// What the control socket tells about this host: interfaces, own RLOCs, what is waited
+// What the control socket tells about this host: interfaces, own RLOCs, what it waits
 // for, and what of the host's settings is in the way.
 
 import (
@@ -15,7 +15,7 @@ import (
 	"loci/daemon/eventloop"
 )
 
-// interfaces answers `loci show interfaces`.
+// Interfaces answers `loci show interfaces`.
 func (a *Answers) Interfaces(context.Context) (api.Interfaces, error) {
 	p := a.State.InForce()
 	answer := api.Interfaces{Interfaces: []api.InterfaceState{}, RLOCs: []api.OwnRLOC{}, Waiting: p.Waiting()}
@@ -38,7 +38,7 @@ func (a *Answers) Interfaces(context.Context) (api.Interfaces, error) {
 	return answer, nil
 }
 
-// siblings answers `loci show siblings`.
+// Siblings answers `loci show siblings`.
 func (a *Answers) Siblings(ctx context.Context) (api.Siblings, error) {
 	type known struct {
 		list []control.SiblingStatus
@@ -49,7 +49,7 @@ func (a *Answers) Siblings(ctx context.Context) (api.Siblings, error) {
 	})
 	answer := api.Siblings{Siblings: []api.Sibling{}, Reason: string(k.hand.Why), Since: timeOrNil(k.hand.Since)}
 	if k.hand.To.IsValid() {
-		answer.DetourBy = k.hand.To.String()
+		answer.ForwardingSibling = k.hand.To.String()
 	}
 	for _, s := range k.list {
 		document := api.Sibling{Address: s.Address, Answers: s.Answers, HeardAt: timeOrNil(s.HeardAt), Locators: []api.SiblingLocator{}}

@@ -3,7 +3,7 @@
 package answers
 
 // The tables that the control socket lists. They may have a million entries: each is read
-// a page a turn of the loop, in the order of EID-Prefixes, and sent before the next page is
+// one page an iteration of the event loop, in the order of EID-Prefixes, and sent before the next page is
 // read. What changes meanwhile may be listed or not.
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// tablePage bounds what one turn of the loop lists, and for how long messages wait where there is one processor.
+	// tablePage bounds what one iteration lists, and for how long messages wait where there is one processor.
 	tablePage = 128
 	// pageRest is the least time between two pages. Go's runtime looks for messages at once only while nothing else can run:
 	// beside a list without rests they waited for 70 ms where there is one processor. The clock of sleepers is not finer.
@@ -38,7 +38,7 @@ const (
 // pageOf is how many entries the next page needs to have.
 func pageOf(q api.ListQuery) int { return min(cmp.Or(q.Limit, tablePage), tablePage) }
 
-// pages yields the entries of a table. read, which is called within turns of the loop, lists a page of what comes after an EID-Prefix,
+// pages yields the entries of a table. read, which is called in iterations of the event loop, lists a page of what comes after an EID-Prefix,
 // in the memory of the page before if it likes.
 func pages[R any](ctx context.Context, l *eventloop.Loop, read func(node *control.Node, page []R, after lisp.Prefix) []R, prefixOf func(*R) lisp.Prefix) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
@@ -86,7 +86,7 @@ func documents[R, T any](entries iter.Seq2[R, error], document func(R) (T, bool)
 	}
 }
 
-// mapCache lists the entries of the ITR that the data plane has.
+// MapCache lists the entries of the ITR that the data plane has.
 func (a *Answers) MapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
 	read := func(node *control.Node, page []lisp.Prefix, after lisp.Prefix) []lisp.Prefix {
 		return node.MapCachePrefixes(page, q.EIDPrefix, after, pageOf(q))
@@ -121,7 +121,7 @@ func (a *Answers) Registrations(ctx context.Context, q api.ListQuery) iter.Seq2[
 	})
 }
 
-// mapRequests lists them when it has read them all: they are few, and the table is in another order.
+// MapRequests lists them when it has read them all: they are few, and the table is in another order.
 func (a *Answers) MapRequests(ctx context.Context, q api.ListQuery) iter.Seq2[api.PendingMapRequest, error] {
 	return func(yield func(api.PendingMapRequest, error) bool) {
 		list, err := a.pendingRequests(ctx, q)

@@ -81,7 +81,7 @@ type Interface struct {
 type Interfaces struct {
 	Interfaces []InterfaceState `json:"interfaces"`
 	RLOCs      []OwnRLOC        `json:"rlocs"`
-	Waiting    []string         `json:"waiting"` // for what is not there yet
+	Waiting    []string         `json:"waiting"` // for interfaces and addresses that are not there yet
 }
 
 // InterfaceState is an interface of the configuration as the host has it.
@@ -104,10 +104,10 @@ type OwnRLOC struct {
 
 // Siblings tells of the other xTRs of the site.
 type Siblings struct {
-	Siblings []Sibling  `json:"siblings"`
-	DetourBy string     `json:"detour_by,omitempty"` // who gets this site's packets, because we have no path
-	Reason   string     `json:"reason,omitempty"`
-	Since    *time.Time `json:"since,omitempty"` // of the last change
+	Siblings          []Sibling  `json:"siblings"`
+	ForwardingSibling string     `json:"forwarding_sibling,omitempty"` // that forwards this site's packets, because this router has no path
+	Reason            string     `json:"reason,omitempty"`
+	Since             *time.Time `json:"since,omitempty"` // of the last change
 }
 
 // Sibling is another xTR of the site, and what it says of its own locators.

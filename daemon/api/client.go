@@ -23,7 +23,7 @@ import (
 // streamTimeout bounds how long the beginning of a stream is waited for.
 const streamTimeout = 30 * time.Second
 
-// maxAnswerOctets bounds a document that is no list.
+// maxAnswerOctets bounds a document other than a list.
 const maxAnswerOctets = 1 << 30
 
 // Client asks one daemon.
@@ -76,7 +76,7 @@ func (c *Client) EachMapRequests(ctx context.Context, q ListQuery) iter.Seq2[Pen
 	return each[PendingMapRequest](ctx, c, PathMapRequests, q)
 }
 
-// Registrations asks a Map-Server for what is registered.
+// Registrations asks for the registrations at a Map-Server.
 func (c *Client) Registrations(ctx context.Context) ([]Registration, error) {
 	return collect(c.EachRegistrations(ctx, ListQuery{}))
 }

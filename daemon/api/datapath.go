@@ -9,7 +9,7 @@ import "context"
 // PathDatapath is where Datapath is asked for.
 const PathDatapath = "/v1/datapath"
 
-// Datapath is what the kernel's data plane has in force.
+// Datapath describes the data plane in the kernel.
 type Datapath struct {
 	Layout      uint32            `json:"layout"` // version of the tables' layout
 	Programs    []DatapathProgram `json:"programs"`
@@ -66,13 +66,13 @@ type DatapathMap struct {
 	Octets     uint64 `json:"octets"` // that the kernel accounts to it
 }
 
-// MissingFeature is something that the kernel lacks, and what is lost by it.
+// MissingFeature is a feature that the kernel lacks, with the effect.
 type MissingFeature struct {
 	Name string `json:"name"`
 	Lost string `json:"lost"`
 }
 
-// Datapath asks what the data plane has in force.
+// Datapath asks for the state of the data plane in the kernel.
 func (c *Client) Datapath(ctx context.Context) (d Datapath, err error) {
 	return d, c.get(ctx, PathDatapath, &d)
 }

@@ -51,7 +51,7 @@ const (
 	OutcomeDrop        Outcome = "drop"        // its mapping says so
 	OutcomeNoLocator   Outcome = "no-locator"  // it has a mapping, no locator of which may be used
 	OutcomeUnresolved  Outcome = "unresolved"  // no mapping covers it: a packet asks for one
-	OutcomeNotLISP     Outcome = "not-lisp"    // this system is no ITR
+	OutcomeNotLISP     Outcome = "not-lisp"    // this system is not an ITR
 	OutcomeOutOfStep   Outcome = "out-of-step" // control plane and data plane differ: a fault, or a change under way
 )
 

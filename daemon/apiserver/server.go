@@ -94,7 +94,7 @@ func withClient(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, clientKey{}, conn)
 }
 
-// whereThereIsRoom answers clients for whom there is no room with just that.
+// whereThereIsRoom tells clients beyond the limit that there is no room.
 func whereThereIsRoom(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(clientKey{}).(*client); ok && c.beyond {
@@ -128,7 +128,7 @@ func handle[T any](mux *http.ServeMux, pattern string, answer func(context.Conte
 // handleQuery is handle for what takes arguments.
 func handleQuery[T any](mux *http.ServeMux, pattern string, answer func(*http.Request) (T, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		// Who does not read what he asked for gives up his place.
+		// A client that does not read its answer loses its place.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 		body, err := answer(r)
 		if err != nil {
@@ -141,7 +141,7 @@ func handleQuery[T any](mux *http.ServeMux, pattern string, answer func(*http.Re
 }
 
 // handleList answers with an array, whose elements are sent as they come. An error in the midst of it ends
-// the connection: what was sent is no whole document then.
+// the connection: the document is not complete then.
 func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Context, api.ListQuery) iter.Seq2[T, error]) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		q, err := api.ParseListQuery(r.URL.Query())
@@ -177,7 +177,7 @@ func handleList[T any](mux *http.ServeMux, pattern string, list func(context.Con
 // listBuffer is how many octets of a list wait until they are sent.
 const listBuffer = 32 << 10
 
-// listWriter writes a JSON array. Who does not read what he asked for gives up his place.
+// listWriter writes a JSON array. A client that does not read its answer loses its place.
 type listWriter struct {
 	control  *http.ResponseController
 	to       *bufio.Writer

@@ -243,7 +243,7 @@ func (cannedSource) MapCache(context.Context, api.ListQuery) iter.Seq2[api.MapCa
 	}
 }
 
-// database ends with an error in the midst of what it lists.
+// Database ends with an error in the midst of what it lists.
 func (cannedSource) Database(context.Context, api.ListQuery) iter.Seq2[api.DatabaseEntry, error] {
 	return func(yield func(api.DatabaseEntry, error) bool) {
 		for i := 0; i < 2000 && yield(api.DatabaseEntry{EIDPrefix: lisp.MustParsePrefix("10.0.0.0/8")}, nil); i++ {
@@ -252,12 +252,12 @@ func (cannedSource) Database(context.Context, api.ListQuery) iter.Seq2[api.Datab
 	}
 }
 
-// mapRequests fails at once.
+// MapRequests fails at once.
 func (cannedSource) MapRequests(context.Context, api.ListQuery) iter.Seq2[api.PendingMapRequest, error] {
 	return func(yield func(api.PendingMapRequest, error) bool) { yield(api.PendingMapRequest{}, errListed) }
 }
 
-// registrations are without end: listed counts those that were asked for.
+// Registrations are without end: listed counts those that were asked for.
 func (c cannedSource) Registrations(_ context.Context, q api.ListQuery) iter.Seq2[api.Registration, error] {
 	return func(yield func(api.Registration, error) bool) {
 		for yield(api.Registration{EIDPrefix: q.EIDPrefix}, nil) {

@@ -2,8 +2,8 @@
 
 package apiserver
 
-// The control socket as a place in the file system, and its clients. A socket that somebody removes is made again. The number of
-// clients is bounded; one that asks nothing makes room for the next, and who finds no room is told so (server.go answers).
+// The control socket as a place in the file system, and its clients. A socket that was removed is made again. The number of
+// clients is bounded; an idle one makes room for the next, and a client that finds no room is told so (server.go answers).
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const (
 	// maxConnections bounds the clients of the control socket, minConnections is how many it has however few descriptors there are.
 	maxConnections = 64
 	minConnections = 4
-	// refusalConnections are clients beyond that, who are told that there is no room.
+	// refusalConnections are clients beyond that, which are told that there is no room.
 	refusalConnections = 4
 	// reservedDescriptors are left to the rest of the daemon.
 	reservedDescriptors = 16
@@ -154,7 +154,7 @@ func (s *Socket) tell(err error) {
 	s.trouble = text
 }
 
-// Accept returns the next client; a file that is made anew in between is noticed by nobody.
+// Accept returns the next client; clients do not notice that the socket is made anew in between.
 func (s *Socket) Accept() (net.Conn, error) {
 	for {
 		listener := s.current.Load()
@@ -223,7 +223,7 @@ func (c *clients) setLimit(limit int) {
 }
 
 // admit takes a new client, in the place of the one that has been idle longest if there is no other. It is nil, and the connection closed,
-// where even those who are to be told that there is no room are too many.
+// where there are too many even to tell.
 func (c *clients) admit(conn net.Conn) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

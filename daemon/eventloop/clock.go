@@ -2,13 +2,11 @@
 
 package eventloop
 
-// How long the loop's turns take, by three clocks. By the wall clock a turn is also as long as others
-// had the processor: other processes, and a hypervisor, which on the machine of docs/benchmarks.md
-// takes a virtual processor away for up to 200 ms. By the processor time of this process what its other
-// goroutines and the collector did while the turn was interrupted counts, on all processors, but never
-// more than went by on the wall. By the processor time of its thread, which does nothing else until the
-// turn ends, it is as long as its own work, what the kernel did to receive meanwhile, and what a hypervisor
-// took without telling the kernel.
+// How long iterations of the event loop take, by three clocks.
+// The wall clock also counts the time of other processes and of a hypervisor. The processor time of the process
+// also counts its other goroutines while the iteration was interrupted, but never more than the wall clock. The processor time
+// of the thread, which does nothing else until the iteration ends, is the iteration's own work, and what the
+// kernel did to receive meanwhile.
 
 import (
 	"runtime"
@@ -18,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longIteration is what no turn should take, on a machine with processor time to spare.
+// longIteration is longer than an iteration should take on a machine with processor time to spare.
 const longIteration = 5 * time.Millisecond
 
-// kind is what a turn was for.
+// kind is the kind of event that an iteration was for.
 type kind uint8
 
-// The kinds of turns.
+// The kinds.
 const (
 	ofMessages kind = iota // control messages
 	ofPlane                // events of the data plane
@@ -35,18 +33,18 @@ const (
 	kinds
 )
 
-// iterationClock keeps the longest turn so far, of each kind and of all, and how many were longer than longIteration.
+// iterationClock keeps the longest iteration so far, of each kind and of all, and how many were longer than longIteration.
 type iterationClock struct {
 	longest, longestWork, longestOwn atomic.Int64 // nanoseconds, by the wall, of processor time, and of the thread's
 	long, longWork, longOwn          atomic.Uint64
 	ofKind                           [kinds]kindClock
-	faults, switches                 atomic.Uint64 // of the turn that had longestOwn
+	faults, switches                 atomic.Uint64 // of the iteration that had longestOwn
 }
 
-// kindClock is the longest turn of a kind: nanoseconds of processor time, and of the thread's.
+// kindClock is the longest iteration of a kind, in nanoseconds of processor time of the process and of the thread.
 type kindClock struct{ longestWork, longestOwn atomic.Int64 }
 
-// iterationStart is when a turn began.
+// iterationStart is when an iteration began, by each clock.
 type iterationStart struct {
 	wall   time.Time
 	work   time.Duration
@@ -54,15 +52,15 @@ type iterationStart struct {
 	kind   kind
 }
 
-// beginIteration begins a turn, for which the caller has a thread of his own until its end.
+// beginIteration begins an iteration. The calling goroutine keeps its thread to itself until end.
 func beginIteration(kind kind) iterationStart {
 	runtime.LockOSThread()
-	// The process' time first: for it the kernel brings the thread's up to date, which otherwise is as old as the last tick.
+	// The process' time first: asking for it makes the kernel update the thread's, which otherwise is as old as the last tick.
 	work, thread := used(unix.RUSAGE_SELF), used(unix.RUSAGE_THREAD)
 	return iterationStart{wall: time.Now(), work: processorTime(&work), thread: thread, kind: kind}
 }
 
-// end takes note of a turn.
+// end records an iteration.
 func (c *iterationClock) end(s iterationStart) {
 	defer runtime.UnlockOSThread()
 	took := time.Since(s.wall)
@@ -82,7 +80,7 @@ func (c *iterationClock) end(s iterationStart) {
 	}
 }
 
-// Times are the longest turns, and how many took longer than longIteration, by each clock.
+// Times are the longest iterations, and how many took longer than longIteration, by each clock.
 type Times struct {
 	Wall, Processor, Thread ClockTimes
 	PageFaults, Switches    uint64 // of the longest by its thread's clock
@@ -115,7 +113,7 @@ func (c *iterationClock) times() Times {
 	}
 }
 
-// note takes note of a turn by one of the clocks, and reports whether it is the longest so far.
+// note records an iteration by one of the clocks, and reports whether it is the longest so far.
 func note(longest *atomic.Int64, long *atomic.Uint64, took time.Duration) bool {
 	if took > longIteration {
 		long.Add(1)
@@ -131,8 +129,8 @@ func raise(longest *atomic.Int64, took time.Duration) bool {
 	return true
 }
 
-// used is what all threads of this process or the caller's have had. Of the system calls that tell it, this is
-// the one at which Go's runtime lets nobody else have the caller's processor.
+// used is the resource usage of the process or of the calling thread. Of the system calls that report it, Go's runtime
+// does not give the caller's processor away at this one.
 func used(whose int) (u unix.Rusage) {
 	_ = unix.Getrusage(whose, &u) // nothing can be wrong with it
 	return u

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTurnClock has turns that began in the past by one of the clocks: no time goes by here.
-func TestTurnClock(t *testing.T) {
+// TestIterationClock has iterations that began in the past by one of the clocks: no time goes by here.
+func TestIterationClock(t *testing.T) {
 	var c iterationClock
 	interrupted := beginIteration(ofMessages)
 	interrupted.wall = interrupted.wall.Add(-time.Hour) // others had the processor
 	c.end(interrupted)
 	if got := time.Duration(c.longest.Load()); got < time.Hour || c.long.Load() != 1 {
-		t.Errorf("by the wall: %v, %d long turns; an hour went by", got, c.long.Load())
+		t.Errorf("by the wall: %v, %d long iterations; an hour went by", got, c.long.Load())
 	}
 	if got := time.Duration(c.longestWork.Load()); got > time.Minute {
 		t.Errorf("of processor time: %v, in which nothing was done", got)
@@ -28,7 +28,7 @@ func TestTurnClock(t *testing.T) {
 	parallel.wall, parallel.work = parallel.wall.Add(-time.Minute), parallel.work-2*time.Hour // two processors at work
 	c.end(parallel)
 	if got := time.Duration(c.longestWork.Load()); got < time.Minute || got > time.Hour || c.longWork.Load() == 0 {
-		t.Errorf("of processor time: %v, %d long turns; a minute went by", got, c.longWork.Load())
+		t.Errorf("of processor time: %v, %d long iterations; a minute went by", got, c.longWork.Load())
 	}
 	if got := time.Duration(c.longestOwn.Load()); got > time.Minute {
 		t.Errorf("of the thread's processor time: %v; others had all of it", got)
@@ -37,12 +37,12 @@ func TestTurnClock(t *testing.T) {
 	own.wall, own.thread.Utime.Sec = own.wall.Add(-time.Minute), own.thread.Utime.Sec-60
 	c.end(own)
 	if got := time.Duration(c.longestOwn.Load()); got < time.Minute || c.longOwn.Load() == 0 {
-		t.Errorf("of the thread's processor time: %v, %d long turns; it had a minute", got, c.longOwn.Load())
+		t.Errorf("of the thread's processor time: %v, %d long iterations; it had a minute", got, c.longOwn.Load())
 	}
 }
 
-// TestTurnHasItsThread lets others run in the middle of a turn: none of them has the turn's thread.
-func TestTurnHasItsThread(t *testing.T) {
+// TestIterationHasItsThread lets others run in the middle of an iteration: none of them has the iteration's thread.
+func TestIterationHasItsThread(t *testing.T) {
 	var c iterationClock
 	start := beginIteration(ofCall)
 	thread := unix.Gettid()
@@ -52,17 +52,17 @@ func TestTurnHasItsThread(t *testing.T) {
 	}
 	for range 8 {
 		if other := <-others; other == thread {
-			t.Error("another goroutine has the turn's thread")
+			t.Error("another goroutine has the iteration's thread")
 		}
 	}
 	if unix.Gettid() != thread {
-		t.Error("the turn went on in another thread")
+		t.Error("the iteration went on in another thread")
 	}
 	c.end(start)
 }
 
-// TestTurnClockTellsKinds looks at which kind the longest turn is told of, and what it had.
-func TestTurnClockTellsKinds(t *testing.T) {
+// TestClockTellsKinds looks at which kind the longest iteration is told of, and what it had.
+func TestClockTellsKinds(t *testing.T) {
 	var c iterationClock
 	for _, kind := range []kind{ofCall, ofMessages, ofPlane} {
 		s := beginIteration(kind)

@@ -2,12 +2,11 @@
 
 package eventloop
 
-// When garbage is collected: between the loop's turns. Go's runtime begins a collection wherever
-// somebody allocates. On one processor that is mostly within a turn of the loop: the turn is
-// interrupted, and waits until the collector and every other goroutine had their share, which took
-// 10 to 25 ms at a million registrations. So the loop looks between its turns how much was allocated
-// and has a goroutine begin, somewhat earlier than the runtime would; the runtime begins by itself
-// only where others allocate much while the loop rests, and somewhat later than it is used to.
+// When garbage is collected: between iterations of the event loop. Go's runtime begins a collection wherever memory
+// is allocated. On one processor that is mostly inside an iteration, which is then interrupted for 10 to 25 ms at a
+// million registrations. So the loop looks between iterations how much was allocated, and starts a collection
+// in a goroutine, somewhat earlier than the runtime would. The runtime starts one by itself, somewhat later than usual, only
+// when other goroutines allocate much while the loop is idle.
 
 import (
 	"context"
@@ -49,7 +48,7 @@ func newCollector() *collector {
 	}
 }
 
-// look has a collection begin when it is time for one; the loop calls it between turns. It takes half
+// look has a collection begin when it is time for one; the loop calls it between iterations. It takes half
 // a microsecond.
 func (c *collector) look() {
 	metrics.Read(c.heap[:])

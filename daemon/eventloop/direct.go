@@ -2,10 +2,9 @@
 
 package eventloop
 
-// Turns that whoever brings an event takes himself. A message that comes to a router at rest is
-// read, judged, answered and put into the tables by one thread: each hand-over to another
-// goroutine would wake a thread, which takes longer than all the rest. Under load, and while
-// somebody else is in a turn, events go to the loop by its queues, in order, as before.
+// Iterations in the goroutine that brings an event. When the router is idle, one thread reads a message,
+// parses it, answers it and writes the tables: waking another thread would take longer than all of that.
+// Under load, and while another goroutine is in an iteration, events go through queues to the loop's own goroutine, in order.
 
 import (
 	"runtime"
@@ -16,17 +15,16 @@ import (
 )
 
 const (
-	// directMessages is up to how many messages a receiver hands to the Node itself. Of more,
-	// the loop gets them, so that the receiver goes on parsing and authenticating beside it.
+	// directMessages is how many messages a receiver hands to the Node itself at most. Larger batches go to the loop,
+	// so that the receiver can parse and authenticate at the same time.
 	directMessages = 16
 )
 
-// oneProcessor says that goroutines never run beside each other: queues between them then only
-// cost.
+// oneProcessor says that goroutines never run in parallel: queues between them are then only overhead.
 var oneProcessor = runtime.GOMAXPROCS(0) == 1
 
-// tryIterate takes a turn in the caller's goroutine. It reports false, with nothing done, when
-// another is in a turn, when messages wait for theirs, when the caller had one just before, or when the loop has ended.
+// tryIterate runs an iteration in the caller's goroutine. It reports false, with nothing done, when another goroutine
+// is in an iteration, when messages wait in the queue, when the caller was busy just before, or when the loop has ended.
 func (l *Loop) tryIterate(a *transport.Activity, kind kind, handle func(time.Time)) bool {
 	defer a.Worked()
 	if !a.Rested() && !oneProcessor || l.sockets.Waiting() || !l.mu.TryLock() {
@@ -44,7 +42,7 @@ func (l *Loop) tryIterate(a *transport.Activity, kind kind, handle func(time.Tim
 	return running
 }
 
-// takeDirectly takes events of the data plane in the goroutine that found them.
+// takeDirectly hands events of the data plane to the Node, in the goroutine that found them.
 func (l *Loop) takeDirectly(a *transport.Activity, events []dataplane.Event) bool {
 	return l.tryIterate(a, ofPlane, func(now time.Time) {
 		for _, e := range events {
@@ -54,7 +52,7 @@ func (l *Loop) takeDirectly(a *transport.Activity, events []dataplane.Event) boo
 	})
 }
 
-// ReceiveDirectly hands a receiver's messages to the Node, and returns those that are left to the
+// receiveDirectly hands a receiver's messages to the Node, and returns those that are left to the
 // loop.
 func (l *Loop) receiveDirectly(a *transport.Activity, batch []transport.Message) (rest []transport.Message) {
 	if len(batch) > directMessages && !oneProcessor {

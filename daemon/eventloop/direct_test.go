@@ -18,8 +18,8 @@ type heldSockets struct {
 
 func (s *heldSockets) Waiting() bool { return s.held.Load() || s.Sockets.Waiting() }
 
-// TestDirectTurns has turns taken by who brings an event where nobody else is in one, and only there.
-func TestDirectTurns(t *testing.T) {
+// TestDirectIterations has iterations taken by who brings an event where nobody else is in one, and only there.
+func TestDirectIterations(t *testing.T) {
 	parts := partsOf(t)
 	held := &heldSockets{Sockets: parts.Sockets}
 	parts.Sockets = held
@@ -32,7 +32,7 @@ func TestDirectTurns(t *testing.T) {
 		}
 		return taken
 	}
-	untilTaken := func() { // the loop's goroutine begins, or takes a turn of its own
+	untilTaken := func() { // the loop's goroutine begins, or takes an iteration of its own
 		for !try() {
 			time.Sleep(time.Millisecond)
 		}
@@ -40,19 +40,19 @@ func TestDirectTurns(t *testing.T) {
 	untilTaken()
 	held.held.Store(true) // a batch that came before waits
 	if try() {
-		t.Error("a turn was taken before messages that came earlier")
+		t.Error("an iteration was taken before messages that came earlier")
 	}
 	held.held.Store(false)
 	untilTaken()
-	l.mu.Lock() // as in a turn
+	l.mu.Lock() // as in an iteration
 	if try() {
-		t.Error("two were in a turn")
+		t.Error("two were in an iteration")
 	}
 	l.mu.Unlock()
 	untilTaken()
 	l.setRunning(false)
 	if try() {
-		t.Error("a turn was taken after the loop's end")
+		t.Error("an iteration was taken after the loop's end")
 	}
 }
 

@@ -2,11 +2,10 @@
 
 package eventloop
 
-// The one event loop. Who has its lock owns the Node and takes a turn: it hands an
-// event to the Node and drains the Node's effects to the queues of the sockets and
-// the data plane. Nothing in a turn waits for anything else, so it is as long as the
-// Node's own work. Events at rest are taken by whoever brings them (directturn.go), all
-// others, and the Node's deadlines, by the loop's own goroutine.
+// The event loop. An iteration hands one event to the Node, and the Node's effects to the queues of the
+// sockets and the data plane. Nothing in an iteration waits for anything else, so it takes as long as the
+// Node's own work. The holder of the loop's lock runs the iteration: the goroutine that brings the event when the
+// daemon is idle (direct.go), else the loop's own, which also handles the Node's deadlines.
 
 import (
 	"context"
@@ -30,8 +29,8 @@ import (
 const (
 	// callQueueLength bounds the questions that wait for the loop.
 	callQueueLength = 64
-	// planeEventBatch is how many events of the data plane one turn takes at most: under a flood
-	// of misses their Map-Requests leave together.
+	// planeEventBatch is how many events of the data plane one iteration takes at most: under a flood
+	// of misses their Map-Requests are sent together.
 	planeEventBatch = 64
 )
 
@@ -40,9 +39,9 @@ var ErrStopping = errors.New("the daemon is stopping")
 
 // Loop owns a Node.
 type Loop struct {
-	mu      sync.Mutex  // who holds it is in a turn
+	mu      sync.Mutex  // its holder is in an iteration
 	running bool        // from run's start to its end
-	timer   *time.Timer // rings at the Node's next deadline
+	timer   *time.Timer // fires at the Node's next deadline
 
 	node        *control.Node
 	sockets     Sockets
@@ -119,12 +118,12 @@ func (l *Loop) Run(ctx context.Context) {
 }
 
 const (
-	// shutdownTime bounds the Node's last words, shutdownPause is for the sender where they are many.
+	// shutdownTime bounds the Node's last messages, shutdownPause lets the sender catch up with them.
 	shutdownTime  = 5 * time.Second
 	shutdownPause = time.Millisecond
 )
 
-// shutdown lets the Node say its last words, a turn after the other, until that time.
+// shutdown lets the Node send its last messages, iteration by iteration, until that time.
 func (l *Loop) shutdown(end time.Time) {
 	for more := true; more && time.Now().Before(end); {
 		if l.sockets.Backlogged() {
@@ -135,7 +134,7 @@ func (l *Loop) shutdown(end time.Time) {
 	}
 }
 
-// setRunning lets others take turns, or no longer.
+// setRunning lets other goroutines run iterations, or no longer.
 func (l *Loop) setRunning(running bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +142,7 @@ func (l *Loop) setRunning(running bool) {
 	l.setTimer(time.Now())
 }
 
-// ring gives the Node what is due, if anything is.
+// ring lets the Node handle its deadline, if it is due.
 func (l *Loop) ring(now time.Time) {
 	if !now.Before(l.deadline(now)) {
 		l.node.HandleTimeout(now)
@@ -161,7 +160,7 @@ func (l *Loop) iterate(kind kind, handle func(time.Time)) {
 	l.betweenIterations()
 }
 
-// iterateLocked is a turn of whoever holds the lock.
+// iterateLocked is iterate for a caller that holds the lock.
 func (l *Loop) iterateLocked(start iterationStart, handle func(time.Time)) {
 	l.node.TellMessages(l.isFollowed())
 	handle(start.wall)
@@ -172,8 +171,8 @@ func (l *Loop) iterateLocked(start iterationStart, handle func(time.Time)) {
 	l.clock.end(start)
 }
 
-// isFollowed reports whether anybody wants to know what happens with every message: nobody does, mostly, and there are several such notices
-// for each packet that misses.
+// isFollowed reports whether a client or the log takes notices of every message. Without one the Node does not make
+// them: there are several for each packet that misses.
 func (l *Loop) isFollowed() bool {
 	return l.events.Followed() || l.log.Enabled(context.Background(), slog.LevelDebug)
 }
@@ -181,7 +180,7 @@ func (l *Loop) isFollowed() bool {
 // lookInterval is how often it is looked whether garbage is to be collected.
 const lookInterval = 10 * time.Millisecond
 
-// betweenIterations is for what may take its time, when all that a turn wanted is done.
+// betweenIterations does what may take longer, when the effects of an iteration are carried out.
 func (l *Loop) betweenIterations() {
 	if !l.mu.TryLock() {
 		return
@@ -203,11 +202,11 @@ func (l *Loop) drain(now time.Time) {
 // idle is how long the loop sleeps when the Node waits for nothing.
 const idle = time.Hour
 
-// timerPause is the shortest time until the timer rings, unless something is due already: deadlines that follow each other
-// closely, as those of a thousand resolutions, are one turn.
+// timerPause is the shortest time until the timer fires, unless something is due already: deadlines that are
+// close together, as those of a thousand resolutions, are one iteration.
 const timerPause = time.Millisecond
 
-// setTimer has the timer ring at the Node's next deadline.
+// setTimer sets the timer to the Node's next deadline.
 func (l *Loop) setTimer(now time.Time) { l.timer.Reset(untilRing(now, l.deadline(now))) }
 
 func untilRing(now, deadline time.Time) time.Duration {
@@ -224,7 +223,7 @@ func (l *Loop) deadline(now time.Time) time.Time {
 	return now.Add(idle)
 }
 
-// receiveTime is how long a turn takes on messages: what is left of a batch is for the next.
+// receiveTime is how long one iteration handles messages; the rest of a batch is for the next.
 const receiveTime = time.Millisecond
 
 // receiveSome hands messages to the Node, one after the other, and returns how many.
@@ -380,7 +379,7 @@ func versionsOf(v dataplane.PacketVersions) control.MapVersions {
 	}
 }
 
-// Times are the longest turns so far.
+// Times are the longest iterations so far.
 func (l *Loop) Times() Times { return l.clock.times() }
 
 // Sockets are where messages come from and go to.

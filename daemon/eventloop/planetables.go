@@ -2,7 +2,7 @@
 
 package eventloop
 
-// The Node's tables for a data plane that was away, a page a turn; what changes meanwhile follows by itself.
+// The Node's tables for a data plane that was away, one page an iteration. Later changes follow as usual.
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"loci/lisp"
 )
 
-// toldPage bounds what one turn of the loop tells.
+// toldPage bounds what one iteration queues.
 const toldPage = 512
 
 // tablesQueued is how much of them is queued.

@@ -15,8 +15,8 @@ import (
 	"loci/lisp"
 )
 
-// A data plane that comes back is told all, in turns that stay short.
-func TestDataPlaneIsToldAgainAPageATurn(t *testing.T) {
+// A data plane that comes back is told all, in iterations that stay short.
+func TestDataPlaneIsToldAgainAPageAnIteration(t *testing.T) {
 	const count = 3*toldPage + 1
 	c := control.Config{LocalRLOCs: []lisp.RLOC{lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1"))}, ETR: &control.ETRConfig{}, ITR: &control.ITRConfig{
 		MapResolvers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.100:4342")},
@@ -37,15 +37,15 @@ func TestDataPlaneIsToldAgainAPageATurn(t *testing.T) {
 	parts := partsOf(t)
 	parts.Node, parts.Worker = node, planeworker.New(model.New(model.Options{}), parts.Log)
 	l := New(parts)
-	turns := 0
-	for told := (tablesQueued{}); !told.locators; turns++ {
+	iterations := 0
+	for told := (tablesQueued{}); !told.locators; iterations++ {
 		before := l.worker.Waiting()
 		l.queuePage(&told)
 		if n := l.worker.Waiting() - before; n > toldPage {
-			t.Fatalf("%d changes in one turn", n)
+			t.Fatalf("%d changes in one iteration", n)
 		}
 	}
-	if got := l.worker.Waiting(); got != 3*count || turns < 3*count/toldPage {
-		t.Errorf("%d changes in %d turns: want %d", got, turns, 3*count)
+	if got := l.worker.Waiting(); got != 3*count || iterations < 3*count/toldPage {
+		t.Errorf("%d changes in %d iterations: want %d", got, iterations, 3*count)
 	}
 }

@@ -5,7 +5,7 @@ package events
 // Which events stand in the log at its usual level, and how many of them: RFC 9301 s.5.1
 // and RFC 9306 s.3 demand that refused messages are logged, RFC 9301 s.5.6 and RFC 9302 s.5
 // and s.7.1 that replays and wrong Map-Versions are; RFC 9302 s.8 that no flood of them fills
-// it. A turn of the loop never waits for whoever reads the log.
+// it. An iteration of the event loop never waits for the log.
 
 import (
 	"cmp"
@@ -83,7 +83,7 @@ type NoticeLog struct {
 	lines chan noticeLine
 	left  wakeup.Signal // wakes who tells what was left out
 
-	mu     sync.Mutex // held for moments: who takes events has the loop's lock
+	mu     sync.Mutex // held for moments: the caller of Take has the loop's lock
 	counts map[noticeKey]*noticeCount
 }
 
@@ -92,7 +92,7 @@ func NewNoticeLog(log *slog.Logger) *NoticeLog {
 	return &NoticeLog{log: log, lines: make(chan noticeLine, noticeQueueLength), left: wakeup.New(), counts: map[noticeKey]*noticeCount{}}
 }
 
-// Take logs an event, if it is one for the log and its turn.
+// Take logs an event, if it is one for the log and the limit allows it.
 func (l *NoticeLog) Take(n control.Notice, fields map[string]string) {
 	level, told := noticeLevels[n.Kind]
 	if !told {
@@ -106,7 +106,7 @@ func (l *NoticeLog) Take(n control.Notice, fields map[string]string) {
 		line.attributes = append(line.attributes, slog.String(name, fields[name]))
 	}
 	if !told {
-		l.log.Debug(string(n.Kind), line.attributes...) // who debugs wants all of them
+		l.log.Debug(string(n.Kind), line.attributes...) // all of them, for debugging
 		return
 	}
 	l.mu.Lock()

@@ -19,13 +19,13 @@ import (
 // Host is the host as plans see it. The zero value knows nothing.
 type Host struct {
 	View
-	Down   map[netip.Addr]bool     // own RLOCs that are not used
-	lost   map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
-	owned  []netip.Addr            // own RLOCs of the plan in force
-	Detour bool                    // the site's packets go to a sibling
+	Down            map[netip.Addr]bool     // own RLOCs that are not used
+	lost            map[string][]netip.Addr // by interface: the last ones of the families that it has none of now
+	owned           []netip.Addr            // own RLOCs of the current plan
+	SiblingForwards bool                    // the site's packets go to a sibling
 }
 
-// IsOwn reports whether an address is this host's, or was when the plan in force was
+// IsOwn reports whether an address is this host's, or was when the current plan was
 // made: its interface may come back.
 func (h Host) IsOwn(a netip.Addr) bool { return h.Holds(a) || slices.Contains(h.owned, a) }
 
@@ -48,7 +48,7 @@ func (h Host) AddressesOf(name string, family config.AddressFamily) []netip.Addr
 // concurrent use.
 type Memory struct {
 	seen   map[seenKey][]netip.Addr // of the interfaces that the configuration names
-	Owned  []netip.Addr             // own RLOCs of the plan in force
+	Owned  []netip.Addr             // own RLOCs of the current plan
 	States RLOCStates
 }
 

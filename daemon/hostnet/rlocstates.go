@@ -5,7 +5,7 @@ package hostnet
 // Whether this router's own RLOCs can be used, as far as the host shows it: the address
 // is there, its interface has a carrier, a gateway answers (RFC 9300 s.10: what an ETR
 // knows of its own locators goes into R bits and Locator-Status-Bits). Which of those that
-// can be used are used is control.HoldDown's. Asks nobody.
+// can be used are used is control.HoldDown's. It sends nothing.
 
 import (
 	"net/netip"
@@ -28,7 +28,7 @@ const (
 	rlocHeldDown      RLOCReason = "held-down"      // it could be used again, and another is used
 )
 
-// RLOCState is what is known of one own RLOC.
+// RLOCState is the state of one own RLOC.
 type RLOCState struct {
 	Up        bool
 	Reason    RLOCReason

@@ -28,7 +28,7 @@ type Link struct {
 	Networks  []netip.Prefix // of all addresses, each with its host part
 	Gateways  []netip.Addr   // of default routes by this interface
 	Silent    []netip.Addr   // gateways that answered no neighbour solicitation
-	Answering []netip.Addr   // gateways that did; of the others nobody knows
+	Answering []netip.Addr   // gateways that did; of the others it is not known
 	Stale     []netip.Addr   // gateways that no network of the interface has
 }
 
@@ -111,7 +111,7 @@ func (v *View) addGateways(byIndex map[int]int) error {
 }
 
 // addGateway takes a gateway. Linux keeps a route by one whose network went with an address
-// that was replaced, though it lets nobody make another such route.
+// that was replaced, though it refuses to make another such route.
 func (l *Link) addGateway(gateway netip.Addr, onlink bool) {
 	l.Gateways = append(l.Gateways, gateway)
 	inNetwork := func(n netip.Prefix) bool { return n.Contains(gateway) }
@@ -125,7 +125,7 @@ func (l *Link) addGateway(gateway netip.Addr, onlink bool) {
 	}
 }
 
-// StaleGateways tells of default routes at these interfaces that lead to nobody.
+// StaleGateways tells of default routes at these interfaces whose gateway cannot be reached.
 func (v View) StaleGateways(interfaces []string) (warnings []string) {
 	for _, l := range v.Links {
 		for _, gateway := range l.Stale {

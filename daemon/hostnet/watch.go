@@ -37,7 +37,7 @@ var hostNewsGroups = []uint{
 	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_NEIGH,
 }
 
-// Watch wakes who follows the host. A wake-up that nobody took yet covers the next.
+// Watch wakes the goroutine that follows the host. A wake-up that it has not taken yet covers the next.
 type Watch struct {
 	Urgent   wakeup.Signal // an interface changed: traffic may be lost now
 	Settling wakeup.Signal // something else did, often one of several changes

@@ -17,7 +17,7 @@ import (
 )
 
 // Detach removes what a daemon with that configuration file left in the kernel, in
-// the calling thread's network namespace. Nothing left is no error; a daemon that
+// the calling thread's network namespace. It is not an error that nothing is left; a daemon that
 // still runs is one, and stays as it is.
 func Detach(configFile string) error {
 	c, err := config.Load(configFile)

@@ -25,7 +25,7 @@ func (Engine) Open(c *config.Config, mappings int, log *slog.Logger, remade func
 	})
 }
 
-// Missing names what the kernel lacks, with what is lost by it.
+// Missing names the features that the kernel lacks, with the effect of each.
 func (Engine) Missing() (missing []string) {
 	for _, f := range kernel.Probe() {
 		if !f.Present {

@@ -42,7 +42,7 @@ func (Engine) PinTrouble(c *config.Config) (warning string, err error) {
 		return "", nil
 	}
 	return problem(directory+" is not on a BPF file system, so that the daemon mounts one there",
-		"what is pinned is lost when that is unmounted; want a directory below /sys/fs/bpf").Error(), nil
+		"all pins are lost when that is unmounted; want a directory below /sys/fs/bpf").Error(), nil
 }
 
 // PassingPins warns of pins that end with this mount namespace.
@@ -51,5 +51,5 @@ func (Engine) PassingPins(directory string) (warning string) {
 		return ""
 	}
 	return fmt.Sprintf("pin-directory: %s is on a BPF file system of this mount namespace alone, as each command of `ip netns exec` has one: "+
-		"when the daemon is killed, what is pinned is lost, and packets are not forwarded; start it by `nsenter --net=/run/netns/NAME loci run` instead", directory)
+		"when the daemon is killed, all pins are lost, and packets are not forwarded; start it by `nsenter --net=/run/netns/NAME loci run` instead", directory)
 }

@@ -2,7 +2,7 @@
 
 package plan
 
-// What a reload may change, and what of a new plan differs from the one in force.
+// Which changes a reload may make, and whether a new plan differs from the current one.
 
 import (
 	"errors"
@@ -45,7 +45,7 @@ func fixedDatapath(d config.Datapath) config.Datapath {
 }
 
 // CheckNewWaits refuses a reload that names interfaces which are not there, unless the
-// configuration in force named them as well, and one that would leave this router
+// current configuration named them as well, and one that would leave this router
 // without an RLOC: those are mistakes more often than patience.
 func CheckNewWaits(current, fresh Plan) error {
 	named := InterfaceNames(current.Config)

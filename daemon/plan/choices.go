@@ -4,7 +4,7 @@ package plan
 
 // Which own RLOCs stand in for each other: those of one family in a locator-set that other
 // sites use, and those that this router sends from. control.HoldDown never holds down the
-// last one of them. Asks nobody, changes nothing.
+// last one of them. It asks nothing and changes nothing.
 
 import (
 	"slices"

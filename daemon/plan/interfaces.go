@@ -60,10 +60,10 @@ func (p *planner) interfaceName(ref config.InterfaceRef, at where) string {
 	return name
 }
 
-// InForce leaves out the site's interfaces while a sibling gets its packets: what comes
-// in there then goes its native way, which policy routing makes the way to the sibling.
+// inForce leaves out the site's interfaces while a sibling forwards its packets: packets from there are then
+// forwarded natively, and policy routing sends them to the sibling.
 func (p *planner) inForce(list []dataplane.Interface) []dataplane.Interface {
-	if !p.host.Detour {
+	if !p.host.SiblingForwards {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite })

@@ -87,7 +87,7 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 	if c.ITR != nil {
 		p.itrSettings(&made.Settings)
 	} else {
-		// Without an ITR nothing resolves misses: what is no EID of ours goes its way.
+		// Without an ITR nothing resolves misses: packets to other EIDs are forwarded natively.
 		made.Settings.MissPolicy, made.Settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
 	made.Settings.Header = headerOf(c)

@@ -2,10 +2,9 @@
 
 package planeworker
 
-// The worker that brings table changes to the data plane, outside the Node's
-// turns. Changes of one prefix that wait are merged into the last, so that
-// the queue never holds more than the tables do and no change is ever lost. A few changes
-// are made by whoever took the turn that wanted them, when the data plane is at rest.
+// The worker that brings table changes to the data plane, outside the iterations of the event loop. Waiting changes of
+// one entry are merged into the last, so the queue never holds more than the tables do and no change is lost.
+// A few changes are applied in the goroutine that caused them, when the data plane is idle.
 
 import (
 	"context"
@@ -25,8 +24,7 @@ import (
 const (
 	// maxBatch bounds one Apply, so that a miss is not held up behind a reload.
 	maxBatch = 1024
-	// appliedHere is up to how many changes are made by whoever took the turn: so few that he
-	// is soon back at his socket.
+	// appliedHere is how many changes ApplyHere applies at most: so few that a receiver is soon back at its socket.
 	appliedHere = 64
 	// usageShortest and usageLongest bound how long it is from one report of use to the Node to the next,
 	// usageShare is how many times as long as the report took it is: many entries take one second in a hundred.
@@ -39,7 +37,7 @@ const (
 	reconcileInterval = time.Minute
 	// usedMargin is for clocks that are exact to a second (dataplane.Usage).
 	usedMargin = 2 * time.Second
-	// usageChunk bounds one report, so that the Node's turn stays short.
+	// usageChunk bounds one report, so that the iteration stays short.
 	usageChunk = 1024
 )
 
@@ -88,7 +86,7 @@ func (w *Worker) TellAtOnce(take func([]dataplane.Event) bool) {
 // Refused is how many changes the data plane did not take.
 func (w *Worker) Refused() uint64 { return w.refused.Load() }
 
-// queue takes one change; it never blocks. The end of the turn wakes who applies it.
+// queue takes one change; it never blocks. WakeUp or ApplyHere follows at the end of the iteration.
 func (w *Worker) queue(key changeKey, operation dataplane.Operation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,8 +251,8 @@ func usagePause(took time.Duration) time.Duration {
 	return min(max(usageShare*took, usageShortest), usageLongest)
 }
 
-// reportHeard tells from whom packets come. It follows the use, so that nobody seems silent who answered
-// what was counted in between.
+// reportHeard tells from which RLOCs packets come. It follows the use, so that an RLOC that answered packets which were
+// counted in between does not seem silent.
 func (w *Worker) reportHeard(ctx context.Context) {
 	reporter, ok := w.plane.(dataplane.SourceReporter)
 	if !ok {

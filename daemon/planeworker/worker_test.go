@@ -191,7 +191,7 @@ func (p *promptPlane) TryApply(operations ...dataplane.Operation) ([]error, bool
 
 func (p *promptPlane) TellAtOnce(func([]dataplane.Event) bool) {}
 
-func TestChangesOfADirectTurn(t *testing.T) {
+func TestChangesOfADirectIteration(t *testing.T) {
 	plane := &promptPlane{}
 	w := New(plane, slog.New(slog.DiscardHandler))
 	a, b := lisp.MustParsePrefix("10.1.0.0/16"), lisp.MustParsePrefix("10.2.0.0/16")

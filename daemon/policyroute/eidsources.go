@@ -107,7 +107,7 @@ func hostAddresses(family int) ([]hostAddress, error) {
 }
 
 // hostEID is an address of this host inside one of the EID-Prefixes, the source for packets whose
-// program chose none; zero when there is none.
+// program chose none; zero for none.
 func hostEID(addresses []hostAddress, prefixes []netip.Prefix) netip.Addr {
 	for _, a := range addresses {
 		if a.usable && isEID(a.Addr, prefixes) {
@@ -117,7 +117,7 @@ func hostEID(addresses []hostAddress, prefixes []netip.Prefix) netip.Addr {
 	return netip.Addr{}
 }
 
-// outside are the addresses that are no EIDs.
+// outside are the addresses that are not EIDs.
 func outside(addresses []hostAddress, prefixes []netip.Prefix) []netip.Addr {
 	var others []netip.Addr
 	for _, a := range addresses {

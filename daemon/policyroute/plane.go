@@ -3,8 +3,8 @@
 package policyroute
 
 // The data plane together with policy routing: this host's own packets from EIDs
-// need rules and routes that follow the Database, whoever changes it, this
-// process's control plane or one behind a mapping socket. A change of the Database is followed in the
+// need rules and routes that follow the Database, whether this
+// process's control plane changes it or one behind a mapping socket. A change of the Database is followed in the
 // background, so that changes which come together cost one comparison with the kernel.
 
 import (
@@ -45,7 +45,7 @@ type Plane struct {
 	siblings [][]netip.Addr // and siblings
 }
 
-// Open opens an engine, with policy routing that is not in force before FollowHost. The engine
+// Open opens an engine, whose policy routing begins with FollowHost. The engine
 // calls remade when it has made the LISP interface anew.
 func Open(open func(remade func()) (dataplane.Plane, error), routes Policy, hasSite bool, log *slog.Logger) (*Plane, error) {
 	p := &Plane{log: log, routes: routes, hasSite: hasSite, siblings: routes.siblings.siblings, changed: wakeup.New()}
@@ -97,7 +97,7 @@ func (p *Plane) Run(ctx context.Context) {
 	}
 }
 
-// Settle returns when rules and routes follow the Database, which nobody changes meanwhile.
+// Settle returns when rules and routes follow the Database. The caller makes sure that it does not change meanwhile.
 func (p *Plane) Settle() {
 	select {
 	case <-p.changed:
@@ -149,7 +149,7 @@ func (p *Plane) prepare(operations []dataplane.Operation) bool {
 		return false
 	}
 	settings, ok := operations[0].(dataplane.SetSettings)
-	if !ok || !p.detours(settings.Settings) || p.detours(p.Settings()) {
+	if !ok || !p.siblingForwards(settings.Settings) || p.siblingForwards(p.Settings()) {
 		return false
 	}
 	if err := p.syncWith(settings.Settings); err != nil {
@@ -159,14 +159,14 @@ func (p *Plane) prepare(operations []dataplane.Operation) bool {
 	return true
 }
 
-// detours reports whether settings mean that a sibling gets the site's packets: the
+// siblingForwards reports whether settings mean that a sibling gets the site's packets: the
 // configuration has siblings and interfaces to the site, and none of them is watched.
-func (p *Plane) detours(s dataplane.Settings) bool {
+func (p *Plane) siblingForwards(s dataplane.Settings) bool {
 	isSite := func(i dataplane.Interface) bool { return i.Side == dataplane.SideSite }
 	return p.hasSite && len(p.siblings) > 0 && len(s.Interfaces) > 0 && !slices.ContainsFunc(s.Interfaces, isSite)
 }
 
-// ChooseSibling says which sibling gets the packets of a detour; nil leaves it.
+// ChooseSibling says which sibling forwards the site's packets; nil leaves it.
 func (p *Plane) ChooseSibling(address *netip.Addr) {
 	if address == nil {
 		return
@@ -230,7 +230,7 @@ func (p *Plane) syncWith(s dataplane.Settings) error {
 		return nil
 	}
 	p.routes.prefixes = databasePrefixes(p.Plane)
-	p.routes.siblings.active = p.detours(s)
+	p.routes.siblings.active = p.siblingForwards(s)
 	p.routes.sources.rlocs = nil
 	for _, rloc := range s.LocalRLOCs {
 		p.routes.sources.rlocs = append(p.routes.sources.rlocs, rloc.Addr())

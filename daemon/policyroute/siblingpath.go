@@ -2,7 +2,7 @@
 
 package policyroute
 
-// The detour of the site's packets by a sibling while this xTR has no path to the core.
+// Forwarding by a sibling: where the site's packets go while this xTR has no path to the core.
 // The data plane then watches the core alone, so that packets from EIDs go their native way;
 // and that way is to the sibling, for those of hosts as for this router's own:
 //

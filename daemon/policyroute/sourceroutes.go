@@ -29,7 +29,7 @@ import (
 // routes and connected networks count alone.
 const maxSourceRoutes = 1024
 
-// sourceRoutes is what is known of them; without core interfaces there are none.
+// sourceRoutes says which there should be; without core interfaces none.
 type sourceRoutes struct {
 	table    int // of the first core interface, then ascending
 	priority int

@@ -20,7 +20,7 @@ import (
 )
 
 // apply makes the kernel's state what r says and touches nothing else. A setting, route or
-// rule that the kernel refuses is a warning: all others are in force.
+// rule that the kernel refuses is a warning: all others are made.
 func (r Policy) apply() (warnings []string, err error) {
 	rules, routes, err := r.wanted()
 	if err != nil {

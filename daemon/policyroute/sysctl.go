@@ -34,8 +34,8 @@ func neededSysctls(link string) map[string]string {
 	}
 }
 
-// setSysctls writes what differs and notes what lo had before. What cannot be set, as
-// on a read-only /proc/sys, is told: it is no reason not to forward at all.
+// setSysctls writes the settings that differ and notes what lo had before. What cannot be set, as
+// on a read-only /proc/sys, is a warning: everything else is still forwarded.
 func setSysctls(link, notes string) (warnings []string) {
 	needed := neededSysctls(link)
 	for _, name := range slices.Sorted(maps.Keys(needed)) {

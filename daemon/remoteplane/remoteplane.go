@@ -4,7 +4,7 @@ package remoteplane
 
 // The data plane of another process, reached through its mapping socket. The
 // connection is made anew when the other process was away; what the tables should
-// hold is then told again, because nobody knows what they hold.
+// hold is then told again, because it is not known what they hold.
 
 import (
 	"context"

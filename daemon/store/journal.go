@@ -68,7 +68,7 @@ type Journal struct {
 // Replay takes over a piece of the journal. One that is not whole is damaged somewhere, or holds more than the journal.
 type Replay func(piece []byte, whole bool) error
 
-// Stats are what is counted.
+// Stats are the counters.
 type Stats struct {
 	Written      uint64 // octets
 	Lost, Failed uint64 // pieces, and writes
@@ -83,7 +83,7 @@ func (s *Journal) Stats() Stats {
 // Close closes what run has not.
 func (s *Journal) Close() error { return s.disk.close() }
 
-// OpenJournal opens the log and hands what is in it to replay, piece by piece.
+// OpenJournal opens the log and hands its content to replay, piece by piece.
 func OpenJournal(directory string, log *slog.Logger, replay Replay) (*Journal, error) {
 	began := time.Now()
 	disk, err := openLog(directory, log)
@@ -94,7 +94,7 @@ func OpenJournal(directory string, log *slog.Logger, replay Replay) (*Journal, e
 	r, cut := restoring{log: log, replay: replay}, disk.cut
 	s.size, err = disk.read(r.take)
 	if err != nil {
-		log.Error("the journal can be read in part only: what is whole is looked for in its files", "error", err)
+		log.Error("the journal can be read in part only: looking for whole records in its files", "error", err)
 		if r, err = s.beginAnew(replay); err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (r *restoring) take(piece []byte, whole bool) {
 	}
 }
 
-// salvage takes over what is whole of octets of which a copy is kept already.
+// salvage takes over the whole records of octets of which a copy is kept already.
 func (r *restoring) salvage(octets []byte) {
 	if err := r.replay(octets, false); err != nil {
 		r.count(err)
@@ -157,10 +157,10 @@ func (r *restoring) tell(disk *diskLog) {
 	if len(r.copied) > 0 {
 		attributes = append(attributes, "pieces", r.pieces, "copy", disk.keepDamaged(r.copied, r.log))
 	}
-	r.log.Error("the journal is damaged: what is whole was taken over", attributes...)
+	r.log.Error("the journal is damaged: its whole records were taken over", attributes...)
 }
 
-// beginAnew puts the log aside, takes over what is whole in its files, and opens an empty one.
+// beginAnew puts the log aside, takes over the whole records in its files, and opens an empty one.
 func (s *Journal) beginAnew(replay Replay) (restoring, error) {
 	r := restoring{log: s.log, replay: replay}
 	_ = s.disk.wal.Close() // it cannot be read
@@ -195,7 +195,7 @@ func (s *Journal) Queue(j control.Journal) {
 	}
 }
 
-// Run writes until the context ends, then what is left.
+// Run writes until the context ends, then the rest.
 func (s *Journal) Run(ctx context.Context) {
 	s.askForCheckpoint() // of what was damaged
 	for ctx.Err() == nil {
@@ -382,6 +382,6 @@ func (s *Journal) askForCheckpoint() {
 	}
 	if s.BeginCheckpoint() {
 		s.wantedAt = time.Now()
-		s.gap = false // what was lost is said again; what is lost from now on raises it anew
+		s.gap = false // the checkpoint repeats what was lost; later losses raise it again
 	}
 }

@@ -71,7 +71,7 @@ func openLog(directory string, log *slog.Logger) (*diskLog, error) {
 	return s, nil
 }
 
-// open opens the log; a torn end is cut off, and a log that is no log set aside. failed is the error of the write that may have torn
+// open opens the log; a torn end is cut off, and a log that cannot be read is set aside. failed is the error of the write that may have torn
 // it; nil where an earlier run left the log.
 func (s *diskLog) open(log *slog.Logger, failed error) (err error) {
 	s.cut = nil
@@ -220,7 +220,7 @@ func (s *diskLog) append(entries [][]byte) error {
 // forgetBefore removes what stands before an entry.
 func (s *diskLog) forgetBefore(entry uint64) error { return s.wal.TruncateFront(entry) }
 
-// reopen begins anew with what is on disk, after an error.
+// reopen opens the log again after an error.
 func (s *diskLog) reopen(log *slog.Logger, failed error) error {
 	_ = s.wal.Close() // it failed before
 	return s.open(log, failed)

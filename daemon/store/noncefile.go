@@ -40,8 +40,8 @@ type NonceFile struct {
 	mark uint64 // what it says
 }
 
-// OpenNonceFile returns the number that nonces have to exceed as well. A file that is not there says
-// 0, and so does one that nobody can read as a number, which is logged.
+// OpenNonceFile returns the number that nonces have to exceed as well. A file that does not exist
+// counts as 0; so does one without a number, which is logged.
 func OpenNonceFile(path string, now time.Time, log *slog.Logger) (f *NonceFile, last uint64, err error) {
 	f = &NonceFile{path: path, log: log}
 	text, err := os.ReadFile(path)
@@ -63,7 +63,7 @@ func OpenNonceFile(path string, now time.Time, log *slog.Logger) (f *NonceFile, 
 	return f, last, nil
 }
 
-// parseNonce reads what write wrote. A number that leaves no room to grow is none.
+// parseNonce reads what write wrote. A number that leaves no room to grow is an error.
 func parseNonce(text []byte) (uint64, error) {
 	if len(text) > maxNonceFileOctets {
 		return 0, fmt.Errorf("%d octets: want a number", len(text))
@@ -101,7 +101,7 @@ func (f *NonceFile) write(mark uint64) error {
 	return errors.Join(directory.Sync(), directory.Close())
 }
 
-// Run looks after the file until the context ends. last is false when nobody knows the last nonce.
+// Run looks after the file until the context ends. last returns false when the daemon stops.
 func (f *NonceFile) Run(ctx context.Context, last func() (uint64, bool)) {
 	ticker := time.NewTicker(nonceLook)
 	defer ticker.Stop()

@@ -2,15 +2,15 @@
 
 package transport
 
-// When a goroutine that brings events had some.
+// When a goroutine that brings events was busy last.
 
 import "time"
 
-// directRest is how long nothing came to a goroutine that takes a turn itself. What comes closer together is better
-// taken together: by the loop, while the goroutine reads what comes next.
+// directRest is how long a goroutine had no events before it may run an iteration itself. Events that come closer
+// together are better handled together: by the loop, while the goroutine reads the next ones.
 const directRest = 500 * time.Microsecond
 
-// Activity is when a goroutine that brings events last had some; it belongs to that goroutine.
+// Activity is when a goroutine had events last; it belongs to that goroutine.
 type Activity struct{ last time.Time }
 
 // Rested reports whether there was nothing to do for directRest.

@@ -49,8 +49,9 @@ func (b *inbox) add(batch []Message) bool {
 	}
 }
 
-// gatherPause is how long nothing is read, while much waits for the loop, so that what comes meanwhile is read together: the queue is of
-// batches, and who reads every message alone has filled it while the loop has lost its processor for some milliseconds. Sockets have room.
+// gatherPause is how long a receiver waits before it reads while the queue is half full, so that messages are read
+// together: the queue is of batches, and batches of one message would fill it while the event loop has no processor
+// for some milliseconds. Sockets have room.
 func (b *inbox) gatherPause() time.Duration {
 	if len(b.in) > cap(b.in)/2 {
 		return gatherTime

@@ -2,10 +2,9 @@
 
 package transport
 
-// What the Node said and the sender has not sent yet: bounded, in the order in which it was
-// said. Few messages leave in the loop's own turn when nothing waits before them, because to
-// wake the sender takes longer than to send them; many are the sender's. Neither ever makes
-// the loop wait.
+// Messages that the Node wants sent and the sender has not sent yet: bounded, in order. A few messages are sent within
+// the iteration when none waits before them, because waking the sender takes longer than sending them; many are left to
+// the sender. Neither makes the event loop wait.
 
 import (
 	"sync"
@@ -17,7 +16,7 @@ import (
 const (
 	// outboxMessages wait at most, of up to a few hundred octets each.
 	outboxMessages = 1 << 15
-	// sentAtOnce is up to how many messages of a turn leave within it.
+	// sentAtOnce is how many messages of an iteration are sent within it at most.
 	sentAtOnce = 4
 )
 
@@ -56,7 +55,7 @@ func (o *outbox) isEmpty() bool {
 	return len(o.messages) == 0
 }
 
-// isHalfFull says that who can wait should.
+// isHalfFull says that callers which can wait should.
 func (o *outbox) isHalfFull() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

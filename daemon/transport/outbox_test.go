@@ -40,9 +40,9 @@ func TestOutboxRefusesWhatIsBeyondItsBound(t *testing.T) {
 	}
 }
 
-// A flood of misses is one message a turn: more than the sender has taken yet must wait, not
+// A flood of misses is one message an iteration: more than the sender has taken yet must wait, not
 // be lost, and nothing overtakes it.
-func TestManyTurnsLoseNothingAndKeepTheirOrder(t *testing.T) {
+func TestManyIterationsLoseNothingAndKeepTheirOrder(t *testing.T) {
 	listener, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +54,9 @@ func TestManyTurnsLoseNothingAndKeepTheirOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := listener.LocalAddr().(*net.UDPAddr).AddrPort()
-	const turns = 300
-	for i := range turns {
-		if i == turns/2 { // until now the sender did not run: what comes first waits in the outbox
+	const iterations = 300
+	for i := range iterations {
+		if i == iterations/2 { // until now the sender did not run: what comes first waits in the outbox
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			go s.Run(ctx)
@@ -70,14 +70,14 @@ func TestManyTurnsLoseNothingAndKeepTheirOrder(t *testing.T) {
 	}
 	listener.SetReadDeadline(time.Now().Add(30 * time.Second))
 	buffer := make([]byte, 64)
-	for i := range turns {
+	for i := range iterations {
 		for j := range 1 + i%(2*sentAtOnce) {
 			n, err := listener.Read(buffer)
 			if err != nil {
-				t.Fatalf("message %d of turn %d: %v", j, i, err)
+				t.Fatalf("message %d of iteration %d: %v", j, i, err)
 			}
 			if got, want := string(buffer[:n]), fmt.Sprintf("%06d", i*100+j); got != want {
-				t.Fatalf("message %d of turn %d is %s, want %s", j, i, got, want)
+				t.Fatalf("message %d of iteration %d is %s, want %s", j, i, got, want)
 			}
 		}
 	}

@@ -2,10 +2,9 @@
 
 package transport
 
-// Receiving control messages, many with one system call: a batch of datagrams, each of which
-// the kernel may have made of several of one sender (UDP GRO). They are parsed and
-// authenticated here, outside the Node's turns (RFC 9301 s.5). A receiver waits for
-// nobody: a full queue drops and counts.
+// Receiving control messages, many with one system call: a batch of datagrams, each of which the kernel may have
+// made of several of one sender (UDP GRO). They are parsed and authenticated here, outside the event loop (RFC 9301
+// s.5). A receiver waits for no other goroutine: a full queue drops and counts.
 
 import (
 	"context"

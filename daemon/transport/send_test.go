@@ -62,7 +62,7 @@ func TestSocketWithoutRoom(t *testing.T) {
 	for _, c := range []struct{ own, to string }{{"192.0.2.1/24", "192.0.2.9:4342"}, {"2001:db8::1/64", "[2001:db8::9]:4342"}} {
 		here := linked(t, c.own)
 		fitted := map[int]int{}                     // into the buffer, by how many were said at once
-		for each := 1; each <= sentAtOnce; each++ { // where it ends within a turn depends on how many there are
+		for each := 1; each <= sentAtOnce; each++ { // where it ends within an iteration depends on how many there are
 			s := listenOn(t, here, c.own)
 			fitted[each] = fillUp(t, s, netip.MustParseAddrPort(c.to), each)
 			s.Close()
@@ -85,37 +85,37 @@ func smallBuffer(t *testing.T, s *Sockets) {
 	}
 }
 
-// fillUp says so many messages a turn, until there is no room for more, and returns how many do not wait.
+// fillUp says so many messages an iteration, until there is no room for more, and returns how many do not wait.
 func fillUp(t *testing.T, s *Sockets, to netip.AddrPort, each int) int {
 	t.Helper()
 	smallBuffer(t, s)
-	const turns = 20
-	for i := range turns {
+	const iterations = 20
+	for i := range iterations {
 		for j := range each { // to several ports, so that none leave as one
 			s.said = append(s.said, numbered(i*each+j, 1, netip.AddrPortFrom(to.Addr(), to.Port()+uint16(j)))...)
 		}
 		s.EndIteration()
 	}
 	waiting := s.sender.out.take(nil)
-	if len(waiting) == 0 || len(waiting) >= turns*each {
-		t.Fatalf("to %s: %d of %d messages wait", to, len(waiting), turns*each)
+	if len(waiting) == 0 || len(waiting) >= iterations*each {
+		t.Fatalf("to %s: %d of %d messages wait", to, len(waiting), iterations*each)
 	}
 
 	for i, one := range waiting {
-		if want := fmt.Sprintf("%06d", turns*each-len(waiting)+i); string(one.Payload) != want {
+		if want := fmt.Sprintf("%06d", iterations*each-len(waiting)+i); string(one.Payload) != want {
 			t.Fatalf("to %s: message %d of those that wait is %s, want %s", to, i, one.Payload, want)
 		}
 	}
 	if n := s.sender.unsent.Load(); n != 0 {
 		t.Errorf("to %s: %d messages were given up", to, n)
 	}
-	return turns*each - len(waiting)
+	return iterations*each - len(waiting)
 }
 
 // What leaves one by one because segments do not fit the path waits for room like all else.
 func TestSegmentsWithoutRoom(t *testing.T) {
 	testnet.RequireRoot(t)
-	const turns, each = 8, sentAtOnce
+	const iterations, each = 8, sentAtOnce
 	for _, c := range []struct{ own, to string }{{"192.0.2.1/24", "192.0.2.9:4342"}, {"2001:db8::1/64", "[2001:db8::9]:4342"}} {
 		here := linked(t, c.own)
 		for _, family := range []string{"ipv4", "ipv6"} {
@@ -130,7 +130,7 @@ func TestSegmentsWithoutRoom(t *testing.T) {
 		s := listenOn(t, here, c.own)
 		defer s.Close()
 		smallBuffer(t, s)
-		for i := range turns {
+		for i := range iterations {
 			for _, one := range numbered(i*each, each, netip.MustParseAddrPort(c.to)) {
 				one.Payload = append(one.Payload, make([]byte, 1400)...)
 				s.said = append(s.said, one)
@@ -138,11 +138,11 @@ func TestSegmentsWithoutRoom(t *testing.T) {
 			s.EndIteration()
 		}
 		waiting := s.sender.out.take(nil)
-		if len(waiting) == 0 || len(waiting) == turns*each || s.sender.unsent.Load() != 0 {
-			t.Fatalf("to %s: %d of %d messages wait, %d were given up", c.to, len(waiting), turns*each, s.sender.unsent.Load())
+		if len(waiting) == 0 || len(waiting) == iterations*each || s.sender.unsent.Load() != 0 {
+			t.Fatalf("to %s: %d of %d messages wait, %d were given up", c.to, len(waiting), iterations*each, s.sender.unsent.Load())
 		}
 		for i, one := range waiting {
-			if want := fmt.Sprintf("%06d", turns*each-len(waiting)+i); string(one.Payload[:len(want)]) != want {
+			if want := fmt.Sprintf("%06d", iterations*each-len(waiting)+i); string(one.Payload[:len(want)]) != want {
 				t.Fatalf("to %s: message %d of those that wait is %s, want %s", c.to, i, one.Payload[:len(want)], want)
 			}
 		}

@@ -92,7 +92,7 @@ func (s *Sockets) ReceiveDirectly(take func(a *Activity, batch []Message) (rest 
 	s.inbox.direct = take
 }
 
-// Backlogged says that who can wait with what he wants to send should.
+// Backlogged says that callers which can wait with their messages should.
 func (s *Sockets) Backlogged() bool { return s.sender.out.isHalfFull() }
 
 // Dropped is how many datagrams found the receive queue full.

@@ -235,8 +235,8 @@ func (c *controlRun) counters(ctx context.Context, samples []report.Sample) ([]r
 		return nil, err
 	}
 	return append(append(samples, iterationSamples(counters.Control)...),
-		report.Figure("longest iteration so far, processor time", "ms", float64(counters.Control["longest_turn_processor_nanoseconds"])/1e6),
-		report.Figure("longest iteration so far", "ms", float64(counters.Control["longest_turn_nanoseconds"])/1e6),
+		report.Figure("longest iteration so far, processor time", "ms", float64(counters.Control["longest_iteration_processor_nanoseconds"])/1e6),
+		report.Figure("longest iteration so far", "ms", float64(counters.Control["longest_iteration_nanoseconds"])/1e6),
 		report.Figure("durable after at most", "ms", float64(counters.Control["journal_slowest_write_nanoseconds"])/1e6),
 		report.Figure("journal pieces lost", "", float64(counters.Control["journal_pieces_lost_total"]))), nil
 }
@@ -246,13 +246,13 @@ func (c *controlRun) counters(ctx context.Context, samples []report.Sample) ([]r
 func iterationSamples(counters map[string]uint64) []report.Sample {
 	const longest = "longest iteration so far, its thread's processor time"
 	samples := []report.Sample{
-		report.Figure(longest, "ms", float64(counters["longest_turn_thread_nanoseconds"])/1e6),
-		report.Figure(longest+", page faults", "", float64(counters["longest_turn_thread_page_faults"])),
-		report.Figure(longest+", switches", "", float64(counters["longest_turn_thread_switches"])),
-		report.Figure("iterations of more than 5 ms so far, their threads' processor time", "", float64(counters["long_turns_thread_total"])),
+		report.Figure(longest, "ms", float64(counters["longest_iteration_thread_nanoseconds"])/1e6),
+		report.Figure(longest+", page faults", "", float64(counters["longest_iteration_thread_page_faults"])),
+		report.Figure(longest+", switches", "", float64(counters["longest_iteration_thread_switches"])),
+		report.Figure("iterations of more than 5 ms so far, their threads' processor time", "", float64(counters["long_iterations_thread_total"])),
 	}
 	for _, kind := range []string{"messages", "call", "timeout"} { // a Map-Server has no others until it ends
-		samples = append(samples, report.Figure(longest+", of "+kind, "ms", float64(counters["longest_"+kind+"_turn_thread_nanoseconds"])/1e6))
+		samples = append(samples, report.Figure(longest+", of "+kind, "ms", float64(counters["longest_"+kind+"_iteration_thread_nanoseconds"])/1e6))
 	}
 	return samples
 }

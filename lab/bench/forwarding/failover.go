@@ -214,7 +214,7 @@ func (n *failoverNetwork) bothWork(ctx context.Context) bool {
 		return false
 	}
 	siblings, err := n.xtr1.Client.Siblings(ctx)
-	if err != nil || siblings.DetourBy != "" || len(siblings.Siblings) == 0 || !siblings.Siblings[0].Answers {
+	if err != nil || siblings.ForwardingSibling != "" || len(siblings.Siblings) == 0 || !siblings.Siblings[0].Answers {
 		return false
 	}
 	locators, err := n.xtr2.Client.Locators(ctx)
