@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package control
+package mapserver
 
 import (
 	"encoding/binary"
@@ -8,26 +8,25 @@ import (
 	"net/netip"
 	"testing"
 
-	"loci/control/internal/mapserver"
 	"loci/lisp"
 )
 
 // rowHashes is a table of rows with its trie and its hash.
 type rowHashes struct {
 	t    *testing.T
-	all  *mapserver.Registrations
+	all  *Registrations
 	have map[lisp.Prefix]uint32
 }
 
 func newRowHashes(t *testing.T) *rowHashes {
-	return &rowHashes{t: t, all: &mapserver.Registrations{}, have: map[lisp.Prefix]uint32{}}
+	return &rowHashes{t: t, all: &Registrations{}, have: map[lisp.Prefix]uint32{}}
 }
 
 func (r *rowHashes) insert(p lisp.Prefix) {
 	if _, known := r.have[p]; known {
 		return
 	}
-	id := r.all.Rows.Add(mapserver.Registration{Prefix: p})
+	id := r.all.Rows.Add(Registration{Prefix: p})
 	r.all.Index.Insert(p, id)
 	r.all.Exact.Insert(&r.all.Rows, id)
 	r.have[p] = id
@@ -116,9 +115,9 @@ func TestRowHashCollisions(t *testing.T) {
 	r := newRowHashes(t)
 	const sameBits = 1<<10 - 1
 	var all []lisp.Prefix
-	for n := uint32(0); len(all) <= mapserver.MostBucketsInChain*mapserver.BucketRows; n++ {
+	for n := uint32(0); len(all) <= MostBucketsInChain*BucketRows; n++ {
 		p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})), 32)
-		if mapserver.HashOf(&p)&sameBits == 0 {
+		if HashOf(&p)&sameBits == 0 {
 			all = append(all, p)
 		}
 	}
@@ -129,7 +128,7 @@ func TestRowHashCollisions(t *testing.T) {
 		r.insert(p)
 	}
 	if !r.all.Exact.Off {
-		t.Fatalf("a chain of more than %d buckets", mapserver.MostBucketsInChain)
+		t.Fatalf("a chain of more than %d buckets", MostBucketsInChain)
 	}
 	for _, p := range all {
 		r.check(p)
