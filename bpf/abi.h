@@ -99,7 +99,7 @@
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread.
  * A newer user space takes over older maps by the names of their fields
- * (dataplane/kernel/convert.go): a name keeps its meaning, a value of an enumeration as well, and 0
+ * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
 #define LISP_ABI_VERSION 36

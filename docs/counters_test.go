@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"loci/control"
-	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/observe"
 	"loci/forward"
 )
 
@@ -74,7 +74,7 @@ func TestDropReasonsAndPacketsAreDocumented(t *testing.T) {
 	}
 	compareItems(t, "## Dropped packets", drops)
 	plane, own := daemonCounters(t)
-	compareItems(t, "## Packets", append(plane, kernel.OtherCounterNames()...))
+	compareItems(t, "## Packets", append(plane, observe.OtherCounterNames()...))
 	compareItems(t, "## The daemon", own)
 }
 

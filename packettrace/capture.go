@@ -18,7 +18,8 @@ import (
 
 	"loci/config"
 	"loci/daemon/api"
-	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/observe"
+	"loci/dataplane/kernel/pins"
 	"loci/forward"
 	"loci/internal/version"
 )
@@ -46,8 +47,8 @@ func Capture(ctx context.Context, o CaptureOptions, each func(api.Drop) error) (
 	if os.Geteuid() != 0 {
 		return 0, errors.New("capturing needs root: the tables are in the kernel")
 	}
-	capture, err := kernel.OpenCapture(kernel.Options{PinDirectory: c.Datapath.PinDirectory})
-	if errors.Is(err, kernel.ErrBusy) {
+	capture, err := observe.OpenCapture(c.Datapath.PinDirectory, "")
+	if errors.Is(err, pins.ErrBusy) {
 		return 0, errors.New("another capture is running: end it first")
 	}
 	if err != nil {
@@ -95,7 +96,7 @@ type dropWriter struct {
 	names  map[uint32]string // of interfaces
 }
 
-func (w *dropWriter) take(p kernel.DroppedPacket) error {
+func (w *dropWriter) take(p observe.DroppedPacket) error {
 	if len(w.wanted) > 0 && !w.wanted[p.Reason] {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (w *dropWriter) name(ifindex uint32) string {
 }
 
 // droppedText is the packet in one line. Only the beginning of a longer one is known.
-func droppedText(p kernel.DroppedPacket) string {
+func droppedText(p observe.DroppedPacket) string {
 	packet := p.Frame[min(p.Link, len(p.Frame)):]
 	return packetText(append(packet[:len(packet):len(packet)], make([]byte, max(p.Octets-len(p.Frame), 0))...))
 }
@@ -136,7 +137,7 @@ type dropFile struct {
 	interfaces map[string]int
 }
 
-func (f *dropFile) write(d api.Drop, p kernel.DroppedPacket) error {
+func (f *dropFile) write(d api.Drop, p observe.DroppedPacket) error {
 	if f == nil {
 		return nil
 	}

@@ -3,7 +3,7 @@
 package packettrace
 
 // `loci trace`: what the data plane decides about a packet, one that is made for the purpose or those that come by,
-// step by step. It asks no daemon and changes nothing: copies of the programs decide (dataplane/kernel/tracer.go).
+// step by step. It asks no daemon and changes nothing: copies of the programs decide (dataplane/kernel/observe).
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"loci/config"
 	"loci/daemon/api"
-	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/observe"
 	"loci/forward"
 )
 
@@ -44,7 +44,7 @@ func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) erro
 	if err != nil {
 		return fmt.Errorf("filter: interface %s: %w", o.Filter.Interface, err)
 	}
-	tracer, err := kernel.OpenTracer(kernel.Options{PinDirectory: c.Datapath.PinDirectory})
+	tracer, err := observe.OpenTracer(c.Datapath.PinDirectory, "")
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func Trace(ctx context.Context, o TraceOptions, each func(api.Trace) error) erro
 
 // packetTracer traces packets at one interface.
 type packetTracer struct {
-	tracer *kernel.Tracer
+	tracer *observe.Tracer
 	link   *net.Interface
 	filter PacketFilter
 }
 
 func (t *packetTracer) trace(packet []byte, segment int) (api.Trace, error) {
-	decided, err := t.tracer.Trace(kernel.TracedPacket{
+	decided, err := t.tracer.Trace(observe.TracedPacket{
 		Ifindex: uint32(t.link.Index), Leaves: t.filter.Leaves, Packet: packet, Segment: segment, VLAN: uint16(t.filter.VLAN),
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"loci/config"
 	"loci/daemon/policyroute"
 	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/pins"
 )
 
 // Detach removes what a daemon with that configuration file left in the kernel, in
@@ -28,7 +29,7 @@ func Detach(configFile string) error {
 		return errors.New("removing a data plane from the kernel needs root")
 	}
 	err = kernel.Remove(kernel.Options{PinDirectory: c.Datapath.PinDirectory, TAP: c.Datapath.Interface})
-	if errors.Is(err, kernel.ErrBusy) {
+	if errors.Is(err, pins.ErrBusy) {
 		return fmt.Errorf("%w: stop the daemon first", err)
 	}
 	return errors.Join(err, policyroute.PolicyOf(c).Remove())

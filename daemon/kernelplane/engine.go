@@ -11,6 +11,7 @@ import (
 	"loci/config"
 	"loci/dataplane"
 	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/features"
 )
 
 // Engine is the kernel as a place for data planes.
@@ -27,7 +28,7 @@ func (Engine) Open(c *config.Config, mappings int, log *slog.Logger, remade func
 
 // Missing names the features that the kernel lacks, with the effect of each.
 func (Engine) Missing() (missing []string) {
-	for _, f := range kernel.Probe() {
+	for _, f := range features.Probe() {
 		if !f.Present {
 			missing = append(missing, fmt.Sprintf("the kernel lacks %s: without it, %s", f.Name, f.Lost))
 		}

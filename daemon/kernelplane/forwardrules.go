@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"loci/config"
-	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/features"
 )
 
 // SkippedRules warns when this host has rules for forwarded packets that the
@@ -22,7 +22,7 @@ func (Engine) SkippedRules(c *config.Config) []string {
 	if len(fast) == 0 || !c.UsesDataPlane() {
 		return nil
 	}
-	rules, err := kernel.ForwardRules()
+	rules, err := features.ForwardRules()
 	if err != nil || len(rules) == 0 {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"os"
 
 	"loci/config"
-	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/pins"
 )
 
 // CheckPins says what is wrong with the configured pin directory on this host: an error
@@ -34,11 +34,11 @@ func (Engine) PinTrouble(c *config.Config) (warning string, err error) {
 	problem := func(what, hint string) error {
 		return c.Problem(fmt.Sprintf("pin-directory: %s: %s", what, hint), "datapath", "pin-directory")
 	}
-	target, err := kernel.PinMount(directory)
+	target, err := pins.Mount(directory)
 	switch {
 	case err != nil:
 		return "", problem(err.Error(), "want a directory below /sys/fs/bpf")
-	case target == "" || target == kernel.UsualBPFFileSystem:
+	case target == "" || target == pins.UsualFileSystem:
 		return "", nil
 	}
 	return problem(directory+" is not on a BPF file system, so that the daemon mounts one there",
@@ -47,7 +47,7 @@ func (Engine) PinTrouble(c *config.Config) (warning string, err error) {
 
 // PassingPins warns of pins that end with this mount namespace.
 func (Engine) PassingPins(directory string) (warning string) {
-	if !kernel.PinsEndWithNamespace(directory) {
+	if !pins.EndWithNamespace(directory) {
 		return ""
 	}
 	return fmt.Sprintf("pin-directory: %s is on a BPF file system of this mount namespace alone, as each command of `ip netns exec` has one: "+

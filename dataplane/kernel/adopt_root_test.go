@@ -26,7 +26,10 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/tap"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -106,7 +109,7 @@ func TestKillAndAdopt(t *testing.T) {
 		pings <- result
 		failed <- err
 	}()
-	tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+	tap, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 	must(t, err)
 	a.ownEIDs(t, tap, netip.PrefixFrom(siteAddress4(0, 1), 24))
 	for range 2 {
@@ -161,8 +164,8 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 	} {
 		for _, step := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
 			a.mu.Lock()
-			a.clock.sample = func() (wall, boot int64, err error) {
-				wall, boot, err = sampleClocks()
+			a.clock.Sample = func() (wall, boot int64, err error) {
+				wall, boot, err = bootclock.Sample()
 				return wall + int64(step), boot, err
 			}
 			a.mu.Unlock()
@@ -180,9 +183,9 @@ func TestTimesAfterAClockWasSet(t *testing.T) {
 func TestSourcesOfAnEngineThatEnds(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
-	heard := a.clock.toBoot(time.Now())
+	heard := a.clock.ToBoot(time.Now())
 	for i := range 3 {
-		must(t, a.store.maps[abi.MapSources].Put(abi.KeyOf(lisp.RLOCFromAddr(rloc4(i))), heard))
+		must(t, a.store.Map(abi.MapSources).Put(abi.KeyOf(lisp.RLOCFromAddr(rloc4(i))), heard))
 	}
 	told := 0
 	for _, at := range a.Sources() {
@@ -258,7 +261,7 @@ func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 	version = bits
 	version.Kind = uint32(abi.EventDestinationVersion)
 	for _, key := range []abi.LimitKey{bits, version} {
-		must(t, r.store.maps[abi.MapHeard].Put(key, abi.Heard{RaisedNs: 1, Value: 1}))
+		must(t, r.store.Map(abi.MapHeard).Put(key, abi.Heard{RaisedNs: 1, Value: 1}))
 	}
 	return bits, version
 }
@@ -268,7 +271,7 @@ func (r *router) hear(t *testing.T) (bits, version abi.LimitKey) {
 func (r *router) expectHeard(t *testing.T, key abi.LimitKey, want bool) {
 	t.Helper()
 	var value abi.Heard
-	err := r.store.maps[abi.MapHeard].Lookup(key, &value)
+	err := r.store.Map(abi.MapHeard).Lookup(key, &value)
 	if known := err == nil; known != want || err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Errorf("event %d is remembered after a restart: %v, %v, want %v", key.Kind, known, err, want)
 	}
@@ -290,10 +293,10 @@ func TestDetachLeavesNothing(t *testing.T) {
 				n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 			}
 			must(t, a.Detach(context.Background()))
-			if _, err := a.ns.Netlink().LinkByName(DefaultTAP); err == nil {
+			if _, err := a.ns.Netlink().LinkByName(tap.DefaultName); err == nil {
 				t.Error("the TAP is still there")
 			}
-			if _, err := os.Stat(filepath.Join(DefaultPinDirectory, a.instance)); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(pins.DefaultDirectory, a.instance)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("pins: %v", err)
 			}
 			site, err := a.ns.Netlink().LinkByName("site0")
@@ -319,11 +322,11 @@ func TestOneProcessAtATime(t *testing.T) {
 			_, err := Open(options)
 			return err
 		})
-		if !errors.Is(err, ErrBusy) {
+		if !errors.Is(err, pins.ErrBusy) {
 			t.Errorf("same %s: %v, want ErrBusy", name, err)
 		}
 	}
-	must(t, os.RemoveAll(filepath.Join(DefaultPinDirectory, a.instance+"-2")))
+	must(t, os.RemoveAll(filepath.Join(pins.DefaultDirectory, a.instance+"-2")))
 }
 
 // TestTwoInstancesSideBySide runs a second instance beside the first one.

@@ -10,16 +10,17 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
-	"github.com/vishvananda/netlink"
-
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/lpm"
-	"loci/forward"
+	"loci/dataplane/kernel/observe"
+	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tables"
 	"loci/lisp"
 )
 
@@ -49,13 +50,13 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 		return slices.Repeat([]error{dataplane.ErrClosed}, len(operations))
 	}
 	var errs []error
-	var releases []release
+	var releases []pending.Release
 	e.adjustClock()
 	for i, operation := range operations {
 		released, err := e.apply(operation)
-		if released.generation != 0 {
+		if released.Generation != 0 {
 			if releases == nil {
-				releases = make([]release, 0, len(operations)-i)
+				releases = make([]pending.Release, 0, len(operations)-i)
 			}
 			releases = append(releases, released)
 		}
@@ -67,7 +68,7 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 		}
 		errs[i] = err
 	}
-	e.room.installed(releases)
+	e.room.Installed(releases)
 	return errs
 }
 
@@ -77,8 +78,8 @@ const clockInterval = time.Second
 
 // adjustClock is for who holds changing.
 func (e *Engine) adjustClock() {
-	now := momentNow()
-	if now.running-e.clockAdjusted.running < clockInterval && !now.stepped(e.clockAdjusted) {
+	now := bootclock.Now()
+	if now.Running-e.clockAdjusted.Running < clockInterval && !now.Stepped(e.clockAdjusted) {
 		return
 	}
 	e.followClock()
@@ -87,13 +88,13 @@ func (e *Engine) adjustClock() {
 
 // followClock has times told by the time of day as it is set now. The caller holds changing, or mu of an engine that is not closed.
 func (e *Engine) followClock() {
-	if err := e.clock.adjust(); err != nil {
+	if err := e.clock.Adjust(); err != nil {
 		e.log.Error("the clocks cannot be read", "error", err)
 	}
 }
 
 // apply carries out one operation. The caller holds changing. A release without a generation is none.
-func (e *Engine) apply(operation dataplane.Operation) (none release, err error) {
+func (e *Engine) apply(operation dataplane.Operation) (none pending.Release, err error) {
 	if o, ok := operation.(dataplane.SetSettings); ok {
 		return none, e.setSettings(o.Settings)
 	}
@@ -116,7 +117,7 @@ func (e *Engine) apply(operation dataplane.Operation) (none release, err error) 
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
 
-func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error) {
+func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none pending.Release, err error) {
 	key, err := lpm.KeyOf(abi.RootMapCache, m.Mapping.Prefix)
 	if err != nil {
 		return none, err
@@ -125,19 +126,19 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error)
 	if err != nil {
 		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
-	record := entry{
-		key: key, locators: locators, action: m.Mapping.Action, cookie: cookieOf(&m),
-		createdNs: e.clock.toBoot(m.CreatedAt), expiresNs: e.clock.toBoot(m.ExpiresAt),
-		ttl: m.Mapping.TTLMinutes, version: m.Mapping.Version,
+	record := tables.Entry{
+		Key: key, Locators: locators, Action: m.Mapping.Action, Cookie: tables.CookieOf(&m),
+		CreatedNs: e.clock.ToBoot(m.CreatedAt), ExpiresNs: e.clock.ToBoot(m.ExpiresAt),
+		Ttl: m.Mapping.TTLMinutes, Version: m.Mapping.Version,
 	}
 	if m.Static {
-		record.flags |= abi.MappingStatic
+		record.Flags |= abi.MappingStatic
 	}
 	if m.Mapping.EchoNonce {
-		record.flags |= abi.MappingEchoNonce
+		record.Flags |= abi.MappingEchoNonce
 	}
 	another := e.hasOtherLocators(record)
-	index, held, err := e.tables.put(record)
+	index, held, err := e.tables.Put(record)
 	if err != nil {
 		return none, fmt.Errorf("prefix %v: %w", m.Mapping.Prefix, err)
 	}
@@ -147,8 +148,8 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none release, err error)
 	if m.Mapping.Negative() && m.Mapping.Action == lisp.ActionSendMapRequest {
 		return none, nil // still a miss
 	}
-	return release{
-		prefix: m.Mapping.Prefix, held: held, index: index, generation: e.tables.born[index],
+	return pending.Release{
+		Prefix: m.Mapping.Prefix, Held: held, Index: index, Generation: e.tables.Born[index],
 	}, nil
 }
 
@@ -165,7 +166,7 @@ func (e *Engine) putDatabase(d dataplane.DatabaseEntry) error {
 	if !own {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
 	}
-	_, _, err = e.tables.put(entry{key: key, locators: locators, flags: abi.MappingDatabase, version: d.Version, expiresNs: e.statusBitsFrom(key, locators)})
+	_, _, err = e.tables.Put(tables.Entry{Key: key, Locators: locators, Flags: abi.MappingDatabase, Version: d.Version, ExpiresNs: e.statusBitsFrom(key, locators)})
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}
@@ -190,7 +191,7 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := lpm.KeyOf(abi.RootMapCache, prefix); err == nil {
-		if index, exists := e.tables.entries.Get(key); exists {
+		if index, exists := e.tables.Entries.Get(key); exists {
 			found := e.readMapping(index)
 			entry := e.mapCacheEntry(&found)
 			expired = entry.HasExpired(time.Now())
@@ -198,7 +199,7 @@ func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	}
 	err := e.deleteEntry(abi.RootMapCache, prefix)
 	if err == nil && expired {
-		e.misses.tell(dataplane.Expired{Prefix: prefix})
+		e.misses.Tell(dataplane.Expired{Prefix: prefix})
 	}
 	return err
 }
@@ -208,7 +209,7 @@ func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", prefix, dataplane.ErrNotFound)
 	}
-	existed, err := e.tables.delete(key)
+	existed, err := e.tables.Delete(key)
 	if err == nil && !existed {
 		err = dataplane.ErrNotFound
 	}
@@ -223,23 +224,23 @@ func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
 	if o.RLOC.IsZero() || !o.State.IsValid() {
 		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
 	}
-	if err := e.store.saveState(o.RLOC, o.State); err != nil {
+	if err := e.store.SaveState(o.RLOC, o.State); err != nil {
 		return err
 	}
-	e.tables.sets.setState(o.RLOC, o.State)
+	e.tables.Sets.SetState(o.RLOC, o.State)
 	return nil
 }
 
 func (e *Engine) flush(o dataplane.Flush) error {
-	keys := make([]lpm.Key, 0, e.tables.entries.count)
-	for key := range e.tables.entries.All() {
+	keys := make([]lpm.Key, 0, e.tables.Entries.Count)
+	for key := range e.tables.Entries.All() {
 		keys = append(keys, key)
 	}
 	for _, key := range keys {
 		if key.Kind == abi.RootMapCache && !o.MapCache || key.Kind == abi.RootDatabase && !o.Database {
 			continue
 		}
-		if _, err := e.tables.delete(key); err != nil {
+		if _, err := e.tables.Delete(key); err != nil {
 			return err
 		}
 		e.forgetStatusBits(key, true)
@@ -258,7 +259,7 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 	if e.closed { // the records are no longer in memory
 		return dataplane.MapCacheEntry{}, false
 	}
-	index, ok := e.tables.entries.Get(key)
+	index, ok := e.tables.Entries.Get(key)
 	if !ok {
 		return dataplane.MapCacheEntry{}, false
 	}
@@ -292,14 +293,14 @@ func (e *Engine) dumpLimits() (generation uint64, limit int) {
 		return 0, 0
 	}
 	e.followClock()
-	return e.tables.generation, len(e.tables.records)
+	return e.tables.Generation, len(e.tables.Records)
 }
 
 // readMapping is what stands in the tables of a mapping, copied, so that it can be put
 // into words when nobody waits for the tables.
 type readMapping struct {
 	record   abi.Mapping
-	usage    usage
+	usage    store.Usage
 	locators lisp.LocatorSet
 	ahead    uint64 // the time of day of the time since boot
 }
@@ -310,9 +311,9 @@ func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64)
 	if e.closed {
 		return nil
 	}
-	for index := start; index < min(start+dumpPiece, len(e.tables.records)); index++ {
-		born := e.tables.born[index]
-		if born == 0 || born > generation || e.tables.records[index].Flags&abi.MappingDatabase != 0 {
+	for index := start; index < min(start+dumpPiece, len(e.tables.Records)); index++ {
+		born := e.tables.Born[index]
+		if born == 0 || born > generation || e.tables.Records[index].Flags&abi.MappingDatabase != 0 {
 			continue
 		}
 		piece = append(piece, e.readMapping(uint32(index)))
@@ -322,8 +323,8 @@ func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64)
 
 // readMapping copies a mapping. The caller holds mu.
 func (e *Engine) readMapping(index uint32) readMapping {
-	record := &e.tables.records[index]
-	return readMapping{*record, e.store.usageOf(index), e.tables.sets.of(record.LocatorSet), e.clock.ahead()}
+	record := &e.tables.Records[index]
+	return readMapping{*record, e.store.UsageOf(index), e.tables.Sets.Of(record.LocatorSet), e.clock.Ahead()}
 }
 
 func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
@@ -331,18 +332,18 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
 			Prefix: e.prefixOf(record), Locators: m.locators, TTLMinutes: record.TtlMinutes,
-			Action: actionOf(record.Cookie), Authoritative: record.Cookie&cookieAuthoritative != 0, Version: record.MapVersion,
+			Action: tables.ActionOf(record.Cookie), Authoritative: record.Cookie&tables.CookieAuthoritative != 0, Version: record.MapVersion,
 			EchoNonce: record.Flags&abi.MappingEchoNonce != 0,
 		},
-		Static: record.Flags&abi.MappingStatic != 0, Gleaned: record.Cookie&cookieGleaned != 0,
-		CreatedAt: dayOf(record.CreatedNs, m.ahead), ExpiresAt: dayOf(record.ExpiresNs, m.ahead),
-		Usage: dataplane.Usage{Packets: m.usage.packets, Octets: m.usage.octets, LastUsedAt: dayOf(m.usage.nanoseconds(now), m.ahead)},
+		Static: record.Flags&abi.MappingStatic != 0, Gleaned: record.Cookie&tables.CookieGleaned != 0,
+		CreatedAt: bootclock.DayOf(record.CreatedNs, m.ahead), ExpiresAt: bootclock.DayOf(record.ExpiresNs, m.ahead),
+		Usage: dataplane.Usage{Packets: m.usage.Packets, Octets: m.usage.Octets, LastUsedAt: bootclock.DayOf(m.usage.Nanoseconds(now), m.ahead)},
 	}
 }
 
 // prefixOf returns the prefix of a record in force; those were checked.
 func (e *Engine) prefixOf(record *abi.Mapping) lisp.Prefix {
-	key := keyOfRecord(record)
+	key := tables.KeyOf(record)
 	prefix, err := key.Prefix()
 	if err != nil {
 		e.log.Error("an entry has no prefix", "error", err)
@@ -358,13 +359,13 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 		return slices.Values([]dataplane.DatabaseEntry(nil))
 	}
 	var entries []dataplane.DatabaseEntry
-	for _, index := range e.tables.entries.All() {
-		record := &e.tables.records[index]
+	for _, index := range e.tables.Entries.All() {
+		record := &e.tables.Records[index]
 		if record.Flags&abi.MappingDatabase == 0 {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
-			Prefix: e.prefixOf(record), Locators: e.tables.sets.of(record.LocatorSet), Version: record.MapVersion,
+			Prefix: e.prefixOf(record), Locators: e.tables.Sets.Of(record.LocatorSet), Version: record.MapVersion,
 		})
 	}
 	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })
@@ -375,7 +376,7 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maps.All(maps.Clone(e.tables.sets.states))
+	return maps.All(maps.Clone(e.tables.Sets.States))
 }
 
 // Settings implements dataplane.Plane.
@@ -392,77 +393,10 @@ func (e *Engine) Counters() dataplane.Counters {
 	if e.closed {
 		return dataplane.Counters{}
 	}
-	c, err := e.store.counters()
+	c, err := observe.Counters(e.store)
 	if err != nil {
 		e.log.Error("counters cannot be read", "error", err)
 	}
-	c.WaitingPackets, c.WaitingOctets = uint64(e.room.packets.Load()), uint64(e.room.octets.Load())
+	c.WaitingPackets, c.WaitingOctets = e.room.Waiting()
 	return c
-}
-
-// originOf implements roomTables.
-func (e *Engine) originOf(ifindex uint32) (origin, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a, ok := e.interfaces[ifindex]
-	instance := lisp.InstanceID(a.record.Iid)
-	return origin{
-		instance: instance,
-		site:     a.record.Flags&abi.InterfaceSite != 0,
-		stack:    a.record.Flags&abi.InterfaceStack != 0,
-		policy:   e.settings.MissPolicyOf(instance),
-		form:     e.settings.MissForm,
-	}, ok
-}
-
-// roomTells reports whether the waiting room tells of misses of an Instance-ID, with
-// the packet, so that the programs' own events of them are not needed.
-func (e *Engine) roomTells(instance lisp.InstanceID) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	policy := e.settings.MissPolicyOf(instance)
-	return e.tap.index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && e.settings.MissForm != dataplane.MissFormEID)
-}
-
-// covered implements roomTables.
-func (e *Engine) covered(to forward.Destination) bool {
-	address := to.EID.Addr()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	record, ok := e.tables.lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
-	return ok && (record.LocatorSet != abi.NoLocatorSet || record.Action != uint8(lisp.ActionSendMapRequest))
-}
-
-// unhold implements roomTables.
-func (e *Engine) unhold(holds []release, ready func() bool) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !ready() {
-		return false
-	}
-	for _, hold := range holds {
-		if hold.held {
-			e.tables.unhold(hold.index, hold.generation)
-		}
-	}
-	return true
-}
-
-// addressOf implements roomTables.
-func (e *Engine) addressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
-	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
-	e.mu.Lock()
-	ifindex = siteIfindex(ifindex, e.interfaces[ifindex])
-	e.mu.Unlock()
-	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
-	addresses, err := e.space.netlink.AddrList(link, kinds[family])
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	for _, a := range addresses {
-		if address, ok := netip.AddrFromSlice(a.IP); ok && forward.RoutableUnicast(address.Unmap()) {
-			return address.Unmap(), true
-		}
-	}
-	return netip.Addr{}, false
 }

@@ -16,27 +16,30 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/observe"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/lisp"
 )
 
 // capture begins to capture what a router drops.
-func (r *router) capture(t *testing.T) (c *Capture, err error) {
+func (r *router) capture(t *testing.T) (c *observe.Capture, err error) {
 	t.Helper()
 	err = r.ns.Do(func() (err error) {
-		c, err = OpenCapture(Options{Instance: r.instance})
+		c, err = observe.OpenCapture("", r.instance)
 		return err
 	})
 	return c, err
 }
 
 // next is the next packet that was dropped for a reason; others are passed over.
-func next(t *testing.T, c *Capture, reason forward.DropReason) (found DroppedPacket) {
+func next(t *testing.T, c *observe.Capture, reason forward.DropReason) (found observe.DroppedPacket) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	enough := errors.New("enough")
-	err := c.Read(ctx, func(p DroppedPacket) error {
+	err := c.Read(ctx, func(p observe.DroppedPacket) error {
 		if p.Reason != reason {
 			return nil
 		}
@@ -60,7 +63,7 @@ func TestCaptureOfDrops(t *testing.T) {
 			c, err := a.capture(t)
 			must(t, err)
 			defer c.Close()
-			if _, err := a.capture(t); !errors.Is(err, ErrBusy) {
+			if _, err := a.capture(t); !errors.Is(err, pins.ErrBusy) {
 				t.Errorf("a second capture: %v", err)
 			}
 			a.apply(t, negative(p, lisp.ActionDrop))
@@ -101,7 +104,7 @@ func TestCaptureOfTheRoomDuringAFlood(t *testing.T) {
 			select {
 			case <-ended:
 				return
-			case <-time.After(roomPause / 50):
+			case <-time.After(time.Millisecond):
 				_, _ = f.conn.Write([]byte{0}) // refused once its source was told
 			}
 		}
@@ -139,14 +142,14 @@ func (n *network) send(t *testing.T, p pair, octets int) {
 }
 
 // wantDropped checks a packet from host A to host B.
-func (r *router) wantDropped(t *testing.T, got DroppedPacket, p pair) {
+func (r *router) wantDropped(t *testing.T, got observe.DroppedPacket, p pair) {
 	t.Helper()
 	must(t, r.ns.Do(func() error {
 		site, err := net.InterfaceByName("site0")
 		if err != nil {
 			return err
 		}
-		if got.Ifindex != uint32(site.Index) || got.Link != etherOctets || time.Since(got.At).Abs() > time.Minute {
+		if got.Ifindex != uint32(site.Index) || got.Link != tap.EthernetOctets || time.Since(got.At).Abs() > time.Minute {
 			t.Errorf("%s: dropped at interface %d, at %s, %d octets of link layer", got.Reason, got.Ifindex, got.At, got.Link)
 		}
 		return nil
@@ -163,7 +166,7 @@ func TestAbandonedCaptureEnds(t *testing.T) {
 	a := newLinks(t).open(t, 0, Options{})
 	watched := func() bool {
 		var watch abi.Watch
-		must(t, a.store.maps[abi.MapWatch].Lookup(uint32(0), &watch))
+		must(t, a.store.Map(abi.MapWatch).Lookup(uint32(0), &watch))
 		return watch.Flags != 0
 	}
 	c, err := a.capture(t)
@@ -171,12 +174,11 @@ func TestAbandonedCaptureEnds(t *testing.T) {
 	if !watched() {
 		t.Error("nothing is watched")
 	}
-	must(t, c.lock.Close()) // as when the process ends
-	c.lock = nil
+	must(t, c.Close())
+	must(t, a.store.Map(abi.MapWatch).Put(uint32(0), abi.Watch{Flags: abi.WatchDrops})) // as a process leaves it that is killed
 	must(t, a.Close())
 	a.open(t, Options{})
 	if watched() {
 		t.Error("an abandoned capture goes on")
 	}
-	must(t, c.Close())
 }

@@ -24,6 +24,8 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/conformance"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -76,7 +78,7 @@ func newHarness(t testing.TB) conformance.Harness {
 		if err := h.engine.Detach(context.Background()); err != nil && !errors.Is(err, dataplane.ErrClosed) {
 			t.Errorf("detach: %v", err)
 		}
-		_ = os.RemoveAll(DefaultPinDirectory + "/" + instance) // of an engine that was closed
+		_ = os.RemoveAll(pins.DefaultDirectory + "/" + instance) // of an engine that was closed
 	})
 	return h
 }
@@ -152,10 +154,10 @@ func (w *wire) receive(t testing.TB) ([]byte, bool) {
 		}
 		must(t, err)
 		packet := buffer[:octets]
-		if octets <= ethernetOctets {
+		if octets <= tap.EthernetOctets {
 			continue
 		}
-		packet = packet[ethernetOctets:]
+		packet = packet[tap.EthernetOctets:]
 		if h, err := forward.ParseHeader(packet); err == nil && forward.RoutableUnicast(h.Destination) && !isNeighbourDiscovery(packet, &h) {
 			return packet[:h.Length], true
 		}
@@ -189,8 +191,8 @@ func (h *engineHarness) Pass(d time.Duration) {
 	}
 	h.engine.mu.Lock()
 	defer h.engine.mu.Unlock()
-	for _, index := range h.engine.tables.entries.All() {
-		if record := &h.engine.tables.records[index]; record.Flags&abi.MappingDatabase != 0 {
+	for _, index := range h.engine.tables.Entries.All() {
+		if record := &h.engine.tables.Records[index]; record.Flags&abi.MappingDatabase != 0 {
 			atomic.StoreUint64(&record.ExpiresNs, record.ExpiresNs-min(record.ExpiresNs, uint64(d)))
 		}
 	}

@@ -23,6 +23,9 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/upgrade"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -38,7 +41,7 @@ var previousLayout = map[string]string{
 func (r *router) putPreviousInForce(t *testing.T) {
 	t.Helper()
 	setPreviousVersion(t, r.store)
-	directory := filepath.Join(DefaultPinDirectory, r.instance, "maps")
+	directory := filepath.Join(pins.DefaultDirectory, r.instance, "maps")
 	for name, structure := range previousLayout {
 		r.putPreviousMap(t, filepath.Join(directory, name), name, structure)
 	}
@@ -48,37 +51,37 @@ func (r *router) putPreviousInForce(t *testing.T) {
 	must(t, r.Close())
 }
 
-func setPreviousVersion(t *testing.T, s *mapStore) {
+func setPreviousVersion(t *testing.T, s *store.Store) {
 	t.Helper()
-	value, err := s.maps[abi.MapSettings].LookupBytes(uint32(0))
+	value, err := s.Map(abi.MapSettings).LookupBytes(uint32(0))
 	must(t, err)
 	binary.NativeEndian.PutUint32(value, abi.Version-1)
-	must(t, s.maps[abi.MapSettings].Put(uint32(0), value))
+	must(t, s.Map(abi.MapSettings).Put(uint32(0), value))
 }
 
 // putPreviousMap pins a copy of a map, in the synthetic layout, in its place.
 func (r *router) putPreviousMap(t *testing.T, pin, name, structure string) {
 	t.Helper()
 	var current *btf.Struct
-	must(t, r.store.spec.Types.TypeByName(structure, &current))
+	must(t, r.store.Spec.Types.TypeByName(structure, &current))
 	previous := reversed(current)
-	spec := r.store.spec.Maps[name].Copy()
-	spec.MaxEntries, spec.Value, spec.ValueSize = r.store.maps[name].MaxEntries(), previous, previous.Size
+	spec := r.store.Spec.Maps[name].Copy()
+	spec.MaxEntries, spec.Value, spec.ValueSize = r.store.Map(name).MaxEntries(), previous, previous.Size
 	m, err := ebpf.NewMap(spec)
 	must(t, err)
 	defer m.Close()
-	types, err := typesOf(m)
+	types, err := upgrade.TypesOf(m)
 	must(t, err)
-	back, err := newTranslator(r.store.spec.Types, types, structure)
+	back, err := upgrade.NewTranslator(r.store.Spec.Types, types, structure)
 	must(t, err)
-	value, old := make([]byte, back.fromSize), make([]byte, back.toSize)
+	value, old := make([]byte, back.FromSize), make([]byte, back.ToSize)
 	for index := range spec.MaxEntries {
-		must(t, r.store.maps[name].Lookup(index, &value))
+		must(t, r.store.Map(name).Lookup(index, &value))
 		if !bytes.ContainsFunc(value, func(r rune) bool { return r != 0 }) {
 			continue
 		}
 		clear(old)
-		back.translate(old, value)
+		back.Translate(old, value)
 		must(t, m.Put(index, old))
 	}
 	must(t, os.Remove(pin))
@@ -174,7 +177,7 @@ func TestUpgradeInterrupted(t *testing.T) {
 	a := n.routers[0]
 	n.mapBoth(t, rloc4)
 	a.putPreviousInForce(t)
-	directory := filepath.Join(DefaultPinDirectory, a.instance)
+	directory := filepath.Join(pins.DefaultDirectory, a.instance)
 	must(t, os.Rename(filepath.Join(directory, "maps"), filepath.Join(directory, "previous")))
 	a.open(t, Options{})
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
@@ -183,21 +186,5 @@ func TestUpgradeInterrupted(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(directory, "previous")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the previous maps are still pinned: %v", err)
-	}
-}
-
-func TestTranslateByName(t *testing.T) {
-	x := translator{
-		from: map[string]field{"a": {0, 2}, "gone": {2, 2}, "wider": {4, 2}, "list": {8, 4}},
-		to:   map[string]field{"list": {0, 8}, "wider": {8, 4}, "new": {12, 1}, "a": {14, 2}},
-	}
-	from := []byte{1, 2, 9, 9, 3, 4, 9, 9, 5, 6, 7, 8}
-	to := make([]byte, 16)
-	x.translate(to, from)
-	if want := []byte{5, 6, 7, 8, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 1, 2}; !bytes.Equal(to, want) {
-		t.Errorf("%v, want %v", to, want)
-	}
-	if order := placeOf(&abi.LocatorSet{Count: 3}).Order; 1<<order < 3 {
-		t.Errorf("order %d for three locators", order)
 	}
 }

@@ -25,14 +25,14 @@ func TestDatapathTellsWhatIsInForce(t *testing.T) {
 	must(t, err)
 	a.putProgramSettings() // as when routes change
 	var programs abi.Settings
-	must(t, a.store.maps[abi.MapSettings].Lookup(uint32(0), &programs))
+	must(t, a.store.Map(abi.MapSettings).Lookup(uint32(0), &programs))
 	if programs.Lists != 1 || programs.ListGeneration == 0 || programs.Flags&abi.SettingLists == 0 {
 		t.Errorf("the programs are told %+v", programs)
 	}
 	if want := (dataplane.ListsState{Lists: 1, Prefixes: 1}); state.Lists != want {
 		t.Errorf("lists %+v, want %+v", state.Lists, want)
 	}
-	if state.Layout != abi.Version || state.Table.Entries != a.tables.entries.count || state.Table.UsedOctets == 0 ||
+	if state.Layout != abi.Version || state.Table.Entries != a.tables.Entries.Count || state.Table.UsedOctets == 0 ||
 		state.Table.UsedOctets+state.Table.FreeOctets != state.Table.Octets || state.Sets.Sets == 0 || state.Sets.Locators < state.Sets.Sets {
 		t.Errorf("tables %+v, %+v", state.Table, state.Sets)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/store"
 )
 
 // fillDevices gives places to the interfaces that take frames. A place is taken from
@@ -25,11 +26,11 @@ func (e *Engine) fillDevices(wanted map[uint32]attached) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	e.store.changed.all()
-	time.Sleep(slotRest)
-	return e.space.do(func() error {
+	e.store.Changed.All()
+	time.Sleep(store.SlotRest)
+	return e.space.Do(func() error {
 		for place, ifindex := range missing {
-			err := e.store.maps[abi.MapDevices].Put(place, ifindex)
+			err := e.store.Map(abi.MapDevices).Put(place, ifindex)
 			if err != nil && !errors.Is(err, unix.EINVAL) { // it is gone
 				return fmt.Errorf("interface %d into %s: %w", ifindex, abi.MapDevices, err)
 			}
@@ -40,7 +41,7 @@ func (e *Engine) fillDevices(wanted map[uint32]attached) error {
 
 // missingDevices returns the interfaces that have no place and may have one, by it.
 func (e *Engine) missingDevices(wanted map[uint32]attached) (map[uint32]uint32, error) {
-	devices := e.store.maps[abi.MapDevices]
+	devices := e.store.Map(abi.MapDevices)
 	missing := map[uint32]uint32{}
 	for ifindex, a := range wanted {
 		if isVLAN(ifindex) || a.record.Flags&abi.InterfaceTakesFrames == 0 {

@@ -8,9 +8,9 @@
 // without a packet lost.
 //
 // A packet's way: a program at the site's interface finds the mapping and sends the
-// packet out encapsulated, or puts it aside at the TAP (bpf/); room.go reads it
-// there, misses.go tells the control plane, which answers by Apply; tables.go writes
-// the mapping and package lpm links it; room.go writes the packet back.
+// packet out encapsulated, or sends it to the TAP (bpf/); package pending reads it
+// there and tells the control plane, which answers by Apply; package tables writes
+// the mapping and package lpm links it; package pending writes the packet back.
 //
 // The package never speaks LISP's control protocol and never expires an entry.
 package kernel

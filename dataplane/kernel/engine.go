@@ -12,8 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -22,8 +20,21 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/bootclock"
+	"loci/dataplane/kernel/features"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/nexthop"
+	"loci/dataplane/kernel/observe"
+	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/pins"
 	"loci/dataplane/kernel/reclaim"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tables"
+	"loci/dataplane/kernel/tap"
+	"loci/dataplane/kernel/underlay"
+	"loci/dataplane/kernel/upgrade"
+	"loci/lisp"
 )
 
 // Limits that hold when Options leave them 0. What they bound is memory of the
@@ -31,22 +42,9 @@ import (
 // for a locator-set of two locators. These are set aside when the maps are made; the forwarding
 // table, some 32 octets for a mapping, grows and shrinks.
 const (
-	DefaultMappingLimit = 1 << 16
+	DefaultMappingLimit = tables.DefaultMappings
 	DefaultTableOctets  = 1 << 29
 )
-
-// DefaultLocatorSetLimit is how many locator-sets there is room for beside so many
-// mappings: one for each up to 65536 (15 MB), and one for every 32 beyond, because
-// equal sets are stored once and mappings of one site mostly have the same. Some are
-// spare: a set that replaces another needs a place beside it for a moment.
-func DefaultLocatorSetLimit(mappings int) int {
-	const (
-		oneEach   = 1 << 16
-		shareBy   = 32
-		spareSets = 1 << 8
-	)
-	return min(mappings, oneEach) + max(mappings-oneEach, 0)/shareBy + spareSets
-}
 
 // Options say where an engine lives and how large it may grow.
 type Options struct {
@@ -58,7 +56,7 @@ type Options struct {
 	// Limits of the tables. Those of mappings (with the Database's entries) and
 	// locator-sets hold from the making of the maps until Detach.
 	MappingLimit    int
-	LocatorSetLimit int // DefaultLocatorSetLimit of the mappings when 0
+	LocatorSetLimit int // by that of mappings when 0
 	TableOctets     int // of the forwarding table, half a GiB at most
 
 	// NoShortcut sends packets through the queue of each interface, also of those whose
@@ -76,18 +74,18 @@ type Options struct {
 // dataplane.Plane.
 type Engine struct {
 	log   *slog.Logger
-	pins  *pinDirectory
-	space *space
-	store *mapStore
-	clock bootClock
+	pins  *pins.Directory
+	space *netspace.Space
+	store *store.Store
+	clock bootclock.Clock
 	hooks *hooks
-	tap   *tap
-	room  *room
+	tap   *tap.TAP
+	room  *pending.Queue
 
-	paths      paths
-	reassembly reassembly
-	misses     *misses
-	ring       *eventRing
+	paths      *underlay.Paths
+	reassembly *underlay.Reassembly
+	misses     *pending.Misses
+	ring       *pending.EventRing
 	stop       chan struct{}
 	running    sync.WaitGroup
 
@@ -100,18 +98,18 @@ type Engine struct {
 	changing sync.Mutex
 	mu       sync.Mutex
 
-	clockAdjusted moment          // when the clocks were compared last; for who holds changing, as the next three
-	missing       map[string]bool // interfaces that were told not to be there
-	unusable      string          // why interfaces could not be followed; empty: they could
-	tapAmiss      bool            // the TAP was set down or renamed, which was told
+	clockAdjusted bootclock.Moment // when the clocks were compared last; for who holds changing, as the next three
+	missing       map[string]bool  // interfaces that were told not to be there
+	unusable      string           // why interfaces could not be followed; empty: they could
+	tapAmiss      bool             // the TAP was set down or renamed, which was told
 	closed        bool
 
-	tables     *tables
+	tables     *tables.Tables
 	graces     *reclaim.Clock
-	ways       ways
+	ways       *nexthop.Watcher
 	settings   dataplane.Settings
 	interfaces map[uint32]attached // by ifindex
-	lists      listsInForce
+	lists      store.Lists
 	byFlow     bool  // routes look at ports
 	noXDP      error // why the kernel refuses the XDP program; nil when it does not
 }
@@ -131,9 +129,9 @@ var _ dataplane.PromptPlane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{reassembly: reassembly{sockets: map[netip.AddrPort]*net.UDPConn{}}, log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: reclaim.NewClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}, missing: map[string]bool{}}
+	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: reclaim.NewClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}, missing: map[string]bool{}}
 	if err := e.open(options); err != nil {
-		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), missingFeatures())
+		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), features.Missing())
 	}
 	e.start()
 	return e, nil
@@ -145,9 +143,9 @@ func withDefaults(o Options) Options {
 			*value = fallback
 		}
 	}
-	set(&o.Instance, DefaultInstance)
-	set(&o.PinDirectory, DefaultPinDirectory)
-	set(&o.TAP, DefaultTAP)
+	set(&o.Instance, pins.DefaultInstance)
+	set(&o.PinDirectory, pins.DefaultDirectory)
+	set(&o.TAP, tap.DefaultName)
 	if o.TableOctets <= 0 {
 		o.TableOctets = DefaultTableOctets
 	}
@@ -161,31 +159,31 @@ func withDefaults(o Options) Options {
 }
 
 func (e *Engine) open(o Options) (err error) {
-	if e.space, err = currentSpace(); err != nil {
+	if e.space, err = netspace.Current(); err != nil {
 		return err
 	}
-	if e.pins, err = openPins(o.PinDirectory, o.Instance); err != nil {
+	if e.pins, err = pins.Open(o.PinDirectory, o.Instance); err != nil {
 		return err
 	}
-	e.fresh = e.pins.isEmpty()
-	if e.tap, err = openTAP(e.space, o.TAP); err != nil {
+	e.fresh = e.pins.IsEmpty()
+	if e.tap, err = tap.Open(e.space, o.TAP); err != nil {
 		return err
 	}
 	found, err := e.openStore(o)
 	if err != nil {
 		return err
 	}
-	if err := e.store.endAbandonedWatch(e.pins.maps()); err != nil {
+	if err := observe.EndAbandonedWatch(e.store, e.pins.Maps()); err != nil {
 		return err
 	}
-	e.clock = bootClock{offset: &e.store.words[wordClockOffset], sample: sampleClocks}
-	if err := e.clock.adjust(); err != nil {
+	e.clock = bootclock.Clock{Offset: &e.store.Words[store.WordClockOffset], Sample: bootclock.Sample}
+	if err := e.clock.Adjust(); err != nil {
 		return err
 	}
 	if err := e.openTables(o); err != nil {
 		return err
 	}
-	programs, err := e.store.programs(haveDecapFlags())
+	programs, err := e.store.Programs(features.HaveDecapFlags())
 	if err != nil {
 		return err
 	}
@@ -193,24 +191,36 @@ func (e *Engine) open(o Options) (err error) {
 		return err
 	}
 	e.hooks.clsact = o.Attach == AttachClsact
-	if e.ring, err = openEventRing(e.store.maps[abi.MapEvents]); err != nil {
+	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	e.misses = newMisses(&e.store.words[wordEventsLost], e.interfaceName, e.roomTells)
-	e.misses.covering = e.covering
-	e.store.unread.begin(tapQueuePackets)
-	e.room = newRoom(e.tap, e, e.misses, e.store.words, e.log)
-	e.room.unread = e.store.unread
+	asked := packetTables{e}
+	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], asked.interfaceName, asked.roomTells, asked.covering)
+	e.room = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Unread), Space: e.space, Log: e.log})
+	e.ways = nexthop.NewWatcher(nexthop.Parts{
+		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
+		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
+		Device:     func() (uint32, string) { return e.tap.Index, e.tap.Name }, Closed: func() bool { return e.closed },
+	})
 	e.lookAtRoutes()
-	e.room.fragments.space = e.space
-	e.listenToPaths()
+	e.paths = underlay.NewPaths(underlay.PathParts{
+		Log: e.log, Space: e.space, Tables: outerTables{e}, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
+	})
+	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
+		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.room.Drop, Done: &e.store.Words[store.WordReassembled],
+		Device: func() tap.TAP {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return *e.tap
+		},
+	})
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
 	}
 	if err := e.hooks.replacePrograms(); err != nil {
 		return err
 	}
-	return e.pins.forget()
+	return e.pins.Forget()
 }
 
 // ErrElsewhere says that the instance forwards in another network namespace.
@@ -218,40 +228,40 @@ var ErrElsewhere = errors.New("the instance is in force in another network names
 
 // openStore opens the maps. Those of a network namespace that is gone are removed.
 func (e *Engine) openStore(o Options) (found bool, err error) {
-	limits := mapLimits{mappings: o.MappingLimit, locatorSets: o.LocatorSetLimit}
-	older, err := openOlder(e.pins)
+	limits := store.Limits{Mappings: o.MappingLimit, LocatorSets: o.LocatorSetLimit}
+	older, err := upgrade.Open(e.pins)
 	if err != nil {
 		return false, err
 	}
 	if older != nil {
-		if older.words[wordNamespace] == e.space.cookie {
-			e.log.Info("converting the tables in force", "from", older.version, "to", abi.Version)
-			e.store, err = older.convert(e.pins, limits)
-			return true, errors.Join(err, older.close())
+		if older.Words[store.WordNamespace] == e.space.Cookie {
+			e.log.Info("converting the tables in force", "from", older.Version, "to", abi.Version)
+			e.store, err = older.Convert(e.pins, limits)
+			return true, errors.Join(err, older.Close())
 		}
-		if err := errors.Join(e.removeElsewhere(older.maps), older.close()); err != nil {
+		if err := errors.Join(e.removeElsewhere(older.Maps), older.Close()); err != nil {
 			return false, err
 		}
 	}
-	if e.store, found, err = openMapStore(e.pins, limits); err != nil {
+	if e.store, found, err = store.Open(e.pins, limits); err != nil {
 		return false, err
 	}
-	home := &e.store.words[wordNamespace]
+	home := &e.store.Words[store.WordNamespace]
 	if !found {
-		*home = e.space.cookie
+		*home = e.space.Cookie
 		return false, nil
 	}
-	if *home == e.space.cookie {
+	if *home == e.space.Cookie {
 		e.warnOfLimits(limits)
 		return true, nil
 	}
-	if err := errors.Join(e.removeElsewhere(e.store.maps), e.store.close()); err != nil {
+	if err := errors.Join(e.removeElsewhere(e.store.Maps()), e.store.Close()); err != nil {
 		return false, err
 	}
-	if e.store, _, err = openMapStore(e.pins, limits); err != nil {
+	if e.store, _, err = store.Open(e.pins, limits); err != nil {
 		return false, err
 	}
-	e.store.words[wordNamespace] = e.space.cookie
+	e.store.Words[store.WordNamespace] = e.space.Cookie
 	return false, nil
 }
 
@@ -261,18 +271,18 @@ func (e *Engine) removeElsewhere(maps map[string]*ebpf.Map) error {
 	if attached, err := attachedAnywhere(e.pins, maps); attached || err != nil {
 		return cmp.Or(err, ErrElsewhere)
 	}
-	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.path)
-	return removeAll(e.pins.maps(), e.pins.links(), e.pins.disciplines())
+	e.log.Info("removing what an instance left in a network namespace that is gone", "directory", e.pins.Path)
+	return removeAll(e.pins.Maps(), e.pins.Links(), e.pins.Disciplines())
 }
 
-func (e *Engine) warnOfLimits(wanted mapLimits) {
-	if wanted.locatorSets <= 0 {
-		wanted.locatorSets = DefaultLocatorSetLimit(len(e.store.records))
+func (e *Engine) warnOfLimits(wanted store.Limits) {
+	if wanted.LocatorSets <= 0 {
+		wanted.LocatorSets = tables.DefaultLocatorSets(len(e.store.Records))
 	}
 	differs := func(wanted, have int) bool { return wanted > 0 && wanted != have }
-	if differs(wanted.mappings, len(e.store.records)) || differs(wanted.locatorSets, len(e.store.sets)) {
+	if differs(wanted.Mappings, len(e.store.Records)) || differs(wanted.LocatorSets, len(e.store.Sets)) {
 		e.log.Warn("limits of the tables in force hold until they are detached",
-			"mappings", len(e.store.records), "locator_sets", len(e.store.sets))
+			"mappings", len(e.store.Records), "locator_sets", len(e.store.Sets))
 	}
 }
 
@@ -281,10 +291,10 @@ func (e *Engine) warnOfLimits(wanted mapLimits) {
 func (e *Engine) openTables(o Options) error {
 	started := time.Now()
 	var err error
-	e.tables, err = newTables(tableParts{
-		memory: e.store, clearUsage: e.store.clearUsage, changed: e.store.changed, records: e.store.records, pages: e.store.pages, sets: e.store.sets, locators: e.store.locators, cellLimit: o.TableOctets / lpm.CellOctets,
-		now:  func() time.Duration { return time.Since(started) },
-		wait: reclaim.WaitForPrograms, passed: e.graces.Now, hurry: e.graces.Hurry,
+	e.tables, err = tables.New(tables.Parts{
+		Memory: e.store, ClearUsage: e.store.ClearUsage, Changed: e.store.Changed, Records: e.store.Records, Runs: e.store.Runs, Sets: e.store.Sets, Locators: e.store.Locators, CellLimit: o.TableOctets / lpm.CellOctets,
+		Now:  func() time.Duration { return time.Since(started) },
+		Wait: reclaim.WaitForPrograms, Passed: e.graces.Now, Hurry: e.graces.Hurry,
 	})
 	if err != nil {
 		return err
@@ -292,15 +302,15 @@ func (e *Engine) openTables(o Options) error {
 	if err := e.restoreStates(); err != nil {
 		return err
 	}
-	refused, err := e.tables.adopt()
+	refused, err := e.tables.Adopt()
 	if err != nil {
 		return fmt.Errorf("adopting the tables in force: %w", err)
 	}
-	tellRefused(e.log, refused)
-	if err := e.tables.goOnline(); err != nil {
+	tables.TellRefused(e.log, refused)
+	if err := e.tables.GoOnline(); err != nil {
 		return err
 	}
-	if n := e.tables.entries.count; n > 0 {
+	if n := e.tables.Entries.Count; n > 0 {
 		e.log.Info("adopted the tables in force", "entries", n)
 	}
 	return nil
@@ -308,22 +318,22 @@ func (e *Engine) openTables(o Options) error {
 
 // start begins to read.
 func (e *Engine) start() {
-	e.running.Go(e.room.run)
+	e.running.Go(e.room.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
-	e.running.Go(func() { e.misses.read(e.ring, e.log) })
+	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
 	e.running.Go(e.watchLinks)
 	e.running.Go(e.watchSurroundings)
 	e.running.Go(e.watchFeatures)
-	e.running.Go(e.watchWays)
-	e.running.Go(e.listenToWays)
-	e.startPaths()
+	e.running.Go(func() { e.ways.Watch(e.stop) })
+	e.running.Go(func() { e.ways.Listen(e.stop) })
+	e.paths.Start(e.stop)
 }
 
 // Events implements dataplane.Plane.
-func (e *Engine) Events() <-chan dataplane.Event { return e.misses.events }
+func (e *Engine) Events() <-chan dataplane.Event { return e.misses.Events() }
 
 // TellAtOnce implements dataplane.PromptPlane.
-func (e *Engine) TellAtOnce(take func([]dataplane.Event) bool) { e.misses.atOnce.Store(&take) }
+func (e *Engine) TellAtOnce(take func([]dataplane.Event) bool) { e.misses.TellAtOnce(take) }
 
 // Close implements dataplane.Plane: the programs go on with the tables as they are.
 func (e *Engine) Close() error {
@@ -338,8 +348,8 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.hooks.keepOnly(nil), e.tap.remove(), removeAll(e.pins.maps(), e.pins.links()))
-	err = errors.Join(err, e.releaseAll(), e.pins.remove())
+	err := errors.Join(e.hooks.keepOnly(nil), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
+	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err
 }
@@ -350,12 +360,12 @@ func (e *Engine) end() bool {
 		return false
 	}
 	close(e.stop)
-	_ = e.ring.close()
-	_ = e.closePaths()
-	e.closeReassembly()
-	e.room.stop()
+	_ = e.ring.Close()
+	_ = e.paths.Close()
+	e.reassembly.Close()
+	e.room.Stop()
 	e.running.Wait()
-	close(e.misses.events)
+	e.misses.Close()
 	return true
 }
 
@@ -378,17 +388,17 @@ func (e *Engine) giveUp() error {
 	if e.hooks != nil {
 		errs = append(errs, e.hooks.keepOnly(nil))
 	}
-	if e.tap != nil && e.tap.made {
-		errs = append(errs, e.tap.remove())
+	if e.tap != nil && e.tap.Made {
+		errs = append(errs, e.tap.Remove())
 	}
-	return errors.Join(append(errs, e.releaseAll(), e.pins.remove())...)
+	return errors.Join(append(errs, e.releaseAll(), e.pins.Remove())...)
 }
 
 // release lets go of everything that this process holds.
 func (e *Engine) release() error {
 	err := e.releaseAll()
 	if e.pins != nil {
-		err = errors.Join(err, e.pins.close())
+		err = errors.Join(err, e.pins.Close())
 	}
 	return err
 }
@@ -396,21 +406,25 @@ func (e *Engine) release() error {
 func (e *Engine) releaseAll() error {
 	var errs []error
 	if e.ring != nil {
-		errs = append(errs, e.ring.close())
+		errs = append(errs, e.ring.Close())
 	}
-	errs = append(errs, e.closePaths())
-	e.closeReassembly()
+	if e.paths != nil {
+		errs = append(errs, e.paths.Close())
+	}
+	if e.reassembly != nil {
+		e.reassembly.Close()
+	}
 	if e.hooks != nil {
 		errs = append(errs, e.hooks.close())
 	}
 	if e.tap != nil {
-		errs = append(errs, e.tap.file.Close())
+		errs = append(errs, e.tap.File.Close())
 	}
 	if e.store != nil {
-		errs = append(errs, e.store.close())
+		errs = append(errs, e.store.Close())
 	}
 	if e.space != nil {
-		errs = append(errs, e.space.close())
+		errs = append(errs, e.space.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/netspace"
 )
 
 const (
@@ -36,7 +38,7 @@ var filterParents = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRE
 
 // filters are the clsact filters of an instance in a network namespace.
 type filters struct {
-	space    *space
+	space    *netspace.Space
 	instance string
 	notes    string // directory with a directory for each interface whose discipline we added
 }
@@ -44,7 +46,7 @@ type filters struct {
 // attach adds the filter of a hook point, or replaces its program in place.
 func (f filters) attach(at hookPoint, program *ebpf.Program) error {
 	discipline := clsactOf(at.ifindex)
-	switch err := f.space.netlink.QdiscAdd(discipline); {
+	switch err := f.space.Netlink.QdiscAdd(discipline); {
 	case errors.Is(err, fs.ErrExist):
 	case err != nil:
 		return fmt.Errorf("adding clsact to interface %d: %w", at.ifindex, err)
@@ -55,7 +57,7 @@ func (f filters) attach(at hookPoint, program *ebpf.Program) error {
 	}
 	filter := f.filter(at)
 	filter.Fd = program.FD()
-	if err := f.space.netlink.FilterReplace(filter); err != nil {
+	if err := f.space.Netlink.FilterReplace(filter); err != nil {
 		return fmt.Errorf("attaching %s to interface %d: %w", at.program, at.ifindex, err)
 	}
 	return nil
@@ -95,7 +97,7 @@ func (f filters) handle(program string) uint32 {
 
 // own lists the instance's filters, with programs of any version.
 func (f filters) own() ([]*netlink.BpfFilter, error) {
-	disciplines, err := f.space.netlink.QdiscList(nil)
+	disciplines, err := f.space.Netlink.QdiscList(nil)
 	if err != nil {
 		return nil, fmt.Errorf("queueing disciplines: %w", err)
 	}
@@ -122,7 +124,7 @@ func (f filters) list(ifindex uint32) ([]netlink.Filter, error) {
 	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
 	var all []netlink.Filter
 	for _, parent := range filterParents {
-		present, err := f.space.netlink.FilterList(link, parent)
+		present, err := f.space.Netlink.FilterList(link, parent)
 		if err != nil && !noSuchFilter(err) {
 			return nil, fmt.Errorf("filters at interface %d: %w", ifindex, err)
 		}
@@ -148,7 +150,7 @@ func (f filters) has(at hookPoint) bool {
 
 // remove removes a filter. One that is gone is no error.
 func (f filters) remove(filter *netlink.BpfFilter) error {
-	if err := f.space.netlink.FilterDel(filter); err != nil && !noSuchFilter(err) {
+	if err := f.space.Netlink.FilterDel(filter); err != nil && !noSuchFilter(err) {
 		return fmt.Errorf("detaching %s from interface %d: %w", filter.Name, filter.LinkIndex, err)
 	}
 	return nil
@@ -186,7 +188,7 @@ func (f filters) removeDiscipline(ifindex uint32) error {
 	if err != nil || len(users) > 0 {
 		return err
 	}
-	if err := f.space.netlink.QdiscDel(clsactOf(ifindex)); err != nil && !noSuchFilter(err) {
+	if err := f.space.Netlink.QdiscDel(clsactOf(ifindex)); err != nil && !noSuchFilter(err) {
 		return fmt.Errorf("removing clsact from interface %d: %w", ifindex, err)
 	}
 	if err := os.Remove(f.noteOf(ifindex)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
@@ -20,6 +21,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/tables"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -105,7 +107,7 @@ func (r *router) expectDevice(t *testing.T, name string) {
 	t.Helper()
 	link, err := r.ns.Netlink().LinkByName(name)
 	must(t, err)
-	m, index := r.store.maps[abi.MapDevices], uint32(link.Attrs().Index)
+	m, index := r.store.Map(abi.MapDevices), uint32(link.Attrs().Index)
 	var holder uint32
 	if err := m.Lookup(index%m.MaxEntries(), &holder); err != nil || holder != index {
 		t.Errorf("the place of %s, interface %d, has %d (%v)", name, index, holder, err)
@@ -131,11 +133,11 @@ func (c caches) clear() {
 // memoryFor maps the memory of an array that is the programs' own.
 func memoryFor[T any](t *testing.T, r *router, name string) []T {
 	t.Helper()
-	m := r.store.maps[name]
-	memory, err := r.store.mmap(m)
+	m := r.store.Map(name)
+	memory, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries())*int(m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
 	t.Cleanup(func() { must(t, unix.Munmap(memory)) })
-	return viewOf[T](memory, m)
+	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), m.MaxEntries())
 }
 
 // keepForEver lets all of them live as long as nothing ends them, and on every processor: neither how slow this machine is nor where
@@ -149,7 +151,7 @@ func (c caches) keepForEver(header []byte) (flows int) {
 		}
 		a.ExpiresNs = forEver
 		copy(a.Header[:], header)
-		for place := index % actionsEach; place < len(c.records); place += actionsEach {
+		for place := index % abi.ActionsEach; place < len(c.records); place += abi.ActionsEach {
 			c.records[place] = *a
 		}
 	}
@@ -160,7 +162,7 @@ func (c caches) keepForEver(header []byte) (flows int) {
 		}
 		flows++
 		f.ExpiresNs = forEver
-		for place := index % flowsEach; place < len(c.flows); place += flowsEach {
+		for place := index % abi.FlowsEach; place < len(c.flows); place += abi.FlowsEach {
 			c.flows[place] = *f
 		}
 	}
@@ -254,7 +256,7 @@ func flowCacheFollows(t *testing.T, r *router, send sender, packet []byte, eids 
 	vxlan.Encapsulations = []dataplane.EncapsulationRule{{Encapsulation: dataplane.EncapsulationVXLANGPE}}
 	apply := func(o ...dataplane.Operation) func() { return func() { r.apply(t, o...) } }
 	mtu := func(octets int) func() {
-		return func() { r.tables.sets.storePathMTU(lisp.RLOCFromAddr(rloc4(1)), octets) }
+		return func() { r.tables.Sets.StorePathMTU(lisp.RLOCFromAddr(rloc4(1)), octets) }
 	}
 	for _, step := range []struct {
 		when   string
@@ -307,20 +309,20 @@ func TestGenerationsOfPrefixes(t *testing.T) {
 		{"2001:db8:200::/39", abi.RootMapCache, nil, true},
 		{"10.2.3.4/32", abi.RootDatabase, nil, true},
 	} {
-		g := generations{new(abi.Generations)}
+		g := tables.Generations{Numbers: new(abi.Generations)}
 		key, err := lpm.KeyOf(c.kind, lisp.MustParsePrefix(c.prefix))
 		must(t, err)
-		g.of(&key)
-		if all := g.numbers.Epoch == 1; all != c.all {
+		g.Of(&key)
+		if all := g.Numbers.Epoch == 1; all != c.all {
 			t.Errorf("%s: ends all: %t", c.prefix, all)
 		}
 		for _, text := range c.ends {
-			one := generations{new(abi.Generations)}
+			one := tables.Generations{Numbers: new(abi.Generations)}
 			host, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix(text))
 			must(t, err)
-			one.of(&host)
-			for place, n := range one.numbers.Destinations {
-				if n > 0 && g.numbers.Destinations[place] == 0 {
+			one.Of(&host)
+			for place, n := range one.Numbers.Destinations {
+				if n > 0 && g.Numbers.Destinations[place] == 0 {
 					t.Errorf("%s does not end entries of %s", c.prefix, text)
 				}
 			}

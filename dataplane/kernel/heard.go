@@ -17,6 +17,8 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tables"
 	"loci/lisp"
 )
 
@@ -33,25 +35,25 @@ func heardKey(key lpm.Key) abi.LimitKey {
 // statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
 // time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
 func (e *Engine) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
-	index, exists := e.tables.entries.Get(key)
+	index, exists := e.tables.Entries.Get(key)
 	if !exists {
 		return 0
 	}
-	record := &e.tables.records[index]
-	if e.tables.sets.of(record.LocatorSet).SameRLOCs(locators) {
+	record := &e.tables.Records[index]
+	if e.tables.Sets.Of(record.LocatorSet).SameRLOCs(locators) {
 		return record.ExpiresNs
 	}
-	return e.clock.toBoot(time.Now().Add(dataplane.StatusBitsPause))
+	return e.clock.ToBoot(time.Now().Add(dataplane.StatusBitsPause))
 }
 
 // hasOtherLocators reports whether there is an entry of the prefix, with another locator-set
 // and bits that somebody listens to.
-func (e *Engine) hasOtherLocators(with entry) bool {
+func (e *Engine) hasOtherLocators(with tables.Entry) bool {
 	if !e.settings.Header.StatusBits {
 		return false
 	}
-	index, exists := e.tables.entries.Get(with.key)
-	return exists && !e.tables.sets.of(e.tables.records[index].LocatorSet).Equal(with.locators)
+	index, exists := e.tables.Entries.Get(with.Key)
+	return exists && !e.tables.Sets.Of(e.tables.Records[index].LocatorSet).Equal(with.Locators)
 }
 
 // forgetStatusBits says that a mapping has another locator-set: the next bits about it are
@@ -62,7 +64,7 @@ func (e *Engine) forgetStatusBits(key lpm.Key, gone bool) {
 	if key.Kind != abi.RootMapCache || !e.settings.Header.StatusBits {
 		return
 	}
-	m, k := e.store.maps[abi.MapHeard], heardKey(key)
+	m, k := e.store.Map(abi.MapHeard), heardKey(key)
 	err := m.Update(k, abi.Heard{Count: heardAnew}, ebpf.UpdateExist)
 	if gone {
 		err = m.Delete(k)
@@ -74,7 +76,7 @@ func (e *Engine) forgetStatusBits(key lpm.Key, gone bool) {
 
 // forgetAllStatusBits is for those who begin to listen to bits: they know none yet.
 func (e *Engine) forgetAllStatusBits() error {
-	finding, deleting := pruneFound[abi.LimitKey, abi.Heard](e.store.maps[abi.MapHeard], func(key abi.LimitKey) bool {
+	finding, deleting := store.PruneFound[abi.LimitKey, abi.Heard](e.store.Map(abi.MapHeard), func(key abi.LimitKey) bool {
 		return key.Kind != uint32(abi.EventStatusBits)
 	})
 	if errors.Is(finding, ebpf.ErrIterationAborted) { // programs write meanwhile: what is left counts as heard

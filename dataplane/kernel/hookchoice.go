@@ -13,6 +13,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/features"
 )
 
 // A hookChoice is what was decided about an interface.
@@ -26,7 +27,7 @@ type hookChoice struct {
 type candidate struct {
 	wanted   dataplane.Hook
 	link     netlink.Link
-	features linkFeatures
+	features features.Link
 	problem  error // why nothing is known, or XDP can be nowhere
 }
 
@@ -60,10 +61,10 @@ func (c candidate) obstacle() string {
 		return c.problem.Error()
 	case len(c.link.Attrs().HardwareAddr) != len(abi.Interface{}.Mac):
 		return "it is not Ethernet"
-	case c.features.xdp&(xdpBasic|xdpRedirects) != xdpBasic|xdpRedirects:
+	case c.features.XDP&(features.XDPBasic|features.XDPRedirects) != features.XDPBasic|features.XDPRedirects:
 		return "its driver has no native XDP"
 	}
-	if hidden := c.features.on(offloadRXVLAN, offloadRXVLANS); hidden != "" && !isVirtual(c.link) {
+	if hidden := c.features.On(features.OffloadRXVLAN, features.OffloadRXVLANS); hidden != "" && !isVirtual(c.link) {
 		return fmt.Sprintf("the card hides VLAN tags from XDP; `ethtool -K %s %s off` ends that", c.link.Attrs().Name, hidden)
 	}
 	return ""
@@ -78,7 +79,7 @@ func (c candidate) cost() string {
 	if bus := c.link.Attrs().ParentDevBus; bus == "virtio" || bus == "vmbus" || bus == "xen" {
 		return fmt.Sprintf("it is a virtual machine's (%s): with XDP it loses receive offloads", bus)
 	}
-	if lost := c.features.on(offloadLRO, offloadGRO); lost != "" {
+	if lost := c.features.On(features.OffloadLRO, features.OffloadGRO); lost != "" {
 		return "with XDP it loses " + lost
 	}
 	return ""

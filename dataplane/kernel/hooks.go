@@ -15,11 +15,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/pins"
 )
 
 // AttachMode says how programs are attached.
@@ -42,7 +46,7 @@ var egressPrograms = map[string]bool{abi.ProgramCoreEgress: true, abi.ProgramLis
 
 // hooks are the attachments of an instance.
 type hooks struct {
-	space     *space
+	space     *netspace.Space
 	directory string // of pinned links
 	filters   filters
 	programs  map[string]*ebpf.Program // at tc; never changes
@@ -56,10 +60,10 @@ type hooks struct {
 
 // openHooks takes over the links that an earlier process pinned and the filters that
 // it left, with the programs they have. Links of interfaces that are gone are removed.
-func openHooks(s *space, pins *pinDirectory, instance string, programs *abi.TCPrograms, loadXDP func() *ebpf.Program) (*hooks, error) {
+func openHooks(s *netspace.Space, pins *pins.Directory, instance string, programs *abi.TCPrograms, loadXDP func() *ebpf.Program) (*hooks, error) {
 	h := &hooks{
-		space: s, directory: pins.links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP,
-		filters: filters{space: s, instance: instance, notes: pins.disciplines()},
+		space: s, directory: pins.Links(), links: map[hookPoint]link.Link{}, loadXDP: loadXDP,
+		filters: filters{space: s, instance: instance, notes: pins.Disciplines()},
 		programs: map[string]*ebpf.Program{
 			abi.ProgramSiteIngress: programs.SiteIngress, abi.ProgramCoreIngress: programs.CoreIngress,
 			abi.ProgramCoreEgress: programs.CoreEgress, abi.ProgramLispIngress: programs.LispIngress,
@@ -173,17 +177,17 @@ func linkAlive(path string) bool {
 // in whichever network namespace. A filter holds its program until its namespace
 // ends; a link does so for as long as it is pinned, and a map of programs for as long
 // as that one is, which says nothing.
-func attachedAnywhere(pins *pinDirectory, maps map[string]*ebpf.Map) (bool, error) {
+func attachedAnywhere(pins *pins.Directory, maps map[string]*ebpf.Map) (bool, error) {
 	idle := map[ebpf.ProgramID]bool{}
-	entries, _ := os.ReadDir(pins.links()) // none when there is no directory
+	entries, _ := os.ReadDir(pins.Links()) // none when there is no directory
 	for _, entry := range entries {
-		path := filepath.Join(pins.links(), entry.Name())
+		path := filepath.Join(pins.Links(), entry.Name())
 		if linkAlive(path) {
 			return true, nil
 		}
 		idle[programOfLink(path)] = true
 	}
-	for place := range uint32(xdpPrograms) {
+	for place := range uint32(abi.XDPPlaces) {
 		if behind := maps[abi.MapXDPPrograms]; behind != nil {
 			var id uint32 // 0 when there is none
 			_ = behind.Lookup(place, &id)
@@ -269,7 +273,7 @@ func (h *hooks) attach(at hookPoint) error {
 			return err
 		}
 	}
-	return h.space.do(func() error {
+	return h.space.Do(func() error {
 		if at.program == abi.ProgramXDP {
 			return h.attachXDP(at)
 		}
@@ -369,4 +373,35 @@ func (h *hooks) close() error {
 
 func (h *hooks) pinOf(at hookPoint) string {
 	return filepath.Join(h.directory, fmt.Sprintf("%d-%s", at.ifindex, at.program))
+}
+
+// state describes what is attached at a hook point.
+func (h *hooks) state(at hookPoint) dataplane.ProgramState {
+	p := dataplane.ProgramState{Name: at.program}
+	direction := "ingress"
+	if egressPrograms[at.program] {
+		direction = "egress"
+	}
+	switch l := h.links[at]; {
+	case at.program == abi.ProgramXDP:
+		p.Hook = "xdp"
+	case l == nil:
+		p.Hook = "clsact " + direction
+	default:
+		p.Hook = "tcx " + direction
+	}
+	if l := h.links[at]; l != nil {
+		if info, err := l.Info(); err == nil {
+			p.LinkID = uint32(info.ID)
+		}
+	}
+	program := h.program(at.program)
+	if info, err := program.Info(); err == nil {
+		id, _ := info.ID()
+		p.ID = uint32(id)
+	}
+	if stats, err := program.Stats(); err == nil {
+		p.Runs, p.RunNs = stats.RunCount, uint64(stats.Runtime/time.Nanosecond)
+	}
+	return p
 }

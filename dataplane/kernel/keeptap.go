@@ -10,54 +10,23 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"loci/dataplane"
+	"loci/dataplane/kernel/store"
 )
-
-// reopenTAP implements roomTables. What waits stays in the room.
-func (e *Engine) reopenTAP(pause time.Duration) error {
-	select {
-	case <-e.stop:
-		return dataplane.ErrClosed
-	case <-time.After(pause):
-	}
-	e.changing.Lock()
-	defer e.changing.Unlock()
-	if e.closed {
-		return dataplane.ErrClosed
-	}
-	_ = e.tap.file.Close() // whatever is wrong with it; fails the second time
-	fresh, err := openTAP(e.space, e.tap.name)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	e.room.takeTAP(fresh)
-	e.mu.Unlock()
-	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
-		return err
-	}
-	if err := e.syncInterfaces(); err != nil {
-		return err
-	}
-	go e.tapRemade()
-	return nil
-}
 
 // isTAPAmiss reports whether news of the TAP are about something that keepTAP mends. The caller holds mu.
 func (e *Engine) isTAPAmiss(update netlink.LinkUpdate) bool {
 	attrs := update.Link.Attrs()
-	return uint32(attrs.Index) == e.tap.index &&
-		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != e.tap.name)
+	return uint32(attrs.Index) == e.tap.Index &&
+		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != e.tap.Name)
 }
 
 // keepTAP makes the TAP what it has to be. The caller holds changing.
 func (e *Engine) keepTAP() error {
-	link, err := e.space.netlink.LinkByIndex(int(e.tap.index))
+	link, err := e.space.Netlink.LinkByIndex(int(e.tap.Index))
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		e.giveUpTAP()
 		return nil
@@ -66,17 +35,17 @@ func (e *Engine) keepTAP() error {
 		return fmt.Errorf("TAP: %w", err)
 	}
 	attrs := link.Attrs()
-	if attrs.Flags&net.FlagUp != 0 && attrs.Name == e.tap.name {
+	if attrs.Flags&net.FlagUp != 0 && attrs.Name == e.tap.Name {
 		e.tapAmiss = false
 		return nil
 	}
 	e.tellTAPAmiss()
 	var renamed error
-	if attrs.Name != e.tap.name {
+	if attrs.Name != e.tap.Name {
 		renamed = e.renameTAP(link)
 	}
-	if err := e.space.netlink.LinkSetUp(link); err != nil {
-		return errors.Join(renamed, fmt.Errorf("TAP %s: setting it up: %w", e.tap.name, err))
+	if err := e.space.Netlink.LinkSetUp(link); err != nil {
+		return errors.Join(renamed, fmt.Errorf("TAP %s: setting it up: %w", e.tap.Name, err))
 	}
 	if renamed != nil {
 		return renamed
@@ -88,9 +57,9 @@ func (e *Engine) keepTAP() error {
 
 // tellTAPAmiss counts each time, and says it once while it is tried again and again to mend it.
 func (e *Engine) tellTAPAmiss() {
-	atomic.AddUint64(&e.store.words[wordTAPErrors], 1)
+	atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1)
 	if !e.tapAmiss {
-		e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.name)
+		e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.Name)
 	}
 	e.tapAmiss = true
 }
@@ -98,14 +67,14 @@ func (e *Engine) tellTAPAmiss() {
 // renameTAP gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
 // while another interface has the name.
 func (e *Engine) renameTAP(link netlink.Link) error {
-	if _, err := e.space.netlink.LinkByName(e.tap.name); err == nil {
-		return fmt.Errorf("TAP %s: another interface has its name", e.tap.name)
+	if _, err := e.space.Netlink.LinkByName(e.tap.Name); err == nil {
+		return fmt.Errorf("TAP %s: another interface has its name", e.tap.Name)
 	}
-	if err := e.space.netlink.LinkSetDown(link); err != nil {
-		return fmt.Errorf("TAP %s: setting it down: %w", e.tap.name, err)
+	if err := e.space.Netlink.LinkSetDown(link); err != nil {
+		return fmt.Errorf("TAP %s: setting it down: %w", e.tap.Name, err)
 	}
-	if err := e.space.netlink.LinkSetName(link, e.tap.name); err != nil {
-		return fmt.Errorf("TAP %s: giving it its name back: %w", e.tap.name, err)
+	if err := e.space.Netlink.LinkSetName(link, e.tap.Name); err != nil {
+		return fmt.Errorf("TAP %s: giving it its name back: %w", e.tap.Name, err)
 	}
 	return nil
 }
@@ -113,6 +82,6 @@ func (e *Engine) renameTAP(link netlink.Link) error {
 // giveUpTAP has the waiting room make another TAP where this one is no longer in our namespace. One that was deleted the room notices by itself;
 // one that was moved goes.
 func (e *Engine) giveUpTAP() {
-	_ = e.tap.remove()
-	_ = e.tap.file.Close()
+	_ = e.tap.Remove()
+	_ = e.tap.File.Close()
 }

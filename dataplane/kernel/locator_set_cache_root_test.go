@@ -23,7 +23,7 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
-	"loci/dataplane/kernel/reclaim"
+	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -68,15 +68,15 @@ func newBySetRouter(t *testing.T) *bySetRouter {
 		r.apply(t, databaseEntry(f.prefix))
 	}
 	r.takePrograms(t)
-	r.tables.sets.indexes.Now = func() time.Duration { return 0 } // records live longer here than an index rests
+	r.tables.Sets.Indexes.Now = func() time.Duration { return 0 } // records live longer here than an index rests
 	return r
 }
 
 func (r *bySetRouter) takePrograms(t *testing.T) {
 	t.Helper()
-	must(t, r.store.maps[abi.MapXDPPrograms].Lookup(uint32(xdpSets), &r.bySet))
+	must(t, r.store.Map(abi.MapXDPPrograms).Lookup(uint32(abi.XDPSets), &r.bySet))
 	t.Cleanup(func() { r.bySet.Close() })
-	tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
+	tap, err := r.ns.Netlink().LinkByName(tap.DefaultName)
 	must(t, err)
 	r.tap = tap.Attrs().HardwareAddr
 	r.kept = r.mapCaches(t)
@@ -163,12 +163,12 @@ func (r *bySetRouter) missMostly(t *testing.T, missing bool) {
 	const missingAt, turnAt = 44, 48 // in struct lisp_clock
 	const turn = 15                  // the next one is no sample
 	var each [][]byte
-	must(t, r.store.maps[abi.MapClocks].Lookup(uint32(0), &each))
+	must(t, r.store.Map(abi.MapClocks).Lookup(uint32(0), &each))
 	for _, clock := range each {
 		binary.NativeEndian.PutUint32(clock[missingAt:], map[bool]uint32{true: 8}[missing])
 		binary.NativeEndian.PutUint32(clock[turnAt:], turn)
 	}
-	must(t, r.store.maps[abi.MapClocks].Put(uint32(0), each))
+	must(t, r.store.Map(abi.MapClocks).Put(uint32(0), each))
 }
 
 // counted is what stands in the counters of packets sent and of each mapping.
@@ -183,10 +183,10 @@ func (r *bySetRouter) counted() map[string]uint64 {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, index := range r.tables.entries.All() {
-		used := r.store.usageOf(index)
-		all[fmt.Sprintf("of %d", index)] += used.packets
-		all[fmt.Sprintf("octets of %d", index)] += used.octets
+	for _, index := range r.tables.Entries.All() {
+		used := r.store.UsageOf(index)
+		all[fmt.Sprintf("of %d", index)] += used.Packets
+		all[fmt.Sprintf("octets of %d", index)] += used.Octets
 	}
 	return all
 }
@@ -255,8 +255,8 @@ func (r *bySetRouter) waitForHeld(t *testing.T, when string) {
 	held := func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for _, index := range r.tables.entries.All() {
-			if atomic.LoadUint32(&r.tables.records[index].Flags)&abi.MappingHold != 0 {
+		for _, index := range r.tables.Entries.All() {
+			if atomic.LoadUint32(&r.tables.Records[index].Flags)&abi.MappingHold != 0 {
 				return true
 			}
 		}
@@ -274,17 +274,11 @@ func (r *bySetRouter) hold(prefix string, held bool) func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		key, err := lpm.KeyOf(abi.RootMapCache, lisp.MustParsePrefix(prefix))
-		index, ok := r.tables.entries.Get(key)
+		index, ok := r.tables.Entries.Get(key)
 		if err != nil || !ok {
 			panic(prefix)
 		}
-		flags := &r.tables.records[index].Flags
-		r.tables.indexes.change(index)
-		atomic.StoreUint32(flags, *flags&^abi.MappingHold)
-		if held {
-			atomic.StoreUint32(flags, *flags|abi.MappingHold)
-		}
-		r.tables.indexes.changed(index)
+		r.tables.SetHold(index, held)
 	}
 }
 
@@ -355,7 +349,7 @@ func (r *bySetRouter) countOnce(t *testing.T) {
 	}
 	r.apply(t, gone(own))
 	r.mu.Lock()
-	r.tables.indexes.wake(reclaim.Never)
+	r.tables.Rested()
 	r.mu.Unlock()
 	r.apply(t, positive(own, rloc4(1)))
 	r.waitForHeld(t, "counting")
@@ -419,7 +413,7 @@ func (r *bySetRouter) siteFollows(t *testing.T, p pair) {
 		prefix, covering = "2001:db8:2::/64", "2000::/12"
 	}
 	mtu := func(octets int) func() {
-		return func() { r.tables.sets.storePathMTU(lisp.RLOCFromAddr(p.outer(1)), octets) }
+		return func() { r.tables.Sets.StorePathMTU(lisp.RLOCFromAddr(p.outer(1)), octets) }
 	}
 	backup := func() dataplane.PutMapping { // the second locator takes nothing unless the first is down
 		m := positive(prefix, p.outer(1), p.outer(2))
@@ -511,7 +505,7 @@ func (r *bySetRouter) coreFollows(t *testing.T, p pair) {
 		return func() {
 			change()
 			r.waitForMark(t, prefix, want, "an edit")
-			atomic.StoreUint64(&r.store.changed.numbers.WatchedUntilNs, forEver)
+			atomic.StoreUint64(&r.store.Changed.Numbers.WatchedUntilNs, forEver)
 		}
 	}
 	as := r.with(t, nil)

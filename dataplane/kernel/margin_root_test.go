@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/features"
 	"loci/internal/testnet"
 )
 
@@ -41,7 +42,7 @@ func TestVerifierMargin(t *testing.T) {
 	for object, load := range map[string]func() (*ebpf.CollectionSpec, error){"tc": abi.LoadTC, "xdp": abi.LoadXDP} {
 		spec, err := load()
 		must(t, err)
-		if object == "tc" && haveDecapFlags() {
+		if object == "tc" && features.HaveDecapFlags() {
 			must(t, spec.Variables[abi.VarDecapL3Flags].Set(uint32(1)))
 		}
 		coll, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
@@ -84,7 +85,7 @@ func expectMargin(t *testing.T, name, log string) {
 // TestFeatures prints what the kernel lacks, and wants nothing of it that is required.
 func TestFeatures(t *testing.T) {
 	testnet.RequireRoot(t)
-	for _, f := range Probe() {
+	for _, f := range features.Probe() {
 		if f.Present {
 			continue
 		}

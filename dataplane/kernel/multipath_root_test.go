@@ -72,7 +72,7 @@ func newMultipath(t *testing.T, hook dataplane.Hook, p pair) *multipath {
 	m.listen(t)
 	eventually(t, "routes are looked up by flow", func() bool {
 		var settings abi.Settings
-		must(t, a.store.maps[abi.MapSettings].Lookup(uint32(0), &settings))
+		must(t, a.store.Map(abi.MapSettings).Lookup(uint32(0), &settings))
 		return settings.Flags&abi.SettingRoutesByFlow != 0
 	})
 	return m

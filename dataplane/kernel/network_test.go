@@ -23,6 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/tap"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -143,8 +145,8 @@ func (r *router) open(t *testing.T, options Options) {
 		if err := r.Detach(context.Background()); err != nil && err != dataplane.ErrClosed {
 			t.Errorf("detach: %v", err)
 		}
-		if _, err := os.Stat(DefaultPinDirectory + "/" + r.instance); err == nil {
-			_ = os.RemoveAll(DefaultPinDirectory + "/" + r.instance)
+		if _, err := os.Stat(pins.DefaultDirectory + "/" + r.instance); err == nil {
+			_ = os.RemoveAll(pins.DefaultDirectory + "/" + r.instance)
 		}
 	})
 }
@@ -302,7 +304,7 @@ func TestOwnEIDs(t *testing.T) {
 	n := newNetwork(t)
 	a := n.routers[0]
 	for i, r := range n.routers {
-		tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
+		tap, err := r.ns.Netlink().LinkByName(tap.DefaultName)
 		must(t, err)
 		r.ownEIDs(t, tap, netip.PrefixFrom(siteAddress4(i, 1), 24))
 		r.ownEIDs(t, tap, netip.PrefixFrom(siteAddress6(i, 1), 64))

@@ -139,7 +139,7 @@ func TestPathMTUSurvivesARestart(t *testing.T) {
 		t.Errorf("after a restart the path is known to carry %d octets, learnt %v", octets, learnt)
 	}
 	a.mu.Lock()
-	ended := a.tables.sets.endPathMTUs(time.Now().Add(pathMTULife + time.Minute))
+	ended := a.tables.Sets.EndPathMTUs(time.Now().Add(time.Hour))
 	a.mu.Unlock()
 	if octets, learnt := a.PathMTU(rloc); octets != 1500 || learnt || len(ended) != 1 {
 		t.Errorf("when its time is over: %d octets, learnt %v, ended %v", octets, learnt, ended)

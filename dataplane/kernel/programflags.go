@@ -11,6 +11,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/store"
 	"loci/lisp"
 )
 
@@ -49,8 +50,8 @@ func (e *Engine) putSites(interfaces map[uint32]attached) error {
 		}
 		sites[a.record.Iid] = ifindex
 	}
-	m := e.store.maps[abi.MapSites]
-	errs := []error{prune[uint32, uint32](m, in(sites))}
+	m := e.store.Map(abi.MapSites)
+	errs := []error{store.Prune[uint32, uint32](m, store.In(sites))}
 	for instance, ifindex := range sites {
 		errs = append(errs, m.Put(instance, ifindex))
 	}

@@ -14,6 +14,10 @@ import (
 	"path/filepath"
 
 	"github.com/vishvananda/netlink"
+
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/tap"
 )
 
 // Remove ends the forwarding of an instance in the calling thread's network namespace
@@ -23,35 +27,35 @@ import (
 // removed.
 func Remove(options Options) error {
 	o := withDefaults(options)
-	s, err := currentSpace()
+	s, err := netspace.Current()
 	if err != nil {
 		return err
 	}
-	pins, err := openPinsIfAny(o.PinDirectory, o.Instance)
+	directory, err := openPinsIfAny(o.PinDirectory, o.Instance)
 	if err != nil {
-		return errors.Join(err, s.close())
+		return errors.Join(err, s.Close())
 	}
 	err = removeTAP(s, o.TAP)
-	if errors.Is(err, ErrBusy) {
-		return errors.Join(err, pins.close(), s.close())
+	if errors.Is(err, pins.ErrBusy) {
+		return errors.Join(err, directory.Close(), s.Close())
 	}
-	clsact := filters{space: s, instance: o.Instance, notes: pins.disciplines()}
-	return errors.Join(err, clsact.removeAll(), pins.remove(), s.close())
+	clsact := filters{space: s, instance: o.Instance, notes: directory.Disciplines()}
+	return errors.Join(err, clsact.removeAll(), directory.Remove(), s.Close())
 }
 
 // openPinsIfAny locks the directory of an instance. Without one there is nothing to
 // lock, and none is made.
-func openPinsIfAny(parent, instance string) (*pinDirectory, error) {
+func openPinsIfAny(parent, instance string) (*pins.Directory, error) {
 	path := filepath.Join(parent, instance)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return &pinDirectory{path: path}, nil
+		return &pins.Directory{Path: path}, nil
 	}
-	return openPins(parent, instance)
+	return pins.Open(parent, instance)
 }
 
 // removeTAP removes a TAP that no process uses, if there is one.
-func removeTAP(s *space, name string) error {
-	link, err := s.netlink.LinkByName(name)
+func removeTAP(s *netspace.Space, name string) error {
+	link, err := s.Netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil
 	}
@@ -62,17 +66,17 @@ func removeTAP(s *space, name string) error {
 		return fmt.Errorf("interface %s is not a TAP: it stays", name)
 	}
 	// Whoever can open it is alone. Another version's may not open in our mode.
-	if err := s.do(func() error { return tryTUN(name) }); errors.Is(err, ErrBusy) {
+	if err := s.Do(func() error { return tryTUN(name) }); errors.Is(err, pins.ErrBusy) {
 		return err
 	}
-	if err := s.netlink.LinkDel(link); err != nil {
+	if err := s.Netlink.LinkDel(link); err != nil {
 		return fmt.Errorf("removing TAP %s: %w", name, err)
 	}
 	return nil
 }
 
 func tryTUN(name string) error {
-	file, err := openTUNFile(name, vnetOctets)
+	file, err := tap.OpenFile(name, tap.VnetOctets)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,10 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/features"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tap"
 )
 
 func (r *router) remove(t *testing.T, options Options) (err error) {
@@ -26,9 +30,9 @@ func (r *router) remove(t *testing.T, options Options) (err error) {
 // becomeForeign makes what the engine left look like that of another version.
 func (r *router) becomeForeign(t *testing.T) {
 	t.Helper()
-	must(t, r.store.putSettings(abi.Settings{AbiVersion: abi.Version + 1}))
-	directory := filepath.Join(DefaultPinDirectory, r.instance)
-	clone, err := r.store.maps[mapStates].Clone() // the original is pinned elsewhere
+	must(t, r.store.PutSettings(abi.Settings{AbiVersion: abi.Version + 1}))
+	directory := filepath.Join(pins.DefaultDirectory, r.instance)
+	clone, err := r.store.Map(store.MapSavedStates).Clone() // the original is pinned elsewhere
 	must(t, err)
 	defer clone.Close()
 	must(t, clone.Unpin())
@@ -43,7 +47,7 @@ func TestRemoveWhatIsNotUnderstood(t *testing.T) {
 			n := newLinks(t)
 			a := n.open(t, 0, Options{Attach: mode})
 			n.open(t, 1, Options{})
-			if err := a.remove(t, Options{}); !errors.Is(err, ErrBusy) {
+			if err := a.remove(t, Options{}); !errors.Is(err, pins.ErrBusy) {
 				t.Fatalf("removing an instance in use: %v, want ErrBusy", err)
 			}
 			n.mapBoth(t, rloc4)
@@ -54,7 +58,7 @@ func TestRemoveWhatIsNotUnderstood(t *testing.T) {
 				_, err := Open(Options{Instance: a.instance, Attach: mode, Logger: testLogger()})
 				return err
 			})
-			if !errors.Is(err, ErrNewer) {
+			if !errors.Is(err, store.ErrNewer) {
 				t.Fatalf("tables of another layout: %v, want ErrNewer", err)
 			}
 			must(t, a.remove(t, Options{}))
@@ -69,10 +73,10 @@ func TestRemoveWhatIsNotUnderstood(t *testing.T) {
 // expectNothing looks for pins, programs and the TAP.
 func (r *router) expectNothing(t *testing.T) {
 	t.Helper()
-	if _, err := r.ns.Netlink().LinkByName(DefaultTAP); err == nil {
+	if _, err := r.ns.Netlink().LinkByName(tap.DefaultName); err == nil {
 		t.Error("the TAP is still there")
 	}
-	if _, err := os.Stat(filepath.Join(DefaultPinDirectory, r.instance)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(pins.DefaultDirectory, r.instance)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("pins: %v", err)
 	}
 	for _, name := range []string{"site0", "core0"} {
@@ -86,7 +90,7 @@ func (r *router) expectNothing(t *testing.T) {
 // programsAt counts the tcx programs at an interface: none where the kernel has no tcx.
 func (r *router) programsAt(t *testing.T, ifindex int) (count int) {
 	t.Helper()
-	if !haveTCX() {
+	if !features.HaveTCX() {
 		return 0
 	}
 	must(t, r.ns.Do(func() error {

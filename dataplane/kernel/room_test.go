@@ -186,8 +186,8 @@ func TestHoldEnds(t *testing.T) {
 	eventually(t, "no entry on hold", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for _, index := range a.tables.entries.All() {
-			if a.tables.records[index].Flags&abi.MappingHold != 0 {
+		for _, index := range a.tables.Entries.All() {
+			if a.tables.Records[index].Flags&abi.MappingHold != 0 {
 				return false
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/store"
 	"loci/lisp"
 )
 
@@ -26,7 +27,7 @@ func TestStatesOfManyLocators(t *testing.T) {
 		binary.BigEndian.PutUint32(address[8:], uint32(i))
 		return lisp.RLOCFromAddr(netip.AddrFrom16(address))
 	}
-	for i := range maxLocatorStates + 1 {
+	for i := range 1<<16 + 1 {
 		a.apply(t, dataplane.PutLocatorState{RLOC: rloc(i), State: dataplane.LocatorState(i % 2)}, dataplane.PutLocatorState{RLOC: rloc(i)})
 	}
 	down := map[lisp.RLOC]dataplane.LocatorState{}
@@ -35,7 +36,7 @@ func TestStatesOfManyLocators(t *testing.T) {
 		a.apply(t, dataplane.PutLocatorState{RLOC: r, State: dataplane.LocatorDown})
 	}
 	for i := range 100 {
-		must(t, a.store.maps[mapStates].Put(abi.KeyOf(rloc(1+i)), uint8(dataplane.LocatorUp)))
+		must(t, a.store.Map(store.MapSavedStates).Put(abi.KeyOf(rloc(1+i)), uint8(dataplane.LocatorUp)))
 	}
 	must(t, a.Close())
 	a.open(t, Options{})
@@ -45,7 +46,7 @@ func TestStatesOfManyLocators(t *testing.T) {
 	stored := 0
 	var key abi.RLOCKey
 	var state uint8
-	for entries := a.store.maps[mapStates].Iterate(); entries.Next(&key, &state); stored++ {
+	for entries := a.store.Map(store.MapSavedStates).Iterate(); entries.Next(&key, &state); stored++ {
 	}
 	if stored != len(down) {
 		t.Errorf("%d states are stored, want %d", stored, len(down))

@@ -21,6 +21,10 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tap"
+	"loci/dataplane/kernel/underlay"
 	"loci/forward"
 	"loci/lisp"
 )
@@ -29,10 +33,8 @@ const (
 	maxInterfaces = 512 // half of what the programs' table holds
 	maxLocalRLOCs = 512
 
-	// smallestMTU is what IPv6 asks of any link (RFC 8200 s.5); usualMTU holds for
-	// the core while no core interface is there.
-	smallestMTU = 1280
-	usualMTU    = 1500
+	// usualMTU holds for the core while no core interface is there.
+	usualMTU = 1500
 
 	// settleTime is how long changes of interfaces are gathered, retryTime how long
 	// to wait when the kernel does not tell of them.
@@ -86,7 +88,7 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 	old := e.settings
 	err := e.putInForce(s)
 	if err == nil {
-		err = e.store.saveSettings(s)
+		err = e.store.SaveSettings(s)
 	}
 	if err == nil && s.Header.StatusBits && !old.Header.StatusBits {
 		err = e.forgetAllStatusBits()
@@ -103,8 +105,8 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 		return err
 	}
 	e.mu.Lock()
-	e.tables.sets.setEncapsulation(s.EncapsulationTo)
-	err := e.tables.setSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
+	e.tables.Sets.SetEncapsulation(s.EncapsulationTo)
+	err := e.tables.SetSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
 	if err == nil {
 		e.settings = s
 	}
@@ -112,15 +114,15 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err != nil {
 		return err
 	}
-	e.listenForReassembled(&s)
-	e.room.setBounds(s.Wait)
+	e.reassembly.Listen(&s)
+	e.room.SetBounds(s.Wait)
 	if err := e.putMissPolicies(s.MissPolicies); err != nil {
 		return err
 	}
-	if e.lists, err = e.store.putLists(s.Lists); err != nil {
+	if e.lists, err = e.store.PutLists(s.Lists); err != nil {
 		return err
 	}
-	if err := e.store.putSettings(e.programSettings(s)); err != nil {
+	if err := e.store.PutSettings(e.programSettings(s)); err != nil {
 		return err
 	}
 	return e.syncInterfaces()
@@ -138,8 +140,8 @@ var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
 // putMissPolicies tells the programs which Instance-IDs have a policy of their own.
 // Those that have none any more go first, so that there is room.
 func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
-	m := e.store.maps[abi.MapMissPolicies]
-	errs := []error{prune[lisp.InstanceID, uint32](m, in(policies))}
+	m := e.store.Map(abi.MapMissPolicies)
+	errs := []error{store.Prune[lisp.InstanceID, uint32](m, store.In(policies))}
 	for instance, policy := range policies {
 		errs = append(errs, m.Put(uint32(instance), uint32(programPolicies[policy])))
 	}
@@ -152,13 +154,13 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 func (e *Engine) programSettings(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
-		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.flag(), TapIfindex: e.tap.index, TapMac: e.tap.mac,
-		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(missInterval),
+		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
+		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
 		EchoWaitNs:     uint64(cmp.Or(s.Header.EchoWait, dataplane.DefaultEchoWait)),
 		Rloc4:          [4]uint8(rloc4[:4]), Rloc6: rloc6,
-		Lists: e.lists.kinds, ListGeneration: e.lists.generation,
+		Lists: e.lists.Kinds, ListGeneration: e.lists.Generation,
 	}
 }
 
@@ -174,7 +176,7 @@ func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
 
 // putLocalRLOCs tells the programs which packets are for this router.
 func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
-	m := e.store.maps[abi.MapLocalRLOCs]
+	m := e.store.Map(abi.MapLocalRLOCs)
 	wanted := map[abi.RLOCKey]bool{}
 	for _, r := range rlocs {
 		wanted[abi.KeyOf(r)] = true
@@ -182,14 +184,14 @@ func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
 			return fmt.Errorf("local RLOC %v: %w", r, err)
 		}
 	}
-	return prune[abi.RLOCKey, uint32](m, in(wanted))
+	return store.Prune[abi.RLOCKey, uint32](m, store.In(wanted))
 }
 
 // restoreSettings puts the settings in force that an earlier process left.
 func (e *Engine) restoreSettings(found bool) error {
 	settings := dataplane.Settings{Wait: dataplane.DefaultWaitBounds}
 	if found {
-		saved, ok, err := e.store.savedSettings()
+		saved, ok, err := e.store.SavedSettings()
 		if err != nil {
 			return err
 		}
@@ -202,13 +204,13 @@ func (e *Engine) restoreSettings(found bool) error {
 
 // restoreStates reads back what was known of locators.
 func (e *Engine) restoreStates() error {
-	settings, _, err := e.store.savedSettings()
+	settings, _, err := e.store.SavedSettings()
 	if err != nil {
 		return err
 	}
-	e.tables.sets.source4 = sourceOf(settings.LocalRLOCs, true)
-	e.tables.sets.source6 = sourceOf(settings.LocalRLOCs, false)
-	if err := e.store.savedStates(e.tables.sets.setState); err != nil {
+	e.tables.Sets.Source4 = sourceOf(settings.LocalRLOCs, true)
+	e.tables.Sets.Source6 = sourceOf(settings.LocalRLOCs, false)
+	if err := e.store.SavedStates(e.tables.Sets.SetState); err != nil {
 		return fmt.Errorf("locator states: %w", err)
 	}
 	return nil
@@ -219,14 +221,14 @@ func (e *Engine) restoreStates() error {
 // changing.
 func (e *Engine) syncInterfaces() error {
 	wanted := map[uint32]attached{
-		e.tap.index: {name: "TAP", record: abi.Interface{
+		e.tap.Index: {name: "TAP", record: abi.Interface{
 			Flags: abi.InterfaceTAP, Iid: uint32(ownInstance(e.settings.Interfaces)),
-			L2Length: ethernetOctets, Mac: e.tap.mac,
+			L2Length: tap.EthernetOctets, Mac: e.tap.Mac,
 		}},
 	}
 	coreMTU := 0
 	for _, i := range e.settings.Interfaces {
-		link, err := e.space.netlink.LinkByName(i.Name)
+		link, err := e.space.Netlink.LinkByName(i.Name)
 		if errors.As(err, &netlink.LinkNotFoundError{}) {
 			e.tellMissing(i.Name)
 			continue
@@ -279,7 +281,7 @@ func (e *Engine) addInterface(wanted map[uint32]attached, i dataplane.Interface,
 		a.record.Flags |= abi.InterfaceStack
 	}
 	if len(link.HardwareAddr) == len(a.record.Mac) {
-		a.record.L2Length = ethernetOctets
+		a.record.L2Length = tap.EthernetOctets
 		copy(a.record.Mac[:], link.HardwareAddr)
 	}
 	wanted[uint32(link.Index)] = a
@@ -327,8 +329,8 @@ func programsOf(flags uint32) []string {
 // changeInterfaces tells the programs first, because they pass everything at an
 // interface they do not know.
 func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
-	defer e.store.changed.all()
-	m := e.store.maps[abi.MapInterfaces]
+	defer e.store.Changed.All()
+	m := e.store.Map(abi.MapInterfaces)
 	points := map[hookPoint]bool{}
 	instances := map[uint32]bool{}
 	for ifindex, a := range wanted {
@@ -361,29 +363,29 @@ func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
 	if err := e.hooks.keepOnly(points); err != nil {
 		return err
 	}
-	err := prune[uint32, abi.Interface](m, in(wanted))
-	e.store.slots.keepOnly(wanted)
+	err := store.Prune[uint32, abi.Interface](m, store.In(wanted))
+	e.store.Slots.KeepOnly(store.In(wanted))
 	if err != nil {
 		return err
 	}
 	if err := e.fillDevices(wanted); err != nil {
 		return err
 	}
-	return e.store.instances.pinOnly(instances)
+	return e.store.Instances.PinOnly(instances)
 }
 
 // putInterface tells the programs of an interface.
 func (e *Engine) putInterface(ifindex uint32, a attached) error {
-	roots, err := e.store.instances.pin(a.record.Iid)
+	roots, err := e.store.Instances.Pin(a.record.Iid)
 	if err != nil {
 		return err
 	}
 	a.record.Roots = roots
-	if err := e.store.maps[abi.MapInterfaces].Put(ifindex, a.record); err != nil {
+	if err := e.store.Map(abi.MapInterfaces).Put(ifindex, a.record); err != nil {
 		return err
 	}
-	e.store.slots.put(ifindex, a.record)
-	e.store.changed.all()
+	e.store.Slots.Put(ifindex, a.record)
+	e.store.Changed.All()
 	return nil
 }
 
@@ -394,9 +396,9 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 		coreMTU = usualMTU
 	}
 	overhead := forward.Overhead(lisp.RLOCFromAddr(netip.IPv6Unspecified()))
-	err := e.tap.setMTU(e.space, max(coreMTU-overhead, smallestMTU))
+	err := e.tap.SetMTU(e.space, max(coreMTU-overhead, underlay.SmallestMTU))
 	if errors.As(err, &netlink.LinkNotFoundError{}) || isGone(err) {
-		e.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.name)
+		e.log.Debug("the TAP was deleted; it gets its MTU when it is made anew", "interface", e.tap.Name)
 		return nil
 	}
 	return err
@@ -408,7 +410,7 @@ func (e *Engine) watchLinks() {
 		updates := make(chan netlink.LinkUpdate, 64)
 		done := make(chan struct{})
 		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
-			Namespace:     &e.space.ns,
+			Namespace:     &e.space.Ns,
 			ErrorCallback: func(err error) { e.log.Debug("messages about interfaces were lost", "error", err) },
 		})
 		if err != nil {
@@ -465,7 +467,7 @@ func (e *Engine) concerns(update netlink.LinkUpdate) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	index := uint32(update.Link.Attrs().Index)
-	if index == e.tap.index {
+	if index == e.tap.Index {
 		return e.isTAPAmiss(update)
 	}
 	if _, known := e.interfaces[index]; known {
@@ -493,16 +495,6 @@ func (e *Engine) resync() bool {
 	}
 	e.unusable = err.Error()
 	return false
-}
-
-// interfaceName returns the name of an interface of ours, or its number.
-func (e *Engine) interfaceName(ifindex uint32) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a, ok := e.interfaces[ifindex]; ok {
-		return a.name
-	}
-	return fmt.Sprintf("#%d", ifindex)
 }
 
 func removeAll(paths ...string) error {

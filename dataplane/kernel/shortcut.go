@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/features"
 )
 
 const (
@@ -43,11 +44,11 @@ func canShorten(l netlink.Link, o outlet) bool {
 // outlet looks at an interface's way out.
 func (e *Engine) outlet(l netlink.Link) (o outlet, err error) {
 	index := l.Attrs().Index
-	err = e.space.do(func() error {
+	err = e.space.Do(func() error {
 		if o.queue, o.maxMTU, err = queueOf(index); err != nil {
 			return err
 		}
-		if o.segmented, err = cutsSegments(l.Attrs().Name); err != nil {
+		if o.segmented, err = features.CutsSegments(l.Attrs().Name); err != nil {
 			return err
 		}
 		o.filters, err = e.foreignEgressPrograms(index)
@@ -96,7 +97,7 @@ func (e *Engine) foreignEgressPrograms(index int) (int, error) {
 			}
 		}
 	}
-	filters, err := e.space.netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
+	filters, err := e.space.Netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
 	if err != nil && !noSuchFilter(err) {
 		return foreign, fmt.Errorf("filters: %w", err)
 	}

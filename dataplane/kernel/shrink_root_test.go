@@ -13,7 +13,7 @@ import (
 func TestTableShrinksInTime(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})
-	thresholds := &a.tables.table.Thresholds
+	thresholds := &a.tables.Table.Thresholds
 	set := func(smallest int, keptGrown time.Duration) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -22,7 +22,7 @@ func TestTableShrinksInTime(t *testing.T) {
 	octets := func() uint64 {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		state, _ := a.tables.state()
+		state, _ := a.tables.State()
 		return state.Octets
 	}
 	large := octets()

@@ -15,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/features"
+	"loci/dataplane/kernel/tap"
 	"loci/internal/testnet"
 )
 
@@ -51,7 +53,7 @@ func (n *network) leadIntoLISP(t *testing.T, p pair) {
 	t.Helper()
 	r := n.routers[0]
 	must(t, r.ns.SetReversePathFilter(0))
-	tap, err := r.ns.Netlink().LinkByName(DefaultTAP)
+	tap, err := r.ns.Netlink().LinkByName(tap.DefaultName)
 	must(t, err)
 	remote, bits := p.inner(1, 0), 24
 	if remote.Is6() {
@@ -149,7 +151,7 @@ func TestStackTranslatesAnswers(t *testing.T) {
 		oifname "core0" %s saddr %s snat to %s
 	}
 }`, family, family, p.inner(0, 10), p.inner(0, 99)))
-			tap, err := ns.Netlink().LinkByName(DefaultTAP)
+			tap, err := ns.Netlink().LinkByName(tap.DefaultName)
 			must(t, err)
 			routes, err := ns.Netlink().RouteList(tap, netlink.FAMILY_ALL)
 			must(t, err)
@@ -200,7 +202,7 @@ func TestForwardRules(t *testing.T) {
 	rules := func() string {
 		var found []string
 		must(t, n.routers[0].ns.Do(func() (err error) {
-			found, err = ForwardRules()
+			found, err = features.ForwardRules()
 			return err
 		}))
 		return strings.Join(found, ", ")

@@ -11,6 +11,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/nexthop"
 )
 
 const surroundingsInterval = time.Second
@@ -31,7 +32,7 @@ func (e *Engine) programFlags(s dataplane.Settings) (flags uint32) {
 // lookAtRoutes finds out whether routes look at flows; when that cannot be told, they
 // are taken to. It reports whether that is news.
 func (e *Engine) lookAtRoutes() bool {
-	byFlow, err := e.space.routesByFlow()
+	byFlow, err := nexthop.RoutesByFlow(e.space)
 	if err != nil {
 		e.log.Debug("it cannot be told what routes depend on", "error", err)
 		byFlow = true
@@ -52,7 +53,7 @@ func (e *Engine) shortcutsDiffer() bool {
 	}
 	e.mu.Unlock()
 	for index, has := range known {
-		l, err := e.space.netlink.LinkByIndex(int(index))
+		l, err := e.space.Netlink.LinkByIndex(int(index))
 		if err == nil && e.shortens(l) != has {
 			return true
 		}
@@ -86,7 +87,7 @@ func (e *Engine) putProgramSettings() {
 	if e.closed {
 		return
 	}
-	if err := e.store.putSettings(e.programSettings(e.settings)); err != nil {
+	if err := e.store.PutSettings(e.programSettings(e.settings)); err != nil {
 		e.log.Error("the programs cannot be told what routes depend on", "error", err)
 	}
 }
@@ -101,6 +102,6 @@ func (e *Engine) shrinkInTime() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
-		e.tables.shrink()
+		e.tables.Shrink()
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/internal/testnet"
 )
@@ -43,9 +44,9 @@ func TestTAPIsMadeAnew(t *testing.T) {
 
 	for range 2 {
 		before := a.Counters().Other["tap-errors"]
-		tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+		device, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 		must(t, err)
-		must(t, a.ns.Netlink().LinkDel(tap))
+		must(t, a.ns.Netlink().LinkDel(device))
 		<-remade
 		if after := a.Counters().Other["tap-errors"]; after == before {
 			t.Error("nobody is told that the TAP could not be read")
@@ -76,29 +77,29 @@ func TestTAPIsKept(t *testing.T) {
 		make func(netlink.Link) error
 	}{
 		{"set down", handle.LinkSetDown},
-		{"renamed", func(tap netlink.Link) error {
-			return errors.Join(handle.LinkSetDown(tap), handle.LinkSetName(tap, "other"), handle.LinkSetUp(tap))
+		{"renamed", func(device netlink.Link) error {
+			return errors.Join(handle.LinkSetDown(device), handle.LinkSetName(device, "other"), handle.LinkSetUp(device))
 		}},
-		{"moved", func(tap netlink.Link) error {
+		{"moved", func(device netlink.Link) error {
 			fd, err := os.Open(there.Path())
 			if err != nil {
 				return err
 			}
 			defer fd.Close()
-			return handle.LinkSetNsFd(tap, int(fd.Fd()))
+			return handle.LinkSetNsFd(device, int(fd.Fd()))
 		}},
 	} {
 		before := a.Counters().Other["tap-errors"]
-		tap, err := handle.LinkByName(DefaultTAP)
+		device, err := handle.LinkByName(tap.DefaultName)
 		must(t, err)
-		must(t, amiss.make(tap))
+		must(t, amiss.make(device))
 		select {
 		case <-remade:
 		case <-time.After(patience):
 			t.Fatalf("%s: nothing is done", amiss.name)
 		}
 		eventually(t, amiss.name+": it is as it was", func() bool {
-			kept, err := handle.LinkByName(DefaultTAP)
+			kept, err := handle.LinkByName(tap.DefaultName)
 			return err == nil && kept.Attrs().Flags&net.FlagUp != 0
 		})
 		if after := a.Counters().Other["tap-errors"]; after == before {
@@ -111,7 +112,7 @@ func TestTAPIsKept(t *testing.T) {
 		})
 	}
 	eventually(t, "the one that was moved is gone", func() bool {
-		_, err := there.Netlink().LinkByName(DefaultTAP)
+		_, err := there.Netlink().LinkByName(tap.DefaultName)
 		return errors.As(err, &netlink.LinkNotFoundError{})
 	})
 }
@@ -138,19 +139,19 @@ func TestTAPWhoseNameIsTaken(t *testing.T) {
 	told := &warnings{of: "set down or renamed"}
 	a.open(t, Options{Logger: slog.New(slog.NewTextHandler(told, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	handle := a.ns.Netlink()
-	tap, err := handle.LinkByName(DefaultTAP)
+	device, err := handle.LinkByName(tap.DefaultName)
 	must(t, err)
-	other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: DefaultTAP}}
-	route := &netlink.Route{LinkIndex: tap.Attrs().Index, Dst: netOf("203.0.113.0/24")}
+	other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: tap.DefaultName}}
+	route := &netlink.Route{LinkIndex: device.Attrs().Index, Dst: networkOf("203.0.113.0/24")}
 	a.changing.Lock() // so that nobody gives it its name back in between
-	must(t, errors.Join(handle.LinkSetDown(tap), handle.LinkSetName(tap, "other"), handle.LinkSetUp(tap), handle.LinkAdd(other), handle.RouteAdd(route)))
+	must(t, errors.Join(handle.LinkSetDown(device), handle.LinkSetName(device, "other"), handle.LinkSetUp(device), handle.LinkAdd(other), handle.RouteAdd(route)))
 	a.changing.Unlock()
 	for range 3 {
 		if a.resync() {
 			t.Error("nothing is amiss")
 		}
 	}
-	if routes, err := handle.RouteList(tap, netlink.FAMILY_V4); err != nil || len(routes) != 1 {
+	if routes, err := handle.RouteList(device, netlink.FAMILY_V4); err != nil || len(routes) != 1 {
 		t.Errorf("routes by the TAP: %v, %v", routes, err)
 	}
 	if n := told.count.Load(); n != 1 {
@@ -158,8 +159,8 @@ func TestTAPWhoseNameIsTaken(t *testing.T) {
 	}
 	must(t, handle.LinkDel(other))
 	eventually(t, "it has its name again", func() bool {
-		kept, err := handle.LinkByName(DefaultTAP)
-		return err == nil && kept.Attrs().Index == tap.Attrs().Index && kept.Attrs().Flags&net.FlagUp != 0
+		kept, err := handle.LinkByName(tap.DefaultName)
+		return err == nil && kept.Attrs().Index == device.Attrs().Index && kept.Attrs().Flags&net.FlagUp != 0
 	})
 }
 
@@ -180,11 +181,11 @@ func TestMappingsGoWithoutTAP(t *testing.T) {
 			defer server.Close()
 			n.udpFlow(t, netip.AddrPort{}, netip.AddrPortFrom(p.inner(1, 10), 5000)).send(t, 3)
 			eventually(t, "packets wait", func() bool { return a.Counters().WaitingPackets == 3 })
-			tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+			device, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 			must(t, err)
-			other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: DefaultTAP}}
+			other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: tap.DefaultName}}
 			a.changing.Lock() // so that nobody makes another one
-			must(t, errors.Join(a.ns.Netlink().LinkDel(tap), a.ns.Netlink().LinkAdd(other)))
+			must(t, errors.Join(a.ns.Netlink().LinkDel(device), a.ns.Netlink().LinkAdd(other)))
 			a.changing.Unlock()
 			before := a.Counters().Other["tap-errors"]
 			eventually(t, "no TAP can be made", func() bool { return a.Counters().Other["tap-errors"] > before })
@@ -210,14 +211,14 @@ func TestTAPThatCannotBeConfigured(t *testing.T) {
 	must(t, err)
 	const tooFew = 1
 	must(t, ns.Do(func() error {
-		file, err := openTUNFile(DefaultTAP, tooFew)
+		file, err := tap.OpenFile(tap.DefaultName, tooFew)
 		if err == nil {
 			t.Error("it is there")
 			return file.Close()
 		}
 		return nil
 	}))
-	if left, err := ns.Netlink().LinkByName(DefaultTAP); err == nil {
+	if left, err := ns.Netlink().LinkByName(tap.DefaultName); err == nil {
 		t.Errorf("left behind: %+v", left.Attrs())
 	}
 }
@@ -231,10 +232,10 @@ func TestInterfacesFollowWithoutTAP(t *testing.T) {
 	a.apply(t, siteOperations(0)...)
 	core, err := a.ns.Netlink().LinkByName("core0")
 	must(t, err)
-	tap, err := a.ns.Netlink().LinkByName(DefaultTAP)
+	device, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 	must(t, err)
 	a.changing.Lock() // so that nobody makes another one
-	must(t, a.ns.Netlink().LinkDel(tap))
+	must(t, a.ns.Netlink().LinkDel(device))
 	must(t, a.ns.Netlink().LinkSetMTU(core, core.Attrs().MTU-100))
 	followed := a.syncInterfaces()
 	a.changing.Unlock()
@@ -242,8 +243,8 @@ func TestInterfacesFollowWithoutTAP(t *testing.T) {
 		t.Errorf("without a TAP: %v", followed)
 	}
 	eventually(t, "the new TAP has the MTU", func() bool {
-		made, err := a.ns.Netlink().LinkByName(DefaultTAP)
-		return err == nil && made.Attrs().Index != tap.Attrs().Index && made.Attrs().MTU == tap.Attrs().MTU-100
+		made, err := a.ns.Netlink().LinkByName(tap.DefaultName)
+		return err == nil && made.Attrs().Index != device.Attrs().Index && made.Attrs().MTU == device.Attrs().MTU-100
 	})
 }
 
@@ -262,9 +263,9 @@ func TestTAPGoesWithoutAnEngine(t *testing.T) {
 			noTAP := func() uint64 { return b.Counters().Drops[forward.DropNoTAP.String()] }
 			before := noTAP()
 			must(t, b.Close())
-			tap, err := b.ns.Netlink().LinkByName(DefaultTAP)
+			device, err := b.ns.Netlink().LinkByName(tap.DefaultName)
 			must(t, err)
-			must(t, b.ns.Netlink().LinkDel(tap))
+			must(t, b.ns.Netlink().LinkDel(device))
 			time.Sleep(followTime) // nothing is kept from before
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
 			const count = 5
@@ -282,10 +283,18 @@ func TestTAPGoesWithoutAnEngine(t *testing.T) {
 			eventually(t, "packets were dropped for want of a TAP", func() bool { return noTAP()-before == 2*count })
 			n.mapBoth(t, p.outer)
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
-			tap, err = b.ns.Netlink().LinkByName(DefaultTAP)
+			device, err = b.ns.Netlink().LinkByName(tap.DefaultName)
 			must(t, err)
-			b.ownEIDs(t, tap, netip.PrefixFrom(p.inner(1, 1), []int{24, 64}[i]))
+			b.ownEIDs(t, device, netip.PrefixFrom(p.inner(1, 1), []int{24, 64}[i]))
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 1))
 		})
 	}
+}
+
+func networkOf(text string) *net.IPNet {
+	_, n, err := net.ParseCIDR(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }

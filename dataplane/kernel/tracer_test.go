@@ -15,20 +15,20 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/observe"
 	"loci/forward"
 	"loci/lisp"
 )
 
 // tracer opens a tracer of a router's instance.
-func (r *router) tracer(t *testing.T) (tracer *Tracer, err error) {
+func (r *router) tracer(t *testing.T) (tracer *observe.Tracer, err error) {
 	t.Helper()
 	err = r.ns.Do(func() (err error) {
-		tracer, err = OpenTracer(Options{Instance: r.instance})
+		tracer, err = observe.OpenTracer("", r.instance)
 		return err
 	})
 	if err == nil {
@@ -38,7 +38,7 @@ func (r *router) tracer(t *testing.T) (tracer *Tracer, err error) {
 }
 
 // expectTrace traces a packet at an interface of the router, and returns the trace in one line.
-func (r *router) expectTrace(t *testing.T, tracer *Tracer, at string, p TracedPacket) (text string, result []byte) {
+func (r *router) expectTrace(t *testing.T, tracer *observe.Tracer, at string, p observe.TracedPacket) (text string, result []byte) {
 	t.Helper()
 	must(t, r.ns.Do(func() error {
 		link, err := net.InterfaceByName(at)
@@ -96,20 +96,20 @@ func TestTrace(t *testing.T) {
 			tracer, err := a.tracer(t)
 			must(t, err)
 			out := udpPacket(t, p, 0, 1, 10)
-			text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: out})
+			text, _ := a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: out})
 			wantAll(t, text, "wait miss", "source: an EID of this site", "destination: no EID", "map-cache: nothing covers it")
 
 			a.apply(t, mappingOf(1, p.outer)...)
 			n.expectPings(t, a.ns, p.outer(0), p.outer(1)) // the neighbour is known from now on
-			text, sent := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: out})
+			text, sent := a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: out})
 			wantAll(t, text, "encapsulate", "map-cache: "+sitePrefixText(1, p), "locator: "+p.outer(1).String(), "route: next hop known by core0")
 			e, reason := forward.ParseEncapsulated(sent)
 			if reason != forward.DropNone || e.Outer.Destination != p.outer(1) || e.Header.TTL != 63 {
 				t.Errorf("sent as %+v, %s", e, reason)
 			}
-			text, _ = a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, p, 0, 1, 1440)})
+			text, _ = a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: udpPacket(t, p, 0, 1, 1440)})
 			wantAll(t, text, "wait too-big", "route: too big for the path")
-			text, _ = a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, p, 1, 0, 10)})
+			text, _ = a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: udpPacket(t, p, 1, 0, 10)})
 			wantAll(t, text, "pass", "source: no EID of this site")
 			a.checkIncoming(t, tracer, p)
 			a.wantUntouched(t)
@@ -126,7 +126,7 @@ func sitePrefixText(i int, p pair) string {
 }
 
 // checkIncoming traces packets from the core.
-func (r *router) checkIncoming(t *testing.T, tracer *Tracer, p pair) {
+func (r *router) checkIncoming(t *testing.T, tracer *observe.Tracer, p pair) {
 	t.Helper()
 	encapsulated := func(inner []byte, instance lisp.InstanceID) []byte {
 		h, err := forward.ParseHeader(inner)
@@ -139,11 +139,11 @@ func (r *router) checkIncoming(t *testing.T, tracer *Tracer, p pair) {
 		}
 		return packet
 	}
-	text, _ := r.expectTrace(t, tracer, "core0", TracedPacket{Packet: encapsulated(udpPacket(t, p, 1, 0, 10), 0)})
+	text, _ := r.expectTrace(t, tracer, "core0", observe.TracedPacket{Packet: encapsulated(udpPacket(t, p, 1, 0, 10), 0)})
 	wantAll(t, text, "decapsulate", "lisp-header: flags N, Instance-ID 0", "database: "+sitePrefixText(0, p), "marking: DSCP 0, ECN 0, TTL 64")
-	text, _ = r.expectTrace(t, tracer, "core0", TracedPacket{Packet: encapsulated(udpPacket(t, p, 1, 0, 10), 77)})
+	text, _ = r.expectTrace(t, tracer, "core0", observe.TracedPacket{Packet: encapsulated(udpPacket(t, p, 1, 0, 10), 77)})
 	wantAll(t, text, "drop eid-not-in-database", "flags NI, Instance-ID 77", "database: nothing covers it")
-	text, _ = r.expectTrace(t, tracer, "core0", TracedPacket{Packet: udpPacket(t, p, 1, 0, 10)})
+	text, _ = r.expectTrace(t, tracer, "core0", observe.TracedPacket{Packet: udpPacket(t, p, 1, 0, 10)})
 	wantAll(t, text, "pass")
 }
 
@@ -158,19 +158,6 @@ func (r *router) wantUntouched(t *testing.T) {
 	case e := <-r.Events():
 		t.Errorf("a trace raised %+v", e)
 	default:
-	}
-}
-
-func TestRouteAnswers(t *testing.T) {
-	for want, s := range map[string]abi.Step{
-		"next hop known by lo":               {B: 1},
-		"too big for the path, MTU 1400":     {A: 8, C: 1400, B: 1},
-		"the kernel refuses: no such device": {A: ^uint32(unix.ENODEV) + 1, B: 1},
-		"answer 99":                          {A: 99},
-	} {
-		if got := routeAnswer(&s); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
 
@@ -190,15 +177,15 @@ func TestTraceRemembersNothing(t *testing.T) {
 	n.expectPings(t, a.ns, rloc4(0), rloc4(1)) // the neighbour is known from now on
 	tracer, err := a.tracer(t)
 	must(t, err)
-	text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
+	text, _ := a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
 	wantAll(t, text, "encapsulate")
 	for _, name := range []string{abi.MapPeers, abi.MapHeard} {
 		var key []byte
-		if err := a.store.maps[name].NextKey(nil, &key); !errors.Is(err, ebpf.ErrKeyNotExist) {
+		if err := a.store.Map(name).NextKey(nil, &key); !errors.Is(err, ebpf.ErrKeyNotExist) {
 			t.Errorf("%s has %x after a trace, %v", name, key, err)
 		}
 	}
-	if err := tracer.copies.Maps[abi.MapPeers].NextKey(nil, new([]byte)); err != nil {
+	if err := tracer.PrivateMap(abi.MapPeers).NextKey(nil, new([]byte)); err != nil {
 		t.Errorf("the trace did not come to what it must not remember: %v", err)
 	}
 }
@@ -215,24 +202,24 @@ func TestTraceChangesNoCounts(t *testing.T) {
 	must(t, err)
 	key, err := lpm.KeyOf(abi.RootMapCache, sitePrefixes(1)[0])
 	must(t, err)
-	index, ok := a.tables.entries.Get(key)
+	index, ok := a.tables.Entries.Get(key)
 	if !ok {
 		t.Fatal("no mapping")
 	}
-	a.store.usage[index].Packets, a.store.usage[index].Octets = 3, 300
-	a.store.records[index].LastUsed = 7
-	want := a.store.usageOf(index)
-	if want.packets == 0 {
+	a.store.Usage[index].Packets, a.store.Usage[index].Octets = 3, 300
+	a.store.Records[index].LastUsed = 7
+	want := a.store.UsageOf(index)
+	if want.Packets == 0 {
 		t.Fatal("nothing is counted")
 	}
-	text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
+	text, _ := a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: udpPacket(t, pairs[0], 0, 1, 10)})
 	wantAll(t, text, "encapsulate")
-	if got := a.store.usageOf(index); got != want || a.store.records[index].LastUsed != 7 {
-		t.Errorf("use of the mapping %+v after a trace, %+v before; last used %d", got, want, a.store.records[index].LastUsed)
+	if got := a.store.UsageOf(index); got != want || a.store.Records[index].LastUsed != 7 {
+		t.Errorf("use of the mapping %+v after a trace, %+v before; last used %d", got, want, a.store.Records[index].LastUsed)
 	}
-	unread := a.store.unread.numbers
+	unread := a.store.Unread
 	unread.Limit, unread.TriedNs = math.MaxUint32, 5 // less than nothing: nobody has a place
-	text, _ = a.expectTrace(t, tracer, "site0", TracedPacket{Packet: udpPacket(t, pairs[0], 0, 2, 10)})
+	text, _ = a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: udpPacket(t, pairs[0], 0, 2, 10)})
 	wantAll(t, text, "wait miss")
 	if unread.TriedNs != 5 {
 		t.Errorf("a trace was taken for a try to find a place: %d", unread.TriedNs)
@@ -245,7 +232,7 @@ func TestTraceOfNothing(t *testing.T) {
 	tracer, err := a.tracer(t)
 	must(t, err)
 	must(t, a.ns.Do(func() error {
-		if _, err := tracer.Trace(TracedPacket{Ifindex: 1, Packet: udpPacket(t, pairs[0], 0, 1, 0)}); err == nil {
+		if _, err := tracer.Trace(observe.TracedPacket{Ifindex: 1, Packet: udpPacket(t, pairs[0], 0, 1, 0)}); err == nil {
 			t.Error("lo can be traced at")
 		}
 		return nil
@@ -254,16 +241,16 @@ func TestTraceOfNothing(t *testing.T) {
 		must(t, a.ns.Do(func() error {
 			site, err := net.InterfaceByName("site0")
 			must(t, err)
-			if _, err := tracer.Trace(TracedPacket{Ifindex: uint32(site.Index), Packet: packet}); err == nil {
+			if _, err := tracer.Trace(observe.TracedPacket{Ifindex: uint32(site.Index), Packet: packet}); err == nil {
 				t.Errorf("a packet of %d octets is traced", len(packet))
 			}
 			return nil
 		}))
-		text, _ := a.expectTrace(t, tracer, "site0", TracedPacket{Packet: append(packet, make([]byte, 60)...)})
+		text, _ := a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: append(packet, make([]byte, 60)...)})
 		wantAll(t, text, "pass")
 	}
 	must(t, a.Detach(context.Background()))
-	if _, err := a.tracer(t); !errors.Is(err, ErrNothingInForce) {
+	if _, err := a.tracer(t); !errors.Is(err, observe.ErrNothingInForce) {
 		t.Errorf("a tracer of nothing: %v", err)
 	}
 }

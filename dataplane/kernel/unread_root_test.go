@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/tap"
 	"loci/internal/testnet"
 	"loci/lisp"
 )
@@ -38,7 +40,7 @@ func TestAFloodThatNobodyReadsTakesNobodysPlace(t *testing.T) {
 const strangers = 50
 
 func (n *network) expectPlacesUnread(t *testing.T, p pair, subnet int) {
-	const flooded = 3 * tapQueuePackets
+	const flooded = 3 * tap.QueuePackets
 	a := n.routers[0]
 	socket, err := n.routers[1].ns.ListenUDP(netip.AddrPortFrom(p.outer(1), 4341))
 	must(t, err)
@@ -46,18 +48,18 @@ func (n *network) expectPlacesUnread(t *testing.T, p pair, subnet int) {
 	core := encapsulated{socket, map[bool]int{true: 8 + 20 + 8, false: 8 + 40 + 8}[p.inner(0, 1).Is4()]}
 	refused := a.Counters().Drops["unread-source-limit"]
 
-	a.room.whileNobodyReads(func() {
+	a.room.WhileNobodyReads(func() {
 		n.sendFrom(t, p.inner(0, 20), inSubnet(p.inner(0, 1), 100+subnet, 0), flooded)
 		for i := range strangers {
 			n.sendFrom(t, p.inner(0, 30+i), inSubnet(p.inner(0, 1), subnet, i), 1)
 		}
 		taken := flooded + strangers - (a.Counters().Drops["unread-source-limit"] - refused)
-		if got := atomic.LoadInt32(&a.store.unread.numbers.Places); uint64(got) != taken {
+		if got := atomic.LoadInt32(&a.store.Unread.Places); uint64(got) != taken {
 			t.Errorf("%d places are taken, by %d packets", got, taken)
 		}
 	})
 	// Half of the queue, and now and then another packet.
-	if got := a.Counters().Drops["unread-source-limit"] - refused; got > flooded-tapQueuePackets/2 || got < flooded-tapQueuePackets*3/4 {
+	if got := a.Counters().Drops["unread-source-limit"] - refused; got > flooded-tap.QueuePackets/2 || got < flooded-tap.QueuePackets*3/4 {
 		t.Errorf("%d packets refused, want those beyond half of the queue;%s", got, n.report())
 	}
 	prefix, err := lisp.PrefixFromNetip(0, netip.PrefixFrom(inSubnet(p.inner(0, 1), subnet, 0), map[bool]int{true: 16, false: 48}[p.inner(0, 1).Is4()]).Masked())
@@ -80,9 +82,9 @@ func (n *network) expectPlacesUnread(t *testing.T, p pair, subnet int) {
 // expectNothingUnread demands that programs and the room have counted alike.
 func (r *router) expectNothingUnread(t *testing.T) {
 	t.Helper()
-	eventually(t, "nothing is unread", r.store.unread.isZero)
-	for i := range r.store.unread.numbers.Shares {
-		if got := atomic.LoadInt32(&r.store.unread.numbers.Shares[i]); got != 0 {
+	eventually(t, "nothing is unread", pending.NewBacklog(r.store.Unread).IsZero)
+	for i := range r.store.Unread.Shares {
+		if got := atomic.LoadInt32(&r.store.Unread.Shares[i]); got != 0 {
 			t.Errorf("%d places are somebody's share of an empty queue", got)
 		}
 	}
@@ -92,10 +94,10 @@ func (r *router) expectNothingUnread(t *testing.T) {
 func TestWhatIsLostBeforeTheTAPIsForgotten(t *testing.T) {
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
-	a.room.whileNobodyReads(func() {
-		atomic.StoreInt32(&a.store.unread.numbers.Places, tapQueuePackets)
-		for i := range a.store.unread.numbers.Shares {
-			atomic.StoreInt32(&a.store.unread.numbers.Shares[i], 1)
+	a.room.WhileNobodyReads(func() {
+		atomic.StoreInt32(&a.store.Unread.Places, tap.QueuePackets)
+		for i := range a.store.Unread.Shares {
+			atomic.StoreInt32(&a.store.Unread.Shares[i], 1)
 		}
 	})
 	flow := n.udpFlow(t, netip.AddrPortFrom(siteAddress4(0, 10), 0), netip.AddrPortFrom(siteAddress4(2, 10), 5000))
@@ -103,13 +105,7 @@ func TestWhatIsLostBeforeTheTAPIsForgotten(t *testing.T) {
 		flow.send(t, 1)
 		return a.Counters().WaitingPackets > 0
 	})
-	eventually(t, "nothing is unread", a.store.unread.isZero)
-}
-
-func (r *room) whileNobodyReads(do func()) {
-	r.working.Lock()
-	defer r.working.Unlock()
-	do()
+	eventually(t, "nothing is unread", pending.NewBacklog(a.store.Unread).IsZero)
 }
 
 // sendFrom sends datagrams from a host's address, each to the next destination, no faster than programs take them.

@@ -15,6 +15,8 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tap"
 )
 
 const (
@@ -34,13 +36,13 @@ func isVLAN(index uint32) bool { return index&vlanIndex != 0 }
 // way, else a free one.
 func (e *Engine) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
 	var index uint32
-	err := e.store.maps[abi.MapVLANs].Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
+	err := e.store.Map(abi.MapVLANs).Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
 	if err == nil && isVLAN(index) {
 		return index, nil
 	}
 	taken := map[uint32]bool{}
 	var key abi.VLANKey
-	iterator := e.store.maps[abi.MapVLANs].Iterate()
+	iterator := e.store.Map(abi.MapVLANs).Iterate()
 	for iterator.Next(&key, &index) {
 		taken[index] = true
 	}
@@ -62,11 +64,11 @@ func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link
 	if len(link.HardwareAddr) != len(a.record.Mac) {
 		return fmt.Errorf("interface %s: %w: a VLAN needs an Ethernet interface", i.Name, dataplane.ErrInvalid)
 	}
-	a.record.L2Length = ethernetOctets
+	a.record.L2Length = tap.EthernetOctets
 	copy(a.record.Mac[:], link.HardwareAddr)
 	wanted[parent] = a
 	wanted[index] = attached{name: fmt.Sprintf("%s VLAN %d", i.Name, i.VLAN), record: abi.Interface{
-		Flags: abi.InterfaceSite, Iid: uint32(i.Instance), L2Length: ethernetOctets, Mac: a.record.Mac, Vlan: i.VLAN, Parent: parent,
+		Flags: abi.InterfaceSite, Iid: uint32(i.Instance), L2Length: tap.EthernetOctets, Mac: a.record.Mac, Vlan: i.VLAN, Parent: parent,
 	}}
 	return nil
 }
@@ -77,7 +79,7 @@ func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
 	if !hasVLANs(e.settings.Interfaces) {
 		return nil
 	}
-	links, err := e.space.netlink.LinkList()
+	links, err := e.space.Netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("interfaces: %w", err)
 	}
@@ -109,7 +111,7 @@ func addVLANDevices(wanted map[uint32]attached, links []netlink.Link) {
 			d := wanted[a.device]
 			d.name = device.Name
 			d.record.Flags |= abi.InterfaceTagged
-			d.record.L2Length = ethernetOctets
+			d.record.L2Length = tap.EthernetOctets
 			copy(d.record.Mac[:], device.HardwareAddr)
 			wanted[a.device] = d
 		}
@@ -146,12 +148,12 @@ func vlanEntries(wanted map[uint32]attached) map[abi.VLANKey]uint32 {
 // putVLANs tells the programs of VLANs whose records are there already.
 func (e *Engine) putVLANs(wanted map[uint32]attached) error {
 	entries := vlanEntries(wanted)
-	m := e.store.maps[abi.MapVLANs]
+	m := e.store.Map(abi.MapVLANs)
 	var errs []error
 	for key, index := range entries {
 		errs = append(errs, m.Put(key, index))
 	}
-	return errors.Join(append(errs, prune[abi.VLANKey, uint32](m, in(entries)))...)
+	return errors.Join(append(errs, store.Prune[abi.VLANKey, uint32](m, store.In(entries)))...)
 }
 
 // siteIfindex is where routes to a site lead: to a VLAN's device, else to the interface

@@ -19,6 +19,8 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/observe"
+	"loci/dataplane/kernel/tap"
 	"loci/forward"
 	"loci/internal/testnet"
 	"loci/lisp"
@@ -79,7 +81,7 @@ func (r rawEnd) receive(t *testing.T) (packet []byte, vlan uint16) {
 		return nil, 0
 	}
 	must(t, err)
-	if a, ok := from.(*unix.SockaddrLinklayer); !ok || a.Pkttype == unix.PACKET_OUTGOING || n < ethernetOctets {
+	if a, ok := from.(*unix.SockaddrLinklayer); !ok || a.Pkttype == unix.PACKET_OUTGOING || n < tap.EthernetOctets {
 		return []byte{}, 0
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:controls])
@@ -90,7 +92,7 @@ func (r rawEnd) receive(t *testing.T) (packet []byte, vlan uint16) {
 			vlan = binary.NativeEndian.Uint16(m.Data[16:])
 		}
 	}
-	return buffer[ethernetOctets:n], vlan
+	return buffer[tap.EthernetOctets:n], vlan
 }
 
 // vlanRouter is one router: VLANs 10 and 20 of site0 lead to hosts with equal EIDs.
@@ -236,14 +238,14 @@ func (v *vlanRouter) expectTraces(t *testing.T) {
 	must(t, err)
 	out := datagram(siteAddress4(0, 10), siteAddress4(1, 10))
 	for instance, vlan := range vlanOf {
-		text, sent := v.expectTrace(t, tracer, "site0", TracedPacket{Packet: out, VLAN: vlan})
+		text, sent := v.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: out, VLAN: vlan})
 		e, reason := forward.ParseEncapsulated(sent)
-		if !strings.HasPrefix(text, VerdictEncapsulate) || reason != forward.DropNone || e.Instance != instance {
+		if !strings.HasPrefix(text, observe.VerdictEncapsulate) || reason != forward.DropNone || e.Instance != instance {
 			t.Errorf("VLAN %d: %s, sent with Instance-ID %d, %s", vlan, text, e.Instance, reason)
 		}
 	}
 	for _, vlan := range []uint16{0, 30} {
-		if text, _ := v.expectTrace(t, tracer, "site0", TracedPacket{Packet: out, VLAN: vlan}); !strings.HasPrefix(text, VerdictPass) {
+		if text, _ := v.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: out, VLAN: vlan}); !strings.HasPrefix(text, observe.VerdictPass) {
 			t.Errorf("VLAN %d: %s, want it to pass", vlan, text)
 		}
 	}

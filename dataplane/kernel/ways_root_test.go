@@ -78,8 +78,8 @@ func (r *router) isMarked(t *testing.T, prefix netip.Prefix) bool {
 	must(t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	index, ok := r.tables.entries.Get(key)
-	return ok && atomic.LoadUint32(&r.tables.records[index].Flags)&abi.MappingOneWay != 0
+	index, ok := r.tables.Entries.Get(key)
+	return ok && atomic.LoadUint32(&r.tables.Records[index].Flags)&abi.MappingOneWay != 0
 }
 
 func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when string) {
@@ -93,14 +93,14 @@ func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when 
 
 // markAll marks all entries of the Database, right or wrong, and ends what was decided before. The caller holds mu.
 func (r *router) markAll(marked bool) {
-	for index := range r.tables.database {
-		flags := &r.tables.records[index].Flags
+	for index := range r.tables.Database {
+		flags := &r.tables.Records[index].Flags
 		atomic.StoreUint32(flags, *flags&^abi.MappingOneWay)
 		if marked {
 			atomic.StoreUint32(flags, *flags|abi.MappingOneWay)
 		}
 	}
-	r.store.changed.all()
+	r.store.Changed.All()
 }
 
 // siteMAC runs the program of the core on a packet of LISP, and returns to whom it would go.
@@ -120,6 +120,7 @@ func (r *router) siteMAC(t *testing.T, source, destination netip.Addr) net.Hardw
 	}
 	frame := append(append([]byte{}, core.Attrs().HardwareAddr...), wireMAC...)
 	frame = append(binary.BigEndian.AppendUint16(frame, unix.ETH_P_IP), outer...)
+	const skbIngressIfindex, skbIfindex, skbContextOctets, outputOctets = 36, 40, 192, 256 // of struct __sk_buff, and room for headers
 	context := make([]byte, skbContextOctets)
 	for _, at := range []int{skbIfindex, skbIngressIfindex} {
 		binary.NativeEndian.PutUint32(context[at:], uint32(core.Attrs().Index))
@@ -161,7 +162,7 @@ func TestOneWayFollowsRoutes(t *testing.T) {
 		r.waitForMark(t, f.prefix, true, "at first")
 	}
 	r.mu.Lock() // or routes are watched for no longer than 2.5 s from now on, which a slow machine may use up
-	atomic.StoreUint64(&r.store.changed.numbers.WatchedUntilNs, forEver)
+	atomic.StoreUint64(&r.store.Changed.Numbers.WatchedUntilNs, forEver)
 	for _, f := range sites {
 		for range 3 {
 			r.expectWay(t, "marked", f, f.here, f.gatewayMAC)
@@ -183,13 +184,13 @@ func TestOneWayFollowsRoutes(t *testing.T) {
 	for _, f := range sites {
 		r.mu.Lock()
 		r.markAll(true)
-		watched := &r.store.changed.numbers.WatchedUntilNs
+		watched := &r.store.Changed.Numbers.WatchedUntilNs
 		atomic.StoreUint64(watched, forEver)
 		eventually(t, "packets go by what another one asked for", func() bool { // which is kept for 50 ms
 			return r.siteMAC(t, f.source, f.there).String() == f.gatewayMAC.String() && r.siteMAC(t, f.source, f.here).String() == f.gatewayMAC.String()
 		})
 		atomic.StoreUint64(watched, 1)
-		r.store.changed.all() // what was decided holds for 50 ms more
+		r.store.Changed.All() // what was decided holds for 50 ms more
 		r.expectWay(t, "not watched", f, f.here, f.other)
 		r.markAll(false)
 		r.mu.Unlock()
@@ -238,7 +239,7 @@ func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) 
 	looked := func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.ways.seen == r.ways.news
+		return r.ways.Settled()
 	}
 	for deadline := time.Now().Add(patience); !looked(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -254,7 +255,7 @@ func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) 
 func TestMarksEndWithTheirEngine(t *testing.T) {
 	r, sites := newWayRouter(t)
 	r.waitForMark(t, sites[0].prefix, true, "at first")
-	mappings := r.store.maps[abi.MapMappings]
+	mappings := r.store.Map(abi.MapMappings)
 	again, err := mappings.Clone()
 	must(t, err)
 	defer again.Close()

@@ -20,6 +20,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/features"
 	"loci/internal/genetlink"
 )
 
@@ -28,7 +29,7 @@ func (e *Engine) loadXDP() *ebpf.Program {
 	if e.noXDP != nil {
 		return nil
 	}
-	program, err := e.store.xdpProgram()
+	program, err := e.store.XdpProgram()
 	if err != nil {
 		e.log.Warn("XDP cannot be used", "error", err)
 		e.noXDP = fmt.Errorf("the kernel refuses the XDP program")
@@ -39,15 +40,15 @@ func (e *Engine) loadXDP() *ebpf.Program {
 // chooseHook decides about an interface and tells the programs what concerns XDP.
 func (e *Engine) chooseHook(wanted map[uint32]attached, i dataplane.Interface, link netlink.Link) {
 	ifindex := uint32(link.Attrs().Index)
-	features, err := e.space.linkFeatures(ifindex)
+	found, err := features.OfLink(e.space, ifindex)
 	a := wanted[ifindex]
-	c := candidate{wanted: i.Hook, link: link, features: features, problem: errors.Join(e.noXDP, err)}
+	c := candidate{wanted: i.Hook, link: link, features: found, problem: errors.Join(e.noXDP, err)}
 	a.choice = choose(c)
 	if a.choice.hook == dataplane.HookXDP && e.hooks.program(abi.ProgramXDP) == nil {
 		c.problem = e.noXDP
 		a.choice = choose(c)
 	}
-	if features.xdp&xdpTakesFrames != 0 {
+	if found.XDP&features.XDPTakesFrames != 0 {
 		a.record.Flags |= abi.InterfaceTakesFrames
 	}
 	if isVirtual(link) {
@@ -103,7 +104,7 @@ func (e *Engine) InterfaceStates() []dataplane.InterfaceState {
 	for _, i := range e.settings.Interfaces {
 		state := dataplane.InterfaceState{Name: i.Name}
 		for ifindex, a := range e.interfaces {
-			if a.name == i.Name && ifindex != e.tap.index {
+			if a.name == i.Name && ifindex != e.tap.Index {
 				state.Present, state.Hook = true, a.choice.hook
 				state.Reason, state.Warning = a.choice.reason, a.choice.warning
 			}
@@ -116,7 +117,7 @@ func (e *Engine) InterfaceStates() []dataplane.InterfaceState {
 // watchFeatures follows what interfaces can do with frames until the engine ends: a
 // veth takes them only while its other end is ready for them.
 func (e *Engine) watchFeatures() {
-	socket, err := e.space.subscribeFeatures()
+	socket, err := features.Subscribe(e.space)
 	if err != nil {
 		e.log.Warn("the kernel does not tell of changed XDP features", "error", err)
 	}
@@ -149,7 +150,7 @@ func (e *Engine) watchFeatures() {
 func (e *Engine) concernsFeatures(m syscall.NetlinkMessage) bool {
 	ours := false
 	_ = genetlink.EachAttribute(m.Data, genetlink.HeaderOctets, func(kind uint16, value []byte) {
-		if kind != netdevIfindex || len(value) != 4 {
+		if kind != features.NetdevIfindex || len(value) != 4 {
 			return
 		}
 		e.mu.Lock()

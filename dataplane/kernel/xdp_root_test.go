@@ -20,6 +20,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/pins"
 	"loci/internal/testnet"
 )
 
@@ -205,7 +206,7 @@ func TestXDPSurvives(t *testing.T) {
 // behindXDP is the program that decides anew, 0 for none.
 func (r *router) behindXDP(t *testing.T) (id uint32) {
 	t.Helper()
-	m, err := ebpf.LoadPinnedMap(filepath.Join(DefaultPinDirectory, r.instance, "maps", abi.MapXDPPrograms), nil)
+	m, err := ebpf.LoadPinnedMap(filepath.Join(pins.DefaultDirectory, r.instance, "maps", abi.MapXDPPrograms), nil)
 	must(t, err)
 	defer m.Close()
 	if err := m.Lookup(uint32(0), &id); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

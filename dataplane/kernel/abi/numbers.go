@@ -173,3 +173,17 @@ const (
 
 // NoLocatorSet is LISP_NO_LOCATOR_SET: a mapping without locators.
 const NoLocatorSet = ^uint32(0)
+
+// Numbers that are constants of the preprocessor in bpf/abi.h; a test compares.
+const (
+	ActionsEach = 8192 // LISP_ACTIONS: action records of a processor
+	FlowsEach   = 8192 // LISP_FLOWS: entries of the flow cache of a processor
+)
+
+// Places of the map of XDP programs (bpf/maps.h), and how many there are.
+const (
+	XDPCore = iota
+	XDPSite
+	XDPSets
+	XDPPlaces
+)

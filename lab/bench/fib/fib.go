@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"loci/dataplane/kernel"
+	"loci/dataplane/kernel/pins"
 	"loci/internal/testnet"
 	"loci/lab/bench/mappings"
 	"loci/lab/bench/report"
@@ -78,7 +79,7 @@ func measureTable(ctx context.Context, b *testbed.Run, ns *testnet.Namespace, t 
 		err = errors.Join(err, ns.Do(func() error { return kernel.Remove(options) }))
 	}()
 	prefixes := mappings.BenchPrefixes(t.entries, t.v6)
-	l, err := newLookups(filepath.Join(options.PinDirectory, kernel.DefaultInstance, "maps"), t)
+	l, err := newLookups(filepath.Join(options.PinDirectory, pins.DefaultInstance, "maps"), t)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file marks the Database's entries to whose addresses all packets go by one
+// gateway (oneway.go), so that programs keep one next hop for all of them. A mark is
+// taken away as soon as the kernel tells of a route, rule or link that might make a
+// difference, and given back after a look at all routes. No mark counts when nobody
+// follows the routes: not after this process has ended, nor while it is deaf.
+
+package nexthop
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/bootclock"
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/tables"
+	"loci/lisp"
+)
+
+const (
+	// lookInterval is how often it is asked whether there is a reason to look, and how
+	// long news are waited for to come together.
+	lookInterval = time.Second
+	// believedTime is for how long programs believe that routes are followed: after a
+	// process is killed, marks count no longer than that.
+	believedTime = 2500 * time.Millisecond
+	// lookPart: looking takes this part of the time at most.
+	lookPart = 50
+	// limit is how many entries of the Database are judged; of more, the others are not marked.
+	limit = 1 << 14
+	// newsOctets is the socket's buffer.
+	newsOctets = 1 << 20
+	// beatRoutes: so often during a look the programs are told that routes are followed.
+	beatRoutes = 1 << 12
+)
+
+var newsGroups = []uint{
+	unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
+}
+
+// Parts are what a watcher is made of.
+type Parts struct {
+	Log        *slog.Logger
+	Space      *netspace.Space
+	Tables     *tables.Tables
+	Changed    tables.Generations
+	Mu         sync.Locker // guards the tables, and what the next three tell
+	LocalRLOCs func() []lisp.RLOC
+	Device     func() (index uint32, name string) // the TAP; index 0: there is none
+	Closed     func() bool
+}
+
+// Watcher marks entries of the Database whose packets have a single next hop.
+type Watcher struct {
+	Parts
+
+	// By mu:
+	judged    *judge                  // the latest
+	marked    map[uint32]netip.Prefix // by index
+	news      uint64                  // how often something happened that a look may have missed
+	seen      uint64                  // news that the last look knew of
+	edits     uint64                  // of the Database, that the last look knew of
+	listening bool
+}
+
+// NewWatcher makes a watcher, which Watch and Listen set to work.
+func NewWatcher(p Parts) *Watcher { return &Watcher{Parts: p} }
+
+// candidate is an entry of the Database that may be marked.
+type candidate struct {
+	index  uint32
+	born   uint64
+	prefix netip.Prefix
+}
+
+// Watch looks and tells programs of it until the engine ends.
+func (w *Watcher) Watch(stop <-chan struct{}) {
+	defer w.forget()
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	var rested time.Time // no look before
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		w.beat()
+		began := time.Now()
+		if began.Before(rested) {
+			continue
+		}
+		if err := w.look(); err != nil {
+			w.Log.Debug("it cannot be told which ways packets take in the site", "error", err)
+		}
+		rested = time.Now().Add(lookPart * time.Since(began))
+	}
+}
+
+// beat tells programs that routes are followed, for some time.
+func (w *Watcher) beat() {
+	_, boot, err := bootclock.Sample()
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err == nil && w.listening && len(w.marked) > 0 {
+		atomic.StoreUint64(&w.Changed.Numbers.WatchedUntilNs, uint64(boot+int64(believedTime)))
+	}
+}
+
+// forget takes all marks away.
+func (w *Watcher) forget() {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	atomic.StoreUint64(&w.Changed.Numbers.WatchedUntilNs, 0)
+	w.takeNews(routeNews{all: true})
+}
+
+// takeNews takes the marks away that something may concern. The caller holds mu.
+func (w *Watcher) takeNews(news routeNews) {
+	if j := w.judged; !news.all && (j == nil || len(j.touched(news.prefix)) == 0) {
+		return
+	}
+	w.news++
+	w.unmark(func(prefix netip.Prefix) bool { return news.all || news.prefix.Overlaps(prefix) })
+}
+
+// unmark takes the marks of some entries away. The caller holds mu.
+func (w *Watcher) unmark(which func(prefix netip.Prefix) bool) {
+	cleared := false
+	for index, prefix := range w.marked {
+		if !which(prefix) {
+			continue
+		}
+		record := &w.Tables.Records[index]
+		atomic.StoreUint32(&record.Flags, record.Flags&^abi.MappingOneWay)
+		delete(w.marked, index)
+		cleared = true
+	}
+	if cleared {
+		w.Changed.All()
+	}
+}
+
+// look marks the entries whose addresses have one way, if there may be others
+// than before.
+func (w *Watcher) look() error {
+	candidates, edits, news := w.candidates()
+	if candidates == nil {
+		return nil
+	}
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		if err := w.judgeFamily(family); err != nil {
+			return err
+		}
+	}
+	w.markAll(candidates, edits, news)
+	w.beat()
+	return nil
+}
+
+// markAll marks what was judged to have one way, unless there were news meanwhile.
+func (w *Watcher) markAll(candidates []candidate, edits, news uint64) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if w.Closed() || w.news != news {
+		return // later, then
+	}
+	w.seen, w.edits = news, edits
+	for _, c := range candidates {
+		if w.judged.single(c.prefix) {
+			w.mark(c)
+		}
+	}
+}
+
+// candidates returns the Database's entries, and makes their judge, when there is a
+// reason to look; nil when there is none. edits and news are what the answer knows of.
+func (w *Watcher) candidates() (candidates []candidate, edits, news uint64) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	t := w.Tables
+	device, name := w.Device()
+	if w.Closed() || !w.listening || device == 0 || w.seen == w.news && w.edits == t.DatabaseEdits {
+		return nil, 0, 0
+	}
+	var prefixes []netip.Prefix
+	for index := range t.Database {
+		key := tables.KeyOf(&t.Records[index])
+		if prefix, err := key.Prefix(); err == nil && len(candidates) < limit {
+			candidates = append(candidates, candidate{index, t.Born[index], prefix.Netip()})
+			prefixes = append(prefixes, prefix.Netip())
+		}
+	}
+	var own []netip.Addr
+	for _, rloc := range w.LocalRLOCs() {
+		own = append(own, rloc.Addr())
+	}
+	w.judged = newJudge(prefixes, name, own)
+	w.unmark(func(prefix netip.Prefix) bool { return w.judged.verdicts[prefix] == nil }) // no news would end those marks
+	return candidates, t.DatabaseEdits, w.news
+}
+
+// judgeFamily reads rules and routes of a family.
+func (w *Watcher) judgeFamily(family int) error {
+	w.Mu.Lock()
+	j := w.judged
+	w.Mu.Unlock()
+	if len(j.touched(everyAddress(family))) == 0 {
+		return nil
+	}
+	rules, err := rulesIn(w.Space, family)
+	if err != nil {
+		return err
+	}
+	j.takeRules(family, rules)
+	routes := 0
+	return w.Space.Do(func() error {
+		if known, err := knowsRules(family); err != nil || !known {
+			j.divide(everyAddress(family))
+			return err
+		}
+		return eachRoute(family, func(r route) {
+			if routes++; routes%beatRoutes == 0 {
+				w.beat()
+			}
+			j.takeRoute(r)
+		})
+	})
+}
+
+// mark marks an entry, unless it is another one by now. The caller holds mu.
+func (w *Watcher) mark(c candidate) {
+	if w.Tables.Born[c.index] != c.born {
+		return
+	}
+	if w.marked == nil {
+		w.marked = map[uint32]netip.Prefix{}
+	}
+	w.marked[c.index] = c.prefix
+	record := &w.Tables.Records[c.index]
+	atomic.StoreUint32(&record.Flags, record.Flags|abi.MappingOneWay)
+}
+
+// Count is how many entries are marked. The caller holds mu.
+func (w *Watcher) Count() int {
+	maps.DeleteFunc(w.marked, func(index uint32, _ netip.Prefix) bool {
+		return w.Tables.Born[index] == 0 || w.Tables.Records[index].Flags&abi.MappingOneWay == 0
+	})
+	return len(w.marked)
+}
+
+// Listen takes news of routes, rules and links until the engine ends.
+func (w *Watcher) Listen(stop <-chan struct{}) {
+	for {
+		err := w.hear(stop)
+		w.Mu.Lock()
+		w.listening = false
+		w.Mu.Unlock()
+		w.forget()
+		select {
+		case <-stop:
+			return
+		case <-time.After(lookInterval):
+		}
+		w.Log.Warn("the kernel does not tell of changed routes: asking again", "error", err)
+	}
+}
+
+func (w *Watcher) hear(stop <-chan struct{}) error {
+	var socket *nl.NetlinkSocket
+	err := w.Space.Do(func() (err error) {
+		socket, err = nl.Subscribe(unix.NETLINK_ROUTE, newsGroups...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("netlink: %w", err)
+	}
+	heard := make(chan struct{})
+	var closing sync.WaitGroup
+	closing.Go(func() {
+		select {
+		case <-stop:
+		case <-heard:
+		}
+		socket.Close()
+	})
+	defer closing.Wait()
+	defer close(heard)
+	_ = socket.SetReceiveBufferSize(newsOctets, false)
+	w.Mu.Lock()
+	w.listening = true
+	w.news++
+	w.Mu.Unlock()
+	for {
+		messages, from, err := socket.Receive()
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOBUFS): // some were lost
+			w.lockAndTake(routeNews{all: true})
+		case err != nil:
+			return fmt.Errorf("netlink: %w", err)
+		case from.Pid == nl.PidKernel:
+			w.takeMessages(messages)
+		}
+	}
+}
+
+func (w *Watcher) takeMessages(messages []syscall.NetlinkMessage) {
+	for _, m := range messages {
+		if news, ok := newsOf(m); ok {
+			w.lockAndTake(news)
+		}
+	}
+}
+
+func (w *Watcher) lockAndTake(news routeNews) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.takeNews(news)
+}
+
+// Settled reports whether the last look knew of all that happened. The caller holds mu.
+func (w *Watcher) Settled() bool { return w.seen == w.news }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file sums up what programs and user space count, under the names of
+// docs/counters.md. It never resets anything: totals go on over restarts.
+
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/store"
+	"loci/forward"
+)
+
+// otherCounters names the programs' counters that have no field of their own in
+// dataplane.Counters.
+var otherCounters = map[abi.CounterIndex]string{
+	abi.CounterEncapsulatedIPv4: "encapsulated-ipv4",
+	abi.CounterEncapsulatedIPv6: "encapsulated-ipv6",
+	abi.CounterDecapsulatedIPv4: "decapsulated-ipv4",
+	abi.CounterDecapsulatedIPv6: "decapsulated-ipv6",
+	abi.CounterWaiting:          "put-aside",
+	abi.CounterTooBig:           "too-big",
+	abi.CounterTransmitted:      "transmitted",
+	abi.CounterECNAlarm:         "ecn-alarm",
+	abi.CounterECNCurious:       "ecn-curious",
+	abi.CounterNonceAndVersion:  "nonce-and-version",
+	abi.CounterOuterFragment:    "outer-fragment",
+	abi.CounterToStack:          "to-stack",
+	abi.CounterDoubleTagged:     "double-tagged",
+
+	abi.CounterEchoRequested:           "echo-requested",
+	abi.CounterEchoReturned:            "echo-returned",
+	abi.CounterEchoReceived:            "echo-received",
+	abi.CounterEchoMissing:             "echo-missing",
+	abi.CounterStatusBitsChanged:       "status-bits-changed",
+	abi.CounterVersionStaleDestination: "version-stale-destination",
+	abi.CounterVersionStaleSource:      "version-stale-source",
+}
+
+// otherWords names user space's counters of that kind.
+var otherWords = map[int]string{
+	store.WordTAPErrors:         "tap-errors", // the engine is degraded while it grows
+	store.WordHandedOver:        "handed-over",
+	store.WordPathErrorsRefused: "path-errors-refused",
+	store.WordReassembled:       "reassembled", store.WordOuterFragmented: "outer-fragmented",
+	store.WordUnreachablesSent: "unreachables-sent",
+}
+
+// OtherCounterNames lists the names that Counters.Other may have.
+func OtherCounterNames() []string {
+	names := slices.Sorted(maps.Values(otherWords))
+	for index := range abi.CounterMax {
+		if name, ok := otherCounters[index]; ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// sums adds up a map of counters over all processors.
+func sums(s *store.Store, name string) ([]abi.Counter, error) {
+	m := s.Map(name)
+	sums := make([]abi.Counter, m.MaxEntries())
+	var perCPU []abi.Counter
+	for index := range sums {
+		if err := m.Lookup(uint32(index), &perCPU); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		for _, c := range perCPU {
+			sums[index].Packets += c.Packets
+			sums[index].Octets += c.Octets
+		}
+	}
+	return sums, nil
+}
+
+// Counters returns all totals but those of the waiting room.
+func Counters(s *store.Store) (dataplane.Counters, error) {
+	count, err1 := sums(s, abi.MapCounters)
+	drops, err2 := sums(s, abi.MapDrops)
+	if err := errors.Join(err1, err2); err != nil {
+		return dataplane.Counters{}, err
+	}
+	out4, out6 := count[abi.CounterEncapsulatedIPv4], count[abi.CounterEncapsulatedIPv6]
+	in4, in6 := count[abi.CounterDecapsulatedIPv4], count[abi.CounterDecapsulatedIPv6]
+	word := func(index int) uint64 { return atomic.LoadUint64(&s.Words[index]) }
+	c := dataplane.Counters{
+		EncapsulatedPackets: out4.Packets + out6.Packets, EncapsulatedOctets: out4.Octets + out6.Octets,
+		DecapsulatedPackets: in4.Packets + in6.Packets, DecapsulatedOctets: in4.Octets + in6.Octets,
+		NativePackets:   count[abi.CounterNative].Packets,
+		ReleasedPackets: count[abi.CounterReleased].Packets,
+		EventsLost:      count[abi.CounterEventLost].Packets + word(store.WordEventsLost),
+		Drops:           map[string]uint64{}, Other: map[string]uint64{},
+	}
+	for _, reason := range forward.DropReasons() {
+		c.Drops[reason.String()] = drops[reason].Packets + word(int(reason))
+	}
+	for index, name := range otherCounters {
+		c.Other[name] = count[index].Packets
+	}
+	for index, name := range otherWords {
+		c.Other[name] = word(index)
+	}
+	c.MissPackets = count[abi.CounterMiss].Packets
+	return c, nil
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file answers from tables, settings and interfaces what is asked for a packet that waits, or for one that misses.
+
+package kernel
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/observe"
+	"loci/dataplane/kernel/pending"
+	"loci/dataplane/kernel/tap"
+	"loci/dataplane/kernel/underlay"
+	"loci/forward"
+	"loci/lisp"
+)
+
+// packetTables implements pending.Tables.
+type packetTables struct{ *Engine }
+
+// OriginOf implements pending.Tables.
+func (p packetTables) OriginOf(ifindex uint32) (pending.Origin, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.interfaces[ifindex]
+	instance := lisp.InstanceID(a.record.Iid)
+	return pending.Origin{
+		Instance: instance,
+		Site:     a.record.Flags&abi.InterfaceSite != 0,
+		Stack:    a.record.Flags&abi.InterfaceStack != 0,
+		Policy:   p.settings.MissPolicyOf(instance),
+		Form:     p.settings.MissForm,
+	}, ok
+}
+
+// roomTells reports whether the waiting room tells of misses of an Instance-ID, with
+// the packet, so that the programs' own events of them are not needed.
+func (p packetTables) roomTells(instance lisp.InstanceID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	policy := p.settings.MissPolicyOf(instance)
+	return p.tap.Index != 0 && (policy == dataplane.MissHandOver || policy == dataplane.MissQueue && p.settings.MissForm != dataplane.MissFormEID)
+}
+
+// Covered implements pending.Tables.
+func (p packetTables) Covered(to forward.Destination) bool {
+	address := to.EID.Addr()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	record, ok := p.Engine.tables.Lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
+	return ok && (record.LocatorSet != abi.NoLocatorSet || record.Action != uint8(lisp.ActionSendMapRequest))
+}
+
+// Unhold implements pending.Tables.
+func (p packetTables) Unhold(holds []pending.Release, ready func() bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !ready() {
+		return false
+	}
+	for _, hold := range holds {
+		if hold.Held {
+			p.Engine.tables.Unhold(hold.Index, hold.Generation)
+		}
+	}
+	return true
+}
+
+// AddressOf implements pending.Tables.
+func (p packetTables) AddressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
+	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
+	p.mu.Lock()
+	ifindex = siteIfindex(ifindex, p.interfaces[ifindex])
+	p.mu.Unlock()
+	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
+	addresses, err := p.space.Netlink.AddrList(link, kinds[family])
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	for _, a := range addresses {
+		if address, ok := netip.AddrFromSlice(a.IP); ok && forward.RoutableUnicast(address.Unmap()) {
+			return address.Unmap(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// WayOf implements pending.Tables.
+func (p packetTables) WayOf(to forward.Destination, h *forward.Header) (underlay.Way, bool) {
+	address := to.EID.Addr()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	record, ok := p.Engine.tables.Lookup(abi.RootMapCache, abi.Family(address), uint32(to.Instance), address.AsSlice())
+	if !ok || record.LocatorSet == abi.NoLocatorSet {
+		return underlay.Way{}, false
+	}
+	buckets := forward.BucketVector(p.Engine.tables.Sets.Records[record.LocatorSet].Buckets)
+	l, ok := forward.SelectLocator(p.Engine.tables.Sets.Of(record.LocatorSet), &buckets, forward.FlowHash(h))
+	return underlay.Way{Source: p.Engine.tables.Sets.SourceFor(l.RLOC), Locator: l.RLOC, Instance: lisp.InstanceID(record.Iid),
+		Encapsulation: p.settings.EncapsulationTo(l.RLOC)}, ok
+}
+
+// Dropped implements pending.Tables.
+func (p packetTables) Dropped(f tap.Frame, reason forward.DropReason) {
+	observe.RecordDrop(p.store, p.clock, f, reason)
+}
+
+// covering returns the prefix of the map-cache entry that covers an address.
+func (p packetTables) covering(instance lisp.InstanceID, address netip.Addr) (lisp.Prefix, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	record, ok := p.Engine.tables.Lookup(abi.RootMapCache, abi.Family(address), uint32(instance), address.AsSlice())
+	if !ok {
+		return lisp.Prefix{}, false
+	}
+	return p.prefixOf(record), true
+}
+
+// interfaceName returns the name of an interface of ours, or its number.
+func (p packetTables) interfaceName(ifindex uint32) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a, ok := p.interfaces[ifindex]; ok {
+		return a.name
+	}
+	return fmt.Sprintf("#%d", ifindex)
+}
+
+// ReopenTAP implements pending.Tables. What waits stays in the room.
+func (p packetTables) ReopenTAP(pause time.Duration) error {
+	select {
+	case <-p.stop:
+		return dataplane.ErrClosed
+	case <-time.After(pause):
+	}
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	if p.closed {
+		return dataplane.ErrClosed
+	}
+	_ = p.tap.File.Close() // whatever is wrong with it; fails the second time
+	fresh, err := tap.Open(p.space, p.tap.Name)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.room.TakeTAP(fresh)
+	p.mu.Unlock()
+	if err := p.store.PutSettings(p.programSettings(p.settings)); err != nil {
+		return err
+	}
+	if err := p.syncInterfaces(); err != nil {
+		return err
+	}
+	go p.tapRemade()
+	return nil
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pending
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/kerneltest"
+	"loci/dataplane/kernel/tap"
+)
+
+// TestUnreadPlaces takes off what programs counted for packets of several lengths, and never more than there is.
+func TestUnreadPlaces(t *testing.T) {
+	for octets, places := range map[int]int32{20: 1, unreadOctets - 1: 1, unreadOctets: 2, 65535: 16} {
+		u := Backlog{&abi.Unread{}}
+		f := make(tap.Frame, tap.VnetOctets+tap.EthernetOctets+octets)
+		f.SetMagic(abi.TAPWaiting)
+		binary.BigEndian.PutUint16(f.Ethernet()[12:], unix.ETH_P_IP)
+		u.numbers.Places = places + 3
+		for _, share := range u.sharesOf(f) {
+			u.numbers.Shares[share] = 1
+		}
+		u.read(f)
+		if u.numbers.Places != 3 {
+			t.Errorf("%d octets: %d places are left, want 3", octets, u.numbers.Places)
+		}
+		for _, share := range u.sharesOf(f) {
+			if got := u.numbers.Shares[share]; got != 0 {
+				t.Errorf("%d octets: a share of %d is left", octets, got)
+			}
+		}
+	}
+}
+
+func TestSharesAreThoseOfTheABI(t *testing.T) {
+	kerneltest.ExpectConstants(t, map[string]uint64{"LISP_UNREAD_SHARES": unreadShares, "LISP_UNREAD_OCTETS": unreadOctets})
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/pins"
+	"loci/dataplane/kernel/reclaim"
+	"loci/dataplane/kernel/tables"
+	"loci/internal/testnet"
+)
+
+// countedMaps counts what the kernel is asked, which before Linux 6.8 takes it some 20 ms each time.
+type countedMaps struct {
+	innerMaps
+	asked *atomic.Int32
+}
+
+func (c countedMaps) Put(place, inner any) error {
+	c.asked.Add(1)
+	return c.innerMaps.Put(place, inner)
+}
+
+func (c countedMaps) Delete(place any) error {
+	c.asked.Add(1)
+	return c.innerMaps.Delete(place)
+}
+
+// beginCounted opens the maps and puts tables in force as an engine does, and returns how often outer maps were asked.
+func beginCounted(t *testing.T, pins *pins.Directory) (*Store, int32) {
+	t.Helper()
+	s, _, err := Open(pins, Limits{Mappings: 1024})
+	must(t, err)
+	var count atomic.Int32
+	for _, o := range s.outer {
+		o.m = countedMaps{o.m, &count}
+	}
+	tables, err := tables.New(tables.Parts{
+		Memory: s, ClearUsage: s.ClearUsage, Changed: s.Changed, Records: s.Records, Runs: s.Runs, Sets: s.Sets, Locators: s.Locators, CellLimit: 1 << 20,
+		Now: func() time.Duration { return 0 }, Wait: reclaim.WaitForPrograms,
+	})
+	must(t, err)
+	_, err = tables.Adopt()
+	must(t, err)
+	must(t, tables.GoOnline())
+	s.background.Wait()
+	s.cleared.Wait()
+	return s, count.Load()
+}
+
+// inPlace are the places where the kernel has something, by the map.
+func (s *Store) inPlace() map[string][]uint32 {
+	found := map[string][]uint32{}
+	for _, p := range placeWords {
+		for place := range s.Map(p.name).MaxEntries() {
+			var id uint32
+			if s.Map(p.name).Lookup(place, &id) == nil {
+				found[p.name] = append(found[p.name], place)
+			}
+		}
+	}
+	return found
+}
+
+// TestStartAsksLittle demands that a start does not go through all places of the outer maps, whether an earlier process left something
+// in them or nothing, and that what it left goes.
+func TestStartAsksLittle(t *testing.T) {
+	t.Parallel()
+	pins, err := pins.Open(pins.DefaultDirectory, strings.ReplaceAll(testnet.ForTest(t).Name(), ".", "_"))
+	must(t, err)
+	t.Cleanup(func() { must(t, pins.Remove()) })
+	begun := func(wanted int32, what string) *Store {
+		t.Helper()
+		s, asked := beginCounted(t, pins)
+		if asked != wanted {
+			t.Errorf("%s: outer maps were asked %d times, want %d", what, asked, wanted)
+		}
+		if left := s.inPlace(); !maps.EqualFunc(left, map[string][]uint32{abi.MapFib: {s.table.index}}, slices.Equal) {
+			t.Errorf("%s: there is %v, want the table in force alone", what, left)
+		}
+		return s
+	}
+	first := begun(1, "the first start") // its table
+	must(t, first.Close())
+	second := begun(2, "a start after a process that left a table") // and that one's
+	for range 3 {
+		_, _, err := second.NewSecondLevel(func([]lpm.Entry) {})
+		must(t, err)
+	}
+	for _, family := range []uint8{4, 6} {
+		_, _, err := second.NewFirstLevel(family)
+		must(t, err)
+	}
+	second.PrepareTable(1 << 16)
+	second.background.Wait()
+	second.prepared = nil // killed, it does not clear it away
+	must(t, second.Close())
+	third := begun(2+3+2+1, "a start after one that was killed")
+	third.Words[WordPlacesKept] = 0
+	for _, o := range third.outer {
+		clear(o.taken)
+	}
+	must(t, third.Close())
+	must(t, begun(2, "a start where nobody kept what is taken").Close())
+}
+
+// stuckMaps remove nothing.
+type stuckMaps struct{ innerMaps }
+
+func (stuckMaps) Delete(any) error { return errors.New("no") }
+
+// TestSwitchThatCannotClearAway is a switch: the table before is no longer in force, and its memory gone.
+func TestSwitchThatCannotClearAway(t *testing.T) {
+	t.Parallel()
+	pins, err := pins.Open(pins.DefaultDirectory, strings.ReplaceAll(testnet.ForTest(t).Name(), ".", "_"))
+	must(t, err)
+	t.Cleanup(func() { must(t, pins.Remove()) })
+	s, _ := beginCounted(t, pins)
+	_, _, err = s.NewFirstLevel(6) // which no root names, so that nobody leaves it to the background
+	must(t, err)
+	s.outer[abi.MapFib].m = stuckMaps{s.outer[abi.MapFib].m}
+	_, err = s.NewTable(1 << 10)
+	must(t, err)
+	before := s.table
+	if err := s.SwitchTable(nil); err != nil || s.table == before {
+		t.Errorf("another table is in force: %t, %v", s.table != before, err)
+	}
+	must(t, s.Close())
+}

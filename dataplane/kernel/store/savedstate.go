@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file stores what only user space needs, for the process after this one:
+// settings, and what is known of locators. It never interprets them.
+
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
+	"loci/lisp"
+)
+
+const (
+	maxSettingsOctets = 1 << 18
+	maxLocatorStates  = 1 << 16
+)
+
+// SaveSettings stores the settings for the next process.
+func (s *Store) SaveSettings(settings dataplane.Settings) error {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	if len(text) > maxSettingsOctets-4 {
+		return fmt.Errorf("settings: %w: %d octets, at most %d", dataplane.ErrInvalid, len(text), maxSettingsOctets-4)
+	}
+	value := make([]byte, maxSettingsOctets)
+	binary.BigEndian.PutUint32(value, uint32(len(text)))
+	copy(value[4:], text)
+	if err := s.maps[MapSavedSettings].Put(uint32(0), value); err != nil {
+		return fmt.Errorf("storing the settings: %w", err)
+	}
+	return nil
+}
+
+// SavedSettings returns what saveSettings stored, false when it never did.
+func (s *Store) SavedSettings() (settings dataplane.Settings, ok bool, err error) {
+	value, err := s.maps[MapSavedSettings].LookupBytes(uint32(0))
+	if err != nil {
+		return settings, false, fmt.Errorf("reading the settings: %w", err)
+	}
+	octets := binary.BigEndian.Uint32(value)
+	if octets == 0 {
+		return settings, false, nil
+	}
+	if octets > uint32(len(value)-4) {
+		return settings, false, fmt.Errorf("reading the settings: length %d of %d", octets, len(value)-4)
+	}
+	if err := json.Unmarshal(value[4:4+octets], &settings); err != nil {
+		return settings, false, fmt.Errorf("reading the settings: %w", err)
+	}
+	return settings, true, nil
+}
+
+// SaveState stores what is known of an RLOC. One that is up is as one that nobody told of, and takes no place: RLOCs come and go for years.
+func (s *Store) SaveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
+	if state == dataplane.LocatorUp {
+		return deleteAll(s.maps[MapSavedStates], []abi.RLOCKey{abi.KeyOf(rloc)})
+	}
+	err := s.maps[MapSavedStates].Put(abi.KeyOf(rloc), uint8(state))
+	if errors.Is(err, unix.E2BIG) {
+		return fmt.Errorf("RLOC %v: %w: %d locator states", rloc, dataplane.ErrFull, maxLocatorStates)
+	}
+	if err != nil {
+		return fmt.Errorf("RLOC %v: %w", rloc, err)
+	}
+	return nil
+}
+
+// SavedStates calls yield for the RLOCs that are not up, and removes others, which earlier versions stored. A
+// state of a later version is passed over: the locator is used.
+func (s *Store) SavedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error {
+	var key abi.RLOCKey
+	var state uint8
+	var up []abi.RLOCKey
+	iterator := s.maps[MapSavedStates].Iterate()
+	for iterator.Next(&key, &state) {
+		if dataplane.LocatorState(state) == dataplane.LocatorUp {
+			up = append(up, key)
+			continue
+		}
+		if s := dataplane.LocatorState(state); s.IsValid() {
+			yield(abi.RLOC(key), s)
+		}
+	}
+	return errors.Join(iterator.Err(), deleteAll(s.maps[MapSavedStates], up))
+}

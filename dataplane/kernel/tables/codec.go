@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file translates between the values of package lisp and the records of
+// bpf/abi.h, both ways, because the pinned records are what a restart reads back
+// (RFC 9301 s.5.4 for what a locator says). It never touches a map.
+
+package tables
+
+import (
+	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/lpm"
+	"loci/lisp"
+)
+
+// The bits of a mapping's cookie, which is for user space alone.
+const (
+	cookieDeleted       = 1 << 0 // programs may still hold the record's index, nobody else
+	CookieAuthoritative = 1 << 1
+	CookieGleaned       = 1 << 2
+	cookieActionShift   = 8 // the action that came with the mapping, also where there are locators
+	cookieActionMask    = 7
+)
+
+// KeyOf returns the key of the entry that a record holds.
+func KeyOf(m *abi.Mapping) lpm.Key {
+	kind := abi.RootMapCache
+	if m.Flags&abi.MappingDatabase != 0 {
+		kind = abi.RootDatabase
+	}
+	return lpm.Key{Kind: kind, Family: m.Family, Bits: m.PrefixLength, Instance: m.Iid, Address: m.Prefix}
+}
+
+// InForce reports whether a record holds an entry, rather than what is left of one.
+func InForce(m *abi.Mapping) bool {
+	return m.Flags&abi.MappingValid != 0 && m.Cookie&cookieDeleted == 0
+}
+
+// CookieOf is what a record keeps for user space alone.
+func CookieOf(m *dataplane.MapCacheEntry) uint32 {
+	cookie := uint32(m.Mapping.Action&cookieActionMask) << cookieActionShift
+	if m.Mapping.Authoritative {
+		cookie |= CookieAuthoritative
+	}
+	if m.Gleaned {
+		cookie |= CookieGleaned
+	}
+	return cookie
+}
+
+// ActionOf is the action that came with a mapping, from its cookie.
+func ActionOf(cookie uint32) lisp.Action {
+	return lisp.Action(cookie >> cookieActionShift & cookieActionMask)
+}
+
+// encodeLocator makes the ABI's locator; source is the zero RLOC when this system
+// has none of the locator's family.
+func encodeLocator(l lisp.Locator, source lisp.RLOC) abi.Locator {
+	record := abi.Locator{
+		Rloc: abi.Octets(l.RLOC.Addr()), Source: abi.Octets(source.Addr()), Family: abi.Family(l.RLOC.Addr()),
+		Priority: l.Priority, Weight: l.Weight,
+		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+	}
+	record.Flags = flagIf(l.Local, abi.LocatorLocal) | flagIf(l.Probed, abi.LocatorProbed) | flagIf(l.Reachable, abi.LocatorReachable)
+	return record
+}
+
+func flagIf(set bool, flag uint8) uint8 {
+	if set {
+		return flag
+	}
+	return 0
+}
+
+// DecodeLocator is the locator that a record holds.
+func DecodeLocator(record *abi.Locator) lisp.Locator {
+	return lisp.Locator{
+		RLOC:     lisp.RLOCFromAddr(abi.Addr(record.Family, record.Rloc)),
+		Priority: record.Priority, Weight: record.Weight,
+		MulticastPriority: record.MulticastPriority, MulticastWeight: record.MulticastWeight,
+		Local:     record.Flags&abi.LocatorLocal != 0,
+		Probed:    record.Flags&abi.LocatorProbed != 0,
+		Reachable: record.Flags&abi.LocatorReachable != 0,
+	}
+}
