@@ -49,8 +49,8 @@ var noticeLevels = map[control.NoticeKind]slog.Level{
 	control.NoticeMapVersionInvalid:       slog.LevelWarn,
 	control.NoticeSiblingSilent:           slog.LevelWarn,
 	control.NoticeSiblingHeard:            slog.LevelInfo,
-	control.NoticeSiblingPath:                  slog.LevelWarn,
-	control.NoticeSiblingPathEnded:             slog.LevelInfo,
+	control.NoticeSiblingPath:             slog.LevelWarn,
+	control.NoticeSiblingPathEnded:        slog.LevelInfo,
 }
 
 // noticeLine is a line to be written.

@@ -10,25 +10,25 @@ import "loci/control"
 type Message struct {
 	Received control.Received
 	Refusal  *control.Refusal
-	room     *control.Scratch // where received may be; no other element of any batch has it
+	scratch  *control.Scratch // where received may be; no other element of any batch has it
 }
 
-// roomFor is where a message is read into; nil for new memory.
-func (i *Message) roomFor(message []byte) *control.Scratch {
-	if len(message) > roomOctets {
+// scratchFor is where a message is read into; nil for new memory.
+func (i *Message) scratchFor(message []byte) *control.Scratch {
+	if len(message) > scratchOctets {
 		return nil
 	}
-	return i.room
+	return i.scratch
 }
 
-// roomOctets is the longest message that is read into a room. A room keeps what its last message
+// scratchOctets is the longest message that is read into a scratch buffer. A buffer keeps what its last message
 // needed, and there are thousands.
-const roomOctets = 192
+const scratchOctets = 192
 
-// emptied is a batch that its messages are done with. It keeps their rooms.
+// emptied is a batch that its messages are done with. It keeps their buffers.
 func emptied(b []Message) []Message {
 	for i := range b {
-		b[i] = Message{room: b[i].room}
+		b[i] = Message{scratch: b[i].scratch}
 	}
 	return b[:0]
 }

@@ -102,7 +102,7 @@ func (r *receiver) datagrams(keys *control.Keyring, i int) {
 		one := octets[:min(segment, len(octets))]
 		octets = octets[len(one):]
 		next := r.next()
-		if next.Received, next.Refusal = control.InspectIn(next.roomFor(one), keys, local, from, one); len(r.batch) == cap(r.batch) {
+		if next.Received, next.Refusal = control.InspectIn(next.scratchFor(one), keys, local, from, one); len(r.batch) == cap(r.batch) {
 			r.enqueue()
 		}
 		if len(octets) == 0 {
@@ -111,13 +111,13 @@ func (r *receiver) datagrams(keys *control.Keyring, i int) {
 	}
 }
 
-// next is the next element of the batch, with a room.
+// next is the next element of the batch, with a scratch buffer.
 func (r *receiver) next() *Message {
 	at := len(r.batch)
 	r.batch = r.batch[:at+1]
 	next := &r.batch[at]
-	if next.room == nil {
-		next.room = new(control.Scratch)
+	if next.scratch == nil {
+		next.scratch = new(control.Scratch)
 	}
 	return next
 }
@@ -134,7 +134,7 @@ func (r *receiver) enqueue() {
 	}
 	left := len(rest)
 	for i, from := 0, len(r.batch)-left; i < left && from > 0; i++ {
-		r.batch[i], r.batch[from+i] = r.batch[from+i], r.batch[i] // a copy would leave two with one room
+		r.batch[i], r.batch[from+i] = r.batch[from+i], r.batch[i] // a copy would leave two with one buffer
 	}
 	_ = emptied(r.batch[left:])
 	if r.inbox.add(r.batch[:left]) {

@@ -40,17 +40,17 @@ func TestMessagesAreAggregatedUnderLoad(t *testing.T) {
 	}
 }
 
-// What is left to the loop of a batch keeps its rooms, and no two messages of any batch share one.
-func TestRoomsOfABatch(t *testing.T) {
+// What is left to the loop of a batch keeps its scratch buffers, and no two messages of any batch share one.
+func TestScratchBuffersOfABatch(t *testing.T) {
 	const all, handled = 7, 3
 	s := newInbox()
 	s.direct = func(_ *Activity, batch []Message) []Message { return batch[handled:] }
 	r := &receiver{inbox: s, batch: s.free()}
-	var rooms []*control.Scratch
+	var buffers []*control.Scratch
 	for range all {
 		next := r.next()
 		next.Refusal = &control.Refusal{}
-		rooms = append(rooms, next.room)
+		buffers = append(buffers, next.scratch)
 	}
 	r.enqueue()
 	left := <-s.in
@@ -58,8 +58,8 @@ func TestRoomsOfABatch(t *testing.T) {
 		t.Fatalf("%d messages are left, want %d", len(left), all-handled)
 	}
 	for i := range left {
-		if left[i].room != rooms[handled+i] || left[i].Refusal == nil {
-			t.Errorf("message %d came to another room, or empty", i)
+		if left[i].scratch != buffers[handled+i] || left[i].Refusal == nil {
+			t.Errorf("message %d came to another buffer, or empty", i)
 		}
 	}
 	s.release(left)
@@ -68,10 +68,10 @@ func TestRoomsOfABatch(t *testing.T) {
 		if one.Refusal != nil {
 			t.Error("a message is left in a batch that is free")
 		}
-		if seen[one.room] {
-			t.Error("two messages share a room")
+		if seen[one.scratch] {
+			t.Error("two messages share a buffer")
 		}
-		seen[one.room] = true
+		seen[one.scratch] = true
 	}
 }
 
