@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the running program around a control.Node: sockets, clock,
-// netlink, the data plane, the control socket and the one event loop that joins
-// them. It decides nothing about LISP: the Node does.
 package daemon
+
+// The start of a daemon, its work, and its end.
 
 import (
 	"context"
