@@ -19,7 +19,7 @@ var exampleKeys = map[string]bool{
 	"a-secret-of-your-own":            true,
 }
 
-// guessedKeys are tried first by whoever guesses; compared in lower case.
+// guessedKeys are what attackers try first; compared in lower case.
 var guessedKeys = map[string]bool{
 	"password": true, "passw0rd": true, "password1": true, "password123": true, "changeme": true, "change-me": true, "change_me": true,
 	"replaceme": true, "replace-me": true, "lispsecret": true, "lisp-secret": true, "12345678": true, "123456789": true, "1234567890": true,

@@ -15,7 +15,7 @@ import (
 // Sibling is another xTR of this site, reached by a link inside the site.
 type Sibling struct {
 	// Addresses are the sibling's on that link, at most one of each family. Control
-	// messages go to the first; packets that take the detour go to that of their family.
+	// messages go to the first; packets that the sibling forwards for us go to that of their family.
 	Addresses []netip.Addr `key:"addresses" required:"true" max:"2"`
 	// Interval is the distance of the questions whether its locators are reachable.
 	Interval time.Duration `key:"interval" unit:"seconds" range:"1s..1h"`

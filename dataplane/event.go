@@ -5,7 +5,7 @@ package dataplane
 // What engines tell the control plane: misses (RFC 9300 s.4), what LISP headers of
 // others say about locators and mappings (RFC 9300 s.10, RFC 9302), and what the
 // network says about the way to a locator (RFC 9300 s.7.2). Nothing here is verified
-// beyond what each type says: whoever can forge packets can cause events, so the
+// beyond what each type says: an attacker who forges packets can cause events, so the
 // control plane treats them as hints and limits what it does about them.
 
 import "loci/lisp"
@@ -75,7 +75,7 @@ type NonceMismatch struct {
 
 // Gleaned says that a packet for an EID of ours came from an inner source that no
 // map-cache entry covers, and by which RLOC (RFC 9300 s.9). At most about one a second is
-// raised for each inner source. Nobody verified it. The packet was forwarded.
+// raised for each inner source. It was not verified. The packet was forwarded.
 type Gleaned struct {
 	Instance            lisp.InstanceID
 	Source, Destination lisp.EID  // of the inner packet

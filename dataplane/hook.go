@@ -11,7 +11,7 @@ import "fmt"
 // have no such choice ignore it.
 type Hook uint8
 
-// The hooks. HookTC sees super-packets, so that TCP keeps its offloads; HookXDP
+// The hooks. HookTC sees GSO packets, so that TCP keeps its offloads; HookXDP
 // comes before the kernel makes a packet of a frame, and leaves to HookTC what it
 // does not do itself. HookAuto is HookXDP where it costs nothing.
 const (

@@ -57,7 +57,7 @@ type Plane interface {
 	// Mapping returns the map-cache entry of exactly that prefix.
 	Mapping(prefix lisp.Prefix) (MapCacheEntry, bool)
 	// Mappings yields the map-cache, in no order. Entries changed meanwhile may
-	// be seen in either state, each at most once; nobody is held up.
+	// be seen in either state, each at most once; no caller is held up.
 	Mappings() iter.Seq[MapCacheEntry]
 	// Database yields the Database in prefix order.
 	Database() iter.Seq[DatabaseEntry]
@@ -79,7 +79,7 @@ type Plane interface {
 }
 
 // PromptPlane is a Plane that does at once, in the caller's goroutine or its own, what a Plane
-// leaves to others: for whoever counts the threads that have to be woken for a packet.
+// leaves to others: for a caller who counts the threads that have to be woken for a packet.
 type PromptPlane interface {
 	Plane
 	// TryApply is Apply unless another changes the engine: then it does nothing, and done
@@ -173,7 +173,7 @@ type DatabaseEntry struct {
 // Of a locator-set those are used that are up; without one, those that are unconfirmed
 // and were heard from; without one, all that are unconfirmed; within each, by priority
 // and weight. Never those that are down. An engine does not change a state by itself:
-// whoever sets it knows when a locator was heard from last.
+// the caller knows when a locator was heard from last.
 type LocatorState uint8
 
 // Locators are up unless something else was said. The numbers are those of the mapping
@@ -181,7 +181,7 @@ type LocatorState uint8
 const (
 	LocatorUp          LocatorState = iota
 	LocatorDown                     // something says that the path or the locator is gone
-	LocatorUnconfirmed              // nobody answers for it, which says nothing about its data plane
+	LocatorUnconfirmed              // it answers no RLOC-probes, which says nothing about its data plane
 	LocatorHeard                    // unconfirmed, and data packets came from it lately
 )
 

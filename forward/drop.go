@@ -22,7 +22,7 @@ const (
 	DropAuthenticationFailure  DropReason = 4  // negative mapping, ACT 5
 	DropNoLocator              DropReason = 5  // no usable locator
 	DropNoRoute                DropReason = 6  // no route to the RLOC
-	DropNoTAP                  DropReason = 7  // has to wait and there is no waiting room
+	DropNoTAP                  DropReason = 7  // has to wait and there is no TAP for pending packets
 	DropEncapsulationFailed    DropReason = 8  // no room for the outer headers
 	DropSourceNotEID           DropReason = 9  // sent to LISP though its source is not an own EID
 	DropReleasedWithoutMapping DropReason = 10 // waited, but its mapping is gone again
@@ -31,7 +31,7 @@ const (
 	DropNoNativeRoute          DropReason = 13 // natively forwarded, but there is no route
 	DropMiss                   DropReason = 14 // no mapping, and the policy is to drop
 	DropNotForwardable         DropReason = 15 // not IP, multicast, broadcast or link-local
-	DropUnreadSourceLimit      DropReason = 16 // the source has its share of what nobody has read yet
+	DropUnreadSourceLimit      DropReason = 16 // the source has its share of what the daemon has not read yet
 
 	// From the core.
 	DropOuterMalformed      DropReason = 20 // lengths of the outer headers contradict each other

@@ -60,7 +60,7 @@ func (e *Echo) Send(now time.Time, nonce uint32, asks bool) (sent uint32, reques
 	return e.Requested, true, false
 }
 
-// owes reports whether an echo is owed, and the next packet is to bring it. Whoever keeps
+// owes reports whether an echo is owed, and the next packet is to bring it. The caller who keeps
 // asking for what he was sent already may get nothing from here, which is what our own
 // request finds out: the two take turns.
 func (e *Echo) owes(now time.Time, due bool) bool {

@@ -3,7 +3,7 @@
 package forward
 
 // Echo-Nonce between two routers that both ask (RFC 9300 s.10.1): a path that dies one
-// way is noticed by whoever still hears the other, and one that works never is.
+// way is noticed by the side that still hears the other, and one that works never is.
 
 import (
 	"math/rand/v2"

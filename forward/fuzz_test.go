@@ -25,7 +25,7 @@ func seed(f *testing.F) {
 }
 
 // FuzzEncapsulate: what is encapsulated comes out as it was, but for TTL and ECN
-// (which RFC 6040 keeps when nobody on the path marks it).
+// (which RFC 6040 keeps when no router on the path marks it).
 func FuzzEncapsulate(f *testing.F) {
 	seed(f)
 	rlocs := [][2]string{{"192.0.2.1", "192.0.2.2"}, {"2001:db8::1", "2001:db8::2"}}

@@ -17,18 +17,18 @@ const (
 	tcpCWR          = 0x80
 )
 
-// ErrNoSuperPacket says that a packet cannot be cut into segments.
-var ErrNoSuperPacket = errors.New("no TCP over IPv6 that can be cut into segments")
+// ErrNotSegmentable says that a packet cannot be cut into segments.
+var ErrNotSegmentable = errors.New("no TCP over IPv6 that can be cut into segments")
 
 // Segments yields the segments of an IPv6 GSO packet, each with so many octets of payload but the last, checksums
 // included. A segment is valid until the next.
 func Segments(packet []byte, h *Header, payload int) (iter.Seq[[]byte], error) {
 	if h.Family != 6 || h.Protocol != protocolTCP || h.Fragment || payload < 1 || len(packet) < h.PayloadOffset+tcpHeaderOctets {
-		return nil, ErrNoSuperPacket
+		return nil, ErrNotSegmentable
 	}
 	data := h.PayloadOffset + int(packet[h.PayloadOffset+12]>>4)*4
 	if data < h.PayloadOffset+tcpHeaderOctets || data > len(packet) {
-		return nil, ErrNoSuperPacket
+		return nil, ErrNotSegmentable
 	}
 	return func(yield func([]byte) bool) {
 		segment := make([]byte, 0, data+payload)

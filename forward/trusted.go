@@ -2,7 +2,7 @@
 
 package forward
 
-// What the data header says among routers that trust each other, and nobody else may
+// What the data header says among routers that trust each other, and what no other may
 // use (RFC 9300 s.4.1): Locator-Status-Bits (RFC 9300 s.10), Echo-Nonce (s.10.1),
 // Map-Versions (RFC 9302); and the check of the inner source against its mapping's
 // locators. bpf/nonce_lsb_version.h has the same in C. What is found is reported, at a bounded

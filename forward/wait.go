@@ -44,7 +44,7 @@ type Destination struct {
 
 // Waiting is a packet that waits, whatever form the engine keeps it in.
 type Waiting[P any] struct {
-	Source      lisp.EID // in the Destination's Instance-ID; zero: nobody's share
+	Source      lisp.EID // in the Destination's Instance-ID; zero: counts for no share
 	Destination Destination
 	Since       time.Time
 	Octets      int
@@ -100,7 +100,7 @@ func NewWaitQueue[P any](bounds WaitBounds) *WaitQueue[P] {
 func (q *WaitQueue[P]) SetBounds(bounds WaitBounds) { q.bounds = bounds }
 
 // Add takes a packet of so many octets, or says which bound refuses it. first
-// reports that nobody else waits for that destination.
+// reports that no other packet waits for that destination.
 func (q *WaitQueue[P]) Add(now time.Time, to Destination, octets int, packet P) (first bool, reason DropReason) {
 	return q.AddFrom(now, lisp.EID{}, to, octets, packet)
 }
@@ -267,7 +267,7 @@ func (l *waitList[P]) push(n *waitNode[P]) {
 	l.octets += n.Octets
 }
 
-// take removes a packet, which must be the oldest of its destination. Whoever
+// take removes a packet, which must be the oldest of its destination. The caller
 // walks the queue from its oldest end meets each destination's oldest first.
 func (q *WaitQueue[P]) take(n *waitNode[P]) Waiting[P] {
 	list := q.destinations[n.Destination]

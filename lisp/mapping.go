@@ -91,7 +91,7 @@ type Mapping struct {
 	TTLMinutes    uint32
 	Action        Action
 	Authoritative bool   // A: sent by an ETR of the site itself
-	EchoNonce     bool   // E of the Map-Reply: whoever answers echoes nonces (RFC 9300 s.10.1)
+	EchoNonce     bool   // E of the Map-Reply: the ETR that answers echoes nonces (RFC 9300 s.10.1)
 	Version       uint16 // Map-Version, 12 bits; 0 is the Null version (RFC 9302)
 }
 

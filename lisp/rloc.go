@@ -47,7 +47,7 @@ func ParseRLOC(s string) (RLOC, error) {
 }
 
 // Valid says why r cannot be a locator: RFC 9301 s.5.4 forbids broadcast and
-// link-local multicast; unspecified and loopback addresses reach nobody.
+// link-local multicast; unspecified and loopback addresses reach no other system.
 func (r RLOC) Valid() error {
 	a := r.Addr()
 	switch {

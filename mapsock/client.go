@@ -3,7 +3,7 @@
 package mapsock
 
 // Client: an engine behind a mapping socket, with the interface of any other. One
-// goroutine receives; whoever asks waits for its answers. Dumps have a connection of
+// goroutine receives; each caller waits for its answers. Dumps have a connection of
 // their own, so that an iteration may take its time and change what it reads.
 
 import (
@@ -44,7 +44,7 @@ type Client struct {
 	patience time.Duration
 	events   chan dataplane.Event
 	ended    chan struct{}
-	lost     atomic.Uint64 // events that waited for nobody
+	lost     atomic.Uint64 // events that found no reader
 
 	sending sync.Mutex
 	buffer  []byte
@@ -398,7 +398,7 @@ func (c *Client) Settings() dataplane.Settings {
 }
 
 // Counters asks for the counters; zero when the connection has ended. Events that
-// were lost on the way, or waited for nobody here, are counted in.
+// were lost on the way, or found no reader here, are counted in.
 func (c *Client) Counters() dataplane.Counters {
 	answer, err := c.ask(&Message{Type: TypeGetCounters})
 	if err != nil {

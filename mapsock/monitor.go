@@ -53,7 +53,7 @@ func NewMonitor(conn *net.UnixConn, hearing Hearing) (*Monitor, error) {
 }
 
 // begin sends a message and waits for its answer. What was told before it is what
-// nobody has asked for yet.
+// no request has asked for yet.
 func (m *Monitor) begin(ask *Message) error {
 	if err := m.Send(ask); err != nil && !errors.Is(err, unix.EPIPE) {
 		return err

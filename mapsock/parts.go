@@ -5,7 +5,7 @@ package mapsock
 // Settings that are too long for a message, such as thousands of prefixes in lists: they
 // go in several messages, all but the last with the flag MORE and each with some of the
 // attributes. A long list stands in several attributes, each of which continues the one
-// before, be it of an earlier message. They are put in force together, by the last.
+// before, be it of an earlier message. The last one applies them together.
 
 import (
 	"maps"

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// captureOctets is room for the longest super-packet.
+	// captureOctets is room for the longest GSO packet.
 	captureOctets = 1<<16 + 256
 	// vnetHeaderOctets is struct virtio_net_hdr, which tells the size of segments.
 	vnetHeaderOctets = 10

@@ -165,7 +165,7 @@ func (s *attacker) forgeRegister() *world.Mail {
 }
 
 // overclaim has a site's true key register another site's EIDs, beside what the site may say: that an EID of its own,
-// which nobody registered, is withdrawn. Whoever has the key could say worse of the site.
+// which the site did not register, is withdrawn. A holder of the key could say worse of the site.
 func (s *attacker) overclaim() *world.Mail {
 	own, v := s.victim(), s.victim()
 	x := own.Site.XTRs[0]
@@ -192,7 +192,7 @@ func (s *attacker) register(as *world.Site, key control.Key, nonce uint64, mappi
 	return s.between(virtual.Pick(s.random, s.w.Servers), payload)
 }
 
-// forgeReply answers what nobody asked, or asked with another nonce.
+// forgeReply answers what no router asked, or asked with another nonce.
 func (s *attacker) forgeReply() *world.Mail {
 	m := &wire.MapReply{Nonce: s.random.Uint64(), Records: []wire.Record{wire.RecordOf(s.mapping(s.victim()))}}
 	if s.random.Chance(0.1) {
@@ -201,7 +201,7 @@ func (s *attacker) forgeReply() *world.Mail {
 	return s.toAnyone(m)
 }
 
-// forgeNotify acknowledges what nobody registered.
+// forgeNotify acknowledges what no router registered.
 func (s *attacker) forgeNotify() *world.Mail {
 	for range 10 {
 		heard := s.replay()

@@ -149,7 +149,7 @@ func pickLink(w *world.World) (*world.Link, *world.Router) {
 	return &r.Links[w.Random.IntN(len(r.Links))], r
 }
 
-// changeAddress gives a link an address that nobody had.
+// changeAddress gives a link an address that no router had.
 func changeAddress(w *world.World) (string, func()) {
 	l, r := pickLink(w)
 	old := l.Addr
@@ -240,7 +240,7 @@ func withdraw(w *world.World) (string, func()) {
 // bar takes a site out of the Map-Servers' configuration for a time. Sites with others'
 // EIDs inside theirs are left: without them the answers would be others. A negative
 // answer to a barred site's EIDs lives for 15 minutes, so that the site has to be one
-// that nobody asks about.
+// that no flow asks about.
 func bar(w *world.World) (string, func()) {
 	s := virtual.Pick(w.Random, w.Sites)
 	if w.Flavour.Overlaps || slices.ContainsFunc(w.Flows, func(f *world.Flow) bool { return f.Destination == s }) {

@@ -104,7 +104,7 @@ func (f *forger) tellLate() {
 	x.RaiseMisses()
 }
 
-// innerSource is in whose name a packet is sent: a host of another site, or nobody's.
+// innerSource is in whose name a packet is sent: a host of another site, or of no site.
 func (f *forger) innerSource(target *world.SitePrefix) (netip.Addr, bool) {
 	for range 20 {
 		p := virtual.Pick(f.random, virtual.Pick(f.random, f.w.Sites).Prefixes)

@@ -60,7 +60,7 @@ func lowerStatusBit(w *world.World) (string, func()) {
 	return x.Name + " about " + rloc.String(), func() { say(allUp) }
 }
 
-// forgeUnreachable lets ICMP, or a nonce that nobody echoes, say of a locator that it is
+// forgeUnreachable lets ICMP, or a nonce that is not echoed, say of a locator that it is
 // gone, which is not true.
 func forgeUnreachable(w *world.World) (string, func()) {
 	x, m, ok := pickMapping(w, 1)
@@ -81,7 +81,7 @@ func forgeUnreachable(w *world.World) (string, func()) {
 		}
 		x.RaiseMisses()
 		if !was {
-			world.CheckNobodyCutOff(x, rloc)
+			world.CheckNoneCutOff(x, rloc)
 		}
 	}
 	say()

@@ -43,7 +43,7 @@ func pickSibling(w *world.World) *world.Router {
 }
 
 // loseCore takes a tunnel router its paths to the core, or all of a site theirs. It notices that its links are
-// gone, or has to find out that nobody answers.
+// gone, or has to find out that no router answers.
 func loseCore(w *world.World, noticed, all bool) (string, func()) {
 	x := pickSibling(w)
 	if x == nil {

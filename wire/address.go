@@ -205,7 +205,7 @@ func (r *reader) addressFills(at int) bool {
 	return false
 }
 
-// eid reads an address that names an EID: an LCAF of a type nobody here knows
+// eid reads an address that names an EID: an LCAF of a type this package does not know
 // makes the whole message useless (RFC 9306 s.3).
 func (r *reader) eid(field string) Address {
 	start := r.at

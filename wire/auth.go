@@ -55,7 +55,7 @@ type AuthError uint8
 // The authentication failures.
 const (
 	ErrAuthMessage   AuthError = iota + 1 // not a message with authentication data, or truncated
-	ErrAuthAlgorithm                      // an algorithm nobody here knows, or none
+	ErrAuthAlgorithm                      // an algorithm this package does not know, or none
 	ErrAuthLength                         // authentication data of a length the algorithm does not have
 	ErrAuthMismatch                       // the MAC differs: wrong key or altered message
 )

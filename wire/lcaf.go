@@ -63,7 +63,7 @@ type LCAF interface {
 	LCAFType() LCAFType
 }
 
-// UnknownLCAF is an LCAF of a type nobody here knows, kept as it came. Receivers
+// UnknownLCAF is an LCAF of a type this package does not know, kept as it came. Receivers
 // ignore the address (RFC 9306 s.3).
 type UnknownLCAF struct {
 	Kind  LCAFType

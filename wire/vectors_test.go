@@ -440,7 +440,7 @@ func checkConversation(t *testing.T, asked map[uint64]bool, m Message) {
 		asked[m.Nonce] = true
 	case *MapReply:
 		if !asked[m.Nonce] {
-			t.Errorf("nobody asked for %s", describe(m))
+			t.Errorf("no test asked for %s", describe(m))
 		}
 		mapping, err := m.Records[0].Mapping()
 		if err != nil || len(mapping.Locators) != 1 {

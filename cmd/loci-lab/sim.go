@@ -127,7 +127,7 @@ func convergence(o sim.Options, s sim.Stats) string {
 	return fmt.Sprintf("converged within %s of the last fault", s.Convergence.Round(time.Second))
 }
 
-// tellNoFaults says that a run is too short for faults, unless nobody wanted any.
+// tellNoFaults says that a run is too short for faults, unless none were wanted.
 func tellNoFaults(out io.Writer, o sim.Options) {
 	if !o.Calm && !o.HasFaults() {
 		fmt.Fprintf(out, "no faults: a run of less than %s has no time to converge after one; use --duration %[1]s or more\n", sim.MinDurationWithFaults)

@@ -22,7 +22,7 @@ func TestCaptureShowsWhatIsDroppedAndWhy(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.runAll()
 	one, two := testSite{1}, testSite{2}
-	n.kill("ms") // nobody answers Map-Requests: what waits is dropped in the end
+	n.kill("ms") // no router answers Map-Requests: what waits is dropped in the end
 	if out, status := n.loci("xtr1", "capture", "--config", n.file("xtr1"), "--reason", "boredom"); status != 1 || !strings.Contains(out, "nothing is dropped for that") {
 		t.Errorf("an unknown reason: status %d, %s", status, out)
 	}
@@ -68,7 +68,7 @@ func TestCaptureShowsWhatIsDroppedAndWhy(t *testing.T) {
 	}
 }
 
-// sendDatagram sends one from a namespace; nobody has to answer.
+// sendDatagram sends one from a namespace; no host has to answer.
 func (n *lispNetwork) sendDatagram(from, to string) {
 	n.t.Helper()
 	n.must(n.at[from].Do(func() error {
@@ -77,7 +77,7 @@ func (n *lispNetwork) sendDatagram(from, to string) {
 			return err
 		}
 		defer conn.Close()
-		_, err = conn.Write([]byte("to nobody"))
+		_, err = conn.Write([]byte("to no one there"))
 		return err
 	}))
 }

@@ -2,7 +2,7 @@
 
 package main_test
 
-// The control plane of a site dies, and nothing else: its kernel forwards, nobody answers RLOC-probes, the registration
+// The control plane of a site dies, and nothing else: its kernel forwards, RLOC-probes are not answered, the registration
 // expires, and the Map-Server answers that there is none. No packet may be lost while packets come from there and the
 // TTLs run.
 

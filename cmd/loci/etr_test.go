@@ -118,7 +118,7 @@ func TestTrafficSplitsByWeights(t *testing.T) {
 			to := netip.AddrPortFrom(two.host4(), uint16(1+rand.N(60000)))
 			conn, err := n.at["host1"].DialUDP(from, to)
 			n.must(err)
-			_, _ = conn.Write([]byte("a flow")) // nobody listens: ICMP may say so
+			_, _ = conn.Write([]byte("a flow")) // no process listens: ICMP may say so
 			conn.Close()
 		}
 		share := 0.0

@@ -34,7 +34,7 @@ const (
 // hostWatch asks a daemon for its interfaces and own RLOCs all the time.
 type hostWatch struct {
 	mu      sync.Mutex
-	wrong   []string // answers that nobody may give
+	wrong   []string // answers that no router may give
 	held    int      // answers with an RLOC that is held down
 	stop    context.CancelFunc
 	stopped sync.WaitGroup

@@ -20,7 +20,7 @@ func handingOver(configuration, handOver string) string {
 	return strings.Replace(configuration, "itr: {", "itr: {miss-policy: drop, miss-policies: [{instance-id: 0, miss-policy: hand-over}], hand-over: {"+handOver+"}, ", 1)
 }
 
-// expectHanded pings hosts that nobody has asked for: every first packet arrives.
+// expectHanded pings hosts that no router has asked for: every first packet arrives.
 func (n *lispNetwork) expectHanded(sent uint64) {
 	n.t.Helper()
 	one, two := testSite{1}, testSite{2}

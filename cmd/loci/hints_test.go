@@ -54,11 +54,11 @@ func (n *lispNetwork) locator(ctx context.Context, name, rloc string) api.Locato
 func TestPacketsTellOfLocators(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)
-	const resolver, nobody = "172.16.9.2", "172.16.9.99"
+	const resolver, absent = "172.16.9.2", "172.16.9.99"
 	known := "  map-cache: {mappings: [{eid: 10.2.0.0/24, rlocs: [{address: 172.16.2.2}]}, {eid: 'fd00:2::/64', rlocs: [{address: '2001:db8:2::2'}]}]}\n"
 	n.run("ms", n.mappingSystem())
 	n.run("xtr1", n.hintingXTR(1, resolver, known))
-	n.run("xtr2", n.hintingXTR(2, nobody, ""))
+	n.run("xtr2", n.hintingXTR(2, absent, ""))
 	n.awaitRegistrations(4)
 	n.expectGleaned()
 	for i := 1; i <= 2; i++ {
@@ -71,7 +71,7 @@ func TestPacketsTellOfLocators(t *testing.T) {
 	n.expectEchoes()
 }
 
-// expectGleaned demands answers to pings though nobody can resolve their sources. An EID is gleaned once and for three
+// expectGleaned demands answers to pings though no Map-Resolver knows their sources. An EID is gleaned once and for three
 // seconds, which may be too short to look at it here: then another one has its turn.
 func (n *lispNetwork) expectGleaned() {
 	n.t.Helper()

@@ -101,14 +101,14 @@ func TestHolesGoToTheProxyETR(t *testing.T) {
 	n.run("xtr1", strings.Replace(n.xtr(1), "itr: {", "itr: {proxy-etrs: [{address: 172.16.2.2}], ", 1))
 	n.awaitRegistrations(2)
 	core := n.watchCore("xtr1")
-	// It waits for the negative answer, then goes to the proxy ETR: nobody answers.
+	// It waits for the negative answer, then goes to the proxy ETR: there is no answer.
 	result, err := testnet.Ping{
 		Namespace: n.at["host1"], Source: testSite{1}.host4(), Destination: netip.MustParseAddr("198.51.100.77"), Count: 5, Timeout: 300 * time.Millisecond,
 	}.Run(t.Context())
 	n.must(err)
 	n.await("five packets at the proxy ETR", func(context.Context) bool { count, _, _ := core.to("172.16.2.2"); return count == 5 })
 	if result.Received != 0 {
-		t.Errorf("%d pings to nobody were answered", result.Received)
+		t.Errorf("%d pings to no host were answered", result.Received)
 	}
 	var cache []api.MapCacheEntry
 	n.show("xtr1", &cache, "map-cache", "198.51.100.77")
@@ -196,7 +196,7 @@ func (n *lispNetwork) followEvents(name string) (await func(kind string) api.Eve
 		_ = n.client(name).Events(ctx, func(e api.Event) error {
 			select {
 			case events <- e:
-			default: // nobody waits for so many
+			default: // no test waits for so many
 			}
 			return nil
 		})
@@ -218,7 +218,7 @@ func (n *lispNetwork) followEvents(name string) (await func(kind string) api.Eve
 	}, cancel
 }
 
-// TestMapRequestsUnderWayAreShown while nobody answers them.
+// TestMapRequestsUnderWayAreShown while they are not answered.
 func TestMapRequestsUnderWayAreShown(t *testing.T) {
 	t.Parallel() // it mostly waits
 	n := newLISPNetwork(t)

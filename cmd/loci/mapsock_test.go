@@ -142,7 +142,7 @@ func (n *lispNetwork) dropsAt(name string) map[string]uint64 {
 }
 
 // TestControlPlaneKilledMidTransfer: the control plane dies while TCP and pings are
-// under way, and another takes its place. Nobody at the hosts notices, and both tables
+// under way, and another takes its place. The hosts notice nothing, and both tables
 // are what they were.
 func TestControlPlaneKilledMidTransfer(t *testing.T) {
 	n := newLISPNetwork(t)

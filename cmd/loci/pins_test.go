@@ -45,7 +45,7 @@ func TestPinsThatEndWithTheDaemon(t *testing.T) {
 			defer func() {
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait()
-				n.await("nobody answers any more", func(ctx context.Context) bool {
+				n.await("the daemon answers no more", func(ctx context.Context) bool {
 					_, err := n.client("xtr1").Status(ctx)
 					return err != nil
 				})

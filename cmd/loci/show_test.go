@@ -35,7 +35,7 @@ func (h *hearing) Write(b []byte) (int, error) {
 // TestSilentDaemonIsTold: who asks a daemon that does not answer is told so while he waits, by every command that asks.
 func TestSilentDaemonIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "control.sock")
-	silent, err := net.Listen("unix", path) // nobody accepts
+	silent, err := net.Listen("unix", path) // no process accepts
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 package main_test
 
 // Default routes that an address left behind: Linux keeps `default via` a gateway whose network
-// is gone, and lets nobody make another route by it. All other routes and rules are in force.
+// is gone, and lets no process make another route by it. All other routes and rules are in force.
 
 import (
 	"context"

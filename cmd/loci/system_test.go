@@ -80,7 +80,7 @@ func TestCrashAndRestartLoseNothing(t *testing.T) {
 	for _, name := range []string{"xtr1", "xtr2"} {
 		time.Sleep(300 * time.Millisecond)
 		n.kill(name)
-		time.Sleep(500 * time.Millisecond) // nobody but the kernel forwards now
+		time.Sleep(500 * time.Millisecond) // only the kernel forwards now
 		n.start(name)
 	}
 	sent := pinging.end("two crashes and restarts")

@@ -43,7 +43,7 @@ func (n *lispNetwork) openICMP(role string, own netip.Addr) icmpSocket {
 	return s
 }
 
-// ask sends an echo request and returns who answers it, and how; the zero address when nobody does for a while.
+// ask sends an echo request and returns who answers it, and how; the zero address when no router does for a while.
 func (s icmpSocket) ask(t *testing.T, to netip.Addr, ttl int) (from netip.Addr, kind icmp.Type) {
 	t.Helper()
 	var err error

@@ -107,7 +107,7 @@ func statusBitsPause(b *bench) {
 	tells("after the pause", [2]byte{0x40, 1})
 }
 
-// statusBitsOfAnotherSet: what bits mean, and what whoever reads them made of them, goes with their locator-set. So the first bits
+// statusBitsOfAnotherSet: what bits mean, and what the readers made of them, goes with their locator-set. So the first bits
 // after it are told whatever they are; those of a mapping that was gone, when they differ from its R bits.
 func statusBitsOfAnotherSet(b *bench) {
 	b.headers(dataplane.HeaderSettings{StatusBits: true})

@@ -208,7 +208,7 @@ func TestEngineMeetsNewDataPlanes(t *testing.T) {
 	}
 }
 
-// TestEngineNeverWaits demands that a data plane that does not read holds up nobody,
+// TestEngineNeverWaits demands that a data plane that does not read holds up no caller,
 // and finds the tables as they are when it reads.
 func TestEngineNeverWaits(t *testing.T) {
 	d := directory(t)

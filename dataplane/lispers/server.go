@@ -123,7 +123,7 @@ type Parameters struct {
 }
 
 // NewServer binds the data plane's socket and puts the settings in force. The plane
-// stays the caller's; nobody else should change its tables or take its events.
+// stays the caller's; no other code should change its tables or take its events.
 func NewServer(plane dataplane.Plane, options ServerOptions) (*Server, error) {
 	if err := options.complete(); err != nil {
 		return nil, err

@@ -375,12 +375,12 @@ func TestServerOutlivesTheControlPlane(t *testing.T) {
 		r.die()
 		eventually(t, "the loss is seen", func() bool { return r.server.tally.value(peersLost) == uint64(i+1) })
 		if r.server.Status().Connected {
-			t.Error("connected to nobody")
+			t.Error("connected to no server")
 		}
 		if to := r.sends("10.2.0.1"); to != "192.0.2.2" {
 			t.Errorf("without a control plane sent to %s", to)
 		}
-		r.sends("10.9.0.1") // a miss that nobody hears
+		r.sends("10.9.0.1") // a miss that no server hears
 		time.Sleep(3 * testInterval)
 		r.peer = controlPlanePeer(t, r.directory)
 		r.await("restart")
@@ -406,7 +406,7 @@ func TestServerOutlivesADeafControlPlane(t *testing.T) {
 	eventually(t, "what was not sent is counted", func() bool { return r.server.tally.value(messagesUnsent) > 0 })
 }
 
-// TestServerAsksAgain: a restart that nobody answers is sent again, but not for ever,
+// TestServerAsksAgain: a restart without an answer is sent again, but not for ever,
 // and an entry that is told again keeps its age.
 func TestServerAsksAgain(t *testing.T) {
 	d, plane := directory(t), model.New(model.Options{})

@@ -112,7 +112,7 @@ func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
 			s.keepKeys(func(k *keyring) error { return k.encrypt(r.rloc, r.keys) })
 		}
 		if r.port != DataPort {
-			// Our engines send to no other port, and nobody listens at the usual one.
+			// Our engines send to no other port, and no peer listens at the usual one.
 			s.tally.add(locatorsWithheldForPort)
 			mapping.Action = lisp.ActionDrop
 			continue

@@ -96,7 +96,7 @@ func open(directory, own, peer string, mode fs.FileMode) (*endpoint, error) {
 
 func address(path string) *net.UnixAddr { return &net.UnixAddr{Name: path, Net: "unixgram"} }
 
-// makeWay removes a socket that nobody has bound any more; one in use stays.
+// makeWay removes a socket that no process has bound any more; one in use stays.
 func makeWay(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -119,7 +119,7 @@ func makeWay(path string) error {
 func answers(path string) bool {
 	c, err := net.DialUnix("unixgram", nil, address(path))
 	if err != nil {
-		// Only this says that nobody is there; a missing right, for one, does not.
+		// Only this says that no process is there; a missing right, for one, does not.
 		return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 	}
 	_ = c.Close()

@@ -76,7 +76,7 @@ type source struct {
 }
 
 // noteSource remembers that an outer packet was decapsulated.
-func (e *Engine) noteSource(outer []byte) {
+func noteSource(e *Engine, outer []byte) {
 	h, err := forward.ParseHeader(outer)
 	rloc := lisp.RLOCFromAddr(h.Source)
 	at, known := slices.BinarySearchFunc(e.sources, rloc, func(s source, r lisp.RLOC) int { return s.rloc.Compare(r) })

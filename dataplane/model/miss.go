@@ -85,7 +85,7 @@ func (e *Engine) handOver(o forward.Outcome, packet []byte, from ingress) {
 }
 
 // Raise hands an event to the control plane as if packets had caused it. It is for
-// tests of whoever reads events.
+// tests of readers of events.
 func (e *Engine) Raise(event dataplane.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

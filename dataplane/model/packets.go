@@ -94,7 +94,7 @@ func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Ou
 		e.fit(o, packet, from)
 	case forward.DoDrop:
 		e.drop(o.Reason)
-		e.tellUnreachable(o, packet, from)
+		tellUnreachable(e, o, packet, from)
 	}
 	return o
 }
@@ -130,7 +130,7 @@ func (e *Engine) inbound(name string, packet []byte) forward.Outcome {
 func (e *Engine) decapsulated(o forward.Outcome, outer []byte, m Emission) {
 	e.counters.DecapsulatedPackets++
 	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
-	e.noteSource(outer)
+	noteSource(e, outer)
 	e.emit(m)
 }
 
@@ -148,7 +148,7 @@ func (e *Engine) fit(o forward.Outcome, packet []byte, from ingress) {
 }
 
 // tellUnreachable answers a packet that was dropped, where its source has to be told.
-func (e *Engine) tellUnreachable(o forward.Outcome, packet []byte, from ingress) {
+func tellUnreachable(e *Engine, o forward.Outcome, packet []byte, from ingress) {
 	code, ok := forward.UnreachableFor(o.Reason)
 	source := forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Source)}
 	if !ok || !e.unreachables.allow(e.options.Now(), source) {

@@ -166,7 +166,7 @@ func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) e
 	if rloc.IsZero() || !state.IsValid() {
 		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
 	}
-	was := t.states[rloc] // up, where nobody said anything
+	was := t.states[rloc] // up, where no state was set
 	if state == was {
 		return nil
 	}

@@ -3,7 +3,7 @@
 // Captures by AF_PACKET, in Go alone: packets with the kernel's time stamps in nanoseconds, as they pass an interface.
 //
 // What an interface carries inside one machine is not always what a wire would carry: a packet's own TCP or UDP checksum
-// may be unfinished (checksum offload), and one packet may be a super-packet of up to 64 KiB that leaves in segments
+// may be unfinished (checksum offload), and one packet may be a GSO packet of up to 64 KiB that leaves in segments
 // (GSO). Both are captured as they are.
 //
 // A capture never holds more than its queue, and says how many packets it missed.
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// CaptureSnapOctets is the longest packet that is captured whole: a super-packet and its headers fit.
+	// CaptureSnapOctets is the longest packet that is captured whole: a GSO packet and its headers fit.
 	CaptureSnapOctets = 256 << 10
 
 	captureQueueBytes = 64 << 20

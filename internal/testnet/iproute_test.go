@@ -22,7 +22,7 @@ func TestNamesBesideTheFirstOfIPRoute2(t *testing.T) {
 		runInFreshMounts(t)
 		return
 	}
-	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "")) // nobody was here before
+	must(t, unix.Mount("tmpfs", "/run", "tmpfs", 0, "")) // no test was here before
 	network, err := New("loci-test")
 	must(t, err)
 	_, err = network.Namespace("a")

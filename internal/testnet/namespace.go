@@ -208,7 +208,7 @@ func (ns *Namespace) release() error {
 }
 
 // createNamespace writes the record first: a crash between the two leaves a record without a namespace, which Sweep
-// removes, and never a namespace that nobody knows the creator of.
+// removes, and never a namespace whose creator is not known.
 func createNamespace(name, role string) (*Namespace, error) {
 	if err := writeRecord(name); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Offloads of an interface, by ethtool's netlink family. A test switches them off where each packet must be real, or on
-// where a super-packet or an unfinished checksum is the point.
+// where a GSO packet or a checksum left to the device (CHECKSUM_PARTIAL) is the point.
 // It never changes what the interface cannot change: that is an error.
 
 package testnet
@@ -22,13 +22,13 @@ type Feature []string
 var (
 	// TxChecksum leaves the checksums of TCP and UDP to the device: a veth then carries packets without one.
 	TxChecksum = Feature{"tx-checksum-ip-generic"}
-	// TSO hands TCP super-packets of up to 64 KiB to the device.
+	// TSO hands TCP GSO packets of up to 64 KiB to the device.
 	TSO = Feature{"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation"}
-	// GSO builds super-packets in the stack whether or not the device takes them.
+	// GSO builds GSO packets in the stack whether or not the device takes them.
 	GSO = Feature{"tx-generic-segmentation"}
 	// UDPSegmentation hands several datagrams of a sender to the device as one packet (UDP_SEGMENT).
 	UDPSegmentation = Feature{"tx-udp-segmentation"}
-	// GRO joins received packets to super-packets.
+	// GRO joins received packets to GSO packets.
 	GRO = Feature{"rx-gro"}
 	// UDPGROForwarding lets GRO join UDP datagrams that no socket has asked to be joined.
 	UDPGROForwarding = Feature{"rx-udp-gro-forwarding"}

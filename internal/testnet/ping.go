@@ -44,7 +44,7 @@ type PingResult struct {
 	Sent       int
 	Received   int // requests that were answered, each counted once
 	Duplicates int // further answers to the same request
-	Refused    int // requests that this host's kernel refused to send, such as for want of a route; not in Sent
+	Refused    int // requests that this host's kernel refused to send, for example without a route; not in Sent
 	Start      time.Time
 	// RoundTrips holds one duration for each request, by its place; negative when no answer came.
 	RoundTrips []time.Duration

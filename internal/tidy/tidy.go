@@ -48,6 +48,7 @@ var rules = []rule{
 	{"functions and files stay below the walls of size", checkSize},
 	{"C functions and files stay below the walls of size", checkSizeC},
 	{"names say something", checkNames},
+	{"names and text have the words of the field", checkWords},
 	{"files open with their licence and what they are", checkOpenings},
 	{"exported symbols are documented", checkExported},
 	{"links in documents lead somewhere", checkLinks},

@@ -99,7 +99,7 @@ func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return net.ErrClosed
 	}
-	return errors.Join(f.epoll.Close(), unix.Close(int(f.fd))) // nobody uses the file when the first has returned
+	return errors.Join(f.epoll.Close(), unix.Close(int(f.fd))) // no reader uses the file when the first has returned
 }
 
 func (f *File) named(err error) error {

@@ -44,7 +44,7 @@ type process struct {
 
 // startDaemons starts the mapping system first: an xTR that finds no Map-Server registers again only after a while.
 func (r *run) startDaemons(ctx context.Context) error {
-	r.screen.step(r.daemonsTitle())
+	r.screen.step(daemonsTitle(r))
 	keys := map[string]string{siteA.name: rand.Text(), siteB.name: rand.Text()}
 	if err := r.startDaemon(mappingSystem.name, r.mappingSystemConfig(keys)); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (r *run) mappingSystemConfig(keys map[string]string) string {
 		}
 	}
 	b.WriteString("map-resolver: {}\n")
-	return b.String() + r.localConfig(mappingSystem.name)
+	return b.String() + localConfig(r, mappingSystem.name)
 }
 
 // siteConfig registers each EID-Prefix with the one RLOC of its pair.
@@ -105,11 +105,11 @@ func (r *run) siteConfig(s site, key string) string {
 	for pair, prefix := range s.eidPrefixes {
 		fmt.Fprintf(&b, "    - {eid: %q, rlocs: [{address: %q}]}\n", prefix.String(), s.rloc(pair).String())
 	}
-	return b.String() + r.localConfig(s.name)
+	return b.String() + localConfig(r, s.name)
 }
 
 // localConfig keeps three daemons on one machine apart.
-func (r *run) localConfig(name string) string {
+func localConfig(r *run, name string) string {
 	text := fmt.Sprintf("control:\n  socket: %s\ndatapath:\n  pin-directory: %s/%s\n", r.socket(name), r.instance.Pins(), name)
 	if r.options.Split {
 		text += fmt.Sprintf("  mapping-socket: {path: %s, owner: %s}\n", r.instance.Path(name+".map"), nobody)
@@ -203,7 +203,7 @@ func (r *run) launch(name, log string, as *syscall.Credential, arguments ...stri
 	return d, nil
 }
 
-func (r *run) daemonsTitle() string {
+func daemonsTitle(r *run) string {
 	if r.options.Split {
 		return "The daemons: the mapping system, and for each xTR two processes, the control plane's without any rights"
 	}

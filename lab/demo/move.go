@@ -112,7 +112,7 @@ func (r *run) moveSite(ctx context.Context) error {
 	}
 	report.EIDPrefix, report.PingsSent, report.PingsReceived = prefix.String(), result.Sent, result.Received
 	r.report.Move = report
-	return r.tellMove(report)
+	return tellMove(r, report)
 }
 
 // pingWhileMoving moves the site in the middle of a ping.
@@ -231,7 +231,7 @@ func (w *moveWatch) report(delays map[string]time.Duration) (*MoveReport, error)
 	return r, nil
 }
 
-func (r *run) tellMove(m *MoveReport) error {
+func tellMove(r *run, m *MoveReport) error {
 	rows := [][]string{{"after", "took", "from → to", "what entered the core"}}
 	for _, l := range m.Legs {
 		rows = append(rows, []string{fmt.Sprintf("%.2f ms", l.AfterMS), fmt.Sprintf("%.2f ms", l.TookMS), l.From + " → " + l.To, l.What})

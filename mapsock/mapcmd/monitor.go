@@ -2,8 +2,8 @@
 
 package mapcmd
 
-// map monitor: every message, one line each, as it comes. Whoever does not read fast
-// enough is told how much was lost and holds up nobody.
+// map monitor: every message, one line each, as it comes. A reader that is not fast
+// enough is told how much was lost and holds up no other.
 
 import (
 	"context"

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the transcripts of testdata anew"
 
 var ownPID = regexp.MustCompile(`"pid": ?[0-9]+`)
 
-// otherCounts hold how many clients there have been, which nobody can foretell.
+// otherCounts hold how many clients there have been, which no test can foretell.
 var otherCounts = regexp.MustCompile(`"other": \{[^}]*\}`)
 
 // Every file of testdata is a session: commands, each with what it prints. A command is

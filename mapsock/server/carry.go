@@ -14,7 +14,7 @@ import (
 const (
 	// eventsTogether bounds how many events share a buffer.
 	eventsTogether = 64
-	missForms = 3
+	missForms      = 3
 )
 
 // carryEvents carries the engine's events until it or the server closes. Events that
@@ -73,7 +73,7 @@ func (s *Server) tellHanded(miss dataplane.Miss, rich bool) {
 	if taker != nil {
 		taker.flush()
 	}
-	out.add(miss) // in its forms it is nobody's to forward
+	out.add(miss) // in its forms no listener forwards it
 	s.tellEvents(&out, taker)
 }
 

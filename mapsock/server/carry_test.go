@@ -69,6 +69,6 @@ func TestHandedPacketsGoToOne(t *testing.T) {
 		}
 	}
 	if n := s.server.Counters()["mapsock_packets_unclaimed_total"]; n != 0 {
-		t.Errorf("%d packets went to nobody", n)
+		t.Errorf("%d packets went to no client", n)
 	}
 }

@@ -203,7 +203,7 @@ func (c *connection) Close() error {
 	return errors.Join(c.in.close(), c.out.close()) // they wait for who waits by way of them, who may want the descriptor
 }
 
-// release closes the descriptor when nobody uses it.
+// release closes the descriptor when no goroutine uses it.
 func (c *connection) release() error {
 	c.using.Lock()
 	defer c.using.Unlock()

@@ -50,7 +50,7 @@ func (c *session) dump(m *mapsock.Message) error {
 const dumpSlice = 100 * time.Millisecond
 
 // dumpPause is how long a dump leaves the processor alone after each datagram, of some 400
-// entries: whoever was to run on it need not be moved or wait.
+// entries: other threads that were to run on it need not be moved or wait.
 const dumpPause = 100 * time.Microsecond
 
 // datagramsATurn is after how many datagrams, half a millisecond each, a dump lets others have its
@@ -80,7 +80,7 @@ func (s *Server) beginReaderDump() bool {
 }
 
 // dumper streams a table to one client, past its queue: the socket's buffer is the
-// only one, so that a dump costs no memory and holds up nobody.
+// only one, so that a dump costs no memory and holds up no other client.
 type dumper struct {
 	session  *session
 	request  mapsock.Message

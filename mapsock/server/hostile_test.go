@@ -115,7 +115,7 @@ func TestRandomDatagrams(t *testing.T) {
 }
 
 // A listener that does not read loses what it does not read, is told how much, and
-// nobody else notices.
+// no other client notices.
 func TestStoppedListenerLosesItsOwn(t *testing.T) {
 	s := serve(t, Options{Limits: Limits{QueueOctets: 64 << 10}})
 	stopped, awake, control := s.monitor(t, mapsock.HearOperations), s.monitor(t, mapsock.HearOperations), s.dial(t)
@@ -376,7 +376,7 @@ func TestListenReplacesOnlyTheDead(t *testing.T) {
 	_ = first.UnixListener.Close() // as a killed process leaves it
 	second, err := Listen(path, Access{UID: -1, GID: -1})
 	if err != nil {
-		t.Fatalf("a socket that nobody serves: %v", err)
+		t.Fatalf("a socket that no process serves: %v", err)
 	}
 	_ = first.Close()
 	if _, err := os.Stat(path); err != nil {

@@ -3,7 +3,7 @@
 package server
 
 // The socket in the file system: made with its owner, group and mode before anyone
-// can connect, in the place of one that nobody serves any more.
+// can connect, in the place of one that no process serves any more.
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type Listener struct {
 }
 
 // Listen makes the socket. A file of that name is replaced when it is a socket that
-// nobody listens on, and an error otherwise.
+// no process listens on, and an error otherwise.
 func Listen(path string, access Access) (*Listener, error) {
 	if err := vacant(path); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func Listen(path string, access Access) (*Listener, error) {
 	return listener, nil
 }
 
-// closed makes Linux create the socket's file for its owner alone, so that nobody
+// closed makes Linux create the socket's file for its owner alone, so that no process
 // connects by permissions that were not meant before they are set.
 func closed(_, _ string, raw syscall.RawConn) error {
 	var failed error

@@ -4,7 +4,7 @@ package server
 
 // The engine as the process sees it that serves it: what its own control plane does
 // is told to the listeners, as if it had come by a socket. Nothing is encoded while
-// nobody listens.
+// no client listens.
 
 import (
 	"context"

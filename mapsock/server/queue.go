@@ -2,7 +2,7 @@
 
 package server
 
-// What waits to be sent to one client. Nobody waits for a place in it: what does not
+// What waits to be sent to one client. No sender waits for a place in it: what does not
 // fit is lost, counted, and told as soon as the client has read the rest. Only the
 // client's own requests wait, so that its answers find room.
 

@@ -2,10 +2,10 @@
 
 package server
 
-// From the queues to the sockets. What a client takes at once is sent by whoever has
+// From the queues to the sockets. What a client takes at once is sent by the goroutine that has
 // put it in or, to many listeners, by the one goroutine that serves all in turn: while
 // that is at work, what is told meanwhile gathers, and goes out together. What a client
-// does not take at once waits for a goroutine of its own, and for nobody else's.
+// does not take at once waits for a goroutine of its own, and no other client waits for it.
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 // datagramsAtOnce bounds what one client is sent before the next one's turn.
 const datagramsAtOnce = 4
 
-// fewSessions are listeners that whoever tells them something sends it to himself: to
+// fewSessions are listeners to which the teller sends by itself: to
 // wake distribute would take as long.
 type fewSessions [4]*session
 
@@ -132,7 +132,7 @@ func (c *session) sendAtOnce() bool {
 
 // send sends what the client does not take at once, until the queue is over.
 func (c *session) send() {
-	defer c.conn.Close() // an error of Close has nobody to tell it to
+	defer c.conn.Close() // an error of Close has no reader
 	for range c.queue.wake {
 		c.sendWaiting()
 		if c.queue.over() {

@@ -19,7 +19,7 @@ import (
 	"loci/mapsock"
 )
 
-// New makes a server of an engine and begins to read its events, which nobody
+// New makes a server of an engine and begins to read its events, which no other
 // else may read from then on: Plane gives them to the process itself.
 func New(plane dataplane.Plane, o Options) *Server {
 	limits := o.Limits.withDefaults()
@@ -62,7 +62,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.admit(c)
 			continue
 		}
-		_ = conn.Close() // no Unix socket, so nobody knows who it is
+		_ = conn.Close() // no Unix socket, so its user is not known
 	}
 }
 

@@ -4,7 +4,7 @@ package server
 
 // A session: what one client asks and hears. One goroutine receives and answers, one
 // sends what the client does not take at once, and a third runs while it takes a dump.
-// What the client does wrong concerns nobody else.
+// What the client does wrong concerns no other client.
 
 import (
 	"slices"

@@ -20,7 +20,7 @@ const maxParts = 16
 type settingsParts struct {
 	whole  mapsock.Message
 	count  int
-	failed error // why they cannot be put in force any more
+	failed error // why they cannot be applied any more
 }
 
 // add keeps a part that is not the last. It is refused with those that follow.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each mutation has one place in the code: whoever changes that brings it up to date.
+// Each mutation has one place in the code: a change of that brings it up to date.
 func TestMutationsFindTheirPlace(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range mutations {

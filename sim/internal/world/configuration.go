@@ -17,7 +17,7 @@ import (
 func (r *Router) configuration() control.Config {
 	c := control.Config{LocalRLOCs: localRLOCs(r)}
 	if r.W.Trace.Keep == 0 {
-		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // nobody reads them
+		c.Limits.Notices = control.Rate{PerSecond: 0.001, Burst: 1} // they are not read
 	}
 	if r.Site != nil {
 		configureSite(r, &c)

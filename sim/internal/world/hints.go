@@ -36,8 +36,8 @@ func (r *Router) handleEvent(e dataplane.Event) {
 	r.drain()
 }
 
-// CheckNobodyCutOff: a hint that anybody can forge takes no mapping its only locator.
-func CheckNobodyCutOff(r *Router, rloc lisp.RLOC) {
+// CheckNoneCutOff: a hint that anybody can forge takes no mapping its only locator.
+func CheckNoneCutOff(r *Router, rloc lisp.RLOC) {
 	if !IsDown(r, rloc) {
 		return
 	}

@@ -295,7 +295,7 @@ func unresolvedFlow(w *World) string {
 func unsettledRouter(w *World) string {
 	for _, x := range w.XTRs {
 		if x.Sibling.CoreLost > 0 {
-			continue // nobody hears of it, nor it of anybody
+			continue // no other router hears of it, nor it of them
 		}
 		if rloc, held := heldByStatusBit(x); held {
 			return x.Name + " holds " + rloc.String() + " down by a status bit"
@@ -359,7 +359,7 @@ func unregistered(r *Router, at *Router) (lisp.Prefix, bool) {
 	}
 	for i, m := range r.config.ETR.Database {
 		if m.Prefix == r.Site.strange {
-			continue // nobody has it
+			continue // no site has it
 		}
 		if r.Site.Siblings {
 			m.Locators = r.Site.Prefixes[i].locators(of)

@@ -63,7 +63,7 @@ func rlocsFor(r *Router, p *SitePrefix, v4 bool) (rlocs []lisp.RLOC) {
 }
 
 // checkLastPath: a router whose links are up says of one of them at least that it is reachable, for each EID-Prefix and family,
-// unless nobody in the core answers.
+// unless no router in the core answers.
 func checkLastPath(r *Router) {
 	if r.Node == nil || r.Site == nil || r.Node.SiblingPath().Why == control.SiblingPathNoCore {
 		return

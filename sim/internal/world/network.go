@@ -4,7 +4,7 @@ package world
 
 // The core between the routers: delay, jitter, loss, duplication, reordering, cut links
 // and partitions. It carries control messages and encapsulated packets alike, and gives
-// each to whoever has the address when it arrives.
+// each to the router that has the address when it arrives.
 
 import (
 	"encoding/binary"
@@ -32,7 +32,7 @@ func (n *network) newMail() *Mail {
 	return &Mail{room: new(wire.Room)}
 }
 
-// read takes mail back that nobody needs any more, unless a copy of it has yet to arrive.
+// read takes mail back that is not needed any more, unless a copy of it has yet to arrive.
 func (n *network) read(m *Mail) {
 	if m.copies == 0 && m.room != nil { // those of strangers have none
 		*m = Mail{room: m.room}
@@ -47,7 +47,7 @@ func (n *network) Attach(r *Router) {
 	}
 }
 
-// numberOf is the number that newAddress made an address from; false for one of nobody.
+// numberOf is the number that newAddress made an address from; false for another.
 func numberOf(a netip.Addr) (number int, known bool) {
 	b := a.As16()
 	v4 := a.Is4()
@@ -82,7 +82,7 @@ func (n *network) Leave(a netip.Addr, r *Router) {
 }
 
 // wasOf reports whether the site had that address, so lately that a mapping may still say
-// so. When its EIDs are within those of whoever has the address now, that one cannot know
+// so. When its EIDs are within those of the router that has the address now, that one cannot know
 // that a packet is not for it: its own EID-Prefix has the EID.
 func (n *network) wasOf(a netip.Addr, s *Site) bool {
 	return slices.ContainsFunc(n.former, func(f formerOwner) bool {
@@ -271,7 +271,7 @@ func (w *World) count(payload []byte) {
 	w.Stats.Messages[packets.MessageType(payload)]++
 }
 
-// carryInside brings mail from one sibling to another. Nobody else is on that link.
+// carryInside brings mail from one sibling to another. No other router is on that link.
 func (n *network) carryInside(from, to *Router, m *Mail) {
 	if from == nil || from.Site != to.Site {
 		n.lose(m)

@@ -2,7 +2,7 @@
 
 package world
 
-// Registrations under strain: sites whose operator put an EID-Prefix of nobody into their Database, some
+// Registrations under strain: sites whose operator put an EID-Prefix of no site into their Database, some
 // Map-Servers that refuse the whole Map-Register for it, as other implementations do, and outages of all
 // Map-Servers that last longer than registrations. All other EID-Prefixes have to be registered all the same, the
 // tunnel routers have to name the one that is not, and a Map-Server that comes back denies nothing yet.
@@ -25,7 +25,7 @@ const (
 	serverStart = 59 * time.Second
 )
 
-// makeStrange gives a site an EID-Prefix of nobody, before or behind its own.
+// makeStrange gives a site an EID-Prefix of no site, before or behind its own.
 func makeStrange(w *World, s *Site) {
 	if s.Siblings || s.Parts() != nil || w.Kinds.Chance(0.5) {
 		return

@@ -61,7 +61,7 @@ func (r *Router) startNode() {
 	r.requests.forget()
 	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
-	r.Sibling.said, r.Sibling.detour = nil, netip.Addr{}
+	r.Sibling.said, r.Sibling.path = nil, netip.Addr{}
 	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
 	r.configurePlane()
 	r.W.Truth.record(r)
@@ -114,7 +114,7 @@ func (r *Router) Stop(orderly bool) {
 			r.drain()
 		}
 		r.drain()
-		r.Sibling.detour = netip.Addr{}
+		r.Sibling.path = netip.Addr{}
 	}
 	r.Node, r.timerAt = nil, 0
 	r.W.Truth.retire(r)
@@ -123,7 +123,7 @@ func (r *Router) Stop(orderly bool) {
 // PowerOff takes the data plane away too.
 func (r *Router) PowerOff() {
 	r.Stop(false)
-	r.Plane, r.Sibling.detour = nil, netip.Addr{}
+	r.Plane, r.Sibling.path = nil, netip.Addr{}
 }
 
 // Configure puts what the operator wants now in force.
@@ -232,8 +232,8 @@ func (r *Router) carryOut(e control.Effect) {
 	case control.SetLocatorState:
 		r.setLocator(e)
 	case control.SiblingPath:
-		r.Sibling.detour = e.To
-		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " makes a detour by " + e.To.String() })
+		r.Sibling.path = e.To
+		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " forwards by its sibling " + e.To.String() })
 	case control.Journal:
 		r.store(e)
 	case control.Notice:

@@ -46,11 +46,11 @@ func siblingsOf(r *Router) []control.SiblingConfig {
 // way is the router that encapsulates what the hosts behind this one send: itself, or a sibling while it has
 // no path to the core; nil while there is none.
 func (r *Router) way() *Router {
-	if !r.Sibling.detour.IsValid() {
+	if !r.Sibling.path.IsValid() {
 		return r
 	}
-	by := r.W.Network.owner(r.Sibling.detour)
-	if by == nil || r.Sibling.Link.Cut > 0 || by.Sibling.Link.Cut > 0 || by.Sibling.detour.IsValid() {
+	by := r.W.Network.owner(r.Sibling.path)
+	if by == nil || r.Sibling.Link.Cut > 0 || by.Sibling.Link.Cut > 0 || by.Sibling.path.IsValid() {
 		return nil
 	}
 	return by
@@ -123,8 +123,8 @@ func sweepSiblings(w *World) {
 
 func checkDetour(r *Router) {
 	state := &r.Sibling
-	by := r.W.Network.owner(state.detour)
-	if by == nil || !by.Sibling.detour.IsValid() || state.Link.Cut+by.Sibling.Link.Cut > 0 || r.Node == nil || by.Node == nil {
+	by := r.W.Network.owner(state.path)
+	if by == nil || !by.Sibling.path.IsValid() || state.Link.Cut+by.Sibling.Link.Cut > 0 || r.Node == nil || by.Node == nil {
 		state.toAndFro = 0
 		return
 	}
@@ -141,6 +141,6 @@ const (
 	insideDelay = time.Millisecond
 	// siblingPause is the least time between two questions to a sibling.
 	siblingPause = 20 * time.Millisecond
-	// unasked is how many questions a sibling leaves unanswered before nobody relies on it.
+	// unasked is how many questions a sibling leaves unanswered before it is not relied on.
 	unasked = 5
 )

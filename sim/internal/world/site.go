@@ -90,7 +90,7 @@ func addPrefixes(w *World, s *Site) {
 }
 
 // contains reports whether an EID-Prefix lies within one of the site's: its tunnel
-// routers take that for the site's own affair, whoever it is given to.
+// routers take that for the site's own affair, whichever router it is given to.
 func (s *Site) contains(p lisp.Prefix) bool {
 	return slices.ContainsFunc(s.Prefixes, func(own *SitePrefix) bool { return own.Prefix.Covers(p) })
 }

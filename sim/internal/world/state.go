@@ -73,10 +73,10 @@ type flavour struct {
 	statusBits bool // data packets carry Locator-Status-Bits (RFC 9300 s.10)
 	versions   bool // and Map-Versions (RFC 9302)
 	Wide       bool // sites with many EID-Prefixes
-	strange    bool // sites with an EID-Prefix of nobody
+	strange    bool // sites with an EID-Prefix of no site
 	Outage     bool // all Map-Servers may be away for long
 
-	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of nobody
+	refusesWhole bool // a Map-Server drops Map-Registers with an EID-Prefix of no site
 	dying        bool // at the end the control planes of a site die
 }
 
@@ -189,7 +189,7 @@ type Mail struct {
 	Payload  []byte
 	Data     bool         // an IP packet for the data plane
 	Hostile  bool         // made by the attacker
-	Forged   bool         // and with authentication data that nobody with the key made
+	Forged   bool         // and with authentication data that no holder of the key made
 	message  wire.Message // the payload as it was parsed, which everybody shares; nil before and where it is none
 	room     *wire.Room   // where it is
 	copies   int          // under way
@@ -244,7 +244,7 @@ type Site struct {
 	version         uint16                // Map-Version of all mappings, 0 for none
 	versionOf       uint64                // contents that it stands for
 	wideAt          int                   // where in prefixes the many begin, 0 for none
-	strange         lisp.Prefix           // of nobody, in the Database all the same; zero for none
+	strange         lisp.Prefix           // of no site, in the Database all the same; zero for none
 	Fewer           int                   // every so many of them are withdrawn, 0 for none
 
 	Withdrawn int // faults that took the Database away
@@ -268,7 +268,7 @@ type Flow struct {
 	interval    time.Duration
 }
 
-// dying is the death of one site's control planes; site is nil where nobody dies.
+// dying is the death of one site's control planes; site is nil where none dies.
 type dying struct {
 	site    *Site
 	diesAt  time.Duration // 0 before it is known who dies
@@ -287,8 +287,8 @@ type siblingState struct {
 	Link     Link          // to the others, inside the site
 	CoreLost int           // faults that cut it off the core
 	said     saidMappings  // what its Node announces now
-	detour   netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
-	toAndFro time.Duration // since when two siblings make a detour by each other, 0 for not
+	path     netip.Addr    // whom the site's packets go to, none when it encapsulates them itself
+	toAndFro time.Duration // since when two siblings forward by each other, 0 for not
 }
 
 // saidMappings is what a Node announces: with the R bits as it sees them.
@@ -355,7 +355,7 @@ type truth struct {
 }
 
 // sendsStatusBits reports whether data packets carry Locator-Status-Bits, and those that come are heeded. Where
-// registrations are merged nobody may: a tunnel router's own locators are others by number than those of the
+// registrations are merged no router may: a tunnel router's own locators are others by number than those of the
 // mapping that peers have.
 func sendsStatusBits(r *Router) bool {
 	return r.W.Flavour.statusBits && (!r.Site.merge || len(r.Site.XTRs) == 1)

@@ -3,7 +3,7 @@
 package world
 
 // Traffic between hosts: steady flows that must never lose a packet once all is quiet,
-// and short ones to anybody, also to EIDs that nobody has, so that misses, resolution,
+// and short ones to anybody, also to EIDs that no site has, so that misses, resolution,
 // negative mappings and eviction happen. Packets are real IP packets; each says in its
 // payload whom it is for (RFC 9300 s.4).
 
@@ -52,7 +52,7 @@ func (w *World) newFlow(x *Router) *Flow {
 	return nil
 }
 
-// brief is a short flow, then the next one. One in five goes to an EID of nobody.
+// brief is a short flow, then the next one. One in five goes to an EID of no site.
 func (w *World) brief(x *Router) {
 	w.After(w.Random.Between(briefGap/2, briefGap*3/2), func() { w.brief(x) })
 	f := w.newFlow(x)

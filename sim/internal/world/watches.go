@@ -94,7 +94,7 @@ const (
 	InvariantLocator     = "usable-locator"       // RFC 9301 s.5.4: not 255, not R=0, not down, lowest priority
 	invariantTTL         = "within-ttl"           // RFC 9301 s.5.4: no mapping beyond its TTL
 	invariantTrue        = "true-mapping"         // what is cached was said by its site
-	invariantGleaned     = "gleaned"              // RFC 9300 s.9: brief, verified, contradicts nobody
+	invariantGleaned     = "gleaned"              // RFC 9300 s.9: brief, verified, contradicts no mapping
 	invariantRequestRate = "map-request-rate"     // RFC 9301 s.5.3: one a second for an EID-Prefix
 	invariantHoldDown    = "map-request-holddown" // RFC 9301 s.5.3: ten tries, then a pause
 	invariantReplyRate   = "map-reply-rate"       // RFC 9301 s.5.4
@@ -102,7 +102,7 @@ const (
 	invariantProbe       = "rloc-probe"           // RFC 9301 s.5.8, s.7.1: rates, never encapsulated
 	invariantRegister    = "map-register-backoff" // RFC 9301 s.5.7: a second before the first repetition
 	invariantLimits      = "within-limits"        // tables, queues, turns
-	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from whoever has the key
+	invariantAuthentic   = "authentic"            // registrations and Map-Notifies come from a holder of the key
 	invariantStored      = "stored"               // what a Map-Server's store took is there after a restart
 	invariantVersion     = "map-version"          // RFC 9302 s.7: never by a newer version than there is, never back to an older one
 	invariantLastPath    = "last-path"            // RFC 9300 s.10: no router, nor its site, says that it has no path while it has one

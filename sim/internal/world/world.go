@@ -112,7 +112,7 @@ func (w *World) addRouter(name string) *Router {
 // What RLOCs begin with.
 const firstOctetV4, secondOctetV4, firstOctetV6 = 172, 16, 0xfd
 
-// NewAddress is an RLOC that nobody had yet.
+// NewAddress is an RLOC that no router had yet.
 func (w *World) NewAddress(v4 bool) netip.Addr {
 	w.addresses++
 	n := w.addresses
