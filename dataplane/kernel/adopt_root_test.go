@@ -388,9 +388,9 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	must(t, a.ns.Netlink().LinkDel(site))
 	connectSite(t, n.hosts[0], a.ns, 0)
 	eventually(t, "the new interface is used", func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for index, i := range a.interfaces {
+		a.interfaces.mu.Lock()
+		defer a.interfaces.mu.Unlock()
+		for index, i := range a.interfaces.known {
 			if i.name == "site0" {
 				return int(index) != site.Attrs().Index
 			}
@@ -403,8 +403,8 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	must(t, err)
 	must(t, a.ns.Netlink().LinkSetHardwareAddr(now, mac))
 	eventually(t, "the new address is known", func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.interfaces[uint32(now.Attrs().Index)].record.Mac == [6]byte(mac)
+		a.interfaces.mu.Lock()
+		defer a.interfaces.mu.Unlock()
+		return a.interfaces.known[uint32(now.Attrs().Index)].record.Mac == [6]byte(mac)
 	})
 }

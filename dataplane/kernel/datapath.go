@@ -36,11 +36,7 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	state.Table, state.Sets = e.tables.State()
 	state.Table.OneWays = e.ways.Count()
 	e.mu.Unlock()
-	for at := range e.hooks.links {
-		p := e.hooks.state(at)
-		p.Interface = packetTables{e}.interfaceName(at.ifindex)
-		state.Programs = append(state.Programs, p)
-	}
+	state.Programs = e.interfaces.programs()
 	slices.SortFunc(state.Programs, func(a, b dataplane.ProgramState) int {
 		return cmp.Or(cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Name, b.Name))
 	})
@@ -48,3 +44,6 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	state.Maps, err = e.store.States()
 	return state, err
 }
+
+// InterfaceStates implements dataplane.InterfaceReporter.
+func (e *Engine) InterfaceStates() []dataplane.InterfaceState { return e.interfaces.states() }

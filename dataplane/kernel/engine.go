@@ -73,14 +73,14 @@ type Options struct {
 // Engine is the kernel data plane of one network namespace. It implements
 // dataplane.Plane.
 type Engine struct {
-	log   *slog.Logger
-	pins  *pins.Directory
-	space *netspace.Space
-	store *store.Store
-	clock bootclock.Clock
-	hooks *hooks
-	tap   *tap.TAP
-	room  *pending.Queue
+	log        *slog.Logger
+	pins       *pins.Directory
+	space      *netspace.Space
+	store      *store.Store
+	clock      bootclock.Clock
+	interfaces *interfaces
+	tap        *tap.TAP
+	room       *pending.Queue
 
 	paths      *underlay.Paths
 	reassembly *underlay.Reassembly
@@ -89,9 +89,8 @@ type Engine struct {
 	stop       chan struct{}
 	running    sync.WaitGroup
 
-	tapRemade  func()
-	noShortcut bool
-	fresh      bool // nothing was in force before
+	tapRemade func()
+	fresh     bool // nothing was in force before
 
 	// changing is held by whoever changes anything, mu as well while tables,
 	// settings or interfaces are at hand. Both are taken in this order.
@@ -104,22 +103,12 @@ type Engine struct {
 	tapAmiss      bool             // the TAP was set down or renamed, which was told
 	closed        bool
 
-	tables     *tables.Tables
-	graces     *reclaim.Clock
-	ways       *nexthop.Watcher
-	settings   dataplane.Settings
-	interfaces map[uint32]attached // by ifindex
-	lists      store.Lists
-	byFlow     bool  // routes look at ports
-	noXDP      error // why the kernel refuses the XDP program; nil when it does not
-}
-
-// An attached interface is one that programs know.
-type attached struct {
-	name   string
-	record abi.Interface
-	choice hookChoice
-	device uint32 // of a VLAN: the kernel's own device for it; 0: none
+	tables   *tables.Tables
+	graces   *reclaim.Clock
+	ways     *nexthop.Watcher
+	settings dataplane.Settings
+	lists    store.Lists
+	byFlow   bool // routes look at ports
 }
 
 var _ dataplane.PromptPlane = (*Engine)(nil)
@@ -129,7 +118,7 @@ var _ dataplane.PromptPlane = (*Engine)(nil)
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
-	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, noShortcut: options.NoShortcut, graces: reclaim.NewClock(), stop: make(chan struct{}), interfaces: map[uint32]attached{}, missing: map[string]bool{}}
+	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, graces: reclaim.NewClock(), stop: make(chan struct{})}
 	if err := e.open(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), features.Missing())
 	}
@@ -187,15 +176,17 @@ func (e *Engine) open(o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.hooks, err = openHooks(e.space, e.pins, o.Instance, programs, e.loadXDP); err != nil {
+	tracked := trackInterfaces(interfaceParts{log: e.log, space: e.space, store: e.store, noShortcut: o.NoShortcut})
+	if tracked.hooks, err = openHooks(e.space, e.pins, o.Instance, programs, tracked.loadXDP); err != nil {
 		return err
 	}
-	e.hooks.clsact = o.Attach == AttachClsact
+	tracked.hooks.clsact = o.Attach == AttachClsact
+	e.interfaces = tracked
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	asked := packetTables{e}
-	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], asked.interfaceName, asked.roomTells, asked.covering)
+	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.nameOf, asked.roomTells, asked.covering)
 	e.room = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Unread), Space: e.space, Log: e.log})
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
@@ -217,7 +208,7 @@ func (e *Engine) open(o Options) (err error) {
 	if err := errors.Join(e.restoreSettings(found), e.forgetAllStatusBits()); err != nil {
 		return err
 	}
-	if err := e.hooks.replacePrograms(); err != nil {
+	if err := e.interfaces.hooks.replacePrograms(); err != nil {
 		return err
 	}
 	return e.pins.Forget()
@@ -321,9 +312,10 @@ func (e *Engine) start() {
 	e.running.Go(e.room.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
-	e.running.Go(e.watchLinks)
+	following := &follower{interfaces: e.interfaces, stop: e.stop, amiss: e.isTAPAmiss, resync: e.resync}
+	e.running.Go(following.watchLinks)
 	e.running.Go(e.watchSurroundings)
-	e.running.Go(e.watchFeatures)
+	e.running.Go(following.watchFeatures)
 	e.running.Go(func() { e.ways.Watch(e.stop) })
 	e.running.Go(func() { e.ways.Listen(e.stop) })
 	e.paths.Start(e.stop)
@@ -348,7 +340,7 @@ func (e *Engine) Detach(context.Context) error {
 	if !e.end() {
 		return dataplane.ErrClosed
 	}
-	err := errors.Join(e.hooks.keepOnly(nil), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
+	err := errors.Join(e.interfaces.hooks.keepOnly(nil), e.tap.Remove(), removeAll(e.pins.Maps(), e.pins.Links()))
 	err = errors.Join(err, e.releaseAll(), e.pins.Remove())
 	e.pins = nil
 	return err
@@ -385,8 +377,8 @@ func (e *Engine) giveUp() error {
 		return e.release()
 	}
 	var errs []error
-	if e.hooks != nil {
-		errs = append(errs, e.hooks.keepOnly(nil))
+	if e.interfaces != nil {
+		errs = append(errs, e.interfaces.hooks.keepOnly(nil))
 	}
 	if e.tap != nil && e.tap.Made {
 		errs = append(errs, e.tap.Remove())
@@ -414,8 +406,8 @@ func (e *Engine) releaseAll() error {
 	if e.reassembly != nil {
 		e.reassembly.Close()
 	}
-	if e.hooks != nil {
-		errs = append(errs, e.hooks.close())
+	if e.interfaces != nil {
+		errs = append(errs, e.interfaces.hooks.close())
 	}
 	if e.tap != nil {
 		errs = append(errs, e.tap.File.Close())

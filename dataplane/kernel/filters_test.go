@@ -50,7 +50,7 @@ func (r *router) foreignFilter(t *testing.T, name string) {
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: filterPriority,
 		},
-		Fd: r.hooks.programs[abi.ProgramSiteIngress].FD(), Name: filterName + "other", DirectAction: true,
+		Fd: r.interfaces.hooks.programs[abi.ProgramSiteIngress].FD(), Name: filterName + "other", DirectAction: true,
 	}))
 }
 

@@ -15,16 +15,16 @@ import (
 
 // knowsInterfaces reports whether the engine has its interfaces beside the TAP.
 func (r *router) knowsInterfaces() bool {
-	r.Engine.mu.Lock()
-	defer r.Engine.mu.Unlock()
-	return len(r.interfaces) == 3
+	r.interfaces.mu.Lock()
+	defer r.interfaces.mu.Unlock()
+	return len(r.interfaces.known) == 3
 }
 
 // forgetInterfaces has the engine not know what messages would have told.
 func (r *router) forgetInterfaces() {
-	r.Engine.mu.Lock()
-	defer r.Engine.mu.Unlock()
-	r.interfaces = map[uint32]attached{}
+	r.interfaces.mu.Lock()
+	defer r.interfaces.mu.Unlock()
+	r.interfaces.known = map[uint32]attached{}
 }
 
 // TestInterfacesAreFollowed loses what happened before messages came, has messages come without end, and an interface that cannot be used at first.
@@ -35,7 +35,9 @@ func TestInterfacesAreFollowed(t *testing.T) {
 	must(t, err)
 	a.forgetInterfaces()
 	updates := make(chan netlink.LinkUpdate)
-	a.running.Go(func() { a.followLinks(updates, true) })
+	a.running.Go(func() {
+		(&follower{interfaces: a.interfaces, stop: a.stop, amiss: a.isTAPAmiss, resync: a.resync}).followLinks(updates, true)
+	})
 	eventually(t, "what happened before is seen", a.knowsInterfaces)
 
 	a.forgetInterfaces()
@@ -72,4 +74,5 @@ func (r *router) setInterfaces(interfaces []dataplane.Interface) {
 	r.Engine.mu.Lock()
 	defer r.Engine.mu.Unlock()
 	r.settings.Interfaces = interfaces
+	r.interfaces.use(interfaces, r.tap.Index, r.tap.Mac)
 }

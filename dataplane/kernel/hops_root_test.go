@@ -190,7 +190,7 @@ func TestShortcut(t *testing.T) {
 		t.Helper()
 		l, err := handle.LinkByName("core0")
 		must(t, err)
-		if got := r.shortens(l); got != want {
+		if got := r.interfaces.shortens(l); got != want {
 			t.Errorf("%s: shortcut %v", why, got)
 		}
 		r.resync()

@@ -17,8 +17,10 @@ import (
 	"loci/dataplane/kernel/store"
 )
 
-// isTAPAmiss reports whether news of the TAP are about something that keepTAP mends. The caller holds mu.
+// isTAPAmiss reports whether news of the TAP are about something that keepTAP mends.
 func (e *Engine) isTAPAmiss(update netlink.LinkUpdate) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	attrs := update.Link.Attrs()
 	return uint32(attrs.Index) == e.tap.Index &&
 		(update.Header.Type == unix.RTM_DELLINK || attrs.Flags&net.FlagUp == 0 || attrs.Name != e.tap.Name)

@@ -92,7 +92,6 @@ func (e *Engine) PathMTU(rloc lisp.RLOC) (octets int, learnt bool) {
 
 // isCore reports whether an interface leads to the core.
 func (e *Engine) isCore(ifindex uint32) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.interfaces[ifindex].record.Flags&abi.InterfaceCore != 0
+	a, _ := e.interfaces.get(ifindex)
+	return a.record.Flags&abi.InterfaceCore != 0
 }

@@ -5,7 +5,6 @@
 package kernel
 
 import (
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -26,9 +25,9 @@ type packetTables struct{ *Engine }
 
 // OriginOf implements pending.Tables.
 func (p packetTables) OriginOf(ifindex uint32) (pending.Origin, bool) {
+	a, ok := p.interfaces.get(ifindex)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a, ok := p.interfaces[ifindex]
 	instance := lisp.InstanceID(a.record.Iid)
 	return pending.Origin{
 		Instance: instance,
@@ -75,16 +74,15 @@ func (p packetTables) Unhold(holds []pending.Release, ready func() bool) bool {
 // AddressOf implements pending.Tables.
 func (p packetTables) AddressOf(ifindex uint32, family uint8) (netip.Addr, bool) {
 	kinds := map[uint8]int{4: netlink.FAMILY_V4, 6: netlink.FAMILY_V6}
-	p.mu.Lock()
-	ifindex = siteIfindex(ifindex, p.interfaces[ifindex])
-	p.mu.Unlock()
+	a, _ := p.interfaces.get(ifindex)
+	ifindex = siteIfindex(ifindex, a)
 	link := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: int(ifindex)}}
 	addresses, err := p.space.Netlink.AddrList(link, kinds[family])
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	for _, a := range addresses {
-		if address, ok := netip.AddrFromSlice(a.IP); ok && forward.RoutableUnicast(address.Unmap()) {
+	for _, one := range addresses {
+		if address, ok := netip.AddrFromSlice(one.IP); ok && forward.RoutableUnicast(address.Unmap()) {
 			return address.Unmap(), true
 		}
 	}
@@ -120,16 +118,6 @@ func (p packetTables) covering(instance lisp.InstanceID, address netip.Addr) (li
 		return lisp.Prefix{}, false
 	}
 	return p.prefixOf(record), true
-}
-
-// interfaceName returns the name of an interface of ours, or its number.
-func (p packetTables) interfaceName(ifindex uint32) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if a, ok := p.interfaces[ifindex]; ok {
-		return a.name
-	}
-	return fmt.Sprintf("#%d", ifindex)
 }
 
 // ReopenTAP implements pending.Tables. What waits stays in the room.

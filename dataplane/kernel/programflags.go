@@ -7,11 +7,8 @@
 package kernel
 
 import (
-	"errors"
-
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
-	"loci/dataplane/kernel/store"
 	"loci/lisp"
 )
 
@@ -35,27 +32,6 @@ func vxlanFlag(s *dataplane.Settings) uint32 {
 		return abi.SettingVXLANGPE
 	}
 	return 0
-}
-
-// putSites tells the programs which Instance-ID has which site interface.
-func (e *Engine) putSites(interfaces map[uint32]attached) error {
-	sites := map[uint32]uint32{}
-	for index, a := range interfaces {
-		if a.record.Flags&abi.InterfaceSite == 0 {
-			continue
-		}
-		ifindex := siteIfindex(index, a)
-		if _, several := sites[a.record.Iid]; several {
-			ifindex = 0
-		}
-		sites[a.record.Iid] = ifindex
-	}
-	m := e.store.Map(abi.MapSites)
-	errs := []error{store.Prune[uint32, uint32](m, store.In(sites))}
-	for instance, ifindex := range sites {
-		errs = append(errs, m.Put(instance, ifindex))
-	}
-	return errors.Join(errs...)
 }
 
 // trustedFlags are the programs' flags for the settings of headers.

@@ -10,10 +10,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -23,7 +21,6 @@ import (
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/pending"
 	"loci/dataplane/kernel/store"
-	"loci/dataplane/kernel/tap"
 	"loci/dataplane/kernel/underlay"
 	"loci/forward"
 	"loci/lisp"
@@ -128,6 +125,16 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	return e.syncInterfaces()
 }
 
+// syncInterfaces makes interfaces what the settings say. The caller holds changing.
+func (e *Engine) syncInterfaces() error {
+	e.interfaces.use(e.settings.Interfaces, e.tap.Index, e.tap.Mac)
+	coreMTU, err := e.interfaces.sync()
+	if err != nil {
+		return err
+	}
+	return e.syncTAPMTU(coreMTU)
+}
+
 // programPolicies are what programs do with packets that miss. What is handed over
 // goes the way of what waits, and the waiting room hands it over.
 var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
@@ -216,179 +223,6 @@ func (e *Engine) restoreStates() error {
 	return nil
 }
 
-// syncInterfaces tells the programs of the interfaces that are there and attaches
-// them. Interfaces that are not there follow when they come. The caller holds
-// changing.
-func (e *Engine) syncInterfaces() error {
-	wanted := map[uint32]attached{
-		e.tap.Index: {name: "TAP", record: abi.Interface{
-			Flags: abi.InterfaceTAP, Iid: uint32(ownInstance(e.settings.Interfaces)),
-			L2Length: tap.EthernetOctets, Mac: e.tap.Mac,
-		}},
-	}
-	coreMTU := 0
-	for _, i := range e.settings.Interfaces {
-		link, err := e.space.Netlink.LinkByName(i.Name)
-		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			e.tellMissing(i.Name)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("interface %s: %w", i.Name, err)
-		}
-		if err := e.addInterface(wanted, i, link.Attrs()); err != nil {
-			return err
-		}
-		delete(e.missing, i.Name)
-		e.addShortcut(wanted, link)
-		e.chooseHook(wanted, i, link)
-		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
-			coreMTU = mtu
-		}
-	}
-	if err := e.finishVLANs(wanted); err != nil {
-		return err
-	}
-	if err := e.changeInterfaces(wanted); err != nil {
-		return err
-	}
-	return e.syncTAPMTU(coreMTU)
-}
-
-// tellMissing says once that an interface is not there.
-func (e *Engine) tellMissing(name string) {
-	if !e.missing[name] {
-		e.log.Warn("an interface is not there; it is used when it comes", "interface", name)
-	}
-	e.missing[name] = true
-}
-
-// addInterface adds one of the settings' interfaces; one may lead to both sides.
-func (e *Engine) addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
-	if i.VLAN != 0 {
-		return e.addVLAN(wanted, i, link)
-	}
-	a := wanted[uint32(link.Index)]
-	a.name = i.Name
-	if i.Side == dataplane.SideSite {
-		a.record.Flags |= abi.InterfaceSite
-		a.record.Iid = uint32(i.Instance)
-	} else {
-		a.record.Flags |= abi.InterfaceCore
-		a.record.Iid = max(a.record.Iid, uint32(i.Instance))
-	}
-	if i.Forwarding == dataplane.ForwardingStack {
-		a.record.Flags |= abi.InterfaceStack
-	}
-	if len(link.HardwareAddr) == len(a.record.Mac) {
-		a.record.L2Length = tap.EthernetOctets
-		copy(a.record.Mac[:], link.HardwareAddr)
-	}
-	wanted[uint32(link.Index)] = a
-	return nil
-}
-
-// ownInstance is the Instance-ID of this host's own EIDs: that of a core interface,
-// or the one that all site interfaces share.
-func ownInstance(interfaces []dataplane.Interface) lisp.InstanceID {
-	shared, shares := lisp.InstanceID(0), true
-	first := true
-	for _, i := range interfaces {
-		if i.Side == dataplane.SideCore {
-			if i.Instance != 0 {
-				return i.Instance
-			}
-			continue
-		}
-		if first {
-			shared, first = i.Instance, false
-		}
-		shares = shares && i.Instance == shared
-	}
-	if !shares {
-		return 0
-	}
-	return shared
-}
-
-// programsOf are the programs that an interface needs.
-func programsOf(flags uint32) []string {
-	var programs []string
-	if flags&(abi.InterfaceSite|abi.InterfaceTagged) != 0 {
-		programs = append(programs, abi.ProgramSiteIngress)
-	}
-	if flags&abi.InterfaceCore != 0 {
-		programs = append(programs, abi.ProgramCoreIngress, abi.ProgramCoreEgress)
-	}
-	if flags&abi.InterfaceTAP != 0 {
-		programs = append(programs, abi.ProgramLispIngress, abi.ProgramLispEgress)
-	}
-	return programs
-}
-
-// changeInterfaces tells the programs first, because they pass everything at an
-// interface they do not know.
-func (e *Engine) changeInterfaces(wanted map[uint32]attached) error {
-	defer e.store.Changed.All()
-	m := e.store.Map(abi.MapInterfaces)
-	points := map[hookPoint]bool{}
-	instances := map[uint32]bool{}
-	for ifindex, a := range wanted {
-		if err := e.putInterface(ifindex, a); err != nil {
-			return fmt.Errorf("interface %s: %w", a.name, err)
-		}
-		instances[a.record.Iid] = true
-		if isVLAN(ifindex) {
-			continue
-		}
-		for _, program := range programsOf(a.record.Flags) {
-			points[hookPoint{ifindex, program}] = true
-		}
-	}
-	if err := e.putVLANs(wanted); err != nil {
-		return fmt.Errorf("VLANs: %w", err)
-	}
-	if err := e.putSites(wanted); err != nil {
-		return fmt.Errorf("site interfaces by Instance-ID: %w", err)
-	}
-	for at := range points {
-		if err := e.hooks.attach(at); err != nil && !isGone(err) {
-			return fmt.Errorf("interface %s: %w", wanted[at.ifindex].name, err)
-		}
-	}
-	e.attachXDP(wanted, points)
-	e.mu.Lock()
-	e.interfaces = maps.Clone(wanted)
-	e.mu.Unlock()
-	if err := e.hooks.keepOnly(points); err != nil {
-		return err
-	}
-	err := store.Prune[uint32, abi.Interface](m, store.In(wanted))
-	e.store.Slots.KeepOnly(store.In(wanted))
-	if err != nil {
-		return err
-	}
-	if err := e.fillDevices(wanted); err != nil {
-		return err
-	}
-	return e.store.Instances.PinOnly(instances)
-}
-
-// putInterface tells the programs of an interface.
-func (e *Engine) putInterface(ifindex uint32, a attached) error {
-	roots, err := e.store.Instances.Pin(a.record.Iid)
-	if err != nil {
-		return err
-	}
-	a.record.Roots = roots
-	if err := e.store.Map(abi.MapInterfaces).Put(ifindex, a.record); err != nil {
-		return err
-	}
-	e.store.Slots.Put(ifindex, a.record)
-	e.store.Changed.All()
-	return nil
-}
-
 // syncTAPMTU makes what this host sends from its EIDs fit the core when it is
 // encapsulated.
 func (e *Engine) syncTAPMTU(coreMTU int) error {
@@ -402,80 +236,6 @@ func (e *Engine) syncTAPMTU(coreMTU int) error {
 		return nil
 	}
 	return err
-}
-
-// watchLinks follows changes of interfaces until the engine ends.
-func (e *Engine) watchLinks() {
-	for {
-		updates := make(chan netlink.LinkUpdate, 64)
-		done := make(chan struct{})
-		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
-			Namespace:     &e.space.Ns,
-			ErrorCallback: func(err error) { e.log.Debug("messages about interfaces were lost", "error", err) },
-		})
-		if err != nil {
-			e.log.Warn("the kernel does not tell of changed interfaces", "error", err)
-		}
-		ended := e.followLinks(updates, err == nil)
-		close(done)
-		if err == nil {
-			for range updates { // so that nobody is left who waits to be read
-			}
-		}
-		if ended {
-			return
-		}
-	}
-}
-
-// followLinks syncs interfaces after each bunch of updates, and for what happened before it was subscribed to them; true when the engine ends.
-func (e *Engine) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
-	retry := time.NewTimer(retryTime)
-	defer retry.Stop()
-	if subscribed {
-		retry.Stop()
-	}
-	due := time.After(settleTime)
-	for {
-		select {
-		case <-e.stop:
-			return true
-		case <-retry.C:
-			return false
-		case update, ok := <-updates:
-			if !ok {
-				updates = nil
-				retry.Reset(retryTime)
-			}
-			if due == nil && (!ok || e.concerns(update)) { // later updates put off nothing: they may never end
-				due = time.After(settleTime)
-			}
-		case <-due:
-			due = nil
-			if !e.resync() {
-				due = time.After(retryTime)
-			}
-		}
-	}
-}
-
-// concerns reports whether an update is of an interface of ours.
-func (e *Engine) concerns(update netlink.LinkUpdate) bool {
-	if update.Link == nil {
-		return false
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	index := uint32(update.Link.Attrs().Index)
-	if index == e.tap.Index {
-		return e.isTAPAmiss(update)
-	}
-	if _, known := e.interfaces[index]; known {
-		return true
-	}
-	return slices.ContainsFunc(e.settings.Interfaces, func(i dataplane.Interface) bool {
-		return i.Name == update.Link.Attrs().Name || i.VLAN != 0 && update.Link.Type() == "vlan"
-	})
 }
 
 // resync makes interfaces what they have to be; false when that has to be tried again.

@@ -42,16 +42,16 @@ func canShorten(l netlink.Link, o outlet) bool {
 }
 
 // outlet looks at an interface's way out.
-func (e *Engine) outlet(l netlink.Link) (o outlet, err error) {
+func (i *interfaces) outlet(l netlink.Link) (o outlet, err error) {
 	index := l.Attrs().Index
-	err = e.space.Do(func() error {
+	err = i.space.Do(func() error {
 		if o.queue, o.maxMTU, err = queueOf(index); err != nil {
 			return err
 		}
 		if o.segmented, err = features.CutsSegments(l.Attrs().Name); err != nil {
 			return err
 		}
-		o.filters, err = e.foreignEgressPrograms(index)
+		o.filters, err = i.foreignEgressPrograms(index)
 		return err
 	})
 	if err != nil {
@@ -86,23 +86,23 @@ func queueOf(index int) (queue string, maxMTU uint32, err error) {
 }
 
 // foreignEgressPrograms counts programs and filters of others at the way out.
-func (e *Engine) foreignEgressPrograms(index int) (int, error) {
+func (l *interfaces) foreignEgressPrograms(index int) (int, error) {
 	foreign := 0
 	result, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: ebpf.AttachTCXEgress})
 	if err == nil {
-		own := e.hooks.programIDs()
+		own := l.hooks.programIDs()
 		for _, p := range result.Programs {
 			if !own[p.ID] {
 				foreign++
 			}
 		}
 	}
-	filters, err := e.space.Netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
+	filters, err := l.space.Netlink.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_EGRESS)
 	if err != nil && !noSuchFilter(err) {
 		return foreign, fmt.Errorf("filters: %w", err)
 	}
 	for _, filter := range filters {
-		if b, ok := filter.(*netlink.BpfFilter); !ok || !e.hooks.filters.isOwn(b) {
+		if b, ok := filter.(*netlink.BpfFilter); !ok || !l.hooks.filters.isOwn(b) {
 			foreign++
 		}
 	}
@@ -122,22 +122,22 @@ func (h *hooks) findProgramIDs() map[ebpf.ProgramID]bool {
 }
 
 // addShortcut marks an interface whose packets may take the shortcut.
-func (e *Engine) addShortcut(wanted map[uint32]attached, l netlink.Link) {
+func (i *interfaces) addShortcut(wanted map[uint32]attached, l netlink.Link) {
 	index := uint32(l.Attrs().Index)
-	if e.shortens(l) {
+	if i.shortens(l) {
 		a := wanted[index]
 		a.record.Flags |= abi.InterfacePeer
 		wanted[index] = a
 	}
 }
 
-func (e *Engine) shortens(l netlink.Link) bool {
-	if e.noShortcut || l.Type() != "veth" || l.Attrs().NetNsID < 0 {
+func (i *interfaces) shortens(l netlink.Link) bool {
+	if i.noShortcut || l.Type() != "veth" || l.Attrs().NetNsID < 0 {
 		return false
 	}
-	o, err := e.outlet(l)
+	o, err := i.outlet(l)
 	if err != nil {
-		e.log.Debug("no shortcut through an interface", "error", err)
+		i.log.Debug("no shortcut through an interface", "error", err)
 		return false
 	}
 	return canShorten(l, o)

@@ -44,23 +44,6 @@ func (e *Engine) lookAtRoutes() bool {
 	return news
 }
 
-// shortcutsDiffer reports whether an interface gained or lost its shortcut.
-func (e *Engine) shortcutsDiffer() bool {
-	e.mu.Lock()
-	known := make(map[uint32]bool, len(e.interfaces))
-	for index, a := range e.interfaces {
-		known[index] = a.record.Flags&abi.InterfacePeer != 0
-	}
-	e.mu.Unlock()
-	for index, has := range known {
-		l, err := e.space.Netlink.LinkByIndex(int(index))
-		if err == nil && e.shortens(l) != has {
-			return true
-		}
-	}
-	return false
-}
-
 // watchSurroundings looks again and again until the engine ends.
 func (e *Engine) watchSurroundings() {
 	ticker := time.NewTicker(surroundingsInterval)
@@ -74,7 +57,7 @@ func (e *Engine) watchSurroundings() {
 		if e.lookAtRoutes() {
 			e.putProgramSettings()
 		}
-		if e.shortcutsDiffer() {
+		if e.interfaces.shortcutsDiffer() {
 			e.resync()
 		}
 		e.shrinkInTime()

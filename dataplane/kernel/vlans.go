@@ -34,15 +34,15 @@ func isVLAN(index uint32) bool { return index&vlanIndex != 0 }
 
 // indexOfVLAN is the one that the VLAN has already, so that packets which wait find their
 // way, else a free one.
-func (e *Engine) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
+func (l *interfaces) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uint16) (uint32, error) {
 	var index uint32
-	err := e.store.Map(abi.MapVLANs).Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
+	err := l.store.Map(abi.MapVLANs).Lookup(abi.VLANKey{Ifindex: parent, Tag: uint32(vlan)}, &index)
 	if err == nil && isVLAN(index) {
 		return index, nil
 	}
 	taken := map[uint32]bool{}
 	var key abi.VLANKey
-	iterator := e.store.Map(abi.MapVLANs).Iterate()
+	iterator := l.store.Map(abi.MapVLANs).Iterate()
 	for iterator.Next(&key, &index) {
 		taken[index] = true
 	}
@@ -52,9 +52,9 @@ func (e *Engine) indexOfVLAN(wanted map[uint32]attached, parent uint32, vlan uin
 }
 
 // addVLAN adds a VLAN of an interface, and the interface where its frames come and go.
-func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
+func (l *interfaces) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
 	parent := uint32(link.Index)
-	index, err := e.indexOfVLAN(wanted, parent, i.VLAN)
+	index, err := l.indexOfVLAN(wanted, parent, i.VLAN)
 	if err != nil {
 		return fmt.Errorf("interface %s, VLAN %d: %w", i.Name, i.VLAN, err)
 	}
@@ -75,11 +75,11 @@ func (e *Engine) addVLAN(wanted map[uint32]attached, i dataplane.Interface, link
 
 // finishVLANs adds what is known only when all interfaces are: devices, and what the
 // interface where a VLAN's frames come can do.
-func (e *Engine) finishVLANs(wanted map[uint32]attached) error {
-	if !hasVLANs(e.settings.Interfaces) {
+func (l *interfaces) finishVLANs(wanted map[uint32]attached) error {
+	if !hasVLANs(l.wanted) {
 		return nil
 	}
-	links, err := e.space.Netlink.LinkList()
+	links, err := l.space.Netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("interfaces: %w", err)
 	}
@@ -146,9 +146,9 @@ func vlanEntries(wanted map[uint32]attached) map[abi.VLANKey]uint32 {
 }
 
 // putVLANs tells the programs of VLANs whose records are there already.
-func (e *Engine) putVLANs(wanted map[uint32]attached) error {
+func (l *interfaces) putVLANs(wanted map[uint32]attached) error {
 	entries := vlanEntries(wanted)
-	m := e.store.Map(abi.MapVLANs)
+	m := l.store.Map(abi.MapVLANs)
 	var errs []error
 	for key, index := range entries {
 		errs = append(errs, m.Put(key, index))
@@ -174,4 +174,25 @@ func checkVLAN(i dataplane.Interface) error {
 		return fmt.Errorf("interface %s: %w VLAN %d: want 1 to %d, at the site, forwarding fast", i.Name, dataplane.ErrInvalid, i.VLAN, maxVLAN)
 	}
 	return nil
+}
+
+// putSites tells the programs which Instance-ID has which site interface.
+func (l *interfaces) putSites(interfaces map[uint32]attached) error {
+	sites := map[uint32]uint32{}
+	for index, a := range interfaces {
+		if a.record.Flags&abi.InterfaceSite == 0 {
+			continue
+		}
+		ifindex := siteIfindex(index, a)
+		if _, several := sites[a.record.Iid]; several {
+			ifindex = 0
+		}
+		sites[a.record.Iid] = ifindex
+	}
+	m := l.store.Map(abi.MapSites)
+	errs := []error{store.Prune[uint32, uint32](m, store.In(sites))}
+	for instance, ifindex := range sites {
+		errs = append(errs, m.Put(instance, ifindex))
+	}
+	return errors.Join(errs...)
 }

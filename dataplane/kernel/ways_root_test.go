@@ -127,7 +127,7 @@ func (r *router) siteMAC(t *testing.T, source, destination netip.Addr) net.Hardw
 	}
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+outputOctets), Context: context}
 	must(t, r.ns.Do(func() error {
-		_, err := r.hooks.program(abi.ProgramCoreIngress).Run(options)
+		_, err := r.interfaces.hooks.program(abi.ProgramCoreIngress).Run(options)
 		return err
 	}))
 	return options.DataOut[:6]

@@ -93,9 +93,9 @@ func (n *network) waitForFlag(t *testing.T, i int, name string, flag uint32) {
 }
 
 func (r *router) known() (all []attached) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.interfaces {
+	r.interfaces.mu.Lock()
+	defer r.interfaces.mu.Unlock()
+	for _, a := range r.interfaces.known {
 		all = append(all, a)
 	}
 	return all
@@ -104,7 +104,7 @@ func (r *router) known() (all []attached) {
 // runs counts how often a program has run since the kernel counts.
 func (r *router) runs(t *testing.T, program string) uint64 {
 	t.Helper()
-	stats, err := r.hooks.program(program).Stats()
+	stats, err := r.interfaces.hooks.program(program).Stats()
 	must(t, err)
 	return stats.RunCount
 }
@@ -175,7 +175,7 @@ func (n *network) pingThroughHooks(t *testing.T, p pair, hooks [2]dataplane.Hook
 func TestXDPSurvives(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	if n.routers[0].hooks.xdp != nil {
+	if n.routers[0].interfaces.hooks.xdp != nil {
 		t.Error("the XDP program is loaded before any interface is at XDP")
 	}
 	n.setHooks(t, dataplane.HookXDP, dataplane.HookXDP)
@@ -230,7 +230,7 @@ func (r *router) programAt(t *testing.T, name string) uint32 {
 func (r *router) setXDPLoader(load func() *ebpf.Program) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	r.hooks.loadXDP, r.noXDP = load, nil
+	r.interfaces.hooks.loadXDP, r.interfaces.noXDP = load, nil
 }
 
 // TestXDPOfOthers leaves an interface to whoever was there first, and works at tc.
@@ -251,8 +251,8 @@ func TestXDPOfOthers(t *testing.T) {
 	for i := range s.Interfaces {
 		s.Interfaces[i].Hook = dataplane.HookXDP
 	}
-	load := r.hooks.loadXDP
-	r.setXDPLoader(func() *ebpf.Program { r.noXDP = errors.New("refused"); return nil })
+	load := r.interfaces.hooks.loadXDP
+	r.setXDPLoader(func() *ebpf.Program { r.interfaces.noXDP = errors.New("refused"); return nil })
 	r.apply(t, dataplane.SetSettings{Settings: s})
 	r.expectHooks(t, dataplane.HookTC, dataplane.HookTC)
 	if state := r.InterfaceStates()[0]; !strings.Contains(state.Warning, "refused") {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file follows changes of interfaces.
+
+package kernel
+
+import (
+	"errors"
+	"loci/dataplane"
+	"loci/dataplane/kernel/features"
+	"loci/internal/genetlink"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// follower is who follows interfaces.
+type follower struct {
+	*interfaces
+	stop   <-chan struct{}
+	amiss  func(netlink.LinkUpdate) bool // whether an update is about a TAP that has to be mended
+	resync func() bool                   // makes interfaces what they have to be; false when that has to be tried again
+}
+
+// watchLinks follows changes of interfaces until the engine ends.
+func (l *follower) watchLinks() {
+	for {
+		updates := make(chan netlink.LinkUpdate, 64)
+		done := make(chan struct{})
+		err := netlink.LinkSubscribeWithOptions(updates, done, netlink.LinkSubscribeOptions{
+			Namespace:     &l.space.Ns,
+			ErrorCallback: func(err error) { l.log.Debug("messages about interfaces were lost", "error", err) },
+		})
+		if err != nil {
+			l.log.Warn("the kernel does not tell of changed interfaces", "error", err)
+		}
+		ended := l.followLinks(updates, err == nil)
+		close(done)
+		if err == nil {
+			for range updates { // so that nobody is left who waits to be read
+			}
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// followLinks syncs interfaces after each bunch of updates, and for what happened before it was subscribed to them; true when the engine ends.
+func (l *follower) followLinks(updates <-chan netlink.LinkUpdate, subscribed bool) bool {
+	retry := time.NewTimer(retryTime)
+	defer retry.Stop()
+	if subscribed {
+		retry.Stop()
+	}
+	due := time.After(settleTime)
+	for {
+		select {
+		case <-l.stop:
+			return true
+		case <-retry.C:
+			return false
+		case update, ok := <-updates:
+			if !ok {
+				updates = nil
+				retry.Reset(retryTime)
+			}
+			if due == nil && (!ok || l.concerns(update)) { // later updates put off nothing: they may never end
+				due = time.After(settleTime)
+			}
+		case <-due:
+			due = nil
+			if !l.resync() {
+				due = time.After(retryTime)
+			}
+		}
+	}
+}
+
+// concerns reports whether an update is of an interface of ours.
+func (l *follower) concerns(update netlink.LinkUpdate) bool {
+	if update.Link == nil {
+		return false
+	}
+	if l.amiss(update) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	index := uint32(update.Link.Attrs().Index)
+	if index == l.device {
+		return false
+	}
+	if _, known := l.known[index]; known {
+		return true
+	}
+	return slices.ContainsFunc(l.wanted, func(i dataplane.Interface) bool {
+		return i.Name == update.Link.Attrs().Name || i.VLAN != 0 && update.Link.Type() == "vlan"
+	})
+}
+
+// watchFeatures follows what interfaces can do with frames until the engine ends: a
+// veth takes them only while its other end is ready for them.
+func (l *follower) watchFeatures() {
+	socket, err := features.Subscribe(l.space)
+	if err != nil {
+		l.log.Warn("the kernel does not tell of changed XDP features", "error", err)
+	}
+	if socket == nil {
+		return
+	}
+	defer socket.Close()
+	_ = socket.SetReceiveTimeout(&unix.Timeval{Usec: int64(featurePoll / time.Microsecond)})
+	for {
+		messages, _, err := socket.Receive()
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOBUFS):
+			l.resync() // messages are lost
+		case err != nil:
+			l.log.Warn("the kernel does not tell of changed XDP features any more", "error", err)
+			return
+		case slices.ContainsFunc(messages, l.concernsFeatures):
+			l.resync()
+		}
+	}
+}
+
+// concernsFeatures reports whether a message is about an interface of ours.
+func (l *follower) concernsFeatures(m syscall.NetlinkMessage) bool {
+	ours := false
+	_ = genetlink.EachAttribute(m.Data, genetlink.HeaderOctets, func(kind uint16, value []byte) {
+		if kind != features.NetdevIfindex || len(value) != 4 {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		_, ours = l.known[nl.NativeEndian().Uint32(value)]
+	})
+	return ours
+}
+
+// featurePoll is how often the reader of changes looks whether the engine has ended.
+const featurePoll = 200 * time.Millisecond

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// This file tells programs of interfaces that come, go or change, and attaches them there. It never creates an interface.
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/netspace"
+	"loci/dataplane/kernel/store"
+	"loci/dataplane/kernel/tap"
+	"loci/lisp"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+)
+
+// interfaceParts are what interfaces are made of.
+type interfaceParts struct {
+	log        *slog.Logger
+	space      *netspace.Space
+	store      *store.Store
+	noShortcut bool
+}
+
+// interfaces are those that programs know. One caller at a time may change them.
+type interfaces struct {
+	interfaceParts
+	hooks   *hooks
+	missing map[string]bool // interfaces that were told not to be there
+	noXDP   error           // why the kernel refuses the XDP program; nil when it does not
+
+	mu     sync.Mutex
+	wanted []dataplane.Interface // of the settings
+	device uint32                // ifindex of the TAP
+	mac    [6]byte               // of the TAP
+	known  map[uint32]attached   // by ifindex
+}
+
+// An attached interface is one that programs know.
+type attached struct {
+	name   string
+	record abi.Interface
+	choice hookChoice
+	device uint32 // of a VLAN: the kernel's own device for it; 0: none
+}
+
+func trackInterfaces(p interfaceParts) *interfaces {
+	return &interfaces{interfaceParts: p, missing: map[string]bool{}, known: map[uint32]attached{}}
+}
+
+// use says which interfaces there should be, and which is the TAP.
+func (l *interfaces) use(wanted []dataplane.Interface, device uint32, mac [6]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wanted, l.device, l.mac = wanted, device, mac
+}
+
+// get returns what is known of an interface, false when it is none of ours.
+func (l *interfaces) get(ifindex uint32) (attached, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.known[ifindex]
+	return a, ok
+}
+
+// nameOf returns the name of an interface of ours, or its number.
+func (l *interfaces) nameOf(ifindex uint32) string {
+	if a, ok := l.get(ifindex); ok {
+		return a.name
+	}
+	return fmt.Sprintf("#%d", ifindex)
+}
+
+// programs are those that are attached.
+func (l *interfaces) programs() (all []dataplane.ProgramState) {
+	for at := range l.hooks.links {
+		p := l.hooks.state(at)
+		p.Interface = l.nameOf(at.ifindex)
+		all = append(all, p)
+	}
+	return all
+}
+
+// sync tells the programs of the interfaces that are there and attaches
+// them. Interfaces that are not there follow when they come.
+func (l *interfaces) sync() (coreMTU int, err error) {
+	wanted := map[uint32]attached{
+		l.device: {name: "TAP", record: abi.Interface{
+			Flags: abi.InterfaceTAP, Iid: uint32(ownInstance(l.wanted)),
+			L2Length: tap.EthernetOctets, Mac: l.mac,
+		}},
+	}
+	for _, i := range l.wanted {
+		link, err := l.space.Netlink.LinkByName(i.Name)
+		if errors.As(err, &netlink.LinkNotFoundError{}) {
+			l.tellMissing(i.Name)
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("interface %s: %w", i.Name, err)
+		}
+		if err := l.addInterface(wanted, i, link.Attrs()); err != nil {
+			return 0, err
+		}
+		delete(l.missing, i.Name)
+		l.addShortcut(wanted, link)
+		l.chooseHook(wanted, i, link)
+		if mtu := link.Attrs().MTU; i.Side == dataplane.SideCore && (coreMTU == 0 || mtu < coreMTU) {
+			coreMTU = mtu
+		}
+	}
+	if err := l.finishVLANs(wanted); err != nil {
+		return 0, err
+	}
+	if err := l.changeInterfaces(wanted); err != nil {
+		return 0, err
+	}
+	return coreMTU, nil
+}
+
+// tellMissing says once that an interface is not there.
+func (l *interfaces) tellMissing(name string) {
+	if !l.missing[name] {
+		l.log.Warn("an interface is not there; it is used when it comes", "interface", name)
+	}
+	l.missing[name] = true
+}
+
+// addInterface adds one of the settings' interfaces; one may lead to both sides.
+func (l *interfaces) addInterface(wanted map[uint32]attached, i dataplane.Interface, link *netlink.LinkAttrs) error {
+	if i.VLAN != 0 {
+		return l.addVLAN(wanted, i, link)
+	}
+	a := wanted[uint32(link.Index)]
+	a.name = i.Name
+	if i.Side == dataplane.SideSite {
+		a.record.Flags |= abi.InterfaceSite
+		a.record.Iid = uint32(i.Instance)
+	} else {
+		a.record.Flags |= abi.InterfaceCore
+		a.record.Iid = max(a.record.Iid, uint32(i.Instance))
+	}
+	if i.Forwarding == dataplane.ForwardingStack {
+		a.record.Flags |= abi.InterfaceStack
+	}
+	if len(link.HardwareAddr) == len(a.record.Mac) {
+		a.record.L2Length = tap.EthernetOctets
+		copy(a.record.Mac[:], link.HardwareAddr)
+	}
+	wanted[uint32(link.Index)] = a
+	return nil
+}
+
+// ownInstance is the Instance-ID of this host's own EIDs: that of a core interface,
+// or the one that all site interfaces share.
+func ownInstance(interfaces []dataplane.Interface) lisp.InstanceID {
+	shared, shares := lisp.InstanceID(0), true
+	first := true
+	for _, i := range interfaces {
+		if i.Side == dataplane.SideCore {
+			if i.Instance != 0 {
+				return i.Instance
+			}
+			continue
+		}
+		if first {
+			shared, first = i.Instance, false
+		}
+		shares = shares && i.Instance == shared
+	}
+	if !shares {
+		return 0
+	}
+	return shared
+}
+
+// programsOf are the programs that an interface needs.
+func programsOf(flags uint32) []string {
+	var programs []string
+	if flags&(abi.InterfaceSite|abi.InterfaceTagged) != 0 {
+		programs = append(programs, abi.ProgramSiteIngress)
+	}
+	if flags&abi.InterfaceCore != 0 {
+		programs = append(programs, abi.ProgramCoreIngress, abi.ProgramCoreEgress)
+	}
+	if flags&abi.InterfaceTAP != 0 {
+		programs = append(programs, abi.ProgramLispIngress, abi.ProgramLispEgress)
+	}
+	return programs
+}
+
+// changeInterfaces tells the programs first, because they pass everything at an
+// interface they do not know.
+func (l *interfaces) changeInterfaces(wanted map[uint32]attached) error {
+	defer l.store.Changed.All()
+	m := l.store.Map(abi.MapInterfaces)
+	points := map[hookPoint]bool{}
+	instances := map[uint32]bool{}
+	for ifindex, a := range wanted {
+		if err := l.putInterface(ifindex, a); err != nil {
+			return fmt.Errorf("interface %s: %w", a.name, err)
+		}
+		instances[a.record.Iid] = true
+		if isVLAN(ifindex) {
+			continue
+		}
+		for _, program := range programsOf(a.record.Flags) {
+			points[hookPoint{ifindex, program}] = true
+		}
+	}
+	if err := l.putVLANs(wanted); err != nil {
+		return fmt.Errorf("VLANs: %w", err)
+	}
+	if err := l.putSites(wanted); err != nil {
+		return fmt.Errorf("site interfaces by Instance-ID: %w", err)
+	}
+	for at := range points {
+		if err := l.hooks.attach(at); err != nil && !isGone(err) {
+			return fmt.Errorf("interface %s: %w", wanted[at.ifindex].name, err)
+		}
+	}
+	l.attachXDP(wanted, points)
+	l.mu.Lock()
+	l.known = maps.Clone(wanted)
+	l.mu.Unlock()
+	if err := l.hooks.keepOnly(points); err != nil {
+		return err
+	}
+	err := store.Prune[uint32, abi.Interface](m, store.In(wanted))
+	l.store.Slots.KeepOnly(store.In(wanted))
+	if err != nil {
+		return err
+	}
+	if err := l.fillDevices(wanted); err != nil {
+		return err
+	}
+	return l.store.Instances.PinOnly(instances)
+}
+
+// putInterface tells the programs of an interface.
+func (l *interfaces) putInterface(ifindex uint32, a attached) error {
+	roots, err := l.store.Instances.Pin(a.record.Iid)
+	if err != nil {
+		return err
+	}
+	a.record.Roots = roots
+	if err := l.store.Map(abi.MapInterfaces).Put(ifindex, a.record); err != nil {
+		return err
+	}
+	l.store.Slots.Put(ifindex, a.record)
+	l.store.Changed.All()
+	return nil
+}
+
+// states tells which of the wanted interfaces are there.
+func (l *interfaces) states() []dataplane.InterfaceState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var states []dataplane.InterfaceState
+	for _, i := range l.wanted {
+		state := dataplane.InterfaceState{Name: i.Name}
+		for ifindex, a := range l.known {
+			if a.name == i.Name && ifindex != l.device {
+				state.Present, state.Hook = true, a.choice.hook
+				state.Reason, state.Warning = a.choice.reason, a.choice.warning
+			}
+		}
+		states = append(states, state)
+	}
+	return slices.Clip(states)
+}
+
+func (l *interfaces) choiceOf(ifindex uint32) hookChoice {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[ifindex].choice
+}
+
+// shortcutsDiffer reports whether an interface gained or lost its shortcut.
+func (l *interfaces) shortcutsDiffer() bool {
+	l.mu.Lock()
+	known := make(map[uint32]bool, len(l.known))
+	for index, a := range l.known {
+		known[index] = a.record.Flags&abi.InterfacePeer != 0
+	}
+	l.mu.Unlock()
+	for index, has := range known {
+		link, err := l.space.Netlink.LinkByIndex(int(index))
+		if err == nil && l.shortens(link) != has {
+			return true
+		}
+	}
+	return false
+}
