@@ -12,7 +12,7 @@ var mutations = []mutation{
 	{"other-sites-prefixes", "control/internal/message/keyring.go", "case !ok || owner.Site != site:", "case !ok:"},
 	{"forged-notify", "control/internal/message/keyring.go", "authenticate(key, b, algorithm); refused == nil {", "authenticate(key, b, algorithm); refused == nil || refused != nil {"},
 	{"replay", "control/internal/mapserver/register.go", "case m.Nonce > seen.Nonce:", "case m.Nonce != seen.Nonce:"},
-	{"nonce-starts-over", "control/internal/system/host.go", "max(h.RegisterNonce+1, uint64(max(h.Wall.UnixNano(), 0)))", "h.RegisterNonce + 1"},
+	{"nonce-starts-over", "control/internal/system/system.go", "max(h.RegisterNonce+1, uint64(max(h.Wall.UnixNano(), 0)))", "h.RegisterNonce + 1"},
 	{"request-twice-a-second", "control/internal/settings/limits.go", "	MapRequestInterval = time.Second\n", "	MapRequestInterval = time.Second / 2\n"},
 	{"request-after-answer", "control/internal/itr/requests.go", "	if until <= r.h.Now {", "	if until >= r.h.Now {"},
 	{"too-many-tries", "control/internal/settings/limits.go", "MapRequestTries    = 10", "MapRequestTries    = 12"},

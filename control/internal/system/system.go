@@ -2,7 +2,7 @@
 
 package system
 
-// host: what the roles of a Node share. The time of this event-loop iteration, the random source,
+// System: what the roles of a Node share. The time of this event-loop iteration, the random source,
 // the effects, the counters and who we are. It knows no role and no message.
 
 import (
