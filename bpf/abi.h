@@ -26,19 +26,18 @@
  *     a node: the next `stride` bits of the address, 1 to LISP_STRIDE_MAX, choose one of 2^stride
  *     slots, which begin at that cell of the same table
  *   LISP_SLOT_NODE | 0 << 25 | cell
- *     a comparison: that cell is a struct lisp_compare; if the next `length` bits of the address
- *     are `value`, the walk goes on with `match`, else with `otherwise`
- *   LISP_SLOT_LEAF | index
- *     the walk ends at mappings[index]
+ *     a path-compressed node: that cell is a struct lisp_compressed; if the next `length` bits of
+ * the address are `value`, the walk goes on with `match`, else with `otherwise` LISP_SLOT_LEAF |
+ * index the walk ends at mappings[index]
  *
  * There is no way back up: a prefix fills all slots that it covers (one of /20 that ends in a node
  * for bits 17 to 24 has 16 of them), and what begins below a slot begins as copies of it. So each
  * slot alone is a complete answer for all addresses that lead to it: user space edits by single
- * aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), writing a node or comparison
+ * aligned 32-bit stores through mmap (tables are BPF_F_MMAPABLE), writing a node
  * whole before the store that links it, and must not reuse its cells, or a mapping, until programs
  * that may still walk there are done (some 100 ms are ample; a program runs for microseconds).
- * `value` and `length` of a linked comparison never change; its `otherwise` is never a node. Which
- * strides there are is the choice of user space: wide nodes where prefixes are dense, comparisons
+ * `value` and `length` of a linked path-compressed node never change; its `otherwise` is never a
+ * node. User space chooses the strides: wide nodes where prefixes are dense, path-compressed ones
  * where they are sparse. To grow or shrink: make another table at a free index of `fib`, copy, then
  * store the roots: each is 64 bits, that one aligned store is its swap. The place of an
  * Instance-ID's roots is not used for another one until programs are done with it.
@@ -46,19 +45,20 @@
  * Tables are made from the template in the object (its BTF included: kernels before 6.4 or so
  * compare that), with another max_entries.
  *
- * A root of IPv4 with many prefixes may be wide: it names a block, an inner map of `wide` with a
- * slot for each value of the first LISP_WIDE_BITS of the address, where walks go on. For addresses
- * beyond its slots they go by the slot of the root as ever. A block is written whole before a root
- * names it, edited as nodes are, and taken away when no root names it and programs are done with
- * it.
+ * A root of IPv4 with many prefixes names a first level (DIR-24-8), an inner map of `first_level4`
+ * with a slot for each value of the first LISP_FIRST_LEVEL4_BITS of the address, where walks go on.
+ * For addresses beyond its slots they go by the slot of the root. A first level is written whole
+ * before a root names it, edited as nodes are, and taken away when no root names it and programs
+ * are done with it.
  *
- * A root of IPv6 with many prefixes names a block of `numbers`: for each value of the first
- * LISP_GROUP_BITS the number of a group, 0 for none. `groups` has, for the addresses below, an
- * element for each value of the next LISP_ELEMENT_BITS. It answers what the walk from the root's
- * slot answers, or LISP_SLOT_WALK: take that one. `value` and `shift` are stored as one; after such
- * a store, until programs are done, they stay, so does the slot that no longer counts, and the one
- * that counted for all before changes to LISP_SLOT_WALK alone. A comparison gives way to another
- * one by never. A group is put in its place whole; its number rests before it is used again.
+ * A root of IPv6 with many prefixes names one of `first_level6`: for each value of the first
+ * LISP_FIRST_LEVEL6_BITS the number of a second level, 0 for none. `second_level6` has, for the
+ * addresses below, an entry for each value of the next LISP_SECOND_LEVEL6_BITS. It answers what the
+ * walk from the root's slot answers, or LISP_SLOT_WALK: take that one. `value` and `shift` are
+ * stored as one; after such a store, until programs are done, they stay, so does the slot that no
+ * longer counts, and the one that counted for all before changes to LISP_SLOT_WALK alone. Between
+ * two comparisons an entry has one that never matches. A second level is put in its place whole;
+ * its number rests before it is used again.
  *
  * `mappings`, `locator_sets` and `locators` are BPF_F_MMAPABLE as well. A mapping is written whole
  * at an index no slot refers to, then linked; when it is linked, user space changes nothing of it
@@ -95,7 +95,7 @@
 #include "abi_counters.h"
 #include "abi_events.h"
 #include "abi_trace.h"
-#include "abi_unread.h"
+#include "abi_backlog.h"
 
 /* Grows with every change of this file that an older user space or older pinned maps would misread.
  * A newer user space takes over older maps by the names of their fields
@@ -105,6 +105,13 @@
 #define LISP_ABI_VERSION 36
 
 #define LISP_DATA_PORT 4341
+
+/* What the programs do; user space may change their constant lisp_roles before loading. What a role
+ * needs is not even verified without it. */
+enum lisp_role {
+	LISP_ROLE_ITR = 1 << 0,
+	LISP_ROLE_ETR = 1 << 1,
+};
 #define LISP_EXTENSION_HEADERS_MAX 6
 
 /* ---- forwarding table ---- */
@@ -119,7 +126,7 @@
 
 #define LISP_CELL_SLOTS 4
 #define LISP_STRIDE_MAX 24
-#define LISP_COMPARE_BITS_MAX 32
+#define LISP_COMPRESSED_BITS_MAX 32
 /* Each step of a walk is for one bit of the address or more. */
 #define LISP_WALK_STEPS_MAX 128
 
@@ -127,9 +134,9 @@ struct lisp_cell {
 	__u32 slots[LISP_CELL_SLOTS];
 };
 
-struct lisp_compare {
+struct lisp_compressed {
 	__u32 value;  /* right-aligned */
-	__u32 length; /* in bits, 1 to LISP_COMPARE_BITS_MAX */
+	__u32 length; /* in bits, 1 to LISP_COMPRESSED_BITS_MAX */
 	__u32 match;
 	__u32 otherwise;
 };
@@ -142,28 +149,28 @@ enum lisp_root_kind {
 	LISP_ROOT_MAX = 4,
 };
 
-/* Tag of a root that is in use; its block, 0 for none; index into fib; then come 32 bits of slot in
- * that table. */
+/* Tag of a root that is in use; its first level, 0 for none; index into fib; then come 32 bits of
+ * slot in that table. */
 #define LISP_ROOT_IN_USE 0x8000000000000000ULL
-#define LISP_ROOT_BLOCK_SHIFT 44
-#define LISP_ROOT_BLOCK_MASK 0x3FU
+#define LISP_ROOT_FIRST_LEVEL_SHIFT 44
+#define LISP_ROOT_FIRST_LEVEL_MASK 0x3FU
 #define LISP_ROOT_TABLE_SHIFT 32
 #define LISP_ROOT_TABLE_MASK 0xFFFU
 
-/* A wide root: so many bits of an IPv4 address choose its slot, if that is one of these: those of
- * unicast, below 224.0.0.0. */
-#define LISP_WIDE_BITS 24
-#define LISP_WIDE_SLOTS (14U << 20)
-/* A group of elements: these bits of an IPv6 address choose it, and the element there; the rest of
+/* So many bits of an IPv4 address choose its slot in a first level, if that is one of these: those
+ * of unicast, below 224.0.0.0. */
+#define LISP_FIRST_LEVEL4_BITS 24
+#define LISP_FIRST_LEVEL4_SLOTS (14U << 20)
+/* So many bits of an IPv6 address choose its second level, and then its entry there; the rest of
  * its first 64 is compared. */
-#define LISP_GROUP_BITS 20
-#define LISP_ELEMENT_BITS 16
-#define LISP_ELEMENT_REST_BITS (64 - LISP_GROUP_BITS - LISP_ELEMENT_BITS)
-#define LISP_ELEMENTS (1U << LISP_ELEMENT_BITS)
+#define LISP_FIRST_LEVEL6_BITS 20
+#define LISP_SECOND_LEVEL6_BITS 16
+#define LISP_ENTRY_REST_BITS (64 - LISP_FIRST_LEVEL6_BITS - LISP_SECOND_LEVEL6_BITS)
+#define LISP_SECOND_LEVEL6_ENTRIES (1U << LISP_SECOND_LEVEL6_BITS)
 #define LISP_SLOT_WALK LISP_SLOT_NODE
-struct lisp_element {
+struct lisp_entry {
 	/* `match` counts if the rest, shifted right, is this; 1 for never, with a shift of
-	 * LISP_ELEMENT_REST_BITS */
+	 * LISP_ENTRY_REST_BITS */
 	__u32 value;
 	__u32 shift;
 	__u32 match; /* a leaf, empty, or LISP_SLOT_WALK */
@@ -190,10 +197,10 @@ enum lisp_mapping_flag {
 	/* an own EID-prefix (a leaf of a DATABASE root), not a map-cache entry */
 	LISP_MAPPING_DATABASE = 1 << 2,
 	LISP_MAPPING_STATIC = 1 << 3, /* for user space alone: configured, never expires */
-	/* whoever answers for it echoes nonces (RFC 9301 s.5.4, E) */
+				      /* its ETR echoes nonces (RFC 9301 s.5.4, E) */
 	LISP_MAPPING_ECHO_NONCE = 1 << 4,
 	/* of the Database: one next hop for all addresses; see lisp_generations.watched_until_ns */
-	LISP_MAPPING_ONE_WAY = 1 << 5,
+	LISP_MAPPING_SINGLE_NEXT_HOP = 1 << 5,
 };
 
 /* RFC 9301 s.5.4, ACT; it counts only where locator_set is LISP_NO_LOCATOR_SET. 6 and 7 are treated
@@ -201,7 +208,7 @@ enum lisp_mapping_flag {
 enum lisp_action {
 	LISP_ACTION_NO_ACTION = 0, /* neither encapsulated nor forwarded: dropped */
 	LISP_ACTION_NATIVELY_FORWARD = 1,
-	LISP_ACTION_SEND_MAP_REQUEST = 2, /* a miss: event and waiting room */
+	LISP_ACTION_SEND_MAP_REQUEST = 2, /* a miss: event and queue */
 	LISP_ACTION_DROP = 3,
 	LISP_ACTION_DROP_POLICY_DENIED = 4,
 	LISP_ACTION_DROP_AUTHENTICATION_FAILURE = 5,
@@ -362,7 +369,8 @@ struct lisp_interface_slot {
 struct lisp_rloc_key {
 	__u8 address[16];
 	__u8 family;
-	__u8 zero[3];
+	__u8 zero;
+	__be16 port; /* of local_rlocs: UDP port; 0 stands for LISP_DATA_PORT */
 };
 
 enum lisp_setting_flag {
@@ -382,8 +390,7 @@ enum lisp_setting_flag {
 	LISP_SETTING_GLEAN = 1 << 9,               /* RFC 9300 s.9: LISP_EVENT_GLEANED */
 	/* site interfaces of several Instance-IDs: equal EIDs may stand behind them */
 	LISP_SETTING_INSTANCES = 1 << 10,
-	/* UDP to LISP_VXLAN_GPE_PORT of an own RLOC is ours as well */
-	LISP_SETTING_VXLAN_GPE = 1 << 11,
+	LISP_SETTING_OTHER_PORTS = 1 << 11, /* some of local_rlocs have a port that is not 0 */
 	/* rules or multipath routes of this host look at ports: see outer_hops */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12,
 	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
@@ -528,10 +535,11 @@ struct lisp_trusted {
  * lisp_tc.bpf.c). */
 union lisp_abi {
 	struct lisp_cell cell;
-	struct lisp_compare compare;
-	struct lisp_element element;
+	struct lisp_compressed compare;
+	struct lisp_entry element;
 	struct lisp_event event;
 	struct lisp_tap_header tap_header;
+	enum lisp_role role;
 	enum lisp_root_kind root_kind;
 	enum lisp_mapping_flag mapping_flag;
 	enum lisp_action action;

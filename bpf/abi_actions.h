@@ -10,13 +10,11 @@
 
 #include <linux/types.h>
 
-/* What is done to a packet. Values up to LISP_DO_RECORDED_MAX are those of action records; there is
- * room for relaying, a second encapsulation and replication. */
+/* What is done to a packet. The values up to 15 are those of action records, of which a free one
+ * has 0; there is room for relaying, a second encapsulation and replication. */
 enum lisp_what {
-	LISP_DO_NOTHING = 0, /* of a record: it is free */
 	LISP_DO_ENCAPSULATE = 1,
-	LISP_DO_DELIVER = 2, /* decapsulated, to a next hop of the site */
-	LISP_DO_RECORDED_MAX = 15,
+	LISP_DO_DELIVER = 2,   /* decapsulated, to a next hop of the site */
 	LISP_DO_PASS = 16,     /* not for LISP: the kernel goes on with it as it came */
 	LISP_DO_DROP = 17,     /* for a reason */
 	LISP_DO_REFUSE = 18,   /* dropped for a reason that its source is told (RFC 1812) */
@@ -27,8 +25,9 @@ enum lisp_what {
 };
 
 /* What bpf_fib_lookup answered is kept for so long: a route or neighbour that changed is followed
- * after that time at the latest, with nobody's help, and each index that user space may use anew
- * has rested longer. */
+ * after that time at the latest. Indexes in a record's key rest longer before user space uses them
+ * anew. Entries of the flow cache live longer than those rest: they end by the generations, which
+ * user space raises when it removes what they depend on. */
 #define LISP_ACTION_NS 50000000ULL
 
 enum lisp_action_flag {
@@ -117,19 +116,18 @@ struct lisp_flow {
 	__u32 action;     /* its place among this processor's, and what its serial must be */
 	__u32 serial;
 	/* the second cache line */
-	__u32 mapping_index;
-	__u32 counters; /* of the mapping: index in mapping_counters, those of this processor */
+	__u32 mapping_index; /* at which its packets are counted */
+	__u32 zero;
 	/* not 0: the action depends on these bits of the flow's hash, nothing else here counts */
 	__u32 flow_mask;
 	__u32 address_hash; /* the flow's hash so far: both addresses */
 	__u32 pseudo_sum;   /* of the pseudo header but for length and protocol */
-	/* as lisp_mapping.last_used, which follows when this one does not say the same */
-	__u32 used;
+	__u32 zero2;
 	__u64 expires_ns;
 	__u32 generation_place;
 	__u32 notice; /* FLOW_* of flow_cache.h */
 	__u8 to[8];   /* XDP: the hardware address of the interface, and two zeros */
-	__u8 zero[16];
+	__u8 zero3[16];
 };
 
 /* Added to the bits of a hash in lisp_flow.flow. */
@@ -145,7 +143,8 @@ struct lisp_generations {
 	 * is too slow */
 	__u32 epoch;
 	__u32 zero;
-	/* LISP_MAPPING_ONE_WAY counts before: user space follows the routes and clears it in time
+	/* LISP_MAPPING_SINGLE_NEXT_HOP counts before: user space follows the routes and clears it
+	 * in time
 	 */
 	__u64 watched_until_ns;
 	/* Of destination EIDs, in any Instance-ID, by their first 24 bits (IPv4) or 48 bits (IPv6),
@@ -153,12 +152,12 @@ struct lisp_generations {
 	__u32 destinations[LISP_GENERATIONS];
 };
 
-/* ARRAY mapping_pages (BPF_F_MMAPABLE): of LISP_PAGE_MAPPINGS mappings whose indexes stand side by
+/* ARRAY mapping_runs (BPF_F_MMAPABLE): of LISP_RUN_MAPPINGS mappings whose indexes stand side by
  * side, 16 bits of a word. 0: look at their records. Else the records of all that a program may
  * hold the index of say the same: they count, none is on hold, their locator_set is those bits less
  * one, and their iid is one and the same; entries of the Database aside. User space takes them back
  * before it changes a record to anything else. */
-#define LISP_PAGE_MAPPINGS 64
-#define LISP_WORD_PAGES 4
+#define LISP_RUN_MAPPINGS 64
+#define LISP_WORD_RUNS 4
 
 #endif

@@ -13,7 +13,7 @@ struct lisp_counter {
 	__u64 octets;
 };
 
-/* PERCPU_ARRAY drops. One list for programs, user space, metrics and documentation. A super-packet
+/* PERCPU_ARRAY drops. One list for programs, user space, metrics and documentation. A GSO packet
  * counts once. */
 enum lisp_drop {
 	LISP_DROP_NONE = 0, /* never counted */
@@ -26,7 +26,7 @@ enum lisp_drop {
 	LISP_DROP_NO_LOCATOR = 5,
 	LISP_DROP_NO_ROUTE = 6, /* no route to the RLOC, or it leads into the TAP */
 	LISP_DROP_NO_TAP = 7,   /* the packet has to wait and there is no TAP */
-	/* the kernel made no room (memory, unknown kind of super-packet) */
+	/* the kernel made no room (memory, unknown kind of GSO packet) */
 	LISP_DROP_ENCAPSULATION_FAILED = 8,
 	/* routed into the TAP though its source is not an own EID */
 	LISP_DROP_SOURCE_NOT_EID = 9,
@@ -40,8 +40,8 @@ enum lisp_drop {
 	LISP_DROP_MISS = 14, /* no mapping, and settings say drop */
 	/* routed into the TAP: not IP, multicast, broadcast or link-local */
 	LISP_DROP_NOT_FORWARDABLE = 15,
-	/* has to wait, and its source has its share of the TAP's queue: see abi_unread.h */
-	LISP_DROP_UNREAD_SOURCE_LIMIT = 16,
+	/* has to wait, and its source has its share of the TAP's queue: see abi_backlog.h */
+	LISP_DROP_BACKLOG_SOURCE_LIMIT = 16,
 	/* from the core */
 	/* lengths of the outer headers contradict each other */
 	LISP_DROP_OUTER_MALFORMED = 20,

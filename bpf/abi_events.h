@@ -53,25 +53,22 @@ struct lisp_limit_key {
 	__u8 destination[16];
 };
 
-/* ---- metadata of packets at the TAP: it takes the place of the Ethernet source address ----
+/* ---- metadata of packets at the TAP: it takes the place of the Ethernet addresses ----
  *
  * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The
  * packet is as the hook saw it: TTL not yet decremented, checksum and segmentation state in the
  * virtio header. `origin` is the ifindex where it came from; loci0's own for what this host sends
- * by loci0. The destination address is the original one, except that for LISP_TAP_REASON_TOO_BIG
- * its first two octets are the largest inner packet that would fit (__be16), the others zero, and
- * for LISP_TAP_REASON_UNREACHABLE they are the reason of the drop (enum lisp_drop).
+ * by loci0. `detail` is, for LISP_TAP_REASON_TOO_BIG, the largest inner packet that would fit, and
+ * for LISP_TAP_REASON_UNREACHABLE the reason of the drop (enum lisp_drop).
  *
  * Reader -> kernel, with the virtio header it read:
  *   RELEASED, all else as read
  *     Encapsulate as if it just came from `origin`, HOLD ignored. Natively forwarded if the mapping
- *     says so (a site's packet returns to the ingress of `origin`, with the destination address it
- *     has then). Still no mapping: dropped, never back to the TAP for a miss (but for its size). A
- *     packet that came as TOO_BIG is written back in fragments that fit, or not at all.
- *   TRANSMIT
- *     Look up the route of the packet in the main table and send it, outside of LISP, TTL as it is.
- *     For answers that user space makes, such as Packet Too Big: through the stack they would be
- *     martians. Not for packets to this host itself.
+ *     says so (a site's packet returns to the ingress of `origin`). Still no mapping: dropped,
+ * never back to the TAP for a miss (but for its size). A packet that came as TOO_BIG is written
+ * back in fragments that fit, or not at all. TRANSMIT Look up the route of the packet in the main
+ * table and send it, outside of LISP, TTL as it is. For answers that user space makes, such as
+ * Packet Too Big: through the stack they would be martians. Not for packets to this host itself.
  *   REASSEMBLED
  *     An outer packet that came to `origin` in fragments, whole again: decapsulate it.
  *   anything else
@@ -98,11 +95,13 @@ enum lisp_tap_reason {
 #define LISP_UNREACHABLE_SOURCE_NS 100000000ULL
 #define LISP_UNREACHABLE_NS 2000000ULL
 
-/* kind of a lisp_limit_key: its `destination` is a packet's source, or nobody for all of them */
+/* kind of a lisp_limit_key: its `destination` is a packet's source, or zero for all of them */
 #define LISP_LIMIT_UNREACHABLE 0x100
 
 struct lisp_tap_header {
-	__u8 destination[6];
+	__be16 detail; /* of the reason */
+	__u8 iid[3];   /* Instance-ID of the packet's addresses, most significant octet first */
+	__u8 zero;
 	__u8 magic;     /* enum lisp_tap_magic */
 	__u8 reason;    /* enum lisp_tap_reason */
 	__u8 origin[4]; /* ifindex, most significant octet first */

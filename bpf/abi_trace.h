@@ -44,7 +44,7 @@ struct lisp_step {
 /* ---- capture of dropped packets ----
  *
  * While user space watches, each drop leaves the beginning of its packet in the ring buffer
- * `samples`; those of user space itself are in the QUEUE `room_samples`.
+ * `samples`; those of user space itself are in the QUEUE `pending_samples`.
  */
 #define LISP_SAMPLE_OCTETS 128
 

@@ -67,15 +67,11 @@ static __always_inline struct lisp_action_record *action_at(__u32 place)
 
 static __always_inline __u32 place_of_action(const struct action_key *k)
 {
-	__u64 h = (k->target_from >> 32) * 0x9E3779B97F4A7C15ULL +
-		  k->iid_port_tos_locator * 0xC2B2AE3D27D4EB4FULL +
-		  k->what_family * 0xD6E8FEB86659FD93ULL;
+	__u64 h = mix(k->target_from >> 32, k->iid_port_tos_locator, k->what_family);
 
 	if (k->pair)
-		h += k->pair->source.pairs[0] * 0xFF51AFD7ED558CCDULL +
-		     k->pair->source.pairs[1] * 0xC4CEB9FE1A85EC53ULL +
-		     k->pair->destination.pairs[0] * 0x87C37B91114253D5ULL +
-		     k->pair->destination.pairs[1] * 0xA24BAED4963EE407ULL;
+		h += mix_more(k->pair->source.pairs[0], k->pair->source.pairs[1],
+			      k->pair->destination.pairs[0], k->pair->destination.pairs[1]);
 	return (h >> 40) + (__u32)k->target_from * 2 & (LISP_ACTIONS - 1);
 }
 
@@ -90,14 +86,19 @@ static __always_inline __u32 choose_place(const struct action_key *k)
 	return has_action_key(other, k) || other->expires_ns < one->expires_ns ? place ^ 1 : place;
 }
 
-/* Gives a place to a key where it was another's. */
-static __always_inline void take_place_of_action(struct lisp_action_record *a,
-						 const struct action_key *k)
+/* The record at the place of a key, to which it is given where it was another's; NULL never
+ * happens.
+ */
+static __always_inline struct lisp_action_record *take_action(const struct action_key *k,
+							      __u32 *place)
 {
 	struct lisp_clock *clock = find_clock();
+	struct lisp_action_record *a;
 
-	if (has_action_key(a, k))
-		return;
+	*place = choose_place(k);
+	a = action_at(*place);
+	if (!a || has_action_key(a, k))
+		return a;
 	__builtin_memset(a, 0, sizeof(*a));
 	__builtin_memcpy(a, k, __builtin_offsetof(struct lisp_action_record, serial));
 	if (k->pair) {
@@ -105,6 +106,7 @@ static __always_inline void take_place_of_action(struct lisp_action_record *a,
 		__builtin_memcpy(a->destination, &k->pair->destination, sizeof(a->destination));
 	}
 	a->serial = clock ? ++clock->serial : 0;
+	return a;
 }
 
 static __always_inline bool action_counts(const struct lisp_action_record *a, __u32 epoch,

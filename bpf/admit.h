@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an
+ * Stage 3: which packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an
  * EID of the Database to somewhere else. From the core: what lists, source check, nonces, status
- * bits and versions let pass. A role adds its rules here. Nothing here changes a frame.
+ * bits and versions let pass. A role adds its rules here.
  */
 #ifndef LISP_ADMIT_H
 #define LISP_ADMIT_H
@@ -30,7 +30,8 @@ static __always_inline bool comes_from_eid(const struct lisp_context *c)
 /* Whether a packet that came in from the site is LISP's; expired ones are the stack's to answer. */
 static __always_inline bool admit_from_site(const struct lisp_context *c)
 {
-	return is_routable_unicast(&c->packet.destination, c->packet.family) && comes_from_eid(c) &&
+	return lisp_roles & LISP_ROLE_ITR &&
+	       is_routable_unicast(&c->packet.destination, c->packet.family) && comes_from_eid(c) &&
 	       !is_within_site(c) && c->packet.ttl > 1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which packets find a place in the TAP's queue (abi_unread.h): a source that sends faster than
+ * Which packets find a place in the TAP's queue (abi_backlog.h): a source that sends faster than
  * user space reads loses its own packets, not those of others.
  */
 #ifndef LISP_BACKLOG_H
@@ -16,7 +16,7 @@
  * looks: so often a packet wakes the reader although there seems to be no place. */
 #define TRY_NS 100000000
 
-static __always_inline bool is_refused(struct lisp_unread *u)
+static __always_inline bool is_refused(struct lisp_backlog *u)
 {
 	__u64 now = bpf_ktime_get_boot_ns();
 
@@ -27,9 +27,9 @@ static __always_inline bool is_refused(struct lisp_unread *u)
 	return false;
 }
 
-static __always_inline __s32 *share_at(struct lisp_unread *u, __u32 hash)
+static __always_inline __s32 *share_at(struct lisp_backlog *u, __u32 hash)
 {
-	return &u->shares[hash & (LISP_UNREAD_SHARES - 1)];
+	return &u->shares[hash & (LISP_BACKLOG_SHARES - 1)];
 }
 
 /* 0, and a packet of so many octets is counted; -1 when its source, network or interface has its
@@ -38,9 +38,9 @@ static __noinline int add_to_backlog(const struct lisp_context *c, __u32 octets)
 {
 	const union lisp_address *a = &c->packet.source;
 	__s32 *of_interface, *of_network, *of_source, left,
-		places = 1 + octets / LISP_UNREAD_OCTETS;
+		places = 1 + octets / LISP_BACKLOG_OCTETS;
 	__u32 zero = 0, hash;
-	struct lisp_unread *u = bpf_map_lookup_elem(&unread, &zero);
+	struct lisp_backlog *u = bpf_map_lookup_elem(&backlog, &zero);
 
 	if (!u || !u->limit)
 		return 0;

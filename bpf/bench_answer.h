@@ -29,7 +29,7 @@ struct answer_udp {
 };
 
 /* A message and its first record up to the EID, with the octets on the wire. */
-struct answer_front {
+struct answer_template {
 	__u8 type, flags, irc, records;
 	__u32 nonce[2];
 	__be32 ttl;
@@ -133,7 +133,7 @@ static __always_inline __sum16 checksum_of(const struct answer_ipv4 *ip)
 /* Makes the packet the answer, and sends it back where it came from. */
 static __always_inline int send_answer(struct __sk_buff *skb, struct answer_question *q)
 {
-	struct answer_front front = {
+	struct answer_template template = {
 		.type = 0x20,
 		.records = 1,
 		.nonce = {q->nonce[0], q->nonce[1]},
@@ -151,7 +151,7 @@ static __always_inline int send_answer(struct __sk_buff *skb, struct answer_ques
 		.afi = bpf_htons(1),
 		.rloc = q->ip.destination,
 	};
-	__u32 length = sizeof(front) + q->eid_length + sizeof(locator), at = OUTER_LENGTH;
+	__u32 length = sizeof(template) + q->eid_length + sizeof(locator), at = OUTER_LENGTH;
 	struct answer_ipv4 ip = {
 		.version_length = 0x45,
 		.length = bpf_htons(20 + UDP_LENGTH + length),
@@ -163,20 +163,20 @@ static __always_inline int send_answer(struct __sk_buff *skb, struct answer_ques
 	struct answer_udp udp = {.source = bpf_htons(CONTROL_PORT),
 				 .destination = q->port,
 				 .length = bpf_htons(UDP_LENGTH + length)};
-	__u8 macs[2][ETH_ALEN], turned[2][ETH_ALEN];
+	__u8 macs[2][ETH_ALEN], swapped[2][ETH_ALEN];
 
 	ip.checksum = checksum_of(&ip);
 	if (bpf_skb_load_bytes(skb, 0, macs, sizeof(macs)) < 0 ||
 	    bpf_skb_change_tail(skb, OUTER_LENGTH + length, 0) < 0)
 		return TC_ACT_SHOT;
-	__builtin_memcpy(turned[0], macs[1], ETH_ALEN);
-	__builtin_memcpy(turned[1], macs[0], ETH_ALEN);
-	if (bpf_skb_store_bytes(skb, 0, turned, sizeof(turned), 0) < 0 ||
+	__builtin_memcpy(swapped[0], macs[1], ETH_ALEN);
+	__builtin_memcpy(swapped[1], macs[0], ETH_ALEN);
+	if (bpf_skb_store_bytes(skb, 0, swapped, sizeof(swapped), 0) < 0 ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN, &ip, sizeof(ip), 0) < 0 ||
 	    bpf_skb_store_bytes(skb, ETH_HLEN + sizeof(ip), &udp, sizeof(udp), 0) < 0 ||
-	    bpf_skb_store_bytes(skb, at, &front, sizeof(front), 0) < 0)
+	    bpf_skb_store_bytes(skb, at, &template, sizeof(template), 0) < 0)
 		return TC_ACT_SHOT;
-	at += sizeof(front);
+	at += sizeof(template);
 	if (q->eid_length == 4 ? bpf_skb_store_bytes(skb, at, q->eid, 4, 0) < 0
 			       : bpf_skb_store_bytes(skb, at, q->eid, 16, 0) < 0)
 		return TC_ACT_SHOT;

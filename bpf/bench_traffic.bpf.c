@@ -14,8 +14,8 @@
  *                    Map-Server forwarded it, and when the Map-Reply came
  *   bench_answer     an ETR (bench_answer.h)
  *
- * Live frames are recycled: whoever had one before may have moved its headers, so all of it is
- * written every time.
+ * Live frames are recycled: the program that had one before may have moved its headers, so all of
+ * it is written every time.
  *
  * An inner packet is 64 octets of IP and UDP. Its payload tells everything apart and leaves the UDP
  * checksum the same whatever the numbers are, because each number is there beside its complement:
@@ -52,13 +52,13 @@ struct bench_settings {
 	__u32 inner_offset; /* of the inner packet in the frame */
 	__u32 family;
 	__u32 ifindex;      /* where the generator sends */
-	__u32 flows;        /* source ports in turn, from first_port on */
-	__u32 destinations; /* addresses in turn, from first_destination on */
+	__u32 flows;        /* source ports one after the other, from first_port on */
+	__u32 destinations; /* addresses one after the other, from first_destination on */
 	__u32 fixed_sum;    /* of the words of the other half */
 	__u32 checksum;     /* sum of the IPv4 header without checksum and destination */
 	__u32 first_port;
 	/* whether destinations are those of `addresses`, in the order of that list ... */
-	__u32 scattered;
+	__u32 listed;
 	__u32 first_address; /* ... from this place on */
 	/* whether IPv6 destinations differ in their first 64 bits, rather than in the others */
 	__u32 upper;
@@ -139,7 +139,7 @@ static __always_inline __u64 destination_of(__u32 sequence)
 	__u32 at = n > 1 ? sequence % n : 0;
 	const __u64 *address;
 
-	if (!settings.scattered)
+	if (!settings.listed)
 		return settings.first_destination + at;
 	at += settings.first_address;
 	address = bpf_map_lookup_elem(&addresses, &at);

@@ -54,6 +54,12 @@ type bench struct {
 // newBench makes router A of the network in network_test.go, with site B behind the other RLOC in Instance-ID `iid`.
 func newBench(t testing.TB) *bench {
 	t.Helper()
+	return newBenchOf(t, loadPlane(t, kernelHasDecapFlags(t)))
+}
+
+// newBenchOf is newBench with programs that were loaded in another way.
+func newBenchOf(t testing.TB, p *plane) *bench {
+	t.Helper()
 	n := testnet.ForTest(t)
 	spaces := map[string]*testnet.Namespace{}
 	for _, role := range []string{"xtr", "host", "peer"} {
@@ -64,7 +70,7 @@ func newBench(t testing.TB) *bench {
 	connectSite(t, spaces["host"], spaces["xtr"], 0)
 	must(t, testnet.Connect(coreEnd(spaces["xtr"], 0), testnet.End{Namespace: spaces["peer"], Name: "core0"}))
 	must(t, spaces["xtr"].Forward())
-	b := &bench{router: &router{plane: loadPlane(t, kernelHasDecapFlags(t)), ns: spaces["xtr"]}}
+	b := &bench{router: &router{plane: p, ns: spaces["xtr"]}}
 	b.site, b.core = b.link(t, "site0"), b.link(t, "core0")
 	for _, a := range []netip.Addr{siteAddress4(0, 10), siteAddress6(0, 10)} {
 		b.neighbour(t, b.site, a, hostMAC)
@@ -75,8 +81,8 @@ func newBench(t testing.TB) *bench {
 	b.declare(t, "site0", "LISP_INTERFACE_SITE")
 	b.declare(t, "core0", "LISP_INTERFACE_CORE")
 	b.settings(fields{})
-	b.localRLOC(rloc4(0))
-	b.localRLOC(rloc6(0))
+	b.localRLOC(rloc4(0), 0)
+	b.localRLOC(rloc6(0), 0)
 	b.database(0, "10.1.0.0/24")
 	b.database(0, "2001:db8:1::/64")
 	return b

@@ -8,39 +8,27 @@
 
 #include "locator_set_cache.h"
 
-/* Counts a packet that left, by its entry of the flow cache or by the index of its mapping. */
-static __always_inline void count_cached(struct lisp_flow *f, __u32 index, __u32 octets, __u64 now)
-{
-	if (f)
-		count_flow(f, octets, now);
-	else
-		count_mapping(index, octets, now);
-}
-
 /* Sends a packet from the site: by the flow cache where `site` is NULL. */
 static __always_inline int encapsulate_cached(hook_frame *frame, struct lisp_clock *clock,
 					      const struct lisp_interface *site, __u8 family)
 {
 	const void *at = frame_data(frame) + ETH_HLEN;
 	struct lisp_action_record *a;
-	struct lisp_flow *f = NULL;
 	struct lisp_varying v;
 	struct plain_packet p;
-	__u32 index = 0;
 	int verdict;
 
 	if (at + header_octets(family) + L4_OCTETS > frame_end(frame) ||
 	    !read_plain(frame, at, family, &p))
 		return NOT_CACHED;
-	a = site ? find_encapsulation_by_set(site, &p, family, clock, &v.hash, &index)
-		 : find_by_flow(frame, &p, family, 0, LISP_DO_ENCAPSULATE, clock->boot_ns, &v.hash,
-				&f);
+	a = site ? find_by_set(site, &p, clock->boot_ns, &v.hash)
+		 : find_by_flow(frame, &p, 0, LISP_DO_ENCAPSULATE, clock->boot_ns, &v.hash);
 	if (!a || p.longest > a->longest || p.length > octets_at(frame, at))
 		return NOT_CACHED;
-	vary_encapsulation(&v, &p, family, a, clock);
+	vary_encapsulation(&v, &p, a, clock);
 	verdict = apply_encapsulation(frame, a, &v);
 	if (verdict == HOOK_REDIRECT)
-		count_cached(f, index, p.length, clock->boot_ns);
+		count_mapping(p.mapping_index, p.length, clock->boot_ns);
 	return verdict;
 }
 
@@ -50,22 +38,21 @@ static __always_inline int deliver_cached_as(hook_frame *frame, struct lisp_cloc
 					     __u8 family)
 {
 	struct lisp_action_record *a;
-	struct lisp_flow *f = NULL;
-	__u32 iid, index = 0;
 	struct lisp_varying v;
 	struct plain_packet p;
+	__u32 iid;
 	int verdict;
 
 	if (!read_plain_from_core(frame, outer_family, family, &p, &iid))
 		return NOT_CACHED;
-	a = core ? find_delivery_by_entry(frame, core, &p, family, iid, clock->boot_ns, &index)
-		 : find_by_flow(frame, &p, family, iid, LISP_DO_DELIVER, clock->boot_ns, NULL, &f);
+	a = core ? find_by_entry(frame, core, &p, iid, clock->boot_ns)
+		 : find_by_flow(frame, &p, iid, LISP_DO_DELIVER, clock->boot_ns, &v.hash);
 	if (!a || p.longest > a->longest)
 		return NOT_CACHED;
-	vary_delivery(&v, &p, outer_family, family);
+	vary_delivery(&v, &p, outer_family);
 	verdict = apply_delivery(frame, a, &v, outer_family);
 	if (verdict == HOOK_REDIRECT)
-		count_cached(f, index, p.length, clock->boot_ns);
+		count_mapping(p.mapping_index, p.length, clock->boot_ns);
 	return verdict;
 }
 

@@ -8,24 +8,25 @@
 
 #include "context.h"
 
-/* Whether the outer packet is UDP to the LISP data port of an own RLOC, and whole. */
+/* Whether the outer packet is UDP to a port of an own RLOC, and whole. */
 static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet *outer)
 {
 	__be16 port;
 
-	if (outer->protocol != IPPROTO_UDP)
+	if (!(lisp_roles & LISP_ROLE_ETR) || outer->protocol != IPPROTO_UDP)
 		return false;
 	if (outer->fragment) {
-		if (is_own_rloc(outer->family, &outer->destination))
+		if (is_own_rloc(outer->family, &outer->destination, 0))
 			count(LISP_COUNTER_OUTER_FRAGMENT, frame_length(frame));
 		return false;
 	}
 	if (read_octets(frame, outer->l4_offset + 2, &port, sizeof(port)) < 0)
 		return false;
-	if (port != bpf_htons(LISP_DATA_PORT) &&
-	    !(port == bpf_htons(LISP_VXLAN_GPE_PORT) && has_setting(LISP_SETTING_VXLAN_GPE)))
+	if (port == bpf_htons(LISP_DATA_PORT))
+		port = 0;
+	else if (!port || !has_setting(LISP_SETTING_OTHER_PORTS))
 		return false;
-	return is_own_rloc(outer->family, &outer->destination);
+	return is_own_rloc(outer->family, &outer->destination, port);
 }
 
 #endif

@@ -26,8 +26,6 @@ struct lisp_context {
 	/* classify: where it came in, or is about to leave when this host sent it */
 	__u32 origin;
 	__u32 interface_flags;
-	__u32 interface_iid;
-	__u32 interface_roots;
 	__u32 l2_length; /* of the frame as it is here */
 	__u32 side;      /* LISP_INTERFACE_SITE, _CORE or _TAP of the origin; 0 from the core */
 	bool forwarded;  /* this host did not send it: its TTL counts */
@@ -37,9 +35,9 @@ struct lisp_context {
 	bool listed; /* lists have to be asked */
 
 	/* decapsulate */
-	__u32 removed;      /* octets of outer headers */
-	__u32 payload;      /* octets behind the LISP header, as the UDP length says */
-	__u8 next_protocol; /* 0 without P */
+	__u32 removed; /* octets of outer headers */
+	__u32 payload; /* octets behind the LISP header, as the UDP length says */
+	__be16 told;   /* EtherType of the inner packet, by its Next Protocol; 0 without P */
 	/* counters to raise when this program sends or drops the packet, a bit for each: one that
 	 * it passes on another program sees anew */
 	__u32 notes;
@@ -77,19 +75,9 @@ static __always_inline struct lisp_context *new_context(const struct lisp_interf
 		return NULL;
 	__builtin_memset(c, 0, sizeof(*c));
 	c->interface_flags = at->flags;
-	c->interface_iid = at->iid;
-	c->interface_roots = at->roots;
 	c->iid = at->iid;
 	c->roots = at->roots;
 	return c;
-}
-
-static __always_inline __u32 generation_place(__u8 family, const union lisp_address *destination)
-{
-	__u64 x = bpf_ntohl(destination->words[0]);
-
-	x = family == 4 ? x >> 8 : x << 16 | bpf_ntohl(destination->words[1]) >> 16;
-	return (__u32)(x ^ x >> 32) * 0x9E3779B1U >> 20;
 }
 
 /* What is looked up after this is at least as new as these numbers. */
@@ -97,12 +85,15 @@ static __always_inline struct cache_time begin_lookup(__u8 family,
 						      const union lisp_address *destination)
 {
 	const struct lisp_generations *g = find_generations();
-	struct cache_time t = {.place = generation_place(family, destination)};
+	__u64 x = bpf_ntohl(destination->words[0]);
+	struct cache_time t = {};
 	__u32 zero = 0;
 	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
 
 	if (!g || !c)
 		return t;
+	x = family == 4 ? x >> 8 : x << 16 | bpf_ntohl(destination->words[1]) >> 16;
+	t.place = (__u32)(x ^ x >> 32) * 0x9E3779B1U >> 20;
 	t.epoch = *(const volatile __u32 *)&g->epoch;
 	t.generation = *(const volatile __u32 *)&g->destinations[t.place];
 	/* Its result is used, or it would order nothing. */

@@ -51,26 +51,21 @@ static __always_inline bool mostly_misses(const struct lisp_clock *c)
 	return c->missing >= MOSTLY_MISSING;
 }
 
-static __always_inline __u64 packets_counted(__u32 index)
-{
-	const struct lisp_counter *c = bpf_map_lookup_elem(&counters, &index);
-
-	return c ? c->packets : 0;
-}
-
 /* Judges by the packets of the last jiffy whether most of them miss the flow cache, twice in a row.
  * A global function: verified once. */
 __noinline int lisp_judge_jiffy(void)
 {
 	__u32 zero = 0;
 	struct lisp_clock *c = bpf_map_lookup_elem(&clocks, &zero);
-	__u64 forwarded = packets_counted(LISP_COUNTER_ENCAPSULATED_IPV4) +
-			  packets_counted(LISP_COUNTER_ENCAPSULATED_IPV6) +
-			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV4) +
-			  packets_counted(LISP_COUNTER_DECAPSULATED_IPV6);
+	const struct lisp_counter *of;
+	__u64 forwarded = 0;
 
 	if (!c)
 		return 0;
+	for (__u32 i = LISP_COUNTER_ENCAPSULATED_IPV4; i <= LISP_COUNTER_DECAPSULATED_IPV6; i++) {
+		of = bpf_map_lookup_elem(&counters, &i);
+		forwarded += of ? of->packets : 0;
+	}
 	if (c->missed >= MISSED_MIN && c->missed * 2ULL > forwarded - c->forwarded)
 		c->missing = c->missing ? MISSING_MAX : 1;
 	else if (c->missing)
@@ -80,36 +75,21 @@ __noinline int lisp_judge_jiffy(void)
 	return 0;
 }
 
-/* Where this processor counts what a mapping does. */
-static __always_inline __u32 counters_of(__u32 index)
-{
-	return bpf_get_smp_processor_id() * lisp_mapping_limit + index;
-}
-
-static __always_inline void count_at(__u32 own, __u32 octets)
-{
-	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
-
-	if (!c)
-		return;
-	c->packets++;
-	c->octets += octets;
-}
-
-/* Says when a mapping was last used; a traced packet does not. */
-static __always_inline void mark_used(__u32 index, __u64 boot_ns)
-{
-	struct lisp_mapping *m = bpf_map_lookup_elem(&mappings, &index);
-	__u32 used = boot_ns >> LISP_LAST_USED_SHIFT;
-
-	if (!lisp_tracing && m && *(volatile __u32 *)&m->last_used != used)
-		*(volatile __u32 *)&m->last_used = used;
-}
-
+/* Counts a packet that went by a mapping, and says when; a traced packet does not. */
 static __always_inline void count_mapping(__u32 index, __u32 octets, __u64 boot_ns)
 {
-	count_at(counters_of(index), octets);
-	mark_used(index, boot_ns);
+	__u32 own = bpf_get_smp_processor_id() * lisp_mapping_limit + index;
+	struct lisp_mapping_counters *c = bpf_map_lookup_elem(&mapping_counters, &own);
+	__u32 used = boot_ns >> LISP_LAST_USED_SHIFT;
+	struct lisp_mapping *m;
+
+	if (c) {
+		c->packets++;
+		c->octets += octets;
+	}
+	m = bpf_map_lookup_elem(&mappings, &index);
+	if (!lisp_tracing && m && *(volatile __u32 *)&m->last_used != used)
+		*(volatile __u32 *)&m->last_used = used;
 }
 
 /* The processor's clock, whose boot_ns is CLOCK_BOOTTIME, at most a jiffy ago: reading it anew

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Stage 2: what is inside a LISP packet (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2, RFC 9305 s.3). Headers
- * are read and judged here; apply_tc.h and apply_xdp.h take them off. The UDP checksum is not
- * verified, zero or not (RFC 9300 s.5.3 allows that). Nothing here changes a frame.
+ * Stage 2: what is inside a LISP packet (RFC 9300 s.5.1-5.3, RFC 6040 s.4.2, RFC 9305 s.3). The UDP
+ * checksum is not verified, zero or not (RFC 9300 s.5.3 allows that). Stage 6 takes headers off.
  */
 #ifndef LISP_DECAP_H
 #define LISP_DECAP_H
@@ -33,8 +32,7 @@ static __always_inline void count_notes(const struct lisp_context *c, __u32 octe
 			count(i, octets);
 }
 
-/* Lengths of the outer headers against each other and the packet. A GSO packet may be longer than
- * any of the fields. */
+/* Whether the lengths agree. A GSO packet may be longer than any of the fields. */
 static __always_inline int check_outer(hook_frame *frame, const struct lisp_context *c,
 				       const struct udphdr *udp)
 {
@@ -47,11 +45,10 @@ static __always_inline int check_outer(hook_frame *frame, const struct lisp_cont
 		return LISP_DROP_LISP_HEADER_TRUNCATED;
 	if (segment_length(frame))
 		return LISP_DROP_NONE;
-	if (c->outer.offset + c->outer.length < c->outer.l4_offset || length > ip_payload)
-		return LISP_DROP_OUTER_MALFORMED;
-	if (length > octets_from(frame, c->outer.l4_offset))
-		return LISP_DROP_OUTER_MALFORMED;
-	return LISP_DROP_NONE;
+	return c->outer.offset + c->outer.length < c->outer.l4_offset || length > ip_payload ||
+			       length > octets_from(frame, c->outer.l4_offset)
+		       ? LISP_DROP_OUTER_MALFORMED
+		       : LISP_DROP_NONE;
 }
 
 /* The flags of VXLAN-GPE as LISP-GPE has them: version, B and O bits differ. KK stands for what is
@@ -71,7 +68,7 @@ static __always_inline bool read_next_protocol(struct lisp_context *c, __u8 *fla
 
 	*flags &= ~(LISP_FLAG_N | LISP_FLAG_E | LISP_FLAG_V);
 	c->header_first = (__u32)*flags << 24;
-	c->next_protocol = next;
+	c->told = ethertype_of(next == NEXT_PROTOCOL_IPV4 ? 4 : 6);
 	return next == NEXT_PROTOCOL_IPV4 || next == NEXT_PROTOCOL_IPV6;
 }
 
@@ -79,6 +76,7 @@ static __always_inline bool read_next_protocol(struct lisp_context *c, __u8 *fla
 static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_context *c)
 {
 	struct udp_lisp u;
+	__u32 iid;
 	__u8 flags;
 	int reason;
 
@@ -99,20 +97,15 @@ static __always_inline int read_lisp_header(hook_frame *frame, struct lisp_conte
 	/* They exclude each other; a receiver takes the field for a nonce. */
 	if (flags & LISP_FLAG_N && flags & LISP_FLAG_V)
 		note(c, LISP_COUNTER_NONCE_AND_VERSION);
-	c->iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
-	step(LISP_STEP_LISP_HEADER, flags, c->iid, 0);
-	c->roots = c->iid == c->interface_iid ? c->interface_roots : index_of_roots(c->iid);
+	iid = flags & LISP_FLAG_I ? c->header_second >> 8 : 0;
+	step(LISP_STEP_LISP_HEADER, flags, iid, 0);
+	/* c has those of the interface */
+	if (iid != c->iid)
+		c->roots = index_of_roots(iid);
+	c->iid = iid;
 	c->removed = c->outer.l4_offset + sizeof(u) - c->outer.offset;
 	c->payload = bpf_ntohs(u.udp.len) - sizeof(u);
 	return LISP_DROP_NONE;
-}
-
-/* What the header says of the inner packet; 0: nothing. */
-static __always_inline __be16 ethertype_told(const struct lisp_context *c)
-{
-	if (c->next_protocol == NEXT_PROTOCOL_IPV4)
-		return bpf_htons(ETH_P_IP);
-	return c->next_protocol == NEXT_PROTOCOL_IPV6 ? bpf_htons(ETH_P_IPV6) : 0;
 }
 
 /* Whether a GSO packet is several LISP packets (UDP_SEGMENT): then the inner packet ends within the
@@ -133,7 +126,7 @@ static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
 {
 	__u32 offset = c->outer.l4_offset + sizeof(struct udp_lisp);
 
-	if (parse_ip(frame, offset, ethertype_told(c), &c->packet) < 0 || c->packet.malformed)
+	if (parse_ip(frame, offset, c->told, &c->packet) < 0 || c->packet.malformed)
 		return LISP_DROP_INNER_MALFORMED;
 	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7 */
 	if (!is_routable_unicast(&c->packet.source, c->packet.family))
@@ -144,14 +137,6 @@ static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
 	if (!segment_length(frame) && c->packet.length > c->payload)
 		return LISP_DROP_INNER_MALFORMED;
 	return LISP_DROP_NONE;
-}
-
-/* Stage 2 for a packet that is_lisp() has recognised; the reason to drop it, or LISP_DROP_NONE. */
-static __always_inline int decapsulate(hook_frame *frame, struct lisp_context *c)
-{
-	int reason = read_lisp_header(frame, c);
-
-	return reason ? reason : read_inner(frame, c);
 }
 
 /* RFC 6040 s.4.2. Returns the inner packet's new ECN field, or -1 to drop it. */

@@ -108,7 +108,7 @@ func (d *differential) routeDatabase(t *testing.T) {
 	}
 	first := d.next - uint32(len(d.tables.Router.MapCache)+len(d.tables.Database))
 	for i := range d.tables.Database {
-		d.setMappingFlags(first+uint32(i), "LISP_MAPPING_VALID", "LISP_MAPPING_DATABASE", "LISP_MAPPING_ONE_WAY")
+		d.setMappingFlags(first+uint32(i), "LISP_MAPPING_VALID", "LISP_MAPPING_DATABASE", "LISP_MAPPING_SINGLE_NEXT_HOP")
 	}
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Events for user space (abi_events.h), at most one in an interval for each kind and subject; and
- * how often sources are told that their packets are dropped (RFC 9301 s.5.4: ICMP Destination
- * Unreachable SHOULD be sent). Which sources may be told, and the answer, are user space's
+ * how often sources are told that their packets are dropped (RFC 9301 s.5.4), by user space
  * (forward/icmp.go).
  */
 #ifndef LISP_EVENTS_H

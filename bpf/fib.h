@@ -15,7 +15,7 @@
 __noinline __u32 lisp_walk(__u32 index, __u32 slot, __u64 high, __u64 low)
 {
 	void *table = bpf_map_lookup_elem(&fib, &index);
-	const volatile struct lisp_compare *compare;
+	const volatile struct lisp_compressed *compare;
 	const struct lisp_cell *cell;
 	__u32 at, consumed, chosen;
 
@@ -35,7 +35,7 @@ __noinline __u32 lisp_walk(__u32 index, __u32 slot, __u64 high, __u64 low)
 		if (consumed) {
 			slot = *(const volatile __u32 *)&cell->slots[chosen % LISP_CELL_SLOTS];
 		} else {
-			compare = (const volatile struct lisp_compare *)cell;
+			compare = (const volatile struct lisp_compressed *)cell;
 			consumed = compare->length;
 			if (high >> (64 - consumed & 63) != compare->value)
 				return compare->otherwise;
@@ -80,7 +80,7 @@ static __always_inline bool ask_first_level(void *blocks, __u64 root, __u32 bits
 {
 	/* volatile: read where they are needed; registers are scarce */
 	const volatile __u8 *octets = address->octets;
-	__u32 at = root >> LISP_ROOT_BLOCK_SHIFT & LISP_ROOT_BLOCK_MASK;
+	__u32 at = root >> LISP_ROOT_FIRST_LEVEL_SHIFT & LISP_ROOT_FIRST_LEVEL_MASK;
 	void *to;
 
 	if (!at)
@@ -103,8 +103,8 @@ static __always_inline bool ask_first_level(void *blocks, __u64 root, __u32 bits
 static __always_inline __u32 ask_second_level(__u32 number, const union lisp_address *address)
 {
 	__u64 bits = __builtin_bswap64(*(const volatile __u64 *)address->pairs), check, unequal;
-	__u32 at = bits >> LISP_ELEMENT_REST_BITS & (LISP_ELEMENTS - 1);
-	void *to = bpf_map_lookup_elem(&groups, &number);
+	__u32 at = bits >> LISP_ENTRY_REST_BITS & (LISP_SECOND_LEVEL6_ENTRIES - 1);
+	void *to = bpf_map_lookup_elem(&second_level6, &number);
 
 	if (!to)
 		return LISP_SLOT_WALK;
@@ -112,12 +112,12 @@ static __always_inline __u32 ask_second_level(__u32 number, const union lisp_add
 	if (!to)
 		return LISP_SLOT_WALK;
 	check = *(const volatile __u64 *)to; /* value and shift */
-	unequal = (bits & ((1ULL << LISP_ELEMENT_REST_BITS) - 1)) >> (check >> 32 & 31);
+	unequal = (bits & ((1ULL << LISP_ENTRY_REST_BITS) - 1)) >> (check >> 32 & 31);
 	unequal ^= (__u32)check;
 	asm volatile("%0 = -%0" : "+r"(unequal));
 	unequal >>= 63;
 	to += unequal * sizeof(__u32);
-	return *(const volatile __u32 *)(to + __builtin_offsetof(struct lisp_element, match));
+	return *(const volatile __u32 *)(to + __builtin_offsetof(struct lisp_entry, match));
 }
 
 /* The leaf slot that covers an address below one of the roots, or LISP_SLOT_EMPTY. */
@@ -134,16 +134,16 @@ static __always_inline __u32 find_leaf(const struct lisp_roots *of, enum lisp_ro
 	/* 6 has that bit, 4 has not */
 	root = *(const volatile __u64 *)&of->roots[kind + (family >> 1 & 1)];
 	if (family == 6) {
-		if (ask_first_level(&numbers, root, LISP_GROUP_BITS, address, &slot)) {
+		if (ask_first_level(&first_level6, root, LISP_FIRST_LEVEL6_BITS, address, &slot)) {
 			slot = ask_second_level(slot, address);
 			if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
 				return slot;
 		}
 		slot = root;
-	} else if (ask_first_level(&wide, root, LISP_WIDE_BITS, address, &slot)) {
+	} else if (ask_first_level(&first_level4, root, LISP_FIRST_LEVEL4_BITS, address, &slot)) {
 		if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_NODE)
 			return slot;
-		shift = LISP_WIDE_BITS;
+		shift = LISP_FIRST_LEVEL4_BITS;
 	} else {
 		slot = root;
 	}

@@ -51,17 +51,13 @@ static __always_inline void fill_key(struct flow_key *k, const union lisp_addres
 	k->addresses[3] = destination->pairs[1];
 }
 
-/* The place of a key. Products are added up, because they do not wait for each other. */
 static __always_inline struct lisp_flow *flow_at(const struct flow_key *k, __u8 family)
 {
-	__u64 h = k->addresses[0] * 0x9E3779B97F4A7C15ULL + k->where * 0xC2B2AE3D27D4EB4FULL +
-		  k->what * 0xD6E8FEB86659FD93ULL;
+	__u64 h = mix(k->addresses[0], k->where, k->what);
 	__u32 place = bpf_get_smp_processor_id() * LISP_FLOWS;
 
 	if (family == 6)
-		h += k->addresses[1] * 0xFF51AFD7ED558CCDULL +
-		     k->addresses[2] * 0xC4CEB9FE1A85EC53ULL +
-		     k->addresses[3] * 0x87C37B91114253D5ULL;
+		h += mix_more(k->addresses[1], k->addresses[2], k->addresses[3], 0);
 	place += h >> 40 & (LISP_FLOWS - 1);
 	return bpf_map_lookup_elem(&flows, &place);
 }
@@ -132,7 +128,6 @@ static __always_inline struct lisp_flow *keep_entry(const struct flow_key *k,
 	f->generation_place = c->since.place;
 	f->expires_ns = now_ns() + FLOW_NS;
 	f->flow_mask = 0;
-	f->used = 0;
 	f->notice = 0;
 	f->address_hash = hash_addresses(&p->source, &p->destination, p->family);
 	f->pseudo_sum = sum_addresses(&p->source, &p->destination, p->family);
@@ -177,7 +172,7 @@ static __always_inline bool may_be_cached(const struct lisp_context *c,
 	    !(a->flags & LISP_ACTION_RESOLVED) || c->l2_length != ETH_HLEN)
 		return false;
 	if (what == LISP_DO_DELIVER)
-		return !c->notes && !c->next_protocol;
+		return !c->notes && !c->told;
 	return !c->tagged && !c->released && c->side == LISP_INTERFACE_SITE;
 }
 
@@ -213,7 +208,6 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 	f->action = c->action;
 	f->serial = a->serial;
 	f->mapping_index = c->mapping_index;
-	f->counters = counters_of(c->mapping_index);
 	note_interface(f, ifindex);
 	return 0;
 }
@@ -233,67 +227,49 @@ static __always_inline bool is_for_hook(const struct lisp_action_record *a)
 	return !HOOK_IS_XDP || a->flags & LISP_ACTION_TAKES_FRAMES;
 }
 
-/* The record that an entry points to, if that is still the same one; the epoch is the entry's. */
-static __always_inline struct lisp_action_record *action_of(const struct lisp_flow *f, __u64 now)
-{
-	struct lisp_action_record *a = action_at(f->action);
-
-	return a && a->serial == f->serial && now < a->expires_ns && is_for_hook(a) ? a : NULL;
-}
-
 /* Whether a packet is one for the stages: it did not come to the address of the interface, its
  * checksum may be partial, or it may be LISP to us. */
 static __always_inline bool is_notable(const hook_frame *frame, const struct lisp_flow *f,
-				       const struct plain_packet *p, __u8 family)
+				       const struct plain_packet *p)
 {
 	const void *data = frame_data(frame);
-	__be16 port = destination_port(p);
-
 	if (HOOK_IS_XDP &&
 	    (data + ETH_HLEN > frame_end(frame) ||
 	     (OCTETS8(data) & bpf_cpu_to_be64(0xFFFFFFFFFFFF0000)) != OCTETS8(f->to)))
 		return true;
 	if (!f->notice)
 		return false;
-	if (f->notice & FLOW_CHECKSUM_PARTIAL && is_plain_partial(p, family, f->pseudo_sum))
+	if (f->notice & FLOW_CHECKSUM_PARTIAL && is_plain_partial(p, f->pseudo_sum))
 		return true;
-	return f->what == LISP_DO_ENCAPSULATE && f->notice & FLOW_CORE &&
-	       (port == bpf_htons(LISP_DATA_PORT) || port == bpf_htons(LISP_VXLAN_GPE_PORT));
+	return f->what == LISP_DO_ENCAPSULATE && f->notice & FLOW_CORE && may_be_lisp(p);
 }
 
-/* As count_mapping(), with one look at the mapping for all packets of a unit of time. */
-static __always_inline void count_flow(struct lisp_flow *f, __u32 octets, __u64 boot_ns)
-{
-	__u32 now = boot_ns >> LISP_LAST_USED_SHIFT;
-
-	count_at(f->counters, octets);
-	if (f->used == now)
-		return;
-	f->used = now;
-	mark_used(f->mapping_index, boot_ns);
-}
-
-/* The record of a plain packet, and its entry; NULL for none. Towards the core *hash becomes that
- * of its flow; `iid` is 0. */
-static __always_inline struct lisp_action_record *
-find_by_flow(hook_frame *frame, const struct plain_packet *p, __u8 family, __u32 iid, __u8 what,
-	     __u64 now, __u32 *hash, struct lisp_flow **entry)
+/* The record of a plain packet; NULL for none. Towards the core `iid` is 0, and *hash becomes that
+ * of the flow. */
+static __always_inline struct lisp_action_record *find_by_flow(hook_frame *frame,
+							       struct plain_packet *p, __u32 iid,
+							       __u8 what, __u64 now, __u32 *hash)
 {
 	__u64 where = incoming_ifindex(frame) | (__u64)iid << 32;
+	struct lisp_action_record *a;
 	struct lisp_flow *f;
 	struct flow_key k;
 
-	fill_key(&k, &p->source, &p->destination, where, p->tos, family, what);
-	f = find_flow(&k, family, now);
+	fill_key(&k, &p->source, &p->destination, where, p->tos, p->family, what);
+	f = find_flow(&k, p->family, now);
 	if (f && what == LISP_DO_ENCAPSULATE) {
 		*hash = finish_hash(f->address_hash, p->ports, p->protocol);
 		if (f->flow_mask) {
 			k.what |= LISP_FLOW_COUNTS | (*hash & f->flow_mask);
-			f = find_flow(&k, family, now);
+			f = find_flow(&k, p->family, now);
 		}
 	}
-	*entry = f;
-	return f && !is_notable(frame, f, p, family) ? action_of(f, now) : NULL;
+	if (!f || is_notable(frame, f, p))
+		return NULL;
+	p->mapping_index = f->mapping_index;
+	a = action_at(f->action);
+	/* the epoch is the entry's */
+	return a && a->serial == f->serial && now < a->expires_ns && is_for_hook(a) ? a : NULL;
 }
 
 #endif

@@ -28,7 +28,7 @@ const flowMapping = planeLimit - 1
 // In struct lisp_action_record and struct lisp_flow.
 const (
 	recordWhatAt, recordExpiresAt, recordHeaderAt = 16, 24, 64
-	flowWhatAt, flowCountersAt, flowExpiresAt     = 46, 68, 88
+	flowWhatAt, flowMappingAt, flowExpiresAt      = 46, 64, 88
 )
 
 // places yields each place of a map of the programs where something is kept, in the memory of the map: to read the places one by
@@ -74,8 +74,7 @@ func (b *bench) markFlows(members fields) (marked int) {
 	b.t.Helper()
 	for entry := range b.places("flows", flowWhatAt) {
 		marked++
-		counters := binary.NativeEndian.Uint32(entry[flowCountersAt:])
-		binary.NativeEndian.PutUint32(entry[flowCountersAt:], counters-counters%planeLimit+flowMapping)
+		binary.NativeEndian.PutUint32(entry[flowMappingAt:], flowMapping)
 		binary.NativeEndian.PutUint64(entry[flowExpiresAt:], 1<<62)
 		for name, value := range members {
 			b.setMember("lisp_flow", name, entry, value.(uint32))

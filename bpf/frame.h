@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * Reading the octets of a frame, the same at both hooks: hook_tc.h and hook_xdp.h include it behind
- * their hook_frame. Nothing here changes a frame.
- */
+/* Reading the octets of a frame, the same at both hooks: hook_tc.h and hook_xdp.h include it. */
 #ifndef LISP_FRAME_H
 #define LISP_FRAME_H
 

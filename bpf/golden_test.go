@@ -36,7 +36,7 @@ type goldenBench struct {
 	tap      netlink.Link
 	events   *ringbuf.Reader
 	xdp      bool          // packets that come in meet the XDP program first
-	among    bool          // as if it were one of many that are scattered
+	among    bool          // as if most packets missed the flow cache
 	flags    []string      // of both interfaces, beside their side
 	lists    uint32        // kinds that have entries
 	vlan     bool          // the site is a VLAN of its interface
@@ -50,6 +50,9 @@ func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 	t.Helper()
 	b := &goldenBench{bench: newBench(t), interval: time.Second}
 	b.addSilentTAP(t)
+	for _, own := range []netip.Addr{rloc4(0), rloc6(0)} {
+		b.localRLOC(own, 4790)
+	}
 	for _, a := range []string{"10.7.0.10", "2001:db8:7::10", "2001:db8:1::10"} {
 		address := netip.MustParseAddr(a)
 		must(t, b.ns.Netlink().RouteAdd(&netlink.Route{
@@ -174,7 +177,7 @@ func (b *goldenBench) encapsulateAs(name string) {
 var goldenSettings = map[string]string{
 	"outer-not-ect": "LISP_SETTING_OUTER_NOT_ECT", "outer-dscp-zero": "LISP_SETTING_OUTER_DSCP_ZERO", "inner-dscp-kept": "LISP_SETTING_INNER_DSCP_KEPT",
 	"public-internet": "LISP_SETTING_PUBLIC_INTERNET", "status-bits": "LISP_SETTING_STATUS_BITS", "map-versions": "LISP_SETTING_MAP_VERSIONS",
-	"vxlan-gpe": "LISP_SETTING_VXLAN_GPE", "echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
+	"vxlan-gpe": "LISP_SETTING_OTHER_PORTS", "echo-nonce": "LISP_SETTING_ECHO_NONCE", "check-source": "LISP_SETTING_CHECK_SOURCE", "check-source-strict": "LISP_SETTING_CHECK_SOURCE_STRICT",
 	"lists": "LISP_SETTING_LISTS",
 }
 
@@ -615,8 +618,8 @@ func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []
 		return fmt.Errorf("answer %d, want %d", int32(answer), int32(wantAnswer))
 	case !bytes.Equal(f.ip(), c.Input):
 		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), []byte(c.Input))
-	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != origin:
-		return fmt.Errorf("metadata %x, want reason %d, origin %d", got[:etherLength], reason, origin)
+	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != origin || f.instance() != uint32(c.Instance):
+		return fmt.Errorf("metadata %x, want reason %d, origin %d, Instance-ID %d", got[:etherLength], reason, origin, c.Instance)
 	case c.Verdict == "too-big" && int(f.largestInner()) != c.LargestInner:
 		return fmt.Errorf("largest inner packet %d, want %d", f.largestInner(), c.LargestInner)
 	}

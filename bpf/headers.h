@@ -82,4 +82,16 @@ static __always_inline __u16 source_port_of(__u32 hash)
 /* RFC 6438: the flow label tells flows apart where routers do not look at ports. */
 static __always_inline __u32 flow_label_of(__u32 hash) { return hash >> 12; }
 
+/* Of keys of the caches: products are added up, because they do not wait for each other. */
+static __always_inline __u64 mix(__u64 a, __u64 b, __u64 c)
+{
+	return a * 0x9E3779B97F4A7C15ULL + b * 0xC2B2AE3D27D4EB4FULL + c * 0xD6E8FEB86659FD93ULL;
+}
+
+static __always_inline __u64 mix_more(__u64 a, __u64 b, __u64 c, __u64 d)
+{
+	return a * 0xFF51AFD7ED558CCDULL + b * 0xC4CEB9FE1A85EC53ULL + c * 0x87C37B91114253D5ULL +
+	       d * 0xA24BAED4963EE407ULL;
+}
+
 #endif

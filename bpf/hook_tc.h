@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A frame as the tc hooks see it: an skb. hook_tc.h and hook_xdp.h define the same names, and each
- * program includes one of them before all else, so that code that only reads and judges packets is
- * written once for both hooks. Nothing here changes a frame.
+ * A frame as the tc hooks see it: an skb. hook_tc.h and hook_xdp.h define the same names; each
+ * program includes one of them first, so that most code is written once for both hooks.
  *
- *   hook_frame       the context of a program
- *   HOOK_IS_XDP      whether it is that hook
  *   HOOK_DROP, HOOK_PASS, HOOK_REDIRECT  verdicts; HOOK_PASS leaves the frame to the kernel
  *   load_octets      copies any number of octets of the frame, by a call
- *   read_octets      the same, mostly without a call (frame.h)
  *   frame_length     octets of the frame, link layer header included
  *   segment_length   octets of payload in each segment of a GSO packet; 0 for other packets
  *   incoming_ifindex where the frame came in
- *   frame_data, frame_end  the octets that are in one piece
  */
 #ifndef LISP_HOOK_TC_H
 #define LISP_HOOK_TC_H

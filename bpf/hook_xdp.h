@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * A frame as the XDP hook sees it: octets in one piece, before there is an skb. The names are those
- * of hook_tc.h, which explains them. Nothing here changes a frame.
- */
+/* A frame as the XDP hook sees it: octets in one piece. hook_tc.h explains the names. */
 #ifndef LISP_HOOK_XDP_H
 #define LISP_HOOK_XDP_H
 

@@ -2,7 +2,6 @@
 /*
  * ICMP errors that this host's kernel sends. Their source is often an RLOC; but when the packet
  * they quote was on its way to an own EID, its sender has an EID too, and is reached by LISP alone.
- * This file only recognises them.
  */
 #ifndef LISP_ICMP_H
 #define LISP_ICMP_H

@@ -96,7 +96,7 @@ func TestCoreWithoutLinkLayer(t *testing.T) {
 	site := a.addTUN(t, "site1", "10.9.0.1/24", "LISP_INTERFACE_SITE")
 	a.attach(t, "site1", "site_ingress", ebpf.AttachTCXIngress)
 	a.attach(t, "core1", "core_ingress", ebpf.AttachTCXIngress)
-	a.localRLOC(netip.MustParseAddr("198.51.100.1"))
+	a.localRLOC(netip.MustParseAddr("198.51.100.1"), 0)
 	a.database(0, "10.9.0.0/24")
 	a.mapCache(0, "10.2.0.0/24", "198.51.100.2", "198.51.100.1")
 	send(t, site, echoRequest("10.9.0.10", "10.2.0.10"))

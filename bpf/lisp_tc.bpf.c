@@ -12,15 +12,9 @@
  *                 there to wait
  *   lisp_ingress  packets that user space writes back to loci0
  *
- * What user space sets up on the machine:
- *   - net.ipv4.conf.IF.forwarding and net.ipv6.conf.IF.forwarding of `lo` (for packets to RLOCs)
- *     and of loci0 (for packets to the site): bpf_fib_lookup answers only where forwarding is on.
- *   - loci0: a TAP with IFF_VNET_HDR and TUNSETOFFLOAD, IFF_NOARP, up.
- *   - For this host's own EIDs, a table with a default route by loci0, and rules: to own
- *     EID-prefixes the main table, then `iif lo` from them that table, and, after the main table,
- *     that table for all. By the last one strict reverse path filters accept packets from remote
- *     EIDs in loci0, and the stack answers with Time Exceeded, where the main table has no default
- *     route; where it has one, net.ipv4.conf.loci0.rp_filter must be 2.
+ * dataplane/kernel sets up what they need: forwarding on `lo` and loci0, without which
+ * bpf_fib_lookup does not answer; loci0, a TAP with IFF_VNET_HDR; and rules by which this host's
+ * own EIDs reach remote ones by loci0.
  *
  * Tests run them with BPF_PROG_TEST_RUN in a network namespace of their own (bpf_test.go): the
  * result is a frame as it would leave the interface and TC_ACT_REDIRECT, and all of it but the
@@ -86,39 +80,29 @@ static __noinline int forward_to_core(struct __sk_buff *skb, struct lisp_context
 	return drop(skb, c->reason);
 }
 
-/* A bare packet goes on in the stack where it is, on the core interface. */
-static __always_inline int leave_to_stack(struct __sk_buff *skb, const struct lisp_varying *v)
-{
-	struct ethhdr ethernet = {};
-
-	if (v->l2_length && bpf_skb_load_bytes(skb, 0, &ethernet, 2 * ETH_ALEN) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	ethernet.h_proto = ethertype_of(v->family);
-	if (write_inner(skb, &ethernet, v, v->l2_length ? ETH_HLEN : 0) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return TC_ACT_OK;
-}
-
-/* By loci0: there, not on a core interface, the reverse path filter lets a packet from a remote EID
- * pass. */
+/* By loci0, where the reverse path filter accepts packets from remote EIDs; without a TAP the bare
+ * packet goes on where it is, on the core interface. */
 static __noinline int hand_to_stack(struct __sk_buff *skb, const struct lisp_varying *v)
 {
 	const struct lisp_settings *s = find_settings();
-	struct ethhdr ethernet = {.h_proto = ethertype_of(v->family)};
+	struct ethhdr ethernet = {};
 	__u32 tap = present_tap(skb);
+	long failed = 0;
 
-	if (!tap && s && s->tap_ifindex)
+	if (!s || (!tap && s->tap_ifindex))
 		return drop(skb, LISP_DROP_NO_TAP);
 	count(LISP_COUNTER_TO_STACK, skb->len);
 	step(LISP_STEP_STACK, 0, 0, 0);
-	if (!tap || !s)
-		return leave_to_stack(skb, v);
-	__builtin_memcpy(ethernet.h_dest, s->tap_mac, ETH_ALEN);
-	if (!v->l2_length && bpf_skb_change_head(skb, ETH_HLEN, 0) < 0)
+	if (tap)
+		__builtin_memcpy(ethernet.h_dest, s->tap_mac, ETH_ALEN);
+	else if (v->l2_length)
+		failed = bpf_skb_load_bytes(skb, 0, &ethernet, 2 * ETH_ALEN);
+	if (tap && !v->l2_length)
+		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
+	ethernet.h_proto = ethertype_of(v->family);
+	if (failed || write_inner(skb, &ethernet, v, tap || v->l2_length ? ETH_HLEN : 0) < 0)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	if (write_inner(skb, &ethernet, v, ETH_HLEN) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return bpf_redirect(tap, BPF_F_INGRESS);
+	return tap ? bpf_redirect(tap, BPF_F_INGRESS) : TC_ACT_OK;
 }
 
 /* Stage 6 of a packet from the core: to the site by route and neighbour, or to this host. */
@@ -214,18 +198,17 @@ static __noinline int forward_cached_from_core(struct __sk_buff *skb,
 
 /* ---- entry points ---- */
 
-/* The tag's VLAN and what follows it; the kernel mostly keeps the tag beside the frame. -1 for no
- * single tag. */
+/* The VLAN of a frame's tag, which the kernel mostly keeps beside the frame, and what follows it;
+ * -1 for no single tag. */
 static __always_inline int read_tag(struct __sk_buff *skb, __be16 *ethertype, __u32 *l2_length)
 {
 	struct vlan_tag tag;
 
-	*ethertype = skb->protocol;
 	if (skb->vlan_present)
 		return skb->vlan_proto == bpf_htons(ETH_P_8021Q) && !is_vlan(*ethertype)
 			       ? skb->vlan_tci & VLAN_ID_MASK
 			       : -1;
-	if (skb->protocol != bpf_htons(ETH_P_8021Q) ||
+	if (*ethertype != bpf_htons(ETH_P_8021Q) ||
 	    read_octets(skb, ETH_HLEN, &tag, sizeof(tag)) < 0 || is_vlan(tag.ethertype))
 		return -1;
 	*ethertype = tag.ethertype;
@@ -239,8 +222,6 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 							   struct lisp_context *c,
 							   __be16 *ethertype)
 {
-	struct lisp_vlan_key key = {.ifindex = skb->ifindex};
-	const __u32 *index;
 	int vlan;
 
 	if (!skb->vlan_present && !is_vlan(skb->protocol))
@@ -250,13 +231,8 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 		count(LISP_COUNTER_DOUBLE_TAGGED, skb->len);
 		return NULL;
 	}
-	key.tag = vlan;
-	index = bpf_map_lookup_elem(&vlans, &key);
-	if (!index)
-		return NULL;
-	c->origin = *index;
 	c->tagged = true;
-	return find_interface(*index, LISP_INTERFACE_SITE);
+	return find_vlan(skb->ifindex, vlan, &c->origin);
 }
 
 SEC("tc")
@@ -361,7 +337,7 @@ int core_egress(struct __sk_buff *skb)
 	struct lisp_context *c;
 
 	/* What came in by another interface was judged there. */
-	if (skb->ingress_ifindex && !from)
+	if (!(lisp_roles & LISP_ROLE_ITR) || (skb->ingress_ifindex && !from))
 		return TC_ACT_UNSPEC;
 	core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
 	if (!core || skb->vlan_present)
@@ -370,7 +346,7 @@ int core_egress(struct __sk_buff *skb)
 	if (!c)
 		return TC_ACT_UNSPEC;
 	/* LISP packets come from an RLOC: they are not encapsulated twice. */
-	if (is_own_rloc(c->packet.family, &c->packet.source)) {
+	if (is_own_rloc(c->packet.family, &c->packet.source, 0)) {
 		if (!is_error_to_remote_eid(skb, &c->packet, find_roots(c->roots)))
 			return TC_ACT_UNSPEC;
 	} else if (!comes_from_eid(c)) {
@@ -390,6 +366,8 @@ int lisp_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (h.magic == LISP_TAP_WAITING)
 		return TC_ACT_OK;
+	if (!(lisp_roles & LISP_ROLE_ITR))
+		return TC_ACT_UNSPEC;
 	c = begin_at_egress(skb, forwarded_from(skb), tap, LISP_INTERFACE_TAP, ETH_HLEN,
 			    h.protocol);
 	if (!c)

@@ -7,10 +7,7 @@
  *
  * The stages are those of tc up to stage 5. Frames leave to neighbours that the kernel knows, by
  * interfaces that take frames (LISP_INTERFACE_TAKES_FRAMES), or are dropped. All others pass to tc,
- * unchanged and not counted: misses, packets that have to wait or are too big, for this host, with
- * expired TTL, fragments of outer packets.
- *
- * Tests run it as lisp_tc.bpf.c, with struct xdp_md.ingress_ifindex in the context.
+ * unchanged and not counted.
  */
 
 //go:build ignore
@@ -49,12 +46,6 @@ static __always_inline bool takes_frames(struct lisp_action_record *a)
 	return false;
 }
 
-/* Drops a packet, or leaves that to tc where its source has to be told. */
-static __always_inline int refuse(struct xdp_md *frame, const struct lisp_context *c)
-{
-	return is_answer_due(&c->packet, c->iid) ? XDP_PASS : drop(frame, c->reason);
-}
-
 /* Stage 6 towards the core. */
 static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 {
@@ -80,7 +71,8 @@ static __always_inline int forward_to_core(struct xdp_md *frame, struct lisp_con
 	case LISP_DO_ENCAPSULATE:
 		return send_to_core(frame, c);
 	case LISP_DO_REFUSE:
-		return refuse(frame, c);
+		/* where its source has to be told, that is left to tc */
+		return is_answer_due(&c->packet, c->iid) ? XDP_PASS : drop(frame, c->reason);
 	case LISP_DO_DROP:
 		return drop(frame, c->reason);
 	}
@@ -194,11 +186,12 @@ static __always_inline int from_site(struct xdp_md *frame, const struct lisp_int
 static __noinline const struct lisp_interface *find_tagged(struct xdp_md *frame, __be16 *ethertype)
 {
 	struct vlan_tag tag;
+	__u32 index;
 
 	if (read_octets(frame, ETH_HLEN, &tag, sizeof(tag)) < 0)
 		return NULL;
 	*ethertype = tag.ethertype;
-	return find_vlan(frame->ingress_ifindex, bpf_ntohs(tag.tci) & VLAN_ID_MASK);
+	return find_vlan(frame->ingress_ifindex, bpf_ntohs(tag.tci) & VLAN_ID_MASK, &index);
 }
 
 /* Frames of a core interface without a tag. What is not LISP to us may be of a site that is reached

@@ -13,10 +13,10 @@
 /* The locator-set and 1 of a run of mappings with consecutive indexes; 0: look at the record. */
 static __always_inline __u32 locator_set_of_run(__u32 index)
 {
-	__u32 run = index / LISP_PAGE_MAPPINGS, at = run / LISP_WORD_PAGES;
-	const volatile __u64 *word = bpf_map_lookup_elem(&mapping_pages, &at);
+	__u32 run = index / LISP_RUN_MAPPINGS, at = run / LISP_WORD_RUNS;
+	const volatile __u64 *word = bpf_map_lookup_elem(&mapping_runs, &at);
 
-	return word ? *word >> run % LISP_WORD_PAGES * 16 & 0xFFFF : 0;
+	return word ? *word >> run % LISP_WORD_RUNS * 16 & 0xFFFF : 0;
 }
 
 /* The locator-set of a mapping and 1; 0 where its packets go through all stages. */
@@ -46,90 +46,63 @@ static __always_inline struct lisp_action_record *find_cached(const struct actio
 	return a->flags & LISP_ACTION_UNCACHED || !is_for_hook(a) ? NULL : a;
 }
 
-/* The record of packets to a locator-set. */
-static __always_inline struct lisp_action_record *
-find_for_set(__u32 locator_set, __u32 iid, __u8 tos, __u8 family, __u32 hash, __u64 now)
+static __always_inline bool may_be_partial(const struct lisp_interface *at,
+					   const struct plain_packet *p)
 {
-	const struct lisp_locator_set *set = find_locator_set(locator_set);
-	struct action_key key;
+	return HOOK_IS_XDP && at->flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
+	       is_plain_partial(p, sum_addresses(&p->source, &p->destination, p->family));
+}
 
+/* The record of a packet from the site, and the hash of its flow; NULL for none. */
+static __always_inline struct lisp_action_record *
+find_by_set(const struct lisp_interface *site, struct plain_packet *p, __u64 now, __u32 *hash)
+{
+	const struct lisp_roots *of = find_roots(site->roots);
+	const struct lisp_locator_set *set;
+	struct action_key key;
+	__u32 slot, index;
+
+	if (site->flags & LISP_INTERFACE_CORE && may_be_lisp(p))
+		return NULL;
+	slot = find_leaf(of, LISP_ROOT_MAP_CACHE, p->family, &p->destination);
+	p->mapping_index = slot & LISP_SLOT_INDEX_MASK;
+	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF ||
+	    !is_routable_unicast(&p->destination, p->family) ||
+	    !is_own_eid(of, p->family, &p->source) || is_own_eid(of, p->family, &p->destination))
+		return NULL;
+	*hash = finish_hash(hash_addresses(&p->source, &p->destination, p->family), p->ports,
+			    p->protocol);
+	index = locator_set_of(p->mapping_index, site->iid);
+	if (!index || may_be_partial(site, p))
+		return NULL;
+	set = find_locator_set(index - 1);
 	if (!set)
 		return NULL;
-	key = key_of_encapsulation(locator_set, locator_for(set, hash), iid, outer_tos(tos),
-				   port_in_key(hash), family);
+	key = key_of_encapsulation(index - 1, locator_for(set, *hash), site->iid, outer_tos(p->tos),
+				   port_in_key(*hash), p->family);
 	return find_cached(&key, now);
 }
 
-static __always_inline bool may_be_partial(const struct lisp_interface *at,
-					   const struct plain_packet *p, __u8 family)
+/* The record of a packet from the core, by its entry of the Database. */
+static __always_inline struct lisp_action_record *find_by_entry(hook_frame *frame,
+								const struct lisp_interface *core,
+								struct plain_packet *p, __u32 iid,
+								__u64 now)
 {
-	return HOOK_IS_XDP && at->flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
-	       is_plain_partial(p, family, sum_addresses(&p->source, &p->destination, family));
-}
-
-/* Whether a packet of an interface that is of the core as well may be LISP to us, which comes
- * before its addresses. */
-static __always_inline bool may_be_lisp(const struct lisp_interface *site,
-					const struct plain_packet *p)
-{
-	__be16 port = destination_port(p);
-
-	return site->flags & LISP_INTERFACE_CORE &&
-	       (port == bpf_htons(LISP_DATA_PORT) || port == bpf_htons(LISP_VXLAN_GPE_PORT));
-}
-
-/* Whether the packet goes from an own EID to somewhere else, and may be carried there. */
-static __always_inline bool leaves_site(const struct lisp_roots *of, const struct plain_packet *p,
-					__u8 family)
-{
-	return is_routable_unicast(&p->destination, family) && is_own_eid(of, family, &p->source) &&
-	       !is_own_eid(of, family, &p->destination);
-}
-
-/* The record by which a packet from the site goes, the hash of its flow and the index of its
- * mapping; NULL where it has to go through all stages. */
-static __always_inline struct lisp_action_record *
-find_encapsulation_by_set(const struct lisp_interface *site, const struct plain_packet *p,
-			  __u8 family, const struct lisp_clock *clock, __u32 *hash, __u32 *index)
-{
-	const struct lisp_roots *of = find_roots(site->roots);
-	__u32 slot, set;
-
-	if (may_be_lisp(site, p))
-		return NULL;
-	slot = find_leaf(of, LISP_ROOT_MAP_CACHE, family, &p->destination);
-	*index = slot & LISP_SLOT_INDEX_MASK;
-	if ((slot & LISP_SLOT_TAG_MASK) != LISP_SLOT_LEAF || !leaves_site(of, p, family))
-		return NULL;
-	*hash = finish_hash(hash_addresses(&p->source, &p->destination, family), p->ports,
-			    p->protocol);
-	set = locator_set_of(*index, site->iid);
-	if (!set || may_be_partial(site, p, family))
-		return NULL;
-	return find_for_set(set - 1, site->iid, p->tos, family, *hash, clock->boot_ns);
-}
-
-/* The record of packets to an entry of the Database. */
-static __always_inline struct lisp_action_record *
-find_delivery_by_entry(hook_frame *frame, const struct lisp_interface *core,
-		       const struct plain_packet *p, __u8 family, __u32 iid, __u64 now,
-		       __u32 *index)
-{
-	const struct lisp_roots *of = find_roots(iid == core->iid ? core->roots
-								  : index_of_roots(iid));
+	__u32 roots = iid == core->iid ? core->roots : index_of_roots(iid), target, flags;
 	const struct lisp_mapping *m;
 	struct action_key key;
-	__u32 target, flags;
 
-	if (!is_routable_unicast(&p->source, family) || may_be_partial(core, p, family))
+	if (!is_routable_unicast(&p->source, p->family) || may_be_partial(core, p))
 		return NULL;
-	m = find_covering(of, LISP_ROOT_DATABASE, family, &p->destination, index);
+	m = find_covering(find_roots(roots), LISP_ROOT_DATABASE, p->family, &p->destination,
+			  &p->mapping_index);
 	if (!m)
 		return NULL;
-	target = target_of_delivery(*(const volatile __u32 *)&m->flags, *index);
+	target = target_of_delivery(*(const volatile __u32 *)&m->flags, p->mapping_index);
 	if (!target)
 		return NULL;
-	key = key_of_delivery(target, site_route_from(frame, iid, &flags), iid, family, NULL);
+	key = key_of_delivery(target, site_route_from(frame, iid, &flags), iid, p->family, NULL);
 	return find_cached(&key, now);
 }
 

@@ -150,7 +150,7 @@ func TestEntryCache(t *testing.T) {
 	b.takeFrames(t)
 	for _, p := range pairs {
 		b.leafs = map[rootKey][]leaf{}
-		flags := b.constant("LISP_MAPPING_VALID") | b.constant("LISP_MAPPING_DATABASE") | b.constant("LISP_MAPPING_ONE_WAY")
+		flags := b.constant("LISP_MAPPING_VALID") | b.constant("LISP_MAPPING_DATABASE") | b.constant("LISP_MAPPING_SINGLE_NEXT_HOP")
 		for _, own := range []string{"10.1.0.0/24", "2001:db8:1::/64"} {
 			b.add("LISP_ROOT_DATABASE", 0, own, fields{"flags": flags, "locator_set": uint32(0xFFFFFFFF)})
 		}

@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Stage 4 and the order of the stages, for both hooks: what the map-cache says of a packet from a
- * site (RFC 9300 s.4, s.7), what the Database says of one from the core. Nothing here changes a
- * frame.
+ * site (RFC 9300 s.4, s.7), what the Database says of one from the core.
  */
 #ifndef LISP_LOOKUP_H
 #define LISP_LOOKUP_H
 
 #include "select.h"
 
-/* Why a negative mapping that does not say otherwise drops its packets. */
+/* Why a negative mapping drops its packets; the reasons have the order of the actions. */
 static __always_inline __u32 reason_of_action(__u8 action)
 {
-	switch (action) {
-	case LISP_ACTION_DROP:
-		return LISP_DROP_ACTION_DROP;
-	case LISP_ACTION_DROP_POLICY_DENIED:
-		return LISP_DROP_POLICY_DENIED;
-	case LISP_ACTION_DROP_AUTHENTICATION_FAILURE:
-		return LISP_DROP_AUTHENTICATION_FAILURE;
-	}
-	return LISP_DROP_NO_ACTION;
+	if (action < LISP_ACTION_DROP || action > LISP_ACTION_DROP_AUTHENTICATION_FAILURE)
+		return LISP_DROP_NO_ACTION;
+	return LISP_DROP_ACTION_DROP + action - LISP_ACTION_DROP;
 }
 
 /* What the map-cache says about a packet from an EID of ours to somewhere else; ENCAPSULATE where a
@@ -85,7 +78,9 @@ __noinline int lisp_judge_from_core(hook_frame *frame, struct lisp_context *c)
 	if (!c)
 		return LISP_DROP_OUTER_MALFORMED;
 	c->since = begin_lookup(c->outer.family, &c->outer.destination);
-	reason = decapsulate(frame, c);
+	reason = read_lisp_header(frame, c);
+	if (!reason)
+		reason = read_inner(frame, c);
 	if (!reason)
 		reason = look_up_entry(c);
 	if (!reason)

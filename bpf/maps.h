@@ -2,7 +2,7 @@
 /*
  * Every map of the programs, by the name under which it is pinned. The sizes are defaults; user
  * space may set others before loading (of mapping_counters it must, see abi.h). Programs write only
- * to counters, when mappings were last used, limits, heard, peers, sources, unread, events, and
+ * to counters, when mappings were last used, limits, heard, peers, sources, backlog, events, and
  * what is for the programs alone (actions, flows, clocks, contexts, trusted).
  */
 #ifndef LISP_MAPS_H
@@ -57,16 +57,17 @@
 /* Tables have any number of cells, hence BPF_F_INNER_MAP. Blocks and groups have one size, so that
  * lookups in them need no call. */
 ARRAY_OF_ARRAYS(fib, 4096, lisp_table, BPF_F_INNER_MAP, 4, struct lisp_cell);
-ARRAY_OF_ARRAYS(wide, LISP_ROOT_BLOCK_MASK + 1, lisp_wide_block, 0,
-		LISP_WIDE_SLOTS / LISP_CELL_SLOTS, struct lisp_cell);
-ARRAY_OF_ARRAYS(numbers, LISP_ROOT_BLOCK_MASK + 1, lisp_number_block, 0,
-		(1U << LISP_GROUP_BITS) / LISP_CELL_SLOTS, struct lisp_cell);
-ARRAY_OF_ARRAYS(groups, 1024, lisp_group, 0, LISP_ELEMENTS, struct lisp_element);
+ARRAY_OF_ARRAYS(first_level4, LISP_ROOT_FIRST_LEVEL_MASK + 1, lisp_first_level4, 0,
+		LISP_FIRST_LEVEL4_SLOTS / LISP_CELL_SLOTS, struct lisp_cell);
+ARRAY_OF_ARRAYS(first_level6, LISP_ROOT_FIRST_LEVEL_MASK + 1, lisp_first_level6, 0,
+		(1U << LISP_FIRST_LEVEL6_BITS) / LISP_CELL_SLOTS, struct lisp_cell);
+ARRAY_OF_ARRAYS(second_level6, 1024, lisp_second_level6, 0, LISP_SECOND_LEVEL6_ENTRIES,
+		struct lisp_entry);
 MMAPPED_ARRAY(roots, 4096, struct lisp_roots);
 MAP(instances, HASH, 0, 4096, __u32, struct lisp_instance);
 MMAPPED_ARRAY(mappings, 65536, struct lisp_mapping);
 MMAPPED_ARRAY(mapping_counters, 65536, struct lisp_mapping_counters);
-MMAPPED_ARRAY(mapping_pages, 65536 / LISP_PAGE_MAPPINGS / LISP_WORD_PAGES, __u64);
+MMAPPED_ARRAY(mapping_runs, 65536 / LISP_RUN_MAPPINGS / LISP_WORD_RUNS, __u64);
 MMAPPED_ARRAY(locator_sets, 8192, struct lisp_locator_set);
 MMAPPED_ARRAY(locators, 16384, struct lisp_locator);
 
@@ -134,7 +135,7 @@ MAP(heard, LRU_HASH, 0, 16384, struct lisp_limit_key, struct lisp_heard);
 MAP(peers, LRU_HASH, 0, 16384, struct lisp_rloc_key, struct lisp_peer);
 MAP(sources, LRU_HASH, 0, 16384, struct lisp_rloc_key, __u64);
 PER_PROCESSOR(trusted, 1, struct lisp_trusted);
-MMAPPED_ARRAY(unread, 1, struct lisp_unread);
+MMAPPED_ARRAY(backlog, 1, struct lisp_backlog);
 RING_BUFFER(events, 256 * 1024);
 RING_BUFFER(steps, 4096);
 MAP(watch, ARRAY, 0, 1, __u32, struct lisp_watch);
@@ -144,6 +145,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1024);
 	__type(value, struct lisp_sample);
-} room_samples SEC(".maps");
+} pending_samples SEC(".maps");
 
 #endif

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,10 +108,11 @@ func TestMissWakesWithoutTAP(t *testing.T) {
 	}
 }
 
-// expectWaiting checks a frame on its way to the TAP: only its source address has changed.
+// expectWaiting checks a frame on its way to the TAP: only its addresses have changed.
 func (b *bench) expectWaiting(t *testing.T, got []byte, reason byte, packet []byte) {
 	t.Helper()
 	want := b.fromHost(packet)
+	copy(want, make([]byte, 6)) // no detail, Instance-ID 0
 	want[6], want[7] = magicWaiting, reason
 	binary.BigEndian.PutUint32(want[8:], uint32(b.site.Attrs().Index))
 	if !bytes.Equal(got, want) {
@@ -187,6 +189,9 @@ func TestReleased(t *testing.T) {
 		}
 		if c.answer == actRedirect && !bytes.Equal(got[12:], c.frame[12:]) {
 			t.Errorf("%s: changed to %x", name, got)
+		}
+		if name == "natively" && !bytes.Equal(got[:12], append(slices.Clone(b.site.Attrs().HardwareAddr), make([]byte, 6)...)) {
+			t.Errorf("returned to the stack from and to %x", got[:12])
 		}
 	}
 }

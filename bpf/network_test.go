@@ -101,8 +101,8 @@ func (r *router) setUp(t *testing.T, i int) {
 	r.declare(t, "site0", "LISP_INTERFACE_SITE")
 	r.declare(t, "core0", "LISP_INTERFACE_CORE")
 	r.settings(fields{"miss_interval_ns": uint64(time.Second)})
-	r.localRLOC(rloc4(i))
-	r.localRLOC(rloc6(i))
+	r.localRLOC(rloc4(i), 0)
+	r.localRLOC(rloc6(i), 0)
 	r.database(0, netip.PrefixFrom(siteAddress4(i, 0), 24).String())
 	r.database(0, netip.PrefixFrom(siteAddress6(i, 0), 64).String())
 }

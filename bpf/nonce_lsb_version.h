@@ -3,8 +3,7 @@
  * What data headers say in trusted networks (RFC 9300 s.4.1): Locator-Status-Bits (RFC 9300 s.10),
  * Echo-Nonce (s.10.1), Map-Versions (RFC 9302); and the check of the inner source against the
  * locators of its mapping. All of it is off unless the settings say so. What it finds is told to
- * user space by events. Package forward has the same in Go (trusted.go, echo.go). Nothing here
- * reads a packet.
+ * user space by events. Package forward has the same in Go (trusted.go, echo.go).
  */
 #ifndef LISP_NONCE_LSB_VERSION_H
 #define LISP_NONCE_LSB_VERSION_H

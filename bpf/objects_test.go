@@ -7,6 +7,7 @@ package bpf_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -43,6 +44,7 @@ type plane struct {
 	sets     uint32
 	locators uint32
 	epoch    uint32 // of the caches
+	roles    uint32 // of the router
 
 	constants  map[string]uint32
 	structures map[string]*btf.Struct
@@ -80,6 +82,12 @@ func readObject(t testing.TB, file string) *ebpf.CollectionSpec {
 // decapFlags says whether the programs may use the newer flags of bpf_skb_adjust_room.
 func loadPlane(t testing.TB, decapFlags bool) *plane {
 	t.Helper()
+	return loadPlaneOf(t, decapFlags, "LISP_ROLE_ITR", "LISP_ROLE_ETR")
+}
+
+// loadPlaneOf is loadPlane for a router that has these roles.
+func loadPlaneOf(t testing.TB, decapFlags bool, roles ...string) *plane {
+	t.Helper()
 	spec := readObject(t, objectFile)
 	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
@@ -93,6 +101,13 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 			t.Fatal(err)
 		}
 	}
+	p := &plane{t: t, spec: spec, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}, structures: map[string]*btf.Struct{}, memory: map[string][]byte{}}
+	for _, role := range roles {
+		p.roles |= p.constant(role)
+	}
+	if err := spec.Variables["lisp_roles"].Set(p.roles); err != nil {
+		t.Fatal(err)
+	}
 	maps := spec.Copy()
 	clear(maps.Programs)
 	coll, err := ebpf.NewCollection(maps)
@@ -100,7 +115,8 @@ func loadPlane(t testing.TB, decapFlags bool) *plane {
 		t.Fatalf("load into the kernel: %+v", err)
 	}
 	t.Cleanup(coll.Close)
-	return &plane{t: t, spec: spec, coll: coll, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}, structures: map[string]*btf.Struct{}, memory: map[string][]byte{}}
+	p.coll = coll
+	return p
 }
 
 // program loads a program, unless it is loaded. Those of the XDP hook, which call each other, come together.
@@ -109,7 +125,7 @@ func (p *plane) program(name string) *ebpf.Program {
 	switch {
 	case p.coll.Programs[name] != nil:
 	case strings.HasPrefix(name, "lisp_xdp"):
-		loadXDP(p.t, p.coll)
+		p.loadXDP()
 	default:
 		p.loadTC(name)
 	}
@@ -134,10 +150,11 @@ func (p *plane) loadTC(name string) {
 }
 
 // loadXDP adds the programs of the XDP hook, which share the maps of the others.
-func loadXDP(t testing.TB, coll *ebpf.Collection) {
+func (p *plane) loadXDP() {
+	t, coll := p.t, p.coll
 	t.Helper()
 	spec := readObject(t, xdpObjectFile)
-	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
+	if err := errors.Join(spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)), spec.Variables["lisp_roles"].Set(p.roles)); err != nil {
 		t.Fatal(err)
 	}
 	shared := map[string]*ebpf.Map{}
@@ -147,21 +164,21 @@ func loadXDP(t testing.TB, coll *ebpf.Collection) {
 		}
 	}
 	var programs struct {
-		XDP       *ebpf.Program `ebpf:"lisp_xdp"`
-		Core      *ebpf.Program `ebpf:"lisp_xdp_core"`
-		Site      *ebpf.Program `ebpf:"lisp_xdp_site"`
-		Scattered *ebpf.Program `ebpf:"lisp_xdp_sets"`
+		XDP  *ebpf.Program `ebpf:"lisp_xdp"`
+		Core *ebpf.Program `ebpf:"lisp_xdp_core"`
+		Site *ebpf.Program `ebpf:"lisp_xdp_site"`
+		Sets *ebpf.Program `ebpf:"lisp_xdp_sets"`
 	}
 	if err := spec.LoadAndAssign(&programs, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
 		t.Fatalf("load the XDP program into the kernel: %+v", err)
 	}
-	for place, program := range []*ebpf.Program{programs.Core, programs.Site, programs.Scattered} {
+	for place, program := range []*ebpf.Program{programs.Core, programs.Site, programs.Sets} {
 		if err := coll.Maps["xdp_programs"].Put(uint32(place), program); err != nil {
 			t.Fatal(err)
 		}
 	}
 	coll.Programs["lisp_xdp"], coll.Programs["lisp_xdp_core"], coll.Programs["lisp_xdp_site"] = programs.XDP, programs.Core, programs.Site
-	coll.Programs["lisp_xdp_sets"] = programs.Scattered
+	coll.Programs["lisp_xdp_sets"] = programs.Sets
 }
 
 // kernelHasDecapFlags asks the kernel, by shrinking an IPv6 packet into an IPv4 packet, whether bpf_skb_adjust_room knows
@@ -339,10 +356,11 @@ func (p *plane) settings(values fields) {
 	p.update("settings", uint32(0), p.encode("lisp_settings", values))
 }
 
-// localRLOC declares an own RLOC.
-func (p *plane) localRLOC(a netip.Addr) {
+// localRLOC declares an own RLOC, by its UDP port; 0 is LISP's.
+func (p *plane) localRLOC(a netip.Addr, port uint16) {
 	p.t.Helper()
-	p.update("local_rlocs", p.encode("lisp_rloc_key", fields{"address": address16(a), "family": familyOf(a)}), uint32(0))
+	inPacket := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, port))
+	p.update("local_rlocs", p.encode("lisp_rloc_key", fields{"address": address16(a), "family": familyOf(a), "port": inPacket}), uint32(0))
 }
 
 // database declares an own EID-prefix and returns the index of its mapping.

@@ -10,7 +10,6 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <linux/tcp.h>
 #include <linux/udp.h>
 #include <stdbool.h>
 
@@ -59,18 +58,14 @@ static __always_inline __u32 octets_from(const hook_frame *frame, __u32 offset)
 	return frame_length(frame) > offset ? frame_length(frame) - offset : 0;
 }
 
-/* Where the packet ends in the frame. What follows is padding; a GSO packet has none, and may be
- * too long for its length field. */
-static __always_inline __u32 end_of(const hook_frame *frame, const struct lisp_packet *p)
-{
-	return segment_length(frame) ? frame_length(frame) : p->offset + p->length;
-}
-
-/* Reads octets of the packet, not of the padding behind it. */
+/* Reads octets of the packet, not of the padding behind it; a GSO packet has none, and may be too
+ * long for its length field. */
 static __always_inline long load_from(hook_frame *frame, const struct lisp_packet *p, __u32 offset,
 				      void *to, __u32 length)
 {
-	if (offset + length > end_of(frame, p))
+	__u32 end = segment_length(frame) ? frame_length(frame) : p->offset + p->length;
+
+	if (offset + length > end)
 		return -1;
 	return read_octets(frame, offset, to, length);
 }

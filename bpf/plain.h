@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Plain packets, which the caches are for: TCP or UDP right behind an IP header without options,
- * behind an Ethernet header without tag; and LISP packets of such whose outer header says nothing
- * out of the ordinary. What is not plain (options, extension headers, fragments, tags, other header
- * flags, headers beyond the linear part) goes through all stages. Nothing here changes a frame.
+ * behind an Ethernet header without tag; and LISP packets of such with no flags but N and I. All
+ * others go through all stages.
  */
 #ifndef LISP_PLAIN_H
 #define LISP_PLAIN_H
@@ -20,8 +19,10 @@ struct plain_packet {
 	__u8 tos;
 	__u8 ttl;
 	__u8 protocol;
+	__u8 family;
 	__be32 ports;
-	__be16 checksum; /* of TCP or UDP */
+	__be16 checksum;     /* of TCP or UDP */
+	__u32 mapping_index; /* at which it is counted */
 	union lisp_address source;
 	union lisp_address destination;
 };
@@ -30,15 +31,15 @@ struct plain_packet {
 
 /* As longest_segment(). */
 static __always_inline __u32 longest_plain(const hook_frame *frame, const void *at,
-					   const struct plain_packet *p, __u8 family)
+					   const struct plain_packet *p)
 {
 	__u32 l4_length = sizeof(struct udphdr);
 
 	if (!segment_length(frame))
 		return p->length;
 	if (p->protocol == IPPROTO_TCP)
-		l4_length = *((const __u8 *)at + header_octets(family) + 12) >> 4 << 2;
-	return header_octets(family) + l4_length + segment_length(frame);
+		l4_length = *((const __u8 *)at + header_octets(p->family) + 12) >> 4 << 2;
+	return header_octets(p->family) + l4_length + segment_length(frame);
 }
 
 /* Reads the IP header at `at`; false where it is not plain. */
@@ -47,6 +48,7 @@ static __always_inline bool read_plain_ip(const void *at, __u8 family, struct pl
 	const struct ipv6hdr *h6 = at;
 	const struct iphdr *h4 = at;
 
+	p->family = family;
 	if (family == 4) {
 		if (*(const __u8 *)at != 0x45 || h4->frag_off & bpf_htons(IPV4_MF_OR_OFFSET))
 			return false;
@@ -82,13 +84,20 @@ static __always_inline bool read_plain(const hook_frame *frame, const void *at, 
 	p->ports = OCTETS4(l4);
 	p->checksum = p->protocol == IPPROTO_TCP ? OCTETS2(l4 + TCP_CHECKSUM_OFFSET)
 						 : OCTETS2(l4 + UDP_CHECKSUM_OFFSET);
-	p->longest = longest_plain(frame, at, p, family);
+	p->longest = longest_plain(frame, at, p);
 	return p->ttl > 1 && p->length >= header_octets(family) + sizeof(struct udphdr);
 }
 
 static __always_inline __be16 destination_port(const struct plain_packet *p)
 {
 	return p->ports >> 16;
+}
+
+/* Whether a packet that came in by an interface of the core may be LISP to us. */
+static __always_inline bool may_be_lisp(const struct plain_packet *p)
+{
+	return p->protocol == IPPROTO_UDP && (destination_port(p) == bpf_htons(LISP_DATA_PORT) ||
+					      has_setting(LISP_SETTING_OTHER_PORTS));
 }
 
 /* Octets of the frame from `at` on; a GSO packet has more than the linear part. */
@@ -99,12 +108,12 @@ static __always_inline __u32 octets_at(const hook_frame *frame, const void *at)
 
 /* As is_checksum_partial(), of a packet whose addresses are summed up. A tunnel shares its
  * flow-cache entry with all other packets between two addresses. */
-static __always_inline bool is_plain_partial(const struct plain_packet *p, __u8 family, __u32 sum)
+static __always_inline bool is_plain_partial(const struct plain_packet *p, __u32 sum)
 {
 	if (p->protocol == IPPROTO_UDP && is_tunnel_port(destination_port(p)))
 		return true;
 	return p->checksum ==
-	       sum_pseudo_header(sum, p->length - header_octets(family), p->protocol);
+	       sum_pseudo_header(sum, p->length - header_octets(p->family), p->protocol);
 }
 
 /* Reads a plain packet from the core, inner packet included; `tos` and `ttl` of *p are what the
@@ -129,7 +138,7 @@ static __always_inline bool read_plain_from_core(const hook_frame *frame, __u8 o
 	if (o.length > octets_at(frame, outer) || bpf_ntohs(u->udp.len) < sizeof(*u) ||
 	    payload + outer_length(outer_family) > o.length)
 		return false;
-	if (!read_plain(frame, at, family, p) || !is_own_rloc(outer_family, &o.destination))
+	if (!read_plain(frame, at, family, p) || !is_own_rloc(outer_family, &o.destination, 0))
 		return false;
 	/* Where the markings differ, RFC 6040 may have more to say; a GSO packet whose lengths
 	 * differ may be several of LISP. */
@@ -150,9 +159,9 @@ static __always_inline __u32 next_nonce(struct lisp_clock *c)
 	return c->nonces >> 40;
 }
 
-/* What a plain packet towards the core has of its own. */
+/* What a plain packet towards the core has of its own, beside its hash. */
 static __always_inline void vary_encapsulation(struct lisp_varying *v, const struct plain_packet *p,
-					       __u8 family, const struct lisp_action_record *a,
+					       const struct lisp_action_record *a,
 					       struct lisp_clock *clock)
 {
 	v->first = a->varies & LISP_VARIES_NONCE ? next_nonce(clock) : 0;
@@ -161,7 +170,7 @@ static __always_inline void vary_encapsulation(struct lisp_varying *v, const str
 	v->removed = 0;
 	v->tos = p->tos;
 	v->ttl = p->ttl - 1;
-	v->family = family;
+	v->family = p->family;
 	v->protocol = p->protocol;
 	v->l2_length = ETH_HLEN;
 	v->at_ingress = true;
@@ -169,13 +178,13 @@ static __always_inline void vary_encapsulation(struct lisp_varying *v, const str
 
 /* The same towards the site. */
 static __always_inline void vary_delivery(struct lisp_varying *v, const struct plain_packet *p,
-					  __u8 outer_family, __u8 family)
+					  __u8 outer_family)
 {
 	*v = (struct lisp_varying){.length = p->length,
 				   .removed = outer_length(outer_family),
 				   .tos = p->tos,
 				   .ttl = p->ttl,
-				   .family = family,
+				   .family = p->family,
 				   .protocol = p->protocol,
 				   .l2_length = ETH_HLEN,
 				   .at_ingress = true};

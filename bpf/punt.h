@@ -70,38 +70,32 @@ static __noinline long untag(struct __sk_buff *skb, struct lisp_context *c)
 	return 0;
 }
 
-/* Of put_at_tap(): there is no TAP, or no place in its queue for this source. */
-#define NOT_AT_TAP -2
-#define NO_PLACE_AT_TAP -3
-
-/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells. */
+/* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells. Where
+ * that fails, the reason to drop the packet, negative. */
 static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
 				 __u32 detail)
 {
-	struct lisp_tap_header h = {.protocol = ethertype_of(c->packet.family)};
+	struct lisp_tap_header h = {.detail = bpf_htons(detail),
+				    .magic = LISP_TAP_WAITING,
+				    .reason = reason,
+				    .protocol = ethertype_of(c->packet.family)};
 	__u32 tap = present_tap(skb);
 
 	if (!tap)
-		return NOT_AT_TAP;
+		return -LISP_DROP_NO_TAP;
 	if (add_to_backlog(c, octets_from(skb, c->packet.offset)) < 0)
-		return NO_PLACE_AT_TAP;
+		return -LISP_DROP_BACKLOG_SOURCE_LIMIT;
 	if (c->tagged && untag(skb, c) < 0)
-		return NOT_AT_TAP;
-	if (c->l2_length && bpf_skb_load_bytes(skb, 0, h.destination, sizeof(h.destination)) < 0)
-		return NOT_AT_TAP;
-	if (reason >= LISP_TAP_REASON_TOO_BIG) {
-		__builtin_memset(h.destination, 0, sizeof(h.destination));
-		h.destination[0] = detail >> 8;
-		h.destination[1] = detail;
-	}
-	h.magic = LISP_TAP_WAITING;
-	h.reason = reason;
+		return -LISP_DROP_NO_TAP;
+	h.iid[0] = c->iid >> 16;
+	h.iid[1] = c->iid >> 8;
+	h.iid[2] = c->iid;
 	h.origin[0] = c->origin >> 24;
 	h.origin[1] = c->origin >> 16;
 	h.origin[2] = c->origin >> 8;
 	h.origin[3] = c->origin;
 	if (set_ethernet(skb, c->l2_length, (struct ethhdr *)&h) < 0)
-		return NOT_AT_TAP;
+		return -LISP_DROP_NO_TAP;
 	if (c->side == LISP_INTERFACE_TAP && !c->released)
 		return TC_ACT_OK;
 	return bpf_redirect(tap, 0);
@@ -113,10 +107,8 @@ static __noinline int wait_at_tap(struct __sk_buff *skb, struct lisp_context *c,
 {
 	int verdict = put_at_tap(skb, c, reason, mtu);
 
-	if (verdict == NOT_AT_TAP)
-		return drop(skb, LISP_DROP_NO_TAP);
-	if (verdict == NO_PLACE_AT_TAP)
-		return drop(skb, LISP_DROP_UNREAD_SOURCE_LIMIT);
+	if (verdict < 0)
+		return drop(skb, -verdict);
 	step(LISP_STEP_WAIT, reason, mtu, 0);
 	count(mtu ? LISP_COUNTER_TOO_BIG : LISP_COUNTER_WAITING, skb->len);
 	return verdict;
@@ -144,7 +136,7 @@ static __noinline int refuse(struct __sk_buff *skb, struct lisp_context *c, __u3
 		return verdict;
 	note_answer(&c->packet, c->iid);
 	verdict = put_at_tap(skb, c, LISP_TAP_REASON_UNREACHABLE, reason);
-	return verdict == NOT_AT_TAP || verdict == NO_PLACE_AT_TAP ? TC_ACT_SHOT : verdict;
+	return verdict < 0 ? TC_ACT_SHOT : verdict;
 }
 
 /* A packet of this host that has been at the TAP, or was routed into it, leaves by the main table:
@@ -172,11 +164,14 @@ static __noinline int send_by_main_table(struct __sk_buff *skb, const struct lis
 static __always_inline int return_to_site(struct __sk_buff *skb, const struct lisp_context *c)
 {
 	const struct lisp_interface *from = find_interface(c->origin, LISP_INTERFACE_SITE);
-	__u8 no_source[ETH_ALEN] = {};
+	struct ethhdr header = {.h_proto = ethertype_of(c->packet.family)};
 
-	if (bpf_skb_store_bytes(skb, ETH_ALEN, no_source, sizeof(no_source), 0) < 0)
+	if (!from)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
-	if (!from || !from->parent)
+	__builtin_memcpy(header.h_dest, from->mac, ETH_ALEN);
+	if (bpf_skb_store_bytes(skb, 0, &header, sizeof(header), 0) < 0)
+		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
+	if (!from->parent)
 		return bpf_redirect(c->origin, BPF_F_INGRESS);
 	if (bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), from->vlan) < 0)
 		return drop(skb, LISP_DROP_NO_NATIVE_ROUTE);
@@ -210,7 +205,7 @@ static __always_inline int miss(struct __sk_buff *skb, struct lisp_context *c)
 {
 	__u32 policy;
 
-	if (is_own_rloc(c->packet.family, &c->packet.destination))
+	if (is_own_rloc(c->packet.family, &c->packet.destination, 0))
 		return forward_natively(skb, c);
 	if (c->released)
 		return drop(skb, LISP_DROP_RELEASED_WITHOUT_MAPPING);

@@ -45,8 +45,10 @@ static __always_inline long find_route(hook_frame *frame, struct bpf_fib_lookup 
  * packets would go round and round. */
 static __always_inline bool is_way_out(const struct bpf_fib_lookup *f, long answer)
 {
-	return (answer == BPF_FIB_LKUP_RET_SUCCESS || answer == BPF_FIB_LKUP_RET_NO_NEIGH) &&
-	       !is_tap(f->ifindex);
+	const struct lisp_settings *s = find_settings();
+
+	return (answer == BPF_FIB_LKUP_RET_SUCCESS || answer == BPF_FIB_LKUP_RET_NO_NEIGH) && s &&
+	       s->tap_ifindex != f->ifindex;
 }
 
 #endif

@@ -3,8 +3,7 @@
  * Stage 5: which action a packet gets (RFC 9300 s.5.1-5.3, s.7.2; RFC 6040 s.4.1). Towards the
  * core: a locator by flow, the route to it, the outer headers. Towards the site: the route to the
  * host. UDP checksums are 0 (RFC 6935, 6936), DF is set, N with a random nonce, I unless the
- * Instance-ID is 0; nonce_lsb_version.h has what else a LISP header says. Nothing here changes a
- * frame.
+ * Instance-ID is 0; nonce_lsb_version.h has what else a LISP header says.
  */
 #ifndef LISP_SELECT_H
 #define LISP_SELECT_H
@@ -110,20 +109,12 @@ static __always_inline void write_udp_lisp(struct lisp_action_record *a, __u8 *t
 	OCTETS4(to + 12) = bpf_htonl(second);
 }
 
-/* The sum of the words of the outer IPv4 header, in 16 bits. */
-static __always_inline __u32 sum_outer(const __u8 *header)
-{
-	__u64 sum = sum_words(header, sizeof(struct iphdr));
-
-	sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
-	return (sum & 0xFFFF) + (sum >> 16);
-}
-
 /* The outer headers of all packets to a locator, without what varies. */
 static __always_inline void make_template(struct lisp_action_record *a,
 					  const struct lisp_locator *l)
 {
 	__u8 *ip = a->header + ETH_HLEN;
+	__u64 sum;
 
 	a->outer_family = l->family;
 	OCTETS2(a->header + 12) = ethertype_of(l->family);
@@ -133,7 +124,8 @@ static __always_inline void make_template(struct lisp_action_record *a,
 		OCTETS4(ip + 8) = bpf_htonl(IPPROTO_UDP << 16);
 		__builtin_memcpy(ip + 12, l->source, 4);
 		__builtin_memcpy(ip + 16, l->rloc, 4);
-		a->outer_sum = sum_outer(ip);
+		sum = sum_words(ip, sizeof(struct iphdr));
+		a->outer_sum = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
 		write_udp_lisp(a, ip + sizeof(struct iphdr), l);
 	} else {
 		OCTETS4(ip) = bpf_htonl(6U << 28 | (__u32)a->tos << 20);
@@ -251,11 +243,9 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 	key = key_of_encapsulation(c->locator_set, c->locator, c->mapping_iid,
 				   outer_tos(c->packet.tos), port_in_key(c->hash),
 				   c->packet.family);
-	c->action = choose_place(&key);
-	a = action_at(c->action);
+	a = take_action(&key, &c->action);
 	if (!a)
 		return LISP_DO_PASS;
-	take_place_of_action(a, &key);
 	if (action_counts(a, c->since.epoch, now_ns()) &&
 	    longest_segment(frame, &c->packet) <= a->longest)
 		step(LISP_STEP_ROUTE, BPF_FIB_LKUP_RET_SUCCESS, a->ifindex, 0);
@@ -304,7 +294,7 @@ static __always_inline __u32 target_of_delivery(__u32 flags, __u32 index)
 {
 	const struct lisp_generations *g = find_generations();
 
-	if (!(flags & LISP_MAPPING_ONE_WAY) || has_setting(LISP_SETTING_INSTANCES))
+	if (!(flags & LISP_MAPPING_SINGLE_NEXT_HOP) || has_setting(LISP_SETTING_INSTANCES))
 		return 0;
 	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
@@ -362,11 +352,9 @@ __noinline int lisp_select_delivery(hook_frame *frame, struct lisp_context *c)
 	from = site_route_from(frame, c->iid, &flags);
 	target = target_of_delivery(c->mapping_flags, c->mapping_index);
 	key = key_of_delivery(target, from, c->iid, c->packet.family, target ? NULL : &c->packet);
-	c->action = choose_place(&key);
-	a = action_at(c->action);
+	a = take_action(&key, &c->action);
 	if (!a)
 		return LISP_DO_PASS;
-	take_place_of_action(a, &key);
 	if (action_counts(a, c->since.epoch, now_ns()) &&
 	    longest_segment(frame, &c->packet) <= a->longest &&
 	    !has_setting(LISP_SETTING_ROUTES_BY_FLOW)) {

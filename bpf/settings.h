@@ -23,19 +23,15 @@ static __always_inline const struct lisp_generations *find_generations(void)
 	return bpf_map_lookup_elem(&generations, &zero);
 }
 
+/* The roles of this router (enum lisp_role); user space may change them before loading. */
+volatile const __u32 lisp_roles = LISP_ROLE_ITR | LISP_ROLE_ETR;
+
 /* Whether one of these flags is set. */
 static __always_inline bool has_setting(__u32 flags)
 {
 	const struct lisp_settings *s = find_settings();
 
 	return s && s->flags & flags;
-}
-
-static __always_inline bool is_tap(__u32 ifindex)
-{
-	const struct lisp_settings *s = find_settings();
-
-	return s && s->tap_ifindex == ifindex;
 }
 
 static __always_inline const struct lisp_interface *find_interface(__u32 ifindex, __u32 flag)
@@ -51,16 +47,18 @@ static __always_inline const struct lisp_interface *find_interface(__u32 ifindex
 	return interface && interface->flags & flag ? interface : NULL;
 }
 
-/* Nearly always it is the first one of its family. */
-static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address)
+/* A port of 0 stands for LISP_DATA_PORT. Nearly always it is that port of the first RLOC of its
+ * family. */
+static __always_inline bool is_own_rloc(__u8 family, const union lisp_address *address, __be16 port)
 {
 	const struct lisp_settings *s = find_settings();
-	struct lisp_rloc_key key = {.family = family};
+	struct lisp_rloc_key key = {.family = family, .port = port};
 	const volatile __u64 *first;
 
-	if (s && family == 4 && address->words[0] && address->words[0] == *(const __u32 *)s->rloc4)
+	if (!port && s && family == 4 && address->words[0] &&
+	    address->words[0] == *(const __u32 *)s->rloc4)
 		return true;
-	if (s && family == 6) {
+	if (!port && s && family == 6) {
 		/* Volatile, or the compiler adds the offset before it looks whether there are
 		 * settings, which Linux 6.1 refuses. */
 		first = (const volatile __u64 *)s->rloc6;

@@ -53,6 +53,7 @@ func (f frame) ip() []byte           { return f[vnetLength+etherLength:] }
 func (f frame) magic() byte          { return f.ethernet()[6] }
 func (f frame) reason() byte         { return f.ethernet()[7] }
 func (f frame) origin() uint32       { return binary.BigEndian.Uint32(f.ethernet()[8:]) }
+func (f frame) instance() uint32     { return binary.BigEndian.Uint32(f.ethernet()[1:]) & 0xFFFFFF }
 func (f frame) setMagic(magic byte)  { f.ethernet()[6] = magic }
 func (f frame) largestInner() uint16 { return binary.BigEndian.Uint16(f.ethernet()) }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * VLANs of an interface as sites of their own (RFC 9300 s.5.5: interfaces and VLANs map to
- * Instance-IDs): which site a tag stands for, and which tag packets to an Instance-ID get. One tag
- * of IEEE 802.1Q; frames with two, or with a service tag, are not LISP's.
+ * VLANs of an interface as sites of their own (RFC 9300 s.5.5): which site a tag stands for, and
+ * which tag packets to an Instance-ID get. One tag of IEEE 802.1Q.
  */
 #ifndef LISP_VLANS_H
 #define LISP_VLANS_H
@@ -22,13 +21,17 @@ static __always_inline bool is_vlan(__be16 ethertype)
 }
 
 /* What stands for a VLAN of an interface, or for an Instance-ID behind its VLANs
- * (LISP_VLAN_OF_INSTANCE); NULL for nothing. */
-static __always_inline const struct lisp_interface *find_vlan(__u32 ifindex, __u32 tag)
+ * (LISP_VLAN_OF_INSTANCE), and its index; NULL for nothing. */
+static __always_inline const struct lisp_interface *find_vlan(__u32 ifindex, __u32 tag,
+							      __u32 *index)
 {
 	struct lisp_vlan_key key = {.ifindex = ifindex, .tag = tag};
-	const __u32 *index = bpf_map_lookup_elem(&vlans, &key);
+	const __u32 *found = bpf_map_lookup_elem(&vlans, &key);
 
-	return index ? find_interface(*index, LISP_INTERFACE_SITE) : NULL;
+	if (!found)
+		return NULL;
+	*index = *found;
+	return find_interface(*found, LISP_INTERFACE_SITE);
 }
 
 /* The site behind an interface to which a route of the Instance-ID leads; NULL where none is. */
@@ -37,10 +40,11 @@ static __always_inline const struct lisp_interface *find_site(__u32 ifindex, __u
 	const struct lisp_interface *to = find_interface(ifindex, LISP_INTERFACE_SITE |
 									  LISP_INTERFACE_TAGGED),
 				    *tagged;
+	__u32 index;
 
 	if (!to || !(to->flags & LISP_INTERFACE_TAGGED))
 		return to;
-	tagged = find_vlan(ifindex, LISP_VLAN_OF_INSTANCE | iid);
+	tagged = find_vlan(ifindex, LISP_VLAN_OF_INSTANCE | iid, &index);
 	if (tagged)
 		return tagged;
 	return to->flags & LISP_INTERFACE_SITE ? to : NULL;

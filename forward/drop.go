@@ -31,7 +31,7 @@ const (
 	DropNoNativeRoute          DropReason = 13 // natively forwarded, but there is no route
 	DropMiss                   DropReason = 14 // no mapping, and the policy is to drop
 	DropNotForwardable         DropReason = 15 // not IP, multicast, broadcast or link-local
-	DropUnreadSourceLimit      DropReason = 16 // the source has its share of what the daemon has not read yet
+	DropBacklogSourceLimit     DropReason = 16 // the source has its share of the TAP's queue
 
 	// From the core.
 	DropOuterMalformed      DropReason = 20 // lengths of the outer headers contradict each other
@@ -80,7 +80,7 @@ var dropNames = map[DropReason]string{
 	DropNoNativeRoute:          "no-native-route",
 	DropMiss:                   "miss",
 	DropNotForwardable:         "not-forwardable",
-	DropUnreadSourceLimit:      "unread-source-limit",
+	DropBacklogSourceLimit:     "backlog-source-limit",
 	DropOuterMalformed:         "outer-malformed",
 	DropLISPHeaderTruncated:    "lisp-header-truncated",
 	DropReservedBit:            "reserved-bit",

@@ -45,7 +45,7 @@ func (r *router) putPreviousInForce(t *testing.T) {
 	for name, structure := range previousLayout {
 		r.putPreviousMap(t, filepath.Join(directory, name), name, structure)
 	}
-	for _, name := range []string{abi.MapMappingPages, abi.MapActions, abi.MapFlows, abi.MapSources} {
+	for _, name := range []string{abi.MapMappingRuns, abi.MapActions, abi.MapFlows, abi.MapSources} {
 		must(t, os.Remove(filepath.Join(directory, name)))
 	}
 	must(t, r.Close())

@@ -32,9 +32,9 @@ type flood struct {
 	done chan struct{}
 }
 
-// floodUnread is how many packets the room may be behind: fewer than any queue of the kernel holds, the TAP's included. What
+// floodBacklog is how many packets the room may be behind: fewer than any queue of the kernel holds, the TAP's included. What
 // overflows there, of whomever, is lost before anybody can judge whose places it takes.
-const floodUnread = 256
+const floodBacklog = 256
 
 // taken is how many packets the room has taken from the TAP.
 func (r *router) taken() int64 {
@@ -65,8 +65,8 @@ func (n *network) flood(t *testing.T, source netip.Addr) *flood {
 func (f *flood) run(r *router, conn *net.UDPConn, source netip.Addr) {
 	taken := r.taken()
 	for i := 0; ; i++ {
-		if i%floodUnread == 0 {
-			for r.taken()-taken+floodUnread < f.sent.Load() {
+		if i%floodBacklog == 0 {
+			for r.taken()-taken+floodBacklog < f.sent.Load() {
 				time.Sleep(time.Millisecond)
 				if f.isStopped() {
 					return

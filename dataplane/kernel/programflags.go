@@ -26,10 +26,10 @@ func instancesFlag(interfaces []dataplane.Interface) uint32 {
 	return 0
 }
 
-// vxlanFlag is set when packets to the port of VXLAN-GPE are ours.
-func vxlanFlag(s *dataplane.Settings) uint32 {
+// portsFlag is set when packets to other ports than that of LISP are ours.
+func portsFlag(s *dataplane.Settings) uint32 {
 	if s.TakesVXLANGPE() {
-		return abi.SettingVXLANGPE
+		return abi.SettingOtherPorts
 	}
 	return 0
 }

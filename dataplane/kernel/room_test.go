@@ -286,7 +286,7 @@ func TestWaitingSuperPacket(t *testing.T) {
 				before := a.Counters().EncapsulatedOctets
 				eventually(t, "transfer goes on", func() bool { return a.Counters().EncapsulatedOctets > before+1<<20 })
 			}
-			a.expectNothingUnread(t)
+			a.expectNoBacklog(t)
 			if largest < 10000 {
 				t.Errorf("packets of %d octets waited at most: no super-packet", largest)
 			}

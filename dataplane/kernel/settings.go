@@ -98,7 +98,7 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 
 // putInForce makes settings the ones that hold.
 func (e *Engine) putInForce(s dataplane.Settings) error {
-	if err := e.putLocalRLOCs(s.LocalRLOCs); err != nil {
+	if err := e.putLocalRLOCs(&s); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -161,7 +161,7 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 func (e *Engine) programSettings(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
-		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | vxlanFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
+		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
 		MissPolicy: uint8(programPolicies[s.MissPolicy]), MissIntervalNs: uint64(pending.MissInterval),
 		HintIntervalNs: uint64(dataplane.HintInterval),
 		EchoIntervalNs: uint64(cmp.Or(s.Header.EchoInterval, dataplane.DefaultEchoInterval)),
@@ -181,14 +181,22 @@ func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
 	return lisp.RLOC{}
 }
 
-// putLocalRLOCs tells the programs which packets are for this router.
-func (e *Engine) putLocalRLOCs(rlocs []lisp.RLOC) error {
+// putLocalRLOCs tells the programs which packets are for this router, by address and UDP port.
+func (e *Engine) putLocalRLOCs(s *dataplane.Settings) error {
 	m := e.store.Map(abi.MapLocalRLOCs)
+	ports := []uint16{0} // the data port
+	if s.TakesVXLANGPE() {
+		ports = append(ports, forward.VXLANGPEPort)
+	}
 	wanted := map[abi.RLOCKey]bool{}
-	for _, r := range rlocs {
-		wanted[abi.KeyOf(r)] = true
-		if err := m.Put(abi.KeyOf(r), uint32(0)); err != nil {
-			return fmt.Errorf("local RLOC %v: %w", r, err)
+	for _, r := range s.LocalRLOCs {
+		for _, port := range ports {
+			key := abi.KeyOf(r)
+			key.Port = abi.NetworkOrder(port)
+			wanted[key] = true
+			if err := m.Put(key, uint32(0)); err != nil {
+				return fmt.Errorf("local RLOC %v, port %d: %w", r, port, err)
+			}
 		}
 	}
 	return store.Prune[abi.RLOCKey, uint32](m, store.In(wanted))

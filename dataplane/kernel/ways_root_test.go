@@ -79,7 +79,7 @@ func (r *router) isMarked(t *testing.T, prefix netip.Prefix) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	index, ok := r.tables.Entries.Get(key)
-	return ok && atomic.LoadUint32(&r.tables.Records[index].Flags)&abi.MappingOneWay != 0
+	return ok && atomic.LoadUint32(&r.tables.Records[index].Flags)&abi.MappingSingleNextHop != 0
 }
 
 func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when string) {
@@ -95,9 +95,9 @@ func (r *router) waitForMark(t *testing.T, prefix netip.Prefix, want bool, when 
 func (r *router) markAll(marked bool) {
 	for index := range r.tables.Database {
 		flags := &r.tables.Records[index].Flags
-		atomic.StoreUint32(flags, *flags&^abi.MappingOneWay)
+		atomic.StoreUint32(flags, *flags&^abi.MappingSingleNextHop)
 		if marked {
-			atomic.StoreUint32(flags, *flags|abi.MappingOneWay)
+			atomic.StoreUint32(flags, *flags|abi.MappingSingleNextHop)
 		}
 	}
 	r.store.Changed.All()
@@ -263,7 +263,7 @@ func TestMarksEndWithTheirEngine(t *testing.T) {
 	for index := range uint32(8) {
 		var record abi.Mapping
 		must(t, again.Lookup(index, &record))
-		if record.Flags&abi.MappingOneWay != 0 {
+		if record.Flags&abi.MappingSingleNextHop != 0 {
 			t.Errorf("entry %d is still marked", index)
 		}
 	}

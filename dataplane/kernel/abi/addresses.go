@@ -5,6 +5,7 @@
 package abi
 
 import (
+	"encoding/binary"
 	"net/netip"
 
 	"loci/lisp"
@@ -43,7 +44,12 @@ func KeyOf(r lisp.RLOC) RLOCKey {
 	return RLOCKey{Address: Octets(r.Addr()), Family: Family(r.Addr())}
 }
 
-// RLOC is the inverse of KeyOf.
+// NetworkOrder is a number as a field of type __be16 holds it.
+func NetworkOrder(number uint16) uint16 {
+	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, number))
+}
+
+// RLOC is the inverse of KeyOf, whose port it ignores.
 func RLOC(k RLOCKey) lisp.RLOC {
 	return lisp.RLOCFromAddr(Addr(k.Family, k.Address))
 }

@@ -57,6 +57,16 @@ type lisptcLispActionRecord struct {
 	Zero3            [4]uint8
 }
 
+type lisptcLispBacklog struct {
+	_       structs.HostLayout
+	Limit   uint32
+	Seed    uint32
+	Places  int32
+	Zero    uint32
+	TriedNs uint64
+	Shares  [16384]int32
+}
+
 type lisptcLispCell struct {
 	_     structs.HostLayout
 	Slots [4]uint32
@@ -75,7 +85,7 @@ type lisptcLispClock struct {
 	Serial    uint32
 }
 
-type lisptcLispCompare struct {
+type lisptcLispCompressed struct {
 	_         structs.HostLayout
 	Value     uint32
 	Length    uint32
@@ -129,8 +139,6 @@ type lisptcLispContext struct {
 	}
 	Origin         uint32
 	InterfaceFlags uint32
-	InterfaceIid   uint32
-	InterfaceRoots uint32
 	L2Length       uint32
 	Side           uint32
 	Forwarded      bool
@@ -139,8 +147,8 @@ type lisptcLispContext struct {
 	Listed         bool
 	Removed        uint32
 	Payload        uint32
-	NextProtocol   uint8
-	_              [3]byte
+	Told           uint16
+	_              [2]byte
 	Notes          uint32
 	HeaderFirst    uint32
 	HeaderSecond   uint32
@@ -219,7 +227,7 @@ const (
 	lisptcLispDropLISP_DROP_NO_NATIVE_ROUTE          lisptcLispDrop = 13
 	lisptcLispDropLISP_DROP_MISS                     lisptcLispDrop = 14
 	lisptcLispDropLISP_DROP_NOT_FORWARDABLE          lisptcLispDrop = 15
-	lisptcLispDropLISP_DROP_UNREAD_SOURCE_LIMIT      lisptcLispDrop = 16
+	lisptcLispDropLISP_DROP_BACKLOG_SOURCE_LIMIT     lisptcLispDrop = 16
 	lisptcLispDropLISP_DROP_OUTER_MALFORMED          lisptcLispDrop = 20
 	lisptcLispDropLISP_DROP_LISP_HEADER_TRUNCATED    lisptcLispDrop = 21
 	lisptcLispDropLISP_DROP_RESERVED_BIT             lisptcLispDrop = 22
@@ -246,14 +254,6 @@ const (
 	lisptcLispDropLISP_DROP_MAX                      lisptcLispDrop = 64
 )
 
-type lisptcLispElement struct {
-	_         structs.HostLayout
-	Value     uint32
-	Shift     uint32
-	Match     uint32
-	Otherwise uint32
-}
-
 type lisptcLispEncapsulation uint32
 
 const (
@@ -261,6 +261,14 @@ const (
 	lisptcLispEncapsulationLISP_ENCAPSULATION_LISP_GPE  lisptcLispEncapsulation = 1
 	lisptcLispEncapsulationLISP_ENCAPSULATION_VXLAN_GPE lisptcLispEncapsulation = 2
 )
+
+type lisptcLispEntry struct {
+	_         structs.HostLayout
+	Value     uint32
+	Shift     uint32
+	Match     uint32
+	Otherwise uint32
+}
 
 type lisptcLispEvent struct {
 	_           structs.HostLayout
@@ -305,16 +313,16 @@ type lisptcLispFlow struct {
 	Action          uint32
 	Serial          uint32
 	MappingIndex    uint32
-	Counters        uint32
+	Zero            uint32
 	FlowMask        uint32
 	AddressHash     uint32
 	PseudoSum       uint32
-	Used            uint32
+	Zero2           uint32
 	ExpiresNs       uint64
 	GenerationPlace uint32
 	Notice          uint32
 	To              [8]uint8
-	Zero            [16]uint8
+	Zero3           [16]uint8
 }
 
 type lisptcLispGenerations struct {
@@ -471,12 +479,12 @@ type lisptcLispMappingCounters struct {
 type lisptcLispMappingFlag uint32
 
 const (
-	lisptcLispMappingFlagLISP_MAPPING_VALID      lisptcLispMappingFlag = 1
-	lisptcLispMappingFlagLISP_MAPPING_HOLD       lisptcLispMappingFlag = 2
-	lisptcLispMappingFlagLISP_MAPPING_DATABASE   lisptcLispMappingFlag = 4
-	lisptcLispMappingFlagLISP_MAPPING_STATIC     lisptcLispMappingFlag = 8
-	lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE lisptcLispMappingFlag = 16
-	lisptcLispMappingFlagLISP_MAPPING_ONE_WAY    lisptcLispMappingFlag = 32
+	lisptcLispMappingFlagLISP_MAPPING_VALID           lisptcLispMappingFlag = 1
+	lisptcLispMappingFlagLISP_MAPPING_HOLD            lisptcLispMappingFlag = 2
+	lisptcLispMappingFlagLISP_MAPPING_DATABASE        lisptcLispMappingFlag = 4
+	lisptcLispMappingFlagLISP_MAPPING_STATIC          lisptcLispMappingFlag = 8
+	lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE      lisptcLispMappingFlag = 16
+	lisptcLispMappingFlagLISP_MAPPING_SINGLE_NEXT_HOP lisptcLispMappingFlag = 32
 )
 
 type lisptcLispMissPolicy uint32
@@ -505,7 +513,8 @@ type lisptcLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
 	Family  uint8
-	Zero    [3]uint8
+	Zero    uint8
+	Port    uint16
 }
 
 type lisptcLispRootKind uint32
@@ -547,7 +556,7 @@ const (
 	lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT lisptcLispSettingFlag = 256
 	lisptcLispSettingFlagLISP_SETTING_GLEAN               lisptcLispSettingFlag = 512
 	lisptcLispSettingFlagLISP_SETTING_INSTANCES           lisptcLispSettingFlag = 1024
-	lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE           lisptcLispSettingFlag = 2048
+	lisptcLispSettingFlagLISP_SETTING_OTHER_PORTS         lisptcLispSettingFlag = 2048
 	lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW      lisptcLispSettingFlag = 4096
 	lisptcLispSettingFlagLISP_SETTING_ANY_STACK           lisptcLispSettingFlag = 8192
 	lisptcLispSettingFlagLISP_SETTING_LISTS               lisptcLispSettingFlag = 16384
@@ -600,12 +609,14 @@ const (
 )
 
 type lisptcLispTapHeader struct {
-	_           structs.HostLayout
-	Destination [6]uint8
-	Magic       uint8
-	Reason      uint8
-	Origin      [4]uint8
-	Protocol    uint16
+	_        structs.HostLayout
+	Detail   uint16
+	Iid      [3]uint8
+	Zero     uint8
+	Magic    uint8
+	Reason   uint8
+	Origin   [4]uint8
+	Protocol uint16
 }
 
 type lisptcLispTapMagic uint32
@@ -646,16 +657,6 @@ type lisptcLispTrusted struct {
 	Value        [64]uint8
 }
 
-type lisptcLispUnread struct {
-	_       structs.HostLayout
-	Limit   uint32
-	Seed    uint32
-	Places  int32
-	Zero    uint32
-	TriedNs uint64
-	Shares  [16384]int32
-}
-
 type lisptcLispVlanKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -677,17 +678,15 @@ const (
 type lisptcLispWhat uint32
 
 const (
-	lisptcLispWhatLISP_DO_NOTHING      lisptcLispWhat = 0
-	lisptcLispWhatLISP_DO_ENCAPSULATE  lisptcLispWhat = 1
-	lisptcLispWhatLISP_DO_DELIVER      lisptcLispWhat = 2
-	lisptcLispWhatLISP_DO_RECORDED_MAX lisptcLispWhat = 15
-	lisptcLispWhatLISP_DO_PASS         lisptcLispWhat = 16
-	lisptcLispWhatLISP_DO_DROP         lisptcLispWhat = 17
-	lisptcLispWhatLISP_DO_REFUSE       lisptcLispWhat = 18
-	lisptcLispWhatLISP_DO_MISS         lisptcLispWhat = 19
-	lisptcLispWhatLISP_DO_WAIT         lisptcLispWhat = 20
-	lisptcLispWhatLISP_DO_NATIVELY     lisptcLispWhat = 21
-	lisptcLispWhatLISP_DO_LOCAL        lisptcLispWhat = 22
+	lisptcLispWhatLISP_DO_ENCAPSULATE lisptcLispWhat = 1
+	lisptcLispWhatLISP_DO_DELIVER     lisptcLispWhat = 2
+	lisptcLispWhatLISP_DO_PASS        lisptcLispWhat = 16
+	lisptcLispWhatLISP_DO_DROP        lisptcLispWhat = 17
+	lisptcLispWhatLISP_DO_REFUSE      lisptcLispWhat = 18
+	lisptcLispWhatLISP_DO_MISS        lisptcLispWhat = 19
+	lisptcLispWhatLISP_DO_WAIT        lisptcLispWhat = 20
+	lisptcLispWhatLISP_DO_NATIVELY    lisptcLispWhat = 21
+	lisptcLispWhatLISP_DO_LOCAL       lisptcLispWhat = 22
 )
 
 // Names of all BPF objects in the ELF.
@@ -695,6 +694,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	lisptcMapActions          = "actions"
+	lisptcMapBacklog          = "backlog"
 	lisptcMapClocks           = "clocks"
 	lisptcMapContexts         = "contexts"
 	lisptcMapCounters         = "counters"
@@ -702,9 +702,10 @@ const (
 	lisptcMapDrops            = "drops"
 	lisptcMapEvents           = "events"
 	lisptcMapFib              = "fib"
+	lisptcMapFirstLevel4      = "first_level4"
+	lisptcMapFirstLevel6      = "first_level6"
 	lisptcMapFlows            = "flows"
 	lisptcMapGenerations      = "generations"
-	lisptcMapGroups           = "groups"
 	lisptcMapHeard            = "heard"
 	lisptcMapInstances        = "instances"
 	lisptcMapInterfaceSlots   = "interface_slots"
@@ -715,23 +716,21 @@ const (
 	lisptcMapLocatorSets      = "locator_sets"
 	lisptcMapLocators         = "locators"
 	lisptcMapMappingCounters  = "mapping_counters"
-	lisptcMapMappingPages     = "mapping_pages"
+	lisptcMapMappingRuns      = "mapping_runs"
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
-	lisptcMapNumbers          = "numbers"
 	lisptcMapPeers            = "peers"
-	lisptcMapRoomSamples      = "room_samples"
+	lisptcMapPendingSamples   = "pending_samples"
 	lisptcMapRoots            = "roots"
 	lisptcMapSamples          = "samples"
+	lisptcMapSecondLevel6     = "second_level6"
 	lisptcMapSettings         = "settings"
 	lisptcMapSites            = "sites"
 	lisptcMapSources          = "sources"
 	lisptcMapSteps            = "steps"
 	lisptcMapTrusted          = "trusted"
-	lisptcMapUnread           = "unread"
 	lisptcMapVlans            = "vlans"
 	lisptcMapWatch            = "watch"
-	lisptcMapWide             = "wide"
 	lisptcMapXdpPrograms      = "xdp_programs"
 	lisptcProgCoreEgress      = "core_egress"
 	lisptcProgCoreIngress     = "core_ingress"
@@ -741,6 +740,7 @@ const (
 	lisptcVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lisptcVarLispDecapL3Flags = "lisp_decap_l3_flags"
 	lisptcVarLispMappingLimit = "lisp_mapping_limit"
+	lisptcVarLispRoles        = "lisp_roles"
 	lisptcVarLispTracing      = "lisp_tracing"
 )
 
@@ -798,6 +798,7 @@ type lisptcProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type lisptcMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
+	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -805,9 +806,10 @@ type lisptcMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	FirstLevel4     *ebpf.MapSpec `ebpf:"first_level4"`
+	FirstLevel6     *ebpf.MapSpec `ebpf:"first_level6"`
 	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
-	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
@@ -818,23 +820,21 @@ type lisptcMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
-	MappingPages    *ebpf.MapSpec `ebpf:"mapping_pages"`
+	MappingRuns     *ebpf.MapSpec `ebpf:"mapping_runs"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
-	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
-	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
+	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SecondLevel6    *ebpf.MapSpec `ebpf:"second_level6"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
-	Unread          *ebpf.MapSpec `ebpf:"unread"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
-	Wide            *ebpf.MapSpec `ebpf:"wide"`
 	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
 
@@ -845,6 +845,7 @@ type lisptcVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.VariableSpec `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispRoles        *ebpf.VariableSpec `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -869,6 +870,7 @@ func (o *lisptcObjects) Close() error {
 // It can be passed to loadLisptcObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lisptcMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
+	Backlog         *ebpf.Map `ebpf:"backlog"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -876,9 +878,10 @@ type lisptcMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	FirstLevel4     *ebpf.Map `ebpf:"first_level4"`
+	FirstLevel6     *ebpf.Map `ebpf:"first_level6"`
 	Flows           *ebpf.Map `ebpf:"flows"`
 	Generations     *ebpf.Map `ebpf:"generations"`
-	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
@@ -889,29 +892,28 @@ type lisptcMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
-	MappingPages    *ebpf.Map `ebpf:"mapping_pages"`
+	MappingRuns     *ebpf.Map `ebpf:"mapping_runs"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
-	Numbers         *ebpf.Map `ebpf:"numbers"`
 	Peers           *ebpf.Map `ebpf:"peers"`
-	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
+	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SecondLevel6    *ebpf.Map `ebpf:"second_level6"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
-	Unread          *ebpf.Map `ebpf:"unread"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
-	Wide            *ebpf.Map `ebpf:"wide"`
 	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
 
 func (m *lisptcMaps) Close() error {
 	return _LisptcClose(
 		m.Actions,
+		m.Backlog,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
@@ -919,9 +921,10 @@ func (m *lisptcMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.FirstLevel4,
+		m.FirstLevel6,
 		m.Flows,
 		m.Generations,
-		m.Groups,
 		m.Heard,
 		m.Instances,
 		m.InterfaceSlots,
@@ -932,23 +935,21 @@ func (m *lisptcMaps) Close() error {
 		m.LocatorSets,
 		m.Locators,
 		m.MappingCounters,
-		m.MappingPages,
+		m.MappingRuns,
 		m.Mappings,
 		m.MissPolicies,
-		m.Numbers,
 		m.Peers,
-		m.RoomSamples,
+		m.PendingSamples,
 		m.Roots,
 		m.Samples,
+		m.SecondLevel6,
 		m.Settings,
 		m.Sites,
 		m.Sources,
 		m.Steps,
 		m.Trusted,
-		m.Unread,
 		m.Vlans,
 		m.Watch,
-		m.Wide,
 		m.XdpPrograms,
 	)
 }
@@ -960,6 +961,7 @@ type lisptcVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.Variable `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispRoles        *ebpf.Variable `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

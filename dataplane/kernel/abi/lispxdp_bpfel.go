@@ -46,6 +46,16 @@ type lispxdpLispActionRecord struct {
 	Zero3            [4]uint8
 }
 
+type lispxdpLispBacklog struct {
+	_       structs.HostLayout
+	Limit   uint32
+	Seed    uint32
+	Places  int32
+	Zero    uint32
+	TriedNs uint64
+	Shares  [16384]int32
+}
+
 type lispxdpLispClock struct {
 	_         structs.HostLayout
 	Jiffies   uint64
@@ -105,8 +115,6 @@ type lispxdpLispContext struct {
 	}
 	Origin         uint32
 	InterfaceFlags uint32
-	InterfaceIid   uint32
-	InterfaceRoots uint32
 	L2Length       uint32
 	Side           uint32
 	Forwarded      bool
@@ -115,8 +123,8 @@ type lispxdpLispContext struct {
 	Listed         bool
 	Removed        uint32
 	Payload        uint32
-	NextProtocol   uint8
-	_              [3]byte
+	Told           uint16
+	_              [2]byte
 	Notes          uint32
 	HeaderFirst    uint32
 	HeaderSecond   uint32
@@ -161,16 +169,16 @@ type lispxdpLispFlow struct {
 	Action          uint32
 	Serial          uint32
 	MappingIndex    uint32
-	Counters        uint32
+	Zero            uint32
 	FlowMask        uint32
 	AddressHash     uint32
 	PseudoSum       uint32
-	Used            uint32
+	Zero2           uint32
 	ExpiresNs       uint64
 	GenerationPlace uint32
 	Notice          uint32
 	To              [8]uint8
-	Zero            [16]uint8
+	Zero3           [16]uint8
 }
 
 type lispxdpLispGenerations struct {
@@ -302,7 +310,8 @@ type lispxdpLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
 	Family  uint8
-	Zero    [3]uint8
+	Zero    uint8
+	Port    uint16
 }
 
 type lispxdpLispRoots struct {
@@ -361,16 +370,6 @@ type lispxdpLispTrusted struct {
 	Value        [64]uint8
 }
 
-type lispxdpLispUnread struct {
-	_       structs.HostLayout
-	Limit   uint32
-	Seed    uint32
-	Places  int32
-	Zero    uint32
-	TriedNs uint64
-	Shares  [16384]int32
-}
-
 type lispxdpLispVlanKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -388,6 +387,7 @@ type lispxdpLispWatch struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	lispxdpMapActions          = "actions"
+	lispxdpMapBacklog          = "backlog"
 	lispxdpMapClocks           = "clocks"
 	lispxdpMapContexts         = "contexts"
 	lispxdpMapCounters         = "counters"
@@ -395,9 +395,10 @@ const (
 	lispxdpMapDrops            = "drops"
 	lispxdpMapEvents           = "events"
 	lispxdpMapFib              = "fib"
+	lispxdpMapFirstLevel4      = "first_level4"
+	lispxdpMapFirstLevel6      = "first_level6"
 	lispxdpMapFlows            = "flows"
 	lispxdpMapGenerations      = "generations"
-	lispxdpMapGroups           = "groups"
 	lispxdpMapHeard            = "heard"
 	lispxdpMapInstances        = "instances"
 	lispxdpMapInterfaceSlots   = "interface_slots"
@@ -408,23 +409,21 @@ const (
 	lispxdpMapLocatorSets      = "locator_sets"
 	lispxdpMapLocators         = "locators"
 	lispxdpMapMappingCounters  = "mapping_counters"
-	lispxdpMapMappingPages     = "mapping_pages"
+	lispxdpMapMappingRuns      = "mapping_runs"
 	lispxdpMapMappings         = "mappings"
 	lispxdpMapMissPolicies     = "miss_policies"
-	lispxdpMapNumbers          = "numbers"
 	lispxdpMapPeers            = "peers"
-	lispxdpMapRoomSamples      = "room_samples"
+	lispxdpMapPendingSamples   = "pending_samples"
 	lispxdpMapRoots            = "roots"
 	lispxdpMapSamples          = "samples"
+	lispxdpMapSecondLevel6     = "second_level6"
 	lispxdpMapSettings         = "settings"
 	lispxdpMapSites            = "sites"
 	lispxdpMapSources          = "sources"
 	lispxdpMapSteps            = "steps"
 	lispxdpMapTrusted          = "trusted"
-	lispxdpMapUnread           = "unread"
 	lispxdpMapVlans            = "vlans"
 	lispxdpMapWatch            = "watch"
-	lispxdpMapWide             = "wide"
 	lispxdpMapXdpPrograms      = "xdp_programs"
 	lispxdpProgLispXdp         = "lisp_xdp"
 	lispxdpProgLispXdpCore     = "lisp_xdp_core"
@@ -432,6 +431,7 @@ const (
 	lispxdpProgLispXdpSite     = "lisp_xdp_site"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
+	lispxdpVarLispRoles        = "lisp_roles"
 	lispxdpVarLispTracing      = "lisp_tracing"
 )
 
@@ -488,6 +488,7 @@ type lispxdpProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type lispxdpMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
+	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	Clocks          *ebpf.MapSpec `ebpf:"clocks"`
 	Contexts        *ebpf.MapSpec `ebpf:"contexts"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
@@ -495,9 +496,10 @@ type lispxdpMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	FirstLevel4     *ebpf.MapSpec `ebpf:"first_level4"`
+	FirstLevel6     *ebpf.MapSpec `ebpf:"first_level6"`
 	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
-	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
@@ -508,23 +510,21 @@ type lispxdpMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
-	MappingPages    *ebpf.MapSpec `ebpf:"mapping_pages"`
+	MappingRuns     *ebpf.MapSpec `ebpf:"mapping_runs"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
-	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
-	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
+	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SecondLevel6    *ebpf.MapSpec `ebpf:"second_level6"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
-	Unread          *ebpf.MapSpec `ebpf:"unread"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
-	Wide            *ebpf.MapSpec `ebpf:"wide"`
 	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
 
@@ -534,6 +534,7 @@ type lispxdpMapSpecs struct {
 type lispxdpVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
+	LispRoles        *ebpf.VariableSpec `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -558,6 +559,7 @@ func (o *lispxdpObjects) Close() error {
 // It can be passed to loadLispxdpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lispxdpMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
+	Backlog         *ebpf.Map `ebpf:"backlog"`
 	Clocks          *ebpf.Map `ebpf:"clocks"`
 	Contexts        *ebpf.Map `ebpf:"contexts"`
 	Counters        *ebpf.Map `ebpf:"counters"`
@@ -565,9 +567,10 @@ type lispxdpMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	FirstLevel4     *ebpf.Map `ebpf:"first_level4"`
+	FirstLevel6     *ebpf.Map `ebpf:"first_level6"`
 	Flows           *ebpf.Map `ebpf:"flows"`
 	Generations     *ebpf.Map `ebpf:"generations"`
-	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
@@ -578,29 +581,28 @@ type lispxdpMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
-	MappingPages    *ebpf.Map `ebpf:"mapping_pages"`
+	MappingRuns     *ebpf.Map `ebpf:"mapping_runs"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
-	Numbers         *ebpf.Map `ebpf:"numbers"`
 	Peers           *ebpf.Map `ebpf:"peers"`
-	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
+	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SecondLevel6    *ebpf.Map `ebpf:"second_level6"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
-	Unread          *ebpf.Map `ebpf:"unread"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
-	Wide            *ebpf.Map `ebpf:"wide"`
 	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
 
 func (m *lispxdpMaps) Close() error {
 	return _LispxdpClose(
 		m.Actions,
+		m.Backlog,
 		m.Clocks,
 		m.Contexts,
 		m.Counters,
@@ -608,9 +610,10 @@ func (m *lispxdpMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.FirstLevel4,
+		m.FirstLevel6,
 		m.Flows,
 		m.Generations,
-		m.Groups,
 		m.Heard,
 		m.Instances,
 		m.InterfaceSlots,
@@ -621,23 +624,21 @@ func (m *lispxdpMaps) Close() error {
 		m.LocatorSets,
 		m.Locators,
 		m.MappingCounters,
-		m.MappingPages,
+		m.MappingRuns,
 		m.Mappings,
 		m.MissPolicies,
-		m.Numbers,
 		m.Peers,
-		m.RoomSamples,
+		m.PendingSamples,
 		m.Roots,
 		m.Samples,
+		m.SecondLevel6,
 		m.Settings,
 		m.Sites,
 		m.Sources,
 		m.Steps,
 		m.Trusted,
-		m.Unread,
 		m.Vlans,
 		m.Watch,
-		m.Wide,
 		m.XdpPrograms,
 	)
 }
@@ -648,6 +649,7 @@ func (m *lispxdpMaps) Close() error {
 type lispxdpVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
+	LispRoles        *ebpf.Variable `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

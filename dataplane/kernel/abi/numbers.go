@@ -90,12 +90,12 @@ const (
 
 // Flags of mappings.
 const (
-	MappingValid     = uint32(lisptcLispMappingFlagLISP_MAPPING_VALID)
-	MappingHold      = uint32(lisptcLispMappingFlagLISP_MAPPING_HOLD)
-	MappingDatabase  = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
-	MappingStatic    = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
-	MappingEchoNonce = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
-	MappingOneWay    = uint32(lisptcLispMappingFlagLISP_MAPPING_ONE_WAY)
+	MappingValid         = uint32(lisptcLispMappingFlagLISP_MAPPING_VALID)
+	MappingHold          = uint32(lisptcLispMappingFlagLISP_MAPPING_HOLD)
+	MappingDatabase      = uint32(lisptcLispMappingFlagLISP_MAPPING_DATABASE)
+	MappingStatic        = uint32(lisptcLispMappingFlagLISP_MAPPING_STATIC)
+	MappingEchoNonce     = uint32(lisptcLispMappingFlagLISP_MAPPING_ECHO_NONCE)
+	MappingSingleNextHop = uint32(lisptcLispMappingFlagLISP_MAPPING_SINGLE_NEXT_HOP)
 )
 
 // What happens to packets without a mapping.
@@ -121,7 +121,7 @@ const (
 	SettingCheckSourceStrict = uint32(lisptcLispSettingFlagLISP_SETTING_CHECK_SOURCE_STRICT)
 	SettingGlean             = uint32(lisptcLispSettingFlagLISP_SETTING_GLEAN)
 	SettingInstances         = uint32(lisptcLispSettingFlagLISP_SETTING_INSTANCES)
-	SettingVXLANGPE          = uint32(lisptcLispSettingFlagLISP_SETTING_VXLAN_GPE)
+	SettingOtherPorts        = uint32(lisptcLispSettingFlagLISP_SETTING_OTHER_PORTS)
 	SettingRoutesByFlow      = uint32(lisptcLispSettingFlagLISP_SETTING_ROUTES_BY_FLOW)
 	SettingAnyStack          = uint32(lisptcLispSettingFlagLISP_SETTING_ANY_STACK)
 	SettingLists             = uint32(lisptcLispSettingFlagLISP_SETTING_LISTS)

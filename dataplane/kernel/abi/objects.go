@@ -30,7 +30,7 @@ const (
 	MapFib             = lisptcMapFib
 	MapFlows           = lisptcMapFlows
 	MapGenerations     = lisptcMapGenerations
-	MapGroups          = lisptcMapGroups
+	MapSecondLevel6    = lisptcMapSecondLevel6
 	MapHeard           = lisptcMapHeard
 	MapInstances       = lisptcMapInstances
 	MapInterfaceSlots  = lisptcMapInterfaceSlots
@@ -41,12 +41,12 @@ const (
 	MapLocatorSets     = lisptcMapLocatorSets
 	MapLocators        = lisptcMapLocators
 	MapMappingCounters = lisptcMapMappingCounters
-	MapMappingPages    = lisptcMapMappingPages
+	MapMappingRuns     = lisptcMapMappingRuns
 	MapMappings        = lisptcMapMappings
 	MapMissPolicies    = lisptcMapMissPolicies
-	MapNumbers         = lisptcMapNumbers
+	MapFirstLevel6     = lisptcMapFirstLevel6
 	MapPeers           = lisptcMapPeers
-	MapRoomSamples     = lisptcMapRoomSamples
+	MapPendingSamples  = lisptcMapPendingSamples
 	MapRoots           = lisptcMapRoots
 	MapSamples         = lisptcMapSamples
 	MapSettings        = lisptcMapSettings
@@ -54,10 +54,10 @@ const (
 	MapSources         = lisptcMapSources
 	MapSteps           = lisptcMapSteps
 	MapTrusted         = lisptcMapTrusted
-	MapUnread          = lisptcMapUnread
+	MapBacklog         = lisptcMapBacklog
 	MapVLANs           = lisptcMapVlans
 	MapWatch           = lisptcMapWatch
-	MapWide            = lisptcMapWide
+	MapFirstLevel4     = lisptcMapFirstLevel4
 	MapXDPPrograms     = lisptcMapXdpPrograms
 )
 

@@ -66,8 +66,8 @@ type (
 	StepKind = lisptcLispStepKind
 	// TAPReason is why a packet was sent to the TAP.
 	TAPReason = lisptcLispTapReason
-	// Unread counts what is in the queue of the TAP.
-	Unread = lisptcLispUnread
+	// Backlog counts what is in the queue of the TAP.
+	Backlog = lisptcLispBacklog
 	// VLANKey names a VLAN of an interface.
 	VLANKey = lisptcLispVlanKey
 	// Watch says whether dropped packets are captured.

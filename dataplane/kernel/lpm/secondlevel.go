@@ -27,7 +27,7 @@ const (
 	checkNever = uint64(restBits)<<32 | 1
 )
 
-// An Entry is struct lisp_element: of check, the lower half is the value, the upper one the shift.
+// An Entry is struct lisp_entry: of check, the lower half is the value, the upper one the shift.
 type Entry struct {
 	check            uint64
 	match, otherwise uint32

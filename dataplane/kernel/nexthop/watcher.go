@@ -144,7 +144,7 @@ func (w *Watcher) unmark(which func(prefix netip.Prefix) bool) {
 			continue
 		}
 		record := &w.Tables.Records[index]
-		atomic.StoreUint32(&record.Flags, record.Flags&^abi.MappingOneWay)
+		atomic.StoreUint32(&record.Flags, record.Flags&^abi.MappingSingleNextHop)
 		delete(w.marked, index)
 		cleared = true
 	}
@@ -250,13 +250,13 @@ func (w *Watcher) mark(c candidate) {
 	}
 	w.marked[c.index] = c.prefix
 	record := &w.Tables.Records[c.index]
-	atomic.StoreUint32(&record.Flags, record.Flags|abi.MappingOneWay)
+	atomic.StoreUint32(&record.Flags, record.Flags|abi.MappingSingleNextHop)
 }
 
 // Count is how many entries are marked. The caller holds mu.
 func (w *Watcher) Count() int {
 	maps.DeleteFunc(w.marked, func(index uint32, _ netip.Prefix) bool {
-		return w.Tables.Born[index] == 0 || w.Tables.Records[index].Flags&abi.MappingOneWay == 0
+		return w.Tables.Born[index] == 0 || w.Tables.Records[index].Flags&abi.MappingSingleNextHop == 0
 	})
 	return len(w.marked)
 }

@@ -68,13 +68,13 @@ func TestMarksThatNobodyJudges(t *testing.T) {
 		key := tables.KeyOf(&p.Records[index])
 		prefix, err := key.Prefix()
 		must(t, err)
-		if p.Records[index].Flags&abi.MappingOneWay != 0 && e.judged.verdicts[prefix.Netip()] == nil {
+		if p.Records[index].Flags&abi.MappingSingleNextHop != 0 && e.judged.verdicts[prefix.Netip()] == nil {
 			t.Fatalf("%v is marked, and not judged", prefix)
 		}
 	}
 	e.lockAndTake(routeNews{prefix: netip.MustParsePrefix("10.0.0.0/9")})
 	for index := range p.Database {
-		if p.Records[index].Flags&abi.MappingOneWay != 0 {
+		if p.Records[index].Flags&abi.MappingSingleNextHop != 0 {
 			t.Fatalf("entry %d is marked after news of its route", index)
 		}
 	}

@@ -138,7 +138,7 @@ func (c *Capture) discard() error {
 	}
 	for {
 		var sample abi.Sample
-		if err := c.store.Map(abi.MapRoomSamples).LookupAndDelete(nil, &sample); err != nil {
+		if err := c.store.Map(abi.MapPendingSamples).LookupAndDelete(nil, &sample); err != nil {
 			return ignoreEmpty(err)
 		}
 	}
@@ -184,9 +184,9 @@ func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) erro
 
 // readRoom takes what the waiting room dropped, as much as there is room for.
 func (c *Capture) readRoom(each func(DroppedPacket) error) error {
-	for range c.store.Map(abi.MapRoomSamples).MaxEntries() {
+	for range c.store.Map(abi.MapPendingSamples).MaxEntries() {
 		var sample abi.Sample
-		if err := c.store.Map(abi.MapRoomSamples).LookupAndDelete(nil, &sample); err != nil {
+		if err := c.store.Map(abi.MapPendingSamples).LookupAndDelete(nil, &sample); err != nil {
 			return ignoreEmpty(err)
 		}
 		if err := each(c.packet(&sample)); err != nil {
@@ -237,7 +237,7 @@ func RecordDrop(s *store.Store, clock bootclock.Clock, f tap.Frame, reason forwa
 		sample.Ifindex = f.Origin()
 	}
 	sample.Captured = uint32(copy(sample.Octets[:], whole))
-	_ = s.Map(abi.MapRoomSamples).Update(nil, sample, ebpf.UpdateExist) // a sample less
+	_ = s.Map(abi.MapPendingSamples).Update(nil, sample, ebpf.UpdateExist) // a sample less
 }
 
 // Close ends the capture.

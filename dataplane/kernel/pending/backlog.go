@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file counts what is in the TAP's queue, together with the programs
-// (bpf/abi_unread.h): they add what they send there, and let no source take more of
+// (bpf/abi_backlog.h): they add what they send there, and let no source take more of
 // it than it leaves free; here is taken off what was read. It judges no packet.
 
 package pending
@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	unreadShares = 16384 // LISP_UNREAD_SHARES
-	unreadOctets = 4096  // LISP_UNREAD_OCTETS
-	hashFactor   = 0x9E3779B1
+	backlogShares = 16384 // LISP_BACKLOG_SHARES
+	backlogOctets = 4096  // LISP_BACKLOG_OCTETS
+	hashFactor    = 0x9E3779B1
 )
 
 // Backlog is the memory of that map.
-type Backlog struct{ numbers *abi.Unread }
+type Backlog struct{ numbers *abi.Backlog }
 
 // NewBacklog is the backlog in the memory of its map.
-func NewBacklog(numbers *abi.Unread) Backlog { return Backlog{numbers} }
+func NewBacklog(numbers *abi.Backlog) Backlog { return Backlog{numbers} }
 
 // begin sets how many places there are, and counts anew.
 func (u Backlog) begin(limit uint32) {
@@ -53,7 +53,7 @@ func (u Backlog) read(f tap.Frame) {
 	if f.Magic() != abi.TAPWaiting {
 		return
 	}
-	places := 1 + int32(len(f.Packet())/unreadOctets)
+	places := 1 + int32(len(f.Packet())/backlogOctets)
 	takeOff(&u.numbers.Places, places)
 	for _, share := range u.sharesOf(f) {
 		takeOff(&u.numbers.Shares[share], places)
@@ -80,7 +80,7 @@ func (u Backlog) sharesOf(f tap.Frame) [3]uint32 {
 		ofNetwork = hashStep(hashStep(ofInterface, binary.BigEndian.Uint32(packet[8:])), binary.BigEndian.Uint32(packet[12:]))
 		ofSource = hashStep(hashStep(ofNetwork, binary.BigEndian.Uint32(packet[16:])), binary.BigEndian.Uint32(packet[20:]))
 	}
-	return [3]uint32{ofInterface % unreadShares, ofNetwork % unreadShares, ofSource % unreadShares}
+	return [3]uint32{ofInterface % backlogShares, ofNetwork % backlogShares, ofSource % backlogShares}
 }
 
 // hashStep is the step of the flow hash (bpf/abi.h).

@@ -13,10 +13,10 @@ import (
 	"loci/dataplane/kernel/tap"
 )
 
-// TestUnreadPlaces takes off what programs counted for packets of several lengths, and never more than there is.
-func TestUnreadPlaces(t *testing.T) {
-	for octets, places := range map[int]int32{20: 1, unreadOctets - 1: 1, unreadOctets: 2, 65535: 16} {
-		u := Backlog{&abi.Unread{}}
+// TestBacklogPlaces takes off what programs counted for packets of several lengths, and never more than there is.
+func TestBacklogPlaces(t *testing.T) {
+	for octets, places := range map[int]int32{20: 1, backlogOctets - 1: 1, backlogOctets: 2, 65535: 16} {
+		u := Backlog{&abi.Backlog{}}
 		f := make(tap.Frame, tap.VnetOctets+tap.EthernetOctets+octets)
 		f.SetMagic(abi.TAPWaiting)
 		binary.BigEndian.PutUint16(f.Ethernet()[12:], unix.ETH_P_IP)
@@ -37,5 +37,5 @@ func TestUnreadPlaces(t *testing.T) {
 }
 
 func TestSharesAreThoseOfTheABI(t *testing.T) {
-	kerneltest.ExpectConstants(t, map[string]uint64{"LISP_UNREAD_SHARES": unreadShares, "LISP_UNREAD_OCTETS": unreadOctets})
+	kerneltest.ExpectConstants(t, map[string]uint64{"LISP_BACKLOG_SHARES": backlogShares, "LISP_BACKLOG_OCTETS": backlogOctets})
 }

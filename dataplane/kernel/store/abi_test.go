@@ -54,7 +54,7 @@ func TestRecordsStandSideBySide(t *testing.T) {
 
 func TestRootsAndSizesAreThoseOfTheABI(t *testing.T) {
 	kerneltest.ExpectConstants(t, map[string]uint64{
-		"LISP_ROOT_IN_USE": rootInUse, "LISP_ROOT_BLOCK_SHIFT": rootFirstLevelShift, "LISP_ROOT_BLOCK_MASK": rootFirstLevels - 1,
+		"LISP_ROOT_IN_USE": rootInUse, "LISP_ROOT_FIRST_LEVEL_SHIFT": rootFirstLevelShift, "LISP_ROOT_FIRST_LEVEL_MASK": rootFirstLevels - 1,
 		"LISP_ROOT_TABLE_SHIFT": rootTableShift, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_ACTIONS": abi.ActionsEach, "LISP_FLOWS": abi.FlowsEach,
 	})
 }

@@ -22,7 +22,7 @@ import (
 const rootInUse = uint64(1) << 63 // LISP_ROOT_IN_USE
 
 const (
-	rootFirstLevelShift = 44 // LISP_ROOT_BLOCK_SHIFT
+	rootFirstLevelShift = 44 // LISP_ROOT_FIRST_LEVEL_SHIFT
 	rootFirstLevels     = 64 // the first of them stands for none
 	rootTableShift      = 32
 )

@@ -31,9 +31,9 @@ func (s *Store) NewFirstLevel(family uint8) (block uint32, slots []uint32, err e
 	if block, err = s.freeFirstLevel(); err != nil {
 		return 0, nil, err
 	}
-	outer := abi.MapWide
+	outer := abi.MapFirstLevel4
 	if family == 6 {
-		outer = abi.MapNumbers
+		outer = abi.MapFirstLevel6
 	}
 	made, err := s.makeFirstLevel(outer, block)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) PrepareFirstLevel() {
 	s.nextFirstLevel = p
 	s.background.Go(func() {
 		defer close(p.made)
-		p.table, p.err = s.makeFirstLevel(abi.MapWide, block)
+		p.table, p.err = s.makeFirstLevel(abi.MapFirstLevel4, block)
 	})
 }
 
@@ -158,7 +158,7 @@ func (s *Store) takeFirstLevel(block uint32) error {
 
 // emptyFirstLevel takes a block out of its place, whichever family it is of.
 func (s *Store) emptyFirstLevel(block uint32) error {
-	for _, name := range []string{abi.MapWide, abi.MapNumbers} {
+	for _, name := range []string{abi.MapFirstLevel4, abi.MapFirstLevel6} {
 		if err := s.outer[name].empty(block); err != nil {
 			return fmt.Errorf("removing the block of a root: %w", err)
 		}
@@ -171,7 +171,7 @@ func (s *Store) emptyFirstLevel(block uint32) error {
 func (s *Store) deleteOtherFirstLevels() error {
 	var errs []error
 	named := s.namedFirstLevels()
-	for _, name := range []string{abi.MapWide, abi.MapNumbers} {
+	for _, name := range []string{abi.MapFirstLevel4, abi.MapFirstLevel6} {
 		for block := range s.outer[name].all() {
 			if !named[block] {
 				errs = append(errs, s.takeFirstLevel(block))
@@ -183,12 +183,12 @@ func (s *Store) deleteOtherFirstLevels() error {
 
 // NewSecondLevel implements lpm.Memory. It takes no number that another process's roots may lead to.
 func (s *Store) NewSecondLevel(write func(elements []lpm.Entry)) (number uint32, elements []lpm.Entry, err error) {
-	outer := s.outer[abi.MapGroups]
+	outer := s.outer[abi.MapSecondLevel6]
 	number, ok := outer.free(1)
 	if !ok {
 		return 0, nil, fmt.Errorf("%w: %d groups of IPv6 prefixes", dataplane.ErrFull, outer.places()-1)
 	}
-	m, err := ebpf.NewMap(s.Spec.Maps[abi.MapGroups].InnerMap.Copy())
+	m, err := ebpf.NewMap(s.Spec.Maps[abi.MapSecondLevel6].InnerMap.Copy())
 	if err != nil {
 		return 0, nil, fmt.Errorf("making a group of IPv6 prefixes: %w", err)
 	}
@@ -228,7 +228,7 @@ func (s *Store) DropSecondLevels(numbers []uint32) {
 func (s *Store) deleteOtherSecondLevels() {
 	s.clearing.Do(func() {
 		var others []uint32
-		for number := range s.outer[abi.MapGroups].all() {
+		for number := range s.outer[abi.MapSecondLevel6].all() {
 			if s.secondLevels[number] == nil {
 				others = append(others, number)
 			}
@@ -243,6 +243,6 @@ func (s *Store) emptySecondLevels(numbers []uint32) {
 		if s.closing.Load() {
 			return
 		}
-		_ = s.outer[abi.MapGroups].empty(number) // else the number stays taken
+		_ = s.outer[abi.MapSecondLevel6].empty(number) // else the number stays taken
 	}
 }

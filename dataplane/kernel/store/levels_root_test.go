@@ -30,7 +30,7 @@ func TestPreparedFirstLevelIsGivenUp(t *testing.T) {
 	must(t, err)
 	must(t, s.SwitchTable(nil))
 	var id uint32
-	if err := s.Map(abi.MapWide).Lookup(p.number, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || s.nextFirstLevel != nil {
+	if err := s.Map(abi.MapFirstLevel4).Lookup(p.number, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || s.nextFirstLevel != nil {
 		t.Errorf("the first level is still there: %v", err)
 	}
 	must(t, s.Close())

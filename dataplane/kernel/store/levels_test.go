@@ -29,7 +29,7 @@ func (m *slowMaps) Delete(place any) error {
 func TestNobodyWaitsForOldGroups(t *testing.T) {
 	m := &slowMaps{onward: make(chan struct{})}
 	o := &outerMap{m: m, taken: make([]uint64, 1)}
-	s := &Store{outer: map[string]*outerMap{abi.MapGroups: o}, secondLevels: map[uint32]*fibTable{2: {}}}
+	s := &Store{outer: map[string]*outerMap{abi.MapSecondLevel6: o}, secondLevels: map[uint32]*fibTable{2: {}}}
 	for number := range uint32(6) {
 		o.mark(number + 1)
 	}
@@ -63,7 +63,7 @@ func TestNobodyWaitsForOldGroups(t *testing.T) {
 func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	m := &slowMaps{onward: make(chan struct{})}
 	o := &outerMap{m: m, taken: make([]uint64, 1)}
-	s := &Store{outer: map[string]*outerMap{abi.MapGroups: o}, secondLevels: map[uint32]*fibTable{1: {}, 2: {}}}
+	s := &Store{outer: map[string]*outerMap{abi.MapSecondLevel6: o}, secondLevels: map[uint32]*fibTable{1: {}, 2: {}}}
 	o.mark(1)
 	o.mark(2)
 	ready := make(chan struct{})

@@ -23,7 +23,7 @@ import (
 var placeWords = []struct {
 	name  string
 	words int
-}{{abi.MapFib, 1}, {abi.MapWide, 1}, {abi.MapNumbers, 1}, {abi.MapGroups, 16}}
+}{{abi.MapFib, 1}, {abi.MapFirstLevel4, 1}, {abi.MapFirstLevel6, 1}, {abi.MapSecondLevel6, 16}}
 
 // innerMaps is what an outer map needs of its BPF map.
 type innerMaps interface {

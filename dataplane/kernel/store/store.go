@@ -79,7 +79,7 @@ func (l Limits) entries(processors int) (map[string]uint32, error) {
 		abi.MapMappings: uint32(mappings), abi.MapMappingCounters: uint32(mappings * processors),
 		abi.MapLocatorSets: uint32(locatorSets), abi.MapLocators: tables.LocatorsBeside(locatorSets),
 		abi.MapActions: uint32(abi.ActionsEach * processors), abi.MapFlows: uint32(abi.FlowsEach * processors),
-		abi.MapMappingPages: uint32(tables.RunWords(mappings)),
+		abi.MapMappingRuns: uint32(tables.RunWords(mappings)),
 	}, nil
 }
 
@@ -99,7 +99,7 @@ type Store struct {
 	Instances      *Instances
 	Slots          InterfaceSlots
 	Changed        tables.Generations
-	Unread         *abi.Unread
+	Backlog        *abi.Backlog
 	table          *fibTable            // in force
 	pending        []*fibTable          // made since
 	prepared       *preparedTable       // for NewTable, nil when there is none
@@ -314,8 +314,8 @@ func (s *Store) sharing(spec *ebpf.CollectionSpec) *ebpf.CollectionOptions {
 func (s *Store) mapMemory() error {
 	of := map[string][]byte{}
 	for _, name := range []string{
-		abi.MapMappings, abi.MapMappingPages, abi.MapMappingCounters, abi.MapLocatorSets, abi.MapLocators,
-		MapWords, abi.MapRoots, abi.MapInterfaceSlots, abi.MapGenerations, abi.MapUnread,
+		abi.MapMappings, abi.MapMappingRuns, abi.MapMappingCounters, abi.MapLocatorSets, abi.MapLocators,
+		MapWords, abi.MapRoots, abi.MapInterfaceSlots, abi.MapGenerations, abi.MapBacklog,
 	} {
 		memory, err := s.mmap(s.maps[name])
 		if err != nil {
@@ -325,9 +325,9 @@ func (s *Store) mapMemory() error {
 		s.mapped = append(s.mapped, memory)
 	}
 	s.Changed = tables.Generations{Numbers: &memoryOf[abi.Generations](s, of, abi.MapGenerations)[0]}
-	s.Unread = &memoryOf[abi.Unread](s, of, abi.MapUnread)[0]
+	s.Backlog = &memoryOf[abi.Backlog](s, of, abi.MapBacklog)[0]
 	s.Records = memoryOf[abi.Mapping](s, of, abi.MapMappings)
-	s.Runs = memoryOf[uint64](s, of, abi.MapMappingPages)
+	s.Runs = memoryOf[uint64](s, of, abi.MapMappingRuns)
 	s.Usage = memoryOf[abi.MappingCounters](s, of, abi.MapMappingCounters)
 	s.Sets = memoryOf[abi.LocatorSet](s, of, abi.MapLocatorSets)
 	s.Locators = memoryOf[abi.Locator](s, of, abi.MapLocators)

@@ -112,7 +112,7 @@ func (t *Tables) adoptRecord(index uint32) error {
 	if err := t.Table.Insert(key, index); err != nil {
 		return err
 	}
-	atomic.StoreUint32(&record.Flags, record.Flags&^(abi.MappingHold|abi.MappingOneWay)) // whoever held packets, or watched routes, is gone
+	atomic.StoreUint32(&record.Flags, record.Flags&^(abi.MappingHold|abi.MappingSingleNextHop)) // whoever held packets, or watched routes, is gone
 	t.Generation++
 	t.Born[index] = t.Generation
 	t.addEntry(index, key.Kind)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file hands out the indexes of mappings so that pages of LISP_PAGE_MAPPINGS side by side have one locator-set and one
-// Instance-ID as far as that goes, and says of each page whether they have (bpf/abi.h, mapping_pages), so that programs need not read the
+// This file hands out the indexes of mappings so that pages of LISP_RUN_MAPPINGS side by side have one locator-set and one
+// Instance-ID as far as that goes, and says of each page whether they have (bpf/abi.h, mapping_runs), so that programs need not read the
 // record. An index given back rests as in package reclaim. It changes no record.
 
 package tables
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	runLength = 64 // LISP_PAGE_MAPPINGS
-	wordRuns  = 4  // LISP_WORD_PAGES
+	runLength = 64 // LISP_RUN_MAPPINGS
+	wordRuns  = 4  // LISP_WORD_RUNS
 	runBits   = 64 / wordRuns
 )
 

@@ -244,14 +244,14 @@ func TestAdoptRefusesNonsense(t *testing.T) {
 		change(&p.Records[i+1])
 	}
 	p.Records[10] = good
-	p.Records[10].Flags |= abi.MappingHold | abi.MappingOneWay
+	p.Records[10].Flags |= abi.MappingHold | abi.MappingSingleNextHop
 	p.Records[10].PrefixLength = 10
 	p.Records[11] = good
 	p.Records[11].Flags = 0
 	if refused := p.reopen(t); len(refused) != 5 {
 		t.Errorf("refused %v, want 5", refused)
 	}
-	if p.Entries.Count != 2 || p.Records[10].Flags&(abi.MappingHold|abi.MappingOneWay) != 0 || p.indexes.inUse() != 2 {
+	if p.Entries.Count != 2 || p.Records[10].Flags&(abi.MappingHold|abi.MappingSingleNextHop) != 0 || p.indexes.inUse() != 2 {
 		t.Errorf("%d entries, %d records in use, want 2 and nothing on hold", p.Entries.Count, p.indexes.inUse())
 	}
 }

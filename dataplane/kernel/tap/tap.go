@@ -281,6 +281,11 @@ func (f Frame) Reason() byte { return f.Ethernet()[7] }
 // Origin is the ifindex of the interface that it came in by.
 func (f Frame) Origin() uint32 { return binary.BigEndian.Uint32(f.Ethernet()[8:]) }
 
+// Instance is the Instance-ID of the packet's addresses.
+func (f Frame) Instance() uint32 {
+	return binary.BigEndian.Uint32(f.Ethernet()[1:]) & 0xFFFFFF
+}
+
 // SetMagic says what the frame is.
 func (f Frame) SetMagic(magic byte) { f.Ethernet()[6] = magic }
 

@@ -70,6 +70,16 @@ type fibLispAddress struct {
 	Octets [16]uint8
 }
 
+type fibLispBacklog struct {
+	_       structs.HostLayout
+	Limit   uint32
+	Seed    uint32
+	Places  int32
+	Zero    uint32
+	TriedNs uint64
+	Shares  [16384]int32
+}
+
 type fibLispClock struct {
 	_         structs.HostLayout
 	Jiffies   uint64
@@ -104,16 +114,16 @@ type fibLispFlow struct {
 	Action          uint32
 	Serial          uint32
 	MappingIndex    uint32
-	Counters        uint32
+	Zero            uint32
 	FlowMask        uint32
 	AddressHash     uint32
 	PseudoSum       uint32
-	Used            uint32
+	Zero2           uint32
 	ExpiresNs       uint64
 	GenerationPlace uint32
 	Notice          uint32
 	To              [8]uint8
-	Zero            [16]uint8
+	Zero3           [16]uint8
 }
 
 type fibLispGenerations struct {
@@ -245,7 +255,8 @@ type fibLispRlocKey struct {
 	_       structs.HostLayout
 	Address [16]uint8
 	Family  uint8
-	Zero    [3]uint8
+	Zero    uint8
+	Port    uint16
 }
 
 type fibLispRoots struct {
@@ -304,16 +315,6 @@ type fibLispTrusted struct {
 	Value        [64]uint8
 }
 
-type fibLispUnread struct {
-	_       structs.HostLayout
-	Limit   uint32
-	Seed    uint32
-	Places  int32
-	Zero    uint32
-	TriedNs uint64
-	Shares  [16384]int32
-}
-
 type fibLispVlanKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
@@ -331,6 +332,7 @@ type fibLispWatch struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	fibMapActions           = "actions"
+	fibMapBacklog           = "backlog"
 	fibMapBenchArray        = "bench_array"
 	fibMapBenchBlocks       = "bench_blocks"
 	fibMapBenchHash         = "bench_hash"
@@ -342,9 +344,10 @@ const (
 	fibMapDrops             = "drops"
 	fibMapEvents            = "events"
 	fibMapFib               = "fib"
+	fibMapFirstLevel4       = "first_level4"
+	fibMapFirstLevel6       = "first_level6"
 	fibMapFlows             = "flows"
 	fibMapGenerations       = "generations"
-	fibMapGroups            = "groups"
 	fibMapHeard             = "heard"
 	fibMapInstances         = "instances"
 	fibMapInterfaceSlots    = "interface_slots"
@@ -355,23 +358,21 @@ const (
 	fibMapLocatorSets       = "locator_sets"
 	fibMapLocators          = "locators"
 	fibMapMappingCounters   = "mapping_counters"
-	fibMapMappingPages      = "mapping_pages"
+	fibMapMappingRuns       = "mapping_runs"
 	fibMapMappings          = "mappings"
 	fibMapMissPolicies      = "miss_policies"
-	fibMapNumbers           = "numbers"
 	fibMapPeers             = "peers"
-	fibMapRoomSamples       = "room_samples"
+	fibMapPendingSamples    = "pending_samples"
 	fibMapRoots             = "roots"
 	fibMapSamples           = "samples"
+	fibMapSecondLevel6      = "second_level6"
 	fibMapSettings          = "settings"
 	fibMapSites             = "sites"
 	fibMapSources           = "sources"
 	fibMapSteps             = "steps"
 	fibMapTrusted           = "trusted"
-	fibMapUnread            = "unread"
 	fibMapVlans             = "vlans"
 	fibMapWatch             = "watch"
-	fibMapWide              = "wide"
 	fibMapXdpPrograms       = "xdp_programs"
 	fibProgBenchArrayRead   = "bench_array_read"
 	fibProgBenchCounted     = "bench_counted"
@@ -442,6 +443,7 @@ type fibProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type fibMapSpecs struct {
 	Actions         *ebpf.MapSpec `ebpf:"actions"`
+	Backlog         *ebpf.MapSpec `ebpf:"backlog"`
 	BenchArray      *ebpf.MapSpec `ebpf:"bench_array"`
 	BenchBlocks     *ebpf.MapSpec `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.MapSpec `ebpf:"bench_hash"`
@@ -453,9 +455,10 @@ type fibMapSpecs struct {
 	Drops           *ebpf.MapSpec `ebpf:"drops"`
 	Events          *ebpf.MapSpec `ebpf:"events"`
 	Fib             *ebpf.MapSpec `ebpf:"fib"`
+	FirstLevel4     *ebpf.MapSpec `ebpf:"first_level4"`
+	FirstLevel6     *ebpf.MapSpec `ebpf:"first_level6"`
 	Flows           *ebpf.MapSpec `ebpf:"flows"`
 	Generations     *ebpf.MapSpec `ebpf:"generations"`
-	Groups          *ebpf.MapSpec `ebpf:"groups"`
 	Heard           *ebpf.MapSpec `ebpf:"heard"`
 	Instances       *ebpf.MapSpec `ebpf:"instances"`
 	InterfaceSlots  *ebpf.MapSpec `ebpf:"interface_slots"`
@@ -466,23 +469,21 @@ type fibMapSpecs struct {
 	LocatorSets     *ebpf.MapSpec `ebpf:"locator_sets"`
 	Locators        *ebpf.MapSpec `ebpf:"locators"`
 	MappingCounters *ebpf.MapSpec `ebpf:"mapping_counters"`
-	MappingPages    *ebpf.MapSpec `ebpf:"mapping_pages"`
+	MappingRuns     *ebpf.MapSpec `ebpf:"mapping_runs"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
-	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
-	RoomSamples     *ebpf.MapSpec `ebpf:"room_samples"`
+	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
 	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SecondLevel6    *ebpf.MapSpec `ebpf:"second_level6"`
 	Settings        *ebpf.MapSpec `ebpf:"settings"`
 	Sites           *ebpf.MapSpec `ebpf:"sites"`
 	Sources         *ebpf.MapSpec `ebpf:"sources"`
 	Steps           *ebpf.MapSpec `ebpf:"steps"`
 	Trusted         *ebpf.MapSpec `ebpf:"trusted"`
-	Unread          *ebpf.MapSpec `ebpf:"unread"`
 	Vlans           *ebpf.MapSpec `ebpf:"vlans"`
 	Watch           *ebpf.MapSpec `ebpf:"watch"`
-	Wide            *ebpf.MapSpec `ebpf:"wide"`
 	XdpPrograms     *ebpf.MapSpec `ebpf:"xdp_programs"`
 }
 
@@ -517,6 +518,7 @@ func (o *fibObjects) Close() error {
 // It can be passed to loadFibObjects or ebpf.CollectionSpec.LoadAndAssign.
 type fibMaps struct {
 	Actions         *ebpf.Map `ebpf:"actions"`
+	Backlog         *ebpf.Map `ebpf:"backlog"`
 	BenchArray      *ebpf.Map `ebpf:"bench_array"`
 	BenchBlocks     *ebpf.Map `ebpf:"bench_blocks"`
 	BenchHash       *ebpf.Map `ebpf:"bench_hash"`
@@ -528,9 +530,10 @@ type fibMaps struct {
 	Drops           *ebpf.Map `ebpf:"drops"`
 	Events          *ebpf.Map `ebpf:"events"`
 	Fib             *ebpf.Map `ebpf:"fib"`
+	FirstLevel4     *ebpf.Map `ebpf:"first_level4"`
+	FirstLevel6     *ebpf.Map `ebpf:"first_level6"`
 	Flows           *ebpf.Map `ebpf:"flows"`
 	Generations     *ebpf.Map `ebpf:"generations"`
-	Groups          *ebpf.Map `ebpf:"groups"`
 	Heard           *ebpf.Map `ebpf:"heard"`
 	Instances       *ebpf.Map `ebpf:"instances"`
 	InterfaceSlots  *ebpf.Map `ebpf:"interface_slots"`
@@ -541,29 +544,28 @@ type fibMaps struct {
 	LocatorSets     *ebpf.Map `ebpf:"locator_sets"`
 	Locators        *ebpf.Map `ebpf:"locators"`
 	MappingCounters *ebpf.Map `ebpf:"mapping_counters"`
-	MappingPages    *ebpf.Map `ebpf:"mapping_pages"`
+	MappingRuns     *ebpf.Map `ebpf:"mapping_runs"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
-	Numbers         *ebpf.Map `ebpf:"numbers"`
 	Peers           *ebpf.Map `ebpf:"peers"`
-	RoomSamples     *ebpf.Map `ebpf:"room_samples"`
+	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
 	Samples         *ebpf.Map `ebpf:"samples"`
+	SecondLevel6    *ebpf.Map `ebpf:"second_level6"`
 	Settings        *ebpf.Map `ebpf:"settings"`
 	Sites           *ebpf.Map `ebpf:"sites"`
 	Sources         *ebpf.Map `ebpf:"sources"`
 	Steps           *ebpf.Map `ebpf:"steps"`
 	Trusted         *ebpf.Map `ebpf:"trusted"`
-	Unread          *ebpf.Map `ebpf:"unread"`
 	Vlans           *ebpf.Map `ebpf:"vlans"`
 	Watch           *ebpf.Map `ebpf:"watch"`
-	Wide            *ebpf.Map `ebpf:"wide"`
 	XdpPrograms     *ebpf.Map `ebpf:"xdp_programs"`
 }
 
 func (m *fibMaps) Close() error {
 	return _FibClose(
 		m.Actions,
+		m.Backlog,
 		m.BenchArray,
 		m.BenchBlocks,
 		m.BenchHash,
@@ -575,9 +577,10 @@ func (m *fibMaps) Close() error {
 		m.Drops,
 		m.Events,
 		m.Fib,
+		m.FirstLevel4,
+		m.FirstLevel6,
 		m.Flows,
 		m.Generations,
-		m.Groups,
 		m.Heard,
 		m.Instances,
 		m.InterfaceSlots,
@@ -588,23 +591,21 @@ func (m *fibMaps) Close() error {
 		m.LocatorSets,
 		m.Locators,
 		m.MappingCounters,
-		m.MappingPages,
+		m.MappingRuns,
 		m.Mappings,
 		m.MissPolicies,
-		m.Numbers,
 		m.Peers,
-		m.RoomSamples,
+		m.PendingSamples,
 		m.Roots,
 		m.Samples,
+		m.SecondLevel6,
 		m.Settings,
 		m.Sites,
 		m.Sources,
 		m.Steps,
 		m.Trusted,
-		m.Unread,
 		m.Vlans,
 		m.Watch,
-		m.Wide,
 		m.XdpPrograms,
 	)
 }

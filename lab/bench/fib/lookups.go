@@ -44,7 +44,7 @@ type lookups struct {
 }
 
 // enginesMaps are those that lookups need.
-var enginesMaps = []string{"fib", "wide", "numbers", "groups", "roots", "instances", "mappings", "mapping_counters"}
+var enginesMaps = []string{"fib", "first_level4", "first_level6", "second_level6", "roots", "instances", "mappings", "mapping_counters"}
 
 // newLookups loads the programs over the maps that are pinned in a directory.
 func newLookups(pins string, t fibTable) (*lookups, error) {

@@ -116,7 +116,7 @@ func (f *forwardingState) aim(l *testbed.Line, s testbed.Stream) error {
 	if err := l.AimAt(s, set.Prefixes[0].Addr()); err != nil {
 		return err
 	}
-	l.Traffic.Settings.Scattered, l.Traffic.Settings.FirstAddress = 1, uint32(set.First)
+	l.Traffic.Settings.Listed, l.Traffic.Settings.FirstAddress = 1, uint32(set.First)
 	return nil
 }
 

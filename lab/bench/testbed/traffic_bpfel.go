@@ -41,7 +41,7 @@ type trafficBenchSettings struct {
 	FixedSum         uint32
 	Checksum         uint32
 	FirstPort        uint32
-	Scattered        uint32
+	Listed           uint32
 	FirstAddress     uint32
 	Upper            uint32
 	SinkOffset       uint32

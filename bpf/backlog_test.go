@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// unreadLimit is the length of a short queue.
-const unreadLimit = 80
+// backlogLimit is the length of a short queue.
+const backlogLimit = 80
 
 // inNetwork is a host of 10.1.x.0/24, or of 2001:db8:1:x::/64.
 func inNetwork(like netip.Addr, x, host int) netip.Addr {
@@ -31,8 +31,8 @@ func TestSharesOfTheTAP(t *testing.T) {
 	b.database(0, "2001:db8:1::/48")
 	for _, p := range pairs[:2] {
 		t.Run(p.name, func(t *testing.T) {
-			b.update("unread", uint32(0), b.encode("lisp_unread", fields{"limit": uint32(unreadLimit), "tried_ns": uint64(math.MaxInt64)}))
-			refused := b.dropped("LISP_DROP_UNREAD_SOURCE_LIMIT")
+			b.update("backlog", uint32(0), b.encode("lisp_backlog", fields{"limit": uint32(backlogLimit), "tried_ns": uint64(math.MaxInt64)}))
+			refused := b.dropped("LISP_DROP_BACKLOG_SOURCE_LIMIT")
 			all := 0
 			for _, step := range []struct {
 				who    string
@@ -40,12 +40,12 @@ func TestSharesOfTheTAP(t *testing.T) {
 				source func(i int) netip.Addr
 				filled int
 			}{
-				{"one host", b.site, func(int) netip.Addr { return inNetwork(p.inner(0, 1), 0, 10) }, unreadLimit / 2},
-				{"its network", b.site, func(i int) netip.Addr { return inNetwork(p.inner(0, 1), 0, 20+i) }, unreadLimit * 3 / 4},
-				{"its interface", b.site, func(i int) netip.Addr { return inNetwork(p.inner(0, 1), 1+i, 10) }, unreadLimit * 7 / 8},
-				{"another interface", tap, func(i int) netip.Addr { return inNetwork(p.inner(0, 1), 1+i, 10) }, unreadLimit*7/8 + 9},
+				{"one host", b.site, func(int) netip.Addr { return inNetwork(p.inner(0, 1), 0, 10) }, backlogLimit / 2},
+				{"its network", b.site, func(i int) netip.Addr { return inNetwork(p.inner(0, 1), 0, 20+i) }, backlogLimit * 3 / 4},
+				{"its interface", b.site, func(i int) netip.Addr { return inNetwork(p.inner(0, 1), 1+i, 10) }, backlogLimit * 7 / 8},
+				{"another interface", tap, func(i int) netip.Addr { return inNetwork(p.inner(0, 1), 1+i, 10) }, backlogLimit*7/8 + 9},
 			} {
-				for i := range 2 * unreadLimit {
+				for i := range 2 * backlogLimit {
 					all += b.fill(t, step.at, ip{from: step.source(i), to: p.inner(1, 10), ttl: 64, port: 9}.serialize())
 				}
 				// One that happens to be at another one's place in the table of shares makes a difference of one.
@@ -53,7 +53,7 @@ func TestSharesOfTheTAP(t *testing.T) {
 					t.Errorf("%s: %d packets in the queue, want %d", step.who, all, step.filled)
 				}
 			}
-			if got := b.dropped("LISP_DROP_UNREAD_SOURCE_LIMIT") - refused; got != uint64(4*2*unreadLimit-all) {
+			if got := b.dropped("LISP_DROP_BACKLOG_SOURCE_LIMIT") - refused; got != uint64(4*2*backlogLimit-all) {
 				t.Errorf("%d packets refused, %d in the queue; %s", got, all, b.allDrops())
 			}
 		})

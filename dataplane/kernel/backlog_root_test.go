@@ -31,7 +31,7 @@ func TestAFloodThatNobodyReadsTakesNobodysPlace(t *testing.T) {
 	for i, hook := range []dataplane.Hook{dataplane.HookTC, dataplane.HookXDP} {
 		a.setHooks(t, hook, hook)
 		for _, p := range []pair{pairs[0], pairs[1]} {
-			t.Run(hook.String()+", "+p.name, func(t *testing.T) { n.expectPlacesUnread(t, p, 8+i) })
+			t.Run(hook.String()+", "+p.name, func(t *testing.T) { n.expectBacklog(t, p, 8+i) })
 		}
 	}
 }
@@ -39,27 +39,27 @@ func TestAFloodThatNobodyReadsTakesNobodysPlace(t *testing.T) {
 // strangers are the hosts beside the one that floods.
 const strangers = 50
 
-func (n *network) expectPlacesUnread(t *testing.T, p pair, subnet int) {
+func (n *network) expectBacklog(t *testing.T, p pair, subnet int) {
 	const flooded = 3 * tap.QueuePackets
 	a := n.routers[0]
 	socket, err := n.routers[1].ns.ListenUDP(netip.AddrPortFrom(p.outer(1), 4341))
 	must(t, err)
 	defer socket.Close()
 	core := encapsulated{socket, map[bool]int{true: 8 + 20 + 8, false: 8 + 40 + 8}[p.inner(0, 1).Is4()]}
-	refused := a.Counters().Drops["unread-source-limit"]
+	refused := a.Counters().Drops["backlog-source-limit"]
 
 	a.room.WhileNobodyReads(func() {
 		n.sendFrom(t, p.inner(0, 20), inSubnet(p.inner(0, 1), 100+subnet, 0), flooded)
 		for i := range strangers {
 			n.sendFrom(t, p.inner(0, 30+i), inSubnet(p.inner(0, 1), subnet, i), 1)
 		}
-		taken := flooded + strangers - (a.Counters().Drops["unread-source-limit"] - refused)
-		if got := atomic.LoadInt32(&a.store.Unread.Places); uint64(got) != taken {
+		taken := flooded + strangers - (a.Counters().Drops["backlog-source-limit"] - refused)
+		if got := atomic.LoadInt32(&a.store.Backlog.Places); uint64(got) != taken {
 			t.Errorf("%d places are taken, by %d packets", got, taken)
 		}
 	})
 	// Half of the queue, and now and then another packet.
-	if got := a.Counters().Drops["unread-source-limit"] - refused; got > flooded-tap.QueuePackets/2 || got < flooded-tap.QueuePackets*3/4 {
+	if got := a.Counters().Drops["backlog-source-limit"] - refused; got > flooded-tap.QueuePackets/2 || got < flooded-tap.QueuePackets*3/4 {
 		t.Errorf("%d packets refused, want those beyond half of the queue;%s", got, n.report())
 	}
 	prefix, err := lisp.PrefixFromNetip(0, netip.PrefixFrom(inSubnet(p.inner(0, 1), subnet, 0), map[bool]int{true: 16, false: 48}[p.inner(0, 1).Is4()]).Masked())
@@ -76,15 +76,15 @@ func (n *network) expectPlacesUnread(t *testing.T, p pair, subnet int) {
 	if len(seen) != strangers {
 		t.Errorf("packets of %d hosts arrived, want %d;%s", len(seen), strangers, n.report())
 	}
-	a.expectNothingUnread(t)
+	a.expectNoBacklog(t)
 }
 
-// expectNothingUnread demands that programs and the room have counted alike.
-func (r *router) expectNothingUnread(t *testing.T) {
+// expectNoBacklog demands that programs and the room have counted alike.
+func (r *router) expectNoBacklog(t *testing.T) {
 	t.Helper()
-	eventually(t, "nothing is unread", pending.NewBacklog(r.store.Unread).IsZero)
-	for i := range r.store.Unread.Shares {
-		if got := atomic.LoadInt32(&r.store.Unread.Shares[i]); got != 0 {
+	eventually(t, "there is no backlog", pending.NewBacklog(r.store.Backlog).IsZero)
+	for i := range r.store.Backlog.Shares {
+		if got := atomic.LoadInt32(&r.store.Backlog.Shares[i]); got != 0 {
 			t.Errorf("%d places are somebody's share of an empty queue", got)
 		}
 	}
@@ -95,9 +95,9 @@ func TestWhatIsLostBeforeTheTAPIsForgotten(t *testing.T) {
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
 	a.room.WhileNobodyReads(func() {
-		atomic.StoreInt32(&a.store.Unread.Places, tap.QueuePackets)
-		for i := range a.store.Unread.Shares {
-			atomic.StoreInt32(&a.store.Unread.Shares[i], 1)
+		atomic.StoreInt32(&a.store.Backlog.Places, tap.QueuePackets)
+		for i := range a.store.Backlog.Shares {
+			atomic.StoreInt32(&a.store.Backlog.Shares[i], 1)
 		}
 	})
 	flow := n.udpFlow(t, netip.AddrPortFrom(siteAddress4(0, 10), 0), netip.AddrPortFrom(siteAddress4(2, 10), 5000))
@@ -105,7 +105,7 @@ func TestWhatIsLostBeforeTheTAPIsForgotten(t *testing.T) {
 		flow.send(t, 1)
 		return a.Counters().WaitingPackets > 0
 	})
-	eventually(t, "nothing is unread", pending.NewBacklog(a.store.Unread).IsZero)
+	eventually(t, "there is no backlog", pending.NewBacklog(a.store.Backlog).IsZero)
 }
 
 // sendFrom sends datagrams from a host's address, each to the next destination, no faster than programs take them.
@@ -126,7 +126,7 @@ func (n *network) sendFrom(t *testing.T, source, first netip.Addr, count int) {
 	missed := n.routers[0].Counters().MissPackets
 	to := first
 	for i := range count {
-		if i%floodUnread == 0 {
+		if i%floodBacklog == 0 {
 			eventually(t, "the programs have what was sent", func() bool { return n.routers[0].Counters().MissPackets-missed == uint64(i) })
 		}
 		_, err := conn.WriteToUDPAddrPort(make([]byte, 100), netip.AddrPortFrom(to, 5000))
