@@ -28,6 +28,12 @@ import (
 // so long, and longer when the copying thread, at a low priority, loses the processor.
 const dumpPiece = 128
 
+// executor carries out what dataplane.Plane is asked for.
+type executor struct{ *Engine }
+
+// reader reads entries back.
+type reader struct{ *Engine }
+
 // Apply implements dataplane.Plane.
 func (e *Engine) Apply(operations ...dataplane.Operation) []error {
 	e.changing.Lock()
@@ -53,7 +59,7 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 	var releases []pending.Release
 	e.adjustClock()
 	for i, operation := range operations {
-		released, err := e.apply(operation)
+		released, err := (executor{e}).apply(operation)
 		if released.Generation != 0 {
 			if releases == nil {
 				releases = make([]pending.Release, 0, len(operations)-i)
@@ -94,7 +100,7 @@ func (e *Engine) followClock() {
 }
 
 // apply carries out one operation. The caller holds changing. A release without a generation is none.
-func (e *Engine) apply(operation dataplane.Operation) (none pending.Release, err error) {
+func (e executor) apply(operation dataplane.Operation) (none pending.Release, err error) {
 	if o, ok := operation.(dataplane.SetSettings); ok {
 		return none, e.setSettings(o.Settings)
 	}
@@ -117,7 +123,7 @@ func (e *Engine) apply(operation dataplane.Operation) (none pending.Release, err
 	return none, fmt.Errorf("%w: operation %T", dataplane.ErrInvalid, operation)
 }
 
-func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none pending.Release, err error) {
+func (e executor) putMapping(m dataplane.MapCacheEntry) (none pending.Release, err error) {
 	key, err := lpm.KeyOf(abi.RootMapCache, m.Mapping.Prefix)
 	if err != nil {
 		return none, err
@@ -153,7 +159,7 @@ func (e *Engine) putMapping(m dataplane.MapCacheEntry) (none pending.Release, er
 	}, nil
 }
 
-func (e *Engine) putDatabase(d dataplane.DatabaseEntry) error {
+func (e executor) putDatabase(d dataplane.DatabaseEntry) error {
 	key, err := lpm.KeyOf(abi.RootDatabase, d.Prefix)
 	if err != nil {
 		return err
@@ -188,12 +194,12 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 }
 
 // deleteMapping also tells that the mapping had expired.
-func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
+func (e executor) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := lpm.KeyOf(abi.RootMapCache, prefix); err == nil {
 		if index, exists := e.tables.Entries.Get(key); exists {
-			found := e.readMapping(index)
-			entry := e.mapCacheEntry(&found)
+			found := (reader{e.Engine}).readMapping(index)
+			entry := (reader{e.Engine}).mapCacheEntry(&found)
 			expired = entry.HasExpired(time.Now())
 		}
 	}
@@ -204,7 +210,7 @@ func (e *Engine) deleteMapping(prefix lisp.Prefix) error {
 	return err
 }
 
-func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
+func (e executor) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 	key, err := lpm.KeyOf(kind, prefix)
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", prefix, dataplane.ErrNotFound)
@@ -220,7 +226,7 @@ func (e *Engine) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 	return nil
 }
 
-func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
+func (e executor) putLocatorState(o dataplane.PutLocatorState) error {
 	if o.RLOC.IsZero() || !o.State.IsValid() {
 		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
 	}
@@ -231,7 +237,7 @@ func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
 	return nil
 }
 
-func (e *Engine) flush(o dataplane.Flush) error {
+func (e executor) flush(o dataplane.Flush) error {
 	keys := make([]lpm.Key, 0, e.tables.Entries.Count)
 	for key := range e.tables.Entries.All() {
 		keys = append(keys, key)
@@ -264,19 +270,19 @@ func (e *Engine) Mapping(prefix lisp.Prefix) (dataplane.MapCacheEntry, bool) {
 		return dataplane.MapCacheEntry{}, false
 	}
 	e.followClock()
-	found := e.readMapping(index)
-	return e.mapCacheEntry(&found), true
+	found := (reader{e}).readMapping(index)
+	return (reader{e}).mapCacheEntry(&found), true
 }
 
 // Mappings implements dataplane.Plane.
 func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 	return func(yield func(dataplane.MapCacheEntry) bool) {
-		generation, limit := e.dumpLimits()
+		generation, limit := (reader{e}).dumpLimits()
 		piece := make([]readMapping, 0, dumpPiece)
 		for start := 0; start < limit; start += dumpPiece {
-			piece = e.mappingsFrom(piece[:0], start, generation)
+			piece = (reader{e}).mappingsFrom(piece[:0], start, generation)
 			for i := range piece {
-				if !yield(e.mapCacheEntry(&piece[i])) {
+				if !yield((reader{e}).mapCacheEntry(&piece[i])) {
 					return
 				}
 			}
@@ -286,7 +292,7 @@ func (e *Engine) Mappings() iter.Seq[dataplane.MapCacheEntry] {
 
 // dumpLimits says which entries a dump that begins now shows: those added later may
 // be ones that it has shown at another place.
-func (e *Engine) dumpLimits() (generation uint64, limit int) {
+func (e reader) dumpLimits() (generation uint64, limit int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -305,7 +311,7 @@ type readMapping struct {
 	ahead    uint64 // the time of day of the time since boot
 }
 
-func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
+func (e reader) mappingsFrom(piece []readMapping, start int, generation uint64) []readMapping {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -322,12 +328,12 @@ func (e *Engine) mappingsFrom(piece []readMapping, start int, generation uint64)
 }
 
 // readMapping copies a mapping. The caller holds mu.
-func (e *Engine) readMapping(index uint32) readMapping {
+func (e reader) readMapping(index uint32) readMapping {
 	record := &e.tables.Records[index]
 	return readMapping{*record, e.store.UsageOf(index), e.tables.Sets.Of(record.LocatorSet), e.clock.Ahead()}
 }
 
-func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
+func (e reader) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 	record, now := &m.record, uint64(time.Now().UnixNano())-m.ahead
 	return dataplane.MapCacheEntry{
 		Mapping: lisp.Mapping{
@@ -342,7 +348,7 @@ func (e *Engine) mapCacheEntry(m *readMapping) dataplane.MapCacheEntry {
 }
 
 // prefixOf returns the prefix of a record in force; those were checked.
-func (e *Engine) prefixOf(record *abi.Mapping) lisp.Prefix {
+func (e reader) prefixOf(record *abi.Mapping) lisp.Prefix {
 	key := tables.KeyOf(record)
 	prefix, err := key.Prefix()
 	if err != nil {
@@ -365,7 +371,7 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 			continue
 		}
 		entries = append(entries, dataplane.DatabaseEntry{
-			Prefix: e.prefixOf(record), Locators: e.tables.Sets.Of(record.LocatorSet), Version: record.MapVersion,
+			Prefix: (reader{e}).prefixOf(record), Locators: e.tables.Sets.Of(record.LocatorSet), Version: record.MapVersion,
 		})
 	}
 	slices.SortFunc(entries, func(a, b dataplane.DatabaseEntry) int { return a.Prefix.Compare(b.Prefix) })

@@ -113,14 +113,17 @@ type Engine struct {
 
 var _ dataplane.PromptPlane = (*Engine)(nil)
 
+// opening opens an engine, and gives up when that fails.
+type opening struct{ *Engine }
+
 // Open makes an engine in the calling thread's network namespace, or adopts the one
 // that a process of the same instance left. The errors are ErrBusy, ErrABI, ErrNewer,
 // ErrElsewhere, ErrKernel and those of the system.
 func Open(options Options) (*Engine, error) {
 	options = withDefaults(options)
 	e := &Engine{log: options.Logger, tapRemade: options.TAPRemade, graces: reclaim.NewClock(), stop: make(chan struct{})}
-	if err := e.open(options); err != nil {
-		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), e.giveUp(), features.Missing())
+	if err := (opening{e}).open(options); err != nil {
+		return nil, errors.Join(fmt.Errorf("kernel data plane: %w", err), (opening{e}).giveUp(), features.Missing())
 	}
 	e.start()
 	return e, nil
@@ -147,7 +150,7 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-func (e *Engine) open(o Options) (err error) {
+func (e opening) open(o Options) (err error) {
 	if e.space, err = netspace.Current(); err != nil {
 		return err
 	}
@@ -185,7 +188,7 @@ func (e *Engine) open(o Options) (err error) {
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	asked := packetTables{e}
+	asked := packetTables{e.Engine}
 	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.nameOf, asked.roomTells, asked.covering)
 	e.room = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
@@ -193,9 +196,9 @@ func (e *Engine) open(o Options) (err error) {
 		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
 		Device:     func() (uint32, string) { return e.tap.Index, e.tap.Name }, Closed: func() bool { return e.closed },
 	})
-	e.lookAtRoutes()
+	(programSettings{e.Engine}).lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
-		Log: e.log, Space: e.space, Tables: outerTables{e}, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
+		Log: e.log, Space: e.space, Tables: outerTables{e.Engine}, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.room.Drop, Done: &e.store.Words[store.WordReassembled],
@@ -218,7 +221,7 @@ func (e *Engine) open(o Options) (err error) {
 var ErrElsewhere = errors.New("the instance is in force in another network namespace: use another name")
 
 // openStore opens the maps. Those of a network namespace that is gone are removed.
-func (e *Engine) openStore(o Options) (found bool, err error) {
+func (e opening) openStore(o Options) (found bool, err error) {
 	limits := store.Limits{Mappings: o.MappingLimit, LocatorSets: o.LocatorSetLimit}
 	older, err := upgrade.Open(e.pins)
 	if err != nil {
@@ -258,7 +261,7 @@ func (e *Engine) openStore(o Options) (found bool, err error) {
 
 // removeElsewhere removes what an instance left in another network namespace, unless
 // it is in force there.
-func (e *Engine) removeElsewhere(maps map[string]*ebpf.Map) error {
+func (e opening) removeElsewhere(maps map[string]*ebpf.Map) error {
 	if attached, err := attachedAnywhere(e.pins, maps); attached || err != nil {
 		return cmp.Or(err, ErrElsewhere)
 	}
@@ -266,7 +269,7 @@ func (e *Engine) removeElsewhere(maps map[string]*ebpf.Map) error {
 	return removeAll(e.pins.Maps(), e.pins.Links(), e.pins.Disciplines())
 }
 
-func (e *Engine) warnOfLimits(wanted store.Limits) {
+func (e opening) warnOfLimits(wanted store.Limits) {
 	if wanted.LocatorSets <= 0 {
 		wanted.LocatorSets = tables.DefaultLocatorSets(len(e.store.Records))
 	}
@@ -279,7 +282,7 @@ func (e *Engine) warnOfLimits(wanted store.Limits) {
 
 // openTables reads back what is in force and puts it in force again, by a forwarding
 // table of this process.
-func (e *Engine) openTables(o Options) error {
+func (e opening) openTables(o Options) error {
 	started := time.Now()
 	var err error
 	e.tables, err = tables.New(tables.Parts{
@@ -312,7 +315,7 @@ func (e *Engine) start() {
 	e.running.Go(e.room.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
-	following := &follower{interfaces: e.interfaces, stop: e.stop, amiss: e.isTAPAmiss, resync: e.resync}
+	following := &follower{interfaces: e.interfaces, stop: e.stop, amiss: (tapKeeper{e}).isTAPAmiss, resync: e.resync}
 	e.running.Go(following.watchLinks)
 	e.running.Go(e.watchSurroundings)
 	e.running.Go(following.watchFeatures)
@@ -372,7 +375,7 @@ func (e *Engine) markClosed() bool {
 }
 
 // giveUp lets go of everything when the engine cannot be opened. What it made goes, unless there was something in force before.
-func (e *Engine) giveUp() error {
+func (e opening) giveUp() error {
 	if !e.fresh {
 		return e.release()
 	}

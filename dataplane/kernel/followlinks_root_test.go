@@ -36,7 +36,7 @@ func TestInterfacesAreFollowed(t *testing.T) {
 	a.forgetInterfaces()
 	updates := make(chan netlink.LinkUpdate)
 	a.running.Go(func() {
-		(&follower{interfaces: a.interfaces, stop: a.stop, amiss: a.isTAPAmiss, resync: a.resync}).followLinks(updates, true)
+		(&follower{interfaces: a.interfaces, stop: a.stop, amiss: (tapKeeper{a.Engine}).isTAPAmiss, resync: a.resync}).followLinks(updates, true)
 	})
 	eventually(t, "what happened before is seen", a.knowsInterfaces)
 

@@ -34,7 +34,7 @@ func heardKey(key lpm.Key) abi.LimitKey {
 
 // statusBitsFrom is when an entry of the Database begins to tell Locator-Status-Bits, in
 // time since boot; 0 for at once. One whose RLOCs change pauses (RFC 9300 s.13.1).
-func (e *Engine) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
+func (e executor) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
 	index, exists := e.tables.Entries.Get(key)
 	if !exists {
 		return 0
@@ -48,7 +48,7 @@ func (e *Engine) statusBitsFrom(key lpm.Key, locators lisp.LocatorSet) uint64 {
 
 // hasOtherLocators reports whether there is an entry of the prefix, with another locator-set
 // and bits that somebody listens to.
-func (e *Engine) hasOtherLocators(with tables.Entry) bool {
+func (e executor) hasOtherLocators(with tables.Entry) bool {
 	if !e.settings.Header.StatusBits {
 		return false
 	}
@@ -60,7 +60,7 @@ func (e *Engine) hasOtherLocators(with tables.Entry) bool {
 // told whatever they are. With gone there is no mapping any more. A caller that has told
 // the programs of the new set first leaves no bits of the old one behind but those of a
 // packet that is on its way just then.
-func (e *Engine) forgetStatusBits(key lpm.Key, gone bool) {
+func (e executor) forgetStatusBits(key lpm.Key, gone bool) {
 	if key.Kind != abi.RootMapCache || !e.settings.Header.StatusBits {
 		return
 	}

@@ -230,7 +230,7 @@ func TestRoutesByFlow(t *testing.T) {
 	r := newLinks(t).open(t, 0, Options{})
 	looks := func(want bool, why string) {
 		t.Helper()
-		r.lookAtRoutes()
+		(programSettings{r.Engine}).lookAtRoutes()
 		if r.byFlow != want {
 			t.Errorf("%s: by flow %v", why, r.byFlow)
 		}

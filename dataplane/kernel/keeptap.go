@@ -17,8 +17,11 @@ import (
 	"loci/dataplane/kernel/store"
 )
 
+// tapKeeper mends the TAP.
+type tapKeeper struct{ *Engine }
+
 // isTAPAmiss reports whether news of the TAP are about something that keepTAP mends.
-func (e *Engine) isTAPAmiss(update netlink.LinkUpdate) bool {
+func (e tapKeeper) isTAPAmiss(update netlink.LinkUpdate) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	attrs := update.Link.Attrs()
@@ -27,7 +30,7 @@ func (e *Engine) isTAPAmiss(update netlink.LinkUpdate) bool {
 }
 
 // keepTAP makes the TAP what it has to be. The caller holds changing.
-func (e *Engine) keepTAP() error {
+func (e tapKeeper) keepTAP() error {
 	link, err := e.space.Netlink.LinkByIndex(int(e.tap.Index))
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		e.giveUpTAP()
@@ -58,7 +61,7 @@ func (e *Engine) keepTAP() error {
 }
 
 // tellTAPAmiss counts each time, and says it once while it is tried again and again to mend it.
-func (e *Engine) tellTAPAmiss() {
+func (e tapKeeper) tellTAPAmiss() {
 	atomic.AddUint64(&e.store.Words[store.WordTAPErrors], 1)
 	if !e.tapAmiss {
 		e.log.Warn("the LISP interface was set down or renamed: what should have waited there is lost until it is as it was", "interface", e.tap.Name)
@@ -68,7 +71,7 @@ func (e *Engine) tellTAPAmiss() {
 
 // renameTAP gives the TAP its name back, by which the next process finds it. For that it is set down, and its routes are gone: not
 // while another interface has the name.
-func (e *Engine) renameTAP(link netlink.Link) error {
+func (e tapKeeper) renameTAP(link netlink.Link) error {
 	if _, err := e.space.Netlink.LinkByName(e.tap.Name); err == nil {
 		return fmt.Errorf("TAP %s: another interface has its name", e.tap.Name)
 	}
@@ -83,7 +86,7 @@ func (e *Engine) renameTAP(link netlink.Link) error {
 
 // giveUpTAP has the waiting room make another TAP where this one is no longer in our namespace. One that was deleted the room notices by itself;
 // one that was moved goes.
-func (e *Engine) giveUpTAP() {
+func (e tapKeeper) giveUpTAP() {
 	_ = e.tap.Remove()
 	_ = e.tap.File.Close()
 }

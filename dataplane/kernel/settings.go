@@ -39,6 +39,9 @@ const (
 	retryTime  = time.Second
 )
 
+// programSettings tell programs what the settings say.
+type programSettings struct{ *Engine }
+
 // checkSettings says what of settings cannot be.
 func checkSettings(s dataplane.Settings) error {
 	if len(s.Interfaces) > maxInterfaces {
@@ -98,7 +101,7 @@ func (e *Engine) setSettings(s dataplane.Settings) error {
 
 // putInForce makes settings the ones that hold.
 func (e *Engine) putInForce(s dataplane.Settings) error {
-	if err := e.putLocalRLOCs(&s); err != nil {
+	if err := (programSettings{e}).putLocalRLOCs(&s); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -113,13 +116,13 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	}
 	e.reassembly.Listen(&s)
 	e.room.SetBounds(s.Wait)
-	if err := e.putMissPolicies(s.MissPolicies); err != nil {
+	if err := (programSettings{e}).putMissPolicies(s.MissPolicies); err != nil {
 		return err
 	}
 	if e.lists, err = e.store.PutLists(s.Lists); err != nil {
 		return err
 	}
-	if err := e.store.PutSettings(e.programSettings(s)); err != nil {
+	if err := e.store.PutSettings((programSettings{e}).settingsOf(s)); err != nil {
 		return err
 	}
 	return e.syncInterfaces()
@@ -146,7 +149,7 @@ var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
 
 // putMissPolicies tells the programs which Instance-IDs have a policy of their own.
 // Those that have none any more go first, so that there is room.
-func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
+func (e programSettings) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPolicy) error {
 	m := e.store.Map(abi.MapMissPolicies)
 	errs := []error{store.Prune[lisp.InstanceID, uint32](m, store.In(policies))}
 	for instance, policy := range policies {
@@ -158,7 +161,7 @@ func (e *Engine) putMissPolicies(policies map[lisp.InstanceID]dataplane.MissPoli
 	return nil
 }
 
-func (e *Engine) programSettings(s dataplane.Settings) abi.Settings {
+func (e programSettings) settingsOf(s dataplane.Settings) abi.Settings {
 	rloc4, rloc6 := abi.KeyOf(sourceOf(s.LocalRLOCs, true)).Address, abi.KeyOf(sourceOf(s.LocalRLOCs, false)).Address
 	return abi.Settings{
 		AbiVersion: abi.Version, Flags: e.programFlags(s) | trustedFlags(s.Header) | instancesFlag(s.Interfaces) | portsFlag(&s) | e.lists.Flag(), TapIfindex: e.tap.Index, TapMac: e.tap.Mac,
@@ -182,7 +185,7 @@ func sourceOf(rlocs []lisp.RLOC, is4 bool) lisp.RLOC {
 }
 
 // putLocalRLOCs tells the programs which packets are for this router, by address and UDP port.
-func (e *Engine) putLocalRLOCs(s *dataplane.Settings) error {
+func (e programSettings) putLocalRLOCs(s *dataplane.Settings) error {
 	m := e.store.Map(abi.MapLocalRLOCs)
 	ports := []uint16{0} // the data port
 	if s.TakesVXLANGPE() {
@@ -253,7 +256,7 @@ func (e *Engine) resync() bool {
 	if e.closed {
 		return true
 	}
-	err := errors.Join(e.keepTAP(), e.syncInterfaces())
+	err := errors.Join((tapKeeper{e}).keepTAP(), e.syncInterfaces())
 	if err == nil {
 		e.unusable = ""
 		return true

@@ -40,7 +40,7 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 		for more := true; more; {
 			var n int
 			var ahead uint64
-			n, ahead, more = e.sourcesFrom(&cursor, keys, times)
+			n, ahead, more = (reader{e}).sourcesFrom(&cursor, keys, times)
 			for i := range n {
 				if !yield(abi.RLOC(keys[i]), bootclock.DayOf(times[i], ahead)) {
 					return
@@ -51,7 +51,7 @@ func (e *Engine) Sources() iter.Seq2[lisp.RLOC, time.Time] {
 }
 
 // sourcesFrom reads the next sources, how far the time of day is ahead of their times, and whether there are others behind them.
-func (e *Engine) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64) (n int, ahead uint64, more bool) {
+func (e reader) sourcesFrom(cursor *ebpf.MapBatchCursor, keys []abi.RLOCKey, times []uint64) (n int, ahead uint64, more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

@@ -17,7 +17,7 @@ import (
 const surroundingsInterval = time.Second
 
 // programFlags are the flags of the programs' settings.
-func (e *Engine) programFlags(s dataplane.Settings) (flags uint32) {
+func (e programSettings) programFlags(s dataplane.Settings) (flags uint32) {
 	if slices.ContainsFunc(s.Interfaces, func(i dataplane.Interface) bool { return i.Forwarding == dataplane.ForwardingStack }) {
 		flags |= abi.SettingAnyStack
 	}
@@ -31,7 +31,7 @@ func (e *Engine) programFlags(s dataplane.Settings) (flags uint32) {
 
 // lookAtRoutes finds out whether routes look at flows; when that cannot be told, they
 // are taken to. It reports whether that is news.
-func (e *Engine) lookAtRoutes() bool {
+func (e programSettings) lookAtRoutes() bool {
 	byFlow, err := nexthop.RoutesByFlow(e.space)
 	if err != nil {
 		e.log.Debug("it cannot be told what routes depend on", "error", err)
@@ -54,7 +54,7 @@ func (e *Engine) watchSurroundings() {
 			return
 		case <-ticker.C:
 		}
-		if e.lookAtRoutes() {
+		if (programSettings{e}).lookAtRoutes() {
 			e.putProgramSettings()
 		}
 		if e.interfaces.shortcutsDiffer() {
@@ -70,7 +70,7 @@ func (e *Engine) putProgramSettings() {
 	if e.closed {
 		return
 	}
-	if err := e.store.PutSettings(e.programSettings(e.settings)); err != nil {
+	if err := e.store.PutSettings((programSettings{e}).settingsOf(e.settings)); err != nil {
 		e.log.Error("the programs cannot be told what routes depend on", "error", err)
 	}
 }

@@ -5,9 +5,12 @@
 
 package lpm
 
+// An editor adds and removes prefixes.
+type editor struct{ *trie }
+
 // insert adds a prefix that the trie does not hold. The caller made sure of room
 // for insertCells.
-func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
+func (t editor) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
 	longer := func(slot uint32) (uint32, bool) {
 		return slotLeaf | leaf, slot == slotEmpty || t.bitsOf(slot&slotIndex) <= length
 	}
@@ -20,7 +23,7 @@ func (t *trie) insert(root *trieRoot, k trieKey, length int, leaf uint32) {
 }
 
 // insertBelow adds a prefix of which so many bits are left at a spot.
-func (t *trie) insertBelow(at spot, k trieKey, length int, leaf uint32, longer func(slot uint32) (uint32, bool)) {
+func (t editor) insertBelow(at spot, k trieKey, length int, leaf uint32, longer func(slot uint32) (uint32, bool)) {
 	at, rest := t.descend(at, k, length, true)
 	slot := t.get(at)
 	switch {
@@ -35,7 +38,7 @@ func (t *trie) insertBelow(at spot, k trieKey, length int, leaf uint32, longer f
 
 // remove takes out a prefix that the trie holds, and puts in its place what covers
 // it: the slot of the longest shorter prefix, or slotEmpty.
-func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint32) {
+func (t editor) remove(root *trieRoot, k trieKey, length int, leaf, covering uint32) {
 	own := func(slot uint32) (uint32, bool) { return covering, slot == slotLeaf|leaf }
 	t.path = t.path[:0]
 	t.fillFirstLevel(root, k, length, own)
@@ -46,7 +49,7 @@ func (t *trie) remove(root *trieRoot, k trieKey, length int, leaf, covering uint
 }
 
 // removeBelow takes out a prefix of which so many bits are left at a spot.
-func (t *trie) removeBelow(at spot, k trieKey, length int, own func(slot uint32) (uint32, bool)) {
+func (t editor) removeBelow(at spot, k trieKey, length int, own func(slot uint32) (uint32, bool)) {
 	at, rest := t.descend(at, k, length, false)
 	t.path = append(t.path, at)
 	slot := t.get(at)
@@ -62,7 +65,7 @@ func (t *trie) removeBelow(at spot, k trieKey, length int, own func(slot uint32)
 // descend goes from a spot to the slot at which a prefix ends, or to the uniform slot or
 // node within which it does, with the number of its bits that are left there. With
 // `split`, comparisons that stand in the way are divided; without, it stops there.
-func (t *trie) descend(at spot, k trieKey, length int, split bool) (end spot, rest int) {
+func (t editor) descend(at spot, k trieKey, length int, split bool) (end spot, rest int) {
 	for rest = length; rest > 0; {
 		slot := t.get(at)
 		if uniform(slot) || stride(slot) > rest {
@@ -82,7 +85,7 @@ func (t *trie) descend(at spot, k trieKey, length int, split bool) (end spot, re
 }
 
 // clear takes everything below a root out of use, which no walk begins at any more.
-func (t *trie) clear(root *trieRoot) {
+func (t editor) clear(root *trieRoot) {
 	t.doomTree(root.slot)
 	if root.first != nil {
 		for _, slot := range root.first.slots {

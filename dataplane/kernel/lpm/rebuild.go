@@ -162,7 +162,7 @@ func (t *Table) rebuildRoot(next *trie, key RootKey, into *trieRoot) (err error)
 		into.slot = next.copyOf(t.trie, r.slot)
 		return nil
 	case r.first == nil:
-		next.spread(into.first.slots, t.trie, r.slot, firstLevelBits4)
+		(spreader{next}).spread(into.first.slots, t.trie, r.slot, firstLevelBits4)
 		return t.enterBeyond(next, key, into)
 	}
 	into.slot = next.copyOf(t.trie, r.slot)
@@ -195,7 +195,7 @@ func (t *Table) enterAnew(next *trie, below RootKey, into *trieRoot, wanted func
 			next.short = true
 			return nil
 		}
-		next.insert(into, key.trieKey(), int(key.Bits), index)
+		(editor{next}).insert(into, key.trieKey(), int(key.Bits), index)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (p *painter) paint(slot uint32, first uint64, bits int) {
 	}
 	switch {
 	case bits == 0:
-		p.write(first, end, p.trie.entryOf(slot))
+		p.write(first, end, p.entryOf(slot))
 	case uniform(slot):
 		p.write(first, end, plainEntry(slot))
 	case stride(slot) == 0:
@@ -118,7 +118,7 @@ func (p *painter) paintCompare(c []uint32, first uint64, bits int) {
 	} else {
 		left := length - bits
 		at = first + value>>left
-		p.write(at, at+1, p.trie.joined(uint32(value&(1<<left-1)), left, c[compareMatch], c[compareOtherwise]))
+		p.write(at, at+1, p.joined(uint32(value&(1<<left-1)), left, c[compareMatch], c[compareOtherwise]))
 	}
 	p.write(first, at, plainEntry(c[compareOtherwise]))
 	p.write(at+width, first+1<<bits, plainEntry(c[compareOtherwise]))
@@ -136,12 +136,12 @@ func (p *painter) paintNode(slot uint32, first uint64, bits int) {
 	}
 	each := uint64(1) << (s - bits)
 	for i := from; i < to; i++ {
-		p.write(first+i, first+i+1, p.trie.entryFor(slots[i*each:(i+1)*each]))
+		p.write(first+i, first+i+1, p.entryFor(slots[i*each:(i+1)*each]))
 	}
 }
 
 // entryFor says in one element what so many slots side by side say, of which there are 2^n, n > 0.
-func (t *trie) entryFor(slots []uint32) Entry {
+func (p *painter) entryFor(slots []uint32) Entry {
 	odd, ok := single(slots)
 	switch {
 	case !ok:
@@ -149,28 +149,28 @@ func (t *trie) entryFor(slots []uint32) Entry {
 	case odd < 0:
 		return plainEntry(slots[0])
 	}
-	return t.joined(uint32(odd), bits.Len(uint(len(slots)))-1, slots[odd], slots[(odd+1)%len(slots)])
+	return p.joined(uint32(odd), bits.Len(uint(len(slots)))-1, slots[odd], slots[(odd+1)%len(slots)])
 }
 
 // entryOf says in one element what a slot says.
-func (t *trie) entryOf(slot uint32) Entry {
+func (p *painter) entryOf(slot uint32) Entry {
 	switch {
 	case uniform(slot):
 		return plainEntry(slot)
 	case stride(slot) != 0:
 		return plainEntry(slotWalk)
 	}
-	c := t.cellOf(slot)
-	return t.joined(c[compareValue], int(c[compareLength]), c[compareMatch], c[compareOtherwise])
+	c := p.trie.cellOf(slot)
+	return p.joined(c[compareValue], int(c[compareLength]), c[compareMatch], c[compareOtherwise])
 }
 
 // joined is the element of a comparison, with those that follow where they have the same alternative.
-func (t *trie) joined(value uint32, length int, match, otherwise uint32) Entry {
+func (p *painter) joined(value uint32, length int, match, otherwise uint32) Entry {
 	for length <= restBits && uniform(otherwise) {
 		if uniform(match) {
 			return comparing(value, length, match, otherwise)
 		}
-		c := t.cellOf(match)
+		c := p.trie.cellOf(match)
 		if stride(match) != 0 || c[compareOtherwise] != otherwise {
 			break
 		}

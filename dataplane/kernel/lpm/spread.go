@@ -7,9 +7,12 @@ package lpm
 
 import "math/bits"
 
+// A spreader writes into a trie what another one says.
+type spreader struct{ *trie }
+
 // spread writes into slots, of which there are 2^open or the first of them, what a walk in another trie says about each. What says
 // nothing is not written: the slots are empty.
-func (t *trie) spread(into []uint32, from *trie, slot uint32, open int) {
+func (t spreader) spread(into []uint32, from *trie, slot uint32, open int) {
 	switch {
 	case len(into) == 0:
 	case open == 0:
@@ -32,7 +35,7 @@ func spreadRun(into []uint32, slot uint32) {
 	}
 }
 
-func (t *trie) spreadCompare(into []uint32, from *trie, c []uint32, open int) {
+func (t spreader) spreadCompare(into []uint32, from *trie, c []uint32, open int) {
 	value, length, otherwise := c[compareValue], int(c[compareLength]), c[compareOtherwise]
 	beyond := max(length-open, 0) // bits that it compares behind those of the slots
 	width := uint32(1) << max(open-length, 0)
@@ -47,7 +50,7 @@ func (t *trie) spreadCompare(into []uint32, from *trie, c []uint32, open int) {
 	}
 }
 
-func (t *trie) spreadNode(into []uint32, from *trie, children []uint32, open int) {
+func (t spreader) spreadNode(into []uint32, from *trie, children []uint32, open int) {
 	below := open - (bits.Len(uint(len(children))) - 1)
 	if below >= 0 {
 		for i, child := range children {

@@ -33,12 +33,12 @@ func TestSpread(t *testing.T) {
 			}
 			seen[[2]uint32{address, uint32(bits)}] = true
 			bitsOf[leaf] = bits
-			from.insert(&root, trieKey{hi: uint64(address) << 32}, bits, leaf)
+			(editor{from}).insert(&root, trieKey{hi: uint64(address) << 32}, bits, leaf)
 		}
 		before := from.cells.InUse()
 		clear(block)
 		wide := trieRoot{first: &firstLevel{number: 1, slots: block}}
-		next.spread(block, from, root.slot, firstLevelBits4)
+		(spreader{next}).spread(block, from, root.slot, firstLevelBits4)
 		if next.settle(); next.short || from.cells.InUse() != before {
 			t.Fatalf("seed %d: short %v, %d cells in use instead of %d", seed, next.short, from.cells.InUse(), before)
 		}

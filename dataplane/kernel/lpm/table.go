@@ -22,7 +22,7 @@ func (t *Table) Insert(key Key, index uint32) error {
 		}
 		t.roots[below] = r
 	}
-	t.trie.insert(&r.trieRoot, key.trieKey(), int(key.Bits), index)
+	(editor{t.trie}).insert(&r.trieRoot, key.trieKey(), int(key.Bits), index)
 	if r.count(key.Bits, 1); key.Family == 6 && r.entries >= t.Thresholds.FirstLevel6 {
 		t.trie.flatten(&r.rootSlot)
 	}
@@ -48,7 +48,7 @@ func (t *Table) Remove(key Key, index uint32) error {
 	if r.count(key.Bits, -1); r.entries == 0 {
 		t.clearRoot(below, r)
 	} else {
-		t.trie.remove(&r.trieRoot, key.trieKey(), int(key.Bits), index, t.covering(r, key))
+		(editor{t.trie}).remove(&r.trieRoot, key.trieKey(), int(key.Bits), index, t.covering(r, key))
 		t.updateLevels(&key, -1)
 	}
 	return nil
@@ -103,7 +103,7 @@ func (t *Table) State() dataplane.TableState {
 func (t *Table) clearRoot(below RootKey, r *root) {
 	block := r.begins().FirstLevel
 	r.store = nil
-	t.trie.clear(&r.trieRoot)
+	(editor{t.trie}).clear(&r.trieRoot)
 	if r.levels != nil {
 		t.memory.DropSecondLevels(r.levels.inUse())
 	}

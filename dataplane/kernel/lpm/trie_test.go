@@ -121,7 +121,7 @@ func (w *fibWorld) insert(p netip.Prefix) {
 	w.next++
 	leaf := w.next
 	w.bits[leaf] = p.Bits()
-	w.watch(func() { w.trie.insert(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
+	w.watch(func() { (editor{w.trie}).insert(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf) }, func() { w.model.Insert(p, leaf) })
 }
 
 func (w *fibWorld) remove(p netip.Prefix) {
@@ -136,7 +136,7 @@ func (w *fibWorld) remove(p netip.Prefix) {
 			covering = slotLeaf | leaf
 		}
 	}
-	w.watch(func() { w.trie.remove(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf, covering) }, func() { w.model.Delete(p) })
+	w.watch(func() { (editor{w.trie}).remove(&w.root, trieKeyOf(p.Addr().AsSlice()), p.Bits(), leaf, covering) }, func() { w.model.Delete(p) })
 }
 
 func TestForwardingTableAgainstModel(t *testing.T) {
@@ -158,7 +158,7 @@ func TestForwardingTableAgainstModel(t *testing.T) {
 				for p := range w.model.Clone().All() {
 					w.remove(p)
 				}
-				w.trie.clear(&w.root)
+				(editor{w.trie}).clear(&w.root)
 				if used := w.trie.cells.InUse(); used != 0 {
 					t.Errorf("seed %d: an empty table uses %d cells", seed, used)
 				}
