@@ -17,6 +17,9 @@ import (
 	"loci/lisp"
 )
 
+// answerer answers one Map-Request for a Map-Server.
+type answerer struct{ *MapServer }
+
 // DenyUnknown answers for an EID that no configured EID-Prefix has: there is no mapping.
 func (s *MapServer) DenyUnknown(m *message.MapRequest, asked lisp.Prefix) {
 	host := lisp.HostPrefix(asked.Instance(), asked.EID())
@@ -25,18 +28,19 @@ func (s *MapServer) DenyUnknown(m *message.MapRequest, asked lisp.Prefix) {
 
 // HandleMapRequest answers for one EID-Prefix of owner's, in the order of RFC 9301 s.8.3.
 func (s *MapServer) HandleMapRequest(m *message.MapRequest, asked lisp.Prefix, owner message.OwnedPrefix) {
+	answer := answerer{s}
 	configured, site := owner.Prefix, s.siteAt(owner)
-	if s.deny(m, asked, configured, site) {
+	if answer.deny(m, asked, configured, site) {
 		return
 	}
 	row, ok := s.Registered(asked, configured, site, m.Prefetched)
 	switch {
 	case !ok:
-		s.replyUnregistered(m, s.unregisteredHole(asked, configured), site)
-	case s.answers(row) && !m.Authoritative: // A: the site itself shall answer
-		s.replyForSite(m, asked, row, owner)
+		answer.replyUnregistered(m, answer.unregisteredHole(asked, configured), site)
+	case answer.answers(row) && !m.Authoritative: // A: the site itself shall answer
+		answer.replyForSite(m, asked, row, owner)
 	default:
-		s.forward(m, asked, row)
+		answer.forward(m, asked, row)
 	}
 }
 
@@ -57,7 +61,7 @@ func (s *MapServer) Registered(asked, configured lisp.Prefix, site *siteState, k
 
 // unregisteredHole is the part of a configured EID-Prefix around the asked EID that
 // neither is registered nor belongs to a more specific configured one.
-func (s *MapServer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix {
+func (s answerer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix {
 	host := lisp.HostPrefix(asked.Instance(), asked.EID())
 	return table.LeastSpecificHole(host, configured.Bits(), func(p lisp.Prefix) bool {
 		return s.Prefixes.Holds(p, configured) || s.Registrations.Index.Holds(p, lisp.Prefix{})
@@ -65,7 +69,7 @@ func (s *MapServer) unregisteredHole(asked, configured lisp.Prefix) lisp.Prefix 
 }
 
 // answers reports whether the Map-Server answers for the ETRs of a registration.
-func (s *MapServer) answers(row *Registration) bool {
+func (s answerer) answers(row *Registration) bool {
 	switch s.Registrations.SiteOf(row).Config.ProxyReply {
 	case settings.ProxyReplyAlways:
 		return true
@@ -78,7 +82,7 @@ func (s *MapServer) answers(row *Registration) bool {
 // replyForSite answers with what was registered, and with every more specific
 // registration; where an ETR answers for one of those itself, the answer is
 // narrowed to leave it out (RFC 9301 s.5.5, s.8.3).
-func (s *MapServer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *Registration, owner message.OwnedPrefix) {
+func (s answerer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *Registration, owner message.OwnedPrefix) {
 	best := row.Prefix
 	alone := !owner.Wide && best.Bits() >= owner.Prefix.Bits() // nothing more specific is configured
 	all := append(s.answer[:0], s.proxyMapping(row))
@@ -95,7 +99,7 @@ func (s *MapServer) replyForSite(m *message.MapRequest, asked lisp.Prefix, row *
 
 // appendMoreSpecifics appends the more specific registrations within best, and an empty
 // mapping for each that is not ours to tell.
-func (s *MapServer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
+func (s answerer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []lisp.Mapping {
 	for p, id := range s.Registrations.Index.Subtree(best) {
 		if len(all) > s.h.Limits.MoreSpecificsPerReply {
 			break // too many in any case
@@ -118,7 +122,7 @@ func (s *MapServer) appendMoreSpecifics(all []lisp.Mapping, best lisp.Prefix) []
 
 // holdsOthers reports whether other sites have EID-Prefixes within best that they have
 // not registered: an answer that covers those would finishPrefetch their packets to this site.
-func (s *MapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
+func (s answerer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 	seen := 0
 	for p, owner := range s.Prefixes.Subtree(best) {
 		if seen++; seen > s.h.Limits.MoreSpecificsPerReply {
@@ -133,20 +137,20 @@ func (s *MapServer) holdsOthers(best lisp.Prefix, site *siteState) bool {
 }
 
 // proxyMapping is what the Map-Server says for a site.
-func (s *MapServer) proxyMapping(row *Registration) lisp.Mapping {
+func (s answerer) proxyMapping(row *Registration) lisp.Mapping {
 	m := s.Registrations.merged(row)
 	m.TTLMinutes = s.Registrations.SiteOf(row).Config.Policy.ProxyTTL(m)
 	return m
 }
 
 // forward passes the Map-Request to one of the ETRs.
-func (s *MapServer) forward(m *message.MapRequest, asked lisp.Prefix, row *Registration) {
+func (s answerer) forward(m *message.MapRequest, asked lisp.Prefix, row *Registration) {
 	s.h.Forward(m, netip.AddrPortFrom(s.etrFor(m, asked, row), s.h.ControlPort), row.Prefix)
 }
 
 // etrFor is where the ETR is that a Map-Request is forwarded to: where it registered from, which it can be reached at for
 // certain.
-func (s *MapServer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
+func (s answerer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Registration) netip.Addr {
 	t := &s.Registrations
 	newest := t.Registrants.At(row.newest)
 	if newest.next == noRow { // nearly always
@@ -159,7 +163,7 @@ func (s *MapServer) etrFor(m *message.MapRequest, asked lisp.Prefix, row *Regist
 }
 
 // deny answers a Map-Request that the site's policy denies; false when it does not.
-func (s *MapServer) deny(m *message.MapRequest, asked, configured lisp.Prefix, site *siteState) bool {
+func (s answerer) deny(m *message.MapRequest, asked, configured lisp.Prefix, site *siteState) bool {
 	if !site.Config.Policy.Denies(m.ReplyRLOCs) {
 		return false
 	}
@@ -172,7 +176,7 @@ func (s *MapServer) deny(m *message.MapRequest, asked, configured lisp.Prefix, s
 
 // replyUnregistered answers for an EID-Prefix that is configured and not registered. It says nothing until all xTRs
 // have had the time to register after a start: a negative answer would take mappings from ITRs that work.
-func (s *MapServer) replyUnregistered(m *message.MapRequest, hole lisp.Prefix, site *siteState) {
+func (s answerer) replyUnregistered(m *message.MapRequest, hole lisp.Prefix, site *siteState) {
 	failing := site.authFailedAt != 0 && s.h.Now-site.authFailedAt < timing.Instant(s.config.RegistrationTimeout)
 	action := lisp.ActionNativelyForward
 	if failing && site.Config.Policy.AnswerAuthFailure {

@@ -13,11 +13,14 @@ import (
 	"loci/lisp"
 )
 
+// replay takes over a journal for a Map-Server that begins.
+type replay struct{ *MapServer }
+
 // ReplayJournal takes over pieces of a journal; the error is a *JournalDamage.
 func (s *MapServer) ReplayJournal(octets []byte) error {
 	var damage JournalDamage
 	for len(octets) > 0 {
-		size, err := s.replayFirst(octets, &damage)
+		size, err := replay{s}.replayFirst(octets, &damage)
 		if err != nil {
 			damage.Reason = cmp.Or(damage.Reason, err)
 			damage.Octets += size
@@ -34,7 +37,7 @@ func (s *MapServer) ReplayJournal(octets []byte) error {
 
 // replayFirst takes over the first entry and returns its length. Where that is not whole, it is the octets up to the next one that is, or to
 // the end.
-func (s *MapServer) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
+func (s replay) replayFirst(octets []byte, damage *JournalDamage) (size int, err error) {
 	body, err := wholeEntry(octets)
 	if err != nil {
 		return 1 + nextWholeEntry(octets[1:]), err
@@ -42,7 +45,7 @@ func (s *MapServer) replayFirst(octets []byte, damage *JournalDamage) (size int,
 	size = EntryBodyAt + len(body)
 	r := &journalReader{h: s.h, octets: body}
 	damage.Records += s.Journal.read.missingBefore(r.u32())
-	records, err := s.replay(r)
+	records, err := s.entry(r)
 	if err == nil && len(r.octets) > 0 {
 		err = errJournalLonger
 	}
@@ -55,8 +58,8 @@ func (s *MapServer) replayFirst(octets []byte, damage *JournalDamage) (size int,
 	return size, nil
 }
 
-// replay takes over one entry and returns how many records it has.
-func (s *MapServer) replay(r *journalReader) (records int, err error) {
+// entry takes over one entry and returns how many records it has.
+func (s replay) entry(r *journalReader) (records int, err error) {
 	flags := r.u8()
 	name := r.take(int(r.u16()))
 	x := XTR{
@@ -95,7 +98,7 @@ func (s *MapServer) replay(r *journalReader) (records int, err error) {
 	return records, nil
 }
 
-func (s *MapServer) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short bool) {
+func (s replay) replayNonce(site *siteState, key NonceKey, seen SeenNonce, short bool) {
 	if site == nil || short {
 		return
 	}
@@ -106,7 +109,7 @@ func (s *MapServer) replayNonce(site *siteState, key NonceKey, seen SeenNonce, s
 }
 
 // replayRecords takes over records of one xTR.
-func (s *MapServer) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
+func (s replay) replayRecords(r *journalReader, batch []replayed, site *siteState, who Registrant) {
 	for i := range batch {
 		s.Registrations.prefetchBucket(&batch[i].mapping.Prefix)
 	}
@@ -119,7 +122,7 @@ func (s *MapServer) replayRecords(r *journalReader, batch []replayed, site *site
 }
 
 // replayRecord takes over one record.
-func (s *MapServer) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
+func (s replay) replayRecord(r *journalReader, m lisp.Mapping, site *siteState, who Registrant) {
 	id := s.Registrations.Xtrs.At(who.XTR).ID
 	if who.ExpiresAt <= s.h.Now || !s.ownerAllows(r, m.Prefix, site) {
 		s.Registrations.removeRegistrant(m.Prefix, id)
@@ -134,7 +137,7 @@ func (s *MapServer) replayRecord(r *journalReader, m lisp.Mapping, site *siteSta
 }
 
 // ownerAllows is allows for EID-Prefixes that mostly lie in the same configured one.
-func (s *MapServer) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
+func (s replay) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState) bool {
 	last := &r.owners[p.Kind()]
 	if last.Wide || last.Prefix.IsZero() || !last.Prefix.Covers(p) {
 		_, owner, ok := s.Prefixes.Longest(p)
@@ -147,7 +150,7 @@ func (s *MapServer) ownerAllows(r *journalReader, p lisp.Prefix, site *siteState
 }
 
 // noRoom says which limit stands against one more record; limits may have become smaller.
-func (s *MapServer) noRoom(p lisp.Prefix, at place, site *siteState, who RegistrantID) *message.Refusal {
+func (s replay) noRoom(p lisp.Prefix, at place, site *siteState, who RegistrantID) *message.Refusal {
 	switch {
 	case !at.known:
 		return s.checkSizes(site, 1)
