@@ -142,10 +142,10 @@ func (r *Registrar) HandleTimeout(id uint32) {
 	m := r.Messages.At(id)
 	switch {
 	case m.got != nil: // no other Map-Notify came with the rest
-		r.part(id)
+		parter{r}.part(id)
 		return
 	case r.mayPart(m):
-		r.partAll(id)
+		parter{r}.partAll(id)
 		return
 	case m.Withdrawal && m.tries >= WithdrawTries:
 		r.end(id)

@@ -63,9 +63,12 @@ func (r *Registrar) leave(p *Peer, stay []settings.MapServerPeer, all *table.Chu
 	r.Work = append(r.Work, &registering{Announcement: &Announcement{Site: p.Config.Site, All: all}, peer: p})
 }
 
+// packer packs what one Map-Server is to have into Map-Registers.
+type packer struct{ *Registrar }
+
 // keeps reports whether an EID-Prefix goes on being registered with that Map-Server, for this site or another one: there
 // it is one registration, which the withdrawal for any of them would end.
-func (r *Registrar) keeps(w *registering, gone lisp.Prefix) bool {
+func (r packer) keeps(w *registering, gone lisp.Prefix) bool {
 	m, ok := w.find(gone)
 	return ok && slices.ContainsFunc(r.Peers, func(p *Peer) bool {
 		return p.Config.Address == w.peer.Config.Address && p.Config.Site == m.Site
@@ -80,7 +83,7 @@ func (r *Registrar) Step() (cost int) {
 	w := r.Work[0]
 	switch {
 	case !w.forgotten:
-		return r.forgetNext(w)
+		return packer{r}.forgetNext(w)
 	case w.stage == stageEnd:
 		w.peer.Refused = nil
 		r.Work[0] = nil // or what it was about would stay
@@ -89,12 +92,12 @@ func (r *Registrar) Step() (cost int) {
 		return 1
 	}
 	before := len(w.peer.Messages)
-	r.registerNext(w)
+	packer{r}.registerNext(w)
 	return 1 + messageCost*(len(w.peer.Messages)-before)
 }
 
 // forgetNext drops the next message to a Map-Server, and returns what that costs. Withdrawals that are under way go on; of one that leaves, all is withdrawn.
-func (r *Registrar) forgetNext(w *registering) (cost int) {
+func (r packer) forgetNext(w *registering) (cost int) {
 	p := w.peer
 	if len(p.Messages) == 0 {
 		p.Messages, p.cut, p.unacknowledged, w.forgotten = nil, 0, 0, true
@@ -119,7 +122,7 @@ func (r *Registrar) forgetNext(w *registering) (cost int) {
 }
 
 // registerNext packs the next EID-Prefix.
-func (r *Registrar) registerNext(w *registering) {
+func (r packer) registerNext(w *registering) {
 	m, ok := w.next()
 	switch {
 	case ok:
@@ -137,7 +140,7 @@ func (r *Registrar) registerNext(w *registering) {
 }
 
 // put packs a mapping; what was packed before goes when that is full.
-func (r *Registrar) put(w *registering, m lisp.Mapping) {
+func (r packer) put(w *registering, m lisp.Mapping) {
 	if m.Prefix.IsZero() || w.stage == stageWithdrawn && r.keeps(w, m.Prefix) {
 		return
 	}
@@ -155,14 +158,14 @@ func (r *Registrar) put(w *registering, m lisp.Mapping) {
 }
 
 // flush makes a message.
-func (r *Registrar) flush(w *registering, mappings []lisp.Mapping) {
+func (r packer) flush(w *registering, mappings []lisp.Mapping) {
 	if len(mappings) > 0 {
 		r.release(w, Message{peer: w.peer, Mappings: mappings, awaited: w.first})
 	}
 }
 
 // release lets a message go. Those of the Database are held until it is known whether they are few.
-func (r *Registrar) release(w *registering, m Message) {
+func (r packer) release(w *registering, m Message) {
 	switch {
 	case w.stage <= stageWithdrawn:
 		m.Withdrawal, m.awaited, m.alone, m.refused = true, !w.peer.Leaves, false, false
@@ -178,7 +181,7 @@ func (r *Registrar) release(w *registering, m Message) {
 }
 
 // decide lets the messages go that were held: the quick interval is for few.
-func (r *Registrar) decide(w *registering, many bool) {
+func (r packer) decide(w *registering, many bool) {
 	if w.many {
 		return
 	}

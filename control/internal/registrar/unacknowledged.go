@@ -32,12 +32,15 @@ func (r *Registrar) complete(id uint32) {
 	m.acknowledged, m.tries, m.since = true, 0, 0
 	r.Timers.Set(id, max(m.sentAt+timing.Instant(r.refreshAfter(m)), r.h.Now))
 	if m.alone || m.aloneUntil != 0 && m.aloneUntil <= r.h.Now {
-		r.join(id)
+		parter{r}.join(id)
 	}
 }
 
+// parter registers what is not acknowledged apart from the rest, and joins it again.
+type parter struct{ *Registrar }
+
 // join lets a mapping that is acknowledged alone go with others that were.
-func (r *Registrar) join(id uint32) {
+func (r parter) join(id uint32) {
 	m := r.Messages.At(id)
 	p := m.peer
 	if m.refused {
@@ -62,7 +65,7 @@ func (r *Registrar) join(id uint32) {
 }
 
 // tryOthers tries a few of those that were refused before their time, because one of them is not any more.
-func (r *Registrar) tryOthers(p *Peer) {
+func (r parter) tryOthers(p *Peer) {
 	const looks, tries = 32, 2
 	tried := 0
 	for range min(looks, len(p.Messages)) {
@@ -79,7 +82,7 @@ func (r *Registrar) tryOthers(p *Peer) {
 	}
 }
 
-func (r *Registrar) hasRoom(m *Message, more lisp.Mapping) bool {
+func (r parter) hasRoom(m *Message, more lisp.Mapping) bool {
 	octets := system.RecordOctets(more)
 	for _, mapping := range m.Mappings {
 		octets += system.RecordOctets(mapping)
@@ -88,7 +91,7 @@ func (r *Registrar) hasRoom(m *Message, more lisp.Mapping) bool {
 }
 
 // part keeps the mappings of a message that were acknowledged. The others go apart.
-func (r *Registrar) part(id uint32) {
+func (r parter) part(id uint32) {
 	m := *r.Messages.At(id)
 	var kept, rest []lisp.Mapping
 	for i, mapping := range m.Mappings {
@@ -116,7 +119,7 @@ func (r *Registrar) mayPart(m *Message) bool {
 }
 
 // partAll registers all mappings of a message apart.
-func (r *Registrar) partAll(id uint32) {
+func (r parter) partAll(id uint32) {
 	m := *r.Messages.At(id)
 	if len(m.Mappings) == 1 {
 		r.setAlone(r.Messages.At(id), true)
@@ -128,7 +131,7 @@ func (r *Registrar) partAll(id uint32) {
 }
 
 // sendApart sends mappings of a message again, each in a message of its own.
-func (r *Registrar) sendApart(m Message, mappings []lisp.Mapping) {
+func (r parter) sendApart(m Message, mappings []lisp.Mapping) {
 	for i := range mappings {
 		one := Message{peer: m.peer, Mappings: mappings[i : i+1 : i+1], Withdrawal: m.Withdrawal, since: m.since, alone: !m.Withdrawal}
 		if m.joined {
