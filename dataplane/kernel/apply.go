@@ -198,8 +198,8 @@ func (e executor) deleteMapping(prefix lisp.Prefix) error {
 	expired := false
 	if key, err := lpm.KeyOf(abi.RootMapCache, prefix); err == nil {
 		if index, exists := e.tables.Entries.Get(key); exists {
-			found := (reader{e.Engine}).readMapping(index)
-			entry := (reader{e.Engine}).mapCacheEntry(&found)
+			found := reader(e).readMapping(index)
+			entry := reader(e).mapCacheEntry(&found)
 			expired = entry.HasExpired(time.Now())
 		}
 	}

@@ -97,8 +97,7 @@ type Engine struct {
 	changing sync.Mutex
 	mu       sync.Mutex
 
-	clockAdjusted bootclock.Moment // when the clocks were compared last; for who holds changing, as the next three
-	missing       map[string]bool  // interfaces that were told not to be there
+	clockAdjusted bootclock.Moment // when the clocks were compared last; for who holds changing, as the next two
 	unusable      string           // why interfaces could not be followed; empty: they could
 	tapAmiss      bool             // the TAP was set down or renamed, which was told
 	closed        bool
@@ -188,7 +187,7 @@ func (e opening) open(o Options) (err error) {
 	if e.ring, err = pending.OpenEventRing(e.store.Map(abi.MapEvents)); err != nil {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
-	asked := packetTables{e.Engine}
+	asked := packetTables(e)
 	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.nameOf, asked.roomTells, asked.covering)
 	e.room = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
@@ -196,9 +195,9 @@ func (e opening) open(o Options) (err error) {
 		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
 		Device:     func() (uint32, string) { return e.tap.Index, e.tap.Name }, Closed: func() bool { return e.closed },
 	})
-	(programSettings{e.Engine}).lookAtRoutes()
+	programSettings(e).lookAtRoutes()
 	e.paths = underlay.NewPaths(underlay.PathParts{
-		Log: e.log, Space: e.space, Tables: outerTables{e.Engine}, Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
+		Log: e.log, Space: e.space, Tables: outerTables(e), Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
 		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.room.Drop, Done: &e.store.Words[store.WordReassembled],

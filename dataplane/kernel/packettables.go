@@ -117,7 +117,7 @@ func (p packetTables) covering(instance lisp.InstanceID, address netip.Addr) (li
 	if !ok {
 		return lisp.Prefix{}, false
 	}
-	return (reader{p.Engine}).prefixOf(record), true
+	return reader(p).prefixOf(record), true
 }
 
 // ReopenTAP implements pending.Tables. What waits stays in the room.
@@ -140,7 +140,7 @@ func (p packetTables) ReopenTAP(pause time.Duration) error {
 	p.mu.Lock()
 	p.room.TakeTAP(fresh)
 	p.mu.Unlock()
-	if err := p.store.PutSettings((programSettings{p.Engine}).settingsOf(p.settings)); err != nil {
+	if err := p.store.PutSettings(programSettings(p).settingsOf(p.settings)); err != nil {
 		return err
 	}
 	if err := p.syncInterfaces(); err != nil {

@@ -42,20 +42,20 @@ func canShorten(l netlink.Link, o outlet) bool {
 }
 
 // outlet looks at an interface's way out.
-func (i *interfaces) outlet(l netlink.Link) (o outlet, err error) {
-	index := l.Attrs().Index
-	err = i.space.Do(func() error {
+func (l *interfaces) outlet(device netlink.Link) (o outlet, err error) {
+	index := device.Attrs().Index
+	err = l.space.Do(func() error {
 		if o.queue, o.maxMTU, err = queueOf(index); err != nil {
 			return err
 		}
-		if o.segmented, err = features.CutsSegments(l.Attrs().Name); err != nil {
+		if o.segmented, err = features.CutsSegments(device.Attrs().Name); err != nil {
 			return err
 		}
-		o.filters, err = i.foreignEgressPrograms(index)
+		o.filters, err = l.foreignEgressPrograms(index)
 		return err
 	})
 	if err != nil {
-		return outlet{}, fmt.Errorf("interface %s: %w", l.Attrs().Name, err)
+		return outlet{}, fmt.Errorf("interface %s: %w", device.Attrs().Name, err)
 	}
 	return o, nil
 }
@@ -122,23 +122,23 @@ func (h *hooks) findProgramIDs() map[ebpf.ProgramID]bool {
 }
 
 // addShortcut marks an interface whose packets may take the shortcut.
-func (i *interfaces) addShortcut(wanted map[uint32]attached, l netlink.Link) {
-	index := uint32(l.Attrs().Index)
-	if i.shortens(l) {
+func (l *interfaces) addShortcut(wanted map[uint32]attached, device netlink.Link) {
+	index := uint32(device.Attrs().Index)
+	if l.shortens(device) {
 		a := wanted[index]
 		a.record.Flags |= abi.InterfacePeer
 		wanted[index] = a
 	}
 }
 
-func (i *interfaces) shortens(l netlink.Link) bool {
-	if i.noShortcut || l.Type() != "veth" || l.Attrs().NetNsID < 0 {
+func (l *interfaces) shortens(device netlink.Link) bool {
+	if l.noShortcut || device.Type() != "veth" || device.Attrs().NetNsID < 0 {
 		return false
 	}
-	o, err := i.outlet(l)
+	o, err := l.outlet(device)
 	if err != nil {
-		i.log.Debug("no shortcut through an interface", "error", err)
+		l.log.Debug("no shortcut through an interface", "error", err)
 		return false
 	}
-	return canShorten(l, o)
+	return canShorten(device, o)
 }
