@@ -12,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X loci/internal/version.String=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo quick sim mutate test turns kernels interop check lint bench microbench fuzz generate clean
+.PHONY: help build demo quick sim mutate test iterations kernels interop check lint bench microbench fuzz generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -40,8 +40,8 @@ test: ## run all tests with the race detector; installs by apt what they need be
 	@$(MAKE) --no-print-directory lint
 	.ci/test $(PACKAGES)
 
-turns: ## fail if an event-loop iteration of the control plane takes more than 5 ms of processor time at a million entries; not under the race detector
-	$(GO) test -count=1 -v -run 'Turns(At|Of)A' ./control
+iterations: ## fail if an event-loop iteration of the control plane takes more than 5 ms of processor time at a million entries; not under the race detector
+	$(GO) test -count=1 -v -run 'Iterations(At|Of)A' ./control
 
 kernels: ## test programs, golden packets and demo on Debian's 6.1 kernel under qemu; installs what it needs by apt
 	@.ci/tools kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whose packets find a place in the TAP's queue, packet by packet, while nobody reads it.
+// Whose packets find a place in the TAP's queue, packet by packet, while no reader empties it.
 
 package bpf_test
 

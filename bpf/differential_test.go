@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random packets through package forward and through the programs, at tc and with XDP in front of it, with equal results: what
-// the golden packets demand of packets that somebody thought of, demanded of those that nobody did (mutate_test.go). Whatever
-// differs belongs into the table of golden packets.
+// Random packets through package forward and through the programs, at tc and with XDP in front of it, with equal results: golden
+// packets check chosen cases, this file checks packets that a seeded generator made (mutate_test.go). A packet whose results
+// differ belongs in the table of golden packets.
 //
 // For longer, or for one seed that failed: go test ./bpf -run TestDifferential -rounds 5000, -rounds 1 -seed 77.
 

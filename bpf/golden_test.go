@@ -317,7 +317,7 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, b.origin())
 		frame = ethernet(b.site.Attrs().HardwareAddr, metadata, c.Input)
 	}
-	if b.xdp && came && at != b.tap && c.Segment == 0 { // super-packets are skbs
+	if b.xdp && came && at != b.tap && c.Segment == 0 { // GSO packets are skbs
 		if answer, got, passed := b.runXDP(t, at, frame); !passed {
 			return answer, frame, got
 		}
@@ -355,7 +355,7 @@ func (b *goldenBench) runXDP(t *testing.T, at netlink.Link, frame []byte) (answe
 // skbGSOSize is the offset of gso_size in struct __sk_buff.
 const skbGSOSize = 176
 
-// runSegmented is run for a super-packet.
+// runSegmented is run for a GSO packet.
 func (b *goldenBench) runSegmented(t *testing.T, program string, at netlink.Link, came bool, frame []byte, segment int) (uint32, []byte) {
 	t.Helper()
 	if b.among {

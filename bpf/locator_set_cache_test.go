@@ -104,7 +104,7 @@ func TestLocatorSetCache(t *testing.T) {
 			"another source":      {change: func(d *ip) { d.from = p.inner(0, 11) }, goes: true},
 			"not from an EID":     {change: func(d *ip) { d.from = p.inner(2, 11) }},
 			"within the site":     {change: func(d *ip) { d.to = p.inner(0, 11) }},
-			"to nobody":           {change: func(d *ip) { d.to = p.inner(2, 11) }},
+			"to no EID":           {change: func(d *ip) { d.to = p.inner(2, 11) }},
 			"TTL at its end":      {change: func(d *ip) { d.ttl = 1 }},
 			"the time is over":    {members: fields{"expires_ns": uint32(1)}},
 			"another epoch":       {members: fields{"epoch": uint32(0)}},
@@ -170,7 +170,7 @@ func TestEntryCache(t *testing.T) {
 		}{
 			"another destination": {change: func(d *ip) { d.to = p.inner(0, 77) }, until: 1 << 62, goes: true},
 			"another source":      {change: func(d *ip) { d.from = p.inner(1, 77) }, until: 1 << 62, goes: true},
-			"nobody watches":      {change: func(d *ip) { d.to = p.inner(0, 77) }, until: 1},
+			"routes unwatched":    {change: func(d *ip) { d.to = p.inner(0, 77) }, until: 1},
 			"not of ours":         {change: func(d *ip) { d.to = p.inner(2, 10) }, until: 1 << 62},
 			"another Instance-ID": {header: [8]byte{0x88, 1, 2, 3, 0, 0, 5}, until: 1 << 62},
 			"a version":           {header: [8]byte{0x10, 1, 2, 3}, until: 1 << 62},

@@ -83,7 +83,7 @@ func TestMissWakesWithoutTAP(t *testing.T) {
 	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	must(t, err)
 	defer unix.Close(poll)
-	const each = unix.EPOLLIN | unix.EPOLLET // nobody reads: what is there already wakes no second time
+	const each = unix.EPOLLIN | unix.EPOLLET // edge-triggered: an event that is there already does not wake the reader again
 	must(t, unix.EpollCtl(poll, unix.EPOLL_CTL_ADD, b.coll.Maps["events"].FD(), &unix.EpollEvent{Events: each}))
 	woken := func(wait time.Duration) bool {
 		n, err := unix.EpollWait(poll, make([]unix.EpollEvent, 1), int(wait.Milliseconds()))
@@ -97,13 +97,13 @@ func TestMissWakesWithoutTAP(t *testing.T) {
 		b.toSite(t, b.fromHost(pair.toRemote(0, 64)))
 	}
 	if woken(0) {
-		t.Error("packets that wait wake whoever reads events")
+		t.Error("packets that wait wake the reader of events")
 	}
 	must(t, b.ns.Netlink().LinkDel(tap))
 	for _, pair := range pairs[:2] {
 		b.toSite(t, b.fromHost(pair.toRemote(0, 64)))
 		if !woken(10 * time.Second) {
-			t.Errorf("%s: nobody is woken; %s", pair.name, b.allDrops())
+			t.Errorf("%s: the reader of events is not woken; %s", pair.name, b.allDrops())
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Packets that nobody thought of: golden ones in which fields, lengths and headers were changed, each from a seeded source of
-// randomness, so that a run is its seed.
+// Mutated packets: golden ones with changed fields, lengths and headers. The changes come from a seeded source of randomness,
+// so that a seed repeats a run.
 
 package bpf_test
 

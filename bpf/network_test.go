@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Real packets of real hosts through the programs: two sites with a host each, two xTRs, a core between them; TCP with
-// its super-packets in all four family pairs, and packets that wait at a TAP and are written back.
+// its GSO packets in all four family pairs, and packets that wait at a TAP and are written back.
 
 package bpf_test
 
@@ -176,7 +176,7 @@ var pairs = []pair{
 	{"IPv6 in IPv6", siteAddress6, rloc6},
 }
 
-// TestHostsThroughTunnel sends pings and TCP with super-packets through both directions; core and site have MTU 1500.
+// TestHostsThroughTunnel sends pings and TCP with GSO packets through both directions; core and site have MTU 1500.
 func TestHostsThroughTunnel(t *testing.T) {
 	for _, decapFlags := range []bool{true, false} {
 		for _, pair := range pairs {

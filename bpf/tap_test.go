@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The waiting room with real packets: what misses comes out of the TAP with its checksum and segmentation state, and goes
-// on when it is written back; what is too big comes out too; this host's own EIDs use the TAP as their interface.
+// The pending-packet queue with real packets: a packet that misses comes out of the TAP with its checksum and
+// segmentation state, and goes on when it is written back. A packet that is too big comes out too. This host's own EIDs use the TAP as their interface.
 
 package bpf_test
 
@@ -176,8 +176,8 @@ func (n *network) startTCP(pair pair) <-chan error {
 	return done
 }
 
-// TestSuperPacketsWait holds a running transfer: super-packets come out whole, and go on whole.
-func TestSuperPacketsWait(t *testing.T) {
+// TestGSOPacketsWait holds a running transfer: GSO packets come out whole, and go on whole.
+func TestGSOPacketsWait(t *testing.T) {
 	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) {
 			n := newNetwork(t, kernelHasDecapFlags(t))
@@ -192,7 +192,7 @@ func TestSuperPacketsWait(t *testing.T) {
 			done := n.startTCP(pair)
 			largest := relayUntilDone(t, waiting, done)
 			if largest < 20000 {
-				t.Errorf("the largest packet at the TAP had %d octets: no super-packets", largest)
+				t.Errorf("the largest packet at the TAP had %d octets: no GSO packets", largest)
 			}
 			t.Logf("largest %d octets; A: %s", largest, a.allDrops())
 		})

@@ -2,8 +2,8 @@
 
 package control
 
-// A Database of a hundred thousand EID-Prefixes is brought into force in turns that stay short, and
-// whatever comes while that is under way, the data plane and the Map-Servers end up with what is configured.
+// A Database of a hundred thousand EID-Prefixes is applied in short event-loop iterations. Whatever
+// comes meanwhile, the data plane and the Map-Servers end up with what is configured.
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func newAnnounced(t *testing.T, c Config) *announced {
 	return a
 }
 
-// keep takes the effects of a turn and returns how many.
+// keep takes the effects of an iteration and returns how many.
 func (a *announced) keep() int {
 	before := len(a.effects)
 	for e, ok := a.Poll(); ok; e, ok = a.Poll() {
@@ -108,8 +108,8 @@ func (a *announced) register(t *testing.T, e SendPacket) {
 	}
 }
 
-// turn is one turn, a little later.
-func (a *announced) turn() {
+// iterate is one event-loop iteration, a little later.
+func (a *announced) iterate() {
 	a.now = a.now.Add(100 * time.Microsecond)
 	a.HandleTimeout(a.now)
 }
@@ -121,11 +121,11 @@ func (a *announced) reload(t *testing.T, c Config) {
 	}
 }
 
-// settle takes turns until all is announced and sent.
+// settle iterates until all is announced and sent.
 func (a *announced) settle(t *testing.T) {
 	t.Helper()
 	for end := a.now.Add(20 * time.Second); a.now.Before(end) || a.etr.Announces(); a.look(t) {
-		a.turn()
+		a.iterate()
 		if !a.etr.Announces() {
 			a.now = a.now.Add(10 * time.Millisecond)
 		}
@@ -183,10 +183,10 @@ func north(int) string { return "north" }
 
 func everywhere(locator string) func(int) string { return func(int) string { return locator } }
 
-func TestTurnsOfADatabase(t *testing.T) {
+func TestIterationsOfADatabase(t *testing.T) {
 	count := 100_000
 	if testing.Short() || raceEnabled {
-		count = 5_000 // the work of each turn is counted all the same
+		count = 5_000 // the work of each iteration is counted all the same
 	}
 	a := newAnnounced(t, announceConfig(1, north, everywhere("192.0.2.1")))
 	runtime.GC()
@@ -197,9 +197,9 @@ func TestTurnsOfADatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun, most := false, 0
-		n, longest := a.turns(func() bool {
+		n, longest := a.iterations(func() bool {
 			if begun {
-				a.turn()
+				a.iterate()
 			} else {
 				begun = true
 				a.Apply(a.now, prepared)
@@ -207,9 +207,9 @@ func TestTurnsOfADatabase(t *testing.T) {
 			most = max(most, a.keep())
 			return !a.etr.Announces()
 		})
-		t.Logf("%s: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if n < count/etr.AnnounceBatch || most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestTurn {
-			t.Errorf("%s: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
+		t.Logf("%s: %d iterations, the longest took %v, the fullest had %d effects", what, n, longest, most)
+		if n < count/etr.AnnounceBatch || most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestIteration {
+			t.Errorf("%s: %d iterations, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 		a.look(t)
 		a.databaseIs(t, c)
@@ -225,22 +225,22 @@ func TestTurnsOfADatabase(t *testing.T) {
 	a.serversHave(t, half)
 
 	after, listed := lisp.Prefix{}, 0
-	n, longest := a.turns(func() bool {
+	n, longest := a.iterations(func() bool {
 		page := a.DatabasePage(after, 512)
 		if listed += len(page); len(page) > 0 {
 			after = page[len(page)-1].Prefix
 		}
 		return len(page) == 0
 	})
-	t.Logf("a list: %d turns, the longest took %v", n, longest)
-	if listed != count/2 || count == 100_000 && longest > longestTurn {
-		t.Errorf("%d EID-Prefixes listed in %d turns, the longest took %v", listed, n, longest)
+	t.Logf("a list: %d iterations, the longest took %v", n, longest)
+	if listed != count/2 || count == 100_000 && longest > longestIteration {
+		t.Errorf("%d EID-Prefixes listed in %d iterations, the longest took %v", listed, n, longest)
 	}
 	check("all of it goes", announceConfig(0, nil, nil))
 }
 
-// TestTurnsOfAShutdown has all of a Database withdrawn, half of which is being withdrawn already.
-func TestTurnsOfAShutdown(t *testing.T) {
+// TestIterationsOfAShutdown has all of a Database withdrawn, half of which is being withdrawn already.
+func TestIterationsOfAShutdown(t *testing.T) {
 	count := 100_000
 	if testing.Short() || raceEnabled {
 		count = 5_000
@@ -249,25 +249,25 @@ func TestTurnsOfAShutdown(t *testing.T) {
 	c.ETR.WithdrawOnShutdown = true
 	a := newAnnounced(t, c)
 	for range count {
-		a.turn()
+		a.iterate()
 		a.look(t)
 	}
 	half := announceConfig(count, func(i int) string { return []string{"north", ""}[i%2] }, everywhere("192.0.2.1"))
 	half.ETR.WithdrawOnShutdown = true
 	for a.reload(t, half); a.etr.Announces(); {
-		a.turn()
+		a.iterate()
 	}
 	a.look(t)
 	runtime.GC()
 	most := 0
-	n, longest := a.turns(func() bool {
+	n, longest := a.iterations(func() bool {
 		more := a.Shutdown(a.now)
 		most = max(most, a.keep())
 		return !more
 	})
-	t.Logf("%d turns, the longest took %v, the fullest had %d effects", n, longest, most)
-	if n < count/etr.AnnounceBatch || most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestTurn {
-		t.Errorf("%d turns, of which the longest took %v of processor time and the fullest had %d effects", n, longest, most)
+	t.Logf("%d iterations, the longest took %v, the fullest had %d effects", n, longest, most)
+	if n < count/etr.AnnounceBatch || most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestIteration {
+		t.Errorf("%d iterations, of which the longest took %v of processor time and the fullest had %d effects", n, longest, most)
 	}
 	a.look(t)
 	for address, has := range a.servers {
@@ -297,7 +297,7 @@ func TestReloadsWhileADatabaseIsAnnounced(t *testing.T) {
 			a.reload(t, c)
 			for range random.IntN(12) {
 				a.look(t)
-				a.turn()
+				a.iterate()
 			}
 		}
 		a.settle(t)
@@ -323,16 +323,16 @@ func TestETRThatIsSwitchedOffWhileItsDatabaseIsAnnounced(t *testing.T) {
 				a.reload(t, off)
 			}
 			for range random.IntN(4) {
-				a.turn()
+				a.iterate()
 			}
 			a.reload(t, c)
 			for range random.IntN(4) {
-				a.turn()
+				a.iterate()
 			}
 		}
 		for a.etr.Announces() || len(a.retired) > 0 {
 			a.now = a.now.Add(time.Millisecond)
-			a.turn()
+			a.iterate()
 		}
 		a.look(t)
 		a.databaseIs(t, c)
@@ -346,14 +346,14 @@ func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
 	after := announceConfig(count, func(i int) string { return []string{"", "south", "north", "north"}[i%4] }, everywhere("192.0.2.2"))
 	after.ETR.WithdrawOnShutdown = true
 	under := 0
-	for turns := range 20 {
+	for iterations := range 20 {
 		a := newAnnounced(t, began)
 		for range 20_000 { // all is sent
-			a.turn()
+			a.iterate()
 		}
 		a.reload(t, after)
-		for range turns {
-			a.turn()
+		for range iterations {
+			a.iterate()
 		}
 		if a.etr.Announces() {
 			under++
@@ -361,7 +361,7 @@ func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
 		a.shutDown(t)
 		for address, has := range a.servers {
 			if len(has) > 0 {
-				t.Fatalf("after %d turns %s has %d registrations: %v", turns, address, len(has), slices.Collect(maps.Keys(has))[:1])
+				t.Fatalf("after %d iterations %s has %d registrations: %v", iterations, address, len(has), slices.Collect(maps.Keys(has))[:1])
 			}
 		}
 	}
@@ -370,7 +370,7 @@ func TestShutdownWhileADatabaseIsAnnounced(t *testing.T) {
 	}
 }
 
-// shutDown takes the last turns.
+// shutDown runs the last iterations.
 func (a *announced) shutDown(t *testing.T) {
 	t.Helper()
 	for a.Shutdown(a.now) {
@@ -379,8 +379,8 @@ func (a *announced) shutDown(t *testing.T) {
 	a.look(t)
 }
 
-// TestShutdownSendsWithdrawalsThatWait: what left the Database is withdrawn before the end, whether its turn was still to come or
-// another reload overtook it, and what is configured stays where nobody wants that withdrawn.
+// TestShutdownSendsWithdrawalsThatWait: what left the Database is withdrawn before the end, whether it still waited or
+// another reload overtook it. What is configured stays unless the configuration has it withdrawn on shutdown.
 func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
 	const count, left = 2 * etr.AnnounceBatch, 7
 	config := func(first int, withdraw bool) Config {
@@ -396,19 +396,19 @@ func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
 	}
 	under := 0
 	for _, withdraw := range []bool{false, true} {
-		for turns := range 40 {
+		for iterations := range 40 {
 			a := newAnnounced(t, config(0, withdraw))
 			a.now = a.now.Add(time.Hour)
 			for range count {
-				a.turn()
+				a.iterate()
 			}
 			a.reload(t, config(count-left-1, withdraw))
 			for a.etr.Announces() {
-				a.turn()
+				a.iterate()
 			}
 			a.reload(t, config(count-left, withdraw))
-			for range turns {
-				a.turn()
+			for range iterations {
+				a.iterate()
 			}
 			for _, w := range a.etr.Registrar.Work {
 				under += w.Under.Len()
@@ -419,7 +419,7 @@ func TestShutdownSendsWithdrawalsThatWait(t *testing.T) {
 				want = 0
 			}
 			if has := a.servers[netip.MustParseAddr("192.0.2.100")]; len(has) != want {
-				t.Fatalf("withdraw %v, after %d turns: the Map-Server has %d registrations: want %d", withdraw, turns, len(has), want)
+				t.Fatalf("withdraw %v, after %d iterations: the Map-Server has %d registrations: want %d", withdraw, iterations, len(has), want)
 			}
 		}
 	}
@@ -448,7 +448,7 @@ func TestPeersHearOfEveryReload(t *testing.T) {
 		t.Error("peers are to be told before anything is registered")
 	}
 	for a.etr.Announces() {
-		a.turn()
+		a.iterate()
 	}
 	want := []lisp.Prefix{reloadPrefix(10, 1), reloadPrefix(10, last)}
 	if got := a.etr.Solicitor.Changed.List; !slices.Equal(got, want) {
@@ -462,7 +462,7 @@ func TestNothingIsRegisteredWhileRegistrationsAreBeingMade(t *testing.T) {
 	a := newAnnounced(t, announceConfig(count, north, everywhere("192.0.2.1")))
 	a.reload(t, announceConfig(count, north, everywhere("192.0.2.2")))
 	unsent := 0
-	for ; a.etr.Announces(); a.turn() {
+	for ; a.etr.Announces(); a.iterate() {
 		if r := a.etr.Registrar; r.Busy() {
 			if r.Registered() {
 				t.Fatal("all is said to be registered")
@@ -477,7 +477,7 @@ func TestNothingIsRegisteredWhileRegistrationsAreBeingMade(t *testing.T) {
 	}
 }
 
-// TestWithdrawalsGoOnThroughAReload has nobody acknowledge a withdrawal before the next change comes, which
+// TestWithdrawalsGoOnThroughAReload has no Map-Server acknowledge a withdrawal before the next change comes, which
 // brings one of the two EID-Prefixes back.
 func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
 	config := func(without ...int) Config {
@@ -491,7 +491,7 @@ func TestWithdrawalsGoOnThroughAReload(t *testing.T) {
 	a := newAnnounced(t, config())
 	for _, c := range []Config{config(1, 2), config(2, 3)} {
 		for a.reload(t, c); a.etr.Announces(); {
-			a.turn()
+			a.iterate()
 		}
 	}
 	var gone []lisp.Prefix
@@ -524,7 +524,7 @@ func TestAnotherXTRIDRegistersAllWhileADatabaseIsAnnounced(t *testing.T) {
 		t.Fatal("the first pass is over already: the test proves nothing")
 	}
 	for a.etr.Pass.Walking {
-		a.turn()
+		a.iterate()
 	}
 	if !a.etr.Anew {
 		t.Error("the next pass would not register all")

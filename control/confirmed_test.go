@@ -141,7 +141,7 @@ func TestKeptMappingLeavesWithItsTTL(t *testing.T) {
 	x1.wantCached(prefix4, probedRLOC4, probedRLOC6)
 }
 
-// What says more than that nothing is registered is believed, whoever lives.
+// A negative answer that says more than "nothing is registered" is believed, even while a locator lives.
 func TestNegativeAnswersThatReplaceALivingMapping(t *testing.T) {
 	for name, c := range map[string]struct {
 		change    func(*lisp.Mapping)
@@ -206,7 +206,7 @@ func TestUnconfirmedLocatorIsHeard(t *testing.T) {
 		t.Errorf("told %v after %s", x1.states, reach.HeardFor)
 	}
 	x1.heard(probedRLOC6, 0)
-	n.run(time.Minute) // nobody reports any more: the next RLOC-probe finds out
+	n.run(time.Minute) // the data plane reports no more: the next RLOC-probe finds out
 	if x1.planeState(probedRLOC6) != LocatorUnconfirmed {
 		t.Errorf("told %v after a minute without a report", x1.states)
 	}
@@ -231,9 +231,9 @@ func TestLocatorThatReturnsIsPreferred(t *testing.T) {
 	x1.wantLocator(probedRLOC4, LocatorUnconfirmed, LocatorUnanswered)
 }
 
-// What a hint said is forgotten when nothing answers for long: nobody sends there any more, so
-// that nothing says it again, and a mapping that has no other locator needs it.
-func TestOldHintMakesNobodyDown(t *testing.T) {
+// A hint is forgotten when nothing answers for long: no packets go there any more, so no new hint
+// comes, and a mapping that has no other locator needs it.
+func TestOldHintMakesNoLocatorDown(t *testing.T) {
 	n, x1, x2 := probedSites(t, "10.2.0.9")
 	n.kill(x2)
 	x1.unreachable(probedRLOC4)

@@ -21,7 +21,7 @@ func (d *testNode) wantWhole() {
 	}
 }
 
-// TestUnregisteredPrefixOfAnotherSite: nobody may be told a mapping that covers EIDs
+// TestUnregisteredPrefixOfAnotherSite: no ITR may be told a mapping that covers EIDs
 // which the Map-Server knows to be another site's.
 func TestUnregisteredPrefixOfAnotherSite(t *testing.T) {
 	n := newNetwork(t)
@@ -62,7 +62,7 @@ func TestShortLivedMoreSpecific(t *testing.T) {
 		x2.wantCached("10.1.0.0/16", "192.0.2.1")
 		x2.wantWhole()
 	}
-	n.run(2 * time.Minute) // nobody uses it any more: they leave together, the covering one first
+	n.run(2 * time.Minute) // no packet uses them any more: they leave together, the covering one first
 	x2.itr.Take(specific, &message.MapReply{Mappings: []lisp.Mapping{{Prefix: specific, TTLMinutes: 1, Action: lisp.ActionDrop}}})
 	x2.drain()
 	for range 20 {

@@ -29,8 +29,8 @@ func forwardedTo(t *testing.T, n *testNetwork, ms *testNode, itr string, times i
 	return to
 }
 
-// TestWhoIsForwardedTo: who registered last what is answered now; an ITR that asks again meets the next one, whoever asks
-// between. Who registered something else before, such as the same xTR under the address that it had, is left out.
+// TestWhoIsForwardedTo: a Map-Request goes to an ETR that last registered the EID-Prefix. An ITR that asks again meets the
+// next one, even if other ITRs ask in between. An older registration, such as the same xTR's under a former address, is left out.
 func TestWhoIsForwardedTo(t *testing.T) {
 	n := newNetwork(t)
 	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")

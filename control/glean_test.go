@@ -64,7 +64,7 @@ func TestGleanedMappingIsVerified(t *testing.T) {
 	x1.wantCounter(counter.RefusedGleaning, 0)
 }
 
-// TestGleanedMappingLastsThreeSeconds where nobody verifies it, and not again before the
+// TestGleanedMappingLastsThreeSeconds where no Map-Reply verifies it, and not again before the
 // pause of its Map-Requests is over. Shows RFC 9300 s.9 (3).
 func TestGleanedMappingLastsThreeSeconds(t *testing.T) {
 	n, x1, _, _ := gleaningSites(t)
@@ -126,11 +126,11 @@ func TestWhatIsNotGleaned(t *testing.T) {
 		source, from string
 		counter      Counter
 	}{
-		"off by default":      {func(c *ITRConfig) { c.Gleaning = false }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
-		"public Internet":     {func(c *ITRConfig) { c.PublicInternet = true }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
-		"nobody to verify it": {func(c *ITRConfig) { c.MapResolvers = nil }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
-		"our own RLOC":        {nil, "10.2.0.9", "192.0.2.1", counter.RefusedGleaning},
-		"an EID of ours":      {nil, "10.1.0.9", "192.0.2.2", counter.RefusedOwnEID},
+		"off by default":  {func(c *ITRConfig) { c.Gleaning = false }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
+		"public Internet": {func(c *ITRConfig) { c.PublicInternet = true }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
+		"no Map-Resolver": {func(c *ITRConfig) { c.MapResolvers = nil }, "10.2.0.9", "192.0.2.2", counter.RefusedGleaning},
+		"our own RLOC":    {nil, "10.2.0.9", "192.0.2.1", counter.RefusedGleaning},
+		"an EID of ours":  {nil, "10.1.0.9", "192.0.2.2", counter.RefusedOwnEID},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, x1, _, _ := gleaningSites(t)

@@ -118,7 +118,7 @@ func TestStatusBitsStayWithTheLocatorSet(t *testing.T) {
 	x1.wantLocator(hinted, LocatorDown, LocatorStatusBit)
 }
 
-// TestStatusBitGivesWayToALaterMapReply: where nobody sends packets any more, no bit returns.
+// TestStatusBitGivesWayToALaterMapReply: while the peer sends no packets, no bit returns.
 func TestStatusBitGivesWayToALaterMapReply(t *testing.T) {
 	n, x1, x2 := probedSites(t, "10.2.0.9")
 	x1.bits(0b10, 32)
@@ -208,7 +208,7 @@ func TestUnreachableMovesTrafficWhereAnotherLocatorAnswers(t *testing.T) {
 	x1.unreachable(hinted)
 	x1.wantLocator(hinted, LocatorDown, LocatorUnreachable) // at once
 	x1.unreachable(alternative)
-	x1.wantLocator(alternative, LocatorUp, LocatorAnswered) // the only one left: a forgery stops nobody
+	x1.wantLocator(alternative, LocatorUp, LocatorAnswered) // the only one left: a forgery stops no traffic
 	n.run(10 * time.Second)
 	if l := x1.locator(hinted); l.State != LocatorDown {
 		t.Errorf("%s is %s", hinted, l.State)
@@ -355,7 +355,7 @@ func TestSilenceFindsWhoIsGone(t *testing.T) {
 
 func TestWhatIsNoSilence(t *testing.T) {
 	for name, then := range map[string]func(n *testNetwork, x1 *testNode){
-		"nobody sends there": func(_ *testNetwork, x1 *testNode) { x1.heard(hinted, reach.LongSilence) },
+		"no packets go there": func(_ *testNetwork, x1 *testNode) { x1.heard(hinted, reach.LongSilence) },
 		"it is too short": func(_ *testNetwork, x1 *testNode) {
 			x1.use("10.2.0.0/16")
 			x1.heard(hinted, reach.LongSilence-time.Millisecond)
@@ -368,7 +368,7 @@ func TestWhatIsNoSilence(t *testing.T) {
 			x1.use("10.2.0.0/16")
 			x1.heard("198.51.100.77", reach.LongSilence)
 		},
-		"nobody probes": func(_ *testNetwork, x1 *testNode) {
+		"probing is off": func(_ *testNetwork, x1 *testNode) {
 			x1.probing(ProbingConfig{Off: true})
 			x1.use("10.2.0.0/16")
 			x1.heard(hinted, reach.LongSilence)

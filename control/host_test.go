@@ -84,7 +84,7 @@ func TestLifetimesAfterAClockWasSet(t *testing.T) {
 		}
 		n.run(time.Minute)
 		x1.wantCached("10.2.0.0/16", hinted, alternative)
-		n.run(left) // nobody uses it
+		n.run(left) // no packet uses it
 		x1.wantNotCached("10.2.0.0/16")
 	}
 }

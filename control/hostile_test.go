@@ -164,17 +164,17 @@ func TestTimeoutsComeInBatches(t *testing.T) {
 		x.itr.Put(mapcache.Entry{Mapping: positive(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1), ExpiresAt: x.host.After(time.Minute)})
 	}
 	now := epoch.Add(2 * time.Minute)
-	turns := 0
+	iterations := 0
 	for at, ok := x.NextDeadline(); ok && !at.After(now); at, ok = x.NextDeadline() {
 		before := x.itr.Cache.Size()
 		x.HandleTimeout(now)
 		if done := before - x.itr.Cache.Size(); done > settings.TimeoutBatch {
-			t.Fatalf("%d deadlines in one turn", done)
+			t.Fatalf("%d deadlines in one iteration", done)
 		}
-		turns++
+		iterations++
 	}
-	if turns < 2 || x.itr.Cache.Size() != 0 {
-		t.Errorf("%d turns, %d entries left", turns, x.itr.Cache.Size())
+	if iterations < 2 || x.itr.Cache.Size() != 0 {
+		t.Errorf("%d iterations, %d entries left", iterations, x.itr.Cache.Size())
 	}
 }
 

@@ -351,7 +351,7 @@ func TestReplayUnderAFormerKey(t *testing.T) {
 }
 
 // Several xTRs of a site that do not say who they are rotate their keys at different times.
-func TestFormerKeyOfNobodyInParticular(t *testing.T) {
+func TestFormerKeyOfAnonymousXTRs(t *testing.T) {
 	c := journalledConfig()
 	c.MapServer.Sites[0].Keys = []Key{secret(1), secret(2)}
 	s := newJournalledServer(t, c, epoch)

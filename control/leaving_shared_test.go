@@ -56,7 +56,7 @@ func TestSiteOfAMapServerIsRenamed(t *testing.T) {
 func TestEIDPrefixesMoveToAnotherSiteOfAMapServer(t *testing.T) {
 	sites := []string{"north", "south"}
 	for _, address := range leavingAddresses {
-		for _, turns := range []int{0, 1, 4, 12} {
+		for _, iterations := range []int{0, 1, 4, 12} {
 			northern, southern := sharedConfig(4*etr.AnnounceBatch, address, sites, north), sharedConfig(4*etr.AnnounceBatch, address, sites, south)
 			a := newAnnounced(t, northern)
 			a.settle(t)
@@ -66,8 +66,8 @@ func TestEIDPrefixesMoveToAnotherSiteOfAMapServer(t *testing.T) {
 				a.serverHas(t, address, c)
 			}
 			a.reload(t, southern)
-			for range turns {
-				a.turn()
+			for range iterations {
+				a.iterate()
 			}
 			a.shutDown(t)
 			a.serverHas(t, address, southern)
@@ -78,23 +78,23 @@ func TestEIDPrefixesMoveToAnotherSiteOfAMapServer(t *testing.T) {
 // TestETRComesBackWithAnotherSite while what it left behind is being withdrawn.
 func TestETRComesBackWithAnotherSite(t *testing.T) {
 	for _, address := range leavingAddresses {
-		for _, turns := range []int{0, 10, 30, 50} {
+		for _, iterations := range []int{0, 10, 30, 50} {
 			was, is := sharedConfig(24*etr.AnnounceBatch, address, []string{"north"}, north), sharedConfig(24*etr.AnnounceBatch, address, []string{"south"}, south)
 			off := was
 			off.ETR = nil
 			a := newAnnounced(t, was)
 			a.settle(t)
 			a.reload(t, off)
-			for range turns {
-				a.turn()
+			for range iterations {
+				a.iterate()
 			}
 			a.look(t)
 			a.reload(t, is)
 			for len(a.retired) > 0 {
-				a.turn()
+				a.iterate()
 			}
 			if n := a.withdrawals(t, netip.MustParseAddrPort(address).Addr()); n > 0 {
-				t.Fatalf("after %d turns: %d Map-Registers with TTL 0 for what is configured", turns, n)
+				t.Fatalf("after %d iterations: %d Map-Registers with TTL 0 for what is configured", iterations, n)
 			}
 			a.settle(t)
 			a.serverHas(t, address, is)
@@ -105,7 +105,7 @@ func TestETRComesBackWithAnotherSite(t *testing.T) {
 // TestMapServerOfASiteThatLeftComesBackForAnother while its withdrawals are being repeated.
 func TestMapServerOfASiteThatLeftComesBackForAnother(t *testing.T) {
 	for _, address := range leavingAddresses {
-		for _, turns := range []int{0, 1, 4, 12} {
+		for _, iterations := range []int{0, 1, 4, 12} {
 			was, is := sharedConfig(4*etr.AnnounceBatch, address, []string{"north"}, north), sharedConfig(4*etr.AnnounceBatch, address, []string{"south"}, south)
 			none := was
 			etr := *was.ETR
@@ -114,8 +114,8 @@ func TestMapServerOfASiteThatLeftComesBackForAnother(t *testing.T) {
 			a := newAnnounced(t, was)
 			a.settle(t)
 			a.reload(t, none)
-			for range turns {
-				a.turn()
+			for range iterations {
+				a.iterate()
 			}
 			a.reload(t, is)
 			a.settle(t)

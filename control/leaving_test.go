@@ -3,7 +3,7 @@
 package control
 
 // A Map-Server that a reload takes out of the configuration, or all of them with the ETR: what it has of us is
-// withdrawn, in short turns, unless it comes back.
+// withdrawn, in short event-loop iterations, unless it comes back.
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func leavingConfig(count int, leaves string) (both, without Config) {
 	return both, without
 }
 
-// withdrawals are the Map-Registers with TTL 0 to an address among the effects that nobody looked at.
+// withdrawals are the Map-Registers with TTL 0 to an address among the effects that the test has not looked at yet.
 func (a *announced) withdrawals(t *testing.T, to netip.Addr) (n int) {
 	t.Helper()
 	a.keep()
@@ -60,7 +60,7 @@ func TestMapServerThatLeaves(t *testing.T) {
 			a.reload(t, without)
 			packets := 0
 			for end := a.now.Add(2 * time.Minute); a.now.Before(end); a.now = a.now.Add(10 * time.Millisecond) {
-				a.turn()
+				a.iterate()
 				packets += a.withdrawals(t, gone)
 				if n := a.withdrawals(t, netip.MustParseAddr("192.0.2.100")); n > 0 {
 					t.Fatalf("%d withdrawals to the Map-Server that stays", n)
@@ -84,14 +84,14 @@ func TestMapServerThatLeaves(t *testing.T) {
 // TestMapServerThatComesBack: nothing that was withdrawn meanwhile stays so, and no withdrawal comes later.
 func TestMapServerThatComesBack(t *testing.T) {
 	for _, leaves := range leavingAddresses {
-		for turns := range 30 {
+		for iterations := range 30 {
 			both, without := leavingConfig(2*etr.AnnounceBatch, leaves)
-			both.ETR.MapServers[1].WantMapNotify = turns%2 == 0
+			both.ETR.MapServers[1].WantMapNotify = iterations%2 == 0
 			a := newAnnounced(t, both)
 			a.settle(t)
 			a.reload(t, without)
-			for range turns * turns {
-				a.turn()
+			for range iterations * iterations {
+				a.iterate()
 			}
 			a.look(t)
 			a.reload(t, both)
@@ -101,30 +101,30 @@ func TestMapServerThatComesBack(t *testing.T) {
 	}
 }
 
-// TestETRThatComesBack has what is configured registered, while more is being withdrawn than one turn does.
+// TestETRThatComesBack has what is configured registered, while more is being withdrawn than one iteration does.
 func TestETRThatComesBack(t *testing.T) {
 	under := 0
 	for _, leaves := range leavingAddresses {
 		both, _ := leavingConfig(24*etr.AnnounceBatch, leaves)
 		off := both
 		off.ETR = nil
-		for turns := range 8 {
+		for iterations := range 8 {
 			a := newAnnounced(t, both)
 			a.settle(t)
 			a.reload(t, off)
-			for range 10 * turns {
-				a.turn()
+			for range 10 * iterations {
+				a.iterate()
 			}
 			a.look(t)
 			a.reload(t, both)
 			under += len(a.retired)
 			for len(a.retired) > 0 {
 				a.now = a.now.Add(time.Millisecond)
-				a.turn()
+				a.iterate()
 			}
 			for address := range a.servers {
 				if n := a.withdrawals(t, address); n > 0 {
-					t.Fatalf("after %d turns: %d Map-Registers with TTL 0 for what is configured", 10*turns, n)
+					t.Fatalf("after %d iterations: %d Map-Registers with TTL 0 for what is configured", 10*iterations, n)
 				}
 			}
 			a.settle(t)
@@ -147,7 +147,7 @@ func TestETRThatIsSwitchedOffTellsAgain(t *testing.T) {
 		packets := map[netip.Addr]int{}
 		for a.reload(t, off); len(a.retired) > 0; {
 			a.now = a.now.Add(time.Millisecond)
-			a.turn()
+			a.iterate()
 			for address := range a.servers {
 				packets[address] += a.withdrawals(t, address)
 			}
@@ -171,23 +171,23 @@ func TestETRThatIsSwitchedOffWithdraws(t *testing.T) {
 		half, _ := leavingConfig(2*etr.AnnounceBatch, leaves)
 		off := both
 		off.ETR = nil
-		for turns := range 20 {
+		for iterations := range 20 {
 			for _, shutDown := range []bool{false, true} {
 				a := newAnnounced(t, both)
 				a.settle(t)
 				a.reload(t, half)
-				for range turns {
-					a.turn()
+				for range iterations {
+					a.iterate()
 				}
 				a.reload(t, off)
 				for !shutDown && len(a.retired) > 0 {
 					a.now = a.now.Add(time.Millisecond)
-					a.turn()
+					a.iterate()
 				}
 				a.shutDown(t)
 				for address, has := range a.servers {
 					if len(has) > 0 {
-						t.Fatalf("after %d turns, shut down %v: %s has %d registrations", turns, shutDown, address, len(has))
+						t.Fatalf("after %d iterations, shut down %v: %s has %d registrations", iterations, shutDown, address, len(has))
 					}
 				}
 			}
@@ -200,16 +200,16 @@ func TestShutdownWhileAMapServerLeaves(t *testing.T) {
 	for _, leaves := range leavingAddresses {
 		both, without := leavingConfig(4*etr.AnnounceBatch, leaves)
 		gone, stays := netip.MustParseAddrPort(leaves).Addr(), netip.MustParseAddr("192.0.2.100")
-		for turns := range 40 {
+		for iterations := range 40 {
 			a := newAnnounced(t, both)
 			a.settle(t)
 			a.reload(t, without)
-			for range turns {
-				a.turn()
+			for range iterations {
+				a.iterate()
 			}
 			a.shutDown(t)
 			if left, kept := len(a.servers[gone]), len(a.servers[stays]); left > 0 || kept != 4*etr.AnnounceBatch {
-				t.Fatalf("after %d turns: the Map-Server that left has %d registrations, the other %d of %d", turns, left, kept, 4*etr.AnnounceBatch)
+				t.Fatalf("after %d iterations: the Map-Server that left has %d registrations, the other %d of %d", iterations, left, kept, 4*etr.AnnounceBatch)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func TestReloadsOfMapServers(t *testing.T) {
 		for range 2 + random.IntN(6) {
 			a.reload(t, fresh(false))
 			for range random.IntN(20) {
-				a.turn()
+				a.iterate()
 				a.look(t)
 			}
 		}
@@ -259,8 +259,8 @@ func TestReloadsOfMapServers(t *testing.T) {
 	}
 }
 
-// TestTurnsOfALeave has a Map-Server of a large Database leave, then the whole ETR.
-func TestTurnsOfALeave(t *testing.T) {
+// TestIterationsOfALeave has a Map-Server of a large Database leave, then the whole ETR.
+func TestIterationsOfALeave(t *testing.T) {
 	count := 100_000
 	if testing.Short() || raceEnabled {
 		count = 5_000
@@ -276,18 +276,18 @@ func TestTurnsOfALeave(t *testing.T) {
 	}{{without, time.Minute}, {off, 20 * time.Second}} {
 		runtime.GC()
 		end, most := a.now.Add(step.length), 0
-		a.turns(func() bool { a.reload(t, step.config); a.keep(); return true })
-		n, longest := a.turns(func() bool {
+		a.iterations(func() bool { a.reload(t, step.config); a.keep(); return true })
+		n, longest := a.iterations(func() bool {
 			if deadline, ok := a.NextDeadline(); ok && deadline.After(a.now) {
 				a.now = deadline
 			}
-			a.turn()
+			a.iterate()
 			most = max(most, a.keep())
 			return !a.now.Before(end)
 		})
-		t.Logf("step %d: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestTurn {
-			t.Errorf("step %d: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
+		t.Logf("step %d: %d iterations, the longest took %v, the fullest had %d effects", what, n, longest, most)
+		if most > 4*etr.AnnounceBatch || count == 100_000 && longest > longestIteration {
+			t.Errorf("step %d: %d iterations, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 		a.look(t)
 	}

@@ -2,7 +2,7 @@
 
 package control
 
-// TTLs at the ends of their 32 bits: whoever sends them, an entry neither ends at
+// TTLs at the ends of their 32 bits, from every sender: an entry neither ends at
 // once nor stays for ever.
 
 import (

@@ -49,7 +49,7 @@ func TestLispersNet(t *testing.T) {
 		n.run(time.Minute)
 	}
 	ms.wantCounter(counter.RefusedNoRecord, 0)
-	ms.wantCounter(counter.RefusedNotifyAck, 2) // of Map-Notifies that answer a Map-Register: nobody waits for them
+	ms.wantCounter(counter.RefusedNotifyAck, 2) // of Map-Notifies that answer a Map-Register: the Map-Server does not wait for them
 	ms.inject("10.99.0.1:4342", "10.99.0.2:57115", octetsOf(t, lispersMapRequest))
 	n.run(time.Second)
 	x.wantCounter(counter.MapReplySent, 1)

@@ -451,7 +451,7 @@ func TestNewsInAProbeReplyIsVerified(t *testing.T) {
 	}
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 	x1.wantCounter(counter.RLOCProbeNews, 1)
-	x1.wantCounter(counter.MapRequestSent, before+1+x1.counter(counter.MappingStranded)) // for want of answers
+	x1.wantCounter(counter.MapRequestSent, before+1+x1.counter(counter.MappingStranded)) // no answer came
 }
 
 // Shows RFC 9300 s.3 (2).
@@ -462,7 +462,7 @@ func TestLocatorHintProbesAtOnce(t *testing.T) {
 	for range 10 {
 		x1.HandleNonceMismatch(n.now, rloc("192.0.2.2"))
 	}
-	x1.HandleNonceMismatch(n.now, rloc("203.0.113.1")) // nobody's
+	x1.HandleNonceMismatch(n.now, rloc("203.0.113.1")) // an RLOC of no mapping
 	sent := x1.counter(counter.RLOCProbeSent)
 	n.run(500 * time.Millisecond)
 	x1.wantCounter(counter.RLOCProbeSent, sent+1)

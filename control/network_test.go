@@ -56,7 +56,7 @@ type testNetwork struct {
 	nodes []*testNode
 	queue []testPacket
 	lose  func(from *testNode, p SendPacket) bool
-	stray []SendPacket // to addresses of nobody
+	stray []SendPacket // to addresses of no node
 	seed  uint64
 }
 
@@ -256,8 +256,8 @@ func sentMessages[M wire.Message](d *testNode) []M {
 func (n *testNetwork) run(d time.Duration) {
 	n.t.Helper()
 	end := n.now.Add(d)
-	for turns := 0; ; turns++ {
-		if turns > 1_000_000 {
+	for iterations := 0; ; iterations++ {
+		if iterations > 1_000_000 {
 			n.t.Fatal("the network does not come to rest")
 		}
 		at, node := n.next()

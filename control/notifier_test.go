@@ -53,7 +53,7 @@ func TestSiblingsAreNotified(t *testing.T) {
 	}
 }
 
-// TestSiblingsAreToldOfInTheLog, where nobody follows what happens with every message.
+// TestSiblingsAreToldOfInTheLog even while no reader follows what happens with every message.
 func TestSiblingsAreToldOfInTheLog(t *testing.T) {
 	n, _, xtrs := oneSite(t, true, "192.0.2.1")
 	xtrs[0].TellMessages(false)
@@ -68,7 +68,7 @@ func TestSiblingsAreToldOfInTheLog(t *testing.T) {
 		t.Errorf("the first xTR's operator is not told of the second: %+v", xtrs[0].notices)
 	}
 	if slices.ContainsFunc(xtrs[0].notices, func(n Notice) bool { return n.At.After(epoch.Add(time.Second)) && !n.Kind.IsChange() }) {
-		t.Errorf("what nobody wants to know is put into words: %+v", xtrs[0].notices)
+		t.Errorf("messages are described although no reader follows them: %+v", xtrs[0].notices)
 	}
 }
 

@@ -60,13 +60,13 @@ func TestMapServerThatCameBackErasesNothing(t *testing.T) {
 		x1.wantCached("2001:db8:2::/48", "192.0.2.2", "2001:db8:f::2")
 		ms.wantCounter(counter.NegativeMapReplySent, 0)
 		if ttl == 1 && ms.counter(counter.RefusedStarting) == 0 {
-			t.Error("nobody asked in time: the test proves nothing")
+			t.Error("no ITR asked in time: the test proves nothing")
 		}
 	}
 }
 
 // TestMapServerSpeaksUpAfterItsStart answers negatively for what is not registered, a registration interval after its start;
-// at once for EIDs of nobody, and by what the journal kept.
+// at once for EIDs of no site, and from what the journal kept.
 func TestMapServerSpeaksUpAfterItsStart(t *testing.T) {
 	for _, c := range []struct {
 		asked    string

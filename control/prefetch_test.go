@@ -34,7 +34,7 @@ func prefetchRegister(s *journalledServer, prefix string) {
 	t.Xtrs.Release(who)
 }
 
-func TestForesightChangesNoAnswer(t *testing.T) {
+func TestPrefetchChangesNoAnswer(t *testing.T) {
 	remove := func(s *journalledServer, prefix string) {
 		id, _, _ := s.mapServer.Registrations.Get(lisp.MustParsePrefix(prefix))
 		s.mapServer.Registrations.Remove(id)
@@ -58,19 +58,19 @@ func TestForesightChangesNoAnswer(t *testing.T) {
 			first, second := prefetchReceived(t, s, "10.1.7.7/32"), prefetchReceived(t, s, "10.1.2.3/32")
 			s.Prefetch(first)
 			s.Prefetch(second)
-			wantForeseen(t, s, first, "10.1.0.0/16", 1)
+			wantPrefetched(t, s, first, "10.1.0.0/16", 1)
 			if second.Message.(*message.MapRequest).Prefetched.Edits != s.mapServer.Registrations.Edits {
 				t.Fatal("the second was not prefetched when the first was handled")
 			}
 			s.sent = nil
 			c.between(s)
-			wantForeseen(t, s, second, c.want, c.records)
+			wantPrefetched(t, s, second, c.want, c.records)
 		})
 	}
 }
 
 // What is refused ends looking ahead, too: the messages may be gone afterwards.
-func TestForesightEndsWithARefusal(t *testing.T) {
+func TestPrefetchEndsWithARefusal(t *testing.T) {
 	s := prefetchServer(t)
 	s.Prefetch(prefetchReceived(t, s, "10.1.2.3/32"))
 	if len(s.mapServer.Registrations.Awaited) == 0 {
@@ -84,7 +84,7 @@ func TestForesightEndsWithARefusal(t *testing.T) {
 }
 
 // Where the trie has to be asked, it is asked ahead.
-func TestForesightOfManyLengths(t *testing.T) {
+func TestPrefetchOfManyLengths(t *testing.T) {
 	s := prefetchServer(t)
 	for _, prefix := range []string{"10.2.0.0/17", "10.3.0.0/18", "10.4.0.0/19", "10.5.0.0/20", "10.6.0.0/21"} {
 		prefetchRegister(s, prefix)
@@ -94,7 +94,7 @@ func TestForesightOfManyLengths(t *testing.T) {
 	if known := r.Message.(*message.MapRequest).Prefetched; !known.Ok || known.Edits != s.mapServer.Registrations.Edits {
 		t.Errorf("prefetched is %+v", known)
 	}
-	wantForeseen(t, s, r, "10.1.0.0/16", 1)
+	wantPrefetched(t, s, r, "10.1.0.0/16", 1)
 }
 
 func prefetchReceived(t *testing.T, s *journalledServer, asked string) Received {
@@ -106,9 +106,9 @@ func prefetchReceived(t *testing.T, s *journalledServer, asked string) Received 
 	return r
 }
 
-// wantForeseen lets a server answer, and does not wait for one that follows a row which is
+// wantPrefetched lets a server answer, and does not wait for one that follows a row which is
 // gone for ever.
-func wantForeseen(t *testing.T, s *journalledServer, r Received, want string, records int) {
+func wantPrefetched(t *testing.T, s *journalledServer, r Received, want string, records int) {
 	t.Helper()
 	answered := make(chan struct{})
 	go func() {

@@ -104,7 +104,7 @@ func TestLargeDatabasesAreRegisteredAtAPace(t *testing.T) {
 
 // TestMapRegistersDoNotOvertakeEachOther: a Map-Server drops what comes after a greater nonce
 // (RFC 9301 s.5.6), so that messages sent at one moment are lost to jitter, the same ones
-// each time, and without Map-Notifies nobody hears of it.
+// each time, and without Map-Notifies the ETR does not learn of it.
 func TestMapRegistersDoNotOvertakeEachOther(t *testing.T) {
 	for _, notify := range []bool{false, true} {
 		n := newNetwork(t)
@@ -162,8 +162,8 @@ func TestChangesAreRegisteredFirst(t *testing.T) {
 	}
 }
 
-// TestForgottenMapRegistersKeepNobodyWaiting: changes follow each other faster than all Map-Registers of one can go.
-func TestForgottenMapRegistersKeepNobodyWaiting(t *testing.T) {
+// TestForgottenMapRegistersDoNotDelayTheRest: changes follow each other faster than all Map-Registers of one can go.
+func TestForgottenMapRegistersDoNotDelayTheRest(t *testing.T) {
 	n, ms, x1 := largeSite(t, Limits{MapRegisters: Rate{PerSecond: 1, Burst: 1}})
 	n.run(5 * time.Minute)
 	c := x1.config

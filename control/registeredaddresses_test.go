@@ -15,14 +15,14 @@ import (
 
 // registeredAddresses are locators' addresses beyond plain ones, in octets; reserved bits are set in some.
 var registeredAddresses = map[string]string{
-	"explicit locator path":          "4003 0000 0a00 0010 0005 0001 cb007101 0002 0001 cb007102",
-	"path with reserved bits":        "4003 1122 0aff 0008 fff9 0001 cb007103",
-	"replication list":               "4003 0000 0d00 000a 000000 05 0001 cb007104",
-	"AFI-List of address and name":   "4003 0000 0100 000c 0001 c6336401 0011 72746200",
-	"security key":                   "4003 0000 0b00 0014 01 00 01 00 0008 0102030405060708 0001 c6336402",
-	"JSON":                           "4003 0000 0e00 0006 0002 7b7d 0000",
-	"distinguished name":             "0011 78747200",
-	"LCAF of a type nobody assigned": "4003 0000 c800 0003 010203",
+	"explicit locator path":        "4003 0000 0a00 0010 0005 0001 cb007101 0002 0001 cb007102",
+	"path with reserved bits":      "4003 1122 0aff 0008 fff9 0001 cb007103",
+	"replication list":             "4003 0000 0d00 000a 000000 05 0001 cb007104",
+	"AFI-List of address and name": "4003 0000 0100 000c 0001 c6336401 0011 72746200",
+	"security key":                 "4003 0000 0b00 0014 01 00 01 00 0008 0102030405060708 0001 c6336402",
+	"JSON":                         "4003 0000 0e00 0006 0002 7b7d 0000",
+	"distinguished name":           "0011 78747200",
+	"LCAF of an unassigned type":   "4003 0000 c800 0003 010203",
 }
 
 func unhex(t *testing.T, text string) []byte {
@@ -76,7 +76,8 @@ func TestAMapServerLosesNothing(t *testing.T) {
 	}
 }
 
-// TestASiteOfPathsAloneIsNotNegative: it was once answered as if nobody lived there. Our ITR, which cannot follow paths, has no locators of it.
+// TestASiteOfPathsAloneIsNotNegative: the Map-Reply for a site whose locators are all paths is not negative. Our ITR cannot
+// follow paths and has no locators of it.
 func TestASiteOfPathsAloneIsNotNegative(t *testing.T) {
 	n := newNetwork(t)
 	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")

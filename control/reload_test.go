@@ -2,8 +2,8 @@
 
 package control
 
-// A reload of a hundred thousand sites and as many static mappings: what differs is put in force in
-// turns that stay short, and nothing is answered in between that neither configuration would answer.
+// A reload of a hundred thousand sites and as many static mappings: changes are applied in short
+// event-loop iterations. In between, every answer is one that the old or the new configuration would give.
 
 import (
 	"fmt"
@@ -61,10 +61,10 @@ func (s *journalledServer) staticAs(t *testing.T, c Config) {
 	}
 }
 
-func TestTurnsOfAReload(t *testing.T) {
+func TestIterationsOfAReload(t *testing.T) {
 	count := 100_000
 	if testing.Short() || raceEnabled {
-		count = 5_000 // the work of each turn is counted all the same
+		count = 5_000 // the work of each iteration is counted all the same
 	}
 	all := func(int) bool { return true }
 	s := newJournalledServer(t, reloadConfig(count, "192.0.2.1", 0, all), epoch)
@@ -79,14 +79,14 @@ func TestTurnsOfAReload(t *testing.T) {
 	short := func(what string, least int, work func() bool) {
 		t.Helper()
 		most := 0
-		n, longest := s.turns(func() bool {
+		n, longest := s.iterations(func() bool {
 			done := work()
 			most = max(most, len(s.host.Effects))
 			return done
 		})
-		t.Logf("%s: %d turns, the longest took %v, the fullest had %d effects", what, n, longest, most)
-		if n < least || most > 2*(itr.StaticBatch/itr.StaticChangeCost) || count == 100_000 && longest > longestTurn {
-			t.Errorf("%s: %d turns, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
+		t.Logf("%s: %d iterations, the longest took %v, the fullest had %d effects", what, n, longest, most)
+		if n < least || most > 2*(itr.StaticBatch/itr.StaticChangeCost) || count == 100_000 && longest > longestIteration {
+			t.Errorf("%s: %d iterations, of which the longest took %v of processor time and the fullest had %d effects", what, n, longest, most)
 		}
 	}
 	s.now = s.now.Add(time.Second)
@@ -111,7 +111,7 @@ func TestTurnsOfAReload(t *testing.T) {
 	if err := s.Configure(s.now, reloadConfig(count, "192.0.2.1", 0, all)); err != nil {
 		t.Fatal(err)
 	}
-	s.turns(s.timeouts)
+	s.iterations(s.timeouts)
 	s.staticAs(t, reloadConfig(count, "192.0.2.1", 0, all))
 	for i := range count {
 		known.Sites.At(i)
@@ -138,7 +138,7 @@ func TestReloadWhileAnotherIsUnderWay(t *testing.T) {
 			t.Fatal("the pass is over already: the test proves nothing")
 		}
 	}
-	s.turns(s.timeouts)
+	s.iterations(s.timeouts)
 	s.staticAs(t, reloadConfig(count, "192.0.2.4", 0, func(i int) bool { return i%5 == 0 }))
 }
 
@@ -167,7 +167,7 @@ func TestSiteThatComesBack(t *testing.T) {
 		t.Error("what the site sent is forgotten while it was away for a moment: it could be replayed")
 	}
 	configure(none)
-	s.turns(s.timeouts)
+	s.iterations(s.timeouts)
 	configure(all)
 	if site := sites.Named("site 0"); len(site.Nonces) != 0 {
 		t.Error("the site is remembered for ever")

@@ -128,10 +128,10 @@ func TestNegativeReplies(t *testing.T) {
 		name, asked, hole string
 		ttl               uint32
 	}{
-		{"nobody's IPv4: the widest hole", "192.168.1.1", "128.0.0.0/1", 15},
-		{"nobody's, beside sites", "10.3.0.1", "10.3.0.0/16", 15},
-		{"nobody's, in another eighth", "10.200.0.1", "10.128.0.0/9", 15},
-		{"nobody's IPv6", "2001:db8:9::1", "2001:db8:8::/45", 15},
+		{"no site's IPv4: the widest hole", "192.168.1.1", "128.0.0.0/1", 15},
+		{"no site's, beside sites", "10.3.0.1", "10.3.0.0/16", 15},
+		{"no site's, in another eighth", "10.200.0.1", "10.128.0.0/9", 15},
+		{"no site's IPv6", "2001:db8:9::1", "2001:db8:8::/45", 15},
 		{"a site's, not registered", "10.1.7.1", "10.1.4.0/22", 1},
 		{"a site's, nothing registered at all", "10.2.7.1", "10.2.0.0/16", 1},
 	} {
@@ -785,7 +785,7 @@ func TestUnheededMessages(t *testing.T) {
 	}
 	x1.TellMessages(false)
 	if told := resolve("10.2.0.1"); len(told) > 0 {
-		t.Errorf("told %v though nobody heeds it", told)
+		t.Errorf("told %v though no reader follows the messages", told)
 	}
 	n.lose = func(from *testNode, p SendPacket) bool { return from == x1 }
 	x1.HandleMiss(n.now, Miss{Source: eid("10.1.0.1"), Destination: eid("10.3.0.1")})
@@ -842,8 +842,8 @@ func TestResolutionsAreForgottenTogether(t *testing.T) {
 	for i := range resolutions {
 		resolved(t, n, began.Add(time.Duration(i)*pace), lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 9, 0, byte(i)})))
 	}
-	turns, kept := 0, resolutions
-	for now := began; kept > 0 && turns < resolutions; {
+	iterations, kept := 0, resolutions
+	for now := began; kept > 0 && iterations < resolutions; {
 		var ok bool
 		if now, ok = n.NextDeadline(); !ok {
 			break
@@ -852,14 +852,14 @@ func TestResolutionsAreForgottenTogether(t *testing.T) {
 		n.HandleTimeout(now)
 		drain(n)
 		if kept = n.itr.Pending.Size(); kept < before {
-			turns++
+			iterations++
 		}
 		if over := int(now.Sub(began)-settings.MapRequestInterval)/int(pace) + 1; resolutions-kept > max(over, 0) {
 			t.Fatalf("%d are forgotten when the second of %d is over", resolutions-kept, over)
 		}
 	}
-	if kept > 0 || turns > resolutions/4 {
-		t.Errorf("%d are left after %d turns", kept, turns)
+	if kept > 0 || iterations > resolutions/4 {
+		t.Errorf("%d are left after %d iterations", kept, iterations)
 	}
 }
 

@@ -89,8 +89,8 @@ func TestMapResolversByReachability(t *testing.T) {
 
 func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
 	n, x := resolverITR(t)
-	nobody := map[string]time.Duration{}
-	resolve(n, x, 1, nobody) // ten tries: each of the three was silent three times
+	silent := map[string]time.Duration{}
+	resolve(n, x, 1, silent) // ten tries: each of the three was silent three times
 	x.wantCounter(counter.MapResolverWentSilent, 3)
 	told := 0
 	for _, notice := range x.notices {
@@ -103,7 +103,7 @@ func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
 	}
 	resolve(n, x, 2, map[string]time.Duration{"192.0.2.103": time.Millisecond})
 	if last := x.notices[len(x.notices)-1]; !slices.ContainsFunc(x.notices, func(n Notice) bool { return n.Kind == NoticeMapResolverAnswers }) {
-		t.Errorf("nobody was told that 192.0.2.103 answers again: %v", last)
+		t.Errorf("no notice says that 192.0.2.103 answers again: %v", last)
 	}
 	if got := resolve(n, x, 3, map[string]time.Duration{"192.0.2.103": time.Millisecond}); got[0] != "192.0.2.103" {
 		t.Errorf("asked %v first", got)
@@ -134,7 +134,7 @@ func TestMapResolversByRoundTripTime(t *testing.T) {
 	}
 }
 
-// TestRefreshesTakeTurns: nobody waits for them, so they keep the times of all known.
+// TestRefreshesTakeTurns: no packet waits for a refresh, so refreshes keep the times of all Map-Resolvers known.
 func TestRefreshesTakeTurns(t *testing.T) {
 	n, x := resolverITR(t)
 	asked := map[string]int{}
@@ -184,8 +184,8 @@ func isDead(dead ...*testNode) func(*testNode, SendPacket) bool {
 	}
 }
 
-// TestDeadSiteIsNoSilentMapResolver: however many of a dead site's EIDs are asked for. A Map-Resolver that is dead is silent, and
-// it is not any more when it is back, though nobody asks for anything but the dead site's EIDs.
+// TestDeadSiteIsNoSilentMapResolver: however many of a dead site's EIDs are asked for. A dead Map-Resolver becomes silent. Once it is
+// back it is not silent any more, although hosts ask for the dead site's EIDs alone.
 func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
 	for _, resolver := range []string{"192.0.2.100", "2001:db8:f::100"} {
 		n, x1, x2, ms := twoSites(t)
@@ -228,8 +228,8 @@ func TestDeadSiteIsNoSilentMapResolver(t *testing.T) {
 	}
 }
 
-// TestReloadDuringACheck: an answer that comes after the Map-Resolvers were configured anew is as good; one that never comes
-// speaks against nobody else.
+// TestReloadDuringACheck: an answer that comes after the Map-Resolvers were configured anew counts as before. One that never
+// comes makes no other Map-Resolver silent.
 func TestReloadDuringACheck(t *testing.T) {
 	n, x1, x2, ms := twoSites(t)
 	n.run(time.Second)

@@ -13,7 +13,7 @@ import (
 	"loci/lisp"
 )
 
-// TestAnITRThatBeginsKeepsWhatIsItsOwn switches the role off with more mappings than a turn takes, and on again
+// TestAnITRThatBeginsKeepsWhatIsItsOwn switches the role off with more mappings than an iteration takes, and on again
 // before the pass is over.
 func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 	const count = 4 * retiredRows
@@ -173,6 +173,6 @@ func TestLongWorkHoldsUpNothingElse(t *testing.T) {
 		t.Error("a sweep waits for the static mappings")
 	}
 	if len(s.itr.Statics.To) == 0 {
-		t.Error("the static mappings are in after three turns: this shows nothing")
+		t.Error("the static mappings are in after three iterations: this shows nothing")
 	}
 }

@@ -103,8 +103,8 @@ func (n *siblingNetwork) want(what string, handedTo string, rlocs ...string) {
 	}
 }
 
-// TestSiblingSpeaksForWhoLostItsLink: all of it takes a hundred milliseconds at 5 ms one
-// way, because nobody waits for a timer.
+// TestSiblingSpeaksForWhoLostItsLink: all of it takes a hundred milliseconds where a message
+// takes 5 ms, because no step waits for a timer.
 func TestSiblingSpeaksForWhoLostItsLink(t *testing.T) {
 	n := newSiblingNetwork(t)
 	n.want("at first", "", rlocA, rlocB)
@@ -208,7 +208,7 @@ func TestDeadSiteIsNoDeadPath(t *testing.T) {
 	n.a.wantLocator(rlocC, LocatorUnconfirmed, LocatorUnanswered)
 }
 
-// TestBothWithoutAPath: one of them keeps its R bit, or nobody would try them again.
+// TestBothWithoutAPath: one of them keeps its R bit, or no ITR would try them again.
 func TestBothWithoutAPath(t *testing.T) {
 	n := newSiblingNetwork(t)
 	n.cut = []string{rlocA, rlocB}

@@ -79,8 +79,8 @@ func TestPolicyByRequester(t *testing.T) {
 	}
 }
 
-// TestDenialCoversNobodyElse: the answer stops at the EID-Prefixes of other sites.
-func TestDenialCoversNobodyElse(t *testing.T) {
+// TestDenialCoversNoOtherSite: the answer stops at the EID-Prefixes of other sites.
+func TestDenialCoversNoOtherSite(t *testing.T) {
 	everybody := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	for _, c := range []struct {
 		policy SitePolicy

@@ -50,7 +50,7 @@ func TestSMRNamesThePrefixOfItsReceiver(t *testing.T) {
 			x2.miss(c.other, c.source)
 			n.run(time.Second)
 		}
-		n.lose = func(from *testNode, p SendPacket) bool { return from == x2 && p.Payload[0]>>4 == 1 } // nobody is seen to ask
+		n.lose = func(from *testNode, p SendPacket) bool { return from == x2 && p.Payload[0]>>4 == 1 } // x1 gets no SMR, so x2 sees no Map-Request from it
 		x2.addrs = append(x2.addrs, netip.MustParseAddr("198.51.100.2"))
 		x2.configure(withDatabase(x2.config, "198.51.100.2"))
 		n.run(time.Minute)
@@ -126,7 +126,7 @@ func anSMR(t *testing.T, source wire.Address, record string, change func(*wire.M
 	return b
 }
 
-// TestSMRNamesWhatChangedInEitherPlace, and what is nobody's place stays without effect.
+// TestSMRNamesWhatChangedInEitherPlace: an unknown EID in one place does not stop the other from counting.
 func TestSMRNamesWhatChangedInEitherPlace(t *testing.T) {
 	theirs := wire.IPv4{10, 2, 0, 9}
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestSMRNamesWhatChangedInEitherPlace(t *testing.T) {
 		{"RFC 9301: the record", theirs, "10.2.0.0/16", 1},
 		{"the record alone", nil, "10.2.0.0/16", 1},
 		{"RFC 6830, Cisco: the source, our EID-Prefix in the record", theirs, "10.1.0.0/16", 1},
-		{"the source, in the record what nobody here knows", theirs, "10.9.0.0/16", 1},
+		{"the source, in the record an unknown EID-Prefix", theirs, "10.9.0.0/16", 1},
 		{"both, of different sites", theirs, "10.3.0.0/16", 2},
 		{"the source is unknown", wire.IPv4{10, 9, 0, 1}, "10.2.0.0/16", 1},
 		{"neither is known", wire.IPv4{10, 9, 0, 1}, "10.9.0.0/16", 0},

@@ -248,7 +248,7 @@ func TestSMRsAreBounded(t *testing.T) {
 	c := xtrConfig(2, "192.0.2.100", []string{"192.0.2.2"}, prefixes...)
 	c.Limits = Limits{SMRPeers: 10, SMRsTotal: Rate{PerSecond: 10, Burst: 5}}
 	x2 := n.add("x2", c, "192.0.2.2")
-	for i := range 100 { // peers that nobody knows
+	for i := range 100 { // unknown peers
 		m := wire.MapRequest{Nonce: 3}
 		x2.inject("192.0.2.2:4342", "192.0.2.100:4342", encapsulated(t, m, "10.2.0.9/32", fmt.Sprintf("203.0.113.%d", i+1)))
 	}
@@ -317,7 +317,7 @@ func TestEveryChangedPrefixIsTold(t *testing.T) {
 	}
 }
 
-// TestChangeWhileAnotherIsBeingTold: nobody who is being told misses the second one, or hears of the first in its place.
+// TestChangeWhileAnotherIsBeingTold: every peer that is being told hears of the second one, and not of the first in its place.
 func TestChangeWhileAnotherIsBeingTold(t *testing.T) {
 	n, peer, site := manyPrefixes(t)
 	peer.miss("10.1.0.5", "10.2.5.9")
@@ -412,7 +412,7 @@ func (d *testNode) outdated(from lisp.RLOC, destination string) {
 	d.drain()
 }
 
-// TestPeerWithAnOldVersionIsToldTheRest: a packet of a peer comes between the turns in which peers are gathered.
+// TestPeerWithAnOldVersionIsToldTheRest: a packet of a peer comes between the iterations in which peers are gathered.
 func TestPeerWithAnOldVersionIsToldTheRest(t *testing.T) {
 	n, site, askers := manyAskers(t, solicit.AskerBatch+10)
 	last := askers[len(askers)-1]
@@ -490,13 +490,13 @@ func TestPlacesOfTheNewsAreLookedAtInPieces(t *testing.T) {
 		solicitor.Rows.At(solicitor.ByRLOC[peer]).Asked = []lisp.Prefix{lisp.MustParsePrefix("10.2.0.0/16")}
 	}
 	row := solicitor.Rows.At(solicitor.ByRLOC[peers[0]])
-	for turns, before := 0, 0; row.Pass == 0; turns++ {
+	for iterations, before := 0, 0; row.Pass == 0; iterations++ {
 		n.now = n.now.Add(time.Microsecond)
 		site.HandleTimeout(n.now)
 		site.drain()
 		place := row.Pass*solicit.SMRNews + int(row.Place)
-		if place-before > solicit.SMRNews/4 || turns > solicit.SMRNews {
-			t.Fatalf("%d places from %d on were looked at in turn %d", place-before, before, turns)
+		if place-before > solicit.SMRNews/4 || iterations > solicit.SMRNews {
+			t.Fatalf("%d places from %d on were looked at in iteration %d", place-before, before, iterations)
 		}
 		before = place
 	}
@@ -518,7 +518,7 @@ func TestRoomForAnOldVersionIsLookedForNowAndThen(t *testing.T) {
 	solicitor.Tell(peers[0], solicitor.Publish(all), solicitor.News.End())
 	site.outdated(peers[1], "10.2.1.9")
 	solicitor.Drop(solicitor.ByRLOC[peers[0]])
-	solicitor.News.Add(all) // nobody is told of these any more
+	solicitor.News.Add(all) // no peer is told of these any more
 	site.outdated(peers[1], "10.2.1.9")
 	if len(solicitor.ByRLOC) != 0 {
 		t.Error("room was looked for again at once")
@@ -526,7 +526,7 @@ func TestRoomForAnOldVersionIsLookedForNowAndThen(t *testing.T) {
 	n.run(2 * solicit.NewsRest)
 	site.outdated(peers[1], "10.2.1.9")
 	if len(solicitor.ByRLOC) != 1 {
-		t.Error("no room was found though nobody is told of the news")
+		t.Error("no room was found though no peer is told of the news")
 	}
 }
 

@@ -44,7 +44,7 @@ func TestSiteThatMovedUnheard(t *testing.T) {
 			t.Errorf("%s: the new locator is %+v, not up are %v", name, x1.locator("198.51.100.2"), x1.states)
 		}
 		if got := x1.counter(counter.MappingStranded); got < 2 || got > 4 {
-			t.Errorf("%s: %d Map-Requests for want of a locator", name, got)
+			t.Errorf("%s: %d Map-Requests because no locator was up", name, got)
 		}
 	}
 }
@@ -140,6 +140,6 @@ func TestSiteThatDiesAgainIsAskedAboutAtOnce(t *testing.T) {
 	dead = true
 	pass(time.Minute)
 	if got := x1.counter(counter.MappingStranded) - before; got == 0 {
-		t.Error("nobody was asked")
+		t.Error("no Map-Request was sent")
 	}
 }

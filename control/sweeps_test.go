@@ -33,7 +33,7 @@ func crowdedITR(t *testing.T, entries int) (*testNetwork, *testNode) {
 	return n, x
 }
 
-func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
+func TestWideMapReplyTakesManyShortIterations(t *testing.T) {
 	const entries = 40_000
 	for _, c := range []struct{ source, destination, prefix, last string }{
 		{"10.1.0.1", "10.255.0.1", "10.0.0.0/8", "10.0.156.62/32"},
@@ -50,10 +50,10 @@ func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
 		x.miss(c.source, c.destination)
 		before := x.itr.Cache.Size()
 		answerAll(x, positive(c.prefix, 1440))
-		if gone := before + 1 - x.itr.Cache.Size(); gone > itr.CoveredInTurn {
-			t.Errorf("%d entries removed in the turn of the Map-Reply", gone)
+		if gone := before + 1 - x.itr.Cache.Size(); gone > itr.MaxMoreSpecifics {
+			t.Errorf("%d entries removed in the iteration of the Map-Reply", gone)
 		}
-		turns := 0
+		iterations := 0
 		for at, ok := x.NextDeadline(); ok && at.Sub(n.now) < time.Millisecond; at, ok = x.NextDeadline() {
 			size := x.itr.Cache.Size()
 			x.HandleTimeout(at)
@@ -65,12 +65,12 @@ func TestWideMapReplyTakesManyShortTurns(t *testing.T) {
 				effects++
 			}
 			if size-x.itr.Cache.Size() > (itr.SweepBatch/itr.SweptChangeCost) || effects > 2*(itr.SweepBatch/itr.SweptChangeCost) {
-				t.Fatalf("a turn removed %d entries, with %d effects", size-x.itr.Cache.Size(), effects)
+				t.Fatalf("an iteration removed %d entries, with %d effects", size-x.itr.Cache.Size(), effects)
 			}
-			turns++
+			iterations++
 		}
-		if turns < entries/itr.SweepBatch {
-			t.Errorf("%d turns", turns)
+		if iterations < entries/itr.SweepBatch {
+			t.Errorf("%d iterations", iterations)
 		}
 		if got := x.itr.Cache.Size(); got != entries-entries/10+1 {
 			t.Errorf("%d entries, want %d: the negative ones of one family gone", got, entries-entries/10+1)
@@ -175,7 +175,7 @@ func TestFloodedInstanceEvictsItsOwn(t *testing.T) {
 }
 
 // TestShorterIdleTimeoutEndsWhatIsThere: entries that are idle for longer than another configuration lets them be go
-// within short turns, those in use and static ones stay.
+// within short iterations, those in use and static ones stay.
 func TestShorterIdleTimeoutEndsWhatIsThere(t *testing.T) {
 	const entries = 20_000
 	n, x := crowdedITR(t, entries)

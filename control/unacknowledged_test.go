@@ -180,7 +180,7 @@ func TestChangesBesideARefusedEID(t *testing.T) {
 		t.Errorf("told %v", got)
 	}
 	x.removeEIDs("10.9.0.0/24", "10.1.1.0/24")
-	n.run(40 * time.Second) // nobody acknowledges the withdrawal of what was never registered
+	n.run(40 * time.Second) // the Map-Server does not acknowledge the withdrawal of what was never registered
 	if s := x.mapServer1(); s.State != MapServerRegistered || s.LackingCount != 0 || len(ms.registered()) != 2 {
 		t.Errorf("without the EID-Prefix the Map-Server is %+v, with %v", s, ms.registeredPrefixes())
 	}

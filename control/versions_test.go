@@ -168,7 +168,7 @@ func TestVersionsOfDataPackets(t *testing.T) {
 	if x1.counter(counter.SMRSent)-before > solicit.SMRTries+1 || x1.counter(counter.MapRequestSent)-requests > 4 {
 		t.Errorf("a flood caused %d SMRs and %d Map-Requests", x1.counter(counter.SMRSent)-before, x1.counter(counter.MapRequestSent)-requests)
 	}
-	packet("172.16.0.1", "172.16.0.2", 1, 1) // nobody's
+	packet("172.16.0.1", "172.16.0.2", 1, 1) // of no mapping
 }
 
 // Shows RFC 9302 s.6 (1), (5).

@@ -44,9 +44,9 @@ type TableState struct {
 	Roots       int // pairs of an Instance-ID and a family, of the map-cache and of the Database
 	Entries     int // mappings and Database entries together
 	EntryLimit  int
-	// OneWays are the Database's entries to all of whose addresses packets take one next hop
+	// SingleNextHops counts the Database's entries to all of whose addresses packets take one next hop
 	// (docs/decisions/0011-single-next-hop.md).
-	OneWays int
+	SingleNextHops int
 }
 
 // LocatorSetsState is how many locator-sets mappings share.

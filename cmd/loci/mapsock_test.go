@@ -189,10 +189,10 @@ func TestControlPlaneKilledMidTransfer(t *testing.T) {
 	}
 }
 
-// TestStoppedListenerHarmsNobody: `loci map monitor` is stopped while thousands of
+// TestStoppedListenerHarmsNoOther: `loci map monitor` is stopped while thousands of
 // messages are for it. Others hear everything, no packet is lost, and when it goes on it
 // says how much it has missed.
-func TestStoppedListenerHarmsNobody(t *testing.T) {
+func TestStoppedListenerHarmsNoOther(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.run("ms", n.mappingSystem())
 	n.run("xtr1", n.withMapSocket(1))

@@ -237,7 +237,7 @@ func (tr *traffic) end() time.Duration {
 }
 
 // TestSiblingTakesOverWhenALinkDies, and gives back when it lives again. The router is two
-// processes here: its data plane's takes the detour, as its control plane's tells it to.
+// processes here: the data plane takes the sibling path when the control plane tells it to.
 func TestSiblingTakesOverWhenALinkDies(t *testing.T) { overEach(t, siblingTakesOverWhenALinkDies) }
 
 func siblingTakesOverWhenALinkDies(t *testing.T, over coreFamily) {
@@ -246,7 +246,7 @@ func siblingTakesOverWhenALinkDies(t *testing.T, over coreFamily) {
 	traffic := n.startTraffic(4 * time.Second)
 	time.Sleep(time.Second)
 	n.must(n.at["isp1"].SetUp("to-xtr1", false))
-	n.await("xtr1 takes the detour", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == first(over.sibling3) })
+	n.await("xtr1 takes the sibling path", func(ctx context.Context) bool { return n.forwardingSibling(ctx, "xtr1") == first(over.sibling3) })
 	n.await("the other site uses xtr3 alone", func(ctx context.Context) bool {
 		return slices.Equal(n.usable(ctx, "xtr2", testSite{1}.host4()), []string{over.xtr3})
 	})
@@ -282,7 +282,7 @@ func siblingTakesOverWhenAPathDies(t *testing.T, over coreFamily) {
 		traffic := n.startTraffic(6 * time.Second)
 		time.Sleep(time.Second)
 		n.pass(c.isp, "0")
-		n.await(c.xtr+" takes the detour", func(ctx context.Context) bool { return n.forwardingSibling(ctx, c.xtr) == c.sibling })
+		n.await(c.xtr+" takes the sibling path", func(ctx context.Context) bool { return n.forwardingSibling(ctx, c.xtr) == c.sibling })
 		n.await("the other site uses its sibling alone", func(ctx context.Context) bool {
 			return slices.Equal(n.usable(ctx, "xtr2", testSite{1}.host4()), []string{c.left})
 		})
@@ -311,7 +311,7 @@ func (n *lispNetwork) awaitLocatorUp(name, rloc string) {
 }
 
 // TestRefreshesOfSiblingsAreQuiet: the two register the same set again and again, each with its own locator marked local.
-// The Map-Server tells nobody of a change.
+// The Map-Server tells no router of a change.
 func TestRefreshesOfSiblingsAreQuiet(t *testing.T) { overEach(t, refreshesOfSiblingsAreQuiet) }
 
 func refreshesOfSiblingsAreQuiet(t *testing.T, over coreFamily) {

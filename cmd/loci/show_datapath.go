@@ -30,7 +30,7 @@ func printDatapath(out io.Writer, d api.Datapath) error {
 	t, s := d.Table, d.LocatorSets
 	fmt.Fprintf(out, "\nForwarding table: %d of %d entries in %d roots; %s used, %s free, at most %s\n",
 		t.Entries, t.EntryLimit, t.Roots, octets(t.UsedOctets), octets(t.FreeOctets), octets(t.LimitOctets))
-	fmt.Fprintf(out, "Own EID-Prefixes with one next hop for all addresses: %d\n", t.OneWays)
+	fmt.Fprintf(out, "Own EID-Prefixes with one next hop for all addresses: %d\n", t.SingleNextHops)
 	fmt.Fprintf(out, "Locator-sets: %d of %d, with %d of %d locators\n\n", s.Sets, s.SetLimit, s.Locators, s.LocatorLimit)
 	if l := d.AccessLists; l.Lists > 0 {
 		fmt.Fprintf(out, "Access lists: %d, with %d prefixes\n\n", l.Lists, l.Prefixes)

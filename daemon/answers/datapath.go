@@ -34,7 +34,7 @@ func describeDatapath(s dataplane.DatapathState) api.Datapath {
 		Programs: make([]api.DatapathProgram, 0, len(s.Programs)),
 		Maps:     make([]api.DatapathMap, 0, len(s.Maps)), Missing: make([]api.MissingFeature, 0, len(s.Missing)),
 		Table: api.ForwardingTable{
-			Entries: s.Table.Entries, EntryLimit: s.Table.EntryLimit, OneWays: s.Table.OneWays, Roots: s.Table.Roots, Octets: s.Table.Octets,
+			Entries: s.Table.Entries, EntryLimit: s.Table.EntryLimit, SingleNextHops: s.Table.SingleNextHops, Roots: s.Table.Roots, Octets: s.Table.Octets,
 			UsedOctets: s.Table.UsedOctets, FreeOctets: s.Table.FreeOctets, LimitOctets: s.Table.LimitOctets,
 		},
 		LocatorSets: api.LocatorSetUse(s.Sets), AccessLists: api.AccessListUse(s.Lists),

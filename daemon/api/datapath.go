@@ -34,14 +34,14 @@ type DatapathProgram struct {
 
 // ForwardingTable is the one of mappings and Database entries.
 type ForwardingTable struct {
-	Entries     int    `json:"entries"`
-	EntryLimit  int    `json:"entry_limit"`
-	Roots       int    `json:"roots"`    // tables of an Instance-ID and a family
-	OneWays     int    `json:"one_ways"` // own EID-Prefixes to all of whose addresses packets take one next hop
-	Octets      uint64 `json:"octets"`
-	UsedOctets  uint64 `json:"used_octets"`
-	FreeOctets  uint64 `json:"free_octets"`
-	LimitOctets uint64 `json:"limit_octets"`
+	Entries        int    `json:"entries"`
+	EntryLimit     int    `json:"entry_limit"`
+	Roots          int    `json:"roots"`            // tables of an Instance-ID and a family
+	SingleNextHops int    `json:"single_next_hops"` // own EID-Prefixes to all of whose addresses packets take one next hop
+	Octets         uint64 `json:"octets"`
+	UsedOctets     uint64 `json:"used_octets"`
+	FreeOctets     uint64 `json:"free_octets"`
+	LimitOctets    uint64 `json:"limit_octets"`
 }
 
 // AccessListUse is how many deny and allow lists packets are held against.

@@ -16,7 +16,7 @@ func TestExplainQueries(t *testing.T) {
 		"eid=10.2.0.1&instance-id=seven": "instance-id",
 		"eid=10.2.0.1&source-port=70000": "source-port",
 		"eid=10.2.0.1&from=2001:db8::1":  "not a flow",
-		"eid=10.2.0.1&from=nobody":       "",
+		"eid=10.2.0.1&from=nowhere":      "",
 		"eid=10.2.0.1&protocol=300":      "protocol",
 		"eid=02:00:00:00:00:01&from=::1": "not a flow",
 	} {

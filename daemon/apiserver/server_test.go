@@ -204,7 +204,7 @@ func TestClientSaysWhatIsWrong(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	check(soon, "takes too long to answer") // nobody accepts
+	check(soon, "takes too long to answer") // the listener accepts nothing yet
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -420,7 +420,7 @@ func TestWhatIsNoSocketStays(t *testing.T) {
 	}
 }
 
-func TestClientTellsThatNobodyAnswers(t *testing.T) {
+func TestClientTellsThatNoDaemonAnswers(t *testing.T) {
 	_, err := api.NewClient(filepath.Join(t.TempDir(), "none.sock")).Status(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no daemon answers at") {
 		t.Errorf("got %v", err)

@@ -18,7 +18,7 @@ type heldSockets struct {
 
 func (s *heldSockets) Waiting() bool { return s.held.Load() || s.Sockets.Waiting() }
 
-// TestDirectIterations has iterations taken by who brings an event where nobody else is in one, and only there.
+// TestDirectIterations has the goroutine that brings an event take the iteration itself if no other goroutine is in one.
 func TestDirectIterations(t *testing.T) {
 	parts := partsOf(t)
 	held := &heldSockets{Sockets: parts.Sockets}

@@ -31,7 +31,7 @@ func refusalOf(at time.Time, reason string) control.Notice {
 	return control.Notice{Kind: control.NoticeMessageRefused, At: at, Reason: reason, Detail: reason + ": why"}
 }
 
-// A refused message is logged where nobody asked for more than usual, and a flood of them is summed up.
+// A refused message is logged at the default level, and a flood of them is summed up.
 // Shows RFC 9301 s.5.1 (1), RFC 9302 s.5 (2), RFC 9302 s.7.1 (3).
 func TestRefusalsAreLogged(t *testing.T) {
 	start := time.Now()
@@ -98,8 +98,8 @@ func TestLogForDebuggingHasEverything(t *testing.T) {
 	}
 }
 
-// Nobody writes: the loop is not held up, and what found no room is told later.
-func TestLogThatNobodyWritesHoldsNobodyUp(t *testing.T) {
+// A log that is not written does not hold the loop up. The daemon counts what found no room and tells it later.
+func TestStalledLogHoldsNoLoopUp(t *testing.T) {
 	start := time.Now()
 	text := logged(t, slog.LevelInfo, func(l *NoticeLog) {
 		for i := range noticeQueueLength + 7 { // each in a window of its own

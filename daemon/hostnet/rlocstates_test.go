@@ -127,7 +127,7 @@ func TestLostAddressStaysALocator(t *testing.T) {
 		t.Errorf("renumbered: %v", got)
 	}
 	if m.Recall(View{}, nil); len(m.seen) != 0 {
-		t.Errorf("remembers interfaces that nobody names: %v", m.seen)
+		t.Errorf("remembers interfaces that the configuration does not name: %v", m.seen)
 	}
 }
 

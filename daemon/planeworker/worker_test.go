@@ -161,7 +161,7 @@ func TestReportsOfHearing(t *testing.T) {
 	}
 }
 
-// A plane that cannot tell from whom packets come is not asked, and nobody waits for it.
+// A plane that cannot tell from whom packets come is not asked, and the worker does not wait for it.
 func TestNoReportOfHearing(t *testing.T) {
 	New(&heldPlane{}, slog.New(slog.DiscardHandler)).reportHeard(t.Context())
 }

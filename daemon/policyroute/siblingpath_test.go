@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDetourLeadsToTheSibling, and nowhere for a family in which it has no address.
-func TestDetourLeadsToTheSibling(t *testing.T) {
+// TestSiblingPathLeadsToTheSibling, and nowhere for a family in which it has no address.
+func TestSiblingPathLeadsToTheSibling(t *testing.T) {
 	ns, r := twoProviders(t)
 	if err := ns.SetUp("loci0", true); err != nil {
 		t.Fatal(err)

@@ -148,7 +148,7 @@ func TestSourceRoutesFollowTheGateway(t *testing.T) {
 	}
 }
 
-// One default route by both providers, as for ECMP: it stays when one link goes down, with a next hop that nobody may use.
+// One default route by both providers, as for ECMP: it stays when one link goes down, with a next hop that no packet may use.
 func TestSourceRoutesWithoutDeadNextHops(t *testing.T) {
 	ns, r := twoProviders(t)
 	for _, gateways := range [][]string{{"192.0.2.254", "198.51.100.254"}, {"2001:db8:a::fe", "2001:db8:b::fe"}} {

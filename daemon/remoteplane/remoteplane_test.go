@@ -58,7 +58,7 @@ func TestRenewedIsToldLateAndAgain(t *testing.T) {
 	end()
 	end = servePlane(t, path)
 	eventually(t, "connected anew", func() bool { return p.client.Load() != first })
-	eventually(t, "noticed that nobody told", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.untold })
+	eventually(t, "noticed that the plane was not told", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.untold })
 	var told atomic.Int32
 	p.WhenRenewed(func() error {
 		if told.Add(1) < 3 {

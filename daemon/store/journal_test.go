@@ -158,7 +158,7 @@ func TestUnreadableStoreIsSetAside(t *testing.T) {
 	s.BeginCheckpoint = func() bool { asked = true; return true }
 	s.askForCheckpoint()
 	if !asked {
-		t.Error("nobody says again what was lost")
+		t.Error("the store does not ask for a checkpoint of what was lost")
 	}
 }
 

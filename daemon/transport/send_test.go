@@ -14,7 +14,7 @@ import (
 	"loci/internal/testnet"
 )
 
-// linked is the end of a link on which nobody answers.
+// linked is the end of a link on which no neighbour answers.
 func linked(t *testing.T, address string) *testnet.Namespace {
 	t.Helper()
 	network, err := testnet.New("loci-test")
@@ -56,7 +56,8 @@ func listenOn(t *testing.T, ns *testnet.Namespace, address string) *Sockets {
 	return s
 }
 
-// What a socket has no room for waits in the outbox, in its order, and nobody waits for it: here for a neighbour that does not answer.
+// A packet that the socket has no room for waits in the outbox, in order, and the sender goes on: here the neighbour does not
+// answer.
 func TestSocketWithoutRoom(t *testing.T) {
 	testnet.RequireRoot(t)
 	for _, c := range []struct{ own, to string }{{"192.0.2.1/24", "192.0.2.9:4342"}, {"2001:db8::1/64", "[2001:db8::9]:4342"}} {

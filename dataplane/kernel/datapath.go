@@ -34,7 +34,7 @@ func (e *Engine) Datapath() (dataplane.DatapathState, error) {
 	}
 	e.mu.Lock()
 	state.Table, state.Sets = e.tables.State()
-	state.Table.OneWays = e.ways.Count()
+	state.Table.SingleNextHops = e.ways.Count()
 	e.mu.Unlock()
 	state.Programs = e.interfaces.programs()
 	slices.SortFunc(state.Programs, func(a, b dataplane.ProgramState) int {

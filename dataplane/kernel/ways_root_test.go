@@ -202,8 +202,8 @@ func TestOneWayFollowsRoutes(t *testing.T) {
 	r.waitForMark(t, sites[1].prefix, true, "no route within")
 	state, err := r.Datapath()
 	must(t, err)
-	if state.Table.OneWays != len(sites) {
-		t.Errorf("%d entries with one way are told of, want %d", state.Table.OneWays, len(sites))
+	if state.Table.SingleNextHops != len(sites) {
+		t.Errorf("%d entries with one way are told of, want %d", state.Table.SingleNextHops, len(sites))
 	}
 	// A rule tells sources apart.
 	added := netlink.NewRule()

@@ -113,7 +113,7 @@ func isEcho(frame []byte) bool {
 	return len(frame) > 34 && binary.BigEndian.Uint16(frame[12:]) == 0x0800 && frame[23] == 1
 }
 
-func TestCaptureFileHoldsSuperPackets(t *testing.T) {
+func TestCaptureFileHoldsGSOPackets(t *testing.T) {
 	hosts := newTwoHosts(t)
 	path := filepath.Join(t.TempDir(), "a.pcap")
 	file, err := CreatePcap(path, 1<<20)

@@ -54,12 +54,16 @@ var privatePhrases = []string{
 
 var privatePhrase = regexp.MustCompile(`(?i)\b(` + strings.Join(privatePhrases, "|") + `)`)
 
-// otherWords are directories whose words are still to be replaced, those with a slash with all below them. In lab/demo and
-// lab/experiment "nobody" is the user of that name.
-var otherWords = []string{
-	".", "bpf", "cmd/loci", "control/", "daemon/", "dataplane", "dataplane/kernel/", "docs/", "forward",
-	"lab/bench/", "lab/demo", "lab/experiment",
+// foreignNames are of libraries that Loci uses.
+var foreignNames = []string{"TruncateFront"}
+
+// otherMeanings are phrases that mean something else in one directory.
+var otherMeanings = map[string]string{
+	"lab/demo": "nobody", // the Unix user
 }
+
+// otherWords are directories whose words are still to be replaced, those with a slash with all below them.
+var otherWords = []string{"dataplane/kernel/"}
 
 // checkWords looks at every text file. This package names the words, and a decision record may quote what it replaces.
 func checkWords(t *tree) []finding {
@@ -73,8 +77,10 @@ func checkWords(t *tree) []finding {
 		}
 		all = append(all, t.nameWords(f)...)
 		f.eachLine(func(number int, line string) {
-			if phrase := privatePhrase.FindString(line); phrase != "" {
-				all = append(all, finding{f.path, number, fmt.Sprintf("%q: write the word of the field, or name the actor", phrase)})
+			for _, phrase := range privatePhrase.FindAllString(line, -1) {
+				if phrase != otherMeanings[path.Dir(f.path)] {
+					all = append(all, finding{f.path, number, fmt.Sprintf("%q: write the word of the field, or name the actor", phrase)})
+				}
 			}
 		})
 	}
@@ -106,7 +112,7 @@ func (t *tree) nameWords(f *file) []finding {
 	ast.Inspect(f.syntax, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.Ident:
-			if word := privateWord(node.Name); word != "" && node.IsExported() {
+			if word := privateWord(node.Name); word != "" && node.IsExported() && !slices.Contains(foreignNames, node.Name) {
 				all = append(all, t.at(f, node, "%s has %s", node.Name, word))
 			}
 		case *ast.BasicLit:

@@ -133,7 +133,7 @@ func TestWrite(t *testing.T) {
 }
 
 // Nothing but what there is to read wakes who waits: that is what the package is for.
-func TestRoomWakesNobody(t *testing.T) {
+func TestRoomWakesNoReader(t *testing.T) {
 	f, _ := pair(t)
 	called := make(chan struct{}, 100)
 	go func() {

@@ -102,7 +102,7 @@ rows:
     send: {from: a, source: "${a}", destination: "${b}"}
     expect: {seen: [{node: b, interface: eth0, layers: 0}]}
     control:
-      change: nobody has the destination
+      change: no node has the destination
       send: {from: a, source: "${a}", destination: "${elsewhere}"}
       expect: {unseen: [{node: b, interface: eth0}]}
 `
@@ -118,7 +118,7 @@ func TestMistakesAreTold(t *testing.T) {
 		"unknown interface":  {"{node: b, interface: eth0, layers: 0}", "{node: b, interface: eth1}", `has no interface "eth1"`},
 		"twice the node":     {"[{name: a}, {name: b}]", "[{name: a}, {name: a}, {name: b}]", `two nodes are called "a"`},
 		"nothing expected":   {"{seen: [{node: b, interface: eth0, layers: 0}]}", "{}", "nothing is expected"},
-		"no control":         {"      change: nobody has the destination\n", "", "does not say what it changes"},
+		"no control":         {"      change: no node has the destination\n", "", "does not say what it changes"},
 		"mixed families":     {`destination: "${b}"`, "destination: 192.0.2.2", "of one family"},
 		"too many":           {`destination: "${b}"`, `destination: "${b}", count: 1001`, "count 1001"},
 		"drops of no daemon": {"layers: 0}]}", "layers: 0}], dropped: {node: b, reason: x}}", "has no daemon to count drops"},

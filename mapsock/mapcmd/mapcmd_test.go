@@ -214,7 +214,7 @@ func TestRefusalsHelp(t *testing.T) {
 	}
 }
 
-func TestSocketThatNobodyServes(t *testing.T) {
+func TestSocketWithoutAServer(t *testing.T) {
 	directory, err := os.MkdirTemp("", "mc")
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"loci/lisp"
 )
 
-// CoveredInTurn is how many more-specifics a Map-Reply looks at within its event-loop iteration.
-const CoveredInTurn = 256
+// MaxMoreSpecifics is how many more-specifics a Map-Reply looks at within its event-loop iteration.
+const MaxMoreSpecifics = 256
 
 // schedule sets the next deadline of an entry.
 func (r *ITR) schedule(id uint32) {
@@ -49,7 +49,7 @@ func (r *ITR) coveredExpiry(p lisp.Prefix, outdated []lisp.Prefix) timing.Instan
 	earliest := timing.Never
 	seen := 0
 	for prefix, id := range r.Cache.Index.Subtree(p) {
-		if seen++; seen > CoveredInTurn {
+		if seen++; seen > MaxMoreSpecifics {
 			return earliest
 		}
 		e := r.Cache.Entries.At(id)

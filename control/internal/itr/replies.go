@@ -80,7 +80,7 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 func (r *ITR) outdated(asked, whole lisp.Prefix, mappings []lisp.Mapping) (prefixes []lisp.Prefix, all bool) {
 	seen := 0
 	for p, id := range r.Cache.Index.Subtree(whole) {
-		if seen++; seen > CoveredInTurn {
+		if seen++; seen > MaxMoreSpecifics {
 			return prefixes, false
 		}
 		named := slices.ContainsFunc(mappings, func(m lisp.Mapping) bool { return m.Prefix == p })

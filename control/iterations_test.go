@@ -2,8 +2,8 @@
 
 package control
 
-// No turn of the loop may take longer than 5 ms at a million registrations. What is measured is
-// processor time of the thread: others on the machine do not count.
+// No event-loop iteration may take longer than 5 ms at a million registrations. The tests measure
+// processor time of the thread: other load on the machine does not count.
 
 import (
 	"net/netip"
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	turnMappings = 1_000_000
-	longestTurn  = 5 * time.Millisecond
+	millionRows      = 1_000_000
+	longestIteration = 5 * time.Millisecond
 )
 
 // millionMappings is a Map-Server with so many registrations, a tenth of which are of a second
@@ -49,8 +49,8 @@ func millionMappings(t *testing.T, count int) *journalledServer {
 	return s
 }
 
-// turns does work until it is done, and returns how many turns that took and the longest.
-func (s *journalledServer) turns(work func() bool) (n int, longest time.Duration) {
+// iterations calls work until it is done, and returns how many iterations that took and the longest.
+func (s *journalledServer) iterations(work func() bool) (n int, longest time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for done := false; !done; n++ {
@@ -80,26 +80,26 @@ func (s *journalledServer) timeouts() bool {
 	return !ok || next.Sub(s.now) >= time.Second
 }
 
-func TestTurnsAtAMillionRegistrations(t *testing.T) {
+func TestIterationsAtAMillionRegistrations(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("it fills a table of a million rows; the race detector makes everything ten times as long")
 	}
-	s := millionMappings(t, turnMappings)
+	s := millionMappings(t, millionRows)
 	runtime.GC()
 	check := func(what string, least int, work func() bool) {
 		t.Helper()
-		n, longest := s.turns(work)
-		t.Logf("%s: %d turns, the longest took %v", what, n, longest)
-		if longest > longestTurn || n < least {
-			t.Errorf("%s: %d turns, the longest took %v of processor time: want at most %v", what, n, longest, longestTurn)
+		n, longest := s.iterations(work)
+		t.Logf("%s: %d iterations, the longest took %v", what, n, longest)
+		if longest > longestIteration || n < least {
+			t.Errorf("%s: %d iterations, the longest took %v of processor time: want at most %v", what, n, longest, longestIteration)
 		}
 	}
 	s.now = s.now.Add(time.Second)
 	s.Checkpoint(s.now)
-	check("a checkpoint", turnMappings/mapserver.CheckpointBatch, s.timeouts)
+	check("a checkpoint", millionRows/mapserver.CheckpointBatch, s.timeouts)
 
 	after, listed := lisp.Prefix{}, 0
-	check("a list", turnMappings/512, func() bool {
+	check("a list", millionRows/512, func() bool {
 		page := s.RegistrationsPage(nil, lisp.Prefix{}, after, 512)
 		if len(page) > 0 {
 			after = page[len(page)-1].Prefix
@@ -107,7 +107,7 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 		listed += len(page)
 		return len(page) == 0
 	})
-	if listed != turnMappings {
+	if listed != millionRows {
 		t.Errorf("%d registrations listed", listed)
 	}
 
@@ -121,13 +121,13 @@ func TestTurnsAtAMillionRegistrations(t *testing.T) {
 		}
 		return true
 	})
-	check("what the reload takes away", turnMappings/mapserver.RegistrationSweepRows/2, s.timeouts)
-	if got := s.Sizes().Registrations; got != turnMappings-turnMappings/10 {
+	check("what the reload takes away", millionRows/mapserver.RegistrationSweepRows/2, s.timeouts)
+	if got := s.Sizes().Registrations; got != millionRows-millionRows/10 {
 		t.Errorf("%d registrations after the reload", got)
 	}
 
 	s.now = epoch.Add(4 * time.Minute)
-	check("the end of all registrations", (turnMappings-turnMappings/10)/settings.TimeoutBatch, s.timeouts)
+	check("the end of all registrations", (millionRows-millionRows/10)/settings.TimeoutBatch, s.timeouts)
 	if got := s.Sizes().Registrations; got != 0 {
 		t.Errorf("%d registrations after their end", got)
 	}

@@ -2,8 +2,8 @@
 
 package control
 
-// No turn of the loop may take longer than 5 ms at a million map-cache entries either. What is
-// measured is processor time of the thread: others on the machine do not count.
+// No event-loop iteration may take longer than 5 ms at a million map-cache entries either. The tests
+// measure processor time of the thread: other load on the machine does not count.
 
 import (
 	"net/netip"
@@ -16,10 +16,10 @@ import (
 	"loci/lisp"
 )
 
-// turnRLOCs is how many RLOCs the mappings share: as many as there is room for.
-const turnRLOCs = 1 << 16
+// sharedRLOCs is how many RLOCs the mappings share: as many as there is room for.
+const sharedRLOCs = 1 << 16
 
-func turnPrefix(i int) lisp.Prefix {
+func cachedPrefix(i int) lisp.Prefix {
 	p, _ := lisp.PrefixFrom(0, lisp.EIDFromAddr(netip.AddrFrom4([4]byte{20, byte(i >> 12), byte(i >> 4), byte(i << 4)})), 28)
 	return p
 }
@@ -34,7 +34,7 @@ func millionCached(t *testing.T, count int) *journalledServer {
 	for i := range count {
 		rloc := lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}))
 		s.itr.Put(mapcache.Entry{
-			Mapping:   lisp.Mapping{Prefix: turnPrefix(i), TTLMinutes: 60, Locators: lisp.LocatorSet{{RLOC: rloc, Priority: 1, Weight: 1, Reachable: true}}},
+			Mapping:   lisp.Mapping{Prefix: cachedPrefix(i), TTLMinutes: 60, Locators: lisp.LocatorSet{{RLOC: rloc, Priority: 1, Weight: 1, Reachable: true}}},
 			ExpiresAt: s.host.After(time.Hour),
 		})
 		for _, ok := s.Poll(); ok; _, ok = s.Poll() {
@@ -43,28 +43,28 @@ func millionCached(t *testing.T, count int) *journalledServer {
 	return s
 }
 
-func TestTurnsAtAMillionMappings(t *testing.T) {
+func TestIterationsAtAMillionMappings(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("it fills a table of a million rows; the race detector makes everything ten times as long")
 	}
-	s := millionCached(t, turnMappings)
+	s := millionCached(t, millionRows)
 	runtime.GC()
 	check := func(what string, work func() bool) {
 		t.Helper()
-		n, longest := s.turns(work)
-		t.Logf("%s: %d turns, the longest took %v", what, n, longest)
-		if longest > longestTurn {
-			t.Errorf("%s: the longest of %d turns took %v of processor time: want at most %v", what, n, longest, longestTurn)
+		n, longest := s.iterations(work)
+		t.Logf("%s: %d iterations, the longest took %v", what, n, longest)
+		if longest > longestIteration {
+			t.Errorf("%s: the longest of %d iterations took %v of processor time: want at most %v", what, n, longest, longestIteration)
 		}
 	}
 	at := 0
 	check("reports of use", func() bool {
 		usage := make([]Usage, 0, 1024)
-		for ; len(usage) < cap(usage) && at < turnMappings; at++ {
-			usage = append(usage, Usage{Prefix: turnPrefix(at), LastUsedAt: s.now})
+		for ; len(usage) < cap(usage) && at < millionRows; at++ {
+			usage = append(usage, Usage{Prefix: cachedPrefix(at), LastUsedAt: s.now})
 		}
 		s.HandleUsage(s.now, usage)
-		return at == turnMappings
+		return at == millionRows
 	})
 	check("RLOC-probes", func() bool {
 		s.now = s.now.Add(20 * time.Millisecond)
@@ -95,7 +95,7 @@ func TestTurnsAtAMillionMappings(t *testing.T) {
 		from, listed = next, listed+len(page)
 		return !more
 	})
-	if listed != turnRLOCs {
+	if listed != sharedRLOCs {
 		t.Errorf("%d locators listed", listed)
 	}
 	check("an SMR about all", func() bool {
@@ -114,11 +114,11 @@ func TestTurnsAtAMillionMappings(t *testing.T) {
 	}
 }
 
-func TestTurnsOfSwitchingTheITROffAtAMillionMappings(t *testing.T) {
+func TestIterationsOfSwitchingTheITROffAtAMillionMappings(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("it fills a table of a million rows; the race detector makes everything ten times as long")
 	}
-	s := millionCached(t, turnMappings)
+	s := millionCached(t, millionRows)
 	runtime.GC()
 	c := s.config
 	c.ITR = nil
@@ -132,7 +132,7 @@ func TestTurnsOfSwitchingTheITROffAtAMillionMappings(t *testing.T) {
 		return len(s.retired) == 0
 	}
 	begun := false
-	n, longest := s.turns(func() bool {
+	n, longest := s.iterations(func() bool {
 		if !begun {
 			begun = true
 			if err := s.Configure(s.now, c); err != nil {
@@ -143,8 +143,8 @@ func TestTurnsOfSwitchingTheITROffAtAMillionMappings(t *testing.T) {
 		s.timeouts()
 		return done()
 	})
-	t.Logf("%d turns, the longest took %v", n, longest)
-	if longest > longestTurn || removed != turnMappings {
-		t.Errorf("%d mappings removed, the longest of %d turns took %v of processor time: want %d, and at most %v", removed, n, longest, turnMappings, longestTurn)
+	t.Logf("%d iterations, the longest took %v", n, longest)
+	if longest > longestIteration || removed != millionRows {
+		t.Errorf("%d mappings removed, the longest of %d iterations took %v of processor time: want %d, and at most %v", removed, n, longest, millionRows, longestIteration)
 	}
 }
