@@ -167,8 +167,8 @@ func TestNegativeAnswersThatReplaceALivingMapping(t *testing.T) {
 			if answer.Prefix.Bits() == 15 && prefix == prefix6 {
 				answer.Prefix = lisp.MustParsePrefix("2001:db8:2::/47")
 			}
-			x1.itr.Ask(itr.PendingRequest{Prefix: p, SMRInvoked: c.solicited})
-			_, q, _ := x1.itr.Pending.Get(p)
+			x1.itr.Requester.Ask(itr.PendingRequest{Prefix: p, SMRInvoked: c.solicited})
+			_, q, _ := x1.itr.Requester.Pending.Get(p)
 			x1.itr.HandleMapReply(&message.MapReply{Nonce: q.Nonces[0], Mappings: []lisp.Mapping{answer}})
 			x1.drain()
 			e, ok := x1.cache[p]

@@ -51,12 +51,12 @@ func checkLimits(t testing.TB, n *Node) {
 		got, want int
 	}{
 		{"map-cache", n.itr.Cache.Size(), l.MapCacheEntries},
-		{"pending requests", n.itr.Pending.Size(), l.PendingRequests},
+		{"pending requests", n.itr.Requester.Pending.Size(), l.PendingRequests},
 		{"locators", len(n.itr.Prober.Table.ByRLOC), l.Locators},
 		{"SMRs", len(n.etr.Solicitor.ByRLOC), l.SMRPeers},
 		{"askers", len(n.etr.Solicitor.Askers.List()), l.SMRPeers},
 		{"nonces of probes", len(n.itr.Prober.ByNonce), l.Locators * reach.ProbeNonces},
-		{"nonces of pending requests", len(n.itr.Pending.ByNonce), l.PendingRequests * settings.MapRequestTries},
+		{"nonces of pending requests", len(n.itr.Requester.Pending.ByNonce), l.PendingRequests * settings.MapRequestTries},
 		{"registrations", n.mapServer.Registrations.Index.Size, l.Registrations},
 		{"Map-Notifies", len(n.mapServer.Notifier.ByTarget), l.Notifications},
 		{"nonces of Map-Notifies", len(n.mapServer.Notifier.ByNonce), l.Notifications},
@@ -161,7 +161,7 @@ func TestFloodsAreBoundedAndRunsAreDeterministic(t *testing.T) {
 func TestTimeoutsComeInBatches(t *testing.T) {
 	_, x := loneITR(t, Limits{})
 	for i := range 2000 {
-		x.itr.Put(mapcache.Entry{Mapping: positive(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1), ExpiresAt: x.host.After(time.Minute)})
+		x.itr.Cache.Install(mapcache.Entry{Mapping: positive(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), 1), ExpiresAt: x.host.After(time.Minute)})
 	}
 	now := epoch.Add(2 * time.Minute)
 	iterations := 0
@@ -207,7 +207,7 @@ func FuzzHandlePacket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, resign bool) {
 		n := fullNode(t)
 		n.HandleMiss(epoch, Miss{Source: eid("10.1.0.1"), Destination: eid("10.3.0.1")})
-		for nonce := range n.itr.Pending.ByNonce {
+		for nonce := range n.itr.Requester.Pending.ByNonce {
 			b = withNonce(b, nonce)
 		}
 		b = bytes.Clone(b)

@@ -33,7 +33,7 @@ func millionCached(t *testing.T, count int) *journalledServer {
 	s := newJournalledServer(t, c, epoch)
 	for i := range count {
 		rloc := lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}))
-		s.itr.Put(mapcache.Entry{
+		s.itr.Cache.Install(mapcache.Entry{
 			Mapping:   lisp.Mapping{Prefix: cachedPrefix(i), TTLMinutes: 60, Locators: lisp.LocatorSet{{RLOC: rloc, Priority: 1, Weight: 1, Reachable: true}}},
 			ExpiresAt: s.host.After(time.Hour),
 		})

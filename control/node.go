@@ -113,10 +113,10 @@ func (n *Node) configureITR(p *Prepared, begins bool) {
 	case c == nil && n.itr != nil:
 		was := n.itr
 		n.itr = nil
-		n.retire(retirement{cache: &was.Cache, locators: &was.Prober.Table})
+		n.retire(retirement{cache: &was.Cache.Cache, locators: &was.Prober.Table})
 	case c != nil && n.itr == nil:
 		n.itr = itr.New(n.host)
-		n.itr.Own = n.ownPrefix
+		n.itr.Requester.Own = n.ownPrefix
 	}
 	if c != nil {
 		n.itr.Configure(c, itr.StaticChange{Gone: p.gone, Wanted: p.static}, begins)
@@ -429,10 +429,10 @@ type timer struct {
 func (n *Node) listTimers() {
 	n.timers, n.jobs = n.timers[:0], n.jobs[:0]
 	if r := n.itr; r != nil {
-		n.timers = append(n.timers, timer{&r.Pending.Timers, r.HandlePendingTimeout}, timer{&r.Cache.Timers, r.HandleCacheTimeout},
-			timer{&r.Resolvers.Checks, r.HandleCheck}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout})
-		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.HandleSweep}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
-			batch.Job{Work: &r.Statics.Work, Do: r.HandleStatic})
+		n.timers = append(n.timers, timer{&r.Requester.Pending.Timers, r.Requester.HandleTimeout}, timer{&r.Cache.Timers, r.HandleCacheTimeout},
+			timer{&r.Requester.Resolvers.Checks, r.Requester.HandleCheck}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout})
+		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.Sweeps.Handle}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
+			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle})
 	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
 	if e := n.etr; e != nil {

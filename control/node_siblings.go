@@ -39,8 +39,8 @@ func (n *Node) handleSiblingTimeout(id uint32) {
 		n.siblingsChanged(false)
 		return
 	}
-	if n.siblings.Judge(n.itr.Prober, n.itr.Resolvers.Silent()) {
-		n.itr.AskAgain()
+	if n.siblings.Judge(n.itr.Prober, n.itr.Requester.Resolvers.Silent()) {
+		n.itr.Requester.AskAgain()
 	}
 	n.siblingsChanged(false)
 }

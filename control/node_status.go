@@ -45,14 +45,14 @@ func (n *Node) Explain(instance lisp.InstanceID, destination lisp.EID) Explanati
 	if n.itr == nil {
 		return e
 	}
-	e.Resolvers = slices.Collect(n.itr.Resolvers.Status())
+	e.Resolvers = slices.Collect(n.itr.Requester.Resolvers.Status())
 	n.itr.ExplainEntry(host, &e)
-	id, _, asked := n.itr.Pending.Get(host)
+	id, _, asked := n.itr.Requester.Pending.Get(host)
 	if !asked && e.Entry != nil {
-		id, _, asked = n.itr.Pending.Get(e.Entry.Mapping.Prefix)
+		id, _, asked = n.itr.Requester.Pending.Get(e.Entry.Mapping.Prefix)
 	}
 	if asked {
-		p := n.itr.PendingRow(id)
+		p := n.itr.Requester.Row(id)
 		e.Pending = &p
 	}
 	return e
@@ -68,7 +68,7 @@ func (n *Node) MappingFor(instance lisp.InstanceID, destination lisp.EID) (lisp.
 	if !ok || e.Mapping.Action == lisp.ActionSendMapRequest {
 		return lisp.Mapping{}, false
 	}
-	return n.itr.Entry(e).Mapping, true
+	return n.itr.Cache.Entry(e).Mapping, true
 }
 
 // MapCache yields the map-cache in the order of prefixes.
@@ -87,7 +87,7 @@ func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next u
 	rows := uint32(n.itr.Cache.Entries.Len())
 	for next = from; next < rows && len(page) < most && next-from < reach.PageRows; next++ {
 		if e := n.itr.Cache.Entries.At(next); !e.Mapping.Prefix.IsZero() {
-			page = append(page, n.itr.Entry(e))
+			page = append(page, n.itr.Cache.Entry(e))
 		}
 	}
 	return page, next, next < rows
@@ -183,7 +183,7 @@ func (n *Node) MapResolvers() iter.Seq[MapResolverStatus] {
 	if n.itr == nil {
 		return func(func(MapResolverStatus) bool) {}
 	}
-	return n.itr.Resolvers.Status()
+	return n.itr.Requester.Resolvers.Status()
 }
 
 // MapServers yields how the registration with each Map-Server stands.
@@ -213,10 +213,10 @@ func (n *Node) PendingPage(from uint32, most int) (page []PendingRequest, next u
 	if n.itr == nil {
 		return nil, 0, false
 	}
-	rows := uint32(n.itr.Pending.Requests.Len())
+	rows := uint32(n.itr.Requester.Pending.Requests.Len())
 	for next = from; next < rows && len(page) < most && next-from < reach.PageRows; next++ {
-		if !n.itr.Pending.Requests.At(next).Prefix.IsZero() {
-			page = append(page, n.itr.PendingRow(next))
+		if !n.itr.Requester.Pending.Requests.At(next).Prefix.IsZero() {
+			page = append(page, n.itr.Requester.Row(next))
 		}
 	}
 	return page, next, next < rows

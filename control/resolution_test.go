@@ -231,7 +231,7 @@ func TestOneMapRequestASecondForAPrefix(t *testing.T) {
 	x1.wantCached("10.2.0.0/16", "192.0.2.2", "2001:db8:f::2")
 	// The entry vanishes, the packets go on.
 	id, _, _ := x1.itr.Cache.Get(lisp.MustParsePrefix("10.2.0.0/16"))
-	x1.itr.Remove(id, RemoveEvicted)
+	x1.itr.Cache.Remove(id, RemoveEvicted)
 	x1.miss("10.1.0.5", "10.2.0.9")
 	x1.wantCounter(counter.MapRequestSent, 1)
 	n.run(800 * time.Millisecond)
@@ -851,7 +851,7 @@ func TestResolutionsAreForgottenTogether(t *testing.T) {
 		before := kept
 		n.HandleTimeout(now)
 		drain(n)
-		if kept = n.itr.Pending.Size(); kept < before {
+		if kept = n.itr.Requester.Pending.Size(); kept < before {
 			iterations++
 		}
 		if over := int(now.Sub(began)-settings.MapRequestInterval)/int(pace) + 1; resolutions-kept > max(over, 0) {

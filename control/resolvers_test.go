@@ -112,7 +112,7 @@ func TestSilentMapResolverIsAskedLastAndTold(t *testing.T) {
 
 func TestMapResolversByRoundTripTime(t *testing.T) {
 	_, x := resolverITR(t)
-	table := &x.itr.Resolvers
+	table := &x.itr.Requester.Resolvers
 	first := func() string { return table.Next(&itr.PendingRequest{Source: eid("10.1.0.1")}).Addr().String() }
 	answer := func(address string, ms timing.Instant) {
 		table.Answered(addrPortOf(address), ms*timing.Instant(time.Millisecond))
@@ -140,10 +140,10 @@ func TestRefreshesTakeTurns(t *testing.T) {
 	asked := map[string]int{}
 	for range 9 {
 		n.run(time.Second)
-		a := x.itr.Resolvers.Next(&itr.PendingRequest{})
-		x.itr.Resolvers.H.Advance(n.now)
-		x.itr.Resolvers.Sent(a)
-		x.itr.Resolvers.Answered(a, timing.Instant(len(asked)+1))
+		a := x.itr.Requester.Resolvers.Next(&itr.PendingRequest{})
+		x.itr.Requester.Resolvers.H.Advance(n.now)
+		x.itr.Requester.Resolvers.Sent(a)
+		x.itr.Requester.Resolvers.Answered(a, timing.Instant(len(asked)+1))
 		asked[a.Addr().String()]++
 	}
 	for a, times := range asked {

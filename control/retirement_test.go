@@ -23,7 +23,7 @@ func TestAnITRThatBeginsKeepsWhatIsItsOwn(t *testing.T) {
 	fill := func(i int) {
 		m := positive(fmt.Sprintf("10.%d.%d.0/24", 64+i/256, i%256), 1)
 		m.Locators = locators(fmt.Sprintf("198.51.%d.%d", i/256, i%256))
-		s.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: s.host.After(time.Hour)})
+		s.itr.Cache.Install(mapcache.Entry{Mapping: m, ExpiresAt: s.host.After(time.Hour)})
 	}
 	lower := func(i int) {
 		_, l, ok := s.itr.Prober.Table.Get(rloc(fmt.Sprintf("198.51.%d.%d", i/256, i%256)))
@@ -160,7 +160,7 @@ func TestLongWorkHoldsUpNothingElse(t *testing.T) {
 	drained(s.Node)
 	s.now = s.now.Add(time.Hour) // the Map-Register is due, and more
 	registered := s.host.Counters[counter.MapRegisterSent]
-	s.itr.StartSweep(itr.Sweep{Reinstall: true})
+	s.itr.Sweeps.Start(itr.Sweep{Reinstall: true})
 	for range 3 {
 		s.HandleTimeout(s.now)
 		drained(s.Node)

@@ -203,7 +203,7 @@ func TestMapRequestsBeyondTheRateTakeTurns(t *testing.T) {
 func TestSMRAboutAWiderPrefix(t *testing.T) {
 	_, x := loneITR(t, Limits{})
 	for i := range 20 {
-		x.itr.Put(mapcache.Entry{Mapping: positive(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 2, byte(i), 0}), 24).String(), 10), ExpiresAt: x.host.After(time.Hour)})
+		x.itr.Cache.Install(mapcache.Entry{Mapping: positive(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 2, byte(i), 0}), 24).String(), 10), ExpiresAt: x.host.After(time.Hour)})
 	}
 	smr := wire.MapRequest{SMR: true, ITRRLOCs: []wire.Address{wire.IPv4{192, 0, 2, 2}}, Records: []wire.RequestRecord{{EID: wire.IPv4{}}}}
 	b, _ := smr.AppendTo(nil)

@@ -15,7 +15,7 @@ type Sizes struct {
 // Sizes tells how full the tables are.
 func (n *Node) Sizes() (s Sizes) {
 	if n.itr != nil {
-		s.MapCache, s.Pending = n.itr.Cache.Size(), n.itr.Pending.Size()
+		s.MapCache, s.Pending = n.itr.Cache.Size(), n.itr.Requester.Pending.Size()
 		s.Locators = len(n.itr.Prober.Table.ByRLOC)
 	}
 	if n.mapServer != nil {

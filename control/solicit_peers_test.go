@@ -145,8 +145,8 @@ func TestSMRNamesWhatChangedInEitherPlace(t *testing.T) {
 		{"our own EIDs", wire.IPv4{10, 1, 0, 9}, "10.1.0.0/16", 0},
 	} {
 		n, x1, _, _ := twoSites(t)
-		x1.itr.Put(mapcache.Entry{Mapping: positive("10.2.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
-		x1.itr.Put(mapcache.Entry{Mapping: positive("10.3.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
+		x1.itr.Cache.Install(mapcache.Entry{Mapping: positive("10.2.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
+		x1.itr.Cache.Install(mapcache.Entry{Mapping: positive("10.3.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
 		x1.inject("192.0.2.1:4342", "192.0.2.2:4342", anSMR(t, c.source, c.record, nil))
 		n.run(500 * time.Millisecond)
 		x1.wantCounter(counter.SMRInvokedMapRequestSent, c.asks)
@@ -178,7 +178,7 @@ func TestSMRThatIsAProbeIsAnsweredToo(t *testing.T) {
 		{"P without an ITR-RLOC", "192.0.2.2:4342", func(m *wire.MapRequest) { m.Probe, m.ITRRLOCs = true, []wire.Address{wire.NoAddress{}} }, 0},
 	} {
 		_, x1, _, _ := twoSites(t)
-		x1.itr.Put(mapcache.Entry{Mapping: positive("10.2.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
+		x1.itr.Cache.Install(mapcache.Entry{Mapping: positive("10.2.0.0/16", 10), ExpiresAt: x1.host.After(time.Hour)})
 		x1.inject("192.0.2.1:4342", c.from, anSMR(t, wire.IPv4{10, 2, 0, 9}, "10.1.0.0/16", c.change))
 		x1.wantCounter(counter.SMRInvokedMapRequestSent, 1)
 		if got := x1.counter(counter.RLOCProbeReplySent); got != c.answers {
@@ -195,7 +195,7 @@ func TestCiscoSMRs(t *testing.T) {
 	} {
 		n := newNetwork(t)
 		x := n.add("x", xtrConfig(1, "212.19.216.20", []string{c.at}, c.own), c.at)
-		x.itr.Put(mapcache.Entry{Mapping: positive("172.16.31.3/32", 10), ExpiresAt: x.host.After(time.Hour)})
+		x.itr.Cache.Install(mapcache.Entry{Mapping: positive("172.16.31.3/32", 10), ExpiresAt: x.host.After(time.Hour)})
 		message, err := hex.DecodeString(c.octets)
 		if err != nil {
 			t.Fatal(err)

@@ -102,7 +102,7 @@ func TestManyStrandedMappingsAreAskedForAtARate(t *testing.T) {
 	for i := range 2000 {
 		m := positive(fmt.Sprintf("10.%d.%d.0/24", 2+i>>8, i&255), 60)
 		m.Locators = locators(fmt.Sprintf("198.18.%d.%d", i>>8, i&255))
-		x.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
+		x.itr.Cache.Install(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
 	}
 	x.drain()
 	begun := n.now

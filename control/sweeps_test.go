@@ -27,7 +27,7 @@ func crowdedITR(t *testing.T, entries int) (*testNetwork, *testNode) {
 		if i%10 < 2 {
 			m.Locators, m.Action = nil, lisp.ActionNativelyForward
 		}
-		x.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
+		x.itr.Cache.Install(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
 	}
 	x.drain()
 	return n, x
@@ -46,7 +46,7 @@ func TestWideMapReplyTakesManyShortIterations(t *testing.T) {
 			t.Fatalf("%s is not cached", c.last)
 		}
 		last.ExpiresAt = soon // one of the last in every order
-		x.itr.Cache.Put(*last)
+		x.itr.Cache.Cache.Put(*last)
 		x.miss(c.source, c.destination)
 		before := x.itr.Cache.Size()
 		answerAll(x, positive(c.prefix, 1440))
@@ -89,7 +89,7 @@ func TestSweepLeavesNewEntriesAlone(t *testing.T) {
 	x.host.Advance(n.now)
 	fresh := positive("10.254.0.0/24", 15)
 	fresh.Locators, fresh.Action = nil, lisp.ActionDrop
-	x.itr.Put(mapcache.Entry{Mapping: fresh, ExpiresAt: x.host.After(15 * time.Minute)})
+	x.itr.Cache.Install(mapcache.Entry{Mapping: fresh, ExpiresAt: x.host.After(15 * time.Minute)})
 	n.run(time.Second)
 	if _, _, ok := x.itr.Cache.Get(fresh.Prefix); !ok {
 		t.Error("a sweep removed what came after it began")
@@ -99,7 +99,7 @@ func TestSweepLeavesNewEntriesAlone(t *testing.T) {
 func TestSweepsAreBounded(t *testing.T) {
 	_, x := crowdedITR(t, 2000)
 	for range itr.MaxSweeps + 5 {
-		x.itr.StartSweep(itr.Sweep{Reinstall: true})
+		x.itr.Sweeps.Start(itr.Sweep{Reinstall: true})
 	}
 	x.wantCounter(counter.RefusedSweepTable, 5)
 }
@@ -151,10 +151,10 @@ func TestFloodedInstanceEvictsItsOwn(t *testing.T) {
 	_, x := loneITR(t, Limits{MapCacheEntries: 256})
 	put := func(instance lisp.InstanceID, i int) {
 		if x.itr.Cache.Size() >= 256 {
-			x.itr.Evict()
+			x.itr.Cache.Evict()
 		}
 		m := positive(fmt.Sprintf("[%d]10.2.%d.%d/32", instance, i/256, i%256), 10)
-		x.itr.Put(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
+		x.itr.Cache.Install(mapcache.Entry{Mapping: m, ExpiresAt: x.host.After(time.Hour)})
 		x.drain()
 	}
 	for i := range 20 {

@@ -94,7 +94,7 @@ func TestOlderMapReplyIsRefused(t *testing.T) {
 	}
 	ask := func(m lisp.Mapping) {
 		n.run(4 * time.Second)
-		x.itr.Ask(itr.PendingRequest{Prefix: m.Prefix})
+		x.itr.Requester.Ask(itr.PendingRequest{Prefix: m.Prefix})
 		x.drain()
 		answerAll(x, m)
 	}

@@ -17,11 +17,11 @@ func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool)
 		Reinstall:  !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs),
 		reschedule: r.config.IdleTimeout != c.IdleTimeout,
 	}
-	r.config = c
-	r.Resolvers.configure(c.MapResolvers)
+	r.config, r.Cache.config = c, c
+	r.Requester.Resolvers.configure(c.MapResolvers)
 	if r.Cache.Size() > 0 && (changed.Reinstall || changed.reschedule) {
-		r.StartSweep(changed)
+		r.Sweeps.Start(changed)
 	}
 	r.Prober.Configure(c.RLOCProbing)
-	r.configureStatic(static, begins)
+	r.Statics.configure(static, c.StaticMappings, begins)
 }

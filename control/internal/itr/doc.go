@@ -5,5 +5,9 @@
 // and evicts entries, asks again after an SMR, and chooses among several Map-Resolvers. It never
 // answers a Map-Request, and never accepts a Map-Reply that it did not ask for.
 //
+// The ITR has four parts, each with its own state: mapCache changes the map-cache here and in the data
+// plane; requester has the Map-Requests under way and the Map-Resolvers; sweeps and statics are the passes
+// that take several event-loop iterations, over the whole map-cache and over the configured mappings.
+//
 // Locators and their RLOC-probes are in package reach, the table of mappings in package mapcache.
 package itr

@@ -24,11 +24,11 @@ func (r *ITR) ExplainEntry(host lisp.Prefix, e *status.Explanation) {
 	if !ok {
 		return
 	}
-	told := r.Entry(entry)
+	told := r.Cache.Entry(entry)
 	status := r.entryStatus(entry)
 	status.Mapping = entry.Mapping
 	e.Entry, e.Told = &status, told.Mapping
-	e.Covering = r.covering(entry.Mapping.Prefix)
+	e.Covering = r.Cache.covering(entry.Mapping.Prefix)
 	for p := range r.Cache.Index.Subtree(entry.Mapping.Prefix) {
 		if p != entry.Mapping.Prefix {
 			e.MoreSpecific++

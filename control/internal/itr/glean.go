@@ -35,14 +35,14 @@ func (r *ITR) HandleGleaned(g report.Gleaned) {
 	if _, e, ok := r.Cache.Longest(prefix); ok && e.Mapping.Action != lisp.ActionSendMapRequest {
 		return // known meanwhile, or gleaned already
 	}
-	if !r.mayGlean(prefix, g.From) || !r.Ask(PendingRequest{Prefix: prefix, Source: g.Destination}) {
+	if !r.mayGlean(prefix, g.From) || !r.Requester.Ask(PendingRequest{Prefix: prefix, Source: g.Destination}) {
 		r.h.Count(counter.RefusedGleaning)
 		return
 	}
-	_, q, _ := r.Pending.Get(prefix)
+	_, q, _ := r.Requester.Pending.Get(prefix)
 	q.gleaned = true
 	r.h.Count(counter.MappingGleaned)
-	r.Put(mapcache.Entry{
+	r.Cache.Install(mapcache.Entry{
 		Mapping: gleanedMapping(prefix, g.From), Gleaned: true, ExpiresAt: r.h.After(GleanLifetime),
 		From: netip.AddrPortFrom(g.From.Addr(), 0),
 	})
@@ -54,7 +54,7 @@ func (r *ITR) mayGlean(p lisp.Prefix, from lisp.RLOC) bool {
 	if !r.config.Gleaning || !r.Trusts() || slices.Contains(r.h.RLOCs, from) {
 		return false
 	}
-	if _, q, ok := r.Pending.Get(p); ok && (q.gleaned || q.state != status.PendingWaiting) {
+	if _, q, ok := r.Requester.Pending.Get(p); ok && (q.gleaned || q.state != status.PendingWaiting) {
 		return false
 	}
 	if _, l, known := r.Prober.Table.Get(from); known && l.State == effect.LocatorDown {

@@ -33,7 +33,7 @@ func (r *ITR) keeps(asked lisp.Prefix, solicited bool, m *message.MapReply) bool
 	// What is left of the TTL counts as a new one for refreshAt: the nearer its end, the
 	// sooner it is asked for again.
 	e.Refreshing, e.RefreshedAt = false, r.h.Now
-	r.schedule(id)
+	r.Cache.schedule(id)
 	return true
 }
 

@@ -23,7 +23,7 @@ func (r *ITR) handleProbeReply(m *message.MapReply) {
 		return
 	}
 	at := slices.IndexFunc(m.Mappings, func(m lisp.Mapping) bool { return m.Prefix == l.Prefix })
-	if e, cached := l.EntryIn(&r.Cache); at >= 0 && cached && !e.Static {
+	if e, cached := l.EntryIn(&r.Cache.Cache); at >= 0 && cached && !e.Static {
 		r.hearNews(l, e.Mapping, m.Mappings[at])
 	}
 }
@@ -46,7 +46,7 @@ func (r *ITR) hearNews(l *reach.Locator, cached, told lisp.Mapping) {
 	}
 	l.Probes.Differing = news
 	r.h.Count(counter.RLOCProbeNews)
-	r.Ask(PendingRequest{Prefix: cached.Prefix})
+	r.Requester.Ask(PendingRequest{Prefix: cached.Prefix})
 }
 
 // HandleProbeTimeout sends a locator's next RLOC-probe.

@@ -22,21 +22,21 @@ func (r *ITR) HandleMapReply(m *message.MapReply) {
 		r.handleProbeReply(m)
 		return
 	}
-	id, resolver, sentAt, ok := r.Pending.answered(m.Nonce)
-	if !ok && r.Resolvers.takes(m) {
+	id, resolver, sentAt, ok := r.Requester.Pending.answered(m.Nonce)
+	if !ok && r.Requester.Resolvers.takes(m) {
 		return
 	}
 	if !ok {
 		r.h.Count(counter.RefusedNonce)
 		return
 	}
-	asked, solicited := r.Pending.Requests.At(id).Prefix, r.Pending.Requests.At(id).SMRInvoked
+	asked, solicited := r.Requester.Pending.Requests.At(id).Prefix, r.Requester.Pending.Requests.At(id).SMRInvoked
 	if !related(asked, m.Mappings) {
 		r.h.Count(counter.RefusedUnrelatedPrefix)
 		return
 	}
-	r.Resolvers.Answered(resolver, r.h.Now-sentAt)
-	r.settle(id)
+	r.Requester.Resolvers.Answered(resolver, r.h.Now-sentAt)
+	r.Requester.settle(id)
 	r.h.Notice(effect.Notice{Kind: effect.NoticeMapReplyReceived, Prefix: asked, Remote: m.From})
 	if !r.keeps(asked, solicited, m) {
 		r.Take(asked, m)
@@ -57,10 +57,10 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	for _, mapping := range mappings {
 		r.TakeRecord(mapping, m.From, outdated)
 	}
-	r.removeIncomplete(mappings)
+	r.Cache.removeIncomplete(mappings)
 	for _, p := range outdated {
 		if id, e, ok := r.Cache.Get(p); ok && !e.Static {
-			r.Remove(id, effect.RemoveReplaced)
+			r.Cache.Remove(id, effect.RemoveReplaced)
 		}
 	}
 	if all {
@@ -70,7 +70,7 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	for _, mapping := range mappings {
 		s.records = append(s.records, sweptRecord{prefix: mapping.Prefix, expiresAt: timing.Never})
 	}
-	r.StartSweep(s)
+	r.Sweeps.Start(s)
 }
 
 // outdated lists the cached prefixes that a Map-Reply contradicts (RFC 9301 s.5.5).
@@ -102,19 +102,19 @@ func (r *ITR) TakeRecord(m lisp.Mapping, from netip.AddrPort, outdated []lisp.Pr
 		known.Refreshing = false
 		return
 	case m.TTLMinutes == 0 && ok: // RFC 9301 s.5.4: remove at once
-		r.Remove(id, effect.RemoveWithdrawn)
+		r.Cache.Remove(id, effect.RemoveWithdrawn)
 		return
 	case m.TTLMinutes == 0:
 		return
-	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && !r.Evict():
+	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries && !r.Cache.Evict():
 		return
 	}
 	refreshed := ok && known.Refreshing && known.Mapping.Equal(m)
 	if ok && known.Refreshing {
 		r.h.Count(counter.MappingRefreshed)
 	}
-	expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.coveredExpiry(m.Prefix, outdated))
-	r.Put(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
+	expiresAt := min(r.h.After(lisp.Lifetime(m.TTLMinutes, r.config.UnlimitedTTL)), r.Cache.coveredExpiry(m.Prefix, outdated))
+	r.Cache.Install(mapcache.Entry{Mapping: m, From: from, ExpiresAt: expiresAt})
 	if ok {
 		r.Prober.ReleaseStatusBits(m)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
-	"loci/control/internal/report"
+	"loci/control/internal/mapcache"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/control/internal/system"
@@ -18,10 +18,29 @@ import (
 	"loci/wire"
 )
 
+// requestBackoffMax bounds the doublings of MapRequestInterval.
+const requestBackoffMax = 3
+
+// requester has the Map-Requests under way and the Map-Resolvers that they go to. Of the map-cache it only reads whether
+// an answer to another request covered one.
+type requester struct {
+	h         *system.System
+	cache     *mapcache.Cache
+	Pending   *pendingRequests
+	Resolvers resolvers
+	rate      timing.Bucket      // of all Map-Requests
+	last      lisp.Prefix        // asked for last
+	Own       func() lisp.Prefix // an EID-Prefix of our own, zero for none
+}
+
+func newRequester(h *system.System, cache *mapcache.Cache) requester {
+	return requester{h: h, cache: cache, Pending: newPendingRequests(), Resolvers: resolvers{H: h}}
+}
+
 // Ask begins a resolution. One that is under way goes on; one that was answered
 // less than a second ago waits for that second to end (RFC 9301 s.5.3).
-func (r *ITR) Ask(q PendingRequest) bool {
-	if len(r.config.MapResolvers) == 0 || len(r.h.RLOCs) == 0 {
+func (r *requester) Ask(q PendingRequest) bool {
+	if r.Resolvers.size() == 0 || len(r.h.RLOCs) == 0 {
 		r.h.Count(counter.RefusedNoMapResolver)
 		return false
 	}
@@ -44,7 +63,7 @@ func (r *ITR) Ask(q PendingRequest) bool {
 
 // AskAgain asks for what was asked for last, to learn whether a Map-Resolver answers again: while a sibling forwards, no packet makes
 // us ask.
-func (r *ITR) AskAgain() {
+func (r *requester) AskAgain() {
 	if !r.last.IsZero() {
 		r.Ask(PendingRequest{Prefix: r.last})
 	}
@@ -53,10 +72,10 @@ func (r *ITR) AskAgain() {
 // try sends the next Map-Request of a resolution and sets its deadline. Beyond the rate
 // limit Map-Requests are sent later, in the order in which they were wanted, at most the interval
 // of repetition later.
-func (r *ITR) try(id uint32) {
+func (r *requester) try(id uint32) {
 	q := r.Pending.Requests.At(id)
 	if !q.admitted {
-		at, ok := r.requests.Reserve(r.h.Now, r.h.Limits.MapRequestsTotal, r.h.After(settings.MapRequestInterval))
+		at, ok := r.rate.Reserve(r.h.Now, r.h.Limits.MapRequestsTotal, r.h.After(settings.MapRequestInterval))
 		if !ok {
 			r.h.Count(counter.RefusedRequestLimit)
 			r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval))
@@ -75,7 +94,7 @@ func (r *ITR) try(id uint32) {
 	resolver := r.Resolvers.Next(q)
 	nonce := r.h.Nonce()
 	r.sendMapRequest(q, nonce, resolver)
-	rounds := q.tries / len(r.config.MapResolvers)
+	rounds := q.tries / r.Resolvers.size()
 	r.Pending.sent(id, nonce, resolver, r.h.Now)
 	r.Resolvers.Sent(resolver)
 	r.Pending.Timers.Set(id, r.h.After(settings.MapRequestInterval<<min(rounds, requestBackoffMax)))
@@ -83,7 +102,7 @@ func (r *ITR) try(id uint32) {
 
 // noteUnanswered notes that a Map-Resolver did not answer. Before it is called silent it is asked for an EID of our own, if there is
 // any: others may be unanswered because their ETR is dead.
-func (r *ITR) noteUnanswered(resolver netip.AddrPort) {
+func (r *requester) noteUnanswered(resolver netip.AddrPort) {
 	i, doubtful := r.Resolvers.unanswered(resolver)
 	if !doubtful {
 		return
@@ -96,7 +115,7 @@ func (r *ITR) noteUnanswered(resolver netip.AddrPort) {
 }
 
 // HandleCheck asks a Map-Resolver for an EID of our own, or notes that it did not answer that.
-func (r *ITR) HandleCheck(i uint32) {
+func (r *requester) HandleCheck(i uint32) {
 	row, own := &r.Resolvers.rows[i], r.Own()
 	if !row.checkDue || own.IsZero() || len(r.h.RLOCs) == 0 || r.h.Now < r.Resolvers.pause {
 		row.checkDue = false
@@ -109,7 +128,7 @@ func (r *ITR) HandleCheck(i uint32) {
 }
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
-func (r *ITR) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.AddrPort) {
+func (r *requester) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.AddrPort) {
 	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, LocalXTR: true, Nonce: nonce}
 	m.Ask(q.Source, r.h.RLOCs[:min(len(r.h.RLOCs), wire.MaxITRRLOCs)], q.Prefix)
 	message, err := m.AppendTo(r.h.Scratch[:0])
@@ -134,7 +153,7 @@ func (r *ITR) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.Add
 }
 
 // encapsulated is a Map-Request about an EID in an ECM to a Map-Resolver.
-func (r *ITR) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]byte, error) {
+func (r *requester) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]byte, error) {
 	source, destination := r.innerAddresses(e, resolver)
 	return wire.AppendECM(r.h.Buffer(system.UsualECMOctets), source, destination, message)
 }
@@ -142,7 +161,7 @@ func (r *ITR) encapsulated(message []byte, e lisp.EID, resolver netip.Addr) ([]b
 // innerAddresses are those of the packet inside an ECM: from our RLOC to the EID
 // (RFC 9301 s.5.8). Where these are of different families, or the EID is no IP
 // address, the Map-Resolver's address stands for the EID: it is not routed by.
-func (r *ITR) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
+func (r *requester) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destination netip.AddrPort) {
 	port := r.h.ControlPort
 	for _, to := range []netip.Addr{e.Addr(), resolver} {
 		if !to.IsValid() {
@@ -156,11 +175,11 @@ func (r *ITR) innerAddresses(e lisp.EID, resolver netip.Addr) (source, destinati
 	return own, own
 }
 
-// HandlePendingTimeout goes on with a resolution that was not answered.
-func (r *ITR) HandlePendingTimeout(id uint32) {
+// HandleTimeout goes on with a resolution that was not answered.
+func (r *requester) HandleTimeout(id uint32) {
 	q := r.Pending.Requests.At(id)
 	switch {
-	case q.state == status.PendingHoldDown, len(r.config.MapResolvers) == 0, len(r.h.RLOCs) == 0:
+	case q.state == status.PendingHoldDown, r.Resolvers.size() == 0, len(r.h.RLOCs) == 0:
 		r.Pending.remove(id)
 	case q.state == status.PendingSettled && (!q.again || r.superfluous(q)):
 		r.Pending.remove(id)
@@ -181,16 +200,16 @@ func (r *ITR) HandlePendingTimeout(id uint32) {
 }
 
 // superfluous reports whether the answer to another request covered this one.
-func (r *ITR) superfluous(q *PendingRequest) bool {
+func (r *requester) superfluous(q *PendingRequest) bool {
 	if q.Source.IsZero() || q.SMRInvoked {
 		return false
 	}
-	_, e, ok := r.Cache.Longest(q.Prefix)
+	_, e, ok := r.cache.Longest(q.Prefix)
 	return ok && !e.Gleaned && e.Mapping.Action != lisp.ActionSendMapRequest
 }
 
 // settle ends a resolution; its EID-Prefix stays for the rate limit's second, and a little longer: those of many resolutions go together.
-func (r *ITR) settle(id uint32) {
+func (r *requester) settle(id uint32) {
 	q := r.Pending.Requests.At(id)
 	until := q.lastSentAt + timing.Instant(settings.MapRequestInterval)
 	r.Pending.settle(id)
@@ -215,15 +234,15 @@ func tryDetail(q *PendingRequest) string {
 	return "from " + q.Source.String()
 }
 
-// HandleMiss resolves a destination, unless it is known or being resolved.
-func (r *ITR) HandleMiss(m report.Miss) {
-	asked := lisp.HostPrefix(m.Instance, m.Destination)
-	if id, e, ok := r.Cache.Longest(asked); ok && e.Mapping.Action != lisp.ActionSendMapRequest {
-		if r.h.Now-e.RefreshedAt > timing.Instant(reinstallAfter) {
-			e.RefreshedAt = r.h.Now
-			r.emitInstall(id)
-		}
-		return
+// Row is a Map-Request under way for `loci show`.
+func (r *requester) Row(id uint32) status.PendingRequest {
+	q := r.Pending.Requests.At(id)
+	p := status.PendingRequest{
+		Prefix: q.Prefix, Source: q.Source, SMRInvoked: q.SMRInvoked, Tries: q.tries, StartedAt: r.h.Time(q.startedAt),
+		NextAt: r.h.Time(r.Pending.Timers.Of(id)), State: q.state,
 	}
-	r.Ask(PendingRequest{Prefix: asked, Source: m.Source})
+	if q.tries > 0 {
+		p.MapResolver = q.resolvers[q.tries-1]
+	}
+	return p
 }

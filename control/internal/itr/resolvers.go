@@ -79,6 +79,9 @@ func (t *resolvers) configure(addresses []netip.AddrPort) {
 	t.rows, t.current = rows, 0
 }
 
+// size is how many are configured.
+func (t *resolvers) size() int { return len(t.rows) }
+
 func (t *resolvers) find(a netip.AddrPort) int {
 	return slices.IndexFunc(t.rows, func(r resolverState) bool { return r.address == a })
 }

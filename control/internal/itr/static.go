@@ -7,8 +7,10 @@ package itr
 // mapping stays as it was. Few, and those that a Node begins with, are put in at once.
 
 import (
+	"loci/control/internal/batch"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
 )
@@ -20,37 +22,51 @@ const (
 	StaticChangeCost = 8
 )
 
-// configureStatic begins a pass; what an unfinished one has left to take out comes first.
-func (r *ITR) configureStatic(c StaticChange, atOnce bool) {
-	s := &r.Statics
+// StaticChange is how the static mappings differ from those before.
+type StaticChange struct {
+	Gone   []lisp.Prefix // static before, and not now
+	Wanted map[lisp.Prefix]struct{}
+}
+
+// statics is the pass under way.
+type statics struct {
+	h      *system.System
+	cache  *mapCache
+	gone   []lisp.Prefix // to be taken out, unless wanted says otherwise by now
+	wanted map[lisp.Prefix]struct{}
+	To     []lisp.Mapping // to be put in
+	Work   batch.Work
+}
+
+// configure begins a pass; what an unfinished one has left to take out comes first.
+func (s *statics) configure(c StaticChange, mappings []lisp.Mapping, atOnce bool) {
 	if len(s.gone) == 0 {
 		s.gone = c.Gone
 	} else {
 		s.gone = append(s.gone[:len(s.gone):len(s.gone)], c.Gone...)
 	}
-	s.wanted, s.To = c.Wanted, r.config.StaticMappings
-	for r.HandleStatic(); atOnce && s.Work.Waits(); {
-		r.HandleStatic()
+	s.wanted, s.To = c.Wanted, mappings
+	for s.Handle(); atOnce && s.Work.Waits(); {
+		s.Handle()
 	}
 }
 
-// HandleStatic does one batch.
-func (r *ITR) HandleStatic() {
-	s := &r.Statics
-	if !s.Work.Run(r.h.Now, StaticBatch, r.staticStep) {
+// Handle does one batch.
+func (s *statics) Handle() {
+	if !s.Work.Run(s.h.Now, StaticBatch, s.step) {
 		s.gone, s.To, s.wanted = nil, nil, nil
 	}
 }
 
-// staticStep takes out the next mapping that is gone, or else puts in the next one.
-func (r *ITR) staticStep() (cost int, more bool) {
-	s, changed := &r.Statics, false
+// step takes out the next mapping that is gone, or else puts in the next one.
+func (s *statics) step() (cost int, more bool) {
+	changed := false
 	switch {
 	case len(s.gone) > 0:
-		changed = r.takeOutStatic(s.gone[0])
+		changed = s.takeOut(s.gone[0])
 		s.gone = s.gone[1:]
 	case len(s.To) > 0:
-		changed = r.putStatic(s.To[0])
+		changed = s.put(s.To[0])
 		s.To = s.To[1:]
 	}
 	if cost = 1; changed {
@@ -59,21 +75,21 @@ func (r *ITR) staticStep() (cost int, more bool) {
 	return cost, len(s.gone)+len(s.To) > 0
 }
 
-func (r *ITR) takeOutStatic(p lisp.Prefix) (changed bool) {
-	if _, again := r.Statics.wanted[p]; again {
+func (s *statics) takeOut(p lisp.Prefix) (changed bool) {
+	if _, again := s.wanted[p]; again {
 		return false
 	}
-	id, _, ok := r.Cache.Get(p)
+	id, _, ok := s.cache.Get(p)
 	if ok {
-		r.Remove(id, effect.RemoveConfigured)
+		s.cache.Remove(id, effect.RemoveConfigured)
 	}
 	return ok
 }
 
-func (r *ITR) putStatic(m lisp.Mapping) (changed bool) {
-	if _, e, ok := r.Cache.Get(m.Prefix); ok && e.Static && e.Mapping.Equal(m) {
+func (s *statics) put(m lisp.Mapping) (changed bool) {
+	if _, e, ok := s.cache.Get(m.Prefix); ok && e.Static && e.Mapping.Equal(m) {
 		return false
 	}
-	r.Put(mapcache.Entry{Mapping: m, Static: true, ExpiresAt: timing.Never})
+	s.cache.Install(mapcache.Entry{Mapping: m, Static: true, ExpiresAt: timing.Never})
 	return true
 }

@@ -23,7 +23,7 @@ func (r *ITR) Status() iter.Seq[status.MapCacheStatus] {
 }
 
 func (r *ITR) entryStatus(e *mapcache.Entry) status.MapCacheStatus {
-	s := status.MapCacheStatus{MapCacheEntry: r.Entry(e), State: status.MapCacheComplete, From: e.From}
+	s := status.MapCacheStatus{MapCacheEntry: r.Cache.Entry(e), State: status.MapCacheComplete, From: e.From}
 	if e.LastUsedAt != 0 {
 		s.LastUsedAt = r.h.Time(e.LastUsedAt)
 	}
@@ -38,17 +38,4 @@ func (r *ITR) entryStatus(e *mapcache.Entry) status.MapCacheStatus {
 		s.State = status.MapCacheNegative
 	}
 	return s
-}
-
-// PendingRow is a Map-Request under way for `loci show`.
-func (r *ITR) PendingRow(id uint32) status.PendingRequest {
-	q := r.Pending.Requests.At(id)
-	p := status.PendingRequest{
-		Prefix: q.Prefix, Source: q.Source, SMRInvoked: q.SMRInvoked, Tries: q.tries, StartedAt: r.h.Time(q.startedAt),
-		NextAt: r.h.Time(r.Pending.Timers.Of(id)), State: q.state,
-	}
-	if q.tries > 0 {
-		p.MapResolver = q.resolvers[q.tries-1]
-	}
-	return p
 }

@@ -36,9 +36,9 @@ func (r *ITR) renew(l *reach.Locator, e *mapcache.Entry) {
 	switch {
 	case w.In > 0:
 		w.In--
-	case !r.Resolvers.worthAsking(), !r.renewals.Take(r.h.Now, Renewals()):
+	case !r.Requester.Resolvers.worthAsking(), !r.renewals.Take(r.h.Now, Renewals()):
 		// at the next RLOC-probe
-	case r.Ask(PendingRequest{Prefix: e.Mapping.Prefix}):
+	case r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix}):
 		r.h.Count(counter.MappingStranded)
 		w.In = w.Gap
 		w.Gap = min(2*w.Gap, renewGapMax)

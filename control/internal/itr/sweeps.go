@@ -10,9 +10,12 @@ package itr
 import (
 	"slices"
 
+	"loci/control/internal/batch"
 	"loci/control/internal/counter"
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/system"
+	"loci/control/internal/timing"
 	"loci/lisp"
 )
 
@@ -25,53 +28,78 @@ const (
 	MaxSweeps = 64
 )
 
-// StartSweep queues a pass.
-func (r *ITR) StartSweep(s Sweep) {
-	if len(r.Sweeps.Queue) >= MaxSweeps {
-		r.h.Count(counter.RefusedSweepTable)
-		return
-	}
-	s.startedAt = r.h.Now
-	r.Sweeps.Queue = append(r.Sweeps.Queue, s)
-	r.Sweeps.Work.At(r.h.Now + 1)
+// Sweep is one pass over the rows of the map-cache.
+type Sweep struct {
+	Reinstall  bool // tell the data plane every entry anew
+	reschedule bool // work out every entry's deadline anew; the rest is for wide replies
+	startedAt  timing.Instant
+	Cursor     uint32
+	asked      lisp.Prefix
+	whole      lisp.Prefix // what the reply speaks of
+	records    []sweptRecord
 }
 
-// HandleSweep does one batch.
-func (r *ITR) HandleSweep() { r.Sweeps.Work.Run(r.h.Now, SweepBatch, r.sweepStep) }
+// sweptRecord is a record of a wide reply, and when it expires because of what it covers.
+type sweptRecord struct {
+	prefix    lisp.Prefix
+	expiresAt timing.Instant
+}
 
-// sweepStep looks at the next row of the first pass.
-func (r *ITR) sweepStep() (cost int, more bool) {
-	s := &r.Sweeps.Queue[0]
-	rows := uint32(r.Cache.Entries.Len())
+// sweeps are the passes that wait, the first under way.
+type sweeps struct {
+	h     *system.System
+	cache *mapCache
+	Queue []Sweep
+	Work  batch.Work
+}
+
+// Start queues a pass.
+func (w *sweeps) Start(s Sweep) {
+	if len(w.Queue) >= MaxSweeps {
+		w.h.Count(counter.RefusedSweepTable)
+		return
+	}
+	s.startedAt = w.h.Now
+	w.Queue = append(w.Queue, s)
+	w.Work.At(w.h.Now + 1)
+}
+
+// Handle does one batch.
+func (w *sweeps) Handle() { w.Work.Run(w.h.Now, SweepBatch, w.step) }
+
+// step looks at the next row of the first pass.
+func (w *sweeps) step() (cost int, more bool) {
+	s := &w.Queue[0]
+	rows := uint32(w.cache.Entries.Len())
 	cost = 1
-	if s.Cursor < rows && r.sweepRow(s, s.Cursor) {
+	if s.Cursor < rows && w.row(s, s.Cursor) {
 		cost = SweptChangeCost
 	}
 	if s.Cursor++; s.Cursor >= rows {
-		r.endSweep(s)
-		r.Sweeps.Queue = slices.Delete(r.Sweeps.Queue, 0, 1)
+		w.end(s)
+		w.Queue = slices.Delete(w.Queue, 0, 1)
 	}
-	return cost, len(r.Sweeps.Queue) > 0
+	return cost, len(w.Queue) > 0
 }
 
-// sweepRow looks at one entry and reports whether that was much work.
-func (r *ITR) sweepRow(s *Sweep, id uint32) (changed bool) {
-	e := r.Cache.Entries.At(id)
+// row looks at one entry and reports whether that was much work.
+func (w *sweeps) row(s *Sweep, id uint32) (changed bool) {
+	e := w.cache.Entries.At(id)
 	switch {
 	case e.Mapping.Prefix.IsZero():
 		return false
 	case s.Reinstall || s.reschedule:
 		if s.Reinstall {
-			r.emitInstall(id)
+			w.cache.emitInstall(id)
 		}
 		if s.reschedule {
-			r.schedule(id)
+			w.cache.schedule(id)
 		}
 		return true
 	case e.Static || e.RefreshedAt > s.startedAt || !s.whole.Covers(e.Mapping.Prefix) || s.names(e.Mapping.Prefix):
 		return false
 	case contradicts(s.asked, e):
-		r.Remove(id, effect.RemoveReplaced)
+		w.cache.Remove(id, effect.RemoveReplaced)
 		return true
 	}
 	for i := range s.records {
@@ -86,16 +114,16 @@ func (s *Sweep) names(p lisp.Prefix) bool {
 	return slices.ContainsFunc(s.records, func(r sweptRecord) bool { return r.prefix == p })
 }
 
-// endSweep shortens the lives of the records that cover others which end earlier.
-func (r *ITR) endSweep(s *Sweep) {
+// end shortens the lives of the records that cover others which end earlier.
+func (w *sweeps) end(s *Sweep) {
 	for _, record := range s.records {
-		id, e, ok := r.Cache.Get(record.prefix)
+		id, e, ok := w.cache.Get(record.prefix)
 		if !ok || e.Static || e.RefreshedAt > s.startedAt || record.expiresAt >= e.ExpiresAt {
 			continue
 		}
-		e.ExpiresAt = max(record.expiresAt, r.h.Now)
-		r.emitInstall(id)
-		r.schedule(id)
+		e.ExpiresAt = max(record.expiresAt, w.h.Now)
+		w.cache.emitInstall(id)
+		w.cache.schedule(id)
 	}
 }
 

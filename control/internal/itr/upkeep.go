@@ -26,18 +26,18 @@ func (r *ITR) HandleCacheTimeout(id uint32) {
 	switch {
 	case r.h.Now >= e.ExpiresAt:
 		r.h.Count(counter.MappingExpired)
-		r.removeCovering(e.Mapping.Prefix, effect.RemoveExpired) // their time is over too, see capCovering
-		r.Remove(id, effect.RemoveExpired)
-	case idle && r.isCovered(e.Mapping.Prefix):
+		r.Cache.removeCovering(e.Mapping.Prefix, effect.RemoveExpired) // their time is over too, see capCovering
+		r.Cache.Remove(id, effect.RemoveExpired)
+	case idle && r.Cache.isCovered(e.Mapping.Prefix):
 		// It is not used, but without it the covering one would decide: it stays as long.
 		e.LastUsedAt = r.h.Now
-		r.schedule(id)
+		r.Cache.schedule(id)
 	case idle:
 		r.h.Count(counter.MappingIdle)
-		r.Remove(id, effect.RemoveIdle)
+		r.Cache.Remove(id, effect.RemoveIdle)
 	default:
 		r.refreshIfUsed(id)
-		r.schedule(id)
+		r.Cache.schedule(id)
 	}
 }
 
@@ -45,11 +45,11 @@ func (r *ITR) HandleCacheTimeout(id uint32) {
 // progress does not see it end.
 func (r *ITR) refreshIfUsed(id uint32) {
 	e := r.Cache.Entries.At(id)
-	used := e.LastUsedAt > 0 && r.h.Now-e.LastUsedAt <= r.lead(e)+timing.Instant(settings.UsageDelay)
-	if e.Static || e.Gleaned || e.Refreshing || !used || r.h.Now < r.refreshAt(e) {
+	used := e.LastUsedAt > 0 && r.h.Now-e.LastUsedAt <= r.Cache.lead(e)+timing.Instant(settings.UsageDelay)
+	if e.Static || e.Gleaned || e.Refreshing || !used || r.h.Now < r.Cache.refreshAt(e) {
 		return
 	}
-	e.Refreshing = r.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+	e.Refreshing = r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
 }
 
 // HandleUsage notes which entries are in use.
@@ -113,7 +113,7 @@ func (r *ITR) Verify(p lisp.Prefix) {
 		return
 	}
 	r.h.Count(counter.VerifyingMapRequestSent)
-	r.Ask(PendingRequest{Prefix: p})
+	r.Requester.Ask(PendingRequest{Prefix: p})
 }
 
 // solicited asks for a prefix at the rate that SMRs about the cached one may have.
@@ -123,7 +123,7 @@ func (r *ITR) solicited(prefix, cached lisp.Prefix) {
 		return
 	}
 	r.h.Notice(effect.Notice{Kind: effect.NoticeSolicitMapRequestTaken, Prefix: prefix})
-	r.Ask(PendingRequest{Prefix: prefix, SMRInvoked: true})
+	r.Requester.Ask(PendingRequest{Prefix: prefix, SMRInvoked: true})
 }
 
 // Adopt takes over an entry that the data plane kept through a restart.
@@ -135,7 +135,7 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	switch {
 	case ok && known.Static && a.Static: // installed from the configuration: keeps its age
 		known.CreatedAt = r.h.Instant(a.CreatedAt)
-		r.emitInstall(id)
+		r.Cache.emitInstall(id)
 		return
 	case ok && known.Static:
 		return
@@ -148,7 +148,7 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 		return
 	case !ok && r.Cache.Size() >= r.h.Limits.MapCacheEntries:
 		r.h.Count(counter.MappingEvicted)
-		r.removeCovering(a.Mapping.Prefix, effect.RemoveEvicted)
+		r.Cache.removeCovering(a.Mapping.Prefix, effect.RemoveEvicted)
 		r.h.Emit(effect.RemoveMapping{Prefix: a.Mapping.Prefix, Reason: effect.RemoveEvicted})
 		return
 	}
@@ -158,12 +158,12 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	if !a.Gleaned { // as in put
 		r.Prober.Installed(a.Mapping)
 	}
-	id, known = r.Cache.Put(mapcache.Entry{
+	id, known = r.Cache.Cache.Put(mapcache.Entry{
 		Mapping: a.Mapping, Gleaned: a.Gleaned, ExpiresAt: expiresAt, RefreshedAt: r.h.Now, CreatedAt: r.h.Instant(a.CreatedAt),
 	})
 	known.LastUsedAt = r.h.Now // its use was not kept: let it prove itself
-	if proxied || settings.ByProxyETR(r.Entry(known).Mapping) {
-		r.emitInstall(id) // the proxy ETRs may be others now
+	if proxied || settings.ByProxyETR(r.Cache.Entry(known).Mapping) {
+		r.Cache.emitInstall(id) // the proxy ETRs may be others now
 	}
-	r.schedule(id)
+	r.Cache.schedule(id)
 }

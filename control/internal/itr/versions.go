@@ -23,5 +23,5 @@ func (r *ITR) HandleVersion(v report.MapVersions) {
 		r.h.Count(counter.RefusedSMRLimit)
 		return
 	}
-	r.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
+	r.Requester.Ask(PendingRequest{Prefix: e.Mapping.Prefix})
 }
