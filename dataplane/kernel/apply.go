@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file is what dataplane.Plane asks of the tables: operations, and reading them
-// back. An operation is done whole or not at all. Nobody who reads holds anybody up:
-// long dumps are read piece by piece.
+// back. An operation is done whole or not at all. Long dumps are read piece by piece,
+// so that a reader does not hold up others.
 
 package kernel
 
@@ -24,7 +24,7 @@ import (
 	"loci/lisp"
 )
 
-// dumpPiece is how many entries are copied at a time. Whoever changes the tables waits
+// dumpPiece is how many entries are copied at a time. A caller that changes the tables waits
 // so long, and longer when the copying thread, at a low priority, loses the processor.
 const dumpPiece = 128
 
@@ -74,7 +74,7 @@ func (e *Engine) applyAll(operations []dataplane.Operation) []error {
 		}
 		errs[i] = err
 	}
-	e.room.Installed(releases)
+	e.queue.Installed(releases)
 	return errs
 }
 
@@ -302,8 +302,8 @@ func (e reader) dumpLimits() (generation uint64, limit int) {
 	return e.tables.Generation, len(e.tables.Records)
 }
 
-// readMapping is what stands in the tables of a mapping, copied, so that it can be put
-// into words when nobody waits for the tables.
+// readMapping is a copy of what the tables have of a mapping. It is translated later, while
+// other callers can use the tables.
 type readMapping struct {
 	record   abi.Mapping
 	usage    store.Usage
@@ -403,6 +403,6 @@ func (e *Engine) Counters() dataplane.Counters {
 	if err != nil {
 		e.log.Error("counters cannot be read", "error", err)
 	}
-	c.WaitingPackets, c.WaitingOctets = e.room.Waiting()
+	c.WaitingPackets, c.WaitingOctets = e.queue.Waiting()
 	return c
 }

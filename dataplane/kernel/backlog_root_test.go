@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A host that floods EIDs nobody knows while nobody reads the TAP. The test needs root.
+// A host that floods unknown EIDs while the engine does not read the TAP. The test needs root.
 
 package kernel
 
@@ -18,9 +18,9 @@ import (
 	"loci/lisp"
 )
 
-// TestAFloodThatNobodyReadsTakesNobodysPlace: one host sends thrice what the TAP's queue holds before anything of it is read, and
+// TestFloodBeforeTheTAPIsReadLeavesRoomForOthers: one host sends thrice what the TAP's queue holds before anything of it is read, and
 // then the first packets of other hosts all wait and are sent.
-func TestAFloodThatNobodyReadsTakesNobodysPlace(t *testing.T) {
+func TestFloodBeforeTheTAPIsReadLeavesRoomForOthers(t *testing.T) {
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
 	settings := a.Settings()
@@ -48,7 +48,7 @@ func (n *network) expectBacklog(t *testing.T, p pair, subnet int) {
 	core := encapsulated{socket, map[bool]int{true: 8 + 20 + 8, false: 8 + 40 + 8}[p.inner(0, 1).Is4()]}
 	refused := a.Counters().Drops["backlog-source-limit"]
 
-	a.room.WhileNobodyReads(func() {
+	a.queue.WithoutReading(func() {
 		n.sendFrom(t, p.inner(0, 20), inSubnet(p.inner(0, 1), 100+subnet, 0), flooded)
 		for i := range strangers {
 			n.sendFrom(t, p.inner(0, 30+i), inSubnet(p.inner(0, 1), subnet, i), 1)
@@ -79,7 +79,7 @@ func (n *network) expectBacklog(t *testing.T, p pair, subnet int) {
 	a.expectNoBacklog(t)
 }
 
-// expectNoBacklog demands that programs and the room have counted alike.
+// expectNoBacklog demands that programs and the pending-packet queue have counted alike.
 func (r *router) expectNoBacklog(t *testing.T) {
 	t.Helper()
 	eventually(t, "there is no backlog", pending.NewBacklog(r.store.Backlog).IsZero)
@@ -94,7 +94,7 @@ func (r *router) expectNoBacklog(t *testing.T) {
 func TestWhatIsLostBeforeTheTAPIsForgotten(t *testing.T) {
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})
-	a.room.WhileNobodyReads(func() {
+	a.queue.WithoutReading(func() {
 		atomic.StoreInt32(&a.store.Backlog.Places, tap.QueuePackets)
 		for i := range a.store.Backlog.Shares {
 			atomic.StoreInt32(&a.store.Backlog.Shares[i], 1)

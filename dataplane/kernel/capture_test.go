@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is dropped, with its reason, by programs and by the waiting room. The tests need root.
+// Captures of the packets that programs and the pending-packet queue drop, with the reasons. The tests need root.
 
 package kernel
 
@@ -83,8 +83,8 @@ func TestCaptureOfDrops(t *testing.T) {
 	}
 }
 
-// TestCaptureOfTheRoomDuringAFlood shows what the waiting room drops while programs drop packets without end.
-func TestCaptureOfTheRoomDuringAFlood(t *testing.T) {
+// TestCaptureOfTheQueueDuringAFlood shows what the pending-packet queue drops while programs drop packets without end.
+func TestCaptureOfTheQueueDuringAFlood(t *testing.T) {
 	t.Parallel()
 	n := newLinks(t)
 	a := n.open(t, 0, Options{})

@@ -91,7 +91,7 @@ func connectWire(t testing.TB, xtr *testnet.Namespace, name string, far *testnet
 	for _, address := range own {
 		near.Addresses = append(near.Addresses, netip.MustParsePrefix(address))
 	}
-	must(t, far.SetSysctl("net.ipv6.conf.all.disable_ipv6", "1")) // nobody lives there who could answer
+	must(t, far.SetSysctl("net.ipv6.conf.all.disable_ipv6", "1")) // no host there answers
 	must(t, testnet.Connect(near, testnet.End{Namespace: far, Name: "wire0", MTU: 9000}))
 	link, err := xtr.Netlink().LinkByName(name)
 	must(t, err)

@@ -19,7 +19,7 @@ import (
 )
 
 // decoysOf are prefixes around a host of site B that do not cover it, or cover more than its
-// own mapping does, each with a locator that nobody has.
+// own mapping does, each with a locator that no router has.
 func decoysOf(t *testing.T, host netip.Addr) (edits []dataplane.PutMapping) {
 	t.Helper()
 	texts := []string{"10.0.0.0/8", "10.2.0.0/16", "10.2.0.128/25", "10.2.0.8/31", "10.2.0.11/32", "10.2.1.0/24", "10.2.0.64/26", "8.0.0.0/5"}

@@ -80,7 +80,7 @@ type Engine struct {
 	clock      bootclock.Clock
 	interfaces *interfaces
 	tap        *tap.TAP
-	room       *pending.Queue
+	queue      *pending.Queue
 
 	paths      *underlay.Paths
 	reassembly *underlay.Reassembly
@@ -92,8 +92,8 @@ type Engine struct {
 	tapRemade func()
 	fresh     bool // nothing was in force before
 
-	// changing is held by whoever changes anything, mu as well while tables,
-	// settings or interfaces are at hand. Both are taken in this order.
+	// A caller that changes anything holds changing. It holds mu, too, while it uses
+	// tables, settings or interfaces. Both are taken in this order.
 	changing sync.Mutex
 	mu       sync.Mutex
 
@@ -188,8 +188,8 @@ func (e opening) open(o Options) (err error) {
 		return fmt.Errorf("ring buffer: %w", err)
 	}
 	asked := packetTables(e)
-	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.nameOf, asked.roomTells, asked.covering)
-	e.room = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
+	e.misses = pending.NewMisses(&e.store.Words[store.WordEventsLost], e.interfaces.nameOf, asked.queueTells, asked.covering)
+	e.queue = pending.NewQueue(pending.Parts{TAP: e.tap, Tables: asked, Misses: e.misses, Words: e.store.Words, Backlog: pending.NewBacklog(e.store.Backlog), Space: e.space, Log: e.log})
 	e.ways = nexthop.NewWatcher(nexthop.Parts{
 		Log: e.log, Space: e.space, Tables: e.tables, Changed: e.store.Changed, Mu: &e.mu,
 		LocalRLOCs: func() []lisp.RLOC { return e.settings.LocalRLOCs },
@@ -200,7 +200,7 @@ func (e opening) open(o Options) (err error) {
 		Log: e.log, Space: e.space, Tables: outerTables(e), Tell: e.misses.Tell, Refused: &e.store.Words[store.WordPathErrorsRefused],
 	})
 	e.reassembly = underlay.NewReassembly(underlay.ReassemblyParts{
-		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.room.Drop, Done: &e.store.Words[store.WordReassembled],
+		Log: e.log, Space: e.space, IsCore: e.isCore, Drop: e.queue.Drop, Done: &e.store.Words[store.WordReassembled],
 		Device: func() tap.TAP {
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -311,7 +311,7 @@ func (e opening) openTables(o Options) error {
 
 // start begins to read.
 func (e *Engine) start() {
-	e.running.Go(e.room.Run)
+	e.running.Go(e.queue.Run)
 	e.running.Go(func() { e.graces.Run(e.stop, reclaim.WaitForPrograms) })
 	e.running.Go(func() { e.misses.Read(e.ring, e.log) })
 	following := &follower{interfaces: e.interfaces, stop: e.stop, amiss: (tapKeeper{e}).isTAPAmiss, resync: e.resync}
@@ -357,7 +357,7 @@ func (e *Engine) end() bool {
 	_ = e.ring.Close()
 	_ = e.paths.Close()
 	e.reassembly.Close()
-	e.room.Stop()
+	e.queue.Stop()
 	e.running.Wait()
 	e.misses.Close()
 	return true

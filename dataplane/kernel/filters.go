@@ -3,7 +3,7 @@
 // This file attaches programs on kernels without tcx: as filters of the clsact
 // queueing discipline, found again by priority and handle, because nothing of them
 // can be pinned. A discipline that we added is noted in the pin directory and goes
-// when nobody uses it any more. It never touches filters of others.
+// when no filter is left in it. It never touches filters of others.
 
 package kernel
 
@@ -166,7 +166,7 @@ func (f filters) removeAll() error {
 	return errors.Join(append(errs, f.removeDisciplines())...)
 }
 
-// removeDisciplines removes those that we added and that nobody uses.
+// removeDisciplines removes those that we added and that have no filter.
 func (f filters) removeDisciplines() error {
 	noted, err := os.ReadDir(f.notes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

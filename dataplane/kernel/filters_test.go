@@ -86,7 +86,7 @@ func TestFiltersComeBack(t *testing.T) {
 	a := newLinks(t).open(t, 0, Options{Attach: AttachClsact})
 	core, err := a.ns.Netlink().LinkByName("core0")
 	must(t, err)
-	a.changing.Lock() // so that nobody hears of anything in between
+	a.changing.Lock() // so that the engine acts on no message in between
 	must(t, a.ns.Netlink().QdiscDel(clsactOf(uint32(core.Attrs().Index))))
 	a.expectClsact(t, "core0", 0, false)
 	a.changing.Unlock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A host that floods EIDs nobody knows, beside hosts that do not. The test needs root.
+// A host that floods unknown EIDs, beside hosts that do not. The test needs root.
 
 package kernel
 
@@ -32,11 +32,11 @@ type flood struct {
 	done chan struct{}
 }
 
-// floodBacklog is how many packets the room may be behind: fewer than any queue of the kernel holds, the TAP's included. What
+// floodBacklog is how many packets the pending-packet queue may be behind: fewer than any queue of the kernel holds, the TAP's included. What
 // overflows there, of whomever, is lost before anybody can judge whose places it takes.
 const floodBacklog = 256
 
-// taken is how many packets the room has taken from the TAP.
+// taken is how many packets the pending-packet queue has taken from the TAP.
 func (r *router) taken() int64 {
 	c := r.Counters()
 	sum := c.WaitingPackets + c.ReleasedPackets

@@ -41,7 +41,7 @@ func (l *follower) watchLinks() {
 		ended := l.followLinks(updates, err == nil)
 		close(done)
 		if err == nil {
-			for range updates { // so that nobody is left who waits to be read
+			for range updates { // the sender may still wait for a reader
 			}
 		}
 		if ended {

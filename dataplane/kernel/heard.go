@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file keeps what the programs remember of Locator-Status-Bits (bpf/nonce_lsb_version.h; RFC
-// 9300 s.10) in step with the map-cache: bits are of one locator-set, and whoever acted
-// upon them forgot them with it. So is our own pause when the Database changes (s.13.1).
+// 9300 s.10) in step with the map-cache: bits are of one locator-set, and the control plane
+// forgot what it did about them with it. So is our own pause when the Database changes (s.13.1).
 // It never reads a packet, and changes nothing else that the programs remember.
 
 package kernel

@@ -215,9 +215,9 @@ func TestShortcut(t *testing.T) {
 		attached, err = link.AttachTCX(link.TCXOptions{Interface: core.Attrs().Index, Program: egressProgram(t), Attach: ebpf.AttachTCXEgress})
 		return err
 	}))
-	shortens(false, "somebody's program at the way out")
+	shortens(false, "another program at the way out")
 	must(t, attached.Close())
-	shortens(true, "nobody's program")
+	shortens(true, "no other program")
 
 	must(t, r.Close())
 	n.open(t, 0, Options{NoShortcut: true})

@@ -54,7 +54,7 @@ func inOther(t *testing.T, p lisp.Prefix) lisp.Prefix {
 }
 
 // TestInstancesWithEqualEIDs demands that every host reaches the one of its own
-// Instance-ID, and nobody the other.
+// Instance-ID, and no host the other.
 func TestInstancesWithEqualEIDs(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)

@@ -84,8 +84,8 @@ func (e tapKeeper) renameTAP(link netlink.Link) error {
 	return nil
 }
 
-// giveUpTAP has the waiting room make another TAP where this one is no longer in our namespace. One that was deleted the room notices by itself;
-// one that was moved goes.
+// giveUpTAP has the pending-packet queue make another TAP where this one is no longer in our namespace. The queue notices by itself that its
+// TAP was deleted; one that was moved is removed here.
 func (e tapKeeper) giveUpTAP() {
 	_ = e.tap.Remove()
 	_ = e.tap.File.Close()

@@ -38,9 +38,9 @@ func (p packetTables) OriginOf(ifindex uint32) (pending.Origin, bool) {
 	}, ok
 }
 
-// roomTells reports whether the waiting room tells of misses of an Instance-ID, with
+// queueTells reports whether the pending-packet queue tells of misses of an Instance-ID, with
 // the packet, so that the programs' own events of them are not needed.
-func (p packetTables) roomTells(instance lisp.InstanceID) bool {
+func (p packetTables) queueTells(instance lisp.InstanceID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	policy := p.settings.MissPolicyOf(instance)
@@ -120,7 +120,7 @@ func (p packetTables) covering(instance lisp.InstanceID, address netip.Addr) (li
 	return reader(p).prefixOf(record), true
 }
 
-// ReopenTAP implements pending.Tables. What waits stays in the room.
+// ReopenTAP implements pending.Tables. What waits stays in the queue.
 func (p packetTables) ReopenTAP(pause time.Duration) error {
 	select {
 	case <-p.stop:
@@ -138,7 +138,7 @@ func (p packetTables) ReopenTAP(pause time.Duration) error {
 		return err
 	}
 	p.mu.Lock()
-	p.room.TakeTAP(fresh)
+	p.queue.TakeTAP(fresh)
 	p.mu.Unlock()
 	if err := p.store.PutSettings(programSettings(p).settingsOf(p.settings)); err != nil {
 		return err

@@ -65,7 +65,7 @@ func removeTAP(s *netspace.Space, name string) error {
 	if _, ok := link.(*netlink.Tuntap); !ok {
 		return fmt.Errorf("interface %s is not a TAP: it stays", name)
 	}
-	// Whoever can open it is alone. Another version's may not open in our mode.
+	// Only one process can open the TAP. That of another version may not open in our mode.
 	if err := s.Do(func() error { return tryTUN(name) }); errors.Is(err, pins.ErrBusy) {
 		return err
 	}

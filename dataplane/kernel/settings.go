@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file puts settings in force: own RLOCs, interfaces with their programs, the
-// policy for misses, bounds of the waiting room; and follows interfaces that come,
-// go or change. It never creates an interface but the TAP.
+// This file applies settings: own RLOCs, interfaces with their programs, the policy for
+// misses, bounds of the pending-packet queue; and follows interfaces that come, go or
+// change. It never creates an interface but the TAP.
 
 package kernel
 
@@ -115,7 +115,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 		return err
 	}
 	e.reassembly.Listen(&s)
-	e.room.SetBounds(s.Wait)
+	e.queue.SetBounds(s.Wait)
 	if err := (programSettings{e}).putMissPolicies(s.MissPolicies); err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func (e *Engine) syncInterfaces() error {
 	return e.syncTAPMTU(coreMTU)
 }
 
-// programPolicies are what programs do with packets that miss. What is handed over
-// goes the way of what waits, and the waiting room hands it over.
+// programPolicies are what programs do with packets that miss. Packets to be handed over
+// take the path of those that wait; the pending-packet queue hands them over.
 var programPolicies = map[dataplane.MissPolicy]abi.MissPolicy{
 	dataplane.MissQueue:           abi.MissQueue,
 	dataplane.MissHandOver:        abi.MissQueue,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestTableShrinksInTime has a table that is larger than it need be, and that nobody edits any more.
+// TestTableShrinksInTime has a table that is larger than it need be, and that is not edited any more.
 func TestTableShrinksInTime(t *testing.T) {
 	t.Parallel()
 	a := newLinks(t).open(t, 0, Options{})

@@ -76,7 +76,7 @@ func (e *Engine) putProgramSettings() {
 }
 
 // shrinkInTime lets a table become small that was kept because it grew, where no entry goes any more. That stores roots, whose places
-// whoever tells programs of interfaces looks for as well: while somebody changes anything it is left for the next time.
+// are also looked for while programs are told of interfaces: during any other change it is left for the next time.
 func (e *Engine) shrinkInTime() {
 	if !e.changing.TryLock() {
 		return

@@ -49,7 +49,7 @@ func TestTAPIsMadeAnew(t *testing.T) {
 		must(t, a.ns.Netlink().LinkDel(device))
 		<-remade
 		if after := a.Counters().Other["tap-errors"]; after == before {
-			t.Error("nobody is told that the TAP could not be read")
+			t.Error("no counter tells that the TAP could not be read")
 		}
 	}
 	f.send(t, 3)
@@ -103,7 +103,7 @@ func TestTAPIsKept(t *testing.T) {
 			return err == nil && kept.Attrs().Flags&net.FlagUp != 0
 		})
 		if after := a.Counters().Other["tap-errors"]; after == before {
-			t.Errorf("%s: nobody is told", amiss.name)
+			t.Errorf("%s: no counter tells", amiss.name)
 		}
 		waiting := a.Counters().WaitingPackets
 		eventually(t, amiss.name+": packets wait", func() bool {
@@ -143,7 +143,7 @@ func TestTAPWhoseNameIsTaken(t *testing.T) {
 	must(t, err)
 	other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: tap.DefaultName}}
 	route := &netlink.Route{LinkIndex: device.Attrs().Index, Dst: networkOf("203.0.113.0/24")}
-	a.changing.Lock() // so that nobody gives it its name back in between
+	a.changing.Lock() // so that the engine does not give it its name back in between
 	must(t, errors.Join(handle.LinkSetDown(device), handle.LinkSetName(device, "other"), handle.LinkSetUp(device), handle.LinkAdd(other), handle.RouteAdd(route)))
 	a.changing.Unlock()
 	for range 3 {
@@ -184,7 +184,7 @@ func TestMappingsGoWithoutTAP(t *testing.T) {
 			device, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 			must(t, err)
 			other := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: tap.DefaultName}}
-			a.changing.Lock() // so that nobody makes another one
+			a.changing.Lock() // so that the engine does not make another one
 			must(t, errors.Join(a.ns.Netlink().LinkDel(device), a.ns.Netlink().LinkAdd(other)))
 			a.changing.Unlock()
 			before := a.Counters().Other["tap-errors"]
@@ -234,7 +234,7 @@ func TestInterfacesFollowWithoutTAP(t *testing.T) {
 	must(t, err)
 	device, err := a.ns.Netlink().LinkByName(tap.DefaultName)
 	must(t, err)
-	a.changing.Lock() // so that nobody makes another one
+	a.changing.Lock() // so that the engine does not make another one
 	must(t, a.ns.Netlink().LinkDel(device))
 	must(t, a.ns.Netlink().LinkSetMTU(core, core.Attrs().MTU-100))
 	followed := a.syncInterfaces()
@@ -280,7 +280,7 @@ func TestTAPGoesWithoutAnEngine(t *testing.T) {
 			}
 			b.open(t, Options{}) // with the same hooks: the other router is not told at once when frames are no longer taken here
 			b.apply(t, siteOperationsAt(1, hook)...)
-			eventually(t, "packets were dropped for want of a TAP", func() bool { return noTAP()-before == 2*count })
+			eventually(t, "packets were dropped without a TAP", func() bool { return noTAP()-before == 2*count })
 			n.mapBoth(t, p.outer)
 			n.expectPings(t, n.hosts[0], p.inner(0, 10), p.inner(1, 10))
 			device, err = b.ns.Netlink().LinkByName(tap.DefaultName)

@@ -218,7 +218,7 @@ func TestTraceChangesNoCounts(t *testing.T) {
 		t.Errorf("use of the mapping %+v after a trace, %+v before; last used %d", got, want, a.store.Records[index].LastUsed)
 	}
 	unread := a.store.Backlog
-	unread.Limit, unread.TriedNs = math.MaxUint32, 5 // less than nothing: nobody has a place
+	unread.Limit, unread.TriedNs = math.MaxUint32, 5 // less than nothing: no source has a place
 	text, _ = a.expectTrace(t, tracer, "site0", observe.TracedPacket{Packet: udpPacket(t, pairs[0], 0, 2, 10)})
 	wantAll(t, text, "wait miss")
 	if unread.TriedNs != 5 {

@@ -133,7 +133,7 @@ func newVLANRouter(t *testing.T) *vlanRouter {
 	return v
 }
 
-// permanent makes neighbours known that answer nobody.
+// permanent makes neighbours known that answer no solicitation.
 func (v *vlanRouter) permanent(t *testing.T, name string, mac net.HardwareAddr, addresses ...netip.Addr) net.HardwareAddr {
 	t.Helper()
 	link, err := v.ns.Netlink().LinkByName(name)

@@ -233,7 +233,7 @@ func (r *router) setXDPLoader(load func() *ebpf.Program) {
 	r.interfaces.hooks.loadXDP, r.interfaces.noXDP = load, nil
 }
 
-// TestXDPOfOthers leaves an interface to whoever was there first, and works at tc.
+// TestXDPOfOthers leaves XDP to the program that was attached first, and works at tc.
 func TestXDPOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newLinks(t).open(t, 0, Options{})

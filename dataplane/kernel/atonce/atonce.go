@@ -29,7 +29,7 @@ func Write(fd uintptr, from []byte) error {
 	return nil
 }
 
-// IsReadable reports whether something is there to be read; when nobody can tell, it is.
+// IsReadable reports whether something is there to be read. It is true, too, when the kernel cannot tell.
 func IsReadable(fd uintptr) bool {
 	poll := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	var never unix.Timespec

@@ -84,7 +84,8 @@ func (b *Inbox) Receive(fd uintptr) (n int, err error) {
 	}
 	n, err = result(unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b.headers))), uintptr(len(b.headers)),
 		unix.MSG_DONTWAIT, 0, 0))
-	// A datagram that fails may have changed its header before that. All others are in nobody's cache after a rest, and stay there.
+	// A datagram that fails may have changed its header before that. The kernel wrote to no other header: resetting those would only load
+	// them into the processor's cache.
 	b.used = min(max(n, 0)+1, len(b.headers))
 	return n, err
 }
@@ -144,7 +145,7 @@ func (b *Outbox) Send(fd uintptr, first int) (int, error) {
 }
 
 // fewSent datagrams leave without the runtime's knowing. Between virtual links the kernel takes a datagram all its way within the call: many
-// would hold up whoever stops the world.
+// would hold up the garbage collector when it stops the world.
 const fewSent = 4
 
 // pointAtPieces is for when all are added, because vectors may have moved meanwhile.

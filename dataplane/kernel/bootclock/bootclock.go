@@ -20,8 +20,8 @@ import (
 const clockStep = 100 * time.Millisecond
 
 // A Clock knows how far the time of day is ahead of the time since boot. It is
-// kept in pinned memory, so that a restart converts as before. Who tells times
-// adjusts it first, as who takes some does: nobody else may have for long.
+// kept in pinned memory, so that a restart converts as before. A caller adjusts it before it
+// converts times, in either direction: the last adjustment may be long ago.
 type Clock struct {
 	Offset *uint64 // nanoseconds
 	Sample func() (wall, boot int64, err error)
@@ -55,7 +55,7 @@ func (c Clock) Ahead() uint64 { return atomic.LoadUint64(c.Offset) }
 // Moment is one point in time by two clocks.
 type Moment struct {
 	day     time.Time     // without a monotonic part
-	Running time.Duration // since this process began, which nobody sets
+	Running time.Duration // since this process began: setting a clock does not change it
 }
 
 var processBegan = time.Now()

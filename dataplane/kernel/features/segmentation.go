@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file asks whether an interface takes super-packets whole. It changes nothing.
+// This file asks whether an interface takes GSO packets whole. It changes nothing.
 
 package features
 
@@ -17,7 +17,7 @@ const (
 	ethtoolGetGSO = 0x23
 )
 
-// CutsSegments reports whether TCP's super-packets are cut before they leave by an
+// CutsSegments reports whether GSO packets of TCP are segmented before they leave by an
 // interface. The calling thread is in its namespace.
 func CutsSegments(name string) (bool, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file finds room for an insertion: cells that have rested, or a larger table. For a shape that is only faster nobody waits.
+// This file finds room for an insertion: cells that have rested, or a larger table. An insertion does not wait for a
+// shape that is only faster.
 
 package lpm
 
@@ -10,8 +11,8 @@ import (
 	"loci/dataplane"
 )
 
-// MakeRoom makes sure that linking an entry finds the cells that it needs. For what a change of shape lacks
-// nobody waits: until a larger table is made, the shape that is there answers.
+// MakeRoom makes sure that linking an entry finds the cells that it needs. It does not wait for cells that
+// a change of shape lacks: until a larger table is made, the present shape answers.
 func (t *Table) MakeRoom() error {
 	t.awaken()
 	c := t.trie.cells
@@ -72,7 +73,7 @@ func (t *Table) extend(size int) error {
 	return nil
 }
 
-// awaken looks after the cells that rest: those that nobody needs are waited for in the background.
+// awaken looks after the cells that rest. No insertion waits for those that it does not need: that is done in the background.
 func (t *Table) awaken() {
 	c := t.trie.cells
 	restless := func() bool { return c.Asleep > c.Size/hurryShare || c.Asleep > c.Unused && c.Unused < scarceCells }

@@ -107,7 +107,7 @@ func TestBlockIsMadeReady(t *testing.T) {
 		}
 	}
 	if p.firstLevels() != 1 {
-		t.Errorf("%d wide roots", p.firstLevels())
+		t.Errorf("%d roots with a first level", p.firstLevels())
 	}
 	p.maps.blocksPrepared = 0
 	for i := 1; i < from; i++ {

@@ -45,7 +45,7 @@ func (m *plainMemory) DropTable(slots []uint32) {
 
 func (m *plainMemory) PrepareFirstLevel() { m.blocksPrepared++ }
 
-// NewFirstLevel makes small ones, so that addresses from 16.0.0.0 on have no slot in a wide root.
+// NewFirstLevel makes small ones, so that addresses from 16.0.0.0 on have no slot in a first level.
 func (m *plainMemory) NewFirstLevel(family uint8) (uint32, []uint32, error) {
 	if err := cmp.Or(m.failing, m.blockFailing); err != nil {
 		return 0, nil, err
@@ -58,7 +58,7 @@ func (m *plainMemory) NewFirstLevel(family uint8) (uint32, []uint32, error) {
 	return block, m.firstLevels[block], nil
 }
 
-// DropFirstLevel lets whoever still reads a block find nonsense, as the kernel's memory would be gone.
+// DropFirstLevel overwrites a block: a test that still reads it finds nonsense, as the kernel's memory would be gone.
 func (m *plainMemory) DropFirstLevel(block uint32) {
 	storeRun(m.firstLevels[block], slotNode|slotCell)
 	delete(m.firstLevels, block)

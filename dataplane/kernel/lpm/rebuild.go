@@ -174,7 +174,7 @@ func (t *Table) rebuildRoot(next *trie, key RootKey, into *trieRoot) (err error)
 	return nil
 }
 
-// enterBeyond inserts the entries below a wide root that are about addresses without a slot, as well or alone.
+// enterBeyond inserts the entries below a root with a first level that cover addresses without a slot there, also or only.
 func (t *Table) enterBeyond(next *trie, below RootKey, into *trieRoot) error {
 	var beyond trieRoot
 	err := t.enterAnew(next, below, &beyond, func(key Key) bool {

@@ -12,7 +12,7 @@ type trieRoot struct {
 }
 
 // begin returns where the edit of a prefix begins, and what is left of its key and length there. Less than nothing is left of a
-// prefix that covers whole slots of a wide root and nothing else.
+// prefix that covers whole slots of the first level and nothing else.
 func (r *trieRoot) begin(k trieKey, length int) (at spot, rest trieKey, left int) {
 	if r.first == nil {
 		return spot{root: &r.rootSlot}, k, length

@@ -32,8 +32,8 @@ type Thresholds struct {
 	KeptGrown    time.Duration // how long a table that grew stays as it is
 }
 
-// defaultThresholds are what measurements suggest: a new table has 1 MiB; a wide root takes 56 MiB, 224 octets for each entry; a
-// group 1 MiB, 512 octets for each. EIDs that come and go in their order need one large node after the other, and would have the
+// defaultThresholds are what measurements suggest: a new table has 1 MiB; the first level of a root takes 56 MiB, 224 octets for
+// each entry; a group 1 MiB, 512 octets for each. EIDs that come and go in their order need one large node after the other, and would have the
 // table grow and shrink by turns if a grown one did not stay for a while.
 var defaultThresholds = Thresholds{Smallest: 1 << 16, FirstLevel4: 1 << 18, FirstLevel6: 1 << 16, SecondLevel6: 1 << 11, KeptGrown: 30 * time.Second}
 
@@ -132,7 +132,7 @@ func (t *Table) beginnings() map[RootKey]Begin {
 	return all
 }
 
-// levelOctets is what the slots of all wide roots take, and the groups.
+// levelOctets is what the slots of all first levels take, and the groups.
 func (t *Table) levelOctets() (octets uint64) {
 	for _, r := range t.roots {
 		if r.levels != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file makes the slots of a wide root from what a trie says (fibwide.go), in one walk through it: to enter each prefix again takes
+// This file fills the slots of a first level from a trie (firstlevel.go), in one walk through it: to enter each prefix again takes
 // as long as packets wait. It gives the same answers, and changes nothing in the trie that it reads.
 
 package lpm

@@ -46,7 +46,7 @@ func Current() (*Space, error) {
 func (s *Space) Do(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		// The thread ends with the goroutine: nobody inherits its namespace.
+		// The thread ends with the goroutine: no other goroutine inherits its namespace.
 		runtime.LockOSThread()
 		if err := netns.Set(s.Ns); err != nil {
 			result <- fmt.Errorf("entering the network namespace: %w", err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file judges whether this host's rules and routes lead packets to all addresses
-// of an EID-Prefix by one gateway, whoever sends them and whatever their TOS
+// of an EID-Prefix by one gateway, from every sender and with every TOS
 // (bpf/abi.h, LISP_MAPPING_SINGLE_NEXT_HOP): when in doubt, they do not. It reads nothing and
 // changes nothing. Which gateway that is, the kernel is asked, again and again.
 

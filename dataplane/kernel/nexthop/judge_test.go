@@ -115,10 +115,10 @@ func TestWaysOfNestedPrefixes(t *testing.T) {
 	for _, prefix := range prefixes {
 		want := prefix == parse("2001:db8:a::/48") || prefix == parse("10.9.0.0/16")
 		if got := j.single(prefix); got != want {
-			t.Errorf("%v: one way: %t", prefix, got)
+			t.Errorf("%v: single next hop: %t", prefix, got)
 		}
 	}
 	if j.single(parse("10.0.0.0/8")) {
-		t.Error("a prefix that nobody asked about has one way")
+		t.Error("a prefix that was not asked about has a single next hop")
 	}
 }

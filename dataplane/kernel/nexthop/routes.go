@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file reads the routes of this host one by one, as far as oneway.go looks at
+// This file reads the routes of this host one by one, as far as judge.go looks at
 // them, and tells what news of routes are about. A router may have a million of them:
 // none is kept. It changes nothing.
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file marks the Database's entries to whose addresses all packets go by one
-// gateway (oneway.go), so that programs keep one next hop for all of them. A mark is
+// gateway (judge.go), so that programs keep one next hop for all of them. A mark is
 // taken away as soon as the kernel tells of a route, rule or link that might make a
-// difference, and given back after a look at all routes. No mark counts when nobody
-// follows the routes: not after this process has ended, nor while it is deaf.
+// difference, and given back after a look at all routes. No mark counts while no
+// process follows the routes: after this one has ended, or while it misses messages.
 
 package nexthop
 

@@ -48,8 +48,8 @@ type Capture struct {
 }
 
 const (
-	// roomPause is how often the waiting room's drops are looked for.
-	roomPause = 50 * time.Millisecond
+	// queuePause is how often the pending-packet queue's drops are looked for.
+	queuePause = 50 * time.Millisecond
 )
 
 // OpenCapture finds an instance by its pins, and begins. The errors are
@@ -106,7 +106,7 @@ func lockCapture(directory string) (*os.File, error) {
 	return lock, nil
 }
 
-// setWatch tells programs and waiting room what somebody wants to know.
+// setWatch tells programs and the pending-packet queue what the capture wants to know.
 func setWatch(s *store.Store, flags uint64) error {
 	if err := s.Map(abi.MapWatch).Put(uint32(0), abi.Watch{Flags: flags}); err != nil {
 		return fmt.Errorf("switching the capture of drops: %w", err)
@@ -156,16 +156,16 @@ func ignoreEmpty(err error) error {
 // ends, which is none.
 func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) error {
 	var record ringbuf.Record
-	var looked time.Time // at the waiting room, however much the programs drop
+	var looked time.Time // at the pending-packet queue, however much the programs drop
 	for ctx.Err() == nil {
 		now := time.Now()
-		if now.Sub(looked) >= roomPause {
+		if now.Sub(looked) >= queuePause {
 			looked = now
-			if err := c.readRoom(each); err != nil {
+			if err := c.readQueue(each); err != nil {
 				return err
 			}
 		}
-		c.ring.SetDeadline(now.Add(roomPause))
+		c.ring.SetDeadline(now.Add(queuePause))
 		err := c.ring.ReadInto(&record)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -182,8 +182,8 @@ func (c *Capture) Read(ctx context.Context, each func(DroppedPacket) error) erro
 	return nil
 }
 
-// readRoom takes what the waiting room dropped, as much as there is room for.
-func (c *Capture) readRoom(each func(DroppedPacket) error) error {
+// readQueue takes what the pending-packet queue dropped, as much as the map of samples holds.
+func (c *Capture) readQueue(each func(DroppedPacket) error) error {
 	for range c.store.Map(abi.MapPendingSamples).MaxEntries() {
 		var sample abi.Sample
 		if err := c.store.Map(abi.MapPendingSamples).LookupAndDelete(nil, &sample); err != nil {
@@ -203,8 +203,8 @@ func (c *Capture) packet(s *abi.Sample) DroppedPacket {
 	}
 }
 
-// origin is where the packet came in, also when it was dropped on its way back from the
-// waiting room, whose header tells.
+// origin is where the packet came in. When it was dropped on its way back from the
+// pending-packet queue, the queue's header tells.
 func (c *Capture) origin(s *abi.Sample) uint32 {
 	if s.Ifindex == c.tap && s.Captured >= etherOctets && s.Octets[6] == abi.TAPReleased {
 		return binary.BigEndian.Uint32(s.Octets[8:])
@@ -221,8 +221,8 @@ func (c *Capture) Lost() (uint64, error) {
 	return watch.Lost, nil
 }
 
-// RecordDrop puts the beginning of a frame of the TAP that user space dropped into the queue for who
-// captures, in the place of the oldest when that is full. Nothing happens while nobody does.
+// RecordDrop puts the beginning of a frame of the TAP that user space dropped into the queue for
+// captures, in the place of the oldest when that is full. It does nothing while no capture runs.
 func RecordDrop(s *store.Store, clock bootclock.Clock, f tap.Frame, reason forward.DropReason) {
 	var watch abi.Watch
 	err := s.Map(abi.MapWatch).Lookup(uint32(0), &watch)

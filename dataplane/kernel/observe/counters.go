@@ -81,7 +81,7 @@ func sums(s *store.Store, name string) ([]abi.Counter, error) {
 	return sums, nil
 }
 
-// Counters returns all totals but those of the waiting room.
+// Counters returns all totals but those of the pending-packet queue.
 func Counters(s *store.Store) (dataplane.Counters, error) {
 	count, err1 := sums(s, abi.MapCounters)
 	drops, err2 := sums(s, abi.MapDrops)

@@ -13,7 +13,7 @@ import (
 	"loci/dataplane/kernel/kerneltest"
 )
 
-// TestEveryCounterIsShown finds counters of programs that nobody reads.
+// TestEveryCounterIsShown finds counters of programs that the daemon does not read.
 func TestEveryCounterIsShown(t *testing.T) {
 	ownField := map[string]bool{"RELEASED": true, "NATIVE": true, "MISS": true, "EVENT_LOST": true, "MAX": true}
 	for _, found := range regexp.MustCompile(`LISP_COUNTER_([A-Z_0-9]+) = (\d+)`).FindAllStringSubmatch(kerneltest.ReadABI(t), -1) {

@@ -48,13 +48,13 @@ type Tracer struct {
 	settings abi.Settings
 }
 
-// TracedPacket is a packet at an interface. The zero Segment is for a packet that is
-// no super-packet.
+// TracedPacket is a packet at an interface. Segment is zero for a packet that is not a
+// GSO packet.
 type TracedPacket struct {
 	Ifindex uint32
 	Leaves  bool   // this host sends it by the interface, rather than that it came in there
 	Packet  []byte // an IP packet
-	Segment int    // octets of payload in each segment of a super-packet
+	Segment int    // octets of payload in each segment of a GSO packet
 	VLAN    uint16 // the frame's 802.1Q tag; 0: it has none
 }
 

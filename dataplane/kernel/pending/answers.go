@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file sends the ICMP errors that the waiting room owes to sources (RFC 9300 s.7, RFC 9301 s.5.4), within one limit for
+// This file sends the ICMP errors that the pending-packet queue owes to sources (RFC 9300 s.7, RFC 9301 s.5.4), within one limit for
 // all of them. What they say is package forward's; it drops and counts no packet.
 
 package pending
@@ -47,7 +47,7 @@ func (a *answers) unreachable(f tap.Frame, header *forward.Header, from Origin) 
 
 // send sends an ICMP error to the source of a packet, and reports whether one was due. To a host of
 // the site it comes from the interface that the packet came in by. To this host itself it
-// comes from the packet's destination, because nobody believes a packet from himself. What the stack forwarded may have other
+// comes from the packet's destination, because a host rejects a packet from its own address. What the stack forwarded may have other
 // addresses by then than its sender gave it, which connection tracking alone knows: the stack sends the answer, too.
 func (a *answers) send(f tap.Frame, header *forward.Header, from Origin, about func(dst []byte, source netip.Addr) ([]byte, bool)) bool {
 	if !a.limit.Allow() {

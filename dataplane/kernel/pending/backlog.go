@@ -31,7 +31,7 @@ func NewBacklog(numbers *abi.Backlog) Backlog { return Backlog{numbers} }
 
 // begin sets how many places there are, and counts anew.
 func (u Backlog) begin(limit uint32) {
-	u.numbers.Seed = rand.Uint32() // nobody chooses a source that is at another one's place
+	u.numbers.Seed = rand.Uint32() // a sender cannot choose a source that is at another one's place
 	u.forget()
 	atomic.StoreUint32(&u.numbers.Limit, limit)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // This file tells the control plane about destinations without a mapping: from the
-// programs' ring buffer and from the waiting room, which often report the same
+// programs' ring buffer and from the pending-packet queue, which often report the same
 // packet, so that each destination is told about once in a while (RFC 9301 s.8.1
-// leaves the rest to the ITR). It never waits for whoever reads the events.
+// leaves the rest to the ITR). It never waits for the reader of the events.
 
 package pending
 
@@ -42,8 +42,8 @@ type Misses struct {
 	events chan dataplane.Event
 	lost   *uint64
 	nameOf func(ifindex uint32) string
-	// roomTells says that the waiting room raises the misses of an Instance-ID.
-	roomTells func(lisp.InstanceID) bool
+	// queueTells says that the pending-packet queue raises the misses of an Instance-ID.
+	queueTells func(lisp.InstanceID) bool
 	// covering returns the map-cache entry that covers an EID.
 	covering func(lisp.InstanceID, netip.Addr) (lisp.Prefix, bool)
 
@@ -53,11 +53,11 @@ type Misses struct {
 	recent map[forward.Destination]time.Time
 }
 
-// NewMisses makes what counts events without room in lost. nameOf names interfaces; roomTells and covering are
+// NewMisses makes what counts events without room in lost. nameOf names interfaces; queueTells and covering are
 // explained above.
-func NewMisses(lost *uint64, nameOf func(ifindex uint32) string, roomTells func(lisp.InstanceID) bool, covering func(lisp.InstanceID, netip.Addr) (lisp.Prefix, bool)) *Misses {
+func NewMisses(lost *uint64, nameOf func(ifindex uint32) string, queueTells func(lisp.InstanceID) bool, covering func(lisp.InstanceID, netip.Addr) (lisp.Prefix, bool)) *Misses {
 	return &Misses{
-		events: make(chan dataplane.Event, eventPlaces), lost: lost, nameOf: nameOf, roomTells: roomTells, covering: covering,
+		events: make(chan dataplane.Event, eventPlaces), lost: lost, nameOf: nameOf, queueTells: queueTells, covering: covering,
 		recent: map[forward.Destination]time.Time{},
 	}
 }
@@ -207,8 +207,8 @@ func (m *Misses) take(sample []byte) error {
 	if err != nil {
 		return err
 	}
-	// Of a packet that waits, the room told long before somebody read an event that old.
-	if !m.roomTells(packet.destination.Instance) && !isOld(event.TimeNs) {
+	// The queue told of a packet that waits long before an event that old was read.
+	if !m.queueTells(packet.destination.Instance) && !isOld(event.TimeNs) {
 		_ = m.raise(time.Now(), packet) // the packet waits, or was dropped: the next one tells
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"loci/lisp"
 )
 
-// Events of packets that wait wake nobody, so they may be read long after: the waiting room has told of them.
+// Events of packets that wait do not wake the reader, so it may read them long after: the pending-packet queue has told of them.
 func TestOldMissesAreNotToldAgain(t *testing.T) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -47,7 +47,7 @@ func TestOldMissesAreNotToldAgain(t *testing.T) {
 	}
 }
 
-// Events for which nobody has room are tried now and then, not with each packet that is read: they may be thousands.
+// Events for which the channel has no room are tried now and then, not with each packet that is read: they may be thousands.
 func TestEventsWithoutRoomAreTriedNowAndThen(t *testing.T) {
 	var lost uint64
 	m := NewMisses(&lost, func(uint32) string { return "site0" }, func(lisp.InstanceID) bool { return false }, nil)
@@ -73,7 +73,7 @@ func TestEventsWithoutRoomAreTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestRestBeginsWithAsking has the room busy for long before it asks for a frame that is there: that is no rest, and the frame behind it
+// TestRestBeginsWithAsking has the queue busy for long before it asks for a frame that is there: that is no rest, and the frame behind it
 // is taken as well before anything is told. That a machine sleeps in between is no fault: then it is asked again.
 func TestRestBeginsWithAsking(t *testing.T) {
 	asTAP, far := kerneltest.PairedTAP(t)

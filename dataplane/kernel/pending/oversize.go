@@ -84,7 +84,7 @@ func (r *Queue) narrow(f tap.Frame, header *forward.Header, from Origin) {
 }
 
 // eachPacket calls send with the packet of a frame, or with the segments of a
-// super-packet.
+// GSO packet.
 func eachPacket(f tap.Frame, header *forward.Header, send func([]byte) error) error {
 	if f.SegmentOctets() == 0 {
 		finishChecksum(f, header)

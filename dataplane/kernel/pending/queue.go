@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file is the waiting room: it reads the packets that programs put aside at the
+// This file is the pending-packet queue: it reads the packets that programs put aside at the
 // TAP, lets them wait for a mapping (RFC 9300 s.4), writes them back in order, and
 // deals with those that are too big (RFC 9300 s.7.1). The virtio header stays with
-// the packet, so that checksum and segmentation are finished by whoever sends it at
-// last. It never encapsulates: the programs do, when a packet comes back.
+// the packet, so that the interface that sends it at last finishes checksum and
+// segmentation. It never encapsulates: the programs do, when a packet comes back.
 
 package pending
 
@@ -38,8 +38,8 @@ const (
 	// fewReleases is up to how many new mappings destinations that are waited for are
 	// compared with; of more, each destination is looked up.
 	fewReleases = 16
-	// fewWaiting is up to how many packets are written back by whoever installed their
-	// mapping, when the room is at rest: so few that it does not hold him up.
+	// fewWaiting is up to how many packets the caller that installed their mapping writes
+	// back itself, when the queue is at rest: so few that it is not held up.
 	fewWaiting = 64
 	// framesAtOnce are read one after the other, before their misses are told together.
 	framesAtOnce = 64
@@ -60,7 +60,7 @@ type Origin struct {
 	Form     dataplane.MissForm
 }
 
-// Tables is what the room asks the engine.
+// Tables is what the queue asks the engine.
 type Tables interface {
 	// OriginOf returns what is known of an interface, false when it is none of ours.
 	OriginOf(ifindex uint32) (Origin, bool)
@@ -86,7 +86,7 @@ type Release struct {
 	Generation uint64
 }
 
-// Parts are what a room is made of.
+// Parts are what a queue is made of.
 type Parts struct {
 	TAP     *tap.TAP
 	Tables  Tables
@@ -97,8 +97,8 @@ type Parts struct {
 	Log     *slog.Logger
 }
 
-// Queue is the waiting room. What mu does not guard belongs to whoever holds working:
-// the goroutine of run, except while it waits for a frame.
+// Queue is the pending-packet queue. What mu does not guard belongs to the goroutine that
+// holds working: that of Run, except while it waits for a frame.
 type Queue struct {
 	working sync.Mutex // taken before mu and the engine's
 
@@ -148,8 +148,8 @@ func NewQueue(p Parts) *Queue {
 	return r
 }
 
-// WhileNobodyReads runs f while no frame is read.
-func (r *Queue) WhileNobodyReads(f func()) {
+// WithoutReading runs f while no frame is read.
+func (r *Queue) WithoutReading(f func()) {
 	r.working.Lock()
 	defer r.working.Unlock()
 	f()
@@ -160,7 +160,7 @@ func (r *Queue) Waiting() (packets, octets uint64) {
 	return uint64(r.packets.Load()), uint64(r.octets.Load())
 }
 
-// Installed says that mappings were installed. It does not wait. Where the room is at
+// Installed says that mappings were installed. It does not wait. Where the queue is at
 // rest, which it mostly is, what is to be done is done here: waking its goroutine costs
 // more than the mapping did.
 func (r *Queue) Installed(releases []Release) {
@@ -274,7 +274,7 @@ func (r *Queue) takeFrames(now time.Time) error {
 }
 
 // tell raises the events of the frames that were just read, at once if the control plane is at
-// rest: then it hears of them in this goroutine, and the room is free meanwhile.
+// rest: then it hears of them in this goroutine, and the queue is free meanwhile.
 func (r *Queue) tell() {
 	if len(r.untold) == 0 {
 		return
@@ -322,7 +322,7 @@ func (r *Queue) repair(reason error) {
 	}
 }
 
-// goOnWithoutTAP lets new mappings go, though what waits for them stays: nobody is overtaken by packets that would be dropped.
+// goOnWithoutTAP releases new mappings, though packets that wait for them stay: packets that overtake them would be dropped.
 func (r *Queue) goOnWithoutTAP(now time.Time) {
 	r.unhold(r.takeReleases(), time.Time{})
 	r.obeyBounds()
@@ -413,7 +413,7 @@ func (r *Queue) takeRead(octets int) {
 	}
 }
 
-// recount makes good what was counted and never got into the TAP's queue, as while nobody had it open.
+// recount forgets what was counted and never got into the TAP's queue, as while no process had the TAP open.
 func (r *Queue) recount() {
 	if !r.backlog.IsZero() && r.tap.IsEmpty() {
 		r.backlog.forget()
@@ -561,7 +561,7 @@ func toldOf(form dataplane.MissForm, header *forward.Header, kept tap.Frame) []b
 }
 
 // handOver gives a packet to the control plane, or drops it when that does not read.
-// Super-packets wait instead: nobody but the programs can finish them.
+// GSO packets wait instead: only the programs can finish them.
 func (r *Queue) handOver(f tap.Frame, header *forward.Header, to forward.Destination) {
 	finishChecksum(f, header)
 	packet := missedPacket{destination: to, source: lisp.EIDFromAddr(header.Source), ifindex: f.Origin(), form: dataplane.MissFormPacket}

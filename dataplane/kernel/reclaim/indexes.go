@@ -68,7 +68,7 @@ func (r *Indexes) InUse() int {
 }
 
 // Adopt marks the indexes for which used holds as handed out. All others count as
-// used before, by whoever had them.
+// used before, by an earlier owner.
 func (r *Indexes) Adopt(used func(index uint32) bool) {
 	r.fresh, r.ready, r.resting = r.limit, nil, Queue[uint32]{}
 	for index := r.limit; index > 0; index-- {

@@ -123,8 +123,8 @@ func (s *Instances) PinOnly(pinned map[uint32]bool) error {
 	return nil
 }
 
-// drop takes the place of an Instance-ID away when nobody needs it, were its roots
-// only those in `but`.
+// drop takes the place of an Instance-ID away when it is not pinned and has no roots but
+// those in `but`.
 func (s *Instances) drop(iid uint32, but abi.Roots) error {
 	place := s.places[iid]
 	for i, root := range s.roots[place].Roots {

@@ -89,7 +89,7 @@ func TestInstancesOfInterfacesStay(t *testing.T) {
 	s.keepOnly(map[lpm.RootKey]lpm.Begin{})
 	must(t, s.PinOnly(map[uint32]bool{}))
 	if len(s.places) != 0 || len(d.places) != 0 {
-		t.Errorf("nobody needs %v", s.places)
+		t.Errorf("places without a use are left: %v", s.places)
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file holds the inner maps of wide, numbers and groups, the blocks of wide roots and of IPv6 roots with groups, and their elements
+// This file holds the inner maps of the forwarding table's first and second levels: the blocks of roots and the groups of IPv6 roots
 // (bpf/abi.h, "Forwarding table"): which numbers are taken, and their memory. A block is in its place, and whole, before a root names
 // it; so is a group. It never edits one.
 
@@ -88,7 +88,7 @@ func (s *Store) PrepareFirstLevel() {
 	})
 }
 
-// dropNextFirstLevel is rid of a block that nobody asked for.
+// dropNextFirstLevel drops the block that was prepared and not used.
 func (s *Store) dropNextFirstLevel() error {
 	p := s.nextFirstLevel
 	if p == nil {
@@ -146,7 +146,7 @@ func (s *Store) DropFirstLevel(block uint32) {
 	_ = s.takeFirstLevel(block) // makeBlock tries again
 }
 
-// takeFirstLevel takes a block away, whoever made it.
+// takeFirstLevel takes a block away, of this process or of an earlier one.
 func (s *Store) takeFirstLevel(block uint32) error {
 	err := s.emptyFirstLevel(block)
 	if dropped := s.firstLevels[block]; dropped != nil {
@@ -224,7 +224,7 @@ func (s *Store) DropSecondLevels(numbers []uint32) {
 }
 
 // deleteOtherSecondLevels removes the groups of an earlier process, to which no root in force leads, in the background. There may be many, and before
-// Linux 6.8 each takes some 20 ms: nobody waits for them. What has no number any more is of this process, so once is enough.
+// Linux 6.8 each takes some 20 ms: no caller waits for them. What has no number any more is of this process, so once is enough.
 func (s *Store) deleteOtherSecondLevels() {
 	s.clearing.Do(func() {
 		var others []uint32

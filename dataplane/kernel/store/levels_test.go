@@ -42,7 +42,7 @@ func TestNobodyWaitsForOldGroups(t *testing.T) {
 	select {
 	case <-ready:
 	case <-time.After(kerneltest.Patience):
-		t.Fatal("a switch of tables waits for groups that nobody uses")
+		t.Fatal("a switch of tables waits for unused groups")
 	}
 	for range 2 {
 		m.onward <- struct{}{}

@@ -101,7 +101,7 @@ func (o *outerMap) unmark(place uint32) {
 
 // put puts an inner map at a place that is not taken.
 func (o *outerMap) put(place uint32, inner *ebpf.Map) error {
-	o.mark(place) // before, so that whoever comes after a crash does not miss it
+	o.mark(place) // before, so that the next process does not miss it after a crash
 	err := o.m.Put(place, inner)
 	if err != nil {
 		o.unmark(place)

@@ -110,7 +110,7 @@ func TestStartAsksLittle(t *testing.T) {
 		clear(o.taken)
 	}
 	must(t, third.Close())
-	must(t, begun(2, "a start where nobody kept what is taken").Close())
+	must(t, begun(2, "a start where the earlier process did not keep what is taken").Close())
 }
 
 // stuckMaps remove nothing.
@@ -125,7 +125,7 @@ func TestSwitchThatCannotClearAway(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, pins.Remove()) })
 	s, _ := beginCounted(t, pins)
-	_, _, err = s.NewFirstLevel(6) // which no root names, so that nobody leaves it to the background
+	_, _, err = s.NewFirstLevel(6) // which no root names, so that it is not left to the background
 	must(t, err)
 	s.outer[abi.MapFib].m = stuckMaps{s.outer[abi.MapFib].m}
 	_, err = s.NewTable(1 << 10)

@@ -60,7 +60,7 @@ func (s *Store) SavedSettings() (settings dataplane.Settings, ok bool, err error
 	return settings, true, nil
 }
 
-// SaveState stores what is known of an RLOC. One that is up is as one that nobody told of, and takes no place: RLOCs come and go for years.
+// SaveState stores what is known of an RLOC. One that is up is deleted, like one that was never reported: RLOCs come and go for years.
 func (s *Store) SaveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
 	if state == dataplane.LocatorUp {
 		return deleteAll(s.maps[MapSavedStates], []abi.RLOCKey{abi.KeyOf(rloc)})

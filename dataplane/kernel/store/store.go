@@ -110,7 +110,7 @@ type Store struct {
 
 	background sync.WaitGroup // those that prepare a table or take one away
 	clearing   sync.Once      // of groups of an earlier process
-	cleared    sync.WaitGroup // whoever does that, or takes away groups of this one
+	cleared    sync.WaitGroup // the goroutine that does that, and those that take away groups of this one
 	closing    atomic.Bool
 }
 

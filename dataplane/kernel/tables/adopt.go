@@ -4,7 +4,7 @@
 // records are the truth, and the forwarding table is compiled anew beside the one
 // that programs use meanwhile. Half an edit of a process that was killed is at worst
 // an edit that was never made, or one that is made now; half a change of own RLOCs is
-// finished by whoever puts the settings in force.
+// finished when the settings are applied.
 
 package tables
 
@@ -112,7 +112,7 @@ func (t *Tables) adoptRecord(index uint32) error {
 	if err := t.Table.Insert(key, index); err != nil {
 		return err
 	}
-	atomic.StoreUint32(&record.Flags, record.Flags&^(abi.MappingHold|abi.MappingSingleNextHop)) // whoever held packets, or watched routes, is gone
+	atomic.StoreUint32(&record.Flags, record.Flags&^(abi.MappingHold|abi.MappingSingleNextHop)) // the process that held packets and watched routes is gone
 	t.Generation++
 	t.Born[index] = t.Generation
 	t.addEntry(index, key.Kind)

@@ -15,7 +15,7 @@ import (
 
 // The bits of a mapping's cookie, which is for user space alone.
 const (
-	cookieDeleted       = 1 << 0 // programs may still hold the record's index, nobody else
+	cookieDeleted       = 1 << 0 // only programs may still hold the record's index
 	CookieAuthoritative = 1 << 1
 	CookieGleaned       = 1 << 2
 	cookieActionShift   = 8 // the action that came with the mapping, also where there are locators

@@ -39,7 +39,7 @@ func newEntryIndex(records []abi.Mapping) entryIndex {
 	return x
 }
 
-// hashOf mixes all of a key, with a seed that nobody outside knows: prefixes are chosen by others.
+// hashOf mixes all of a key, with a secret seed: other parties choose the prefixes.
 func (x *entryIndex) hashOf(key *lpm.Key) uint32 {
 	if x.lastKey != *key {
 		x.lastKey, x.lastHash = *key, uint32(maphash.Comparable(x.seed, *key))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file tells programs that something changed which decisions that they keep rest
-// on (bpf/abi.h, lisp_generations): after the change, never before, so that whoever
-// sees the new number finds what is new. It knows nothing of what is kept.
+// This file tells programs that something changed on which their flow-cache entries depend
+// (bpf/abi.h, lisp_generations): after the change, never before, so that a program that
+// sees the new number finds what is new. It knows nothing of the entries.
 
 package tables
 

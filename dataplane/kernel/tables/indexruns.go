@@ -281,7 +281,7 @@ func (p *indexRuns) told(page uint32) uint64 {
 	return p.words[page/wordRuns] >> (page % wordRuns * runBits) & (1<<runBits - 1)
 }
 
-// adopt marks the indexes for which used holds as handed out. All others count as used before, by whoever had them.
+// adopt marks the indexes for which used holds as handed out. All others count as used before, by an earlier owner.
 func (p *indexRuns) adopt(used func(index uint32) bool) {
 	p.fresh, p.ready, p.empty = uint32(len(p.runs)), 0, nil
 	clear(p.open)

@@ -27,7 +27,7 @@ func TestManyRefusedEntriesFillNoLog(t *testing.T) {
 			t.Errorf("%d lines about %d entries, want %d", lines, entries, want)
 		}
 		if entries > refusedTold && !strings.Contains(text.String(), fmt.Sprintf("entries=%d\n", entries-refusedTold)) {
-			t.Errorf("nobody learns how many they are: %s", text.String())
+			t.Errorf("the log does not say how many they are: %s", text.String())
 		}
 	}
 }

@@ -361,7 +361,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// TestSetsThatDidNotRest wants kept decisions to end when the index of a locator-set means another one before it has rested.
+// TestSetsThatDidNotRest wants flow-cache entries to end when the index of a locator-set means another one before it has rested.
 func TestSetsThatDidNotRest(t *testing.T) {
 	p := newPlainTables(t, 8, 2, 1024)
 	put := func(outer int) (epoch uint32) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file makes the TAP that is both the waiting room and the interface of the
-// host's own EIDs, and reads and writes its frames, each with its virtio header: the
-// checksum and segmentation state that a packet must keep. It never looks behind the
-// Ethernet header.
+// This file makes the TAP, which is the interface of the host's own EIDs and by which pending
+// packets come to user space and go back. It reads and writes its frames, each with its virtio
+// header: the checksum and segmentation state that a packet must keep. It never looks behind
+// the Ethernet header.
 
 package tap
 
@@ -38,7 +38,7 @@ const (
 	VnetOctets = 10 // struct virtio_net_hdr
 	// EthernetOctets is an Ethernet header.
 	EthernetOctets = 14
-	// FrameOctets holds the largest super-packet with its headers.
+	// FrameOctets holds the largest GSO packet with its headers.
 	FrameOctets = VnetOctets + EthernetOctets + 1<<16
 )
 
@@ -101,7 +101,7 @@ func OpenFile(name string, header int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "/dev/net/tun"), nil
 }
 
-// configureTUN makes the TAP take packets as they are, with unfinished checksums and whole super-packets, and, when nothing is left
+// configureTUN makes the TAP take packets as they are, with CHECKSUM_PARTIAL and as whole GSO packets, and, when nothing is left
 // that may fail, outlive the process.
 func configureTUN(fd, header int) error {
 	if err := unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, header); err != nil {
@@ -121,7 +121,7 @@ func takeOffloads(fd int) error {
 	if unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp|unix.TUN_F_USO4|unix.TUN_F_USO6) == nil {
 		return nil
 	}
-	// Linux before 6.2 cuts super-packets of UDP itself.
+	// Linux before 6.2 segments GSO packets of UDP itself.
 	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, tcp)
 }
 
@@ -297,7 +297,7 @@ func (f Frame) Dropped() forward.DropReason {
 	return forward.DropReason(binary.BigEndian.Uint16(f.Ethernet()))
 }
 
-// SegmentOctets is the payload of a super-packet's segments, 0 for a plain packet.
+// SegmentOctets is the payload of a GSO packet's segments, 0 for a plain packet.
 func (f Frame) SegmentOctets() int {
 	if f[1] == vnetNoSegments {
 		return 0

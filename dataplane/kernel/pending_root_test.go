@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The waiting room with real packets: everything that waits arrives, in order, whole
+// The pending-packet queue with real packets: everything that waits arrives, in order, whole
 // and with right checksums. The tests need root.
 
 package kernel
@@ -196,7 +196,7 @@ func TestHoldEnds(t *testing.T) {
 	before := a.Counters().ReleasedPackets
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
 	if after := a.Counters().ReleasedPackets; after != before {
-		t.Errorf("%d packets took the way through the waiting room", after-before)
+		t.Errorf("%d packets took the way through the pending-packet queue", after-before)
 	}
 }
 
@@ -252,8 +252,8 @@ func TestWaitingSYN(t *testing.T) {
 	}
 }
 
-// TestWaitingSuperPacket removes the mapping under a transfer, until super-packets wait, and brings it back.
-func TestWaitingSuperPacket(t *testing.T) {
+// TestWaitingGSOPacket removes the mapping under a transfer, until GSO packets wait, and brings it back.
+func TestWaitingGSOPacket(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
 	a := n.routers[0]
@@ -288,7 +288,7 @@ func TestWaitingSuperPacket(t *testing.T) {
 			}
 			a.expectNoBacklog(t)
 			if largest < 10000 {
-				t.Errorf("packets of %d octets waited at most: no super-packet", largest)
+				t.Errorf("packets of %d octets waited at most: not a GSO packet", largest)
 			}
 			if err := <-result; err != nil {
 				t.Errorf("%v;%s", err, n.report())

@@ -155,7 +155,7 @@ func (r *router) keptHops(t *testing.T) (entries, pairs int) {
 	return entries, pairs
 }
 
-func TestOneWayFollowsRoutes(t *testing.T) {
+func TestSingleNextHopFollowsRoutes(t *testing.T) {
 	r, sites := newWayRouter(t)
 	handle := r.ns.Netlink()
 	for _, f := range sites {
@@ -203,7 +203,7 @@ func TestOneWayFollowsRoutes(t *testing.T) {
 	state, err := r.Datapath()
 	must(t, err)
 	if state.Table.SingleNextHops != len(sites) {
-		t.Errorf("%d entries with one way are told of, want %d", state.Table.SingleNextHops, len(sites))
+		t.Errorf("%d entries with a single next hop are shown, want %d", state.Table.SingleNextHops, len(sites))
 	}
 	// A rule tells sources apart.
 	added := netlink.NewRule()
@@ -243,7 +243,7 @@ func expectRulesOfLaterKernels(t *testing.T, r *router, sites []*behindGateway) 
 	}
 	for deadline := time.Now().Add(patience); !looked(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody looks at the rules")
+			t.Fatal("the watcher does not look at the rules")
 		}
 	}
 	if r.isMarked(t, sites[0].prefix) {
