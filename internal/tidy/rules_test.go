@@ -97,14 +97,13 @@ func TestRules(t *testing.T) {
 		{"words", checkWords, map[string]string{
 			"wire/turnaround.go": source("wire", "type Confront struct{ A int `json:\"return_path\"` }\nvar unread = `see-return`"),
 			"wire/testdata/a.md": "a detour", "wire/a.bin": "detour",
-			"dataplane/kernel/a.go": source("kernel", "type Detour int // nobody"),
-			"lab/demo/a.go":         source("demo", "const nobody = `nobody`"), "daemon/store/a.go": source("store", "var cut = wal.TruncateFront"),
+			"lab/demo/a.go": source("demo", "const nobody = `nobody`"), "daemon/store/a.go": source("store", "var cut = wal.TruncateFront"),
 		}, nil},
 		{"private words", checkWords, map[string]string{
 			"wire/turn.go":  source("wire", "type OneWay struct{ A int `json:\"detour_by\"` }\nvar a = `unread-source-limit`\n// Nobody waits.\n"),
 			"config/a.yaml": "# put in force\n",
-			"lab/demo/a.go": source("demo", "// nobody takes a detour\n"), "lab/a.go": source("lab", "// nobody\n"),
-		}, []string{"lab/demo/a.go:6: \"detour\"", "lab/a.go:6: \"nobody\"", "turn.go: the file's name", "OneWay has", "\"detour_by\" has", "turn.go:6: \"detour\"", "\"unread-source-limit\" has", "turn.go:8: \"Nobody\"", "a.yaml:1: \"put in force\""}},
+			"lab/demo/a.go": source("demo", "// nobody takes a detour\n"), "lab/a.go": source("lab", "// nobody\n"), "dataplane/kernel/a.go": source("kernel", "type Detour int"),
+		}, []string{"dataplane/kernel/a.go:6: Detour has", "dataplane/kernel/a.go:6: \"Detour\"", "lab/demo/a.go:6: \"detour\"", "lab/a.go:6: \"nobody\"", "turn.go: the file's name", "OneWay has", "\"detour_by\" has", "turn.go:6: \"detour\"", "\"unread-source-limit\" has", "turn.go:8: \"Nobody\"", "a.yaml:1: \"put in force\""}},
 		{"openings", checkOpenings, map[string]string{
 			"wire/a.go": source("wire", ""), "bpf/a.h": "/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */\n", "run": "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n",
 			"wire/b.go": "// SPDX-License-Identifier: Apache-2.0\n\npackage wire\n\n// What it is.\n\nimport `fmt`\n", "wire/testdata/a.go": "package x\n", "README.md": "# Loci\n",
