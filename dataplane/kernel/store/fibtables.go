@@ -9,10 +9,12 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
@@ -20,20 +22,28 @@ import (
 	"loci/dataplane/kernel/reclaim"
 )
 
-// A fibTable is an inner map of fib.
-type fibTable struct {
-	index  uint32
-	placed bool // at index
-	m      *ebpf.Map
-	memory []byte
+// FIB is the memory of the forwarding table: it implements lpm.Memory.
+type FIB struct {
+	firstLevels
+	secondLevels
+	spec       *ebpf.MapSpec // of a table
+	instances  *Instances
+	outer      map[string]*outerMap // by their names
+	table      *fibTable            // in force
+	pending    []*fibTable          // made since
+	prepared   *preparedTable       // for NewTable, nil when there is none
+	background sync.WaitGroup       // goroutines that prepare a table or take one away
 }
 
-func (t *fibTable) close() error {
-	return errors.Join(unix.Munmap(t.memory), t.m.Close())
-}
-
-func (t *fibTable) slots() []uint32 {
-	return unsafe.Slice((*uint32)(unsafe.Pointer(&t.memory[0])), int(t.m.MaxEntries())*lpm.CellSlots)
+// newFIB makes tables and levels by the templates of the outer maps, and puts them in their places.
+func newFIB(templates map[string]*ebpf.MapSpec, outer map[string]*outerMap, instances *Instances) *FIB {
+	return &FIB{
+		firstLevels:  newFirstLevels(templates, outer, instances),
+		secondLevels: newSecondLevels(templates, outer),
+		spec:         templates[abi.MapFib].InnerMap,
+		instances:    instances,
+		outer:        outer,
+	}
 }
 
 // A preparedTable is being made by a goroutine of its own: to make one and to put it in its place takes longer than
@@ -46,35 +56,31 @@ type preparedTable struct {
 }
 
 // NewTable implements lpm.Memory.
-func (s *Store) NewTable(cells int) ([]uint32, error) {
-	table := s.takePrepared(cells)
+func (f *FIB) NewTable(cells int) ([]uint32, error) {
+	table := f.takePrepared(cells)
 	if table == nil {
 		var err error
-		if table, err = s.makeTable(cells); err != nil {
+		if table, err = f.makeTable(cells); err != nil {
 			return nil, err
 		}
 	}
-	s.pending = append(s.pending, table)
+	f.pending = append(f.pending, table)
 	return table.slots(), nil
 }
 
-func (s *Store) makeTable(cells int) (*fibTable, error) {
-	spec := s.Spec.Maps[abi.MapFib].InnerMap.Copy()
+func (f *FIB) makeTable(cells int) (*fibTable, error) {
+	spec := f.spec.Copy()
 	spec.MaxEntries = uint32(cells)
-	m, err := ebpf.NewMap(spec)
+	made, err := newInner(spec)
 	if err != nil {
 		return nil, fmt.Errorf("making a forwarding table of %d cells: %w", cells, err)
 	}
-	memory, err := s.mmap(m)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return &fibTable{m: m, memory: memory}, nil
+	return made, nil
 }
 
 // PrepareTable implements lpm.Memory. Where none can be made, NewTable's caller learns of it.
-func (s *Store) PrepareTable(cells int) (made int) {
-	if p := s.prepared; p != nil {
+func (f *FIB) PrepareTable(cells int) (made int) {
+	if p := f.prepared; p != nil {
 		select {
 		case <-p.made:
 		default:
@@ -83,53 +89,53 @@ func (s *Store) PrepareTable(cells int) (made int) {
 		if p.err != nil || p.cells >= cells {
 			return p.cells
 		}
-		s.prepared = nil
-		s.background.Go(func() { _ = s.discard(p.table) })
+		f.prepared = nil
+		f.background.Go(func() { _ = f.discard(p.table) })
 	}
-	index, err := s.freeTableIndex()
+	index, err := f.freeTableIndex()
 	if err != nil {
 		return cells
 	}
 	p := &preparedTable{cells: cells, made: make(chan struct{})}
-	s.prepared = p
-	s.background.Go(func() {
+	f.prepared = p
+	f.background.Go(func() {
 		defer close(p.made)
-		if p.table, p.err = s.makeTable(cells); p.err == nil {
+		if p.table, p.err = f.makeTable(cells); p.err == nil {
 			p.table.index = index
-			p.err = s.place(p.table)
+			p.err = f.place(p.table)
 		}
 	})
 	return 0
 }
 
 // PreparedCells implements lpm.Memory.
-func (s *Store) PreparedCells() int {
-	if s.prepared == nil {
+func (f *FIB) PreparedCells() int {
+	if f.prepared == nil {
 		return 0
 	}
-	return s.prepared.cells
+	return f.prepared.cells
 }
 
 // takePrepared returns the prepared table when it has so many cells, and is rid of it when it has not.
-func (s *Store) takePrepared(cells int) *fibTable {
-	p := s.prepared
+func (f *FIB) takePrepared(cells int) *fibTable {
+	p := f.prepared
 	if p == nil {
 		return nil
 	}
-	s.prepared = nil
+	f.prepared = nil
 	<-p.made
 	if p.err == nil && p.cells == cells {
 		return p.table
 	}
 	if p.table != nil {
-		_ = s.discard(p.table)
+		_ = f.discard(p.table)
 	}
 	return nil
 }
 
 // place puts a table where roots can name it, which waits until programs see it.
-func (s *Store) place(table *fibTable) error {
-	if err := s.outer[abi.MapFib].put(table.index, table.m); err != nil {
+func (f *FIB) place(table *fibTable) error {
+	if err := f.outer[abi.MapFib].put(table.index, table.m); err != nil {
 		return fmt.Errorf("adding a forwarding table: %w", err)
 	}
 	table.placed = true
@@ -137,76 +143,76 @@ func (s *Store) place(table *fibTable) error {
 }
 
 // discard takes a table away that no program walks in.
-func (s *Store) discard(table *fibTable) error {
+func (f *FIB) discard(table *fibTable) error {
 	var err error
 	if table.placed {
-		err = s.outer[abi.MapFib].empty(table.index)
+		err = f.outer[abi.MapFib].empty(table.index)
 	}
 	return errors.Join(err, table.close())
 }
 
 // DropTable implements lpm.Memory.
-func (s *Store) DropTable(slots []uint32) {
-	for i, table := range s.pending {
+func (f *FIB) DropTable(slots []uint32) {
+	for i, table := range f.pending {
 		if unsafe.Pointer(&table.memory[0]) == unsafe.Pointer(&slots[0]) {
-			_ = s.discard(table) // nothing can be done about it
-			s.pending = append(s.pending[:i], s.pending[i+1:]...)
+			_ = f.discard(table) // nothing can be done about it
+			f.pending = append(f.pending[:i], f.pending[i+1:]...)
 			return
 		}
 	}
 }
 
 // SwitchTable implements lpm.Memory.
-func (s *Store) SwitchTable(roots map[lpm.RootKey]lpm.Begin) error {
-	s.background.Wait()        // else it would take tables away from where others are by then
-	_ = s.takePrepared(0)      // what comes now has another size
-	_ = s.dropNextFirstLevel() // a root that still lacks little has it made again
-	previous, err := s.enforce(roots)
+func (f *FIB) SwitchTable(roots map[lpm.RootKey]lpm.Begin) error {
+	f.background.Wait()        // else it would take tables away from where others are by then
+	_ = f.takePrepared(0)      // what comes now has another size
+	_ = f.dropNextFirstLevel() // a root that still lacks little has it made again
+	previous, err := f.enforce(roots)
 	if err != nil {
 		return err
 	}
-	s.Instances.keepOnly(roots)
-	if previous != nil && s.firstLevelsAreNamed() {
-		s.retireTables(previous)
+	f.instances.keepOnly(roots)
+	if previous != nil && f.firstLevelsAreNamed() {
+		f.retireTables(previous)
 		return nil
 	}
 	reclaim.WaitForPrograms()
-	s.deleteOtherSecondLevels()
-	_ = errors.Join(s.deleteOtherTables(previous), s.deleteOtherFirstLevels()) // what is left keeps its place: the new table is in force
+	f.deleteOtherSecondLevels()
+	_ = errors.Join(f.deleteOtherTables(previous), f.deleteOtherFirstLevels()) // what is left keeps its place: the new table is in force
 	return nil
 }
 
 // retireTables takes all tables of this process but the one in force away when programs are done with them.
-func (s *Store) retireTables(previous *fibTable) {
+func (f *FIB) retireTables(previous *fibTable) {
 	retired := []*fibTable{previous}
-	for _, table := range s.pending {
-		if table != s.table {
+	for _, table := range f.pending {
+		if table != f.table {
 			retired = append(retired, table)
 		}
 	}
-	s.pending = nil
-	s.background.Go(func() {
+	f.pending = nil
+	f.background.Go(func() {
 		reclaim.WaitForPrograms()
 		for _, table := range retired {
-			_ = s.discard(table) // else its place stays taken until the next process
+			_ = f.discard(table) // else its place stays taken until the next process
 		}
 	})
 }
 
 // ExtendTable implements lpm.Memory.
-func (s *Store) ExtendTable(roots map[lpm.RootKey]lpm.Begin) error {
-	previous, err := s.enforce(roots)
+func (f *FIB) ExtendTable(roots map[lpm.RootKey]lpm.Begin) error {
+	previous, err := f.enforce(roots)
 	if err != nil {
 		return err
 	}
-	s.pending = nil
+	f.pending = nil
 	if haveFirstLevels(roots) {
 		// Slots of a block name cells of either table: none may change while a walk is between an older root and such a slot.
 		reclaim.WaitForPrograms()
 	}
-	s.background.Go(func() {
+	f.background.Go(func() {
 		reclaim.WaitForPrograms()
-		_ = s.discard(previous) // else its place stays taken until the next switch
+		_ = f.discard(previous) // else its place stays taken until the next switch
 	})
 	return nil
 }
@@ -222,27 +228,27 @@ func haveFirstLevels(roots map[lpm.RootKey]lpm.Begin) bool {
 }
 
 // enforce makes all roots begin in the last table of NewTable, and returns the one before.
-func (s *Store) enforce(roots map[lpm.RootKey]lpm.Begin) (previous *fibTable, err error) {
-	if len(s.pending) == 0 {
+func (f *FIB) enforce(roots map[lpm.RootKey]lpm.Begin) (previous *fibTable, err error) {
+	if len(f.pending) == 0 {
 		return nil, errors.New("there is no new forwarding table to switch to")
 	}
-	next := s.pending[len(s.pending)-1]
+	next := f.pending[len(f.pending)-1]
 	for key := range roots {
-		if _, err := s.Instances.place(key.Instance); err != nil {
+		if _, err := f.instances.place(key.Instance); err != nil {
 			return nil, err
 		}
 	}
 	if !next.placed {
-		if next.index, err = s.freeTableIndex(); err != nil {
+		if next.index, err = f.freeTableIndex(); err != nil {
 			return nil, err
 		}
-		if err := s.place(next); err != nil {
+		if err := f.place(next); err != nil {
 			return nil, err
 		}
 	}
-	previous, s.table = s.table, next
+	previous, f.table = f.table, next
 	for key, begin := range roots {
-		if err := s.PutRoot(key, begin); err != nil {
+		if err := f.PutRoot(key, begin); err != nil {
 			return nil, err // it cannot be: every root has its place
 		}
 	}
@@ -250,8 +256,8 @@ func (s *Store) enforce(roots map[lpm.RootKey]lpm.Begin) (previous *fibTable, er
 }
 
 // freeTableIndex returns a place where no table is, nor is being put.
-func (s *Store) freeTableIndex() (uint32, error) {
-	fib := s.outer[abi.MapFib]
+func (f *FIB) freeTableIndex() (uint32, error) {
+	fib := f.outer[abi.MapFib]
 	index, ok := fib.free(0)
 	if !ok {
 		return 0, fmt.Errorf("%w: %d forwarding tables", dataplane.ErrFull, fib.places())
@@ -261,29 +267,45 @@ func (s *Store) freeTableIndex() (uint32, error) {
 
 // deleteOtherTables removes all tables but the one in force. previous is still
 // mapped.
-func (s *Store) deleteOtherTables(previous *fibTable) error {
-	fib := s.outer[abi.MapFib]
+func (f *FIB) deleteOtherTables(previous *fibTable) error {
+	fib := f.outer[abi.MapFib]
 	var errs []error
 	for index := range fib.all() {
-		if index != s.table.index {
+		if index != f.table.index {
 			errs = append(errs, fib.empty(index))
 		}
 	}
-	for _, table := range append(s.pending, previous) {
-		if table != nil && table != s.table {
+	for _, table := range append(f.pending, previous) {
+		if table != nil && table != f.table {
 			errs = append(errs, table.close())
 		}
 	}
-	s.pending = nil
+	f.pending = nil
 	return errors.Join(errs...)
 }
 
 // PutRoot implements lpm.Memory.
-func (s *Store) PutRoot(key lpm.RootKey, begin lpm.Begin) error {
-	return s.Instances.put(key, rootAt(s.table.index, begin))
+func (f *FIB) PutRoot(key lpm.RootKey, begin lpm.Begin) error {
+	return f.instances.put(key, rootAt(f.table.index, begin))
 }
 
 // DeleteRoot implements lpm.Memory.
-func (s *Store) DeleteRoot(key lpm.RootKey) error {
-	return s.Instances.delete(key)
+func (f *FIB) DeleteRoot(key lpm.RootKey) error {
+	return f.instances.delete(key)
+}
+
+// release ends what goes on in the background, and lets go of all inner maps: programs keep those in force.
+func (f *FIB) release() error {
+	f.closing.Store(true)
+	f.background.Wait()
+	f.cleared.Wait()
+	_ = f.takePrepared(0)
+	errs := []error{f.dropNextFirstLevel()}
+	for _, table := range slices.Concat(slices.Collect(maps.Values(f.firstLevels.made)), f.pending, []*fibTable{f.table}, slices.Collect(maps.Values(f.secondLevels.made))) {
+		if table != nil {
+			errs = append(errs, table.close())
+		}
+	}
+	f.table, f.pending, f.firstLevels.made, f.secondLevels.made = nil, nil, nil, nil
+	return errors.Join(errs...)
 }

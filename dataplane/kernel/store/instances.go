@@ -178,3 +178,14 @@ func (s *Instances) keepOnly(roots map[lpm.RootKey]lpm.Begin) {
 		}
 	}
 }
+
+// namedFirstLevels are those of the roots in force.
+func (s *Instances) namedFirstLevels() map[uint32]bool {
+	named := map[uint32]bool{}
+	for i := range s.roots {
+		for _, root := range s.roots[i].Roots {
+			named[firstLevelOf(root)] = true
+		}
+	}
+	return named
+}

@@ -37,20 +37,20 @@ type outerMap struct {
 	taken []uint64
 }
 
-// outerMaps are all of them. Where no process has kept the words, the kernel is asked once.
-func (s *Store) outerMaps() (map[string]*outerMap, error) {
-	left, all := s.Words[wordPlaces:], map[string]*outerMap{}
+// openOuterMaps returns all of them, whose words are left. Where no process has kept these, the kernel is asked once.
+func openOuterMaps(opened map[string]*ebpf.Map, kept *uint64, left []uint64) (map[string]*outerMap, error) {
+	all := map[string]*outerMap{}
 	for _, p := range placeWords {
-		o := &outerMap{m: s.maps[p.name], taken: left[:p.words]}
-		if places := int(s.maps[p.name].MaxEntries()); places < 64*p.words {
+		o := &outerMap{m: opened[p.name], taken: left[:p.words]}
+		if places := int(opened[p.name].MaxEntries()); places < 64*p.words {
 			return nil, fmt.Errorf("map %s has %d places: %w", p.name, places, ErrABI)
 		}
-		if s.Words[WordPlacesKept] == 0 {
-			o.look(s.maps[p.name])
+		if *kept == 0 {
+			o.look(opened[p.name])
 		}
 		left, all[p.name] = left[p.words:], o
 	}
-	s.Words[WordPlacesKept] = 1
+	*kept = 1
 	return all, nil
 }
 

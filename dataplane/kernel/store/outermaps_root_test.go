@@ -41,19 +41,19 @@ func beginCounted(t *testing.T, pins *pins.Directory) (*Store, int32) {
 	s, _, err := Open(pins, Limits{Mappings: 1024})
 	must(t, err)
 	var count atomic.Int32
-	for _, o := range s.outer {
+	for _, o := range s.FIB.outer {
 		o.m = countedMaps{o.m, &count}
 	}
 	tables, err := tables.New(tables.Parts{
-		Memory: s, ClearUsage: s.ClearUsage, Changed: s.Changed, Records: s.Records, Runs: s.Runs, Sets: s.Sets, Locators: s.Locators, CellLimit: 1 << 20,
+		Memory: s.FIB, ClearUsage: s.ClearUsage, Changed: s.Changed, Records: s.Records, Runs: s.Runs, Sets: s.Sets, Locators: s.Locators, CellLimit: 1 << 20,
 		Now: func() time.Duration { return 0 }, Wait: reclaim.WaitForPrograms,
 	})
 	must(t, err)
 	_, err = tables.Adopt()
 	must(t, err)
 	must(t, tables.GoOnline())
-	s.background.Wait()
-	s.cleared.Wait()
+	s.FIB.background.Wait()
+	s.FIB.cleared.Wait()
 	return s, count.Load()
 }
 
@@ -84,7 +84,7 @@ func TestStartAsksLittle(t *testing.T) {
 		if asked != wanted {
 			t.Errorf("%s: outer maps were asked %d times, want %d", what, asked, wanted)
 		}
-		if left := s.inPlace(); !maps.EqualFunc(left, map[string][]uint32{abi.MapFib: {s.table.index}}, slices.Equal) {
+		if left := s.inPlace(); !maps.EqualFunc(left, map[string][]uint32{abi.MapFib: {s.FIB.table.index}}, slices.Equal) {
 			t.Errorf("%s: there is %v, want the table in force alone", what, left)
 		}
 		return s
@@ -93,20 +93,20 @@ func TestStartAsksLittle(t *testing.T) {
 	must(t, first.Close())
 	second := begun(2, "a start after a process that left a table") // and that one's
 	for range 3 {
-		_, _, err := second.NewSecondLevel(func([]lpm.Entry) {})
+		_, _, err := second.FIB.NewSecondLevel(func([]lpm.Entry) {})
 		must(t, err)
 	}
 	for _, family := range []uint8{4, 6} {
-		_, _, err := second.NewFirstLevel(family)
+		_, _, err := second.FIB.NewFirstLevel(family)
 		must(t, err)
 	}
-	second.PrepareTable(1 << 16)
-	second.background.Wait()
-	second.prepared = nil // killed, it does not clear it away
+	second.FIB.PrepareTable(1 << 16)
+	second.FIB.background.Wait()
+	second.FIB.prepared = nil // killed, it does not clear it away
 	must(t, second.Close())
 	third := begun(2+3+2+1, "a start after one that was killed")
 	third.Words[WordPlacesKept] = 0
-	for _, o := range third.outer {
+	for _, o := range third.FIB.outer {
 		clear(o.taken)
 	}
 	must(t, third.Close())
@@ -125,14 +125,14 @@ func TestSwitchThatCannotClearAway(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, pins.Remove()) })
 	s, _ := beginCounted(t, pins)
-	_, _, err = s.NewFirstLevel(6) // which no root names, so that it is not left to the background
+	_, _, err = s.FIB.NewFirstLevel(6) // which no root names, so that it is not left to the background
 	must(t, err)
-	s.outer[abi.MapFib].m = stuckMaps{s.outer[abi.MapFib].m}
-	_, err = s.NewTable(1 << 10)
+	s.FIB.outer[abi.MapFib].m = stuckMaps{s.FIB.outer[abi.MapFib].m}
+	_, err = s.FIB.NewTable(1 << 10)
 	must(t, err)
-	before := s.table
-	if err := s.SwitchTable(nil); err != nil || s.table == before {
-		t.Errorf("another table is in force: %t, %v", s.table != before, err)
+	before := s.FIB.table
+	if err := s.FIB.SwitchTable(nil); err != nil || s.FIB.table == before {
+		t.Errorf("another table is in force: %t, %v", s.FIB.table != before, err)
 	}
 	must(t, s.Close())
 }

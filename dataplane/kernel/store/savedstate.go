@@ -18,11 +18,6 @@ import (
 	"loci/lisp"
 )
 
-const (
-	maxSettingsOctets = 1 << 18
-	maxLocatorStates  = 1 << 16
-)
-
 // SaveSettings stores the settings for the next process.
 func (s *Store) SaveSettings(settings dataplane.Settings) error {
 	text, err := json.Marshal(settings)

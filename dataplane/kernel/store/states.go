@@ -32,8 +32,8 @@ func (s *Store) States() ([]dataplane.MapState, error) {
 	for name, m := range s.maps {
 		errs = append(errs, add(name, m))
 	}
-	if s.table != nil {
-		errs = append(errs, add(abi.MapFib+" table", s.table.m))
+	if s.FIB != nil && s.FIB.table != nil {
+		errs = append(errs, add(abi.MapFib+" table", s.FIB.table.m))
 	}
 	slices.SortFunc(all, func(a, b dataplane.MapState) int { return cmp.Compare(a.Name, b.Name) })
 	return all, errors.Join(errs...)

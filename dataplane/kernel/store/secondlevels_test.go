@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/kerneltest"
 )
 
@@ -29,14 +28,14 @@ func (m *slowMaps) Delete(place any) error {
 func TestNobodyWaitsForOldGroups(t *testing.T) {
 	m := &slowMaps{onward: make(chan struct{})}
 	o := &outerMap{m: m, taken: make([]uint64, 1)}
-	s := &Store{outer: map[string]*outerMap{abi.MapSecondLevel6: o}, secondLevels: map[uint32]*fibTable{2: {}}}
+	f := &FIB{secondLevels: secondLevels{outer: o, made: map[uint32]*fibTable{2: {}}}}
 	for number := range uint32(6) {
 		o.mark(number + 1)
 	}
-	s.deleteOtherSecondLevels()
+	f.deleteOtherSecondLevels()
 	ready := make(chan struct{})
 	go func() {
-		s.background.Wait()
+		f.background.Wait()
 		close(ready)
 	}()
 	select {
@@ -49,11 +48,11 @@ func TestNobodyWaitsForOldGroups(t *testing.T) {
 	}
 	kerneltest.Eventually(t, "two groups are removed", func() bool { return !o.isTaken(1) && !o.isTaken(3) })
 	o.mark(1) // a new one
-	s.secondLevels[1] = &fibTable{}
-	s.deleteOtherSecondLevels()
-	s.closing.Store(true)
+	f.secondLevels.made[1] = &fibTable{}
+	f.deleteOtherSecondLevels()
+	f.closing.Store(true)
 	m.onward <- struct{}{} // it was on its way
-	s.cleared.Wait()
+	f.cleared.Wait()
 	if want := []uint32{1, 3, 4}; !slices.Equal(m.removed, want) || !o.isTaken(1) || !o.isTaken(5) {
 		t.Errorf("removed %v, want %v", m.removed, want)
 	}
@@ -63,12 +62,12 @@ func TestNobodyWaitsForOldGroups(t *testing.T) {
 func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	m := &slowMaps{onward: make(chan struct{})}
 	o := &outerMap{m: m, taken: make([]uint64, 1)}
-	s := &Store{outer: map[string]*outerMap{abi.MapSecondLevel6: o}, secondLevels: map[uint32]*fibTable{1: {}, 2: {}}}
+	f := &FIB{secondLevels: secondLevels{outer: o, made: map[uint32]*fibTable{1: {}, 2: {}}}}
 	o.mark(1)
 	o.mark(2)
 	ready := make(chan struct{})
 	go func() {
-		s.DropSecondLevels([]uint32{2})
+		f.DropSecondLevels([]uint32{2})
 		close(ready)
 	}()
 	select {
@@ -76,12 +75,12 @@ func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 	case <-time.After(kerneltest.Patience):
 		t.Fatal("who edits the tables waits for a group to be removed")
 	}
-	if !o.isTaken(2) || s.secondLevels[2] != nil {
+	if !o.isTaken(2) || f.secondLevels.made[2] != nil {
 		t.Error("the number of a group that programs may still hold is free, or the group is known")
 	}
 	switched := make(chan struct{})
 	go func() {
-		s.background.Wait() // as SwitchTable does
+		f.background.Wait() // as SwitchTable does
 		close(switched)
 	}()
 	select {
@@ -90,7 +89,7 @@ func TestNobodyWaitsForGroupsThatEnd(t *testing.T) {
 		t.Fatal("a table that becomes smaller waits for a group to be removed")
 	}
 	m.onward <- struct{}{}
-	s.cleared.Wait()
+	f.cleared.Wait()
 	if !slices.Equal(m.removed, []uint32{2}) || o.isTaken(2) || !o.isTaken(1) {
 		t.Errorf("removed %v, want group 2", m.removed)
 	}

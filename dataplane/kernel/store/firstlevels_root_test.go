@@ -21,16 +21,16 @@ func TestPreparedFirstLevelIsGivenUp(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, pins.Remove()) })
 	s, _ := beginCounted(t, pins)
-	s.PrepareFirstLevel()
-	p := s.nextFirstLevel
+	s.FIB.PrepareFirstLevel()
+	p := s.FIB.firstLevels.prepared
 	if <-p.made; p.err != nil {
 		t.Fatal(p.err)
 	}
-	_, err = s.NewTable(1 << 10)
+	_, err = s.FIB.NewTable(1 << 10)
 	must(t, err)
-	must(t, s.SwitchTable(nil))
+	must(t, s.FIB.SwitchTable(nil))
 	var id uint32
-	if err := s.Map(abi.MapFirstLevel4).Lookup(p.number, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || s.nextFirstLevel != nil {
+	if err := s.Map(abi.MapFirstLevel4).Lookup(p.number, &id); !errors.Is(err, ebpf.ErrKeyNotExist) || s.FIB.firstLevels.prepared != nil {
 		t.Errorf("the first level is still there: %v", err)
 	}
 	must(t, s.Close())
