@@ -28,6 +28,7 @@ import (
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/bootclock"
 	"loci/dataplane/kernel/lpm"
+	"loci/dataplane/kernel/observe"
 	"loci/dataplane/kernel/pins"
 	"loci/dataplane/kernel/tap"
 	"loci/internal/testnet"
@@ -38,15 +39,32 @@ import (
 // its value, say "ready", and wait to be killed.
 const engineEnvironment = "LOCI_TEST_ENGINE"
 
+// captureEnvironment makes it capture what the instance drops that its value names, instead.
+const captureEnvironment = "LOCI_TEST_CAPTURE"
+
 func TestMain(m *testing.M) {
-	if todo, ok := os.LookupEnv(engineEnvironment); ok {
-		if err := beEngine(todo); err != nil {
+	for name, be := range map[string]func(string) error{engineEnvironment: beEngine, captureEnvironment: beCapture} {
+		todo, ok := os.LookupEnv(name)
+		if !ok {
+			continue
+		}
+		if err := be(todo); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
 	os.Exit(m.Run())
+}
+
+func beCapture(instance string) error {
+	c, err := observe.OpenCapture("", instance)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return c.Close()
 }
 
 func beEngine(todo string) error {
@@ -68,10 +86,22 @@ func beEngine(todo string) error {
 // startEngine starts an engine in a process of its own and waits until it is ready.
 func (r *router) startEngine(t *testing.T, todo string) *exec.Cmd {
 	t.Helper()
+	return r.startProcess(t, engineEnvironment+"="+r.instance+" "+todo)
+}
+
+// startCapture starts a capture in a process of its own and waits until it captures.
+func (r *router) startCapture(t *testing.T) *exec.Cmd {
+	t.Helper()
+	return r.startProcess(t, captureEnvironment+"="+r.instance)
+}
+
+// startProcess starts the test binary with a variable that says what it is.
+func (r *router) startProcess(t *testing.T, variable string) *exec.Cmd {
+	t.Helper()
 	executable, err := os.Executable()
 	must(t, err)
 	cmd := exec.Command(executable)
-	cmd.Env = append(os.Environ(), engineEnvironment+"="+r.instance+" "+todo)
+	cmd.Env = append(os.Environ(), variable)
 	cmd.Stderr = os.Stderr
 	_, err = cmd.StdinPipe()
 	must(t, err)
@@ -81,7 +111,7 @@ func (r *router) startEngine(t *testing.T, todo string) *exec.Cmd {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "ready\n" {
-		t.Fatalf("engine in a process: %q, %v", line, err)
+		t.Fatalf("%s in a process: %q, %v", variable, line, err)
 	}
 	return cmd
 }

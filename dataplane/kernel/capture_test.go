@@ -163,22 +163,35 @@ func (r *router) wantDropped(t *testing.T, got observe.DroppedPacket, p pair) {
 // A capture that was killed leaves nothing switched on for ever.
 func TestAbandonedCaptureEnds(t *testing.T) {
 	t.Parallel()
-	a := newLinks(t).open(t, 0, Options{})
+	n := newLinks(t)
+	a := n.open(t, 0, Options{})
 	watched := func() bool {
 		var watch abi.Watch
 		must(t, a.store.Map(abi.MapWatch).Lookup(uint32(0), &watch))
 		return watch.Flags != 0
 	}
-	c, err := a.capture(t)
-	must(t, err)
+	process := a.startCapture(t)
 	if !watched() {
 		t.Error("nothing is watched")
 	}
-	must(t, c.Close())
-	must(t, a.store.Map(abi.MapWatch).Put(uint32(0), abi.Watch{Flags: abi.WatchDrops})) // as a process leaves it that is killed
+	must(t, a.Close())
+	a.open(t, Options{})
+	if !watched() {
+		t.Error("a capture that lives was switched off")
+	}
+	if _, err := a.capture(t); !errors.Is(err, pins.ErrBusy) {
+		t.Errorf("a second capture: %v", err)
+	}
+	kill(t, process)
+	if !watched() {
+		t.Error("a killed capture switched itself off")
+	}
 	must(t, a.Close())
 	a.open(t, Options{})
 	if watched() {
 		t.Error("an abandoned capture goes on")
 	}
+	c, err := a.capture(t)
+	must(t, err)
+	must(t, c.Close())
 }

@@ -37,7 +37,7 @@ var previousLayout = map[string]string{
 }
 
 // putPreviousInForce closes the engine and leaves its tables in the layout before this one, which no version had: members stand in
-// another order, one is unknown, and maps are missing. The programs stay attached.
+// another order, one is unknown, maps are missing, and some have other names. The programs stay attached.
 func (r *router) putPreviousInForce(t *testing.T) {
 	t.Helper()
 	setPreviousVersion(t, r.store)
@@ -47,6 +47,9 @@ func (r *router) putPreviousInForce(t *testing.T) {
 	}
 	for _, name := range []string{abi.MapMappingRuns, abi.MapActions, abi.MapFlows, abi.MapSources} {
 		must(t, os.Remove(filepath.Join(directory, name)))
+	}
+	for _, name := range []string{abi.MapFirstLevel4, abi.MapFirstLevel6, abi.MapSecondLevel6, abi.MapBacklog, abi.MapPendingSamples} {
+		must(t, os.Rename(filepath.Join(directory, name), filepath.Join(directory, "previous_"+name)))
 	}
 	must(t, r.Close())
 }
