@@ -46,6 +46,7 @@ var rules = []rule{
 	{"pure packages touch neither clock, nor files, nor sockets, nor goroutines", checkPure},
 	{"pure packages keep no state in variables", checkPackageVariables},
 	{"functions and files stay below the walls of size", checkSize},
+	{"packages and types stay below the walls of size", checkPackages},
 	{"C functions and files stay below the walls of size", checkSizeC},
 	{"names say something", checkNames},
 	{"names and text have the words of the field", checkWords},
