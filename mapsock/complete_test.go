@@ -97,6 +97,9 @@ func (f *filler) fill(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if v.Type() == reflect.TypeFor[lisp.Locator]() && v.Type().Field(i).Name == "Address" {
+				continue // a Map-Server's alone: no table of a data plane has it
+			}
 			f.fill(t, v.Field(i))
 		}
 	case reflect.Slice:
