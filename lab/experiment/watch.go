@@ -32,6 +32,9 @@ const maxCaptureOctets = 16 << 20
 // startWatch begins to capture on the places; with a directory the frames are written there as well.
 func (n *network) startWatch(try uint64, places map[place]bool, directory string) (*watch, error) {
 	w := &watch{try: try, seen: map[place]map[uint64]sighting{}}
+	for where := range places { // before any capture, which read the map
+		w.seen[where] = map[uint64]sighting{}
+	}
 	for where := range places {
 		if err := w.capture(n, where, directory); err != nil {
 			return nil, errors.Join(err, w.stop())
@@ -41,7 +44,6 @@ func (n *network) startWatch(try uint64, places map[place]bool, directory string
 }
 
 func (w *watch) capture(n *network, where place, directory string) error {
-	w.seen[where] = map[uint64]sighting{}
 	var file *testnet.PcapFile
 	if directory != "" {
 		var err error
