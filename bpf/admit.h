@@ -42,8 +42,7 @@ static __always_inline struct lisp_trusted *describe(const struct lisp_context *
 
 	if (!p)
 		return NULL;
-	p->source_iid = c->iid;
-	p->iid = c->iid;
+	p->source_iid = p->iid = c->iid;
 	p->mapping_index = c->mapping_index;
 	p->family = c->packet.family;
 	__builtin_memcpy(p->source, &c->packet.source, sizeof(p->source));

@@ -126,10 +126,9 @@ static __always_inline int read_inner(hook_frame *frame, struct lisp_context *c)
 {
 	__u32 offset = c->outer.l4_offset + sizeof(struct udp_lisp);
 
-	if (parse_ip(frame, offset, c->told, &c->packet) < 0 || c->packet.malformed)
-		return LISP_DROP_INNER_MALFORMED;
-	/* RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7 */
-	if (!is_routable_unicast(&c->packet.source, c->packet.family))
+	/* sources: RFC 1812 s.5.3.7, RFC 4291 s.2.5.2 to 2.5.6, s.2.7 */
+	if (parse_ip(frame, offset, c->told, &c->packet) < 0 || c->packet.malformed ||
+	    !is_routable_unicast(&c->packet.source, c->packet.family))
 		return LISP_DROP_INNER_MALFORMED;
 	/* It cannot be cut apart here. */
 	if (is_train(frame, c))

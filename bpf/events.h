@@ -20,12 +20,11 @@ static __always_inline struct lisp_event *new_event(__u32 kind, __u32 iid, __u32
 		count(LISP_COUNTER_EVENT_LOST, 0);
 		return NULL;
 	}
-	__builtin_memset(e, 0, sizeof(*e));
-	e->kind = kind;
-	e->iid = iid;
-	e->ifindex = ifindex;
-	e->family = family;
-	e->time_ns = bpf_ktime_get_boot_ns();
+	*e = (struct lisp_event){.kind = kind,
+				 .iid = iid,
+				 .ifindex = ifindex,
+				 .family = family,
+				 .time_ns = bpf_ktime_get_boot_ns()};
 	return e;
 }
 
