@@ -3,7 +3,7 @@
 package config
 
 // The public Internet profile (RFC 9301 s.1.1, RFC 9300 s.4.1, RFC 9302 s.8): what must not
-// be used among strangers is refused, and so is the mapping system while the protection that
+// be used between sites that do not trust each other is refused, and so is the mapping system while the protection that
 // the profile demands for it does not exist. Static mappings need none.
 
 import "fmt"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPublicInternet refuses what must not be used among strangers, and the mapping system
+// TestPublicInternet refuses what must not be used between sites that do not trust each other, and the mapping system
 // while LISP-SEC does not exist. Shows RFC 9301 s.1.1 (5).
 // Shows RFC 9301 s.1.1 (5), RFC 9300 s.4.1 (3), RFC 9300 s.9 (5).
 func TestPublicInternet(t *testing.T) {

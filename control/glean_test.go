@@ -166,7 +166,7 @@ func TestGleaningKeepsToItsBounds(t *testing.T) {
 	x1.wantCounter(counter.MappingEvicted, 0)
 	n.run(100 * time.Millisecond)
 	if got := x1.counter(counter.RLOCProbeSent) - probes; got > 4 {
-		t.Errorf("%d RLOC-probes to strangers", got)
+		t.Errorf("%d RLOC-probes to gleaned RLOCs", got)
 	}
 	n.run(itr.GleanLifetime)
 	if len(x1.cache) != 1 {

@@ -334,7 +334,7 @@ func TestProbeReplyChecks(t *testing.T) {
 		}},
 		{"another nonce", counter.RefusedProbeReply, func(m *wire.MapReply) { m.Nonce++ }},
 		{"without the P bit", counter.RefusedNonce, func(m *wire.MapReply) { m.Probe = false }},
-		{"p bit on a stranger's locator", counter.RefusedProbeLocator, func(m *wire.MapReply) {
+		{"p bit on a locator that was not probed", counter.RefusedProbeLocator, func(m *wire.MapReply) {
 			m.Records[0].Locators[0].Address = wire.IPv4{203, 0, 113, 1}
 			m.Records[0].Locators[0].Probed = true
 		}},

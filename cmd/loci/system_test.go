@@ -158,7 +158,7 @@ func (n *lispNetwork) synRetransmissions(at string) int {
 	return value
 }
 
-// TestMapServerRefuses sends what a stranger might and reads the counters.
+// TestMapServerRefuses sends what an attacker might and reads the counters.
 func TestMapServerRefuses(t *testing.T) {
 	n := newLISPNetwork(t)
 	n.run("ms", strings.Replace(n.mappingSystem(), "level: debug", "level: info", 1))

@@ -31,7 +31,7 @@ const (
 
 // noticeLevels are those of the events that are logged; all others are for debugging.
 var noticeLevels = map[control.NoticeKind]slog.Level{
-	control.NoticeMessageRefused:          slog.LevelInfo, // strangers cause it at will
+	control.NoticeMessageRefused:          slog.LevelInfo, // any sender causes it at will
 	control.NoticeRegistrationRefused:     slog.LevelWarn,
 	control.NoticeRegistrationExpired:     slog.LevelInfo,
 	control.NoticeMapNotifyReceived:       slog.LevelInfo,

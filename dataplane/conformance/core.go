@@ -54,9 +54,9 @@ func fromCore(b *bench) {
 
 func fromCoreRefused(b *bench) {
 	peer := PeerRLOCs[0]
-	stranger := toHost(SiteHosts[0])
-	stranger.to = netip.MustParseAddr("10.77.0.1")
-	b.SendFromCore(b, fromPeer(peer, 0, stranger.bytes()))
+	foreign := toHost(SiteHosts[0])
+	foreign.to = netip.MustParseAddr("10.77.0.1")
+	b.SendFromCore(b, fromPeer(peer, 0, foreign.bytes()))
 	b.eventuallyDropped("eid-not-in-database", 1)
 	b.SendFromCore(b, fromPeer(peer, 7, toHost(SiteHosts[0]).bytes()))
 	b.eventuallyDropped("eid-not-in-database", 2)
@@ -79,9 +79,9 @@ func sourcesAreTold(b *bench) {
 		b.Errorf("%v before any packet", told)
 	}
 	began := time.Now()
-	stranger := toHost(SiteHosts[0])
-	stranger.to = netip.MustParseAddr("10.77.0.1")
-	b.SendFromCore(b, fromPeer(PeerRLOCs[1], 0, stranger.bytes()))
+	foreign := toHost(SiteHosts[0])
+	foreign.to = netip.MustParseAddr("10.77.0.1")
+	b.SendFromCore(b, fromPeer(PeerRLOCs[1], 0, foreign.bytes()))
 	b.eventuallyDropped("eid-not-in-database", 1)
 	for _, peer := range []netip.Addr{PeerRLOCs[0], PeerRLOCs[2]} {
 		b.SendFromCore(b, fromPeer(peer, 0, toHost(SiteHosts[0]).bytes()))

@@ -36,8 +36,8 @@ func TestFloodBeforeTheTAPIsReadLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// strangers are the hosts beside the one that floods.
-const strangers = 50
+// otherHosts are the hosts beside the one that floods.
+const otherHosts = 50
 
 func (n *network) expectBacklog(t *testing.T, p pair, subnet int) {
 	const flooded = 3 * tap.QueuePackets
@@ -50,10 +50,10 @@ func (n *network) expectBacklog(t *testing.T, p pair, subnet int) {
 
 	a.queue.WithoutReading(func() {
 		n.sendFrom(t, p.inner(0, 20), inSubnet(p.inner(0, 1), 100+subnet, 0), flooded)
-		for i := range strangers {
+		for i := range otherHosts {
 			n.sendFrom(t, p.inner(0, 30+i), inSubnet(p.inner(0, 1), subnet, i), 1)
 		}
-		taken := flooded + strangers - (a.Counters().Drops["backlog-source-limit"] - refused)
+		taken := flooded + otherHosts - (a.Counters().Drops["backlog-source-limit"] - refused)
 		if got := atomic.LoadInt32(&a.store.Backlog.Places); uint64(got) != taken {
 			t.Errorf("%d places are taken, by %d packets", got, taken)
 		}
@@ -69,12 +69,12 @@ func (n *network) expectBacklog(t *testing.T, p pair, subnet int) {
 		CreatedAt: time.Now(), ExpiresAt: time.Now().Add(10 * time.Minute),
 	}})
 	seen := map[netip.Addr]bool{}
-	for range strangers {
+	for range otherHosts {
 		to, _ := core.next(t)
 		seen[to] = true
 	}
-	if len(seen) != strangers {
-		t.Errorf("packets of %d hosts arrived, want %d;%s", len(seen), strangers, n.report())
+	if len(seen) != otherHosts {
+		t.Errorf("packets of %d hosts arrived, want %d;%s", len(seen), otherHosts, n.report())
 	}
 	a.expectNoBacklog(t)
 }

@@ -155,22 +155,22 @@ func (n *network) expectNobodyHeldUp(t *testing.T, p pair) {
 			t.Fatalf("number %d to %v, want %d;%s", number, to, i, n.report())
 		}
 	}
-	stranger := inSubnet(p.inner(0, 1), 8, 1)
-	n.udpFlow(t, netip.AddrPortFrom(p.inner(0, 30), 0), netip.AddrPortFrom(stranger, 5000)).send(t, 1)
+	unmapped := inSubnet(p.inner(0, 1), 8, 1)
+	n.udpFlow(t, netip.AddrPortFrom(p.inner(0, 30), 0), netip.AddrPortFrom(unmapped, 5000)).send(t, 1)
 	deadline := time.Now().Add(patience)
-	for miss := a.nextMiss(t); miss.Destination.Addr() != stranger; miss = a.nextMiss(t) {
+	for miss := a.nextMiss(t); miss.Destination.Addr() != unmapped; miss = a.nextMiss(t) {
 		if time.Now().After(deadline) {
-			t.Fatalf("no miss of %v;%s", stranger, n.report())
+			t.Fatalf("no miss of %v;%s", unmapped, n.report())
 		}
 	}
-	prefix, err := lisp.PrefixFromNetip(0, netip.PrefixFrom(stranger, stranger.BitLen()))
+	prefix, err := lisp.PrefixFromNetip(0, netip.PrefixFrom(unmapped, unmapped.BitLen()))
 	must(t, err)
 	a.apply(t, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
 		Mapping:   lisp.Mapping{Prefix: prefix, Locators: locators(p.outer(1)), TTLMinutes: 10},
 		CreatedAt: time.Now(), ExpiresAt: time.Now().Add(10 * time.Minute),
 	}})
-	if to, _ := core.next(t); to != stranger {
-		t.Errorf("a packet to %v, want %v;%s", to, stranger, n.report())
+	if to, _ := core.next(t); to != unmapped {
+		t.Errorf("a packet to %v, want %v;%s", to, unmapped, n.report())
 	}
 	f.end()
 	t.Logf("%d packets of the flood;%s", f.sent.Load(), n.report())

@@ -49,7 +49,8 @@ var privateWords = []struct {
 var privatePhrases = []string{
 	"kept decision", "mark of one way", "wide root", "comparison cell", "pending counts", "block of entries",
 	"unfinished checksum", "super-packet", "superpacket", "waiting room", "foresight", "vigil", "detour",
-	"turn of the loop", "turns of the loop", "what differs is put in force", "put in force", "nobody", "whoever", "for want of",
+	"stranger", "turn of the loop", "turns of the loop", "what differs is put in force", "put in force", "nobody", "whoever",
+	"for want of",
 }
 
 var privatePhrase = regexp.MustCompile(`(?i)\b(` + strings.Join(privatePhrases, "|") + `)`)

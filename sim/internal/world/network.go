@@ -34,7 +34,7 @@ func (n *network) newMail() *Mail {
 
 // read takes mail back that is not needed any more, unless a copy of it has yet to arrive.
 func (n *network) read(m *Mail) {
-	if m.copies == 0 && m.room != nil { // those of strangers have none
+	if m.copies == 0 && m.room != nil { // those of other senders than Nodes have none
 		*m = Mail{room: m.room}
 		n.spare = append(n.spare, m)
 	}
