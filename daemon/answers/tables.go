@@ -24,7 +24,7 @@ import (
 
 const (
 	// tablePage bounds what one iteration lists, and for how long messages wait where there is one processor.
-	tablePage = 128
+	tablePage = 64
 	// pageRest is the least time between two pages. Go's runtime looks for messages at once only while nothing else can run:
 	// beside a list without rests they waited for 70 ms where there is one processor. The clock of sleepers is not finer.
 	pageRest = time.Millisecond
