@@ -270,7 +270,8 @@ func addressOctets(b []byte) int {
 // addrKey is an address as a number that no other one of a run has.
 func addrKey(a netip.Addr) uint64 {
 	b := a.As16()
-	t := virtual.Trace{Hash: binary.BigEndian.Uint64(b[:])}
+	var t virtual.Trace
+	t.Mix(binary.BigEndian.Uint64(b[:]))
 	t.Mix(binary.BigEndian.Uint64(b[8:]))
 	return t.Hash
 }
