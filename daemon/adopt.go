@@ -56,9 +56,9 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 		d.log.Info("took over the mappings that the data plane kept", "entries", entries)
 	}
 	var kept []control.SetLocatorState
-	for rloc, state := range d.plane.LocatorStates() {
+	for path, state := range d.plane.LocatorStates() {
 		if state != dataplane.LocatorUp {
-			kept = append(kept, control.SetLocatorState{RLOC: rloc, State: planeworker.NodeState(state)})
+			kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, State: planeworker.NodeState(state)})
 		}
 	}
 	node.AdoptLocatorStates(now, kept)

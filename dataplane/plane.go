@@ -11,6 +11,11 @@
 // map-cache (remote EIDs) and the Database (EIDs of this site). Lookups take the
 // longest match in the packet's Instance-ID and family.
 //
+// Paths. A locator may be a path of several hops. Its packets go to the hop that
+// Locator.Next names, which the control plane chose; engines treat its address, its port
+// and its family as those of a plain RLOC. The identity of a locator, for its state and
+// everything else that is kept of it, is its whole path.
+//
 // Operations. Apply carries out its operations in order, each of them whole or
 // not at all; one that fails is reported in its place, changes nothing and does
 // not stop those behind it. When Apply returns, packets are treated by the new
@@ -62,7 +67,7 @@ type Plane interface {
 	// Database yields the Database in prefix order.
 	Database() iter.Seq[DatabaseEntry]
 	// LocatorStates yields the locators that are down; it may yield others that were.
-	LocatorStates() iter.Seq2[lisp.RLOC, LocatorState]
+	LocatorStates() iter.Seq2[lisp.Path, LocatorState]
 	// Settings returns what was last set.
 	Settings() Settings
 
@@ -109,12 +114,17 @@ type PutDatabase struct{ Entry DatabaseEntry }
 // DeleteDatabase removes a Database entry; ErrNotFound when there is none.
 type DeleteDatabase struct{ Prefix lisp.Prefix }
 
-// PutLocatorState says whether packets may be sent to an RLOC, and before which others,
-// in whichever mappings it stands. Only flows that have to move do.
+// PutLocatorState says whether packets may be sent to a locator, and before which others,
+// in whichever mappings it stands. Only flows that have to move do. A path has a state of
+// its own, whatever is known of its hops.
 type PutLocatorState struct {
-	RLOC  lisp.RLOC
-	State LocatorState
+	RLOC   lisp.RLOC
+	Behind lisp.Hops // the other hops of a path, as in lisp.Locator
+	State  LocatorState
 }
+
+// Path is the locator's identity.
+func (o *PutLocatorState) Path() lisp.Path { return lisp.Path{RLOC: o.RLOC, Behind: o.Behind} }
 
 // SetSettings replaces all settings.
 type SetSettings struct{ Settings Settings }
@@ -315,6 +325,12 @@ type Settings struct {
 	Lists          []AccessList        // at most MaxLists
 
 	MissPolicies map[lisp.InstanceID]MissPolicy // at most MaxMissPolicies
+
+	Roles []RolePolicy // roles beside ITR and ETR; at most MaxRolePolicies
+	// RecursionDepth is how many layers of encapsulation packets get at most: 1, which 0 stands for, or 2. With 2 an RLOC
+	// that a mapping of Instance-ID 0 covers is an EID: the encapsulated packet is encapsulated again, to a locator of
+	// that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination does.
+	RecursionDepth uint8
 }
 
 // Clone shares no memory with s.
@@ -324,6 +340,10 @@ func (s Settings) Clone() Settings {
 	s.Lists = slices.Clone(s.Lists)
 	for i := range s.Lists {
 		s.Lists[i].Allow, s.Lists[i].Deny = slices.Clone(s.Lists[i].Allow), slices.Clone(s.Lists[i].Deny)
+	}
+	s.Roles = slices.Clone(s.Roles)
+	for i := range s.Roles {
+		s.Roles[i].EIDs, s.Roles[i].Sources = slices.Clone(s.Roles[i].EIDs), slices.Clone(s.Roles[i].Sources)
 	}
 	return s
 }

@@ -20,9 +20,9 @@ const NoBucket = 0xFF
 // locator-set.
 type BucketVector [BucketCount]uint8
 
-// Rank tells what is known of an RLOC beyond the mapping: whether packets may be sent
+// Rank tells what is known of a locator beyond the mapping: whether packets may be sent
 // to it at all, and before which others. A lower rank is better.
-type Rank func(lisp.RLOC) (rank int, usable bool)
+type Rank func(*lisp.Locator) (rank int, usable bool)
 
 // Buckets shares the buckets out among the usable locators of the best rank, and among
 // these those of the lowest priority, each as many as its weight demands with an error
@@ -65,13 +65,13 @@ func Buckets(set lisp.LocatorSet, rank Rank) BucketVector {
 // bestRank are the usable locators that no other usable one outranks.
 func bestRank(set lisp.LocatorSet, rank Rank) (usable locatorBits) {
 	best := 0
-	for i, l := range set {
-		if !l.Usable() {
+	for i := range set {
+		if !set[i].Usable() {
 			continue
 		}
 		its, may := 0, true
 		if rank != nil {
-			its, may = rank(l.RLOC)
+			its, may = rank(&set[i])
 		}
 		switch {
 		case !may:

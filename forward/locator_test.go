@@ -42,8 +42,8 @@ func counts(v BucketVector) map[int]int {
 }
 
 func upExcept(down ...int) Rank {
-	return func(r lisp.RLOC) (int, bool) {
-		return 0, !slices.ContainsFunc(down, func(i int) bool { return r == rlocOf(i) })
+	return func(l *lisp.Locator) (int, bool) {
+		return 0, !slices.ContainsFunc(down, func(i int) bool { return l.RLOC == rlocOf(i) })
 	}
 }
 
@@ -65,9 +65,9 @@ func TestRankComesBeforePriority(t *testing.T) {
 		{"a locator with priority 255 counts for nothing", []string{"255/1", "1/1"}, []int{0, 2}, map[int]int{1: 128}},
 		{"three ranks", []string{"1/1", "1/1", "1/1"}, []int{2, 0, 1}, map[int]int{1: 128}},
 	} {
-		rank := func(r lisp.RLOC) (int, bool) {
+		rank := func(l *lisp.Locator) (int, bool) {
 			for i, its := range c.ranks {
-				if r == rlocOf(i) {
+				if l.RLOC == rlocOf(i) {
 					return its, its != down
 				}
 			}

@@ -17,22 +17,23 @@ func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action 
 	if !ok {
 		return drop(DropNoLocator)
 	}
-	source, mtu := x.Tables.Path(locator.RLOC)
-	if reason := x.Denies.judge(ListOuterSource, 0, source.Addr(), locator.RLOC.Addr()); reason != DropNone {
+	to := locator.NextHop()
+	source, mtu := x.Tables.Path(to)
+	if reason := x.Denies.judge(ListOuterSource, 0, source.Addr(), to.Addr()); reason != DropNone {
 		return drop(reason)
 	}
 	if mtu <= 0 || source.IsZero() {
 		return drop(DropNoRoute)
 	}
-	a := Action{What: DoEncapsulate, Locator: locator, LargestInner: LargestInner(locator.RLOC, mtu)}
+	a := Action{What: DoEncapsulate, Locator: locator, LargestInner: LargestInner(to, mtu)}
 	if LongestOnWire(packet, &o.Header, in.Segment) > a.LargestInner {
 		a.What = DoTooBig
 		return a
 	}
-	a.Template = Tunnel{Source: source, Destination: locator.RLOC, Marking: x.Marking, Forwarded: !in.Own}
+	a.Template = Tunnel{Source: source, Destination: to, Marking: x.Marking, Forwarded: !in.Own}
 	encapsulation := EncapsulationLISP
 	if x.Encapsulation != nil {
-		encapsulation = x.Encapsulation(locator.RLOC)
+		encapsulation = x.Encapsulation(to)
 	}
 	a.Template.BareHeader(encapsulation, o.Instance, o.Header.Family)
 	if encapsulation == EncapsulationLISP {

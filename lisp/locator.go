@@ -20,10 +20,13 @@ const PriorityUnused = 255
 // them in 8 bits, Locator-Status-Bits name 32 (RFC 9300 s.5.3).
 const MaxLocators = 32
 
-// Locator is one RLOC of a mapping. Lower priorities win; weights share the
+// Locator is one locator of a mapping: an RLOC, or a path of several hops. Lower priorities win; weights share the
 // traffic among equal priorities.
 type Locator struct {
-	RLOC              RLOC
+	RLOC              RLOC     // of a path: its first hop
+	Behind            Hops     // the other hops of a path; its identity is all hops
+	Bits              PathBits // L, P and S of the hops
+	Next              uint8    // the hop that this router sends packets to, as its control plane decided
 	Priority          uint8
 	Weight            uint8
 	MulticastPriority uint8
@@ -31,14 +34,20 @@ type Locator struct {
 	Local             bool // L: an address of the ETR that answers
 	Probed            bool // p: the locator that an RLOC-probe asked about
 	Reachable         bool // R: the ETR has a route to it
-	// Address is what a Map-Server keeps of an address that says more than an RLOC (an explicit locator path, a replication list, a
+	// Address is what a Map-Server keeps of an address that says more than an RLOC or a path (a replication list, a
 	// name, ...): its octets on the wire, from the AFI on (RFC 8060). Empty for a plain IP address. RLOC is then zero where no packet
 	// can be sent to the address alone.
 	Address string
 }
 
+// Path is the locator's identity.
+func (l *Locator) Path() Path { return Path{RLOC: l.RLOC, Behind: l.Behind} }
+
+// NextHop is where this router sends the packets of the locator: the RLOC, or the hop of a path that Next names.
+func (l *Locator) NextHop() RLOC { return l.Path().Hop(min(int(l.Next), l.Behind.Len())) }
+
 // IsSame reports whether both are the same locator, whatever else is said of it.
-func (l *Locator) IsSame(o *Locator) bool { return l.RLOC == o.RLOC && l.Address == o.Address }
+func (l *Locator) IsSame(o *Locator) bool { return l.Path() == o.Path() && l.Address == o.Address }
 
 // compare orders locators as RFC 9301 s.5.5 does, and those without an RLOC behind the others by their octets.
 func (l *Locator) compare(o *Locator) int {
@@ -48,7 +57,7 @@ func (l *Locator) compare(o *Locator) int {
 		}
 		return -1
 	}
-	return cmp.Or(l.RLOC.Compare(o.RLOC), strings.Compare(l.Address, o.Address))
+	return cmp.Or(l.Path().Compare(o.Path()), strings.Compare(l.Address, o.Address))
 }
 
 // Usable reports whether unicast packets may be sent to the locator: R set and
@@ -66,7 +75,7 @@ func (l Locator) String() string {
 
 func (l Locator) name() string {
 	if l.Address == "" {
-		return l.RLOC.String()
+		return l.Path().String()
 	}
 	return fmt.Sprintf("address %x", l.Address)
 }
@@ -122,6 +131,11 @@ func (s LocatorSet) Best() []Locator {
 		}
 	}
 	return best
+}
+
+// Has reports whether the set has a locator of that path.
+func (s LocatorSet) Has(p Path) bool {
+	return slices.ContainsFunc(s, func(l Locator) bool { return l.Path() == p })
 }
 
 // Find returns the plain locator with that RLOC.

@@ -11,10 +11,11 @@ import (
 	"net/netip"
 )
 
-// RLOC is a Routing Locator: an IPv4 or IPv6 address of the core. It is
-// comparable, holds no pointer, and its zero value is "no RLOC".
+// RLOC is a Routing Locator: an IPv4 or IPv6 address of the core, and the UDP port behind which
+// a NAT has it. It is comparable, holds no pointer, and its zero value is "no RLOC".
 type RLOC struct {
-	family uint8 // 0, 4 or 6
+	family uint8  // 0, 4 or 6
+	port   uint16 // 0: the LISP data port
 	raw    [16]byte
 }
 
@@ -31,6 +32,29 @@ func RLOCFromAddr(a netip.Addr) RLOC {
 		return RLOC{family: 6, raw: a.As16()}
 	}
 	return RLOC{}
+}
+
+// WithPort is the RLOC behind a UDP port, where a NAT maps it; 0 stands for the LISP data port.
+func (r RLOC) WithPort(port uint16) RLOC {
+	r.port = port
+	return r
+}
+
+// Port is the UDP port of the data plane, 0 for the LISP data port.
+func (r RLOC) Port() uint16 { return r.port }
+
+// ParseRLOCPort is ParseRLOC of an address with a port, or without one: 192.0.2.1:40000,
+// [2001:db8::1]:40000.
+func ParseRLOCPort(s string) (RLOC, error) {
+	at, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return ParseRLOC(s)
+	}
+	r, err := ParseRLOC(at.Addr().String())
+	if err == nil && at.Port() == 0 {
+		err = fmt.Errorf("RLOC %q: port 0: want 1 to 65535", s)
+	}
+	return r.WithPort(at.Port()), err
 }
 
 // ParseRLOC reads an IPv4 or IPv6 address that may serve as a locator.
@@ -82,18 +106,24 @@ func (r RLOC) Addr() netip.Addr {
 }
 
 // Compare orders RLOCs as RFC 9301 s.5.5 orders locators: IPv4 before IPv6,
-// then by ascending address.
+// then by ascending address; behind one address by port.
 func (r RLOC) Compare(o RLOC) int {
 	if c := cmp.Compare(r.family, o.family); c != 0 {
 		return c
 	}
-	return bytes.Compare(r.raw[:], o.raw[:])
+	if c := bytes.Compare(r.raw[:], o.raw[:]); c != 0 {
+		return c
+	}
+	return cmp.Compare(r.port, o.port)
 }
 
-// String is the address, "none" for the zero RLOC.
+// String is the address, with the port where there is one; "none" for the zero RLOC.
 func (r RLOC) String() string {
-	if r.IsZero() {
+	switch {
+	case r.IsZero():
 		return "none"
+	case r.port != 0:
+		return netip.AddrPortFrom(r.Addr(), r.port).String()
 	}
 	return r.Addr().String()
 }
@@ -111,15 +141,18 @@ func (r RLOC) AppendText(b []byte) ([]byte, error) {
 	if r.IsZero() {
 		return b, nil
 	}
+	if r.port != 0 {
+		return netip.AddrPortFrom(r.Addr(), r.port).AppendTo(b), nil
+	}
 	return r.Addr().AppendTo(b), nil
 }
 
-// UnmarshalText is ParseRLOC; empty text is the zero RLOC.
+// UnmarshalText is ParseRLOCPort; empty text is the zero RLOC.
 func (r *RLOC) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
 		*r = RLOC{}
 		return nil
 	}
-	*r, err = ParseRLOC(string(text))
+	*r, err = ParseRLOCPort(string(text))
 	return err
 }

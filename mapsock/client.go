@@ -437,10 +437,10 @@ func (c *Client) Mappings() iter.Seq[dataplane.MapCacheEntry] { return untilErro
 func (c *Client) Database() iter.Seq[dataplane.DatabaseEntry] { return untilError(c.DumpDatabase()) }
 
 // LocatorStates yields the locators that are not up; it may yield others that were not.
-func (c *Client) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
-	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
+func (c *Client) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
+	return func(yield func(lisp.Path, dataplane.LocatorState) bool) {
 		for m, err := range c.dump(Message{Type: TypeDumpLocatorStates}) {
-			if err != nil || len(m.Locators) != 1 || !yield(m.Locators[0].RLOC, m.LocatorState) {
+			if err != nil || len(m.Locators) != 1 || !yield(m.Locators[0].Path(), m.LocatorState) {
 				return
 			}
 		}

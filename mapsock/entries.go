@@ -223,7 +223,7 @@ func (m *Message) SetOperation(operation dataplane.Operation) error {
 		m.SetPrefix(o.Prefix)
 	case dataplane.PutLocatorState:
 		m.Reset(TypeSetLocatorState)
-		m.SetLocatorState(o.RLOC, o.State)
+		m.SetLocatorState(o.Path(), o.State)
 	case dataplane.SetSettings:
 		m.Reset(TypeSetSettings)
 		m.SetSettings(o.Settings)
@@ -244,8 +244,8 @@ func (m *Message) SetOperation(operation dataplane.Operation) error {
 var errNothing = fmt.Errorf("nothing to do")
 
 // SetLocatorState makes m speak of the state of a locator.
-func (m *Message) SetLocatorState(r lisp.RLOC, s dataplane.LocatorState) {
-	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: r, Reachable: s != dataplane.LocatorDown}})
+func (m *Message) SetLocatorState(p lisp.Path, s dataplane.LocatorState) {
+	m.Locators = append(m.Locators, Locator{Locator: lisp.Locator{RLOC: p.RLOC, Behind: p.Behind, Reachable: s != dataplane.LocatorDown}})
 	m.LocatorState = s
 	m.Mark(AttributeLocatorState)
 }

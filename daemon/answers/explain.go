@@ -28,7 +28,7 @@ type explainer struct {
 	node     control.Explanation
 	settings dataplane.Settings
 	entry    *dataplane.MapCacheEntry             // what packets meet
-	states   map[lisp.RLOC]dataplane.LocatorState // as the data plane has them
+	states   map[lisp.Path]dataplane.LocatorState // as the data plane has them
 	families map[bool]bool                        // in which this router has an RLOC: IPv4
 
 	answer api.Explanation
@@ -40,7 +40,7 @@ func (a *Answers) Explain(ctx context.Context, q api.ExplainQuery) (api.Explanat
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := explainer{now: time.Now(), query: q, node: node, settings: a.State.InForce().Settings, states: map[lisp.RLOC]dataplane.LocatorState{}, families: map[bool]bool{}}
+	x := explainer{now: time.Now(), query: q, node: node, settings: a.State.InForce().Settings, states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{}}
 	if a.Plane != nil {
 		x.look(a.Plane)
 	}
@@ -68,9 +68,9 @@ func (x *explainer) look(plane dataplane.Plane) {
 }
 
 // rank is forward.Rank, as the data plane has it.
-func (x *explainer) rank(r lisp.RLOC) (rank int, usable bool) {
-	rank, usable = x.states[r].Rank()
-	return rank, usable && x.families[r.Is4()]
+func (x *explainer) rank(l *lisp.Locator) (rank int, usable bool) {
+	rank, usable = x.states[l.Path()].Rank()
+	return rank, usable && x.families[l.NextHop().Is4()]
 }
 
 func (x *explainer) say(format string, arguments ...any) {
@@ -247,17 +247,17 @@ func (x *explainer) explainLocators() {
 		document := x.locator(l)
 		document.Share = float64(shares[i]) / forward.BucketCount
 		if document.Used = shares[i] > 0; !document.Used && document.WhyNot == "" {
-			document.WhyNot = x.whyNot(l.RLOC)
+			document.WhyNot = x.whyNot(l.Path())
 		}
-		x.used(document.Used, l.RLOC)
+		x.used(document.Used, l.Path())
 		x.answer.Locators = append(x.answer.Locators, document)
 	}
 	x.explainFlow(set, &buckets)
 }
 
 // whyNot says why a locator that may be used is not.
-func (x *explainer) whyNot(r lisp.RLOC) string {
-	switch x.states[r] {
+func (x *explainer) whyNot(p lisp.Path) string {
+	switch x.states[p] {
 	case dataplane.LocatorUnconfirmed:
 		return "unconfirmed: another one is up, or packets came from it lately, or it has a lower priority, or its weight is 0"
 	case dataplane.LocatorHeard:
@@ -267,13 +267,13 @@ func (x *explainer) whyNot(r lisp.RLOC) string {
 }
 
 // used notes that packets go to a locator that is not up.
-func (x *explainer) used(is bool, r lisp.RLOC) {
+func (x *explainer) used(is bool, p lisp.Path) {
 	switch {
 	case !is:
-	case x.states[r] == dataplane.LocatorHeard:
-		x.say("%s answers no RLOC-probe, but packets came from it lately or it begins to answer again: it is used, because no other one is up", r)
-	case x.states[r] == dataplane.LocatorUnconfirmed:
-		x.say("%s answers no RLOC-probe: it is used all the same, because no other one is up", r)
+	case x.states[p] == dataplane.LocatorHeard:
+		x.say("%s answers no RLOC-probe, but packets came from it lately or it begins to answer again: it is used, because no other one is up", p)
+	case x.states[p] == dataplane.LocatorUnconfirmed:
+		x.say("%s answers no RLOC-probe: it is used all the same, because no other one is up", p)
 	}
 }
 
@@ -291,14 +291,14 @@ func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 		document.WhyNot = "priority 255 is never used"
 	case document.State == string(control.LocatorDown):
 		document.WhyNot = "down: " + document.Reason
-	case !x.mayUse(l.RLOC):
+	case !x.mayUse(&l):
 		document.WhyNot = "the data plane does not use it: down there, or this router has no RLOC of its family"
 	}
 	return document
 }
 
-func (x *explainer) mayUse(r lisp.RLOC) bool {
-	_, usable := x.rank(r)
+func (x *explainer) mayUse(l *lisp.Locator) bool {
+	_, usable := x.rank(l)
 	return usable
 }
 

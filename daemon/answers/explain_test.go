@@ -100,7 +100,7 @@ func (x *explained) ask(query string) api.Explanation {
 	}
 	e := explainer{
 		now: time.Now(), query: q, node: x.node.Explain(q.InstanceID, q.EID), settings: x.plane.Settings(),
-		states: map[lisp.RLOC]dataplane.LocatorState{}, families: map[bool]bool{},
+		states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{},
 	}
 	e.look(x.plane)
 	return e.explain()

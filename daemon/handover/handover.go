@@ -29,7 +29,7 @@ type Handover struct {
 	send  func(control.SendPacket)
 
 	queue  *forward.WaitQueue[handed]
-	states map[lisp.RLOC]dataplane.LocatorState
+	states map[lisp.Path]dataplane.LocatorState
 
 	taken, sent, dropped atomic.Uint64
 }
@@ -44,7 +44,7 @@ type handed struct {
 // New returns a Handover that sends by send and keeps packets for their mapping until Configure says otherwise.
 func New(send func(control.SendPacket)) *Handover {
 	return &Handover{
-		to: config.HandedToMapping, send: send, states: map[lisp.RLOC]dataplane.LocatorState{},
+		to: config.HandedToMapping, send: send, states: map[lisp.Path]dataplane.LocatorState{},
 		queue: forward.NewWaitQueue[handed](forward.WaitBounds(dataplane.DefaultWaitBounds)),
 	}
 }
@@ -115,23 +115,23 @@ func (h *Handover) Mapped(now time.Time, m *lisp.Mapping) {
 			h.dropped.Add(1)
 			continue
 		}
-		h.encapsulate(p, locator.RLOC.Addr())
+		h.encapsulate(p, locator.NextHop().Addr())
 	}
 }
 
 // rank is forward.Rank, as the data plane has it.
-func (h *Handover) rank(r lisp.RLOC) (rank int, usable bool) {
-	rank, usable = h.states[r].Rank()
-	return rank, usable && h.sourceFor(r.Addr()).IsValid()
+func (h *Handover) rank(l *lisp.Locator) (rank int, usable bool) {
+	rank, usable = h.states[l.Path()].Rank()
+	return rank, usable && h.sourceFor(l.NextHop().Addr()).IsValid()
 }
 
 // SetState notes the state of a locator.
-func (h *Handover) SetState(r lisp.RLOC, s dataplane.LocatorState) {
+func (h *Handover) SetState(p lisp.Path, s dataplane.LocatorState) {
 	if s == dataplane.LocatorUp {
-		delete(h.states, r)
+		delete(h.states, p)
 		return
 	}
-	h.states[r] = s
+	h.states[p] = s
 }
 
 func (h *Handover) sourceFor(to netip.Addr) netip.Addr {

@@ -56,7 +56,7 @@ func TestHandedPacketsWaitForTheirMapping(t *testing.T) {
 		t.Fatalf("sent %v, %d dropped", *sent, h.dropped.Load())
 	}
 	// One locator is down, of the other family there is no own RLOC.
-	h.SetState(lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2")), dataplane.LocatorDown)
+	h.SetState(lisp.PathTo(lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.2"))), dataplane.LocatorDown)
 	h.Mapped(now, handedMapping("[7]10.2.0.0/16", 0, "192.0.2.2", "192.0.2.3", "2001:db8::2"))
 	if len(*sent) != 2 || h.sent.Load() != 2 {
 		t.Fatalf("sent %v", *sent)

@@ -176,7 +176,7 @@ func (p *Plane) Mappings() iter.Seq[dataplane.MapCacheEntry] { return p.client.L
 func (p *Plane) Database() iter.Seq[dataplane.DatabaseEntry] { return p.client.Load().Database() }
 
 // LocatorStates implements dataplane.Plane.
-func (p *Plane) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
+func (p *Plane) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return p.client.Load().LocatorStates()
 }
 

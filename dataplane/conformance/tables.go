@@ -206,8 +206,8 @@ func locatorStatesReadBack(b *bench) {
 	first, second := lisp.RLOCFromAddr(PeerRLOCs[0]), lisp.RLOCFromAddr(PeerRLOCs[2])
 	for _, s := range []dataplane.LocatorState{dataplane.LocatorUnconfirmed, dataplane.LocatorHeard} {
 		b.apply(dataplane.PutLocatorState{RLOC: second, State: s})
-		if told := maps.Collect(b.plane.LocatorStates()); told[second] != s {
-			b.Errorf("%s is %s, want %s", second, told[second], s)
+		if told := maps.Collect(b.plane.LocatorStates()); told[lisp.PathTo(second)] != s {
+			b.Errorf("%s is %s, want %s", second, told[lisp.PathTo(second)], s)
 		}
 	}
 	unknown := dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorHeard + 1}
@@ -219,14 +219,11 @@ func locatorStatesReadBack(b *bench) {
 		dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorDown},
 		dataplane.PutLocatorState{RLOC: second, State: dataplane.LocatorUp},
 	)
-	states := map[lisp.RLOC]dataplane.LocatorState{}
-	for rloc, state := range b.plane.LocatorStates() {
-		states[rloc] = state
-	}
-	if state, ok := states[first]; !ok || state != dataplane.LocatorDown {
+	states := maps.Collect(b.plane.LocatorStates())
+	if state, ok := states[lisp.PathTo(first)]; !ok || state != dataplane.LocatorDown {
 		b.Errorf("%s is %s", first, state)
 	}
-	if state := states[second]; state != dataplane.LocatorUp {
+	if state := states[lisp.PathTo(second)]; state != dataplane.LocatorUp {
 		b.Errorf("%s is %s", second, state)
 	}
 }

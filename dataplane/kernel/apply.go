@@ -230,10 +230,10 @@ func (e executor) putLocatorState(o dataplane.PutLocatorState) error {
 	if o.RLOC.IsZero() || !o.State.IsValid() {
 		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
 	}
-	if err := e.store.SaveState(o.RLOC, o.State); err != nil {
+	if err := e.store.SaveState(o.Path(), o.State); err != nil {
 		return err
 	}
-	e.tables.Sets.SetState(o.RLOC, o.State)
+	e.tables.Sets.SetState(o.Path(), o.State)
 	return nil
 }
 
@@ -379,7 +379,7 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 }
 
 // LocatorStates implements dataplane.Plane.
-func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
+func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return maps.All(maps.Clone(e.tables.Sets.States))

@@ -30,9 +30,9 @@ func TestStatesOfManyLocators(t *testing.T) {
 	for i := range 1<<16 + 1 {
 		a.apply(t, dataplane.PutLocatorState{RLOC: rloc(i), State: dataplane.LocatorState(i % 2)}, dataplane.PutLocatorState{RLOC: rloc(i)})
 	}
-	down := map[lisp.RLOC]dataplane.LocatorState{}
+	down := map[lisp.Path]dataplane.LocatorState{}
 	for _, r := range []lisp.RLOC{rloc(0), lisp.RLOCFromAddr(rloc4(1))} {
-		down[r] = dataplane.LocatorDown
+		down[lisp.PathTo(r)] = dataplane.LocatorDown
 		a.apply(t, dataplane.PutLocatorState{RLOC: r, State: dataplane.LocatorDown})
 	}
 	for i := range 100 {

@@ -180,17 +180,18 @@ func (e *Engine) changedDatabase(err error) error {
 // putLocatorState tells every mapping of the locator anew: the interface leaves out
 // locators that are not used.
 func (e *Engine) putLocatorState(o dataplane.PutLocatorState) error {
-	changed, err := e.tables.putLocatorState(o.RLOC, o.State)
+	changed, err := e.tables.putLocatorState(o.Path(), o.State)
 	if err != nil || !changed {
 		return err
 	}
-	e.retell(o.RLOC)
+	e.retell(func(l lisp.Locator) bool { return l.Path() == o.Path() })
 	return nil
 }
 
-func (e *Engine) retell(to lisp.RLOC) {
+// retell tells the mappings anew that have such a locator.
+func (e *Engine) retell(is func(lisp.Locator) bool) {
 	for prefix, entry := range e.tables.mappings {
-		if _, has := entry.Mapping.Locators.Find(to); has {
+		if slices.ContainsFunc(entry.Mapping.Locators, is) {
 			e.untold.mapping(prefix)
 		}
 	}
@@ -270,20 +271,20 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	}
 }
 
-// LocatorStates yields the locators whose state was set, in RLOC order.
-func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
-	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
+// LocatorStates yields the locators whose state was set, in path order.
+func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
+	return func(yield func(lisp.Path, dataplane.LocatorState) bool) {
 		e.mu.Lock()
-		states := make(map[lisp.RLOC]dataplane.LocatorState, len(e.tables.states))
-		order := make([]lisp.RLOC, 0, len(states))
-		for rloc, state := range e.tables.states {
-			states[rloc] = state
-			order = append(order, rloc)
+		states := make(map[lisp.Path]dataplane.LocatorState, len(e.tables.states))
+		order := make([]lisp.Path, 0, len(states))
+		for path, state := range e.tables.states {
+			states[path] = state
+			order = append(order, path)
 		}
 		e.mu.Unlock()
-		slices.SortFunc(order, lisp.RLOC.Compare)
-		for _, rloc := range order {
-			if !yield(rloc, states[rloc]) {
+		slices.SortFunc(order, lisp.Path.Compare)
+		for _, path := range order {
+			if !yield(path, states[path]) {
 				return
 			}
 		}
@@ -334,7 +335,7 @@ func (e *Engine) PutEncryptionKeys(to lisp.RLOC, keys ...Key) error {
 		if err := e.tables.keys.encrypt(to, keys); err != nil {
 			return err
 		}
-		e.retell(to)
+		e.retell(func(l lisp.Locator) bool { return l.NextHop() == to })
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ package lispers
 // data plane is told. Nothing here locks, sends or expires.
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,7 @@ type engineTables struct {
 	mappings       map[lisp.Prefix]dataplane.MapCacheEntry
 	database       map[lisp.Prefix]dataplane.DatabaseEntry
 	databaseOctets int // of the message that tells the Database
-	states         map[lisp.RLOC]dataplane.LocatorState
+	states         map[lisp.Path]dataplane.LocatorState
 	settings       dataplane.Settings
 	parameters     Parameters
 	keys           keyring
@@ -28,7 +29,7 @@ type engineTables struct {
 func newEngineTables(limit int) engineTables {
 	return engineTables{
 		limit: limit, mappings: map[lisp.Prefix]dataplane.MapCacheEntry{}, database: map[lisp.Prefix]dataplane.DatabaseEntry{},
-		states: map[lisp.RLOC]dataplane.LocatorState{}, settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds},
+		states: map[lisp.Path]dataplane.LocatorState{}, settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds},
 	}
 }
 
@@ -124,15 +125,15 @@ func (t *engineTables) databaseEntries() []dataplane.DatabaseEntry {
 }
 
 // putLocatorState reports whether packets are treated differently from now on.
-func (t *engineTables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) (changed bool, err error) {
-	if rloc.IsZero() || !state.IsValid() {
-		return false, fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
+func (t *engineTables) putLocatorState(path lisp.Path, state dataplane.LocatorState) (changed bool, err error) {
+	if path.RLOC.IsZero() || !state.IsValid() {
+		return false, fmt.Errorf("locator %s, state %d: %w", path, state, dataplane.ErrInvalid)
 	}
-	old, known := t.states[rloc]
+	old, known := t.states[path]
 	if !known && len(t.states) >= maxLocatorStates {
-		return false, fmt.Errorf("locator %s: %d states: %w", rloc, len(t.states), dataplane.ErrFull)
+		return false, fmt.Errorf("locator %s: %d states: %w", path, len(t.states), dataplane.ErrFull)
 	}
-	t.states[rloc] = state
+	t.states[path] = state
 	return old != state, nil
 }
 
@@ -161,23 +162,26 @@ func (t *engineTables) message(prefix lisp.Prefix) mapCacheMessage {
 	m := mapCacheMessage{add: true, prefix: prefix}
 	best := t.bestRank(entry.Mapping.Locators)
 	for _, l := range entry.Mapping.Locators {
-		if rank, usable := t.states[l.RLOC].Rank(); !l.Reachable || !usable || rank > best {
+		if rank, usable := t.states[l.Path()].Rank(); !l.Reachable || !usable || rank > best {
 			continue
 		}
-		keys := t.keys.encryption[l.RLOC]
+		keys := t.keys.encryption[l.NextHop()]
 		m.rlocs = append(m.rlocs, rlocEntry{
-			rloc: l.RLOC, priority: l.Priority, weight: l.Weight, port: DataPort, keyed: len(keys) > 0, keys: keys,
+			rloc: l.NextHop(), priority: l.Priority, weight: l.Weight, port: portOf(l.NextHop()), keyed: len(keys) > 0, keys: keys,
 		})
 	}
 	return m
 }
+
+// portOf is where packets to an RLOC go.
+func portOf(r lisp.RLOC) uint16 { return cmp.Or(r.Port(), DataPort) }
 
 // bestRank is that of the locators which packets are sent to now: the interface has no word
 // for those that are only used without them.
 func (t *engineTables) bestRank(set lisp.LocatorSet) int {
 	best := math.MaxInt
 	for _, l := range set {
-		if rank, usable := t.states[l.RLOC].Rank(); usable && l.Usable() {
+		if rank, usable := t.states[l.Path()].Rank(); usable && l.Usable() {
 			best = min(best, rank)
 		}
 	}

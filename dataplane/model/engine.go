@@ -155,7 +155,7 @@ func (e *Engine) apply(operation dataplane.Operation) error {
 	case dataplane.DeleteDatabase:
 		return e.tables.deleteDatabase(o.Prefix)
 	case dataplane.PutLocatorState:
-		return e.tables.putLocatorState(o.RLOC, o.State)
+		return e.tables.putLocatorState(o.Path(), o.State)
 	case dataplane.SetSettings:
 		return e.set(o.Settings)
 	case dataplane.Flush:
@@ -269,14 +269,14 @@ func (e *Engine) Database() iter.Seq[dataplane.DatabaseEntry] {
 	}
 }
 
-// LocatorStates yields the locators that are down, in RLOC order.
-func (e *Engine) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
-	return func(yield func(lisp.RLOC, dataplane.LocatorState) bool) {
+// LocatorStates yields the locators that are down, in path order.
+func (e *Engine) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
+	return func(yield func(lisp.Path, dataplane.LocatorState) bool) {
 		e.mu.Lock()
 		states := e.tables.locatorStates()
 		e.mu.Unlock()
 		for _, s := range states {
-			if !yield(s.rloc, s.state) {
+			if !yield(s.path, s.state) {
 				return
 			}
 		}

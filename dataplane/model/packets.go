@@ -107,7 +107,7 @@ func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
 		c.entry.Usage.Octets += uint64(o.Header.Length)
 		c.entry.Usage.LastUsedAt = e.options.Now()
 	}
-	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.Locator.RLOC, Interface: from.name})
+	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.Locator.NextHop(), Interface: from.name})
 }
 
 // inbound is the ETR.

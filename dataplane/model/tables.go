@@ -27,7 +27,7 @@ type tables struct {
 	owned     int
 	local     []lisp.RLOC
 	quiet     map[lisp.Prefix]time.Time // Database entries that tell no status bits before
-	states    map[lisp.RLOC]dataplane.LocatorState
+	states    map[lisp.Path]dataplane.LocatorState
 }
 
 // instance holds the tables of one Instance-ID, both families in each.
@@ -45,7 +45,7 @@ type cached struct {
 }
 
 func newTables(o Options) tables {
-	return tables{options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.RLOC]dataplane.LocatorState{}}
+	return tables{options: o, instances: map[lisp.InstanceID]*instance{}, quiet: map[lisp.Prefix]time.Time{}, states: map[lisp.Path]dataplane.LocatorState{}}
 }
 
 func (t *tables) instance(id lisp.InstanceID) *instance {
@@ -102,9 +102,9 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 // shareOut computes an entry's buckets. A locator of a family in which this system
 // has no RLOC cannot be used.
 func (t *tables) shareOut(c *cached) {
-	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(r lisp.RLOC) (rank int, usable bool) {
-		rank, usable = t.states[r].Rank()
-		return rank, usable && !t.sourceFor(r).IsZero()
+	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(l *lisp.Locator) (rank int, usable bool) {
+		rank, usable = t.states[l.Path()].Rank()
+		return rank, usable && !t.sourceFor(l.NextHop()).IsZero()
 	})
 }
 
@@ -162,20 +162,20 @@ func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
 	return nil
 }
 
-func (t *tables) putLocatorState(rloc lisp.RLOC, state dataplane.LocatorState) error {
-	if rloc.IsZero() || !state.IsValid() {
-		return fmt.Errorf("locator %s, state %d: %w", rloc, state, dataplane.ErrInvalid)
+func (t *tables) putLocatorState(path lisp.Path, state dataplane.LocatorState) error {
+	if path.RLOC.IsZero() || !state.IsValid() {
+		return fmt.Errorf("locator %s, state %d: %w", path, state, dataplane.ErrInvalid)
 	}
-	was := t.states[rloc] // up, where no state was set
+	was := t.states[path] // up, where no state was set
 	if state == was {
 		return nil
 	}
 	if state == dataplane.LocatorUp {
-		delete(t.states, rloc)
+		delete(t.states, path)
 	} else {
-		t.states[rloc] = state
+		t.states[path] = state
 	}
-	t.shareOutTo(rloc)
+	t.shareOutTo(path)
 	return nil
 }
 
@@ -185,9 +185,9 @@ func (t *tables) setLocalRLOCs(local []lisp.RLOC) {
 }
 
 // shareOutTo does so for the entries that have the locator.
-func (t *tables) shareOutTo(rloc lisp.RLOC) {
+func (t *tables) shareOutTo(path lisp.Path) {
 	for _, c := range t.all {
-		if _, has := c.forward.Locators.Find(rloc); has {
+		if c.forward.Locators.Has(path) {
 			t.shareOut(c)
 		}
 	}
@@ -250,16 +250,16 @@ func (t *tables) databaseEntries() []dataplane.DatabaseEntry {
 }
 
 type locatorState struct {
-	rloc  lisp.RLOC
+	path  lisp.Path
 	state dataplane.LocatorState
 }
 
 func (t *tables) locatorStates() []locatorState {
 	states := make([]locatorState, 0, len(t.states))
-	for rloc, state := range t.states {
-		states = append(states, locatorState{rloc, state})
+	for path, state := range t.states {
+		states = append(states, locatorState{path, state})
 	}
-	slices.SortFunc(states, func(a, b locatorState) int { return a.rloc.Compare(b.rloc) })
+	slices.SortFunc(states, func(a, b locatorState) int { return a.path.Compare(b.path) })
 	return states
 }
 

@@ -112,9 +112,9 @@ func (d *dumper) run() {
 }
 
 func (d *dumper) locatorStates(plane dataplane.Plane) {
-	for rloc, state := range plane.LocatorStates() {
+	for path, state := range plane.LocatorStates() {
 		d.message.Reset(d.request.Type)
-		d.message.SetLocatorState(rloc, state)
+		d.message.SetLocatorState(path, state)
 		if !d.put() {
 			return
 		}

@@ -124,7 +124,7 @@ func (o *observed) Mappings() iter.Seq[dataplane.MapCacheEntry] { return o.serve
 func (o *observed) Database() iter.Seq[dataplane.DatabaseEntry] { return o.server.plane.Database() }
 
 // LocatorStates is the engine's.
-func (o *observed) LocatorStates() iter.Seq2[lisp.RLOC, dataplane.LocatorState] {
+func (o *observed) LocatorStates() iter.Seq2[lisp.Path, dataplane.LocatorState] {
 	return o.server.plane.LocatorStates()
 }
 

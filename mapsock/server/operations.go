@@ -135,7 +135,7 @@ func (b *batch) plan(m *mapsock.Message, p *part) error {
 		if len(m.Locators) != 1 || !m.Has(mapsock.AttributeLocatorState) {
 			return mapsock.Refusef(unix.EINVAL, "want one locator and its state")
 		}
-		b.ask(p, dataplane.PutLocatorState{RLOC: m.Locators[0].RLOC, State: m.LocatorState})
+		b.ask(p, dataplane.PutLocatorState{RLOC: m.Locators[0].RLOC, Behind: m.Locators[0].Behind, State: m.LocatorState})
 		return nil
 	}
 	if !m.HasEID {

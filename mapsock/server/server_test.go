@@ -455,9 +455,9 @@ func TestControlPlaneIsExchanged(t *testing.T) {
 			t.Errorf("%v %v", entry, err)
 		}
 	}
-	for rloc, state := range second.LocatorStates() {
-		if rloc != peerRLOC || state != dataplane.LocatorDown {
-			t.Errorf("%s is %s", rloc, state)
+	for path, state := range second.LocatorStates() {
+		if path != lisp.PathTo(peerRLOC) || state != dataplane.LocatorDown {
+			t.Errorf("%s is %s", path, state)
 		}
 	}
 	for range first.Events() { // until its connection has ended

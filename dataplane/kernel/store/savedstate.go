@@ -56,23 +56,23 @@ func (s *Store) SavedSettings() (settings dataplane.Settings, ok bool, err error
 }
 
 // SaveState stores what is known of an RLOC. One that is up is deleted, like one that was never reported: RLOCs come and go for years.
-func (s *Store) SaveState(rloc lisp.RLOC, state dataplane.LocatorState) error {
+func (s *Store) SaveState(path lisp.Path, state dataplane.LocatorState) error {
 	if state == dataplane.LocatorUp {
-		return deleteAll(s.maps[MapSavedStates], []abi.RLOCKey{abi.KeyOf(rloc)})
+		return deleteAll(s.maps[MapSavedStates], []abi.RLOCKey{abi.KeyOf(path.RLOC)})
 	}
-	err := s.maps[MapSavedStates].Put(abi.KeyOf(rloc), uint8(state))
+	err := s.maps[MapSavedStates].Put(abi.KeyOf(path.RLOC), uint8(state))
 	if errors.Is(err, unix.E2BIG) {
-		return fmt.Errorf("RLOC %v: %w: %d locator states", rloc, dataplane.ErrFull, maxLocatorStates)
+		return fmt.Errorf("locator %v: %w: %d locator states", path, dataplane.ErrFull, maxLocatorStates)
 	}
 	if err != nil {
-		return fmt.Errorf("RLOC %v: %w", rloc, err)
+		return fmt.Errorf("locator %v: %w", path, err)
 	}
 	return nil
 }
 
 // SavedStates calls yield for the RLOCs that are not up, and removes others, which earlier versions stored. A
 // state of a later version is passed over: the locator is used.
-func (s *Store) SavedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error {
+func (s *Store) SavedStates(yield func(lisp.Path, dataplane.LocatorState)) error {
 	var key abi.RLOCKey
 	var state uint8
 	var up []abi.RLOCKey
@@ -83,7 +83,7 @@ func (s *Store) SavedStates(yield func(lisp.RLOC, dataplane.LocatorState)) error
 			continue
 		}
 		if s := dataplane.LocatorState(state); s.IsValid() {
-			yield(abi.RLOC(key), s)
+			yield(lisp.PathTo(abi.RLOC(key)), s)
 		}
 	}
 	return errors.Join(iterator.Err(), deleteAll(s.maps[MapSavedStates], up))

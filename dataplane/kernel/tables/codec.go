@@ -56,8 +56,9 @@ func ActionOf(cookie uint32) lisp.Action {
 // encodeLocator makes the ABI's locator; source is the zero RLOC when this system
 // has none of the locator's family.
 func encodeLocator(l lisp.Locator, source lisp.RLOC) abi.Locator {
+	to := l.NextHop()
 	record := abi.Locator{
-		Rloc: abi.Octets(l.RLOC.Addr()), Source: abi.Octets(source.Addr()), Family: abi.Family(l.RLOC.Addr()),
+		Rloc: abi.Octets(to.Addr()), Source: abi.Octets(source.Addr()), Family: abi.Family(to.Addr()),
 		Priority: l.Priority, Weight: l.Weight,
 		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 	}

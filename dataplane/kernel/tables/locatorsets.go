@@ -29,8 +29,9 @@ type LocatorSets struct {
 	places    *reclaim.Arena  // of runs of locators
 	uses      []locatorSetUse // by index
 	byContent map[string]uint32
-	byRLOC    map[lisp.RLOC]map[uint32]struct{}
-	States    map[lisp.RLOC]dataplane.LocatorState
+	byPath    map[lisp.Path]map[uint32]struct{}
+	byNextHop map[lisp.RLOC]map[uint32]struct{}
+	States    map[lisp.Path]dataplane.LocatorState
 	pathMTUs  map[lisp.RLOC]pathMTU
 	Source4   lisp.RLOC // what is sent comes from these
 	Source6   lisp.RLOC
@@ -46,8 +47,8 @@ type locatorSetUse struct {
 func newLocatorSets(records []abi.LocatorSet, indexes *reclaim.Indexes, locators []abi.Locator, places *reclaim.Arena) *LocatorSets {
 	return &LocatorSets{
 		Records: records, Indexes: indexes, locators: locators, places: places, uses: make([]locatorSetUse, len(records)),
-		byContent: map[string]uint32{}, byRLOC: map[lisp.RLOC]map[uint32]struct{}{}, States: map[lisp.RLOC]dataplane.LocatorState{},
-		pathMTUs: map[lisp.RLOC]pathMTU{},
+		byContent: map[string]uint32{}, byPath: map[lisp.Path]map[uint32]struct{}{}, byNextHop: map[lisp.RLOC]map[uint32]struct{}{},
+		States: map[lisp.Path]dataplane.LocatorState{}, pathMTUs: map[lisp.RLOC]pathMTU{},
 	}
 }
 
@@ -90,14 +91,14 @@ func (s *LocatorSets) Of(index uint32) lisp.LocatorSet {
 	return s.uses[index].set
 }
 
-// SetState stores what is known of an RLOC and moves the flows it concerns.
-func (s *LocatorSets) SetState(rloc lisp.RLOC, state dataplane.LocatorState) {
+// SetState stores what is known of a locator and moves the flows it concerns.
+func (s *LocatorSets) SetState(path lisp.Path, state dataplane.LocatorState) {
 	if state == dataplane.LocatorUp {
-		delete(s.States, rloc)
+		delete(s.States, path)
 	} else {
-		s.States[rloc] = state
+		s.States[path] = state
 	}
-	for index := range s.byRLOC[rloc] {
+	for index := range s.byPath[path] {
 		s.refresh(index)
 	}
 }
@@ -109,7 +110,7 @@ func (s *LocatorSets) SetEncapsulation(to func(lisp.RLOC) dataplane.Encapsulatio
 	for _, index := range s.byContent {
 		record := &s.Records[index]
 		for i, l := range s.uses[index].set {
-			s.locators[int(record.First)+i].Encapsulation = uint8(to(l.RLOC))
+			s.locators[int(record.First)+i].Encapsulation = uint8(to(l.NextHop()))
 		}
 	}
 	s.changed.All()
@@ -221,9 +222,10 @@ func (s *LocatorSets) write(set lisp.LocatorSet) (uint32, error) {
 	}
 	record.First = place.Cell
 	for i, l := range set {
-		encoded := encodeLocator(l, s.SourceFor(l.RLOC))
-		encoded.Encapsulation = uint8(s.encapsulationTo(l.RLOC))
-		encoded.PathMtu = pathMTUField(s.pathMTUs[l.RLOC].octets)
+		to := l.NextHop()
+		encoded := encodeLocator(l, s.SourceFor(to))
+		encoded.Encapsulation = uint8(s.encapsulationTo(to))
+		encoded.PathMtu = pathMTUField(s.pathMTUs[to].octets)
 		s.locators[int(place.Cell)+i] = encoded
 	}
 	s.Records[index] = record
@@ -263,11 +265,11 @@ func (s *LocatorSets) buckets(set lisp.LocatorSet) [forward.BucketCount]uint8 {
 	return forward.Buckets(set, s.rank)
 }
 
-// rank is forward.Rank: the state of an RLOC decides, and whether there is an own RLOC to
+// rank is forward.Rank: the state of a locator decides, and whether there is an own RLOC to
 // send from.
-func (s *LocatorSets) rank(rloc lisp.RLOC) (rank int, usable bool) {
-	rank, usable = s.States[rloc].Rank()
-	return rank, usable && !s.SourceFor(rloc).IsZero()
+func (s *LocatorSets) rank(l *lisp.Locator) (rank int, usable bool) {
+	rank, usable = s.States[l.Path()].Rank()
+	return rank, usable && !s.SourceFor(l.NextHop()).IsZero()
 }
 
 // SourceFor is the own RLOC from which packets to an RLOC are sent; the zero RLOC when there is none of its family.
@@ -283,10 +285,8 @@ func (s *LocatorSets) enter(index uint32, set lisp.LocatorSet) {
 	s.uses[index] = locatorSetUse{set: set, mappings: 1}
 	s.byContent[contentOf(set)] = index
 	for _, l := range set {
-		if s.byRLOC[l.RLOC] == nil {
-			s.byRLOC[l.RLOC] = map[uint32]struct{}{}
-		}
-		s.byRLOC[l.RLOC][index] = struct{}{}
+		addIndex(s.byPath, l.Path(), index)
+		addIndex(s.byNextHop, l.NextHop(), index)
 	}
 }
 
@@ -294,14 +294,26 @@ func (s *LocatorSets) enter(index uint32, set lisp.LocatorSet) {
 // still read it.
 func (s *LocatorSets) retire(index uint32) {
 	for _, l := range s.uses[index].set {
-		delete(s.byRLOC[l.RLOC], index)
-		if len(s.byRLOC[l.RLOC]) == 0 {
-			delete(s.byRLOC, l.RLOC)
-		}
+		dropIndex(s.byPath, l.Path(), index)
+		dropIndex(s.byNextHop, l.NextHop(), index)
 	}
 	s.uses[index] = locatorSetUse{}
 	s.Indexes.GiveBack(index)
 	s.places.GiveBack(PlaceOf(&s.Records[index]))
+}
+
+func addIndex[K comparable](sets map[K]map[uint32]struct{}, key K, index uint32) {
+	if sets[key] == nil {
+		sets[key] = map[uint32]struct{}{}
+	}
+	sets[key][index] = struct{}{}
+}
+
+func dropIndex[K comparable](sets map[K]map[uint32]struct{}, key K, index uint32) {
+	delete(sets[key], index)
+	if len(sets[key]) == 0 {
+		delete(sets, key)
+	}
 }
 
 // contentOf returns octets that are equal for equal sets.

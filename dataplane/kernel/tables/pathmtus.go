@@ -58,7 +58,7 @@ func (s *LocatorSets) EndPathMTUs(now time.Time) (ended []lisp.RLOC) {
 
 // StorePathMTU writes it where programs read it: a single aligned store each.
 func (s *LocatorSets) StorePathMTU(rloc lisp.RLOC, octets int) {
-	for index := range s.byRLOC[rloc] {
+	for index := range s.byNextHop[rloc] {
 		record := &s.Records[index]
 		for i, l := range s.uses[index].set {
 			if l.RLOC == rloc {

@@ -261,18 +261,18 @@ func TestLocatorStateChangesBuckets(t *testing.T) {
 	must(t, p.putPrefix(t, abi.RootMapCache, "10.0.0.0/8", kerneltest.Locators(kerneltest.RLOC4(1), kerneltest.RLOC4(2))))
 	record := &p.parts.Sets[p.Records[0].LocatorSet]
 	before := record.Buckets
-	p.Sets.SetState(lisp.RLOCFromAddr(kerneltest.RLOC4(2)), dataplane.LocatorDown)
+	p.Sets.SetState(lisp.PathTo(lisp.RLOCFromAddr(kerneltest.RLOC4(2))), dataplane.LocatorDown)
 	for i, bucket := range record.Buckets {
 		if bucket != 0 || before[i] == 0 && bucket != before[i] {
 			t.Fatalf("bucket %d is %d, was %d", i, bucket, before[i])
 		}
 	}
-	p.Sets.SetState(lisp.RLOCFromAddr(kerneltest.RLOC4(1)), dataplane.LocatorDown)
+	p.Sets.SetState(lisp.PathTo(lisp.RLOCFromAddr(kerneltest.RLOC4(1))), dataplane.LocatorDown)
 	if record.Buckets[0] != forward.NoBucket {
 		t.Error("a locator that is down is used")
 	}
-	p.Sets.SetState(lisp.RLOCFromAddr(kerneltest.RLOC4(1)), dataplane.LocatorUp)
-	p.Sets.SetState(lisp.RLOCFromAddr(kerneltest.RLOC4(2)), dataplane.LocatorUp)
+	p.Sets.SetState(lisp.PathTo(lisp.RLOCFromAddr(kerneltest.RLOC4(1))), dataplane.LocatorUp)
+	p.Sets.SetState(lisp.PathTo(lisp.RLOCFromAddr(kerneltest.RLOC4(2))), dataplane.LocatorUp)
 	if record.Buckets != before {
 		t.Error("buckets do not return")
 	}

@@ -268,10 +268,10 @@ func keptStates(r *Router) []control.SetLocatorState {
 	if r.Plane == nil {
 		return nil
 	}
-	for rloc, state := range r.Plane.LocatorStates() {
+	for path, state := range r.Plane.LocatorStates() {
 		for word, told := range planeStates {
 			if told == state {
-				kept = append(kept, control.SetLocatorState{RLOC: rloc, State: word})
+				kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, State: word})
 			}
 		}
 	}
