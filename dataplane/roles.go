@@ -85,8 +85,11 @@ func covers(prefixes []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// CheckRoles says what of the policies cannot be; ErrInvalid.
+// CheckRoles says what of the policies and of the recursion depth cannot be; ErrInvalid.
 func (s *Settings) CheckRoles() error {
+	if s.RecursionDepth > MaxRecursionDepth {
+		return fmt.Errorf("recursion depth %d, at most %d: %w", s.RecursionDepth, MaxRecursionDepth, ErrInvalid)
+	}
 	if len(s.Roles) > MaxRolePolicies {
 		return fmt.Errorf("%d policies of roles, at most %d: %w", len(s.Roles), MaxRolePolicies, ErrInvalid)
 	}

@@ -46,6 +46,9 @@ func TestPoliciesThatAreRefused(t *testing.T) {
 		"IPv4-mapped":             {{EIDs: []netip.Prefix{p("::ffff:10.0.0.0/104")}}},
 		"too many for one engine": make([]RolePolicy, MaxRolePolicies+1),
 	} {
+		if err := (&Settings{RecursionDepth: MaxRecursionDepth + 1}).CheckRoles(); !errors.Is(err, ErrInvalid) {
+			t.Errorf("three layers: %v", err)
+		}
 		if err := (&Settings{Roles: roles}).CheckRoles(); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -63,6 +63,11 @@ func fits(m *Message) error {
 		if m.Locators[i].RLOC.IsZero() {
 			return fmt.Errorf("%s: locator %d has no RLOC: %w", m.Prefix, i, dataplane.ErrInvalid)
 		}
+		if l := &m.Locators[i].Locator; saysHops(l) {
+			if err := dataplane.CheckPath(l); err != nil {
+				return fmt.Errorf("%s: locator %d: %w", m.Prefix, i, err)
+			}
+		}
 	}
 	for _, w := range m.Watched {
 		if w.Name == "" || len(w.Name) > MaxNameOctets {
@@ -70,8 +75,8 @@ func fits(m *Message) error {
 		}
 	}
 	for _, r := range m.LocalRLOCs {
-		if r.IsZero() {
-			return fmt.Errorf("an own RLOC is not an address: %w", dataplane.ErrInvalid)
+		if r.IsZero() || r.Port() != 0 {
+			return fmt.Errorf("own RLOC %s: want an address without a port: %w", r, dataplane.ErrInvalid)
 		}
 	}
 	if m.Header.EchoWait < 0 || m.Header.EchoInterval < 0 {
@@ -151,6 +156,11 @@ func appendAttributes(m *Message, b []byte) []byte {
 	}
 	if m.HasEID && !m.Prefix.EID().IsIP() {
 		b = appendEID(b, AttributeEID|mandatory, m.Prefix.EID(), m.Prefix.Bits())
+	}
+	for i := range m.Locators {
+		if saysHops(&m.Locators[i].Locator) {
+			b = appendHops(b, m.Type, i, &m.Locators[i].Locator)
+		}
 	}
 	if m.has == 0 {
 		return b
@@ -272,6 +282,12 @@ func appendStateAttributes(m *Message, b []byte) []byte {
 	}
 	for i := range m.Lists {
 		b = appendList(b, &m.Lists[i])
+	}
+	for i := range m.Roles {
+		b = appendRole(b, &m.Roles[i])
+	}
+	if m.Has(AttributeRecursionDepth) {
+		b = append32(b, AttributeRecursionDepth|mandatory, uint32(m.RecursionDepth))
 	}
 	for i := range m.Paths {
 		b = appendPathState(b, &m.Paths[i])

@@ -50,7 +50,7 @@ func counter(name string, a Attribute) attributeForm {
 	}}
 }
 
-var attributeForms = [AttributePath + 1]attributeForm{
+var attributeForms = [AttributeRecursionDepth + 1]attributeForm{
 	AttributeInstance: number("Instance-ID", func(m *Message, v uint32) error { m.Instance = lisp.InstanceID(v); return nil }),
 	AttributeEID:      {"EID", 2, 2 + lisp.MaxNameLength, false, parseEIDPrefix},
 	AttributeSource:   {"source", 2, 2 + lisp.MaxNameLength, false, parseSource},
@@ -121,6 +121,12 @@ var attributeForms = [AttributePath + 1]attributeForm{
 	AttributeEncapsulation: {"encapsulation", encapsulationSize, encapsulationSize + 16, true, parseEncapsulation},
 	AttributeList:          {"list", listSize, MaxMessage, true, parseList},
 	AttributePath:          {"path", pathSize + 4, pathSize + 16, true, parsePathState},
+	AttributeHops:          {"hops", hopsSize + hopSize + 4, MaxMessage, true, parseHops},
+	AttributeRole:          {"role", listSize, MaxMessage, true, parseRole},
+	AttributeRecursionDepth: number("recursion depth", func(m *Message, v uint32) error {
+		m.RecursionDepth = uint8(v)
+		return atMost(v, 255)
+	}),
 }
 
 // formOf returns the form of an attribute, nil when it is not known.

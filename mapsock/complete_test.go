@@ -101,6 +101,9 @@ func (f *filler) fill(t *testing.T, v reflect.Value) {
 				continue // a Map-Server's alone: no table of a data plane has it
 			}
 			f.fill(t, v.Field(i))
+			if rloc, ok := v.Field(i).Interface().(lisp.RLOC); ok && v.Type() == reflect.TypeFor[lisp.Locator]() {
+				v.Field(i).Set(reflect.ValueOf(rloc.WithPort(uint16(f.n))))
+			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
@@ -134,6 +137,14 @@ func (f *filler) known(v any) any {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, octet, 0}), 24)
 	case lisp.RLOC:
 		return lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, octet}))
+	case lisp.Hops:
+		path, err := lisp.NewPath(lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, 1})), lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 3, octet})).WithPort(uint16(f.n)))
+		if err != nil {
+			panic(err) // octet is in no hop twice
+		}
+		return path.Behind
+	case lisp.PathBits: // of two hops
+		return lisp.PathBits{lisp.HopExplicit | lisp.HopStrict, lisp.HopExplicit | lisp.HopLookup | lisp.HopProbe}
 	case lisp.EID:
 		return lisp.EIDFromAddr(netip.AddrFrom4([4]byte{10, 8, 0, octet}))
 	case lisp.Prefix:

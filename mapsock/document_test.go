@@ -22,6 +22,7 @@ import (
 
 	"loci/dataplane"
 	"loci/internal/testnet"
+	"loci/lisp"
 )
 
 const document = "../docs/mapsock.md"
@@ -64,6 +65,9 @@ func numbers() map[string]uint64 {
 		"T_WAIT_BOUNDS": uint64(AttributeWaitBounds), "T_COUNTER": uint64(AttributeCounter), "T_DROP": uint64(AttributeDrop), "T_OTHER": uint64(AttributeOther),
 		"T_NONCE": uint64(AttributeNonce), "T_OTHER_VERSION": uint64(AttributeOtherVersion), "T_STATUS_BIT_COUNT": uint64(AttributeStatusBitCount),
 		"T_ICMP": uint64(AttributeICMP), "T_MISS_POLICY_OF": uint64(AttributeMissPolicyOf), "T_HEADER": uint64(AttributeHeader), "T_ENCAPSULATION": uint64(AttributeEncapsulation), "T_LIST": uint64(AttributeList), "T_PATH": uint64(AttributePath),
+		"T_HOPS": uint64(AttributeHops), "T_ROLE": uint64(AttributeRole), "T_RECURSION_DEPTH": uint64(AttributeRecursionDepth),
+
+		"P_STRICT": uint64(lisp.HopStrict), "P_PROBE": uint64(lisp.HopProbe), "P_LOOKUP": uint64(lisp.HopLookup), "P_EXPLICIT": uint64(lisp.HopExplicit),
 	}
 }
 
@@ -213,6 +217,9 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 	m := full()
 	u32 := func(v uint32) []byte { return order.AppendUint32(nil, v) }
 	u64 := func(v uint64) []byte { return order.AppendUint64(nil, v) }
+	hop := func(port uint16, bits, octets byte) []byte {
+		return append(order.AppendUint16(nil, port), bits, octets)
+	}
 	want := map[string][]byte{
 		"T_SOURCE kind": {1}, "T_SOURCE bits": {32}, "T_SOURCE octets": {10, 1, 0, 1},
 		"T_CREATED seconds": u64(1700000000), "T_CREATED nanoseconds": u32(123456789),
@@ -226,6 +233,9 @@ func TestDocumentHasTheOffsetsOfValues(t *testing.T) {
 		"T_LIST packets and address": u32(0x100), "T_LIST instance": u32(7), "T_LIST prefixes": {0, 8, 4, 0, 10, 0, 0, 0, 1, 16, 4, 0, 10, 9, 0, 0},
 		"T_PATH mtu": u32(1480), "T_PATH bits": u32(1), "T_PATH asked": append(u64(1700000001), 0, 0, 0, 0), "T_PATH echoed": append(u64(1700000002), 5, 0, 0, 0),
 		"T_PATH missing": make([]byte, 12), "T_PATH address": {192, 0, 2, 9},
+		"T_HOPS locator": u32(1), "T_HOPS next": u32(1),
+		"T_HOPS hops": append(append(hop(40001, 9, 16), 0x20, 0x01, 0x0d, 0xb8, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2), append(hop(0, 14, 4), 192, 0, 2, 3)...),
+		"T_ROLE role": u32(1), "T_ROLE instance": u32(7), "T_ROLE prefixes": {0, 8, 4, 0, 10, 0, 0, 0, 1, 24, 4, 0, 198, 51, 100, 0},
 		"T_COUNTER value": u64(9), "T_COUNTER name": []byte("miss_packets"),
 	}
 	values := valuesOf(written(t, nil, m))
@@ -420,6 +430,7 @@ print(json.dumps({
     "settings": mapsock.Message(mapsock.SET_SETTINGS, attributes=[
         mapsock.header_settings(mapsock.H_STATUS_BITS | mapsock.H_MAP_VERSIONS | mapsock.H_ECHO_NONCE, 2, 3, 4),
         mapsock.encapsulation(1, "192.0.2.0/24"), mapsock.encapsulation(2, "2001:db8::/32"), mapsock.encapsulation(2),
+        mapsock.role(1, ["10.0.0.0/8"], 7, ["198.51.100.0/24"]), mapsock.role(2, ["2001:db8::/32"]), mapsock.u32(mapsock.T_RECURSION_DEPTH, 2),
         mapsock.access_list(1, 0, 7, ["10.0.0.0/8"], ["10.9.0.0/16"]), mapsock.access_list(0, 3, deny=["2001:db8:bad::/48"])]).encode().hex(),
     "numbers": {k: v for k, v in vars(mapsock).items() if k.isupper() and isinstance(v, int)},
     "octets": octets.hex(), "eid": message.eid, "source": message.source, "instance": message.instance, "error": message.error,
@@ -451,7 +462,8 @@ print(json.dumps({
 		t.Errorf("Python writes %+v (%v), want %+v", written, err, full())
 	}
 	settings, err := hexMessage(said.Settings)
-	if err != nil || settings.Header != full().Header || !slices.Equal(settings.Encapsulations, full().Encapsulations) || !reflect.DeepEqual(settings.Lists, full().Lists) {
+	if err != nil || settings.Header != full().Header || !slices.Equal(settings.Encapsulations, full().Encapsulations) || !reflect.DeepEqual(settings.Lists, full().Lists) ||
+		!reflect.DeepEqual(settings.Roles, full().Roles) || settings.RecursionDepth != full().RecursionDepth {
 		t.Errorf("Python writes settings %+v (%v), want those of %+v", settings, err, full())
 	}
 }

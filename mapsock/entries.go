@@ -7,7 +7,6 @@ package mapsock
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +20,7 @@ import (
 func (m *Message) setLocators(locators lisp.LocatorSet, local []lisp.RLOC) {
 	m.Locators = m.Locators[:0]
 	for _, l := range locators {
-		m.Locators = append(m.Locators, Locator{Locator: l, Interface: slices.Contains(local, l.RLOC)})
+		m.Locators = append(m.Locators, Locator{Locator: l, Interface: dataplane.IsLocal(&l, local)})
 		if l.Usable() {
 			m.Flags |= FlagUp
 		}
@@ -176,9 +175,13 @@ func (m *Message) SetSettings(s dataplane.Settings) {
 	m.Watched, m.LocalRLOCs, m.MissPolicy, m.Wait = s.Interfaces, s.LocalRLOCs, s.MissPolicy, s.Wait
 	m.MissForm, m.MissPolicies = MissType(s.MissForm), s.MissPolicies
 	m.Header, m.Encapsulations, m.Lists = s.Header, s.Encapsulations, s.Lists
+	m.Roles, m.RecursionDepth = s.Roles, s.RecursionDepth
 	m.Mark(AttributeMissPolicy, AttributeWaitBounds, AttributeMissForm)
 	if s.Header != (dataplane.HeaderSettings{}) {
 		m.Mark(AttributeHeader)
+	}
+	if s.RecursionDepth != 0 {
+		m.Mark(AttributeRecursionDepth)
 	}
 }
 
@@ -200,6 +203,7 @@ func (m *Message) Settings() dataplane.Settings {
 		Interfaces: m.Watched, LocalRLOCs: m.LocalRLOCs, Wait: m.Wait,
 		MissPolicy: m.MissPolicy, MissPolicies: m.MissPolicies, MissForm: missForm(m),
 		Header: m.Header, Encapsulations: m.Encapsulations, Lists: m.Lists,
+		Roles: m.Roles, RecursionDepth: m.RecursionDepth,
 	}
 }
 

@@ -288,6 +288,9 @@ const (
 	AttributeEncapsulation   Attribute = 35 // u32 encapsulation, u32 mask length, 0, 4 or 16 octets of an RLOC; repeated
 	AttributeList            Attribute = 36 // u32 packets × 256 + address, u32 Instance-ID, prefixes; repeated
 	AttributePath            Attribute = 37 // u32 MTU, u32 bits, three times, 4 or 16 octets of an RLOC; repeated
+	AttributeHops            Attribute = 38 // u32 locator, u32 next hop, hops; repeated
+	AttributeRole            Attribute = 39 // u32 role, u32 Instance-ID, prefixes; repeated
+	AttributeRecursionDepth  Attribute = 40 // u32
 )
 
 // Hook, way of forwarding and VLAN stand so far above the side in AttributeWatched.

@@ -51,6 +51,14 @@ func full() *Message {
 			{Address: dataplane.ListOuterDestination, Deny: []netip.Prefix{netip.MustParsePrefix("2001:db8:bad::/48")}},
 		},
 		MissPolicies: map[lisp.InstanceID]dataplane.MissPolicy{7: dataplane.MissHandOver, 9: dataplane.MissQueue},
+		Roles: []dataplane.RolePolicy{
+			{
+				Role: dataplane.RolePITR, Instance: 7,
+				EIDs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Sources: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+			},
+			{Role: dataplane.RolePETR, EIDs: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}},
+		},
+		RecursionDepth: 2,
 		Paths: []PathState{
 			{
 				RLOC: lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")), MTU: 1480, Learnt: true,
@@ -64,6 +72,9 @@ func full() *Message {
 		{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Priority: 1, Weight: 50, MulticastPriority: 255, MulticastWeight: 3, Local: true, Probed: true, Reachable: true}},
 		{Locator: up("2001:db8:ff00::2"), Interface: true, MTU: 1500, TxNonce: 1, RxNonce: 2, HasTxNonce: true, HasRxNonce: true},
 	}
+	path, _ := lisp.NewPath(m.Locators[1].RLOC.WithPort(40001), lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3")))
+	l := &m.Locators[1].Locator
+	l.RLOC, l.Behind, l.Next, l.Bits[0], l.Bits[1] = path.RLOC, path.Behind, 1, lisp.HopExplicit|lisp.HopStrict, lisp.HopExplicit|lisp.HopProbe|lisp.HopLookup
 	for a := range attributeForms {
 		if formOf(Attribute(a)) != nil && Attribute(a) != AttributeEID {
 			m.Mark(Attribute(a))
@@ -114,6 +125,7 @@ func same(a, b *Message) bool {
 	for _, m := range []*Message{&x, &y} {
 		m.has &^= 1 << AttributeInstance
 		m.has &^= 1 << AttributeEID
+		m.has &^= 1 << AttributeHops
 		if len(m.Locators) == 0 {
 			m.Locators = nil
 		}
@@ -153,6 +165,8 @@ func TestAppendRefuses(t *testing.T) {
 		"33 locators": tooMany, "no RLOC": {Type: TypeAdd, Locators: make([]Locator, 1)}, "too long": tooLong, "negative bound": negative,
 		"no interface":       {Type: TypeSetSettings, Watched: make([]dataplane.Interface, 1)},
 		"no own RLOC":        {Type: TypeSetSettings, LocalRLOCs: make([]lisp.RLOC, 1)},
+		"own RLOC with port": {Type: TypeSetSettings, LocalRLOCs: []lisp.RLOC{up("192.0.2.2").RLOC.WithPort(1)}},
+		"next hop":           {Type: TypeAdd, Locators: []Locator{{Locator: lisp.Locator{RLOC: up("192.0.2.2").RLOC, Next: 1}}}},
 		"negative echo time": {Type: TypeSetSettings, Header: dataplane.HeaderSettings{EchoInterval: -1}},
 	} {
 		b, err := m.Append([]byte("before"))
@@ -178,6 +192,16 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 			order.PutUint16(b, uint16(len(b)))
 			return b
 		}
+	}
+	add2 := func(a Attribute, value []byte) func([]byte) []byte {
+		return func(b []byte) []byte { return add(a, value...)(add(a, value...)(b)) }
+	}
+	hops := func(locator, next uint32, last ...byte) []byte { // the first locator is 192.0.2.2
+		b := order.AppendUint32(order.AppendUint32(nil, locator), next)
+		for _, octet := range last {
+			b = append(b, 0, 0, 0, 4, 192, 0, 2, 2+octet)
+		}
+		return b
 	}
 	header := func(bits, check uint32, wait uint64) []byte {
 		return order.AppendUint64(order.AppendUint64(order.AppendUint32(order.AppendUint32(nil, bits), check), wait), 0)
@@ -246,6 +270,20 @@ func TestParseNamesFieldAndOffset(t *testing.T) {
 		{"listed host bits", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 4, 0, 10, 0, 0, 1), "list", attributes + 8, unix.EINVAL},
 		{"list that ends within a prefix", add(AttributeList, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8), "list", attributes + 8, unix.EINVAL},
 		{"list without its Instance-ID", add(AttributeList, 0, 0, 0, 0), "list", attributes + 8, unix.EINVAL},
+		{"hops of no locator", add(AttributeHops, hops(1, 0, 0)...), "hops", attributes + 8, unix.EINVAL},
+		{"no hop", add(AttributeHops, hops(0, 0)...), "hops", attributes + 8, unix.EINVAL},
+		{"hops twice", add2(AttributeHops, hops(0, 1, 0, 3)), "hops", attributes + 8 + 28, unix.EINVAL},
+		{"nine hops", add(AttributeHops, hops(0, 0, 0, 1, 3, 4, 5, 6, 7, 8, 9)...), "hops", attributes + 8, unix.EINVAL},
+		{"a hop twice", add(AttributeHops, hops(0, 0, 0, 3, 0)...), "hops", attributes + 8, unix.EINVAL},
+		{"other first hop", add(AttributeHops, hops(0, 0, 1, 0)...), "hops", attributes + 8, unix.EINVAL},
+		{"next hop behind the path", add(AttributeHops, hops(0, 2, 0, 1)...), "hops", attributes + 8, unix.EINVAL},
+		{"unknown bits of a hop", add(AttributeHops, append(hops(0, 0, 0), 0, 0, 16, 4, 192, 0, 2, 9)...), "hops", attributes + 8, unix.EINVAL},
+		{"hop that is no address", add(AttributeHops, append(hops(0, 0, 0), 0, 0, 0, 5, 192, 0, 2, 9, 0)...), "hops", attributes + 8, unix.EINVAL},
+		{"hop that is cut off", add(AttributeHops, append(hops(0, 0, 0), 0, 0, 0, 16, 192, 0, 2, 9)...), "hops", attributes + 8, unix.EINVAL},
+		{"hop in itself", add(AttributeHops, append(hops(0, 0, 0), 0, 0, 0, 4, 127, 0, 0, 1)...), "hops", attributes + 8, unix.EINVAL},
+		{"unknown role", add(AttributeRole, order.AppendUint32(order.AppendUint32(nil, 256), 0)...), "role", attributes + 8, unix.EINVAL},
+		{"role's prefix", add(AttributeRole, append(order.AppendUint64(nil, 0), 2, 8, 4, 0, 10, 0, 0, 0)...), "role", attributes + 8, unix.EINVAL},
+		{"recursion depth", add(AttributeRecursionDepth, order.AppendUint32(nil, 256)...), "recursion depth", attributes + 8, unix.EINVAL},
 		{"VLAN beyond 4095", add(AttributeWatched, append(order.AppendUint32(nil, 4096<<20&math.MaxUint32|2<<16), 0, 0, 0, 0, 'x')...), "interface", attributes + 8, unix.EINVAL},
 		{"side", add(AttributeWatched, 9, 9, 9, 9, 0, 0, 0, 0, 'x'), "interface", attributes + 8, unix.EINVAL},
 	} {

@@ -15,6 +15,8 @@ func seeds(f *testing.F) {
 	for _, m := range []*Message{
 		full(), add, ask2(ownPrefix("10.1.0.0/24")), ask2(dataplane.Flush{MapCache: true, Database: true}), {Type: TypeDump, Flags: FlagAll},
 		{Type: TypeGetCounters}, {Type: TypeListen}, {Type: TypeDetach}, ask2(dataplane.SetSettings{Settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds}}),
+		ask2(dataplane.PutLocatorState{RLOC: full().Locators[1].RLOC, Behind: full().Locators[1].Behind, State: dataplane.LocatorDown}),
+		ask2(dataplane.SetSettings{Settings: full().Settings()}),
 	} {
 		b, err := m.Append(nil)
 		if err != nil {

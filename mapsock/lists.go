@@ -30,29 +30,37 @@ const (
 
 // appendList writes a list in as many attributes as it needs.
 func appendList(b []byte, l *dataplane.AccessList) []byte {
-	var continued uint32
-	for allow, deny := l.Allow, l.Deny; ; continued = listContinued {
-		allowed := min(len(allow), listedTogether)
-		denied := min(len(deny), listedTogether-allowed)
-		b = appendListPart(b, l, continued, allow[:allowed], deny[:denied])
-		if allow, deny = allow[allowed:], deny[denied:]; len(allow)+len(deny) == 0 {
+	return appendPrefixes(b, AttributeList, uint32(l.Packets)<<listPacketsShift|uint32(l.Address), l.Instance, [2][]netip.Prefix{listedAllow: l.Allow, listedDeny: l.Deny})
+}
+
+// appendPrefixes writes two lists of prefixes for an Instance-ID in as many attributes as they need, all but the first of which
+// continue the one before.
+func appendPrefixes(b []byte, a Attribute, what uint32, instance lisp.InstanceID, lists [2][]netip.Prefix) []byte {
+	for {
+		first := min(len(lists[0]), listedTogether)
+		second := min(len(lists[1]), listedTogether-first)
+		b = appendPrefixesPart(b, a, what, instance, [2][]netip.Prefix{lists[0][:first], lists[1][:second]})
+		lists[0], lists[1], what = lists[0][first:], lists[1][second:], what|listContinued
+		if len(lists[0])+len(lists[1]) == 0 {
 			return b
 		}
 	}
 }
 
-func appendListPart(b []byte, l *dataplane.AccessList, continued uint32, allow, deny []netip.Prefix) []byte {
+func appendPrefixesPart(b []byte, a Attribute, what uint32, instance lisp.InstanceID, lists [2][]netip.Prefix) []byte {
 	octets := listSize
-	for _, prefixes := range [][]netip.Prefix{allow, deny} {
+	for _, prefixes := range lists {
 		for _, p := range prefixes {
 			octets += listedSize + p.Addr().BitLen()/8
 		}
 	}
-	b = appendAttribute(b, AttributeList|mandatory, octets)
-	b = order.AppendUint32(b, continued|uint32(l.Packets)<<listPacketsShift|uint32(l.Address))
-	b = order.AppendUint32(b, uint32(l.Instance))
-	b = appendListed(b, listedAllow, allow)
-	return appendListed(b, listedDeny, deny)
+	b = appendAttribute(b, a|mandatory, octets)
+	b = order.AppendUint32(b, what)
+	b = order.AppendUint32(b, uint32(instance))
+	for kind, prefixes := range lists {
+		b = appendListed(b, byte(kind), prefixes)
+	}
+	return b
 }
 
 func appendListed(b []byte, verdict byte, prefixes []netip.Prefix) []byte {
@@ -72,26 +80,32 @@ func parseList(m *Message, v []byte) error {
 	if err := errors.Join(atMost(packets, uint32(dataplane.ListDecapsulated)), atMost(address, uint32(dataplane.ListOuterDestination))); err != nil {
 		return err
 	}
+	lists, err := parsePrefixes(v)
+	if err != nil {
+		return err
+	}
 	l := dataplane.AccessList{
 		Packets: dataplane.ListPackets(packets), Address: dataplane.ListAddress(address), Instance: lisp.InstanceID(order.Uint32(v[4:])),
-	}
-	for rest := v[listSize:]; len(rest) > 0; {
-		p, deny, octets, err := parseListed(rest)
-		if err != nil {
-			return fmt.Errorf("prefix at octet %d of the list: %w", len(v)-len(rest), err)
-		}
-		if deny {
-			l.Deny = append(l.Deny, p)
-		} else {
-			l.Allow = append(l.Allow, p)
-		}
-		rest = rest[octets:]
+		Allow: lists[listedAllow], Deny: lists[listedDeny],
 	}
 	if !continued {
 		m.Lists = append(m.Lists, l)
 		return nil
 	}
 	return continueList(m, l)
+}
+
+// parsePrefixes reads what appendPrefixes wrote behind the first numbers.
+func parsePrefixes(v []byte) (lists [2][]netip.Prefix, err error) {
+	for rest := v[listSize:]; len(rest) > 0; {
+		p, kind, octets, err := parseListed(rest)
+		if err != nil {
+			return lists, fmt.Errorf("prefix at octet %d: %w", len(v)-len(rest), err)
+		}
+		lists[kind] = append(lists[kind], p)
+		rest = rest[octets:]
+	}
+	return lists, nil
 }
 
 // continueList adds to the list before. That of an earlier part is joined later.
@@ -109,18 +123,18 @@ func continueList(m *Message, l dataplane.AccessList) error {
 	return nil
 }
 
-// parseListed reads the first of some prefixes, and how many octets it takes.
-func parseListed(v []byte) (p netip.Prefix, deny bool, octets int, err error) {
+// parseListed reads the first of some prefixes, in which list it is, and how many octets it takes.
+func parseListed(v []byte) (p netip.Prefix, kind byte, octets int, err error) {
 	if len(v) < listedSize || len(v) < listedSize+int(v[2]) {
-		return p, false, 0, fmt.Errorf("%d octets hold no prefix", len(v))
+		return p, 0, 0, fmt.Errorf("%d octets hold no prefix", len(v))
 	}
-	verdict, bits, octets := v[0], int(v[1]), listedSize+int(v[2])
+	kind, bits, octets := v[0], int(v[1]), listedSize+int(v[2])
 	a, ok := netip.AddrFromSlice(v[listedSize:octets])
-	if !ok || a.Is4In6() || bits > a.BitLen() || v[3] != 0 {
-		return p, false, 0, fmt.Errorf("%x is not a prefix", v[:octets])
+	if !ok || a.Is4In6() || bits > a.BitLen() || v[3] != 0 || kind > 1 {
+		return p, 0, 0, fmt.Errorf("%x is not a prefix", v[:octets])
 	}
 	if p = netip.PrefixFrom(a, bits); p != p.Masked() {
-		return p, false, 0, fmt.Errorf("%s has host bits set: did you mean %s?", p, p.Masked())
+		return p, 0, 0, fmt.Errorf("%s has host bits set: did you mean %s?", p, p.Masked())
 	}
-	return p, verdict == listedDeny, octets, atMost(uint32(verdict), listedDeny)
+	return p, kind, octets, nil
 }

@@ -62,12 +62,16 @@ type Message struct {
 	Header          dataplane.HeaderSettings
 	Encapsulations  []dataplane.EncapsulationRule
 	Lists           []dataplane.AccessList
+	Roles           []dataplane.RolePolicy
+	RecursionDepth  uint8
 	Counts          []Count
 	Paths           []PathState
 	Nonce           uint32
 
 	has       uint64 // a bit for each attribute
 	continues bool   // the first of Lists does, one of an earlier part
+
+	roleContinues bool // and of Roles
 }
 
 // Locator is a locator with OpenLISP's metrics.

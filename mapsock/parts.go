@@ -96,6 +96,9 @@ func (m *Message) Join(part *Message) error {
 		lists = lists[1:]
 	}
 	m.Lists = append(m.Lists, lists...)
+	if err := joinRoles(m, part); err != nil {
+		return Refusef(unix.EINVAL, "%s", err)
+	}
 	m.Watched = append(m.Watched, part.Watched...)
 	m.LocalRLOCs = append(m.LocalRLOCs, part.LocalRLOCs...)
 	m.Encapsulations = append(m.Encapsulations, part.Encapsulations...)
@@ -122,6 +125,9 @@ func joinOnce(m *Message, part *Message) {
 	}
 	if part.Has(AttributeHeader) {
 		m.Header = part.Header
+	}
+	if part.Has(AttributeRecursionDepth) {
+		m.RecursionDepth = part.RecursionDepth
 	}
 }
 

@@ -139,8 +139,17 @@ enum mapsock_attribute_type {
 	MAPSOCK_T_HEADER = 34,
 	MAPSOCK_T_ENCAPSULATION = 35,
 	MAPSOCK_T_LIST = 36,
-	MAPSOCK_T_PATH = 37
+	MAPSOCK_T_PATH = 37,
+	MAPSOCK_T_HOPS = 38,
+	MAPSOCK_T_ROLE = 39,
+	MAPSOCK_T_RECURSION_DEPTH = 40
 };
+
+/* What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path. */
+#define MAPSOCK_P_STRICT 0x1u
+#define MAPSOCK_P_PROBE 0x2u
+#define MAPSOCK_P_LOOKUP 0x4u
+#define MAPSOCK_P_EXPLICIT 0x8u
 
 /* What data headers tell, in the first four octets of T_HEADER. */
 #define MAPSOCK_H_PUBLIC_INTERNET 0x1u

@@ -48,6 +48,10 @@ T_PACKETS, T_OCTETS, T_INTERFACE, T_LOCATOR_STATE, T_STATUS_BITS, T_RECEIVED_VER
 T_MTU, T_ERROR, T_LOST, T_COUNT, T_LISTEN, T_MISS_FORM, T_PACKET, T_WATCHED = 15, 16, 17, 18, 19, 20, 21, 22
 T_LOCAL_RLOC, T_MISS_POLICY, T_WAIT_BOUNDS, T_COUNTER, T_DROP, T_OTHER, T_NONCE = 23, 24, 25, 26, 27, 28, 29
 T_OTHER_VERSION, T_STATUS_BIT_COUNT, T_ICMP, T_MISS_POLICY_OF, T_HEADER, T_ENCAPSULATION, T_LIST, T_PATH = 30, 31, 32, 33, 34, 35, 36, 37
+T_HOPS, T_ROLE, T_RECURSION_DEPTH = 38, 39, 40
+
+# What T_HOPS says of a hop: the S, P and L bits of RFC 8060, and that the hop came in an explicit locator path.
+P_STRICT, P_PROBE, P_LOOKUP, P_EXPLICIT = 0x1, 0x2, 0x4, 0x8
 
 # What data headers tell, for header_settings.
 H_PUBLIC_INTERNET, H_STATUS_BITS, H_MAP_VERSIONS, H_ECHO_NONCE, H_GLEAN = 0x1, 0x2, 0x4, 0x8, 0x10
@@ -270,14 +274,33 @@ def encapsulation(number, rlocs=""):
     return T_ENCAPSULATION | MANDATORY, struct.pack("=II", number, prefix.prefixlen if prefix else 0) + octets
 
 
-def access_list(packets, address, instance=0, allow=(), deny=()):
-    """An attribute of settings: packets 0 towards the core, 1 from it; address 0 and 1 inner source and destination, 2 and 3 outer."""
-    value = struct.pack("=II", packets * 256 + address, instance)
-    for verdict, prefixes in enumerate((allow, deny)):
+def hops(locator, path, next_hop=0):
+    """An attribute of an add: the path of a locator, counted from 0, as (address, port, bits) of each hop, and the hop to send to."""
+    value = struct.pack("=II", locator, next_hop)
+    for address, port, bits in path:
+        octets = ipaddress.ip_address(address).packed
+        value += struct.pack("=HBB", port, bits, len(octets)) + octets
+    return T_HOPS | MANDATORY, value
+
+
+def role(number, eids, instance=0, sources=()):
+    """An attribute of settings: 0 RTR, 1 PITR, 2 PETR for the EIDs of some prefixes; a PITR for packets of some sources alone."""
+    return T_ROLE | MANDATORY, struct.pack("=II", number, instance) + listed(eids, sources)
+
+
+def listed(*lists):
+    """Prefixes, each with the number of the list it is in."""
+    value = b""
+    for number, prefixes in enumerate(lists):
         for prefix in map(ipaddress.ip_network, prefixes):
             octets = prefix.network_address.packed
-            value += struct.pack("BBBx", verdict, prefix.prefixlen, len(octets)) + octets
-    return T_LIST | MANDATORY, value
+            value += struct.pack("BBBx", number, prefix.prefixlen, len(octets)) + octets
+    return value
+
+
+def access_list(packets, address, instance=0, allow=(), deny=()):
+    """An attribute of settings: packets 0 towards the core, 1 from it; address 0 and 1 inner source and destination, 2 and 3 outer."""
+    return T_LIST | MANDATORY, struct.pack("=II", packets * 256 + address, instance) + listed(allow, deny)
 
 
 class MapSocket:

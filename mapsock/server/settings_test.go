@@ -30,6 +30,10 @@ func longSettings(base dataplane.Settings) dataplane.Settings {
 		{Packets: dataplane.ListDecapsulated, Instance: 7, Deny: prefixes(3, dataplane.MaxListPrefixes-3001)},
 		{Address: dataplane.ListOuterDestination, Allow: prefixes(4, 1)},
 	}
+	base.Roles = []dataplane.RolePolicy{
+		{Role: dataplane.RoleRTR, EIDs: prefixes(5, 1200)},
+		{Role: dataplane.RolePITR, Instance: 7, EIDs: prefixes(6, 1200), Sources: prefixes(7, 1200)},
+	}
 	base.MissPolicies = map[lisp.InstanceID]dataplane.MissPolicy{}
 	for i := range 3000 {
 		base.MissPolicies[lisp.InstanceID(i)] = dataplane.MissDrop
@@ -44,7 +48,7 @@ func TestLongSettings(t *testing.T) {
 	for name, plane := range map[string]dataplane.Plane{"by the socket": s.dial(t), "in the process": s.server.Plane()} {
 		heard := s.monitor(t, mapsock.HearOperations)
 		apply(t, plane, dataplane.SetSettings{}, to("10.2.0.0/24", "192.0.2.2"), dataplane.SetSettings{Settings: want}, to("10.3.0.0/24", "192.0.2.2"))
-		if got := s.engine.Settings(); !reflect.DeepEqual(got.Lists, want.Lists) || !reflect.DeepEqual(got.MissPolicies, want.MissPolicies) {
+		if got := s.engine.Settings(); !reflect.DeepEqual(got.Lists, want.Lists) || !reflect.DeepEqual(got.Roles, want.Roles) || !reflect.DeepEqual(got.MissPolicies, want.MissPolicies) {
 			t.Errorf("%s: other settings are in force", name)
 		}
 		if got := plane.Settings(); !reflect.DeepEqual(got, s.engine.Settings()) {
