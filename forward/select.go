@@ -7,6 +7,8 @@ package forward
 // are the engine's. Nothing here changes a packet.
 
 import (
+	"cmp"
+
 	"loci/lisp"
 	"loci/wire"
 )
@@ -36,6 +38,7 @@ func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action 
 		encapsulation = x.Encapsulation(to)
 	}
 	a.Template.BareHeader(encapsulation, o.Instance, o.Header.Family)
+	a.Template.Port = cmp.Or(to.Port(), a.Template.Port)
 	if encapsulation == EncapsulationLISP {
 		a.Varies = x.Trusted.varies()
 	}

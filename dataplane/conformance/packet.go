@@ -101,11 +101,15 @@ func fromPeerWith(peer netip.Addr, header [8]byte, inner []byte) []byte {
 type seen struct {
 	encapsulated bool
 	rloc         netip.Addr // outer destination
+	port         uint16     // of the outer destination
 	instance     uint32
 	header       [8]byte // LISP
 	inner        gopacket.Packet
 	octets       int // of the inner packet
 }
+
+// isDataPort reports whether the suite's locators have that port.
+func isDataPort(port layers.UDPPort) bool { return port == dataPort || port == 40001 || port == 40002 }
 
 // read takes a packet apart; a LISP packet gives its inner one.
 func read(octets []byte) (seen, error) {
@@ -114,11 +118,11 @@ func read(octets []byte) (seen, error) {
 		return seen{}, err
 	}
 	udp, ok := outer.Layer(layers.LayerTypeUDP).(*layers.UDP)
-	if !ok || udp.DstPort != dataPort || len(udp.Payload) < 8 {
+	if !ok || !isDataPort(udp.DstPort) || len(udp.Payload) < 8 {
 		return seen{inner: outer, octets: len(octets)}, nil
 	}
 	_, to := addresses(outer)
-	s := seen{encapsulated: true, rloc: to, octets: len(udp.Payload) - 8, header: [8]byte(udp.Payload)}
+	s := seen{encapsulated: true, rloc: to, port: uint16(udp.DstPort), octets: len(udp.Payload) - 8, header: [8]byte(udp.Payload)}
 	if udp.Payload[0]&0x08 != 0 {
 		s.instance = binary.BigEndian.Uint32(udp.Payload[4:]) >> 8
 	}

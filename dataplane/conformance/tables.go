@@ -246,10 +246,38 @@ func settingsReadBack(b *bench) {
 		{Instance: 7, Allow: prefixes("10.0.0.0/8", "2001:db8::/32"), Deny: prefixes("10.9.0.0/16")},
 		{Packets: dataplane.ListDecapsulated, Address: dataplane.ListOuterSource, Deny: prefixes("2001:db8:bad::/48")},
 	}
+	want.Roles = []dataplane.RolePolicy{
+		{Role: dataplane.RoleRTR, EIDs: prefixes("10.0.0.0/8", "2001:db8::/32")},
+		{Role: dataplane.RolePITR, Instance: 7, EIDs: prefixes("10.2.0.0/16"), Sources: prefixes("198.51.100.0/24", "2001:db8:ee::/48")},
+		{Role: dataplane.RolePETR, Instance: 7, EIDs: prefixes("2001:db8:3::/48")},
+	}
+	want.RecursionDepth = dataplane.MaxRecursionDepth
 	b.requireAll(want)
 	b.apply(dataplane.SetSettings{Settings: want})
 	if got := b.plane.Settings(); !reflect.DeepEqual(got, want) {
 		b.Errorf("settings %+v, want %+v", got, want)
+	}
+	b.settingsThatAreRefused(want)
+}
+
+// settingsThatAreRefused change nothing.
+func (b *bench) settingsThatAreRefused(base dataplane.Settings) {
+	b.Helper()
+	for what, change := range map[string]func(*dataplane.Settings){
+		"a role twice":       func(s *dataplane.Settings) { s.Roles = append(s.Roles, s.Roles[0]) },
+		"a role of no EIDs":  func(s *dataplane.Settings) { s.Roles[0].EIDs = nil },
+		"sources of an RTR":  func(s *dataplane.Settings) { s.Roles[0].Sources = prefixes("10.0.0.0/8") },
+		"a role that is not": func(s *dataplane.Settings) { s.Roles[0].Role = 9 },
+		"three layers":       func(s *dataplane.Settings) { s.RecursionDepth = dataplane.MaxRecursionDepth + 1 },
+	} {
+		s := base.Clone()
+		change(&s)
+		if results := b.plane.Apply(dataplane.SetSettings{Settings: s}); len(results) != 1 || !errors.Is(results[0], dataplane.ErrInvalid) {
+			b.Errorf("%s: %v, want %v", what, results, dataplane.ErrInvalid)
+		}
+		if got := b.plane.Settings(); !reflect.DeepEqual(got, base) {
+			b.Errorf("%s: refused, and settings are %+v", what, got)
+		}
 	}
 }
 

@@ -181,9 +181,16 @@ func (e executor) putDatabase(d dataplane.DatabaseEntry) error {
 
 // checkLocators returns the set in its order, or why no packet can obey it.
 func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
-	for _, l := range set {
+	for i := range set {
+		l := &set[i]
 		if err := l.RLOC.Valid(); err != nil {
-			return nil, fmt.Errorf("locator %v: %w: %w", l, dataplane.ErrInvalid, err)
+			return nil, fmt.Errorf("locator %v: %w: %w", *l, dataplane.ErrInvalid, err)
+		}
+		if err := dataplane.CheckPath(l); err != nil {
+			return nil, err
+		}
+		if err := keepsPath(l.Path()); err != nil {
+			return nil, err
 		}
 	}
 	checked, err := lisp.NewLocatorSet(set...)
@@ -191,6 +198,14 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 		return nil, fmt.Errorf("%w: %w", dataplane.ErrInvalid, err)
 	}
 	return checked, nil
+}
+
+// keepsPath refuses paths of several hops, and ports: the pinned records have no room for them.
+func keepsPath(path lisp.Path) error {
+	if path != lisp.PathTo(path.RLOC.WithPort(0)) {
+		return fmt.Errorf("locator %s: paths of several hops and RLOC ports: %w", path, dataplane.ErrUnsupported)
+	}
+	return nil
 }
 
 // deleteMapping also tells that the mapping had expired.
@@ -229,6 +244,9 @@ func (e executor) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 func (e executor) putLocatorState(o dataplane.PutLocatorState) error {
 	if o.RLOC.IsZero() || !o.State.IsValid() {
 		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
+	}
+	if err := keepsPath(o.Path()); err != nil {
+		return err
 	}
 	if err := e.store.SaveState(o.Path(), o.State); err != nil {
 		return err

@@ -7,6 +7,7 @@ package lispers
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -54,6 +55,9 @@ func (t *engineTables) putMapping(entry dataplane.MapCacheEntry) error {
 	if n := len(entry.Mapping.Locators); n > lisp.MaxLocators {
 		return fmt.Errorf("%s: %d locators: %w", prefix, n, dataplane.ErrInvalid)
 	}
+	if err := dataplane.CheckPaths(entry.Mapping.Locators); err != nil {
+		return fmt.Errorf("%s: %w", prefix, err)
+	}
 	old, replaces := t.mappings[prefix]
 	if !replaces && len(t.mappings) >= t.limit {
 		return fmt.Errorf("%s: %d mappings: %w", prefix, len(t.mappings), dataplane.ErrFull)
@@ -85,8 +89,10 @@ func (t *engineTables) putDatabase(entry dataplane.DatabaseEntry) error {
 	if err := supports(entry.Prefix); err != nil {
 		return err
 	}
-	isLocal := func(l lisp.Locator) bool { return slices.Contains(t.settings.LocalRLOCs, l.RLOC) }
-	if !slices.ContainsFunc(entry.Locators, isLocal) {
+	if err := dataplane.CheckPaths(entry.Locators); err != nil {
+		return fmt.Errorf("database %s: %w", entry.Prefix, err)
+	}
+	if !dataplane.HasLocal(entry.Locators, t.settings.LocalRLOCs) {
 		return fmt.Errorf("database %s: %w", entry.Prefix, dataplane.ErrNoLocalLocator)
 	}
 	if _, replaces := t.database[entry.Prefix]; !replaces {
@@ -126,7 +132,7 @@ func (t *engineTables) databaseEntries() []dataplane.DatabaseEntry {
 
 // putLocatorState reports whether packets are treated differently from now on.
 func (t *engineTables) putLocatorState(path lisp.Path, state dataplane.LocatorState) (changed bool, err error) {
-	if path.RLOC.IsZero() || !state.IsValid() {
+	if path.RLOC.IsZero() || !path.IsPlain() && path.Valid() != nil || !state.IsValid() {
 		return false, fmt.Errorf("locator %s, state %d: %w", path, state, dataplane.ErrInvalid)
 	}
 	old, known := t.states[path]
@@ -138,7 +144,7 @@ func (t *engineTables) putLocatorState(path lisp.Path, state dataplane.LocatorSt
 }
 
 func checkSettings(s dataplane.Settings) error {
-	if err := s.CheckMisses(); err != nil {
+	if err := errors.Join(s.CheckMisses(), s.CheckRoles()); err != nil {
 		return err
 	}
 	if len(s.Interfaces) > 2*maxInterfaces {
@@ -165,12 +171,24 @@ func (t *engineTables) message(prefix lisp.Prefix) mapCacheMessage {
 		if rank, usable := t.states[l.Path()].Rank(); !l.Reachable || !usable || rank > best {
 			continue
 		}
-		keys := t.keys.encryption[l.NextHop()]
-		m.rlocs = append(m.rlocs, rlocEntry{
-			rloc: l.NextHop(), priority: l.Priority, weight: l.Weight, port: portOf(l.NextHop()), keyed: len(keys) > 0, keys: keys,
-		})
+		to := l.NextHop()
+		keys := t.keys.encryption[to.WithPort(0)]
+		m.addRLOC(rlocEntry{rloc: to.WithPort(0), priority: l.Priority, weight: l.Weight, port: portOf(to), keyed: len(keys) > 0, keys: keys})
 	}
 	return m
+}
+
+// addRLOC adds where packets may go. Of paths whose next hop is the same the data plane is told that hop once.
+func (m *mapCacheMessage) addRLOC(r rlocEntry) {
+	at := slices.IndexFunc(m.rlocs, func(o rlocEntry) bool { return o.rloc == r.rloc && o.port == r.port })
+	switch {
+	case at < 0:
+		m.rlocs = append(m.rlocs, r)
+	case r.priority < m.rlocs[at].priority:
+		m.rlocs[at] = r
+	case r.priority == m.rlocs[at].priority:
+		m.rlocs[at].weight = uint8(min(int(m.rlocs[at].weight)+int(r.weight), math.MaxUint8))
+	}
 }
 
 // portOf is where packets to an RLOC go.

@@ -178,18 +178,24 @@ func TestServerNeverSendsInClear(t *testing.T) {
 	}
 }
 
-func TestServerWithholdsOtherPorts(t *testing.T) {
+// What is behind a NAT has the NAT's address and a port of its own.
+func TestServerSendsToOtherPorts(t *testing.T) {
 	r := newRouter(t)
-	behindNAT := strings.Replace(rloc("192.0.2.2", ""), "4341", "51527", 1)
-	r.does(add("10.2.0.0/24", behindNAT+","+rloc("192.0.2.3", "")))
-	if to := r.sends("10.2.0.1"); to != "192.0.2.3" {
+	at := func(port string) string { return strings.Replace(rloc("192.0.2.2", ""), "4341", port, 1) }
+	r.does(add("10.2.0.0/24", at("51527")))
+	if to := r.sends("10.2.0.1"); to != "192.0.2.2:51527" {
 		t.Errorf("sent to %s", to)
 	}
-	r.does(add("10.2.0.0/24", behindNAT))
-	if to := r.sends("10.2.0.1"); to != "none" {
-		t.Errorf("sent to %s", to)
+	r.does(add("10.2.0.0/24", at("51527")+","+at("51528")+","+at("4341")))
+	var found []string
+	for entry := range r.model.Mappings() {
+		for _, l := range entry.Mapping.Locators {
+			found = append(found, l.RLOC.String())
+		}
 	}
-	r.expectCounter("lispers-locators-withheld-for-port", 2)
+	if want := []string{"192.0.2.2", "192.0.2.2:51527", "192.0.2.2:51528"}; !slices.Equal(found, want) {
+		t.Errorf("locators %v, want %v", found, want)
+	}
 }
 
 func TestServerCountsWhatItDoesNotTake(t *testing.T) {

@@ -111,14 +111,8 @@ func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
 			keyed = true
 			s.keepKeys(func(k *keyring) error { return k.encrypt(r.rloc, r.keys) })
 		}
-		if r.port != DataPort {
-			// Our engines send to no other port, and no peer listens at the usual one.
-			s.tally.add(locatorsWithheldForPort)
-			mapping.Action = lisp.ActionDrop
-			continue
-		}
 		locators = append(locators, lisp.Locator{
-			RLOC: r.rloc, Priority: r.priority, Weight: r.weight, MulticastPriority: lisp.PriorityUnused, Reachable: true,
+			RLOC: rlocAt(r.rloc, r.port), Priority: r.priority, Weight: r.weight, MulticastPriority: lisp.PriorityUnused, Reachable: true,
 		})
 	}
 	if keyed {
@@ -136,6 +130,14 @@ func (s *Server) mapping(m mapCacheMessage) lisp.Mapping {
 		mapping.Locators, mapping.Action = set, lisp.ActionNoAction
 	}
 	return mapping
+}
+
+// rlocAt is an RLOC behind a port, plain where that is the usual one.
+func rlocAt(r lisp.RLOC, port uint16) lisp.RLOC {
+	if port == DataPort {
+		port = 0
+	}
+	return r.WithPort(port)
 }
 
 // replaceMapCache makes the map-cache what one message says: first all that it names,

@@ -151,7 +151,7 @@ func shareOut(u usedEntry) []rlocUse {
 		}
 		left -= part
 		if part > 0 {
-			list = append(list, rlocUse{rloc: l.NextHop(), port: portOf(l.NextHop()), use: use{packets: part, age: u.age}})
+			list = append(list, rlocUse{rloc: l.NextHop().WithPort(0), port: portOf(l.NextHop()), use: use{packets: part, age: u.age}})
 		}
 	}
 	left = octets

@@ -34,7 +34,6 @@ const (
 	discoveries
 	discoveriesLimited
 	mappingsWithheldForKeys
-	locatorsWithheldForPort
 	operationsFailed
 	statisticsUnknown
 	keysRefused
@@ -59,7 +58,6 @@ var counterNames = [counterCount]string{
 	discoveries:             "lispers-discoveries",
 	discoveriesLimited:      "lispers-discoveries-limited",
 	mappingsWithheldForKeys: "lispers-mappings-withheld-for-keys",
-	locatorsWithheldForPort: "lispers-locators-withheld-for-port",
 	operationsFailed:        "lispers-operations-failed",
 	statisticsUnknown:       "lispers-statistics-unknown",
 	keysRefused:             "lispers-keys-refused",

@@ -180,7 +180,7 @@ func (e *Engine) set(s dataplane.Settings) error {
 			return fmt.Errorf("interface %q of Instance-ID %d: %w", i.Name, i.Instance, dataplane.ErrInvalid)
 		}
 	}
-	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists()); err != nil {
+	if err := errors.Join(s.CheckEncapsulations(), s.CheckLists(), s.CheckRoles()); err != nil {
 		return err
 	}
 	e.settings = s.Clone()

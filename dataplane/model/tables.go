@@ -76,6 +76,9 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 	if n := len(entry.Mapping.Locators); n > lisp.MaxLocators {
 		return fmt.Errorf("%s: %d locators: %w", prefix, n, dataplane.ErrInvalid)
 	}
+	if err := dataplane.CheckPaths(entry.Mapping.Locators); err != nil {
+		return fmt.Errorf("%s: %w", prefix, err)
+	}
 	cache := &t.instance(prefix.Instance()).cache
 	entry.Usage = dataplane.Usage{}
 	added := &cached{entry: entry, place: len(t.all)}
@@ -128,8 +131,10 @@ func (t *tables) putDatabase(entry dataplane.DatabaseEntry) error {
 	if err := supports(entry.Prefix); err != nil {
 		return err
 	}
-	isLocal := func(l lisp.Locator) bool { return slices.Contains(t.local, l.RLOC) }
-	if !slices.ContainsFunc(entry.Locators, isLocal) {
+	if err := dataplane.CheckPaths(entry.Locators); err != nil {
+		return fmt.Errorf("database %s: %w", entry.Prefix, err)
+	}
+	if !dataplane.HasLocal(entry.Locators, t.local) {
 		return fmt.Errorf("database %s: %w", entry.Prefix, dataplane.ErrNoLocalLocator)
 	}
 	database := &t.instance(entry.Prefix.Instance()).database
@@ -163,7 +168,7 @@ func (t *tables) deleteDatabase(prefix lisp.Prefix) error {
 }
 
 func (t *tables) putLocatorState(path lisp.Path, state dataplane.LocatorState) error {
-	if path.RLOC.IsZero() || !state.IsValid() {
+	if path.RLOC.IsZero() || !path.IsPlain() && path.Valid() != nil || !state.IsValid() {
 		return fmt.Errorf("locator %s, state %d: %w", path, state, dataplane.ErrInvalid)
 	}
 	was := t.states[path] // up, where no state was set
