@@ -2,11 +2,13 @@
 
 package lab
 
-// Daemons of an experiment: processes of the command loci, each in its namespace.
+// Daemons of a run: processes, each in its namespace with its log. Most are of the command loci and have a control socket. A daemon
+// that ends by itself fails what waits for it; none outlives the run, unless it is kept.
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,10 +20,11 @@ import (
 	"loci/internal/testnet"
 )
 
-// Daemon is a process that a control socket speaks for.
+// Daemon is a process of a run.
 type Daemon struct {
 	Name   string
-	Client *api.Client
+	Socket string      // its control socket; empty for a process that has none
+	Client *api.Client // of Socket
 
 	log   string
 	cmd   *exec.Cmd
@@ -29,64 +32,114 @@ type Daemon struct {
 }
 
 const (
-	daemonPoll = 10 * time.Millisecond
+	// PollInterval is how often a run asks whether something has happened.
+	PollInterval = 10 * time.Millisecond
+
 	daemonStop = 3 * time.Second // what a daemon may take to stop before it is killed
 	logLines   = 12              // of a log that are shown with an error
 )
 
-// DaemonSpec says how to start a Daemon.
+// DaemonSpec says how to start a process of the command loci.
 type DaemonSpec struct {
 	Namespace  *testnet.Namespace
 	Executable string // the command loci
-	Config     string // the configuration's text; it names Socket as its control socket
+	Config     string // the configuration's text; it names Socket as its control socket. Empty: ConfigFile is there
 	ConfigFile string // where it is written, for its owner alone, because it may hold keys
-	Socket     string
+	Socket     string // empty for a process without control socket
 	Log        string
+
+	Arguments   []string            // behind `run --config ConfigFile`
+	Environment []string            // beside that of this process
+	Credential  *syscall.Credential // as whom it runs; nil is this process's user
+	Path        string              // the file that is run in place of Executable, which stays the first argument
 }
 
-// Start starts a daemon. It has a session of its own: Ctrl-C reaches the laboratory alone, which ends its daemons in order.
+// Start starts the daemon.
 func (s DaemonSpec) Start() (*Daemon, error) {
-	d := &Daemon{Name: s.Namespace.Role(), Client: api.NewClient(s.Socket), log: s.Log, ended: make(chan struct{})}
-	if err := os.WriteFile(s.ConfigFile, []byte(s.Config), 0o600); err != nil {
-		return nil, err
+	if s.Config != "" {
+		if err := os.WriteFile(s.ConfigFile, []byte(s.Config), 0o600); err != nil {
+			return nil, err
+		}
 	}
-	output, err := os.Create(s.Log)
+	cmd := exec.Command(s.Executable, append([]string{"run", "--config", s.ConfigFile}, s.Arguments...)...)
+	if s.Path != "" {
+		cmd.Path = s.Path
+	}
+	if len(s.Environment) > 0 {
+		cmd.Env = append(os.Environ(), s.Environment...)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.Credential}
+	d, err := StartProcess(s.Namespace, s.Namespace.Role(), s.Log, cmd)
+	if err == nil && s.Socket != "" {
+		d.Socket, d.Client = s.Socket, api.NewClient(s.Socket)
+	}
+	return d, err
+}
+
+// StartProcess starts any process as a Daemon. It has a session of its own: Ctrl-C reaches the laboratory alone, which ends its
+// daemons in order, and kept daemons survive the terminal.
+func StartProcess(ns *testnet.Namespace, name, log string, cmd *exec.Cmd) (*Daemon, error) {
+	d := &Daemon{Name: name, log: log, cmd: cmd, ended: make(chan struct{})}
+	output, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer output.Close()
-	d.cmd = exec.Command(s.Executable, "run", "--config", s.ConfigFile)
-	d.cmd.Stdout, d.cmd.Stderr = output, output
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := s.Namespace.Start(d.cmd); err != nil {
+	cmd.Stdout, cmd.Stderr = output, output
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	if err := ns.Start(cmd); err != nil {
 		return nil, err
 	}
 	go func() {
-		_ = d.cmd.Wait()
+		_ = cmd.Wait()
 		close(d.ended)
 	}()
 	return d, nil
 }
 
-// Poll asks until done says so, the daemon ends, or the context does.
-func (d *Daemon) Poll(ctx context.Context, done func() bool) error {
-	for !done() {
-		select {
-		case <-d.ended:
-			return fmt.Errorf("the daemon of %s has ended: %s%s", d.Name, d.cmd.ProcessState, d.LogTail())
-		case <-ctx.Done():
-			return fmt.Errorf("%w%s", ctx.Err(), d.LogTail())
-		case <-time.After(daemonPoll):
-		}
+// PID is the process ID.
+func (d *Daemon) PID() int { return d.cmd.Process.Pid }
+
+// Ended is closed when the process has ended.
+func (d *Daemon) Ended() <-chan struct{} { return d.ended }
+
+// endedError is an error once the process has ended.
+func (d *Daemon) endedError() error {
+	select {
+	case <-d.ended:
+		return fmt.Errorf("the daemon of %s has ended: %s", d.Name, d.cmd.ProcessState)
+	default:
+		return nil
 	}
-	return nil
 }
 
-// AwaitReady waits until the daemon says that it is ready.
-func (d *Daemon) AwaitReady(ctx context.Context) error {
-	err := d.Poll(ctx, func() bool {
+// Poll asks until done says so or fails, one of the daemons ends, or the context does.
+func Poll(ctx context.Context, daemons []*Daemon, done func() (bool, error)) error {
+	for {
+		if finished, err := done(); finished || err != nil {
+			return err
+		}
+		for _, d := range daemons {
+			if err := d.endedError(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(PollInterval):
+		}
+	}
+}
+
+// AwaitReady waits until the daemon says that it is ready. It ends early when the daemon ends, or one of those that it needs.
+func (d *Daemon) AwaitReady(ctx context.Context, needs ...*Daemon) error {
+	err := Poll(ctx, append([]*Daemon{d}, needs...), func() (bool, error) {
 		status, err := d.Client.Status(ctx)
-		return err == nil && status.Ready
+		return err == nil && status.Ready, nil // an error: it does not listen yet
 	})
 	if err != nil {
 		return fmt.Errorf("%s does not get ready: %w", d.Name, err)
@@ -97,10 +150,10 @@ func (d *Daemon) AwaitReady(ctx context.Context) error {
 // AwaitRegistrations waits until a Map-Server has so many registrations.
 func (d *Daemon) AwaitRegistrations(ctx context.Context, count int) error {
 	found := 0
-	err := d.Poll(ctx, func() bool {
+	err := Poll(ctx, []*Daemon{d}, func() (bool, error) {
 		list, err := d.Client.Registrations(ctx)
 		found = len(list)
-		return err == nil && found >= count
+		return err == nil && found >= count, nil
 	})
 	if err != nil {
 		return fmt.Errorf("%d of %d EID-prefixes are registered at %s: %w", found, count, d.Name, err)
@@ -108,14 +161,38 @@ func (d *Daemon) AwaitRegistrations(ctx context.Context, count int) error {
 	return nil
 }
 
-// LogTail is the end of the log, to be put behind an error.
-func (d *Daemon) LogTail() string {
-	content, err := os.ReadFile(d.log)
-	if err != nil || len(bytes.TrimSpace(content)) == 0 {
-		return ""
+// WithLogs adds the ends of the daemons' logs to an error: the logs are removed with the network.
+func WithLogs(err error, daemons []*Daemon) error {
+	all := []error{err}
+	for _, d := range daemons {
+		content, readErr := os.ReadFile(d.log)
+		if readErr != nil || len(bytes.TrimSpace(content)) == 0 {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		all = append(all, fmt.Errorf("log of %s:\n  %s", d.Name, strings.Join(lines[max(0, len(lines)-logLines):], "\n  ")))
 	}
-	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-	return fmt.Sprintf("\nlog of %s:\n  %s", d.Name, strings.Join(lines[max(0, len(lines)-logLines):], "\n  "))
+	return errors.Join(all...)
+}
+
+// Stop asks the daemon to end, which leaves its data plane in force. One that does not end in time is killed, which is an error.
+func (d *Daemon) Stop(within time.Duration) error {
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case <-d.ended:
+		return nil
+	case <-time.After(within):
+		return errors.Join(fmt.Errorf("the daemon of %s does not stop", d.Name), d.Kill())
+	}
+}
+
+// Kill ends the daemon at once.
+func (d *Daemon) Kill() error {
+	err := d.cmd.Process.Kill()
+	<-d.ended
+	return err
 }
 
 // StopDaemons asks all of them first, and kills those that take too long.
@@ -123,13 +200,13 @@ func StopDaemons(daemons []*Daemon) {
 	for _, d := range daemons {
 		_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	late := time.After(daemonStop)
+	late, cancel := context.WithTimeout(context.Background(), daemonStop)
+	defer cancel()
 	for _, d := range daemons {
 		select {
 		case <-d.ended:
-		case <-late:
-			_ = d.cmd.Process.Kill()
-			<-d.ended
+		case <-late.Done():
+			_ = d.Kill()
 		}
 	}
 }

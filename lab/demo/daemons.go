@@ -8,39 +8,25 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"loci/daemon/api"
+	"loci/lab"
 )
 
 const (
-	pollInterval = 10 * time.Millisecond
-	stopWait     = 3 * time.Second
-	logTailLines = 12
-
 	// nobody runs the control planes of a split demo: a user with no rights at all.
 	nobody     = "nobody"
 	nobodysUID = 65534
 )
-
-// process is one daemon.
-type process struct {
-	name, socket, log string
-	cmd               *exec.Cmd
-	client            *api.Client
-	ended             chan struct{} // closed when the process has ended
-}
 
 // startDaemons starts the mapping system first: an xTR that finds no Map-Server registers again only after a while.
 func (r *run) startDaemons(ctx context.Context) error {
@@ -67,11 +53,11 @@ func (r *run) startDaemons(ctx context.Context) error {
 func (r *run) showDaemons(ctx context.Context) error {
 	rows := [][]string{{"namespace", "process", "roles", "data plane"}}
 	for _, d := range r.daemons {
-		status, err := d.client.Status(ctx)
+		status, err := d.Client.Status(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
+			return fmt.Errorf("%s: %w", d.Name, err)
 		}
-		rows = append(rows, []string{d.name, fmt.Sprint(d.cmd.Process.Pid), strings.Join(status.Roles, ", "), status.Engine})
+		rows = append(rows, []string{d.Name, fmt.Sprint(d.PID()), strings.Join(status.Roles, ", "), status.Engine})
 		if r.report.Version == "" {
 			r.report.Version = status.Version
 		}
@@ -117,14 +103,12 @@ func localConfig(r *run, name string) string {
 	return text + "logging:\n  level: info\n"
 }
 
-// startDaemon gives the process a session of its own: Ctrl-C reaches the demo alone, which ends its daemons in order, and
-// kept daemons survive the terminal.
+// startDaemon starts a daemon that does everything in one process.
 func (r *run) startDaemon(name, configuration string) error {
-	file, err := r.writeConfig(name, configuration)
-	if err != nil {
+	if _, err := r.writeConfig(name, configuration); err != nil {
 		return err
 	}
-	return r.startProcess(name, nil, "--config", file)
+	return r.start(r.spec(name))
 }
 
 // startSite starts an xTR: one process, or one for each plane when they are split. The data plane's has no control socket,
@@ -142,12 +126,34 @@ func (r *run) startSite(name, configuration string) error {
 			return err
 		}
 	}
-	data, err := r.launch(name, name+".data.log", nil, "--config", file, "--planes", "data")
+	if err := r.startDataPlane(name); err != nil {
+		return err
+	}
+	return r.startControlPlane(name)
+}
+
+func (r *run) startDataPlane(name string) error {
+	spec := r.spec(name)
+	spec.Socket, spec.Log, spec.Arguments = "", r.instance.Path(name+".data.log"), []string{"--planes", "data"}
+	d, err := spec.Start()
 	if err != nil {
 		return err
 	}
-	r.dataPlanes = append(r.dataPlanes, data)
-	return r.startProcess(name, &syscall.Credential{Uid: nobodysUID, Gid: nobodysUID}, "--config", file, "--planes", "control")
+	r.dataPlanes = append(r.dataPlanes, d)
+	return nil
+}
+
+// startControlPlane runs a copy of the command as a user without rights.
+func (r *run) startControlPlane(name string) error {
+	copied, err := anybodysCopy(r.options.Executable)
+	if err != nil {
+		return err
+	}
+	defer copied.Close()
+	spec := r.spec(name)
+	spec.Arguments, spec.Path = []string{"--planes", "control"}, descriptorPath(copied)
+	spec.Credential = &syscall.Credential{Uid: nobodysUID, Gid: nobodysUID}
+	return r.start(spec)
 }
 
 // writeConfig writes a configuration for its owner alone, because it holds a key.
@@ -155,52 +161,33 @@ func (r *run) writeConfig(name, configuration string) (file string, err error) {
 	if err := os.MkdirAll(r.socketDirectory(name), 0o755); err != nil {
 		return "", err
 	}
-	file = r.instance.Path(name + ".yaml")
+	file = r.configFile(name)
 	return file, os.WriteFile(file, []byte(configuration), 0o600)
 }
+
+func (r *run) configFile(name string) string { return r.instance.Path(name + ".yaml") }
 
 // socketDirectory is one for each control socket, because their owners differ.
 func (r *run) socketDirectory(name string) string { return r.instance.Path(name) }
 
 func (r *run) socket(name string) string { return r.socketDirectory(name) + "/control.sock" }
 
-// startProcess starts a daemon that is asked over its control socket.
-func (r *run) startProcess(name string, as *syscall.Credential, arguments ...string) error {
-	d, err := r.launch(name, name+".log", as, arguments...)
+// spec is a daemon whose configuration is written.
+func (r *run) spec(name string) lab.DaemonSpec {
+	return lab.DaemonSpec{
+		Namespace: r.topology.at(name), Executable: r.options.Executable, ConfigFile: r.configFile(name),
+		Socket: r.socket(name), Log: r.instance.Path(name + ".log"),
+	}
+}
+
+// start starts a daemon that is asked over its control socket.
+func (r *run) start(spec lab.DaemonSpec) error {
+	d, err := spec.Start()
 	if err != nil {
 		return err
 	}
-	d.client = api.NewClient(d.socket)
 	r.daemons = append(r.daemons, d)
 	return nil
-}
-
-func (r *run) launch(name, log string, as *syscall.Credential, arguments ...string) (*process, error) {
-	d := &process{name: name, socket: r.socket(name), log: r.instance.Path(log), ended: make(chan struct{})}
-	output, err := os.Create(d.log)
-	if err != nil {
-		return nil, err
-	}
-	defer output.Close()
-	d.cmd = exec.Command(r.options.Executable, append([]string{"run"}, arguments...)...)
-	d.cmd.Stdout, d.cmd.Stderr = output, output
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: as}
-	if as != nil {
-		copied, err := anybodysCopy(r.options.Executable)
-		if err != nil {
-			return nil, err
-		}
-		defer copied.Close()
-		d.cmd.Path = descriptorPath(copied) // its first argument stays the command's path
-	}
-	if err := r.topology.at(name).Start(d.cmd); err != nil {
-		return nil, err
-	}
-	go func() {
-		d.cmd.Wait()
-		close(d.ended)
-	}()
-	return d, nil
 }
 
 func daemonsTitle(r *run) string {
@@ -213,41 +200,8 @@ func daemonsTitle(r *run) string {
 // awaitReady waits until every daemon that was started says that it is ready.
 func (r *run) awaitReady(ctx context.Context) error {
 	for _, d := range r.daemons {
-		err := r.poll(ctx, func() (bool, error) {
-			status, err := d.client.Status(ctx)
-			return err == nil && status.Ready, nil // it does not listen yet
-		})
-		if err != nil {
-			return fmt.Errorf("%s does not get ready: %w", d.name, err)
-		}
-	}
-	return nil
-}
-
-// poll asks until it is done, a daemon ends, or the demo's time is over.
-func (r *run) poll(ctx context.Context, done func() (bool, error)) error {
-	for {
-		finished, err := done()
-		if finished || err != nil {
+		if err := d.AwaitReady(ctx, r.dataPlanes...); err != nil {
 			return err
-		}
-		if err := r.endedDaemon(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollInterval):
-		}
-	}
-}
-
-func (r *run) endedDaemon() error {
-	for _, d := range r.processes() {
-		select {
-		case <-d.ended:
-			return fmt.Errorf("the daemon of %s has ended: %s", d.name, d.cmd.ProcessState)
-		default:
 		}
 	}
 	return nil
@@ -258,8 +212,8 @@ func (r *run) awaitRegistrations(ctx context.Context) error {
 	r.screen.step("The registrations at the Map-Server")
 	var registrations []api.Registration
 	missing := len(sites) * len(pairNames)
-	err := r.poll(ctx, func() (_ bool, err error) {
-		registrations, err = r.daemons[0].client.Registrations(ctx)
+	err := lab.Poll(ctx, r.processes(), func() (_ bool, err error) {
+		registrations, err = r.daemons[0].Client.Registrations(ctx)
 		missing = missingRegistrations(registrations)
 		return missing == 0, err
 	})
@@ -312,15 +266,15 @@ func (r *run) showMapCaches(ctx context.Context) error {
 	rows := [][]string{{"ITR", "EID-Prefix", "RLOC", "packets", "expires in"}}
 	learned := map[string]map[netip.Prefix]netip.Addr{}
 	for _, d := range r.daemons[1:] {
-		entries, err := d.client.MapCache(ctx)
+		entries, err := d.Client.MapCache(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
+			return fmt.Errorf("%s: %w", d.Name, err)
 		}
-		learned[d.name] = map[netip.Prefix]netip.Addr{}
+		learned[d.Name] = map[netip.Prefix]netip.Addr{}
 		for _, e := range entries {
-			rows = append(rows, []string{d.name, e.EIDPrefix.String(), describeEntry(e), fmt.Sprint(e.Packets), expiry(e)})
+			rows = append(rows, []string{d.Name, e.EIDPrefix.String(), describeEntry(e), fmt.Sprint(e.Packets), expiry(e)})
 			if len(e.Locators) == 1 {
-				learned[d.name][e.EIDPrefix.Netip()] = e.Locators[0].RLOC.Addr()
+				learned[d.Name][e.EIDPrefix.Netip()] = e.Locators[0].RLOC.Addr()
 			}
 		}
 	}
@@ -347,35 +301,4 @@ func expiry(e api.MapCacheEntry) string {
 }
 
 // processes are all that were started.
-func (r *run) processes() []*process { return slices.Concat(r.daemons, r.dataPlanes) }
-
-// stopDaemons asks first and kills later. Their namespaces are removed afterwards, whatever came of it.
-func (r *run) stopDaemons() {
-	for _, d := range r.processes() {
-		d.cmd.Process.Signal(syscall.SIGTERM)
-	}
-	late := time.After(stopWait)
-	for _, d := range r.processes() {
-		select {
-		case <-d.ended:
-		case <-late:
-			d.cmd.Process.Kill()
-			<-d.ended
-		}
-	}
-}
-
-// withLogs adds the ends of the daemons' logs to an error: the logs are removed with the network.
-func (r *run) withLogs(err error) error {
-	all := []error{err}
-	for _, d := range r.processes() {
-		content, readErr := os.ReadFile(d.log)
-		if readErr != nil || len(bytes.TrimSpace(content)) == 0 {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-		tail := lines[max(0, len(lines)-logTailLines):]
-		all = append(all, fmt.Errorf("log of %s:\n  %s", d.name, strings.Join(tail, "\n  ")))
-	}
-	return errors.Join(all...)
-}
+func (r *run) processes() []*lab.Daemon { return slices.Concat(r.daemons, r.dataPlanes) }

@@ -15,9 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"loci/internal/testnet"
@@ -60,7 +58,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		}
 		return Report{}, err
 	}
-	ctx, release := surviveTerminal(ctx)
+	ctx, release := lab.SurviveTerminal(ctx)
 	defer release()
 	r := &run{options: options, screen: newScreen(progress, time.Now())}
 	began := time.Now()
@@ -71,18 +69,6 @@ func Run(ctx context.Context, options Options) (Report, error) {
 		err = errors.Join(err, r.report.print(options.Out))
 	}
 	return r.report, err
-}
-
-// surviveTerminal lets the demo live long enough to remove its network when its terminal hangs up, which interrupts it, or
-// when its reader goes away (`loci demo | head`), which would otherwise kill it on the next line.
-func surviveTerminal(ctx context.Context) (context.Context, func()) {
-	brokenPipe := make(chan os.Signal, 1)
-	signal.Notify(brokenPipe, syscall.SIGPIPE) // writes then return an error, which screen ignores
-	if signal.Ignored(syscall.SIGHUP) {        // nohup
-		return ctx, func() { signal.Stop(brokenPipe) }
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-	return ctx, func() { stop(); signal.Stop(brokenPipe) }
 }
 
 func removeAll(s *screen) (removed []string, err error) {
@@ -109,10 +95,10 @@ type run struct {
 
 	instance *lab.Directory
 	topology topology
-	daemons  []*process // those with a control socket, the mapping system's first
+	daemons  []*lab.Daemon // those with a control socket, the mapping system's first
 
-	dataPlanes  []*process // of a split demo
-	siteBConfig string     // the configuration of site B
+	dataPlanes  []*lab.Daemon // of a split demo
+	siteBConfig string        // the configuration of site B
 	core        *coreCapture
 }
 
@@ -169,7 +155,7 @@ func (r *run) steps(ctx context.Context) error {
 			return err
 		}
 		if err := step(ctx); err != nil {
-			return r.withLogs(err)
+			return lab.WithLogs(err, r.processes())
 		}
 	}
 	return nil
@@ -202,7 +188,7 @@ func (r *run) buildNetwork(context.Context) error {
 
 // remove ends the daemons and takes everything away, also what was made in part.
 func (r *run) remove() error {
-	r.stopDaemons()
+	lab.StopDaemons(r.processes())
 	var all []error
 	if r.topology.network != nil {
 		all = append(all, r.topology.network.Close())
@@ -229,9 +215,9 @@ func (r *run) keep() error {
 	r.screen.line("in a namespace    ip netns exec %s-%s ping -I %s %s", name, siteA.host, siteA.eid(0), siteB.eid(0))
 	r.screen.line("                  ip netns exec %s-core tcpdump -ni any udp port 4341 or udp port 4342", name)
 	for _, d := range r.daemons {
-		r.screen.line("%-17s %s show status --socket %s", d.name, r.options.Executable, d.socket)
+		r.screen.line("%-17s %s show status --socket %s", d.Name, r.options.Executable, d.Socket)
 	}
-	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[1].socket)
+	r.screen.line("map-cache         %s show map-cache --socket %s", r.options.Executable, r.daemons[1].Socket)
 	r.screen.line("configuration     %s", r.instance.Path("*.yaml"))
 	r.screen.line("logs              %s", r.instance.Path("*.log"))
 	self, err := os.Executable()

@@ -140,10 +140,10 @@ func (r *run) pingWhileMoving(ctx context.Context) (testnet.PingResult, error) {
 func (r *run) reconfigureSiteB(ctx context.Context) error {
 	site := r.daemons[len(r.daemons)-1]
 	text := strings.ReplaceAll(r.siteBConfig, fmt.Sprintf("{address: %q}", siteB.rloc4.String()), fmt.Sprintf("{address: %q}", movedRLOC.Addr().String()))
-	if _, err := r.writeConfig(site.name, text); err != nil {
+	if _, err := r.writeConfig(site.Name, text); err != nil {
 		return err
 	}
-	_, err := site.client.Reload(ctx)
+	_, err := site.Client.Reload(ctx)
 	return err
 }
 

@@ -64,19 +64,22 @@ func (p *mapsockPlane) start(ctx context.Context, b *testbed.Run, l *testbed.Lin
 	configuration := fmt.Sprintf("interfaces: {site: [%s], core: [%s]}\nitr: {map-resolvers: [%s], map-cache: {limit: %d}}\n"+
 		"datapath:\n  pin-directory: %s/%s\n  mapping-socket: {path: %s}\nlogging: {level: warn}\n",
 		testbed.SiteLink, testbed.CoreLink, testbed.Core4Dec.Addr(), dumpedMappings*5/4, b.Instance.Pins(), l.Enc.Role(), p.socket)
-	d, err := b.Launch(l.Enc, configuration, "--planes", "data")
+	d, err := b.Launch(ctx, l.Enc, configuration, p.answers, "--planes", "data")
 	if err != nil {
 		return err
 	}
 	p.daemon = d.PID()
-	return d.Poll(ctx, "to open its mapping socket", func() bool {
-		c, err := dialMapsock(p.socket)
-		if err != nil {
-			return false
-		}
-		defer c.close()
-		return c.ask(&mapsock.Message{Type: mapsock.TypeGetSettings}) == nil
-	})
+	return nil
+}
+
+// answers reports whether the mapping socket is open.
+func (p *mapsockPlane) answers() bool {
+	c, err := dialMapsock(p.socket)
+	if err != nil {
+		return false
+	}
+	defer c.close()
+	return c.ask(&mapsock.Message{Type: mapsock.TypeGetSettings}) == nil
 }
 
 // missedPacket is a packet to an EID without mapping.

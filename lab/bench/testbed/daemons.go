@@ -6,7 +6,6 @@
 package testbed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,61 +14,91 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"loci/daemon/api"
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 const (
 	readyWait = 30 * time.Second // a million mappings are taken over in some
 	// PollInterval is how often a bench asks whether something has happened.
-	PollInterval = 10 * time.Millisecond
-	stopWait     = 3 * time.Second
-	logTailLines = 12
+	PollInterval = lab.PollInterval
 )
 
 // Process is one daemon.
-type Process struct {
-	Name, log string
-	cmd       *exec.Cmd
-	Client    *api.Client
-	ended     chan struct{} // closed when the process has ended
-}
+type Process = lab.Daemon
 
 // StartDaemon starts a daemon in a namespace and waits until it is ready.
 func (b *Run) StartDaemon(ctx context.Context, ns *testnet.Namespace, configuration string) (*Process, error) {
 	socket := b.Instance.Path(ns.Role() + ".sock")
 	configuration += fmt.Sprintf("datapath:\n  pin-directory: %s/%s\nlogging:\n  level: warn\n", b.Instance.Pins(), ns.Role())
 	configuration = strings.Replace(configuration, "control:\n", fmt.Sprintf("control:\n  socket: %s\n", socket), 1)
-	p, err := b.Launch(ns, configuration)
+	p, err := b.start(lab.DaemonSpec{Namespace: ns, Config: configuration, Socket: socket})
 	if err != nil {
 		return nil, err
 	}
-	p.Client = api.NewClient(socket)
-	return p, p.Poll(ctx, "to be ready", func() bool {
-		status, err := p.Client.Status(ctx)
-		return err == nil && status.Ready
-	})
+	limited, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	return p, p.AwaitReady(limited)
 }
 
-// Launch starts a daemon with a configuration and further arguments.
-func (b *Run) Launch(ns *testnet.Namespace, configuration string, args ...string) (*Process, error) {
-	file := b.Instance.Path(ns.Role() + ".yaml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil { // it may hold a key
+// Launch starts a daemon without control socket, with a configuration and further arguments, and waits until done says so.
+func (b *Run) Launch(ctx context.Context, ns *testnet.Namespace, configuration string, done func() bool, args ...string) (*Process, error) {
+	p, err := b.start(lab.DaemonSpec{Namespace: ns, Config: configuration, Arguments: args})
+	if err != nil {
 		return nil, err
 	}
-	return b.begin(ns, ns.Role(), exec.Command(b.Options.Executable, append([]string{"run", "--config", file}, args...)...))
+	return p, b.await(ctx, p, done)
+}
+
+// await waits until a daemon has done something.
+func (b *Run) await(ctx context.Context, p *Process, done func() bool) error {
+	limited, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	if err := lab.Poll(limited, []*Process{p}, func() (bool, error) { return done(), nil }); err != nil {
+		return fmt.Errorf("%s does not get ready: %w", p.Name, err)
+	}
+	return nil
+}
+
+func (b *Run) start(s lab.DaemonSpec) (*Process, error) {
+	name := s.Namespace.Role()
+	s.Executable, s.ConfigFile, s.Log = b.Options.Executable, b.Instance.Path(name+".yaml"), b.Instance.Path(name+".log")
+	if b.Pinned {
+		s.Environment = pinnedEnvironment
+	}
+	p, err := s.Start()
+	if err != nil {
+		return nil, err
+	}
+	return p, b.add(p)
+}
+
+// pinnedEnvironment says what a process would see of its core.
+var pinnedEnvironment = []string{"GOMAXPROCS=1"}
+
+// add takes a process to the bench's own, on the core of the server where daemons have one.
+func (b *Run) add(p *Process) error {
+	b.Daemons = append(b.Daemons, p)
+	if !b.Pinned {
+		return nil
+	}
+	return Pin(p.PID(), ServerCPU)
 }
 
 // StartEcho starts an echo server (package echo) and waits until it listens.
 func (b *Run) StartEcho(ctx context.Context, ns *testnet.Namespace, address netip.AddrPort, batches bool) (*Process, error) {
-	p, err := b.begin(ns, ns.Role()+"-echo", exec.Command(b.Options.Self, "echo", address.String(), fmt.Sprintf("--batches=%t", batches)))
+	name := ns.Role() + "-echo"
+	cmd := exec.Command(b.Options.Self, "echo", address.String(), fmt.Sprintf("--batches=%t", batches))
+	if b.Pinned {
+		cmd.Env = append(os.Environ(), pinnedEnvironment...)
+	}
+	p, err := lab.StartProcess(ns, name, b.Instance.Path(name+".log"), cmd)
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Poll(ctx, "to echo", func() bool { return echoes(ns, address) })
+	return p, errors.Join(b.add(p), b.await(ctx, p, func() bool { return echoes(ns, address) }))
 }
 
 // echoes says whether a datagram comes back.
@@ -87,64 +116,23 @@ func echoes(ns *testnet.Namespace, server netip.AddrPort) bool {
 	return err == nil
 }
 
-// begin starts a process in a namespace, on the core of the server where daemons have one.
-func (b *Run) begin(ns *testnet.Namespace, name string, cmd *exec.Cmd) (*Process, error) {
-	p := &Process{Name: name, log: b.Instance.Path(name + ".log"), cmd: cmd, ended: make(chan struct{})}
-	log, err := os.Create(p.log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C reaches the bench alone, which ends its daemons
-	if b.Pinned {
-		cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // what the process would see of its core
-	}
-	if err := ns.Start(cmd); err != nil {
-		return nil, err
-	}
-	if b.Pinned {
-		if err := Pin(cmd.Process.Pid, ServerCPU); err != nil {
-			return nil, err
-		}
-	}
-	b.Daemons = append(b.Daemons, p)
-	go func() {
-		cmd.Wait()
-		close(p.ended)
-	}()
-	return p, nil
-}
-
-// Poll asks until it is done, the daemon ends, or the time is over.
-func (p *Process) Poll(ctx context.Context, what string, done func() bool) error {
-	for deadline := time.Now().Add(readyWait); !done(); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.ended:
-			return fmt.Errorf("the daemon of %s has ended: %s", p.Name, p.cmd.ProcessState)
-		case <-time.After(PollInterval):
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("waiting for the daemon of %s %s: not within %v", p.Name, what, readyWait)
-		}
-	}
-	return nil
-}
-
 // Stop ends a daemon, which leaves its data plane in force.
 func (b *Run) Stop(p *Process) error {
+	b.forget(p)
+	return p.Stop(readyWait)
+}
+
+// Kill ends a daemon at once.
+func (b *Run) Kill(p *Process) error {
+	b.forget(p)
+	return p.Kill()
+}
+
+// StopDaemons ends all of them: it asks first and kills later.
+func (b *Run) StopDaemons() { lab.StopDaemons(b.Daemons) }
+
+func (b *Run) forget(p *Process) {
 	b.Daemons = slices.DeleteFunc(b.Daemons, func(d *Process) bool { return d == p })
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	select {
-	case <-p.ended:
-		return nil
-	case <-time.After(readyWait):
-		return errors.Join(fmt.Errorf("the daemon of %s does not stop", p.Name), p.cmd.Process.Kill())
-	}
 }
 
 // Detach removes what the last daemon of a namespace left in force.
@@ -159,47 +147,4 @@ func (b *Run) Detach(ns *testnet.Namespace) error {
 		return fmt.Errorf("detach: %w: %s", err, said.String())
 	}
 	return nil
-}
-
-// Kill ends a daemon at once.
-func (b *Run) Kill(p *Process) error {
-	b.Daemons = slices.DeleteFunc(b.Daemons, func(d *Process) bool { return d == p })
-	err := p.cmd.Process.Kill()
-	<-p.ended
-	return err
-}
-
-// PID is its process ID.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// StopDaemons asks first and kills later.
-func (b *Run) StopDaemons() {
-	for _, p := range b.Daemons {
-		p.cmd.Process.Signal(syscall.SIGTERM)
-	}
-	late, cancel := context.WithTimeout(context.Background(), stopWait)
-	defer cancel()
-	for _, p := range b.Daemons {
-		select {
-		case <-p.ended:
-		case <-late.Done():
-			p.cmd.Process.Kill()
-			<-p.ended
-		}
-	}
-}
-
-// withLogs adds the ends of the daemons' logs to an error: the logs are removed with the network.
-func (b *Run) withLogs(err error) error {
-	all := []error{err}
-	for _, p := range b.Daemons {
-		content, readErr := os.ReadFile(p.log)
-		if readErr != nil || len(bytes.TrimSpace(content)) == 0 {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-		tail := lines[max(0, len(lines)-logTailLines):]
-		all = append(all, fmt.Errorf("log of %s:\n  %s", p.Name, strings.Join(tail, "\n  ")))
-	}
-	return errors.Join(all...)
 }

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"loci/internal/testnet"
@@ -106,8 +104,8 @@ func Measure(ctx context.Context, k Bench, label string, options Options) (*repo
 
 // run does everything from preflight to removal.
 func (b *Run) run(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-	defer stop()
+	ctx, release := lab.SurviveTerminal(ctx)
+	defer release()
 	if problems := testnet.Preflight(); len(problems) > 0 {
 		return b.fail(&lab.PreflightError{Purpose: "run benches", Problems: problems})
 	}
@@ -119,7 +117,7 @@ func (b *Run) run(ctx context.Context) error {
 	defer cancel()
 	err := b.measureAll(limited)
 	if err != nil {
-		err = b.withLogs(err)
+		err = lab.WithLogs(err, b.Daemons)
 	}
 	removal := b.remove()
 	b.Report.Seconds = time.Since(began).Seconds()
