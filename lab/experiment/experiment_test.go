@@ -8,19 +8,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
 	"loci/internal/commandtest"
 	"loci/internal/testnet"
+	"loci/lab"
 )
 
 // directoryOfCommands has the command loci once a test needed it; TestMain removes it.
@@ -33,7 +39,14 @@ var buildCommands = sync.OnceValue(func() (err error) {
 	return commandtest.Build(directoryOfCommands, "loci")
 })
 
+// runFileVariable has this program run an experiment's file in place of the tests.
+const runFileVariable = "EXPERIMENT_FILE"
+
 func TestMain(m *testing.M) {
+	if path := os.Getenv(runFileVariable); path != "" {
+		_, err := Run(context.Background(), path, Options{Output: os.Stdout, Progress: os.Stdout})
+		os.Exit(lab.ExitStatus(err))
+	}
 	status := m.Run()
 	if directoryOfCommands != "" {
 		os.RemoveAll(directoryOfCommands)
@@ -196,12 +209,88 @@ func runFile(t *testing.T, text string, options Options) (Report, string, error)
 	if printed.Passed != report.Passed || len(printed.Rows) != len(report.Rows) {
 		t.Errorf("printed %+v, returned %+v", printed, report)
 	}
+	leavesNothing(t, os.Getpid())
+	return report, progress.String(), err
+}
+
+// networkOf lists what is there of the experiments of a process.
+func networkOf(pid int) (found []string) {
 	for _, pattern := range []string{"/run/netns/", runs.Parent + "/"} {
-		if left, _ := filepath.Glob(fmt.Sprintf("%s%s-%d-*", pattern, runs.Prefix, os.Getpid())); len(left) > 0 {
-			t.Errorf("left %v", left)
+		matches, _ := filepath.Glob(fmt.Sprintf("%s%s-%d-*", pattern, runs.Prefix, pid))
+		found = append(found, matches...)
+	}
+	return found
+}
+
+func leavesNothing(t *testing.T, pid int) {
+	t.Helper()
+	if left := networkOf(pid); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// TestTerminalGoesAway: neither a reader that closes the pipe nor a terminal that hangs up leaves a network.
+func TestTerminalGoesAway(t *testing.T) {
+	testnet.RequireRoot(t)
+	// Where the tests run under nohup, the run would inherit that the signal is ignored. One that is caught is not inherited.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	path := filepath.Join(t.TempDir(), "experiment.yaml")
+	must(t, os.WriteFile(path, []byte(smallFile), 0o600))
+	start := func(out *os.File) *exec.Cmd {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env, cmd.Stdout = append(os.Environ(), runFileVariable+"="+path), out
+		must(t, cmd.Start())
+		return cmd
+	}
+
+	reader, writer, err := os.Pipe()
+	must(t, err)
+	must(t, reader.Close())
+	unread := start(writer)
+	must(t, writer.Close())
+	if err := unread.Wait(); err != nil {
+		t.Errorf("without a reader: %v", err)
+	}
+	leavesNothing(t, unread.Process.Pid)
+
+	hungUp := start(nil)
+	for deadline := time.Now().Add(time.Minute); len(networkOf(hungUp.Process.Pid)) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the run makes no network")
 		}
 	}
-	return report, progress.String(), err
+	must(t, hungUp.Process.Signal(syscall.SIGHUP))
+	var exit *exec.ExitError
+	if err := hungUp.Wait(); !errors.As(err, &exit) || exit.ExitCode() != lab.ExitInterrupted {
+		t.Errorf("after a hangup: %v, want exit status %d", err, lab.ExitInterrupted)
+	}
+	leavesNothing(t, hungUp.Process.Pid)
+}
+
+// TestEmulatedLinksAreNotKept: the mistake is told before anything is made, also to who has no rights.
+func TestEmulatedLinksAreNotKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "experiment.yaml")
+	must(t, os.WriteFile(path, []byte(smallFile), 0o600))
+	report, err := Run(context.Background(), path, Options{Keep: true, Output: io.Discard, Progress: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "--keep: variant ipv6-two has emulated links") || report.Name != "" {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestMissedFramesFailTheRow: nothing can be said of a place whose capture missed frames.
+func TestMissedFramesFailTheRow(t *testing.T) {
+	at := place{"b", "eth0"}
+	w := &watch{seen: map[place]map[uint64]sighting{at: {}}, missed: map[place]uint64{}}
+	unseen := expect{Unseen: []point{{Node: at.node, Interface: at.link}}}
+	if v := unseen.judge(w, 3, 0); !v.Passed {
+		t.Errorf("nothing was missed: %+v", v)
+	}
+	w.missed[at] = 7
+	if v := unseen.judge(w, 3, 0); v.Passed || len(v.Wrong) != 1 || !strings.Contains(v.Wrong[0], "eth0 of b missed 7 frames") {
+		t.Errorf("%+v", v)
+	}
 }
 
 // TestEmulatedLinksAndVerdicts: rows pass and fail as they must, and a failed row is an error.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -45,6 +46,11 @@ type link struct {
 	Ends   []end       `yaml:"ends"`
 	MTU    int         `yaml:"mtu"` // octets; 0 is 1500
 	Impair *impairment `yaml:"impair"`
+}
+
+// emulates reports whether a link is emulated.
+func (f *file) emulates() bool {
+	return slices.ContainsFunc(f.Links, func(l link) bool { return l.Impair != nil })
 }
 
 // impairment is that of testnet, in both directions of each pair of ends.

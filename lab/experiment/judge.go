@@ -7,6 +7,7 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -54,12 +55,12 @@ func (n *network) try(ctx context.Context, s send, e expect, directory string) (
 		err = n.sendOne(s, mark{number, uint64(i)})
 	}
 	if err != nil {
-		return Verdict{}, cmp.Or(w.stop(), err)
+		return Verdict{}, errors.Join(err, w.stop())
 	}
 	w.await(&e, count)
 	time.Sleep(quietWait)
 	after, err := n.awaitDrops(ctx, e.Dropped, before+uint64(count))
-	if err := cmp.Or(w.stop(), err); err != nil {
+	if err := errors.Join(err, w.stop()); err != nil {
 		return Verdict{}, err
 	}
 	return e.judge(w, count, after-before), nil
@@ -116,6 +117,9 @@ func (e *expect) places() map[place]bool {
 
 func (e *expect) judge(w *watch, count int, drops uint64) Verdict {
 	v := Verdict{Sent: count}
+	for _, where := range w.blind() {
+		v.wrong("the capture on %s of %s missed %d frames", where.link, where.node, w.missed[where])
+	}
 	for _, p := range e.Seen {
 		v.look(w, p, "all", count, count)
 	}

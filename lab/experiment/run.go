@@ -68,6 +68,8 @@ var ErrFailed = errors.New("not every row came out as expected")
 // Run runs an experiment, named as by List or the path of a file. The report is filled as far as the run went. When ctx ends, what was
 // made is removed before Run returns.
 func Run(ctx context.Context, name string, options Options) (Report, error) {
+	ctx, release := lab.SurviveTerminal(ctx)
+	defer release()
 	text, err := load(name)
 	if err != nil {
 		return Report{}, err
@@ -78,6 +80,9 @@ func Run(ctx context.Context, name string, options Options) (Report, error) {
 	}
 	if variants, err = choose(variants, options.Variants); err != nil {
 		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if last := variants[len(variants)-1]; options.Keep && last.file.emulates() {
+		return Report{}, fmt.Errorf("%s: --keep: variant %s has emulated links, which end with this command: its network cannot be kept", name, last.Name)
 	}
 	r := &run{options: options, report: Report{Name: variants[0].file.Name, Origin: variants[0].file.Origin, Version: options.Version, Rows: []Row{}}}
 	began := time.Now()
@@ -155,9 +160,12 @@ func (r *run) variant(ctx context.Context, v variant, keep bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.end(n, v, keep && err == nil)) }()
 	if err := n.build(limited, r.options.Executable); err != nil {
-		return err
+		return lab.WithLogs(err, n.started)
 	}
 	for _, row := range v.file.Rows {
+		if err := limited.Err(); err != nil {
+			return err
+		}
 		if err := r.row(limited, n, v.Name, row); err != nil {
 			return fmt.Errorf("row %d: %w", row.Number, err)
 		}
@@ -182,9 +190,6 @@ func (r *run) row(ctx context.Context, n *network, variant string, w row) error 
 
 // end removes the network, or leaves it. Configurations and logs are copied first.
 func (r *run) end(n *network, v variant, keep bool) error {
-	if keep && len(n.emulated) > 0 {
-		return errors.Join(errors.New("emulated links end with this process: such a network cannot be kept"), r.end(n, v, false))
-	}
 	if keep {
 		r.report.Network = n.spaces.Name()
 		fmt.Fprintf(r.options.Progress, "the network stays: ip netns exec %s-NODE ...; `loci lab remove` removes it\n", n.spaces.Name())

@@ -31,9 +31,6 @@ type variant struct {
 	file *file
 }
 
-// options are the options of the dimensions: names, in order.
-type options []string
-
 // readVariants reads a file once for each of its variants.
 func readVariants(text []byte) ([]variant, error) {
 	var outline struct {
@@ -69,7 +66,7 @@ func readVariants(text []byte) ([]variant, error) {
 }
 
 type variantValues struct {
-	options options
+	options []string // of the dimensions, in order
 	values  map[string]string
 }
 

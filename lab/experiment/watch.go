@@ -5,8 +5,12 @@ package experiment
 // Captures on the interfaces that a row names.
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +23,9 @@ type place struct{ node, link string }
 // watch remembers where datagrams of one try were seen.
 type watch struct {
 	try      uint64
-	captures []*testnet.Running
+	captures map[place]*testnet.Running
 	files    []*testnet.PcapFile
+	missed   map[place]uint64 // frames that a full queue lost, once the captures have ended
 
 	mu   sync.Mutex
 	seen map[place]map[uint64]sighting // by their number: how each passed last
@@ -31,7 +36,9 @@ const maxCaptureOctets = 16 << 20
 
 // startWatch begins to capture on the places; with a directory the frames are written there as well.
 func (n *network) startWatch(try uint64, places map[place]bool, directory string) (*watch, error) {
-	w := &watch{try: try, seen: map[place]map[uint64]sighting{}}
+	w := &watch{
+		try: try, captures: map[place]*testnet.Running{}, missed: map[place]uint64{}, seen: map[place]map[uint64]sighting{},
+	}
 	for where := range places { // before any capture, which read the map
 		w.seen[where] = map[uint64]sighting{}
 	}
@@ -68,19 +75,29 @@ func (w *watch) capture(n *network, where place, directory string) error {
 	if err != nil {
 		return err
 	}
-	w.captures = append(w.captures, running)
+	w.captures[where] = running
 	return nil
 }
 
 func (w *watch) stop() error {
 	var all []error
-	for _, c := range w.captures {
+	for where, c := range w.captures {
 		all = append(all, c.Stop())
+		if _, missed := c.Packets(); missed > 0 {
+			w.missed[where] = missed
+		}
 	}
 	for _, f := range w.files {
 		all = append(all, f.Close())
 	}
 	return errors.Join(all...)
+}
+
+// blind are the places whose captures missed frames, in order: nothing can be said of what passed there.
+func (w *watch) blind() []place {
+	return slices.SortedFunc(maps.Keys(w.missed), func(a, b place) int {
+		return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.link, b.link))
+	})
 }
 
 // at counts the datagrams that passed a point in its form, and those that passed its interface in any form.
