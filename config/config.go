@@ -31,6 +31,9 @@ type Config struct {
 	LocatorSets map[string][]Locator `key:"locator-sets" max:"1024"`
 	ITR         *ITR                 `key:"itr"`
 	ETR         *ETR                 `key:"etr"`
+	RTR         *RTR                 `key:"rtr"`
+	PITR        *PITR                `key:"pitr"`
+	PETR        *PETR                `key:"petr"`
 	MapServer   *MapServer           `key:"map-server"`
 	MapResolver *MapResolver         `key:"map-resolver"`
 	Control     Control              `key:"control"`
@@ -104,12 +107,14 @@ type InterfaceRef struct {
 	Address netip.Addr
 }
 
-// Locator is one locator of a set: a literal address, or the addresses that an
-// interface has. Exactly one of Interface and Address is set.
+// Locator is one locator of a set: a literal address, the addresses that an interface
+// has, or an explicit locator path. Exactly one of Interface, Address and Path is set.
 type Locator struct {
 	Interface         string        `key:"interface"`
 	AddressFamily     AddressFamily `key:"address-family" oneof:"both,ipv4,ipv6"`
 	Address           netip.Addr    `key:"address"`
+	Port              uint16        `key:"port" range:"1..65535"` // of the data plane, which a NAT may have changed
+	Path              ExplicitPath  `key:"explicit-locator-path"`
 	Priority          uint8         `key:"priority"`
 	Weight            uint8         `key:"weight"`
 	MulticastPriority uint8         `key:"multicast-priority"`
@@ -134,7 +139,7 @@ type RLOCs struct {
 	Locators []Locator
 }
 
-// ITR configures the Ingress Tunnel Router.
+// ITR configures the Ingress Tunnel Router, and how an RTR and a PITR find mappings.
 type ITR struct {
 	MapResolvers    []netip.AddrPort `key:"map-resolvers" max:"16"` // port 0: Control.Port
 	RLOCs           RLOCs            `key:"itr-rlocs"`
@@ -344,6 +349,8 @@ type Datapath struct {
 	SourceRulePriority uint32 `key:"source-rule-priority" range:"1..32763"`
 	// VethShortcut hands packets to the other end of a veth without its queue.
 	VethShortcut bool `key:"veth-shortcut"`
+	// RecursionDepth is how many layers of encapsulation packets get at most (RFC 9300 s.4).
+	RecursionDepth uint8 `key:"recursion-depth" range:"1..2"`
 
 	// Encapsulations say how packets go to RLOCs; the first that fits counts.
 	Encapsulations []EncapsulationRule `key:"encapsulations" max:"256"`
@@ -478,7 +485,7 @@ func (c *Config) LocatorsOf(r RLOCs) []Locator {
 }
 
 // UsesDataPlane reports whether a role of this configuration forwards packets.
-func (c *Config) UsesDataPlane() bool { return c.ITR != nil || c.ETR != nil }
+func (c *Config) UsesDataPlane() bool { return c.ITR != nil || c.ETR != nil || c.relays() }
 
 // withPort is a server's address with the port that is meant.
 func (c *Config) withPort(a netip.AddrPort) netip.AddrPort {

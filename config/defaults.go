@@ -28,8 +28,10 @@ func (s *SiteInterface) setDefaults() { s.Hook, s.Forwarding = HookAuto, Forward
 func (i *CoreInterface) setDefaults() { i.Hook, i.Forwarding = HookAuto, ForwardingFast }
 
 func (l *Locator) setDefaults() {
-	*l = Locator{AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}
+	*l = Locator{Port: dataPort, AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}
 }
+
+func (h *Hop) setDefaults() { h.Port = dataPort }
 
 func (i *ITR) setDefaults() {
 	i.MissPolicy, i.MissForm, i.HandOver.To = MissQueue, MissFormEID, HandedToMapping
@@ -75,9 +77,9 @@ func (d *Datapath) setDefaults() {
 		PinDirectory: "/sys/fs/bpf/loci", Interface: "loci0",
 		RouteTable: 4341, RulePriority: 4341, FallbackRulePriority: 43410,
 		RouteProtocol: 143, SourceRoutes: true, SourceRouteTable: 4342, SourceRulePriority: 4330,
-		VethShortcut: true,
-		SourceCheck:  SourceCheckOff,
-		DataHeader:   DataHeader{EchoWait: 10 * time.Second, EchoInterval: time.Minute},
+		VethShortcut: true, RecursionDepth: 1,
+		SourceCheck: SourceCheckOff,
+		DataHeader:  DataHeader{EchoWait: 10 * time.Second, EchoInterval: time.Minute},
 	}
 }
 

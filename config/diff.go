@@ -61,7 +61,7 @@ func (d *differ) value(old, fresh reflect.Value, path string) {
 	}
 	section, _ := modelKeys.SectionOf(old.Type())
 	switch {
-	case section == nil || old.Type() == reflect.TypeFor[RLOCs]():
+	case section == nil || old.Type() == reflect.TypeFor[RLOCs](), old.Type() == reflect.TypeFor[ExplicitPath]():
 		d.whole(old, fresh, path)
 	case old.Kind() == reflect.Slice:
 		d.list(old, fresh, path)
@@ -183,6 +183,10 @@ func identity(item any) string {
 		return item.Label()
 	case EIDPrefix:
 		return item.Prefix().String()
+	case RelayPolicy:
+		return item.InstanceID.String()
+	case PITRPolicy:
+		return item.InstanceID.String()
 	case EIDRange:
 		return item.Prefix().String()
 	}

@@ -56,6 +56,10 @@ func TestDiff(t *testing.T) {
 			"etr.map-servers[192.0.2.2].authentication-keys[0].auth-key-value: (secret) -> (secret)",
 			"etr.map-servers: order 192.0.2.1, 192.0.2.2 -> order 192.0.2.2, 192.0.2.1",
 		}},
+		{"a role that comes", "etr:\n", "rtr: {relay: [{eid-prefixes: [10.0.0.0/8]}]}\netr:\n", []string{"rtr: added {relay: [{instance-id: 0, eid-prefixes: [10.0.0.0/8]}]}"}},
+		{"a hop of a named set", "{interface: wan1, priority: 2}", "{explicit-locator-path: [192.0.2.7, {address: 192.0.2.8, lrs-bits: strict}]}", []string{
+			"locator-sets.uplinks[wan1]: removed {interface: wan1, address-family: both, priority: 2, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}",
+			"locator-sets.uplinks[192.0.2.7 -> 192.0.2.8]: added {explicit-locator-path: [{address: 192.0.2.7}, {address: 192.0.2.8, lrs-bits: [strict]}], priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}"}},
 		{"an inline locator-set", "rlocs: [{interface: wan0}]", "rlocs: uplinks",
 			[]string{"etr.local-eids[[7]10.1.0.0/16].rlocs: [{interface: wan0, address-family: both, priority: 1, weight: 100, multicast-priority: 255, multicast-weight: 0, reachable: true}] -> uplinks"}},
 		{"a new role", "itr:\n", "map-resolver: {ms-address: [192.0.2.9]}\nitr:\n", []string{"map-resolver: added {ms-address: [{address: 192.0.2.9, eid-prefixes: []}]}"}},
@@ -104,4 +108,31 @@ func texts(changes []Change) []string {
 		list = append(list, c.String())
 	}
 	return list
+}
+
+// TestDiffOfRelays: policies are told apart by their Instance-ID, paths by their hops.
+func TestDiffOfRelays(t *testing.T) {
+	const base = `interfaces: {site: [lan0], core: [wan0]}
+locator-sets:
+  by-relay: [{explicit-locator-path: [192.0.2.7, 192.0.2.8]}]
+itr: {map-resolvers: [192.0.2.1]}
+etr: {local-eids: [{eid: 192.168.0.0/16, rlocs: by-relay}]}
+rtr: {relay: [{eid-prefixes: [10.0.0.0/8]}, {instance-id: 7, eid-prefixes: [10.0.0.0/8]}]}
+pitr: {serve: [{eid-prefixes: [10.0.0.0/8]}]}
+`
+	for old, c := range map[string]struct{ fresh, want string }{
+		"[{eid-prefixes: [10.0.0.0/8]}, {inst":       {"[{eid-prefixes: [10.0.0.0/8, 172.16.0.0/12]}, {inst", "rtr.relay[0].eid-prefixes: [10.0.0.0/8] -> [10.0.0.0/8, 172.16.0.0/12]"},
+		"{instance-id: 7":                            {"{instance-id: 8", "rtr.relay[7]: removed {instance-id: 7, eid-prefixes: [10.0.0.0/8]}, rtr.relay[8]: added {instance-id: 8, eid-prefixes: [10.0.0.0/8]}"},
+		"serve: [{eid-prefixes: [10.0.0.0/8]}":       {"serve: [{eid-prefixes: [10.0.0.0/8], sources: [192.0.2.0/24]}", "pitr.serve[0].sources: [] -> [192.0.2.0/24]"},
+		"192.0.2.8]}]\n":                             {"{address: 192.0.2.8, lrs-bits: [strict]}]}]\n", "locator-sets.by-relay[192.0.2.7 -> 192.0.2.8].explicit-locator-path: [{address: 192.0.2.7}, {address: 192.0.2.8}] -> [{address: 192.0.2.7}, {address: 192.0.2.8, lrs-bits: [strict]}]"},
+		"interfaces: {site: [lan0], core: [wan0]}\n": {"interfaces: {site: [lan0], core: [wan0]}\ndatapath: {recursion-depth: 2}\n", "datapath.recursion-depth: 1 -> 2"},
+	} {
+		var got []string
+		for _, change := range Diff(mustParse(t, base), mustParse(t, strings.Replace(base, old, c.fresh, 1))) {
+			got = append(got, change.String())
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), c.want)
+		}
+	}
 }

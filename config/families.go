@@ -42,6 +42,8 @@ func (c *Config) ownFamilies() (own families) {
 	for _, set := range sets {
 		for _, l := range c.LocatorsOf(set) {
 			switch {
+			case !l.Path.IsZero():
+				own.add(l.Path.hops[l.Path.count-1].Address.Is4())
 			case l.Address.IsValid():
 				own.add(l.Address.Is4())
 			case l.AddressFamily != FamilyBoth:
@@ -62,9 +64,16 @@ func warnOfUnreachableFamilies(c *Config) {
 	}
 	for _, r := range c.rlocs() {
 		set := c.setOf(r.RLOCs)
-		if r.remote && len(set) > 0 && !slices.ContainsFunc(set, func(l Locator) bool { return own.has(l.Address) || l.Interface != "" }) {
+		if r.remote && len(set) > 0 && !slices.ContainsFunc(set, func(l Locator) bool { return own.has(l.firstHop()) || l.Interface != "" }) {
 			c.warn(r.path, fmt.Sprintf("%s: every locator is %s, but no RLOC of this router is", source.Label(r.path), own.missing()),
 				"packets to them are dropped: add a locator of the other family here, or an RLOC of this one")
+			continue
+		}
+		for i, l := range set {
+			if r.remote && !l.Path.IsZero() && !own.has(l.firstHop()) {
+				c.warn(r.path, fmt.Sprintf("%s: locator %d, the path %s, begins with %s, but no RLOC of this router is", source.Label(r.path), i+1, l, own.missing()),
+					"packets cannot be sent to its first hop: want a path that begins in a family of this router")
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"loci/config/codec"
 	"loci/config/source"
@@ -79,17 +80,12 @@ func (r RLOCs) EncodeNode() *source.Node {
 
 // EncodeNode leaves out what a locator of its kind does not have.
 func (l Locator) EncodeNode() *source.Node {
-	n := codec.EncodeSection(reflect.ValueOf(l))
-	if l.Interface != "" {
-		return n
-	}
-	kept := n.Entries[:0]
-	for _, e := range n.Entries {
-		if e.Key != "address-family" {
-			kept = append(kept, e)
-		}
-	}
-	n.Entries = kept
+	return without(codec.EncodeSection(reflect.ValueOf(l)), map[string]bool{"address-family": l.Interface == "", "port": l.Port == dataPort})
+}
+
+// without leaves keys out of a mapping.
+func without(n *source.Node, left map[string]bool) *source.Node {
+	n.Entries = slices.DeleteFunc(n.Entries, func(e source.Entry) bool { return left[e.Key] })
 	return n
 }
 

@@ -108,15 +108,23 @@ func validateSourceRoutes(c *Config) {
 	}
 }
 
+// forwardingRole is the section of a role that forwards packets.
+func (c *Config) forwardingRole() string {
+	switch {
+	case c.ITR != nil:
+		return "itr"
+	case c.ETR != nil:
+		return "etr"
+	}
+	return string(RolePETR) // the other two need itr
+}
+
 func validateInterfaces(c *Config) {
 	if c.UsesDataPlane() && len(c.Interfaces.Core) == 0 {
-		path, role := "etr", "etr"
-		if c.ITR != nil {
-			path, role = "itr", "itr"
-		}
-		c.fail(path, role+" needs an interface towards the core", "add interfaces: {core: [NAME]}")
+		role := c.forwardingRole()
+		c.fail(role, role+" needs an interface towards the core", "add interfaces: {core: [NAME]}")
 	}
-	if c.ITR != nil && len(c.Interfaces.Site) == 0 {
+	if c.EncapsulatesForSite() && len(c.Interfaces.Site) == 0 {
 		c.warn("itr", "no interface leads to the site", "only this host's own packets are encapsulated; add interfaces: {site: [NAME]}")
 	}
 	seen := map[SiteInterface]string{}

@@ -15,8 +15,8 @@ import (
 var modelKeys = &codec.Schema{
 	Root:       reflect.TypeFor[Config](),
 	Defaults:   setDefaults,
-	RootHint:   "begin with a section: itr, etr, map-server or map-resolver, and a colon",
-	Forms:      map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator]()},
+	RootHint:   "begin with a section: itr, etr, rtr, pitr, petr, map-server or map-resolver, and a colon",
+	Forms:      map[reflect.Type]reflect.Type{reflect.TypeFor[RLOCs](): reflect.TypeFor[Locator](), reflect.TypeFor[ExplicitPath](): reflect.TypeFor[Hop]()},
 	OtherNames: otherNames,
 	Removed:    removedKeys,
 	Secret:     reflect.TypeFor[Key](),
@@ -65,6 +65,12 @@ var otherNames = map[string][]string{
 	"static":        {"mappings"},
 	"name":          {"interface"},
 	"timeout":       {"mapping-expiration-timeout"},
+
+	"elp":    {"explicit-locator-path"},
+	"path":   {"explicit-locator-path"},
+	"hops":   {"explicit-locator-path"},
+	"bits":   {"lrs-bits"},
+	"strict": {"lrs-bits"},
 
 	"accept-more-specifics": {"more-specifics-accepted"},
 	"database-mapping":      {"local-eids"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"loci/config/codec"
 	"loci/config/source"
@@ -32,6 +33,7 @@ func validateLocatorSets(c *Config) {
 			c.warn(path, fmt.Sprintf("locator-set %s is not used", name), "name it by rlocs, or remove it")
 		}
 	}
+	validatePathPlaces(c)
 }
 
 // placedRLOCs is a locator-set with the path it stands at.
@@ -39,20 +41,22 @@ type placedRLOCs struct {
 	RLOCs
 	path   string
 	remote bool // of another site: interfaces make no sense
+	paths  bool // explicit locator paths may stand here
+	static bool // ports may stand here
 }
 
 // rlocs lists every place where a locator-set is named or written out.
 func (c *Config) rlocs() []placedRLOCs {
 	var list []placedRLOCs
 	if c.ITR != nil {
-		list = append(list, placedRLOCs{RLOCs: c.ITR.RLOCs, path: "itr.itr-rlocs"}, placedRLOCs{c.ITR.ProxyETRs, "itr.proxy-etrs", true})
+		list = append(list, placedRLOCs{RLOCs: c.ITR.RLOCs, path: "itr.itr-rlocs"}, placedRLOCs{RLOCs: c.ITR.ProxyETRs, path: "itr.proxy-etrs", remote: true})
 		for i, m := range c.ITR.MapCache.Mappings {
-			list = append(list, placedRLOCs{m.RLOCs, fmt.Sprintf("itr.map-cache.mappings[%d].rlocs", i), true})
+			list = append(list, placedRLOCs{m.RLOCs, fmt.Sprintf("itr.map-cache.mappings[%d].rlocs", i), true, true, true})
 		}
 	}
 	if c.ETR != nil {
 		for i, l := range c.ETR.LocalEIDs {
-			list = append(list, placedRLOCs{RLOCs: l.RLOCs, path: fmt.Sprintf("etr.local-eids[%d].rlocs", i)})
+			list = append(list, placedRLOCs{RLOCs: l.RLOCs, path: fmt.Sprintf("etr.local-eids[%d].rlocs", i), paths: true})
 		}
 	}
 	return list
@@ -81,7 +85,7 @@ func validateLocators(c *Config, list []Locator, path string) {
 	for i, l := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		validateLocator(c, l, at)
-		identity := Locator{Interface: l.Interface, Address: l.Address, AddressFamily: l.AddressFamily}
+		identity := Locator{Interface: l.Interface, Address: l.Address, Port: l.Port, AddressFamily: l.AddressFamily, Path: l.Path.withoutBits()}
 		if seen[identity] {
 			c.fail(at, fmt.Sprintf("locator %s stands twice in one set", l), "remove one of the two")
 		}
@@ -119,20 +123,37 @@ func bestOf(list []Locator, counts func(Locator) bool) uint8 {
 }
 
 func validateLocator(c *Config, l Locator, path string) {
+	var kinds []string
+	for _, k := range []struct {
+		key string
+		has bool
+	}{{"interface", l.Interface != ""}, {"address", l.Address.IsValid()}, {"explicit-locator-path", l.Path.given}} {
+		if k.has {
+			kinds = append(kinds, k.key)
+		}
+	}
 	switch {
-	case l.Interface == "" && !l.Address.IsValid():
-		c.fail(path, "the locator has neither interface nor address", "want one of them")
-	case l.Interface != "" && l.Address.IsValid():
-		c.fail(path, "the locator has both interface and address", "want one of them")
+	case len(kinds) == 0:
+		c.fail(path, "the locator has neither interface nor address nor explicit-locator-path", "want one of them")
+	case len(kinds) > 1:
+		c.fail(path, "the locator has both "+strings.Join(kinds, " and "), "want one of them")
 	case l.Interface != "":
 		validateLocatorInterface(c, l.Interface, path+".interface")
+	case l.Path.given:
+		validatePath(c, &l.Path, path)
 	default:
 		if err := lisp.RLOCFromAddr(l.Address).Valid(); err != nil {
 			c.fail(path+".address", err.Error(), "want an address that other systems reach")
 		}
-		if l.AddressFamily != FamilyBoth {
-			c.fail(path+".address-family", "address-family goes with interface, not with address", "remove it: the address has one family")
-		}
+	}
+	if len(kinds) != 1 {
+		return
+	}
+	if l.Port != dataPort && !l.Address.IsValid() {
+		c.fail(path+".port", "port goes with address", "of a path, write it at the hop: {address: ADDRESS, port: PORT}")
+	}
+	if l.AddressFamily != FamilyBoth && l.Interface == "" {
+		c.fail(path+".address-family", "address-family goes with interface, not with "+kinds[0], "remove it: an address has one family")
 	}
 }
 
@@ -154,10 +175,13 @@ func validateLocatorInterface(c *Config, name, path string) {
 	c.warn(path, fmt.Sprintf("interface: %s is not among the core interfaces", name), "packets that arrive there are not decapsulated: add it to interfaces: {core: [...]}")
 }
 
-// String is the interface or the address.
+// String is the interface, the address or the path.
 func (l Locator) String() string {
-	if l.Address.IsValid() {
-		return l.Address.String()
+	switch {
+	case !l.Path.IsZero():
+		return l.Path.String()
+	case l.Address.IsValid():
+		return l.RLOC().String()
 	}
 	return l.Interface
 }

@@ -42,7 +42,7 @@ func validateITR(c *Config) {
 		return
 	}
 	itr := c.ITR
-	if c.ETR == nil {
+	if c.ETR == nil && !c.resolvesForOthers() {
 		c.warn("itr", "itr knows no EID-Prefix of this site", "only packets from this site's EIDs are encapsulated: add etr: {local-eids: [{eid: PREFIX}]}; without map-servers nothing is registered")
 	}
 	if len(itr.MapResolvers) == 0 && c.MapResolver == nil && len(itr.MapCache.Mappings) == 0 {

@@ -124,7 +124,7 @@ func setNetwork(text string, p *netip.Prefix) (message, hint string) {
 	}
 	switch {
 	case err != nil || parsed.Addr().Is4In6():
-		return fmt.Sprintf("%q is not a prefix of RLOCs", text), networkHint(text)
+		return fmt.Sprintf("%q is not a prefix", text), networkHint(text)
 	case parsed != parsed.Masked():
 		return fmt.Sprintf("%s has host bits set", text), fmt.Sprintf("did you mean %s?", parsed.Masked())
 	}

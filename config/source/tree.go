@@ -183,7 +183,7 @@ func (s *File) document(file *ast.File) ast.Node {
 		}
 	}
 	if body == nil {
-		s.FailAt(Place{1, 1}, "", "the file is empty", "a configuration names at least one role: itr, etr, map-server or map-resolver")
+		s.FailAt(Place{1, 1}, "", "the file is empty", "a configuration names at least one role: itr, etr, rtr, pitr, petr, map-server or map-resolver")
 	}
 	return body
 }
