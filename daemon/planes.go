@@ -33,7 +33,7 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 	case planes == PlanesBoth:
 		return nil
 	case !c.UsesDataPlane():
-		return fmt.Errorf("--planes %s: this configuration has no data plane (neither itr nor etr)", planes)
+		return fmt.Errorf("--planes %s: this configuration has no data plane (none of itr, etr, rtr, pitr and petr)", planes)
 	case c.Datapath.MappingSocket == nil && c.Datapath.Lispers == nil:
 		return fmt.Errorf("--planes %s needs datapath.mapping-socket.path or datapath.lispers.directory, where the planes meet", planes)
 	case planes == PlanesControl && detach:
@@ -49,13 +49,17 @@ func checkPlanes(planes Planes, c *config.Config, detach bool) error {
 // An error is better than a setting that is silently ignored.
 func notCarried(c *config.Config) (keys []string) {
 	for key, is := range map[string]bool{
-		"public-internet":         c.PublicInternet,
-		"datapath.data-header":    c.Datapath.DataHeader.StatusBits || c.Datapath.DataHeader.MapVersions || c.Datapath.DataHeader.EchoNonce,
-		"datapath.source-check":   c.Datapath.SourceCheck != "" && c.Datapath.SourceCheck != config.SourceCheckOff,
-		"itr.gleaning":            c.ITR != nil && c.ITR.Gleaning,
-		"datapath.encapsulations": len(c.Datapath.Encapsulations) > 0,
-		"datapath.access-lists":   len(c.Datapath.AccessLists) > 0,
-		"interfaces.site.vlan":    slices.ContainsFunc(c.Interfaces.Site, func(s config.SiteInterface) bool { return s.VLAN != 0 }),
+		"public-internet":          c.PublicInternet,
+		"datapath.data-header":     c.Datapath.DataHeader.StatusBits || c.Datapath.DataHeader.MapVersions || c.Datapath.DataHeader.EchoNonce,
+		"datapath.source-check":    c.Datapath.SourceCheck != "" && c.Datapath.SourceCheck != config.SourceCheckOff,
+		"itr.gleaning":             c.ITR != nil && c.ITR.Gleaning,
+		"datapath.encapsulations":  len(c.Datapath.Encapsulations) > 0,
+		"rtr":                      c.RTR != nil,
+		"pitr":                     c.PITR != nil,
+		"petr":                     c.PETR != nil,
+		"datapath.recursion-depth": c.Datapath.RecursionDepth > 1,
+		"datapath.access-lists":    len(c.Datapath.AccessLists) > 0,
+		"interfaces.site.vlan":     slices.ContainsFunc(c.Interfaces.Site, func(s config.SiteInterface) bool { return s.VLAN != 0 }),
 	} {
 		if is {
 			keys = append(keys, key)

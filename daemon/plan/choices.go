@@ -31,9 +31,9 @@ func (c *choices) addSet(r config.RLOCs, set lisp.LocatorSet) {
 		c.named[r.Name] = true
 	}
 	var own []lisp.RLOC
-	for _, l := range set {
-		if l.Local && l.Usable() {
-			own = append(own, l.RLOC)
+	for i := range set {
+		if l := &set[i]; l.Local && l.Usable() && !slices.Contains(own, lastHop(l)) {
+			own = append(own, lastHop(l))
 		}
 	}
 	c.add(own)

@@ -23,21 +23,32 @@ func (p *planner) locatorSet(r config.RLOCs, at where) lisp.LocatorSet {
 // lowered clears the R bits of own RLOCs that are down.
 func (p *planner) lowered(set lisp.LocatorSet) lisp.LocatorSet {
 	for i := range set {
-		set[i].Reachable = set[i].Reachable && !p.host.Down[set[i].RLOC.Addr()]
+		set[i].Reachable = set[i].Reachable && !p.host.Down[lastHop(&set[i]).Addr()]
 	}
 	return set
+}
+
+// lastHop is the locator's ETR: the RLOC, or the end of a path.
+func lastHop(l *lisp.Locator) lisp.RLOC {
+	path := l.Path()
+	return path.Hop(path.Len() - 1)
 }
 
 // configuredSet is a locator-set with the R bits of the configuration.
 func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
 	var list []lisp.Locator
 	for _, l := range p.config.LocatorsOf(r) {
+		made := lisp.Locator{
+			Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight, Reachable: l.Reachable,
+		}
+		if !l.Path.IsZero() {
+			list = append(list, p.pathLocator(made, &l.Path, at))
+			continue
+		}
 		for _, a := range p.locatorAddresses(l, at) {
-			list = append(list, lisp.Locator{
-				RLOC: lisp.RLOCFromAddr(a), Priority: l.Priority, Weight: l.Weight,
-				MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-				Local: p.host.IsOwn(a), Reachable: l.Reachable,
-			})
+			l.Address = a
+			made.RLOC, made.Local = l.RLOC(), p.host.IsOwn(a)
+			list = append(list, made)
 		}
 	}
 	set, err := lisp.NewLocatorSet(list...)
@@ -45,6 +56,37 @@ func (p *planner) configuredSet(r config.RLOCs, at where) lisp.LocatorSet {
 		p.problem(at, err.Error(), "an interface counts with all its addresses")
 	}
 	return set
+}
+
+// pathLocator is a locator that is a path; its ETR is the last hop.
+func (p *planner) pathLocator(l lisp.Locator, configured *config.ExplicitPath, at where) lisp.Locator {
+	path, bits, err := configured.Path()
+	if err != nil {
+		p.problem(at, err.Error(), "want hops that other systems reach")
+	}
+	l.RLOC, l.Behind, l.Bits = path.RLOC, path.Behind, bits
+	l.Local = p.host.IsOwn(lastHop(&l).Addr())
+	return l
+}
+
+// checkOwnPaths compares the paths of an EID-Prefix of this site with this host: they end here, or at another xTR of the
+// site, and do not come through here before. One end that is nowhere here is waited for, as an address is.
+func (p *planner) checkOwnPaths(set lisp.LocatorSet, at where) {
+	for i := range set {
+		l := &set[i]
+		path := l.Path()
+		if path.IsPlain() && !l.Bits.Has(0, lisp.HopExplicit) {
+			continue
+		}
+		for hop := range path.Len() - 1 {
+			if a := path.Hop(hop).Addr(); p.host.IsOwn(a) {
+				p.problem(at, fmt.Sprintf("path %s: hop %d, %s, is this router: the path comes back to it", path, hop+1, a), "want other routers on the way, and this one as the last hop")
+			}
+		}
+		if !l.Local && len(localRLOCs(set)) > 0 {
+			p.doubt(at, fmt.Sprintf("path %s ends at %s, which is not an address of this host", path, lastHop(l)), "right only where that is another xTR of this site")
+		}
+	}
 }
 
 func (p *planner) locatorAddresses(l config.Locator, at where) []netip.Addr {
@@ -76,12 +118,12 @@ func (p *planner) usableFirst(rlocs []lisp.RLOC) []lisp.RLOC {
 	return ordered
 }
 
-// localRLOCs are the addresses of this host in a locator-set, in set order.
+// localRLOCs are the addresses of this host in a locator-set, in set order: each once, though several paths end there.
 func localRLOCs(set lisp.LocatorSet) []lisp.RLOC {
 	var local []lisp.RLOC
-	for _, l := range set {
-		if l.Local {
-			local = append(local, l.RLOC)
+	for i := range set {
+		if own := lisp.RLOCFromAddr(lastHop(&set[i]).Addr()); set[i].Local && !slices.Contains(local, own) {
+			local = append(local, own)
 		}
 	}
 	return local

@@ -90,6 +90,7 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 		// Without an ITR nothing resolves misses: packets to other EIDs are forwarded natively.
 		made.Settings.MissPolicy, made.Settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
+	made.Settings.Roles, made.Settings.RecursionDepth = rolesOf(c), c.Datapath.RecursionDepth
 	made.Settings.Header = headerOf(c)
 	made.Settings.Encapsulations = encapsulationsOf(c.Datapath.Encapsulations)
 	made.Settings.Lists = accessListsOf(c.Datapath.AccessLists)
@@ -110,20 +111,30 @@ func (p *planner) warnings(made Plan) []string {
 	for _, w := range p.config.AsksItself(p.host.Holds) {
 		warnings = append(warnings, w.Error())
 	}
-	for _, path := range hostnet.ForwardingOff(familiesOf(made.Control.ETR)) {
+	warnings = append(warnings, p.doubts...)
+	for _, path := range hostnet.ForwardingOff(familiesOf(made)) {
 		warnings = append(warnings, fmt.Sprintf("%s is 0: packets between site and core are not forwarded", path))
 	}
 	return warnings
 }
 
-// familiesOf are the families of this site's EIDs.
-func familiesOf(etr *control.ETRConfig) (families []string) {
-	if etr == nil {
-		return nil
-	}
-	for _, m := range etr.Database {
-		if kind := m.Prefix.Kind(); m.Prefix.EID().IsIP() && !slices.Contains(families, kind.String()) {
+// familiesOf are the families of the EIDs whose packets this router forwards: the site's, and those of its policies.
+func familiesOf(p Plan) (families []string) {
+	add := func(kind lisp.EIDKind) {
+		if !slices.Contains(families, kind.String()) {
 			families = append(families, kind.String())
+		}
+	}
+	if p.Control.ETR != nil {
+		for _, m := range p.Control.ETR.Database {
+			if m.Prefix.EID().IsIP() {
+				add(m.Prefix.Kind())
+			}
+		}
+	}
+	for _, policy := range p.Settings.Roles {
+		for _, prefix := range policy.EIDs {
+			add(lisp.EIDFromAddr(prefix.Addr()).Kind())
 		}
 	}
 	return families
@@ -217,7 +228,7 @@ func (p Plan) Roles() []string {
 		name string
 		on   bool
 	}{
-		{"itr", c.ITR != nil}, {"etr", c.ETR != nil}, {"map-server", c.MapServer != nil}, {"map-resolver", c.MapResolver != nil},
+		{"itr", c.EncapsulatesForSite()}, {"etr", c.ETR != nil}, {"rtr", c.RTR != nil}, {"pitr", c.PITR != nil}, {"petr", c.PETR != nil}, {"map-server", c.MapServer != nil}, {"map-resolver", c.MapResolver != nil},
 	} {
 		if role.on {
 			names = append(names, role.name)

@@ -15,6 +15,7 @@ type planner struct {
 	host     hostnet.Host
 	problems []error
 	waits    []hostWait
+	doubts   []string // what is allowed on this host, but probably not meant
 	choices  choices
 }
 
@@ -24,6 +25,11 @@ type where []any
 // problem reports something wrong with a value.
 func (p *planner) problem(at where, message, hint string) {
 	p.problems = append(p.problems, p.config.Problem(message+": "+hint, at...))
+}
+
+// doubt warns of a value.
+func (p *planner) doubt(at where, message, hint string) {
+	p.doubts = append(p.doubts, p.config.Problem(message+": "+hint, at...).Error())
 }
 
 // wait reports something that the host does not have yet.

@@ -29,6 +29,9 @@ func (p *planner) control() control.Config {
 		built.ETR = p.etr()
 		built.LocalRLOCs = addLocal(built.LocalRLOCs, built.ETR.Database)
 	}
+	if c.ITR == nil && c.ETR == nil && c.PETR != nil {
+		built.LocalRLOCs = localRLOCs(p.locatorSet(config.RLOCs{}, where{"interfaces", "core"}))
+	}
 	if c.UsesDataPlane() && len(built.LocalRLOCs) == 0 && len(p.problems)+len(p.waits) == 0 {
 		p.wait(where{"interfaces", "core"}, "", "no core interface has an address that could be an RLOC")
 	}
@@ -129,6 +132,7 @@ func (p *planner) siblings() []control.SiblingConfig {
 func (p *planner) databaseLocators(r config.RLOCs, index int) (set lisp.LocatorSet, ok bool) {
 	at := where{"etr", "local-eids", index, "rlocs"}
 	set = p.configuredSet(r, at)
+	p.checkOwnPaths(set, at)
 	p.choices.addSet(r, set)
 	set = p.lowered(set)
 	if len(set) > 0 && len(localRLOCs(set)) == 0 {

@@ -19,6 +19,20 @@ func encapsulationsOf(rules []config.EncapsulationRule) (list []dataplane.Encaps
 	return list
 }
 
+var roles = map[config.Role]dataplane.Role{config.RoleRTR: dataplane.RoleRTR, config.RolePITR: dataplane.RolePITR, config.RolePETR: dataplane.RolePETR}
+
+// rolesOf are the policies of RTR, PITR and PETR.
+func rolesOf(c *config.Config) (list []dataplane.RolePolicy) {
+	for _, p := range c.Policies() {
+		policy := dataplane.RolePolicy{Role: roles[p.Role], Instance: p.InstanceID, Sources: p.Sources}
+		for _, prefix := range p.EIDPrefixes {
+			policy.EIDs = append(policy.EIDs, prefix.Netip())
+		}
+		list = append(list, policy)
+	}
+	return list
+}
+
 // headerOf says what data headers tell.
 func headerOf(c *config.Config) dataplane.HeaderSettings {
 	h := c.Datapath.DataHeader
