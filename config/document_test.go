@@ -16,7 +16,10 @@ import (
 	"loci/config/source"
 )
 
-const documentFile = "../docs/configuration.md"
+const (
+	documentFile = "../docs/configuration.md"
+	relaysFile   = "../docs/relays.md"
+)
 
 // documentedKey is an item of a list.
 type documentedKey struct{ typ, standard string }
@@ -160,22 +163,24 @@ func collectSection(v reflect.Value, path string, found map[string]string) {
 
 // TestDocumentShowsRightConfigurations: what stands there as YAML is accepted.
 func TestDocumentShowsRightConfigurations(t *testing.T) {
-	b, err := os.ReadFile(documentFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(b), "```yaml\n")[1:]
-	if len(blocks) == 0 {
-		t.Fatal("no configuration is shown")
-	}
-	for _, block := range blocks {
-		text, _, _ := strings.Cut(block, "```")
-		c, err := Parse("document", []byte(text))
+	for _, file := range []string{documentFile, relaysFile} {
+		b, err := os.ReadFile(file)
 		if err != nil {
-			t.Errorf("%v\n%s", err, text)
-			continue
+			t.Fatal(err)
 		}
-		checkWarnings(t, c, text)
+		blocks := strings.Split(string(b), "```yaml\n")[1:]
+		if len(blocks) == 0 {
+			t.Fatal("no configuration is shown in " + file)
+		}
+		for _, block := range blocks {
+			text, _, _ := strings.Cut(block, "```")
+			c, err := Parse("document", []byte(text))
+			if err != nil {
+				t.Errorf("%v\n%s", err, text)
+				continue
+			}
+			checkWarnings(t, c, text)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ var examples = map[string]func(c *Config) map[string]bool{
 			"Map-Notify is wanted":   c.ETR.MapServers[0].WantMapNotify,
 			"registers every minute": c.ETR.MapServers[0].RegistrationInterval == time.Minute,
 			"locators are those of wan0": slices.Equal(c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs),
-				[]Locator{{Interface: "wan0", AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}}),
+				[]Locator{{Interface: "wan0", Port: 4341, AddressFamily: FamilyBoth, Priority: 1, Weight: 100, MulticastPriority: 255, Reachable: true}}),
 		}
 	},
 	"xtr-dual-stack.yaml": func(c *Config) map[string]bool {
@@ -89,6 +89,34 @@ var examples = map[string]func(c *Config) map[string]bool{
 			"asked for all":  len(c.MapResolver.MapServers[0].EIDPrefixes) == 0,
 			"asked for some": len(c.MapResolver.MapServers[1].EIDPrefixes) == 2,
 			"two addresses":  len(c.Control.Addresses) == 2 && c.Control.Port == 4342,
+		}
+	},
+	"rtr.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"an RTR alone":          c.RTR != nil && c.PITR == nil && c.PETR == nil && c.ETR == nil && !c.EncapsulatesForSite(),
+			"both families":         len(c.RTR.Relay[0].EIDPrefixes) == 4 && c.RTR.Relay[0].EIDPrefixes[3].Kind() == lisp.EIDIPv6,
+			"another Instance-ID":   c.RTR.Relay[1].InstanceID == 7,
+			"one layer":             c.Datapath.RecursionDepth == 1,
+			"it asks Map-Resolvers": len(c.ITR.MapResolvers) == 1,
+		}
+	},
+	"pitr-petr.yaml": func(c *Config) map[string]bool {
+		return map[string]bool{
+			"PITR and PETR":       c.RTR == nil && c.PITR != nil && c.PETR != nil && c.ETR == nil,
+			"sources are limited": len(c.PITR.Serve[0].Sources) == 2,
+			"the same EIDs":       slices.Equal(c.PITR.Serve[0].EIDPrefixes, c.PETR.Serve[0].EIDPrefixes),
+		}
+	},
+	"xtr-paths.yaml": func(c *Config) map[string]bool {
+		set := c.LocatorsOf(c.ETR.LocalEIDs[0].RLOCs)
+		first := set[0].Path.Hops()
+		return map[string]bool{
+			"two paths":              len(set) == 2 && len(first) == 3 && len(set[1].Path.Hops()) == 3,
+			"the second serves then": set[0].Priority == 1 && set[1].Priority == 2,
+			"strict, then probed":    lisp.HopBits(first[0].Bits) == lisp.HopStrict && lisp.HopBits(first[1].Bits) == lisp.HopProbe && first[2].Bits == 0,
+			"both end here":          first[2].Address == set[1].Path.Hops()[2].Address,
+			"a port":                 c.ITR.MapCache.Mappings[0].RLOCs.Locators[0].RLOC().String() == "198.51.100.77:40001",
+			"a proxy ETR":            c.ITR.ProxyETRs.Locators[0].Address.String() == "198.51.100.9",
 		}
 	},
 	"map-server-resolver.yaml": func(c *Config) map[string]bool {
