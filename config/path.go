@@ -181,9 +181,8 @@ func validatePath(c *Config, p *ExplicitPath, at string) {
 			c.fail(hop, fmt.Sprintf("hop %d: %s is inside the site's own EID-Prefix %s", i+1, h.Address, own), "want an address of the core")
 		}
 	}
-	if lookups == p.count && c.Datapath.RecursionDepth < 2 {
-		c.fail(at, "explicit-locator-path: every hop has the bit lookup: all are EIDs, which a packet of one layer cannot reach",
-			"leave lookup out at hops that are RLOCs, or set datapath.recursion-depth: 2")
+	if lookups == p.count {
+		c.fail(at, "explicit-locator-path: every hop has the bit lookup: all are EIDs, and packets can be sent to none", "leave lookup out at hops that are RLOCs")
 	}
 }
 
