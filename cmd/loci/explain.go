@@ -116,5 +116,5 @@ func explainedRow(now time.Time, l api.ExplainedLocator) string {
 	if l.Said != nil {
 		note = fmt.Sprintf("%d/%d by its site, itr.locator-policies[%d]; %s", l.Said.Priority, l.Said.Weight, *l.Policy, note)
 	}
-	return fmt.Sprintf("%s %d/%d\t%s\t%s\t%s\t%s\t%.0f %%\t%s", l.RLOC, l.Priority, l.Weight, l.State, since, l.Reason, roundTrip, 100*l.Share, note)
+	return fmt.Sprintf("%s %d/%d\t%s\t%s\t%s\t%s\t%.0f %%\t%s", l.Name(), l.Priority, l.Weight, l.State, since, l.Reason, roundTrip, 100*l.Share, note)
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func (n *lispNetwork) registrations() []api.Registration {
 }
 
 func sameRegistration(a, b api.Registration) bool {
-	return a.EIDPrefix == b.EIDPrefix && a.Site == b.Site && a.ETR == b.ETR && a.XTRID == b.XTRID && slices.Equal(a.Locators, b.Locators) &&
+	return a.EIDPrefix == b.EIDPrefix && a.Site == b.Site && a.ETR == b.ETR && a.XTRID == b.XTRID && reflect.DeepEqual(a.Locators, b.Locators) &&
 		a.FirstRegisteredAt.Sub(b.FirstRegisteredAt).Abs() < time.Second && a.ExpiresAt.Sub(b.ExpiresAt).Abs() < time.Second
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,9 +112,21 @@ func printLocators(out io.Writer, locators []api.LocatorState) error {
 		if l.RoundTrips != nil {
 			roundTrip = fmt.Sprintf("%.3fms\t%.3fms\t%.3fms", l.RoundTrip, l.RoundTrips.Median, l.RoundTrips.Percentile99)
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", l.RLOC, l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), heardText(now, l), side, l.EIDPrefixes))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d", locatorText(l), l.State, since, l.Reason, roundTrip, pathMTU(l), echoText(now, l.EchoNonce), heardText(now, l), side, l.EIDPrefixes))
 	}
 	return printRows(out, "RLOC\tSTATE\tSINCE\tREASON\tROUND TRIP\tMEDIAN\t99 %\tMTU\tECHO\tHEARD\tSIDE\tEID-PREFIXES", rows)
+}
+
+// locatorText is an RLOC, or a path with the hop that is next.
+func locatorText(l api.LocatorState) string {
+	if len(l.Path) == 0 {
+		return l.RLOC.String()
+	}
+	text := api.PathText(l.Path)
+	if l.NextHop != nil && !l.Local {
+		text += ", next " + l.NextHop.String()
+	}
+	return text
 }
 
 // pathMTU is what the path to a locator carries; "<" says that the route promises more.
@@ -175,6 +188,12 @@ func printStatus(out io.Writer, s api.Status) error {
 		"roles\t" + strings.Join(s.Roles, ", "),
 		"configuration\t" + s.ConfigFile,
 	}
+	for _, p := range s.Policies {
+		rows = append(rows, p.Role+"\t"+policyText(p))
+	}
+	if s.RecursionDepth > 1 {
+		rows = append(rows, fmt.Sprintf("recursion depth\t%d layers of encapsulation", s.RecursionDepth))
+	}
 	if s.Engine != "" {
 		rows = append(rows, "data plane\t"+s.Engine, fmt.Sprintf("map-cache\t%d entries, %d pending", s.MapCacheSize, s.Pending))
 	}
@@ -210,6 +229,33 @@ func printStatus(out io.Writer, s api.Status) error {
 		fmt.Fprintln(table, row)
 	}
 	return table.Flush()
+}
+
+// policyText says what a relay does in an Instance-ID.
+func policyText(p api.Policy) string {
+	does := map[string]string{"rtr": "relays from and to", "pitr": "encapsulates to", "petr": "forwards from"}[p.Role]
+	text := fmt.Sprintf("%s %s", does, prefixesText(p.EIDPrefixes))
+	if len(p.Sources) > 0 {
+		text += ", sources " + prefixesText(p.Sources)
+	}
+	if p.InstanceID != 0 {
+		text += ", Instance-ID " + p.InstanceID.String()
+	}
+	return text
+}
+
+// prefixesShown is how many prefixes a line has.
+const prefixesShown = 8
+
+func prefixesText(list []netip.Prefix) string {
+	var words []string
+	for _, p := range list[:min(len(list), prefixesShown)] {
+		words = append(words, p.String())
+	}
+	if more := len(list) - prefixesShown; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
 }
 
 func mapServerName(m api.MapServer) string {

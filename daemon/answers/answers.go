@@ -59,7 +59,7 @@ type Answers struct {
 func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	p := a.State.InForce()
 	s := api.Status{
-		Version: version.String, PID: os.Getpid(), StartedAt: a.StartedAt, Ready: a.State.IsReady(), Roles: p.Roles(),
+		Version: version.String, PID: os.Getpid(), StartedAt: a.StartedAt, Ready: a.State.IsReady(), Roles: p.Roles(), Policies: policiesOf(p.Settings.Roles), RecursionDepth: p.Settings.RecursionDepth,
 		ConfigFile: a.ConfigFile, Missing: a.Missing, LocalRLOCs: p.Control.LocalRLOCs, Warnings: slices.Concat(p.Warnings, a.State.HostWarnings(), a.planeWarnings(), a.Journal.Warnings()), Waiting: p.Waiting(),
 	}
 	if a.Plane != nil {
@@ -81,6 +81,14 @@ func (a *Answers) Status(ctx context.Context) (api.Status, error) {
 	s.MapResolverStates = node.mapResolvers
 	s.MapServers, s.MapCacheSize, s.Pending, s.Registrations = node.mapServers, node.sizes.MapCache, node.sizes.Pending, node.sizes.Registrations
 	return s, nil
+}
+
+// policiesOf are the policies of RTR, PITR and PETR.
+func policiesOf(roles []dataplane.RolePolicy) (list []api.Policy) {
+	for _, p := range roles {
+		list = append(list, api.Policy{Role: p.Role.String(), InstanceID: p.Instance, EIDPrefixes: p.EIDs, Sources: p.Sources})
+	}
+	return list
 }
 
 // planeWarnings tell that the data plane may not do what the tables here say.
@@ -165,16 +173,17 @@ func mapResolverDocument(m control.MapResolverStatus) api.MapResolver {
 
 // Locators answers `loci show locators`.
 func (a *Answers) Locators(ctx context.Context) ([]api.LocatorState, error) {
-	states := map[lisp.RLOC]*api.LocatorState{}
+	states := map[lisp.Path]*api.LocatorState{}
 	if a.Plane == nil {
 		return []api.LocatorState{}, nil
 	}
 	count := func(set lisp.LocatorSet, local bool) {
-		for _, l := range set {
-			if states[l.RLOC] == nil {
-				states[l.RLOC] = &api.LocatorState{RLOC: l.RLOC, State: stateOf(l), Local: local && l.Local}
+		for i := range set {
+			l := &set[i]
+			if states[l.Path()] == nil {
+				states[l.Path()] = locatorState(l, local)
 			}
-			states[l.RLOC].EIDPrefixes++
+			states[l.Path()].EIDPrefixes++
 		}
 	}
 	for e := range a.Plane.Database() {
@@ -184,8 +193,8 @@ func (a *Answers) Locators(ctx context.Context) ([]api.LocatorState, error) {
 		count(e.Mapping.Locators, false)
 	}
 	for _, own := range a.State.InForce().Own {
-		if states[own.RLOC] != nil {
-			states[own.RLOC].Reason, states[own.RLOC].ChangedAt = string(own.Reason), timeOrNil(own.ChangedAt)
+		if state := states[lisp.PathTo(own.RLOC)]; state != nil {
+			state.Reason, state.ChangedAt = string(own.Reason), timeOrNil(own.ChangedAt)
 		}
 	}
 	a.addPaths(states)
@@ -193,44 +202,65 @@ func (a *Answers) Locators(ctx context.Context) ([]api.LocatorState, error) {
 		return nil, err
 	}
 	list := []api.LocatorState{}
-	for _, rloc := range slices.SortedFunc(maps.Keys(states), lisp.RLOC.Compare) {
-		list = append(list, *states[rloc])
+	for _, path := range slices.SortedFunc(maps.Keys(states), lisp.Path.Compare) {
+		list = append(list, *states[path])
 	}
 	return list, nil
 }
 
+// locatorState is what a mapping says of a locator.
+func locatorState(l *lisp.Locator, local bool) *api.LocatorState {
+	s := &api.LocatorState{RLOC: l.RLOC, State: stateOf(*l), Local: local && l.Local}
+	if !l.Path().IsPlain() {
+		next := l.NextHop()
+		s.NextHop = &next
+		for _, hop := range l.Path().Hops() {
+			s.Path = append(s.Path, api.Hop{RLOC: hop})
+		}
+	}
+	return s
+}
+
+// sentTo is where packets to a locator go from here.
+func sentTo(path lisp.Path, s *api.LocatorState) lisp.RLOC {
+	if s.NextHop != nil {
+		return *s.NextHop
+	}
+	return path.RLOC
+}
+
 // addPaths adds what the data plane knows of the ways to remote locators.
-func (a *Answers) addPaths(states map[lisp.RLOC]*api.LocatorState) {
+func (a *Answers) addPaths(states map[lisp.Path]*api.LocatorState) {
 	if remote, ok := a.Engine.(*remoteplane.Plane); ok {
 		addRemotePaths(remote, states)
 		return
 	}
 	paths, tellsPaths := a.Engine.(dataplane.PathReporter)
 	echoes, tellsEchoes := a.Engine.(dataplane.EchoReporter)
-	for rloc, state := range states {
+	for path, state := range states {
 		if state.Local {
 			continue
 		}
 		if tellsPaths {
-			state.PathMTU, state.MTULearnt = paths.PathMTU(rloc)
+			state.PathMTU, state.MTULearnt = paths.PathMTU(sentTo(path, state))
 		}
 		if tellsEchoes {
-			state.EchoNonce = echoDocument(echoes.EchoNonce(rloc))
+			state.EchoNonce = echoDocument(echoes.EchoNonce(sentTo(path, state)))
 		}
 	}
 }
 
 // addRemotePaths is addPaths where the data plane is another process's.
-func addRemotePaths(plane *remoteplane.Plane, states map[lisp.RLOC]*api.LocatorState) {
-	var remote []lisp.RLOC
-	for rloc, state := range states {
+func addRemotePaths(plane *remoteplane.Plane, states map[lisp.Path]*api.LocatorState) {
+	by := map[lisp.RLOC][]*api.LocatorState{}
+	for path, state := range states {
 		if !state.Local {
-			remote = append(remote, rloc)
+			by[sentTo(path, state)] = append(by[sentTo(path, state)], state)
 		}
 	}
-	for _, path := range plane.PathStates(remote) {
-		if state := states[path.RLOC]; state != nil {
-			state.PathMTU, state.MTULearnt, state.EchoNonce = path.MTU, path.Learnt, echoDocument(path.Echo)
+	for _, known := range plane.PathStates(slices.Collect(maps.Keys(by))) {
+		for _, state := range by[known.RLOC] {
+			state.PathMTU, state.MTULearnt, state.EchoNonce = known.MTU, known.Learnt, echoDocument(known.Echo)
 		}
 	}
 }
@@ -246,7 +276,7 @@ func echoDocument(s dataplane.EchoState) *api.EchoNonce {
 const locatorsPage = 512
 
 // addLocatorStates adds what the ITR knows of remote locators, page by page.
-func (a *Answers) addLocatorStates(ctx context.Context, states map[lisp.RLOC]*api.LocatorState) error {
+func (a *Answers) addLocatorStates(ctx context.Context, states map[lisp.Path]*api.LocatorState) error {
 	type page struct {
 		list []control.LocatorStatus
 		next uint32
@@ -263,8 +293,8 @@ func (a *Answers) addLocatorStates(ctx context.Context, states map[lisp.RLOC]*ap
 			return err
 		}
 		for _, s := range at.list {
-			if states[s.RLOC] != nil {
-				addLocatorStatus(states[s.RLOC], s)
+			if state := states[lisp.PathTo(s.RLOC)]; state != nil {
+				addLocatorStatus(state, s)
 			}
 		}
 	}

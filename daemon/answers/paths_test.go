@@ -51,12 +51,17 @@ func TestPathsOfARemotePlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer remote.Close()
-	statesOf := func(a *Answers) map[lisp.RLOC]*api.LocatorState {
-		states := map[lisp.RLOC]*api.LocatorState{}
+	byRelay, err := lisp.NewPath(lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.1")), lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statesOf := func(a *Answers) map[lisp.Path]*api.LocatorState {
+		states := map[lisp.Path]*api.LocatorState{}
 		for i := range 100 { // more than fit into a message
 			rloc := lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
-			states[rloc] = &api.LocatorState{RLOC: rloc, Local: i == 0}
+			states[lisp.PathTo(rloc)] = &api.LocatorState{RLOC: rloc, Local: i == 0}
 		}
+		states[byRelay] = locatorState(&lisp.Locator{RLOC: byRelay.RLOC, Behind: byRelay.Behind, Next: 1}, false)
 		a.addPaths(states)
 		return states
 	}
@@ -64,9 +69,10 @@ func TestPathsOfARemotePlane(t *testing.T) {
 	if !reflect.DeepEqual(far, near) {
 		t.Errorf("from afar %+v, from near %+v", far, near)
 	}
-	third := far[lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, 3}))]
-	if third.PathMTU != 1403 || third.EchoNonce == nil || !third.EchoNonce.Fails {
-		t.Errorf("%+v", third)
+	for _, path := range []lisp.Path{lisp.PathTo(byRelay.Hop(1)), byRelay} { // of a path, the hop counts that packets go to
+		if third := far[path]; third.PathMTU != 1403 || third.EchoNonce == nil || !third.EchoNonce.Fails {
+			t.Errorf("%s: %+v", path, third)
+		}
 	}
 	end()
 	_ = statesOf(&Answers{Engine: remote}) // who has gone is asked in vain

@@ -6,12 +6,10 @@
 package api
 
 import (
-	"cmp"
 	"net/netip"
 	"time"
 
 	"loci/lisp"
-	"loci/wire"
 )
 
 // Paths of the control socket. All are GET but PathReload.
@@ -39,18 +37,21 @@ type Problem struct {
 
 // Status is the state of the daemon as a whole.
 type Status struct {
-	Version      string      `json:"version"`
-	PID          int         `json:"pid"`
-	StartedAt    time.Time   `json:"started_at"`
-	Ready        bool        `json:"ready"`
-	Roles        []string    `json:"roles"`
-	ConfigFile   string      `json:"config_file"`
-	Engine       string      `json:"engine,omitempty"` // data plane in use
-	Missing      []string    `json:"missing_kernel_features,omitempty"`
-	LocalRLOCs   []lisp.RLOC `json:"local_rlocs,omitempty"`
-	Interfaces   []Interface `json:"interfaces,omitempty"`
-	MapServers   []MapServer `json:"map_servers,omitempty"`
-	MapResolvers []string    `json:"map_resolvers,omitempty"`
+	Version   string    `json:"version"`
+	PID       int       `json:"pid"`
+	StartedAt time.Time `json:"started_at"`
+	Ready     bool      `json:"ready"`
+	Roles     []string  `json:"roles"`
+	Policies  []Policy  `json:"policies,omitempty"` // of rtr, pitr and petr
+	// RecursionDepth is how many layers of encapsulation packets get at most.
+	RecursionDepth uint8       `json:"recursion_depth,omitempty"`
+	ConfigFile     string      `json:"config_file"`
+	Engine         string      `json:"engine,omitempty"` // data plane in use
+	Missing        []string    `json:"missing_kernel_features,omitempty"`
+	LocalRLOCs     []lisp.RLOC `json:"local_rlocs,omitempty"`
+	Interfaces     []Interface `json:"interfaces,omitempty"`
+	MapServers     []MapServer `json:"map_servers,omitempty"`
+	MapResolvers   []string    `json:"map_resolvers,omitempty"`
 	// MapResolverStates are the same with how things stand with each.
 	MapResolverStates []MapResolver `json:"map_resolver_states,omitempty"`
 	MapCacheSize      int           `json:"map_cache_entries"`
@@ -156,38 +157,6 @@ type MapResolver struct {
 	Answered    uint64     `json:"map_requests_answered"`
 }
 
-// Locator is one locator of a mapping.
-type Locator struct {
-	RLOC lisp.RLOC `json:"rloc"` // empty when no packet can be sent to the address alone
-	// Address is what a Map-Server keeps of an address that says more than an RLOC, in words.
-	Address           string `json:"address,omitempty"`
-	Priority          uint8  `json:"priority"`
-	Weight            uint8  `json:"weight"`
-	MulticastPriority uint8  `json:"multicast_priority"`
-	MulticastWeight   uint8  `json:"multicast_weight"`
-	Local             bool   `json:"local,omitempty"`
-	Reachable         bool   `json:"reachable"`
-}
-
-// LocatorsOf turns a locator-set into its document.
-func LocatorsOf(set lisp.LocatorSet) []Locator {
-	list := make([]Locator, len(set))
-	for i, l := range set {
-		list[i] = Locator{
-			RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight,
-			MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
-			Local: l.Local, Reachable: l.Reachable,
-		}
-		if l.Address != "" {
-			list[i].Address = wire.LocatorAddress(&l).String()
-		}
-	}
-	return list
-}
-
-// Name is the locator's address, or its RLOC where there is no more to say.
-func (l *Locator) Name() string { return cmp.Or(l.Address, l.RLOC.String()) }
-
 // MapCacheEntry is one mapping of the map-cache. Negative ones have an action
 // and no locators.
 type MapCacheEntry struct {
@@ -237,9 +206,11 @@ type Registration struct {
 	ExpiresAt         time.Time   `json:"expires_at"`
 }
 
-// LocatorState is one RLOC of any mapping and whether it is used.
+// LocatorState is one locator of any mapping and whether it is used.
 type LocatorState struct {
-	RLOC        lisp.RLOC  `json:"rloc"`
+	RLOC        lisp.RLOC  `json:"rloc"`                            // of a path: its first hop
+	Path        []Hop      `json:"explicit_locator_path,omitempty"` // without bits, which each mapping has of its own
+	NextHop     *lisp.RLOC `json:"next_hop,omitempty"`              // of a path: where this router sends
 	State       string     `json:"state"`
 	Reason      string     `json:"reason,omitempty"`
 	ChangedAt   *time.Time `json:"changed_at,omitempty"`

@@ -27,3 +27,24 @@ func TestLocatorsOfSaysAddresses(t *testing.T) {
 		t.Errorf("%s, %v", encoded, err)
 	}
 }
+
+// TestLocatorsOfPaths: a path has its hops with their bits, and the hop that packets go to.
+func TestLocatorsOfPaths(t *testing.T) {
+	hop := func(a string) lisp.RLOC { return lisp.RLOCFromAddr(netip.MustParseAddr(a)) }
+	path, err := lisp.NewPath(hop("203.0.113.1"), hop("2001:db8::1"), hop("203.0.113.2").WithPort(40001))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lisp.Locator{RLOC: path.RLOC, Behind: path.Behind, Next: 1, Bits: lisp.PathBits{lisp.HopExplicit | lisp.HopStrict | lisp.HopProbe, lisp.HopExplicit | lisp.HopLookup}}
+	list := LocatorsOf(lisp.LocatorSet{l, {RLOC: path.RLOC, Bits: lisp.PathBits{lisp.HopExplicit}}, {RLOC: path.RLOC}})
+	if list[0].Name() != "203.0.113.1(PS) -> 2001:db8::1(L) -> 203.0.113.2:40001" || list[0].NextHop.String() != "2001:db8::1" {
+		t.Errorf("%s by %s", list[0].Name(), list[0].NextHop)
+	}
+	if len(list[1].Path) != 1 || list[2].Path != nil || list[2].NextHop != nil {
+		t.Errorf("a path of one hop %+v, a plain RLOC %+v", list[1], list[2])
+	}
+	encoded, err := json.Marshal(list[0])
+	if want := `"explicit_locator_path":[{"rloc":"203.0.113.1","lrs_bits":["rloc-probe","strict"]},{"rloc":"2001:db8::1","lrs_bits":["lookup"]},{"rloc":"203.0.113.2:40001"}],"next_hop":"2001:db8::1"`; err != nil || !strings.Contains(string(encoded), want) {
+		t.Errorf("%s, %v", encoded, err)
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// Locators and the policies of relays, as the control socket tells them.
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+
+	"loci/lisp"
+	"loci/wire"
+)
+
+// Policy is what an RTR, a PITR or a PETR does in an Instance-ID.
+type Policy struct {
+	Role        string          `json:"role"`
+	InstanceID  lisp.InstanceID `json:"instance_id"`
+	EIDPrefixes []netip.Prefix  `json:"eid_prefixes"`
+	Sources     []netip.Prefix  `json:"sources,omitempty"` // of a PITR; none: all
+}
+
+// Locator is one locator of a mapping.
+type Locator struct {
+	RLOC lisp.RLOC `json:"rloc"` // empty when no packet can be sent to the address alone; of a path: its first hop
+	// Path are the hops of an explicit locator path.
+	Path    []Hop      `json:"explicit_locator_path,omitempty"`
+	NextHop *lisp.RLOC `json:"next_hop,omitempty"` // of a path: where this router sends
+	// Address is what a Map-Server keeps of an address that says more than an RLOC, in words.
+	Address           string `json:"address,omitempty"`
+	Priority          uint8  `json:"priority"`
+	Weight            uint8  `json:"weight"`
+	MulticastPriority uint8  `json:"multicast_priority"`
+	MulticastWeight   uint8  `json:"multicast_weight"`
+	Local             bool   `json:"local,omitempty"`
+	Reachable         bool   `json:"reachable"`
+}
+
+// Hop is a router on an explicit locator path.
+type Hop struct {
+	RLOC    lisp.RLOC `json:"rloc"`
+	LRSBits []string  `json:"lrs_bits,omitempty"` // lookup, rloc-probe, strict
+}
+
+var hopBits = []struct {
+	bit          lisp.HopBits
+	word, letter string
+}{{lisp.HopLookup, "lookup", "L"}, {lisp.HopProbe, "rloc-probe", "P"}, {lisp.HopStrict, "strict", "S"}}
+
+// hopsOf are the hops of a locator that is a path, nil for others.
+func hopsOf(l *lisp.Locator) (hops []Hop) {
+	path := l.Path()
+	if path.IsPlain() && !l.Bits.Has(0, lisp.HopExplicit) {
+		return nil
+	}
+	for i, rloc := range path.Hops() {
+		hop := Hop{RLOC: rloc}
+		for _, b := range hopBits {
+			if l.Bits.Has(i, b.bit) {
+				hop.LRSBits = append(hop.LRSBits, b.word)
+			}
+		}
+		hops = append(hops, hop)
+	}
+	return hops
+}
+
+// LocatorsOf turns a locator-set into its document.
+func LocatorsOf(set lisp.LocatorSet) []Locator {
+	list := make([]Locator, len(set))
+	for i := range set {
+		l := &set[i]
+		list[i] = Locator{
+			RLOC: l.RLOC, Path: hopsOf(l), Priority: l.Priority, Weight: l.Weight,
+			MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+			Local: l.Local, Reachable: l.Reachable,
+		}
+		if list[i].Path != nil {
+			next := l.NextHop()
+			list[i].NextHop = &next
+		}
+		if l.Address != "" {
+			list[i].Address = wire.LocatorAddress(l).String()
+		}
+	}
+	return list
+}
+
+// Name is the locator's address, path or RLOC.
+func (l *Locator) Name() string { return cmp.Or(l.Address, PathText(l.Path), l.RLOC.String()) }
+
+// PathText is a path with the letters of its bits: 192.0.2.1(PS) -> 192.0.2.2; empty without hops.
+func PathText(hops []Hop) string {
+	texts := make([]string, len(hops))
+	for i, h := range hops {
+		texts[i] = h.RLOC.String()
+		letters := ""
+		for _, b := range hopBits {
+			for _, word := range h.LRSBits {
+				if word == b.word {
+					letters += b.letter
+				}
+			}
+		}
+		if letters != "" {
+			texts[i] += "(" + letters + ")"
+		}
+	}
+	return strings.Join(texts, " -> ")
+}
