@@ -7,6 +7,7 @@ package api
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"loci/lisp"
@@ -95,17 +96,18 @@ func PathText(hops []Hop) string {
 	texts := make([]string, len(hops))
 	for i, h := range hops {
 		texts[i] = h.RLOC.String()
-		letters := ""
-		for _, b := range hopBits {
-			for _, word := range h.LRSBits {
-				if word == b.word {
-					letters += b.letter
-				}
-			}
-		}
-		if letters != "" {
+		if letters := h.letters(); letters != "" {
 			texts[i] += "(" + letters + ")"
 		}
 	}
 	return strings.Join(texts, " -> ")
+}
+
+func (h *Hop) letters() (letters string) {
+	for _, b := range hopBits {
+		if slices.Contains(h.LRSBits, b.word) {
+			letters += b.letter
+		}
+	}
+	return letters
 }
