@@ -35,7 +35,8 @@ func newExplainCommand() *cobra.Command {
 map-cache entry decides, where it came from, its age and when it ends; each locator
 with its state, the reason and its share of the flows; the policies that apply; a
 Map-Request under way; and the content of the data plane. --from names a flow, for
-which the locator is printed. Nothing is sent.`,
+which the locator is printed, and what the policies of an RTR, PITR or PETR make of it.
+Nothing is sent.`,
 		Example: `  loci explain 10.2.0.1
   loci explain [7]10.2.0.1 --json
   loci explain 10.2.0.1 --from 10.1.0.5 --protocol tcp --source-port 40000 --destination-port 443`,

@@ -7,6 +7,7 @@ package answers
 // It changes nothing and sends nothing.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,6 +27,7 @@ type explainer struct {
 	now      time.Time
 	query    api.ExplainQuery
 	node     control.Explanation
+	fromSite bool // the flow's source is an EID of this site
 	settings dataplane.Settings
 	entry    *dataplane.MapCacheEntry             // what packets meet
 	states   map[lisp.Path]dataplane.LocatorState // as the data plane has them
@@ -36,11 +38,15 @@ type explainer struct {
 
 // Explain answers `loci explain`.
 func (a *Answers) Explain(ctx context.Context, q api.ExplainQuery) (api.Explanation, error) {
-	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) control.Explanation { return node.Explain(q.InstanceID, q.EID) })
+	fromSite := false
+	node, err := eventloop.Ask(ctx, a.Loop, func(node *control.Node, _ time.Time) control.Explanation {
+		fromSite = !q.From.IsZero() && node.Explain(q.InstanceID, q.From).Own != nil
+		return node.Explain(q.InstanceID, q.EID)
+	})
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := explainer{now: time.Now(), query: q, node: node, settings: a.State.InForce().Settings, states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{}}
+	x := explainer{now: time.Now(), query: q, node: node, fromSite: fromSite, settings: a.State.InForce().Settings, states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{}}
 	if a.Plane != nil {
 		x.look(a.Plane)
 	}
@@ -80,6 +86,7 @@ func (x *explainer) say(format string, arguments ...any) {
 func (x *explainer) explain() api.Explanation {
 	x.answer = api.Explanation{EID: x.query.EID, InstanceID: x.query.InstanceID, Why: []string{}}
 	x.explainOwn()
+	x.explainRelays()
 	switch {
 	case x.answer.Outcome != "":
 	case !x.node.ITR:
@@ -280,7 +287,7 @@ func (x *explainer) used(is bool, p lisp.Path) {
 func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 	document := api.ExplainedLocator{Locator: api.LocatorsOf(lisp.LocatorSet{l})[0], State: stateOf(l)}
 	for _, known := range x.node.Locators {
-		if known.Locator.RLOC == l.RLOC {
+		if known.Locator.IsSame(&l) {
 			addLocatorKnowledge(&document, known)
 		}
 	}
@@ -291,6 +298,10 @@ func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 		document.WhyNot = "priority 255 is never used"
 	case document.State == string(control.LocatorDown):
 		document.WhyNot = "down: " + document.Reason
+	case l.RLOC.IsZero():
+		document.WhyNot = "packets cannot be sent to addresses of its kind"
+	case !x.mayUse(&l) && !l.Path().IsPlain():
+		document.WhyNot = fmt.Sprintf("the data plane does not use it: down there, or this router has no RLOC of the family of its next hop, %s", l.NextHop())
 	case !x.mayUse(&l):
 		document.WhyNot = "the data plane does not use it: down there, or this router has no RLOC of its family"
 	}
@@ -329,8 +340,9 @@ func (x *explainer) explainFlow(set lisp.LocatorSet, buckets *forward.BucketVect
 	flow := &api.ExplainedFlow{Hash: hash, Bucket: forward.BucketOf(hash), SourcePort: forward.SourcePort(hash)}
 	to := "nowhere: no locator is usable"
 	if l, ok := forward.SelectLocator(set, buckets, hash); ok {
-		flow.RLOC = &l.RLOC
-		to = netip.AddrPortFrom(l.RLOC.Addr(), dataPort).String()
+		next := l.NextHop()
+		flow.RLOC = &next
+		to = netip.AddrPortFrom(next.Addr(), cmp.Or(next.Port(), dataPort)).String()
 	}
 	x.answer.Flow = flow
 	x.say("the flow from %s has hash %08x, bucket %d of %d, outer source port %d: to %s", q.From, hash, flow.Bucket, forward.BucketCount, flow.SourcePort, to)

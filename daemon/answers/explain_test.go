@@ -101,6 +101,7 @@ func (x *explained) ask(query string) api.Explanation {
 	e := explainer{
 		now: time.Now(), query: q, node: x.node.Explain(q.InstanceID, q.EID), settings: x.plane.Settings(),
 		states: map[lisp.Path]dataplane.LocatorState{}, families: map[bool]bool{},
+		fromSite: !q.From.IsZero() && x.node.Explain(q.InstanceID, q.From).Own != nil,
 	}
 	e.look(x.plane)
 	return e.explain()

@@ -44,15 +44,16 @@ type Outcome string
 
 // The outcomes.
 const (
-	OutcomeOwn         Outcome = "own"         // an EID of this site: not encapsulated
-	OutcomeEncapsulate Outcome = "encapsulate" // to a locator of its mapping
-	OutcomeProxyETR    Outcome = "proxy-etr"   // to a proxy ETR
-	OutcomeNative      Outcome = "native"      // without encapsulation
-	OutcomeDrop        Outcome = "drop"        // its mapping says so
-	OutcomeNoLocator   Outcome = "no-locator"  // it has a mapping, no locator of which may be used
-	OutcomeUnresolved  Outcome = "unresolved"  // no mapping covers it: a packet asks for one
-	OutcomeNotLISP     Outcome = "not-lisp"    // this system is not an ITR
-	OutcomeOutOfStep   Outcome = "out-of-step" // control plane and data plane differ: a fault, or a change under way
+	OutcomeOwn         Outcome = "own"           // an EID of this site: not encapsulated
+	OutcomeEncapsulate Outcome = "encapsulate"   // to a locator of its mapping
+	OutcomeProxyETR    Outcome = "proxy-etr"     // to a proxy ETR
+	OutcomeNative      Outcome = "native"        // without encapsulation
+	OutcomeDrop        Outcome = "drop"          // its mapping says so
+	OutcomeNoLocator   Outcome = "no-locator"    // it has a mapping, no locator of which may be used
+	OutcomeUnresolved  Outcome = "unresolved"    // no mapping covers it: a packet asks for one
+	OutcomeNotInPolicy Outcome = "not-in-policy" // no policy of this relay names the packets: dropped from the core, else left alone
+	OutcomeNotLISP     Outcome = "not-lisp"      // this system is not an ITR
+	OutcomeOutOfStep   Outcome = "out-of-step"   // control plane and data plane differ: a fault, or a change under way
 )
 
 // Explanation says why a destination is reached as it is. Why tells it in words, from the
@@ -62,6 +63,7 @@ type Explanation struct {
 	InstanceID   lisp.InstanceID    `json:"instance_id"`
 	Outcome      Outcome            `json:"outcome"`
 	Why          []string           `json:"why"`
+	Roles        []ExplainedRole    `json:"roles,omitempty"` // what this router is beside ITR and ETR
 	Database     *DatabaseEntry     `json:"database,omitempty"`
 	Mapping      *ExplainedMapping  `json:"mapping,omitempty"`
 	Locators     []ExplainedLocator `json:"locators,omitempty"`
@@ -69,6 +71,12 @@ type Explanation struct {
 	MapResolvers []MapResolver      `json:"map_resolvers,omitempty"`
 	DataPlane    *MapCacheEntry     `json:"data_plane,omitempty"` // the entry that packets meet
 	Flow         *ExplainedFlow     `json:"flow,omitempty"`
+}
+
+// ExplainedRole says whether an RTR, PITR or PETR takes packets to the destination: of the flow, or of a source that its policy allows.
+type ExplainedRole struct {
+	Role  string `json:"role"`
+	Takes bool   `json:"takes"`
 }
 
 // ExplainedMapping is the map-cache entry that decides.
@@ -117,7 +125,7 @@ type ExplainedFlow struct {
 	Hash       uint32     `json:"hash"`
 	Bucket     int        `json:"bucket"`
 	SourcePort uint16     `json:"outer_source_port"`
-	RLOC       *lisp.RLOC `json:"rloc,omitempty"` // nil when no locator is usable
+	RLOC       *lisp.RLOC `json:"rloc,omitempty"` // of a path: its next hop; nil when no locator is usable
 }
 
 // Explain asks why a destination is reached as it is.
