@@ -102,7 +102,7 @@
  * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 36
+#define LISP_ABI_VERSION 37
 
 #define LISP_DATA_PORT 4341
 

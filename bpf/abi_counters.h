@@ -42,6 +42,10 @@ enum lisp_drop {
 	LISP_DROP_NOT_FORWARDABLE = 15,
 	/* has to wait, and its source has its share of the TAP's queue: see abi_backlog.h */
 	LISP_DROP_BACKLOG_SOURCE_LIMIT = 16,
+	LISP_DROP_OWN_NEXT_HOP = 17, /* the next hop is an own RLOC */
+	/* needs more layers of encapsulation than there may be */
+	LISP_DROP_RECURSION_DEPTH = 18,
+	LISP_DROP_MAPPING_LOOP = 19, /* the RLOC is an EID whose mapping leads back to it */
 	/* from the core */
 	/* lengths of the outer headers contradict each other */
 	LISP_DROP_OUTER_MALFORMED = 20,
@@ -66,6 +70,10 @@ enum lisp_drop {
 	LISP_DROP_SOURCE_RLOC = 31,
 	/* with several Instance-IDs: the routes lead to an interface of another one */
 	LISP_DROP_OTHER_INSTANCE = 32,
+	/* inner destination is no own EID, and no policy of an RTR or PETR covers the packet */
+	LISP_DROP_NOT_IN_POLICY = 33,
+	/* to be relayed by a path on which no own RLOC stands before the next hop */
+	LISP_DROP_NOT_ON_PATH = 34,
 	/* counted by user space, which has its own counters for them */
 	LISP_DROP_WAITING_PACKETS_LIMIT = 40,
 	LISP_DROP_WAITING_OCTETS_LIMIT = 41,
@@ -106,6 +114,11 @@ enum lisp_counter_index {
 	LISP_COUNTER_MISS = 15,
 	/* frames with two VLAN tags, or a service tag, where VLANs are sites: passed untouched */
 	LISP_COUNTER_DOUBLE_TAGGED = 16,
+	/* decapsulated and encapsulated again, by the family of the RLOC sent to; these packets are
+	 * not among those that are encapsulated or decapsulated */
+	LISP_COUNTER_RELAYED_IPV4 = 17,
+	LISP_COUNTER_RELAYED_IPV6 = 18,
+	LISP_COUNTER_PROXIED = 19,        /* of those that are encapsulated: by a PITR */
 	LISP_COUNTER_ECHO_REQUESTED = 20, /* packets sent with E set */
 	LISP_COUNTER_ECHO_RETURNED = 21,  /* nonces echoed */
 	LISP_COUNTER_ECHO_RECEIVED = 22,  /* own nonces that came back */
@@ -116,6 +129,10 @@ enum lisp_counter_index {
 	LISP_COUNTER_VERSION_STALE_DESTINATION = 25,
 	/* packets whose source version is newer than the map-cache's */
 	LISP_COUNTER_VERSION_STALE_SOURCE = 26,
+	LISP_COUNTER_ENCAPSULATED_TWICE = 27, /* packets that left with two layers */
+	LISP_COUNTER_DECAPSULATED_TWICE = 28, /* packets of which both layers were for us */
+	/* GSO packets cut into segments, because their packets get two layers */
+	LISP_COUNTER_SEGMENTED = 29,
 	LISP_COUNTER_MAX = 48,
 };
 

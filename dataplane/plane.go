@@ -423,7 +423,9 @@ const (
 type Counters struct {
 	EncapsulatedPackets, EncapsulatedOctets uint64
 	DecapsulatedPackets, DecapsulatedOctets uint64
-	NativePackets                           uint64 // from source EIDs, sent without encapsulation
+	RelayedPackets, RelayedOctets           uint64 // decapsulated and encapsulated again; among neither of those
+	ProxiedPackets                          uint64 // of those encapsulated: by a PITR
+	NativePackets                           uint64 // of EIDs, sent without encapsulation: of the site, or by a PETR
 	MissPackets                             uint64 // packets that no mapping covered
 	WaitingPackets, WaitingOctets           uint64 // now in the queue
 	ReleasedPackets                         uint64 // sent after waiting

@@ -32,6 +32,9 @@ const (
 	DropMiss                   DropReason = 14 // no mapping, and the policy is to drop
 	DropNotForwardable         DropReason = 15 // not IP, multicast, broadcast or link-local
 	DropBacklogSourceLimit     DropReason = 16 // the source has its share of the TAP's queue
+	DropOwnNextHop             DropReason = 17 // the next hop is an own RLOC
+	DropRecursionDepth         DropReason = 18 // needs more layers of encapsulation than there may be
+	DropMappingLoop            DropReason = 19 // the RLOC is an EID whose mapping leads back to it
 
 	// From the core.
 	DropOuterMalformed      DropReason = 20 // lengths of the outer headers contradict each other
@@ -47,6 +50,8 @@ const (
 	DropSourceVersion       DropReason = 30 // RFC 9302 s.7.2: older than what the map-cache has
 	DropSourceRLOC          DropReason = 31 // the outer source is no locator of the inner source
 	DropOtherInstance       DropReason = 32 // the site's routes lead to an interface of another Instance-ID
+	DropNotInPolicy         DropReason = 33 // inner destination is no own EID, and no policy of an RTR or PETR covers the packet
+	DropNotOnPath           DropReason = 34 // to be relayed by a path on which no own RLOC stands before the next hop
 	DropWaitingPacketsLimit DropReason = 40
 	DropWaitingOctetsLimit  DropReason = 41
 	DropWaitingTimeLimit    DropReason = 42
@@ -81,6 +86,9 @@ var dropNames = map[DropReason]string{
 	DropMiss:                   "miss",
 	DropNotForwardable:         "not-forwardable",
 	DropBacklogSourceLimit:     "backlog-source-limit",
+	DropOwnNextHop:             "own-next-hop",
+	DropRecursionDepth:         "recursion-depth",
+	DropMappingLoop:            "mapping-loop",
 	DropOuterMalformed:         "outer-malformed",
 	DropLISPHeaderTruncated:    "lisp-header-truncated",
 	DropReservedBit:            "reserved-bit",
@@ -94,6 +102,8 @@ var dropNames = map[DropReason]string{
 	DropSourceVersion:          "source-version",
 	DropSourceRLOC:             "source-rloc",
 	DropOtherInstance:          "other-instance",
+	DropNotInPolicy:            "not-in-policy",
+	DropNotOnPath:              "not-on-path",
 	DropWaitingPacketsLimit:    "waiting-packets-limit",
 	DropWaitingOctetsLimit:     "waiting-octets-limit",
 	DropWaitingTimeLimit:       "waiting-time-limit",

@@ -254,10 +254,12 @@ func TestGoldenReasons(t *testing.T) {
 	for _, c := range table.Cases {
 		seen[c.Reason] = true
 	}
+	const relays = "the golden packets of relays"
 	elsewhere := map[DropReason]string{
 		DropNoTAP: "the kernel engine", DropEncapsulationFailed: "lengths no frame has", DropTAPOriginUnknown: "the kernel engine",
 		DropNoNativeRoute: "the kernel engine", DropOtherInstance: "the kernel engine", DropDecapsulationFailed: "the kernel engine", DropWaitingPacketsLimit: "WaitQueue",
 		DropWaitingSourceLimit: "WaitQueue", DropBacklogSourceLimit: "the engines", DropWaitingOctetsLimit: "WaitQueue", DropWaitingTimeLimit: "WaitQueue", DropTooBig: "Fragment", DropHandOverLimit: "the engines",
+		DropOwnNextHop: relays, DropRecursionDepth: relays, DropMappingLoop: relays, DropNotInPolicy: relays, DropNotOnPath: relays,
 	}
 	for _, r := range DropReasons() {
 		if elsewhere[r] == "" && !seen[r.String()] {

@@ -397,6 +397,7 @@ func addPlaneCounters(c *api.Counters, p dataplane.Counters) {
 	c.DataPlane = map[string]uint64{
 		"encapsulated_packets_total": p.EncapsulatedPackets, "encapsulated_octets_total": p.EncapsulatedOctets,
 		"decapsulated_packets_total": p.DecapsulatedPackets, "decapsulated_octets_total": p.DecapsulatedOctets,
+		"relayed_packets_total": p.RelayedPackets, "relayed_octets_total": p.RelayedOctets, "proxied_packets_total": p.ProxiedPackets,
 		"native_packets_total": p.NativePackets, "miss_packets_total": p.MissPackets,
 		"waiting_packets": p.WaitingPackets, "waiting_octets": p.WaitingOctets,
 		"released_packets_total": p.ReleasedPackets, "plane_events_lost_total": p.EventsLost,

@@ -60,7 +60,9 @@ func (r *mapstatRequest) showStatistics(c *connection, t Terminal) error {
 	}{
 		{counters.EncapsulatedPackets, fmt.Sprintf("sent encapsulated (%d octets)", counters.EncapsulatedOctets)},
 		{counters.DecapsulatedPackets, fmt.Sprintf("received, decapsulated and delivered (%d octets)", counters.DecapsulatedOctets)},
-		{counters.NativePackets, "sent without encapsulation, as a mapping says"},
+		{counters.RelayedPackets, fmt.Sprintf("relayed (%d octets)", counters.RelayedOctets)},
+		{counters.ProxiedPackets, "of those sent encapsulated, for hosts outside of LISP"},
+		{counters.NativePackets, "sent without encapsulation"},
 		{counters.MissPackets, "without a mapping"},
 		{counters.WaitingPackets, fmt.Sprintf("waiting for a mapping now (%d octets)", counters.WaitingOctets)},
 		{counters.ReleasedPackets, "sent after waiting"},
@@ -135,7 +137,7 @@ func readLookups(c *connection) ([]lookup, error) {
 	return []lookup{
 		{"database_hits", counters.DecapsulatedPackets},
 		{"database_misses", document.Drops["eid-not-in-database"]},
-		{"cache_hits", counters.EncapsulatedPackets + counters.NativePackets},
+		{"cache_hits", counters.EncapsulatedPackets + counters.RelayedPackets + counters.NativePackets},
 		{"cache_misses", counters.MissPackets},
 	}, nil
 }

@@ -198,6 +198,9 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_TO_STACK                  lisptcLispCounterIndex = 14
 	lisptcLispCounterIndexLISP_COUNTER_MISS                      lisptcLispCounterIndex = 15
 	lisptcLispCounterIndexLISP_COUNTER_DOUBLE_TAGGED             lisptcLispCounterIndex = 16
+	lisptcLispCounterIndexLISP_COUNTER_RELAYED_IPV4              lisptcLispCounterIndex = 17
+	lisptcLispCounterIndexLISP_COUNTER_RELAYED_IPV6              lisptcLispCounterIndex = 18
+	lisptcLispCounterIndexLISP_COUNTER_PROXIED                   lisptcLispCounterIndex = 19
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED            lisptcLispCounterIndex = 20
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED             lisptcLispCounterIndex = 21
 	lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED             lisptcLispCounterIndex = 22
@@ -205,6 +208,9 @@ const (
 	lisptcLispCounterIndexLISP_COUNTER_STATUS_BITS_CHANGED       lisptcLispCounterIndex = 24
 	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_DESTINATION lisptcLispCounterIndex = 25
 	lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE      lisptcLispCounterIndex = 26
+	lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_TWICE        lisptcLispCounterIndex = 27
+	lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_TWICE        lisptcLispCounterIndex = 28
+	lisptcLispCounterIndexLISP_COUNTER_SEGMENTED                 lisptcLispCounterIndex = 29
 	lisptcLispCounterIndexLISP_COUNTER_MAX                       lisptcLispCounterIndex = 48
 )
 
@@ -228,6 +234,9 @@ const (
 	lisptcLispDropLISP_DROP_MISS                     lisptcLispDrop = 14
 	lisptcLispDropLISP_DROP_NOT_FORWARDABLE          lisptcLispDrop = 15
 	lisptcLispDropLISP_DROP_BACKLOG_SOURCE_LIMIT     lisptcLispDrop = 16
+	lisptcLispDropLISP_DROP_OWN_NEXT_HOP             lisptcLispDrop = 17
+	lisptcLispDropLISP_DROP_RECURSION_DEPTH          lisptcLispDrop = 18
+	lisptcLispDropLISP_DROP_MAPPING_LOOP             lisptcLispDrop = 19
 	lisptcLispDropLISP_DROP_OUTER_MALFORMED          lisptcLispDrop = 20
 	lisptcLispDropLISP_DROP_LISP_HEADER_TRUNCATED    lisptcLispDrop = 21
 	lisptcLispDropLISP_DROP_RESERVED_BIT             lisptcLispDrop = 22
@@ -241,6 +250,8 @@ const (
 	lisptcLispDropLISP_DROP_SOURCE_VERSION           lisptcLispDrop = 30
 	lisptcLispDropLISP_DROP_SOURCE_RLOC              lisptcLispDrop = 31
 	lisptcLispDropLISP_DROP_OTHER_INSTANCE           lisptcLispDrop = 32
+	lisptcLispDropLISP_DROP_NOT_IN_POLICY            lisptcLispDrop = 33
+	lisptcLispDropLISP_DROP_NOT_ON_PATH              lisptcLispDrop = 34
 	lisptcLispDropLISP_DROP_WAITING_PACKETS_LIMIT    lisptcLispDrop = 40
 	lisptcLispDropLISP_DROP_WAITING_OCTETS_LIMIT     lisptcLispDrop = 41
 	lisptcLispDropLISP_DROP_WAITING_TIME_LIMIT       lisptcLispDrop = 42

@@ -5,7 +5,7 @@
 package abi
 
 // Version is LISP_ABI_VERSION, the layout of maps; a test compares.
-const Version = 36
+const Version = 37
 
 // Actions of mappings without locators.
 const (
@@ -33,6 +33,9 @@ const (
 	CounterToStack                 = lisptcLispCounterIndexLISP_COUNTER_TO_STACK
 	CounterMiss                    = lisptcLispCounterIndexLISP_COUNTER_MISS
 	CounterDoubleTagged            = lisptcLispCounterIndexLISP_COUNTER_DOUBLE_TAGGED
+	CounterRelayedIPv4             = lisptcLispCounterIndexLISP_COUNTER_RELAYED_IPV4
+	CounterRelayedIPv6             = lisptcLispCounterIndexLISP_COUNTER_RELAYED_IPV6
+	CounterProxied                 = lisptcLispCounterIndexLISP_COUNTER_PROXIED
 	CounterEchoRequested           = lisptcLispCounterIndexLISP_COUNTER_ECHO_REQUESTED
 	CounterEchoReturned            = lisptcLispCounterIndexLISP_COUNTER_ECHO_RETURNED
 	CounterEchoReceived            = lisptcLispCounterIndexLISP_COUNTER_ECHO_RECEIVED
@@ -40,6 +43,9 @@ const (
 	CounterStatusBitsChanged       = lisptcLispCounterIndexLISP_COUNTER_STATUS_BITS_CHANGED
 	CounterVersionStaleDestination = lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_DESTINATION
 	CounterVersionStaleSource      = lisptcLispCounterIndexLISP_COUNTER_VERSION_STALE_SOURCE
+	CounterEncapsulatedTwice       = lisptcLispCounterIndexLISP_COUNTER_ENCAPSULATED_TWICE
+	CounterDecapsulatedTwice       = lisptcLispCounterIndexLISP_COUNTER_DECAPSULATED_TWICE
+	CounterSegmented               = lisptcLispCounterIndexLISP_COUNTER_SEGMENTED
 	CounterMax                     = lisptcLispCounterIndexLISP_COUNTER_MAX
 )
 

@@ -34,6 +34,8 @@ var otherCounters = map[abi.CounterIndex]string{
 	abi.CounterOuterFragment:    "outer-fragment",
 	abi.CounterToStack:          "to-stack",
 	abi.CounterDoubleTagged:     "double-tagged",
+	abi.CounterRelayedIPv4:      "relayed-ipv4",
+	abi.CounterRelayedIPv6:      "relayed-ipv6",
 
 	abi.CounterEchoRequested:           "echo-requested",
 	abi.CounterEchoReturned:            "echo-returned",
@@ -42,6 +44,10 @@ var otherCounters = map[abi.CounterIndex]string{
 	abi.CounterStatusBitsChanged:       "status-bits-changed",
 	abi.CounterVersionStaleDestination: "version-stale-destination",
 	abi.CounterVersionStaleSource:      "version-stale-source",
+
+	abi.CounterEncapsulatedTwice: "encapsulated-twice",
+	abi.CounterDecapsulatedTwice: "decapsulated-twice",
+	abi.CounterSegmented:         "segmented",
 }
 
 // otherWords names user space's counters of that kind.
@@ -90,10 +96,13 @@ func Counters(s *store.Store) (dataplane.Counters, error) {
 	}
 	out4, out6 := count[abi.CounterEncapsulatedIPv4], count[abi.CounterEncapsulatedIPv6]
 	in4, in6 := count[abi.CounterDecapsulatedIPv4], count[abi.CounterDecapsulatedIPv6]
+	relayed4, relayed6 := count[abi.CounterRelayedIPv4], count[abi.CounterRelayedIPv6]
 	word := func(index int) uint64 { return atomic.LoadUint64(&s.Words[index]) }
 	c := dataplane.Counters{
 		EncapsulatedPackets: out4.Packets + out6.Packets, EncapsulatedOctets: out4.Octets + out6.Octets,
 		DecapsulatedPackets: in4.Packets + in6.Packets, DecapsulatedOctets: in4.Octets + in6.Octets,
+		RelayedPackets: relayed4.Packets + relayed6.Packets, RelayedOctets: relayed4.Octets + relayed6.Octets,
+		ProxiedPackets:  count[abi.CounterProxied].Packets,
 		NativePackets:   count[abi.CounterNative].Packets,
 		ReleasedPackets: count[abi.CounterReleased].Packets,
 		EventsLost:      count[abi.CounterEventLost].Packets + word(store.WordEventsLost),
