@@ -153,6 +153,29 @@ func TestGoldenAdd(t *testing.T) {
 	}
 }
 
+// A server that does not know of paths must not install another locator; a client that does not know of them still reads tables. The
+// octets of a plain locator are what they were.
+func TestWhoMustKnowOfHops(t *testing.T) {
+	path, err := lisp.NewPath(up("192.0.2.2").RLOC, up("2001:db8::3").RLOC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, must := range map[Type]bool{
+		TypeAdd: true, TypeChange: true, TypeSetLocatorState: true, TypeDump: false, TypeGet: false, TypeDumpLocatorStates: false, TypeUnreachable: false,
+	} {
+		plain := &Message{Type: kind, Locators: []Locator{{Locator: up("192.0.2.2")}}}
+		before := written(t, nil, plain)
+		plain.Locators[0].Behind = path.Behind
+		after := written(t, nil, plain)
+		if string(after[HeaderSize:len(before)]) != string(before[HeaderSize:]) {
+			t.Errorf("%s: the hops changed the octets of the locator", kind)
+		}
+		if a := Attribute(order.Uint16(after[len(before):])); a&^mandatory != AttributeHops || a&mandatory != 0 != must {
+			t.Errorf("%s: attribute %#x, mandatory: %v", kind, a, must)
+		}
+	}
+}
+
 func TestAppendRefuses(t *testing.T) {
 	tooMany := &Message{Type: TypeAdd, Locators: make([]Locator, MaxLocators+1)}
 	for i := range tooMany.Locators {

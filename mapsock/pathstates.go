@@ -64,6 +64,11 @@ func (c *Client) PathStates(rlocs []lisp.RLOC) ([]PathState, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i := range answer.Paths[:min(len(answer.Paths), together)] {
+			if p := &answer.Paths[i]; p.RLOC == rlocs[i].WithPort(0) {
+				p.RLOC = rlocs[i] // a port is not told back
+			}
+		}
 		all = append(all, answer.Paths...)
 		rlocs = rlocs[together:]
 	}

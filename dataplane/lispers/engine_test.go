@@ -99,6 +99,30 @@ func connected(t *testing.T) (*Engine, *peer) {
 	return e, p
 }
 
+// The interface has no paths: the data plane is told where packets go, once where several paths have the same next hop.
+func TestEngineTellsNextHopsOfPaths(t *testing.T) {
+	e, p := connected(t)
+	by := func(priority, weight, next uint8, hops ...lisp.RLOC) lisp.Locator {
+		path, err := lisp.NewPath(hops...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lisp.Locator{RLOC: path.RLOC, Behind: path.Behind, Next: next, Priority: priority, Weight: weight, Reachable: true}
+	}
+	m := mappingTo("10.3.0.0/16")
+	var err error
+	m.Entry.Mapping.Locators, err = lisp.NewLocatorSet(
+		by(1, 200, 0, rlocOf("10.99.0.3"), rlocOf("10.99.0.4")), by(1, 100, 0, rlocOf("10.99.0.3"), rlocOf("10.99.0.5")),
+		by(2, 7, 0, rlocOf("10.99.0.3"), rlocOf("10.99.0.6")), by(1, 9, 1, rlocOf("10.99.0.3"), rlocOf("10.99.0.7").WithPort(40001)),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, e, m)
+	p.same(p.await("map-cache"), `{"type":"map-cache","opcode":"add","instance-id":"0","eid-prefix":"10.3.0.0/16","rlocs":[
+		{"rloc":"10.99.0.3","priority":"1","weight":"255","port":"4341"},{"rloc":"10.99.0.7","priority":"1","weight":"9","port":"40001"}]}`)
+}
+
 func TestEngineTellsWhatChanged(t *testing.T) {
 	e, p := connected(t)
 	apply(t, e, dataplane.SetSettings{Settings: siteSettings()})

@@ -58,6 +58,8 @@ type mapping struct {
 
 type locator struct {
 	RLOC      lisp.RLOC `json:"rloc"`
+	Path      []hop     `json:"explicit_locator_path,omitempty"`
+	NextHop   lisp.RLOC `json:"next_hop,omitzero"` // of a path: where packets go
 	Priority  uint8     `json:"priority"`
 	Weight    uint8     `json:"weight"`
 	Reachable bool      `json:"reachable"`
@@ -157,6 +159,9 @@ func told[T any](m *mapsock.Message, a mapsock.Attribute, value T) *T {
 func locatorOf(l *mapsock.Locator) locator {
 	d := locator{
 		RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight, Reachable: l.Reachable, Interface: l.Interface, MTU: l.MTU,
+	}
+	if d.Path = hopsOf(&l.Locator); d.Path != nil {
+		d.NextHop = l.NextHop()
 	}
 	if l.HasTxNonce {
 		nonce := l.TxNonce

@@ -34,10 +34,22 @@ func familyOf(word string) family {
 	if _, rest, ok := strings.Cut(word, "]"); ok {
 		word = rest
 	}
+	word, _, _ = strings.Cut(word, ",") // the first hop of a path
+	word, _, _ = strings.Cut(word, "+")
+	if rloc, err := lisp.ParseRLOCPort(word); err == nil {
+		return familyOfRLOC(rloc)
+	}
 	if strings.Contains(word, ":") {
 		return familyIPv6
 	}
 	return familyIPv4
+}
+
+func familyOfRLOC(r lisp.RLOC) family {
+	if r.Is4() {
+		return familyIPv4
+	}
+	return familyIPv6
 }
 
 func familyOfKind(kind lisp.EIDKind) family {

@@ -117,11 +117,17 @@ func TestMonitorTellsMissResolutionAndExpiry(t *testing.T) {
 		CreatedAt: at.Add(-2 * time.Minute), ExpiresAt: at.Add(-time.Minute),
 	}})
 	client.Apply(dataplane.PutLocatorState{RLOC: mustRLOC(t, "192.0.2.2"), State: dataplane.LocatorDown})
+	path, err := lisp.NewPath(mustRLOC(t, "192.0.2.2"), mustRLOC(t, "2001:db8::3").WithPort(40001))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Apply(dataplane.PutLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: dataplane.LocatorDown})
 	client.Apply(dataplane.DeleteMapping{Prefix: prefix})
 	client.Apply(dataplane.DeleteMapping{Prefix: prefix})
 	expect(lines,
 		"05:06:07.000000 add EID 10.2.0.0/24 RLOC inet 192.0.2.2 priority 1 weight 100 flags U flags: <DONE>",
 		"05:06:07.000000 set-locator-state down RLOC inet 192.0.2.2 flags: <DONE>",
+		"05:06:07.000000 set-locator-state down RLOC inet 192.0.2.2,[2001:db8::3]:40001 flags: <DONE>",
 		"05:06:07.000000 delete EID 10.2.0.0/24 flags: <EXPIRED,DONE>",
 		"05:06:07.000000 delete EID 10.2.0.0/24 error: mapping 10.2.0.0/24: no such entry (ESRCH)")
 	if err := end(); err != nil {
@@ -236,7 +242,7 @@ func TestSocketWithoutAServer(t *testing.T) {
 func TestManualPages(t *testing.T) {
 	for name, options := range map[string]string{
 		"loci-map.8": "-d -n -q -t -v add delete get monitor flush -cache -database -all -static -nostatic -version -locbits -negative " +
-			"-instance -inet -inet6 --socket --json --help EEXIST ESRCH EPERM EADDRNOTAVAIL EUSERS",
+			"-instance -inet -inet6 L P S E N --socket --json --help EEXIST ESRCH EPERM EADDRNOTAVAIL EUSERS",
 		"loci-mapstat.8": "-X -W -s -n -z -p -f -inet -inet6 --socket --json --help",
 	} {
 		path := filepath.Join("..", "..", "docs", "man", name)
@@ -264,6 +270,7 @@ func TestManualPages(t *testing.T) {
 
 func FuzzWords(f *testing.F) {
 	f.Add("-dv add -version 3 -inet 10.2.0.0/16 -inet 192.0.2.2 1 100 1 -inet6 2001:db8::2")
+	f.Add("add 10.2.0.0/16 192.0.2.2+S,[2001:db8::2]:4343+LPN 1 100 1 192.0.2.2:65535 1 192.0.2.2+E 1 100 1")
 	f.Add("flush -all -inet --json")
 	f.Add("-XWs -f inet6 -p lisp")
 	f.Fuzz(func(t *testing.T, line string) {

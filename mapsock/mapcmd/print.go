@@ -27,7 +27,7 @@ func (r *mapRequest) printMapping(out io.Writer, m *mapsock.Message) error {
 	fmt.Fprintf(&b, "Mapping for EID: %s\n", r.eidWord)
 	writeEID(&b, m.Prefix)
 	for _, l := range preferredFirst(m.Locators) {
-		b.WriteString("RLOC Addr: " + rlocText(l.RLOC) + "\n")
+		b.WriteString("RLOC Addr: " + rlocText(&l.Locator) + "\n")
 		if r.has('v') {
 			b.WriteString("\t" + metricsText(&l) + "\n")
 		}
@@ -65,13 +65,8 @@ func writeEID(b *strings.Builder, prefix lisp.Prefix) {
 	fmt.Fprintf(b, "EID mask: %s\n", net.IP(mask))
 }
 
-// rlocText is an RLOC with its family, as OpenLISP prints it.
-func rlocText(r lisp.RLOC) string {
-	if r.Is4() {
-		return "inet " + r.String()
-	}
-	return "inet6 " + r.String()
-}
+// rlocText is an RLOC with its family, as OpenLISP prints it, or a path with that of its first hop.
+func rlocText(l *lisp.Locator) string { return familyOfRLOC(l.RLOC).String() + " " + pathText(l) }
 
 func metricsText(l *mapsock.Locator) string {
 	text := fmt.Sprintf("priority %d weight %d", l.Priority, l.Weight)
@@ -136,7 +131,7 @@ func (r *mapRequest) printDone(out io.Writer, m *mapsock.Message) error {
 func rlocList(locators []mapsock.Locator, metrics bool) string {
 	var all []string
 	for i := range locators {
-		text := "RLOC " + rlocText(locators[i].RLOC)
+		text := "RLOC " + rlocText(&locators[i].Locator)
 		if metrics {
 			text += " " + metricsText(&locators[i])
 		}

@@ -204,14 +204,14 @@ func (r *mapRequest) parseEID(word string, f family) error {
 
 // parseLocator reads the metrics behind an RLOC.
 func (r *mapRequest) parseLocator(w *words, word string, f family) error {
-	rloc, err := lisp.ParseRLOC(word)
+	locator, err := parsePath(word)
 	if err != nil {
 		return err
 	}
-	if err := f.check(word, familyOf(word)); err != nil {
+	if err := f.check(word, familyOfRLOC(locator.RLOC)); err != nil {
 		return err
 	}
-	l := mapsock.Locator{Locator: lisp.Locator{RLOC: rloc, Priority: defaultPriority, Weight: defaultWeight}}
+	l := mapsock.Locator{Locator: locator}
 	if l.Priority, err = metric(w, word, "priority", defaultPriority, 255); err != nil {
 		return err
 	}
@@ -286,9 +286,9 @@ func (r *mapRequest) warn(err io.Writer) {
 	for _, l := range r.locators {
 		switch {
 		case l.Priority == defaultPriority:
-			fmt.Fprintf(err, "map: RLOC %s has priority 255: no packet will be sent to it; 1 100 1 behind it makes it usable\n", l.RLOC)
+			fmt.Fprintf(err, "map: RLOC %s has priority 255: no packet will be sent to it; 1 100 1 behind it makes it usable\n", pathText(&l.Locator))
 		case !l.Reachable:
-			fmt.Fprintf(err, "map: RLOC %s has reachability 0: no packet will be sent to it; %d %d 1 behind it makes it usable\n", l.RLOC, l.Priority, l.Weight)
+			fmt.Fprintf(err, "map: RLOC %s has reachability 0: no packet will be sent to it; %d %d 1 behind it makes it usable\n", pathText(&l.Locator), l.Priority, l.Weight)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func (e *entry) rows(head []string, metrics func(*mapsock.Locator) []string) [][
 	}
 	var all [][]string
 	for i := range e.locators {
-		row := append(slices.Clone(head), strconv.Itoa(i+1), e.locators[i].RLOC.String())
+		row := append(slices.Clone(head), strconv.Itoa(i+1), pathText(&e.locators[i].Locator))
 		all = append(all, append(row, metrics(&e.locators[i])...))
 		head = make([]string, len(head))
 	}

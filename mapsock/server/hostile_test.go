@@ -3,6 +3,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +44,8 @@ func TestBrokenDatagrams(t *testing.T) {
 	attribute := mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeFlush, Seq: 7})
 	attribute = append(attribute, unknownMandatory...)
 	binary.NativeEndian.PutUint16(attribute, uint16(len(attribute)))
+	twice := mustAppend(t, nil, withHops(ask(t, 7, to("10.2.0.0/24", "192.0.2.2"))))
+	twice[bytes.LastIndex(twice, []byte{192, 0, 2, 3})+3] = 2
 	event := mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeMissEID, Seq: 7, HasEID: true, Prefix: lisp.MustParsePrefix("10.2.0.1")})
 	long := make([]byte, mapsock.MaxDatagram+8)
 	copy(long, mustAppend(t, nil, &mapsock.Message{Type: mapsock.TypeFlush, Seq: 7}))
@@ -58,6 +62,7 @@ func TestBrokenDatagrams(t *testing.T) {
 		{"wrong version", version, 7, unix.EPROTONOSUPPORT},
 		{"unknown mandatory attribute", attribute, 7, unix.ENOPROTOOPT},
 		{"event from a client", event, 7, unix.EOPNOTSUPP},
+		{"a path that meets a hop twice", twice, 7, unix.EINVAL},
 		{"too long", long, 7, unix.EMSGSIZE},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -85,6 +90,27 @@ func TestBrokenDatagrams(t *testing.T) {
 	}
 }
 
+// longPath has as many hops as there may be.
+func longPath(t *testing.T) lisp.Path {
+	t.Helper()
+	hops := make([]lisp.RLOC, lisp.MaxHops)
+	for i := range hops {
+		hops[i] = lisp.RLOCFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, byte(2 + i)})).WithPort(uint16(i))
+	}
+	path, err := lisp.NewPath(hops...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withHops adds hops to the first locator of a message, the last of which is 192.0.2.3.
+func withHops(m *mapsock.Message) *mapsock.Message {
+	path, _ := lisp.NewPath(m.Locators[0].RLOC, lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.3")))
+	m.Locators[0].Behind = path.Behind
+	return m
+}
+
 // A thousand random datagrams, cut and turned ones among them: the server stays.
 func TestRandomDatagrams(t *testing.T) {
 	s := serve(t, Options{})
@@ -98,6 +124,10 @@ func TestRandomDatagrams(t *testing.T) {
 		}
 	}()
 	various := []dataplane.Operation{
+		dataplane.PutLocatorState{RLOC: longPath(t).RLOC, Behind: longPath(t).Behind, State: dataplane.LocatorDown},
+		dataplane.SetSettings{Settings: dataplane.Settings{Wait: dataplane.DefaultWaitBounds, Roles: []dataplane.RolePolicy{
+			{EIDs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, {Role: dataplane.RolePITR, EIDs: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}},
+		}}},
 		to("10.2.0.0/24", "192.0.2.2", "2001:db8::1"), own("10.1.0.0/24"), dataplane.PutLocatorState{RLOC: peerRLOC, State: dataplane.LocatorDown},
 		dataplane.SetSettings{Settings: s.engine.Settings()},
 	}

@@ -20,6 +20,10 @@ func TestPathStatesOfNothing(t *testing.T) {
 	if err != nil || len(paths) != 2 || paths[0] != (mapsock.PathState{RLOC: peerRLOC}) || paths[1].RLOC != ownRLOC {
 		t.Errorf("%+v, %v", paths, err)
 	}
+	behindNAT := peerRLOC.WithPort(40001)
+	if paths, err := c.PathStates([]lisp.RLOC{behindNAT}); err != nil || len(paths) != 1 || paths[0].RLOC != behindNAT {
+		t.Errorf("behind a NAT: %+v, %v", paths, err)
+	}
 	if paths, err := c.PathStates(nil); err != nil || len(paths) > 0 {
 		t.Errorf("of no locators: %+v, %v", paths, err)
 	}
