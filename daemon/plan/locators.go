@@ -83,8 +83,13 @@ func (p *planner) checkOwnPaths(set lisp.LocatorSet, at where) {
 				p.problem(at, fmt.Sprintf("path %s: hop %d, %s, is this router: the path comes back to it", path, hop+1, a), "want other routers on the way, and this one as the last hop")
 			}
 		}
-		if !l.Local && len(localRLOCs(set)) > 0 {
-			p.doubt(at, fmt.Sprintf("path %s ends at %s, which is not an address of this host", path, lastHop(l)), "right only where that is another xTR of this site")
+		ends := fmt.Sprintf("path %s ends at %s, which is not an address of this host", path, lastHop(l))
+		switch {
+		case l.Local || len(localRLOCs(set)) == 0:
+		case len(p.config.ETR.Siblings) == 0:
+			p.problem(at, ends, "want an RLOC of this router as the last hop, or the other xTR of the site in etr.siblings")
+		default:
+			p.doubt(at, ends, "right only where that is another xTR of this site")
 		}
 	}
 }

@@ -147,8 +147,8 @@ func TestPlanOfPaths(t *testing.T) {
 	}
 }
 
-// TestPlanOfPathsThatCannotBe: a path that comes back to this router is refused, one that ends nowhere here is waited for, and
-// one that may end at another xTR of the site is warned of.
+// TestPlanOfPathsThatCannotBe: a path that comes back to this router is refused, and so is one that ends elsewhere beside one that
+// ends here. Without any that ends here, the address is waited for. Another xTR of the site may be the end: that is warned of.
 func TestPlanOfPathsThatCannotBe(t *testing.T) {
 	const head = planHead + "etr:\n  local-eids:\n    - instance-id: 7\n      eid: 10.1.0.0/24\n      rlocs: "
 	if _, err := planOf(t, head+"[{explicit-locator-path: [203.0.113.1, 198.51.100.1, 192.0.2.1]}]\n"); err == nil ||
@@ -159,7 +159,11 @@ func TestPlanOfPathsThatCannotBe(t *testing.T) {
 	if err != nil || !strings.Contains(strings.Join(p.Waiting(), "\n"), "no locator of this EID-Prefix is an address of this host") || len(p.Control.ETR.Database) != 0 {
 		t.Errorf("a path that ends elsewhere: %v, %v", p.Waiting(), err)
 	}
-	p, err = planOf(t, head+"[{address: 192.0.2.1}, {explicit-locator-path: [203.0.113.1, 203.0.113.2]}]\n")
+	const mixed = head + "[{address: 192.0.2.1}, {explicit-locator-path: [203.0.113.1, 203.0.113.2]}]\n"
+	if _, err = planOf(t, mixed); err == nil || !strings.Contains(err.Error(), "loci.yaml:7:14: path 203.0.113.1 -> 203.0.113.2 ends at 203.0.113.2, which is not an address of this host: want") {
+		t.Errorf("a path to another router: %v", err)
+	}
+	p, err = planOf(t, mixed+"  siblings: [{addresses: [10.1.0.2]}]\n")
 	if err != nil || !strings.Contains(strings.Join(p.Warnings, "\n"), "path 203.0.113.1 -> 203.0.113.2 ends at 203.0.113.2, which is not an address of this host") {
 		t.Errorf("a path that may be another xTR's: %v, %v", p.Warnings, err)
 	}
