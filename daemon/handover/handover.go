@@ -10,6 +10,7 @@ package handover
 // mapping: the Node does, by the same miss. It belongs to the loop's goroutine.
 
 import (
+	"cmp"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -86,9 +87,9 @@ func (h *Handover) Take(now time.Time, miss dataplane.Miss) {
 	p := handed{packet: miss.Packet[:header.Length], header: header, instance: miss.Instance}
 	switch h.to {
 	case config.HandedToProxy:
-		h.encapsulate(p, h.proxy)
+		h.encapsulate(p, lisp.RLOCFromAddr(h.proxy))
 	case config.HandedToDataProbe:
-		h.encapsulate(p, header.Destination)
+		h.encapsulate(p, lisp.RLOCFromAddr(header.Destination))
 	default:
 		to := forward.Destination{Instance: miss.Instance, EID: miss.Destination}
 		if _, reason := h.queue.Add(now, to, len(p.packet), p); reason != forward.DropNone {
@@ -115,7 +116,7 @@ func (h *Handover) Mapped(now time.Time, m *lisp.Mapping) {
 			h.dropped.Add(1)
 			continue
 		}
-		h.encapsulate(p, locator.NextHop().Addr())
+		h.encapsulate(p, locator.NextHop())
 	}
 }
 
@@ -144,8 +145,8 @@ func (h *Handover) sourceFor(to netip.Addr) netip.Addr {
 }
 
 // encapsulate sends a packet to an RLOC, forwarded: with a TTL one less.
-func (h *Handover) encapsulate(p handed, to netip.Addr) {
-	source := h.sourceFor(to)
+func (h *Handover) encapsulate(p handed, to lisp.RLOC) {
+	source := h.sourceFor(to.Addr())
 	payload, err := forward.DataHeader(p.instance, 0).AppendTo(nil)
 	if err != nil || !source.IsValid() || p.header.TTL <= 1 {
 		h.dropped.Add(1)
@@ -153,7 +154,7 @@ func (h *Handover) encapsulate(p handed, to netip.Addr) {
 	}
 	forward.DecrementTTL(p.packet, &p.header)
 	h.send(control.SendPacket{
-		Local: netip.AddrPortFrom(source, 0), Remote: netip.AddrPortFrom(to, forward.DataPort), Payload: append(payload, p.packet...),
+		Local: netip.AddrPortFrom(source, 0), Remote: netip.AddrPortFrom(to.Addr(), cmp.Or(to.Port(), forward.DataPort)), Payload: append(payload, p.packet...),
 	})
 	h.sent.Add(1)
 }

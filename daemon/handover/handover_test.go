@@ -76,6 +76,33 @@ func TestHandedPacketsWaitForTheirMapping(t *testing.T) {
 	}
 }
 
+// A path takes them to its next hop, at the port of that hop.
+func TestHandedPacketsFollowPaths(t *testing.T) {
+	path, err := lisp.NewPath(lisp.RLOCFromAddr(netip.MustParseAddr("2001:db8::9")), lisp.RLOCFromAddr(netip.MustParseAddr("192.0.2.9")).WithPort(40001))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, sent := newTestHandover(config.HandOver{To: config.HandedToMapping})
+	m := handedMapping("[7]10.2.0.0/16", 0, "2001:db8::9")
+	m.Locators[0].Behind = path.Behind
+	for next, want := range []int{0, 1} { // there is no own RLOC of the first hop's family
+		h.Take(time.Unix(1000, 0), handedPacket("10.2.0.1", 64))
+		m.Locators[0].Next = uint8(next)
+		h.Mapped(time.Unix(1000, 0), m)
+		if len(*sent) != want {
+			t.Fatalf("next hop %d: sent %v", next, *sent)
+		}
+	}
+	if to := (*sent)[0].Remote.String(); to != "192.0.2.9:40001" {
+		t.Errorf("sent to %s", to)
+	}
+	h.Take(time.Unix(1000, 0), handedPacket("10.2.0.1", 64))
+	h.SetState(path, dataplane.LocatorDown)
+	if h.Mapped(time.Unix(1000, 0), m); len(*sent) != 1 {
+		t.Errorf("sent by a path that is down: %v", *sent)
+	}
+}
+
 func TestHandedPacketsGoAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		over   config.HandOver
