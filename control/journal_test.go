@@ -171,7 +171,8 @@ func anyRegister(t *testing.T, random *rand.Rand, nonce uint64) (netip.AddrPort,
 			mapping.Locators = append(mapping.Locators, set[(who+i)%3])
 		}
 		if random.IntN(4) == 0 {
-			path := unhex(t, registeredAddresses["explicit locator path"])
+			paths := []string{"explicit locator path", "the same with other bits", "path of both families", "path of one hop", "path with reserved bits"}
+			path := unhex(t, registeredAddresses[paths[random.IntN(len(paths))]])
 			mapping.Locators = append(mapping.Locators, lisp.Locator{Reachable: true, Address: string(path)})
 		}
 		mapping.Locators, _ = lisp.NewLocatorSet(mapping.Locators...)

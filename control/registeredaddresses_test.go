@@ -5,6 +5,7 @@ package control
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -16,6 +17,12 @@ import (
 // registeredAddresses are locators' addresses beyond plain ones, in octets; reserved bits are set in some.
 var registeredAddresses = map[string]string{
 	"explicit locator path":        "4003 0000 0a00 0010 0005 0001 cb007101 0002 0001 cb007102",
+	"the same with other bits":     "4003 0000 0a00 0010 0000 0001 cb007101 0002 0001 cb007102",
+	"path of both families":        "4003 0000 0a00 001c 0002 0002 20010db8000000000000000000000001 0000 0001 cb007102",
+	"path of one hop":              "4003 0000 0a00 0008 0002 0001 cb007101",
+	"path with a hop twice":        "4003 0000 0a00 0010 0000 0001 cb007101 0000 0001 cb007101",
+	"path with a name":             "4003 0000 0a00 000a 0000 0011 72747273 3100",
+	"path without hops":            "4003 0000 0a00 0000",
 	"path with reserved bits":      "4003 1122 0aff 0008 fff9 0001 cb007103",
 	"replication list":             "4003 0000 0d00 000a 000000 05 0001 cb007104",
 	"AFI-List of address and name": "4003 0000 0100 000c 0001 c6336401 0011 72746200",
@@ -76,8 +83,7 @@ func TestAMapServerLosesNothing(t *testing.T) {
 	}
 }
 
-// TestASiteOfPathsAloneIsNotNegative: the Map-Reply for a site whose locators are all paths is not negative. Our ITR cannot
-// follow paths and has no locators of it.
+// TestASiteOfPathsAloneIsNotNegative: the Map-Reply for a site whose locators are all paths is not negative.
 func TestASiteOfPathsAloneIsNotNegative(t *testing.T) {
 	n := newNetwork(t)
 	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
@@ -90,8 +96,8 @@ func TestASiteOfPathsAloneIsNotNegative(t *testing.T) {
 	if got := ms.proxied(t).addresses(); len(got) != 1 || !bytes.Equal(got[0], path) {
 		t.Errorf("the answer has the locators %x, want %x", got, path)
 	}
-	if m, err := ms.proxied(t).reply.Records[0].Mapping(); err != nil || !m.Negative() || m.Action != lisp.ActionNoAction {
-		t.Errorf("an ITR that cannot follow paths takes it for %v, %v", m, err)
+	if m, err := ms.proxied(t).reply.Records[0].Mapping(); err != nil || len(m.Locators) != 1 || m.Locators[0].Path().Len() != 2 {
+		t.Errorf("an ITR takes it for %v, %v", m, err)
 	}
 }
 
@@ -105,6 +111,40 @@ func TestAddressesAreBounded(t *testing.T) {
 	if list := ms.registered(); len(list) != 0 {
 		t.Errorf("registered: %+v", list)
 	}
+}
+
+// TestMergedAddressesAreBounded: what xTRs have merged is bounded together, not each for itself.
+func TestMergedAddressesAreBounded(t *testing.T) {
+	n := newNetwork(t)
+	ms := n.add("ms", mapServerConfig("10.1.0.0/16"), "192.0.2.100")
+	from := func(xtr byte, nonce uint64, octets int) {
+		address := append(unhex(t, fmt.Sprintf("4003 0000 c800 %04x", octets)), bytes.Repeat([]byte{xtr}, octets)...)
+		b := register(t, func(m *wire.MapRegister) {
+			m.MergeRequest, m.XTRIDPresent, m.XTRID[0], m.Nonce = true, true, xtr, nonce
+			m.Records[0].Locators = append(m.Records[0].Locators, wire.LocatorRecord{Priority: 1, Weight: 100, Reachable: true,
+				Address: wire.LocatorAddress(&lisp.Locator{Address: string(address)})})
+		}, "10.1.2.0/24")
+		ms.inject("192.0.2.100:4342", fmt.Sprintf("192.0.2.%d:4342", xtr), b)
+	}
+	from(1, 1000, wire.MaxAddressOctets/2)
+	from(2, 1000, wire.MaxAddressOctets/2-16)
+	ms.wantCounter(counter.RefusedLocators, 0)
+	from(3, 1000, 100)
+	ms.wantCounter(counter.RefusedLocators, 1)
+	list := ms.registered()
+	if len(list) != 2 {
+		t.Fatalf("%d registrants, want the first two", len(list))
+	}
+	octets := 0
+	for _, l := range list[0].Mapping.Locators {
+		octets += len(l.Address)
+	}
+	if octets == 0 || octets > wire.MaxAddressOctets {
+		t.Errorf("%d octets are answered", octets)
+	}
+	from(2, 1001, 8) // and there is room again
+	from(3, 1001, 100)
+	ms.wantCounter(counter.RefusedLocators, 1)
 }
 
 type answer struct{ reply *wire.MapReply }
@@ -132,10 +172,10 @@ func (a answer) addresses() (all [][]byte) {
 	return all
 }
 
-// withoutRLOC is what the order of locators begins with: 0 for one with an RLOC.
+// withoutRLOC is what the order of locators begins with: 0 for one with an RLOC or a path.
 func withoutRLOC(octets []byte) []byte {
 	if address, err := wire.ParseAddress(octets); err == nil {
-		if _, ok := wire.RLOCOf(address); ok {
+		if _, _, err := wire.PathOf(address); err == nil {
 			return []byte{0}
 		}
 	}

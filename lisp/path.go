@@ -76,6 +76,9 @@ func (p Path) Hops() []RLOC {
 	return hops
 }
 
+// Last is the last hop of the path: the RLOC of the ETR.
+func (p Path) Last() RLOC { return p.Hop(p.Behind.Len()) }
+
 // Index is the place of the hop with an address, whatever its port, or -1.
 func (p Path) Index(r RLOC) int {
 	for i := range p.Len() {

@@ -7,6 +7,7 @@ package wire
 // EIDs and skipped for locators; nothing is guessed.
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -96,9 +97,11 @@ func PrefixOf(a Address, maskLen uint8) (lisp.Prefix, error) {
 	return lisp.PrefixFrom(instance, e, int(maskLen))
 }
 
-// RLOCAddress is an RLOC as an address; the zero RLOC is AFI 0.
+// RLOCAddress is an RLOC as an address; the zero RLOC is AFI 0. One behind a port cannot be sent.
 func RLOCAddress(r lisp.RLOC) Address {
 	switch {
+	case r.Port() != 0:
+		return portedRLOC(r)
 	case r.Is4():
 		return IPv4(r.Addr().As4())
 	case r.Is6():
@@ -107,10 +110,14 @@ func RLOCAddress(r lisp.RLOC) Address {
 	return NoAddress{}
 }
 
-// LocatorAddress is the address of a locator: as it was registered where that says more than an RLOC.
+// LocatorAddress is the address of a locator: as it was registered where that says more than a path, an Explicit Locator Path, or the
+// RLOC.
 func LocatorAddress(l *lisp.Locator) Address {
-	if l.Address != "" {
+	switch {
+	case l.Address != "":
 		return registeredAddress(l.Address)
+	case isExplicit(l):
+		return pathAddress(l)
 	}
 	return RLOCAddress(l.RLOC)
 }
@@ -251,15 +258,13 @@ func (p *prefixAddress) appendTo(b []byte) ([]byte, error) {
 }
 
 func (l *locatorAddress) appendTo(b []byte) ([]byte, error) {
-	switch r := &l.RLOC; {
+	switch locator := (*lisp.Locator)(l); {
 	case l.Address != "":
 		return append(b, l.Address...), nil
-	case r.Is4():
-		return IPv4(r.Addr().As4()).appendTo(b)
-	case r.Is6():
-		return IPv6(r.Addr().As16()).appendTo(b)
+	case isExplicit(locator):
+		return appendPath(b, locator)
 	}
-	return NoAddress{}.appendTo(b)
+	return appendRLOC(b, l.RLOC)
 }
 
 // Ask makes m ask for an EID-Prefix, for a source EID in the same Instance-ID, zero for none, by these ITR-RLOCs.
@@ -282,8 +287,8 @@ func (rec *Record) Prefix() (lisp.Prefix, error) { return PrefixOf(rec.EID, rec.
 func (rec *RequestRecord) Prefix() (lisp.Prefix, error) { return PrefixOf(rec.EID, rec.MaskLen) }
 
 // Mapping is what the record says. Locators come out in the order of RFC 9301
-// s.5.5; those without an IP address, with an address no locator may have, or
-// named a second time are skipped. When none is left the mapping is negative with
+// s.5.5; those without an IP address or a path (PathOf), with an address no locator may
+// have, or named a second time are skipped: Skipped says which. When none is left the mapping is negative with
 // No-Action (RFC 9306 s.3); so are unassigned actions. It errs when the EID is
 // none that package lisp can hold, or when locators exceed lisp.MaxLocators.
 func (rec *Record) Mapping() (lisp.Mapping, error) {
@@ -321,8 +326,8 @@ func (rec *Record) usableLocators() []lisp.Locator {
 	}
 	locators := make([]lisp.Locator, 0, len(rec.Locators))
 	for i := range rec.Locators {
-		l, ok := rec.Locators[i].locator()
-		if ok && !containsRLOC(locators, l.RLOC) {
+		l, err := rec.Locators[i].locator()
+		if err == nil && !containsPath(locators, &l) {
 			locators = append(locators, l)
 		}
 	}
@@ -333,12 +338,12 @@ func (rec *Record) usableLocators() []lisp.Locator {
 const MaxAddressOctets = 4096
 
 // RegistrationOf is MappingOf for a Map-Server, which keeps locators that it cannot send a packet to, and all that an address says
-// beside an RLOC, as they came. Only plain addresses that no locator may have and repeated locators are skipped. The message must have
-// been parsed with Parser.KeepAddresses. It errs also when the addresses have more than MaxAddressOctets.
+// beside an RLOC or a path, as they came. Only plain addresses that no locator may have and repeated locators are skipped. The message
+// must have been parsed with Parser.KeepAddresses. It errs also when the addresses have more than MaxAddressOctets.
 func (rec *Record) RegistrationOf(prefix lisp.Prefix) (lisp.Mapping, error) {
 	locators, octets := make([]lisp.Locator, 0, len(rec.Locators)), 0
 	for i := range rec.Locators {
-		l, ok := rec.Locators[i].registered()
+		l, ok := rec.Locators[i].registered(locators)
 		if !ok || slices.ContainsFunc(locators, func(k lisp.Locator) bool { return k.IsSame(&l) }) {
 			continue
 		}
@@ -350,40 +355,62 @@ func (rec *Record) RegistrationOf(prefix lisp.Prefix) (lisp.Mapping, error) {
 	return rec.mapping(prefix, locators)
 }
 
-// registered is the locator as a Map-Server keeps it.
-func (l *LocatorRecord) registered() (lisp.Locator, bool) {
-	kept, ok := l.locator()
+// registered is the locator as a Map-Server keeps it beside those before it: one that says what the octets say where there is one, else
+// the octets too.
+func (l *LocatorRecord) registered(before []lisp.Locator) (lisp.Locator, bool) {
+	kept, err := l.locator()
+	said := false
 	switch l.Address.(type) {
 	case IPv4, IPv6, NoAddress, nil:
-		return kept, ok
+		if err != nil {
+			return kept, false
+		}
+		said = true
+	case *ExplicitLocatorPathLCAF:
+		said = err == nil && isSaidBy(&kept, l.Octets)
 	}
-	if !ok {
-		kept = l.with(lisp.RLOC{})
+	if said && !saysOtherwise(before, &kept) {
+		return kept, true
+	}
+	if err != nil {
+		kept = l.with(lisp.Path{}, lisp.PathBits{})
 	}
 	kept.Address = string(l.Octets)
 	return kept, true
 }
 
-func containsRLOC(locators []lisp.Locator, r lisp.RLOC) bool {
-	for i := range locators {
-		if locators[i].RLOC == r {
-			return true
-		}
-	}
-	return false
+// isSaidBy reports whether a locator is sent as those octets.
+func isSaidBy(l *lisp.Locator, octets []byte) bool {
+	var room [MaxPathOctets]byte
+	b, err := appendPath(room[:0], l)
+	return err == nil && bytes.Equal(b, octets)
 }
 
-func (l *LocatorRecord) locator() (lisp.Locator, bool) {
-	r, ok := RLOCOf(l.Address)
-	if !ok || r.Valid() != nil {
-		return lisp.Locator{}, false
-	}
-	return l.with(r), true
+// MaxPathOctets is the length of the longest Explicit Locator Path that is a locator's.
+const MaxPathOctets = afiOctets + lcafHeadOctets + lisp.MaxHops*(2+afiOctets+16)
+
+// saysOtherwise reports whether a locator stands among others by its path, with other octets: of one hop and as a plain address, or
+// with other bits.
+func saysOtherwise(others []lisp.Locator, l *lisp.Locator) bool {
+	return slices.ContainsFunc(others, func(o lisp.Locator) bool { return o.Path() == l.Path() && o.Bits != l.Bits })
 }
 
-func (l *LocatorRecord) with(r lisp.RLOC) lisp.Locator {
+func containsPath(locators []lisp.Locator, l *lisp.Locator) bool {
+	return slices.ContainsFunc(locators, func(o lisp.Locator) bool { return o.RLOC == l.RLOC && o.Behind == l.Behind })
+}
+
+func (l *LocatorRecord) locator() (lisp.Locator, error) {
+	path, bits, err := PathOf(l.Address)
+	if err != nil {
+		return lisp.Locator{}, err
+	}
+	return l.with(path, bits), nil
+}
+
+func (l *LocatorRecord) with(p lisp.Path, bits lisp.PathBits) lisp.Locator {
 	return lisp.Locator{
-		RLOC: r, Priority: l.Priority, Weight: l.Weight, MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
+		RLOC: p.RLOC, Behind: p.Behind, Bits: bits, Priority: l.Priority, Weight: l.Weight,
+		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 		Local: l.Local, Probed: l.Probed, Reachable: l.Reachable,
 	}
 }

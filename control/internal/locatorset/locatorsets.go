@@ -83,21 +83,36 @@ const (
 	LocatorIPv6
 	LocatorWithoutRLOC
 	LocatorAddress
+	LocatorPath
 )
 
-// AppendLocators appends the number of locators and all that they are: priorities and weights, bits, the RLOC if there is one, and
-// the length and the octets of an address that says more. The journal holds
+// AppendLocators appends the number of locators and all that they are: priorities and weights, bits, the RLOC if there is one, the
+// hops of a path, and the length and the octets of an address that says more. The journal holds
 // them in this form.
 func AppendLocators(b []byte, set lisp.LocatorSet) []byte {
 	b = append(b, uint8(len(set)))
 	for _, l := range set {
 		b = append(b, l.Priority, l.Weight, l.MulticastPriority, l.MulticastWeight,
 			Bit(l.Local, LocatorLocal)|Bit(l.Probed, LocatorProbed)|Bit(l.Reachable, LocatorReachable)|Bit(l.RLOC.Is6(), LocatorIPv6)|
-				Bit(l.RLOC.IsZero(), LocatorWithoutRLOC)|Bit(l.Address != "", LocatorAddress))
-		b = appendRLOC(b, l.RLOC)
+				Bit(l.RLOC.IsZero(), LocatorWithoutRLOC)|Bit(l.Address != "", LocatorAddress)|Bit(l.Behind != "" || l.Bits[0] != 0, LocatorPath))
+		if b = appendRLOC(b, l.RLOC); l.Behind != "" || l.Bits[0] != 0 {
+			b = appendHops(b, &l)
+		}
 		if l.Address != "" {
 			b = append(binary.BigEndian.AppendUint16(b, uint16(len(l.Address))), l.Address...)
 		}
+	}
+	return b
+}
+
+// appendHops appends the bits of the first hop, the number of the others, and of each its bits, its family, and its address. No
+// port: what is sent on the wire has none.
+func appendHops(b []byte, l *lisp.Locator) []byte {
+	b = append(b, uint8(l.Bits[0]), uint8(l.Behind.Len()))
+	for i := range l.Behind.Len() {
+		hop := l.Behind.At(i)
+		b = append(b, uint8(l.Bits[i+1]), Bit(hop.Is6(), LocatorIPv6))
+		b = appendRLOC(b, hop)
 	}
 	return b
 }

@@ -77,7 +77,7 @@ func (t *Registrations) isReachable(row *Registration, r *Registrant) bool {
 	from, own := lisp.RLOCFromAddr(t.Xtrs.At(r.XTR).From.Addr()), false
 	answered := t.Sets.At(row.Merged.Locators)
 	for _, l := range t.Sets.At(r.Content.Locators) {
-		if !l.Local && l.RLOC != from {
+		if !l.Local && l.Path().Last() != from {
 			continue
 		}
 		own = true

@@ -108,12 +108,37 @@ func (r *journalReader) newLocators() (lisp.LocatorSet, error) {
 		if flags&locatorset.LocatorWithoutRLOC == 0 {
 			l.RLOC = lisp.RLOCFromAddr(r.addr(flags&locatorset.LocatorIPv6 != 0))
 		}
+		if flags&locatorset.LocatorPath != 0 {
+			if err := r.hops(&l); err != nil {
+				return nil, err
+			}
+		}
 		if flags&locatorset.LocatorAddress != 0 {
 			l.Address = string(r.take(int(r.u16())))
 		}
 		list[i] = l
 	}
 	return lisp.NewLocatorSet(list...)
+}
+
+// hops reads the hops of a path behind its first one.
+func (r *journalReader) hops(l *lisp.Locator) (err error) {
+	l.Bits[0] = lisp.HopBits(r.u8())
+	hops := make([]lisp.RLOC, 1, lisp.MaxHops)
+	hops[0] = l.RLOC
+	for n := int(r.u8()); n > 0 && !r.short; n-- {
+		if len(hops) == lisp.MaxHops {
+			return fmt.Errorf("a path of more than %d hops", lisp.MaxHops)
+		}
+		l.Bits[len(hops)] = lisp.HopBits(r.u8())
+		hops = append(hops, lisp.RLOCFromAddr(r.addr(r.u8()&locatorset.LocatorIPv6 != 0)))
+	}
+	if r.short {
+		return nil
+	}
+	path, err := lisp.NewPath(hops...)
+	l.Behind = path.Behind
+	return err
 }
 
 func (r *journalReader) prefix() (lisp.Prefix, error) {

@@ -16,6 +16,7 @@ import (
 	"loci/control/internal/table"
 	"loci/control/internal/timing"
 	"loci/lisp"
+	"loci/wire"
 )
 
 // Registrations is the table.
@@ -378,7 +379,11 @@ func (t *Registrations) mergeable(row *Registration, who RegistrantID, new lisp.
 			locators = appendNewLocators(locators, t.Sets.At(r.Content.Locators))
 		}
 	}
-	if len(locators) > lisp.MaxLocators {
+	octets := 0
+	for i := range locators {
+		octets += len(locators[i].Address)
+	}
+	if len(locators) > lisp.MaxLocators || octets > wire.MaxAddressOctets {
 		return errMergedLocators
 	}
 	return nil
