@@ -24,6 +24,10 @@ type (
 	Config = settings.Config
 	// ITRConfig configures the ITR.
 	ITRConfig = settings.ITRConfig
+	// RolePolicy gives a Node the role of RTR, PITR or PETR for the EIDs of an Instance-ID.
+	RolePolicy = settings.RolePolicy
+	// Role is RTR, PITR or PETR.
+	Role = settings.Role
 	// ProbingConfig configures RLOC-probing (RFC 9301 s.7.1).
 	ProbingConfig = settings.ProbingConfig
 	// ETRConfig configures the ETR.
@@ -259,6 +263,23 @@ const (
 	NoticeSiblingSilent           = effect.NoticeSiblingSilent
 	NoticeSiblingPath             = effect.NoticeSiblingPath
 	NoticeSiblingPathEnded        = effect.NoticeSiblingPathEnded
+)
+
+// The roles beside ITR and ETR.
+const (
+	RoleRTR  = settings.RoleRTR
+	RolePITR = settings.RolePITR
+	RolePETR = settings.RolePETR
+)
+
+// Why no packet can take a path.
+const (
+	PathOwnNextHop    = effect.PathOwnNextHop
+	PathAllHopsLookup = effect.PathAllHopsLookup
+	PathHopNotUsable  = effect.PathHopNotUsable
+	PathNoHopUsable   = effect.PathNoHopUsable
+	PathStrictHopDown = effect.PathStrictHopDown
+	PathAllHopsDown   = effect.PathAllHopsDown
 )
 
 // The states of a map-cache entry.

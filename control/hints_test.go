@@ -408,7 +408,7 @@ func TestSpareLocatorMayBeSilent(t *testing.T) {
 	set := locators(hinted, alternative)
 	set[1].Priority = set[0].Priority + 1
 	m := lisp.Mapping{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Locators: set}
-	table.Track(m, func(uint32) {})
+	table.Track(m)
 	table.Used(m, 5)
 	_, first, _ := table.Get(rloc(hinted))
 	_, spare, _ := table.Get(rloc(alternative))

@@ -46,6 +46,7 @@ type testNode struct {
 	database map[lisp.Prefix]DatabaseMapping
 	notices  []Notice
 	states   map[lisp.RLOC]LocatorState // as the data plane was told, of those that are not up
+	paths    map[lisp.Path]LocatorState // the same of paths
 	sent     []SendPacket
 	sentAt   []time.Time
 }
@@ -94,6 +95,7 @@ func (d *testNode) start() {
 	if d.cache == nil {
 		d.cache, d.database = make(map[lisp.Prefix]MapCacheEntry), make(map[lisp.Prefix]DatabaseMapping)
 		d.removed, d.states = make(map[lisp.Prefix]RemoveReason), make(map[lisp.RLOC]LocatorState)
+		d.paths = make(map[lisp.Path]LocatorState)
 	}
 	d.drain()
 }
@@ -127,12 +129,22 @@ func (d *testNode) drain() {
 		case RemoveDatabase:
 			delete(d.database, e.Prefix)
 		case SetLocatorState:
-			if delete(d.states, e.RLOC); e.State != LocatorUp {
-				d.states[e.RLOC] = e.State
-			}
+			d.setState(e)
 		case Notice:
 			d.notices = append(d.notices, e)
 		}
+	}
+}
+
+func (d *testNode) setState(e SetLocatorState) {
+	if e.Behind == "" {
+		if delete(d.states, e.RLOC); e.State != LocatorUp {
+			d.states[e.RLOC] = e.State
+		}
+		return
+	}
+	if delete(d.paths, e.Path()); e.State != LocatorUp {
+		d.paths[e.Path()] = e.State
 	}
 }
 

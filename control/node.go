@@ -19,6 +19,7 @@ import (
 	"loci/control/internal/mapserver"
 	"loci/control/internal/message"
 	"loci/control/internal/reach"
+	"loci/control/internal/relay"
 	"loci/control/internal/settings"
 	"loci/control/internal/siblings"
 	"loci/control/internal/solicit"
@@ -40,6 +41,7 @@ type Node struct {
 	etr         *etr.ETR
 	mapServer   *mapserver.MapServer
 	mapResolver *mapresolver.MapResolver
+	relay       *relay.Relay       // without policies where the Node is neither RTR nor PITR nor PETR
 	siblings    *siblings.Siblings // of no consequence without ITR and ETR
 	retired     []retirement
 	retiring    batch.Work // what a role left behind
@@ -61,7 +63,7 @@ func New(cfg Config, now time.Time, random func([]byte)) (*Node, error) {
 func Restarted(cfg Config, now time.Time, random func([]byte), lastRegisterNonce uint64) (*Node, error) {
 	n := &Node{host: system.New(now, random)}
 	n.host.RegisterNonce = lastRegisterNonce
-	n.siblings = siblings.New(n.host)
+	n.siblings, n.relay = siblings.New(n.host), relay.New(n.host)
 	if err := n.Configure(now, cfg); err != nil {
 		return nil, err
 	}
@@ -100,6 +102,7 @@ func (n *Node) Apply(now time.Time, p *Prepared) {
 	n.host.Advance(now)
 	n.keyring, n.config = p.keyring, p.config
 	n.host.Configure(p.config)
+	n.relay.Configure(p.config.Roles)
 	n.configureITR(p, begins)
 	n.configureETR(p, begins)
 	n.configureMapServer(p)
@@ -288,11 +291,17 @@ func (n *Node) verifyPiggybacked(m *message.MapRequest) {
 
 func (n *Node) handleProbe(m *message.MapRequest) {
 	n.host.Count(counter.RLOCProbeReceived)
-	if n.etr == nil { // RFC 9301 s.5.3: a Map-Server or Map-Resolver drops it
-		n.host.Count(counter.RefusedProbeHere)
-		return
+	for _, asked := range m.Prefixes {
+		switch {
+		case n.etr != nil && n.etr.HandleProbe(m, asked):
+		case n.relay.Answers(asked):
+			n.relay.HandleProbe(m, asked)
+		case n.etr == nil: // RFC 9301 s.5.3: a Map-Server or Map-Resolver drops it
+			n.host.Count(counter.RefusedProbeHere)
+		default:
+			n.host.Count(counter.RefusedNoMapping)
+		}
 	}
-	n.etr.HandleProbe(m)
 }
 
 // handleSolicitMapRequest finds out what changed: RFC 9301 systems name it in the record; Cisco's and OpenOverlayRouter name an
@@ -432,7 +441,8 @@ func (n *Node) listTimers() {
 		n.timers = append(n.timers, timer{&r.Requester.Pending.Timers, r.Requester.HandleTimeout}, timer{&r.Cache.Timers, r.HandleCacheTimeout},
 			timer{&r.Requester.Resolvers.Checks, r.Requester.HandleCheck}, timer{&r.Prober.Table.Timers, r.HandleProbeTimeout})
 		n.jobs = append(n.jobs, batch.Job{Work: &r.Sweeps.Work, Do: r.Sweeps.Handle}, batch.Job{Work: &r.Prober.Reviews, Do: r.Prober.Review},
-			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle})
+			batch.Job{Work: &r.Statics.Work, Do: r.Statics.Handle}, batch.Job{Work: &r.Prober.Table.Paths.Work, Do: r.Prober.Table.Paths.Judge},
+			batch.Job{Work: &r.Moves.Work, Do: r.Moves.Handle})
 	}
 	n.jobs = append(n.jobs, batch.Job{Work: &n.retiring, Do: n.handleRetirement})
 	if e := n.etr; e != nil {

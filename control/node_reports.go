@@ -5,6 +5,7 @@ package control
 // What the data plane reports, given to the roles.
 
 import (
+	"slices"
 	"time"
 
 	"loci/control/internal/counter"
@@ -82,8 +83,30 @@ func (n *Node) HandleMiss(now time.Time, m Miss) {
 	case n.isOwn(lisp.HostPrefix(m.Instance, m.Destination)):
 		n.host.Count(counter.RefusedOwnEID)
 	default:
-		n.itr.HandleMiss(m)
+		n.resolveMiss(m)
 	}
+}
+
+// resolveMiss asks for the mapping of a packet of our site, or of one that the policy of a relay is for. The source EID of others is
+// not told, and a PITR says that it is one (RFC 9301 s.5.2).
+func (n *Node) resolveMiss(m Miss) {
+	own := n.isOwn(lisp.HostPrefix(m.Instance, m.Source))
+	if len(n.config.Roles) == 0 || own || m.Source.IsZero() || n.isOwnRLOC(m) {
+		n.itr.HandleMiss(m, false)
+		return
+	}
+	admitted, asPITR := n.relay.Admits(m)
+	if !admitted {
+		n.host.Count(counter.RefusedPolicy)
+		return
+	}
+	m.Source = lisp.EID{}
+	n.itr.HandleMiss(m, asPITR)
+}
+
+// isOwnRLOC reports whether a miss is for the RLOC of a packet that we encapsulated, which is an EID with two layers.
+func (n *Node) isOwnRLOC(m Miss) bool {
+	return n.host.Depth > 1 && m.Instance == 0 && slices.Contains(n.host.RLOCs, lisp.RLOCFromAddr(m.Source.Addr()))
 }
 
 // HandleUsage takes notice of which map-cache entries are in use: those are

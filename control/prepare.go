@@ -88,7 +88,7 @@ func (p *Prepared) compare(before *Prepared) {
 // that it authenticated with the old one are then refused.
 func keysChanged(old, new Config) bool {
 	if old.ControlPort != new.ControlPort || old.AcceptZeroInnerChecksum != new.AcceptZeroInnerChecksum ||
-		(old.ITR == nil) != (new.ITR == nil) || (old.ETR == nil) != (new.ETR == nil) || (old.MapResolver == nil) != (new.MapResolver == nil) {
+		(old.ITR == nil) != (new.ITR == nil) || (old.ETR == nil) != (new.ETR == nil) || (len(old.Roles) == 0) != (len(new.Roles) == 0) || (old.MapResolver == nil) != (new.MapResolver == nil) {
 		return true
 	}
 	if new.ETR != nil && !reflect.DeepEqual(old.ETR.MapServers, new.ETR.MapServers) {

@@ -29,6 +29,7 @@ type retirement struct {
 	locators  *reach.Table
 	entry     uint32 // where the pass is
 	locator   uint32
+	path      uint32
 	etr       *etr.ETR                        // nil for an ITR
 	database  *database.Database              // what an ETR's pass was about to announce
 	announced *table.Chunked[DatabaseMapping] // and what was announced before
@@ -125,13 +126,22 @@ func (r *retirement) step(n *Node) bool {
 	case r.locator < uint32(r.locators.Rows.Len()):
 		l := r.locators.Rows.At(r.locator)
 		r.locator++
-		if l.Told != LocatorUp && !n.itr.HoldsBack(l) {
-			n.host.Emit(SetLocatorState{RLOC: l.RLOC, State: LocatorUp})
-		}
+		n.forgetState(lisp.PathTo(l.RLOC), l.Told)
+	case r.path < uint32(r.locators.Paths.Rows.Len()):
+		row := r.locators.Paths.Rows.At(r.path)
+		r.path++
+		n.forgetState(row.Path, row.Told)
 	default:
 		return false
 	}
 	return true
+}
+
+// forgetState makes the data plane use a locator again that it was told is not up, unless the ITR, if there is one, told it so.
+func (n *Node) forgetState(p lisp.Path, told LocatorState) {
+	if told != "" && told != LocatorUp && !n.itr.HoldsBack(p) {
+		n.host.Emit(SetLocatorState{RLOC: p.RLOC, Behind: p.Behind, State: LocatorUp})
+	}
 }
 
 // forgetDatabase takes an EID-Prefix out of the data plane's Database, unless the ETR, if there is one, has it.

@@ -58,7 +58,7 @@ func (d *daemon) adoptMapCache(node *control.Node, now time.Time) {
 	var kept []control.SetLocatorState
 	for path, state := range d.plane.LocatorStates() {
 		if state != dataplane.LocatorUp {
-			kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, State: planeworker.NodeState(state)})
+			kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: planeworker.NodeState(state)})
 		}
 	}
 	node.AdoptLocatorStates(now, kept)

@@ -321,7 +321,7 @@ func (l *Loop) carryOut(now time.Time, effect control.Effect) {
 		l.handed.Mapped(now, &e.Mapping)
 	case control.SetLocatorState:
 		l.change(e)
-		l.handed.SetState(lisp.PathTo(e.RLOC), planeworker.PlaneState(e.State))
+		l.handed.SetState(e.Path(), planeworker.PlaneState(e.State))
 	default:
 		l.change(effect)
 	}

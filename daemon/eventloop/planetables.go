@@ -55,7 +55,7 @@ func (l *Loop) queuePage(t *tablesQueued) {
 		page, next, more := l.node.LocatorsPage(t.locator, toldPage)
 		t.locator, t.locators = next, !more
 		for i := range page {
-			l.change(control.SetLocatorState{RLOC: page[i].RLOC, State: page[i].Told})
+			l.change(control.SetLocatorState{RLOC: page[i].RLOC, Behind: page[i].Behind, State: page[i].Told})
 		}
 	}
 }

@@ -91,6 +91,12 @@ func Make(c *config.Config, host hostnet.Host) (Plan, error) {
 		made.Settings.MissPolicy, made.Settings.Wait = dataplane.MissForwardNatively, dataplane.DefaultWaitBounds
 	}
 	made.Settings.Roles, made.Settings.RecursionDepth = rolesOf(c), c.Datapath.RecursionDepth
+	made.Control.RecursionDepth = c.Datapath.RecursionDepth
+	for _, policy := range made.Settings.Roles {
+		made.Control.Roles = append(made.Control.Roles, control.RolePolicy{
+			Role: control.Role(policy.Role), Instance: policy.Instance, EIDs: policy.EIDs, Sources: policy.Sources,
+		})
+	}
 	made.Settings.Header = headerOf(c)
 	made.Settings.Encapsulations = encapsulationsOf(c.Datapath.Encapsulations)
 	made.Settings.Lists = accessListsOf(c.Datapath.AccessLists)

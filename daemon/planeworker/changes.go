@@ -22,9 +22,9 @@ func (w *Worker) Change(effect control.Effect) {
 			Prefix: e.Prefix, Locators: e.Locators, Version: e.Version,
 		}})
 	case control.SetLocatorState:
-		// The key of an RLOC is in the one Instance-ID that no EID has.
-		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr()))}
-		w.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, State: planeStates[e.State]})
+		// The key of a locator is in the one Instance-ID that no EID has.
+		key := changeKey{prefix: lisp.HostPrefix(lisp.ControlInstanceID, lisp.EIDFromAddr(e.RLOC.Addr())), port: e.RLOC.Port(), behind: e.Behind}
+		w.queue(key, dataplane.PutLocatorState{RLOC: e.RLOC, Behind: e.Behind, State: planeStates[e.State]})
 	case control.RemoveDatabase:
 		w.queue(changeKey{database: true, prefix: e.Prefix}, dataplane.DeleteDatabase{Prefix: e.Prefix})
 	}

@@ -44,7 +44,9 @@ const (
 // changeKey names what a change is about: one entry of one table.
 type changeKey struct {
 	database bool
+	port     uint16 // of a locator
 	prefix   lisp.Prefix
+	behind   lisp.Hops // of a locator that is a path
 }
 
 // Worker owns the queue of changes for one Plane.

@@ -124,6 +124,7 @@ const (
 	RefusedProbeLimit
 	RefusedLocatorTable
 	RefusedHint
+	RefusedPolicy
 	RefusedGleaning
 	RefusedSweepTable
 	RefusedSMRWithoutMapping
@@ -247,6 +248,7 @@ var counterTable = [refusedParse]counterEntry{
 	RefusedProbeLimit:            {"probe_limit", "RLOC-probes put off because of the rate of all of them"},
 	RefusedLocatorTable:          {"locator_table", "locators of mappings beyond the limit of those that are watched"},
 	RefusedHint:                  {"locator_hint", "hints about locators that are in no mapping, or that are not believed over the Internet"},
+	RefusedPolicy:                {"policy", "misses of packets that the policies of RTR and PITR are not for"},
 	RefusedGleaning:              {"gleaning", "outer sources of data packets that are not used as locators: gleaning is off, beyond its rate, waits for an answer, or the RLOC is down or ours"},
 	RefusedSweepTable:            {"sweep_table", "Map-Replies that cover very many cached mappings, not all of them looked at"},
 	RefusedSMRWithoutMapping:     {"smr_without_mapping", "Solicit-Map-Requests about EIDs that are not in the map-cache"},

@@ -20,7 +20,7 @@ type Database struct {
 	First lisp.Prefix                // as configured; zero for an empty Database
 }
 
-// RLOC is a locator of the Database.
+// RLOC is a locator of the Database, of a path the last hop.
 type RLOC struct {
 	RLOC      lisp.RLOC
 	Reachable bool
@@ -38,9 +38,10 @@ func New(mappings []settings.DatabaseMapping) *Database {
 	for _, m := range mappings {
 		d.Index.Insert(m.Prefix, m)
 		for _, l := range m.Locators {
-			if k := (key{l.RLOC, l.Reachable}); !known[k] {
+			last := l.Path().Last()
+			if k := (key{last, l.Reachable}); !known[k] {
 				known[k] = true
-				d.RLOCs = append(d.RLOCs, RLOC{l.RLOC, l.Reachable, m.Prefix})
+				d.RLOCs = append(d.RLOCs, RLOC{last, l.Reachable, m.Prefix})
 			}
 		}
 	}

@@ -40,13 +40,17 @@ type InstallDatabase struct{ settings.DatabaseMapping }
 // RemoveDatabase takes one out.
 type RemoveDatabase struct{ Prefix lisp.Prefix }
 
-// SetLocatorState says whether packets may be sent to an RLOC, and before which others, in
+// SetLocatorState says whether packets may be sent to a locator, and before which others, in
 // all mappings that have it: LocatorUp, LocatorHeard, LocatorUnconfirmed or LocatorDown.
-// An RLOC that it never said anything about is up.
+// A locator that it never said anything about is up. A path has a state of its own.
 type SetLocatorState struct {
-	RLOC  lisp.RLOC
-	State LocatorState
+	RLOC   lisp.RLOC
+	Behind lisp.Hops // the other hops of a path
+	State  LocatorState
 }
+
+// Path is the locator's identity.
+func (e SetLocatorState) Path() lisp.Path { return lisp.Path{RLOC: e.RLOC, Behind: e.Behind} }
 
 // SiblingPath says where packets from this site's EIDs go: natively to a sibling while we
 // have no path to the core, or, with a zero address, into LISP as always.

@@ -4,6 +4,8 @@ package effect
 
 // The states of a locator, and their reasons.
 
+import "loci/control/internal/hops"
+
 // LocatorState says whether packets are sent to an RLOC, and before which others.
 type LocatorState string
 
@@ -32,4 +34,14 @@ const (
 	LocatorStatusBit     LocatorReason = "status-bit"        // its site's Locator-Status-Bit says so
 	LocatorNonceMismatch LocatorReason = "nonce-not-echoed"  // it sends packets without the nonce that it was to echo
 	LocatorUnreachable   LocatorReason = "icmp-unreachable"  // ICMP says so, and another locator answers
+)
+
+// The reasons of paths alone. A path that is not down has the reason of its next hop.
+const (
+	PathOwnNextHop    = LocatorReason(hops.OwnNextHop)    // our own address is its last hop
+	PathAllHopsLookup = LocatorReason(hops.AllHopsLookup) // every hop has to be looked up
+	PathHopNotUsable  = LocatorReason(hops.HopNotUsable)  // a strict hop has to be looked up, or is of a family without an RLOC of ours
+	PathNoHopUsable   = LocatorReason(hops.NoHopUsable)   // that holds for all hops that are left
+	PathStrictHopDown = LocatorReason(hops.StrictHopDown) // a hop that must not be skipped is gone
+	PathAllHopsDown   = LocatorReason(hops.AllHopsDown)   // all that are left are gone
 )

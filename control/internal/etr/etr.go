@@ -119,29 +119,27 @@ func (e *ETR) probedWithoutEID(m *message.MapRequest) (settings.DatabaseMapping,
 	return settings.DatabaseMapping{}, false
 }
 
-// HandleProbe answers an RLOC-probe with the current mapping; p marks the locator
-// that the probe was sent to (RFC 9301 s.7.1).
-func (e *ETR) HandleProbe(m *message.MapRequest) {
-	for _, asked := range m.Prefixes {
-		_, match, ok := e.Database.Index.Match(asked)
-		if asked.Kind() == lisp.EIDNone {
-			match, ok = e.probedWithoutEID(m)
-		}
-		if !ok {
-			e.h.Count(counter.RefusedNoMapping)
-			continue
-		}
-		e.noteAsker(m, match.Prefix)
-		mapping := match.Mapping()
-		e.probed = locatorset.AppendWithLocalBits(e.probed[:0], e.Lowered(mapping.Locators), e.h.RLOCs)
-		mapping.Locators = e.probed // for as long as it is being encoded
-		probed := lisp.RLOCFromAddr(m.Local.Addr())
-		i := slices.IndexFunc(mapping.Locators, func(l lisp.Locator) bool { return !probed.IsZero() && l.RLOC == probed })
-		if i >= 0 {
-			mapping.Locators[i].Probed = true
-		}
-		e.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true, Echoes: e.Config.EchoNonce})
+// HandleProbe answers an RLOC-probe about an EID-Prefix with the current mapping; p marks the locator
+// that the probe was sent to (RFC 9301 s.7.1), a path by its last hop. It reports whether the EID-Prefix is ours.
+func (e *ETR) HandleProbe(m *message.MapRequest, asked lisp.Prefix) bool {
+	_, match, ok := e.Database.Index.Match(asked)
+	if asked.Kind() == lisp.EIDNone {
+		match, ok = e.probedWithoutEID(m)
 	}
+	if !ok {
+		return false
+	}
+	e.noteAsker(m, match.Prefix)
+	mapping := match.Mapping()
+	e.probed = locatorset.AppendWithLocalBits(e.probed[:0], e.Lowered(mapping.Locators), e.h.RLOCs)
+	mapping.Locators = e.probed // for as long as it is being encoded
+	probed := lisp.RLOCFromAddr(m.Local.Addr())
+	i := slices.IndexFunc(mapping.Locators, func(l lisp.Locator) bool { return !probed.IsZero() && l.Path().Last() == probed })
+	if i >= 0 {
+		mapping.Locators[i].Probed = true
+	}
+	e.h.Reply(m, system.Reply{Sent: counter.RLOCProbeReplySent, Notice: effect.NoticeMapReplySent, Mappings: []lisp.Mapping{mapping}, Probe: true, Echoes: e.Config.EchoNonce})
+	return true
 }
 
 // Shutdown withdraws a batch of what must not stay registered, and reports whether there is more.

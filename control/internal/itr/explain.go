@@ -10,6 +10,7 @@ package itr
 import (
 	"slices"
 
+	"loci/control/internal/effect"
 	"loci/control/internal/settings"
 	"loci/control/internal/status"
 	"loci/lisp"
@@ -44,13 +45,11 @@ func (r *ITR) ExplainEntry(host lisp.Prefix, e *status.Explanation) {
 
 func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.ExplainedLocator {
 	x := status.ExplainedLocator{Locator: told, Said: told, Policy: -1}
-	if said, ok := m.Locators.Find(told.RLOC); ok {
-		x.Said = said
+	if at := slices.IndexFunc(m.Locators, func(l lisp.Locator) bool { return l.Path() == told.Path() }); at >= 0 {
+		x.Said = m.Locators[at]
 		x.Policy = slices.IndexFunc(r.config.LocatorPolicies, func(p settings.LocatorPolicy) bool { return p.Fits(m.Prefix, told.RLOC) })
 	}
-	if id, _, known := r.Prober.Table.Get(told.RLOC); known {
-		status := r.Prober.Table.RowStatus(id)
-		x.State = &status
-	}
+	x.State = r.Prober.Table.PathStatus(told.Path())
+	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
 	return x
 }

@@ -21,6 +21,6 @@ func (r *ITR) HandleStatusBits(s report.StatusBits) {
 		return
 	}
 	for i, l := range e.Mapping.Locators[:min(len(e.Mapping.Locators), s.Count, lisp.MaxLocators)] {
-		r.Prober.SetStatusBit(l.RLOC, s.Prefix, s.Bits>>i&1 == 1)
+		r.Prober.SetStatusBit(l.Path(), s.Prefix, s.Bits>>i&1 == 1)
 	}
 }

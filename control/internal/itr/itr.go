@@ -23,6 +23,7 @@ type ITR struct {
 	Cache     mapCache
 	Requester requester
 	Sweeps    sweeps
+	Moves     moves
 	Statics   statics
 	Prober    *reach.Prober
 	Smrs      timing.Buckets[lisp.Prefix]
@@ -38,5 +39,7 @@ func New(h *system.System) *ITR {
 	r.Requester = newRequester(h, &r.Cache.Cache)
 	r.Sweeps = sweeps{h: h, cache: &r.Cache}
 	r.Statics = statics{h: h, cache: &r.Cache}
+	r.Moves = moves{h: h, cache: &r.Cache}
+	r.Prober.Table.Paths.Moved = r.Moves.start
 	return r
 }

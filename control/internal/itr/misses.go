@@ -16,8 +16,8 @@ import (
 // that the data plane lost it, and not that miss and Map-Reply crossed.
 const reinstallAfter = 2 * time.Second
 
-// HandleMiss resolves a destination, unless it is known or being resolved.
-func (r *ITR) HandleMiss(m report.Miss) {
+// HandleMiss resolves a destination, unless it is known or being resolved; as PITR for a non-LISP host.
+func (r *ITR) HandleMiss(m report.Miss, asPITR bool) {
 	asked := lisp.HostPrefix(m.Instance, m.Destination)
 	if id, e, ok := r.Cache.Longest(asked); ok && e.Mapping.Action != lisp.ActionSendMapRequest {
 		if r.h.Now-e.RefreshedAt > timing.Instant(reinstallAfter) {
@@ -26,5 +26,5 @@ func (r *ITR) HandleMiss(m report.Miss) {
 		}
 		return
 	}
-	r.Requester.Ask(PendingRequest{Prefix: asked, Source: m.Source})
+	r.Requester.Ask(PendingRequest{Prefix: asked, Source: m.Source, forPacket: true, asPITR: asPITR})
 }

@@ -25,6 +25,8 @@ type PendingRequest struct {
 	state      status.PendingState
 	tries      int
 	SMRInvoked bool
+	forPacket  bool // a packet waits, of the source EID or of one that is not ours
+	asPITR     bool // p: for a host that is not LISP's (RFC 9301 s.5.2)
 	ownEID     bool // sent apart from the table, to learn whether the Map-Resolver answers
 	gleaned    bool // a data packet's word holds until the answer
 	again      bool // settled, but asked for anew within the second

@@ -23,9 +23,15 @@ func (r *ITR) handleProbeReply(m *message.MapReply) {
 		return
 	}
 	at := slices.IndexFunc(m.Mappings, func(m lisp.Mapping) bool { return m.Prefix == l.Prefix })
-	if e, cached := l.EntryIn(&r.Cache.Cache); at >= 0 && cached && !e.Static {
+	if e, cached := l.EntryIn(&r.Cache.Cache); at >= 0 && cached && !e.Static && speaksForSite(e.Mapping.Locators, l.RLOC) {
 		r.hearNews(l, e.Mapping, m.Mappings[at])
 	}
+}
+
+// speaksForSite reports whether a probed RLOC is the site's: a locator, or the last hop of one. What other hops of a path say of the
+// mapping is their own view.
+func speaksForSite(set lisp.LocatorSet, r lisp.RLOC) bool {
+	return slices.ContainsFunc(set, func(l lisp.Locator) bool { return l.Path().Last() == r })
 }
 
 // hearNews asks the mapping system when a probed site tells of other locators than

@@ -129,7 +129,7 @@ func (r *requester) HandleCheck(i uint32) {
 
 // sendMapRequest sends one Map-Request inside an ECM (RFC 9301 s.5.2, s.5.8).
 func (r *requester) sendMapRequest(q *PendingRequest, nonce uint64, resolver netip.AddrPort) {
-	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, LocalXTR: true, Nonce: nonce}
+	m := wire.MapRequest{SMRInvoked: q.SMRInvoked, PITR: q.asPITR, LocalXTR: true, Nonce: nonce}
 	m.Ask(q.Source, r.h.RLOCs[:min(len(r.h.RLOCs), wire.MaxITRRLOCs)], q.Prefix)
 	message, err := m.AppendTo(r.h.Scratch[:0])
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *requester) HandleTimeout(id uint32) {
 
 // superfluous reports whether the answer to another request covered this one.
 func (r *requester) superfluous(q *PendingRequest) bool {
-	if q.Source.IsZero() || q.SMRInvoked {
+	if !q.forPacket && q.Source.IsZero() || q.SMRInvoked {
 		return false
 	}
 	_, e, ok := r.cache.Longest(q.Prefix)
@@ -228,6 +228,10 @@ func tryDetail(q *PendingRequest) string {
 		return "for our own EID, to learn whether it is silent"
 	case q.SMRInvoked:
 		return "because of an SMR"
+	case q.asPITR:
+		return "for a host that is not LISP's"
+	case q.Source.IsZero() && q.forPacket:
+		return "for a packet that is relayed"
 	case q.Source.IsZero():
 		return "to refresh"
 	}

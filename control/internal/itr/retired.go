@@ -7,7 +7,7 @@ package itr
 import (
 	"loci/control/internal/effect"
 	"loci/control/internal/mapcache"
-	"loci/control/internal/reach"
+	"loci/lisp"
 )
 
 // HasMapping reports whether the ITR, nil for none, has an entry of its own in an old one's place.
@@ -20,10 +20,10 @@ func (r *ITR) HasMapping(old *mapcache.Entry) bool {
 }
 
 // HoldsBack reports whether the ITR, nil for none, told the data plane itself that a locator is not up.
-func (r *ITR) HoldsBack(old *reach.Locator) bool {
+func (r *ITR) HoldsBack(old lisp.Path) bool {
 	if r == nil {
 		return false
 	}
-	_, l, ok := r.Prober.Table.Get(old.RLOC)
-	return ok && l.Told != effect.LocatorUp
+	s := r.Prober.Table.PathStatus(old)
+	return s != nil && s.Told != effect.LocatorUp
 }

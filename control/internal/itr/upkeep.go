@@ -130,6 +130,8 @@ func (r *ITR) solicited(prefix, cached lisp.Prefix) {
 func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	proxied := settings.ByProxyETR(a.Mapping)
 	a.Mapping = settings.WithoutProxyETRs(a.Mapping)
+	told := a.Mapping.Locators
+	a.Mapping.Locators = withoutNextHops(told)
 	expiresAt := r.h.Instant(a.ExpiresAt)
 	id, known, ok := r.Cache.Get(a.Mapping.Prefix)
 	switch {
@@ -165,5 +167,6 @@ func (r *ITR) Adopt(a effect.MapCacheEntry) {
 	if proxied || settings.ByProxyETR(r.Cache.Entry(known).Mapping) {
 		r.Cache.emitInstall(id) // the proxy ETRs may be others now
 	}
+	r.adoptNextHops(id, told)
 	r.Cache.schedule(id)
 }

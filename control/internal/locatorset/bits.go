@@ -11,7 +11,7 @@ import (
 )
 
 // WithLocalBits sets L on the locators that are our own and clears it on the
-// others (RFC 9301 s.5.4).
+// others (RFC 9301 s.5.4). A path is that of its last hop.
 func WithLocalBits(set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
 	return AppendWithLocalBits(nil, set, own)
 }
@@ -20,7 +20,7 @@ func WithLocalBits(set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
 func AppendWithLocalBits(room, set lisp.LocatorSet, own []lisp.RLOC) lisp.LocatorSet {
 	marked := append(room, set...)
 	for i := range marked {
-		marked[i].Local = slices.Contains(own, marked[i].RLOC)
+		marked[i].Local = slices.Contains(own, marked[i].Path().Last())
 	}
 	return marked
 }

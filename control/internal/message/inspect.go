@@ -80,7 +80,7 @@ func (k *Keyring) inspect(at Arrival, b []byte, how Reading) (any, *Refusal) {
 	case *wire.EncapsulatedControlMessage:
 		return k.inspectECM(scratch, at, m)
 	case *wire.MapRequest:
-		if !k.itr && !k.etr {
+		if !k.itr && !k.etr && !k.relay {
 			return nil, Refuse(counter.RefusedRole, "this system takes Encapsulated Map-Requests only")
 		}
 		return k.inspectMapRequest(scratch.forMapRequest(at, m, at.From.Port()))

@@ -22,6 +22,7 @@ type Keyring struct {
 	controlPort uint16
 	itr         bool
 	etr         bool
+	relay       bool // RTR or PETR, which answer RLOC-probes
 	mapServer   bool
 	mapResolver bool
 	sites       []settings.Site
@@ -44,6 +45,7 @@ func NewKeyring(c settings.Config) *Keyring {
 		controlPort: c.ControlPort,
 		itr:         c.ITR != nil,
 		etr:         c.ETR != nil,
+		relay:       len(c.Roles) > 0,
 		mapServer:   c.MapServer != nil,
 		mapResolver: c.MapResolver != nil,
 	}

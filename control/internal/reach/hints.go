@@ -30,8 +30,12 @@ const (
 )
 
 // SetStatusBit notes what the site of an EID-Prefix says of a locator.
-func (p *Prober) SetStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
-	id, l, known := p.Table.Get(r)
+func (p *Prober) SetStatusBit(path lisp.Path, by lisp.Prefix, up bool) {
+	if !path.IsPlain() {
+		p.Table.Paths.setStatusBit(path, by, up)
+		return
+	}
+	id, l, known := p.Table.Get(path.RLOC)
 	at := slices.Index(p.Table.lowered(l, known), by)
 	switch {
 	case !known:
@@ -49,6 +53,10 @@ func (p *Prober) SetStatusBit(r lisp.RLOC, by lisp.Prefix, up bool) {
 // no packets any more cannot take them back.
 func (p *Prober) ReleaseStatusBits(m lisp.Mapping) {
 	for _, o := range m.Locators {
+		if o.Behind != "" {
+			p.Table.Paths.releaseStatusBit(&o, m.Prefix)
+			continue
+		}
 		id, l, known := p.Table.Get(o.RLOC)
 		if !known || len(l.loweredBy) == 0 || !o.Usable() || p.h.Now-l.loweredAt < timing.Instant(StatusBitHold) {
 			continue
@@ -84,13 +92,14 @@ func (p *Prober) Distrust(r lisp.RLOC, reason effect.LocatorReason, believed boo
 // otherUsable reports whether no mapping relies on a locator alone, and the mapping that a locator was last seen in has another one
 // that answers, or that nothing speaks against where RLOC-probing is off.
 func (p *Prober) otherUsable(l *Locator) bool {
-	if l.alone > 0 {
+	if l.alone > 0 || p.Table.Paths.needsHop(l.RLOC) {
 		return false // a site would be cut off
 	}
 	set := p.locatorsOf(l.Prefix)
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
-		_, other, known := p.Table.Get(o.RLOC)
-		return o.RLOC != l.RLOC && o.Usable() && known && (other.State == effect.LocatorUp || !p.probes(o.RLOC) && other.State == effect.LocatorUnknown)
+		next := p.Table.Paths.nextWithout(&o, l.RLOC)
+		_, other, known := p.Table.Get(next)
+		return next != l.RLOC && o.Usable() && known && (other.State == effect.LocatorUp || !p.probes(next) && other.State == effect.LocatorUnknown)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 // ShowsLife reports whether one of the locators answers RLOC-probes, did so lately, or sent packets lately.
 func (p *Prober) ShowsLife(set lisp.LocatorSet) bool {
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
-		_, l, known := p.Table.Get(o.RLOC)
+		_, l, known := p.Table.Get(o.Path().Last()) // that a relay lives says nothing about the site
 		if !known {
 			return false
 		}
@@ -34,11 +34,11 @@ const signOfLife = time.Minute
 func (p *Prober) IsStranded(set lisp.LocatorSet, by lisp.RLOC) bool {
 	first := true
 	for _, l := range set {
-		if !l.Usable() {
+		if !isWatched(&l) {
 			continue
 		}
-		_, row, known := p.Table.Get(l.RLOC)
-		if !known || !row.isFallen() || first && l.RLOC != by {
+		fallen, next := p.Table.Paths.fallen(l.Path())
+		if !fallen || first && next != by {
 			return false
 		}
 		first = false
@@ -50,9 +50,11 @@ func (p *Prober) IsStranded(set lisp.LocatorSet, by lisp.RLOC) bool {
 // mapping came in place of one that had them: what else has them may have changed as well.
 func (p *Prober) lookAgain(set lisp.LocatorSet) {
 	for _, l := range set {
-		id, row, known := p.Table.Get(l.RLOC)
-		if known && row.isFallen() && p.probes(l.RLOC) {
-			p.Table.Timers.Set(id, min(p.Table.Timers.Of(id), p.h.After(p.Config.RetriesInterval)))
+		for _, hop := range l.Path().Hops() {
+			id, row, known := p.Table.Get(hop)
+			if known && row.isFallen() && p.probes(hop) {
+				p.Table.Timers.Set(id, min(p.Table.Timers.Of(id), p.h.After(p.Config.RetriesInterval)))
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"loci/control/internal/effect"
+	"loci/control/internal/hops"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -21,6 +22,8 @@ type Locator struct {
 	entry     uint32         // where in the map-cache that one was last
 	sites     [2]lisp.Prefix // of the mappings with this RLOC, the last used of IPv4 and of other EIDs
 	mappings  int            // of the map-cache with this RLOC
+	paths     int            // that have it as a hop and watch it
+	asHop     hops.State     // as those paths know it
 	usedAt    timing.Instant // when one of them last forwarded, or was installed
 	State     effect.LocatorState
 	reason    effect.LocatorReason
@@ -46,6 +49,9 @@ type Locator struct {
 
 // serves notes that a mapping with this RLOC is in use.
 func (l *Locator) serves(p lisp.Prefix) { l.sites[siteIndex(p)] = p }
+
+// isNeeded reports whether a mapping or a path has the row.
+func (l *Locator) isNeeded() bool { return l.mappings > 0 || l.paths > 0 }
 
 // isFallen reports whether a locator is unconfirmed or down.
 func (l *Locator) isFallen() bool {

@@ -11,6 +11,7 @@ package reach
 
 import (
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -58,11 +59,16 @@ type Table struct {
 	Rows   table.Slab[Locator]
 	ByRLOC map[lisp.RLOC]uint32
 	Timers timing.Deadlines
+	Paths  Paths
+
+	begin func(id uint32) // is called for a row that is new, for its first probe
+	end   func(id uint32) // and for one that is about to go
 }
 
 // NewTable makes an empty table.
 func NewTable(h *system.System) Table {
-	return Table{h: h, ByRLOC: make(map[lisp.RLOC]uint32)}
+	nothing := func(uint32) {}
+	return Table{h: h, ByRLOC: make(map[lisp.RLOC]uint32), begin: nothing, end: nothing}
 }
 
 // Get returns the row of an RLOC.
@@ -74,55 +80,101 @@ func (t *Table) Get(r lisp.RLOC) (uint32, *Locator, bool) {
 	return id, t.Rows.At(id), true
 }
 
-// Track notes another mapping with these locators. The ids of rows that are new are
-// yielded, for their first probe. Our own RLOCs and those that nothing is sent to
+// Track notes another mapping with these locators. Our own RLOCs and those that nothing is sent to
 // have no row.
-func (t *Table) Track(m lisp.Mapping, first func(id uint32)) {
+func (t *Table) Track(m lisp.Mapping) {
 	alone := aloneIn(m)
-	for _, l := range m.Locators {
-		if !l.Usable() || slices.Contains(t.h.RLOCs, l.RLOC) {
-			continue
+	for i := range m.Locators {
+		l := &m.Locators[i]
+		switch {
+		case !isWatched(l):
+		case l.Behind != "":
+			t.Paths.track(&m, l, alone)
+		case !slices.Contains(t.h.RLOCs, l.RLOC):
+			t.trackRLOC(&m, l.RLOC, alone)
 		}
-		if _, row, known := t.Get(l.RLOC); known {
-			row.mappings++
-			row.alone += alone
-			row.Prefix, row.usedAt = m.Prefix, t.h.Now
-			row.serves(m.Prefix)
-			continue
-		}
-		if len(t.ByRLOC) >= t.h.Limits.Locators {
-			t.h.Count(counter.RefusedLocatorTable)
-			continue
-		}
-		id := t.Rows.Add(Locator{
-			RLOC: l.RLOC, Prefix: m.Prefix, mappings: 1, alone: alone, usedAt: t.h.Now,
-			State: effect.LocatorUnknown, reason: effect.LocatorNotProbed, changedAt: t.h.Now, Told: effect.LocatorUp,
-		})
-		t.Rows.At(id).serves(m.Prefix)
-		t.ByRLOC[l.RLOC] = id
-		first(id)
 	}
+}
+
+func (t *Table) trackRLOC(m *lisp.Mapping, r lisp.RLOC, alone int) {
+	id, known := t.ByRLOC[r]
+	if !known && t.isFull() {
+		t.h.Count(counter.RefusedLocatorTable)
+		return
+	}
+	if !known {
+		id = t.add(r, m.Prefix)
+	}
+	row := t.Rows.At(id)
+	row.mappings++
+	row.alone += alone
+	row.Prefix, row.usedAt = m.Prefix, t.h.Now
+	row.serves(m.Prefix)
+	switch {
+	case !known:
+		t.begin(id)
+	case row.mappings == 1: // it was a hop of paths alone
+		t.tell(row)
+	}
+}
+
+// isFull reports whether there is room for no other RLOC or path.
+func (t *Table) isFull() bool { return t.Size() >= t.h.Limits.Locators }
+
+// Size is how many RLOCs and paths there are.
+func (t *Table) Size() int { return len(t.ByRLOC) + len(t.Paths.ByPath) }
+
+// add makes a row.
+func (t *Table) add(r lisp.RLOC, prefix lisp.Prefix) uint32 {
+	id := t.Rows.Add(Locator{
+		RLOC: r, Prefix: prefix, usedAt: t.h.Now,
+		State: effect.LocatorUnknown, reason: effect.LocatorNotProbed, changedAt: t.h.Now, Told: effect.LocatorUp,
+	})
+	t.ByRLOC[r] = id
+	return id
+}
+
+// removeUnused removes a row that neither a mapping nor a path needs any more.
+func (t *Table) removeUnused(id uint32) {
+	row := t.Rows.At(id)
+	if row.mappings <= 0 && row.Told != effect.LocatorUp {
+		row.Told, row.certain = effect.LocatorUp, false
+		t.forget(lisp.PathTo(row.RLOC))
+	}
+	if row.isNeeded() {
+		return
+	}
+	t.end(id)
+	t.Timers.Remove(id)
+	delete(t.ByRLOC, row.RLOC)
+	t.Rows.Release(id)
 }
 
 // SiteAt is an EID-Prefix of the site behind an RLOC, of the Instance-ID and family of another one; zero for none.
 func (t *Table) SiteAt(r lisp.RLOC, like lisp.Prefix) lisp.Prefix {
-	_, l, known := t.Get(r)
-	if !known {
-		return lisp.Prefix{}
+	isLike := func(p lisp.Prefix) bool { return p.Kind() == like.Kind() && p.Instance() == like.Instance() }
+	if _, l, known := t.Get(r); known && isLike(l.sites[siteIndex(like)]) {
+		return l.sites[siteIndex(like)]
 	}
-	if p := l.sites[siteIndex(like)]; p.Kind() == like.Kind() && p.Instance() == like.Instance() {
-		return p
+	for _, id := range t.Paths.byHop[r] {
+		if row := t.Paths.Rows.At(id); row.Path.Last() == r && isLike(row.sites[siteIndex(like)]) {
+			return row.sites[siteIndex(like)]
+		}
 	}
 	return lisp.Prefix{}
 }
 
-// untrack takes a mapping's locators out; the ids of rows that no mapping needs any more are
-// yielded to last before they go, those whose status bits went with it to raise; with
+// untrack takes a mapping's locators out; the ids of rows whose status bits went with it are yielded to raise; with
 // keepBits they stay. A locator beyond the table's limit when it came, but within it now,
 // may be counted out once too often: then it is only probed no more.
-func (t *Table) untrack(m lisp.Mapping, keepBits bool, raise, last func(id uint32)) {
+func (t *Table) untrack(m lisp.Mapping, keepBits bool, raise func(id uint32)) {
 	alone := aloneIn(m)
-	for _, l := range m.Locators {
+	for i := range m.Locators {
+		l := &m.Locators[i]
+		if l.Behind != "" {
+			t.Paths.untrack(&m, l, alone, keepBits)
+			continue
+		}
 		id, row, known := t.Get(l.RLOC)
 		if !known {
 			continue
@@ -131,20 +183,11 @@ func (t *Table) untrack(m lisp.Mapping, keepBits bool, raise, last func(id uint3
 			row.loweredBy = slices.Delete(row.loweredBy, at, at+1)
 			raise(id)
 		}
-		if !l.Usable() {
-			continue
+		if isWatched(l) {
+			row.alone = max(row.alone-alone, 0)
+			row.mappings = max(row.mappings-1, 0)
+			t.removeUnused(id)
 		}
-		row.alone = max(row.alone-alone, 0)
-		if row.mappings--; row.mappings > 0 {
-			continue
-		}
-		last(id)
-		if row.Told != effect.LocatorUp {
-			t.forget(row.RLOC)
-		}
-		t.Timers.Remove(id)
-		delete(t.ByRLOC, l.RLOC)
-		t.Rows.Release(id)
 	}
 }
 
@@ -169,9 +212,15 @@ func (t *Table) Used(m lisp.Mapping, at timing.Instant) {
 		best = min(best, t.preference(l))
 	}
 	for _, l := range m.Locators {
-		if _, row, known := t.Get(l.RLOC); known {
+		next := l.RLOC
+		if id, is := t.Paths.ByPath[l.Path()]; is {
+			next = t.Paths.Rows.At(id).usedFor(m.Prefix, at)
+		}
+		if _, row, known := t.Get(next); known {
 			row.usedAt, row.Prefix = max(row.usedAt, at), m.Prefix
-			row.serves(m.Prefix)
+			if l.Behind == "" {
+				row.serves(m.Prefix)
+			}
 			if best != notUsed && t.preference(l) == best {
 				row.SentAt = max(row.SentAt, at)
 			}
@@ -184,11 +233,11 @@ const notUsed = math.MaxInt
 
 // preference orders the locators of a set as the data plane does: by state, then by priority. The lowest are used.
 func (t *Table) preference(l lisp.Locator) int {
-	_, row, known := t.Get(l.RLOC)
+	state, known := t.stateFor(l.Path())
 	if !known || !l.Usable() {
 		return notUsed
 	}
-	switch t.forPlane(row) {
+	switch state {
 	case effect.LocatorUp:
 		return int(l.Priority)
 	case effect.LocatorHeard:
@@ -199,16 +248,45 @@ func (t *Table) preference(l lisp.Locator) int {
 	return notUsed
 }
 
-// active yields the locators from a row on that were of use lately, of a batch of rows.
-func (t *Table) active(cursor uint32, yield func(*Locator)) (next uint32, more bool) {
-	rows := uint32(t.Rows.Len())
-	next = min(cursor+peerBatch, rows)
-	for ; cursor < next; cursor++ {
-		if l := t.Rows.At(cursor); l.mappings > 0 && t.h.Now-l.usedAt <= timing.Instant(peerActive) {
-			yield(l)
+// stateFor is the state of a locator as the data plane is told it.
+func (t *Table) stateFor(p lisp.Path) (effect.LocatorState, bool) {
+	if id, is := t.Paths.ByPath[p]; is {
+		row := t.Paths.Rows.At(id)
+		return t.Paths.forPlane(row), !row.choice.Reason.IsRule()
+	}
+	_, row, known := t.Get(p.RLOC)
+	if !known || !p.IsPlain() {
+		return "", false
+	}
+	return t.forPlane(row), true
+}
+
+// active yields the locators from a row on that were of use lately, of a batch of rows: an RLOC, or the last hop of a path, with one
+// of its mappings. Behind the rows of RLOCs come those of paths.
+func (t *Table) active(cursor uint32, yield func(lisp.RLOC, lisp.Prefix)) (next uint32, more bool) {
+	for range peerBatch {
+		switch {
+		case cursor < uint32(t.Rows.Len()):
+			if l := t.Rows.At(cursor); l.isNeeded() && t.isActive(l.usedAt) {
+				yield(l.RLOC, l.Prefix)
+			}
+			cursor++
+		case cursor < pathPages:
+			cursor = pathPages
+		case cursor-pathPages < uint32(t.Paths.Rows.Len()):
+			if row := t.Paths.Rows.At(cursor - pathPages); row.mappings > 0 && t.isActive(row.usedAt) {
+				yield(row.Path.Last(), row.Prefix)
+			}
+			cursor++
+		default:
+			return cursor, false
 		}
 	}
-	return next, next < rows
+	return cursor, true
+}
+
+func (t *Table) isActive(usedAt timing.Instant) bool {
+	return t.h.Now-usedAt <= timing.Instant(peerActive)
 }
 
 // Set puts a locator into a state, and tells the data plane and the operator when
@@ -221,17 +299,17 @@ func (t *Table) Set(l *Locator, state effect.LocatorState, reason effect.Locator
 	l.reason = reason
 	if was != state {
 		l.State, l.changedAt = state, t.h.Now
-		t.noteChange(l, was)
+		t.noteChange(was, state, l.Prefix, l.RLOC.String()+": "+string(reason))
 	}
 	t.tell(l)
 }
 
-func (t *Table) noteChange(l *Locator, was effect.LocatorState) {
+func (t *Table) noteChange(was, is effect.LocatorState, prefix lisp.Prefix, detail string) {
 	kind := effect.NoticeLocatorDown
 	switch {
-	case l.State == effect.LocatorDown:
+	case is == effect.LocatorDown:
 		t.h.Count(counter.LocatorWentDown)
-	case l.State == effect.LocatorUnconfirmed:
+	case is == effect.LocatorUnconfirmed:
 		kind = effect.NoticeLocatorUnconfirmed
 		t.h.Count(counter.LocatorWentUnconfirmed)
 	case was == effect.LocatorDown || was == effect.LocatorUnconfirmed:
@@ -240,14 +318,16 @@ func (t *Table) noteChange(l *Locator, was effect.LocatorState) {
 	default:
 		return // unknown and up are the same to packets
 	}
-	t.h.Notice(effect.Notice{Kind: kind, Prefix: l.Prefix, Detail: l.RLOC.String() + ": " + string(l.reason)})
+	t.h.Notice(effect.Notice{Kind: kind, Prefix: prefix, Detail: detail})
 }
 
 // tell keeps the data plane's view in step. It takes every RLOC for up that it was not
-// told about; but an earlier run may have told it, so the first verdict is always said.
+// told about; but an earlier run may have told it, so the first verdict is always said. Of a hop of paths alone
+// it is told what becomes of the paths.
 func (t *Table) tell(l *Locator) {
+	t.noteHop(l)
 	state := t.forPlane(l)
-	if l.Told == state && (l.certain || l.reason == effect.LocatorAwaitsReply) {
+	if l.mappings == 0 || l.Told == state && (l.certain || l.reason == effect.LocatorAwaitsReply) {
 		return
 	}
 	l.Told, l.certain = state, true
@@ -316,10 +396,15 @@ func (t *Table) reset(l *Locator) {
 // Adopt takes over from the data plane which locators were down or unconfirmed before a
 // restart. They stay so until they answer; those that no mapping has any more are forgotten.
 func (t *Table) Adopt(kept []effect.SetLocatorState) {
+	t.Paths.table = t
 	for _, k := range kept {
+		if k.Behind != "" {
+			t.Paths.adopt(k)
+			continue
+		}
 		_, l, known := t.Get(k.RLOC)
-		if !known {
-			t.forget(k.RLOC)
+		if !known || l.mappings == 0 {
+			t.forget(k.Path())
 			continue
 		}
 		l.Told = k.State
@@ -331,24 +416,26 @@ func (t *Table) Adopt(kept []effect.SetLocatorState) {
 		if k.State == effect.LocatorDown {
 			l.State = effect.LocatorDown
 		}
+		t.noteHop(l)
 	}
 }
 
-// forget makes the data plane use an RLOC again that nothing is known about.
-func (t *Table) forget(r lisp.RLOC) {
-	t.h.Emit(effect.SetLocatorState{RLOC: r, State: effect.LocatorUp})
+// forget makes the data plane use a locator again that nothing is known about.
+func (t *Table) forget(p lisp.Path) {
+	t.h.Emit(effect.SetLocatorState{RLOC: p.RLOC, Behind: p.Behind, State: effect.LocatorUp})
 }
 
-// Status yields the locators in the order of RLOCs.
+// Status yields the RLOCs, hops of paths among them, and the paths, in their order.
 func (t *Table) Status() iter.Seq[status.LocatorStatus] {
 	return func(yield func(status.LocatorStatus) bool) {
-		ids := make([]uint32, 0, len(t.ByRLOC))
-		for _, id := range t.ByRLOC {
-			ids = append(ids, id)
+		all := make([]lisp.Path, 0, t.Size())
+		for r := range t.ByRLOC {
+			all = append(all, lisp.PathTo(r))
 		}
-		slices.SortFunc(ids, func(a, b uint32) int { return t.Rows.At(a).RLOC.Compare(t.Rows.At(b).RLOC) })
-		for _, id := range ids {
-			if !yield(t.RowStatus(id)) {
+		all = slices.AppendSeq(all, maps.Keys(t.Paths.ByPath))
+		slices.SortFunc(all, lisp.Path.Compare)
+		for _, p := range all {
+			if !yield(*t.PathStatus(p)) {
 				return
 			}
 		}
@@ -357,13 +444,28 @@ func (t *Table) Status() iter.Seq[status.LocatorStatus] {
 
 // Page is a part of what status yields, in no order.
 func (t *Table) Page(from uint32, most int) (page []status.LocatorStatus, next uint32, more bool) {
-	rows := uint32(t.Rows.Len())
-	for next = from; next < rows && len(page) < most && next-from < PageRows; next++ {
-		if !t.Rows.At(next).RLOC.IsZero() {
-			page = append(page, t.RowStatus(next))
+	next = from
+	for range PageRows {
+		switch {
+		case len(page) == most:
+			return page, next, true
+		case next < uint32(t.Rows.Len()):
+			if !t.Rows.At(next).RLOC.IsZero() {
+				page = append(page, t.RowStatus(next))
+			}
+			next++
+		case next < pathPages:
+			next = pathPages
+		case next-pathPages < uint32(t.Paths.Rows.Len()):
+			if !t.Paths.Rows.At(next - pathPages).Path.IsZero() {
+				page = append(page, t.Paths.status(next-pathPages))
+			}
+			next++
+		default:
+			return page, next, false
 		}
 	}
-	return page, next, next < rows
+	return page, next, true
 }
 
 // RowStatus tells how things stand with a locator.
@@ -397,7 +499,7 @@ func (t *Table) Liveness() (up *Locator, doubtful, down bool) {
 	for id := range min(t.Rows.Len(), judgeRows) {
 		l := t.Rows.At(uint32(id))
 		switch {
-		case l.mappings == 0:
+		case !l.isNeeded():
 		case l.State == effect.LocatorUp && l.Probes.unanswered == 0:
 			return l, doubtful, down
 		case l.State == effect.LocatorUp:

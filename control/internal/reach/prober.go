@@ -62,7 +62,11 @@ type Prober struct {
 
 // New makes a prober without locators.
 func New(h *system.System, cache *mapcache.Cache) *Prober {
-	return &Prober{h: h, cache: cache, Table: NewTable(h), ByNonce: make(map[uint64]uint32)}
+	p := &Prober{h: h, cache: cache, Table: NewTable(h), ByNonce: make(map[uint64]uint32)}
+	p.Table.initialise()
+	p.Table.begin = p.begin
+	p.Table.end = func(id uint32) { p.forgetNonces(p.Table.Rows.At(id)) }
+	return p
 }
 
 // Configure takes over other intervals. What was off begins now.
@@ -70,6 +74,7 @@ func (p *Prober) Configure(c settings.ProbingConfig) {
 	_, v4 := p.h.RLOCOf(true)
 	_, v6 := p.h.RLOCOf(false)
 	families := [2]bool{v4, v6}
+	p.Table.Paths.JudgeAll() // by our RLOCs of now
 	if c == p.Config && families == p.families {
 		return
 	}
@@ -113,13 +118,13 @@ func (p *Prober) probes(r lisp.RLOC) bool {
 }
 
 // Installed takes notice of a mapping that came into the map-cache.
-func (p *Prober) Installed(m lisp.Mapping) { p.Table.Track(m, p.begin) }
+func (p *Prober) Installed(m lisp.Mapping) { p.Table.Track(m) }
 
 // Removed takes notice of one that left it.
 func (p *Prober) Removed(m lisp.Mapping) { p.untrack(m, false) }
 
 func (p *Prober) untrack(m lisp.Mapping, keepBits bool) {
-	p.Table.untrack(m, keepBits, p.raise, func(id uint32) { p.forgetNonces(p.Table.Rows.At(id)) })
+	p.Table.untrack(m, keepBits, p.raise)
 }
 
 // begin schedules the first probe of a locator within a retry interval: soon, but
@@ -137,14 +142,15 @@ func (p *Prober) begin(id uint32) {
 // Peers yields the RLOCs of those that we recently sent packets to: of each locator in
 // use, and of the others in a mapping that has it. An xTR whose own locator has priority
 // 255 or is called unreachable sends packets all the same, and caches our mappings (RFC
-// 9301 s.6.1 has all Locators in the Locator-Set told).
+// 9301 s.6.1 has all Locators in the Locator-Set told). Of a path it is the last hop, the xTR, and the hops that we watch: they may
+// relay in the other direction as well.
 func (p *Prober) Peers(cursor uint32, yield func(lisp.RLOC)) (next uint32, more bool) {
-	return p.Table.active(cursor, func(l *Locator) {
-		yield(l.RLOC)
-		set := p.locatorsOf(l.Prefix)
+	return p.Table.active(cursor, func(r lisp.RLOC, prefix lisp.Prefix) {
+		yield(r)
+		set := p.locatorsOf(prefix)
 		for _, other := range set {
 			if !other.Usable() {
-				yield(other.RLOC)
+				yield(other.Path().Last())
 			}
 		}
 	})
@@ -247,9 +253,19 @@ func (p *Prober) mappingFor(l *Locator) (*mapcache.Entry, bool) {
 	return nil, false
 }
 
+// holds reports whether an RLOC is a locator of a mapping, or a hop of one.
 func holds(e *mapcache.Entry, r lisp.RLOC) bool {
-	_, ok := e.Mapping.Locators.Find(r)
-	return ok
+	for i := range e.Mapping.Locators {
+		if l := &e.Mapping.Locators[i]; l.RLOC == r || l.Behind != "" && hasHop(l.Path(), r) {
+			return true
+		}
+	}
+	return false
+}
+
+func hasHop(p lisp.Path, r lisp.RLOC) bool {
+	i := p.Index(r)
+	return i >= 0 && p.Hop(i) == r
 }
 
 // send sends one probe, from our RLOC of the same family.
@@ -308,7 +324,7 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	}
 	l = p.Table.Rows.At(id)
 	answering := id
-	if named, found := probedRLOC(m.Mappings); authoritative && found && named != l.RLOC {
+	if named, found := probedRLOC(m.Mappings, l.RLOC); authoritative && found && named != l.RLOC {
 		other, _, known := p.Table.Get(named)
 		if _, e, is := p.cache.Get(l.Prefix); !known || !is || !holds(e, named) {
 			p.h.Count(counter.RefusedProbeLocator)
@@ -329,12 +345,15 @@ func (p *Prober) HandleReply(m *message.MapReply) (l *Locator, ok bool) {
 	return l, authoritative
 }
 
-// probedRLOC is the first locator with the p bit.
-func probedRLOC(mappings []lisp.Mapping) (lisp.RLOC, bool) {
+// probedRLOC is the first locator with the p bit; of a path the probed hop, or the last one.
+func probedRLOC(mappings []lisp.Mapping, probed lisp.RLOC) (lisp.RLOC, bool) {
 	for _, m := range mappings {
 		for _, l := range m.Locators {
-			if l.Probed {
-				return l.RLOC, true
+			switch {
+			case l.Probed && hasHop(l.Path(), probed):
+				return probed, true
+			case l.Probed:
+				return l.Path().Last(), true
 			}
 		}
 	}

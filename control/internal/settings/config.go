@@ -28,6 +28,12 @@ type Config struct {
 	// UDP checksum, as some deployed systems send them.
 	AcceptZeroInnerChecksum bool
 
+	// Roles beside ITR and ETR, with their policies.
+	Roles []RolePolicy
+	// RecursionDepth is how many layers of encapsulation packets get at most; 0 is 1. With 2 the RLOCs of mappings, and hops of paths
+	// with the L bit, may be EIDs of Instance-ID 0.
+	RecursionDepth uint8
+
 	ITR         *ITRConfig
 	ETR         *ETRConfig
 	MapServer   *MapServerConfig
@@ -201,6 +207,7 @@ func (c Config) WithDefaults() Config {
 	if c.ControlPort == 0 {
 		c.ControlPort = wire.ControlPort
 	}
+	c.RecursionDepth = max(c.RecursionDepth, 1)
 	c.Limits = c.Limits.withDefaults()
 	if c.ITR != nil {
 		itr := *c.ITR

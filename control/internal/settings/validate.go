@@ -20,7 +20,7 @@ import (
 // Configure will take it.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	errs := []error{validRLOCs(c.LocalRLOCs), c.Limits.validate()}
+	errs := []error{validRLOCs(c.LocalRLOCs), c.Limits.validate(), c.validRoles()}
 	if c.ITR != nil {
 		errs = append(errs, c.ITR.validate())
 	}
@@ -48,6 +48,8 @@ func validRLOCs(rlocs []lisp.RLOC) error {
 			errs = append(errs, fmt.Errorf("local RLOC: %w", err))
 		case r.Addr().IsMulticast():
 			errs = append(errs, fmt.Errorf("local RLOC %s is a multicast address", r))
+		case r.Port() != 0:
+			errs = append(errs, fmt.Errorf("local RLOC %s has a port", r))
 		case seen[r]:
 			errs = append(errs, fmt.Errorf("local RLOC %s stands there twice", r))
 		}
@@ -146,7 +148,7 @@ func (c *ETRConfig) validate() error {
 	errs = append(errs, validSiblings(c.Siblings))
 	seen := make(map[lisp.Prefix]bool)
 	for _, d := range c.Database {
-		errs = append(errs, validPrefix("Database", d.Prefix, seen), validLocators(d.Prefix, d.Locators, d.Version))
+		errs = append(errs, validPrefix("Database", d.Prefix, seen), validLocators(d.Prefix, d.Locators, d.Version), withoutPorts(d.Prefix, d.Locators))
 	}
 	return errors.Join(errs...)
 }
@@ -245,14 +247,43 @@ func validLocators(p lisp.Prefix, set lisp.LocatorSet, version uint16) error {
 		errs = append(errs, fmt.Errorf("EID-Prefix %s: %w", p, err))
 	}
 	for _, l := range set {
-		if err := l.RLOC.Valid(); err != nil {
-			errs = append(errs, fmt.Errorf("EID-Prefix %s: %w", p, err))
-		}
+		errs = append(errs, validLocator(p, &l))
 	}
 	if version > lisp.MaxMapVersion {
 		errs = append(errs, fmt.Errorf("EID-Prefix %s: Map-Version %d: want at most %d", p, version, lisp.MaxMapVersion))
 	}
 	return errors.Join(errs...)
+}
+
+func validLocator(p lisp.Prefix, l *lisp.Locator) error {
+	if err := l.Path().Valid(); err != nil {
+		return fmt.Errorf("EID-Prefix %s: %w", p, err)
+	}
+	lookups := 0
+	for i, hop := range l.Path().Hops() {
+		switch {
+		case hop.Addr().IsMulticast() && l.Behind != "":
+			return fmt.Errorf("EID-Prefix %s: locator %s: hop %d is a multicast address", p, l.Path(), i+1)
+		case l.Bits.Has(i, lisp.HopLookup):
+			lookups++
+		}
+	}
+	if lookups == l.Path().Len() {
+		return fmt.Errorf("EID-Prefix %s: locator %s: every hop has the bit lookup: one must be an RLOC", p, l.Path())
+	}
+	return nil
+}
+
+// withoutPorts: a port is told by no address that is registered.
+func withoutPorts(p lisp.Prefix, set lisp.LocatorSet) error {
+	for _, l := range set {
+		for _, hop := range l.Path().Hops() {
+			if hop.Port() != 0 {
+				return fmt.Errorf("EID-Prefix %s: locator %s: a port cannot be registered", p, l.Path())
+			}
+		}
+	}
+	return nil
 }
 
 func (l Limits) validate() error {

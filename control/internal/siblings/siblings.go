@@ -243,21 +243,22 @@ func (s *Siblings) Takes(m *message.MapReply) (taken, changed bool) {
 
 // note takes what a sibling says of one of its own locators, if our Database has it.
 func (s *Siblings) note(row *sibling, l lisp.Locator) (changed bool) {
-	if !l.Local || slices.Contains(s.h.RLOCs, l.RLOC) || !s.database.Has(l.RLOC) {
+	rloc := l.Path().Last()
+	if !l.Local || slices.Contains(s.h.RLOCs, rloc) || !s.database.Has(rloc) {
 		return false
 	}
-	was, known := row.reachable[l.RLOC]
+	was, known := row.reachable[rloc]
 	if !known && len(row.reachable) >= maxSiblingLocators {
 		return false
 	}
-	row.reachable[l.RLOC] = l.Reachable
+	row.reachable[rloc] = l.Reachable
 	return !known || was != l.Reachable
 }
 
 // Lowered is a set with the R bits as they are: configured, and neither lowered by a sibling for
 // its locators nor by us for ours.
 func (s *Siblings) Lowered(set lisp.LocatorSet) lisp.LocatorSet {
-	isWrong := func(l lisp.Locator) bool { return l.Reachable && !s.isReachable(l.RLOC) }
+	isWrong := func(l lisp.Locator) bool { return l.Reachable && !s.isReachable(l.Path().Last()) }
 	if !slices.ContainsFunc(set, isWrong) {
 		return set
 	}

@@ -5,6 +5,7 @@ package status
 // What a Node knows of one destination, for `loci explain`.
 
 import (
+	"loci/control/internal/effect"
 	"loci/control/internal/settings"
 	"loci/lisp"
 )
@@ -29,4 +30,7 @@ type ExplainedLocator struct {
 	Said    lisp.Locator // as the site said; the same where no policy fits
 	Policy  int          // index of ITRConfig.LocatorPolicies that fits, -1 for none
 	State   *LocatorStatus
+	// NotUsable says why no packet can take the path, whatever the priority; empty where packets can. The data plane was told a
+	// priority of 255 where no hop could change that.
+	NotUsable effect.LocatorReason
 }

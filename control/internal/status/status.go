@@ -106,9 +106,12 @@ const (
 	MapResolverSilent  MapResolverState = "silent"
 )
 
-// LocatorStatus is how things stand with one RLOC of the map-cache.
+// LocatorStatus is how things stand with one locator of the map-cache, or with a hop of its paths.
 type LocatorStatus struct {
 	RLOC           lisp.RLOC
+	Behind         lisp.Hops     // the other hops of a path; it has no RLOC-probes of its own, its hops have
+	Bits           lisp.PathBits // of a path
+	Next           uint8         // of a path: the hop that packets are sent to
 	State          effect.LocatorState
 	Told           effect.LocatorState // to the data plane, as SetLocatorState says it
 	Reason         effect.LocatorReason

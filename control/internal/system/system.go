@@ -31,7 +31,8 @@ type System struct {
 	XTRID       [16]byte
 	SiteID      uint64
 	RLOCs       []lisp.RLOC
-	CutOff      bool // the host can use none of the locators of our Database that are ours
+	Depth       uint8 // layers of encapsulation
+	CutOff      bool  // the host can use none of the locators of our Database that are ours
 	ControlPort uint16
 	Limits      settings.Limits
 
@@ -72,7 +73,7 @@ func New(now time.Time, random func([]byte)) *System {
 // Configure takes over who we are.
 func (h *System) Configure(c settings.Config) {
 	h.XTRID, h.SiteID, h.RLOCs = c.XTRID, c.SiteID, c.LocalRLOCs
-	h.ControlPort, h.Limits = c.ControlPort, c.Limits
+	h.ControlPort, h.Limits, h.Depth = c.ControlPort, c.Limits, c.RecursionDepth
 }
 
 // Advance begins an event-loop iteration at that time. Time does not go back, whatever the caller's

@@ -57,7 +57,7 @@ func CheckNoneCutOff(r *Router, rloc lisp.RLOC) {
 // Locator is what the Node says of an RLOC.
 func (r *Router) Locator(rloc lisp.RLOC) (control.LocatorStatus, bool) {
 	for s := range r.Node.Locators() {
-		if s.RLOC == rloc {
+		if s.RLOC == rloc && s.Behind == "" {
 			return s, true
 		}
 	}

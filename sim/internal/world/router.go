@@ -50,7 +50,7 @@ func (r *Router) Boot() {
 	if r.Site != nil && r.Plane == nil {
 		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
 		r.Mirror.clear()
-		r.states = map[lisp.RLOC]dataplane.LocatorState{}
+		r.states = map[lisp.Path]dataplane.LocatorState{}
 		r.heardFrom, r.own = gleanWatch{}, map[lisp.Prefix]uint16{}
 	}
 	r.startNode()
@@ -253,13 +253,13 @@ var planeStates = map[control.LocatorState]dataplane.LocatorState{
 func (r *Router) setLocator(e control.SetLocatorState) {
 	state, known := planeStates[e.State]
 	if !known {
-		r.W.Fail(r, invariantPlane, "%s is told to be %q", e.RLOC, e.State)
+		r.W.Fail(r, invariantPlane, "%s is told to be %q", e.Path(), e.State)
 	}
-	if delete(r.states, e.RLOC); state != dataplane.LocatorUp {
-		r.states[e.RLOC] = state
+	if delete(r.states, e.Path()); state != dataplane.LocatorUp {
+		r.states[e.Path()] = state
 	}
-	r.W.Trace.Say(r.W.Now, func() string { return r.Name + " calls " + e.RLOC.String() + " " + state.String() })
-	r.apply(dataplane.PutLocatorState{RLOC: e.RLOC, State: state})
+	r.W.Trace.Say(r.W.Now, func() string { return r.Name + " calls " + e.Path().String() + " " + state.String() })
+	r.apply(dataplane.PutLocatorState{RLOC: e.RLOC, Behind: e.Behind, State: state})
 }
 
 // keptStates are the states of RLOCs that the data plane brought through a restart.
@@ -271,7 +271,7 @@ func keptStates(r *Router) []control.SetLocatorState {
 	for path, state := range r.Plane.LocatorStates() {
 		for word, told := range planeStates {
 			if told == state {
-				kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, State: word})
+				kept = append(kept, control.SetLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: word})
 			}
 		}
 	}
@@ -360,7 +360,7 @@ const worstPreference = 1 << 16
 
 // preference orders locators by their states, then by their priorities.
 func preference(r *Router, l lisp.Locator) int {
-	rank, usable := r.states[l.RLOC].Rank()
+	rank, usable := r.states[l.Path()].Rank()
 	if !usable || !l.Usable() || !slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == l.RLOC.Is4() }) {
 		return worstPreference
 	}
@@ -368,7 +368,7 @@ func preference(r *Router, l lisp.Locator) int {
 }
 
 // IsDown reports whether the Node called an RLOC down.
-func IsDown(r *Router, rloc lisp.RLOC) bool { return r.states[rloc] == dataplane.LocatorDown }
+func IsDown(r *Router, rloc lisp.RLOC) bool { return r.states[lisp.PathTo(rloc)] == dataplane.LocatorDown }
 
 // Kill ends the process; the data plane goes on.
 func (r *Router) Kill() { r.Stop(false) }

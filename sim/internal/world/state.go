@@ -165,7 +165,7 @@ type Router struct {
 	probes      rateWatch // RLOC-probes to one RLOC
 	probesTotal rateWatch
 	Accepted    Acceptance
-	states      map[lisp.RLOC]dataplane.LocatorState // of locators that the Node called anything but up
+	states      map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
 	heardFrom   gleanWatch
 	Sibling     siblingState
 	hold        control.HoldDown // of its links

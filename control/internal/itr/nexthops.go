@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package itr
+
+// Where packets of locators that are explicit locator paths are sent (RFC 8060 s.4.6). The map-cache keeps what the site said; the data
+// plane gets the next hop with it, and a mapping anew when that is another hop. Nothing here judges a hop.
+
+import (
+	"slices"
+
+	"loci/control/internal/batch"
+	"loci/control/internal/system"
+	"loci/lisp"
+)
+
+// withNextHops is a locator-set as the data plane gets it: with the next hop of each path. A path that no packet may take, whatever its
+// hops do, has the priority of those that are not used.
+func (c *mapCache) withNextHops(set lisp.LocatorSet) lisp.LocatorSet {
+	if !slices.ContainsFunc(set, hasHops) {
+		return set
+	}
+	set = slices.Clone(set)
+	for i := range set {
+		l := &set[i]
+		choice := c.prober.Table.Paths.Choose(l)
+		if l.Next = choice.Next; choice.Reason.IsRule() {
+			l.Priority = lisp.PriorityUnused
+		}
+	}
+	return set
+}
+
+// hasHops reports whether anything is to be chosen: there are several hops, or the one has to be looked up.
+func hasHops(l lisp.Locator) bool { return l.Behind != "" || l.Bits.Has(0, lisp.HopLookup) }
+
+// withoutNextHops is a locator-set of the data plane without what it was given.
+func withoutNextHops(set lisp.LocatorSet) lisp.LocatorSet {
+	if !slices.ContainsFunc(set, func(l lisp.Locator) bool { return l.Next != 0 }) {
+		return set
+	}
+	set = slices.Clone(set)
+	for i := range set {
+		set[i].Next = 0
+	}
+	return set
+}
+
+// moves gives the data plane the mappings anew whose packets go to another hop.
+type moves struct {
+	h       *system.System
+	cache   *mapCache
+	done    uint64 // of the changes that the table of paths counts
+	through uint64
+	cursor  uint32
+	Work    batch.Work
+}
+
+// start begins a pass, unless one is under way.
+func (w *moves) start() {
+	if !w.Work.Waits() {
+		w.Work.At(w.h.Now)
+	}
+}
+
+// Handle does one batch.
+func (w *moves) Handle() { w.Work.Run(w.h.Now, SweepBatch, w.step) }
+
+func (w *moves) step() (cost int, more bool) {
+	table := &w.cache.prober.Table
+	if w.cursor == 0 {
+		w.through = table.Paths.Moves
+	}
+	cost = 1
+	if rows := uint32(w.cache.Entries.Len()); w.cursor < rows {
+		if e := w.cache.Entries.At(w.cursor); !e.Mapping.Prefix.IsZero() && table.Paths.MovedSince(&e.Mapping, w.done) {
+			w.cache.emitInstall(w.cursor)
+			cost = SweptChangeCost
+		}
+		w.cursor++
+		return cost, true
+	}
+	w.done, w.cursor = w.through, 0
+	return cost, table.Paths.Moves > w.done
+}
+
+// adoptNextHops takes over where the data plane sends packets of an entry, and tells it where it should.
+func (r *ITR) adoptNextHops(id uint32, kept lisp.LocatorSet) {
+	if !slices.ContainsFunc(kept, hasHops) {
+		return
+	}
+	for i := range kept {
+		r.Prober.Table.Paths.AdoptNext(&kept[i], kept[i].Next)
+	}
+	if e := r.Cache.Entries.At(id); !r.Cache.Entry(e).Mapping.Locators.Equal(kept) {
+		r.Cache.emitInstall(id)
+	}
+}
