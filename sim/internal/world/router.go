@@ -361,7 +361,8 @@ const worstPreference = 1 << 16
 // preference orders locators by their states, then by their priorities.
 func preference(r *Router, l lisp.Locator) int {
 	rank, usable := r.states[l.Path()].Rank()
-	if !usable || !l.Usable() || !slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == l.RLOC.Is4() }) {
+	allowed := l.Reachable && l.Priority < 255 // not l.Usable(): that is what is judged
+	if !usable || !allowed || !slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == l.RLOC.Is4() }) {
 		return worstPreference
 	}
 	return rank<<8 + int(l.Priority)
