@@ -45,7 +45,7 @@ var mutations = []mutation{
 	{"absence-is-believed", "control/internal/itr/kept.go", "if solicited ||", "if !solicited ||"},
 	{"data-is-not-heard", "control/internal/reach/locators.go", "return l.heardAt > 0 && t.h.Now-l.heardAt < timing.Instant(d)", "return l.heardAt > 0 && t.h.Now-l.heardAt > timing.Instant(d)"},
 	{"status-bit-ignored", "control/internal/reach/hints.go", "case !up && at < 0 &&", "case !up && at > 0 &&"},
-	{"forgery-cuts-off", "control/internal/reach/hints.go", "if l.alone > 0 {\n		return false", "if l.alone > 0 {\n		return true"},
+	{"forgery-cuts-off", "control/internal/reach/hints.go", "if l.alone > 0 || p.Table.Paths.needsHop(l.RLOC) {\n		return false", "if l.alone > 0 || p.Table.Paths.needsHop(l.RLOC) {\n		return true"},
 	{"nonces-not-restored", "control/internal/mapserver/replay.go", "if site == nil || short {", "if site != nil || short {"},
 	{"refreshes-not-stored", "control/internal/mapserver/register.go", "	s.journalRegister(site, m, x)\n", "	if m.WantMapNotify {\n		s.journalRegister(site, m, x)\n	}\n"},
 	{"checkpoint-forgets", "control/internal/mapserver/checkpoint.go", "		s.journalRow(s.Registrations.Rows.At(j.row))\n", "		if j.row%CheckpointBatch != 0 {\n			s.journalRow(s.Registrations.Rows.At(j.row))\n		}\n"},
