@@ -174,6 +174,10 @@ func (x *explainer) explainMapping() {
 	}
 	x.answer.Mapping = m
 	x.say("the map-cache entry %s covers it: %s, from %s, %s old", m.EIDPrefix, m.State, m.Source, age(x.now, e.CreatedAt))
+	for _, l := range x.node.Skipped {
+		x.answer.Skipped = append(x.answer.Skipped, api.SkippedLocator(l))
+		x.say("locator %s is skipped: %s", l.Address, l.Reason)
+	}
 	if m.ExpiresAt != nil {
 		x.say("its TTL ends in %s; entries in use are asked for again before that", m.ExpiresAt.Sub(x.now).Round(time.Second))
 	}
@@ -294,6 +298,7 @@ func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 	switch {
 	case !l.Reachable:
 		document.WhyNot = "its site says that it is unreachable (R bit 0)"
+	case document.WhyNot != "": // no packet can take the path
 	case l.Priority == lisp.PriorityUnused:
 		document.WhyNot = "priority 255 is never used"
 	case document.State == string(control.LocatorDown):
@@ -317,6 +322,9 @@ func addLocatorKnowledge(document *api.ExplainedLocator, known control.Explained
 	if known.Policy >= 0 {
 		said := api.LocatorsOf(lisp.LocatorSet{known.Said})[0]
 		document.Policy, document.Said = &known.Policy, &said
+	}
+	if known.NotUsable != "" {
+		document.WhyNot = "no packet can take the path: " + string(known.NotUsable)
 	}
 	if s := known.State; s != nil {
 		if document.State == dataplane.LocatorUp.String() {

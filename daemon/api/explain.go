@@ -67,6 +67,7 @@ type Explanation struct {
 	Database     *DatabaseEntry     `json:"database,omitempty"`
 	Mapping      *ExplainedMapping  `json:"mapping,omitempty"`
 	Locators     []ExplainedLocator `json:"locators,omitempty"`
+	Skipped      []SkippedLocator   `json:"skipped_locators,omitempty"` // of the Map-Reply: packets cannot be sent to them
 	Pending      *PendingMapRequest `json:"pending,omitempty"`
 	MapResolvers []MapResolver      `json:"map_resolvers,omitempty"`
 	DataPlane    *MapCacheEntry     `json:"data_plane,omitempty"` // the entry that packets meet
@@ -77,6 +78,12 @@ type Explanation struct {
 type ExplainedRole struct {
 	Role  string `json:"role"`
 	Takes bool   `json:"takes"`
+}
+
+// SkippedLocator is a locator that an ITR cannot send packets to: its address in words, and why.
+type SkippedLocator struct {
+	Address string `json:"address"`
+	Reason  string `json:"reason"`
 }
 
 // ExplainedMapping is the map-cache entry that decides.

@@ -12,8 +12,10 @@ import (
 	"loci/control/internal/effect"
 	"loci/control/internal/locatorset"
 	"loci/control/internal/mapcache"
+	"loci/control/internal/message"
 	"loci/control/internal/reach"
 	"loci/control/internal/settings"
+	"loci/control/internal/status"
 	"loci/control/internal/system"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -26,6 +28,28 @@ type mapCache struct {
 	h      *system.System
 	config *settings.ITRConfig
 	prober *reach.Prober
+	// skipped are the locators of Map-Replies that mappings do not have, for `loci explain` alone.
+	skipped map[lisp.Prefix][]status.SkippedLocator
+}
+
+// maxSkipped bounds the mappings of which skipped locators are kept; of more there are none to show.
+const maxSkipped = 1024
+
+// noteSkipped keeps which locators of a mapping were skipped, for as long as the mapping is there.
+func (c *mapCache) noteSkipped(p lisp.Prefix, said []message.SkippedLocators) {
+	delete(c.skipped, p)
+	at := slices.IndexFunc(said, func(s message.SkippedLocators) bool { return s.Prefix == p })
+	if _, _, known := c.Get(p); at < 0 || !known || len(c.skipped) >= maxSkipped {
+		return
+	}
+	var list []status.SkippedLocator
+	for _, l := range said[at].Locators {
+		list = append(list, status.SkippedLocator(l))
+	}
+	if c.skipped == nil {
+		c.skipped = map[lisp.Prefix][]status.SkippedLocator{}
+	}
+	c.skipped[p] = list
 }
 
 // refreshLead bounds how long before its end a mapping in use is asked for again: a quarter of the TTL, and no more than this.
@@ -130,6 +154,7 @@ func (c *mapCache) Remove(id uint32, reason effect.RemoveReason) {
 	mapping, gleaned := c.Entries.At(id).Mapping, c.Entries.At(id).Gleaned
 	prefix := mapping.Prefix
 	c.Cache.Remove(id)
+	delete(c.skipped, prefix)
 	c.h.Emit(effect.RemoveMapping{Prefix: prefix, Reason: reason})
 	if !gleaned {
 		c.prober.Removed(mapping)

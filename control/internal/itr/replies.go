@@ -56,6 +56,7 @@ func (r *ITR) Take(asked lisp.Prefix, m *message.MapReply) {
 	outdated, all := r.outdated(asked, whole, mappings)
 	for _, mapping := range mappings {
 		r.TakeRecord(mapping, m.From, outdated)
+		r.Cache.noteSkipped(mapping.Prefix, m.Skipped)
 	}
 	r.Cache.removeIncomplete(mappings)
 	for _, p := range outdated {

@@ -190,8 +190,18 @@ func (k *Keyring) inspectMapReply(scratch *Scratch, at Arrival, m *wire.MapReply
 		mappings[i].EchoNonce = m.EchoNonce
 	}
 	reply := scratch.forMapReply()
-	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings}
+	*reply = MapReply{Arrival: at, Nonce: m.Nonce, Probe: m.Probe, Mappings: mappings, Skipped: skippedOf(m.Records, mappings)}
 	return reply, nil
+}
+
+// skippedOf lists the locators of records that their mappings do not have; for most replies there is none.
+func skippedOf(records []wire.Record, mappings []lisp.Mapping) (all []SkippedLocators) {
+	for i := range mappings {
+		if len(records[i].Locators) > len(mappings[i].Locators) {
+			all = append(all, SkippedLocators{Prefix: mappings[i].Prefix, Locators: records[i].Skipped()})
+		}
+	}
+	return all
 }
 
 func (k *Keyring) inspectMapRegister(scratch *Scratch, at Arrival, m *wire.MapRegister, b []byte) (any, *Refusal) {

@@ -97,6 +97,13 @@ type MapReply struct {
 	Nonce    uint64
 	Probe    bool
 	Mappings []lisp.Mapping // at least one
+	Skipped  []SkippedLocators
+}
+
+// SkippedLocators are those of a mapping that an ITR cannot use.
+type SkippedLocators struct {
+	Prefix   lisp.Prefix
+	Locators []wire.SkippedLocator
 }
 
 // MapRegister is an authenticated Map-Register.

@@ -19,10 +19,14 @@ type Explanation struct {
 	// MoreSpecific counts entries within Entry that do not cover the destination.
 	MoreSpecific int
 	Locators     []ExplainedLocator // of Told, in the order of the set
+	Skipped      []SkippedLocator   // of the Map-Reply, which Entry does not have
 	Pending      *PendingRequest    // for it, or for Entry
 	ITR          bool               // there is an ITR at all
 	Resolvers    []MapResolverStatus
 }
+
+// SkippedLocator is a locator of a Map-Reply that an ITR cannot send packets to: its address and the reason, in words.
+type SkippedLocator struct{ Address, Reason string }
 
 // ExplainedLocator is a locator of a mapping with what decides whether it is used.
 type ExplainedLocator struct {
