@@ -349,11 +349,13 @@ func (g *goldenTables) denies(kind forward.ListKind, instance lisp.InstanceID, a
 	return slices.ContainsFunc(g.Lists, func(l golden.List) bool { return l.Kind() == uint8(kind) && l.Instance == instance && l.Denies(a) })
 }
 
+var missPolicies = map[string]forward.MissPolicy{"drop": forward.MissDrop, "natively-forward": forward.MissNative}
+
 // newTwin is the golden router with the settings of a case, and what it remembers before.
 func newTwin(tables *goldenTables, c *golden.Case) *forward.XTR {
 	x := &forward.XTR{
 		Tables: tables, Memory: &forward.Memory{}, VXLANGPE: c.Has("vxlan-gpe"),
-		Miss:    map[string]forward.MissPolicy{"drop": forward.MissDrop, "natively-forward": forward.MissNative}[c.MissPolicy],
+		Miss:    func(lisp.InstanceID) forward.MissPolicy { return missPolicies[c.MissPolicy] },
 		Marking: forward.Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")},
 		Trusted: forward.Trusted{
 			PublicInternet: c.Has("public-internet"), StatusBits: c.Has("status-bits"), MapVersions: c.Has("map-versions"), EchoNonce: c.Has("echo-nonce"),
@@ -392,7 +394,7 @@ func rememberPeer(e *forward.Echo, p *golden.Peer) {
 func (d *differential) ask(c *golden.Case, nonce uint32) forward.Outcome {
 	packet := slices.Clone([]byte(c.Input))
 	if c.Hook == "core" {
-		return d.twin.Inbound(packet, twinNow)
+		return d.twin.Inbound(nil, packet, forward.Ingress{Now: twinNow})
 	}
 	return d.twin.Outbound(nil, packet, forward.Ingress{
 		Instance: c.Instance, Own: c.Hook == "local" || c.Hook == "tap", Routed: c.Hook == "tap", Released: c.Hook == "released",

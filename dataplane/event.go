@@ -15,7 +15,8 @@ import "loci/lisp"
 // Gleaned, LocatorUnreachable or MTUChanged.
 type Event interface{ event() }
 
-// Miss says that a packet from a local EID found no mapping. At most about one a
+// Miss says that a packet found no mapping: one from a local EID, or one that a role relays or encapsulates. With two layers
+// Destination may be an RLOC, in Instance-ID 0; it then comes with the EIDs alone, and Source is an own RLOC. At most about one a
 // second is raised for each destination, but for packets that are handed over: each of
 // them is an event.
 type Miss struct {

@@ -26,8 +26,8 @@
 // across a restart of either side. An engine never expires an entry: the control
 // plane does, because forwarding goes on while it is away.
 //
-// Misses. A packet with a source EID of the Database and a destination that no
-// mapping covers raises a Miss and is treated by Settings.MissPolicyOf. Waiting
+// Misses. A packet with a source EID of the Database, or that the policy of an RTR or
+// PITR covers, and a destination that no mapping covers raises a Miss and is treated by Settings.MissPolicyOf. Waiting
 // packets are sent, in order per flow, once a positive mapping covers them;
 // they are dropped and counted when a negative one does (or sent natively, by
 // its action) or when a bound of Settings.Wait is reached.
@@ -329,7 +329,8 @@ type Settings struct {
 	Roles []RolePolicy // roles beside ITR and ETR; at most MaxRolePolicies
 	// RecursionDepth is how many layers of encapsulation packets get at most: 1, which 0 stands for, or 2. With 2 an RLOC
 	// that a mapping of Instance-ID 0 covers is an EID: the encapsulated packet is encapsulated again, to a locator of
-	// that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination does.
+	// that mapping (RFC 9300 s.4). An RLOC that no mapping covers raises a Miss, as a destination does. With 2 a packet
+	// from the core may also lose two layers here, if both are for own RLOCs.
 	RecursionDepth uint8
 }
 

@@ -3,8 +3,8 @@
 package forward
 
 // Stage 3: whose packets this router forwards by LISP (RFC 9300 s.4, s.5). From the site: from an EID of the Database to
-// somewhere else. From the core: what lists, source check, nonces, status bits and versions let pass. A role adds its rules
-// here. Lists are the caller's (bpf/lists.h has the same in C). Nothing here changes a packet.
+// somewhere else, or what a PITR's policy names. From the core: what lists, source check, nonces, status bits and versions let
+// pass of what the Database or a policy covers. Lists are the caller's (bpf/lists.h has the same in C). Nothing here changes a packet.
 
 import (
 	"net/netip"
@@ -13,10 +13,14 @@ import (
 	"loci/lisp"
 )
 
-// admitFromSite reports whether a packet of the site is LISP's to forward; where not, the Action is what becomes of it.
-func (x *XTR) admitFromSite(packet []byte, o *Outcome, in Ingress) bool {
+// admitTowardsCore reports whether a packet is LISP's to encapsulate; where not, the Action is what becomes of it.
+func (x *XTR) admitTowardsCore(packet []byte, o *Outcome, in Ingress) bool {
 	h := &o.Header
-	if !x.concernsLISP(packet, h, in) {
+	if in.Relayed {
+		return x.admitRelayed(o, in)
+	}
+	if o.Proxied = in.Core || !x.concernsLISP(packet, h, in); o.Proxied && !x.proxies(h, in) {
+		o.Proxied = false
 		return o.leave(in, DropSourceNotEID)
 	}
 	switch {
@@ -29,15 +33,33 @@ func (x *XTR) admitFromSite(packet []byte, o *Outcome, in Ingress) bool {
 	case h.TTL <= 1 && !in.Own:
 		return false // the stack answers with Time Exceeded
 	}
-	if reason := x.Denies.judge(ListInnerSource, in.Instance, h.Source, h.Destination); reason != DropNone {
+	return x.listsAdmit(o, in)
+}
+
+// admitRelayed admits a packet that was an RTR's before it waited, or was cut into fragments: the policy may have changed.
+func (x *XTR) admitRelayed(o *Outcome, in Ingress) bool {
+	o.Relayed = true
+	roles := x.rolesIn(in.Instance)
+	switch {
+	case !roles.relays(o.Header.Source, o.Header.Destination):
+		return o.end(drop(DropNotInPolicy))
+	case o.Header.TTL <= 1:
+		return o.end(drop(DropTTLExpired))
+	}
+	return x.listsAdmit(o, in)
+}
+
+// listsAdmit asks the lists about the EIDs of a packet towards the core.
+func (x *XTR) listsAdmit(o *Outcome, in Ingress) bool {
+	if reason := x.Denies.judge(ListInnerSource, in.Instance, o.Header.Source, o.Header.Destination); reason != DropNone {
 		return o.end(drop(reason))
 	}
 	return true
 }
 
 // concernsLISP reports whether a packet is sent by an EID of the site, or is
-// an ICMP error that this system owes to a remote EID and for which it chose an
-// RLOC as source.
+// an ICMP error that this system owes to a remote EID, for a packet to its site or
+// one that it relays, and for which it chose an RLOC as source.
 func (x *XTR) concernsLISP(packet []byte, h *Header, in Ingress) bool {
 	switch {
 	case in.Routed && x.isErrorToRemoteEID(packet, h, in.Instance):
@@ -52,22 +74,23 @@ func (x *XTR) isErrorToRemoteEID(packet []byte, h *Header, instance lisp.Instanc
 	if h.Fragment || h.PayloadOffset+icmpHeaderOctets > h.Length || !isDeliveryError(h, packet[h.PayloadOffset]) {
 		return false
 	}
-	quoted := packet[h.PayloadOffset+icmpHeaderOctets : h.Length]
-	if h.Family == 4 {
-		return len(quoted) >= ipv4HeaderOctets && x.Tables.InDatabase(instance, netip.AddrFrom4([4]byte(quoted[16:])))
+	quoted, err := readHeader(packet[h.PayloadOffset+icmpHeaderOctets : h.Length])
+	if err != nil || quoted.Family != h.Family {
+		return false
 	}
-	return len(quoted) >= ipv6HeaderOctets && x.Tables.InDatabase(instance, netip.AddrFrom16([16]byte(quoted[24:])))
+	roles := x.rolesIn(instance)
+	return x.Tables.InDatabase(instance, quoted.Destination) || roles.relays(quoted.Source, quoted.Destination)
 }
 
-// admitFromCore says why a packet from the core to an EID of ours is not let in.
-func (x *XTR) admitFromCore(o *Outcome, e *Encapsulated, now time.Time) DropReason {
+// admitFromCore says why a packet from the core is not let in that is this router's.
+func (x *XTR) admitFromCore(o *Outcome, e *Encapsulated, as duty, now time.Time) DropReason {
 	if reason := x.Denies.judge(ListDecapsulated|ListOuterSource, 0, e.Outer.Source, e.Outer.Destination); reason != DropNone {
 		return reason
 	}
 	if reason := x.Denies.judge(ListDecapsulated|ListInnerSource, e.Instance, e.Header.Source, e.Header.Destination); reason != DropNone {
 		return reason
 	}
-	return x.judgeReceived(o, e, now)
+	return x.judgeReceived(o, e, as, now)
 }
 
 // ListKind says which address of which packets a list is about. The numbers are those
@@ -99,4 +122,98 @@ func (d Denies) judge(kind ListKind, instance lisp.InstanceID, source, destinati
 		return DropDeniedSource + DropReason(kind&^ListDecapsulated) + 1
 	}
 	return DropNone
+}
+
+// ---- the roles beside ITR and ETR (RFC 6832, RFC 8060 s.4.6): each does what its policy names, and an own EID comes first ----
+
+// Roles are what a router does in an Instance-ID beside ITR and ETR. The zero value is nothing.
+type Roles struct {
+	RTR  Covers // relays packets from the core to or from these EIDs
+	PETR Covers // forwards natively what comes from the core, from these EIDs to destinations outside LISP
+	PITR Pairs  // encapsulates packets of hosts outside LISP, in by whatever interface, from the first to the second
+}
+
+// Covers reports whether the policy of a role covers an EID; nil: the router does not have the role.
+type Covers func(eid netip.Addr) bool
+
+// Pairs is Covers for a source and a destination.
+type Pairs func(source, destination netip.Addr) bool
+
+func (c Covers) has(eid netip.Addr) bool { return c != nil && c(eid) }
+
+// relays reports whether an RTR's policy covers one of a packet's EIDs.
+func (r *Roles) relays(source, destination netip.Addr) bool {
+	return r.RTR.has(source) || r.RTR.has(destination)
+}
+
+func (x *XTR) rolesIn(instance lisp.InstanceID) (r Roles) {
+	if x.Roles != nil {
+		r = x.Roles(instance)
+	}
+	return r
+}
+
+// duty is why a packet from the core is this router's to decapsulate.
+type duty uint8
+
+const (
+	dutyETR  duty = iota // it is for an own EID
+	dutyHost             // an RTR or PETR is its destination: it ends here, or another layer is inside
+	dutyRTR              // to be relayed
+	dutyPETR             // to be forwarded natively
+)
+
+// dutyOf says as what the router takes a decapsulated packet, or why it does not.
+func (x *XTR) dutyOf(e *Encapsulated) (duty, DropReason) {
+	source, destination := e.Header.Source, e.Header.Destination
+	if x.Tables.InDatabase(e.Instance, destination) {
+		return dutyETR, DropNone
+	}
+	roles := x.rolesIn(e.Instance)
+	relays, exits := roles.relays(source, destination), roles.PETR.has(source)
+	switch {
+	case roles.RTR == nil && roles.PETR == nil:
+		return 0, DropEIDNotInDatabase
+	case !relays && !exits:
+		return 0, DropNotInPolicy
+	case !RoutableUnicast(destination):
+		return 0, DropNotForwardable
+	case x.Tables.IsLocalRLOC(destination) && (exits || x.isLISP(e.Inner)):
+		return dutyHost, DropNone
+	case x.Tables.IsLocalRLOC(destination):
+		return 0, DropNotInPolicy
+	case relays:
+		return dutyRTR, DropNone
+	}
+	return dutyPETR, DropNone
+}
+
+// proxies reports whether a PITR encapsulates a packet. One of this system itself did not come in, unless routes led it here.
+func (x *XTR) proxies(h *Header, in Ingress) bool {
+	if in.Own && !in.Routed || !RoutableUnicast(h.Source) || x.Tables.IsLocalRLOC(h.Destination) {
+		return false
+	}
+	pitr := x.rolesIn(in.Instance).PITR
+	return pitr != nil && pitr(h.Source, h.Destination)
+}
+
+// natively is what becomes of a packet that the map-cache has no locators for: it goes without encapsulation. One that was
+// to be relayed does so where a PETR would have sent it.
+func (x *XTR) natively(o *Outcome, in Ingress) Action {
+	if in.Relayed && !x.rolesIn(o.Instance).PETR.has(o.Header.Source) {
+		return drop(DropNotInPolicy)
+	}
+	return Action{What: DoNatively}
+}
+
+// isOnPath reports whether a packet that is relayed may take a locator: of a path only where an own RLOC stands before the next
+// hop.
+func isOnPath(t Tables, l *lisp.Locator) bool {
+	path := l.Path()
+	for i := range min(int(l.Next), path.Len()-1) {
+		if t.IsLocalRLOC(path.Hop(i).Addr()) {
+			return true
+		}
+	}
+	return path.IsPlain()
 }

@@ -26,20 +26,53 @@ func (x *XTR) applyEncapsulation(dst, packet []byte, o *Outcome, in Ingress) {
 		t.Header.NoncePresent, t.Header.Nonce = true, in.Nonce&0xffffff
 	}
 	if o.Varies&VariesHeader != 0 {
-		x.composeHeader(&t.Header, o, in)
+		x.composeHeader(&t.Header, x.Tables.Site(o.Instance, o.Header.Source), o.Entry, o.Locator.NextHop(), in.Now)
 	}
-	sent, reason := Encapsulate(dst, packet, &o.Header, &t)
+	first := dst
+	if o.Outer != nil {
+		first = nil // dst is for the packet that leaves
+	}
+	sent, reason := Encapsulate(first, packet, &o.Header, &t)
+	if reason == DropNone && o.Outer != nil {
+		sent, reason = x.encapsulateAgain(dst, sent, o.Outer, in)
+	}
 	if reason != DropNone {
 		o.Action = drop(reason)
 		return
 	}
 	o.Packet = sent
+	if in.Relayed {
+		o.What = DoRelay
+	}
 }
 
-// applyDelivery takes the outer headers off. A packet to the site has one hop less to go.
+// encapsulateAgain appends an encapsulated packet with the second layer to dst.
+func (x *XTR) encapsulateAgain(dst, packet []byte, l *Layer, in Ingress) ([]byte, DropReason) {
+	h, err := ParseHeader(packet)
+	if err != nil {
+		return dst, DropEncapsulationFailed
+	}
+	t := l.Template
+	if l.Varies != 0 {
+		t.Header.NoncePresent, t.Header.Nonce = true, in.Nonce&0xffffff
+	}
+	if l.Varies&VariesHeader != 0 {
+		x.composeHeader(&t.Header, x.Tables.Site(0, h.Source), l.Entry, l.Locator.NextHop(), in.Now)
+	}
+	return Encapsulate(dst, packet, &h, &t)
+}
+
+// applyNatively appends a packet to dst that an RTR has no locator for, with one hop less to go.
+func (o *Outcome) applyNatively(dst, packet []byte) {
+	before := len(dst)
+	o.Packet = append(dst, packet[:o.Header.Length]...)
+	DecrementTTL(o.Packet[before:], &o.Header)
+}
+
+// applyDelivery takes the outer headers off. A packet that goes on has one hop less to go.
 func (o *Outcome) applyDelivery(e *Encapsulated) {
 	switch o.What {
-	case DoDeliver:
+	case DoDeliver, DoNatively:
 		o.Packet = e.unwrap(e.ttl - 1)
 	case DoLocal:
 		o.Packet = e.unwrap(e.ttl)

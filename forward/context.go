@@ -15,14 +15,22 @@ import (
 type XTR struct {
 	Tables  Tables
 	Marking Marking
-	Miss    MissPolicy
 	Trusted Trusted
 	Memory  *Memory // needed where Trusted is not off
 	// Encapsulation says how packets go to an RLOC; nil: as LISP.
 	Encapsulation func(lisp.RLOC) Encapsulation
 	VXLANGPE      bool   // UDP to VXLANGPEPort is ours as well
 	Denies        Denies // nil: there are no lists
+	// Miss says how packets of an Instance-ID are treated that no mapping covers; nil: they wait.
+	Miss func(lisp.InstanceID) MissPolicy
+	// Roles says what the router does in an Instance-ID beside ITR and ETR; nil: nothing.
+	Roles func(lisp.InstanceID) Roles
+	// RecursionDepth is how many layers of encapsulation packets get, or lose, here at most: 1, which 0 stands for, or 2.
+	// None leaves with three: one to port 4341 or 4342 of an EID has one already.
+	RecursionDepth int
 }
+
+func (x *XTR) depth() int { return max(x.RecursionDepth, 1) }
 
 // Tables are what a tunnel router looks up. IPv4-mapped IPv6 addresses are IPv6.
 type Tables interface {
@@ -67,7 +75,10 @@ type Ingress struct {
 	Instance lisp.InstanceID
 	Own      bool   // sent by this system itself: its TTL is left alone
 	Routed   bool   // own, and routes led it to LISP: it has no other way
-	Released bool   // has waited: no Hold, and never to wait again
+	Core     bool   // not from an EID's interface: from the core, as it came; LISP's for a PITR alone
+	Relayed  bool   // came from the core and was decapsulated: it is an RTR's
+	Released bool   // has waited: no Hold, and it waits again for an RLOC's mapping alone
+	Resolved bool   // has waited for an RLOC's mapping, too: never to wait again
 	Segment  int    // payload of each segment of a GSO packet, else 0
 	Nonce    uint32 // for the LISP header
 	Now      time.Time
@@ -76,11 +87,17 @@ type Ingress struct {
 // Outcome is what the stages found out about a packet, what was decided, and what is sent.
 type Outcome struct {
 	Action
-	Packet   []byte          // DoEncapsulate; DoDeliver, DoLocal: the inner packet
+	// DoEncapsulate, DoRelay: what is sent. DoDeliver, DoLocal: the inner packet. Of a packet that is Relayed, and of one that
+	// a PETR forwards natively, also: DoNatively: what is sent; DoWait, DoTooBig, DoSegment: the inner packet.
+	Packet   []byte
 	Header   Header          // of the packet between EIDs, as far as it was read
 	Instance lisp.InstanceID // of that packet
-	Miss     bool            // no mapping covers it: a Map-Request is due
-	Entry    *Entry          // of the map-cache, where there is one
+	Miss     bool            // no mapping covers Asked: a Map-Request is due
+	Asked    Destination     // what the map-cache was asked for last: the destination or, with two layers, the RLOC
+	Entry    *Entry          // of the map-cache, where there is one for the destination
+	Layers   int             // of a packet from the core: how many were taken off
+	Relayed  bool            // from the core, and an RTR's to send on
+	Proxied  bool            // a PITR's
 	Notes    Notes
 	Hints    []Hint // of a packet from the core
 }

@@ -149,7 +149,7 @@ func FuzzRouter(f *testing.F) {
 		for _, in := range []Ingress{{}, {Own: true}, {Own: true, Routed: true}, {Released: true}, {Segment: 1000}} {
 			x.Outbound(nil, packet, in)
 		}
-		x.Inbound(bytes.Clone(packet), goldenNow)
+		x.Inbound(nil, bytes.Clone(packet), Ingress{Now: goldenNow})
 	})
 }
 

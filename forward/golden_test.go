@@ -86,7 +86,8 @@ func (g *goldenTables) Path(to lisp.RLOC) (lisp.RLOC, int) {
 func goldenXTR(tables Tables, c *golden.Case) *XTR {
 	miss := map[string]MissPolicy{"drop": MissDrop, "natively-forward": MissNative}[c.MissPolicy]
 	marking := Marking{OuterNotECT: c.Has("outer-not-ect"), OuterDSCPZero: c.Has("outer-dscp-zero"), InnerDSCPKept: c.Has("inner-dscp-kept")}
-	x := &XTR{Tables: tables, Miss: miss, Marking: marking, Memory: goldenMemory(c), Trusted: Trusted{
+	missPolicy := func(lisp.InstanceID) MissPolicy { return miss }
+	x := &XTR{Tables: tables, Miss: missPolicy, Marking: marking, Memory: goldenMemory(c), Trusted: Trusted{
 		PublicInternet: c.Has("public-internet"), StatusBits: c.Has("status-bits"), MapVersions: c.Has("map-versions"), EchoNonce: c.Has("echo-nonce"),
 		Echo: EchoTimes{Wait: goldenWait, Interval: time.Minute}, HintInterval: time.Second,
 	}}
@@ -142,7 +143,7 @@ func runGolden(x *XTR, c *golden.Case) (Outcome, string) {
 		})
 		return o, o.What.String()
 	}
-	o := x.Inbound(packet, goldenNow)
+	o := x.Inbound(nil, packet, Ingress{Instance: c.Instance, Segment: c.Segment, Nonce: 0xFEDCBA, Now: goldenNow})
 	return o, o.What.String()
 }
 

@@ -68,7 +68,7 @@ func TimeExceeded(dst []byte, source netip.Addr, packet []byte) ([]byte, bool) {
 // it can be sent to. False: it is told nothing.
 func UnreachableFor(reason DropReason) (UnreachableCode, bool) {
 	switch reason {
-	case DropNoAction, DropActionDrop, DropNoLocator, DropNoRoute:
+	case DropNoAction, DropActionDrop, DropNoLocator, DropNoRoute, DropOwnNextHop, DropRecursionDepth, DropMappingLoop:
 		return UnreachableNoRoute, true
 	case DropPolicyDenied, DropAuthenticationFailure:
 		return UnreachableProhibited, true

@@ -159,6 +159,12 @@ func (s *sharing) weigh(weights *[lisp.MaxLocators]int, candidates locatorBits) 
 	return total
 }
 
+// NeedsLookup reports whether the hop that a locator's packets go to is an EID (RFC 8060 s.4.6, L): without a second layer no
+// packet gets there.
+func NeedsLookup(l *lisp.Locator) bool {
+	return l.Bits.Has(min(int(l.Next), l.Behind.Len()), lisp.HopLookup)
+}
+
 // SelectLocator returns the locator that a flow takes; false when none is usable.
 func SelectLocator(set lisp.LocatorSet, buckets *BucketVector, hash uint32) (lisp.Locator, bool) {
 	i := int(buckets[BucketOf(hash)])

@@ -3,7 +3,7 @@
 package forward
 
 // Stage 5: which Action a packet gets (RFC 9300 s.5.1-5.3, s.7). Towards the core: a locator by flow, the path to it, the
-// outer headers; what varies in their LISP header is added when they are written (trusted.go). Towards the site the routes
+// outer headers, once more where its RLOC is an EID itself; what varies in their LISP header is added when they are written (trusted.go). Towards the site the routes
 // are the engine's. Nothing here changes a packet.
 
 import (
@@ -15,43 +15,130 @@ import (
 
 // selectEncapsulation makes the Action of a packet whose mapping has locators.
 func (x *XTR) selectEncapsulation(packet []byte, o *Outcome, in Ingress) Action {
-	locator, ok := SelectLocator(o.Entry.Locators, &o.Entry.Buckets, FlowHash(&o.Header))
-	if !ok {
-		return drop(DropNoLocator)
-	}
-	to := locator.NextHop()
-	source, mtu := x.Tables.Path(to)
-	if reason := x.Denies.judge(ListOuterSource, 0, source.Addr(), to.Addr()); reason != DropNone {
+	locator, reason := x.selectLocator(o, in)
+	if reason != DropNone {
 		return drop(reason)
 	}
-	if mtu <= 0 || source.IsZero() {
-		return drop(DropNoRoute)
+	to := locator.NextHop()
+	entry, end, ok := x.lookUpRLOC(o, to, in)
+	if !ok {
+		return end
 	}
-	a := Action{What: DoEncapsulate, Locator: locator, LargestInner: LargestInner(to, mtu)}
-	if LongestOnWire(packet, &o.Header, in.Segment) > a.LargestInner {
+	a := Action{What: DoEncapsulate, Locator: locator}
+	source, mtu, reason := x.route(to, entry != nil)
+	if reason == DropNone {
+		a.Template, a.Varies = x.template(source, to, o.Instance, o.Header.Family)
+		a.Template.Forwarded = !in.Own
+	}
+	if reason == DropNone && entry != nil {
+		a.Outer, mtu, reason = x.selectOuter(&a, o, entry)
+	}
+	switch {
+	case reason != DropNone:
+		return drop(reason)
+	case a.Outer != nil && o.Header.isEncapsulated():
+		return drop(DropRecursionDepth) // three layers
+	}
+	a.LargestInner = LargestInner(to, mtu)
+	switch {
+	case LongestOnWire(packet, &o.Header, in.Segment) > a.LargestInner:
 		a.What = DoTooBig
-		return a
-	}
-	a.Template = Tunnel{Source: source, Destination: to, Marking: x.Marking, Forwarded: !in.Own}
-	encapsulation := EncapsulationLISP
-	if x.Encapsulation != nil {
-		encapsulation = x.Encapsulation(to)
-	}
-	a.Template.BareHeader(encapsulation, o.Instance, o.Header.Family)
-	a.Template.Port = cmp.Or(to.Port(), a.Template.Port)
-	if encapsulation == EncapsulationLISP {
-		a.Varies = x.Trusted.varies()
+	case a.Outer != nil && in.Segment != 0:
+		a.What = DoSegment // an interface cannot do it behind two layers
 	}
 	return a
 }
 
-// selectDelivery makes the Action of a packet from the core; reason says why an earlier stage drops it.
-func selectDelivery(e *Encapsulated, reason DropReason) Action {
+// route is the own RLOC that an RLOC is sent to from, and what the path carries. An RLOC that is an EID needs no path.
+func (x *XTR) route(to lisp.RLOC, isEID bool) (source lisp.RLOC, mtu int, reason DropReason) {
+	source, mtu = x.Tables.Path(to)
+	if reason = x.Denies.judge(ListOuterSource, 0, source.Addr(), to.Addr()); reason != DropNone {
+		return source, mtu, reason
+	}
+	if source.IsZero() || mtu <= 0 && !isEID {
+		return source, mtu, DropNoRoute
+	}
+	return source, mtu, DropNone
+}
+
+// selectLocator chooses the locator of a packet's flow, or says why there is none that the packet can take.
+func (x *XTR) selectLocator(o *Outcome, in Ingress) (lisp.Locator, DropReason) {
+	locator, ok := SelectLocator(o.Entry.Locators, &o.Entry.Buckets, FlowHash(&o.Header))
+	switch {
+	case !ok:
+		return locator, DropNoLocator
+	case x.Tables.IsLocalRLOC(locator.NextHop().Addr()):
+		return locator, DropOwnNextHop
+	case in.Relayed && !isOnPath(x.Tables, &locator):
+		return locator, DropNotOnPath
+	case NeedsLookup(&locator) && x.depth() < 2:
+		return locator, DropRecursionDepth
+	}
+	return locator, DropNone
+}
+
+// selectOuter makes the second layer of a packet whose RLOC that mapping covers. mtu is what its path carries of the
+// packet with one layer.
+func (x *XTR) selectOuter(a *Action, o *Outcome, entry *Entry) (layer *Layer, mtu int, reason DropReason) {
+	h := a.Template.headerOf(FlowHash(&o.Header))
+	locator, ok := SelectLocator(entry.Locators, &entry.Buckets, FlowHash(&h))
+	if !ok {
+		return nil, 0, DropNoLocator
+	}
+	to := locator.NextHop()
+	next := x.Tables.MapCache(0, to.Addr())
+	switch {
+	case x.Tables.IsLocalRLOC(to.Addr()), next == entry:
+		return nil, 0, DropMappingLoop
+	case next != nil && len(next.Locators) > 0, NeedsLookup(&locator):
+		return nil, 0, DropRecursionDepth
+	}
+	source, mtu, reason := x.route(to, false)
+	if reason != DropNone {
+		return nil, 0, reason
+	}
+	layer = &Layer{Entry: entry, Locator: locator}
+	layer.Template, layer.Varies = x.template(source, to, 0, h.Family)
+	return layer, LargestInner(to, mtu), DropNone
+}
+
+// controlPort is the UDP port of the LISP control plane (RFC 9301 s.4).
+const controlPort = 4342
+
+// isEncapsulated reports whether a packet is LISP's already, which counts as a layer: a packet between EIDs to port 4341 or
+// 4342.
+func (h *Header) isEncapsulated() bool {
+	port := uint16(h.Ports)
+	return h.Protocol == protocolUDP && (port == DataPort || port == controlPort)
+}
+
+// template makes the outer headers of packets of that family to an RLOC, without what varies.
+func (x *XTR) template(source, to lisp.RLOC, instance lisp.InstanceID, family uint8) (t Tunnel, v Varies) {
+	t = Tunnel{Source: source, Destination: to, Marking: x.Marking}
+	encapsulation := EncapsulationLISP
+	if x.Encapsulation != nil {
+		encapsulation = x.Encapsulation(to)
+	}
+	t.BareHeader(encapsulation, instance, family)
+	if encapsulation == EncapsulationLISP {
+		v = x.Trusted.varies()
+	}
+	if to.Port() != 0 {
+		t.Port = to.Port()
+	}
+	return t, v
+}
+
+// selectDelivery makes the Action of a packet from the core that goes no farther by LISP; reason says why an earlier stage
+// drops it.
+func selectDelivery(e *Encapsulated, as duty, reason DropReason) Action {
 	switch {
 	case reason != DropNone:
 		return drop(reason)
-	case e.ttl <= 1:
+	case as == dutyHost || e.ttl <= 1:
 		return Action{What: DoLocal}
+	case as == dutyPETR:
+		return Action{What: DoNatively}
 	}
 	return Action{What: DoDeliver}
 }
@@ -104,6 +191,16 @@ func (t *Tunnel) BareHeader(e Encapsulation, instance lisp.InstanceID, family ui
 	if e == EncapsulationVXLANGPE {
 		t.Header.Instance, t.Port = true, VXLANGPEPort
 	}
+}
+
+// headerOf is the outer header as far as a flow of that hash has one: what the flow of an encapsulated packet is told by.
+func (t *Tunnel) headerOf(hash uint32) Header {
+	h := Header{Family: 4, Protocol: protocolUDP, Source: t.Source.Addr(), Destination: t.Destination.Addr()}
+	if t.Destination.Is6() {
+		h.Family = 6
+	}
+	h.Ports = uint32(SourcePort(hash))<<16 | uint32(cmp.Or(t.Port, DataPort))
+	return h
 }
 
 // DataHeader is the LISP header that Loci sends: a nonce, and the Instance-ID

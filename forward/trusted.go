@@ -99,6 +99,7 @@ const (
 // Hint is what a packet from the core says that the control plane should know.
 type Hint struct {
 	Kind                HintKind
+	Instance            lisp.InstanceID
 	Source, Destination netip.Addr // of the inner packet
 	RLOC                netip.Addr // outer source
 	Value, Other        uint32
@@ -166,9 +167,8 @@ func (m *Memory) note(key watchKey, w watched) {
 	m.watch[key] = w
 }
 
-// composeHeader adds to the header of a packet to a locator, which has a nonce, what the settings ask for.
-func (x *XTR) composeHeader(h *wire.DataHeader, o *Outcome, in Ingress) {
-	site := x.Tables.Site(o.Instance, o.Header.Source)
+// composeHeader adds to the header of a packet to a locator of that mapping, which has a nonce, what the settings ask for.
+func (x *XTR) composeHeader(h *wire.DataHeader, site Site, entry *Entry, to lisp.RLOC, now time.Time) {
 	if x.Trusted.StatusBits && site.Known && !site.Quiet {
 		h.LocatorStatusBits, h.StatusBits = true, site.StatusBits
 		if h.Instance {
@@ -176,22 +176,23 @@ func (x *XTR) composeHeader(h *wire.DataHeader, o *Outcome, in Ingress) {
 		}
 	}
 	if x.Trusted.EchoNonce {
-		if peer := x.Memory.Peer(o.Locator.RLOC.Addr(), o.Entry.EchoNonce); peer != nil {
-			nonce, request, echo := peer.Send(in.Now, h.Nonce, o.Entry.EchoNonce)
+		if peer := x.Memory.Peer(to.Addr(), entry.EchoNonce); peer != nil {
+			nonce, request, echo := peer.Send(now, h.Nonce, entry.EchoNonce)
 			if h.Nonce, h.EchoNonce = nonce, request; request || echo {
 				return
 			}
 		}
 	}
 	// RFC 9302 s.6.1: no versions towards who has none.
-	if x.Trusted.MapVersions && o.Entry.Version != lisp.NullMapVersion {
+	if x.Trusted.MapVersions && entry.Version != lisp.NullMapVersion {
 		h.NoncePresent, h.Nonce = false, 0
-		h.MapVersion, h.SourceVersion, h.DestinationVersion = true, site.Version, o.Entry.Version
+		h.MapVersion, h.SourceVersion, h.DestinationVersion = true, site.Version, entry.Version
 	}
 }
 
-// judgeReceived judges what header and inner source of a packet for an EID of ours say.
-func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, now time.Time) DropReason {
+// judgeReceived judges what header and inner source of a packet from the core say. What an ITR tells the ETR of the
+// destination is not for an RTR or PETR, which heeds what is between two RLOCs alone.
+func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, as duty, now time.Time) DropReason {
 	if x.Trusted.off() {
 		return DropNone
 	}
@@ -200,6 +201,19 @@ func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, now time.Time) DropReas
 	if reason := x.checkSource(known, e.Outer.Source); reason != DropNone || x.Trusted.PublicInternet {
 		return reason
 	}
+	if as == dutyETR {
+		if reason := x.heedSite(o, e, known, now); reason != DropNone {
+			return reason
+		}
+	}
+	if x.Trusted.EchoNonce {
+		x.heedEcho(o, e, now)
+	}
+	return DropNone
+}
+
+// heedSite judges what the header of a packet for an own EID says of the mappings at both ends.
+func (x *XTR) heedSite(o *Outcome, e *Encapsulated, known *Entry, now time.Time) DropReason {
 	if x.Trusted.Glean && known == nil {
 		x.glean(o, e, now)
 	}
@@ -211,9 +225,6 @@ func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, now time.Time) DropReas
 	if x.Trusted.StatusBits && e.LISP.LocatorStatusBits && known != nil && len(known.Locators) > 0 {
 		x.heedStatusBits(o, e, known, now)
 	}
-	if x.Trusted.EchoNonce {
-		x.heedEcho(o, e, now)
-	}
 	return DropNone
 }
 
@@ -223,8 +234,9 @@ func (x *XTR) checkSource(known *Entry, rloc netip.Addr) DropReason {
 	}
 	located := known != nil && len(known.Locators) > 0
 	if located {
+		from := lisp.RLOCFromAddr(rloc)
 		for _, l := range known.Locators {
-			if l.RLOC.Addr() == rloc {
+			if l.Path().Index(from) >= 0 { // with a path, its last hop sends here, or another one that relays
 				return DropNone
 			}
 		}
@@ -329,6 +341,6 @@ func (x *XTR) heedEcho(o *Outcome, e *Encapsulated, now time.Time) {
 }
 
 func (o *Outcome) hint(h Hint, e *Encapsulated) {
-	h.Source, h.Destination, h.RLOC = e.Header.Source, e.Header.Destination, e.Outer.Source
+	h.Instance, h.Source, h.Destination, h.RLOC = e.Instance, e.Header.Source, e.Header.Destination, e.Outer.Source
 	o.Hints = append(o.Hints, h)
 }

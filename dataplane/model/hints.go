@@ -20,13 +20,14 @@ func (e *Engine) hint(o forward.Outcome) {
 	if e.closed {
 		return
 	}
-	if o.Miss { // of the inner source: what answers it would miss
+	if o.Reason == forward.DropSourceRLOC && o.Miss { // of the inner source: what answers it would miss
 		answer := o
 		answer.Header.Source, answer.Header.Destination = o.Header.Destination, o.Header.Source
+		answer.Asked = forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Source)}
 		e.raise(answer, nil, ingress{instance: o.Instance}, dataplane.MissDrop)
 	}
 	for _, h := range o.Hints {
-		if event := e.eventOf(o.Instance, h); event != nil {
+		if event := e.eventOf(h.Instance, h); event != nil {
 			e.offer(event)
 		}
 	}

@@ -42,20 +42,25 @@ func (l *limiter) allow(now time.Time, about forward.Destination) bool {
 }
 
 func (e *Engine) raise(o forward.Outcome, packet []byte, from ingress, policy dataplane.MissPolicy) {
-	destination := lisp.EIDFromAddr(o.Header.Destination)
-	if e.closed || !e.misses.allow(e.options.Now(), forward.Destination{Instance: o.Instance, EID: destination}) {
+	if e.closed || !e.misses.allow(e.options.Now(), o.Asked) {
 		return
 	}
 	miss := missOf(o, from)
-	e.tell(&miss, policy, &o.Header, packet)
+	if asksForRLOC(o) {
+		miss.Source = lisp.EIDFromAddr(e.answerFrom(miss.Destination.Addr()))
+	} else {
+		e.tell(&miss, policy, &o.Header, packet)
+	}
 	e.offer(miss)
 }
 
 func missOf(o forward.Outcome, from ingress) dataplane.Miss {
-	return dataplane.Miss{
-		Instance: o.Instance, Source: lisp.EIDFromAddr(o.Header.Source), Destination: lisp.EIDFromAddr(o.Header.Destination),
-		Interface: from.name,
-	}
+	return dataplane.Miss{Instance: o.Asked.Instance, Source: lisp.EIDFromAddr(o.Header.Source), Destination: o.Asked.EID, Interface: from.name}
+}
+
+// asksForRLOC reports whether it is the RLOC of a packet that has no mapping, with two layers.
+func asksForRLOC(o forward.Outcome) bool {
+	return o.Asked != forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Destination)}
 }
 
 // tell puts into a miss what the settings tell of a packet that waits here.

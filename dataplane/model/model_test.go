@@ -45,7 +45,7 @@ func (h *harness) clock() time.Time {
 func (h *harness) emit(e Emission) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	toSite := e.Way == ToSite || e.Way == ToStack || e.Interface == "core0"
+	toSite := e.Way == ToSite || e.Way == ToStack || e.Way == Natively && conformance.IsOfSite(e.Packet)
 	if toSite {
 		h.site = append(h.site, e.Packet)
 		return

@@ -18,14 +18,19 @@ import (
 
 // waitingPacket is a packet in the queue and how it came.
 type waitingPacket struct {
-	packet []byte
-	from   ingress
+	packet  []byte
+	from    ingress
+	forRLOC bool // it waits for the mapping of an RLOC
 }
 
 // ingress is how a packet came to the engine.
 type ingress struct {
 	name     string // of the interface; empty for own packets
 	instance lisp.InstanceID
+	core     bool // by an interface of the core, as it is
+	relayed  bool // decapsulated
+	released bool // it has waited ...
+	resolved bool // ... for the mapping of its RLOC
 }
 
 // Send passes a packet to the engine as if it came in by an interface, and tells
@@ -41,9 +46,9 @@ func (e *Engine) Send(interfaceName string, packet []byte) forward.Outcome {
 	e.expire()
 	from := e.settings.Interfaces[at]
 	if from.Side == dataplane.SideCore {
-		return e.inbound(from.Name, packet)
+		return e.inbound(ingress{name: from.Name, instance: from.Instance, core: true}, packet)
 	}
-	return e.outbound(slices.Clone(packet), ingress{name: from.Name, instance: from.Instance}, false)
+	return e.outbound(slices.Clone(packet), ingress{name: from.Name, instance: from.Instance})
 }
 
 // SendOwn passes a packet to the engine that this system itself sends.
@@ -51,7 +56,7 @@ func (e *Engine) SendOwn(instance lisp.InstanceID, packet []byte) forward.Outcom
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.expire()
-	return e.outbound(slices.Clone(packet), ingress{instance: instance}, false)
+	return e.outbound(slices.Clone(packet), ingress{instance: instance})
 }
 
 // NextExpiry is when the oldest waiting packet is given up; false when none waits.
@@ -66,27 +71,36 @@ func (e *Engine) emit(m Emission) { e.options.Emit(m) }
 func (e *Engine) drop(reason forward.DropReason) { e.counters.Drops[reason.String()]++ }
 
 // outbound is the ITR. The packet is the engine's own.
-func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Outcome {
-	policy := e.settings.MissPolicyOf(from.instance)
-	e.router.Miss = missPolicies[policy]
+func (e *Engine) outbound(packet []byte, from ingress) forward.Outcome {
 	o := e.router.Outbound(nil, packet, forward.Ingress{
-		Instance: from.instance, Own: from.name == "", Released: released, Nonce: e.options.Nonce(), Now: e.options.Now(),
+		Instance: from.instance, Own: from.name == "", Core: from.core, Relayed: from.relayed, Released: from.released, Resolved: from.resolved,
+		Nonce: e.options.Nonce(), Now: e.options.Now(),
 	})
+	e.carryOut(o, packet, from)
+	return o
+}
+
+// carryOut does what was decided about a packet that goes towards the core.
+func (e *Engine) carryOut(o forward.Outcome, packet []byte, from ingress) {
 	if o.Miss {
+		policy := e.settings.MissPolicyOf(o.Instance)
 		e.counters.MissPackets++
-		if policy == dataplane.MissHandOver {
+		if policy == dataplane.MissHandOver && !asksForRLOC(o) {
 			e.handOver(o, packet, from)
-			return o
+			return
 		}
 		e.raise(o, packet, from, policy)
 	}
 	switch o.What {
-	case forward.DoEncapsulate:
+	case forward.DoEncapsulate, forward.DoRelay:
 		e.encapsulated(o, from)
 	case forward.DoPass:
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoNatively:
 		e.counters.NativePackets++
+		if o.Relayed {
+			packet = o.Packet
+		}
 		e.emit(Emission{Way: Natively, Packet: packet, Interface: from.name})
 	case forward.DoWait:
 		e.wait(o, packet, from)
@@ -94,43 +108,73 @@ func (e *Engine) outbound(packet []byte, from ingress, released bool) forward.Ou
 		e.fit(o, packet, from)
 	case forward.DoDrop:
 		e.drop(o.Reason)
-		tellUnreachable(e, o, packet, from)
+		if !o.Relayed { // the source of a packet that is relayed is another site's
+			tellUnreachable(e, o, packet, from)
+		}
 	}
-	return o
 }
 
 func (e *Engine) encapsulated(o forward.Outcome, from ingress) {
-	e.counters.EncapsulatedPackets++
-	e.counters.EncapsulatedOctets += uint64(o.Header.Length)
+	if octets := uint64(o.Header.Length); o.What == forward.DoRelay {
+		e.counters.RelayedPackets++
+		e.counters.RelayedOctets += octets
+	} else {
+		e.counters.EncapsulatedPackets++
+		e.counters.EncapsulatedOctets += octets
+	}
+	if o.Proxied {
+		e.counters.ProxiedPackets++
+	}
+	if o.Outer != nil {
+		e.counters.Other["encapsulated-twice"]++
+	}
 	if c := e.tables.lookup(o.Instance, o.Header.Destination); c != nil {
 		c.entry.Usage.Packets++
 		c.entry.Usage.Octets += uint64(o.Header.Length)
 		c.entry.Usage.LastUsedAt = e.options.Now()
 	}
-	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.Locator.NextHop(), Interface: from.name})
+	e.emit(Emission{Way: ToCore, Packet: o.Packet, Destination: o.SentTo(), Interface: from.name})
 }
 
-// inbound is the ETR.
-func (e *Engine) inbound(name string, packet []byte) forward.Outcome {
-	o := e.router.Inbound(slices.Clone(packet), e.options.Now())
+// inbound is the ETR, the RTR and the PETR.
+func (e *Engine) inbound(from ingress, packet []byte) forward.Outcome {
+	in := forward.Ingress{Instance: from.instance, Now: e.options.Now()}
+	if len(e.settings.Roles) > 0 {
+		in.Nonce = e.options.Nonce()
+	}
+	o := e.router.Inbound(nil, slices.Clone(packet), in)
+	if o.Layers == 0 { // not LISP's, or a PITR's
+		e.carryOut(o, packet, from)
+		return o
+	}
 	e.hint(o)
+	if o.What != forward.DoDrop {
+		noteSource(e, packet)
+	}
+	if o.Layers > 1 && o.What != forward.DoDrop {
+		e.counters.Other["decapsulated-twice"]++
+	}
+	if o.Relayed {
+		e.carryOut(o, o.Packet, ingress{name: from.name, instance: o.Instance, relayed: true})
+		return o
+	}
 	switch o.What {
 	case forward.DoDeliver:
-		e.decapsulated(o, packet, Emission{Way: ToSite, Packet: o.Packet, Interface: name})
+		decapsulated(e, o, Emission{Way: ToSite, Packet: o.Packet, Interface: from.name})
 	case forward.DoLocal:
-		e.decapsulated(o, packet, Emission{Way: ToStack, Packet: o.Packet, Interface: name})
-	case forward.DoPass:
-		e.emit(Emission{Way: Natively, Packet: packet, Interface: name})
+		decapsulated(e, o, Emission{Way: ToStack, Packet: o.Packet, Interface: from.name})
+	case forward.DoNatively:
+		e.counters.NativePackets++
+		decapsulated(e, o, Emission{Way: Natively, Packet: o.Packet, Interface: from.name})
 	case forward.DoDrop:
 		e.drop(o.Reason)
 	}
 	return o
 }
 
-func (e *Engine) decapsulated(o forward.Outcome, outer []byte, m Emission) {
+func decapsulated(e *Engine, o forward.Outcome, m Emission) {
 	e.counters.DecapsulatedPackets++
 	e.counters.DecapsulatedOctets += uint64(len(o.Packet))
-	noteSource(e, outer)
 	e.emit(m)
 }
 
@@ -142,8 +186,11 @@ func (e *Engine) fit(o forward.Outcome, packet []byte, from ingress) {
 	}
 	e.drop(forward.DropTooBig)
 	answer, ok := forward.PacketTooBig(nil, e.answerFrom(o.Header.Source), packet, o.LargestInner)
-	if ok {
-		e.emit(Emission{Way: ToSite, Packet: answer, Interface: from.name})
+	switch {
+	case ok && o.Relayed: // the source is a remote EID
+		e.outbound(answer, ingress{instance: o.Instance})
+	case ok:
+		e.emit(Emission{Way: answerWay(o), Packet: answer, Interface: from.name})
 	}
 }
 
@@ -159,7 +206,15 @@ func tellUnreachable(e *Engine, o forward.Outcome, packet []byte, from ingress) 
 		return
 	}
 	e.counters.Other["unreachables-sent"]++
-	e.emit(Emission{Way: ToSite, Packet: answer, Interface: from.name})
+	e.emit(Emission{Way: answerWay(o), Packet: answer, Interface: from.name})
+}
+
+// answerWay is where an answer to a packet's source goes: hosts outside LISP have the routes that they came by.
+func answerWay(o forward.Outcome) Way {
+	if o.Proxied {
+		return Natively
+	}
+	return ToSite
 }
 
 func (e *Engine) fragment(o forward.Outcome, packet []byte, from ingress) {
@@ -168,8 +223,9 @@ func (e *Engine) fragment(o forward.Outcome, packet []byte, from ingress) {
 		e.drop(reason)
 		return
 	}
+	from.released = true
 	for _, part := range parts {
-		e.outbound(part, from, true)
+		e.outbound(part, from)
 	}
 }
 
@@ -180,9 +236,8 @@ func (e *Engine) answerFrom(to netip.Addr) netip.Addr {
 }
 
 func (e *Engine) wait(o forward.Outcome, packet []byte, from ingress) {
-	to := forward.Destination{Instance: o.Instance, EID: lisp.EIDFromAddr(o.Header.Destination)}
-	source, waiting := lisp.EIDFromAddr(o.Header.Source), waitingPacket{packet: packet, from: from}
-	if _, reason := e.waiting.AddFrom(e.options.Now(), source, to, len(packet), waiting); reason != forward.DropNone {
+	source, waiting := lisp.EIDFromAddr(o.Header.Source), waitingPacket{packet: packet, from: from, forRLOC: asksForRLOC(o)}
+	if _, reason := e.waiting.AddFrom(e.options.Now(), source, o.Asked, len(packet), waiting); reason != forward.DropNone {
 		e.drop(reason)
 	}
 }
@@ -195,7 +250,9 @@ func (e *Engine) release(prefix lisp.Prefix) {
 	}
 	e.expire()
 	for _, w := range e.waiting.ReleaseReady(prefix, decided) {
-		if o := e.outbound(w.Packet.packet, w.Packet.from, true); o.What != forward.DoDrop {
+		from := w.Packet.from
+		from.released, from.resolved = true, from.resolved || w.Packet.forRLOC
+		if o := e.outbound(w.Packet.packet, from); o.What != forward.DoDrop && o.What != forward.DoWait {
 			e.counters.ReleasedPackets++
 		}
 	}

@@ -26,6 +26,7 @@ type tables struct {
 	all       []*cached // the map-caches of all instances, each entry at its place
 	owned     int
 	local     []lisp.RLOC
+	depth     uint8                     // Settings.RecursionDepth
 	quiet     map[lisp.Prefix]time.Time // Database entries that tell no status bits before
 	states    map[lisp.Path]dataplane.LocatorState
 }
@@ -103,11 +104,11 @@ func (t *tables) putMapping(entry dataplane.MapCacheEntry) error {
 }
 
 // shareOut computes an entry's buckets. A locator of a family in which this system
-// has no RLOC cannot be used.
+// has no RLOC cannot be used, and one that is an EID needs a second layer.
 func (t *tables) shareOut(c *cached) {
 	c.forward.Buckets = forward.Buckets(c.forward.Locators, func(l *lisp.Locator) (rank int, usable bool) {
 		rank, usable = t.states[l.Path()].Rank()
-		return rank, usable && !t.sourceFor(l.NextHop()).IsZero()
+		return rank, usable && !t.sourceFor(l.NextHop()).IsZero() && (t.depth > 1 || !forward.NeedsLookup(l))
 	})
 }
 

@@ -76,7 +76,7 @@ func (h *harness) clock() time.Time {
 func (h *harness) emit(e model.Emission) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e.Way == model.ToSite || e.Way == model.ToStack || e.Way == model.Natively && e.Interface == "core0" {
+	if e.Way == model.ToSite || e.Way == model.ToStack || e.Way == model.Natively && conformance.IsOfSite(e.Packet) {
 		h.site = append(h.site, e.Packet)
 		return
 	}

@@ -38,7 +38,7 @@ var mutations = []mutation{
 	{"evicts-more-specifics", "control/internal/itr/cache.go", "		c.removeCovering(c.Entries.At(id).Mapping.Prefix, effect.RemoveEvicted)\n", ""},
 	{"drops-idle-more-specifics", "control/internal/itr/upkeep.go", "case idle && r.Cache.isCovered(e.Mapping.Prefix):", "case idle && r.Cache.Size() < 0:"},
 	{"covers-unregistered", "control/internal/mapserver/answer.go", "if !alone && s.holdsOthers(best, s.Registrations.SiteOf(row)) {", "if !alone && s.holdsOthers(best, s.Registrations.SiteOf(row)) && row == nil {"},
-	{"any-instance-accepted", "forward/look_up.go", "if !x.Tables.InDatabase(e.Instance, e.Header.Destination) {", "if false {"},
+	{"any-instance-accepted", "forward/admit.go", "if x.Tables.InDatabase(e.Instance, destination) {", "if true {"},
 	{"smr-without-d", "control/internal/solicit/solicit.go", "SMR: true, DontReply: true, LocalXTR: true", "SMR: true, LocalXTR: true"},
 	{"hasty-probes", "control/internal/reach/prober.go", "		return p.Config.RetriesInterval\n	}\n	return p.jittered(", "		return p.Config.RetriesInterval / 8\n	}\n	return p.jittered("},
 	{"unanswered-is-down", "control/internal/reach/prober.go", "p.Table.Fall(l, effect.LocatorUnconfirmed, effect.LocatorUnanswered)", "p.Table.Fall(l, effect.LocatorDown, effect.LocatorUnanswered)"},
