@@ -102,16 +102,10 @@
  * (dataplane/kernel/upgrade): a name keeps its meaning, a value of an enumeration as well, and 0
  * in a new field stands for what was before it. Where that cannot be, the converter needs a case of
  * its own. */
-#define LISP_ABI_VERSION 37
+#define LISP_ABI_VERSION 38
 
 #define LISP_DATA_PORT 4341
 
-/* What the programs do; user space may change their constant lisp_roles before loading. What a role
- * needs is not even verified without it. */
-enum lisp_role {
-	LISP_ROLE_ITR = 1 << 0,
-	LISP_ROLE_ETR = 1 << 1,
-};
 #define LISP_EXTENSION_HEADERS_MAX 6
 
 /* ---- forwarding table ---- */
@@ -264,6 +258,11 @@ enum lisp_locator_flag {
 	LISP_LOCATOR_PROBED = 1 << 1,    /* p */
 	LISP_LOCATOR_REACHABLE = 1 << 2, /* R */
 	LISP_LOCATOR_UP = 1 << 3,        /* user space's view; programs obey the buckets alone */
+	/* a path: the hops are in user space's own map, at the locator's index */
+	LISP_LOCATOR_PATH = 1 << 4,
+	/* a path of which no own RLOC is a hop before the next one; this bit of a linked locator
+	 * may change */
+	LISP_LOCATOR_NOT_ON_PATH = 1 << 5,
 };
 
 /* What stands between UDP and the inner packet. */
@@ -277,7 +276,7 @@ enum lisp_encapsulation {
 #define LISP_VXLAN_GPE_PORT 4790
 
 struct lisp_locator {
-	__u8 rloc[16];
+	__u8 rloc[16];   /* of a path: the next hop */
 	__u8 source[16]; /* own RLOC of the same family */
 	__u8 family;
 	__u8 priority;
@@ -286,7 +285,7 @@ struct lisp_locator {
 	__u8 multicast_weight;
 	__u8 flags;  /* enum lisp_locator_flag */
 	__be16 port; /* 0 stands for 4341 */
-	/* enum lisp_encapsulation; the one octet of a linked locator that may change */
+	/* enum lisp_encapsulation; this octet of a linked locator may change */
 	__u8 encapsulation;
 	__u8 zero;
 	/* 0: as the route says; else the smaller of both holds for the outer packet */
@@ -394,7 +393,7 @@ enum lisp_setting_flag {
 	/* rules or multipath routes of this host look at ports: see outer_hops */
 	LISP_SETTING_ROUTES_BY_FLOW = 1 << 12,
 	LISP_SETTING_ANY_STACK = 1 << 13, /* some interface has LISP_INTERFACE_STACK */
-	LISP_SETTING_LISTS = 1 << 14,     /* settings.lists is not 0 */
+	LISP_SETTING_LISTS = 1 << 14,     /* there are lists, not only policies of roles */
 };
 
 /* Which address of which packets a deny and allow list is about. */
@@ -405,16 +404,24 @@ enum lisp_list_kind {
 	LISP_LIST_OUTER_DESTINATION = 3,
 	/* added to the others: packets from the core, not those towards it */
 	LISP_LIST_DECAPSULATED = 4,
-	LISP_LIST_MAX = 8,
+	/* Policies of roles beside ITR and ETR. What a policy names is permitted, and where an
+	 * Instance-ID has one all other EIDs are denied; without one its router has no such role.
+	 */
+	LISP_LIST_RTR = 8,  /* inner sources and destinations that packets are relayed for */
+	LISP_LIST_PITR = 9, /* destinations that packets of no EID of ours are encapsulated to ...
+			     */
+	LISP_LIST_PITR_SOURCE = 10, /* ... and their sources */
+	LISP_LIST_PETR = 11,        /* inner sources whose packets are forwarded natively */
+	LISP_LIST_MAX = 16,
 };
 
 /* what stands before the address in a lisp_list_key; all of it has to match */
 #define LISP_LIST_FIXED_BITS 64
 
-/* LPM_TRIE lists: this -> enum lisp_list_entry, __u32. What no prefix covers is permitted. They are
- * asked with LISP_SETTING_LISTS alone, and only those of settings.list_generation: user space makes
- * another generation beside the one in force, stores its number, and removes the older one when it
- * makes the next. */
+/* LPM_TRIE lists: this -> enum lisp_list_entry, __u32. What no prefix covers is permitted. Lists
+ * are asked with LISP_SETTING_LISTS alone, and only entries of settings.list_generation: user space
+ * makes another generation beside the one in force, stores its number, and removes the older one
+ * when it makes the next. */
 struct lisp_list_key {
 	__u32 bits; /* LISP_LIST_FIXED_BITS and the prefix length */
 	__u8 generation;
@@ -428,6 +435,7 @@ struct lisp_list_key {
 enum lisp_list_entry {
 	LISP_LIST_PERMITS = 0,
 	LISP_LIST_DENIES = 1,
+	LISP_LIST_SILENT = 2, /* never stored: no prefix covers the address */
 };
 
 /* What happens to a packet that no mapping covers; the event is raised in any case. Instance-IDs
@@ -447,9 +455,9 @@ struct lisp_settings {
 	__u32 tap_ifindex; /* loci0; 0: none, packets that would wait are dropped and counted */
 	__u8 tap_mac[6];   /* its first octet must not be one of enum lisp_tap_magic */
 	__u8 miss_policy;  /* enum lisp_miss_policy */
-	__u8 lists;        /* a bit for each lisp_list_kind that has entries */
 	__u8 list_generation;
-	__u8 zero[3];
+	__u16 lists; /* a bit for each lisp_list_kind that has entries */
+	__u8 zero[2];
 	/* the shortest time between two events of one kind for one destination */
 	__u64 miss_interval_ns;
 	/* the same for what headers say: LISP_EVENT_STATUS_BITS and those after it */
@@ -539,7 +547,6 @@ union lisp_abi {
 	struct lisp_entry element;
 	struct lisp_event event;
 	struct lisp_tap_header tap_header;
-	enum lisp_role role;
 	enum lisp_root_kind root_kind;
 	enum lisp_mapping_flag mapping_flag;
 	enum lisp_action action;

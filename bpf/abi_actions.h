@@ -11,15 +11,17 @@
 #include <linux/types.h>
 
 /* What is done to a packet. The values up to 15 are those of action records, of which a free one
- * has 0; there is room for relaying, a second encapsulation and replication. */
+ * has 0; there is room for a second encapsulation and replication. */
 enum lisp_what {
 	LISP_DO_ENCAPSULATE = 1,
-	LISP_DO_DELIVER = 2,   /* decapsulated, to a next hop of the site */
-	LISP_DO_PASS = 16,     /* not for LISP: the kernel goes on with it as it came */
-	LISP_DO_DROP = 17,     /* for a reason */
-	LISP_DO_REFUSE = 18,   /* dropped for a reason that its source is told (RFC 1812) */
-	LISP_DO_MISS = 19,     /* no mapping: an event, then as the policy says */
-	LISP_DO_WAIT = 20,     /* in the TAP's queue, for a reason (enum lisp_tap_reason) */
+	LISP_DO_DELIVER = 2, /* decapsulated, to a next hop of the site */
+	LISP_DO_RELAY = 3,   /* as ENCAPSULATE, for an RTR: in place of the headers it came with */
+	LISP_DO_PROXY = 4,   /* as ENCAPSULATE, for a PITR */
+	LISP_DO_PASS = 16,   /* not for LISP: the kernel goes on with it as it came */
+	LISP_DO_DROP = 17,   /* for a reason */
+	LISP_DO_REFUSE = 18, /* dropped for a reason that its source is told (RFC 1812) */
+	LISP_DO_MISS = 19,   /* no mapping: an event, then as the policy says */
+	LISP_DO_WAIT = 20,   /* in the TAP's queue, for a reason (enum lisp_tap_reason) */
 	LISP_DO_NATIVELY = 21, /* forwarded natively */
 	LISP_DO_LOCAL = 22,    /* decapsulated, to this host's stack */
 };
@@ -109,7 +111,7 @@ struct lisp_flow {
 	__u32 flow;         /* LISP_FLOW_COUNTS and bits of the flow's hash; 0: of all flows */
 	__u8 tos;           /* encapsulated: of the inner packet; decapsulated: what it becomes */
 	__u8 family;
-	__u8 what; /* enum lisp_what; 0: free */
+	__u8 what; /* DELIVER: it came as LISP; ENCAPSULATE: it came bare; 0: free */
 	__u8 hook; /* 0: XDP, 1: tc */
 	__u32 epoch;
 	__u32 generation; /* of the destination */

@@ -57,7 +57,8 @@ struct lisp_limit_key {
  *
  * Kernel -> reader: magic is WAITING (whatever has another magic is none of the reader's). The
  * packet is as the hook saw it: TTL not yet decremented, checksum and segmentation state in the
- * virtio header. `origin` is the ifindex where it came from; loci0's own for what this host sends
+ * virtio header; of one that is relayed the outer headers are off, and its TTL and TOS are merged.
+ * `origin` is the ifindex where it came from; loci0's own for what this host sends
  * by loci0. `detail` is, for LISP_TAP_REASON_TOO_BIG, the largest inner packet that would fit, and
  * for LISP_TAP_REASON_UNREACHABLE the reason of the drop (enum lisp_drop).
  *
@@ -99,9 +100,9 @@ enum lisp_tap_reason {
 #define LISP_LIMIT_UNREACHABLE 0x100
 
 struct lisp_tap_header {
-	__be16 detail; /* of the reason */
-	__u8 iid[3];   /* Instance-ID of the packet's addresses, most significant octet first */
-	__u8 zero;
+	__be16 detail;  /* of the reason */
+	__u8 iid[3];    /* Instance-ID of the packet's addresses, most significant octet first */
+	__u8 what;      /* what it waits for: enum lisp_what, of an action record */
 	__u8 magic;     /* enum lisp_tap_magic */
 	__u8 reason;    /* enum lisp_tap_reason */
 	__u8 origin[4]; /* ifindex, most significant octet first */

@@ -28,7 +28,7 @@ enum lisp_step_kind {
 	LISP_STEP_WAIT = 8,        /* a: enum lisp_tap_reason; b: largest inner packet that fits */
 	LISP_STEP_NATIVE = 9,
 	LISP_STEP_STACK = 10,        /* decapsulated, and handed to the stack */
-	LISP_STEP_ENCAPSULATED = 11, /* a: family of the RLOCs */
+	LISP_STEP_ENCAPSULATED = 11, /* a: family of the RLOCs; b: enum lisp_what */
 	LISP_STEP_DECAPSULATED = 12,
 	LISP_STEP_DROP = 13, /* a: enum lisp_drop */
 	LISP_STEP_LIST = 14, /* a: enum lisp_list_kind; b: enum lisp_list_entry */

@@ -22,15 +22,16 @@ _Static_assert(__builtin_offsetof(struct lisp_action_record, serial) == 20, "the
 _Static_assert(sizeof(struct lisp_action_record) == 192, "three cache lines");
 _Static_assert(__builtin_offsetof(struct lisp_action_record, header) == 64, "at a cache line");
 
+/* `what_family` is the action, with the family of the inner packet in the octet above it. */
 static __always_inline struct action_key key_of_encapsulation(__u32 locator_set, __u32 locator,
 							      __u32 iid, __u8 outer_tos, __u32 port,
-							      __u8 family)
+							      __u32 what_family)
 {
 	return (struct action_key){
 		.target_from = locator_set,
 		.iid_port_tos_locator = iid | (__u64)(port & SOURCE_PORT_MASK) << 32 |
 					(__u64)outer_tos << 48 | (__u64)locator << 56,
-		.what_family = LISP_DO_ENCAPSULATE | (__u32)family << 8,
+		.what_family = what_family,
 	};
 }
 

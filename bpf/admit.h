@@ -27,12 +27,22 @@ static __always_inline bool comes_from_eid(const struct lisp_context *c)
 	return own;
 }
 
-/* Whether a packet that came in from the site is LISP's; expired ones are the stack's to answer. */
-static __always_inline bool admit_from_site(const struct lisp_context *c)
+/* Whether a packet is a PITR's to encapsulate, which sources that are no EIDs have. */
+static __noinline bool is_proxied(struct lisp_context *c)
 {
-	return lisp_roles & LISP_ROLE_ITR &&
-	       is_routable_unicast(&c->packet.destination, c->packet.family) && comes_from_eid(c) &&
-	       !is_within_site(c) && c->packet.ttl > 1;
+	if (lisp_ask_policy(LISP_LIST_PITR, c->iid, &c->packet.destination, c->packet.family) ||
+	    lisp_ask_policy(LISP_LIST_PITR_SOURCE, c->iid, &c->packet.source, c->packet.family))
+		return false;
+	c->what = LISP_DO_PROXY;
+	return true;
+}
+
+/* Whether a packet that came in without LISP is LISP's; expired ones are the stack's to answer. */
+static __always_inline bool admit_bare(struct lisp_context *c)
+{
+	return is_routable_unicast(&c->packet.destination, c->packet.family) && c->packet.ttl > 1 &&
+	       ((c->side == LISP_INTERFACE_SITE && comes_from_eid(c)) || is_proxied(c)) &&
+	       !is_within_site(c);
 }
 
 /* What lists and data headers are judged by, but for the RLOCs; NULL never happens. */
@@ -62,6 +72,27 @@ static __always_inline void describe_rlocs(struct lisp_trusted *p, __u8 family, 
 static __noinline int judge_eids(const struct lisp_context *c)
 {
 	return describe(c) ? judge_pair(LISP_LIST_INNER_SOURCE) : LISP_DROP_NONE;
+}
+
+/* The other roles of a decapsulated packet, which is to no EID of ours: an RTR relays it, a PETR
+ * leaves it to the stack. The reason to drop it, or none. */
+static __noinline int admit_by_role(struct lisp_context *c)
+{
+	__u32 family = c->packet.family;
+	int relayed = lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.destination, family), exits;
+
+	if (relayed == LISP_LIST_DENIES)
+		relayed = lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.source, family);
+	c->what = LISP_DO_RELAY;
+	if (relayed == LISP_LIST_PERMITS)
+		return LISP_DROP_NONE;
+	exits = lisp_ask_policy(LISP_LIST_PETR, c->iid, &c->packet.source, family);
+	c->what = LISP_DO_LOCAL;
+	if (exits == LISP_LIST_PERMITS)
+		return LISP_DROP_NONE;
+	return relayed == LISP_LIST_DENIES || exits == LISP_LIST_DENIES
+		       ? LISP_DROP_NOT_IN_POLICY
+		       : LISP_DROP_EID_NOT_IN_DATABASE;
 }
 
 /* Whether a packet from the core to an EID of ours is let in; the reason to drop it, or none. */

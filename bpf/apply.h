@@ -18,7 +18,7 @@ struct lisp_varying {
 	__u32 first; /* what its LISP header has beside the template's, in host order */
 	__u32 second;
 	__u32 length;  /* of the inner packet, without what follows it in the frame */
-	__u32 removed; /* DELIVER: octets of outer headers */
+	__u32 removed; /* octets of outer headers that it came with */
 	__u8 tos;      /* that the inner packet gets */
 	__u8 ttl;
 	__u8 family; /* of the inner packet */
@@ -46,7 +46,8 @@ static __always_inline void vary_from_context(struct lisp_varying *v, const hook
 
 /* ---- each hook's, in apply_tc.h and apply_xdp.h ---- */
 
-/* Puts the headers of an action before a packet and sends it. */
+/* Puts the headers of an action before a packet, in place of those that it came with, and sends
+ * it. */
 static __always_inline int apply_encapsulation(hook_frame *frame, struct lisp_action_record *a,
 					       const struct lisp_varying *v);
 
@@ -170,11 +171,15 @@ static __always_inline __u64 change_head(union lisp_head *h, __u8 tos, __u8 ttl)
 
 /* ---- counters ---- */
 
-static __always_inline void count_encapsulated(__u8 outer_family, __u32 octets)
+static __always_inline void count_encapsulated(const struct lisp_action_record *a, __u32 octets)
 {
-	step(LISP_STEP_ENCAPSULATED, outer_family, 0, 0);
-	count(outer_family == 4 ? LISP_COUNTER_ENCAPSULATED_IPV4 : LISP_COUNTER_ENCAPSULATED_IPV6,
-	      octets);
+	__u32 first = a->what == LISP_DO_RELAY ? LISP_COUNTER_RELAYED_IPV4
+					       : LISP_COUNTER_ENCAPSULATED_IPV4;
+
+	step(LISP_STEP_ENCAPSULATED, a->outer_family, a->what, 0);
+	count(first + (a->outer_family == 6), octets);
+	if (a->what == LISP_DO_PROXY)
+		count(LISP_COUNTER_PROXIED, octets);
 }
 
 static __always_inline void count_decapsulated(__u8 outer_family, __u32 octets)

@@ -77,25 +77,39 @@ static __always_inline int send(struct lisp_action_record *a, const struct lisp_
  * are made first. */
 #define SPARE_OCTETS 8
 
-/* Makes room in an skb that was encapsulated before. What it remembers of the inner headers is
- * still true when one layer was taken off, and then it can be segmented later as well. A GSO packet
- * with a tunnel in it cannot: its segments would need two layers of lengths. */
-static __noinline long make_room_again(struct __sk_buff *skb, __u8 family,
-				       const struct lisp_varying *v)
+/* Makes what stands before the inner packet longer by so many octets, or shorter, and of another
+ * family. What the skb remembers of the inner headers stays true. */
+static __noinline long resize(struct __sk_buff *skb, int octets, __u8 family)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
-	__u32 octets = outer_length(family);
 
+	if (skb->protocol != ethertype_of(family) && !lisp_decap_l3_flags) {
+		/* of a GSO packet it would change the inner family */
+		if (skb->gso_size)
+			return NEEDS_FRESH_SKB;
+		if (bpf_skb_change_proto(skb, ethertype_of(family), 0) < 0)
+			return -1;
+		octets += family == 4 ? 20 : -20;
+	} else if (skb->protocol != ethertype_of(family)) {
+		if (octets >= 0 &&
+		    bpf_skb_adjust_room(skb, octets + SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags) < 0)
+			return -1;
+		if (octets >= 0)
+			octets = -SPARE_OCTETS;
+		flags |= family == 4 ? ADJ_ROOM_DECAP_L3_IPV4 : ADJ_ROOM_DECAP_L3_IPV6;
+	}
+	return octets ? bpf_skb_adjust_room(skb, octets, BPF_ADJ_ROOM_MAC, flags) : 0;
+}
+
+/* Makes room in an skb that was encapsulated before, and decapsulated since: then it can be
+ * segmented later as well. A GSO packet with a tunnel in it cannot: its segments would need two
+ * layers of lengths. */
+static __always_inline long make_room_again(struct __sk_buff *skb, __u8 family,
+					    const struct lisp_varying *v)
+{
 	if (skb->gso_size && v->protocol != IPPROTO_TCP)
 		return NEEDS_FRESH_SKB;
-	if (family == v->family)
-		return bpf_skb_adjust_room(skb, octets, BPF_ADJ_ROOM_MAC, flags);
-	if (!lisp_decap_l3_flags)
-		return NEEDS_FRESH_SKB;
-	if (bpf_skb_adjust_room(skb, octets + SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags) < 0)
-		return -1;
-	flags |= family == 4 ? ADJ_ROOM_DECAP_L3_IPV4 : ADJ_ROOM_DECAP_L3_IPV6;
-	return bpf_skb_adjust_room(skb, -SPARE_OCTETS, BPF_ADJ_ROOM_MAC, flags);
+	return resize(skb, outer_length(family), family);
 }
 
 /* Makes room before the inner packet. FIXED_GSO: each segment keeps its size and grows by the
@@ -125,10 +139,12 @@ static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp
 {
 	__u32 offset = ETH_HLEN + outer_length(outer_family);
 	void *to = writable(skb, offset + sizeof(union lisp_head));
-	__u64 sum;
+	__u64 sum, old = 0;
 
 	if (!to || to + offset + sizeof(union lisp_head) > frame_end(skb))
 		return -1;
+	if (v->removed)
+		old = fold(sum_words(to + ETH_HLEN, outer_length(outer_family)));
 	if (outer_family == 4)
 		write_headers_ipv4(skb, a, v);
 	else
@@ -138,7 +154,7 @@ static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp
 	sum += outer_family == 4
 		       ? sum_words(to + offset - sizeof(struct udp_lisp), sizeof(struct udp_lisp))
 		       : sum_words(to + ETH_HLEN, outer_length(6));
-	bpf_csum_update(skb, fold(sum));
+	bpf_csum_update(skb, fold(sum + (__u32)~old));
 	return 0;
 }
 
@@ -147,12 +163,16 @@ static __always_inline long write_outer(struct __sk_buff *skb, const struct lisp
 static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lisp_action_record *a,
 					       const struct lisp_varying *v)
 {
+	__u32 length = v->l2_length + v->removed + v->length;
 	long failed;
 
-	if (!skb->gso_size && skb->len > v->l2_length + v->length &&
-	    bpf_skb_change_tail(skb, v->l2_length + v->length, 0) < 0)
+	if (!skb->gso_size && skb->len > length && bpf_skb_change_tail(skb, length, 0) < 0)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	failed = make_room(skb, a->outer_family, v);
+	if (v->removed)
+		failed = resize(skb, (int)outer_length(a->outer_family) - (int)v->removed,
+				a->outer_family);
+	else
+		failed = make_room(skb, a->outer_family, v);
 	if (failed == NEEDS_FRESH_SKB)
 		return NEEDS_FRESH_SKB;
 	if (!failed && !v->l2_length)
@@ -162,7 +182,7 @@ static __always_inline int apply_encapsulation(struct __sk_buff *skb, struct lis
 					      : write_outer(skb, a, v, 6);
 	if (failed)
 		return drop(skb, LISP_DROP_ENCAPSULATION_FAILED);
-	count_encapsulated(a->outer_family, v->length);
+	count_encapsulated(a, v->length);
 	return send(a, v);
 }
 

@@ -39,13 +39,14 @@ static __always_inline long trim(struct xdp_md *frame, __u32 length)
 static __always_inline long encapsulate(struct xdp_md *frame, const struct lisp_action_record *a,
 					const struct lisp_varying *v)
 {
-	void *at = frame_data(frame) + v->l2_length;
-	int room = v->l2_length - ETH_HLEN - outer_length(a->outer_family);
+	__u32 before = v->l2_length + v->removed;
+	void *at = frame_data(frame) + before;
+	int room = before - ETH_HLEN - outer_length(a->outer_family);
 
-	if (at + sizeof(union lisp_head) > frame_end(frame))
+	if (before > DIRECT_OFFSET_MAX || at + sizeof(union lisp_head) > frame_end(frame))
 		return -1;
 	change_head(at, v->tos, v->ttl);
-	if (trim(frame, v->l2_length + v->length) < 0 || bpf_xdp_adjust_head(frame, room) < 0)
+	if (trim(frame, before + v->length) < 0 || (room && bpf_xdp_adjust_head(frame, room) < 0))
 		return -1;
 	return a->outer_family == 4 ? write_headers_ipv4(frame, a, v)
 				    : write_headers_ipv6(frame, a, v);
@@ -56,7 +57,7 @@ static __always_inline int apply_encapsulation(struct xdp_md *frame, struct lisp
 {
 	if (encapsulate(frame, a, v) < 0)
 		return drop(frame, LISP_DROP_ENCAPSULATION_FAILED);
-	count_encapsulated(a->outer_family, v->length);
+	count_encapsulated(a, v->length);
 	return send(a);
 }
 

@@ -8,7 +8,7 @@
 
 #include "locator_set_cache.h"
 
-/* Sends a packet from the site: by the flow cache where `site` is NULL. */
+/* Sends a packet that came without LISP: by the flow cache where `site` is NULL. */
 static __always_inline int encapsulate_cached(hook_frame *frame, struct lisp_clock *clock,
 					      const struct lisp_interface *site, __u8 family)
 {
@@ -25,14 +25,14 @@ static __always_inline int encapsulate_cached(hook_frame *frame, struct lisp_clo
 		 : find_by_flow(frame, &p, 0, LISP_DO_ENCAPSULATE, clock->boot_ns, &v.hash);
 	if (!a || p.longest > a->longest || p.length > octets_at(frame, at))
 		return NOT_CACHED;
-	vary_encapsulation(&v, &p, a, clock);
+	vary_plain(&v, &p, 0, a, clock);
 	verdict = apply_encapsulation(frame, a, &v);
 	if (verdict == HOOK_REDIRECT)
 		count_mapping(p.mapping_index, p.length, clock->boot_ns);
 	return verdict;
 }
 
-/* Delivers a packet from the core: by the flow cache where `core` is NULL. */
+/* Delivers a packet from the core, or relays it: by the flow cache where `core` is NULL. */
 static __always_inline int deliver_cached_as(hook_frame *frame, struct lisp_clock *clock,
 					     const struct lisp_interface *core, __u8 outer_family,
 					     __u8 family)
@@ -49,8 +49,9 @@ static __always_inline int deliver_cached_as(hook_frame *frame, struct lisp_cloc
 		 : find_by_flow(frame, &p, iid, LISP_DO_DELIVER, clock->boot_ns, &v.hash);
 	if (!a || p.longest > a->longest)
 		return NOT_CACHED;
-	vary_delivery(&v, &p, outer_family);
-	verdict = apply_delivery(frame, a, &v, outer_family);
+	vary_plain(&v, &p, outer_length(outer_family), a, clock);
+	verdict = a->what == LISP_DO_RELAY ? lisp_encapsulate(frame, a, &v)
+					   : apply_delivery(frame, a, &v, outer_family);
 	if (verdict == HOOK_REDIRECT)
 		count_mapping(p.mapping_index, p.length, clock->boot_ns);
 	return verdict;

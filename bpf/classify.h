@@ -13,7 +13,7 @@ static __always_inline bool is_lisp(hook_frame *frame, const struct lisp_packet 
 {
 	__be16 port;
 
-	if (!(lisp_roles & LISP_ROLE_ETR) || outer->protocol != IPPROTO_UDP)
+	if (outer->protocol != IPPROTO_UDP)
 		return false;
 	if (outer->fragment) {
 		if (is_own_rloc(outer->family, &outer->destination, 0))

@@ -33,9 +33,10 @@ struct lisp_context {
 	/* it has the tag of a VLAN, beside the frame or within l2_length */
 	bool tagged;
 	bool listed; /* lists have to be asked */
+	__u8 what;   /* enum lisp_what: what is done to it if the tables have a way */
 
 	/* decapsulate */
-	__u32 removed; /* octets of outer headers */
+	__u32 removed; /* octets of outer headers that it still has */
 	__u32 payload; /* octets behind the LISP header, as the UDP length says */
 	__be16 told;   /* EtherType of the inner packet, by its Next Protocol; 0 without P */
 	/* counters to raise when this program sends or drops the packet, a bit for each: one that
@@ -77,6 +78,7 @@ static __always_inline struct lisp_context *new_context(const struct lisp_interf
 	c->interface_flags = at->flags;
 	c->iid = at->iid;
 	c->roots = at->roots;
+	c->what = LISP_DO_ENCAPSULATE;
 	return c;
 }
 

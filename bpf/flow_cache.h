@@ -20,6 +20,8 @@
  * it is of the core as well. */
 #define FLOW_CHECKSUM_PARTIAL (1 << 0)
 #define FLOW_CORE (1 << 1)
+/* The action needs the hash of the flow. */
+#define FLOW_HASHED (1 << 2)
 
 /* The beginning of a lisp_flow. */
 struct flow_key {
@@ -128,7 +130,7 @@ static __always_inline struct lisp_flow *keep_entry(const struct flow_key *k,
 	f->generation_place = c->since.place;
 	f->expires_ns = now_ns() + FLOW_NS;
 	f->flow_mask = 0;
-	f->notice = 0;
+	f->notice = c->what == LISP_DO_DELIVER ? 0 : FLOW_HASHED;
 	f->address_hash = hash_addresses(&p->source, &p->destination, p->family);
 	f->pseudo_sum = sum_addresses(&p->source, &p->destination, p->family);
 	return f;
@@ -164,16 +166,16 @@ static __always_inline void note_missed(void)
 		c->missed += SAMPLE_ONE_IN;
 }
 
-/* Whether an action can serve packets of a flow; `what` is that of the action. */
+/* Whether an action can serve packets of a flow; `came` is lisp_flow.what. */
 static __always_inline bool may_be_cached(const struct lisp_context *c,
-					  const struct lisp_action_record *a, int what)
+					  const struct lisp_action_record *a, __u8 came)
 {
 	if (lisp_tracing || a->flags & LISP_ACTION_UNCACHED || !is_plain(&c->packet) ||
 	    !(a->flags & LISP_ACTION_RESOLVED) || c->l2_length != ETH_HLEN)
 		return false;
-	if (what == LISP_DO_DELIVER)
+	if (came == LISP_DO_DELIVER)
 		return !c->notes && !c->told;
-	return !c->tagged && !c->released && c->side == LISP_INTERFACE_SITE;
+	return !c->tagged && !c->released && c->forwarded;
 }
 
 /* Keeps which action a packet gets that is about to leave. A global function: verified once. */
@@ -183,19 +185,21 @@ __noinline int lisp_keep_flow(hook_frame *frame, struct lisp_context *c)
 	__u32 ifindex = incoming_ifindex(frame), mask = 0, iid = 0;
 	struct lisp_flow *f;
 	struct flow_key k;
+	__u8 came;
 
 	if (!c)
 		return 0;
+	came = c->removed ? LISP_DO_DELIVER : LISP_DO_ENCAPSULATE;
 	a = action_at(c->action);
-	if (!a || !may_be_cached(c, a, a->what))
+	if (!a || !may_be_cached(c, a, came))
 		return 0;
 	note_missed();
-	if (a->what == LISP_DO_ENCAPSULATE)
+	if (a->what != LISP_DO_DELIVER)
 		mask = mask_of_flows(c->locator_set, c->locator);
-	else
+	if (c->removed)
 		iid = c->iid;
 	fill_key(&k, &c->packet.source, &c->packet.destination, ifindex | (__u64)iid << 32,
-		 c->packet.tos, c->packet.family, a->what);
+		 c->packet.tos, c->packet.family, came);
 	if (mask) {
 		f = keep_entry(&k, c);
 		if (f)
@@ -237,15 +241,15 @@ static __always_inline bool is_notable(const hook_frame *frame, const struct lis
 	    (data + ETH_HLEN > frame_end(frame) ||
 	     (OCTETS8(data) & bpf_cpu_to_be64(0xFFFFFFFFFFFF0000)) != OCTETS8(f->to)))
 		return true;
-	if (!f->notice)
+	if (!(f->notice & (FLOW_CHECKSUM_PARTIAL | FLOW_CORE)))
 		return false;
 	if (f->notice & FLOW_CHECKSUM_PARTIAL && is_plain_partial(p, f->pseudo_sum))
 		return true;
 	return f->what == LISP_DO_ENCAPSULATE && f->notice & FLOW_CORE && may_be_lisp(p);
 }
 
-/* The record of a plain packet; NULL for none. Towards the core `iid` is 0, and *hash becomes that
- * of the flow. */
+/* The record of a plain packet; NULL for none. `iid` is 0 of packets that came without LISP.
+ * Towards the core *hash becomes that of the flow. */
 static __always_inline struct lisp_action_record *find_by_flow(hook_frame *frame,
 							       struct plain_packet *p, __u32 iid,
 							       __u8 what, __u64 now, __u32 *hash)
@@ -257,7 +261,7 @@ static __always_inline struct lisp_action_record *find_by_flow(hook_frame *frame
 
 	fill_key(&k, &p->source, &p->destination, where, p->tos, p->family, what);
 	f = find_flow(&k, p->family, now);
-	if (f && what == LISP_DO_ENCAPSULATE) {
+	if (f && f->notice & FLOW_HASHED) {
 		*hash = finish_hash(f->address_hash, p->ports, p->protocol);
 		if (f->flow_mask) {
 			k.what |= LISP_FLOW_COUNTS | (*hash & f->flow_mask);

@@ -5,8 +5,8 @@
  * run). The others go through the stages: classify.h, decap.h, admit.h, lookup.h, select.h,
  * apply_tc.h; or to punt.h where they cannot go out at once.
  *
- *   site_ingress  packets from the site's hosts: ITR
- *   core_ingress  packets to own RLOCs, UDP port 4341: ETR
+ *   site_ingress  packets from the site's hosts: ITR, PITR
+ *   core_ingress  packets to own RLOCs, UDP port 4341: ETR, RTR, PETR; others: PITR
  *   core_egress   what this host itself sends from an EID, or an ICMP error it owes to a remote EID
  *   lisp_egress   the same, where routes lead it into loci0; and packets that other hooks sent
  *                 there to wait
@@ -62,7 +62,7 @@ static __noinline int send_to_core(struct __sk_buff *skb, struct lisp_context *c
 	return verdict;
 }
 
-/* Stages 4 to 6 of a packet from an EID of ours to somewhere else. */
+/* Stages 4 to 6 of an admitted packet to somewhere else. */
 static __noinline int forward_to_core(struct __sk_buff *skb, struct lisp_context *c)
 {
 	switch (decide_for_core(skb, c)) {
@@ -80,31 +80,6 @@ static __noinline int forward_to_core(struct __sk_buff *skb, struct lisp_context
 	return drop(skb, c->reason);
 }
 
-/* By loci0, where the reverse path filter accepts packets from remote EIDs; without a TAP the bare
- * packet goes on where it is, on the core interface. */
-static __noinline int hand_to_stack(struct __sk_buff *skb, const struct lisp_varying *v)
-{
-	const struct lisp_settings *s = find_settings();
-	struct ethhdr ethernet = {};
-	__u32 tap = present_tap(skb);
-	long failed = 0;
-
-	if (!s || (!tap && s->tap_ifindex))
-		return drop(skb, LISP_DROP_NO_TAP);
-	count(LISP_COUNTER_TO_STACK, skb->len);
-	step(LISP_STEP_STACK, 0, 0, 0);
-	if (tap)
-		__builtin_memcpy(ethernet.h_dest, s->tap_mac, ETH_ALEN);
-	else if (v->l2_length)
-		failed = bpf_skb_load_bytes(skb, 0, &ethernet, 2 * ETH_ALEN);
-	if (tap && !v->l2_length)
-		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
-	ethernet.h_proto = ethertype_of(v->family);
-	if (failed || write_inner(skb, &ethernet, v, tap || v->l2_length ? ETH_HLEN : 0) < 0)
-		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	return tap ? bpf_redirect(tap, BPF_F_INGRESS) : TC_ACT_OK;
-}
-
 /* Stage 6 of a packet from the core: to the site by route and neighbour, or to this host. */
 static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c, int what)
 {
@@ -119,6 +94,7 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 		lisp_keep_flow(skb, c);
 		verdict = lisp_deliver(skb, a, &v, c->outer.family);
 	} else if (take_outer_off(skb, &v, c->outer.family) == 0) {
+		count(LISP_COUNTER_TO_STACK, skb->len);
 		verdict = hand_to_stack(skb, &v);
 	} else {
 		drop(skb, LISP_DROP_DECAPSULATION_FAILED);
@@ -130,6 +106,15 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 	return verdict;
 }
 
+/* Stages 4 to 6 of a decapsulated packet that is to no EID of ours: for an RTR or PETR. */
+static __always_inline int forward_for_others(struct __sk_buff *skb, struct lisp_context *c)
+{
+	lisp_note_source(&c->outer.source, c->outer.family);
+	if (c->what != LISP_DO_RELAY)
+		return exit_natively(skb, c);
+	return c->packet.ttl > 1 ? forward_to_core(skb, c) : drop(skb, LISP_DROP_TTL_EXPIRED);
+}
+
 /* Stages 2 to 6 of a packet that is_lisp() has recognised. */
 static __noinline int forward_from_core(struct __sk_buff *skb, struct lisp_context *c)
 {
@@ -138,6 +123,8 @@ static __noinline int forward_from_core(struct __sk_buff *skb, struct lisp_conte
 	count_notes(c, skb->len);
 	if (reason)
 		return drop(skb, reason);
+	if (c->what != LISP_DO_DELIVER)
+		return forward_for_others(skb, c);
 	/* Expired TTL is the stack's to answer. */
 	if (c->packet.ttl > 1 && !(c->interface_flags & LISP_INTERFACE_STACK))
 		what = lisp_select_delivery(skb, c);
@@ -235,6 +222,15 @@ static __noinline const struct lisp_interface *find_tagged(struct __sk_buff *skb
 	return find_vlan(skb->ifindex, vlan, &c->origin);
 }
 
+/* Stages 3 to 6 of a packet that came in without LISP. */
+static __noinline int forward_bare(struct __sk_buff *skb, struct lisp_context *c)
+{
+	if (c->packet.malformed)
+		return TC_ACT_UNSPEC;
+	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	return admit_bare(c) ? forward_to_core(skb, c) : TC_ACT_UNSPEC;
+}
+
 SEC("tc")
 int site_ingress(struct __sk_buff *skb)
 {
@@ -268,10 +264,9 @@ int site_ingress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	c->iid = site->iid;
 	c->roots = site->roots;
-	if (parse_ip(skb, c->l2_length, ethertype, &c->packet) < 0 || c->packet.malformed)
+	if (parse_ip(skb, c->l2_length, ethertype, &c->packet) < 0)
 		return TC_ACT_UNSPEC;
-	c->since = begin_lookup(c->packet.family, &c->packet.destination);
-	return admit_from_site(c) ? forward_to_core(skb, c) : TC_ACT_UNSPEC;
+	return forward_bare(skb, c);
 }
 
 SEC("tc")
@@ -289,10 +284,15 @@ int core_ingress(struct __sk_buff *skb)
 	c = new_context(core);
 	if (!c)
 		return TC_ACT_UNSPEC;
+	c->origin = skb->ifindex;
+	c->forwarded = true;
 	c->l2_length = core->l2_length;
-	if (parse_ip(skb, c->l2_length, skb->protocol, &c->outer) < 0 || !is_lisp(skb, &c->outer))
+	if (parse_ip(skb, c->l2_length, skb->protocol, &c->outer) < 0)
 		return TC_ACT_UNSPEC;
-	return forward_from_core(skb, c);
+	if (is_lisp(skb, &c->outer))
+		return forward_from_core(skb, c);
+	c->packet = c->outer;
+	return has_policy(LISP_LIST_PITR) ? forward_bare(skb, c) : TC_ACT_UNSPEC;
 }
 
 /* The site interface where a packet came in that IP forwarding has seen since; NULL for others. */
@@ -337,7 +337,7 @@ int core_egress(struct __sk_buff *skb)
 	struct lisp_context *c;
 
 	/* What came in by another interface was judged there. */
-	if (!(lisp_roles & LISP_ROLE_ITR) || (skb->ingress_ifindex && !from))
+	if (skb->ingress_ifindex && !from)
 		return TC_ACT_UNSPEC;
 	core = find_interface(skb->ifindex, LISP_INTERFACE_CORE);
 	if (!core || skb->vlan_present)
@@ -366,8 +366,6 @@ int lisp_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	if (h.magic == LISP_TAP_WAITING)
 		return TC_ACT_OK;
-	if (!(lisp_roles & LISP_ROLE_ITR))
-		return TC_ACT_UNSPEC;
 	c = begin_at_egress(skb, forwarded_from(skb), tap, LISP_INTERFACE_TAP, ETH_HLEN,
 			    h.protocol);
 	if (!c)
@@ -401,6 +399,14 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	if (from->flags & LISP_INTERFACE_STACK && c->side == LISP_INTERFACE_SITE)
 		c->side = LISP_INTERFACE_TAP;
 	c->forwarded = c->side == LISP_INTERFACE_SITE;
+	if (h->what == LISP_DO_RELAY || h->what == LISP_DO_PROXY) {
+		c->what = h->what;
+		c->forwarded = true;
+	}
+	if (h->what == LISP_DO_RELAY) {
+		c->iid = h->iid[0] << 16 | h->iid[1] << 8 | h->iid[2];
+		c->roots = index_of_roots(c->iid);
+	}
 	if (parse_ip(skb, c->l2_length, h->protocol, &c->packet) < 0)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
@@ -433,6 +439,8 @@ static __noinline int take_reassembled(struct __sk_buff *skb, const struct lisp_
 
 	if (!c)
 		return drop(skb, LISP_DROP_TAP_ORIGIN_UNKNOWN);
+	c->origin = origin_at_tap(h);
+	c->forwarded = true;
 	c->l2_length = ETH_HLEN;
 	if (parse_ip(skb, c->l2_length, h->protocol, &c->outer) < 0 || !is_lisp(skb, &c->outer))
 		return drop(skb, LISP_DROP_OUTER_MALFORMED);

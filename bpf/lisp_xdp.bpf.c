@@ -55,6 +55,7 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 
 	if (!a || !takes_frames(a))
 		return XDP_PASS;
+	count_notes(c, frame_length(frame));
 	vary_header(c, a);
 	lisp_keep_flow(frame, c);
 	vary_from_context(&v, frame, c, 1);
@@ -64,8 +65,8 @@ static __noinline int send_to_core(struct xdp_md *frame, struct lisp_context *c)
 	return verdict;
 }
 
-/* Stages 4 to 6 of an admitted packet from the site. */
-static __always_inline int forward_to_core(struct xdp_md *frame, struct lisp_context *c)
+/* Stages 4 to 6 of an admitted packet to somewhere else. */
+static __noinline int forward_to_core(struct xdp_md *frame, struct lisp_context *c)
 {
 	switch (decide_for_core(frame, c)) {
 	case LISP_DO_ENCAPSULATE:
@@ -112,11 +113,19 @@ static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_c
 		count_notes(c, frame_length(frame));
 		return drop(frame, reason);
 	}
-	if (c->packet.ttl <= 1 || c->interface_flags & LISP_INTERFACE_STACK)
+	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL ||
+	    c->interface_flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
 	if (c->interface_flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&
 	    is_checksum_partial(frame, &c->packet))
 		return XDP_PASS;
+	if (c->what == LISP_DO_RELAY) {
+		/* The walk over extension headers may have ended at what cannot be read here. */
+		if (c->packet.l4_offset > DIRECT_OFFSET_MAX)
+			return XDP_PASS;
+		lisp_note_source(&c->outer.source, c->outer.family);
+		return forward_to_core(frame, c);
+	}
 	return lisp_select_delivery(frame, c) == LISP_DO_DELIVER ? send_to_site(frame, c)
 								 : XDP_PASS;
 }
@@ -159,14 +168,15 @@ static __always_inline int from_core(struct xdp_md *frame, const struct lisp_int
 	return forward_from_core(frame, c);
 }
 
-static __always_inline int from_site(struct xdp_md *frame, const struct lisp_interface *at,
-				     __u32 ethertype, bool tagged)
+/* What came without LISP; from the core it is a PITR's. */
+static __always_inline int from_outside(struct xdp_md *frame, const struct lisp_interface *at,
+					__u32 ethertype, bool tagged)
 {
 	struct lisp_context *c = new_context(at);
 
 	if (!c || at->flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
-	c->side = LISP_INTERFACE_SITE;
+	c->side = at->flags & LISP_INTERFACE_SITE;
 	c->forwarded = true;
 	c->tagged = tagged;
 	c->l2_length = ETH_HLEN + (tagged ? sizeof(struct vlan_tag) : 0);
@@ -174,7 +184,7 @@ static __always_inline int from_site(struct xdp_md *frame, const struct lisp_int
 		return XDP_PASS;
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
 	/* The walk over extension headers may have ended at what cannot be read here. */
-	if (!admit_from_site(c) || c->packet.l4_offset > DIRECT_OFFSET_MAX)
+	if (!admit_bare(c) || c->packet.l4_offset > DIRECT_OFFSET_MAX)
 		return XDP_PASS;
 	if (at->flags & LISP_INTERFACE_CHECKSUM_PARTIAL && is_checksum_partial(frame, &c->packet))
 		return XDP_PASS;
@@ -213,7 +223,7 @@ int lisp_xdp_core(struct xdp_md *frame)
 	return XDP_PASS;
 }
 
-/* Frames of a site, which may be a VLAN. */
+/* Frames of a site, which may be a VLAN, and frames of the core that are not LISP to us. */
 SEC("xdp")
 int lisp_xdp_site(struct xdp_md *frame)
 {
@@ -225,9 +235,10 @@ int lisp_xdp_site(struct xdp_md *frame)
 		return XDP_PASS;
 	if (tagged)
 		at = find_tagged(frame, &ethertype);
-	if (!at || !(at->flags & LISP_INTERFACE_SITE) || !is_ip(ethertype))
+	if (!at || !is_ip(ethertype) ||
+	    (!(at->flags & LISP_INTERFACE_SITE) && !has_policy(LISP_LIST_PITR)))
 		return XDP_PASS;
-	return from_site(frame, at, ethertype, tagged);
+	return from_outside(frame, at, ethertype, tagged);
 }
 
 /* To the program that has the stages of the interface's side; without it, to tc. */

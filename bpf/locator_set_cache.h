@@ -79,7 +79,7 @@ find_by_set(const struct lisp_interface *site, struct plain_packet *p, __u64 now
 	if (!set)
 		return NULL;
 	key = key_of_encapsulation(index - 1, locator_for(set, *hash), site->iid, outer_tos(p->tos),
-				   port_in_key(*hash), p->family);
+				   port_in_key(*hash), LISP_DO_ENCAPSULATE | (__u32)p->family << 8);
 	return find_cached(&key, now);
 }
 

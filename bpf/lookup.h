@@ -56,7 +56,7 @@ static __always_inline int decide_for_core(hook_frame *frame, struct lisp_contex
 	return what == LISP_DO_ENCAPSULATE ? lisp_select_encapsulation(frame, c) : what;
 }
 
-/* The receiver must be ours. */
+/* An EID of ours comes before any other role. */
 static __always_inline int look_up_entry(struct lisp_context *c)
 {
 	const struct lisp_mapping *own;
@@ -64,7 +64,8 @@ static __always_inline int look_up_entry(struct lisp_context *c)
 	own = find_mapping(find_roots(c->roots), LISP_ROOT_DATABASE, c->packet.family,
 			   &c->packet.destination, &c->mapping_index);
 	if (!own)
-		return LISP_DROP_EID_NOT_IN_DATABASE;
+		return admit_by_role(c);
+	c->what = LISP_DO_DELIVER;
 	c->mapping_flags = *(const volatile __u32 *)&own->flags;
 	return LISP_DROP_NONE;
 }
@@ -73,16 +74,20 @@ static __always_inline int look_up_entry(struct lisp_context *c)
  * to drop it, or none. */
 __noinline int lisp_judge_from_core(hook_frame *frame, struct lisp_context *c)
 {
+	__u32 epoch;
 	int reason;
 
 	if (!c)
 		return LISP_DROP_OUTER_MALFORMED;
-	c->since = begin_lookup(c->outer.family, &c->outer.destination);
+	epoch = begin_lookup(c->outer.family, &c->outer.destination).epoch;
 	reason = read_lisp_header(frame, c);
 	if (!reason)
 		reason = read_inner(frame, c);
-	if (!reason)
-		reason = look_up_entry(c);
+	if (reason)
+		return reason;
+	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	c->since.epoch = epoch;
+	reason = look_up_entry(c);
 	if (!reason)
 		reason = admit_from_core(frame, c);
 	return reason ? reason : merge_tos_ttl(c);

@@ -80,8 +80,8 @@ MAP(local_rlocs, HASH, 0, 1024, struct lisp_rloc_key, __u32);
 MAP(settings, ARRAY, 0, 1, __u32, struct lisp_settings);
 MAP(miss_policies, HASH, 0, 4096, __u32, __u32);
 MAP(vlans, HASH, 0, 2048, struct lisp_vlan_key, __u32);
-/* two generations */
-MAP(lists, LPM_TRIE, BPF_F_NO_PREALLOC, 16384, struct lisp_list_key, __u32);
+/* two generations of lists and policies */
+MAP(lists, LPM_TRIE, BPF_F_NO_PREALLOC, 32768, struct lisp_list_key, __u32);
 
 /* ---- what is counted, and what the programs keep for themselves ---- */
 

@@ -7,7 +7,6 @@ package bpf_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -44,7 +43,7 @@ type plane struct {
 	sets     uint32
 	locators uint32
 	epoch    uint32 // of the caches
-	roles    uint32 // of the router
+	policies uint32 // kinds of lists that are policies of roles
 
 	constants  map[string]uint32
 	structures map[string]*btf.Struct
@@ -82,12 +81,6 @@ func readObject(t testing.TB, file string) *ebpf.CollectionSpec {
 // decapFlags says whether the programs may use the newer flags of bpf_skb_adjust_room.
 func loadPlane(t testing.TB, decapFlags bool) *plane {
 	t.Helper()
-	return loadPlaneOf(t, decapFlags, "LISP_ROLE_ITR", "LISP_ROLE_ETR")
-}
-
-// loadPlaneOf is loadPlane for a router that has these roles.
-func loadPlaneOf(t testing.TB, decapFlags bool, roles ...string) *plane {
-	t.Helper()
 	spec := readObject(t, objectFile)
 	spec.Maps["mappings"].MaxEntries, spec.Maps["locator_sets"].MaxEntries = planeLimit, planeLimit
 	spec.Maps["mapping_counters"].MaxEntries = planeLimit * uint32(ebpf.MustPossibleCPU())
@@ -102,12 +95,6 @@ func loadPlaneOf(t testing.TB, decapFlags bool, roles ...string) *plane {
 		}
 	}
 	p := &plane{t: t, spec: spec, leafs: map[rootKey][]leaf{}, roots: map[uint32]uint32{}, structures: map[string]*btf.Struct{}, memory: map[string][]byte{}}
-	for _, role := range roles {
-		p.roles |= p.constant(role)
-	}
-	if err := spec.Variables["lisp_roles"].Set(p.roles); err != nil {
-		t.Fatal(err)
-	}
 	maps := spec.Copy()
 	clear(maps.Programs)
 	coll, err := ebpf.NewCollection(maps)
@@ -154,7 +141,7 @@ func (p *plane) loadXDP() {
 	t, coll := p.t, p.coll
 	t.Helper()
 	spec := readObject(t, xdpObjectFile)
-	if err := errors.Join(spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)), spec.Variables["lisp_roles"].Set(p.roles)); err != nil {
+	if err := spec.Variables["lisp_mapping_limit"].Set(uint32(planeLimit)); err != nil {
 		t.Fatal(err)
 	}
 	shared := map[string]*ebpf.Map{}
@@ -353,7 +340,28 @@ func familyOf(a netip.Addr) uint8 {
 // settings writes the settings.
 func (p *plane) settings(values fields) {
 	p.t.Helper()
+	if lists, _ := values["lists"].(uint32); lists|p.policies != 0 {
+		values["lists"] = lists | p.policies
+	}
 	p.update("settings", uint32(0), p.encode("lisp_settings", values))
+}
+
+// policy gives the router a role for these prefixes, when the settings are written next.
+func (p *plane) policy(role string, iid uint32, prefixes ...string) {
+	p.t.Helper()
+	kind := p.constant(role)
+	p.policies |= 1 << kind
+	put := func(text, entry string) {
+		prefix := netip.MustParsePrefix(text)
+		p.update("lists", p.encode("lisp_list_key", fields{
+			"bits": 64 + prefix.Bits(), "generation": goldenGeneration, "kind": kind, "family": familyOf(prefix.Addr()), "iid": iid, "address": address16(prefix.Addr()),
+		}), p.constant(entry))
+	}
+	put("0.0.0.0/0", "LISP_LIST_DENIES")
+	put("::/0", "LISP_LIST_DENIES")
+	for _, prefix := range prefixes {
+		put(prefix, "LISP_LIST_PERMITS")
+	}
 }
 
 // localRLOC declares an own RLOC, by its UDP port; 0 is LISP's.

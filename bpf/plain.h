@@ -147,7 +147,7 @@ static __always_inline bool read_plain_from_core(const hook_frame *frame, __u8 o
 		return false;
 	*iid = flags & bpf_htonl(LISP_FLAG_I << 24) ? bpf_ntohl(u->lisp.iid_lsb) >> 8 : 0;
 	p->tos = o.tos;
-	p->ttl = (o.ttl < p->ttl ? o.ttl : p->ttl) - 1;
+	p->ttl = o.ttl < p->ttl ? o.ttl : p->ttl;
 	return true;
 }
 
@@ -159,30 +159,17 @@ static __always_inline __u32 next_nonce(struct lisp_clock *c)
 	return c->nonces >> 40;
 }
 
-/* What a plain packet towards the core has of its own, beside its hash. */
-static __always_inline void vary_encapsulation(struct lisp_varying *v, const struct plain_packet *p,
-					       const struct lisp_action_record *a,
-					       struct lisp_clock *clock)
+/* What a plain packet has of its own, beside its hash; so many octets of outer headers come off. */
+static __always_inline void vary_plain(struct lisp_varying *v, const struct plain_packet *p,
+				       __u32 removed, const struct lisp_action_record *a,
+				       struct lisp_clock *clock)
 {
 	*v = (struct lisp_varying){.hash = v->hash,
 				   .first = a->varies & LISP_VARIES_NONCE ? next_nonce(clock) : 0,
 				   .length = p->length,
+				   .removed = removed,
 				   .tos = p->tos,
 				   .ttl = p->ttl - 1,
-				   .family = p->family,
-				   .protocol = p->protocol,
-				   .l2_length = ETH_HLEN,
-				   .at_ingress = true};
-}
-
-/* The same towards the site. */
-static __always_inline void vary_delivery(struct lisp_varying *v, const struct plain_packet *p,
-					  __u8 outer_family)
-{
-	*v = (struct lisp_varying){.length = p->length,
-				   .removed = outer_length(outer_family),
-				   .tos = p->tos,
-				   .ttl = p->ttl,
 				   .family = p->family,
 				   .protocol = p->protocol,
 				   .l2_length = ETH_HLEN,

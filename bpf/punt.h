@@ -70,12 +70,29 @@ static __noinline long untag(struct __sk_buff *skb, struct lisp_context *c)
 	return 0;
 }
 
+/* Takes the outer headers off a packet that is to be relayed, and corrects its offsets. */
+static __noinline long strip(struct __sk_buff *skb, struct lisp_context *c)
+{
+	struct ethhdr header = {.h_proto = ethertype_of(c->packet.family)};
+	struct lisp_varying v;
+
+	vary_from_context(&v, skb, c, 0);
+	if (remove_outer(skb, &v, c->outer.family) < 0 ||
+	    write_inner(skb, &header, &v, c->l2_length ? ETH_HLEN : 0) < 0)
+		return -1;
+	c->packet.offset -= c->removed;
+	c->packet.l4_offset -= c->removed;
+	c->removed = 0;
+	return 0;
+}
+
 /* To the TAP; at the TAP's own egress, on to its reader. `detail` is what the reason tells. Where
  * that fails, the reason to drop the packet, negative. */
 static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, __u8 reason,
 				 __u32 detail)
 {
 	struct lisp_tap_header h = {.detail = bpf_htons(detail),
+				    .what = c->what,
 				    .magic = LISP_TAP_WAITING,
 				    .reason = reason,
 				    .protocol = ethertype_of(c->packet.family)};
@@ -87,6 +104,8 @@ static __noinline int put_at_tap(struct __sk_buff *skb, struct lisp_context *c, 
 		return -LISP_DROP_BACKLOG_SOURCE_LIMIT;
 	if (c->tagged && untag(skb, c) < 0)
 		return -LISP_DROP_NO_TAP;
+	if (c->removed && strip(skb, c) < 0)
+		return -LISP_DROP_DECAPSULATION_FAILED;
 	h.iid[0] = c->iid >> 16;
 	h.iid[1] = c->iid >> 8;
 	h.iid[2] = c->iid;
@@ -160,10 +179,11 @@ static __noinline int send_by_main_table(struct __sk_buff *skb, const struct lis
 	return bpf_redirect(f.ifindex, 0);
 }
 
-/* A site's packet that waited returns to where it came in, for the stack. */
-static __always_inline int return_to_site(struct __sk_buff *skb, const struct lisp_context *c)
+/* A packet that waited returns to where it came in, for the stack. */
+static __always_inline int return_to_origin(struct __sk_buff *skb, const struct lisp_context *c)
 {
-	const struct lisp_interface *from = find_interface(c->origin, LISP_INTERFACE_SITE);
+	const struct lisp_interface *from = find_interface(c->origin, LISP_INTERFACE_SITE |
+									      LISP_INTERFACE_CORE);
 	struct ethhdr header = {.h_proto = ethertype_of(c->packet.family)};
 
 	if (!from)
@@ -178,13 +198,55 @@ static __always_inline int return_to_site(struct __sk_buff *skb, const struct li
 	return bpf_redirect(from->parent, BPF_F_INGRESS);
 }
 
-/* Leaves the packet to the routes of this host. */
-static __always_inline int forward_natively(struct __sk_buff *skb, const struct lisp_context *c)
+/* By loci0, where the reverse path filter accepts packets from remote EIDs; without a TAP the bare
+ * packet goes on where it is, on the core interface. */
+static __noinline int hand_to_stack(struct __sk_buff *skb, const struct lisp_varying *v)
 {
+	const struct lisp_settings *s = find_settings();
+	struct ethhdr ethernet = {};
+	__u32 tap = present_tap(skb);
+	long failed = 0;
+
+	if (!s || (!tap && s->tap_ifindex))
+		return drop(skb, LISP_DROP_NO_TAP);
+	step(LISP_STEP_STACK, 0, 0, 0);
+	if (tap)
+		__builtin_memcpy(ethernet.h_dest, s->tap_mac, ETH_ALEN);
+	else if (v->l2_length)
+		failed = bpf_skb_load_bytes(skb, 0, &ethernet, 2 * ETH_ALEN);
+	if (tap && !v->l2_length)
+		failed = bpf_skb_change_head(skb, ETH_HLEN, 0);
+	ethernet.h_proto = ethertype_of(v->family);
+	if (failed || write_inner(skb, &ethernet, v, tap || v->l2_length ? ETH_HLEN : 0) < 0)
+		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
+	return tap ? bpf_redirect(tap, BPF_F_INGRESS) : TC_ACT_OK;
+}
+
+/* A decapsulated packet, which the stack forwards natively for a PETR. */
+static __noinline int exit_natively(struct __sk_buff *skb, struct lisp_context *c)
+{
+	struct lisp_varying v;
+
+	if (lisp_ask_policy(LISP_LIST_PETR, c->iid, &c->packet.source, c->packet.family) !=
+	    LISP_LIST_PERMITS)
+		return drop(skb, LISP_DROP_NOT_IN_POLICY);
+	vary_from_context(&v, skb, c, 0);
+	if (c->removed && take_outer_off(skb, &v, c->outer.family) < 0)
+		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
+	count(LISP_COUNTER_NATIVE, v.length);
+	step(LISP_STEP_NATIVE, 0, 0, 0);
+	return hand_to_stack(skb, &v);
+}
+
+/* Leaves the packet to the routes of this host. */
+static __always_inline int forward_natively(struct __sk_buff *skb, struct lisp_context *c)
+{
+	if (c->what == LISP_DO_RELAY)
+		return exit_natively(skb, c);
 	count(LISP_COUNTER_NATIVE, octets_from(skb, c->packet.offset));
 	step(LISP_STEP_NATIVE, 0, 0, 0);
-	if (c->released && c->side == LISP_INTERFACE_SITE)
-		return return_to_site(skb, c);
+	if (c->released && c->forwarded)
+		return return_to_origin(skb, c);
 	if (c->released || c->side == LISP_INTERFACE_TAP)
 		return send_by_main_table(skb, c);
 	return TC_ACT_UNSPEC;

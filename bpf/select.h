@@ -43,12 +43,16 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 	return c->locator < LISP_LOCATORS_MAX ? locator_of(c, set) : NULL;
 }
 
-/* What the lists of RLOCs say about the one that the packet would go to. */
-static __noinline int judge_rlocs(const struct lisp_locator *l)
+/* Why a packet must not go to a locator, or LISP_DROP_NONE: a relay that is not on its path would
+ * send packets round and round; and what the lists say. */
+static __noinline int judge_locator(const struct lisp_context *c, const struct lisp_locator *l)
 {
 	struct lisp_trusted *p = find_trusted();
 
-	if (!p)
+	if (c->what == LISP_DO_RELAY &&
+	    *(const volatile __u8 *)&l->flags & LISP_LOCATOR_NOT_ON_PATH)
+		return LISP_DROP_NOT_ON_PATH;
+	if (!p || !c->listed)
 		return LISP_DROP_NONE;
 	describe_rlocs(p, l->family, l->rloc, l->source);
 	return judge_pair(LISP_LIST_OUTER_SOURCE);
@@ -137,7 +141,7 @@ static __always_inline void make_template(struct lisp_action_record *a,
 }
 
 /* The LISP header of one packet, where the settings ask for more than a nonce, or less. */
-static __noinline int compose_header(struct lisp_context *c)
+static __always_inline int compose_header(struct lisp_context *c)
 {
 	const struct lisp_locator_set *set = find_locator_set(c->locator_set);
 	const struct lisp_locator *l = set ? locator_of(c, set) : NULL;
@@ -192,15 +196,24 @@ static __always_inline long find_outer_route(hook_frame *frame, struct bpf_fib_l
 	return find_route(frame, f, &outer, flags);
 }
 
+/* Settings with which each decapsulated packet has to be looked at. */
+#define SETTINGS_UNCACHED \
+	(SETTINGS_JUDGING | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW)
+
 /* Makes the record of an encapsulation. The answer is what to do with this packet. */
 static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context *c,
 					 const struct lisp_locator *l, struct lisp_action_record *a)
 {
 	struct bpf_fib_lookup f = {};
 	bool used = a->expires_ns;
-	long answer = find_outer_route(frame, &f, l, c, a->tos);
-	__u32 headers = outer_length(l->family), carried = f.mtu_result;
+	__u32 headers = outer_length(l->family), carried;
+	long answer;
 
+	c->reason = LISP_DROP_OWN_NEXT_HOP;
+	if (is_own_rloc(l->family, (const union lisp_address *)l->rloc, 0))
+		return LISP_DO_REFUSE;
+	answer = find_outer_route(frame, &f, l, c, a->tos);
+	carried = f.mtu_result;
 	if (answer == BPF_FIB_LKUP_RET_FRAG_NEEDED) {
 		c->reason = LISP_TAP_REASON_TOO_BIG;
 		c->mtu = carried - headers;
@@ -216,7 +229,8 @@ static __noinline int make_encapsulation(hook_frame *frame, struct lisp_context 
 	a->longest = carried > headers ? carried - headers : 0;
 	a->epoch = c->since.epoch;
 	make_template(a, l);
-	if (a->varies & LISP_VARIES_HEADER || c->listed)
+	if (a->varies & LISP_VARIES_HEADER || c->listed ||
+	    (c->what == LISP_DO_RELAY && has_setting(SETTINGS_UNCACHED)))
 		a->flags |= LISP_ACTION_UNCACHED;
 	return LISP_DO_ENCAPSULATE;
 }
@@ -235,14 +249,12 @@ __noinline int lisp_select_encapsulation(hook_frame *frame, struct lisp_context 
 	l = select_locator(c);
 	if (!l)
 		return LISP_DO_REFUSE;
-	if (c->listed) {
-		c->reason = judge_rlocs(l);
-		if (c->reason)
-			return LISP_DO_DROP;
-	}
+	c->reason = judge_locator(c, l);
+	if (c->reason)
+		return LISP_DO_DROP;
 	key = key_of_encapsulation(c->locator_set, c->locator, c->mapping_iid,
 				   outer_tos(c->packet.tos), port_in_key(c->hash),
-				   c->packet.family);
+				   c->what | (__u32)c->packet.family << 8);
 	a = take_action(&key, &c->action);
 	if (!a)
 		return LISP_DO_PASS;
@@ -298,10 +310,6 @@ static __always_inline __u32 target_of_delivery(__u32 flags, __u32 index)
 		return 0;
 	return g && now_ns() < *(const volatile __u64 *)&g->watched_until_ns ? index + 1 : 0;
 }
-
-/* Settings with which each decapsulated packet has to be looked at. */
-#define SETTINGS_UNCACHED \
-	(SETTINGS_JUDGING | LISP_SETTING_INNER_DSCP_KEPT | LISP_SETTING_ROUTES_BY_FLOW)
 
 /* Makes the record of a delivery; the answer is what to do with this packet. */
 static __noinline int make_delivery(hook_frame *frame, struct lisp_context *c, __u32 flags,

@@ -23,15 +23,20 @@ static __always_inline const struct lisp_generations *find_generations(void)
 	return bpf_map_lookup_elem(&generations, &zero);
 }
 
-/* The roles of this router (enum lisp_role); user space may change them before loading. */
-volatile const __u32 lisp_roles = LISP_ROLE_ITR | LISP_ROLE_ETR;
-
 /* Whether one of these flags is set. */
 static __always_inline bool has_setting(__u32 flags)
 {
 	const struct lisp_settings *s = find_settings();
 
 	return s && s->flags & flags;
+}
+
+/* Whether there are policies of a kind (LISP_LIST_RTR and following), in any Instance-ID. */
+static __always_inline bool has_policy(__u32 kind)
+{
+	const struct lisp_settings *s = find_settings();
+
+	return s && s->lists & 1U << kind;
 }
 
 static __always_inline const struct lisp_interface *find_interface(__u32 ifindex, __u32 flag)

@@ -119,7 +119,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	if err := (programSettings{e}).putMissPolicies(s.MissPolicies); err != nil {
 		return err
 	}
-	if e.lists, err = e.store.PutLists(s.Lists); err != nil {
+	if e.lists, err = e.store.PutLists(&s); err != nil {
 		return err
 	}
 	if err := e.store.PutSettings((programSettings{e}).settingsOf(s)); err != nil {

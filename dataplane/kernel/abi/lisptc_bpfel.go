@@ -145,6 +145,8 @@ type lisptcLispContext struct {
 	Released       bool
 	Tagged         bool
 	Listed         bool
+	What           uint8
+	_              [3]byte
 	Removed        uint32
 	Payload        uint32
 	Told           uint16
@@ -169,7 +171,6 @@ type lisptcLispContext struct {
 	Action  uint32
 	Reason  uint32
 	Mtu     uint32
-	_       [4]byte
 }
 
 type lisptcLispCounter struct {
@@ -403,6 +404,7 @@ type lisptcLispListEntry uint32
 const (
 	lisptcLispListEntryLISP_LIST_PERMITS lisptcLispListEntry = 0
 	lisptcLispListEntryLISP_LIST_DENIES  lisptcLispListEntry = 1
+	lisptcLispListEntryLISP_LIST_SILENT  lisptcLispListEntry = 2
 )
 
 type lisptcLispListKey struct {
@@ -424,7 +426,11 @@ const (
 	lisptcLispListKindLISP_LIST_OUTER_SOURCE      lisptcLispListKind = 2
 	lisptcLispListKindLISP_LIST_OUTER_DESTINATION lisptcLispListKind = 3
 	lisptcLispListKindLISP_LIST_DECAPSULATED      lisptcLispListKind = 4
-	lisptcLispListKindLISP_LIST_MAX               lisptcLispListKind = 8
+	lisptcLispListKindLISP_LIST_RTR               lisptcLispListKind = 8
+	lisptcLispListKindLISP_LIST_PITR              lisptcLispListKind = 9
+	lisptcLispListKindLISP_LIST_PITR_SOURCE       lisptcLispListKind = 10
+	lisptcLispListKindLISP_LIST_PETR              lisptcLispListKind = 11
+	lisptcLispListKindLISP_LIST_MAX               lisptcLispListKind = 16
 )
 
 type lisptcLispLocator struct {
@@ -447,10 +453,12 @@ type lisptcLispLocator struct {
 type lisptcLispLocatorFlag uint32
 
 const (
-	lisptcLispLocatorFlagLISP_LOCATOR_LOCAL     lisptcLispLocatorFlag = 1
-	lisptcLispLocatorFlagLISP_LOCATOR_PROBED    lisptcLispLocatorFlag = 2
-	lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE lisptcLispLocatorFlag = 4
-	lisptcLispLocatorFlagLISP_LOCATOR_UP        lisptcLispLocatorFlag = 8
+	lisptcLispLocatorFlagLISP_LOCATOR_LOCAL       lisptcLispLocatorFlag = 1
+	lisptcLispLocatorFlagLISP_LOCATOR_PROBED      lisptcLispLocatorFlag = 2
+	lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE   lisptcLispLocatorFlag = 4
+	lisptcLispLocatorFlagLISP_LOCATOR_UP          lisptcLispLocatorFlag = 8
+	lisptcLispLocatorFlagLISP_LOCATOR_PATH        lisptcLispLocatorFlag = 16
+	lisptcLispLocatorFlagLISP_LOCATOR_NOT_ON_PATH lisptcLispLocatorFlag = 32
 )
 
 type lisptcLispLocatorSet struct {
@@ -580,9 +588,9 @@ type lisptcLispSettings struct {
 	TapIfindex     uint32
 	TapMac         [6]uint8
 	MissPolicy     uint8
-	Lists          uint8
 	ListGeneration uint8
-	Zero           [3]uint8
+	Lists          uint16
+	Zero           [2]uint8
 	MissIntervalNs uint64
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
@@ -623,7 +631,7 @@ type lisptcLispTapHeader struct {
 	_        structs.HostLayout
 	Detail   uint16
 	Iid      [3]uint8
-	Zero     uint8
+	What     uint8
 	Magic    uint8
 	Reason   uint8
 	Origin   [4]uint8
@@ -691,6 +699,8 @@ type lisptcLispWhat uint32
 const (
 	lisptcLispWhatLISP_DO_ENCAPSULATE lisptcLispWhat = 1
 	lisptcLispWhatLISP_DO_DELIVER     lisptcLispWhat = 2
+	lisptcLispWhatLISP_DO_RELAY       lisptcLispWhat = 3
+	lisptcLispWhatLISP_DO_PROXY       lisptcLispWhat = 4
 	lisptcLispWhatLISP_DO_PASS        lisptcLispWhat = 16
 	lisptcLispWhatLISP_DO_DROP        lisptcLispWhat = 17
 	lisptcLispWhatLISP_DO_REFUSE      lisptcLispWhat = 18
@@ -751,7 +761,6 @@ const (
 	lisptcVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lisptcVarLispDecapL3Flags = "lisp_decap_l3_flags"
 	lisptcVarLispMappingLimit = "lisp_mapping_limit"
-	lisptcVarLispRoles        = "lisp_roles"
 	lisptcVarLispTracing      = "lisp_tracing"
 )
 
@@ -856,7 +865,6 @@ type lisptcVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.VariableSpec `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
-	LispRoles        *ebpf.VariableSpec `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -972,7 +980,6 @@ type lisptcVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispDecapL3Flags *ebpf.Variable `ebpf:"lisp_decap_l3_flags"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
-	LispRoles        *ebpf.Variable `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

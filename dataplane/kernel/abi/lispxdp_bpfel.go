@@ -121,6 +121,8 @@ type lispxdpLispContext struct {
 	Released       bool
 	Tagged         bool
 	Listed         bool
+	What           uint8
+	_              [3]byte
 	Removed        uint32
 	Payload        uint32
 	Told           uint16
@@ -145,7 +147,6 @@ type lispxdpLispContext struct {
 	Action  uint32
 	Reason  uint32
 	Mtu     uint32
-	_       [4]byte
 }
 
 type lispxdpLispCounter struct {
@@ -338,9 +339,9 @@ type lispxdpLispSettings struct {
 	TapIfindex     uint32
 	TapMac         [6]uint8
 	MissPolicy     uint8
-	Lists          uint8
 	ListGeneration uint8
-	Zero           [3]uint8
+	Lists          uint16
+	Zero           [2]uint8
 	MissIntervalNs uint64
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
@@ -431,7 +432,6 @@ const (
 	lispxdpProgLispXdpSite     = "lisp_xdp_site"
 	lispxdpVarLispAbiInBtf     = "lisp_abi_in_btf"
 	lispxdpVarLispMappingLimit = "lisp_mapping_limit"
-	lispxdpVarLispRoles        = "lisp_roles"
 	lispxdpVarLispTracing      = "lisp_tracing"
 )
 
@@ -534,7 +534,6 @@ type lispxdpMapSpecs struct {
 type lispxdpVariableSpecs struct {
 	LispAbiInBtf     *ebpf.VariableSpec `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.VariableSpec `ebpf:"lisp_mapping_limit"`
-	LispRoles        *ebpf.VariableSpec `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.VariableSpec `ebpf:"lisp_tracing"`
 }
 
@@ -649,7 +648,6 @@ func (m *lispxdpMaps) Close() error {
 type lispxdpVariables struct {
 	LispAbiInBtf     *ebpf.Variable `ebpf:"lisp_abi_in_btf"`
 	LispMappingLimit *ebpf.Variable `ebpf:"lisp_mapping_limit"`
-	LispRoles        *ebpf.Variable `ebpf:"lisp_roles"`
 	LispTracing      *ebpf.Variable `ebpf:"lisp_tracing"`
 }
 

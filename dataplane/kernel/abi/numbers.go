@@ -5,7 +5,7 @@
 package abi
 
 // Version is LISP_ABI_VERSION, the layout of maps; a test compares.
-const Version = 37
+const Version = 38
 
 // Actions of mappings without locators.
 const (
@@ -82,9 +82,13 @@ const (
 	ListDenies  = lisptcLispListEntryLISP_LIST_DENIES
 )
 
-// Flags of kinds of lists.
+// Flags of kinds of lists, and the kinds of policies.
 const (
 	ListDecapsulated = lisptcLispListKindLISP_LIST_DECAPSULATED
+	ListRTR          = lisptcLispListKindLISP_LIST_RTR
+	ListPITR         = lisptcLispListKindLISP_LIST_PITR
+	ListPITRSource   = lisptcLispListKindLISP_LIST_PITR_SOURCE
+	ListPETR         = lisptcLispListKindLISP_LIST_PETR
 )
 
 // Flags of locators.
@@ -92,6 +96,8 @@ const (
 	LocatorLocal     = uint8(lisptcLispLocatorFlagLISP_LOCATOR_LOCAL)
 	LocatorProbed    = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PROBED)
 	LocatorReachable = uint8(lisptcLispLocatorFlagLISP_LOCATOR_REACHABLE)
+	LocatorPath      = uint8(lisptcLispLocatorFlagLISP_LOCATOR_PATH)
+	LocatorNotOnPath = uint8(lisptcLispLocatorFlagLISP_LOCATOR_NOT_ON_PATH)
 )
 
 // Flags of mappings.
@@ -174,7 +180,10 @@ const (
 
 // What an action record says to do.
 const (
-	DoDeliver = lisptcLispWhatLISP_DO_DELIVER
+	DoEncapsulate = lisptcLispWhatLISP_DO_ENCAPSULATE
+	DoDeliver     = lisptcLispWhatLISP_DO_DELIVER
+	DoRelay       = lisptcLispWhatLISP_DO_RELAY
+	DoProxy       = lisptcLispWhatLISP_DO_PROXY
 )
 
 // NoLocatorSet is LISP_NO_LOCATOR_SET: a mapping without locators.

@@ -34,6 +34,8 @@ type (
 	InterfaceSlot = lisptcLispInterfaceSlot
 	// LimitKey is the key of what is limited in rate, and of Heard.
 	LimitKey = lisptcLispLimitKey
+	// ListKind is which address a list or a policy is about.
+	ListKind = lisptcLispListKind
 	// ListEntry is what a list says of a prefix.
 	ListEntry = lisptcLispListEntry
 	// ListKey is a prefix of a deny or allow list.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file puts deny and allow lists in force: their prefixes as a generation beside
-// the one that programs ask, then that generation's number in the settings, so that
-// each packet is judged by the old lists or by the new ones. It never judges a packet.
+// This file puts deny and allow lists in force, and the policies of roles: their prefixes as a
+// generation beside the one that programs ask, then that generation's number in the settings, so that
+// each packet is judged by the old ones or by the new ones. It never judges a packet.
 
 package store
 
@@ -14,6 +14,7 @@ import (
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/lisp"
 )
 
 // listFixedBits is LISP_LIST_FIXED_BITS.
@@ -30,25 +31,54 @@ func listKind(l *dataplane.AccessList) uint8 {
 	return kind
 }
 
-// rulesOf are the entries of all lists, and the kinds that have any, a bit for each.
-func rulesOf(lists []dataplane.AccessList) (rules listRules, kinds uint8) {
+// rulesOf are the entries of all lists and policies, and the kinds that have any, a bit for each.
+func rulesOf(s *dataplane.Settings) (rules listRules, kinds uint16) {
 	rules = listRules{}
-	for i := range lists {
-		l := &lists[i]
+	for i := range s.Lists {
+		l := &s.Lists[i]
 		for prefix, denied := range l.Rules() {
 			entry := abi.ListPermits
 			if denied {
 				entry = abi.ListDenies
 			}
-			rules[listKey(listKind(l), uint32(l.Instance), prefix)] = entry
+			rules[listKey(listKind(l), l.Instance, prefix)] = entry
 			kinds |= 1 << listKind(l)
+		}
+	}
+	for i := range s.Roles {
+		p := &s.Roles[i]
+		kinds |= rules.permit(roleKinds[p.Role], p.Instance, p.EIDs)
+		if p.Role == dataplane.RolePITR {
+			sources := p.Sources
+			if len(sources) == 0 {
+				sources = allAddresses
+			}
+			kinds |= rules.permit(abi.ListPITRSource, p.Instance, sources)
 		}
 	}
 	return rules, kinds
 }
 
-func listKey(kind uint8, instance uint32, p netip.Prefix) abi.ListKey {
-	key := abi.ListKey{Bits: uint32(listFixedBits + p.Bits()), Kind: kind, Family: 6, Iid: instance}
+var (
+	roleKinds = map[dataplane.Role]abi.ListKind{
+		dataplane.RoleRTR: abi.ListRTR, dataplane.RolePITR: abi.ListPITR, dataplane.RolePETR: abi.ListPETR,
+	}
+	allAddresses = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+)
+
+// permit adds the prefixes of a policy, which denies all others of the Instance-ID, and returns the bit of its kind.
+func (r listRules) permit(kind abi.ListKind, instance lisp.InstanceID, prefixes []netip.Prefix) uint16 {
+	for _, prefix := range allAddresses {
+		r[listKey(uint8(kind), instance, prefix)] = abi.ListDenies
+	}
+	for _, prefix := range prefixes {
+		r[listKey(uint8(kind), instance, prefix)] = abi.ListPermits
+	}
+	return 1 << kind
+}
+
+func listKey(kind uint8, instance lisp.InstanceID, p netip.Prefix) abi.ListKey {
+	key := abi.ListKey{Bits: uint32(listFixedBits + p.Bits()), Kind: kind, Family: 6, Iid: uint32(instance)}
 	if p.Addr().Is4() {
 		key.Family = 4
 	}
@@ -73,23 +103,26 @@ func (s *Store) generations() (map[uint8]listRules, error) {
 	return found, iterator.Err()
 }
 
-// Lists is what programs are told of the lists: kinds that have entries, a bit for
+// Lists is what programs are told of lists and policies: kinds that have entries, a bit for
 // each, and the generation that they ask.
-type Lists struct{ Kinds, Generation uint8 }
+type Lists struct {
+	Kinds      uint16
+	Generation uint8
+}
 
-// Flag is set when there are any, so that programs ask no map for none.
+// Flag is set when there are lists, so that programs ask no map for none.
 func (l Lists) Flag() uint32 {
-	if l.Kinds == 0 {
+	if l.Kinds&(1<<abi.ListRTR-1) == 0 {
 		return 0
 	}
 	return abi.SettingLists
 }
 
-// PutLists makes a generation that holds these lists, which the caller puts into the
-// settings: the one in force where nothing changes. Programs ask that one until then,
+// PutLists makes a generation that holds these lists and policies, which the caller puts into the
+// programs' settings: the one in force where nothing changes. Programs ask that one until then,
 // and for moments more, so it stays.
-func (s *Store) PutLists(lists []dataplane.AccessList) (Lists, error) {
-	rules, kinds := rulesOf(lists)
+func (s *Store) PutLists(of *dataplane.Settings) (Lists, error) {
+	rules, kinds := rulesOf(of)
 	var settings abi.Settings
 	if err := s.maps[abi.MapSettings].Lookup(uint32(0), &settings); err != nil {
 		return Lists{}, fmt.Errorf("reading the programs' settings: %w", err)
