@@ -82,9 +82,11 @@ static __always_inline __u32 port_in_key(__u32 hash)
 
 static __always_inline __be16 port_of(const struct lisp_locator *l)
 {
-	if (*(const volatile __u8 *)&l->encapsulation == LISP_ENCAPSULATION_VXLAN_GPE)
-		return bpf_htons(LISP_VXLAN_GPE_PORT);
-	return l->port ? l->port : bpf_htons(LISP_DATA_PORT);
+	if (l->port)
+		return l->port;
+	return *(const volatile __u8 *)&l->encapsulation == LISP_ENCAPSULATION_VXLAN_GPE
+		       ? bpf_htons(LISP_VXLAN_GPE_PORT)
+		       : bpf_htons(LISP_DATA_PORT);
 }
 
 /* UDP and LISP, at the octet where they begin. RFC 9305 s.3: with a Next Protocol N, E and V are 0;

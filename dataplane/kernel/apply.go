@@ -168,8 +168,7 @@ func (e executor) putDatabase(d dataplane.DatabaseEntry) error {
 	if err != nil {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, err)
 	}
-	own := slices.ContainsFunc(locators, func(l lisp.Locator) bool { return slices.Contains(e.settings.LocalRLOCs, l.RLOC) })
-	if !own {
+	if !dataplane.HasLocal(locators, e.settings.LocalRLOCs) {
 		return fmt.Errorf("prefix %v: %w", d.Prefix, dataplane.ErrNoLocalLocator)
 	}
 	_, _, err = e.tables.Put(tables.Entry{Key: key, Locators: locators, Flags: abi.MappingDatabase, Version: d.Version, ExpiresNs: e.statusBitsFrom(key, locators)})
@@ -189,23 +188,12 @@ func checkLocators(set lisp.LocatorSet) (lisp.LocatorSet, error) {
 		if err := dataplane.CheckPath(l); err != nil {
 			return nil, err
 		}
-		if err := keepsPath(l.Path()); err != nil {
-			return nil, err
-		}
 	}
 	checked, err := lisp.NewLocatorSet(set...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", dataplane.ErrInvalid, err)
 	}
 	return checked, nil
-}
-
-// keepsPath refuses paths of several hops, and ports: the pinned records have no room for them.
-func keepsPath(path lisp.Path) error {
-	if path != lisp.PathTo(path.RLOC.WithPort(0)) {
-		return fmt.Errorf("locator %s: paths of several hops and RLOC ports: %w", path, dataplane.ErrUnsupported)
-	}
-	return nil
 }
 
 // deleteMapping also tells that the mapping had expired.
@@ -242,11 +230,8 @@ func (e executor) deleteEntry(kind uint8, prefix lisp.Prefix) error {
 }
 
 func (e executor) putLocatorState(o dataplane.PutLocatorState) error {
-	if o.RLOC.IsZero() || !o.State.IsValid() {
-		return fmt.Errorf("RLOC %v: %w state or RLOC", o.RLOC, dataplane.ErrInvalid)
-	}
-	if err := keepsPath(o.Path()); err != nil {
-		return err
+	if path := o.Path(); o.RLOC.IsZero() || !path.IsPlain() && path.Valid() != nil || !o.State.IsValid() {
+		return fmt.Errorf("locator %v: %w state or locator", path, dataplane.ErrInvalid)
 	}
 	if err := e.store.SaveState(o.Path(), o.State); err != nil {
 		return err

@@ -83,9 +83,6 @@ func newHarness(t testing.TB) conformance.Harness {
 	return h
 }
 
-// WithoutPaths says that the pinned records have no room for paths.
-func (h *engineHarness) WithoutPaths() {}
-
 // connectWire makes a link from the router to a namespace where the neighbours are
 // said to be.
 func connectWire(t testing.TB, xtr *testnet.Namespace, name string, far *testnet.Namespace, own []string, neighbours []netip.Addr) *wire {

@@ -285,7 +285,7 @@ func (e opening) openTables(o Options) error {
 	started := time.Now()
 	var err error
 	e.tables, err = tables.New(tables.Parts{
-		Memory: e.store.FIB, ClearUsage: e.store.ClearUsage, Changed: e.store.Changed, Records: e.store.Records, Runs: e.store.Runs, Sets: e.store.Sets, Locators: e.store.Locators, CellLimit: o.TableOctets / lpm.CellOctets,
+		Memory: e.store.FIB, ClearUsage: e.store.ClearUsage, Changed: e.store.Changed, Records: e.store.Records, Runs: e.store.Runs, Sets: e.store.Sets, Locators: e.store.Locators, Paths: e.store, CellLimit: o.TableOctets / lpm.CellOctets,
 		Now:  func() time.Duration { return time.Since(started) },
 		Wait: reclaim.WaitForPrograms, Passed: e.graces.Now, Hurry: e.graces.Hurry,
 	})

@@ -43,10 +43,11 @@ func (p outerTables) MaySend(now time.Time, about *forward.OuterError) bool {
 		return false
 	}
 	rloc := lisp.RLOCFromAddr(about.Destination)
-	if about.Port != dataPortTo(&e.settings, rloc) {
-		return false
+	sentTo := func(l lisp.Locator) bool {
+		to := l.NextHop()
+		return to.Addr() == rloc.Addr() && about.Port == dataPortTo(&e.settings, to)
 	}
-	if !slices.ContainsFunc(e.tables.Sets.Of(set), func(l lisp.Locator) bool { return l.RLOC == rloc }) {
+	if !slices.ContainsFunc(e.tables.Sets.Of(set), sentTo) {
 		return false
 	}
 	used := e.store.UsageOf(index).Nanoseconds(uint64(now.UnixNano()) - e.clock.Ahead()) // the record alone does not know yet of packets that are pending
@@ -55,6 +56,9 @@ func (p outerTables) MaySend(now time.Time, about *forward.OuterError) bool {
 
 // dataPortTo is where packets to an RLOC go.
 func dataPortTo(s *dataplane.Settings, rloc lisp.RLOC) uint16 {
+	if rloc.Port() != 0 {
+		return rloc.Port()
+	}
 	if s.EncapsulationTo(rloc) == dataplane.EncapsulationVXLANGPE {
 		return forward.VXLANGPEPort
 	}

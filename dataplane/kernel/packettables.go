@@ -24,18 +24,21 @@ import (
 type packetTables struct{ *Engine }
 
 // OriginOf implements pending.Tables.
-func (p packetTables) OriginOf(ifindex uint32) (pending.Origin, bool) {
-	a, ok := p.interfaces.get(ifindex)
+func (p packetTables) OriginOf(f tap.Frame) (pending.Origin, bool) {
+	a, ok := p.interfaces.get(f.Origin())
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	instance := lisp.InstanceID(a.record.Iid)
-	return pending.Origin{
-		Instance: instance,
-		Site:     a.record.Flags&abi.InterfaceSite != 0,
+	from := pending.Origin{
+		Instance: lisp.InstanceID(a.record.Iid),
+		Site:     a.record.Flags&abi.InterfaceSite != 0 || f.Is(abi.DoProxy),
 		Stack:    a.record.Flags&abi.InterfaceStack != 0,
-		Policy:   p.settings.MissPolicyOf(instance),
 		Form:     p.settings.MissForm,
-	}, ok
+	}
+	if f.Is(abi.DoRelay) { // of the Instance-ID that its LISP header had
+		from.Instance, from.Site, from.Stack, from.Relayed = f.Instance(), true, false, true
+	}
+	from.Policy = p.settings.MissPolicyOf(from.Instance)
+	return from, ok
 }
 
 // queueTells reports whether the pending-packet queue tells of misses of an Instance-ID, with
@@ -100,8 +103,9 @@ func (p packetTables) WayOf(to forward.Destination, h *forward.Header) (underlay
 	}
 	buckets := forward.BucketVector(p.Engine.tables.Sets.Records[record.LocatorSet].Buckets)
 	l, ok := forward.SelectLocator(p.Engine.tables.Sets.Of(record.LocatorSet), &buckets, forward.FlowHash(h))
-	return underlay.Way{Source: p.Engine.tables.Sets.SourceFor(l.RLOC), Locator: l.RLOC, Instance: lisp.InstanceID(record.Iid),
-		Encapsulation: p.settings.EncapsulationTo(l.RLOC)}, ok
+	hop := l.NextHop()
+	return underlay.Way{Source: p.Engine.tables.Sets.SourceFor(hop), Locator: hop, Instance: lisp.InstanceID(record.Iid),
+		Encapsulation: p.settings.EncapsulationTo(hop)}, ok
 }
 
 // Dropped implements pending.Tables.

@@ -106,6 +106,7 @@ func (e *Engine) putInForce(s dataplane.Settings) error {
 	}
 	e.mu.Lock()
 	e.tables.Sets.SetEncapsulation(s.EncapsulationTo)
+	e.tables.Sets.SetOwn(s.LocalRLOCs)
 	err := e.tables.SetSources(sourceOf(s.LocalRLOCs, true), sourceOf(s.LocalRLOCs, false))
 	if err == nil {
 		e.settings = s

@@ -56,6 +56,8 @@ type (
 	RLOCKey = lisptcLispRlocKey
 	// Roots are the roots of an Instance-ID, where lookups begin.
 	Roots = lisptcLispRoots
+	// What is done to a packet.
+	What = lisptcLispWhat
 	// Sample is the beginning of a dropped packet.
 	Sample = lisptcLispSample
 	// SettingFlag is a bit of Settings.Flags.

@@ -46,8 +46,8 @@ func (a *answers) unreachable(f tap.Frame, header *forward.Header, from Origin) 
 }
 
 // send sends an ICMP error to the source of a packet, and reports whether one was due. To a host of
-// the site it comes from the interface that the packet came in by. To this host itself it
-// comes from the packet's destination, because a host rejects a packet from its own address. What the stack forwarded may have other
+// the site it comes from the interface that the packet came in by; so it does to one whose packet was to be relayed, which
+// gets it by LISP, too. To this host itself it comes from the packet's destination, because a host rejects a packet from its own address. What the stack forwarded may have other
 // addresses by then than its sender gave it, which connection tracking alone knows: the stack sends the answer, too.
 func (a *answers) send(f tap.Frame, header *forward.Header, from Origin, about func(dst []byte, source netip.Addr) ([]byte, bool)) bool {
 	if !a.limit.Allow() {
@@ -64,10 +64,15 @@ func (a *answers) send(f tap.Frame, header *forward.Header, from Origin, about f
 	}
 	answer := make(tap.Frame, tap.VnetOctets+tap.EthernetOctets)
 	copy(answer.Ethernet()[12:], f.Ethernet()[12:])
+	if from.Relayed {
+		copy(answer.Ethernet(), f.Ethernet())
+	}
 	answer, ok := about(answer, source)
 	switch {
 	case !ok:
 		return false
+	case from.Relayed:
+		a.write(answer, abi.TAPReleased)
 	case from.Site:
 		a.write(answer, abi.TAPTransmit)
 	default:

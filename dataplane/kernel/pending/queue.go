@@ -51,19 +51,20 @@ const (
 	raiseAgainTime = 100 * time.Millisecond
 )
 
-// Origin is what is known of the interface a packet came from.
+// Origin is what is known of where a packet came from.
 type Origin struct {
 	Instance lisp.InstanceID
 	Site     bool // not this host's own packet
 	Stack    bool // the host's IP forwarding has seen it
+	Relayed  bool // it came encapsulated: its source is reached by LISP alone
 	Policy   dataplane.MissPolicy
 	Form     dataplane.MissForm
 }
 
 // Tables is what the queue asks the engine.
 type Tables interface {
-	// OriginOf returns what is known of an interface, false when it is none of ours.
-	OriginOf(ifindex uint32) (Origin, bool)
+	// OriginOf returns what is known of where a frame came from, false when that is none of our interfaces.
+	OriginOf(f tap.Frame) (Origin, bool)
 	// Covered reports whether a mapping says what to do with packets to a destination.
 	Covered(to forward.Destination) bool
 	// Unhold lets programs forward by mappings if ready says so, at that very moment.
@@ -473,7 +474,7 @@ func (r *Queue) writeBack(released []forward.Waiting[tap.Frame]) {
 
 // writeWaiting writes a packet back, unless its interface is gone or leads to another site by now: programs would take it for one of that site.
 func (r *Queue) writeWaiting(waiting *forward.Waiting[tap.Frame]) {
-	if from, ok := r.tables.OriginOf(waiting.Packet.Origin()); !ok || from.Instance != waiting.Destination.Instance {
+	if from, ok := r.tables.OriginOf(waiting.Packet); !ok || from.Instance != waiting.Destination.Instance {
 		r.Drop(forward.DropTAPOriginUnknown, waiting.Packet)
 		return
 	}
@@ -495,8 +496,8 @@ func (r *Queue) take(f tap.Frame) {
 	if f.Magic() != abi.TAPWaiting {
 		return // not for us: the programs drop what is no packet of an EID
 	}
-	from, ok := r.tables.OriginOf(f.Origin())
-	if !ok || uint32(from.Instance) != f.Instance() { // gone, or it leads to another site by now
+	from, ok := r.tables.OriginOf(f)
+	if !ok || from.Instance != f.Instance() { // gone, or it leads to another site by now
 		r.Drop(forward.DropTAPOriginUnknown, f)
 		return
 	}

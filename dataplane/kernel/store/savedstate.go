@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/tables"
 	"loci/lisp"
 )
 
@@ -55,12 +57,27 @@ func (s *Store) SavedSettings() (settings dataplane.Settings, ok bool, err error
 	return settings, true, nil
 }
 
-// SaveState stores what is known of an RLOC. One that is up is deleted, like one that was never reported: RLOCs come and go for years.
-func (s *Store) SaveState(path lisp.Path, state dataplane.LocatorState) error {
-	if state == dataplane.LocatorUp {
-		return deleteAll(s.maps[MapSavedStates], []abi.RLOCKey{abi.KeyOf(path.RLOC)})
+// stateOf is the map that has the state of a path, and the key there.
+func (s *Store) stateOf(path lisp.Path) (*ebpf.Map, any) {
+	if path.IsPlain() {
+		return s.maps[MapSavedStates], stateKey(path.RLOC)
 	}
-	err := s.maps[MapSavedStates].Put(abi.KeyOf(path.RLOC), uint8(state))
+	return s.maps[MapPathStates], tables.SavePath(path)
+}
+
+func stateKey(r lisp.RLOC) abi.RLOCKey {
+	key := abi.KeyOf(r)
+	key.Port = abi.NetworkOrder(r.Port())
+	return key
+}
+
+// SaveState stores what is known of a locator. One that is up is deleted, like one that was never reported: they come and go for years.
+func (s *Store) SaveState(path lisp.Path, state dataplane.LocatorState) error {
+	m, key := s.stateOf(path)
+	if state == dataplane.LocatorUp {
+		return deleteAll(m, []any{key})
+	}
+	err := m.Put(key, uint8(state))
 	if errors.Is(err, unix.E2BIG) {
 		return fmt.Errorf("locator %v: %w: %d locator states", path, dataplane.ErrFull, maxLocatorStates)
 	}
@@ -70,7 +87,7 @@ func (s *Store) SaveState(path lisp.Path, state dataplane.LocatorState) error {
 	return nil
 }
 
-// SavedStates calls yield for the RLOCs that are not up, and removes others, which earlier versions stored. A
+// SavedStates calls yield for the locators that are not up, and removes others, which earlier versions stored. A
 // state of a later version is passed over: the locator is used.
 func (s *Store) SavedStates(yield func(lisp.Path, dataplane.LocatorState)) error {
 	var key abi.RLOCKey
@@ -83,8 +100,24 @@ func (s *Store) SavedStates(yield func(lisp.Path, dataplane.LocatorState)) error
 			continue
 		}
 		if s := dataplane.LocatorState(state); s.IsValid() {
-			yield(lisp.PathTo(abi.RLOC(key)), s)
+			yield(lisp.PathTo(abi.RLOC(key).WithPort(abi.NetworkOrder(key.Port))), s)
 		}
 	}
-	return errors.Join(iterator.Err(), deleteAll(s.maps[MapSavedStates], up))
+	return errors.Join(iterator.Err(), deleteAll(s.maps[MapSavedStates], up), s.savedPathStates(yield))
+}
+
+func (s *Store) savedPathStates(yield func(lisp.Path, dataplane.LocatorState)) error {
+	var key tables.SavedPath
+	var state uint8
+	iterator := s.maps[MapPathStates].Iterate()
+	for iterator.Next(&key, &state) {
+		path, err := key.Path()
+		if err != nil {
+			return fmt.Errorf("state of a path: %w", err)
+		}
+		if s := dataplane.LocatorState(state); s.IsValid() {
+			yield(path, s)
+		}
+	}
+	return iterator.Err()
 }

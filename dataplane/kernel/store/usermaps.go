@@ -11,13 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane/kernel/abi"
+	"loci/dataplane/kernel/tables"
 )
 
 // Maps of user space alone, pinned beside the programs'.
 const (
-	MapWords         = "user_words"    // 64-bit words, see the constants below
-	MapSavedSettings = "user_settings" // JSON behind its length in 4 octets
-	MapSavedStates   = "user_states"   // lisp_rloc_key -> LocatorState
+	MapWords         = "user_words"       // 64-bit words, see the constants below
+	MapSavedSettings = "user_settings"    // JSON behind its length in 4 octets
+	MapSavedStates   = "user_states"      // lisp_rloc_key -> LocatorState, of plain RLOCs
+	MapPathStates    = "user_path_states" // tables.SavedPath -> LocatorState
+	MapPaths         = "user_paths"       // index of a locator -> tables.SavedPath
 )
 
 // Words of mapWords: first user space's drops by reason, as the programs have theirs.
@@ -41,8 +44,9 @@ const (
 
 // Sizes of what is kept for the next process.
 const (
-	maxSettingsOctets = 1 << 18
+	maxSettingsOctets = 1 << 19
 	maxLocatorStates  = 1 << 16
+	maxPaths          = 1 << 16
 )
 
 // userMapSpecs describes the maps of user space alone.
@@ -52,5 +56,9 @@ func userMapSpecs() map[string]*ebpf.MapSpec {
 		MapSavedSettings: {Name: MapSavedSettings, Type: ebpf.Array, KeySize: 4, ValueSize: maxSettingsOctets, MaxEntries: 1},
 		MapSavedStates: {Name: MapSavedStates, Type: ebpf.Hash, KeySize: uint32(unsafe.Sizeof(abi.RLOCKey{})), ValueSize: 1,
 			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
+		MapPathStates: {Name: MapPathStates, Type: ebpf.Hash, KeySize: uint32(unsafe.Sizeof(tables.SavedPath{})), ValueSize: 1,
+			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
+		MapPaths: {Name: MapPaths, Type: ebpf.Hash, KeySize: 4, ValueSize: uint32(unsafe.Sizeof(tables.SavedPath{})),
+			MaxEntries: maxPaths, Flags: unix.BPF_F_NO_PREALLOC},
 	}
 }

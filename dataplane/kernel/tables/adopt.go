@@ -53,7 +53,7 @@ func (t *Tables) Adopt() (refused []error, err error) {
 	}
 	t.indexes.adopt(func(index uint32) bool { return t.Born[index] != 0 })
 	t.Sets.Indexes.Adopt(func(index uint32) bool { return t.Sets.uses[index].mappings > 0 })
-	return refused, nil
+	return refused, t.Sets.forgetUnusedPaths()
 }
 
 // refusedTold is of how many refused entries the reason is told: a table that is too small now may lack room for a million.

@@ -58,11 +58,12 @@ func ActionOf(cookie uint32) lisp.Action {
 func encodeLocator(l lisp.Locator, source lisp.RLOC) abi.Locator {
 	to := l.NextHop()
 	record := abi.Locator{
-		Rloc: abi.Octets(to.Addr()), Source: abi.Octets(source.Addr()), Family: abi.Family(to.Addr()),
+		Rloc: abi.Octets(to.Addr()), Source: abi.Octets(source.Addr()), Family: abi.Family(to.Addr()), Port: abi.NetworkOrder(to.Port()),
 		Priority: l.Priority, Weight: l.Weight,
 		MulticastPriority: l.MulticastPriority, MulticastWeight: l.MulticastWeight,
 	}
-	record.Flags = flagIf(l.Local, abi.LocatorLocal) | flagIf(l.Probed, abi.LocatorProbed) | flagIf(l.Reachable, abi.LocatorReachable)
+	record.Flags = flagIf(l.Local, abi.LocatorLocal) | flagIf(l.Probed, abi.LocatorProbed) | flagIf(l.Reachable, abi.LocatorReachable) |
+		flagIf(isPath(&l), abi.LocatorPath)
 	return record
 }
 
@@ -73,10 +74,10 @@ func flagIf(set bool, flag uint8) uint8 {
 	return 0
 }
 
-// DecodeLocator is the locator that a record holds.
+// DecodeLocator is the locator that a record holds; of a path it is the next hop alone (SavedPath.Complete).
 func DecodeLocator(record *abi.Locator) lisp.Locator {
 	return lisp.Locator{
-		RLOC:     lisp.RLOCFromAddr(abi.Addr(record.Family, record.Rloc)),
+		RLOC:     lisp.RLOCFromAddr(abi.Addr(record.Family, record.Rloc)).WithPort(abi.NetworkOrder(record.Port)),
 		Priority: record.Priority, Weight: record.Weight,
 		MulticastPriority: record.MulticastPriority, MulticastWeight: record.MulticastWeight,
 		Local:     record.Flags&abi.LocatorLocal != 0,

@@ -9,6 +9,7 @@
 package tables
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -26,7 +27,8 @@ type LocatorSets struct {
 	changed   Generations
 	Indexes   *reclaim.Indexes
 	locators  []abi.Locator
-	places    *reclaim.Arena  // of runs of locators
+	places    *reclaim.Arena // of runs of locators
+	paths     PathStore
 	uses      []locatorSetUse // by index
 	byContent map[string]uint32
 	byPath    map[lisp.Path]map[uint32]struct{}
@@ -35,18 +37,20 @@ type LocatorSets struct {
 	pathMTUs  map[lisp.RLOC]pathMTU
 	Source4   lisp.RLOC // what is sent comes from these
 	Source6   lisp.RLOC
+	own       []lisp.RLOC
 
 	encapsulation func(lisp.RLOC) dataplane.Encapsulation // nil: LISP to all
 }
 
 type locatorSetUse struct {
 	set      lisp.LocatorSet
+	locators lisp.LocatorSet // the same in the order of the record
 	mappings int
 }
 
-func newLocatorSets(records []abi.LocatorSet, indexes *reclaim.Indexes, locators []abi.Locator, places *reclaim.Arena) *LocatorSets {
+func newLocatorSets(records []abi.LocatorSet, indexes *reclaim.Indexes, locators []abi.Locator, places *reclaim.Arena, paths PathStore) *LocatorSets {
 	return &LocatorSets{
-		Records: records, Indexes: indexes, locators: locators, places: places, uses: make([]locatorSetUse, len(records)),
+		Records: records, Indexes: indexes, locators: locators, places: places, paths: paths, uses: make([]locatorSetUse, len(records)),
 		byContent: map[string]uint32{}, byPath: map[lisp.Path]map[uint32]struct{}{}, byNextHop: map[lisp.RLOC]map[uint32]struct{}{},
 		States: map[lisp.Path]dataplane.LocatorState{}, pathMTUs: map[lisp.RLOC]pathMTU{},
 	}
@@ -66,7 +70,7 @@ func (s *LocatorSets) acquire(set lisp.LocatorSet) (uint32, error) {
 	if err != nil {
 		return 0, err
 	}
-	s.enter(index, set)
+	s.enter(index, set, set)
 	return index, nil
 }
 
@@ -109,7 +113,7 @@ func (s *LocatorSets) SetEncapsulation(to func(lisp.RLOC) dataplane.Encapsulatio
 	s.encapsulation = to
 	for _, index := range s.byContent {
 		record := &s.Records[index]
-		for i, l := range s.uses[index].set {
+		for i, l := range s.uses[index].locators {
 			s.locators[int(record.First)+i].Encapsulation = uint8(to(l.NextHop()))
 		}
 	}
@@ -168,11 +172,12 @@ func (s *LocatorSets) withOtherSources() (indexes []uint32) {
 func (s *LocatorSets) rewrite(batch []uint32) (moved map[uint32]uint32, err error) {
 	moved = make(map[uint32]uint32, len(batch))
 	for _, old := range batch {
-		index, err := s.write(s.uses[old].set)
+		set := s.uses[old].set
+		index, err := s.write(set)
 		if err != nil {
 			return moved, err
 		}
-		s.enter(index, s.uses[old].set)
+		s.enter(index, set, set)
 		s.uses[index].mappings = s.uses[old].mappings
 		moved[old] = index
 	}
@@ -189,7 +194,11 @@ func (s *LocatorSets) adopt(index uint32, mappings int) (stands uint32, err erro
 	if record.Count == 0 || record.Count > lisp.MaxLocators || uint64(record.First)+uint64(record.Count) > uint64(len(s.locators)) {
 		return 0, fmt.Errorf("locator-set %d has %d locators from %d", index, record.Count, record.First)
 	}
-	set, err := lisp.NewLocatorSet(s.locatorsOf(record)...)
+	locators, err := s.locatorsOf(record)
+	if err != nil {
+		return 0, fmt.Errorf("locator-set %d: %w", index, err)
+	}
+	set, err := lisp.NewLocatorSet(locators...)
 	if err != nil {
 		return 0, fmt.Errorf("locator-set %d: %w", index, err)
 	}
@@ -200,7 +209,7 @@ func (s *LocatorSets) adopt(index uint32, mappings int) (stands uint32, err erro
 	if !s.places.Reserve(PlaceOf(record)) {
 		return 0, fmt.Errorf("locator-set %d shares its locators from %d", index, record.First)
 	}
-	s.enter(index, set)
+	s.enter(index, set, locators)
 	s.uses[index].mappings = mappings
 	s.adoptPathMTUs(record)
 	s.Records[index].StatusBits = forward.StatusBits(set) // older tables have none
@@ -221,11 +230,17 @@ func (s *LocatorSets) write(set lisp.LocatorSet) (uint32, error) {
 		return 0, fmt.Errorf("%w: %d locators of all locator-sets", dataplane.ErrFull, len(s.locators))
 	}
 	record.First = place.Cell
+	if err := s.savePaths(record.First, set); err != nil {
+		s.Indexes.GiveBack(index)
+		s.places.GiveBack(place)
+		return 0, err
+	}
 	for i, l := range set {
 		to := l.NextHop()
 		encoded := encodeLocator(l, s.SourceFor(to))
+		encoded.Flags |= s.notOnPath(&l)
 		encoded.Encapsulation = uint8(s.encapsulationTo(to))
-		encoded.PathMtu = pathMTUField(s.pathMTUs[to].octets)
+		encoded.PathMtu = pathMTUField(s.pathMTUs[to.WithPort(0)].octets)
 		s.locators[int(place.Cell)+i] = encoded
 	}
 	s.Records[index] = record
@@ -238,19 +253,22 @@ func PlaceOf(record *abi.LocatorSet) reclaim.Block {
 }
 
 // locatorsOf decodes the locators of a record, in the order of its buckets.
-func (s *LocatorSets) locatorsOf(record *abi.LocatorSet) lisp.LocatorSet {
+func (s *LocatorSets) locatorsOf(record *abi.LocatorSet) (lisp.LocatorSet, error) {
 	locators := make(lisp.LocatorSet, record.Count)
 	for i := range locators {
-		locators[i] = DecodeLocator(&s.locators[int(record.First)+i])
+		var err error
+		if locators[i], err = s.readLocator(record.First + uint32(i)); err != nil {
+			return nil, err
+		}
 	}
-	return locators
+	return locators, nil
 }
 
 // refresh stores the buckets that changed, one by one: each alone is an answer.
 func (s *LocatorSets) refresh(index uint32) {
 	record := &s.Records[index]
 	another := false
-	for i, bucket := range s.buckets(s.locatorsOf(record)) {
+	for i, bucket := range s.buckets(s.uses[index].locators) {
 		if record.Buckets[i] != bucket {
 			record.Buckets[i] = bucket
 			another = true
@@ -280,13 +298,13 @@ func (s *LocatorSets) SourceFor(rloc lisp.RLOC) lisp.RLOC {
 	return s.Source6
 }
 
-// enter notes a set that one mapping refers to.
-func (s *LocatorSets) enter(index uint32, set lisp.LocatorSet) {
-	s.uses[index] = locatorSetUse{set: set, mappings: 1}
+// enter notes a set that one mapping refers to, and its locators in the order of the record.
+func (s *LocatorSets) enter(index uint32, set, locators lisp.LocatorSet) {
+	s.uses[index] = locatorSetUse{set: set, locators: locators, mappings: 1}
 	s.byContent[contentOf(set)] = index
 	for _, l := range set {
 		addIndex(s.byPath, l.Path(), index)
-		addIndex(s.byNextHop, l.NextHop(), index)
+		addIndex(s.byNextHop, l.NextHop().WithPort(0), index)
 	}
 }
 
@@ -295,8 +313,9 @@ func (s *LocatorSets) enter(index uint32, set lisp.LocatorSet) {
 func (s *LocatorSets) retire(index uint32) {
 	for _, l := range s.uses[index].set {
 		dropIndex(s.byPath, l.Path(), index)
-		dropIndex(s.byNextHop, l.NextHop(), index)
+		dropIndex(s.byNextHop, l.NextHop().WithPort(0), index)
 	}
+	s.forgetPaths(s.Records[index].First, s.uses[index].locators)
 	s.uses[index] = locatorSetUse{}
 	s.Indexes.GiveBack(index)
 	s.places.GiveBack(PlaceOf(&s.Records[index]))
@@ -321,15 +340,20 @@ func contentOf(set lisp.LocatorSet) string {
 	return string(appendContent(make([]byte, 0, contentOctets*len(set)), set))
 }
 
-// contentOctets is what a locator adds to the content of its set.
-const contentOctets = 16 + 6
+// contentOctets is what a locator of one hop adds to the content of its set.
+const contentOctets = 16 + 2 + 6
 
 func appendContent(content []byte, set lisp.LocatorSet) []byte {
 	for _, l := range set {
 		record := encodeLocator(l, lisp.RLOC{})
 		content = append(content, record.Rloc[:]...)
+		content = binary.NativeEndian.AppendUint16(content, record.Port)
 		content = append(content, record.Family, record.Priority, record.Weight,
 			record.MulticastPriority, record.MulticastWeight, record.Flags)
+		if isPath(&l) {
+			saved := savePath(&l)
+			content = append(content, saved[:]...)
+		}
 	}
 	return content
 }

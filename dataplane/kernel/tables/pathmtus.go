@@ -25,9 +25,9 @@ type pathMTU struct {
 	until  time.Time
 }
 
-// PathMTU is what the path to an RLOC carries, if it is known to be less than its route says.
+// PathMTU is what the path to an RLOC carries, whatever its port, if it is known to be less than its route says.
 func (s *LocatorSets) PathMTU(rloc lisp.RLOC) (octets int, known bool) {
-	mtu, known := s.pathMTUs[rloc]
+	mtu, known := s.pathMTUs[rloc.WithPort(0)]
 	return mtu.octets, known
 }
 
@@ -60,8 +60,8 @@ func (s *LocatorSets) EndPathMTUs(now time.Time) (ended []lisp.RLOC) {
 func (s *LocatorSets) StorePathMTU(rloc lisp.RLOC, octets int) {
 	for index := range s.byNextHop[rloc] {
 		record := &s.Records[index]
-		for i, l := range s.uses[index].set {
-			if l.RLOC == rloc {
+		for i, l := range s.uses[index].locators {
+			if l.NextHop().WithPort(0) == rloc {
 				s.locators[int(record.First)+i].PathMtu = pathMTUField(octets)
 			}
 		}
@@ -76,7 +76,7 @@ func pathMTUField(octets int) uint16 { return uint16(min(octets, 1<<16-1)) }
 func (s *LocatorSets) adoptPathMTUs(record *abi.LocatorSet) {
 	for i := range record.Count {
 		l := &s.locators[record.First+i]
-		rloc := DecodeLocator(l).RLOC
+		rloc := DecodeLocator(l).RLOC.WithPort(0)
 		if l.PathMtu != 0 && len(s.pathMTUs) < maxPathMTUs {
 			s.pathMTUs[rloc] = pathMTU{int(l.PathMtu), time.Now().Add(pathMTULife)}
 		}

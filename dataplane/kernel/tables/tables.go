@@ -46,7 +46,8 @@ type Parts struct {
 	Runs       []uint64 // see mappingPages
 	Sets       []abi.LocatorSet
 	Locators   []abi.Locator
-	CellLimit  int // of the forwarding table
+	Paths      PathStore // nil: they end with the process
+	CellLimit  int       // of the forwarding table
 	Now        func() time.Duration
 	Wait       func() // until no program holds an index that was retired before
 	// Passed is a clock that need not be even: by it restTime goes by when programs are known to hold nothing retired
@@ -68,11 +69,14 @@ func New(p Parts) (*Tables, error) {
 	if p.Passed == nil {
 		p.Passed, p.Hurry = p.Now, func() {}
 	}
+	if p.Paths == nil {
+		p.Paths = memoryPaths{}
+	}
 	t := &Tables{
 		clearUsage: p.ClearUsage, changed: p.Changed, Records: p.Records, hurry: p.Hurry,
 		indexes: newIndexRuns(p.Records, p.Runs, p.Passed, p.Wait),
 		Sets: newLocatorSets(p.Sets, reclaim.NewIndexes(uint32(len(p.Sets)), p.Now, p.waitForDecisions),
-			p.Locators, reclaim.NewArena(uint32(len(p.Locators)), p.Now, p.Wait)),
+			p.Locators, reclaim.NewArena(uint32(len(p.Locators)), p.Now, p.Wait), p.Paths),
 		Entries: newEntryIndex(p.Records), Born: make([]uint64, len(p.Records)), Database: map[uint32]struct{}{},
 	}
 	t.Sets.changed = p.Changed

@@ -385,7 +385,7 @@ func TestSetsThatDidNotRest(t *testing.T) {
 func TestSerialOfALocatorSet(t *testing.T) {
 	clock := time.Duration(0)
 	now, wait := func() time.Duration { return clock }, func() {}
-	s := newLocatorSets(make([]abi.LocatorSet, 1), reclaim.NewIndexes(1, now, wait), make([]abi.Locator, 64), reclaim.NewArena(64, now, wait))
+	s := newLocatorSets(make([]abi.LocatorSet, 1), reclaim.NewIndexes(1, now, wait), make([]abi.Locator, 64), reclaim.NewArena(64, now, wait), memoryPaths{})
 	seen := map[uint32]bool{}
 	for i := range 5 {
 		index, err := s.acquire(kerneltest.Locators(kerneltest.RLOC4(1 + i)))

@@ -199,7 +199,7 @@ func (o *Older) Convert(pins *pins.Directory, limits store.Limits) (*store.Store
 
 func (o *Older) fill(s *store.Store) error {
 	copy(s.Words[:store.WordPlacesKept], o.Words)
-	for _, name := range []string{store.MapSavedSettings, store.MapSavedStates} {
+	for _, name := range []string{store.MapSavedSettings, store.MapSavedStates, store.MapPathStates} {
 		if err := o.copyMap(s, name); err != nil {
 			return err
 		}
@@ -215,16 +215,19 @@ func (o *Older) fill(s *store.Store) error {
 	return o.copyLocatorSets(s)
 }
 
-// copyMap copies a map whose keys and values every layout has alike.
+// copyMap copies a map whose keys and values every layout has alike, but for room behind a value. Layouts before 38 have no states of paths.
 func (o *Older) copyMap(s *store.Store, name string) error {
 	from, to := o.Maps[name], s.Map(name)
-	if from == nil || from.KeySize() != to.KeySize() || from.ValueSize() != to.ValueSize() {
+	if from == nil && name == store.MapPathStates {
+		return nil
+	}
+	if from == nil || from.KeySize() != to.KeySize() || from.ValueSize() > to.ValueSize() {
 		return fmt.Errorf("map %s is not what it was in any layout", name)
 	}
 	var key, value []byte
 	iterator := from.Iterate()
 	for iterator.Next(&key, &value) {
-		if err := to.Put(key, value); err != nil {
+		if err := to.Put(key, append(value, make([]byte, to.ValueSize()-from.ValueSize())...)); err != nil {
 			return fmt.Errorf("map %s: %w", name, err)
 		}
 	}
@@ -318,8 +321,24 @@ func (o *Older) copyLocatorSets(s *store.Store) error {
 			if err != nil {
 				return fmt.Errorf("locator-set %d: %w", index, err)
 			}
-			locator.Translate(octetsAt(&s.Locators[place.Cell+n]), from)
+			record := &s.Locators[place.Cell+n]
+			locator.Translate(octetsAt(record), from)
+			if err := o.copyPath(s, record, oldFirst+n, place.Cell+n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// copyPath copies what is stored of a locator that is a path. Layouts before 38 have none.
+func (o *Older) copyPath(s *store.Store, record *abi.Locator, from, to uint32) error {
+	if record.Flags&abi.LocatorPath == 0 {
+		return nil
+	}
+	var path tables.SavedPath
+	if err := o.Maps[store.MapPaths].Lookup(from, &path); err != nil {
+		return fmt.Errorf("path of locator %d: %w", from, err)
+	}
+	return s.PutPath(to, path)
 }
