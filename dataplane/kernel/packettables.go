@@ -35,7 +35,7 @@ func (p packetTables) OriginOf(f tap.Frame) (pending.Origin, bool) {
 		Form:     p.settings.MissForm,
 	}
 	if f.Is(abi.DoRelay) { // of the Instance-ID that its LISP header had
-		from.Instance, from.Site, from.Stack, from.Relayed = f.Instance(), true, false, true
+		from.Instance, from.Site, from.Stack, from.Relayed = lisp.InstanceID(f.Instance()), true, false, true
 	}
 	from.Policy = p.settings.MissPolicyOf(from.Instance)
 	return from, ok

@@ -102,15 +102,15 @@ func (n *relayed) told(t *testing.T, what string, err error) {
 	}
 }
 
-// relays are families before and behind the RTR.
-var relays = map[string][2]func(int) netip.Addr{
+// relayFamilies are families before and behind the RTR.
+var relayFamilies = map[string][2]func(int) netip.Addr{
 	"IPv4 to IPv4": {rloc4, second4}, "IPv4 to IPv6": {rloc4, second6}, "IPv6 to IPv4": {rloc6, second4}, "IPv6 to IPv6": {rloc6, second6},
 }
 
 // TestHostsThroughRelay has pings and TCP in both directions; behind the RTR GSO packets are cut in software, so that each segment has
 // to have the headers that the RTR wrote.
 func TestHostsThroughRelay(t *testing.T) {
-	for name, outer := range relays {
+	for name, outer := range relayFamilies {
 		for _, hook := range []dataplane.Hook{dataplane.HookTC, dataplane.HookXDP} {
 			t.Run(name+" "+hook.String(), func(t *testing.T) {
 				n := newRelayed(t, outer[0], outer[1], hook)
@@ -147,7 +147,7 @@ func TestHostsThroughRelay(t *testing.T) {
 func TestRelayedPacketsWait(t *testing.T) {
 	t.Parallel()
 	const perFlow = 60
-	for name, outer := range relays {
+	for name, outer := range relayFamilies {
 		for _, inner := range []func(int, int) netip.Addr{siteAddress4, siteAddress6} {
 			t.Run(name, func(t *testing.T) {
 				n := newRelayed(t, outer[0], outer[1], dataplane.HookTC)

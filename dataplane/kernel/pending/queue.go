@@ -497,7 +497,7 @@ func (r *Queue) take(f tap.Frame) {
 		return // not for us: the programs drop what is no packet of an EID
 	}
 	from, ok := r.tables.OriginOf(f)
-	if !ok || from.Instance != f.Instance() { // gone, or it leads to another site by now
+	if !ok || uint32(from.Instance) != f.Instance() { // gone, or it leads to another site by now
 		r.Drop(forward.DropTAPOriginUnknown, f)
 		return
 	}

@@ -25,7 +25,6 @@ import (
 	"loci/dataplane/kernel/netspace"
 	"loci/dataplane/kernel/pins"
 	"loci/forward"
-	"loci/lisp"
 )
 
 const (
@@ -283,8 +282,8 @@ func (f Frame) Reason() byte { return f.Ethernet()[7] }
 func (f Frame) Origin() uint32 { return binary.BigEndian.Uint32(f.Ethernet()[8:]) }
 
 // Instance is the Instance-ID of the packet's addresses.
-func (f Frame) Instance() lisp.InstanceID {
-	return lisp.InstanceID(binary.BigEndian.Uint32(f.Ethernet()[1:]) & 0xFFFFFF)
+func (f Frame) Instance() uint32 {
+	return binary.BigEndian.Uint32(f.Ethernet()[1:]) & 0xFFFFFF
 }
 
 // Is reports whether the packet waits for an action, such as abi.DoRelay.

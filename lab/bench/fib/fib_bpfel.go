@@ -283,9 +283,9 @@ type fibLispSettings struct {
 	TapIfindex     uint32
 	TapMac         [6]uint8
 	MissPolicy     uint8
-	Lists          uint8
 	ListGeneration uint8
-	Zero           [3]uint8
+	Lists          uint16
+	Zero           [2]uint8
 	MissIntervalNs uint64
 	HintIntervalNs uint64
 	EchoIntervalNs uint64
