@@ -315,7 +315,7 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 		frame = ethernet(peerMAC, at.Attrs().HardwareAddr, c.Input)
 	case "released":
 		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, b.origin())
-		frame = ethernet(b.site.Attrs().HardwareAddr, metadata, c.Input)
+		frame = ethernet([]byte{5: waitsToEncapsulate}, metadata, c.Input)
 	}
 	if b.xdp && came && at != b.tap && c.Segment == 0 { // GSO packets are skbs
 		if answer, got, passed := b.runXDP(t, at, frame); !passed {

@@ -112,7 +112,7 @@ func TestMissWakesWithoutTAP(t *testing.T) {
 func (b *bench) expectWaiting(t *testing.T, got []byte, reason byte, packet []byte) {
 	t.Helper()
 	want := b.fromHost(packet)
-	copy(want, make([]byte, 6)) // no detail, Instance-ID 0
+	copy(want, []byte{5: waitsToEncapsulate}) // no detail, Instance-ID 0
 	want[6], want[7] = magicWaiting, reason
 	binary.BigEndian.PutUint32(want[8:], uint32(b.site.Attrs().Index))
 	if !bytes.Equal(got, want) {
@@ -163,7 +163,7 @@ func TestReleased(t *testing.T) {
 	b.negative(0, "10.4.0.0/16", "LISP_ACTION_DROP")
 	frameTo := func(to string, ttl uint8, origin netlink.Link) []byte {
 		f := b.fromHost(ip{from: siteAddress4(0, 10), to: netip.MustParseAddr(to), ttl: ttl, port: 9}.serialize())
-		f[6], f[7] = magicReleased, reasonMiss
+		f[5], f[6], f[7] = waitsToEncapsulate, magicReleased, reasonMiss
 		index := uint32(4711)
 		if origin != nil {
 			index = uint32(origin.Attrs().Index)

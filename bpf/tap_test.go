@@ -24,14 +24,16 @@ import (
 )
 
 const (
-	vnetLength    = 10 // struct virtio_net_hdr
-	etherLength   = 14
-	magicWaiting  = 0x4A
-	magicReleased = 0x4E
-	magicTransmit = 0x52
-	reasonMiss    = 1
-	reasonHold    = 2
-	reasonTooBig  = 3
+	vnetLength  = 10 // struct virtio_net_hdr
+	etherLength = 14
+	// what a site's packet waits for: LISP_DO_ENCAPSULATE
+	waitsToEncapsulate = 1
+	magicWaiting       = 0x4A
+	magicReleased      = 0x4E
+	magicTransmit      = 0x52
+	reasonMiss         = 1
+	reasonHold         = 2
+	reasonTooBig       = 3
 
 	reasonUnreachable = 4
 	eidTable          = 4341
