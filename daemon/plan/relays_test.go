@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"loci/control"
 	"loci/dataplane"
 	"loci/lisp"
 )
@@ -40,6 +41,10 @@ datapath: {recursion-depth: 2}
 	}
 	if !reflect.DeepEqual(p.Settings.Roles, want) || p.Settings.RecursionDepth != 2 {
 		t.Errorf("roles %+v, depth %d", p.Settings.Roles, p.Settings.RecursionDepth)
+	}
+	if got := p.Control.Roles; len(got) != 4 || got[0].Role != control.RoleRTR || got[2].Role != control.RolePITR || len(got[2].Sources) != 1 || got[3].Role != control.RolePETR ||
+		got[1].Instance != 7 || p.Control.RecursionDepth != 2 {
+		t.Errorf("roles of the Node %+v, depth %d", got, p.Control.RecursionDepth)
 	}
 	if err := p.Settings.CheckRoles(); err != nil {
 		t.Error(err)
