@@ -6,6 +6,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strings"
@@ -116,11 +117,26 @@ func (t *Tracer) step(s *abi.Step) TraceStep {
 	case abi.StepLISPHeader:
 		return TraceStep{"lisp-header", fmt.Sprintf("flags %s, Instance-ID %d", headerFlags(uint8(s.A)), s.B)}
 	case abi.StepList:
-		return TraceStep{"list", listName(s.A) + either(s.B != 0, ": denied", ": permitted")}
+		return listStep(s)
 	case abi.StepMarking:
 		return TraceStep{"marking", fmt.Sprintf("DSCP %d, ECN %d, TTL %d", s.A>>2, s.A&3, s.B)}
 	}
 	return TraceStep{}
+}
+
+// listStep tells what a list, or the policy of a role, says of an address.
+func listStep(s *abi.Step) TraceStep {
+	entry := abi.ListEntry(s.B)
+	if s.A < uint32(abi.ListRTR) {
+		return TraceStep{"list", listName(s.A) + either(entry == abi.ListDenies, ": denied", ": permitted")}
+	}
+	said := map[abi.ListEntry]string{abi.ListPermits: "named", abi.ListDenies: "not named"}[entry]
+	return TraceStep{"policy", policyNames[s.A] + ": " + cmp.Or(said, "none for this Instance-ID")}
+}
+
+// policyNames are the policies by their kinds, as configuration names them.
+var policyNames = map[uint32]string{
+	uint32(abi.ListRTR): "rtr", uint32(abi.ListPITR): "pitr", uint32(abi.ListPITRSource): "pitr sources", uint32(abi.ListPETR): "petr",
 }
 
 // listName names a kind of list as configuration does.
