@@ -28,7 +28,7 @@ static __always_inline int encapsulate_cached(hook_frame *frame, struct lisp_clo
 	vary_plain(&v, &p, 0, a, clock);
 	verdict = apply_encapsulation(frame, a, &v);
 	if (verdict == HOOK_REDIRECT)
-		count_mapping(p.mapping_index, p.length, clock->boot_ns);
+		count_mapping(p.mapping_index, v.length, clock->boot_ns);
 	return verdict;
 }
 
@@ -53,7 +53,7 @@ static __always_inline int deliver_cached_as(hook_frame *frame, struct lisp_cloc
 	verdict = a->what == LISP_DO_RELAY ? lisp_encapsulate(frame, a, &v)
 					   : apply_delivery(frame, a, &v, outer_family);
 	if (verdict == HOOK_REDIRECT)
-		count_mapping(p.mapping_index, p.length, clock->boot_ns);
+		count_mapping(p.mapping_index, v.length, clock->boot_ns);
 	return verdict;
 }
 

@@ -164,16 +164,16 @@ static __always_inline void vary_plain(struct lisp_varying *v, const struct plai
 				       __u32 removed, const struct lisp_action_record *a,
 				       struct lisp_clock *clock)
 {
-	*v = (struct lisp_varying){.hash = v->hash,
-				   .first = a->varies & LISP_VARIES_NONCE ? next_nonce(clock) : 0,
-				   .length = p->length,
-				   .removed = removed,
-				   .tos = p->tos,
-				   .ttl = p->ttl - 1,
-				   .family = p->family,
-				   .protocol = p->protocol,
-				   .l2_length = ETH_HLEN,
-				   .at_ingress = true};
+	v->first = a->varies & LISP_VARIES_NONCE ? next_nonce(clock) : 0;
+	v->second = 0;
+	v->length = p->length;
+	v->removed = removed;
+	v->tos = p->tos;
+	v->ttl = p->ttl - 1;
+	v->family = p->family;
+	v->protocol = p->protocol;
+	v->l2_length = ETH_HLEN;
+	v->at_ingress = true;
 }
 
 #endif
