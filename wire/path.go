@@ -43,7 +43,7 @@ func (a *ExplicitLocatorPathLCAF) path() (lisp.Path, lisp.PathBits, error) {
 		switch h.Address.(type) {
 		case IPv4, IPv6:
 		default:
-			return lisp.Path{}, bits, fmt.Errorf("hop %d: %s is no IP address", i+1, show(h.Address))
+			return lisp.Path{}, bits, fmt.Errorf("hop %d: %s is not an IP address", i+1, show(h.Address))
 		}
 		r, ok := RLOCOf(h.Address)
 		if !ok {

@@ -64,8 +64,8 @@ func TestPathsThroughRecords(t *testing.T) {
 		{"no hop", "4003 0000 0a00 0000", "skipped: path of 0 hops: want 1 to 8"},
 		{"nine hops", nine, "skipped: path of 9 hops: want 1 to 8"},
 		{"a hop twice", "4003 0000 0a00 0010 0000 0001 cb007101 0000 0001 cb007101", "skipped: hop 2: 203.0.113.1 is hop 1 already: a path must not meet a router twice"},
-		{"a name as hop", "4003 0000 0a00 0008 0000 0011 78747200", "skipped: hop 1: \"xtr\" is no IP address"},
-		{"a path in a path", "4003 0000 0a00 000a 0000 4003 0000 0a00 0000", "skipped: hop 1: elp() is no IP address"},
+		{"a name as hop", "4003 0000 0a00 0008 0000 0011 78747200", "skipped: hop 1: \"xtr\" is not an IP address"},
+		{"a path in a path", "4003 0000 0a00 000a 0000 4003 0000 0a00 0000", "skipped: hop 1: elp() is not an IP address"},
 		{"a loopback hop", "4003 0000 0a00 0010 0000 0001 cb007101 0000 0001 7f000001", "skipped: hop 2: RLOC 127.0.0.1"},
 		{"a mapped hop", "4003 0000 0a00 0014 0000 0002 00000000000000000000ffff cb007101", "skipped: hop 1: ::ffff:203.0.113.1: no packet can be sent"},
 	} {
