@@ -18,6 +18,7 @@ import (
 	"loci/lab/bench/forwarding"
 	"loci/lab/bench/mappings"
 	"loci/lab/bench/misses"
+	"loci/lab/bench/relay"
 	"loci/lab/bench/report"
 	"loci/lab/bench/testbed"
 )
@@ -41,7 +42,7 @@ func WriteDocument(path string, reports []*Report) error { return report.WriteDo
 // kinds in the order in which they are listed.
 func kinds() []testbed.Bench {
 	return []testbed.Bench{
-		forwarding.Forwarding(), forwarding.TCP(), forwarding.Latency(), fib.Bench(), misses.Miss(), misses.Flood(),
+		forwarding.Forwarding(), forwarding.TCP(), forwarding.Latency(), relay.Bench(), fib.Bench(), misses.Miss(), misses.Flood(),
 		controlplane.Mapsock(), controlplane.Control(), forwarding.Failover(), controlplane.Scale(),
 	}
 }

@@ -110,6 +110,9 @@ func checkReport(t *testing.T, k testbed.Bench, r *report.Report) {
 	}
 	for _, name := range k.Cases {
 		for _, a := range k.Arms {
+			if !k.Measures(a.Name, name) {
+				continue
+			}
 			found := false
 			for _, result := range r.Results {
 				found = found || result.Case == name && result.Arm == a.Name && len(result.Samples) == 1

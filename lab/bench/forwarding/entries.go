@@ -38,7 +38,7 @@ func Entries(count int, lengths string) (testbed.Bench, error) {
 	if err != nil {
 		return testbed.Bench{}, err
 	}
-	f := &forwardingState{bursts: map[string]uint32{}, entries: map[string][]mappings.EntrySet{}}
+	f := &forwardingState{bursts: testbed.Lossless{}, entries: map[string][]mappings.EntrySet{}}
 	k := f.bench()
 	full := func(a testbed.Arm, name, key, hook string) testbed.Arm {
 		a.Name, a.Key = name, key

@@ -27,17 +27,11 @@ var flowCounts = []struct {
 	flows uint32
 }{{"1-flow", 1}, {"1000-flows", manyFlows}}
 
-// burstTries at one size: a loss may be due to something else that this machine did.
-const burstTries = 3
-
 // forwardingMeasure is shorter than the usual, because three of the arms have daemons to start.
 const forwardingMeasure = 30 * time.Second
 
-// warmUp is how long a path is tried before its first round.
-const warmUp = 20 * time.Millisecond
-
 // Forwarding is the bench of packets per second.
-func Forwarding() testbed.Bench { return (&forwardingState{bursts: map[string]uint32{}}).bench() }
+func Forwarding() testbed.Bench { return (&forwardingState{bursts: testbed.Lossless{}}).bench() }
 
 func (f *forwardingState) bench() testbed.Bench {
 	k := testbed.Bench{
@@ -67,12 +61,10 @@ func forwardingStream(caseName string) (testbed.Stream, error) {
 
 // forwardingState is what the rounds of a run know of each other.
 type forwardingState struct {
-	bursts  map[string]uint32              // lossless ones, by arm and case
+	bursts  testbed.Lossless               // by arm and case
 	entries map[string][]mappings.EntrySet // in the map-cache of enc, by arm; none where it holds a handful
 }
 
-// measure measures at the largest burst that loses nothing. It is sought before the first round, and anew when a
-// round lost something.
 func (f *forwardingState) measure(ctx context.Context, _ *testbed.Run, l *testbed.Line, caseName string, slot time.Duration) ([]report.Sample, error) {
 	s, err := forwardingStream(caseName)
 	if err != nil {
@@ -81,30 +73,7 @@ func (f *forwardingState) measure(ctx context.Context, _ *testbed.Run, l *testbe
 	if err := f.aim(l, s); err != nil {
 		return nil, err
 	}
-	key := l.Arm.Name + "/" + caseName
-	if f.bursts[key] == 0 {
-		f.bursts[key] = testbed.MaxBurst
-		if _, err := l.Traffic.Run(ctx, testbed.Limits{Length: warmUp, Burst: testbed.MaxBurst}); err != nil {
-			return nil, err
-		}
-	}
-	for burst, try := f.bursts[key], 1; burst > 0; try++ {
-		o, err := l.Traffic.Run(ctx, testbed.Limits{Length: slot, Burst: burst})
-		if err != nil {
-			return nil, err
-		}
-		if o.Received == 0 {
-			return nil, fmt.Errorf("none of %d packets arrived", o.Sent)
-		}
-		if o.Lost() == 0 {
-			f.bursts[key] = burst
-			return []report.Sample{report.Figure("rate", "packets/s", o.PerSecond()), report.Figure("burst", "packets", float64(burst))}, nil
-		}
-		if try%burstTries == 0 {
-			burst /= 2
-		}
-	}
-	return nil, fmt.Errorf("packets are lost at every offered rate")
+	return f.bursts.Measure(ctx, l.Traffic, l.Arm.Name+"/"+caseName, slot)
 }
 
 func judgeForwarding(r *report.Report) {

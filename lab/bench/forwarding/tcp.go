@@ -82,25 +82,7 @@ func goodput(ctx context.Context, l *testbed.Line, c tcpCase, length time.Durati
 		}
 		defer func() { err = errors.Join(err, setCoreOffload(l, true)) }()
 	}
-	type finished struct {
-		result testnet.TCPResult
-		err    error
-	}
-	all := make(chan finished, c.flows)
-	for range c.flows {
-		transfer := transferOf(l, c)
-		transfer.Duration = length
-		go func() {
-			result, err := transfer.Run(ctx)
-			all <- finished{result, err}
-		}()
-	}
-	for range c.flows {
-		f := <-all
-		rate += f.result.BitsPerSecond
-		err = errors.Join(err, f.err)
-	}
-	return rate, err
+	return testbed.Goodput(ctx, transferOf(l, c), c.flows, length)
 }
 
 func setCoreOffload(l *testbed.Line, on bool) error {

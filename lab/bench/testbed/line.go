@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The network of one arm: Src – Enc – Dec – Dst in a line (the testbed of the OpenLISP paper), each a namespace, every link
-// with MTU 1500. Neighbours are permanent, so that no round pays for address resolution.
+// with MTU 1500. A relay stands between Enc and Dec where the arm has one (relayed.go). Neighbours are permanent, so that no round pays for address resolution.
 //
 // Each arm has a line of its own, built once: switching between arms then changes nothing but where packets are sent.
 
@@ -76,8 +76,17 @@ func Nth(prefix netip.Prefix, n byte) netip.Addr {
 type Line struct {
 	Arm                Arm
 	Src, Enc, Dec, Dst *testnet.Namespace
+	Rel                *testnet.Namespace // between Enc and Dec, where the arm has a relay
 	Traffic            *Traffic
 	Closers            []func() error // undone with the line
+}
+
+// routers are those from Src to Dst.
+func (l *Line) routers() []*testnet.Namespace {
+	if l.Rel != nil {
+		return []*testnet.Namespace{l.Enc, l.Rel, l.Dec}
+	}
+	return []*testnet.Namespace{l.Enc, l.Dec}
 }
 
 // siteAddresses are the n-th addresses of the prefixes of one site.
@@ -98,7 +107,11 @@ func DestinationsOf(p Pair) netip.Prefix { return p.destinations }
 // NewLine makes namespaces and links. What it made before an error is removed with the network.
 func NewLine(network *testnet.Network, a Arm) (*Line, error) {
 	l := &Line{Arm: a}
-	for role, place := range map[string]**testnet.Namespace{"src": &l.Src, "enc": &l.Enc, "dec": &l.Dec, "dst": &l.Dst} {
+	places := map[string]**testnet.Namespace{"src": &l.Src, "enc": &l.Enc, "dec": &l.Dec, "dst": &l.Dst}
+	if a.Relayed {
+		places["rel"] = &l.Rel
+	}
+	for role, place := range places {
 		ns, err := network.Namespace(a.Key + "-" + role)
 		if err != nil {
 			return nil, err
@@ -108,8 +121,10 @@ func NewLine(network *testnet.Network, a Arm) (*Line, error) {
 			return nil, err
 		}
 	}
-	if err := errors.Join(l.Enc.Forward(), l.Dec.Forward()); err != nil {
-		return nil, err
+	for _, router := range l.routers() {
+		if err := router.Forward(); err != nil {
+			return nil, err
+		}
 	}
 	for _, ends := range l.links() {
 		if err := errors.Join(testnet.Connect(ends[0], ends[1])); err != nil {
@@ -131,11 +146,17 @@ func (l *Line) links() [][2]testnet.End {
 	end := func(ns *testnet.Namespace, name string, addresses ...netip.Prefix) testnet.End {
 		return testnet.End{Namespace: ns, Name: name, Addresses: addresses, MTU: LinkMTUOctets}
 	}
-	return [][2]testnet.End{
-		{end(l.Src, HostLink, siteAddresses(2, SourcesOf)...), end(l.Enc, SiteLink, siteAddresses(1, SourcesOf)...)},
-		{end(l.Enc, CoreLink, Core4Enc, Core6Enc), end(l.Dec, CoreLink, Core4Dec, Core6Dec)},
-		{end(l.Dec, SiteLink, siteAddresses(1, DestinationsOf)...), end(l.Dst, HostLink, siteAddresses(2, DestinationsOf)...)},
+	core := [][2]testnet.End{{end(l.Enc, CoreLink, Core4Enc, Core6Enc), end(l.Dec, CoreLink, Core4Dec, Core6Dec)}}
+	if l.Rel != nil {
+		core = [][2]testnet.End{
+			{end(l.Enc, CoreLink, Core4Enc, Core6Enc), end(l.Rel, CoreLink, Core4Rel, Core6Rel)},
+			{end(l.Rel, OnwardLink, Onward4Rel, Onward6Rel), end(l.Dec, CoreLink, Onward4Dec, Onward6Dec)},
+		}
 	}
+	return append(core, [][2]testnet.End{
+		{end(l.Src, HostLink, siteAddresses(2, SourcesOf)...), end(l.Enc, SiteLink, siteAddresses(1, SourcesOf)...)},
+		{end(l.Dec, SiteLink, siteAddresses(1, DestinationsOf)...), end(l.Dst, HostLink, siteAddresses(2, DestinationsOf)...)},
+	}...)
 }
 
 // acquaint makes every address of the peer a permanent neighbour.

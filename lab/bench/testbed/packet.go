@@ -24,6 +24,8 @@ const (
 
 const (
 	firstPort   = 20000
+	dataPort    = 4341
+	lispOctets  = 8
 	sinkPort    = 9 // discard (RFC 863)
 	protocolUDP = 17
 )
@@ -48,6 +50,32 @@ func InnerPacket(source, destination netip.Addr, magic uint16) (packet [PacketOc
 	binary.BigEndian.PutUint32(udp[20:], ^sumOf(destination.AsSlice()))
 	binary.BigEndian.PutUint16(udp[6:], wire.UDPChecksum(source, destination, udp))
 	return packet
+}
+
+// OuterHeaders are those of a LISP packet with an InnerPacket, without UDP checksum: IP, UDP, and a LISP header without any flag.
+func OuterHeaders(source, destination netip.Addr) []byte {
+	const content = udpOctets + lispOctets + PacketOctets
+	headers := make([]byte, IPv6Octets, IPv6Octets+udpOctets+lispOctets)
+	if source.Is4() {
+		headers = headers[:IPv4Octets]
+		fillIPv4(headers, source, destination)
+		binary.BigEndian.PutUint16(headers[2:], IPv4Octets+content)
+		binary.BigEndian.PutUint16(headers[10:], ^foldedSum(headers))
+	} else {
+		fillIPv6(headers, source, destination)
+		binary.BigEndian.PutUint16(headers[4:], content)
+	}
+	headers = binary.BigEndian.AppendUint16(headers, firstPort)
+	headers = binary.BigEndian.AppendUint16(headers, dataPort)
+	headers = binary.BigEndian.AppendUint16(headers, content)
+	return append(headers, make([]byte, 2+lispOctets)...)
+}
+
+// foldedSum is the sum of words of 16 bits with end-around carry.
+func foldedSum(octets []byte) uint16 {
+	sum := sumOf(octets)
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum + sum>>16)
 }
 
 func fillIPv4(packet []byte, source, destination netip.Addr) {

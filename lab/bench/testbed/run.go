@@ -57,6 +57,8 @@ type Bench struct {
 	Whole func(ctx context.Context, b *Run) error
 	// Measure is one slot: one case of one arm in one round.
 	Measure func(ctx context.Context, b *Run, l *Line, caseName string, slot time.Duration) ([]report.Sample, error)
+	// Has says whether an arm measures a case; nil: each arm measures all.
+	Has func(arm, caseName string) bool
 	// Share is the weight of a case in the measuring time; nil gives all the same.
 	Share func(caseName string) int
 	// Judge adds ratios and targets.
@@ -211,6 +213,9 @@ func (b *Run) interleave(ctx context.Context) error {
 func (b *Run) measureCase(ctx context.Context, name string, round int) error {
 	for i := range b.Lines {
 		l := b.Lines[(i+round)%len(b.Lines)]
+		if !b.Bench.Measures(l.Arm.Name, name) {
+			continue
+		}
 		samples, err := b.Bench.Measure(ctx, b, l, name, b.Bench.Slot(b.Options.Measure, name))
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", l.Arm.Name, name, err)
@@ -228,10 +233,17 @@ func (k *Bench) Slot(measure time.Duration, caseName string) time.Duration {
 	}
 	sum := 0
 	for _, name := range k.Cases {
-		sum += share(name)
+		for _, a := range k.Arms {
+			if k.Measures(a.Name, name) {
+				sum += share(name)
+			}
+		}
 	}
-	return measure * time.Duration(share(caseName)) / time.Duration(max(sum, 1)*k.Rounds*len(k.Arms))
+	return measure * time.Duration(share(caseName)) / time.Duration(max(sum, 1)*k.Rounds)
 }
+
+// Measures says whether an arm measures a case.
+func (k *Bench) Measures(arm, caseName string) bool { return k.Has == nil || k.Has(arm, caseName) }
 
 // remove ends the daemons and takes everything away, also what was made in part.
 func (b *Run) remove() error {

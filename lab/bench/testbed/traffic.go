@@ -91,8 +91,8 @@ func (l *Line) AttachFor(sizes TrafficSizes) error {
 	if err := l.KeepDispatched(); err != nil {
 		return err
 	}
-	if l.Arm.frames {
-		return l.attachXDP(l.Dst, HostLink, t.objects.BenchSinkXdp)
+	if l.Arm.Frames {
+		return l.AttachXDP(l.Dst, HostLink, t.objects.BenchSinkXdp)
 	}
 	return errors.Join(l.Enc.SetOffload(SiteLink, testnet.GRO, true), l.AttachTCX(l.Dst, HostLink, t.objects.BenchSinkTc, &l.Closers))
 }
@@ -126,7 +126,8 @@ func KeepDispatchedIn(ns *testnet.Namespace, t *Traffic, closers *[]func() error
 	})
 }
 
-func (l *Line) attachXDP(ns *testnet.Namespace, name string, program *ebpf.Program) error {
+// AttachXDP makes an interface hand its frames to a program until the line is closed.
+func (l *Line) AttachXDP(ns *testnet.Namespace, name string, program *ebpf.Program) error {
 	at, err := LinkOf(ns, name)
 	if err != nil {
 		return err
@@ -147,8 +148,8 @@ func hold(ns *testnet.Namespace, closers *[]func() error, attach func() (link.Li
 	})
 }
 
-// attachRedirect makes one router a program that sends everything to one next hop.
-func (l *Line) attachRedirect(ns *testnet.Namespace, in, out string, next *testnet.Namespace, nextLink string) error {
+// Redirect makes one router a program that sends everything to one next hop.
+func (l *Line) Redirect(ns *testnet.Namespace, in, out string, next *testnet.Namespace, nextLink string) error {
 	t, err := NewTraffic(TrafficSizes{})
 	if err != nil {
 		return err
@@ -168,7 +169,7 @@ func (l *Line) attachRedirect(ns *testnet.Namespace, in, out string, next *testn
 	if err := t.objects.Hop.Set(hop); err != nil {
 		return err
 	}
-	return l.attachXDP(ns, in, t.objects.BenchRedirect)
+	return l.AttachXDP(ns, in, t.objects.BenchRedirect)
 }
 
 // SetDestinations says where packets of a stream to listed destinations go, from a place of the list on.
@@ -209,7 +210,7 @@ func (l *Line) AimAt(s Stream, destination netip.Addr) error {
 	l.Traffic.From = l.Src
 	l.Traffic.Expect(s, packet, destination)
 	l.Traffic.Settings.Ifindex = uint32(out.Index)
-	l.Traffic.Settings.Ttl = uint32(SentTTL - 2*l.Arm.Hops)
+	l.Traffic.Settings.Ttl = uint32(SentTTL - len(l.routers())*l.Arm.Hops)
 	l.Traffic.Send(append(frame, packet[:]...), EthernetOctets)
 	return nil
 }
