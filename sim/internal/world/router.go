@@ -369,7 +369,9 @@ func preference(r *Router, l lisp.Locator) int {
 }
 
 // IsDown reports whether the Node called an RLOC down.
-func IsDown(r *Router, rloc lisp.RLOC) bool { return r.states[lisp.PathTo(rloc)] == dataplane.LocatorDown }
+func IsDown(r *Router, rloc lisp.RLOC) bool {
+	return r.states[lisp.PathTo(rloc)] == dataplane.LocatorDown
+}
 
 // Kill ends the process; the data plane goes on.
 func (r *Router) Kill() { r.Stop(false) }
