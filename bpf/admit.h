@@ -108,7 +108,7 @@ static __always_inline int admit_from_core(hook_frame *frame, struct lisp_contex
 	p->second = c->header_second;
 	p->ifindex = incoming_ifindex(frame);
 	p->notes = 0;
-	reason = lisp_judge_received();
+	reason = lisp_judge_received(c->what == LISP_DO_DELIVER);
 	c->notes |= p->notes;
 	return reason;
 }

@@ -336,9 +336,29 @@ static __noinline bool has_locator(const struct lisp_locator_set *set, const str
 	return false;
 }
 
-/* Judges header and inner source of the packet that find_trusted() describes, whose inner
- * destination is ours; the reason to drop it, or none. A global function: verified once. */
-__noinline int lisp_judge_received(void)
+/* What the header of a packet to an EID of ours says of the mappings at both ends; the reason to
+ * drop it, or none. */
+static __always_inline int judge_site(struct lisp_trusted *p, const struct lisp_mapping *known,
+				      const struct lisp_locator_set *set)
+{
+	int reason;
+
+	if (has_setting(LISP_SETTING_GLEAN) && !known)
+		raise_gleaned(p);
+	if (has_setting(LISP_SETTING_MAP_VERSIONS) &&
+	    (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
+		reason = judge_versions(p, known);
+		if (reason)
+			return reason;
+	}
+	if (has_setting(LISP_SETTING_STATUS_BITS) && p->first >> 24 & LISP_FLAG_L && set)
+		receive_status_bits(p, known, set);
+	return LISP_DROP_NONE;
+}
+
+/* Judges header and inner source of the packet that find_trusted() describes; the reason to drop
+ * it, or none. A global function: verified once. */
+__noinline int lisp_judge_received(bool to_site)
 {
 	struct lisp_trusted *p = find_trusted();
 	const struct lisp_locator_set *set;
@@ -365,19 +385,10 @@ __noinline int lisp_judge_received(void)
 		return LISP_DROP_SOURCE_RLOC;
 	if (has_setting(LISP_SETTING_PUBLIC_INTERNET))
 		return LISP_DROP_NONE;
-	if (has_setting(LISP_SETTING_GLEAN) && !known)
-		raise_gleaned(p);
-	if (has_setting(LISP_SETTING_MAP_VERSIONS) &&
-	    (p->first >> 24 & (LISP_FLAG_V | LISP_FLAG_N)) == LISP_FLAG_V) {
-		reason = judge_versions(p, known);
-		if (reason)
-			return reason;
-	}
-	if (has_setting(LISP_SETTING_STATUS_BITS) && p->first >> 24 & LISP_FLAG_L && set)
-		receive_status_bits(p, known, set);
-	if (has_setting(LISP_SETTING_ECHO_NONCE))
+	reason = to_site ? judge_site(p, known, set) : LISP_DROP_NONE;
+	if (!reason && has_setting(LISP_SETTING_ECHO_NONCE))
 		receive_nonce(p);
-	return LISP_DROP_NONE;
+	return reason;
 }
 
 #endif

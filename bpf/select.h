@@ -44,13 +44,15 @@ static __always_inline const struct lisp_locator *select_locator(struct lisp_con
 }
 
 /* Why a packet must not go to a locator, or LISP_DROP_NONE: a relay that is not on its path would
- * send packets round and round; and what the lists say. */
+ * send packets round and round; and what the lists say. An own next hop is make_encapsulation()'s.
+ */
 static __noinline int judge_locator(const struct lisp_context *c, const struct lisp_locator *l)
 {
 	struct lisp_trusted *p = find_trusted();
 
 	if (c->what == LISP_DO_RELAY &&
-	    *(const volatile __u8 *)&l->flags & LISP_LOCATOR_NOT_ON_PATH)
+	    *(const volatile __u8 *)&l->flags & LISP_LOCATOR_NOT_ON_PATH &&
+	    !is_own_rloc(l->family, (const union lisp_address *)l->rloc, 0))
 		return LISP_DROP_NOT_ON_PATH;
 	if (!p || !c->listed)
 		return LISP_DROP_NONE;

@@ -191,7 +191,7 @@ func (x *XTR) composeHeader(h *wire.DataHeader, site Site, entry *Entry, to lisp
 }
 
 // judgeReceived judges what header and inner source of a packet from the core say. What an ITR tells the ETR of the
-// destination is not for an RTR or PETR, which heeds what is between two RLOCs alone.
+// destination is not for an RTR or PETR, which only reads what is between two RLOCs.
 func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, as duty, now time.Time) DropReason {
 	if x.Trusted.off() {
 		return DropNone
@@ -202,18 +202,18 @@ func (x *XTR) judgeReceived(o *Outcome, e *Encapsulated, as duty, now time.Time)
 		return reason
 	}
 	if as == dutyETR {
-		if reason := x.heedSite(o, e, known, now); reason != DropNone {
+		if reason := x.judgeSite(o, e, known, now); reason != DropNone {
 			return reason
 		}
 	}
 	if x.Trusted.EchoNonce {
-		x.heedEcho(o, e, now)
+		x.receiveEcho(o, e, now)
 	}
 	return DropNone
 }
 
-// heedSite judges what the header of a packet for an own EID says of the mappings at both ends.
-func (x *XTR) heedSite(o *Outcome, e *Encapsulated, known *Entry, now time.Time) DropReason {
+// judgeSite judges what the header of a packet for an own EID says of the mappings at both ends.
+func (x *XTR) judgeSite(o *Outcome, e *Encapsulated, known *Entry, now time.Time) DropReason {
 	if x.Trusted.Glean && known == nil {
 		x.glean(o, e, now)
 	}
@@ -223,7 +223,7 @@ func (x *XTR) heedSite(o *Outcome, e *Encapsulated, known *Entry, now time.Time)
 		}
 	}
 	if x.Trusted.StatusBits && e.LISP.LocatorStatusBits && known != nil && len(known.Locators) > 0 {
-		x.heedStatusBits(o, e, known, now)
+		x.receiveStatusBits(o, e, known, now)
 	}
 	return DropNone
 }
@@ -292,10 +292,10 @@ func (x *XTR) raiseVersion(o *Outcome, e *Encapsulated, kind HintKind, now time.
 	return fresh.count
 }
 
-// heedStatusBits finds changes of a mapping's bits. What was never heard of is as the
+// receiveStatusBits finds changes of a mapping's bits. What was never heard of is as the
 // mapping says (R).
 // A change within the interval is not lost: it is still one when the interval is over.
-func (x *XTR) heedStatusBits(o *Outcome, e *Encapsulated, known *Entry, now time.Time) {
+func (x *XTR) receiveStatusBits(o *Outcome, e *Encapsulated, known *Entry, now time.Time) {
 	room := uint32(32)
 	if e.LISP.Instance {
 		room = 8
@@ -325,7 +325,7 @@ func (x *XTR) glean(o *Outcome, e *Encapsulated, now time.Time) {
 	o.hint(Hint{Kind: HintGleaned}, e)
 }
 
-func (x *XTR) heedEcho(o *Outcome, e *Encapsulated, now time.Time) {
+func (x *XTR) receiveEcho(o *Outcome, e *Encapsulated, now time.Time) {
 	peer := x.Memory.Peer(e.Outer.Source, e.LISP.NoncePresent && e.LISP.EchoNonce)
 	if peer == nil {
 		return

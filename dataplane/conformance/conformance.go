@@ -153,6 +153,7 @@ var suite = []test{
 	{"FragmentsFit", fragmentsFit},
 	{"RTRRelays", rtrRelays},
 	{"RTRKeepsTheInstance", rtrKeepsTheInstance},
+	{"RelayedHeadersConcernTheSite", relayedHeadersConcernTheSite},
 	{"RelayedPacketsWait", relayedPacketsWait},
 	{"RelayedPacketsGoNatively", relayedPacketsGoNatively},
 	{"RelayedPacketsFollowPaths", relayedPacketsFollowPaths},

@@ -96,6 +96,20 @@ func rtrKeepsTheInstance(b *bench) {
 	b.eventuallyDropped("eid-not-in-database", 1)
 }
 
+// relayedHeadersConcernTheSite: versions, status bits and gleaning are between ITR and ETR; an RTR has no part in them. An
+// ETR drops the same packet, whose version is newer than that of its EID-Prefix.
+func relayedHeadersConcernTheSite(b *bench) {
+	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24"))
+	b.headers(dataplane.HeaderSettings{StatusBits: true, MapVersions: true, Glean: true})
+	b.apply(b.to("10.3.0.0/24", PeerRLOCs[1].String()))
+	versioned := [8]byte{0x10, 0x45, 0x61, 0x24}
+	p := between("10.2.0.1", "10.3.0.1")
+	b.SendFromCore(b, fromPeerWith(PeerRLOCs[0], versioned, p.bytes()))
+	b.expectRelayed(PeerRLOCs[1].String(), 0, p)
+	b.SendFromCore(b, fromPeerWith(PeerRLOCs[0], versioned, toHost(SiteHosts[0]).bytes()))
+	b.eventuallyDropped("destination-version", 1)
+}
+
 // relayedPacketsWait for their mapping, raise a Miss, and leave in order, each with one hop less.
 func relayedPacketsWait(b *bench) {
 	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/24", "2001:db8:2::/64"))

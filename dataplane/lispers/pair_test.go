@@ -58,6 +58,7 @@ var excluded = map[string]Lack{
 	"HandedPacketsAreBounded":          LacksSettings,
 	"RTRRelays":                        LacksSettings,
 	"RTRKeepsTheInstance":              LacksSettings,
+	"RelayedHeadersConcernTheSite":     LacksSettings,
 	"RelayedPacketsWait":               LacksSettings,
 	"RelayedPacketsGoNatively":         LacksSettings,
 	"RelayedPacketsFollowPaths":        LacksSettings,
