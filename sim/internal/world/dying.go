@@ -119,7 +119,7 @@ func checkForwarded(w *World, by *Router, f *Flow, verdict string) {
 	if !w.isDead() || f != d.toSite && f != d.toOther || verdict == "encapsulate" {
 		return
 	}
-	e, _ := by.Mirror.longest(by.Site.Instance, lisp.EIDFromAddr(f.to))
+	e, _ := by.Mirror.Longest(by.Site.Instance, lisp.EIDFromAddr(f.to))
 	w.Fail(by, invariantDeadControl, "%s after the control planes of %s died a packet from %s to %s was not encapsulated but: %s; the map-cache has %s",
 		w.Now-d.diesAt, d.site.Name, f.source, f.to, verdict, e.Mapping)
 }

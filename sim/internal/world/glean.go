@@ -57,7 +57,7 @@ func checkGleaned(w *World, r *Router, e *control.MapCacheEntry) {
 	}
 	at, heard := r.heardFrom[gleanKey{p, set[0].RLOC}]
 	limit := r.time().Add(gleanedFor + rounding)
-	known, covered := r.Mirror.longest(p.Instance(), p.EID())
+	known, covered := r.Mirror.Longest(p.Instance(), p.EID())
 	asked := r.requests.asked[p]
 	switch {
 	case !w.Flavour.Gleaning:

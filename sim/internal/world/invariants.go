@@ -21,13 +21,6 @@ import (
 	"loci/wire"
 )
 
-func family(p lisp.Prefix) int {
-	if p.Kind() == lisp.EIDIPv6 {
-		return 1
-	}
-	return 0
-}
-
 // checkMapping judges an entry that is being installed.
 func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 	p := e.Mapping.Prefix
@@ -35,7 +28,7 @@ func checkMapping(w *World, r *Router, e *control.MapCacheEntry) {
 		checkGleaned(w, r, e)
 		return
 	}
-	if heard, ok := r.Mirror.heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
+	if heard, ok := r.Mirror.Heard[p]; !e.Static && (!ok || e.ExpiresAt.After(heard)) {
 		w.Fail(r, invariantTTL, "%s is kept until %s, its Map-Reply allows %s", p, e.ExpiresAt.Sub(virtual.Epoch), heard.Sub(virtual.Epoch))
 	}
 	if e.Mapping.Negative() {
@@ -84,13 +77,13 @@ func checkEncapsulated(w *World, r *Router, m model.Emission) {
 		w.Fail(r, invariantNoLoop, "packet %d of %s is encapsulated a second time", p.Number, w.Routers[p.From].Name)
 	}
 	to := lisp.EIDFromAddr(packets.Destination(packet))
-	e, ok := r.Mirror.longest(r.Site.Instance, to)
+	e, ok := r.Mirror.Longest(r.Site.Instance, to)
 	switch {
 	case !ok:
 		w.Fail(r, invariantTrue, "a packet to %s is sent to %s, but no mapping covers it", to, m.Destination)
 	case r.Node != nil && !e.Static && r.time().After(e.ExpiresAt.Add(rounding)):
 		w.Fail(r, invariantTTL, "a packet to %s uses %s, which expired at %s", to, e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
-	case !r.usable(e.Mapping.Locators, m.Destination):
+	case !r.view().MayTake(e.Mapping.Locators, m.Destination, false):
 		w.Fail(r, InvariantLocator, "a packet to %s is sent to %s of %s", to, m.Destination, e.Mapping)
 	}
 }
@@ -127,8 +120,8 @@ func beforeMessage(w *World, r *Router, m *Mail) {
 			continue
 		}
 		until := r.time().Add(time.Duration(mapping.TTLMinutes) * time.Minute)
-		if until.After(r.Mirror.heard[mapping.Prefix]) {
-			r.Mirror.heard[mapping.Prefix] = until
+		if until.After(r.Mirror.Heard[mapping.Prefix]) {
+			r.Mirror.Heard[mapping.Prefix] = until
 		}
 	}
 }
@@ -214,20 +207,20 @@ func (w *World) sweep() {
 // sweepTables looks at the map-cache when it changed, or when the first TTL ends.
 func sweepTables(w *World, r *Router) {
 	m := &r.Mirror
-	if now := r.time(); m.changed || !m.firstExpiry.IsZero() && now.After(m.firstExpiry) {
+	if now := r.time(); m.Changed || !m.FirstExpiry.IsZero() && now.After(m.FirstExpiry) {
 		sweepMapCache(w, r, now)
-		m.changed = false
+		m.Changed = false
 	}
 	r.requests.prune()
-	if len(m.heard) > 1000 {
-		m.forgetHeard(r.time())
+	if len(m.Heard) > 1000 {
+		m.ForgetHeard(r.time())
 	}
 }
 
 // sweepMapCache looks for entries that outlived their TTL, and for an engine that says
 // something else than the Node told it.
 func sweepMapCache(w *World, r *Router, now time.Time) {
-	r.Mirror.firstExpiry = time.Time{}
+	r.Mirror.FirstExpiry = time.Time{}
 	entries := 0
 	for e := range r.Plane.InPlace() {
 		entries++
@@ -238,7 +231,7 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 		if !e.Static && now.After(e.ExpiresAt.Add(rounding)) {
 			w.Fail(r, invariantTTL, "%s stands in the map-cache after %s", e.Mapping, e.ExpiresAt.Sub(virtual.Epoch))
 		}
-		if first := &r.Mirror.firstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
+		if first := &r.Mirror.FirstExpiry; !e.Static && (first.IsZero() || e.ExpiresAt.Before(*first)) {
 			*first = e.ExpiresAt
 		}
 	}
@@ -248,14 +241,6 @@ func sweepMapCache(w *World, r *Router, now time.Time) {
 	bounds := dataplane.DefaultWaitBounds
 	if waiting, lost := r.Plane.Burden(); waiting > bounds.PacketsTotal || lost > 0 && r.Down == 0 && !w.Flavour.tight && w.mustBeQuiet() {
 		w.Fail(r, invariantLimits, "%d packets wait, %d events were lost", waiting, lost)
-	}
-}
-
-func (m *mirror) forgetHeard(now time.Time) {
-	for p, until := range m.heard {
-		if until.Before(now) {
-			delete(m.heard, p)
-		}
 	}
 }
 
@@ -389,7 +374,7 @@ func (w *World) unresolved(f *Flow) string {
 	if from == nil {
 		return f.from.Name + " has no way to the core"
 	}
-	e, cached := from.Mirror.longest(from.Site.Instance, eid)
+	e, cached := from.Mirror.Longest(from.Site.Instance, eid)
 	switch {
 	case !ok:
 		return "no site owns " + f.to.String()

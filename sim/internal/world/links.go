@@ -78,11 +78,11 @@ func checkLastPath(r *Router) {
 func checkLastPathOf(r *Router, m control.DatabaseMapping, v4 bool) {
 	up := ""
 	for _, l := range r.saying(m) {
-		switch own := l.RLOC.Is4() == v4 && l.Priority != lisp.PriorityUnused && slices.Contains(r.linksUp, l.RLOC); {
+		switch own := l.Path().Last().Is4() == v4 && l.Priority != lisp.PriorityUnused && slices.Contains(r.linksUp, l.Path().Last()); {
 		case own && l.Reachable:
 			return
 		case own:
-			up = l.RLOC.String()
+			up = l.Path().String()
 		}
 	}
 	if up != "" {

@@ -7,7 +7,6 @@ package world
 // repeated Map-Registers (s.5.7), SMRs (s.6.1), RLOC-probes (s.7.1).
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"loci/control"
 	"loci/lisp"
 	"loci/sim/internal/packets"
-	"loci/sim/internal/virtual"
+	"loci/sim/internal/rates"
 	"loci/wire"
 )
 
@@ -24,8 +23,7 @@ const (
 	requestTries    = 10
 	requestPause    = 30 * time.Second
 	repetitionFirst = time.Second
-	// rounding is how exactly a deadline by a clock that is wrong is met.
-	rounding = 10 * time.Microsecond
+	rounding        = rates.Rounding
 )
 
 // watch measures a message that a router sends.
@@ -96,7 +94,7 @@ func watchMapRequest(r *Router, to netip.AddrPort, m *wire.MapRequest, encapsula
 	case m.SMR && !m.DontReply:
 		r.W.Fail(r, invariantSMR, "an SMR to %s without the D bit", to)
 	case m.SMR && isSecondMessage(r, to, m.Nonce):
-	case m.SMR && !r.solicits.take(r.time(), addrKey(to.Addr()), defaultLimits.SMRs):
+	case m.SMR && !r.solicits.Take(r.time(), rates.AddrKey(to.Addr()), defaultLimits.SMRs):
 		r.W.Fail(r, invariantSMR, "too many SMRs to %s (RFC 9301 s.6.1)", to)
 	case !m.SMR:
 		r.W.Fail(r, invariantSMR, "a Map-Request directly to %s: it must go through the mapping system (RFC 9301 s.6.1)", to)
@@ -121,9 +119,9 @@ func watchProbe(r *Router, to netip.AddrPort) {
 	switch {
 	case probing(r).Off:
 		r.W.Fail(r, invariantProbe, "probes %s, and RLOC-probing is off", to)
-	case !r.probes.take(r.time(), addrKey(to.Addr()), each):
+	case !r.probes.Take(r.time(), rates.AddrKey(to.Addr()), each):
 		r.W.Fail(r, invariantProbe, "too many RLOC-probes to %s", to)
-	case !r.probesTotal.take(r.time(), 0, defaultLimits.RLOCProbes):
+	case !r.probesTotal.Take(r.time(), 0, defaultLimits.RLOCProbes):
 		r.W.Fail(r, invariantProbe, "too many RLOC-probes in all")
 	}
 }
@@ -232,66 +230,9 @@ func watchReply(r *Router, to netip.AddrPort, payload []byte) {
 	if probe {
 		rate = defaultLimits.ProbeReplies
 	}
-	if !r.replies.take(r.time(), replyKey(to, payload, probe), rate) {
+	if !r.replies.Take(r.time(), rates.ReplyKey(to, payload, probe), rate) {
 		r.W.Fail(r, invariantReplyRate, "too many Map-Replies to %s: %s", to, packets.Describe(payload))
 	}
-}
-
-// replyKey is what Map-Replies are limited by: to whom, about which EID-Prefix, and whether
-// a probe is answered. It is read where it stands, because there are many.
-func replyKey(to netip.AddrPort, payload []byte, probe bool) uint64 {
-	const head, maskAt, afiAt = 12, 5, 10 // of the message, in its first record
-	t := virtual.Trace{Hash: addrKey(to.Addr())}
-	t.Mix(uint64(to.Port()))
-	if probe {
-		t.Mix(1)
-	}
-	record := payload[head:]
-	t.Mix(uint64(record[maskAt]))
-	eid := record[afiAt:]
-	for _, b := range eid[:addressOctets(eid)] {
-		t.Mix(uint64(b))
-	}
-	return t.Hash
-}
-
-// addressOctets is how many octets an address takes from its AFI on.
-func addressOctets(b []byte) int {
-	const afiOctets, lcafHead, lcafLengthAt = 2, 8, 6
-	switch wire.AFI(binary.BigEndian.Uint16(b)) {
-	case wire.AFIIPv4:
-		return afiOctets + 4
-	case wire.AFIIPv6:
-		return afiOctets + 16
-	}
-	return lcafHead + int(binary.BigEndian.Uint16(b[lcafLengthAt:]))
-}
-
-// addrKey is an address as a number that no other one of a run has.
-func addrKey(a netip.Addr) uint64 {
-	b := a.As16()
-	var t virtual.Trace
-	t.Mix(binary.BigEndian.Uint64(b[:]))
-	t.Mix(binary.BigEndian.Uint64(b[8:]))
-	return t.Hash
-}
-
-// take reports whether one more is within the rate.
-func (t *rateWatch) take(at time.Time, key uint64, rate control.Rate) bool {
-	if t.fullAt == nil || len(t.fullAt) > 4096 {
-		t.fullAt = map[uint64]*int64{} // lenient: what is forgotten is full
-	}
-	interval, now := int64(float64(time.Second)/rate.PerSecond), at.UnixNano()
-	fullAt := t.fullAt[key]
-	if fullAt == nil {
-		fullAt = new(int64)
-		t.fullAt[key] = fullAt
-	}
-	if *fullAt > now+int64(rate.Burst-1)*interval+int64(rounding) {
-		return false
-	}
-	*fullAt = max(*fullAt, now) + interval
-	return true
 }
 
 // probing is how the router probes.

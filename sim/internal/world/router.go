@@ -15,6 +15,8 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/sim/internal/mirror"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 )
 
@@ -29,7 +31,6 @@ func (l *Link) isUp() bool { return l.Noticed == 0 && !l.held }
 
 func newRouter(w *World, index int, name string) *Router {
 	r := &Router{W: w, Index: index, Name: name, random: virtual.NewRandom(w.Options.Seed, uint64(index)+1000)}
-	r.Mirror.router = r
 	r.requests.router = r
 	setClock(r)
 	return r
@@ -49,7 +50,7 @@ func (r *Router) time() time.Time { return r.clock.At(r.W.Now) }
 func (r *Router) Boot() {
 	if r.Site != nil && r.Plane == nil {
 		r.Plane = model.New(model.Options{Now: r.time, Emit: r.emit})
-		r.Mirror.clear()
+		r.Mirror.Clear()
 		r.states = map[lisp.Path]dataplane.LocatorState{}
 		r.heardFrom, r.own = gleanWatch{}, map[lisp.Prefix]uint16{}
 	}
@@ -59,7 +60,7 @@ func (r *Router) Boot() {
 // startNode starts the process, which adopts what the data plane kept.
 func (r *Router) startNode() {
 	r.requests.forget()
-	r.replies, r.solicits, r.probes, r.probesTotal = rateWatch{}, rateWatch{}, rateWatch{}, rateWatch{}
+	r.replies, r.solicits, r.probes, r.probesTotal = rates.Watch{}, rates.Watch{}, rates.Watch{}, rates.Watch{}
 	r.Accepted, r.usageSince = Acceptance{}, time.Time{}
 	r.Sibling.said, r.Sibling.path = nil, netip.Addr{}
 	r.config, r.configuredAt, r.registersWrong = r.configuration(), r.time(), r.WrongKey > 0
@@ -219,7 +220,7 @@ func (r *Router) carryOut(e control.Effect) {
 		r.install(e.MapCacheEntry)
 	case control.RemoveMapping:
 		r.W.Trace.Say(r.W.Now, func() string { return r.Name + " removes " + e.Prefix.String() + ": " + string(e.Reason) })
-		r.Mirror.remove(e.Prefix)
+		r.Mirror.Remove(e.Prefix)
 		r.Plane.Apply(dataplane.DeleteMapping{Prefix: e.Prefix})
 	case control.InstallDatabase:
 		r.says(e.Prefix, e.Locators)
@@ -283,7 +284,7 @@ func (r *Router) install(e control.MapCacheEntry) {
 		return r.Name + " installs " + e.Mapping.String() + " until " + e.ExpiresAt.Sub(virtual.Epoch).String()
 	})
 	checkMapping(r.W, r, &e)
-	r.Mirror.put(e)
+	r.Mirror.Put(e)
 	if !e.Gleaned { // which is no answer
 		r.requests.covered(e.Mapping.Prefix)
 	}
@@ -344,29 +345,8 @@ func (r *Router) RaiseMisses() {
 	}
 }
 
-// usable reports whether a packet may take a locator of that set: of those that are neither 255, nor unreachable, nor down
-// the best state, and of these the lowest priority.
-func (r *Router) usable(set lisp.LocatorSet, rloc lisp.RLOC) bool {
-	best := worstPreference
-	for _, l := range set {
-		best = min(best, preference(r, l))
-	}
-	chosen, ok := set.Find(rloc)
-	return ok && best < worstPreference && preference(r, chosen) == best
-}
-
-// worstPreference is that of a locator which is not used.
-const worstPreference = 1 << 16
-
-// preference orders locators by their states, then by their priorities.
-func preference(r *Router, l lisp.Locator) int {
-	rank, usable := r.states[l.Path()].Rank()
-	allowed := l.Reachable && l.Priority < 255 // not l.Usable(): that is what is judged
-	if !usable || !allowed || !slices.ContainsFunc(r.config.LocalRLOCs, func(own lisp.RLOC) bool { return own.Is4() == l.RLOC.Is4() }) {
-		return worstPreference
-	}
-	return rank<<8 + int(l.Priority)
-}
+// view is what the router knows of locators.
+func (r *Router) view() *mirror.View { return &mirror.View{States: r.states, Own: r.config.LocalRLOCs} }
 
 // IsDown reports whether the Node called an RLOC down.
 func IsDown(r *Router, rloc lisp.RLOC) bool {

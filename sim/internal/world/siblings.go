@@ -13,6 +13,7 @@ import (
 
 	"loci/control"
 	"loci/lisp"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -87,7 +88,7 @@ func withSiblingsUp(r *Router, set lisp.LocatorSet) lisp.LocatorSet {
 		return set
 	}
 	for i := range set {
-		l := r.linkOf(set[i].RLOC.Addr())
+		l := r.linkOf(set[i].Path().Last().Addr())
 		set[i].Reachable = l == nil || l.isUp()
 	}
 	return set
@@ -102,7 +103,7 @@ func watchInside(r *Router, sent *Mail) bool {
 		return true
 	}
 	rate := control.Rate{PerSecond: float64(time.Second / siblingPause), Burst: 2}
-	if !r.probes.take(r.time(), addrKey(sent.To.Addr()), rate) {
+	if !r.probes.Take(r.time(), rates.AddrKey(sent.To.Addr()), rate) {
 		r.W.Fail(r, invariantProbe, "too many questions to its sibling")
 	}
 	return true

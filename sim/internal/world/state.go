@@ -14,6 +14,8 @@ import (
 	"loci/dataplane"
 	"loci/dataplane/model"
 	"loci/lisp"
+	"loci/sim/internal/mirror"
+	"loci/sim/internal/rates"
 	"loci/sim/internal/virtual"
 	"loci/wire"
 )
@@ -157,13 +159,13 @@ type Router struct {
 	Down     int // faults that keep it down
 
 	disk        diskStore // of a Map-Server
-	Mirror      mirror
+	Mirror      mirror.MapCache
 	requests    requestWatch
-	replies     rateWatch
-	solicits    rateWatch // SMRs
+	replies     rates.Watch
+	solicits    rates.Watch // SMRs
 	lastSMR     solicited
-	probes      rateWatch // RLOC-probes to one RLOC
-	probesTotal rateWatch
+	probes      rates.Watch // RLOC-probes to one RLOC
+	probesTotal rates.Watch
 	Accepted    Acceptance
 	states      map[lisp.Path]dataplane.LocatorState // of locators that the Node called anything but up
 	heardFrom   gleanWatch
@@ -321,18 +323,6 @@ var defaultLimits = control.DefaultLimits()
 func (r *Router) XTRID() (id [16]byte) {
 	id[0], id[1], id[15] = byte(r.Index>>8), byte(r.Index), 1
 	return id
-}
-
-// mirror is the map-cache as the effects made it: what packets are judged by.
-type mirror struct {
-	router  *Router
-	Entries map[lisp.Prefix]control.MapCacheEntry
-	lengths [2][129]int // how many entries of IPv4 and IPv6 have so many bits
-	// heard is until when a mapping may be used, by the Map-Replies on the wire.
-	heard map[lisp.Prefix]time.Time
-
-	changed     bool      // since the last sweep
-	firstExpiry time.Time // at the last sweep
 }
 
 // requestWatch follows the Map-Requests and Map-Registers of one run of a Node.

@@ -87,7 +87,7 @@ func (t *truth) retire(r *Router) {
 }
 
 func factOf(p lisp.Prefix, l lisp.Locator) locatorFact {
-	return locatorFact{prefix: p, rloc: l.RLOC, priority: l.Priority, weight: l.Weight, reachable: l.Reachable}
+	return locatorFact{prefix: p, path: l.Path(), bits: l.Bits, priority: l.Priority, weight: l.Weight, reachable: l.Reachable}
 }
 
 // hashLocators is the same for sets that say the same, L and p bits apart, which depend
@@ -97,6 +97,10 @@ func hashLocators(set lisp.LocatorSet) uint64 {
 	for _, l := range set {
 		b := l.RLOC.Addr().As16()
 		t.Note(0, int(l.Priority)<<8|int(l.Weight), b[:], nil)
+		for i := range l.Behind.Len() {
+			b = l.Behind.At(i).Addr().As16()
+			t.Note(0, int(l.Bits[i+1]), b[:], nil)
+		}
 		if l.Reachable {
 			t.Mix(1)
 		}
@@ -107,7 +111,7 @@ func hashLocators(set lisp.LocatorSet) uint64 {
 // sameLocators compares what matters of two sets.
 func sameLocators(a, b lisp.LocatorSet) bool {
 	return slices.EqualFunc(a, b, func(a, b lisp.Locator) bool {
-		return a.RLOC == b.RLOC && a.Priority == b.Priority && a.Weight == b.Weight && a.Reachable == b.Reachable
+		return a.Path() == b.Path() && a.Bits == b.Bits && a.Priority == b.Priority && a.Weight == b.Weight && a.Reachable == b.Reachable
 	})
 }
 

@@ -69,7 +69,7 @@ func checkVersions(w *World, r *Router, packet []byte) {
 	case lisp.CompareMapVersions(header.DestinationVersion, own) > 0:
 		w.Fail(r, invariantVersion, "a packet for version %d of %s is taken, it is at %d", header.DestinationVersion, p, own)
 	}
-	e, ok := r.Mirror.longest(r.Site.Instance, lisp.EIDFromAddr(packets.Source(in)))
+	e, ok := r.Mirror.Longest(r.Site.Instance, lisp.EIDFromAddr(packets.Source(in)))
 	if ok && lisp.CompareMapVersions(header.SourceVersion, e.Mapping.Version) < 0 {
 		w.Fail(r, invariantVersion, "a packet by version %d of %s is taken, the map-cache has %d", header.SourceVersion, e.Mapping.Prefix, e.Mapping.Version)
 	}

@@ -2,14 +2,13 @@
 
 package world
 
-// What the checks remember: the map-cache as it was told, requests and rates on the wire, what
+// What the checks remember: requests and rates on the wire, what
 // was registered and said when.
 
 import (
 	"net/netip"
 	"time"
 
-	"loci/control"
 	"loci/lisp"
 )
 
@@ -42,14 +41,11 @@ type registerKey struct {
 	octets   int // tells messages apart that begin with the same record
 }
 
-// rateWatch is a table of token buckets, each the time at which it will be full again, in
-// nanoseconds.
-type rateWatch struct{ fullAt map[uint64]*int64 }
-
 // locatorFact is a locator that a site configured for an EID-Prefix.
 type locatorFact struct {
 	prefix           lisp.Prefix
-	rloc             lisp.RLOC
+	path             lisp.Path
+	bits             lisp.PathBits
 	priority, weight uint8
 	reachable        bool
 }
@@ -110,39 +106,3 @@ const (
 	invariantDeadControl = "dead-control-plane"   // RFC 9300 s.10: its death alone loses no packet while the TTL runs
 	invariantConvergence = "convergence"          // in time, and for good
 )
-
-func (m *mirror) clear() {
-	m.Entries, m.heard, m.lengths = map[lisp.Prefix]control.MapCacheEntry{}, map[lisp.Prefix]time.Time{}, [2][129]int{}
-}
-
-func (m *mirror) put(e control.MapCacheEntry) {
-	if _, known := m.Entries[e.Mapping.Prefix]; !known {
-		m.lengths[family(e.Mapping.Prefix)][e.Mapping.Prefix.Bits()]++
-	}
-	m.Entries[e.Mapping.Prefix] = e
-	m.changed = true
-}
-
-func (m *mirror) remove(p lisp.Prefix) {
-	if _, known := m.Entries[p]; known {
-		m.lengths[family(p)][p.Bits()]--
-		delete(m.Entries, p)
-		m.changed = true
-	}
-}
-
-// longest is the entry that decides for an EID.
-func (m *mirror) longest(instance lisp.InstanceID, eid lisp.EID) (control.MapCacheEntry, bool) {
-	host := lisp.HostPrefix(instance, eid)
-	lengths := &m.lengths[family(host)]
-	for bits := host.Bits(); bits >= 0; bits-- {
-		if lengths[bits] == 0 {
-			continue
-		}
-		p, err := lisp.PrefixFrom(instance, eid, bits)
-		if e, ok := m.Entries[p]; ok && err == nil {
-			return e, true
-		}
-	}
-	return control.MapCacheEntry{}, false
-}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package rates
 
 import (
 	"net/netip"
@@ -13,10 +13,10 @@ func TestAddressesHaveKeysOfTheirOwn(t *testing.T) {
 	for subnet := range 64 {
 		for host := range 64 {
 			a := netip.AddrFrom16([16]byte{0: 0xfd, 7: byte(subnet), 15: byte(host)})
-			if other, taken := of[addrKey(a)]; taken {
+			if other, taken := of[AddrKey(a)]; taken {
 				t.Fatalf("%s has the key of %s", a, other)
 			}
-			of[addrKey(a)] = a
+			of[AddrKey(a)] = a
 		}
 	}
 }
