@@ -226,12 +226,15 @@ func (x *explainer) decide(m lisp.Mapping) {
 	case m.Negative() && m.Action == lisp.ActionSendMapRequest:
 		x.answer.Outcome = api.OutcomeUnresolved
 		x.say("its action is %s: each packet asks anew", m.Action)
+	case m.Negative() && m.Action == lisp.ActionNoAction && len(x.node.Skipped) > 0:
+		x.answer.Outcome = api.OutcomeNoLocator
+		x.say("none of its locators can be sent packets to: packets are dropped, and counted as %s", forward.DropNoAction)
 	case m.Negative():
 		x.answer.Outcome = api.OutcomeDrop
 		x.say("its action is %s: packets are dropped and counted", m.Action)
 	case used == 0:
 		x.answer.Outcome = api.OutcomeNoLocator
-		x.say("none of its locators may be used: packets are dropped and counted")
+		x.say("none of its locators may be used: packets are dropped, and counted as %s", x.dropReason())
 	case control.ByProxyETR(m):
 		x.answer.Outcome = api.OutcomeProxyETR
 		x.say("its action is %s: packets go to the proxy ETRs (itr.proxy-etrs)", m.Action)
@@ -239,6 +242,30 @@ func (x *explainer) decide(m lisp.Mapping) {
 		x.answer.Outcome = api.OutcomeEncapsulate
 		x.say("packets are encapsulated; %d of %d locators take them", used, len(x.answer.Locators))
 	}
+}
+
+// dropReason is what the data plane counts packets as that no locator takes.
+func (x *explainer) dropReason() forward.DropReason {
+	for _, l := range x.node.Locators {
+		if l.NotUsable == control.PathOwnNextHop && l.Locator.Usable() { // there are others of its kind alone
+			return forward.DropOwnNextHop
+		}
+	}
+	return forward.DropNoLocator
+}
+
+// notUsableTexts say why no packet can take a locator from here.
+var notUsableTexts = map[control.LocatorReason]string{
+	control.PathOwnNextHop:    "it ends at this router",
+	control.PathAllHopsLookup: "every hop is an EID to be looked up",
+	control.PathHopNotUsable:  "a strict hop is of a family without an RLOC of this router, or is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
+	control.PathNoHopUsable:   "each of its hops is of a family without an RLOC of this router, or is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
+	control.PathStrictHopDown: "a strict hop is down",
+	control.PathAllHopsDown:   "all its hops are down",
+}
+
+func notUsableText(r control.LocatorReason) string {
+	return fmt.Sprintf("no packet can take it: %s (%s)", notUsableTexts[r], r)
 }
 
 // explainLocators: states, policies, shares, and the locator of the flow asked about.
@@ -257,7 +284,7 @@ func (x *explainer) explainLocators() {
 	for i, l := range set {
 		document := x.locator(l)
 		document.Share = float64(shares[i]) / forward.BucketCount
-		if document.Used = shares[i] > 0; !document.Used && document.WhyNot == "" {
+		if document.Used = shares[i] > 0 && document.WhyNot == ""; !document.Used && document.WhyNot == "" {
 			document.WhyNot = x.whyNot(l.Path())
 		}
 		x.used(document.Used, l.Path())
@@ -324,7 +351,7 @@ func addLocatorKnowledge(document *api.ExplainedLocator, known control.Explained
 		document.Policy, document.Said = &known.Policy, &said
 	}
 	if known.NotUsable != "" {
-		document.WhyNot = "no packet can take the path: " + string(known.NotUsable)
+		document.WhyNot = notUsableText(known.NotUsable)
 	}
 	if s := known.State; s != nil {
 		if document.State == dataplane.LocatorUp.String() {

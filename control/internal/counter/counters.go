@@ -61,6 +61,8 @@ const (
 	RLOCProbeNews
 	MappingStranded
 	MappingKept
+	LocatorSkipped
+	LocatorUnusable
 	LocatorHintReceived
 	LocatorWentSilent
 	LocatorWentDown
@@ -187,6 +189,8 @@ var counterTable = [refusedParse]counterEntry{
 	RLOCProbeNews:            {"rloc_probe_news", "answers to RLOC-probes with another mapping than the cached one; the mapping system was asked"},
 	MappingKept:              {"mapping_kept", "negative Map-Replies that did not replace a mapping whose locators answer or were heard from"},
 	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
+	LocatorSkipped:           {"locator_skipped", "locators of Map-Replies that were left out: packets cannot be sent to them (`loci explain` names them)"},
+	LocatorUnusable:          {"locator_unusable", "locators of new and changed mappings that packets of this router cannot take, whatever their hops do: they lead back here, or have no hop that it can send to"},
 	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
 	LocatorWentSilent:        {"locator_went_silent", "times that a locator was probed because packets are sent to it and none come from it any more"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},

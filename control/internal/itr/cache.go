@@ -39,12 +39,16 @@ const maxSkipped = 1024
 func (c *mapCache) noteSkipped(p lisp.Prefix, said []message.SkippedLocators) {
 	delete(c.skipped, p)
 	at := slices.IndexFunc(said, func(s message.SkippedLocators) bool { return s.Prefix == p })
-	if _, _, known := c.Get(p); at < 0 || !known || len(c.skipped) >= maxSkipped {
+	if at < 0 {
 		return
 	}
 	var list []status.SkippedLocator
 	for _, l := range said[at].Locators {
+		c.h.Count(counter.LocatorSkipped)
 		list = append(list, status.SkippedLocator(l))
+	}
+	if _, _, known := c.Get(p); !known || len(c.skipped) >= maxSkipped {
+		return
 	}
 	if c.skipped == nil {
 		c.skipped = map[lisp.Prefix][]status.SkippedLocator{}
@@ -128,6 +132,7 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	c.emitInstall(id)
 	c.schedule(id)
 	if changed {
+		c.countUnusable(e.Mapping.Locators)
 		if c.h.MayNotice() {
 			c.h.Say(effect.Notice{Kind: effect.NoticeMappingInstalled, Prefix: e.Mapping.Prefix, Remote: e.From, Detail: e.Mapping.String()})
 		}

@@ -19,9 +19,9 @@ import (
 
 // keeps reports whether a mapping stays though a Map-Reply to a request for it is negative.
 // It does not where the site itself asked for the request by an SMR, as when it gives an
-// EID-Prefix up, and where the answer is a decision: to drop, or to have nothing cached.
+// EID-Prefix up, and where the answer is a decision: to drop, to have nothing cached, or to use locators that we cannot send to.
 func (r *ITR) keeps(asked lisp.Prefix, solicited bool, m *message.MapReply) bool {
-	if solicited || slices.ContainsFunc(m.Mappings, saysMore) {
+	if solicited || len(m.Skipped) > 0 || slices.ContainsFunc(m.Mappings, saysMore) {
 		return false
 	}
 	id, e, ok := r.Cache.Longest(asked)

@@ -9,25 +9,53 @@ import (
 	"slices"
 
 	"loci/control/internal/batch"
+	"loci/control/internal/counter"
+	"loci/control/internal/effect"
 	"loci/control/internal/system"
 	"loci/lisp"
 )
 
-// withNextHops is a locator-set as the data plane gets it: with the next hop of each path. A path that no packet may take, whatever its
-// hops do, has the priority of those that are not used.
+// withNextHops is a locator-set as the data plane gets it: with the next hop of each path. A locator that no packet may take, whatever
+// its hops do, has the priority of those that are not used. Where only locators that lead back to this router are left, they stay as
+// they are: the data plane drops packets for that reason, and counts them.
 func (c *mapCache) withNextHops(set lisp.LocatorSet) lisp.LocatorSet {
-	if !slices.ContainsFunc(set, hasHops) {
+	if !slices.ContainsFunc(set, c.isChosen) {
 		return set
 	}
 	set = slices.Clone(set)
+	var own []int
+	usable := false
 	for i := range set {
 		l := &set[i]
 		choice := c.prober.Table.Paths.Choose(l)
-		if l.Next = choice.Next; choice.Reason.IsRule() {
+		l.Next = choice.Next
+		switch {
+		case effect.LocatorReason(choice.Reason) == effect.PathOwnNextHop:
+			own = append(own, i)
+		case choice.Reason.IsRule():
 			l.Priority = lisp.PriorityUnused
+		default:
+			usable = usable || l.Usable()
+		}
+	}
+	for _, i := range own {
+		if usable {
+			set[i].Priority = lisp.PriorityUnused
 		}
 	}
 	return set
+}
+
+// isChosen reports whether anything is to be chosen: the locator is a path, has to be looked up, or is our own RLOC.
+func (c *mapCache) isChosen(l lisp.Locator) bool { return hasHops(l) || c.prober.Table.IsOwn(l.RLOC) }
+
+// countUnusable counts the locators of a set that no packet may take, whatever their hops do.
+func (c *mapCache) countUnusable(set lisp.LocatorSet) {
+	for i := range set {
+		if l := &set[i]; l.Usable() && c.prober.Table.Paths.Choose(l).Reason.IsRule() {
+			c.h.Count(counter.LocatorUnusable)
+		}
+	}
 }
 
 // hasHops reports whether anything is to be chosen: there are several hops, or the one has to be looked up.

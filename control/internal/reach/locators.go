@@ -118,6 +118,11 @@ func (t *Table) trackRLOC(m *lisp.Mapping, r lisp.RLOC, alone int) {
 	}
 }
 
+// IsOwn reports whether an RLOC is ours, whatever its port.
+func (t *Table) IsOwn(r lisp.RLOC) bool {
+	return slices.ContainsFunc(t.h.RLOCs, func(own lisp.RLOC) bool { return own.Addr() == r.Addr() })
+}
+
 // isFull reports whether there is room for no other RLOC or path.
 func (t *Table) isFull() bool { return t.Size() >= t.h.Limits.Locators }
 

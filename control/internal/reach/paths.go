@@ -93,7 +93,7 @@ func (a *Paths) router() *hops.Router {
 // Choose is the hop that packets of a locator are sent to.
 func (a *Paths) Choose(l *lisp.Locator) hops.Choice {
 	t := a.table
-	if l.Behind == "" && !l.Bits.Has(0, lisp.HopLookup) {
+	if l.Behind == "" && !l.Bits.Has(0, lisp.HopLookup) && !t.IsOwn(l.RLOC) {
 		return hops.Choice{}
 	}
 	return t.Paths.router().Choose(l.Path(), &l.Bits)
