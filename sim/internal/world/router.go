@@ -345,6 +345,9 @@ func (r *Router) RaiseMisses() {
 	}
 }
 
+// isOwn reports whether an RLOC is the router's.
+func (r *Router) isOwn(l lisp.RLOC) bool { return slices.Contains(r.config.LocalRLOCs, l) }
+
 // view is what the router knows of locators.
 func (r *Router) view() *mirror.View { return &mirror.View{States: r.states, Own: r.config.LocalRLOCs} }
 

@@ -161,6 +161,16 @@ func checkRegistration(w *World, at *Router, g control.Registration, fresh bool)
 	at.Accepted[key] = accepted{said, since}
 }
 
+// hasSaidBut is hasSaid whatever the priority: a router uses no locator that leads back to it.
+func (t *truth) hasSaidBut(owner *SitePrefix, l lisp.Locator) bool {
+	for l.Priority = 0; l.Priority < lisp.PriorityUnused; l.Priority++ {
+		if t.hasSaid(owner, l) {
+			return true
+		}
+	}
+	return false
+}
+
 // hasSaid reports whether the site of an EID-Prefix ever said that of it, or of a less specific one of its own,
 // which an answer about it can be cut from while it is not registered.
 func (t *truth) hasSaid(owner *SitePrefix, l lisp.Locator) bool {
