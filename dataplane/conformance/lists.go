@@ -56,7 +56,7 @@ func listsDeny(b *bench) {
 }
 
 // listsDenyRelayed: a packet that an RTR relays is one from the core, and then one towards the core: the lists of both are for it. Each
-// list is put in force alone; a packet that it does not name is relayed beside it.
+// list applies alone; a packet that it does not name is relayed beside it.
 func listsDenyRelayed(b *bench) {
 	b.roles(policy(dataplane.RoleRTR, "10.2.0.0/16", "2001:db8:2::/48"))
 	drops := map[string]uint64{}
