@@ -200,3 +200,28 @@ func TestProxyITRResolvesItsPolicy(t *testing.T) {
 		t.Errorf("asks by %+v, %v", request, err)
 	}
 }
+
+// A path is shown as its next hop is, from the first answer on.
+func TestPathsAreUpWhenTheirHopAnswers(t *testing.T) {
+	_, x1, _, _, _ := pathSites(t)
+	if s := x1.Explain(0, eid(pathEID)).Locators[0].State; s == nil || s.State != LocatorUp || s.Reason != LocatorAnswered {
+		t.Errorf("its next hop answered an RLOC-probe, but it is shown as %+v", s)
+	}
+}
+
+// A path that was down before a restart is used again when its hop answers.
+func TestDownPathsAreUsedAgainAfterARestart(t *testing.T) {
+	n, x1, r1, _, _ := pathSites(t, lisp.HopStrict)
+	n.dead(r1)
+	n.run(25 * time.Second)
+	x1.wantNext(0, LocatorDown)
+	kept, path := slices.Collect(maps.Values(x1.cache)), testPath(nil, rtr1, rtr2, "192.0.2.2")
+	n.dead(nil)
+	x1.start()
+	x1.AdoptMapCache(n.now, kept)
+	x1.AdoptLocatorStates(n.now, []SetLocatorState{{RLOC: path.RLOC, Behind: path.Behind, State: LocatorDown}})
+	x1.drain()
+	x1.wantNext(0, LocatorDown)
+	n.run(10 * time.Second)
+	x1.wantNext(0, LocatorUp)
+}

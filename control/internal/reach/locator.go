@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"loci/control/internal/effect"
-	"loci/control/internal/hops"
 	"loci/control/internal/mapcache"
 	"loci/control/internal/timing"
 	"loci/lisp"
@@ -23,7 +22,7 @@ type Locator struct {
 	sites     [2]lisp.Prefix // of the mappings with this RLOC, the last used of IPv4 and of other EIDs
 	mappings  int            // of the map-cache with this RLOC
 	paths     int            // that have it as a hop and watch it
-	asHop     hops.State     // as those paths know it
+	asHop     hopNote        // as those paths know it
 	usedAt    timing.Instant // when one of them last forwarded, or was installed
 	State     effect.LocatorState
 	reason    effect.LocatorReason

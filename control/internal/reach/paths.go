@@ -122,9 +122,16 @@ func (t *Table) asHop(l *Locator) hops.State {
 	return hops.Unconfirmed
 }
 
+// hopNote is what paths take over of a hop.
+type hopNote struct {
+	as     hops.State
+	state  effect.LocatorState // they show it as theirs
+	reason effect.LocatorReason
+}
+
 // noteHop has the paths judged anew that have a hop, where it is another one for them now.
 func (t *Table) noteHop(l *Locator) {
-	is := t.asHop(l)
+	is := hopNote{t.asHop(l), l.State, l.reason}
 	if is == l.asHop {
 		return
 	}
