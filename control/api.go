@@ -276,6 +276,8 @@ const (
 const (
 	PathOwnNextHop    = effect.PathOwnNextHop
 	PathAllHopsLookup = effect.PathAllHopsLookup
+	PathHopLookup     = effect.PathHopLookup
+	PathHopFamily     = effect.PathHopFamily
 	PathHopNotUsable  = effect.PathHopNotUsable
 	PathNoHopUsable   = effect.PathNoHopUsable
 	PathStrictHopDown = effect.PathStrictHopDown

@@ -88,6 +88,18 @@ func (d *testNode) wantNext(next uint8, state LocatorState) {
 	}
 }
 
+// wantSkipped compares the hops that are left out of the one path, as `loci explain` gets them.
+func (d *testNode) wantSkipped(want ...string) {
+	d.net.t.Helper()
+	var got []string
+	for _, hop := range d.Explain(0, eid(pathEID)).Locators[0].SkippedHops {
+		got = append(got, hop.RLOC.String()+" "+string(hop.Reason))
+	}
+	if !slices.Equal(got, want) {
+		d.net.t.Errorf("%s skips %q, want %q", d.name, got, want)
+	}
+}
+
 // dead loses all control messages of a node.
 func (n *testNetwork) dead(node *testNode) {
 	n.lose = func(from *testNode, p SendPacket) bool {
@@ -113,9 +125,12 @@ func TestPathsAreFollowed(t *testing.T) {
 	if entry := slices.Collect(x1.MapCache()); entry[0].Mapping.Locators[0].Next != 1 {
 		t.Errorf("shown: %v", entry[0].Mapping)
 	}
+	x1.wantSkipped(rtr1 + " probes-unanswered")
 	n.dead(nil)
 	n.run(2 * time.Minute)
 	x1.wantNext(0, LocatorUp)
+	x1.wantSkipped()
+	r2.wantSkipped()
 	if len(x1.states) != 0 {
 		t.Errorf("hops have states of their own in the data plane: %v", x1.states)
 	}
@@ -175,6 +190,9 @@ func TestPathsOfNoUse(t *testing.T) {
 		if l.NotUsable != reason || (l.Locator.Priority == lisp.PriorityUnused) != (reason != "") {
 			t.Errorf("%s: %q, priority %d; want %q", l.Said.Path(), l.NotUsable, l.Locator.Priority, reason)
 		}
+	}
+	if hops := r.Explain(0, eid(pathEID)).Locators[2].SkippedHops; len(hops) != 1 || hops[0].Reason != PathHopLookup {
+		t.Errorf("skipped: %v", hops)
 	}
 	if r.cache[pathPrefix].Mapping.Locators[2].Next != 1 {
 		t.Errorf("a hop that is looked up was not skipped: %+v", r.cache[pathPrefix].Mapping.Locators[2])

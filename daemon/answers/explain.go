@@ -254,20 +254,6 @@ func (x *explainer) dropReason() forward.DropReason {
 	return forward.DropNoLocator
 }
 
-// notUsableTexts say why no packet can take a locator from here.
-var notUsableTexts = map[control.LocatorReason]string{
-	control.PathOwnNextHop:    "it ends at this router",
-	control.PathAllHopsLookup: "every hop is an EID to be looked up",
-	control.PathHopNotUsable:  "a strict hop is of a family without an RLOC of this router, or is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
-	control.PathNoHopUsable:   "each of its hops is of a family without an RLOC of this router, or is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
-	control.PathStrictHopDown: "a strict hop is down",
-	control.PathAllHopsDown:   "all its hops are down",
-}
-
-func notUsableText(r control.LocatorReason) string {
-	return fmt.Sprintf("no packet can take it: %s (%s)", notUsableTexts[r], r)
-}
-
 // explainLocators: states, policies, shares, and the locator of the flow asked about.
 func (x *explainer) explainLocators() {
 	set := x.entry.Mapping.Locators
@@ -288,6 +274,7 @@ func (x *explainer) explainLocators() {
 			document.WhyNot = x.whyNot(l.Path())
 		}
 		x.used(document.Used, l.Path())
+		x.explainHops(&document)
 		x.answer.Locators = append(x.answer.Locators, document)
 	}
 	x.explainFlow(set, &buckets)
@@ -343,22 +330,6 @@ func (x *explainer) locator(l lisp.Locator) api.ExplainedLocator {
 func (x *explainer) mayUse(l *lisp.Locator) bool {
 	_, usable := x.rank(l)
 	return usable
-}
-
-func addLocatorKnowledge(document *api.ExplainedLocator, known control.ExplainedLocator) {
-	if known.Policy >= 0 {
-		said := api.LocatorsOf(lisp.LocatorSet{known.Said})[0]
-		document.Policy, document.Said = &known.Policy, &said
-	}
-	if known.NotUsable != "" {
-		document.WhyNot = notUsableText(known.NotUsable)
-	}
-	if s := known.State; s != nil {
-		if document.State == dataplane.LocatorUp.String() {
-			document.State = string(s.State)
-		}
-		document.Reason, document.ChangedAt, document.RoundTrip = string(s.Reason), timeOrNil(s.ChangedAt), inMilliseconds(s.RoundTrip.Average)
-	}
 }
 
 // explainFlow: the bucket and the locator of one flow (RFC 9300 s.12).

@@ -121,6 +121,26 @@ func TestExplainStrictHopThatIsDown(t *testing.T) {
 	}
 }
 
+// TestExplainSkippedHops: which hop packets are sent to, and why not to those before it.
+func TestExplainSkippedHops(t *testing.T) {
+	x := newExplained(t)
+	x.static("10.6.0.0/16", pathLocator(t, []lisp.HopBits{lisp.HopLookup}, "203.0.113.7", "2001:db8::8", "203.0.113.9"))
+	e := x.ask("eid=10.6.0.1")
+	for _, words := range []string{
+		"packets of the path 203.0.113.7(L) -> 2001:db8::8 -> 203.0.113.9 are sent to its hop 203.0.113.9",
+		"its hop 203.0.113.7 is skipped: it is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
+		"its hop 2001:db8::8 is skipped: it is of a family without an RLOC of this router",
+	} {
+		if !slices.Contains(e.Why, words) {
+			t.Errorf("no %q in %q", words, e.Why)
+		}
+	}
+	b, err := json.Marshal(e)
+	if want := `"skipped_hops":[{"address":"203.0.113.7","reason":"lookup-hop"},{"address":"2001:db8::8","reason":"no-rloc-of-family"}]`; err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("no %s in %s", want, b)
+	}
+}
+
 // answer gives the Node a Map-Reply to all Map-Requests that it has sent.
 func (x *explained) answer(prefix, source string, addresses ...wire.Address) {
 	x.t.Helper()

@@ -80,7 +80,7 @@ type ExplainedRole struct {
 	Takes bool   `json:"takes"`
 }
 
-// SkippedLocator is a locator that an ITR cannot send packets to: its address in words, and why.
+// SkippedLocator is a locator that an ITR cannot send packets to, or a hop of a path that it leaves out: its address in words, and why.
 type SkippedLocator struct {
 	Address string `json:"address"`
 	Reason  string `json:"reason"`
@@ -113,6 +113,8 @@ type ExplainedLocator struct {
 	Share     float64    `json:"share"` // of the flows, 0 to 1
 	Used      bool       `json:"used"`
 	WhyNot    string     `json:"why_not,omitempty"`
+	// SkippedHops are those of a path that packets are not sent to, though they come before the one that they are sent to.
+	SkippedHops []SkippedLocator `json:"skipped_hops,omitempty"`
 }
 
 // PendingMapRequest is a Map-Request under way.

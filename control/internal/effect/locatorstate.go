@@ -40,6 +40,8 @@ const (
 const (
 	PathOwnNextHop    = LocatorReason(hops.OwnNextHop)    // our own address is its last hop
 	PathAllHopsLookup = LocatorReason(hops.AllHopsLookup) // every hop has to be looked up
+	PathHopLookup     = LocatorReason(hops.HopLookup)     // a hop has to be looked up, which takes a second layer: it is skipped
+	PathHopFamily     = LocatorReason(hops.HopFamily)     // a hop is of a family without an RLOC of ours: it is skipped
 	PathHopNotUsable  = LocatorReason(hops.HopNotUsable)  // a strict hop has to be looked up, or is of a family without an RLOC of ours
 	PathNoHopUsable   = LocatorReason(hops.NoHopUsable)   // that holds for all hops that are left
 	PathStrictHopDown = LocatorReason(hops.StrictHopDown) // a hop that must not be skipped is gone

@@ -30,6 +30,8 @@ type Reason string
 const (
 	OwnNextHop    Reason = "own-next-hop"        // our own address is the last hop: we are its ETR
 	AllHopsLookup Reason = "all-hops-lookup"     // every hop has to be looked up, none can be sent to
+	HopLookup     Reason = "lookup-hop"          // of a hop that is skipped: it is an EID, and a second layer is not allowed
+	HopFamily     Reason = "no-rloc-of-family"   // of a hop that is skipped: there is no RLOC of ours to send to it from
 	HopNotUsable  Reason = "strict-hop-unusable" // a strict hop has to be looked up at a recursion-depth of 1, or is of a family without an RLOC of ours
 	NoHopUsable   Reason = "no-usable-hop"       // that holds for all hops that are left
 	StrictHopDown Reason = "strict-hop-down"     // a hop that must not be skipped is gone
@@ -104,6 +106,23 @@ func (r *Router) behindOwn(p lisp.Path) int {
 		}
 	}
 	return 0
+}
+
+// Skipped are the hops of a path that a choice leaves out, from the first one behind our own RLOC on; the reason of one that could be
+// sent to is empty.
+func (r *Router) Skipped(p lisp.Path, bits *lisp.PathBits, c Choice) (reasons []Reason, from int) {
+	from = r.behindOwn(p)
+	for i := from; c.Usable() && i < int(c.Next); i++ {
+		switch {
+		case r.canUse(p.Hop(i), bits[i]):
+			reasons = append(reasons, "")
+		case bits[i]&lisp.HopLookup != 0:
+			reasons = append(reasons, HopLookup)
+		default:
+			reasons = append(reasons, HopFamily)
+		}
+	}
+	return reasons, from
 }
 
 func (r *Router) isOwn(hop lisp.RLOC) bool {

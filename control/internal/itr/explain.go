@@ -52,5 +52,6 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 	}
 	x.State = r.Prober.Table.PathStatus(told.Path())
 	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
+	x.SkippedHops = r.Prober.Table.Paths.SkippedHops(&x.Said)
 	return x
 }

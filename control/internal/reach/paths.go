@@ -99,6 +99,23 @@ func (a *Paths) Choose(l *lisp.Locator) hops.Choice {
 	return t.Paths.router().Choose(l.Path(), &l.Bits)
 }
 
+// SkippedHops are the hops of a locator that its packets are not sent to, though they come before the one that they are sent to.
+func (a *Paths) SkippedHops(l *lisp.Locator) (skipped []status.SkippedHop) {
+	if l.Behind == "" {
+		return nil
+	}
+	path := l.Path()
+	reasons, from := a.router().Skipped(path, &l.Bits, a.Choose(l))
+	for i, reason := range reasons {
+		hop := status.SkippedHop{RLOC: path.Hop(from + i), Reason: effect.LocatorReason(reason)}
+		if _, row, known := a.table.Get(hop.RLOC); known && reason == "" {
+			hop.Reason = row.reason
+		}
+		skipped = append(skipped, hop)
+	}
+	return skipped
+}
+
 // hopState is the state of a hop; nothing speaks against one without a row.
 func (t *Table) hopState(r lisp.RLOC) hops.State {
 	_, l, known := t.Get(r)

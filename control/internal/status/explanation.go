@@ -37,4 +37,12 @@ type ExplainedLocator struct {
 	// NotUsable says why no packet can take the path, whatever the priority; empty where packets can. The data plane was told a
 	// priority of 255 where no hop could change that.
 	NotUsable effect.LocatorReason
+	// SkippedHops are those of a path between this router and the hop that it sends to.
+	SkippedHops []SkippedHop
+}
+
+// SkippedHop is a hop of a path that packets are not sent to, though it comes before the one that they are sent to.
+type SkippedHop struct {
+	RLOC   lisp.RLOC
+	Reason effect.LocatorReason
 }
