@@ -18,33 +18,47 @@ import (
 	"loci/internal/testnet"
 )
 
-const (
-	rtrRLOC4 = "172.16.7.2"
-	rtrRLOC6 = "2001:db8:7::2"
-)
-
-// newRelayNetwork has a router in the core beside the two sites.
-func newRelayNetwork(t *testing.T) *lispNetwork {
+// newRelayNetwork has routers in the core beside the two sites.
+func newRelayNetwork(t *testing.T, relays ...string) *lispNetwork {
 	t.Helper()
-	n := newEmptyNetwork(t, "core", "ms", "xtr1", "xtr2", "host1", "host2", "rtr")
+	n := newEmptyNetwork(t, append([]string{"core", "ms", "xtr1", "xtr2", "host1", "host2"}, relays...)...)
 	n.must(n.at["core"].Forward())
-	n.link("core", "to-ms", "ms", "core0", "172.16.9.1/30", "172.16.9.2/30", "2001:db8:9::1/64", "2001:db8:9::2/64")
-	n.defaults("ms", "172.16.9.1", "2001:db8:9::1")
-	n.link("core", "to-rtr", "rtr", "core0", "172.16.7.1/30", rtrRLOC4+"/30", "2001:db8:7::1/64", rtrRLOC6+"/64")
-	n.must(n.at["rtr"].Forward())
-	n.defaults("rtr", "172.16.7.1", "2001:db8:7::1")
+	n.plugRouter("ms")
+	for _, relay := range relays {
+		n.plugRouter(relay)
+		n.must(n.at[relay].Forward())
+	}
 	n.buildSite(1)
 	n.buildSite(2)
 	return n
 }
 
-// rtr is the configuration of an RTR for some EID-Prefixes, which finds mappings at the Map-Resolver.
-func (n *lispNetwork) rtr(eids ...string) string {
-	for i, e := range eids {
-		eids[i] = "'" + e + "'"
+// subnets are where routers are in the core: the third number of their IPv4 addresses, and of their IPv6 addresses.
+var subnets = map[string]string{"ms": "9", "xtr1": "1", "xtr2": "2", "rtr1": "31", "rtr2": "32", "rtr3": "33", "rtr4": "34", "petr": "35", "pitr": "36"}
+
+// rlocOf is the address of a router in the core.
+func rlocOf(router string, ipv6 bool) string {
+	if ipv6 {
+		return "2001:db8:" + subnets[router] + "::2"
 	}
-	return fmt.Sprintf("interfaces: {core: [core0]}\nitr: {map-resolvers: [172.16.9.2]}\nrtr: {relay: [{eid-prefixes: [%s]}]}\n", strings.Join(eids, ", ")) + n.common("rtr")
+	return "172.16." + subnets[router] + ".2"
 }
+
+// plugRouter joins a router to the core, which is its default route.
+func (n *lispNetwork) plugRouter(router string) {
+	n.t.Helper()
+	v4, v6 := "172.16."+subnets[router], "2001:db8:"+subnets[router]
+	n.link("core", "to-"+router, router, "core0", v4+".1/30", v4+".2/30", v6+"::1/64", v6+"::2/64")
+	n.defaults(router, v4+".1", v6+"::1")
+}
+
+// rtr is the configuration of an RTR for some EID-Prefixes, which finds mappings at the Map-Resolver.
+func (n *lispNetwork) rtr(name string, eids ...string) string {
+	return fmt.Sprintf("interfaces: {core: [core0]}\nitr:\n  map-resolvers: [172.16.9.2]\n"+quickProbing+"rtr: {relay: [{eid-prefixes: [%s]}]}\n", quoted(eids)) + n.common(name)
+}
+
+// quoted is a list of texts in YAML.
+func quoted(texts []string) string { return "'" + strings.Join(texts, "', '") + "'" }
 
 // xtrBehindRTR is a site's configuration that sends everything for the other site to the RTR.
 func (n *lispNetwork) xtrBehindRTR(number int, rlocs string) string {
@@ -63,39 +77,39 @@ func (n *lispNetwork) dataPlane(name string) api.Counters {
 // TestSiteBehindRTR: packets between two sites go by an RTR that finds the mappings itself; it relays nothing that its policy does
 // not name, and goes on relaying while its daemon is dead.
 func TestSiteBehindRTR(t *testing.T) {
-	n := newRelayNetwork(t)
+	n := newRelayNetwork(t, "rtr1")
 	n.run("ms", n.mappingSystem())
 	one, two := testSite{1}, testSite{2}
-	n.run("rtr", n.rtr(one.eid4(), one.eid6()))
-	rlocs := "[{address: " + rtrRLOC4 + "}, {address: '" + rtrRLOC6 + "', priority: 2}]"
+	n.run("rtr1", n.rtr("rtr1", one.eid4(), one.eid6()))
+	rlocs := fmt.Sprintf("[{address: %s}, {address: '%s', priority: 2}]", rlocOf("rtr1", false), rlocOf("rtr1", true))
 	n.run("xtr1", n.xtrBehindRTR(1, rlocs))
 	n.run("xtr2", n.xtrBehindRTR(2, rlocs))
 	n.awaitRegistrations(4)
 	n.ping("host1", one.host4(), two.host4(), 20)
 	n.ping("host1", one.host6(), two.host6(), 20)
-	if c := n.dataPlane("rtr"); c.DataPlane["relayed_packets_total"] < 80 || c.DataPlane["decapsulated_packets_total"] != 0 {
+	if c := n.dataPlane("rtr1"); c.DataPlane["relayed_packets_total"] < 80 || c.DataPlane["decapsulated_packets_total"] != 0 {
 		t.Errorf("the RTR's counters: %v", c.DataPlane)
 	}
 	var status api.Status
-	n.show("rtr", &status, "status")
+	n.show("rtr1", &status, "status")
 	if strings.Join(status.Roles, " ") != "rtr" || len(status.Policies) != 1 || len(status.Policies[0].EIDPrefixes) != 2 {
 		t.Errorf("status: %v %+v", status.Roles, status.Policies)
 	}
 
 	ping := n.startPinging()
-	n.kill("rtr")
-	n.launch("rtr", "rtr", "--detach")
-	n.awaitReady("rtr")
+	n.kill("rtr1")
+	n.launch("rtr1", "rtr1", "--detach")
+	n.awaitReady("rtr1")
 	sent := ping.end("the restart of the RTR's daemon")
 	t.Logf("%d pings during the restart", sent)
 
-	n.must(os.WriteFile(n.file("rtr"), []byte(n.rtr(one.eid6())), 0o600))
-	n.must(n.daemons["rtr"].Process.Signal(syscall.SIGHUP))
+	n.must(os.WriteFile(n.file("rtr1"), []byte(n.rtr("rtr1", one.eid6())), 0o600))
+	n.must(n.daemons["rtr1"].Process.Signal(syscall.SIGHUP))
 	n.await("the RTR relays IPv6 alone", func(context.Context) bool {
-		n.show("rtr", &status, "status")
+		n.show("rtr1", &status, "status")
 		return len(status.Policies) == 1 && len(status.Policies[0].EIDPrefixes) == 1
 	})
-	n.refused("host1", one.host4(), two.host4(), "rtr", "not-in-policy")
+	n.refused("host1", one.host4(), two.host4(), "rtr1", "not-in-policy")
 	n.ping("host1", one.host6(), two.host6(), 5)
 }
 
