@@ -293,7 +293,7 @@ func (a *Answers) addLocatorStates(ctx context.Context, states map[lisp.Path]*ap
 			return err
 		}
 		for _, s := range at.list {
-			if state := states[lisp.Path{RLOC: s.RLOC, Behind: s.Behind}]; state != nil {
+			if state := states[lisp.Path{RLOC: s.RLOC, Behind: s.Behind}]; state != nil && !state.Local {
 				addLocatorStatus(state, s)
 			}
 		}

@@ -6,22 +6,45 @@ package itr
 
 import (
 	"reflect"
+	"slices"
 
 	"loci/control/internal/settings"
+	"loci/lisp"
 )
 
 // Configure takes over another configuration and brings the static mappings into
 // line with it.
 func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool) {
-	changed := Sweep{
-		Reinstall:  !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs),
-		reschedule: r.config.IdleTimeout != c.IdleTimeout,
-	}
-	r.config, r.Cache.config = c, c
+	changed := Sweep{rlocs: changedRLOCs(r.own, r.h.RLOCs), reschedule: r.config.IdleTimeout != c.IdleTimeout}
+	changed.Reinstall = !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs) ||
+		hasAny(c.ProxyETRs, changed.rlocs)
+	r.config, r.Cache.config, r.own = c, c, slices.Clone(r.h.RLOCs)
 	r.Requester.Resolvers.configure(c.MapResolvers)
-	if r.Cache.Size() > 0 && (changed.Reinstall || changed.reschedule) {
+	if r.Cache.Size() > 0 && (changed.Reinstall || changed.reschedule || len(changed.rlocs) > 0) {
 		r.Sweeps.Start(changed)
 	}
 	r.Prober.Configure(c.RLOCProbing)
 	r.Statics.configure(static, c.StaticMappings, begins)
+}
+
+// changedRLOCs are those of one list that the other one lacks.
+func changedRLOCs(were, are []lisp.RLOC) (changed []lisp.RLOC) {
+	for _, r := range were {
+		if !slices.Contains(are, r) {
+			changed = append(changed, r)
+		}
+	}
+	for _, r := range are {
+		if !slices.Contains(were, r) {
+			changed = append(changed, r)
+		}
+	}
+	return changed
+}
+
+// hasAny reports whether one of those RLOCs is a locator of a set by itself.
+func hasAny(set lisp.LocatorSet, rlocs []lisp.RLOC) bool {
+	return slices.ContainsFunc(set, func(l lisp.Locator) bool {
+		return l.Behind == "" && slices.ContainsFunc(rlocs, func(r lisp.RLOC) bool { return r.Addr() == l.RLOC.Addr() })
+	})
 }

@@ -20,6 +20,7 @@ import (
 type ITR struct {
 	h         *system.System
 	config    *settings.ITRConfig
+	own       []lisp.RLOC // when it was configured
 	Cache     mapCache
 	Requester requester
 	Sweeps    sweeps

@@ -113,7 +113,7 @@ func (w *moves) step() (cost int, more bool) {
 
 // adoptNextHops takes over where the data plane sends packets of an entry, and tells it where it should.
 func (r *ITR) adoptNextHops(id uint32, kept lisp.LocatorSet) {
-	if !slices.ContainsFunc(kept, hasHops) {
+	if !slices.ContainsFunc(kept, r.Cache.isChosen) {
 		return
 	}
 	for i := range kept {

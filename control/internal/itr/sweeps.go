@@ -30,8 +30,9 @@ const (
 
 // Sweep is one pass over the rows of the map-cache.
 type Sweep struct {
-	Reinstall  bool // tell the data plane every entry anew
-	reschedule bool // work out every entry's deadline anew; the rest is for wide replies
+	Reinstall  bool        // tell the data plane every entry anew
+	reschedule bool        // work out every entry's deadline anew
+	rlocs      []lisp.RLOC // came to be ours, or are no more: entries with them are told anew; the rest is for wide replies
 	startedAt  timing.Instant
 	Cursor     uint32
 	asked      lisp.Prefix
@@ -88,14 +89,15 @@ func (w *sweeps) row(s *Sweep, id uint32) (changed bool) {
 	switch {
 	case e.Mapping.Prefix.IsZero():
 		return false
-	case s.Reinstall || s.reschedule:
-		if s.Reinstall {
+	case s.Reinstall || s.reschedule || len(s.rlocs) > 0:
+		install := s.Reinstall || hasAny(e.Mapping.Locators, s.rlocs)
+		if install {
 			w.cache.emitInstall(id)
 		}
 		if s.reschedule {
 			w.cache.schedule(id)
 		}
-		return true
+		return install || s.reschedule
 	case e.Static || e.RefreshedAt > s.startedAt || !s.whole.Covers(e.Mapping.Prefix) || s.names(e.Mapping.Prefix):
 		return false
 	case contradicts(s.asked, e):

@@ -99,7 +99,7 @@ func (p *Prober) otherUsable(l *Locator) bool {
 	return slices.ContainsFunc(set, func(o lisp.Locator) bool {
 		next := p.Table.Paths.nextWithout(&o, l.RLOC)
 		_, other, known := p.Table.Get(next)
-		return next != l.RLOC && o.Usable() && known && (other.State == effect.LocatorUp || !p.probes(next) && other.State == effect.LocatorUnknown)
+		return next != l.RLOC && o.Usable() && known && !p.Table.IsOwn(next) && (other.State == effect.LocatorUp || !p.probes(next) && other.State == effect.LocatorUnknown)
 	})
 }
 

@@ -80,8 +80,8 @@ func (t *Table) Get(r lisp.RLOC) (uint32, *Locator, bool) {
 	return id, t.Rows.At(id), true
 }
 
-// Track notes another mapping with these locators. Our own RLOCs and those that nothing is sent to
-// have no row.
+// Track notes another mapping with these locators. Those that nothing is sent to have no row; our own RLOCs have one, for they may
+// be another's tomorrow, and get no RLOC-probes.
 func (t *Table) Track(m lisp.Mapping) {
 	alone := aloneIn(m)
 	for i := range m.Locators {
@@ -90,7 +90,7 @@ func (t *Table) Track(m lisp.Mapping) {
 		case !isWatched(l):
 		case l.Behind != "":
 			t.Paths.track(&m, l, alone)
-		case !slices.Contains(t.h.RLOCs, l.RLOC):
+		default:
 			t.trackRLOC(&m, l.RLOC, alone)
 		}
 	}

@@ -55,8 +55,8 @@ type Prober struct {
 	limit   timing.Bucket
 	cache   *mapcache.Cache
 
-	families [2]bool // in which we have an RLOC: IPv4, IPv6
-	reviewed uint32  // rows that the configuration has reached
+	own      []lisp.RLOC // at the last review
+	reviewed uint32      // rows that the configuration has reached
 	Reviews  batch.Work
 }
 
@@ -71,14 +71,11 @@ func New(h *system.System, cache *mapcache.Cache) *Prober {
 
 // Configure takes over other intervals. What was off begins now.
 func (p *Prober) Configure(c settings.ProbingConfig) {
-	_, v4 := p.h.RLOCOf(true)
-	_, v6 := p.h.RLOCOf(false)
-	families := [2]bool{v4, v6}
 	p.Table.Paths.JudgeAll() // by our RLOCs of now
-	if c == p.Config && families == p.families {
+	if c == p.Config && slices.Equal(p.own, p.h.RLOCs) {
 		return
 	}
-	p.Config, p.families, p.reviewed = c, families, 0
+	p.Config, p.own, p.reviewed = c, slices.Clone(p.h.RLOCs), 0
 	p.Review()
 }
 
@@ -111,10 +108,10 @@ func (p *Prober) reviewRow(id uint32) {
 	}
 }
 
-// probes reports whether that RLOC is to be probed: we need one of its family.
+// probes reports whether that RLOC is to be probed: we need one of its family, and not itself.
 func (p *Prober) probes(r lisp.RLOC) bool {
 	_, family := p.h.RLOCOf(r.Is4())
-	return !p.Config.Off && family
+	return !p.Config.Off && family && !p.Table.IsOwn(r)
 }
 
 // Installed takes notice of a mapping that came into the map-cache.
