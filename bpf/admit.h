@@ -27,11 +27,16 @@ static __always_inline bool comes_from_eid(const struct lisp_context *c)
 	return own;
 }
 
-/* Whether a packet is a PITR's to encapsulate, which sources that are no EIDs have. */
+/* Whether a packet is a PITR's to encapsulate, which sources that are no EIDs have. Those to the
+ * router itself are not, whatever the policy covers. */
 static __noinline bool is_proxied(struct lisp_context *c)
 {
-	if (lisp_ask_policy(LISP_LIST_PITR, c->iid, &c->packet.destination, c->packet.family) ||
-	    lisp_ask_policy(LISP_LIST_PITR_SOURCE, c->iid, &c->packet.source, c->packet.family))
+	const struct lisp_packet *p = &c->packet;
+
+	if (lisp_ask_policy(LISP_LIST_PITR, c->iid, &p->destination, p->family) ||
+	    lisp_ask_policy(LISP_LIST_PITR_SOURCE, c->iid, &p->source, p->family) ||
+	    !is_routable_unicast(&p->source, p->family) ||
+	    is_own_rloc(p->family, &p->destination, 0))
 		return false;
 	c->what = LISP_DO_PROXY;
 	return true;
@@ -74,22 +79,36 @@ static __noinline int judge_eids(const struct lisp_context *c)
 	return describe(c) ? judge_pair(LISP_LIST_INNER_SOURCE) : LISP_DROP_NONE;
 }
 
-/* The other roles of a decapsulated packet, which is to no EID of ours: an RTR relays it, a PETR
- * leaves it to the stack. The reason to drop it, or none. */
-static __noinline int admit_by_role(struct lisp_context *c)
+/* What the policy of an RTR says of a packet. */
+static __noinline int ask_relay(const struct lisp_context *c)
 {
 	__u32 family = c->packet.family;
-	int relayed = lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.destination, family), exits;
+	int answer = lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.destination, family);
 
-	if (relayed == LISP_LIST_DENIES)
-		relayed = lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.source, family);
+	if (answer != LISP_LIST_DENIES)
+		return answer;
+	return lisp_ask_policy(LISP_LIST_RTR, c->iid, &c->packet.source, family);
+}
+
+/* The other roles of a decapsulated packet, which is to no EID of ours: an RTR relays it, a PETR
+ * sends it natively, and what is to the router itself ends there. The reason to drop it, or none.
+ */
+static __noinline int admit_by_role(struct lisp_context *c)
+{
+	const struct lisp_packet *p = &c->packet;
+	bool own = is_own_rloc(p->family, &p->destination, 0);
+	int relayed = ask_relay(c), exits = relayed;
+
 	c->what = LISP_DO_RELAY;
-	if (relayed == LISP_LIST_PERMITS)
-		return LISP_DROP_NONE;
-	exits = lisp_ask_policy(LISP_LIST_PETR, c->iid, &c->packet.source, family);
-	c->what = LISP_DO_LOCAL;
+	if (own || relayed != LISP_LIST_PERMITS) {
+		exits = lisp_ask_policy(LISP_LIST_PETR, c->iid, &p->source, p->family);
+		c->what = own ? LISP_DO_LOCAL : LISP_DO_NATIVELY;
+	}
 	if (exits == LISP_LIST_PERMITS)
-		return LISP_DROP_NONE;
+		return is_routable_unicast(&p->destination, p->family) ? LISP_DROP_NONE
+								       : LISP_DROP_NOT_FORWARDABLE;
+	if (relayed == LISP_LIST_PERMITS)
+		return LISP_DROP_NOT_IN_POLICY;
 	return relayed == LISP_LIST_DENIES || exits == LISP_LIST_DENIES
 		       ? LISP_DROP_NOT_IN_POLICY
 		       : LISP_DROP_EID_NOT_IN_DATABASE;

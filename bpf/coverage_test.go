@@ -32,9 +32,6 @@ var unreached = map[forward.DropReason]string{
 	forward.DropBacklogSourceLimit:  "needs a full queue: TestSharesOfTheTAP",
 	forward.DropTooBig:              "user space: the conformance suite",
 	forward.DropHandOverLimit:       "user space: the conformance suite",
-	forward.DropNotInPolicy:         "not in the programs yet",
-	forward.DropNotOnPath:           "not in the programs yet",
-	forward.DropOwnNextHop:          "not in the programs yet",
 	forward.DropRecursionDepth:      "not in the programs yet",
 	forward.DropMappingLoop:         "not in the programs yet",
 }

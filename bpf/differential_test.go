@@ -67,7 +67,7 @@ func TestDifferential(t *testing.T) {
 			break
 		}
 	}
-	for _, verdict := range []string{"pass", "drop", "native", "wait", "too-big", "encapsulate", "decapsulate", "stack"} {
+	for _, verdict := range []string{"relay", "pass", "drop", "native", "wait", "too-big", "encapsulate", "decapsulate", "stack"} {
 		if d.seen[verdict] == 0 && *differentialRounds > 20 {
 			t.Errorf("no packet has the verdict %s", verdict)
 		}
@@ -125,6 +125,7 @@ var (
 		{"status-bits", "map-versions", "echo-nonce"}, {"public-internet", "status-bits"}, {"status-bits", "map-versions", "check-source", "lists"},
 	}
 	differentialHooks = []string{"site", "site", "site", "core", "core", "core", "local", "tap", "released"}
+	differentialRoles = [][]string{nil, nil, {"rtr"}, {"rtr"}, {"petr"}, {"pitr"}, {"rtr", "petr"}, {"pitr", "petr"}, {"rtr", "pitr"}, {"rtr", "pitr", "petr"}}
 	differentialFlags = [][]string{nil, {"LISP_INTERFACE_TAKES_FRAMES"}, {"LISP_INTERFACE_TAKES_FRAMES"}, {"LISP_INTERFACE_TAKES_FRAMES", "LISP_INTERFACE_CHECKSUM_PARTIAL"}}
 )
 
@@ -133,6 +134,7 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 	d.Rand = rand.New(rand.NewPCG(seed, 0))
 	c := golden.Case{
 		Hook: pick(d.Rand, differentialHooks), Settings: pick(d.Rand, differentialSettings), ExactNonce: true,
+		Roles:    pick(d.Rand, differentialRoles),
 		Instance: pick(d.Rand, []lisp.InstanceID{0, 0, 0, 7, 16777214}), MissPolicy: pick(d.Rand, []string{"", "", "", "drop", "natively-forward"}),
 	}
 	if c.Has("echo-nonce") {
@@ -149,21 +151,25 @@ func (d *differential) round(t *testing.T, seed uint64) error {
 		if len(c.Input) < 20 || c.Input[0]>>4 == 6 && len(c.Input) < 40 {
 			continue // BPF_PROG_TEST_RUN refuses to make an skb of half an IP header
 		}
-		if c.Hook == "released" && !d.waits(c) {
+		if c.Hook == "released" && !d.waits(&c) {
 			continue // only what waited is released
 		}
 		if err := d.compareWithTwin(t, c); err != nil {
-			return fmt.Errorf("packet %d at %s, settings %v, Instance-ID %d, misses %q, XDP %t %v, most miss %t: %w\nin: %x",
-				i, c.Hook, c.Settings, c.Instance, c.MissPolicy, d.xdp, d.flags, d.among, err, []byte(c.Input))
+			return fmt.Errorf("packet %d at %s, settings %v, roles %v, relayed %t, Instance-ID %d, misses %q, XDP %t %v, most miss %t: %w\nin: %x",
+				i, c.Hook, c.Settings, c.Roles, c.Relayed, c.Instance, c.MissPolicy, d.xdp, d.flags, d.among, err, []byte(c.Input))
 		}
 	}
 	return nil
 }
 
-func (d *differential) waits(c golden.Case) bool {
-	c.Hook = "site"
-	what := d.ask(&c, 0).What
-	return what == forward.DoWait || what == forward.DoTooBig
+// waits makes a case of a packet that is released one of a packet that has waited; false where it would not have.
+func (d *differential) waits(c *golden.Case) bool {
+	c.Relayed, c.Proxied = slices.Contains(c.Roles, "rtr") && d.IntN(2) == 0, false
+	before := *c
+	before.Hook = "site"
+	o := d.ask(&before, 0)
+	c.Proxied = o.Proxied
+	return o.What == forward.DoWait || o.What == forward.DoTooBig
 }
 
 // compareWithTwin puts a packet through, and makes a golden case of what its twin says.
@@ -177,6 +183,7 @@ func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
 	r := judge(drops, counters)
 	o := d.ask(&c, nonceOf(got, r.verdict))
 	describe(&c, &o)
+	d.describeInner(&c, &o)
 	d.seen[c.Verdict]++
 	raised, hints := d.eventsRaised(t)
 	if isHostsAffair(&c, &o, r) {
@@ -188,13 +195,19 @@ func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
 	if raised != c.Miss || !slices.Equal(hints, c.Hints) {
 		return fmt.Errorf("programs: miss %t, hints %v, forward: %t, %v", raised, hints, c.Miss, c.Hints)
 	}
+	if c.Verdict == "encapsulate" && r.proxied != o.Proxied {
+		return fmt.Errorf("programs: a PITR's: %t, forward: %t", r.proxied, o.Proxied)
+	}
 	if want := octetsOf(&c, &o); want > 0 && octets != uint64(want) {
 		return fmt.Errorf("programs: %d octets, forward: %d", octets, want)
 	}
 	if _, told := toldReason(&c); told && answer == actShot {
 		return nil // its source was told a moment ago
 	}
-	if n := o.Header.Length; (c.Verdict == "too-big" || c.Verdict == "drop" && answer != actShot) && n < len(c.Input) {
+	if n := etherLength + len(c.Inner); c.Inner != nil && n < len(got) {
+		got = got[:n] // what follows the inner packet goes when that is sent
+	}
+	if n := o.Header.Length; c.Inner == nil && (c.Verdict == "too-big" || c.Verdict == "drop" && answer != actShot) && n < len(c.Input) {
 		c.Input, got = c.Input[:n], got[:etherLength+n] // the padding may have gone before that was found out
 	}
 	return d.compare(&c, answer, sent, got)
@@ -204,7 +217,7 @@ func (d *differential) compareWithTwin(t *testing.T, c golden.Case) error {
 // main table may have no route; what is decapsulated may be for the router itself, or too big for the site, and is the stack's then.
 func isHostsAffair(c *golden.Case, o *forward.Outcome, r goldenResult) bool {
 	switch {
-	case c.Verdict == "native" && (c.Hook == "tap" || c.Hook == "released"):
+	case c.Verdict == "native" && (c.Hook == "tap" || c.Hook == "released") && !c.Relayed:
 		return r.verdict == "native" || r.reason == forward.DropNoNativeRoute.String()
 	case c.Verdict == "decapsulate" && r.verdict == "stack":
 		return isOwn(o.Header.Destination) || len(o.Packet) > siteMTU
@@ -214,7 +227,7 @@ func isHostsAffair(c *golden.Case, o *forward.Outcome, r goldenResult) bool {
 
 // octetsOf is what an encapsulated or decapsulated packet counts for.
 func octetsOf(c *golden.Case, o *forward.Outcome) int {
-	if c.Verdict == "encapsulate" || c.Verdict == "decapsulate" {
+	if c.Verdict == "encapsulate" || c.Verdict == "decapsulate" || c.Verdict == "relay" {
 		return o.Header.Length
 	}
 	return 0
@@ -226,7 +239,7 @@ func nonceOf(frame []byte, verdict string) uint32 {
 	if len(frame) > etherLength && frame[etherLength]>>4 == 6 {
 		at += 20
 	}
-	if verdict != "encapsulate" || len(frame) < at+4 {
+	if verdict != "encapsulate" && verdict != "relay" || len(frame) < at+4 {
 		return 0
 	}
 	return binary.BigEndian.Uint32(frame[at:]) & 0xFFFFFF
@@ -272,7 +285,7 @@ func (c *counterMap) grown(t *testing.T) (names []string, octets uint64) {
 			sum.Octets += v.Octets
 		}
 		names = append(names, slices.Repeat([]string{c.names[key]}, int(sum.Packets-c.values[key].Packets))...)
-		if strings.Contains(c.names[key], "capsulated-") {
+		if strings.Contains(c.names[key], "capsulated-") || strings.HasPrefix(c.names[key], "relayed-") {
 			octets += sum.Octets - c.values[key].Octets
 		}
 		c.values[key] = sum
@@ -365,6 +378,7 @@ func newTwin(tables *goldenTables, c *golden.Case) *forward.XTR {
 			return map[bool]forward.Encapsulation{c.Has("lisp-gpe"): forward.EncapsulationLISPGPE, c.Has("vxlan-gpe"): forward.EncapsulationVXLANGPE}[true]
 		},
 	}
+	x.Roles = func(instance lisp.InstanceID) forward.Roles { return rolesOf(&tables.Router, c.Roles, instance) }
 	if c.Has("lists") {
 		x.Denies = tables.denies
 	}
@@ -378,6 +392,42 @@ func newTwin(tables *goldenTables, c *golden.Case) *forward.XTR {
 		rememberPeer(x.Memory.Peer(p.RLOC, true), p)
 	}
 	return x
+}
+
+func rolesOf(r *golden.Router, roles []string, instance lisp.InstanceID) (of forward.Roles) {
+	c := golden.Case{Roles: roles}
+	if p := r.Policy(&c, "rtr", instance); p != nil {
+		of.RTR = p.Covers
+	}
+	if p := r.Policy(&c, "petr", instance); p != nil {
+		of.PETR = p.Covers
+	}
+	if p := r.Policy(&c, "pitr", instance); p != nil {
+		of.PITR = p.Proxies
+	}
+	return of
+}
+
+// emptyMapCache are tables of a router that has to ask for everything.
+type emptyMapCache struct{ *goldenTables }
+
+func (emptyMapCache) MapCache(lisp.InstanceID, netip.Addr) *forward.Entry { return nil }
+
+// describeInner says what waits, is answered, or is left to the stack to send of a packet from the core: what an RTR for everything
+// would let wait.
+func (d *differential) describeInner(c *golden.Case, o *forward.Outcome) {
+	switch {
+	case c.Hook == "released" && c.Relayed && o.What == forward.DoNatively:
+		c.Inner = c.Input
+	case c.Hook != "core" || !slices.Contains([]string{"native", "wait", "too-big", "drop"}, c.Verdict):
+	default:
+		all := func(netip.Addr) bool { return true }
+		x := &forward.XTR{Tables: emptyMapCache{d.tables}, Marking: d.twin.Marking, VXLANGPE: d.twin.VXLANGPE,
+			Roles: func(lisp.InstanceID) forward.Roles { return forward.Roles{RTR: all} }}
+		if waits := x.Inbound(nil, slices.Clone([]byte(c.Input)), forward.Ingress{Now: twinNow}); waits.Relayed {
+			c.Inner, c.Instance = waits.Packet, waits.Instance
+		}
+	}
 }
 
 func rememberPeer(e *forward.Echo, p *golden.Peer) {
@@ -394,11 +444,11 @@ func rememberPeer(e *forward.Echo, p *golden.Peer) {
 func (d *differential) ask(c *golden.Case, nonce uint32) forward.Outcome {
 	packet := slices.Clone([]byte(c.Input))
 	if c.Hook == "core" {
-		return d.twin.Inbound(nil, packet, forward.Ingress{Now: twinNow})
+		return d.twin.Inbound(nil, packet, forward.Ingress{Instance: c.Instance, Nonce: nonce, Now: twinNow})
 	}
 	return d.twin.Outbound(nil, packet, forward.Ingress{
 		Instance: c.Instance, Own: c.Hook == "local" || c.Hook == "tap", Routed: c.Hook == "tap", Released: c.Hook == "released",
-		Nonce: nonce, Now: twinNow,
+		Relayed: c.Relayed, Core: c.Hook == "released" && c.Proxied, Nonce: nonce, Now: twinNow,
 	})
 }
 
@@ -416,6 +466,7 @@ var hintNames = map[forward.HintKind]string{
 // describe words an outcome as the table does.
 func describe(c *golden.Case, o *forward.Outcome) {
 	c.Verdict, c.Miss, c.LargestInner, c.Output = o.What.String(), o.Miss, o.LargestInner, o.Packet
+	c.Proxied = o.Proxied
 	if o.What == forward.DoDrop {
 		c.Reason = o.Reason.String()
 	}

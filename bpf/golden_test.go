@@ -69,6 +69,10 @@ func newGoldenBench(t *testing.T, r golden.Router) *goldenBench {
 	for _, l := range r.Lists {
 		b.addGoldenList(l)
 	}
+	for _, p := range r.Policies {
+		b.addGoldenPolicy(p)
+	}
+	b.policies = 0 // each case has its own
 	var err error
 	b.events, err = ringbuf.NewReader(b.coll.Maps["events"])
 	must(t, err)
@@ -110,9 +114,11 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 	}
 	first := b.locators
 	for _, l := range set {
-		source := r.LocalRLOCs[slices.IndexFunc(r.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == l.RLOC.Is4() })]
+		next := l.NextHop()
+		source := r.LocalRLOCs[slices.IndexFunc(r.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == next.Is4() })]
 		b.addLocator(fields{
-			"rloc": address16(l.RLOC.Addr()), "source": address16(source), "family": familyOf(source), "priority": l.Priority, "weight": l.Weight,
+			"rloc": address16(next.Addr()), "source": address16(source), "family": familyOf(source), "priority": l.Priority, "weight": l.Weight,
+			"flags": b.pathFlags(r, &l),
 		})
 	}
 	buckets := forward.Buckets(set, nil)
@@ -128,6 +134,49 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 	}
 	b.add("LISP_ROOT_MAP_CACHE", instance, prefix, fields{"flags": flags, "locator_set": b.sets, "map_version": r.Versions[m.Prefix]})
 	b.sets++
+}
+
+// pathFlags says whether the router is on the path of a locator.
+func (b *goldenBench) pathFlags(r golden.Router, l *lisp.Locator) uint32 {
+	hops := l.Path().Hops()
+	for _, before := range hops[:l.Next] {
+		if slices.Contains(r.LocalRLOCs, before.Addr()) {
+			return b.constant("LISP_LOCATOR_PATH")
+		}
+	}
+	if len(hops) > 1 {
+		return b.constant("LISP_LOCATOR_PATH") | b.constant("LISP_LOCATOR_NOT_ON_PATH")
+	}
+	return 0
+}
+
+// addGoldenPolicy adds the policy of a role, for the cases that switch it on.
+func (b *goldenBench) addGoldenPolicy(p golden.Policy) {
+	texts := func(prefixes []netip.Prefix) (all []string) {
+		for _, prefix := range prefixes {
+			all = append(all, prefix.String())
+		}
+		return all
+	}
+	b.policy("LISP_LIST_"+strings.ToUpper(p.Role), uint32(p.Instance), texts(p.EIDs)...)
+	if p.Role == "pitr" {
+		sources := texts(p.Sources)
+		if sources == nil {
+			sources = []string{"0.0.0.0/0", "::/0"}
+		}
+		b.policy("LISP_LIST_PITR_SOURCE", uint32(p.Instance), sources...)
+	}
+}
+
+// kindsOf are the lists of roles, a bit for each.
+func (b *goldenBench) kindsOf(roles []string) (kinds uint32) {
+	for _, role := range roles {
+		kinds |= 1 << b.constant("LISP_LIST_"+strings.ToUpper(role))
+	}
+	if slices.Contains(roles, "pitr") {
+		kinds |= 1 << b.constant("LISP_LIST_PITR_SOURCE")
+	}
+	return kinds
 }
 
 // addGoldenDatabase adds an own EID-prefix with locators and version.
@@ -252,7 +301,7 @@ func (b *goldenBench) sources() (from []netip.Addr) {
 // sourcesAfter is what sources returns after a case: its outer source, if the packet is decapsulated.
 func sourcesAfter(c *golden.Case) []netip.Addr {
 	switch {
-	case c.Hook != "core" || c.Verdict != "decapsulate" && c.Verdict != "stack":
+	case c.Hook != "core" || c.Inner == nil && !slices.Contains([]string{"decapsulate", "stack", "relay"}, c.Verdict):
 		return nil
 	case c.Input[0]>>4 == 4:
 		return []netip.Addr{netip.AddrFrom4([4]byte(c.Input[12:]))}
@@ -276,7 +325,7 @@ func (b *goldenBench) prepare(t *testing.T, c *golden.Case) {
 	b.settings(fields{
 		"flags": flags, "miss_policy": b.constant(policy), "tap_ifindex": uint32(b.tap.Attrs().Index), "tap_mac": []byte(b.tap.Attrs().HardwareAddr),
 		"hint_interval_ns": uint64(b.interval), "echo_wait_ns": uint64(goldenEchoWait), "echo_interval_ns": uint64(time.Minute),
-		"lists": b.lists, "list_generation": goldenGeneration,
+		"lists": b.lists | b.kindsOf(c.Roles), "list_generation": goldenGeneration,
 	})
 	for flag, at := range map[string]netlink.Link{"LISP_INTERFACE_SITE": b.site, "LISP_INTERFACE_CORE": b.core, "LISP_INTERFACE_TAP": b.tap} {
 		interfaceFlags := b.constant(flag)
@@ -314,8 +363,8 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 		came = false
 		frame = ethernet(peerMAC, at.Attrs().HardwareAddr, c.Input)
 	case "released":
-		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, b.origin())
-		frame = ethernet([]byte{5: waitsToEncapsulate}, metadata, c.Input)
+		metadata := binary.BigEndian.AppendUint32([]byte{magicReleased, reasonMiss}, b.originOf(c))
+		frame = ethernet([]byte{2: byte(c.Instance >> 16), byte(c.Instance >> 8), byte(c.Instance), b.waitsTo(c)}, metadata, c.Input)
 	}
 	if b.xdp && came && at != b.tap && c.Segment == 0 { // GSO packets are skbs
 		if answer, got, passed := b.runXDP(t, at, frame); !passed {
@@ -324,6 +373,28 @@ func (b *goldenBench) pass(t *testing.T, c *golden.Case) (answer uint32, sent, g
 	}
 	answer, got = b.runSegmented(t, program, at, came, frame, c.Segment)
 	return answer, frame, got
+}
+
+// originOf is the interface where the packet of a case came in, as metadata has it.
+func (b *goldenBench) originOf(c *golden.Case) uint32 {
+	switch {
+	case c.Hook == "core" || c.Hook == "local" || c.Hook == "released" && (c.Relayed || c.Proxied):
+		return uint32(b.core.Attrs().Index)
+	case c.Hook == "tap":
+		return uint32(b.tap.Attrs().Index)
+	}
+	return b.origin()
+}
+
+// waitsTo is what the packet of a case waits for, as metadata has it.
+func (b *goldenBench) waitsTo(c *golden.Case) byte {
+	switch {
+	case c.Relayed || c.Hook == "core" && c.Inner != nil:
+		return byte(b.constant("LISP_DO_RELAY"))
+	case c.Proxied:
+		return byte(b.constant("LISP_DO_PROXY"))
+	}
+	return waitsToEncapsulate
 }
 
 // runXDP runs the XDP program, and says what tc would have answered.
@@ -412,6 +483,7 @@ func increased(before, after map[string]uint64, prefix string) (names []string) 
 type goldenResult struct {
 	verdict, reason string
 	notes           []string
+	proxied         bool
 }
 
 // goldenNotes are the counters that the table calls notes.
@@ -426,6 +498,10 @@ func judge(drops, counters []string) goldenResult {
 		switch {
 		case strings.HasPrefix(c, "encapsulated-"):
 			r.verdict = "encapsulate"
+		case strings.HasPrefix(c, "relayed-"):
+			r.verdict = "relay"
+		case c == "proxied":
+			r.proxied = true
 		case strings.HasPrefix(c, "decapsulated-") && r.verdict == "pass":
 			r.verdict = "decapsulate"
 		case c == "to-stack":
@@ -527,7 +603,7 @@ func (b *goldenBench) all(t *testing.T, table *golden.Table) {
 
 // isRepeatable says of a case that the same packet a second time has the same fate.
 func isRepeatable(c *golden.Case) bool {
-	sent := c.Verdict == "encapsulate" || c.Verdict == "decapsulate"
+	sent := c.Verdict == "encapsulate" || c.Verdict == "decapsulate" || c.Verdict == "relay"
 	return sent && c.Peer == nil && c.StaleEvents == 0 && len(c.Hints) == 0 && c.Owes == nil
 }
 
@@ -541,13 +617,17 @@ func (b *goldenBench) check(t *testing.T, c *golden.Case) {
 	if r.verdict != c.Verdict || r.reason != c.Reason || !slices.Equal(r.notes, c.Notes) {
 		t.Fatalf("%s %s %v, want %s %s %v\nwhy: %s", r.verdict, r.reason, r.notes, c.Verdict, c.Reason, c.Notes, c.Why)
 	}
+	if c.Verdict == "encapsulate" && r.proxied != c.Proxied {
+		t.Errorf("a PITR's: %t, want %t", r.proxied, c.Proxied)
+	}
 	if raised, hints := b.eventsRaised(t); raised != c.Miss || !slices.Equal(hints, c.Hints) {
 		t.Errorf("miss raised: %t, hints %v, want %t, %v", raised, hints, c.Miss, c.Hints)
 	}
 	if owed := b.owed(); c.Owes != nil && owed != *c.Owes {
 		t.Errorf("owes 0x%x, want 0x%x", owed, *c.Owes)
 	}
-	if got, want := b.sources(), sourcesAfter(c); !slices.Equal(got, want) {
+	relayed := c.Verdict == "drop" && c.Roles != nil // late or not, which is no matter
+	if got, want := b.sources(), sourcesAfter(c); !slices.Equal(got, want) && !relayed {
 		t.Errorf("packets came from %v, want %v", got, want)
 	}
 	if err := b.compare(c, answer, sent, got); err != nil {
@@ -568,13 +648,17 @@ func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) e
 		}
 		got, wantAnswer = sent, actShot
 	case "native":
+		if c.Inner != nil { // the stack takes the hop off
+			want = ethernet(b.tap.Attrs().HardwareAddr, make(net.HardwareAddr, 6), c.Inner)
+			break
+		}
 		if c.Hook != "released" {
 			wantAnswer = actUnspec
 		}
 		got = append(bytes.Clone(sent[:12]), got[12:]...) // where it goes is no part of the table
 	case "wait", "too-big":
 		return b.compareWaiting(c, answer, sent, got)
-	case "encapsulate":
+	case "encapsulate", "relay":
 		got = append(bytes.Clone(got[:etherLength]), c.Masked(got[etherLength:])...)
 		want = to(peerMAC, b.core.Attrs().HardwareAddr)
 	case "decapsulate":
@@ -599,7 +683,7 @@ func (b *goldenBench) compare(c *golden.Case, answer uint32, sent, got []byte) e
 func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []byte) error {
 	f := frame(append(make([]byte, vnetLength), got...))
 	reason := byte(reasonMiss)
-	origin := b.origin()
+	origin, want := b.originOf(c), cmp.Or(string(c.Inner), string(c.Input))
 	switch {
 	case c.Verdict == "too-big":
 		reason = reasonTooBig
@@ -607,17 +691,16 @@ func (b *goldenBench) compareWaiting(c *golden.Case, answer uint32, sent, got []
 		reason = reasonHold
 	}
 	wantAnswer := uint32(actRedirect)
-	switch c.Hook {
-	case "local":
-		origin = uint32(b.core.Attrs().Index)
-	case "tap":
-		wantAnswer, origin = actOK, uint32(b.tap.Attrs().Index)
+	if c.Hook == "tap" {
+		wantAnswer = actOK
 	}
 	switch {
 	case answer != wantAnswer:
 		return fmt.Errorf("answer %d, want %d", int32(answer), int32(wantAnswer))
-	case !bytes.Equal(f.ip(), c.Input):
-		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), []byte(c.Input))
+	case string(f.ip()) != want:
+		return fmt.Errorf("the packet changed:\n%x, want\n%x", f.ip(), []byte(want))
+	case got[5] != b.waitsTo(c):
+		return fmt.Errorf("it waits to be %d, want %d", got[5], b.waitsTo(c))
 	case f.magic() != magicWaiting || f.reason() != reason || f.origin() != origin || f.instance() != uint32(c.Instance):
 		return fmt.Errorf("metadata %x, want reason %d, origin %d, Instance-ID %d", got[:etherLength], reason, origin, c.Instance)
 	case c.Verdict == "too-big" && int(f.largestInner()) != c.LargestInner:
@@ -658,18 +741,15 @@ func (b *goldenBench) expectSilence(t *testing.T, c *golden.Case) {
 // compareTold demands that a packet that was dropped goes to user space, which tells its source.
 func (b *goldenBench) compareTold(c *golden.Case, reason forward.DropReason, answer uint32, got []byte) error {
 	f := frame(append(make([]byte, vnetLength), got...))
-	wantAnswer, origin := uint32(actRedirect), b.origin()
-	switch c.Hook {
-	case "local":
-		origin = uint32(b.core.Attrs().Index)
-	case "tap":
-		wantAnswer, origin = actOK, uint32(b.tap.Attrs().Index)
+	wantAnswer, origin, want := uint32(actRedirect), b.originOf(c), cmp.Or(string(c.Inner), string(c.Input))
+	if c.Hook == "tap" {
+		wantAnswer = actOK
 	}
 	switch {
 	case answer != wantAnswer:
 		return fmt.Errorf("answer %d, want %d: its source has to be told", int32(answer), int32(wantAnswer))
-	case !bytes.Equal(f.ip(), c.Input):
-		return fmt.Errorf("the packet changed:\n%x, was\n%x", f.ip(), []byte(c.Input))
+	case string(f.ip()) != want:
+		return fmt.Errorf("the packet changed:\n%x, want\n%x", f.ip(), []byte(want))
 	case f.magic() != magicWaiting || f.reason() != reasonUnreachable || f.origin() != origin || f.largestInner() != uint16(reason):
 		return fmt.Errorf("metadata %x, want reason %d with %d, origin %d", got[:etherLength], reasonUnreachable, reason, origin)
 	}

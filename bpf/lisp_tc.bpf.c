@@ -89,15 +89,12 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 
 	if (!a)
 		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
-	vary_from_context(&v, skb, c, what == LISP_DO_DELIVER);
 	if (what == LISP_DO_DELIVER) {
+		vary_from_context(&v, skb, c, 1);
 		lisp_keep_flow(skb, c);
 		verdict = lisp_deliver(skb, a, &v, c->outer.family);
-	} else if (take_outer_off(skb, &v, c->outer.family) == 0) {
-		count(LISP_COUNTER_TO_STACK, skb->len);
-		verdict = hand_to_stack(skb, &v);
 	} else {
-		drop(skb, LISP_DROP_DECAPSULATION_FAILED);
+		verdict = end_at_stack(skb, c);
 	}
 	if (verdict == TC_ACT_SHOT)
 		return verdict;
@@ -110,9 +107,10 @@ static __noinline int send_to_site(struct __sk_buff *skb, struct lisp_context *c
 static __always_inline int forward_for_others(struct __sk_buff *skb, struct lisp_context *c)
 {
 	lisp_note_source(&c->outer.source, c->outer.family);
-	if (c->what != LISP_DO_RELAY)
-		return exit_natively(skb, c);
-	return c->packet.ttl > 1 ? forward_to_core(skb, c) : drop(skb, LISP_DROP_TTL_EXPIRED);
+	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL)
+		return is_for_stack(c->iid) ? end_at_stack(skb, c)
+					    : drop(skb, LISP_DROP_OTHER_INSTANCE);
+	return c->what == LISP_DO_RELAY ? forward_to_core(skb, c) : exit_natively(skb, c);
 }
 
 /* Stages 2 to 6 of a packet that is_lisp() has recognised. */
@@ -347,7 +345,7 @@ int core_egress(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	/* LISP packets come from an RLOC: they are not encapsulated twice. */
 	if (is_own_rloc(c->packet.family, &c->packet.source, 0)) {
-		if (!is_error_to_remote_eid(skb, &c->packet, find_roots(c->roots)))
+		if (!is_error_to_remote_eid(skb, c))
 			return TC_ACT_UNSPEC;
 	} else if (!comes_from_eid(c)) {
 		return TC_ACT_UNSPEC;
@@ -370,7 +368,7 @@ int lisp_egress(struct __sk_buff *skb)
 			    h.protocol);
 	if (!c)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
-	if (!comes_from_eid(c) && !is_error_to_remote_eid(skb, &c->packet, find_roots(c->roots)))
+	if (!comes_from_eid(c) && !is_error_to_remote_eid(skb, c) && !is_proxied(c))
 		return drop(skb, LISP_DROP_SOURCE_NOT_EID);
 	return is_within_site(c) ? forward_natively(skb, c) : forward_to_core(skb, c);
 }
@@ -401,7 +399,7 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	c->forwarded = c->side == LISP_INTERFACE_SITE;
 	if (h->what == LISP_DO_RELAY || h->what == LISP_DO_PROXY) {
 		c->what = h->what;
-		c->forwarded = true;
+		c->forwarded = c->side != LISP_INTERFACE_TAP;
 	}
 	if (h->what == LISP_DO_RELAY) {
 		c->iid = h->iid[0] << 16 | h->iid[1] << 8 | h->iid[2];
@@ -410,6 +408,8 @@ static __noinline int release(struct __sk_buff *skb, const struct lisp_tap_heade
 	if (parse_ip(skb, c->l2_length, h->protocol, &c->packet) < 0)
 		return drop(skb, LISP_DROP_NOT_FORWARDABLE);
 	c->since = begin_lookup(c->packet.family, &c->packet.destination);
+	if (h->what == LISP_DO_RELAY && ask_relay(c) != LISP_LIST_PERMITS)
+		return drop(skb, LISP_DROP_NOT_IN_POLICY);
 	if (c->forwarded && c->packet.ttl <= 1)
 		return drop(skb, LISP_DROP_TTL_EXPIRED);
 	count(LISP_COUNTER_RELEASED, octets_from(skb, c->l2_length));

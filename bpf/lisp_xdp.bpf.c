@@ -73,11 +73,16 @@ static __noinline int forward_to_core(struct xdp_md *frame, struct lisp_context 
 		return send_to_core(frame, c);
 	case LISP_DO_REFUSE:
 		/* where its source has to be told, that is left to tc */
-		return is_answer_due(&c->packet, c->iid) ? XDP_PASS : drop(frame, c->reason);
+		if (is_answer_due(&c->packet, c->iid))
+			return XDP_PASS;
+		break;
 	case LISP_DO_DROP:
-		return drop(frame, c->reason);
+		break;
+	default:
+		return XDP_PASS;
 	}
-	return XDP_PASS;
+	count_notes(c, frame_length(frame));
+	return drop(frame, c->reason);
 }
 
 /* Stage 6 towards the site. */
@@ -113,7 +118,7 @@ static __always_inline int forward_from_core(struct xdp_md *frame, struct lisp_c
 		count_notes(c, frame_length(frame));
 		return drop(frame, reason);
 	}
-	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL ||
+	if (c->packet.ttl <= 1 || c->what == LISP_DO_LOCAL || c->what == LISP_DO_NATIVELY ||
 	    c->interface_flags & LISP_INTERFACE_STACK)
 		return XDP_PASS;
 	if (c->interface_flags & LISP_INTERFACE_CHECKSUM_PARTIAL &&

@@ -222,6 +222,19 @@ static __noinline int hand_to_stack(struct __sk_buff *skb, const struct lisp_var
 	return tap ? bpf_redirect(tap, BPF_F_INGRESS) : TC_ACT_OK;
 }
 
+/* Takes the outer headers off a packet that is for this host, or that its stack has to answer or
+ * route. */
+static __noinline int end_at_stack(struct __sk_buff *skb, struct lisp_context *c)
+{
+	struct lisp_varying v;
+
+	vary_from_context(&v, skb, c, 0);
+	if (take_outer_off(skb, &v, c->outer.family) < 0)
+		return drop(skb, LISP_DROP_DECAPSULATION_FAILED);
+	count(LISP_COUNTER_TO_STACK, skb->len);
+	return hand_to_stack(skb, &v);
+}
+
 /* A decapsulated packet, which the stack forwards natively for a PETR. */
 static __noinline int exit_natively(struct __sk_buff *skb, struct lisp_context *c)
 {

@@ -5,11 +5,15 @@
 package kernel
 
 import (
+	"errors"
 	"maps"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
 	"loci/internal/testnet"
@@ -184,6 +188,55 @@ func TestRelayedPacketsWait(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTracerouteThroughRelay: a packet that ends at the RTR is answered with Time Exceeded by the RTR's stack, whose answer is LISP's as
+// its receiver is an EID.
+func TestTracerouteThroughRelay(t *testing.T) {
+	t.Parallel()
+	for name, outer := range relayFamilies {
+		t.Run(name, func(t *testing.T) {
+			n := newRelayed(t, outer[0], outer[1], dataplane.HookTC)
+			n.rtr.apply(t, n.tables...)
+			for _, gateway := range []netip.Addr{rloc4(0), rloc6(0)} {
+				everywhere := netip.PrefixFrom(gateway, 0).Masked()
+				must(t, n.rtr.ns.AddRoute(testnet.Route{Destination: everywhere, Via: gateway}))
+			}
+			for _, to := range []netip.Addr{siteAddress4(1, 10), siteAddress6(1, 10)} {
+				if err := n.sendWithTTL(t, netip.AddrPortFrom(to, 9), 2); !errors.Is(err, unix.EHOSTUNREACH) {
+					t.Errorf("to %s with two hops to go: %v, want %v;%s", to, err, unix.EHOSTUNREACH, n.report())
+				}
+			}
+		})
+	}
+}
+
+// sendWithTTL sends UDP from host A and returns the error that comes back.
+func (n *relayed) sendWithTTL(t *testing.T, to netip.AddrPort, ttl int) error {
+	t.Helper()
+	var conn net.Conn
+	must(t, n.hosts[0].Do(func() (err error) {
+		conn, err = net.Dial("udp", to.String())
+		return err
+	}))
+	defer conn.Close()
+	raw, err := conn.(*net.UDPConn).SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) {
+		if to.Addr().Is4() {
+			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, ttl),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_RECVERR, 1))
+		} else {
+			err = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, ttl),
+				unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1))
+		}
+	}))
+	must(t, err)
+	_, err = conn.Write([]byte("?"))
+	must(t, err)
+	must(t, conn.SetDeadline(time.Now().Add(2*time.Second)))
+	_, err = conn.Read(make([]byte, 1))
+	return err
 }
 
 // TestKillARelay kills the engine of an RTR and starts it again under pings, none of which is lost. Paths and states are as before.

@@ -47,6 +47,37 @@ type Router struct {
 	EchoNonce    []lisp.Prefix                `json:"echo_nonce"`
 
 	Lists []List // deny and allow lists, where the settings of a case switch them on
+
+	Policies []Policy // of the roles that a case switches on
+}
+
+// Policy is what the router does in a role beside ITR and ETR, in an Instance-ID.
+type Policy struct {
+	Role     string // rtr, pitr or petr
+	Instance lisp.InstanceID
+	EIDs     []netip.Prefix
+	Sources  []netip.Prefix // of a PITR; none: all
+}
+
+// Policy returns the policy of a role where the case switches the role on, else nil.
+func (r *Router) Policy(c *Case, role string, instance lisp.InstanceID) *Policy {
+	for i := range r.Policies {
+		if p := &r.Policies[i]; p.Role == role && p.Instance == instance && slices.Contains(c.Roles, role) {
+			return p
+		}
+	}
+	return nil
+}
+
+// Covers reports whether the policy is for an EID.
+func (p *Policy) Covers(eid netip.Addr) bool {
+	return slices.ContainsFunc(p.EIDs, func(prefix netip.Prefix) bool { return prefix.Contains(eid) })
+}
+
+// Proxies reports whether a PITR's policy is for a source and a destination.
+func (p *Policy) Proxies(source, destination netip.Addr) bool {
+	return p.Covers(destination) && (len(p.Sources) == 0 ||
+		slices.ContainsFunc(p.Sources, func(prefix netip.Prefix) bool { return prefix.Contains(source) }))
 }
 
 // List is what a kind of list holds: the longest prefix decides.
@@ -88,6 +119,8 @@ type Mapping struct {
 // Locator is a locator of a Mapping, reachable.
 type Locator struct {
 	RLOC     lisp.RLOC
+	Behind   []lisp.RLOC // the other hops of a path
+	Next     uint8       // the hop that packets are sent to
 	Priority uint8
 	Weight   uint8
 }
@@ -101,12 +134,16 @@ type Case struct {
 	Segment      int // gso_size
 	Marking      []string
 	Settings     []string
-	MissPolicy   string `json:"miss_policy"`
+	Roles        []string // beside ITR and ETR: rtr, pitr, petr
+	MissPolicy   string   `json:"miss_policy"`
 	Input        Hex
 	Verdict      string
 	Reason       string
 	Output       Hex
-	LargestInner int `json:"largest_inner"`
+	Inner        Hex  // what goes to the stack or waits of a packet from the core that is not for the site
+	Relayed      bool // released: an RTR's
+	Proxied      bool // what is encapsulated or waits is a PITR's
+	LargestInner int  `json:"largest_inner"`
 	Miss         bool
 	Notes        []string
 
@@ -157,7 +194,11 @@ func Load(root string) (*Table, error) {
 func (m Mapping) LocatorSet() (lisp.LocatorSet, error) {
 	locators := make([]lisp.Locator, 0, len(m.Locators))
 	for _, l := range m.Locators {
-		locators = append(locators, lisp.Locator{RLOC: l.RLOC, Priority: l.Priority, Weight: l.Weight, Reachable: true})
+		path, err := lisp.NewPath(append([]lisp.RLOC{l.RLOC}, l.Behind...)...)
+		if err != nil {
+			return nil, err
+		}
+		locators = append(locators, lisp.Locator{RLOC: path.RLOC, Behind: path.Behind, Next: l.Next, Priority: l.Priority, Weight: l.Weight, Reachable: true})
 	}
 	return lisp.NewLocatorSet(locators...)
 }

@@ -8,8 +8,11 @@ code, so that the table is a second opinion on package forward and on the progra
 
 A case: hook says where the packet is seen: site (came from a host), core (came from the core), local (this system
 sends it), tap (this system sends it and routes lead it to LISP), released (a site's packet that has waited).
-verdict: pass, native, drop (with reason), wait, too-big (with largest_inner), encapsulate, decapsulate (forwarded, so
-its TTL is one less), stack (decapsulated, for this system itself to treat because its TTL is at its end).
+verdict: pass, native, drop (with reason), wait, too-big (with largest_inner), encapsulate, relay (decapsulated and
+encapsulated again), decapsulate (forwarded, so its TTL is one less), stack (decapsulated, for this system itself to treat
+because its TTL is at its end). roles: those that the router has beside ITR and ETR, by its policies. inner: of a packet from
+the core that is not for the site, what waits, is answered, or is left to the stack to send. relayed: what is released is an RTR's.
+proxied: what is encapsulated or waits is a PITR's.
 The nonce of expected packets is 0: whoever compares masks its three octets, unless N is clear or the case has exact_nonce.
 settings: words for what is off by default. hints: what the control plane is told, with two values. Before a case nothing is
 remembered of other routers, but peer: the state of Echo-Nonce with an RLOC, and stale_events: how often an RLOC was reported.
@@ -31,6 +34,11 @@ MTU = 1500
 
 def locator(rloc, priority=1, weight=100):
     return {"rloc": rloc, "priority": priority, "weight": weight}
+
+
+def path(*hops, next=0, priority=1, weight=100):
+    """A locator of several hops; packets are sent to hop number next."""
+    return {**locator(hops[0], priority, weight), "behind": list(hops[1:]), "next": next}
 
 
 ROUTER = {
@@ -64,6 +72,30 @@ ROUTER = {
         {"prefix": "10.6.1.64/26", "action": "drop"},
         {"prefix": "10.8.0.0/24", "locators": [locator(PEER4, 1, 50), locator(PEER6, 1, 50)]},
         {"prefix": "10.8.1.0/24", "locators": [locator(PEER4, 2, 50), locator(PEER6, 1, 50)]},
+        # Paths: a relay takes those on which it stands before the next hop, an ITR all of them.
+        {"prefix": "10.10.0.0/24", "locators": [path("192.0.2.99", OWN4, PEER4, next=2)]},
+        {"prefix": "10.10.1.0/24", "locators": [path(PEER4, "192.0.2.99")]},
+        {"prefix": "10.10.2.0/24", "locators": [path(PEER4, OWN4, PEER6, next=1)]},
+        {"prefix": "10.10.3.0/24", "locators": [locator(OWN4)]},
+        {"prefix": "10.10.4.0/24", "locators": [path(OWN6, "192.0.2.98", PEER6, next=2)]},
+        {"prefix": "10.10.5.0/24", "locators": [path("192.0.2.98", PEER6, next=1)]},
+        {"prefix": "10.10.6.0/24", "locators": [path(OWN4, "198.51.100.1", PEER4, next=1)]},
+        {"prefix": "10.10.7.0/24", "locators": [path(OWN6, PEER6)]},
+        {"prefix": "10.10.8.0/24", "locators": [path(OWN4, PEER4, next=1, weight=50), path(PEER6, "192.0.2.99", weight=50)]},
+        {"prefix": "2001:db8:10::/64", "locators": [path("192.0.2.99", OWN6, PEER4, next=2)]},
+        {"prefix": "2001:db8:10:1::/64", "locators": [path(PEER6, OWN6, PEER4)]},
+        {"prefix": "[7]192.0.2.0/24", "locators": [locator(PEER4)]},
+        {"prefix": "[7]2001:db8:ff00::/48", "locators": [locator(PEER6)]},
+    ],
+    # What the router does beside ITR and ETR where a case says so.
+    "policies": [
+        {"role": "rtr", "eids": ["10.2.0.0/24", "10.11.0.0/16", "2001:db8:2::/64"]},
+        {"role": "rtr", "instance": 7, "eids": ["10.2.0.0/24", "2001:db8:ff00::/48"]},
+        {"role": "petr", "eids": ["10.2.0.0/25", "10.9.0.0/24", "2001:db8:2::/64"]},
+        {"role": "petr", "instance": 16777214, "eids": ["10.2.0.0/24"]},
+        {"role": "pitr", "eids": ["10.2.0.0/24", "10.4.0.0/16", "10.5.0.0/16", "10.10.0.0/16", "10.99.0.0/24", "2001:db8:2::/64"],
+         "sources": ["198.51.100.0/24", "2001:db8:99::/64"]},
+        {"role": "pitr", "instance": 7, "eids": ["10.2.0.0/24", "192.0.2.0/24", "2001:db8:ff00::/48"]},
     ],
     # What headers may tell where the settings allow it. Database entries have all own RLOCs as locators.
     "versions": {
@@ -812,6 +844,299 @@ def listed():
     deny("received before headers are believed", "versions are not looked at", "core", tunnel(i4(source="10.2.0.66") / udp(), header=versions(100, 70)), "denied-source")
 
 
+# ---- relays: RTR, PETR, PITR ----
+
+RTR, PETR, PITR = {"roles": ["rtr"]}, {"roles": ["petr"]}, {"roles": ["pitr"]}
+BOTH, ALL = {"roles": ["rtr", "petr"]}, {"roles": ["rtr", "petr", "pitr"]}
+
+
+def relay(name, why, packet, inner, ttl, peer, protocol=17, ports=UDP_PORTS, tos=None, instance=0, header=None, outer_class=None, roles=RTR, **more):
+    """ttl: the smaller of both TTLs, tos: both traffic classes merged. The packet that is sent has one hop less."""
+    merged = marked(inner, ttl, tos)
+    sent = wrap(merged, peer, protocol, ports, instance, True, outer_class)
+    if header is not None:
+        sent = with_header(sent, header, 56 if ":" in peer else 36)
+    if instance:
+        more["instance"] = instance
+    case(name, why, "core", packet, "relay", output=sent, **roles, **more)
+
+
+def relayed_pairs():
+    for name, inner, peer in (
+            ("ipv4 to ipv4", i4("10.6.2.1"), PEER4), ("ipv4 to ipv6", i4("10.3.0.10"), PEER6),
+            ("ipv6 to ipv4", i6("2001:db8:2::10", source="2001:db8:3::10"), PEER4), ("ipv6 to ipv6", i6("2001:db8:3::10"), PEER6)):
+        for outer in (4, 6):
+            ttl = {"ttl": 60} if outer == 4 else {"hlim": 60}
+            for proto, payload, protocol, ports in (("udp", udp(), 17, UDP_PORTS), ("tcp", tcp(b"data"), 6, TCP_PORTS)):
+                packet = inner / payload
+                relay(f"relay {proto} {name} from ipv{outer}", "RFC 9300 s.5.1; the policy names its source or its destination", tunnel(packet, outer, **ttl), packet, 60,
+                      peer, protocol, ports)
+    packet = i4("10.3.0.10", options=[IPOption_Router_Alert()]) / udp()
+    relay("relay inner options", "as they are", tunnel(packet), packet, 64, PEER6)
+    packet = i4("10.6.2.1", flags="MF", frag=3, proto=17) / Raw(b"f" * 16)
+    relay("relay inner fragment", "without ports in the hash", tunnel(packet, 6), packet, 64, PEER4, ports=(0, 0))
+    packet = i6("2001:db8:3::10") / IPv6ExtHdrHopByHop(options=[PadN(optdata=b"\0" * 4)]) / udp()
+    relay("relay inner extension header", "as it is", tunnel(packet), packet, 64, PEER6)
+    packet = i4("10.3.0.10") / udp()
+    relay("relay octets behind the inner packet", "they are not the inner packet's", tunnel(bytes(packet) + b"\xEE" * 9), packet, 64, PEER6)
+    relay("relay octets behind the outer packet", "Ethernet padding", tunnel(packet, 6) + b"\0" * 7, packet, 64, PEER6)
+    relay("relay from outer options", "RFC 791: the outer header may be longer", tunnel(packet, options=[IPOption_Router_Alert()]), packet, 64, PEER6)
+    relay("relay with a udp checksum", "RFC 9300 s.5.3: accepted; sent without", tunnel(packet, 6, udp_fields={"chksum": None}), packet, 64, PEER6)
+    packet = i4("10.2.0.10", source="10.6.0.10") / udp()
+    seven = i4("10.2.0.10", source="10.9.0.1") / udp()
+    relay("relay by destination", "the policy names it, not the source", tunnel(packet), packet, 64, PEER4)
+    relay("relay of an instance", "policy, map-cache and header are of the Instance-ID", tunnel(seven, header=lisp_header(7)), seven, 64, PEER6, instance=7)
+    relay("relay beside petr and pitr", "a mapping comes before the PETR", tunnel(packet), packet, 64, PEER4, roles=ALL)
+    mine = i4() / udp()
+    decapsulate("relay's own eid", "the Database comes first", tunnel(mine), mine, 64, **ALL)
+    relay("relay lisp-gpe", "RFC 9305 s.3: both ways", tunnel(packet, header=lisp_header(flags=0x04, middle=1)), packet, 64, PEER4, settings=["lisp-gpe"],
+          header=lisp_header(flags=0x04, middle=1))
+    relay("relay versions", "between ITR and ETR: not judged; a source of others has none here", tunnel(packet, header=versions(99, 4000)), packet, 64, PEER4,
+          settings=["map-versions"], header=versions(0, 100))
+    relay("relay status bits", "between ITR and ETR: neither read nor sent", tunnel(packet, header=lisp_header(flags=0xC0, low=0)), packet, 64, PEER4,
+          settings=["status-bits"])
+    relay("relay to one that echoes", "RFC 9300 s.10.1: it is between two RLOCs", tunnel(packet), packet, 64, PEER4, settings=["echo-nonce"],
+          header=lisp_header(flags=0xA0))
+    packet = i4("10.3.0.10") / udp()
+    relay("relay an echo asked for", "RFC 9300 s.10.1: it is between two RLOCs", tunnel(packet, header=lisp_header(flags=0xA0, middle=0x123456)), packet, 64, PEER6,
+          settings=["echo-nonce"], owes=0x123456)
+    checked = i4("10.6.2.1") / udp()
+    relay("relay with the source of its locator", "10.2.0.0/24", tunnel(checked), checked, 64, PEER4, settings=["check-source"])
+    relay("relay for port and path", "10.10.0.10", tunnel(i4("10.10.0.10") / udp()), i4("10.10.0.10") / udp(), 64, PEER4)
+
+
+def relayed_marks():
+    for (inner, outer), (result, note) in RFC6040.items():
+        for family in (4, 6):
+            packet = (i4("10.3.0.10", tos=0x28 | inner) if family == 4 else i6("2001:db8:3::10", tc=0x28 | inner)) / udp()
+            mark = {"tos": 0xB8 | outer} if family == 4 else {"tc": 0xB8 | outer}
+            name, notes = f"relay ecn inner {inner} outer {outer} ipv{family}", {"notes": [note]} if note else {}
+            if result is None:
+                case(name, "RFC 6040 s.4.2", "core", tunnel(packet, family, **mark), "drop", reason="ecn", **RTR, **notes)
+            else:
+                relay(name, "RFC 6040 s.4.2, then s.4.1", tunnel(packet, family, **mark), packet, 64, PEER6, tos=0xB8 | result, **notes)
+    packet = i4("10.3.0.10", tos=10 << 2 | 2) / udp()
+    relay("relay dscp kept", "RFC 2983 pipe model", tunnel(packet, tos=46 << 2 | 3), packet, 64, PEER6, tos=10 << 2 | 3, marking=["inner-dscp-kept"])
+    relay("relay in compatibility mode", "RFC 6040 s.4.3: outer Not-ECT", tunnel(packet, tos=46 << 2 | 3), packet, 64, PEER6, tos=46 << 2 | 3, outer_class=46 << 2,
+          marking=["outer-not-ect"])
+    relay("relay in the pipe model", "outer DSCP 0", tunnel(packet, tos=46 << 2 | 3), packet, 64, PEER6, tos=46 << 2 | 3, outer_class=3, marking=["outer-dscp-zero"])
+    for outer, inner in ((10, 64), (64, 10), (255, 255), (2, 2), (2, 255)):
+        packet = i4("10.3.0.10", ttl=inner) / udp()
+        relay(f"relay ttl outer {outer} inner {inner}", "the smaller, less one", tunnel(packet, 6, hlim=outer), packet, min(outer, inner), PEER6)
+        packet = i6("2001:db8:2::10", source="2001:db8:3::10", hlim=inner) / udp()
+        relay(f"relay hop limit outer {outer} inner {inner}", "the smaller, less one", tunnel(packet, ttl=outer), packet, min(outer, inner), PEER4)
+    for outer, inner in ((1, 64), (64, 1), (0, 64), (64, 0)):
+        for role in (RTR, PETR):
+            packet = i4("10.3.0.10", ttl=inner) / udp()
+            decapsulate(f"{role['roles'][0]} ttl outer {outer} inner {inner}", "the stack answers with Time Exceeded", tunnel(packet, ttl=outer), packet,
+                        min(outer, inner), **role)
+
+
+def relayed_paths():
+    def taken(name, why, packet, peer):
+        relay(f"relay path {name}", why, tunnel(packet, 6), packet, 64, peer)
+        sent = bytes(v4(packet.dst) / udp()) if packet.version == 4 else bytes(v6(packet.dst) / udp())
+        encapsulate(f"itr path {name}", "an ITR is on no path", sent, peer, 17, UDP_PORTS)
+
+    taken("behind the own hop", "192.0.2.99, this router, the next hop", i4("10.10.0.10") / udp(), PEER4)
+    taken("behind the own hop ipv6", "the next hop is of the other family", i6("2001:db8:10::10") / udp(), PEER4)
+    taken("behind a dead hop", "this router, a hop that is skipped, the next hop", i4("10.10.4.10") / udp(), PEER6)
+    for name, destination, peer in (("another's", "10.10.1.10", PEER4), ("behind another's", "10.10.5.10", PEER6)):
+        packet = i4(destination) / udp()
+        case(f"relay path {name}", "no hop before the next one is this router", "core", tunnel(packet), "drop", reason="not-on-path", **RTR)
+        encapsulate(f"itr path {name}", "an ITR is on no path", v4(destination) / udp(), peer, 17, UDP_PORTS)
+    packet = i6("2001:db8:10:1::10") / udp()
+    case("relay path where it stands behind the next hop", "the packet would come back", "core", tunnel(packet, 6), "drop", reason="not-on-path", **RTR)
+    for name, destination, why in (("own next hop", "10.10.2.10", "a path that leads here"), ("own rloc", "10.10.3.10", "a mapping that leads here"),
+                                   ("own first hop", "10.10.7.10", "not on the path, and its own next hop: the latter is said")):
+        packet = i4(destination) / udp()
+        case(f"relay {name}", why, "core", tunnel(packet), "drop", reason="own-next-hop", inner=marked(packet, 64), **RTR)
+        case(f"itr {name}", why, "site", v4(destination) / udp(), "drop", reason="own-next-hop")
+    packet = i4("10.10.6.10") / udp()
+    case("relay path without route", "the next hop has none", "core", tunnel(packet), "drop", reason="no-route", inner=marked(packet, 64), **RTR)
+    # Equal weights: the first half of the buckets is the path's, on which this router is; it is not on the other one.
+    for port in range(40000, 40008):
+        packet = i4("10.10.8.1") / UDP(sport=port, dport=53)
+        if hash_of(bytes(packet), 17, (port, 53)) >> 14 & 127 < 64:
+            relay(f"relay shared load port {port}", "by flow", tunnel(packet), packet, 64, PEER4, ports=(port, 53))
+        else:
+            case(f"relay shared load port {port}", "by flow", "core", tunnel(packet), "drop", reason="not-on-path", **RTR)
+
+
+def not_relayed():
+    def drop(name, why, inner, reason, header=None, roles=RTR, told=False, **more):
+        if told:
+            more["inner"] = marked(inner, 64)
+        case(f"relay {name}", why, "core", tunnel(inner, header=header), "drop", reason=reason, **roles, **more)
+
+    other, other6 = i4("10.3.0.10", source="10.6.0.10") / udp(), i6("2001:db8:3::10", source="2001:db8:99::10") / udp()
+    known = i4("10.3.0.10") / udp()
+    drop("neither end", "the policy names neither", other, "not-in-policy")
+    drop("neither end ipv6", "the policy names neither", other6, "not-in-policy")
+    drop("neither end of an instance", "10.2.0.0/24 alone", other, "not-in-policy", lisp_header(7))
+    drop("in an instance without policy", "no relay there", known, "eid-not-in-database", lisp_header(8))
+    drop("in an instance of a petr", "a PETR for 10.2.0.0/24", other, "not-in-policy", lisp_header(16777214), BOTH)
+    drop("by a petr alone", "its policy names another source", other, "not-in-policy", roles=PETR)
+    drop("by a pitr alone", "it has nothing to do with packets from the core", known, "eid-not-in-database", roles=PITR)
+    drop("by no role", "an ETR of others", known, "eid-not-in-database", roles={})
+    drop("to multicast", "not routable unicast", i4("239.1.1.1") / udp(), "not-forwardable")
+    drop("to a link-local address", "not routable unicast", i6("fe80::1") / udp(), "not-forwardable", roles=PETR)
+    drop("to an own rloc", "this router is no site", i4(OWN4) / udp(), "not-in-policy")
+    drop("to an own rloc with a mapping", "this router is no site", i4(OWN4) / udp(), "not-in-policy", lisp_header(7))
+    drop("to an own ipv6 rloc with a mapping", "this router is no site", i6(OWN6, source="2001:db8:77::1") / udp(), "not-in-policy", lisp_header(7))
+    for name, destination, reason, told in (
+            ("no-action", "10.4.0.1", "no-action", True), ("drop", "10.4.3.1", "action-drop", True), ("drop-policy-denied", "10.4.4.1", "policy-denied", True),
+            ("drop-auth-failure", "10.4.5.1", "authentication-failure", True), ("natively-forward without a petr", "10.4.1.1", "not-in-policy", False)):
+        drop(f"negative mapping {name}", "RFC 9301 s.5.4, ACT", i4(destination) / udp(), reason, told=told)
+    drop("no usable locator", "priority 255", i4("10.5.0.1") / udp(), "no-locator", told=True)
+    drop("no route to the rloc", "198.51.100.1", i4("10.5.1.1") / udp(), "no-route", told=True)
+    drop("unknown eid dropped", "miss policy drop", i4("10.99.0.1") / udp(), "miss", miss=True, miss_policy="drop")
+    drop("unknown eid native without a petr", "miss policy natively-forward", i4("10.99.0.1") / udp(), "not-in-policy", miss=True, miss_policy="natively-forward")
+    packet = i4("10.6.2.1") / udp()
+    case("relay from another rloc", "10.2.0.0/24 is not at the outer source", "core", tunnel(packet, 6), "drop", reason="source-rloc", settings=["check-source"], **RTR)
+    on = {"settings": ["lists"]}
+    drop("list inner source", "on the list of what is decapsulated", i4("10.6.2.1", source="10.2.0.66") / udp(), "denied-source", **on)
+    drop("list inner destination", "on the list of what is encapsulated", i4("10.2.0.70", source="10.2.0.10") / udp(), "denied-destination", **on)
+    drop("list outer destination", "on the list of what is encapsulated", i4("10.3.0.10") / udp(), "denied-outer-destination", **on)
+
+    def waits(name, why, inner, outer=4, verdict="wait", header=None, **more):
+        case(f"relay {name}", why, "core", tunnel(inner, outer, header=header), verdict, inner=marked(inner, 64), **RTR, **more)
+
+    waits("unknown eid", "miss", i4("10.99.0.1") / udp(), miss=True)
+    waits("unknown eid ipv6", "miss", i6("2001:db8:99::1") / udp(), 6, miss=True)
+    waits("unknown eid, other family outside", "miss", i6("2001:db8:99::1") / udp(), miss=True)
+    waits("unknown eid of an instance", "miss", i4("10.99.0.1") / udp(), header=lisp_header(7), instance=7, miss=True)
+    packet = i4("10.99.0.1", tos=0x28, ttl=200) / udp()
+    case("relay unknown eid, marks", "they are merged before it waits", "core", tunnel(packet, tos=0xBA, ttl=40), "wait", inner=marked(packet, 40, 0xB8), miss=True,
+         notes=["ecn-alarm"], **RTR)
+    waits("send-map-request", "RFC 9301 s.5.4, ACT 2", i4("10.4.2.1") / udp(), miss=True)
+    waits("on hold", "earlier packets of the flow are being released", i4("10.5.2.10") / udp())
+    for name, ip, source, destination, largest in (("ipv4", i4, "10.2.0.10", "10.3.0.10", 1444), ("ipv6", i6, "2001:db8:2::10", "2001:db8:3::10", 1444)):
+        fits, big = (ip(destination, source=source) / udp(b"z" * (n - (28 if ip is i4 else 48))) for n in (largest, largest + 1))
+        relay(f"relay largest {name}", "36 octets in, 56 out", tunnel(fits), fits, 64, PEER6)
+        waits(f"too big {name}", "36 octets in, 56 out", big, verdict="too-big", largest_inner=largest)
+
+
+def exits():
+    """A PETR's: output is the packet that leaves, inner what the stack gets to send."""
+    def native(name, why, packet, inner, ttl=64, tos=None, roles=PETR, **more):
+        case(f"petr {name}", why, "core", packet, "native", output=marked(inner, ttl - 1, tos), inner=marked(inner, ttl, tos), **roles, **more)
+
+    for name, inner in (("ipv4", i4("203.0.113.9") / udp()), ("ipv6", i6("2001:db8:cafe::9") / tcp())):
+        for outer in (4, 6):
+            native(f"{name} from ipv{outer}", "RFC 6832 s.6: the policy names its source", tunnel(inner, outer), inner)
+    inner = i4("203.0.113.9", tos=0x2A, ttl=30) / udp()
+    native("marks", "as an ETR's", tunnel(inner, tos=0xBB), inner, 30, 0xBB)
+    native("of an instance", "the policy of the Instance-ID", tunnel(inner, header=lisp_header(16777214)), inner, 30, 2)
+    native("of an eid that is mapped", "a PETR asks no map-cache", tunnel(i4("10.3.0.10") / udp()), i4("10.3.0.10") / udp())
+    native("octets behind the inner packet", "they are not the inner packet's", tunnel(bytes(i4("203.0.113.9") / udp()) + b"\xEE" * 9), i4("203.0.113.9") / udp())
+    beside = i4("203.0.113.9", source="10.9.0.10") / udp()
+    native("beside an rtr", "the RTR's policy names neither end", tunnel(beside), beside, roles=ALL)
+    negative = i4("10.4.1.1") / udp()
+    native("by the rtr's mapping", "natively-forward: relayed as far as it goes", tunnel(negative, 6), negative, roles=BOTH)
+    missing = i4("10.99.0.1") / udp()
+    native("by the rtr's miss policy", "natively-forward", tunnel(missing), missing, roles=BOTH, miss=True, miss_policy="natively-forward")
+    case("petr not for this source", "10.2.0.0/25", "core", tunnel(i4("203.0.113.9", source="10.2.0.200") / udp()), "drop", reason="not-in-policy", **PETR)
+    case("petr not for the rtr's source", "the RTR's policy names 10.2.0.0/24, the PETR's half of it", "core",
+         tunnel(i4("10.4.1.1", source="10.2.0.200") / udp()), "drop", reason="not-in-policy", **BOTH)
+    for outer in (4, 6):
+        packet = i4(OWN4) / udp()
+        case(f"petr to its own rloc from ipv{outer}", "it ends here", "core", tunnel(packet, outer), "stack", output=marked(packet, 64), **PETR)
+    packet = i4(OWN4) / udp()
+    case("petr and rtr to the own rloc", "it ends here", "core", tunnel(packet), "stack", output=marked(packet, 64), **BOTH)
+
+
+def relays_errors():
+    """What a relay's own stack says about packets that it relays is LISP's, as their senders are EIDs."""
+    def error(source, destination, quoted):
+        return IP(src=source, dst=destination, id=5) / ICMP(type=11) / Raw(bytes(quoted)[:28])
+
+    by_source, by_destination = i4("10.3.0.10", ttl=1) / udp(), i4("10.2.0.10", source="10.6.0.10", ttl=1) / udp()
+    neither = i4("10.3.0.10", source="10.6.0.10", ttl=1) / udp()
+    for hook, source in (("local", OWN4), ("tap", "172.16.0.1")):
+        encapsulate(f"relay's icmp error by source, {hook}", "the policy names the source that it quotes", error(source, "10.2.0.10", by_source), PEER4, 1, hook=hook, **RTR)
+        encapsulate(f"relay's icmp error by destination, {hook}", "the policy names the destination that it quotes", error(source, "10.6.0.10", by_destination), PEER4, 1,
+                    hook=hook, **RTR)
+    case("relay's icmp error about others", "not about a packet that is relayed", "local", error(OWN4, "10.6.0.10", neither), "pass", **RTR)
+    case("relay's icmp error in another instance", "no relay there", "local", error(OWN4, "10.2.0.10", by_source), "pass", instance=16777214, **RTR)
+    case("no relay's icmp error", "the role is off", "local", error(OWN4, "10.2.0.10", by_source), "pass")
+    case("relay's icmp error routed to lisp about others", "nothing else may leave there", "tap", error("172.16.0.1", "10.6.0.10", neither), "drop",
+         reason="source-not-eid", **RTR)
+    quoted = i6("2001:db8:3::10", hlim=1) / udp()
+    six = IPv6(src=OWN6, dst="2001:db8:2::10") / ICMPv6PacketTooBig(mtu=1280) / Raw(bytes(quoted))
+    encapsulate("relay's icmpv6 error", "the policy names the source that it quotes", six, PEER4, 58, hook="local", **RTR)
+
+
+def proxied():
+    out4, out6 = {"source": "198.51.100.7"}, {"source": "2001:db8:99::7"}
+    for hook in ("site", "core"):
+        def sent(name, why, packet, peer, protocol=17, ports=UDP_PORTS, instance=0, **more):
+            packet = bytes(packet)
+            case(f"pitr {name} at the {hook}", why, hook, packet, "encapsulate", output=wrap(packet, peer, protocol, ports, instance, True), proxied=True,
+                 instance=instance, **PITR, **more)
+
+        def left(name, why, packet, verdict="pass", instance=0, **more):
+            case(f"pitr {name} at the {hook}", why, hook, packet, verdict, instance=instance, **PITR, **more)
+
+        sent("ipv4", "RFC 6832 s.5", v4(**out4) / udp(), PEER4)
+        sent("ipv6", "RFC 6832 s.5", v6(**out6) / tcp(), PEER4, 6, TCP_PORTS)
+        sent("of an instance", "its policy names no sources: all may send", v4(source="203.0.113.7") / udp(), PEER6, instance=7)
+        sent("from a remote eid", "its policy names no sources: all may send", v4(source="10.3.0.7") / udp(), PEER6, instance=7)
+        sent("along a path", "a PITR is on no path, as an ITR", v4("10.10.1.10", **out4) / udp(), PEER4)
+        left("another source", "the policy names 198.51.100.0/24", v4(source="198.51.101.7") / udp())
+        left("another source ipv6", "the policy names 2001:db8:99::/64", v6(source="2001:db8:98::7") / udp())
+        left("another destination", "mapped, and not in the policy", v4("10.3.0.10", **out4) / udp())
+        left("instance without policy", "none there", v4(**out4) / udp(), instance=16777214)
+        left("to an own eid", "the site's own", v4("10.1.0.10", **out4) / udp())
+        left("to an own rloc", "the policy and a mapping cover it, and it is for this router", v4(OWN4, source="203.0.113.7") / udp(), instance=7)
+        left("to an own ipv6 rloc", "the same", v6(OWN6, source="2001:db8:99::7") / udp(), instance=7)
+        left("from loopback", "no host of others", v4(source="127.0.0.1") / udp(), instance=7)
+        left("from multicast", "no host of others", v4(source="224.0.0.5") / udp(), instance=7)
+        left("from the zero address", "no host of others", v6("2001:db8:ff00::77", source="::") / udp(), instance=7)
+        left("ttl 1", "the stack answers with Time Exceeded", v4(ttl=1, **out4) / udp())
+        left("unknown eid", "miss", v4("10.99.0.1", **out4) / udp(), "wait", miss=True, proxied=True)
+        left("on hold", "earlier packets of the flow are being released", v4("10.5.2.10", **out4) / udp(), "wait", proxied=True)
+        left("negative mapping", "RFC 9301 s.5.4", v4("10.4.3.1", **out4) / udp(), "drop", reason="action-drop")
+        left("negative mapping natively-forward", "RFC 9301 s.5.4", v4("10.4.1.1", **out4) / udp(), "native")
+        left("own next hop", "a mapping that leads here", v4("10.10.3.10", **out4) / udp(), "drop", reason="own-next-hop")
+        left("too big", "one octet more", sized(v4, "10.2.0.10", 1465, flags="DF", **out4), "too-big", largest_inner=1464,
+             proxied=True)
+    encapsulate("pitr's own eid", "an EID of the site: an ITR's", v4() / udp(), PEER4, 17, UDP_PORTS, **PITR)
+    case("pitr's own packet", "it did not come in", "local", v4(**out4) / udp(), "pass", **PITR)
+    encapsulate("pitr's own packet routed to lisp", "routes have chosen LISP", v4(**out4) / udp(), PEER4, 17, UDP_PORTS, hook="tap", proxied=True, **PITR)
+    case("pitr's own packet routed to lisp, another source", "the policy names 198.51.100.0/24", "tap", v4(source="198.51.101.7") / udp(), "drop",
+         reason="source-not-eid", **PITR)
+    packet = v4(source="203.0.113.7") / UDP(sport=1, dport=4341) / Raw(b"x" * 20)
+    case("pitr udp to port 4341 of another", "no LISP for this router", "core", packet, "encapsulate", instance=7, proxied=True, **PITR,
+         output=wrap(bytes(packet), PEER6, 17, (1, 4341), 7))
+
+
+def released_relays():
+    for name, inner, peer in (("ipv4", i4("10.6.2.1") / udp(), PEER4), ("ipv4 to ipv6", i4("10.3.0.10") / udp(), PEER6),
+                              ("ipv6", i6("2001:db8:2::10", source="2001:db8:3::10") / udp(), PEER4)):
+        case(f"released relay {name}", "it waited as it left the tunnel", "released", inner, "relay", relayed=True, output=wrap(bytes(inner), peer, 17, UDP_PORTS), **RTR)
+    inner = i4("10.2.0.10", source="10.9.0.1") / udp()
+    case("released relay of an instance", "the Instance-ID of its header", "released", inner, "relay", relayed=True, instance=7,
+         output=wrap(bytes(inner), PEER6, 17, UDP_PORTS, 7), **RTR)
+    case("released relay despite hold", "hold is for those behind it", "released", i4("10.5.2.10") / udp(), "relay", relayed=True,
+         output=wrap(bytes(i4("10.5.2.10") / udp()), PEER4, 17, UDP_PORTS), **RTR)
+
+    def drop(name, why, inner, reason, roles=RTR, **more):
+        case(f"released relay {name}", why, "released", inner, "drop", reason=reason, relayed=True, **roles, **more)
+
+    drop("without mapping", "it waits once", i4("10.99.0.1") / udp(), "released-without-mapping")
+    drop("without policy", "it changed while the packet waited", i4("10.6.2.1", source="10.6.0.10") / udp(), "not-in-policy")
+    drop("without role", "it ended while the packet waited", i4("10.6.2.1") / udp(), "not-in-policy", {})
+    drop("ttl 1", "the stack does not see it any more", i4("10.6.2.1", ttl=1) / udp(), "ttl-expired")
+    drop("not on the path", "as one that did not wait", i4("10.10.1.10") / udp(), "not-on-path")
+    drop("own next hop", "as one that did not wait", i4("10.10.3.10") / udp(), "own-next-hop")
+    drop("native without a petr", "natively-forward", i4("10.4.1.1") / udp(), "not-in-policy")
+    inner = i4("10.4.1.1") / udp()
+    case("released relay native", "natively-forward, and a PETR", "released", inner, "native", relayed=True, output=marked(inner, 63), inner=bytes(inner), **BOTH)
+    packet = bytes(v4(source="198.51.100.7") / udp())
+    case("released pitr", "it waited", "released", packet, "encapsulate", proxied=True, output=wrap(packet, PEER4, 17, UDP_PORTS), **PITR)
+
+
 def malformed_from_core():
     inner = bytes(i4() / udp())
     inner6 = bytes(i6() / udp())
@@ -874,7 +1199,7 @@ def main():
     for make in (encapsulated_protocols, encapsulated_fragments, encapsulated_extensions, encapsulated_marks, encapsulated_instances,
                  not_encapsulated, chosen_locators, malformed_from_site, sizes, local_packets, tap_packets, released_packets,
                  decapsulated_pairs, decapsulated_marks, decapsulated_headers, trusted_sent, trusted_received, gpe, listed,
-                 malformed_from_core, not_lisp):
+                 relayed_pairs, relayed_marks, relayed_paths, not_relayed, exits, relays_errors, proxied, released_relays, malformed_from_core, not_lisp):
         make()
     lines = ",\n".join("    " + json.dumps(c) for c in CASES)
     text = '{\n  "origin": "generate.py, with scapy; do not edit",\n  "router": ' + json.dumps(ROUTER, indent=2).replace("\n", "\n  ")
