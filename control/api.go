@@ -120,6 +120,8 @@ type (
 type (
 	// Explanation is what a Node knows of a destination.
 	Explanation = status.Explanation
+	// SecondLayer is what becomes of packets to an RLOC that is an EID.
+	SecondLayer = status.SecondLayer
 	// ExplainedLocator is a locator of a mapping with what decides whether it is used.
 	ExplainedLocator = status.ExplainedLocator
 	// MapCacheStatus is a map-cache entry with its state.
@@ -248,6 +250,7 @@ const (
 	NoticeMappingRefreshed        = effect.NoticeMappingRefreshed
 	NoticeMappingKept             = effect.NoticeMappingKept
 	NoticeMappingRemoved          = effect.NoticeMappingRemoved
+	NoticeMappingLoop             = effect.NoticeMappingLoop
 	NoticeSolicitMapRequestTaken  = effect.NoticeSolicitMapRequestTaken
 	NoticeSolicitMapRequestSent   = effect.NoticeSolicitMapRequestSent
 	NoticeMapVersionNotRaised     = effect.NoticeMapVersionNotRaised
@@ -282,6 +285,9 @@ const (
 	PathNoHopUsable   = effect.PathNoHopUsable
 	PathStrictHopDown = effect.PathStrictHopDown
 	PathAllHopsDown   = effect.PathAllHopsDown
+
+	LayerMappingLoop    = effect.LayerMappingLoop
+	LayerRecursionDepth = effect.LayerRecursionDepth
 )
 
 // The states of a map-cache entry.

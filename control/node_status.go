@@ -93,6 +93,14 @@ func (n *Node) MapCachePage(from uint32, most int) (page []MapCacheEntry, next u
 	return page, next, next < rows
 }
 
+// SecondLayers says what becomes of packets by a mapping of the map-cache whose RLOCs are EIDs (RFC 9300 s.4).
+func (n *Node) SecondLayers(p lisp.Prefix) []SecondLayer {
+	if n.itr == nil {
+		return nil
+	}
+	return n.itr.SecondLayers(p)
+}
+
 // MapCachePrefixes lists EID-Prefixes of the map-cache in their order: what overlaps with one and comes after another, so many at
 // most. Zero for within is everything, zero for after the beginning. The page is appended to the one given, which is empty.
 func (n *Node) MapCachePrefixes(page []lisp.Prefix, within, after lisp.Prefix, most int) []lisp.Prefix {

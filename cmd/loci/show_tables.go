@@ -44,7 +44,22 @@ func mapCacheRows(now time.Time, e api.MapCacheEntry) []string {
 	case e.Action != nil:
 		first = e.Action.String()
 	}
+	for _, l := range e.SecondLayers {
+		rest = append(rest, "\t"+secondLayerText(l)+"\t\t\t\t")
+	}
 	return append([]string{fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d", e.EIDPrefix, first, age(now, &e.CreatedAt), untilText(now, e.ExpiresAt, e.Static), age(now, e.LastUsedAt), e.Packets)}, rest...)
+}
+
+// secondLayerText says what becomes of packets to an RLOC that is an EID itself.
+func secondLayerText(l api.SecondLayer) string {
+	text := fmt.Sprintf("  %s is an EID of %s, through %s", l.RLOC, l.EIDPrefix, l.Through)
+	if l.Problem != "" {
+		text += ": dropped, " + l.Problem
+	}
+	if l.LeadsBack {
+		text += " (leads back)"
+	}
+	return text
 }
 
 const mapRequestHeading = "EID-PREFIX\tWHY\tSTATE\tAGE\tSENT\tLAST TO\tNEXT"

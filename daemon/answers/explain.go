@@ -245,13 +245,17 @@ func (x *explainer) decide(m lisp.Mapping) {
 }
 
 // dropReason is what the data plane counts packets as that no locator takes.
-func (x *explainer) dropReason() forward.DropReason {
+func (x *explainer) dropReason() string {
 	for _, l := range x.node.Locators {
-		if l.NotUsable == control.PathOwnNextHop && l.Locator.Usable() { // there are others of its kind alone
-			return forward.DropOwnNextHop
+		layer, dropped := droppedLayer(l.SecondLayers)
+		switch {
+		case l.NotUsable == control.PathOwnNextHop && l.Locator.Usable(): // there are others of its kind alone
+			return forward.DropOwnNextHop.String()
+		case l.NotUsable == "" && dropped:
+			return string(layer.Problem)
 		}
 	}
-	return forward.DropNoLocator
+	return forward.DropNoLocator.String()
 }
 
 // explainLocators: states, policies, shares, and the locator of the flow asked about.
@@ -275,6 +279,7 @@ func (x *explainer) explainLocators() {
 		}
 		x.used(document.Used, l.Path())
 		x.explainHops(&document)
+		x.explainLayers(document.SecondLayers)
 		x.answer.Locators = append(x.answer.Locators, document)
 	}
 	x.explainFlow(set, &buckets)

@@ -53,6 +53,10 @@ func addLocatorKnowledge(document *api.ExplainedLocator, known control.Explained
 		}
 		document.Reason, document.ChangedAt, document.RoundTrip = string(s.Reason), timeOrNil(s.ChangedAt), inMilliseconds(s.RoundTrip.Average)
 	}
+	document.SecondLayers = layersDocument(known.SecondLayers)
+	if layer, dropped := droppedLayer(known.SecondLayers); dropped && document.WhyNot == "" {
+		document.WhyNot = fmt.Sprintf("its RLOC is an EID, and packets get no second layer (%s)", layer.Problem)
+	}
 	for _, hop := range known.SkippedHops {
 		document.SkippedHops = append(document.SkippedHops, api.SkippedLocator{Address: hop.RLOC.String(), Reason: string(hop.Reason)})
 	}
@@ -66,5 +70,44 @@ func (x *explainer) explainHops(l *api.ExplainedLocator) {
 	x.say("packets of the path %s are sent to its hop %s", l.Name(), l.NextHop)
 	for _, hop := range l.SkippedHops {
 		x.say("its hop %s is skipped: %s", hop.Address, skippedText(hop.Reason))
+	}
+}
+
+// droppedLayer is the layer for which packets to an RLOC are dropped, where none of the locators behind it takes them.
+func droppedLayer(layers []control.SecondLayer) (layer control.SecondLayer, dropped bool) {
+	for _, l := range layers {
+		if l.Problem == "" {
+			return l, false
+		}
+	}
+	if len(layers) == 0 {
+		return layer, false
+	}
+	return layers[0], true
+}
+
+func layersDocument(layers []control.SecondLayer) (documents []api.SecondLayer) {
+	for _, l := range layers {
+		documents = append(documents, api.SecondLayer{RLOC: l.RLOC, EIDPrefix: l.Prefix, Through: l.Through, Problem: string(l.Problem), LeadsBack: l.LeadsBack})
+	}
+	return documents
+}
+
+// explainLayers says what becomes of packets to an RLOC that is an EID itself.
+func (x *explainer) explainLayers(layers []api.SecondLayer) {
+	for _, l := range layers {
+		text := fmt.Sprintf("RLOC %s is an EID: the mapping %s covers it, and leads to RLOC %s", l.RLOC, l.EIDPrefix, l.Through)
+		switch control.LocatorReason(l.Problem) {
+		case control.LayerMappingLoop:
+			text += fmt.Sprintf(", which is back: packets are dropped, and counted as %s", l.Problem)
+		case control.LayerRecursionDepth:
+			text += fmt.Sprintf(", which is an EID too: packets would get a third layer, and are dropped, and counted as %s", l.Problem)
+			if l.LeadsBack {
+				text += "; the mappings behind it lead back"
+			}
+		default:
+			text += ": packets get a second layer (datapath.recursion-depth)"
+		}
+		x.say("%s", text)
 	}
 }

@@ -88,15 +88,26 @@ func documents[R, T any](entries iter.Seq2[R, error], document func(R) (T, bool)
 
 // MapCache lists the entries of the ITR that the data plane has.
 func (a *Answers) MapCache(ctx context.Context, q api.ListQuery) iter.Seq2[api.MapCacheEntry, error] {
-	read := func(node *control.Node, page []lisp.Prefix, after lisp.Prefix) []lisp.Prefix {
-		return node.MapCachePrefixes(page, q.EIDPrefix, after, pageOf(q))
+	type row struct {
+		prefix lisp.Prefix
+		layers []control.SecondLayer
 	}
-	return documents(pages(ctx, a.Loop, read, func(p *lisp.Prefix) lisp.Prefix { return *p }), func(p lisp.Prefix) (api.MapCacheEntry, bool) {
+	var prefixes []lisp.Prefix
+	read := func(node *control.Node, page []row, after lisp.Prefix) []row {
+		prefixes = node.MapCachePrefixes(prefixes[:0], q.EIDPrefix, after, pageOf(q))
+		for _, p := range prefixes {
+			page = append(page, row{p, node.SecondLayers(p)})
+		}
+		return page
+	}
+	return documents(pages(ctx, a.Loop, read, func(r *row) lisp.Prefix { return r.prefix }), func(r row) (api.MapCacheEntry, bool) {
 		if a.Plane == nil {
 			return api.MapCacheEntry{}, false
 		}
-		entry, ok := a.Plane.Mapping(p)
-		return mapCacheDocument(entry), ok
+		entry, ok := a.Plane.Mapping(r.prefix)
+		document := mapCacheDocument(entry)
+		document.SecondLayers = layersDocument(r.layers)
+		return document, ok
 	})
 }
 

@@ -172,6 +172,8 @@ type MapCacheEntry struct {
 	LastUsedAt    *time.Time   `json:"last_used_at,omitempty"`
 	Packets       uint64       `json:"packets"`
 	Octets        uint64       `json:"octets"`
+	// SecondLayers are for RLOCs that are EIDs themselves, where packets may get two layers (datapath.recursion-depth).
+	SecondLayers []SecondLayer `json:"second_layers,omitempty"`
 }
 
 // DatabaseEntry is one EID-Prefix of this site.

@@ -115,6 +115,8 @@ type ExplainedLocator struct {
 	WhyNot    string     `json:"why_not,omitempty"`
 	// SkippedHops are those of a path that packets are not sent to, though they come before the one that they are sent to.
 	SkippedHops []SkippedLocator `json:"skipped_hops,omitempty"`
+	// SecondLayers are there where the RLOC, or the next hop of the path, is an EID itself, and packets may get two layers.
+	SecondLayers []SecondLayer `json:"second_layers,omitempty"`
 }
 
 // PendingMapRequest is a Map-Request under way.

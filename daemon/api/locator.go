@@ -38,6 +38,15 @@ type Locator struct {
 	Reachable         bool   `json:"reachable"`
 }
 
+// SecondLayer is what becomes of packets to an RLOC that is an EID itself, by one of the locators that its mapping has.
+type SecondLayer struct {
+	RLOC      lisp.RLOC   `json:"rloc"`
+	EIDPrefix lisp.Prefix `json:"eid_prefix"`           // the mapping that covers the RLOC
+	Through   lisp.RLOC   `json:"through"`              // where that one sends
+	Problem   string      `json:"problem,omitempty"`    // mapping-loop or recursion-depth: packets are dropped, and counted so
+	LeadsBack bool        `json:"leads_back,omitempty"` // the mappings come back to one of them, or to this router
+}
+
 // Hop is a router on an explicit locator path.
 type Hop struct {
 	RLOC    lisp.RLOC `json:"rloc"`

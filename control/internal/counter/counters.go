@@ -63,6 +63,7 @@ const (
 	MappingKept
 	LocatorSkipped
 	LocatorUnusable
+	MappingLoop
 	LocatorHintReceived
 	LocatorWentSilent
 	LocatorWentDown
@@ -191,6 +192,7 @@ var counterTable = [refusedParse]counterEntry{
 	MappingStranded:          {"mapping_stranded", "Map-Requests begun because none of a mapping's locators answers RLOC-probes"},
 	LocatorSkipped:           {"locator_skipped", "locators of Map-Replies that were left out: packets cannot be sent to them (`loci explain` names them)"},
 	LocatorUnusable:          {"locator_unusable", "locators of new and changed mappings that packets of this router cannot take, whatever their hops do: they lead back here, or have no hop that it can send to"},
+	MappingLoop:              {"mapping_loop", "new and changed mappings whose RLOC is an EID that leads back to itself, or to this router (`recursion-depth: 2`)"},
 	LocatorHintReceived:      {"locator_hint_received", "hints of data packets and ICMP about locators: status bits, nonces not echoed, unreachables"},
 	LocatorWentSilent:        {"locator_went_silent", "times that a locator was probed because packets are sent to it and none come from it any more"},
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},

@@ -47,3 +47,9 @@ const (
 	PathStrictHopDown = LocatorReason(hops.StrictHopDown) // a hop that must not be skipped is gone
 	PathAllHopsDown   = LocatorReason(hops.AllHopsDown)   // all that are left are gone
 )
+
+// Why packets to an RLOC that is an EID get no second layer, as the data plane counts them.
+const (
+	LayerMappingLoop    LocatorReason = "mapping-loop"    // its mapping leads to that RLOC again, or to this router
+	LayerRecursionDepth LocatorReason = "recursion-depth" // its mapping leads to an EID as well
+)

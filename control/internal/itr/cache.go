@@ -133,6 +133,7 @@ func (c *mapCache) Install(e mapcache.Entry) {
 	c.schedule(id)
 	if changed {
 		c.countUnusable(e.Mapping.Locators)
+		c.noteLoop(c.Entries.At(id))
 		if c.h.MayNotice() {
 			c.h.Say(effect.Notice{Kind: effect.NoticeMappingInstalled, Prefix: e.Mapping.Prefix, Remote: e.From, Detail: e.Mapping.String()})
 		}

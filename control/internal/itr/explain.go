@@ -51,6 +51,7 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 		x.Policy = slices.IndexFunc(r.config.LocatorPolicies, func(p settings.LocatorPolicy) bool { return p.Fits(m.Prefix, told.RLOC) })
 	}
 	x.State = r.Prober.Table.PathStatus(told.Path())
+	x.SecondLayers = r.Cache.secondLayers(lisp.LocatorSet{told})
 	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
 	x.SkippedHops = r.Prober.Table.Paths.SkippedHops(&x.Said)
 	return x

@@ -39,6 +39,19 @@ type ExplainedLocator struct {
 	NotUsable effect.LocatorReason
 	// SkippedHops are those of a path between this router and the hop that it sends to.
 	SkippedHops []SkippedHop
+	// SecondLayers is what becomes of packets where RLOCs are looked up, by each locator of the mapping that covers this one's next hop.
+	SecondLayers []SecondLayer
+}
+
+// SecondLayer is what becomes of packets to an RLOC that is an EID (RFC 9300 s.4), by one of the locators that its mapping has.
+type SecondLayer struct {
+	RLOC    lisp.RLOC
+	Prefix  lisp.Prefix // the mapping of Instance-ID 0 that covers it
+	Through lisp.RLOC   // where that one sends
+	// Problem says why packets are dropped, as the data plane does; empty where they get the second layer.
+	Problem effect.LocatorReason
+	// LeadsBack says that the mappings come back to one of them, or to this router.
+	LeadsBack bool
 }
 
 // SkippedHop is a hop of a path that packets are not sent to, though it comes before the one that they are sent to.
