@@ -251,6 +251,7 @@ const (
 	NoticeMappingKept             = effect.NoticeMappingKept
 	NoticeMappingRemoved          = effect.NoticeMappingRemoved
 	NoticeMappingLoop             = effect.NoticeMappingLoop
+	NoticePathMoved               = effect.NoticePathMoved
 	NoticeSolicitMapRequestTaken  = effect.NoticeSolicitMapRequestTaken
 	NoticeSolicitMapRequestSent   = effect.NoticeSolicitMapRequestSent
 	NoticeMapVersionNotRaised     = effect.NoticeMapVersionNotRaised

@@ -7,6 +7,7 @@ package control
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -322,5 +323,49 @@ func TestPITRAndHoles(t *testing.T) {
 		if prefix != pathPrefix && !ByProxyETR(e.Mapping) {
 			t.Errorf("the data plane has %s, want the proxy ETR", e.Mapping)
 		}
+	}
+}
+
+// TestEventsNameThePath: what happens to a hop names the path that it is of, and a path whose packets go to another hop is told.
+func TestEventsNameThePath(t *testing.T) {
+	n, x1, r1, _, _ := relayedSites(t)
+	const path = rtr1 + " -> " + rtr2 + " -> 192.0.2.2"
+	told := func(kind NoticeKind, detail string) {
+		t.Helper()
+		if !slices.ContainsFunc(x1.notices, func(n Notice) bool { return n.Kind == kind && n.Detail == detail && n.Prefix == pathPrefix }) {
+			t.Errorf("no %s with %q in %+v", kind, detail, x1.notices)
+		}
+		x1.notices = nil
+	}
+	x1.notices = nil
+	n.dead(r1)
+	n.run(25 * time.Second)
+	notices := x1.notices
+	told(NoticeLocatorUnconfirmed, rtr1+", a hop of "+path+": probes-unanswered")
+	x1.notices = notices
+	told(NoticePathMoved, path+": packets go to "+rtr2+", no longer to "+rtr1)
+	n.dead(nil)
+	n.run(2 * time.Minute)
+	notices = x1.notices
+	told(NoticeLocatorUp, rtr1+", a hop of "+path+": probe-answered")
+	x1.notices = notices
+	told(NoticePathMoved, path+": packets go to "+rtr1+", no longer to "+rtr2)
+}
+
+// TestEventsAboutAHopOfSeveralPaths name one, and how many others there are.
+func TestEventsAboutAHopOfSeveralPaths(t *testing.T) {
+	n, x := pathLimitsNode(t, Limits{})
+	r1 := n.add("r1", relayConfig(RoleRTR, rtr1, "0.0.0.0/0"), rtr1)
+	x.installs(3, func(i int) lisp.Locator {
+		return testPath(nil, rtr1, "198.18.0.1", "198.18.1.9", "198.18.2."+string(rune('1'+i)))
+	})
+	n.run(20 * time.Second)
+	n.dead(r1)
+	x.notices = nil
+	n.run(2 * time.Minute)
+	if !slices.ContainsFunc(x.notices, func(n Notice) bool {
+		return n.Kind == NoticeLocatorUnconfirmed && strings.HasPrefix(n.Detail, rtr1+", a hop of "+rtr1+" -> ") && strings.HasSuffix(n.Detail, " and 2 other paths: probes-unanswered")
+	}) {
+		t.Errorf("told %+v", x.notices)
 	}
 }

@@ -69,6 +69,7 @@ const (
 	LocatorWentDown
 	LocatorWentUnconfirmed
 	LocatorCameUp
+	PathMoved
 	MapVersionOutdated
 	MapVersionInvalid
 	MapVersionNotRaised
@@ -198,6 +199,7 @@ var counterTable = [refusedParse]counterEntry{
 	LocatorWentDown:          {"locator_went_down", "times that a locator went down"},
 	LocatorWentUnconfirmed:   {"locator_went_unconfirmed", "times that a locator's RLOC-probes stayed unanswered, or that it was down and has to prove itself"},
 	LocatorCameUp:            {"locator_came_up", "times that a locator that was down or unconfirmed was confirmed"},
+	PathMoved:                {"path_moved", "times that packets of an explicit locator path went to another hop"},
 	MapVersionOutdated:       {"map_version_outdated", "reports of data packets with an outdated Map-Version of ours, or a newer one of theirs"},
 	MapVersionInvalid:        {"map_version_invalid", "reports of data packets with a Map-Version that our mapping never had"},
 	MapVersionNotRaised:      {"map_version_not_raised", "changes of our own mappings that kept their Map-Version or lowered it"},

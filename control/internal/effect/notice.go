@@ -64,6 +64,7 @@ const (
 	NoticeLocatorDown             NoticeKind = "locator-down"        // nothing is sent there any more
 	NoticeLocatorUnconfirmed      NoticeKind = "locator-unconfirmed" // its probes are not answered: only what has no better locator is sent there
 	NoticeLocatorUp               NoticeKind = "locator-up"          // it may be used again
+	NoticePathMoved               NoticeKind = "path-moved"          // its packets go to another hop
 	NoticeSiblingHeard            NoticeKind = "sibling-heard"       // another xTR of the site answers
 	NoticeSiblingSilent           NoticeKind = "sibling-silent"      // it does no more
 	NoticeSiblingPath             NoticeKind = "sibling-path"        // the site's packets go to it, because we have no path to the core

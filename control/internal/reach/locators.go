@@ -304,7 +304,7 @@ func (t *Table) Set(l *Locator, state effect.LocatorState, reason effect.Locator
 	l.reason = reason
 	if was != state {
 		l.State, l.changedAt = state, t.h.Now
-		t.noteChange(was, state, l.Prefix, l.RLOC.String()+": "+string(reason))
+		t.noteChange(was, state, l.Prefix, t.nameOf(l)+": "+string(reason))
 	}
 	t.tell(l)
 }

@@ -8,6 +8,7 @@ package reach
 // nothing is known here. Which hop it is decides package hops.
 
 import (
+	"fmt"
 	"slices"
 
 	"loci/control/internal/batch"
@@ -275,9 +276,40 @@ func (a *Paths) judge(id uint32) {
 		if t.Paths.Moved != nil {
 			t.Paths.Moved()
 		}
+		t.Paths.noteMove(row, was, c)
 	}
 	row.choice, row.isJudged = c, true
 	t.Paths.set(row)
+}
+
+// noteMove tells that packets of a path go to another hop.
+func (a *Paths) noteMove(row *PathRow, was, is hops.Choice) {
+	h := a.table.h
+	if was.Next == is.Next || !is.Usable() {
+		return
+	}
+	h.Count(counter.PathMoved)
+	if h.MayNotice() { // a hop may be that of thousands of paths
+		detail := fmt.Sprintf("%s: packets go to %s, no longer to %s", row.Path, row.Path.Hop(int(is.Next)), row.Path.Hop(int(was.Next)))
+		h.Say(effect.Notice{Kind: effect.NoticePathMoved, Prefix: row.Prefix, Detail: detail})
+	}
+}
+
+// nameOf is a locator in the words of an event: with a path that it is a hop of.
+func (t *Table) nameOf(l *Locator) string {
+	ids := t.Paths.byHop[l.RLOC]
+	if len(ids) == 0 || l.mappings > 0 {
+		return l.RLOC.String()
+	}
+	name := fmt.Sprintf("%s, a hop of %s", l.RLOC, t.Paths.Rows.At(ids[0]).Path)
+	switch others := len(ids) - 1; others {
+	case 0:
+		return name
+	case 1:
+		return name + " and another path"
+	default:
+		return fmt.Sprintf("%s and %d other paths", name, others)
+	}
 }
 
 // watchedBy are the hops of a path that get RLOC-probes, a bit for each.
