@@ -21,7 +21,11 @@ const (
 
 // bits reports Locator-Status-Bits of the site of 10.2.0.0/16.
 func (d *testNode) bits(bits uint32, count int) {
-	d.HandleStatusBits(d.net.now, StatusBits{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), From: rloc(alternative), Bits: bits, Count: count})
+	said := StatusBits{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), From: rloc(alternative), Bits: bits, Count: count}
+	if set := d.cache[said.Prefix].Mapping.Locators; len(set) > 0 {
+		said.From = set[len(set)-1].Path().Last() // as the site sends it
+	}
+	d.HandleStatusBits(d.net.now, said)
 	d.drain()
 }
 
@@ -155,6 +159,35 @@ func TestStatusBitsOfAGleanedMappingSayNothing(t *testing.T) {
 		t.Errorf("the first status bit of a site with several locators took %s out of use", hinted)
 	}
 	x1.wantCounter(counter.RefusedHint, 1)
+}
+
+// TestStatusBitsFromAnotherLocatorSetSayNothing: a static mapping sends everything to relays, and the site that sends packets with bits
+// numbers its own locators. So does one that is reached by a path: its bits come from the last hop.
+func TestStatusBitsFromAnotherLocatorSetSayNothing(t *testing.T) {
+	n, x1, _, _ := twoSites(t)
+	byRelays := lisp.Mapping{Prefix: lisp.MustParsePrefix("0.0.0.0/0"), Locators: lisp.LocatorSet{
+		{RLOC: rloc(rtr1), Priority: 1, Weight: 100, Reachable: true}, testPath(nil, rtr2, "192.0.2.2"),
+	}}
+	c := x1.config
+	itr := *c.ITR
+	itr.StaticMappings = []lisp.Mapping{byRelays}
+	c.ITR = &itr
+	x1.configure(c)
+	n.run(time.Second)
+	say := func(from string) {
+		x1.HandleStatusBits(n.now, StatusBits{Prefix: byRelays.Prefix, From: rloc(from), Bits: 0b10, Count: 32})
+		x1.drain()
+	}
+	say("192.0.2.77")
+	say(rtr2) // a relay has no bits of its own
+	x1.wantCounter(counter.RefusedHint, 2)
+	if s := x1.locator(rtr1); s.State == LocatorDown {
+		t.Errorf("%s is down by bits of another locator-set", rtr1)
+	}
+	say("192.0.2.2")
+	if s := x1.locator(rtr1); s.State != LocatorDown {
+		t.Errorf("%s is %s, its bit is 0", rtr1, s.State)
+	}
 }
 
 // TestStatusBitsOfAnUnusedLocatorGoToo: a mapping that takes no traffic by a locator may speak of it all the same.

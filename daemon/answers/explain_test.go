@@ -147,7 +147,7 @@ func TestExplainLocators(t *testing.T) {
 	if len(policed) != 1 || policed[0].Priority != 7 || policed[0].Said == nil || policed[0].Said.Priority != 1 || *policed[0].Policy != 0 {
 		t.Errorf("locators with a policy: %+v", policed)
 	}
-	x.node.HandleStatusBits(time.Now(), control.StatusBits{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), Bits: 0b10, Count: 32})
+	x.node.HandleStatusBits(time.Now(), control.StatusBits{Prefix: lisp.MustParsePrefix("10.2.0.0/16"), From: lisp.RLOCFromAddr(netip.MustParseAddr("203.0.113.1")), Bits: 0b10, Count: 32})
 	x.drain()
 	down := x.ask("eid=10.2.0.7").Locators
 	if down[0].Used || down[0].WhyNot != "down: status-bit" || down[1].Share != 1 {

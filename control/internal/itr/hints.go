@@ -5,6 +5,8 @@ package itr
 // What data packets say about the locators of a mapping (RFC 9300 s.10).
 
 import (
+	"slices"
+
 	"loci/control/internal/counter"
 	"loci/control/internal/report"
 	"loci/lisp"
@@ -13,10 +15,16 @@ import (
 // Trusts reports whether what only trusted networks may use is believed.
 func (r *ITR) Trusts() bool { return !r.config.PublicInternet }
 
+// endsAt reports whether an RLOC is an ETR of a locator-set: another sender numbers other locators, as where a static mapping leads to
+// relays.
+func endsAt(set lisp.LocatorSet, from lisp.RLOC) bool {
+	return slices.ContainsFunc(set, func(l lisp.Locator) bool { return l.Path().Last().Addr() == from.Addr() })
+}
+
 // HandleStatusBits takes over the Locator-Status-Bits of a data packet.
 func (r *ITR) HandleStatusBits(s report.StatusBits) {
 	_, e, ok := r.Cache.Get(s.Prefix)
-	if !ok || e.Gleaned || !r.Trusts() { // the bits are by the places of a locator-set, which a gleaned mapping has not
+	if !ok || e.Gleaned || !r.Trusts() || !endsAt(e.Mapping.Locators, s.From) { // the bits are by the places of a locator-set, which a gleaned mapping has not
 		r.h.Count(counter.RefusedHint)
 		return
 	}
