@@ -286,6 +286,7 @@ const (
 	PathNoHopUsable   = effect.PathNoHopUsable
 	PathStrictHopDown = effect.PathStrictHopDown
 	PathAllHopsDown   = effect.PathAllHopsDown
+	PathNotOnPath     = effect.PathNotOnPath
 
 	LayerMappingLoop    = effect.LayerMappingLoop
 	LayerRecursionDepth = effect.LayerRecursionDepth

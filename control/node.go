@@ -102,6 +102,7 @@ func (n *Node) Apply(now time.Time, p *Prepared) {
 	n.host.Advance(now)
 	n.keyring, n.config = p.keyring, p.config
 	n.host.Configure(p.config)
+	n.host.Relaying = p.relaying
 	n.relay.Configure(p.config.Roles)
 	n.configureITR(p, begins)
 	n.configureETR(p, begins)

@@ -26,6 +26,7 @@ type Prepared struct {
 	static   map[lisp.Prefix]struct{} // EID-Prefixes of the static mappings
 	gone     []lisp.Prefix            // those that were static before
 	database *database.Database       // of the ETR
+	relaying map[lisp.InstanceID]bool // Config.Relaying
 	same     bool                     // nothing differs
 	anew     bool                     // another xTR-ID or Site-ID
 }
@@ -37,6 +38,7 @@ func Prepare(cfg Config, current *Prepared) (*Prepared, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	p := &Prepared{config: cfg.WithDefaults()}
+	p.relaying = p.config.Relaying()
 	if c := p.config.ITR; c != nil && len(c.StaticMappings) > 0 {
 		p.static = make(map[lisp.Prefix]struct{}, len(c.StaticMappings))
 		for _, m := range c.StaticMappings {

@@ -22,6 +22,7 @@ var notUsableTexts = map[control.LocatorReason]string{
 	control.PathNoHopUsable:   "each of its hops is of a family without an RLOC of this router, or is an EID to be looked up, and packets get one layer (datapath.recursion-depth)",
 	control.PathStrictHopDown: "a strict hop is down",
 	control.PathAllHopsDown:   "all its hops are down",
+	control.PathNotOnPath:     "this router relays, is none of its hops, and has locators that relayed packets can take",
 }
 
 func notUsableText(r control.LocatorReason) string {

@@ -46,6 +46,7 @@ const (
 	PathNoHopUsable   = LocatorReason(hops.NoHopUsable)   // that holds for all hops that are left
 	PathStrictHopDown = LocatorReason(hops.StrictHopDown) // a hop that must not be skipped is gone
 	PathAllHopsDown   = LocatorReason(hops.AllHopsDown)   // all that are left are gone
+	PathNotOnPath     = LocatorReason("not-on-path")      // relayed packets cannot take it, and there are locators that they can take
 )
 
 // Why packets to an RLOC that is an EID get no second layer, as the data plane counts them.

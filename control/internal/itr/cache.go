@@ -147,7 +147,7 @@ func (c *mapCache) emitInstall(id uint32) {
 // Entry is a map-cache entry as the data plane gets it.
 func (c *mapCache) Entry(e *mapcache.Entry) effect.MapCacheEntry {
 	mapping := settings.WithProxyETRs(settings.WithPolicies(e.Mapping, c.config.LocatorPolicies), e.Static, c.config.ProxyETRs)
-	mapping.Locators = c.withNextHops(mapping.Locators)
+	mapping.Locators = c.withNextHops(mapping.Prefix.Instance(), mapping.Locators)
 	m := effect.MapCacheEntry{Mapping: mapping, Static: e.Static, Gleaned: e.Gleaned, CreatedAt: c.h.Time(e.CreatedAt)}
 	if !e.Static {
 		m.ExpiresAt = c.h.Time(e.ExpiresAt)

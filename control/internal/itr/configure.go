@@ -5,6 +5,7 @@ package itr
 // Another configuration, and what of the map-cache it changes.
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -17,8 +18,8 @@ import (
 func (r *ITR) Configure(c *settings.ITRConfig, static StaticChange, begins bool) {
 	changed := Sweep{rlocs: changedRLOCs(r.own, r.h.RLOCs), reschedule: r.config.IdleTimeout != c.IdleTimeout}
 	changed.Reinstall = !reflect.DeepEqual(r.config.LocatorPolicies, c.LocatorPolicies) || !r.config.ProxyETRs.Equal(c.ProxyETRs) ||
-		hasAny(c.ProxyETRs, changed.rlocs)
-	r.config, r.Cache.config, r.own = c, c, slices.Clone(r.h.RLOCs)
+		hasAny(c.ProxyETRs, changed.rlocs) || !maps.Equal(r.relaying, r.h.Relaying)
+	r.config, r.Cache.config, r.own, r.relaying = c, c, slices.Clone(r.h.RLOCs), r.h.Relaying
 	r.Requester.Resolvers.configure(c.MapResolvers)
 	if r.Cache.Size() > 0 && (changed.Reinstall || changed.reschedule || len(changed.rlocs) > 0) {
 		r.Sweeps.Start(changed)

@@ -54,5 +54,8 @@ func (r *ITR) explainLocator(m lisp.Mapping, told lisp.Locator) status.Explained
 	x.SecondLayers = r.Cache.secondLayers(lisp.LocatorSet{told})
 	x.NotUsable = effect.LocatorReason(r.Prober.Table.Paths.Choose(&x.Said).Reason)
 	x.SkippedHops = r.Prober.Table.Paths.SkippedHops(&x.Said)
+	if x.NotUsable == "" && told.Priority == lisp.PriorityUnused && x.Said.Usable() && r.Cache.isOffPath(&told) {
+		x.NotUsable = effect.PathNotOnPath
+	}
 	return x
 }

@@ -30,6 +30,7 @@ type ITR struct {
 	Smrs      timing.Buckets[lisp.Prefix]
 	gleans    timing.Bucket
 	renewals  timing.Bucket
+	relaying  map[lisp.InstanceID]bool // as the map-cache was told of it
 }
 
 // New makes an ITR with an empty map-cache.

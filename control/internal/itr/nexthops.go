@@ -17,8 +17,8 @@ import (
 
 // withNextHops is a locator-set as the data plane gets it: with the next hop of each path. A locator that no packet may take, whatever
 // its hops do, has the priority of those that are not used. Where only locators that lead back to this router are left, they stay as
-// they are: the data plane drops packets for that reason, and counts them.
-func (c *mapCache) withNextHops(set lisp.LocatorSet) lisp.LocatorSet {
+// they are: the data plane drops packets for that reason, and counts them. So it is at an RTR with paths that it does not stand on.
+func (c *mapCache) withNextHops(instance lisp.InstanceID, set lisp.LocatorSet) lisp.LocatorSet {
 	if !slices.ContainsFunc(set, c.isChosen) {
 		return set
 	}
@@ -43,7 +43,37 @@ func (c *mapCache) withNextHops(set lisp.LocatorSet) lisp.LocatorSet {
 			set[i].Priority = lisp.PriorityUnused
 		}
 	}
+	if alone, relays := c.h.Relaying[instance]; relays {
+		c.leaveOffPath(set, alone)
+	}
 	return set
+}
+
+// leaveOffPath leaves out the paths that an RTR does not stand on, which relayed packets cannot take (the data plane has one choice
+// for all packets), where they can take other locators. A router that has EIDs, too, does so where one of the paths is by it: the
+// packets of its own site can take all of them.
+func (c *mapCache) leaveOffPath(set lisp.LocatorSet, alone bool) {
+	var off []int
+	stands, others := false, false
+	for i := range set {
+		switch l := &set[i]; {
+		case !l.Usable():
+		case c.isOffPath(l):
+			off = append(off, i)
+		default:
+			others, stands = true, stands || l.Behind != ""
+		}
+	}
+	for _, i := range off {
+		if others && (alone || stands) {
+			set[i].Priority = lisp.PriorityUnused
+		}
+	}
+}
+
+// isOffPath reports whether a locator is a path on which we do not stand.
+func (c *mapCache) isOffPath(l *lisp.Locator) bool {
+	return l.Behind != "" && !slices.ContainsFunc(l.Path().Hops(), c.prober.Table.IsOwn)
 }
 
 // isChosen reports whether anything is to be chosen: the locator is a path, has to be looked up, or is our own RLOC.

@@ -68,6 +68,27 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// Relaying says of the Instance-IDs in which a router is an RTR whether it has no EIDs there.
+func (c *Config) Relaying() map[lisp.InstanceID]bool {
+	if !c.HasRole(RoleRTR) {
+		return nil
+	}
+	alone := map[lisp.InstanceID]bool{}
+	for _, p := range c.Roles {
+		if p.Role == RoleRTR {
+			alone[p.Instance] = true
+		}
+	}
+	if c.ETR != nil {
+		for i := range c.ETR.Database {
+			if id := c.ETR.Database[i].Prefix.Instance(); alone[id] {
+				alone[id] = false
+			}
+		}
+	}
+	return alone
+}
+
 // HasRole reports whether a role is on in any Instance-ID.
 func (c *Config) HasRole(role Role) bool {
 	return slices.ContainsFunc(c.Roles, func(p RolePolicy) bool { return p.Role == role })

@@ -31,8 +31,9 @@ type System struct {
 	XTRID       [16]byte
 	SiteID      uint64
 	RLOCs       []lisp.RLOC
-	Depth       uint8 // layers of encapsulation
-	CutOff      bool  // the host can use none of the locators of our Database that are ours
+	Depth       uint8                    // layers of encapsulation
+	Relaying    map[lisp.InstanceID]bool // where we are an RTR, and whether we have no EIDs there
+	CutOff      bool                     // the host can use none of the locators of our Database that are ours
 	ControlPort uint16
 	Limits      settings.Limits
 
