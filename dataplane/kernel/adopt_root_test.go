@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,9 +277,11 @@ func describe(e *Engine) string {
 	for d := range e.Database() {
 		lines = append(lines, fmt.Sprintf("%+v", d))
 	}
+	states := len(lines)
 	for r, s := range e.LocatorStates() {
 		lines = append(lines, fmt.Sprint(r, s))
 	}
+	slices.Sort(lines[states:])
 	return strings.Join(append(lines, fmt.Sprintf("%+v", e.Settings())), "\n")
 }
 

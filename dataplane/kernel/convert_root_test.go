@@ -160,6 +160,67 @@ func TestUpgradeUnderPings(t *testing.T) {
 	a.expectNothing(t)
 }
 
+// TestUpgradeOfARelay opens the tables of the previous layout with paths, ports, states of paths and policies in them. Their locators
+// get other places.
+func TestUpgradeOfARelay(t *testing.T) {
+	t.Parallel()
+	n := newRelayed(t, rloc6, second4, dataplane.HookTC)
+	elsewhere := dataplane.PutMapping{Entry: dataplane.MapCacheEntry{Mapping: lisp.Mapping{Prefix: lisp.MustParsePrefix("10.99.0.0/24"), TTLMinutes: 60}}}
+	for i := range 5 {
+		elsewhere.Entry.Mapping.Locators = append(elsewhere.Entry.Mapping.Locators, pathLocator(t, 0, netip.AddrFrom4([4]byte{198, 51, 100, byte(50 + i)}), second4(7)))
+	}
+	n.rtr.apply(t, elsewhere) // it has the first places, which are free in the converted tables
+	n.rtr.apply(t, n.tables...)
+	end := second4(1)
+	own, others := pathLocator(t, 1, second4(2), end), pathLocator(t, 1, netip.MustParseAddr("198.51.100.77"), end)
+	own.Bits = lisp.PathBits{lisp.HopExplicit | lisp.HopStrict, lisp.HopExplicit | lisp.HopProbe}
+	port := lisp.Locator{RLOC: lisp.RLOCFromAddr(end).WithPort(40001), Priority: 3, Weight: 1, Reachable: true}
+	others.Priority = 2
+	for prefix, set := range map[string]lisp.LocatorSet{"10.2.0.0/24": {own, others, port}, "2001:db8:2::/64": {others}} {
+		sorted, err := lisp.NewLocatorSet(set...)
+		must(t, err)
+		n.rtr.apply(t, dataplane.PutMapping{Entry: dataplane.MapCacheEntry{
+			CreatedAt: time.Now().Add(-time.Hour), Mapping: lisp.Mapping{Prefix: lisp.MustParsePrefix(prefix), Locators: sorted, TTLMinutes: 1440}}})
+	}
+	n.rtr.apply(t, dataplane.DeleteMapping{Prefix: elsewhere.Entry.Mapping.Prefix},
+		dataplane.PutLocatorState{RLOC: port.RLOC, State: dataplane.LocatorDown},
+		dataplane.PutLocatorState{RLOC: others.RLOC, Behind: others.Behind, State: dataplane.LocatorUnconfirmed})
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+	before, counters := describe(n.rtr.Engine), n.rtr.Counters()
+	n.rtr.putPreviousInForce(t)
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10)) // by the older programs
+	n.rtr.open(t, Options{})
+	if after := describe(n.rtr.Engine); withoutUse(after) != withoutUse(before) {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
+	if c := n.rtr.Counters(); c.RelayedPackets < counters.RelayedPackets+6 || c.RelayedOctets <= counters.RelayedOctets {
+		t.Errorf("%d packets relayed before, %d after", counters.RelayedPackets, c.RelayedPackets)
+	}
+	if m, ok := n.rtr.Mapping(sitePrefixes(1)[0]); !ok || m.Usage.Packets < 6 {
+		t.Errorf("use of a mapping: %t %+v", ok, m.Usage)
+	}
+	ping := testnet.Ping{Namespace: n.hosts[0], Destination: siteAddress6(1, 10), Count: 2, Timeout: 100 * time.Millisecond}
+	if result, err := ping.Run(t.Context()); err != nil || result.Received != 0 || n.rtr.Counters().Drops["not-on-path"] != 2 {
+		t.Errorf("%d pings came through by a path of others, %v;%s", result.Received, err, n.report())
+	}
+	if indexes, err := n.rtr.store.PathIndexes(); err != nil || len(indexes) != 3 {
+		t.Errorf("paths are stored for %v, %v, want three", indexes, err)
+	}
+}
+
+// pathLocator is a locator of several hops.
+func pathLocator(t *testing.T, next uint8, hops ...netip.Addr) lisp.Locator {
+	t.Helper()
+	rlocs := make([]lisp.RLOC, len(hops))
+	for i, a := range hops {
+		rlocs[i] = lisp.RLOCFromAddr(a)
+	}
+	path, err := lisp.NewPath(rlocs...)
+	must(t, err)
+	return lisp.Locator{RLOC: path.RLOC, Behind: path.Behind, Next: next, Priority: 1, Weight: 1, Reachable: true}
+}
+
 // withoutUse leaves out what packets change.
 func withoutUse(description string) string {
 	var lines []string
@@ -181,6 +242,9 @@ func TestUpgradeInterrupted(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a.putPreviousInForce(t)
 	directory := filepath.Join(pins.DefaultDirectory, a.instance)
+	for _, name := range []string{store.MapPaths, store.MapPathStates} { // as in layouts that had no paths
+		must(t, os.Remove(filepath.Join(directory, "maps", name)))
+	}
 	must(t, os.Rename(filepath.Join(directory, "maps"), filepath.Join(directory, "previous")))
 	a.open(t, Options{})
 	n.expectPings(t, n.hosts[0], siteAddress4(0, 10), siteAddress4(1, 10))
