@@ -258,7 +258,7 @@ enum lisp_locator_flag {
 	LISP_LOCATOR_PROBED = 1 << 1,    /* p */
 	LISP_LOCATOR_REACHABLE = 1 << 2, /* R */
 	LISP_LOCATOR_UP = 1 << 3,        /* user space's view; programs obey the buckets alone */
-	/* a path: the hops are in user space's own map, at the locator's index */
+	/* a path: the hops are in paths, at the locator's index */
 	LISP_LOCATOR_PATH = 1 << 4,
 	/* a path of which no own RLOC is a hop before the next one; this bit of a linked locator
 	 * may change */
@@ -291,6 +291,23 @@ struct lisp_locator {
 	/* 0: as the route says; else the smaller of both holds for the outer packet */
 	__u16 path_mtu;
 	__u32 ifindex; /* 0: as the route says; else outer packets leave by this interface */
+};
+
+/* HASH paths: index of a locator with LISP_LOCATOR_PATH (__u32) -> this. User space alone writes
+ * it; programs look up hops for the source check. */
+#define LISP_HOPS_MAX 8 /* RFC 8060 s.4.6 has no limit; lisp.MaxHops */
+
+struct lisp_hop {
+	__u8 family;
+	__u8 port[2]; /* in network order */
+	__u8 address[16];
+};
+
+struct lisp_path {
+	__u8 count;
+	__u8 next;
+	__u8 bits[LISP_HOPS_MAX];
+	struct lisp_hop hops[LISP_HOPS_MAX];
 };
 
 /* ARRAY locator_sets (BPF_F_MMAPABLE). Its locators stand side by side in the ARRAY locators

@@ -116,6 +116,9 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 	for _, l := range set {
 		next := l.NextHop()
 		source := r.LocalRLOCs[slices.IndexFunc(r.LocalRLOCs, func(a netip.Addr) bool { return a.Is4() == next.Is4() })]
+		if flags := b.pathFlags(r, &l); flags != 0 {
+			b.update("paths", b.locators, b.encode("lisp_path", fields{"count": l.Path().Len(), "next": l.Next, "hops": hopsOf(l.Path())}))
+		}
 		b.addLocator(fields{
 			"rloc": address16(next.Addr()), "source": address16(source), "family": familyOf(source), "priority": l.Priority, "weight": l.Weight,
 			"flags": b.pathFlags(r, &l),
@@ -134,6 +137,16 @@ func (b *goldenBench) addGoldenMapping(t *testing.T, r golden.Router, m golden.M
 	}
 	b.add("LISP_ROOT_MAP_CACHE", instance, prefix, fields{"flags": flags, "locator_set": b.sets, "map_version": r.Versions[m.Prefix]})
 	b.sets++
+}
+
+// hopsOf lays out the hops of a path.
+func hopsOf(p lisp.Path) (octets []byte) {
+	for _, hop := range p.Hops() {
+		octets = append(octets, familyOf(hop.Addr()))
+		octets = binary.BigEndian.AppendUint16(octets, hop.Port())
+		octets = append(octets, address16(hop.Addr())...)
+	}
+	return octets
 }
 
 // pathFlags says whether the router is on the path of a locator.

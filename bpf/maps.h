@@ -70,6 +70,7 @@ MMAPPED_ARRAY(mapping_counters, 65536, struct lisp_mapping_counters);
 MMAPPED_ARRAY(mapping_runs, 65536 / LISP_RUN_MAPPINGS / LISP_WORD_RUNS, __u64);
 MMAPPED_ARRAY(locator_sets, 8192, struct lisp_locator_set);
 MMAPPED_ARRAY(locators, 16384, struct lisp_locator);
+MAP(paths, HASH, BPF_F_NO_PREALLOC, 65536, __u32, struct lisp_path);
 
 /* ---- interfaces and settings ---- */
 

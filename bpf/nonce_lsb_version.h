@@ -316,7 +316,27 @@ static __noinline int raise_source_miss(struct lisp_trusted *p)
 	return raise_miss_event(key, p->ifindex, p->destination, BPF_RB_FORCE_WAKEUP);
 }
 
-/* Whether an RLOC is one of a set's locators. */
+/* Whether the RLOC that find_trusted() describes is a hop of a locator's path: the last one sends
+ * packets, or another one that relays. A global function: verified once. */
+__noinline int lisp_is_hop(__u32 locator)
+{
+	const struct lisp_path *path = bpf_map_lookup_elem(&paths, &locator);
+	const struct lisp_trusted *p = find_trusted();
+
+	if (!path || !p)
+		return false;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LISP_HOPS_MAX; i++) {
+		const struct lisp_hop *hop = &path->hops[i];
+
+		if (i < path->count && hop->family == p->rloc_family &&
+		    is_same_address(hop->address, (const union lisp_address *)p->rloc))
+			return true;
+	}
+	return false;
+}
+
+/* Whether an RLOC is one of a set's locators, or a hop of one. */
 static __noinline bool has_locator(const struct lisp_locator_set *set, const struct lisp_trusted *p)
 {
 	const union lisp_address *rloc = (const union lisp_address *)p->rloc;
@@ -331,6 +351,8 @@ static __noinline bool has_locator(const struct lisp_locator_set *set, const str
 		if (!l || i >= set->count)
 			return false;
 		if (l->family == p->rloc_family && is_same_address(l->rloc, rloc))
+			return true;
+		if (l->flags & LISP_LOCATOR_PATH && lisp_is_hop(index))
 			return true;
 	}
 	return false;

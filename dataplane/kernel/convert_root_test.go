@@ -242,7 +242,7 @@ func TestUpgradeInterrupted(t *testing.T) {
 	n.mapBoth(t, rloc4)
 	a.putPreviousInForce(t)
 	directory := filepath.Join(pins.DefaultDirectory, a.instance)
-	for _, name := range []string{store.MapPaths, store.MapPathStates} { // as in layouts that had no paths
+	for _, name := range []string{abi.MapPaths, store.MapPathStates} { // as in layouts that had no paths
 		must(t, os.Remove(filepath.Join(directory, "maps", name)))
 	}
 	must(t, os.Rename(filepath.Join(directory, "maps"), filepath.Join(directory, "previous")))

@@ -758,6 +758,12 @@ def trusted_received():
     taken("source unknown", "nothing is known against it", lisp_header(), check, unknown)
     refused("source unknown, strict", "nothing is known for it; it is asked for", lisp_header(), strict, "source-rloc", unknown, miss=True)
     taken("source of its locator, strict", "10.2.0.0/24", lisp_header(), strict)
+    for name, source, rloc in (("first", "10.10.1.10", PEER4), ("last", "10.10.1.10", "192.0.2.99"), ("middle", "10.10.4.10", "192.0.2.98"),
+                               ("last, behind the next", "10.10.6.10", PEER4), ("last, of the other family", "10.10.4.10", PEER6)):
+        far = i4(source=source) / udp()
+        decapsulate(f"source of a path's hop, {name}", "RFC 8060 s.4.6: each of them may send", tunnel(far, 6 if ":" in rloc else 4, src=rloc), far, 64, settings=check)
+    far = i4(source="10.10.6.10") / udp()
+    case("source of no hop of a path", "192.0.2.99 is a hop of other paths", "core", tunnel(far, src="192.0.2.99"), "drop", reason="source-rloc", settings=check)
     negative = i4(source="10.4.1.10") / udp()
     taken("source without locators", "a negative mapping: a PITR may have sent it", lisp_header(), check, negative)
     refused("source without locators, strict", "a negative mapping", lisp_header(), strict, "source-rloc", negative)

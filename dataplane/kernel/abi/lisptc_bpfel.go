@@ -514,6 +514,19 @@ const (
 	lisptcLispMissPolicyLISP_MISS_FORWARD_NATIVELY lisptcLispMissPolicy = 2
 )
 
+type lisptcLispPath struct {
+	_     structs.HostLayout
+	Count uint8
+	Next  uint8
+	Bits  [8]uint8
+	Hops  [8]struct {
+		_       structs.HostLayout
+		Family  uint8
+		Port    [2]uint8
+		Address [16]uint8
+	}
+}
+
 type lisptcLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -740,6 +753,7 @@ const (
 	lisptcMapMappingRuns      = "mapping_runs"
 	lisptcMapMappings         = "mappings"
 	lisptcMapMissPolicies     = "miss_policies"
+	lisptcMapPaths            = "paths"
 	lisptcMapPeers            = "peers"
 	lisptcMapPendingSamples   = "pending_samples"
 	lisptcMapRoots            = "roots"
@@ -843,6 +857,7 @@ type lisptcMapSpecs struct {
 	MappingRuns     *ebpf.MapSpec `ebpf:"mapping_runs"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
+	Paths           *ebpf.MapSpec `ebpf:"paths"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
@@ -914,6 +929,7 @@ type lisptcMaps struct {
 	MappingRuns     *ebpf.Map `ebpf:"mapping_runs"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
+	Paths           *ebpf.Map `ebpf:"paths"`
 	Peers           *ebpf.Map `ebpf:"peers"`
 	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
@@ -957,6 +973,7 @@ func (m *lisptcMaps) Close() error {
 		m.MappingRuns,
 		m.Mappings,
 		m.MissPolicies,
+		m.Paths,
 		m.Peers,
 		m.PendingSamples,
 		m.Roots,

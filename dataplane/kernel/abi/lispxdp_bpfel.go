@@ -293,6 +293,19 @@ type lispxdpLispMappingCounters struct {
 	Octets  uint64
 }
 
+type lispxdpLispPath struct {
+	_     structs.HostLayout
+	Count uint8
+	Next  uint8
+	Bits  [8]uint8
+	Hops  [8]struct {
+		_       structs.HostLayout
+		Family  uint8
+		Port    [2]uint8
+		Address [16]uint8
+	}
+}
+
 type lispxdpLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -413,6 +426,7 @@ const (
 	lispxdpMapMappingRuns      = "mapping_runs"
 	lispxdpMapMappings         = "mappings"
 	lispxdpMapMissPolicies     = "miss_policies"
+	lispxdpMapPaths            = "paths"
 	lispxdpMapPeers            = "peers"
 	lispxdpMapPendingSamples   = "pending_samples"
 	lispxdpMapRoots            = "roots"
@@ -513,6 +527,7 @@ type lispxdpMapSpecs struct {
 	MappingRuns     *ebpf.MapSpec `ebpf:"mapping_runs"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
+	Paths           *ebpf.MapSpec `ebpf:"paths"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
@@ -583,6 +598,7 @@ type lispxdpMaps struct {
 	MappingRuns     *ebpf.Map `ebpf:"mapping_runs"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
+	Paths           *ebpf.Map `ebpf:"paths"`
 	Peers           *ebpf.Map `ebpf:"peers"`
 	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
@@ -626,6 +642,7 @@ func (m *lispxdpMaps) Close() error {
 		m.MappingRuns,
 		m.Mappings,
 		m.MissPolicies,
+		m.Paths,
 		m.Peers,
 		m.PendingSamples,
 		m.Roots,

@@ -45,6 +45,7 @@ const (
 	MapMappings        = lisptcMapMappings
 	MapMissPolicies    = lisptcMapMissPolicies
 	MapFirstLevel6     = lisptcMapFirstLevel6
+	MapPaths           = lisptcMapPaths
 	MapPeers           = lisptcMapPeers
 	MapPendingSamples  = lisptcMapPendingSamples
 	MapRoots           = lisptcMapRoots

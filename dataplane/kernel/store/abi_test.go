@@ -13,7 +13,9 @@ import (
 
 	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/kerneltest"
+	"loci/dataplane/kernel/tables"
 	"loci/forward"
+	"loci/lisp"
 )
 
 // TestEveryDropReasonHasItsWord compares the programs' reasons with those of package
@@ -52,9 +54,17 @@ func TestRecordsStandSideBySide(t *testing.T) {
 	}
 }
 
+func TestPathsAreStoredAsProgramsReadThem(t *testing.T) {
+	spec, err := abi.LoadTC()
+	must(t, err)
+	if got, want := spec.Maps[abi.MapPaths].ValueSize, unsafe.Sizeof(tables.SavedPath{}); uintptr(got) != want {
+		t.Errorf("lisp_path has %d octets, tables.SavedPath %d", got, want)
+	}
+}
+
 func TestRootsAndSizesAreThoseOfTheABI(t *testing.T) {
 	kerneltest.ExpectConstants(t, map[string]uint64{
 		"LISP_ROOT_IN_USE": rootInUse, "LISP_ROOT_FIRST_LEVEL_SHIFT": rootFirstLevelShift, "LISP_ROOT_FIRST_LEVEL_MASK": rootFirstLevels - 1,
-		"LISP_ROOT_TABLE_SHIFT": rootTableShift, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_ACTIONS": abi.ActionsEach, "LISP_FLOWS": abi.FlowsEach,
+		"LISP_HOPS_MAX": lisp.MaxHops, "LISP_ROOT_TABLE_SHIFT": rootTableShift, "LISP_LAST_USED_SHIFT": lastUsedShift, "LISP_ACTIONS": abi.ActionsEach, "LISP_FLOWS": abi.FlowsEach,
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// This file implements tables.PathStore: paths outlive the process in a map of user space alone.
+// This file implements tables.PathStore: paths outlive the process in a map that programs read for the source check.
 
 package store
 
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loci/dataplane"
+	"loci/dataplane/kernel/abi"
 	"loci/dataplane/kernel/tables"
 )
 
@@ -19,9 +20,9 @@ var _ tables.PathStore = (*Store)(nil)
 
 // PutPath implements tables.PathStore.
 func (s *Store) PutPath(at uint32, path tables.SavedPath) error {
-	err := s.maps[MapPaths].Put(at, path)
+	err := s.maps[abi.MapPaths].Put(at, path)
 	if errors.Is(err, unix.E2BIG) {
-		return fmt.Errorf("%w: paths of %d locators", dataplane.ErrFull, s.maps[MapPaths].MaxEntries())
+		return fmt.Errorf("%w: paths of %d locators", dataplane.ErrFull, s.maps[abi.MapPaths].MaxEntries())
 	}
 	if err != nil {
 		return fmt.Errorf("path of locator %d: %w", at, err)
@@ -31,7 +32,7 @@ func (s *Store) PutPath(at uint32, path tables.SavedPath) error {
 
 // Path implements tables.PathStore.
 func (s *Store) Path(at uint32) (path tables.SavedPath, err error) {
-	if err := s.maps[MapPaths].Lookup(at, &path); err != nil {
+	if err := s.maps[abi.MapPaths].Lookup(at, &path); err != nil {
 		return path, fmt.Errorf("path of locator %d: %w", at, err)
 	}
 	return path, nil
@@ -39,7 +40,7 @@ func (s *Store) Path(at uint32) (path tables.SavedPath, err error) {
 
 // DeletePath implements tables.PathStore.
 func (s *Store) DeletePath(at uint32) error {
-	if err := s.maps[MapPaths].Delete(at); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	if err := s.maps[abi.MapPaths].Delete(at); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("path of locator %d: %w", at, err)
 	}
 	return nil
@@ -49,7 +50,7 @@ func (s *Store) DeletePath(at uint32) error {
 func (s *Store) PathIndexes() (indexes []uint32, err error) {
 	var at uint32
 	var path tables.SavedPath
-	iterator := s.maps[MapPaths].Iterate()
+	iterator := s.maps[abi.MapPaths].Iterate()
 	for iterator.Next(&at, &path) {
 		indexes = append(indexes, at)
 	}

@@ -20,7 +20,6 @@ const (
 	MapSavedSettings = "user_settings"    // JSON behind its length in 4 octets
 	MapSavedStates   = "user_states"      // lisp_rloc_key -> LocatorState, of plain RLOCs
 	MapPathStates    = "user_path_states" // tables.SavedPath -> LocatorState
-	MapPaths         = "user_paths"       // index of a locator -> tables.SavedPath
 )
 
 // Words of mapWords: first user space's drops by reason, as the programs have theirs.
@@ -46,7 +45,6 @@ const (
 const (
 	maxSettingsOctets = 1 << 19
 	maxLocatorStates  = 1 << 16
-	maxPaths          = 1 << 16
 )
 
 // userMapSpecs describes the maps of user space alone.
@@ -58,7 +56,5 @@ func userMapSpecs() map[string]*ebpf.MapSpec {
 			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
 		MapPathStates: {Name: MapPathStates, Type: ebpf.Hash, KeySize: uint32(unsafe.Sizeof(tables.SavedPath{})), ValueSize: 1,
 			MaxEntries: maxLocatorStates, Flags: unix.BPF_F_NO_PREALLOC},
-		MapPaths: {Name: MapPaths, Type: ebpf.Hash, KeySize: 4, ValueSize: uint32(unsafe.Sizeof(tables.SavedPath{})),
-			MaxEntries: maxPaths, Flags: unix.BPF_F_NO_PREALLOC},
 	}
 }

@@ -337,7 +337,7 @@ func (o *Older) copyPath(s *store.Store, record *abi.Locator, from, to uint32) e
 		return nil
 	}
 	var path tables.SavedPath
-	if err := o.Maps[store.MapPaths].Lookup(from, &path); err != nil {
+	if err := o.Maps[abi.MapPaths].Lookup(from, &path); err != nil {
 		return fmt.Errorf("path of locator %d: %w", from, err)
 	}
 	return s.PutPath(to, path)

@@ -45,7 +45,7 @@ func TestKeptMapsHaveTheirNames(t *testing.T) {
 		abi.MapSettings: "settings", abi.MapMappings: "mappings", abi.MapMappingCounters: "mapping_counters",
 		abi.MapLocatorSets: "locator_sets", abi.MapLocators: "locators", abi.MapDrops: "drops", abi.MapCounters: "counters",
 		store.MapWords: "user_words", store.MapSavedSettings: "user_settings", store.MapSavedStates: "user_states",
-		store.MapPathStates: "user_path_states", store.MapPaths: "user_paths",
+		store.MapPathStates: "user_path_states", abi.MapPaths: "paths",
 	} {
 		if got != want {
 			t.Errorf("map %s was %s in older layouts: what it holds is lost", got, want)

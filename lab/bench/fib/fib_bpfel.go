@@ -237,6 +237,19 @@ type fibLispMappingCounters struct {
 	Octets  uint64
 }
 
+type fibLispPath struct {
+	_     structs.HostLayout
+	Count uint8
+	Next  uint8
+	Bits  [8]uint8
+	Hops  [8]struct {
+		_       structs.HostLayout
+		Family  uint8
+		Port    [2]uint8
+		Address [16]uint8
+	}
+}
+
 type fibLispPeer struct {
 	_           structs.HostLayout
 	OwedNs      uint64
@@ -361,6 +374,7 @@ const (
 	fibMapMappingRuns       = "mapping_runs"
 	fibMapMappings          = "mappings"
 	fibMapMissPolicies      = "miss_policies"
+	fibMapPaths             = "paths"
 	fibMapPeers             = "peers"
 	fibMapPendingSamples    = "pending_samples"
 	fibMapRoots             = "roots"
@@ -472,6 +486,7 @@ type fibMapSpecs struct {
 	MappingRuns     *ebpf.MapSpec `ebpf:"mapping_runs"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	MissPolicies    *ebpf.MapSpec `ebpf:"miss_policies"`
+	Paths           *ebpf.MapSpec `ebpf:"paths"`
 	Peers           *ebpf.MapSpec `ebpf:"peers"`
 	PendingSamples  *ebpf.MapSpec `ebpf:"pending_samples"`
 	Roots           *ebpf.MapSpec `ebpf:"roots"`
@@ -547,6 +562,7 @@ type fibMaps struct {
 	MappingRuns     *ebpf.Map `ebpf:"mapping_runs"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	MissPolicies    *ebpf.Map `ebpf:"miss_policies"`
+	Paths           *ebpf.Map `ebpf:"paths"`
 	Peers           *ebpf.Map `ebpf:"peers"`
 	PendingSamples  *ebpf.Map `ebpf:"pending_samples"`
 	Roots           *ebpf.Map `ebpf:"roots"`
@@ -594,6 +610,7 @@ func (m *fibMaps) Close() error {
 		m.MappingRuns,
 		m.Mappings,
 		m.MissPolicies,
+		m.Paths,
 		m.Peers,
 		m.PendingSamples,
 		m.Roots,
