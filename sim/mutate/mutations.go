@@ -63,5 +63,5 @@ var mutations = []mutation{
 	{"any-notify-acknowledges-all", "control/internal/registrar/peer.go", "	if slices.Contains(m.got, false) {\n", "	if !slices.Contains(m.got, true) {\n"},
 	{"full-message-lost", "control/internal/registrar/work.go", "		full = k.Take()\n", "		k.Take()\n"},
 	{"short-answer-not-narrowed", "control/internal/system/reply.go", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), taken)\n	return", "	best.Prefix = table.LeastSpecificHole(host, best.Prefix.Bits(), func(lisp.Prefix) bool { return false })\n	return"},
-	{"status-bits-of-gleaned", "control/internal/itr/hints.go", "if !ok || e.Gleaned || !r.Trusts() {", "if !ok || !r.Trusts() {"},
+	{"status-bits-of-gleaned", "control/internal/itr/hints.go", "if !ok || e.Gleaned || !r.Trusts() || !endsAt(", "if !ok || !r.Trusts() || !endsAt("},
 }
