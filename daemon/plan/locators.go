@@ -94,6 +94,15 @@ func (p *planner) checkOwnPaths(set lisp.LocatorSet, at where) {
 	}
 }
 
+// doubtOwn warns of locators of others that end at this host: no packet can take them from here.
+func (p *planner) doubtOwn(set lisp.LocatorSet, at where) {
+	for i := range set {
+		if l := &set[i]; p.host.IsOwn(lastHop(l).Addr()) {
+			p.doubt(at, fmt.Sprintf("%s ends at this router", l.Path()), "want another router's address: packets do not leave by it, and are dropped as own-next-hop where it is the only one")
+		}
+	}
+}
+
 func (p *planner) locatorAddresses(l config.Locator, at where) []netip.Addr {
 	if l.Interface == "" {
 		return []netip.Addr{l.Address}

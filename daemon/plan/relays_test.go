@@ -200,3 +200,32 @@ etr: {local-eids: [{eid: 10.1.0.0/24}]}
 		t.Errorf("locators %v", texts)
 	}
 }
+
+// TestPlanOfLocatorsThatLeadBack: static mappings and proxy ETRs that are this router are warned of, each at its place.
+func TestPlanOfLocatorsThatLeadBack(t *testing.T) {
+	p, err := planOf(t, `interfaces: {site: [site0], core: [core0]}
+itr:
+  proxy-etrs: [{address: 192.0.2.1}]
+  map-cache:
+    mappings:
+      - {eid: 10.9.0.0/16, rlocs: [{address: 203.0.113.9}, {address: 192.0.2.1}]}
+      - {eid: 10.8.0.0/16, rlocs: [{explicit-locator-path: [203.0.113.1, 192.0.2.1]}]}
+      - {eid: 10.7.0.0/16, rlocs: [{explicit-locator-path: [192.0.2.1, 203.0.113.1]}]}
+etr: {local-eids: [{eid: 10.1.0.0/24}]}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(p.Warnings, "\n")
+	for _, want := range []string{
+		"loci.yaml:3:15: 192.0.2.1 ends at this router: want another router's address", "loci.yaml:6:35: 192.0.2.1 ends at this router",
+		"loci.yaml:7:35: 203.0.113.1 -> 192.0.2.1 ends at this router",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "loci.yaml:8") {
+		t.Errorf("a path through this router to another one is warned of:\n%s", text)
+	}
+}

@@ -76,13 +76,16 @@ func (p *planner) itr() *control.ITRConfig {
 	}
 	if r := p.config.ITR.ProxyETRs; r.Name != "" || len(r.Locators) > 0 {
 		itr.ProxyETRs = p.locatorSet(r, where{"itr", "proxy-etrs"})
+		p.doubtOwn(itr.ProxyETRs, where{"itr", "proxy-etrs"})
 	}
 	for i, m := range cache.Mappings {
 		mapping := lisp.Mapping{Prefix: m.Prefix(), TTLMinutes: lisp.TTLUnlimited}
 		if m.Action != nil {
 			mapping.Action = *m.Action
 		} else {
-			mapping.Locators = p.locatorSet(m.RLOCs, where{"itr", "map-cache", "mappings", i, "rlocs"})
+			at := where{"itr", "map-cache", "mappings", i, "rlocs"}
+			mapping.Locators = p.locatorSet(m.RLOCs, at)
+			p.doubtOwn(mapping.Locators, at)
 		}
 		itr.StaticMappings = append(itr.StaticMappings, mapping)
 	}

@@ -101,6 +101,7 @@ var suite = []test{
 	{"PathsThatAreRefused", pathsThatAreRefused},
 	{"PathsGoToTheNextHop", pathsGoToTheNextHop},
 	{"PathsHaveStatesOfTheirOwn", pathsHaveStatesOfTheirOwn},
+	{"LocatorsChangeTheirKind", locatorsChangeTheirKind},
 	{"PortsTellLocatorsApart", portsTellLocatorsApart},
 	{"FlushEmptiesTables", flushEmptiesTables},
 	{"TheTableIsLimited", theTableIsLimited},

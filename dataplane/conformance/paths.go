@@ -178,6 +178,38 @@ func pathsHaveStatesOfTheirOwn(b *bench) {
 	b.expectTo("192.0.2.2", p)
 }
 
+// locatorsChangeTheirKind: a mapping's plain RLOC becomes a path, the path none at all, and back; the state of the one is never that of
+// the other, and use is counted on.
+func locatorsChangeTheirKind(b *bench) {
+	if !b.keepsPaths() {
+		return
+	}
+	plain, path := by(pathTo("192.0.2.2"), 0, 1), by(pathTo("192.0.2.2", "192.0.2.3"), 1, 1)
+	p := from4("10.2.0.1")
+	b.apply(b.mapping("10.2.0.0/24", plain), dataplane.PutLocatorState{RLOC: plain.RLOC, State: dataplane.LocatorDown})
+	b.send(p)
+	b.eventuallyDropped("no-locator", 1)
+	b.apply(b.mapping("10.2.0.0/24", path))
+	b.expectTo("192.0.2.3", p)
+	b.apply(dataplane.PutLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: dataplane.LocatorDown})
+	b.send(p)
+	b.eventuallyDropped("no-locator", 2)
+	b.apply(dataplane.PutLocatorState{RLOC: plain.RLOC, State: dataplane.LocatorUp})
+	b.send(p)
+	b.eventuallyDropped("no-locator", 3)
+	b.apply(negative("10.2.0.0/24", lisp.ActionNoAction)) // no locator of it can be used
+	b.send(p)
+	b.eventuallyDropped("no-action", 1)
+	b.apply(b.mapping("10.2.0.0/24", plain))
+	b.expectTo("192.0.2.2", p)
+	b.apply(b.mapping("10.2.0.0/24", path))
+	b.send(p)
+	b.eventuallyDropped("no-locator", 4)
+	b.apply(dataplane.PutLocatorState{RLOC: path.RLOC, Behind: path.Behind, State: dataplane.LocatorUp})
+	b.expectTo("192.0.2.3", p)
+	b.eventuallyUsed("10.2.0.0/24", 3)
+}
+
 // portsTellLocatorsApart: behind one address of a NAT are several locators.
 func portsTellLocatorsApart(b *bench) {
 	if !b.keepsPaths() {

@@ -37,6 +37,7 @@ var excluded = map[string]Lack{
 	"Actions":                          LacksActions,
 	"CountersMove":                     LacksActions, // its native packet
 	"NoLocatorIsUp":                    LacksActions, // its reason for the drop
+	"LocatorsChangeTheirKind":          LacksActions, // the same
 	"DropsAreTold":                     LacksActions, // which say what the sources are told
 	"WaitingIsBoundedInPackets":        LacksSettings,
 	"WaitingIsBoundedInOctets":         LacksSettings,
